@@ -18,6 +18,8 @@ type Batch struct {
 	Now int64
 	// Dropped counts the packets that got a Reason so far in this batch.
 	Dropped int
+	// Copied counts the copies that stages made in this batch.
+	Copied int
 	// Frames allocates frames for copies.
 	Frames *Cache
 
@@ -54,6 +56,7 @@ func (b *Batch) Drop(p *Packet, r Reason) {
 func (b *Batch) Reset() {
 	b.Pkts = b.Pkts[:0]
 	b.Dropped = 0
+	b.Copied = 0
 }
 
 // Append adds a packet of the caller's and returns it, zeroed but for OutPort,
@@ -83,8 +86,8 @@ func (b *Batch) Rebuild() []Packet {
 func (b *Batch) Pool() *Pool { return b.pool }
 
 // Copy makes dst a copy of src, bytes and metadata, in frames of its own with
-// the same offset into the frame. It reports false, and leaves dst without
-// frames, if no frame is free.
+// the same offset into the frame, marked with FlagCopy. It reports false, and
+// dst owns no frame, if too few frames are free.
 func (b *Batch) Copy(dst, src *Packet) bool {
 	addr, ok := b.copyPiece(src.Addr, src.Len)
 	if !ok {
@@ -92,6 +95,7 @@ func (b *Batch) Copy(dst, src *Packet) bool {
 	}
 	*dst = *src
 	dst.Addr, dst.Next = addr, 0
+	dst.Flags |= FlagCopy
 	var last uint32
 	for link := src.Next; link != 0; {
 		piece, length, next := b.pool.Next(link)
@@ -108,6 +112,7 @@ func (b *Batch) Copy(dst, src *Packet) bool {
 		}
 		last, link = l, next
 	}
+	b.Copied++
 	return true
 }
 

@@ -76,6 +76,7 @@ const (
 	FlagMalformed                       // a header contradicts itself or the packet's length
 	FlagMPLS                            // an MPLS label stack follows the link header
 	FlagARP                             // an ARP packet for IPv4 over Ethernet
+	FlagCopy                            // a copy that a stage made: flooded or mirrored
 
 	FlagIP = FlagIPv4 | FlagIPv6
 )

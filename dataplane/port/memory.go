@@ -1,0 +1,103 @@
+package port
+
+import (
+	"fmt"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// Memory is a port without I/O. Each of its queues receives the same packets
+// over and over, and takes packets in for nothing, so what is left to measure
+// is the pipeline and one copy of each packet into its frame.
+type Memory struct {
+	name    string
+	packets [][]byte
+	queues  int
+	limit   uint64
+}
+
+// NewMemory returns a port whose queues receive packets in turn, limit packets
+// per queue in all, or without end if limit is 0. Each packet must fit a frame
+// behind Headroom.
+func NewMemory(name string, queues int, packets [][]byte, limit uint64) *Memory {
+	return &Memory{name: name, packets: packets, queues: queues, limit: limit}
+}
+
+// Headroom is the free space that drivers leave in front of a packet, for
+// headers that stages add. It equals the kernel's XDP_PACKET_HEADROOM.
+const Headroom = 256
+
+// Open implements Port.
+func (m *Memory) Open(number uint16, queue int, frames *packet.Cache) (Queue, error) {
+	for _, p := range m.packets {
+		if room := frames.Pool().FrameSize() - Headroom; len(p) > room {
+			return nil, fmt.Errorf("open %s: a packet of %d bytes exceeds a frame's %d", m.name, len(p), room)
+		}
+	}
+	return &memoryQueue{port: m, number: number, queue: uint8(queue), frames: frames}, nil
+}
+
+// Info implements Port.
+func (m *Memory) Info() Info {
+	return Info{Name: m.name, Driver: "memory", Mode: "memory", Queues: m.queues, Up: true}
+}
+
+// Counters implements Port; nothing is lost in memory.
+func (m *Memory) Counters() Counters { return Counters{} }
+
+// StopReceive implements Port. The queues end by their limit.
+func (m *Memory) StopReceive() error { return nil }
+
+// Close implements Port.
+func (m *Memory) Close() error { return nil }
+
+type memoryQueue struct {
+	port     *Memory
+	number   uint16
+	queue    uint8
+	frames   *packet.Cache
+	next     int
+	received uint64
+	sent     uint64
+}
+
+func (q *memoryQueue) Receive(b *packet.Batch) int {
+	packets := q.port.packets
+	want := min(packet.BatchSize, cap(b.Pkts)-len(b.Pkts))
+	if q.port.limit != 0 {
+		want = int(min(uint64(want), q.port.limit-q.received))
+	}
+	if want == 0 || len(packets) == 0 {
+		return 0
+	}
+	var addrs [packet.BatchSize]uint64
+	n := q.frames.Alloc(addrs[:want])
+	for _, addr := range addrs[:n] {
+		src := packets[q.next]
+		if q.next++; q.next == len(packets) {
+			q.next = 0
+		}
+		copy(b.Mem[addr+Headroom:], src)
+		p := b.Append()
+		p.Addr = addr + Headroom
+		p.Len, p.WireLen = uint32(len(src)), uint32(len(src))
+		p.InPort, p.InQueue = q.number, q.queue
+	}
+	q.received += uint64(n)
+	return n
+}
+
+func (q *memoryQueue) Transmit(b *packet.Batch, idx []uint16) int {
+	for _, i := range idx {
+		q.frames.FreePacket(&b.Pkts[i])
+	}
+	q.sent += uint64(len(idx))
+	return len(idx)
+}
+
+func (q *memoryQueue) Service() bool { return false }
+func (q *memoryQueue) FD() int       { return -1 }
+func (q *memoryQueue) Ended() bool {
+	return len(q.port.packets) == 0 || q.port.limit != 0 && q.received == q.port.limit
+}
+func (q *memoryQueue) Close() (int, error) { return 0, nil }

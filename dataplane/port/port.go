@@ -1,0 +1,76 @@
+package port
+
+import "github.com/weirswitch/weir/pipeline/packet"
+
+// Port is one port of a switch. Its methods may be called while workers use
+// its queues, but not concurrently with each other.
+type Port interface {
+	// Open opens a queue, 0 <= queue < Info().Queues, for the worker that owns
+	// the cache. Packets received there get number as their InPort.
+	Open(number uint16, queue int, frames *packet.Cache) (Queue, error)
+	// Info tells what the port is and which modes were granted. The modes are
+	// known once all queues are open.
+	Info() Info
+	// Counters reads what the driver and the kernel count beneath the workers.
+	Counters() Counters
+	// StopReceive makes the port receive nothing more, so that its queues run
+	// empty; what it received already is still delivered.
+	StopReceive() error
+	// Close releases the port, after all its queues were closed.
+	Close() error
+}
+
+// Queue is one queue of a port, as its worker sees it. No method blocks.
+type Queue interface {
+	// Receive appends arrived packets to the batch, at most
+	// packet.BatchSize and as many as fit, and returns how many. It sets
+	// Addr, Len, WireLen, Next, InPort, InQueue, and Arrival where the driver
+	// knows it.
+	Receive(b *packet.Batch) int
+	// Transmit takes the packets b.Pkts[i], for i of idx in order, and returns
+	// how many it took. The rest, which stay the caller's, did not fit.
+	Transmit(b *packet.Batch, idx []uint16) int
+	// Service does what is due between batches: it wakes the kernel where it
+	// asks to be woken, frees transmitted frames and offers new ones. It
+	// reports whether transmitted frames are still on their way.
+	Service() (pending bool)
+	// FD is what to poll for arrivals, or -1 where there is always something
+	// (or never anything again: see Ended).
+	FD() int
+	// Ended reports that no packet will ever arrive again.
+	Ended() bool
+	// Close closes the queue and frees its frames into its cache. It returns
+	// how many transmitted packets were not confirmed before.
+	Close() (unconfirmed int, err error)
+}
+
+// Info describes a port.
+type Info struct {
+	Name      string `json:"name"`
+	Interface string `json:"interface,omitempty"` // of the kernel, or a file
+	Driver    string `json:"driver"`
+	Mode      string `json:"mode"` // all that was granted, in words: "native, copy, need_wakeup"
+	Queues    int    `json:"queues"`
+	MTU       int    `json:"mtu"`       // bytes behind the Ethernet header
+	MaxFrame  int    `json:"max_frame"` // longest packet, bytes without FCS
+	MAC       string `json:"mac,omitempty"`
+	Up        bool   `json:"up"`
+}
+
+// Counters are what happens to packets outside the workers' sight: lost before
+// they were received or after they were handed over. All count packets.
+type Counters struct {
+	RxRingFull   uint64 `json:"rx_ring_full"`   // arrived while the RX ring was full
+	RxNoFrame    uint64 `json:"rx_no_frame"`    // arrived while the fill ring was empty
+	RxDropped    uint64 `json:"rx_dropped"`     // dropped by the kernel for other reasons
+	RxInvalid    uint64 `json:"rx_invalid"`     // descriptors that the kernel refused
+	TxInvalid    uint64 `json:"tx_invalid"`     // descriptors that the kernel refused
+	Kept         uint64 `json:"kept"`           // left to the kernel by the keep list
+	LinkTxDrops  uint64 `json:"link_tx_drops"`  // dropped by the device after it was sent
+	LinkRxErrors uint64 `json:"link_rx_errors"` // dropped by the device before XDP saw it
+}
+
+// Lost sums the packets that were lost outside the workers' sight.
+func (c Counters) Lost() uint64 {
+	return c.RxRingFull + c.RxNoFrame + c.RxDropped + c.RxInvalid + c.TxInvalid + c.LinkTxDrops + c.LinkRxErrors
+}

@@ -1,0 +1,80 @@
+package pipeline
+
+import "github.com/weirswitch/weir/pipeline/packet"
+
+// Stage is one worker's instance of a module. Process is called for one batch
+// at a time, always on the same worker, with at least one packet in the batch.
+//
+// Process must skip packets that have a Reason, must not allocate, lock, log
+// or block, and may append or reorder packets only through the batch's
+// methods.
+type Stage interface {
+	Process(b *packet.Batch)
+}
+
+// Module is a configured stage of one switch. Its tables are written by
+// control alone and read by all workers' stages without a lock.
+type Module interface {
+	// Role says where in a graph the module may stand.
+	Role() Role
+	// Needs says what the parser must compute for it.
+	Needs() packet.Needs
+	// Stage makes worker w's instance, 0 <= w < Env.Workers. It is called once
+	// per worker, before any packet.
+	Stage(w int) Stage
+}
+
+// Explainer is a Stage that can say in words what it did to a packet. It is
+// asked only for traced packets, after Process, on the worker.
+type Explainer interface {
+	Explain(b *packet.Batch, p *packet.Packet) string
+}
+
+// Background is a Module with work beside the packet path (learning, ageing).
+// Run works until stop is closed.
+type Background interface {
+	Run(stop <-chan struct{})
+}
+
+// Env is what a switch tells its modules when it is built.
+type Env struct {
+	Name    string // the switch's name
+	ID      uint32 // the switch's number in the network
+	Ports   []Port // by port number
+	Workers int    // number of workers
+	Needs   packet.Needs
+}
+
+// Port is a port as stages see it. Its number is its index in Env.Ports.
+type Port struct {
+	Name string
+	// MaxFrame is the longest packet that the port sends, in bytes without FCS.
+	MaxFrame int
+}
+
+// PortNumber returns the number of the port with the given name.
+func (e *Env) PortNumber(name string) (uint16, bool) {
+	for i := range e.Ports {
+		if e.Ports[i].Name == name {
+			return uint16(i), true
+		}
+	}
+	return 0, false
+}
+
+// Role is a module's place in the graph. Stages stand in the order of their
+// roles.
+type Role int
+
+// The roles, in graph order.
+const (
+	RoleParse   Role = iota // fills the packets' metadata; exactly one, first
+	RoleIngress             // measures what arrived
+	RolePolicy              // permits or drops
+	RoleForward             // chooses the output port; exactly one
+	RoleEgress              // measures or changes what leaves
+)
+
+func (r Role) String() string {
+	return [...]string{"parse", "ingress", "policy", "forward", "egress"}[r]
+}

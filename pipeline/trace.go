@@ -1,0 +1,116 @@
+package pipeline
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// Tracer collects, in words, the way of some packets through the stages. One
+// tracer may serve the graphs of all workers. A graph without a tracer pays
+// one pointer load per batch.
+type Tracer struct {
+	match func(b *packet.Batch, p *packet.Packet) bool
+	left  atomic.Int64
+
+	mu     sync.Mutex
+	traces []Trace
+}
+
+// Trace is the way of one packet through a graph.
+type Trace struct {
+	Length uint32 // bytes on the wire
+	InPort uint16
+	Steps  []Step
+}
+
+// Step is what one stage did to a traced packet.
+type Step struct {
+	Stage string
+	Text  string
+}
+
+// NewTracer returns a tracer of the first limit packets for which match says
+// yes; nil matches all. match sees packets before the first stage.
+func NewTracer(limit int, match func(*packet.Batch, *packet.Packet) bool) *Tracer {
+	if match == nil {
+		match = func(*packet.Batch, *packet.Packet) bool { return true }
+	}
+	t := &Tracer{match: match}
+	t.left.Store(int64(limit))
+	return t
+}
+
+// Traces returns what was collected so far, in the order of completion.
+func (t *Tracer) Traces() []Trace {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]Trace(nil), t.traces...)
+}
+
+// Done reports whether the tracer has seen as many packets as it wanted.
+func (t *Tracer) Done() bool { return t.left.Load() <= 0 }
+
+// runTraced is the slow twin of Run. It allocates; tracing is not free while
+// it is on. Packets are known again behind each stage by the address of their
+// frame, which originals keep wherever a stage moves them in the batch.
+func (g *Graph) runTraced(b *packet.Batch, t *Tracer) {
+	traced := map[uint64]*Trace{}
+	var order []*Trace
+	for i := range b.Pkts {
+		p := &b.Pkts[i]
+		if t.left.Load() <= 0 || !t.match(b, p) || t.left.Add(-1) < 0 {
+			continue
+		}
+		tr := &Trace{Length: p.WireLen, InPort: p.InPort}
+		traced[b.Pool().Base(p.Addr)] = tr
+		order = append(order, tr)
+	}
+	for i, s := range g.stages {
+		living, dropped, copied := len(b.Pkts)-b.Dropped, b.Dropped, b.Copied
+		alive := map[uint64]bool{}
+		for j := range b.Pkts {
+			alive[b.Pool().Base(b.Pkts[j].Addr)] = b.Pkts[j].Reason == 0
+		}
+		s.Process(b)
+		g.count(i, b, living, dropped, copied)
+		for j := range b.Pkts {
+			p := &b.Pkts[j]
+			base := b.Pool().Base(p.Addr)
+			if tr := traced[base]; tr != nil && alive[base] {
+				tr.Steps = append(tr.Steps, Step{g.counters[i].Name, explain(s, b, p)})
+			}
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, tr := range order {
+		t.traces = append(t.traces, *tr)
+	}
+}
+
+func explain(s Stage, b *packet.Batch, p *packet.Packet) string {
+	text := ""
+	if e, ok := s.(Explainer); ok {
+		text = e.Explain(b, p)
+	}
+	switch {
+	case p.Reason == packet.Consumed:
+		text = join(text, "consumed")
+	case p.Reason != 0:
+		text = join(text, fmt.Sprintf("dropped: %s (%s)", p.Reason, p.Reason.Help()))
+	}
+	if text == "" {
+		text = "passed"
+	}
+	return text
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
