@@ -1,0 +1,103 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Mode is where the program runs.
+type Mode uint8
+
+const (
+	// Auto takes Native where the driver has it, else Generic.
+	Auto Mode = iota
+	// Native runs in the driver, before the kernel makes an skb of the packet.
+	Native
+	// Generic runs behind the driver, for every interface; slower.
+	Generic
+)
+
+var modeNames = [...]string{"auto", "native", "generic"}
+
+// String names the mode as the configuration does.
+func (m Mode) String() string { return modeNames[m] }
+
+// ParseMode is the inverse of Mode.String.
+func ParseMode(name string) (Mode, error) {
+	for i, n := range modeNames {
+		if n == name {
+			return Mode(i), nil
+		}
+	}
+	return Auto, fmt.Errorf("XDP mode %q: want auto, native or generic", name)
+}
+
+// Attachment is a program on an interface. It is held by a bpf_link, whose only reference is
+// our descriptor: the kernel removes the program when the process ends in any way.
+type Attachment struct {
+	link link.Link
+	mode Mode
+}
+
+// Attach puts the program on the interface, which must be in the network namespace of the
+// calling thread. It never replaces another program.
+func (p *Program) Attach(ifindex int, mode Mode) (*Attachment, error) {
+	wanted := []Mode{mode}
+	if mode == Auto {
+		wanted = []Mode{Native, Generic}
+	}
+	var err error
+	for _, m := range wanted {
+		var l link.Link
+		l, err = link.AttachXDP(link.XDPOptions{Program: p.program, Interface: ifindex, Flags: attachFlags(m)})
+		if err == nil {
+			return &Attachment{link: l, mode: m}, nil
+		}
+		if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, link.ErrNotSupported) {
+			break
+		}
+	}
+	return nil, p.attachError(ifindex, err)
+}
+
+func attachFlags(m Mode) link.XDPAttachFlags {
+	if m == Native {
+		return link.XDPDriverMode
+	}
+	return link.XDPGenericMode
+}
+
+// Mode is the mode granted: Native or Generic.
+func (a *Attachment) Mode() Mode { return a.mode }
+
+// Close takes the program off the interface.
+func (a *Attachment) Close() error { return a.link.Close() }
+
+// attachError explains the errno of bpf_xdp_link_attach and dev_xdp_install (net/core/dev.c).
+func (p *Program) attachError(ifindex int, err error) error {
+	name, mtu := fmt.Sprintf("interface %d", ifindex), 0
+	if l, err := netlink.LinkByIndex(ifindex); err == nil {
+		name, mtu = l.Attrs().Name, l.Attrs().MTU
+	}
+	switch {
+	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
+		return fmt.Errorf("another XDP program is attached to %s: stop its owner, or remove it with `ip link set dev %s xdp off`: %w", name, name, err)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("attach XDP program to %s: no privilege: run as root or grant CAP_BPF and CAP_NET_ADMIN: %w", name, err)
+	case errors.Is(err, unix.ENODEV):
+		return fmt.Errorf("attach XDP program to %s: no such interface in this network namespace: %w", name, err)
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("attach XDP program to %s: the driver has no native XDP: use mode generic or auto: %w", name, err)
+	case errors.Is(err, unix.ERANGE) && !p.frags, errors.Is(err, unix.EINVAL) && !p.frags && mtu > 1500:
+		return fmt.Errorf("attach XDP program to %s: the MTU (%d, or that of a veth's peer) is too large for packets of one buffer: "+
+			"lower it or turn multi-buffer on: %w", name, mtu, err)
+	case errors.Is(err, unix.ERANGE), errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("attach XDP program to %s: the driver refuses it, perhaps for its MTU of %d or its offloads (LRO): %w", name, mtu, err)
+	default:
+		return fmt.Errorf("attach XDP program to %s: %w", name, err)
+	}
+}

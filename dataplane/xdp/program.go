@@ -1,0 +1,159 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// Options are fixed when the program is loaded.
+type Options struct {
+	Keep      Keep // traffic left to the kernel
+	MaxQueues int  // receive queues that may have a socket, 1 or more
+	Frags     bool // packets of several buffers (multi-buffer, jumbo)
+	Timestamp bool // write the arrival time in front of each packet, see TimestampSize
+}
+
+// TimestampSize is the size in bytes of the time in front of a packet: nanoseconds of CLOCK_TAI
+// in the machine's byte order. Counters.Untimed counts the packets that are without, which
+// is all of them where the driver lacks XDP metadata.
+const TimestampSize = 8
+
+// Program is a loaded program with its socket map. Each interface needs its own, for the
+// map is indexed by queue. Methods may be called by any goroutine.
+type Program struct {
+	program  *ebpf.Program
+	sockets  *ebpf.Map
+	counters *ebpf.Map
+	frags    bool
+}
+
+// Load loads the program into the kernel.
+func Load(options Options) (*Program, error) {
+	if options.MaxQueues < 1 {
+		return nil, fmt.Errorf("load XDP program: %d queues: want 1 or more", options.MaxQueues)
+	}
+	if err := options.Keep.Validate(); err != nil {
+		return nil, fmt.Errorf("load XDP program: %w", err)
+	}
+	spec, err := loadRedirect()
+	if err != nil {
+		return nil, fmt.Errorf("read XDP program: %w", err)
+	}
+	if err := specialise(spec, options); err != nil {
+		return nil, fmt.Errorf("set constants of XDP program: %w", err)
+	}
+	collection, err := ebpf.NewCollection(spec)
+	if err != nil {
+		return nil, loadError(err)
+	}
+	defer collection.Close() // closes what is not detached below
+	return &Program{
+		program:  collection.DetachProgram(programName(options.Frags)),
+		sockets:  collection.DetachMap("sockets"),
+		counters: collection.DetachMap("counters"),
+		frags:    options.Frags,
+	}, nil
+}
+
+func programName(frags bool) string {
+	if frags {
+		return "redirect_frags"
+	}
+	return "redirect"
+}
+
+// specialise sets the constants and drops the variant that is not wanted.
+func specialise(spec *ebpf.CollectionSpec, options Options) error {
+	delete(spec.Programs, programName(!options.Frags))
+	spec.Maps["sockets"].MaxEntries = uint32(options.MaxQueues)
+
+	var ethertypes [MaxEtherTypes]uint16
+	copy(ethertypes[:], options.Keep.EtherTypes)
+	var protocols [256]bool
+	for _, p := range options.Keep.Protocols {
+		protocols[p] = true
+	}
+	var ports [MaxPorts]uint32
+	for i, p := range options.Keep.Ports {
+		ports[i] = uint32(p.Protocol)<<16 | uint32(p.Port)
+	}
+	for name, value := range map[string]any{
+		"keep_ethertype_count": uint32(len(options.Keep.EtherTypes)),
+		"keep_ethertypes":      ethertypes,
+		"keep_any_protocol":    len(options.Keep.Protocols) > 0,
+		"keep_protocols":       protocols,
+		"keep_port_count":      uint32(len(options.Keep.Ports)),
+		"keep_ports":           ports,
+		"timestamp":            options.Timestamp,
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func loadError(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("load XDP program: no privilege: run as root or grant CAP_BPF and CAP_NET_ADMIN "+
+			"(before Linux 5.11 too little locked memory gives the same error: ulimit -l): %w", err)
+	case errors.Is(err, unix.ENOSYS):
+		return fmt.Errorf("load XDP program: this kernel has no BPF (CONFIG_BPF_SYSCALL): %w", err)
+	default:
+		return fmt.Errorf("load XDP program: %w", err)
+	}
+}
+
+// Register directs the packets of a receive queue to a socket, by its descriptor.
+func (p *Program) Register(queue, socketFD int) error {
+	if err := p.sockets.Update(uint32(queue), uint32(socketFD), ebpf.UpdateAny); err != nil {
+		return fmt.Errorf("direct queue %d to socket: %w", queue, err)
+	}
+	return nil
+}
+
+// Unregister leaves the packets of a queue to the kernel again. Packets that the program is
+// handling at this moment may still arrive at the socket. It does nothing for a queue without socket.
+func (p *Program) Unregister(queue int) error {
+	if err := p.sockets.Delete(uint32(queue)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("take queue %d from its socket: %w", queue, err)
+	}
+	return nil
+}
+
+// Counters count packets since Load.
+type Counters struct {
+	Kept     uint64 // on the keep list, left to the kernel
+	NoSocket uint64 // on a queue without socket, left to the kernel
+	Untimed  uint64 // given to a socket without the arrival time asked for
+}
+
+// Counters sums over the CPUs.
+func (p *Program) Counters() (Counters, error) {
+	var sums [3]uint64
+	for i := range sums {
+		var perCPU []uint64
+		if err := p.counters.Lookup(uint32(i), &perCPU); err != nil {
+			return Counters{}, fmt.Errorf("read counters of XDP program: %w", err)
+		}
+		for _, n := range perCPU {
+			sums[i] += n
+		}
+	}
+	return Counters{Kept: sums[0], NoSocket: sums[1], Untimed: sums[2]}, nil
+}
+
+// Kept is how many packets were on the keep list, since Load.
+func (p *Program) Kept() (uint64, error) {
+	c, err := p.Counters()
+	return c.Kept, err
+}
+
+// Close frees the program and its maps. Attachments keep the program alive; close them first.
+func (p *Program) Close() error {
+	return errors.Join(p.program.Close(), p.sockets.Close(), p.counters.Close())
+}

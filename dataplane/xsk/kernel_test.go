@@ -1,0 +1,246 @@
+package xsk_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/xdp"
+	"github.com/weirswitch/weir/dataplane/xsk"
+)
+
+// newNamespace moves the test's thread into a network namespace without a name, which
+// ends with the thread: the goroutine keeps it locked, so the runtime throws it away.
+func newNamespace(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread()
+	err := unix.Unshare(unix.CLONE_NEWNET)
+	if err == nil {
+		// Else the kernel's own packets mix with the test's. The file is that of the thread's namespace.
+		os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
+		return
+	}
+	if os.Getenv("WEIR_REQUIRE_NETNS") == "1" {
+		t.Fatalf("make network namespace: %v", err)
+	}
+	t.Skipf("needs root: make network namespace: %v", err)
+}
+
+// cable is a veth pair: the switch has one end, and the test the other.
+type cable struct {
+	ifindex int // the switch's end
+	host    int // AF_PACKET socket on the other end
+}
+
+func newCable(t *testing.T, name string, mtu, queues int) cable {
+	t.Helper()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU, attrs.NumRxQueues, attrs.NumTxQueues = name, mtu, queues, queues
+	check(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: name + "h", PeerNumRxQueues: 1, PeerNumTxQueues: 1, PeerMTU: uint32(mtu)}))
+	var index [2]int
+	for i, n := range []string{name, name + "h"} {
+		l, err := netlink.LinkByName(n)
+		check(t, err)
+		check(t, netlink.LinkSetUp(l))
+		index[i] = l.Attrs().Index
+	}
+	return cable{ifindex: index[0], host: packetSocket(t, index[1])}
+}
+
+// packetSocket sends and receives whole packets on an interface, waiting a second at most.
+func packetSocket(t *testing.T, ifindex int) int {
+	t.Helper()
+	protocol := int(binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL}))
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
+	check(t, err)
+	t.Cleanup(func() { unix.Close(fd) })
+	check(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20))
+	check(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}))
+	check(t, unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1))
+	check(t, unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: uint16(protocol), Ifindex: ifindex}))
+	return fd
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newUMEM(t *testing.T, frames int) *xsk.UMEM {
+	t.Helper()
+	config := xsk.DefaultUMEMConfig()
+	memory, err := unix.Mmap(-1, 0, frames*config.FrameSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	check(t, err)
+	t.Cleanup(func() { unix.Munmap(memory) })
+	u, err := xsk.NewUMEM(memory, config)
+	check(t, err)
+	return u
+}
+
+// port is a socket with its program, and the frames that the test accounts for.
+type port struct {
+	*xsk.Socket
+	program *xdp.Program
+}
+
+func newPort(t *testing.T, u *xsk.UMEM, c cable, config xsk.Config) port {
+	t.Helper()
+	program, err := xdp.Load(xdp.Options{MaxQueues: 1, Frags: config.MultiBuffer})
+	check(t, err)
+	t.Cleanup(func() { program.Close() })
+	attachment, err := program.Attach(c.ifindex, xdp.Auto)
+	check(t, err)
+	t.Cleanup(func() { attachment.Close() })
+	s, err := u.Open(c.ifindex, 0, config)
+	check(t, err)
+	t.Cleanup(func() { s.Close() })
+	check(t, program.Register(0, s.FD()))
+	t.Logf("XDP %v, AF_XDP %v", attachment.Mode(), s.Granted())
+	return port{s, program}
+}
+
+// forwarder is a switch of two ports in a few lines, single-threaded.
+type forwarder struct {
+	umem      *xsk.UMEM
+	ports     [2]port
+	free      []uint64
+	forwarded int // packets
+	buffers   int // descriptors
+}
+
+func newForwarder(u *xsk.UMEM, a, b port) *forwarder {
+	f := &forwarder{umem: u, ports: [2]port{a, b}}
+	for i := range u.Frames() {
+		f.free = append(f.free, uint64(i*u.FrameSize()))
+	}
+	return f
+}
+
+// step does one round over both ports.
+func (f *forwarder) step() {
+	var descs [64]xsk.Desc
+	var addrs [64]uint64
+	for i, in := range f.ports {
+		out := f.ports[1-i]
+		for n := in.Completion.Pop(addrs[:]); n > 0; n = in.Completion.Pop(addrs[:]) {
+			for _, a := range addrs[:n] {
+				f.free = append(f.free, f.umem.Frame(a))
+			}
+		}
+		give := min(len(f.free), in.Fill.Free())
+		f.free = f.free[:len(f.free)-in.Fill.Push(f.free[len(f.free)-give:])]
+
+		room := min(out.TX.Free(), len(descs))
+		n := in.RX.Pop(descs[:room])
+		sent := out.TX.Push(descs[:n])
+		for _, d := range descs[:sent] {
+			if d.Options&xsk.Continued == 0 {
+				f.forwarded++
+			}
+		}
+		f.buffers += sent
+		for _, d := range descs[sent:n] {
+			f.free = append(f.free, f.umem.Frame(d.Addr))
+		}
+		out.TX.Kick()
+	}
+}
+
+// audit checks that every frame is accounted for once.
+func (f *forwarder) audit(t *testing.T) {
+	t.Helper()
+	owned := slices.Clone(f.free)
+	held := 0
+	for _, p := range f.ports {
+		check(t, p.program.Unregister(0))
+		var h xsk.Held
+		before := len(owned)
+		owned, h = p.Reclaim(owned)
+		t.Logf("free %d, in rings %d, held %+v", len(f.free), len(owned)-before, h)
+		held += h.RX + h.TX
+		check(t, p.Close())
+	}
+	for i, a := range owned {
+		owned[i] = f.umem.Frame(a)
+	}
+	slices.Sort(owned)
+	if unique := len(slices.Compact(slices.Clone(owned))); unique != len(owned) {
+		t.Errorf("%d frames have two owners", len(owned)-unique)
+	}
+	if len(owned)+held != f.umem.Frames() {
+		t.Errorf("%d frames found and %d held, of %d", len(owned), held, f.umem.Frames())
+	}
+}
+
+// packet is an Ethernet packet of local experimental type with a sequence number and a pattern.
+func packet(size, sequence int) []byte {
+	p := make([]byte, size)
+	copy(p, []byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb6})
+	binary.BigEndian.PutUint32(p[14:], uint32(sequence))
+	for i := 18; i < size; i++ {
+		p[i] = byte(i*7 + sequence)
+	}
+	return p
+}
+
+// crossing sends packets in at one end and expects them all, in order, at the other.
+func crossing(t *testing.T, config xsk.Config, mtu int, sizes []int, count int) {
+	newNamespace(t)
+	a, b := newCable(t, "wxa", mtu, 1), newCable(t, "wxb", mtu, 1)
+	u := newUMEM(t, 2048)
+	f := newForwarder(u, newPort(t, u, a, config), newPort(t, u, b, config))
+	f.step()
+	buffer := make([]byte, 1<<16)
+	for sequence := 0; sequence < count; {
+		burst := min(32, count-sequence)
+		for i := range burst {
+			_, err := unix.Write(a.host, packet(sizes[(sequence+i)%len(sizes)], sequence+i))
+			check(t, err)
+		}
+		// The veth peer receives in its NAPI, which may run later than the write.
+		for deadline := time.Now().Add(5 * time.Second); f.forwarded < sequence+burst && time.Now().Before(deadline); {
+			f.step()
+		}
+		for i := range burst {
+			n, err := unix.Read(b.host, buffer)
+			if err != nil {
+				stats, _ := f.ports[0].Stats()
+				t.Fatalf("packet %d of %d: %v; forwarded %d, %+v", sequence+i, count, err, f.forwarded, stats)
+			}
+			if want := packet(sizes[(sequence+i)%len(sizes)], sequence+i); !bytes.Equal(buffer[:n], want) {
+				t.Fatalf("packet %d: %d bytes %x..., want %d bytes %x...", sequence+i, n, buffer[:min(n, 32)], len(want), want[:32])
+			}
+		}
+		sequence += burst
+	}
+	if f.forwarded != count {
+		t.Errorf("forwarded %d of %d packets", f.forwarded, count)
+	}
+	f.audit(t)
+}
+
+// testConfig has fill rings so small that both together leave frames for packets under way.
+func testConfig() xsk.Config {
+	config := xsk.DefaultConfig()
+	config.FillSize = 512
+	return config
+}
+
+func TestForward(t *testing.T) {
+	crossing(t, testConfig(), 1500, []int{60, 64, 590, 1514}, 20000)
+}
+
+func TestForwardJumbo(t *testing.T) {
+	config := testConfig()
+	config.MultiBuffer = true
+	crossing(t, config, 9000, []int{60, 3840, 3841, 4096, 7680, 7681, 9014}, 5000)
+}
