@@ -1,0 +1,2 @@
+// Package traffic sends and receives marked packets at high rates.
+package traffic
