@@ -16,7 +16,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/xsk"
 )
 
-// newNamespace moves the test's thread into a network namespace without a name, which
+// newNamespace moves the thread of the test, but not of its subtests, into a network namespace without a name, which
 // ends with the thread: the goroutine keeps it locked, so the runtime throws it away.
 func newNamespace(t *testing.T) {
 	t.Helper()
@@ -89,15 +89,16 @@ func newUMEM(t *testing.T, frames int) *xsk.UMEM {
 // port is a socket with its program, and the frames that the test accounts for.
 type port struct {
 	*xsk.Socket
-	program *xdp.Program
+	program    *xdp.Program
+	attachment *xdp.Attachment
 }
 
-func newPort(t *testing.T, u *xsk.UMEM, c cable, config xsk.Config) port {
+func newPort(t *testing.T, u *xsk.UMEM, c cable, config xsk.Config, mode xdp.Mode) port {
 	t.Helper()
 	program, err := xdp.Load(xdp.Options{MaxQueues: 1, Frags: config.MultiBuffer})
 	check(t, err)
 	t.Cleanup(func() { program.Close() })
-	attachment, err := program.Attach(c.ifindex, xdp.Auto)
+	attachment, err := program.Attach(c.ifindex, mode)
 	check(t, err)
 	t.Cleanup(func() { attachment.Close() })
 	s, err := u.Open(c.ifindex, 0, config)
@@ -105,7 +106,7 @@ func newPort(t *testing.T, u *xsk.UMEM, c cable, config xsk.Config) port {
 	t.Cleanup(func() { s.Close() })
 	check(t, program.Register(0, s.FD()))
 	t.Logf("XDP %v, AF_XDP %v", attachment.Mode(), s.Granted())
-	return port{s, program}
+	return port{s, program, attachment}
 }
 
 // forwarder is a switch of two ports in a few lines, single-threaded.
@@ -168,6 +169,7 @@ func (f *forwarder) audit(t *testing.T) {
 		t.Logf("free %d, in rings %d, held %+v", len(f.free), len(owned)-before, h)
 		held += h.RX + h.TX
 		check(t, p.Close())
+		check(t, p.attachment.Close())
 	}
 	for i, a := range owned {
 		owned[i] = f.umem.Frame(a)
@@ -193,11 +195,11 @@ func packet(size, sequence int) []byte {
 }
 
 // crossing sends packets in at one end and expects them all, in order, at the other.
-func crossing(t *testing.T, config xsk.Config, mtu int, sizes []int, count int) {
+func crossing(t *testing.T, config xsk.Config, mode xdp.Mode, mtu int, sizes []int, count int) {
 	newNamespace(t)
 	a, b := newCable(t, "wxa", mtu, 1), newCable(t, "wxb", mtu, 1)
 	u := newUMEM(t, 2048)
-	f := newForwarder(u, newPort(t, u, a, config), newPort(t, u, b, config))
+	f := newForwarder(u, newPort(t, u, a, config, mode), newPort(t, u, b, config, mode))
 	f.step()
 	buffer := make([]byte, 1<<16)
 	for sequence := 0; sequence < count; {
@@ -225,6 +227,13 @@ func crossing(t *testing.T, config xsk.Config, mtu int, sizes []int, count int) 
 	if f.forwarded != count {
 		t.Errorf("forwarded %d of %d packets", f.forwarded, count)
 	}
+	buffers := 0
+	for sequence := range count {
+		buffers += (sizes[sequence%len(sizes)] + u.PacketRoom() - 1) / u.PacketRoom()
+	}
+	if f.buffers != buffers {
+		t.Errorf("packets took %d buffers, want %d", f.buffers, buffers)
+	}
 	f.audit(t)
 }
 
@@ -236,11 +245,15 @@ func testConfig() xsk.Config {
 }
 
 func TestForward(t *testing.T) {
-	crossing(t, testConfig(), 1500, []int{60, 64, 590, 1514}, 20000)
+	crossing(t, testConfig(), xdp.Native, 1500, []int{60, 64, 590, 1514}, 20000)
+}
+
+func TestForwardGeneric(t *testing.T) {
+	crossing(t, testConfig(), xdp.Generic, 1500, []int{60, 64, 590, 1514}, 5000)
 }
 
 func TestForwardJumbo(t *testing.T) {
 	config := testConfig()
 	config.MultiBuffer = true
-	crossing(t, config, 9000, []int{60, 3840, 3841, 4096, 7680, 7681, 9014}, 5000)
+	crossing(t, config, xdp.Native, 9000, []int{60, 3840, 3841, 4096, 7680, 7681, 9014}, 5000)
 }

@@ -62,10 +62,10 @@ type indexes struct{ rxGiven, fillTaken, completionGiven, txTaken uint32 }
 // indexes reads what the kernel gave before what it took: a frame that moves on in
 // between counts as held, rather than as given before it was taken.
 func (s *Socket) indexes() (ix indexes) {
-	ix.rxGiven = s.RX.producer.Load()
-	ix.fillTaken = s.Fill.consumer.Load()
-	ix.completionGiven = s.Completion.producer.Load()
-	ix.txTaken = s.TX.consumer.Load()
+	ix.rxGiven = s.RX.produced.Load()
+	ix.fillTaken = s.Fill.consumed.Load()
+	ix.completionGiven = s.Completion.produced.Load()
+	ix.txTaken = s.TX.consumed.Load()
 	return ix
 }
 

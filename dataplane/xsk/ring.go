@@ -26,10 +26,10 @@ const needWakeup = 1
 //	      +----+----+----+----+----+----+----+----+
 //	      |    |    | x  | x  | x  |    |    |    |    x: published, not yet consumed
 //	      +----+----+----+----+----+----+----+----+
-//	                  ^ consumer     ^ producer
+//	                  ^ consumed     ^ produced
 type shared[T Desc | uint64] struct {
-	producer *atomic.Uint32
-	consumer *atomic.Uint32
+	produced *atomic.Uint32 // index of the next slot that will be published
+	consumed *atomic.Uint32 // index of the next slot that will be taken
 	flags    *atomic.Uint32
 	slots    []T // length is a power of two
 }
@@ -51,7 +51,7 @@ type producer[T Desc | uint64] struct {
 
 // Free returns how many slots can be written now. It reads the shared index.
 func (p *producer[T]) Free() int {
-	p.tail = p.consumer.Load()
+	p.tail = p.consumed.Load()
 	return len(p.slots) - int(p.head-p.tail)
 }
 
@@ -67,11 +67,11 @@ func (p *producer[T]) room(want int) int {
 
 // publish copies the items, for which there must be room, and shows them to the kernel.
 func (p *producer[T]) publish(items []T) {
-	first := p.slots[p.head&uint32(len(p.slots)-1):] // BCE
+	first := p.slots[p.head&uint32(len(p.slots)-1):]
 	n := copy(first, items)
 	copy(p.slots, items[n:])
 	p.head += uint32(len(items))
-	p.producer.Store(p.head) // release: the slots are written before the index
+	p.produced.Store(p.head) // release: the slots are written before the index
 }
 
 // consumer is our end of a ring that the kernel fills.
@@ -81,13 +81,13 @@ type consumer[T Desc | uint64] struct {
 }
 
 // Available returns how many published items were not popped yet.
-func (c *consumer[T]) Available() int { return int(c.producer.Load() - c.tail) }
+func (c *consumer[T]) Available() int { return int(c.produced.Load() - c.tail) }
 
 // peek copies up to len(to) items out and leaves them in the ring.
 func (c *consumer[T]) peek(to []T) int {
 	n := min(c.Available(), len(to)) // acquire: the index is read before the slots
 	to = to[:n]
-	first := c.slots[c.tail&uint32(len(c.slots)-1):] // BCE
+	first := c.slots[c.tail&uint32(len(c.slots)-1):]
 	copied := copy(to, first)
 	copy(to[copied:], c.slots)
 	return n
@@ -96,10 +96,10 @@ func (c *consumer[T]) peek(to []T) int {
 // release gives n slots back to the kernel.
 func (c *consumer[T]) release(n int) {
 	c.tail += uint32(n)
-	c.consumer.Store(c.tail)
+	c.consumed.Store(c.tail)
 }
 
-// between appends the items from index from up to, not including, index to.
+// between visits the items from index from up to, not including, index to.
 func (s *shared[T]) between(from, to uint32, visit func(T)) {
 	for ; from != to; from++ {
 		visit(s.slots[from&uint32(len(s.slots)-1)])

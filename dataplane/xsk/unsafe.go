@@ -24,8 +24,8 @@ func mapRing[T Desc | uint64](fd int, pageOffset int64, off unix.XDPRingOffset, 
 	}
 	index := func(offset uint64) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&memory[offset])) }
 	return mapping{memory}, shared[T]{
-		producer: index(off.Producer),
-		consumer: index(off.Consumer),
+		produced: index(off.Producer),
+		consumed: index(off.Consumer),
 		flags:    index(off.Flags),
 		slots:    unsafe.Slice((*T)(unsafe.Pointer(&memory[off.Desc])), slots),
 	}, nil
