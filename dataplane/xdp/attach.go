@@ -79,17 +79,16 @@ func (a *Attachment) Close() error { return a.link.Close() }
 
 // attachError explains the errno of bpf_xdp_link_attach and dev_xdp_install (net/core/dev.c).
 func (p *Program) attachError(ifindex int, err error) error {
-	name, mtu := fmt.Sprintf("interface %d", ifindex), 0
-	if l, err := netlink.LinkByIndex(ifindex); err == nil {
-		name, mtu = l.Attrs().Name, l.Attrs().MTU
+	l, lookup := netlink.LinkByIndex(ifindex)
+	if lookup != nil {
+		return fmt.Errorf("attach XDP program to interface %d: no such interface in this network namespace: %w", ifindex, err)
 	}
+	name, mtu := l.Attrs().Name, l.Attrs().MTU
 	switch {
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
 		return fmt.Errorf("another XDP program is attached to %s: stop its owner, or remove it with `ip link set dev %s xdp off`: %w", name, name, err)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("attach XDP program to %s: no privilege: run as root or grant CAP_BPF and CAP_NET_ADMIN: %w", name, err)
-	case errors.Is(err, unix.ENODEV):
-		return fmt.Errorf("attach XDP program to %s: no such interface in this network namespace: %w", name, err)
 	case errors.Is(err, unix.EOPNOTSUPP):
 		return fmt.Errorf("attach XDP program to %s: the driver has no native XDP: use mode generic or auto: %w", name, err)
 	case errors.Is(err, unix.ERANGE) && !p.frags, errors.Is(err, unix.EINVAL) && !p.frags && mtu > 1500:
