@@ -257,3 +257,106 @@ func TestForwardJumbo(t *testing.T) {
 	config.MultiBuffer = true
 	crossing(t, config, xdp.Native, 9000, []int{60, 3840, 3841, 4096, 7680, 7681, 9014}, 5000)
 }
+
+// TestTXBudget counts what one Kick sends.
+func TestTXBudget(t *testing.T) {
+	newNamespace(t)
+	a := newCable(t, "wxa", 1500, 4)
+	u := newUMEM(t, 256)
+	for queue, budget := range []int{0, 32, 64, 128} {
+		config := testConfig()
+		config.TXBudget = budget
+		s, err := u.Open(a.ifindex, queue, config)
+		check(t, err)
+		per := s.Granted().TXBudget
+		if per == 0 {
+			per = 32
+		} else if per != budget {
+			t.Errorf("asked for a budget of %d, granted %d", budget, per)
+		}
+		var descs [200]xsk.Desc
+		for i := range descs {
+			descs[i] = xsk.Desc{Addr: uint64(i * u.FrameSize()), Len: 60}
+		}
+		if n := s.TX.Push(descs[:]); n != len(descs) {
+			t.Fatalf("pushed %d", n)
+		}
+		if r := s.TX.Kick(); r != xsk.KickAgain || s.TX.Unsent() != len(descs)-per {
+			t.Errorf("budget %d: kick %v left %d of %d", budget, r, s.TX.Unsent(), len(descs))
+		}
+		check(t, s.Close())
+	}
+}
+
+// TestTimestamp finds the arrival time that the program wrote in front of the packet.
+func TestTimestamp(t *testing.T) {
+	for _, mode := range []xdp.Mode{xdp.Native, xdp.Generic} {
+		newNamespace(t)
+		a := newCable(t, "wxa", 1500, 1)
+		u := newUMEM(t, 64)
+		program, err := xdp.Load(xdp.Options{MaxQueues: 1, Timestamp: true})
+		check(t, err)
+		attachment, err := program.Attach(a.ifindex, mode)
+		check(t, err)
+		s, err := u.Open(a.ifindex, 0, testConfig())
+		check(t, err)
+		check(t, program.Register(0, s.FD()))
+		s.Fill.Push([]uint64{0, 4096, 8192})
+
+		before := tai(t)
+		_, err = unix.Write(a.host, packet(100, 7))
+		check(t, err)
+		fds := []unix.PollFd{{Fd: int32(s.FD()), Events: unix.POLLIN}}
+		if n, err := unix.Poll(fds, 5000); n != 1 {
+			t.Fatalf("poll: %d, %v", n, err)
+		}
+		after := tai(t)
+		var descs [4]xsk.Desc
+		if n := s.RX.Pop(descs[:]); n != 1 || !bytes.Equal(u.Bytes(descs[0]), packet(100, 7)) {
+			t.Fatalf("received %d: %+v", n, descs[0])
+		}
+		if at := descs[0].Addr - u.Frame(descs[0].Addr); at != xsk.KernelHeadroom {
+			t.Errorf("packet at %d of its frame, want %d", at, xsk.KernelHeadroom)
+		}
+		ns := binary.NativeEndian.Uint64(u.Memory()[descs[0].Addr-xdp.TimestampSize:])
+		if ns < before || ns > after {
+			t.Errorf("%v: time %d, want from %d to %d", mode, ns, before, after)
+		}
+		check(t, s.Close())
+		check(t, attachment.Close())
+		check(t, program.Close())
+	}
+}
+
+func tai(t *testing.T) uint64 {
+	t.Helper()
+	var ts unix.Timespec
+	check(t, unix.ClockGettime(unix.CLOCK_TAI, &ts))
+	return uint64(ts.Nano())
+}
+
+// TestBusyPoll only shows that the options are taken and packets still arrive.
+func TestBusyPoll(t *testing.T) {
+	config := testConfig()
+	config.BusyPoll, config.BusyPollBudget = 20, 64
+	newNamespace(t)
+	a, b := newCable(t, "wxa", 1500, 1), newCable(t, "wxb", 1500, 1)
+	u := newUMEM(t, 2048)
+	f := newForwarder(u, newPort(t, u, a, config, xdp.Native), newPort(t, u, b, config, xdp.Native))
+	if !f.ports[0].Granted().BusyPoll {
+		t.Error("busy polling was not granted")
+	}
+	f.step()
+	for i := range 100 {
+		_, err := unix.Write(a.host, packet(100, i))
+		check(t, err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); f.forwarded < 100 && time.Now().Before(deadline); {
+		f.ports[0].WakeRX()
+		f.step()
+	}
+	if f.forwarded != 100 {
+		t.Errorf("forwarded %d of 100", f.forwarded)
+	}
+	f.audit(t)
+}
