@@ -2,6 +2,7 @@ package port
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/weirswitch/weir/pipeline/packet"
 )
@@ -14,6 +15,7 @@ type Memory struct {
 	packets [][]byte
 	queues  int
 	limit   uint64
+	stopped atomic.Bool
 }
 
 // NewMemory returns a port whose queues receive packets in turn, limit packets
@@ -45,8 +47,11 @@ func (m *Memory) Info() Info {
 // Counters implements Port; nothing is lost in memory.
 func (m *Memory) Counters() Counters { return Counters{} }
 
-// StopReceive implements Port. The queues end by their limit.
-func (m *Memory) StopReceive() error { return nil }
+// StopReceive implements Port.
+func (m *Memory) StopReceive() error {
+	m.stopped.Store(true)
+	return nil
+}
 
 // Close implements Port.
 func (m *Memory) Close() error { return nil }
@@ -58,7 +63,6 @@ type memoryQueue struct {
 	frames   *packet.Cache
 	next     int
 	received uint64
-	sent     uint64
 }
 
 func (q *memoryQueue) Receive(b *packet.Batch) int {
@@ -67,7 +71,7 @@ func (q *memoryQueue) Receive(b *packet.Batch) int {
 	if q.port.limit != 0 {
 		want = int(min(uint64(want), q.port.limit-q.received))
 	}
-	if want == 0 || len(packets) == 0 {
+	if want == 0 || len(packets) == 0 || q.port.stopped.Load() {
 		return 0
 	}
 	var addrs [packet.BatchSize]uint64
@@ -91,7 +95,6 @@ func (q *memoryQueue) Transmit(b *packet.Batch, idx []uint16) int {
 	for _, i := range idx {
 		q.frames.FreePacket(&b.Pkts[i])
 	}
-	q.sent += uint64(len(idx))
 	return len(idx)
 }
 

@@ -1,0 +1,31 @@
+package worker
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// clock reads CLOCK_TAI without a system call per reading: Go's monotonic
+// clock is read in user space, and its distance to CLOCK_TAI is measured anew
+// every resync, so steps and slewing of the system clock are followed.
+type clock struct {
+	offset int64 // CLOCK_TAI minus since(base)
+	synced time.Duration
+}
+
+const resync = 10 * time.Millisecond
+
+var clockBase = time.Now()
+
+func (c *clock) now() int64 {
+	mono := time.Since(clockBase)
+	if mono-c.synced > resync || c.synced == 0 {
+		var ts unix.Timespec
+		// The clock id is valid on every kernel with AF_XDP, so this cannot fail.
+		_ = unix.ClockGettime(unix.CLOCK_TAI, &ts)
+		mono = time.Since(clockBase)
+		c.offset, c.synced = ts.Nano()-int64(mono), mono
+	}
+	return int64(mono) + c.offset
+}

@@ -1,0 +1,383 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// Switch is the ports and the workers of one switch. New makes it inert, Run
+// runs it once.
+type Switch struct {
+	name    string
+	id      uint32
+	pool    *packet.Pool
+	ports   []port.Port
+	chain   []pipeline.Named
+	workers []*Worker
+	keep    int // frames that a worker's cache keeps when it spills
+
+	done         atomic.Uint64 // a bit per worker that receives nothing more
+	drainStarted atomic.Int64  // nanoseconds since clockBase
+	unconfirmed  int           // transmitted packets not confirmed at the end
+	closed       bool
+}
+
+// Parts are what a switch is made of. The switch owns the ports from New on,
+// and closes them, also when New fails; the pool stays the caller's.
+type Parts struct {
+	Name  string
+	ID    uint32
+	Pool  *packet.Pool
+	Ports []port.Port // by port number
+	Chain []pipeline.Named
+}
+
+// New opens all queues and gives each to a worker.
+func New(c Config, parts Parts) (*Switch, error) {
+	s := &Switch{name: parts.Name, id: parts.ID, pool: parts.Pool, ports: parts.Ports, chain: parts.Chain}
+	if err := s.build(c); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *Switch) build(c Config) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if err := pipeline.Check(s.chain); err != nil {
+		return err
+	}
+	cores, err := coresFor(c, s.id)
+	if err != nil {
+		return err
+	}
+	s.workers = make([]*Worker, c.Count)
+	s.keep = s.pool.Frames() / (2 * c.Count)
+	for i := range s.workers {
+		w, err := s.newWorker(i, cores[i], c)
+		if err != nil {
+			return err
+		}
+		s.workers[i] = w
+	}
+	if err := s.openQueues(); err != nil {
+		return err
+	}
+	for _, w := range s.workers {
+		if err := s.connect(w, c.HandoffRing); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxCopies is how many copies per received packet a batch has room for: a
+// flood to as many ports, or a burst of mirrored packets.
+const maxCopies = 64
+
+func (s *Switch) newWorker(i, core int, c Config) (*Worker, error) {
+	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("event descriptor of worker %d: %w", i, err)
+	}
+	cache := s.pool.NewCache()
+	capacity := packet.BatchSize * min(max(len(s.ports), 2), maxCopies)
+	w := &Worker{
+		id:       i,
+		core:     core,
+		sw:       s,
+		graph:    pipeline.NewGraph(s.chain, i),
+		cache:    cache,
+		batch:    packet.NewBatch(cache, capacity),
+		taken:    packet.NewBatch(cache, packet.BatchSize),
+		counters: make([]portCounters, len(s.ports)),
+		event:    event,
+		stopped:  make(chan struct{}),
+		pollFDs:  []unix.PollFd{{Fd: int32(event), Events: unix.POLLIN}},
+	}
+	switch c.Poll {
+	case PollBusy:
+		w.spins = int(^uint(0) >> 1)
+	case PollAdaptive:
+		w.spins = c.SpinRounds
+	}
+	return w, nil
+}
+
+// openQueues gives queue q of a port to worker q modulo the workers, so that
+// a flow that enters and leaves by the same queue number stays on one worker.
+// Ports with fewer queues than there are workers start at different workers.
+func (s *Switch) openQueues() error {
+	n := len(s.workers)
+	for i, p := range s.ports {
+		queues := p.Info().Queues
+		if queues < 1 || queues > 1<<queueBits {
+			return fmt.Errorf("port %s has %d queues: need 1 to %d", p.Info().Name, queues, 1<<queueBits)
+		}
+		for q := range queues {
+			owner := s.workers[q%n]
+			if queues < n {
+				owner = s.workers[(i*queues+q)%n]
+			}
+			queue, err := p.Open(uint16(i), q, owner.cache)
+			if err != nil {
+				return err
+			}
+			owner.queues = append(owner.queues, rxQueue{queue: queue, port: uint16(i), number: uint8(q)})
+			owner.names = append(owner.names, fmt.Sprintf("%s/%d", p.Info().Name, q))
+			owner.pollFDs = append(owner.pollFDs, unix.PollFd{Fd: int32(queue.FD()), Events: unix.POLLIN})
+		}
+	}
+	return nil
+}
+
+// connect builds worker w's outlets: its own queues, and a ring to each other
+// worker; and the route to them by output port and input queue.
+func (s *Switch) connect(w *Worker, ring int) error {
+	capacity := cap(w.batch.Pkts)
+	own := map[[2]int]uint16{} // (port, queue) -> outlet
+	w.route = make([]uint16, len(s.ports)<<queueBits)
+	for _, q := range w.queues {
+		own[[2]int{int(q.port), int(q.number)}] = uint16(len(w.outlets))
+		w.outlets = append(w.outlets, outlet{
+			queue: q.queue, port: q.port, maxFrame: s.maxFrame(int(q.port)), idx: make([]uint16, capacity),
+		})
+	}
+	peers := map[*Worker]uint16{}
+	for i, p := range s.ports {
+		queues := p.Info().Queues
+		first := -1
+		for q := range queues {
+			if _, ok := own[[2]int{i, q}]; ok {
+				first = q
+				break
+			}
+		}
+		for in := range 1 << queueBits {
+			q := in % queues
+			if _, ok := own[[2]int{i, q}]; !ok && first >= 0 {
+				q = first
+			}
+			if k, ok := own[[2]int{i, q}]; ok {
+				w.route[i<<queueBits|in] = k
+				continue
+			}
+			to := s.owner(i, q)
+			k, ok := peers[to]
+			if !ok {
+				h := newHandoff(ring)
+				if to.rings == nil {
+					to.rings = make([]*handoff, len(s.workers))
+				}
+				to.rings[w.id] = h
+				k = uint16(len(w.outlets))
+				peers[to] = k
+				w.outlets = append(w.outlets, outlet{ring: h, to: to, maxFrame: ^uint32(0), idx: make([]uint16, capacity)})
+			}
+			w.route[i<<queueBits|in] = k
+		}
+	}
+	return nil
+}
+
+func (s *Switch) owner(port, queue int) *Worker {
+	for _, w := range s.workers {
+		for _, q := range w.queues {
+			if int(q.port) == port && int(q.number) == queue {
+				return w
+			}
+		}
+	}
+	panic("worker: a queue without an owner")
+}
+
+func (s *Switch) maxFrame(port int) uint32 {
+	if n := s.ports[port].Info().MaxFrame; n > 0 {
+		return uint32(n)
+	}
+	return ^uint32(0)
+}
+
+// Run forwards until ctx ends, all input ended, or a worker fails; then it
+// drains the ports, closes all and reports the first failure. ready is called
+// once all workers run.
+func (s *Switch) Run(ctx context.Context, ready func()) error {
+	// Each spinning worker occupies a processor of the Go scheduler; control
+	// and the collector of garbage need one more.
+	runtime.GOMAXPROCS(max(runtime.NumCPU(), len(s.workers)+2))
+	stop := make(chan struct{})
+	var background sync.WaitGroup
+	for _, n := range s.chain {
+		if m, ok := n.Module.(pipeline.Background); ok {
+			background.Go(func() { m.Run(stop) })
+		}
+	}
+	var started sync.WaitGroup
+	started.Add(len(s.workers))
+	for _, w := range s.workers {
+		go w.run(&started)
+	}
+	started.Wait()
+	if ready != nil {
+		ready()
+	}
+	err := s.supervise(ctx)
+	close(stop)
+	background.Wait()
+	return errors.Join(err, s.close())
+}
+
+// supervise waits for the end and begins the drain.
+func (s *Switch) supervise(ctx context.Context) error {
+	ended := make(chan *Worker, len(s.workers))
+	for _, w := range s.workers {
+		go func() { <-w.stopped; ended <- w }()
+	}
+	var err error
+	cancel := ctx.Done()
+	for left := len(s.workers); left > 0; {
+		select {
+		case <-cancel:
+			cancel = nil
+			err = errors.Join(err, s.drain())
+		case w := <-ended:
+			left--
+			if w.err != nil {
+				// A switch without one of its workers would forward wrongly.
+				err = errors.Join(err, w.err, s.drain())
+				s.receiveDone(w.id)
+			}
+		}
+	}
+	return err
+}
+
+// drain makes the ports receive nothing more and lets the workers finish.
+func (s *Switch) drain() error {
+	var errs []error
+	for _, p := range s.ports {
+		errs = append(errs, p.StopReceive())
+	}
+	s.drainStarted.Store(int64(time.Since(clockBase)))
+	for _, w := range s.workers {
+		w.state.Store(stateDraining)
+		w.wake()
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Switch) drainStart() time.Time {
+	return clockBase.Add(time.Duration(s.drainStarted.Load()))
+}
+
+// receiveDone declares that a worker receives nothing more, and reports
+// whether all have.
+func (s *Switch) receiveDone(worker int) bool {
+	all := uint64(1)<<len(s.workers) - 1
+	bit := uint64(1) << worker
+	if done := s.done.Load(); done&bit != 0 {
+		return done == all
+	}
+	return s.done.Or(bit)|bit == all
+}
+
+// close frees everything, in the order of use: queues, caches, ports.
+func (s *Switch) close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	var errs []error
+	for _, w := range s.workers {
+		if w == nil {
+			continue
+		}
+		for _, h := range w.rings {
+			// Only a worker that failed leaves packets here.
+			for h != nil && h.pop(w.taken) != 0 {
+				w.dropAll(w.taken, packet.ReasonShutdown)
+			}
+		}
+		w.abandon()
+		for _, q := range w.queues {
+			n, err := q.queue.Close()
+			s.unconfirmed += n
+			errs = append(errs, err)
+		}
+		w.queues = nil
+		w.cache.Close()
+		errs = append(errs, unix.Close(w.event))
+	}
+	for _, p := range s.ports {
+		errs = append(errs, p.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// abandon ends the batch in which a stage panicked. A batch that was already
+// being dispatched is left alone: which of its frames were sent is not known.
+func (w *Worker) abandon() {
+	if !w.inGraph {
+		return
+	}
+	b := w.batch
+	w.counters[b.Pkts[0].InPort].copied += uint64(b.Copied)
+	w.dropAll(b, packet.ReasonShutdown)
+}
+
+func (w *Worker) dropAll(b *packet.Batch, r packet.Reason) {
+	for i := range b.Pkts {
+		w.drop(b, &b.Pkts[i], r)
+	}
+	b.Reset()
+}
+
+// Workers returns the workers.
+func (s *Switch) Workers() []*Worker { return s.workers }
+
+// SetTracer traces packets in all workers; nil ends it.
+func (s *Switch) SetTracer(t *pipeline.Tracer) {
+	for _, w := range s.workers {
+		w.graph.SetTracer(t)
+	}
+}
+
+// coresFor chooses a core for each worker, or -1.
+func coresFor(c Config, id uint32) ([]int, error) {
+	cores := make([]int, c.Count)
+	if !c.Pin {
+		for i := range cores {
+			cores[i] = -1
+		}
+		return cores, nil
+	}
+	if len(c.Cores) != 0 {
+		return c.Cores[:c.Count], nil
+	}
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("ask which cores the process may use: %w", err)
+	}
+	var allowed []int
+	for core := 0; len(allowed) < set.Count(); core++ {
+		if set.IsSet(core) {
+			allowed = append(allowed, core)
+		}
+	}
+	for i := range cores {
+		cores[i] = allowed[(int(id)+i)%len(allowed)]
+	}
+	return cores, nil
+}

@@ -1,0 +1,272 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// Worker is one thread of a switch. Its fields belong to that thread while it
+// runs, but for those marked shared.
+type Worker struct {
+	id    int
+	core  int // -1: not pinned
+	sw    *Switch
+	graph *pipeline.Graph
+	cache *packet.Cache
+	batch *packet.Batch
+	taken *packet.Batch // packets taken over from other workers
+
+	queues  []rxQueue
+	names   []string   // of the queues: port/queue
+	rings   []*handoff // incoming, by producing worker; nil from itself
+	outlets []outlet
+	route   []uint16 // (out port << queueBits | in queue) -> outlet
+
+	clock    clock
+	counters []portCounters // by port
+	loop     LoopCounters
+	inGraph  bool // a batch is in the stages' hands
+	spins    int
+	thread   int
+	pollFDs  []unix.PollFd // the event descriptor, then the queues'
+
+	state    atomic.Int32 // shared: running, draining
+	sleeping atomic.Bool  // shared: in poll, or about to be
+	event    int          // shared: eventfd that ends a sleep
+
+	mu      sync.Mutex // serialises Do
+	call    atomic.Pointer[call]
+	stopped chan struct{} // closed when the thread has ended
+	err     error         // why it ended, valid once stopped
+}
+
+// rxQueue is a queue that the worker owns.
+type rxQueue struct {
+	queue  port.Queue
+	port   uint16
+	number uint8
+	ended  bool
+}
+
+type call struct {
+	fn   func()
+	done chan struct{}
+}
+
+// queueBits is the width of a queue number in Worker.route.
+const queueBits = 8
+
+const (
+	stateRunning int32 = iota
+	stateDraining
+)
+
+// Do runs fn on the worker between two batches, or here once the worker has
+// ended, and returns when fn has. fn must be short: packets wait meanwhile.
+func (w *Worker) Do(fn func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := &call{fn: fn, done: make(chan struct{})}
+	w.call.Store(c)
+	w.wake()
+	select {
+	case <-c.done:
+	case <-w.stopped:
+		if w.call.Swap(nil) != nil {
+			fn()
+		} else {
+			<-c.done
+		}
+	}
+}
+
+// wake ends the worker's sleep, if it sleeps. Any thread may call it.
+func (w *Worker) wake() {
+	if w.sleeping.Load() && w.sleeping.CompareAndSwap(true, false) {
+		one := [8]byte{1}
+		_, _ = unix.Write(w.event, one[:]) // an eventfd takes this unless it is about to overflow, which wakes as well
+	}
+}
+
+// run is the thread. It returns when the switch drains or all input ended, or
+// with an error if a stage panicked.
+func (w *Worker) run(started *sync.WaitGroup) {
+	// Not unlocked: the thread's affinity must not leak to other goroutines,
+	// so the thread ends with the goroutine.
+	runtime.LockOSThread()
+	defer close(w.stopped)
+	defer func() {
+		if r := recover(); r != nil {
+			w.err = fmt.Errorf("worker %d: %v\n%s", w.id, r, debug.Stack())
+		}
+	}()
+	w.thread = unix.Gettid()
+	w.err = w.pin()
+	started.Done()
+	if w.err != nil {
+		return
+	}
+	w.work()
+}
+
+func (w *Worker) pin() error {
+	if w.core < 0 {
+		return nil
+	}
+	var set unix.CPUSet
+	set.Set(w.core)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("pin worker %d to core %d: %w: choose cores that the process may use, or pin = false", w.id, w.core, err)
+	}
+	return nil
+}
+
+// work is the loop, rx to tx. Nothing in it blocks but sleep.
+func (w *Worker) work() {
+	quiet := 0
+	for {
+		w.loop.Rounds++
+		got, open := 0, 0
+		for k := range w.queues {
+			q := &w.queues[k]
+			if q.ended {
+				continue
+			}
+			n := w.receive(q)
+			got += n
+			if n == 0 && q.queue.Ended() {
+				q.ended = true
+				continue
+			}
+			open++
+		}
+		got += w.takeOver()
+		pending := w.service()
+		if c := w.call.Load(); c != nil && w.call.CompareAndSwap(c, nil) {
+			c.fn()
+			close(c.done)
+		}
+		if got != 0 {
+			quiet = 0
+			continue
+		}
+		quiet++
+		draining := w.state.Load() == stateDraining
+		if (open == 0 || draining) && w.drained(pending, draining) {
+			return
+		}
+		if !draining && open != 0 && quiet > w.spins {
+			w.cache.Spill(w.sw.keep)
+			w.sleep()
+			quiet = 0
+		}
+	}
+}
+
+// receive runs one batch of a queue through the graph and sends it on.
+func (w *Worker) receive(q *rxQueue) int {
+	b := w.batch
+	n := q.queue.Receive(b)
+	if n == 0 {
+		return 0
+	}
+	b.Now = w.clock.now()
+	c := &w.counters[q.port]
+	c.received += uint64(n)
+	for i := range b.Pkts {
+		c.receivedBytes += uint64(b.Pkts[i].WireLen)
+	}
+	w.inGraph = true
+	w.graph.Run(b)
+	w.inGraph = false
+	c.copied += uint64(b.Copied)
+	w.loop.Batches++
+	w.loop.Packets += uint64(n)
+	w.dispatch(b, false)
+	return n
+}
+
+// takeOver sends what other workers handed over.
+func (w *Worker) takeOver() int {
+	total := 0
+	for _, h := range w.rings {
+		if h == nil {
+			continue
+		}
+		if n := h.pop(w.taken); n != 0 {
+			total += n
+			w.loop.TakenOver += uint64(n)
+			w.dispatch(w.taken, true)
+		}
+	}
+	return total
+}
+
+func (w *Worker) service() (pending bool) {
+	for k := range w.queues {
+		if w.queues[k].queue.Service() {
+			pending = true
+		}
+	}
+	// Frames of handed over packets pile up where they are transmitted.
+	if len(w.sw.workers) > 1 {
+		w.cache.Spill(w.sw.keep)
+	}
+	return pending
+}
+
+// sleep waits in poll for packets or for a wake. The flag is raised before the
+// last look at the rings and the mailbox: who pushes later, sees it and wakes.
+func (w *Worker) sleep() {
+	w.sleeping.Store(true)
+	for _, h := range w.rings {
+		if h != nil && !h.empty() {
+			w.sleeping.Store(false)
+			return
+		}
+	}
+	if w.call.Load() != nil || w.state.Load() != stateRunning {
+		w.sleeping.Store(false)
+		return
+	}
+	w.loop.Sleeps++
+	// The timeout only bounds what a lost device or wake could cost.
+	n, err := unix.Poll(w.pollFDs, 1000)
+	w.sleeping.Store(false)
+	if (err == nil || errors.Is(err, unix.EINTR)) && n > 0 && w.pollFDs[0].Revents != 0 {
+		var buf [8]byte
+		_, _ = unix.Read(w.event, buf[:])
+	}
+}
+
+// drainLimit bounds how long a closing worker waits for the kernel to confirm
+// what it transmitted.
+const drainLimit = 2 * time.Second
+
+// drained says whether the worker may end. It first declares that it receives
+// nothing more; once all workers have, no packet can be handed over any more.
+func (w *Worker) drained(pending, draining bool) bool {
+	if !w.sw.receiveDone(w.id) {
+		return false
+	}
+	for _, h := range w.rings {
+		if h != nil && !h.empty() {
+			return false
+		}
+	}
+	if !pending {
+		return true
+	}
+	return draining && time.Since(w.sw.drainStart()) > drainLimit
+}
