@@ -86,6 +86,8 @@ type FrameReport struct {
 
 // Report collects all counters. It may be called at any time, also after Run.
 func (s *Switch) Report() Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	r := Report{
 		Name: s.name, ID: s.id, Balanced: true,
 		Fate: newFate(), Copies: newFate(),

@@ -29,6 +29,7 @@ type Switch struct {
 
 	done         atomic.Uint64 // a bit per worker that receives nothing more
 	drainStarted atomic.Int64  // nanoseconds since clockBase
+	mu           sync.Mutex    // Report against close
 	unconfirmed  int           // transmitted packets not confirmed at the end
 	closed       bool
 }
@@ -295,6 +296,8 @@ func (s *Switch) receiveDone(worker int) bool {
 
 // close frees everything, in the order of use: queues, caches, ports.
 func (s *Switch) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.closed {
 		return nil
 	}
