@@ -6,43 +6,23 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 )
-
-// requireBPF skips without the privilege to load programs.
-func requireBPF(t *testing.T) {
-	t.Helper()
-	err := tryBPF()
-	if err == nil {
-		return
-	}
-	if os.Getenv("WEIR_REQUIRE_NETNS") == "1" || !errors.Is(err, unix.EPERM) {
-		t.Fatal(err)
-	}
-	t.Skipf("needs root: %v", err)
-}
-
-var tryBPF = sync.OnceValue(func() error {
-	p, err := Load(Options{MaxQueues: 1})
-	if err == nil {
-		err = p.Close()
-	}
-	return err
-})
 
 // newNamespace moves the thread of the test into a network namespace without a name, which ends with it.
 func newNamespace(t *testing.T) {
 	t.Helper()
-	requireBPF(t)
+	netnstest.Require(t)
 	runtime.LockOSThread() // for good: the runtime throws the thread away with the test
 	check(t, unix.Unshare(unix.CLONE_NEWNET))
 	os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
@@ -198,16 +178,20 @@ func hold(name string) {
 		}
 	}
 	fmt.Println("attached", err)
-	select {}
+	io.Copy(io.Discard, os.Stdin) // until the test ends, in whatever way
+	os.Exit(0)
 }
 
 // TestKilledProcess kills the owner of the attachment, and attaches again at once, several times.
 func TestKilledProcess(t *testing.T) {
 	newNamespace(t)
 	veth, _ := newVeth(t, 1500)
-	for range 5 {
+	p := newProgram(t, Options{})
+	for range 20 {
 		holder := exec.Command("/proc/self/exe")
 		holder.Env = append(os.Environ(), holderVariable+"=wxa")
+		_, err := holder.StdinPipe()
+		check(t, err)
 		out, err := holder.StdoutPipe()
 		check(t, err)
 		check(t, holder.Start()) // the child is in our namespace: it is forked from this thread
@@ -217,12 +201,11 @@ func TestKilledProcess(t *testing.T) {
 		}
 		check(t, holder.Process.Kill())
 		holder.Wait()
-		// The kernel frees a link in a work item, after the process.
-		for deadline := time.Now().Add(time.Second); attached(t, veth) != "none" && time.Now().Before(deadline); {
-			time.Sleep(time.Millisecond)
-		}
+		a, err := p.Attach(veth, Native)
+		check(t, err)
+		check(t, a.Close())
 		if mode := attached(t, veth); mode != "none" {
-			t.Fatalf("%s program on the interface a second after its owner was killed", mode)
+			t.Fatalf("%s program on the interface after its owners are gone", mode)
 		}
 	}
 }

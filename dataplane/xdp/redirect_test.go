@@ -8,6 +8,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 )
 
 // Actions of include/uapi/linux/bpf.h.
@@ -19,7 +21,7 @@ const (
 // loadForTest loads a program with a socket on queue 0, where test runs come from.
 func loadForTest(t *testing.T, options Options) *Program {
 	t.Helper()
-	requireBPF(t)
+	netnstest.Require(t)
 	options.MaxQueues = 4
 	p, err := Load(options)
 	if err != nil {

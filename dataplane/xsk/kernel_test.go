@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/dataplane/xdp"
 	"github.com/weirswitch/weir/dataplane/xsk"
 )
@@ -20,17 +21,11 @@ import (
 // ends with the thread: the goroutine keeps it locked, so the runtime throws it away.
 func newNamespace(t *testing.T) {
 	t.Helper()
+	netnstest.Require(t)
 	runtime.LockOSThread()
-	err := unix.Unshare(unix.CLONE_NEWNET)
-	if err == nil {
-		// Else the kernel's own packets mix with the test's. The file is that of the thread's namespace.
-		os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
-		return
-	}
-	if os.Getenv("WEIR_REQUIRE_NETNS") == "1" {
-		t.Fatalf("make network namespace: %v", err)
-	}
-	t.Skipf("needs root: make network namespace: %v", err)
+	check(t, unix.Unshare(unix.CLONE_NEWNET))
+	// Else the kernel's own packets mix with the test's. The file is that of the thread's namespace.
+	os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
 }
 
 // cable is a veth pair: the switch has one end, and the test the other.
