@@ -1,6 +1,7 @@
 package xsk_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"strings"
@@ -89,6 +90,33 @@ func TestUnpoppedRing(t *testing.T) {
 		t.Errorf("%d packets in the RX ring, want 64", n)
 	}
 	f.audit(t)
+}
+
+// TestReclaimSends leaves packets in the TX ring, and they leave.
+func TestReclaimSends(t *testing.T) {
+	newNamespace(t)
+	a := newCable(t, "wxa", 1500, 1)
+	u := newUMEM(t, 256)
+	s, err := u.Open(a.ifindex, 0, testConfig())
+	check(t, err)
+	var descs [200]xsk.Desc
+	for i := range descs {
+		descs[i] = xsk.Desc{Addr: uint64(i * u.FrameSize()), Len: uint32(copy(u.Memory()[i*u.FrameSize():], packet(100, i)))}
+	}
+	if n := s.TX.Push(descs[:]); n != len(descs) {
+		t.Fatalf("pushed %d", n)
+	}
+	found, held := s.Reclaim(nil)
+	if len(found)+held.TX != len(descs) || held.RX != 0 {
+		t.Errorf("%d frames found, held %+v, of %d", len(found), held, len(descs))
+	}
+	check(t, s.Close())
+	buffer := make([]byte, 2048)
+	for i := range descs {
+		if n, err := unix.Read(a.host, buffer); err != nil || !bytes.Equal(buffer[:n], packet(100, i)) {
+			t.Fatalf("packet %d: %d bytes, %v", i, n, err)
+		}
+	}
 }
 
 // TestCarrierLost has the device drop what is sent, and the frames still come back.
