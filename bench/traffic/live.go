@@ -174,11 +174,8 @@ func liveState(load Load) bpf.LiveState {
 	if load.Count > 0 {
 		state.Count = load.FirstSeq + load.Count
 	}
-	if load.Rate > 0 {
-		interval := 1e9 * (1 << rateShift) / load.Rate
-		state.Interval = uint64(interval + 0.5)
-		state.MaxLag = uint64(interval * float64(load.catchUp()))
-	}
+	p := newPacer(load)
+	state.Interval, state.MaxLag = p.interval, p.maxLag
 	return state
 }
 

@@ -1,0 +1,158 @@
+package traffic
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// SetThreaded moves the receive work of a port out of softirqs into kernel threads, one per
+// receive queue, and pins them to the port's core; or back. A veth has such work only
+// while it has an XDP program or generic receive offload on. See the package
+// documentation for when that helps.
+func SetThreaded(port Port, on bool) error {
+	link, err := port.Namespace.Link(port.Interface)
+	if err != nil {
+		return err
+	}
+	err = port.Namespace.Do(func() error {
+		value := "0"
+		if on {
+			value = "1"
+		}
+		if err := writeSysfs("class/net/"+port.Interface+"/threaded", value); err != nil || !on {
+			return err
+		}
+		return pinNAPI(link.Attrs().Index, port.Core)
+	})
+	if err != nil {
+		return fmt.Errorf("move the receive work of %s to threads: %w", port, err)
+	}
+	return nil
+}
+
+// writeSysfs writes a file of the calling thread's namespace's view of /sys, which shows
+// only the interfaces of the namespace in which it was mounted. The mount is never
+// attached anywhere, so it vanishes with its descriptor.
+func writeSysfs(path, value string) error {
+	context, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("open a sysfs: %w", err)
+	}
+	defer unix.Close(context)
+	if err := unix.FsconfigCreate(context); err != nil {
+		return fmt.Errorf("make a sysfs: %w", err)
+	}
+	mount, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("mount a sysfs: %w", err)
+	}
+	defer unix.Close(mount)
+	fd, err := unix.Openat(mount, path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	if _, err := unix.Write(fd, []byte(value)); err != nil {
+		return &os.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
+}
+
+// Numbers of the netlink family "netdev" (include/uapi/linux/netdev.h).
+const (
+	netdevNAPIGet     = 11
+	netdevNAPIIfindex = 1
+	netdevNAPIPID     = 4
+)
+
+// pinNAPI pins the receive threads of an interface of the calling thread's namespace.
+func pinNAPI(ifindex, core int) error {
+	if core == AnyCore {
+		return nil
+	}
+	pids, err := napiThreads(ifindex)
+	if err != nil {
+		return err
+	}
+	if len(pids) == 0 {
+		return errors.New("there is no receive thread: attach an XDP program or switch generic receive offload on first")
+	}
+	var set unix.CPUSet
+	set.Set(core)
+	for _, pid := range pids {
+		if err := unix.SchedSetaffinity(pid, &set); err != nil {
+			return fmt.Errorf("pin thread %d to core %d: %w", pid, core, err)
+		}
+	}
+	return nil
+}
+
+func napiThreads(ifindex int) (pids []int, err error) {
+	family, err := netlink.GenlFamilyGet("netdev")
+	if err != nil {
+		return nil, err
+	}
+	request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_DUMP)
+	request.AddData(genericHeader{netdevNAPIGet, 1})
+	request.AddData(nl.NewRtAttr(netdevNAPIIfindex, nl.Uint32Attr(uint32(ifindex))))
+	err = dump(request, func(reply []byte) error {
+		attributes, err := nl.ParseRouteAttr(reply[nl.SizeofGenlmsg:])
+		if err != nil {
+			return fmt.Errorf("decode a receive context: %w", err)
+		}
+		for _, a := range attributes {
+			if a.Attr.Type == netdevNAPIPID && len(a.Value) == 4 {
+				pids = append(pids, int(nl.NativeEndian().Uint32(a.Value)))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the receive contexts (needs Linux 6.8 or newer): %w", err)
+	}
+	return pids, nil
+}
+
+// dump sends a request and gives each message of the answer to f. The library's own Execute
+// stops at the first message without NLM_F_MULTI, which this family never sets.
+func dump(request *nl.NetlinkRequest, f func([]byte) error) error {
+	socket, err := nl.Subscribe(unix.NETLINK_GENERIC)
+	if err != nil {
+		return fmt.Errorf("open a netlink socket: %w", err)
+	}
+	defer socket.Close()
+	if err := socket.Send(request); err != nil {
+		return fmt.Errorf("send a netlink request: %w", err)
+	}
+	for {
+		messages, _, err := socket.Receive()
+		if err != nil {
+			return fmt.Errorf("receive a netlink answer: %w", err)
+		}
+		for _, m := range messages {
+			switch {
+			case m.Header.Type == unix.NLMSG_DONE:
+				return nil
+			case m.Header.Type == unix.NLMSG_ERROR && len(m.Data) >= 4:
+				return unix.Errno(-int32(nl.NativeEndian().Uint32(m.Data)))
+			case len(m.Data) < nl.SizeofGenlmsg:
+				return fmt.Errorf("netlink message of %d bytes", len(m.Data))
+			}
+			if err := f(m.Data); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// genericHeader is struct genlmsghdr: command, version and two reserved bytes, which this
+// family insists on being zero. The library's own type leaves them to chance.
+type genericHeader [4]byte
+
+func (h genericHeader) Len() int          { return len(h) }
+func (h genericHeader) Serialize() []byte { return h[:] }
