@@ -3,15 +3,10 @@ package xsk
 import (
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// ErrNotSupported means that the kernel or the driver does not have what was asked
-// for (zero-copy, multi-buffer, AF_XDP itself); asking for less may succeed.
-var ErrNotSupported = errors.New("not supported")
 
 // Socket is an AF_XDP socket on one queue of one interface, with its four rings.
 type Socket struct {
@@ -272,45 +267,4 @@ func (s *Socket) release() error {
 	errs = append(errs, unix.Close(s.fd))
 	s.fd, s.TX.fd = -1, -1
 	return errors.Join(errs...)
-}
-
-func socketError(err error) error {
-	switch {
-	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("no privilege: run as root or grant CAP_NET_RAW (setcap cap_net_raw,cap_net_admin,cap_bpf+ep): %w", err)
-	case errors.Is(err, unix.EAFNOSUPPORT):
-		return fmt.Errorf("AF_XDP is %w by this kernel: it needs CONFIG_XDP_SOCKETS: %w", ErrNotSupported, err)
-	default:
-		return fmt.Errorf("make socket: %w", err)
-	}
-}
-
-// bindError explains the errno of xsk_bind and xp_assign_dev.
-func bindError(err error, config Config) error {
-	switch {
-	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("the queue is in use by another AF_XDP socket (find its process with ss --xdp -p): %w", err)
-	case errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("the interface has no such queue (see ethtool -l), or the kernel does not know a flag: %w", err)
-	case errors.Is(err, unix.EOPNOTSUPP) && config.MultiBuffer:
-		return fmt.Errorf("zero-copy, or multi-buffer with zero-copy, is %w by the driver: use copy mode: %w", ErrNotSupported, err)
-	case errors.Is(err, unix.EOPNOTSUPP):
-		return fmt.Errorf("zero-copy is %w by the driver: use copy mode for all ports of the switch: %w", ErrNotSupported, err)
-	case errors.Is(err, unix.ENODEV):
-		return fmt.Errorf("no such interface in this network namespace: %w", err)
-	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("no privilege: run as root or grant CAP_NET_RAW and CAP_NET_ADMIN: %w", err)
-	case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
-		return fmt.Errorf("too little memory for the socket's buffers: use smaller rings or fewer frames: %w", err)
-	default:
-		return fmt.Errorf("bind: %w", err)
-	}
-}
-
-// interfaceName is for messages.
-func interfaceName(ifindex int) string {
-	if i, err := net.InterfaceByIndex(ifindex); err == nil {
-		return i.Name
-	}
-	return fmt.Sprintf("interface %d", ifindex)
 }
