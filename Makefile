@@ -1,0 +1,101 @@
+# Weir's make targets; "make help" lists them. Go and make are all that most of
+# them need: the targets that need more say so.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO        ?= go
+FUZZTIME  ?= 10s
+BENCHTIME ?= 1s
+
+# Go stamps the commit into the binary where it can ask git for it; a source
+# archive has no commit, and "weir version" says so.
+VCS = $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
+
+# Packages that make network namespaces would starve each other on a small
+# machine, so at most two run at a time. The documentation's commands, which
+# include the demo, run behind all others and alone.
+PARALLEL ?= 2
+TEST     := $(GO) test -p $(PARALLEL)
+PACKAGES  = $(shell $(GO) list ./... | grep -v /internal/doctest)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## compile bin/weir, without cgo, stamped with the commit
+	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -o bin/weir ./cmd/weir
+
+.PHONY: demo
+demo: build ## three switches between two hosts in network namespaces, with real traffic (root)
+	bin/weir lab run config/demo.toml
+
+.PHONY: test
+test: ## all tests; as root with network namespaces, else these skip with the reason
+	$(TEST) -timeout 9m $(PACKAGES)
+	$(TEST) -timeout 9m ./internal/doctest
+
+.PHONY: race
+race: ## all tests under the race detector (a C compiler)
+	CGO_ENABLED=1 $(TEST) -race -timeout 30m $(PACKAGES)
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME (10s)
+	@grep -roP --include='*_test.go' '^func \KFuzz\w+' . | while IFS=: read -r file target; do \
+		echo "$$target in $$(dirname $$file)"; \
+		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$(dirname $$file)"; \
+	done
+
+.PHONY: bench
+bench: ## each Go benchmark for BENCHTIME (1s)
+	$(GO) test -p 1 -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+.PHONY: bench-once
+bench-once: ## each Go benchmark for one round, so that none rots
+	@$(MAKE) --no-print-directory bench BENCHTIME=1x
+
+.PHONY: bench-forward
+bench-forward: build ## packets per second of the AF_XDP drivers and the Linux bridge, in one run (root)
+	bin/weir bench forward
+
+.PHONY: lint
+lint: ## gofmt, go vet and staticcheck find nothing
+	@unformatted=$$(gofmt -l .); \
+	if [ -n "$$unformatted" ]; then echo "run \"make fmt\" for:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+.PHONY: fmt
+fmt: ## format all Go files
+	gofmt -w .
+
+.PHONY: generate
+generate: ## rebuild generated files in place (clang, llvm and libbpf-dev of Debian 12)
+	$(GO) generate ./...
+
+# Generation runs in a copy, so that the check neither changes the tree nor asks
+# that everything is committed.
+.PHONY: check-generate
+check-generate: ## generated files equal what their sources give (needs the same)
+	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
+	tar -c --exclude=./.git --exclude=./bin . | tar -xC "$$copy"; \
+	(cd "$$copy" && $(GO) generate ./...); \
+	diff -rq --exclude=.git --exclude=bin . "$$copy" || { echo "run \"make generate\""; exit 1; }; \
+	echo "generated files are up to date"
+
+CI_STEPS := test lint check-generate race bench-once fuzz demo
+
+.PHONY: ci
+ci: ## what CI runs, nothing else (needs what race and generate need)
+	@for step in $(CI_STEPS); do \
+		echo "== make $$step"; SECONDS=0; \
+		$(MAKE) --no-print-directory "$$step"; \
+		echo "== make $$step took $$SECONDS s"; \
+	done
+
+.PHONY: clean
+clean: ## remove what the other targets made
+	rm -rf bin
+	find . -name '*.test' -o -name '*.prof' -o -name '*.out' | xargs -r rm -f
