@@ -103,4 +103,5 @@ func (q *memoryQueue) FD() int       { return -1 }
 func (q *memoryQueue) Ended() bool {
 	return len(q.port.packets) == 0 || q.port.limit != 0 && q.received == q.port.limit
 }
-func (q *memoryQueue) Close() (int, error) { return 0, nil }
+func (q *memoryQueue) Refusal() packet.Reason { return packet.ReasonTxFull }
+func (q *memoryQueue) Close() (Rest, error)   { return Rest{}, nil }

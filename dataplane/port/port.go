@@ -28,8 +28,10 @@ type Queue interface {
 	// knows it.
 	Receive(b *packet.Batch) int
 	// Transmit takes the packets b.Pkts[i], for i of idx in order, and returns
-	// how many it took. The rest, which stay the caller's, did not fit.
+	// how many it took. The rest stay the caller's; Refusal says why.
 	Transmit(b *packet.Batch, idx []uint16) int
+	// Refusal is the drop reason for what the last Transmit did not take.
+	Refusal() packet.Reason
 	// Service does what is due between batches: it wakes the kernel where it
 	// asks to be woken, frees transmitted frames and offers new ones. It
 	// reports whether transmitted frames are still on their way.
@@ -39,9 +41,17 @@ type Queue interface {
 	FD() int
 	// Ended reports that no packet will ever arrive again.
 	Ended() bool
-	// Close closes the queue and frees its frames into its cache. It returns
-	// how many transmitted packets were not confirmed before.
-	Close() (unconfirmed int, err error)
+	// Close closes the queue and frees its frames into its cache. Frames that
+	// the kernel still held are free from then on, but it does not tell which
+	// they are; Rest counts them.
+	Close() (Rest, error)
+}
+
+// Rest is what was left in a queue when it closed.
+type Rest struct {
+	HeldRx int // frames that the kernel held to receive into
+	HeldTx int // frames that the kernel held to transmit, not confirmed
+	Unsent int // packets in the TX ring that the kernel had not taken
 }
 
 // Info describes a port.
@@ -66,6 +76,7 @@ type Counters struct {
 	RxInvalid    uint64 `json:"rx_invalid"`     // descriptors that the kernel refused
 	TxInvalid    uint64 `json:"tx_invalid"`     // descriptors that the kernel refused
 	Kept         uint64 `json:"kept"`           // left to the kernel by the keep list
+	NoSocket     uint64 `json:"no_socket"`      // left to the kernel: arrived on a queue that the port does not serve
 	LinkTxDrops  uint64 `json:"link_tx_drops"`  // dropped by the device after it was sent
 	LinkRxErrors uint64 `json:"link_rx_errors"` // dropped by the device before XDP saw it
 }

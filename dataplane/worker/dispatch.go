@@ -86,7 +86,7 @@ func (w *Worker) send(b *packet.Batch, o *outlet, mixed bool) {
 	}
 	for _, i := range idx[taken:] {
 		bytes -= uint64(b.Pkts[i].WireLen)
-		w.drop(b, &b.Pkts[i], packet.ReasonTxFull)
+		w.drop(b, &b.Pkts[i], o.queue.Refusal())
 	}
 	c := &w.counters[o.port]
 	c.transmitted += uint64(taken)

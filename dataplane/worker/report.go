@@ -77,8 +77,10 @@ type FrameReport struct {
 	HugePages bool   `json:"huge_pages"`
 	Audited   bool   `json:"audited"`
 	Faults    uint64 `json:"faults"` // wrong changes of owner, with the audit
-	// Lost frames are nobody's. Known once the switch is closed.
+	// The others are known once the switch is closed. Lost frames are nobody's.
 	Lost int `json:"lost"`
+	// HeldByKernel frames were the kernel's until the sockets closed.
+	HeldByKernel int `json:"held_by_kernel"`
 	// Unconfirmed packets were transmitted, but the kernel had not confirmed
 	// them when the switch closed.
 	Unconfirmed int `json:"unconfirmed"`
@@ -120,8 +122,9 @@ func (s *Switch) Report() Report {
 	census := s.pool.Census()
 	r.Frames.Faults = census.Faults
 	if s.closed {
-		r.Frames.Lost = census.Frames - s.pool.Free()
-		r.Frames.Unconfirmed = s.unconfirmed
+		r.Frames.HeldByKernel = s.rest.HeldRx + s.rest.HeldTx
+		r.Frames.Lost = census.Frames - s.pool.Free() - r.Frames.HeldByKernel
+		r.Frames.Unconfirmed = s.rest.HeldTx + s.rest.Unsent
 	}
 	return r
 }

@@ -30,7 +30,7 @@ type Switch struct {
 	done         atomic.Uint64 // a bit per worker that receives nothing more
 	drainStarted atomic.Int64  // nanoseconds since clockBase
 	mu           sync.Mutex    // Report against close
-	unconfirmed  int           // transmitted packets not confirmed at the end
+	rest         port.Rest     // what was left in the queues at the end
 	closed       bool
 }
 
@@ -315,8 +315,10 @@ func (s *Switch) close() error {
 		}
 		w.abandon()
 		for _, q := range w.queues {
-			n, err := q.queue.Close()
-			s.unconfirmed += n
+			rest, err := q.queue.Close()
+			s.rest.HeldRx += rest.HeldRx
+			s.rest.HeldTx += rest.HeldTx
+			s.rest.Unsent += rest.Unsent
 			errs = append(errs, err)
 		}
 		w.queues = nil

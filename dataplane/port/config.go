@@ -1,0 +1,144 @@
+package port
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/weirswitch/weir/dataplane/xdp"
+	"github.com/weirswitch/weir/dataplane/xsk"
+)
+
+// Config is one port of the configuration, [[port]].
+type Config struct {
+	// Name is the port's name in this switch; default: the interface's.
+	Name string `toml:"name"`
+	// Interface is the network interface.
+	Interface string `toml:"interface"`
+	// Driver is "xsk" or "asavie".
+	Driver string `toml:"driver"`
+	// Queues is how many of the interface's queues to serve, from queue 0;
+	// 0 serves all. Packets of other queues stay with the kernel, and are counted.
+	Queues int `toml:"queues"`
+	// Mode is where the XDP program runs: "auto" (native where the driver has
+	// it, else generic), "native" or "generic".
+	Mode string `toml:"mode"`
+	// Copy is who writes packets into frames: "auto" (the device where it can,
+	// else the kernel), "zero-copy" or "copy".
+	Copy string `toml:"copy"`
+	// NeedWakeup lets the kernel say when it needs a system call.
+	NeedWakeup bool `toml:"need_wakeup"`
+	// TXBudget is how many packets one system call sends in copy mode; 0 leaves
+	// the kernel's own number, 32.
+	TXBudget int `toml:"tx_budget"`
+	// Jumbo admits packets longer than a frame, by multi-buffer.
+	Jumbo bool `toml:"jumbo"`
+	// Keep is the traffic left to the kernel (see xdp.ParseKeep).
+	Keep []string `toml:"keep"`
+}
+
+// The drivers for network interfaces.
+const (
+	DriverXSK    = "xsk"
+	DriverAsavie = "asavie"
+)
+
+// DefaultConfig returns a port with the best modes that are granted.
+func DefaultConfig() Config {
+	return Config{Driver: DriverXSK, Mode: "auto", Copy: "auto", NeedWakeup: true}
+}
+
+// Validate reports all faults, each beginning with its key.
+func (c *Config) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Interface == "" {
+		fault("interface: missing: name the network interface (ip link shows what there is)")
+	}
+	if c.Driver != DriverXSK && c.Driver != DriverAsavie {
+		fault("driver: %q: choose %q or %q", c.Driver, DriverXSK, DriverAsavie)
+	}
+	if c.Queues < 0 || c.Queues > 256 {
+		fault("queues: %d: choose 1 to 256, or 0 for all", c.Queues)
+	}
+	if _, err := xdp.ParseMode(c.Mode); err != nil {
+		fault("mode: %w", err)
+	}
+	if _, err := xsk.ParseMode(c.Copy); err != nil {
+		fault("copy: %w", err)
+	}
+	if c.TXBudget != 0 && c.TXBudget < 32 {
+		fault("tx_budget: %d: choose 32 or more, or 0 for the kernel's own", c.TXBudget)
+	}
+	if keep, err := xdp.ParseKeep(c.Keep); err != nil {
+		fault("keep: %w", err)
+	} else if c.Driver == DriverAsavie && !keep.Empty() {
+		fault("keep: the driver asavie has no keep list: use driver = %q", DriverXSK)
+	}
+	if c.Driver == DriverAsavie && c.Jumbo {
+		fault("jumbo: the driver asavie has no multi-buffer: use driver = %q", DriverXSK)
+	}
+	return errors.Join(errs...)
+}
+
+// DataplaneConfig is the memory and the rings of a switch, [dataplane].
+type DataplaneConfig struct {
+	// Frames is the number of frames; 0 computes what the rings can hold.
+	Frames int `toml:"frames"`
+	// FrameSize is in bytes: 2048 or 4096.
+	FrameSize int `toml:"frame_size"`
+	// HugePages asks for 2 MiB pages.
+	HugePages bool `toml:"huge_pages"`
+	// Audit keeps the owner of each frame and counts wrong changes.
+	Audit bool `toml:"audit"`
+	// The ring sizes are in packets, powers of two.
+	RXRing         int `toml:"rx_ring"`
+	TXRing         int `toml:"tx_ring"`
+	FillRing       int `toml:"fill_ring"`
+	CompletionRing int `toml:"completion_ring"`
+
+	// MultiBuffer is set for all sockets if any port is Jumbo: it belongs to
+	// the UMEM.
+	MultiBuffer bool `toml:"-"`
+}
+
+// DefaultDataplaneConfig returns rings of 2048 packets and frames of 2 KiB.
+func DefaultDataplaneConfig() DataplaneConfig {
+	return DataplaneConfig{FrameSize: 2048, RXRing: 2048, TXRing: 2048, FillRing: 2048, CompletionRing: 2048}
+}
+
+// FramesFor returns the number of frames for that many queues and workers:
+// what all fill and TX rings can hold, and room for the workers' caches. It is
+// Frames where that is set.
+func (c *DataplaneConfig) FramesFor(queues, workers int) int {
+	if c.Frames != 0 {
+		return c.Frames
+	}
+	return queues*(c.FillRing+c.TXRing) + workers*2048
+}
+
+// Validate reports all faults, each beginning with its key.
+func (c *DataplaneConfig) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Frames != 0 && (c.Frames < 256 || c.Frames > 1<<24) {
+		fault("frames: %d: choose 256 to 16777216, or 0 for as many as the rings hold", c.Frames)
+	}
+	if c.FrameSize != 2048 && c.FrameSize != 4096 {
+		fault("frame_size: %d: choose 2048 or 4096", c.FrameSize)
+	}
+	for _, ring := range []struct {
+		key  string
+		size int
+	}{
+		{"rx_ring", c.RXRing}, {"tx_ring", c.TXRing}, {"fill_ring", c.FillRing}, {"completion_ring", c.CompletionRing},
+	} {
+		if ring.size < 64 || ring.size > 1<<16 || bits.OnesCount(uint(ring.size)) != 1 {
+			fault("%s: %d: choose a power of two from 64 to 65536", ring.key, ring.size)
+		}
+	}
+	if c.CompletionRing < c.TXRing {
+		fault("completion_ring: %d is less than tx_ring = %d: the kernel sends no more than it can confirm", c.CompletionRing, c.TXRing)
+	}
+	return errors.Join(errs...)
+}

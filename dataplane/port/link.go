@@ -1,0 +1,142 @@
+package port
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"unsafe"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// ethernetOverhead is what the device may add to its MTU: the Ethernet header
+// and one VLAN tag.
+const ethernetOverhead = 14 + 4
+
+// link is a network interface. Its netlink socket belongs to the namespace of
+// the thread that found it, so it may be asked from any thread.
+type link struct {
+	handle *netlink.Handle
+	name   string
+	index  int
+	mtu    int
+	rx     int // receive queues
+	mac    string
+
+	mu      sync.Mutex
+	up      bool
+	first   losses
+	last    losses
+	stopped bool
+}
+
+type losses struct{ txDrops, rxErrors uint64 }
+
+func findLink(name string) (*link, error) {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("ask the kernel for interface %s: %w", name, err)
+	}
+	found, err := h.LinkByName(name)
+	if err != nil {
+		h.Close()
+		if errors.As(err, new(netlink.LinkNotFoundError)) {
+			return nil, fmt.Errorf("no interface %s in this network namespace: create it or correct the name (ip link shows what there is)", name)
+		}
+		return nil, fmt.Errorf("ask the kernel for interface %s: %w", name, err)
+	}
+	a := found.Attrs()
+	l := &link{handle: h, name: name, index: a.Index, mtu: a.MTU, rx: a.NumRxQueues, mac: a.HardwareAddr.String()}
+	if n, err := channels(name); err == nil {
+		l.rx = n
+	}
+	l.read()
+	l.first = l.last
+	return l, nil
+}
+
+// queues returns how many queues to serve: want, or all if want is 0.
+func (l *link) queues(want int) (int, error) {
+	switch {
+	case want == 0:
+		return l.rx, nil
+	case want > l.rx:
+		return 0, fmt.Errorf("%d queues are configured but %s has %d: set queues = %d, or give the interface more (ethtool -L)",
+			want, l.name, l.rx, l.rx)
+	}
+	return want, nil
+}
+
+func (l *link) maxFrame() int { return l.mtu + ethernetOverhead }
+
+func (l *link) info(name, driver string, queues int) Info {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.read()
+	return Info{
+		Name: name, Interface: l.name, Driver: driver, Queues: queues,
+		MTU: l.mtu, MaxFrame: l.maxFrame(), MAC: l.mac, Up: l.up,
+	}
+}
+
+// losses returns the device's own loss counters since the port was opened.
+func (l *link) losses() (txDrops, rxErrors uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.read()
+	return l.last.txDrops - l.first.txDrops, l.last.rxErrors - l.first.rxErrors
+}
+
+// read refreshes state and counters; what cannot be read any more stays.
+func (l *link) read() {
+	if l.stopped {
+		return
+	}
+	found, err := l.handle.LinkByIndex(l.index)
+	if err != nil {
+		l.up = false
+		return
+	}
+	a := found.Attrs()
+	l.up = a.Flags&net.FlagUp != 0 && a.RawFlags&unix.IFF_RUNNING != 0
+	if s := a.Statistics; s != nil {
+		l.last = losses{s.TxDropped, s.RxErrors}
+	}
+}
+
+func (l *link) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.read()
+	l.stopped = true
+	l.handle.Close()
+}
+
+// channels asks the driver for its receive queues (ETHTOOL_GCHANNELS,
+// include/uapi/linux/ethtool.h). Interfaces without the call have the queues
+// that netlink names.
+func channels(name string) (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	var c struct{ cmd, maxRx, maxTx, maxOther, maxCombined, rx, tx, other, combined uint32 }
+	c.cmd = unix.ETHTOOL_GCHANNELS
+	var request struct {
+		name [unix.IFNAMSIZ]byte
+		data unsafe.Pointer
+		_    [16]byte
+	}
+	copy(request.name[:unix.IFNAMSIZ-1], name)
+	request.data = unsafe.Pointer(&c)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); errno != 0 {
+		return 0, errno
+	}
+	if n := int(c.rx + c.combined); n > 0 {
+		return n, nil
+	}
+	return 0, errors.ErrUnsupported
+}

@@ -1,0 +1,169 @@
+package port
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/weirswitch/weir/dataplane/xdp"
+	"github.com/weirswitch/weir/dataplane/xsk"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// XSK is a network interface through AF_XDP with our own rings on the
+// switch's one UMEM.
+type XSK struct {
+	config  Config
+	rings   DataplaneConfig
+	umem    *xsk.UMEM
+	link    *link
+	program *xdp.Program
+	attach  *xdp.Attachment
+	queues  []*xskQueue
+	stopped bool
+	last    Counters // as of Close
+}
+
+// NewUMEM makes the UMEM of all xsk ports of a switch from its pool.
+func NewUMEM(pool *packet.Pool) (*xsk.UMEM, error) {
+	size := pool.Frames() * pool.FrameSize()
+	return xsk.NewUMEM(pool.Memory()[:size], xsk.UMEMConfig{FrameSize: pool.FrameSize()})
+}
+
+// NewXSK finds the interface, in the network namespace of the calling thread,
+// and attaches the XDP program. Packets pass on to the kernel until the queues
+// are open.
+func NewXSK(c Config, d DataplaneConfig, umem *xsk.UMEM) (*XSK, error) {
+	x := &XSK{config: c, rings: d, umem: umem}
+	if err := x.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("port %s: %w", c.Name, err), x.Close())
+	}
+	return x, nil
+}
+
+func (x *XSK) open() (err error) {
+	if x.link, err = findLink(x.config.Interface); err != nil {
+		return err
+	}
+	if x.config.Queues, err = x.link.queues(x.config.Queues); err != nil {
+		return err
+	}
+	if room := x.umem.PacketRoom(); x.link.maxFrame() > room && !x.config.Jumbo {
+		return fmt.Errorf("the MTU of %s is %d, but a frame holds a packet of %d bytes: set jumbo = true, a larger frame_size, or the MTU to %d",
+			x.config.Interface, x.link.mtu, room, room-ethernetOverhead)
+	}
+	keep, err := xdp.ParseKeep(x.config.Keep)
+	if err != nil {
+		return err
+	}
+	mode, err := xdp.ParseMode(x.config.Mode)
+	if err != nil {
+		return err
+	}
+	if x.program, err = xdp.Load(xdp.Options{Keep: keep, MaxQueues: x.config.Queues, Frags: x.config.Jumbo}); err != nil {
+		return err
+	}
+	x.attach, err = x.program.Attach(x.link.index, mode)
+	return err
+}
+
+// Open implements Port.
+func (x *XSK) Open(number uint16, queue int, frames *packet.Cache) (Queue, error) {
+	q, err := x.openQueue(number, queue, frames)
+	if err != nil {
+		return nil, fmt.Errorf("port %s: %w", x.config.Name, err)
+	}
+	x.queues = append(x.queues, q)
+	return q, nil
+}
+
+func (x *XSK) openQueue(number uint16, queue int, frames *packet.Cache) (*xskQueue, error) {
+	mode, err := xsk.ParseMode(x.config.Copy)
+	if err != nil {
+		return nil, err
+	}
+	socket, err := x.umem.Open(x.link.index, queue, xsk.Config{
+		FillSize:       x.rings.FillRing,
+		RXSize:         x.rings.RXRing,
+		TXSize:         x.rings.TXRing,
+		CompletionSize: x.rings.CompletionRing,
+		Mode:           mode,
+		NeedWakeup:     x.config.NeedWakeup,
+		MultiBuffer:    x.rings.MultiBuffer,
+		TXBudget:       x.config.TXBudget,
+	})
+	if err != nil {
+		return nil, err
+	}
+	q := newXSKQueue(socket, number, uint8(queue), frames)
+	if err := x.program.Register(queue, socket.FD()); err != nil {
+		_, closeErr := q.Close()
+		return nil, errors.Join(err, closeErr)
+	}
+	return q, nil
+}
+
+// Info implements Port.
+func (x *XSK) Info() Info {
+	i := x.link.info(x.config.Name, "xsk", x.config.Queues)
+	if x.attach != nil {
+		i.Mode = x.attach.Mode().String()
+	}
+	if len(x.queues) != 0 {
+		i.Mode += ", " + x.queues[0].socket.Granted().String()
+	}
+	return i
+}
+
+// Counters implements Port.
+func (x *XSK) Counters() Counters {
+	if x.program == nil {
+		return x.last
+	}
+	var c Counters
+	for _, q := range x.queues {
+		// A closed socket has no statistics; they were read before it closed.
+		if s, err := q.socket.Stats(); err == nil {
+			q.stats = s
+		}
+		c.RxRingFull += q.stats.RXRingFull
+		c.RxDropped += q.stats.RXDropped
+		c.RxInvalid += q.stats.RXInvalidDescs
+		c.TxInvalid += q.stats.TXInvalidDescs
+		c.RxNoFrame += q.stats.RXFillRingEmpty
+	}
+	if p, err := x.program.Counters(); err == nil {
+		c.Kept, c.NoSocket = p.Kept, p.NoSocket
+	}
+	c.LinkTxDrops, c.LinkRxErrors = x.link.losses()
+	return c
+}
+
+// StopReceive implements Port.
+func (x *XSK) StopReceive() error {
+	if x.stopped {
+		return nil
+	}
+	x.stopped = true
+	var errs []error
+	for _, q := range x.queues {
+		errs = append(errs, x.program.Unregister(int(q.number)))
+	}
+	return errors.Join(errs...)
+}
+
+// Close implements Port.
+func (x *XSK) Close() error {
+	var errs []error
+	if x.program != nil {
+		x.last = x.Counters()
+		if x.attach != nil {
+			errs = append(errs, x.attach.Close())
+		}
+		errs = append(errs, x.program.Close())
+		x.program = nil
+	}
+	if x.link != nil {
+		x.link.close()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,257 @@
+package port
+
+import (
+	"github.com/weirswitch/weir/dataplane/xsk"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// xskQueue drives the four rings of one socket. In packet order: Receive takes
+// packets from RX; Transmit puts them into TX; Service kicks TX, takes frames
+// from completion, and gives fresh ones to fill.
+type xskQueue struct {
+	socket *xsk.Socket
+	frames *packet.Cache
+	pool   *packet.Pool
+	port   uint16
+	number uint8
+	down   bool // the interface refused to send
+	stats  xsk.Stats
+
+	debt     int // frames that fill lacks
+	inFlight int // frames in TX, with the kernel, or in completion
+
+	descs [2 * packet.BatchSize]xsk.Desc
+	addrs [packet.BatchSize]uint64
+}
+
+func newXSKQueue(s *xsk.Socket, port uint16, number uint8, frames *packet.Cache) *xskQueue {
+	q := &xskQueue{socket: s, frames: frames, pool: frames.Pool(), port: port, number: number}
+	q.debt = s.Fill.Size()
+	q.refill()
+	return q
+}
+
+// refill gives the kernel as many frames as it got rid of, the warmest first.
+func (q *xskQueue) refill() {
+	for q.debt > 0 {
+		addrs := q.addrs[:min(q.debt, len(q.addrs))]
+		n := q.frames.Alloc(addrs)
+		if n == 0 {
+			return
+		}
+		if q.pool.Audited() {
+			q.move(addrs[:n], packet.OwnerWorker, packet.OwnerFill)
+		}
+		// There is room: never more frames are out than fill has slots.
+		q.socket.Fill.Push(addrs[:n])
+		q.debt -= n
+	}
+}
+
+func (q *xskQueue) move(addrs []uint64, from, to packet.Owner) {
+	for _, a := range addrs {
+		q.pool.Move(a, from, to)
+	}
+}
+
+// Receive implements Queue.
+func (q *xskQueue) Receive(b *packet.Batch) int {
+	descs := q.descs[:min(packet.BatchSize, cap(b.Pkts)-len(b.Pkts))]
+	n := q.socket.RX.Pop(descs)
+	if n == 0 {
+		return 0
+	}
+	descs = descs[:n]
+	q.debt += n
+	if q.pool.Audited() {
+		for i := range descs {
+			q.pool.Move(descs[i].Addr, packet.OwnerFill, packet.OwnerWorker)
+		}
+	}
+	packets := 0
+	for i := 0; i < len(descs); {
+		d := &descs[i]
+		p := b.Append()
+		p.Addr, p.Len, p.WireLen = d.Addr, d.Len, d.Len
+		p.InPort, p.InQueue = q.port, q.number
+		i++
+		if d.Options&xsk.Continued != 0 {
+			i += q.chain(p, descs[i:])
+		}
+		packets++
+	}
+	return packets
+}
+
+// chain links the frames that continue a packet, and returns how many.
+func (q *xskQueue) chain(p *packet.Packet, rest []xsk.Desc) int {
+	n := 0
+	for n < len(rest) {
+		n++
+		if rest[n-1].Options&xsk.Continued == 0 {
+			break
+		}
+	}
+	for i := n - 1; i >= 0; i-- {
+		p.Next = q.pool.Link(rest[i].Addr, rest[i].Len, p.Next)
+		p.WireLen += rest[i].Len
+	}
+	return n
+}
+
+// Transmit implements Queue.
+func (q *xskQueue) Transmit(b *packet.Batch, idx []uint16) int {
+	taken := 0
+	for taken < len(idx) && !q.down {
+		n, packets := 0, 0
+		for _, i := range idx[taken:] {
+			p := &b.Pkts[i]
+			if n == len(q.descs) || p.Next != 0 && !q.fits(p, len(q.descs)-n) {
+				break
+			}
+			q.descs[n] = xsk.Desc{Addr: p.Addr, Len: p.Len}
+			n++
+			if p.Next != 0 {
+				n = q.unchain(p.Next, n)
+			}
+			packets++
+		}
+		pushed := q.socket.TX.Push(q.descs[:n])
+		q.inFlight += pushed
+		if q.pool.Audited() {
+			for k := range pushed {
+				q.pool.Move(q.descs[k].Addr, packet.OwnerWorker, packet.OwnerTx)
+			}
+		}
+		if pushed < n {
+			return taken + q.countPackets(pushed)
+		}
+		taken += packets
+	}
+	return taken
+}
+
+// fits reports whether all pieces of a chained packet fit into room slots.
+func (q *xskQueue) fits(p *packet.Packet, room int) bool {
+	pieces := 1
+	for link := p.Next; link != 0; pieces++ {
+		_, _, link = q.pool.Next(link)
+	}
+	return pieces <= room
+}
+
+// unchain adds the descriptors of a packet's further frames behind n.
+func (q *xskQueue) unchain(link uint32, n int) int {
+	for link != 0 {
+		addr, length, next := q.pool.Next(link)
+		q.descs[n-1].Options = xsk.Continued
+		q.descs[n] = xsk.Desc{Addr: addr, Len: length}
+		n++
+		link = next
+	}
+	return n
+}
+
+// countPackets counts the packets in the first n descriptors.
+func (q *xskQueue) countPackets(n int) int {
+	packets := 0
+	for _, d := range q.descs[:n] {
+		if d.Options&xsk.Continued == 0 {
+			packets++
+		}
+	}
+	return packets
+}
+
+// Refusal implements Queue.
+func (q *xskQueue) Refusal() packet.Reason {
+	if q.down {
+		return packet.ReasonPortDown
+	}
+	return packet.ReasonTxFull
+}
+
+// Service implements Queue.
+func (q *xskQueue) Service() bool {
+	if q.inFlight != 0 {
+		q.kick()
+		q.complete()
+	}
+	if q.debt != 0 {
+		q.refill()
+		if q.socket.Fill.NeedsWakeup() {
+			q.socket.WakeRX()
+		}
+	}
+	return q.inFlight != 0
+}
+
+// kick has the kernel send what is in the TX ring. In copy mode each call sends
+// a bounded number of packets, so it is repeated while that makes progress.
+func (q *xskQueue) kick() {
+	tx := &q.socket.TX
+	if !tx.NeedsWakeup() {
+		return
+	}
+	for unsent := tx.Unsent(); unsent > 0; {
+		result := tx.Kick()
+		q.down = result == xsk.KickDown || result == xsk.KickGone
+		left := tx.Unsent()
+		if left == 0 || q.down {
+			return
+		}
+		if left == unsent {
+			// The completion ring may be full, or the device busy.
+			if q.complete() == 0 {
+				return
+			}
+		}
+		unsent = left
+	}
+}
+
+// complete frees the frames of transmitted packets and returns how many.
+func (q *xskQueue) complete() int {
+	total := 0
+	for q.inFlight > 0 {
+		n := q.socket.Completion.Pop(q.addrs[:])
+		if q.pool.Audited() {
+			for _, a := range q.addrs[:n] {
+				q.pool.Move(a, packet.OwnerTx, packet.OwnerWorker)
+			}
+		}
+		for _, a := range q.addrs[:n] {
+			q.frames.Free(a)
+		}
+		q.inFlight -= n
+		total += n
+		if n < len(q.addrs) {
+			break
+		}
+	}
+	return total
+}
+
+// FD implements Queue.
+func (q *xskQueue) FD() int { return q.socket.FD() }
+
+// Ended implements Queue: a network may always send something.
+func (q *xskQueue) Ended() bool { return false }
+
+// Close implements Queue. The port receives nothing more by then.
+func (q *xskQueue) Close() (Rest, error) {
+	rest := Rest{Unsent: q.socket.TX.Unsent()}
+	if s, err := q.socket.Stats(); err == nil {
+		q.stats = s
+	}
+	addrs, held := q.socket.Reclaim(nil)
+	err := q.socket.Close()
+	for _, a := range addrs {
+		if !q.pool.Move(a, packet.OwnerFill, packet.OwnerWorker) {
+			q.pool.Move(a, packet.OwnerTx, packet.OwnerWorker)
+		}
+		q.frames.Free(a)
+	}
+	rest.HeldRx, rest.HeldTx = held.RX, held.TX
+	return rest, err
+}
