@@ -16,6 +16,7 @@ import (
 	"github.com/weirswitch/weir/bench/traffic/bpf"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+	"github.com/weirswitch/weir/dataplane/xsk"
 )
 
 // cable makes a veth pair between two namespaces.
@@ -164,6 +165,7 @@ func sources(t *testing.T, a Port, w Workload) map[string]func() Source {
 	return map[string]func() Source{
 		"live":   func() Source { s, err := NewLiveSource(a, w); must(t, err); return s },
 		"packet": func() Source { s, err := NewPacketSource(a, w); must(t, err); return s },
+		"xsk":    func() Source { s, err := NewXSKSource(a, w, xsk.Copy); must(t, err); return s },
 	}
 }
 
