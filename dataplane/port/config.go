@@ -23,11 +23,6 @@ type Config struct {
 	// Mode is where the XDP program runs: "auto" (native where the driver has
 	// it, else generic), "native" or "generic".
 	Mode string `toml:"mode"`
-	// Copy is who writes packets into frames: "auto" (the device where it can,
-	// else the kernel), "zero-copy" or "copy".
-	Copy string `toml:"copy"`
-	// NeedWakeup lets the kernel say when it needs a system call.
-	NeedWakeup bool `toml:"need_wakeup"`
 	// TXBudget is how many packets one system call sends in copy mode; 0 leaves
 	// the kernel's own number, 32.
 	TXBudget int `toml:"tx_budget"`
@@ -45,7 +40,7 @@ const (
 
 // DefaultConfig returns a port with the best modes that are granted.
 func DefaultConfig() Config {
-	return Config{Driver: DriverXSK, Mode: "auto", Copy: "auto", NeedWakeup: true}
+	return Config{Driver: DriverXSK, Mode: "auto"}
 }
 
 // Validate reports all faults, each beginning with its key.
@@ -64,9 +59,6 @@ func (c *Config) Validate() error {
 	if _, err := xdp.ParseMode(c.Mode); err != nil {
 		fault("mode: %w", err)
 	}
-	if _, err := xsk.ParseMode(c.Copy); err != nil {
-		fault("copy: %w", err)
-	}
 	if c.TXBudget != 0 && c.TXBudget < 32 {
 		fault("tx_budget: %d: choose 32 or more, or 0 for the kernel's own", c.TXBudget)
 	}
@@ -81,7 +73,8 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// DataplaneConfig is the memory and the rings of a switch, [dataplane].
+// DataplaneConfig is what all ports of a switch share, [dataplane]: the memory,
+// the sizes of rings, and what the kernel decides once per UMEM.
 type DataplaneConfig struct {
 	// Frames is the number of frames; 0 computes what the rings can hold.
 	Frames int `toml:"frames"`
@@ -96,15 +89,20 @@ type DataplaneConfig struct {
 	TXRing         int `toml:"tx_ring"`
 	FillRing       int `toml:"fill_ring"`
 	CompletionRing int `toml:"completion_ring"`
-
-	// MultiBuffer is set for all sockets if any port is Jumbo: it belongs to
-	// the UMEM.
-	MultiBuffer bool `toml:"-"`
+	// Copy is who writes packets into frames: "auto" (the device where it can,
+	// else the kernel), "zero-copy" or "copy".
+	Copy string `toml:"copy"`
+	// NeedWakeup lets the kernel say when it needs a system call.
+	NeedWakeup bool `toml:"need_wakeup"`
 }
 
 // DefaultDataplaneConfig returns rings of 2048 packets and frames of 2 KiB.
 func DefaultDataplaneConfig() DataplaneConfig {
-	return DataplaneConfig{FrameSize: 2048, RXRing: 2048, TXRing: 2048, FillRing: 2048, CompletionRing: 2048}
+	return DataplaneConfig{
+		FrameSize: 2048,
+		RXRing:    2048, TXRing: 2048, FillRing: 2048, CompletionRing: 2048,
+		Copy: "auto", NeedWakeup: true,
+	}
 }
 
 // FramesFor returns the number of frames for that many queues and workers:
@@ -139,6 +137,9 @@ func (c *DataplaneConfig) Validate() error {
 	}
 	if c.CompletionRing < c.TXRing {
 		fault("completion_ring: %d is less than tx_ring = %d: the kernel sends no more than it can confirm", c.CompletionRing, c.TXRing)
+	}
+	if _, err := xsk.ParseMode(c.Copy); err != nil {
+		fault("copy: %w", err)
 	}
 	return errors.Join(errs...)
 }

@@ -13,8 +13,7 @@ import (
 // switch's one UMEM.
 type XSK struct {
 	config  Config
-	rings   DataplaneConfig
-	umem    *xsk.UMEM
+	memory  *UMEM
 	link    *link
 	program *xdp.Program
 	attach  *xdp.Attachment
@@ -23,17 +22,31 @@ type XSK struct {
 	last    Counters // as of Close
 }
 
-// NewUMEM makes the UMEM of all xsk ports of a switch from its pool.
-func NewUMEM(pool *packet.Pool) (*xsk.UMEM, error) {
+// UMEM is the packet memory of all xsk ports of a switch, with what the kernel
+// decides once for all its sockets.
+type UMEM struct {
+	umem   *xsk.UMEM
+	config DataplaneConfig
+	// multiBuffer is set by the first port that needs it, before any queue opens.
+	multiBuffer bool
+}
+
+// NewUMEM makes the UMEM of a pool. The pool's memory is the caller's, and must
+// live until all ports are closed.
+func NewUMEM(pool *packet.Pool, c DataplaneConfig) (*UMEM, error) {
 	size := pool.Frames() * pool.FrameSize()
-	return xsk.NewUMEM(pool.Memory()[:size], xsk.UMEMConfig{FrameSize: pool.FrameSize()})
+	umem, err := xsk.NewUMEM(pool.Memory()[:size], xsk.UMEMConfig{FrameSize: pool.FrameSize()})
+	if err != nil {
+		return nil, err
+	}
+	return &UMEM{umem: umem, config: c}, nil
 }
 
 // NewXSK finds the interface, in the network namespace of the calling thread,
 // and attaches the XDP program. Packets pass on to the kernel until the queues
-// are open.
-func NewXSK(c Config, d DataplaneConfig, umem *xsk.UMEM) (*XSK, error) {
-	x := &XSK{config: c, rings: d, umem: umem}
+// are open. All ports of a switch are made before the first queue is opened.
+func NewXSK(c Config, memory *UMEM) (*XSK, error) {
+	x := &XSK{config: c, memory: memory}
 	if err := x.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("port %s: %w", c.Name, err), x.Close())
 	}
@@ -47,10 +60,11 @@ func (x *XSK) open() (err error) {
 	if x.config.Queues, err = x.link.queues(x.config.Queues); err != nil {
 		return err
 	}
-	if room := x.umem.PacketRoom(); x.link.maxFrame() > room && !x.config.Jumbo {
+	if room := x.memory.umem.PacketRoom(); x.link.maxFrame() > room && !x.config.Jumbo {
 		return fmt.Errorf("the MTU of %s is %d, but a frame holds a packet of %d bytes: set jumbo = true, a larger frame_size, or the MTU to %d",
 			x.config.Interface, x.link.mtu, room, room-ethernetOverhead)
 	}
+	x.memory.multiBuffer = x.memory.multiBuffer || x.config.Jumbo
 	keep, err := xdp.ParseKeep(x.config.Keep)
 	if err != nil {
 		return err
@@ -77,19 +91,20 @@ func (x *XSK) Open(number uint16, queue int, frames *packet.Cache) (Queue, error
 }
 
 func (x *XSK) openQueue(number uint16, queue int, frames *packet.Cache) (*xskQueue, error) {
-	mode, err := xsk.ParseMode(x.config.Copy)
+	d := &x.memory.config
+	mode, err := xsk.ParseMode(d.Copy)
 	if err != nil {
 		return nil, err
 	}
-	socket, err := x.umem.Open(x.link.index, queue, xsk.Config{
-		FillSize:       x.rings.FillRing,
-		RXSize:         x.rings.RXRing,
-		TXSize:         x.rings.TXRing,
-		CompletionSize: x.rings.CompletionRing,
+	socket, err := x.memory.umem.Open(x.link.index, queue, xsk.Config{
+		FillSize:       d.FillRing,
+		RXSize:         d.RXRing,
+		TXSize:         d.TXRing,
+		CompletionSize: d.CompletionRing,
 		Mode:           mode,
-		NeedWakeup:     x.config.NeedWakeup,
-		MultiBuffer:    x.rings.MultiBuffer,
-		TXBudget:       x.config.TXBudget,
+		NeedWakeup:     d.NeedWakeup,
+		MultiBuffer:    x.memory.multiBuffer,
+		TXBudget:       min(x.config.TXBudget, d.TXRing),
 	})
 	if err != nil {
 		return nil, err
