@@ -1,0 +1,212 @@
+package l2
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+)
+
+// Config is the stage's section of the configuration, [stages.l2].
+type Config struct {
+	// Ageing is how long a learned address is kept after its last packet, from
+	// 1 s to 1,000,000 s (the range of 802.1Q ends there). The clock of the
+	// table counts seconds, so an entry may live for one more.
+	Ageing time.Duration `toml:"ageing"`
+	// TableSize is the most addresses that the table holds, static ones
+	// included, from 1 to MaxTableSize. It costs 20 to 40 bytes per address.
+	TableSize int `toml:"table_size"`
+	// ForwardLinkLocal forwards the reserved group addresses
+	// 01:80:c2:00:00:00 to 0f (spanning tree, LACP, LLDP), which end at a
+	// standard bridge.
+	ForwardLinkLocal bool `toml:"forward_link_local"`
+	// Static are addresses that are known from the start.
+	Static []Static `toml:"static"`
+	// Ports are the VLAN settings of ports. A port without is transparent.
+	Ports []Port `toml:"port"`
+}
+
+// Static is an entry of the table that neither moves nor ages.
+type Static struct {
+	MAC  string `toml:"mac"`            // a station's address, as in "02:00:00:00:00:01"
+	VLAN int    `toml:"vlan,omitempty"` // 1 to 4094; 0 is the untagged VLAN of transparent ports
+	Port string `toml:"port"`           // where the station is
+}
+
+// Port is the VLAN setting of one port: access, or trunk with or without
+// native.
+type Port struct {
+	Name   string `toml:"name"`
+	Access int    `toml:"access,omitempty"` // the VLAN of an access port, 1 to 4094
+	Trunk  []int  `toml:"trunk,omitempty"`  // the VLANs of a trunk port, 1 to 4094 each
+	Native int    `toml:"native,omitempty"` // the trunk's VLAN of untagged packets, 0 for none
+}
+
+// Bounds of the configuration.
+const (
+	MaxTableSize = 1 << 20
+	minAgeing    = time.Second
+	maxAgeing    = 1_000_000 * time.Second
+	maxVID       = 4094 // 4095 is reserved by 802.1Q
+)
+
+// DefaultConfig returns the configuration of a bridge that is transparent to
+// VLANs.
+func DefaultConfig() Config {
+	return Config{Ageing: 300 * time.Second, TableSize: 16384}
+}
+
+// Validate reports all faults of the configuration for a switch with the named
+// ports, joined. Each begins with the key inside the stage's section.
+func (c *Config) Validate(ports []string) error {
+	_, err := c.plan(ports)
+	return err
+}
+
+// plan is a configuration that was found good, in numbers.
+type plan struct {
+	ports  []portVLANs // by port number
+	static []staticEntry
+}
+
+type staticEntry struct {
+	key  uint64
+	port uint16
+}
+
+// faults collects what is wrong with a configuration.
+type faults []error
+
+func (f *faults) add(format string, args ...any) {
+	*f = append(*f, fmt.Errorf(format, args...))
+}
+
+func (f *faults) vid(key string, vid int) bool {
+	if vid >= 1 && vid <= maxVID {
+		return true
+	}
+	f.add("%s: VLAN %d does not exist: choose 1 to %d", key, vid, maxVID)
+	return false
+}
+
+func (c *Config) plan(ports []string) (*plan, error) {
+	var f faults
+	if c.Ageing < minAgeing || c.Ageing > maxAgeing {
+		f.add("ageing: %v is out of range: choose 1s to 1000000s", c.Ageing)
+	}
+	if c.TableSize < 1 || c.TableSize > MaxTableSize {
+		f.add("table_size: %d is out of range: choose 1 to %d", c.TableSize, MaxTableSize)
+	}
+	if len(c.Static) > c.TableSize {
+		f.add("static: %d entries exceed table_size %d: raise table_size", len(c.Static), c.TableSize)
+	}
+	p := &plan{ports: c.planPorts(ports, &f)}
+	p.static = c.planStatic(ports, p.ports, &f)
+	return p, errors.Join(f...)
+}
+
+// planPorts turns the [[port]] entries into VLANs by port number.
+func (c *Config) planPorts(ports []string, f *faults) []portVLANs {
+	vlans := make([]portVLANs, len(ports))
+	for i := range vlans {
+		vlans[i] = transparent()
+	}
+	first := map[string]int{}
+	for i, pc := range c.Ports {
+		key := fmt.Sprintf("port[%d]", i)
+		number := slices.Index(ports, pc.Name)
+		if number < 0 {
+			f.add("%s.name: port %q is not defined: define [[port]] name = %q or correct the name", key, pc.Name, pc.Name)
+		}
+		if before, ok := first[pc.Name]; ok {
+			f.add("%s.name: port %q is already set by port[%d]: join the two", key, pc.Name, before)
+		} else {
+			first[pc.Name] = i
+		}
+		v := pc.vlans(key, f)
+		if number >= 0 {
+			vlans[number] = v
+		}
+	}
+	return vlans
+}
+
+func (pc *Port) vlans(key string, f *faults) portVLANs {
+	switch {
+	case pc.Access != 0 && (len(pc.Trunk) != 0 || pc.Native != 0):
+		f.add("%s: access excludes trunk and native: keep one", key)
+	case pc.Access != 0:
+		if f.vid(key+".access", pc.Access) {
+			return access(uint16(pc.Access))
+		}
+	case len(pc.Trunk) == 0 && pc.Native != 0:
+		f.add("%s.native: a native VLAN needs a trunk: add trunk = [...] or use access = %d", key, pc.Native)
+	case len(pc.Trunk) == 0:
+		f.add("%s: port %q has neither access nor trunk: set one, or remove the entry to leave the port transparent", key, pc.Name)
+	default:
+		return pc.trunk(key, f)
+	}
+	return transparent()
+}
+
+func (pc *Port) trunk(key string, f *faults) portVLANs {
+	v := portVLANs{pvid: noVLAN}
+	for i, vid := range pc.Trunk {
+		if !f.vid(fmt.Sprintf("%s.trunk[%d]", key, i), vid) {
+			continue
+		}
+		if v.has(uint16(vid)) {
+			f.add("%s.trunk[%d]: VLAN %d stands twice: remove one", key, i, vid)
+		}
+		v.add(uint16(vid))
+	}
+	// The native VLAN is carried whether or not it is in the list.
+	if pc.Native != 0 && f.vid(key+".native", pc.Native) {
+		v.pvid = uint16(pc.Native)
+		v.add(v.pvid)
+	}
+	return v
+}
+
+// planStatic turns the static entries into keys and port numbers.
+func (c *Config) planStatic(ports []string, vlans []portVLANs, f *faults) []staticEntry {
+	var entries []staticEntry
+	first := map[uint64]int{}
+	for i, s := range c.Static {
+		key := fmt.Sprintf("static[%d]", i)
+		port := slices.Index(ports, s.Port)
+		if port < 0 {
+			f.add("%s.port: port %q is not defined: define [[port]] name = %q or correct the name", key, s.Port, s.Port)
+		}
+		mac, ok := station(key, s.MAC, f)
+		if s.VLAN != 0 && !f.vid(key+".vlan", s.VLAN) || port < 0 || !ok {
+			continue
+		}
+		if !vlans[port].has(uint16(s.VLAN)) {
+			f.add("%s.vlan: port %q does not carry VLAN %d: correct the vlan or the port's VLANs", key, s.Port, s.VLAN)
+		}
+		k := makeKey(uint16(s.VLAN), mac)
+		if before, ok := first[k]; ok {
+			f.add("%s: %s in VLAN %d is already in static[%d]: remove one", key, s.MAC, s.VLAN, before)
+			continue
+		}
+		first[k] = i
+		entries = append(entries, staticEntry{k, uint16(port)})
+	}
+	return entries
+}
+
+func station(key, text string, f *faults) (MAC, bool) {
+	hw, err := net.ParseMAC(text)
+	if err != nil || len(hw) != 6 {
+		f.add("%s.mac: %q is not a MAC address: write six bytes, as in \"02:00:00:00:00:01\"", key, text)
+		return MAC{}, false
+	}
+	mac := MAC(hw)
+	if !mac.learnable() {
+		f.add("%s.mac: %s is not the address of a station: groups and zero have no port", key, text)
+		return MAC{}, false
+	}
+	return mac, true
+}

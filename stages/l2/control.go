@@ -1,0 +1,103 @@
+package l2
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// workerCounters are written by one worker, and only when something out of the
+// ordinary happens, so atomic additions do not burden the packet path.
+type workerCounters struct {
+	flooded                   atomic.Uint64
+	floodNoFrame, floodNoRoom atomic.Uint64
+	learnOverflow             atomic.Uint64
+}
+
+// Counters are the bridge's counters beside the drop reasons, summed over the
+// workers.
+type Counters struct {
+	Flooded       uint64 `json:"flooded"`        // packets sent to more ports than one, or to none for want of members
+	FloodNoFrame  uint64 `json:"flood_no_frame"` // copies not made: no free frame
+	FloodNoRoom   uint64 `json:"flood_no_room"`  // copies not made: the batch was full
+	LearnOverflow uint64 `json:"learn_overflow"` // learn events lost: the worker's ring was full
+	FDBFull       uint64 `json:"fdb_full"`       // learn events refused: the table was full
+	Learned       uint64 `json:"learned"`        // stations learned
+	Moved         uint64 `json:"moved"`          // stations heard on another port than before
+	Aged          uint64 `json:"aged"`           // stations forgotten for silence
+	Flushed       uint64 `json:"flushed"`        // stations forgotten by command
+	Entries       uint64 `json:"entries"`        // addresses in the table now, static ones included
+	Static        uint64 `json:"static"`         // static addresses
+}
+
+// Counters returns the present counts. It may be called at any time.
+func (m *Module) Counters() Counters {
+	f := m.fdb
+	c := Counters{
+		FDBFull: f.full.Load(),
+		Learned: f.learned.Load(),
+		Moved:   f.moved.Load(),
+		Aged:    f.aged.Load(),
+		Flushed: f.flushed.Load(),
+		Entries: f.entries.Load(),
+		Static:  f.static.Load(),
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.stages {
+		c.Flooded += s.flooded.Load()
+		c.FloodNoFrame += s.floodNoFrame.Load()
+		c.FloodNoRoom += s.floodNoRoom.Load()
+		c.LearnOverflow += s.learnOverflow.Load()
+	}
+	return c
+}
+
+// Entry is an address of the table as control sees it.
+type Entry struct {
+	MAC    MAC           `json:"mac"`
+	VLAN   uint16        `json:"vlan"` // 0 for the untagged VLAN of transparent ports
+	Port   uint16        `json:"port"` // port number
+	Age    time.Duration `json:"age_ns"`
+	Static bool          `json:"static"`
+}
+
+// Entries appends the addresses of the table, in no order, to dst. now is the
+// present time in nanoseconds of CLOCK_TAI, from which ages count; in whole
+// seconds. The packet path does not notice.
+func (m *Module) Entries(dst []Entry, now int64) []Entry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fdb.each(func(key, val *atomic.Uint64) {
+		k, v := key.Load(), val.Load()
+		e := Entry{MAC: keyMAC(k), VLAN: keyVLAN(k), Port: valuePort(v), Static: isStatic(v)}
+		if !e.Static {
+			e.Age = time.Duration(max(0, int32(stampOf(now)-valueStamp(v)))) * time.Second
+		}
+		dst = append(dst, e)
+	})
+	return dst
+}
+
+// Capacity returns the most addresses that the table holds.
+func (m *Module) Capacity() int { return m.fdb.limit }
+
+// Flush forgets all learned addresses and returns how many.
+func (m *Module) Flush() int {
+	return m.flush(func(uint16, uint16) bool { return true })
+}
+
+// FlushPort forgets the addresses learned on a port, which went down, say.
+func (m *Module) FlushPort(port uint16) int {
+	return m.flush(func(_, p uint16) bool { return p == port })
+}
+
+// FlushVLAN forgets the addresses learned in a VLAN.
+func (m *Module) FlushVLAN(vlan uint16) int {
+	return m.flush(func(v, _ uint16) bool { return v == vlan })
+}
+
+func (m *Module) flush(match func(vlan, port uint16) bool) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.fdb.flush(match)
+}

@@ -1,0 +1,46 @@
+package l2
+
+import (
+	"fmt"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// Explain implements pipeline.Explainer. It looks the destination up again, so
+// in the moment of learning it may know more than the decision did.
+func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
+	vlan := s.vlanBehind(p)
+	dst, src := addresses(b, p, vlan)
+	text := fmt.Sprintf("%s, %s on %s to %s", vlanText(vlan), keyMAC(src), s.portName(p.InPort), keyMAC(dst))
+	if p.OutPort >= flooded {
+		return text
+	}
+	how := "known"
+	switch slot, v := s.fdb.find(dst, hashKey(dst, s.fdb.seed)); {
+	case dst&macGroup != 0:
+		how = "group, flooded"
+	case slot == nil || p.Flags.Has(packet.FlagCopy) || valuePort(v) != p.OutPort:
+		how = "unknown, flooded"
+	case isStatic(v):
+		how = "static"
+	}
+	return fmt.Sprintf("%s: %s, leaves by %s", text, how, s.portName(p.OutPort))
+}
+
+// vlanBehind returns the VLAN of a packet that Process has left with the tag of
+// its output port, or untouched if it has none.
+func (s *stage) vlanBehind(p *packet.Packet) uint16 {
+	if p.OutPort >= flooded {
+		return s.ports[p.InPort].classify(p)
+	}
+	return s.ports[p.OutPort].classify(p)
+}
+
+func (s *stage) portName(n uint16) string { return s.module.env.Ports[n].Name }
+
+func vlanText(vlan uint16) string {
+	if vlan == 0 {
+		return "untagged"
+	}
+	return fmt.Sprintf("vlan %d", vlan)
+}

@@ -1,0 +1,238 @@
+package l2
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+)
+
+func TestBucketIsOneCacheLine(t *testing.T) {
+	if n := unsafe.Sizeof(bucket{}); n != 64 {
+		t.Fatalf("a bucket has %d bytes, want 64", n)
+	}
+	for _, n := range []int{1, 100, 1000, 16384, 100_000} {
+		f := newFDB(n, 300, 1)
+		if at := uintptr(unsafe.Pointer(&f.buckets[0])); at%64 != 0 {
+			t.Errorf("the buckets of a table for %d begin at %#x, not on a cache line", n, at)
+		}
+	}
+}
+
+func TestKey(t *testing.T) {
+	for _, mac := range []MAC{{}, {2, 0, 0, 0, 0, 1}, {0xff, 0xfe, 0xfd, 0xfc, 0xfb, 0xfa}} {
+		for _, vlan := range []uint16{0, 1, 4095} {
+			k := makeKey(vlan, mac)
+			if k == 0 || keyMAC(k) != mac || keyVLAN(k) != vlan {
+				t.Errorf("key %#x of VLAN %d, %v gives VLAN %d, %v", k, vlan, mac, keyVLAN(k), keyMAC(k))
+			}
+			if unlearnable(k) == mac.learnable() {
+				t.Errorf("%v: the key and the address disagree whether it can be learned", mac)
+			}
+		}
+	}
+	for mac, want := range map[MAC]bool{
+		{0x01, 0x80, 0xc2, 0, 0, 0x00}:      true,
+		{0x01, 0x80, 0xc2, 0, 0, 0x0e}:      true,
+		{0x01, 0x80, 0xc2, 0, 0, 0x0f}:      true,
+		{0x01, 0x80, 0xc2, 0, 0, 0x10}:      false,
+		{0x01, 0x80, 0xc2, 0, 1, 0x00}:      false,
+		{0x01, 0x00, 0x5e, 0, 0, 0x01}:      false,
+		{0xff, 0xff, 0xff, 0xff, 255, 0xff}: false,
+	} {
+		if linkLocal(makeKey(7, mac)) != want {
+			t.Errorf("%v is link local: want %v", mac, want)
+		}
+	}
+}
+
+// TestTableHoldsItsLimit fills tables to the limit with random addresses: every
+// one must find room, and the next one must be refused.
+func TestTableHoldsItsLimit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	// 13107 and 52428 are the worst cases, 80 % full.
+	for _, limit := range []int{1, 50, 200, 1000, 13107, 16384, 52428} {
+		f := newFDB(limit, 300, rng.Uint64())
+		keys := make([]uint64, limit)
+		for i := range keys {
+			keys[i] = rng.Uint64()&macMask&^macGroup | uint64(i)<<8&0xff00 | keyTag(uint16(i%4096))
+			f.learn(keys[i], uint16(i), 1)
+		}
+		if got := f.entries.Load(); got != uint64(limit) || f.full.Load() != 0 {
+			t.Fatalf("a table for %d holds %d, refused %d", limit, got, f.full.Load())
+		}
+		for i, k := range keys {
+			if slot, v := f.find(k, hashKey(k, f.seed)); slot == nil || valuePort(v) != uint16(i) {
+				t.Fatalf("limit %d: key %d found %v with port %d", limit, i, slot != nil, valuePort(v))
+			}
+		}
+		f.learn(keyTag(5)|0x42, 1, 1)
+		if f.full.Load() != 1 || f.entries.Load() != uint64(limit) {
+			t.Fatalf("limit %d: %d entries and %d refused after one too many", limit, f.entries.Load(), f.full.Load())
+		}
+	}
+}
+
+// TestTableTwin compares the table with a map under random operations.
+func TestTableTwin(t *testing.T) {
+	type entry struct {
+		port  uint16
+		stamp uint32
+	}
+	const limit, ageing = 200, 5
+	rng := rand.New(rand.NewPCG(3, 4))
+	f := newFDB(limit, ageing, 5)
+	twin := map[uint64]entry{}
+	static := makeKey(1, MAC{2, 9, 9, 9, 9, 9})
+	f.addStatic(static, 77)
+	now := uint32(1 << 31) // the stamps' sign changes on the way
+	var moved, aged, full, flushed uint64
+	for step := range 200_000 {
+		key := makeKey(uint16(rng.IntN(2)), MAC{2, 0, 0, 0, 0, byte(rng.IntN(150))})
+		port := uint16(rng.IntN(4))
+		switch op := rng.IntN(1000); {
+		case op < 500:
+			old, ok := twin[key]
+			if !ok && len(twin)+1 >= limit {
+				full++
+			} else {
+				if ok && old.port != port {
+					moved++
+				}
+				twin[key] = entry{port, now}
+			}
+			f.learn(key, port, now)
+		case op < 501:
+			now++
+			for k, e := range twin {
+				if now-e.stamp > ageing {
+					delete(twin, k)
+					aged++
+				}
+			}
+			f.age(now)
+		case op < 502:
+			if rng.IntN(20) > 0 {
+				break
+			}
+			n := 0
+			for k, e := range twin {
+				if e.port == port {
+					delete(twin, k)
+					n++
+				}
+			}
+			if got := f.flush(func(_, p uint16) bool { return p == port }); got != n {
+				t.Fatalf("step %d: flushed %d, want %d", step, got, n)
+			}
+			flushed += uint64(n)
+		case op < 503:
+			f.learn(static, port, now)
+		default:
+			slot, v := f.find(key, hashKey(key, f.seed))
+			e, ok := twin[key]
+			if ok != (slot != nil) || ok && (valuePort(v) != e.port || valueStamp(v) != e.stamp) {
+				t.Fatalf("step %d: found %v %#x, want %v %+v", step, slot != nil, v, ok, e)
+			}
+			if ok && rng.IntN(2) == 0 {
+				refresh(slot, v, now)
+				twin[key] = entry{e.port, now}
+			}
+		}
+		if got := f.entries.Load(); got != uint64(len(twin)+1) {
+			t.Fatalf("step %d: %d entries, want %d", step, got, len(twin)+1)
+		}
+	}
+	if _, v := f.find(static, hashKey(static, f.seed)); !isStatic(v) || valuePort(v) != 77 {
+		t.Fatalf("the static entry became %#x", v)
+	}
+	got := [4]uint64{f.moved.Load(), f.aged.Load(), f.full.Load(), f.flushed.Load()}
+	if want := [4]uint64{moved, aged, full, flushed}; got != want {
+		t.Fatalf("moved, aged, full, flushed: %v, want %v", got, want)
+	}
+	if aged == 0 || full == 0 || flushed == 0 || moved == 0 {
+		t.Fatalf("the test did not reach all cases: aged %d, full %d, flushed %d, moved %d", aged, full, flushed, moved)
+	}
+}
+
+// TestClockSetBack ages entries whose stamps lie in the future.
+func TestClockSetBack(t *testing.T) {
+	f := newFDB(10, 5, 5)
+	key := makeKey(0, stationMAC(1))
+	f.learn(key, 1, 1000)
+	f.age(500)
+	if _, v := f.find(key, hashKey(key, f.seed)); valueStamp(v) != 500 {
+		t.Fatalf("stamp %d, want 500", valueStamp(v))
+	}
+	if f.age(505); f.entries.Load() != 1 {
+		t.Fatal("aged too early")
+	}
+	if f.age(506); f.entries.Load() != 0 {
+		t.Fatal("did not age from the new time on")
+	}
+}
+
+// TestReadersAndWriter reads a table that a writer turns over. Half of the keys
+// stay in the table throughout, in changing slots: readers must never miss one.
+// The others come and go: readers must never see another key's port.
+func TestReadersAndWriter(t *testing.T) {
+	const limit = 204 // 80 % of the slots, so entries must move
+	f := newFDB(limit, 300, 5)
+	port := func(k uint64) uint16 { return uint16(k >> 32) }
+	key := func(i int) uint64 {
+		return makeKey(0, MAC{2, byte(i), byte(i >> 8), byte(i >> 16), byte(i), byte(i * 7)})
+	}
+	const stable = limit / 2
+	for i := range stable {
+		f.learn(key(i), port(key(i)), 1)
+	}
+	writes := 300_000
+	if testing.Short() {
+		writes = 30_000
+	}
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	for r := range 3 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(r), 1))
+			for !done.Load() {
+				i := rng.IntN(8 * stable)
+				k := key(i)
+				slot, v := f.find(k, hashKey(k, f.seed))
+				if slot == nil {
+					if i < stable {
+						t.Errorf("missed key %d, which is in the table", i)
+						return
+					}
+					continue
+				}
+				if valuePort(v) != port(k) {
+					t.Errorf("key %d has port %d, want %d", i, valuePort(v), port(k))
+					return
+				}
+				refresh(slot, v, rng.Uint32()|1)
+			}
+		})
+	}
+	rng := rand.New(rand.NewPCG(9, 9))
+	for range writes {
+		k := key(stable + rng.IntN(7*stable))
+		f.learn(k, port(k), 1)
+		if f.entries.Load() == limit {
+			victim := uint16(rng.IntN(1 << 16))
+			f.each(func(slot, _ *atomic.Uint64) {
+				k := slot.Load()
+				if int(keyMAC(k)[1])|int(keyMAC(k)[2])<<8 >= stable && (uint16(k>>20)^victim)&3 == 0 {
+					f.remove(slot)
+				}
+			})
+		}
+	}
+	done.Store(true)
+	wg.Wait()
+	if f.moves.Load() == 0 {
+		t.Fatal("no entry moved: the test does not test what it should")
+	}
+	t.Logf("%d entries moved, %d learned", f.moves.Load(), f.learned.Load())
+}

@@ -1,0 +1,98 @@
+package l2
+
+import "github.com/weirswitch/weir/pipeline/packet"
+
+// floodTable knows the ports of each VLAN. VLANs with the same ports share one
+// list, so it takes 8 KiB and a list for each kind of VLAN.
+type floodTable struct {
+	list  [4096]uint16
+	lists [][]uint16 // port numbers, ascending
+}
+
+func newFloodTable(ports []portVLANs) (t floodTable) {
+	known := map[string]uint16{}
+	for vlan := range t.list {
+		var members []uint16
+		var name []byte
+		for port := range ports {
+			if ports[port].has(uint16(vlan)) {
+				members = append(members, uint16(port))
+				name = append(name, byte(port), byte(port>>8))
+			}
+		}
+		n, ok := known[string(name)]
+		if !ok {
+			n = uint16(len(t.lists))
+			known[string(name)] = n
+			t.lists = append(t.lists, members)
+		}
+		t.list[vlan] = n
+	}
+	return t
+}
+
+func (t *floodTable) members(vlan uint16) []uint16 { return t.lists[t.list[vlan&vidMask]] }
+
+// flood sends the n marked packets of the batch to all ports of their VLANs but
+// their own. Copies stand beside their original, so the packets of a flow
+// leave each port in the order in which they came.
+func (s *stage) flood(b *packet.Batch, n int) {
+	s.flooded.Add(uint64(n))
+	old := b.Rebuild()
+	for i := range old {
+		p := &old[i]
+		if p.Reason == 0 && p.OutPort == flooded {
+			s.floodOne(b, p, len(old)-i)
+		} else {
+			*b.Append() = *p
+		}
+	}
+}
+
+// floodOne appends a packet, behind the copies of it, to the batch, which must
+// keep room for originals packets, this one included. The original goes to the
+// last port, as it may get another tag there.
+func (s *stage) floodOne(b *packet.Batch, p *packet.Packet, originals int) {
+	vlan := s.ports[p.InPort].classify(p)
+	last := packet.NoPort
+	for _, port := range s.module.floods.members(vlan) {
+		if port == p.InPort {
+			continue
+		}
+		if last != packet.NoPort {
+			s.copyTo(b, p, last, vlan, originals)
+		}
+		last = port
+	}
+	o := b.Append()
+	*o = *p
+	if last == packet.NoPort {
+		o.OutPort = packet.NoPort
+		b.Drop(o, ReasonNoMember)
+		return
+	}
+	s.leave(b, o, last, vlan)
+}
+
+func (s *stage) copyTo(b *packet.Batch, p *packet.Packet, port, vlan uint16, originals int) {
+	if cap(b.Pkts)-len(b.Pkts) <= originals {
+		s.floodNoRoom.Add(1)
+		return
+	}
+	var c packet.Packet
+	if !b.Copy(&c, p) {
+		s.floodNoFrame.Add(1)
+		return
+	}
+	o := b.Append()
+	*o = c
+	s.leave(b, o, port, vlan)
+}
+
+// leave sends a packet of the batch out of a port, tagged as the port wants it.
+func (s *stage) leave(b *packet.Batch, p *packet.Packet, port, vlan uint16) {
+	p.OutPort = port
+	if !s.ports[port].tag(b, p, vlan) {
+		b.Drop(p, ReasonNoHeadroom)
+	}
+}

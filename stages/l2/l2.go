@@ -1,0 +1,230 @@
+package l2
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// The drop reasons of the bridge.
+var (
+	ReasonVLANFiltered = packet.Register("vlan_filtered", "the port does not carry the packet's VLAN")
+	ReasonSamePort     = packet.Register("same_port", "the destination is behind the port on which the packet arrived")
+	ReasonNoMember     = packet.Register("no_member", "no other port carries the packet's VLAN")
+	ReasonLinkLocal    = packet.Register("link_local", "a reserved group address, 01:80:c2:00:00:00 to 0f, ends at a bridge")
+	ReasonNoHeadroom   = packet.Register("no_headroom", "no room in front of the packet for the VLAN tag of the output port")
+)
+
+// flooded is the OutPort of a packet between the two passes of Process.
+const flooded = packet.NoPort - 1
+
+// Module is the bridge of one switch. Its methods may be called from anywhere,
+// unless it is inline.
+type Module struct {
+	env    pipeline.Env
+	config Config
+	ports  []portVLANs
+	static []staticEntry
+	floods floodTable
+	// tagging is set if any port is not transparent, so tags may change.
+	tagging bool
+	inline  bool
+
+	mu     sync.Mutex // guards writes to fdb, and stages
+	fdb    *fdb
+	stages []*stage
+}
+
+// New makes the module of a configuration, which it validates.
+func New(c Config, env pipeline.Env) (*Module, error) {
+	names := make([]string, len(env.Ports))
+	for i := range env.Ports {
+		names[i] = env.Ports[i].Name
+	}
+	p, err := c.plan(names)
+	if err != nil {
+		return nil, err
+	}
+	m := &Module{env: env, config: c, ports: p.ports, static: p.static, floods: newFloodTable(p.ports)}
+	for i := range m.ports {
+		m.tagging = m.tagging || !m.ports[i].transparent
+	}
+	m.fdb, err = m.newTable(rand.Uint64())
+	return m, err
+}
+
+// newTable returns a table with nothing but the static entries.
+func (m *Module) newTable(seed uint64) (*fdb, error) {
+	t := newFDB(m.config.TableSize, uint32(m.config.Ageing/time.Second), seed)
+	for _, s := range m.static {
+		if !t.addStatic(s.key, s.port) {
+			return nil, fmt.Errorf("static: %s finds no room: raise table_size", keyMAC(s.key))
+		}
+	}
+	return t, nil
+}
+
+// Role implements pipeline.Module.
+func (m *Module) Role() pipeline.Role { return pipeline.RoleForward }
+
+// Needs implements pipeline.Module: the parser's flags and offsets suffice.
+func (m *Module) Needs() packet.Needs { return 0 }
+
+// Inline makes the packet thread the table's writer: a packet's source is known
+// to the packet behind it, and time is Batch.Now alone. For one worker only,
+// before Stage is called; from then on the module belongs to that thread, and
+// Run does nothing.
+func (m *Module) Inline() {
+	if m.env.Workers > 1 || len(m.stages) > 0 {
+		panic("l2: Inline is for one worker, and before its stage is made")
+	}
+	m.inline = true
+	// The hash decides which entries a nearly full table refuses. With a fixed
+	// seed results repeat; if static entries do not fit it, they stay where
+	// they are.
+	if t, err := m.newTable(1); err == nil {
+		m.fdb = t
+	}
+}
+
+// Stage implements pipeline.Module.
+func (m *Module) Stage(int) pipeline.Stage {
+	s := &stage{
+		module:     m,
+		fdb:        m.fdb,
+		ports:      m.ports,
+		tagging:    m.tagging,
+		inline:     m.inline,
+		passGroups: m.config.ForwardLinkLocal,
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stages = append(m.stages, s)
+	return s
+}
+
+// stage is one worker's bridge. Everything but the ring's reading end and the
+// counters is the worker's alone.
+type stage struct {
+	module     *Module
+	fdb        *fdb
+	ports      []portVLANs
+	tagging    bool
+	inline     bool
+	passGroups bool // forward link-local groups
+
+	stamp  uint32 // of the present batch
+	tick   uint32
+	recent recent
+	ring   learnRing
+	workerCounters
+}
+
+// Process implements pipeline.Stage. The first pass decides for each packet;
+// flooding, which needs room for copies between the packets, is left to a
+// second pass that most batches do not need.
+func (s *stage) Process(b *packet.Batch) {
+	s.stamp, s.tick = stampOf(b.Now), uint32(b.Now>>tickShift)
+	if s.inline {
+		s.fdb.age(s.stamp)
+	}
+	if n := s.decide(b); n > 0 {
+		s.flood(b, n)
+	}
+}
+
+// decide gives every packet its port, a reason to drop it, or marks it as
+// flooded. It returns the number of flooded packets.
+func (s *stage) decide(b *packet.Batch) (floods int) {
+	t, stamp := s.fdb, s.stamp
+	seed := t.seed
+	for i := range b.Pkts {
+		p := &b.Pkts[i]
+		if p.Reason != 0 {
+			continue
+		}
+		in := &s.ports[p.InPort]
+		vlan := in.classify(p)
+		if !in.has(vlan) {
+			b.Drop(p, ReasonVLANFiltered)
+			continue
+		}
+		dst, src := addresses(b, p, vlan)
+
+		// Learning comes before forwarding: a packet to its own sender must
+		// not be flooded. One comparison says that nothing is new.
+		h := hashKey(src, seed)
+		slot, v := t.find(src, h)
+		if v != makeValue(stamp, checkOf(h), p.InPort) {
+			s.heard(slot, v, src, h, p.InPort)
+		}
+
+		if dst&macGroup != 0 {
+			if linkLocal(dst) && !s.passGroups {
+				b.Drop(p, ReasonLinkLocal)
+				continue
+			}
+			p.OutPort = flooded
+			floods++
+			continue
+		}
+		slot, v = t.find(dst, hashKey(dst, seed))
+		if slot == nil {
+			p.OutPort = flooded
+			floods++
+			continue
+		}
+		out := valuePort(v)
+		if out == p.InPort {
+			b.Drop(p, ReasonSamePort)
+			continue
+		}
+		p.OutPort = out
+		if s.tagging && !s.ports[out].tag(b, p, vlan) {
+			b.Drop(p, ReasonNoHeadroom)
+		}
+	}
+	return floods
+}
+
+// addresses returns the keys of a packet's destination and source. The parser
+// has dropped what is shorter than an Ethernet header.
+func addresses(b *packet.Batch, p *packet.Packet, vlan uint16) (dst, src uint64) {
+	d := (*[12]byte)(b.Mem[p.Addr:])
+	low, high := binary.LittleEndian.Uint64(d[:8]), binary.LittleEndian.Uint32(d[8:])
+	tag := keyTag(vlan)
+	return low&macMask | tag, low>>48 | uint64(high)<<16 | tag
+}
+
+// heard deals with a source that is not simply where it was, in the second in
+// which it was: unknown, moved, static, or heard in a new second.
+func (s *stage) heard(slot *atomic.Uint64, v, key, h uint64, port uint16) {
+	if slot != nil {
+		if isStatic(v) {
+			return
+		}
+		if valuePort(v) == port {
+			// Workers' clocks may differ by an edge of a second; only a step
+			// back beyond that is the clock's.
+			if d := int32(s.stamp - valueStamp(v)); d > 0 || d < -1 {
+				refresh(slot, v, s.stamp)
+			}
+			return
+		}
+	} else if unlearnable(key) {
+		return
+	}
+	if s.inline {
+		s.fdb.learn(key, port, s.stamp)
+		return
+	}
+	if s.recent.admit(h, key, port, s.tick) && !s.ring.push(event{key, s.stamp, port}) {
+		s.learnOverflow.Add(1)
+	}
+}

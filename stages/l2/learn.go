@@ -1,0 +1,135 @@
+package l2
+
+import (
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// event tells the table's writer that a station was heard on a port.
+type event struct {
+	key   uint64
+	stamp uint32
+	port  uint16
+}
+
+// ringSize is the number of events that wait for the writer at most. At one
+// new address per 64-byte packet of 25 Gbit/s and a writer that comes every
+// millisecond, a tenth is learned at once and the rest soon after.
+const ringSize = 4096
+
+// learnRing takes events from one worker to the writer. It neither blocks nor
+// allocates. Each side's index is on a line of its own.
+type learnRing struct {
+	events [ringSize]event
+	_      [64]byte
+	tail   atomic.Uint32 // next to be written, by the worker
+	seen   uint32        // the worker's copy of head
+	_      [56]byte
+	head   atomic.Uint32 // next to be read, by the writer
+	_      [60]byte
+}
+
+// push adds an event. It reports false if the ring is full.
+func (r *learnRing) push(e event) bool {
+	tail := r.tail.Load()
+	if tail-r.seen == ringSize {
+		r.seen = r.head.Load()
+		if tail-r.seen == ringSize {
+			return false
+		}
+	}
+	r.events[tail%ringSize] = e
+	r.tail.Store(tail + 1)
+	return true
+}
+
+// drain calls f for each waiting event and returns how many there were.
+func (r *learnRing) drain(f func(event)) int {
+	head, tail := r.head.Load(), r.tail.Load()
+	n := int(tail - head)
+	for ; head != tail; head++ {
+		f(r.events[head%ringSize])
+	}
+	r.head.Store(head)
+	return n
+}
+
+// recent is a worker's memory of the events that it sent lately, one per hash,
+// so that the packets of a station that is not learned yet, or cannot be since
+// the table is full, do not fill the ring.
+type recent [256]struct {
+	key  uint64
+	tick uint32
+	port uint16
+}
+
+// recentTicks is how long the same event is held back, in ticks of 2^20 ns:
+// about 17 ms.
+const recentTicks, tickShift = 16, 20
+
+// admit reports whether the event is new, and remembers it if so.
+func (r *recent) admit(h, key uint64, port uint16, tick uint32) bool {
+	e := &r[h>>40%uint64(len(r))]
+	if e.key == key && e.port == port && tick-e.tick < recentTicks {
+		return false
+	}
+	e.key, e.port, e.tick = key, port, tick
+	return true
+}
+
+// The writer sleeps between two looks at the rings: shortly while there is
+// something to learn, so that floods are short; longer when all is quiet.
+const (
+	busyPause = time.Millisecond
+	idlePause = 16 * time.Millisecond
+)
+
+// Run implements pipeline.Background: it is the one writer of the table, which
+// learns what the workers heard and ages what they did not. It returns when
+// stop is closed. An inline module has nothing to do here.
+func (m *Module) Run(stop <-chan struct{}) {
+	if m.inline {
+		<-stop
+		return
+	}
+	pause := idlePause
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-timer.C:
+		}
+		if m.write() > 0 {
+			pause = busyPause
+		} else {
+			pause = min(2*pause, idlePause)
+		}
+		timer.Reset(pause)
+	}
+}
+
+// write applies the events of all workers, and ageing, once. It returns the
+// number of events.
+func (m *Module) write() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := 0
+	for _, s := range m.stages {
+		n += s.ring.drain(func(e event) { m.fdb.learn(e.key, e.port, e.stamp) })
+	}
+	m.fdb.age(stampOf(clockTAI()))
+	return n
+}
+
+// clockTAI returns nanoseconds of CLOCK_TAI, the clock of Batch.Now.
+func clockTAI() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_TAI, &ts); err != nil {
+		panic("l2: CLOCK_TAI: " + err.Error()) // in Linux since 3.10
+	}
+	return ts.Nano()
+}

@@ -1,0 +1,237 @@
+package l2
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// TestRing passes numbered events between two goroutines.
+func TestRing(t *testing.T) {
+	var r learnRing
+	for i := range ringSize {
+		if !r.push(event{key: uint64(i)}) {
+			t.Fatalf("full at %d", i)
+		}
+	}
+	if r.push(event{}) {
+		t.Fatal("took one too many")
+	}
+	if n := r.drain(func(event) {}); n != ringSize {
+		t.Fatalf("drained %d", n)
+	}
+	const total = 200_000
+	go func() {
+		for i := uint64(0); i < total; {
+			if r.push(event{key: i, stamp: uint32(i), port: uint16(i)}) {
+				i++
+			}
+		}
+	}()
+	want := uint64(0)
+	for want < total {
+		r.drain(func(e event) {
+			if e != (event{want, uint32(want), uint16(want)}) {
+				t.Fatalf("event %+v, want %d", e, want)
+			}
+			want++
+		})
+	}
+}
+
+// TestRunLearns starts the background goroutine: an address is known soon after
+// its first packet, and Run ends with the switch.
+func TestRunLearns(t *testing.T) {
+	m, b, stop := startModule(t, DefaultConfig(), 1)
+	s := m.Stage(0).(*stage)
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		b.Now = clockTAI()
+		addPacket(t, b, 0, ether(stationMAC(2), stationMAC(1), 0x0800, 60))
+		addPacket(t, b, 2, ether(stationMAC(1), stationMAC(2), 0x0800, 60))
+		s.Process(b)
+		out := b.Pkts[len(b.Pkts)-1].OutPort
+		copies := b.Copied
+		release(b)
+		if out == 0 && copies == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not learned: %+v", m.Counters())
+		}
+	}
+	stop()
+	c := m.Counters()
+	if c.Learned != 2 || c.Entries != 2 || c.LearnOverflow != 0 {
+		t.Errorf("counters %+v, want two stations", c)
+	}
+	if m.FlushVLAN(0) != 2 || m.Counters().Entries != 0 {
+		t.Error("not flushed")
+	}
+}
+
+// TestOrderWithRun keeps a flow going to a station that comes, moves and is
+// flushed, while Run learns: no port sees two packets in the wrong order, and
+// the station's own port misses none.
+func TestOrderWithRun(t *testing.T) {
+	m, b, stop := startModule(t, DefaultConfig(), 1)
+	defer stop()
+	s := m.Stage(0).(*stage)
+	rng := rand.New(rand.NewPCG(1, 5))
+	var id, unicast uint64
+	var last [4]uint64
+	home := uint16(1)
+	for round := range 3000 {
+		b.Now = clockTAI()
+		n := 1 + rng.IntN(30)
+		for range n {
+			id++
+			addPacket(t, b, 0, ether(stationMAC(2), stationMAC(1), 0x0800, 60)).ID = id
+		}
+		s.Process(b)
+		for i := range b.Pkts {
+			p := &b.Pkts[i]
+			if p.Reason != 0 {
+				t.Fatalf("dropped as %s", p.Reason)
+			}
+			if p.ID <= last[p.OutPort] {
+				t.Fatalf("round %d: port %d sends %d behind %d", round, p.OutPort, p.ID, last[p.OutPort])
+			}
+			last[p.OutPort] = p.ID
+		}
+		if b.Copied == 0 {
+			unicast++
+		}
+		release(b)
+		switch rng.IntN(20) {
+		case 0:
+			home = 1 + uint16(rng.IntN(3))
+			fallthrough
+		case 1, 2:
+			addPacket(t, b, home, ether(stationMAC(1), stationMAC(2), 0x0800, 60))
+			s.Process(b)
+			release(b)
+		case 3:
+			m.Flush()
+		case 4:
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+	if unicast == 0 || s.flooded.Load() == 0 {
+		t.Fatalf("%d batches unicast, %d packets flooded: the test does not test what it should", unicast, s.flooded.Load())
+	}
+}
+
+// TestUnknownSourceDoesNotFillTheRing sends one unknown station's packets for
+// 100 ms of the batch's clock, without anybody to learn it.
+func TestUnknownSourceDoesNotFillTheRing(t *testing.T) {
+	s := newModule(t, DefaultConfig(), "p0", "p1").Stage(0).(*stage)
+	b := newBatch(t, packet.BatchSize)
+	for range 10_000 {
+		b.Now += 10_000
+		for range 4 {
+			addPacket(t, b, 0, ether(stationMAC(2), stationMAC(1), 0x0800, 60))
+		}
+		s.Process(b)
+		release(b)
+	}
+	if n := s.ring.drain(func(event) {}); n < 2 || n > 10 {
+		t.Fatalf("%d events, want one per 17 ms", n)
+	}
+}
+
+// TestLearnOverflow sends more new addresses than the ring holds.
+func TestLearnOverflow(t *testing.T) {
+	m := newModule(t, Config{Ageing: time.Minute, TableSize: 100}, "p0", "p1")
+	s := m.Stage(0).(*stage)
+	b := newBatch(t, packet.BatchSize)
+	for i := range ringSize + 100 {
+		addPacket(t, b, 0, ether(stationMAC(0), stationMAC(1+i), 0x0800, 60))
+		s.Process(b)
+		release(b)
+	}
+	if c := m.Counters(); c.LearnOverflow != 100 {
+		t.Fatalf("counters %+v, want an overflow of 100", c)
+	}
+	m.write()
+	if c := m.Counters(); c.Learned != 100 || c.FDBFull != ringSize-100 {
+		t.Fatalf("counters %+v, want 100 learned and %d refused", c, ringSize-100)
+	}
+}
+
+// TestManyWorkers lets four workers hear stations that move among the ports
+// while Run learns and control reads and flushes. The race detector watches.
+func TestManyWorkers(t *testing.T) {
+	const workers = 4
+	m, _, stop := startModule(t, Config{Ageing: time.Second, TableSize: 60}, workers)
+	done := make(chan *packet.Batch)
+	for w := range workers {
+		b, s := newBatch(t, 4*packet.BatchSize), m.Stage(w)
+		go func() {
+			rng := rand.New(rand.NewPCG(uint64(w), 2))
+			for range 500 {
+				b.Now = clockTAI()
+				for range 20 {
+					data := ether(stationMAC(rng.IntN(100)), stationMAC(rng.IntN(100)), 0x0800, 60)
+					addPacket(t, b, uint16(rng.IntN(4)), data)
+				}
+				s.Process(b)
+				for i := range b.Pkts {
+					if p := &b.Pkts[i]; p.Reason == 0 && (p.OutPort > 3 || p.OutPort == p.InPort) {
+						t.Errorf("from port %d to %d", p.InPort, p.OutPort)
+					}
+				}
+				release(b)
+			}
+			done <- b
+		}()
+	}
+	for left := workers; left > 0; {
+		select {
+		case b := <-done:
+			left--
+			if census := b.Pool().Census(); census.Free != testFrames || census.Faults != 0 {
+				t.Errorf("frames %+v", census)
+			}
+		case <-time.After(time.Millisecond):
+			m.FlushPort(2)
+			for _, e := range m.Entries(nil, clockTAI()) {
+				if e.Port > 3 || e.MAC[0] != 2 {
+					t.Errorf("entry %+v", e)
+				}
+			}
+		}
+	}
+	stop()
+	m.write()
+	if c := m.Counters(); c.Entries > 60 || c.Learned == 0 {
+		t.Errorf("counters %+v", c)
+	}
+}
+
+// startModule returns a module of four ports whose Run is running.
+func startModule(t *testing.T, c Config, workers int) (*Module, *packet.Batch, func()) {
+	t.Helper()
+	env := pipeline.Env{Name: "s1", Workers: workers}
+	for _, p := range eight[:4] {
+		env.Ports = append(env.Ports, pipeline.Port{Name: p})
+	}
+	m, err := New(c, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() { m.Run(stop); close(ended) }()
+	running := true
+	end := func() {
+		if running {
+			close(stop)
+			<-ended
+			running = false
+		}
+	}
+	t.Cleanup(end)
+	return m, newBatch(t, 4*packet.BatchSize), end
+}
