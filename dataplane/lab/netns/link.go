@@ -211,3 +211,40 @@ func (ns *Namespace) Counters(name string) (Counters, error) {
 		TxPackets: s.TxPackets, TxBytes: s.TxBytes, TxDropped: s.TxDropped, TxErrors: s.TxErrors,
 	}, nil
 }
+
+// AddQueue puts a first-in first-out queue of one TX queue length (1000 packets) in
+// front of an interface that sends without one, as veth does. Since Linux 6.16 a veth
+// with a queue waits when its far end is slow, where one without drops.
+func (ns *Namespace) AddQueue(name string) error {
+	return ns.change(name, "add a queue to", func(l netlink.Link) error {
+		return ns.handle.QdiscReplace(&netlink.GenericQdisc{
+			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Parent: netlink.HANDLE_ROOT},
+			QdiscType:  "pfifo",
+		})
+	})
+}
+
+// FreezeNeighbours makes every entry that the interface has resolved permanent, so
+// that the kernel does not probe for it again. It returns their number.
+func (ns *Namespace) FreezeNeighbours(name string) (int, error) {
+	frozen := 0
+	err := ns.change(name, "freeze the neighbours of", func(l netlink.Link) error {
+		list, err := ns.handle.NeighList(l.Attrs().Index, netlink.FAMILY_ALL)
+		if err != nil {
+			return err
+		}
+		const resolved = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE
+		for _, entry := range list {
+			if entry.State&resolved == 0 {
+				continue
+			}
+			entry.State = netlink.NUD_PERMANENT
+			if err := ns.handle.NeighSet(&entry); err != nil {
+				return err
+			}
+			frozen++
+		}
+		return nil
+	})
+	return frozen, err
+}

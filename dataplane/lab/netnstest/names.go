@@ -2,7 +2,6 @@ package netnstest
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/lab/process"
 )
 
 var (
@@ -20,12 +20,8 @@ var (
 // UniqueName returns a namespace name that no other call on this machine
 // returns, begun with prefix and ended with label, which may be empty.
 func UniqueName(prefix, label string) string {
-	pid := os.Getpid()
-	start, err := startTime(pid)
-	if err != nil {
-		start = 0
-	}
-	name := fmt.Sprintf("%s-%d.%s-%d", prefix, pid, strconv.FormatUint(start, 36), sequence.Add(1))
+	self := process.Self()
+	name := fmt.Sprintf("%s-%d.%s-%d", prefix, self.PID, strconv.FormatUint(self.Start, 36), sequence.Add(1))
 	if label != "" {
 		name += "-" + label
 	}
@@ -79,21 +75,5 @@ func abandoned(name, prefix string) bool {
 	if err != nil {
 		return false
 	}
-	now, err := startTime(pid)
-	return os.IsNotExist(err) || err == nil && now != start
-}
-
-// startTime is the start of a process in clock ticks since boot, field 22 of
-// /proc/PID/stat (proc(5)). With the pid it names a process for good.
-func startTime(pid int) (uint64, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	// The command, field 2, may contain anything; the last parenthesis ends it.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 20 {
-		return 0, fmt.Errorf("/proc/%d/stat has too few fields", pid)
-	}
-	return strconv.ParseUint(fields[19], 10, 64)
+	return !(process.ID{PID: pid, Start: start}).Alive()
 }
