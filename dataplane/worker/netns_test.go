@@ -1,0 +1,196 @@
+package worker_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/stages/patch"
+)
+
+const prefix = "ww"
+
+// open is a parse stage that fills in nothing; patch needs nothing.
+type open struct{}
+
+func (open) Role() pipeline.Role      { return pipeline.RoleParse }
+func (open) Needs() packet.Needs      { return 0 }
+func (open) Stage(int) pipeline.Stage { return open{} }
+func (open) Process(*packet.Batch)    {}
+
+// live is a switch of two ports between two hosts, all in namespaces.
+type live struct {
+	sw     *worker.Switch
+	a, b   *netnstest.Host
+	middle *netns.Namespace
+	stop   func() worker.Report
+}
+
+type liveConfig struct {
+	driver  string
+	workers int
+	queues  int
+	mtu     int
+	poll    string
+}
+
+func startLive(t *testing.T, c liveConfig) *live {
+	t.Helper()
+	netnstest.Require(t)
+	l := &live{middle: netnstest.New(t, prefix)}
+	l.a = netnstest.NewHost(t, prefix, netnstest.Port{Namespace: l.middle, Name: "p0", Queues: c.queues, MTU: c.mtu}, "10.0.0.1/24")
+	l.b = netnstest.NewHost(t, prefix, netnstest.Port{Namespace: l.middle, Name: "p1", Queues: c.queues, MTU: c.mtu}, "10.0.0.2/24")
+	netnstest.Introduce(t, l.a, l.b)
+
+	d := port.DefaultDataplaneConfig()
+	d.Audit = true
+	pool, err := packet.NewPool(packet.PoolConfig{
+		Frames: d.FramesFor(2*c.queues, c.workers), FrameSize: d.FrameSize, Audit: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	if err := l.middle.Do(func() error { return l.build(c, d, pool) }); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- l.sw.Run(ctx, func() { close(ready) }) }()
+	<-ready
+	stopped := false
+	l.stop = func() worker.Report {
+		cancel()
+		if !stopped {
+			stopped = true
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		return l.sw.Report()
+	}
+	t.Cleanup(func() { l.stop() })
+	return l
+}
+
+func (l *live) build(c liveConfig, d port.DataplaneConfig, pool *packet.Pool) error {
+	memory, err := port.NewUMEM(pool, d)
+	if err != nil {
+		return err
+	}
+	var ports []port.Port
+	for _, name := range []string{"p0", "p1"} {
+		pc := port.DefaultConfig()
+		pc.Name, pc.Interface, pc.Driver, pc.Jumbo = name, name, c.driver, c.mtu > 1500
+		var p port.Port
+		if c.driver == port.DriverAsavie {
+			p, err = port.NewAsavie(pc, d)
+		} else {
+			p, err = port.NewXSK(pc, memory)
+		}
+		if err != nil {
+			return err
+		}
+		ports = append(ports, p)
+	}
+	env := pipeline.Env{Name: "live", Workers: c.workers}
+	for _, p := range ports {
+		env.Ports = append(env.Ports, pipeline.Port{Name: p.Info().Name, MaxFrame: p.Info().MaxFrame})
+	}
+	m, err := patch.New(patch.Config{Pairs: [][2]string{{"p0", "p1"}}}, env)
+	if err != nil {
+		return err
+	}
+	wc := worker.DefaultConfig()
+	wc.Count, wc.Poll = c.workers, c.poll
+	l.sw, err = worker.New(wc, worker.Parts{Name: "live", Pool: pool, Ports: ports, Chain: []pipeline.Named{
+		{Name: "open", Module: open{}}, {Name: "patch", Module: m},
+	}})
+	return err
+}
+
+// transfer sends n bytes by TCP from a to b and compares their digests.
+func (l *live) transfer(n int64) error {
+	ln, err := l.b.NS.Listen("tcp", "10.0.0.2:5000")
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	type result struct {
+		sum string
+		err error
+	}
+	got := make(chan result, 1)
+	go func() {
+		conn, err := ln.Accept()
+		if err != nil {
+			got <- result{err: err}
+			return
+		}
+		defer conn.Close()
+		h := sha256.New()
+		_, err = io.Copy(h, conn)
+		got <- result{hex.EncodeToString(h.Sum(nil)), err}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	conn, err := l.a.NS.Dial(ctx, "tcp", "10.0.0.2:5000")
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	random := rand.NewChaCha8([32]byte{1})
+	if _, err := io.CopyN(io.MultiWriter(conn, h), random, n); err != nil {
+		return err
+	}
+	conn.Close()
+	r := <-got
+	if r.err != nil {
+		return r.err
+	}
+	if want := hex.EncodeToString(h.Sum(nil)); r.sum != want {
+		return fmt.Errorf("received digest %s, sent %s", r.sum, want)
+	}
+	return nil
+}
+
+// TestLive carries TCP between two kernel hosts through a switch, with every
+// frame's owner audited, and then closes the switch.
+func TestLive(t *testing.T) {
+	for _, c := range []liveConfig{
+		{port.DriverXSK, 1, 1, 1500, worker.PollAdaptive},
+		{port.DriverXSK, 1, 1, 1500, worker.PollInterrupt},
+		{port.DriverXSK, 2, 4, 1500, worker.PollAdaptive},
+		{port.DriverXSK, 2, 1, 1500, worker.PollAdaptive}, // every packet is handed over
+		{port.DriverXSK, 1, 1, 9000, worker.PollAdaptive},
+		{port.DriverAsavie, 1, 1, 1500, worker.PollAdaptive},
+	} {
+		t.Run(fmt.Sprintf("%s %d workers %d queues mtu %d %s", c.driver, c.workers, c.queues, c.mtu, c.poll), func(t *testing.T) {
+			l := startLive(t, c)
+			start := time.Now()
+			if err := l.transfer(64 << 20); err != nil {
+				t.Error(err)
+			}
+			t.Logf("64 MiB in %v", time.Since(start))
+			r := l.stop()
+			t.Log(r.Modes, r.Fate, fmt.Sprintf("%+v", r.Frames))
+			if !r.Balanced || r.DroppedTotal() != 0 || r.Received < 1000 {
+				t.Errorf("counters: balanced %v, %+v", r.Balanced, r.Fate)
+			}
+			if r.Frames.Lost != 0 || r.Frames.Faults != 0 {
+				t.Errorf("frames: %+v", r.Frames)
+			}
+		})
+	}
+}
