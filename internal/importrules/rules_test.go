@@ -1,0 +1,120 @@
+package importrules
+
+// layer says what a package of ours may import of ours. Patterns are paths
+// below the module: "x" is the package x, "x/..." is x and all below it, "x/*"
+// is what is directly below it. A package imports by the first layer that
+// matches it.
+type layer struct {
+	pkg string
+	may []string
+	why string
+}
+
+// layers lists the vocabulary first and its users behind it.
+var layers = []layer{
+	// Leaves.
+	{"pipeline/packet", nil, "everything on the packet path speaks it, so it may know nothing of them"},
+	{"pipeline/header", nil, "views over bytes serve stages, tests and tools alike"},
+	{"dataplane/xsk", nil, "AF_XDP rings stand alone, to be read and tested against the kernel only"},
+	{"dataplane/xdp", nil, "the redirect program stands alone, likewise"},
+	{"dataplane/pcapfile", nil, "a file format knows nothing of its users"},
+	{"dataplane/lab/netns", nil, "namespaces are the kernel's matter"},
+	{"dataplane/lab/process", nil, "processes are the kernel's matter"},
+	{"telemetry/hash", nil, "P4 programs have the same functions; nothing of Weir's may leak into them"},
+	{"telemetry/record", nil, "a query needs nothing but records, and a record nothing but its format"},
+	{"internal/...", nil, "checks of the tree must not depend on what they check"},
+
+	// Packet path.
+	{"pipeline/table", []string{"pipeline/packet"}, "tables are matched on packets and know no stage"},
+	{"pipeline", []string{"pipeline/packet", "pipeline/header", "pipeline/table"},
+		"stages depend on the graph's contract, so the graph must not depend on them, nor on I/O"},
+	{"stages", []string{"stages/*", "pipeline", "pipeline/packet"}, "the one map from names to constructors"},
+	{"stages/*", []string{"pipeline/...", "telemetry/=", "telemetry/hash", "telemetry/record"},
+		"a stage knows neither other stages nor I/O, so that any graph and any driver can run it; of telemetry it knows its own system"},
+	{"dataplane/port", []string{"dataplane/xsk", "dataplane/xdp", "dataplane/pcapfile", "pipeline/packet"},
+		"a driver moves packets and knows no stage"},
+	{"dataplane/worker", []string{"dataplane/port", "pipeline", "pipeline/packet"},
+		"a worker runs any graph over any driver and must know none of either by name"},
+
+	// Record path.
+	{"telemetry/sketch/...", []string{"telemetry/hash", "telemetry/sketch/..."}, "a sketch is a data structure without packets or I/O"},
+	{"telemetry/export", []string{"telemetry/record"}, "the exporter declares the source that it drains"},
+	{"telemetry/collect", []string{"telemetry/record"}, "the collector declares the sink that it fills"},
+	{"telemetry/store", []string{"telemetry/record", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
+		"the store merges records and knows neither questions nor transport"},
+	{"telemetry/query", []string{"telemetry/store", "telemetry/record", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
+		"answers come from the store and the systems"},
+	{"telemetry/view", []string{"telemetry/query"}, "a view shows answers and computes none"},
+	{"telemetry/*", []string{"telemetry/sketch/...", "telemetry/hash"},
+		"the simulator, the collector and the live switch run the same algorithm, so it knows no packet and no I/O"},
+
+	// Users of both.
+	{"control/...", []string{"control/...", "pipeline", "pipeline/packet", "pipeline/table", "telemetry/record", "telemetry/query"},
+		"control declares what it needs of a stage or a switch; only cmd joins them"},
+	{"dataplane/lab/netnstest", []string{"dataplane/lab/netns", "dataplane/lab/process"}, "tests of any package use it, so it may use none of them"},
+	{"dataplane/lab", []string{"dataplane/lab/netns", "dataplane/lab/process"},
+		"the lab starts the binary like any user and reads its JSON, so that it tests what is shipped"},
+	{"config", []string{"control/...", "dataplane/port", "dataplane/worker", "dataplane/xdp", "dataplane/xsk", "pipeline/...", "stages/...", "telemetry/..."},
+		"config gathers the Config of every package"},
+	{"bench/...", []string{"bench/...", "config", "control/...", "dataplane/...", "pipeline/...", "stages/...", "telemetry/..."},
+		"benchmarks are users of everything and nobody's tool but cmd's"},
+	{"cmd/...", []string{"bench/...", "cmd/...", "config", "control/...", "dataplane/...", "pipeline/...", "stages/...", "telemetry/..."},
+		"wiring"},
+}
+
+// foreign says which of our packages may import a package from outside, and
+// what is below it, in code that is not a test. Of the standard library only
+// the packages listed are guarded.
+type foreign struct {
+	pkg string
+	by  []string
+	why string
+}
+
+var foreigns = []foreign{
+	{"C", nil, "one binary without cgo builds on a machine with Go alone"},
+	{"plugin", nil, "one binary"},
+	{"unsafe", []string{"bench/...", "dataplane/lab/netns", "dataplane/port", "dataplane/xsk"},
+		"rings and ioctls share memory with the kernel; all else is checked by the compiler"},
+	{"reflect", []string{"cmd/...", "config"}, "types are known where packets run"},
+	{"log", nil, "there is one logger, zap"},
+	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "internal/..."}, "a switch starts no program"},
+	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/view"}, "servers belong to control and to the collector's faces"},
+	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "pipeline/packet", "stages/l2"},
+		"system calls are the data plane's; l2 reads the clock for its ageing, beside the packet path"},
+
+	{"github.com/asavie/xdp", []string{"dataplane/port"},
+		"it is the second opinion on AF_XDP behind the port contract; nobody else may come to rely on it"},
+	{"github.com/cilium/ebpf", []string{"bench/...", "dataplane/port", "dataplane/xdp"}, "programs and maps stay behind the drivers"},
+	{"github.com/vishvananda/netlink", []string{"bench/...", "dataplane/lab/...", "dataplane/port", "dataplane/xdp"},
+		"only what opens or makes interfaces asks for them"},
+	{"github.com/vishvananda/netns", []string{"dataplane/lab/netns"}, "one package switches threads between namespaces"},
+	{"github.com/google/gopacket", []string{"bench/..."}, "it allocates per packet; tests use it as a second opinion"},
+	{"github.com/cespare/xxhash", []string{"bench/...", "pipeline/packet", "stages/parse", "telemetry/hash"}, "one family of hashes, behind one name"},
+	{"github.com/BurntSushi/toml", []string{"config", "dataplane/lab"}, "files are decoded in one place per kind of file"},
+	{"go.uber.org/zap", []string{"bench/...", "cmd/...", "control/...", "dataplane/lab"}, "the packet path counts instead of logging"},
+	{"github.com/spf13/cobra", []string{"cmd/..."}, "command lines are cmd's"},
+	{"github.com/vbauerster/mpb", []string{"bench/...", "cmd/..."}, "progress bars are for terminals"},
+	{"connectrpc.com/connect", []string{"cmd/...", "control/..."}, "the API is control's"},
+	{"google.golang.org/protobuf", []string{"cmd/...", "control/..."}, "the API's messages are control's; records have their own codec"},
+	{"github.com/HdrHistogram/hdrhistogram-go", []string{"bench/..."}, "latencies are measured by benchmarks"},
+}
+
+// ban keeps a package out of packages of ours, however many imports lie
+// between.
+type ban struct {
+	pkg  string
+	from []string
+	why  string
+}
+
+// packetPath is what runs between a packet's arrival and its leaving.
+var packetPath = []string{"dataplane/port", "dataplane/worker", "dataplane/xdp", "dataplane/xsk", "pipeline/...", "stages/..."}
+
+var bans = []ban{
+	{"net/http", packetPath, "it brings servers, goroutines and four megabytes to where packets run"},
+	{"net/http/pprof", []string{"..."}, "it registers itself on the default server; profiles are written by the benchmarks"},
+	{"expvar", []string{"..."}, "it registers itself on the default server"},
+	{"go.uber.org/zap", packetPath, "the packet path counts instead of logging"},
+	{"github.com/spf13/cobra", append([]string{"config", "control/..."}, packetPath...), "a package that reads command lines cannot be used by another program"},
+}
