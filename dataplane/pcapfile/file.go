@@ -112,11 +112,7 @@ func (in *In) Path() string { return in.path }
 func (in *In) Progress() (read, size int64) { return in.read.Load(), in.size }
 
 // Same reports whether path names the file itself.
-func (in *In) Same(path string) bool {
-	a, errA := in.file.Stat()
-	b, errB := os.Stat(path)
-	return errA == nil && errB == nil && a.Mode().IsRegular() && os.SameFile(a, b)
-}
+func (in *In) Same(path string) bool { return sameFile(in.file, path) }
 
 // Close closes the file.
 func (in *In) Close() error {
@@ -147,6 +143,9 @@ func Create(path string, f Format, interfaces ...string) (*Out, error) {
 		if o.file, err = os.Create(path); err != nil {
 			return nil, err
 		}
+	}
+	if linkOf(f.LinkField) != Ethernet {
+		f.LinkField = uint32(Ethernet)
 	}
 	plain := strings.TrimSuffix(path, ".gz")
 	if f.NG = strings.HasSuffix(plain, ".pcapng"); f.NG {
@@ -210,4 +209,13 @@ func (o *Out) raiseSnapLen() error {
 	}
 	_, err := o.file.WriteAt(b[:], snapLenAt)
 	return err
+}
+
+// Same reports whether path names the file itself.
+func (o *Out) Same(path string) bool { return sameFile(o.file, path) }
+
+func sameFile(file *os.File, path string) bool {
+	a, errA := file.Stat()
+	b, errB := os.Stat(path)
+	return errA == nil && errB == nil && a.Mode().IsRegular() && os.SameFile(a, b)
 }
