@@ -37,7 +37,7 @@ import (
 type fdb struct {
 	buckets []bucket
 	mask    uint64 // len(buckets) - 1
-	seed    [2]uint64
+	seed    hashSeed
 	ageing  uint32 // seconds
 
 	// moves counts displacements. It is on a line of its own: readers load it
@@ -77,7 +77,7 @@ func newFDB(entries int, ageing uint32, seed uint64) *fdb {
 	return &fdb{
 		buckets: make([]bucket, n),
 		mask:    uint64(n - 1),
-		seed:    hashSeed(seed),
+		seed:    newHashSeed(seed),
 		ageing:  ageing,
 		limit:   entries,
 	}
@@ -120,36 +120,36 @@ func one(b bool) int {
 	return 0
 }
 
-// find returns the value of a key and where it stands, or nil.
-func (t *fdb) find(key, h uint64) (slot *atomic.Uint64, v uint64) {
-	b := &t.buckets[h&t.mask]
-	i := b.match(key) & 3
-	if b.keys[i].Load() == key {
-		v = b.vals[i].Load()
-		if b.keys[i].Load() == key && valueCheck(v) == checkOf(h) {
-			return &b.vals[i], v
-		}
+// read returns the value in slot i of the bucket if the slot is the key's, by
+// the protocol above but for the check.
+func (b *bucket) read(i int, key uint64) (v uint64, ok bool) {
+	if b.keys[i&3].Load() != key {
+		return 0, false
 	}
-	return t.findSlow(key, h)
+	v = b.vals[i&3].Load()
+	return v, b.keys[i&3].Load() == key
 }
+
+// bucket returns the first bucket of a hash. Nearly all keys stand in their first
+// bucket, so the packet loop looks there itself, without a call, and uses find
+// only if it must.
+func (t *fdb) bucket(h uint64) *bucket { return &t.buckets[h&t.mask] }
 
 // maxRetries bounds how often a reader looks again because entries move. A
 // miss that is none costs one flooded packet.
 const maxRetries = 8
 
-// findSlow looks into both buckets until the writer leaves it in peace.
-func (t *fdb) findSlow(key, h uint64) (*atomic.Uint64, uint64) {
+// find returns the value of a key and where it stands, or nil. It looks into
+// both buckets until the writer leaves it in peace.
+func (t *fdb) find(key, h uint64) (*atomic.Uint64, uint64) {
 	for range maxRetries {
 		moves := t.moves.Load()
 		bi := t.first(h)
 		for range 2 {
 			b := &t.buckets[bi]
-			i := b.match(key) & 3
-			if b.keys[i].Load() == key {
-				v := b.vals[i].Load()
-				if b.keys[i].Load() == key && valueCheck(v) == checkOf(h) {
-					return &b.vals[i], v
-				}
+			i := b.match(key)
+			if v, ok := b.read(i, key); ok && valueCheck(v) == checkOf(h) {
+				return &b.vals[i&3], v
 			}
 			bi = t.other(h, bi)
 		}
@@ -257,12 +257,18 @@ func (t *fdb) makeRoom(bi uint64, depth int) (int, bool) {
 		if !ok || b.keys[i].Load() != key {
 			continue
 		}
-		t.buckets[oi].fill(j, key, b.vals[i].Load())
-		t.moves.Add(1)
-		b.keys[i].Store(0)
+		t.move(b, i, &t.buckets[oi], j)
 		return i, true
 	}
 	return 0, false
+}
+
+// move takes an entry from slot i of a bucket to the free slot j of its other
+// one. A refresh of the original in between is lost; the next packet repeats it.
+func (t *fdb) move(from *bucket, i int, to *bucket, j int) {
+	to.fill(j, from.keys[i].Load(), from.vals[i].Load())
+	t.moves.Add(1)
+	from.keys[i].Store(0)
 }
 
 // fill occupies a free slot: the value first, then the key that vouches for it.

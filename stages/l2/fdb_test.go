@@ -236,3 +236,71 @@ func TestReadersAndWriter(t *testing.T) {
 	}
 	t.Logf("%d entries moved, %d learned", f.moves.Load(), f.learned.Load())
 }
+
+// TestFindWhileMoving moves one entry to and fro between its buckets: whoever
+// looks for it must find it.
+func TestFindWhileMoving(t *testing.T) {
+	f := newFDB(10, 300, 5)
+	key := makeKey(0, stationMAC(1))
+	h := hashKey(key, f.seed)
+	f.learn(key, 7, 1)
+	here := f.first(h)
+	from, to := &f.buckets[here], &f.buckets[f.other(h, here)]
+	untilDone(t, func(i int) {
+		f.move(from, 0, to, i%4)
+		f.move(to, i%4, from, 0)
+	}, func() bool {
+		if slot, v := f.find(key, h); slot == nil || valuePort(v) != 7 {
+			t.Errorf("found %v, port %d", slot != nil, valuePort(v))
+			return false
+		}
+		return true
+	})
+}
+
+// TestFindWhileReused gives one slot to ever new keys, all with the same check,
+// so that nothing but the order of loads and stores tells their values apart.
+func TestFindWhileReused(t *testing.T) {
+	f := newFDB(10, 300, 5)
+	const h = 0
+	var current atomic.Uint64
+	b := &f.buckets[0]
+	untilDone(t, func(i int) {
+		b.keys[2].Store(0)
+		b.fill(2, keyPresent|uint64(i), makeValue(1, checkOf(h), uint16(i)))
+		current.Store(uint64(i))
+	}, func() bool {
+		// The key that stands there, and the one that comes next.
+		for i := current.Load(); i < current.Load()+2; i++ {
+			if slot, v := f.find(keyPresent|i, h); slot != nil && valuePort(v) != uint16(i) {
+				t.Errorf("key %d has the value of %d", uint16(i), valuePort(v))
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// untilDone runs a writer many times beside a reader, until that says false.
+func untilDone(t *testing.T, write func(int), read func() bool) {
+	t.Helper()
+	writes := 500_000
+	if testing.Short() {
+		writes = 50_000
+	}
+	var done atomic.Bool
+	var reads uint64
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for !done.Load() && read() {
+			reads++
+		}
+	}()
+	for i := 1; i <= writes; i++ {
+		write(i)
+	}
+	done.Store(true)
+	<-ended
+	t.Logf("%d reads beside %d writes", reads, writes)
+}

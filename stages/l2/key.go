@@ -60,20 +60,23 @@ func unlearnable(k uint64) bool { return k&macGroup != 0 || k&macMask == 0 }
 func linkLocal(k uint64) bool { return k&(macMask&^(0x0f<<40)) == 0x00c28001 }
 
 // hashKey spreads keys over 64 bits: both halves of a 128-bit product, joined.
-func hashKey(key uint64, seed [2]uint64) uint64 {
-	hi, lo := bits.Mul64(key^seed[0], seed[1])
+func hashKey(key uint64, seed hashSeed) uint64 {
+	hi, lo := bits.Mul64(key^seed.mask, seed.factor)
 	return hi ^ lo
 }
 
-// hashSeed makes the two words of a hash from a seed, by the finaliser of
-// SplitMix64, since a multiplier with few bits set would hardly mix.
-func hashSeed(seed uint64) (s [2]uint64) {
-	for i := range s {
-		seed += 0x9e3779b97f4a7c15
-		z := (seed ^ seed>>30) * 0xbf58476d1ce4e5b9
-		z = (z ^ z>>27) * 0x94d049bb133111eb
-		s[i] = z ^ z>>31
-	}
-	s[1] |= 1 // an even multiplier would lose a bit
-	return s
+// hashSeed is what makes the hash of one table its own.
+type hashSeed struct{ mask, factor uint64 }
+
+// newHashSeed makes both words from a seed, by the finaliser of SplitMix64,
+// since a factor with few bits set would hardly mix. An even one would lose a bit.
+func newHashSeed(seed uint64) hashSeed {
+	return hashSeed{splitMix(seed), splitMix(seed+1) | 1}
+}
+
+func splitMix(z uint64) uint64 {
+	z = (z + 1) * 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
 }

@@ -141,6 +141,10 @@ func (s *stage) Process(b *packet.Batch) {
 
 // decide gives every packet its port, a reason to drop it, or marks it as
 // flooded. It returns the number of flooded packets.
+//
+// One loop, because the processor overlaps the table reads of neighbouring
+// packets by itself: a loop of its own for the hashes, in front, measured the
+// same up to 10,000 stations.
 func (s *stage) decide(b *packet.Batch) (floods int) {
 	t, stamp := s.fdb, s.stamp
 	seed := t.seed
@@ -160,9 +164,9 @@ func (s *stage) decide(b *packet.Batch) (floods int) {
 		// Learning comes before forwarding: a packet to its own sender must
 		// not be flooded. One comparison says that nothing is new.
 		h := hashKey(src, seed)
-		slot, v := t.find(src, h)
-		if v != makeValue(stamp, checkOf(h), p.InPort) {
-			s.heard(slot, v, src, h, p.InPort)
+		bk := t.bucket(h)
+		if v, ok := bk.read(bk.match(src), src); !ok || v != makeValue(stamp, checkOf(h), p.InPort) {
+			s.heard(src, h, p.InPort)
 		}
 
 		if dst&macGroup != 0 {
@@ -174,11 +178,16 @@ func (s *stage) decide(b *packet.Batch) (floods int) {
 			floods++
 			continue
 		}
-		slot, v = t.find(dst, hashKey(dst, seed))
-		if slot == nil {
-			p.OutPort = flooded
-			floods++
-			continue
+		h = hashKey(dst, seed)
+		bk = t.bucket(h)
+		v, ok := bk.read(bk.match(dst), dst)
+		if !ok || valueCheck(v) != checkOf(h) {
+			var slot *atomic.Uint64
+			if slot, v = t.find(dst, h); slot == nil {
+				p.OutPort = flooded
+				floods++
+				continue
+			}
 		}
 		out := valuePort(v)
 		if out == p.InPort {
@@ -204,7 +213,8 @@ func addresses(b *packet.Batch, p *packet.Packet, vlan uint16) (dst, src uint64)
 
 // heard deals with a source that is not simply where it was, in the second in
 // which it was: unknown, moved, static, or heard in a new second.
-func (s *stage) heard(slot *atomic.Uint64, v, key, h uint64, port uint16) {
+func (s *stage) heard(key, h uint64, port uint16) {
+	slot, v := s.fdb.find(key, h)
 	if slot != nil {
 		if isStatic(v) {
 			return
