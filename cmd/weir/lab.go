@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/lab"
+)
+
+// newLabCommand is `weir lab`: networks of switches and hosts on this machine.
+func newLabCommand() *cobra.Command {
+	var asJSON bool
+	command := &cobra.Command{
+		Use:   "lab",
+		Short: "Build a network of switches and hosts in network namespaces from one file",
+	}
+	command.PersistentFlags().BoolVar(&asJSON, "json", false, "report as one JSON object")
+	add := func(use, short string, run func(context.Context, *lab.Command, string) error) {
+		command.AddCommand(&cobra.Command{
+			Use: use + " FILE", Short: short, Args: cobra.ExactArgs(1),
+			SilenceUsage: true,
+			RunE: func(cmd *cobra.Command, args []string) error {
+				// An interrupted lab is taken down, not left behind.
+				ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+				defer stop()
+				return run(ctx, &lab.Command{Out: cmd.OutOrStdout(), Err: os.Stderr, JSON: asJSON}, args[0])
+			},
+		})
+	}
+	add("run", "Bring the lab up, send its traffic, report, and take it down",
+		func(ctx context.Context, c *lab.Command, file string) error { return c.Run(ctx, file) })
+	add("up", "Bring the lab up and leave it running",
+		func(ctx context.Context, c *lab.Command, file string) error { return c.Up(ctx, file) })
+	add("down", "Take the lab down, also after a crash; FILE may be the lab's name",
+		func(_ context.Context, c *lab.Command, file string) error { return c.Down(file) })
+	add("status", "Show what there is of the lab; FILE may be the lab's name",
+		func(_ context.Context, c *lab.Command, file string) error { return c.Status(file) })
+	return command
+}

@@ -1,0 +1,208 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirswitch/weir/dataplane/lab/netns"
+)
+
+// Check is one equation that must hold once a lab has come to rest.
+type Check struct {
+	What  string `json:"what"`
+	Left  uint64 `json:"left"`
+	Right uint64 `json:"right"`
+	// Terms spells the sum on the right.
+	Terms string `json:"terms"`
+	OK    bool   `json:"ok"`
+}
+
+// Account says whether every counter of the lab adds up.
+type Account struct {
+	Checks []Check `json:"checks"`
+	// Lost counts packets that a switch, or the kernel before it, dropped, by
+	// "switch: reason"; expected drops are not among them.
+	Lost map[string]uint64 `json:"lost"`
+	// Faults are what no equation can say: a switch that died, or has no report.
+	Faults []string `json:"faults"`
+}
+
+// OK reports whether everything adds up and nothing was lost.
+func (a *Account) OK() bool {
+	return len(a.Lost) == 0 && len(a.Faults) == 0 && !slices.ContainsFunc(a.Checks, func(c Check) bool { return !c.OK })
+}
+
+// kernelCounters are the kernel's counters of hosts and bridges, by endpoint
+// as in the links: "h1", "b1:p0".
+type kernelCounters map[string]netns.Counters
+
+// readCounters reads the counters of every end that is a kernel's.
+func (l *Lab) readCounters() (kernelCounters, error) {
+	counters := kernelCounters{}
+	for _, link := range l.config.Links {
+		for _, endpoint := range link.Endpoints {
+			end := l.cableEnd(endpoint)
+			if l.node(end.node).Kind == "switch" {
+				continue
+			}
+			c, err := end.ns.Counters(end.iface)
+			if err != nil {
+				return nil, err
+			}
+			counters[endpoint] = c
+		}
+	}
+	return counters, nil
+}
+
+const (
+	settleQuiet = 300 * time.Millisecond // without a packet: the lab is at rest
+	settleWait  = 6 * time.Second        // at most
+)
+
+// settle stops what the hosts' kernels would say by themselves, and waits until no counter moves.
+func (l *Lab) settle(ctx context.Context) error {
+	for _, h := range l.config.Hosts {
+		if _, err := l.spaces[h.Name].FreezeNeighbours(hostInterface); err != nil {
+			return err
+		}
+	}
+	before, err := l.readCounters()
+	if err != nil {
+		return err
+	}
+	since, deadline := time.Now(), time.Now().Add(settleWait)
+	for time.Since(since) < settleQuiet && time.Now().Before(deadline) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+		now, err := l.readCounters()
+		if err != nil {
+			return err
+		}
+		if !equalCounters(before, now) {
+			before, since = now, time.Now()
+		}
+	}
+	return nil
+}
+
+func equalCounters(a, b kernelCounters) bool {
+	for k, v := range a {
+		if b[k] != v {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// account draws up the equations from the kernel's counters and the switches' last words.
+func account(c *Config, kernel kernelCounters, ends []SwitchEnd) Account {
+	a := Account{Lost: map[string]uint64{}}
+	reports := map[string]*SwitchReport{}
+	for i := range ends {
+		e := &ends[i]
+		if !e.Exit.Clean {
+			a.Faults = append(a.Faults, fmt.Sprintf("switch %s did not end cleanly: %s", e.Name, e.Exit.Status))
+		}
+		if e.Report == nil {
+			a.Faults = append(a.Faults, fmt.Sprintf("switch %s: %s", e.Name, e.Fault))
+			continue
+		}
+		reports[e.Name] = e.Report
+		a.checkSwitch(c, e.Name, e.Report)
+	}
+	for _, link := range c.Links {
+		a.checkCable(kernel, reports, link.Endpoints[0], link.Endpoints[1])
+		a.checkCable(kernel, reports, link.Endpoints[1], link.Endpoints[0])
+	}
+	return a
+}
+
+// checkSwitch holds what a switch received against what became of it.
+func (a *Account) checkSwitch(c *Config, name string, r *SwitchReport) {
+	dropped := r.DroppedTotal()
+	sum := r.Forwarded + r.Consumed + dropped
+	a.Checks = append(a.Checks, Check{
+		What: fmt.Sprintf("%s received = forwarded + consumed + dropped", name),
+		Left: r.Received, Right: sum,
+		Terms: fmt.Sprintf("%d + %d + %d", r.Forwarded, r.Consumed, dropped),
+		OK:    r.Received == sum,
+	})
+	if !r.Balanced {
+		a.Faults = append(a.Faults, fmt.Sprintf("switch %s says itself that its counters do not add up", name))
+	}
+	if r.Frames.Lost != 0 {
+		a.Faults = append(a.Faults, fmt.Sprintf("switch %s lost %d of %d frames of memory", name, r.Frames.Lost, r.Frames.Total))
+	}
+	for reason, n := range r.Dropped {
+		if n != 0 && !slices.Contains(c.ExpectedDrops, reason) {
+			a.Lost[name+": "+reason] = n
+		}
+	}
+	for i := range r.Ports {
+		p := &r.Ports[i]
+		for reason, n := range map[string]uint64{
+			"RX ring full": p.RxRingFull, "no free frame": p.RxNoFrame, "dropped by the kernel": p.RxDropped,
+			"dropped by the device": p.LinkTxDrops,
+		} {
+			if n != 0 {
+				a.Lost[name+" "+p.Name+": "+reason] = n
+			}
+		}
+	}
+}
+
+// checkCable holds what one end sent against what the other received. A cable between
+// two kernels has but one counter, which both ends show.
+func (a *Account) checkCable(kernel kernelCounters, reports map[string]*SwitchReport, from, to string) {
+	sent, ok := sentBy(kernel, reports, from)
+	if !ok {
+		return // its switch has no report, which is a fault already
+	}
+	check := Check{What: fmt.Sprintf("%s sent = %s received", from, to), Left: sent}
+	if c, ok := kernel[to]; ok {
+		check.Right, check.Terms = c.RxPackets, fmt.Sprint(c.RxPackets)
+	} else {
+		p := findPort(reports, to)
+		if p == nil {
+			return
+		}
+		check.Right = p.Received + p.Kept + p.missed()
+		check.Terms = fmt.Sprintf("%d", p.Received)
+		if p.Kept != 0 {
+			check.Terms += fmt.Sprintf(" + %d kept by the kernel", p.Kept)
+		}
+		if p.missed() != 0 {
+			check.Terms += fmt.Sprintf(" + %d missed", p.missed())
+		}
+	}
+	check.OK = check.Left == check.Right
+	a.Checks = append(a.Checks, check)
+}
+
+func sentBy(kernel kernelCounters, reports map[string]*SwitchReport, endpoint string) (uint64, bool) {
+	if c, ok := kernel[endpoint]; ok {
+		return c.TxPackets, true
+	}
+	if p := findPort(reports, endpoint); p != nil {
+		return p.Transmitted, true
+	}
+	return 0, false
+}
+
+func findPort(reports map[string]*SwitchReport, endpoint string) *PortReport {
+	node, port := splitEndpoint(endpoint)
+	if r := reports[node]; r != nil {
+		for i := range r.Ports {
+			if r.Ports[i].Name == port {
+				return &r.Ports[i]
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Failure is an error with an exit status: 1 for packets lost or wrong, 2 for a
+// configuration or a machine on which the lab cannot be made.
+type Failure struct {
+	Err    error
+	Status int
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+func (f *Failure) Unwrap() error { return f.Err }
+
+// ExitCode is the program's exit status.
+func (f *Failure) ExitCode() int { return f.Status }
+
+// Command carries out `weir lab`. Out gets the report, Err the progress.
+type Command struct {
+	Out  io.Writer
+	Err  *os.File
+	JSON bool // report as one JSON object
+}
+
+func (c *Command) open(file string) (*Config, Options, error) {
+	config, err := Load(file)
+	if err != nil {
+		return nil, Options{}, &Failure{fmt.Errorf("%s: %w", file, err), 2}
+	}
+	return config, Options{File: file, Progress: newConsole(c.Err)}, nil
+}
+
+func (c *Command) print(object any, text func(io.Writer) error) error {
+	if !c.JSON {
+		return text(c.Out)
+	}
+	return json.NewEncoder(c.Out).Encode(object)
+}
+
+// draw shows the topology, unless the output is for a program.
+func (c *Command) draw(config *Config) {
+	if !c.JSON {
+		fmt.Fprintf(c.Out, "%s\n", config.Drawing())
+	}
+}
+
+// Run is `weir lab run`.
+func (c *Command) Run(ctx context.Context, file string) error {
+	config, options, err := c.open(file)
+	if err != nil {
+		return err
+	}
+	c.draw(config)
+	outcome, err := Run(ctx, config, options)
+	if outcome != nil {
+		err = errors.Join(err, c.print(outcome, outcome.WriteText))
+	}
+	if err != nil {
+		return &Failure{err, 2}
+	}
+	if !outcome.OK {
+		return &Failure{fmt.Errorf("lab %s: packets were lost or wrong", config.Name), 1}
+	}
+	return nil
+}
+
+// Up is `weir lab up`.
+func (c *Command) Up(ctx context.Context, file string) error {
+	config, options, err := c.open(file)
+	if err != nil {
+		return err
+	}
+	c.draw(config)
+	l, err := Up(ctx, config, options)
+	if err != nil {
+		return &Failure{err, 2}
+	}
+	l.Release()
+	return c.status(config.Name)
+}
+
+// Down is `weir lab down`. There being no such lab is no failure.
+func (c *Command) Down(file string) error {
+	name, err := nameOf(file)
+	if err != nil {
+		return err
+	}
+	ends, err := Down(name)
+	if errors.Is(err, ErrNotUp) {
+		ends, err = []SwitchEnd{}, nil
+	}
+	printErr := c.print(map[string]any{"name": name, "switches": ends}, func(w io.Writer) error {
+		writeEnds(w, ends)
+		_, err := fmt.Fprintf(w, "lab %s is down\n", name)
+		return err
+	})
+	if err != nil {
+		return &Failure{err, 2}
+	}
+	return printErr
+}
+
+// Status is `weir lab status`. It fails with status 1 if the lab is not up and whole.
+func (c *Command) Status(file string) error {
+	name, err := nameOf(file)
+	if err != nil {
+		return err
+	}
+	return c.status(name)
+}
+
+func (c *Command) status(name string) error {
+	status, err := Inspect(name)
+	if err != nil {
+		return &Failure{err, 1}
+	}
+	if err := c.print(status, status.WriteText); err != nil {
+		return err
+	}
+	if !status.Healthy {
+		return &Failure{fmt.Errorf("lab %s is not whole", name), 1}
+	}
+	return nil
+}
+
+// nameOf takes a file or the name of a lab: a lab can be taken down when its file
+// is gone, or no longer right.
+func nameOf(file string) (string, error) {
+	config, err := Load(file)
+	if err == nil {
+		return config.Name, nil
+	}
+	if labName.MatchString(file) {
+		if _, statErr := os.Stat(directoryOf(file)); statErr == nil || errors.Is(err, os.ErrNotExist) {
+			return file, nil
+		}
+	}
+	return "", &Failure{fmt.Errorf("%s: %w", file, err), 2}
+}

@@ -1,0 +1,251 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// Config is one lab file.
+type Config struct {
+	// Name of the lab, unique on the machine: letters, digits, dot, underscore and dash, at most 32.
+	Name string `toml:"name"`
+	// Static gives all hosts permanent neighbour entries for each other instead
+	// of ARP and neighbour discovery.
+	Static bool `toml:"static_neighbours"`
+	// ExpectedDrops are the switches' drop reasons that are no loss in this lab.
+	ExpectedDrops []string `toml:"expected_drops"`
+
+	Hosts    []Host    `toml:"host"`
+	Switches []Switch  `toml:"switch"`
+	Bridges  []Bridge  `toml:"bridge"`
+	Links    []Link    `toml:"link"`
+	Traffic  []Traffic `toml:"traffic"`
+}
+
+// Host is a namespace with a kernel IP stack and one interface, eth0.
+type Host struct {
+	Name      string   `toml:"name"`
+	Addresses []string `toml:"addresses"` // with prefix length, IPv4 and IPv6
+	MTU       int      `toml:"mtu"`       // of eth0; 0: the link's
+	Gateway   string   `toml:"gateway"`   // address of the default router; empty: none
+}
+
+// Switch is a namespace in which a switch runs.
+type Switch struct {
+	Name string `toml:"name"`
+	// Graph is short for config.switch.graph.
+	Graph []string `toml:"graph"`
+	// Config is the switch's own configuration, passed on as it stands; the lab
+	// adds name, control socket and ports where it says nothing about them.
+	Config map[string]any `toml:"config"`
+}
+
+// Bridge is a namespace with a Linux bridge over its ports, a switch to compare with.
+type Bridge struct {
+	Name string `toml:"name"`
+}
+
+// Link is a cable.
+type Link struct {
+	// Endpoints are two of: a host's name, or "switch:port".
+	Endpoints []string `toml:"endpoints"`
+	Queues    int      `toml:"queues"` // receive and transmit queues at both ends; 0: 1
+	MTU       int      `toml:"mtu"`    // bytes; 0: 1500
+}
+
+// Traffic kinds.
+const (
+	KindPing  = "ping"
+	KindTCP   = "tcp"
+	KindUDP   = "udp"
+	KindFlows = "flows"
+)
+
+// Traffic is one load from host to host. Which keys a kind reads is said at each;
+// another one is a fault.
+type Traffic struct {
+	Kind string `toml:"kind"`
+	From string `toml:"from"`
+	To   string `toml:"to"`
+	// Family is 4 or 6; 0: IPv4 if both hosts have it. (ping, tcp, udp)
+	Family int `toml:"family"`
+	// Count of packets. (ping, udp, flows)
+	Count int `toml:"count"`
+	// Sizes are the smallest and the largest packet, in bytes with IP header and
+	// without Ethernet header; the sizes between are visited evenly. (ping, udp)
+	Sizes []int `toml:"sizes"`
+	// Size of each frame in bytes, without FCS. (flows)
+	Size int `toml:"size"`
+	// Rate in packets per second. (udp, flows)
+	Rate int `toml:"rate"`
+	// Window is how many pings, or bytes of each TCP stream, may be under way. (ping, tcp)
+	Window int `toml:"window"`
+	// Bytes to transfer, over all streams. (tcp)
+	Bytes int64 `toml:"bytes"`
+	// Streams in parallel. (tcp)
+	Streams int `toml:"streams"`
+	// Flows is the number of different 5-tuples. (flows)
+	Flows int `toml:"flows"`
+}
+
+// Load reads and checks a lab file. The error names every fault at once.
+func Load(path string) (*Config, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the lab file: %w", err)
+	}
+	base := filepath.Base(path)
+	return Parse(string(text), strings.TrimSuffix(base, filepath.Ext(base)))
+}
+
+// Parse checks a lab file's text. A file without a name gets the given one.
+func Parse(text, name string) (*Config, error) {
+	c := &Config{}
+	meta, err := toml.Decode(text, c)
+	if err != nil {
+		var syntax toml.ParseError
+		if errors.As(err, &syntax) {
+			return nil, errors.New(strings.TrimSpace(syntax.ErrorWithPosition()))
+		}
+		return nil, err
+	}
+	if c.Name == "" {
+		c.Name = name
+	}
+	var faults []error
+	for _, key := range meta.Undecoded() {
+		faults = append(faults, fmt.Errorf("%s: unknown key: see docs/lab.md for the known ones", key))
+	}
+	faults = append(faults, c.unusedKeys()...)
+	c.setDefaults()
+	faults = append(faults, c.Validate())
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// trafficKeys says which keys each kind reads.
+var trafficKeys = map[string][]string{
+	KindPing:  {"family", "count", "sizes", "window"},
+	KindTCP:   {"family", "bytes", "streams", "window"},
+	KindUDP:   {"family", "count", "sizes", "rate"},
+	KindFlows: {"count", "size", "rate", "flows"},
+}
+
+// unusedKeys finds keys that the traffic's kind does not read. It looks for values other than
+// zero, since TOML arrays of tables have no key paths of their own.
+func (c *Config) unusedKeys() (faults []error) {
+	for i, t := range c.Traffic {
+		keys, ok := trafficKeys[t.Kind]
+		if !ok {
+			continue // Validate says so
+		}
+		for key, set := range map[string]bool{
+			"family": t.Family != 0, "count": t.Count != 0, "sizes": t.Sizes != nil, "size": t.Size != 0,
+			"rate": t.Rate != 0, "window": t.Window != 0, "bytes": t.Bytes != 0, "streams": t.Streams != 0, "flows": t.Flows != 0,
+		} {
+			if set && !slices.Contains(keys, key) {
+				faults = append(faults, fmt.Errorf("traffic[%d].%s: not read by kind %q: it reads %s", i, key, t.Kind, strings.Join(keys, ", ")))
+			}
+		}
+	}
+	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return faults
+}
+
+func (c *Config) setDefaults() {
+	for i := range c.Links {
+		l := &c.Links[i]
+		setDefault(&l.Queues, 1)
+		setDefault(&l.MTU, 1500)
+	}
+	for i := range c.Traffic {
+		t := &c.Traffic[i]
+		switch t.Kind {
+		case KindPing:
+			setDefault(&t.Count, 100)
+			setDefault(&t.Window, 16)
+		case KindTCP:
+			setDefault(&t.Streams, 1)
+			setDefault(&t.Window, 256<<10)
+			if t.Bytes == 0 {
+				t.Bytes = 64 << 20
+			}
+		case KindUDP:
+			setDefault(&t.Count, 1000)
+			setDefault(&t.Rate, 10_000)
+		case KindFlows:
+			setDefault(&t.Count, 100_000)
+			setDefault(&t.Rate, 50_000)
+			setDefault(&t.Flows, 1000)
+			setDefault(&t.Size, 64)
+		}
+		if t.Sizes == nil && (t.Kind == KindPing || t.Kind == KindUDP) {
+			t.Sizes = []int{64, 1500}
+		}
+	}
+}
+
+func setDefault(value *int, to int) {
+	if *value == 0 {
+		*value = to
+	}
+}
+
+// splitEndpoint splits one end of a link into its node and a port's name where the node has several.
+func splitEndpoint(s string) (node, port string) {
+	node, port, _ = strings.Cut(s, ":")
+	return node, port
+}
+
+// host finds a host by name.
+func (c *Config) host(name string) *Host {
+	for i := range c.Hosts {
+		if c.Hosts[i].Name == name {
+			return &c.Hosts[i]
+		}
+	}
+	return nil
+}
+
+// prefixes are the host's addresses. They have been validated.
+func (h *Host) prefixes() []netip.Prefix {
+	var list []netip.Prefix
+	for _, a := range h.Addresses {
+		if p, err := netip.ParsePrefix(a); err == nil {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// address is the host's first address of a family, 4 or 6.
+func (h *Host) address(family int) (netip.Addr, bool) {
+	for _, p := range h.prefixes() {
+		if p.Addr().Is4() == (family == 4) {
+			return p.Addr(), true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// family is the IP version that traffic between two hosts uses: the one asked
+// for, else IPv4, else IPv6; 0 if they share none.
+func (t *Traffic) family(from, to *Host) int {
+	for _, f := range []int{4, 6} {
+		_, a := from.address(f)
+		_, b := to.address(f)
+		if a && b && (t.Family == 0 || t.Family == f) {
+			return f
+		}
+	}
+	return 0
+}

@@ -1,0 +1,52 @@
+package lab
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/sys/unix"
+)
+
+// console shows progress: bars on a terminal, else one line for each step.
+type console struct {
+	w    io.Writer
+	bars bool
+}
+
+// newConsole writes to a file, usually standard error.
+func newConsole(f *os.File) Progress {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return console{f, err == nil}
+}
+
+func (c console) Step(format string, args ...any) {
+	fmt.Fprintf(c.w, format+"\n", args...)
+}
+
+func (c console) Begin(what string, total int64) Meter {
+	if !c.bars {
+		c.Step("%s", what)
+		return silent{}
+	}
+	p := mpb.New(mpb.WithOutput(c.w), mpb.WithWidth(40))
+	bar := p.AddBar(total, mpb.PrependDecorators(decor.Name(what+" ")),
+		mpb.AppendDecorators(decor.Percentage(), decor.Elapsed(decor.ET_STYLE_GO, decor.WC{W: 6})))
+	return &barMeter{p, bar}
+}
+
+// barMeter is a Meter on a terminal.
+type barMeter struct {
+	progress *mpb.Progress
+	bar      *mpb.Bar
+}
+
+func (m *barMeter) Add(n int64) { m.bar.IncrInt64(n) }
+
+// Done leaves the bar where it stands, complete or not.
+func (m *barMeter) Done() {
+	m.bar.Abort(false)
+	m.progress.Wait()
+}

@@ -1,0 +1,108 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/lab/process"
+)
+
+// Down takes the lab down that this process has brought up, and returns how its
+// switches ended. Nothing remains, also when it returns an error about a part of it.
+func (l *Lab) Down() ([]SwitchEnd, error) {
+	ends, err := l.stopSwitches()
+	return ends, errors.Join(err, l.remove())
+}
+
+// stopSwitches ends all switches. They are asked at the same time, so that a lab with many
+// takes no longer than its slowest.
+func (l *Lab) stopSwitches() ([]SwitchEnd, error) {
+	return stopAll(l.state, l.dir.path, func(n *nodeState) (Exit, error) {
+		if p := l.switches[n.Name]; p != nil {
+			return p.stop()
+		}
+		return stopProcess(n.Process)
+	})
+}
+
+func (l *Lab) remove() error {
+	for _, ns := range l.spaces {
+		ns.Close()
+	}
+	return removeAll(l.state, l.dir)
+}
+
+// Down takes down the lab of that name, whichever process has made it and whatever
+// became of that process. The error is [ErrNotUp] if there is none, and [ErrBusy] while
+// another process holds it.
+func Down(name string) ([]SwitchEnd, error) {
+	if !labName.MatchString(name) {
+		return nil, fmt.Errorf("lab %q: this is no name of a lab", name)
+	}
+	dir, err := lockRunDirectory(name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := loadState(name)
+	if err != nil {
+		dir.unlock()
+		return nil, err
+	}
+	ends, err := stopAll(s, dir.path, func(n *nodeState) (Exit, error) { return stopProcess(n.Process) })
+	return ends, errors.Join(err, removeAll(s, dir))
+}
+
+// stopAll stops every switch of a lab by the given function, and whatever switch
+// the state has missed, and collects their reports.
+func stopAll(s *state, dir string, stop func(*nodeState) (Exit, error)) ([]SwitchEnd, error) {
+	var ends []SwitchEnd
+	var nodes []*nodeState
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Kind == "switch" && n.Process != (process.ID{}) {
+			ends, nodes = append(ends, SwitchEnd{Name: n.Name}), append(nodes, n)
+		}
+	}
+	errs := make([]error, len(nodes))
+	var all sync.WaitGroup
+	for i, n := range nodes {
+		all.Go(func() {
+			end := &ends[i]
+			if end.Exit, errs[i] = stop(n); errs[i] != nil {
+				errs[i] = fmt.Errorf("stop switch %s: %w", n.Name, errs[i])
+			}
+			var err error
+			if end.Report, err = readReport(outputPath(dir, n.Name)); err != nil {
+				end.Report, end.Fault = nil, err.Error()
+				if log := tail(logPath(dir, n.Name)); log != "" {
+					end.Fault += "; its log ends: " + log
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, id := range orphans(dir) {
+		if _, err := stopProcess(id); err != nil {
+			errs = append(errs, fmt.Errorf("stop a switch that the state does not name: %w", err))
+		}
+	}
+	return ends, errors.Join(errs...)
+}
+
+// removeAll removes a lab's namespaces, and then, if nothing is left, its run directory.
+func removeAll(s *state, dir *runDirectory) error {
+	var errs []error
+	for _, n := range slices.Backward(s.Nodes) {
+		if err := netns.Delete(n.Namespace); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		dir.unlock() // what is left can still be taken down later
+		return err
+	}
+	return dir.remove()
+}

@@ -1,0 +1,299 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A generated frame, without FCS:
+//
+//	Ethernet 14 | IPv4 20 | UDP 8 | mark 4 | packet number 8 | filling
+//
+// Its addresses are of 198.18.0.0/15, which RFC 2544 keeps for benchmarks, so no
+// host's stack answers it. Packet i belongs to flow i mod flows; a flow is a source address and port.
+const (
+	flowHeaders  = 14 + 20 + 8
+	minFlowFrame = flowHeaders + 4 + 8
+	maxFlows     = 1 << 24
+	flowMark     = 0x77656972 // tells our frames from any other ones
+	flowBatch    = 64         // frames in one system call
+	flowBurst    = 128        // most frames that a late sender catches up at once
+	sinkBuffer   = 64 << 20   // bytes of socket buffer: about 60,000 frames
+)
+
+// flowFrames builds the frames of one load. It does not allocate after its making.
+type flowFrames struct {
+	flows    uint64
+	template []byte
+}
+
+func newFlowFrames(source, sink net.HardwareAddr, size, flows int) *flowFrames {
+	f := make([]byte, size)
+	copy(f[0:], sink)
+	copy(f[6:], source)
+	binary.BigEndian.PutUint16(f[12:], unix.ETH_P_IP)
+	ip := f[14:]
+	ip[0] = 0x45
+	binary.BigEndian.PutUint16(ip[2:], uint16(size-14))
+	ip[6] = 0x40 // do not fragment
+	ip[8], ip[9] = 64, unix.IPPROTO_UDP
+	copy(ip[12:], []byte{198, 18, 0, 0})
+	copy(ip[16:], []byte{198, 19, 0, 1})
+	udp := ip[20:]
+	binary.BigEndian.PutUint16(udp[2:], 9) // discard
+	binary.BigEndian.PutUint16(udp[4:], uint16(size-34))
+	// No UDP checksum, as RFC 768 allows: the sink compares all bytes.
+	binary.BigEndian.PutUint32(f[flowHeaders:], flowMark)
+	fill(f[flowHeaders+4:], 0)
+	return &flowFrames{uint64(flows), f}
+}
+
+// prepare writes into buf all that frames have in common.
+func (f *flowFrames) prepare(buf []byte) { copy(buf, f.template) }
+
+// number makes a prepared frame the i-th one.
+func (f *flowFrames) number(buf []byte, i uint64) {
+	flow := i % f.flows
+	ip := buf[14:]
+	binary.BigEndian.PutUint16(ip[4:], uint16(i/f.flows)) // IP identification
+	binary.BigEndian.PutUint16(ip[14:], uint16(flow>>14)) // 2^14 ports for each address
+	binary.BigEndian.PutUint16(ip[20:], 49152+uint16(flow&0x3fff))
+	ip[10], ip[11] = 0, 0
+	binary.BigEndian.PutUint16(ip[10:], checksum(ip[:20]))
+	binary.BigEndian.PutUint64(buf[flowHeaders+4:], i)
+}
+
+// flows sends generated frames from the source's interface at a smooth rate and counts each one
+// at the sink's.
+func (l *load) flows(ctx context.Context, r *Result) error {
+	sourceMAC, err := l.source.MAC(hostInterface)
+	if err != nil {
+		return err
+	}
+	sinkMAC, err := l.sink.MAC(hostInterface)
+	if err != nil {
+		return err
+	}
+	r.Flows = l.Flows
+	frames := newFlowFrames(sourceMAC, sinkMAC, l.Size, l.Flows)
+	sink, err := newFlowSink(l, frames)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(sink.fd)
+	meter := l.progress.Begin(fmt.Sprintf("%d flows %s -> %s", l.Flows, l.From, l.To), int64(l.Count))
+	defer meter.Done()
+	finished := make(chan error, 1)
+	go func() { finished <- sink.run(meter) }()
+
+	began := time.Now()
+	sent, sendErr := l.sendFlows(ctx, frames)
+	r.Seconds = time.Since(began).Seconds()
+	r.PacketsPerSec = float64(sent) / r.Seconds
+	for deadline := time.Now().Add(drainWait); sink.received.Load() < sent && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	sink.stop.Store(true) // it still reads until its socket is empty for a while
+	recvErr := <-finished
+	sink.track.report(r, sent)
+	r.Overflow, err = sink.overflow()
+	return errors.Join(sendErr, recvErr, err)
+}
+
+// sendFlows sends all frames and returns how many the kernel took.
+func (l *load) sendFlows(ctx context.Context, frames *flowFrames) (sent uint64, err error) {
+	fd, err := flowSocket(l, true)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	runtime.LockOSThread() // the pacer sleeps on it
+	defer runtime.UnlockOSThread()
+	v := newFrameVector(flowBatch, l.Size)
+	for i := range flowBatch {
+		frames.prepare(v.frame(i))
+	}
+	pace := newPacer(l.Rate, flowBurst)
+	count := uint64(l.Count)
+	for sent < count {
+		n, err := pace.next(ctx)
+		if err != nil {
+			return sent, err
+		}
+		n = int(min(uint64(min(n, flowBatch)), count-sent))
+		for i := range n {
+			frames.number(v.frame(i), sent+uint64(i))
+		}
+		took, errno := v.send(fd, n)
+		switch errno {
+		case 0:
+		case unix.ENOBUFS, unix.EAGAIN, unix.EINTR: // the queue is full: they stay due
+		default:
+			return sent, fmt.Errorf("flows: send: %w", errno)
+		}
+		sent += uint64(took)
+		pace.took(took)
+	}
+	return sent, nil
+}
+
+// flowSink receives on a packet socket and checks every byte of our frames.
+type flowSink struct {
+	fd       int
+	frames   *flowFrames
+	track    *tracker
+	stop     atomic.Bool
+	received atomic.Uint64 // a copy of the tracker's, for others to read
+	want     []byte
+}
+
+func newFlowSink(l *load, frames *flowFrames) (*flowSink, error) {
+	fd, err := flowSocket(l, false)
+	if err != nil {
+		return nil, err
+	}
+	s := &flowSink{fd: fd, frames: frames, track: newTracker(l.Count, l.Flows), want: make([]byte, l.Size)}
+	frames.prepare(s.want)
+	return s, nil
+}
+
+// run receives until it has been stopped and nothing has come for a while.
+func (s *flowSink) run(meter Meter) error {
+	v := newFrameVector(flowBatch, len(s.want)+1) // one more shows a frame that is too long
+	for {
+		stopping := s.stop.Load()
+		n, errno := v.receive(s.fd)
+		switch errno {
+		case 0:
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN: // the socket's timeout
+			if stopping {
+				return nil
+			}
+			continue
+		default:
+			return fmt.Errorf("flows: receive: %w", errno)
+		}
+		before := s.track.received
+		for i := range n {
+			s.accept(v.frame(i)[:v.length(i)])
+		}
+		s.received.Store(s.track.received)
+		meter.Add(int64(s.track.received - before))
+	}
+}
+
+// accept counts one frame. Frames without our addresses and mark are the hosts' own.
+func (s *flowSink) accept(frame []byte) {
+	if len(frame) < minFlowFrame || frame[12] != 8 || frame[13] != 0 ||
+		binary.BigEndian.Uint32(frame[flowHeaders:]) != flowMark {
+		return
+	}
+	i := binary.BigEndian.Uint64(frame[flowHeaders+4:])
+	s.frames.number(s.want, i)
+	if !bytes.Equal(frame, s.want) {
+		s.track.wrong++
+		return
+	}
+	s.track.observe(i)
+}
+
+// overflow counts frames that found the socket's buffer full.
+func (s *flowSink) overflow() (uint64, error) {
+	stats, err := unix.GetsockoptTpacketStats(s.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
+	if err != nil {
+		return 0, fmt.Errorf("flows: read the sink's statistics: %w", err)
+	}
+	return uint64(stats.Drops), nil
+}
+
+// flowSocket opens a packet socket on a host's interface. The sender's receives nothing; the
+// sink's wakes up ten times a second to look whether it has been stopped.
+func flowSocket(l *load, sender bool) (fd int, err error) {
+	ns := l.sink
+	if sender {
+		ns = l.source
+	}
+	link, err := ns.Link(hostInterface)
+	if err != nil {
+		return -1, err
+	}
+	err = ns.Do(func() (err error) {
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return -1, fmt.Errorf("flows: open a packet socket: %w", err)
+	}
+	address := unix.SockaddrLinklayer{Ifindex: link.Attrs().Index}
+	if !sender {
+		protocol := uint16(unix.ETH_P_ALL)
+		address.Protocol = protocol<<8 | protocol>>8
+		err = errors.Join(
+			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, sinkBuffer),
+			unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
+			unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000}))
+	}
+	if err = errors.Join(err, unix.Bind(fd, &address)); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("flows: prepare a packet socket: %w", err)
+	}
+	return fd, nil
+}
+
+// frameVector is the argument of sendmmsg and recvmmsg.
+type frameVector struct {
+	memory  []byte
+	size    int
+	iovecs  []unix.Iovec
+	headers []messageHeader
+}
+
+// messageHeader is the kernel's struct mmsghdr.
+type messageHeader struct {
+	header unix.Msghdr
+	length uint32
+}
+
+func newFrameVector(n, size int) *frameVector {
+	v := &frameVector{make([]byte, n*size), size, make([]unix.Iovec, n), make([]messageHeader, n)}
+	for i := range n {
+		v.iovecs[i].Base = &v.memory[i*size]
+		v.iovecs[i].SetLen(size)
+		v.headers[i].header.Iov = &v.iovecs[i]
+		v.headers[i].header.SetIovlen(1)
+	}
+	return v
+}
+
+func (v *frameVector) frame(i int) []byte { return v.memory[i*v.size : (i+1)*v.size] }
+func (v *frameVector) length(i int) int   { return int(v.headers[i].length) }
+
+func (v *frameVector) send(fd, n int) (int, unix.Errno) {
+	return v.call(unix.SYS_SENDMMSG, fd, n, 0)
+}
+
+// receive waits for one frame and takes what there is.
+func (v *frameVector) receive(fd int) (int, unix.Errno) {
+	return v.call(unix.SYS_RECVMMSG, fd, len(v.headers), unix.MSG_WAITFORONE)
+}
+
+func (v *frameVector) call(number uintptr, fd, n, flags int) (int, unix.Errno) {
+	took, _, errno := unix.Syscall6(number, uintptr(fd),
+		uintptr(unsafe.Pointer(&v.headers[0])), uintptr(n), uintptr(flags), 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(took), 0
+}

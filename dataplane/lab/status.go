@@ -1,0 +1,90 @@
+package lab
+
+import (
+	"os"
+	"time"
+
+	"github.com/weirswitch/weir/dataplane/lab/netns"
+)
+
+// Status is what there is of a lab.
+type Status struct {
+	Name  string    `json:"name"`
+	File  string    `json:"file"`
+	Began time.Time `json:"began"`
+	// Up: all of it was made. Without it, the lab is being made or its making has crashed.
+	Up bool `json:"up"`
+	// Healthy: up, every namespace is there and every switch runs.
+	Healthy bool `json:"healthy"`
+	// Creator is the pid of the process that makes or runs the lab, if it still does; else 0.
+	Creator int          `json:"creator,omitempty"`
+	Nodes   []NodeStatus `json:"nodes"`
+}
+
+// NodeStatus is one node of a [Status].
+type NodeStatus struct {
+	Name      string                    `json:"name"`
+	Kind      string                    `json:"kind"`
+	Namespace string                    `json:"namespace"`
+	Exists    bool                      `json:"exists"`            // the namespace does
+	PID       int                       `json:"pid,omitempty"`     // of the switch
+	Running   bool                      `json:"running,omitempty"` // the switch does
+	Socket    string                    `json:"socket,omitempty"`  // for weir ctl
+	Log       string                    `json:"log,omitempty"`
+	Counters  map[string]netns.Counters `json:"counters,omitempty"` // the kernel's, by interface
+}
+
+// Inspect looks at a lab without changing it. The error is [ErrNotUp] if there is none.
+func Inspect(name string) (*Status, error) {
+	s, err := loadState(name)
+	if err != nil {
+		return nil, err
+	}
+	st := &Status{Name: s.Name, File: s.File, Began: s.Began, Up: s.Up, Healthy: s.Up}
+	if s.Creator.Alive() {
+		st.Creator = s.Creator.PID
+	}
+	dir := directoryOf(name)
+	for _, n := range s.Nodes {
+		node := NodeStatus{Name: n.Name, Kind: n.Kind, Namespace: n.Namespace}
+		if ns, err := netns.Open(n.Namespace); err == nil {
+			node.Exists, node.Counters = true, allCounters(ns)
+			ns.Close()
+		}
+		st.Healthy = st.Healthy && node.Exists
+		if n.Kind == "switch" {
+			node.PID, node.Running = n.Process.PID, n.Process.Alive()
+			st.Healthy = st.Healthy && node.Running
+			node.Log = logPath(dir, n.Name)
+			if socket := socketPath(dir, n.Name); fileExists(socket) {
+				node.Socket = socket
+			}
+		}
+		st.Nodes = append(st.Nodes, node)
+	}
+	return st, nil
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// allCounters reads the counters of every interface but the loopback.
+func allCounters(ns *netns.Namespace) map[string]netns.Counters {
+	links, err := ns.Netlink().LinkList()
+	if err != nil {
+		return nil
+	}
+	counters := map[string]netns.Counters{}
+	for _, link := range links {
+		name := link.Attrs().Name
+		if name == "lo" {
+			continue
+		}
+		if c, err := ns.Counters(name); err == nil {
+			counters[name] = c
+		}
+	}
+	return counters
+}

@@ -1,0 +1,126 @@
+package lab
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/BurntSushi/toml"
+)
+
+// This file alone knows the form of a switch's configuration.
+
+// socketPath is where the lab's switch listens for control.
+func socketPath(runDirectory, name string) string {
+	return filepath.Join(runDirectory, name+".sock")
+}
+
+// portEnd is a switch's port as a link makes it.
+type portEnd struct {
+	name   string // of the port, and of its interface
+	queues int
+}
+
+// switchConfig writes the complete configuration of the i-th switch: what the
+// file says, and where it says nothing the name, an id, the control socket and the
+// ports that the links make. With the patch stage and two ports, these are the pair.
+func (c *Config) switchConfig(i int, runDirectory string) ([]byte, error) {
+	s := &c.Switches[i]
+	config := maps.Clone(s.Config)
+	if config == nil {
+		config = map[string]any{}
+	}
+	main := subtable(config, "switch")
+	main["name"] = s.Name
+	setMissing(main, "id", int64(i+1))
+	if s.Graph != nil {
+		main["graph"] = s.Graph
+	}
+	setMissing(subtable(config, "control"), "socket", socketPath(runDirectory, s.Name))
+	ends := c.portEnds(s.Name)
+	ports, err := configPorts(config)
+	if err != nil {
+		return nil, fmt.Errorf("write the configuration of switch %s: %w", s.Name, err)
+	}
+	config["port"] = addPorts(ports, ends)
+	if len(ends) == 2 && usesStage(main, "patch") {
+		stages := subtable(config, "stages")
+		setMissing(subtable(stages, "patch"), "pairs", [][]string{{ends[0].name, ends[1].name}})
+	}
+	var text bytes.Buffer
+	if err := toml.NewEncoder(&text).Encode(config); err != nil {
+		return nil, fmt.Errorf("write the configuration of switch %s: %w", s.Name, err)
+	}
+	return text.Bytes(), nil
+}
+
+// portEnds are the ports of a node, in the order of the links.
+func (c *Config) portEnds(node string) (ends []portEnd) {
+	for _, l := range c.Links {
+		for _, e := range l.Endpoints {
+			if n, port := splitEndpoint(e); n == node {
+				ends = append(ends, portEnd{port, l.Queues})
+			}
+		}
+	}
+	return ends
+}
+
+// configPorts reads the port tables that a file gives itself.
+func configPorts(config map[string]any) ([]map[string]any, error) {
+	switch ports := config["port"].(type) {
+	case nil:
+		return nil, nil
+	case []map[string]any:
+		return ports, nil
+	default:
+		return nil, fmt.Errorf("%v: write tables, [[switch.config.port]]", ports)
+	}
+}
+
+// addPorts completes the ports: a table with a link's port name gets what it
+// lacks, and a port without a table gets one.
+func addPorts(given []map[string]any, ends []portEnd) []map[string]any {
+	var ports []map[string]any
+	for _, p := range given {
+		ports = append(ports, maps.Clone(p))
+	}
+	for _, end := range ends {
+		i := slices.IndexFunc(ports, func(p map[string]any) bool { return p["name"] == end.name })
+		if i < 0 {
+			i, ports = len(ports), append(ports, map[string]any{"name": end.name})
+		}
+		setMissing(ports[i], "interface", end.name)
+		setMissing(ports[i], "queues", int64(end.queues))
+	}
+	return ports
+}
+
+// subtable returns a copy of the table at key, and puts the copy in its place.
+func subtable(t map[string]any, key string) map[string]any {
+	sub, _ := t[key].(map[string]any)
+	if sub = maps.Clone(sub); sub == nil {
+		sub = map[string]any{}
+	}
+	t[key] = sub
+	return sub
+}
+
+func setMissing(t map[string]any, key string, value any) {
+	if _, ok := t[key]; !ok {
+		t[key] = value
+	}
+}
+
+// usesStage reports whether the graph names a stage.
+func usesStage(main map[string]any, stage string) bool {
+	switch graph := main["graph"].(type) {
+	case []string:
+		return slices.Contains(graph, stage)
+	case []any:
+		return slices.Contains(graph, any(stage))
+	}
+	return false
+}

@@ -1,0 +1,211 @@
+package lab
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteText writes an outcome for people.
+func (o *Outcome) WriteText(w io.Writer) error {
+	b := &strings.Builder{}
+	fmt.Fprintln(b, "What crossed:")
+	for i := range o.Traffic {
+		fmt.Fprintf(b, "  %s  %s\n", mark(o.Traffic[i].OK()), o.Traffic[i].sentence())
+	}
+	if len(o.Traffic) == 0 {
+		fmt.Fprintln(b, "  nothing: the file has no [[traffic]]")
+	}
+	if len(o.Switches) > 0 {
+		fmt.Fprintln(b, "\nSwitches:")
+		o.writeSwitches(b)
+		fmt.Fprintln(b, "\nCost of each stage (ns per packet, sampled):")
+		o.writeStages(b)
+	}
+	fmt.Fprintln(b, "\nCounters:")
+	o.Account.write(b)
+	verdict := "everything that was sent has arrived, and every counter adds up"
+	if !o.OK {
+		verdict = "FAILED: see the lines with FAIL above"
+	}
+	fmt.Fprintf(b, "\n%s: %s (%.1f s)\n", o.Name, verdict, o.Seconds)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func mark(ok bool) string {
+	if ok {
+		return "ok  "
+	}
+	return "FAIL"
+}
+
+// sentence tells a result in one line.
+func (r *Result) sentence() string {
+	way := fmt.Sprintf("%-5s %s -> %s", r.Kind, r.From, r.To)
+	var s string
+	switch r.Kind {
+	case KindTCP:
+		s = fmt.Sprintf("%s  IPv%d: %d of %d bytes in %d streams, %.2f Gbit/s, %d segments sent again, %s",
+			way, r.Family, r.Received, r.Sent, r.Flows, r.GbitPerSec, r.Retransmitted, r.digestWord())
+	case KindPing:
+		s = fmt.Sprintf("%s  IPv%d: %d of %d answered, round trip %.0f us median, %.0f us at most",
+			way, r.Family, r.Received, r.Sent, r.RTTMedianUs, r.RTTMaxUs)
+	case KindFlows:
+		s = fmt.Sprintf("%s  %d of %d packets of %d flows at %.0f packets/s", way, r.Received, r.Sent, r.Flows, r.PacketsPerSec)
+	default:
+		s = fmt.Sprintf("%s  IPv%d: %d of %d packets at %.0f packets/s", way, r.Family, r.Received, r.Sent, r.PacketsPerSec)
+	}
+	if r.Kind != KindTCP {
+		s += fmt.Sprintf("; lost %d, duplicated %d, reordered %d, wrong %d", r.Lost, r.Duplicated, r.Reordered, r.Wrong)
+	}
+	if r.Overflow != 0 {
+		s += fmt.Sprintf("; %d found the receiver's own buffer full", r.Overflow)
+	}
+	if r.Fault != "" {
+		s += "; " + r.Fault
+	}
+	return s
+}
+
+func (r *Result) digestWord() string {
+	if r.Wrong == 0 {
+		return "SHA-256 equal"
+	}
+	return fmt.Sprintf("SHA-256 of %d streams DIFFERENT", r.Wrong)
+}
+
+func (o *Outcome) writeSwitches(b *strings.Builder) {
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  switch\tport\tdriver\tmode granted\treceived\ttransmitted")
+	for _, e := range o.Switches {
+		if e.Report == nil {
+			fmt.Fprintf(t, "  %s\t%s\n", e.Name, e.Fault)
+			continue
+		}
+		for _, p := range e.Report.Ports {
+			fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%d\t%d\n", e.Name, p.Name, p.Driver, p.Mode, p.Received, p.Transmitted)
+		}
+	}
+	t.Flush()
+}
+
+// writeStages makes one column per switch, as the same stages run in most of them.
+func (o *Outcome) writeStages(b *strings.Builder) {
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var stages []string
+	header := "  stage\t"
+	for _, e := range o.Switches {
+		header += e.Name + "\t"
+		if e.Report == nil {
+			continue
+		}
+		for _, s := range e.Report.Stages {
+			if !slices.Contains(stages, s.Name) {
+				stages = append(stages, s.Name)
+			}
+		}
+	}
+	fmt.Fprintln(t, header)
+	for _, name := range stages {
+		line := "  " + name + "\t"
+		for _, e := range o.Switches {
+			line += stageCost(e.Report, name) + "\t"
+		}
+		fmt.Fprintln(t, line)
+	}
+	t.Flush()
+}
+
+func stageCost(r *SwitchReport, name string) string {
+	if r == nil {
+		return "-"
+	}
+	i := slices.IndexFunc(r.Stages, func(s StageReport) bool { return s.Name == name })
+	if i < 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", r.Stages[i].NsPerPacket)
+}
+
+func (a *Account) write(b *strings.Builder) {
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, c := range a.Checks {
+		sign := "="
+		if !c.OK {
+			sign = "!="
+		}
+		fmt.Fprintf(t, "  %s  %s\t%d %s %s\n", mark(c.OK), c.What, c.Left, sign, c.Terms)
+	}
+	t.Flush()
+	lost := make([]string, 0, len(a.Lost))
+	for what, n := range a.Lost {
+		lost = append(lost, fmt.Sprintf("%s  lost at %s: %d", mark(false), what, n))
+	}
+	slices.Sort(lost)
+	for _, line := range lost {
+		fmt.Fprintf(b, "  %s\n", line)
+	}
+	for _, fault := range a.Faults {
+		fmt.Fprintf(b, "  %s  %s\n", mark(false), fault)
+	}
+}
+
+// WriteText writes a status for people.
+func (s *Status) WriteText(w io.Writer) error {
+	b := &strings.Builder{}
+	word := "up"
+	switch {
+	case !s.Up && s.Creator != 0:
+		word = fmt.Sprintf("being made by process %d", s.Creator)
+	case !s.Up:
+		word = "left behind by a crash while it was made: take it down"
+	case !s.Healthy:
+		word = "up, but not whole"
+	}
+	fmt.Fprintf(b, "lab %s (%s), begun %s: %s\n", s.Name, s.File, s.Began.Format("2006-01-02 15:04:05"), word)
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  node\tkind\tnamespace\tstate\tinterface: received, sent")
+	for _, n := range s.Nodes {
+		state := "there"
+		switch {
+		case !n.Exists:
+			state = "MISSING"
+		case n.Kind == "switch" && n.Running:
+			state = fmt.Sprintf("runs as %d", n.PID)
+		case n.Kind == "switch":
+			state = "DEAD, see " + n.Log
+		}
+		var counters []string
+		for name, c := range n.Counters {
+			counters = append(counters, fmt.Sprintf("%s: %d, %d", name, c.RxPackets, c.TxPackets))
+		}
+		slices.Sort(counters)
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", n.Name, n.Kind, n.Namespace, state, strings.Join(counters, "; "))
+	}
+	t.Flush()
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeEnds tells how switches ended, one line each.
+func writeEnds(w io.Writer, ends []SwitchEnd) {
+	for _, e := range ends {
+		how := "ended at SIGTERM"
+		switch {
+		case e.Exit.Killed:
+			how = "did not end at SIGTERM and was killed"
+		case !e.Exit.Clean:
+			how = e.Exit.Status
+		}
+		if e.Report != nil {
+			how += fmt.Sprintf("; received %d, forwarded %d, consumed %d, dropped %d",
+				e.Report.Received, e.Report.Forwarded, e.Report.Consumed, e.Report.DroppedTotal())
+		} else {
+			how += "; " + e.Fault
+		}
+		fmt.Fprintf(w, "  switch %s %s\n", e.Name, how)
+	}
+}

@@ -1,0 +1,213 @@
+package lab
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"golang.org/x/sys/unix"
+)
+
+// Result is what became of one [Traffic]. For every kind but TCP,
+// Sent = Received + Lost, where Received counts different packets.
+type Result struct {
+	Kind   string `json:"kind"`
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Family int    `json:"family,omitempty"`
+	Flows  int    `json:"flows,omitempty"` // or TCP streams
+
+	Sent       uint64 `json:"sent"`       // packets; of TCP, bytes
+	Received   uint64 `json:"received"`   // likewise
+	Lost       uint64 `json:"lost"`       // likewise
+	Duplicated uint64 `json:"duplicated"` // arrived again
+	Reordered  uint64 `json:"reordered"`  // arrived behind a later packet of the same flow
+	Wrong      uint64 `json:"wrong"`      // arrived with other bytes; of TCP, streams with another SHA-256
+	// Overflow counts packets that arrived and that the witness had no room for.
+	// They count as lost as well.
+	Overflow uint64 `json:"overflow"`
+
+	Seconds       float64     `json:"seconds"`
+	PacketsPerSec float64     `json:"packets_per_second,omitempty"`
+	GbitPerSec    float64     `json:"gbit_per_second,omitempty"` // of TCP payload
+	Retransmitted uint64      `json:"retransmitted,omitempty"`   // TCP segments
+	RTTMedianUs   float64     `json:"rtt_median_us,omitempty"`   // ping
+	RTTMaxUs      float64     `json:"rtt_max_us,omitempty"`      // ping
+	Fault         string      `json:"fault,omitempty"`           // why it could not be carried out
+	Digests       [][2]string `json:"sha256,omitempty"`          // TCP: per stream, sent and received
+}
+
+// OK reports whether everything arrived, once, in order and unchanged.
+func (r *Result) OK() bool {
+	return r.Fault == "" && r.Sent > 0 && r.Received == r.Sent &&
+		r.Lost+r.Duplicated+r.Reordered+r.Wrong+r.Overflow == 0
+}
+
+// Traffic carries out one load and reports what became of it. Trouble with the load itself
+// is in the result's Fault, so that the loads behind it still run.
+func (l *Lab) Traffic(ctx context.Context, t Traffic) Result {
+	from, to := l.config.host(t.From), l.config.host(t.To)
+	r := Result{Kind: t.Kind, From: t.From, To: t.To, Family: t.family(from, to)}
+	load := load{
+		Traffic: t, source: l.spaces[t.From], sink: l.spaces[t.To], progress: l.progress,
+	}
+	load.sourceIP, _ = from.address(r.Family)
+	load.sinkIP, _ = to.address(r.Family)
+	began := time.Now()
+	var err error
+	switch t.Kind {
+	case KindPing:
+		err = load.ping(ctx, &r)
+	case KindTCP:
+		err = load.tcp(ctx, &r)
+	case KindUDP:
+		err = load.udp(ctx, &r)
+	case KindFlows:
+		r.Family = 4
+		err = load.flows(ctx, &r)
+	default:
+		err = fmt.Errorf("traffic of unknown kind %q", t.Kind)
+	}
+	if r.Seconds == 0 {
+		r.Seconds = time.Since(began).Seconds()
+	}
+	if err != nil {
+		r.Fault = err.Error()
+	}
+	return r
+}
+
+// load is one traffic table with all that it names looked up.
+type load struct {
+	Traffic
+	source, sink     *netns.Namespace
+	sourceIP, sinkIP netip.Addr // of the result's family
+	progress         Progress
+}
+
+// size is the length of the i-th packet: every size from the smallest to the largest in turn, or, with
+// fewer packets than sizes, as many of them, evenly spread.
+func (l *load) size(i int) int {
+	span := l.Sizes[1] - l.Sizes[0] + 1
+	if l.Count >= span {
+		return l.Sizes[0] + i%span
+	}
+	return l.Sizes[0] + i*(span-1)/max(1, l.Count-1)
+}
+
+// fill writes packet i's number, and behind it bytes that differ from packet to packet. buf has 8 bytes
+// or more.
+func fill(buf []byte, i uint64) {
+	binary.BigEndian.PutUint64(buf, i)
+	x := i
+	for k := 8; k < len(buf); k++ {
+		if k%8 == 0 { // one step of splitmix64 for every 8 bytes
+			x += 0x9e3779b97f4a7c15
+		}
+		z := (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		buf[k] = byte(z >> (8 * (k % 8)))
+	}
+}
+
+// tracker tells new packets from repeated and overtaken ones, exactly. Packet i belongs to
+// flow i mod flows. It is not safe for concurrent use.
+type tracker struct {
+	seen    []uint64 // one bit per packet
+	highest []int64  // per flow: the latest packet so far, or -1
+	count   uint64
+
+	received, duplicated, reordered, wrong uint64
+}
+
+func newTracker(count, flows int) *tracker {
+	t := &tracker{seen: make([]uint64, (count+63)/64), highest: make([]int64, flows), count: uint64(count)}
+	for i := range t.highest {
+		t.highest[i] = -1
+	}
+	return t
+}
+
+// observe notes the arrival of packet i, and reports whether it is the first one.
+func (t *tracker) observe(i uint64) bool {
+	if i >= t.count {
+		t.wrong++
+		return false
+	}
+	word, bit := i/64, uint64(1)<<(i%64)
+	if t.seen[word]&bit != 0 {
+		t.duplicated++
+		return false
+	}
+	t.seen[word] |= bit
+	t.received++
+	flow := i % uint64(len(t.highest))
+	if int64(i) < t.highest[flow] {
+		t.reordered++
+	} else {
+		t.highest[flow] = int64(i)
+	}
+	return true
+}
+
+// report moves the counts into a result. Received packets beyond the sent ones cannot be:
+// the tracker knows each one.
+func (t *tracker) report(r *Result, sent uint64) {
+	r.Sent, r.Received, r.Lost = sent, t.received, sent-min(sent, t.received)
+	r.Duplicated, r.Reordered, r.Wrong = t.duplicated, t.reordered, t.wrong
+}
+
+// pacer spreads packets evenly over time. What a late wake-up has missed is caught up, but never in
+// a burst larger than its limit, so that it does not test the ring sizes instead.
+type pacer struct {
+	rate, burst float64 // packets per second; packets
+	start       time.Time
+	credit      float64 // packets that were due and given up
+	sent        float64
+}
+
+// pacerTick is how often the pacer wakes up, at best.
+const pacerTick = 100 * time.Microsecond
+
+func newPacer(rate, burst int) *pacer {
+	return &pacer{rate: float64(rate), burst: float64(burst), start: time.Now()}
+}
+
+// due is how many packets may go at the given time, at least 0.
+func (p *pacer) due(now time.Time) int {
+	due := now.Sub(p.start).Seconds()*p.rate - p.sent - p.credit
+	if due > p.burst {
+		p.credit += due - p.burst
+		due = p.burst
+	}
+	return max(0, int(due))
+}
+
+func (p *pacer) took(n int) { p.sent += float64(n) }
+
+// next sleeps until packets are due and returns how many. The sleep is the kernel's: the
+// runtime's timers wake an idle program up to a millisecond late.
+func (p *pacer) next(ctx context.Context) (int, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if n := p.due(time.Now()); n > 0 {
+			return n, nil
+		}
+		pause := unix.NsecToTimespec(int64(pacerTick))
+		_ = unix.Nanosleep(&pause, nil)
+	}
+}
+
+// drainWait is how long the last packets may take to arrive once none is sent any more.
+const drainWait = 2 * time.Second
+
+// isTimeout reports whether a read ended at its deadline.
+func isTimeout(err error) bool {
+	e, ok := err.(net.Error)
+	return ok && e.Timeout()
+}

@@ -1,0 +1,249 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+)
+
+var (
+	labName  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}$`)
+	nodeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.]{0,31}$`)
+	portName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}$`)
+)
+
+// faults collects what is wrong with a file.
+type faults []error
+
+func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
+
+// Validate reports all faults, each with its key and a remedy. What is wrong
+// inside a switch's own configuration the switch itself says.
+func (c *Config) Validate() error {
+	var f faults
+	if !labName.MatchString(c.Name) {
+		f.add("name: %q: use 1 to 32 letters, digits, dots, underscores and dashes", c.Name)
+	}
+	kinds := c.validateNodes(&f)
+	c.validateHosts(&f)
+	c.validateSwitches(&f)
+	c.validateLinks(&f, kinds)
+	for i := range c.Traffic {
+		c.validateTraffic(&f, i)
+	}
+	return errors.Join(f...)
+}
+
+// validateNodes checks all names and returns what each one is.
+func (c *Config) validateNodes(f *faults) map[string]string {
+	kinds := map[string]string{}
+	check := func(kind string, i int, name string) {
+		if !nodeName.MatchString(name) {
+			f.add("%s[%d].name: %q: use 1 to 32 letters, digits, dots and underscores", kind, i, name)
+			return
+		}
+		if other, ok := kinds[name]; ok {
+			f.add("%s[%d].name: %q is a %s already: give every node its own name", kind, i, name, other)
+			return
+		}
+		kinds[name] = kind
+	}
+	for i, h := range c.Hosts {
+		check("host", i, h.Name)
+	}
+	for i, s := range c.Switches {
+		check("switch", i, s.Name)
+	}
+	for i, b := range c.Bridges {
+		check("bridge", i, b.Name)
+	}
+	if len(kinds) == 0 && len(*f) == 0 {
+		f.add("host: a lab without nodes: add [[host]] and [[switch]] tables")
+	}
+	return kinds
+}
+
+func (c *Config) validateHosts(f *faults) {
+	owner := map[netip.Addr]string{}
+	for i, h := range c.Hosts {
+		key := fmt.Sprintf("host[%d]", i)
+		onLink := false
+		gateway, gatewayErr := netip.ParseAddr(h.Gateway)
+		for j, a := range h.Addresses {
+			p, err := netip.ParsePrefix(a)
+			if err != nil {
+				f.add("%s.addresses[%d]: %q: write an address with its prefix length, such as 10.0.0.1/24 or fd00::1/64", key, j, a)
+				continue
+			}
+			if other, ok := owner[p.Addr()]; ok {
+				f.add("%s.addresses[%d]: %s belongs to %s already: choose another one", key, j, p.Addr(), other)
+			}
+			owner[p.Addr()] = h.Name
+			onLink = onLink || gatewayErr == nil && p.Contains(gateway)
+		}
+		if h.MTU != 0 && (h.MTU < 68 || h.MTU > 65535) {
+			f.add("%s.mtu: %d: choose 68 to 65535 bytes, or leave it out for the link's", key, h.MTU)
+		}
+		switch {
+		case h.Gateway == "":
+		case gatewayErr != nil:
+			f.add("%s.gateway: %q: write an IP address", key, h.Gateway)
+		case !onLink:
+			f.add("%s.gateway: %s is in the prefix of none of the host's addresses: choose one that is", key, gateway)
+		}
+	}
+}
+
+func (c *Config) validateSwitches(f *faults) {
+	for i, s := range c.Switches {
+		key := fmt.Sprintf("switch[%d]", i)
+		table, isTable := s.Config["switch"].(map[string]any)
+		if s.Config["switch"] != nil && !isTable {
+			f.add("%s.config.switch: write a table, [switch.config.switch]", key)
+		}
+		if s.Graph != nil && table["graph"] != nil {
+			f.add("%s.graph: config.switch.graph is there too: keep one of them", key)
+		}
+		if s.Graph == nil && table["graph"] == nil {
+			f.add(`%s.graph: missing: name the stages, such as ["parse", "l2"]`, key)
+		}
+		if table["name"] != nil && table["name"] != s.Name {
+			f.add("%s.config.switch.name: %v is not the node's name %q: leave it out", key, table["name"], s.Name)
+		}
+		if _, err := configPorts(s.Config); err != nil {
+			f.add("%s.config.port: %w", key, err)
+		}
+	}
+}
+
+func (c *Config) validateLinks(f *faults, kinds map[string]string) {
+	used := map[string]int{}
+	for i, l := range c.Links {
+		key := fmt.Sprintf("link[%d]", i)
+		if len(l.Endpoints) != 2 {
+			f.add(`%s.endpoints: %d of them: name two, such as ["h1", "s1:p0"]`, key, len(l.Endpoints))
+		}
+		for j, e := range l.Endpoints {
+			key := fmt.Sprintf("%s.endpoints[%d]", key, j)
+			node, port := splitEndpoint(e)
+			switch kind := kinds[node]; {
+			case kind == "":
+				f.add("%s: %q: no node has this name", key, e)
+			case kind == "host" && port != "":
+				f.add("%s: %q: a host has one interface, write %q", key, e, node)
+			case kind != "host" && !portName.MatchString(port):
+				f.add("%s: %q: name the port of the %s with 1 to 15 letters, digits, dots and dashes, such as %q", key, e, kind, node+":p0")
+			case kind != "host" && (port == "lo" || port == bridgeName):
+				f.add("%s: %q: the interface %s exists already: choose another port name", key, e, port)
+			}
+			if other, ok := used[e]; ok {
+				f.add("%s: %q has a cable already, link[%d]: choose another port", key, e, other)
+			}
+			used[e] = i
+		}
+		if l.Queues < 1 || l.Queues > 64 {
+			f.add("%s.queues: %d: choose 1 to 64", key, l.Queues)
+		}
+		if l.MTU < 68 || l.MTU > 65535 {
+			f.add("%s.mtu: %d: choose 68 to 65535 bytes", key, l.MTU)
+		}
+	}
+	for i, h := range c.Hosts {
+		if _, ok := used[h.Name]; !ok && kinds[h.Name] == "host" {
+			f.add("host[%d].name: %q has no cable: add a [[link]] with it", i, h.Name)
+		}
+		for j, l := range c.Links {
+			if h.MTU > l.MTU && slices.Contains(l.Endpoints, h.Name) {
+				f.add("host[%d].mtu: %d is more than link[%d]'s %d: raise the link's", i, h.MTU, j, l.MTU)
+			}
+		}
+	}
+}
+
+func (c *Config) validateTraffic(f *faults, i int) {
+	t := &c.Traffic[i]
+	key := fmt.Sprintf("traffic[%d]", i)
+	if trafficKeys[t.Kind] == nil {
+		f.add("%s.kind: %q: choose %q, %q, %q or %q", key, t.Kind, KindPing, KindTCP, KindUDP, KindFlows)
+		return
+	}
+	from, to := c.host(t.From), c.host(t.To)
+	if from == nil {
+		f.add("%s.from: %q is no host", key, t.From)
+	}
+	if to == nil {
+		f.add("%s.to: %q is no host", key, t.To)
+	}
+	if t.Family != 0 && t.Family != 4 && t.Family != 6 {
+		f.add("%s.family: %d: choose 4 or 6", key, t.Family)
+	} else if from != nil && to != nil {
+		switch {
+		case from == to:
+			f.add("%s.to: %q is the sender too: choose another host", key, t.To)
+		case t.Kind != KindFlows && t.family(from, to) == 0:
+			f.add("%s.family: %s and %s do not both have an address of one IP version: give them some", key, t.From, t.To)
+		}
+	}
+	positive := func(name string, value, most int64) {
+		if value < 1 || value > most {
+			f.add("%s.%s: %d: choose 1 to %d", key, name, value, most)
+		}
+	}
+	switch t.Kind {
+	case KindPing:
+		positive("count", int64(t.Count), 1<<24)
+		positive("window", int64(t.Window), 4096)
+		c.validateSizes(f, key, t)
+	case KindTCP:
+		positive("bytes", t.Bytes, 1<<40)
+		positive("streams", int64(t.Streams), 256)
+		positive("window", int64(t.Window), 64<<20)
+	case KindUDP:
+		positive("count", int64(t.Count), 1<<24)
+		positive("rate", int64(t.Rate), 10_000_000)
+		c.validateSizes(f, key, t)
+	case KindFlows:
+		positive("count", int64(t.Count), 1<<30)
+		positive("rate", int64(t.Rate), 10_000_000)
+		positive("flows", int64(t.Flows), maxFlows)
+		if most := c.pathMTU(t) + 14; t.Size < minFlowFrame || t.Size > most {
+			f.add("%s.size: %d: choose %d to %d bytes, Ethernet header included", key, t.Size, minFlowFrame, most)
+		}
+	}
+}
+
+func (c *Config) validateSizes(f *faults, key string, t *Traffic) {
+	most := c.pathMTU(t)
+	if len(t.Sizes) != 2 || t.Sizes[0] < minIPPacket || t.Sizes[1] < t.Sizes[0] || t.Sizes[1] > most {
+		f.add("%s.sizes: %v: give the smallest and the largest packet, from %d to %d bytes (the hosts' MTU)", key, t.Sizes, minIPPacket, most)
+	}
+}
+
+// minIPPacket holds an IPv6 header, a transport header and a sequence number.
+const minIPPacket = 64
+
+// pathMTU is the smaller MTU of the two hosts, in bytes.
+func (c *Config) pathMTU(t *Traffic) int {
+	least := 65535
+	for _, h := range []*Host{c.host(t.From), c.host(t.To)} {
+		if h != nil {
+			least = min(least, c.hostMTU(h))
+		}
+	}
+	return least
+}
+
+// hostMTU is the MTU of a host's interface: its own key, else its link's.
+func (c *Config) hostMTU(h *Host) int {
+	if h.MTU != 0 {
+		return h.MTU
+	}
+	for _, l := range c.Links {
+		if slices.Contains(l.Endpoints, h.Name) {
+			return l.MTU
+		}
+	}
+	return 1500
+}
