@@ -38,8 +38,9 @@ func TestOnePackageDoc(t *testing.T) {
 			}
 			with = append(with, name)
 			want := "Package " + f.Name.Name + " "
-			if f.Name.Name == "main" {
-				want = "Command "
+			if f.Name.Name == "main" { // as in "Gofmt formats Go programs"
+				program := filepath.Base(p.path())
+				want = strings.ToUpper(program[:1]) + program[1:] + " "
 			}
 			if text := f.Doc.Text(); !strings.HasPrefix(text, want) {
 				t.Errorf("%s/%s: the package doc begins %.30q: want %q", p.path(), name, text, want)
