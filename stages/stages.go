@@ -1,0 +1,120 @@
+// Package stages is the one list of all stages: the name by which a
+// configuration and a command line know a stage, its configuration, and how it
+// is made. Everything that builds a graph does so from here, so that a switch, a
+// replay and a simulator run the same stages.
+package stages
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/stages/l2"
+	"github.com/weirswitch/weir/stages/patch"
+)
+
+// Kind is a stage as configuration knows it. A configuration passes through it
+// as a pointer to the stage's own Config type, the one that Default returns;
+// any other type is the caller's mistake, and panics.
+type Kind struct {
+	// Help says in one clause what the stage does.
+	Help string
+	// Default returns a pointer to a new default configuration, to decode
+	// [stages.NAME] into.
+	Default func() any
+	// Validate reports all faults of a configuration for a switch with the
+	// named ports, joined; each begins with its key inside [stages.NAME].
+	Validate func(config any, ports []string) error
+	// New makes the module of a configuration.
+	New func(config any, env pipeline.Env) (pipeline.Module, error)
+}
+
+// Kinds are all stages by name.
+var Kinds = map[string]Kind{
+	"patch": kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
+	"l2":    kind("bridges all ports, learning addresses, with VLANs", l2.DefaultConfig, (*l2.Config).Validate, l2.New),
+}
+
+// kind joins a stage's functions to a Kind; it lets the compiler check that
+// they agree on one Config type.
+func kind[C any, M pipeline.Module](
+	help string,
+	defaults func() C,
+	validate func(*C, []string) error,
+	build func(C, pipeline.Env) (M, error),
+) Kind {
+	return Kind{
+		Help: help,
+		Default: func() any {
+			c := defaults()
+			return &c
+		},
+		Validate: func(config any, ports []string) error { return validate(config.(*C), ports) },
+		New: func(config any, env pipeline.Env) (pipeline.Module, error) {
+			m, err := build(*config.(*C), env)
+			if err != nil {
+				return nil, err // not m: a nil pointer in an interface is not nil
+			}
+			return m, nil
+		},
+	}
+}
+
+// Names returns the names of all stages, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(Kinds)) }
+
+// Build makes the modules of a graph from the names of its stages, in order,
+// and checks the graph. A stage without an entry in configs has its default
+// configuration. env.Needs is filled in: a module is told what the stages behind it
+// need, so parse, in front, knows it of all. All faults are reported, joined.
+func Build(names []string, configs map[string]any, env pipeline.Env) ([]pipeline.Named, error) {
+	var errs []error
+	for _, name := range names {
+		if _, ok := Kinds[name]; !ok {
+			errs = append(errs, fmt.Errorf("stage %q does not exist: choose among %s", name, strings.Join(Names(), ", ")))
+		}
+	}
+	if errs != nil {
+		return nil, errors.Join(errs...)
+	}
+	chain := make([]pipeline.Named, len(names))
+	needs := packet.Needs(0)
+	for i, name := range slices.Backward(names) {
+		k, config := Kinds[name], configs[name]
+		if config == nil {
+			config = k.Default()
+		}
+		env.Needs = needs
+		m, err := k.New(config, env)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("stage %q: %w", name, err))
+			continue
+		}
+		needs |= m.Needs()
+		chain[i] = pipeline.Named{Name: name, Module: m}
+	}
+	if errs != nil {
+		slices.Reverse(errs)
+		return nil, errors.Join(errs...)
+	}
+	if err := pipeline.Check(chain); err != nil {
+		return nil, err
+	}
+	return chain, nil
+}
+
+// Inline makes all modules of a chain do their background work on the packet
+// thread, by the batch's clock, so that the same packets give the same result.
+// It is for graphs of one worker, before pipeline.NewGraph; Background.Run need
+// not be started then.
+func Inline(chain []pipeline.Named) {
+	for _, n := range chain {
+		if m, ok := n.Module.(interface{ Inline() }); ok {
+			m.Inline()
+		}
+	}
+}
