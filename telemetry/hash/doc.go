@@ -1,0 +1,21 @@
+// Package hash is the seeded hash family of the switch: packet ids, flow
+// hashes, the global hash functions of PINT, the rows of sketches and the
+// priorities of samples all come from here, so two parts that hash the same
+// value under the same seed agree.
+//
+// The implementation is XXH64: a member of the family is a seed. Variable
+// lengths go through Bytes, on github.com/cespare/xxhash; the short fixed
+// lengths of the packet path have functions of their own, without buffers or
+// calls, that give the same value as XXH64 over their words in little-endian
+// order:
+//
+//	Uint64(s, a) == Bytes(s, a as 8 bytes)
+//	Uint64x2(s, a, b) == Bytes(s, a and b as 16 bytes), and so on
+//
+// Members with different seeds, consecutive ones too, behave as independent
+// functions; the tests state what "behave" means and how often chance would
+// fail them. They are no match for an adversary who knows the seed.
+//
+// All functions are pure, allocate nothing and are safe for concurrent use.
+// The package imports nothing of ours.
+package hash
