@@ -34,7 +34,7 @@ func Open(path string) (*In, error) {
 	}
 	in := &In{path: path, file: file}
 	if err := in.begin(); err != nil {
-		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), in.Close())
+		return nil, errors.Join(named("read", path, err), in.Close())
 	}
 	return in, nil
 }
@@ -161,7 +161,7 @@ func Create(path string, f Format, interfaces ...string) (*Out, error) {
 	o.buf, o.f = bufio.NewWriterSize(w, bufferSize), f
 	var err error
 	if o.Writer, err = NewWriter(o.buf, f, interfaces...); err != nil {
-		return nil, errors.Join(fmt.Errorf("write %s: %w", path, err), o.Close())
+		return nil, errors.Join(named("write", path, err), o.file.Close())
 	}
 	return o, nil
 }
@@ -175,8 +175,8 @@ func (o *Out) WriteHeader(h Header) error {
 // Close writes out what is buffered, and closes the file.
 func (o *Out) Close() error {
 	err := o.buf.Flush()
-	if o.zip != nil {
-		err = errors.Join(err, o.zip.Close())
+	if o.zip != nil && err == nil {
+		err = o.zip.Close()
 	}
 	if err == nil {
 		err = o.raiseSnapLen()
@@ -184,10 +184,16 @@ func (o *Out) Close() error {
 	if o.file != os.Stdout {
 		err = errors.Join(err, o.file.Close())
 	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", o.path, err)
+	return named("write", o.path, err)
+}
+
+// named says which file an error is about, where the error does not.
+func named(verb, path string, err error) error {
+	var already *os.PathError
+	if err == nil || errors.As(err, &already) {
+		return err
 	}
-	return nil
+	return fmt.Errorf("%s %s: %w", verb, path, err)
 }
 
 // raiseSnapLen puts the length of the longest record into a pcap header that
