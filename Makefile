@@ -72,7 +72,7 @@ fmt: ## format all Go files
 	gofmt -w .
 
 .PHONY: generate
-generate: ## rebuild generated files in place (clang, llvm and libbpf-dev of Debian 12)
+generate: ## rebuild generated files in place (clang, llvm, libbpf-dev and protobuf-compiler of Debian 12)
 	$(GO) generate ./...
 
 # Generation runs in a copy, so that the check neither changes the tree nor asks
