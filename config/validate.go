@@ -1,0 +1,120 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/stages"
+)
+
+// validate collects what is wrong with the values, table by table and across.
+func (c *Config) validate(f *faults) {
+	if !validName(c.Switch.Name) && !f.under("switch.name") {
+		f.add("switch.name", "%q is not a name: use 1 to 32 letters, digits, '.', '_' and '-'", c.Switch.Name)
+	}
+	f.addAll("dataplane", c.Dataplane.Validate())
+	f.addAll("workers", c.Workers.Validate())
+	f.addAll("control", c.Control.Validate())
+	f.addAll("log", c.Log.Validate())
+	c.validatePorts(f)
+	c.validateStages(f)
+}
+
+// validName bounds names to what file names, metrics and tables show well.
+func validName(name string) bool {
+	if name == "" || len(name) > 32 || name[0] == '.' || name[0] == '-' {
+		return false
+	}
+	for _, r := range name {
+		if !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '.' || r == '_' || r == '-') {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *Config) validatePorts(f *faults) {
+	if len(c.Ports) == 0 {
+		f.add("port", "is missing: add a table [[port]] for each port")
+	}
+	names, interfaces, queues := map[string]int{}, map[string]int{}, 0
+	for i := range c.Ports {
+		p := &c.Ports[i]
+		key := fmt.Sprintf("port[%d]", i)
+		queues += max(p.Queues, 1) // 0 is all that the interface has, known later
+		f.addAll(key, p.Validate())
+		if p.Name != "" && !validName(p.Name) {
+			f.add(key+".name", "%q is not a name: use 1 to 32 letters, digits, '.', '_' and '-'", p.Name)
+		}
+		if j, ok := interfaces[p.Interface]; ok && p.Interface != "" {
+			f.add(key+".interface", "port[%d] is on %q already: an interface has one port, name another", j, p.Interface)
+		} else if j, ok := names[p.Name]; ok && p.Name != "" {
+			f.add(key+".name", "port[%d] is called %q already: choose another name", j, p.Name)
+		}
+		interfaces[p.Interface], names[p.Name] = i, i
+		if ring := c.Dataplane.TXRing; p.TXBudget > ring {
+			f.add(key+".tx_budget", "%d exceeds the TX ring: choose up to dataplane.tx_ring = %d", p.TXBudget, ring)
+		}
+	}
+	if least := queues * c.Dataplane.FillRing; c.Dataplane.Frames != 0 && c.Dataplane.Frames < least && !f.under("dataplane") {
+		f.add("dataplane.frames", "%d cannot fill the fill rings of %d queues: choose %d or more, 0 for as many as the rings hold, or a smaller fill_ring",
+			c.Dataplane.Frames, queues, least)
+	}
+}
+
+// validateStages checks each stage's configuration and, if all are good, the
+// graph of them.
+func (c *Config) validateStages(f *faults) {
+	// What would only follow from another fault is not said.
+	graphInDoubt := f.under("switch.graph")
+	namesInDoubt := f.has("port")
+	for i := range c.Ports {
+		key := fmt.Sprintf("port[%d]", i)
+		namesInDoubt = namesInDoubt || f.has(key) || f.has(key+".name") || f.has(key+".interface")
+	}
+	if len(c.Switch.Graph) == 0 {
+		graphInDoubt = true
+		f.add("switch.graph", "is missing: name the stages, as in [\"parse\", \"patch\"]; there are %s", strings.Join(stages.Names(), ", "))
+	}
+	inGraph := map[string]bool{}
+	for i, name := range c.Switch.Graph {
+		inGraph[name] = true
+		kind, ok := stages.Kinds[name]
+		if !ok {
+			f.add(fmt.Sprintf("switch.graph[%d]", i), "there is no stage %q: %s", name, suggest(name, stages.Names()))
+			continue
+		}
+		if c.Stages[name] == nil {
+			c.Stages[name] = kind.Default()
+		}
+	}
+	names := make([]string, len(c.Ports))
+	for i := range c.Ports {
+		names[i] = c.Ports[i].Name
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Stages)) {
+		key := "stages." + name
+		switch {
+		case inGraph[name] && !namesInDoubt:
+			f.addAll(key, stages.Kinds[name].Validate(c.Stages[name], names))
+		case !inGraph[name] && !graphInDoubt:
+			f.add(key, "is set, but the graph has no such stage: add %q to switch.graph or remove the table", name)
+		}
+	}
+	if !f.under("switch") && !f.under("stages") && !f.under("port") {
+		c.validateGraph(f, names)
+	}
+}
+
+// validateGraph builds the modules, as the switch will, to check their order.
+func (c *Config) validateGraph(f *faults, ports []string) {
+	env := pipeline.Env{Name: c.Switch.Name, ID: c.Switch.ID, Workers: c.Workers.Count}
+	for _, name := range ports {
+		env.Ports = append(env.Ports, pipeline.Port{Name: name})
+	}
+	_, err := stages.Build(c.Switch.Graph, c.Stages, env)
+	f.addAll("switch.graph", err)
+}

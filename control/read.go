@@ -1,0 +1,63 @@
+package control
+
+import (
+	"context"
+	"errors"
+
+	"connectrpc.com/connect"
+
+	"github.com/weirswitch/weir/control/api"
+)
+
+// reader answers the calls that read.
+type reader struct{ sw Switch }
+
+var _ api.SwitchHandler = (*reader)(nil)
+
+func (r *reader) Version(context.Context, *api.VersionRequest) (*api.VersionResponse, error) {
+	return r.sw.Version(), nil
+}
+
+func (r *reader) Report(context.Context, *api.ReportRequest) (*api.ReportResponse, error) {
+	return r.sw.Report(), nil
+}
+
+func (r *reader) Ports(context.Context, *api.PortsRequest) (*api.PortsResponse, error) {
+	return &api.PortsResponse{Ports: r.sw.Report().Ports}, nil
+}
+
+func (r *reader) Stages(context.Context, *api.StagesRequest) (*api.StagesResponse, error) {
+	return &api.StagesResponse{Stages: r.sw.Report().Stages}, nil
+}
+
+func (r *reader) Workers(context.Context, *api.WorkersRequest) (*api.WorkersResponse, error) {
+	return &api.WorkersResponse{Workers: r.sw.Report().Workers}, nil
+}
+
+func (r *reader) Config(context.Context, *api.ConfigRequest) (*api.ConfigResponse, error) {
+	return &api.ConfigResponse{Toml: r.sw.Config()}, nil
+}
+
+// fdbPiece is how many entries one message carries, about 40 KiB.
+const fdbPiece = 1024
+
+func (r *reader) Fdb(_ context.Context, _ *api.FdbRequest, stream *connect.ServerStream[api.FdbResponse]) error {
+	entries, ok := r.sw.Fdb()
+	if !ok {
+		return connect.NewError(connect.CodeFailedPrecondition,
+			errors.New("this switch has no forwarding database: its graph has no stage l2"))
+	}
+	piece := &api.FdbResponse{}
+	for e := range entries {
+		if piece.Entries = append(piece.Entries, e); len(piece.Entries) == fdbPiece {
+			if err := stream.Send(piece); err != nil {
+				return err
+			}
+			piece = &api.FdbResponse{}
+		}
+	}
+	if len(piece.Entries) == 0 {
+		return nil
+	}
+	return stream.Send(piece)
+}

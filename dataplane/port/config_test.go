@@ -1,0 +1,94 @@
+package port
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestDefaultsAreValid(t *testing.T) {
+	c := DefaultConfig()
+	c.Interface = "eth0"
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	d := DefaultDataplaneConfig()
+	if err := d.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestConfigFaults changes one thing of a good configuration at a time: the
+// one error names the key and how to mend it.
+func TestConfigFaults(t *testing.T) {
+	tests := []struct {
+		change func(*Config)
+		want   string
+	}{
+		{func(c *Config) { c.Interface = "" }, "interface: missing: name "},
+		{func(c *Config) { c.Driver = "dpdk" }, "driver: \"dpdk\": choose \"xsk\" or \"asavie\""},
+		{func(c *Config) { c.Queues = -1 }, "queues: -1: choose 1 to 256"},
+		{func(c *Config) { c.Queues = 257 }, "queues: 257"},
+		{func(c *Config) { c.Mode = "driver" }, "mode: XDP mode \"driver\": want auto, native or generic"},
+		{func(c *Config) { c.TXBudget = 31 }, "tx_budget: 31: choose 32"},
+		{func(c *Config) { c.Keep = []string{"arp", "tcp/0"} }, "keep: keep entry \"tcp/0\": want a number"},
+		{func(c *Config) { c.Driver, c.Keep = "asavie", []string{"arp"} }, "keep: the driver asavie has no keep list: use "},
+		{func(c *Config) { c.Driver, c.Jumbo = "asavie", true }, "jumbo: the driver asavie has no multi-buffer: use "},
+	}
+	for _, tt := range tests {
+		c := DefaultConfig()
+		c.Name, c.Interface = "p0", "eth0"
+		tt.change(&c)
+		checkFault(t, c.Validate(), tt.want)
+	}
+}
+
+func TestDataplaneConfigFaults(t *testing.T) {
+	tests := []struct {
+		change func(*DataplaneConfig)
+		want   string
+	}{
+		{func(c *DataplaneConfig) { c.Frames = -1 }, "frames: -1: choose"},
+		{func(c *DataplaneConfig) { c.FrameSize = 3000 }, "frame_size: 3000: choose 2048 or 4096"},
+		{func(c *DataplaneConfig) { c.RXRing = 100 }, "rx_ring: 100: choose a power of two from 64"},
+		{func(c *DataplaneConfig) { c.TXRing = 32 }, "tx_ring: 32"},
+		{func(c *DataplaneConfig) { c.FillRing = 0 }, "fill_ring: 0"},
+		{func(c *DataplaneConfig) { c.CompletionRing = 1 << 17 }, "completion_ring: 131072"},
+		{func(c *DataplaneConfig) { c.CompletionRing = 1024 }, "completion_ring: 1024 is less than tx_ring = 2048"},
+		{func(c *DataplaneConfig) { c.Copy = "zerocopy" }, "copy: AF_XDP mode \"zerocopy\": want auto, zero-copy or copy"},
+	}
+	for _, tt := range tests {
+		c := DefaultDataplaneConfig()
+		tt.change(&c)
+		checkFault(t, c.Validate(), tt.want)
+	}
+}
+
+func checkFault(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want %q", want)
+		return
+	}
+	if got := err.Error(); !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
+		t.Errorf("got %q, want one fault beginning with %q", got, want)
+	}
+}
+
+// TestFaultsAreJoined: several faults are reported at once.
+func TestFaultsAreJoined(t *testing.T) {
+	c := Config{Driver: "x", Mode: "y", Queues: -1, TXBudget: 1, Keep: []string{"z"}}
+	if n := strings.Count(c.Validate().Error(), "\n") + 1; n != 6 {
+		t.Errorf("%d faults, want 6: %v", n, c.Validate())
+	}
+}
+
+func TestFrames(t *testing.T) {
+	d := DefaultDataplaneConfig()
+	if got, want := d.FramesFor(2, 1), 2*(2048+2048)+2048; got != want {
+		t.Errorf("computed %d frames, want %d", got, want)
+	}
+	d.Frames = 5000
+	if got := d.FramesFor(2, 1); got != 5000 {
+		t.Errorf("%d frames, want those configured", got)
+	}
+}

@@ -1,0 +1,13 @@
+package port
+
+// QueuesOf returns how many queues the port of a configuration will serve. It
+// looks at the interface, in the network namespace of the calling thread, and
+// opens nothing.
+func QueuesOf(c Config) (int, error) {
+	l, err := findLink(c.Interface)
+	if err != nil {
+		return 0, err
+	}
+	defer l.close()
+	return l.queues(c.Queues)
+}
