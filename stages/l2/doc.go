@@ -27,7 +27,8 @@
 //
 // Transparent ports are, as in Open vSwitch, trunks of all VLANs: what comes in
 // through an access port of VLAN 10 leaves them with a tag of VLAN 10. The outer
-// tag decides, be it 802.1Q or 802.1ad; tags that the bridge adds are 802.1Q.
+// tag decides, be it 802.1Q, 802.1ad or the older 0x9100; tags that the bridge
+// adds are 802.1Q.
 //
 // # Learning
 //

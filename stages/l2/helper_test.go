@@ -65,7 +65,7 @@ func setTags(b *packet.Batch, p *packet.Packet) {
 	}
 	tags := 0
 	for int(p.L3)+4 <= len(d) {
-		if tpid := binary.BigEndian.Uint16(d[p.L3-2:]); tpid != 0x8100 && tpid != 0x88a8 {
+		if tpid := binary.BigEndian.Uint16(d[p.L3-2:]); tpid != 0x8100 && tpid != 0x88a8 && tpid != 0x9100 {
 			break
 		}
 		if tags == 0 {

@@ -75,10 +75,10 @@ func (w *twin) carries(port, vlan int) bool {
 	return s == nil || vlan == w.untagged(port) || slices.Contains(s.Trunk, vlan)
 }
 
-// tag returns the outer tag's TCI.
+// outerTag returns the outer tag's TCI.
 func outerTag(data []byte) (tci int, ok bool) {
 	tpid := binary.BigEndian.Uint16(data[12:])
-	if tpid != 0x8100 && tpid != 0x88a8 || len(data) < 18 {
+	if tpid != 0x8100 && tpid != 0x88a8 && tpid != 0x9100 || len(data) < 18 {
 		return 0, false
 	}
 	return int(binary.BigEndian.Uint16(data[14:])), true
@@ -360,7 +360,7 @@ func randomPacket(rng *rand.Rand) []byte {
 	}
 	data := ether(mac(), mac(), 0x0800, 60+rng.IntN(40), tcis...)
 	if len(tcis) > 0 && rng.IntN(4) == 0 {
-		binary.BigEndian.PutUint16(data[12:], 0x88a8)
+		binary.BigEndian.PutUint16(data[12:], []uint16{0x88a8, 0x9100}[rng.IntN(2)])
 	}
 	binary.BigEndian.PutUint64(data[len(data)-8:], rng.Uint64()) // no two are equal
 	return data

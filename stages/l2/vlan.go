@@ -3,6 +3,7 @@ package l2
 import (
 	"encoding/binary"
 
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -12,8 +13,6 @@ const (
 	// access or trunk port carries, so that its untagged packets are filtered.
 	noVLAN = 4095
 
-	tpidQ    = 0x8100 // 802.1Q customer tag
-	tpidAD   = 0x88a8 // 802.1ad service tag
 	tagLen   = 4
 	tagStart = 12 // behind the two addresses
 )
@@ -98,7 +97,7 @@ func push(b *packet.Batch, p *packet.Packet, vlan uint16) bool {
 	a, c := binary.LittleEndian.Uint64(d[4:]), binary.LittleEndian.Uint32(d[12:])
 	binary.LittleEndian.PutUint64(d[0:], a)
 	binary.LittleEndian.PutUint32(d[8:], c)
-	binary.BigEndian.PutUint16(d[12:], tpidQ)
+	binary.BigEndian.PutUint16(d[12:], header.TypeVLAN)
 	binary.BigEndian.PutUint16(d[14:], vlan)
 	if p.Flags.Has(packet.FlagVLAN) {
 		p.Flags |= packet.FlagQinQ
@@ -120,7 +119,7 @@ func pop(b *packet.Batch, p *packet.Packet) {
 		p.VLAN = 0
 	} else {
 		p.VLAN = binary.BigEndian.Uint16(d[18:])
-		if next := binary.BigEndian.Uint16(d[20:]); next != tpidQ && next != tpidAD {
+		if !header.IsVLAN(binary.BigEndian.Uint16(d[20:])) {
 			p.Flags &^= packet.FlagQinQ
 		}
 	}
