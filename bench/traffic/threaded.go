@@ -35,6 +35,20 @@ func SetThreaded(port Port, on bool) error {
 	return nil
 }
 
+// ReceiveThreads are the ids of the kernel threads that SetThreaded has made, for those who want to
+// give them a priority.
+func ReceiveThreads(port Port) (ids []int, err error) {
+	link, err := port.Namespace.Link(port.Interface)
+	if err != nil {
+		return nil, err
+	}
+	err = port.Namespace.Do(func() error {
+		ids, err = napiThreads(link.Attrs().Index)
+		return err
+	})
+	return ids, err
+}
+
 // writeSysfs writes a file of the calling thread's namespace's view of /sys, which shows
 // only the interfaces of the namespace in which it was mounted. The mount is never
 // attached anywhere, so it vanishes with its descriptor.

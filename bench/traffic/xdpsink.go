@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 
@@ -88,6 +89,19 @@ func (s *XDPSink) Name() string { return "xdp" }
 
 // Close detaches the program.
 func (s *XDPSink) Close() error { return errors.Join(s.link.Close(), s.objects.Close()) }
+
+// Reset begins to count anew. The packets before it keep their sequence numbers: those that come
+// again or late are still told. Call it while nothing arrives.
+func (s *XDPSink) Reset() error {
+	cores, err := ebpf.PossibleCPU()
+	if err != nil {
+		return err
+	}
+	if err := s.objects.Stats.Update(uint32(0), make([]bpf.SinkStats, cores), ebpf.UpdateAny); err != nil {
+		return fmt.Errorf("clear the sink's counters: %w", err)
+	}
+	return nil
+}
 
 // Report implements [Sink].
 func (s *XDPSink) Report() (*Report, error) {

@@ -1,0 +1,157 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/bench"
+	"github.com/weirswitch/weir/bench/traffic"
+)
+
+// Config says what is measured and how long.
+type Config struct {
+	// Devices under test by name; empty: all that are installed.
+	Devices []string
+	// Sizes by name: a number of bytes on the wire, with frame check sequence, or "imix".
+	Sizes []string
+	// Rounds over all devices. Figures are medians of the rounds.
+	Rounds int
+	// Trial is the length of one trial.
+	Trial time.Duration
+	// Trials at one rate, at most; odd. See search.
+	Trials int
+	// Precision at which a search ends, as a share of the rate.
+	Precision float64
+	// Searches for NDR and PDR, and latencies, which need the NDR.
+	Searches bool
+	// Flows of the workload, 1 to traffic.MaxFlows.
+	Flows int
+	Seed  uint64
+	Cores Cores
+	// Placement of the receive work.
+	Placement Placement
+	// Weir is the command that behaves as weir.
+	Weir []string
+	// Poll is how Weir's workers wait: workers.poll.
+	Poll string
+	// Progress is told of each step.
+	Progress bench.Progress
+	// Raw is told of each measurement as it is made, for the record; nil: nobody listens.
+	Raw func(Sample)
+}
+
+// Cores by number. See the package documentation.
+type Cores struct {
+	Source, Device int
+}
+
+// Placement says where the receive work of the device's ports is done.
+type Placement string
+
+// The placements. See the package documentation.
+const (
+	// OnDevice: in kernel threads, bound to the device's core.
+	OnDevice Placement = "device"
+	// OnSource: in softirqs on the core where packets are sent from, as a veth has it.
+	OnSource Placement = "source"
+)
+
+// DefaultConfig measures everything, in about half an hour.
+func DefaultConfig() Config {
+	return Config{
+		Sizes: []string{"64", "imix", "1518"}, Rounds: 3, Trial: time.Second, Trials: 3, Precision: 0.02,
+		Searches: true, Flows: 1000, Seed: 1, Cores: defaultCores(), Placement: OnSource, Poll: "adaptive",
+	}
+}
+
+// Quick shortens the configuration to a minute or two.
+func (c *Config) Quick() {
+	c.Sizes, c.Rounds, c.Trial, c.Precision = []string{"64"}, 1, 300*time.Millisecond, 0.05
+}
+
+// defaultCores are the first two cores that this process may use.
+func defaultCores() Cores {
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(0, &set) != nil {
+		return Cores{0, 1}
+	}
+	var cores []int
+	for core := 0; core < 1024 && len(cores) < 2; core++ {
+		if set.IsSet(core) {
+			cores = append(cores, core)
+		}
+	}
+	if len(cores) < 2 {
+		return Cores{0, 1}
+	}
+	return Cores{cores[0], cores[1]}
+}
+
+// Validate reports all faults at once.
+func (c *Config) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for _, size := range c.Sizes {
+		if _, err := sizes(size); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(c.Sizes) == 0 {
+		fault("sizes: name at least one")
+	}
+	if c.Rounds < 1 || c.Rounds > 1000 {
+		fault("rounds: %d is not between 1 and 1000", c.Rounds)
+	}
+	if c.Trial < 10*time.Millisecond || c.Trial > time.Hour {
+		fault("duration: %v is not between 10ms and 1h", c.Trial)
+	}
+	if c.Trials < 1 || c.Trials%2 == 0 {
+		fault("trials: %d is not odd", c.Trials)
+	}
+	if !(c.Precision >= 0.001 && c.Precision <= 0.5) {
+		fault("precision: %v is not between 0.001 and 0.5", c.Precision)
+	}
+	if c.Placement != OnDevice && c.Placement != OnSource {
+		fault("placement: %q: choose %q or %q", c.Placement, OnDevice, OnSource)
+	}
+	if len(c.Weir) == 0 {
+		fault("the command of weir is missing")
+	}
+	if c.Cores.Source == c.Cores.Device {
+		fault("cores: source and device share core %d: use two, or the one starves the other", c.Cores.Device)
+	}
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		fault("cores: %w", err)
+	}
+	for _, core := range []int{c.Cores.Source, c.Cores.Device} {
+		if core < 0 || core >= 1024 || !set.IsSet(core) {
+			fault("cores: this process may not use core %d: two are needed", core)
+		}
+	}
+	_, err := choose(c.Devices)
+	return errors.Join(append(errs, err)...)
+}
+
+// sizes turns a name into sizes in bytes, and sizeLabel into a word of metrics.
+func sizes(name string) ([]int, error) {
+	if strings.EqualFold(name, "imix") {
+		return traffic.IMIX(), nil
+	}
+	var size int
+	if n, err := fmt.Sscanf(name+";", "%d;", &size); n != 1 || err != nil || size < 64 || size > 1518 {
+		return nil, fmt.Errorf("size %q: write 64 to 1518 bytes, or imix", name)
+	}
+	return traffic.Fixed(size), nil
+}
+
+func sizeLabel(name string) string {
+	if strings.EqualFold(name, "imix") {
+		return "IMIX"
+	}
+	return name + "B"
+}

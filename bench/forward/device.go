@@ -1,0 +1,86 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// device is a kind of device under test.
+type device struct {
+	name string
+	// about says in a clause what it is.
+	about string
+	// afxdp marks the rivals that forward through AF_XDP.
+	afxdp bool
+	// peer finds the rival's programs; nil where nothing has to be installed.
+	peer func() Peer
+	// start brings it up in a rig between portA and portB. It undoes all on failure.
+	start func(r *rig, o deviceOptions) (running, error)
+}
+
+// running is a device that forwards.
+type running interface {
+	// stop ends it and says what was granted, in words: "native XDP, copy, need_wakeup".
+	// That it had ended before is an error.
+	stop() (granted string, err error)
+}
+
+// deviceOptions are for Weir's own devices.
+type deviceOptions struct {
+	weir []string // command that behaves as weir, of which switch -c FILE is asked
+	poll string   // workers.poll
+}
+
+// devices in the order of the table: the ceiling, the rivals, Weir.
+var devices = []device{
+	{name: "redirect", about: "XDP program that redirects in the kernel: the ceiling", start: startRedirect},
+	{name: "bridge", about: "Linux bridge", start: startBridge},
+	{name: "asavie", about: "Weir's patch over github.com/asavie/xdp", afxdp: true, start: startWeir("asavie", "patch")},
+	{name: "ovs", about: "Open vSwitch, netdev-afxdp", afxdp: true, peer: peerOVS, start: startOVS},
+	{name: "testpmd", about: "DPDK testpmd, net_af_xdp", afxdp: true, peer: peerTestpmd, start: startTestpmd},
+	{name: "patch", about: "Weir's patch over xsk", start: startWeir("xsk", "patch")},
+	{name: "l2", about: "Weir's l2 over xsk", start: startWeir("xsk", "l2")},
+}
+
+// Devices names all devices under test.
+func Devices() []string {
+	names := make([]string, len(devices))
+	for i, d := range devices {
+		names[i] = d.name
+	}
+	return names
+}
+
+// About says in a clause what a device is.
+func About(name string) string {
+	for _, d := range devices {
+		if d.name == name {
+			return d.about
+		}
+	}
+	return ""
+}
+
+// choose looks names up, keeping the table's order. No name at all means each device that is
+// installed.
+func choose(names []string) ([]device, error) {
+	var chosen []device
+	for _, d := range devices {
+		missing := d.peer != nil && !d.peer().Installed()
+		switch {
+		case slices.Contains(names, d.name) && missing:
+			return nil, fmt.Errorf("%s is not installed: run weir bench peers --install, or leave it out", d.name)
+		case slices.Contains(names, d.name), len(names) == 0 && !missing:
+			chosen = append(chosen, d)
+		}
+	}
+	var errs []error
+	for _, name := range names {
+		if !slices.Contains(Devices(), name) {
+			errs = append(errs, fmt.Errorf("there is no device %q: choose among %s", name, strings.Join(Devices(), ", ")))
+		}
+	}
+	return chosen, errors.Join(errs...)
+}

@@ -1,0 +1,124 @@
+package forward
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/template"
+	"time"
+)
+
+// weirConfig is the switch's configuration. Whatever it leaves out has its default, as a user has it.
+var weirConfig = template.Must(template.New("weir").Parse(`
+[switch]
+name = "bench"
+graph = ["parse", "{{.Stage}}"]
+
+[workers]
+count = 1
+cores = [{{.Core}}]
+poll = "{{.Poll}}"
+
+[[port]]
+name = "p0"
+interface = "p0"
+driver = "{{.Driver}}"
+
+[[port]]
+name = "p1"
+interface = "p1"
+driver = "{{.Driver}}"
+{{if eq .Stage "patch"}}
+[stages.patch]
+pairs = [["p0", "p1"]]
+{{end}}
+[control]
+socket = "{{.Socket}}"
+`))
+
+// startWeir starts `weir switch` with a driver and a forwarding stage.
+func startWeir(driver, stage string) func(*rig, deviceOptions) (running, error) {
+	return func(r *rig, o deviceOptions) (running, error) {
+		config := filepath.Join(r.dir, "weir.toml")
+		var text strings.Builder
+		err := weirConfig.Execute(&text, map[string]any{
+			"Stage": stage, "Driver": driver, "Core": r.cores.Device, "Poll": o.poll,
+			"Socket": filepath.Join(r.dir, "weir.sock"),
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(config, []byte(text.String()), 0o600); err != nil {
+			return nil, err
+		}
+		return runWeir(r, o.weir, config)
+	}
+}
+
+// weirDevice is a switch in a process of its own.
+type weirDevice struct {
+	*child
+	report string // path
+}
+
+// runWeir starts the switch and waits for its line "ready".
+func runWeir(r *rig, weir []string, config string) (running, error) {
+	ready, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer ready.Close()
+	defer theirs.Close()
+	report, err := os.Create(filepath.Join(r.dir, "weir.json"))
+	if err != nil {
+		return nil, err
+	}
+	defer report.Close()
+	cmd := exec.Command(weir[0], append(weir[1:len(weir):len(weir)], "switch", "-c", config, "--report", "json")...)
+	cmd.Stdout = report
+	cmd.ExtraFiles = []*os.File{theirs} // becomes descriptor 3
+	cmd.Env = append(os.Environ(), "WEIR_READY_FD=3")
+	c, err := startChild(r.mid, r.cores.Device, r.dir, cmd)
+	if err != nil {
+		return nil, err
+	}
+	theirs.Close()
+	err = c.waitFor("forwarding", 20*time.Second, func() bool {
+		var line [64]byte
+		_ = ready.SetReadDeadline(time.Now().Add(time.Millisecond))
+		n, _ := ready.Read(line[:])
+		return strings.HasPrefix(string(line[:n]), "ready")
+	})
+	if err != nil {
+		return nil, errors.Join(err, c.end())
+	}
+	return weirDevice{c, report.Name()}, nil
+}
+
+// stop reads the switch's own report: a switch whose counters do not add up is not to be
+// believed.
+func (d weirDevice) stop() (string, error) {
+	if err := d.child.stop(); err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(d.report)
+	if err != nil {
+		return "", fmt.Errorf("read the switch's report: %w", err)
+	}
+	var report struct {
+		Modes    []string `json:"modes"`
+		Balanced bool     `json:"balanced"`
+	}
+	if err := json.Unmarshal(text, &report); err != nil || len(report.Modes) == 0 {
+		return "", fmt.Errorf("read the switch's report %q (its log ends: %s): %w", text, d.tail(), err)
+	}
+	if !report.Balanced {
+		return "", fmt.Errorf("the switch's counters do not add up: %s", text)
+	}
+	_, granted, _ := strings.Cut(report.Modes[0], ": ")
+	return granted, nil
+}
