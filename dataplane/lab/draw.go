@@ -52,9 +52,7 @@ func (c *Config) trails() [][]hop {
 			used[i], at.right = true, near
 			trail = append(trail, hop{node: other, left: far})
 		}
-		if len(trail) > 1 || len(trails) == 0 || !drawn[node] {
-			trails = append(trails, trail)
-		}
+		trails = append(trails, trail)
 	}
 	var nodes []string
 	for _, h := range c.Hosts {

@@ -98,13 +98,16 @@ func addPorts(given []map[string]any, ends []portEnd) []map[string]any {
 	return ports
 }
 
-// subtable returns a copy of the table at key, and puts the copy in its place.
+// subtable returns a copy of the table at key, and puts the copy in its place. What is no table
+// stays, for the switch to complain about.
 func subtable(t map[string]any, key string) map[string]any {
-	sub, _ := t[key].(map[string]any)
+	sub, isTable := t[key].(map[string]any)
 	if sub = maps.Clone(sub); sub == nil {
 		sub = map[string]any{}
 	}
-	t[key] = sub
+	if isTable || t[key] == nil {
+		t[key] = sub
+	}
 	return sub
 }
 

@@ -180,6 +180,9 @@ func (l *Lab) makeCables(context.Context) error {
 	return nil
 }
 
+// upWait is far more than an interface needs to come up.
+const upWait = 10 * time.Second
+
 func (l *Lab) startSwitches(ctx context.Context) error {
 	for i, s := range l.config.Switches {
 		text, err := l.config.switchConfig(i, l.dir.path)
@@ -249,7 +252,22 @@ func (l *Lab) connectHosts(context.Context) error {
 		}
 	}
 	if l.config.Static {
-		return l.introduceHosts()
+		if err := l.introduceHosts(); err != nil {
+			return err
+		}
+	}
+	return l.waitCables()
+}
+
+// waitCables waits until every cable carries packets.
+func (l *Lab) waitCables() error {
+	for _, link := range l.config.Links {
+		for _, endpoint := range link.Endpoints {
+			end := l.cableEnd(endpoint)
+			if err := end.ns.WaitUp(end.iface, upWait); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

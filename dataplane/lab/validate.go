@@ -176,15 +176,14 @@ func (c *Config) validateTraffic(f *faults, i int) {
 	if to == nil {
 		f.add("%s.to: %q is no host", key, t.To)
 	}
-	if t.Family != 0 && t.Family != 4 && t.Family != 6 {
+	if from != nil && from == to {
+		f.add("%s.to: %q is the sender too: choose another host", key, t.To)
+	}
+	switch {
+	case t.Family != 0 && t.Family != 4 && t.Family != 6:
 		f.add("%s.family: %d: choose 4 or 6", key, t.Family)
-	} else if from != nil && to != nil {
-		switch {
-		case from == to:
-			f.add("%s.to: %q is the sender too: choose another host", key, t.To)
-		case t.Kind != KindFlows && t.family(from, to) == 0:
-			f.add("%s.family: %s and %s do not both have an address of one IP version: give them some", key, t.From, t.To)
-		}
+	case from != nil && to != nil && t.Kind != KindFlows && t.family(from, to) == 0:
+		f.add("%s.family: %s and %s do not both have an address of one IP version: give them some", key, t.From, t.To)
 	}
 	positive := func(name string, value, most int64) {
 		if value < 1 || value > most {

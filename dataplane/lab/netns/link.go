@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -72,6 +73,25 @@ func (ns *Namespace) change(name, what string, f func(netlink.Link) error) error
 // SetUp brings an interface up.
 func (ns *Namespace) SetUp(name string) error {
 	return ns.change(name, "bring up", ns.handle.LinkSetUp)
+}
+
+// WaitUp waits, at most for the given while, until an interface that is up has its carrier
+// and its transmit queue. The kernel activates the queue some time after SetUp of the
+// second end has returned; until then it drops what is sent, without a count.
+func (ns *Namespace) WaitUp(name string, most time.Duration) error {
+	for deadline := time.Now().Add(most); ; time.Sleep(time.Millisecond) {
+		link, err := ns.Link(name)
+		if err != nil {
+			return err
+		}
+		if link.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("wait for interface %s in namespace %s: it is %s after %s: is its far end up?",
+				name, ns.name, link.Attrs().OperState, most)
+		}
+	}
 }
 
 // SetDown takes an interface down.

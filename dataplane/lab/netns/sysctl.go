@@ -23,8 +23,8 @@ func (ns *Namespace) Sysctl(key, value string) error {
 
 // Quiet stops what an IPv6 stack says unasked on interfaces made from now on:
 // duplicate address detection, router solicitations and link-local addresses. Call it before
-// the first AddVeth. Multicast listener reports of added addresses remain; [Namespace.SetARP]
-// off ends them as well, and then all neighbours must be static.
+// the first AddVeth. Two multicast listener reports for each added address remain, and come at once;
+// [Namespace.SetARP] off before the address is added ends them as well, and then all neighbours must be static.
 func (ns *Namespace) Quiet() error {
 	for _, setting := range [][2]string{
 		{"accept_dad", "0"},
@@ -32,6 +32,9 @@ func (ns *Namespace) Quiet() error {
 		{"accept_ra", "0"},
 		{"router_solicitations", "0"},
 		{"addr_gen_mode", "1"}, // no link-local address
+		// Listener reports that cannot be stopped come at once, not within a second.
+		{"mldv1_unsolicited_report_interval", "1"}, // ms
+		{"mldv2_unsolicited_report_interval", "1"},
 	} {
 		if err := ns.ipv6Default(setting[0], setting[1]); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 )
@@ -72,7 +73,12 @@ func (h *Host) cable(t testing.TB, port Port) {
 	h.MAC = mac
 	must(t, port.Namespace.SetUp(port.Name))
 	must(t, h.NS.SetUp(h.Interface))
+	must(t, port.Namespace.WaitUp(port.Name, upWait))
+	must(t, h.NS.WaitUp(h.Interface, upWait))
 }
+
+// upWait is far more than an interface needs to come up.
+const upWait = 10 * time.Second
 
 func (h *Host) address(t testing.TB, address string) {
 	t.Helper()

@@ -1,0 +1,99 @@
+package lab
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/weirswitch/weir/dataplane/lab/netns"
+)
+
+// balanced is a line of one switch in which 10 packets went to and 7 came back.
+func balanced() (*Config, kernelCounters, []SwitchEnd) {
+	c, err := Parse(line, "x")
+	if err != nil {
+		panic(err)
+	}
+	kernel := kernelCounters{
+		"h1": netns.Counters{TxPackets: 10, RxPackets: 7},
+		"h2": netns.Counters{TxPackets: 7, RxPackets: 10},
+	}
+	text := `{"name": "s1", "received": 17, "forwarded": 17, "consumed": 0, "dropped": {"ttl": 0}, "balanced": true,
+	"ports": [{"name": "p0", "received": 10, "transmitted": 7}, {"name": "p1", "received": 7, "transmitted": 10}]}`
+	r := &SwitchReport{Raw: json.RawMessage(text)}
+	if err := json.Unmarshal(r.Raw, r); err != nil {
+		panic(err)
+	}
+	return c, kernel, []SwitchEnd{{Name: "s1", Exit: Exit{Status: "exit status 0", Clean: true}, Report: r}}
+}
+
+// TestAccountSeesEachFault takes a lab in balance and spoils one thing at a time.
+func TestAccountSeesEachFault(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		spoil func(*Config, kernelCounters, *SwitchEnd)
+		want  string // in the text
+	}{
+		{"nothing", func(*Config, kernelCounters, *SwitchEnd) {}, ""},
+		{"a packet vanished in the switch", func(_ *Config, _ kernelCounters, e *SwitchEnd) { e.Report.Forwarded-- }, "s1 received = forwarded + consumed + dropped"},
+		{"a packet vanished on the first cable", func(_ *Config, k kernelCounters, _ *SwitchEnd) {
+			h := k["h1"]
+			h.TxPackets++
+			k["h1"] = h
+		}, "h1 sent = s1:p0 received"},
+		{"a packet vanished on the last cable", func(_ *Config, _ kernelCounters, e *SwitchEnd) { e.Report.Ports[1].Transmitted++ }, "s1:p1 sent = h2 received"},
+		{"a drop that is accounted for", func(_ *Config, _ kernelCounters, e *SwitchEnd) {
+			e.Report.Forwarded--
+			e.Report.Dropped["ttl"] = 1
+		}, "lost at s1: ttl: 1"},
+		{"an expected drop", func(c *Config, _ kernelCounters, e *SwitchEnd) {
+			c.ExpectedDrops = []string{"ttl"}
+			e.Report.Forwarded--
+			e.Report.Dropped["ttl"] = 1
+		}, ""},
+		{"missed by the port", func(_ *Config, k kernelCounters, e *SwitchEnd) {
+			h := k["h1"]
+			h.TxPackets++
+			k["h1"] = h
+			e.Report.Ports[0].RxRingFull = 1
+		}, "lost at s1 p0: RX ring full: 1"},
+		{"kept", func(_ *Config, k kernelCounters, e *SwitchEnd) {
+			h := k["h1"]
+			h.TxPackets++
+			k["h1"] = h
+			e.Report.Ports[0].Kept = 1
+		}, ""},
+		{"not balanced by its own word", func(_ *Config, _ kernelCounters, e *SwitchEnd) { e.Report.Balanced = false }, "says itself"},
+		{"a lost frame", func(_ *Config, _ kernelCounters, e *SwitchEnd) { e.Report.Frames = FrameReport{Total: 9, Lost: 1} }, "lost 1 of 9 frames"},
+		{"a bad end", func(_ *Config, _ kernelCounters, e *SwitchEnd) { e.Exit = Exit{Status: "signal: killed"} }, "signal: killed"},
+		{"no report", func(_ *Config, _ kernelCounters, e *SwitchEnd) { e.Report, e.Fault = nil, "it printed no report" }, "it printed no report"},
+	} {
+		c, kernel, ends := balanced()
+		test.spoil(c, kernel, &ends[0])
+		a := account(c, kernel, ends)
+		o := Outcome{Name: "line", OK: a.OK(), Switches: ends, Account: a}
+		var text strings.Builder
+		if err := o.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		if a.OK() != (test.want == "") {
+			t.Errorf("%s: OK = %t:\n%s", test.name, a.OK(), &text)
+		}
+		found := test.want == ""
+		for _, l := range strings.Split(text.String(), "\n") {
+			found = found || strings.Contains(l, "FAIL") && strings.Contains(l, test.want)
+		}
+		if !found {
+			t.Errorf("%s: no FAIL line has %q:\n%s", test.name, test.want, &text)
+		}
+	}
+}
+
+func TestSwitchEndKeepsTheWholeReport(t *testing.T) {
+	_, _, ends := balanced()
+	ends[0].Report.Raw = json.RawMessage(`{"name":"s1","unknown_to_the_lab":[1]}`)
+	text, err := json.Marshal(ends[0])
+	if err != nil || !strings.Contains(string(text), `"unknown_to_the_lab":[1]`) || !strings.Contains(string(text), `"clean":true`) {
+		t.Errorf("json = %s, %v", text, err)
+	}
+}
