@@ -162,10 +162,10 @@ func TestFdbWithoutStage(t *testing.T) {
 func TestConcurrentReaders(t *testing.T) {
 	socket := serve(t, &fakeSwitch{stations: 3000})
 	var all sync.WaitGroup
-	for range 16 {
+	for range 8 {
 		all.Go(func() {
 			c := NewClient(socket)
-			for range 10 {
+			for range 5 {
 				r, err := c.Report(context.Background(), &api.ReportRequest{})
 				if err != nil {
 					t.Error(err)

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirswitch/weir/control"
+	"github.com/weirswitch/weir/control/api"
+)
+
+// ctlOptions are the flags of weir ctl.
+type ctlOptions struct {
+	socket  string
+	name    string
+	timeout time.Duration
+	json    bool
+}
+
+func newCtlCommand() *cobra.Command {
+	var o ctlOptions
+	ctl := &cobra.Command{
+		Use:   "ctl",
+		Short: "Look into a running switch",
+		Long: `Ctl talks to a running switch on its control socket, ` + control.DefaultSocket("NAME") + `
+unless the switch's configuration says otherwise. With neither --name nor
+--socket it takes the one switch that runs on this machine.`,
+	}
+	p := ctl.PersistentFlags()
+	p.StringVar(&o.socket, "socket", "", "the switch's control socket (`PATH`)")
+	p.StringVar(&o.name, "name", "", "the switch's `NAME`")
+	p.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait for the answer")
+	ctl.MarkFlagsMutuallyExclusive("socket", "name")
+	show := &cobra.Command{Use: "show", Short: "Show what a switch has and counts"}
+	show.PersistentFlags().BoolVar(&o.json, "json", false, "print as one JSON object")
+	ctl.AddCommand(show)
+	for _, v := range views {
+		show.AddCommand(&cobra.Command{
+			Use: v.name, Short: v.short, Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return o.show(cmd.Context(), v, cmd.OutOrStdout())
+			},
+		})
+	}
+	for _, group := range []*cobra.Command{ctl, show} {
+		group.Args = cobra.NoArgs
+		group.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+	return ctl
+}
+
+// view is one thing to show. ask returns the answer as JSON, and how to print
+// it for people.
+type view struct {
+	name, short string
+	ask         func(context.Context, *control.Client) (json.RawMessage, func(io.Writer) error, error)
+}
+
+var views = []view{
+	{"ports", "The ports: modes, and what became of the packets that arrived there", askPorts},
+	{"fdb", "The forwarding database of the l2 stage", askFdb},
+	{"stages", "The stages: packets, drops and the time per packet", askStages},
+	{"workers", "The workers: cores, queues and load", askWorkers},
+	{"config", "The configuration in force, with every default", askConfig},
+	{"report", "All counters at one moment", askReport},
+	{"version", "Which program the switch runs", askVersion},
+}
+
+func (o *ctlOptions) show(ctx context.Context, v view, stdout io.Writer) error {
+	socket, err := o.findSocket()
+	if err != nil {
+		return usageError(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	answer, print, err := v.ask(ctx, control.NewClient(socket))
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("the switch at %s did not answer within %v: see whether it hangs, or raise --timeout", socket, o.timeout)
+	}
+	if err != nil {
+		return control.Reason(err)
+	}
+	if o.json {
+		_, err := fmt.Fprintf(stdout, "%s\n", answer)
+		return err
+	}
+	return print(stdout)
+}
+
+// findSocket tells which switch is meant.
+func (o *ctlOptions) findSocket() (string, error) {
+	if o.socket != "" {
+		return o.socket, nil
+	}
+	if o.name != "" {
+		return control.DefaultSocket(o.name), nil
+	}
+	found, _ := filepath.Glob(control.DefaultSocket("*"))
+	switch len(found) {
+	case 0:
+		return "", errors.New("no switch has a control socket in the usual place: start one, or name its socket with --socket")
+	case 1:
+		return found[0], nil
+	}
+	for i, path := range found {
+		found[i] = strings.TrimSuffix(filepath.Base(path), ".sock")
+	}
+	return "", fmt.Errorf("there are several switches: choose one with --name, from %s", strings.Join(found, ", "))
+}
+
+func askPorts(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
+	r, err := c.Ports(ctx, &api.PortsRequest{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return control.JSON(r), func(w io.Writer) error { return printPorts(w, r.Ports) }, nil
+}
+
+func askStages(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
+	r, err := c.Stages(ctx, &api.StagesRequest{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return control.JSON(r), func(w io.Writer) error { return printStages(w, r.Stages) }, nil
+}
+
+func askWorkers(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
+	r, err := c.Workers(ctx, &api.WorkersRequest{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return control.JSON(r), func(w io.Writer) error { return printWorkers(w, r.Workers) }, nil
+}
+
+func askReport(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
+	r, err := c.Report(ctx, &api.ReportRequest{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return control.JSON(r), func(w io.Writer) error { return printReport(w, r) }, nil
+}
+
+func askVersion(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
+	v, err := c.Version(ctx, &api.VersionRequest{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return control.JSON(v), func(w io.Writer) error { return printVersion(w, v) }, nil
+}
+
+func askConfig(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
+	r, err := c.Config(ctx, &api.ConfigRequest{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return control.JSON(r), func(w io.Writer) error {
+		_, err := io.WriteString(w, r.Toml)
+		return err
+	}, nil
+}
+
+// askFdb sorts what comes in no order: by VLAN, then by address.
+func askFdb(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
+	entries, err := c.FdbEntries(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	slices.SortFunc(entries, func(a, b *api.FdbEntry) int {
+		return cmp.Or(cmp.Compare(a.Vlan, b.Vlan), cmp.Compare(a.Mac, b.Mac))
+	})
+	return control.JSON(&api.FdbResponse{Entries: entries}),
+		func(w io.Writer) error { return printFdb(w, entries) }, nil
+}

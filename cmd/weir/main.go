@@ -1,0 +1,173 @@
+// Weir is a userspace software switch that forwards packets through AF_XDP.
+// This is its one binary: a file per subcommand, which joins the packages and
+// holds no logic of its own.
+//
+//	weir switch ...  ->  switch.go  ->  config.Load  ->  worker.Run  ->  pipeline.Graph.Run  ->  <stage>.Process
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// The exit statuses of all commands.
+const (
+	statusGood    = 0
+	statusFailure = 1 // something went wrong at work
+	statusUsage   = 2 // what was asked for cannot be: command line, configuration, setup
+)
+
+// run is the whole program: it executes a command line and returns the exit
+// status. Tests call it, in their own process or in another of their binary.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := withSignals(stderr)
+	defer stop()
+	began := false
+	root := newRootCommand()
+	noteBegin(root, &began)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !began {
+		// cobra itself refused the command line.
+		err = usageError(fmt.Errorf("%w: weir --help lists what there is", err))
+	}
+	return conclude(err, stderr)
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weir",
+		Short: "A userspace switch that forwards through AF_XDP and measures what it carries",
+		Long: `Weir is a userspace software switch: it forwards packets between network
+interfaces through AF_XDP, on a pipeline of stages that a TOML file names.
+
+  weir switch -c FILE          run a switch
+  weir ctl show ports          look into a running one
+  weir lab run FILE            run a network of switches and hosts on this machine
+  weir replay --in FILE.pcap   run the same pipeline over a capture, without root
+
+Exit status: 0 good; 1 something failed at work; 2 the command line, the
+configuration or the machine does not allow what was asked for.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(
+		newSwitchCommand(),
+		newCtlCommand(),
+		newLabCommand(),
+		newReplayCommand(),
+		newBenchCommand(),
+		newVersionCommand(),
+	)
+	return root
+}
+
+// noteBegin has every command note that it began. What fails before is a fault
+// of the command line, which cobra finds.
+func noteBegin(cmd *cobra.Command, began *bool) {
+	if work := cmd.RunE; work != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*began = true
+			return work(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		noteBegin(sub, began)
+	}
+}
+
+// withSignals returns a context that the first SIGINT or SIGTERM cancels. The
+// second one ends the process at once: whoever sends it does not want to wait
+// for the drain. The kernel cleans up then: sockets, memory and XDP programs
+// go with the process.
+func withSignals(stderr io.Writer) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case s := <-signals:
+				if n > 0 {
+					fmt.Fprintf(stderr, "weir: %v again: ending at once\n", s)
+					os.Exit(statusFailure)
+				}
+				cancel()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel()
+	}
+}
+
+// statusError is an error with an exit status of its own.
+type statusError struct {
+	status int
+	error
+}
+
+func (e statusError) Unwrap() error { return e.error }
+
+// usageError marks what the user can mend before the next start: the command
+// line, the configuration, the machine. It keeps nil.
+func usageError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return statusError{statusUsage, err}
+}
+
+// conclude prints what went wrong, a line per fault, and returns the exit status.
+func conclude(err error, stderr io.Writer) int {
+	if err == nil {
+		return statusGood
+	}
+	for _, fault := range unjoin(err) {
+		fmt.Fprintf(stderr, "weir: %v\n", fault)
+	}
+	if marked := (statusError{}); errors.As(err, &marked) {
+		return marked.status
+	}
+	return statusFailure
+}
+
+// unjoin takes joined errors apart.
+func unjoin(err error) []error {
+	if marked, ok := err.(statusError); ok {
+		return unjoin(marked.error)
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	// An error that joins others and says more is left whole.
+	if whole := err.Error(); whole != errors.Join(joined.Unwrap()...).Error() {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, unjoin(e)...)
+	}
+	return all
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirswitch/weir/control/api"
+)
+
+func printPorts(w io.Writer, ports []*api.Port) error {
+	t := newTable("PORT", "INTERFACE", "LINK", "DRIVER", "MODE", ">QUEUES", ">MTU",
+		">RECEIVED", ">FORWARDED", ">CONSUMED", ">DROPPED", ">TRANSMITTED", ">LOST")
+	for _, p := range ports {
+		link := "down"
+		if p.Up {
+			link = "up"
+		}
+		t.row(p.Name, p.Interface, link, p.Driver, p.Mode, p.Queues, p.Mtu,
+			p.Received, p.Forwarded, p.Consumed, sum(p.Dropped), p.Transmitted, sum(losses(p)))
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	return printReasons(w, ports)
+}
+
+// losses are the packets of a port that were lost outside the workers' sight.
+func losses(p *api.Port) map[string]uint64 {
+	return map[string]uint64{
+		"rx_ring_full": p.RxRingFull, "rx_no_frame": p.RxNoFrame, "rx_dropped": p.RxDropped,
+		"rx_invalid": p.RxInvalid, "tx_invalid": p.TxInvalid,
+		"link_tx_drops": p.LinkTxDrops, "link_rx_errors": p.LinkRxErrors,
+	}
+}
+
+// printReasons adds, for ports where packets ended, why.
+func printReasons(w io.Writer, ports []*api.Port) error {
+	t := newTable("PORT", "WHAT", "REASON", ">PACKETS")
+	for _, p := range ports {
+		for _, kind := range []struct {
+			what   string
+			counts map[string]uint64
+		}{
+			{"dropped", p.Dropped},
+			{"copy dropped", p.Copies.GetDropped()},
+			{"lost", losses(p)},
+			{"left to the kernel", map[string]uint64{"kept": p.Kept, "no_socket": p.NoSocket}},
+		} {
+			for _, reason := range slices.Sorted(maps.Keys(kind.counts)) {
+				if n := kind.counts[reason]; n != 0 {
+					t.row(p.Name, kind.what, reason, n)
+				}
+			}
+		}
+	}
+	if len(t.rows) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return t.write(w)
+}
+
+func printStages(w io.Writer, stages []*api.Stage) error {
+	t := newTable("STAGE", ">PACKETS", ">BATCHES", ">PACKETS/BATCH", ">DROPPED", ">COPIED", ">NS/PACKET")
+	for _, s := range stages {
+		cost := "-" // not one batch was timed
+		if s.SampledPackets != 0 {
+			cost = fmt.Sprintf("%.1f", s.NsPerPacket)
+		}
+		t.row(s.Name, s.Packets, s.Batches, ratio(s.Packets, s.Batches), s.Dropped, s.Copied, cost)
+	}
+	return t.write(w)
+}
+
+func printWorkers(w io.Writer, workers []*api.Worker) error {
+	t := newTable(">WORKER", ">CORE", ">THREAD", "QUEUES", ">PACKETS", ">BATCHES", ">PACKETS/BATCH",
+		">HANDED OVER", ">TAKEN OVER", ">SLEEPS", ">FREE FRAMES")
+	for _, x := range workers {
+		core := fmt.Sprint(x.Core)
+		if x.Core < 0 {
+			core = "any"
+		}
+		t.row(x.Id, core, x.Thread, strings.Join(x.Queues, " "), x.Packets, x.Batches, ratio(x.Packets, x.Batches),
+			x.HandedOver, x.TakenOver, x.Sleeps, x.FreeFrames)
+	}
+	return t.write(w)
+}
+
+func printFdb(w io.Writer, entries []*api.FdbEntry) error {
+	t := newTable(">VLAN", "MAC", "PORT", "KIND", ">AGE")
+	for _, e := range entries {
+		kind, age := "learned", fmt.Sprint(time.Duration(e.AgeNs).Truncate(time.Second))
+		if e.Static {
+			kind, age = "static", "-"
+		}
+		vlan := "-"
+		if e.Vlan != 0 {
+			vlan = fmt.Sprint(e.Vlan)
+		}
+		t.row(vlan, e.Mac, e.Port, kind, age)
+	}
+	return t.write(w)
+}
+
+func printReport(w io.Writer, r *api.ReportResponse) error {
+	if _, err := fmt.Fprintf(w, "switch %s, id %d\n\n", r.Name, r.Id); err != nil {
+		return err
+	}
+	sections := []func() error{
+		func() error { return printPorts(w, r.Ports) },
+		func() error { return printStages(w, r.Stages) },
+		func() error { return printWorkers(w, r.Workers) },
+		func() error { return printSum(w, r) },
+	}
+	for i, section := range sections {
+		if i > 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		if err := section(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printSum(w io.Writer, r *api.ReportResponse) error {
+	verdict := "the counters add up"
+	if !r.Balanced {
+		verdict = "the counters do NOT add up"
+	}
+	_, err := fmt.Fprintf(w, "received %d = forwarded %d + consumed %d + dropped %d\n"+
+		"copied %d = forwarded %d + consumed %d + dropped %d\n"+
+		"%s; frames: %d of %d bytes, %d lost\n",
+		r.Received, r.Forwarded, r.Consumed, sum(r.Dropped),
+		r.Copies.GetReceived(), r.Copies.GetForwarded(), r.Copies.GetConsumed(), sum(r.Copies.GetDropped()),
+		verdict, r.Frames.GetTotal(), r.Frames.GetSize(), r.Frames.GetLost())
+	return err
+}
+
+func sum(counts map[string]uint64) uint64 {
+	var n uint64
+	for _, v := range counts {
+		n += v
+	}
+	return n
+}
+
+func ratio(a, b uint64) string {
+	if b == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", float64(a)/float64(b))
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirswitch/weir/control"
+	"github.com/weirswitch/weir/control/api"
+)
+
+func newVersionCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Tell which program this is",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), version())
+			}
+			return printVersion(cmd.OutOrStdout(), version())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "report as one JSON object")
+	return cmd
+}
+
+// version reads what the Go tool has noted in the binary.
+func version() *api.VersionResponse {
+	v := &api.VersionResponse{Version: "(unknown)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	v.Version = info.Main.Version
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = s.Value
+		case "vcs.time":
+			v.Time = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}
+
+func printVersion(w io.Writer, v *api.VersionResponse) error {
+	revision := ""
+	if v.Revision != "" {
+		revision = ", revision " + v.Revision
+	}
+	if v.Time != "" {
+		revision += " of " + v.Time
+	}
+	if v.Modified {
+		revision += " with changes"
+	}
+	_, err := fmt.Fprintf(w, "weir %s%s, %s, %s\n", v.Version, revision, v.Go, v.Platform)
+	return err
+}
+
+// printJSON writes a message of the API on one line.
+func printJSON(w io.Writer, m proto.Message) error {
+	_, err := fmt.Fprintf(w, "%s\n", control.JSON(m))
+	return err
+}
