@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
-	"os/signal"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/dataplane/lab"
 )
@@ -22,12 +21,10 @@ func newLabCommand() *cobra.Command {
 	add := func(use, short string, run func(context.Context, *lab.Command, string) error) {
 		command.AddCommand(&cobra.Command{
 			Use: use + " FILE", Short: short, Args: cobra.ExactArgs(1),
-			SilenceUsage: true,
 			RunE: func(cmd *cobra.Command, args []string) error {
-				// An interrupted lab is taken down, not left behind.
-				ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
-				defer stop()
-				return run(ctx, &lab.Command{Out: cmd.OutOrStdout(), Err: os.Stderr, JSON: asJSON}, args[0])
+				// The context ends at a signal: an interrupted lab is taken down, not left behind.
+				c := &lab.Command{Out: cmd.OutOrStdout(), Err: os.Stderr, JSON: asJSON}
+				return labStatus(run(cmd.Context(), c, args[0]))
 			},
 		})
 	}
@@ -40,4 +37,13 @@ func newLabCommand() *cobra.Command {
 	add("status", "Show what there is of the lab; FILE may be the lab's name",
 		func(_ context.Context, c *lab.Command, file string) error { return c.Status(file) })
 	return command
+}
+
+// labStatus gives a lab's failure the program's exit status.
+func labStatus(err error) error {
+	var failure *lab.Failure
+	if errors.As(err, &failure) && failure.Status == statusUsage {
+		return usageError(failure.Err)
+	}
+	return err
 }

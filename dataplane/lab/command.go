@@ -19,9 +19,6 @@ type Failure struct {
 func (f *Failure) Error() string { return f.Err.Error() }
 func (f *Failure) Unwrap() error { return f.Err }
 
-// ExitCode is the program's exit status.
-func (f *Failure) ExitCode() int { return f.Status }
-
 // Command carries out `weir lab`. Out gets the report, Err the progress.
 type Command struct {
 	Out  io.Writer
@@ -32,7 +29,7 @@ type Command struct {
 func (c *Command) open(file string) (*Config, Options, error) {
 	config, err := Load(file)
 	if err != nil {
-		return nil, Options{}, &Failure{fmt.Errorf("%s: %w", file, err), 2}
+		return nil, Options{}, &Failure{inFile(file, err), 2}
 	}
 	return config, Options{File: file, Progress: newConsole(c.Err)}, nil
 }
@@ -142,5 +139,18 @@ func nameOf(file string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", &Failure{fmt.Errorf("%s: %w", file, err), 2}
+	return "", &Failure{inFile(file, err), 2}
+}
+
+// inFile puts the file's name in front of each of its faults.
+func inFile(file string, err error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	var faults []error
+	for _, fault := range joined.Unwrap() {
+		faults = append(faults, inFile(file, fault))
+	}
+	return errors.Join(faults...)
 }

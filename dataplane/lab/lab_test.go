@@ -400,7 +400,7 @@ func TestCommand(t *testing.T) {
 		exit := 0
 		var failure *Failure
 		if errors.As(err, &failure) {
-			exit = failure.ExitCode()
+			exit = failure.Status
 		}
 		if exit != step.exit || (err == nil) != (exit == 0) {
 			t.Errorf("%s: exit %d, want %d: %v\n%s", step.name, exit, step.exit, err, &out)

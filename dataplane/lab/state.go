@@ -74,7 +74,8 @@ func makeRunDirectory(name string) (*runDirectory, error) {
 // lockRunDirectory locks the folder of a lab that exists.
 func lockRunDirectory(name string) (*runDirectory, error) {
 	path := directoryOf(name)
-	lock, err := os.Open(path)
+	// Not the folder itself: whoever listens on a socket in it may lock that.
+	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("lab %s: %w", name, ErrNotUp)
 	}
@@ -89,7 +90,14 @@ func lockRunDirectory(name string) (*runDirectory, error) {
 		}
 		return nil, fmt.Errorf("lab %s: %w", name, err)
 	}
-	return &runDirectory{path, lock}, nil
+	// Another process may have removed the folder between the two calls.
+	if ours, err := lock.Stat(); err == nil {
+		if now, err := os.Stat(lock.Name()); err == nil && os.SameFile(ours, now) {
+			return &runDirectory{path, lock}, nil
+		}
+	}
+	lock.Close()
+	return nil, fmt.Errorf("lab %s: %w", name, ErrNotUp)
 }
 
 // unlock lets other processes at the lab.
