@@ -109,6 +109,9 @@ func account(c *Config, kernel kernelCounters, ends []SwitchEnd) Account {
 		if !e.Exit.Clean {
 			a.Faults = append(a.Faults, fmt.Sprintf("switch %s did not end cleanly: %s", e.Name, e.Exit.Status))
 		}
+		if e.Log != "" {
+			a.Faults = append(a.Faults, fmt.Sprintf("the log of switch %s ends: %s", e.Name, e.Log))
+		}
 		if e.Report == nil {
 			a.Faults = append(a.Faults, fmt.Sprintf("switch %s: %s", e.Name, e.Fault))
 			continue

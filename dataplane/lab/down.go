@@ -77,9 +77,9 @@ func stopAll(s *state, dir string, stop func(*nodeState) (Exit, error)) ([]Switc
 			var err error
 			if end.Report, err = readReport(outputPath(dir, n.Name)); err != nil {
 				end.Report, end.Fault = nil, err.Error()
-				if log := tail(logPath(dir, n.Name)); log != "" {
-					end.Fault += "; its log ends: " + log
-				}
+			}
+			if !end.Exit.Clean || end.Report == nil {
+				end.Log = tail(logPath(dir, n.Name))
 			}
 		})
 	}

@@ -64,6 +64,7 @@ type SwitchEnd struct {
 	Exit   Exit          `json:"exit"`
 	Report *SwitchReport `json:"-"`
 	Fault  string        `json:"fault,omitempty"` // why there is no report
+	Log    string        `json:"log,omitempty"`   // the log's last lines, after a bad end
 }
 
 // MarshalJSON adds the report as the switch has written it.

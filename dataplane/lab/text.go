@@ -206,6 +206,9 @@ func writeEnds(w io.Writer, ends []SwitchEnd) {
 		} else {
 			how += "; " + e.Fault
 		}
+		if e.Log != "" {
+			how += "; its log ends: " + e.Log
+		}
 		fmt.Fprintf(w, "  switch %s %s\n", e.Name, how)
 	}
 }
