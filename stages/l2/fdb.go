@@ -137,7 +137,7 @@ func (t *fdb) bucket(h uint64) *bucket { return &t.buckets[h&t.mask] }
 
 // maxRetries bounds how often a reader looks again because entries move. A
 // miss that is none costs one flooded packet.
-const maxRetries = 8
+const maxRetries = 64
 
 // find returns the value of a key and where it stands, or nil. It looks into
 // both buckets until the writer leaves it in peace.
