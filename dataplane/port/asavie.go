@@ -105,10 +105,9 @@ func (a *Asavie) Counters() Counters {
 		}
 		k := q.stats.KernelStats
 		c.RxRingFull += k.Rx_ring_full
-		c.RxDropped += k.Rx_dropped
 		c.RxInvalid += k.Rx_invalid_descs
 		c.TxInvalid += k.Tx_invalid_descs
-		c.RxNoFrame += k.Rx_fill_ring_empty_descs
+		c.addDropped(k.Rx_dropped, k.Rx_fill_ring_empty_descs)
 	}
 	if p, err := a.program.Counters(); err == nil {
 		c.NoSocket = p.NoSocket

@@ -81,6 +81,15 @@ type Counters struct {
 	LinkRxErrors uint64 `json:"link_rx_errors"` // dropped by the device before XDP saw it
 }
 
+// addDropped adds what a socket counts as dropped. In copy mode a packet that
+// found the fill ring empty is in both of the kernel's counters (xsk_rcv in
+// net/xdp/xsk.c); in zero-copy mode the second one counts events, not packets.
+func (c *Counters) addDropped(dropped, fillEmpty uint64) {
+	noFrame := min(dropped, fillEmpty)
+	c.RxNoFrame += noFrame
+	c.RxDropped += dropped - noFrame
+}
+
 // Lost sums the packets that were lost outside the workers' sight.
 func (c Counters) Lost() uint64 {
 	return c.RxRingFull + c.RxNoFrame + c.RxDropped + c.RxInvalid + c.TxInvalid + c.LinkTxDrops + c.LinkRxErrors

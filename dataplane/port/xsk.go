@@ -141,10 +141,9 @@ func (x *XSK) Counters() Counters {
 			q.stats = s
 		}
 		c.RxRingFull += q.stats.RXRingFull
-		c.RxDropped += q.stats.RXDropped
 		c.RxInvalid += q.stats.RXInvalidDescs
 		c.TxInvalid += q.stats.TXInvalidDescs
-		c.RxNoFrame += q.stats.RXFillRingEmpty
+		c.addDropped(q.stats.RXDropped, q.stats.RXFillRingEmpty)
 	}
 	if p, err := x.program.Counters(); err == nil {
 		c.Kept, c.NoSocket = p.Kept, p.NoSocket

@@ -42,9 +42,25 @@ func (q *xskQueue) refill() {
 		if q.pool.Audited() {
 			q.move(addrs[:n], packet.OwnerWorker, packet.OwnerFill)
 		}
-		// There is room: never more frames are out than fill has slots.
-		q.socket.Fill.Push(addrs[:n])
-		q.debt -= n
+		// The kernel shows a received packet shortly before it shows that the
+		// fill ring's slot is free again (xsk_flush in net/xdp/xsk.c), so the
+		// ring may look full for a moment.
+		pushed := q.socket.Fill.Push(addrs[:n])
+		q.debt -= pushed
+		if pushed < n {
+			q.giveBack(addrs[pushed:n])
+			return
+		}
+	}
+}
+
+// giveBack frees what found no room in the fill ring.
+func (q *xskQueue) giveBack(addrs []uint64) {
+	if q.pool.Audited() {
+		q.move(addrs, packet.OwnerFill, packet.OwnerWorker)
+	}
+	for _, a := range addrs {
+		q.frames.Free(a)
 	}
 }
 
