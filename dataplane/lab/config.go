@@ -85,7 +85,7 @@ type Traffic struct {
 	Size int `toml:"size"`
 	// Rate in packets per second. (udp, flows)
 	Rate int `toml:"rate"`
-	// Window is how many pings, or bytes of each TCP stream, may be under way. (ping, tcp)
+	// Window is how many packets, or of TCP how many bytes of each stream, may be under way.
 	Window int `toml:"window"`
 	// Bytes to transfer, over all streams. (tcp)
 	Bytes int64 `toml:"bytes"`
@@ -136,8 +136,8 @@ func Parse(text, name string) (*Config, error) {
 var trafficKeys = map[string][]string{
 	KindPing:  {"family", "count", "sizes", "window"},
 	KindTCP:   {"family", "bytes", "streams", "window"},
-	KindUDP:   {"family", "count", "sizes", "rate"},
-	KindFlows: {"count", "size", "rate", "flows"},
+	KindUDP:   {"family", "count", "sizes", "rate", "window"},
+	KindFlows: {"count", "size", "rate", "flows", "window"},
 }
 
 // unusedKeys finds keys that the traffic's kind does not read. It looks for values other than
@@ -182,11 +182,13 @@ func (c *Config) setDefaults() {
 		case KindUDP:
 			setDefault(&t.Count, 1000)
 			setDefault(&t.Rate, 10_000)
+			setDefault(&t.Window, 256)
 		case KindFlows:
 			setDefault(&t.Count, 100_000)
 			setDefault(&t.Rate, 50_000)
 			setDefault(&t.Flows, 1000)
 			setDefault(&t.Size, 64)
+			setDefault(&t.Window, 1024)
 		}
 		if t.Sizes == nil && (t.Kind == KindPing || t.Kind == KindUDP) {
 			t.Sizes = []int{64, 1500}

@@ -97,7 +97,7 @@ func (l *load) flows(ctx context.Context, r *Result) error {
 	go func() { finished <- sink.run(meter) }()
 
 	began := time.Now()
-	sent, sendErr := l.sendFlows(ctx, frames)
+	sent, sendErr := l.sendFlows(ctx, frames, sink.received.Load)
 	r.Seconds = time.Since(began).Seconds()
 	r.PacketsPerSec = float64(sent) / r.Seconds
 	for deadline := time.Now().Add(drainWait); sink.received.Load() < sent && time.Now().Before(deadline); {
@@ -111,7 +111,7 @@ func (l *load) flows(ctx context.Context, r *Result) error {
 }
 
 // sendFlows sends all frames and returns how many the kernel took.
-func (l *load) sendFlows(ctx context.Context, frames *flowFrames) (sent uint64, err error) {
+func (l *load) sendFlows(ctx context.Context, frames *flowFrames, received func() uint64) (sent uint64, err error) {
 	fd, err := flowSocket(l, true)
 	if err != nil {
 		return 0, err
@@ -123,10 +123,10 @@ func (l *load) sendFlows(ctx context.Context, frames *flowFrames) (sent uint64, 
 	for i := range flowBatch {
 		frames.prepare(v.frame(i))
 	}
-	pace := newPacer(l.Rate, flowBurst)
+	pace, room := newPacer(l.Rate, flowBurst), window{size: uint64(l.Window), received: received}
 	count := uint64(l.Count)
 	for sent < count {
-		n, err := pace.next(ctx)
+		n, err := pace.nextInWindow(ctx, &room, sent)
 		if err != nil {
 			return sent, err
 		}

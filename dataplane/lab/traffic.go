@@ -188,8 +188,7 @@ func (p *pacer) due(now time.Time) int {
 
 func (p *pacer) took(n int) { p.sent += float64(n) }
 
-// next sleeps until packets are due and returns how many. The sleep is the kernel's: the
-// runtime's timers wake an idle program up to a millisecond late.
+// next sleeps until packets are due and returns how many.
 func (p *pacer) next(ctx context.Context) (int, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -198,9 +197,63 @@ func (p *pacer) next(ctx context.Context) (int, error) {
 		if n := p.due(time.Now()); n > 0 {
 			return n, nil
 		}
-		pause := unix.NsecToTimespec(int64(pacerTick))
-		_ = unix.Nanosleep(&pause, nil)
+		doze()
 	}
+}
+
+// window bounds the packets under way, by what the far end has counted. The hosts' processes share
+// the machine with the switches, and the queues on the way are finite: a load that runs on while a
+// switch waits for a processor would measure the machine's other work, not the switch.
+type window struct {
+	size     uint64 // most packets under way
+	received func() uint64
+	lost     uint64 // given up as lost, so that the load goes on
+	last     uint64 // received at the last progress
+	since    time.Time
+}
+
+// windowPatience is how long the window stays closed without an arrival, after which what
+// is under way is taken for lost. A starved machine may stall for tenths of a second.
+const windowPatience = time.Second
+
+// room is how many packets may follow the sent ones.
+func (w *window) room(sent uint64, now time.Time) int {
+	received := w.received()
+	if received != w.last || w.since.IsZero() {
+		w.last, w.since = received, now
+	}
+	// A packet that was given up may still arrive; then fewer are lost than was thought.
+	w.lost = min(w.lost, sent-min(sent, received))
+	underway := sent - min(sent, received+w.lost)
+	if underway < w.size {
+		return int(w.size - underway)
+	}
+	if now.Sub(w.since) > windowPatience {
+		w.lost, w.since = sent-received, now
+		return int(w.size)
+	}
+	return 0
+}
+
+// nextInWindow sleeps until packets are due and have room, and returns how many.
+func (p *pacer) nextInWindow(ctx context.Context, w *window, sent uint64) (int, error) {
+	for {
+		due, err := p.next(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if n := min(due, w.room(sent, time.Now())); n > 0 {
+			return n, nil
+		}
+		doze()
+	}
+}
+
+// doze sleeps for a tick. The sleep is the kernel's: the runtime's timers wake an idle
+// program up to a millisecond late.
+func doze() {
+	pause := unix.NsecToTimespec(int64(pacerTick))
+	_ = unix.Nanosleep(&pause, nil)
 }
 
 // drainWait is how long the last packets may take to arrive once none is sent any more.

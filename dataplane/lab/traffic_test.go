@@ -124,6 +124,34 @@ func TestPacer(t *testing.T) {
 	}
 }
 
+func TestWindow(t *testing.T) {
+	received := uint64(0)
+	w := window{size: 10, received: func() uint64 { return received }}
+	start := time.Now()
+	for _, step := range []struct {
+		ms             int
+		sent, received uint64
+		room           int
+	}{
+		{0, 0, 0, 10},
+		{1, 4, 0, 6},
+		{2, 10, 0, 0},
+		{3, 10, 3, 3},
+		{4, 13, 3, 0},
+		{900, 13, 3, 0},   // not yet a second without an arrival
+		{1100, 13, 3, 10}, // the ten are given up
+		{1101, 23, 3, 0},
+		{1102, 23, 5, 2},   // two of the later ten, as it seems
+		{1103, 23, 15, 10}, // eight are missing, no more than were given up
+		{1104, 23, 23, 10},
+	} {
+		received = step.received
+		if room := w.room(step.sent, start.Add(time.Duration(step.ms)*time.Millisecond)); room != step.room {
+			t.Errorf("at %d ms, %d sent and %d received: room for %d, want %d", step.ms, step.sent, step.received, room, step.room)
+		}
+	}
+}
+
 func TestChecksum(t *testing.T) {
 	// The example of RFC 1071, section 3, and an odd length.
 	if got := checksum([]byte{0, 1, 0xf2, 3, 0xf4, 0xf5, 0xf6, 0xf7}); got != ^uint16(0xddf2) {

@@ -56,7 +56,7 @@ func (l *load) udp(ctx context.Context, r *Result) error {
 		}
 	}()
 	began := time.Now()
-	sent, sendErr := l.sendDatagrams(ctx, sender, headers)
+	sent, sendErr := l.sendDatagrams(ctx, sender, headers, received.Load)
 	r.Seconds = time.Since(began).Seconds()
 	for deadline := time.Now().Add(drainWait); received.Load() < sent && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
@@ -68,11 +68,11 @@ func (l *load) udp(ctx context.Context, r *Result) error {
 	return errors.Join(sendErr, recvErr)
 }
 
-func (l *load) sendDatagrams(ctx context.Context, conn net.Conn, headers int) (sent uint64, err error) {
+func (l *load) sendDatagrams(ctx context.Context, conn net.Conn, headers int, received func() uint64) (sent uint64, err error) {
 	buf := make([]byte, 65536)
-	pace := newPacer(l.Rate, 32)
+	pace, room := newPacer(l.Rate, 32), window{size: uint64(l.Window), received: received}
 	for i := 0; i < l.Count; {
-		n, err := pace.next(ctx)
+		n, err := pace.nextInWindow(ctx, &room, sent)
 		if err != nil {
 			return sent, err
 		}

@@ -202,10 +202,12 @@ func (c *Config) validateTraffic(f *faults, i int) {
 	case KindUDP:
 		positive("count", int64(t.Count), 1<<24)
 		positive("rate", int64(t.Rate), 10_000_000)
+		positive("window", int64(t.Window), 1<<30)
 		c.validateSizes(f, key, t)
 	case KindFlows:
 		positive("count", int64(t.Count), 1<<30)
 		positive("rate", int64(t.Rate), 10_000_000)
+		positive("window", int64(t.Window), 1<<30)
 		positive("flows", int64(t.Flows), maxFlows)
 		if most := c.pathMTU(t) + 14; t.Size < minFlowFrame || t.Size > most {
 			f.add("%s.size: %d: choose %d to %d bytes, Ethernet header included", key, t.Size, minFlowFrame, most)
