@@ -51,7 +51,7 @@ func startChild(ns *netns.Namespace, core int, dir string, cmd *exec.Cmd) (*chil
 	if cmd.Stdout == nil {
 		cmd.Stdout = log
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
 
 	started := make(chan error, 1)
 	go func() {
@@ -71,6 +71,10 @@ func startChild(ns *netns.Namespace, core int, dir string, cmd *exec.Cmd) (*chil
 	if err := <-started; err != nil {
 		write.Close()
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
+	}
+	// It has a session of its own, and no terminal's interrupt reaches it.
+	if _, err := sessionNice(cmd.Process.Pid, favoured); err != nil {
+		return nil, errors.Join(err, c.end())
 	}
 	return c, nil
 }

@@ -172,6 +172,7 @@ func sources(t *testing.T, a Port, w Workload) map[string]func() Source {
 func sinks(t *testing.T, b Port, w Workload, o SinkOptions) map[string]func() Sink {
 	return map[string]func() Sink{
 		"xdp":    func() Sink { s, err := NewXDPSink(b, w, o, false); must(t, err); return s },
+		"tc":     func() Sink { s, err := NewTCSink(b, w, o); must(t, err); return s },
 		"packet": func() Sink { s, err := NewPacketSink(b, w, o); must(t, err); return s },
 	}
 }
@@ -287,13 +288,24 @@ func TestSourcesStopWithTheirContext(t *testing.T) {
 	defer sink.Close()
 	for name, newSource := range sources(t, a, w) {
 		for _, rate := range []float64{0, 1, 10_000} {
-			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			ctx, cancel := context.WithCancel(context.Background())
 			source := newSource()
+			before, err := sink.Report()
+			must(t, err)
+			go func() { // end the run, which has no end of its own, with its first arrival
+				defer cancel()
+				for {
+					r, err := sink.Report()
+					if err != nil || r.Packets != before.Packets {
+						return
+					}
+					time.Sleep(time.Millisecond)
+				}
+			}()
 			sent, err := source.Run(ctx, Load{Rate: rate})
 			if err != nil || sent.Packets == 0 {
 				t.Errorf("%s at rate %v: %+v, %v", name, rate, sent, err)
 			}
-			cancel()
 			must(t, source.Close())
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -47,6 +49,24 @@ func ReceiveThreads(port Port) (ids []int, err error) {
 		return err
 	})
 	return ids, err
+}
+
+// SetDeferral has the kernel leave a port's receive work to a program that polls the socket
+// itself (SO_PREFER_BUSY_POLL) unless it has not done so for flush, and for rounds empty
+// polls more. Zero and zero is the kernel's default. See napi_defer_hard_irqs and gro_flush_timeout
+// in Documentation/networking/napi.rst.
+func SetDeferral(port Port, rounds int, flush time.Duration) error {
+	err := port.Namespace.Do(func() error {
+		device := "class/net/" + port.Interface
+		if err := writeSysfs(device+"/napi_defer_hard_irqs", strconv.Itoa(rounds)); err != nil {
+			return err
+		}
+		return writeSysfs(device+"/gro_flush_timeout", strconv.FormatInt(flush.Nanoseconds(), 10))
+	})
+	if err != nil {
+		return fmt.Errorf("defer the receive work of %s: %w", port, err)
+	}
+	return nil
 }
 
 // writeSysfs writes a file of the calling thread's namespace's view of /sys, which shows

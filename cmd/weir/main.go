@@ -71,6 +71,8 @@ configuration or the machine does not allow what was asked for.`,
 		newCtlCommand(),
 		newLabCommand(),
 		newReplayCommand(),
+		newGenCommand(),
+		newSinkCommand(),
 		newBenchCommand(),
 		newVersionCommand(),
 	)

@@ -2,6 +2,7 @@
 
 /* The packet sink: checks the mark, counts, and drops. Whatever does not bear
  * the mark of this run goes on to the kernel's stack. */
+#include <linux/pkt_cls.h>
 #include "traffic.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";
@@ -155,24 +156,24 @@ static __always_inline struct mark *find_mark(void *data, void *end, __u32 *flow
 	return mark;
 }
 
-SEC("xdp.frags")
-int sink(struct xdp_md *ctx)
+/* count takes a frame down; 1: of this run, 0: foreign, -1: fault. */
+static __always_inline int count(void *data, void *end, __u32 length)
 {
 	__u32 zero = 0, flow = 0;
 	struct stats *s = bpf_map_lookup_elem(&stats, &zero);
 	if (!s)
-		return XDP_ABORTED;
-	struct mark *mark = find_mark((void *)(long)ctx->data, (void *)(long)ctx->data_end, &flow);
+		return -1;
+	struct mark *mark = find_mark(data, end, &flow);
 	if (!mark) {
 		s->foreign++;
-		return XDP_PASS;
+		return 0;
 	}
 	__u64 now = config.tai ? bpf_ktime_get_tai_ns() : bpf_ktime_get_ns();
 	__u64 seq = bpf_be64_to_cpu(mark->magic_seq) & 0xffffffffffffULL;
 	__u64 sent = bpf_be64_to_cpu(mark->sent_ns);
 
 	s->packets++;
-	s->bytes += bpf_xdp_get_buff_len(ctx);
+	s->bytes += length;
 	s->last_ns = now;
 	if (!s->first_ns)
 		s->first_ns = now;
@@ -184,7 +185,7 @@ int sink(struct xdp_md *ctx)
 				s->stale++;
 			else
 				s->duplicates++;
-			return XDP_DROP;
+			return 1;
 		}
 	}
 	if (seq < s->next_seq)
@@ -215,5 +216,23 @@ int sink(struct xdp_md *ctx)
 		if (n)
 			__sync_fetch_and_add(n, 1);
 	}
-	return XDP_DROP;
+	return 1;
+}
+
+SEC("xdp.frags")
+int sink(struct xdp_md *ctx)
+{
+	switch (count((void *)(long)ctx->data, (void *)(long)ctx->data_end, bpf_xdp_get_buff_len(ctx))) {
+	case 1:
+		return XDP_DROP;
+	case 0:
+		return XDP_PASS;
+	}
+	return XDP_ABORTED;
+}
+
+SEC("tcx/ingress")
+int sink_tc(struct __sk_buff *skb)
+{
+	return count((void *)(long)skb->data, (void *)(long)skb->data_end, skb->len) == 1 ? TC_ACT_SHOT : TC_ACT_UNSPEC;
 }

@@ -55,12 +55,13 @@ type SinkStats struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	SinkMapBins   = "bins"
-	SinkMapOrder  = "order"
-	SinkMapStats  = "stats"
-	SinkMapWindow = "window"
-	SinkProgSink  = "sink"
-	SinkVarConfig = "config"
+	SinkMapBins    = "bins"
+	SinkMapOrder   = "order"
+	SinkMapStats   = "stats"
+	SinkMapWindow  = "window"
+	SinkProgSink   = "sink"
+	SinkProgSinkTc = "sink_tc"
+	SinkVarConfig  = "config"
 )
 
 // LoadSink returns the embedded CollectionSpec for Sink.
@@ -105,7 +106,8 @@ type SinkSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type SinkProgramSpecs struct {
-	Sink *ebpf.ProgramSpec `ebpf:"sink"`
+	Sink   *ebpf.ProgramSpec `ebpf:"sink"`
+	SinkTc *ebpf.ProgramSpec `ebpf:"sink_tc"`
 }
 
 // SinkMapSpecs contains maps before they are loaded into the kernel.
@@ -171,12 +173,14 @@ type SinkVariables struct {
 //
 // It can be passed to LoadSinkObjects or ebpf.CollectionSpec.LoadAndAssign.
 type SinkPrograms struct {
-	Sink *ebpf.Program `ebpf:"sink"`
+	Sink   *ebpf.Program `ebpf:"sink"`
+	SinkTc *ebpf.Program `ebpf:"sink_tc"`
 }
 
 func (p *SinkPrograms) Close() error {
 	return _SinkClose(
 		p.Sink,
+		p.SinkTc,
 	)
 }
 

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/weirswitch/weir/bench"
+)
+
+func newBenchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the switch, beside its rivals, in one run",
+		Long: `Bench measures. A figure counts only beside another one of the same run, so
+each benchmark runs its rivals too, and reports ratios.
+
+Each prints a table, or with --json one object of rows with metric, unit, value,
+reference, source and which direction is better.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newBenchForwardCommand(), newBenchPeersCommand(), newBenchListCommand())
+	return cmd
+}
+
+// benchmarks are all measurements, for weir bench list.
+func benchmarks() []bench.Benchmark {
+	return []bench.Benchmark{
+		{Name: "forward", About: "packets per second, loss, latency and processor time of a forwarder between two cables, and of its rivals"},
+	}
+}
+
+func newBenchListCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Name all measurements",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all := benchmarks()
+			if asJSON {
+				type entry struct {
+					Name  string `json:"name"`
+					About string `json:"about"`
+				}
+				list := make([]entry, len(all))
+				for i, b := range all {
+					list[i] = entry{b.Name, b.About}
+				}
+				return indentJSON(cmd.OutOrStdout(), list)
+			}
+			t := newTable("BENCHMARK", "MEASURES")
+			for _, b := range all {
+				t.row(b.Name, b.About)
+			}
+			return t.write(cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func indentJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// printResult prints what a measurement found.
+func printResult(w io.Writer, r *bench.Result, asJSON bool) error {
+	if asJSON {
+		return r.WriteJSON(w)
+	}
+	return r.WriteTable(w)
+}
+
+// benchProgress draws a bar for a measurement of several steps if w is a terminal. Call stop at
+// the end.
+func benchProgress(w io.Writer, name string) (progress bench.Progress, stop func()) {
+	if !isTerminal(w) {
+		return nil, func() {}
+	}
+	step := ""
+	p := mpb.New(mpb.WithOutput(w), mpb.WithWidth(60))
+	bar := p.AddBar(0,
+		mpb.BarRemoveOnComplete(),
+		mpb.PrependDecorators(decor.Name(name+" ")),
+		mpb.AppendDecorators(decor.CountersNoUnit("%d of %d "), decor.Any(func(decor.Statistics) string { return step })),
+	)
+	progress = func(done, total int, what string) {
+		step = what
+		bar.SetTotal(int64(total), false)
+		bar.SetCurrent(int64(done))
+	}
+	return progress, func() {
+		bar.Abort(true)
+		p.Wait()
+	}
+}
+
+// selfCommand is this binary, to be started again as a switch.
+func selfCommand() ([]string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the own program: %w", err)
+	}
+	return []string{path}, nil
+}

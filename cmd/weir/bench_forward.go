@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirswitch/weir/bench"
+	"github.com/weirswitch/weir/bench/forward"
+)
+
+// benchForwardOptions are the flags of weir bench forward.
+type benchForwardOptions struct {
+	forward.Config
+	quick     bool
+	mrrOnly   bool
+	asJSON    bool
+	raw       string
+	placement string
+}
+
+func newBenchForwardCommand() *cobra.Command {
+	o := benchForwardOptions{Config: forward.DefaultConfig()}
+	cmd := &cobra.Command{
+		Use:   "forward",
+		Short: "Measure forwarding, beside other forwarders (root)",
+		Long: `Forward measures a device under test between a source and a sink, each in a
+network namespace of its own, in the manner of RFC 2544:
+
+  source eth0 ---- p0 device p1 ---- eth0 sink
+
+  mrr  packets per second that arrive when far too many are sent
+  pdr  highest rate at which at most 0.5 % are lost
+  ndr  highest rate at which none is lost
+
+and at 10, 50 and 90 % of ndr the latency. All devices take turns, in rounds;
+figures are medians of the rounds, ratios medians of the ratios in each round.
+
+Devices:
+` + deviceList() + `
+Two cores are needed. The source has the first, with nothing of the device but,
+with --placement source, the kernel's receive work of the device's port, which
+is where a veth has it; with --placement device, that is on the device's core,
+with all else.`,
+		Example: `  weir bench forward --quick --json
+  weir bench forward --dut patch,bridge --size 64 --rounds 5`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.quick {
+				quick := o.Config
+				quick.Quick()
+				o.Config = keepChanged(cmd, o.Config, quick)
+			}
+			return runBenchForward(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.quick, "quick", false, "64 B, one round, short trials: a minute or two")
+	f.BoolVar(&o.mrrOnly, "mrr-only", false, "measure mrr and processor time alone: seconds")
+	f.StringSliceVar(&o.Devices, "dut", nil, "devices under test; default: all that are installed")
+	f.StringSliceVar(&o.Sizes, "size", o.Sizes, "bytes on the wire, 64 to 1518, or imix")
+	f.IntVar(&o.Rounds, "rounds", o.Rounds, "rounds over all devices")
+	f.DurationVar(&o.Trial, "duration", o.Trial, "length of a trial")
+	f.IntVar(&o.Trials, "trials", o.Trials, "trials at a rate at most, odd; most of them decide")
+	f.Float64Var(&o.Precision, "precision", o.Precision, "relative error at which a search ends")
+	f.IntVar(&o.Flows, "flows", o.Flows, "flows, drawn uniformly")
+	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the draw")
+	f.StringVar(&o.placement, "placement", string(o.Placement), "where the kernel receives for the device: source or device")
+	f.IntVar(&o.Cores.Source, "source-core", o.Cores.Source, "core of the source")
+	f.IntVar(&o.Cores.Device, "dut-core", o.Cores.Device, "core of the device")
+	f.StringVar(&o.Poll, "poll", o.Poll, "how Weir's worker waits: busy, adaptive or interrupt")
+	f.StringVar(&o.raw, "raw", "", "write each measurement to `FILE`, one JSON object per line")
+	f.BoolVar(&o.asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func deviceList() string {
+	var b strings.Builder
+	for _, name := range forward.Devices() {
+		fmt.Fprintf(&b, "  %-9s %s\n", name, forward.About(name))
+	}
+	return b.String()
+}
+
+// keepChanged takes the quick configuration, but what the command line sets.
+func keepChanged(cmd *cobra.Command, given, quick forward.Config) forward.Config {
+	f := cmd.Flags()
+	if f.Changed("size") {
+		quick.Sizes = given.Sizes
+	}
+	if f.Changed("rounds") {
+		quick.Rounds = given.Rounds
+	}
+	if f.Changed("duration") {
+		quick.Trial = given.Trial
+	}
+	if f.Changed("precision") {
+		quick.Precision = given.Precision
+	}
+	return quick
+}
+
+// rawHead is the first line of a file of raw figures.
+type rawHead struct {
+	Command []string      `json:"command"`
+	Time    time.Time     `json:"time"`
+	Machine bench.Machine `json:"machine"`
+}
+
+func runBenchForward(ctx context.Context, o benchForwardOptions, stdout, stderr io.Writer) (err error) {
+	c := o.Config
+	c.Searches = !o.mrrOnly
+	c.Placement = forward.Placement(o.placement)
+	if c.Weir, err = selfCommand(); err != nil {
+		return err
+	}
+	if err := c.Validate(); err != nil {
+		return usageError(err)
+	}
+	if o.raw != "" {
+		file, err := os.Create(o.raw)
+		if err != nil {
+			return usageError(err)
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		lines := json.NewEncoder(file)
+		if err := lines.Encode(rawHead{os.Args, time.Now().UTC(), bench.ThisMachine()}); err != nil {
+			return err
+		}
+		c.Raw = func(s forward.Sample) { _ = lines.Encode(s) } // a full disk shows when the file is closed
+	}
+	var stop func()
+	c.Progress, stop = benchProgress(stderr, "forward")
+	result, err := forward.Run(ctx, c)
+	stop()
+	if err != nil {
+		return err
+	}
+	return printResult(stdout, result, o.asJSON)
+}

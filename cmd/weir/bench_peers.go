@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirswitch/weir/bench/forward"
+)
+
+func newBenchPeersCommand() *cobra.Command {
+	var install, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "peers",
+		Short: "Show which rivals are installed, and install those of Debian",
+		Long: `Peers shows the rivals of weir bench forward that have to be installed, their
+versions, and the Debian packages that carry them. Without them their rows are
+left out.
+
+--install runs apt-get for the missing packages (root). Debian starts Open
+vSwitch as a service then; the benchmark does not use it, and
+"systemctl disable --now openvswitch-switch" ends it.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if install {
+				if err := installPeers(cmd.Context(), cmd.ErrOrStderr()); err != nil {
+					return err
+				}
+			}
+			return printPeers(cmd.OutOrStdout(), asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&install, "install", false, "install what is missing")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printPeers(w io.Writer, asJSON bool) error {
+	peers := forward.Peers()
+	if asJSON {
+		return indentJSON(w, peers)
+	}
+	t := newTable("DEVICE", "PROGRAM", "VERSION", "PACKAGE", "PATH")
+	for _, p := range peers {
+		if !p.Installed() {
+			p.Path, p.Version = "not installed: weir bench peers --install", "-"
+		}
+		t.row(p.Device, p.Name, p.Version, p.Package, p.Path)
+	}
+	return t.write(w)
+}
+
+// installPeers has apt-get install the packages that are missing.
+func installPeers(ctx context.Context, stderr io.Writer) error {
+	var packages []string
+	for _, p := range forward.Peers() {
+		if !p.Installed() {
+			packages = append(packages, p.Package)
+		}
+	}
+	if len(packages) == 0 {
+		return nil
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return usageError(fmt.Errorf("there is no apt-get: install the programs by the system's own means (Debian's packages are %v)", packages))
+	}
+	for _, arguments := range [][]string{{"update"}, append([]string{"install", "--yes", "--no-install-recommends"}, packages...)} {
+		apt := exec.CommandContext(ctx, "apt-get", arguments...)
+		apt.Stdout, apt.Stderr = stderr, stderr
+		if err := apt.Run(); err != nil {
+			return fmt.Errorf("apt-get %s: %w", arguments[0], err)
+		}
+	}
+	return nil
+}

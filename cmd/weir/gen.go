@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirswitch/weir/bench/traffic"
+	"github.com/weirswitch/weir/dataplane/xsk"
+)
+
+// genOptions are the flags of weir gen.
+type genOptions struct {
+	workloadFlags
+	rate     rateFlag
+	duration time.Duration
+	count    uint64
+	first    uint64
+	source   string
+	asJSON   bool
+}
+
+func newGenCommand() *cobra.Command {
+	var o genOptions
+	cmd := &cobra.Command{
+		Use:   "gen -i INTERFACE",
+		Short: "Send packets that a weir sink can account for (root)",
+		Long: `Gen sends UDP packets out of an interface at a steady rate. Each bears its
+sequence number and send time, so that "weir sink", told the same flags, knows
+of each whether it was lost, duplicated, reordered or late.
+
+Sources:
+  live    the kernel's live-frame mode: millions per second, also on veth, whose
+          far end needs an XDP program or generic receive offload
+  xsk     an AF_XDP socket on queue 0, zero-copy where the driver has it
+  packet  an AF_PACKET socket: any interface, any size, slower
+
+It ends after --duration or --count, or at SIGINT.`,
+		Example: `  weir gen -i eth0 --rate 250k --duration 10s --size imix --flows 100000 --order zipf
+  weir gen -i eth0 --namespace lab-h1 --rate max --count 1000000 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runGen(cmd.Context(), o, cmd.OutOrStdout()) },
+	}
+	o.rate = 10_000
+	f := cmd.Flags()
+	o.add(f)
+	f.Var(&o.rate, "rate", "packets per second: 250000, 250k, 1.5M or max")
+	f.DurationVar(&o.duration, "duration", 0, "how long to send; 0: no limit")
+	f.Uint64Var(&o.count, "count", 0, "how many packets to send; 0: no limit")
+	f.Uint64Var(&o.first, "first", 0, "first sequence number, to go on with a run")
+	f.StringVar(&o.source, "source", "live", "live, xsk or packet")
+	f.BoolVar(&o.asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// runGen is the command, top to bottom.
+func runGen(ctx context.Context, o genOptions, stdout io.Writer) (err error) {
+	w, err := o.workload()
+	load := traffic.Load{Rate: float64(o.rate), Duration: o.duration, Count: o.count, FirstSeq: o.first}
+	if err := errors.Join(err, load.Validate()); err != nil {
+		return usageError(err)
+	}
+	port, err := o.port()
+	if err != nil {
+		return usageError(err)
+	}
+	defer port.Namespace.Close()
+	source, err := newSource(o.source, port, w)
+	if err != nil {
+		return usageError(err)
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	sent, err := source.Run(ctx, load)
+	if err != nil {
+		return err
+	}
+	return printSent(stdout, source.Name(), sent, o.asJSON)
+}
+
+func newSource(kind string, port traffic.Port, w traffic.Workload) (traffic.Source, error) {
+	switch kind {
+	case "live":
+		return orNil[traffic.Source](traffic.NewLiveSource(port, w))
+	case "xsk":
+		return orNil[traffic.Source](traffic.NewXSKSource(port, w, xsk.Auto))
+	case "packet":
+		return orNil[traffic.Source](traffic.NewPacketSource(port, w))
+	}
+	return nil, fmt.Errorf("--source %q: choose live, xsk or packet", kind)
+}
+
+// genReport is the JSON form.
+type genReport struct {
+	Source        string  `json:"source"`
+	Packets       uint64  `json:"packets"`
+	Bytes         uint64  `json:"bytes"`   // without frame check sequences
+	Refused       uint64  `json:"refused"` // of packets, by the device itself
+	NextSeq       uint64  `json:"next_seq"`
+	Seconds       float64 `json:"seconds"`
+	Offered       float64 `json:"offered_pps"` // the rate asked for; 0: as fast as possible
+	Rate          float64 `json:"rate_pps"`
+	SourceLimited bool    `json:"source_limited"`
+	Restarts      int     `json:"restarts"`
+}
+
+func printSent(w io.Writer, name string, s traffic.Sent, asJSON bool) error {
+	if asJSON {
+		return indentJSON(w, genReport{name, s.Packets, s.Bytes, s.Refused, s.NextSeq, s.Elapsed.Seconds(), s.Offered, s.Rate, s.SourceLimited, s.Restarts})
+	}
+	_, err := fmt.Fprintf(w, "sent %d packets, %d bytes, in %.3f s with %s: %.0f per second\n", s.Packets, s.Bytes, s.Elapsed.Seconds(), name, s.Rate)
+	if err == nil && s.Refused > 0 {
+		_, err = fmt.Fprintf(w, "%d of them were refused by the interface itself\n", s.Refused)
+	}
+	if err == nil && s.SourceLimited && s.Offered > 0 {
+		_, err = fmt.Fprintf(w, "the source could not keep the %.0f per second asked for\n", s.Offered)
+	}
+	return err
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+)
+
+// What gen sends over a cable, sink accounts for to the packet, with each kind of both.
+func TestGenToSink(t *testing.T) {
+	netnstest.Require(t)
+	a, b := netnstest.New(t, "wb"), netnstest.New(t, "wb")
+	for _, err := range []error{
+		netns.AddVeth(netns.End{Namespace: a, Name: "a"}, netns.End{Namespace: b, Name: "b"}, netns.Veth{}),
+		a.SetHostOffloads("a"), b.SetHostOffloads("b"), a.SetUp("a"), b.SetUp("b"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	workload := []string{"--size", "64,570", "--flows", "100", "--order", "zipf", "--exponent", "1.1", "--json"}
+	for source, sink := range map[string]string{"live": "xdp", "xsk": "tc", "packet": "packet"} {
+		t.Run(source+" to "+sink, func(t *testing.T) {
+			var received bytes.Buffer
+			heard, said := io.Pipe()
+			ended := make(chan int, 1)
+			go func() {
+				args := append([]string{"sink", "-i", "b", "--namespace", b.Name(), "--sink", sink, "--idle", "1s"}, workload...)
+				ended <- run(args, strings.NewReader(""), &received, said)
+			}()
+			line := make([]byte, 256)
+			if n, err := heard.Read(line); err != nil || !strings.HasPrefix(string(line[:n]), "receiving on ") {
+				t.Fatalf("sink said %q, %v", line[:n], err)
+			}
+			go io.Copy(io.Discard, heard)
+			args := append([]string{"gen", "-i", "a", "--namespace", a.Name(), "--source", source, "--rate", "20k", "--count", "3000"}, workload...)
+			status, out, errs := weir(args...)
+			if sinkStatus := <-ended; status != statusGood || sinkStatus != statusGood {
+				t.Fatalf("gen: status %d: %s; sink: status %d", status, errs, sinkStatus)
+			}
+			var s genReport
+			var r sinkReport
+			if err := errors.Join(json.Unmarshal([]byte(out), &s), json.Unmarshal(received.Bytes(), &r)); err != nil {
+				t.Fatal(err, out, received.String())
+			}
+			if s.Packets != 3000 || s.NextSeq != 3000 || r.Packets+s.Refused+r.Overflow != 3000 || r.Duplicates != 0 || r.Reordered != 0 {
+				t.Errorf("sent %+v, received %+v", s, r)
+			}
+			if s.Refused+r.Overflow == 0 && r.Bytes != s.Bytes {
+				t.Errorf("%d bytes sent, %d received", s.Bytes, r.Bytes)
+			}
+			if l := r.LatencyNs; l.Min <= 0 || l.Min > l.P50 || l.P50 > l.P999 || l.P999 > l.Max {
+				t.Errorf("latency %+v", l)
+			}
+		})
+	}
+}
+
+func TestGenFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"gen -i x --rate fast":                       "invalid argument \"fast\" for \"--rate\" flag",
+		"gen":                                        "--interface: name the network interface",
+		"gen -i x --size 63":                         "sizes: 63 is not between 64 and 9018 bytes",
+		"gen -i x --order odd --src-mac zz":          "--order: unknown order of flows",
+		"sink -i weir-no-such":                       "find interface weir-no-such",
+		"gen -i lo --source none":                    "choose live, xsk or packet",
+		"sink -i lo --sink none":                     "choose xdp, tc or packet",
+		"bench forward --size 12":                    "size \"12\"",
+		"bench forward --dut nothing --dut-core 999": "there is no device \"nothing\"",
+	} {
+		if status, _, errs := weir(strings.Fields(args)...); status != statusUsage || !strings.Contains(errs, want) {
+			t.Errorf("weir %s: status %d, %s, want %s", args, status, errs, want)
+		}
+	}
+}
+
+func TestRateFlag(t *testing.T) {
+	for text, want := range map[string]float64{"1": 1, "250k": 250e3, "1.5M": 1.5e6, "max": 0, "1e5": 1e5} {
+		r := rateFlag(7)
+		if err := r.Set(text); err != nil || float64(r) != want {
+			t.Errorf("%q: %v, %v", text, float64(r), err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "k", "1kk", "NaN"} {
+		if r := rateFlag(7); r.Set(text) == nil {
+			t.Errorf("%q was taken", text)
+		}
+	}
+}

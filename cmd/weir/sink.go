@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirswitch/weir/bench/traffic"
+)
+
+// sinkOptions are the flags of weir sink.
+type sinkOptions struct {
+	workloadFlags
+	duration time.Duration
+	count    uint64
+	idle     time.Duration
+	kind     string
+	generic  bool
+	asJSON   bool
+}
+
+func newSinkCommand() *cobra.Command {
+	var o sinkOptions
+	cmd := &cobra.Command{
+		Use:   "sink -i INTERFACE",
+		Short: "Count what a weir gen sends: loss, duplicates, order, latency (root)",
+		Long: `Sink receives what "weir gen" sends, and must be told the same flags. It prints
+how many packets were lost, duplicated or reordered within their flows, and
+their latency. Loss is counted up to the highest sequence number seen; with
+--count, up to that number.
+
+Sinks:
+  xdp     an XDP program: cheapest; drops what it counts, passes the rest on
+  tc      a program at the traffic control hook, where a host's stack begins
+  packet  an AF_PACKET socket, exact for any number of queues, slower
+
+It says "receiving" on standard error as soon as no packet can be missed. It
+ends after --duration, when --count packets have arrived, when nothing has
+arrived for --idle after the first packet, or at SIGINT.`,
+		Example: `  weir sink -i eth0 --size imix --flows 100000 --order zipf --idle 2s`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runSink(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	o.add(f)
+	f.DurationVar(&o.duration, "duration", 0, "how long to receive; 0: no limit")
+	f.Uint64Var(&o.count, "count", 0, "packets that are sent; 0: unknown")
+	f.DurationVar(&o.idle, "idle", 0, "end after so long a silence; 0: never")
+	f.StringVar(&o.kind, "sink", "xdp", "xdp, tc or packet")
+	f.BoolVar(&o.generic, "generic", false, "the kernel's generic XDP, for drivers without it")
+	f.BoolVar(&o.asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// runSink is the command, top to bottom.
+func runSink(ctx context.Context, o sinkOptions, stdout, stderr io.Writer) (err error) {
+	w, err := o.workload()
+	if err != nil {
+		return usageError(err)
+	}
+	port, err := o.port()
+	if err != nil {
+		return usageError(err)
+	}
+	defer port.Namespace.Close()
+	sink, err := newSink(o, port, w)
+	if err != nil {
+		return usageError(err)
+	}
+	defer func() { err = errors.Join(err, sink.Close()) }()
+	fmt.Fprintf(stderr, "receiving on %s\n", port)
+	r, err := watchSink(ctx, o, sink)
+	if err != nil {
+		return err
+	}
+	sent := r.NextSeq
+	if o.count > 0 {
+		sent = o.count
+	}
+	return printReceived(stdout, sink.Name(), r, sent, o.asJSON)
+}
+
+func newSink(o sinkOptions, port traffic.Port, w traffic.Workload) (traffic.Sink, error) {
+	options := traffic.DefaultSinkOptions()
+	switch o.kind {
+	case "xdp":
+		return orNil[traffic.Sink](traffic.NewXDPSink(port, w, options, o.generic))
+	case "tc":
+		return orNil[traffic.Sink](traffic.NewTCSink(port, w, options))
+	case "packet":
+		return orNil[traffic.Sink](traffic.NewPacketSink(port, w, options))
+	}
+	return nil, fmt.Errorf("--sink %q: choose xdp, tc or packet", o.kind)
+}
+
+// watchSink looks at the sink ten times a second until one of the ends has come.
+func watchSink(ctx context.Context, o sinkOptions, sink traffic.Sink) (*traffic.Report, error) {
+	start, changed, last := time.Now(), time.Now(), uint64(0)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		done := false
+		select {
+		case <-ctx.Done():
+			done = true
+		case <-tick.C:
+		}
+		r, err := sink.Report()
+		if err != nil {
+			return nil, err
+		}
+		if r.Packets != last {
+			last, changed = r.Packets, time.Now()
+		}
+		switch {
+		case done,
+			o.duration > 0 && time.Since(start) >= o.duration,
+			o.count > 0 && r.Unique() >= o.count,
+			o.idle > 0 && last > 0 && time.Since(changed) >= o.idle:
+			return r, nil
+		}
+	}
+}
+
+// sinkReport is the JSON form.
+type sinkReport struct {
+	Sink       string  `json:"sink"`
+	Packets    uint64  `json:"packets"` // duplicates included
+	Bytes      uint64  `json:"bytes"`   // without frame check sequences
+	Lost       uint64  `json:"lost"`
+	Duplicates uint64  `json:"duplicates"`
+	Reordered  uint64  `json:"reordered"` // behind a later packet of their flow
+	Late       uint64  `json:"late"`      // behind a later packet of any flow
+	Stale      uint64  `json:"stale"`     // too late to tell duplicates; counted as lost
+	Foreign    uint64  `json:"foreign"`   // not of this run
+	Overflow   uint64  `json:"overflow"`  // found the sink's socket full
+	NextSeq    uint64  `json:"next_seq"`
+	Rate       float64 `json:"rate_pps"` // from the first arrival to the last
+	LatencyNs  struct {
+		Min  int64 `json:"min"`
+		P50  int64 `json:"p50"`
+		P99  int64 `json:"p99"`
+		P999 int64 `json:"p999"`
+		Max  int64 `json:"max"`
+	} `json:"latency_ns"`
+}
+
+func printReceived(w io.Writer, name string, r *traffic.Report, sent uint64, asJSON bool) error {
+	s := sinkReport{
+		Sink: name, Packets: r.Packets, Bytes: r.Bytes, Lost: r.Lost(sent), Duplicates: r.Duplicates,
+		Reordered: r.Reordered, Late: r.Late, Stale: r.Stale, Foreign: r.Foreign, Overflow: r.Overflow,
+		NextSeq: r.NextSeq, Rate: r.Rate(),
+	}
+	l := &s.LatencyNs
+	if h := r.Latency; h.TotalCount() > 0 {
+		l.Min, l.Max = h.Min(), h.Max()
+		l.P50, l.P99, l.P999 = h.ValueAtQuantile(50), h.ValueAtQuantile(99), h.ValueAtQuantile(99.9)
+	}
+	if asJSON {
+		return indentJSON(w, s)
+	}
+	_, err := fmt.Fprintf(w, `received %d packets, %d bytes: %.0f per second
+lost %d, duplicated %d, reordered %d, late %d, foreign %d, overflow %d
+latency: least %v, median %v, 99 %% %v, 99.9 %% %v, most %v
+`, s.Packets, s.Bytes, s.Rate, s.Lost, s.Duplicates, s.Reordered, s.Late, s.Foreign, s.Overflow,
+		time.Duration(l.Min), time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.P999), time.Duration(l.Max))
+	return err
+}

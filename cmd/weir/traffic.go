@@ -1,0 +1,158 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/weirswitch/weir/bench/traffic"
+	"github.com/weirswitch/weir/dataplane/lab/netns"
+)
+
+// workloadFlags are the flags that weir gen and weir sink share: both must be told the same.
+type workloadFlags struct {
+	namespace, device string
+	core              int
+	sizes             []string
+	order             string
+	srcMAC, dstMAC    string
+	srcNet, dstNet    string
+	tai               bool
+	traffic.Workload
+}
+
+func (w *workloadFlags) add(f *pflag.FlagSet) {
+	w.Workload = traffic.DefaultWorkload()
+	w.Exponent = 1
+	f.StringVarP(&w.device, "interface", "i", "", "the network `INTERFACE`")
+	f.StringVar(&w.namespace, "namespace", "", "the network namespace that holds it; default: this one")
+	f.IntVar(&w.core, "core", traffic.AnyCore, "the core to work on; -1: any")
+	f.StringSliceVar(&w.sizes, "size", []string{"64"}, "bytes on the wire with frame check sequence, in turn, or imix")
+	f.IntVar(&w.Flows, "flows", w.Flows, "number of flows, to 10,000,000")
+	f.StringVar(&w.order, "order", w.Order.String(), "how flows are drawn: uniform, zipf or round-robin")
+	f.Float64Var(&w.Exponent, "exponent", w.Exponent, "exponent of Zipf's law")
+	f.StringVar(&w.srcMAC, "src-mac", w.Source.MAC.String(), "first source MAC address")
+	f.StringVar(&w.dstMAC, "dst-mac", w.Destination.MAC.String(), "first destination MAC address")
+	f.IntVar(&w.Source.MACs, "src-macs", 1, "number of source MAC addresses")
+	f.IntVar(&w.Destination.MACs, "dst-macs", 1, "number of destination MAC addresses")
+	f.StringVar(&w.srcNet, "src-net", w.Source.Net.String(), "network of the source addresses, IPv4 or IPv6")
+	f.StringVar(&w.dstNet, "dst-net", w.Destination.Net.String(), "network of the destination addresses")
+	f.BoolVar(&w.UDPChecksum, "udp-checksum", false, "fill in the UDP checksum over IPv4")
+	f.BoolVar(&w.Reversed, "reversed", false, "the answers' direction: source and destination swapped")
+	f.Uint64Var(&w.Seed, "seed", w.Seed, "seed of the draw of flows")
+	f.Uint16Var(&w.Run, "run", w.Run, "number of the run, which tells its packets from others")
+	f.BoolVar(&w.tai, "tai", false, "send times of CLOCK_TAI, for two machines, not CLOCK_MONOTONIC")
+}
+
+// workload makes the workload of the flags, with all faults at once.
+func (w *workloadFlags) workload() (traffic.Workload, error) {
+	var errs []error
+	note := func(flag string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
+		}
+	}
+	out := w.Workload
+	var err error
+	out.Sizes, err = parseSizes(w.sizes)
+	note("size", err)
+	out.Order, err = traffic.ParseOrder(w.order)
+	note("order", err)
+	out.Source.MAC, err = net.ParseMAC(w.srcMAC)
+	note("src-mac", err)
+	out.Destination.MAC, err = net.ParseMAC(w.dstMAC)
+	note("dst-mac", err)
+	out.Source.Net, err = netip.ParsePrefix(w.srcNet)
+	note("src-net", err)
+	out.Destination.Net, err = netip.ParsePrefix(w.dstNet)
+	note("dst-net", err)
+	if w.tai {
+		out.Clock = traffic.TAI
+	}
+	if len(errs) == 0 {
+		errs = append(errs, out.Validate())
+	}
+	return out, errors.Join(errs...)
+}
+
+// port opens the interface's namespace; close it at the end.
+func (w *workloadFlags) port() (traffic.Port, error) {
+	if w.device == "" {
+		return traffic.Port{}, errors.New("--interface: name the network interface (ip link shows what there is)")
+	}
+	open := netns.Current
+	if w.namespace != "" {
+		open = func() (*netns.Namespace, error) { return netns.Open(w.namespace) }
+	}
+	ns, err := open()
+	if err != nil {
+		return traffic.Port{}, err
+	}
+	if _, err := ns.Link(w.device); err != nil {
+		ns.Close()
+		return traffic.Port{}, err
+	}
+	return traffic.Port{Namespace: ns, Interface: w.device, Core: w.core}, nil
+}
+
+// orNil makes an interface I of what a constructor returns, and a nil one of what it returns with an
+// error: a nil pointer in an interface is not nil.
+func orNil[I, T any](made T, err error) (I, error) {
+	var none I
+	if err != nil {
+		return none, err
+	}
+	return any(made).(I), nil
+}
+
+func parseSizes(names []string) ([]int, error) {
+	if len(names) == 1 && strings.EqualFold(names[0], "imix") {
+		return traffic.IMIX(), nil
+	}
+	var sizes []int
+	for _, name := range names {
+		n, err := strconv.Atoi(name)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no number of bytes", name)
+		}
+		sizes = append(sizes, n)
+	}
+	return sizes, nil
+}
+
+// rateFlag is a rate in packets per second, written with k or M if one likes; max is 0.
+type rateFlag float64
+
+func (r *rateFlag) String() string {
+	if *r == 0 {
+		return "max"
+	}
+	return strconv.FormatFloat(float64(*r), 'f', -1, 64)
+}
+
+func (r *rateFlag) Type() string { return "pps" }
+
+func (r *rateFlag) Set(text string) error {
+	if text == "max" {
+		*r = 0
+		return nil
+	}
+	scale := 1.0
+	for suffix, factor := range map[string]float64{"k": 1e3, "M": 1e6} {
+		if number, ok := strings.CutSuffix(text, suffix); ok {
+			text, scale = number, factor
+			break
+		}
+	}
+	rate, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(rate > 0) {
+		return errors.New(`write packets per second, as in 250000, 250k, 1.5M or max`)
+	}
+	*r = rateFlag(rate * scale)
+	return nil
+}
