@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+)
+
+// TestLabs runs the labs of testdata: kernel hosts over three live switches,
+// 1 GiB of TCP and 10,000 pings, with one queue and with four queues on two
+// workers. weir lab run fails if anything was lost, wrong or reordered, a frame
+// got lost, or counters do not add up.
+func TestLabs(t *testing.T) {
+	netnstest.Require(t)
+	files, err := filepath.Glob("testdata/labs/*.toml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no labs", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".toml"), func(t *testing.T) {
+			cmd := weirCommand("lab", "run", ownLab(t, file))
+			out, err := cmd.CombinedOutput()
+			t.Logf("%s", out)
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// ownLab copies a lab's file under a name that is this process's own, for
+// a lab's name is unique on the machine, and takes it down if the test dies
+// half way.
+func ownLab(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := strings.TrimSuffix(filepath.Base(file), ".toml")
+	name := fmt.Sprintf("%s%d-%s", prefix, os.Getpid(), old)
+	path := filepath.Join(t.TempDir(), name+".toml")
+	text = bytes.Replace(text, fmt.Appendf(nil, "name = %q", old), fmt.Appendf(nil, "name = %q", name), 1)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { weir("lab", "down", path) })
+	return path
+}
+
+// TestBroadcastReachesAllOnce: on a switch of eight ports each host's broadcast
+// reaches the seven others once each, and never its sender.
+func TestBroadcastReachesAllOnce(t *testing.T) {
+	netnstest.Require(t)
+	const ports, each = 8, 20
+	b := &testbed{ns: netnstest.New(t, prefix), dir: t.TempDir()}
+	config := fmt.Sprintf("[switch]\nname = \"s8\"\ngraph = [\"parse\", \"l2\"]\n[dataplane]\naudit = true\n[control]\nsocket = %q\n", b.socket("s8"))
+	var sockets [ports]*netns.PacketSocket
+	for i := range ports {
+		name := fmt.Sprintf("p%d", i)
+		host := netnstest.NewHost(t, prefix, netnstest.Port{Namespace: b.ns, Name: name})
+		sockets[i] = host.Packet(t)
+		config += fmt.Sprintf("[[port]]\ninterface = %q\n", name)
+	}
+	path := filepath.Join(b.dir, "s8.toml")
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := b.start(t, path)
+	sent := map[string]int{} // frame -> sender
+	for n := range each {
+		for i := range ports {
+			frame := testFrame(0, byte(i+1), uint32(n))
+			copy(frame, bytes.Repeat([]byte{0xff}, 6))
+			sent[string(frame)] = i
+			if err := sockets[i].Send(frame); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range ports {
+		got, err := sockets[i].ReceiveAll(time.Second, 0, func(f []byte) bool { return f[12] == 0x88 && f[13] == 0xb6 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]int{}
+		for _, f := range got {
+			seen[string(f)]++
+		}
+		for frame, from := range sent {
+			want := 1
+			if from == i {
+				want = 0
+			}
+			if seen[frame] != want {
+				t.Errorf("host %d saw a broadcast of host %d %d times, want %d", i, from, seen[frame], want)
+			}
+		}
+	}
+	if status := p.stop(t); status != 0 {
+		t.Errorf("status %d: %s", status, &p.stderr)
+	}
+	if r := p.report(t); !r.Balanced || r.Frames.Lost != 0 || r.Received != ports*each || r.Forwarded != ports*each {
+		t.Errorf("report %+v, want %d received and forwarded", r, ports*each)
+	}
+}
