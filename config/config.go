@@ -55,18 +55,18 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w: name a readable TOML file", err)
 	}
-	c, faults := parse(data)
+	c, faults := read(data)
 	return c, faults.err(path)
 }
 
 // Parse checks the text of a file, as Load does.
 func Parse(data []byte) (*Config, error) {
-	c, faults := parse(data)
+	c, faults := read(data)
 	return c, faults.err("")
 }
 
-// parse returns a configuration only if there is no fault.
-func parse(data []byte) (*Config, *faults) {
+// read returns a configuration only if there is no fault.
+func read(data []byte) (*Config, *faults) {
 	var root map[string]any
 	if _, err := toml.Decode(string(data), &root); err != nil {
 		return nil, syntaxFault(err)

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -165,7 +166,8 @@ func (d decoder) natural(key string, data any, v reflect.Value) {
 	case !ok:
 		d.mistyped(key, data, "an integer")
 	case n < 0 || v.OverflowUint(uint64(n)):
-		d.add(key, "%d is out of range: choose 0 to %d", n, uint64(1)<<v.Type().Bits()-1)
+		most := min(uint64(1)<<v.Type().Bits()-1, math.MaxInt64) // TOML's integers end there
+		d.add(key, "%d is out of range: choose 0 to %d", n, most)
 	default:
 		v.SetUint(uint64(n))
 	}

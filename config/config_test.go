@@ -1,0 +1,217 @@
+package config
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/weirswitch/weir/control"
+	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/stages/l2"
+	"github.com/weirswitch/weir/stages/parse"
+	"github.com/weirswitch/weir/stages/patch"
+)
+
+const good = `
+[switch]
+name = "s1"
+graph = ["parse", "patch"]
+[[port]]
+name = "p0"
+interface = "eth0"
+[[port]]
+interface = "eth1"
+queues = 4
+[stages.patch]
+pairs = [["p0", "eth1"]]
+`
+
+// TestDefaults: a short file gives a complete configuration.
+func TestDefaults(t *testing.T) {
+	c, err := Parse([]byte(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p0, p1 := port.DefaultConfig(), port.DefaultConfig()
+	p0.Name, p0.Interface = "p0", "eth0"
+	p1.Name, p1.Interface, p1.Queues = "eth1", "eth1", 4
+	want := &Config{
+		Switch:    Switch{Name: "s1", ID: 1, Graph: []string{"parse", "patch"}},
+		Dataplane: port.DefaultDataplaneConfig(),
+		Workers:   worker.DefaultConfig(),
+		Ports:     []port.Config{p0, p1},
+		Stages:    map[string]any{"patch": &patch.Config{Pairs: [][2]string{{"p0", "eth1"}}}},
+		Control:   control.Config{Socket: "/run/weir/s1.sock"},
+		Log:       Log{Level: "info", Format: "text"},
+	}
+	if c.Stages["parse"] == nil {
+		t.Error("parse has no configuration")
+	}
+	delete(c.Stages, "parse")
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestNameOfHost: a switch without a name has the host's.
+func TestNameOfHost(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil || !validName(host) {
+		t.Skipf("the host's name %q is no switch's", host)
+	}
+	c, err := Parse([]byte(strings.Replace(good, `name = "s1"`, "", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Switch.Name != host || c.Control.Socket != "/run/weir/"+host+".sock" {
+		t.Errorf("name %q, socket %q", c.Switch.Name, c.Control.Socket)
+	}
+}
+
+// TestDumpRoundTrip: what Dump writes loads to the same, shows every key, and
+// is written again to the byte.
+func TestDumpRoundTrip(t *testing.T) {
+	files, err := filepath.Glob("*.toml")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("examples %v, %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(file, func(t *testing.T) {
+			first, err := Load(file)
+			if err != nil {
+				if isLab(t, file) {
+					t.Skip("a lab's file, which package lab tests")
+				}
+				t.Fatal(err)
+			}
+			var text, again bytes.Buffer
+			if err := first.Dump(&text); err != nil {
+				t.Fatal(err)
+			}
+			second, err := Parse(text.Bytes())
+			if err != nil {
+				t.Fatalf("%v\n%s", err, &text)
+			}
+			if diff := cmp.Diff(first, second, cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+			if err := second.Dump(&again); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(text.String(), again.String()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// isLab tells a network's file from a switch's: it has tables [[link]].
+func isLab(t *testing.T, file string) bool {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Contains(data, []byte("[[link]]"))
+}
+
+// TestDumpLeavesConfigAlone: Dump writes lists that are nil as empty ones, on a
+// copy.
+func TestDumpLeavesConfigAlone(t *testing.T) {
+	c, err := Load("l2.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := *c
+	before.Ports = append([]port.Config(nil), c.Ports...)
+	if err := c.Dump(new(bytes.Buffer)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&before, c); diff != "" {
+		t.Error(diff)
+	}
+}
+
+var (
+	assigned = regexp.MustCompile(`(?m)^([a-z0-9_]+) = (.*?) *(?:#.*)?$`)
+	heading  = regexp.MustCompile(`(?m)^\[+([a-z0-9_.]+)\]+`)
+)
+
+// TestReferenceIsComplete: reference.toml names every key that Dump writes,
+// with the value that Dump writes, which is the default.
+func TestReferenceIsComplete(t *testing.T) {
+	reference, err := os.ReadFile("reference.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Parse(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dump bytes.Buffer
+	if err := c.Dump(&dump); err != nil {
+		t.Fatal(err)
+	}
+	// The second port shows that a port may be short, so one is compared.
+	shown, written := firstOfEach(reference), firstOfEach(dump.Bytes())
+	if diff := cmp.Diff(written, shown); diff != "" {
+		t.Errorf("-dump +reference.toml:\n%s", diff)
+	}
+	for _, key := range []string{"[switch] name", "[switch] graph", "[port] name", "[port] interface", "[control] socket"} {
+		if written[key] == "" {
+			t.Errorf("the dump lacks %s", key)
+		}
+	}
+	d := Default()
+	if diff := cmp.Diff(d.Dataplane, c.Dataplane); diff != "" {
+		t.Errorf("[dataplane] shows no defaults: %s", diff)
+	}
+	if diff := cmp.Diff(d.Workers, c.Workers, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("[workers] shows no defaults: %s", diff)
+	}
+	p := port.DefaultConfig()
+	p.Name, p.Interface = "p0", "eth0"
+	if diff := cmp.Diff(p, c.Ports[0], cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("[[port]] shows no defaults: %s", diff)
+	}
+	stage := l2.DefaultConfig()
+	if diff := cmp.Diff(&stage, c.Stages["l2"], cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("[stages.l2] shows no defaults: %s", diff)
+	}
+	first := parse.DefaultConfig()
+	if diff := cmp.Diff(&first, c.Stages["parse"]); diff != "" {
+		t.Errorf("[stages.parse] shows no defaults: %s", diff)
+	}
+	if c.Log != d.Log {
+		t.Errorf("[log] shows no defaults: %v", c.Log)
+	}
+}
+
+// firstOfEach maps "[table] key" to the value of its first appearance.
+func firstOfEach(text []byte) map[string]string {
+	keys, table := map[string]string{}, ""
+	for _, line := range strings.Split(string(text), "\n") {
+		if m := heading.FindStringSubmatch(line); m != nil {
+			table = "[" + m[1] + "]"
+		}
+		if m := assigned.FindStringSubmatch(line); m != nil {
+			if key := table + " " + m[1]; keys[key] == "" {
+				keys[key] = m[2]
+			}
+		}
+	}
+	return keys
+}
+
+func TestLoadMissingFile(t *testing.T) {
+	_, err := Load(filepath.Join(t.TempDir(), "none.toml"))
+	if err == nil || !strings.Contains(err.Error(), "no such file") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %v", err)
+	}
+}

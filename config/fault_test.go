@@ -1,0 +1,122 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestFaults changes one line of a good file at a time, and expects exactly
+// these faults, with their lines. good begins with an empty line, so its
+// [switch] stands in line 2.
+func TestFaults(t *testing.T) {
+	tests := []struct{ name, old, new, want string }{
+		{"syntax", "queues = 4", "queues = ", `line 10: port.queues: not valid TOML: `},
+		{"twice the same key", `name = "s1"`, "name = \"s1\"\nname = \"s2\"", `line 4: switch.name: not valid TOML: Key 'switch.name' has already been defined.`},
+		{"unknown key", "queues", "queue", `line 10: port[1].queue: there is no such key: did you mean "queues"?`},
+		{"case", "queues", "Queues", `line 10: port[1].Queues: there is no such key: did you mean "queues"?`},
+		{"unknown key, nothing near", "queues", "colour", `line 10: port[1].colour: there is no such key: remove it, or choose from driver, interface, jumbo, keep, mode, name, queues, tx_budget`},
+		{"unknown table", "[stages.patch]", "[worker]\n[stages.patch]", `line 11: worker: there is no such key: did you mean "workers"?`},
+		{"type", "queues = 4", `queues = "4"`, `line 10: port[1].queues: is a string: write an integer`},
+		{"type of a string", `interface = "eth1"`, `interface = 1`, `line 9: port[1].interface: is an integer: write a string in quotes`},
+		{"type of a list", `graph = ["parse", "patch"]`, `graph = "parse"`, `line 4: switch.graph: is a string: write a list in [ ]`},
+		{"type of an element", `graph = ["parse", "patch"]`, `graph = ["parse", 5]`, `line 4: switch.graph[1]: is an integer: write a string in quotes`},
+		{"type of a table", "[stages.patch]", "log = 3\n[stages.patch]", `line 11: port[1].log: there is no such key: remove it, or choose from driver, interface, jumbo, keep, mode, name, queues, tx_budget`},
+		{"port is no list", "[[port]]\nname = \"p0\"\ninterface = \"eth0\"\n[[port]]", "[port]", `line 5: port: is a table: write [[port]], with two brackets on either side`},
+		{"range of the type", `name = "s1"`, "name = \"s1\"\nid = -1", `line 4: switch.id: -1 is out of range: choose 0 to 4294967295`},
+		{"fixed length", `[["p0", "eth1"]]`, `[["p0", "eth1", "p0"]]`, `line 12: stages.patch.pairs[0]: has 3 elements: write 2`},
+		{"interface twice", `interface = "eth1"`, `interface = "eth0"`, "line 9: port[1].interface: port[0] is on \"eth0\" already: an interface has one port, name another"},
+		{"name twice", `interface = "eth1"`, "name = \"p0\"\ninterface = \"eth1\"", "line 9: port[1].name: port[0] is called \"p0\" already: choose another name"},
+		{"no interface", `interface = "eth0"`, "", `line 5: port[0].interface: missing: name the network interface (ip link shows what there is)`},
+		{"package's fault", "queues = 4", "queues = 1000", `line 10: port[1].queues: 1000: choose 1 to 256, or 0 for all`},
+		{"TX budget", "queues = 4", "tx_budget = 4096", `line 10: port[1].tx_budget: 4096 exceeds the TX ring: choose up to dataplane.tx_ring = 2048`},
+		{"frames", "[stages.patch]", "[dataplane]\nframes = 10000\n[stages.patch]", `line 12: dataplane.frames: 10000 cannot fill the fill rings of 5 queues: choose 10240 or more, 0 for as many as the rings hold, or a smaller fill_ring`},
+		{"unknown stage", `["parse", "patch"]`, `["parse", "l3", "patch"]`, `line 4: switch.graph[1]: there is no stage "l3": did you mean "l2"?`},
+		{"stage without a kind", "[stages.patch]", "[stages.firewall]\n[stages.patch]", `line 11: stages.firewall: there is no such stage: remove it, or choose from l2, parse, patch`},
+		{"stage not in the graph", "[stages.patch]", "[stages.l2]\n[stages.patch]", `line 11: stages.l2: is set, but the graph has no such stage: add "l2" to switch.graph or remove the table`},
+		{"stage's fault", `["p0", "eth1"]`, `["p0", "p1"]`, `line 12: stages.patch.pairs[0]: port "p1" is not defined: define [[port]] name = "p1" or correct the name`},
+		{"order of stages", `["parse", "patch"]`, `["patch", "parse"]`, "line 4: switch.graph: the graph begins with \"patch\": let it begin with \"parse\"\nline 4: switch.graph: stage \"parse\" (parse) stands behind \"patch\" (forward): move it in front"},
+		{"no graph", `graph = ["parse", "patch"]`, "", "line 2: switch.graph: is missing: name the stages, as in [\"parse\", \"patch\"]; there are l2, parse, patch"},
+		{"switch's name", `"s1"`, `"a/b"`, `line 3: switch.name: "a/b" is not a name: use 1 to 32 letters, digits, '.', '_' and '-'`},
+		{"port's name", `name = "p0"`, `name = "p 0"`, "line 6: port[0].name: \"p 0\" is not a name: use 1 to 32 letters, digits, '.', '_' and '-'"},
+		{"socket", "[stages.patch]", "[control]\nsocket = \"s.sock\"\n[stages.patch]", `line 12: control.socket: "s.sock" is not an absolute path: begin it with a slash`},
+		{"log", "[stages.patch]", "[log]\nlevel = \"all\"\nformat = \"xml\"\n[stages.patch]", "line 12: log.level: \"all\": choose \"debug\", \"info\", \"warn\" or \"error\"\nline 13: log.format: \"xml\": choose \"text\" or \"json\""},
+		{"bare time", `graph = ["parse", "patch"]`, "graph = [\"parse\", \"l2\"]\n[stages.l2]\nageing = 300", "line 6: stages.l2.ageing: is an integer: write a time with its unit in quotes, as in \"300s\"\nline 13: stages.patch: is set, but the graph has no such stage: add \"patch\" to switch.graph or remove the table"},
+		{"no time", `graph = ["parse", "patch"]`, "graph = [\"parse\", \"l2\", \"patch\"]\n[stages.l2]\nageing = \"300\"", `line 6: stages.l2.ageing: "300" is not a time: write a number and its unit, as in "300s", "5m" or "20ms"`},
+		{"empty", good, "", "port: is missing: add a table [[port]] for each port\nswitch.graph: is missing: name the stages, as in [\"parse\", \"patch\"]; there are l2, parse, patch"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			text := strings.Replace(good, tt.old, tt.new, 1)
+			if text == good {
+				t.Fatal("the test changes nothing")
+			}
+			c, err := Parse([]byte(text))
+			if err == nil {
+				t.Fatal("no fault found")
+			}
+			if c != nil {
+				t.Error("a faulty configuration is returned")
+			}
+			got := err.Error()
+			if tt.name == "syntax" { // the rest is the library's own
+				got = got[:min(len(tt.want), len(got))]
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestFaultsNameTheFile: all faults of a file at once, in its order.
+func TestFaultsNameTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.toml")
+	text := strings.NewReplacer("queues = 4", "queues = -4", `"s1"`, `""`, "interface", "interfaces").Replace(good)
+	text = strings.Replace(text, `name = ""`, `name = "!"`, 1)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(file)
+	if err == nil {
+		t.Fatal("no fault found")
+	}
+	want := []string{
+		`:3: switch.name: "!" is not a name`, `:5: port[0].interface: missing`, `:7: port[0].interfaces: there is no such key: did you mean "interface"?`,
+		`:8: port[1].interface: missing`, `:9: port[1].interfaces: there is no such key`, `:10: port[1].queues: -4`,
+	}
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("%d faults, want %d:\n%v", len(lines), len(want), err)
+	}
+	for i, w := range want {
+		if !strings.HasPrefix(lines[i], file+w) {
+			t.Errorf("fault %d: got %q, want it to begin with %q", i, lines[i], file+w)
+		}
+	}
+}
+
+// TestDistance compares with the definition, by recursion.
+func TestDistance(t *testing.T) {
+	var slow func(a, b string) int
+	slow = func(a, b string) int {
+		if a == "" || b == "" {
+			return len(a) + len(b)
+		}
+		if a[0] == b[0] {
+			return slow(a[1:], b[1:])
+		}
+		return 1 + min(slow(a[1:], b), slow(a, b[1:]), slow(a[1:], b[1:]))
+	}
+	words := []string{"", "a", "ab", "ba", "queue", "queues", "rx_ring", "tx_ring", "ring", "frames", "frame"}
+	for _, a := range words {
+		for _, b := range words {
+			if got, want := distance(a, b), slow(a, b); got != want {
+				t.Errorf("distance(%q, %q) = %d, want %d", a, b, got, want)
+			}
+		}
+	}
+}
