@@ -12,14 +12,14 @@ const (
 //
 //	0          2          4      5      6    8       14      18      24      28
 //	| hw type | protocol | hlen | plen | op | sender hw, ip | target hw, ip |
-type ARP [28]byte
+type ARP [ARPLen]byte
 
 // ARPLen is the length of such a packet, in bytes.
-const ARPLen = len(ARP{})
+const ARPLen = 28
 
 // ARPAt returns the packet at off, or nil if data ends before its end.
 func ARPAt(data []byte, off int) *ARP {
-	if uint(off)+uint(ARPLen) > uint(len(data)) {
+	if uint(off)+ARPLen > uint(len(data)) {
 		return nil
 	}
 	return (*ARP)(data[off:])

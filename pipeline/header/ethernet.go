@@ -22,14 +22,14 @@ const (
 //
 //	0            6            12       14
 //	| destination | source    | type   |
-type Ethernet [14]byte
+type Ethernet [EthernetLen]byte
 
 // EthernetLen is the length of an Ethernet header, in bytes.
-const EthernetLen = len(Ethernet{})
+const EthernetLen = 14
 
 // EthernetAt returns the header at off, or nil if data ends before its end.
 func EthernetAt(data []byte, off int) *Ethernet {
-	if uint(off)+uint(EthernetLen) > uint(len(data)) {
+	if uint(off)+EthernetLen > uint(len(data)) {
 		return nil
 	}
 	return (*Ethernet)(data[off:])
@@ -67,14 +67,14 @@ func (h *Ethernet) SetType(t uint16) { binary.BigEndian.PutUint16(h[12:14], t) }
 //
 //	bits  3          1      12       16
 //	    | priority | drop | VLAN id | next type |
-type VLAN [4]byte
+type VLAN [VLANLen]byte
 
 // VLANLen is the length of a VLAN tag, in bytes.
-const VLANLen = len(VLAN{})
+const VLANLen = 4
 
 // VLANAt returns the tag at off, or nil if data ends before its end.
 func VLANAt(data []byte, off int) *VLAN {
-	if uint(off)+uint(VLANLen) > uint(len(data)) {
+	if uint(off)+VLANLen > uint(len(data)) {
 		return nil
 	}
 	return (*VLAN)(data[off:])

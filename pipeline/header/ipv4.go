@@ -30,15 +30,15 @@ const (
 //
 //	0            1     2              4    6                8     9          10         12       16       20
 //	| ver, ihl  | tos | total length | id | flags, offset  | ttl | protocol | checksum | source | dest   |
-type IPv4 [20]byte
+type IPv4 [IPv4Len]byte
 
 // IPv4Len is the length of an IPv4 header without options, in bytes.
-const IPv4Len = len(IPv4{})
+const IPv4Len = 20
 
 // IPv4At returns the header at off, or nil if data ends before the end of its
 // fixed part.
 func IPv4At(data []byte, off int) *IPv4 {
-	if uint(off)+uint(IPv4Len) > uint(len(data)) {
+	if uint(off)+IPv4Len > uint(len(data)) {
 		return nil
 	}
 	return (*IPv4)(data[off:])

@@ -6,14 +6,14 @@ import "encoding/binary"
 //
 //	0                        4                6             7           8        24       40
 //	| ver, class, flow label | payload length | next header | hop limit | source | dest   |
-type IPv6 [40]byte
+type IPv6 [IPv6Len]byte
 
 // IPv6Len is the length of an IPv6 header, in bytes.
-const IPv6Len = len(IPv6{})
+const IPv6Len = 40
 
 // IPv6At returns the header at off, or nil if data ends before its end.
 func IPv6At(data []byte, off int) *IPv6 {
-	if uint(off)+uint(IPv6Len) > uint(len(data)) {
+	if uint(off)+IPv6Len > uint(len(data)) {
 		return nil
 	}
 	return (*IPv6)(data[off:])
@@ -51,15 +51,15 @@ func (h *IPv6) SetHopLimit(n uint8) { h[7] = n }
 //
 //	0             1        2
 //	| next header | length | depends on the type
-type IPv6Ext [8]byte
+type IPv6Ext [IPv6ExtLen]byte
 
 // IPv6ExtLen is the least length of an extension header, in bytes.
-const IPv6ExtLen = len(IPv6Ext{})
+const IPv6ExtLen = 8
 
 // IPv6ExtAt returns the extension header at off, or nil if data ends before
 // its first eight bytes do.
 func IPv6ExtAt(data []byte, off int) *IPv6Ext {
-	if uint(off)+uint(IPv6ExtLen) > uint(len(data)) {
+	if uint(off)+IPv6ExtLen > uint(len(data)) {
 		return nil
 	}
 	return (*IPv6Ext)(data[off:])

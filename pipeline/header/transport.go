@@ -6,10 +6,10 @@ import "encoding/binary"
 //
 //	0          2          4          8     12             13      14       16         18      20
 //	| src port | dst port | sequence | ack | offset, rsvd | flags | window | checksum | urgent |
-type TCP [20]byte
+type TCP [TCPLen]byte
 
 // TCPLen is the length of a TCP header without options, in bytes.
-const TCPLen = len(TCP{})
+const TCPLen = 20
 
 // TCP flags.
 const (
@@ -26,7 +26,7 @@ const (
 // TCPAt returns the header at off, or nil if data ends before the end of its
 // fixed part.
 func TCPAt(data []byte, off int) *TCP {
-	if uint(off)+uint(TCPLen) > uint(len(data)) {
+	if uint(off)+TCPLen > uint(len(data)) {
 		return nil
 	}
 	return (*TCP)(data[off:])
@@ -62,14 +62,14 @@ func (h *TCP) Checksum() uint16 { return binary.BigEndian.Uint16(h[16:18]) }
 //
 //	0          2          4        6          8
 //	| src port | dst port | length | checksum |
-type UDP [8]byte
+type UDP [UDPLen]byte
 
 // UDPLen is the length of a UDP header, in bytes.
-const UDPLen = len(UDP{})
+const UDPLen = 8
 
 // UDPAt returns the header at off, or nil if data ends before its end.
 func UDPAt(data []byte, off int) *UDP {
-	if uint(off)+uint(UDPLen) > uint(len(data)) {
+	if uint(off)+UDPLen > uint(len(data)) {
 		return nil
 	}
 	return (*UDP)(data[off:])
@@ -91,14 +91,14 @@ func (h *UDP) Checksum() uint16 { return binary.BigEndian.Uint16(h[6:8]) }
 //
 //	0          2          4                  8          12
 //	| src port | dst port | verification tag | checksum |
-type SCTP [12]byte
+type SCTP [SCTPLen]byte
 
 // SCTPLen is the length of an SCTP common header, in bytes.
-const SCTPLen = len(SCTP{})
+const SCTPLen = 12
 
 // SCTPAt returns the header at off, or nil if data ends before its end.
 func SCTPAt(data []byte, off int) *SCTP {
-	if uint(off)+uint(SCTPLen) > uint(len(data)) {
+	if uint(off)+SCTPLen > uint(len(data)) {
 		return nil
 	}
 	return (*SCTP)(data[off:])
@@ -117,18 +117,18 @@ func (h *SCTP) Tag() uint32 { return binary.BigEndian.Uint32(h[4:8]) }
 //
 //	0          2          4             5           6          8            9          12
 //	| src port | dst port | data offset | cc, cover | checksum | type, ext | sequence |
-type DCCP [12]byte
+type DCCP [DCCPLen]byte
 
 // The lengths of a generic DCCP header, in bytes: with short and with
 // extended sequence numbers.
 const (
-	DCCPLen    = len(DCCP{})
+	DCCPLen    = 12
 	DCCPExtLen = 16
 )
 
 // DCCPAt returns the header at off, or nil if data ends before its end.
 func DCCPAt(data []byte, off int) *DCCP {
-	if uint(off)+uint(DCCPLen) > uint(len(data)) {
+	if uint(off)+DCCPLen > uint(len(data)) {
 		return nil
 	}
 	return (*DCCP)(data[off:])
@@ -153,15 +153,15 @@ func (h *DCCP) Extended() bool { return h[8]&1 != 0 }
 //
 //	0      1      2          4              8
 //	| type | code | checksum | depends on the type |
-type ICMP [8]byte
+type ICMP [ICMPLen]byte
 
 // ICMPLen is the length of that, in bytes.
-const ICMPLen = len(ICMP{})
+const ICMPLen = 8
 
 // ICMPAt returns the message at off, or nil if data ends before its first
 // eight bytes do.
 func ICMPAt(data []byte, off int) *ICMP {
-	if uint(off)+uint(ICMPLen) > uint(len(data)) {
+	if uint(off)+ICMPLen > uint(len(data)) {
 		return nil
 	}
 	return (*ICMP)(data[off:])

@@ -73,6 +73,7 @@ type stage struct {
 	ipidCarrier bool
 	drop        bool
 	needs       packet.Needs
+	touched     byte // see touch
 
 	// faults counts malformed packets. They are rare, so an atomic addition
 	// does not burden the packet path.
@@ -94,66 +95,85 @@ const (
 // in the loop, behind a single bounds check; headers does all the rest. A test
 // compares the two.
 func (s *stage) Process(b *packet.Batch) {
-	mem := b.Mem
-	for i := range b.Pkts {
-		p := &b.Pkts[i]
+	s.touched = touch(b)
+	mem, pkts := b.Mem, b.Pkts
+	for i := range pkts {
+		p := &pkts[i]
 		if p.Reason != 0 {
 			continue
 		}
 		data := mem[p.Addr:][:p.Len]
-		if len(data) < plainLen {
-			s.parse(b, p, data)
-			continue
-		}
-		h := (*[plainLen]byte)(data) // BCE: all indexes below are constants
-		// EtherType, version, header length; and neither MF nor an offset.
-		if binary.BigEndian.Uint32(h[12:16])>>8 != header.TypeIPv4<<8|0x45 ||
-			binary.BigEndian.Uint16(h[20:22])&0x3fff != 0 {
-			s.parse(b, p, data)
-			continue
-		}
-		total := int(binary.BigEndian.Uint16(h[16:18]))
-		if header.EthernetLen+total > int(p.WireLen) {
-			s.parse(b, p, data)
-			continue
-		}
-		var l4Len int
-		switch h[23] {
-		case header.ProtoTCP:
-			l4Len = int(h[plainL4+12]>>4) * 4
-			if l4Len < header.TCPLen || header.IPv4Len+l4Len > total || plainL4+l4Len > len(data) {
-				s.parse(b, p, data)
+		if len(data) >= plainLen {
+			h := (*[plainLen]byte)(data) // BCE: all indexes are constants
+			if n := plainHeader(h, plainPayload(h, p.WireLen)); n != 0 && plainL4+n <= len(data) {
+				p.Flags = plainFlags
+				if h[0]&1 != 0 {
+					p.Flags |= groupFlags(data)
+				}
+				p.L3, p.L4, p.Payload = header.EthernetLen, plainL4, uint16(plainL4+n)
+				p.EtherType, p.VLAN = header.TypeIPv4, 0
+				p.SrcPort = binary.BigEndian.Uint16(h[plainL4 : plainL4+2])
+				p.DstPort = binary.BigEndian.Uint16(h[plainL4+2 : plainL4+4])
+				p.Proto, p.TTL = h[23], h[22]
 				continue
 			}
-		case header.ProtoUDP:
-			l4Len = header.UDPLen
-			n := int(binary.BigEndian.Uint16(h[plainL4+4 : plainL4+6]))
-			if n < header.UDPLen || header.IPv4Len+n > total {
-				s.parse(b, p, data)
-				continue
-			}
-		default:
-			s.parse(b, p, data)
-			continue
 		}
-		flags := plainFlags
-		if h[0]&1 != 0 {
-			flags |= groupFlags(data)
-		}
-		p.Flags = flags
-		p.L3 = header.EthernetLen
-		p.L4 = plainL4
-		p.Payload = uint16(plainL4 + l4Len)
-		p.EtherType = header.TypeIPv4
-		p.VLAN = 0
-		p.SrcPort = binary.BigEndian.Uint16(h[plainL4 : plainL4+2])
-		p.DstPort = binary.BigEndian.Uint16(h[plainL4+2 : plainL4+4])
-		p.Proto = h[23]
-		p.TTL = h[22]
+		s.parse(b, p, data)
 	}
 	if s.needs != 0 {
 		s.derive(b)
 	}
+}
+
+// touch loads the first byte of every packet. So short a loop has the loads of
+// the whole batch under way at once, where the long one waits for the few
+// packets that the processor looks ahead. It costs next to nothing when the
+// frames are in the caches and pays when they are not (BenchmarkParse/spread
+// with and without). The bytes are returned, mixed, for the loads to be of use.
+func touch(b *packet.Batch) byte {
+	mem, pkts := b.Mem, b.Pkts
+	var mix byte
+	for i := range pkts {
+		mix ^= mem[pkts[i].Addr]
+	}
+	return mix
+}
+
+// plainPayload returns the length of the IP payload, in bytes, if the packet
+// is an unfragmented IPv4 packet without tags and options, of a right length.
+// Else it returns 0.
+func plainPayload(h *[plainLen]byte, wireLen uint32) int {
+	// EtherType, version and header length in one; neither MF nor an offset.
+	if binary.BigEndian.Uint32(h[12:16])>>8 != header.TypeIPv4<<8|0x45 ||
+		binary.BigEndian.Uint16(h[20:22])&0x3fff != 0 {
+		return 0
+	}
+	total := int(binary.BigEndian.Uint16(h[16:18]))
+	if header.EthernetLen+total > int(wireLen) {
+		return 0
+	}
+	return total - header.IPv4Len
+}
+
+// plainHeader returns the length of the TCP or UDP header, in bytes, if it is
+// right for a payload of the given length. Else it returns 0.
+func plainHeader(h *[plainLen]byte, payload int) int {
+	least, n, l4 := 0, 0, h[plainL4:]
+	switch h[23] {
+	case header.ProtoTCP:
+		least = int(l4[12]>>4) * 4
+		n = least
+		if n < header.TCPLen {
+			return 0
+		}
+	case header.ProtoUDP:
+		least = header.UDPLen
+		n = int(binary.BigEndian.Uint16(l4[4:6]))
+	}
+	if n < least || n > payload {
+		return 0
+	}
+	return least
 }
 
 // parse handles whatever the loop of Process does not, and the faults.
