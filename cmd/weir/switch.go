@@ -255,27 +255,30 @@ func closePorts(ports []port.Port) error {
 // returns the last report.
 func (s *liveSwitch) run(ctx context.Context, tell *readiness) (*worker.Report, error) {
 	var server *control.Server
-	var readyErr error
+	noted := func() bool { return true }
 	runErr := s.sw.Run(ctx, func() {
 		server = control.Serve(s.socket, s, s.log)
 		for _, m := range s.sw.Report().Modes {
 			s.log.Info("port open", zap.String("mode", m))
 		}
 		s.log.Info("forwarding", zap.String("switch", s.config.Switch.Name), zap.String("control", s.config.Control.Socket))
-		readyErr = tell.ready()
-		context.AfterFunc(ctx, func() {
+		if err := tell.ready(); err != nil {
+			s.log.Warn("cannot tell that the switch forwards", zap.Error(err))
+		}
+		noted = context.AfterFunc(ctx, func() {
 			s.log.Info("draining")
 			if err := tell.stopping(); err != nil {
 				s.log.Warn("cannot tell that the switch ends", zap.Error(err))
 			}
 		})
 	})
+	noted() // an end by itself is no drain
 	report := s.sw.Report()
 	if server != nil {
 		runErr = errors.Join(runErr, server.Close())
 		s.socket = nil // closed by the server
 	}
-	return &report, errors.Join(runErr, readyErr, s.close())
+	return &report, errors.Join(runErr, s.close())
 }
 
 // close gives back what is neither a worker's nor a port's.
