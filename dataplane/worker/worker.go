@@ -168,7 +168,7 @@ func (w *Worker) work() {
 		}
 		if !draining && open != 0 && quiet > w.spins {
 			w.cache.Spill(w.sw.keep)
-			w.sleep()
+			w.sleep(pending)
 			quiet = 0
 		}
 	}
@@ -226,9 +226,17 @@ func (w *Worker) service() (pending bool) {
 	return pending
 }
 
+// How long a worker sleeps at most, in milliseconds.
+const (
+	idleSleep    = 1000 // bounds what a lost device could cost
+	pendingSleep = 1
+)
+
 // sleep waits in poll for packets or for a wake. The flag is raised before the
 // last look at the rings and the mailbox: who pushes later, sees it and wakes.
-func (w *Worker) sleep() {
+// Nothing wakes it when a device that was busy can send again, so while
+// packets are pending it sleeps only briefly.
+func (w *Worker) sleep(pending bool) {
 	w.sleeping.Store(true)
 	for _, h := range w.rings {
 		if h != nil && !h.empty() {
@@ -241,8 +249,11 @@ func (w *Worker) sleep() {
 		return
 	}
 	w.loop.Sleeps++
-	// The timeout only bounds what a lost device or wake could cost.
-	n, err := unix.Poll(w.pollFDs, 1000)
+	timeout := idleSleep
+	if pending {
+		timeout = pendingSleep
+	}
+	n, err := unix.Poll(w.pollFDs, timeout)
 	w.sleeping.Store(false)
 	if (err == nil || errors.Is(err, unix.EINTR)) && n > 0 && w.pollFDs[0].Revents != 0 {
 		var buf [8]byte
