@@ -62,11 +62,11 @@ func (s *search) highest(goal, start float64) (found, error) {
 			return found{}, err
 		}
 		switch passes := p.passes(goal); {
-		case passes && p.limited:
-			// Nothing faster can be offered.
-			return found{p.rate, true, s.made() - before}, nil
+		case passes && p.limited && p.rate <= low*(1+s.precision):
+			// More was asked for than before, and no more was sent.
+			return found{max(low, p.rate), true, s.made() - before}, nil
 		case passes:
-			low, limited = p.rate, false
+			low, limited = max(low, p.rate), p.limited
 		default:
 			high = p.rate
 		}
