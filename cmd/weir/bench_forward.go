@@ -131,7 +131,7 @@ func runBenchForward(ctx context.Context, o benchForwardOptions, stdout, stderr 
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
 		lines := json.NewEncoder(file)
-		if err := lines.Encode(rawHead{os.Args, time.Now().UTC(), bench.ThisMachine()}); err != nil {
+		if err := lines.Encode(rawHead{append([]string{"weir"}, os.Args[1:]...), time.Now().UTC(), bench.ThisMachine()}); err != nil {
 			return err
 		}
 		c.Raw = func(s forward.Sample) { _ = lines.Encode(s) } // a full disk shows when the file is closed
