@@ -13,8 +13,8 @@ import (
 // Asavie is a network interface through github.com/asavie/xdp: a second
 // implementation of AF_XDP beneath the same pipeline, for comparison and for
 // tests. That library has one UMEM per socket, so each packet is copied from
-// its UMEM into a frame of the pool and back. It panics when the interface
-// goes down, which ends the worker, and so the switch, with a report.
+// its UMEM into a frame of the pool and back. It panics when the interface is
+// down; the driver then drops what is to be sent until it is up again.
 //
 // The XDP program is ours, for it vanishes with the process.
 type Asavie struct {
@@ -149,6 +149,7 @@ type asavieQueue struct {
 	number uint8
 	closed bool
 	stats  asavie.Stats
+	down   bool // the interface refused to send
 	addrs  [packet.BatchSize]uint64
 }
 
@@ -178,6 +179,9 @@ func (q *asavieQueue) Receive(b *packet.Batch) int {
 
 // Transmit implements Queue.
 func (q *asavieQueue) Transmit(b *packet.Batch, idx []uint16) int {
+	if q.down {
+		return 0
+	}
 	n := min(len(idx), q.socket.NumFreeTxSlots())
 	descs := q.socket.GetDescs(n)
 	n = len(descs)
@@ -188,30 +192,46 @@ func (q *asavieQueue) Transmit(b *packet.Batch, idx []uint16) int {
 		q.frames.FreePacket(p)
 	}
 	if n != 0 {
-		q.socket.Transmit(descs)
+		q.send(descs)
 	}
 	return n
 }
 
+// send puts packets into the TX ring, where they stay if the interface is
+// down, and has the kernel send.
+func (q *asavieQueue) send(descs []asavie.Desc) {
+	// It panics behind counting and queueing the packets. What the kernel sent
+	// by then may be completed at once, so down is asked again in each Service.
+	q.down = true
+	defer func() { _ = recover() }()
+	q.socket.Transmit(descs)
+	q.down = false
+}
+
 // Refusal implements Queue.
-func (q *asavieQueue) Refusal() packet.Reason { return packet.ReasonTxFull }
+func (q *asavieQueue) Refusal() packet.Reason {
+	if q.down {
+		return packet.ReasonPortDown
+	}
+	return packet.ReasonTxFull
+}
 
 // Service implements Queue. The library sends at most the kernel's budget per
 // call, so it is called again, with nothing new, while packets wait.
 func (q *asavieQueue) Service() bool {
-	if q.socket.NumTransmitted() == 0 {
+	if q.socket.NumTransmitted() == 0 && !q.down {
 		return false
 	}
 	if n := q.socket.NumCompleted(); n != 0 {
 		q.socket.Complete(n)
 	}
-	if q.socket.NumTransmitted() != 0 {
-		q.socket.Transmit(nil)
+	if q.socket.NumTransmitted() != 0 || q.down {
+		q.send(nil)
 		if n := q.socket.NumCompleted(); n != 0 {
 			q.socket.Complete(n)
 		}
 	}
-	return q.socket.NumTransmitted() != 0
+	return q.socket.NumTransmitted() != 0 || q.down
 }
 
 // FD implements Queue.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -368,9 +369,6 @@ func coresFor(c Config, id uint32) ([]int, error) {
 		}
 		return cores, nil
 	}
-	if len(c.Cores) != 0 {
-		return c.Cores[:c.Count], nil
-	}
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
 		return nil, fmt.Errorf("ask which cores the process may use: %w", err)
@@ -380,6 +378,14 @@ func coresFor(c Config, id uint32) ([]int, error) {
 		if set.IsSet(core) {
 			allowed = append(allowed, core)
 		}
+	}
+	if len(c.Cores) != 0 {
+		for _, core := range c.Cores[:c.Count] {
+			if !slices.Contains(allowed, core) {
+				return nil, fmt.Errorf("workers.cores: core %d is not one that the process may use: choose among %v, or set pin = false", core, allowed)
+			}
+		}
+		return c.Cores[:c.Count], nil
 	}
 	for i := range cores {
 		cores[i] = allowed[(int(id)+i)%len(allowed)]
