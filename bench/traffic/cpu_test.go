@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -50,9 +51,10 @@ func TestReadCPU(t *testing.T) {
 	before, err := ReadCPU(os.Getpid())
 	must(t, err)
 	// Work until the kernel has noticed, however long that takes.
+	var kept uint64
 	for {
 		for n := range uint64(10_000_000) {
-			mix64(n)
+			kept = mix64(n)
 		}
 		now, err := ReadCPU(os.Getpid())
 		must(t, err)
@@ -61,6 +63,7 @@ func TestReadCPU(t *testing.T) {
 			break
 		}
 	}
+	runtime.KeepAlive(kept)
 	if _, err := ReadCPU(1 << 30); err == nil {
 		t.Error("a task that does not exist was read")
 	}

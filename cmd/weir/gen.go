@@ -47,7 +47,7 @@ It ends after --duration or --count, or at SIGINT.`,
 	}
 	o.rate = 10_000
 	f := cmd.Flags()
-	o.add(f)
+	o.add(cmd)
 	f.Var(&o.rate, "rate", "packets per second: 250000, 250k, 1.5M or max")
 	f.DurationVar(&o.duration, "duration", 0, "how long to send; 0: no limit")
 	f.Uint64Var(&o.count, "count", 0, "how many packets to send; 0: no limit")

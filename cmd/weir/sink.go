@@ -48,7 +48,7 @@ arrived for --idle after the first packet, or at SIGINT.`,
 		},
 	}
 	f := cmd.Flags()
-	o.add(f)
+	o.add(cmd)
 	f.DurationVar(&o.duration, "duration", 0, "how long to receive; 0: no limit")
 	f.Uint64Var(&o.count, "count", 0, "packets that are sent; 0: unknown")
 	f.DurationVar(&o.idle, "idle", 0, "end after so long a silence; 0: never")

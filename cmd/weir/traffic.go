@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/bench/traffic"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
@@ -26,7 +26,8 @@ type workloadFlags struct {
 	traffic.Workload
 }
 
-func (w *workloadFlags) add(f *pflag.FlagSet) {
+func (w *workloadFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
 	w.Workload = traffic.DefaultWorkload()
 	w.Exponent = 1
 	f.StringVarP(&w.device, "interface", "i", "", "the network `INTERFACE`")
