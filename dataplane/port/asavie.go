@@ -3,6 +3,7 @@ package port
 import (
 	"errors"
 	"fmt"
+	"runtime"
 
 	asavie "github.com/asavie/xdp"
 
@@ -203,7 +204,11 @@ func (q *asavieQueue) send(descs []asavie.Desc) {
 	// It panics behind counting and queueing the packets. What the kernel sent
 	// by then may be completed at once, so down is asked again in each Service.
 	q.down = true
-	defer func() { _ = recover() }()
+	defer func() {
+		if fault, ok := recover().(runtime.Error); ok {
+			panic(fault) // not the kernel's refusal, but a fault of the library or ours
+		}
+	}()
 	q.socket.Transmit(descs)
 	q.down = false
 }

@@ -189,7 +189,9 @@ func (q *xskQueue) Refusal() packet.Reason {
 
 // Service implements Queue.
 func (q *xskQueue) Service() bool {
-	if q.inFlight != 0 {
+	// An interface that was down is looked at even with nothing in flight: when it
+	// came up, the worker's poll may have sent what was left.
+	if q.inFlight != 0 || q.down {
 		q.kick()
 		q.complete()
 	}
@@ -206,6 +208,7 @@ func (q *xskQueue) Service() bool {
 // a bounded number of packets, so it is repeated while that makes progress.
 func (q *xskQueue) kick() {
 	tx := &q.socket.TX
+	q.down = false
 	if !tx.NeedsWakeup() {
 		return
 	}
@@ -263,9 +266,7 @@ func (q *xskQueue) Close() (Rest, error) {
 	addrs, held := q.socket.Reclaim(nil)
 	err := q.socket.Close()
 	for _, a := range addrs {
-		if !q.pool.Move(a, packet.OwnerFill, packet.OwnerWorker) {
-			q.pool.Move(a, packet.OwnerTx, packet.OwnerWorker)
-		}
+		q.pool.Move(a, q.pool.KernelOwner(a), packet.OwnerWorker)
 		q.frames.Free(a)
 	}
 	rest.HeldRx, rest.HeldTx = held.RX, held.TX

@@ -33,6 +33,16 @@ func (p *Pool) Move(addr uint64, from, to Owner) bool {
 	return true
 }
 
+// KernelOwner returns the direction in which the kernel holds the frame of addr,
+// OwnerFill or OwnerTx, for what a closing socket gives back from either. A frame
+// that the kernel does not hold is a fault that Move will find.
+func (p *Pool) KernelOwner(addr uint64) Owner {
+	if p.audit != nil && Owner(p.audit[p.Index(addr)].Load()) == OwnerTx {
+		return OwnerTx
+	}
+	return OwnerFill
+}
+
 // Census counts the frames of each owner, and the transitions that the audit
 // refused. It is exact only while nothing moves. Without the audit it knows
 // the free frames of the pool's own list alone.

@@ -1,0 +1,180 @@
+package port
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+const prefix = "wpt"
+
+// wire is one queue of a port whose cable's far end is a host.
+type wire struct {
+	t     *testing.T
+	ns    *netns.Namespace // holds the port, p0
+	host  *netnstest.Host
+	pool  *packet.Pool
+	cache *packet.Cache
+	batch *packet.Batch
+	port  Port
+	queue Queue
+	sent  uint32
+}
+
+func openWire(t *testing.T, driver string) *wire {
+	t.Helper()
+	netnstest.Require(t)
+	w := &wire{t: t, ns: netnstest.New(t, prefix)}
+	w.host = netnstest.NewHost(t, prefix, netnstest.Port{Namespace: w.ns, Name: "p0"})
+	d := DefaultDataplaneConfig()
+	d.Audit = true
+	var err error
+	w.pool, err = packet.NewPool(packet.PoolConfig{Frames: d.FramesFor(1, 1), FrameSize: d.FrameSize, Audit: true})
+	check(t, err)
+	t.Cleanup(func() { check(t, w.pool.Close()) })
+	w.cache = w.pool.NewCache()
+	w.batch = packet.NewBatch(w.cache, packet.BatchSize)
+	check(t, w.ns.Do(func() error { return w.open(driver, d) }))
+	return w
+}
+
+func (w *wire) open(driver string, d DataplaneConfig) (err error) {
+	c := DefaultConfig()
+	c.Name, c.Interface, c.Driver = "p0", "p0", driver
+	if driver == DriverAsavie {
+		w.port, err = NewAsavie(c, d)
+	} else {
+		var memory *UMEM
+		if memory, err = NewUMEM(w.pool, d); err != nil {
+			return err
+		}
+		w.port, err = NewXSK(c, memory)
+	}
+	if err != nil {
+		return err
+	}
+	w.queue, err = w.port.Open(0, 0, w.cache)
+	return err
+}
+
+// transmit offers n packets with a running number and returns how many were
+// taken. Those that were not are freed, as a worker does.
+func (w *wire) transmit(n int) int {
+	w.t.Helper()
+	idx := make([]uint16, n)
+	for i := range idx {
+		addr, ok := w.cache.AllocOne()
+		if !ok {
+			w.t.Fatal("no free frame")
+		}
+		p := w.batch.Append()
+		p.Addr, p.Len, p.WireLen = addr+Headroom, 64, 64
+		data := w.batch.Data(p)
+		clear(data)
+		copy(data, w.host.MAC)
+		binary.BigEndian.PutUint16(data[12:], 0x88b5)
+		binary.BigEndian.PutUint32(data[14:], w.sent+uint32(i))
+		idx[i] = uint16(i)
+	}
+	taken := w.queue.Transmit(w.batch, idx)
+	w.sent += uint32(taken)
+	for _, i := range idx[taken:] {
+		w.cache.FreePacket(&w.batch.Pkts[i])
+	}
+	w.batch.Reset()
+	return taken
+}
+
+// close closes the queue and the port, and finds every frame of the pool.
+func (w *wire) close() Rest {
+	w.t.Helper()
+	check(w.t, w.port.StopReceive())
+	rest, err := w.queue.Close()
+	check(w.t, err)
+	w.cache.Close()
+	check(w.t, w.port.Close())
+	census := w.pool.Census()
+	if census.Faults != 0 || w.pool.Free()+rest.HeldRx+rest.HeldTx != census.Frames {
+		w.t.Errorf("%d frames free, %+v held, of %+v", w.pool.Free(), rest, census)
+	}
+	return rest
+}
+
+// A port sends again once its interface is up, whether its worker is awake or
+// asleep then: poll sends what waits in the TX ring (xsk_poll in net/xdp/xsk.c),
+// and the worker finds nothing left to do.
+func TestPortComesBack(t *testing.T) {
+	for _, driver := range []string{DriverXSK, DriverAsavie} {
+		for _, asleep := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, asleep %v", driver, asleep), func(t *testing.T) {
+				w := openWire(t, driver)
+				check(t, w.ns.SetDown("p0"))
+				w.transmit(1)
+				w.queue.Service()
+				if taken := w.transmit(1); taken != 0 || w.queue.Refusal() != packet.ReasonPortDown {
+					t.Fatalf("took %d packets for an interface that is down; would refuse with %v", taken, w.queue.Refusal())
+				}
+
+				check(t, w.ns.SetUp("p0"))
+				check(t, w.ns.WaitUp("p0", 10*time.Second))
+				receiver := w.host.Packet(t)
+				if asleep {
+					_, err := unix.Poll([]unix.PollFd{{Fd: int32(w.queue.FD()), Events: unix.POLLIN}}, 0)
+					check(t, err)
+				}
+				for w.queue.Service() {
+				}
+				last := w.sent
+				if w.transmit(1) != 1 {
+					t.Fatalf("refused with %v although the interface is up", w.queue.Refusal())
+				}
+				for w.queue.Service() {
+				}
+				w.awaitNumber(receiver, last)
+				w.close()
+			})
+		}
+	}
+}
+
+func (w *wire) awaitNumber(s *netns.PacketSocket, number uint32) {
+	w.t.Helper()
+	check(w.t, s.SetDeadline(time.Now().Add(10*time.Second)))
+	buf := make([]byte, 2048)
+	for {
+		n, err := s.Receive(buf)
+		check(w.t, err)
+		if n >= 18 && binary.BigEndian.Uint32(buf[14:]) == number {
+			return
+		}
+	}
+}
+
+// What a closing port takes out of its TX ring is as well accounted for as what
+// it takes out of its fill ring.
+func TestCloseWithPacketsUnsent(t *testing.T) {
+	w := openWire(t, DriverXSK)
+	check(t, w.ns.SetDown("p0"))
+	const packets = 64
+	if taken := w.transmit(packets); taken != packets {
+		t.Fatalf("took %d of %d", taken, packets)
+	}
+	w.queue.Service()
+	if rest := w.close(); rest.Unsent != packets {
+		t.Errorf("%+v left, want %d unsent", rest, packets)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
