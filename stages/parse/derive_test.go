@@ -1,0 +1,125 @@
+package parse
+
+import (
+	"testing"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// TestIDAlongThePath changes, in each packet, what a path may change, and
+// wants the same id; then what tells packets apart, and wants another.
+func TestIDAlongThePath(t *testing.T) {
+	b := newBatch(t, 64)
+	_, s := newStage(t, DefaultConfig(), packet.NeedID|packet.NeedFlowHash)
+	parse := func(data []byte) packet.Packet { return parseOne(s, b, data, len(data)) }
+
+	ip4 := v4(6, 0x4000, nil, tcpOf(ramp(12), ramp(30)))
+	ip6 := v6(44, frag6(17, 1, udpOf(ramp(30))))
+	plain6 := v6(17, udpOf(ramp(30)))
+	arp := cat([]byte{0, 1, 8, 0, 6, 4, 0, 1}, ramp(38))
+	for _, c := range []struct {
+		name      string
+		typ       int
+		ip        []byte
+		same      map[string]int // offset of a byte that may change
+		different map[string]int // offset of a byte that tells packets apart
+	}{
+		{"TCP", 0x0800, ip4,
+			map[string]int{"TOS": 1, "TTL": 8, "checksum": 10, "window": 34, "urgent": 38, "options": 40, "late payload": 60},
+			map[string]int{"source": 12, "destination": 19, "id": 5, "source port": 20, "sequence": 27,
+				"acknowledgement": 28, "flags": 33, "TCP checksum": 36, "payload": 52, "payload end": 59}},
+		{"IPv6 fragment", 0x86dd, ip6,
+			map[string]int{"flow label": 3, "hop limit": 7, "late payload": 66},
+			map[string]int{"source": 9, "destination": 39, "identification": 45, "source port": 48, "checksum": 55}},
+		{"IPv6", 0x86dd, plain6,
+			map[string]int{"traffic class": 1, "flow label": 3, "hop limit": 7, "late payload": 60},
+			map[string]int{"source": 9, "destination": 39, "source port": 40, "checksum": 47, "payload": 48, "payload end": 55}},
+		{"ARP", 0x0806, arp,
+			map[string]int{"late": 32},
+			map[string]int{"first": 0, "op": 7, "last": 31}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := parse(eth(c.typ, c.ip))
+			wires := map[string][]byte{
+				"other MAC addresses": set(eth(c.typ, c.ip), 0, 2, 9, 9, 9, 9, 9, 2, 8, 8, 8, 8, 8),
+				"VLAN":                eth(0x8100, tag(10, c.typ, c.ip)),
+				"QinQ":                eth(0x88a8, tag(10, 0x8100, tag(20, c.typ, c.ip))),
+				"padding":             eth(c.typ, c.ip, ramp(9)),
+			}
+			for name, off := range c.same {
+				wires[name] = eth(c.typ, set(c.ip, off, c.ip[off]^0x04))
+			}
+			for name, data := range wires {
+				got := parse(data)
+				if got.ID != want.ID {
+					t.Errorf("the id depends on: %s", name)
+				}
+				if got.FlowHash != want.FlowHash && got.Flags.Has(packet.FlagIP) {
+					t.Errorf("the flow hash depends on: %s", name)
+				}
+			}
+			for name, off := range c.different {
+				if got := parse(eth(c.typ, set(c.ip, off, c.ip[off]^0x01))); got.ID == want.ID {
+					t.Errorf("the id does not depend on: %s", name)
+				}
+			}
+		})
+	}
+}
+
+// TestFragmentsStayTogether wants one flow hash for all fragments of a
+// datagram, whatever their fragment headers name.
+func TestFragmentsStayTogether(t *testing.T) {
+	b := newBatch(t, 64)
+	_, s := newStage(t, DefaultConfig(), packet.NeedFlowHash)
+	for name, fragments := range map[string][][]byte{
+		"IPv4": {
+			eth(0x0800, v4(17, 0x2000, nil, set(udpOf(ramp(16)), 4, 0x05, 0xdc))),
+			eth(0x0800, v4(17, 0x2003, nil, ramp(24))),
+			eth(0x0800, v4(17, 0x0006, nil, ramp(24))),
+			eth(0x8100, tag(5, 0x0800, v4(17, 0x0009, ramp(4), ramp(24)))),
+		},
+		"IPv6": {
+			eth(0x86dd, v6(44, frag6(60, 1, ext(17, 0, set(udpOf(ramp(8)), 4, 0x05, 0xdc))))),
+			eth(0x86dd, v6(44, frag6(60, 24+1, ramp(24)))),
+			eth(0x86dd, v6(0, ext(44, 0, frag6(17, 48, ramp(24))))),
+		},
+	} {
+		want := parseOne(s, b, fragments[0], len(fragments[0]))
+		if !want.Flags.Has(packet.FlagPorts) {
+			t.Errorf("%s: the first fragment has no ports", name)
+		}
+		for i, f := range fragments[1:] {
+			got := parseOne(s, b, f, len(f))
+			if got.FlowHash != want.FlowHash || !got.Flags.Has(packet.FlagLaterFragment) {
+				t.Errorf("%s: fragment %d: flow hash %08x, the first has %08x", name, i+1, got.FlowHash, want.FlowHash)
+			}
+		}
+	}
+}
+
+// TestSeed gives other hashes under another seed, and the carrier key hides
+// the identification.
+func TestSeedAndCarrier(t *testing.T) {
+	b := newBatch(t, 64)
+	data := eth(0x0800, v4(17, 0x4000, nil, udpOf(ramp(18))))
+	other := set(data, 14+4, 9, 9)
+	id := func(c Config, data []byte) (uint64, uint32) {
+		_, s := newStage(t, c, allNeeds)
+		p := parseOne(s, b, data, len(data))
+		return p.ID, p.FlowHash
+	}
+	id1, hash1 := id(Config{Malformed: Forward, Seed: 1}, data)
+	id2, hash2 := id(Config{Malformed: Forward, Seed: 2}, data)
+	if id1 == id2 || hash1 == hash2 {
+		t.Error("seeds 1 and 2 give the same hashes")
+	}
+	if again, _ := id(Config{Malformed: Forward, Seed: 1}, other); again == id1 {
+		t.Error("the identification does not count without the carrier")
+	}
+	with1, _ := id(Config{Malformed: Forward, Seed: 1, IPIDCarrier: true}, data)
+	with2, _ := id(Config{Malformed: Forward, Seed: 1, IPIDCarrier: true}, other)
+	if with1 != with2 {
+		t.Error("the identification counts although digests travel in it")
+	}
+}
