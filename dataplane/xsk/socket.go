@@ -197,15 +197,16 @@ func (s *Socket) bind(flags uint16, sharedFD int) error {
 	})
 }
 
-// patience is how long the remains of a closed socket may be in the way.
-const patience = time.Second
+// patience is how long the remains of a closed socket may be in the way: on cores that
+// are full of receive work, work items have been seen to wait for more than a second.
+const patience = 5 * time.Second
 
 // patiently repeats what fails with the given errno for a while: the kernel frees the queue
 // and the locked memory of a closed socket in a work item (xp_put_pool in
 // net/xdp/xsk_buff_pool.c), so right after the end of another process both can still be taken.
 func patiently(busy unix.Errno, try func() error) error {
-	wait := time.Millisecond
-	for deadline := time.Now().Add(patience); ; wait *= 2 {
+	deadline := time.Now().Add(patience)
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		err := try()
 		if !errors.Is(err, busy) || time.Now().Add(wait).After(deadline) {
 			return err

@@ -113,7 +113,10 @@ func (u *UMEM) register(fd int) error {
 		Size:     uint32(u.config.FrameSize),
 		Headroom: uint32(u.config.Headroom),
 	}
-	err := patiently(unix.ENOBUFS, func() error { return registerUMEM(fd, &reg) })
+	err := registerUMEM(fd, &reg)
+	if errors.Is(err, unix.ENOBUFS) && lockable(reg.Len) {
+		err = patiently(unix.ENOBUFS, func() error { return registerUMEM(fd, &reg) })
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -123,6 +126,12 @@ func (u *UMEM) register(fd int) error {
 	default:
 		return fmt.Errorf("register %d MiB of packet memory with frames of %d bytes: %w", len(u.memory)>>20, u.config.FrameSize, err)
 	}
+}
+
+// lockable reports whether so many bytes could be locked if nothing else were.
+func lockable(size uint64) bool {
+	var limit unix.Rlimit
+	return unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) != nil || size <= limit.Cur
 }
 
 // forget takes a closing socket off the list.
