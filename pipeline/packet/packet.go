@@ -40,7 +40,9 @@ type Packet struct {
 	// Flags tell what the parser found.
 	Flags Flags
 	// The offsets of headers from the packet's first byte: L3 behind the link
-	// header (always), L4 and Payload with FlagL4.
+	// header (always), L4 and Payload with FlagL4. Payload is L4 for protocols
+	// without a header that the parser knows, and Len where a capture cut the
+	// transport header's options.
 	L3      uint16
 	L4      uint16
 	Payload uint16
@@ -70,7 +72,7 @@ const (
 	FlagFragment                        // a fragment of a datagram, the first included
 	FlagLaterFragment                   // a fragment that does not begin with the transport header
 	FlagL4                              // L4 is valid: the transport header begins there
-	FlagPorts                           // SrcPort and DstPort are valid (TCP, UDP, SCTP)
+	FlagPorts                           // SrcPort and DstPort are valid (TCP, UDP, UDP-Lite, SCTP, DCCP)
 	FlagMulticast                       // the destination MAC address has the group bit
 	FlagBroadcast                       // the destination MAC address is all ones
 	FlagMalformed                       // a header contradicts itself or the packet's length

@@ -104,6 +104,11 @@ func compareFile(t *testing.T, file string) {
 	if total == 0 {
 		t.Error("the capture is empty")
 	}
+	for f, n := range m.Counters().Malformed {
+		if n > 0 {
+			t.Logf("%s: %d", f, n)
+		}
+	}
 	t.Logf("%d packets, %d compared up to the transport header, %d malformed", total, compared, faults)
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -336,6 +338,20 @@ func TestAllocatesNothing(t *testing.T) {
 			}
 		}); n != 0 {
 			t.Errorf("malformed = %q: %v allocations", config.Malformed, n)
+		}
+	}
+}
+
+// TestInlined fails if what the loop of Process calls for every packet stops
+// being inlined.
+func TestInlined(t *testing.T) {
+	out, err := exec.Command("go", "build", "-gcflags=-m", ".").CombinedOutput()
+	if err != nil {
+		t.Skipf("no compiler here: %v", err)
+	}
+	for _, f := range []string{"plainPayload", "plainHeader", "groupFlags", "touch"} {
+		if !strings.Contains(string(out), "inlining call to "+f+"\n") {
+			t.Errorf("%s is no longer inlined", f)
 		}
 	}
 }
