@@ -45,7 +45,7 @@ func flood(t *testing.T, from, to *netnstest.Host) (stop func()) {
 // The audit knows every frame's owner, and none may be lost.
 func TestCloseUnderLoad(t *testing.T) {
 	for round := range 10 {
-		c := liveConfig{port.DriverXSK, 1 + round%2, 1 + round%3, 1500, worker.PollAdaptive}
+		c := liveConfig{port.DriverXSK, 1 + round%2, 1 + round%3, 1500, worker.PollAdaptive, 0}
 		t.Run(fmt.Sprintf("%d workers %d queues", c.workers, c.queues), func(t *testing.T) {
 			l := startLive(t, c)
 			stopA, stopB := flood(t, l.a, l.b), flood(t, l.b, l.a)

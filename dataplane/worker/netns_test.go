@@ -43,6 +43,7 @@ type liveConfig struct {
 	queues  int
 	mtu     int
 	poll    string
+	ring    int // the size of all rings, with no more frames than these hold; 0: the defaults
 }
 
 func startLive(t *testing.T, c liveConfig) *live {
@@ -55,6 +56,10 @@ func startLive(t *testing.T, c liveConfig) *live {
 
 	d := port.DefaultDataplaneConfig()
 	d.Audit = true
+	if c.ring != 0 {
+		d.RXRing, d.TXRing, d.FillRing, d.CompletionRing = c.ring, c.ring, c.ring, c.ring
+		d.Frames = 2 * c.queues * c.ring
+	}
 	pool, err := packet.NewPool(packet.PoolConfig{
 		Frames: d.FramesFor(2*c.queues, c.workers), FrameSize: d.FrameSize, Audit: true,
 	})
@@ -169,12 +174,12 @@ func (l *live) transfer(n int64) error {
 // frame's owner audited, and then closes the switch.
 func TestLive(t *testing.T) {
 	for _, c := range []liveConfig{
-		{port.DriverXSK, 1, 1, 1500, worker.PollAdaptive},
-		{port.DriverXSK, 1, 1, 1500, worker.PollInterrupt},
-		{port.DriverXSK, 2, 4, 1500, worker.PollAdaptive},
-		{port.DriverXSK, 2, 1, 1500, worker.PollAdaptive}, // every packet is handed over
-		{port.DriverXSK, 1, 1, 9000, worker.PollAdaptive},
-		{port.DriverAsavie, 1, 1, 1500, worker.PollAdaptive},
+		{port.DriverXSK, 1, 1, 1500, worker.PollAdaptive, 0},
+		{port.DriverXSK, 1, 1, 1500, worker.PollInterrupt, 0},
+		{port.DriverXSK, 2, 4, 1500, worker.PollAdaptive, 0},
+		{port.DriverXSK, 2, 1, 1500, worker.PollAdaptive, 0}, // every packet is handed over
+		{port.DriverXSK, 1, 1, 9000, worker.PollAdaptive, 0},
+		{port.DriverAsavie, 1, 1, 1500, worker.PollAdaptive, 0},
 	} {
 		t.Run(fmt.Sprintf("%s %d workers %d queues mtu %d %s", c.driver, c.workers, c.queues, c.mtu, c.poll), func(t *testing.T) {
 			l := startLive(t, c)
@@ -190,6 +195,43 @@ func TestLive(t *testing.T) {
 			}
 			if r.Frames.Lost != 0 || r.Frames.Faults != 0 {
 				t.Errorf("frames: %+v", r.Frames)
+			}
+		})
+	}
+}
+
+// TestSmallPool carries many more packets one way than there are frames, all of
+// which are handed over: frames must come back from the worker that transmits to
+// the one that receives, also while neither has anything else to do.
+func TestSmallPool(t *testing.T) {
+	for _, poll := range []string{worker.PollAdaptive, worker.PollInterrupt} {
+		t.Run(poll, func(t *testing.T) {
+			l := startLive(t, liveConfig{port.DriverXSK, 2, 1, 1500, poll, 64})
+			from, to := l.a.Packet(t), l.b.Packet(t)
+			frame := make([]byte, 60)
+			copy(frame, l.b.MAC)
+			copy(frame[6:], l.a.MAC)
+			frame[12], frame[13] = 0x88, 0xb6 // local experimental: nobody answers
+			if err := to.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			buf := make([]byte, 2048)
+			for n := range 2000 {
+				frame[14], frame[15] = byte(n>>8), byte(n)
+				if err := from.Send(frame); err != nil {
+					t.Fatal(err)
+				}
+				for got := -1; got != n; {
+					if _, err := to.Receive(buf); err != nil {
+						t.Fatalf("packet %d: %v; %+v", n, err, l.stop().Ports)
+					}
+					if buf[12] == 0x88 && buf[13] == 0xb6 {
+						got = int(buf[14])<<8 | int(buf[15])
+					}
+				}
+			}
+			if r := l.stop(); r.Frames.Lost != 0 || r.Frames.Faults != 0 || r.DroppedTotal() != 0 {
+				t.Errorf("%+v %+v", r.Frames, r.Fate)
 			}
 		})
 	}

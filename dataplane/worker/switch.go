@@ -26,7 +26,6 @@ type Switch struct {
 	ports   []port.Port
 	chain   []pipeline.Named
 	workers []*Worker
-	keep    int // frames that a worker's cache keeps when it spills
 
 	done         atomic.Uint64 // a bit per worker that receives nothing more
 	drainStarted atomic.Int64  // nanoseconds since clockBase
@@ -66,7 +65,6 @@ func (s *Switch) build(c Config) error {
 		return err
 	}
 	s.workers = make([]*Worker, c.Count)
-	s.keep = s.pool.Frames() / (2 * c.Count)
 	for i := range s.workers {
 		w, err := s.newWorker(i, cores[i], c)
 		if err != nil {
@@ -95,6 +93,7 @@ func (s *Switch) newWorker(i, core int, c Config) (*Worker, error) {
 		return nil, fmt.Errorf("event descriptor of worker %d: %w", i, err)
 	}
 	cache := s.pool.NewCache()
+	cache.Bound(s.cacheBound(c.Count))
 	capacity := packet.BatchSize * min(max(len(s.ports), 2), maxCopies)
 	w := &Worker{
 		id:       i,
@@ -116,6 +115,17 @@ func (s *Switch) newWorker(i, core int, c Config) (*Worker, error) {
 		w.spins = c.SpinRounds
 	}
 	return w, nil
+}
+
+// cacheBound is what may lie idle in a worker's cache: all caches together hold
+// at most half of one queue's share of the frames. So a queue whose packets all
+// end in other workers' caches still has frames to receive into.
+func (s *Switch) cacheBound(workers int) int {
+	queues := 0
+	for _, p := range s.ports {
+		queues += p.Info().Queues
+	}
+	return s.pool.Frames() / (2 * max(queues, 1) * workers)
 }
 
 // openQueues gives queue q of a port to worker q modulo the workers, so that

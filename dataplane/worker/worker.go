@@ -167,7 +167,7 @@ func (w *Worker) work() {
 			return
 		}
 		if !draining && open != 0 && quiet > w.spins {
-			w.cache.Spill(w.sw.keep)
+			w.share()
 			w.sleep(pending)
 			quiet = 0
 		}
@@ -219,11 +219,16 @@ func (w *Worker) service() (pending bool) {
 			pending = true
 		}
 	}
-	// Frames of handed over packets pile up where they are transmitted.
-	if len(w.sw.workers) > 1 {
-		w.cache.Spill(w.sw.keep)
-	}
+	w.share()
 	return pending
+}
+
+// share gives frames to the other workers: those of packets that were handed
+// over pile up where they are transmitted.
+func (w *Worker) share() {
+	if len(w.sw.workers) > 1 {
+		w.cache.Spill()
+	}
 }
 
 // How long a worker sleeps at most, in milliseconds.
@@ -234,8 +239,8 @@ const (
 
 // sleep waits in poll for packets or for a wake. The flag is raised before the
 // last look at the rings and the mailbox: who pushes later, sees it and wakes.
-// Nothing wakes it when a device that was busy can send again, so while
-// packets are pending it sleeps only briefly.
+// Nothing wakes it when a device that was busy can send again, or when another
+// worker gives the frames that a fill ring lacks, so then it sleeps only briefly.
 func (w *Worker) sleep(pending bool) {
 	w.sleeping.Store(true)
 	for _, h := range w.rings {
@@ -250,7 +255,7 @@ func (w *Worker) sleep(pending bool) {
 	}
 	w.loop.Sleeps++
 	timeout := idleSleep
-	if pending {
+	if pending || w.cache.Short() {
 		timeout = pendingSleep
 	}
 	n, err := unix.Poll(w.pollFDs, timeout)

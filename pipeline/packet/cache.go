@@ -1,6 +1,7 @@
 package packet
 
-// cacheBulk is how many frames a cache moves to or from the pool at once.
+// cacheBulk is how many frames a cache takes from the pool at once, unless Bound
+// says less.
 const cacheBulk = 512
 
 // Cache is a worker's stack of free frames. The frame freed last is allocated
@@ -10,12 +11,23 @@ type Cache struct {
 	pool  *Pool
 	stack []uint64
 	n     int
+	limit int  // frames from which on Spill gives some away
+	bulk  int  // frames taken from the pool at once
+	short bool // see Short
 }
 
-// NewCache returns an empty cache of the pool's frames.
+// NewCache returns an empty cache of the pool's frames, without bound.
 func (p *Pool) NewCache() *Cache {
 	// A cache can hold every frame of the pool, so Free cannot fail.
-	return &Cache{pool: p, stack: make([]uint64, p.Frames())}
+	return &Cache{pool: p, stack: make([]uint64, p.Frames()), limit: p.Frames() + 1, bulk: cacheBulk}
+}
+
+// Bound keeps the cache from hoarding, to be called before its use: from limit
+// free frames on (at least 4), Spill gives some to the pool, and a quarter of
+// that is taken from the pool at once.
+func (c *Cache) Bound(limit int) {
+	c.limit = max(limit, 4)
+	c.bulk = min(cacheBulk, c.limit/4)
 }
 
 // Pool returns the pool that the frames belong to.
@@ -23,6 +35,14 @@ func (c *Cache) Pool() *Pool { return c.pool }
 
 // Len returns the number of free frames in the cache.
 func (c *Cache) Len() int { return c.n }
+
+// Short reports whether an Alloc got fewer frames than it wanted since Short was
+// last asked. Other workers may give some soon.
+func (c *Cache) Short() bool {
+	short := c.short
+	c.short = false
+	return short
+}
 
 // Alloc takes up to len(dst) free frames, stores their base addresses in dst
 // and returns how many it took: fewer only if the pool is empty or, for this
@@ -32,6 +52,7 @@ func (c *Cache) Alloc(dst []uint64) int {
 		c.refill(len(dst))
 	}
 	n := min(len(dst), c.n)
+	c.short = c.short || n < len(dst)
 	for i := range n {
 		addr := c.stack[c.n-1-i]
 		dst[i] = addr
@@ -56,7 +77,7 @@ func (c *Cache) AllocOne() (addr uint64, ok bool) {
 
 // refill brings the cache to at least want frames if the pool has them.
 func (c *Cache) refill(want int) {
-	want = min(max(want, cacheBulk), len(c.stack)) - c.n
+	want = min(max(want, c.bulk), len(c.stack)) - c.n
 	if want <= 0 {
 		return
 	}
@@ -89,17 +110,17 @@ func (c *Cache) freeChain(link uint32) {
 	}
 }
 
-// Spill hands frames beyond keep to the pool, where other workers find them.
-// A worker calls it between batches; it does nothing if the pool is busy.
-func (c *Cache) Spill(keep int) {
-	if c.n < keep+cacheBulk {
+// Spill hands all frames but half of the bound to the pool, where other workers
+// find them, if there are as many as the bound. A worker calls it between
+// batches; it does nothing if the pool is busy.
+func (c *Cache) Spill() {
+	if c.n < c.limit {
 		return
 	}
-	n := c.n - keep
 	// The bottom of the stack is the coldest; but moving the warm top down
 	// costs a copy, and spilling is rare. Give the top.
-	if c.pool.give(c.stack[c.n-n : c.n]) {
-		c.n -= n
+	if keep := c.limit / 2; c.pool.give(c.stack[keep:c.n]) {
+		c.n = keep
 	}
 }
 

@@ -77,13 +77,17 @@ func TestSpillAndRefill(t *testing.T) {
 	if n := c.Alloc(all); n != len(all) {
 		t.Fatalf("allocated %d of %d", n, len(all))
 	}
-	if n := other.Alloc(make([]uint64, 1)); n != 0 {
-		t.Fatalf("allocated %d from an empty pool", n)
+	if n := other.Alloc(make([]uint64, 1)); n != 0 || !other.Short() || other.Short() {
+		t.Fatalf("allocated %d from an empty pool; want none, and to be told once", n)
 	}
 	for _, a := range all {
 		c.Free(a)
 	}
-	c.Spill(cacheBulk)
+	if c.Spill(); c.Len() != len(all) {
+		t.Fatalf("a cache without bound gave frames away: it has %d of %d", c.Len(), len(all))
+	}
+	c.Bound(2 * cacheBulk)
+	c.Spill()
 	if c.Len() != cacheBulk {
 		t.Fatalf("cache keeps %d, want %d", c.Len(), cacheBulk)
 	}

@@ -14,7 +14,7 @@ import (
 //
 // The free frames lie in the workers' Caches and, beyond these, in the pool's
 // own list. The list is locked, but a worker visits it once per many hundred
-// frames and then with TryLock: it never waits.
+// frames and then with TryLock: it never sleeps there.
 type Pool struct {
 	mem       []byte
 	frameSize uint64
@@ -141,10 +141,16 @@ func (p *Pool) Link(addr uint64, length, next uint32) uint32 {
 // SetNext appends: the piece that link names is continued by next.
 func (p *Pool) SetNext(link, next uint32) { p.next[link-1] = next }
 
-// take moves up to len(dst) free frames from the pool's list into dst.
+// take moves up to len(dst) free frames from the pool's list into dst. A worker
+// that finds the pool busy tries again for about as long as another one has it:
+// frames that are free should not be missed, but a thread that was preempted
+// there must not hold us up.
 func (p *Pool) take(dst []uint64) int {
-	if !p.mu.TryLock() {
-		return 0
+	const tries = 128
+	for try := 1; !p.mu.TryLock(); try++ {
+		if try == tries {
+			return 0
+		}
 	}
 	n := min(len(dst), len(p.free))
 	copy(dst, p.free[len(p.free)-n:])
