@@ -31,6 +31,7 @@ type running interface {
 type deviceOptions struct {
 	weir []string // command that behaves as weir, of which switch -c FILE is asked
 	poll string   // workers.poll
+	busy int      // busy_poll of xsk ports
 }
 
 // devices in the order of the table: the ceiling, the rivals, Weir.

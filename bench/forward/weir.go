@@ -27,11 +27,13 @@ poll = "{{.Poll}}"
 name = "p0"
 interface = "p0"
 driver = "{{.Driver}}"
+{{if eq .Driver "xsk"}}busy_poll = {{.BusyPoll}}{{end}}
 
 [[port]]
 name = "p1"
 interface = "p1"
 driver = "{{.Driver}}"
+{{if eq .Driver "xsk"}}busy_poll = {{.BusyPoll}}{{end}}
 {{if eq .Stage "patch"}}
 [stages.patch]
 pairs = [["p0", "p1"]]
@@ -46,7 +48,7 @@ func startWeir(driver, stage string) func(*rig, deviceOptions) (running, error) 
 		config := filepath.Join(r.dir, "weir.toml")
 		var text strings.Builder
 		err := weirConfig.Execute(&text, map[string]any{
-			"Stage": stage, "Driver": driver, "Core": r.cores.Device, "Poll": o.poll,
+			"Stage": stage, "Driver": driver, "Core": r.cores.Device, "Poll": o.poll, "BusyPoll": o.busy,
 			"Socket": filepath.Join(r.dir, "weir.sock"),
 		})
 		if err != nil {

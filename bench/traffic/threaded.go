@@ -3,13 +3,13 @@ package traffic
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/napi"
 )
 
 // SetThreaded moves the receive work of a port out of softirqs into kernel threads, one per
@@ -26,7 +26,7 @@ func SetThreaded(port Port, on bool) error {
 		if on {
 			value = "1"
 		}
-		if err := writeSysfs("class/net/"+port.Interface+"/threaded", value); err != nil || !on {
+		if err := write(port.Interface, "threaded", value); err != nil || !on {
 			return err
 		}
 		return pinNAPI(link.Attrs().Index, port.Core)
@@ -57,11 +57,12 @@ func ReceiveThreads(port Port) (ids []int, err error) {
 // in Documentation/networking/napi.rst.
 func SetDeferral(port Port, rounds int, flush time.Duration) error {
 	err := port.Namespace.Do(func() error {
-		device := "class/net/" + port.Interface
-		if err := writeSysfs(device+"/napi_defer_hard_irqs", strconv.Itoa(rounds)); err != nil {
+		face, err := napi.Open(port.Interface)
+		if err != nil {
 			return err
 		}
-		return writeSysfs(device+"/gro_flush_timeout", strconv.FormatInt(flush.Nanoseconds(), 10))
+		defer face.Close()
+		return face.SetDeferral(napi.Deferral{Rounds: rounds, Flush: flush})
 	})
 	if err != nil {
 		return fmt.Errorf("defer the receive work of %s: %w", port, err)
@@ -69,32 +70,14 @@ func SetDeferral(port Port, rounds int, flush time.Duration) error {
 	return nil
 }
 
-// writeSysfs writes a file of the calling thread's namespace's view of /sys, which shows
-// only the interfaces of the namespace in which it was mounted. The mount is never
-// attached anywhere, so it vanishes with its descriptor.
-func writeSysfs(path, value string) error {
-	context, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
+// write writes a file of an interface's folder in sysfs.
+func write(name, file, value string) error {
+	face, err := napi.Open(name)
 	if err != nil {
-		return fmt.Errorf("open a sysfs: %w", err)
+		return err
 	}
-	defer unix.Close(context)
-	if err := unix.FsconfigCreate(context); err != nil {
-		return fmt.Errorf("make a sysfs: %w", err)
-	}
-	mount, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("mount a sysfs: %w", err)
-	}
-	defer unix.Close(mount)
-	fd, err := unix.Openat(mount, path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	defer unix.Close(fd)
-	if _, err := unix.Write(fd, []byte(value)); err != nil {
-		return &os.PathError{Op: "write", Path: path, Err: err}
-	}
-	return nil
+	defer face.Close()
+	return face.Write(file, value)
 }
 
 // Numbers of the netlink family "netdev" (include/uapi/linux/netdev.h).

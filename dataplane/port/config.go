@@ -26,6 +26,13 @@ type Config struct {
 	// TXBudget is how many packets one system call sends in copy mode; 0 leaves
 	// the kernel's own number, 32.
 	TXBudget int `toml:"tx_budget"`
+	// BusyPoll lets the worker itself run the interface's receive work, when it
+	// finds nothing, for up to so many microseconds per call; 0 leaves it to
+	// interrupts. It pays where receive work and worker share a core, and costs
+	// where other cores would receive. While the port is open the interface
+	// defers its interrupts, so a packet that finds the worker asleep waits up to
+	// 2 ms: best with poll = "busy".
+	BusyPoll int `toml:"busy_poll"`
 	// Jumbo admits packets longer than a frame, by multi-buffer.
 	Jumbo bool `toml:"jumbo"`
 	// Keep is the traffic left to the kernel (see xdp.ParseKeep).
@@ -37,6 +44,9 @@ const (
 	DriverXSK    = "xsk"
 	DriverAsavie = "asavie"
 )
+
+// maxBusyPoll is 10 ms, in microseconds: what one call may keep a worker.
+const maxBusyPoll = 10_000
 
 // DefaultConfig returns a port with the best modes that are granted.
 func DefaultConfig() Config {
@@ -61,6 +71,12 @@ func (c *Config) Validate() error {
 	}
 	if c.TXBudget != 0 && c.TXBudget < 32 {
 		fault("tx_budget: %d: choose 32 or more, or 0 for the kernel's own", c.TXBudget)
+	}
+	if c.BusyPoll < 0 || c.BusyPoll > maxBusyPoll {
+		fault("busy_poll: %d: choose up to %d microseconds, or 0 for interrupts", c.BusyPoll, maxBusyPoll)
+	}
+	if c.BusyPoll != 0 && c.Driver == DriverAsavie {
+		fault("busy_poll: the driver asavie cannot: use driver = %q", DriverXSK)
 	}
 	if keep, err := xdp.ParseKeep(c.Keep); err != nil {
 		fault("keep: %w", err)

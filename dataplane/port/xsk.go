@@ -20,6 +20,8 @@ type XSK struct {
 	queues  []*xskQueue
 	stopped bool
 	last    Counters // as of Close
+	// deferral gives the interface its interrupts back; nil without busy polling.
+	deferral *deferral
 }
 
 // UMEM is the packet memory of all xsk ports of a switch, with what the kernel
@@ -76,7 +78,12 @@ func (x *XSK) open() (err error) {
 	if x.program, err = xdp.Load(xdp.Options{Keep: keep, MaxQueues: x.config.Queues, Frags: x.config.Jumbo}); err != nil {
 		return err
 	}
-	x.attach, err = x.program.Attach(x.link.index, mode)
+	if x.attach, err = x.program.Attach(x.link.index, mode); err != nil {
+		return err
+	}
+	if x.config.BusyPoll != 0 {
+		x.deferral, err = deferInterrupts(x.config.Interface)
+	}
 	return err
 }
 
@@ -104,7 +111,9 @@ func (x *XSK) openQueue(number uint16, queue int, frames *packet.Cache) (*xskQue
 		Mode:           mode,
 		NeedWakeup:     d.NeedWakeup,
 		MultiBuffer:    x.memory.multiBuffer,
-		TXBudget:       min(x.config.TXBudget, d.TXRing),
+		TXBudget:       min(x.txBudget(), d.TXRing),
+		BusyPoll:       x.config.BusyPoll,
+		BusyPollBudget: packet.BatchSize,
 	})
 	if err != nil {
 		return nil, err
@@ -115,6 +124,15 @@ func (x *XSK) openQueue(number uint16, queue int, frames *packet.Cache) (*xskQue
 		return nil, errors.Join(err, closeErr)
 	}
 	return q, nil
+}
+
+// txBudget returns how many packets a system call shall send. With busy polling
+// each call also polls the interface, so a whole batch goes in one.
+func (x *XSK) txBudget() int {
+	if x.config.TXBudget == 0 && x.config.BusyPoll != 0 {
+		return packet.BatchSize
+	}
+	return x.config.TXBudget
 }
 
 // Info implements Port.
@@ -175,6 +193,10 @@ func (x *XSK) Close() error {
 		}
 		errs = append(errs, x.program.Close())
 		x.program = nil
+	}
+	if x.deferral != nil {
+		errs = append(errs, x.deferral.restore())
+		x.deferral = nil
 	}
 	if x.link != nil {
 		x.link.close()

@@ -16,6 +16,8 @@ type xskQueue struct {
 	number uint8
 	down   bool // the interface refused to send
 	stats  xsk.Stats
+	// busyPoll is set if the worker runs the receive work itself.
+	busyPoll bool
 
 	debt     int // frames that fill lacks
 	inFlight int // frames in TX, with the kernel, or in completion
@@ -26,6 +28,7 @@ type xskQueue struct {
 
 func newXSKQueue(s *xsk.Socket, port uint16, number uint8, frames *packet.Cache) *xskQueue {
 	q := &xskQueue{socket: s, frames: frames, pool: frames.Pool(), port: port, number: number}
+	q.busyPoll = s.Granted().BusyPoll
 	q.debt = s.Fill.Size()
 	q.refill()
 	return q
@@ -74,6 +77,11 @@ func (q *xskQueue) move(addrs []uint64, from, to packet.Owner) {
 func (q *xskQueue) Receive(b *packet.Batch) int {
 	descs := q.descs[:min(packet.BatchSize, cap(b.Pkts)-len(b.Pkts))]
 	n := q.socket.RX.Pop(descs)
+	if n == 0 && q.busyPoll {
+		// The interface's receive work runs inside this call.
+		q.socket.WakeRX()
+		n = q.socket.RX.Pop(descs)
+	}
 	if n == 0 {
 		return 0
 	}
