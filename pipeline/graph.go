@@ -111,7 +111,7 @@ func NewGraph(chain []Named, w int) *Graph {
 // Run takes a batch with at least one packet through all stages.
 func (g *Graph) Run(b *packet.Batch) {
 	g.batches++
-	if t := g.tracer.Load(); t != nil {
+	if t := g.tracer.Load(); t != nil && !t.Done() {
 		g.runTraced(b, t)
 		return
 	}
