@@ -126,25 +126,23 @@ func account(c *Config, kernel kernelCounters, ends []SwitchEnd) Account {
 	return a
 }
 
-// checkSwitch holds what a switch received against what became of it.
+// checkSwitch holds what a switch received, and what it copied, against what became of it.
 func (a *Account) checkSwitch(c *Config, name string, r *SwitchReport) {
-	dropped := r.DroppedTotal()
-	sum := r.Forwarded + r.Consumed + dropped
-	a.Checks = append(a.Checks, Check{
-		What: fmt.Sprintf("%s received = forwarded + consumed + dropped", name),
-		Left: r.Received, Right: sum,
-		Terms: fmt.Sprintf("%d + %d + %d", r.Forwarded, r.Consumed, dropped),
-		OK:    r.Received == sum,
-	})
+	a.checkFate(name+" received", r.Received, r.Forwarded, r.Consumed, r.DroppedTotal())
+	if r.Copies.Received != 0 {
+		a.checkFate(name+" copied", r.Copies.Received, r.Copies.Forwarded, r.Copies.Consumed, sum(r.Copies.Dropped))
+	}
 	if !r.Balanced {
 		a.Faults = append(a.Faults, fmt.Sprintf("switch %s says itself that its counters do not add up", name))
 	}
 	if r.Frames.Lost != 0 {
 		a.Faults = append(a.Faults, fmt.Sprintf("switch %s lost %d of %d frames of memory", name, r.Frames.Lost, r.Frames.Total))
 	}
-	for reason, n := range r.Dropped {
-		if n != 0 && !slices.Contains(c.ExpectedDrops, reason) {
-			a.Lost[name+": "+reason] = n
+	for _, dropped := range []map[string]uint64{r.Dropped, r.Copies.Dropped} {
+		for reason, n := range dropped {
+			if n != 0 && !slices.Contains(c.ExpectedDrops, reason) {
+				a.Lost[name+": "+reason] += n
+			}
 		}
 	}
 	for i := range r.Ports {
@@ -158,6 +156,16 @@ func (a *Account) checkSwitch(c *Config, name string, r *SwitchReport) {
 			}
 		}
 	}
+}
+
+func (a *Account) checkFate(what string, all, forwarded, consumed, dropped uint64) {
+	sum := forwarded + consumed + dropped
+	a.Checks = append(a.Checks, Check{
+		What: what + " = forwarded + consumed + dropped",
+		Left: all, Right: sum,
+		Terms: fmt.Sprintf("%d + %d + %d", forwarded, consumed, dropped),
+		OK:    all == sum,
+	})
 }
 
 // checkCable holds what one end sent against what the other received. A cable between

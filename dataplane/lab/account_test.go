@@ -51,6 +51,10 @@ func TestAccountSeesEachFault(t *testing.T) {
 			e.Report.Forwarded--
 			e.Report.Dropped["ttl"] = 1
 		}, ""},
+		{"a copy vanished", func(_ *Config, _ kernelCounters, e *SwitchEnd) { e.Report.Copies.Received = 1 }, "s1 copied = forwarded + consumed + dropped"},
+		{"a copy that could not be made", func(_ *Config, _ kernelCounters, e *SwitchEnd) {
+			e.Report.Copies = CopiesReport{Received: 1, Dropped: map[string]uint64{"no_frame": 1}}
+		}, "lost at s1: no_frame: 1"},
 		{"missed by the port", func(_ *Config, k kernelCounters, e *SwitchEnd) {
 			h := k["h1"]
 			h.TxPackets++

@@ -11,10 +11,19 @@ type SwitchReport struct {
 	Forwarded uint64            `json:"forwarded"`
 	Consumed  uint64            `json:"consumed"`
 	Dropped   map[string]uint64 `json:"dropped"` // by reason
+	Copies    CopiesReport      `json:"copies"`
 	Stages    []StageReport     `json:"stages"`
 	Balanced  bool              `json:"balanced"`
 	Frames    FrameReport       `json:"frames"`
 	Raw       json.RawMessage   `json:"-"`
+}
+
+// CopiesReport is what became of the copies that a switch made, as of flooded packets.
+type CopiesReport struct {
+	Received  uint64            `json:"received"` // made, or wanted
+	Forwarded uint64            `json:"forwarded"`
+	Consumed  uint64            `json:"consumed"`
+	Dropped   map[string]uint64 `json:"dropped"` // by reason
 }
 
 // PortReport is one port of a [SwitchReport].
@@ -50,9 +59,11 @@ type FrameReport struct {
 	Lost  int `json:"lost"`
 }
 
-// DroppedTotal sums the drops of all reasons.
-func (r *SwitchReport) DroppedTotal() (n uint64) {
-	for _, v := range r.Dropped {
+// DroppedTotal sums the drops of all reasons, those of copies excluded.
+func (r *SwitchReport) DroppedTotal() uint64 { return sum(r.Dropped) }
+
+func sum(byReason map[string]uint64) (n uint64) {
+	for _, v := range byReason {
 		n += v
 	}
 	return n

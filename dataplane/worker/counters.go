@@ -28,6 +28,14 @@ func fateOf(p *packet.Packet) int {
 	return 0
 }
 
+// addCopies counts the copies that stages made of a batch, and those that they
+// could not make, which end here.
+func (c *portCounters) addCopies(b *packet.Batch) {
+	c.copied += uint64(b.Copied + b.NoFrame + b.NoRoom)
+	c.fate[1].reasons[packet.ReasonNoFrame] += uint64(b.NoFrame)
+	c.fate[1].reasons[packet.ReasonNoRoom] += uint64(b.NoRoom)
+}
+
 func (c *portCounters) add(o *portCounters) {
 	c.received += o.received
 	c.receivedBytes += o.receivedBytes

@@ -349,7 +349,7 @@ func (w *Worker) abandon() {
 		return
 	}
 	b := w.batch
-	w.counters[b.Pkts[0].InPort].copied += uint64(b.Copied)
+	w.counters[b.Pkts[0].InPort].addCopies(b)
 	w.dropAll(b, packet.ReasonShutdown)
 }
 

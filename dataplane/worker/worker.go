@@ -190,7 +190,7 @@ func (w *Worker) receive(q *rxQueue) int {
 	w.inGraph = true
 	w.graph.Run(b)
 	w.inGraph = false
-	c.copied += uint64(b.Copied)
+	c.addCopies(b)
 	w.loop.Batches++
 	w.loop.Packets += uint64(n)
 	w.dispatch(b, false)

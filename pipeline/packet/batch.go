@@ -18,8 +18,10 @@ type Batch struct {
 	Now int64
 	// Dropped counts the packets that got a Reason so far in this batch.
 	Dropped int
-	// Copied counts the copies that stages made in this batch.
-	Copied int
+	// Copied counts the copies that stages made in this batch; NoFrame and
+	// NoRoom those that they could not make, because no frame was free or the
+	// batch was full.
+	Copied, NoFrame, NoRoom int
 	// Frames allocates frames for copies.
 	Frames *Cache
 
@@ -56,7 +58,7 @@ func (b *Batch) Drop(p *Packet, r Reason) {
 func (b *Batch) Reset() {
 	b.Pkts = b.Pkts[:0]
 	b.Dropped = 0
-	b.Copied = 0
+	b.Copied, b.NoFrame, b.NoRoom = 0, 0, 0
 }
 
 // Append adds a packet of the caller's and returns it, zeroed but for OutPort,
@@ -87,10 +89,11 @@ func (b *Batch) Pool() *Pool { return b.pool }
 
 // Copy makes dst a copy of src, bytes and metadata, in frames of its own with
 // the same offset into the frame, marked with FlagCopy. It reports false, and
-// dst owns no frame, if too few frames are free.
+// dst owns no frame, if too few frames are free; that is counted.
 func (b *Batch) Copy(dst, src *Packet) bool {
 	addr, ok := b.copyPiece(src.Addr, src.Len)
 	if !ok {
+		b.NoFrame++
 		return false
 	}
 	*dst = *src
@@ -102,6 +105,7 @@ func (b *Batch) Copy(dst, src *Packet) bool {
 		addr, ok := b.copyPiece(piece, length)
 		if !ok {
 			b.Frames.FreePacket(dst)
+			b.NoFrame++
 			return false
 		}
 		l := b.pool.Link(addr, length, 0)

@@ -8,17 +8,14 @@ import (
 // workerCounters are written by one worker, and only when something out of the
 // ordinary happens, so atomic additions do not burden the packet path.
 type workerCounters struct {
-	flooded                   atomic.Uint64
-	floodNoFrame, floodNoRoom atomic.Uint64
-	learnOverflow             atomic.Uint64
+	flooded       atomic.Uint64
+	learnOverflow atomic.Uint64
 }
 
 // Counters are the bridge's counters beside the drop reasons, summed over the
 // workers.
 type Counters struct {
 	Flooded       uint64 `json:"flooded"`        // packets sent to more ports than one, or to none for want of members
-	FloodNoFrame  uint64 `json:"flood_no_frame"` // copies not made: no free frame
-	FloodNoRoom   uint64 `json:"flood_no_room"`  // copies not made: the batch was full
 	LearnOverflow uint64 `json:"learn_overflow"` // learn events lost: the worker's ring was full
 	FDBFull       uint64 `json:"fdb_full"`       // learn events refused: the table was full
 	Learned       uint64 `json:"learned"`        // stations learned
@@ -45,8 +42,6 @@ func (m *Module) Counters() Counters {
 	defer m.mu.Unlock()
 	for _, s := range m.stages {
 		c.Flooded += s.flooded.Load()
-		c.FloodNoFrame += s.floodNoFrame.Load()
-		c.FloodNoRoom += s.floodNoRoom.Load()
 		c.LearnOverflow += s.learnOverflow.Load()
 	}
 	return c

@@ -50,8 +50,8 @@
 //
 // Config keys: ageing, table_size, forward_link_local, static, port. Drop
 // reasons: vlan_filtered, same_port, no_member, link_local, no_headroom.
-// Copies of flooded packets that could not be made are no packets, so they are
-// counted beside the drop reasons: see Counters.
+// Copies of flooded packets that could not be made count as copies that were
+// dropped: no_frame, no_room.
 //
 // References: IEEE 802.1Q-2018, 6.9 (tagging), 8.6 (forwarding), 8.8 (FDB).
 package l2

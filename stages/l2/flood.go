@@ -76,12 +76,11 @@ func (s *stage) floodOne(b *packet.Batch, p *packet.Packet, originals int) {
 
 func (s *stage) copyTo(b *packet.Batch, p *packet.Packet, port, vlan uint16, originals int) {
 	if cap(b.Pkts)-len(b.Pkts) <= originals {
-		s.floodNoRoom.Add(1)
+		b.NoRoom++
 		return
 	}
 	var c packet.Packet
 	if !b.Copy(&c, p) {
-		s.floodNoFrame.Add(1)
 		return
 	}
 	o := b.Append()

@@ -206,7 +206,7 @@ func TestFloodWithoutRoom(t *testing.T) {
 	for _, tt := range []struct {
 		name                  string
 		capacity, frames      int
-		wantRoom, wantNoFrame uint64
+		wantRoom, wantNoFrame int
 	}{
 		{"enough", 256, 256, 0, 0},
 		{"batch full", packet.BatchSize, 256, 60*2 - 4, 0},
@@ -221,11 +221,10 @@ func TestFloodWithoutRoom(t *testing.T) {
 				addPacket(t, b, 0, ether(groupMAC(0xff), stationMAC(1), 0x0800, 60)).ID = i
 			}
 			s.Process(b)
-			c := s.module.Counters()
-			if c.FloodNoRoom != tt.wantRoom || c.FloodNoFrame != tt.wantNoFrame || c.Flooded != 60 {
-				t.Errorf("counters %+v, want %d without room, %d without frame", c, tt.wantRoom, tt.wantNoFrame)
+			if c := s.module.Counters(); b.NoRoom != tt.wantRoom || b.NoFrame != tt.wantNoFrame || c.Flooded != 60 {
+				t.Errorf("%d without room, %d without frame, want %d and %d; counters %+v", b.NoRoom, b.NoFrame, tt.wantRoom, tt.wantNoFrame, c)
 			}
-			missing := int(tt.wantRoom + tt.wantNoFrame)
+			missing := tt.wantRoom + tt.wantNoFrame
 			if len(b.Pkts) != 60*3-missing || b.Copied != 60*2-missing || b.Dropped != 0 {
 				t.Errorf("%d packets, %d copies, %d dropped", len(b.Pkts), b.Copied, b.Dropped)
 			}
