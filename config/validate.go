@@ -44,7 +44,7 @@ func (c *Config) validatePorts(f *faults) {
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		key := fmt.Sprintf("port[%d]", i)
-		queues += max(p.Queues, 1) // 0 is all that the interface has, known later
+		queues += max(p.Queues, 1) // 0 is all that the interface has; the switch checks again when it knows
 		f.addAll(key, p.Validate())
 		if p.Name != "" && !validName(p.Name) {
 			f.add(key+".name", "%q is not a name: use 1 to 32 letters, digits, '.', '_' and '-'", p.Name)
@@ -59,9 +59,8 @@ func (c *Config) validatePorts(f *faults) {
 			f.add(key+".tx_budget", "%d exceeds the TX ring: choose up to dataplane.tx_ring = %d", p.TXBudget, ring)
 		}
 	}
-	if least := queues * c.Dataplane.FillRing; c.Dataplane.Frames != 0 && c.Dataplane.Frames < least && !f.under("dataplane") {
-		f.add("dataplane.frames", "%d cannot fill the fill rings of %d queues: choose %d or more, 0 for as many as the rings hold, or a smaller fill_ring",
-			c.Dataplane.Frames, queues, least)
+	if !f.under("dataplane") {
+		f.addAll("dataplane", c.Dataplane.CheckFrames(queues))
 	}
 }
 

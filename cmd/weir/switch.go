@@ -152,6 +152,9 @@ func newLiveSwitch(c *config.Config, log *zap.Logger) (*liveSwitch, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.Dataplane.CheckFrames(queues); err != nil {
+		return nil, fmt.Errorf("dataplane.%w", err)
+	}
 	s := &liveSwitch{config: c, text: text.String(), log: log}
 	if s.socket, err = control.Listen(c.Control.Socket); err != nil {
 		return nil, err

@@ -92,3 +92,24 @@ func TestFrames(t *testing.T) {
 		t.Errorf("%d frames, want those configured", got)
 	}
 }
+
+// TestCheckFrames knows when the last queue would get no frame.
+func TestCheckFrames(t *testing.T) {
+	c := DefaultDataplaneConfig()
+	for _, test := range []struct {
+		frames, queues int
+		want           string
+	}{
+		{0, 1000, ""},
+		{4096, 2, ""},
+		{4095, 2, "frames: 4095 cannot fill the fill rings of 2 queues: choose 4096 or more"},
+	} {
+		c.Frames = test.frames
+		err := c.CheckFrames(test.queues)
+		if test.want == "" && err != nil {
+			t.Errorf("%d frames for %d queues: %v", test.frames, test.queues, err)
+		} else if test.want != "" {
+			checkFault(t, err, test.want)
+		}
+	}
+}
