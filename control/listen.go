@@ -19,18 +19,25 @@ const dialWait = time.Second
 
 // Listen makes the control socket at path, and its directory. The socket of a
 // process that is gone is replaced; that of a running one, or a file that is
-// no socket, is an error. Closing the listener removes the socket.
+// no socket, is an error. Closing the listener removes what was made, but for a
+// directory that others use by then.
 func Listen(path string) (net.Listener, error) {
 	l, err := listen(path)
+	// A switch that ends at this moment may take the directory with it.
+	for try := 1; errors.Is(err, os.ErrNotExist) && try < 100; try++ {
+		time.Sleep(time.Millisecond)
+		l, err = listen(path)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("control socket %s: %w", path, err)
+		return nil, fmt.Errorf("control socket %s: %w", path, accessRemedy(err))
 	}
 	return l, nil
 }
 
-func listen(path string) (net.Listener, error) {
+func listen(path string) (_ net.Listener, err error) {
 	dir := filepath.Dir(path)
-	if err := makeDirectory(dir); err != nil {
+	made, err := makeDirectory(dir)
+	if err != nil {
 		return nil, err
 	}
 	unlock, err := lock(dir)
@@ -38,19 +45,28 @@ func listen(path string) (net.Listener, error) {
 		return nil, err
 	}
 	defer unlock()
+	defer func() {
+		if err != nil {
+			removeEmpty(made)
+		}
+	}()
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
-	return bind(path)
+	l, err := bind(path)
+	if err != nil {
+		return nil, err
+	}
+	return &listener{l, path, made}, nil
 }
 
 // bind makes the socket under another name and moves it to its place when it
 // has its mode, so that nobody connects before, and nobody finds it half made.
-func bind(path string) (net.Listener, error) {
+func bind(path string) (*net.UnixListener, error) {
 	hidden := fmt.Sprintf("%s/.%d", filepath.Dir(path), os.Getpid())
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: hidden, Net: "unix"})
 	if err != nil {
-		return nil, accessRemedy(err)
+		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
 	err = os.Chmod(hidden, socketMode)
@@ -60,13 +76,14 @@ func bind(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, errors.Join(err, l.Close(), os.Remove(hidden))
 	}
-	return &listener{l, path}, nil
+	return l, nil
 }
 
-// listener removes its socket when it is closed.
+// listener removes its socket, and the directories made for it, when it is closed.
 type listener struct {
 	*net.UnixListener
 	path string
+	made []string
 }
 
 // Close implements net.Listener.
@@ -74,19 +91,42 @@ func (l *listener) Close() error {
 	if err := l.UnixListener.Close(); err != nil {
 		return err // closed before; the path may be another's by now
 	}
-	return os.Remove(l.path)
+	unlock, err := lock(filepath.Dir(l.path))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	err = os.Remove(l.path)
+	removeEmpty(l.made)
+	return err
 }
 
 // makeDirectory makes a missing directory, whatever the umask, open to all to
-// pass: the socket's own mode decides who may talk.
-func makeDirectory(dir string) error {
-	if _, err := os.Stat(dir); err == nil {
-		return nil
+// pass: the socket's own mode decides who may talk. It returns what it made, the
+// deepest first.
+func makeDirectory(dir string) (made []string, err error) {
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Lstat(d); !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		made = append(made, d)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return accessRemedy(err)
+	if made == nil {
+		return nil, nil
 	}
-	return os.Chmod(dir, 0o755)
+	err = os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	return made, err
+}
+
+// removeEmpty removes directories as far as they are empty, for the holder of the
+// lock: nobody else is about to fill them.
+func removeEmpty(dirs []string) {
+	for _, d := range dirs {
+		_ = os.Remove(d) // in use by others, or gone
+	}
 }
 
 // lock keeps two switches that start at once from taking each other's socket
@@ -94,12 +134,29 @@ func makeDirectory(dir string) error {
 func lock(dir string) (unlock func(), err error) {
 	d, err := os.Open(dir)
 	if err != nil {
-		return nil, accessRemedy(err)
+		return nil, err
 	}
 	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), d.Close())
 	}
+	if err := stillThere(d); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
 	return func() { _ = d.Close() }, nil
+}
+
+// stillThere finds out that another switch has removed the directory, and
+// perhaps a third one made it anew, while we waited.
+func stillThere(d *os.File) error {
+	ours, err := d.Stat()
+	if err != nil {
+		return err
+	}
+	now, err := os.Stat(d.Name())
+	if err == nil && !os.SameFile(ours, now) {
+		err = os.ErrNotExist
+	}
+	return err
 }
 
 // removeStale removes a socket that nobody listens on.
@@ -109,7 +166,7 @@ func removeStale(path string) error {
 		return nil
 	}
 	if err != nil {
-		return accessRemedy(err)
+		return err
 	}
 	if info.Mode()&os.ModeSocket == 0 {
 		return errors.New("a file that is no socket is in its place: remove it, or set control.socket to another path")
@@ -120,14 +177,19 @@ func removeStale(path string) error {
 		return errors.New("a running switch listens there: stop it, or give this one another switch.name or control.socket")
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
-		return fmt.Errorf("see whether a switch listens there: %w", accessRemedy(err))
+		return fmt.Errorf("see whether a switch listens there: %w", err)
 	}
 	return os.Remove(path)
 }
 
+// accessRemedy says what to do about what the file system refuses.
 func accessRemedy(err error) error {
-	if errors.Is(err, os.ErrPermission) {
+	var refused *os.PathError
+	switch {
+	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("no permission: run as root, or set control.socket to a path that you may write: %w", err)
+	case errors.As(err, &refused):
+		return fmt.Errorf("%w: set control.socket to a path in a directory that can be made", err)
 	}
 	return err
 }

@@ -31,8 +31,9 @@ func TestListenModes(t *testing.T) {
 			if err := l.Close(); err != nil {
 				t.Error(err)
 			}
-			if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-				t.Errorf("left behind: %v, %v", left, err)
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				left, _ := os.ReadDir(dir)
+				t.Errorf("left behind: the directory, with %v; %v", left, err)
 			}
 		})
 	}
@@ -89,7 +90,8 @@ func TestListenErrors(t *testing.T) {
 	tests := []struct{ path, want string }{
 		{live, "a running switch listens there: stop it, or give this one another switch.name or control.socket"},
 		{file, "a file that is no socket is in its place: remove it, or set control.socket to another path"},
-		{filepath.Join(file, "s.sock"), "not a directory"},
+		{filepath.Join(file, "s.sock"), "set control.socket to a path in a directory that can be made"},
+		{"/proc/none/of/this/s.sock", "set control.socket to a path in a directory that can be made"},
 	}
 	for _, tt := range tests {
 		_, err := Listen(tt.path)
@@ -115,6 +117,64 @@ func TestListenAccess(t *testing.T) {
 	if err := accessRemedy(unix.EIO); !errors.Is(err, unix.EIO) || err.Error() != unix.EIO.Error() {
 		t.Error(err)
 	}
+}
+
+// TestListenDirectory: what was made for a socket goes with the last one there,
+// and what was there before stays.
+func TestListenDirectory(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "a", "b")
+	first, err := Listen(filepath.Join(dir, "1.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Listen(filepath.Join(dir, "2.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	if c, err := net.Dial("unix", filepath.Join(dir, "2.sock")); err != nil {
+		t.Errorf("the second socket went with the first: %v", err)
+	} else {
+		_ = c.Close()
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	third, err := Listen(filepath.Join(root, "3.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := third.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(root); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestListenDirectoryRace: switches that end while others start take no
+// directory from under them.
+func TestListenDirectoryRace(t *testing.T) {
+	root := t.TempDir()
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for range 100 {
+				l, err := Listen(filepath.Join(root, "weir", fmt.Sprintf("%d.sock", i)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := l.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestListenRace: of switches that find the same stale socket at once, one

@@ -56,7 +56,7 @@ func NewPool(c PoolConfig) (*Pool, error) {
 	p := &Pool{frameSize: uint64(c.FrameSize), shift: uint(bits.TrailingZeros(uint(c.FrameSize)))}
 	size := c.Frames * c.FrameSize
 	if err := p.mapMemory(size, c.HugePages); err != nil {
-		return nil, fmt.Errorf("map %d bytes for %d frames: %w", size, c.Frames, err)
+		return nil, fmt.Errorf("map %d MiB for %d frames: %w: set fewer frames or smaller rings", size>>20, c.Frames, err)
 	}
 	p.next = make([]uint32, c.Frames)
 	p.segLen = make([]uint32, c.Frames)
