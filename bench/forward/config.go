@@ -38,9 +38,7 @@ type Config struct {
 	Weir []string
 	// Poll is how Weir's workers wait: workers.poll.
 	Poll string
-	// BusyPoll is busy_poll of Weir's xsk ports, in microseconds. Negative: what
-	// docs/troubleshooting.md advises for the placement, 50 where the device's core
-	// receives, and 0 where another does.
+	// BusyPoll is busy_poll of Weir's xsk ports, in microseconds; 0 is off.
 	BusyPoll int
 	// Progress is told of each step.
 	Progress bench.Progress
@@ -68,7 +66,7 @@ const (
 func DefaultConfig() Config {
 	return Config{
 		Sizes: []string{"64", "imix", "1518"}, Rounds: 3, Trial: time.Second, Trials: 3, Precision: 0.02,
-		Searches: true, Flows: 1000, Seed: 1, Cores: defaultCores(), Placement: OnSource, Poll: "adaptive", BusyPoll: -1,
+		Searches: true, Flows: 1000, Seed: 1, Cores: defaultCores(), Placement: OnSource, Poll: "adaptive",
 	}
 }
 
@@ -158,18 +156,4 @@ func sizeLabel(name string) string {
 		return "IMIX"
 	}
 	return name + "B"
-}
-
-// advisedBusyPoll is how long a call may poll where receive work and worker share a core.
-const advisedBusyPoll = 50
-
-// busyPoll returns busy_poll of Weir's xsk ports.
-func (c *Config) busyPoll() int {
-	switch {
-	case c.BusyPoll >= 0:
-		return c.BusyPoll
-	case c.Placement == OnDevice:
-		return advisedBusyPoll
-	}
-	return 0
 }

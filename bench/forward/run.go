@@ -85,7 +85,7 @@ func visit(ctx context.Context, c *Config, d *device, w traffic.Workload, s *Sam
 		return err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	running, err := d.start(r, deviceOptions{weir: c.Weir, poll: c.Poll, busy: c.busyPoll()})
+	running, err := d.start(r, deviceOptions{weir: c.Weir, poll: c.Poll, busy: c.BusyPoll})
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ with all else.`,
 	f.StringVar(&o.placement, "placement", string(o.Placement), "where the kernel receives for the device: source or device")
 	f.IntVar(&o.Cores.Source, "source-core", o.Cores.Source, "core of the source")
 	f.IntVar(&o.Cores.Device, "dut-core", o.Cores.Device, "core of the device")
-	f.IntVar(&o.BusyPoll, "busy-poll", o.BusyPoll, "busy_poll of Weir's xsk ports in microseconds; -1: 50 with --placement device, else 0")
+	f.IntVar(&o.BusyPoll, "busy-poll", o.BusyPoll, "busy_poll of Weir's xsk ports in microseconds; 0: off")
 	f.StringVar(&o.Poll, "poll", o.Poll, "how Weir's worker waits: busy, adaptive or interrupt")
 	f.StringVar(&o.raw, "raw", "", "write each measurement to `FILE`, one JSON object per line")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
