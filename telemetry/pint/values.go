@@ -152,10 +152,18 @@ func (k *Codec) fill(q int) {
 // value, without the bias that the largest of several roundings would have.
 func (k *Codec) Encode(v, round uint64) uint64 {
 	if k.multiplicative {
-		n := uint(bits.Len64(v))
-		code := (k.whole[n] + int64(k.part[v<<(65-n)>>k.partShift]) + int64(round)) >> 16
-		return min(uint64(max(code, 0)), k.top)
+		return k.logarithm(v, round)
 	}
+	return k.steps(v, round)
+}
+
+func (k *Codec) logarithm(v, round uint64) uint64 {
+	n := uint(bits.Len64(v))
+	code := (k.whole[n] + int64(k.part[v<<(65-n)>>(k.partShift&63)]) + int64(round)) >> 16
+	return min(uint64(max(code, 0)), k.top)
+}
+
+func (k *Codec) steps(v, round uint64) uint64 {
 	v, carry := bits.Add64(v, round<<k.shift>>16, 0)
 	v = v>>k.shift | carry<<(64-k.shift)
 	if k.wrap {
