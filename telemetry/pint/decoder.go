@@ -63,14 +63,15 @@ type Decoder struct {
 	sol      Solution
 	doubt    float64 // 1 - confidence
 	max      int
-	hopBits  float64 // that a hop takes at most
-	freeBits float64 // and the whole path at least
+	pathBits func(hops int) float64 // that a path needs at least
+	tries    [MaxHops + 1]int       // firstTry, once known; 0 before
 	dense    bool
 }
 
 // NewDecoder chooses the solver.
 func NewDecoder(s *Static, c DecoderConfig) (*Decoder, error) {
-	d := &Decoder{s: s, doubt: 1 - c.Confidence, max: c.MaxDigests, hopBits: float64(s.valueBits)}
+	d := &Decoder{s: s, doubt: 1 - c.Confidence, max: c.MaxDigests}
+	perHop := func(bits float64) func(int) float64 { return func(hops int) float64 { return bits * float64(hops) } }
 	if c.Confidence == 0 {
 		d.doubt = 1e-6
 	}
@@ -83,18 +84,18 @@ func NewDecoder(s *Static, c DecoderConfig) (*Decoder, error) {
 	d.dense = s.values == Linear && len(s.layers) == 1 && s.layers[0].always
 	switch {
 	case c.Topology != nil:
-		d.solver, d.hopBits = NewWalks(s, c.Topology), 0
-		d.freeBits = math.Log2(float64(len(c.Topology.values)))
-		d.dense = false // a mixture of walks may satisfy what a random path would not
+		w := NewWalks(s, c.Topology)
+		d.solver, d.dense = w, false // a mixture of walks may pass where a random path would not
+		d.pathBits = func(hops int) float64 { return w.PathBits(hops) - 8 }
 	case s.values == Hashed:
 		if len(c.Values) == 0 {
 			return nil, fmt.Errorf("path decoder: hashed values can be decoded only with the set of values, or a topology")
 		}
-		d.solver, d.hopBits = NewCandidates(s, c.Values), math.Log2(float64(len(c.Values)))
+		d.solver, d.pathBits = NewCandidates(s, c.Values), perHop(math.Log2(float64(len(c.Values))))
 	case c.Peel && s.values != Linear:
-		d.solver = NewPeeling(s)
+		d.solver, d.pathBits = NewPeeling(s), perHop(float64(s.valueBits))
 	default:
-		d.solver = NewElimination(s)
+		d.solver, d.pathBits = NewElimination(s), perHop(float64(s.valueBits))
 	}
 	return d, nil
 }
@@ -213,7 +214,10 @@ func (d *Decoder) resize(f *Flow, o Observation, hops int) Event {
 
 // firstTry is how many digests can determine a path at the earliest.
 func (d *Decoder) firstTry(hops int) int {
-	return max(1, int(math.Ceil((d.hopBits*float64(hops)+d.freeBits)/float64(d.s.Bits()))))
+	if d.tries[hops] == 0 {
+		d.tries[hops] = max(1, int(math.Ceil(d.pathBits(hops)/float64(d.s.Bits()))))
+	}
+	return d.tries[hops]
 }
 
 // collect keeps a digest, and tries to decode when there may be enough.

@@ -52,20 +52,37 @@ func (d *Walks) Solve(obs []Observation, hops int, sol *Solution) {
 		return
 	}
 	d.count(hops, sol)
-	walks := 0.0
-	for i, n := range d.ahead[1] {
-		walks += n * d.behind[1][i]
-	}
 	sumBits := 0
 	for i := range d.eqs {
 		if !d.eqs[i].used {
 			sumBits += d.s.bits
 		}
 	}
-	need := math.Log2(walks)
-	if sol.Missing = max(0, int(need)-sumBits); sol.Missing <= 2 {
+	if sol.Missing = max(0, int(d.bits())-sumBits); sol.Missing <= 2 {
 		d.choose(hops, sol)
 	}
+}
+
+// bits is the binary logarithm of the number of walks that prune has left.
+func (d *Walks) bits() float64 {
+	walks := 0.0
+	for i, n := range d.ahead[1] {
+		walks += n * d.behind[1][i]
+	}
+	return math.Log2(walks)
+}
+
+// PathBits is about how many bits name one of the topology's paths of the
+// given number of hops: digests of fewer do not decode one. Without a path it
+// is 0.
+func (d *Walks) PathBits(hops int) float64 {
+	if hops == 1 {
+		return math.Log2(float64(len(d.t.values)))
+	}
+	if d.eqs = d.eqs[:0]; !d.filter(hops) || !d.prune(hops) {
+		return 0
+	}
+	return d.bits()
 }
 
 // filter applies the digests of single writers, and reports whether every hop
