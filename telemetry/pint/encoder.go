@@ -33,6 +33,7 @@ type step struct {
 	static  *Static
 	counter *Counter
 	loop    *Loops
+	nearest bool   // Frequent: random rounding would split a frequent value in two
 	flip    uint64 // Minimum: mask, since the maximum of the complements is kept
 	slow    uint64
 }
@@ -40,14 +41,14 @@ type step struct {
 type stepKind uint8
 
 const (
-	stepHashed  stepKind = iota // static, hashed values, at most two layers
-	stepLinear                  // static, linear values, one layer, every hop acts
-	stepSample                  // a uniformly chosen hop's multiplicative code
-	stepStatic                  // static, any other
-	stepSteps                   // a uniformly chosen hop's code of equal steps
-	stepExtreme                 // the largest code
-	stepSum                     // a Counter
-	stepSlow                    // a Counter of slow hops
+	stepHashed    stepKind = iota // static, hashed values, at most two layers
+	stepLinear                    // static, linear values, one layer, every hop acts
+	stepSample                    // a uniformly chosen hop's multiplicative code
+	stepStatic                    // static, any other
+	stepSampleAny                 // a uniformly chosen hop's code, any other
+	stepExtreme                   // the largest code
+	stepSum                       // a Counter
+	stepSlow                      // a Counter of slow hops
 	stepLoop
 )
 
@@ -64,8 +65,9 @@ func (q *Query) compile(seed uint64) (step, error) {
 			s.path, s.kind = newSingleStatic(s.static)
 		}
 	case Quantiles, Frequent:
-		s.kind = stepSteps
-		if q.Numeric.Multiplicative {
+		s.kind = stepSampleAny
+		s.nearest = q.Aggregation == Frequent
+		if q.Numeric.Multiplicative && !s.nearest {
 			s.kind = stepSample
 		}
 		s.codec, err = NewCodec(q.codecConfig())
@@ -204,9 +206,12 @@ func (s *step) encode(id uint64, hop int, old, value, round uint64) uint64 {
 	switch s.kind {
 	case stepStatic:
 		return s.static.Encode(id, hop, old, value)
-	case stepSteps:
+	case stepSampleAny:
 		g := hash.Uint64x2(s.seed, id, uint64(hop))
-		return choice(g <= reservoirAccept[hop&MaxHops], s.codec.steps(value, round), old)
+		if s.nearest {
+			round = RoundNearest
+		}
+		return choice(g <= reservoirAccept[hop&MaxHops], s.codec.Encode(value, round), old)
 	case stepExtreme:
 		return max(old, s.codec.Encode(value, round)^s.flip)
 	case stepSum:

@@ -128,9 +128,12 @@ func (s *step) digestOf(q *Query, id, h uint64, path []*Observed) uint64 {
 	switch q.Aggregation {
 	case Path:
 		return s.static.Digest(id, values)
-	case Quantiles, Frequent:
+	case Quantiles:
 		hop := NewSampler(s.seed).Hop(id, len(path))
 		return s.codec.Encode(values[hop-1], h%RoundOne)
+	case Frequent:
+		hop := NewSampler(s.seed).Hop(id, len(path))
+		return s.codec.Encode(values[hop-1], RoundNearest)
 	case Maximum, Minimum:
 		best := s.codec.Encode(values[0], h%RoundOne)
 		for _, v := range values[1:] {

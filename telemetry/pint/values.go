@@ -183,6 +183,24 @@ func (k *Codec) Decode(code uint64) float64 {
 	return k.min * math.Exp(float64(code-1)*k.logStep)
 }
 
+// Interval returns the values that can have the code if it was rounded at
+// random: those less than a step away, and the tables' error.
+func (k *Codec) Interval(code uint64) (low, high float64) {
+	v := k.Decode(code)
+	if !k.multiplicative {
+		if k.shift == 0 {
+			return v, v
+		}
+		step := math.Ldexp(1, int(k.shift))
+		return max(0, v-step), v + step
+	}
+	step := math.Exp((1 + k.table) * k.logStep)
+	if code == 0 {
+		return 0, k.min
+	}
+	return v / step, v * step
+}
+
 // Bits is the size of a code.
 func (k *Codec) Bits() int { return bits.Len64(k.top) }
 
