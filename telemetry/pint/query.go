@@ -115,27 +115,27 @@ type Query struct {
 	Bits        int         `toml:"bits"`      // of a packet's digest
 	Frequency   float64     `toml:"frequency"` // share of the packets, in (0, 1]
 	// Flow defines the flows of a per-flow query.
-	Flow FlowDefinition `toml:"flow,omitempty"`
+	Flow FlowDefinition `toml:"flow,omitzero"`
 	// SpaceBytes bounds what the recorder keeps of the sampled values of a flow.
 	// 0: unbounded; for quantiles and frequent.
-	SpaceBytes int `toml:"space_bytes,omitempty"`
+	SpaceBytes int `toml:"space_bytes,omitzero"`
 
 	Static  *StaticQuery  `toml:"static,omitempty"`  // path
 	Numeric *NumericQuery `toml:"numeric,omitempty"` // quantiles, frequent, max, min, sum, slow_hops
 	// Threshold is the number of matches before the one that reports a loop: the
 	// paper's T.
-	Threshold int `toml:"threshold,omitempty"`
+	Threshold int `toml:"threshold,omitzero"`
 }
 
 // StaticQuery completes a query with aggregation Path.
 type StaticQuery struct {
 	// Instances is how many independent digests share the query's bits; 0
 	// stands for 1.
-	Instances int `toml:"instances,omitempty"`
+	Instances int `toml:"instances,omitzero"`
 	// Code says how values meet the bits, ValueBits how wide they are (not for
 	// hashed ones).
 	Code      ValueCode `toml:"code"`
-	ValueBits int       `toml:"value_bits,omitempty"`
+	ValueBits int       `toml:"value_bits,omitzero"`
 	// Vector draws the decisions of 64 hops at once; see StaticConfig.
 	Vector bool `toml:"vector,omitempty"`
 	// Layers are the ways of writing: Hybrid, MultiLayer and others make them.
@@ -148,15 +148,15 @@ type NumericQuery struct {
 	// The value's code; see CodecConfig. Sum uses Min as its unit, and Max, the
 	// largest sum; SlowHops uses Max as the largest number of hops.
 	Multiplicative bool    `toml:"multiplicative,omitempty"`
-	Min            uint64  `toml:"min,omitempty"`
-	Max            uint64  `toml:"max,omitempty"`
-	Epsilon        float64 `toml:"epsilon,omitempty"`
-	Delta          uint64  `toml:"delta,omitempty"`
+	Min            uint64  `toml:"min,omitzero"`
+	Max            uint64  `toml:"max,omitzero"`
+	Epsilon        float64 `toml:"epsilon,omitzero"`
+	Delta          uint64  `toml:"delta,omitzero"`
 	// Slow is the value from which a hop is slow, for slow_hops.
-	Slow uint64 `toml:"slow,omitempty"`
+	Slow uint64 `toml:"slow,omitzero"`
 	// WindowNs makes per-flow answers speak of that much time before the newest
 	// packet only; 0: of all.
-	WindowNs uint64 `toml:"window_ns,omitempty"`
+	WindowNs uint64 `toml:"window_ns,omitzero"`
 }
 
 var queryName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)

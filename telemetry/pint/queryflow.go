@@ -24,8 +24,8 @@ type FlowDefinition struct {
 	Key string `toml:"key,omitempty"`
 	// SrcPrefix and DstPrefix keep that many bits of an address, of those that
 	// the key has; 0 keeps all. An IPv4 address has 32.
-	SrcPrefix int `toml:"src_prefix,omitempty"`
-	DstPrefix int `toml:"dst_prefix,omitempty"`
+	SrcPrefix int `toml:"src_prefix,omitzero"`
+	DstPrefix int `toml:"dst_prefix,omitzero"`
 }
 
 var flowKeys = []string{"", "5-tuple", "src", "dst", "src-dst"}
