@@ -261,3 +261,34 @@ func (e *Encoder) Loop(id uint64, hop int, digest, switchID uint64) bool {
 	}
 	return false
 }
+
+// Encoders are the plans that a switch knows: while one replaces another,
+// packets of both are under way, and the shim says which plan a packet has.
+// The zero value knows none. It is a value: control makes a new one and swaps it.
+type Encoders struct {
+	live [livePlans]*Encoder // the newest first
+}
+
+// With returns the encoders with one more; the older of two is forgotten. A
+// plan with the same id is replaced.
+func (s Encoders) With(e *Encoder) Encoders {
+	if s.live[0] != nil && s.live[0].id != e.id {
+		s.live[1] = s.live[0]
+	}
+	s.live[0] = e
+	return s
+}
+
+// Newest is the plan for packets that have none yet; nil if there is no plan.
+func (s *Encoders) Newest() *Encoder { return s.live[0] }
+
+// Of returns the encoder of a plan, nil if the switch does not know it: then
+// the digest stays as it is.
+func (s *Encoders) Of(plan uint16) *Encoder {
+	for _, e := range s.live {
+		if e != nil && e.id == plan {
+			return e
+		}
+	}
+	return nil
+}

@@ -295,3 +295,24 @@ func BenchmarkEncoder(b *testing.B) {
 		})
 	}
 }
+
+func TestEncodersOfTwoPlans(t *testing.T) {
+	var s Encoders
+	if s.Newest() != nil || s.Of(0) != nil {
+		t.Error("the zero value knows a plan")
+	}
+	a, b, c := &Encoder{id: 1}, &Encoder{id: 2}, &Encoder{id: 3}
+	s = s.With(a).With(b)
+	if s.Newest() != b || s.Of(1) != a || s.Of(2) != b || s.Of(3) != nil {
+		t.Errorf("%+v", s)
+	}
+	again := &Encoder{id: 2}
+	s = s.With(again)
+	if s.Newest() != again || s.Of(1) != a {
+		t.Errorf("%+v", s)
+	}
+	s = s.With(c)
+	if s.Newest() != c || s.Of(2) != again || s.Of(1) != nil {
+		t.Errorf("%+v", s)
+	}
+}
