@@ -50,7 +50,7 @@ func Interleaved(tau, p float64) []Layer {
 // hops, footnote 8). The paper writes "log" for the natural and the binary
 // logarithm in turn. Its figures for k = d = 25, a median of 41 packets and a
 // 99th percentile of 68, are those of the natural one (p = 0.363, measured 43
-// and 69); the binary one (p = 0.477) takes 47 and 75.
+// and 67); the binary one (p = 0.477) takes 47 and 73.
 func Hybrid(d int) []Layer { return Interleaved(0.75, hybridP(d, math.Log)) }
 
 // HybridBinary is Hybrid with binary logarithms, kept to show which reading of
