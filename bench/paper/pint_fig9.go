@@ -1,0 +1,175 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/pint"
+)
+
+// fig9Hops is the longest path of the paper's fat tree.
+const fig9Hops = 5
+
+var (
+	fig9Packets = []int{100, 200, 500, 1000, 2000, 5000, 10000}
+	fig9Sketch  = []int{50, 100, 150, 200, 300} // bytes per hop
+	fig9Ranks   = []struct {
+		name string
+		rank float64
+	}{{"median", 0.5}, {"p99", 0.99}}
+)
+
+// PintFig9 measures the relative error of the median and the 99th percentile
+// of hop latencies, over 5 hops, against the flow's packets and against the size of the
+// sketch (for 500 packets), for codes of 4 and 8 bits. Latencies are
+// hopQueue's. Rows ".sketch" keep 100 bytes for each hop; 4-bit codes are
+// counted exactly in that. The rows ".compression" are the floor: the error
+// when every hop's code of every packet is known. The reference of the rows
+// with the most packets is that floor.
+func PintFig9(ctx context.Context, o Options) ([]Row, error) {
+	var t table
+	step, steps := 0, 4+len(fig9Sketch)
+	floors := map[string]float64{}
+	for _, bits := range []int{4, 8} {
+		for _, space := range []int{0, 100} {
+			o.progress(step, steps, fmt.Sprintf("%d bits, %d bytes", bits, space))
+			step++
+			e, err := latencyErrors(ctx, o, latencyQuery(bits, 1, space*fig9Hops), fig9Packets, o.runs(200))
+			if err != nil {
+				return nil, err
+			}
+			name := fmt.Sprintf("b%d", bits)
+			if space > 0 {
+				name += ".sketch"
+			}
+			for i, rank := range fig9Ranks {
+				floor := fmt.Sprintf("b%d.%s.compression", bits, rank.name)
+				if space == 0 {
+					floors[floor] = e.compression[i]
+					t.add(floor, "ratio", e.compression[i], "relative error if every code were known", "lower")
+				}
+				for j, n := range fig9Packets {
+					metric := fmt.Sprintf("%s.%s.error.packets%d", name, rank.name, n)
+					if j == len(fig9Packets)-1 {
+						t.against(metric, "ratio", e.at[j][i], floors[floor], "error of compression, which Fig. 9 converges to", "lower")
+						continue
+					}
+					t.add(metric, "ratio", e.at[j][i], "relative error, mean over hops and flows", "lower")
+				}
+			}
+		}
+	}
+	for _, space := range fig9Sketch {
+		o.progress(step, steps, fmt.Sprintf("500 packets, %d bytes", space))
+		step++
+		e, err := latencyErrors(ctx, o, latencyQuery(8, 1, space*fig9Hops), []int{500}, o.runs(200))
+		if err != nil {
+			return nil, err
+		}
+		for i, rank := range fig9Ranks {
+			t.add(fmt.Sprintf("b8.%s.error.sketch%d", rank.name, space), "ratio", e.at[0][i], "500 packets, that many bytes per hop", "lower")
+		}
+	}
+	return t, nil
+}
+
+// latencyQuery asks for latency quantiles between 1 us and 65 us.
+func latencyQuery(bits int, frequency float64, space int) pint.Query {
+	return pint.Query{Name: "latency", Value: pint.HopLatency, Aggregation: pint.Quantiles, Bits: bits, Frequency: frequency, SpaceBytes: space,
+		Numeric: &pint.NumericQuery{Multiplicative: true, Min: 1000, Max: 1 << 16}}
+}
+
+// latencyErrs are mean relative errors, by rank of fig9Ranks.
+type latencyErrs struct {
+	at          [][2]float64 // by number of packets
+	compression [2]float64
+}
+
+// latencyErrors runs flows through a plan of the one query.
+func latencyErrors(ctx context.Context, o Options, q pint.Query, packets []int, flows int) (latencyErrs, error) {
+	p, err := pint.NewPlan(pint.PlanConfig{Seed: o.Seed, Bits: q.Bits, Queries: []pint.Query{q}})
+	if err != nil {
+		return latencyErrs{}, err
+	}
+	return planLatencyErrors(ctx, o, p, pint.RecorderConfig{}, packets, flows)
+}
+
+// planLatencyErrors runs flows of fig9Hops hops through a plan with a query
+// "latency": encoders at each hop, recorder at the sink, compared with the
+// values of all packets. The same seed draws the same latencies whatever the
+// plan.
+func planLatencyErrors(ctx context.Context, o Options, p *pint.Plan, c pint.RecorderConfig, packets []int, flows int) (latencyErrs, error) {
+	errs := latencyErrs{at: make([][2]float64, len(packets))}
+	encoder, err := pint.Compile(p)
+	if err != nil {
+		return errs, err
+	}
+	q, _ := p.Query("latency")
+	codec, err := pint.NewCodec(pint.CodecConfig{Bits: q.Bits, Multiplicative: true, Min: q.Numeric.Min, Max: q.Numeric.Max})
+	if err != nil {
+		return errs, err
+	}
+	base := hash.Bytes(o.Seed, []byte("latencies"))
+	for flow := range flows {
+		if err := ctx.Err(); err != nil {
+			return errs, err
+		}
+		recorder, err := pint.NewRecorder(p, c)
+		if err != nil {
+			return errs, err
+		}
+		if err := latencyFlow(rand.New(rand.NewPCG(base, uint64(flow))), encoder, recorder, codec, packets, &errs); err != nil {
+			return errs, err
+		}
+	}
+	for i := range fig9Ranks {
+		for j := range errs.at {
+			errs.at[j][i] /= float64(flows * fig9Hops)
+		}
+		errs.compression[i] /= float64(flows * fig9Hops)
+	}
+	return errs, nil
+}
+
+// latencyFlow adds the errors of one flow.
+func latencyFlow(r *rand.Rand, encoder *pint.Encoder, recorder *pint.Recorder, codec *pint.Codec, packets []int, errs *latencyErrs) error {
+	queues := hopQueues(fig9Hops)
+	for i := range queues {
+		queues[i].settle(r)
+	}
+	var exact, decoded [fig9Hops][]float64
+	next := 0
+	for n := 1; n <= packets[len(packets)-1]; n++ {
+		id, round := r.Uint64(), r.Uint64N(pint.RoundOne)
+		var digest uint64
+		for i := range queues {
+			latency := uint64(queues[i].next(r))
+			exact[i] = append(exact[i], float64(latency))
+			decoded[i] = append(decoded[i], codec.Decode(codec.Encode(latency, round)))
+			digest = encoder.Encode(id, i+1, digest, &pint.Observed{pint.SwitchID: uint64(i), pint.HopLatency: latency})
+		}
+		recorder.Record(&pint.Record{ID: id, Digest: digest, Plan: encoder.Plan(), Hops: fig9Hops})
+		if n != packets[next] {
+			continue
+		}
+		for i := range queues {
+			values := sortedCopy(exact[i])
+			for k, rank := range fig9Ranks {
+				want := quantileOf(values, rank.rank)
+				got, known := recorder.Quantile("latency", pint.FlowKey{}, i+1, rank.rank)
+				if !known {
+					return fmt.Errorf("hop %d has no sample after %d packets: use more", i+1, n)
+				}
+				errs.at[next][k] += math.Abs(got.Value/want - 1)
+				if next == len(packets)-1 {
+					errs.compression[k] += math.Abs(quantileOf(sortedCopy(decoded[i]), rank.rank)/want - 1)
+				}
+			}
+		}
+		next++
+	}
+	return nil
+}

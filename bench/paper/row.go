@@ -1,0 +1,47 @@
+package paper
+
+// Options are what the measurements of this package understand.
+type Options struct {
+	Seed uint64
+	// Quick divides the number of runs by 20.
+	Quick bool
+	// Data is the folder of shared data; empty: netsim.DataDir.
+	Data string
+	// Progress, if set, hears that done of total steps are behind and what
+	// comes now.
+	Progress func(done, total int, what string)
+}
+
+func (o Options) runs(n int) int {
+	if o.Quick {
+		return max(n/20, 10)
+	}
+	return n
+}
+
+func (o Options) progress(done, total int, what string) {
+	if o.Progress != nil {
+		o.Progress(done, total, what)
+	}
+}
+
+// Row is one figure of a result.
+type Row struct {
+	Metric    string
+	Unit      string
+	Value     float64
+	Reference *float64 // the paper's figure; nil where there is none
+	Source    string   // where the reference is from, or how the value was measured
+	Better    string   // "lower", "higher" or "neither"
+}
+
+// table collects rows.
+type table []Row
+
+func (t *table) add(metric, unit string, value float64, source, better string) {
+	*t = append(*t, Row{Metric: metric, Unit: unit, Value: value, Source: source, Better: better})
+}
+
+func (t *table) against(metric, unit string, value, reference float64, source, better string) {
+	*t = append(*t, Row{metric, unit, value, &reference, source, better})
+}

@@ -1,0 +1,123 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/pint"
+)
+
+// sample is a measure of many runs, sorted.
+type sample []float64
+
+func (s sample) mean() float64 {
+	sum := 0.0
+	for _, x := range s {
+		sum += x
+	}
+	return sum / float64(len(s))
+}
+
+// quantile is the smallest value that a fraction q of the runs do not exceed.
+func (s sample) quantile(q float64) float64 {
+	return s[min(int(q*float64(len(s))), len(s)-1)]
+}
+
+// trial is one run with randomness of its own.
+type trial func(r *rand.Rand) (float64, error)
+
+// trials makes n runs on all cores. setup gives each worker a trial with
+// scratch memory of its own. The i-th run has the same randomness whoever does
+// it, so the outcome depends on the seed and the name alone.
+func trials(ctx context.Context, o Options, name string, n int, setup func() (trial, error)) (sample, error) {
+	out := make(sample, n)
+	base := hash.Bytes(o.Seed, []byte(name))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	workers := min(runtime.GOMAXPROCS(0), n)
+	errs := make([]error, workers)
+	for w := range workers {
+		run, err := setup()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		wg.Go(func() {
+			for ctx.Err() == nil && errs[w] == nil {
+				i := next.Add(1) - 1
+				if i >= int64(n) {
+					return
+				}
+				out[i], errs[w] = run(rand.New(rand.NewPCG(base, uint64(i))))
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range append(errs, ctx.Err()) {
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// decodeTrial counts the packets until the solver has one path left, which
+// must be the right one. path draws the values of a run. The count is the
+// smallest number of packets that suffices: more digests never make a unique
+// path ambiguous, so it is searched for where the solver starts anew each time.
+func decodeTrial(s *pint.Static, solver pint.Solver, path func(*rand.Rand) []uint64, limit int) trial {
+	var obs []pint.Observation
+	var sol pint.Solution
+	return func(r *rand.Rand) (float64, error) {
+		values := path(r)
+		obs = obs[:0]
+		unique := func(n int) bool {
+			for len(obs) < n {
+				id := r.Uint64()
+				obs = append(obs, pint.Observation{ID: id, Digest: s.Digest(id, values)})
+			}
+			solver.Solve(obs[:n], len(values), &sol)
+			return sol.Unique
+		}
+		n := 1
+		if stepwise(solver) {
+			for ; n <= limit && !unique(n); n++ {
+			}
+		} else {
+			low := 0
+			for ; n <= limit && !unique(n); n += n/2 + 1 {
+				low = n
+			}
+			for high := n; low+1 < high; n = high {
+				if m := (low + high) / 2; unique(m) {
+					high = m
+				} else {
+					low = m
+				}
+			}
+		}
+		if n > limit || !unique(n) {
+			return 0, fmt.Errorf("%d packets do not decode a path of %d hops", limit, len(values))
+		}
+		if !slices.Equal(sol.Path, values) {
+			return 0, fmt.Errorf("path %v is decoded as %v", values, sol.Path)
+		}
+		return float64(n), nil
+	}
+}
+
+// stepwise reports whether the solver goes on from the call before, so that a
+// call per packet costs no more than one call at the end.
+func stepwise(solver pint.Solver) bool {
+	switch solver.(type) {
+	case *pint.Elimination, *pint.Candidates:
+		return true
+	}
+	return false
+}

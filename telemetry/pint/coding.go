@@ -1,0 +1,276 @@
+package pint
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+)
+
+// ValueCode says how a value meets the digest's bits.
+type ValueCode int
+
+const (
+	// Whole writes the value itself, which must fit.
+	Whole ValueCode = iota
+	// Fragmented writes one fragment of the value, of which a global hash of
+	// the packet's id gives the number (section 4.2).
+	Fragmented
+	// Hashed writes h(value, packet), a hash of any width of value. The
+	// decoder must know the set of possible values (section 4.2).
+	Hashed
+	// Linear writes A(packet, hop) * value over GF(2), where A is a random
+	// Toeplitz matrix: a hash family that is linear in the value (Krawczyk,
+	// "LFSR-based hashing and authentication", 1994). The paper notes that
+	// network coding does not work with hashed values; with these hashes it
+	// does: all digests of a flow are one system of linear equations in the
+	// bits of the path. Needs values of few bits, so number the switches
+	// densely; the decoder need not know the set of values.
+	Linear
+)
+
+var valueCodes = []string{"whole", "fragmented", "hashed", "linear"}
+
+// String is the name in plans.
+func (c ValueCode) String() string {
+	if c < 0 || int(c) >= len(valueCodes) {
+		return fmt.Sprintf("ValueCode(%d)", int(c))
+	}
+	return valueCodes[c]
+}
+
+// StaticConfig describes the encoding of a static per-flow query.
+type StaticConfig struct {
+	// Bits is the size of one instance's digest, in 1..64.
+	Bits int
+	// Instances is how many independent digests a packet carries: the digest
+	// of the query has Bits*Instances bits, at most 64, the first instance in
+	// the lowest ones. 0 stands for 1.
+	Instances int
+	// Layers are the ways of writing, with shares that add up to 1.
+	Layers []Layer
+	// Values says how values meet the digest's bits.
+	Values ValueCode
+	// ValueBits is the width of a value, in 1..64. Hashed ignores it.
+	ValueBits int
+	// Vector draws the decisions of 64 hops at once, as bit vectors: the decoder
+	// finds a packet's writers with about 7 hashes instead of one per hop, and
+	// an encoder needs 2 instead of 1.
+	Vector bool
+	// Seed makes the query's hash functions.
+	Seed uint64
+}
+
+// Validate reports all faults at once.
+func (c StaticConfig) Validate() error {
+	var faults []error
+	fault := func(format string, a ...any) { faults = append(faults, fmt.Errorf(format, a...)) }
+	n := max(c.Instances, 1)
+	switch {
+	case c.Bits < 1 || c.Bits > 64:
+		fault("bits is %d, not in 1..64", c.Bits)
+	case c.Instances < 0 || c.Bits*n > 64:
+		fault("%d instances of %d bits do not fit into a digest of 64 bits", c.Instances, c.Bits)
+	}
+	if err := validateLayers(c.Layers); err != nil {
+		faults = append(faults, err)
+	}
+	if c.Values != Hashed && (c.ValueBits < 1 || c.ValueBits > 64) {
+		fault("value bits is %d, not in 1..64", c.ValueBits)
+	}
+	switch c.Values {
+	case Whole:
+		if c.ValueBits > c.Bits {
+			fault("values of %d bits do not fit into %d: use fragments or hashes", c.ValueBits, c.Bits)
+		}
+	case Fragmented, Hashed:
+	case Linear:
+		if c.Bits+c.ValueBits-1 > 64 {
+			fault("linear hashes of %d-bit values in %d bits need a key of more than 64 bits: use fewer", c.ValueBits, c.Bits)
+		}
+	default:
+		fault("%v is not a way to encode values", c.Values)
+	}
+	return errors.Join(faults...)
+}
+
+// Static encodes and reads the digests of one static per-flow query. It is
+// immutable, and safe for concurrent use.
+type Static struct {
+	bits, instances int
+	mask            uint64 // of one instance
+	valueMask       uint64
+	values          ValueCode
+	valueBits       int
+	fragments       int
+	vector          bool
+	layers          []staticLayer
+	seeds           []staticSeeds
+	// Linear: an instance's key has stride bits, and perWord keys come from
+	// one hash.
+	stride, perWord int
+}
+
+// staticSeeds are the hash functions of an instance: H chooses the layer, g
+// the writers, h hashes values or gives the keys of linear hashes, and number
+// chooses the fragment.
+type staticSeeds struct{ layer, writer, value, number uint64 }
+
+// staticLayer is a Layer in integers.
+type staticLayer struct {
+	upTo     uint64 // the layer is the first whose upTo the packet's hash does not exceed
+	baseline bool
+	always   bool                // every hop writes
+	accept   [MaxHops + 1]uint64 // hop i writes if its hash is at most accept[i]
+	planes   *planes             // the same for Vector
+}
+
+// NewStatic prepares the encoding: all thresholds become integers here.
+func NewStatic(c StaticConfig) (*Static, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("static per-flow query: %w", err)
+	}
+	s := &Static{
+		bits: c.Bits, instances: max(c.Instances, 1), mask: lowBits(c.Bits), valueMask: lowBits(c.ValueBits),
+		values: c.Values, valueBits: c.ValueBits, fragments: 1, vector: c.Vector,
+	}
+	if c.Values == Hashed {
+		s.valueMask = lowBits(64)
+	}
+	if c.Values == Fragmented {
+		s.fragments = Fragments(c.ValueBits, c.Bits)
+	}
+	if c.Values == Linear {
+		s.stride = c.Bits + c.ValueBits - 1
+		s.perWord = 64 / s.stride
+	}
+	upTo := 0.0
+	for i, l := range c.Layers {
+		upTo += l.Share
+		if i == len(c.Layers)-1 {
+			upTo = 1
+		}
+		s.layers = append(s.layers, newStaticLayer(l, accept(upTo), c.Vector))
+	}
+	for j := range s.instances {
+		seed := hash.Uint64x2(c.Seed, 'p', uint64(j))
+		s.seeds = append(s.seeds, staticSeeds{
+			layer: hash.Uint64(seed, 'H'), writer: hash.Uint64(seed, 'g'),
+			value: hash.Uint64(seed, 'h'), number: hash.Uint64(seed, 'f'),
+		})
+	}
+	return s, nil
+}
+
+func newStaticLayer(l Layer, upTo uint64, vector bool) staticLayer {
+	sl := staticLayer{upTo: upTo, baseline: l.P == 0, always: l.P == 1}
+	for i := 1; i <= MaxHops; i++ {
+		if sl.baseline {
+			sl.accept[i] = acceptReservoir(i)
+		} else {
+			sl.accept[i] = accept(l.P)
+		}
+	}
+	if vector {
+		sl.planes = newPlanes(&sl.accept)
+	}
+	return sl
+}
+
+// lowBits is a mask of n ones, 0 <= n <= 64.
+func lowBits(n int) uint64 { return 1<<n - 1 }
+
+// Bits returns the size of the query's digest.
+func (s *Static) Bits() int { return s.bits * s.instances }
+
+// Encode returns the digest that hop number hop (from 1) sends on for the
+// packet. The source starts with a digest of 0. Hops beyond MaxHops leave the
+// digest as it is. Bits of the value beyond the configured width are ignored.
+func (s *Static) Encode(id uint64, hop int, digest, value uint64) uint64 {
+	if uint(hop-1) >= MaxHops {
+		return digest
+	}
+	value &= s.valueMask
+	if s.values == Linear && len(s.layers) == 1 && s.layers[0].always {
+		return digest ^ s.linearAll(id, hop, value)
+	}
+	for j := range s.instances {
+		l := s.layer(id, j)
+		if !l.always && !s.writes(l, id, j, hop) {
+			continue
+		}
+		shift := uint(j * s.bits)
+		c := s.contribution(id, j, hop, value) << shift
+		if l.baseline {
+			digest &^= s.mask << shift
+		}
+		digest ^= c
+	}
+	return digest
+}
+
+// layer is H of the paper: the layer of the packet in the instance.
+func (s *Static) layer(id uint64, instance int) *staticLayer {
+	if len(s.layers) == 1 {
+		return &s.layers[0]
+	}
+	h := hash.Uint64(s.seeds[instance].layer, id)
+	i := 0
+	for h > s.layers[i].upTo {
+		i++
+	}
+	return &s.layers[i]
+}
+
+// writes is g of the paper: whether the hop acts on the packet.
+func (s *Static) writes(l *staticLayer, id uint64, instance, hop int) bool {
+	if s.vector {
+		return l.planes.writes(s.seeds[instance].writer, id, hop)
+	}
+	return hash.Uint64x2(s.seeds[instance].writer, id, uint64(hop)) <= l.accept[hop]
+}
+
+// contribution is what the hop writes or xors when it acts, in the low bits.
+func (s *Static) contribution(id uint64, instance, hop int, value uint64) uint64 {
+	switch s.values {
+	case Fragmented:
+		return value >> (s.fragment(id, instance) * s.bits) & s.mask
+	case Hashed:
+		return hash.Uint64x2(s.seeds[instance].value, value, id) & s.mask
+	case Linear:
+		return toeplitz(s.key(id, instance, hop), value) & s.mask
+	}
+	return value
+}
+
+// key holds, from bit 0, the stride key bits of the instance's Toeplitz matrix.
+func (s *Static) key(id uint64, instance, hop int) uint64 {
+	first := instance - instance%s.perWord
+	return hash.Uint64x2(s.seeds[first].value, id, uint64(hop)) >> (instance % s.perWord * s.stride)
+}
+
+// toeplitz multiplies the value by the matrix whose entry in row r and column
+// t is bit r+t of the key. Rows beyond the digest's are garbage.
+func toeplitz(key, value uint64) uint64 {
+	var sum uint64
+	for ; value != 0; value &= value - 1 {
+		sum ^= key >> bits.TrailingZeros64(value)
+	}
+	return sum
+}
+
+// linearAll is what a hop xors where every instance is linear and every hop
+// acts. The keys of several instances lie side by side in one hash; shifting
+// moves bits of a neighbour only into rows that are masked off.
+func (s *Static) linearAll(id uint64, hop int, value uint64) uint64 {
+	var all uint64
+	for j := 0; j < s.instances; j += s.perWord {
+		sum := toeplitz(hash.Uint64x2(s.seeds[j].value, id, uint64(hop)), value)
+		for i := j; i < min(j+s.perWord, s.instances); i++ {
+			all |= sum & s.mask << uint(i*s.bits)
+			sum >>= uint(s.stride)
+		}
+	}
+	return all
+}

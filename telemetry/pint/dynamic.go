@@ -1,0 +1,114 @@
+package pint
+
+import "github.com/weirswitch/weir/telemetry/hash"
+
+// Sampler finds out, at the sink, which hop's value a packet carries: each
+// hop i overwrites with probability 1/i, so it is the last hop that did, and
+// uniform over the hops (section 4.1). It is a value, and safe for concurrent use.
+type Sampler struct{ seed uint64 }
+
+// NewSampler takes the seed of the query's g.
+func NewSampler(seed uint64) Sampler { return Sampler{seed} }
+
+// Hop returns the hop, in 1..hops, whose value a packet over that many hops
+// carries. Hops beyond MaxHops do not write.
+func (s Sampler) Hop(id uint64, hops int) int {
+	for hop := min(hops, MaxHops); hop > 1; hop-- {
+		if hash.Uint64x2(s.seed, id, uint64(hop)) <= reservoirAccept[hop] {
+			return hop
+		}
+	}
+	return 1
+}
+
+// windowPanes is how many parts of a sliding window are kept apart: an answer
+// speaks of the newest ones, so of 3/4 to all of the window.
+const windowPanes = 4
+
+// streamsPlan is the part of HopStreams that all flows of a query share. The
+// space of a flow is split evenly over hops and panes, and how many hops
+// a flow has is known from its first packet.
+type streamsPlan struct {
+	codec    *Codec
+	frequent bool
+	space    int
+	paneNs   uint64 // 0: no window
+	byHops   [MaxHops + 1]*streamPlan
+}
+
+func newStreamsPlan(c *Codec, frequent bool, spaceBytes int, windowNs uint64) *streamsPlan {
+	p := &streamsPlan{codec: c, frequent: frequent, space: spaceBytes}
+	if windowNs > 0 {
+		p.paneNs = max(1, windowNs/windowPanes)
+	}
+	return p
+}
+
+func (p *streamsPlan) panes() int {
+	if p.paneNs > 0 {
+		return windowPanes
+	}
+	return 1
+}
+
+// of plans the streams of a flow of that many hops.
+func (p *streamsPlan) of(hops int) *streamPlan {
+	if p.byHops[hops] == nil {
+		s := planStream(p.codec, p.frequent, p.space/(hops*p.panes()))
+		if p.space > 0 && p.space < hops*p.panes() {
+			s = planStream(p.codec, p.frequent, 1)
+		}
+		p.byHops[hops] = &s
+	}
+	return p.byHops[hops]
+}
+
+// hopStreams are a flow's sampled codes, hop by hop.
+type hopStreams struct {
+	panes []pane // by number modulo their count
+	hops  int
+	last  uint64 // number of the newest pane
+}
+
+type pane struct {
+	number uint64
+	hops   []stream
+}
+
+// add takes in a code of a hop. A flow whose number of hops changes starts
+// anew: hop i is another switch then.
+func (h *hopStreams) add(p *streamsPlan, hop, hops int, code, timeNs uint64) {
+	if hops != h.hops {
+		*h = hopStreams{panes: make([]pane, p.panes()), hops: hops}
+	}
+	number := uint64(0)
+	if p.paneNs > 0 {
+		number = timeNs / p.paneNs
+	}
+	h.last = max(h.last, number)
+	if number+uint64(len(h.panes)) <= h.last {
+		return // older than the window
+	}
+	w := &h.panes[number%uint64(len(h.panes))]
+	if w.hops == nil || w.number != number {
+		w.number, w.hops = number, make([]stream, hops)
+	}
+	w.hops[hop-1].add(p.of(hops), code)
+}
+
+// stream joins the panes of a hop that are in the window.
+func (h *hopStreams) stream(p *streamsPlan, hop int) *stream {
+	if hop < 1 || hop > h.hops {
+		return new(stream)
+	}
+	if len(h.panes) == 1 {
+		return &h.panes[0].hops[hop-1]
+	}
+	sum := new(stream)
+	for i := range h.panes {
+		if w := &h.panes[i]; w.hops != nil && w.number+uint64(len(h.panes)) > h.last {
+			sum.merge(p.of(h.hops), &w.hops[hop-1])
+		}
+	}
+	return sum
+}

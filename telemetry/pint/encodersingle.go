@@ -1,0 +1,38 @@
+package pint
+
+// singleStatic is a Static of one instance as Encoder.Encode has it in its
+// loop, for what paths use most: hashed values with at most two layers, and
+// linear values where every hop acts.
+type singleStatic struct {
+	valueMask uint64
+	seeds     staticSeeds
+	upTo      uint64 // H at most this: layer 0, else layer 1
+	layers    [2]singleLayer
+}
+
+type singleLayer struct {
+	keep   uint64 // Baseline: 0, since it overwrites; otherwise all ones
+	accept [MaxHops + 1]uint64
+}
+
+// newSingleStatic returns the kind of step that encodes like s.
+func newSingleStatic(s *Static) (*singleStatic, stepKind) {
+	if s.instances != 1 || s.vector || len(s.layers) > 2 {
+		return nil, stepStatic
+	}
+	t := &singleStatic{valueMask: s.valueMask, seeds: s.seeds[0], upTo: s.layers[0].upTo}
+	for i := range s.layers {
+		l := &s.layers[i]
+		t.layers[i].accept = l.accept
+		if !l.baseline {
+			t.layers[i].keep = ^uint64(0)
+		}
+	}
+	switch {
+	case s.values == Hashed:
+		return t, stepHashed
+	case s.values == Linear && len(s.layers) == 1 && s.layers[0].always:
+		return t, stepLinear
+	}
+	return nil, stepStatic
+}

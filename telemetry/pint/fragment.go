@@ -1,0 +1,16 @@
+package pint
+
+import "github.com/weirswitch/weir/telemetry/hash"
+
+// Fragments is how many fragments of the given bits a value has: the paper's
+// F = ceil(q / b).
+func Fragments(valueBits, bits int) int { return (valueBits + bits - 1) / bits }
+
+// fragment is the number, from 0, of the fragment that the instance's digest
+// of the packet carries; fragment 0 has the lowest bits.
+func (s *Static) fragment(id uint64, instance int) int {
+	if s.fragments == 1 {
+		return 0
+	}
+	return int(hash.Reduce(hash.Uint64(s.seeds[instance].number, id), uint64(s.fragments)))
+}

@@ -1,0 +1,120 @@
+package pint
+
+// Observation is what the sink keeps of a packet.
+type Observation struct{ ID, Digest uint64 }
+
+// Solution is what a solver makes of a flow's digests.
+type Solution struct {
+	// Path holds the values of the hops, hop 1 first, where Left is 1.
+	Path []uint64
+	// Left counts the candidates of each hop. 0: not narrowed down.
+	Left []int
+	// Unique: one path alone explains all digests.
+	Unique bool
+	// Contradiction: no path explains all digests, so they are not of one path.
+	Contradiction bool
+	// Spare counts the digest bits that the solution did not need and that it
+	// explains. If the digests were not of one path they would do so with
+	// probability 2^-Spare. Solvers that do not know leave it at 0.
+	Spare int
+	// Missing estimates, from below, how many more digest bits are needed.
+	Missing int
+}
+
+func (o *Solution) reset(hops int) {
+	*o = Solution{Path: resize(o.Path, hops), Left: resize(o.Left, hops)}
+}
+
+// resize returns a cleared slice of length n, reusing memory.
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	s = s[:n]
+	clear(s)
+	return s
+}
+
+// Solver finds the paths that explain digests. A solver keeps scratch memory:
+// it is for one goroutine at a time, and any number of flows.
+type Solver interface {
+	// Solve overwrites sol with what the digests of one flow, over a path of
+	// the given number of hops (1..MaxHops), say.
+	Solve(obs []Observation, hops int, sol *Solution)
+}
+
+// equation is one instance of one packet: the contributions of the writers,
+// xored, are the digest.
+type equation struct {
+	id       uint64
+	digest   uint64
+	writers  HopSet
+	instance int
+	used     bool
+}
+
+// resume tells whether digests continue those of the call before, so that a
+// solver can go on from there.
+type resume struct {
+	hops, taken int
+	first, last Observation
+}
+
+// from returns how many of the digests are taken already: 0 for others than
+// those of the call before.
+func (r *resume) from(obs []Observation, hops int) int {
+	if r.hops == hops && r.taken > 0 && r.taken <= len(obs) && obs[0] == r.first && obs[r.taken-1] == r.last {
+		return r.taken
+	}
+	return 0
+}
+
+// took notes that all digests are taken.
+func (r *resume) took(obs []Observation, hops int) {
+	if r.hops, r.taken = hops, len(obs); len(obs) > 0 {
+		r.first, r.last = obs[0], obs[len(obs)-1]
+	}
+}
+
+// equations reads the digests, and appends them to buf. Digests without a writer say nothing, unless
+// they are not 0: then no path explains them, and ok is false.
+func (s *Static) equations(buf []equation, obs []Observation, hops int) (_ []equation, ok bool) {
+	for _, o := range obs {
+		for j := range s.instances {
+			digest := o.Digest >> (j * s.bits) & s.mask
+			w, _ := s.Writers(o.ID, j, hops)
+			if w != (HopSet{}) {
+				buf = append(buf, equation{id: o.ID, digest: digest, writers: w, instance: j})
+			} else if digest != 0 {
+				return buf, false
+			}
+		}
+	}
+	return buf, true
+}
+
+// Digest is what the sink sees of a packet over a path of values.
+func (s *Static) Digest(id uint64, path []uint64) uint64 {
+	if s.values == Linear && len(s.layers) == 1 && s.layers[0].always {
+		var d uint64
+		for i, v := range path {
+			d ^= s.linearAll(id, i+1, v&s.valueMask)
+		}
+		return d
+	}
+	var d uint64
+	for j := range s.instances {
+		w, _ := s.Writers(id, j, len(path))
+		d |= s.combine(id, j, &w, path) << uint(j*s.bits)
+	}
+	return d
+}
+
+// combine xors the contributions of the writers.
+func (s *Static) combine(id uint64, instance int, writers *HopSet, path []uint64) uint64 {
+	var d uint64
+	for hop := range writers.all {
+		d ^= s.contribution(id, instance, hop, path[hop-1]&s.valueMask)
+	}
+	return d
+}

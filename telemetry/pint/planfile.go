@@ -1,0 +1,102 @@
+package pint
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// maxPlanBytes bounds a plan's file.
+const maxPlanBytes = 1 << 20
+
+// ReadPlan reads a plan in TOML and validates it. Unknown keys are faults; all
+// faults are reported at once.
+func ReadPlan(r io.Reader) (*Plan, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxPlanBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read plan: %w", err)
+	}
+	if len(text) > maxPlanBytes {
+		return nil, fmt.Errorf("read plan: it is longer than %d bytes", maxPlanBytes)
+	}
+	p := new(Plan)
+	meta, err := toml.Decode(string(text), p)
+	if err != nil {
+		return nil, fmt.Errorf("read plan: %w", err)
+	}
+	if unknown := meta.Undecoded(); len(unknown) > 0 {
+		var keys []string
+		for _, k := range unknown {
+			keys = append(keys, k.String())
+		}
+		slices.Sort(keys)
+		err = fmt.Errorf("plan %d: unknown keys %s", p.ID, strings.Join(slices.Compact(keys), ", "))
+	}
+	if err := errors.Join(err, p.Validate()); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// LoadPlan reads a plan's file.
+func LoadPlan(file string) (*Plan, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("load plan: %w", err)
+	}
+	defer f.Close()
+	p, err := ReadPlan(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return p, nil
+}
+
+// Write writes the plan in TOML. Numbers keep their exact value.
+func (p *Plan) Write(w io.Writer) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	e := toml.NewEncoder(w)
+	e.Indent = ""
+	if err := e.Encode(p); err != nil {
+		return fmt.Errorf("write plan %d: %w", p.ID, err)
+	}
+	return nil
+}
+
+// Save replaces the plan's file as a whole, so that a reader never sees a part.
+func (p *Plan) Save(file string) (err error) {
+	var text bytes.Buffer
+	if err := p.Write(&text); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*")
+	if err != nil {
+		return fmt.Errorf("save plan %d: %w", p.ID, err)
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+			err = fmt.Errorf("save plan %d: %w", p.ID, err)
+		}
+	}()
+	_, err = f.Write(text.Bytes())
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), file)
+}

@@ -1,0 +1,244 @@
+package pint
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// Record is what the sink keeps of a packet.
+type Record struct {
+	Flow   FlowKey // the 5-tuple
+	ID     uint64  // of the packet
+	Digest uint64
+	TimeNs uint64 // of the plan's clock
+	Plan   uint16
+	Hops   uint8 // that the packet passed
+}
+
+// RecorderConfig bounds a recorder's memory.
+type RecorderConfig struct {
+	// MaxFlows is how many flows each query keeps; beyond, flows that were not
+	// heard of for a while are evicted. 0 stands for 65536.
+	MaxFlows int
+	// Decoders completes path queries, by name. MaxDigests is 1024 unless given.
+	Decoders map[string]DecoderConfig
+	// PathEvent, if set, hears of paths that became certain or changed.
+	PathEvent func(query string, flow FlowKey, e Event)
+}
+
+// RecorderCounts say what became of the records: Records is the sum of
+// UnknownPlan, BadHops, NoQuery, and of those that fed a query.
+type RecorderCounts struct {
+	Records     uint64
+	UnknownPlan uint64
+	BadHops     uint64 // 0 hops
+	NoQuery     uint64 // the plan has no query for the packet
+	Evicted     uint64 // flows, of all queries
+}
+
+// livePlans is how many plans can be live at once.
+const livePlans = 2
+
+// Recorder takes in the digests of all flows and answers the plan's queries
+// (section 3.4: the recording and the inference module). While a plan
+// replaces another, it knows both. It belongs to one goroutine at a time.
+type Recorder struct {
+	config RecorderConfig
+	plans  []*recordedPlan // the newest last
+	counts RecorderCounts
+}
+
+// recordedPlan is a plan with the state of its queries.
+type recordedPlan struct {
+	encoder *Encoder
+	sets    [][]recordedStep
+	queries []*recordedQuery
+}
+
+// recordedStep is a query's place in the digests of a set.
+type recordedStep struct {
+	query *recordedQuery
+	shift uint8
+	mask  uint64
+}
+
+// recordedQuery has one of the three tables.
+type recordedQuery struct {
+	*Query
+	step    step
+	decoder *Decoder
+	sampler Sampler
+	streams *streamsPlan
+
+	paths   *flowTable[Flow]
+	samples *flowTable[hopStreams]
+	packets *flowTable[packetState]
+}
+
+// NewRecorder makes a recorder that knows one plan.
+func NewRecorder(p *Plan, c RecorderConfig) (*Recorder, error) {
+	if c.MaxFlows < 0 || c.MaxFlows > 1<<30 {
+		return nil, fmt.Errorf("recorder: %d flows are not in 1..2^30", c.MaxFlows)
+	}
+	if c.MaxFlows == 0 {
+		c.MaxFlows = 1 << 16
+	}
+	r := &Recorder{config: c}
+	if err := r.AddPlan(p); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// AddPlan makes a second plan known. Packets of both are recorded until
+// RemovePlan.
+func (r *Recorder) AddPlan(p *Plan) error {
+	if len(r.plans) == livePlans {
+		return fmt.Errorf("recorder: plans %d and %d are live: remove one before plan %d is added", r.plans[0].encoder.id, r.plans[1].encoder.id, p.ID)
+	}
+	if r.plan(p.ID) != nil {
+		return fmt.Errorf("recorder: a plan with id %d is live: give the new one another", p.ID)
+	}
+	e, err := Compile(p)
+	if err != nil {
+		return err
+	}
+	n := &recordedPlan{encoder: e}
+	byName := map[string]*recordedQuery{}
+	for i := range p.Queries {
+		q, err := r.newQuery(p, &p.Queries[i])
+		if err != nil {
+			return fmt.Errorf("plan %d: query %q: %w", p.ID, p.Queries[i].Name, err)
+		}
+		n.queries = append(n.queries, q)
+		byName[q.Name] = q
+	}
+	for _, set := range p.Sets {
+		var steps []recordedStep
+		shift := 0
+		for _, name := range set.Queries {
+			q := byName[name]
+			steps = append(steps, recordedStep{q, uint8(shift), lowBits(q.Bits)})
+			shift += q.Bits
+		}
+		n.sets = append(n.sets, steps)
+	}
+	n.sets = append(n.sets, nil)
+	r.plans = append(r.plans, n)
+	return nil
+}
+
+// RemovePlan forgets a plan and all that was recorded for it. It reports
+// whether the plan was known.
+func (r *Recorder) RemovePlan(id uint16) bool {
+	n := len(r.plans)
+	r.plans = slices.DeleteFunc(r.plans, func(p *recordedPlan) bool { return p.encoder.id == id })
+	return len(r.plans) < n
+}
+
+func (r *Recorder) newQuery(p *Plan, query *Query) (*recordedQuery, error) {
+	q := &recordedQuery{Query: query}
+	var err error
+	if q.step, err = query.compile(p.querySeed(query.Name)); err != nil {
+		return nil, err
+	}
+	switch query.Aggregation {
+	case Path:
+		c := r.config.Decoders[query.Name]
+		if c.MaxDigests == 0 {
+			c.MaxDigests = 1024
+		}
+		if q.decoder, err = NewDecoder(q.step.static, c); err != nil {
+			return nil, err
+		}
+		q.paths = newFlowTable[Flow](r.config.MaxFlows)
+	case Quantiles, Frequent:
+		q.sampler = NewSampler(q.step.seed)
+		q.streams = newStreamsPlan(q.step.codec, query.Aggregation == Frequent, query.SpaceBytes, query.Numeric.WindowNs)
+		q.samples = newFlowTable[hopStreams](r.config.MaxFlows)
+	default:
+		q.packets = newFlowTable[packetState](r.config.MaxFlows)
+	}
+	return q, nil
+}
+
+func (r *Recorder) plan(id uint16) *recordedPlan {
+	for _, p := range r.plans {
+		if p.encoder.id == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// Record takes in a packet's digest.
+func (r *Recorder) Record(o *Record) {
+	r.counts.Records++
+	p := r.plan(o.Plan)
+	if p == nil {
+		r.counts.UnknownPlan++
+		return
+	}
+	if o.Hops == 0 {
+		r.counts.BadHops++
+		return
+	}
+	set, _ := p.encoder.chooses(o.ID)
+	if len(p.sets[set]) == 0 {
+		r.counts.NoQuery++
+		return
+	}
+	for _, s := range p.sets[set] {
+		r.feed(s.query, o, o.Digest>>(s.shift&63)&s.mask)
+	}
+}
+
+// feed gives a query its digest.
+func (r *Recorder) feed(q *recordedQuery, o *Record, digest uint64) {
+	flow := q.Flow.Of(o.Flow)
+	hops := int(o.Hops)
+	switch {
+	case q.paths != nil:
+		e := q.decoder.Add(q.paths.at(flow, &r.counts.Evicted), o.ID, digest, hops)
+		if (e == Certain || e == Changed) && r.config.PathEvent != nil {
+			r.config.PathEvent(q.Name, flow, e)
+		}
+	case q.samples != nil:
+		q.samples.at(flow, &r.counts.Evicted).add(q.streams, q.sampler.Hop(o.ID, hops), hops, digest, o.TimeNs)
+	default:
+		q.packets.at(flow, &r.counts.Evicted).add(digest^q.step.flip, q.step.single(digest^q.step.flip), o.TimeNs, hops)
+	}
+}
+
+// Counts returns what became of the records so far.
+func (r *Recorder) Counts() RecorderCounts { return r.counts }
+
+// Flows iterates over the flows that a query has heard of, in no order.
+func (r *Recorder) Flows(query string) iter.Seq[FlowKey] {
+	return func(yield func(FlowKey) bool) {
+		for i := len(r.plans) - 1; i >= 0; i-- {
+			for _, q := range r.plans[i].queries {
+				if q.Name != query {
+					continue
+				}
+				for k := range q.keys() {
+					if !yield(k) {
+						return
+					}
+				}
+				return
+			}
+		}
+	}
+}
+
+func (q *recordedQuery) keys() iter.Seq[FlowKey] {
+	switch {
+	case q.paths != nil:
+		return q.paths.keys()
+	case q.samples != nil:
+		return q.samples.keys()
+	}
+	return q.packets.keys()
+}
