@@ -1,5 +1,7 @@
 package paper
 
+import "github.com/weirswitch/weir/bench"
+
 // Options are what the measurements of this package understand.
 type Options struct {
 	Seed uint64
@@ -26,14 +28,7 @@ func (o Options) progress(done, total int, what string) {
 }
 
 // Row is one figure of a result.
-type Row struct {
-	Metric    string
-	Unit      string
-	Value     float64
-	Reference *float64 // the paper's figure; nil where there is none
-	Source    string   // where the reference is from, or how the value was measured
-	Better    string   // "lower", "higher" or "neither"
-}
+type Row = bench.Row
 
 // table collects rows.
 type table []Row
@@ -43,5 +38,5 @@ func (t *table) add(metric, unit string, value float64, source, better string) {
 }
 
 func (t *table) against(metric, unit string, value, reference float64, source, better string) {
-	*t = append(*t, Row{metric, unit, value, &reference, source, better})
+	*t = append(*t, Row{Metric: metric, Unit: unit, Value: value, Reference: &reference, Source: source, Better: better})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/weirswitch/weir/bench"
+	"github.com/weirswitch/weir/bench/paper"
 )
 
 func newBenchCommand() *cobra.Command {
@@ -25,15 +26,19 @@ reference, source and which direction is better.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchForwardCommand(), newBenchPeersCommand(), newBenchListCommand())
+	cmd.AddCommand(newBenchForwardCommand(), newBenchPaperCommand(), newBenchPeersCommand(), newBenchListCommand())
 	return cmd
 }
 
 // benchmarks are all measurements, for weir bench list.
 func benchmarks() []bench.Benchmark {
-	return []bench.Benchmark{
+	all := []bench.Benchmark{
 		{Name: "forward", About: "packets per second, loss, latency and processor time of a forwarder between two cables, and of its rivals"},
 	}
+	for _, p := range paper.Figures {
+		all = append(all, bench.Benchmark{Name: "paper/" + p.Name, About: p.About})
+	}
+	return all
 }
 
 func newBenchListCommand() *cobra.Command {

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirswitch/weir/bench"
+	"github.com/weirswitch/weir/bench/paper"
+)
+
+func newBenchPaperCommand() *cobra.Command {
+	o := paper.Options{Seed: 1}
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "paper NAME",
+		Short: "Repeat a figure of a paper, beside its rivals",
+		Long:  paperHelp(),
+		Example: `  weir bench paper pint-fig5 --quick
+  weir bench paper pint-fig10 --data ../shared/data --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runBenchPaper(cmd, args[0], o, asJSON)
+		},
+	}
+	f := cmd.Flags()
+	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of all that is random")
+	f.BoolVar(&o.Quick, "quick", false, "a twentieth of the runs")
+	f.StringVar(&o.Data, "data", "", "`FOLDER` with topologies and traces; default: found beside the working directory")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func paperHelp() string {
+	var text strings.Builder
+	text.WriteString("Paper repeats what a paper measured, with our code, and prints the paper's figure\nbeside ours:\n\n")
+	for _, p := range paper.Figures {
+		fmt.Fprintf(&text, "  %-12s %s\n", p.Name, p.About)
+	}
+	return text.String()
+}
+
+func runBenchPaper(cmd *cobra.Command, name string, o paper.Options, asJSON bool) error {
+	var names []string
+	for _, p := range paper.Figures {
+		if p.Name != name {
+			names = append(names, p.Name)
+			continue
+		}
+		progress, done := benchProgress(cmd.ErrOrStderr(), name)
+		o.Progress = progress
+		rows, err := p.Run(cmd.Context(), o)
+		done()
+		if err != nil {
+			return err
+		}
+		r := &bench.Result{Name: "paper/" + name, Seed: o.Seed, Machine: bench.ThisMachine(), Rows: rows}
+		return printResult(cmd.OutOrStdout(), r, asJSON)
+	}
+	return usageError(fmt.Errorf("no figure %q: choose among %s", name, strings.Join(names, ", ")))
+}
