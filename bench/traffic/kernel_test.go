@@ -272,7 +272,9 @@ func TestLivePacingIsSmooth(t *testing.T) {
 			}
 		}
 		sorted := slices.Sorted(slices.Values(full))
-		if median := float64(sorted[len(sorted)/2]); median < expected*0.97-1 || median > expected*1.03+1 {
+		// A source that says it was held up may send less, never more.
+		median := float64(sorted[len(sorted)/2])
+		if median > expected*1.03+1 || median < expected*0.97-1 && !sent.SourceLimited {
 			t.Errorf("rate %v: the median bin holds %v, expected %v", rate, median, expected)
 		}
 		must(t, source.Close())
