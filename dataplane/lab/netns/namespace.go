@@ -70,25 +70,33 @@ func Create(name string) (*Namespace, error) {
 // Open opens the existing namespace called name. A missing one gives an error
 // that is fs.ErrNotExist.
 func Open(name string) (*Namespace, error) {
-	return open(name, filepath.Join(Directory, name))
+	return open(name, filepath.Join(Directory, name), handleAt)
 }
 
-// Current opens the namespace of the calling process. It has no name.
+// Current opens the namespace of the calling process. It has no name. To look
+// around there needs no privilege.
 func Current() (*Namespace, error) {
-	return open("", "/proc/thread-self/ns/net")
+	return open("", "/proc/thread-self/ns/net", func(*os.File) (*netlink.Handle, error) {
+		return netlink.NewHandle(unix.NETLINK_ROUTE)
+	})
 }
 
-func open(name, path string) (*Namespace, error) {
+func open(name, path string, newHandle func(*os.File) (*netlink.Handle, error)) (*Namespace, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open network namespace %s: %w", name, err)
 	}
-	handle, err := netlink.NewHandleAt(vnetns.NsHandle(file.Fd()), unix.NETLINK_ROUTE)
+	handle, err := newHandle(file)
 	if err != nil {
 		file.Close()
 		return nil, fmt.Errorf("open network namespace %s: make a netlink socket: %w", name, err)
 	}
 	return &Namespace{name: name, file: file, handle: handle}, nil
+}
+
+// handleAt makes the netlink socket inside the namespace, which needs CAP_SYS_ADMIN.
+func handleAt(file *os.File) (*netlink.Handle, error) {
+	return netlink.NewHandleAt(vnetns.NsHandle(file.Fd()), unix.NETLINK_ROUTE)
 }
 
 // Name is the name below /run/netns, or empty for [Current].
