@@ -59,7 +59,9 @@ func directoryOf(name string) string { return filepath.Join(Root, name) }
 
 // makeRunDirectory makes and locks the folder of a new lab.
 func makeRunDirectory(name string) (*runDirectory, error) {
-	if err := os.MkdirAll(Root, 0o755); err != nil {
+	if err := os.MkdirAll(Root, 0o755); errors.Is(err, os.ErrPermission) {
+		return nil, fmt.Errorf("make the run directory: %w: a lab needs root", err)
+	} else if err != nil {
 		return nil, fmt.Errorf("make the run directory: %w", err)
 	}
 	path := directoryOf(name)

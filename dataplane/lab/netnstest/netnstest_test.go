@@ -80,3 +80,7 @@ func TestSweepAfterKill(t *testing.T) {
 		t.Error("the sweep left a namespace whose creator is dead")
 	}
 }
+
+// TestHere says whether tests in network namespaces run on this machine; make
+// test shows its reason if they do not.
+func TestHere(t *testing.T) { Require(t) }
