@@ -105,7 +105,9 @@ func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) erro
 	}
 	workers := worker.DefaultConfig()
 	workers.Pin, workers.Poll = false, worker.PollBusy
-	s, err := worker.New(workers, worker.Parts{Name: p.name, ID: p.id, Pool: pool, Ports: files.asPorts(), Chain: p.chain})
+	s, err := worker.New(workers, worker.Parts{
+		Name: p.name, ID: p.id, Pool: pool, Ports: files.asPorts(), Chain: p.chain, ArrivalTime: true,
+	})
 	if err != nil {
 		return err
 	}

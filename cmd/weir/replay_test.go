@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/dataplane/pcapfile"
+	"github.com/weirswitch/weir/pipeline/packet"
 )
 
 // runReplay runs the command line in this process. A replay that does not end
@@ -499,5 +500,30 @@ func TestReplayTrace(t *testing.T) {
 	_, r, _ := replayJSON(t, "--in", path, "--trace", "2")
 	if len(r.Traces) != 2 || r.Traces[1].Length != 61 || len(r.Traces[1].Steps) != 2 || r.Traces[1].Steps[1].Stage != "patch" {
 		t.Errorf("traces %+v", r.Traces)
+	}
+}
+
+// TestReplayAges: a station ages by the capture's time, which passes 1,000 s
+// between two batches, and not by the clock, which passes milliseconds.
+func TestReplayAges(t *testing.T) {
+	var recs []rec
+	const second = int64(time.Second)
+	start := 1_700_000_000 * second
+	recs = append(recs, frame(2, 1, start, 60)) // teaches where 1 is
+	for i := range 200 {
+		recs = append(recs, frame(1, 3, start+int64(i)+1, 60)) // to 1, on its own port: dropped
+	}
+	for i := range 200 {
+		recs = append(recs, frame(1, 3, start+1000*second+int64(i), 60)) // 1 is forgotten: flooded
+	}
+	in := writeRecords(t, "in.pcap", pcapfile.Format{Nano: true}, recs...)
+	status, r, stderr := replayJSON(t, "--graph", "parse,l2", "--in", in)
+	if status != 0 {
+		t.Fatal(stderr)
+	}
+	// The batch that holds the jump has the time of its first packet.
+	forgotten := r.Forwarded - 1
+	if r.Received != 401 || forgotten < 200-packet.BatchSize || forgotten > 200 || r.Dropped["same_port"] != 401-r.Forwarded {
+		t.Errorf("%d received, %d forwarded, dropped %v", r.Received, r.Forwarded, r.Dropped)
 	}
 }

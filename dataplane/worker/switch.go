@@ -26,6 +26,7 @@ type Switch struct {
 	ports   []port.Port
 	chain   []pipeline.Named
 	workers []*Worker
+	arrival bool // Parts.ArrivalTime
 
 	done         atomic.Uint64 // a bit per worker that receives nothing more
 	drainStarted atomic.Int64  // nanoseconds since clockBase
@@ -42,11 +43,14 @@ type Parts struct {
 	Pool  *packet.Pool
 	Ports []port.Port // by port number
 	Chain []pipeline.Named
+	// ArrivalTime makes a batch's clock the arrival of its first packet, for
+	// ports that know it: a capture is then measured by its own time.
+	ArrivalTime bool
 }
 
 // New opens all queues and gives each to a worker.
 func New(c Config, parts Parts) (*Switch, error) {
-	s := &Switch{name: parts.Name, id: parts.ID, pool: parts.Pool, ports: parts.Ports, chain: parts.Chain}
+	s := &Switch{name: parts.Name, id: parts.ID, pool: parts.Pool, ports: parts.Ports, chain: parts.Chain, arrival: parts.ArrivalTime}
 	if err := s.build(c); err != nil {
 		return nil, errors.Join(err, s.close())
 	}

@@ -181,7 +181,9 @@ func (w *Worker) receive(q *rxQueue) int {
 	if n == 0 {
 		return 0
 	}
-	b.Now = w.clock.now()
+	if b.Now = b.Pkts[0].Arrival; !w.sw.arrival || b.Now == 0 {
+		b.Now = w.clock.now()
+	}
 	c := &w.counters[q.port]
 	c.received += uint64(n)
 	for i := range b.Pkts {
