@@ -99,7 +99,13 @@ func (p *pinger) message(buf []byte, i int) []byte {
 	return m
 }
 
+// send keeps the window full, but the first request travels alone: while a neighbour is
+// unknown, the kernel lets packets wait, and once it answers, those that are sent from
+// another processor pass them (neigh_update in net/core/neighbour.c). Hosts would reorder.
 func (p *pinger) send(ctx context.Context) error {
+	for range p.Window - 1 {
+		p.window <- struct{}{}
+	}
 	buf := make([]byte, 65536)
 	to := &net.IPAddr{IP: p.sinkIP.AsSlice()}
 	patience := time.NewTimer(pingTimeout)
@@ -163,9 +169,15 @@ func (p *pinger) accept(m, buf []byte) {
 	}
 	p.rtts = append(p.rtts, int64(time.Since(p.began))-p.sentAt[i].Load())
 	p.meter.Add(1)
-	select {
-	case <-p.window:
-	default:
+	places := 1
+	if p.track.received == 1 {
+		places = p.Window
+	}
+	for range places {
+		select {
+		case <-p.window:
+		default:
+		}
 	}
 }
 

@@ -84,8 +84,7 @@ func lockRunDirectory(name string) (*runDirectory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the run directory: %w", err)
 	}
-	// The kernel drops the lock with the last descriptor, also of a killed process.
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := flock(lock); err != nil {
 		lock.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			err = fmt.Errorf("%w: wait for it, or end it", ErrBusy)
@@ -100,6 +99,20 @@ func lockRunDirectory(name string) (*runDirectory, error) {
 	}
 	lock.Close()
 	return nil, fmt.Errorf("lab %s: %w", name, ErrNotUp)
+}
+
+// lockPatience is how long a lock may be held by somebody who is about to end.
+const lockPatience = time.Second
+
+// flock locks a file. The kernel drops the lock with the last descriptor, also of a killed process; but one
+// that was killed while it started a switch leaves a child with a copy, until that begins its program.
+func flock(file *os.File) error {
+	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // unlock lets other processes at the lab.

@@ -70,8 +70,12 @@ func (l *load) udp(ctx context.Context, r *Result) error {
 
 func (l *load) sendDatagrams(ctx context.Context, conn net.Conn, headers int, received func() uint64) (sent uint64, err error) {
 	buf := make([]byte, 65536)
-	pace, room := newPacer(l.Rate, 32), window{size: uint64(l.Window), received: received}
+	// The first datagram travels alone, for the reason that ping's first request does.
+	pace, room := newPacer(l.Rate, 32), window{size: 1, received: received}
 	for i := 0; i < l.Count; {
+		if received() > 0 {
+			room.size = uint64(l.Window)
+		}
 		n, err := pace.nextInWindow(ctx, &room, sent)
 		if err != nil {
 			return sent, err
