@@ -54,6 +54,13 @@ type Rest struct {
 	Unsent int // packets in the TX ring that the kernel had not taken
 }
 
+// Add adds what was left in another queue.
+func (r *Rest) Add(o Rest) {
+	r.HeldRx += o.HeldRx
+	r.HeldTx += o.HeldTx
+	r.Unsent += o.Unsent
+}
+
 // Info describes a port.
 type Info struct {
 	Name      string `json:"name"`

@@ -134,9 +134,9 @@ func (s *Switch) cacheBound(workers int) int {
 
 // openQueues gives queue q of a port to worker q modulo the workers, so that
 // a flow that enters and leaves by the same queue number stays on one worker.
-// Ports with fewer queues than there are workers start at different workers.
+// Ports with fewer queues than there are workers go on where the last one ended.
 func (s *Switch) openQueues() error {
-	n := len(s.workers)
+	n, opened := len(s.workers), 0
 	for i, p := range s.ports {
 		queues := p.Info().Queues
 		if queues < 1 || queues > 1<<queueBits {
@@ -145,7 +145,7 @@ func (s *Switch) openQueues() error {
 		for q := range queues {
 			owner := s.workers[q%n]
 			if queues < n {
-				owner = s.workers[(i*queues+q)%n]
+				owner = s.workers[(opened+q)%n]
 			}
 			queue, err := p.Open(uint16(i), q, owner.cache)
 			if err != nil {
@@ -155,6 +155,22 @@ func (s *Switch) openQueues() error {
 			owner.names = append(owner.names, fmt.Sprintf("%s/%d", p.Info().Name, q))
 			owner.pollFDs = append(owner.pollFDs, unix.PollFd{Fd: int32(queue.FD()), Events: unix.POLLIN})
 		}
+		opened += queues
+	}
+	return s.checkOwners()
+}
+
+// checkOwners refuses workers that would have nothing to do.
+func (s *Switch) checkOwners() error {
+	busy := 0
+	for _, w := range s.workers {
+		if len(w.queues) != 0 {
+			busy++
+		}
+	}
+	if busy < len(s.workers) {
+		return fmt.Errorf("workers.count: the queues of the ports keep %d of %d workers busy: set count = %d, or give the interfaces more queues (ethtool -L)",
+			busy, len(s.workers), busy)
 	}
 	return nil
 }
@@ -309,7 +325,9 @@ func (s *Switch) receiveDone(worker int) bool {
 	return s.done.Or(bit)|bit == all
 }
 
-// close frees everything, in the order of use: queues, caches, ports.
+// close frees everything, in the order of use: queues, caches, ports. Nearly all
+// of its time is spent waiting for the kernel's grace periods, so workers, and
+// then ports, close side by side.
 func (s *Switch) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,33 +335,50 @@ func (s *Switch) close() error {
 		return nil
 	}
 	s.closed = true
-	var errs []error
-	for _, w := range s.workers {
-		if w == nil {
-			continue
-		}
-		for _, h := range w.rings {
-			// Only a worker that failed leaves packets here.
-			for h != nil && h.pop(w.taken) != 0 {
-				w.dropAll(w.taken, packet.ReasonShutdown)
-			}
-		}
-		w.abandon()
-		for _, q := range w.queues {
-			rest, err := q.queue.Close()
-			s.rest.HeldRx += rest.HeldRx
-			s.rest.HeldTx += rest.HeldTx
-			s.rest.Unsent += rest.Unsent
-			errs = append(errs, err)
-		}
-		w.queues = nil
-		w.cache.Close()
-		errs = append(errs, unix.Close(w.event))
+	rests := make([]port.Rest, len(s.workers))
+	err := sideBySide(len(s.workers), func(i int) (err error) {
+		rests[i], err = s.workers[i].close()
+		return err
+	})
+	for _, r := range rests {
+		s.rest.Add(r)
 	}
-	for _, p := range s.ports {
-		errs = append(errs, p.Close())
+	return errors.Join(err, sideBySide(len(s.ports), func(i int) error { return s.ports[i].Close() }))
+}
+
+// sideBySide runs f for each of n, and joins the errors in their order.
+func sideBySide(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = f(i) })
 	}
+	all.Wait()
 	return errors.Join(errs...)
+}
+
+// close frees what the worker has, once no worker runs. A nil worker, of a
+// switch that was not built, has nothing.
+func (w *Worker) close() (rest port.Rest, err error) {
+	if w == nil {
+		return rest, nil
+	}
+	for _, h := range w.rings {
+		// Only a worker that failed leaves packets here.
+		for h != nil && h.pop(w.taken) != 0 {
+			w.dropAll(w.taken, packet.ReasonShutdown)
+		}
+	}
+	w.abandon()
+	var errs []error
+	for _, q := range w.queues {
+		r, err := q.queue.Close()
+		rest.Add(r)
+		errs = append(errs, err)
+	}
+	w.queues = nil
+	w.cache.Close()
+	return rest, errors.Join(append(errs, unix.Close(w.event))...)
 }
 
 // abandon ends the batch in which a stage panicked. A batch that was already

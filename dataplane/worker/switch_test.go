@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -262,5 +263,34 @@ func TestHandoffRing(t *testing.T) {
 		}
 		model = model[n:]
 		b.Reset()
+	}
+}
+
+// TestIdleWorkersAreRefused: a worker without a queue would only burn a core.
+func TestIdleWorkersAreRefused(t *testing.T) {
+	pool, err := packet.NewPool(packet.PoolConfig{Frames: 64, FrameSize: 2048})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	build := func(workers int) error {
+		c := DefaultConfig()
+		c.Count, c.Pin = workers, false
+		s, err := New(c, Parts{Name: "test", Pool: pool, Chain: []pipeline.Named{
+			{Name: "mark", Module: mark{}}, {Name: "cross", Module: &cross{ports: 2}},
+		}, Ports: []port.Port{port.NewMemory("p0", 2, memoryPackets(1), 1), port.NewMemory("p1", 1, memoryPackets(1), 1)}})
+		if err != nil {
+			return err
+		}
+		return s.close()
+	}
+	for workers := 1; workers <= 3; workers++ {
+		if err := build(workers); err != nil {
+			t.Errorf("%d workers for 3 queues: %v", workers, err)
+		}
+	}
+	const want = "workers.count: the queues of the ports keep 3 of 4 workers busy: set count = 3"
+	if err := build(4); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("4 workers for 3 queues: %v, want %s", err, want)
 	}
 }
