@@ -178,3 +178,47 @@ func check(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// TestQueueDoesNotAllocate sends and receives on live rings.
+func TestQueueDoesNotAllocate(t *testing.T) {
+	w := openWire(t, DriverXSK)
+	idx := []uint16{0}
+	if n := testing.AllocsPerRun(200, func() {
+		addr, _ := w.cache.AllocOne()
+		p := w.batch.Append()
+		p.Addr, p.Len, p.WireLen = addr+Headroom, 64, 64
+		w.queue.Transmit(w.batch, idx)
+		w.batch.Reset()
+		w.queue.Service()
+	}); n != 0 {
+		t.Errorf("sending a packet allocates %v times", n)
+	}
+
+	host, received := w.host.Packet(t), 0
+	frame := make([]byte, 64)
+	copy(frame, "\x02weir\x01\x02weir\x02\x88\xb5")
+	receive := func() {
+		n := w.queue.Receive(w.batch)
+		received += n
+		for i := range n {
+			w.cache.FreePacket(&w.batch.Pkts[i])
+		}
+		w.batch.Reset()
+		w.queue.Service()
+	}
+	for range 20 {
+		for range 10 {
+			check(t, host.Send(frame))
+		}
+		if n := testing.AllocsPerRun(20, receive); n != 0 {
+			t.Errorf("receiving allocates %v times", n)
+		}
+	}
+	for deadline := time.Now().Add(10 * time.Second); received < 200 && time.Now().Before(deadline); {
+		receive()
+	}
+	if received < 200 {
+		t.Errorf("received %d of 200 packets", received)
+	}
+	w.close()
+}

@@ -197,18 +197,23 @@ func TestDoWhileRunning(t *testing.T) {
 	}
 }
 
-// TestHotPathDoesNotAllocate runs whole rounds of a worker.
+// TestHotPathDoesNotAllocate runs whole rounds of two workers that hand packets
+// to each other.
 func TestHotPathDoesNotAllocate(t *testing.T) {
-	s := newTestSwitch(t, 1, 2, 1, 0, 0)
-	w := s.workers[0]
+	s := newTestSwitch(t, 2, 2, 1, 0, 0)
 	if n := testing.AllocsPerRun(200, func() {
-		for k := range w.queues {
-			w.receive(&w.queues[k])
+		for _, w := range s.workers {
+			for k := range w.queues {
+				w.receive(&w.queues[k])
+			}
+			w.takeOver()
+			w.service()
 		}
-		w.takeOver()
-		w.service()
 	}); n != 0 {
 		t.Fatalf("%v allocations per round", n)
+	}
+	if s.workers[0].loop.TakenOver == 0 {
+		t.Error("nothing was handed over")
 	}
 	if err := s.close(); err != nil {
 		t.Fatal(err)

@@ -41,6 +41,7 @@ type Worker struct {
 	thread   int
 	pollFDs  []unix.PollFd // the event descriptor, then the queues'
 
+	_        [64]byte     // others read what follows while the owner counts above
 	state    atomic.Int32 // shared: running, draining
 	sleeping atomic.Bool  // shared: in poll, or about to be
 	event    int          // shared: eventfd that ends a sleep
