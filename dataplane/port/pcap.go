@@ -54,7 +54,7 @@ func (s *PcapSet) Add(c PcapConfig) *Pcap {
 		if c.Out.ports++; p.iface == 0 {
 			s.outputs = append(s.outputs, c.Out)
 		}
-		c.Out.open++
+		c.Out.open.Add(1)
 	}
 	return p
 }

@@ -3,6 +3,7 @@ package port
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 
 	"github.com/weirswitch/weir/dataplane/pcapfile"
 	"github.com/weirswitch/weir/pipeline/packet"
@@ -14,8 +15,8 @@ import (
 // the n-th port added.
 type PcapOutput struct {
 	file    *pcapfile.Out
-	ports   uint32 // that write here
-	open    int    // of these, not closed yet
+	ports   uint32       // that write here
+	open    atomic.Int32 // of these, not closed yet; ports may close at once
 	pending []outgoing
 	mixed   bool // pending is of several ports
 	err     error
@@ -94,7 +95,7 @@ func (o *PcapOutput) write(out *outgoing) error {
 
 // release closes the file with its last port.
 func (o *PcapOutput) release() error {
-	if o.open--; o.open != 0 {
+	if o.open.Add(-1) != 0 {
 		return nil
 	}
 	// A failed write fails the close once more, with the file's name.

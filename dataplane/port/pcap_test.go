@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/weirswitch/weir/dataplane/pcapfile"
@@ -450,5 +451,31 @@ func TestPcapDoesNotAllocatePerPacket(t *testing.T) {
 	}
 	if err := r.run(stage); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestPcapPortsCloseAtOnce: the last of the ports that share an output closes
+// it, whichever that is.
+func TestPcapPortsCloseAtOnce(t *testing.T) {
+	for range 50 {
+		path := filepath.Join(t.TempDir(), "out.pcapng")
+		file, err := pcapfile.Create(path, pcapfile.Format{NG: true}, "p0", "p1", "p2", "p3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, set := NewPcapOutput(file), &PcapSet{}
+		var all sync.WaitGroup
+		for i := range 4 {
+			p := set.Add(PcapConfig{Name: fmt.Sprintf("p%d", i), Out: out})
+			all.Go(func() {
+				if err := p.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if pkts := readCapture(t, path); len(pkts) != 0 {
+			t.Fatalf("%d packets from nowhere", len(pkts))
+		}
 	}
 }

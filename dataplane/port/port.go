@@ -3,7 +3,7 @@ package port
 import "github.com/weirswitch/weir/pipeline/packet"
 
 // Port is one port of a switch. Its methods may be called while workers use
-// its queues, but not concurrently with each other.
+// its queues, but not concurrently with each other; those of different ports may.
 type Port interface {
 	// Open opens a queue, 0 <= queue < Info().Queues, for the worker that owns
 	// the cache. Packets received there get number as their InPort.
