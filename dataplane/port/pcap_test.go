@@ -464,9 +464,12 @@ func TestPcapPortsCloseAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, set := NewPcapOutput(file), &PcapSet{}
+		var ports [4]Port
+		for i := range ports {
+			ports[i] = set.Add(PcapConfig{Name: fmt.Sprintf("p%d", i), Out: out})
+		}
 		var all sync.WaitGroup
-		for i := range 4 {
-			p := set.Add(PcapConfig{Name: fmt.Sprintf("p%d", i), Out: out})
+		for _, p := range ports {
 			all.Go(func() {
 				if err := p.Close(); err != nil {
 					t.Error(err)
