@@ -6,11 +6,17 @@ import (
 )
 
 // DataDir is where shared data, such as topologies, is: data below the folder
-// that the environment variable WEIR_SHARED names, or below ../shared.
+// that the environment variable WEIR_SHARED names, or below a folder named
+// shared beside the working directory or one of those that it lies in.
 func DataDir() string {
-	shared := os.Getenv("WEIR_SHARED")
-	if shared == "" {
-		shared = filepath.Join("..", "shared")
+	if shared := os.Getenv("WEIR_SHARED"); shared != "" {
+		return filepath.Join(shared, "data")
 	}
-	return filepath.Join(shared, "data")
+	dir := filepath.Join("..", "shared", "data")
+	for up, deep := dir, 0; deep < 6; up, deep = filepath.Join("..", up), deep+1 {
+		if _, err := os.Stat(up); err == nil {
+			return up
+		}
+	}
+	return dir
 }
