@@ -400,7 +400,7 @@ func TestHashes(t *testing.T) {
 			words, n := k.Words()
 			flow = bytesOf(words[:n])
 		} else {
-			flow = cat(c.data[:8], c.data[6:14])
+			flow = cat(c.data[:12], []byte{byte(got.EtherType), byte(got.EtherType >> 8), 0, 0})
 		}
 		if want := uint32(hash.Bytes(seed, flow)); got.FlowHash != want {
 			t.Errorf("%s: flow hash %08x, want %08x", c.name, got.FlowHash, want)
