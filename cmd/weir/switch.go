@@ -137,6 +137,7 @@ type liveSwitch struct {
 	pool   *packet.Pool
 	chain  []pipeline.Named
 	sw     *worker.Switch
+	export *exporting
 }
 
 var _ control.Switch = (*liveSwitch)(nil)
@@ -203,6 +204,9 @@ func (s *liveSwitch) setUp(queues int) (err error) {
 	if s.chain, err = stages.Build(c.Switch.Graph, c.Stages, env); err != nil {
 		return errors.Join(err, closePorts(ports))
 	}
+	if s.export, err = newExporting(c.Telemetry, c.Switch, s.chain); err != nil {
+		return errors.Join(err, closePorts(ports))
+	}
 	s.sw, err = worker.New(c.Workers, worker.Parts{
 		Name: c.Switch.Name, ID: c.Switch.ID, Pool: s.pool, Ports: ports, Chain: s.chain,
 	})
@@ -259,6 +263,7 @@ func closePorts(ports []port.Port) error {
 func (s *liveSwitch) run(ctx context.Context, tell *readiness) (*worker.Report, error) {
 	var server *control.Server
 	noted := func() bool { return true }
+	stopExport := s.export.start()
 	runErr := s.sw.Run(ctx, func() {
 		server = control.Serve(s.socket, s, s.log)
 		for _, m := range s.sw.Report().Modes {
@@ -276,6 +281,7 @@ func (s *liveSwitch) run(ctx context.Context, tell *readiness) (*worker.Report, 
 		})
 	})
 	noted() // an end by itself is no drain
+	runErr = errors.Join(runErr, stopExport())
 	report := s.sw.Report()
 	if server != nil {
 		runErr = errors.Join(runErr, server.Close())
