@@ -96,7 +96,9 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 		return usageError(err)
 	}
 	report, err := s.run(ctx, tell)
-	return errors.Join(err, judge(report), printReport(stdout, reportMessage(report)))
+	message := reportMessage(report)
+	message.Metrics = s.Metrics()
+	return errors.Join(err, judge(report), printReport(stdout, message))
 }
 
 // reportPrinter chooses what becomes of the last report.
@@ -308,8 +310,13 @@ func (s *liveSwitch) Version() *api.VersionResponse { return version() }
 // Report implements control.Switch.
 func (s *liveSwitch) Report() *api.ReportResponse {
 	r := s.sw.Report()
-	return reportMessage(&r)
+	m := reportMessage(&r)
+	m.Metrics = s.Metrics()
+	return m
 }
+
+// Metrics implements control.Switch.
+func (s *liveSwitch) Metrics() []*api.Metric { return metricsOf(s.chain, s.export) }
 
 // Config implements control.Switch.
 func (s *liveSwitch) Config() string { return s.text }
