@@ -48,6 +48,9 @@ func TestBehindShims(t *testing.T) {
 					want.L4 += uint16(grow)
 					want.Payload += uint16(grow)
 				}
+				if len(lens) == MaxShims && want.EtherType == header.TypeShim {
+					want.Flags &^= packet.FlagMalformed // beyond MaxShims nobody looks whether one is right
+				}
 				if got := parseOne(s, b, data, wire+grow); got != want {
 					t.Errorf("%s in shims of %d bytes:\n%+v\nnot\n%+v", c.name, lens, got, want)
 				}
