@@ -16,6 +16,7 @@ import (
 	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/patch"
+	"github.com/weirswitch/weir/stages/pint"
 )
 
 // Kind is a stage as configuration knows it. A configuration passes through it
@@ -38,6 +39,7 @@ type Kind struct {
 var Kinds = map[string]Kind{
 	"parse": kind("turns bytes into metadata", parse.DefaultConfig, (*parse.Config).Validate, parse.New),
 	"patch": kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
+	"pint":  kind("carries digests in packets: path, latency, congestion", pint.DefaultConfig, (*pint.Config).Validate, pint.New),
 	"l2":    kind("bridges all ports, learning addresses, with VLANs", l2.DefaultConfig, (*l2.Config).Validate, l2.New),
 }
 
