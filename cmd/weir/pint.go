@@ -95,7 +95,7 @@ func pintAnswer(m *stage.Module, q *api.PintRequest) *api.PintResponse {
 func pathMessage(a *stage.PathAnswer) *api.PintPath {
 	p := &api.PintPath{
 		Query: a.Query, Value: a.Value.String(), Flow: stage.FlowText(a.Flow), Path: a.Path, Certain: a.Certain,
-		Confidence: a.Confidence, Packets: a.Packets, Changes: a.Changes, Strays: a.Strays,
+		Confidence: a.Confidence, Packets: a.Packets, Changes: a.Changes, Strays: a.Strays, Digests: int64(a.Digests),
 	}
 	for _, n := range a.Left {
 		p.Left = append(p.Left, int64(n))

@@ -1372,6 +1372,7 @@ type PintPath struct {
 	Packets       uint64                 `protobuf:"varint,8,opt,name=packets,proto3" json:"packets,omitempty"`  // with a digest for the query
 	Changes       uint64                 `protobuf:"varint,9,opt,name=changes,proto3" json:"changes,omitempty"`  // of the path, noticed
 	Strays        uint64                 `protobuf:"varint,10,opt,name=strays,proto3" json:"strays,omitempty"`   // packets that contradicted a certain path
+	Digests       int64                  `protobuf:"varint,11,opt,name=digests,proto3" json:"digests,omitempty"` // kept to decode from, of packets with different ids; 0 once certain
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1472,6 +1473,13 @@ func (x *PintPath) GetChanges() uint64 {
 func (x *PintPath) GetStrays() uint64 {
 	if x != nil {
 		return x.Strays
+	}
+	return 0
+}
+
+func (x *PintPath) GetDigests() int64 {
+	if x != nil {
+		return x.Digests
 	}
 	return 0
 }
@@ -2509,7 +2517,7 @@ const file_weir_proto_rawDesc = "" +
 	"\x04hops\x18\x03 \x03(\v2\x10.weir.v1.PintHopR\x04hops\x12*\n" +
 	"\x06values\x18\x04 \x03(\v2\x12.weir.v1.PintValueR\x06values\x121\n" +
 	"\bmeasured\x18\x05 \x03(\v2\x15.weir.v1.PintMeasuredR\bmeasured\x12'\n" +
-	"\x05loops\x18\x06 \x03(\v2\x11.weir.v1.PintLoopR\x05loops\"\xf8\x01\n" +
+	"\x05loops\x18\x06 \x03(\v2\x11.weir.v1.PintLoopR\x05loops\"\x92\x02\n" +
 	"\bPintPath\x12\x14\n" +
 	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
@@ -2523,7 +2531,8 @@ const file_weir_proto_rawDesc = "" +
 	"\apackets\x18\b \x01(\x04R\apackets\x12\x18\n" +
 	"\achanges\x18\t \x01(\x04R\achanges\x12\x16\n" +
 	"\x06strays\x18\n" +
-	" \x01(\x04R\x06strays\"\xf5\x02\n" +
+	" \x01(\x04R\x06strays\x12\x18\n" +
+	"\adigests\x18\v \x01(\x03R\adigests\"\xf5\x02\n" +
 	"\aPintHop\x12\x14\n" +
 	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
