@@ -7,43 +7,60 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint"
 )
 
+// beginBatch counts what leaves by each port, and learns how much the links are
+// used: a batch leaves at one moment, so it counts as one packet of all its
+// bytes, which is what as many updates without time between them add up to.
+func (s *stage) beginBatch(b *packet.Batch) {
+	for i := range s.ports {
+		out := &s.ports[i]
+		out.inBatch, out.bytes = 0, 0
+		if i < len(b.Depth) {
+			out.waiting = uint64(b.Depth[i])
+		}
+	}
+	if !s.needUse {
+		return
+	}
+	for i := range b.Pkts {
+		if p := &b.Pkts[i]; p.Reason == 0 && int(p.OutPort) < len(s.ports) {
+			out := &s.ports[p.OutPort]
+			out.inBatch++
+			out.bytes += uint64(p.WireLen)
+		}
+	}
+	for i := range s.ports {
+		out := &s.ports[i]
+		if out.inBatch == 0 {
+			continue
+		}
+		// What waits is known in packets: they count with the mean length.
+		out.use.Update(uint64(s.now), out.waiting*(out.bytes/out.inBatch), out.bytes)
+		out.used = out.use.Value()
+		out.inBatch = 0
+	}
+}
+
 // observe finds out what the plans ask of a packet (table 1 of the paper). It is
-// called for every packet that leaves, for ports are used by all of them.
-func (s *stage) observe(b *packet.Batch, p *packet.Packet, out *port) {
+// called for every packet that leaves, so that what is measured here is of all.
+func (s *stage) observe(p *packet.Packet, out *port) {
 	v := &s.seen
 	v[pint.IngressPort], v[pint.EgressPort] = uint64(p.InPort), uint64(p.OutPort)
 	v[pint.IngressTime] = uint64(p.Arrival)
+	v[pint.EgressUtilisation] = out.used
 	if s.needLatency {
 		// Arrival may be a clock's of another core, or a capture's.
 		latency := uint64(max(0, s.now-p.Arrival))
 		v[pint.HopLatency] = latency
 		out.latency.add(latency)
 	}
-	if s.needQueue || s.needUse {
-		s.observeQueue(b, p, out)
-	}
-}
-
-// observeQueue is for what depends on the output queue: the packets that waited
-// there when the batch began, and those of the batch in front of this one.
-func (s *stage) observeQueue(b *packet.Batch, p *packet.Packet, out *port) {
-	waiting := out.inBatch
-	if int(p.OutPort) < len(b.Depth) {
-		waiting += uint64(b.Depth[p.OutPort])
-	}
-	out.inBatch++
-	v := &s.seen
 	if s.needQueue {
+		// The packets that waited when the batch began, and those of the batch
+		// in front of this one.
+		waiting := out.waiting + out.inBatch
+		out.inBatch++
 		v[pint.QueueOccupancy] = waiting
 		v[pint.QueueCongestion] = min(100*waiting/out.ring, 100)
 		out.queue.add(waiting)
-	}
-	if s.needUse {
-		out.bytes += uint64(p.WireLen)
-		out.packets++
-		// What waits is known in packets: they count with the mean length.
-		out.use.Update(uint64(s.now), waiting*(out.bytes/out.packets), uint64(p.WireLen))
-		v[pint.EgressUtilisation] = out.use.Value()
 	}
 }
 

@@ -154,9 +154,9 @@ type port struct {
 	ring     uint64 // packets that can wait
 	use      *pint.Utilisation
 
-	inBatch uint64 // packets of the present batch that leave here
-	bytes   uint64 // sums for the mean length
-	packets uint64
+	// Of the present batch: packets and bytes that leave here, the packets that
+	// waited before, and the use of the link.
+	inBatch, bytes, waiting, used uint64
 
 	latency, queue *histogram
 }
@@ -206,9 +206,7 @@ func (s *stage) Process(b *packet.Batch) {
 		s.now = s.clock.Now()
 	}
 	if s.needQueue || s.needUse {
-		for i := range s.ports {
-			s.ports[i].inBatch = 0
-		}
+		s.beginBatch(b)
 	}
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
@@ -216,7 +214,7 @@ func (s *stage) Process(b *packet.Batch) {
 			continue
 		}
 		in, out := &s.ports[p.InPort], &s.ports[p.OutPort]
-		s.observe(b, p, out)
+		s.observe(p, out)
 		var fate count
 		switch {
 		case in.edge && out.edge:
