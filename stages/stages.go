@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/stages/acl"
 	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/patch"
@@ -37,6 +38,7 @@ type Kind struct {
 // Kinds are all stages by name.
 var Kinds = map[string]Kind{
 	"parse": kind("turns bytes into metadata", parse.DefaultConfig, (*parse.Config).Validate, parse.New),
+	"acl":   kind("permits or denies by ordered rules", acl.DefaultConfig, (*acl.Config).Validate, acl.New),
 	"patch": kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
 	"l2":    kind("bridges all ports, learning addresses, with VLANs", l2.DefaultConfig, (*l2.Config).Validate, l2.New),
 }
