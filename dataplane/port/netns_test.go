@@ -2,6 +2,7 @@ package port
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -28,27 +29,46 @@ type wire struct {
 	sent  uint32
 }
 
+// settings are what a wire has of its own.
+type settings struct {
+	driver     string
+	mode       string // of the XDP program; "" is "auto"
+	timestamps string // "" asks for no arrival times
+}
+
 func openWire(t *testing.T, driver string) *wire {
+	t.Helper()
+	w, err := tryWire(t, settings{driver: driver})
+	check(t, err)
+	return w
+}
+
+func tryWire(t *testing.T, s settings) (*wire, error) {
 	t.Helper()
 	netnstest.Require(t)
 	w := &wire{t: t, ns: netnstest.New(t, prefix)}
 	w.host = netnstest.NewHost(t, prefix, netnstest.Port{Namespace: w.ns, Name: "p0"})
 	d := DefaultDataplaneConfig()
 	d.Audit = true
+	if s.timestamps != "" {
+		d.Timestamps = s.timestamps
+	}
 	var err error
 	w.pool, err = packet.NewPool(packet.PoolConfig{Frames: d.FramesFor(1, 1), FrameSize: d.FrameSize, Audit: true})
 	check(t, err)
 	t.Cleanup(func() { check(t, w.pool.Close()) })
 	w.cache = w.pool.NewCache()
 	w.batch = packet.NewBatch(w.cache, packet.BatchSize)
-	check(t, w.ns.Do(func() error { return w.open(driver, d) }))
-	return w
+	return w, w.ns.Do(func() error { return w.open(s, d) })
 }
 
-func (w *wire) open(driver string, d DataplaneConfig) (err error) {
+func (w *wire) open(s settings, d DataplaneConfig) (err error) {
 	c := DefaultConfig()
-	c.Name, c.Interface, c.Driver = "p0", "p0", driver
-	if driver == DriverAsavie {
+	c.Name, c.Interface, c.Driver = "p0", "p0", s.driver
+	if s.mode != "" {
+		c.Mode = s.mode
+	}
+	if s.driver == DriverAsavie {
 		w.port, err = NewAsavie(c, d)
 	} else {
 		var memory *UMEM
@@ -59,6 +79,11 @@ func (w *wire) open(driver string, d DataplaneConfig) (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if s.timestamps != "" {
+		if err := w.port.(ArrivalTimer).TimeArrivals(); err != nil {
+			return errors.Join(err, w.port.Close())
+		}
 	}
 	w.queue, err = w.port.Open(0, 0, w.cache)
 	return err

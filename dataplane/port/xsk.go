@@ -15,11 +15,13 @@ type XSK struct {
 	config  Config
 	memory  *UMEM
 	link    *link
+	options xdp.Options // of program
 	program *xdp.Program
 	attach  *xdp.Attachment
 	queues  []*xskQueue
 	stopped bool
 	last    Counters // as of Close
+	arrival arrival  // what TimeArrivals granted
 	// deferral gives the interface its interrupts back; nil without busy polling.
 	deferral *deferral
 }
@@ -75,7 +77,8 @@ func (x *XSK) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if x.program, err = xdp.Load(xdp.Options{Keep: keep, MaxQueues: x.config.Queues, Frags: x.config.Jumbo}); err != nil {
+	x.options = xdp.Options{Keep: keep, MaxQueues: x.config.Queues, Frags: x.config.Jumbo}
+	if x.program, err = xdp.Load(x.options); err != nil {
 		return err
 	}
 	if x.attach, err = x.program.Attach(x.link.index, mode); err != nil {
@@ -119,6 +122,7 @@ func (x *XSK) openQueue(number uint16, queue int, frames *packet.Cache) (*xskQue
 		return nil, err
 	}
 	q := newXSKQueue(socket, number, uint8(queue), frames)
+	q.stamps = stamps{tag: x.program.Tag(), monotonic: x.options.Timestamp == xdp.ClockMonotonic}
 	if err := x.program.Register(queue, socket.FD()); err != nil {
 		_, closeErr := q.Close()
 		return nil, errors.Join(err, closeErr)
@@ -144,6 +148,12 @@ func (x *XSK) Info() Info {
 	if len(x.queues) != 0 {
 		i.Mode += ", " + x.queues[0].socket.Granted().String()
 	}
+	if p := x.program; p != nil {
+		if c, err := p.Counters(); err == nil {
+			x.arrival.untimed = c.Untimed
+		}
+	}
+	i.Mode += x.arrival.String()
 	return i
 }
 
