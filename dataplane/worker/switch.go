@@ -46,18 +46,21 @@ type Parts struct {
 	// ArrivalTime makes a batch's clock the arrival of its first packet, for
 	// ports that know it: a capture is then measured by its own time.
 	ArrivalTime bool
+	// OnTick, if set, is called on a worker behind each round of its stages'
+	// work by the clock (Graph.OnTick). For switches of one worker.
+	OnTick func(now int64)
 }
 
 // New opens all queues and gives each to a worker.
 func New(c Config, parts Parts) (*Switch, error) {
 	s := &Switch{name: parts.Name, id: parts.ID, pool: parts.Pool, ports: parts.Ports, chain: parts.Chain, arrival: parts.ArrivalTime}
-	if err := s.build(c); err != nil {
+	if err := s.build(c, parts); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-func (s *Switch) build(c Config) error {
+func (s *Switch) build(c Config, parts Parts) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -75,6 +78,11 @@ func (s *Switch) build(c Config) error {
 			return err
 		}
 		s.workers[i] = w
+	}
+	if parts.OnTick != nil {
+		for _, w := range s.workers {
+			w.graph.OnTick(parts.OnTick)
+		}
 	}
 	if err := s.openQueues(); err != nil {
 		return err

@@ -22,6 +22,10 @@ type Batch struct {
 	// NoRoom those that they could not make, because no frame was free or the
 	// batch was full.
 	Copied, NoFrame, NoRoom int
+	// Depth is, by output port, how many packets waited in this worker's transmit
+	// queue of the port when the batch began, if a stage needs it (NeedDepth),
+	// else empty. The worker writes it.
+	Depth []uint32
 	// Frames allocates frames for copies.
 	Frames *Cache
 
