@@ -18,7 +18,7 @@ import (
 func TestArrival(t *testing.T) {
 	for _, mode := range []string{"native", "generic"} {
 		t.Run(mode, func(t *testing.T) {
-			w, err := tryWire(t, settings{DriverXSK, mode, TimestampsXDP})
+			w, err := tryWire(t, settings{driver: DriverXSK, mode: mode, timestamps: TimestampsXDP})
 			check(t, err)
 			if got := w.port.Info().Mode; !strings.HasSuffix(got, ", arrival: xdp, 1 ns") || !strings.HasPrefix(got, mode) {
 				t.Errorf("mode %q", got)
@@ -89,10 +89,10 @@ func TestArrivalByBatch(t *testing.T) {
 		settings
 		mode, err string // the end of the mode, or a part of the error
 	}{
-		{settings{DriverXSK, "native", TimestampsBatch}, ", arrival: batch", ""},
-		{settings{DriverAsavie, "native", TimestampsBatch}, ", arrival: batch", ""},
-		{settings{DriverAsavie, "native", TimestampsAuto}, ", arrival: batch, the driver asavie knows no arrival times", ""},
-		{settings{DriverAsavie, "native", TimestampsXDP}, "", `use driver = "xsk", or set dataplane.timestamps = "auto"`},
+		{settings{driver: DriverXSK, mode: "native", timestamps: TimestampsBatch}, ", arrival: batch", ""},
+		{settings{driver: DriverAsavie, mode: "native", timestamps: TimestampsBatch}, ", arrival: batch", ""},
+		{settings{driver: DriverAsavie, mode: "native", timestamps: TimestampsAuto}, ", arrival: batch, the driver asavie knows no arrival times", ""},
+		{settings{driver: DriverAsavie, mode: "native", timestamps: TimestampsXDP}, "", `use driver = "xsk", or set dataplane.timestamps = "auto"`},
 	} {
 		w, err := tryWire(t, test.settings)
 		if test.err != "" {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ type settings struct {
 	driver     string
 	mode       string // of the XDP program; "" is "auto"
 	timestamps string // "" asks for no arrival times
+	huge       bool
 }
 
 func openWire(t *testing.T, driver string) *wire {
@@ -54,7 +56,10 @@ func tryWire(t *testing.T, s settings) (*wire, error) {
 		d.Timestamps = s.timestamps
 	}
 	var err error
-	w.pool, err = packet.NewPool(packet.PoolConfig{Frames: d.FramesFor(1, 1), FrameSize: d.FrameSize, Audit: true})
+	d.HugePages = s.huge
+	w.pool, err = packet.NewPool(packet.PoolConfig{
+		Frames: d.FramesFor(1, 1), FrameSize: d.FrameSize, HugePages: d.HugePages, Audit: true,
+	})
 	check(t, err)
 	t.Cleanup(func() { check(t, w.pool.Close()) })
 	w.cache = w.pool.NewCache()
@@ -246,4 +251,25 @@ func TestQueueDoesNotAllocate(t *testing.T) {
 		t.Errorf("received %d of 200 packets", received)
 	}
 	w.close()
+}
+
+// TestHugePages: the mode says whether they were granted. Which it is depends on
+// what this machine has free; packets pass either way.
+func TestHugePages(t *testing.T) {
+	w, err := tryWire(t, settings{driver: DriverXSK, huge: true})
+	check(t, err)
+	mode := w.port.Info().Mode
+	if got := strings.HasSuffix(mode, ", huge pages"); got != w.pool.HugePages() {
+		t.Errorf("mode %q; huge pages %v", mode, w.pool.HugePages())
+	}
+	if got := strings.Contains(mode, "no huge pages (too few are free"); got == w.pool.HugePages() {
+		t.Errorf("mode %q; huge pages %v", mode, w.pool.HugePages())
+	}
+	receiver := w.host.Packet(t)
+	w.transmit(1)
+	for w.queue.Service() {
+	}
+	w.awaitNumber(receiver, 0)
+	w.close()
+	t.Log(mode)
 }

@@ -31,6 +31,7 @@ type XSK struct {
 type UMEM struct {
 	umem   *xsk.UMEM
 	config DataplaneConfig
+	huge   bool // granted
 	// multiBuffer is set by the first port that needs it, before any queue opens.
 	multiBuffer bool
 }
@@ -43,7 +44,18 @@ func NewUMEM(pool *packet.Pool, c DataplaneConfig) (*UMEM, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &UMEM{umem: umem, config: c}, nil
+	return &UMEM{umem: umem, config: c, huge: pool.HugePages()}, nil
+}
+
+// pages continues Info.Mode where huge pages were asked for.
+func (m *UMEM) pages() string {
+	switch {
+	case !m.config.HugePages:
+		return ""
+	case m.huge:
+		return ", huge pages"
+	}
+	return ", no huge pages (too few are free: raise vm.nr_hugepages)"
 }
 
 // NewXSK finds the interface, in the network namespace of the calling thread,
@@ -153,7 +165,7 @@ func (x *XSK) Info() Info {
 			x.arrival.untimed = c.Untimed
 		}
 	}
-	i.Mode += x.arrival.String()
+	i.Mode += x.memory.pages() + x.arrival.String()
 	return i
 }
 
