@@ -18,6 +18,7 @@ func (c *Config) validate(f *faults) {
 	}
 	f.addAll("dataplane", c.Dataplane.Validate())
 	f.addAll("workers", c.Workers.Validate())
+	f.addAll("telemetry", c.Telemetry.Validate())
 	f.addAll("control", c.Control.Validate())
 	f.addAll("log", c.Log.Validate())
 	c.validatePorts(f)

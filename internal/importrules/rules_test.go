@@ -14,6 +14,8 @@ type layer struct {
 var layers = []layer{
 	// Leaves.
 	{"pipeline/packet", nil, "everything on the packet path speaks it, so it may know nothing of them"},
+	{"pipeline/ring", nil, "values pass from a worker to a goroutine, whatever they are"},
+	{"pipeline/epoch", nil, "cells pass from a worker to a goroutine, whatever they are"},
 	{"pipeline/header", nil, "views over bytes serve stages, tests and tools alike"},
 	{"dataplane/xsk", nil, "AF_XDP rings stand alone, to be read and tested against the kernel only"},
 	{"dataplane/napi", nil, "settings of an interface's receive work, for whoever needs them"},
