@@ -146,6 +146,23 @@ func TestArrivalRefused(t *testing.T) {
 	}
 }
 
+func TestArrivalInWords(t *testing.T) {
+	for _, test := range []struct {
+		arrival
+		want string
+	}{
+		{arrival{}, ""},
+		{arrival{source: TimestampsBatch}, ", arrival: batch"},
+		{arrival{TimestampsBatch, "why", 0}, ", arrival: batch, why"},
+		{arrival{TimestampsXDP, "1 ns", 0}, ", arrival: xdp, 1 ns"},
+		{arrival{TimestampsXDP, "1 ns", 3}, ", arrival: xdp, 1 ns (3 packets by batch: the driver gave no room for metadata in front of them)"},
+	} {
+		if got := test.arrival.String(); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
 // TestStamps reads what the program may leave in front of packets.
 func TestStamps(t *testing.T) {
 	const tag = 0x1122334455667789

@@ -175,3 +175,46 @@ func TestDepthWhileDown(t *testing.T) {
 		})
 	}
 }
+
+// timed counts the packets without an arrival time of their own, and those
+// whose time has nothing to do with the batch's clock: another clock's, or none.
+type timed struct{ packets, untimed, odd int }
+
+func (*timed) Role() pipeline.Role        { return pipeline.RoleParse }
+func (*timed) Needs() packet.Needs        { return packet.NeedArrival }
+func (s *timed) Stage(int) pipeline.Stage { return s }
+func (s *timed) Process(b *packet.Batch) {
+	// Far more than a packet waits, and far less than clocks differ (TAI and UTC: 37 s).
+	const apart = int64(20 * time.Second)
+	for i := range b.Pkts {
+		s.packets++
+		switch a := b.Pkts[i].Arrival; {
+		case a == 0:
+			s.untimed++
+		case a < b.Now-apart || a > b.Now+apart:
+			s.odd++
+		}
+	}
+}
+
+// TestArrivalOfTraffic carries TCP with times in front of all packets, also of
+// those of several frames: each has its own, and the bytes stay right.
+func TestArrivalOfTraffic(t *testing.T) {
+	for _, mtu := range []int{1500, 9000} {
+		s := &timed{}
+		l := startLive(t, liveConfig{port.DriverXSK, 1, 1, mtu, worker.PollAdaptive, 0}, func(l *live) {
+			l.parse, l.timestamps = s, port.TimestampsXDP
+		})
+		if err := l.transfer(16 << 20); err != nil {
+			t.Error(err)
+		}
+		r := l.stop()
+		t.Logf("mtu %d: %+v %v", mtu, *s, r.Modes)
+		if s.packets < 1000 || s.untimed != 0 || s.odd != 0 {
+			t.Errorf("mtu %d: %+v", mtu, *s)
+		}
+		if !r.Balanced || r.DroppedTotal() != 0 || r.Frames.Lost != 0 || r.Frames.Faults != 0 {
+			t.Errorf("mtu %d: %+v %+v", mtu, r.Fate, r.Frames)
+		}
+	}
+}
