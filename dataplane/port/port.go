@@ -85,8 +85,9 @@ type Info struct {
 	MaxFrame  int    `json:"max_frame"` // longest packet, bytes without FCS
 	MAC       string `json:"mac,omitempty"`
 	Up        bool   `json:"up"`
-	// Speed is the link's, in bits per second; 0 where the driver does not tell.
-	Speed uint64 `json:"speed,omitempty"`
+	// Speed is the link's, in bits per second; 0 where the driver does not
+	// tell. It is for the stages, and in no report.
+	Speed uint64 `json:"-"`
 }
 
 // Counters are what happens to packets outside the workers' sight: lost before
