@@ -146,7 +146,7 @@ func (m *Module) change(c Config, p *plan) {
 			}
 			continue
 		}
-		if n.static || len(m.list) >= c.NeighbourTable || !t.reaches(n) {
+		if n.static || n.link.Load() == 0 && len(n.held) == 0 || len(m.list) >= c.NeighbourTable || !t.reaches(n) {
 			m.abandon(n)
 			continue
 		}

@@ -75,6 +75,7 @@ type stage struct {
 	module   *Module
 	t        *tables // of this batch
 	findings []finding
+	cache    cache
 	bucket   bucket
 	rate     atomic.Int64 // Config.ICMPRate
 	ipID     uint16       // of the next packet made here
@@ -98,6 +99,7 @@ const (
 func (s *stage) Process(b *packet.Batch) {
 	t := s.module.tables.Load()
 	s.t = t
+	s.cache.follow(t)
 	id, mem, n := s.module.env.ID, b.Mem, len(b.Pkts)
 	pkts := b.Pkts[:n]
 	for i := range pkts {
@@ -116,7 +118,12 @@ func (s *stage) Process(b *packet.Batch) {
 				s.exception(b, p)
 				continue
 			}
-			v = t.lookup4(ip.Dst())
+			lo := uint64(binary.BigEndian.Uint32(h[30:34]))
+			if e := s.cache.at(high4, lo); e.lo == lo && e.hi == high4 && e.v != nil {
+				v = e.v
+			} else if v = t.lookup4(ip.Dst()); v != nil && v.kind == forward {
+				e.hi, e.lo, e.v = high4, lo, v
+			}
 		case p.Flags&(oddFlags6|packet.FlagIPv6) == packet.FlagIPv6 && len(data) >= plain6:
 			h := (*[plain6]byte)(data) // BCE
 			ip := (*header.IPv6)(h[header.EthernetLen:])
@@ -125,7 +132,12 @@ func (s *stage) Process(b *packet.Batch) {
 				s.exception(b, p)
 				continue
 			}
-			v = t.lookup6(ip.Dst())
+			hi, lo := binary.BigEndian.Uint64(h[38:46]), binary.BigEndian.Uint64(h[46:54])
+			if e := s.cache.at(hi, lo); e.lo == lo && e.hi == hi && e.v != nil {
+				v = e.v
+			} else if v = t.lookup6(ip.Dst()); v != nil && v.kind == forward {
+				e.hi, e.lo, e.v = hi, lo, v
+			}
 		}
 		if v == nil || v.kind != forward {
 			s.exception(b, p)
