@@ -2,11 +2,13 @@ package l3
 
 import (
 	"math/rand/v2"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/google/gopacket/layers"
-	"net"
+
+	"github.com/weirswitch/weir/pipeline"
 )
 
 // seeds are packets of every kind that the stage knows.
@@ -40,6 +42,10 @@ func FuzzRouter(f *testing.F) {
 		}
 		b.TB = t
 		b.now += int64(50 * time.Millisecond)
+		b.graph.SetTracer(nil)
+		if port&4 != 0 {
+			b.graph.SetTracer(pipeline.NewTracer(2, nil))
+		}
 		b.run(in{uint16(port % 4), data}, in{0, data})
 	})
 }
