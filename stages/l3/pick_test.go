@@ -94,8 +94,9 @@ func TestPickIsThePath(t *testing.T) {
 	}
 }
 
+// Two switches choose for one flow, each by its own salt.
 func ExamplePick() {
-	const switchID, nextHops = 3, 4
-	fmt.Println(Pick(0xdecafbad, switchID, nextHops) == Pick(0xdecafbad, switchID, nextHops))
-	// Output: true
+	const flowHash, nextHops = 0xdecafbad, 4
+	fmt.Println(Pick(flowHash, 1, nextHops), Pick(flowHash, 2, nextHops))
+	// Output: 1 3
 }
