@@ -118,3 +118,22 @@ func randomised(r *rand.Rand, data []byte, p netip.Prefix) []byte {
 	binary.BigEndian.PutUint16(ip[10:], header.Checksum(ip[:]))
 	return d
 }
+
+// BenchmarkSetRoutes is what a change of 100,000 routes costs control; workers
+// wait for none of it.
+func BenchmarkSetRoutes(b *testing.B) {
+	m, err := New(testConfig(), testEnv(1))
+	if err != nil {
+		b.Fatal(err)
+	}
+	routes := make([]Route, 100_000)
+	for i := range routes {
+		a := netip.AddrFrom4([4]byte{20 + byte(i>>16), byte(i >> 8), byte(i), 0})
+		routes[i] = Route{Prefix: netip.PrefixFrom(a, 24).String(), Via: []string{"10.0.2.2"}}
+	}
+	for b.Loop() {
+		if err := m.SetRoutes(routes); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -99,3 +99,33 @@ func TestWorkersAndControl(t *testing.T) {
 		t.Errorf("%+v", sum)
 	}
 }
+
+// TestAnswerAtAnotherWorker: what one worker holds, the one that hears the answer
+// sends, and the books of both add up.
+func TestAnswerAtAnotherWorker(t *testing.T) {
+	m, err := New(dynamicConfig(), testEnv(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := parse.New(parse.DefaultConfig(), testEnv(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain := []pipeline.Named{{Name: "parse", Module: first}, {Name: "l3", Module: m}}
+	a, b := newBench(t, dynamicConfig()), newBench(t, dynamicConfig())
+	a.graph, b.graph = pipeline.NewGraph(chain, 0), pipeline.NewGraph(chain, 1)
+	packets := [][]byte{udp(t, "10.0.1.2", "10.9.8.7", 9, 1), udp(t, "10.0.1.2", "10.9.8.7", 9, 2)}
+	if left := a.run(in{0, packets[0]}, in{0, packets[1]}); len(left) != 1 {
+		t.Fatalf("%d packets left, want the request", len(left))
+	}
+	left := b.run(in{1, arpFrame(t, ownMAC(1), hostMAC, 2, "10.0.2.2", ownMAC(1), "10.0.2.1")})
+	if len(left) != 2 || !left[0].copy || left[0].port != 1 || len(left[0].data) != len(packets[0]) || len(left[1].data) != len(packets[1]) {
+		t.Fatalf("%+v left", left)
+	}
+	if got := a.one(0, packets[0]); got.port != 1 || got.copy {
+		t.Errorf("%+v", got)
+	}
+	if a.got.consumed != 2 || b.got.copied != 2 {
+		t.Errorf("%+v, %+v", a.got, b.got)
+	}
+}
