@@ -150,8 +150,8 @@ bytes = -1
 			t.Errorf("missing fault %q", want)
 		}
 	}
-	if n := strings.Count(err.Error(), "\n") + 1; n != 30 {
-		t.Errorf("%d faults, want 30:\n%v", n, err)
+	if n := strings.Count(err.Error(), "\n") + 1; n != 31 {
+		t.Errorf("%d faults, want 31:\n%v", n, err)
 	}
 }
 
