@@ -50,19 +50,30 @@ const (
 )
 
 const (
-	askEvery  = int64(time.Second) // between requests to one neighbour (RFC 4861, RETRANS_TIMER)
-	maxProbes = 3                  // unanswered ones (RFC 4861, MAX_UNICAST_SOLICIT)
-	tickEvery = int64(250 * time.Millisecond)
+	askEvery  = uint64(time.Second) // between requests to one neighbour (RFC 4861, RETRANS_TIMER)
+	maxProbes = 3                   // unanswered ones (RFC 4861, MAX_UNICAST_SOLICIT)
+	tickEvery = uint64(250 * time.Millisecond)
 	// forgetAfter times Reachable is how long a silent neighbour is kept. One in
 	// use does not get there: it answers, or is given up.
 	forgetAfter = 10
 )
 
+// since returns how long ago a moment was, in nanoseconds. Batches of different
+// workers overlap, so a moment less than a second ahead is now; one farther ahead
+// is of a clock that jumped back since, and counts as long ago.
+func since(then, now int64) uint64 {
+	d := now - then
+	if d < 0 && d > -int64(time.Second) {
+		return 0
+	}
+	return uint64(d)
+}
+
 // due reports whether a request to the neighbour may be sent, and notes it as
 // sent. A clock that jumped back makes it due.
 func (n *neighbour) due(now int64) bool {
 	last := n.asked.Load()
-	if last != 0 && uint64(now-last) < uint64(askEvery) {
+	if last != 0 && since(last, now) < askEvery {
 		return false
 	}
 	if !n.asked.CompareAndSwap(last, now) {
@@ -120,7 +131,7 @@ func (m *Module) forget(i int) {
 func (s *stage) tick(b *packet.Batch) {
 	m := s.module
 	last := m.ticked.Load()
-	if uint64(b.Now-last) < uint64(tickEvery) || !m.ticked.CompareAndSwap(last, b.Now) {
+	if since(last, b.Now) < tickEvery || !m.ticked.CompareAndSwap(last, b.Now) {
 		return
 	}
 	if !m.lock() {
@@ -134,9 +145,9 @@ func (s *stage) tick(b *packet.Batch) {
 		case n.static:
 		case v == 0:
 			s.lookAfter(b, n, i)
-		case uint64(b.Now-n.heard) > forgetAfter*reachable && !n.fixed:
+		case since(n.heard, b.Now) > forgetAfter*reachable && !n.fixed:
 			m.forget(i)
-		case uint64(b.Now-n.heard) > reachable && v&linkStale == 0:
+		case since(n.heard, b.Now) > reachable && v&linkStale == 0:
 			n.link.CompareAndSwap(v, v|linkStale)
 		}
 	}
@@ -144,7 +155,7 @@ func (s *stage) tick(b *packet.Batch) {
 
 // lookAfter asks again for a neighbour that is looked for, or gives it up.
 func (s *stage) lookAfter(b *packet.Batch, n *neighbour, i int) {
-	if n.probes.Load() >= maxProbes && uint64(b.Now-n.asked.Load()) >= uint64(askEvery) {
+	if n.probes.Load() >= maxProbes && since(n.asked.Load(), b.Now) >= askEvery {
 		s.giveUp(b, n)
 	}
 	switch {
@@ -152,7 +163,7 @@ func (s *stage) lookAfter(b *packet.Batch, n *neighbour, i int) {
 		if n.due(b.Now) {
 			s.request(b, n, 0)
 		}
-	case !n.fixed && uint64(b.Now-n.asked.Load()) >= uint64(askEvery):
+	case !n.fixed && since(n.asked.Load(), b.Now) >= askEvery:
 		s.module.forget(i)
 	}
 }

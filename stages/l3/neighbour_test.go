@@ -282,3 +282,32 @@ func TestNeighbourTableIsBounded(t *testing.T) {
 		t.Errorf("%+v", k)
 	}
 }
+
+// TestClocks: a worker whose batch began a little earlier than the one in which a
+// neighbour was heard, or asked for, finds nothing out of date. After a clock
+// stepped back by an hour, neighbours are looked for anew.
+func TestClocks(t *testing.T) {
+	b := newBench(t, dynamicConfig())
+	mac := net.HardwareAddr{2, 0xaa, 0, 0, 2, 7}
+	b.run(in{1, arpFrame(t, broadcastMAC, mac, 1, "10.0.2.7", make(net.HardwareAddr, 6), "10.0.2.1")})
+	for range 3 {
+		b.now -= int64(100 * time.Millisecond)
+		if got := b.one(0, udp(t, "10.0.1.2", "10.0.2.7", 9, 1)); got.copy {
+			t.Fatalf("%x", got.data)
+		}
+	}
+	b.run(in{0, udp(t, "10.0.1.2", "10.0.2.8", 9, 1)})
+	for range 3 {
+		b.now -= int64(10 * time.Millisecond)
+		if left := b.run(in{0, udp(t, "10.0.1.2", "10.0.2.8", 9, 1)}); len(left) != 0 {
+			t.Fatalf("%x", left[0].data)
+		}
+	}
+	b.now -= int64(time.Hour)
+	b.run(in{0, udp(t, "10.0.1.2", "10.0.2.7", 9, 1)})
+	for _, n := range b.module.Neighbours() {
+		if n.State != "looked for" {
+			t.Errorf("%+v", n)
+		}
+	}
+}

@@ -26,7 +26,7 @@ func (s *stage) await(b *packet.Batch, p *packet.Packet, n *neighbour, k neighbo
 		s.send(b, p, n.port, v, own)
 		return
 	}
-	if n.probes.Load() >= maxProbes && uint64(b.Now-n.asked.Load()) >= uint64(askEvery) {
+	if n.probes.Load() >= maxProbes && since(n.asked.Load(), b.Now) >= askEvery {
 		s.giveUp(b, n) // and a new turn begins with this packet
 	}
 	if m.hold(b, p, n, own) {
@@ -55,7 +55,7 @@ func (s *stage) giveUp(b *packet.Batch, n *neighbour) {
 // asked, by unicast, while packets go on. It reports false if the neighbour has
 // to be looked for anew.
 func (s *stage) stale(b *packet.Batch, n *neighbour, v uint64) bool {
-	if n.probes.Load() >= maxProbes && uint64(b.Now-n.asked.Load()) >= uint64(askEvery) {
+	if n.probes.Load() >= maxProbes && since(n.asked.Load(), b.Now) >= askEvery {
 		if n.link.CompareAndSwap(v, 0) {
 			n.probes.Store(0)
 			n.asked.Store(0)
