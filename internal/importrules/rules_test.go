@@ -95,6 +95,7 @@ var foreigns = []foreign{
 	{"github.com/vishvananda/netns", []string{"dataplane/lab/netns"}, "one package switches threads between namespaces"},
 	{"github.com/google/gopacket", []string{"bench/..."}, "it allocates per packet; tests use it as a second opinion"},
 	{"github.com/cespare/xxhash", []string{"bench/...", "pipeline/packet", "stages/parse", "telemetry/hash"}, "one family of hashes, behind one name"},
+	{"github.com/gaissmai/bart", []string{"stages/..."}, "longest prefix matches are stages' business"},
 	{"github.com/BurntSushi/toml", []string{"config", "dataplane/lab", "telemetry/pint"},
 		"files are decoded in one place per kind of file: switches, labs, plans"},
 	{"github.com/apache/datasketches-go", []string{"telemetry/pint"}, "quantiles and frequent values behind the recorder"},
