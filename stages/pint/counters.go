@@ -20,6 +20,7 @@ const (
 	leftRoom          // source: no room in the frame, in front of the packet
 	leftOther         // ipid: not IPv4, no DF, or a fragment
 	leftNonzero       // ipid: a host numbers its datagrams, and they are to stay
+	leftOwn           // made by the switch itself: it has no packet id
 	leftLooping       // dropped by drop_loops
 	leftForged        // dropped: a host's frame that the network would take for its own
 
@@ -42,11 +43,12 @@ var countTexts = [numCounts]struct{ name, reason, help string }{
 	transited:    {"transited_packets_total", "", "packets to whose digest the switch wrote in passing"},
 	sunk:         {"sunk_packets_total", "", "packets that end here and left without their digest"},
 	local:        {"local_packets_total", "", "packets from edge to edge, recorded without a digest on a wire"},
-	leftBare:     {"left_packets_total", "bare", "packets left alone, by reason: bare has no digest, mtu and headroom no room, other is no atomic IPv4 datagram, nonzero has an identification that must stay; looping and host_shim were dropped"},
+	leftBare:     {"left_packets_total", "bare", "packets left alone, by reason: bare has no digest, mtu and headroom no room, other is no atomic IPv4 datagram, nonzero has an identification that must stay, own was made by the switch itself; looping and host_shim were dropped"},
 	leftMTU:      {"left_packets_total", "mtu", ""},
 	leftRoom:     {"left_packets_total", "headroom", ""},
 	leftOther:    {"left_packets_total", "other", ""},
 	leftNonzero:  {"left_packets_total", "nonzero", ""},
+	leftOwn:      {"left_packets_total", "own", ""},
 	leftLooping:  {"left_packets_total", "looping", ""},
 	leftForged:   {"left_packets_total", "host_shim", ""},
 	unknownPlan:  {"unknown_plan_packets_total", "", "packets with a digest of a plan that the switch does not know"},

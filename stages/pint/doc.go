@@ -29,6 +29,9 @@
 // as it was; with "any" those of TCP connections, which Linux numbers, carry too,
 // and arrive with zero. Hop numbers come from the TTL, so switches must route.
 //
+// Packets that a router makes itself carry nothing, and neither does a packet that
+// waited at its source until the router knew its neighbour.
+//
 // # What a digest is made of
 //
 // The switch's id, the port numbers, the arrival, the time from there to this

@@ -31,6 +31,9 @@ type testNetwork struct {
 	batch *packet.Batch
 	nodes []*node
 	now   int64
+
+	headroom int  // in front of packets, if not 0
+	ttl      bool // the switches route: each lowers the TTL
 }
 
 // config is what a test says of its switches; edge is set by the chain.
@@ -97,13 +100,22 @@ func (n *testNetwork) batchAt(i int, frames [][]byte, latency func() int64) [][]
 		}
 		p := b.Append()
 		p.Addr = addr + 256
+		if n.headroom != 0 {
+			p.Addr = addr + uint64(n.headroom)
+		}
 		p.Len = uint32(copy(b.Mem[p.Addr:addr+4096], f))
 		p.WireLen = p.Len
 		p.Arrival = n.now - latency()
 	}
 	node.parse.Process(b)
 	for k := range b.Pkts {
-		b.Pkts[k].OutPort = node.out
+		p := &b.Pkts[k]
+		p.OutPort = node.out
+		if n.ttl && p.Flags.Has(packet.FlagIPv4) {
+			ip := header.IPv4At(b.Data(p), int(p.L3))
+			ip.SetTTL(ip.TTL() - 1)
+			p.TTL--
+		}
 	}
 	node.stage.Process(b)
 	out := make([][]byte, len(frames))

@@ -216,12 +216,18 @@ func (s *stage) Process(b *packet.Batch) {
 		in, out := &s.ports[p.InPort], &s.ports[p.OutPort]
 		s.observe(p, out)
 		var fate count
+		fromEdge := in.edge
+		if p.Flags.Has(packet.FlagCopy) && fromEdge {
+			fromEdge = !s.carries(b, p)
+		}
 		switch {
-		case in.edge && out.edge:
+		case p.ID == 0:
+			fate = leftOwn
+		case fromEdge && out.edge:
 			fate = s.local(b, p)
 		case s.ipid:
-			fate = s.identification(b, p, in.edge, out.edge)
-		case in.edge:
+			fate = s.identification(b, p, fromEdge, out.edge)
+		case fromEdge:
 			fate = s.source(b, p, out)
 		case out.edge:
 			fate = s.sink(b, p)
@@ -231,6 +237,17 @@ func (s *stage) Process(b *packet.Batch) {
 		s.counters.now[fate]++
 	}
 	s.counters.publish()
+}
+
+// carries reports whether a packet has a digest of a live plan. Where a packet
+// has arrived says so, but for one that waited in l3 for its neighbour: it comes
+// back as a copy, in the batch and by the port of the neighbour's answer.
+func (s *stage) carries(b *packet.Batch, p *packet.Packet) bool {
+	data := b.Data(p)
+	if s.ipid {
+		return p.Flags.Has(packet.FlagIPv4) && data[p.L3+6]>>7 != 0
+	}
+	return p.Flags.Has(packet.FlagShim) && s.of(header.ShimAt(data, linkEnd(data, p))) != nil
 }
 
 // local is for packets from a host to a host of the same switch: a path of one
