@@ -203,7 +203,7 @@ func chernoff(x, delta float64) (low, high float64) {
 
 // bisect returns where f, true at low and false at high, changes.
 func bisect(low, high float64, f func(float64) bool) float64 {
-	for range 100 {
+	for range 60 {
 		if mid := (low + high) / 2; f(mid) {
 			low = mid
 		} else {

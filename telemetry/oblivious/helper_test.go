@@ -27,13 +27,14 @@ func flowKey(n int) Key {
 	return k
 }
 
-// packets draws a trace of n packets of the given number of flows.
+// packets draws a trace of n packets of the given number of flows: short ones,
+// as the twin of UWRA keeps each byte.
 func packets(seed uint64, n, flows int) []seen {
 	r := rand.New(rand.NewPCG(seed, 1))
 	out := make([]seen, n)
 	for i := range out {
 		flow := int(float64(flows) * r.Float64() * r.Float64())
-		out[i] = seen{r.Uint64(), 60 + uint32(r.IntN(1455)), flowKey(flow)}
+		out[i] = seen{r.Uint64(), 4 + uint32(r.IntN(120)), flowKey(flow)}
 	}
 	return out
 }
