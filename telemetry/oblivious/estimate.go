@@ -188,27 +188,24 @@ func (s share) estimate(largest, delta float64) Estimate {
 // chernoff returns the smallest and the largest mean of a sum of independent
 // variables in [0, 1] under which the sum would come out as far as x with
 // probability above delta/2: P <= exp(-(x ln(x/mean) - x + mean)).
+//
+// With mean = e^u the exponent is convex in u on both sides of x, so Newton's
+// steps from beyond the root come down to it and never pass it.
 func chernoff(x, delta float64) (low, high float64) {
 	budget := math.Log(2 / delta)
-	exponent := func(mean float64) float64 {
-		if x == 0 {
-			return mean
-		}
-		return x*math.Log(x/mean) - x + mean
+	if x == 0 {
+		return 0, budget
 	}
-	high = x + budget + math.Sqrt(2*x*budget) + 1 // the exponent there is above budget
-	return bisect(0, x, func(m float64) bool { return exponent(m) > budget }),
-		bisect(x, high, func(m float64) bool { return exponent(m) < budget })
-}
-
-// bisect returns where f, true at low and false at high, changes.
-func bisect(low, high float64, f func(float64) bool) float64 {
-	for range 60 {
-		if mid := (low + high) / 2; f(mid) {
-			low = mid
-		} else {
-			high = mid
+	solve := func(u float64) float64 {
+		for range 50 {
+			mean := math.Exp(u)
+			step := (x*(math.Log(x)-u) - x + mean - budget) / (mean - x)
+			if u -= step; math.Abs(step) < 1e-12 {
+				break
+			}
 		}
+		return math.Exp(u)
 	}
-	return (low + high) / 2
+	// At the starts the exponent exceeds the budget.
+	return solve(math.Log(x) - budget/x - 1), solve(math.Log(x + budget + math.Sqrt(2*x*budget)))
 }

@@ -107,7 +107,7 @@ func (tw *twin) upTo(threshold Rank, size int) *Sample {
 			s.Entries = append(s.Entries, e)
 		}
 	}
-	s.sort()
+	slices.SortFunc(s.Entries, func(a, b Entry) int { return a.Rank.Compare(b.Rank) })
 	if size > 0 && len(s.Entries) >= size {
 		s.Entries = s.Entries[:size]
 		s.Threshold = s.Entries[size-1].Rank

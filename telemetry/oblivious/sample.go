@@ -53,10 +53,6 @@ func (s *Sample) Clone() *Sample {
 	return &c
 }
 
-func (s *Sample) sort() {
-	slices.SortFunc(s.Entries, func(a, b Entry) int { return a.Rank.Compare(b.Rank) })
-}
-
 // ErrUnlike is returned for samples that cannot be merged.
 var ErrUnlike = errors.New("samples that cannot be merged")
 

@@ -52,6 +52,17 @@ func (s *Sampler) Count(packets, bytes uint64) {
 // Insert. So the caller needs to make the keys of few packets only.
 func (s *Sampler) Admits(id uint64, bytes uint32) bool { return s.admits(s.limit, id, bytes) }
 
+// Limit is the largest rank value that can enter at the moment. It never grows
+// but by Reset.
+func (s *Sampler) Limit() uint64 { return s.limit }
+
+// AdmitsUnder is Admits under another limit than the sampler's own. Who holds
+// many samplers of one kind, unit and seed, as a simulator does, tests once under
+// the largest of their limits.
+func (s *Sampler) AdmitsUnder(limit, id uint64, bytes uint32) bool {
+	return s.admits(limit, id, bytes)
+}
+
 // Insert enters a packet that Admits admitted; where its rank, drawn exactly,
 // turns out too large, nothing happens. It does not count the packet.
 //
@@ -118,10 +129,8 @@ func (s *Sampler) Reset() {
 func (s *Sampler) Sample() *Sample {
 	c := s.config
 	out := &Sample{Kind: c.Kind, Unit: c.Unit, Size: c.Size, Seed: c.Seed,
-		Packets: s.packets, Bytes: s.total, Threshold: maxRank, Entries: s.store().entries()}
-	out.sort()
-	if len(out.Entries) >= c.Size {
-		out.Entries = out.Entries[:c.Size]
+		Packets: s.packets, Bytes: s.total, Threshold: maxRank, Entries: s.store().smallest(c.Size)}
+	if len(out.Entries) == c.Size {
 		out.Threshold = out.Entries[c.Size-1].Rank
 	}
 	return out

@@ -74,9 +74,7 @@ func TestEqualValues(t *testing.T) {
 	}
 	slices.SortFunc(all, Rank.Compare)
 	for name, s := range map[string]*store{"q-max": &q.store, "heap": &h.store} {
-		got := &Sample{Entries: s.entries()}
-		got.sort()
-		for i, e := range got.Entries[:10] {
+		for i, e := range s.smallest(10) {
 			if e.Rank != all[i] {
 				t.Errorf("%s: entry %d is %v, want %v", name, i, e.Rank, all[i])
 			}

@@ -1,5 +1,7 @@
 package oblivious
 
+import "slices"
+
 // store holds the entries of a sampler in slots, column by column: what is
 // compared apart from what is only kept. A slot is found by its rank.
 type store struct {
@@ -62,17 +64,33 @@ func (s *store) reset() {
 	s.index.reset()
 }
 
-// entries returns all entries, in no order.
-func (s *store) entries() []Entry {
+// smallest returns at most n entries, those of the smallest ranks, in order.
+func (s *store) smallest(n int) []Entry {
 	gone := make([]bool, s.used)
 	for _, slot := range s.free {
 		gone[slot] = true
 	}
-	out := make([]Entry, 0, s.len())
+	items := make([]heapItem, 0, s.len())
 	for slot := range s.used {
 		if !gone[slot] {
-			out = append(out, Entry{Rank: Rank{s.values[slot], s.ids[slot]}, Bytes: s.rest[slot].bytes, Key: s.rest[slot].key})
+			items = append(items, heapItem{Rank{s.values[slot], s.ids[slot]}, uint32(slot)})
 		}
+	}
+	// Ranks alone are sorted, as entries are three times as long.
+	slices.SortFunc(items, func(a, b heapItem) int {
+		switch {
+		case b.above(&a):
+			return -1
+		case a.above(&b):
+			return 1
+		}
+		return 0
+	})
+	items = items[:min(n, len(items))]
+	out := make([]Entry, len(items))
+	for i, item := range items {
+		r := &s.rest[item.slot]
+		out[i] = Entry{Rank: item.Rank, Bytes: r.bytes, Key: r.key}
 	}
 	return out
 }
