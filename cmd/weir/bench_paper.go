@@ -27,6 +27,7 @@ func newBenchPaperCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of all that is random")
 	f.BoolVar(&o.Quick, "quick", false, "a twentieth of the runs")
+	f.IntVar(&o.Packets, "packets", 0, "length of synthetic traces; default: what the figure chooses")
 	f.StringVar(&o.Data, "data", "", "`FOLDER` with topologies and traces; default: found beside the working directory")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
