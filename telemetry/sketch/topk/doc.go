@@ -10,7 +10,6 @@
 // flows write nothing. Counts are therefore estimates, on average right; values
 // with a bound come from the sketch.
 //
-// Of k flows heavier than all others together could push out, one is missing only
-// if more than four share its set. In a table of 4k entries that is the lot of
-// less than 2 % of them, and then of the lighter ones of the set.
+// A table of 4k entries misses some 2 % of the k heaviest flows of heavy-tailed
+// traffic: those whose set has five of them, and light ones that came late.
 package topk
