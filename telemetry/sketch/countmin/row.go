@@ -41,8 +41,14 @@ func (r *Row) Add(h uint64, v int64) {
 // AddBatch does Add(h[i], v[i]) for each i. v has at least the length of h.
 func (r *Row) AddBatch(h []uint64, v []int64) {
 	v = v[:len(h)] // BCE
+	cells, seed := r.cells.Values(), r.seed
 	for i, x := range h {
-		r.cells.Add(hash.Reduce(hash.Uint64(r.seed, x), uint64(r.cells.Width())), v[i])
+		c := hash.Reduce(hash.Uint64(seed, x), uint64(len(cells)))
+		if sum, ok := sketch.Sum(cells[c], v[i]); ok {
+			cells[c] = sum
+		} else {
+			r.cells.Add(c, v[i])
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package countmin
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -94,8 +95,7 @@ func TestRowSaturates(t *testing.T) {
 	if r.Saturated() != 0 || r.IsSaturated(1) {
 		t.Fatal("saturated below the limit")
 	}
-	r.Add(2, 1<<62)
-	r.Add(3, 1)
+	r.AddBatch([]uint64{2, 3}, []int64{1 << 62, 1})
 	if r.Estimate(1) != math.MaxInt32 || r.Saturated() != 2 || !r.IsSaturated(1) {
 		t.Fatalf("estimate %d, %d saturated", r.Estimate(1), r.Saturated())
 	}
@@ -133,6 +133,21 @@ func TestRowAllocatesNothing(t *testing.T) {
 	h, v := make([]uint64, 64), make([]int64, 64)
 	if n := testing.AllocsPerRun(100, func() { r.Add(1, 2); r.AddBatch(h, v); r.Estimate(1); r.Error() }); n != 0 {
 		t.Fatalf("%v allocations", n)
+	}
+}
+
+// TestGolden pins the format: what is stored today is read tomorrow.
+func TestGolden(t *testing.T) {
+	r, _ := NewRow(3, 0x0102030405060708)
+	r.AddBatch([]uint64{1, 2, 3}, []int64{300, 1, 7})
+	s, _ := NewSize(2, 2, 5)
+	s.Add(1, 300)
+	row, _ := r.AppendBinary(nil)
+	full, _ := s.AppendBinary(nil)
+	for _, c := range [][2]string{{fmt.Sprintf("%x", row), "01010807060504030201030002d8040e"}, {fmt.Sprintf("%x", full), "0102020500000000000000020000d804020000d804"}} {
+		if c[0] != c[1] {
+			t.Errorf("%s, want %s", c[0], c[1])
+		}
 	}
 }
 

@@ -44,10 +44,17 @@ func (r *Row) Add(h uint64, v int64) {
 // AddBatch does Add(h[i], v[i]) for each i. v has at least the length of h.
 func (r *Row) AddBatch(h []uint64, v []int64) {
 	v = v[:len(h)] // BCE
+	cells, seed := r.cells.Values(), r.seed
 	for i, x := range h {
-		m := hash.Uint64(r.seed, x)
+		m := hash.Uint64(seed, x)
 		s := -int64(m & 1)
-		r.cells.Add(hash.Reduce(m, uint64(r.cells.Width())), (v[i]^s)-s)
+		d := (v[i] ^ s) - s
+		c := hash.Reduce(m, uint64(len(cells)))
+		if sum, ok := sketch.Sum(cells[c], d); ok {
+			cells[c] = sum
+		} else {
+			r.cells.Add(c, d)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package countsketch
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -109,8 +110,7 @@ func TestRowSaturates(t *testing.T) {
 	if r.Saturated() != 0 || r.IsSaturated(h) {
 		t.Fatal("saturated below the limit")
 	}
-	r.Add(h, 5)
-	r.Add(other, 1000)
+	r.AddBatch([]uint64{h, other}, []int64{5, 1000})
 	if r.Estimate(h) != math.MaxInt32 || r.Saturated() != 2 || !r.IsSaturated(h) {
 		t.Fatalf("estimate %d, %d saturated", r.Estimate(h), r.Saturated())
 	}
@@ -153,6 +153,21 @@ func TestRowAllocatesNothing(t *testing.T) {
 	h, v := make([]uint64, 64), make([]int64, 64)
 	if n := testing.AllocsPerRun(100, func() { r.Add(1, 2); r.AddBatch(h, v); r.Estimate(1); r.Error() }); n != 0 {
 		t.Fatalf("%v allocations", n)
+	}
+}
+
+// TestGolden pins the format: what is stored today is read tomorrow.
+func TestGolden(t *testing.T) {
+	r, _ := NewRow(3, 0x0102030405060708)
+	r.AddBatch([]uint64{1, 2, 3}, []int64{300, 1, 7})
+	s, _ := NewSize(2, 2, 5)
+	s.Add(1, 300)
+	row, _ := r.AppendBinary(nil)
+	full, _ := s.AppendBinary(nil)
+	for _, c := range [][2]string{{fmt.Sprintf("%x", row), "01030807060504030201030002d8040d"}, {fmt.Sprintf("%x", full), "0104020500000000000000020000d704020000d704"}} {
+		if c[0] != c[1] {
+			t.Errorf("%s, want %s", c[0], c[1])
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -181,6 +182,12 @@ func TestOfferAllocatesNothing(t *testing.T) {
 func TestCodec(t *testing.T) {
 	entries := []Entry[Key]{{1, Key{1, 2, 3}, 4}, {1 << 63, Key{39: 9}, 1 << 62}}
 	b := AppendBinary(nil, entries, len(Key{}), PutKey)
+	want := "01072802" + // Header, size of a key, entries.
+		"0100000000000000" + "04" + "010203" + strings.Repeat("00", 37) +
+		"0000000000000080" + "808080808080808040" + strings.Repeat("00", 39) + "09"
+	if fmt.Sprintf("%x", b) != want {
+		t.Errorf("%x, want %s", b, want)
+	}
 	got, err := Decode(b, len(Key{}), GetKey)
 	if err != nil || !slices.Equal(got, entries) {
 		t.Fatalf("%v, %v; want %v", got, err, entries)

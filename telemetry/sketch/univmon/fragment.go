@@ -82,13 +82,19 @@ func (f *Fragment) AddLevel(level int, h uint64, v int64) {
 // AddBatch does Add(h[i], v[i]) for each i. v has at least the length of h.
 func (f *Fragment) AddBatch(h []uint64, v []int64) {
 	v = v[:len(h)] // BCE
-	total := int64(0)
+	cells, width, seed, levelSeed, total := f.cells.Values(), f.width, f.seed, f.levelSeed, int64(0)
 	for i, x := range h {
-		level := uint64(bits.TrailingZeros64(hash.Uint64(f.levelSeed, x) | f.top))
-		m := hash.Uint64(f.seed, x)
+		level := uint64(bits.TrailingZeros64(hash.Uint64(levelSeed, x) | f.top))
+		m := hash.Uint64(seed, x)
 		s := -int64(m & 1)
+		d := (v[i] ^ s) - s
+		c := level*width + hash.Reduce(m, width)
 		total += v[i]
-		f.cells.Add(level*f.width+hash.Reduce(m, f.width), (v[i]^s)-s)
+		if sum, ok := sketch.Sum(cells[c], d); ok {
+			cells[c] = sum
+		} else {
+			f.cells.Add(c, d)
+		}
 	}
 	f.total += total
 }

@@ -2,6 +2,7 @@ package univmon
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -148,7 +149,7 @@ func TestFragmentRefuses(t *testing.T) {
 func TestFragmentSaturates(t *testing.T) {
 	f, _ := NewFragment(1, 1, 1, 2)
 	f.Add(5, math.MaxInt32)
-	f.Add(5, 1)
+	f.AddBatch([]uint64{5}, []int64{1})
 	if f.Saturated() != 1 || !f.IsSaturated(5) || f.Total() != math.MaxInt32+1 {
 		t.Fatalf("%d saturated, total %d", f.Saturated(), f.Total())
 	}
@@ -168,6 +169,21 @@ func TestAllocatesNothing(t *testing.T) {
 		c.Offer(l, i, key, 1)
 	}); n != 0 {
 		t.Fatalf("%v allocations", n)
+	}
+}
+
+// TestGolden pins the format: what is stored today is read tomorrow.
+func TestGolden(t *testing.T) {
+	r, _ := NewFragment(3, 1, 9, 0x0102030405060708)
+	r.AddBatch([]uint64{1, 2, 3}, []int64{300, 1, 7})
+	s, _ := NewSize(1, 2, 2, 5)
+	s.Add(1, 300)
+	row, _ := r.AppendBinary(nil)
+	full, _ := s.AppendBinary(nil)
+	for _, c := range [][2]string{{fmt.Sprintf("%x", row), "0105030900000000000000080706050403020134010000000000000300d8040d02"}, {fmt.Sprintf("%x", full), "010602010500000000000000dc47374b12683bb02c01000000000000020000d70401050000000000000032bad0bfba2a48602c01000000000000020000d704"}} {
+		if c[0] != c[1] {
+			t.Errorf("%s, want %s", c[0], c[1])
+		}
 	}
 }
 
