@@ -69,8 +69,8 @@ func recursion(k int, flows []Flow, g func(float64) float64) float64 {
 // TestSampleIsThePapersRecursion: the closed form and the recursion agree.
 func TestSampleIsThePapersRecursion(t *testing.T) {
 	for seed := range uint64(5) {
-		p := newPopulation(seed, 1500)
-		for _, k := range []int{1, 7, 64, 2000} {
+		p := newPopulation(seed, 600)
+		for _, k := range []int{1, 7, 64, 1000} {
 			s := NewSample(k, p.flows)
 			for name, g := range map[string]func(float64) float64{
 				"1": func(float64) float64 { return 1 }, "v": func(v float64) float64 { return v }, "v^2": func(v float64) float64 { return v * v },
@@ -84,12 +84,12 @@ func TestSampleIsThePapersRecursion(t *testing.T) {
 	}
 }
 
-// TestSampleErrors draws samples of 200 populations. A sum divided by its
+// TestSampleErrors draws samples of 100 populations. A sum divided by its
 // standard error has mean zero and, if the standard error is right, a variance near one; the
-// mean of 200 such is beyond 0.5 with a chance below 1e-10 (7 standard errors),
+// mean of 100 such is beyond 0.6 with a chance below 1e-8 (6 standard errors),
 // were they normal. Single deviations beyond 6 have less than 1e-8.
 func TestSampleErrors(t *testing.T) {
-	const runs, k = 200, 256
+	const runs, k = 100, 256
 	var mean, square [3]float64
 	for seed := range uint64(runs) {
 		p := newPopulation(1000+seed, 10_000)
@@ -120,7 +120,7 @@ func TestSampleErrors(t *testing.T) {
 	}
 	t.Logf("deviates of cardinality, total, entropy: mean %.2f, mean square %.2f", mean, square)
 	for i := range mean {
-		if math.Abs(mean[i]) > 0.5 || square[i] < 0.5 || square[i] > 2 {
+		if math.Abs(mean[i]) > 0.6 || square[i] < 0.5 || square[i] > 2 {
 			t.Errorf("deviates: mean %.2f, mean square %.2f", mean[i], square[i])
 		}
 	}
