@@ -22,4 +22,5 @@ var Figures = []Figure{
 	{"pint-loops", "false reports of loops (PINT, A.4)", PintLoops},
 	{"pint-values", "errors of values in few bits against their bounds (PINT, 4.3 and Appendix C)", PintValues},
 	{"pint-decode", "digests per second through the path decoder", PintDecode},
+	{"disketch-fig12", "errors of frequencies against memory, beside DISCO and aggregated sketches (DiSketch, Fig. 12)", DiSketchFig12},
 }

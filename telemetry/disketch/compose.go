@@ -72,6 +72,11 @@ func (c *composer) join(how Composition, from, to float64) composed {
 // ends, which gives the same as the equal parts of the paper with fewer of
 // them, and holds also where a flow changed its path within the epoch.
 func (c *composer) rows(from, to float64) composed {
+	if c.cover(from, to) {
+		rate, noise, _, _ := c.between(from, to)
+		value := rate * (to - from)
+		return composed{value: value, rows: value, noise: noise * (to - from), covered: 1}
+	}
 	c.edges = append(c.edges[:0], from, to)
 	for i := range c.obs {
 		c.edges = append(c.edges, c.obs[i].from, c.obs[i].to)
@@ -100,6 +105,16 @@ func (c *composer) rows(from, to float64) composed {
 	sum.covered /= to - from
 	sum.rows = sum.value
 	return sum
+}
+
+// cover says that there are observations, each of which covers all the time.
+func (c *composer) cover(from, to float64) bool {
+	for i := range c.obs {
+		if c.obs[i].from > from || c.obs[i].to < to {
+			return false
+		}
+	}
+	return len(c.obs) > 0
 }
 
 // between joins the observations that cover the time from a to b: their joint
