@@ -35,4 +35,5 @@ var Figures = []Figure{
 	{"oblivious-fig11", "packets per second through the samplers, q-max beside a heap (routing-oblivious, Fig. 11)", ObliviousFig11},
 	{"oblivious-fig12", "the same, sampling bytes (routing-oblivious, Fig. 12)", ObliviousFig12},
 	{"oblivious-bounds", "runs outside the bounds of (epsilon, delta)", ObliviousBounds},
+	{"disketch-fig12", "errors of frequencies against memory, beside DISCO and aggregated sketches (DiSketch, Fig. 12)", DiSketchFig12},
 }
