@@ -61,6 +61,7 @@ type Difference struct {
 	bestRate            float64
 	meanNs              float64 // of all packets
 	hasMean             bool
+	spread              float64
 }
 
 // Subtract compares the points of a sender and a receiver over one interval.
@@ -75,6 +76,7 @@ func Subtract(sender, receiver *Point, limits Limits) (*Difference, error) {
 	capacity := sender.config.Capacity()
 	stepped := (sender.flags|receiver.flags)&Stepped != 0
 	sum, count := 0.0, 0.0
+	var means moments // of the cells' mean delays
 	for i := range d.states {
 		a, b := &sender.cells[i], &receiver.cells[i]
 		s := compare(a, b, capacity, limits)
@@ -86,14 +88,30 @@ func Subtract(sender, receiver *Point, limits Limits) (*Difference, error) {
 		if s == Usable {
 			sum += float64(b.Sum - a.Sum)
 			count += float64(a.Count)
+			means.add(float64(b.Sum-a.Sum) / float64(a.Count))
 		}
 	}
 	if count > 0 {
 		d.meanNs, d.hasMean = sum/count, true
+		d.spread = means.variance()
 	}
 	d.cellNoise, d.rowNoise = noise(sender, d.rates, d.bestRate)
 	return d, nil
 }
+
+// moments adds up a variance, by Welford's recurrence.
+type moments struct {
+	n, mean, squares float64
+}
+
+func (m *moments) add(x float64) {
+	m.n++
+	off := x - m.mean
+	m.mean += off / m.n
+	m.squares += off * (x - m.mean)
+}
+
+func (m *moments) variance() float64 { return m.squares / m.n }
 
 func compare(a, b *Cell, capacity uint64, limits Limits) State {
 	switch {

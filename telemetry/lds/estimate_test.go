@@ -96,11 +96,11 @@ func TestLossIsExactForALoneFlow(t *testing.T) {
 		a, b := newPoint(t, c), newPoint(t, c)
 		r := rand.New(rand.NewPCG(3, uint64(lost)))
 		pass(r, a, b, 9, 1000, lost, 3, func() int64 { return 500 })
-		e := subtract(t, a, b).Flow(9, 3, DefaultAlpha)
+		e := subtract(t, a, b).Flow(9, 3, Balanced)
 		if !e.HasLoss || e.Lost != float64(lost) || e.Packets != 1000 {
 			t.Errorf("%d lost: %+v", lost, e)
 		}
-		if e.HasDelay && e.MeanNs != 500 {
+		if e.HasDelay && math.Abs(e.MeanNs-500) > 1e-9 {
 			t.Errorf("%d lost: a delay of %g", lost, e.MeanNs)
 		}
 		if lost <= 3 && !e.HasDelay {
@@ -155,7 +155,7 @@ func TestCrowd(t *testing.T) {
 		w := newCrowd(t, c, 4000)
 		var high, low, big []float64
 		for f, n := range w.packets {
-			e := w.d.Flow(f, 1, DefaultAlpha)
+			e := w.d.Flow(f, 1, Balanced)
 			if e.Packets < n || e.Bytes < 100*n || !e.HasDelay || e.Lost != 0 {
 				t.Fatalf("flow of %g packets: %+v", n, e)
 			}
@@ -189,7 +189,7 @@ func TestCrowd(t *testing.T) {
 		// Flows that do not exist own nothing of what they seem to have.
 		absent := 0.0
 		for f := range uint64(200) {
-			absent += w.d.Flow(hash.Uint64(99, f), 1, DefaultAlpha).PacketsTrust / 200
+			absent += w.d.Flow(hash.Uint64(99, f), 1, Balanced).PacketsTrust / 200
 		}
 		if absent > 0.3 {
 			t.Errorf("flows that are not there have a mean trust of %.2f", absent)
@@ -237,7 +237,7 @@ func TestWeights(t *testing.T) {
 			pass(r, a, b, hash.Uint64(1, f), 20, 0, 1, func() int64 { return 1000 })
 		}
 		pass(r, a, b, 77, 50, 0, weight, func() int64 { return 100 })
-		e := subtract(t, a, b).Flow(77, weight, DefaultAlpha)
+		e := subtract(t, a, b).Flow(77, weight, Balanced)
 		off[weight] = e.MeanNs - 100
 		if weight == 100 && (e.Packets < 50 || e.Packets > 60) {
 			t.Errorf("%g packets, sent 50", e.Packets)
