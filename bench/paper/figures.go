@@ -22,4 +22,9 @@ var Figures = []Figure{
 	{"pint-loops", "false reports of loops (PINT, A.4)", PintLoops},
 	{"pint-values", "errors of values in few bits against their bounds (PINT, 4.3 and Appendix C)", PintValues},
 	{"pint-decode", "digests per second through the path decoder", PintDecode},
+	{"lds-sizing", "small collisions by formula and by simulation (LDS, Section 3)", LDSSizing},
+	{"lds-fig9", "error of per-flow delays, beside MPE, RLI and the mean (LDS, Fig. 9)", LDSFig9},
+	{"lds-fig10", "error of per-flow delays by flow size (LDS, Fig. 10)", LDSFig10},
+	{"lds-fig11", "error of per-flow delays under loss (LDS, Fig. 11)", LDSFig11},
+	{"lds-fig12", "error of per-flow delays by weight (LDS, Fig. 12)", LDSFig12},
 }
