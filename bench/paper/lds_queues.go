@@ -34,8 +34,16 @@ func newTwoQueues() *twoQueues {
 	return q
 }
 
+// lowPriority tells which queue a flow waits in.
+func (q *twoQueues) lowPriority(seed uint64, flow uint32) bool {
+	return hash.Uint64x2(seed, delayQueueSeed, uint64(flow))>>63 != 0
+}
+
 func (q *twoQueues) of(seed uint64, flow uint32, id uint64) int64 {
-	queue := hash.Uint64x2(seed, delayQueueSeed, uint64(flow)) >> 63
+	queue := 0
+	if q.lowPriority(seed, flow) {
+		queue = 1
+	}
 	return q.waits[queue][hash.Reduce(hash.Uint64x2(seed, delaySampleSeed, id), queueSteps)]
 }
 
