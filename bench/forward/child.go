@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 )
 
@@ -73,7 +74,7 @@ func startChild(ns *netns.Namespace, core int, dir string, cmd *exec.Cmd) (*chil
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
 	// It has a session of its own, and no terminal's interrupt reaches it.
-	if _, err := sessionNice(cmd.Process.Pid, favoured); err != nil {
+	if _, err := bench.SessionNice(cmd.Process.Pid, favoured); err != nil {
 		return nil, errors.Join(err, c.end())
 	}
 	return c, nil

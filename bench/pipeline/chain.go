@@ -76,9 +76,14 @@ func (g Graph) configs() map[string]any {
 	bridge := l2.DefaultConfig()
 	bridge.TableSize = min(max(bridge.TableSize, g.Stations), l2.MaxTableSize)
 	return map[string]any{
-		"patch": &patch.Config{Pairs: [][2]string{{"p0", "p1"}}},
+		"patch": patchOf([]string{"p0", "p1"}),
 		"l2":    &bridge,
 	}
+}
+
+// patchOf joins the first two ports.
+func patchOf(portNames []string) *patch.Config {
+	return &patch.Config{Pairs: [][2]string{{portNames[0], portNames[1]}}}
 }
 
 // chain is a row's modules with their work in the background.
@@ -91,10 +96,7 @@ type chain struct {
 // newChain builds modules for the given ports. Unlike a
 // switch's, a chain need not be whole, so that it can be measured stage by stage.
 func newChain(names []string, configs map[string]any, portNames []string, workers int) (*chain, error) {
-	env := pipeline.Env{Name: "bench", Workers: workers}
-	for _, name := range portNames {
-		env.Ports = append(env.Ports, pipeline.Port{Name: name, MaxFrame: 1514})
-	}
+	env := newEnv(portNames, workers)
 	c := &chain{modules: make([]pipeline.Named, len(names)), stop: make(chan struct{}), ended: make(chan struct{})}
 	var errs []error
 	for i, name := range slices.Backward(names) { // a module is told what those behind it need
@@ -110,6 +112,14 @@ func newChain(names []string, configs map[string]any, portNames []string, worker
 		return nil, errors.Join(errs...)
 	}
 	return c, nil
+}
+
+func newEnv(portNames []string, workers int) pipeline.Env {
+	env := pipeline.Env{Name: "bench", Workers: workers}
+	for _, name := range portNames {
+		env.Ports = append(env.Ports, pipeline.Port{Name: name, MaxFrame: 1514})
+	}
+	return env
 }
 
 // start starts the work in the background, once the stages are made.
@@ -139,6 +149,9 @@ func newModule(name string, config any, env pipeline.Env) (pipeline.Module, erro
 	if m, ok := baselines[name]; ok {
 		return m, nil
 	}
+	if name == needing {
+		return baseline{pipeline.RoleIngress, config.(packet.Needs), func(*packet.Batch) {}}, nil
+	}
 	k, ok := stages.Kinds[name]
 	if !ok {
 		return nil, fmt.Errorf("does not exist: choose among %s", strings.Join(stages.Names(), ", "))
@@ -154,6 +167,9 @@ var baselines = map[string]pipeline.Module{
 	"touch":  baseline{pipeline.RoleForward, 0, touch},
 	"hashes": baseline{pipeline.RoleIngress, packet.NeedFlowHash | packet.NeedID | packet.NeedArrival, func(*packet.Batch) {}},
 }
+
+// needing names a stage that does nothing, but has the parser do what its config, packet.Needs, says.
+const needing = "needing"
 
 type baseline struct {
 	role    pipeline.Role

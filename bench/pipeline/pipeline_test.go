@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/stages"
 )
 
 // short measures next to nothing, but all of it.
@@ -114,7 +115,7 @@ func TestPassForwards(t *testing.T) {
 			}}
 			chain := append(slices.Clone(u.chain.modules), pipeline.Named{Name: "spy", Module: spy})
 			u.graph = pipeline.NewGraph(chain, 0)
-			u.learned = 0
+			u.before = counts{}
 			s := u.measure(r, time.Microsecond)
 			if uint64(forwarded) != s.packets || s.packets == 0 || lastPort != 1 {
 				t.Errorf("%d of %d packets forwarded", forwarded, s.packets)
@@ -163,6 +164,7 @@ func TestCheckFindsDrops(t *testing.T) {
 	r, u := open(t, Graph{Name: "lossy", Stages: []string{"parse", "patch"}, Flows: 10, Stations: 2}, 128)
 	drop := baseline{pipeline.RoleEgress, 0, func(b *packet.Batch) { b.Drop(&b.Pkts[3], packet.ReasonNoPort) }}
 	u.graph = pipeline.NewGraph(append(slices.Clone(u.chain.modules), pipeline.Named{Name: "drop", Module: drop}), 0)
+	u.before = counts{}
 	u.measure(r, 1)
 	if err := u.check(); err == nil || !strings.Contains(err.Error(), "2 were dropped") {
 		t.Errorf("%v", err)
@@ -204,5 +206,78 @@ func TestCount(t *testing.T) {
 		if got := count(n); got != want {
 			t.Errorf("%d: %s", n, got)
 		}
+	}
+}
+
+// Each stage there is can be measured by its default configuration, whatever its role.
+func TestRunStage(t *testing.T) {
+	for _, name := range stages.Names() {
+		t.Run(name, func(t *testing.T) {
+			r, err := RunStage(context.Background(), short(t), Stage{Name: name, Flows: 1000, Stations: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Validate(); err != nil || r.Name != "stage/"+name {
+				t.Errorf("%s: %v", r.Name, err)
+			}
+			for _, m := range []string{name + ".ns", name + ".dropped", "with.ns", "without.mpps"} {
+				if _, ok := r.Row(m); !ok {
+					t.Errorf("there is no row %s", m)
+				}
+			}
+		})
+	}
+	_, err := RunStage(context.Background(), short(t), Stage{Name: "nat", Flows: 10, Stations: 2})
+	if err == nil || !strings.Contains(err.Error(), `no stage "nat": choose among`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// The graphs around a stage depend on its role, and what it asks of the parser is a row of its own.
+func TestStageGraphs(t *testing.T) {
+	graphs := func(s Stage) string {
+		list, err := s.graphs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text []string
+		for _, g := range list {
+			text = append(text, g.name+":"+strings.Join(g.stages, ","))
+		}
+		return strings.Join(text, " ")
+	}
+	two := []string{"p0", "p1"}
+	kind := func(role pipeline.Role, needs packet.Needs) {
+		stages.Kinds["probe"] = stages.Kind{
+			Default: func() any { return nil },
+			New: func(any, pipeline.Env) (pipeline.Module, error) {
+				return baseline{role, needs, func(*packet.Batch) {}}, nil
+			},
+		}
+	}
+	defer delete(stages.Kinds, "probe")
+	for _, tt := range []struct {
+		role  pipeline.Role
+		needs packet.Needs
+		want  string
+	}{
+		{pipeline.RoleForward, 0, "without:parse with:parse,probe"},
+		{pipeline.RolePolicy, 0, "without:parse,patch with:parse,probe,patch"},
+		{pipeline.RoleIngress, packet.NeedID, "without:parse,patch parser:parse,patch with:parse,probe,patch"},
+		{pipeline.RoleEgress, 0, "without:parse,patch with:parse,patch,probe"},
+		{pipeline.RoleParse, 0, "without: with:probe"},
+	} {
+		kind(tt.role, tt.needs)
+		if got := graphs(Stage{Name: "probe", Ports: two}); got != tt.want {
+			t.Errorf("%v: %s, want %s", tt.role, got, tt.want)
+		}
+	}
+	kind(pipeline.RoleIngress, packet.NeedID)
+	r, err := RunStage(context.Background(), short(t), Stage{Name: "probe", Flows: 10, Stations: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.Row("probe.parser_ns"); !ok {
+		t.Errorf("%+v", r.Rows)
 	}
 }

@@ -17,8 +17,8 @@ type row struct {
 	stream *stream
 	cold   *evictor // nil: hot
 	rounds []sample
-	// learned are the copies that were flooded before the measurement.
-	learned uint64
+	// before is what was counted before the measurement, while addresses were learned.
+	before counts
 }
 
 // sample is what a row did in one round.
@@ -50,8 +50,12 @@ func newRow(ctx context.Context, r *ring, name string, c *chain, w traffic.Workl
 
 func (u *row) close() { u.chain.close() }
 
-// learn sends packets of all flows that differ in their addresses, both ways, until nothing is
-// flooded any more.
+// steadySweeps over all addresses with as many copies each, of more than a millisecond each, mean that the
+// copies are the stage's purpose: the table's writer comes within 16 ms.
+const steadySweeps = 64
+
+// learn sends packets of all flows that differ in their addresses, both ways, until no more
+// than always is flooded.
 func (u *row) learn(ctx context.Context, r *ring, w traffic.Workload) error {
 	w.Flows, w.Order = max(w.Source.MACs, w.Destination.MACs), traffic.RoundRobin
 	s, err := newStream(w)
@@ -61,21 +65,25 @@ func (u *row) learn(ctx context.Context, r *ring, w traffic.Workload) error {
 	s.answers = true
 	turns := w.Flows/(len(r.frames)/ports) + 1
 	limit := time.Now().Add(learnLimit)
-	for {
-		before := u.copies()
+	for last, steady := uint64(0), 0; ; {
+		before := u.total().copied
 		for range turns {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			s.write(r)
-			flooded := u.copies()
+			flooded := u.total().copied
 			r.pass(u.graph, s.size, nowTAI())
-			if u.copies() != flooded {
+			if u.total().copied != flooded {
 				time.Sleep(time.Millisecond) // the table's writer comes that often
 			}
 		}
-		if u.copies() == before {
-			u.learned = before
+		copied := u.total().copied - before
+		if steady++; copied != last {
+			last, steady = copied, 0
+		}
+		if copied == 0 || steady == steadySweeps {
+			u.before = u.total()
 			return nil
 		}
 		if time.Now().After(limit) {
@@ -84,19 +92,23 @@ func (u *row) learn(ctx context.Context, r *ring, w traffic.Workload) error {
 	}
 }
 
-// counters sums over the stages what must not happen.
-func (u *row) counters() (packets, dropped, copied uint64) {
-	for _, c := range u.graph.AppendCounters(nil) {
-		packets = max(packets, c.Packets)
-		dropped += c.Dropped
-		copied += c.Copied
+// counts are packets, and what became of some.
+type counts struct{ packets, dropped, copied uint64 }
+
+// total is what all stages counted so far.
+func (u *row) total() (c counts) {
+	for _, s := range u.graph.AppendCounters(nil) {
+		c.packets = max(c.packets, s.Packets)
+		c.dropped += s.Dropped
+		c.copied += s.Copied
 	}
-	return packets, dropped, copied
+	return c
 }
 
-func (u *row) copies() uint64 {
-	_, _, copied := u.counters()
-	return copied
+// measured is what they counted since addresses were learned.
+func (u *row) measured() counts {
+	c := u.total()
+	return counts{c.packets - u.before.packets, c.dropped - u.before.dropped, c.copied - u.before.copied}
 }
 
 // measure times passes until they have taken long enough.

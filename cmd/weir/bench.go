@@ -26,7 +26,7 @@ reference, source and which direction is better.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchForwardCommand(), newBenchPipelineCommand(), newBenchPaperCommand(), newBenchPeersCommand(), newBenchListCommand())
+	cmd.AddCommand(newBenchForwardCommand(), newBenchPipelineCommand(), newBenchStageCommand(), newBenchPaperCommand(), newBenchPeersCommand(), newBenchListCommand())
 	return cmd
 }
 
