@@ -21,7 +21,7 @@ type benchForwardOptions struct {
 	forward.Config
 	quick     bool
 	mrrOnly   bool
-	asJSON    bool
+	output    benchOutput
 	raw       string
 	placement string
 }
@@ -78,7 +78,7 @@ with all else.`,
 	f.IntVar(&o.BusyPoll, "busy-poll", o.BusyPoll, "busy_poll of Weir's xsk ports in microseconds; 0: off")
 	f.StringVar(&o.Poll, "poll", o.Poll, "how Weir's worker waits: busy, adaptive or interrupt")
 	f.StringVar(&o.raw, "raw", "", "write each measurement to `FILE`, one JSON object per line")
-	f.BoolVar(&o.asJSON, "json", false, "print JSON")
+	o.output.add(cmd)
 	return cmd
 }
 
@@ -144,5 +144,5 @@ func runBenchForward(ctx context.Context, o benchForwardOptions, stdout, stderr 
 	if err != nil {
 		return err
 	}
-	return printResult(stdout, result, o.asJSON)
+	return o.output.print(stdout, result)
 }
