@@ -20,8 +20,10 @@ type schedule struct {
 	nice  int
 }
 
-func oneCore(core int) (set unix.CPUSet) {
-	set.Set(core)
+func onCores(cores ...int) (set unix.CPUSet) {
+	for _, core := range cores {
+		set.Set(core)
+	}
 	return set
 }
 
@@ -63,7 +65,7 @@ func onCore(core int, f func() error) error {
 	if err != nil {
 		return err
 	}
-	if err := scheduleAll(schedule{oneCore(core), favoured}); err != nil {
+	if err := scheduleAll(schedule{onCores(core), favoured}); err != nil {
 		return err
 	}
 	session, err := bench.SessionNice(unix.Getpid(), favoured)

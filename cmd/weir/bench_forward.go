@@ -67,6 +67,7 @@ with all else.`,
 	f.StringSliceVar(&o.Devices, "dut", nil, "devices under test; default: all that are installed")
 	f.StringSliceVar(&o.Sizes, "size", o.Sizes, "bytes on the wire, 64 to 1518, or imix")
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "rounds over all devices")
+	f.DurationVar(&o.Soak, "soak", 0, "run each device so long at 90 % of its ndr at the end; for Weir's devices")
 	f.DurationVar(&o.Trial, "duration", o.Trial, "length of a trial")
 	f.IntVar(&o.Trials, "trials", o.Trials, "trials at a rate at most, odd; most of them decide")
 	f.Float64Var(&o.Precision, "precision", o.Precision, "relative error at which a search ends")
