@@ -124,12 +124,7 @@ func (m *Module) Role() pipeline.Role {
 }
 
 // Needs implements pipeline.Module.
-func (m *Module) Needs() packet.Needs {
-	if m.egress {
-		return packet.NeedID
-	}
-	return packet.NeedID | packet.NeedArrival
-}
+func (m *Module) Needs() packet.Needs { return packet.NeedID | packet.NeedArrival }
 
 // Stage implements pipeline.Module.
 func (m *Module) Stage(w int) pipeline.Stage {
@@ -180,7 +175,8 @@ func (s *stage) Process(b *packet.Batch) {
 		p := &b.Pkts[i]
 		port, at := p.InPort, p.Arrival
 		if m.egress {
-			port, at = p.OutPort, b.Now
+			// The packets of a replayed batch arrive behind its clock.
+			port, at = p.OutPort, max(b.Now, p.Arrival)
 		}
 		if p.Reason != 0 || int(port) >= len(m.point) || m.point[port] < 0 {
 			continue
