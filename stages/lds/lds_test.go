@@ -391,3 +391,52 @@ func BenchmarkProcess(b *testing.B) {
 		})
 	}
 }
+
+// TestWorkersMerge: packets of a point that two workers share give the same
+// record as those of one worker.
+func TestWorkersMerge(t *testing.T) {
+	for _, bit := range []bool{false, true} {
+		c := testConfig()
+		c.IntervalBit = bit
+		one, two := newEnd(t, c, NewIngress), newEnd(t, c, NewIngress)
+		env := testEnv
+		env.Workers = 2
+		var err error
+		if two.Module, err = NewIngress(c, env); err != nil {
+			t.Fatal(err)
+		}
+		workers := []*stage{two.Module.Stage(0).(*stage), two.Module.Stage(1).(*stage)}
+		next := []int64{0, 0}
+		r := rand.New(rand.NewPCG(8, 8))
+		now := int64(1 << 30)
+		for range 5000 {
+			now += r.Int64N(2000)
+			flow, id, odd, w := r.Uint32N(9), r.Uint64(), now>>20&1 != 0, r.IntN(2)
+			one.put(flow, id, now, true, odd)
+			one.pass()
+			two.put(flow, id, now, true, odd)
+			for i, s := range workers {
+				if now >= next[i] {
+					next[i] = s.Tick(now)
+				}
+			}
+			workers[w].Process(two.batch)
+			two.Collect(now, false, two.emit)
+		}
+		one.finish(now)
+		for _, s := range workers {
+			s.Finish(now)
+		}
+		two.Collect(now, true, two.emit)
+		if len(one.got) != len(two.got) || len(one.got) < 3 {
+			t.Fatalf("bit %v: %d records of one worker, %d of two", bit, len(one.got), len(two.got))
+		}
+		for number, p := range one.got {
+			a, _ := p.AppendBinary(nil)
+			b, _ := two.got[number].AppendBinary(nil)
+			if !slices.Equal(a, b) {
+				t.Errorf("bit %v: interval %d of two workers differs from that of one", bit, number)
+			}
+		}
+	}
+}
