@@ -35,4 +35,10 @@ var Figures = []Figure{
 	{"oblivious-fig11", "packets per second through the samplers, q-max beside a heap (routing-oblivious, Fig. 11)", ObliviousFig11},
 	{"oblivious-fig12", "the same, sampling bytes (routing-oblivious, Fig. 12)", ObliviousFig12},
 	{"oblivious-bounds", "runs outside the bounds of (epsilon, delta)", ObliviousBounds},
+	{"disketch-fig12", "errors of frequencies against memory, beside DISCO and aggregated sketches (DiSketch, Fig. 12)", DiSketchFig12},
+	{"lds-sizing", "small collisions by formula and by simulation (LDS, Section 3)", LDSSizing},
+	{"lds-fig9", "error of per-flow delays, beside MPE, RLI and the mean (LDS, Fig. 9)", LDSFig9},
+	{"lds-fig10", "error of per-flow delays by flow size (LDS, Fig. 10)", LDSFig10},
+	{"lds-fig11", "error of per-flow delays under loss (LDS, Fig. 11)", LDSFig11},
+	{"lds-fig12", "error of per-flow delays by weight (LDS, Fig. 12)", LDSFig12},
 }

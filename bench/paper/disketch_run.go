@@ -1,0 +1,308 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/sketch/countmin"
+	"github.com/weirswitch/weir/telemetry/sketch/countsketch"
+	"github.com/weirswitch/weir/telemetry/sketch/univmon"
+)
+
+// dsWorkers is how many goroutines a simulation takes.
+const dsWorkers = 2
+
+// dsKinds are the sketches, under the names that rows of a result have.
+var dsKinds = []struct {
+	name string
+	kind disketch.Kind
+}{{"cs", disketch.CountSketch}, {"cms", disketch.CountMin}, {"um", disketch.UnivMon}}
+
+// dsRun is one simulation of DiSketch: a fragment on each switch.
+type dsRun struct {
+	kind   disketch.Kind
+	memory []int // by node
+	seed   uint64
+	// target that all fragments aim at; 0: found from the traffic.
+	target    float64
+	singleHop bool
+	// wanted says which flows are queried, nil: all.
+	wanted func(*dsFlow) bool
+	// ways to compose the answer.
+	ways []disketch.Composition
+	// trials of the search for a target.
+	trials int
+}
+
+// dsOutcome is what the queries of a run say at its end.
+type dsOutcome struct {
+	estimate [][]float64 // by way and flow; of flows that are not wanted 0
+	target   float64
+	// converged is the number of epochs before the first in which each fragment's
+	// estimated error was within a factor 2 of the target, or below with n = 1; dsWindow if
+	// there was none.
+	converged int
+	subepochs float64 // mean n in the last epoch
+}
+
+// each runs f for 0 <= i < n on dsWorkers goroutines.
+func dsEach(n int, f func(i int) error) error {
+	errs := make([]error, dsWorkers)
+	var wg sync.WaitGroup
+	for w := range dsWorkers {
+		wg.Go(func() {
+			for i := w; i < n && errs[w] == nil; i += dsWorkers {
+				errs[w] = f(i)
+			}
+		})
+	}
+	wg.Wait()
+	return errs[0]
+}
+
+// run plays the whole trace, epoch by epoch. Each epoch's records are queried and
+// dropped, as the answer to a window is the sum over its epochs.
+func (t *dsTraffic) run(ctx context.Context, c dsRun) (*dsOutcome, error) {
+	out := &dsOutcome{converged: dsWindow}
+	for range c.ways {
+		out.estimate = append(out.estimate, make([]float64, len(t.flows)))
+	}
+	fragments := make([]*disketch.Fragment, len(c.memory))
+	counters := make([]*disketch.Counter, len(c.memory))
+	for i, memory := range c.memory {
+		var err error
+		if fragments[i], err = disketch.NewFragment(disketch.Config{
+			ID: disketch.ID{Switch: uint64(i)}, Kind: c.kind, Memory: memory, Epochs: dsEpochs,
+			Seed: hash.Uint64(c.seed, 'd'), Target: c.target, SingleHop: c.singleHop,
+		}); err != nil {
+			return nil, err
+		}
+		if counters[i], err = fragments[i].NewCounter(); err != nil {
+			return nil, err
+		}
+	}
+	var wanted []int
+	for i := range t.flows {
+		if c.wanted == nil || c.wanted(&t.flows[i]) {
+			wanted = append(wanted, i)
+		}
+	}
+	paths := t.samplePaths(wanted)
+	var target disketch.Target
+	for e := range uint64(dsWindow) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		records, err := t.epoch(e, fragments, counters)
+		if err != nil {
+			return nil, err
+		}
+		out.follow(e, fragments)
+		t.ask(c, e, records, wanted, out)
+		if c.target > 0 || e&(e+1) != 0 && e%8 != 0 {
+			continue // The target is looked for behind epochs 0, 1, 3, 7, 8, 15, ...
+		}
+		found, err := records.FindTarget(disketch.TargetSearch{Query: disketch.Query{Composition: c.ways[0]}, Epoch: e, Paths: paths, Trials: c.trials, Seed: c.seed})
+		if err != nil {
+			return nil, err
+		}
+		target.Found(found)
+		for _, f := range fragments {
+			f.SetTarget(target.Rho())
+		}
+	}
+	return out, nil
+}
+
+// samplePaths are the paths of some of the flows.
+func (t *dsTraffic) samplePaths(flows []int) [][]uint64 {
+	var paths [][]uint64
+	for i := 0; i < len(flows); i += 1 + len(flows)/500 {
+		paths = append(paths, t.flows[flows[i]].path)
+	}
+	return paths
+}
+
+// epoch plays one epoch into the fragments, and returns their records.
+func (t *dsTraffic) epoch(e uint64, fragments []*disketch.Fragment, counters []*disketch.Counter) (*disketch.Records, error) {
+	all := make([][]*disketch.Record, len(fragments))
+	err := dsEach(len(fragments), func(i int) error {
+		s, packets := fragments[i].Begin(e), t.at[e][i]
+		for sub := range s.N() {
+			counters[i].Begin(s, sub)
+			for len(packets) > 0 && uint64(packets[0].tick)>>(16-s.Log) == sub {
+				f := &t.flows[packets[0].flow]
+				counters[i].Add(f.hash, 1, len(f.path) == 1)
+				packets = packets[1:]
+			}
+			r := counters[i].Record().Clone()
+			fragments[i].Observe(r)
+			all[i] = append(all[i], r)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	records := new(disketch.Records)
+	for _, some := range all {
+		for _, r := range some {
+			if err := records.Add(r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return records, nil
+}
+
+// follow notes the state of the fragments at the end of epoch e.
+func (o *dsOutcome) follow(e uint64, fragments []*disketch.Fragment) {
+	there := true
+	n := 0.0
+	for _, f := range fragments {
+		rho, _ := f.Error(e)
+		log := f.Begin(e).Log
+		o.target = f.Target()
+		there = there && o.target > 0 && rho <= 2*o.target && (rho >= o.target/2 || log == 0)
+		n += math.Ldexp(1, int(log))
+	}
+	if there {
+		o.converged = min(o.converged, int(e))
+	}
+	o.subepochs = n / float64(len(fragments))
+}
+
+// ask adds the epoch's estimates of the wanted flows.
+func (t *dsTraffic) ask(c dsRun, e uint64, records *disketch.Records, wanted []int, out *dsOutcome) {
+	var wg sync.WaitGroup
+	for w := range dsWorkers {
+		wg.Go(func() {
+			ask := records.Asker()
+			var path []uint64
+			known := disketch.PathFunc(func(uint64) []uint64 { return path })
+			for i := w; i < len(wanted); i += dsWorkers {
+				f := &t.flows[wanted[i]]
+				path = f.path
+				for j, how := range c.ways {
+					out.estimate[j][wanted[i]] += ask.Frequency(disketch.Query{From: e, To: e + 1, Composition: how}, f.hash, known).Value
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// dsRow is a row of any of the sketches.
+type dsRow interface {
+	Add(flow uint64, v int64)
+	Estimate(flow uint64) int64
+}
+
+func newDSRow(kind disketch.Kind, memory int, seed, row uint64) (dsRow, error) {
+	s := hash.Uint64x2(seed, 'r', row)
+	switch kind {
+	case disketch.CountSketch:
+		return countsketch.NewRowBytes(memory, s)
+	case disketch.CountMin:
+		return countmin.NewRowBytes(memory, s)
+	case disketch.UnivMon:
+		return univmon.NewFragmentBytes(univmon.Levels, memory, hash.Uint64(seed, 'l'), s)
+	}
+	return nil, fmt.Errorf("%v is no sketch", kind)
+}
+
+// joinRows is the median, of Count-Min the minimum.
+func joinRows(kind disketch.Kind, x []float64) float64 {
+	slices.Sort(x)
+	if kind == disketch.CountMin {
+		return x[0]
+	}
+	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
+}
+
+// disco is the first rival: one row on each switch over all of its memory, with
+// one hash function for the whole window; the rows of a flow's path are read as
+// a sketch (Bruschi et al., "Discovering the heavy hitters with disaggregated
+// sketches", CoNEXT 2020, as the paper describes it).
+func (t *dsTraffic) disco(kind disketch.Kind, memory []int, seed uint64) ([]float64, error) {
+	rows := make([]dsRow, len(memory))
+	for i, m := range memory {
+		var err error
+		if rows[i], err = newDSRow(kind, m, seed, uint64(i)); err != nil {
+			return nil, err
+		}
+	}
+	for i := range t.flows {
+		for _, node := range t.flows[i].path {
+			rows[node].Add(t.flows[i].hash, int64(t.flows[i].packets))
+		}
+	}
+	estimate := make([]float64, len(t.flows))
+	var x []float64
+	for i := range t.flows {
+		x = x[:0]
+		for _, node := range t.flows[i].path {
+			x = append(x, float64(rows[node].Estimate(t.flows[i].hash)))
+		}
+		estimate[i] = joinRows(kind, x)
+	}
+	return estimate, nil
+}
+
+// aggregatedRows is the depth of an aggregated sketch: as many rows as the
+// longest path has fragments.
+const aggregatedRows = 5
+
+// aggregated is the second rival: a whole sketch on each core switch, in its
+// memory. It sees the flows of full length alone, and says 0 of others.
+func (t *dsTraffic) aggregated(kind disketch.Kind, memory []int, seed uint64) ([]float64, error) {
+	estimate := make([]float64, len(t.flows))
+	for _, core := range t.net.core {
+		var rows []dsRow
+		for i := range aggregatedRows {
+			r, err := newDSRow(kind, memory[core]/aggregatedRows, seed, uint64(core*aggregatedRows+i)|1<<32)
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, r)
+		}
+		passes := func(f *dsFlow) bool { return slices.Contains(f.path, uint64(core)) }
+		for i := range t.flows {
+			if f := &t.flows[i]; passes(f) {
+				for _, r := range rows {
+					r.Add(f.hash, int64(f.packets))
+				}
+			}
+		}
+		var x []float64
+		for i := range t.flows {
+			if f := &t.flows[i]; passes(f) {
+				x = x[:0]
+				for _, r := range rows {
+					x = append(x, float64(r.Estimate(f.hash)))
+				}
+				estimate[i] = joinRows(kind, x)
+			}
+		}
+	}
+	return estimate, nil
+}
+
+// squares is the mean squared error over the flows with paths of the given
+// number of switches.
+func (t *dsTraffic) squares(estimate []float64, switches int) float64 {
+	sum, n := 0.0, 0
+	for i := range t.flows {
+		if len(t.flows[i].path) == switches {
+			d := estimate[i] - t.flows[i].packets
+			sum += d * d
+			n++
+		}
+	}
+	return sum / float64(max(n, 1))
+}

@@ -1,0 +1,172 @@
+package disketch
+
+import (
+	"math"
+	"slices"
+)
+
+// Composition is how the fragments' estimates are joined.
+type Composition uint8
+
+const (
+	// Likeliest weighs what the estimates could mean together by how likely their
+	// cells' content makes it; see composer.likeliest. It is the default, since its
+	// error is less than half of that of Rows.
+	Likeliest Composition = iota
+	// Rows joins them as the paper does, as rows of the sketch: the median for
+	// Count Sketch, the minimum for Count-Min, of those that cover a time.
+	Rows
+)
+
+// observation is what one record says of a flow.
+type observation struct {
+	// from and to, fractions of the epoch: when the record's fragment counted
+	// the flow, that is its subepoch as far as the flow passed it then.
+	from, to float64
+	// window is the time of all observations from the record together, above
+	// to - from if the flow left the fragment's switch and came back; again
+	// marks those behind the first.
+	window float64
+	again  bool
+	// count is the raw estimate of that window.
+	count float64
+	level *level
+}
+
+// rate is the estimate per epoch.
+func (o *observation) rate() float64 { return o.count / o.window }
+
+// composer joins observations of one flow in one epoch; it holds scratch memory.
+type composer struct {
+	minimum bool // Count-Min: estimates are never too low
+	obs     []observation
+	edges   []float64
+	rates   []float64
+	guesses []guess
+}
+
+// composed is the estimate of one epoch.
+type composed struct {
+	value float64
+	// rows is the value by Rows, about which the bounds are.
+	rows float64
+	// noise bounds the standard error that other flows cause; of Count-Min, the
+	// mean error.
+	noise float64
+	// covered is the share of the time of which there is an observation.
+	covered float64
+	// spread is the variance that extrapolation adds, in units of the flow's
+	// count, for packets that come independently.
+	spread float64
+}
+
+// join composes the observations of the time from from to to.
+func (c *composer) join(how Composition, from, to float64) composed {
+	if how == Rows {
+		return c.rows(from, to)
+	}
+	return c.likeliest(from, to)
+}
+
+// rows is Step 2 of Section 4.3. Time is cut where an observation begins or
+// ends, which gives the same as the equal parts of the paper with fewer of
+// them, and holds also where a flow changed its path within the epoch.
+func (c *composer) rows(from, to float64) composed {
+	if c.cover(from, to) {
+		rate, noise, _, _ := c.between(from, to)
+		value := rate * (to - from)
+		return composed{value: value, rows: value, noise: noise * (to - from), covered: 1}
+	}
+	c.edges = append(c.edges[:0], from, to)
+	for i := range c.obs {
+		c.edges = append(c.edges, c.obs[i].from, c.obs[i].to)
+	}
+	slices.Sort(c.edges)
+	var sum composed
+	for i := 1; i < len(c.edges); i++ {
+		a, b := c.edges[i-1], c.edges[i]
+		if a == b {
+			continue
+		}
+		if rate, noise, window, ok := c.between(a, b); ok {
+			sum.value += rate * (b - a)
+			sum.noise += noise * (b - a)
+			sum.covered += b - a
+			sum.spread += (b - a) * (1 - min((b-a)/window, 1))
+		}
+	}
+	if sum.covered > 0 {
+		// Blind spots: the mean of what was seen.
+		scale := (to - from) / sum.covered
+		sum.value *= scale
+		sum.noise *= scale
+		sum.spread += scale - 1
+	}
+	sum.covered /= to - from
+	sum.rows = sum.value
+	return sum
+}
+
+// cover says that there are observations, each of which covers all the time.
+func (c *composer) cover(from, to float64) bool {
+	for i := range c.obs {
+		if c.obs[i].from > from || c.obs[i].to < to {
+			return false
+		}
+	}
+	return len(c.obs) > 0
+}
+
+// between joins the observations that cover the time from a to b: their joint
+// rate, its noise, and the longest time over which one of them is a mean.
+func (c *composer) between(a, b float64) (rate, noise, window float64, ok bool) {
+	c.rates = c.rates[:0]
+	squares, least := 0.0, math.Inf(1)
+	for i := range c.obs {
+		o := &c.obs[i]
+		if o.from > a || o.to < b {
+			continue
+		}
+		c.rates = append(c.rates, o.rate())
+		rho := o.level.rho / o.window
+		squares += rho * rho
+		least = min(least, rho)
+		window = max(window, o.window)
+	}
+	n := len(c.rates)
+	if n == 0 {
+		return 0, 0, 0, false
+	}
+	if c.minimum {
+		return slices.Min(c.rates), least, window, true
+	}
+	return median(c.rates), math.Sqrt(medianVariance(n) * squares / float64(n)), window, true
+}
+
+// medianVariance is the factor between the mean of the variances of n
+// independent estimates without bias and what the variance of their median is at
+// most. If the median is off by x, then at least half of the estimates are off
+// by x to the same side (of an even number, half of them by x in the mean), so x^2 is at
+// most the sum of all squared errors over (n+1)/2 or n/2.
+func medianVariance(n int) float64 {
+	if n == 1 {
+		return 1
+	}
+	return float64(n) / float64((n+1)/2)
+}
+
+// median of x, which it reorders: the mean of the middle two if their number is
+// even.
+func median(x []float64) float64 {
+	// Insertion sort: there are few.
+	for i := 1; i < len(x); i++ {
+		for j := i; j > 0 && x[j] < x[j-1]; j-- {
+			x[j], x[j-1] = x[j-1], x[j]
+		}
+	}
+	n := len(x)
+	if n%2 == 1 {
+		return x[n/2]
+	}
+	return (x[n/2-1] + x[n/2]) / 2
+}

@@ -1,0 +1,115 @@
+package disketch
+
+import (
+	"fmt"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+)
+
+// Counter is one copy of a fragment's cells, for one subepoch: what a worker
+// writes on the packet path. One goroutine may use it at a time.
+type Counter struct {
+	id       ID
+	unit     Unit
+	epochs   Epochs
+	schedule Schedule
+	subepoch uint64
+	rows     rows
+	packets  uint64
+	value    uint64
+	seen     uint64
+
+	// What AddBatch found to be counted, before it is added.
+	flows  [batch]uint64
+	values [batch]int64
+}
+
+// batch is how many packets AddBatch treats at once.
+const batch = 64
+
+// NewCounter returns an empty counter, which counts nothing until Begin.
+func (f *Fragment) NewCounter() (*Counter, error) {
+	c := &f.config
+	r, err := newRows(c.Kind, c.Memory, c.levels(), hash.Uint64x2(c.Seed, uint64(c.ID.Sketch), 'l'))
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", c.ID, err)
+	}
+	return &Counter{id: c.ID, unit: c.Unit, epochs: c.Epochs, rows: r}, nil
+}
+
+// Begin empties the counter for a subepoch.
+func (c *Counter) Begin(s Schedule, subepoch uint64) {
+	c.schedule, c.subepoch = s, subepoch
+	c.packets, c.value, c.seen = 0, 0, 0
+	c.rows.reset(s.cellSeed())
+}
+
+// Add counts a packet of the flow with the value v (1, or its bytes) if the
+// subepoch is the flow's. singleHop says that the flow passes no other switch. It
+// does not allocate.
+func (c *Counter) Add(flow uint64, v int64, singleHop bool) {
+	c.seen++
+	if !c.schedule.Counts(flow, c.subepoch, singleHop) {
+		return
+	}
+	c.rows.add(flow, v)
+	c.packets++
+	c.value += uint64(v)
+}
+
+// AddBatch does Add(flows[i], values[i], singleHop) for each i. values has at
+// least the length of flows.
+func (c *Counter) AddBatch(flows []uint64, values []int64, singleHop bool) {
+	for len(flows) > 0 {
+		n := min(len(flows), batch)
+		c.addBatch(flows[:n], values[:n], singleHop)
+		flows, values = flows[n:], values[n:]
+	}
+}
+
+func (c *Counter) addBatch(flows []uint64, values []int64, singleHop bool) {
+	values = values[:len(flows)] // BCE
+	c.seen += uint64(len(flows))
+	if c.schedule.Log > 0 {
+		n := 0
+		for i, flow := range flows {
+			c.flows[n&(batch-1)], c.values[n&(batch-1)] = flow, values[i] // BCE
+			if c.schedule.Counts(flow, c.subepoch, singleHop) {
+				n++
+			}
+		}
+		flows, values = c.flows[:n], c.values[:n]
+	}
+	c.rows.addBatch(flows, values)
+	c.packets += uint64(len(flows))
+	for _, v := range values {
+		c.value += uint64(v)
+	}
+}
+
+// Merge adds what another copy of the fragment counted in the same subepoch.
+func (c *Counter) Merge(o *Counter) error {
+	if c.id != o.id || c.schedule != o.schedule || c.subepoch != o.subepoch {
+		return fmt.Errorf("merge %v, epoch %d, subepoch %d with %v, epoch %d, subepoch %d: not the same subepoch",
+			c.id, c.schedule.Epoch, c.subepoch, o.id, o.schedule.Epoch, o.subepoch)
+	}
+	if err := c.rows.merge(&o.rows); err != nil {
+		return fmt.Errorf("%v: %w", c.id, err)
+	}
+	c.packets += o.packets
+	c.value += o.value
+	c.seen += o.seen
+	return nil
+}
+
+// Record is what the counter knows of its subepoch. It shares the cells with the
+// counter: encode or Clone it before the next Begin.
+func (c *Counter) Record() *Record {
+	return &Record{
+		Fragment: c.id, Unit: c.unit, Epochs: c.epochs, Schedule: c.schedule, Subepoch: c.subepoch,
+		Packets: c.packets, Value: c.value, Seen: c.seen, rows: c.rows,
+	}
+}
+
+// Bytes is the memory of the cells.
+func (c *Counter) Bytes() int { return c.rows.bytes() }

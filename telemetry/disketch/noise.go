@@ -1,0 +1,37 @@
+package disketch
+
+import (
+	"math"
+	"math/bits"
+)
+
+// A noise is what the cells of a row say of the error of its estimates: a cell
+// that the flow shares with nobody holds none, and what another cell holds is a
+// draw from what the flow's own may hold beside it.
+type noise struct {
+	// clean is the share of empty cells.
+	clean float64
+	// size[b] is the logarithm of the chance that a cell holds one certain value
+	// of b bits, of either sign.
+	size [33]float64
+}
+
+func (n *noise) measure(cells []int32) {
+	var count [33]int
+	for _, c := range cells {
+		count[bits.Len32(uint32(max(c, -c)))]++
+	}
+	total := float64(len(cells) + 1)
+	n.clean = float64(count[0]) / total
+	for b := range n.size {
+		// There are 2^(b-1) values of b bits, of each sign. Half a cell more keeps
+		// possible what was not seen.
+		values := math.Ldexp(1, b)
+		n.size[b] = math.Log((float64(count[b]) + 0.5) / (total * values))
+	}
+}
+
+// log is the logarithm of the chance of the noise d.
+func (n *noise) log(d float64) float64 {
+	return n.size[min(bits.Len64(uint64(math.Abs(d)+0.5)), 32)]
+}

@@ -1,0 +1,226 @@
+package disketch
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Query is what all queries have in common (Section 4.3): the sketch, and the
+// epochs From <= E < To.
+type Query struct {
+	Sketch   uint16
+	From, To uint64
+	Composition
+	// Confidence of the bounds, in (0, 1); 0 stands for 0.95.
+	Confidence float64
+	// Dispersion is the variance over the mean of the number of a flow's packets
+	// in a part of an epoch, 1 if they come independently; 0 stands for 1. It
+	// widens the bounds of what is extrapolated.
+	Dispersion float64
+}
+
+func (q *Query) confidence() float64 {
+	if q.Confidence > 0 && q.Confidence < 1 {
+		return q.Confidence
+	}
+	return 0.95
+}
+
+func (q *Query) dispersion() float64 {
+	if q.Dispersion > 0 {
+		return q.Dispersion
+	}
+	return 1
+}
+
+// Missing is what a query could not use.
+type Missing struct {
+	Epoch uint64
+	// Fragment on the flow's path of which nothing came, or not the subepoch of
+	// the flow. The zero ID: the path itself was not known.
+	Fragment ID
+}
+
+// Answer is an estimate with its bounds.
+type Answer struct {
+	// Value estimates what was asked, in the sketch's unit.
+	Value float64
+	// Low and High hold the true value with at least the query's Confidence: by
+	// Chebyshev's inequality, of Count-Min by Markov's. They take packets of a flow to
+	// come independently of each other within an epoch, or as Query.Dispersion says, and
+	// its number of packets to be about the estimate. They know nothing of
+	// epochs without any record of the flow.
+	Low, High float64
+	// Covered is the share of the time of which there was a record; the rest is
+	// extrapolated within epochs. An epoch without any record counts as 0.
+	Covered float64
+	Missing []Missing
+	// variance of the value, as far as it comes from other flows and from
+	// extrapolation.
+	variance float64
+}
+
+// Asker puts many queries to the same records. It holds scratch memory: one
+// goroutine may use it at a time.
+type Asker struct {
+	records *Records
+	compose composer
+	path    []Segment
+}
+
+// Asker returns a new one.
+func (r *Records) Asker() *Asker { return &Asker{records: r} }
+
+// Frequency estimates how often a flow occurred, in the sketch's unit.
+func (r *Records) Frequency(q Query, flow uint64, paths Paths) Answer {
+	return r.Asker().Frequency(q, flow, paths)
+}
+
+// Frequency estimates how often a flow occurred, in the sketch's unit.
+func (a *Asker) Frequency(q Query, flow uint64, paths Paths) Answer {
+	var sum Answer
+	noise, spread, centre := 0.0, 0.0, 0.0
+	for e := q.From; e < q.To; e++ {
+		c, ok := a.epoch(q, flow, e, paths, &sum.Missing)
+		if !ok {
+			continue
+		}
+		sum.Value += c.value
+		centre += c.rows
+		sum.Covered += c.covered
+		spread += c.spread * max(c.rows, c.value, 0)
+		if a.compose.minimum {
+			noise += c.noise
+		} else {
+			noise += c.noise * c.noise
+		}
+	}
+	if q.To > q.From {
+		sum.Covered /= float64(q.To - q.From)
+	}
+	risk := 1 - q.confidence()
+	spread *= q.dispersion()
+	sum.variance = noise + spread
+	if a.compose.minimum {
+		slack := math.Sqrt(spread / (risk / 2))
+		sum.Low, sum.High = centre-noise/(risk/2)-slack, centre+slack
+	} else {
+		slack := math.Sqrt((noise + spread) / risk)
+		sum.Low, sum.High = centre-slack, centre+slack
+	}
+	// What the bounds are about is the value of Rows; another one is at most beyond
+	// them itself.
+	sum.Low, sum.High = max(min(sum.Low, sum.Value), 0), max(sum.High, sum.Value)
+	return sum
+}
+
+// epoch composes a flow's estimate in one epoch; false: there is no record of
+// it.
+func (a *Asker) epoch(q Query, flow, epoch uint64, paths Paths, missing *[]Missing) (composed, bool) {
+	a.path = paths.Path(a.path[:0], flow, epoch)
+	if len(a.path) == 0 {
+		*missing = append(*missing, Missing{Epoch: epoch})
+		return composed{}, false
+	}
+	a.compose.obs = a.compose.obs[:0]
+	fragments := a.records.epochs[epoch]
+	for i := range a.path {
+		for j, sw := range a.path[i].Switches {
+			if a.observed(i, j) {
+				continue
+			}
+			id := ID{sw, q.Sketch}
+			f := fragments[id]
+			if f == nil || !a.observe(f, flow, i) {
+				if a.records.fragments[id] {
+					*missing = append(*missing, Missing{epoch, id})
+				}
+			}
+		}
+	}
+	if len(a.compose.obs) == 0 {
+		return composed{}, false
+	}
+	from, to := a.path[0].From, a.path[len(a.path)-1].To
+	return a.compose.join(q.Composition, from, to), true
+}
+
+// observed says that the switch at position j of segment i stood in an earlier
+// segment, or earlier in this one.
+func (a *Asker) observed(i, j int) bool {
+	sw := a.path[i].Switches[j]
+	for k := range i {
+		if slices.Contains(a.path[k].Switches, sw) {
+			return true
+		}
+	}
+	return slices.Contains(a.path[i].Switches[:j], sw)
+}
+
+// observe adds what the records of a fragment, which first occurs in the given
+// segment, say of the flow; false: a record that should be there is not.
+func (a *Asker) observe(f *fragmentEpoch, flow uint64, segment int) bool {
+	first := f.schedule.Subepoch(flow)
+	ok := a.observeSubepoch(f, first, flow, segment)
+	if f.schedule.SingleHop && a.singleHop() {
+		if second := f.schedule.Second(first); second != first {
+			ok = a.observeSubepoch(f, second, flow, segment) && ok
+		}
+	}
+	return ok
+}
+
+// singleHop says that the flow passed one switch alone all the time.
+func (a *Asker) singleHop() bool { return len(a.path) == 1 && len(a.path[0].Switches) == 1 }
+
+// observeSubepoch adds one record. A record counted the flow in those parts of
+// its subepoch in which the flow's path led by its switch: each of these parts
+// becomes an observation, whose rate is the count over all of them.
+func (a *Asker) observeSubepoch(f *fragmentEpoch, subepoch, flow uint64, segment int) bool {
+	r := f.records[subepoch]
+	if r == nil {
+		return false
+	}
+	c := &a.compose
+	c.minimum = r.rows.min != nil
+	part := 1 / float64(len(f.records))
+	begin, end := float64(subepoch)*part, float64(subepoch+1)*part
+	count, window, first := r.rows.estimate(flow), 0.0, len(c.obs)
+	for i := segment; i < len(a.path); i++ {
+		s := &a.path[i]
+		if i > segment && !slices.Contains(s.Switches, r.Fragment.Switch) {
+			continue
+		}
+		if from, to := max(begin, s.From), min(end, s.To); from < to {
+			c.obs = append(c.obs, observation{from: from, to: to, count: count, level: &r.levels[r.rows.level(flow)], again: len(c.obs) > first})
+			window += to - from
+		}
+	}
+	for i := first; i < len(c.obs); i++ {
+		c.obs[i].window = window
+	}
+	return true
+}
+
+// Heavy is a heavy hitter.
+type Heavy struct {
+	Flow uint64
+	Answer
+}
+
+// HeavyHitters lists those of the candidates whose estimate reaches the
+// threshold, the largest first.
+func (r *Records) HeavyHitters(q Query, candidates []uint64, threshold float64, paths Paths) []Heavy {
+	a := r.Asker()
+	var heavy []Heavy
+	for _, flow := range candidates {
+		if f := a.Frequency(q, flow, paths); f.Value >= threshold {
+			heavy = append(heavy, Heavy{flow, f})
+		}
+	}
+	slices.SortFunc(heavy, func(x, y Heavy) int {
+		return cmp.Or(cmp.Compare(y.Value, x.Value), cmp.Compare(x.Flow, y.Flow))
+	})
+	return heavy
+}

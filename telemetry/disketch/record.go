@@ -1,0 +1,116 @@
+package disketch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Record is R = (F, E, S, n, c, h) of Section 4.3: what a fragment counted in
+// one subepoch. The hash functions are seeds: that of the Schedule, and the
+// rows' own.
+type Record struct {
+	Fragment ID
+	Unit     Unit
+	Epochs   Epochs
+	Schedule
+	Subepoch uint64
+	// Packets were added to the cells, of flows whose subepoch this was; Value is
+	// the sum of what was added for them, exact also where the cells cancel out
+	// or saturate.
+	Packets, Value uint64
+	// Seen is how many packets passed the fragment in the subepoch, counted or not.
+	Seen uint64
+	rows rows
+}
+
+// Kind of the fragment.
+func (r *Record) Kind() Kind { return r.rows.kind() }
+
+// Error is the estimated error of the subepoch, rho of Equation 4; of UnivMon
+// that of a row which counts the flows of all levels. It reads all cells.
+func (r *Record) Error() float64 {
+	if u := r.rows.univ; u != nil {
+		return math.Sqrt(u.SecondMoment() / float64(u.Width()))
+	}
+	return r.rows.error(0)
+}
+
+// Cells of a level (0 but in UnivMon), not a copy.
+func (r *Record) Cells(level int) []int32 { return r.rows.cells(level) }
+
+// Estimate is O_R: what the row alone says of a flow in the subepoch.
+func (r *Record) Estimate(flow uint64) float64 { return r.rows.estimate(flow) }
+
+// Saturated is how many additions met the limit of their cell: these cells are
+// too low in amount.
+func (r *Record) Saturated() uint64 { return r.rows.saturated() }
+
+// Clone returns a record that shares nothing.
+func (r *Record) Clone() *Record {
+	c := *r
+	c.rows = r.rows.clone()
+	return &c
+}
+
+// ErrFormat says that bytes are no record.
+var ErrFormat = errors.New("not a DiSketch record")
+
+// recordVersion is the first byte of a record's binary form:
+//
+//	version(1) kind(1) unit(1) flags(1) epochs(1) log(1) seed(8, little-endian)
+//	then uvarints: switch, sketch, epoch, subepoch, packets, value, seen
+//	then the rows' own form, to the end
+const (
+	recordVersion = 1
+	flagSingleHop = 1
+)
+
+// AppendBinary appends the binary form. It never fails.
+func (r *Record) AppendBinary(b []byte) ([]byte, error) {
+	flags := byte(0)
+	if r.SingleHop {
+		flags |= flagSingleHop
+	}
+	b = append(b, recordVersion, byte(r.Kind()), byte(r.Unit), flags, byte(r.Epochs), r.Log)
+	b = binary.LittleEndian.AppendUint64(b, r.Seed)
+	for _, v := range []uint64{r.Fragment.Switch, uint64(r.Fragment.Sketch), r.Epoch, r.Subepoch, r.Packets, r.Value, r.Seen} {
+		b = binary.AppendUvarint(b, v)
+	}
+	return r.rows.appendBinary(b)
+}
+
+// UnmarshalBinary sets the record from its binary form, or leaves it alone and
+// says what is wrong: an error that wraps ErrFormat.
+func (r *Record) UnmarshalBinary(b []byte) error {
+	if len(b) < 14 || b[0] != recordVersion {
+		return fmt.Errorf("%w: %d bytes without version %d", ErrFormat, len(b), recordVersion)
+	}
+	n := Record{Unit: Unit(b[2]), Epochs: Epochs(b[4])}
+	n.SingleHop, n.Log, n.Seed = b[3]&flagSingleHop != 0, b[5], binary.LittleEndian.Uint64(b[6:])
+	kind, flags, rest := Kind(b[1]), b[3], b[14:]
+	var sketch uint64
+	for _, v := range []*uint64{&n.Fragment.Switch, &sketch, &n.Epoch, &n.Subepoch, &n.Packets, &n.Value, &n.Seen} {
+		var size int
+		if *v, size = binary.Uvarint(rest); size <= 0 {
+			return fmt.Errorf("%w: a number ends early or is too large", ErrFormat)
+		}
+		rest = rest[size:]
+	}
+	n.Fragment.Sketch = uint16(sketch)
+	switch {
+	case n.Unit > Bytes || flags > flagSingleHop || sketch > 0xffff:
+		return fmt.Errorf("%w: unit %d, flags %#x, sketch %d", ErrFormat, n.Unit, flags, sketch)
+	case n.Epochs.Validate() != nil || n.Log > MaxLog || n.Subepoch >= n.N():
+		return fmt.Errorf("%w: subepoch %d of 2^%d in an epoch of 2^%d ns", ErrFormat, n.Subepoch, n.Log, n.Epochs)
+	case n.Packets > n.Seen:
+		return fmt.Errorf("%w: %d packets counted of %d seen", ErrFormat, n.Packets, n.Seen)
+	}
+	var err error
+	if n.rows, err = decodeRows(kind, rest); err != nil {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	*r = n
+	return nil
+}

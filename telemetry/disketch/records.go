@@ -1,0 +1,139 @@
+package disketch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Records are the collected records of a network, and answer its queries. The
+// zero value is empty and ready. Several goroutines may query at a time, none
+// of them while Add, Expect or Forget runs.
+type Records struct {
+	epochs    map[uint64]map[ID]*fragmentEpoch
+	fragments map[ID]bool // known to be in the network
+}
+
+// fragmentEpoch is what came of one fragment in one epoch.
+type fragmentEpoch struct {
+	schedule Schedule
+	records  []*indexed // by subepoch; nil: missing
+}
+
+// indexed is a record with what queries need of all its cells.
+type indexed struct {
+	*Record
+	rho    float64 // Record.Error
+	levels []level
+}
+
+type level struct {
+	rho float64
+	noise
+}
+
+var (
+	// ErrDuplicate says that a record of this fragment and subepoch is there.
+	ErrDuplicate = errors.New("a record of this subepoch is there already")
+	// ErrConflict says that a fragment's records of one epoch disagree on the
+	// epoch's division, kind or shape: its switch restarted, or its clock stepped.
+	ErrConflict = errors.New("the fragment's records of this epoch disagree")
+)
+
+// Add takes a record, which must not change any more. What it refuses, with
+// ErrDuplicate or ErrConflict, changes nothing.
+func (r *Records) Add(rec *Record) error {
+	if r.epochs == nil {
+		r.epochs = map[uint64]map[ID]*fragmentEpoch{}
+	}
+	r.Expect(rec.Fragment)
+	byID := r.epochs[rec.Epoch]
+	if byID == nil {
+		byID = map[ID]*fragmentEpoch{}
+		r.epochs[rec.Epoch] = byID
+	}
+	f := byID[rec.Fragment]
+	if f == nil {
+		f = &fragmentEpoch{schedule: rec.Schedule, records: make([]*indexed, rec.N())}
+		byID[rec.Fragment] = f
+	}
+	if f.schedule != rec.Schedule {
+		return fmt.Errorf("%v, epoch %d: %w", rec.Fragment, rec.Epoch, ErrConflict)
+	}
+	if f.records[rec.Subepoch] != nil {
+		return fmt.Errorf("%v, epoch %d, subepoch %d: %w", rec.Fragment, rec.Epoch, rec.Subepoch, ErrDuplicate)
+	}
+	x := &indexed{Record: rec, rho: rec.Error(), levels: make([]level, rec.rows.levels())}
+	for i := range x.levels {
+		x.levels[i].rho = rec.rows.error(i)
+		x.levels[i].measure(rec.rows.cells(i))
+	}
+	f.records[rec.Subepoch] = x
+	return nil
+}
+
+// Expect says that there is such a fragment, so that answers name it where its
+// records are missing. Each fragment of which a record came is expected.
+func (r *Records) Expect(id ID) {
+	if r.fragments == nil {
+		r.fragments = map[ID]bool{}
+	}
+	r.fragments[id] = true
+}
+
+// Forget drops the records of all epochs before the given one.
+func (r *Records) Forget(before uint64) {
+	for e := range r.epochs {
+		if e < before {
+			delete(r.epochs, e)
+		}
+	}
+}
+
+// Epochs lists the epochs of which there are records, in order.
+func (r *Records) Epochs() []uint64 {
+	var all []uint64
+	for e := range r.epochs {
+		all = append(all, e)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Fragments lists the fragments of a sketch that are expected, by switch.
+func (r *Records) Fragments(sketch uint16) []ID {
+	var all []ID
+	for id := range r.fragments {
+		if id.Sketch == sketch {
+			all = append(all, id)
+		}
+	}
+	slices.SortFunc(all, func(a, b ID) int { return cmp.Compare(a.Switch, b.Switch) })
+	return all
+}
+
+// N is how many subepochs a fragment's epoch had; 0: no record of it came.
+func (r *Records) N(id ID, epoch uint64) int {
+	if f := r.epochs[epoch][id]; f != nil {
+		return len(f.records)
+	}
+	return 0
+}
+
+// Error is the mean of a fragment's estimated errors in an epoch (Equation 5)
+// over the records that came; false: none came.
+func (r *Records) Error(id ID, epoch uint64) (float64, bool) {
+	f := r.epochs[epoch][id]
+	if f == nil {
+		return 0, false
+	}
+	sum, n := 0.0, 0
+	for _, x := range f.records {
+		if x != nil {
+			sum += x.rho
+			n++
+		}
+	}
+	return sum / float64(max(n, 1)), n > 0
+}

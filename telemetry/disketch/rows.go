@@ -1,0 +1,219 @@
+package disketch
+
+import (
+	"fmt"
+
+	"github.com/weirswitch/weir/telemetry/sketch/countmin"
+	"github.com/weirswitch/weir/telemetry/sketch/countsketch"
+	"github.com/weirswitch/weir/telemetry/sketch/univmon"
+)
+
+// Kind is the sketch that a fragment is a row of. The numbers are part of the
+// records' format.
+type Kind uint8
+
+const (
+	CountSketch Kind = 1 + iota
+	CountMin
+	UnivMon
+)
+
+var kindNames = map[Kind]string{CountSketch: "countsketch", CountMin: "countmin", UnivMon: "univmon"}
+
+// String is the kind's name in configuration files.
+func (k Kind) String() string {
+	if name, ok := kindNames[k]; ok {
+		return name
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+// ParseKind finds a kind by its name.
+func ParseKind(name string) (Kind, error) {
+	for k, n := range kindNames {
+		if n == name {
+			return k, nil
+		}
+	}
+	return 0, fmt.Errorf("sketch %q: choose countsketch, countmin or univmon", name)
+}
+
+// rows are the cells of a fragment: exactly one of the pointers is set.
+type rows struct {
+	sketch *countsketch.Row
+	min    *countmin.Row
+	univ   *univmon.Fragment
+}
+
+func newRows(kind Kind, memory, levels int, levelSeed uint64) (r rows, err error) {
+	switch kind {
+	case CountSketch:
+		r.sketch, err = countsketch.NewRowBytes(memory, 0)
+	case CountMin:
+		r.min, err = countmin.NewRowBytes(memory, 0)
+	case UnivMon:
+		r.univ, err = univmon.NewFragmentBytes(levels, memory, levelSeed, 0)
+	default:
+		err = fmt.Errorf("%v is unknown", kind)
+	}
+	return r, err
+}
+
+func (r *rows) kind() Kind {
+	switch {
+	case r.sketch != nil:
+		return CountSketch
+	case r.min != nil:
+		return CountMin
+	}
+	return UnivMon
+}
+
+func (r *rows) add(flow uint64, v int64) {
+	switch {
+	case r.sketch != nil:
+		r.sketch.Add(flow, v)
+	case r.min != nil:
+		r.min.Add(flow, v)
+	default:
+		r.univ.Add(flow, v)
+	}
+}
+
+func (r *rows) addBatch(flows []uint64, v []int64) {
+	switch {
+	case r.sketch != nil:
+		r.sketch.AddBatch(flows, v)
+	case r.min != nil:
+		r.min.AddBatch(flows, v)
+	default:
+		r.univ.AddBatch(flows, v)
+	}
+}
+
+func (r *rows) reset(seed uint64) {
+	switch {
+	case r.sketch != nil:
+		r.sketch.Reset(seed)
+	case r.min != nil:
+		r.min.Reset(seed)
+	default:
+		r.univ.Reset(seed)
+	}
+}
+
+// estimate is O_R.
+func (r *rows) estimate(flow uint64) float64 {
+	switch {
+	case r.sketch != nil:
+		return float64(r.sketch.Estimate(flow))
+	case r.min != nil:
+		return float64(r.min.Estimate(flow))
+	}
+	return float64(r.univ.Estimate(flow))
+}
+
+// error is Equation 4, of a level of UnivMon.
+func (r *rows) error(level int) float64 {
+	switch {
+	case r.sketch != nil:
+		return r.sketch.Error()
+	case r.min != nil:
+		return r.min.Error()
+	}
+	return r.univ.Error(level)
+}
+
+// cells are those of a level.
+func (r *rows) cells(level int) []int32 {
+	switch {
+	case r.sketch != nil:
+		return r.sketch.Cells()
+	case r.min != nil:
+		return r.min.Cells()
+	}
+	return r.univ.Row(level)
+}
+
+func (r *rows) levels() int {
+	if r.univ != nil {
+		return r.univ.Levels()
+	}
+	return 1
+}
+
+// level is that of a flow: 0 but in UnivMon.
+func (r *rows) level(flow uint64) int {
+	if r.univ != nil {
+		return r.univ.Level(flow)
+	}
+	return 0
+}
+
+func (r *rows) bytes() int {
+	switch {
+	case r.sketch != nil:
+		return r.sketch.Bytes()
+	case r.min != nil:
+		return r.min.Bytes()
+	}
+	return r.univ.Bytes()
+}
+
+func (r *rows) saturated() uint64 {
+	switch {
+	case r.sketch != nil:
+		return r.sketch.Saturated()
+	case r.min != nil:
+		return r.min.Saturated()
+	}
+	return r.univ.Saturated()
+}
+
+// merge takes rows of one kind.
+func (r *rows) merge(o *rows) error {
+	switch {
+	case r.sketch != nil:
+		return r.sketch.Merge(o.sketch)
+	case r.min != nil:
+		return r.min.Merge(o.min)
+	}
+	return r.univ.Merge(o.univ)
+}
+
+func (r *rows) clone() rows {
+	switch {
+	case r.sketch != nil:
+		return rows{sketch: r.sketch.Clone()}
+	case r.min != nil:
+		return rows{min: r.min.Clone()}
+	}
+	return rows{univ: r.univ.Clone()}
+}
+
+func (r *rows) appendBinary(b []byte) ([]byte, error) {
+	switch {
+	case r.sketch != nil:
+		return r.sketch.AppendBinary(b)
+	case r.min != nil:
+		return r.min.AppendBinary(b)
+	}
+	return r.univ.AppendBinary(b)
+}
+
+func decodeRows(kind Kind, b []byte) (r rows, err error) {
+	switch kind {
+	case CountSketch:
+		r.sketch = new(countsketch.Row)
+		err = r.sketch.UnmarshalBinary(b)
+	case CountMin:
+		r.min = new(countmin.Row)
+		err = r.min.UnmarshalBinary(b)
+	case UnivMon:
+		r.univ = new(univmon.Fragment)
+		err = r.univ.UnmarshalBinary(b)
+	default:
+		err = fmt.Errorf("%v is unknown", kind)
+	}
+	return r, err
+}

@@ -1,0 +1,286 @@
+package disketch
+
+import (
+	"errors"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+)
+
+// TargetSearch finds the target error, which the paper leaves open (Section 7),
+// from the records of one epoch. What a target will do is tried out: from a record's
+// cells follows what the fragment's cells would hold with other n; flows of
+// ordinary size are put in, packet by packet; the query's own code estimates
+// them; and the target whose mean squared error is the least wins. So it weighs
+// the noise of other flows, which more subepochs make smaller, against the error of
+// extrapolation, which they make larger.
+type TargetSearch struct {
+	Query // its Sketch and Composition
+	Epoch uint64
+	// Paths of flows, to draw from. A switch on its own gives its own id, as often
+	// as a path has hops.
+	Paths [][]uint64
+	// Trials is the number of flows to try out; 0 stands for 4000.
+	Trials int
+	Seed   uint64
+}
+
+// ErrNoRecords says that there is nothing to find a target from.
+var ErrNoRecords = errors.New("no records of the epoch on these paths")
+
+// tried is a fragment as it would be with n = 2^log.
+type tried struct {
+	level
+	cells []int32
+}
+
+// fragmentModel is what a fragment's records say of it.
+type fragmentModel struct {
+	records []*indexed
+	log     uint8
+	// single is the error that n = 1 would have, and power by how much n reduces it:
+	// rho(n) = single / n^power. A subepoch has 1/n of the flows with 1/n of
+	// their packets, which divides a mean by n^2 and a root of squares by n^1.5.
+	single, power float64
+	// flows and value of the epoch.
+	flows, value float64
+	byLog        [MaxLog + 1]*tried
+}
+
+// triedCells is how many cells of a fragment are made up.
+const triedCells = 2048
+
+// FindTarget returns the target error that suits the traffic best.
+func (r *Records) FindTarget(s TargetSearch) (rho float64, err error) {
+	search := targetSearch{TargetSearch: s, models: map[uint64]*fragmentModel{}, r: rand.New(rand.NewPCG(s.Seed, s.Epoch))}
+	if search.Trials == 0 {
+		search.Trials = 4000
+	}
+	for _, p := range s.Paths {
+		for _, sw := range p {
+			if search.models[sw] == nil {
+				if m := r.model(ID{sw, s.Sketch}, s.Epoch); m != nil {
+					search.models[sw] = m
+				}
+			}
+		}
+	}
+	if len(search.models) == 0 {
+		return 0, ErrNoRecords
+	}
+	return search.best(), nil
+}
+
+func (r *Records) model(id ID, epoch uint64) *fragmentModel {
+	f := r.epochs[epoch][id]
+	if f == nil {
+		return nil
+	}
+	m := &fragmentModel{log: f.schedule.Log, power: 1.5}
+	sum, clean, width := 0.0, 0.0, 0.0
+	for _, x := range f.records {
+		if x == nil {
+			continue
+		}
+		m.records = append(m.records, x)
+		sum += x.rho
+		clean += x.levels[0].clean
+		width = float64(len(x.rows.cells(0)))
+		m.value += float64(x.Value)
+	}
+	if len(m.records) == 0 {
+		return nil
+	}
+	if m.records[0].Kind() == CountMin {
+		m.power = 2
+	}
+	got := float64(len(m.records))
+	n := math.Ldexp(1, int(m.log))
+	m.single = sum / got * math.Pow(n, m.power)
+	// Linear counting: a cell stays empty with probability exp(-flows/width).
+	m.flows = -math.Log(max(clean/got, 1/width)) * width * n
+	if m.records[0].Kind() == UnivMon {
+		m.flows *= 2 // half of them are of level 0
+	}
+	m.value *= n / got
+	return m
+}
+
+// settle is the n, as its logarithm, at which Equation 6 stays when it comes
+// from n = 1.
+func (m *fragmentModel) settle(target float64) uint8 {
+	log := uint8(0)
+	for log < MaxLog && m.single/math.Pow(2, float64(log)*m.power) > 2*target {
+		log++
+	}
+	return log
+}
+
+// with makes up the fragment's cells for n = 2^log.
+func (m *fragmentModel) with(log uint8, r *rand.Rand) *tried {
+	if m.byLog[log] != nil {
+		return m.byLog[log]
+	}
+	t := &tried{cells: make([]int32, triedCells)}
+	squares, sum := 0.0, 0.0
+	for i := range t.cells {
+		c := m.cell(log, r)
+		t.cells[i] = int32(max(min(c, math.MaxInt32), -math.MaxInt32))
+		squares += c * c
+		sum += c
+	}
+	t.measure(t.cells)
+	t.rho = math.Sqrt(squares / triedCells)
+	if m.power == 2 {
+		t.rho = sum / triedCells
+	}
+	m.byLog[log] = t
+	return t
+}
+
+// cell makes up one cell. With more subepochs than there were, a cell's flows
+// are there in some of them only, and then with fewer packets; with fewer,
+// the flows of several subepochs meet, with more packets each.
+func (m *fragmentModel) cell(log uint8, r *rand.Rand) float64 {
+	draw := func() float64 {
+		x := m.records[r.IntN(len(m.records))]
+		// Half of the flows are of level 0, a quarter of level 1, ...
+		cells := x.rows.cells(min(bits.TrailingZeros64(r.Uint64()), len(x.levels)-1))
+		return float64(cells[r.IntN(len(cells))])
+	}
+	if log >= m.log {
+		ratio := math.Ldexp(1, int(m.log)-int(log))
+		if r.Float64() >= ratio {
+			return 0
+		}
+		// Randomised rounding keeps the mean.
+		return math.Floor(draw()*ratio + r.Float64())
+	}
+	sum, parts := 0.0, 1<<(m.log-log)
+	for range parts {
+		sum += draw() * float64(parts)
+	}
+	return sum
+}
+
+type targetSearch struct {
+	TargetSearch
+	models  map[uint64]*fragmentModel
+	r       *rand.Rand
+	compose composer
+	arrival []float64
+}
+
+// best tries targets a factor 2 apart, from the largest error to where all
+// fragments would be cut into more subepochs than a flow has packets.
+func (s *targetSearch) best() float64 {
+	high, flows, value := 0.0, 0.0, 0.0
+	for _, m := range s.models {
+		high = max(high, m.single)
+		flows += m.flows
+		value += m.value
+		s.compose.minimum = m.power == 2
+	}
+	mean := max(value/max(flows, 1), 1)
+	target, bestTarget, least := high, high, math.Inf(1)
+	for range 24 {
+		if e := s.trial(target, mean); e < least*0.98 {
+			bestTarget, least = target, e
+		}
+		if target /= 2; s.finest(target) {
+			break
+		}
+	}
+	return bestTarget
+}
+
+// finest says that a target would cut some fragment as finely as can be.
+func (s *targetSearch) finest(target float64) bool {
+	for _, m := range s.models {
+		if m.settle(target) >= MaxLog-1 {
+			return true
+		}
+	}
+	return false
+}
+
+// trial is the mean squared error with a target.
+func (s *targetSearch) trial(target, mean float64) float64 {
+	// The same draws for all targets.
+	r := rand.New(rand.NewPCG(s.Seed, 't'))
+	sum := 0.0
+	for range s.Trials {
+		path := s.Paths[r.IntN(len(s.Paths))]
+		s.arrival = s.arrival[:0]
+		for range poisson(mean, r) {
+			s.arrival = append(s.arrival, r.Float64())
+		}
+		slices.Sort(s.arrival)
+		s.compose.obs = s.compose.obs[:0]
+		for _, sw := range path {
+			where, cell := r.Float64(), r.IntN(triedCells)
+			if m := s.models[sw]; m != nil {
+				s.observe(m.with(m.settle(target), s.r), m.settle(target), where, cell)
+			}
+		}
+		if len(s.compose.obs) == 0 {
+			continue
+		}
+		d := s.compose.join(s.Composition, 0, 1).value - float64(len(s.arrival))
+		sum += d * d
+	}
+	return sum
+}
+
+// observe adds what a made-up fragment would say of the flow whose packets
+// arrive at s.arrival: where chooses its subepoch.
+func (s *targetSearch) observe(t *tried, log uint8, where float64, cell int) {
+	n := math.Ldexp(1, int(log))
+	from := math.Floor(where*n) / n
+	to := from + 1/n
+	low, _ := slices.BinarySearch(s.arrival, from)
+	high, _ := slices.BinarySearch(s.arrival, to)
+	s.compose.obs = append(s.compose.obs, observation{
+		from: from, to: to, window: to - from, level: &t.level,
+		count: float64(high-low) + float64(t.cells[cell]),
+	})
+}
+
+// poisson draws by multiplication, or for large means as a rounded normal
+// variable.
+func poisson(mean float64, r *rand.Rand) int {
+	if mean > 50 {
+		return max(int(math.Round(mean+math.Sqrt(mean)*r.NormFloat64())), 0)
+	}
+	n, limit := 0, math.Exp(-mean)
+	for p := r.Float64(); p > limit; p *= r.Float64() {
+		n++
+	}
+	return n
+}
+
+// Target is what a network aims at, as the mean of what TargetSearch found in
+// the epochs so far: the geometric one, of about the last 8. The zero value
+// knows no target.
+type Target struct {
+	log   float64
+	found int
+}
+
+// Found takes what a search found and returns the new mean.
+func (t *Target) Found(rho float64) float64 {
+	if rho > 0 && !math.IsInf(rho, 1) {
+		t.found = min(t.found+1, 8)
+		t.log += (math.Log(rho) - t.log) / float64(t.found)
+	}
+	return t.Rho()
+}
+
+// Rho is the target, 0 if none was found yet.
+func (t *Target) Rho() float64 {
+	if t.found == 0 {
+		return 0
+	}
+	return math.Exp(t.log)
+}

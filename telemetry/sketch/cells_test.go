@@ -1,0 +1,169 @@
+package sketch
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// TestCellsEqualBigTwin adds at random around the limits, beside 64-bit cells.
+func TestCellsEqualBigTwin(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	steps := []int64{1, -1, 1500, math.MaxInt32, math.MinInt32, math.MaxInt32 - 1, 1 << 40, -1 << 62, 1 << 62}
+	for range 2000 {
+		c, _ := NewCells(3)
+		want, saturated := [3]int64{}, uint64(0)
+		for range 10 {
+			i, v := r.IntN(3), steps[r.IntN(len(steps))]
+			c.Add(uint64(i), v)
+			clamped := min(max(want[i]+v, math.MinInt32), math.MaxInt32)
+			switch {
+			case want[i] == math.MaxInt32 || want[i] == math.MinInt32:
+				saturated++ // It stays where it is.
+			case clamped != want[i]+v:
+				saturated++
+				fallthrough
+			default:
+				want[i] = clamped
+			}
+		}
+		if c.Saturated() != saturated {
+			t.Fatalf("%d saturated, want %d", c.Saturated(), saturated)
+		}
+		sum, squares := int64(0), 0.0
+		for i, v := range want {
+			sum += v
+			squares += float64(v) * float64(v)
+			if int64(c.Values()[i]) != v || c.IsSaturated(uint64(i)) != (v == math.MaxInt32 || v == math.MinInt32) {
+				t.Fatalf("cells %v, want %v", c.Values(), want)
+			}
+		}
+		if c.Sum() != sum || c.SumSquares() != squares {
+			t.Fatalf("sum %d, squares %v; want %d, %v", c.Sum(), c.SumSquares(), sum, squares)
+		}
+	}
+}
+
+func TestCellsMergeInAnyOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 500 {
+		parts := make([]Cells, 4)
+		for i := range parts {
+			parts[i], _ = NewCells(5)
+			for range 4 {
+				parts[i].Add(r.Uint64N(5), r.Int64N(1<<30))
+			}
+		}
+		forth, back := parts[0].Clone(), parts[3].Clone()
+		for i := 1; i < 4; i++ {
+			if forth.Merge(&parts[i]) != nil || back.Merge(&parts[3-i]) != nil {
+				t.Fatal("cells of one width do not merge")
+			}
+		}
+		if !slices.Equal(forth.Values(), back.Values()) {
+			t.Fatalf("%v one way, %v the other", forth.Values(), back.Values())
+		}
+	}
+	a, _ := NewCells(3)
+	b, _ := NewCells(4)
+	if err := a.Merge(&b); !errors.Is(err, ErrShape) {
+		t.Errorf("Merge: %v", err)
+	}
+}
+
+// TestHostileLengths gives lengths that no memory could hold, with nothing behind
+// them, and counts what is allocated.
+func TestHostileLengths(t *testing.T) {
+	for name, b := range map[string][]byte{
+		"cells of 2^63":    append(AppendHeader(nil, KindCountMinRow), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0, 1, 2),
+		"cells of 2^30":    append(AppendHeader(nil, KindCountMinRow), 0x80, 0x80, 0x80, 0x80, 4, 0, 1, 2),
+		"one cell too few": append(AppendHeader(nil, KindCountMinRow), 3, 0, 1, 2),
+		"no cells":         append(AppendHeader(nil, KindCountMinRow), 0, 0),
+		"a cell of 2^32":   append(AppendHeader(nil, KindCountMinRow), 1, 0, 0x80, 0x80, 0x80, 0x80, 0x20),
+		"a long number":    append(AppendHeader(nil, KindCountMinRow), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1),
+		"bytes behind":     append(AppendHeader(nil, KindCountMinRow), 1, 0, 2, 0),
+		"another version":  {Version + 1, byte(KindCountMinRow), 1, 0, 2},
+		"another kind":     {Version, byte(KindTopK), 1, 0, 2},
+		"nothing":          {},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		d := NewReader(b, KindCountMinRow)
+		d.Cells()
+		err := d.Close()
+		runtime.ReadMemStats(&after)
+		if err == nil {
+			t.Errorf("%s: read without a fault", name)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 64<<10 {
+			t.Errorf("%s: %d bytes allocated", name, n)
+		}
+	}
+}
+
+func TestReaderLength(t *testing.T) {
+	for _, c := range []struct {
+		n, behind, size, most int
+		ok                    bool
+	}{{2, 6, 3, 10, true}, {3, 6, 3, 10, false}, {2, 6, 3, 1, false}, {0, 0, 3, 10, true}} {
+		b := append(AppendHeader(nil, KindTopK), byte(c.n))
+		d := NewReader(append(b, make([]byte, c.behind)...), KindTopK)
+		n := d.Length(c.size, c.most)
+		if (d.Err() == nil) != c.ok || c.ok && n != c.n || !c.ok && n != 0 {
+			t.Errorf("%+v: %d, %v", c, n, d.Err())
+		}
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		v    []float64
+		want float64
+	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{4, 1}, 2.5}, {[]float64{9, -5, 2}, 2}, {[]float64{4, 3, 2, 1}, 2.5}} {
+		if got := Median(c.v); got != c.want {
+			t.Errorf("Median(%v) = %v, want %v", c.v, got, c.want)
+		}
+	}
+}
+
+// TestMedianFactor compares with the binomial tail, summed coin by coin.
+func TestMedianFactor(t *testing.T) {
+	for depth := 1; depth <= 12; depth++ {
+		for _, confidence := range []float64{0.5, 0.75, 0.9, 0.999} {
+			p := math.Pow(MedianFactor(depth, confidence), -2)
+			fail := 0.0
+			for outcome := range 1 << depth {
+				chance, failed := 1.0, 0
+				for i := range depth {
+					if outcome>>i&1 == 1 {
+						chance *= p
+						failed++
+					} else {
+						chance *= 1 - p
+					}
+				}
+				if 2*failed >= depth {
+					fail += chance
+				}
+			}
+			if math.Abs(fail-(1-confidence)) > 1e-9 {
+				t.Errorf("%d rows: half fail with a chance of %v, want %v", depth, fail, 1-confidence)
+			}
+		}
+	}
+	if got := MedianFactor(1, 0.75); math.Abs(got-2) > 1e-9 {
+		t.Errorf("one row, 3/4: %v standard errors, want 2 (DiSketch, Equation 2)", got)
+	}
+	for _, delta := range []float64{0.3, 0.1, 1e-3, 1e-6} {
+		d := MedianDepth(delta)
+		if d%2 == 0 || halfFail(d, 0.25) > delta || d > 1 && halfFail(d-2, 0.25) <= delta {
+			t.Errorf("%d rows for %v", d, delta)
+		}
+	}
+	if MedianDepth(1e-300) <= MaxDepth {
+		t.Error("a depth for an impossible target")
+	}
+}

@@ -1,0 +1,173 @@
+package countmin
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/sketch"
+)
+
+// twin is a row as the paper writes it: it remembers all flows, and sums when
+// asked.
+type twin struct {
+	width, seed uint64
+	flows       map[uint64]int64
+}
+
+func (w *twin) place(h uint64) (column uint64) {
+	return hash.Reduce(hash.Uint64(w.seed, h), w.width)
+}
+
+func (w *twin) cells() []int32 {
+	c := make([]int32, w.width)
+	for h, v := range w.flows {
+		c[w.place(h)] += int32(v)
+	}
+	return c
+}
+
+func TestRowEqualsTwin(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		width, seed := 1+r.IntN(100), r.Uint64()
+		row, err := NewRow(width, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := twin{uint64(width), seed, map[uint64]int64{}}
+		for range r.IntN(50) {
+			switch r.IntN(8) {
+			case 0: // What other workers saw.
+				o, _ := NewRow(width, w.seed)
+				h, v := []uint64{1, r.Uint64N(40), 3}, []int64{4, 5, 1500}
+				o.AddBatch(h, v)
+				for i := range h {
+					w.flows[h[i]] += v[i]
+				}
+				if err := row.Merge(o); err != nil {
+					t.Fatal(err)
+				}
+			case 1: // A copy that goes its own way.
+				o := row.Clone()
+				o.Add(1, 100)
+			case 2: // Over the wire.
+				b, _ := row.AppendBinary(nil)
+				row = new(Row)
+				if err := row.UnmarshalBinary(b); err != nil {
+					t.Fatal(err)
+				}
+			case 3:
+				if r.IntN(10) == 0 {
+					w.seed = r.Uint64()
+					row.Reset(w.seed)
+					clear(w.flows)
+				}
+			default:
+				h, v := r.Uint64N(40), r.Int64N(1500)
+				row.Add(h, v)
+				w.flows[h] += v
+			}
+		}
+		if want := w.cells(); !slices.Equal(row.Cells(), want) {
+			t.Fatalf("cells %v, want %v", row.Cells(), want)
+		}
+		total := int64(0)
+		for h, v := range w.flows {
+			total += v
+			if got, want := row.Estimate(h), int64(w.cells()[w.place(h)]); got != want || got < v {
+				t.Fatalf("Estimate(%d) = %d, want %d, at least %d", h, got, want, v)
+			}
+		}
+		if row.Total() != total || row.Error() != float64(total)/float64(width) {
+			t.Fatalf("total %d, error %v, want %d", row.Total(), row.Error(), total)
+		}
+	}
+}
+
+func TestRowSaturates(t *testing.T) {
+	r, _ := NewRow(1, 1)
+	r.Add(1, math.MaxInt32-1)
+	if r.Saturated() != 0 || r.IsSaturated(1) {
+		t.Fatal("saturated below the limit")
+	}
+	r.AddBatch([]uint64{2, 3}, []int64{1 << 62, 1})
+	if r.Estimate(1) != math.MaxInt32 || r.Saturated() != 2 || !r.IsSaturated(1) {
+		t.Fatalf("estimate %d, %d saturated", r.Estimate(1), r.Saturated())
+	}
+	o, _ := NewRow(1, 1)
+	o.Add(1, 7)
+	if err := o.Merge(r); err != nil || o.Cells()[0] != math.MaxInt32 || o.Saturated() != 2 {
+		t.Fatalf("%v: cell %d, %d saturated", err, o.Cells()[0], o.Saturated())
+	}
+}
+
+func TestRowRefuses(t *testing.T) {
+	for _, width := range []int{-1, 0, sketch.MaxWidth + 1} {
+		if _, err := NewRow(width, 1); err == nil {
+			t.Errorf("a row of %d cells was made", width)
+		}
+	}
+	if _, err := NewRowBytes(3, 1); err == nil {
+		t.Error("a row of 3 bytes was made")
+	}
+	r, _ := NewRowBytes(43, 1)
+	if r.Width() != 10 || r.Bytes() != 40 {
+		t.Errorf("43 bytes give %d cells of %d bytes", r.Width(), r.Bytes())
+	}
+	wide, _ := NewRow(11, 1)
+	seeded, _ := NewRow(10, 2)
+	for _, o := range []*Row{wide, seeded} {
+		if err := r.Merge(o); !errors.Is(err, sketch.ErrShape) {
+			t.Errorf("Merge: %v", err)
+		}
+	}
+}
+
+func TestRowAllocatesNothing(t *testing.T) {
+	r, _ := NewRow(1000, 1)
+	h, v := make([]uint64, 64), make([]int64, 64)
+	if n := testing.AllocsPerRun(100, func() { r.Add(1, 2); r.AddBatch(h, v); r.Estimate(1); r.Error() }); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
+
+// TestGolden pins the format: what is stored today is read tomorrow.
+func TestGolden(t *testing.T) {
+	r, _ := NewRow(3, 0x0102030405060708)
+	r.AddBatch([]uint64{1, 2, 3}, []int64{300, 1, 7})
+	s, _ := NewSize(2, 2, 5)
+	s.Add(1, 300)
+	row, _ := r.AppendBinary(nil)
+	full, _ := s.AppendBinary(nil)
+	for _, c := range [][2]string{{fmt.Sprintf("%x", row), "01010807060504030201030002d8040e"}, {fmt.Sprintf("%x", full), "0102020500000000000000020000d804020000d804"}} {
+		if c[0] != c[1] {
+			t.Errorf("%s, want %s", c[0], c[1])
+		}
+	}
+}
+
+func FuzzRow(f *testing.F) {
+	r, _ := NewRow(5, 1)
+	r.AddBatch([]uint64{1, 2, 3}, []int64{70000, 1, -5})
+	b, _ := r.AppendBinary(nil)
+	f.Add(b)
+	f.Add(b[:4])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r, again Row
+		if r.UnmarshalBinary(b) != nil {
+			return
+		}
+		c, _ := r.AppendBinary(nil)
+		if err := again.UnmarshalBinary(c); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(r.Cells(), again.Cells()) || r.Seed() != again.Seed() || r.Saturated() != again.Saturated() {
+			t.Fatalf("%v became %v", r, again)
+		}
+	})
+}

@@ -1,0 +1,240 @@
+package univmon
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/sketch"
+)
+
+// Levels is the usual number of levels, about the binary logarithm of the number
+// of flows.
+const Levels = 16
+
+// MaxLevels bounds the number of levels.
+const MaxLevels = 32
+
+// Level returns the level of a flow, 0 to levels-1, by the number of trailing zeros of
+// a hash of its own. Who shares levels and levelSeed agrees on it.
+func Level(levels int, levelSeed, h uint64) int {
+	return bits.TrailingZeros64(hash.Uint64(levelSeed, h) | 1<<(levels-1))
+}
+
+// Fragment is one Count Sketch row per level, of one width. The levels share the
+// hash of column and sign, since no flow is in two of them. Several goroutines
+// may read a fragment; one may write it, and none read it then.
+//
+// Memory: 4 bytes for each of levels * width cells, beside some 100.
+type Fragment struct {
+	cells     sketch.Cells // That of column c of level l is l*width + c.
+	width     uint64
+	top       uint64 // 1 << (levels-1)
+	levelSeed uint64
+	seed      uint64
+	total     int64
+}
+
+// NewFragment returns an empty fragment of 1 to MaxLevels levels, each a row of
+// the width. Fragments whose answers will be joined have one levelSeed and
+// different seeds.
+func NewFragment(levels, width int, levelSeed, seed uint64) (*Fragment, error) {
+	if levels < 1 || levels > MaxLevels {
+		return nil, fmt.Errorf("univmon: %d levels; the range is 1 to %d", levels, MaxLevels)
+	}
+	if width < 1 || width > sketch.MaxWidth/levels {
+		return nil, fmt.Errorf("univmon: rows of %d cells; the range is 1 to %d", width, sketch.MaxWidth/levels)
+	}
+	c, err := sketch.NewCells(levels * width)
+	if err != nil {
+		return nil, fmt.Errorf("univmon: %w", err)
+	}
+	return &Fragment{cells: c, width: uint64(width), top: 1 << (levels - 1), levelSeed: levelSeed, seed: seed}, nil
+}
+
+// NewFragmentBytes returns the widest fragment whose cells fit in a budget of
+// bytes.
+func NewFragmentBytes(levels, bytes int, levelSeed, seed uint64) (*Fragment, error) {
+	return NewFragment(levels, bytes/max(levels, 1)/sketch.CellBytes, levelSeed, seed)
+}
+
+// Level returns the level of a flow, 0 to Levels()-1.
+func (f *Fragment) Level(h uint64) int {
+	return bits.TrailingZeros64(hash.Uint64(f.levelSeed, h) | f.top)
+}
+
+// Add adds v (packets, bytes; of at most 2^62 either way) to the flow whose key
+// hashes to h under the flow seed.
+func (f *Fragment) Add(h uint64, v int64) {
+	f.AddLevel(f.Level(h), h, v)
+}
+
+// AddLevel is Add for who knows the flow's level already.
+func (f *Fragment) AddLevel(level int, h uint64, v int64) {
+	m := hash.Uint64(f.seed, h)
+	s := -int64(m & 1)
+	f.total += v
+	f.cells.Add(uint64(level)*f.width+hash.Reduce(m, f.width), (v^s)-s)
+}
+
+// AddBatch does Add(h[i], v[i]) for each i. v has at least the length of h.
+func (f *Fragment) AddBatch(h []uint64, v []int64) {
+	v = v[:len(h)] // BCE
+	cells, width, seed, levelSeed, total := f.cells.Values(), f.width, f.seed, f.levelSeed, int64(0)
+	for i, x := range h {
+		level := uint64(bits.TrailingZeros64(hash.Uint64(levelSeed, x) | f.top))
+		m := hash.Uint64(seed, x)
+		s := -int64(m & 1)
+		d := (v[i] ^ s) - s
+		c := level*width + hash.Reduce(m, width)
+		total += v[i]
+		if sum, ok := sketch.Sum(cells[c], d); ok {
+			cells[c] = sum
+		} else {
+			f.cells.Add(c, d)
+		}
+	}
+	f.total += total
+}
+
+// place returns the cell of a flow, and 0 or -1 for its sign.
+func (f *Fragment) place(h uint64) (cell uint64, sign int64) {
+	m := hash.Uint64(f.seed, h)
+	return uint64(f.Level(h))*f.width + hash.Reduce(m, f.width), -int64(m & 1)
+}
+
+// Estimate returns the fragment's estimate of a flow: unbiased, with a variance
+// of at most Error of its level, squared.
+func (f *Fragment) Estimate(h uint64) int64 {
+	cell, s := f.place(h)
+	return (int64(f.cells.Values()[cell]) ^ s) - s
+}
+
+// IsSaturated says that the cell of a flow met its limit, so that its estimate
+// has no bound.
+func (f *Fragment) IsSaturated(h uint64) bool {
+	cell, _ := f.place(h)
+	return f.cells.IsSaturated(cell)
+}
+
+// Row returns the cells of a level, not a copy.
+func (f *Fragment) Row(level int) []int32 {
+	w := int(f.width)
+	return f.cells.Values()[level*w : (level+1)*w : (level+1)*w]
+}
+
+// Error returns the estimated standard error of an estimate for a flow of the
+// level: the square root of the mean of the level's squared cells (DiSketch's
+// Equation 4).
+func (f *Fragment) Error(level int) float64 {
+	return math.Sqrt(sumSquares(f.Row(level)) / float64(f.width))
+}
+
+func sumSquares(row []int32) float64 {
+	sum := 0.0
+	for _, c := range row {
+		sum += float64(c) * float64(c)
+	}
+	return sum
+}
+
+// Bound returns what an estimate for a flow of the level errs by at most, with the stated
+// confidence (above 0, below 1), by Chebyshev's inequality.
+func (f *Fragment) Bound(level int, confidence float64) float64 {
+	return f.Error(level) / math.Sqrt(1-confidence)
+}
+
+// SecondMoment estimates F2, the sum of the squares of all flows' values. Its
+// relative standard error is at most sqrt(2/width): the levels' moments add up.
+func (f *Fragment) SecondMoment() float64 { return f.cells.SumSquares() }
+
+// Total returns the sum of all values added. It is exact.
+func (f *Fragment) Total() int64 { return f.total }
+
+// Levels returns the number of levels.
+func (f *Fragment) Levels() int { return bits.Len64(f.top) }
+
+// Width returns the number of cells of a level.
+func (f *Fragment) Width() int { return int(f.width) }
+
+// Bytes returns the memory of the cells.
+func (f *Fragment) Bytes() int { return f.cells.Width() * sketch.CellBytes }
+
+// Seed returns the seed of columns and signs.
+func (f *Fragment) Seed() uint64 { return f.seed }
+
+// LevelSeed returns the seed of levels.
+func (f *Fragment) LevelSeed() uint64 { return f.levelSeed }
+
+// Saturated returns how many additions met the limit of their cell.
+func (f *Fragment) Saturated() uint64 { return f.cells.Saturated() }
+
+// Merge adds what o counted. It refuses a fragment of another shape or seed.
+func (f *Fragment) Merge(o *Fragment) error {
+	switch {
+	case f.width != o.width || f.top != o.top:
+		return fmt.Errorf("merge univmon fragments: %w: %d and %d levels of %d and %d cells",
+			sketch.ErrShape, f.Levels(), o.Levels(), f.width, o.width)
+	case f.seed != o.seed || f.levelSeed != o.levelSeed:
+		return fmt.Errorf("merge univmon fragments: %w: seeds %#x and %#x, of levels %#x and %#x",
+			sketch.ErrShape, f.seed, o.seed, f.levelSeed, o.levelSeed)
+	}
+	f.total += o.total
+	return f.cells.Merge(&o.cells)
+}
+
+// Reset empties the fragment and gives it a seed for columns and signs, the same one or
+// another. The seed of levels stays.
+func (f *Fragment) Reset(seed uint64) {
+	f.cells.Reset()
+	f.seed, f.total = seed, 0
+}
+
+// Clone returns a copy that shares nothing.
+func (f *Fragment) Clone() *Fragment {
+	c := *f
+	c.cells = f.cells.Clone()
+	return &c
+}
+
+// AppendBinary appends the binary form. It never fails.
+//
+//	header, levels(1) level seed(8) seed(8) total(8), cells of all levels
+func (f *Fragment) AppendBinary(b []byte) ([]byte, error) {
+	return f.appendBody(sketch.AppendHeader(b, sketch.KindUnivMonFragment))
+}
+
+func (f *Fragment) appendBody(b []byte) ([]byte, error) {
+	b = append(b, byte(f.Levels()))
+	b = binary.LittleEndian.AppendUint64(b, f.levelSeed)
+	b = binary.LittleEndian.AppendUint64(b, f.seed)
+	b = binary.LittleEndian.AppendUint64(b, uint64(f.total))
+	return f.cells.AppendBinary(b)
+}
+
+// UnmarshalBinary sets the fragment from its binary form, or leaves it alone and
+// says what is wrong.
+func (f *Fragment) UnmarshalBinary(b []byte) error {
+	d := sketch.NewReader(b, sketch.KindUnivMonFragment)
+	n := readBody(d)
+	if err := d.Close(); err != nil {
+		return err
+	}
+	*f = n
+	return nil
+}
+
+func readBody(d *sketch.Reader) Fragment {
+	levels := int(d.Byte())
+	f := Fragment{levelSeed: d.Uint64(), seed: d.Uint64(), total: int64(d.Uint64()), cells: d.Cells()}
+	if d.Err() == nil && (levels < 1 || levels > MaxLevels || f.cells.Width()%levels != 0) {
+		d.Fail("%d cells of %d levels", f.cells.Width(), levels)
+	}
+	if d.Err() != nil {
+		return Fragment{}
+	}
+	f.width, f.top = uint64(f.cells.Width()/levels), 1<<(levels-1)
+	return f
+}
