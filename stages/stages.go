@@ -20,6 +20,7 @@ import (
 	"github.com/weirswitch/weir/stages/oblivious"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/patch"
+	"github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/stages/policer"
 )
 
@@ -46,6 +47,7 @@ var Kinds = map[string]Kind{
 	"mirror":    kind("copies packets of watched ports to another port", mirror.DefaultConfig, (*mirror.Config).Validate, mirror.New),
 	"policer":   kind("drops what exceeds a port's rate", policer.DefaultConfig, (*policer.Config).Validate, policer.New),
 	"oblivious": kind("samples packets, so that the network's samples count each once", oblivious.DefaultConfig, (*oblivious.Config).Validate, oblivious.New),
+	"pint":      kind("carries digests in packets: path, latency, congestion", pint.DefaultConfig, (*pint.Config).Validate, pint.New),
 	"patch":     kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
 	"l2":        kind("bridges all ports, learning addresses, with VLANs", l2.DefaultConfig, (*l2.Config).Validate, l2.New),
 	"l3":        kind("routes IPv4 and IPv6, with ECMP, ICMP and neighbour discovery", l3.DefaultConfig, (*l3.Config).Validate, l3.New),

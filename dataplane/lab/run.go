@@ -14,6 +14,8 @@ type Outcome struct {
 	Traffic  []Result    `json:"traffic"`
 	Switches []SwitchEnd `json:"switches"`
 	Account  Account     `json:"account"`
+	// Decoded is what sinks of PINT say, beside the truth; by host.
+	Decoded []Decoded `json:"decoded,omitempty"`
 }
 
 // Run brings the lab up, carries out its traffic, and takes it down. The outcome says what became
@@ -43,7 +45,11 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 	err = errors.Join(err, readErr, stopErr, l.remove())
 	out.Switches = ends
 	out.Account = account(c, kernel, ends)
+	out.Decoded = c.decoded(ends)
 	out.OK = err == nil && out.Account.OK()
+	for i := range out.Decoded {
+		out.OK = out.OK && out.Decoded[i].Wrong == 0
+	}
 	for i := range out.Traffic {
 		out.OK = out.OK && out.Traffic[i].OK()
 	}
