@@ -18,6 +18,7 @@ import (
 	"github.com/weirswitch/weir/stages/l3"
 	"github.com/weirswitch/weir/stages/lds"
 	"github.com/weirswitch/weir/stages/mirror"
+	"github.com/weirswitch/weir/stages/oblivious"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/patch"
 	"github.com/weirswitch/weir/stages/pint"
@@ -52,6 +53,7 @@ var Kinds = map[string]Kind{
 	"l3":          kind("routes IPv4 and IPv6, with ECMP, ICMP and neighbour discovery", l3.DefaultConfig, (*l3.Config).Validate, l3.New),
 	"lds_ingress": kind("measures delay and loss per flow: what arrives at ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewIngress),
 	"lds_egress":  kind("measures delay and loss per flow: what leaves by ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewEgress),
+	"oblivious":   kind("samples packets, so that the network's samples count each once", oblivious.DefaultConfig, (*oblivious.Config).Validate, oblivious.New),
 }
 
 // kind joins a stage's functions to a Kind; it lets the compiler check that
