@@ -22,5 +22,10 @@ var Figures = []Figure{
 	{"pint-loops", "false reports of loops (PINT, A.4)", PintLoops},
 	{"pint-values", "errors of values in few bits against their bounds (PINT, 4.3 and Appendix C)", PintValues},
 	{"pint-decode", "digests per second through the path decoder", PintDecode},
+	{"disketch-fig2", "memory of a whole sketch for an F1 score of 99 % (DiSketch, Fig. 2)", DiSketchFig2},
+	{"disketch-fig6", "heavy hitters by path length, with rows on all switches (DiSketch, Fig. 6)", DiSketchFig6},
 	{"disketch-fig12", "errors of frequencies against memory, beside DISCO and aggregated sketches (DiSketch, Fig. 12)", DiSketchFig12},
+	{"disketch-fig13", "error of UnivMon's entropy against memory, beside DISCO (DiSketch, Fig. 13)", DiSketchFig13},
+	{"disketch-fig14", "unequal memories and loads along one path, beside DISCO (DiSketch, Fig. 14)", DiSketchFig14},
+	{"disketch-fig16", "errors by path length, and two subepochs for flows of one hop (DiSketch, Fig. 16)", DiSketchFig16},
 }
