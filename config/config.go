@@ -10,6 +10,7 @@ import (
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/telemetry/export"
 )
 
 // Config is the complete configuration of one switch.
@@ -19,9 +20,11 @@ type Config struct {
 	Workers   worker.Config        `toml:"workers"`
 	Ports     []port.Config        `toml:"port"`
 	// Stages holds, for each stage of the graph, a pointer to its Config.
-	Stages  map[string]any `toml:"stages"`
-	Control control.Config `toml:"control"`
-	Log     Log            `toml:"log"`
+	Stages map[string]any `toml:"stages"`
+	// Telemetry says where the records of what was measured go.
+	Telemetry export.Config  `toml:"telemetry"`
+	Control   control.Config `toml:"control"`
+	Log       Log            `toml:"log"`
 }
 
 // Switch names the switch and its pipeline, [switch].
@@ -44,6 +47,7 @@ func Default() *Config {
 		Dataplane: port.DefaultDataplaneConfig(),
 		Workers:   worker.DefaultConfig(),
 		Stages:    map[string]any{},
+		Telemetry: export.DefaultConfig(),
 		Control:   control.DefaultConfig(),
 		Log:       DefaultLog(),
 	}

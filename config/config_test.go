@@ -17,6 +17,7 @@ import (
 	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/patch"
+	"github.com/weirswitch/weir/telemetry/export"
 )
 
 const good = `
@@ -48,6 +49,7 @@ func TestDefaults(t *testing.T) {
 		Workers:   worker.DefaultConfig(),
 		Ports:     []port.Config{p0, p1},
 		Stages:    map[string]any{"patch": &patch.Config{Pairs: [][2]string{{"p0", "eth1"}}}},
+		Telemetry: export.Config{SpoolBytes: 256 << 20},
 		Control:   control.Config{Socket: "/run/weir/s1.sock"},
 		Log:       Log{Level: "info", Format: "text"},
 	}

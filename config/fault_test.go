@@ -7,12 +7,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirswitch/weir/stages"
 )
 
 // TestFaults changes one line of a good file at a time, and expects exactly
 // these faults, with their lines. good begins with an empty line, so its
 // [switch] stands in line 2.
 func TestFaults(t *testing.T) {
+	all := strings.Join(stages.Names(), ", ")
 	tests := []struct{ name, old, new, want string }{
 		{"syntax", "queues = 4", "queues = ", `line 10: port.queues: not valid TOML: `},
 		{"twice the same key", `name = "s1"`, "name = \"s1\"\nname = \"s2\"", `line 4: switch.name: not valid TOML: Key 'switch.name' has already been defined.`},
@@ -33,20 +36,21 @@ func TestFaults(t *testing.T) {
 		{"no interface", `interface = "eth0"`, "", `line 5: port[0].interface: missing: name the network interface (ip link shows what there is)`},
 		{"package's fault", "queues = 4", "queues = 1000", `line 10: port[1].queues: 1000: choose 1 to 256, or 0 for all`},
 		{"TX budget", "queues = 4", "tx_budget = 4096", `line 10: port[1].tx_budget: 4096 exceeds the TX ring: choose up to dataplane.tx_ring = 2048`},
+		{"timestamps", "[stages.patch]", "[dataplane]\ntimestamps = \"tai\"\n[stages.patch]", `line 12: dataplane.timestamps: "tai": choose "batch", "xdp" or "auto"`},
 		{"frames", "[stages.patch]", "[dataplane]\nframes = 10000\n[stages.patch]", `line 12: dataplane.frames: 10000 cannot fill the fill rings of 5 queues: choose 10240 or more, 0 for as many as the rings hold, or a smaller fill_ring`},
-		{"unknown stage", `["parse", "patch"]`, `["parse", "l3", "patch"]`, `line 4: switch.graph[1]: there is no stage "l3": did you mean "l2"?`},
-		{"stage without a kind", "[stages.patch]", "[stages.firewall]\n[stages.patch]", `line 11: stages.firewall: there is no such stage: remove it, or choose from l2, parse, patch`},
+		{"unknown stage", `["parse", "patch"]`, `["parse", "l4", "patch"]`, `line 4: switch.graph[1]: there is no stage "l4": did you mean "l2"?`},
+		{"stage without a kind", "[stages.patch]", "[stages.firewall]\n[stages.patch]", `line 11: stages.firewall: there is no such stage: remove it, or choose from ` + all},
 		{"stage not in the graph", "[stages.patch]", "[stages.l2]\n[stages.patch]", `line 11: stages.l2: is set, but the graph has no such stage: add "l2" to switch.graph or remove the table`},
 		{"stage's fault", `["p0", "eth1"]`, `["p0", "p1"]`, `line 12: stages.patch.pairs[0]: port "p1" is not defined: define [[port]] name = "p1" or correct the name`},
 		{"order of stages", `["parse", "patch"]`, `["patch", "parse"]`, "line 4: switch.graph: the graph begins with \"patch\": let it begin with \"parse\"\nline 4: switch.graph: stage \"parse\" (parse) stands behind \"patch\" (forward): move it in front"},
-		{"no graph", `graph = ["parse", "patch"]`, "", "line 2: switch.graph: is missing: name the stages, as in [\"parse\", \"patch\"]; there are l2, parse, patch"},
+		{"no graph", `graph = ["parse", "patch"]`, "", "line 2: switch.graph: is missing: name the stages, as in [\"parse\", \"patch\"]; there are " + all},
 		{"switch's name", `"s1"`, `"a/b"`, `line 3: switch.name: "a/b" is not a name: use 1 to 32 letters, digits, '.', '_' and '-'`},
 		{"port's name", `name = "p0"`, `name = "p 0"`, "line 6: port[0].name: \"p 0\" is not a name: use 1 to 32 letters, digits, '.', '_' and '-'"},
 		{"socket", "[stages.patch]", "[control]\nsocket = \"s.sock\"\n[stages.patch]", `line 12: control.socket: "s.sock" is not an absolute path: begin it with a slash`},
 		{"log", "[stages.patch]", "[log]\nlevel = \"all\"\nformat = \"xml\"\n[stages.patch]", "line 12: log.level: \"all\": choose \"debug\", \"info\", \"warn\" or \"error\"\nline 13: log.format: \"xml\": choose \"text\" or \"json\""},
 		{"bare time", `graph = ["parse", "patch"]`, "graph = [\"parse\", \"l2\"]\n[stages.l2]\nageing = 300", "line 6: stages.l2.ageing: is an integer: write a time with its unit in quotes, as in \"300s\"\nline 13: stages.patch: is set, but the graph has no such stage: add \"patch\" to switch.graph or remove the table"},
 		{"no time", `graph = ["parse", "patch"]`, "graph = [\"parse\", \"l2\", \"patch\"]\n[stages.l2]\nageing = \"300\"", `line 6: stages.l2.ageing: "300" is not a time: write a number and its unit, as in "300s", "5m" or "20ms"`},
-		{"empty", good, "", "port: is missing: add a table [[port]] for each port\nswitch.graph: is missing: name the stages, as in [\"parse\", \"patch\"]; there are l2, parse, patch"},
+		{"empty", good, "", "port: is missing: add a table [[port]] for each port\nswitch.graph: is missing: name the stages, as in [\"parse\", \"patch\"]; there are " + all},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -27,6 +27,8 @@ type Switch interface {
 	Report() *api.ReportResponse
 	// Fdb walks the forwarding database; ok is false if no stage has one.
 	Fdb() (entries iter.Seq[*api.FdbEntry], ok bool)
+	// Metrics collects what stages count of their own.
+	Metrics() []*api.Metric
 	// Config tells the complete configuration in force, as TOML.
 	Config() string
 }

@@ -34,6 +34,10 @@ func (r *reader) Workers(context.Context, *api.WorkersRequest) (*api.WorkersResp
 	return &api.WorkersResponse{Workers: r.sw.Report().Workers}, nil
 }
 
+func (r *reader) Metrics(context.Context, *api.MetricsRequest) (*api.MetricsResponse, error) {
+	return &api.MetricsResponse{Metrics: r.sw.Metrics()}, nil
+}
+
 func (r *reader) Config(context.Context, *api.ConfigRequest) (*api.ConfigResponse, error) {
 	return &api.ConfigResponse{Toml: r.sw.Config()}, nil
 }

@@ -54,6 +54,10 @@ func (f *fakeSwitch) Report() *api.ReportResponse {
 	}
 }
 
+func (f *fakeSwitch) Metrics() []*api.Metric {
+	return []*api.Metric{{Stage: "l2", Name: "fdb_entries", Value: float64(f.stations), Gauge: true}}
+}
+
 func (f *fakeSwitch) Config() string { return "[switch]\nname = \"s1\"\n" }
 
 func (f *fakeSwitch) Fdb() (iter.Seq[*api.FdbEntry], bool) {
@@ -113,6 +117,10 @@ func TestCalls(t *testing.T) {
 	stages, err := c.Stages(ctx, &api.StagesRequest{})
 	if err != nil || len(stages.Stages) != 1 || stages.Stages[0].NsPerPacket != 1.5 {
 		t.Errorf("stages %v, %v", stages, err)
+	}
+	metrics, err := c.Metrics(ctx, &api.MetricsRequest{})
+	if err != nil || len(metrics.Metrics) != 1 || metrics.Metrics[0].Name != "fdb_entries" {
+		t.Errorf("metrics %v, %v", metrics, err)
 	}
 	workers, err := c.Workers(ctx, &api.WorkersRequest{})
 	if err != nil || len(workers.Workers) != 1 || workers.Workers[0].Core != -1 {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -39,7 +40,7 @@ func Check(chain []Named) error {
 		}
 	}
 	if forward != 1 {
-		errs = append(errs, fmt.Errorf("the graph has %d forwarding stages: name exactly one (patch or l2)", forward))
+		errs = append(errs, fmt.Errorf("the graph has %d forwarding stages: name exactly one (patch, l2 or l3)", forward))
 	}
 	return errors.Join(errs...)
 }
@@ -64,7 +65,18 @@ type Graph struct {
 	counters []StageCounters
 	tracer   atomic.Pointer[Tracer]
 	batches  uint64
+
+	tickers []Ticker
+	due     []int64 // by ticker: its next call
+	next    int64   // the least of due; never if there is no ticker
+	ticked  int64   // the clock at the last call
+	onTick  func(now int64)
+
+	_ [64]byte // what lies behind in memory is another worker's graph, which counts its batches
 }
+
+// never is the time of a call that does not come.
+const never = math.MaxInt64
 
 // StageCounters count what one stage of one worker did.
 type StageCounters struct {
@@ -104,6 +116,13 @@ func NewGraph(chain []Named, w int) *Graph {
 	for i, n := range chain {
 		g.stages[i] = n.Module.Stage(w)
 		g.counters[i].Name = n.Name
+		if t, ok := g.stages[i].(Ticker); ok {
+			g.tickers = append(g.tickers, t)
+		}
+	}
+	g.due = make([]int64, len(g.tickers))
+	if len(g.tickers) == 0 {
+		g.next = never
 	}
 	return g
 }
@@ -111,6 +130,9 @@ func NewGraph(chain []Named, w int) *Graph {
 // Run takes a batch with at least one packet through all stages.
 func (g *Graph) Run(b *packet.Batch) {
 	g.batches++
+	if b.Now >= g.next || b.Now < g.ticked {
+		g.Tick(b.Now)
+	}
 	if t := g.tracer.Load(); t != nil && !t.Done() {
 		g.runTraced(b, t)
 		return
@@ -125,6 +147,44 @@ func (g *Graph) Run(b *packet.Batch) {
 		g.count(i, b, living, dropped, copied)
 	}
 }
+
+// NextTick is the time by which Tick wants to be called, though no packet
+// comes; the largest integer if never.
+func (g *Graph) NextTick() int64 { return g.next }
+
+// Tick calls the tickers whose time has come. Run does so by itself; a worker
+// that idles must. If the clock ran backwards, all of them are called.
+func (g *Graph) Tick(now int64) {
+	if len(g.tickers) == 0 {
+		return // not even the clock that steps back is theirs
+	}
+	back := now < g.ticked
+	g.next, g.ticked = never, now
+	for i, t := range g.tickers {
+		if back || now >= g.due[i] {
+			g.due[i] = t.Tick(now)
+		}
+		g.next = min(g.next, g.due[i])
+	}
+	if g.onTick != nil {
+		g.onTick(now)
+	}
+}
+
+// Finish ends the tickers, behind the last batch.
+func (g *Graph) Finish(now int64) {
+	for _, t := range g.tickers {
+		t.Finish(now)
+	}
+	if g.onTick != nil && len(g.tickers) != 0 {
+		g.onTick(now)
+	}
+}
+
+// OnTick makes the graph call f, on the worker, behind every round of Tick and
+// Finish: a replay collects there what the stages handed over, since its clock
+// runs faster than any goroutine's. To be set before the first batch.
+func (g *Graph) OnTick(f func(now int64)) { g.onTick = f }
 
 func (g *Graph) count(i int, b *packet.Batch, living, dropped, copied int) {
 	c := &g.counters[i]

@@ -30,6 +30,43 @@ type Explainer interface {
 	Explain(b *packet.Batch, p *packet.Packet) string
 }
 
+// Ticker is a Stage with work by the clock: the edge of an epoch, a bucket to
+// refill. Both methods are called on the worker, between batches; times are
+// nanoseconds of CLOCK_TAI.
+type Ticker interface {
+	// Tick is called before the first batch, before every batch whose clock is
+	// at or past what the call before returned, and soon after that time while
+	// the worker idles. If the clock was set back behind the last call, the call
+	// comes at once, with a now that is smaller than the one before.
+	Tick(now int64) (next int64)
+	// Finish is called once, behind the last batch: the stage hands over what it
+	// has measured.
+	Finish(now int64)
+}
+
+// Metered is a Module with counters or gauges of its own, beside those that the
+// graph keeps of every stage. Metrics may be called from anywhere, while
+// packets flow.
+type Metered interface {
+	Metrics(emit func(Metric))
+}
+
+// Metric is one value that a module shows. Name and Labels together are unique
+// in the module.
+type Metric struct {
+	// Name in the form of Prometheus, with its unit, without the stage's name in
+	// front: "sunk_packets_total" of stage pint becomes
+	// weir_pint_sunk_packets_total.
+	Name string
+	// Help says in one clause what it is.
+	Help string
+	// Labels are pairs of name and value: {"port", "p0"}. May be nil.
+	Labels [][2]string
+	Value  float64
+	// Gauge: the value can fall. Counters, which cannot, end in "_total".
+	Gauge bool
+}
+
 // Background is a Module with work beside the packet path (learning, ageing).
 // Run works until stop is closed.
 type Background interface {
@@ -50,6 +87,8 @@ type Port struct {
 	Name string
 	// MaxFrame is the longest packet that the port sends, in bytes without FCS.
 	MaxFrame int
+	// BitsPerSecond is the speed of the link, 0 if that is not known.
+	BitsPerSecond uint64
 }
 
 // PortNumber returns the number of the port with the given name.

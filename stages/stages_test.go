@@ -69,8 +69,8 @@ func TestBuildRefuses(t *testing.T) {
 		want  []string
 	}{
 		{[]string{"parse", "l2", "l4", "nat"}, []string{
-			`stage "l4" does not exist: choose among l2, parse, patch`,
-			`stage "nat" does not exist: choose among l2, parse, patch`}},
+			`stage "l4" does not exist: choose among ` + strings.Join(Names(), ", "),
+			`stage "nat" does not exist: choose among ` + strings.Join(Names(), ", ")}},
 		{[]string{"parse", "patch"}, []string{
 			`stage "patch": pairs[0]: port "x" is not defined`, `pairs[1]: port "p1" is paired with itself`}},
 		{[]string{"parse"}, []string{"the graph has 0 forwarding stages"}},

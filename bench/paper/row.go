@@ -9,6 +9,8 @@ type Options struct {
 	Quick bool
 	// Data is the folder of shared data; empty: netsim.DataDir.
 	Data string
+	// Packets is the length of synthetic traces; 0: what the measurement chooses.
+	Packets int
 	// Progress, if set, hears that done of total steps are behind and what
 	// comes now.
 	Progress func(done, total int, what string)

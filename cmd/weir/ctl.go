@@ -70,6 +70,7 @@ var views = []view{
 	{"fdb", "The forwarding database of the l2 stage", askFdb},
 	{"stages", "The stages: packets, drops and the time per packet", askStages},
 	{"workers", "The workers: cores, queues and load", askWorkers},
+	{"telemetry", "What the stages measure and count of their own, and the records sent", askMetrics},
 	{"config", "The configuration in force, with every default", askConfig},
 	{"report", "All counters at one moment", askReport},
 	{"version", "Which program the switch runs", askVersion},
@@ -139,6 +140,14 @@ func askWorkers(ctx context.Context, c *control.Client) (json.RawMessage, func(i
 		return nil, nil, err
 	}
 	return control.JSON(r), func(w io.Writer) error { return printWorkers(w, r.Workers) }, nil
+}
+
+func askMetrics(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
+	r, err := c.Metrics(ctx, &api.MetricsRequest{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return control.JSON(r), func(w io.Writer) error { return printMetrics(w, r.Metrics) }, nil
 }
 
 func askReport(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
 	"github.com/weirswitch/weir/stages/patch"
+	"github.com/weirswitch/weir/telemetry/export"
 )
 
 // replayOptions are the flags of weir replay.
@@ -76,8 +78,10 @@ type replayPlan struct {
 	id    uint32
 	ports []string
 	chain []pipeline.Named
-	in    map[string]string // by port
-	out   map[string]string // by port; under "" for all others
+	// telemetry is where records go; its zero value keeps none.
+	telemetry export.Config
+	in        map[string]string // by port
+	out       map[string]string // by port; under "" for all others
 }
 
 // replayFrame holds the longest record that captures have, 256 KiB, and the
@@ -103,10 +107,15 @@ func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) erro
 	if err != nil {
 		return usageError(err)
 	}
+	records, err := newExporting(p.telemetry, config.Switch{Name: p.name, ID: p.id}, p.chain)
+	if err != nil {
+		return usageError(errors.Join(err, files.close()))
+	}
 	workers := worker.DefaultConfig()
 	workers.Pin, workers.Poll = false, worker.PollBusy
 	s, err := worker.New(workers, worker.Parts{
 		Name: p.name, ID: p.id, Pool: pool, Ports: files.asPorts(), Chain: p.chain, ArrivalTime: true,
+		OnTick: func(now int64) { records.Poll(now) },
 	})
 	if err != nil {
 		return err
@@ -119,6 +128,7 @@ func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) erro
 	stop := showProgress(stderr, files.ins)
 	start := time.Now()
 	runErr := s.Run(ctx, nil)
+	runErr = errors.Join(runErr, records.finish(math.MaxInt64))
 	seconds := time.Since(start).Seconds()
 	stop()
 	r := newReplayReport(s.Report(), p, seconds)
@@ -150,7 +160,7 @@ func planReplay(o replayOptions) (*replayPlan, error) {
 		for i := range c.Ports {
 			p.ports = append(p.ports, c.Ports[i].Name)
 		}
-		graph, configs = c.Switch.Graph, c.Stages
+		graph, configs, p.telemetry = c.Switch.Graph, c.Stages, c.Telemetry
 	}
 	env := pipeline.Env{Name: p.name, ID: p.id, Workers: 1}
 	for _, name := range p.ports {

@@ -96,7 +96,9 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 		return usageError(err)
 	}
 	report, err := s.run(ctx, tell)
-	return errors.Join(err, judge(report), printReport(stdout, reportMessage(report)))
+	message := reportMessage(report)
+	message.Metrics = s.Metrics()
+	return errors.Join(err, judge(report), printReport(stdout, message))
 }
 
 // reportPrinter chooses what becomes of the last report.
@@ -137,6 +139,7 @@ type liveSwitch struct {
 	pool   *packet.Pool
 	chain  []pipeline.Named
 	sw     *worker.Switch
+	export *exporting
 }
 
 var _ control.Switch = (*liveSwitch)(nil)
@@ -198,9 +201,12 @@ func (s *liveSwitch) setUp(queues int) (err error) {
 	env := pipeline.Env{Name: c.Switch.Name, ID: c.Switch.ID, Workers: c.Workers.Count}
 	for _, p := range ports {
 		i := p.Info()
-		env.Ports = append(env.Ports, pipeline.Port{Name: i.Name, MaxFrame: i.MaxFrame})
+		env.Ports = append(env.Ports, pipeline.Port{Name: i.Name, MaxFrame: i.MaxFrame, BitsPerSecond: i.Speed})
 	}
 	if s.chain, err = stages.Build(c.Switch.Graph, c.Stages, env); err != nil {
+		return errors.Join(err, closePorts(ports))
+	}
+	if s.export, err = newExporting(c.Telemetry, c.Switch, s.chain); err != nil {
 		return errors.Join(err, closePorts(ports))
 	}
 	s.sw, err = worker.New(c.Workers, worker.Parts{
@@ -259,6 +265,7 @@ func closePorts(ports []port.Port) error {
 func (s *liveSwitch) run(ctx context.Context, tell *readiness) (*worker.Report, error) {
 	var server *control.Server
 	noted := func() bool { return true }
+	stopExport := s.export.start()
 	runErr := s.sw.Run(ctx, func() {
 		server = control.Serve(s.socket, s, s.log)
 		for _, m := range s.sw.Report().Modes {
@@ -276,6 +283,7 @@ func (s *liveSwitch) run(ctx context.Context, tell *readiness) (*worker.Report, 
 		})
 	})
 	noted() // an end by itself is no drain
+	runErr = errors.Join(runErr, stopExport())
 	report := s.sw.Report()
 	if server != nil {
 		runErr = errors.Join(runErr, server.Close())
@@ -302,8 +310,13 @@ func (s *liveSwitch) Version() *api.VersionResponse { return version() }
 // Report implements control.Switch.
 func (s *liveSwitch) Report() *api.ReportResponse {
 	r := s.sw.Report()
-	return reportMessage(&r)
+	m := reportMessage(&r)
+	m.Metrics = s.Metrics()
+	return m
 }
+
+// Metrics implements control.Switch.
+func (s *liveSwitch) Metrics() []*api.Metric { return metricsOf(s.chain, s.export) }
 
 // Config implements control.Switch.
 func (s *liveSwitch) Config() string { return s.text }

@@ -258,7 +258,7 @@ func TestSwitch(t *testing.T) {
 	if err := json.Unmarshal([]byte(show("config")), &config); err != nil || !strings.Contains(config.Toml, "rx_ring = 2048\n") {
 		t.Errorf("config %q, %v", config.Toml, err)
 	}
-	for _, what := range []string{"stages", "workers", "report", "version"} {
+	for _, what := range []string{"stages", "workers", "telemetry", "report", "version"} {
 		if out := show(what); !json.Valid([]byte(out)) || strings.Count(out, "\n") != 1 {
 			t.Errorf("show %s prints no line of JSON: %q", what, out)
 		}

@@ -42,6 +42,8 @@ const (
 	SwitchStagesProcedure = "/weir.v1.Switch/Stages"
 	// SwitchWorkersProcedure is the fully-qualified name of the Switch's Workers RPC.
 	SwitchWorkersProcedure = "/weir.v1.Switch/Workers"
+	// SwitchMetricsProcedure is the fully-qualified name of the Switch's Metrics RPC.
+	SwitchMetricsProcedure = "/weir.v1.Switch/Metrics"
 	// SwitchFdbProcedure is the fully-qualified name of the Switch's Fdb RPC.
 	SwitchFdbProcedure = "/weir.v1.Switch/Fdb"
 	// SwitchConfigProcedure is the fully-qualified name of the Switch's Config RPC.
@@ -57,6 +59,9 @@ type SwitchClient interface {
 	Ports(context.Context, *PortsRequest) (*PortsResponse, error)
 	Stages(context.Context, *StagesRequest) (*StagesResponse, error)
 	Workers(context.Context, *WorkersRequest) (*WorkersResponse, error)
+	// Metrics tells the counters and gauges that stages and the exporter keep of
+	// their own, telemetry above all.
+	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
 	// Fdb sends the forwarding database in pieces, in no order. It fails with
 	// failed_precondition if no stage of the graph has one.
 	Fdb(context.Context, *FdbRequest) (*connect.ServerStreamForClient[FdbResponse], error)
@@ -105,6 +110,12 @@ func NewSwitchClient(httpClient connect.HTTPClient, baseURL string, opts ...conn
 			connect.WithSchema(switchMethods.ByName("Workers")),
 			connect.WithClientOptions(opts...),
 		),
+		metrics: connect.NewClient[MetricsRequest, MetricsResponse](
+			httpClient,
+			baseURL+SwitchMetricsProcedure,
+			connect.WithSchema(switchMethods.ByName("Metrics")),
+			connect.WithClientOptions(opts...),
+		),
 		fdb: connect.NewClient[FdbRequest, FdbResponse](
 			httpClient,
 			baseURL+SwitchFdbProcedure,
@@ -127,6 +138,7 @@ type _switchClient struct {
 	ports   *connect.Client[PortsRequest, PortsResponse]
 	stages  *connect.Client[StagesRequest, StagesResponse]
 	workers *connect.Client[WorkersRequest, WorkersResponse]
+	metrics *connect.Client[MetricsRequest, MetricsResponse]
 	fdb     *connect.Client[FdbRequest, FdbResponse]
 	config  *connect.Client[ConfigRequest, ConfigResponse]
 }
@@ -176,6 +188,15 @@ func (c *_switchClient) Workers(ctx context.Context, req *WorkersRequest) (*Work
 	return nil, err
 }
 
+// Metrics calls weir.v1.Switch.Metrics.
+func (c *_switchClient) Metrics(ctx context.Context, req *MetricsRequest) (*MetricsResponse, error) {
+	response, err := c.metrics.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // Fdb calls weir.v1.Switch.Fdb.
 func (c *_switchClient) Fdb(ctx context.Context, req *FdbRequest) (*connect.ServerStreamForClient[FdbResponse], error) {
 	return c.fdb.CallServerStream(ctx, connect.NewRequest(req))
@@ -199,6 +220,9 @@ type SwitchHandler interface {
 	Ports(context.Context, *PortsRequest) (*PortsResponse, error)
 	Stages(context.Context, *StagesRequest) (*StagesResponse, error)
 	Workers(context.Context, *WorkersRequest) (*WorkersResponse, error)
+	// Metrics tells the counters and gauges that stages and the exporter keep of
+	// their own, telemetry above all.
+	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
 	// Fdb sends the forwarding database in pieces, in no order. It fails with
 	// failed_precondition if no stage of the graph has one.
 	Fdb(context.Context, *FdbRequest, *connect.ServerStream[FdbResponse]) error
@@ -243,6 +267,12 @@ func NewSwitchHandler(svc SwitchHandler, opts ...connect.HandlerOption) (string,
 		connect.WithSchema(switchMethods.ByName("Workers")),
 		connect.WithHandlerOptions(opts...),
 	)
+	_switchMetricsHandler := connect.NewUnaryHandlerSimple(
+		SwitchMetricsProcedure,
+		svc.Metrics,
+		connect.WithSchema(switchMethods.ByName("Metrics")),
+		connect.WithHandlerOptions(opts...),
+	)
 	_switchFdbHandler := connect.NewServerStreamHandlerSimple(
 		SwitchFdbProcedure,
 		svc.Fdb,
@@ -267,6 +297,8 @@ func NewSwitchHandler(svc SwitchHandler, opts ...connect.HandlerOption) (string,
 			_switchStagesHandler.ServeHTTP(w, r)
 		case SwitchWorkersProcedure:
 			_switchWorkersHandler.ServeHTTP(w, r)
+		case SwitchMetricsProcedure:
+			_switchMetricsHandler.ServeHTTP(w, r)
 		case SwitchFdbProcedure:
 			_switchFdbHandler.ServeHTTP(w, r)
 		case SwitchConfigProcedure:
@@ -298,6 +330,10 @@ func (UnimplementedSwitchHandler) Stages(context.Context, *StagesRequest) (*Stag
 
 func (UnimplementedSwitchHandler) Workers(context.Context, *WorkersRequest) (*WorkersResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Workers is not implemented"))
+}
+
+func (UnimplementedSwitchHandler) Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Metrics is not implemented"))
 }
 
 func (UnimplementedSwitchHandler) Fdb(context.Context, *FdbRequest, *connect.ServerStream[FdbResponse]) error {

@@ -285,6 +285,42 @@ func (*WorkersRequest) Descriptor() ([]byte, []int) {
 	return file_weir_proto_rawDescGZIP(), []int{5}
 }
 
+type MetricsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricsRequest) Reset() {
+	*x = MetricsRequest{}
+	mi := &file_weir_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricsRequest) ProtoMessage() {}
+
+func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricsRequest.ProtoReflect.Descriptor instead.
+func (*MetricsRequest) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{6}
+}
+
 type FdbRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -293,7 +329,7 @@ type FdbRequest struct {
 
 func (x *FdbRequest) Reset() {
 	*x = FdbRequest{}
-	mi := &file_weir_proto_msgTypes[6]
+	mi := &file_weir_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -305,7 +341,7 @@ func (x *FdbRequest) String() string {
 func (*FdbRequest) ProtoMessage() {}
 
 func (x *FdbRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[6]
+	mi := &file_weir_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -318,7 +354,7 @@ func (x *FdbRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbRequest.ProtoReflect.Descriptor instead.
 func (*FdbRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{6}
+	return file_weir_proto_rawDescGZIP(), []int{7}
 }
 
 type ConfigRequest struct {
@@ -329,7 +365,7 @@ type ConfigRequest struct {
 
 func (x *ConfigRequest) Reset() {
 	*x = ConfigRequest{}
-	mi := &file_weir_proto_msgTypes[7]
+	mi := &file_weir_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -341,7 +377,7 @@ func (x *ConfigRequest) String() string {
 func (*ConfigRequest) ProtoMessage() {}
 
 func (x *ConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[7]
+	mi := &file_weir_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -354,7 +390,7 @@ func (x *ConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigRequest.ProtoReflect.Descriptor instead.
 func (*ConfigRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{7}
+	return file_weir_proto_rawDescGZIP(), []int{8}
 }
 
 type ReportResponse struct {
@@ -373,13 +409,14 @@ type ReportResponse struct {
 	Copies        *Fate             `protobuf:"bytes,11,opt,name=copies,proto3" json:"copies,omitempty"`                                                                              // of all copies made inside
 	Frames        *Frames           `protobuf:"bytes,12,opt,name=frames,proto3" json:"frames,omitempty"`
 	Balanced      bool              `protobuf:"varint,13,opt,name=balanced,proto3" json:"balanced,omitempty"` // the sums hold for each port, and for the copies
+	Metrics       []*Metric         `protobuf:"bytes,14,rep,name=metrics,proto3" json:"metrics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_weir_proto_msgTypes[8]
+	mi := &file_weir_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -391,7 +428,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[8]
+	mi := &file_weir_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -404,7 +441,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{8}
+	return file_weir_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReportResponse) GetName() string {
@@ -498,6 +535,13 @@ func (x *ReportResponse) GetBalanced() bool {
 	return false
 }
 
+func (x *ReportResponse) GetMetrics() []*Metric {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
 type PortsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ports         []*Port                `protobuf:"bytes,1,rep,name=ports,proto3" json:"ports,omitempty"`
@@ -507,7 +551,7 @@ type PortsResponse struct {
 
 func (x *PortsResponse) Reset() {
 	*x = PortsResponse{}
-	mi := &file_weir_proto_msgTypes[9]
+	mi := &file_weir_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -519,7 +563,7 @@ func (x *PortsResponse) String() string {
 func (*PortsResponse) ProtoMessage() {}
 
 func (x *PortsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[9]
+	mi := &file_weir_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -532,7 +576,7 @@ func (x *PortsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortsResponse.ProtoReflect.Descriptor instead.
 func (*PortsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{9}
+	return file_weir_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PortsResponse) GetPorts() []*Port {
@@ -551,7 +595,7 @@ type StagesResponse struct {
 
 func (x *StagesResponse) Reset() {
 	*x = StagesResponse{}
-	mi := &file_weir_proto_msgTypes[10]
+	mi := &file_weir_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -563,7 +607,7 @@ func (x *StagesResponse) String() string {
 func (*StagesResponse) ProtoMessage() {}
 
 func (x *StagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[10]
+	mi := &file_weir_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -576,7 +620,7 @@ func (x *StagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StagesResponse.ProtoReflect.Descriptor instead.
 func (*StagesResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{10}
+	return file_weir_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StagesResponse) GetStages() []*Stage {
@@ -595,7 +639,7 @@ type WorkersResponse struct {
 
 func (x *WorkersResponse) Reset() {
 	*x = WorkersResponse{}
-	mi := &file_weir_proto_msgTypes[11]
+	mi := &file_weir_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -607,7 +651,7 @@ func (x *WorkersResponse) String() string {
 func (*WorkersResponse) ProtoMessage() {}
 
 func (x *WorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[11]
+	mi := &file_weir_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -620,7 +664,7 @@ func (x *WorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkersResponse.ProtoReflect.Descriptor instead.
 func (*WorkersResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{11}
+	return file_weir_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WorkersResponse) GetWorkers() []*Worker {
@@ -639,7 +683,7 @@ type ConfigResponse struct {
 
 func (x *ConfigResponse) Reset() {
 	*x = ConfigResponse{}
-	mi := &file_weir_proto_msgTypes[12]
+	mi := &file_weir_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -651,7 +695,7 @@ func (x *ConfigResponse) String() string {
 func (*ConfigResponse) ProtoMessage() {}
 
 func (x *ConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[12]
+	mi := &file_weir_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -664,7 +708,7 @@ func (x *ConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigResponse.ProtoReflect.Descriptor instead.
 func (*ConfigResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{12}
+	return file_weir_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ConfigResponse) GetToml() string {
@@ -683,7 +727,7 @@ type FdbResponse struct {
 
 func (x *FdbResponse) Reset() {
 	*x = FdbResponse{}
-	mi := &file_weir_proto_msgTypes[13]
+	mi := &file_weir_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +739,7 @@ func (x *FdbResponse) String() string {
 func (*FdbResponse) ProtoMessage() {}
 
 func (x *FdbResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[13]
+	mi := &file_weir_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +752,7 @@ func (x *FdbResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbResponse.ProtoReflect.Descriptor instead.
 func (*FdbResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{13}
+	return file_weir_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FdbResponse) GetEntries() []*FdbEntry {
@@ -732,7 +776,7 @@ type Fate struct {
 
 func (x *Fate) Reset() {
 	*x = Fate{}
-	mi := &file_weir_proto_msgTypes[14]
+	mi := &file_weir_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +788,7 @@ func (x *Fate) String() string {
 func (*Fate) ProtoMessage() {}
 
 func (x *Fate) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[14]
+	mi := &file_weir_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +801,7 @@ func (x *Fate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fate.ProtoReflect.Descriptor instead.
 func (*Fate) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{14}
+	return file_weir_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Fate) GetReceived() uint64 {
@@ -824,7 +868,7 @@ type Port struct {
 
 func (x *Port) Reset() {
 	*x = Port{}
-	mi := &file_weir_proto_msgTypes[15]
+	mi := &file_weir_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -836,7 +880,7 @@ func (x *Port) String() string {
 func (*Port) ProtoMessage() {}
 
 func (x *Port) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[15]
+	mi := &file_weir_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -849,7 +893,7 @@ func (x *Port) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Port.ProtoReflect.Descriptor instead.
 func (*Port) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{15}
+	return file_weir_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Port) GetName() string {
@@ -1034,6 +1078,135 @@ func (x *Port) GetTransmittedBytes() uint64 {
 	return 0
 }
 
+type MetricsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Metrics       []*Metric              `protobuf:"bytes,1,rep,name=metrics,proto3" json:"metrics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricsResponse) Reset() {
+	*x = MetricsResponse{}
+	mi := &file_weir_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricsResponse) ProtoMessage() {}
+
+func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
+func (*MetricsResponse) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *MetricsResponse) GetMetrics() []*Metric {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
+// Metric is one value that a stage keeps of its own.
+type Metric struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stage         string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"` // or "export"
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`   // with its unit; counters end in _total
+	Help          string                 `protobuf:"bytes,3,opt,name=help,proto3" json:"help,omitempty"`
+	Labels        map[string]string      `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Value         float64                `protobuf:"fixed64,5,opt,name=value,proto3" json:"value,omitempty"`
+	Gauge         bool                   `protobuf:"varint,6,opt,name=gauge,proto3" json:"gauge,omitempty"` // it can fall
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Metric) Reset() {
+	*x = Metric{}
+	mi := &file_weir_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Metric) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Metric) ProtoMessage() {}
+
+func (x *Metric) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Metric.ProtoReflect.Descriptor instead.
+func (*Metric) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Metric) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *Metric) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Metric) GetHelp() string {
+	if x != nil {
+		return x.Help
+	}
+	return ""
+}
+
+func (x *Metric) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Metric) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *Metric) GetGauge() bool {
+	if x != nil {
+		return x.Gauge
+	}
+	return false
+}
+
 // Stage is one stage's counters, summed over the workers.
 type Stage struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -1051,7 +1224,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_weir_proto_msgTypes[16]
+	mi := &file_weir_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1236,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[16]
+	mi := &file_weir_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1249,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{16}
+	return file_weir_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Stage) GetName() string {
@@ -1154,7 +1327,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_weir_proto_msgTypes[17]
+	mi := &file_weir_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1339,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[17]
+	mi := &file_weir_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1352,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{17}
+	return file_weir_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Worker) GetId() int64 {
@@ -1277,7 +1450,7 @@ type Frames struct {
 
 func (x *Frames) Reset() {
 	*x = Frames{}
-	mi := &file_weir_proto_msgTypes[18]
+	mi := &file_weir_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1289,7 +1462,7 @@ func (x *Frames) String() string {
 func (*Frames) ProtoMessage() {}
 
 func (x *Frames) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[18]
+	mi := &file_weir_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1302,7 +1475,7 @@ func (x *Frames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frames.ProtoReflect.Descriptor instead.
 func (*Frames) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{18}
+	return file_weir_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Frames) GetTotal() int64 {
@@ -1374,7 +1547,7 @@ type FdbEntry struct {
 
 func (x *FdbEntry) Reset() {
 	*x = FdbEntry{}
-	mi := &file_weir_proto_msgTypes[19]
+	mi := &file_weir_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1559,7 @@ func (x *FdbEntry) String() string {
 func (*FdbEntry) ProtoMessage() {}
 
 func (x *FdbEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[19]
+	mi := &file_weir_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1572,7 @@ func (x *FdbEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbEntry.ProtoReflect.Descriptor instead.
 func (*FdbEntry) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{19}
+	return file_weir_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FdbEntry) GetMac() string {
@@ -1454,10 +1627,11 @@ const file_weir_proto_rawDesc = "" +
 	"\rReportRequest\"\x0e\n" +
 	"\fPortsRequest\"\x0f\n" +
 	"\rStagesRequest\"\x10\n" +
-	"\x0eWorkersRequest\"\f\n" +
+	"\x0eWorkersRequest\"\x10\n" +
+	"\x0eMetricsRequest\"\f\n" +
 	"\n" +
 	"FdbRequest\"\x0f\n" +
-	"\rConfigRequest\"\x80\x04\n" +
+	"\rConfigRequest\"\xab\x04\n" +
 	"\x0eReportResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x14\n" +
@@ -1472,7 +1646,8 @@ const file_weir_proto_rawDesc = "" +
 	" \x03(\v2$.weir.v1.ReportResponse.DroppedEntryR\adropped\x12%\n" +
 	"\x06copies\x18\v \x01(\v2\r.weir.v1.FateR\x06copies\x12'\n" +
 	"\x06frames\x18\f \x01(\v2\x0f.weir.v1.FramesR\x06frames\x12\x1a\n" +
-	"\bbalanced\x18\r \x01(\bR\bbalanced\x1a:\n" +
+	"\bbalanced\x18\r \x01(\bR\bbalanced\x12)\n" +
+	"\ametrics\x18\x0e \x03(\v2\x0f.weir.v1.MetricR\ametrics\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"4\n" +
@@ -1528,7 +1703,19 @@ const file_weir_proto_rawDesc = "" +
 	"\x11transmitted_bytes\x18\x1a \x01(\x04R\x10transmittedBytes\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xed\x01\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"<\n" +
+	"\x0fMetricsResponse\x12)\n" +
+	"\ametrics\x18\x01 \x03(\v2\x0f.weir.v1.MetricR\ametrics\"\xe2\x01\n" +
+	"\x06Metric\x12\x14\n" +
+	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04help\x18\x03 \x01(\tR\x04help\x123\n" +
+	"\x06labels\x18\x04 \x03(\v2\x1b.weir.v1.Metric.LabelsEntryR\x06labels\x12\x14\n" +
+	"\x05value\x18\x05 \x01(\x01R\x05value\x12\x14\n" +
+	"\x05gauge\x18\x06 \x01(\bR\x05gauge\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xed\x01\n" +
 	"\x05Stage\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\abatches\x18\x02 \x01(\x04R\abatches\x12\x18\n" +
@@ -1570,13 +1757,14 @@ const file_weir_proto_rawDesc = "" +
 	"\x04vlan\x18\x02 \x01(\rR\x04vlan\x12\x12\n" +
 	"\x04port\x18\x03 \x01(\tR\x04port\x12\x15\n" +
 	"\x06age_ns\x18\x04 \x01(\x03R\x05ageNs\x12\x16\n" +
-	"\x06static\x18\x05 \x01(\bR\x06static2\xaf\x03\n" +
+	"\x06static\x18\x05 \x01(\bR\x06static2\xef\x03\n" +
 	"\x06Switch\x12>\n" +
 	"\aVersion\x12\x17.weir.v1.VersionRequest\x1a\x18.weir.v1.VersionResponse\"\x00\x12;\n" +
 	"\x06Report\x12\x16.weir.v1.ReportRequest\x1a\x17.weir.v1.ReportResponse\"\x00\x128\n" +
 	"\x05Ports\x12\x15.weir.v1.PortsRequest\x1a\x16.weir.v1.PortsResponse\"\x00\x12;\n" +
 	"\x06Stages\x12\x16.weir.v1.StagesRequest\x1a\x17.weir.v1.StagesResponse\"\x00\x12>\n" +
-	"\aWorkers\x12\x17.weir.v1.WorkersRequest\x1a\x18.weir.v1.WorkersResponse\"\x00\x124\n" +
+	"\aWorkers\x12\x17.weir.v1.WorkersRequest\x1a\x18.weir.v1.WorkersResponse\"\x00\x12>\n" +
+	"\aMetrics\x12\x17.weir.v1.MetricsRequest\x1a\x18.weir.v1.MetricsResponse\"\x00\x124\n" +
 	"\x03Fdb\x12\x13.weir.v1.FdbRequest\x1a\x14.weir.v1.FdbResponse\"\x000\x01\x12;\n" +
 	"\x06Config\x12\x16.weir.v1.ConfigRequest\x1a\x17.weir.v1.ConfigResponse\"\x00B(Z&github.com/weirswitch/weir/control/apib\x06proto3"
 
@@ -1592,7 +1780,7 @@ func file_weir_proto_rawDescGZIP() []byte {
 	return file_weir_proto_rawDescData
 }
 
-var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_weir_proto_goTypes = []any{
 	(*VersionRequest)(nil),  // 0: weir.v1.VersionRequest
 	(*VersionResponse)(nil), // 1: weir.v1.VersionResponse
@@ -1600,57 +1788,66 @@ var file_weir_proto_goTypes = []any{
 	(*PortsRequest)(nil),    // 3: weir.v1.PortsRequest
 	(*StagesRequest)(nil),   // 4: weir.v1.StagesRequest
 	(*WorkersRequest)(nil),  // 5: weir.v1.WorkersRequest
-	(*FdbRequest)(nil),      // 6: weir.v1.FdbRequest
-	(*ConfigRequest)(nil),   // 7: weir.v1.ConfigRequest
-	(*ReportResponse)(nil),  // 8: weir.v1.ReportResponse
-	(*PortsResponse)(nil),   // 9: weir.v1.PortsResponse
-	(*StagesResponse)(nil),  // 10: weir.v1.StagesResponse
-	(*WorkersResponse)(nil), // 11: weir.v1.WorkersResponse
-	(*ConfigResponse)(nil),  // 12: weir.v1.ConfigResponse
-	(*FdbResponse)(nil),     // 13: weir.v1.FdbResponse
-	(*Fate)(nil),            // 14: weir.v1.Fate
-	(*Port)(nil),            // 15: weir.v1.Port
-	(*Stage)(nil),           // 16: weir.v1.Stage
-	(*Worker)(nil),          // 17: weir.v1.Worker
-	(*Frames)(nil),          // 18: weir.v1.Frames
-	(*FdbEntry)(nil),        // 19: weir.v1.FdbEntry
-	nil,                     // 20: weir.v1.ReportResponse.DroppedEntry
-	nil,                     // 21: weir.v1.Fate.DroppedEntry
-	nil,                     // 22: weir.v1.Port.DroppedEntry
+	(*MetricsRequest)(nil),  // 6: weir.v1.MetricsRequest
+	(*FdbRequest)(nil),      // 7: weir.v1.FdbRequest
+	(*ConfigRequest)(nil),   // 8: weir.v1.ConfigRequest
+	(*ReportResponse)(nil),  // 9: weir.v1.ReportResponse
+	(*PortsResponse)(nil),   // 10: weir.v1.PortsResponse
+	(*StagesResponse)(nil),  // 11: weir.v1.StagesResponse
+	(*WorkersResponse)(nil), // 12: weir.v1.WorkersResponse
+	(*ConfigResponse)(nil),  // 13: weir.v1.ConfigResponse
+	(*FdbResponse)(nil),     // 14: weir.v1.FdbResponse
+	(*Fate)(nil),            // 15: weir.v1.Fate
+	(*Port)(nil),            // 16: weir.v1.Port
+	(*MetricsResponse)(nil), // 17: weir.v1.MetricsResponse
+	(*Metric)(nil),          // 18: weir.v1.Metric
+	(*Stage)(nil),           // 19: weir.v1.Stage
+	(*Worker)(nil),          // 20: weir.v1.Worker
+	(*Frames)(nil),          // 21: weir.v1.Frames
+	(*FdbEntry)(nil),        // 22: weir.v1.FdbEntry
+	nil,                     // 23: weir.v1.ReportResponse.DroppedEntry
+	nil,                     // 24: weir.v1.Fate.DroppedEntry
+	nil,                     // 25: weir.v1.Port.DroppedEntry
+	nil,                     // 26: weir.v1.Metric.LabelsEntry
 }
 var file_weir_proto_depIdxs = []int32{
-	15, // 0: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
-	16, // 1: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
-	17, // 2: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
-	20, // 3: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
-	14, // 4: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
-	18, // 5: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
-	15, // 6: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
-	16, // 7: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
-	17, // 8: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
-	19, // 9: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
-	21, // 10: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
-	22, // 11: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
-	14, // 12: weir.v1.Port.copies:type_name -> weir.v1.Fate
-	0,  // 13: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
-	2,  // 14: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
-	3,  // 15: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
-	4,  // 16: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
-	5,  // 17: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
-	6,  // 18: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
-	7,  // 19: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
-	1,  // 20: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
-	8,  // 21: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
-	9,  // 22: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
-	10, // 23: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
-	11, // 24: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
-	13, // 25: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
-	12, // 26: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
-	20, // [20:27] is the sub-list for method output_type
-	13, // [13:20] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	16, // 0: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
+	19, // 1: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
+	20, // 2: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
+	23, // 3: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
+	15, // 4: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
+	21, // 5: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
+	18, // 6: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
+	16, // 7: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
+	19, // 8: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
+	20, // 9: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
+	22, // 10: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
+	24, // 11: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
+	25, // 12: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
+	15, // 13: weir.v1.Port.copies:type_name -> weir.v1.Fate
+	18, // 14: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
+	26, // 15: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
+	0,  // 16: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
+	2,  // 17: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
+	3,  // 18: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
+	4,  // 19: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
+	5,  // 20: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
+	6,  // 21: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
+	7,  // 22: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
+	8,  // 23: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
+	1,  // 24: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
+	9,  // 25: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
+	10, // 26: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
+	11, // 27: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
+	12, // 28: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
+	17, // 29: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
+	14, // 30: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
+	13, // 31: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
+	24, // [24:32] is the sub-list for method output_type
+	16, // [16:24] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_weir_proto_init() }
@@ -1664,7 +1861,7 @@ func file_weir_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_proto_rawDesc), len(file_weir_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -63,6 +63,7 @@ type memoryQueue struct {
 	frames   *packet.Cache
 	next     int
 	received uint64
+	_        [64]byte // neighbours in memory are other workers' queues, which write theirs
 }
 
 func (q *memoryQueue) Receive(b *packet.Batch) int {
@@ -99,6 +100,7 @@ func (q *memoryQueue) Transmit(b *packet.Batch, idx []uint16) int {
 }
 
 func (q *memoryQueue) Service() bool { return false }
+func (q *memoryQueue) Depth() int    { return 0 }
 func (q *memoryQueue) FD() int       { return -1 }
 func (q *memoryQueue) Ended() bool {
 	return len(q.port.packets) == 0 || q.port.limit != 0 && q.received == q.port.limit

@@ -46,18 +46,21 @@ type Parts struct {
 	// ArrivalTime makes a batch's clock the arrival of its first packet, for
 	// ports that know it: a capture is then measured by its own time.
 	ArrivalTime bool
+	// OnTick, if set, is called on a worker behind each round of its stages'
+	// work by the clock (Graph.OnTick). For switches of one worker.
+	OnTick func(now int64)
 }
 
 // New opens all queues and gives each to a worker.
 func New(c Config, parts Parts) (*Switch, error) {
 	s := &Switch{name: parts.Name, id: parts.ID, pool: parts.Pool, ports: parts.Ports, chain: parts.Chain, arrival: parts.ArrivalTime}
-	if err := s.build(c); err != nil {
+	if err := s.build(c, parts); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-func (s *Switch) build(c Config) error {
+func (s *Switch) build(c Config, parts Parts) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -68,6 +71,9 @@ func (s *Switch) build(c Config) error {
 	if err != nil {
 		return err
 	}
+	if err := s.timeArrivals(); err != nil {
+		return err
+	}
 	s.workers = make([]*Worker, c.Count)
 	for i := range s.workers {
 		w, err := s.newWorker(i, cores[i], c)
@@ -75,6 +81,11 @@ func (s *Switch) build(c Config) error {
 			return err
 		}
 		s.workers[i] = w
+	}
+	if parts.OnTick != nil {
+		for _, w := range s.workers {
+			w.graph.OnTick(parts.OnTick)
+		}
 	}
 	if err := s.openQueues(); err != nil {
 		return err
@@ -111,6 +122,9 @@ func (s *Switch) newWorker(i, core int, c Config) (*Worker, error) {
 		event:    event,
 		stopped:  make(chan struct{}),
 		pollFDs:  []unix.PollFd{{Fd: int32(event), Events: unix.POLLIN}},
+	}
+	if pipeline.Needs(s.chain)&packet.NeedDepth != 0 {
+		w.batch.Depth = make([]uint32, len(s.ports))
 	}
 	switch c.Poll {
 	case PollBusy:

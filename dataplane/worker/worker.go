@@ -3,6 +3,7 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -34,6 +35,7 @@ type Worker struct {
 	route   []uint16 // (out port << queueBits | in queue) -> outlet
 
 	clock    clock
+	now      int64          // of the last batch, or the last look while idle
 	counters []portCounters // by port
 	loop     LoopCounters
 	inGraph  bool // a batch is in the stages' hands
@@ -119,6 +121,7 @@ func (w *Worker) run(started *sync.WaitGroup) {
 		return
 	}
 	w.work()
+	w.graph.Finish(w.now)
 }
 
 func (w *Worker) pin() error {
@@ -163,6 +166,7 @@ func (w *Worker) work() {
 			continue
 		}
 		quiet++
+		w.tick()
 		draining := w.state.Load() == stateDraining
 		if (open == 0 || draining) && w.drained(pending, draining) {
 			return
@@ -175,6 +179,17 @@ func (w *Worker) work() {
 	}
 }
 
+// tick does the stages' work by the clock while no packet comes. A replay has no
+// clock but its packets'.
+func (w *Worker) tick() {
+	if w.sw.arrival || w.graph.NextTick() == math.MaxInt64 {
+		return
+	}
+	if w.now = w.clock.now(); w.now >= w.graph.NextTick() {
+		w.graph.Tick(w.now)
+	}
+}
+
 // receive runs one batch of a queue through the graph and sends it on.
 func (w *Worker) receive(q *rxQueue) int {
 	b := w.batch
@@ -184,6 +199,10 @@ func (w *Worker) receive(q *rxQueue) int {
 	}
 	if b.Now = b.Pkts[0].Arrival; !w.sw.arrival || b.Now == 0 {
 		b.Now = w.clock.now()
+	}
+	w.now = b.Now
+	if len(b.Depth) != 0 {
+		w.depths(b, q.number)
 	}
 	c := &w.counters[q.port]
 	c.received += uint64(n)
@@ -260,6 +279,10 @@ func (w *Worker) sleep(pending bool) {
 	timeout := idleSleep
 	if pending || w.cache.Short() {
 		timeout = pendingSleep
+	}
+	if next := w.graph.NextTick(); next != math.MaxInt64 {
+		// Rounded up: a millisecond late is early enough for the edge of an epoch.
+		timeout = int(min(int64(timeout), max(next-w.now, 0)/1e6+1))
 	}
 	n, err := unix.Poll(w.pollFDs, timeout)
 	w.sleeping.Store(false)

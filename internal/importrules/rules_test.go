@@ -14,6 +14,8 @@ type layer struct {
 var layers = []layer{
 	// Leaves.
 	{"pipeline/packet", nil, "everything on the packet path speaks it, so it may know nothing of them"},
+	{"pipeline/ring", nil, "values pass from a worker to a goroutine, whatever they are"},
+	{"pipeline/epoch", nil, "cells pass from a worker to a goroutine, whatever they are"},
 	{"pipeline/header", nil, "views over bytes serve stages, tests and tools alike"},
 	{"dataplane/xsk", nil, "AF_XDP rings stand alone, to be read and tested against the kernel only"},
 	{"dataplane/napi", nil, "settings of an interface's receive work, for whoever needs them"},
@@ -92,6 +94,7 @@ var foreigns = []foreign{
 	{"github.com/vishvananda/netns", []string{"dataplane/lab/netns"}, "one package switches threads between namespaces"},
 	{"github.com/google/gopacket", []string{"bench/..."}, "it allocates per packet; tests use it as a second opinion"},
 	{"github.com/cespare/xxhash", []string{"bench/...", "pipeline/packet", "stages/parse", "telemetry/hash"}, "one family of hashes, behind one name"},
+	{"github.com/gaissmai/bart", []string{"stages/..."}, "longest prefix matches are stages' business"},
 	{"github.com/BurntSushi/toml", []string{"config", "dataplane/lab", "telemetry/pint"},
 		"files are decoded in one place per kind of file: switches, labs, plans"},
 	{"github.com/apache/datasketches-go", []string{"telemetry/pint"}, "quantiles and frequent values behind the recorder"},

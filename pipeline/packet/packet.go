@@ -95,4 +95,5 @@ const (
 	NeedFlowHash Needs = 1 << iota // Packet.FlowHash
 	NeedID                         // Packet.ID
 	NeedArrival                    // Packet.Arrival
+	NeedDepth                      // Batch.Depth
 )

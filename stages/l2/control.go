@@ -3,6 +3,8 @@ package l2
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/weirswitch/weir/pipeline"
 )
 
 // workerCounters are written by one worker, and only when something out of the
@@ -45,6 +47,28 @@ func (m *Module) Counters() Counters {
 		c.LearnOverflow += s.learnOverflow.Load()
 	}
 	return c
+}
+
+// Metrics implements pipeline.Metered.
+func (m *Module) Metrics(emit func(pipeline.Metric)) {
+	c := m.Counters()
+	for _, v := range []struct {
+		name, help string
+		value      uint64
+		gauge      bool
+	}{
+		{"flooded_packets_total", "packets sent to more ports than one, or to none for want of members", c.Flooded, false},
+		{"learn_overflow_total", "learn events lost: the worker's ring was full", c.LearnOverflow, false},
+		{"fdb_full_total", "learn events refused: the table was full", c.FDBFull, false},
+		{"learned_stations_total", "stations learned", c.Learned, false},
+		{"moved_stations_total", "stations heard on another port than before", c.Moved, false},
+		{"aged_stations_total", "stations forgotten for silence", c.Aged, false},
+		{"flushed_stations_total", "stations forgotten by command", c.Flushed, false},
+		{"fdb_entries", "addresses in the table, static ones included", c.Entries, true},
+		{"fdb_static_entries", "static addresses in the table", c.Static, true},
+	} {
+		emit(pipeline.Metric{Name: v.name, Help: v.help, Value: float64(v.value), Gauge: v.gauge})
+	}
 }
 
 // Entry is an address of the table as control sees it.

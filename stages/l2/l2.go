@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/pipeline/ring"
 )
 
 // The drop reasons of the bridge.
@@ -101,6 +102,7 @@ func (m *Module) Stage(int) pipeline.Stage {
 		ports:      m.ports,
 		tagging:    m.tagging,
 		inline:     m.inline,
+		ring:       ring.New[event](ringSize),
 		passGroups: m.config.ForwardLinkLocal,
 	}
 	m.mu.Lock()
@@ -122,7 +124,7 @@ type stage struct {
 	stamp  uint32 // of the present batch
 	tick   uint32
 	recent recent
-	ring   learnRing
+	ring   *ring.Ring[event]
 	workerCounters
 }
 
@@ -234,7 +236,7 @@ func (s *stage) heard(key, h uint64, port uint16) {
 		s.fdb.learn(key, port, s.stamp)
 		return
 	}
-	if s.recent.admit(h, key, port, s.tick) && !s.ring.push(event{key, s.stamp, port}) {
+	if s.recent.admit(h, key, port, s.tick) && !s.ring.Push(event{key, s.stamp, port}) {
 		s.learnOverflow.Add(1)
 	}
 }

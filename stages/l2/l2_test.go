@@ -337,7 +337,7 @@ func TestProcessDoesNotAllocate(t *testing.T) {
 			s.Process(b)
 			release(b)
 			if !inline && next%1024 == 0 {
-				s.ring.drain(func(e event) { m.fdb.learn(e.key, e.port, e.stamp) })
+				s.ring.Drain(func(e *event) { m.fdb.learn(e.key, e.port, e.stamp) })
 			}
 		}); n != 0 {
 			t.Errorf("inline %v: %v allocations per batch", inline, n)

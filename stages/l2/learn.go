@@ -1,7 +1,6 @@
 package l2
 
 import (
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,43 +17,6 @@ type event struct {
 // new address per 64-byte packet of 25 Gbit/s and a writer that comes every
 // millisecond, a tenth is learned at once and the rest soon after.
 const ringSize = 4096
-
-// learnRing takes events from one worker to the writer. It neither blocks nor
-// allocates. Each side's index is on a line of its own.
-type learnRing struct {
-	events [ringSize]event
-	_      [64]byte
-	tail   atomic.Uint32 // next to be written, by the worker
-	seen   uint32        // the worker's copy of head
-	_      [56]byte
-	head   atomic.Uint32 // next to be read, by the writer
-	_      [60]byte
-}
-
-// push adds an event. It reports false if the ring is full.
-func (r *learnRing) push(e event) bool {
-	tail := r.tail.Load()
-	if tail-r.seen == ringSize {
-		r.seen = r.head.Load()
-		if tail-r.seen == ringSize {
-			return false
-		}
-	}
-	r.events[tail%ringSize] = e
-	r.tail.Store(tail + 1)
-	return true
-}
-
-// drain calls f for each waiting event and returns how many there were.
-func (r *learnRing) drain(f func(event)) int {
-	head, tail := r.head.Load(), r.tail.Load()
-	n := int(tail - head)
-	for ; head != tail; head++ {
-		f(r.events[head%ringSize])
-	}
-	r.head.Store(head)
-	return n
-}
 
 // recent is a worker's memory of the events that it sent lately, one per hash,
 // so that the packets of a station that is not learned yet, or cannot be since
@@ -119,7 +81,7 @@ func (m *Module) write() int {
 	defer m.mu.Unlock()
 	n := 0
 	for _, s := range m.stages {
-		n += s.ring.drain(func(e event) { m.fdb.learn(e.key, e.port, e.stamp) })
+		n += s.ring.Drain(func(e *event) { m.fdb.learn(e.key, e.port, e.stamp) })
 	}
 	m.fdb.age(stampOf(clockTAI()))
 	return n

@@ -9,39 +9,6 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// TestRing passes numbered events between two goroutines.
-func TestRing(t *testing.T) {
-	var r learnRing
-	for i := range ringSize {
-		if !r.push(event{key: uint64(i)}) {
-			t.Fatalf("full at %d", i)
-		}
-	}
-	if r.push(event{}) {
-		t.Fatal("took one too many")
-	}
-	if n := r.drain(func(event) {}); n != ringSize {
-		t.Fatalf("drained %d", n)
-	}
-	const total = 200_000
-	go func() {
-		for i := uint64(0); i < total; {
-			if r.push(event{key: i, stamp: uint32(i), port: uint16(i)}) {
-				i++
-			}
-		}
-	}()
-	want := uint64(0)
-	for want < total {
-		r.drain(func(e event) {
-			if e != (event{want, uint32(want), uint16(want)}) {
-				t.Fatalf("event %+v, want %d", e, want)
-			}
-			want++
-		})
-	}
-}
-
 // TestRunLearns starts the background goroutine: an address is known soon after
 // its first packet, and Run ends with the switch.
 func TestRunLearns(t *testing.T) {
@@ -137,7 +104,7 @@ func TestUnknownSourceDoesNotFillTheRing(t *testing.T) {
 		s.Process(b)
 		release(b)
 	}
-	if n := s.ring.drain(func(event) {}); n < 2 || n > 10 {
+	if n := s.ring.Drain(func(*event) {}); n < 2 || n > 10 {
 		t.Fatalf("%d events, want one per 17 ms", n)
 	}
 }

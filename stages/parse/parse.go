@@ -67,6 +67,16 @@ func (m *Module) Counters() Counters {
 	return c
 }
 
+// Metrics implements pipeline.Metered.
+func (m *Module) Metrics(emit func(pipeline.Metric)) {
+	for fault, n := range m.Counters().Malformed {
+		if n != 0 {
+			emit(pipeline.Metric{Name: "malformed_packets_total", Help: "packets whose headers contradict themselves",
+				Labels: [][2]string{{"fault", fault}}, Value: float64(n)})
+		}
+	}
+}
+
 // stage is one worker's parser.
 type stage struct {
 	seed        uint64

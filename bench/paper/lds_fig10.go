@@ -1,0 +1,112 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/weirswitch/weir/bench/netsim"
+	"github.com/weirswitch/weir/bench/workload"
+)
+
+// sizeBins are the flow sizes of figure 10, with the paper's medians for
+// 17,500 x 4 cells, as far as the text gives them.
+var sizeBins = []struct {
+	name      string
+	low, high uint64
+	median    float64
+}{
+	{"1_9", 1, 10, 0}, {"10_99", 10, 100, 0}, {"100_499", 100, 500, 0},
+	{"500_999", 500, 1000, 0.012}, {"1000_9999", 1000, 10000, 0.004}, {"10000_up", 10000, math.MaxUint64, 0.0006},
+}
+
+// levels are the flows' delays over the mean of all, for the lower half of
+// figure 10.
+var levels = []struct {
+	name      string
+	low, high float64
+}{{"delay_0_50", 0, 0.5}, {"delay_50_150", 0.5, 1.5}, {"delay_150_up", 1.5, math.Inf(1)}}
+
+// LDSFig10 measures figure 10: the median and the 95th percentile of the
+// relative error by flow size, for three sizes of the sketch, and by flow size
+// and delay: delay_0_50 are flows whose delay is 0 to 50 % of the mean of all
+// packets, and so on. Rows without a prefix have 17,500 x 4 cells and measured
+// delays; capture rows have the packets of a real trace, in half as many cells
+// as it has flows.
+func LDSFig10(ctx context.Context, o Options) ([]Row, error) {
+	trace, err := ldsTrace(o, ldsSeconds)
+	if err != nil {
+		return nil, err
+	}
+	measured, err := readDelays(o)
+	if err != nil {
+		return nil, err
+	}
+	captured, err := ldsCapture(o)
+	if err != nil {
+		return nil, err
+	}
+	synthetic, real := &crossings{trace: trace}, &crossings{trace: captured}
+	cases := []struct {
+		prefix  string
+		all     *crossings
+		columns int
+		delays  delays
+	}{
+		{"", synthetic, 17500, measured}, {"two_queues.", synthetic, 17500, newTwoQueues()},
+		{"capture.", real, len(captured.Flows) / 8, measured},
+		{"columns_1750.", synthetic, 1750, measured}, {"columns_175000.", synthetic, 175000, measured},
+	}
+	var jobs []ldsJob
+	for _, c := range cases {
+		jobs = append(jobs, ldsJob{fmt.Sprintf("%s%d columns", c.prefix, c.columns), func(seed uint64) ([]flowError, error) {
+			return ldsScheme(c.columns)(c.all.of(c.delays, 0, seed))
+		}})
+	}
+	results, err := ldsMeasure(ctx, o, 8, jobs)
+	if err != nil {
+		return nil, err
+	}
+	var t table
+	for i, c := range cases {
+		source := fmt.Sprintf("%d x 4 cells; %s; %s", c.columns, c.delays, c.all.trace.Name)
+		for _, bin := range sizeBins {
+			s := pick(results[i], bin.low, bin.high)
+			if len(s) == 0 {
+				continue // a capture need not have flows of all sizes
+			}
+			if bin.median > 0 && c.columns == 17500 {
+				t.against(c.prefix+"median_error."+bin.name, "ratio", s.quantile(0.5), bin.median, "LDS Section 5.1, Fig. 10; "+source, "lower")
+			} else {
+				t.add(c.prefix+"median_error."+bin.name, "ratio", s.quantile(0.5), source, "lower")
+			}
+			t.add(c.prefix+"p95_error."+bin.name, "ratio", s.quantile(0.95), source, "lower")
+		}
+	}
+	source := fmt.Sprintf("LDS Fig. 10, bottom; 17500 x 4 cells; %s", measured)
+	for _, bin := range sizeBins[2:] {
+		for _, l := range levels {
+			of := slices.Clone(results[0])
+			of = slices.DeleteFunc(of, func(e flowError) bool { return e.level < l.low || e.level >= l.high })
+			if s := pick(of, bin.low, bin.high); len(s) > 0 {
+				t.add(l.name+".median_error."+bin.name, "ratio", s.quantile(0.5), source, "lower")
+			}
+		}
+	}
+	return t, nil
+}
+
+// ldsCapture reads the largest of the real traces.
+func ldsCapture(o Options) (*workload.Trace, error) {
+	dir := o.Data
+	if dir == "" {
+		dir = netsim.DataDir()
+	}
+	t, err := workload.Capture(filepath.Join(dir, "traces", "realmix-snap128.pcap.gz"), o.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("a real trace: %w; set WEIR_SHARED to the folder of the shared data", err)
+	}
+	return t, nil
+}

@@ -1,0 +1,71 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/weirswitch/weir/telemetry/lds"
+)
+
+// LDSFig11 measures figure 11: 4 rows of 5 * 17,500 cells, k = 5, under random
+// loss, with banks that sample at 0.01, 0.1, 0.5 and 1, and with all rows at
+// 0.05 and at 1. within10 is the share of the flows of more than 1,000 packets
+// whose estimate is within 10 %; a flow without an estimate is not. Rows without
+// a prefix have banks and measured delays; quick runs have only banks.
+func LDSFig11(ctx context.Context, o Options) ([]Row, error) {
+	trace, err := ldsTrace(o, ldsSeconds)
+	if err != nil {
+		return nil, err
+	}
+	measured, err := readDelays(o)
+	if err != nil {
+		return nil, err
+	}
+	cases := []struct {
+		prefix string
+		rates  []float64
+		delays delays
+		alpha  float64
+		about  string
+	}{
+		{"", []float64{0.01, 0.1, 0.5, 1}, measured, lds.Balanced, "banks of 0.01, 0.1, 0.5, 1"},
+		{"two_queues.", []float64{0.01, 0.1, 0.5, 1}, newTwoQueues(), lds.Balanced, "banks of 0.01, 0.1, 0.5, 1"},
+		{"all_rows_5.", []float64{0.05, 0.05, 0.05, 0.05}, measured, lds.Balanced, "all rows at 0.05"},
+		{"all_rows_100.", nil, measured, lds.Balanced, "all rows at 1"},
+		{"paper_alpha.", []float64{0.01, 0.1, 0.5, 1}, measured, lds.PaperAlpha, "banks of 0.01, 0.1, 0.5, 1, cells picked by alpha = 0.1"},
+	}
+	losses := []struct {
+		name string
+		rate float64
+	}{{"loss0.1", 0.001}, {"loss0.5", 0.005}, {"loss1", 0.01}}
+	if o.Quick {
+		cases = cases[:2]
+	}
+	all := &crossings{trace: trace}
+	var jobs []ldsJob
+	for _, c := range cases {
+		for _, l := range losses {
+			jobs = append(jobs, ldsJob{c.prefix + l.name, func(seed uint64) ([]flowError, error) {
+				config := lds.Config{Rows: 4, Columns: 5 * 17500, Virtual: 5, Rates: c.rates}
+				return all.of(c.delays, l.rate, seed).ldsErrors(config, nil, c.alpha)
+			}})
+		}
+	}
+	results, err := ldsMeasure(ctx, o, 5, jobs)
+	if err != nil {
+		return nil, err
+	}
+	var t table
+	for i, c := range cases {
+		for j, l := range losses {
+			source := fmt.Sprintf("LDS Fig. 11; %s; %s", c.about, c.delays)
+			large := pick(results[i*len(losses)+j], 1001, math.MaxUint64)
+			t.add(c.prefix+"within10."+l.name, "ratio", large.within(0.1), source, "higher")
+			t.add(c.prefix+"estimated."+l.name, "ratio", large.within(math.MaxFloat64), source, "higher")
+			medium := pick(results[i*len(losses)+j], 101, math.MaxUint64)
+			t.add(c.prefix+"over_100.within10."+l.name, "ratio", medium.within(0.1), source, "higher")
+		}
+	}
+	return t, nil
+}

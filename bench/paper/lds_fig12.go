@@ -1,0 +1,106 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/lds"
+)
+
+// ldsWeighing is a policy of weights for bronze, silver and gold flows.
+type ldsWeighing [3]uint32
+
+// ldsClass assigns flows to customers: 90 % bronze (0), 9 % silver (1), 1 %
+// gold (2).
+func ldsClass(seed uint64, flow uint32) int {
+	switch h := hash.Reduce(hash.Uint64x2(seed, ldsClassSeed, uint64(flow)), 100); {
+	case h >= 99:
+		return 2
+	case h >= 90:
+		return 1
+	}
+	return 0
+}
+
+// LDSFig12 measures figure 12: errors by class of customer, with three policies
+// of weights and two sizes of the sketch in 4 rows, over the same without
+// weights. gold_over_unweighted is the ratio of the gold flows' median errors,
+// all sizes of flows, for weights of 1, 10 and 100 and 25,000 x 4 cells and measured
+// delays; quick runs have no other.
+//
+// The trace is as in the other figures, but takes 5 s: the paper's heaviest
+// weights, 2,500, would fill cells beyond what is exact for an interval of 287 s.
+func LDSFig12(ctx context.Context, o Options) ([]Row, error) {
+	trace, err := ldsTrace(o, 5)
+	if err != nil {
+		return nil, err
+	}
+	measured, err := readDelays(o)
+	if err != nil {
+		return nil, err
+	}
+	weighings := []ldsWeighing{{1, 1, 1}, {1, 10, 100}, {1, 25, 100}, {1, 50, 2500}}
+	models := []struct {
+		prefix  string
+		columns int
+		delays  delays
+	}{{"", 25000, measured}, {"columns_10000.", 10000, measured}, {"two_queues.", 25000, newTwoQueues()}}
+	if o.Quick {
+		models = models[:1]
+	}
+	all := &crossings{trace: trace}
+	var jobs []ldsJob
+	for _, m := range models {
+		for _, w := range weighings {
+			jobs = append(jobs, ldsJob{fmt.Sprint(m.prefix, w), func(seed uint64) ([]flowError, error) {
+				weight := func(flow uint32) uint32 { return w[ldsClass(seed, flow)] }
+				errs, err := all.of(m.delays, 0, seed).ldsErrors(lds.Config{Rows: 4, Columns: m.columns, Virtual: 1}, weight, lds.Balanced)
+				for i := range errs {
+					errs[i].class = ldsClass(seed, uint32(i))
+				}
+				return errs, err
+			}})
+		}
+	}
+	results, err := ldsMeasure(ctx, o, 6, jobs)
+	if err != nil {
+		return nil, err
+	}
+	var t table
+	for i, m := range models {
+		of := results[i*len(weighings):]
+		source := fmt.Sprintf("LDS Fig. 12; %d x 4 cells; %s", m.columns, m.delays)
+		for j, w := range weighings[1:] {
+			name := m.prefix
+			if j > 0 {
+				name += fmt.Sprintf("weights_%d_%d_%d.", w[0], w[1], w[2])
+			}
+			about := fmt.Sprintf("weights %d, %d, %d; %s", w[0], w[1], w[2], source)
+			for class, customer := range []string{"bronze", "silver", "gold"} {
+				for _, c := range []struct {
+					suffix string
+					low    uint64
+				}{{"", 1}, {".over_100", 101}} {
+					weighted := pick(ofClass(of[1+j], class), c.low, math.MaxUint64).quantile(0.5)
+					plain := pick(ofClass(of[0], class), c.low, math.MaxUint64).quantile(0.5)
+					t.add(name+customer+"_over_unweighted"+c.suffix, "ratio", weighted/plain, about, "lower")
+					t.add(name+customer+".median_error"+c.suffix, "ratio", weighted, about, "lower")
+				}
+			}
+		}
+	}
+	return t, nil
+}
+
+// ofClass keeps the flows of a class.
+func ofClass(all []flowError, class int) []flowError {
+	var of []flowError
+	for _, e := range all {
+		if e.class == class {
+			of = append(of, e)
+		}
+	}
+	return of
+}

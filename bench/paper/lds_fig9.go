@@ -1,0 +1,85 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/weirswitch/weir/telemetry/lds"
+)
+
+// ldsClasses are the classes of flows of figures 9, 11 and 12.
+var ldsClasses = []struct {
+	name string
+	low  uint64
+}{{"over_1000", 1001}, {"over_100", 101}, {"all", 1}}
+
+// LDSFig9 measures figure 9: the relative error of each flow's delay by LDS in
+// three sizes, by MPE with 1 % and 10 % sampling, by RLI with 1,000 probes per
+// second, and by the mean of all packets. Rows without a prefix have measured
+// delays; mpe10_over_lds and rli_over_lds are for 17,500 x 4 cells and flows of
+// more than 1,000 packets.
+func LDSFig9(ctx context.Context, o Options) ([]Row, error) {
+	trace, err := ldsTrace(o, ldsSeconds)
+	if err != nil {
+		return nil, err
+	}
+	measured, err := readDelays(o)
+	if err != nil {
+		return nil, err
+	}
+	models := []struct {
+		prefix string
+		delays delays
+	}{{"", measured}, {"two_queues.", newTwoQueues()}}
+	schemes := []struct {
+		name string
+		run  func(x *crossing) ([]flowError, error)
+	}{
+		{"lds", ldsScheme(17500)},
+		{"lds_1750", ldsScheme(1750)},
+		{"lds_175000", ldsScheme(175000)},
+		{"mpe10", func(x *crossing) ([]flowError, error) { return x.mpeErrors(0.1), nil }},
+		{"mpe1", func(x *crossing) ([]flowError, error) { return x.mpeErrors(0.01), nil }},
+		{"rli", func(x *crossing) ([]flowError, error) { return x.rliErrors(1000), nil }},
+		{"average", func(x *crossing) ([]flowError, error) { return x.averageErrors(), nil }},
+	}
+	all := &crossings{trace: trace}
+	var jobs []ldsJob
+	for _, m := range models {
+		for _, s := range schemes {
+			jobs = append(jobs, ldsJob{m.prefix + s.name, func(seed uint64) ([]flowError, error) {
+				return s.run(all.of(m.delays, 0, seed))
+			}})
+		}
+	}
+	results, err := ldsMeasure(ctx, o, 6, jobs)
+	if err != nil {
+		return nil, err
+	}
+	var t table
+	for i, m := range models {
+		source := fmt.Sprintf("LDS Fig. 9; %s", m.delays)
+		of := results[i*len(schemes):]
+		over := func(rival int) float64 {
+			return pick(of[rival], 1001, math.MaxUint64).quantile(0.5) / pick(of[0], 1001, math.MaxUint64).quantile(0.5)
+		}
+		t.add(m.prefix+"mpe10_over_lds", "ratio", over(3), "median errors of flows over 1,000 packets, 17,500 x 4 cells; "+source, "higher")
+		t.add(m.prefix+"rli_over_lds", "ratio", over(5), "likewise; "+source, "higher")
+		for j, s := range schemes {
+			for _, c := range ldsClasses {
+				e := pick(of[j], c.low, math.MaxUint64)
+				t.add(m.prefix+s.name+".median_error."+c.name, "ratio", e.quantile(0.5), source, "lower")
+				t.add(m.prefix+s.name+".within10."+c.name, "ratio", e.within(0.1), source, "higher")
+			}
+		}
+	}
+	return t, nil
+}
+
+// ldsScheme is LDS without virtual LDAs, in 4 rows.
+func ldsScheme(columns int) func(x *crossing) ([]flowError, error) {
+	return func(x *crossing) ([]flowError, error) {
+		return x.ldsErrors(lds.Config{Rows: 4, Columns: columns, Virtual: 1}, nil, lds.Balanced)
+	}
+}

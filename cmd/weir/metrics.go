@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/telemetry/export"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// metricsOf collects what the modules of a graph and the exporter count of their
+// own, in the order of the graph.
+func metricsOf(chain []pipeline.Named, e *exporting) []*api.Metric {
+	var all []*api.Metric
+	add := func(stage string) func(pipeline.Metric) {
+		return func(m pipeline.Metric) {
+			labels := make(map[string]string, len(m.Labels))
+			for _, l := range m.Labels {
+				labels[l[0]] = l[1]
+			}
+			all = append(all, &api.Metric{Stage: stage, Name: m.Name, Help: m.Help, Labels: labels, Value: m.Value, Gauge: m.Gauge})
+		}
+	}
+	for _, n := range chain {
+		if m, ok := n.Module.(pipeline.Metered); ok {
+			m.Metrics(add(n.Name))
+		}
+	}
+	if e != nil {
+		e.metrics(add("export"))
+	}
+	return all
+}
+
+// metrics are the exporter's.
+func (e *exporting) metrics(emit func(pipeline.Metric)) {
+	for _, k := range []record.Kind{record.PINT, record.DiSketch, record.Oblivious, record.LDS} {
+		c := e.Counters(k)
+		if c == (export.Counters{}) {
+			continue
+		}
+		labels := [][2]string{{"kind", k.String()}}
+		emit(pipeline.Metric{Name: "records_total", Help: "records written", Labels: labels, Value: float64(c.Records)})
+		emit(pipeline.Metric{Name: "bytes_total", Help: "bytes of the records written", Labels: labels, Value: float64(c.Bytes)})
+		emit(pipeline.Metric{Name: "lost_records_total", Help: "records that could not be encoded or written", Labels: labels, Value: float64(c.Lost)})
+	}
+	if e.spool != nil {
+		emit(pipeline.Metric{Name: "dropped_files_total", Help: "spool files that went to make room", Value: float64(e.spool.Dropped())})
+	}
+}
+
+func printMetrics(w io.Writer, metrics []*api.Metric) error {
+	t := newTable("STAGE", "METRIC", "OF", ">VALUE", "WHAT")
+	for _, m := range metrics {
+		t.row(m.Stage, m.Name, labelText(m.Labels), formatValue(m.Value), m.Help)
+	}
+	if len(t.rows) == 0 {
+		_, err := fmt.Fprintln(w, "no stage of the graph counts anything of its own")
+		return err
+	}
+	return t.write(w)
+}
+
+func labelText(labels map[string]string) string {
+	if len(labels) == 0 {
+		return "-"
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, name+"="+labels[name])
+	}
+	return strings.Join(parts, " ")
+}
+
+// formatValue writes counters whole and the rest with six digits.
+func formatValue(v float64) string {
+	if v == float64(int64(v)) {
+		return strconv.FormatInt(int64(v), 10)
+	}
+	return strconv.FormatFloat(v, 'g', 6, 64)
+}

@@ -1,0 +1,127 @@
+package epoch
+
+// Merged is what all workers of a switch measured in a slice.
+type Merged[T any] struct {
+	Slice   Slice
+	Missed  uint64 // packets that no worker measured
+	Partial bool   // of a worker, or a worker is missing
+	Cells   *T
+}
+
+// Merger joins the cells that the workers of a switch hand over. It belongs to
+// one goroutine.
+type Merger[T any] struct {
+	workers []*Worker[T]
+	merge   func(dst, src *T)
+	clear   func(*T)
+
+	open   bool
+	merged Merged[T]
+	gave   []bool // by worker: its cells of the open slice are in
+}
+
+// NewMerger returns a merger of the workers' cells. merge adds src to dst, clear
+// empties cells for their next use, and cells makes empty ones.
+func NewMerger[T any](workers []*Worker[T], cells func() *T, merge func(dst, src *T), clear func(*T)) *Merger[T] {
+	return &Merger[T]{
+		workers: workers, merge: merge, clear: clear,
+		merged: Merged[T]{Cells: cells()}, gave: make([]bool, len(workers)),
+	}
+}
+
+// grace is how long after the end of a slice a worker may hand it over, in
+// ns. It covers a worker's sleep and a busy machine; one that is later, or that
+// has ended, is missing in the slice, which is then partial.
+const grace = 1e9
+
+// Collect takes what the workers handed over, and calls emit for each slice
+// that is complete. The cells are valid until emit returns. It returns how many
+// slices it emitted.
+func (m *Merger[T]) Collect(now int64, emit func(*Merged[T])) (emitted int) {
+	for {
+		progress := m.take()
+		if m.open && m.complete(now) {
+			m.emit(emit)
+			emitted++
+			progress = true
+		}
+		if !progress {
+			return emitted
+		}
+	}
+}
+
+// Flush emits what is open, once all workers have ended.
+func (m *Merger[T]) Flush(emit func(*Merged[T])) {
+	for m.take() || m.open {
+		if m.open && !m.waiting() {
+			m.emit(emit)
+		}
+	}
+}
+
+// waiting reports whether cells of the open slice wait to be taken.
+func (m *Merger[T]) waiting() bool {
+	for i, w := range m.workers {
+		if h := w.Handed(); h != nil && !m.gave[i] && h.Slice == m.merged.Slice {
+			return true
+		}
+	}
+	return false
+}
+
+// take merges the cells of the open slice; without one, it opens the earliest.
+func (m *Merger[T]) take() (progress bool) {
+	if !m.open {
+		for _, w := range m.workers {
+			h := w.Handed()
+			if h != nil && (!m.open || h.Slice.Start < m.merged.Slice.Start) {
+				m.open = true
+				m.merged.Slice = h.Slice
+			}
+		}
+	}
+	if !m.open {
+		return false
+	}
+	for i, w := range m.workers {
+		h := w.Handed()
+		if h == nil || m.gave[i] || h.Slice != m.merged.Slice {
+			continue
+		}
+		m.merge(m.merged.Cells, h.Cells)
+		m.merged.Missed += h.Missed
+		m.merged.Partial = m.merged.Partial || h.Partial
+		m.clear(h.Cells)
+		w.Return()
+		m.gave[i] = true
+		progress = true
+	}
+	return progress
+}
+
+// complete reports whether nobody can add to the open slice any more.
+func (m *Merger[T]) complete(now int64) bool {
+	late := now-m.merged.Slice.End() > grace
+	for i, w := range m.workers {
+		if m.gave[i] {
+			continue
+		}
+		// Cells of another slice wait: the worker has left the open one behind.
+		if w.Handed() == nil && !late {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *Merger[T]) emit(emit func(*Merged[T])) {
+	for _, gave := range m.gave {
+		m.merged.Partial = m.merged.Partial || !gave
+	}
+	emit(&m.merged)
+	m.clear(m.merged.Cells)
+	m.merged = Merged[T]{Cells: m.merged.Cells}
+	clear(m.gave)
+	m.open = false
+}

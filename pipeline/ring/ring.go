@@ -1,0 +1,65 @@
+// Package ring is how a worker gives small values to a goroutine beside the
+// packet path: addresses to learn, digests to record.
+package ring
+
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
+// Ring takes values from one producer to one consumer, without locks and
+// without allocation. A full ring refuses, and nobody waits: the producer counts what
+// was refused. Each side's index is on a cache line of its own, and the
+// producer looks at the consumer's only when its copy says that the ring is full.
+//
+//	head ──> consumer reads        tail ──> producer writes
+//	   [ . . v v v v v v v v v v v . . . ]
+type Ring[T any] struct {
+	values []T
+	mask   uint32
+	_      [64]byte
+	tail   atomic.Uint32 // next to be written, by the producer
+	seen   uint32        // the producer's copy of head
+	_      [56]byte
+	head   atomic.Uint32 // next to be read, by the consumer
+	_      [60]byte
+}
+
+// New returns an empty ring for at least size values, rounded up to a power of
+// two of at most 2^31. It panics if size is not positive.
+func New[T any](size int) *Ring[T] {
+	if size < 1 || size > 1<<31 {
+		panic("ring: a size of 1 to 2^31")
+	}
+	n := uint64(1) << bits.Len64(uint64(size-1))
+	return &Ring[T]{values: make([]T, n), mask: uint32(n - 1)}
+}
+
+// Push adds a value. It reports false if the ring is full. Producer only.
+func (r *Ring[T]) Push(v T) bool {
+	tail := r.tail.Load()
+	if tail-r.seen > r.mask {
+		r.seen = r.head.Load()
+		if tail-r.seen > r.mask {
+			return false
+		}
+	}
+	r.values[tail&r.mask] = v
+	r.tail.Store(tail + 1)
+	return true
+}
+
+// Drain calls f for each value that waits and returns how many there were.
+// Consumer only. The value is valid until f returns.
+func (r *Ring[T]) Drain(f func(v *T)) int {
+	head, tail := r.head.Load(), r.tail.Load()
+	n := int(tail - head)
+	for ; head != tail; head++ {
+		f(&r.values[head&r.mask])
+	}
+	r.head.Store(head)
+	return n
+}
+
+// Len is how many values wait; for observers, it may be old when it is read.
+func (r *Ring[T]) Len() int { return int(r.tail.Load() - r.head.Load()) }

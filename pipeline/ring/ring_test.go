@@ -1,0 +1,84 @@
+package ring
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+)
+
+// TestTwin compares the ring with a slice.
+func TestTwin(t *testing.T) {
+	r := New[int](5)
+	rng := rand.New(rand.NewPCG(1, 2))
+	var twin []int
+	for i := range 100_000 {
+		if rng.IntN(10) < 8 {
+			if ok := r.Push(i); ok != (len(twin) < 8) {
+				t.Fatalf("step %d: push with %d waiting says %v", i, len(twin), ok)
+			} else if ok {
+				twin = append(twin, i)
+			}
+			continue
+		}
+		if r.Len() != len(twin) {
+			t.Fatalf("step %d: %d wait, not %d", i, r.Len(), len(twin))
+		}
+		var got []int
+		n := r.Drain(func(v *int) { got = append(got, *v) })
+		if n != len(twin) || len(got) != n {
+			t.Fatalf("step %d: drained %d of %d", i, n, len(twin))
+		}
+		for k := range got {
+			if got[k] != twin[k] {
+				t.Fatalf("step %d: value %d is %d, not %d", i, k, got[k], twin[k])
+			}
+		}
+		twin = twin[:0]
+	}
+}
+
+// TestConcurrent: all values arrive once and in order.
+func TestConcurrent(t *testing.T) {
+	const values = 200_000
+	r := New[uint64](64)
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for i := uint64(0); i < values; {
+			if r.Push(i) {
+				i++
+			}
+		}
+	})
+	next := uint64(0)
+	for next < values {
+		r.Drain(func(v *uint64) {
+			if *v != next {
+				t.Errorf("got %d, not %d", *v, next)
+			}
+			next++
+		})
+	}
+	wait.Wait()
+}
+
+func TestDoesNotAllocate(t *testing.T) {
+	r := New[[4]uint64](256)
+	sum := uint64(0)
+	if n := testing.AllocsPerRun(100, func() {
+		for range 300 {
+			r.Push([4]uint64{1})
+		}
+		r.Drain(func(v *[4]uint64) { sum += v[0] })
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkPush(b *testing.B) {
+	r := New[[6]uint64](4096)
+	for i := 0; b.Loop(); i++ {
+		if !r.Push([6]uint64{uint64(i)}) {
+			r.Drain(func(*[6]uint64) {})
+		}
+	}
+}

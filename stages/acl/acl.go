@@ -1,0 +1,217 @@
+package acl
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// ReasonDenied is the drop reason of packets that a rule, or the default,
+// denies.
+var ReasonDenied = packet.Register("acl_denied", "a rule of the access control list denies the packet")
+
+// Module is the access control of one switch. Its methods may be called from
+// anywhere.
+type Module struct {
+	env   pipeline.Env
+	ports []string
+
+	rules atomic.Pointer[classifier] // control swaps it
+	// asked is raised to ask the workers for a copy of their counts.
+	asked atomic.Uint64
+
+	mu      sync.Mutex // guards what follows
+	config  Config
+	retired []*classifier // whose counts are not in folded yet
+	folded  map[string]hit
+	stages  []*stage
+}
+
+// New makes the module of a configuration, which it validates.
+func New(c Config, env pipeline.Env) (*Module, error) {
+	m := &Module{env: env, folded: map[string]hit{}}
+	for i := range env.Ports {
+		m.ports = append(m.ports, env.Ports[i].Name)
+	}
+	set, err := c.compile(m.ports)
+	if err != nil {
+		return nil, err
+	}
+	m.config = c
+	m.rules.Store(newClassifier(set, len(m.ports), max(env.Workers, 1)))
+	return m, nil
+}
+
+// Role implements pipeline.Module.
+func (m *Module) Role() pipeline.Role { return pipeline.RolePolicy }
+
+// Needs implements pipeline.Module: the parser's flags and offsets suffice.
+func (m *Module) Needs() packet.Needs { return 0 }
+
+// Stage implements pipeline.Module.
+func (m *Module) Stage(w int) pipeline.Stage {
+	s := &stage{module: m, worker: w, cache: new(cache)}
+	s.adopt(m.rules.Load())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stages = append(m.stages, s)
+	return s
+}
+
+// SetConfig replaces the rules and the default. Packets meet the old rules or
+// the new ones, and none is lost. On error nothing changes.
+func (m *Module) SetConfig(c Config) error {
+	set, err := c.compile(m.ports)
+	if err != nil {
+		return err
+	}
+	next := newClassifier(set, len(m.ports), max(m.env.Workers, 1))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.config = c
+	m.retired = append(m.retired, m.rules.Swap(next))
+	return nil
+}
+
+// Config returns the configuration in force.
+func (m *Module) Config() Config {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.config
+}
+
+// stage is one worker's access control. Everything but what is marked shared is
+// the worker's alone.
+type stage struct {
+	module *Module
+	worker int
+	rules  *classifier
+	hits   []hit
+	cache  *cache
+
+	// shared: the worker writes snapshot before answered; control reads it behind.
+	answered atomic.Uint64
+	snapshot []hit
+	of       *classifier // whose counts the snapshot has
+	began    atomic.Bool
+	ended    atomic.Bool
+}
+
+// adopt goes over to new rules. What the cache holds is of the old classes.
+func (s *stage) adopt(c *classifier) {
+	s.rules, s.hits = c, c.hits[s.worker]
+	*s.cache = cache{}
+}
+
+// Process implements pipeline.Stage.
+func (s *stage) Process(b *packet.Batch) {
+	c := s.module.rules.Load()
+	if c != s.rules {
+		s.adopt(c)
+	}
+	hits := s.hits
+	var f fields
+	var t tuple
+	for i := range b.Pkts {
+		p := &b.Pkts[i]
+		if p.Reason != 0 {
+			continue
+		}
+		f = fieldsOf(p, b.Data(p))
+		c.classes(&f, &t)
+		v := s.verdict(c, &f, &t, uint64(p.WireLen))
+		h := &hits[v]
+		h.packets++
+		h.bytes += uint64(p.WireLen)
+		if !c.permits(v) {
+			b.Drop(p, ReasonDenied)
+		}
+	}
+}
+
+func (c *classifier) permits(rule uint32) bool {
+	if rule == uint32(len(c.rules)) {
+		return c.permit
+	}
+	return c.rules[rule].action == actionPermit
+}
+
+// verdict finds the rule that decides, and counts for the rules that only count.
+func (s *stage) verdict(c *classifier, f *fields, t *tuple, bytes uint64) uint32 {
+	var e *entry
+	if c.cached {
+		e = &s.cache[t.hash()%cacheSize]
+		if e.used != 0 && e.classes == *t {
+			s.count(&e.verdict, bytes)
+			return e.verdict.rule
+		}
+	}
+	v, pure := c.find(f, t)
+	if v.counts[maxCounts-1] != noRule && !pure {
+		return s.countAll(c, f, bytes)
+	}
+	if pure && e != nil {
+		e.classes, e.verdict, e.used = *t, v, 1
+	}
+	s.count(&v, bytes)
+	return v.rule
+}
+
+func (s *stage) count(v *verdict, bytes uint64) {
+	for _, r := range v.counts {
+		if r == noRule {
+			return
+		}
+		s.hits[r].packets++
+		s.hits[r].bytes += bytes
+	}
+}
+
+// countAll goes through the rules one by one, for packets that more counting
+// rules match than a verdict holds.
+func (s *stage) countAll(c *classifier, f *fields, bytes uint64) uint32 {
+	for r := range c.rules {
+		if !c.rules[r].matches(f) {
+			continue
+		}
+		if c.rules[r].action != actionCount {
+			return uint32(r)
+		}
+		s.hits[r].packets++
+		s.hits[r].bytes += bytes
+	}
+	return uint32(len(c.rules))
+}
+
+// period is how often a worker looks whether its counts are asked for, in ns.
+const period = 1 << 26
+
+// Tick implements pipeline.Ticker.
+func (s *stage) Tick(now int64) (next int64) {
+	s.began.Store(true)
+	if c := s.module.rules.Load(); c != s.rules {
+		s.adopt(c) // an idle worker must not keep old rules alive
+	}
+	if asked := s.module.asked.Load(); asked != s.answered.Load() {
+		s.answer(asked)
+	}
+	return now + period
+}
+
+// Finish implements pipeline.Ticker.
+func (s *stage) Finish(int64) {
+	s.answer(s.module.asked.Load())
+	s.ended.Store(true)
+}
+
+func (s *stage) answer(asked uint64) {
+	s.snapshot = append(s.snapshot[:0], s.hits...)
+	s.of = s.rules
+	s.answered.Store(asked)
+}
+
+// patience bounds how long a reader of the counts waits for the workers.
+const patience = 2 * time.Second

@@ -1,0 +1,24 @@
+// Package acl is the access control stage: ordered rules, of which the first
+// that matches a packet permits or drops it.
+//
+//	         ┌──────────────────────────────────────────────┐
+//	batch ──>│ a class per field ──> first rule of all classes │──> permitted
+//	         └──────────────────────────────────────────────┘──> dropped: acl_denied
+//
+// A rule matches on the input port, MAC addresses under a mask, VLAN,
+// EtherType, IP prefixes, protocol, ports and TCP flags; what it leaves out
+// matches everything. Action "count" counts and goes on to the rules behind it.
+// A packet that no rule permits or denies has the default's fate.
+//
+// Rules are not tried one by one. Every field's values fall into classes:
+// values that the same rules match. A class has a bit per rule, and a second, short row
+// with a bit per 64 of these, so the rules that match a packet are the AND of
+// one row per field, of which nearly all words are skipped (Baboescu and Varghese,
+// "Scalable Packet Classification", SIGCOMM 2001). For large rule sets a
+// per-worker cache maps the combination of classes to its rule; that is
+// exact, and it holds far more packets than a cache of flows, as whole
+// prefixes and port ranges fall into one class.
+//
+// Control replaces all rules at once (Module.SetRules): workers see the old ones
+// or the new ones, never a mixture.
+package acl

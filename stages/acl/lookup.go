@@ -1,0 +1,131 @@
+package acl
+
+import (
+	"math/bits"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+)
+
+// verdict is what the rules say of a packet: the rule that decides, or the
+// number of rules for the default, and the counting rules in front of it.
+type verdict struct {
+	rule   uint32
+	counts [maxCounts]uint32 // from the front; noRule behind
+}
+
+// maxCounts is how many counting rules a cached verdict remembers. A packet that
+// more of them match is looked up in full.
+const maxCounts = 3
+
+const noRule = ^uint32(0)
+
+// classes looks up the classes of a packet's fields.
+func (c *classifier) classes(f *fields, t *tuple) {
+	for _, k := range c.active {
+		switch k {
+		case fieldInPort:
+			t[k] = c.direct[fieldInPort][f.inPort]
+		case fieldVLAN:
+			t[k] = c.direct[fieldVLAN][f.vlan]
+		case fieldEtherType:
+			t[k] = c.direct[fieldEtherType][f.etherType]
+		case fieldProto:
+			v := uint32(protoValues - 1)
+			if f.proto != anyProto {
+				v = uint32(f.proto)
+			}
+			t[k] = c.direct[fieldProto][v]
+		case fieldFlags:
+			t[k] = c.direct[fieldFlags][f.flags]
+		case fieldSrcPort:
+			t[k] = c.direct[fieldSrcPort][portValue(f.srcPort, f.ports)]
+		case fieldDstPort:
+			t[k] = c.direct[fieldDstPort][portValue(f.dstPort, f.ports)]
+		case fieldSrc:
+			t[k] = 0
+			if f.src.IsValid() {
+				t[k], _ = c.src.Lookup(f.src)
+			}
+		case fieldDst:
+			t[k] = 0
+			if f.dst.IsValid() {
+				t[k], _ = c.dst.Lookup(f.dst)
+			}
+		case fieldSrcMAC:
+			t[k] = c.srcMACs.lookup(f.srcMAC)
+		case fieldDstMAC:
+			t[k] = c.dstMACs.lookup(f.dstMAC)
+		}
+	}
+}
+
+func portValue(port uint16, has bool) uint32 {
+	if !has {
+		return portValues - 1
+	}
+	return uint32(port)
+}
+
+// find ANDs the rows of the classes, and returns what the rules say. pure
+// reports whether the verdict follows from the classes alone.
+func (c *classifier) find(f *fields, t *tuple) (v verdict, pure bool) {
+	v = verdict{rule: uint32(len(c.rules)), counts: [maxCounts]uint32{noRule, noRule, noRule}}
+	pure = true
+	counted := 0
+	for s := range c.sums {
+		last := min(64, c.words-64*s)
+		sum := ^uint64(0) >> (64 - last)
+		for _, k := range c.active {
+			sum &= c.field[k].sums[int(t[k])*c.sums+s]
+		}
+		for ; sum != 0; sum &= sum - 1 {
+			w := 64*s + bits.TrailingZeros64(sum)
+			row := ^uint64(0)
+			for _, k := range c.active {
+				row &= c.field[k].rows[int(t[k])*c.words+w]
+			}
+			for ; row != 0; row &= row - 1 {
+				r := 64*w + bits.TrailingZeros64(row)
+				if r >= len(c.rules) {
+					break
+				}
+				if c.verify[r] {
+					pure = false
+					if !c.rules[r].matches(f) {
+						continue
+					}
+				}
+				if c.rules[r].action != actionCount {
+					v.rule = uint32(r)
+					return v, pure
+				}
+				if counted == maxCounts {
+					return v, false // countAll takes over
+				}
+				v.counts[counted] = uint32(r)
+				counted++
+			}
+		}
+	}
+	return v, pure
+}
+
+// cacheSize is the number of combinations that a worker remembers: 256 KiB.
+const cacheSize = 4096
+
+// entry is one combination of classes with its verdict; one cache line.
+type entry struct {
+	classes tuple
+	verdict verdict
+	used    uint32
+}
+
+type cache [cacheSize]entry
+
+const tupleSeed = 0x61636c
+
+func (t *tuple) hash() uint64 {
+	pair := func(i int) uint64 { return uint64(t[i]) | uint64(t[i+1])<<32 }
+	w := [8]uint64{pair(0), pair(2), pair(4), pair(6), pair(8), uint64(t[10])}
+	return hash.Uint64x8(tupleSeed, &w)
+}

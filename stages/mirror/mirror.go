@@ -1,0 +1,185 @@
+package mirror
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/telemetry/hash"
+)
+
+// Module is the mirror of one switch. Its methods may be called from anywhere.
+type Module struct {
+	env      pipeline.Env
+	sessions atomic.Pointer[[]session] // control swaps it
+
+	mu     sync.Mutex // guards stages
+	stages []*stage
+}
+
+// MaxSessions bounds the sessions: each has its counters in every worker.
+const MaxSessions = 64
+
+// New makes the module of a configuration, which it validates.
+func New(c Config, env pipeline.Env) (*Module, error) {
+	m := &Module{env: env}
+	return m, m.SetConfig(c)
+}
+
+// SetConfig replaces all sessions at once. On error nothing changes. A session
+// keeps the counts of the one whose number it has.
+func (m *Module) SetConfig(c Config) error {
+	names := make([]string, len(m.env.Ports))
+	for i := range m.env.Ports {
+		names[i] = m.env.Ports[i].Name
+	}
+	if len(c.Sessions) > MaxSessions {
+		return fmt.Errorf("session: %d sessions: %d at most", len(c.Sessions), MaxSessions)
+	}
+	s, err := c.compile(names)
+	if err != nil {
+		return err
+	}
+	m.sessions.Store(&s)
+	return nil
+}
+
+// Role implements pipeline.Module: copies are made of what leaves.
+func (m *Module) Role() pipeline.Role { return pipeline.RoleEgress }
+
+// Needs implements pipeline.Module.
+func (m *Module) Needs() packet.Needs { return 0 }
+
+// Stage implements pipeline.Module.
+func (m *Module) Stage(w int) pipeline.Stage {
+	s := &stage{module: m, seed: hash.Uint64x2(mirrorSeed, uint64(m.env.ID), uint64(w))}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stages = append(m.stages, s)
+	return s
+}
+
+// mirrorSeed is the member of the hash family that draws packets.
+const mirrorSeed = 0x6d6972726f72
+
+// stage is one worker's mirror.
+type stage struct {
+	module *Module
+	seed   uint64
+	drawn  uint64 // packets drawn so far
+
+	// Copies cost far more than an atomic addition per session and batch.
+	counts [MaxSessions]struct{ mirrored, truncated atomic.Uint64 }
+}
+
+// Process implements pipeline.Stage. Copies are not mirrored again: it looks at
+// the packets that were there when it began.
+func (s *stage) Process(b *packet.Batch) {
+	sessions := *s.module.sessions.Load()
+	n := len(b.Pkts)
+	for k := range sessions {
+		c := &sessions[k]
+		mirrored, truncated := 0, 0
+		for i := range n {
+			p := &b.Pkts[i]
+			if p.Reason != 0 || !c.watches(p) {
+				continue
+			}
+			if c.below != 0 {
+				if s.drawn++; uint32(hash.Uint64(s.seed, s.drawn)) >= c.below {
+					continue
+				}
+			}
+			if len(b.Pkts) == cap(b.Pkts) {
+				b.NoRoom++
+				continue
+			}
+			var to packet.Packet
+			if !b.Copy(&to, p) {
+				continue
+			}
+			to.OutPort = c.to
+			if c.truncate != 0 && to.WireLen > c.truncate {
+				cut(b, &to, c.truncate)
+				truncated++
+			}
+			*b.Append() = to
+			mirrored++
+		}
+		if mirrored != 0 {
+			s.counts[k].mirrored.Add(uint64(mirrored))
+			s.counts[k].truncated.Add(uint64(truncated))
+		}
+	}
+}
+
+// watches reports whether the session mirrors the packet. Of a flooded packet,
+// only the original counts as what arrived.
+func (c *session) watches(p *packet.Packet) bool {
+	if c.in[p.InPort] && !p.Flags.Has(packet.FlagCopy) {
+		return true
+	}
+	return int(p.OutPort) < len(c.out) && c.out[p.OutPort]
+}
+
+// cut shortens a copy to a length that is less than its own. Frames behind the
+// first are given back.
+func cut(b *packet.Batch, p *packet.Packet, length uint32) {
+	if p.Next != 0 {
+		addr, _, next := b.Pool().Next(p.Next)
+		b.Frames.FreePacket(&packet.Packet{Addr: addr, Next: next})
+		p.Next = 0
+	}
+	p.Len = min(p.Len, length)
+	p.WireLen = p.Len
+}
+
+// Counters are one session's.
+type Counters struct {
+	Session   string
+	Mirrored  uint64 // copies sent on
+	Truncated uint64 // of these
+}
+
+// Counters returns the present counts of all sessions.
+func (m *Module) Counters() []Counters {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sessions := *m.sessions.Load()
+	out := make([]Counters, len(sessions))
+	for k := range sessions {
+		out[k].Session = sessions[k].name
+		for _, s := range m.stages {
+			out[k].Mirrored += s.counts[k].mirrored.Load()
+			out[k].Truncated += s.counts[k].truncated.Load()
+		}
+	}
+	return out
+}
+
+// Metrics implements pipeline.Metered.
+func (m *Module) Metrics(emit func(pipeline.Metric)) {
+	for _, c := range m.Counters() {
+		labels := [][2]string{{"session", c.Session}}
+		emit(pipeline.Metric{Name: "mirrored_packets_total", Help: "copies that the session sent on", Labels: labels, Value: float64(c.Mirrored)})
+		emit(pipeline.Metric{Name: "truncated_packets_total", Help: "copies that were cut", Labels: labels, Value: float64(c.Truncated)})
+	}
+}
+
+// Explain implements pipeline.Explainer.
+func (s *stage) Explain(_ *packet.Batch, p *packet.Packet) string {
+	var by []string
+	sessions := *s.module.sessions.Load()
+	for k := range sessions {
+		if sessions[k].watches(p) {
+			by = append(by, sessions[k].name)
+		}
+	}
+	if by == nil {
+		return "no session watches it"
+	}
+	return "watched by session " + strings.Join(by, ", ")
+}

@@ -1,0 +1,216 @@
+package policer
+
+import (
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+var testEnv = pipeline.Env{Workers: 1, Ports: []pipeline.Port{{Name: "p0"}, {Name: "p1"}}}
+
+func newStage(t testing.TB, c Config) (*Module, *stage) {
+	t.Helper()
+	m, err := New(c, testEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, m.Stage(0).(*stage)
+}
+
+func fill(b *packet.Batch, now int64, port uint16, lengths ...uint32) {
+	b.Pkts, b.Dropped, b.Now = b.Pkts[:0], 0, now
+	for _, n := range lengths {
+		b.Pkts = append(b.Pkts, packet.Packet{InPort: port, WireLen: n})
+	}
+}
+
+// TestTwin compares the stage with a bucket in plain arithmetic: over any time,
+// no more than burst + rate * time passes, and no packet is dropped that the
+// plain bucket would have had the bytes for, but for the rounding of a batch.
+func TestTwin(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		rate, burst := MinRate+r.Int64N(10e9), MinBurst+r.Int64N(100_000)
+		m, s := newStage(t, Config{Ports: []Port{{"p1", rate, burst}}})
+		b := &packet.Batch{}
+		now := int64(1e18)
+		tokens, at := float64(burst), now
+		passed, dropped := uint64(0), uint64(0)
+		for range 2000 {
+			now += r.Int64N(200_000)
+			lengths := make([]uint32, 1+r.IntN(64))
+			for i := range lengths {
+				lengths[i] = 60 + uint32(r.IntN(1455))
+			}
+			tokens = min(float64(burst), tokens+float64(now-at)*float64(rate)/8e9)
+			at = now
+			fill(b, now, 1, lengths...)
+			s.Process(b)
+			for i := range b.Pkts {
+				n := float64(b.Pkts[i].WireLen)
+				switch {
+				case b.Pkts[i].Reason == 0:
+					tokens -= n
+					passed++
+					// A nanosecond's worth of bytes per call, and one byte, are lost to integers.
+					if tokens < -3-float64(rate)/8e9*3 {
+						t.Fatalf("seed %d: %v bytes too many passed", seed, -tokens)
+					}
+				case tokens > n+3+float64(rate)/8e9*3:
+					t.Fatalf("seed %d: %v bytes dropped with %v left", seed, n, tokens)
+				default:
+					dropped++
+				}
+			}
+			tokens = max(tokens, 0)
+		}
+		c := m.Counters()
+		if len(c) != 1 || c[0].Packets != dropped || passed == 0 {
+			t.Errorf("seed %d: counters %+v, %d dropped, %d passed", seed, c, dropped, passed)
+		}
+	}
+}
+
+func TestUnpoliced(t *testing.T) {
+	_, s := newStage(t, Config{Ports: []Port{{"p1", MinRate, MinBurst}}})
+	b := &packet.Batch{}
+	fill(b, 0, 0, 9000, 9000, 9000)
+	s.Process(b)
+	if b.Dropped != 0 {
+		t.Error("dropped on a port without a policer")
+	}
+	s.Process(&packet.Batch{})
+}
+
+// TestClockSteps: a step of the clock either way lets a burst pass at most.
+func TestClockSteps(t *testing.T) {
+	_, s := newStage(t, Config{Ports: []Port{{"p0", 8_000_000, 10_000}}})
+	b := &packet.Batch{}
+	pass := func(now int64) (bytes uint32) {
+		fill(b, now, 0, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000)
+		s.Process(b)
+		for i := range b.Pkts {
+			if b.Pkts[i].Reason == 0 {
+				bytes += b.Pkts[i].WireLen
+			}
+		}
+		return bytes
+	}
+	if got := pass(1e18); got != 10_000 {
+		t.Errorf("%d bytes of a full bucket", got)
+	}
+	if got := pass(1e18); got != 0 {
+		t.Errorf("%d bytes of an empty bucket", got)
+	}
+	if got := pass(2e18); got != 10_000 {
+		t.Errorf("%d bytes a century on", got)
+	}
+	if got := pass(1e18); got != 0 {
+		t.Errorf("%d bytes after a step back", got)
+	}
+	if got := pass(1e18 + 5e6); got < 4000 || got > 5000 {
+		t.Errorf("%d bytes 5 ms later, the rate gives 5000", got)
+	}
+}
+
+// TestSharedBucket: several workers together get no more than one would.
+func TestSharedBucket(t *testing.T) {
+	env := testEnv
+	env.Workers = 4
+	m, err := New(Config{Ports: []Port{{"p0", 1e9, 100_000}}}, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var passed, clock atomic.Int64
+	var workers sync.WaitGroup
+	for w := range env.Workers {
+		s := m.Stage(w)
+		workers.Go(func() {
+			b := &packet.Batch{}
+			for range 5000 {
+				fill(b, 1e18+clock.Add(100), 0, 500, 500, 500, 500)
+				s.Process(b)
+				for i := range b.Pkts {
+					if b.Pkts[i].Reason == 0 {
+						passed.Add(int64(b.Pkts[i].WireLen))
+					}
+				}
+			}
+		})
+	}
+	workers.Wait()
+	limit := 100_000 + clock.Load()*1e9/8e9
+	if got := passed.Load(); got > limit+100 || got < limit*9/10 {
+		t.Errorf("%d bytes passed, the rate allows %d", got, limit)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	c := Config{Ports: []Port{{"p9", 1, 5}, {"p0", MinRate, 0}, {"p0", MaxRate + 1, MaxBurst + 1}}}
+	err := c.Validate([]string{"p0"})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{`port[0].name: port "p9"`, "port[0].rate_bits: 1", "port[0].burst_bytes: 5", "port[2].name: port[1] polices", "port[2].rate_bits: ", "port[2].burst_bytes: "} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in:\n%v", want, err)
+		}
+	}
+	m, s := newStage(t, DefaultConfig())
+	if m.SetConfig(c) == nil {
+		t.Error("a wrong configuration was taken")
+	}
+	p := packet.Packet{InPort: 0}
+	if got := s.Explain(nil, &p); got != "p0 is not policed" {
+		t.Error(got)
+	}
+	if err := m.SetConfig(Config{Ports: []Port{{"p0", 9000, 0}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Explain(nil, &p); got != "p0 keeps to 9000 bit/s" {
+		t.Error(got)
+	}
+	p.Reason = ReasonPoliced
+	if got := s.Explain(nil, &p); got != "p0 exceeds 9000 bit/s" {
+		t.Error(got)
+	}
+}
+
+func TestDoesNotAllocate(t *testing.T) {
+	_, s := newStage(t, Config{Ports: []Port{{"p0", 1e6, MinBurst}}})
+	b := &packet.Batch{Pkts: make([]packet.Packet, 0, packet.BatchSize)}
+	lengths := make([]uint32, packet.BatchSize)
+	for i := range lengths {
+		lengths[i] = 60
+	}
+	now := int64(0)
+	if n := testing.AllocsPerRun(100, func() {
+		now += 1000
+		fill(b, now, 0, lengths...)
+		s.Process(b)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkPolicer(b *testing.B) {
+	for _, rate := range []int64{1e6, 1e12} {
+		_, s := newStage(b, Config{Ports: []Port{{"p0", rate, 0}}})
+		batch := &packet.Batch{Pkts: make([]packet.Packet, packet.BatchSize)}
+		b.Run(map[int64]string{1e6: "exceeding", 1e12: "conforming"}[rate], func(b *testing.B) {
+			for b.Loop() {
+				batch.Now += 1000
+				for i := range batch.Pkts {
+					batch.Pkts[i].WireLen, batch.Pkts[i].Reason = 60, 0
+				}
+				s.Process(batch)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*packet.BatchSize), "ns/packet")
+		})
+	}
+}

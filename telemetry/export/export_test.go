@@ -1,0 +1,183 @@
+package export
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// numbers is a source of numbered records.
+type numbers struct {
+	next, stop uint64
+	kind       record.Kind
+	size       int
+	last       bool
+}
+
+func (n *numbers) Collect(_ int64, last bool, emit Emit) {
+	n.last = n.last || last
+	for i := 0; i < 3 && n.next < n.stop; i++ {
+		number := n.next
+		emit(&record.Header{Kind: n.kind, Start: int64(number)}, func(dst []byte) ([]byte, error) {
+			return append(binary.BigEndian.AppendUint64(dst, number), make([]byte, n.size)...), nil
+		})
+		n.next++
+	}
+}
+
+func read(t *testing.T, dir string) (numbers []uint64, names map[string]int) {
+	t.Helper()
+	names = map[string]int{}
+	err := ReadSpool(dir, func(h record.Header, body []byte) error {
+		names[h.Name]++
+		numbers = append(numbers, binary.BigEndian.Uint64(body))
+		if uint64(h.Start) != numbers[len(numbers)-1] {
+			return fmt.Errorf("header %+v on body %d", h, numbers[len(numbers)-1])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return numbers, names
+}
+
+func openSpool(t *testing.T, c Config, name string) *Spool {
+	t.Helper()
+	s, err := OpenSpool(c, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestExport(t *testing.T) {
+	c := DefaultConfig()
+	c.Spool = filepath.Join(t.TempDir(), "deep", "spool")
+	for id, name := range []string{"s1", "s2-x"} {
+		source := &numbers{stop: 10, kind: record.LDS}
+		e := New(uint32(id), name, []Source{source}, openSpool(t, c, name))
+		for e.Poll(0) > 0 {
+		}
+		e.Finish(0)
+		if got := e.Counters(record.LDS); got.Records != 10 || got.Lost != 0 || got.Bytes == 0 || !source.last {
+			t.Errorf("%s: %+v, last %v", name, got, source.last)
+		}
+	}
+	if got, names := read(t, c.Spool); len(got) != 20 || names["s1"] != 10 || names["s2-x"] != 10 {
+		t.Errorf("read %v of %v", got, names)
+	}
+}
+
+// TestBound: beyond its bound a spool forgets the oldest records, and says so; a
+// second run goes on behind the first.
+func TestBound(t *testing.T) {
+	c := Config{Spool: t.TempDir(), SpoolBytes: minSpool}
+	next := uint64(0)
+	for run := range 2 {
+		spool := openSpool(t, c, "s1")
+		source := &numbers{next: next, stop: next + 2000, kind: record.DiSketch, size: 1000}
+		e := New(1, "s1", []Source{source}, spool)
+		for e.Poll(0) > 0 {
+		}
+		next = source.next
+		got, _ := read(t, c.Spool)
+		for i := range got {
+			if got[i] != next-uint64(len(got))+uint64(i) {
+				t.Fatalf("run %d: record %d of %d is %d, the last is %d", run, i, len(got), got[i], next)
+			}
+		}
+		if spool.Dropped() == 0 || len(got) < 900 || len(got)*1000 > minSpool {
+			t.Errorf("run %d: %d records kept, %d files dropped", run, len(got), spool.Dropped())
+		}
+		spool.Close()
+	}
+}
+
+// TestFullDisk writes to a full device: records are lost and counted, and those
+// before stay readable.
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	spool := openSpool(t, Config{Spool: t.TempDir(), SpoolBytes: minSpool}, "s1")
+	good := spool.file
+	source := &numbers{stop: 3}
+	e := New(1, "s1", []Source{source}, spool)
+	e.Poll(0)
+	spool.file, source.stop = full, 6
+	e.Poll(0)
+	spool.file, source.stop = good, 9
+	e.Poll(0)
+	if got := e.Counters(0); got.Records != 6 || got.Lost != 3 {
+		t.Errorf("%+v", got)
+	}
+	if got, _ := read(t, spool.dir); len(got) != 6 || got[5] != 8 {
+		t.Errorf("read %v", got)
+	}
+}
+
+// TestCut: the end of a file that a switch is still writing is no fault, garbage is.
+func TestCut(t *testing.T) {
+	c := Config{Spool: t.TempDir(), SpoolBytes: minSpool}
+	e := New(1, "s1", []Source{&numbers{stop: 3}}, openSpool(t, c, "s1"))
+	e.Poll(0)
+	found, err := spoolFiles(c.Spool, "s1")
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	b, _ := os.ReadFile(found[0].path)
+	write := func(b []byte) {
+		if err := os.WriteFile(found[0].path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(b[:len(b)-3])
+	if got, _ := read(t, c.Spool); len(got) != 2 {
+		t.Errorf("read %v of a cut file", got)
+	}
+	b[len(b)-1] ^= 1
+	write(b)
+	if err := ReadSpool(c.Spool, func(record.Header, []byte) error { return nil }); !errors.Is(err, record.ErrCorrupt) {
+		t.Errorf("a changed file: %v", err)
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	if err := (&Config{SpoolBytes: 5}).Validate(); err == nil {
+		t.Error("a bound of 5 bytes: no error")
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenSpool(Config{Spool: file, SpoolBytes: minSpool}, "s1"); err == nil {
+		t.Error("a file for a folder: no error")
+	}
+}
+
+func TestRun(t *testing.T) {
+	source := &numbers{stop: 20}
+	spool := openSpool(t, Config{Spool: t.TempDir(), SpoolBytes: minSpool}, "s1")
+	e := New(1, "s1", []Source{source}, spool)
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		e.Run(stop, func() int64 { return time.Now().UnixNano() })
+		close(ended)
+	}()
+	for deadline := time.Now().Add(10 * time.Second); e.Counters(0).Records < 20; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v", e.Counters(0))
+		}
+	}
+	close(stop)
+	<-ended
+}

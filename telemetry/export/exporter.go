@@ -1,0 +1,128 @@
+package export
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// Emit takes one record: its header, in which the exporter fills in the switch
+// and its name, and the function that appends its body. Both are used before it
+// returns.
+type Emit func(h *record.Header, body func(dst []byte) ([]byte, error))
+
+// Source is what measures: a stage's module. Collect is called by one goroutine
+// at a time, while packets flow; it merges what the workers handed over since the
+// last call and emits what is complete. now is nanoseconds of CLOCK_TAI. last
+// is set in the call behind the workers' end, which emits everything.
+type Source interface {
+	Collect(now int64, last bool, emit Emit)
+}
+
+// Sink is where records go. Write takes one whole record; an error means that
+// it is lost.
+type Sink interface {
+	Write(h *record.Header, encoded []byte) error
+}
+
+// Counters count the records of one kind.
+type Counters struct {
+	Records uint64 // written
+	Bytes   uint64 // of these
+	Lost    uint64 // that could not be encoded or written
+}
+
+type counters struct{ records, bytes, lost atomic.Uint64 }
+
+// Exporter drains sources into a sink. Poll and Finish belong to one goroutine;
+// Counters may be called from anywhere.
+type Exporter struct {
+	id      uint32
+	name    string
+	sources []Source
+	sink    Sink
+	buffer  []byte
+	counts  [256]counters // by kind
+}
+
+// New returns the exporter of the switch with the given number and name. A nil
+// sink makes the sources be drained all the same, and writes nothing.
+func New(id uint32, name string, sources []Source, sink Sink) *Exporter {
+	return &Exporter{id: id, name: name, sources: sources, sink: sink}
+}
+
+// Poll collects from all sources once, and returns how many records came.
+func (e *Exporter) Poll(now int64) int { return e.collect(now, false) }
+
+// Finish collects what is left, once the workers have ended.
+func (e *Exporter) Finish(now int64) { e.collect(now, true) }
+
+func (e *Exporter) collect(now int64, last bool) (records int) {
+	emit := func(h *record.Header, body func([]byte) ([]byte, error)) {
+		records++
+		e.emit(h, body)
+	}
+	for _, s := range e.sources {
+		s.Collect(now, last, emit)
+	}
+	return records
+}
+
+func (e *Exporter) emit(h *record.Header, body func([]byte) ([]byte, error)) {
+	if e.sink == nil {
+		return
+	}
+	h.Switch, h.Name = e.id, e.name
+	c := &e.counts[h.Kind]
+	encoded, err := record.Append(e.buffer[:0], h, body)
+	e.buffer = encoded[:0]
+	if err == nil {
+		err = e.sink.Write(h, encoded)
+	}
+	if err != nil {
+		c.lost.Add(1)
+		return
+	}
+	c.records.Add(1)
+	c.bytes.Add(uint64(len(encoded)))
+}
+
+// Counters returns the counts of a kind so far.
+func (e *Exporter) Counters(k record.Kind) Counters {
+	c := &e.counts[k]
+	return Counters{c.records.Load(), c.bytes.Load(), c.lost.Load()}
+}
+
+// The exporter sleeps between two polls: shortly behind one that found
+// something, longer when all is quiet, and always well below the shortest
+// subepoch that a switch would use.
+const (
+	busyPause = time.Millisecond
+	idlePause = 8 * time.Millisecond
+)
+
+// Run polls until stop is closed; the caller then calls Finish once the workers
+// have ended. clock reads CLOCK_TAI in ns.
+func (e *Exporter) Run(stop <-chan struct{}, clock func() int64) {
+	if len(e.sources) == 0 {
+		<-stop
+		return
+	}
+	pause := busyPause
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-timer.C:
+		}
+		if e.Poll(clock()) > 0 {
+			pause = busyPause
+		} else {
+			pause = min(2*pause, idlePause)
+		}
+		timer.Reset(pause)
+	}
+}

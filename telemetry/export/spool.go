@@ -1,0 +1,226 @@
+package export
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// Config is the section [telemetry] of a switch's configuration.
+type Config struct {
+	// Spool is the folder to which records are written; empty: they are counted
+	// and dropped. Several switches may share it, each under its own name.
+	Spool string `toml:"spool"`
+	// SpoolBytes bounds the folder's files of this switch; beyond, the oldest
+	// file goes.
+	SpoolBytes int64 `toml:"spool_bytes"`
+}
+
+// DefaultConfig writes nothing; a spool is bounded to 256 MiB.
+func DefaultConfig() Config { return Config{SpoolBytes: 256 << 20} }
+
+// minSpool is the smallest bound: a full file and the one being written.
+const minSpool = 1 << 20
+
+// Validate reports all faults, each beginning with its key.
+func (c *Config) Validate() error {
+	if c.SpoolBytes < minSpool {
+		return fmt.Errorf("spool_bytes = %d: choose at least %d", c.SpoolBytes, minSpool)
+	}
+	return nil
+}
+
+// files is into how many files a spool is divided: the share of it that goes
+// at once when it is full.
+const files = 16
+
+// extension marks the spool's files.
+const extension = ".records"
+
+// Spool is a folder of files of records, NAME-NUMBER.records, the newest with
+// the highest number. It belongs to one goroutine, but for Dropped.
+type Spool struct {
+	dir, name string
+	limit     int64 // of a file
+	total     int64
+	kept      []spooled // oldest first, the one being written last
+	file      *os.File
+	next      uint64
+	dropped   atomic.Uint64
+}
+
+type spooled struct {
+	path string
+	size int64
+}
+
+// OpenSpool opens the folder, and makes it if need be. Files of an earlier run
+// stay, and count against the bound.
+func OpenSpool(c Config, name string) (*Spool, error) {
+	if err := os.MkdirAll(c.Spool, 0o755); err != nil {
+		return nil, fmt.Errorf("telemetry.spool: %w", err)
+	}
+	s := &Spool{dir: c.Spool, name: name, limit: c.SpoolBytes / files}
+	old, err := spoolFiles(c.Spool, name)
+	if err != nil {
+		return nil, fmt.Errorf("telemetry.spool: %w", err)
+	}
+	for _, f := range old {
+		info, err := os.Stat(f.path)
+		if err != nil {
+			return nil, fmt.Errorf("telemetry.spool: %w", err)
+		}
+		s.kept = append(s.kept, spooled{f.path, info.Size()})
+		s.total += info.Size()
+		s.next = f.number + 1
+	}
+	// A probe, so that a folder that cannot be written is known before packets run.
+	if err := s.open(); err != nil {
+		return nil, fmt.Errorf("telemetry.spool: %w", err)
+	}
+	return s, nil
+}
+
+// Write implements Sink. A record that the disk does not take whole leaves no
+// trace in the file.
+func (s *Spool) Write(_ *record.Header, encoded []byte) error {
+	if s.file == nil || s.current().size+int64(len(encoded)) > max(s.limit, int64(len(encoded))) {
+		if err := s.open(); err != nil {
+			return err
+		}
+	}
+	cur := s.current()
+	n, err := s.file.Write(encoded)
+	if err != nil {
+		if n > 0 {
+			err = errors.Join(err, s.file.Truncate(cur.size))
+			_, seekErr := s.file.Seek(cur.size, 0)
+			err = errors.Join(err, seekErr)
+		}
+		return err
+	}
+	cur.size += int64(n)
+	s.total += int64(n)
+	s.bound()
+	return nil
+}
+
+func (s *Spool) current() *spooled { return &s.kept[len(s.kept)-1] }
+
+// open begins a new file.
+func (s *Spool) open() error {
+	path := filepath.Join(s.dir, fmt.Sprintf("%s-%08d%s", s.name, s.next, extension))
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	s.next++
+	if s.file != nil {
+		err = s.file.Close()
+	}
+	s.file = file
+	s.kept = append(s.kept, spooled{path: path})
+	return err
+}
+
+// bound removes the oldest files while there is too much.
+func (s *Spool) bound() {
+	for s.total > s.limit*files && len(s.kept) > 1 {
+		oldest := s.kept[0]
+		if os.Remove(oldest.path) == nil {
+			s.dropped.Add(1)
+		}
+		s.total -= oldest.size
+		s.kept = s.kept[1:]
+	}
+}
+
+// Dropped counts the files that went to make room. From anywhere.
+func (s *Spool) Dropped() uint64 { return s.dropped.Load() }
+
+// Close ends the file being written.
+func (s *Spool) Close() error {
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	s.file = nil
+	return err
+}
+
+type numbered struct {
+	path   string
+	name   string
+	number uint64
+}
+
+// spoolFiles lists the files of a switch, of all switches if name is empty,
+// oldest first.
+func spoolFiles(dir, name string) ([]numbered, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var found []numbered
+	for _, e := range entries {
+		base, ok := strings.CutSuffix(e.Name(), extension)
+		dash := strings.LastIndexByte(base, '-')
+		if !ok || dash < 0 || name != "" && base[:dash] != name {
+			continue
+		}
+		if n, err := strconv.ParseUint(base[dash+1:], 10, 64); err == nil {
+			found = append(found, numbered{filepath.Join(dir, e.Name()), base[:dash], n})
+		}
+	}
+	slices.SortFunc(found, func(a, b numbered) int {
+		if c := strings.Compare(a.name, b.name); c != 0 {
+			return c
+		}
+		if a.number < b.number {
+			return -1
+		}
+		return 1
+	})
+	return found, nil
+}
+
+// ReadSpool calls f for every record in a folder, switch by switch in the order
+// of writing. The record that a switch is writing just now may be cut off: it is
+// left out. Anything else that cannot be read ends with an error that names the
+// file.
+func ReadSpool(dir string, f func(h record.Header, body []byte) error) error {
+	found, err := spoolFiles(dir, "")
+	if err != nil {
+		return err
+	}
+	for _, file := range found {
+		b, err := os.ReadFile(file.path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // went to make room
+		}
+		if err != nil {
+			return err
+		}
+		for len(b) > 0 {
+			h, body, rest, err := record.Decode(b)
+			if errors.Is(err, record.ErrShort) {
+				break
+			}
+			if err == nil {
+				err = f(h, body)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", file.path, err)
+			}
+			b = rest
+		}
+	}
+	return nil
+}

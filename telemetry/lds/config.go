@@ -1,0 +1,98 @@
+package lds
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Limits of a Config. They bound what a decoder may be made to allocate, and
+// keep the products of the hot path in 64 bits.
+const (
+	MaxRows    = 16
+	MaxVirtual = 256
+	MaxCells   = 1 << 22 // of all rows: 128 MB
+	// MaxIntervalNs is about 18 minutes.
+	MaxIntervalNs = 1 << 40
+	// MinRate is the lowest sampling rate: decisions have 32 bits, of which k cost
+	// up to 8.
+	MinRate = 1e-6
+)
+
+// Config is the shape of a point. Two points can be subtracted only if their
+// configs are equal.
+type Config struct {
+	// Rows is R, 1 to MaxRows.
+	Rows int
+	// Columns is C, the cells of a row; no power of two is needed.
+	Columns int
+	// Virtual is k, the cells of a flow in each row, 1 to MaxVirtual and at most
+	// Columns. More of them survive more loss and collide more.
+	Virtual int
+	// Rates are the rows' sampling rates, MinRate to 1; empty: all 1.
+	Rates []float64
+	// IntervalNs is the length of a measurement interval. Interval i begins at
+	// i * IntervalNs on the clock of the timestamps.
+	IntervalNs int64
+	// Seed chooses the hashes.
+	Seed uint64
+}
+
+// DefaultConfig is the paper's reference configuration (Section 5.1), with
+// intervals of one second.
+func DefaultConfig() Config {
+	return Config{Rows: 4, Columns: 17500, Virtual: 1, IntervalNs: 1e9}
+}
+
+// Validate reports all that is wrong with the config.
+func (c Config) Validate() error {
+	var errs []error
+	fault := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	fault(c.Rows < 1 || c.Rows > MaxRows, "%d rows: choose 1 to %d", c.Rows, MaxRows)
+	fault(c.Columns < 1 || c.Columns > MaxCells/max(c.Rows, 1), "%d columns: choose 1 or more, and at most %d cells in all", c.Columns, MaxCells)
+	fault(c.Virtual < 1 || c.Virtual > min(c.Columns, MaxVirtual), "%d virtual cells: choose 1 to %d, and no more than columns", c.Virtual, MaxVirtual)
+	fault(len(c.Rates) != 0 && len(c.Rates) != c.Rows, "%d rates for %d rows: give one per row, or none", len(c.Rates), c.Rows)
+	for _, r := range c.Rates {
+		fault(!(r >= MinRate && r <= 1), "rate %g: choose %g to 1", r, MinRate)
+	}
+	fault(c.IntervalNs < 2 || c.IntervalNs > MaxIntervalNs, "an interval of %d ns: choose 2 ns to %d s", c.IntervalNs, int64(MaxIntervalNs)/1e9)
+	return errors.Join(errs...)
+}
+
+// Equal reports whether points of both configs may be compared.
+func (c Config) Equal(d Config) bool {
+	if c.Rows != d.Rows || c.Columns != d.Columns || c.Virtual != d.Virtual || c.IntervalNs != d.IntervalNs || c.Seed != d.Seed {
+		return false
+	}
+	return slices.Equal(c.rates(), d.rates())
+}
+
+// Bytes is the memory of a point's cells.
+func (c Config) Bytes() int { return c.Rows * c.Columns * cellBytes }
+
+// Capacity is the largest weighted packet count up to which a cell is exact;
+// fuller ones are refused.
+//
+// Proof that nothing overflows: Add takes only timestamps t, relative to the
+// interval's beginning, of -I/2 <= t < I + I/2 for an interval of I. So |t| and
+// the difference of any two of them are at most 2I. A cell with a weighted
+// count of n has |sum| <= n * 2I, in every order of adding and merging, and the
+// difference of two sums over the same packets is at most n * 2I as well. Both
+// fit an int64 as long as n <= (2^63 - 1) / 2I, which is the capacity: 4.6e9
+// for intervals of a second. Sums wrap modulo 2^64 beyond, which harms nothing,
+// as the count, which cannot wrap in any interval (2^64 / 2^32 packets), has
+// the cell refused.
+func (c Config) Capacity() uint64 { return math.MaxInt64 / (2 * uint64(c.IntervalNs)) }
+
+// rates is Rates with the default put in.
+func (c Config) rates() []float64 {
+	if len(c.Rates) != 0 {
+		return c.Rates
+	}
+	return slices.Repeat([]float64{1}, c.Rows)
+}

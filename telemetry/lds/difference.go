@@ -1,0 +1,191 @@
+package lds
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// State is what the comparison of a cell's two copies came to.
+type State uint8
+
+const (
+	// Usable: both points have the same packets in the cell, at least one.
+	Usable State = iota
+	// Empty: neither point has a packet in it.
+	Empty
+	// CountDiffers: packets were lost, duplicated, or fell into another interval
+	// at one point.
+	CountDiffers
+	// DigestDiffers: as many packets, but not the same.
+	DigestDiffers
+	// Overfull: more packets than sums are exact for (Config.Capacity).
+	Overfull
+	// Implausible: the mean delay is outside the limits given to Subtract.
+	Implausible
+	// ClockStepped: a point knows that its clock stepped in the interval.
+	ClockStepped
+
+	states
+)
+
+var stateNames = [states]string{"usable", "empty", "count_differs", "digest_differs", "overfull", "implausible", "clock_stepped"}
+
+// String is the state's name as records and metrics have it.
+func (s State) String() string {
+	if s < states {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state %d", uint8(s))
+}
+
+// Limits bound the mean delay that a cell may show, in nanoseconds. What is
+// outside comes from a clock, not from the network.
+type Limits struct {
+	MinNs, MaxNs int64
+}
+
+// AnyDelay refuses no delay.
+func AnyDelay() Limits { return Limits{MinNs: math.MinInt64, MaxNs: math.MaxInt64} }
+
+// Difference is what two points tell about one interval. It refers to the
+// points, which must not change while it is in use, and is itself immutable.
+type Difference struct {
+	sender, receiver *Point
+	rates            []float64
+	states           []State // by cell
+	tally            [states]int
+	// What other flows leave in the cleanest of a flow's cells: in one cell, and
+	// in all of a row.
+	cellNoise, rowNoise float64
+	bestRate            float64
+	meanNs              float64 // of all packets
+	hasMean             bool
+	spread              float64
+}
+
+// Subtract compares the points of a sender and a receiver over one interval.
+// Their configs and intervals must be equal. Only cells in which both counted
+// the same packets will ever be used for delays; the others are refused whole.
+func Subtract(sender, receiver *Point, limits Limits) (*Difference, error) {
+	if err := compatible(sender, receiver); err != nil {
+		return nil, fmt.Errorf("subtract LDS points: %w", err)
+	}
+	d := &Difference{sender: sender, receiver: receiver, rates: sender.config.rates(), states: make([]State, len(sender.cells))}
+	d.bestRate = slices.Max(d.rates)
+	capacity := sender.config.Capacity()
+	stepped := (sender.flags|receiver.flags)&Stepped != 0
+	sum, count := 0.0, 0.0
+	var means moments // of the cells' mean delays
+	for i := range d.states {
+		a, b := &sender.cells[i], &receiver.cells[i]
+		s := compare(a, b, capacity, limits)
+		if stepped && s == Usable {
+			s = ClockStepped
+		}
+		d.states[i] = s
+		d.tally[s]++
+		if s == Usable {
+			sum += float64(b.Sum - a.Sum)
+			count += float64(a.Count)
+			means.add(float64(b.Sum-a.Sum) / float64(a.Count))
+		}
+	}
+	if count > 0 {
+		d.meanNs, d.hasMean = sum/count, true
+		d.spread = means.variance()
+	}
+	d.cellNoise, d.rowNoise = noise(sender, d.rates, d.bestRate)
+	return d, nil
+}
+
+// moments adds up a variance, by Welford's recurrence.
+type moments struct {
+	n, mean, squares float64
+}
+
+func (m *moments) add(x float64) {
+	m.n++
+	off := x - m.mean
+	m.mean += off / m.n
+	m.squares += off * (x - m.mean)
+}
+
+func (m *moments) variance() float64 { return m.squares / m.n }
+
+func compare(a, b *Cell, capacity uint64, limits Limits) State {
+	switch {
+	case a.Count != b.Count:
+		return CountDiffers
+	case a.Digest != b.Digest:
+		return DigestDiffers
+	case a.Count == 0:
+		return Empty
+	case a.Count > capacity:
+		return Overfull
+	}
+	// Integer division would let a mean just beyond a limit pass.
+	if mean := float64(b.Sum-a.Sum) / float64(a.Count); mean < float64(limits.MinNs) || mean > float64(limits.MaxNs) {
+		return Implausible
+	}
+	return Usable
+}
+
+// noise estimates how many packets of other flows a flow meets: in the cleanest
+// of its R cells, and of its R rows of k cells each. As a flow's place is
+// random, the cells that the point has tell what it meets in one of them; the
+// least of R is below that distribution's quantile of 1 - 2^(-1/R) every other
+// time. Only rows with the highest rate are looked at.
+func noise(p *Point, rates []float64, best float64) (cell, row float64) {
+	c, k := p.config.Columns, p.config.Virtual
+	var one, all []float64
+	for r, rate := range rates {
+		if rate != best {
+			continue
+		}
+		cells := p.cells[r*c : (r+1)*c]
+		window := 0.0
+		for j := range k - 1 {
+			window += float64(cells[j].Count)
+		}
+		for j := range cells {
+			window += float64(cells[(j+k-1)%c].Count)
+			one = append(one, float64(cells[j].Count)/rate)
+			all = append(all, window/rate)
+			window -= float64(cells[j].Count)
+		}
+	}
+	slices.Sort(one)
+	slices.Sort(all)
+	rows := len(one) / c
+	return leastOf(len(rates), one), leastOf(rows, all)
+}
+
+// leastOf is the median of the least of n draws.
+func leastOf(n int, sorted []float64) float64 {
+	return sorted[int((1-math.Pow(2, -1/float64(n)))*float64(len(sorted)))]
+}
+
+// Cells returns how many cells are in the state.
+func (d *Difference) Cells(s State) int { return d.tally[s] }
+
+// Refused returns the number of cells that hold packets and may not be used.
+func (d *Difference) Refused() int { return len(d.states) - d.tally[Usable] - d.tally[Empty] }
+
+// MeanNs returns the mean delay over all usable cells, in which packets with
+// higher weights count more; false if there is none.
+func (d *Difference) MeanNs() (float64, bool) { return d.meanNs, d.hasMean }
+
+// Lost returns the number of packets of all flows that the sender counted and
+// the receiver did not; below zero if duplicates outnumber the losses. It is
+// known if both points saw the whole interval.
+func (d *Difference) Lost() (lost int64, known bool) {
+	return int64(d.sender.packets - d.receiver.packets), d.wholeInterval()
+}
+
+func (d *Difference) wholeInterval() bool { return (d.sender.flags|d.receiver.flags)&Partial == 0 }
+
+// State returns what became of a cell.
+func (d *Difference) State(row, column int) State {
+	return d.states[row*d.sender.config.Columns+column]
+}

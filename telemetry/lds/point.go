@@ -1,0 +1,226 @@
+package lds
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+)
+
+// Cell sums up the packets that a row's hash sent to it. Two of them fill a
+// cache line, so a packet costs one line per row.
+type Cell struct {
+	// Sum is the sum of weight * timestamp, in nanoseconds from the beginning of
+	// the interval, modulo 2^64.
+	Sum int64
+	// Count is the sum of the weights: the number of packets where all weigh 1.
+	Count uint64
+	// Digest is the sum of the packets' digests modulo 2^64.
+	Digest uint64
+	// Bytes is the sum of the packets' lengths, whatever they weigh.
+	Bytes uint64
+}
+
+const cellBytes = 32
+
+func (c *Cell) merge(d *Cell) {
+	c.Sum += d.Sum
+	c.Count += d.Count
+	c.Digest += d.Digest
+	c.Bytes += d.Bytes
+}
+
+// Flags say what is known to be wrong with a point's interval.
+type Flags uint8
+
+const (
+	// Partial: the point did not see the interval from its beginning to its end,
+	// as after a restart. Counts then tell nothing of loss.
+	Partial Flags = 1 << iota
+	// Stepped: the point's clock stepped within the interval. Its sums then tell
+	// nothing of delay.
+	Stepped
+
+	allFlags = Partial | Stepped
+)
+
+// Members of the hash family: rows 2i and 2i+1 share the two halves of one
+// word, flowSeed + i of the flow and packetSeed + i of the packet.
+const (
+	flowSeed   = 0x6c6473_0100
+	packetSeed = 0x6c6473_0200
+)
+
+// Point is one measurement point in one interval: one worker's copy of it, or
+// several merged. It is made by NewPoint or Decode. It has one writer.
+type Point struct {
+	// What Add reads comes first, in two lines.
+	start    int64  // of the interval
+	slack    int64  // a timestamp may be so much before start
+	span     uint64 // and so much, from there, in all
+	flow     uint64 // seeds
+	packet   uint64
+	columns  uint64
+	virtual  uint64
+	scatters bool // packets of a flow go to different cells, or not to all rows
+	cells    []Cell
+	accept   []uint64 // by row: sampled if below, of 2^32
+
+	packets uint64
+	outside uint64
+
+	config Config
+	number int64
+	flags  Flags
+}
+
+// NewPoint makes an empty point in interval 0.
+func NewPoint(c Config) (*Point, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("LDS point: %w", err)
+	}
+	c.Rates = slices.Clone(c.Rates)
+	p := &Point{
+		slack:   c.IntervalNs / 2,
+		span:    2 * uint64(c.IntervalNs),
+		flow:    c.Seed + flowSeed,
+		packet:  c.Seed + packetSeed,
+		columns: uint64(c.Columns),
+		virtual: uint64(c.Virtual),
+		cells:   make([]Cell, c.Rows*c.Columns),
+		accept:  make([]uint64, c.Rows),
+		config:  c,
+	}
+	p.scatters = c.Virtual > 1
+	for r, rate := range c.rates() {
+		p.accept[r] = uint64(rate * (1 << 32))
+		p.scatters = p.scatters || rate < 1
+	}
+	return p, nil
+}
+
+// Begin empties the point and takes it to the given interval.
+func (p *Point) Begin(interval int64) {
+	clear(p.cells)
+	p.number, p.start = interval, interval*p.config.IntervalNs
+	p.packets, p.outside, p.flags = 0, 0, 0
+}
+
+// Mark notes what is wrong with the interval.
+func (p *Point) Mark(f Flags) { p.flags |= f & allFlags }
+
+// Add counts a packet: the hash of its flow's key, its packet id, its arrival
+// on the points' common clock, its length. A timestamp more than half an
+// interval outside the interval is not counted, which spoils the packet's cells
+// for this interval; Outside tells how many there were.
+func (p *Point) Add(flow, id uint64, timeNs int64, bytes uint32) {
+	p.AddWeighted(flow, id, timeNs, bytes, 1)
+}
+
+// AddWeighted counts a packet as often as weight says, from 1 (Section 4.1).
+// All packets of a flow must have the same weight, and both points must agree
+// on it.
+func (p *Point) AddWeighted(flow, id uint64, timeNs int64, bytes, weight uint32) {
+	t := timeNs - p.start
+	if uint64(t+p.slack) >= p.span {
+		p.outside++
+		return
+	}
+	p.packets++
+	var (
+		w      = uint64(weight)
+		sum    = t * int64(weight)
+		digest = hash.Uint64(p.packet, id)
+		ph     = digest
+		cells  = p.cells
+		column = uint64(0)
+		base   = uint64(0) // of the row
+		fh     uint64
+	)
+	for r, accept := range p.accept {
+		if r&1 == 0 {
+			fh = hash.Uint64(p.flow+uint64(r)>>1, flow)
+			if p.scatters && r > 0 {
+				ph = hash.Uint64(p.packet+uint64(r)>>1, id)
+			}
+		} else {
+			fh, ph = fh<<32, ph<<32
+		}
+		column = fh >> 32 * p.columns >> 32
+		if p.scatters {
+			// One product of the row's 32 bits: whole cells in its high half, and a
+			// uniform fraction for the sampling in its low half.
+			x := ph >> 32 * p.virtual
+			if x&(1<<32-1) >= accept {
+				base += p.columns
+				continue
+			}
+			if column += x >> 32; column >= p.columns {
+				column -= p.columns
+			}
+		}
+		c := &cells[base+column]
+		c.Sum += sum
+		c.Count += w
+		c.Digest += digest
+		c.Bytes += uint64(bytes)
+		base += p.columns
+	}
+}
+
+// base is the first cell of the flow in row r.
+func (p *Point) base(flow uint64, r int) int {
+	fh := hash.Uint64(p.flow+uint64(r)>>1, flow) << (32 * uint(r&1))
+	return int(fh >> 32 * p.columns >> 32)
+}
+
+// Config returns the point's config.
+func (p *Point) Config() Config { return p.config }
+
+// Interval returns the number of the interval.
+func (p *Point) Interval() int64 { return p.number }
+
+// Flags returns what is known to be wrong with the interval.
+func (p *Point) Flags() Flags { return p.flags }
+
+// Packets returns the number of packets counted, whatever they weigh.
+func (p *Point) Packets() uint64 { return p.packets }
+
+// Outside returns the number of packets refused for their timestamp.
+func (p *Point) Outside() uint64 { return p.outside }
+
+// Cell returns a cell, 0 <= row < Rows, 0 <= column < Columns.
+func (p *Point) Cell(row, column int) Cell { return p.cells[row*p.config.Columns+column] }
+
+// Clone returns a copy that shares nothing.
+func (p *Point) Clone() *Point {
+	q := *p
+	q.cells, q.accept = slices.Clone(p.cells), slices.Clone(p.accept)
+	return &q
+}
+
+// Merge adds another worker's copy of the same point and interval. The order
+// of merging is of no consequence.
+func (p *Point) Merge(q *Point) error {
+	if err := compatible(p, q); err != nil {
+		return fmt.Errorf("merge LDS points: %w", err)
+	}
+	for i := range p.cells {
+		p.cells[i].merge(&q.cells[i])
+	}
+	p.packets += q.packets
+	p.outside += q.outside
+	p.flags |= q.flags
+	return nil
+}
+
+// compatible explains why two points cannot be merged or subtracted, if so.
+func compatible(p, q *Point) error {
+	if !p.config.Equal(q.config) {
+		return fmt.Errorf("configs differ: %+v and %+v", p.config, q.config)
+	}
+	if p.number != q.number {
+		return fmt.Errorf("intervals %d and %d differ", p.number, q.number)
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package oblivious
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// version of the format. Integers are little-endian; counts of 32 bits.
+//
+//	header  version 8 | kind 8 | unit 8 | 0 8 | size 32 | entries 32 | seed 64 |
+//	        threshold: value 64, id 64 | packets 64 | bytes 64
+//	entry   value 64 | id 64 | bytes 32 | proto 8 | key version 8 |
+//	        src port 16 | dst port 16 | src | dst: 4, 16 or 0 bytes each
+//
+// Addresses have 4 bytes with key version 4, 16 with 6, and are left out with 0.
+const version = 1
+
+const (
+	headerSize   = 4 + 4 + 4 + 8 + 16 + 16
+	minEntrySize = 8 + 8 + 4 + 2 + 4
+)
+
+// ErrFormat is wrapped by all errors of UnmarshalBinary.
+var ErrFormat = errors.New("not a sample")
+
+// AppendBinary appends the sample's encoding. A union has none, and a key must
+// have version 0, 4 or 6.
+func (s *Sample) AppendBinary(b []byte) ([]byte, error) {
+	if s.Limits != nil {
+		return b, errors.New("a union of samples has no encoding: encode the samples")
+	}
+	le := binary.LittleEndian
+	b = append(b, version, byte(s.Kind), byte(s.Unit), 0)
+	b = le.AppendUint32(b, uint32(s.Size))
+	b = le.AppendUint32(b, uint32(len(s.Entries)))
+	for _, v := range []uint64{s.Seed, s.Threshold.Value, s.Threshold.ID, s.Packets, s.Bytes} {
+		b = le.AppendUint64(b, v)
+	}
+	for i := range s.Entries {
+		e := &s.Entries[i]
+		n, err := addressSize(e.Key.Version)
+		if err != nil {
+			return b, err
+		}
+		b = le.AppendUint64(b, e.Rank.Value)
+		b = le.AppendUint64(b, e.Rank.ID)
+		b = le.AppendUint32(b, e.Bytes)
+		b = append(b, e.Key.Proto, e.Key.Version)
+		b = le.AppendUint16(b, e.Key.SrcPort)
+		b = le.AppendUint16(b, e.Key.DstPort)
+		b = append(b, e.Key.Src[:n]...)
+		b = append(b, e.Key.Dst[:n]...)
+	}
+	return b, nil
+}
+
+// MarshalBinary is AppendBinary to nothing.
+func (s *Sample) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
+
+func addressSize(version uint8) (int, error) {
+	switch version {
+	case 0:
+		return 0, nil
+	case 4:
+		return 4, nil
+	case 6:
+		return 16, nil
+	}
+	return 0, fmt.Errorf("key version %d, not 0, 4 or 6", version)
+}
+
+// UnmarshalBinary reads what AppendBinary wrote, all of b. It takes memory only
+// for entries that b has room for, and accepts only what a sampler or a merge
+// can have made: ranks in order, none beyond the threshold, and a threshold
+// that is the last rank or beyond all.
+func (s *Sample) UnmarshalBinary(b []byte) error {
+	if len(b) < headerSize {
+		return fmt.Errorf("%w: %d bytes, less than a header", ErrFormat, len(b))
+	}
+	if b[0] != version || b[3] != 0 {
+		return fmt.Errorf("%w: version %d.%d, not %d.0", ErrFormat, b[0], b[3], version)
+	}
+	le := binary.LittleEndian
+	n := le.Uint32(b[8:])
+	out := Sample{
+		Kind: Kind(b[1]), Unit: Unit(b[2]), Size: int(le.Uint32(b[4:])), Seed: le.Uint64(b[12:]),
+		Threshold: Rank{le.Uint64(b[20:]), le.Uint64(b[28:])}, Packets: le.Uint64(b[36:]), Bytes: le.Uint64(b[44:]),
+	}
+	if err := (Config{Kind: out.Kind, Unit: out.Unit, Size: out.Size}).Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	b = b[headerSize:]
+	if uint64(n)*minEntrySize > uint64(len(b)) {
+		return fmt.Errorf("%w: %d entries in %d bytes", ErrFormat, n, len(b))
+	}
+	out.Entries = make([]Entry, n)
+	var err error
+	for i := range out.Entries {
+		if b, err = out.Entries[i].decode(b); err != nil {
+			return fmt.Errorf("%w: entry %d: %w", ErrFormat, i, err)
+		}
+	}
+	if len(b) > 0 {
+		return fmt.Errorf("%w: %d bytes behind the last entry", ErrFormat, len(b))
+	}
+	if err := out.check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	*s = out
+	return nil
+}
+
+// decode reads one entry and returns what is behind it.
+func (e *Entry) decode(b []byte) ([]byte, error) {
+	if len(b) < minEntrySize {
+		return b, errors.New("cut short")
+	}
+	le := binary.LittleEndian
+	e.Rank = Rank{le.Uint64(b), le.Uint64(b[8:])}
+	e.Bytes = le.Uint32(b[16:])
+	e.Key.Proto, e.Key.Version = b[20], b[21]
+	e.Key.SrcPort, e.Key.DstPort = le.Uint16(b[22:]), le.Uint16(b[24:])
+	b = b[minEntrySize:]
+	n, err := addressSize(e.Key.Version)
+	if err != nil {
+		return b, err
+	}
+	if len(b) < 2*n {
+		return b, errors.New("cut short")
+	}
+	copy(e.Key.Src[:], b[:n])
+	copy(e.Key.Dst[:], b[n:2*n])
+	return b[2*n:], nil
+}
+
+// check tests what holds for all samples.
+func (s *Sample) check() error {
+	for i := range s.Entries {
+		if i > 0 && s.Entries[i-1].Rank.Compare(s.Entries[i].Rank) >= 0 {
+			return fmt.Errorf("the rank of entry %d is not above the one before", i)
+		}
+		if s.Unit == Bytes && s.Entries[i].Bytes == 0 {
+			return fmt.Errorf("entry %d has no bytes", i)
+		}
+	}
+	switch n := len(s.Entries); {
+	case s.Complete():
+		// An improved merge may have any number.
+	case n < s.Size:
+		return fmt.Errorf("a threshold with %d entries, of a size of %d", n, s.Size)
+	case s.Entries[n-1].Rank != s.Threshold:
+		return errors.New("the last rank is not the threshold")
+	}
+	return nil
+}

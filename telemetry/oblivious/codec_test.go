@@ -1,0 +1,151 @@
+package oblivious
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func TestCodec(t *testing.T) {
+	for _, c := range kinds {
+		c.Size, c.Seed = 50, 77
+		for _, n := range []int{0, 3, 400} {
+			s := sampler(t, c).addAll(packets(1, n, 10)).Sample()
+			other, err := Improved(s, sampler(t, c).addAll(packets(2, n, 10)).Sample())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []*Sample{s, other} {
+				b, err := want.AppendBinary([]byte("front"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got Sample
+				if err := got.UnmarshalBinary(b[len("front"):]); err != nil {
+					t.Fatal(err)
+				}
+				if !sameEntries(&got, want) || got.Packets != want.Packets || got.Bytes != want.Bytes {
+					t.Errorf("%s: a sample of %d packets came back different", c.name(), n)
+				}
+			}
+		}
+	}
+}
+
+// TestGolden: the format does not change unnoticed.
+func TestGolden(t *testing.T) {
+	s := sampler(t, Config{Kind: NWPS, Unit: Bytes, Size: 5, Seed: 1}).addAll(packets(1, 100, 10)).Sample()
+	b, err := s.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join("testdata", "sample-v1.bin")
+	if *update {
+		if err := os.WriteFile(file, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(b, want) {
+		t.Errorf("%d bytes differ from the %d of %s", len(b), len(want), file)
+	}
+}
+
+func TestCodecRefuses(t *testing.T) {
+	s := sampler(t, Config{Kind: UWRA, Unit: Bytes, Size: 10, Seed: 5}).addAll(packets(1, 30, 1)).Sample()
+	good, err := s.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range good {
+		if err := new(Sample).UnmarshalBinary(good[:n]); !errors.Is(err, ErrFormat) {
+			t.Fatalf("the first %d bytes: %v", n, err)
+		}
+	}
+	entry := func(i int) int { return headerSize + i*(minEntrySize+32) } // flow 0 has IPv6 addresses
+	for name, change := range map[string]func(b []byte) []byte{
+		"version":         func(b []byte) []byte { b[0] = 2; return b },
+		"reserved byte":   func(b []byte) []byte { b[3] = 1; return b },
+		"kind":            func(b []byte) []byte { b[1] = 4; return b },
+		"unit":            func(b []byte) []byte { b[2] = 0; return b },
+		"dus in bytes":    func(b []byte) []byte { b[1] = byte(DUS); return b },
+		"size":            func(b []byte) []byte { b[7] = 0xff; return b },
+		"size above":      func(b []byte) []byte { b[4] = 11; return b },
+		"count":           func(b []byte) []byte { binary.LittleEndian.PutUint32(b[8:], 1<<31); return b },
+		"less entries":    func(b []byte) []byte { b[8]--; return b },
+		"more entries":    func(b []byte) []byte { b[8]++; return b },
+		"threshold":       func(b []byte) []byte { b[20]++; return b },
+		"trailing":        func(b []byte) []byte { return append(b, 0) },
+		"key version":     func(b []byte) []byte { b[entry(0)+21] = 5; return b },
+		"last key":        func(b []byte) []byte { b[entry(9)+21] = 4; return b },
+		"no bytes":        func(b []byte) []byte { binary.LittleEndian.PutUint32(b[entry(3)+16:], 0); return b },
+		"order":           func(b []byte) []byte { copy(b[entry(4):entry(5)], b[entry(5):entry(6)]); return b },
+		"order decreases": func(b []byte) []byte { b[entry(4)+7] = 0xff; return b },
+	} {
+		kept := Sample{Size: 42}
+		if err := kept.UnmarshalBinary(change(bytes.Clone(good))); !errors.Is(err, ErrFormat) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if kept.Size != 42 {
+			t.Errorf("%s: a refused encoding changed the sample", name)
+		}
+	}
+	// A count for which the input has no room takes no memory.
+	hostile := bytes.Clone(good[:headerSize])
+	binary.LittleEndian.PutUint32(hostile[8:], 1<<32-1)
+	if n := testing.AllocsPerRun(10, func() { _ = new(Sample).UnmarshalBinary(hostile) }); n > 20 {
+		t.Errorf("%v allocations", n)
+	}
+	s.Entries[0].Key.Version = 9
+	if _, err := s.MarshalBinary(); err == nil {
+		t.Error("a key of version 9 is encoded")
+	}
+	u, _ := Union(sampler(t, Config{Kind: UWRA, Unit: Bytes, Size: 10}).Sample())
+	if _, err := u.MarshalBinary(); err == nil {
+		t.Error("a union is encoded")
+	}
+}
+
+func FuzzUnmarshal(f *testing.F) {
+	for _, c := range kinds {
+		c.Size = 4
+		b, err := sampler(f, c).addAll(packets(1, 20, 3)).Sample().MarshalBinary()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var s Sample
+		if s.UnmarshalBinary(b) != nil {
+			return
+		}
+		again, err := s.MarshalBinary()
+		if err != nil || !bytes.Equal(again, b) {
+			t.Fatalf("what is accepted is encoded differently: %v", err)
+		}
+		// Whatever is accepted can be merged and asked.
+		of := Packets
+		if s.Unit == Flows {
+			of = Flows
+		}
+		for _, merge := range []func(...*Sample) (*Sample, error){Simple, Improved, Union} {
+			m, err := merge(&s, &s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.HeavyHitters(of, 0.1, 0.05, 0.1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package oblivious
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Estimate is a value with the bounds that hold except with the probability
+// delta that was asked for. Where nothing was left out, all three are the exact
+// value.
+type Estimate struct{ Value, Low, High float64 }
+
+// ErrUnit is returned for a question about what a sample does not count.
+var ErrUnit = errors.New("the sample does not count this")
+
+// Volume estimates what passed the network, each packet once: packets or bytes,
+// from a sample of either; or flows, from a sample of flows.
+func (s *Sample) Volume(of Unit, delta float64) (Estimate, error) {
+	return s.Subset(of, delta, func(*Key) bool { return true })
+}
+
+// Frequency estimates the packets or bytes of a flow.
+func (s *Sample) Frequency(of Unit, delta float64, flow Key) (Estimate, error) {
+	return s.Subset(of, delta, func(k *Key) bool { return *k == flow })
+}
+
+// DistinctFlows estimates the number of flows, from a sample of flows.
+func (s *Sample) DistinctFlows(delta float64) (Estimate, error) { return s.Volume(Flows, delta) }
+
+// Subset estimates the volume of a set of flows. It is unbiased: an entry
+// stands for as many as its probability of being sampled says (Horvitz and
+// Thompson, 1952), and given the other entries, that is the probability of a
+// rank below the threshold.
+func (s *Sample) Subset(of Unit, delta float64, in In) (Estimate, error) {
+	w, err := s.weigher(of)
+	if err != nil {
+		return Estimate{}, err
+	}
+	if !(delta > 0 && delta < 1) {
+		return Estimate{}, fmt.Errorf("delta %g: choose a probability above 0 and below 1", delta)
+	}
+	var sum share
+	for i := range w.entries {
+		if in(&w.entries[i].Key) {
+			w.add(&sum, i)
+		}
+	}
+	return sum.estimate(w.largest(), delta), nil
+}
+
+// Flow is a flow with its estimate.
+type Flow struct {
+	Key Key
+	Estimate
+}
+
+// Flows estimates all flows that have an entry, the largest first.
+func (s *Sample) Flows(of Unit, delta float64) ([]Flow, error) {
+	w, err := s.weigher(of)
+	if err != nil {
+		return nil, err
+	}
+	if !(delta > 0 && delta < 1) {
+		return nil, fmt.Errorf("delta %g: choose a probability above 0 and below 1", delta)
+	}
+	shares := make(map[Key]share)
+	for i := range w.entries {
+		key := w.entries[i].Key
+		sum := shares[key]
+		w.add(&sum, i)
+		shares[key] = sum
+	}
+	flows, largest := make([]Flow, 0, len(shares)), w.largest()
+	for key, sum := range shares {
+		flows = append(flows, Flow{key, sum.estimate(largest, delta)})
+	}
+	slices.SortFunc(flows, func(a, b Flow) int {
+		return cmp.Or(cmp.Compare(b.Value, a.Value), a.Key.compare(&b.Key))
+	})
+	return flows, nil
+}
+
+// HeavyHitters returns the flows whose estimate is at least theta - epsilon/2
+// of the estimated volume, the largest first. With HeavyHitterSize entries or
+// more, all flows above theta are among them, and no flow below theta - epsilon
+// is, except with probability delta (Lemma 3); epsilon 0 reports by the
+// estimates alone.
+func (s *Sample) HeavyHitters(of Unit, theta, epsilon, delta float64) ([]Flow, error) {
+	if !(theta > 0 && theta <= 1) || !(epsilon >= 0 && epsilon < 2*theta) {
+		return nil, fmt.Errorf("theta %g, epsilon %g: choose a share in (0, 1], and an error below twice that", theta, epsilon)
+	}
+	volume, err := s.Volume(of, delta)
+	if err != nil {
+		return nil, err
+	}
+	flows, err := s.Flows(of, delta)
+	if err != nil {
+		return nil, err
+	}
+	cut := (theta - epsilon/2) * volume.Value
+	n, _ := slices.BinarySearchFunc(flows, cut, func(f Flow, cut float64) int {
+		if f.Value >= cut {
+			return -1
+		}
+		return 1
+	})
+	return flows[:n], nil
+}
+
+// weigher tells what the entries of a sample stand for.
+type weigher struct {
+	ranker
+	entries []Entry
+	limit   uint64
+	limits  []uint64
+	whole   bool // nothing was left out
+	of      Unit
+}
+
+func (s *Sample) weigher(of Unit) (*weigher, error) {
+	if (s.Unit == Flows) != (of == Flows) || of < Packets || of > Flows {
+		return nil, fmt.Errorf("%w: it is one of %v, asked for %v", ErrUnit, s.Unit, of)
+	}
+	r := newRanker(Config{Kind: s.Kind, Unit: s.Unit, Seed: s.Seed})
+	return &weigher{r, s.Below(), s.Threshold.Value, s.Limits, s.Complete(), of}, nil
+}
+
+// part returns what entry i counts, and the probability of its being sampled.
+func (w *weigher) part(i int) (value, probability float64) {
+	e := &w.entries[i]
+	value = 1
+	byteByByte := w.bytes && w.kind == UWRA
+	switch {
+	case w.of == Bytes && !byteByByte:
+		value = float64(e.Bytes)
+	case w.of == Packets && byteByByte:
+		value = 1 / float64(e.Bytes)
+	}
+	switch {
+	case w.limits != nil:
+		return value, w.probability(w.limits[i], e.Bytes)
+	case w.whole:
+		return value, 1
+	}
+	return value, w.probability(w.limit, e.Bytes)
+}
+
+// add counts entry i.
+func (w *weigher) add(s *share, i int) {
+	if value, p := w.part(i); p >= 1 {
+		s.exact += value
+	} else {
+		s.sampled += value / p
+	}
+}
+
+// largest is the most that an entry of the sample stands for, of those that
+// were sampled by chance.
+func (w *weigher) largest() (most float64) {
+	for i := range w.entries {
+		if value, p := w.part(i); p < 1 {
+			most = max(most, value/p)
+		}
+	}
+	return most
+}
+
+// share is the sum over some entries, those that were certain of being sampled
+// apart.
+type share struct{ exact, sampled float64 }
+
+// estimate adds the bounds. The sampled part is a sum of independent
+// contributions of at most largest, given the threshold, so over largest it has
+// Chernoff's tails. (Unsampled packets must not contribute more; by bytes from a
+// sample of packets, the longest sampled packet is taken for the longest one.)
+func (s share) estimate(largest, delta float64) Estimate {
+	value := s.exact + s.sampled
+	if largest == 0 {
+		return Estimate{value, value, value}
+	}
+	low, high := chernoff(s.sampled/largest, delta)
+	return Estimate{value, s.exact + low*largest, s.exact + high*largest}
+}
+
+// chernoff returns the smallest and the largest mean of a sum of independent
+// variables in [0, 1] under which the sum would come out as far as x with
+// probability above delta/2: P <= exp(-(x ln(x/mean) - x + mean)).
+//
+// With mean = e^u the exponent is convex in u on both sides of x, so Newton's
+// steps from beyond the root come down to it and never pass it.
+func chernoff(x, delta float64) (low, high float64) {
+	budget := math.Log(2 / delta)
+	if x == 0 {
+		return 0, budget
+	}
+	solve := func(u float64) float64 {
+		for range 50 {
+			mean := math.Exp(u)
+			step := (x*(math.Log(x)-u) - x + mean - budget) / (mean - x)
+			if u -= step; math.Abs(step) < 1e-12 {
+				break
+			}
+		}
+		return math.Exp(u)
+	}
+	// At the starts the exponent exceeds the budget.
+	return solve(math.Log(x) - budget/x - 1), solve(math.Log(x + budget + math.Sqrt(2*x*budget)))
+}

@@ -1,0 +1,144 @@
+package oblivious
+
+// Simple merges samples into the one that a single sampler of their size would
+// have, had it seen each packet (Section III-B). Sizes may differ: the result
+// has the smallest.
+//
+// Both merges are associative, commutative and idempotent, but for the totals,
+// which they add. Merging may be nested, and workers, switches and epochs be
+// merged in any order. Samples are not changed, nor shared by the result.
+func Simple(samples ...*Sample) (*Sample, error) {
+	out, err := empty(samples)
+	if err != nil {
+		return nil, err
+	}
+	c := newCursors(samples)
+	for len(out.Entries) < out.Size && c.next(maxRank) {
+		out.Entries = append(out.Entries, c.entry)
+	}
+	if len(out.Entries) == out.Size {
+		out.Threshold = out.Entries[out.Size-1].Rank
+	}
+	return out, nil
+}
+
+// Improved merges samples into all entries up to the smallest of their
+// thresholds (Section III-C, after Cohen and Kaplan): below it each sample has
+// all that passed its switch, so nothing in the network is missing. There are at
+// least Size of them, if any sample is full, and far more where traffic is
+// spread over switches.
+func Improved(samples ...*Sample) (*Sample, error) {
+	out, err := empty(samples)
+	if err != nil {
+		return nil, err
+	}
+	most := 0
+	for _, s := range samples {
+		if s.Threshold.Compare(out.Threshold) < 0 {
+			out.Threshold = s.Threshold
+		}
+		most = max(most, len(s.Entries))
+	}
+	out.Entries = make([]Entry, 0, most)
+	for c := newCursors(samples); c.next(out.Threshold); {
+		out.Entries = append(out.Entries, c.entry)
+	}
+	return out, nil
+}
+
+// empty is the merged sample before it has entries.
+func empty(samples []*Sample) (*Sample, error) {
+	if err := alike(samples); err != nil {
+		return nil, err
+	}
+	first := samples[0]
+	out := &Sample{Kind: first.Kind, Unit: first.Unit, Size: first.Size, Seed: first.Seed, Threshold: maxRank}
+	for _, s := range samples {
+		out.Size = min(out.Size, s.Size)
+		out.Packets += s.Packets
+		out.Bytes += s.Bytes
+	}
+	return out, nil
+}
+
+// cursors walk through the entries of many samples in order of rank, each rank
+// once: a heap of what is left of each, the smallest head on top.
+type cursors struct {
+	left  []cursor
+	entry Entry // where next stands
+	// limit is the largest threshold of the samples that have it.
+	limit Rank
+}
+
+// cursor is what is left of a sample, an entry at least.
+type cursor struct {
+	entries   []Entry
+	threshold Rank
+}
+
+func (c *cursor) head() Rank { return c.entries[0].Rank }
+
+func newCursors(samples []*Sample) *cursors {
+	c := &cursors{}
+	for _, s := range samples {
+		if len(s.Entries) > 0 {
+			c.left = append(c.left, cursor{s.Entries, s.Threshold})
+		}
+	}
+	for i := len(c.left)/2 - 1; i >= 0; i-- {
+		c.down(i)
+	}
+	return c
+}
+
+// next goes to the next rank, and reports false if it is beyond the limit, or
+// there is none.
+func (c *cursors) next(limit Rank) bool {
+	if len(c.left) == 0 || c.left[0].head().Compare(limit) > 0 {
+		return false
+	}
+	c.entry, c.limit = c.left[0].entries[0], c.left[0].threshold
+	c.advance()
+	for len(c.left) > 0 && c.left[0].head() == c.entry.Rank {
+		if other := &c.left[0].entries[0]; other.before(&c.entry) {
+			c.entry = *other
+		}
+		if c.left[0].threshold.Compare(c.limit) > 0 {
+			c.limit = c.left[0].threshold
+		}
+		c.advance()
+	}
+	return true
+}
+
+// before decides between packets of one id, as store.settle does.
+func (e *Entry) before(o *Entry) bool {
+	return e.Bytes < o.Bytes || e.Bytes == o.Bytes && e.Key.compare(&o.Key) < 0
+}
+
+// advance passes the entry on top.
+func (c *cursors) advance() {
+	top := &c.left[0]
+	if top.entries = top.entries[1:]; len(top.entries) == 0 {
+		last := len(c.left) - 1
+		c.left[0], c.left = c.left[last], c.left[:last]
+	}
+	c.down(0)
+}
+
+func (c *cursors) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(c.left) {
+			return
+		}
+		if child+1 < len(c.left) && c.left[child+1].head().Compare(c.left[child].head()) < 0 {
+			child++
+		}
+		if c.left[i].head().Compare(c.left[child].head()) <= 0 {
+			return
+		}
+		c.left[i], c.left[child] = c.left[child], c.left[i]
+		i = child
+	}
+}

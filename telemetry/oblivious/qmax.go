@@ -1,0 +1,175 @@
+package oblivious
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// qmax keeps the chi smallest of the ranks put into it, in constant time each
+// (Ben Basat et al., "q-MAX", IMC 2019). It has room for more than chi; when
+// that is used up, maintenance finds the chi-th smallest rank and drops what is
+// beyond it. With room for (1+gamma) chi, a put costs (1+gamma)/gamma looks at a
+// rank in two sequential passes, however large chi is. The worst single put is a
+// maintenance, (1+gamma) chi looks.
+//
+// Memory: 64 (1+gamma) chi bytes, and 16 to 64 bytes per entry for the index.
+type qmax struct {
+	store
+	size  int
+	limit uint64   // no larger rank value is needed
+	near  []uint64 // scratch: the values around the chi-th smallest
+	ties  []tie    // scratch: entries of equal value
+	// histogram counts values by their leading bits.
+	histogram [buckets]uint32
+}
+
+// tie is one of several entries whose values are equal.
+type tie struct {
+	id   uint64
+	slot uint32
+}
+
+const (
+	bucketBits  = 10
+	buckets     = 1 << bucketBits
+	bucketShift = 64 - bucketBits
+)
+
+func newQmax(size, capacity int) *qmax {
+	return &qmax{store: newStore(capacity), size: size, limit: math.MaxUint64,
+		near: make([]uint64, capacity+1), ties: make([]tie, 0, capacity)}
+}
+
+// put takes an entry of a rank value up to the limit, and reports whether it was
+// new.
+func (q *qmax) put(r Rank, bytes uint32, key *Key) bool {
+	slot, cell, found := q.index.find(r, q.values, q.ids)
+	if found {
+		q.settle(slot, bytes, key)
+		return false
+	}
+	q.store.put(cell, r, bytes, key)
+	if q.full() {
+		q.maintain()
+	}
+	return true
+}
+
+// max is the largest rank value that can enter.
+func (q *qmax) max() uint64 { return q.limit }
+
+func (q *qmax) reset() {
+	q.store.reset()
+	q.limit = math.MaxUint64
+}
+
+// maintain drops all but the size smallest. All slots are in use, so none is
+// free. Which slots go is random, so both passes write each slot where the next
+// one to keep belongs and step on only if it is one, instead of a branch that
+// the processor would guess wrong.
+func (q *qmax) maintain() {
+	value, below, equal := q.selectValue()
+	q.limit = value
+	free, n := q.free[:cap(q.free)], 0
+	for slot, v := range q.values {
+		free[n] = uint32(slot)
+		if v > value {
+			n++
+		}
+	}
+	q.free = free[:n]
+	if keep := q.size - below; equal > keep {
+		q.dropTies(value, keep)
+	}
+	if q.index.crowded() {
+		q.index.reset()
+		for slot, v := range q.values {
+			if v <= value {
+				q.index.add(Rank{v, q.ids[slot]}, uint32(slot))
+			}
+		}
+	}
+}
+
+// dropTies drops all but the first entries, by id, of just this value: more of
+// them than there is room for.
+func (q *qmax) dropTies(value uint64, keep int) {
+	q.ties = q.ties[:0]
+	for slot, v := range q.values {
+		if v == value {
+			q.ties = append(q.ties, tie{q.ids[slot], uint32(slot)})
+		}
+	}
+	slices.SortFunc(q.ties, func(a, b tie) int { return cmp.Compare(a.id, b.id) })
+	for _, t := range q.ties[keep:] {
+		q.remove(t.slot)
+	}
+}
+
+// selectValue returns the size-th smallest value, how many are smaller, and
+// how many are equal to it. Values are hashes, spread up to the limit, so one
+// pass of counting by their leading bits leaves few to compare. Where they are
+// not spread, many are left, and the pass behind it is still linear.
+func (q *qmax) selectValue() (value uint64, below, equal int) {
+	clear(q.histogram[:])
+	zeros := bits.LeadingZeros64(q.limit) & 63
+	for _, v := range q.values {
+		q.histogram[v<<zeros>>bucketShift]++
+	}
+	at := uint64(0)
+	for ; below+int(q.histogram[at]) < q.size; at++ {
+		below += int(q.histogram[at])
+	}
+	near, n := q.near, 0
+	for _, v := range q.values {
+		near[n] = v
+		if v<<zeros>>bucketShift == at {
+			n++
+		}
+	}
+	near = near[:n]
+	value = selectSmallest(near, q.size-below-1)
+	for _, v := range near {
+		if v < value {
+			below++
+		} else if v == value {
+			equal++
+		}
+	}
+	return value, below, equal
+}
+
+// selectSmallest returns the value that would stand at place k if s were
+// sorted, and reorders s (Hoare's selection, with the median of three).
+func selectSmallest(s []uint64, k int) uint64 {
+	low, high := 0, len(s)-1
+	for low < high {
+		a, b, c := s[low], s[(low+high)/2], s[high]
+		pivot := max(min(a, b), min(max(a, b), c))
+		i, j := low, high
+		for i <= j {
+			for s[i] < pivot {
+				i++
+			}
+			for s[j] > pivot {
+				j--
+			}
+			if i <= j {
+				s[i], s[j] = s[j], s[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			high = j
+		case k >= i:
+			low = i
+		default:
+			return s[k]
+		}
+	}
+	return s[k]
+}

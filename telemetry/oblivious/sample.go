@@ -1,0 +1,78 @@
+package oblivious
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Sample is what a sampler kept, or several together: of the packets that
+// passed, exactly those entries whose rank is at most the threshold.
+type Sample struct {
+	Kind Kind
+	Unit Unit
+	// Size is chi. An improved merge has more entries than that.
+	Size int
+	Seed uint64
+	// Packets and Bytes are exact local totals. In a merged sample they are sums,
+	// in which a packet counts as often as it was seen.
+	Packets, Bytes uint64
+	// Threshold is the rank of the last entry, or beyond all ranks if nothing was
+	// left out.
+	Threshold Rank
+	// Entries are in increasing order of rank.
+	Entries []Entry
+	// Limits, made by Union only, are the entries' own threshold values.
+	Limits []uint64
+}
+
+// Entry is a sampled packet, or with UWRA in bytes a sampled byte of it.
+type Entry struct {
+	Rank  Rank
+	Bytes uint32 // of the whole packet, on the wire
+	Key   Key
+}
+
+// Complete reports that the sample lacks nothing: what it counts it counts
+// exactly.
+func (s *Sample) Complete() bool { return s.Threshold == maxRank }
+
+// Below returns the entries that estimates count: those below the threshold,
+// which is itself an entry.
+func (s *Sample) Below() []Entry {
+	if s.Complete() || s.Limits != nil || len(s.Entries) == 0 {
+		return s.Entries
+	}
+	return s.Entries[:len(s.Entries)-1]
+}
+
+// Clone returns a copy that shares nothing.
+func (s *Sample) Clone() *Sample {
+	c := *s
+	c.Entries, c.Limits = slices.Clone(s.Entries), slices.Clone(s.Limits)
+	return &c
+}
+
+// ErrUnlike is returned for samples that cannot be merged.
+var ErrUnlike = errors.New("samples that cannot be merged")
+
+// alike checks that samples count the same by the same ranks.
+func alike(samples []*Sample) error {
+	if len(samples) == 0 {
+		return fmt.Errorf("%w: none given", ErrUnlike)
+	}
+	a := samples[0]
+	for _, b := range samples {
+		switch {
+		case b.Limits != nil:
+			return fmt.Errorf("%w: a union is the last step", ErrUnlike)
+		case a.Kind != b.Kind:
+			return fmt.Errorf("%w: %v and %v", ErrUnlike, a.Kind, b.Kind)
+		case a.Unit != b.Unit:
+			return fmt.Errorf("%w: one of %v and one of %v", ErrUnlike, a.Unit, b.Unit)
+		case a.Seed != b.Seed:
+			return fmt.Errorf("%w: seeds %#x and %#x", ErrUnlike, a.Seed, b.Seed)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package oblivious
+
+import "math"
+
+// Sampler keeps the sample of what one worker, or one switch, sees in an epoch.
+// It is not safe for concurrent use. Add does not allocate.
+type Sampler struct {
+	ranker
+	limit   uint64 // no larger rank value can enter
+	config  Config
+	packets uint64
+	total   uint64 // bytes
+	updates uint64
+	qmax    *qmax
+	heap    *heap // in place of qmax
+}
+
+// NewSampler makes an empty sampler. All its memory is allocated here.
+func NewSampler(c Config) (*Sampler, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Sampler{ranker: newRanker(c), limit: math.MaxUint64, config: c}
+	if c.Heap {
+		s.heap = newHeap(c.Size)
+	} else {
+		s.qmax = newQmax(c.Size, c.capacity())
+	}
+	return s, nil
+}
+
+// Config returns what the sampler was made with.
+func (s *Sampler) Config() Config { return s.config }
+
+// Add counts a packet and samples it: its id (with the unit Flows: the hash of
+// its flow), its length on the wire and its flow.
+func (s *Sampler) Add(id uint64, bytes uint32, key *Key) {
+	s.Count(1, uint64(bytes))
+	if s.Admits(id, bytes) {
+		s.Insert(id, bytes, key)
+	}
+}
+
+// Count adds to the exact totals, for a batch of packets.
+func (s *Sampler) Count(packets, bytes uint64) {
+	s.packets += packets
+	s.total += bytes
+}
+
+// Admits is the straight path of Add, one hash and one comparison: it reports
+// whether the packet may enter the sample, and then it is to be given to
+// Insert. So the caller needs to make the keys of few packets only.
+func (s *Sampler) Admits(id uint64, bytes uint32) bool { return s.admits(s.limit, id, bytes) }
+
+// Limit is the largest rank value that can enter at the moment. It never grows
+// but by Reset.
+func (s *Sampler) Limit() uint64 { return s.limit }
+
+// AdmitsUnder is Admits under another limit than the sampler's own. Who holds
+// many samplers of one kind, unit and seed, as a simulator does, tests once under
+// the largest of their limits.
+func (s *Sampler) AdmitsUnder(limit, id uint64, bytes uint32) bool {
+	return s.admits(limit, id, bytes)
+}
+
+// Insert enters a packet that Admits admitted; where its rank, drawn exactly,
+// turns out too large, nothing happens. It does not count the packet.
+//
+//go:noinline
+func (s *Sampler) Insert(id uint64, bytes uint32, key *Key) {
+	w := uint64(bytes)&s.mask | s.one
+	if w == 0 {
+		return
+	}
+	value, n := s.first(id, w)
+	n = min(n, uint64(s.config.Size))
+	for j := uint64(1); value <= s.limit; j++ {
+		s.put(Rank{value, id}, bytes, key)
+		if j >= n {
+			return
+		}
+		var more bool
+		if value, more = s.next(value, s.limit, id, w, j); !more {
+			return
+		}
+	}
+}
+
+func (s *Sampler) put(r Rank, bytes uint32, key *Key) {
+	var entered bool
+	if s.heap != nil {
+		entered = s.heap.put(r, bytes, key)
+		s.limit = s.heap.limit
+	} else {
+		entered = s.qmax.put(r, bytes, key)
+		s.limit = s.qmax.limit
+	}
+	if entered {
+		s.updates++
+	}
+}
+
+// Updates is the number of entries that entered since the last Reset.
+func (s *Sampler) Updates() uint64 { return s.updates }
+
+// Len is the number of entries kept at the moment, the room beyond the size
+// included.
+func (s *Sampler) Len() int { return s.store().len() }
+
+func (s *Sampler) store() *store {
+	if s.heap != nil {
+		return &s.heap.store
+	}
+	return &s.qmax.store
+}
+
+// Reset empties the sampler for the next epoch, without giving memory back.
+func (s *Sampler) Reset() {
+	s.packets, s.total, s.updates, s.limit = 0, 0, 0, math.MaxUint64
+	if s.heap != nil {
+		s.heap.reset()
+	} else {
+		s.qmax.reset()
+	}
+}
+
+// Sample copies out the sample of what was added since the last Reset. It
+// allocates, and changes nothing.
+func (s *Sampler) Sample() *Sample {
+	c := s.config
+	out := &Sample{Kind: c.Kind, Unit: c.Unit, Size: c.Size, Seed: c.Seed,
+		Packets: s.packets, Bytes: s.total, Threshold: maxRank, Entries: s.store().smallest(c.Size)}
+	if len(out.Entries) == c.Size {
+		out.Threshold = out.Entries[c.Size-1].Rank
+	}
+	return out
+}

@@ -1,0 +1,248 @@
+package oblivious
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestSamplerEqualsTwin: q-max and the heap keep what a sorted list keeps,
+// with packets seen again, ids that two packets share, sizes below and above the
+// stream's length, and a reset between.
+func TestSamplerEqualsTwin(t *testing.T) {
+	for _, c := range kinds {
+		for _, heap := range []bool{false, true} {
+			for _, size := range []int{2, 3, 50, 1000} {
+				for _, gamma := range []float64{0, 0.01, 2} {
+					c.Size, c.Seed, c.Heap, c.Gamma = size, 11, heap, gamma
+					t.Run(fmt.Sprintf("%s/heap=%v/%d/%v", c.name(), heap, size, gamma), func(t *testing.T) {
+						s := sampler(t, c)
+						for round, n := range []int{0, 1, 7, 300} {
+							ps := packets(uint64(round), n, 20)
+							s.Reset()
+							tw := &twin{c, map[Rank]Entry{}}
+							r := rand.New(rand.NewPCG(1, 2))
+							for i := range ps {
+								p := ps[i]
+								switch r.IntN(5) {
+								case 0: // the same packet again
+									p = ps[r.IntN(i+1)]
+								case 1: // another packet with an id seen before
+									p.id = ps[r.IntN(i+1)].id
+								}
+								s.Add(p.id, p.bytes, &p.key)
+								tw.add(&p)
+							}
+							got, want := s.Sample(), tw.upTo(maxRank, size)
+							if !sameEntries(got, want) {
+								t.Fatalf("%d packets: %d entries up to %v, want %d up to %v", n, len(got.Entries), got.Threshold, len(want.Entries), want.Threshold)
+							}
+							if got.Packets != uint64(n) {
+								t.Fatalf("counted %d of %d packets", got.Packets, n)
+							}
+							if err := got.check(); err != nil {
+								t.Fatal(err)
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestEqualValues: entries whose values are equal are told apart by their ids,
+// also where they do not fit.
+func TestEqualValues(t *testing.T) {
+	q := newQmax(10, 13)
+	h := newHeap(10)
+	var all []Rank
+	r := rand.New(rand.NewPCG(3, 3))
+	for range 500 {
+		rank := Rank{5 - min(uint64(len(all)/90), 3), r.Uint64()}
+		all = append(all, rank)
+		if rank.Value <= q.limit {
+			q.put(rank, 1, &Key{})
+		}
+		if rank.Value <= h.limit {
+			h.put(rank, 1, &Key{})
+		}
+	}
+	slices.SortFunc(all, Rank.Compare)
+	for name, s := range map[string]*store{"q-max": &q.store, "heap": &h.store} {
+		for i, e := range s.smallest(10) {
+			if e.Rank != all[i] {
+				t.Errorf("%s: entry %d is %v, want %v", name, i, e.Rank, all[i])
+			}
+		}
+	}
+}
+
+func TestSelectSmallest(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for range 3000 {
+		s := make([]uint64, 1+r.IntN(60))
+		for i := range s {
+			s[i] = r.Uint64N(1 + r.Uint64N(80))
+		}
+		sorted := slices.Sorted(slices.Values(s))
+		k := r.IntN(len(s))
+		if got := selectSmallest(s, k); got != sorted[k] {
+			t.Fatalf("place %d of %v is %d", k, sorted, got)
+		}
+	}
+}
+
+// TestPacketsAreOfOneKind: with unit weights all kinds keep the same packets.
+func TestPacketsAreOfOneKind(t *testing.T) {
+	ps := packets(5, 3000, 100)
+	var first *Sample
+	for _, k := range []Kind{DUS, UWRA, NWPS} {
+		s := sampler(t, Config{Kind: k, Unit: Packets, Size: 100, Seed: 4}).addAll(ps).Sample()
+		if first == nil {
+			first = s
+		}
+		if s.Threshold != first.Threshold || !slices.Equal(s.Entries, first.Entries) {
+			t.Errorf("%v and %v keep different packets", k, first.Kind)
+		}
+	}
+}
+
+// TestPacketWithoutBytes: it is counted, and cannot be a sampled byte.
+func TestPacketWithoutBytes(t *testing.T) {
+	for _, k := range []Kind{UWRA, NWPS} {
+		s := sampler(t, Config{Kind: k, Unit: Bytes, Size: 4}).addAll([]seen{{id: 1}, {id: 2, bytes: 1}}).Sample()
+		if s.Packets != 2 || len(s.Entries) != 1 || s.Entries[0].Rank.ID != 2 {
+			t.Errorf("%v: %d packets, entries %v", k, s.Packets, s.Entries)
+		}
+	}
+}
+
+func TestConfigRefuses(t *testing.T) {
+	for _, c := range []struct {
+		config Config
+		faults int
+	}{
+		{Config{Kind: DUS, Unit: Packets, Size: MinSize}, 0},
+		{Config{Kind: NWPS, Unit: Bytes, Size: 1000, Gamma: 4}, 0},
+		{Config{}, 3},
+		{Config{Kind: DUS, Unit: Bytes, Size: 10}, 1},
+		{Config{Kind: UWRA, Unit: Flows + 1, Size: MaxSize + 1, Gamma: -1}, 3},
+		{Config{Kind: UWRA, Unit: Flows, Size: 1, Gamma: 5}, 2},
+	} {
+		err := c.config.Validate()
+		got := 0
+		if err != nil {
+			got = strings.Count(err.Error(), "\n") + 1
+		}
+		if got != c.faults {
+			t.Errorf("%+v: %d faults, want %d: %v", c.config, got, c.faults, err)
+		}
+		if _, err := NewSampler(c.config); (err != nil) != (c.faults > 0) {
+			t.Errorf("%+v: NewSampler says %v", c.config, err)
+		}
+	}
+	for k := DUS; k <= NWPS; k++ {
+		if got, err := ParseKind(k.String()); got != k || err != nil {
+			t.Errorf("%v is read as %v, %v", k, got, err)
+		}
+	}
+	for u := Packets; u <= Flows; u++ {
+		if got, err := ParseUnit(u.String()); got != u || err != nil {
+			t.Errorf("%v is read as %v, %v", u, got, err)
+		}
+	}
+	if _, err := ParseKind("kind 0"); err == nil {
+		t.Error("kind 0 is read")
+	}
+	if _, err := ParseUnit(""); err == nil {
+		t.Error("an empty unit is read")
+	}
+}
+
+func TestAddDoesNotAllocate(t *testing.T) {
+	ps := packets(6, 5000, 50)
+	for _, c := range kinds {
+		for _, heap := range []bool{false, true} {
+			c.Size, c.Heap = 100, heap
+			s := sampler(t, c)
+			if n := testing.AllocsPerRun(3, func() { s.Reset(); s.addAll(ps) }); n != 0 {
+				t.Errorf("%s, heap %v: %v allocations", c.name(), heap, n)
+			}
+		}
+	}
+}
+
+// TestInlined fails if the straight path is no longer inlined where a stage
+// calls it.
+func TestInlined(t *testing.T) {
+	out, err := exec.Command("go", "build", "-gcflags=-m", ".").CombinedOutput()
+	if err != nil {
+		t.Skipf("no compiler here: %v", err)
+	}
+	for _, f := range []string{"(*Sampler).Count", "cellHash"} {
+		if !strings.Contains(string(out), "can inline "+f+"\n") {
+			t.Errorf("%s is no longer inlined", f)
+		}
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	ps := packets(7, 1<<16, 1000)
+	for _, c := range kinds {
+		for _, size := range []int{1000, 100_000} {
+			b.Run(fmt.Sprintf("%s/%d", c.name(), size), func(b *testing.B) {
+				c.Size = size
+				s := sampler(b, c)
+				// Warm: the threshold of some million packets.
+				for round := range uint64(64) {
+					for i := range ps {
+						s.Add(ps[i].id^round<<40, ps[i].bytes, &ps[i].key)
+					}
+				}
+				i, round := 0, uint64(0)
+				b.ReportAllocs()
+				for b.Loop() {
+					p := &ps[i]
+					s.Add(p.id+round, p.bytes, &p.key)
+					if i++; i == len(ps) {
+						i, round = 0, round+1
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkUpdate draws each rank from those that enter, as at the beginning of
+// an epoch: what q-max and the heap are for.
+func BenchmarkUpdate(b *testing.B) {
+	type store interface {
+		put(Rank, uint32, *Key) bool
+		max() uint64
+		reset()
+	}
+	random := make([]uint64, 1<<16)
+	r := rand.New(rand.NewPCG(8, 8))
+	for i := range random {
+		random[i] = r.Uint64()
+	}
+	for _, size := range []int{1000, 10_000, 100_000} {
+		for name, s := range map[string]store{"qmax": newQmax(size, size+size/4), "heap": newHeap(size)} {
+			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
+				key := Key{}
+				for n := uint64(0); b.Loop(); n++ {
+					if s.max() < 1<<32 {
+						s.reset()
+					}
+					value, _ := bits.Mul64(random[n&0xffff], s.max())
+					s.put(Rank{value, n}, 1, &key)
+				}
+			})
+		}
+	}
+}

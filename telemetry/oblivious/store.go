@@ -1,0 +1,96 @@
+package oblivious
+
+import "slices"
+
+// store holds the entries of a sampler in slots, column by column: what is
+// compared apart from what is only kept. A slot is found by its rank.
+type store struct {
+	values, ids []uint64
+	rest        []rest
+	index       index
+	free        []uint32 // a stack of slots given back
+	used        int      // slots from here on were never used
+}
+
+// rest is what of an entry is not its rank.
+type rest struct {
+	bytes uint32
+	key   Key
+}
+
+func newStore(capacity int) store {
+	return store{
+		values: make([]uint64, capacity), ids: make([]uint64, capacity), rest: make([]rest, capacity),
+		index: newIndex(capacity), free: make([]uint32, 0, capacity+1),
+	}
+}
+
+// len is the number of entries.
+func (s *store) len() int { return s.used - len(s.free) }
+
+// full reports that no slot is left.
+func (s *store) full() bool { return s.used == len(s.values) && len(s.free) == 0 }
+
+// put stores an entry at the empty cell; the store is not full.
+func (s *store) put(cell int, r Rank, bytes uint32, key *Key) uint32 {
+	var slot uint32
+	if n := len(s.free); n > 0 {
+		slot, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		slot = uint32(s.used)
+		s.used++
+	}
+	s.values[slot], s.ids[slot] = r.Value, r.ID
+	s.rest[slot] = rest{bytes, *key}
+	s.index.put(cell, r, slot)
+	return slot
+}
+
+// settle decides between two packets of the same rank, which then have the same
+// id: the smaller stays, so that the order of arrival does not matter.
+func (s *store) settle(slot, bytes uint32, key *Key) {
+	have := &s.rest[slot]
+	if bytes < have.bytes || bytes == have.bytes && key.compare(&have.key) < 0 {
+		*have = rest{bytes, *key}
+	}
+}
+
+// remove gives a slot back. Its rank stays findable until the slot is used
+// again, so nobody must ask for it: it is beyond the limit by now.
+func (s *store) remove(slot uint32) { s.free = append(s.free, slot) }
+
+func (s *store) reset() {
+	s.free, s.used = s.free[:0], 0
+	s.index.reset()
+}
+
+// smallest returns at most n entries, those of the smallest ranks, in order.
+func (s *store) smallest(n int) []Entry {
+	gone := make([]bool, s.used)
+	for _, slot := range s.free {
+		gone[slot] = true
+	}
+	items := make([]heapItem, 0, s.len())
+	for slot := range s.used {
+		if !gone[slot] {
+			items = append(items, heapItem{Rank{s.values[slot], s.ids[slot]}, uint32(slot)})
+		}
+	}
+	// Ranks alone are sorted, as entries are three times as long.
+	slices.SortFunc(items, func(a, b heapItem) int {
+		switch {
+		case b.above(&a):
+			return -1
+		case a.above(&b):
+			return 1
+		}
+		return 0
+	})
+	items = items[:min(n, len(items))]
+	out := make([]Entry, len(items))
+	for i, item := range items {
+		r := &s.rest[item.slot]
+		out[i] = Entry{Rank: item.Rank, Bytes: r.bytes, Key: r.key}
+	}
+	return out
+}

@@ -1,0 +1,177 @@
+// Package record is the envelope in which what a switch measured in an epoch
+// travels: to a file, to a collector, into a query. The body is of the system
+// that measured, by a codec of its own; the envelope names all that is needed to
+// tell records apart, to count what is missing and to join them.
+//
+// A record, in network byte order; an offset is in bytes:
+//
+//	0      2         3      4        8        12         14     16      24     32       40
+//	| "WR" | version | kind | length | switch | instance | plan | start | span | missed |
+//	40     42      43            44
+//	| zero | flags | name length | name | body | CRC-32C of all before it |
+//
+// length counts everything, from the first byte to the checksum.
+package record
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// Kind is the system that a record is of.
+type Kind uint8
+
+// The kinds. Numbers are never reused.
+const (
+	PINT      Kind = 1 // digests that a sink took off packets
+	DiSketch  Kind = 2 // a fragment's subepoch
+	Oblivious Kind = 3 // a sample
+	LDS       Kind = 4 // a measurement point's interval
+)
+
+// String is the kind's name, as in subjects, metrics and on command lines.
+func (k Kind) String() string {
+	switch k {
+	case PINT:
+		return "pint"
+	case DiSketch:
+		return "disketch"
+	case Oblivious:
+		return "oblivious"
+	case LDS:
+		return "lds"
+	}
+	return fmt.Sprintf("kind-%d", uint8(k))
+}
+
+// Header is what a record says beside its body.
+type Header struct {
+	Kind Kind
+	// Switch is the number of the switch in the network, and Name its name, of
+	// at most 255 bytes.
+	Switch uint32
+	Name   string
+	// Instance tells several measurements of a kind on one switch apart: the
+	// fragment, the measurement point.
+	Instance uint16
+	// Plan is the id of PINT's plan; 0 for the other kinds.
+	Plan uint16
+	// Start and Span are the slice of the clock in which the packets were
+	// measured, in nanoseconds of CLOCK_TAI.
+	Start, Span int64
+	// Missed packets of the slice are not in the body: the switch had nowhere to
+	// count them.
+	Missed uint64
+	// Partial: the switch, or one of its workers, was not there for the whole
+	// slice, or its clock stepped.
+	Partial bool
+}
+
+// The sizes of the format, in bytes.
+const (
+	version   = 1
+	fixed     = 44
+	trailer   = 4
+	MaxLength = 64 << 20 // of a whole record
+)
+
+const flagPartial = 1
+
+// Errors that a reader branches on; they come wrapped with what was wrong.
+var (
+	// ErrShort: the bytes end inside the record.
+	ErrShort = errors.New("the record is cut off")
+	// ErrCorrupt: this is no record, or a changed one.
+	ErrCorrupt = errors.New("not a record")
+	// ErrVersion: the record is of a later version of Weir.
+	ErrVersion = errors.New("the record is of a version that this program does not know")
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Append appends the record of a header and a body, which is appended by
+// appendBody, to dst.
+func Append(dst []byte, h *Header, appendBody func(dst []byte) ([]byte, error)) ([]byte, error) {
+	if len(h.Name) > 255 {
+		return dst, fmt.Errorf("a switch name of %d bytes: 255 at most", len(h.Name))
+	}
+	begin := len(dst)
+	dst = append(dst, 'W', 'R', version, byte(h.Kind), 0, 0, 0, 0)
+	dst = binary.BigEndian.AppendUint32(dst, h.Switch)
+	dst = binary.BigEndian.AppendUint16(dst, h.Instance)
+	dst = binary.BigEndian.AppendUint16(dst, h.Plan)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(h.Start))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(h.Span))
+	dst = binary.BigEndian.AppendUint64(dst, h.Missed)
+	flags := byte(0)
+	if h.Partial {
+		flags |= flagPartial
+	}
+	dst = append(dst, 0, 0, flags, byte(len(h.Name)))
+	dst = append(dst, h.Name...)
+	dst, err := appendBody(dst)
+	if err != nil {
+		return dst[:begin], err
+	}
+	length := len(dst) - begin + trailer
+	if length > MaxLength {
+		return dst[:begin], fmt.Errorf("a record of %d bytes: %d at most", length, MaxLength)
+	}
+	binary.BigEndian.PutUint32(dst[begin+4:], uint32(length))
+	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[begin:], castagnoli)), nil
+}
+
+// Decode reads the record at the beginning of b. body and rest alias b. No
+// length is believed before the bytes are there.
+func Decode(b []byte) (h Header, body, rest []byte, err error) {
+	length, err := Length(b)
+	if err != nil {
+		return h, nil, b, err
+	}
+	if len(b) < length {
+		return h, nil, b, fmt.Errorf("%w: %d of %d bytes", ErrShort, len(b), length)
+	}
+	r, rest := b[:length], b[length:]
+	sum := binary.BigEndian.Uint32(r[length-trailer:])
+	r = r[:length-trailer]
+	if crc32.Checksum(r, castagnoli) != sum {
+		return h, nil, b, fmt.Errorf("%w: the checksum is wrong", ErrCorrupt)
+	}
+	h = Header{
+		Kind:     Kind(r[3]),
+		Switch:   binary.BigEndian.Uint32(r[8:]),
+		Instance: binary.BigEndian.Uint16(r[12:]),
+		Plan:     binary.BigEndian.Uint16(r[14:]),
+		Start:    int64(binary.BigEndian.Uint64(r[16:])),
+		Span:     int64(binary.BigEndian.Uint64(r[24:])),
+		Missed:   binary.BigEndian.Uint64(r[32:]),
+		Partial:  r[42]&flagPartial != 0,
+	}
+	end := fixed + int(r[43])
+	if end > len(r) {
+		return Header{}, nil, b, fmt.Errorf("%w: the name runs over its end", ErrCorrupt)
+	}
+	h.Name = string(r[fixed:end])
+	return h, r[end:], rest, nil
+}
+
+// Length returns the length of the record that begins with b, of which the
+// first 8 bytes suffice.
+func Length(b []byte) (int, error) {
+	if len(b) < 8 {
+		return 0, fmt.Errorf("%w: %d bytes", ErrShort, len(b))
+	}
+	if b[0] != 'W' || b[1] != 'R' {
+		return 0, fmt.Errorf("%w: it begins with %x", ErrCorrupt, b[:2])
+	}
+	if b[2] != version {
+		return 0, fmt.Errorf("%w: %d", ErrVersion, b[2])
+	}
+	length := binary.BigEndian.Uint32(b[4:])
+	if length < fixed+trailer || length > MaxLength {
+		return 0, fmt.Errorf("%w: it claims %d bytes", ErrCorrupt, length)
+	}
+	return int(length), nil
+}
