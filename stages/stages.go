@@ -14,6 +14,7 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages/acl"
+	"github.com/weirswitch/weir/stages/disketch"
 	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/stages/l3"
 	"github.com/weirswitch/weir/stages/mirror"
@@ -40,13 +41,14 @@ type Kind struct {
 
 // Kinds are all stages by name.
 var Kinds = map[string]Kind{
-	"parse":   kind("turns bytes into metadata", parse.DefaultConfig, (*parse.Config).Validate, parse.New),
-	"acl":     kind("permits or denies by ordered rules", acl.DefaultConfig, (*acl.Config).Validate, acl.New),
-	"mirror":  kind("copies packets of watched ports to another port", mirror.DefaultConfig, (*mirror.Config).Validate, mirror.New),
-	"policer": kind("drops what exceeds a port's rate", policer.DefaultConfig, (*policer.Config).Validate, policer.New),
-	"patch":   kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
-	"l2":      kind("bridges all ports, learning addresses, with VLANs", l2.DefaultConfig, (*l2.Config).Validate, l2.New),
-	"l3":      kind("routes IPv4 and IPv6, with ECMP, ICMP and neighbour discovery", l3.DefaultConfig, (*l3.Config).Validate, l3.New),
+	"parse":    kind("turns bytes into metadata", parse.DefaultConfig, (*parse.Config).Validate, parse.New),
+	"acl":      kind("permits or denies by ordered rules", acl.DefaultConfig, (*acl.Config).Validate, acl.New),
+	"mirror":   kind("copies packets of watched ports to another port", mirror.DefaultConfig, (*mirror.Config).Validate, mirror.New),
+	"policer":  kind("drops what exceeds a port's rate", policer.DefaultConfig, (*policer.Config).Validate, policer.New),
+	"patch":    kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
+	"l2":       kind("bridges all ports, learning addresses, with VLANs", l2.DefaultConfig, (*l2.Config).Validate, l2.New),
+	"l3":       kind("routes IPv4 and IPv6, with ECMP, ICMP and neighbour discovery", l3.DefaultConfig, (*l3.Config).Validate, l3.New),
+	"disketch": kind("counts packets in fragments of disaggregated sketches", disketch.DefaultConfig, (*disketch.Config).Validate, disketch.New),
 }
 
 // kind joins a stage's functions to a Kind; it lets the compiler check that
