@@ -14,6 +14,7 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages/acl"
+	"github.com/weirswitch/weir/stages/disketch"
 	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/stages/l3"
 	"github.com/weirswitch/weir/stages/lds"
@@ -54,6 +55,7 @@ var Kinds = map[string]Kind{
 	"lds_ingress": kind("measures delay and loss per flow: what arrives at ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewIngress),
 	"lds_egress":  kind("measures delay and loss per flow: what leaves by ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewEgress),
 	"oblivious":   kind("samples packets, so that the network's samples count each once", oblivious.DefaultConfig, (*oblivious.Config).Validate, oblivious.New),
+	"disketch":    kind("counts packets in fragments of disaggregated sketches", disketch.DefaultConfig, (*disketch.Config).Validate, disketch.New),
 }
 
 // kind joins a stage's functions to a Kind; it lets the compiler check that
