@@ -77,7 +77,7 @@ func newModule(c Config, env pipeline.Env, egress bool) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{env: env, egress: egress, shift: uint8(c.IntervalShift), bit: c.IntervalBit, sketch: c.sketch(), ports: ports, weights: weights}
+	m := &Module{env: env, egress: egress, shift: uint8(c.IntervalBits), bit: c.IntervalBit, sketch: c.sketch(), ports: ports, weights: weights}
 	m.point = make([]int16, len(env.Ports))
 	for p := range m.point {
 		m.point[p] = -1

@@ -20,7 +20,7 @@ type numbers struct {
 	last       bool
 }
 
-func (n *numbers) Collect(_ int64, last bool, emit Emit) {
+func (n *numbers) Collect(_ int64, last bool, emit record.Emit) {
 	n.last = n.last || last
 	for i := 0; i < 3 && n.next < n.stop; i++ {
 		number := n.next

@@ -69,6 +69,11 @@ type Header struct {
 	Partial bool
 }
 
+// Emit takes one record off who measured it: its header, in which the exporter
+// fills in the switch and its name, and the function that appends its body. Both
+// are used before it returns.
+type Emit = func(h *Header, body func(dst []byte) ([]byte, error))
+
 // The sizes of the format, in bytes.
 const (
 	version   = 1
