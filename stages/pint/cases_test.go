@@ -135,7 +135,7 @@ func TestUnknownAndSaturated(t *testing.T) {
 }
 
 // loopPlan has a loop query on all packets.
-func loopPlan(t *testing.T) string {
+func loopPlan(t testing.TB) string {
 	return savePlan(t, pint.PlanConfig{ID: 9, Seed: 3, Bits: 16, Queries: []pint.Query{
 		{Name: "loops", Value: pint.SwitchID, Aggregation: pint.Loop, Bits: 16, Frequency: 1, Threshold: 1},
 	}})
