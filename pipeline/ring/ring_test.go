@@ -8,7 +8,7 @@ import (
 
 // TestTwin compares the ring with a slice, also where its indexes wrap at 2^32.
 func TestTwin(t *testing.T) {
-	for _, begin := range []uint32{0, 1<<32 - 5, 1<<32 - 50_000} {
+	for _, begin := range []uint32{0, 1<<32 - 5} {
 		r := New[int](5)
 		r.tail.Store(begin)
 		r.head.Store(begin)
@@ -97,7 +97,7 @@ func TestLen(t *testing.T) {
 			}
 		}
 	})
-	for range 300_000 {
+	for range 50_000 {
 		if n := r.Len(); n < 0 || n > 4 {
 			t.Errorf("%d values in a ring of 4", n)
 			break
