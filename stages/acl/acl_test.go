@@ -28,6 +28,7 @@ func TestTwin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		m.rules.Load().cached = seed%2 == 1
 		s := m.Stage(0).(*stage)
 		want := make([]hit, len(set.rules)+1)
 		for range 600 {
@@ -237,6 +238,7 @@ func TestExplain(t *testing.T) {
 func TestDoesNotAllocate(t *testing.T) {
 	for _, rules := range []int{10, 1000} {
 		s, b := benchStage(t, rules)
+		s.rules.cached = rules == 1000
 		if n := testing.AllocsPerRun(100, func() { revive(b); s.Process(b) }); n != 0 {
 			t.Errorf("%d rules: %v allocations", rules, n)
 		}

@@ -113,12 +113,13 @@ func TestCacheForgets(t *testing.T) {
 	fates := map[bool]int{}
 	for round := range 30 {
 		c := Config{Default: pick(r, Permit, Deny)}
-		for range 64*cacheFrom + 1 + r.IntN(100) {
+		for range 100 + r.IntN(200) {
 			c.Rules = append(c.Rules, randomRule(r))
 		}
 		if err := m.SetConfig(c); err != nil {
 			t.Fatal(err)
 		}
+		m.rules.Load().cached = true // though there are few rules
 		set, err := c.compile(m.ports)
 		if err != nil {
 			t.Fatal(err)
@@ -134,9 +135,6 @@ func TestCacheForgets(t *testing.T) {
 				}
 				fates[permit]++
 			}
-		}
-		if !s.rules.cached {
-			t.Fatal("the rule set is too small for the cache")
 		}
 	}
 	if fates[true] == 0 || fates[false] == 0 {
