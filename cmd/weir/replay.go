@@ -130,7 +130,7 @@ func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) erro
 		OnTick: func(now int64) { records.Poll(now) },
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, records.finish(math.MaxInt64))
 	}
 	var tracer *pipeline.Tracer
 	if o.trace > 0 {
