@@ -24,13 +24,14 @@ import (
 
 // replayOptions are the flags of weir replay.
 type replayOptions struct {
-	config string
-	graph  string
-	in     []string // [PORT=]FILE
-	out    []string // [PORT=]FILE
-	json   bool
-	trace  int
-	chain  int
+	config  string
+	graph   string
+	in      []string // [PORT=]FILE
+	out     []string // [PORT=]FILE
+	records string   // folder
+	json    bool
+	trace   int
+	chain   int
 }
 
 func newReplayCommand() *cobra.Command {
@@ -67,6 +68,7 @@ What was readable of it is processed and reported all the same.`,
 	f.StringVar(&o.graph, "graph", "parse,patch", "the `STAGES` of the pipeline, in order")
 	f.StringArrayVar(&o.in, "in", nil, "receive the capture, on the first port or the named one (`[PORT=]PCAP`)")
 	f.StringArrayVar(&o.out, "out", nil, "write what leaves, by any port or the named one (`[PORT=]PCAP`)")
+	f.StringVar(&o.records, "records", "", "write the records of what the stages measured into this `FOLDER`")
 	f.BoolVar(&o.json, "json", false, "report as one JSON object")
 	f.IntVar(&o.chain, "chain", 0, "run `N` switches in a row, each with the stages, with hosts at both ends; pint's edges are set")
 	f.IntVar(&o.trace, "trace", 0, "tell the way of the first `N` packets through the stages")
@@ -80,7 +82,7 @@ type replayPlan struct {
 	id    uint32
 	ports []string
 	chain []pipeline.Named
-	// telemetry is where records go; its zero value keeps none.
+	// telemetry is where records go.
 	telemetry export.Config
 	// graph and configs are what chain was made of; chained is what stands in
 	// its place with --chain.
@@ -176,7 +178,11 @@ func planReplay(o replayOptions) (*replayPlan, error) {
 		for i := range c.Ports {
 			p.ports = append(p.ports, c.Ports[i].Name)
 		}
-		graph, configs, p.telemetry = c.Switch.Graph, c.Stages, c.Telemetry
+		graph, configs = c.Switch.Graph, c.Stages
+	}
+	// Not the file's own spool, which a running switch may be writing.
+	if p.telemetry = export.DefaultConfig(); o.records != "" {
+		p.telemetry.Spool = o.records
 	}
 	env := pipeline.Env{Name: p.name, ID: p.id, Workers: 1}
 	for _, name := range p.ports {
