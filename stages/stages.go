@@ -18,6 +18,7 @@ import (
 	"github.com/weirswitch/weir/stages/mirror"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/patch"
+	"github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/stages/policer"
 )
 
@@ -44,6 +45,10 @@ var Kinds = map[string]Kind{
 	"mirror":  kind("copies packets of watched ports to another port", mirror.DefaultConfig, (*mirror.Config).Validate, mirror.New),
 	"policer": kind("drops what exceeds a port's rate", policer.DefaultConfig, (*policer.Config).Validate, policer.New),
 	"patch":   kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
+	"l2":      kind("bridges all ports, learning addresses, with VLANs", l2.DefaultConfig, (*l2.Config).Validate, l2.New),
+	"parse":   kind("turns bytes into metadata", parse.DefaultConfig, (*parse.Config).Validate, parse.New),
+	"patch":   kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
+	"pint":    kind("carries digests in packets: path, latency, congestion", pint.DefaultConfig, (*pint.Config).Validate, pint.New),
 	"l2":      kind("bridges all ports, learning addresses, with VLANs", l2.DefaultConfig, (*l2.Config).Validate, l2.New),
 }
 

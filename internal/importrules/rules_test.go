@@ -14,6 +14,7 @@ type layer struct {
 var layers = []layer{
 	// Leaves.
 	{"pipeline/packet", nil, "everything on the packet path speaks it, so it may know nothing of them"},
+	{"pipeline/clock", nil, "a clock knows nothing of who reads it"},
 	{"pipeline/ring", nil, "values pass from a worker to a goroutine, whatever they are"},
 	{"pipeline/epoch", nil, "cells pass from a worker to a goroutine, whatever they are"},
 	{"pipeline/header", nil, "views over bytes serve stages, tests and tools alike"},
@@ -83,7 +84,7 @@ var foreigns = []foreign{
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "internal/..."}, "a switch starts no program"},
 	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/view"}, "servers belong to control and to the collector's faces"},
-	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "pipeline/packet", "stages/l2"},
+	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "pipeline/clock", "pipeline/packet", "stages/l2"},
 		"system calls are the data plane's; l2 reads the clock for its ageing, beside the packet path"},
 
 	{"github.com/asavie/xdp", []string{"dataplane/port"},

@@ -46,9 +46,10 @@ func (s *stage) flowHashes(b *packet.Batch) {
 			w0, w1, w2, w3, w4 := p.KeyWords6(data)
 			p.FlowHash = uint32(hash.Uint64x5(s.seed, w0, w1, w2, w3, w4))
 		default:
-			// Both addresses and the type, in two words that overlap.
-			h := (*[14]byte)(data)
-			p.FlowHash = uint32(hash.Uint64x2(s.seed, binary.LittleEndian.Uint64(h[0:8]), binary.LittleEndian.Uint64(h[6:14])))
+			// Both addresses and the type behind tags and shims.
+			h := (*[12]byte)(data)
+			p.FlowHash = uint32(hash.Uint64x2(s.seed, binary.LittleEndian.Uint64(h[0:8]),
+				uint64(binary.LittleEndian.Uint32(h[8:12]))|uint64(p.EtherType)<<32))
 		}
 	}
 }

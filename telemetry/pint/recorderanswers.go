@@ -122,6 +122,20 @@ func (r *Recorder) Frequent(query string, flow FlowKey, hop int, threshold float
 	return a, known
 }
 
+// Samples is how many values of a hop, from 1, a query for quantiles or frequent
+// values has been given.
+func (r *Recorder) Samples(query string, flow FlowKey, hop int) (n uint64) {
+	r.find(query, func(q *recordedQuery) bool {
+		s := q.stream(flow, hop)
+		if s == nil {
+			return false
+		}
+		n = uint64(s.n)
+		return true
+	})
+	return n
+}
+
 // stream is what is kept of a flow's hop, nil if nothing is.
 func (q *recordedQuery) stream(flow FlowKey, hop int) *stream {
 	if q.samples == nil {
