@@ -40,7 +40,7 @@ func Check(chain []Named) error {
 		}
 	}
 	if forward != 1 {
-		errs = append(errs, fmt.Errorf("the graph has %d forwarding stages: name exactly one (patch or l2)", forward))
+		errs = append(errs, fmt.Errorf("the graph has %d forwarding stages: name exactly one (patch, l2 or l3)", forward))
 	}
 	return errors.Join(errs...)
 }

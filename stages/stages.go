@@ -15,6 +15,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages/acl"
 	"github.com/weirswitch/weir/stages/l2"
+	"github.com/weirswitch/weir/stages/l3"
 	"github.com/weirswitch/weir/stages/mirror"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/patch"
@@ -46,10 +47,8 @@ var Kinds = map[string]Kind{
 	"policer": kind("drops what exceeds a port's rate", policer.DefaultConfig, (*policer.Config).Validate, policer.New),
 	"patch":   kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
 	"l2":      kind("bridges all ports, learning addresses, with VLANs", l2.DefaultConfig, (*l2.Config).Validate, l2.New),
-	"parse":   kind("turns bytes into metadata", parse.DefaultConfig, (*parse.Config).Validate, parse.New),
-	"patch":   kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
 	"pint":    kind("carries digests in packets: path, latency, congestion", pint.DefaultConfig, (*pint.Config).Validate, pint.New),
-	"l2":      kind("bridges all ports, learning addresses, with VLANs", l2.DefaultConfig, (*l2.Config).Validate, l2.New),
+	"l3":      kind("routes IPv4 and IPv6, with ECMP, ICMP and neighbour discovery", l3.DefaultConfig, (*l3.Config).Validate, l3.New),
 }
 
 // kind joins a stage's functions to a Kind; it lets the compiler check that

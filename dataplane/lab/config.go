@@ -35,6 +35,7 @@ type Host struct {
 	Addresses []string `toml:"addresses"` // with prefix length, IPv4 and IPv6
 	MTU       int      `toml:"mtu"`       // of eth0; 0: the link's
 	Gateway   string   `toml:"gateway"`   // address of the default router; empty: none
+	Gateway6  string   `toml:"gateway6"`  // that of IPv6, where gateway is that of IPv4; empty: none
 }
 
 // Switch is a namespace in which a switch runs.

@@ -71,6 +71,7 @@ colour = "red"
 name = "h1"
 addresses = ["10.0.0.1", "10.0.0.2/24"]
 gateway = "10.1.0.1"
+gateway6 = "10.0.0.9"
 mtu = 9000
 [[host]]
 name = "h1"
@@ -119,6 +120,7 @@ bytes = -1
 		`name: "no/name"`,
 		"host[0].addresses[0]: \"10.0.0.1\"",
 		"host[0].gateway: 10.1.0.1 is in the prefix of none",
+		"host[0].gateway6: 10.0.0.9 is an IPv4 address",
 		"host[0].mtu: 9000 is more than link[0]'s 10",
 		`host[1].name: "h1" is a host already`,
 		`host[2].name: "h-2"`,
@@ -148,8 +150,8 @@ bytes = -1
 			t.Errorf("missing fault %q", want)
 		}
 	}
-	if n := strings.Count(err.Error(), "\n") + 1; n != 30 {
-		t.Errorf("%d faults, want 30:\n%v", n, err)
+	if n := strings.Count(err.Error(), "\n") + 1; n != 31 {
+		t.Errorf("%d faults, want 31:\n%v", n, err)
 	}
 }
 

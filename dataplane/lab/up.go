@@ -244,9 +244,12 @@ func (l *Lab) connectHosts(context.Context) error {
 		if err := ns.SetUp(hostInterface); err != nil {
 			return err
 		}
-		if gateway, err := netip.ParseAddr(h.Gateway); err == nil {
-			all := netip.PrefixFrom(gateway, 0)
-			if err := ns.AddRoute(hostInterface, all, gateway); err != nil {
+		for _, text := range []string{h.Gateway, h.Gateway6} {
+			gateway, err := netip.ParseAddr(text)
+			if err != nil {
+				continue // empty: it was validated
+			}
+			if err := ns.AddRoute(hostInterface, netip.PrefixFrom(gateway, 0), gateway); err != nil {
 				return err
 			}
 		}

@@ -69,8 +69,6 @@ func (c *Config) validateHosts(f *faults) {
 	owner := map[netip.Addr]string{}
 	for i, h := range c.Hosts {
 		key := fmt.Sprintf("host[%d]", i)
-		onLink := false
-		gateway, gatewayErr := netip.ParseAddr(h.Gateway)
 		for j, a := range h.Addresses {
 			p, err := netip.ParsePrefix(a)
 			if err != nil {
@@ -81,18 +79,32 @@ func (c *Config) validateHosts(f *faults) {
 				f.add("%s.addresses[%d]: %s belongs to %s already: choose another one", key, j, p.Addr(), other)
 			}
 			owner[p.Addr()] = h.Name
-			onLink = onLink || gatewayErr == nil && p.Contains(gateway)
 		}
 		if h.MTU != 0 && (h.MTU < 68 || h.MTU > 65535) {
 			f.add("%s.mtu: %d: choose 68 to 65535 bytes, or leave it out for the link's", key, h.MTU)
 		}
-		switch {
-		case h.Gateway == "":
-		case gatewayErr != nil:
-			f.add("%s.gateway: %q: write an IP address", key, h.Gateway)
-		case !onLink:
-			f.add("%s.gateway: %s is in the prefix of none of the host's addresses: choose one that is", key, gateway)
+		h.validateGateway(f, key+".gateway", h.Gateway)
+		h.validateGateway(f, key+".gateway6", h.Gateway6)
+		if a, err := netip.ParseAddr(h.Gateway6); err == nil && a.Is4() {
+			f.add("%s.gateway6: %s is an IPv4 address: write it as gateway", key, a)
 		}
+		if a, err := netip.ParseAddr(h.Gateway); err == nil && a.Is6() && h.Gateway6 != "" {
+			f.add("%s.gateway6: gateway is an IPv6 address too: keep one of them", key)
+		}
+	}
+}
+
+func (h *Host) validateGateway(f *faults, key, text string) {
+	if text == "" {
+		return
+	}
+	gateway, err := netip.ParseAddr(text)
+	if err != nil {
+		f.add("%s: %q: write an IP address", key, text)
+		return
+	}
+	if !slices.ContainsFunc(h.prefixes(), func(p netip.Prefix) bool { return p.Contains(gateway) }) {
+		f.add("%s: %s is in the prefix of none of the host's addresses: choose one that is", key, gateway)
 	}
 }
 

@@ -1,0 +1,363 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/stages/l3"
+	"github.com/weirswitch/weir/telemetry/hash"
+)
+
+// routedLab writes the shipped routed lab, with less TCP, under a name of this
+// process's own.
+func routedLab(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../config/routed.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := strings.Replace(string(text), "bytes = 1_073_741_824", "bytes = 67_108_864", 1)
+	if short == string(text) {
+		t.Fatal("config/routed.toml has no 1 GiB of TCP")
+	}
+	path := filepath.Join(t.TempDir(), "routed.toml")
+	if err := os.WriteFile(path, []byte(short), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return ownLab(t, path)
+}
+
+// labUp brings a lab up, to be taken down with the test, and returns its name.
+func labUp(t *testing.T, file string) string {
+	t.Helper()
+	if out, err := weirCommand("lab", "up", file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return strings.TrimSuffix(filepath.Base(file), ".toml")
+}
+
+func labHost(t *testing.T, name, host string) *netns.Namespace {
+	t.Helper()
+	ns, err := netns.Open(lab.NamespaceName(name, host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ns.Close)
+	return ns
+}
+
+// TestRoutedLab: two kernel hosts in different networks, three routers, both IP
+// versions: pings of all sizes, TCP over a link whose MTU it has to find, and every
+// counter adds up.
+func TestRoutedLab(t *testing.T) {
+	netnstest.Require(t)
+	cmd := weirCommand("lab", "run", "--json", routedLab(t))
+	out, err := cmd.Output()
+	var outcome struct {
+		OK       bool
+		Switches []struct {
+			Name   string
+			Report struct{ Dropped map[string]uint64 }
+		}
+	}
+	if json.Unmarshal(out, &outcome) != nil || err != nil || !outcome.OK {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	tooLong := map[string]uint64{}
+	for _, s := range outcome.Switches {
+		tooLong[s.Name] = s.Report.Dropped["mtu_exceeded"]
+	}
+	if tooLong["r2"] == 0 || tooLong["r3"] == 0 || tooLong["r1"] != 0 {
+		t.Errorf("packets longer than the MTU: %v, want some at r2 and r3, the ends of the narrow link", tooLong)
+	}
+}
+
+// TestTraceroute: a datagram of each TTL is answered by the router where it ends,
+// from the address of the port at which it arrived; the last by the host. And the
+// hosts know the MTU of the path after one packet that is too long.
+func TestTraceroute(t *testing.T) {
+	netnstest.Require(t)
+	name := labUp(t, routedLab(t))
+	h1 := labHost(t, name, "h1")
+	for _, v := range []struct {
+		family  int
+		dst     string
+		want    []string
+		network string
+	}{
+		{4, "10.0.4.2", []string{"10.0.1.1", "10.0.12.2", "10.0.23.3", "10.0.4.2"}, "ip4:icmp"},
+		{6, "fd00:4::2", []string{"fd00:1::1", "fd00:12::2", "fd00:23::3", "fd00:4::2"}, "ip6:ipv6-icmp"},
+	} {
+		t.Run(fmt.Sprintf("IPv%d", v.family), func(t *testing.T) {
+			icmp, err := h1.ListenPacket(v.network, map[int]string{4: "0.0.0.0", 6: "::"}[v.family])
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer icmp.Close()
+			var got []string
+			for ttl := range len(v.want) {
+				got = append(got, probe(t, h1, icmp, v.family, v.dst, ttl+1))
+			}
+			if !slices.Equal(got, v.want) {
+				t.Errorf("hops %v, want %v", got, v.want)
+			}
+			if mtu := pathMTU(t, h1, v.family, v.dst); mtu != 1400 {
+				t.Errorf("the path's MTU is %d, want 1400", mtu)
+			}
+		})
+	}
+}
+
+// probe sends a UDP datagram with a TTL to a port that nobody listens to, named
+// by the TTL, and returns who reports its end.
+func probe(t *testing.T, ns *netns.Namespace, icmp net.PacketConn, family int, dst string, ttl int) string {
+	t.Helper()
+	port := 33434 + ttl
+	udp, err := ns.ListenPacket(fmt.Sprintf("udp%d", family), map[int]string{4: "0.0.0.0:0", 6: "[::]:0"}[family])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer udp.Close()
+	level, option := unix.IPPROTO_IP, unix.IP_TTL
+	if family == 6 {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS
+	}
+	setOption(t, udp.(*net.UDPConn), level, option, ttl)
+	buf := make([]byte, 2000)
+	for range 5 {
+		if _, err := udp.WriteTo([]byte("weir"), &net.UDPAddr{IP: net.ParseIP(dst), Port: port}); err != nil {
+			t.Fatal(err)
+		}
+		_ = icmp.SetReadDeadline(time.Now().Add(2 * time.Second))
+		for {
+			n, from, err := icmp.ReadFrom(buf)
+			if err != nil {
+				break // lost: once more
+			}
+			// Behind the ICMP header stands the datagram: its IP header, then UDP.
+			off := 8 + map[int]int{4: 20, 6: 40}[family]
+			if n >= off+4 && int(binary.BigEndian.Uint16(buf[off+2:])) == port {
+				return from.String()
+			}
+		}
+	}
+	return "*"
+}
+
+func setOption(t *testing.T, c syscall.Conn, level, option, value int) {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var setErr error
+	if err := raw.Control(func(fd uintptr) { setErr = unix.SetsockoptInt(int(fd), level, option, value) }); err != nil || setErr != nil {
+		t.Fatal(err, setErr)
+	}
+}
+
+// pathMTU sends datagrams of 1,500 bytes until the kernel refuses one, and
+// returns what it then believes the path's MTU to be.
+func pathMTU(t *testing.T, ns *netns.Namespace, family int, dst string) (mtu int) {
+	t.Helper()
+	conn, err := ns.Dial(t.Context(), fmt.Sprintf("udp%d", family), net.JoinHostPort(dst, "40000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	level, discover, ask, header := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_MTU, 28
+	if family == 6 {
+		level, discover, ask, header = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_MTU, 48
+	}
+	setOption(t, conn.(*net.UDPConn), level, discover, unix.IP_PMTUDISC_DO)
+	raw, err := conn.(*net.UDPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		_, _ = conn.Write(make([]byte, 1500-header)) // the refusal shows here, too
+		time.Sleep(20 * time.Millisecond)
+		var askErr error
+		if err := raw.Control(func(fd uintptr) { mtu, askErr = unix.GetsockoptInt(int(fd), level, ask) }); err != nil || askErr != nil {
+			t.Fatal(err, askErr)
+		}
+		if mtu < 1500 {
+			break
+		}
+	}
+	return mtu
+}
+
+// diamond is h1 - s1 = (s2 | s3) = s4 - h2: two equal ways.
+const diamond = `
+name = "diamond"
+expected_drops = ["multicast"]
+[[host]]
+name = "h1"
+addresses = ["10.0.1.2/24"]
+gateway = "10.0.1.1"
+[[host]]
+name = "h2"
+addresses = ["10.0.4.2/24"]
+gateway = "10.0.4.1"
+[[switch]]
+name = "s1"
+graph = ["parse", "l3"]
+[switch.config.stages.l3]
+interface = [{port = "p0", addresses = ["10.0.1.1/24"]}, {port = "p1", addresses = ["10.1.2.1/24"]}, {port = "p2", addresses = ["10.1.3.1/24"]}]
+route = [{prefix = "10.0.4.0/24", via = ["10.1.2.2", "10.1.3.3"]}]
+[[switch]]
+name = "s2"
+graph = ["parse", "l3"]
+[switch.config.stages.l3]
+interface = [{port = "p0", addresses = ["10.1.2.2/24"]}, {port = "p1", addresses = ["10.2.4.2/24"]}]
+route = [{prefix = "10.0.4.0/24", via = ["10.2.4.4"]}, {prefix = "10.0.1.0/24", via = ["10.1.2.1"]}]
+[[switch]]
+name = "s3"
+graph = ["parse", "l3"]
+[switch.config.stages.l3]
+interface = [{port = "p0", addresses = ["10.1.3.3/24"]}, {port = "p1", addresses = ["10.3.4.3/24"]}]
+route = [{prefix = "10.0.4.0/24", via = ["10.3.4.4"]}, {prefix = "10.0.1.0/24", via = ["10.1.3.1"]}]
+[[switch]]
+name = "s4"
+graph = ["parse", "l3"]
+[switch.config.stages.l3]
+interface = [{port = "p0", addresses = ["10.2.4.4/24"]}, {port = "p1", addresses = ["10.3.4.4/24"]}, {port = "p2", addresses = ["10.0.4.1/24"]}]
+route = [{prefix = "10.0.1.0/24", via = ["10.2.4.2", "10.3.4.3"]}]
+[[link]]
+endpoints = ["h1", "s1:p0"]
+[[link]]
+endpoints = ["s1:p1", "s2:p0"]
+[[link]]
+endpoints = ["s1:p2", "s3:p0"]
+[[link]]
+endpoints = ["s2:p1", "s4:p0"]
+[[link]]
+endpoints = ["s3:p1", "s4:p1"]
+[[link]]
+endpoints = ["s4:p2", "h2"]
+`
+
+// TestECMP sends 10,000 flows, three packets each, over two equal ways. Each way
+// carries exactly the packets of the flows for which l3.Pick names it, so every
+// flow keeps to one, and half of the flows within 5 %.
+func TestECMP(t *testing.T) {
+	netnstest.Require(t)
+	path := filepath.Join(t.TempDir(), "diamond.toml")
+	if err := os.WriteFile(path, []byte(diamond), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	name := labUp(t, ownLab(t, path))
+	const flows, each, firstPort = 10_000, 3, 20_000
+	h1, h2 := labHost(t, name, "h1"), labHost(t, name, "h2")
+	sink, err := h2.ListenPacket("udp4", "10.0.4.2:9000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	setOption(t, sink.(*net.UDPConn), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 32<<20)
+	source, err := h1.ListenPacket("ip4:udp", "10.0.1.2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+
+	// Both ways and all neighbours are known before the count.
+	send := func(flow int) {
+		d := make([]byte, 8+18)
+		binary.BigEndian.PutUint16(d[0:], uint16(firstPort+flow))
+		binary.BigEndian.PutUint16(d[2:], 9000)
+		binary.BigEndian.PutUint16(d[4:], uint16(len(d)))
+		if _, err := source.WriteTo(d, &net.IPAddr{IP: net.IPv4(10, 0, 4, 2)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	receive := func(got map[int]int, n int) map[int]int {
+		buf := make([]byte, 100)
+		for range n {
+			_ = sink.SetReadDeadline(time.Now().Add(5 * time.Second))
+			_, from, err := sink.ReadFrom(buf)
+			if err != nil {
+				break
+			}
+			got[from.(*net.UDPAddr).Port-firstPort]++
+		}
+		return got
+	}
+	for range 3 {
+		for flow := range 10 {
+			send(flow)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if got := receive(map[int]int{}, 30); len(got) != 10 {
+		t.Fatalf("packets of %d flows came through at first, want 10", len(got))
+	}
+	before2, before3 := forwardedBy(t, name, "s2"), forwardedBy(t, name, "s3")
+	// 128 packets are under way at most, so that no queue on the way overflows.
+	const window = 128
+	got := map[int]int{}
+	for k := range flows * each {
+		send(k % flows)
+		if k >= window {
+			receive(got, 1)
+		}
+	}
+	receive(got, window)
+	if len(got) != flows {
+		t.Errorf("packets of %d flows came through, want %d", len(got), flows)
+	}
+	want := [2]uint64{}
+	for flow := range flows {
+		if got[flow] != each {
+			t.Fatalf("flow %d: %d packets came through, want %d", flow, got[flow], each)
+		}
+		k := packet.FlowKey{SrcPort: uint16(firstPort + flow), DstPort: 9000, Proto: 17, Version: 4}
+		copy(k.Src[:], netip.MustParseAddr("10.0.1.2").AsSlice())
+		copy(k.Dst[:], netip.MustParseAddr("10.0.4.2").AsSlice())
+		w, _ := k.Words()
+		const s1 = 1 // its id: the first switch of the file
+		want[l3.Pick(uint32(hash.Uint64x2(0, w[0], w[1])), s1, 2)] += each
+	}
+	by2, by3 := forwardedBy(t, name, "s2")-before2, forwardedBy(t, name, "s3")-before3
+	if by2 != want[0] || by3 != want[1] {
+		t.Errorf("%d packets by s2 and %d by s3, Pick says %v", by2, by3, want)
+	}
+	const half = flows * each / 2
+	if by2 < half*95/100 || by2 > half*105/100 {
+		t.Errorf("%d of %d packets by s2", by2, flows*each)
+	}
+	t.Logf("%d packets by s2, %d by s3: %+.2f %% off even", by2, by3, (float64(by2)/half-1)*100)
+}
+
+// forwardedBy asks a switch of a lab how many packets it forwarded that came in at p0.
+func forwardedBy(t *testing.T, lab, name string) uint64 {
+	t.Helper()
+	status, stdout, stderr := weir("ctl", "--socket", filepath.Join("/run/weir/lab", lab, name+".sock"), "show", "ports", "--json")
+	var r struct {
+		Ports []struct {
+			Name      string
+			Forwarded uint64
+		}
+	}
+	if err := json.Unmarshal([]byte(stdout), &r); status != 0 || err != nil || len(r.Ports) == 0 || r.Ports[0].Name != "p0" {
+		t.Fatalf("status %d, %v, %s %s", status, err, stdout, stderr)
+	}
+	return r.Ports[0].Forwarded
+}

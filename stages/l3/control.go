@@ -1,0 +1,258 @@
+package l3
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+
+	"github.com/weirswitch/weir/pipeline/header"
+)
+
+// counters are written with the lock held, or nearly never.
+type counters struct {
+	held, holdFull, full, busy, abandoned atomic.Uint64
+}
+
+// workerCounters are written by one worker, off the straight path.
+type workerCounters struct {
+	errors, limited, echoes, answered, requests atomic.Uint64
+}
+
+// Counters are the router's counters beside the drop reasons, summed over the
+// workers.
+type Counters struct {
+	ICMPErrors    uint64 `json:"icmp_errors"`    // ICMP errors sent
+	ICMPLimited   uint64 `json:"icmp_limited"`   // not sent, for icmp_rate
+	EchoReplies   uint64 `json:"echo_replies"`   // echo requests to the switch answered
+	Answered      uint64 `json:"answered"`       // ARP requests and neighbour solicitations answered
+	Requests      uint64 `json:"requests"`       // sent to find a neighbour, or to see whether it is still there
+	Held          uint64 `json:"held"`           // packets that waited for a neighbour
+	HoldFull      uint64 `json:"hold_full"`      // those that could not
+	NeighbourFull uint64 `json:"neighbour_full"` // neighbours refused: the table was full
+	Abandoned     uint64 `json:"abandoned"`      // those whose neighbour went from the configuration meanwhile: consumed, and lost
+	Busy          uint64 `json:"busy"`           // times that a worker found the neighbours' lock taken for too long
+	Neighbours    uint64 `json:"neighbours"`     // in the table now, unanswered ones included
+	Routes        uint64 `json:"routes"`         // configured, and networks of the ports
+}
+
+// Counters returns the present counts.
+func (m *Module) Counters() Counters {
+	c := Counters{
+		Held: m.counters.held.Load(), HoldFull: m.counters.holdFull.Load(),
+		NeighbourFull: m.counters.full.Load(), Busy: m.counters.busy.Load(), Abandoned: m.counters.abandoned.Load(),
+	}
+	for _, s := range m.stages {
+		c.ICMPErrors += s.errors.Load()
+		c.ICMPLimited += s.limited.Load()
+		c.EchoReplies += s.echoes.Load()
+		c.Answered += s.answered.Load()
+		c.Requests += s.requests.Load()
+	}
+	m.mu.Lock()
+	c.Neighbours = uint64(len(m.list))
+	m.mu.Unlock()
+	for _, r := range m.tables.Load().prefixes.All() {
+		if r.route || r.kind == connected {
+			c.Routes++
+		}
+	}
+	return c
+}
+
+// Apply puts a configuration into force in place of the present one, between two
+// batches, or refuses it whole, with all its faults. Neighbours that were
+// learned, and still can be there, stay known.
+func (m *Module) Apply(c Config) error {
+	names := make([]string, len(m.env.Ports))
+	for i := range m.env.Ports {
+		names[i] = m.env.Ports[i].Name
+	}
+	p, err := c.plan(names)
+	if err != nil {
+		return err
+	}
+	if err := m.checkMTU(p); err != nil {
+		return err
+	}
+	m.control.Lock()
+	defer m.control.Unlock()
+	m.change(c, p)
+	return nil
+}
+
+func (m *Module) checkMTU(p *plan) error {
+	var f faults
+	for i, in := range p.interfaces {
+		port := m.env.Ports[i]
+		if most := port.MaxFrame - header.EthernetLen; port.MaxFrame > 0 && in.mtu > most {
+			f.add("interface: mtu %d of port %s exceeds what it can send, %d: lower it, or raise the interface's", in.mtu, port.Name, most)
+		}
+		if len(in.prefixes) > 0 && port.MaxFrame > 0 && port.MaxFrame-header.EthernetLen < minMTU4 {
+			f.add("interface: port %s sends %d bytes at most: raise the interface's MTU", port.Name, port.MaxFrame)
+		}
+	}
+	return errors.Join(f...)
+}
+
+// change builds the tables of a plan beside those in force, and swaps them. The
+// slow part, the routes, is built without the lock that workers may want.
+func (m *Module) change(c Config, p *plan) {
+	m.mu.Lock()
+	old := map[neighbourKey]*neighbour{}
+	for k, n := range m.known {
+		old[k] = n
+	}
+	m.mu.Unlock()
+	fixed := map[neighbourKey]*neighbour{}
+	var order []*neighbour
+	t := m.build(p, func(k neighbourKey) *neighbour {
+		if n := fixed[k]; n != nil {
+			return n
+		}
+		n := old[k]
+		if n == nil {
+			n = &neighbour{neighbourKey: k}
+		}
+		fixed[k] = n
+		order = append(order, n)
+		return n
+	})
+	statics := map[neighbourKey]uint64{}
+	for _, n := range p.neighbours {
+		statics[n.neighbourKey] = macWord(n.mac)
+	}
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.list
+	m.known, m.list = map[neighbourKey]*neighbour{}, nil
+	for _, n := range order {
+		m.add(n)
+		n.fixed = true
+		mac, static := statics[n.neighbourKey]
+		if static {
+			n.link.Store(mac | linkKnown)
+		} else if n.static {
+			n.link.Store(0)
+		}
+		n.static = static
+	}
+	for _, n := range before {
+		if o := m.known[n.neighbourKey]; o != nil {
+			if o != n { // learned while the tables were built
+				o.link.Store(n.link.Load())
+				o.heard, o.held = n.heard, n.held
+			}
+			continue
+		}
+		if n.static || n.link.Load() == 0 && len(n.held) == 0 || len(m.list) >= c.NeighbourTable || !t.reaches(n) {
+			m.abandon(n)
+			continue
+		}
+		n.fixed = false
+		m.add(n)
+		t = t.withHost(n)
+	}
+	m.config = c
+	for _, s := range m.stages {
+		s.rate.Store(int64(c.ICMPRate))
+	}
+	m.tables.Store(t)
+}
+
+// abandon frees what waits for a neighbour that has gone from the
+// configuration. Those packets were consumed, and do not come back.
+func (m *Module) abandon(n *neighbour) {
+	m.arena.free = append(m.arena.free, n.held...)
+	m.counters.abandoned.Add(uint64(len(n.held)))
+	n.held = nil
+	n.link.Store(0)
+}
+
+// SetRoutes puts routes in place of all present ones, or refuses them whole.
+func (m *Module) SetRoutes(routes []Route) error {
+	m.mu.Lock()
+	c := m.config
+	m.mu.Unlock()
+	c.Routes = slices.Clone(routes)
+	return m.Apply(c)
+}
+
+// RouteEntry is a prefix of the table as control sees it.
+type RouteEntry struct {
+	Prefix netip.Prefix `json:"prefix"`
+	// Kind is "route", or "connected" for a network on a port.
+	Kind string `json:"kind"`
+	// Hops are the gateways in the order of choice (see Pick), one for each
+	// unit of weight; empty for a network on a port.
+	Hops []Hop `json:"hops,omitempty"`
+	// Port is the number of the port on which the network is.
+	Port uint16 `json:"port"`
+}
+
+// Hop is a gateway.
+type Hop struct {
+	Address netip.Addr `json:"address"`
+	Port    uint16     `json:"port"`
+}
+
+// Routes returns the routes and the networks of the ports, sorted by prefix,
+// IPv4 first.
+func (m *Module) Routes() []RouteEntry {
+	var all []RouteEntry
+	for prefix, v := range m.tables.Load().prefixes.AllSorted() {
+		if !v.route && v.kind != connected {
+			continue
+		}
+		e := RouteEntry{Prefix: prefix, Kind: "connected", Port: v.port}
+		if v.route {
+			e.Kind = "route"
+		}
+		for _, n := range v.hops {
+			e.Hops = append(e.Hops, Hop{n.addr, n.port})
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// NeighbourEntry is a neighbour as control sees it.
+type NeighbourEntry struct {
+	Address netip.Addr `json:"address"`
+	Port    uint16     `json:"port"`
+	MAC     string     `json:"mac,omitempty"` // empty while it is not known
+	// State is "static", "reachable", "stale", or "looked for".
+	State string `json:"state"`
+	// Waiting is the number of packets that wait for it.
+	Waiting int `json:"waiting"`
+}
+
+// Neighbours returns all neighbours, sorted by address and port.
+func (m *Module) Neighbours() []NeighbourEntry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]NeighbourEntry, 0, len(m.list))
+	for _, n := range m.list {
+		e := NeighbourEntry{Address: n.addr, Port: n.port, State: "looked for", Waiting: len(n.held)}
+		if v := n.link.Load(); v != 0 {
+			e.MAC = macText(macBytes(v & macMask))
+			switch {
+			case n.static:
+				e.State = "static"
+			case v&linkStale != 0:
+				e.State = "stale"
+			default:
+				e.State = "reachable"
+			}
+		}
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b NeighbourEntry) int {
+		if c := a.Address.Compare(b.Address); c != 0 {
+			return c
+		}
+		return int(a.Port) - int(b.Port)
+	})
+	return all
+}

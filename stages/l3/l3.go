@@ -1,0 +1,366 @@
+package l3
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/header"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// The drop reasons of the router.
+var (
+	ReasonNotRouted   = packet.Register("not_routed", "the port has no IP address, or the packet is neither untagged IP nor ARP")
+	ReasonNotForUs    = packet.Register("not_for_us", "the destination MAC address is not the port's")
+	ReasonMulticast   = packet.Register("multicast", "a multicast or broadcast packet, which is not routed")
+	ReasonMartian     = packet.Register("martian", "no packet may come from, or go to, such an IP address")
+	ReasonBadChecksum = packet.Register("bad_checksum", "the checksum of the IPv4 header, or of a neighbour's message, is wrong")
+	ReasonTTLExpired  = packet.Register("ttl_expired", "the time to live or hop limit ended here")
+	ReasonNoRoute     = packet.Register("no_route", "no route leads to the destination")
+	ReasonMTU         = packet.Register("mtu_exceeded", "the packet exceeds the MTU of its output port")
+	ReasonPending     = packet.Register("neighbour_pending", "the next hop's MAC address is not known yet, and no more packets may wait for it")
+	ReasonUnreachable = packet.Register("neighbour_unreachable", "the next hop does not answer ARP or neighbour discovery")
+	ReasonNoListener  = packet.Register("no_listener", "for an address of the switch, which offers no such service")
+	ReasonNeighbour   = packet.Register("neighbour_refused", "an ARP or neighbour discovery message that breaks the rules, or is none of ours")
+)
+
+// Module is the router of one switch. Its exported methods may be called from
+// anywhere.
+type Module struct {
+	env    pipeline.Env
+	tables atomic.Pointer[tables]
+	ticked atomic.Int64 // the last tick, in the batch's clock
+
+	control sync.Mutex // serialises changes of the configuration
+	// mu guards what follows. Workers take it by lock alone.
+	mu       sync.Mutex
+	config   Config
+	known    map[neighbourKey]*neighbour
+	list     []*neighbour // of known, in an order that repeats
+	arena    arena
+	counters counters
+
+	stages []*stage
+}
+
+// New makes the module of a configuration, which it validates.
+func New(c Config, env pipeline.Env) (*Module, error) {
+	m := &Module{env: env, known: map[neighbourKey]*neighbour{}, arena: newArena()}
+	if err := m.Apply(c); err != nil {
+		return nil, err
+	}
+	for range max(env.Workers, 1) {
+		s := &stage{module: m, findings: make([]finding, 0, packet.BatchSize)}
+		s.rate.Store(int64(c.ICMPRate))
+		m.stages = append(m.stages, s)
+	}
+	return m, nil
+}
+
+// Role implements pipeline.Module.
+func (m *Module) Role() pipeline.Role { return pipeline.RoleForward }
+
+// Needs implements pipeline.Module: ECMP chooses by the flow hash.
+func (m *Module) Needs() packet.Needs { return packet.NeedFlowHash }
+
+// Stage implements pipeline.Module.
+func (m *Module) Stage(w int) pipeline.Stage { return m.stages[w] }
+
+// stage is one worker's router. All but the counters is the worker's alone.
+type stage struct {
+	module   *Module
+	t        *tables // of this batch
+	findings []finding
+	cache    cache
+	bucket   bucket
+	rate     atomic.Int64 // Config.ICMPRate
+	ipID     uint16       // of the next packet made here
+	workerCounters
+}
+
+// Flags that take a packet off the straight path, though it is IP.
+const oddFlags4 = packet.FlagVLAN | packet.FlagMulticast | packet.FlagIPOptions
+const oddFlags6 = packet.FlagVLAN | packet.FlagMulticast
+
+// The straight path's view of a packet: link and IP header without tags and
+// options.
+const (
+	plain4 = header.EthernetLen + header.IPv4Len
+	plain6 = header.EthernetLen + header.IPv6Len
+)
+
+// Process implements pipeline.Stage. The loop forwards what needs no more than
+// a new TTL and a new link header; exception deals with the rest. What the
+// switch itself says is appended, and routed at the end like the rest.
+func (s *stage) Process(b *packet.Batch) {
+	t := s.module.tables.Load()
+	s.t = t
+	s.cache.follow(t)
+	id, mem, n := s.module.env.ID, b.Mem, len(b.Pkts)
+	pkts := b.Pkts[:n]
+	for i := range pkts {
+		p := &pkts[i]
+		if p.Reason != 0 {
+			continue
+		}
+		data := mem[p.Addr:][:p.Len]
+		var v *target
+		switch {
+		case p.Flags&(oddFlags4|packet.FlagIPv4) == packet.FlagIPv4 && len(data) >= plain4:
+			h := (*[plain4]byte)(data) // BCE: all indexes are constants
+			ip := (*header.IPv4)(h[header.EthernetLen:])
+			if binary.LittleEndian.Uint64(h[0:8])&macMask != t.ports[p.InPort].mac || !ip.ValidChecksum() ||
+				h[22] <= 1 || martianSource4(binary.BigEndian.Uint32(h[26:30])) {
+				s.exception(b, p)
+				continue
+			}
+			lo := uint64(binary.BigEndian.Uint32(h[30:34]))
+			if e := s.cache.at(high4, lo); e.lo == lo && e.hi == high4 && e.v != nil {
+				v = e.v
+			} else if v = t.lookup4(ip.Dst()); v != nil && v.kind == forward {
+				e.hi, e.lo, e.v = high4, lo, v
+			}
+		case p.Flags&(oddFlags6|packet.FlagIPv6) == packet.FlagIPv6 && len(data) >= plain6:
+			h := (*[plain6]byte)(data) // BCE
+			ip := (*header.IPv6)(h[header.EthernetLen:])
+			if binary.LittleEndian.Uint64(h[0:8])&macMask != t.ports[p.InPort].mac || h[21] <= 1 ||
+				martianSource6(binary.BigEndian.Uint64(h[22:30]), binary.BigEndian.Uint64(h[30:38])) {
+				s.exception(b, p)
+				continue
+			}
+			hi, lo := binary.BigEndian.Uint64(h[38:46]), binary.BigEndian.Uint64(h[46:54])
+			if e := s.cache.at(hi, lo); e.lo == lo && e.hi == hi && e.v != nil {
+				v = e.v
+			} else if v = t.lookup6(ip.Dst()); v != nil && v.kind == forward {
+				e.hi, e.lo, e.v = hi, lo, v
+			}
+		}
+		if v == nil || v.kind != forward {
+			s.exception(b, p)
+			continue
+		}
+		next := v.hops[0]
+		if len(v.hops) > 1 {
+			next = v.hops[Pick(p.FlowHash, id, len(v.hops))]
+		}
+		link := next.link.Load()
+		out := &t.ports[next.port]
+		if link>>48 != linkKnown>>48 || p.WireLen > out.maxFrame {
+			s.exception(b, p)
+			continue
+		}
+		binary.LittleEndian.PutUint64(data[0:8], link&macMask|out.mac<<48)
+		binary.LittleEndian.PutUint32(data[8:12], uint32(out.mac>>16))
+		if p.Flags&packet.FlagIPv4 != 0 {
+			(*header.IPv4)(data[header.EthernetLen:]).DecrementTTL()
+		} else {
+			data[header.EthernetLen+7]--
+		}
+		p.TTL--
+		p.OutPort = next.port
+	}
+	s.finish(b, n)
+}
+
+// finish does what is left to the batch's end: to learn what was heard, to
+// look after neighbours, and to route what was made here. The first n packets
+// are those that came.
+func (s *stage) finish(b *packet.Batch, n int) {
+	if len(s.findings) > 0 {
+		s.learn(b)
+	}
+	s.tick(b)
+	for i := n; i < len(b.Pkts); i++ {
+		if p := &b.Pkts[i]; p.Reason == 0 && p.OutPort == packet.NoPort {
+			s.route(b, p, true)
+		}
+	}
+}
+
+// send gives a packet its way: link is the next hop's. own packets were made
+// here and keep their TTL.
+func (s *stage) send(b *packet.Batch, p *packet.Packet, port uint16, link uint64, own bool) {
+	data := b.Data(p)
+	eth := header.EthernetAt(data, 0)
+	eth.SetDst(macBytes(link & macMask))
+	eth.SetSrc(s.t.ports[port].hardware())
+	p.OutPort = port
+	p.Flags &^= packet.FlagMulticast | packet.FlagBroadcast
+	if own {
+		return
+	}
+	p.TTL--
+	if p.Flags.Has(packet.FlagIPv4) {
+		header.IPv4At(data, int(p.L3)).DecrementTTL()
+	} else {
+		header.IPv6At(data, int(p.L3)).SetHopLimit(p.TTL)
+	}
+}
+
+// exception deals with a packet that is not simply forwarded: it checks all
+// that a router has to, one by one.
+func (s *stage) exception(b *packet.Batch, p *packet.Packet) {
+	in := &s.t.ports[p.InPort]
+	data := b.Data(p)
+	mac := binary.LittleEndian.Uint64(data[0:8]) & macMask
+	switch {
+	case p.Flags.Has(packet.FlagVLAN) || len(in.prefixes) == 0:
+		b.Drop(p, ReasonNotRouted)
+	case p.Flags.Has(packet.FlagARP):
+		s.arp(b, p, in)
+	case discovery(p, data):
+		s.discovery(b, p, in)
+	case p.Flags.Has(packet.FlagMulticast):
+		b.Drop(p, ReasonMulticast)
+	case mac != in.mac:
+		b.Drop(p, ReasonNotForUs)
+	case !p.Flags.Has(packet.FlagIP):
+		b.Drop(p, ReasonNotRouted)
+	case !validHeader(p, data):
+		b.Drop(p, ReasonBadChecksum)
+	case martian(source(p, data)):
+		b.Drop(p, ReasonMartian)
+	default:
+		s.route(b, p, false)
+	}
+}
+
+func validHeader(p *packet.Packet, data []byte) bool {
+	if !p.Flags.Has(packet.FlagIPv4) {
+		return true
+	}
+	ip := header.IPv4At(data, int(p.L3))
+	return header.Checksum(data[p.L3:int(p.L3)+ip.HeaderLen()]) == 0
+}
+
+func martian(a netip.Addr) bool { return unroutable(a) != 0 && !(a.Is6() && a.IsLinkLocalUnicast()) }
+
+func source(p *packet.Packet, data []byte) netip.Addr {
+	if p.Flags.Has(packet.FlagIPv4) {
+		return netip.AddrFrom4(header.IPv4At(data, int(p.L3)).Src())
+	}
+	return netip.AddrFrom16(header.IPv6At(data, int(p.L3)).Src())
+}
+
+func destination(p *packet.Packet, data []byte) netip.Addr {
+	if p.Flags.Has(packet.FlagIPv4) {
+		return netip.AddrFrom4(header.IPv4At(data, int(p.L3)).Dst())
+	}
+	return netip.AddrFrom16(header.IPv6At(data, int(p.L3)).Dst())
+}
+
+// route finds a packet's way, from its destination on.
+func (s *stage) route(b *packet.Batch, p *packet.Packet, own bool) {
+	data := b.Data(p)
+	dst := destination(p, data)
+	if dst.Is6() && dst.IsLinkLocalUnicast() && !s.t.ports[p.InPort].owns(dst) {
+		s.routeLinkLocal(b, p, dst, own)
+		return
+	}
+	v := s.t.lookup(dst)
+	switch {
+	case v == nil:
+		b.Drop(p, ReasonNoRoute)
+		if !own {
+			s.tell(b, p, netUnreachable, 0)
+		}
+	case v.kind == discard:
+		b.Drop(p, v.reason)
+	case v.kind == local && own:
+		b.Drop(p, ReasonNoListener) // to ourselves, by a forged source
+	case v.kind == local:
+		s.local(b, p)
+	case !own && source(p, data).IsLinkLocalUnicast() && p.Flags.Has(packet.FlagIPv6):
+		b.Drop(p, ReasonMartian) // stays on its link (RFC 4291, 2.5.6)
+	case !own && p.TTL <= 1:
+		b.Drop(p, ReasonTTLExpired)
+		s.tell(b, p, timeExceeded, 0)
+	case v.kind == connected:
+		s.toNeighbour(b, p, nil, neighbourKey{dst, v.port}, own)
+	default:
+		n := v.hops[0]
+		if len(v.hops) > 1 {
+			n = v.hops[Pick(p.FlowHash, s.module.env.ID, len(v.hops))]
+		}
+		s.toNeighbour(b, p, n, n.neighbourKey, own)
+	}
+}
+
+// routeLinkLocal sends what the switch has to say to a link-local address back
+// where it came from. Nobody else's packets are routed to one.
+func (s *stage) routeLinkLocal(b *packet.Batch, p *packet.Packet, dst netip.Addr, own bool) {
+	if !own {
+		b.Drop(p, ReasonMartian)
+		return
+	}
+	s.toNeighbour(b, p, nil, neighbourKey{dst, p.InPort}, own)
+}
+
+// toNeighbour sends a packet to a neighbour, if it fits and the neighbour is
+// known. n may be nil if it is not.
+func (s *stage) toNeighbour(b *packet.Batch, p *packet.Packet, n *neighbour, k neighbourKey, own bool) {
+	out := &s.t.ports[k.port]
+	if length(p, b.Data(p)) > out.mtu {
+		b.Drop(p, ReasonMTU)
+		if !own {
+			s.tellTooBig(b, p, out.mtu)
+		}
+		return
+	}
+	if n != nil {
+		v := n.link.Load()
+		if v&linkStale == 0 && v != 0 || v != 0 && s.stale(b, n, v) {
+			s.send(b, p, n.port, v, own)
+			return
+		}
+	}
+	s.await(b, p, n, k, own)
+}
+
+// length returns the length of the IP packet, in bytes: the frame may be longer,
+// by padding.
+func length(p *packet.Packet, data []byte) int {
+	if p.Flags.Has(packet.FlagIPv4) {
+		return header.IPv4At(data, int(p.L3)).TotalLen()
+	}
+	return header.IPv6Len + header.IPv6At(data, int(p.L3)).PayloadLen()
+}
+
+// Explain implements pipeline.Explainer. It looks the destination up again, so
+// just after a change it may know more than the decision did.
+func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
+	data := b.Data(p)
+	switch {
+	case p.Flags.Has(packet.FlagARP):
+		arp := header.ARPAt(data, int(p.L3))
+		return fmt.Sprintf("ARP of %s about %s", netip.AddrFrom4(arp.SenderIP()), netip.AddrFrom4(arp.TargetIP()))
+	case !p.Flags.Has(packet.FlagIP):
+		return "no IP packet"
+	}
+	src, dst := source(p, data), destination(p, data)
+	text := fmt.Sprintf("%s to %s", src, dst)
+	if p.OutPort == packet.NoPort {
+		return text
+	}
+	via := "on link"
+	if v := s.t.lookup(dst); v != nil && v.kind == forward && v.route {
+		i := 0
+		if len(v.hops) > 1 {
+			i = Pick(p.FlowHash, s.module.env.ID, len(v.hops))
+		}
+		via = fmt.Sprintf("%s, via %s", v.prefix, v.hops[i].addr)
+		if len(v.hops) > 1 {
+			via += fmt.Sprintf(" (choice %d of %d)", i+1, len(v.hops))
+		}
+	}
+	return fmt.Sprintf("%s: %s, leaves by %s to %s with TTL %d", text, via, s.module.env.Ports[p.OutPort].Name,
+		macText(header.EthernetAt(data, 0).Dst()), p.TTL)
+}
+
+func macText(m [6]byte) string {
+	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5])
+}

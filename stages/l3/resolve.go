@@ -1,0 +1,116 @@
+package l3
+
+import (
+	"net/netip"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// await deals with a packet whose next hop's MAC address is not known: it waits
+// while the neighbour is asked for. n is nil for a destination on the port's own
+// link of which nothing is known yet.
+func (s *stage) await(b *packet.Batch, p *packet.Packet, n *neighbour, k neighbourKey, own bool) {
+	m := s.module
+	if !m.lock() {
+		b.Drop(p, ReasonPending)
+		return
+	}
+	defer m.mu.Unlock()
+	if n == nil || m.known[n.neighbourKey] != n { // unknown, or forgotten since the batch began
+		if n = m.find(k); n == nil {
+			b.Drop(p, ReasonPending)
+			return
+		}
+	}
+	if v := n.link.Load(); v != 0 { // another worker was faster
+		s.send(b, p, n.port, v, own)
+		return
+	}
+	if n.probes.Load() >= maxProbes && uint64(b.Now-n.asked.Load()) >= uint64(askEvery) {
+		s.giveUp(b, n) // and a new turn begins with this packet
+	}
+	if m.hold(b, p, n, own) {
+		b.Drop(p, packet.Consumed)
+	} else {
+		b.Drop(p, ReasonPending)
+	}
+	if n.due(b.Now) {
+		s.request(b, n, 0)
+	}
+}
+
+// giveUp ends the search for a neighbour: the senders of what waited are told.
+// The caller has the lock.
+func (s *stage) giveUp(b *packet.Batch, n *neighbour) {
+	n.probes.Store(0)
+	s.takeBack(b, n, func(p *packet.Packet, own bool) {
+		b.Drop(p, ReasonUnreachable)
+		if !own {
+			s.tell(b, p, hostUnreachable, 0)
+		}
+	})
+}
+
+// stale deals with a packet to a neighbour that was not heard for long: it is
+// asked, by unicast, while packets go on. It reports false if the neighbour has
+// to be looked for anew.
+func (s *stage) stale(b *packet.Batch, n *neighbour, v uint64) bool {
+	if n.probes.Load() >= maxProbes && uint64(b.Now-n.asked.Load()) >= uint64(askEvery) {
+		if n.link.CompareAndSwap(v, 0) {
+			n.probes.Store(0)
+			n.asked.Store(0)
+		}
+		return false
+	}
+	if n.due(b.Now) {
+		s.request(b, n, v&macMask)
+	}
+	return true
+}
+
+// finding is a neighbour that was heard in this batch.
+type finding struct {
+	neighbourKey
+	mac    uint64
+	create bool // it spoke to us, so we shall speak to it
+}
+
+// heard notes a neighbour's address. It takes effect at the batch's end, so that
+// packets that wait leave in front of those that would not have to.
+func (s *stage) heard(b *packet.Batch, addr netip.Addr, port uint16, mac uint64, create bool) {
+	if mac&macGroup != 0 || mac == 0 {
+		return
+	}
+	if len(s.findings) == cap(s.findings) {
+		s.learn(b)
+	}
+	if len(s.findings) < cap(s.findings) {
+		s.findings = append(s.findings, finding{neighbourKey{addr, port}, mac, create})
+	}
+}
+
+// learn applies the findings. Should the lock be busy, they stay for the next
+// batch.
+func (s *stage) learn(b *packet.Batch) {
+	m := s.module
+	if !m.lock() {
+		return
+	}
+	defer m.mu.Unlock()
+	for _, f := range s.findings {
+		n := m.known[f.neighbourKey]
+		if n == nil && f.create {
+			n = m.find(f.neighbourKey)
+		}
+		if n == nil || n.static {
+			continue
+		}
+		v := f.mac | linkKnown
+		n.heard = b.Now
+		n.probes.Store(0)
+		n.asked.Store(0)
+		n.link.Store(v)
+		s.takeBack(b, n, func(p *packet.Packet, own bool) { s.send(b, p, n.port, v, own) })
+	}
+	s.findings = s.findings[:0]
+}

@@ -1,0 +1,276 @@
+package l3
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+
+	"github.com/gaissmai/bart"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/header"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// tables are all that a worker reads to forward. A set of tables never changes,
+// but for the neighbours' links; a change makes a new one, which shares what
+// stayed the same, and swaps the pointer to it.
+type tables struct {
+	prefixes *bart.Fast[*target]
+	ports    []portTable // by port number
+}
+
+// portTable is the IP side of a port.
+type portTable struct {
+	mac      uint64         // as the first six bytes of a little-endian load
+	maxFrame uint32         // the longest packet that may leave, in bytes with Ethernet header
+	mtu      int            // the same without
+	prefixes []netip.Prefix // the switch's own address in each; none: not routed
+	local6   netip.Addr     // link-local address, of ports with IPv6
+}
+
+func (p *portTable) hardware() [6]byte { return macBytes(p.mac) }
+
+// source returns the port's address to speak to an address from: the one in its
+// network, else the first of its IP version, else none.
+func (p *portTable) source(to netip.Addr) (own netip.Addr, ok bool) {
+	if to.Is6() && to.IsLinkLocalUnicast() {
+		return p.local6, p.local6.IsValid()
+	}
+	for _, prefix := range p.prefixes {
+		if prefix.Contains(to) {
+			return prefix.Addr(), true
+		}
+		if !own.IsValid() && prefix.Addr().Is4() == to.Is4() {
+			own = prefix.Addr()
+		}
+	}
+	return own, own.IsValid()
+}
+
+// owns reports whether an address is this port's own.
+func (p *portTable) owns(a netip.Addr) bool {
+	return a == p.local6 && a.IsValid() ||
+		slices.ContainsFunc(p.prefixes, func(own netip.Prefix) bool { return own.Addr() == a })
+}
+
+// onLink reports whether an address is in a network of the port.
+func (p *portTable) onLink(a netip.Addr) bool {
+	return a.Is6() && a.IsLinkLocalUnicast() && p.local6.IsValid() ||
+		slices.ContainsFunc(p.prefixes, func(own netip.Prefix) bool { return own.Contains(a) })
+}
+
+// target is what becomes of packets to a prefix.
+type target struct {
+	kind   targetKind
+	reason packet.Reason // of kind discard
+	port   uint16        // of kind connected
+	hops   []*neighbour  // of kind forward: one for each unit of weight
+	prefix netip.Prefix
+	route  bool // configured, not made of interfaces or neighbours
+}
+
+type targetKind uint8
+
+const (
+	forward   targetKind = iota // to a neighbour
+	connected                   // to the destination itself, which is to be found on the port
+	local                       // the switch's own address
+	discard                     // never routed
+)
+
+// lookup4 and lookup6 find the target of a destination, nil if there is none.
+func (t *tables) lookup4(dst [4]byte) *target {
+	v, _ := t.prefixes.Lookup(netip.AddrFrom4(dst))
+	return v
+}
+
+func (t *tables) lookup6(dst [16]byte) *target {
+	v, _ := t.prefixes.Lookup(netip.AddrFrom16(dst))
+	return v
+}
+
+func (t *tables) lookup(dst netip.Addr) *target {
+	v, _ := t.prefixes.Lookup(dst)
+	return v
+}
+
+// build makes the tables of a plan, without the neighbours that were learned.
+// known gives the neighbour of a key, to be made if it is new.
+func (m *Module) build(p *plan, known func(neighbourKey) *neighbour) *tables {
+	t := &tables{prefixes: new(bart.Fast[*target]), ports: make([]portTable, len(p.interfaces))}
+	insert := func(prefix netip.Prefix, v target) {
+		v.prefix = prefix
+		t.prefixes.Insert(prefix, &v)
+	}
+	for _, u := range unroutables {
+		insert(u, target{kind: discard, reason: unroutable(u.Addr())})
+	}
+	for i := range p.interfaces {
+		in, out := &p.interfaces[i], &t.ports[i]
+		*out = newPortTable(m.env.ID, uint16(i), in, m.env.Ports[i])
+		for _, own := range in.prefixes {
+			insert(own.Masked(), target{kind: connected, port: uint16(i)})
+		}
+	}
+	for _, r := range p.routes {
+		v := target{kind: connected, port: r.port, route: true}
+		for _, g := range r.via {
+			v.kind = forward
+			for range g.weight {
+				v.hops = append(v.hops, known(g.neighbourKey))
+			}
+		}
+		insert(r.prefix, v)
+	}
+	for _, n := range p.neighbours {
+		t.addHost(known(n.neighbourKey), insert)
+	}
+	// What is the switch's own comes last, for no route may take it away.
+	for i := range t.ports {
+		for _, own := range t.ports[i].prefixes {
+			if own.Addr().Is4() && own.Bits() < 31 {
+				insert(host(own.Masked().Addr()), target{kind: discard, reason: ReasonMulticast})
+				insert(host(broadcast(own)), target{kind: discard, reason: ReasonMulticast})
+			}
+		}
+		if a := t.ports[i].local6; a.IsValid() {
+			insert(host(a), target{kind: local})
+		}
+	}
+	for i := range t.ports {
+		for _, own := range t.ports[i].prefixes {
+			insert(host(own.Addr()), target{kind: local})
+		}
+	}
+	return t
+}
+
+// addHost makes a neighbour's address a prefix of its own, so that packets to
+// it are found by one lookup, unless a route, or an own address, has it. Link-
+// local addresses are not unique, and not routed.
+func (t *tables) addHost(n *neighbour, insert func(netip.Prefix, target)) {
+	if v := t.lookup(n.addr); t.reaches(n) && v.kind == connected && v.prefix != host(n.addr) {
+		insert(host(n.addr), target{kind: forward, hops: []*neighbour{n}})
+	}
+}
+
+// reaches reports whether a neighbour is where packets to its address go.
+func (t *tables) reaches(n *neighbour) bool {
+	if n.addr.IsLinkLocalUnicast() && n.addr.Is6() {
+		return t.ports[n.port].local6.IsValid()
+	}
+	v := t.lookup(n.addr)
+	return v != nil && (v.kind == connected && v.port == n.port || v.kind == forward && v.hops[0] == n)
+}
+
+// withHost and withoutHost return tables that know a neighbour's address, or
+// do not any more.
+func (t *tables) withHost(n *neighbour) *tables {
+	next := *t
+	t.addHost(n, func(prefix netip.Prefix, v target) {
+		v.prefix = prefix
+		next.prefixes = t.prefixes.InsertPersist(prefix, &v)
+	})
+	return &next
+}
+
+func (t *tables) withoutHost(n *neighbour) *tables {
+	v, ok := t.prefixes.Get(host(n.addr))
+	if !ok || v.route || v.kind != forward || v.hops[0] != n {
+		return t
+	}
+	next := *t
+	next.prefixes = t.prefixes.DeletePersist(host(n.addr))
+	return &next
+}
+
+func newPortTable(id uint32, number uint16, in *planInterface, port pipeline.Port) portTable {
+	mac := in.mac
+	if mac == ([6]byte{}) {
+		mac = DefaultMAC(id, number)
+	}
+	p := portTable{mac: macWord(mac), mtu: in.mtu, prefixes: in.prefixes}
+	if p.mtu == 0 {
+		p.mtu = defaultMTU
+		if port.MaxFrame > 0 {
+			p.mtu = min(p.mtu, port.MaxFrame-header.EthernetLen)
+		}
+	}
+	p.maxFrame = uint32(p.mtu + header.EthernetLen)
+	if slices.ContainsFunc(in.prefixes, func(own netip.Prefix) bool { return own.Addr().Is6() }) {
+		p.local6 = linkLocal(mac)
+	}
+	return p
+}
+
+// defaultMTU is Ethernet's, in bytes.
+const defaultMTU = 1500
+
+// DefaultMAC returns the MAC address of a port without a configured one: it is
+// locally administered, and made of the low 24 bits of the switch's id, which no
+// other switch of the network has, and the port's number.
+//
+//	02 | id, 3 bytes | port, 2 bytes
+func DefaultMAC(id uint32, port uint16) [6]byte {
+	return [6]byte{0x02, byte(id >> 16), byte(id >> 8), byte(id), byte(port >> 8), byte(port)}
+}
+
+// linkLocal returns the IPv6 link-local address of a MAC address (RFC 4291,
+// appendix A).
+func linkLocal(m [6]byte) netip.Addr {
+	return netip.AddrFrom16([16]byte{0xfe, 0x80, 8: m[0] ^ 2, 9: m[1], 10: m[2], 11: 0xff, 12: 0xfe, 13: m[3], 14: m[4], 15: m[5]})
+}
+
+func macWord(m [6]byte) uint64 {
+	return uint64(binary.LittleEndian.Uint32(m[:])) | uint64(binary.LittleEndian.Uint16(m[4:]))<<32
+}
+
+func macBytes(w uint64) (m [6]byte) {
+	binary.LittleEndian.PutUint32(m[:], uint32(w))
+	binary.LittleEndian.PutUint16(m[4:], uint16(w>>32))
+	return m
+}
+
+// host returns the prefix of an address alone.
+func host(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+
+// broadcast returns the last address of an IPv4 network.
+func broadcast(p netip.Prefix) netip.Addr {
+	a := p.Masked().Addr().As4()
+	binary.BigEndian.PutUint32(a[:], binary.BigEndian.Uint32(a[:])|uint32(1<<(32-p.Bits())-1))
+	return netip.AddrFrom4(a)
+}
+
+// unroutables are the prefixes to which, and from which, nothing is routed (RFC
+// 6890).
+var unroutables = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"),
+	netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("::/128"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("::ffff:0.0.0.0/96"),
+	netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
+}
+
+// unroutable says why an address is not routed, 0 if it is.
+func unroutable(a netip.Addr) packet.Reason {
+	for _, p := range unroutables {
+		if p.Contains(a) {
+			if a.IsMulticast() {
+				return ReasonMulticast
+			}
+			return ReasonMartian
+		}
+	}
+	return 0
+}
+
+// martianSource reports whether no packet may come from an address. The same
+// prefixes as unroutables, by tests on bytes, since every packet is asked.
+func martianSource4(a uint32) bool {
+	top := a >> 24
+	return top == 0 || top == 127 || top >= 224
+}
+
+func martianSource6(hi, lo uint64) bool {
+	return hi>>56 == 0xff || hi>>54 == 0xfe80>>6 || hi == 0 && lo>>32 <= 0xffff && (lo <= 1 || lo>>32 == 0xffff)
+}
