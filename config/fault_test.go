@@ -37,7 +37,7 @@ func TestFaults(t *testing.T) {
 		{"package's fault", "queues = 4", "queues = 1000", `line 10: port[1].queues: 1000: choose 1 to 256, or 0 for all`},
 		{"TX budget", "queues = 4", "tx_budget = 4096", `line 10: port[1].tx_budget: 4096 exceeds the TX ring: choose up to dataplane.tx_ring = 2048`},
 		{"frames", "[stages.patch]", "[dataplane]\nframes = 10000\n[stages.patch]", `line 12: dataplane.frames: 10000 cannot fill the fill rings of 5 queues: choose 10240 or more, 0 for as many as the rings hold, or a smaller fill_ring`},
-		{"unknown stage", `["parse", "patch"]`, `["parse", "l3", "patch"]`, `line 4: switch.graph[1]: there is no stage "l3": did you mean "l2"?`},
+		{"unknown stage", `["parse", "patch"]`, `["parse", "l4", "patch"]`, `line 4: switch.graph[1]: there is no stage "l4": did you mean "l2"?`},
 		{"stage without a kind", "[stages.patch]", "[stages.firewall]\n[stages.patch]", `line 11: stages.firewall: there is no such stage: remove it, or choose from ` + all},
 		{"stage not in the graph", "[stages.patch]", "[stages.l2]\n[stages.patch]", `line 11: stages.l2: is set, but the graph has no such stage: add "l2" to switch.graph or remove the table`},
 		{"stage's fault", `["p0", "eth1"]`, `["p0", "p1"]`, `line 12: stages.patch.pairs[0]: port "p1" is not defined: define [[port]] name = "p1" or correct the name`},
