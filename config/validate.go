@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/stages"
 )
@@ -56,6 +57,9 @@ func (c *Config) validatePorts(f *faults) {
 			f.add(key+".name", "port[%d] is called %q already: choose another name", j, p.Name)
 		}
 		interfaces[p.Interface], names[p.Name] = i, i
+		if p.Driver == port.DriverAsavie && c.Dataplane.Timestamps == port.TimestampsXDP {
+			f.add(key+".driver", "asavie knows no arrival times: use driver = %q, or dataplane.timestamps = %q", port.DriverXSK, port.TimestampsAuto)
+		}
 		if ring := c.Dataplane.TXRing; p.TXBudget > ring {
 			f.add(key+".tx_budget", "%d exceeds the TX ring: choose up to dataplane.tx_ring = %d", p.TXBudget, ring)
 		}

@@ -202,7 +202,7 @@ func (s *liveSwitch) setUp(queues int) (err error) {
 	env := pipeline.Env{Name: c.Switch.Name, ID: c.Switch.ID, Workers: c.Workers.Count}
 	for _, p := range ports {
 		i := p.Info()
-		env.Ports = append(env.Ports, pipeline.Port{Name: i.Name, MaxFrame: i.MaxFrame, TxRing: c.Dataplane.TXRing})
+		env.Ports = append(env.Ports, pipeline.Port{Name: i.Name, MaxFrame: i.MaxFrame, BitsPerSecond: i.Speed, TxRing: c.Dataplane.TXRing})
 	}
 	if s.chain, err = stages.Build(c.Switch.Graph, c.Stages, env); err != nil {
 		return errors.Join(err, closePorts(ports))

@@ -26,6 +26,7 @@ type Asavie struct {
 	attach  *xdp.Attachment
 	queues  []*asavieQueue
 	last    Counters
+	arrival arrival
 }
 
 // NewAsavie finds the interface, in the network namespace of the calling
@@ -88,7 +89,7 @@ func (a *Asavie) Open(number uint16, queue int, frames *packet.Cache) (Queue, er
 // Info implements Port.
 func (a *Asavie) Info() Info {
 	i := a.link.info(a.config.Name, DriverAsavie, a.config.Queues)
-	i.Mode = a.attach.Mode().String() + ", copy into the pool"
+	i.Mode = a.attach.Mode().String() + ", copy into the pool" + a.arrival.String()
 	return i
 }
 
@@ -238,6 +239,9 @@ func (q *asavieQueue) Service() bool {
 	}
 	return q.socket.NumTransmitted() != 0 || q.down
 }
+
+// Depth implements Queue.
+func (q *asavieQueue) Depth() int { return q.socket.NumTransmitted() - q.socket.NumCompleted() }
 
 // FD implements Queue.
 func (q *asavieQueue) FD() int { return q.socket.FD() }

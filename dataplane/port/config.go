@@ -110,14 +110,26 @@ type DataplaneConfig struct {
 	Copy string `toml:"copy"`
 	// NeedWakeup lets the kernel say when it needs a system call.
 	NeedWakeup bool `toml:"need_wakeup"`
+	// Timestamps is where a packet's arrival time comes from, if a stage needs
+	// it: "batch" (the clock at its batch's beginning), "xdp" (the XDP program
+	// reads the clock for each packet, before it waits in the RX ring) or
+	// "auto" (the program where it can, else the batch, and the mode says why).
+	Timestamps string `toml:"timestamps"`
 }
+
+// Where arrival times come from.
+const (
+	TimestampsBatch = "batch"
+	TimestampsXDP   = "xdp"
+	TimestampsAuto  = "auto"
+)
 
 // DefaultDataplaneConfig returns rings of 2048 packets and frames of 2 KiB.
 func DefaultDataplaneConfig() DataplaneConfig {
 	return DataplaneConfig{
 		FrameSize: 2048,
 		RXRing:    2048, TXRing: 2048, FillRing: 2048, CompletionRing: 2048,
-		Copy: "auto", NeedWakeup: true,
+		Copy: "auto", NeedWakeup: true, Timestamps: TimestampsBatch,
 	}
 }
 
@@ -156,6 +168,11 @@ func (c *DataplaneConfig) Validate() error {
 	}
 	if _, err := xsk.ParseMode(c.Copy); err != nil {
 		fault("copy: %w", err)
+	}
+	switch c.Timestamps {
+	case TimestampsBatch, TimestampsXDP, TimestampsAuto:
+	default:
+		fault("timestamps: %q: choose %q, %q or %q", c.Timestamps, TimestampsBatch, TimestampsXDP, TimestampsAuto)
 	}
 	return errors.Join(errs...)
 }

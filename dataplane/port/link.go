@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"unsafe"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -19,6 +18,7 @@ const ethernetOverhead = 14 + 4
 // the thread that found it, so it may be asked from any thread.
 type link struct {
 	handle *netlink.Handle
+	driver ethtool
 	name   string
 	index  int
 	mtu    int
@@ -27,6 +27,7 @@ type link struct {
 
 	mu      sync.Mutex
 	up      bool
+	speed   uint64 // bits per second, or 0
 	first   losses
 	last    losses
 	stopped bool
@@ -48,8 +49,13 @@ func findLink(name string) (*link, error) {
 		return nil, fmt.Errorf("ask the kernel for interface %s: %w", name, err)
 	}
 	a := found.Attrs()
-	l := &link{handle: h, name: name, index: a.Index, mtu: a.MTU, rx: a.NumRxQueues, mac: a.HardwareAddr.String()}
-	if n, err := channels(name); err == nil {
+	driver, err := openEthtool(name)
+	if err != nil {
+		h.Close()
+		return nil, fmt.Errorf("ask the driver of interface %s: %w", name, err)
+	}
+	l := &link{handle: h, driver: driver, name: name, index: a.Index, mtu: a.MTU, rx: a.NumRxQueues, mac: a.HardwareAddr.String()}
+	if n, err := driver.channels(); err == nil {
 		l.rx = n
 	}
 	l.read()
@@ -77,7 +83,7 @@ func (l *link) info(name, driver string, queues int) Info {
 	l.read()
 	return Info{
 		Name: name, Interface: l.name, Driver: driver, Queues: queues,
-		MTU: l.mtu, MaxFrame: l.maxFrame(), MAC: l.mac, Up: l.up,
+		MTU: l.mtu, MaxFrame: l.maxFrame(), MAC: l.mac, Up: l.up, Speed: l.speed,
 	}
 }
 
@@ -100,6 +106,10 @@ func (l *link) read() {
 		return
 	}
 	a := found.Attrs()
+	// A driver may know its speed only while the link is up; the last one stays.
+	if speed, err := l.driver.speed(); err == nil {
+		l.speed = speed
+	}
 	l.up = a.Flags&net.FlagUp != 0 && a.RawFlags&unix.IFF_RUNNING != 0
 	if s := a.Statistics; s != nil {
 		l.last = losses{s.TxDropped, s.RxErrors}
@@ -112,31 +122,5 @@ func (l *link) close() {
 	l.read()
 	l.stopped = true
 	l.handle.Close()
-}
-
-// channels asks the driver for its receive queues (ETHTOOL_GCHANNELS,
-// include/uapi/linux/ethtool.h). Interfaces without the call have the queues
-// that netlink names.
-func channels(name string) (int, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return 0, err
-	}
-	defer unix.Close(fd)
-	var c struct{ cmd, maxRx, maxTx, maxOther, maxCombined, rx, tx, other, combined uint32 }
-	c.cmd = unix.ETHTOOL_GCHANNELS
-	var request struct {
-		name [unix.IFNAMSIZ]byte
-		data unsafe.Pointer
-		_    [16]byte
-	}
-	copy(request.name[:unix.IFNAMSIZ-1], name)
-	request.data = unsafe.Pointer(&c)
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); errno != 0 {
-		return 0, errno
-	}
-	if n := int(c.rx + c.combined); n > 0 {
-		return n, nil
-	}
-	return 0, errors.ErrUnsupported
+	l.driver.close()
 }

@@ -99,6 +99,7 @@ func (q *memoryQueue) Transmit(b *packet.Batch, idx []uint16) int {
 }
 
 func (q *memoryQueue) Service() bool { return false }
+func (q *memoryQueue) Depth() int    { return 0 }
 func (q *memoryQueue) FD() int       { return -1 }
 func (q *memoryQueue) Ended() bool {
 	return len(q.port.packets) == 0 || q.port.limit != 0 && q.received == q.port.limit

@@ -2,7 +2,9 @@ package port
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,27 +30,50 @@ type wire struct {
 	sent  uint32
 }
 
+// settings are what a wire has of its own.
+type settings struct {
+	driver     string
+	mode       string // of the XDP program; "" is "auto"
+	timestamps string // "" asks for no arrival times
+	huge       bool
+}
+
 func openWire(t *testing.T, driver string) *wire {
+	t.Helper()
+	w, err := tryWire(t, settings{driver: driver})
+	check(t, err)
+	return w
+}
+
+func tryWire(t *testing.T, s settings) (*wire, error) {
 	t.Helper()
 	netnstest.Require(t)
 	w := &wire{t: t, ns: netnstest.New(t, prefix)}
 	w.host = netnstest.NewHost(t, prefix, netnstest.Port{Namespace: w.ns, Name: "p0"})
 	d := DefaultDataplaneConfig()
 	d.Audit = true
+	if s.timestamps != "" {
+		d.Timestamps = s.timestamps
+	}
 	var err error
-	w.pool, err = packet.NewPool(packet.PoolConfig{Frames: d.FramesFor(1, 1), FrameSize: d.FrameSize, Audit: true})
+	d.HugePages = s.huge
+	w.pool, err = packet.NewPool(packet.PoolConfig{
+		Frames: d.FramesFor(1, 1), FrameSize: d.FrameSize, HugePages: d.HugePages, Audit: true,
+	})
 	check(t, err)
 	t.Cleanup(func() { check(t, w.pool.Close()) })
 	w.cache = w.pool.NewCache()
 	w.batch = packet.NewBatch(w.cache, packet.BatchSize)
-	check(t, w.ns.Do(func() error { return w.open(driver, d) }))
-	return w
+	return w, w.ns.Do(func() error { return w.open(s, d) })
 }
 
-func (w *wire) open(driver string, d DataplaneConfig) (err error) {
+func (w *wire) open(s settings, d DataplaneConfig) (err error) {
 	c := DefaultConfig()
-	c.Name, c.Interface, c.Driver = "p0", "p0", driver
-	if driver == DriverAsavie {
+	c.Name, c.Interface, c.Driver = "p0", "p0", s.driver
+	if s.mode != "" {
+		c.Mode = s.mode
+	}
+	if s.driver == DriverAsavie {
 		w.port, err = NewAsavie(c, d)
 	} else {
 		var memory *UMEM
@@ -59,6 +84,11 @@ func (w *wire) open(driver string, d DataplaneConfig) (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if s.timestamps != "" {
+		if err := w.port.(ArrivalTimer).TimeArrivals(); err != nil {
+			return errors.Join(err, w.port.Close())
+		}
 	}
 	w.queue, err = w.port.Open(0, 0, w.cache)
 	return err
@@ -221,4 +251,25 @@ func TestQueueDoesNotAllocate(t *testing.T) {
 		t.Errorf("received %d of 200 packets", received)
 	}
 	w.close()
+}
+
+// TestHugePages: the mode says whether they were granted. Which it is depends on
+// what this machine has free; packets pass either way.
+func TestHugePages(t *testing.T) {
+	w, err := tryWire(t, settings{driver: DriverXSK, huge: true})
+	check(t, err)
+	mode := w.port.Info().Mode
+	if got := strings.HasSuffix(mode, ", huge pages"); got != w.pool.HugePages() {
+		t.Errorf("mode %q; huge pages %v", mode, w.pool.HugePages())
+	}
+	if got := strings.Contains(mode, "no huge pages (too few are free"); got == w.pool.HugePages() {
+		t.Errorf("mode %q; huge pages %v", mode, w.pool.HugePages())
+	}
+	receiver := w.host.Packet(t)
+	w.transmit(1)
+	for w.queue.Service() {
+	}
+	w.awaitNumber(receiver, 0)
+	w.close()
+	t.Log(mode)
 }

@@ -257,6 +257,9 @@ func (q *pcapQueue) Service() bool {
 	return false
 }
 
+// Depth implements Queue: a file takes all at once.
+func (q *pcapQueue) Depth() int { return 0 }
+
 func (q *pcapQueue) FD() int { return -1 }
 
 func (q *pcapQueue) Ended() bool { return q.ended || q.port.stop.Load() }

@@ -20,6 +20,15 @@ type Port interface {
 	Close() error
 }
 
+// ArrivalTimer is a Port that can find out when each packet arrived.
+type ArrivalTimer interface {
+	// TimeArrivals makes the port's queues set Packet.Arrival, as the
+	// configuration says (DataplaneConfig.Timestamps). It is called before the first
+	// Open, and only if a stage needs arrival times. Info().Mode names what was
+	// granted and, where that is less than was asked, why.
+	TimeArrivals() error
+}
+
 // Queue is one queue of a port, as its worker sees it. No method blocks.
 type Queue interface {
 	// Receive appends arrived packets to the batch, at most
@@ -36,6 +45,10 @@ type Queue interface {
 	// asks to be woken, frees transmitted frames and offers new ones. It
 	// reports whether transmitted frames are still on their way.
 	Service() (pending bool)
+	// Depth is how many frames wait to be sent: Transmit took them, and the
+	// kernel has not confirmed them. It reads the rings as they are now, without a
+	// system call, and counts a packet of several frames by its frames.
+	Depth() int
 	// FD is what to poll for arrivals, or -1 where there is always something
 	// (or never anything again: see Ended).
 	FD() int
@@ -72,6 +85,9 @@ type Info struct {
 	MaxFrame  int    `json:"max_frame"` // longest packet, bytes without FCS
 	MAC       string `json:"mac,omitempty"`
 	Up        bool   `json:"up"`
+	// Speed is the link's, in bits per second; 0 where the driver does not
+	// tell. It is for the stages, and in no report.
+	Speed uint64 `json:"-"`
 }
 
 // Counters are what happens to packets outside the workers' sight: lost before

@@ -15,11 +15,13 @@ type XSK struct {
 	config  Config
 	memory  *UMEM
 	link    *link
+	options xdp.Options // of program
 	program *xdp.Program
 	attach  *xdp.Attachment
 	queues  []*xskQueue
 	stopped bool
 	last    Counters // as of Close
+	arrival arrival  // what TimeArrivals granted
 	// deferral gives the interface its interrupts back; nil without busy polling.
 	deferral *deferral
 }
@@ -29,6 +31,7 @@ type XSK struct {
 type UMEM struct {
 	umem   *xsk.UMEM
 	config DataplaneConfig
+	huge   bool // granted
 	// multiBuffer is set by the first port that needs it, before any queue opens.
 	multiBuffer bool
 }
@@ -41,7 +44,18 @@ func NewUMEM(pool *packet.Pool, c DataplaneConfig) (*UMEM, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &UMEM{umem: umem, config: c}, nil
+	return &UMEM{umem: umem, config: c, huge: pool.HugePages()}, nil
+}
+
+// pages continues Info.Mode where huge pages were asked for.
+func (m *UMEM) pages() string {
+	switch {
+	case !m.config.HugePages:
+		return ""
+	case m.huge:
+		return ", huge pages"
+	}
+	return ", no huge pages (too few are free: raise vm.nr_hugepages)"
 }
 
 // NewXSK finds the interface, in the network namespace of the calling thread,
@@ -75,7 +89,8 @@ func (x *XSK) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if x.program, err = xdp.Load(xdp.Options{Keep: keep, MaxQueues: x.config.Queues, Frags: x.config.Jumbo}); err != nil {
+	x.options = xdp.Options{Keep: keep, MaxQueues: x.config.Queues, Frags: x.config.Jumbo}
+	if x.program, err = xdp.Load(x.options); err != nil {
 		return err
 	}
 	if x.attach, err = x.program.Attach(x.link.index, mode); err != nil {
@@ -119,6 +134,7 @@ func (x *XSK) openQueue(number uint16, queue int, frames *packet.Cache) (*xskQue
 		return nil, err
 	}
 	q := newXSKQueue(socket, number, uint8(queue), frames)
+	q.stamps = stamps{tag: x.program.Tag(), monotonic: x.options.Timestamp == xdp.ClockMonotonic}
 	if err := x.program.Register(queue, socket.FD()); err != nil {
 		_, closeErr := q.Close()
 		return nil, errors.Join(err, closeErr)
@@ -144,6 +160,12 @@ func (x *XSK) Info() Info {
 	if len(x.queues) != 0 {
 		i.Mode += ", " + x.queues[0].socket.Granted().String()
 	}
+	if p := x.program; p != nil {
+		if c, err := p.Counters(); err == nil {
+			x.arrival.untimed = c.Untimed
+		}
+	}
+	i.Mode += x.memory.pages() + x.arrival.String()
 	return i
 }
 

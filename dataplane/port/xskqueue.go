@@ -18,6 +18,7 @@ type xskQueue struct {
 	stats  xsk.Stats
 	// busyPoll is set if the worker runs the receive work itself.
 	busyPoll bool
+	stamps   stamps
 
 	debt     int // frames that fill lacks
 	inFlight int // frames in TX, with the kernel, or in completion
@@ -92,7 +93,7 @@ func (q *xskQueue) Receive(b *packet.Batch) int {
 			q.pool.Move(descs[i].Addr, packet.OwnerFill, packet.OwnerWorker)
 		}
 	}
-	packets := 0
+	packets, first := 0, len(b.Pkts)
 	for i := 0; i < len(descs); {
 		d := &descs[i]
 		p := b.Append()
@@ -103,6 +104,9 @@ func (q *xskQueue) Receive(b *packet.Batch) int {
 			i += q.chain(p, descs[i:])
 		}
 		packets++
+	}
+	if q.stamps.tag != 0 {
+		q.stamps.read(b.Mem, b.Pkts[first:])
 	}
 	return packets
 }
@@ -258,6 +262,9 @@ func (q *xskQueue) complete() int {
 	}
 	return total
 }
+
+// Depth implements Queue. What the kernel sent but we have not freed yet waits no more.
+func (q *xskQueue) Depth() int { return q.inFlight - q.socket.Completion.Available() }
 
 // FD implements Queue.
 func (q *xskQueue) FD() int { return q.socket.FD() }

@@ -68,5 +68,9 @@ func (h *handoff) pop(b *packet.Batch) int {
 	return int(n)
 }
 
+// len returns how many packets wait. Exact for the producer, but for what the
+// consumer takes meanwhile.
+func (h *handoff) len() uint32 { return h.tail.Load() - h.head.Load() }
+
 // empty reports whether nothing waits. Exact for the consumer.
 func (h *handoff) empty() bool { return h.head.Load() == h.tail.Load() }

@@ -35,6 +35,9 @@ type live struct {
 	a, b   *netnstest.Host
 	middle *netns.Namespace
 	stop   func() worker.Report
+
+	parse      pipeline.Module
+	timestamps string
 }
 
 type liveConfig struct {
@@ -46,16 +49,19 @@ type liveConfig struct {
 	ring    int // the size of all rings, with no more frames than these hold; 0: the defaults
 }
 
-func startLive(t *testing.T, c liveConfig) *live {
+func startLive(t *testing.T, c liveConfig, change ...func(*live)) *live {
 	t.Helper()
 	netnstest.Require(t)
-	l := &live{middle: netnstest.New(t, prefix)}
+	l := &live{middle: netnstest.New(t, prefix), parse: open{}, timestamps: port.TimestampsBatch}
+	for _, f := range change {
+		f(l)
+	}
 	l.a = netnstest.NewHost(t, prefix, netnstest.Port{Namespace: l.middle, Name: "p0", Queues: c.queues, MTU: c.mtu}, "10.0.0.1/24")
 	l.b = netnstest.NewHost(t, prefix, netnstest.Port{Namespace: l.middle, Name: "p1", Queues: c.queues, MTU: c.mtu}, "10.0.0.2/24")
 	netnstest.Introduce(t, l.a, l.b)
 
 	d := port.DefaultDataplaneConfig()
-	d.Audit = true
+	d.Audit, d.Timestamps = true, l.timestamps
 	if c.ring != 0 {
 		d.RXRing, d.TXRing, d.FillRing, d.CompletionRing = c.ring, c.ring, c.ring, c.ring
 		d.Frames = 2 * c.queues * c.ring
@@ -120,7 +126,7 @@ func (l *live) build(c liveConfig, d port.DataplaneConfig, pool *packet.Pool) er
 	wc := worker.DefaultConfig()
 	wc.Count, wc.Poll = c.workers, c.poll
 	l.sw, err = worker.New(wc, worker.Parts{Name: "live", Pool: pool, Ports: ports, Chain: []pipeline.Named{
-		{Name: "open", Module: open{}}, {Name: "patch", Module: m},
+		{Name: "open", Module: l.parse}, {Name: "patch", Module: m},
 	}})
 	return err
 }

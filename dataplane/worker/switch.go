@@ -71,6 +71,9 @@ func (s *Switch) build(c Config, parts Parts) error {
 	if err != nil {
 		return err
 	}
+	if err := s.timeArrivals(); err != nil {
+		return err
+	}
 	s.workers = make([]*Worker, c.Count)
 	for i := range s.workers {
 		w, err := s.newWorker(i, cores[i], c)
@@ -119,6 +122,9 @@ func (s *Switch) newWorker(i, core int, c Config) (*Worker, error) {
 		event:    event,
 		stopped:  make(chan struct{}),
 		pollFDs:  []unix.PollFd{{Fd: int32(event), Events: unix.POLLIN}},
+	}
+	if pipeline.Needs(s.chain)&packet.NeedDepth != 0 {
+		w.batch.Depth = make([]uint32, len(s.ports))
 	}
 	switch c.Poll {
 	case PollBusy:

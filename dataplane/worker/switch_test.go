@@ -201,6 +201,9 @@ func TestDoWhileRunning(t *testing.T) {
 // to each other.
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	s := newTestSwitch(t, 2, 2, 1, 0, 0)
+	for _, w := range s.workers {
+		w.batch.Depth = make([]uint32, len(s.ports)) // as with packet.NeedDepth
+	}
 	if n := testing.AllocsPerRun(200, func() {
 		for _, w := range s.workers {
 			for k := range w.queues {
@@ -214,6 +217,33 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	}
 	if s.workers[0].loop.TakenOver == 0 {
 		t.Error("nothing was handed over")
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDepthOfHandoff: for a port of another worker, what counts is the line of
+// packets that this worker may take over.
+func TestDepthOfHandoff(t *testing.T) {
+	s := newTestSwitch(t, 2, 2, 1, 0, 0)
+	w := s.workers[0]
+	w.batch.Depth = make([]uint32, len(s.ports))
+	for want := uint32(0); ; {
+		w.receive(&w.queues[0])
+		if got := w.batch.Depth; got[0] != 0 || got[1] != want {
+			t.Fatalf("depths %v, want 0 and %d", got, want)
+		}
+		if want = uint32(w.loop.HandedOver); want > 200 {
+			break
+		}
+	}
+	s.workers[1].takeOver()
+	s.workers[1].takeOver()
+	rest := s.workers[1].rings[0].len()
+	w.receive(&w.queues[0])
+	if got := w.batch.Depth[1]; got != rest || uint64(rest) >= w.loop.HandedOver {
+		t.Errorf("depth %d behind %d packets, of which %d were taken over", got, w.loop.HandedOver, s.workers[1].loop.TakenOver)
 	}
 	if err := s.close(); err != nil {
 		t.Fatal(err)
@@ -241,6 +271,9 @@ func TestHandoffRing(t *testing.T) {
 	}
 	b := packet.NewBatch(pool.NewCache(), 0)
 	for range 20000 {
+		if h.len() != uint32(len(model)) {
+			t.Fatalf("%d packets wait, want %d", h.len(), len(model))
+		}
 		if random(2) == 0 {
 			n := random(40)
 			pkts, idx := make([]packet.Packet, n), make([]uint16, n)

@@ -201,6 +201,9 @@ func (w *Worker) receive(q *rxQueue) int {
 		b.Now = w.clock.now()
 	}
 	w.now = b.Now
+	if len(b.Depth) != 0 {
+		w.depths(b, q.number)
+	}
 	c := &w.counters[q.port]
 	c.received += uint64(n)
 	for i := range b.Pkts {

@@ -74,6 +74,15 @@ func attachFlags(m Mode) link.XDPAttachFlags {
 // Mode is the mode granted: Native or Generic.
 func (a *Attachment) Mode() Mode { return a.mode }
 
+// Replace puts another program, of the same Options.Frags, in the place of the one there. No
+// packet passes by without either.
+func (a *Attachment) Replace(p *Program) error {
+	if err := a.link.Update(p.program); err != nil {
+		return fmt.Errorf("replace the XDP program: %w", err)
+	}
+	return nil
+}
+
 // Close takes the program off the interface.
 func (a *Attachment) Close() error { return a.link.Close() }
 

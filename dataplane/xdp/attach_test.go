@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -212,25 +213,79 @@ func TestKilledProcess(t *testing.T) {
 
 // TestTimestamp compares the time in the metadata with the clock before and after.
 func TestTimestamp(t *testing.T) {
-	p := loadForTest(t, Options{Timestamp: true})
-	before := tai(t)
-	packet := ethernet(0x0800).ipv4(6, 0, 0).ports(1, 2)
-	action, out := p.run(t, packet) // with the metadata in front
-	after := tai(t)
-	if action != actionRedirect || !bytes.Equal(out[TimestampSize:], packet) {
-		t.Fatalf("action %d, packet %x", action, out)
+	for _, test := range []struct {
+		clock Clock
+		id    int32
+	}{{ClockTAI, unix.CLOCK_TAI}, {ClockMonotonic, unix.CLOCK_MONOTONIC}} {
+		if test.clock == ClockTAI && BestClock() != ClockTAI {
+			continue // a kernel before 6.1
+		}
+		p := loadForTest(t, Options{Timestamp: test.clock})
+		before := readClock(t, test.id)
+		packet := ethernet(0x0800).ipv4(6, 0, 0).ports(1, 2)
+		action, out := p.run(t, packet) // with the metadata in front
+		after := readClock(t, test.id)
+		if action != actionRedirect || !bytes.Equal(out[TimestampSize:], packet) {
+			t.Fatalf("action %d, packet %x", action, out)
+		}
+		if tag := binary.NativeEndian.Uint64(out); tag != p.Tag() || tag == 0 {
+			t.Errorf("tag %x, want %x", tag, p.Tag())
+		}
+		if ns := binary.NativeEndian.Uint64(out[8:]); ns < before || ns > after {
+			t.Errorf("time %d, want from %d to %d", ns, before, after)
+		}
+		if c, err := p.Counters(); err != nil || c != (Counters{}) {
+			t.Errorf("counters %+v, %v", c, err)
+		}
 	}
-	if ns := binary.NativeEndian.Uint64(out); ns < before || ns > after {
-		t.Errorf("time %d, want from %d to %d", ns, before, after)
-	}
-	if c, err := p.Counters(); err != nil || c != (Counters{}) {
-		t.Errorf("counters %+v, %v", c, err)
+	if a, b := newTag(), newTag(); a == b {
+		t.Errorf("tag %x twice", a)
 	}
 }
 
-func tai(t *testing.T) uint64 {
+// TestTimestampReplacesMetadata: the time is next to the packet even if an
+// earlier program left metadata there.
+func TestTimestampReplacesMetadata(t *testing.T) {
+	p := loadForTest(t, Options{Timestamp: ClockMonotonic})
+	packet := ethernet(0x0800).ipv4(6, 0, 0).ports(1, 2)
+	// A context gives the metadata's length: struct xdp_md of include/uapi/linux/bpf.h.
+	const foreign = 24
+	md := make([]byte, 24)
+	binary.NativeEndian.PutUint32(md[0:], foreign)                     // data
+	binary.NativeEndian.PutUint32(md[4:], uint32(foreign+len(packet))) // data_end
+	in := append(bytes.Repeat([]byte{0xee}, foreign), packet...)
+	run := ebpf.RunOptions{Data: in, DataOut: make([]byte, len(in)+256), Context: md, ContextOut: make([]byte, len(md))}
+	action, err := p.program.Run(&run)
+	check(t, err)
+	if action != actionRedirect || len(run.DataOut) != TimestampSize+len(packet) || !bytes.Equal(run.DataOut[TimestampSize:], packet) ||
+		binary.NativeEndian.Uint64(run.DataOut) != p.Tag() {
+		t.Errorf("action %d, %x", action, run.DataOut)
+	}
+}
+
+// TestReplace swaps the program of an attachment, in both modes.
+func TestReplace(t *testing.T) {
+	newNamespace(t)
+	veth, _ := newVeth(t, 1500)
+	for _, mode := range []Mode{Native, Generic} {
+		a, err := newProgram(t, Options{}).Attach(veth, mode)
+		check(t, err)
+		p := newProgram(t, Options{Timestamp: BestClock()})
+		check(t, a.Replace(p))
+		l, err := netlink.LinkByIndex(veth)
+		check(t, err)
+		info, err := p.program.Info()
+		check(t, err)
+		if id, _ := info.ID(); l.Attrs().Xdp == nil || l.Attrs().Xdp.ProgId != uint32(id) || attached(t, veth) != mode.String() {
+			t.Errorf("%v: %+v on the interface, want program %d", mode, l.Attrs().Xdp, id)
+		}
+		check(t, a.Close())
+	}
+}
+
+func readClock(t *testing.T, id int32) uint64 {
 	t.Helper()
 	var ts unix.Timespec
-	check(t, unix.ClockGettime(unix.CLOCK_TAI, &ts))
+	check(t, unix.ClockGettime(id, &ts))
 	return uint64(ts.Nano())
 }

@@ -10,16 +10,11 @@ import (
 
 // Options are fixed when the program is loaded.
 type Options struct {
-	Keep      Keep // traffic left to the kernel
-	MaxQueues int  // receive queues that may have a socket, 1 or more
-	Frags     bool // packets of several buffers (multi-buffer, jumbo)
-	Timestamp bool // write the arrival time in front of each packet, see TimestampSize
+	Keep      Keep  // traffic left to the kernel
+	MaxQueues int   // receive queues that may have a socket, 1 or more
+	Frags     bool  // packets of several buffers (multi-buffer, jumbo)
+	Timestamp Clock // write the arrival time in front of each packet, see TimestampSize
 }
-
-// TimestampSize is the size in bytes of the time in front of a packet: nanoseconds of CLOCK_TAI
-// in the machine's byte order. Counters.Untimed counts the packets that are without, which
-// is all of them where the driver lacks XDP metadata.
-const TimestampSize = 8
 
 // Program is a loaded program with its socket map. Each interface needs its own, for the
 // map is indexed by queue. Methods may be called by any goroutine.
@@ -28,6 +23,7 @@ type Program struct {
 	sockets  *ebpf.Map
 	counters *ebpf.Map
 	frags    bool
+	tag      uint64
 }
 
 // Load loads the program into the kernel.
@@ -42,7 +38,11 @@ func Load(options Options) (*Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read XDP program: %w", err)
 	}
-	if err := specialise(spec, options); err != nil {
+	tag := uint64(0)
+	if options.Timestamp != ClockNone {
+		tag = newTag()
+	}
+	if err := specialise(spec, options, tag); err != nil {
 		return nil, fmt.Errorf("set constants of XDP program: %w", err)
 	}
 	collection, err := ebpf.NewCollection(spec)
@@ -55,6 +55,7 @@ func Load(options Options) (*Program, error) {
 		sockets:  collection.DetachMap("sockets"),
 		counters: collection.DetachMap("counters"),
 		frags:    options.Frags,
+		tag:      tag,
 	}, nil
 }
 
@@ -66,7 +67,7 @@ func programName(frags bool) string {
 }
 
 // specialise sets the constants and drops the variant that is not wanted.
-func specialise(spec *ebpf.CollectionSpec, options Options) error {
+func specialise(spec *ebpf.CollectionSpec, options Options, tag uint64) error {
 	delete(spec.Programs, programName(!options.Frags))
 	spec.Maps["sockets"].MaxEntries = uint32(options.MaxQueues)
 
@@ -87,7 +88,8 @@ func specialise(spec *ebpf.CollectionSpec, options Options) error {
 		"keep_protocols":       protocols,
 		"keep_port_count":      uint32(len(options.Keep.Ports)),
 		"keep_ports":           ports,
-		"timestamp":            options.Timestamp,
+		"timestamp_tag":        tag,
+		"timestamp_tai":        options.Timestamp == ClockTAI,
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("%s: %w", name, err)

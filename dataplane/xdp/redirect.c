@@ -35,8 +35,10 @@ const volatile bool keep_protocols[256] = {};
 const volatile __u32 keep_port_count = 0;
 const volatile __u32 keep_ports[MAX_PORTS] = {}; /* protocol << 16 | port, host byte order */
 
-/* Write the arrival time in front of the packet. */
-const volatile bool timestamp = false;
+/* Write the arrival time in front of the packet, marked with this tag; 0 writes nothing. */
+const volatile __u64 timestamp_tag = 0;
+/* Take CLOCK_TAI (Linux 6.1), else CLOCK_MONOTONIC. */
+const volatile bool timestamp_tai = true;
 
 /* Per CPU, so that no packet touches another CPU's line. The order is that of Counters in Go. */
 enum counter {
@@ -221,19 +223,28 @@ static __always_inline bool kept(struct xdp_md *ctx)
 	return transport.header && kept_port(transport.protocol, transport.header, end);
 }
 
-/* Writes the time in nanoseconds of CLOCK_TAI into the 8 bytes in front of the packet. */
+/* What stands directly in front of a packet. */
+struct arrival {
+	__u64 tag;
+	__u64 time; /* nanoseconds */
+};
+
 static __always_inline void write_time(struct xdp_md *ctx)
 {
-	__u64 *time;
+	void *data = (void *)(long)ctx->data;
+	void *meta = (void *)(long)ctx->data_meta;
+	struct arrival *arrival;
 
-	if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*time))) {
-		count(UNTIMED); /* the driver has no metadata */
+	/* Takes the place of metadata that the packet brings along, from a program before this one. */
+	if (bpf_xdp_adjust_meta(ctx, data - meta - (long)sizeof(*arrival))) {
+		count(UNTIMED); /* the driver has no metadata, or the packet no headroom */
 		return;
 	}
-	time = (void *)(long)ctx->data_meta;
-	if ((void *)(time + 1) > (void *)(long)ctx->data)
+	arrival = (void *)(long)ctx->data_meta;
+	if ((void *)(arrival + 1) > (void *)(long)ctx->data)
 		return; /* never; for the verifier */
-	*time = bpf_ktime_get_tai_ns();
+	arrival->tag = timestamp_tag;
+	arrival->time = timestamp_tai ? bpf_ktime_get_tai_ns() : bpf_ktime_get_ns();
 }
 
 static __always_inline int to_socket(struct xdp_md *ctx)
@@ -244,7 +255,7 @@ static __always_inline int to_socket(struct xdp_md *ctx)
 		count(KEPT);
 		return XDP_PASS;
 	}
-	if (timestamp)
+	if (timestamp_tag)
 		write_time(ctx);
 	action = bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
 	if (action != XDP_REDIRECT)

@@ -26,7 +26,8 @@ const (
 	redirectVarKeepPortCount      = "keep_port_count"
 	redirectVarKeepPorts          = "keep_ports"
 	redirectVarKeepProtocols      = "keep_protocols"
-	redirectVarTimestamp          = "timestamp"
+	redirectVarTimestampTag       = "timestamp_tag"
+	redirectVarTimestampTai       = "timestamp_tai"
 )
 
 // loadRedirect returns the embedded CollectionSpec for redirect.
@@ -93,7 +94,8 @@ type redirectVariableSpecs struct {
 	KeepPortCount      *ebpf.VariableSpec `ebpf:"keep_port_count"`
 	KeepPorts          *ebpf.VariableSpec `ebpf:"keep_ports"`
 	KeepProtocols      *ebpf.VariableSpec `ebpf:"keep_protocols"`
-	Timestamp          *ebpf.VariableSpec `ebpf:"timestamp"`
+	TimestampTag       *ebpf.VariableSpec `ebpf:"timestamp_tag"`
+	TimestampTai       *ebpf.VariableSpec `ebpf:"timestamp_tai"`
 }
 
 // redirectObjects contains all objects after they have been loaded into the kernel.
@@ -137,7 +139,8 @@ type redirectVariables struct {
 	KeepPortCount      *ebpf.Variable `ebpf:"keep_port_count"`
 	KeepPorts          *ebpf.Variable `ebpf:"keep_ports"`
 	KeepProtocols      *ebpf.Variable `ebpf:"keep_protocols"`
-	Timestamp          *ebpf.Variable `ebpf:"timestamp"`
+	TimestampTag       *ebpf.Variable `ebpf:"timestamp_tag"`
+	TimestampTai       *ebpf.Variable `ebpf:"timestamp_tai"`
 }
 
 // redirectPrograms contains all programs after they have been loaded into the kernel.

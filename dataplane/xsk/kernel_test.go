@@ -289,7 +289,7 @@ func TestTimestamp(t *testing.T) {
 		newNamespace(t)
 		a := newCable(t, "wxa", 1500, 1)
 		u := newUMEM(t, 64)
-		program, err := xdp.Load(xdp.Options{MaxQueues: 1, Timestamp: true})
+		program, err := xdp.Load(xdp.Options{MaxQueues: 1, Timestamp: xdp.ClockTAI})
 		check(t, err)
 		attachment, err := program.Attach(a.ifindex, mode)
 		check(t, err)
@@ -313,7 +313,11 @@ func TestTimestamp(t *testing.T) {
 		if at := descs[0].Addr - u.Frame(descs[0].Addr); at != xsk.KernelHeadroom {
 			t.Errorf("packet at %d of its frame, want %d", at, xsk.KernelHeadroom)
 		}
-		ns := binary.NativeEndian.Uint64(u.Memory()[descs[0].Addr-xdp.TimestampSize:])
+		front := u.Memory()[descs[0].Addr-xdp.TimestampSize:]
+		if tag := binary.NativeEndian.Uint64(front); tag != program.Tag() {
+			t.Errorf("%v: tag %x, want %x", mode, tag, program.Tag())
+		}
+		ns := binary.NativeEndian.Uint64(front[8:])
 		if ns < before || ns > after {
 			t.Errorf("%v: time %d, want from %d to %d", mode, ns, before, after)
 		}

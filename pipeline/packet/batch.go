@@ -22,9 +22,10 @@ type Batch struct {
 	// NoRoom those that they could not make, because no frame was free or the
 	// batch was full.
 	Copied, NoFrame, NoRoom int
-	// Depth is, by output port, how many packets waited in this worker's transmit
-	// queue of the port when the batch began, if a stage needs it (NeedDepth),
-	// else empty. The worker writes it.
+	// Depth is, by output port, how many frames waited when the batch began in
+	// the queue that its packets would take: this worker's transmit queue of the port,
+	// or the ring to the worker that owns one. Only if a stage needs it (NeedDepth), else
+	// empty; and empty where no worker runs the graph.
 	Depth []uint32
 	// Frames allocates frames for copies.
 	Frames *Cache

@@ -1,0 +1,157 @@
+package port
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/xdp"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// arrival says what a port granted of DataplaneConfig.Timestamps. The zero
+// value says nothing: no stage needs arrival times.
+type arrival struct {
+	source  string // TimestampsBatch or TimestampsXDP
+	detail  string // the clock, or why it is less than was asked
+	untimed uint64 // packets to which the program could not give their time
+}
+
+// String continues Info.Mode, as ", arrival: xdp, 1 ns".
+func (a arrival) String() string {
+	text := ""
+	if a.source != "" {
+		text = ", arrival: " + a.source
+	}
+	if a.detail != "" {
+		text += ", " + a.detail
+	}
+	if a.untimed != 0 {
+		text += fmt.Sprintf(" (%d packets by batch: the driver gave no room for metadata in front of them)", a.untimed)
+	}
+	return text
+}
+
+// TimeArrivals implements ArrivalTimer: a program that reads the clock takes
+// the place of the one attached.
+func (x *XSK) TimeArrivals() error {
+	x.arrival = arrival{source: TimestampsBatch}
+	wanted := x.memory.config.Timestamps
+	if wanted != TimestampsXDP && wanted != TimestampsAuto {
+		return nil
+	}
+	clock := xdp.BestClock()
+	if err := x.timedProgram(clock); err != nil {
+		if wanted == TimestampsXDP {
+			return fmt.Errorf("port %s: let the XDP program time arrivals: %w: set dataplane.timestamps = %q to do with less",
+				x.config.Name, err, TimestampsAuto)
+		}
+		x.arrival.detail = err.Error()
+		return nil
+	}
+	x.arrival = arrival{source: TimestampsXDP, detail: resolution(clock)}
+	return nil
+}
+
+func (x *XSK) timedProgram(clock xdp.Clock) error {
+	if len(x.queues) != 0 {
+		return errors.New("a queue is open already")
+	}
+	options := x.options
+	options.Timestamp = clock
+	program, err := xdp.Load(options)
+	if err != nil {
+		return err
+	}
+	if err := x.attach.Replace(program); err != nil {
+		return errors.Join(err, program.Close())
+	}
+	old := x.program
+	x.program, x.options = program, options
+	return old.Close()
+}
+
+// resolution names the finest difference that the clock tells.
+func resolution(clock xdp.Clock) string {
+	id, text := int32(unix.CLOCK_TAI), "%d ns"
+	if clock == xdp.ClockMonotonic {
+		id, text = unix.CLOCK_MONOTONIC, "%d ns, CLOCK_MONOTONIC moved to CLOCK_TAI each 10 ms"
+	}
+	var ts unix.Timespec
+	if err := unix.ClockGetres(id, &ts); err != nil {
+		return "resolution unknown"
+	}
+	return fmt.Sprintf(text, ts.Nano())
+}
+
+// TimeArrivals implements ArrivalTimer: the library hides what stands in front
+// of a packet, so the batch's clock has to do.
+func (a *Asavie) TimeArrivals() error {
+	a.arrival = arrival{source: TimestampsBatch}
+	switch a.rings.Timestamps {
+	case TimestampsXDP:
+		return fmt.Errorf("port %s: the driver asavie knows no arrival times: use driver = %q, or set dataplane.timestamps = %q",
+			a.config.Name, DriverXSK, TimestampsAuto)
+	case TimestampsAuto:
+		a.arrival.detail = "the driver asavie knows no arrival times"
+	}
+	return nil
+}
+
+// stamps reads the times that the XDP program wrote (xdp.TimestampSize).
+type stamps struct {
+	tag       uint64 // of the program; 0: it writes none
+	monotonic bool   // the times are CLOCK_MONOTONIC
+	offset    int64  // CLOCK_TAI minus CLOCK_MONOTONIC
+	measured  int64  // CLOCK_MONOTONIC when offset was measured, or 0
+}
+
+// read sets Arrival of packets just received. A packet without a time keeps 0,
+// and gets the batch's clock from the parser. The tag is cleared, so that it does
+// not speak for the frame's next packet.
+func (s *stamps) read(mem []byte, pkts []packet.Packet) {
+	for i := range pkts {
+		p := &pkts[i]
+		front := mem[p.Addr-xdp.TimestampSize : p.Addr]
+		if binary.NativeEndian.Uint64(front) != s.tag {
+			continue
+		}
+		binary.NativeEndian.PutUint64(front, 0)
+		p.Arrival = int64(binary.NativeEndian.Uint64(front[8:]))
+	}
+	if s.monotonic {
+		s.toTAI(pkts)
+	}
+}
+
+// resync is how often the distance of the clocks is measured, in nanoseconds;
+// in that time a slewed clock moves by 5 us at most (500 ppm).
+const resync = 10_000_000
+
+// toTAI moves times of CLOCK_MONOTONIC to CLOCK_TAI. The packets' own times
+// say when to measure the distance anew, so that no clock is read per batch.
+func (s *stamps) toTAI(pkts []packet.Packet) {
+	for i := range pkts {
+		p := &pkts[i]
+		if p.Arrival == 0 {
+			continue
+		}
+		if s.measured == 0 || p.Arrival-s.measured > resync {
+			s.measure()
+		}
+		p.Arrival += s.offset
+	}
+}
+
+// measure takes CLOCK_TAI between two readings of CLOCK_MONOTONIC. The clocks
+// exist on every kernel with AF_XDP, so reading them cannot fail.
+func (s *stamps) measure() {
+	var before, tai, after unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &before)
+	_ = unix.ClockGettime(unix.CLOCK_TAI, &tai)
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &after)
+	s.measured = after.Nano()
+	s.offset = tai.Nano() - (before.Nano()+after.Nano())/2
+}

@@ -1,0 +1,41 @@
+package worker
+
+import (
+	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// timeArrivals has the ports find out when packets arrive, if a stage wants to
+// know. The batch's clock does for ports that cannot.
+func (s *Switch) timeArrivals() error {
+	if pipeline.Needs(s.chain)&packet.NeedArrival == 0 {
+		return nil
+	}
+	for _, p := range s.ports {
+		if t, ok := p.(port.ArrivalTimer); ok {
+			if err := t.TimeArrivals(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// depths fills in, for each output port, how long the line is that this
+// batch's packets would join: they all come from one queue, so they all leave
+// by the same outlet.
+func (w *Worker) depths(b *packet.Batch, inQueue uint8) {
+	for p := range b.Depth {
+		b.Depth[p] = w.outlets[w.route[p<<queueBits|int(inQueue)]].depth()
+	}
+}
+
+// depth is how many frames wait in the worker's own queue, or how many packets
+// wait to be taken over by the worker whose queue it is.
+func (o *outlet) depth() uint32 {
+	if o.queue == nil {
+		return o.ring.len()
+	}
+	return uint32(max(o.queue.Depth(), 0))
+}
