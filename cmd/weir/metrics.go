@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/telemetry/export"
@@ -36,6 +37,22 @@ func metricsOf(chain []pipeline.Named, e *exporting) []*api.Metric {
 		e.metrics(add("export"))
 	}
 	return all
+}
+
+// controlMetrics are what the control server counts; nil has not begun.
+func controlMetrics(s *control.Server) []*api.Metric {
+	if s == nil {
+		return nil
+	}
+	c := s.Counters()
+	metric := func(name, help string, n uint64) *api.Metric {
+		return &api.Metric{Stage: "control", Name: name, Help: help, Value: float64(n)}
+	}
+	return []*api.Metric{
+		metric("refused_connections_total", "connections closed at once, since there were too many", c.Refused),
+		metric("denied_calls_total", "calls that change the switch, by clients that may not", c.Denied),
+		metric("lost_audit_lines_total", "lines of the audit log that could not be written", c.AuditLost),
+	}
 }
 
 // metrics are the exporter's.
