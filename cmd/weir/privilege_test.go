@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -121,4 +122,53 @@ func TestKeptCapabilitiesSuffice(t *testing.T) {
 		t.Errorf("status %d: %s", status, &p.stderr)
 	}
 	b.checkClean(t)
+}
+
+// TestMemberOfTheGroup: a user without root, but of the socket's group, sees all
+// that a live switch shows, and changes nothing; one of no group sees nothing.
+func TestMemberOfTheGroup(t *testing.T) {
+	const uid, member, stranger = 65534, 54321, 54322
+	b := newTestbed(t, 0)
+	b.dir = filepath.Join(os.TempDir(), fmt.Sprintf("weir-member-%d", os.Getpid()))
+	if err := os.Mkdir(b.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(b.dir) })
+	program := filepath.Join(b.dir, "weir")
+	text, err := os.ReadFile(os.Args[0])
+	if err == nil {
+		err = os.WriteFile(program, text, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := b.start(t, b.config(t, "s1", "[control]", fmt.Sprintf("[control]\ngroup = \"%d\"", member)))
+	as := func(gid uint32, args ...string) (status int, out string) {
+		t.Helper()
+		cmd := weirCommand(append([]string{"ctl", "--socket", b.socket("s1")}, args...)...)
+		cmd.Path, cmd.Dir = program, b.dir
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
+		text, err := cmd.CombinedOutput()
+		if cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), string(text)
+	}
+	for _, what := range []string{"ports", "stages", "workers", "telemetry", "config", "report", "version"} {
+		if status, out := as(member, "show", what); status != 0 || out == "" {
+			t.Errorf("show %s by a member: status %d, %s", what, status, out)
+		}
+	}
+	for _, args := range [][]string{{"reload"}, {"clear", "fdb"}, {"trace", "--wait", "1ms"}, {"capture", "-w", "-"}, {"set", "acl", "add", "action=deny"}} {
+		if status, out := as(member, args...); status != 1 || !strings.Contains(out, "weir: uid 65534 may read, but not change: run as root") {
+			t.Errorf("%v by a member: status %d, %s", args, status, out)
+		}
+	}
+	if status, out := as(stranger, "show", "ports"); status != 1 || !strings.Contains(out, "weir: no permission to talk to "+b.socket("s1")+": run as root, or as a member of the socket's group") {
+		t.Errorf("a stranger: status %d, %s", status, out)
+	}
+	b.exchange(t, 5)
+	if status := p.stop(t); status != 0 {
+		t.Errorf("status %d: %s", status, &p.stderr)
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/control/metrics"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
 	"github.com/weirswitch/weir/pipeline"
@@ -145,7 +146,7 @@ type liveSwitch struct {
 	scrape net.Listener // nil: metrics are not served
 	audit  *control.Audit
 	server atomic.Pointer[control.Server]
-	meters *control.MetricsServer
+	meters *metrics.Server
 	pool   *packet.Pool
 	chain  []pipeline.Named
 	sw     *worker.Switch
@@ -187,7 +188,7 @@ func (s *liveSwitch) listen() error {
 	s.socket, errs[0] = control.Listen(c.Socket, c.Group)
 	s.tcp, errs[1] = control.ListenTLS(c.TLS)
 	s.audit, errs[2] = control.OpenAudit(c.Audit)
-	s.scrape, errs[3] = control.ListenMetrics(c.Metrics)
+	s.scrape, errs[3] = metrics.Listen(c.Metrics)
 	return errors.Join(errs[:]...)
 }
 
@@ -347,7 +348,7 @@ func (s *liveSwitch) serve() {
 		Log: s.log, Audit: s.audit, TCP: s.tcp, Admins: s.config.Control.TLS.Admins,
 	}))
 	if s.scrape != nil {
-		s.meters = control.ServeMetrics(s.scrape, s, s.log)
+		s.meters = metrics.Serve(s.scrape, s, s.log)
 	}
 }
 

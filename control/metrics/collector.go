@@ -1,32 +1,29 @@
-package control
+package metrics
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"go.uber.org/zap"
 
 	"github.com/weirswitch/weir/control/api"
 )
 
+// Switch is what metrics need of a switch. Its method is called by many
+// goroutines at once.
+type Switch interface {
+	Report() *api.ReportResponse
+}
+
 // Collector shows a switch's report to Prometheus: weir_port_*, weir_stage_*,
 // weir_worker_* of what every switch has, and weir_STAGE_* of what a stage counts
 // of its own. It asks the switch when it is asked itself, so packets pay nothing.
-type Collector struct{ sw interface{ Report() *api.ReportResponse } }
+type Collector struct{ sw Switch }
 
 // NewCollector returns the collector of a switch.
-func NewCollector(sw interface{ Report() *api.ReportResponse }) *Collector { return &Collector{sw} }
+func NewCollector(sw Switch) *Collector { return &Collector{sw} }
 
 // Describe implements prometheus.Collector. Which metrics there are depends on the
 // graph and on what happened, so nothing is promised.
@@ -137,102 +134,4 @@ func (e emitter) send(name, help string, v float64, kind prometheus.ValueType, l
 		metric = prometheus.NewInvalidMetric(desc, err) // the scrape says so
 	}
 	e.ch <- metric
-}
-
-// The bounds of the metrics' server.
-const (
-	maxScrapes  = 4
-	healthWait  = 2 * time.Second
-	scrapeWait  = 10 * time.Second
-	metricsPath = "/metrics"
-	healthPath  = "/healthz"
-)
-
-// MetricsServer serves /metrics and /healthz.
-type MetricsServer struct {
-	http  *http.Server
-	ended chan error
-}
-
-// ListenMetrics listens for a MetricsServer; nil without an address.
-func ListenMetrics(address string) (net.Listener, error) {
-	if address == "" {
-		return nil, nil
-	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("control.metrics: %w: choose an address of this machine and a port that is free", err)
-	}
-	return l, nil
-}
-
-// ServeMetrics answers what arrives at the listener, which is the server's from
-// now on.
-func ServeMetrics(l net.Listener, sw Switch, log *zap.Logger) *MetricsServer {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(NewCollector(sw), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	mux := http.NewServeMux()
-	mux.Handle("GET "+metricsPath, promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		MaxRequestsInFlight: maxScrapes, Timeout: scrapeWait, ErrorHandling: promhttp.ContinueOnError, ErrorLog: zap.NewStdLog(log),
-	}))
-	mux.Handle("GET "+healthPath, &health{sw: sw})
-	s := &MetricsServer{ended: make(chan error, 1)}
-	s.http = &http.Server{
-		Handler: mux, MaxHeaderBytes: maxHeader, ErrorLog: zap.NewStdLog(log),
-		ReadHeaderTimeout: requestWait, ReadTimeout: requestWait, WriteTimeout: answerWait, IdleTimeout: idleWait,
-	}
-	l = &limiter{Listener: l, refused: new(atomic.Uint64)}
-	go func() { s.ended <- s.http.Serve(l) }()
-	return s
-}
-
-// Close ends the server at once: a scrape can be repeated.
-func (s *MetricsServer) Close() error {
-	err := s.http.Close()
-	if end := <-s.ended; !errors.Is(end, http.ErrServerClosed) {
-		err = errors.Join(err, end)
-	}
-	if err != nil {
-		return fmt.Errorf("close the metrics' server: %w", err)
-	}
-	return nil
-}
-
-// health answers whether every worker answers: one that hangs in a stage does
-// not.
-type health struct {
-	sw      Switch
-	mu      sync.Mutex
-	pending chan struct{} // of a question that is not answered; nil: none
-}
-
-// ServeHTTP implements http.Handler. Questions of many clients at once become one,
-// so that a switch that hangs does not fill with them.
-func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	wait := time.NewTimer(healthWait)
-	defer wait.Stop()
-	select {
-	case <-h.ask():
-		_, _ = fmt.Fprintln(w, "ok")
-	case <-wait.C:
-		http.Error(w, fmt.Sprintf("the workers did not answer within %v", healthWait), http.StatusServiceUnavailable)
-	case <-r.Context().Done():
-	}
-}
-
-func (h *health) ask() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.pending == nil {
-		done := make(chan struct{})
-		h.pending = done
-		go func() {
-			h.sw.Report()
-			h.mu.Lock()
-			h.pending = nil
-			h.mu.Unlock()
-			close(done)
-		}()
-	}
-	return h.pending
 }

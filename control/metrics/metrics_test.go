@@ -1,4 +1,4 @@
-package control
+package metrics
 
 import (
 	"bytes"
@@ -114,16 +114,27 @@ func textOf(t *testing.T, g prometheus.Gatherer) string {
 	return b.String()
 }
 
+// slowSwitch has one port. It hangs while there is a channel to wait for.
+type slowSwitch struct{ entered, slow chan struct{} }
+
+func (f *slowSwitch) Report() *api.ReportResponse {
+	if f.slow != nil {
+		f.entered <- struct{}{}
+		<-f.slow
+	}
+	return &api.ReportResponse{Name: "s1", Ports: []*api.Port{{Name: "p0", Received: 1}}}
+}
+
 // TestMetricsServer: scrapes and health over HTTP; a switch that hangs is not
 // healthy, and those who ask meanwhile do not pile up.
 func TestMetricsServer(t *testing.T) {
-	f := &fakeSwitch{stations: 3}
-	l, err := ListenMetrics("127.0.0.1:0")
+	f := &slowSwitch{}
+	l, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	url := "http://" + l.Addr().String()
-	s := ServeMetrics(l, f, zap.NewNop())
+	s := Serve(l, f, zap.NewNop())
 	defer func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -166,7 +177,7 @@ func TestMetricsServer(t *testing.T) {
 		t.Errorf("%d questions to a switch that hangs, want 1", n)
 	}
 	close(f.slow)
-	if l, err := ListenMetrics(""); l != nil || err != nil {
+	if l, err := Listen(""); l != nil || err != nil {
 		t.Errorf("without an address: %v, %v", l, err)
 	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -174,7 +185,7 @@ func TestMetricsServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	if _, err := ListenMetrics(taken.Addr().String()); err == nil || !strings.HasPrefix(err.Error(), "control.metrics: ") {
+	if _, err := Listen(taken.Addr().String()); err == nil || !strings.HasPrefix(err.Error(), "control.metrics: ") {
 		t.Errorf("got %v", err)
 	}
 }
