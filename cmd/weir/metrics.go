@@ -44,7 +44,13 @@ func controlMetrics(s *control.Server) []*api.Metric {
 	if s == nil {
 		return nil
 	}
-	c := s.Counters()
+	return counterMetrics(s.Counters())
+}
+
+// controlCounters are the control server's.
+type controlCounters = control.Counters
+
+func counterMetrics(c controlCounters) []*api.Metric {
 	metric := func(name, help string, n uint64) *api.Metric {
 		return &api.Metric{Stage: "control", Name: name, Help: help, Value: float64(n)}
 	}
@@ -62,14 +68,19 @@ func (e *exporting) metrics(emit func(pipeline.Metric)) {
 		if c == (export.Counters{}) {
 			continue
 		}
-		labels := [][2]string{{"kind", k.String()}}
-		emit(pipeline.Metric{Name: "records_total", Help: "records written", Labels: labels, Value: float64(c.Records)})
-		emit(pipeline.Metric{Name: "bytes_total", Help: "bytes of the records written", Labels: labels, Value: float64(c.Bytes)})
-		emit(pipeline.Metric{Name: "lost_records_total", Help: "records that could not be encoded or written", Labels: labels, Value: float64(c.Lost)})
+		e.kindMetrics(k.String(), c, emit)
 	}
 	if e.spool != nil {
 		emit(pipeline.Metric{Name: "dropped_files_total", Help: "spool files that went to make room", Value: float64(e.spool.Dropped())})
 	}
+}
+
+// kindMetrics are those of one kind of records.
+func (e *exporting) kindMetrics(kind string, c export.Counters, emit func(pipeline.Metric)) {
+	labels := [][2]string{{"kind", kind}}
+	emit(pipeline.Metric{Name: "records_total", Help: "records written", Labels: labels, Value: float64(c.Records)})
+	emit(pipeline.Metric{Name: "bytes_total", Help: "bytes of the records written", Labels: labels, Value: float64(c.Bytes)})
+	emit(pipeline.Metric{Name: "lost_records_total", Help: "records that could not be encoded or written", Labels: labels, Value: float64(c.Lost)})
 }
 
 func printMetrics(w io.Writer, metrics []*api.Metric) error {
