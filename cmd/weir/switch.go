@@ -175,7 +175,10 @@ func newLiveSwitch(c *config.Config, log *zap.Logger) (*liveSwitch, error) {
 	}
 	s := &liveSwitch{config: c, log: log}
 	s.inForce.Store(force)
-	if err := errors.Join(s.listen(), s.setUp(queues)); err != nil {
+	if err := s.listen(); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	if err := s.setUp(queues); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
