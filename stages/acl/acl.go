@@ -110,6 +110,10 @@ type stage struct {
 	of       *classifier // whose counts the snapshot has
 	began    atomic.Bool
 	ended    atomic.Bool
+	// shared: the counts at the end, written once, before ended. They stand apart from
+	// the snapshot, which nobody asked the worker to write again.
+	final   []hit
+	finalOf *classifier
 }
 
 // adopt goes over to new rules. What the cache holds is of the old classes.
@@ -215,7 +219,7 @@ func (s *stage) Tick(now int64) (next int64) {
 
 // Finish implements pipeline.Ticker.
 func (s *stage) Finish(int64) {
-	s.answer(s.module.asked.Load())
+	s.final, s.finalOf = append(s.final, s.hits...), s.rules
 	s.ended.Store(true)
 }
 

@@ -58,10 +58,8 @@ func (m *Module) total() []RuleCounters {
 	}
 	sums := make([]hit, len(present.rules)+1)
 	for _, s := range m.stages {
-		if s.of != present || s.answered.Load() == 0 {
-			continue
-		}
-		for i, h := range s.snapshot {
+		hits := s.counts(present)
+		for i, h := range hits {
 			sums[i].packets += h.packets
 			sums[i].bytes += h.bytes
 		}
@@ -73,6 +71,19 @@ func (m *Module) total() []RuleCounters {
 		out[i] = RuleCounters{name, action, sums[i].packets + before.packets, sums[i].bytes + before.bytes}
 	}
 	return out
+}
+
+// counts returns what the worker last told of some rules.
+func (s *stage) counts(of *classifier) []hit {
+	switch {
+	case s.ended.Load():
+		if s.finalOf == of {
+			return s.final
+		}
+	case s.answered.Load() != 0 && s.of == of:
+		return s.snapshot
+	}
+	return nil
 }
 
 // ask gets a snapshot from every worker that runs. It reports whether all have
