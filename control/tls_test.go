@@ -204,9 +204,9 @@ func TestListenTLSFaults(t *testing.T) {
 	}
 	defer taken.Close()
 	for want, c := range map[string]TLS{
-		"control.tls.certificate: ": {"127.0.0.1:0", a.path("none"), a.path("x.key"), a.path("ca.pem"), nil},
+		"control.tls.certificate: ":                               {"127.0.0.1:0", a.path("none"), a.path("x.key"), a.path("ca.pem"), nil},
 		"control.tls.client_ca: " + empty + " has no certificate": {"127.0.0.1:0", a.path("x.pem"), a.path("x.key"), empty, nil},
-		"control.tls.listen: ": {taken.Addr().String(), a.path("x.pem"), a.path("x.key"), a.path("ca.pem"), nil},
+		"control.tls.listen: ":                                    {taken.Addr().String(), a.path("x.pem"), a.path("x.key"), a.path("ca.pem"), nil},
 	} {
 		if _, err := ListenTLS(c); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
