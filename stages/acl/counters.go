@@ -26,6 +26,30 @@ func (m *Module) Counters() []RuleCounters {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.collect()
+	out := m.total()
+	for i := range out {
+		zero := m.cleared[out[i].Name]
+		out[i].Packets -= zero.packets
+		out[i].Bytes -= zero.bytes
+	}
+	return out
+}
+
+// Clear makes the counts of all rules begin at zero, as readers see them: what
+// was counted so far is taken off from then on, so no worker has to stop.
+func (m *Module) Clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.collect()
+	m.cleared = map[string]hit{}
+	for _, r := range m.total() {
+		m.cleared[r.Name] = hit{r.Packets, r.Bytes}
+	}
+}
+
+// total sums the counts of the present rules since the switch began, as of the
+// workers' last answers.
+func (m *Module) total() []RuleCounters {
 	present := m.rules.Load()
 	sums := make([]hit, len(present.rules)+1)
 	for _, s := range m.stages {
@@ -69,7 +93,9 @@ func (m *Module) forget() {
 		name, _ := present.ruleName(i)
 		names[name] = true
 	}
-	maps.DeleteFunc(m.folded, func(name string, _ hit) bool { return !names[name] })
+	gone := func(name string, _ hit) bool { return !names[name] }
+	maps.DeleteFunc(m.folded, gone)
+	maps.DeleteFunc(m.cleared, gone)
 }
 
 // ask gets an answer from every worker that runs. It reports whether all have

@@ -40,19 +40,30 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 // SetConfig replaces all sessions at once. On error nothing changes. A session
 // that keeps its name keeps its counts.
 func (m *Module) SetConfig(c Config) error {
+	commit, err := m.Prepare(c)
+	if err != nil {
+		return err
+	}
+	commit()
+	return nil
+}
+
+// Prepare makes sessions without putting them into force, which commit does.
+func (m *Module) Prepare(c Config) (commit func(), err error) {
 	names := make([]string, len(m.env.Ports))
 	for i := range m.env.Ports {
 		names[i] = m.env.Ports[i].Name
 	}
 	s, err := c.compile(names)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.assign(s)
-	m.sessions.Store(&s)
-	return nil
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.assign(s)
+		m.sessions.Store(&s)
+	}, nil
 }
 
 // assign gives every session its slot: that of its name, or one that no other has.
