@@ -65,7 +65,7 @@ func (x *XSK) timedProgram(clock xdp.Clock) error {
 	if err != nil {
 		return err
 	}
-	if err := x.attach.Replace(program); err != nil {
+	if err := x.beneath.attach.Replace(program); err != nil {
 		return errors.Join(err, program.Close())
 	}
 	old := x.program
