@@ -31,7 +31,8 @@ type ArrivalTimer interface {
 }
 
 // Restorable is a Port over something that can vanish while the switch runs,
-// and come back under the same name.
+// and come back under the same name. What it adds may be called by one goroutine
+// at a time, also while another one calls StopReceive.
 type Restorable interface {
 	Port
 	// Lost looks whether the interface that the port was opened on is gone.
@@ -44,8 +45,9 @@ type Restorable interface {
 	// Open of each of its queues, as many as there were. Where it fails, nothing has changed,
 	// and Info says why.
 	Restore() error
-	// Restored says that all queues were opened.
-	Restored()
+	// Restored says that all queues were opened and have their workers. Packets
+	// come to them from now on; meanwhile they went to the kernel.
+	Restored() error
 }
 
 // Queue is one queue of a port, as its worker sees it. No method blocks.

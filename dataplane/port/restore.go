@@ -75,7 +75,7 @@ func (x *XSK) Detach(why error) error {
 	c := x.beneathCounters()
 	x.past.add(&c)
 	err := errors.Join(x.unregister(), x.beneath.close())
-	x.beneath, x.queues = nil, nil
+	x.beneath, x.queues, x.opening = nil, nil, false
 	return err
 }
 
@@ -92,15 +92,24 @@ func (x *XSK) Restore() error {
 		x.present, x.why = !errors.As(err, new(missingInterface)), err.Error()
 		return err
 	}
-	x.beneath = b
+	x.beneath, x.opening = b, true
 	return nil
 }
 
 // Restored implements Restorable.
-func (x *XSK) Restored() {
+func (x *XSK) Restored() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.present, x.why = false, ""
+	if x.stopped {
+		return errStopped
+	}
+	for _, q := range x.queues {
+		if err := x.program.Register(int(q.number), q.socket.FD()); err != nil {
+			return err
+		}
+	}
+	x.opening, x.present, x.why = false, false, ""
+	return nil
 }
 
 // findAgain readies what is now the interface of our name, if it can do what the

@@ -1,6 +1,7 @@
 package port
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -30,8 +31,8 @@ type LinkWatch struct {
 	done  sync.WaitGroup
 }
 
-// watchBuffer is how much the kernel keeps for us, in bytes: some thousand
-// events of a machine whose interfaces all change at once.
+// watchBuffer is how much the kernel keeps for us, in bytes, where we may say so
+// (CAP_NET_ADMIN): some thousand events of a machine whose interfaces all change at once.
 const watchBuffer = 4 << 20
 
 // WatchLinks begins to listen in the namespace of the calling thread. tell is
@@ -55,8 +56,13 @@ func WatchLinks(tell func(LinkEvent)) (*LinkWatch, error) {
 // subscribe opens the socket. Closing end closes it, and then updates ends.
 func (w *LinkWatch) subscribe() (updates chan netlink.LinkUpdate, end chan struct{}, err error) {
 	updates, end = make(chan netlink.LinkUpdate), make(chan struct{})
-	options := netlink.LinkSubscribeOptions{ReceiveBufferSize: watchBuffer}
-	if err := netlink.LinkSubscribeWithOptions(updates, end, options); err != nil {
+	options := netlink.LinkSubscribeOptions{ReceiveBufferSize: watchBuffer, ReceiveBufferForceSize: true}
+	err = netlink.LinkSubscribeWithOptions(updates, end, options)
+	if errors.Is(err, unix.EPERM) {
+		options.ReceiveBufferForceSize = false
+		err = netlink.LinkSubscribeWithOptions(updates, end, options)
+	}
+	if err != nil {
 		return nil, nil, fmt.Errorf("listen to what the kernel tells about interfaces: %w", err)
 	}
 	return updates, end, nil

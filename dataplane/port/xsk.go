@@ -28,6 +28,7 @@ type XSK struct {
 	last    Info     // as of Detach; what it was before
 	past    Counters // of interfaces that are gone, and all as of Close
 	why     string   // why the interface is not back, or why it is not open
+	opening bool     // between Restore and Restored
 	present bool     // there is an interface of the name again, though it is not open
 }
 
@@ -165,12 +166,15 @@ func (x *XSK) openQueue(b *beneath, program *xdp.Program, number uint16, queue i
 }
 
 // register directs a queue's packets to its socket, unless the port receives
-// nothing more.
+// nothing more, or Restored will do it.
 func (x *XSK) register(program *xdp.Program, queue, socket int) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.stopped {
+	switch {
+	case x.stopped:
 		return errStopped
+	case x.opening:
+		return nil
 	}
 	return program.Register(queue, socket)
 }
@@ -207,6 +211,12 @@ func (x *XSK) info() Info {
 		i.MaxFrame = room
 		i.Error = fmt.Sprintf("the MTU was set to %d, but a frame holds a packet of %d bytes: longer ones are dropped; set jumbo = true, a larger frame_size, or the MTU to %d",
 			i.MTU, room, room-ethernetOverhead)
+	}
+	switch {
+	case x.opening:
+		i.State = StateRebuilding
+	case i.State == StateGone:
+		i.Error = missingInterface(x.config.Interface).Error()
 	}
 	i.Mode = x.beneath.attach.Mode().String()
 	if len(x.queues) != 0 {
