@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/dataplane/port"
@@ -313,7 +315,7 @@ func times(t *testing.T, variable string, usual int) int {
 // one in turn. Of the latter the kernel may tell us nothing, if they are short.
 func TestFlaps(t *testing.T) {
 	eachFault(t, func(t *testing.T, f *faulty) {
-		n := times(t, "WEIR_FLAPS", 30)
+		n := times(t, "WEIR_FLAPS", 100)
 		index := f.sw.Report().Ports[0].Index
 		for i := range n {
 			ns, name := f.middle, "p0"
@@ -439,4 +441,41 @@ func TestMTU(t *testing.T) {
 	}
 	f.passes(2)
 	f.end()
+}
+
+// TestHungPeer: a peer that does not drain what it gets. It forwards to a link
+// that sends next to nothing, so all that we send waits there. The kernel confirms
+// to us what it gave to a veth, so no frame of ours waits with it: see
+// TestHungDevice for a device of which that is not true.
+func TestHungPeer(t *testing.T) {
+	netnstest.Require(t)
+	slow := netnstest.New(t, prefix)
+	f := startFaulty(t, faultConfigs[0])
+	f.must(netns.AddVeth(netns.End{Namespace: f.a.NS, Name: "slow"}, netns.End{Namespace: slow, Name: "far"}, netns.Veth{}))
+	f.must(errors.Join(f.a.NS.SetUp("slow"), slow.SetUp("far"), f.a.NS.WaitUp("slow", patience)))
+	link, err := f.a.NS.Link("slow")
+	f.must(err)
+	f.must(f.a.NS.Netlink().QdiscAdd(&netlink.Tbf{
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+		Rate:       1000, Buffer: netlink.Xmittime(1000, 2000), Limit: 1 << 30, // bytes per second; the time of 2000 bytes; bytes
+	}))
+	f.must(f.a.NS.AddBridge("bridge", "eth0", "slow"))
+	out, err := f.b.NS.PacketSocket(f.b.Interface)
+	f.must(err)
+	defer out.Close()
+	frame := numbered(f.b, f.a, 1, 200)
+	frame[0], frame[5] = 2, frame[5]^1 // nobody's address: the bridge floods it
+	frames := uint64(f.sw.Report().Frames.Total)
+	f.await(0, "sending more than there are frames", func(p *worker.PortReport) bool {
+		for range 64 {
+			f.must(out.Send(frame))
+		}
+		return p.Transmitted > 2*frames
+	})
+	r := f.end()
+	for _, p := range r.Ports[:2] {
+		if p.DroppedTotal() != 0 {
+			t.Errorf("%s drops %v", p.Name, p.Dropped)
+		}
+	}
 }
