@@ -2,11 +2,13 @@ package control
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 
 	"connectrpc.com/connect"
 	"golang.org/x/sys/unix"
@@ -15,7 +17,10 @@ import (
 )
 
 // Client talks to one running switch. It may be used by many goroutines.
-type Client struct{ api.SwitchClient }
+type Client struct {
+	api.SwitchClient
+	api.AdminClient
+}
 
 // NewClient returns a client of the switch that listens on a socket. Calls
 // fail with a *DialError if none does.
@@ -31,7 +36,21 @@ func NewClient(socket string) *Client {
 		DisableKeepAlives: true, // a client asks once; an idle connection would only wait
 	}
 	// The host stands in the request's head and nowhere else.
-	return &Client{api.NewSwitchClient(&http.Client{Transport: transport}, "http://weir")}
+	return newClient(transport, "http://weir")
+}
+
+func newClient(transport http.RoundTripper, url string) *Client {
+	c := &http.Client{Transport: transport}
+	return &Client{api.NewSwitchClient(c, url), api.NewAdminClient(c, url)}
+}
+
+// newTLSClient returns a client over TCP.
+func newTLSClient(address string, config *tls.Config) *Client {
+	return newClient(&http.Transport{
+		DialContext:       new(net.Dialer).DialContext,
+		TLSClientConfig:   config,
+		DisableKeepAlives: true,
+	}, "https://"+address)
 }
 
 // FdbEntries fetches the whole forwarding database.
@@ -72,13 +91,20 @@ func (e *DialError) Unwrap() error { return e.Err }
 
 // Reason reduces the error of a call to what its user should read.
 func Reason(err error) error {
+	if err == nil {
+		return nil
+	}
 	var dial *DialError
 	if errors.As(err, &dial) {
 		return dial
 	}
 	var call *connect.Error
-	if errors.As(err, &call) && call.Code() == connect.CodeFailedPrecondition {
-		return errors.New(call.Message())
+	if errors.As(err, &call) && (call.Code() == connect.CodeFailedPrecondition || call.Code() == connect.CodePermissionDenied) {
+		var faults []error // one on each line
+		for line := range strings.SplitSeq(call.Message(), "\n") {
+			faults = append(faults, errors.New(line))
+		}
+		return errors.Join(faults...)
 	}
 	return err
 }

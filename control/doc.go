@@ -1,18 +1,23 @@
-// Package control serves the API of a running switch on a unix socket.
+// Package control serves the API of a running switch on a unix socket, and over
+// TCP with certificates on both sides.
 //
-//	weir ctl ── Client ──> socket ──> Server ──> Switch (joined by cmd: worker, stages)
+//	weir ctl ── Client ──> socket ──> limiter ──> Server ──> reader ──┐
+//	                                                 └─ admins ─> admin ──> Switch (joined by cmd: config, worker, stages)
+//	                                                                └──> Audit
 //
-// control is to be the only writer of a switch's tables. So far every call
-// reads: read.go has them all. Calls that write belong into files of their
-// own beside it, each of which checks a change whole, builds the new table beside
-// the old one and has the stage swap the pointer; no call may block a worker for
-// longer than a copy of its counters takes.
+// The calls that read are in read.go, those that change a switch or look into its
+// packets in admin.go. A change is checked whole and built beside what is in force,
+// and then swapped between two batches; no call blocks a worker for longer than a copy
+// of its counters takes, and none lets it wait for a client.
 //
-// Who may read the socket may read the switch: it is of mode 0660, and of the
-// group that the switch runs in.
+// Who may connect to the socket may read: it is of mode 0660, and of the group
+// that the configuration names. Root and the switch's own user may change the
+// switch. Over TCP a certificate decides. What a client can hold is bounded:
+// connections, requests, headers, and the time for each.
 package control
 
 import (
+	"context"
 	"iter"
 
 	"github.com/weirswitch/weir/control/api"
@@ -33,4 +38,20 @@ type Switch interface {
 	Pint(*api.PintRequest) (answer *api.PintResponse, ok bool)
 	// Config tells the complete configuration in force, as TOML.
 	Config() string
+	// Acl, Routes and Neighbours tell tables; ok is false if no stage has them.
+	Acl() (r *api.AclResponse, ok bool)
+	Routes() (r *api.RoutesResponse, ok bool)
+	Neighbours() (r *api.NeighboursResponse, ok bool)
+	Admin
+}
+
+// Admin is what control needs of a switch to change it, and to look at its
+// packets. An error is for the client to read, and nothing has changed then.
+type Admin interface {
+	Set(*api.SetRequest) (*api.ChangeResponse, error)
+	Reload(*api.ReloadRequest) (*api.ChangeResponse, error)
+	Clear(*api.ClearRequest) (*api.ClearResponse, error)
+	Trace(context.Context, *api.TraceRequest) (*api.TraceResponse, error)
+	// Capture sends pieces until it is done, send fails or the context ends.
+	Capture(ctx context.Context, q *api.CaptureRequest, send func(*api.CaptureResponse) error) error
 }

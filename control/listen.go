@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,13 +22,18 @@ const dialWait = time.Second
 // Listen makes the control socket at path, and its directory. The socket of a
 // process that is gone is replaced; that of a running one, or a file that is
 // no socket, is an error. Closing the listener removes what was made, but for a
-// directory that others use by then.
-func Listen(path string) (net.Listener, error) {
-	l, err := listen(path)
+// directory that others use by then. The socket is of the given group, a name or a
+// number; empty: the process's.
+func Listen(path, group string) (net.Listener, error) {
+	gid, err := groupNumber(group)
+	if err != nil {
+		return nil, err
+	}
+	l, err := listen(path, gid)
 	// A switch that ends at this moment may take the directory with it.
 	for try := 1; errors.Is(err, os.ErrNotExist) && try < 100; try++ {
 		time.Sleep(time.Millisecond)
-		l, err = listen(path)
+		l, err = listen(path, gid)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("control socket %s: %w", path, accessRemedy(err))
@@ -34,7 +41,7 @@ func Listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-func listen(path string) (_ net.Listener, err error) {
+func listen(path string, gid int) (_ net.Listener, err error) {
 	dir := filepath.Dir(path)
 	made, err := makeDirectory(dir)
 	if err != nil {
@@ -53,23 +60,41 @@ func listen(path string) (_ net.Listener, err error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
-	l, err := bind(path)
+	l, err := bind(path, gid)
 	if err != nil {
 		return nil, err
 	}
 	return &listener{l, path, made}, nil
 }
 
+// groupNumber finds a group, -1 for none.
+func groupNumber(name string) (int, error) {
+	if name == "" {
+		return -1, nil
+	}
+	if gid, err := strconv.ParseUint(name, 10, 31); err == nil {
+		return int(gid), nil
+	}
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, fmt.Errorf("control.group: %w: name a group of this machine, or its number", err)
+	}
+	return strconv.Atoi(g.Gid)
+}
+
 // bind makes the socket under another name and moves it to its place when it
 // has its mode, so that nobody connects before, and nobody finds it half made.
-func bind(path string) (*net.UnixListener, error) {
+func bind(path string, gid int) (*net.UnixListener, error) {
 	hidden := fmt.Sprintf("%s/.%d", filepath.Dir(path), os.Getpid())
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: hidden, Net: "unix"})
 	if err != nil {
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
-	err = os.Chmod(hidden, socketMode)
+	err = os.Chown(hidden, -1, gid)
+	if err == nil {
+		err = os.Chmod(hidden, socketMode)
+	}
 	if err == nil {
 		err = os.Rename(hidden, path)
 	}

@@ -21,7 +21,7 @@ func TestListenModes(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "weir")
 			path := filepath.Join(dir, "s1.sock")
 			before := unix.Umask(umask)
-			l, err := Listen(path)
+			l, err := Listen(path, "")
 			unix.Umask(before)
 			if err != nil {
 				t.Fatal(err)
@@ -62,7 +62,7 @@ func TestListenReplacesStale(t *testing.T) {
 	if err := dead.Close(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := Listen(path)
+	l, err := Listen(path, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestListenReplacesStale(t *testing.T) {
 func TestListenErrors(t *testing.T) {
 	dir := t.TempDir()
 	live := filepath.Join(dir, "live.sock")
-	l, err := Listen(live)
+	l, err := Listen(live, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestListenErrors(t *testing.T) {
 		{"/proc/none/of/this/s.sock", "set control.socket to a path in a directory that can be made"},
 	}
 	for _, tt := range tests {
-		_, err := Listen(tt.path)
+		_, err := Listen(tt.path, "")
 		if err == nil || !strings.HasPrefix(err.Error(), "control socket "+tt.path+": ") || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", tt.path, err, tt.want)
 		}
@@ -124,11 +124,11 @@ func TestListenAccess(t *testing.T) {
 func TestListenDirectory(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "a", "b")
-	first, err := Listen(filepath.Join(dir, "1.sock"))
+	first, err := Listen(filepath.Join(dir, "1.sock"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := Listen(filepath.Join(dir, "2.sock"))
+	second, err := Listen(filepath.Join(dir, "2.sock"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestListenDirectory(t *testing.T) {
 	if err := second.Close(); err != nil {
 		t.Error(err)
 	}
-	third, err := Listen(filepath.Join(root, "3.sock"))
+	third, err := Listen(filepath.Join(root, "3.sock"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestListenDirectoryRace(t *testing.T) {
 	for i := range 4 {
 		all.Go(func() {
 			for range 100 {
-				l, err := Listen(filepath.Join(root, "weir", fmt.Sprintf("%d.sock", i)))
+				l, err := Listen(filepath.Join(root, "weir", fmt.Sprintf("%d.sock", i)), "")
 				if err != nil {
 					t.Error(err)
 					return
@@ -188,7 +188,7 @@ func TestListenRace(t *testing.T) {
 		var all sync.WaitGroup
 		listeners := make([]net.Listener, 8)
 		for i := range listeners {
-			all.Go(func() { listeners[i], _ = Listen(path) })
+			all.Go(func() { listeners[i], _ = Listen(path, "") })
 		}
 		all.Wait()
 		won := 0

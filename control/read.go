@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"connectrpc.com/connect"
 
@@ -47,6 +48,29 @@ func (r *reader) Pint(_ context.Context, q *api.PintRequest) (*api.PintResponse,
 	if !ok {
 		return nil, connect.NewError(connect.CodeFailedPrecondition,
 			errors.New("this switch decodes no digests: its graph has no stage pint"))
+	}
+	return answer, nil
+}
+
+func (r *reader) Acl(context.Context, *api.AclRequest) (*api.AclResponse, error) {
+	answer, ok := r.sw.Acl()
+	return answerOf(answer, ok, "access control list", "acl")
+}
+
+func (r *reader) Routes(context.Context, *api.RoutesRequest) (*api.RoutesResponse, error) {
+	answer, ok := r.sw.Routes()
+	return answerOf(answer, ok, "routes", "l3")
+}
+
+func (r *reader) Neighbours(context.Context, *api.NeighboursRequest) (*api.NeighboursResponse, error) {
+	answer, ok := r.sw.Neighbours()
+	return answerOf(answer, ok, "neighbours", "l3")
+}
+
+// answerOf refuses what the graph has no stage for.
+func answerOf[T any](answer *T, ok bool, what, stage string) (*T, error) {
+	if !ok {
+		return nil, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("this switch has no %s: its graph has no stage %s", what, stage))
 	}
 	return answer, nil
 }

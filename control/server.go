@@ -1,11 +1,14 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -14,51 +17,161 @@ import (
 	"github.com/weirswitch/weir/control/api"
 )
 
+// The bounds of what clients may ask of the server.
 const (
-	// maxRequest bounds a request. So far none carries anything.
+	// maxRequest bounds a request that reads, maxChange one that changes: a
+	// configuration of 65,536 rules has some megabytes.
 	maxRequest = 64 << 10
+	maxChange  = 16 << 20
 	maxHeader  = 16 << 10
-	// requestWait is how long a client may take to say what it wants.
+	// requestWait is how long a client may take to say what it wants, and to shake
+	// hands before.
 	requestWait = 5 * time.Second
+	// answerWait is how long it may take to read an answer, or a piece of one.
+	answerWait = 30 * time.Second
+	// idleWait is how long a connection may wait for its next request.
+	idleWait = 30 * time.Second
 	// closeWait is how long answers under way may take when the server closes.
 	closeWait = time.Second
 )
 
+// Options are what a server has beside its socket and its switch. The zero value
+// keeps no log.
+type Options struct {
+	Log    *zap.Logger  // of what the transport complains about, and of changes
+	Audit  *Audit       // closed by whoever opened it, behind the server
+	TCP    net.Listener // the API over TCP, from ListenTLS; nil: none. The server's from now on
+	Admins []string     // the certificates' names that may change the switch
+}
+
 // Server answers requests in goroutines of its own.
 type Server struct {
-	http  http.Server
-	ended chan error
+	servers []*http.Server
+	ended   chan error
+	audit   *Audit
+	log     *zap.Logger
+
+	refused, denied atomic.Uint64
 }
 
 // Serve answers what arrives at the listener, which is the server's from now
-// on. What the transport complains about goes to the log.
-func Serve(l net.Listener, sw Switch, log *zap.Logger) *Server {
+// on.
+func Serve(l net.Listener, sw Switch, o Options) *Server {
+	s := &Server{ended: make(chan error, 2), audit: o.Audit, log: o.Log}
+	if s.log == nil {
+		s.log = zap.NewNop()
+	}
+	if s.audit == nil {
+		s.audit, _ = OpenAudit("")
+	}
 	mux := http.NewServeMux()
 	mux.Handle(api.NewSwitchHandler(&reader{sw}, connect.WithReadMaxBytes(maxRequest)))
-	s := &Server{ended: make(chan error, 1)}
-	s.http = http.Server{
-		Handler:           mux,
+	path, changes := api.NewAdminHandler(&admin{sw, s.audit, s.log}, connect.WithReadMaxBytes(maxChange))
+	mux.Handle(path, s.admins(whole(changes)))
+	handler := timed(mux)
+
+	s.start(&limiter{Listener: l, refused: &s.refused}, handler, func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, identityKey{}, c.(*placed).id)
+	})
+	if o.TCP != nil {
+		o.TCP.(*tlsListener).limiter.refused = &s.refused
+		s.start(o.TCP, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx := context.WithValue(r.Context(), identityKey{}, certified(r, o.Admins))
+			handler.ServeHTTP(w, r.WithContext(ctx))
+		}), nil)
+	}
+	return s
+}
+
+func (s *Server) start(l net.Listener, h http.Handler, note func(context.Context, net.Conn) context.Context) {
+	server := &http.Server{
+		Handler:           h,
 		MaxHeaderBytes:    maxHeader,
 		ReadHeaderTimeout: requestWait,
 		ReadTimeout:       requestWait,
-		ErrorLog:          zap.NewStdLog(log),
+		IdleTimeout:       idleWait,
+		ErrorLog:          zap.NewStdLog(s.log),
+		ConnContext:       note,
 	}
-	go func() { s.ended <- s.http.Serve(l) }()
-	return s
+	s.servers = append(s.servers, server)
+	go func() { s.ended <- server.Serve(l) }()
+}
+
+// timed bounds how long an answer may take to be read.
+func timed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWait))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// whole reads the request before the call begins, and then lifts the deadline for
+// reading, which would end a call that takes longer. Each piece of a long answer
+// has a deadline of its own.
+func whole(next http.Handler) http.Handler {
+	writer := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxChange))
+		if err != nil {
+			err := connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("the request has more than %d bytes, or did not arrive in time", maxChange))
+			_ = writer.Write(w, r, err)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		control := http.NewResponseController(w)
+		_ = control.SetReadDeadline(time.Time{})
+		next.ServeHTTP(&patient{w, control}, r)
+	})
+}
+
+// patient is a response whose deadline begins anew with each piece.
+type patient struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+// Unwrap lets http.ResponseController find the connection.
+func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// Flush implements http.Flusher, which streams need.
+func (p *patient) Flush() { _ = p.control.Flush() }
+
+// Write implements io.Writer.
+func (p *patient) Write(b []byte) (int, error) {
+	_ = p.control.SetWriteDeadline(time.Now().Add(answerWait))
+	return p.ResponseWriter.Write(b)
+}
+
+// Counters are what the server and the audit log count.
+type Counters struct {
+	Refused   uint64 // connections closed at once: there were too many
+	Denied    uint64 // calls of service Admin by others than admins
+	AuditLost uint64 // lines of the audit log that could not be written
+}
+
+// Counters returns the present counts.
+func (s *Server) Counters() Counters {
+	return Counters{s.refused.Load(), s.denied.Load(), s.audit.Lost()}
 }
 
 // Close lets answers under way end, within a second, and removes the socket.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
-	err := s.http.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = s.http.Close() // a client that does not read must not keep the switch
+	var errs []error
+	for _, server := range s.servers {
+		err := server.Shutdown(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = server.Close() // a client that does not read must not keep the switch
+		}
+		errs = append(errs, err)
 	}
-	if end := <-s.ended; !errors.Is(end, http.ErrServerClosed) {
-		err = errors.Join(err, end)
+	for range s.servers {
+		if end := <-s.ended; !errors.Is(end, http.ErrServerClosed) {
+			errs = append(errs, end)
+		}
 	}
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close the control socket: %w", err)
 	}
 	return nil

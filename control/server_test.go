@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirswitch/weir/control/api"
@@ -29,6 +28,7 @@ import (
 type fakeSwitch struct {
 	stations int
 	reports  atomic.Uint64
+	changes  atomic.Uint64 // that were made
 	entered  chan struct{} // Report tells that it began, if there is one
 	slow     chan struct{} // Report waits for it, if there is one
 }
@@ -77,6 +77,50 @@ func (f *fakeSwitch) Fdb() (iter.Seq[*api.FdbEntry], bool) {
 	}, f.stations >= 0
 }
 
+func (f *fakeSwitch) Acl() (*api.AclResponse, bool) {
+	return &api.AclResponse{Rules: []*api.AclRule{{Name: "default", Action: "permit"}}}, f.stations != 0
+}
+
+func (f *fakeSwitch) Routes() (*api.RoutesResponse, bool) {
+	return &api.RoutesResponse{Routes: []*api.Route{{Prefix: "10.0.0.0/8"}}}, f.stations != 0
+}
+
+func (f *fakeSwitch) Neighbours() (*api.NeighboursResponse, bool) {
+	return &api.NeighboursResponse{Neighbours: []*api.Neighbour{{Address: "10.0.0.1"}}}, f.stations != 0
+}
+
+// The changes of a fakeSwitch are only noted: a value of "bad" is refused.
+func (f *fakeSwitch) Set(q *api.SetRequest) (*api.ChangeResponse, error) {
+	if q.Stage == "bad" {
+		return nil, errors.New("stages.bad: the graph has no such stage")
+	}
+	f.changes.Add(1)
+	return &api.ChangeResponse{Changes: []*api.Change{{Key: "stages." + q.Stage + "." + q.List + "[0]", New: "{}"}}}, nil
+}
+
+func (f *fakeSwitch) Reload(*api.ReloadRequest) (*api.ChangeResponse, error) {
+	f.changes.Add(1)
+	return &api.ChangeResponse{}, nil
+}
+
+func (f *fakeSwitch) Clear(*api.ClearRequest) (*api.ClearResponse, error) {
+	f.changes.Add(1)
+	return &api.ClearResponse{Cleared: 3}, nil
+}
+
+func (f *fakeSwitch) Trace(context.Context, *api.TraceRequest) (*api.TraceResponse, error) {
+	return &api.TraceResponse{Packets: []*api.TracedPacket{{Port: "p0"}}}, nil
+}
+
+func (f *fakeSwitch) Capture(ctx context.Context, q *api.CaptureRequest, send func(*api.CaptureResponse) error) error {
+	for range q.Count {
+		if err := send(&api.CaptureResponse{Packets: []*api.CapturedPacket{{Data: make([]byte, 1000)}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func station(i int) *api.FdbEntry {
 	return &api.FdbEntry{
 		Mac:  fmt.Sprintf("02:00:00:%02x:%02x:%02x", i>>16, i>>8&255, i&255),
@@ -88,11 +132,11 @@ func station(i int) *api.FdbEntry {
 func serve(t *testing.T, sw Switch) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s1.sock")
-	l, err := Listen(path)
+	l, err := Listen(path, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Serve(l, sw, zap.NewNop())
+	s := Serve(l, sw, Options{})
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -259,11 +303,11 @@ func TestMalformedRequests(t *testing.T) {
 func TestCloseLetsAnswersEnd(t *testing.T) {
 	f := &fakeSwitch{entered: make(chan struct{}), slow: make(chan struct{})}
 	path := filepath.Join(t.TempDir(), "s1.sock")
-	l, err := Listen(path)
+	l, err := Listen(path, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Serve(l, f, zap.NewNop())
+	s := Serve(l, f, Options{})
 	answered := make(chan error)
 	go func() {
 		_, err := NewClient(path).Report(context.Background(), &api.ReportRequest{})
@@ -289,11 +333,11 @@ func TestCloseLetsAnswersEnd(t *testing.T) {
 func TestCloseCutsOffTheStuck(t *testing.T) {
 	f := &fakeSwitch{entered: make(chan struct{}), slow: make(chan struct{})}
 	path := filepath.Join(t.TempDir(), "s1.sock")
-	l, err := Listen(path)
+	l, err := Listen(path, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Serve(l, f, zap.NewNop())
+	s := Serve(l, f, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	failed := make(chan error)

@@ -12,6 +12,7 @@ import (
 // tracer may serve the graphs of all workers. A graph without a tracer pays
 // one pointer load per batch.
 type Tracer struct {
+	tap   *Tap // nil for one that collects words
 	match func(b *packet.Batch, p *packet.Packet) bool
 	left  atomic.Int64
 
@@ -57,6 +58,10 @@ func (t *Tracer) Done() bool { return t.left.Load() <= 0 }
 // it is on. Packets are known again behind each stage by the address of their
 // frame, which originals keep wherever a stage moves them in the batch.
 func (g *Graph) runTraced(b *packet.Batch, t *Tracer) {
+	if t.tap != nil {
+		g.runTapped(b, t.tap)
+		return
+	}
 	traced := map[uint64]*Trace{}
 	var order []*Trace
 	for i := range b.Pkts {

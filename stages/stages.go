@@ -37,6 +37,11 @@ type Kind struct {
 	Validate func(config any, ports []string) error
 	// New makes the module of a configuration.
 	New func(config any, env pipeline.Env) (pipeline.Module, error)
+	// Prepare checks a new configuration for a module that runs, and builds what
+	// it needs; commit puts it into force between two batches, and cannot fail. Nil: the
+	// stage cannot change while the switch runs. Prepare may be called again,
+	// without commit, but not two at a time.
+	Prepare func(m pipeline.Module, config any) (commit func(), err error)
 }
 
 // Kinds are all stages by name.
@@ -59,7 +64,7 @@ func kind[C any, M pipeline.Module](
 	validate func(*C, []string) error,
 	build func(C, pipeline.Env) (M, error),
 ) Kind {
-	return Kind{
+	k := Kind{
 		Help: help,
 		Default: func() any {
 			c := defaults()
@@ -74,6 +79,18 @@ func kind[C any, M pipeline.Module](
 			return m, nil
 		},
 	}
+	// What a module's type has is asked of its zero value.
+	if _, ok := any(*new(M)).(preparer[C]); ok {
+		k.Prepare = func(m pipeline.Module, config any) (func(), error) {
+			return m.(preparer[C]).Prepare(*config.(*C))
+		}
+	}
+	return k
+}
+
+// preparer is a module that can change while it runs.
+type preparer[C any] interface {
+	Prepare(c C) (commit func(), err error)
 }
 
 // Names returns the names of all stages, sorted.

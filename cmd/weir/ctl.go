@@ -24,6 +24,8 @@ type ctlOptions struct {
 	name    string
 	timeout time.Duration
 	json    bool
+	address string // over TCP, in place of socket and name
+	tls     control.ClientTLS
 	flow    string // of views that show flows
 	limit   int
 }
@@ -32,19 +34,30 @@ func newCtlCommand() *cobra.Command {
 	var o ctlOptions
 	ctl := &cobra.Command{
 		Use:   "ctl",
-		Short: "Look into a running switch",
+		Short: "Look into a running switch, and change it",
 		Long: `Ctl talks to a running switch on its control socket, ` + control.DefaultSocket("NAME") + `
 unless the switch's configuration says otherwise. With neither --name nor
---socket it takes the one switch that runs on this machine.`,
+--socket it takes the one switch that runs on this machine. With --address it talks
+over TCP, and proves by --cert and --key who it is.
+
+Whoever may open the socket may read. Root, the switch's own user, and owners of a
+certificate that control.tls.admins names may also change the switch.`,
 	}
 	p := ctl.PersistentFlags()
 	p.StringVar(&o.socket, "socket", "", "the switch's control socket (`PATH`)")
 	p.StringVar(&o.name, "name", "", "the switch's `NAME`")
 	p.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait for the answer")
-	ctl.MarkFlagsMutuallyExclusive("socket", "name")
+	p.StringVar(&o.address, "address", "", "talk over TCP to `HOST:PORT`, control.tls.listen of the switch")
+	p.StringVar(&o.tls.Certificate, "cert", "", "the client's certificate (`FILE` in PEM)")
+	p.StringVar(&o.tls.Key, "key", "", "its key (`FILE` in PEM)")
+	p.StringVar(&o.tls.CA, "ca", "", "the certificates that sign the switch's (`FILE` in PEM)")
+	p.StringVar(&o.tls.Name, "server-name", "", "the `NAME` in the switch's certificate; default: the host of --address")
+	ctl.MarkFlagsMutuallyExclusive("socket", "name", "address")
+	ctl.MarkFlagsRequiredTogether("address", "cert", "key", "ca")
+	_ = ctl.RegisterFlagCompletionFunc("name", completeNames)
 	show := &cobra.Command{Use: "show", Short: "Show what a switch has and counts"}
 	show.PersistentFlags().BoolVar(&o.json, "json", false, "print as one JSON object")
-	ctl.AddCommand(show)
+	ctl.AddCommand(show, newReloadCommand(&o), newSetCommand(&o), newClearCommand(&o), newTraceCommand(&o), newCaptureCommand(&o))
 	for _, v := range append(views, pintViews()...) {
 		command := &cobra.Command{
 			Use: v.name, Short: v.short, Args: cobra.NoArgs,
@@ -77,6 +90,9 @@ type view struct {
 var views = []view{
 	{name: "ports", short: "The ports: modes, and what became of the packets that arrived there", ask: askPorts},
 	{name: "fdb", short: "The forwarding database of the l2 stage", ask: askFdb},
+	{name: "acl", short: "The access control list, and what each rule matched", ask: askAcl},
+	{name: "routes", short: "The routes of the l3 stage", ask: askRoutes},
+	{name: "neighbours", short: "The neighbours that the l3 stage knows or looks for", ask: askNeighbours},
 	{name: "stages", short: "The stages: packets, drops and the time per packet", ask: askStages},
 	{name: "workers", short: "The workers: cores, queues and load", ask: askWorkers},
 	{name: "telemetry", short: "What the stages measure and count of their own, and the records sent", ask: askMetrics},
@@ -86,31 +102,65 @@ var views = []view{
 }
 
 func (o *ctlOptions) show(ctx context.Context, v view, stdout io.Writer) error {
-	socket, err := o.findSocket()
-	if err != nil {
-		return usageError(err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
-	client := control.NewClient(socket)
 	ask := v.ask
 	if v.askFlows != nil {
 		ask = func(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
 			return v.askFlows(ctx, c, o)
 		}
 	}
-	answer, print, err := ask(ctx, client)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("the switch at %s did not answer within %v: see whether it hangs, or raise --timeout", socket, o.timeout)
-	}
+	var answer json.RawMessage
+	var print func(io.Writer) error
+	err := o.call(ctx, o.timeout, func(ctx context.Context, c *control.Client) (err error) {
+		answer, print, err = ask(ctx, c)
+		return err
+	})
 	if err != nil {
-		return control.Reason(err)
+		return err
 	}
 	if o.json {
 		_, err := fmt.Fprintf(stdout, "%s\n", answer)
 		return err
 	}
 	return print(stdout)
+}
+
+// call makes a call, or some, that together may take as long; 0: without limit.
+func (o *ctlOptions) call(ctx context.Context, most time.Duration, f func(context.Context, *control.Client) error) error {
+	client, where, err := o.client()
+	if err != nil {
+		return usageError(err)
+	}
+	if most > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, most)
+		defer cancel()
+	}
+	err = f(ctx, client)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("the switch at %s did not answer within %v: see whether it hangs, or raise --timeout", where, o.timeout)
+	}
+	return control.Reason(err)
+}
+
+// client returns a client of the switch that is meant, and where that is.
+func (o *ctlOptions) client() (c *control.Client, where string, err error) {
+	if o.address != "" {
+		c, err = control.NewTLSClient(o.address, o.tls)
+		return c, o.address, err
+	}
+	if where, err = o.findSocket(); err != nil {
+		return nil, "", err
+	}
+	return control.NewClient(where), where, nil
+}
+
+// completeNames completes --name with the switches of this machine.
+func completeNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	found, _ := filepath.Glob(control.DefaultSocket("*"))
+	for i, path := range found {
+		found[i] = strings.TrimSuffix(filepath.Base(path), ".sock")
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
 // findSocket tells which switch is meant.

@@ -10,11 +10,12 @@ import (
 	"github.com/weirswitch/weir/config"
 )
 
-// newLogger makes the log of a switch. Packets are counted, not logged.
-func newLogger(c config.Log, w io.Writer) (*zap.Logger, error) {
-	level, err := zapcore.ParseLevel(c.Level)
+// newLogger makes the log of a switch, whose level can change. Packets are
+// counted, not logged.
+func newLogger(c config.Log, w io.Writer) (*zap.Logger, zap.AtomicLevel, error) {
+	level, err := zap.ParseAtomicLevel(c.Level)
 	if err != nil {
-		return nil, fmt.Errorf("log.level: %w", err)
+		return nil, level, fmt.Errorf("log.level: %w", err)
 	}
 	e := zap.NewProductionEncoderConfig()
 	e.EncodeTime = zapcore.RFC3339NanoTimeEncoder
@@ -23,5 +24,5 @@ func newLogger(c config.Log, w io.Writer) (*zap.Logger, error) {
 	if c.Format == "json" {
 		encoder = zapcore.NewJSONEncoder(e)
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), nil
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), level, nil
 }

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -83,7 +85,7 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 			o.config, c.Switch.Name, len(c.Ports), strings.Join(c.Switch.Graph, ", "))
 		return err
 	}
-	log, err := newLogger(c.Log, stderr)
+	log, level, err := newLogger(c.Log, stderr)
 	if err != nil {
 		return usageError(err)
 	}
@@ -95,6 +97,7 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 	if err != nil {
 		return usageError(err)
 	}
+	s.file, s.level = o.config, level
 	report, err := s.run(ctx, tell)
 	message := reportMessage(report)
 	message.Metrics = s.Metrics()
@@ -133,14 +136,22 @@ func judge(r *worker.Report) error {
 
 // liveSwitch is a switch on network interfaces with its control socket.
 type liveSwitch struct {
-	config *config.Config
-	text   string // the configuration in force
+	config *config.Config // at the start; inForce has what changed since
 	log    *zap.Logger
+	level  zap.AtomicLevel
+	file   string // of the configuration
 	socket net.Listener
+	tcp    net.Listener // nil: the API is not served over TCP
+	audit  *control.Audit
+	server atomic.Pointer[control.Server]
 	pool   *packet.Pool
 	chain  []pipeline.Named
 	sw     *worker.Switch
 	export *exporting
+
+	changing sync.Mutex // one change of the configuration at a time
+	inForce  atomic.Pointer[inForce]
+	looking  sync.Mutex // one trace or capture at a time
 }
 
 var _ control.Switch = (*liveSwitch)(nil)
@@ -148,8 +159,8 @@ var _ control.Switch = (*liveSwitch)(nil)
 // newLiveSwitch sets a switch up, all but its start, in the network namespace
 // of the calling thread. On failure it leaves the machine as it was.
 func newLiveSwitch(c *config.Config, log *zap.Logger) (*liveSwitch, error) {
-	var text strings.Builder
-	if err := c.Dump(&text); err != nil {
+	force, err := newInForce(c)
+	if err != nil {
 		return nil, err
 	}
 	queues, err := countQueues(c.Ports)
@@ -159,14 +170,22 @@ func newLiveSwitch(c *config.Config, log *zap.Logger) (*liveSwitch, error) {
 	if err := c.Dataplane.CheckFrames(queues); err != nil {
 		return nil, fmt.Errorf("dataplane.%w", err)
 	}
-	s := &liveSwitch{config: c, text: text.String(), log: log}
-	if s.socket, err = control.Listen(c.Control.Socket); err != nil {
-		return nil, err
-	}
-	if err := s.setUp(queues); err != nil {
+	s := &liveSwitch{config: c, log: log}
+	s.inForce.Store(force)
+	if err := errors.Join(s.listen(), s.setUp(queues)); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// listen opens what control needs, in one go with all faults.
+func (s *liveSwitch) listen() error {
+	c := s.config.Control
+	var errs [3]error
+	s.socket, errs[0] = control.Listen(c.Socket, c.Group)
+	s.tcp, errs[1] = control.ListenTLS(c.TLS)
+	s.audit, errs[2] = control.OpenAudit(c.Audit)
+	return errors.Join(errs[:]...)
 }
 
 // countQueues counts the queues that the ports will serve, and reports all
@@ -274,11 +293,12 @@ func closePorts(ports []port.Port) error {
 // run forwards until ctx ends or something fails, takes everything down, and
 // returns the last report.
 func (s *liveSwitch) run(ctx context.Context, tell *readiness) (*worker.Report, error) {
-	var server *control.Server
 	noted := func() bool { return true }
 	stopExport := s.export.start()
+	stopReload := s.reloadOnSignal()
+	defer stopReload()
 	runErr := s.sw.Run(ctx, func() {
-		server = control.Serve(s.socket, s, s.log)
+		s.serve()
 		for _, m := range s.sw.Report().Modes {
 			s.log.Info("port open", zap.String("mode", m))
 		}
@@ -296,11 +316,18 @@ func (s *liveSwitch) run(ctx context.Context, tell *readiness) (*worker.Report, 
 	noted() // an end by itself is no drain
 	runErr = errors.Join(runErr, stopExport())
 	report := s.sw.Report()
-	if server != nil {
+	if server := s.server.Load(); server != nil {
 		runErr = errors.Join(runErr, server.Close())
-		s.socket = nil // closed by the server
+		s.socket, s.tcp = nil, nil // closed by the server
 	}
 	return &report, errors.Join(runErr, s.close())
+}
+
+// serve answers what arrives at the control socket.
+func (s *liveSwitch) serve() {
+	s.server.Store(control.Serve(s.socket, s, control.Options{
+		Log: s.log, Audit: s.audit, TCP: s.tcp, Admins: s.config.Control.TLS.Admins,
+	}))
 }
 
 // close gives back what is neither a worker's nor a port's.
@@ -308,6 +335,12 @@ func (s *liveSwitch) close() error {
 	var errs []error
 	if s.socket != nil {
 		errs = append(errs, s.socket.Close())
+	}
+	if s.tcp != nil {
+		errs = append(errs, s.tcp.Close())
+	}
+	if s.audit != nil {
+		errs = append(errs, s.audit.Close())
 	}
 	if s.pool != nil {
 		errs = append(errs, s.pool.Close())
@@ -330,7 +363,7 @@ func (s *liveSwitch) Report() *api.ReportResponse {
 func (s *liveSwitch) Metrics() []*api.Metric { return metricsOf(s.chain, s.export) }
 
 // Config implements control.Switch.
-func (s *liveSwitch) Config() string { return s.text }
+func (s *liveSwitch) Config() string { return s.inForce.Load().text }
 
 // Fdb implements control.Switch.
 func (s *liveSwitch) Fdb() (iter.Seq[*api.FdbEntry], bool) {

@@ -22,6 +22,8 @@ const _ = connect.IsAtLeastVersion1_13_0
 const (
 	// SwitchName is the fully-qualified name of the Switch service.
 	SwitchName = "weir.v1.Switch"
+	// AdminName is the fully-qualified name of the Admin service.
+	AdminName = "weir.v1.Admin"
 )
 
 // These constants are the fully-qualified names of the RPCs defined in this package. They're
@@ -50,6 +52,22 @@ const (
 	SwitchFdbProcedure = "/weir.v1.Switch/Fdb"
 	// SwitchConfigProcedure is the fully-qualified name of the Switch's Config RPC.
 	SwitchConfigProcedure = "/weir.v1.Switch/Config"
+	// SwitchAclProcedure is the fully-qualified name of the Switch's Acl RPC.
+	SwitchAclProcedure = "/weir.v1.Switch/Acl"
+	// SwitchRoutesProcedure is the fully-qualified name of the Switch's Routes RPC.
+	SwitchRoutesProcedure = "/weir.v1.Switch/Routes"
+	// SwitchNeighboursProcedure is the fully-qualified name of the Switch's Neighbours RPC.
+	SwitchNeighboursProcedure = "/weir.v1.Switch/Neighbours"
+	// AdminSetProcedure is the fully-qualified name of the Admin's Set RPC.
+	AdminSetProcedure = "/weir.v1.Admin/Set"
+	// AdminReloadProcedure is the fully-qualified name of the Admin's Reload RPC.
+	AdminReloadProcedure = "/weir.v1.Admin/Reload"
+	// AdminClearProcedure is the fully-qualified name of the Admin's Clear RPC.
+	AdminClearProcedure = "/weir.v1.Admin/Clear"
+	// AdminTraceProcedure is the fully-qualified name of the Admin's Trace RPC.
+	AdminTraceProcedure = "/weir.v1.Admin/Trace"
+	// AdminCaptureProcedure is the fully-qualified name of the Admin's Capture RPC.
+	AdminCaptureProcedure = "/weir.v1.Admin/Capture"
 )
 
 // SwitchClient is a client for the weir.v1.Switch service.
@@ -72,6 +90,12 @@ type SwitchClient interface {
 	Fdb(context.Context, *FdbRequest) (*connect.ServerStreamForClient[FdbResponse], error)
 	// Config tells the complete configuration that is in force, as TOML.
 	Config(context.Context, *ConfigRequest) (*ConfigResponse, error)
+	// Acl tells the rules in force and what each matched.
+	Acl(context.Context, *AclRequest) (*AclResponse, error)
+	// Routes tells the routes in force, sorted.
+	Routes(context.Context, *RoutesRequest) (*RoutesResponse, error)
+	// Neighbours tells the stations that the router knows or looks for.
+	Neighbours(context.Context, *NeighboursRequest) (*NeighboursResponse, error)
 }
 
 // NewSwitchClient constructs a client for the weir.v1.Switch service. By default, it uses the
@@ -139,20 +163,41 @@ func NewSwitchClient(httpClient connect.HTTPClient, baseURL string, opts ...conn
 			connect.WithSchema(switchMethods.ByName("Config")),
 			connect.WithClientOptions(opts...),
 		),
+		acl: connect.NewClient[AclRequest, AclResponse](
+			httpClient,
+			baseURL+SwitchAclProcedure,
+			connect.WithSchema(switchMethods.ByName("Acl")),
+			connect.WithClientOptions(opts...),
+		),
+		routes: connect.NewClient[RoutesRequest, RoutesResponse](
+			httpClient,
+			baseURL+SwitchRoutesProcedure,
+			connect.WithSchema(switchMethods.ByName("Routes")),
+			connect.WithClientOptions(opts...),
+		),
+		neighbours: connect.NewClient[NeighboursRequest, NeighboursResponse](
+			httpClient,
+			baseURL+SwitchNeighboursProcedure,
+			connect.WithSchema(switchMethods.ByName("Neighbours")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // _switchClient implements SwitchClient.
 type _switchClient struct {
-	version *connect.Client[VersionRequest, VersionResponse]
-	report  *connect.Client[ReportRequest, ReportResponse]
-	ports   *connect.Client[PortsRequest, PortsResponse]
-	stages  *connect.Client[StagesRequest, StagesResponse]
-	workers *connect.Client[WorkersRequest, WorkersResponse]
-	metrics *connect.Client[MetricsRequest, MetricsResponse]
-	pint    *connect.Client[PintRequest, PintResponse]
-	fdb     *connect.Client[FdbRequest, FdbResponse]
-	config  *connect.Client[ConfigRequest, ConfigResponse]
+	version    *connect.Client[VersionRequest, VersionResponse]
+	report     *connect.Client[ReportRequest, ReportResponse]
+	ports      *connect.Client[PortsRequest, PortsResponse]
+	stages     *connect.Client[StagesRequest, StagesResponse]
+	workers    *connect.Client[WorkersRequest, WorkersResponse]
+	metrics    *connect.Client[MetricsRequest, MetricsResponse]
+	pint       *connect.Client[PintRequest, PintResponse]
+	fdb        *connect.Client[FdbRequest, FdbResponse]
+	config     *connect.Client[ConfigRequest, ConfigResponse]
+	acl        *connect.Client[AclRequest, AclResponse]
+	routes     *connect.Client[RoutesRequest, RoutesResponse]
+	neighbours *connect.Client[NeighboursRequest, NeighboursResponse]
 }
 
 // Version calls weir.v1.Switch.Version.
@@ -232,6 +277,33 @@ func (c *_switchClient) Config(ctx context.Context, req *ConfigRequest) (*Config
 	return nil, err
 }
 
+// Acl calls weir.v1.Switch.Acl.
+func (c *_switchClient) Acl(ctx context.Context, req *AclRequest) (*AclResponse, error) {
+	response, err := c.acl.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Routes calls weir.v1.Switch.Routes.
+func (c *_switchClient) Routes(ctx context.Context, req *RoutesRequest) (*RoutesResponse, error) {
+	response, err := c.routes.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Neighbours calls weir.v1.Switch.Neighbours.
+func (c *_switchClient) Neighbours(ctx context.Context, req *NeighboursRequest) (*NeighboursResponse, error) {
+	response, err := c.neighbours.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // SwitchHandler is an implementation of the weir.v1.Switch service.
 type SwitchHandler interface {
 	// Version tells which program runs.
@@ -252,6 +324,12 @@ type SwitchHandler interface {
 	Fdb(context.Context, *FdbRequest, *connect.ServerStream[FdbResponse]) error
 	// Config tells the complete configuration that is in force, as TOML.
 	Config(context.Context, *ConfigRequest) (*ConfigResponse, error)
+	// Acl tells the rules in force and what each matched.
+	Acl(context.Context, *AclRequest) (*AclResponse, error)
+	// Routes tells the routes in force, sorted.
+	Routes(context.Context, *RoutesRequest) (*RoutesResponse, error)
+	// Neighbours tells the stations that the router knows or looks for.
+	Neighbours(context.Context, *NeighboursRequest) (*NeighboursResponse, error)
 }
 
 // NewSwitchHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -315,6 +393,24 @@ func NewSwitchHandler(svc SwitchHandler, opts ...connect.HandlerOption) (string,
 		connect.WithSchema(switchMethods.ByName("Config")),
 		connect.WithHandlerOptions(opts...),
 	)
+	_switchAclHandler := connect.NewUnaryHandlerSimple(
+		SwitchAclProcedure,
+		svc.Acl,
+		connect.WithSchema(switchMethods.ByName("Acl")),
+		connect.WithHandlerOptions(opts...),
+	)
+	_switchRoutesHandler := connect.NewUnaryHandlerSimple(
+		SwitchRoutesProcedure,
+		svc.Routes,
+		connect.WithSchema(switchMethods.ByName("Routes")),
+		connect.WithHandlerOptions(opts...),
+	)
+	_switchNeighboursHandler := connect.NewUnaryHandlerSimple(
+		SwitchNeighboursProcedure,
+		svc.Neighbours,
+		connect.WithSchema(switchMethods.ByName("Neighbours")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.v1.Switch/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case SwitchVersionProcedure:
@@ -335,6 +431,12 @@ func NewSwitchHandler(svc SwitchHandler, opts ...connect.HandlerOption) (string,
 			_switchFdbHandler.ServeHTTP(w, r)
 		case SwitchConfigProcedure:
 			_switchConfigHandler.ServeHTTP(w, r)
+		case SwitchAclProcedure:
+			_switchAclHandler.ServeHTTP(w, r)
+		case SwitchRoutesProcedure:
+			_switchRoutesHandler.ServeHTTP(w, r)
+		case SwitchNeighboursProcedure:
+			_switchNeighboursHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -378,4 +480,226 @@ func (UnimplementedSwitchHandler) Fdb(context.Context, *FdbRequest, *connect.Ser
 
 func (UnimplementedSwitchHandler) Config(context.Context, *ConfigRequest) (*ConfigResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Config is not implemented"))
+}
+
+func (UnimplementedSwitchHandler) Acl(context.Context, *AclRequest) (*AclResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Acl is not implemented"))
+}
+
+func (UnimplementedSwitchHandler) Routes(context.Context, *RoutesRequest) (*RoutesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Routes is not implemented"))
+}
+
+func (UnimplementedSwitchHandler) Neighbours(context.Context, *NeighboursRequest) (*NeighboursResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Neighbours is not implemented"))
+}
+
+// AdminClient is a client for the weir.v1.Admin service.
+type AdminClient interface {
+	// Set adds an element to a table of the configuration, or removes one. The
+	// change is checked whole, and in force when the call returns.
+	Set(context.Context, *SetRequest) (*ChangeResponse, error)
+	// Reload puts another configuration into force, as far as it differs. What
+	// cannot change while the switch runs is refused with failed_precondition, and
+	// then nothing has changed.
+	Reload(context.Context, *ReloadRequest) (*ChangeResponse, error)
+	// Clear forgets what a table has learned, or sets counters to zero.
+	Clear(context.Context, *ClearRequest) (*ClearResponse, error)
+	// Trace follows packets through the stages, and tells in words what each did.
+	Trace(context.Context, *TraceRequest) (*TraceResponse, error)
+	// Capture sends packets as they are at a stage's edge, until as many were
+	// taken as were asked for, or the client leaves. What the client is too slow for
+	// is counted, and no worker waits.
+	Capture(context.Context, *CaptureRequest) (*connect.ServerStreamForClient[CaptureResponse], error)
+}
+
+// NewAdminClient constructs a client for the weir.v1.Admin service. By default, it uses the Connect
+// protocol with the binary Protobuf Codec, asks for gzipped responses, and sends uncompressed
+// requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC() or
+// connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewAdminClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) AdminClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	adminMethods := File_weir_proto.Services().ByName("Admin").Methods()
+	return &adminClient{
+		set: connect.NewClient[SetRequest, ChangeResponse](
+			httpClient,
+			baseURL+AdminSetProcedure,
+			connect.WithSchema(adminMethods.ByName("Set")),
+			connect.WithClientOptions(opts...),
+		),
+		reload: connect.NewClient[ReloadRequest, ChangeResponse](
+			httpClient,
+			baseURL+AdminReloadProcedure,
+			connect.WithSchema(adminMethods.ByName("Reload")),
+			connect.WithClientOptions(opts...),
+		),
+		clear: connect.NewClient[ClearRequest, ClearResponse](
+			httpClient,
+			baseURL+AdminClearProcedure,
+			connect.WithSchema(adminMethods.ByName("Clear")),
+			connect.WithClientOptions(opts...),
+		),
+		trace: connect.NewClient[TraceRequest, TraceResponse](
+			httpClient,
+			baseURL+AdminTraceProcedure,
+			connect.WithSchema(adminMethods.ByName("Trace")),
+			connect.WithClientOptions(opts...),
+		),
+		capture: connect.NewClient[CaptureRequest, CaptureResponse](
+			httpClient,
+			baseURL+AdminCaptureProcedure,
+			connect.WithSchema(adminMethods.ByName("Capture")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// adminClient implements AdminClient.
+type adminClient struct {
+	set     *connect.Client[SetRequest, ChangeResponse]
+	reload  *connect.Client[ReloadRequest, ChangeResponse]
+	clear   *connect.Client[ClearRequest, ClearResponse]
+	trace   *connect.Client[TraceRequest, TraceResponse]
+	capture *connect.Client[CaptureRequest, CaptureResponse]
+}
+
+// Set calls weir.v1.Admin.Set.
+func (c *adminClient) Set(ctx context.Context, req *SetRequest) (*ChangeResponse, error) {
+	response, err := c.set.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Reload calls weir.v1.Admin.Reload.
+func (c *adminClient) Reload(ctx context.Context, req *ReloadRequest) (*ChangeResponse, error) {
+	response, err := c.reload.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Clear calls weir.v1.Admin.Clear.
+func (c *adminClient) Clear(ctx context.Context, req *ClearRequest) (*ClearResponse, error) {
+	response, err := c.clear.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Trace calls weir.v1.Admin.Trace.
+func (c *adminClient) Trace(ctx context.Context, req *TraceRequest) (*TraceResponse, error) {
+	response, err := c.trace.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Capture calls weir.v1.Admin.Capture.
+func (c *adminClient) Capture(ctx context.Context, req *CaptureRequest) (*connect.ServerStreamForClient[CaptureResponse], error) {
+	return c.capture.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// AdminHandler is an implementation of the weir.v1.Admin service.
+type AdminHandler interface {
+	// Set adds an element to a table of the configuration, or removes one. The
+	// change is checked whole, and in force when the call returns.
+	Set(context.Context, *SetRequest) (*ChangeResponse, error)
+	// Reload puts another configuration into force, as far as it differs. What
+	// cannot change while the switch runs is refused with failed_precondition, and
+	// then nothing has changed.
+	Reload(context.Context, *ReloadRequest) (*ChangeResponse, error)
+	// Clear forgets what a table has learned, or sets counters to zero.
+	Clear(context.Context, *ClearRequest) (*ClearResponse, error)
+	// Trace follows packets through the stages, and tells in words what each did.
+	Trace(context.Context, *TraceRequest) (*TraceResponse, error)
+	// Capture sends packets as they are at a stage's edge, until as many were
+	// taken as were asked for, or the client leaves. What the client is too slow for
+	// is counted, and no worker waits.
+	Capture(context.Context, *CaptureRequest, *connect.ServerStream[CaptureResponse]) error
+}
+
+// NewAdminHandler builds an HTTP handler from the service implementation. It returns the path on
+// which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewAdminHandler(svc AdminHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	adminMethods := File_weir_proto.Services().ByName("Admin").Methods()
+	adminSetHandler := connect.NewUnaryHandlerSimple(
+		AdminSetProcedure,
+		svc.Set,
+		connect.WithSchema(adminMethods.ByName("Set")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminReloadHandler := connect.NewUnaryHandlerSimple(
+		AdminReloadProcedure,
+		svc.Reload,
+		connect.WithSchema(adminMethods.ByName("Reload")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminClearHandler := connect.NewUnaryHandlerSimple(
+		AdminClearProcedure,
+		svc.Clear,
+		connect.WithSchema(adminMethods.ByName("Clear")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminTraceHandler := connect.NewUnaryHandlerSimple(
+		AdminTraceProcedure,
+		svc.Trace,
+		connect.WithSchema(adminMethods.ByName("Trace")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminCaptureHandler := connect.NewServerStreamHandlerSimple(
+		AdminCaptureProcedure,
+		svc.Capture,
+		connect.WithSchema(adminMethods.ByName("Capture")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/weir.v1.Admin/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case AdminSetProcedure:
+			adminSetHandler.ServeHTTP(w, r)
+		case AdminReloadProcedure:
+			adminReloadHandler.ServeHTTP(w, r)
+		case AdminClearProcedure:
+			adminClearHandler.ServeHTTP(w, r)
+		case AdminTraceProcedure:
+			adminTraceHandler.ServeHTTP(w, r)
+		case AdminCaptureProcedure:
+			adminCaptureHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedAdminHandler returns CodeUnimplemented from all methods.
+type UnimplementedAdminHandler struct{}
+
+func (UnimplementedAdminHandler) Set(context.Context, *SetRequest) (*ChangeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Admin.Set is not implemented"))
+}
+
+func (UnimplementedAdminHandler) Reload(context.Context, *ReloadRequest) (*ChangeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Admin.Reload is not implemented"))
+}
+
+func (UnimplementedAdminHandler) Clear(context.Context, *ClearRequest) (*ClearResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Admin.Clear is not implemented"))
+}
+
+func (UnimplementedAdminHandler) Trace(context.Context, *TraceRequest) (*TraceResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Admin.Trace is not implemented"))
+}
+
+func (UnimplementedAdminHandler) Capture(context.Context, *CaptureRequest, *connect.ServerStream[CaptureResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Admin.Capture is not implemented"))
 }

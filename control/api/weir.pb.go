@@ -59,12 +59,13 @@ func (*VersionRequest) Descriptor() ([]byte, []int) {
 
 type VersionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`    // of the module, "(devel)" for a build from a checkout
-	Revision      string                 `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`  // of the version control system, empty if unknown
-	Modified      bool                   `protobuf:"varint,3,opt,name=modified,proto3" json:"modified,omitempty"` // built from a checkout with changes
-	Time          string                 `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`          // of the revision, RFC 3339
-	Go            string                 `protobuf:"bytes,5,opt,name=go,proto3" json:"go,omitempty"`              // of the compiler, "go1.26.0"
-	Platform      string                 `protobuf:"bytes,6,opt,name=platform,proto3" json:"platform,omitempty"`  // "linux/amd64"
+	Version       string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`           // of the module, "(devel)" for a build from a checkout
+	Revision      string                 `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`         // of the version control system, empty if unknown
+	Modified      bool                   `protobuf:"varint,3,opt,name=modified,proto3" json:"modified,omitempty"`        // built from a checkout with changes
+	Time          string                 `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`                 // of the revision, RFC 3339
+	Go            string                 `protobuf:"bytes,5,opt,name=go,proto3" json:"go,omitempty"`                     // of the compiler, "go1.26.0"
+	Platform      string                 `protobuf:"bytes,6,opt,name=platform,proto3" json:"platform,omitempty"`         // "linux/amd64"
+	Capabilities  []string               `protobuf:"bytes,7,rep,name=capabilities,proto3" json:"capabilities,omitempty"` // that the running switch has kept; none of a program that is asked itself
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -139,6 +140,13 @@ func (x *VersionResponse) GetPlatform() string {
 		return x.Platform
 	}
 	return ""
+}
+
+func (x *VersionResponse) GetCapabilities() []string {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
 }
 
 type ReportRequest struct {
@@ -381,6 +389,1285 @@ func (x *PintRequest) GetLimit() int64 {
 	return 0
 }
 
+type AclRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AclRequest) Reset() {
+	*x = AclRequest{}
+	mi := &file_weir_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AclRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AclRequest) ProtoMessage() {}
+
+func (x *AclRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AclRequest.ProtoReflect.Descriptor instead.
+func (*AclRequest) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{8}
+}
+
+type RoutesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoutesRequest) Reset() {
+	*x = RoutesRequest{}
+	mi := &file_weir_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoutesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoutesRequest) ProtoMessage() {}
+
+func (x *RoutesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoutesRequest.ProtoReflect.Descriptor instead.
+func (*RoutesRequest) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{9}
+}
+
+type NeighboursRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NeighboursRequest) Reset() {
+	*x = NeighboursRequest{}
+	mi := &file_weir_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NeighboursRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NeighboursRequest) ProtoMessage() {}
+
+func (x *NeighboursRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NeighboursRequest.ProtoReflect.Descriptor instead.
+func (*NeighboursRequest) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{10}
+}
+
+type AclResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rules         []*AclRule             `protobuf:"bytes,1,rep,name=rules,proto3" json:"rules,omitempty"` // in order, the default last
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AclResponse) Reset() {
+	*x = AclResponse{}
+	mi := &file_weir_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AclResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AclResponse) ProtoMessage() {}
+
+func (x *AclResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AclResponse.ProtoReflect.Descriptor instead.
+func (*AclResponse) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *AclResponse) GetRules() []*AclRule {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+type AclRule struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Action        string                 `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	Match         string                 `protobuf:"bytes,3,opt,name=match,proto3" json:"match,omitempty"` // as in the configuration: "protocol = \"tcp\", dst_port = \"80\""
+	Packets       uint64                 `protobuf:"varint,4,opt,name=packets,proto3" json:"packets,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AclRule) Reset() {
+	*x = AclRule{}
+	mi := &file_weir_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AclRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AclRule) ProtoMessage() {}
+
+func (x *AclRule) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AclRule.ProtoReflect.Descriptor instead.
+func (*AclRule) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *AclRule) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AclRule) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *AclRule) GetMatch() string {
+	if x != nil {
+		return x.Match
+	}
+	return ""
+}
+
+func (x *AclRule) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *AclRule) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+type RoutesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Routes        []*Route               `protobuf:"bytes,1,rep,name=routes,proto3" json:"routes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoutesResponse) Reset() {
+	*x = RoutesResponse{}
+	mi := &file_weir_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoutesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoutesResponse) ProtoMessage() {}
+
+func (x *RoutesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoutesResponse.ProtoReflect.Descriptor instead.
+func (*RoutesResponse) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RoutesResponse) GetRoutes() []*Route {
+	if x != nil {
+		return x.Routes
+	}
+	return nil
+}
+
+type Route struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Prefix        string                 `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // "route", or "connected" for a network on a port
+	Hops          []*Hop                 `protobuf:"bytes,3,rep,name=hops,proto3" json:"hops,omitempty"` // the gateways, one for each unit of weight
+	Port          string                 `protobuf:"bytes,4,opt,name=port,proto3" json:"port,omitempty"` // on which the network is, without gateways
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Route) Reset() {
+	*x = Route{}
+	mi := &file_weir_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Route) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Route) ProtoMessage() {}
+
+func (x *Route) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Route.ProtoReflect.Descriptor instead.
+func (*Route) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Route) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *Route) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Route) GetHops() []*Hop {
+	if x != nil {
+		return x.Hops
+	}
+	return nil
+}
+
+func (x *Route) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+type Hop struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	Port          string                 `protobuf:"bytes,2,opt,name=port,proto3" json:"port,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hop) Reset() {
+	*x = Hop{}
+	mi := &file_weir_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hop) ProtoMessage() {}
+
+func (x *Hop) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hop.ProtoReflect.Descriptor instead.
+func (*Hop) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Hop) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Hop) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+type NeighboursResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Neighbours    []*Neighbour           `protobuf:"bytes,1,rep,name=neighbours,proto3" json:"neighbours,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NeighboursResponse) Reset() {
+	*x = NeighboursResponse{}
+	mi := &file_weir_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NeighboursResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NeighboursResponse) ProtoMessage() {}
+
+func (x *NeighboursResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NeighboursResponse.ProtoReflect.Descriptor instead.
+func (*NeighboursResponse) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *NeighboursResponse) GetNeighbours() []*Neighbour {
+	if x != nil {
+		return x.Neighbours
+	}
+	return nil
+}
+
+type Neighbour struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	Port          string                 `protobuf:"bytes,2,opt,name=port,proto3" json:"port,omitempty"`
+	Mac           string                 `protobuf:"bytes,3,opt,name=mac,proto3" json:"mac,omitempty"`          // empty while it is not known
+	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`      // "static", "reachable", "stale", "looked for"
+	Waiting       int64                  `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"` // packets that wait for it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Neighbour) Reset() {
+	*x = Neighbour{}
+	mi := &file_weir_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Neighbour) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Neighbour) ProtoMessage() {}
+
+func (x *Neighbour) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Neighbour.ProtoReflect.Descriptor instead.
+func (*Neighbour) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Neighbour) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Neighbour) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+func (x *Neighbour) GetMac() string {
+	if x != nil {
+		return x.Mac
+	}
+	return ""
+}
+
+func (x *Neighbour) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Neighbour) GetWaiting() int64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+type SetRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Stage  string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"` // "acl"
+	List   string                 `protobuf:"bytes,2,opt,name=list,proto3" json:"list,omitempty"`   // the key of its list of tables: "rule"
+	Remove bool                   `protobuf:"varint,3,opt,name=remove,proto3" json:"remove,omitempty"`
+	At     int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"` // the element's place, from 1; 0: the end
+	// The element's keys, with values as in the file but without quotes and brackets;
+	// elements of lists are separated by commas.
+	Fields        map[string]string `protobuf:"bytes,5,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetRequest) Reset() {
+	*x = SetRequest{}
+	mi := &file_weir_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetRequest) ProtoMessage() {}
+
+func (x *SetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetRequest.ProtoReflect.Descriptor instead.
+func (*SetRequest) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SetRequest) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *SetRequest) GetList() string {
+	if x != nil {
+		return x.List
+	}
+	return ""
+}
+
+func (x *SetRequest) GetRemove() bool {
+	if x != nil {
+		return x.Remove
+	}
+	return false
+}
+
+func (x *SetRequest) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *SetRequest) GetFields() map[string]string {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+type ReloadRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Toml          string                 `protobuf:"bytes,1,opt,name=toml,proto3" json:"toml,omitempty"` // the whole configuration; empty: the switch reads its own file again
+	File          string                 `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"` // the name of what toml was read from, for messages
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadRequest) Reset() {
+	*x = ReloadRequest{}
+	mi := &file_weir_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadRequest) ProtoMessage() {}
+
+func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
+func (*ReloadRequest) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ReloadRequest) GetToml() string {
+	if x != nil {
+		return x.Toml
+	}
+	return ""
+}
+
+func (x *ReloadRequest) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+type ChangeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Changes       []*Change              `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeResponse) Reset() {
+	*x = ChangeResponse{}
+	mi := &file_weir_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeResponse) ProtoMessage() {}
+
+func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
+func (*ChangeResponse) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ChangeResponse) GetChanges() []*Change {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+type Change struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"` // full: "stages.acl.rule[3]"
+	Old           string                 `protobuf:"bytes,2,opt,name=old,proto3" json:"old,omitempty"` // as TOML; empty: it was not there
+	New           string                 `protobuf:"bytes,3,opt,name=new,proto3" json:"new,omitempty"` // as TOML; empty: it is gone
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Change) Reset() {
+	*x = Change{}
+	mi := &file_weir_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Change) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Change) ProtoMessage() {}
+
+func (x *Change) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Change.ProtoReflect.Descriptor instead.
+func (*Change) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Change) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Change) GetOld() string {
+	if x != nil {
+		return x.Old
+	}
+	return ""
+}
+
+func (x *Change) GetNew() string {
+	if x != nil {
+		return x.New
+	}
+	return ""
+}
+
+type ClearRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Table         string                 `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"` // "fdb": learned stations; "acl": the counts of rules
+	Port          string                 `protobuf:"bytes,2,opt,name=port,proto3" json:"port,omitempty"`   // fdb: only those behind this port
+	Vlan          uint32                 `protobuf:"varint,3,opt,name=vlan,proto3" json:"vlan,omitempty"`  // fdb: only those in this VLAN
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClearRequest) Reset() {
+	*x = ClearRequest{}
+	mi := &file_weir_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClearRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClearRequest) ProtoMessage() {}
+
+func (x *ClearRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClearRequest.ProtoReflect.Descriptor instead.
+func (*ClearRequest) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ClearRequest) GetTable() string {
+	if x != nil {
+		return x.Table
+	}
+	return ""
+}
+
+func (x *ClearRequest) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+func (x *ClearRequest) GetVlan() uint32 {
+	if x != nil {
+		return x.Vlan
+	}
+	return 0
+}
+
+type ClearResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cleared       int64                  `protobuf:"varint,1,opt,name=cleared,proto3" json:"cleared,omitempty"` // entries, or rules
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClearResponse) Reset() {
+	*x = ClearResponse{}
+	mi := &file_weir_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClearResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClearResponse) ProtoMessage() {}
+
+func (x *ClearResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClearResponse.ProtoReflect.Descriptor instead.
+func (*ClearResponse) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ClearResponse) GetCleared() int64 {
+	if x != nil {
+		return x.Cleared
+	}
+	return 0
+}
+
+type TraceRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         int64                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`                 // packets, 1 to 1000
+	Filter        string                 `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`                // empty: any packet
+	WaitNs        int64                  `protobuf:"varint,3,opt,name=wait_ns,json=waitNs,proto3" json:"wait_ns,omitempty"` // for the packets, at most a minute
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TraceRequest) Reset() {
+	*x = TraceRequest{}
+	mi := &file_weir_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TraceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TraceRequest) ProtoMessage() {}
+
+func (x *TraceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
+func (*TraceRequest) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *TraceRequest) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *TraceRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *TraceRequest) GetWaitNs() int64 {
+	if x != nil {
+		return x.WaitNs
+	}
+	return 0
+}
+
+type TraceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Packets       []*TracedPacket        `protobuf:"bytes,1,rep,name=packets,proto3" json:"packets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TraceResponse) Reset() {
+	*x = TraceResponse{}
+	mi := &file_weir_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TraceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TraceResponse) ProtoMessage() {}
+
+func (x *TraceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
+func (*TraceResponse) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *TraceResponse) GetPackets() []*TracedPacket {
+	if x != nil {
+		return x.Packets
+	}
+	return nil
+}
+
+type TracedPacket struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Port          string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`      // where it arrived
+	Length        uint32                 `protobuf:"varint,2,opt,name=length,proto3" json:"length,omitempty"` // bytes on the wire
+	Steps         []*TraceStep           `protobuf:"bytes,3,rep,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TracedPacket) Reset() {
+	*x = TracedPacket{}
+	mi := &file_weir_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TracedPacket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TracedPacket) ProtoMessage() {}
+
+func (x *TracedPacket) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TracedPacket.ProtoReflect.Descriptor instead.
+func (*TracedPacket) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *TracedPacket) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+func (x *TracedPacket) GetLength() uint32 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+func (x *TracedPacket) GetSteps() []*TraceStep {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+type TraceStep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stage         string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TraceStep) Reset() {
+	*x = TraceStep{}
+	mi := &file_weir_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TraceStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TraceStep) ProtoMessage() {}
+
+func (x *TraceStep) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TraceStep.ProtoReflect.Descriptor instead.
+func (*TraceStep) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *TraceStep) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *TraceStep) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type CaptureRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stage         string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`        // at whose edge; empty: the first one's front
+	Edge          string                 `protobuf:"bytes,2,opt,name=edge,proto3" json:"edge,omitempty"`          // "before" it, "after" it, or "dropped" by it; empty: before
+	Filter        string                 `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`      // empty: any packet
+	Count         uint64                 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`       // packets; 0: until the client leaves
+	Truncate      uint32                 `protobuf:"varint,5,opt,name=truncate,proto3" json:"truncate,omitempty"` // bytes of each packet; 0: all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CaptureRequest) Reset() {
+	*x = CaptureRequest{}
+	mi := &file_weir_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CaptureRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CaptureRequest) ProtoMessage() {}
+
+func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
+func (*CaptureRequest) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *CaptureRequest) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *CaptureRequest) GetEdge() string {
+	if x != nil {
+		return x.Edge
+	}
+	return ""
+}
+
+func (x *CaptureRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *CaptureRequest) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *CaptureRequest) GetTruncate() uint32 {
+	if x != nil {
+		return x.Truncate
+	}
+	return 0
+}
+
+// CaptureResponse is one piece of a capture. The first one has the ports and no packets.
+type CaptureResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ports         []string               `protobuf:"bytes,1,rep,name=ports,proto3" json:"ports,omitempty"`
+	Packets       []*CapturedPacket      `protobuf:"bytes,2,rep,name=packets,proto3" json:"packets,omitempty"`
+	Dropped       uint64                 `protobuf:"varint,3,opt,name=dropped,proto3" json:"dropped,omitempty"` // so far, because the client was too slow
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CaptureResponse) Reset() {
+	*x = CaptureResponse{}
+	mi := &file_weir_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CaptureResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CaptureResponse) ProtoMessage() {}
+
+func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
+func (*CaptureResponse) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *CaptureResponse) GetPorts() []string {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+func (x *CaptureResponse) GetPackets() []*CapturedPacket {
+	if x != nil {
+		return x.Packets
+	}
+	return nil
+}
+
+func (x *CaptureResponse) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+type CapturedPacket struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TimeNs        int64                  `protobuf:"varint,1,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"` // since 1970, UTC: the clock of the packet's batch
+	Port          uint32                 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`                   // where it arrived, an index into ports
+	Length        uint32                 `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`               // bytes on the wire
+	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"` // why it was dropped
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapturedPacket) Reset() {
+	*x = CapturedPacket{}
+	mi := &file_weir_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapturedPacket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapturedPacket) ProtoMessage() {}
+
+func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
+func (*CapturedPacket) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *CapturedPacket) GetTimeNs() int64 {
+	if x != nil {
+		return x.TimeNs
+	}
+	return 0
+}
+
+func (x *CapturedPacket) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *CapturedPacket) GetLength() uint32 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+func (x *CapturedPacket) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *CapturedPacket) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type FdbRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -389,7 +1676,7 @@ type FdbRequest struct {
 
 func (x *FdbRequest) Reset() {
 	*x = FdbRequest{}
-	mi := &file_weir_proto_msgTypes[8]
+	mi := &file_weir_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -401,7 +1688,7 @@ func (x *FdbRequest) String() string {
 func (*FdbRequest) ProtoMessage() {}
 
 func (x *FdbRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[8]
+	mi := &file_weir_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -414,7 +1701,7 @@ func (x *FdbRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbRequest.ProtoReflect.Descriptor instead.
 func (*FdbRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{8}
+	return file_weir_proto_rawDescGZIP(), []int{31}
 }
 
 type ConfigRequest struct {
@@ -425,7 +1712,7 @@ type ConfigRequest struct {
 
 func (x *ConfigRequest) Reset() {
 	*x = ConfigRequest{}
-	mi := &file_weir_proto_msgTypes[9]
+	mi := &file_weir_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -437,7 +1724,7 @@ func (x *ConfigRequest) String() string {
 func (*ConfigRequest) ProtoMessage() {}
 
 func (x *ConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[9]
+	mi := &file_weir_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -450,7 +1737,7 @@ func (x *ConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigRequest.ProtoReflect.Descriptor instead.
 func (*ConfigRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{9}
+	return file_weir_proto_rawDescGZIP(), []int{32}
 }
 
 type ReportResponse struct {
@@ -477,7 +1764,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_weir_proto_msgTypes[10]
+	mi := &file_weir_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -489,7 +1776,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[10]
+	mi := &file_weir_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -502,7 +1789,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{10}
+	return file_weir_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReportResponse) GetName() string {
@@ -619,7 +1906,7 @@ type PortsResponse struct {
 
 func (x *PortsResponse) Reset() {
 	*x = PortsResponse{}
-	mi := &file_weir_proto_msgTypes[11]
+	mi := &file_weir_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -631,7 +1918,7 @@ func (x *PortsResponse) String() string {
 func (*PortsResponse) ProtoMessage() {}
 
 func (x *PortsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[11]
+	mi := &file_weir_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -644,7 +1931,7 @@ func (x *PortsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortsResponse.ProtoReflect.Descriptor instead.
 func (*PortsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{11}
+	return file_weir_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PortsResponse) GetPorts() []*Port {
@@ -663,7 +1950,7 @@ type StagesResponse struct {
 
 func (x *StagesResponse) Reset() {
 	*x = StagesResponse{}
-	mi := &file_weir_proto_msgTypes[12]
+	mi := &file_weir_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +1962,7 @@ func (x *StagesResponse) String() string {
 func (*StagesResponse) ProtoMessage() {}
 
 func (x *StagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[12]
+	mi := &file_weir_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -688,7 +1975,7 @@ func (x *StagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StagesResponse.ProtoReflect.Descriptor instead.
 func (*StagesResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{12}
+	return file_weir_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *StagesResponse) GetStages() []*Stage {
@@ -707,7 +1994,7 @@ type WorkersResponse struct {
 
 func (x *WorkersResponse) Reset() {
 	*x = WorkersResponse{}
-	mi := &file_weir_proto_msgTypes[13]
+	mi := &file_weir_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +2006,7 @@ func (x *WorkersResponse) String() string {
 func (*WorkersResponse) ProtoMessage() {}
 
 func (x *WorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[13]
+	mi := &file_weir_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +2019,7 @@ func (x *WorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkersResponse.ProtoReflect.Descriptor instead.
 func (*WorkersResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{13}
+	return file_weir_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WorkersResponse) GetWorkers() []*Worker {
@@ -751,7 +2038,7 @@ type ConfigResponse struct {
 
 func (x *ConfigResponse) Reset() {
 	*x = ConfigResponse{}
-	mi := &file_weir_proto_msgTypes[14]
+	mi := &file_weir_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -763,7 +2050,7 @@ func (x *ConfigResponse) String() string {
 func (*ConfigResponse) ProtoMessage() {}
 
 func (x *ConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[14]
+	mi := &file_weir_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -776,7 +2063,7 @@ func (x *ConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigResponse.ProtoReflect.Descriptor instead.
 func (*ConfigResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{14}
+	return file_weir_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ConfigResponse) GetToml() string {
@@ -795,7 +2082,7 @@ type FdbResponse struct {
 
 func (x *FdbResponse) Reset() {
 	*x = FdbResponse{}
-	mi := &file_weir_proto_msgTypes[15]
+	mi := &file_weir_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +2094,7 @@ func (x *FdbResponse) String() string {
 func (*FdbResponse) ProtoMessage() {}
 
 func (x *FdbResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[15]
+	mi := &file_weir_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +2107,7 @@ func (x *FdbResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbResponse.ProtoReflect.Descriptor instead.
 func (*FdbResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{15}
+	return file_weir_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FdbResponse) GetEntries() []*FdbEntry {
@@ -844,7 +2131,7 @@ type Fate struct {
 
 func (x *Fate) Reset() {
 	*x = Fate{}
-	mi := &file_weir_proto_msgTypes[16]
+	mi := &file_weir_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +2143,7 @@ func (x *Fate) String() string {
 func (*Fate) ProtoMessage() {}
 
 func (x *Fate) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[16]
+	mi := &file_weir_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +2156,7 @@ func (x *Fate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fate.ProtoReflect.Descriptor instead.
 func (*Fate) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{16}
+	return file_weir_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Fate) GetReceived() uint64 {
@@ -942,7 +2229,7 @@ type Port struct {
 
 func (x *Port) Reset() {
 	*x = Port{}
-	mi := &file_weir_proto_msgTypes[17]
+	mi := &file_weir_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +2241,7 @@ func (x *Port) String() string {
 func (*Port) ProtoMessage() {}
 
 func (x *Port) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[17]
+	mi := &file_weir_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +2254,7 @@ func (x *Port) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Port.ProtoReflect.Descriptor instead.
 func (*Port) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{17}
+	return file_weir_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Port) GetName() string {
@@ -1203,7 +2490,7 @@ type MetricsResponse struct {
 
 func (x *MetricsResponse) Reset() {
 	*x = MetricsResponse{}
-	mi := &file_weir_proto_msgTypes[18]
+	mi := &file_weir_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +2502,7 @@ func (x *MetricsResponse) String() string {
 func (*MetricsResponse) ProtoMessage() {}
 
 func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[18]
+	mi := &file_weir_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +2515,7 @@ func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
 func (*MetricsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{18}
+	return file_weir_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *MetricsResponse) GetMetrics() []*Metric {
@@ -1253,7 +2540,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_weir_proto_msgTypes[19]
+	mi := &file_weir_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +2552,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[19]
+	mi := &file_weir_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +2565,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{19}
+	return file_weir_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Metric) GetStage() string {
@@ -1337,7 +2624,7 @@ type PintResponse struct {
 
 func (x *PintResponse) Reset() {
 	*x = PintResponse{}
-	mi := &file_weir_proto_msgTypes[20]
+	mi := &file_weir_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1349,7 +2636,7 @@ func (x *PintResponse) String() string {
 func (*PintResponse) ProtoMessage() {}
 
 func (x *PintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[20]
+	mi := &file_weir_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1362,7 +2649,7 @@ func (x *PintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintResponse.ProtoReflect.Descriptor instead.
 func (*PintResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{20}
+	return file_weir_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PintResponse) GetSink() bool {
@@ -1426,7 +2713,7 @@ type PintPath struct {
 
 func (x *PintPath) Reset() {
 	*x = PintPath{}
-	mi := &file_weir_proto_msgTypes[21]
+	mi := &file_weir_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +2725,7 @@ func (x *PintPath) String() string {
 func (*PintPath) ProtoMessage() {}
 
 func (x *PintPath) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[21]
+	mi := &file_weir_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +2738,7 @@ func (x *PintPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintPath.ProtoReflect.Descriptor instead.
 func (*PintPath) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{21}
+	return file_weir_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PintPath) GetQuery() string {
@@ -1548,7 +2835,7 @@ type PintHop struct {
 
 func (x *PintHop) Reset() {
 	*x = PintHop{}
-	mi := &file_weir_proto_msgTypes[22]
+	mi := &file_weir_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1560,7 +2847,7 @@ func (x *PintHop) String() string {
 func (*PintHop) ProtoMessage() {}
 
 func (x *PintHop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[22]
+	mi := &file_weir_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1573,7 +2860,7 @@ func (x *PintHop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintHop.ProtoReflect.Descriptor instead.
 func (*PintHop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{22}
+	return file_weir_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PintHop) GetQuery() string {
@@ -1686,7 +2973,7 @@ type PintFrequent struct {
 
 func (x *PintFrequent) Reset() {
 	*x = PintFrequent{}
-	mi := &file_weir_proto_msgTypes[23]
+	mi := &file_weir_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +2985,7 @@ func (x *PintFrequent) String() string {
 func (*PintFrequent) ProtoMessage() {}
 
 func (x *PintFrequent) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[23]
+	mi := &file_weir_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +2998,7 @@ func (x *PintFrequent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintFrequent.ProtoReflect.Descriptor instead.
 func (*PintFrequent) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{23}
+	return file_weir_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PintFrequent) GetValue() float64 {
@@ -1763,7 +3050,7 @@ type PintValue struct {
 
 func (x *PintValue) Reset() {
 	*x = PintValue{}
-	mi := &file_weir_proto_msgTypes[24]
+	mi := &file_weir_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +3062,7 @@ func (x *PintValue) String() string {
 func (*PintValue) ProtoMessage() {}
 
 func (x *PintValue) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[24]
+	mi := &file_weir_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +3075,7 @@ func (x *PintValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintValue.ProtoReflect.Descriptor instead.
 func (*PintValue) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{24}
+	return file_weir_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PintValue) GetQuery() string {
@@ -1891,7 +3178,7 @@ type PintMeasured struct {
 
 func (x *PintMeasured) Reset() {
 	*x = PintMeasured{}
-	mi := &file_weir_proto_msgTypes[25]
+	mi := &file_weir_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +3190,7 @@ func (x *PintMeasured) String() string {
 func (*PintMeasured) ProtoMessage() {}
 
 func (x *PintMeasured) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[25]
+	mi := &file_weir_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +3203,7 @@ func (x *PintMeasured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintMeasured.ProtoReflect.Descriptor instead.
 func (*PintMeasured) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{25}
+	return file_weir_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PintMeasured) GetPort() string {
@@ -1981,7 +3268,7 @@ type PintLoop struct {
 
 func (x *PintLoop) Reset() {
 	*x = PintLoop{}
-	mi := &file_weir_proto_msgTypes[26]
+	mi := &file_weir_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1993,7 +3280,7 @@ func (x *PintLoop) String() string {
 func (*PintLoop) ProtoMessage() {}
 
 func (x *PintLoop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[26]
+	mi := &file_weir_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2006,7 +3293,7 @@ func (x *PintLoop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintLoop.ProtoReflect.Descriptor instead.
 func (*PintLoop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{26}
+	return file_weir_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PintLoop) GetFlow() string {
@@ -2054,7 +3341,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_weir_proto_msgTypes[27]
+	mi := &file_weir_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +3353,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[27]
+	mi := &file_weir_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,7 +3366,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{27}
+	return file_weir_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Stage) GetName() string {
@@ -2157,7 +3444,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_weir_proto_msgTypes[28]
+	mi := &file_weir_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2169,7 +3456,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[28]
+	mi := &file_weir_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2182,7 +3469,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{28}
+	return file_weir_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Worker) GetId() int64 {
@@ -2280,7 +3567,7 @@ type Frames struct {
 
 func (x *Frames) Reset() {
 	*x = Frames{}
-	mi := &file_weir_proto_msgTypes[29]
+	mi := &file_weir_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2292,7 +3579,7 @@ func (x *Frames) String() string {
 func (*Frames) ProtoMessage() {}
 
 func (x *Frames) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[29]
+	mi := &file_weir_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2305,7 +3592,7 @@ func (x *Frames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frames.ProtoReflect.Descriptor instead.
 func (*Frames) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{29}
+	return file_weir_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Frames) GetTotal() int64 {
@@ -2377,7 +3664,7 @@ type FdbEntry struct {
 
 func (x *FdbEntry) Reset() {
 	*x = FdbEntry{}
-	mi := &file_weir_proto_msgTypes[30]
+	mi := &file_weir_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +3676,7 @@ func (x *FdbEntry) String() string {
 func (*FdbEntry) ProtoMessage() {}
 
 func (x *FdbEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[30]
+	mi := &file_weir_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2402,7 +3689,7 @@ func (x *FdbEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbEntry.ProtoReflect.Descriptor instead.
 func (*FdbEntry) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{30}
+	return file_weir_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FdbEntry) GetMac() string {
@@ -2446,14 +3733,15 @@ const file_weir_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
 	"weir.proto\x12\aweir.v1\"\x10\n" +
-	"\x0eVersionRequest\"\xa3\x01\n" +
+	"\x0eVersionRequest\"\xc7\x01\n" +
 	"\x0fVersionResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12\x1a\n" +
 	"\bmodified\x18\x03 \x01(\bR\bmodified\x12\x12\n" +
 	"\x04time\x18\x04 \x01(\tR\x04time\x12\x0e\n" +
 	"\x02go\x18\x05 \x01(\tR\x02go\x12\x1a\n" +
-	"\bplatform\x18\x06 \x01(\tR\bplatform\"\x0f\n" +
+	"\bplatform\x18\x06 \x01(\tR\bplatform\x12\"\n" +
+	"\fcapabilities\x18\a \x03(\tR\fcapabilities\"\x0f\n" +
 	"\rReportRequest\"\x0e\n" +
 	"\fPortsRequest\"\x0f\n" +
 	"\rStagesRequest\"\x10\n" +
@@ -2463,6 +3751,92 @@ const file_weir_proto_rawDesc = "" +
 	"\x04view\x18\x01 \x01(\tR\x04view\x12\x12\n" +
 	"\x04flow\x18\x02 \x01(\tR\x04flow\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x03R\x05limit\"\f\n" +
+	"\n" +
+	"AclRequest\"\x0f\n" +
+	"\rRoutesRequest\"\x13\n" +
+	"\x11NeighboursRequest\"5\n" +
+	"\vAclResponse\x12&\n" +
+	"\x05rules\x18\x01 \x03(\v2\x10.weir.v1.AclRuleR\x05rules\"{\n" +
+	"\aAclRule\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06action\x18\x02 \x01(\tR\x06action\x12\x14\n" +
+	"\x05match\x18\x03 \x01(\tR\x05match\x12\x18\n" +
+	"\apackets\x18\x04 \x01(\x04R\apackets\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\"8\n" +
+	"\x0eRoutesResponse\x12&\n" +
+	"\x06routes\x18\x01 \x03(\v2\x0e.weir.v1.RouteR\x06routes\"i\n" +
+	"\x05Route\x12\x16\n" +
+	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12 \n" +
+	"\x04hops\x18\x03 \x03(\v2\f.weir.v1.HopR\x04hops\x12\x12\n" +
+	"\x04port\x18\x04 \x01(\tR\x04port\"3\n" +
+	"\x03Hop\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\tR\x04port\"H\n" +
+	"\x12NeighboursResponse\x122\n" +
+	"\n" +
+	"neighbours\x18\x01 \x03(\v2\x12.weir.v1.NeighbourR\n" +
+	"neighbours\"{\n" +
+	"\tNeighbour\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\tR\x04port\x12\x10\n" +
+	"\x03mac\x18\x03 \x01(\tR\x03mac\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12\x18\n" +
+	"\awaiting\x18\x05 \x01(\x03R\awaiting\"\xd2\x01\n" +
+	"\n" +
+	"SetRequest\x12\x14\n" +
+	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x12\n" +
+	"\x04list\x18\x02 \x01(\tR\x04list\x12\x16\n" +
+	"\x06remove\x18\x03 \x01(\bR\x06remove\x12\x0e\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\x127\n" +
+	"\x06fields\x18\x05 \x03(\v2\x1f.weir.v1.SetRequest.FieldsEntryR\x06fields\x1a9\n" +
+	"\vFieldsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"7\n" +
+	"\rReloadRequest\x12\x12\n" +
+	"\x04toml\x18\x01 \x01(\tR\x04toml\x12\x12\n" +
+	"\x04file\x18\x02 \x01(\tR\x04file\";\n" +
+	"\x0eChangeResponse\x12)\n" +
+	"\achanges\x18\x01 \x03(\v2\x0f.weir.v1.ChangeR\achanges\">\n" +
+	"\x06Change\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x10\n" +
+	"\x03old\x18\x02 \x01(\tR\x03old\x12\x10\n" +
+	"\x03new\x18\x03 \x01(\tR\x03new\"L\n" +
+	"\fClearRequest\x12\x14\n" +
+	"\x05table\x18\x01 \x01(\tR\x05table\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\tR\x04port\x12\x12\n" +
+	"\x04vlan\x18\x03 \x01(\rR\x04vlan\")\n" +
+	"\rClearResponse\x12\x18\n" +
+	"\acleared\x18\x01 \x01(\x03R\acleared\"U\n" +
+	"\fTraceRequest\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\x12\x16\n" +
+	"\x06filter\x18\x02 \x01(\tR\x06filter\x12\x17\n" +
+	"\await_ns\x18\x03 \x01(\x03R\x06waitNs\"@\n" +
+	"\rTraceResponse\x12/\n" +
+	"\apackets\x18\x01 \x03(\v2\x15.weir.v1.TracedPacketR\apackets\"d\n" +
+	"\fTracedPacket\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\tR\x04port\x12\x16\n" +
+	"\x06length\x18\x02 \x01(\rR\x06length\x12(\n" +
+	"\x05steps\x18\x03 \x03(\v2\x12.weir.v1.TraceStepR\x05steps\"5\n" +
+	"\tTraceStep\x12\x14\n" +
+	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\x84\x01\n" +
+	"\x0eCaptureRequest\x12\x14\n" +
+	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x12\n" +
+	"\x04edge\x18\x02 \x01(\tR\x04edge\x12\x16\n" +
+	"\x06filter\x18\x03 \x01(\tR\x06filter\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\x04R\x05count\x12\x1a\n" +
+	"\btruncate\x18\x05 \x01(\rR\btruncate\"t\n" +
+	"\x0fCaptureResponse\x12\x14\n" +
+	"\x05ports\x18\x01 \x03(\tR\x05ports\x121\n" +
+	"\apackets\x18\x02 \x03(\v2\x17.weir.v1.CapturedPacketR\apackets\x12\x18\n" +
+	"\adropped\x18\x03 \x01(\x04R\adropped\"\x81\x01\n" +
+	"\x0eCapturedPacket\x12\x17\n" +
+	"\atime_ns\x18\x01 \x01(\x03R\x06timeNs\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\rR\x04port\x12\x16\n" +
+	"\x06length\x18\x03 \x01(\rR\x06length\x12\x12\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\f\n" +
 	"\n" +
 	"FdbRequest\"\x0f\n" +
 	"\rConfigRequest\"\xd6\x04\n" +
@@ -2669,7 +4043,7 @@ const file_weir_proto_rawDesc = "" +
 	"\x04vlan\x18\x02 \x01(\rR\x04vlan\x12\x12\n" +
 	"\x04port\x18\x03 \x01(\tR\x04port\x12\x15\n" +
 	"\x06age_ns\x18\x04 \x01(\x03R\x05ageNs\x12\x16\n" +
-	"\x06static\x18\x05 \x01(\bR\x06static2\xa6\x04\n" +
+	"\x06static\x18\x05 \x01(\bR\x06static2\xe0\x05\n" +
 	"\x06Switch\x12>\n" +
 	"\aVersion\x12\x17.weir.v1.VersionRequest\x1a\x18.weir.v1.VersionResponse\"\x00\x12;\n" +
 	"\x06Report\x12\x16.weir.v1.ReportRequest\x1a\x17.weir.v1.ReportResponse\"\x00\x128\n" +
@@ -2679,7 +4053,17 @@ const file_weir_proto_rawDesc = "" +
 	"\aMetrics\x12\x17.weir.v1.MetricsRequest\x1a\x18.weir.v1.MetricsResponse\"\x00\x125\n" +
 	"\x04Pint\x12\x14.weir.v1.PintRequest\x1a\x15.weir.v1.PintResponse\"\x00\x124\n" +
 	"\x03Fdb\x12\x13.weir.v1.FdbRequest\x1a\x14.weir.v1.FdbResponse\"\x000\x01\x12;\n" +
-	"\x06Config\x12\x16.weir.v1.ConfigRequest\x1a\x17.weir.v1.ConfigResponse\"\x00B(Z&github.com/weirswitch/weir/control/apib\x06proto3"
+	"\x06Config\x12\x16.weir.v1.ConfigRequest\x1a\x17.weir.v1.ConfigResponse\"\x00\x122\n" +
+	"\x03Acl\x12\x13.weir.v1.AclRequest\x1a\x14.weir.v1.AclResponse\"\x00\x12;\n" +
+	"\x06Routes\x12\x16.weir.v1.RoutesRequest\x1a\x17.weir.v1.RoutesResponse\"\x00\x12G\n" +
+	"\n" +
+	"Neighbours\x12\x1a.weir.v1.NeighboursRequest\x1a\x1b.weir.v1.NeighboursResponse\"\x002\xb1\x02\n" +
+	"\x05Admin\x125\n" +
+	"\x03Set\x12\x13.weir.v1.SetRequest\x1a\x17.weir.v1.ChangeResponse\"\x00\x12;\n" +
+	"\x06Reload\x12\x16.weir.v1.ReloadRequest\x1a\x17.weir.v1.ChangeResponse\"\x00\x128\n" +
+	"\x05Clear\x12\x15.weir.v1.ClearRequest\x1a\x16.weir.v1.ClearResponse\"\x00\x128\n" +
+	"\x05Trace\x12\x15.weir.v1.TraceRequest\x1a\x16.weir.v1.TraceResponse\"\x00\x12@\n" +
+	"\aCapture\x12\x17.weir.v1.CaptureRequest\x1a\x18.weir.v1.CaptureResponse\"\x000\x01B(Z&github.com/weirswitch/weir/control/apib\x06proto3"
 
 var (
 	file_weir_proto_rawDescOnce sync.Once
@@ -2693,91 +4077,140 @@ func file_weir_proto_rawDescGZIP() []byte {
 	return file_weir_proto_rawDescData
 }
 
-var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_weir_proto_goTypes = []any{
-	(*VersionRequest)(nil),  // 0: weir.v1.VersionRequest
-	(*VersionResponse)(nil), // 1: weir.v1.VersionResponse
-	(*ReportRequest)(nil),   // 2: weir.v1.ReportRequest
-	(*PortsRequest)(nil),    // 3: weir.v1.PortsRequest
-	(*StagesRequest)(nil),   // 4: weir.v1.StagesRequest
-	(*WorkersRequest)(nil),  // 5: weir.v1.WorkersRequest
-	(*MetricsRequest)(nil),  // 6: weir.v1.MetricsRequest
-	(*PintRequest)(nil),     // 7: weir.v1.PintRequest
-	(*FdbRequest)(nil),      // 8: weir.v1.FdbRequest
-	(*ConfigRequest)(nil),   // 9: weir.v1.ConfigRequest
-	(*ReportResponse)(nil),  // 10: weir.v1.ReportResponse
-	(*PortsResponse)(nil),   // 11: weir.v1.PortsResponse
-	(*StagesResponse)(nil),  // 12: weir.v1.StagesResponse
-	(*WorkersResponse)(nil), // 13: weir.v1.WorkersResponse
-	(*ConfigResponse)(nil),  // 14: weir.v1.ConfigResponse
-	(*FdbResponse)(nil),     // 15: weir.v1.FdbResponse
-	(*Fate)(nil),            // 16: weir.v1.Fate
-	(*Port)(nil),            // 17: weir.v1.Port
-	(*MetricsResponse)(nil), // 18: weir.v1.MetricsResponse
-	(*Metric)(nil),          // 19: weir.v1.Metric
-	(*PintResponse)(nil),    // 20: weir.v1.PintResponse
-	(*PintPath)(nil),        // 21: weir.v1.PintPath
-	(*PintHop)(nil),         // 22: weir.v1.PintHop
-	(*PintFrequent)(nil),    // 23: weir.v1.PintFrequent
-	(*PintValue)(nil),       // 24: weir.v1.PintValue
-	(*PintMeasured)(nil),    // 25: weir.v1.PintMeasured
-	(*PintLoop)(nil),        // 26: weir.v1.PintLoop
-	(*Stage)(nil),           // 27: weir.v1.Stage
-	(*Worker)(nil),          // 28: weir.v1.Worker
-	(*Frames)(nil),          // 29: weir.v1.Frames
-	(*FdbEntry)(nil),        // 30: weir.v1.FdbEntry
-	nil,                     // 31: weir.v1.ReportResponse.DroppedEntry
-	nil,                     // 32: weir.v1.Fate.DroppedEntry
-	nil,                     // 33: weir.v1.Port.DroppedEntry
-	nil,                     // 34: weir.v1.Metric.LabelsEntry
+	(*VersionRequest)(nil),     // 0: weir.v1.VersionRequest
+	(*VersionResponse)(nil),    // 1: weir.v1.VersionResponse
+	(*ReportRequest)(nil),      // 2: weir.v1.ReportRequest
+	(*PortsRequest)(nil),       // 3: weir.v1.PortsRequest
+	(*StagesRequest)(nil),      // 4: weir.v1.StagesRequest
+	(*WorkersRequest)(nil),     // 5: weir.v1.WorkersRequest
+	(*MetricsRequest)(nil),     // 6: weir.v1.MetricsRequest
+	(*PintRequest)(nil),        // 7: weir.v1.PintRequest
+	(*AclRequest)(nil),         // 8: weir.v1.AclRequest
+	(*RoutesRequest)(nil),      // 9: weir.v1.RoutesRequest
+	(*NeighboursRequest)(nil),  // 10: weir.v1.NeighboursRequest
+	(*AclResponse)(nil),        // 11: weir.v1.AclResponse
+	(*AclRule)(nil),            // 12: weir.v1.AclRule
+	(*RoutesResponse)(nil),     // 13: weir.v1.RoutesResponse
+	(*Route)(nil),              // 14: weir.v1.Route
+	(*Hop)(nil),                // 15: weir.v1.Hop
+	(*NeighboursResponse)(nil), // 16: weir.v1.NeighboursResponse
+	(*Neighbour)(nil),          // 17: weir.v1.Neighbour
+	(*SetRequest)(nil),         // 18: weir.v1.SetRequest
+	(*ReloadRequest)(nil),      // 19: weir.v1.ReloadRequest
+	(*ChangeResponse)(nil),     // 20: weir.v1.ChangeResponse
+	(*Change)(nil),             // 21: weir.v1.Change
+	(*ClearRequest)(nil),       // 22: weir.v1.ClearRequest
+	(*ClearResponse)(nil),      // 23: weir.v1.ClearResponse
+	(*TraceRequest)(nil),       // 24: weir.v1.TraceRequest
+	(*TraceResponse)(nil),      // 25: weir.v1.TraceResponse
+	(*TracedPacket)(nil),       // 26: weir.v1.TracedPacket
+	(*TraceStep)(nil),          // 27: weir.v1.TraceStep
+	(*CaptureRequest)(nil),     // 28: weir.v1.CaptureRequest
+	(*CaptureResponse)(nil),    // 29: weir.v1.CaptureResponse
+	(*CapturedPacket)(nil),     // 30: weir.v1.CapturedPacket
+	(*FdbRequest)(nil),         // 31: weir.v1.FdbRequest
+	(*ConfigRequest)(nil),      // 32: weir.v1.ConfigRequest
+	(*ReportResponse)(nil),     // 33: weir.v1.ReportResponse
+	(*PortsResponse)(nil),      // 34: weir.v1.PortsResponse
+	(*StagesResponse)(nil),     // 35: weir.v1.StagesResponse
+	(*WorkersResponse)(nil),    // 36: weir.v1.WorkersResponse
+	(*ConfigResponse)(nil),     // 37: weir.v1.ConfigResponse
+	(*FdbResponse)(nil),        // 38: weir.v1.FdbResponse
+	(*Fate)(nil),               // 39: weir.v1.Fate
+	(*Port)(nil),               // 40: weir.v1.Port
+	(*MetricsResponse)(nil),    // 41: weir.v1.MetricsResponse
+	(*Metric)(nil),             // 42: weir.v1.Metric
+	(*PintResponse)(nil),       // 43: weir.v1.PintResponse
+	(*PintPath)(nil),           // 44: weir.v1.PintPath
+	(*PintHop)(nil),            // 45: weir.v1.PintHop
+	(*PintFrequent)(nil),       // 46: weir.v1.PintFrequent
+	(*PintValue)(nil),          // 47: weir.v1.PintValue
+	(*PintMeasured)(nil),       // 48: weir.v1.PintMeasured
+	(*PintLoop)(nil),           // 49: weir.v1.PintLoop
+	(*Stage)(nil),              // 50: weir.v1.Stage
+	(*Worker)(nil),             // 51: weir.v1.Worker
+	(*Frames)(nil),             // 52: weir.v1.Frames
+	(*FdbEntry)(nil),           // 53: weir.v1.FdbEntry
+	nil,                        // 54: weir.v1.SetRequest.FieldsEntry
+	nil,                        // 55: weir.v1.ReportResponse.DroppedEntry
+	nil,                        // 56: weir.v1.Fate.DroppedEntry
+	nil,                        // 57: weir.v1.Port.DroppedEntry
+	nil,                        // 58: weir.v1.Metric.LabelsEntry
 }
 var file_weir_proto_depIdxs = []int32{
-	17, // 0: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
-	27, // 1: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
-	28, // 2: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
-	31, // 3: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
-	16, // 4: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
-	29, // 5: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
-	19, // 6: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
-	20, // 7: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintResponse
-	17, // 8: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
-	27, // 9: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
-	28, // 10: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
-	30, // 11: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
-	32, // 12: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
-	33, // 13: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
-	16, // 14: weir.v1.Port.copies:type_name -> weir.v1.Fate
-	19, // 15: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
-	34, // 16: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
-	21, // 17: weir.v1.PintResponse.paths:type_name -> weir.v1.PintPath
-	22, // 18: weir.v1.PintResponse.hops:type_name -> weir.v1.PintHop
-	24, // 19: weir.v1.PintResponse.values:type_name -> weir.v1.PintValue
-	25, // 20: weir.v1.PintResponse.measured:type_name -> weir.v1.PintMeasured
-	26, // 21: weir.v1.PintResponse.loops:type_name -> weir.v1.PintLoop
-	23, // 22: weir.v1.PintHop.frequent:type_name -> weir.v1.PintFrequent
-	0,  // 23: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
-	2,  // 24: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
-	3,  // 25: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
-	4,  // 26: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
-	5,  // 27: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
-	6,  // 28: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
-	7,  // 29: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
-	8,  // 30: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
-	9,  // 31: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
-	1,  // 32: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
-	10, // 33: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
-	11, // 34: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
-	12, // 35: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
-	13, // 36: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
-	18, // 37: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
-	20, // 38: weir.v1.Switch.Pint:output_type -> weir.v1.PintResponse
-	15, // 39: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
-	14, // 40: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
-	32, // [32:41] is the sub-list for method output_type
-	23, // [23:32] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	12, // 0: weir.v1.AclResponse.rules:type_name -> weir.v1.AclRule
+	14, // 1: weir.v1.RoutesResponse.routes:type_name -> weir.v1.Route
+	15, // 2: weir.v1.Route.hops:type_name -> weir.v1.Hop
+	17, // 3: weir.v1.NeighboursResponse.neighbours:type_name -> weir.v1.Neighbour
+	54, // 4: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
+	21, // 5: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
+	26, // 6: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
+	27, // 7: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
+	30, // 8: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
+	40, // 9: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
+	50, // 10: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
+	51, // 11: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
+	55, // 12: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
+	39, // 13: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
+	52, // 14: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
+	42, // 15: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
+	43, // 16: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintResponse
+	40, // 17: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
+	50, // 18: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
+	51, // 19: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
+	53, // 20: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
+	56, // 21: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
+	57, // 22: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
+	39, // 23: weir.v1.Port.copies:type_name -> weir.v1.Fate
+	42, // 24: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
+	58, // 25: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
+	44, // 26: weir.v1.PintResponse.paths:type_name -> weir.v1.PintPath
+	45, // 27: weir.v1.PintResponse.hops:type_name -> weir.v1.PintHop
+	47, // 28: weir.v1.PintResponse.values:type_name -> weir.v1.PintValue
+	48, // 29: weir.v1.PintResponse.measured:type_name -> weir.v1.PintMeasured
+	49, // 30: weir.v1.PintResponse.loops:type_name -> weir.v1.PintLoop
+	46, // 31: weir.v1.PintHop.frequent:type_name -> weir.v1.PintFrequent
+	0,  // 32: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
+	2,  // 33: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
+	3,  // 34: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
+	4,  // 35: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
+	5,  // 36: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
+	6,  // 37: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
+	7,  // 38: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
+	31, // 39: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
+	32, // 40: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
+	8,  // 41: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
+	9,  // 42: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
+	10, // 43: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
+	18, // 44: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
+	19, // 45: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
+	22, // 46: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
+	24, // 47: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
+	28, // 48: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
+	1,  // 49: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
+	33, // 50: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
+	34, // 51: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
+	35, // 52: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
+	36, // 53: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
+	41, // 54: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
+	43, // 55: weir.v1.Switch.Pint:output_type -> weir.v1.PintResponse
+	38, // 56: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
+	37, // 57: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
+	11, // 58: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
+	13, // 59: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
+	16, // 60: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
+	20, // 61: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
+	20, // 62: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
+	23, // 63: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
+	25, // 64: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
+	29, // 65: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
+	49, // [49:66] is the sub-list for method output_type
+	32, // [32:49] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_weir_proto_init() }
@@ -2791,9 +4224,9 @@ func file_weir_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_proto_rawDesc), len(file_weir_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   59,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_weir_proto_goTypes,
 		DependencyIndexes: file_weir_proto_depIdxs,

@@ -27,6 +27,7 @@ type Module struct {
 	config  Config
 	retired []*classifier // whose counts are not in folded yet
 	folded  map[string]hit
+	cleared map[string]hit // the counts at the last Clear
 	stages  []*stage
 }
 
@@ -64,16 +65,27 @@ func (m *Module) Stage(w int) pipeline.Stage {
 // SetConfig replaces the rules and the default. Packets meet the old rules or
 // the new ones, and none is lost. On error nothing changes.
 func (m *Module) SetConfig(c Config) error {
-	set, err := c.compile(m.ports)
+	commit, err := m.Prepare(c)
 	if err != nil {
 		return err
 	}
-	next := newClassifier(set, len(m.ports), max(m.env.Workers, 1))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.config = c
-	m.retired = append(m.retired, m.rules.Swap(next))
+	commit()
 	return nil
+}
+
+// Prepare compiles rules without putting them into force, which commit does.
+func (m *Module) Prepare(c Config) (commit func(), err error) {
+	set, err := c.compile(m.ports)
+	if err != nil {
+		return nil, err
+	}
+	next := newClassifier(set, len(m.ports), max(m.env.Workers, 1))
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.config = c
+		m.retired = append(m.retired, m.rules.Swap(next))
+	}, nil
 }
 
 // Config returns the configuration in force.

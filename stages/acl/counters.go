@@ -24,6 +24,28 @@ const DefaultName = "default"
 func (m *Module) Counters() []RuleCounters {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	out := m.total()
+	for i := range out {
+		zero := m.cleared[out[i].Name]
+		out[i].Packets -= zero.packets
+		out[i].Bytes -= zero.bytes
+	}
+	return out
+}
+
+// Clear makes the counts of all rules begin at zero, as readers see them: what
+// was counted so far is taken off from then on, so no worker has to stop.
+func (m *Module) Clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cleared = map[string]hit{}
+	for _, r := range m.total() {
+		m.cleared[r.Name] = hit{r.Packets, r.Bytes}
+	}
+}
+
+// total sums the counts of the present rules since the switch began.
+func (m *Module) total() []RuleCounters {
 	all := m.ask()
 	present := m.rules.Load()
 	if all {

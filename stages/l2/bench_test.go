@@ -32,7 +32,7 @@ func benchmarkProcess(b *testing.B, stations int, c Config) {
 	const batches = 64
 	m := newModule(b, c, "p0", "p1")
 	s := m.Stage(0).(*stage)
-	vlan := m.ports[0].pvid
+	vlan := m.settings.Load().ports[0].pvid
 	for i := range stations {
 		m.fdb.learn(makeKey(vlan, stationMAC(i)), uint16(i%2), stampOf(1e9))
 	}

@@ -55,7 +55,7 @@ func (s *stage) flood(b *packet.Batch, n int) {
 func (s *stage) floodOne(b *packet.Batch, p *packet.Packet, originals int) {
 	vlan := s.ports[p.InPort].classify(p)
 	last := packet.NoPort
-	for _, port := range s.module.floods.members(vlan) {
+	for _, port := range s.floods.members(vlan) {
 		if port == p.InPort {
 			continue
 		}

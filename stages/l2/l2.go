@@ -28,18 +28,32 @@ const flooded = packet.NoPort - 1
 // Module is the bridge of one switch. Its methods may be called from anywhere,
 // unless it is inline.
 type Module struct {
-	env    pipeline.Env
-	config Config
-	ports  []portVLANs
-	static []staticEntry
-	floods floodTable
-	// tagging is set if any port is not transparent, so tags may change.
-	tagging bool
-	inline  bool
+	env      pipeline.Env
+	settings atomic.Pointer[settings] // control swaps it
+	inline   bool
 
-	mu     sync.Mutex // guards writes to fdb, and stages
+	mu     sync.Mutex // guards what follows, writes to fdb among it
+	config Config
+	static []staticEntry
 	fdb    *fdb
 	stages []*stage
+}
+
+// settings are what all workers read and nobody changes.
+type settings struct {
+	ports  []portVLANs
+	floods floodTable
+	// tagging is set if any port is not transparent, so tags may change.
+	tagging    bool
+	passGroups bool // forward link-local groups
+}
+
+func newSettings(c *Config, p *plan) *settings {
+	s := &settings{ports: p.ports, floods: newFloodTable(p.ports), passGroups: c.ForwardLinkLocal}
+	for i := range s.ports {
+		s.tagging = s.tagging || !s.ports[i].transparent
+	}
+	return s
 }
 
 // New makes the module of a configuration, which it validates.
@@ -52,10 +66,8 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{env: env, config: c, ports: p.ports, static: p.static, floods: newFloodTable(p.ports)}
-	for i := range m.ports {
-		m.tagging = m.tagging || !m.ports[i].transparent
-	}
+	m := &Module{env: env, config: c, static: p.static}
+	m.settings.Store(newSettings(&c, p))
 	m.fdb, err = m.newTable(rand.Uint64())
 	return m, err
 }
@@ -97,13 +109,11 @@ func (m *Module) Inline() {
 // Stage implements pipeline.Module.
 func (m *Module) Stage(int) pipeline.Stage {
 	s := &stage{
-		module:     m,
-		fdb:        m.fdb,
-		ports:      m.ports,
-		tagging:    m.tagging,
-		inline:     m.inline,
-		ring:       ring.New[event](ringSize),
-		passGroups: m.config.ForwardLinkLocal,
+		module:   m,
+		fdb:      m.fdb,
+		settings: m.settings.Load(),
+		inline:   m.inline,
+		ring:     ring.New[event](ringSize),
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,12 +124,10 @@ func (m *Module) Stage(int) pipeline.Stage {
 // stage is one worker's bridge. Everything but the ring's reading end and the
 // counters is the worker's alone.
 type stage struct {
-	module     *Module
-	fdb        *fdb
-	ports      []portVLANs
-	tagging    bool
-	inline     bool
-	passGroups bool // forward link-local groups
+	module    *Module
+	fdb       *fdb
+	*settings // of the present batch
+	inline    bool
 
 	stamp  uint32 // of the present batch
 	tick   uint32
@@ -133,6 +141,7 @@ type stage struct {
 // second pass that most batches do not need.
 func (s *stage) Process(b *packet.Batch) {
 	s.stamp, s.tick = stampOf(b.Now), uint32(b.Now>>tickShift)
+	s.settings = s.module.settings.Load()
 	if s.inline {
 		s.fdb.age(s.stamp)
 	}

@@ -83,7 +83,7 @@ func testVLANMode(t *testing.T, in, out Port, tag, want string, wantDrop packet.
 	src, dst := stationMAC(1), stationMAC(2)
 	if known && wantDrop == 0 {
 		for vlan := range uint16(4096) {
-			if m.ports[1].has(vlan) {
+			if m.settings.Load().ports[1].has(vlan) {
 				m.fdb.learn(makeKey(vlan, dst), 1, 1)
 			}
 		}

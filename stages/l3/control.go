@@ -64,21 +64,33 @@ func (m *Module) Counters() Counters {
 // batches, or refuses it whole, with all its faults. Neighbours that were
 // learned, and still can be there, stay known.
 func (m *Module) Apply(c Config) error {
+	commit, err := m.Prepare(c)
+	if err != nil {
+		return err
+	}
+	commit()
+	return nil
+}
+
+// Prepare checks a configuration without putting it into force, which commit
+// does.
+func (m *Module) Prepare(c Config) (commit func(), err error) {
 	names := make([]string, len(m.env.Ports))
 	for i := range m.env.Ports {
 		names[i] = m.env.Ports[i].Name
 	}
 	p, err := c.plan(names)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := m.checkMTU(p); err != nil {
-		return err
+		return nil, err
 	}
-	m.control.Lock()
-	defer m.control.Unlock()
-	m.change(c, p)
-	return nil
+	return func() {
+		m.control.Lock()
+		defer m.control.Unlock()
+		m.change(c, p)
+	}, nil
 }
 
 func (m *Module) checkMTU(p *plan) error {

@@ -32,19 +32,28 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 // SetConfig replaces all sessions at once. On error nothing changes. A session
 // keeps the counts of the one whose number it has.
 func (m *Module) SetConfig(c Config) error {
+	commit, err := m.Prepare(c)
+	if err != nil {
+		return err
+	}
+	commit()
+	return nil
+}
+
+// Prepare makes sessions without putting them into force, which commit does.
+func (m *Module) Prepare(c Config) (commit func(), err error) {
 	names := make([]string, len(m.env.Ports))
 	for i := range m.env.Ports {
 		names[i] = m.env.Ports[i].Name
 	}
 	if len(c.Sessions) > MaxSessions {
-		return fmt.Errorf("session: %d sessions: %d at most", len(c.Sessions), MaxSessions)
+		return nil, fmt.Errorf("session: %d sessions: %d at most", len(c.Sessions), MaxSessions)
 	}
 	s, err := c.compile(names)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m.sessions.Store(&s)
-	return nil
+	return func() { m.sessions.Store(&s) }, nil
 }
 
 // Role implements pipeline.Module: copies are made of what leaves.

@@ -2,6 +2,7 @@ package policer
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -31,24 +32,43 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 // SetConfig replaces all policers at once. On error nothing changes. New
 // buckets are full.
 func (m *Module) SetConfig(c Config) error {
+	commit, err := m.Prepare(c)
+	if err != nil {
+		return err
+	}
+	commit()
+	return nil
+}
+
+// Prepare makes buckets without putting them into force, which commit does. A
+// port whose rate and burst stay as they are keeps its bucket.
+func (m *Module) Prepare(c Config) (commit func(), err error) {
 	names := make([]string, len(m.env.Ports))
 	for i := range m.env.Ports {
 		names[i] = m.env.Ports[i].Name
 	}
 	if err := c.Validate(names); err != nil {
-		return err
+		return nil, err
 	}
+	m.mu.Lock()
+	before := m.config
+	m.mu.Unlock()
 	buckets := make([]*bucket, len(m.env.Ports))
 	for i := range c.Ports {
 		n, _ := m.env.PortNumber(c.Ports[i].Name)
+		if slices.Contains(before.Ports, c.Ports[i]) {
+			buckets[n] = (*m.buckets.Load())[n]
+			continue
+		}
 		buckets[n] = &bucket{}
 		buckets[n].set(c.Ports[i].RateBits, c.Ports[i].burst())
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.config = c
-	m.buckets.Store(&buckets)
-	return nil
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.config = c
+		m.buckets.Store(&buckets)
+	}, nil
 }
 
 // Role implements pipeline.Module.

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/control"
+	"github.com/weirswitch/weir/control/api"
+)
+
+func newReloadCommand(o *ctlOptions) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "reload [FILE]",
+		Short: "Put a changed configuration into force",
+		Long: `Reload has the switch read its configuration file again, or sends it FILE, and puts
+what differs into force without losing a packet. It prints what changed: + what is
+new, - what is gone, ~ what is different.
+
+What cannot change while the switch runs is refused by its key, and then nothing
+changes. SIGHUP does the same as reload without FILE; the switch's log says what
+came of it.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q := &api.ReloadRequest{}
+			if len(args) == 1 {
+				text, err := os.ReadFile(args[0])
+				if err != nil {
+					return usageError(fmt.Errorf("read the configuration: %w: name a readable TOML file", err))
+				}
+				if len(text) == 0 {
+					return usageError(fmt.Errorf("%s is empty: name a TOML file", args[0]))
+				}
+				q.Toml, q.File = string(text), args[0]
+			}
+			return o.change(cmd.Context(), cmd.OutOrStdout(), asJSON, func(ctx context.Context, c *control.Client) (*api.ChangeResponse, error) {
+				return c.Reload(ctx, q)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as one JSON object")
+	return cmd
+}
+
+// change makes a call that changes the switch and prints what changed.
+func (o *ctlOptions) change(ctx context.Context, w io.Writer, asJSON bool, call func(context.Context, *control.Client) (*api.ChangeResponse, error)) error {
+	var r *api.ChangeResponse
+	err := o.call(ctx, o.timeout, func(ctx context.Context, c *control.Client) (err error) {
+		r, err = call(ctx, c)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(w, r)
+	}
+	if len(r.Changes) == 0 {
+		_, err = fmt.Fprintln(w, "nothing differs")
+	}
+	for _, c := range r.Changes {
+		if _, err = fmt.Fprintln(w, control.ChangeText(c)); err != nil {
+			break
+		}
+	}
+	return err
+}
+
+// settable is a table that weir ctl set changes.
+type settable struct{ name, stage, list, short, example string }
+
+var settables = []settable{
+	{"acl", "acl", "rule", "a rule of the access control list", "name=web action=deny protocol=tcp dst_port=80 --at 1"},
+	{"route", "l3", "route", "a route", "prefix=10.0.3.0/24 via=10.0.12.2,10.0.12.3"},
+	{"neighbour", "l3", "neighbour", "a neighbour that is not asked for", "address=10.0.12.2 mac=02:00:00:00:00:01 port=p0"},
+	{"fdb", "l2", "static", "a station that neither moves nor ages", "mac=02:00:00:00:00:01 port=p0"},
+	{"policer", "policer", "port", "a port's rate limit", "name=p0 rate_bits=100000000"},
+	{"mirror", "mirror", "session", "a mirror session", "name=span ports=p0 to=p3 direction=both"},
+}
+
+func newSetCommand(o *ctlOptions) *cobra.Command {
+	set := &cobra.Command{
+		Use:   "set",
+		Short: "Add an element to a table, or remove one",
+		Long: `Set changes one element of a table of the running switch. The configuration in
+force ("weir ctl show config") has the change from then on, the file has not: the
+next reload takes back what the file does not have.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, x := range settables {
+		table := &cobra.Command{
+			Use: x.name, Short: "Add or remove " + x.short, Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		}
+		table.AddCommand(newElementCommand(o, x, false), newElementCommand(o, x, true))
+		set.AddCommand(table)
+	}
+	return set
+}
+
+func newElementCommand(o *ctlOptions, x settable, remove bool) *cobra.Command {
+	keys := config.Lists()[x.stage+"."+x.list]
+	verb, short := "add", "Add "+x.short
+	long := fmt.Sprintf("Keys of %s, as in [[stages.%s.%s]] of the configuration: %s.\nElements of lists are separated by commas.",
+		x.short, x.stage, x.list, strings.Join(keys, ", "))
+	example := "  weir ctl set " + x.name + " add " + x.example
+	if remove {
+		verb, short = "remove", "Remove "+x.short
+		long = "Removes the one element that has all the keys given.\n\n" + long
+		example = "  weir ctl set " + x.name + " remove " + strings.Fields(x.example)[0]
+	}
+	var asJSON bool
+	var at int
+	cmd := &cobra.Command{
+		Use: verb + " KEY=VALUE...", Short: short, Long: long, Example: example,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			fields, err := keyValues(args)
+			if err != nil {
+				return usageError(err)
+			}
+			q := &api.SetRequest{Stage: x.stage, List: x.list, Remove: remove, At: int64(at), Fields: fields}
+			return o.change(cmd.Context(), cmd.OutOrStdout(), asJSON, func(ctx context.Context, c *control.Client) (*api.ChangeResponse, error) {
+				return c.Set(ctx, q)
+			})
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			var words []string
+			for _, k := range keys {
+				words = append(words, k+"=")
+			}
+			return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		},
+	}
+	cmd.Flags().IntVar(&at, "at", 0, "the `PLACE` in the list, from 1; default: its end")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as one JSON object")
+	return cmd
+}
+
+func keyValues(args []string) (map[string]string, error) {
+	fields := map[string]string{}
+	for _, arg := range args {
+		key, value, ok := strings.Cut(arg, "=")
+		if _, twice := fields[key]; !ok || key == "" || twice {
+			return nil, fmt.Errorf("%q: write each key once, as in action=deny", arg)
+		}
+		fields[key] = value
+	}
+	return fields, nil
+}
+
+func newClearCommand(o *ctlOptions) *cobra.Command {
+	var q api.ClearRequest
+	clear := &cobra.Command{
+		Use:   "clear",
+		Short: "Forget what was learned or counted",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	what := map[string]struct{ short, done string }{
+		"fdb": {"Forget the learned stations of the forwarding database", "forgot %d stations\n"},
+		"acl": {"Set the counts of the access control list's rules to zero", "cleared the counts of %d rules\n"},
+	}
+	for _, name := range slices.Sorted(maps.Keys(what)) {
+		cmd := &cobra.Command{
+			Use: name, Short: what[name].short, Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				q.Table = name
+				var r *api.ClearResponse
+				err := o.call(cmd.Context(), o.timeout, func(ctx context.Context, c *control.Client) (err error) {
+					r, err = c.Clear(ctx, &q)
+					return err
+				})
+				if err == nil {
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), what[name].done, r.Cleared)
+				}
+				return err
+			},
+		}
+		if name == "fdb" {
+			cmd.Flags().StringVar(&q.Port, "port", "", "only those behind this `PORT`")
+			cmd.Flags().Uint32Var(&q.Vlan, "vlan", 0, "only those in this `VLAN`")
+		}
+		clear.AddCommand(cmd)
+	}
+	return clear
+}

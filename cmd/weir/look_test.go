@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/pcapfile"
+)
+
+// TestTrace: the way of a packet through every stage, in words.
+func TestTrace(t *testing.T) {
+	r := newRouter(t)
+	p := r.start(t, r.write(t, 2, "[[stages.acl.rule]]\nname = \"no-dns\"\naction = \"deny\"\ndst = \"198.19.0.0/24\"\n"))
+	l := r.load(t, 1000, 3000)
+	var out string
+	for range 20 { // until a packet comes that is not for the denied network
+		if out = r.ctl(t, "trace", "--wait", "3s", "udp and dst net 198.19.0.0/16 and not net 198.19.0.0/24"); out != "no such packet came\n" {
+			break
+		}
+	}
+	for _, want := range []string{
+		"packet 1: 124 bytes from p0\n", "\n  parse      ", "\n  policer    p0 is not policed\n", "no rule, so the default permits it\n", "\n  l3         ", "p2", "\n  mirror     no session watches it\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("want %q in\n%s", want, out)
+		}
+	}
+	if got := r.ctl(t, "trace", "--wait", "10ms", "tcp"); got != "no such packet came\n" {
+		t.Errorf("got %q", got)
+	}
+	for filter, want := range map[string]string{"tpc": "is no word of filters", "(": "ends too early"} {
+		if status, _, stderr := weir("ctl", "--socket", r.socket(r.name), "trace", filter); status != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%q: status %d, %s", filter, status, stderr)
+		}
+	}
+	<-l.done
+	if status := p.stop(t); status != 0 {
+		t.Errorf("status %d: %s", status, &p.stderr)
+	}
+}
+
+// captured reads a capture.
+func captured(t *testing.T, r io.Reader) (frames [][]byte, headers []pcapfile.Header) {
+	t.Helper()
+	in, err := pcapfile.NewReader(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return frames, headers
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		frame := make([]byte, h.CapLen)
+		if err := in.Read(frame); err != nil {
+			t.Fatal(err)
+		}
+		frames, headers = append(frames, frame), append(headers, h)
+	}
+}
+
+// TestCapture: of numbered packets, those at each edge, to a file and to a pipe; the
+// load does not notice.
+func TestCapture(t *testing.T) {
+	r := newRouter(t)
+	p := r.start(t, r.write(t, 1, "[[stages.acl.rule]]\naction = \"deny\"\ndst = \"198.19.128.0/17\"\n"))
+	l := r.load(t, 2000, 8000)
+	file := filepath.Join(r.dir, "all.pcapng")
+	before := time.Now()
+	r.ctl(t, "capture", "-w", file, "--count", "50", "udp and dst net 198.19.0.0/16")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames, headers := captured(t, bytes.NewReader(text))
+	if len(frames) != 50 {
+		t.Errorf("%d packets, want 50", len(frames))
+	}
+	for i, h := range headers {
+		at := time.Unix(0, h.Time)
+		if h.Interface != 0 || h.WireLen != 124 || len(frames[i]) != 124 || at.Before(before.Add(-time.Second)) || at.After(time.Now().Add(time.Second)) || frames[i][22] != 64 {
+			t.Fatalf("packet %d: %+v at %v: %x", i, h, at, frames[i])
+		}
+	}
+	// Behind the router the hop count is one less; cut packets keep their length.
+	frames, headers = captured(t, strings.NewReader(r.ctl(t, "capture", "-w", "-", "--count", "20", "--at", "l3", "--edge", "after", "--truncate", "40")))
+	for i := range frames {
+		if len(frames[i]) != 40 || headers[i].WireLen != 124 || frames[i][22] != 63 || frames[i][32]>>7 != 0 {
+			t.Errorf("packet %d behind l3: %+v %x", i, headers[i], frames[i])
+		}
+	}
+	frames, _ = captured(t, strings.NewReader(r.ctl(t, "capture", "-w", "-", "--count", "20", "--at", "acl", "--edge", "dropped")))
+	for i := range frames {
+		if frames[i][32]>>7 != 1 {
+			t.Errorf("packet %d was not dropped by the rule: %x", i, frames[i])
+		}
+	}
+	if tcpdump, err := exec.LookPath("tcpdump"); err == nil {
+		out, err := exec.Command(tcpdump, "-nr", file).CombinedOutput()
+		if err != nil || strings.Count(string(out), "198.18.") != 50 {
+			t.Errorf("tcpdump: %v\n%s", err, out)
+		}
+	}
+	if status, _, stderr := weir("ctl", "--socket", r.socket(r.name), "capture", "-w", "-", "--at", "l2"); status != 1 || stderr != "weir: the graph has no stage \"l2\": there are parse, policer, acl, l3, mirror\n" {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	r.interruptCapture(t)
+	sent := (<-l.done).Packets
+	if status := p.stop(t); status != 0 {
+		t.Errorf("status %d: %s", status, &p.stderr)
+	}
+	if report := p.report(t); report.Received != sent || report.Forwarded+report.Dropped["acl_denied"] != sent || !report.Balanced {
+		t.Errorf("last report: %+v", report)
+	}
+}
+
+// interruptCapture ends a capture by Ctrl-C, and another one can begin.
+func (r *router) interruptCapture(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(r.dir, "interrupted.pcapng")
+	cmd := weirCommand("ctl", "--socket", r.socket(r.name), "capture", "-w", file)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		if info, err := os.Stat(file); err == nil && info.Size() > 1000 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was captured")
+		}
+	}
+	if status, _, stderr := weir("ctl", "--socket", r.socket(r.name), "trace", "--wait", "1ms"); status != 1 || !strings.Contains(stderr, "a trace or a capture is under way") {
+		t.Errorf("a second look: status %d, %s", status, stderr)
+	}
+	_ = cmd.Process.Signal(unix.SIGINT)
+	if err := cmd.Wait(); err != nil || !strings.HasPrefix(stderr.String(), "captured ") {
+		t.Errorf("%v, %s", err, &stderr)
+	}
+	text, _ := os.ReadFile(file)
+	if frames, _ := captured(t, bytes.NewReader(text)); len(frames) == 0 {
+		t.Error("the capture is empty")
+	}
+	// The switch learns of the client's end when it sends.
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if status, _, _ := weir("ctl", "--socket", r.socket(r.name), "trace", "--wait", "1ms"); status == 0 {
+			return
+		}
+	}
+	t.Error("the switch goes on with a capture that nobody reads")
+}

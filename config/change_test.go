@@ -1,0 +1,282 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/stages"
+	"github.com/weirswitch/weir/stages/acl"
+)
+
+const changeable = `[switch]
+name = "s1"
+graph = ["parse", "policer", "acl", "l3", "mirror"]
+[[port]]
+interface = "p0"
+[[port]]
+interface = "p1"
+[[port]]
+interface = "p2"
+[[stages.acl.rule]]
+name = "web"
+action = "permit"
+dst_port = "80"
+[[stages.acl.rule]]
+name = "ssh"
+action = "deny"
+dst_port = "22"
+[[stages.acl.rule]]
+name = "rest"
+action = "count"
+[[stages.l3.interface]]
+port = "p0"
+addresses = ["10.0.0.1/24"]
+[[stages.l3.interface]]
+port = "p1"
+addresses = ["10.0.1.1/24"]
+[[stages.l3.route]]
+prefix = "10.9.0.0/16"
+via = ["10.0.1.2"]
+`
+
+func parsed(t *testing.T, text string) *Config {
+	t.Helper()
+	c, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func chainOf(t *testing.T, c *Config) []pipeline.Named {
+	t.Helper()
+	env := pipeline.Env{Name: c.Switch.Name, ID: c.Switch.ID, Workers: 1}
+	for i := range c.Ports {
+		env.Ports = append(env.Ports, pipeline.Port{Name: c.Ports[i].Name, MaxFrame: 1514})
+	}
+	chain, err := stages.Build(c.Switch.Graph, c.Stages, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chain
+}
+
+// TestPrepare: what changes is told by key; what cannot is refused, all of it,
+// and then nothing is in force that was not before.
+func TestPrepare(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		edit    []string
+		changes []string
+		faults  []string
+	}{
+		{"nothing", nil, nil, nil},
+		{"a rule between", []string{"[[stages.acl.rule]]\nname = \"ssh\"", "[[stages.acl.rule]]\naction = \"deny\"\nvlan = \"7\"\n[[stages.acl.rule]]\nname = \"ssh\""},
+			[]string{`+ stages.acl.rule[1] = {action = "deny", vlan = "7"}`}, nil},
+		{"a value", []string{`"80"`, `"443"`, "log", "log"}, []string{`~ stages.acl.rule[0].dst_port = "443", was "80"`}, nil},
+		{"a rule less", []string{"[[stages.acl.rule]]\nname = \"rest\"\naction = \"count\"\n", ""},
+			[]string{`- stages.acl.rule[2] = {name = "rest", action = "count"}`}, nil},
+		{"order", []string{"web", "ssh", "ssh", "web", `"80"`, `"22"`, `"22"`, `"80"`, "permit", "deny", "deny", "permit"},
+			[]string{`~ stages.acl.rule[1] = {name = "web", action = "permit", dst_port = "80"}, was stages.acl.rule[0]`}, nil},
+		{"of several stages, and the log", []string{`["10.0.1.2"]`, `["10.0.1.2", "10.0.1.3"]`, "[[stages.acl.rule]]\nname = \"web\"",
+			"[log]\nlevel = \"debug\"\n[[stages.policer.port]]\nname = \"p0\"\nrate_bits = 1000000\n[[stages.acl.rule]]\nname = \"web\""},
+			[]string{`~ stages.l3.route[0].via = ["10.0.1.2", "10.0.1.3"], was ["10.0.1.2"]`,
+				`+ stages.policer.port[0] = {name = "p0", rate_bits = 1000000}`, `~ log.level = "debug", was "info"`}, nil},
+		{"what cannot", []string{`interface = "p2"`, "name = \"p2\"\ninterface = \"p3\"\nqueues = 2", `"s1"`, "\"s1\"\nid = 9", `dst_port = "22"`, "dst_port = \"23\"\n[stages.parse]\nseed = 4"},
+			nil, []string{"port[2].interface: " + restart, "port[2].queues: " + restart, "stages.parse.seed: " + restart, "switch.id: " + restart}},
+		{"a port more", []string{"[[stages.acl.rule]]\nname = \"web\"", "[[port]]\ninterface = \"p3\"\n[[stages.acl.rule]]\nname = \"web\""}, nil, []string{"port[3]: " + restart}},
+		{"the graph", []string{`, "mirror"`, ""}, nil, []string{"switch.graph: " + restart}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			old, next := parsed(t, changeable), parsed(t, strings.NewReplacer(tt.edit...).Replace(changeable))
+			chain := chainOf(t, old)
+			changes, commit, err := Prepare(old, next, chain)
+			if tt.faults != nil {
+				if commit != nil || err == nil || err.Error() != strings.Join(tt.faults, "\n") {
+					t.Fatalf("got %v, want %q", err, tt.faults)
+				}
+				if diff := cmp.Diff(old.Stages["acl"], pointer(chain[2].Module.(*acl.Module).Config())); diff != "" {
+					t.Error(diff)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, c := range changes {
+				got = append(got, c.String())
+			}
+			if diff := cmp.Diff(tt.changes, got); diff != "" {
+				t.Error(diff)
+			}
+			commit()
+			if diff := cmp.Diff(next.Stages["acl"], pointer(chain[2].Module.(*acl.Module).Config())); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func pointer[T any](v T) *T { return &v }
+
+// TestPrepareTableSize: a stage names the key of its own that cannot change.
+func TestPrepareTableSize(t *testing.T) {
+	text := "[switch]\nname = \"s1\"\ngraph = [\"parse\", \"l2\"]\n[[port]]\ninterface = \"p0\"\n[stages.l2]\nageing = \"5m\"\n"
+	old := parsed(t, text)
+	chain := chainOf(t, old)
+	if _, _, err := Prepare(old, parsed(t, text+"table_size = 99\n"), chain); err == nil || err.Error() != "stages.l2.table_size: "+restart {
+		t.Errorf("got %v", err)
+	}
+	changes, commit, err := Prepare(old, parsed(t, strings.Replace(text, "5m", "5s", 1)), chain)
+	if err != nil || len(changes) != 1 || changes[0].String() != `~ stages.l2.ageing = "5s", was "5m0s"` {
+		t.Fatalf("%v, %v", changes, err)
+	}
+	commit()
+}
+
+func TestEdited(t *testing.T) {
+	for _, tt := range []struct {
+		e    Edit
+		want string // the one change, or faults
+	}{
+		{Edit{Stage: "acl", List: "rule", Fields: map[string]string{"action": "deny", "in_ports": "p0, p1", "dst_port": "1-2"}},
+			`+ stages.acl.rule[3] = {action = "deny", in_ports = ["p0", "p1"], dst_port = "1-2"}`},
+		{Edit{Stage: "acl", List: "rule", At: 1, Fields: map[string]string{"action": "deny"}}, `+ stages.acl.rule[0] = {action = "deny"}`},
+		{Edit{Stage: "acl", List: "rule", Remove: true, Fields: map[string]string{"name": "ssh"}}, `- stages.acl.rule[1] = {name = "ssh", action = "deny", dst_port = "22"}`},
+		{Edit{Stage: "acl", List: "rule", Remove: true, At: 3}, `- stages.acl.rule[2] = {name = "rest", action = "count"}`},
+		{Edit{Stage: "l3", List: "route", Fields: map[string]string{"prefix": "10.8.0.0/16", "via": "10.0.0.2,10.0.1.2", "weights": "1,3"}},
+			`+ stages.l3.route[1] = {prefix = "10.8.0.0/16", via = ["10.0.0.2", "10.0.1.2"], weights = [1, 3]}`},
+		{Edit{Stage: "policer", List: "port", Fields: map[string]string{"name": "p1", "rate_bits": "8000000"}}, `+ stages.policer.port[0] = {name = "p1", rate_bits = 8000000}`},
+		{Edit{Stage: "acl", List: "rule", Remove: true, Fields: map[string]string{"name": "x"}}, "stages.acl.rule: 0 elements are like that: give keys that one element has, or its place"},
+		{Edit{Stage: "acl", List: "rule", Remove: true}, "stages.acl.rule: nothing says which element to remove: give keys that it has, or its place"},
+		{Edit{Stage: "acl", List: "rule", At: 5, Fields: map[string]string{"action": "deny"}}, "stages.acl.rule: there is no place 5: the list has 3 elements"},
+		{Edit{Stage: "acl", List: "rule", At: -1, Remove: true}, "stages.acl.rule: there is no place -1: the list has 3 elements"},
+		{Edit{Stage: "acl", List: "rule", Fields: map[string]string{"action": "drop", "vlan": "5000"}},
+			"stages.acl.rule[3].action: \"drop\": choose \"permit\", \"deny\" or \"count\"\nstages.acl.rule[3].vlan: \"5000\": write a VLAN from 0 to 4095, or \"none\" for packets without a tag"},
+		{Edit{Stage: "acl", List: "rule", Fields: map[string]string{"acton": "deny"}}, `stages.acl.rule.acton: there is no such key: did you mean "action"?`},
+		{Edit{Stage: "policer", List: "port", Fields: map[string]string{"name": "p1", "rate_bits": "fast"}}, "stages.policer.port.rate_bits: is a string: write an integer"},
+		{Edit{Stage: "l2", List: "static"}, "stages.l2: the graph has no such stage: there are parse, policer, acl, l3, mirror"},
+		{Edit{Stage: "acl", List: "default"}, "stages.acl.default: there is no such list of tables"},
+	} {
+		old := parsed(t, changeable)
+		next, err := old.Edited(tt.e)
+		if diff := cmp.Diff(parsed(t, changeable), old, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%+v changed what is in force: %s", tt.e, diff)
+		}
+		if err != nil {
+			if err.Error() != tt.want {
+				t.Errorf("%+v: got %v, want %s", tt.e, err, tt.want)
+			}
+			continue
+		}
+		changes := Diff(old, next)
+		if len(changes) != 1 || changes[0].String() != tt.want {
+			t.Errorf("%+v: got %v, want %s", tt.e, changes, tt.want)
+		}
+	}
+}
+
+// TestDiffOfRules: of random changes of a list, the difference has each element
+// that is gone and each that is new, and is empty only for equal lists.
+func TestDiffOfRules(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	random := func() []acl.Rule {
+		rules := make([]acl.Rule, rng.IntN(6))
+		for i := range rules {
+			rules[i] = acl.Rule{Action: "deny", VLAN: fmt.Sprint(rng.IntN(4))}
+		}
+		return rules
+	}
+	for range 20_000 {
+		a, b := random(), random()
+		old := &Config{Stages: map[string]any{"acl": &acl.Config{Rules: a}}}
+		next := &Config{Stages: map[string]any{"acl": &acl.Config{Rules: b}}}
+		count := map[string]int{}
+		for _, r := range a {
+			count[r.VLAN]--
+		}
+		for _, r := range b {
+			count[r.VLAN]++
+		}
+		changes := Diff(old, next)
+		for _, c := range changes {
+			switch {
+			case strings.HasSuffix(c.Key, ".vlan"): // one element stands for another
+				count[strings.Trim(c.Old, `"`)]++
+				count[strings.Trim(c.New, `"`)]--
+			case c.Old == "":
+				count[vlanIn(c.New)]--
+			case c.New == "":
+				count[vlanIn(c.Old)]++
+			}
+		}
+		for _, n := range count {
+			if n != 0 {
+				t.Fatalf("%v -> %v: %v leave %v", a, b, changes, count)
+			}
+		}
+		if (len(changes) == 0) != slices.Equal(vlans(a), vlans(b)) {
+			t.Fatalf("%v -> %v: %v", a, b, changes)
+		}
+	}
+}
+
+func vlanIn(literal string) string {
+	_, rest, _ := strings.Cut(literal, `vlan = "`)
+	return rest[:1]
+}
+
+func vlans(rules []acl.Rule) []string {
+	var all []string
+	for _, r := range rules {
+		all = append(all, r.VLAN)
+	}
+	return all
+}
+
+// FuzzEdited: no words of a client make a switch panic, what is accepted is valid,
+// and what was in force stays as it was.
+func FuzzEdited(f *testing.F) {
+	f.Add("acl", "rule", false, 0, "action=deny;dst_port=80")
+	f.Add("l3", "route", false, 1, "prefix=10.0.0.0/8;via=10.0.1.9;weights=2")
+	f.Add("l3", "neighbour", true, -4, "address=10.0.1.9")
+	f.Add("policer", "port", false, 9, "name=p0;rate_bits=0x7fffffffffff;burst_bytes=,")
+	f.Add("mirror", "session", false, 0, "ports=p0,p1;to=p2")
+	text := changeable
+	f.Fuzz(func(t *testing.T, stage, list string, remove bool, at int, words string) {
+		c, err := Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields := map[string]string{}
+		for word := range strings.SplitSeq(words, ";") {
+			if k, v, ok := strings.Cut(word, "="); ok {
+				fields[k] = v
+			}
+		}
+		next, err := c.Edited(Edit{stage, list, remove, at, maps.Clone(fields)})
+		if err != nil {
+			return
+		}
+		var dump bytes.Buffer
+		if err := next.Dump(&dump); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Parse(dump.Bytes()); err != nil {
+			t.Fatalf("an accepted change does not load: %v\n%s", err, &dump)
+		}
+		if len(Diff(c, next)) == 0 {
+			t.Fatalf("%q changed nothing", words)
+		}
+	})
+}

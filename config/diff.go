@@ -1,0 +1,164 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Change is one difference between two configurations.
+type Change struct {
+	Key string // full, as in stages.acl.rule[3]; elements are counted in the list that has them
+	Old string // the value as TOML; empty if the key or the element is new
+	New string // likewise; empty if it is gone
+}
+
+// String writes the change as a line of "weir ctl reload".
+func (c Change) String() string {
+	switch {
+	case c.Old == "":
+		return fmt.Sprintf("+ %s = %s", c.Key, c.New)
+	case c.New == "":
+		return fmt.Sprintf("- %s = %s", c.Key, c.Old)
+	}
+	return fmt.Sprintf("~ %s = %s, was %s", c.Key, c.New, c.Old)
+}
+
+// Diff lists what differs between two valid configurations, in the order of the
+// file. An element of a list of tables is new, gone, or moved as a whole.
+func Diff(old, new *Config) []Change {
+	var d differ
+	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem()
+	for i := range a.NumField() {
+		key := tagOf(a.Type().Field(i))
+		if key != "stages" {
+			d.value(key, a.Field(i), b.Field(i))
+			continue
+		}
+		names := slices.Sorted(maps.Keys(old.Stages))
+		for _, name := range slices.Sorted(maps.Keys(new.Stages)) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		for _, name := range names {
+			key, x, y := "stages."+name, old.Stages[name], new.Stages[name]
+			switch {
+			case x == nil:
+				d.add(key, "", literal(reflect.ValueOf(y).Elem()))
+			case y == nil:
+				d.add(key, literal(reflect.ValueOf(x).Elem()), "")
+			default:
+				d.value(key, reflect.ValueOf(x).Elem(), reflect.ValueOf(y).Elem())
+			}
+		}
+	}
+	return d.changes
+}
+
+type differ struct{ changes []Change }
+
+func (d *differ) add(key, old, new string) { d.changes = append(d.changes, Change{key, old, new}) }
+
+func (d *differ) value(key string, a, b reflect.Value) {
+	switch {
+	case a.Kind() == reflect.Struct:
+		for i := range a.NumField() {
+			if name := tagOf(a.Type().Field(i)); name != "" {
+				d.value(key+"."+name, a.Field(i), b.Field(i))
+			}
+		}
+	case a.Kind() == reflect.Slice && !scalar(a.Type().Elem()):
+		d.list(key, a, b)
+	default:
+		if x, y := literal(a), literal(b); x != y {
+			d.add(key, x, y)
+		}
+	}
+}
+
+func scalar(t reflect.Type) bool {
+	return t.Kind() != reflect.Struct && t.Kind() != reflect.Array && t.Kind() != reflect.Slice
+}
+
+// list compares lists of tables, or of pairs: what stands at both ends of both is
+// left alone, and between them elements are known again by their whole value, so
+// that 10,000 rules take no time that matters.
+func (d *differ) list(key string, a, b reflect.Value) {
+	x, y := literals(a), literals(b)
+	first := 0
+	for first < min(len(x), len(y)) && x[first] == y[first] {
+		first++
+	}
+	m, n := len(x), len(y)
+	for m > first && n > first && x[m-1] == y[n-1] {
+		m, n = m-1, n-1
+	}
+	if m-first == 1 && n-first == 1 {
+		if a.Type().Elem().Kind() == reflect.Struct {
+			d.value(fmt.Sprintf("%s[%d]", key, first), a.Index(first), b.Index(first))
+			return
+		}
+		d.add(fmt.Sprintf("%s[%d]", key, first), x[first], y[first])
+		return
+	}
+	left := map[string][]int{} // positions of the old elements between
+	for i := first; i < m; i++ {
+		left[x[i]] = append(left[x[i]], i)
+	}
+	last := -1
+	var added []Change
+	for j := first; j < n; j++ {
+		at := left[y[j]]
+		if len(at) == 0 {
+			added = append(added, Change{Key: fmt.Sprintf("%s[%d]", key, j), New: y[j]})
+			continue
+		}
+		left[y[j]] = at[1:]
+		if at[0] < last {
+			added = append(added, Change{fmt.Sprintf("%s[%d]", key, j), fmt.Sprintf("%s[%d]", key, at[0]), y[j]})
+			continue
+		}
+		last = at[0]
+	}
+	for i := first; i < m; i++ {
+		if slices.Contains(left[x[i]], i) {
+			d.add(fmt.Sprintf("%s[%d]", key, i), x[i], "")
+		}
+	}
+	d.changes = append(d.changes, added...)
+}
+
+func literals(list reflect.Value) []string {
+	all := make([]string, list.Len())
+	for i := range all {
+		all[i] = literal(list.Index(i))
+	}
+	return all
+}
+
+// literal writes a value as TOML on one line. Of tables, keys with the zero
+// value are left out.
+func literal(v reflect.Value) string {
+	if v.Type() == reflect.TypeFor[time.Duration]() {
+		return fmt.Sprintf("%q", v.Interface())
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return fmt.Sprintf("%q", v.String())
+	case reflect.Slice, reflect.Array:
+		return "[" + strings.Join(literals(v), ", ") + "]"
+	case reflect.Struct:
+		var parts []string
+		for i := range v.NumField() {
+			if name := tagOf(v.Type().Field(i)); name != "" && !v.Field(i).IsZero() {
+				parts = append(parts, name+" = "+literal(v.Field(i)))
+			}
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	}
+	return fmt.Sprint(v.Interface())
+}

@@ -1,0 +1,186 @@
+package config
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/weirswitch/weir/stages"
+)
+
+// Edit adds an element to a stage's list of tables, or removes elements.
+type Edit struct {
+	Stage string // "acl"
+	List  string // the key of the list: "rule"
+	// Remove removes the elements that have all of Fields, and stand At, if that
+	// is set; there must be one.
+	Remove bool
+	// At is the number, from 1, of the element's place; 0: behind the last.
+	At int
+	// Fields are the element's keys, with values as in the file but without
+	// quotes and brackets; elements of lists are separated by commas.
+	Fields map[string]string
+}
+
+// Edited returns a copy of a configuration with a change made to it, checked
+// whole. The error joins a Fault for all that is wrong.
+func (c *Config) Edited(e Edit) (*Config, error) {
+	f := &faults{}
+	next := c.clone()
+	next.edit(e, f)
+	f.unread = f.list
+	if len(f.list) == 0 {
+		next.validate(f)
+	}
+	if len(f.list) != 0 {
+		return nil, f.err("")
+	}
+	return next, nil
+}
+
+// clone copies a configuration as deep as an edit changes it: the lists of
+// stages' tables.
+func (c *Config) clone() *Config {
+	next := *c
+	next.Stages = make(map[string]any, len(c.Stages))
+	for name, config := range c.Stages {
+		v := reflect.New(reflect.TypeOf(config).Elem())
+		v.Elem().Set(reflect.ValueOf(config).Elem())
+		next.Stages[name] = v.Interface()
+	}
+	return &next
+}
+
+func (c *Config) edit(e Edit, f *faults) {
+	key := "stages." + e.Stage
+	config := c.Stages[e.Stage]
+	if config == nil {
+		f.add(key, "the graph has no such stage: there are %s", strings.Join(c.Switch.Graph, ", "))
+		return
+	}
+	list, ok := listNamed(reflect.ValueOf(config).Elem(), e.List)
+	key += "." + e.List
+	if !ok {
+		f.add(key, "there is no such list of tables")
+		return
+	}
+	element := reflect.New(list.Type().Elem()).Elem()
+	decoder{f}.words(key, e.Fields, element)
+	switch {
+	case len(f.list) != 0:
+	case e.At < 0 || e.At > list.Len()+1 || e.Remove && e.At > list.Len():
+		f.add(key, "there is no place %d: the list has %d elements", e.At, list.Len())
+	case e.Remove:
+		remove(key, list, e, element, f)
+	default:
+		at := e.At - 1
+		if e.At == 0 {
+			at = list.Len()
+		}
+		longer := reflect.MakeSlice(list.Type(), 0, list.Len()+1)
+		longer = reflect.AppendSlice(longer, list.Slice(0, at))
+		longer = reflect.Append(longer, element)
+		list.Set(reflect.AppendSlice(longer, list.Slice(at, list.Len())))
+	}
+}
+
+// listNamed finds the list of tables with a key.
+func listNamed(config reflect.Value, name string) (reflect.Value, bool) {
+	for i := range config.NumField() {
+		field := config.Field(i)
+		if tagOf(config.Type().Field(i)) == name && field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct {
+			return field, true
+		}
+	}
+	return reflect.Value{}, false
+}
+
+// remove takes out the one element that the edit means.
+func remove(key string, list reflect.Value, e Edit, like reflect.Value, f *faults) {
+	if len(e.Fields) == 0 && e.At == 0 {
+		f.add(key, "nothing says which element to remove: give keys that it has, or its place")
+		return
+	}
+	var found []int
+	for i := range list.Len() {
+		if (e.At == 0 || e.At == i+1) && has(list.Index(i), like, e.Fields) {
+			found = append(found, i)
+		}
+	}
+	if len(found) != 1 {
+		f.add(key, "%d elements are like that: give keys that one element has, or its place", len(found))
+		return
+	}
+	shorter := reflect.MakeSlice(list.Type(), 0, list.Len())
+	shorter = reflect.AppendSlice(shorter, list.Slice(0, found[0]))
+	list.Set(reflect.AppendSlice(shorter, list.Slice(found[0]+1, list.Len())))
+}
+
+// has reports whether an element has the fields of another one.
+func has(element, like reflect.Value, fields map[string]string) bool {
+	for i := range element.NumField() {
+		if _, asked := fields[tagOf(element.Type().Field(i))]; asked && literal(element.Field(i)) != literal(like.Field(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// words decodes values that were written without TOML's quotes and brackets.
+func (d decoder) words(key string, fields map[string]string, v reflect.Value) {
+	data := map[string]any{}
+	for name, word := range fields {
+		for i := range v.NumField() {
+			if tagOf(v.Type().Field(i)) == name {
+				data[name] = parseWord(word, v.Type().Field(i).Type)
+			}
+		}
+		if _, known := data[name]; !known {
+			data[name] = word // the decoder says that there is no such key
+		}
+	}
+	d.table(key, data, v)
+}
+
+// parseWord gives a word the form in which the TOML library would have read
+// it; one that cannot have it is left a string, which the decoder refuses.
+func parseWord(word string, t reflect.Type) any {
+	switch t.Kind() {
+	case reflect.Slice:
+		list := []any{}
+		for _, w := range strings.Split(word, ",") {
+			list = append(list, parseWord(strings.TrimSpace(w), t.Elem()))
+		}
+		return list
+	case reflect.Bool:
+		if b, err := strconv.ParseBool(word); err == nil {
+			return b
+		}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if n, err := strconv.ParseInt(word, 0, 64); err == nil {
+			return n
+		}
+	case reflect.Float64:
+		if n, err := strconv.ParseFloat(word, 64); err == nil {
+			return n
+		}
+	}
+	return word
+}
+
+// Lists names the lists of tables that an Edit can change, as "STAGE.LIST", with
+// the keys of their elements.
+func Lists() map[string][]string {
+	lists := map[string][]string{}
+	for name, kind := range stages.Kinds {
+		t := reflect.TypeOf(kind.Default()).Elem()
+		for i := range t.NumField() {
+			f := t.Field(i).Type
+			if tag := tagOf(t.Field(i)); tag != "" && kind.Prepare != nil && f.Kind() == reflect.Slice && f.Elem().Kind() == reflect.Struct {
+				lists[name+"."+tag] = keysOf(f.Elem())
+			}
+		}
+	}
+	return lists
+}

@@ -1,0 +1,85 @@
+package control
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+)
+
+// tlsListener is a listener of TLS connections, bounded before the handshake.
+type tlsListener struct {
+	net.Listener
+	limiter *limiter
+}
+
+// ListenTLS reads the certificates and listens for the API over TCP, for Serve;
+// nil without an address. The files are read once: a new certificate needs a
+// restart.
+func ListenTLS(c TLS) (net.Listener, error) {
+	if c.Listen == "" {
+		return nil, nil
+	}
+	own, err := tls.LoadX509KeyPair(c.Certificate, c.Key)
+	if err != nil {
+		return nil, fmt.Errorf("control.tls.certificate: %w: name a certificate and its key, in PEM", err)
+	}
+	pool, err := readPool(c.ClientCA)
+	if err != nil {
+		return nil, fmt.Errorf("control.tls.client_ca: %w", err)
+	}
+	l, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("control.tls.listen: %w: choose an address of this machine and a port that is free", err)
+	}
+	bounded := &limiter{Listener: l, refused: new(atomic.Uint64)}
+	return &tlsListener{tls.NewListener(bounded, &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		Certificates: []tls.Certificate{own},
+		ClientAuth:   tls.RequireAndVerifyClientCert,
+		ClientCAs:    pool,
+		NextProtos:   []string{"http/1.1"},
+	}), bounded}, nil
+}
+
+func readPool(path string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: name a readable file in PEM", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, errors.New(path + " has no certificate: name a file in PEM")
+	}
+	return pool, nil
+}
+
+// ClientTLS is how a client proves who it is.
+type ClientTLS struct {
+	Certificate, Key string // its own, files in PEM
+	CA               string // signs the switch's certificate
+	Name             string // that the switch's certificate has; empty: the address's host
+}
+
+// NewTLSClient returns a client of the switch that listens at an address.
+func NewTLSClient(address string, c ClientTLS) (*Client, error) {
+	own, err := tls.LoadX509KeyPair(c.Certificate, c.Key)
+	if err != nil {
+		return nil, fmt.Errorf("%w: name the client's certificate with --cert and its key with --key", err)
+	}
+	pool, err := readPool(c.CA)
+	if err != nil {
+		return nil, fmt.Errorf("--ca: %w", err)
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("--address %q: write HOST:PORT", address)
+	}
+	if c.Name != "" {
+		host = c.Name
+	}
+	return newTLSClient(address, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, RootCAs: pool, ServerName: host}), nil
+}

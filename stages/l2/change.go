@@ -1,0 +1,81 @@
+package l2
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Prepare checks a configuration and builds what it needs, without putting it into
+// force, which commit does, between two batches. The size of the table cannot
+// change. Stations that were learned stay known, but for those that could not be
+// where they are any more.
+func (m *Module) Prepare(c Config) (commit func(), err error) {
+	names := make([]string, len(m.env.Ports))
+	for i := range m.env.Ports {
+		names[i] = m.env.Ports[i].Name
+	}
+	p, err := c.plan(names)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c.TableSize != m.config.TableSize {
+		return nil, fmt.Errorf("table_size: cannot change while the switch runs: restart it")
+	}
+	// The table is tried on a copy of static entries alone, as at the start: in a
+	// table that learned stations filled, they make room.
+	if trial := newFDB(c.TableSize, 1, 1); !trial.addAll(p.static) {
+		return nil, fmt.Errorf("static: %d entries find no room: raise table_size, and restart the switch", len(p.static))
+	}
+	next := newSettings(&c, p)
+	return func() { m.change(c, p, next) }, nil
+}
+
+func (t *fdb) addAll(entries []staticEntry) bool {
+	return !slices.ContainsFunc(entries, func(s staticEntry) bool { return !t.addStatic(s.key, s.port) })
+}
+
+// change puts a prepared configuration into force.
+func (m *Module) change(c Config, p *plan, next *settings) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.static
+	m.config, m.static = c, p.static
+	m.settings.Store(next)
+	m.fdb.ageing = uint32(c.Ageing / time.Second)
+	for _, s := range before {
+		if !slices.Contains(p.static, s) {
+			m.fdb.removeKey(s.key)
+		}
+	}
+	for _, s := range p.static {
+		if !slices.Contains(before, s) {
+			m.fdb.removeKey(s.key) // it may have been learned
+			if !m.fdb.addStatic(s.key, s.port) {
+				m.fdb.flush(func(uint16, uint16) bool { return true })
+				m.fdb.addStatic(s.key, s.port)
+			}
+		}
+	}
+	m.fdb.flush(func(vlan, port uint16) bool { return !next.ports[port].has(vlan) })
+}
+
+// removeKey removes the entry of a key, static or not, if there is one.
+func (t *fdb) removeKey(key uint64) {
+	h := hashKey(key, t.seed)
+	first := t.first(h)
+	for _, bi := range [2]uint64{first, t.other(h, first)} {
+		b := &t.buckets[bi]
+		i := b.match(key) & 3
+		if b.keys[i].Load() != key {
+			continue
+		}
+		if isStatic(b.vals[i].Load()) {
+			t.static.Add(^uint64(0))
+		}
+		t.remove(&b.keys[i])
+		return
+	}
+}
