@@ -112,6 +112,7 @@ func (k *keeper) run(stop <-chan struct{}) {
 		}
 		if k.attached && k.port.Lost() {
 			k.takeOut(nil)
+			k.follow() // before it is back already
 		}
 		if !k.attached {
 			tried = time.Now()
