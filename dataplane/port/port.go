@@ -1,6 +1,10 @@
 package port
 
-import "github.com/weirswitch/weir/pipeline/packet"
+import (
+	"errors"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+)
 
 // Port is one port of a switch. Its methods may be called while workers use
 // its queues. Info and Counters may be called at any time, the others not
@@ -37,9 +41,12 @@ type Restorable interface {
 	Port
 	// Lost looks whether the interface that the port was opened on is gone.
 	Lost() bool
-	// Detach lets go of that interface. The caller has taken the queues out of use,
-	// and closes them behind it. Why the port is not back yet, if that is known, is
-	// for Info.
+	// Pause leaves to the kernel what arrives from now on. What arrived before is
+	// in the queues when it returns.
+	Pause() error
+	// Detach lets go of the interface, behind Pause. The caller has taken the queues
+	// out of use, and closes them behind it. Why the port is not back yet, if
+	// that is known, is for Info; ErrDisabled if it shall not come back.
 	Detach(why error) error
 	// Restore finds the interface of the port's name and readies the port for an
 	// Open of each of its queues, as many as there were. Where it fails, nothing has changed,
@@ -49,6 +56,9 @@ type Restorable interface {
 	// come to them from now on; meanwhile they went to the kernel.
 	Restored() error
 }
+
+// ErrDisabled is why a port is detached that control has switched off.
+var ErrDisabled = errors.New("the port was switched off")
 
 // Queue is one queue of a port, as its worker sees it. No method blocks.
 type Queue interface {
@@ -110,6 +120,7 @@ const (
 	StateDown       State = "down"       // the link is down, or has no carrier
 	StateGone       State = "gone"       // the interface does not exist
 	StateRebuilding State = "rebuilding" // it exists again, but the port is not open yet
+	StateDisabled   State = "disabled"   // control has switched the port off
 )
 
 // Info describes a port.

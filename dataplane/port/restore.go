@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weirswitch/weir/dataplane/xdp"
+	"github.com/weirswitch/weir/dataplane/xsk"
 )
 
 // beneath is what an XSK port has on one interface, and loses with it.
@@ -60,10 +61,23 @@ func (x *XSK) Lost() bool {
 	return x.beneath != nil && !x.beneath.attach.Alive()
 }
 
+// Pause implements Restorable.
+func (x *XSK) Pause() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.beneath == nil {
+		return nil
+	}
+	err := x.unregister()
+	xsk.GracePeriod()
+	return err
+}
+
 // Detach implements Restorable.
 func (x *XSK) Detach(why error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.disabled = errors.Is(why, ErrDisabled)
 	if x.beneath == nil {
 		return nil
 	}
@@ -88,6 +102,7 @@ func (x *XSK) Restore() error {
 	})
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.disabled = false
 	if err != nil {
 		x.present, x.why = !errors.As(err, new(missingInterface)), err.Error()
 		return err

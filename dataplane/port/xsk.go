@@ -20,16 +20,17 @@ type XSK struct {
 	options xdp.Options // of program
 	arrival arrival     // what TimeArrivals granted
 
-	mu      sync.Mutex // guards what follows
-	program *xdp.Program
-	beneath *beneath // nil while the interface is gone
-	queues  []*xskQueue
-	stopped bool
-	last    Info     // as of Detach; what it was before
-	past    Counters // of interfaces that are gone, and all as of Close
-	why     string   // why the interface is not back, or why it is not open
-	opening bool     // between Restore and Restored
-	present bool     // there is an interface of the name again, though it is not open
+	mu       sync.Mutex // guards what follows
+	program  *xdp.Program
+	beneath  *beneath // nil while the interface is gone
+	queues   []*xskQueue
+	stopped  bool
+	last     Info     // as of Detach; what it was before
+	past     Counters // of interfaces that are gone, and all as of Close
+	why      string   // why the interface is not back, or why it is not open
+	disabled bool     // control has switched it off
+	opening  bool     // between Restore and Restored
+	present  bool     // there is an interface of the name again, though it is not open
 }
 
 // UMEM is the packet memory of all xsk ports of a switch, with what the kernel
@@ -201,7 +202,10 @@ func (x *XSK) info() Info {
 	if x.beneath == nil {
 		i := x.last
 		i.Up, i.State, i.Error = false, StateGone, x.why
-		if x.present {
+		switch {
+		case x.disabled:
+			i.State, i.Error = StateDisabled, ""
+		case x.present:
 			i.State = StateRebuilding
 		}
 		return i

@@ -373,6 +373,38 @@ func TestRecreated(t *testing.T) {
 	})
 }
 
+// TestSwitchedOff switches a port off and on under load: its interface is the
+// kernel's in between, and nothing that it had received is lost.
+func TestSwitchedOff(t *testing.T) {
+	eachFault(t, func(t *testing.T, f *faulty) {
+		n := times(t, "WEIR_RECREATE", 5)
+		for i := range n {
+			f.must(f.sw.SetPort("p0", false))
+			p := f.awaitState(0, port.StateDisabled)
+			if l, err := f.middle.Link("p0"); err != nil || l.Attrs().Xdp != nil && l.Attrs().Xdp.Attached || p.Error != "" {
+				t.Errorf("off: %+v, %v", p.Info, err)
+			}
+			f.must(errors.Join(f.middle.SetDown("p0"), f.middle.SetUp("p0"))) // not for us
+			f.must(f.sw.SetPort("p0", false))                                 // nor is this a change
+			f.must(f.sw.SetPort("p0", true))
+			f.must(f.middle.WaitUp("p0", patience))
+			f.awaitState(0, port.StateUp)
+			f.passes(uint32(i))
+		}
+		f.must(f.sw.SetPort("p0", true))
+		if err := f.sw.SetPort("p9", true); err == nil || err.Error() != "there is no port p9" {
+			t.Errorf("p9: %v", err)
+		}
+		r := f.end()
+		if got := r.Ports[0].Rebuilds; got != uint64(n) {
+			t.Errorf("%d rebuilds, want %d", got, n)
+		}
+		if err := f.sw.SetPort("p0", false); err == nil {
+			t.Error("a port of a closed switch can be switched off")
+		}
+	})
+}
+
 // TestNamespaceGone deletes the namespace at the far end, and the cable with it.
 func TestNamespaceGone(t *testing.T) {
 	f := startFaulty(t, faultConfigs[0])

@@ -20,6 +20,9 @@ type keeper struct {
 	port   port.Restorable
 
 	nudge    chan struct{} // something may have changed; holds one
+	orders   chan order
+	ended    chan struct{} // closed when run has ended
+	off      bool          // control has switched the port off
 	state    port.State    // as told last
 	maxFrame uint32        // as the workers know it
 	attached bool
@@ -58,7 +61,7 @@ func (s *Switch) keepPorts() (err error) {
 		info := p.Info()
 		k := &keeper{
 			sw: s, number: i, name: info.Interface, port: r, attached: true, wait: firstWait,
-			nudge: make(chan struct{}, 1), state: info.State, maxFrame: s.maxFrame(i),
+			nudge: make(chan struct{}, 1), orders: make(chan order), ended: make(chan struct{}), state: info.State, maxFrame: s.maxFrame(i),
 		}
 		k.up.Store(info.Up)
 		k.index.Store(int64(info.Index))
@@ -96,6 +99,7 @@ func (k *keeper) look() {
 func (k *keeper) run(stop <-chan struct{}) {
 	retry := time.NewTimer(0) // what changed since the port was opened
 	defer retry.Stop()
+	defer close(k.ended)
 	var tried time.Time
 	for {
 		select {
@@ -108,7 +112,12 @@ func (k *keeper) run(stop <-chan struct{}) {
 				retry.Reset(firstWait)
 				continue
 			}
+		case o := <-k.orders:
+			k.obey(o)
 		case <-retry.C:
+		}
+		if k.off {
+			continue
 		}
 		if k.attached && k.port.Lost() {
 			k.takeOut(nil)
@@ -124,6 +133,58 @@ func (k *keeper) run(stop <-chan struct{}) {
 		}
 		k.follow()
 	}
+}
+
+// order is what control wants of a port.
+type order struct {
+	on   bool
+	done chan struct{}
+}
+
+// SetPort switches a port on or off while the switch runs. What arrives at one
+// that is off stays with the kernel, as if the switch did not have it; what is
+// to leave there is dropped (port_down). It returns once the workers do
+// so; a port that cannot be switched on at once is tried again, as after a fault.
+func (s *Switch) SetPort(name string, on bool) error {
+	for i, p := range s.ports {
+		if p.Info().Name != name {
+			continue
+		}
+		for _, k := range s.keepers {
+			if k.number == i {
+				return k.order(on)
+			}
+		}
+		return fmt.Errorf("port %s cannot be switched: only ports of the driver %s can", name, port.DriverXSK)
+	}
+	return fmt.Errorf("there is no port %s", name)
+}
+
+func (k *keeper) order(on bool) error {
+	o := order{on, make(chan struct{})}
+	select {
+	case k.orders <- o:
+		<-o.done
+		return nil
+	case <-k.ended:
+		return errors.New("the switch is closing")
+	}
+}
+
+func (k *keeper) obey(o order) {
+	defer close(o.done)
+	switch {
+	case o.on:
+		if k.off && !k.attached {
+			k.restore()
+		}
+	case k.attached:
+		k.takeOut(port.ErrDisabled)
+	default:
+		_ = k.port.Detach(port.ErrDisabled) // nothing to let go of
+	}
+	k.off, k.wait = !o.on, firstWait
+	k.follow()
 }
 
 // follow tells the workers of another MTU, and the log of another state.
@@ -188,6 +249,7 @@ func (k *keeper) slots() []slot {
 // forwarded first; the frames of all else go to the pool.
 func (k *keeper) takeOut(why error) {
 	k.attached = false
+	pauseErr := k.port.Pause()
 	var old []port.Queue
 	for _, s := range k.slots() {
 		s.w.Do(func() {
@@ -197,16 +259,16 @@ func (k *keeper) takeOut(why error) {
 			old = append(old, s.w.exchange(s.k, port.Down()))
 		})
 	}
-	k.release(old, why)
+	k.release(old, why, pauseErr)
 	k.index.Store(0)
 	if k.up.Swap(false) {
 		k.changes.Add(1)
 	}
 }
 
-// release closes queues that no worker has any more.
-func (k *keeper) release(queues []port.Queue, why error) {
-	err := k.port.Detach(why)
+// release closes queues that no worker has any more. err is what went wrong before.
+func (k *keeper) release(queues []port.Queue, why, err error) {
+	err = errors.Join(err, k.port.Detach(why))
 	frames := k.sw.pool.NewCache()
 	for _, q := range queues {
 		if r, ok := q.(port.Rehomer); ok {
@@ -239,7 +301,7 @@ func (k *keeper) restore() {
 		q, err := k.port.Open(uint16(k.number), n, frames)
 		if err != nil {
 			frames.Close()
-			k.release(fresh, err)
+			k.release(fresh, err, nil)
 			return
 		}
 		fresh = append(fresh, q)
