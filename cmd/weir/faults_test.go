@@ -145,6 +145,31 @@ func TestInterfaceReturns(t *testing.T) {
 	b.checkClean(t)
 }
 
+// TestInterfaceComesLate: a switch starts without an interface that may be
+// missing, and takes it up.
+func TestInterfaceComesLate(t *testing.T) {
+	b := newTestbed(t, 0)
+	if err := b.ns.DeleteLink("p0"); err != nil {
+		t.Fatal(err)
+	}
+	p := b.start(t, b.config(t, "s1", `interface = "p0"`, "interface = \"p0\"\noptional = true\nqueues = 1"))
+	if gone := b.await(t, "s1", "gone"); gone.Index != 0 || !strings.HasPrefix(gone.Error, "no interface p0") {
+		t.Errorf("before: %+v", gone)
+	}
+	b.recreate(t)
+	if up := b.await(t, "s1", "up"); up.Index == 0 || up.Error != "" || !strings.HasPrefix(up.Mode, "native, copy") {
+		t.Errorf("then: %+v", up)
+	}
+	b.exchange(t, 5)
+	if status := p.stop(t); status != 0 {
+		t.Errorf("status %d: %s", status, &p.stderr)
+	}
+	if r := p.report(t); r.Received != 10 || r.Forwarded != 10 || !r.Balanced || r.Frames.Lost != 0 {
+		t.Errorf("last report: %+v", r)
+	}
+	b.checkClean(t)
+}
+
 // TestStagePanics: a switch without one of its workers would forward wrongly,
 // so it ends, with the reason and its books in order.
 func TestStagePanics(t *testing.T) {

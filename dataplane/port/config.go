@@ -35,6 +35,9 @@ type Config struct {
 	BusyPoll int `toml:"busy_poll"`
 	// Jumbo admits packets longer than a frame, by multi-buffer.
 	Jumbo bool `toml:"jumbo"`
+	// Optional lets the switch start without the interface, and open the port once
+	// there is one. It takes Queues.
+	Optional bool `toml:"optional"`
 	// Keep is the traffic left to the kernel (see xdp.ParseKeep).
 	Keep []string `toml:"keep"`
 }
@@ -82,6 +85,12 @@ func (c *Config) Validate() error {
 		fault("keep: %w", err)
 	} else if c.Driver == DriverAsavie && !keep.Empty() {
 		fault("keep: the driver asavie has no keep list: use driver = %q", DriverXSK)
+	}
+	if c.Optional && c.Queues == 0 {
+		fault("queues: 0, but an interface that is not there cannot be asked: say how many, or set optional = false")
+	}
+	if c.Optional && c.Driver == DriverAsavie {
+		fault("optional: the driver asavie cannot wait for its interface: use driver = %q", DriverXSK)
 	}
 	if c.Driver == DriverAsavie && c.Jumbo {
 		fault("jumbo: the driver asavie has no multi-buffer: use driver = %q", DriverXSK)

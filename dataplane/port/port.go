@@ -11,7 +11,7 @@ import (
 // concurrently with each other; those of different ports may.
 type Port interface {
 	// Open opens a queue, 0 <= queue < Info().Queues, for the worker that owns
-	// the cache. Packets received there get number as their InPort.
+	// the cache, or gives Down if the interface may be missing and is. Packets received there get number as their InPort.
 	Open(number uint16, queue int, frames *packet.Cache) (Queue, error)
 	// Info tells what the port is and which modes were granted. The modes are
 	// known once all queues are open.

@@ -81,6 +81,9 @@ func (x *XSK) open() (err error) {
 		return err
 	}
 	l, err := findLink(x.config.Interface)
+	if x.config.Optional && errors.As(err, new(missingInterface)) {
+		return x.openWithout(err)
+	}
 	if err != nil {
 		return err
 	}
@@ -97,6 +100,19 @@ func (x *XSK) open() (err error) {
 	}
 	x.beneath, err = x.attach(l)
 	return err
+}
+
+// openWithout readies all that needs no interface. The MTU is a guess until
+// there is one.
+func (x *XSK) openWithout(why error) error {
+	const mtu = 1500
+	x.last = Info{
+		Name: x.config.Name, Interface: x.config.Interface, Driver: DriverXSK,
+		Queues: x.config.Queues, MTU: mtu, MaxFrame: mtu + ethernetOverhead,
+	}
+	x.why = why.Error()
+	x.memory.multiBuffer = x.memory.multiBuffer || x.config.Jumbo
+	return x.load()
 }
 
 // fits refuses an MTU whose packets exceed what the port can take.
@@ -123,6 +139,9 @@ func (x *XSK) Open(number uint16, queue int, frames *packet.Cache) (q Queue, err
 	x.mu.Lock()
 	b, program := x.beneath, x.program
 	x.mu.Unlock()
+	if b == nil {
+		return Down(), nil // an optional interface that is not there
+	}
 	var opened *xskQueue
 	if err = x.space.do(func() error {
 		opened, err = x.openQueue(b, program, number, queue, frames)

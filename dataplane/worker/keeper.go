@@ -60,7 +60,7 @@ func (s *Switch) keepPorts() (err error) {
 		}
 		info := p.Info()
 		k := &keeper{
-			sw: s, number: i, name: info.Interface, port: r, attached: true, wait: firstWait,
+			sw: s, number: i, name: info.Interface, port: r, attached: info.Index != 0, wait: firstWait,
 			nudge: make(chan struct{}, 1), orders: make(chan order), ended: make(chan struct{}), state: info.State, maxFrame: s.maxFrame(i),
 		}
 		k.up.Store(info.Up)
