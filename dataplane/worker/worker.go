@@ -184,13 +184,14 @@ func (w *Worker) work() {
 	}
 }
 
-// tick does the stages' work by the clock while no packet comes. A replay has no
-// clock but its packets'.
+// tick does the stages' work by the clock while no packet comes, also when the
+// clock was set back. A replay has no clock but its packets'.
 func (w *Worker) tick() {
 	if w.sw.arrival || w.graph.NextTick() == math.MaxInt64 {
 		return
 	}
-	if w.now = w.clock.now(); w.now >= w.graph.NextTick() {
+	was := w.now
+	if w.now = w.clock.now(); w.now >= w.graph.NextTick() || w.now < was {
 		w.graph.Tick(w.now)
 	}
 }
