@@ -2,10 +2,9 @@ package l2
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
-	"sync/atomic"
 
+	"github.com/weirswitch/weir/pipeline/limiter"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -63,7 +62,9 @@ func (c *Config) planStorms(ports []string, f *faults) []*storm {
 				f.add("%s.%s: %d: choose 1 to %d packets per second, or 0 for no limit", key, stormNames[kind], rate, maxStorm)
 				continue
 			}
-			s[kind].set(rate)
+			if rate != 0 {
+				s[kind].Set(uint64(rate), uint64(max(rate/10, stormBurst)))
+			}
 		}
 		if !limited {
 			f.add("%s: port %q has no limit: set broadcast, multicast or unknown, or remove the entry", key, e.Port)
@@ -76,63 +77,7 @@ func (c *Config) planStorms(ports []string, f *faults) []*storm {
 }
 
 // storm is the limits of a port, which its workers share.
-type storm [stormKinds]stormLimit
-
-// stormLimit is a token bucket of packets. Its state is one number, the time at
-// which it would be empty had it been filled without a bound (the virtual
-// scheduling form of the leaky bucket, ITU-T I.371), so workers agree by one
-// compare-and-swap per batch.
-type stormLimit struct {
-	emptyAt atomic.Int64 // nanoseconds of the batch's clock
-	rate    uint64       // packets per second; 0: no limit
-	burstNs int64
-	_       [40]byte // the next kind's line is other packets' business
-}
-
-func (k *stormLimit) set(rate int) {
-	if k.rate = uint64(rate); rate != 0 {
-		k.burstNs = k.span(max(k.rate/10, stormBurst))
-	}
-}
-
-// span is how long the rate takes for some packets, in ns, rounded up.
-func (k *stormLimit) span(packets uint64) int64 {
-	hi, lo := bits.Mul64(packets, 1e9)
-	q, rest := bits.Div64(hi, lo, k.rate)
-	if rest != 0 {
-		q++
-	}
-	return int64(q)
-}
-
-// stormSkew is by how much the clocks of workers, which read them once per batch,
-// may differ, in ns. A clock further back than that has been stepped.
-const stormSkew = 10e6
-
-// take takes up to want packets out of the bucket and returns how many it got.
-// After a step of the clock back the bucket is empty, after a step ahead full.
-func (k *stormLimit) take(now int64, want uint64) (got uint64) {
-	if k.rate == 0 {
-		return want
-	}
-	for {
-		was := k.emptyAt.Load()
-		if was > now && was-now < stormSkew {
-			return 0 // a worker with a later clock emptied it
-		}
-		// Not earlier than a full bucket, nor later than an empty one.
-		at := min(max(was, now-k.burstNs), now)
-		hi, lo := bits.Mul64(uint64(now-at), k.rate)
-		tokens, _ := bits.Div64(hi, lo, 1e9)
-		got = min(want, tokens)
-		if got == 0 && at == was {
-			return 0
-		}
-		if k.emptyAt.CompareAndSwap(was, at+k.span(got)) {
-			return got
-		}
-	}
-}
+type storm [stormKinds]limiter.Bucket
 
 func stormKind(p *packet.Packet) int {
 	switch {
@@ -160,7 +105,7 @@ func (s *stage) limitStorm(b *packet.Batch, n int) int {
 	}
 	for kind := range left {
 		if want[kind] != 0 {
-			left[kind] = limits[kind].take(b.Now, want[kind])
+			left[kind] = limits[kind].Take(b.Now, want[kind])
 		}
 	}
 	if left == want {
