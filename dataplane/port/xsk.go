@@ -19,6 +19,7 @@ type XSK struct {
 	space   *space
 	options xdp.Options // of program
 	arrival arrival     // what TimeArrivals granted
+	shaper  *shaper     // nil without a rate
 
 	mu       sync.Mutex // guards what follows
 	program  *xdp.Program
@@ -150,9 +151,12 @@ func (x *XSK) Open(number uint16, queue int, frames *packet.Cache) (q Queue, err
 		return nil, fmt.Errorf("port %s: %w", x.config.Name, err)
 	}
 	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.queues = append(x.queues, opened)
-	x.mu.Unlock()
-	return opened, nil
+	if x.shaper == nil {
+		x.shaper = newShaper(&x.config, b.link.maxFrame())
+	}
+	return x.shaper.shape(opened, frames), nil
 }
 
 func (x *XSK) openQueue(b *beneath, program *xdp.Program, number uint16, queue int, frames *packet.Cache) (*xskQueue, error) {
@@ -240,6 +244,9 @@ func (x *XSK) info() Info {
 		i.State = StateRebuilding
 	case i.State == StateGone:
 		i.Error = missingInterface(x.config.Interface).Error()
+	}
+	if r := uint64(x.config.RateBits); r != 0 && (i.Speed == 0 || i.Speed > r) {
+		i.Speed = r
 	}
 	i.Mode = x.beneath.attach.Mode().String()
 	if len(x.queues) != 0 {

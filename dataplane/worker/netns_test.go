@@ -41,6 +41,7 @@ type live struct {
 	timestamps string
 	pairs      int // of hosts; those of a and b come first
 	onEvent    func(worker.PortEvent)
+	configure  func(*port.Config) // each port
 
 	hosts []*netnstest.Host // by port: p0, p1...
 }
@@ -113,6 +114,9 @@ func (l *live) build(c liveConfig, d port.DataplaneConfig, pool *packet.Pool) er
 		name := fmt.Sprintf("p%d", i)
 		pc := port.DefaultConfig()
 		pc.Name, pc.Interface, pc.Driver, pc.Jumbo = name, name, c.driver, c.mtu > 1500
+		if l.configure != nil {
+			l.configure(&pc)
+		}
 		var p port.Port
 		if c.driver == port.DriverAsavie {
 			p, err = port.NewAsavie(pc, d)
