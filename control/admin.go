@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -122,7 +123,7 @@ func refusal(err error) error {
 	return connect.NewError(connect.CodeFailedPrecondition, err)
 }
 
-// admins lets only admins through, before a byte of the request's body is read.
+// admins lets only admins through, before the request's body is kept or parsed.
 // What is refused is written to the audit log.
 func (s *Server) admins(next http.Handler) http.Handler {
 	writer := connect.NewErrorWriter()
@@ -133,6 +134,8 @@ func (s *Server) admins(next http.Handler) http.Handler {
 			return
 		}
 		s.denied.Add(1)
+		// A client that is cut off while it sends does not read why.
+		_, _ = io.CopyN(io.Discard, r.Body, maxRequest)
 		call := strings.ToLower(r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:])
 		s.audit.write(s.log, id, bounded(call), zap.String("result", "refused: not an admin"))
 		err := connect.NewError(connect.CodePermissionDenied, fmt.Errorf("%s may read, but not change: run as root or as the switch's user, or with a certificate that control.tls.admins names", id))

@@ -56,3 +56,7 @@ func (c *placed) Close() error {
 	c.once.Do(func() { c.place.Add(-1) })
 	return c.Conn.Close()
 }
+
+// Bound returns a listener that closes connections at once that come when there
+// are as many as the API allows readers.
+func Bound(l net.Listener) net.Listener { return &limiter{Listener: l, refused: new(atomic.Uint64)} }

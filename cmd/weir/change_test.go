@@ -93,10 +93,8 @@ func (r *router) ctl(t *testing.T, args ...string) (stdout string) {
 
 // load sends numbered packets from p0's host and counts them at the others.
 type load struct {
-	source *traffic.PacketSource
-	sinks  []*traffic.PacketSink
-	done   chan traffic.Sent
-	cancel func()
+	sinks []*traffic.PacketSink
+	done  chan traffic.Sent
 }
 
 func (r *router) load(t *testing.T, rate float64, count uint64) *load {

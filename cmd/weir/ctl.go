@@ -98,7 +98,7 @@ var views = []view{
 	{name: "telemetry", short: "What the stages measure and count of their own, and the records sent", ask: askMetrics},
 	{name: "config", short: "The configuration in force, with every default", ask: askConfig},
 	{name: "report", short: "All counters at one moment", ask: askReport},
-	{name: "version", short: "Which program the switch runs", ask: askVersion},
+	{name: "version", short: "Which program the switch runs, and which capabilities it has kept", ask: askVersion},
 }
 
 func (o *ctlOptions) show(ctx context.Context, v view, stdout io.Writer) error {
@@ -229,7 +229,7 @@ func askVersion(ctx context.Context, c *control.Client) (json.RawMessage, func(i
 	if err != nil {
 		return nil, nil, err
 	}
-	return control.JSON(v), func(w io.Writer) error { return printVersion(w, v) }, nil
+	return control.JSON(v), func(w io.Writer) error { return printRunning(w, v) }, nil
 }
 
 func askConfig(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {

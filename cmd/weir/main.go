@@ -65,7 +65,6 @@ configuration or the machine does not allow what was asked for.`,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		newSwitchCommand(),
 		newCtlCommand(),

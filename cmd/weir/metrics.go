@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/telemetry/export"
@@ -38,6 +39,28 @@ func metricsOf(chain []pipeline.Named, e *exporting) []*api.Metric {
 	return all
 }
 
+// controlMetrics are what the control server counts; nil has not begun.
+func controlMetrics(s *control.Server) []*api.Metric {
+	if s == nil {
+		return nil
+	}
+	return counterMetrics(s.Counters())
+}
+
+// controlCounters are the control server's.
+type controlCounters = control.Counters
+
+func counterMetrics(c controlCounters) []*api.Metric {
+	metric := func(name, help string, n uint64) *api.Metric {
+		return &api.Metric{Stage: "control", Name: name, Help: help, Value: float64(n)}
+	}
+	return []*api.Metric{
+		metric("refused_connections_total", "connections closed at once, since there were too many", c.Refused),
+		metric("denied_calls_total", "calls that change the switch, by clients that may not", c.Denied),
+		metric("lost_audit_lines_total", "lines of the audit log that could not be written", c.AuditLost),
+	}
+}
+
 // metrics are the exporter's.
 func (e *exporting) metrics(emit func(pipeline.Metric)) {
 	for _, k := range []record.Kind{record.PINT, record.DiSketch, record.Oblivious, record.LDS} {
@@ -45,14 +68,19 @@ func (e *exporting) metrics(emit func(pipeline.Metric)) {
 		if c == (export.Counters{}) {
 			continue
 		}
-		labels := [][2]string{{"kind", k.String()}}
-		emit(pipeline.Metric{Name: "records_total", Help: "records written", Labels: labels, Value: float64(c.Records)})
-		emit(pipeline.Metric{Name: "bytes_total", Help: "bytes of the records written", Labels: labels, Value: float64(c.Bytes)})
-		emit(pipeline.Metric{Name: "lost_records_total", Help: "records that could not be encoded or written", Labels: labels, Value: float64(c.Lost)})
+		e.kindMetrics(k.String(), c, emit)
 	}
 	if e.spool != nil {
 		emit(pipeline.Metric{Name: "dropped_files_total", Help: "spool files that went to make room", Value: float64(e.spool.Dropped())})
 	}
+}
+
+// kindMetrics are those of one kind of records.
+func (e *exporting) kindMetrics(kind string, c export.Counters, emit func(pipeline.Metric)) {
+	labels := [][2]string{{"kind", kind}}
+	emit(pipeline.Metric{Name: "records_total", Help: "records written", Labels: labels, Value: float64(c.Records)})
+	emit(pipeline.Metric{Name: "bytes_total", Help: "bytes of the records written", Labels: labels, Value: float64(c.Bytes)})
+	emit(pipeline.Metric{Name: "lost_records_total", Help: "records that could not be encoded or written", Labels: labels, Value: float64(c.Lost)})
 }
 
 func printMetrics(w io.Writer, metrics []*api.Metric) error {

@@ -18,6 +18,7 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/control/metrics"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
 	"github.com/weirswitch/weir/pipeline"
@@ -142,8 +143,10 @@ type liveSwitch struct {
 	file   string // of the configuration
 	socket net.Listener
 	tcp    net.Listener // nil: the API is not served over TCP
+	scrape net.Listener // nil: metrics are not served
 	audit  *control.Audit
 	server atomic.Pointer[control.Server]
+	meters *metrics.Server
 	pool   *packet.Pool
 	chain  []pipeline.Named
 	sw     *worker.Switch
@@ -172,7 +175,10 @@ func newLiveSwitch(c *config.Config, log *zap.Logger) (*liveSwitch, error) {
 	}
 	s := &liveSwitch{config: c, log: log}
 	s.inForce.Store(force)
-	if err := errors.Join(s.listen(), s.setUp(queues)); err != nil {
+	if err := s.listen(); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	if err := s.setUp(queues); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
@@ -181,10 +187,11 @@ func newLiveSwitch(c *config.Config, log *zap.Logger) (*liveSwitch, error) {
 // listen opens what control needs, in one go with all faults.
 func (s *liveSwitch) listen() error {
 	c := s.config.Control
-	var errs [3]error
+	var errs [4]error
 	s.socket, errs[0] = control.Listen(c.Socket, c.Group)
 	s.tcp, errs[1] = control.ListenTLS(c.TLS)
 	s.audit, errs[2] = control.OpenAudit(c.Audit)
+	s.scrape, errs[3] = metrics.Listen(c.Metrics)
 	return errors.Join(errs[:]...)
 }
 
@@ -297,7 +304,14 @@ func (s *liveSwitch) run(ctx context.Context, tell *readiness) (*worker.Report, 
 	stopExport := s.export.start()
 	stopReload := s.reloadOnSignal()
 	defer stopReload()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	var dropErr error
 	runErr := s.sw.Run(ctx, func() {
+		if dropErr = s.dropPrivileges(); dropErr != nil {
+			end() // with more privileges than it says, it shall not run
+			return
+		}
 		s.serve()
 		for _, m := range s.sw.Report().Modes {
 			s.log.Info("port open", zap.String("mode", m))
@@ -314,13 +328,31 @@ func (s *liveSwitch) run(ctx context.Context, tell *readiness) (*worker.Report, 
 		})
 	})
 	noted() // an end by itself is no drain
-	runErr = errors.Join(runErr, stopExport())
+	runErr = errors.Join(dropErr, runErr, stopExport())
 	report := s.sw.Report()
 	if server := s.server.Load(); server != nil {
 		runErr = errors.Join(runErr, server.Close())
 		s.socket, s.tcp = nil, nil // closed by the server
 	}
+	if s.meters != nil {
+		runErr = errors.Join(runErr, s.meters.Close())
+		s.scrape = nil
+	}
 	return &report, errors.Join(runErr, s.close())
+}
+
+// dropPrivileges gives up what the switch does not need any more, and says what
+// it keeps.
+func (s *liveSwitch) dropPrivileges() error {
+	keep := portCapabilities
+	if !s.config.Control.KeepCapabilities {
+		keep = nil
+	}
+	if err := dropPrivileges(keep); err != nil {
+		return err
+	}
+	s.log.Info("privileges dropped", zap.Strings("capabilities kept", capabilities()))
+	return nil
 }
 
 // serve answers what arrives at the control socket.
@@ -328,6 +360,9 @@ func (s *liveSwitch) serve() {
 	s.server.Store(control.Serve(s.socket, s, control.Options{
 		Log: s.log, Audit: s.audit, TCP: s.tcp, Admins: s.config.Control.TLS.Admins,
 	}))
+	if s.scrape != nil {
+		s.meters = metrics.Serve(s.scrape, s, s.log)
+	}
 }
 
 // close gives back what is neither a worker's nor a port's.
@@ -339,6 +374,9 @@ func (s *liveSwitch) close() error {
 	if s.tcp != nil {
 		errs = append(errs, s.tcp.Close())
 	}
+	if s.scrape != nil {
+		errs = append(errs, s.scrape.Close())
+	}
 	if s.audit != nil {
 		errs = append(errs, s.audit.Close())
 	}
@@ -349,7 +387,11 @@ func (s *liveSwitch) close() error {
 }
 
 // Version implements control.Switch.
-func (s *liveSwitch) Version() *api.VersionResponse { return version() }
+func (s *liveSwitch) Version() *api.VersionResponse {
+	v := version()
+	v.Capabilities = capabilities()
+	return v
+}
 
 // Report implements control.Switch.
 func (s *liveSwitch) Report() *api.ReportResponse {
@@ -360,7 +402,9 @@ func (s *liveSwitch) Report() *api.ReportResponse {
 }
 
 // Metrics implements control.Switch.
-func (s *liveSwitch) Metrics() []*api.Metric { return metricsOf(s.chain, s.export) }
+func (s *liveSwitch) Metrics() []*api.Metric {
+	return append(metricsOf(s.chain, s.export), controlMetrics(s.server.Load())...)
+}
 
 // Config implements control.Switch.
 func (s *liveSwitch) Config() string { return s.inForce.Load().text }

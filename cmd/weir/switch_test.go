@@ -129,6 +129,13 @@ type process struct {
 func (b *testbed) start(t *testing.T, config string, env ...string) *process {
 	t.Helper()
 	p := &process{cmd: weirCommand("switch", "-c", config, "--report", "json")}
+	b.startCommand(t, p, env...)
+	return p
+}
+
+// startCommand starts a command that is, or becomes, a switch, likewise.
+func (b *testbed) startCommand(t *testing.T, p *process, env ...string) {
+	t.Helper()
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	ready, child, err := os.Pipe()
 	if err != nil {
@@ -147,7 +154,6 @@ func (b *testbed) start(t *testing.T, config string, env ...string) *process {
 		p.kill()
 		t.Fatalf("the switch says %q, %v: %s", line, err, &p.stderr)
 	}
-	return p
 }
 
 // kill ends the process by SIGKILL, if it has not ended.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
@@ -63,6 +64,19 @@ func printVersion(w io.Writer, v *api.VersionResponse) error {
 		revision += " with changes"
 	}
 	_, err := fmt.Fprintf(w, "weir %s%s, %s, %s\n", v.Version, revision, v.Go, v.Platform)
+	return err
+}
+
+// printRunning adds what a running switch has kept.
+func printRunning(w io.Writer, v *api.VersionResponse) error {
+	if err := printVersion(w, v); err != nil {
+		return err
+	}
+	kept := "none"
+	if len(v.Capabilities) != 0 {
+		kept = strings.Join(v.Capabilities, ", ")
+	}
+	_, err := fmt.Fprintf(w, "capabilities kept: %s\n", kept)
 	return err
 }
 

@@ -104,6 +104,8 @@ var foreigns = []foreign{
 	{"go.uber.org/zap", []string{"bench/...", "cmd/...", "control/...", "dataplane/lab"}, "the packet path counts instead of logging"},
 	{"github.com/spf13/cobra", []string{"cmd/..."}, "command lines are cmd's"},
 	{"github.com/vbauerster/mpb", []string{"bench/...", "cmd/...", "dataplane/lab"}, "progress bars are for terminals"},
+	{"github.com/prometheus/client_golang", []string{"control/metrics"}, "metrics are shown by control, out of reports"},
+	{"kernel.org/pub/linux/libs/security/libcap", []string{"cmd/..."}, "a process has one set of capabilities, and one place that gives them up"},
 	{"connectrpc.com/connect", []string{"cmd/...", "control/..."}, "the API is control's"},
 	{"google.golang.org/protobuf", []string{"cmd/...", "control/..."}, "the API's messages are control's; records have their own codec"},
 	{"github.com/HdrHistogram/hdrhistogram-go", []string{"bench/..."}, "latencies are measured by benchmarks"},
@@ -123,7 +125,8 @@ var packetPath = []string{"dataplane/port", "dataplane/worker", "dataplane/xdp",
 var bans = []ban{
 	{"net/http", packetPath, "it brings servers, goroutines and four megabytes to where packets run"},
 	{"net/http/pprof", []string{"..."}, "it registers itself on the default server; profiles are written by the benchmarks"},
-	{"expvar", []string{"..."}, "it registers itself on the default server"},
+	{"expvar", append([]string{"config", "control", "control/api", "control/filter", "control/capture", "dataplane/...", "telemetry/..."}, packetPath...),
+		"it registers itself on the default server; Prometheus' library brings it to control/metrics and cmd, where nobody serves that"},
 	{"go.uber.org/zap", packetPath, "the packet path counts instead of logging"},
 	{"github.com/spf13/cobra", append([]string{"config", "control/..."}, packetPath...), "a package that reads command lines cannot be used by another program"},
 }

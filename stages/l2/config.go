@@ -40,7 +40,7 @@ type Static struct {
 // Port is the VLAN setting of one port: access, or trunk with or without
 // native.
 type Port struct {
-	Name   string `toml:"name"`
+	Name   string `toml:"name"`             // the port's
 	Access int    `toml:"access,omitempty"` // the VLAN of an access port, 1 to 4094
 	Trunk  []int  `toml:"trunk,omitempty"`  // the VLANs of a trunk port, 1 to 4094 each
 	Native int    `toml:"native,omitempty"` // the trunk's VLAN of untagged packets, 0 for none

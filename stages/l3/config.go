@@ -34,7 +34,7 @@ type Config struct {
 
 // Interface is the IP side of a port.
 type Interface struct {
-	Port      string   `toml:"port"`
+	Port      string   `toml:"port"`          // the port's name
 	Addresses []string `toml:"addresses"`     // the switch's own, with prefix lengths
 	MAC       string   `toml:"mac,omitempty"` // default: see DefaultMAC
 	MTU       int      `toml:"mtu,omitempty"` // bytes, without Ethernet header; 0: the port's, at most 1500
@@ -43,7 +43,7 @@ type Interface struct {
 // Route is the way to a network: by gateways, among which flows are spread, or
 // to a port on which the network is.
 type Route struct {
-	Prefix  string   `toml:"prefix"`
+	Prefix  string   `toml:"prefix"`            // the network, as in "10.0.3.0/24"
 	Via     []string `toml:"via,omitempty"`     // gateways; "fe80::1%p0" names the port of a link-local one
 	Weights []int    `toml:"weights,omitempty"` // one per gateway, 1 to MaxWeight; default: all 1
 	Port    string   `toml:"port,omitempty"`    // instead of via
@@ -51,9 +51,9 @@ type Route struct {
 
 // Neighbour is a station on a port's link.
 type Neighbour struct {
-	Address string `toml:"address"`
-	MAC     string `toml:"mac"`
-	Port    string `toml:"port"`
+	Address string `toml:"address"` // its IP address
+	MAC     string `toml:"mac"`     // its MAC address
+	Port    string `toml:"port"`    // the name of the port that it is behind
 }
 
 // Bounds of the configuration.

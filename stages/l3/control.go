@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/header"
 )
 
@@ -58,6 +59,31 @@ func (m *Module) Counters() Counters {
 		}
 	}
 	return c
+}
+
+// Metrics implements pipeline.Metered.
+func (m *Module) Metrics(emit func(pipeline.Metric)) {
+	c := m.Counters()
+	for _, v := range []struct {
+		name, help string
+		value      uint64
+		gauge      bool
+	}{
+		{"icmp_errors_total", "ICMP errors sent", c.ICMPErrors, false},
+		{"icmp_limited_total", "ICMP errors not sent, for icmp_rate", c.ICMPLimited, false},
+		{"echo_replies_total", "echo requests to the switch answered", c.EchoReplies, false},
+		{"answered_total", "ARP requests and neighbour solicitations answered", c.Answered, false},
+		{"requests_total", "requests sent to find a neighbour, or to see whether it is still there", c.Requests, false},
+		{"held_packets_total", "packets that waited for a neighbour", c.Held, false},
+		{"hold_full_packets_total", "packets that could not wait for a neighbour", c.HoldFull, false},
+		{"neighbour_full_total", "neighbours refused: the table was full", c.NeighbourFull, false},
+		{"abandoned_packets_total", "packets whose neighbour went from the configuration while they waited", c.Abandoned, false},
+		{"busy_total", "times that a worker found the neighbours' lock taken for too long", c.Busy, false},
+		{"neighbours", "neighbours in the table, unanswered ones included", c.Neighbours, true},
+		{"routes", "routes, and networks of the ports", c.Routes, true},
+	} {
+		emit(pipeline.Metric{Name: v.name, Help: v.help, Value: float64(v.value), Gauge: v.gauge})
+	}
 }
 
 // Apply puts a configuration into force in place of the present one, between two

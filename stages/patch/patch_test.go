@@ -157,3 +157,29 @@ func newBatch(t testing.TB) *packet.Batch {
 	t.Cleanup(func() { pool.Close() })
 	return packet.NewBatch(pool.NewCache(), packet.BatchSize)
 }
+
+// TestPrepare: packets go by the new pairs from the next batch on; wrong ones
+// change nothing.
+func TestPrepare(t *testing.T) {
+	m, err := New(Config{Pairs: [][2]string{{"p0", "p1"}}}, env("p0", "p1", "p2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, b := m.Stage(0), newBatch(t)
+	out := func() uint16 {
+		b.Reset()
+		b.Append()
+		s.Process(b)
+		return b.Pkts[0].OutPort
+	}
+	if _, err := m.Prepare(Config{Pairs: [][2]string{{"p0", "p9"}}}); err == nil || out() != 1 {
+		t.Errorf("a wrong pair: %v, out of port %d", err, out())
+	}
+	commit, err := m.Prepare(Config{Pairs: [][2]string{{"p2", "p0"}}})
+	if err != nil || out() != 1 {
+		t.Fatalf("before the change: %v, out of port %d", err, out())
+	}
+	if commit(); out() != 2 {
+		t.Errorf("out of port %d, want 2", out())
+	}
+}

@@ -66,7 +66,7 @@ func (m *Module) Prepare(c Config) (commit func(), err error) {
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.config = c
+		m.config = Config{Ports: slices.Clone(c.Ports)}
 		m.buckets.Store(&buckets)
 	}, nil
 }

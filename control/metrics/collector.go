@@ -1,0 +1,137 @@
+package metrics
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirswitch/weir/control/api"
+)
+
+// Switch is what metrics need of a switch. Its method is called by many
+// goroutines at once.
+type Switch interface {
+	Report() *api.ReportResponse
+}
+
+// Collector shows a switch's report to Prometheus: weir_port_*, weir_stage_*,
+// weir_worker_* of what every switch has, and weir_STAGE_* of what a stage counts
+// of its own. It asks the switch when it is asked itself, so packets pay nothing.
+type Collector struct{ sw Switch }
+
+// NewCollector returns the collector of a switch.
+func NewCollector(sw Switch) *Collector { return &Collector{sw} }
+
+// Describe implements prometheus.Collector. Which metrics there are depends on the
+// graph and on what happened, so nothing is promised.
+func (c *Collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	r := c.sw.Report()
+	e := emitter{ch}
+	e.gauge("switch_info", "the switch, always 1", 1, "switch", r.Name, "id", fmt.Sprint(r.Id))
+	for _, p := range r.Ports {
+		e.port(p)
+	}
+	for _, s := range r.Stages {
+		e.counter("stage_packets_total", "living packets that entered the stage", s.Packets, "stage", s.Name)
+		e.counter("stage_batches_total", "batches that entered the stage", s.Batches, "stage", s.Name)
+		e.counter("stage_dropped_packets_total", "packets that the stage dropped", s.Dropped, "stage", s.Name)
+		e.counter("stage_copied_packets_total", "copies that the stage made", s.Copied, "stage", s.Name)
+		e.counter("stage_sampled_packets_total", "packets in the batches whose time was taken", s.SampledPackets, "stage", s.Name)
+		e.send("stage_sampled_seconds_total", "time that these took in the stage", float64(s.SampledNs)/1e9, prometheus.CounterValue, "stage", s.Name)
+	}
+	for _, w := range r.Workers {
+		id := fmt.Sprint(w.Id)
+		e.counter("worker_packets_total", "packets that the worker ran through the graph", w.Packets, "worker", id)
+		e.counter("worker_batches_total", "batches that the worker ran through the graph", w.Batches, "worker", id)
+		e.counter("worker_rounds_total", "rounds over all queues", w.Rounds, "worker", id)
+		e.counter("worker_sleeps_total", "times the worker slept", w.Sleeps, "worker", id)
+		e.counter("worker_handed_over_packets_total", "packets given to other workers", w.HandedOver, "worker", id)
+		e.counter("worker_taken_over_packets_total", "packets taken from other workers", w.TakenOver, "worker", id)
+		e.gauge("worker_free_frames", "frames in the worker's cache", float64(w.FreeFrames), "worker", id)
+	}
+	e.gauge("pool_frames", "frames of the packet pool", float64(r.Frames.GetTotal()))
+	e.counter("pool_faults_total", "wrong changes of a frame's owner that the audit refused", r.Frames.GetFaults())
+	for _, m := range r.Metrics {
+		e.own(m)
+	}
+}
+
+// emitter sends metrics with the prefix of all.
+type emitter struct{ ch chan<- prometheus.Metric }
+
+func (e emitter) port(p *api.Port) {
+	up := 0.
+	if p.Up {
+		up = 1
+	}
+	e.gauge("port_up", "whether the link is up", up, "port", p.Name)
+	e.gauge("port_mtu_bytes", "the longest packet behind the Ethernet header", float64(p.Mtu), "port", p.Name)
+	e.gauge("port_info", "what was granted, always 1", 1, "port", p.Name, "interface", p.Interface, "driver", p.Driver, "mode", p.Mode)
+	e.counter("port_received_packets_total", "packets that arrived at the port", p.Received, "port", p.Name)
+	e.counter("port_received_bytes_total", "bytes of these, without FCS", p.ReceivedBytes, "port", p.Name)
+	e.counter("port_forwarded_packets_total", "packets that arrived at the port and were forwarded", p.Forwarded, "port", p.Name)
+	e.counter("port_consumed_packets_total", "packets that arrived at the port and were for the switch itself", p.Consumed, "port", p.Name)
+	e.counter("port_transmitted_packets_total", "packets that left by the port", p.Transmitted, "port", p.Name)
+	e.counter("port_transmitted_bytes_total", "bytes of these, without FCS", p.TransmittedBytes, "port", p.Name)
+	e.counter("port_copied_packets_total", "copies made of packets that arrived at the port", p.Copies.GetReceived(), "port", p.Name)
+	e.counter("port_forwarded_copies_total", "copies of these that were forwarded", p.Copies.GetForwarded(), "port", p.Name)
+	for _, reason := range slices.Sorted(maps.Keys(p.Dropped)) {
+		e.counter("port_dropped_packets_total", "packets that arrived at the port and were dropped, by reason", p.Dropped[reason], "port", p.Name, "reason", reason)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(p.Copies.GetDropped())) {
+		e.counter("port_dropped_copies_total", "copies that were dropped, by reason", p.Copies.Dropped[reason], "port", p.Name, "reason", reason)
+	}
+	for _, lost := range []struct {
+		reason string
+		n      uint64
+	}{
+		{"rx_ring_full", p.RxRingFull}, {"rx_no_frame", p.RxNoFrame}, {"rx_dropped", p.RxDropped}, {"rx_invalid", p.RxInvalid},
+		{"tx_invalid", p.TxInvalid}, {"link_tx_drops", p.LinkTxDrops}, {"link_rx_errors", p.LinkRxErrors},
+	} {
+		e.counter("port_lost_packets_total", "packets lost outside the workers' sight, by reason", lost.n, "port", p.Name, "reason", lost.reason)
+	}
+	e.counter("port_left_packets_total", "packets left to the kernel, by reason", p.Kept, "port", p.Name, "reason", "kept")
+	e.counter("port_left_packets_total", "packets left to the kernel, by reason", p.NoSocket, "port", p.Name, "reason", "no_socket")
+}
+
+// own sends what a stage counts of its own.
+func (e emitter) own(m *api.Metric) {
+	kind := prometheus.CounterValue
+	if m.Gauge {
+		kind = prometheus.GaugeValue
+	}
+	var labels []string
+	for _, name := range slices.Sorted(maps.Keys(m.Labels)) {
+		labels = append(labels, name, m.Labels[name])
+	}
+	e.send(strings.ReplaceAll(m.Stage, "-", "_")+"_"+m.Name, m.Help, m.Value, kind, labels...)
+}
+
+func (e emitter) counter(name, help string, n uint64, labels ...string) {
+	e.send(name, help, float64(n), prometheus.CounterValue, labels...)
+}
+
+func (e emitter) gauge(name, help string, v float64, labels ...string) {
+	e.send(name, help, v, prometheus.GaugeValue, labels...)
+}
+
+// send sends one value. labels are names and values in turn.
+func (e emitter) send(name, help string, v float64, kind prometheus.ValueType, labels ...string) {
+	var names, values []string
+	for i := 0; i+1 < len(labels); i += 2 {
+		names = append(names, labels[i])
+		values = append(values, strings.ToValidUTF8(labels[i+1], "?"))
+	}
+	desc := prometheus.NewDesc("weir_"+name, help, names, nil)
+	metric, err := prometheus.NewConstMetric(desc, kind, v, values...)
+	if err != nil {
+		metric = prometheus.NewInvalidMetric(desc, err) // the scrape says so
+	}
+	e.ch <- metric
+}
