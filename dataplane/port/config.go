@@ -42,7 +42,7 @@ type Config struct {
 	// Jumbo admits packets longer than a frame, by multi-buffer.
 	Jumbo bool `toml:"jumbo"`
 	// Optional lets the switch start without the interface, and open the port once
-	// there is one. It takes Queues.
+	// there is one. The number of queues must be set then.
 	Optional bool `toml:"optional"`
 	// Keep is the traffic left to the kernel (see xdp.ParseKeep).
 	Keep []string `toml:"keep"`

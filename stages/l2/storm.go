@@ -13,10 +13,10 @@ var ReasonStorm = packet.Register("storm", "the input port's limit of broadcasts
 
 // Storm limits what a port may have flooded, [[stages.l2.storm]], in packets
 // per second of each kind. 0 sets no limit. A tenth of the rate may come at once,
-// and at least stormBurst packets.
+// and at least ten packets.
 type Storm struct {
-	Port      string `toml:"port"`
-	Broadcast int    `toml:"broadcast,omitempty"`
+	Port      string `toml:"port"`                // where the packets arrive
+	Broadcast int    `toml:"broadcast,omitempty"` // to all stations
 	Multicast int    `toml:"multicast,omitempty"` // all other groups
 	Unknown   int    `toml:"unknown,omitempty"`   // stations that were never heard, or long ago
 }
