@@ -42,6 +42,10 @@ test: ## all tests; as root with network namespaces, else these skip with the re
 race: ## all tests under the race detector (a C compiler)
 	CGO_ENABLED=1 $(TEST) -race -timeout 30m $(PACKAGES)
 
+.PHONY: flaps
+flaps: ## 1,000 link flaps and 100 lost interfaces under load (root)
+	WEIR_REQUIRE_NETNS=1 WEIR_FLAPS=1000 WEIR_RECREATE=100 $(GO) test -count=1 -timeout 20m -v -run '^(TestFlaps|TestRecreated)$$' ./dataplane/worker
+
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (10s)
 	@grep -roP --include='*_test.go' '^func \KFuzz\w+' . | while IFS=: read -r file target; do \

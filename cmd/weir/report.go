@@ -33,6 +33,8 @@ func portMessage(p *worker.PortReport) *api.Port {
 	return &api.Port{
 		Name: p.Name, Interface: p.Interface, Driver: p.Driver, Mode: p.Mode, Queues: int64(p.Queues),
 		Mtu: int64(p.MTU), MaxFrame: int64(p.MaxFrame), Mac: p.MAC, Up: p.Up,
+		Index: int64(p.Index), State: string(p.State), Error: p.Error,
+		Rebuilds: p.Rebuilds, LinkChanges: p.LinkChanges, TxUnsent: p.TxUnsent,
 
 		RxRingFull: p.RxRingFull, RxNoFrame: p.RxNoFrame, RxDropped: p.RxDropped, RxInvalid: p.RxInvalid,
 		TxInvalid: p.TxInvalid, Kept: p.Kept, NoSocket: p.NoSocket,

@@ -116,10 +116,11 @@ func TestPrintReport(t *testing.T) {
 		Name: "s1", Id: 7, Received: 10, Forwarded: 7, Dropped: map[string]uint64{"tx_full": 2, "no_port": 1}, Balanced: true,
 		Ports: []*api.Port{
 			{
-				Name: "p0", Interface: "eth0", Driver: "xsk", Mode: "native, copy", Queues: 1, Mtu: 1500, Up: true,
+				Name: "p0", Interface: "eth0", Driver: "xsk", Mode: "native, copy", Queues: 1, Mtu: 1500, Up: true, State: "up",
 				Received: 10, Forwarded: 7, Dropped: map[string]uint64{"tx_full": 2, "no_port": 1}, RxRingFull: 4, Kept: 3,
 			},
-			{Name: "p1", Interface: "eth1", Driver: "xsk", Mode: "native, copy", Queues: 1, Mtu: 1500, Transmitted: 7},
+			{Name: "p1", Interface: "eth1", Driver: "xsk", Mode: "native, copy", Queues: 1, Mtu: 1500, Transmitted: 7,
+				State: "gone", Error: "no interface eth1"},
 		},
 		Stages:  []*api.Stage{{Name: "parse", Packets: 10, Batches: 4}, {Name: "patch", Packets: 10, Batches: 4, SampledPackets: 1, NsPerPacket: 12.34}},
 		Workers: []*api.Worker{{Id: 0, Core: -1, Thread: 99, Queues: []string{"p0/0", "p1/0"}, Packets: 10, Batches: 4, Sleeps: 3, FreeFrames: 100}},
@@ -130,7 +131,9 @@ switch s1, id 7
 
 PORT  INTERFACE  LINK  DRIVER  MODE          QUEUES   MTU  RECEIVED  FORWARDED  CONSUMED  DROPPED  TRANSMITTED  LOST
 p0    eth0       up    xsk     native, copy       1  1500        10          7         0        3            0     4
-p1    eth1       down  xsk     native, copy       1  1500         0          0         0        0            7     0
+p1    eth1       gone  xsk     native, copy       1  1500         0          0         0        0            7     0
+
+p1 is gone: no interface eth1
 
 PORT  WHAT                REASON        PACKETS
 p0    dropped             no_port             1

@@ -15,17 +15,31 @@ func printPorts(w io.Writer, ports []*api.Port) error {
 	t := newTable("PORT", "INTERFACE", "LINK", "DRIVER", "MODE", ">QUEUES", ">MTU",
 		">RECEIVED", ">FORWARDED", ">CONSUMED", ">DROPPED", ">TRANSMITTED", ">LOST")
 	for _, p := range ports {
-		link := "down"
-		if p.Up {
-			link = "up"
-		}
-		t.row(p.Name, p.Interface, link, p.Driver, p.Mode, p.Queues, p.Mtu,
+		t.row(p.Name, p.Interface, p.State, p.Driver, p.Mode, p.Queues, p.Mtu,
 			p.Received, p.Forwarded, p.Consumed, sum(p.Dropped), p.Transmitted, sum(losses(p)))
 	}
 	if err := t.write(w); err != nil {
 		return err
 	}
+	if err := printFaults(w, ports); err != nil {
+		return err
+	}
 	return printReasons(w, ports)
+}
+
+// printFaults adds, for ports that cannot do all they should, why.
+func printFaults(w io.Writer, ports []*api.Port) error {
+	first := "\n"
+	for _, p := range ports {
+		if p.Error == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%s%s is %s: %s\n", first, p.Name, p.State, p.Error); err != nil {
+			return err
+		}
+		first = ""
+	}
+	return nil
 }
 
 // losses are the packets of a port that were lost outside the workers' sight.
@@ -34,6 +48,7 @@ func losses(p *api.Port) map[string]uint64 {
 		"rx_ring_full": p.RxRingFull, "rx_no_frame": p.RxNoFrame, "rx_dropped": p.RxDropped,
 		"rx_invalid": p.RxInvalid, "tx_invalid": p.TxInvalid,
 		"link_tx_drops": p.LinkTxDrops, "link_rx_errors": p.LinkRxErrors,
+		"tx_unsent": p.TxUnsent,
 	}
 }
 

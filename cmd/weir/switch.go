@@ -237,9 +237,19 @@ func (s *liveSwitch) setUp(queues int) (err error) {
 		return errors.Join(err, closePorts(ports))
 	}
 	s.sw, err = worker.New(c.Workers, worker.Parts{
-		Name: c.Switch.Name, ID: c.Switch.ID, Pool: s.pool, Ports: ports, Chain: s.chain,
+		Name: c.Switch.Name, ID: c.Switch.ID, Pool: s.pool, Ports: ports, Chain: s.chain, OnEvent: s.portChanged,
 	})
 	return err
+}
+
+// portChanged logs what became of a port's interface.
+func (s *liveSwitch) portChanged(e worker.PortEvent) {
+	fields := []zap.Field{zap.String("port", e.Port), zap.String("state", string(e.State)), zap.Int("index", e.Index)}
+	if e.Error != nil || e.State != port.StateUp {
+		s.log.Warn("port changed", append(fields, zap.NamedError("reason", e.Error))...)
+		return
+	}
+	s.log.Info("port changed", fields...)
 }
 
 // openPorts opens all ports, or none: every one that cannot be is reported.

@@ -510,7 +510,7 @@ func TestInterfaceDown(t *testing.T) {
 	if err := b.ns.DeleteLink("p0"); err != nil {
 		t.Fatal(err)
 	}
-	if status, stdout, stderr := weir("ctl", "--socket", b.socket("s1"), "show", "ports"); status != 0 || !strings.Contains(stdout, "down") {
+	if status, stdout, stderr := weir("ctl", "--socket", b.socket("s1"), "show", "ports"); status != 0 || !strings.Contains(stdout, "gone") {
 		t.Errorf("show ports: status %d, %q, %q", status, stdout, stderr)
 	}
 	if status := p.stop(t); status != 0 {

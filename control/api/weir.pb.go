@@ -2217,6 +2217,12 @@ type Port struct {
 	ReceivedBytes    uint64            `protobuf:"varint,24,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"`
 	Transmitted      uint64            `protobuf:"varint,25,opt,name=transmitted,proto3" json:"transmitted,omitempty"` // packets that left here
 	TransmittedBytes uint64            `protobuf:"varint,26,opt,name=transmitted_bytes,json=transmittedBytes,proto3" json:"transmitted_bytes,omitempty"`
+	Index            int64             `protobuf:"varint,40,opt,name=index,proto3" json:"index,omitempty"`                                // of the interface; 0 without one
+	State            string            `protobuf:"bytes,41,opt,name=state,proto3" json:"state,omitempty"`                                 // "up", "down", "gone", "rebuilding"
+	Error            string            `protobuf:"bytes,42,opt,name=error,proto3" json:"error,omitempty"`                                 // why the port cannot do all it should
+	Rebuilds         uint64            `protobuf:"varint,43,opt,name=rebuilds,proto3" json:"rebuilds,omitempty"`                          // times it came back after its interface had vanished
+	LinkChanges      uint64            `protobuf:"varint,44,opt,name=link_changes,json=linkChanges,proto3" json:"link_changes,omitempty"` // times its link went up or down
+	TxUnsent         uint64            `protobuf:"varint,45,opt,name=tx_unsent,json=txUnsent,proto3" json:"tx_unsent,omitempty"`          // left in the TX ring of an interface that vanished
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -2429,6 +2435,48 @@ func (x *Port) GetTransmitted() uint64 {
 func (x *Port) GetTransmittedBytes() uint64 {
 	if x != nil {
 		return x.TransmittedBytes
+	}
+	return 0
+}
+
+func (x *Port) GetIndex() int64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *Port) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Port) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *Port) GetRebuilds() uint64 {
+	if x != nil {
+		return x.Rebuilds
+	}
+	return 0
+}
+
+func (x *Port) GetLinkChanges() uint64 {
+	if x != nil {
+		return x.LinkChanges
+	}
+	return 0
+}
+
+func (x *Port) GetTxUnsent() uint64 {
+	if x != nil {
+		return x.TxUnsent
 	}
 	return 0
 }
@@ -3837,7 +3885,7 @@ const file_weir_proto_rawDesc = "" +
 	"\adropped\x18\x04 \x03(\v2\x1a.weir.v1.Fate.DroppedEntryR\adropped\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xcc\x06\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xea\a\n" +
 	"\x04Port\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tinterface\x18\x02 \x01(\tR\tinterface\x12\x16\n" +
@@ -3869,7 +3917,13 @@ const file_weir_proto_rawDesc = "" +
 	"\x06copies\x18\x17 \x01(\v2\r.weir.v1.FateR\x06copies\x12%\n" +
 	"\x0ereceived_bytes\x18\x18 \x01(\x04R\rreceivedBytes\x12 \n" +
 	"\vtransmitted\x18\x19 \x01(\x04R\vtransmitted\x12+\n" +
-	"\x11transmitted_bytes\x18\x1a \x01(\x04R\x10transmittedBytes\x1a:\n" +
+	"\x11transmitted_bytes\x18\x1a \x01(\x04R\x10transmittedBytes\x12\x14\n" +
+	"\x05index\x18( \x01(\x03R\x05index\x12\x14\n" +
+	"\x05state\x18) \x01(\tR\x05state\x12\x14\n" +
+	"\x05error\x18* \x01(\tR\x05error\x12\x1a\n" +
+	"\brebuilds\x18+ \x01(\x04R\brebuilds\x12!\n" +
+	"\flink_changes\x18, \x01(\x04R\vlinkChanges\x12\x1b\n" +
+	"\ttx_unsent\x18- \x01(\x04R\btxUnsent\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"<\n" +

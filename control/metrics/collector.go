@@ -73,6 +73,8 @@ func (e emitter) port(p *api.Port) {
 	e.gauge("port_up", "whether the link is up", up, "port", p.Name)
 	e.gauge("port_mtu_bytes", "the longest packet behind the Ethernet header", float64(p.Mtu), "port", p.Name)
 	e.gauge("port_info", "what was granted, always 1", 1, "port", p.Name, "interface", p.Interface, "driver", p.Driver, "mode", p.Mode)
+	e.counter("port_rebuilds_total", "times the port came back after its interface had vanished", p.Rebuilds, "port", p.Name)
+	e.counter("port_link_changes_total", "times the link went up or down", p.LinkChanges, "port", p.Name)
 	e.counter("port_received_packets_total", "packets that arrived at the port", p.Received, "port", p.Name)
 	e.counter("port_received_bytes_total", "bytes of these, without FCS", p.ReceivedBytes, "port", p.Name)
 	e.counter("port_forwarded_packets_total", "packets that arrived at the port and were forwarded", p.Forwarded, "port", p.Name)
@@ -93,6 +95,7 @@ func (e emitter) port(p *api.Port) {
 	}{
 		{"rx_ring_full", p.RxRingFull}, {"rx_no_frame", p.RxNoFrame}, {"rx_dropped", p.RxDropped}, {"rx_invalid", p.RxInvalid},
 		{"tx_invalid", p.TxInvalid}, {"link_tx_drops", p.LinkTxDrops}, {"link_rx_errors", p.LinkRxErrors},
+		{"tx_unsent", p.TxUnsent},
 	} {
 		e.counter("port_lost_packets_total", "packets lost outside the workers' sight, by reason", lost.n, "port", p.Name, "reason", lost.reason)
 	}

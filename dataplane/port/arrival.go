@@ -65,8 +65,10 @@ func (x *XSK) timedProgram(clock xdp.Clock) error {
 	if err != nil {
 		return err
 	}
-	if err := x.attach.Replace(program); err != nil {
-		return errors.Join(err, program.Close())
+	if x.beneath != nil {
+		if err := x.beneath.attach.Replace(program); err != nil {
+			return errors.Join(err, program.Close())
+		}
 	}
 	old := x.program
 	x.program, x.options = program, options

@@ -27,6 +27,7 @@ type Asavie struct {
 	queues  []*asavieQueue
 	last    Counters
 	arrival arrival
+	shaper  *shaper // nil without a rate
 }
 
 // NewAsavie finds the interface, in the network namespace of the calling
@@ -83,7 +84,10 @@ func (a *Asavie) Open(number uint16, queue int, frames *packet.Cache) (Queue, er
 	}
 	q.fill()
 	a.queues = append(a.queues, q)
-	return q, nil
+	if a.shaper == nil {
+		a.shaper = newShaper(&a.config, a.link.maxFrame())
+	}
+	return a.shaper.shape(q, frames), nil
 }
 
 // Info implements Port.

@@ -33,8 +33,17 @@ type Config struct {
 	// defers its interrupts, so a packet that finds the worker asleep waits up to
 	// 2 ms: best with poll = "busy".
 	BusyPoll int `toml:"busy_poll"`
+	// RateBits bounds what leaves the port, in bits per second of packets without
+	// FCS, shared by its queues; 0 is no bound.
+	RateBits int64 `toml:"rate_bits"`
+	// QueuePackets is how many packets wait for that rate in each queue, a power of
+	// two; 0 stands for 1024.
+	QueuePackets int `toml:"queue_packets"`
 	// Jumbo admits packets longer than a frame, by multi-buffer.
 	Jumbo bool `toml:"jumbo"`
+	// Optional lets the switch start without the interface, and open the port once
+	// there is one. The number of queues must be set then.
+	Optional bool `toml:"optional"`
 	// Keep is the traffic left to the kernel (see xdp.ParseKeep).
 	Keep []string `toml:"keep"`
 }
@@ -44,6 +53,21 @@ const (
 	DriverXSK    = "xsk"
 	DriverAsavie = "asavie"
 )
+
+// The bounds of a port's rate and queue.
+const (
+	minRate         = 8_000 // a kilobyte per second
+	maxRate         = 1_000_000_000_000
+	minQueuePackets = 64
+	maxQueuePackets = 1 << 16
+)
+
+func (c *Config) queuePackets() int {
+	if c.QueuePackets == 0 {
+		return 1024
+	}
+	return c.QueuePackets
+}
 
 // maxBusyPoll is 10 ms, in microseconds: what one call may keep a worker.
 const maxBusyPoll = 10_000
@@ -82,6 +106,18 @@ func (c *Config) Validate() error {
 		fault("keep: %w", err)
 	} else if c.Driver == DriverAsavie && !keep.Empty() {
 		fault("keep: the driver asavie has no keep list: use driver = %q", DriverXSK)
+	}
+	if c.RateBits != 0 && (c.RateBits < minRate || c.RateBits > maxRate) {
+		fault("rate_bits: %d: choose %d to %d bits per second, or 0 for no bound", c.RateBits, minRate, int64(maxRate))
+	}
+	if n := c.QueuePackets; n != 0 && (n < minQueuePackets || n > maxQueuePackets || bits.OnesCount(uint(n)) != 1) {
+		fault("queue_packets: %d: choose a power of two from %d to %d, or 0 for 1024", n, minQueuePackets, maxQueuePackets)
+	}
+	if c.Optional && c.Queues == 0 {
+		fault("queues: 0, but an interface that is not there cannot be asked: say how many, or set optional = false")
+	}
+	if c.Optional && c.Driver == DriverAsavie {
+		fault("optional: the driver asavie cannot wait for its interface: use driver = %q", DriverXSK)
 	}
 	if c.Driver == DriverAsavie && c.Jumbo {
 		fault("jumbo: the driver asavie has no multi-buffer: use driver = %q", DriverXSK)

@@ -32,6 +32,10 @@ func TestConfigFaults(t *testing.T) {
 		{func(c *Config) { c.TXBudget = 31 }, "tx_budget: 31: choose 32"},
 		{func(c *Config) { c.Keep = []string{"arp", "tcp/0"} }, "keep: keep entry \"tcp/0\": want a number"},
 		{func(c *Config) { c.Driver, c.Keep = "asavie", []string{"arp"} }, "keep: the driver asavie has no keep list: use "},
+		{func(c *Config) { c.RateBits = 7999 }, "rate_bits: 7999: choose 8000 to 1000000000000 bits per second, or 0"},
+		{func(c *Config) { c.QueuePackets = 100 }, "queue_packets: 100: choose a power of two from 64 to 65536, or 0"},
+		{func(c *Config) { c.Optional = true }, "queues: 0, but an interface that is not there cannot be asked: say "},
+		{func(c *Config) { c.Driver, c.Optional, c.Queues = "asavie", true, 1 }, "optional: the driver asavie cannot wait "},
 		{func(c *Config) { c.Driver, c.Jumbo = "asavie", true }, "jumbo: the driver asavie has no multi-buffer: use "},
 	}
 	for _, tt := range tests {

@@ -3,7 +3,6 @@ package port
 import (
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 
 	"github.com/vishvananda/netlink"
@@ -21,12 +20,13 @@ type link struct {
 	driver ethtool
 	name   string
 	index  int
-	mtu    int
 	rx     int // receive queues
 	mac    string
 
 	mu      sync.Mutex
+	mtu     int
 	up      bool
+	gone    bool   // it was not there when we looked last
 	speed   uint64 // bits per second, or 0
 	first   losses
 	last    losses
@@ -34,6 +34,13 @@ type link struct {
 }
 
 type losses struct{ txDrops, rxErrors uint64 }
+
+// missingInterface is the name of an interface that does not exist.
+type missingInterface string
+
+func (m missingInterface) Error() string {
+	return fmt.Sprintf("no interface %s in this network namespace: create it or correct the name (ip link shows what there is)", string(m))
+}
 
 func findLink(name string) (*link, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
@@ -44,7 +51,7 @@ func findLink(name string) (*link, error) {
 	if err != nil {
 		h.Close()
 		if errors.As(err, new(netlink.LinkNotFoundError)) {
-			return nil, fmt.Errorf("no interface %s in this network namespace: create it or correct the name (ip link shows what there is)", name)
+			return nil, missingInterface(name)
 		}
 		return nil, fmt.Errorf("ask the kernel for interface %s: %w", name, err)
 	}
@@ -81,10 +88,17 @@ func (l *link) info(name, driver string, queues int) Info {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.read()
-	return Info{
-		Name: name, Interface: l.name, Driver: driver, Queues: queues,
-		MTU: l.mtu, MaxFrame: l.maxFrame(), MAC: l.mac, Up: l.up, Speed: l.speed,
+	i := Info{
+		Name: name, Interface: l.name, Index: l.index, Driver: driver, Queues: queues,
+		MTU: l.mtu, MaxFrame: l.maxFrame(), MAC: l.mac, Up: l.up, State: StateUp, Speed: l.speed,
 	}
+	switch {
+	case l.gone:
+		i.State = StateGone
+	case !l.up:
+		i.State = StateDown
+	}
+	return i
 }
 
 // losses returns the device's own loss counters since the port was opened.
@@ -102,15 +116,16 @@ func (l *link) read() {
 	}
 	found, err := l.handle.LinkByIndex(l.index)
 	if err != nil {
-		l.up = false
+		l.up, l.gone = false, errors.As(err, new(netlink.LinkNotFoundError))
 		return
 	}
+	l.gone = false
 	a := found.Attrs()
 	// A driver may know its speed only while the link is up; the last one stays.
 	if speed, err := l.driver.speed(); err == nil {
 		l.speed = speed
 	}
-	l.up = a.Flags&net.FlagUp != 0 && a.RawFlags&unix.IFF_RUNNING != 0
+	l.up, l.mtu = isUp(a), a.MTU
 	if s := a.Statistics; s != nil {
 		l.last = losses{s.TxDropped, s.RxErrors}
 	}

@@ -41,7 +41,7 @@ func (m *Memory) Open(number uint16, queue int, frames *packet.Cache) (Queue, er
 
 // Info implements Port.
 func (m *Memory) Info() Info {
-	return Info{Name: m.name, Driver: "memory", Mode: "memory", Queues: m.queues, Up: true}
+	return Info{Name: m.name, Driver: "memory", Mode: "memory", Queues: m.queues, Up: true, State: StateUp}
 }
 
 // Counters implements Port; nothing is lost in memory.

@@ -72,7 +72,7 @@ func (p *Pcap) Open(number uint16, queue int, frames *packet.Cache) (Queue, erro
 
 // Info implements Port.
 func (p *Pcap) Info() Info {
-	info := Info{Name: p.name, Driver: "pcap", Mode: "capture file", Queues: 1, Up: true}
+	info := Info{Name: p.name, Driver: "pcap", Mode: "capture file", Queues: 1, Up: true, State: StateUp}
 	if p.in != nil {
 		info.Interface = p.in.Path()
 		info.Mode = p.in.Format().String()

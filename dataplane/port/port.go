@@ -1,12 +1,17 @@
 package port
 
-import "github.com/weirswitch/weir/pipeline/packet"
+import (
+	"errors"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+)
 
 // Port is one port of a switch. Its methods may be called while workers use
-// its queues, but not concurrently with each other; those of different ports may.
+// its queues. Info and Counters may be called at any time, the others not
+// concurrently with each other; those of different ports may.
 type Port interface {
 	// Open opens a queue, 0 <= queue < Info().Queues, for the worker that owns
-	// the cache. Packets received there get number as their InPort.
+	// the cache, or gives Down if the interface may be missing and is. Packets received there get number as their InPort.
 	Open(number uint16, queue int, frames *packet.Cache) (Queue, error)
 	// Info tells what the port is and which modes were granted. The modes are
 	// known once all queues are open.
@@ -28,6 +33,32 @@ type ArrivalTimer interface {
 	// granted and, where that is less than was asked, why.
 	TimeArrivals() error
 }
+
+// Restorable is a Port over something that can vanish while the switch runs,
+// and come back under the same name. What it adds may be called by one goroutine
+// at a time, also while another one calls StopReceive.
+type Restorable interface {
+	Port
+	// Lost looks whether the interface that the port was opened on is gone.
+	Lost() bool
+	// Pause leaves to the kernel what arrives from now on. What arrived before is
+	// in the queues when it returns.
+	Pause() error
+	// Detach lets go of the interface, behind Pause. The caller has taken the queues
+	// out of use, and closes them behind it. Why the port is not back yet, if
+	// that is known, is for Info; ErrDisabled if it shall not come back.
+	Detach(why error) error
+	// Restore finds the interface of the port's name and readies the port for an
+	// Open of each of its queues, as many as there were. Where it fails, nothing has changed,
+	// and Info says why.
+	Restore() error
+	// Restored says that all queues were opened and have their workers. Packets
+	// come to them from now on; meanwhile they went to the kernel.
+	Restored() error
+}
+
+// ErrDisabled is why a port is detached that control has switched off.
+var ErrDisabled = errors.New("the port was switched off")
 
 // Queue is one queue of a port, as its worker sees it. No method blocks.
 type Queue interface {
@@ -54,13 +85,19 @@ type Queue interface {
 	FD() int
 	// Ended reports that no packet will ever arrive again.
 	Ended() bool
-	// Close closes the queue and frees its frames into its cache. Frames that
-	// the kernel still held are free from then on, but it does not tell which
-	// they are; Rest counts them.
+	// Close closes the queue and frees its frames into its cache, those too that
+	// the kernel still held.
 	Close() (Rest, error)
 }
 
-// Rest is what was left in a queue when it closed.
+// Rehomer is a Queue that can pass from one owner to another, with whose cache it
+// works from then on. No owner may be using it meanwhile.
+type Rehomer interface {
+	Queue
+	Rehome(frames *packet.Cache)
+}
+
+// Rest is what was left in a queue when it closed, and is free now.
 type Rest struct {
 	HeldRx int // frames that the kernel held to receive into
 	HeldTx int // frames that the kernel held to transmit, not confirmed
@@ -74,10 +111,23 @@ func (r *Rest) Add(o Rest) {
 	r.Unsent += o.Unsent
 }
 
+// State is whether a port can carry packets.
+type State string
+
+// The states of a port. Packets to one that is not up are dropped (port_down).
+const (
+	StateUp         State = "up"
+	StateDown       State = "down"       // the link is down, or has no carrier
+	StateGone       State = "gone"       // the interface does not exist
+	StateRebuilding State = "rebuilding" // it exists again, but the port is not open yet
+	StateDisabled   State = "disabled"   // control has switched the port off
+)
+
 // Info describes a port.
 type Info struct {
 	Name      string `json:"name"`
 	Interface string `json:"interface,omitempty"` // of the kernel, or a file
+	Index     int    `json:"index"`               // of the interface; 0 without one
 	Driver    string `json:"driver"`
 	Mode      string `json:"mode"` // all that was granted, in words: "native, copy, need_wakeup"
 	Queues    int    `json:"queues"`
@@ -85,6 +135,9 @@ type Info struct {
 	MaxFrame  int    `json:"max_frame"` // longest packet, bytes without FCS
 	MAC       string `json:"mac,omitempty"`
 	Up        bool   `json:"up"`
+	State     State  `json:"state"`
+	// Error is why the port cannot do all it should, in words; empty if it can.
+	Error string `json:"error"`
 	// Speed is the link's, in bits per second; 0 where the driver does not
 	// tell. It is for the stages, and in no report.
 	Speed uint64 `json:"-"`
@@ -102,6 +155,21 @@ type Counters struct {
 	NoSocket     uint64 `json:"no_socket"`      // left to the kernel: arrived on a queue that the port does not serve
 	LinkTxDrops  uint64 `json:"link_tx_drops"`  // dropped by the device after it was sent
 	LinkRxErrors uint64 `json:"link_rx_errors"` // dropped by the device before XDP saw it
+	TxUnsent     uint64 `json:"tx_unsent"`      // left in the TX ring of an interface that vanished
+}
+
+// add sums the counters of another time or socket.
+func (c *Counters) add(o *Counters) {
+	c.RxRingFull += o.RxRingFull
+	c.RxNoFrame += o.RxNoFrame
+	c.RxDropped += o.RxDropped
+	c.RxInvalid += o.RxInvalid
+	c.TxInvalid += o.TxInvalid
+	c.Kept += o.Kept
+	c.NoSocket += o.NoSocket
+	c.LinkTxDrops += o.LinkTxDrops
+	c.LinkRxErrors += o.LinkRxErrors
+	c.TxUnsent += o.TxUnsent
 }
 
 // addDropped adds what a socket counts as dropped. In copy mode a packet that
@@ -115,5 +183,5 @@ func (c *Counters) addDropped(dropped, fillEmpty uint64) {
 
 // Lost sums the packets that were lost outside the workers' sight.
 func (c Counters) Lost() uint64 {
-	return c.RxRingFull + c.RxNoFrame + c.RxDropped + c.RxInvalid + c.TxInvalid + c.LinkTxDrops + c.LinkRxErrors
+	return c.RxRingFull + c.RxNoFrame + c.RxDropped + c.RxInvalid + c.TxInvalid + c.LinkTxDrops + c.LinkRxErrors + c.TxUnsent
 }

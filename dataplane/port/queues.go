@@ -1,10 +1,15 @@
 package port
 
+import "errors"
+
 // QueuesOf returns how many queues the port of a configuration will serve. It
 // looks at the interface, in the network namespace of the calling thread, and
 // opens nothing.
 func QueuesOf(c Config) (int, error) {
 	l, err := findLink(c.Interface)
+	if c.Optional && errors.As(err, new(missingInterface)) {
+		return c.Queues, nil
+	}
 	if err != nil {
 		return 0, err
 	}

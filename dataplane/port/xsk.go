@@ -3,6 +3,7 @@ package port
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/weirswitch/weir/dataplane/xdp"
 	"github.com/weirswitch/weir/dataplane/xsk"
@@ -10,20 +11,27 @@ import (
 )
 
 // XSK is a network interface through AF_XDP with our own rings on the
-// switch's one UMEM.
+// switch's one UMEM. The program and its counters live as long as the port; what
+// hangs on one interface, which may vanish and return, is beneath them.
 type XSK struct {
 	config  Config
 	memory  *UMEM
-	link    *link
+	space   *space
 	options xdp.Options // of program
-	program *xdp.Program
-	attach  *xdp.Attachment
-	queues  []*xskQueue
-	stopped bool
-	last    Counters // as of Close
-	arrival arrival  // what TimeArrivals granted
-	// deferral gives the interface its interrupts back; nil without busy polling.
-	deferral *deferral
+	arrival arrival     // what TimeArrivals granted
+	shaper  *shaper     // nil without a rate
+
+	mu       sync.Mutex // guards what follows
+	program  *xdp.Program
+	beneath  *beneath // nil while the interface is gone
+	queues   []*xskQueue
+	stopped  bool
+	last     Info     // as of Detach; what it was before
+	past     Counters // of interfaces that are gone, and all as of Close
+	why      string   // why the interface is not back, or why it is not open
+	disabled bool     // control has switched it off
+	opening  bool     // between Restore and Restored
+	present  bool     // there is an interface of the name again, though it is not open
 }
 
 // UMEM is the packet memory of all xsk ports of a switch, with what the kernel
@@ -70,55 +78,94 @@ func NewXSK(c Config, memory *UMEM) (*XSK, error) {
 }
 
 func (x *XSK) open() (err error) {
-	if x.link, err = findLink(x.config.Interface); err != nil {
+	if x.space, err = currentSpace(); err != nil {
 		return err
 	}
-	if x.config.Queues, err = x.link.queues(x.config.Queues); err != nil {
+	l, err := findLink(x.config.Interface)
+	if x.config.Optional && errors.As(err, new(missingInterface)) {
+		return x.openWithout(err)
+	}
+	if err != nil {
 		return err
 	}
-	if room := x.memory.umem.PacketRoom(); x.link.maxFrame() > room && !x.config.Jumbo {
-		return fmt.Errorf("the MTU of %s is %d, but a frame holds a packet of %d bytes: set jumbo = true, a larger frame_size, or the MTU to %d",
-			x.config.Interface, x.link.mtu, room, room-ethernetOverhead)
+	if x.config.Queues, err = l.queues(x.config.Queues); err == nil {
+		err = x.fits(l)
 	}
+	if err == nil {
+		x.memory.multiBuffer = x.memory.multiBuffer || x.config.Jumbo
+		err = x.load()
+	}
+	if err != nil {
+		l.close()
+		return err
+	}
+	x.beneath, err = x.attach(l)
+	return err
+}
+
+// openWithout readies all that needs no interface. The MTU is a guess until
+// there is one.
+func (x *XSK) openWithout(why error) error {
+	const mtu = 1500
+	x.last = Info{
+		Name: x.config.Name, Interface: x.config.Interface, Driver: DriverXSK,
+		Queues: x.config.Queues, MTU: mtu, MaxFrame: mtu + ethernetOverhead,
+	}
+	x.why = why.Error()
 	x.memory.multiBuffer = x.memory.multiBuffer || x.config.Jumbo
+	return x.load()
+}
+
+// fits refuses an MTU whose packets exceed what the port can take.
+func (x *XSK) fits(l *link) error {
+	if room := x.memory.umem.PacketRoom(); l.maxFrame() > room && !x.config.Jumbo {
+		return fmt.Errorf("the MTU of %s is %d, but a frame holds a packet of %d bytes: set jumbo = true, a larger frame_size, or the MTU to %d",
+			x.config.Interface, l.mtu, room, room-ethernetOverhead)
+	}
+	return nil
+}
+
+func (x *XSK) load() error {
 	keep, err := xdp.ParseKeep(x.config.Keep)
 	if err != nil {
 		return err
 	}
-	mode, err := xdp.ParseMode(x.config.Mode)
-	if err != nil {
-		return err
-	}
 	x.options = xdp.Options{Keep: keep, MaxQueues: x.config.Queues, Frags: x.config.Jumbo}
-	if x.program, err = xdp.Load(x.options); err != nil {
-		return err
-	}
-	if x.attach, err = x.program.Attach(x.link.index, mode); err != nil {
-		return err
-	}
-	if x.config.BusyPoll != 0 {
-		x.deferral, err = deferInterrupts(x.config.Interface)
-	}
+	x.program, err = xdp.Load(x.options)
 	return err
 }
 
 // Open implements Port.
-func (x *XSK) Open(number uint16, queue int, frames *packet.Cache) (Queue, error) {
-	q, err := x.openQueue(number, queue, frames)
-	if err != nil {
+func (x *XSK) Open(number uint16, queue int, frames *packet.Cache) (q Queue, err error) {
+	x.mu.Lock()
+	b, program := x.beneath, x.program
+	x.mu.Unlock()
+	if b == nil {
+		return Down(), nil // an optional interface that is not there
+	}
+	var opened *xskQueue
+	if err = x.space.do(func() error {
+		opened, err = x.openQueue(b, program, number, queue, frames)
+		return err
+	}); err != nil {
 		return nil, fmt.Errorf("port %s: %w", x.config.Name, err)
 	}
-	x.queues = append(x.queues, q)
-	return q, nil
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.queues = append(x.queues, opened)
+	if x.shaper == nil {
+		x.shaper = newShaper(&x.config, b.link.maxFrame())
+	}
+	return x.shaper.shape(opened, frames), nil
 }
 
-func (x *XSK) openQueue(number uint16, queue int, frames *packet.Cache) (*xskQueue, error) {
+func (x *XSK) openQueue(b *beneath, program *xdp.Program, number uint16, queue int, frames *packet.Cache) (*xskQueue, error) {
 	d := &x.memory.config
 	mode, err := xsk.ParseMode(d.Copy)
 	if err != nil {
 		return nil, err
 	}
-	socket, err := x.memory.umem.Open(x.link.index, queue, xsk.Config{
+	socket, err := x.memory.umem.Open(b.link.index, queue, xsk.Config{
 		FillSize:       d.FillRing,
 		RXSize:         d.RXRing,
 		TXSize:         d.TXRing,
@@ -134,13 +181,29 @@ func (x *XSK) openQueue(number uint16, queue int, frames *packet.Cache) (*xskQue
 		return nil, err
 	}
 	q := newXSKQueue(socket, number, uint8(queue), frames)
-	q.stamps = stamps{tag: x.program.Tag(), monotonic: x.options.Timestamp == xdp.ClockMonotonic}
-	if err := x.program.Register(queue, socket.FD()); err != nil {
+	q.stamps = stamps{tag: program.Tag(), monotonic: x.options.Timestamp == xdp.ClockMonotonic}
+	if err := x.register(program, queue, socket.FD()); err != nil {
 		_, closeErr := q.Close()
 		return nil, errors.Join(err, closeErr)
 	}
 	return q, nil
 }
+
+// register directs a queue's packets to its socket, unless the port receives
+// nothing more, or Restored will do it.
+func (x *XSK) register(program *xdp.Program, queue, socket int) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.stopped:
+		return errStopped
+	case x.opening:
+		return nil
+	}
+	return program.Register(queue, socket)
+}
+
+var errStopped = errors.New("the switch is closing")
 
 // txBudget returns how many packets a system call shall send. With busy polling
 // each call also polls the interface, so a whole batch goes in one.
@@ -153,15 +216,44 @@ func (x *XSK) txBudget() int {
 
 // Info implements Port.
 func (x *XSK) Info() Info {
-	i := x.link.info(x.config.Name, "xsk", x.config.Queues)
-	if x.attach != nil {
-		i.Mode = x.attach.Mode().String()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.info()
+}
+
+func (x *XSK) info() Info {
+	if x.beneath == nil {
+		i := x.last
+		i.Up, i.State, i.Error = false, StateGone, x.why
+		switch {
+		case x.disabled:
+			i.State, i.Error = StateDisabled, ""
+		case x.present:
+			i.State = StateRebuilding
+		}
+		return i
 	}
+	i := x.beneath.link.info(x.config.Name, DriverXSK, x.config.Queues)
+	if room := x.memory.umem.PacketRoom(); i.MaxFrame > room && !x.config.Jumbo {
+		i.MaxFrame = room
+		i.Error = fmt.Sprintf("the MTU was set to %d, but a frame holds a packet of %d bytes: longer ones are dropped; set jumbo = true, a larger frame_size, or the MTU to %d",
+			i.MTU, room, room-ethernetOverhead)
+	}
+	switch {
+	case x.opening:
+		i.State = StateRebuilding
+	case i.State == StateGone:
+		i.Error = missingInterface(x.config.Interface).Error()
+	}
+	if r := uint64(x.config.RateBits); r != 0 && (i.Speed == 0 || i.Speed > r) {
+		i.Speed = r
+	}
+	i.Mode = x.beneath.attach.Mode().String()
 	if len(x.queues) != 0 {
 		i.Mode += ", " + x.queues[0].socket.Granted().String()
 	}
-	if p := x.program; p != nil {
-		if c, err := p.Counters(); err == nil {
+	if x.program != nil {
+		if c, err := x.program.Counters(); err == nil {
 			x.arrival.untimed = c.Untimed
 		}
 	}
@@ -171,10 +263,26 @@ func (x *XSK) Info() Info {
 
 // Counters implements Port.
 func (x *XSK) Counters() Counters {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.counters()
+}
+
+func (x *XSK) counters() Counters {
+	c := x.past
 	if x.program == nil {
-		return x.last
+		return c
 	}
-	var c Counters
+	b := x.beneathCounters()
+	c.add(&b)
+	if p, err := x.program.Counters(); err == nil {
+		c.Kept, c.NoSocket = p.Kept, p.NoSocket
+	}
+	return c
+}
+
+// beneathCounters are those of the interface that there is now.
+func (x *XSK) beneathCounters() (c Counters) {
 	for _, q := range x.queues {
 		// A closed socket has no statistics; they were read before it closed.
 		if s, err := q.socket.Stats(); err == nil {
@@ -185,19 +293,24 @@ func (x *XSK) Counters() Counters {
 		c.TxInvalid += q.stats.TXInvalidDescs
 		c.addDropped(q.stats.RXDropped, q.stats.RXFillRingEmpty)
 	}
-	if p, err := x.program.Counters(); err == nil {
-		c.Kept, c.NoSocket = p.Kept, p.NoSocket
+	if x.beneath != nil {
+		c.LinkTxDrops, c.LinkRxErrors = x.beneath.link.losses()
 	}
-	c.LinkTxDrops, c.LinkRxErrors = x.link.losses()
 	return c
 }
 
 // StopReceive implements Port.
 func (x *XSK) StopReceive() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	if x.stopped {
 		return nil
 	}
 	x.stopped = true
+	return x.unregister()
+}
+
+func (x *XSK) unregister() error {
 	var errs []error
 	for _, q := range x.queues {
 		errs = append(errs, x.program.Unregister(int(q.number)))
@@ -207,21 +320,23 @@ func (x *XSK) StopReceive() error {
 
 // Close implements Port.
 func (x *XSK) Close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.stopped = true
 	var errs []error
 	if x.program != nil {
-		x.last = x.Counters()
-		if x.attach != nil {
-			errs = append(errs, x.attach.Close())
+		x.past = x.counters()
+		if x.beneath != nil {
+			x.last, x.why = x.info(), ""
+			errs = append(errs, x.beneath.close())
+			x.beneath = nil
 		}
 		errs = append(errs, x.program.Close())
-		x.program = nil
+		x.program, x.queues = nil, nil
 	}
-	if x.deferral != nil {
-		errs = append(errs, x.deferral.restore())
-		x.deferral = nil
-	}
-	if x.link != nil {
-		x.link.close()
+	if x.space != nil {
+		x.space.close()
+		x.space = nil
 	}
 	return errors.Join(errs...)
 }

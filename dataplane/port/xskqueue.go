@@ -23,6 +23,11 @@ type xskQueue struct {
 	debt     int // frames that fill lacks
 	inFlight int // frames in TX, with the kernel, or in completion
 
+	// given is, by frame, whether the kernel has it: in a ring of this socket or
+	// behind it. It is how frames are found again that the kernel kept when the socket
+	// closed. One byte each, so that a change needs no reading.
+	given []bool
+
 	descs [2 * packet.BatchSize]xsk.Desc
 	addrs [packet.BatchSize]uint64
 }
@@ -31,6 +36,7 @@ func newXSKQueue(s *xsk.Socket, port uint16, number uint8, frames *packet.Cache)
 	q := &xskQueue{socket: s, frames: frames, pool: frames.Pool(), port: port, number: number}
 	q.busyPoll = s.Granted().BusyPoll
 	q.debt = s.Fill.Size()
+	q.given = make([]bool, q.pool.Frames())
 	q.refill()
 	return q
 }
@@ -51,6 +57,9 @@ func (q *xskQueue) refill() {
 		// ring may look full for a moment.
 		pushed := q.socket.Fill.Push(addrs[:n])
 		q.debt -= pushed
+		for _, a := range addrs[:pushed] {
+			q.given[q.pool.Index(a)] = true
+		}
 		if pushed < n {
 			q.giveBack(addrs[pushed:n])
 			return
@@ -96,6 +105,7 @@ func (q *xskQueue) Receive(b *packet.Batch) int {
 	packets, first := 0, len(b.Pkts)
 	for i := 0; i < len(descs); {
 		d := &descs[i]
+		q.given[q.pool.Index(d.Addr)] = false
 		p := b.Append()
 		p.Addr, p.Len, p.WireLen = d.Addr, d.Len, d.Len
 		p.InPort, p.InQueue = q.port, q.number
@@ -121,6 +131,7 @@ func (q *xskQueue) chain(p *packet.Packet, rest []xsk.Desc) int {
 		}
 	}
 	for i := n - 1; i >= 0; i-- {
+		q.given[q.pool.Index(rest[i].Addr)] = false
 		p.Next = q.pool.Link(rest[i].Addr, rest[i].Len, p.Next)
 		p.WireLen += rest[i].Len
 	}
@@ -146,6 +157,9 @@ func (q *xskQueue) Transmit(b *packet.Batch, idx []uint16) int {
 		}
 		pushed := q.socket.TX.Push(q.descs[:n])
 		q.inFlight += pushed
+		for k := range pushed {
+			q.given[q.pool.Index(q.descs[k].Addr)] = true
+		}
 		if q.pool.Audited() {
 			for k := range pushed {
 				q.pool.Move(q.descs[k].Addr, packet.OwnerWorker, packet.OwnerTx)
@@ -252,6 +266,7 @@ func (q *xskQueue) complete() int {
 			}
 		}
 		for _, a := range q.addrs[:n] {
+			q.given[q.pool.Index(a)] = false
 			q.frames.Free(a)
 		}
 		q.inFlight -= n
@@ -272,18 +287,27 @@ func (q *xskQueue) FD() int { return q.socket.FD() }
 // Ended implements Queue: a network may always send something.
 func (q *xskQueue) Ended() bool { return false }
 
-// Close implements Queue. The port receives nothing more by then.
+// Rehome implements Rehomer.
+func (q *xskQueue) Rehome(frames *packet.Cache) { q.frames = frames }
+
+// Close implements Queue. The port receives nothing more by then. The kernel
+// does not say which frames it keeps, but they are those given and not come back.
 func (q *xskQueue) Close() (Rest, error) {
 	rest := Rest{Unsent: q.socket.TX.Unsent()}
 	if s, err := q.socket.Stats(); err == nil {
 		q.stats = s
 	}
-	addrs, held := q.socket.Reclaim(nil)
+	_, held := q.socket.Reclaim(nil)
 	err := q.socket.Close()
-	for _, a := range addrs {
+	for i, kernel := range q.given {
+		if !kernel {
+			continue
+		}
+		a := uint64(i * q.pool.FrameSize())
 		q.pool.Move(a, q.pool.KernelOwner(a), packet.OwnerWorker)
 		q.frames.Free(a)
 	}
+	clear(q.given)
 	rest.HeldRx, rest.HeldTx = held.RX, held.TX
 	return rest, err
 }

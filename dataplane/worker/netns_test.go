@@ -36,8 +36,14 @@ type live struct {
 	middle *netns.Namespace
 	stop   func() worker.Report
 
+	// To be changed before the start.
 	parse      pipeline.Module
 	timestamps string
+	pairs      int // of hosts; those of a and b come first
+	onEvent    func(worker.PortEvent)
+	configure  func(*port.Config) // each port
+
+	hosts []*netnstest.Host // by port: p0, p1...
 }
 
 type liveConfig struct {
@@ -52,22 +58,25 @@ type liveConfig struct {
 func startLive(t *testing.T, c liveConfig, change ...func(*live)) *live {
 	t.Helper()
 	netnstest.Require(t)
-	l := &live{middle: netnstest.New(t, prefix), parse: open{}, timestamps: port.TimestampsBatch}
+	l := &live{middle: netnstest.New(t, prefix), parse: open{}, timestamps: port.TimestampsBatch, pairs: 1}
 	for _, f := range change {
 		f(l)
 	}
-	l.a = netnstest.NewHost(t, prefix, netnstest.Port{Namespace: l.middle, Name: "p0", Queues: c.queues, MTU: c.mtu}, "10.0.0.1/24")
-	l.b = netnstest.NewHost(t, prefix, netnstest.Port{Namespace: l.middle, Name: "p1", Queues: c.queues, MTU: c.mtu}, "10.0.0.2/24")
-	netnstest.Introduce(t, l.a, l.b)
+	for i := range 2 * l.pairs {
+		l.hosts = append(l.hosts, netnstest.NewHost(t, prefix,
+			netnstest.Port{Namespace: l.middle, Name: fmt.Sprintf("p%d", i), Queues: c.queues, MTU: c.mtu}, fmt.Sprintf("10.0.0.%d/24", i+1)))
+	}
+	l.a, l.b = l.hosts[0], l.hosts[1]
+	netnstest.Introduce(t, l.hosts...)
 
 	d := port.DefaultDataplaneConfig()
 	d.Audit, d.Timestamps = true, l.timestamps
 	if c.ring != 0 {
 		d.RXRing, d.TXRing, d.FillRing, d.CompletionRing = c.ring, c.ring, c.ring, c.ring
-		d.Frames = 2 * c.queues * c.ring
+		d.Frames = 2 * l.pairs * c.queues * c.ring
 	}
 	pool, err := packet.NewPool(packet.PoolConfig{
-		Frames: d.FramesFor(2*c.queues, c.workers), FrameSize: d.FrameSize, Audit: true,
+		Frames: d.FramesFor(2*l.pairs*c.queues, c.workers), FrameSize: d.FrameSize, Audit: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -101,9 +110,13 @@ func (l *live) build(c liveConfig, d port.DataplaneConfig, pool *packet.Pool) er
 		return err
 	}
 	var ports []port.Port
-	for _, name := range []string{"p0", "p1"} {
+	for i := range l.hosts {
+		name := fmt.Sprintf("p%d", i)
 		pc := port.DefaultConfig()
 		pc.Name, pc.Interface, pc.Driver, pc.Jumbo = name, name, c.driver, c.mtu > 1500
+		if l.configure != nil {
+			l.configure(&pc)
+		}
 		var p port.Port
 		if c.driver == port.DriverAsavie {
 			p, err = port.NewAsavie(pc, d)
@@ -119,13 +132,17 @@ func (l *live) build(c liveConfig, d port.DataplaneConfig, pool *packet.Pool) er
 	for _, p := range ports {
 		env.Ports = append(env.Ports, pipeline.Port{Name: p.Info().Name, MaxFrame: p.Info().MaxFrame})
 	}
-	m, err := patch.New(patch.Config{Pairs: [][2]string{{"p0", "p1"}}}, env)
+	var pairs [][2]string
+	for i := range l.pairs {
+		pairs = append(pairs, [2]string{fmt.Sprintf("p%d", 2*i), fmt.Sprintf("p%d", 2*i+1)})
+	}
+	m, err := patch.New(patch.Config{Pairs: pairs}, env)
 	if err != nil {
 		return err
 	}
 	wc := worker.DefaultConfig()
 	wc.Count, wc.Poll = c.workers, c.poll
-	l.sw, err = worker.New(wc, worker.Parts{Name: "live", Pool: pool, Ports: ports, Chain: []pipeline.Named{
+	l.sw, err = worker.New(wc, worker.Parts{Name: "live", Pool: pool, Ports: ports, OnEvent: l.onEvent, Chain: []pipeline.Named{
 		{Name: "open", Module: l.parse}, {Name: "patch", Module: m},
 	}})
 	return err

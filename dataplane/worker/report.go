@@ -52,6 +52,10 @@ type PortReport struct {
 	ReceivedBytes    uint64 `json:"received_bytes"`
 	Transmitted      uint64 `json:"transmitted"` // packets that left here
 	TransmittedBytes uint64 `json:"transmitted_bytes"`
+	// Rebuilds is how often the port came back after its interface had vanished,
+	// LinkChanges how often its link went up or down.
+	Rebuilds    uint64 `json:"rebuilds"`
+	LinkChanges uint64 `json:"link_changes"`
 }
 
 // StageReport is one stage's counters, summed over the workers.
@@ -79,10 +83,11 @@ type FrameReport struct {
 	Faults    uint64 `json:"faults"` // wrong changes of owner, with the audit
 	// The others are known once the switch is closed. Lost frames are nobody's.
 	Lost int `json:"lost"`
-	// HeldByKernel frames were the kernel's until the sockets closed.
+	// HeldByKernel frames were the kernel's until the sockets closed, and
+	// came back to us then. Those of interfaces that vanished are among them.
 	HeldByKernel int `json:"held_by_kernel"`
 	// Unconfirmed packets were transmitted, but the kernel had not confirmed
-	// them when the switch closed.
+	// them when the switch closed or their interface vanished.
 	Unconfirmed int `json:"unconfirmed"`
 }
 
@@ -113,6 +118,7 @@ func (s *Switch) Report() Report {
 		r.Balanced = r.Balanced && pr.Fate.balanced() && pr.Copies.balanced()
 		r.Fate.add(&pr.Fate)
 		r.Copies.add(&pr.Copies)
+		s.addKept(&pr, i)
 		r.Modes = append(r.Modes, pr.Name+": "+pr.Mode)
 		r.Ports = append(r.Ports, pr)
 	}
@@ -123,10 +129,20 @@ func (s *Switch) Report() Report {
 	r.Frames.Faults = census.Faults
 	if s.closed {
 		r.Frames.HeldByKernel = s.rest.HeldRx + s.rest.HeldTx
-		r.Frames.Lost = census.Frames - s.pool.Free() - r.Frames.HeldByKernel
+		r.Frames.Lost = census.Frames - s.pool.Free()
 		r.Frames.Unconfirmed = s.rest.HeldTx + s.rest.Unsent
 	}
 	return r
+}
+
+// addKept adds what the keeper of a port counts, if it has one.
+func (s *Switch) addKept(r *PortReport, port int) {
+	for _, k := range s.keepers {
+		if k.number == port {
+			r.Rebuilds, r.LinkChanges = k.rebuilds.Load(), k.changes.Load()
+			r.TxUnsent += k.unsent
+		}
+	}
 }
 
 func (w *Worker) report() WorkerReport {

@@ -27,6 +27,9 @@ type Switch struct {
 	chain   []pipeline.Named
 	workers []*Worker
 	arrival bool // Parts.ArrivalTime
+	keepers []*keeper
+	links   *port.LinkWatch // nil without keepers
+	onEvent func(PortEvent)
 
 	done         atomic.Uint64 // a bit per worker that receives nothing more
 	drainStarted atomic.Int64  // nanoseconds since clockBase
@@ -49,11 +52,15 @@ type Parts struct {
 	// OnTick, if set, is called on a worker behind each round of its stages'
 	// work by the clock (Graph.OnTick). For switches of one worker.
 	OnTick func(now int64)
+	// OnEvent, if set, is told of ports that change their state. It may be called
+	// by several goroutines beside the packet path, and should be short.
+	OnEvent func(PortEvent)
 }
 
 // New opens all queues and gives each to a worker.
 func New(c Config, parts Parts) (*Switch, error) {
-	s := &Switch{name: parts.Name, id: parts.ID, pool: parts.Pool, ports: parts.Ports, chain: parts.Chain, arrival: parts.ArrivalTime}
+	s := &Switch{name: parts.Name, id: parts.ID, pool: parts.Pool, ports: parts.Ports, chain: parts.Chain,
+		arrival: parts.ArrivalTime, onEvent: parts.OnEvent}
 	if err := s.build(c, parts); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -95,7 +102,7 @@ func (s *Switch) build(c Config, parts Parts) error {
 			return err
 		}
 	}
-	return nil
+	return s.keepPorts()
 }
 
 // maxCopies is how many copies per received packet a batch has room for: a
@@ -250,10 +257,7 @@ func (s *Switch) owner(port, queue int) *Worker {
 }
 
 func (s *Switch) maxFrame(port int) uint32 {
-	if n := s.ports[port].Info().MaxFrame; n > 0 {
-		return uint32(n)
-	}
-	return ^uint32(0)
+	return frameLimit(s.ports[port].Info().MaxFrame)
 }
 
 // Run forwards until ctx ends, all input ended, or a worker fails; then it
@@ -276,6 +280,9 @@ func (s *Switch) Run(ctx context.Context, ready func()) error {
 		go w.run(&started)
 	}
 	started.Wait()
+	for _, k := range s.keepers {
+		background.Go(func() { k.run(stop) })
+	}
 	if ready != nil {
 		ready()
 	}
@@ -349,6 +356,9 @@ func (s *Switch) close() error {
 		return nil
 	}
 	s.closed = true
+	if s.links != nil {
+		s.links.Close()
+	}
 	rests := make([]port.Rest, len(s.workers))
 	err := sideBySide(len(s.workers), func(i int) (err error) {
 		rests[i], err = s.workers[i].close()

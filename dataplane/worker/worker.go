@@ -67,6 +67,12 @@ type call struct {
 	done chan struct{}
 }
 
+// run answers the caller also if fn panics, which ends the worker.
+func (c *call) run() {
+	defer close(c.done)
+	c.fn()
+}
+
 // queueBits is the width of a queue number in Worker.route.
 const queueBits = 8
 
@@ -161,8 +167,7 @@ func (w *Worker) work() {
 		got += w.takeOver()
 		pending := w.service()
 		if c := w.call.Load(); c != nil && w.call.CompareAndSwap(c, nil) {
-			c.fn()
-			close(c.done)
+			c.run()
 		}
 		if got != 0 {
 			quiet = 0

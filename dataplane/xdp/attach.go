@@ -109,3 +109,15 @@ func (p *Program) attachError(ifindex int, err error) error {
 		return fmt.Errorf("attach XDP program to %s: %w", name, err)
 	}
 }
+
+// Alive reports whether the interface is still there: the kernel takes the program
+// off one that is removed or moved to another network namespace (dev_xdp_uninstall in
+// net/core/dev.c).
+func (a *Attachment) Alive() bool {
+	info, err := a.link.Info()
+	if err != nil {
+		return true // it could not be asked, which says nothing
+	}
+	x := info.XDP()
+	return x == nil || x.Ifindex != 0
+}

@@ -28,7 +28,7 @@ type Held struct {
 // It waits for packets that the XDP program is redirecting at this moment, some milliseconds.
 func (s *Socket) Reclaim(addrs []uint64) ([]uint64, Held) {
 	s.drain()
-	gracePeriod()
+	GracePeriod()
 	ix := s.indexes()
 	for try := 0; ix.held().RX < 0 && try < 1000; try++ {
 		// Between xskq_prod_submit(rx) and xskq_cons_release(fill) a frame is in both rings.

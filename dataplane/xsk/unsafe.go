@@ -99,8 +99,8 @@ func recvfromNothing(fd int) unix.Errno {
 // membarrierGlobal is MEMBARRIER_CMD_GLOBAL of include/uapi/linux/membarrier.h.
 const membarrierGlobal = 1
 
-// gracePeriod waits until every XDP program that was running has ended: the
+// GracePeriod waits until every XDP program that was running has ended: the
 // global membarrier is a synchronize_rcu (kernel/sched/membarrier.c), and
 // programs run in RCU read-side sections. A kernel with nohz_full refuses; the
 // caller's retries have to do there.
-func gracePeriod() { unix.Syscall(unix.SYS_MEMBARRIER, membarrierGlobal, 0, 0) }
+func GracePeriod() { unix.Syscall(unix.SYS_MEMBARRIER, membarrierGlobal, 0, 0) }

@@ -15,6 +15,7 @@ var layers = []layer{
 	// Leaves.
 	{"pipeline/packet", nil, "everything on the packet path speaks it, so it may know nothing of them"},
 	{"pipeline/clock", nil, "a clock knows nothing of who reads it"},
+	{"pipeline/limiter", nil, "rates are limited alike, of whatever"},
 	{"pipeline/ring", nil, "values pass from a worker to a goroutine, whatever they are"},
 	{"pipeline/epoch", nil, "cells pass from a worker to a goroutine, whatever they are"},
 	{"pipeline/header", nil, "views over bytes serve stages, tests and tools alike"},
@@ -35,7 +36,7 @@ var layers = []layer{
 	{"stages", []string{"stages/*", "pipeline", "pipeline/packet"}, "the one map from names to constructors"},
 	{"stages/*", []string{"pipeline/...", "telemetry/=", "telemetry/hash", "telemetry/record"},
 		"a stage knows neither other stages nor I/O, so that any graph and any driver can run it; of telemetry it knows its own system"},
-	{"dataplane/port", []string{"dataplane/napi", "dataplane/xsk", "dataplane/xdp", "dataplane/pcapfile", "pipeline/packet"},
+	{"dataplane/port", []string{"dataplane/napi", "dataplane/xsk", "dataplane/xdp", "dataplane/pcapfile", "pipeline/packet", "pipeline/limiter"},
 		"a driver moves packets and knows no stage"},
 	{"dataplane/worker", []string{"dataplane/port", "pipeline", "pipeline/packet"},
 		"a worker runs any graph over any driver and must know none of either by name"},

@@ -25,6 +25,9 @@ type Config struct {
 	Static []Static `toml:"static"`
 	// Ports are the VLAN settings of ports. A port without is transparent.
 	Ports []Port `toml:"port"`
+	// Storms are the limits of what ports may have flooded. A port without is
+	// not limited.
+	Storms []Storm `toml:"storm"`
 }
 
 // Static is an entry of the table that neither moves nor ages.
@@ -68,6 +71,7 @@ func (c *Config) Validate(ports []string) error {
 type plan struct {
 	ports  []portVLANs // by port number
 	static []staticEntry
+	storms []*storm // by port number, nil for no limits
 }
 
 type staticEntry struct {
@@ -103,6 +107,7 @@ func (c *Config) plan(ports []string) (*plan, error) {
 	}
 	p := &plan{ports: c.planPorts(ports, &f)}
 	p.static = c.planStatic(ports, p.ports, &f)
+	p.storms = c.planStorms(ports, &f)
 	return p, errors.Join(f...)
 }
 

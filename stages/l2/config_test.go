@@ -100,6 +100,18 @@ func TestValidate(t *testing.T) {
 			`static[4].vlan: port "p1" does not carry VLAN 9: correct the vlan or the port's VLANs`,
 			`static[6]: 02:00:00:00:00:03 in VLAN 9 is already in static[5]: remove one`,
 			`static[7].vlan: VLAN 5000 does not exist: choose 1 to 4094`}},
+		{"storm", `
+			storm = [
+				{port = "x", broadcast = 1},
+				{port = "p0", broadcast = -1, multicast = 200000000, unknown = 100000000},
+				{port = "p0", unknown = 1},
+				{port = "p1"},
+			]`, []string{
+			`storm[0].port: port "x" is not defined: define [[port]] name = "x" or correct the name`,
+			`storm[1].broadcast: -1: choose 1 to 100000000 packets per second, or 0 for no limit`,
+			`storm[1].multicast: 200000000: choose 1 to 100000000 packets per second, or 0 for no limit`,
+			`storm[2].port: port "p0" is already limited by storm[1]: join the two`,
+			`storm[3]: port "p1" has no limit: set broadcast, multicast or unknown, or remove the entry`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := DefaultConfig()
@@ -123,6 +135,7 @@ func TestConfigDump(t *testing.T) {
 		Ageing: 90 * time.Second, TableSize: 5, ForwardLinkLocal: true,
 		Static: []Static{{MAC: "02:00:00:00:00:01", VLAN: 3, Port: "p0"}},
 		Ports:  []Port{{Name: "p0", Trunk: []int{3, 4}, Native: 2}, {Name: "p1", Access: 3}},
+		Storms: []Storm{{Port: "p0", Broadcast: 100, Unknown: 7}},
 	}
 	var text bytes.Buffer
 	if err := toml.NewEncoder(&text).Encode(want); err != nil {

@@ -12,20 +12,24 @@ import (
 type workerCounters struct {
 	flooded       atomic.Uint64
 	learnOverflow atomic.Uint64
+	stormed       [stormKinds]atomic.Uint64
 }
 
 // Counters are the bridge's counters beside the drop reasons, summed over the
 // workers.
 type Counters struct {
-	Flooded       uint64 `json:"flooded"`        // packets sent to more ports than one, or to none for want of members
-	LearnOverflow uint64 `json:"learn_overflow"` // learn events lost: the worker's ring was full
-	FDBFull       uint64 `json:"fdb_full"`       // learn events refused: the table was full
-	Learned       uint64 `json:"learned"`        // stations learned
-	Moved         uint64 `json:"moved"`          // stations heard on another port than before
-	Aged          uint64 `json:"aged"`           // stations forgotten for silence
-	Flushed       uint64 `json:"flushed"`        // stations forgotten by command
-	Entries       uint64 `json:"entries"`        // addresses in the table now, static ones included
-	Static        uint64 `json:"static"`         // static addresses
+	Flooded uint64 `json:"flooded"` // packets sent to more ports than one, or to none for want of members
+	// Storm counts packets that were dropped instead of flooded: broadcasts,
+	// multicasts, and those to unknown stations.
+	Storm         [stormKinds]uint64 `json:"storm"`
+	LearnOverflow uint64             `json:"learn_overflow"` // learn events lost: the worker's ring was full
+	FDBFull       uint64             `json:"fdb_full"`       // learn events refused: the table was full
+	Learned       uint64             `json:"learned"`        // stations learned
+	Moved         uint64             `json:"moved"`          // stations heard on another port than before
+	Aged          uint64             `json:"aged"`           // stations forgotten for silence
+	Flushed       uint64             `json:"flushed"`        // stations forgotten by command
+	Entries       uint64             `json:"entries"`        // addresses in the table now, static ones included
+	Static        uint64             `json:"static"`         // static addresses
 }
 
 // Counters returns the present counts. It may be called at any time.
@@ -45,6 +49,9 @@ func (m *Module) Counters() Counters {
 	for _, s := range m.stages {
 		c.Flooded += s.flooded.Load()
 		c.LearnOverflow += s.learnOverflow.Load()
+		for kind := range c.Storm {
+			c.Storm[kind] += s.stormed[kind].Load()
+		}
 	}
 	return c
 }
@@ -68,6 +75,12 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		{"fdb_static_entries", "static addresses in the table", c.Static, true},
 	} {
 		emit(pipeline.Metric{Name: v.name, Help: v.help, Value: float64(v.value), Gauge: v.gauge})
+	}
+	for kind, n := range c.Storm {
+		emit(pipeline.Metric{
+			Name: "storm_packets_total", Help: "packets dropped instead of flooded, beyond a port's limit",
+			Labels: [][2]string{{"kind", stormNames[kind]}}, Value: float64(n),
+		})
 	}
 }
 

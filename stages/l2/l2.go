@@ -46,10 +46,17 @@ type settings struct {
 	// tagging is set if any port is not transparent, so tags may change.
 	tagging    bool
 	passGroups bool // forward link-local groups
+	// storms are the limits of what is flooded, by port, nil for ports without;
+	// limited is set if there are any.
+	storms  []*storm
+	limited bool
 }
 
 func newSettings(c *Config, p *plan) *settings {
-	s := &settings{ports: p.ports, floods: newFloodTable(p.ports), passGroups: c.ForwardLinkLocal}
+	s := &settings{
+		ports: p.ports, floods: newFloodTable(p.ports), passGroups: c.ForwardLinkLocal,
+		storms: p.storms, limited: len(c.Storms) != 0,
+	}
 	for i := range s.ports {
 		s.tagging = s.tagging || !s.ports[i].transparent
 	}
@@ -145,7 +152,11 @@ func (s *stage) Process(b *packet.Batch) {
 	if s.inline {
 		s.fdb.age(s.stamp)
 	}
-	if n := s.decide(b); n > 0 {
+	n := s.decide(b)
+	if n > 0 && s.limited {
+		n = s.limitStorm(b, n)
+	}
+	if n > 0 {
 		s.flood(b, n)
 	}
 }

@@ -1,0 +1,160 @@
+package port
+
+import (
+	"time"
+
+	"github.com/weirswitch/weir/pipeline/limiter"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// ReasonQueueFull is the drop reason of packets that find no room in the queue
+// of a port with a rate.
+var ReasonQueueFull = packet.Register("queue_full", "the queue of the output port, which has a rate, was full")
+
+// shaper is the rate of a port, which its queues share.
+type shaper struct {
+	limit limiter.Bucket
+	burst int64 // bytes
+	slots int   // packets that wait in each queue
+	clock func() int64
+}
+
+// newShaper returns the shaper of a configuration, nil if it has no rate. A
+// worker that sleeps comes round each millisecond while packets wait, so that much
+// of the rate, twice, must pass at once; and so must two packets.
+func newShaper(c *Config, maxFrame int) *shaper {
+	if c.RateBits == 0 {
+		return nil
+	}
+	s := &shaper{slots: c.queuePackets(), clock: monotonic}
+	s.burst = max(c.RateBits/8/500, 2*int64(maxFrame))
+	s.limit.Set(uint64(c.RateBits/8), uint64(s.burst))
+	return s
+}
+
+var shapeBase = time.Now()
+
+func monotonic() int64 { return int64(time.Since(shapeBase)) + int64(time.Hour) }
+
+// shape puts the port's rate in front of a queue; a nil shaper has none.
+func (s *shaper) shape(q Queue, frames *packet.Cache) Queue {
+	if s == nil {
+		return q
+	}
+	return &shapedQueue{
+		Queue: q, shaper: s, frames: frames,
+		fifo: make([]packet.Packet, s.slots), mask: uint32(s.slots - 1),
+		batch: packet.NewBatch(frames, packet.BatchSize),
+	}
+}
+
+// shapedQueue holds packets in order until the port's rate lets them into the
+// queue behind it. Packets wait in the frames in which they came.
+//
+//	Transmit --> fifo --(rate)--> Queue.Transmit
+type shapedQueue struct {
+	Queue
+	*shaper
+	frames  *packet.Cache
+	fifo    []packet.Packet
+	mask    uint32
+	head    uint32 // the first that waits
+	tail    uint32 // behind the last
+	blocked packet.Reason
+	batch   *packet.Batch
+	idx     [packet.BatchSize]uint16
+}
+
+// Transmit implements Queue.
+func (q *shapedQueue) Transmit(b *packet.Batch, idx []uint16) int {
+	n := min(len(idx), len(q.fifo)-int(q.tail-q.head))
+	for _, i := range idx[:n] {
+		q.fifo[q.tail&q.mask] = b.Pkts[i]
+		q.tail++
+	}
+	q.drain()
+	return n
+}
+
+// drain sends what the rate allows.
+func (q *shapedQueue) drain() {
+	q.blocked = ReasonQueueFull
+	for q.head != q.tail {
+		n, bytes := q.allowed()
+		if n == 0 {
+			return
+		}
+		q.batch.Pkts = q.batch.Pkts[:0]
+		for k := range n {
+			q.batch.Pkts = append(q.batch.Pkts, q.fifo[(q.head+uint32(k))&q.mask])
+			q.idx[k] = uint16(k)
+		}
+		taken := q.Queue.Transmit(q.batch, q.idx[:n])
+		for _, i := range q.idx[:taken] {
+			bytes -= q.cost(&q.batch.Pkts[i])
+		}
+		q.head += uint32(taken)
+		if taken < n {
+			q.blocked = q.Queue.Refusal()
+			q.limit.GiveBack(uint64(bytes))
+			return
+		}
+	}
+}
+
+// allowed takes tokens for the first packets that wait, and returns for how
+// many packets, and how many bytes of tokens these are.
+func (q *shapedQueue) allowed() (packets int, bytes int64) {
+	most := min(int(q.tail-q.head), packet.BatchSize)
+	want := int64(0)
+	for k := range most {
+		want += q.cost(&q.fifo[(q.head+uint32(k))&q.mask])
+	}
+	got := int64(q.limit.Take(q.clock(), uint64(want)))
+	for packets < most {
+		c := q.cost(&q.fifo[(q.head+uint32(packets))&q.mask])
+		if bytes+c > got {
+			break
+		}
+		bytes += c
+		packets++
+	}
+	if got > bytes {
+		q.limit.GiveBack(uint64(got - bytes))
+	}
+	return packets, bytes
+}
+
+// cost is a packet's bytes; one that exceeds the burst would wait for ever.
+func (q *shapedQueue) cost(p *packet.Packet) int64 { return min(int64(p.WireLen), q.burst) }
+
+// Refusal implements Queue.
+func (q *shapedQueue) Refusal() packet.Reason { return q.blocked }
+
+// Service implements Queue.
+func (q *shapedQueue) Service() bool {
+	q.drain()
+	return q.Queue.Service() || q.head != q.tail
+}
+
+// Depth implements Queue: what waits for the rate, and what waits behind it.
+func (q *shapedQueue) Depth() int { return int(q.tail-q.head) + q.Queue.Depth() }
+
+// Rehome implements Rehomer.
+func (q *shapedQueue) Rehome(frames *packet.Cache) {
+	q.frames = frames
+	if r, ok := q.Queue.(Rehomer); ok {
+		r.Rehome(frames)
+	}
+}
+
+// Close implements Queue.
+func (q *shapedQueue) Close() (Rest, error) {
+	waiting := int(q.tail - q.head)
+	for ; q.head != q.tail; q.head++ {
+		q.frames.FreePacket(&q.fifo[q.head&q.mask])
+	}
+	rest, err := q.Queue.Close()
+	rest.Unsent += waiting
+	return rest, err
+}

@@ -1,0 +1,74 @@
+package port
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// space is the network namespace in which a port was opened, and in which it
+// must be opened again. In a switch of its own process it is the only one.
+type space struct {
+	file  *os.File
+	inode uint64
+}
+
+// threadSpace is the namespace of the calling thread.
+const threadSpace = "/proc/thread-self/ns/net"
+
+// currentSpace keeps the namespace of the calling thread.
+func currentSpace() (*space, error) {
+	file, err := os.Open(threadSpace)
+	if err != nil {
+		return nil, fmt.Errorf("tell the network namespace: %w", err)
+	}
+	inode, err := spaceOf(int(file.Fd()))
+	if err != nil {
+		return nil, fmt.Errorf("tell the network namespace: %w", err)
+	}
+	return &space{file, inode}, nil
+}
+
+func spaceOf(fd int) (uint64, error) {
+	var s unix.Stat_t
+	err := unix.Fstat(fd, &s)
+	return s.Ino, err
+}
+
+// do runs f on a thread in the namespace. Only where that is not the calling
+// thread's does it take privilege (CAP_SYS_ADMIN). Goroutines that f starts may be elsewhere.
+func (s *space) do(f func() error) error {
+	result := make(chan error, 1)
+	go func() { result <- s.enter(f) }()
+	return <-result
+}
+
+// enter works on a goroutine of its own: if its thread cannot be put back, it
+// ends locked, and the thread with it.
+func (s *space) enter(f func() error) error {
+	runtime.LockOSThread()
+	origin, err := currentSpace()
+	if err != nil {
+		runtime.UnlockOSThread()
+		return err
+	}
+	defer origin.close()
+	if origin.inode == s.inode {
+		defer runtime.UnlockOSThread()
+		return f()
+	}
+	if err := unix.Setns(int(s.file.Fd()), unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("enter the switch's network namespace: %w", err)
+	}
+	defer func() {
+		if unix.Setns(int(origin.file.Fd()), unix.CLONE_NEWNET) == nil {
+			runtime.UnlockOSThread()
+		}
+	}()
+	return f()
+}
+
+func (s *space) close() { _ = s.file.Close() }

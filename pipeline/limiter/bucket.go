@@ -1,0 +1,81 @@
+package limiter
+
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
+// Bucket is a token bucket that several workers may share. Its state is one
+// number, the time at which it would be empty had it been filled without a bound:
+// taking tokens moves it forward by the time that they take at the rate (the virtual
+// scheduling form of the leaky bucket, ITU-T I.371). So one compare-and-swap per
+// batch is all there is to agree on.
+//
+// The zero value has no limit. Set comes before the first Take; it makes the
+// bucket full.
+type Bucket struct {
+	emptyAt atomic.Int64 // nanoseconds of the clock that Take is told
+	rate    uint64       // tokens per second; 0: no limit
+	burstNs int64
+	_       [40]byte // other buckets are other workers' business
+}
+
+// Set limits to rate tokens per second, 1 to 10^12, and burst tokens at once, at
+// most what the rate gives in an hour.
+func (k *Bucket) Set(rate, burst uint64) {
+	k.emptyAt.Store(0)
+	k.rate = rate
+	k.burstNs = k.span(burst)
+}
+
+// Limited reports whether there is a limit.
+func (k *Bucket) Limited() bool { return k.rate != 0 }
+
+// span is how long the rate takes for some tokens, in ns, rounded up.
+func (k *Bucket) span(tokens uint64) int64 {
+	hi, lo := bits.Mul64(tokens, 1e9)
+	q, rest := bits.Div64(hi, lo, k.rate)
+	if rest != 0 {
+		q++
+	}
+	return int64(q)
+}
+
+// skew is by how much the clocks of workers, which read them once per batch, may
+// differ, in ns. A clock further back than that has been stepped.
+const skew = 10e6
+
+// Take takes up to want tokens at the time now and returns how many it got.
+// After a step of the clock back the bucket is empty, after a step ahead full.
+func (k *Bucket) Take(now int64, want uint64) (got uint64) {
+	if k.rate == 0 {
+		return want
+	}
+	for {
+		was := k.emptyAt.Load()
+		if was > now && was-now < skew {
+			return 0 // a worker with a later clock emptied it
+		}
+		// Not earlier than a full bucket, nor later than an empty one.
+		at := min(max(was, now-k.burstNs), now)
+		hi, lo := bits.Mul64(uint64(now-at), k.rate)
+		tokens, _ := bits.Div64(hi, lo, 1e9)
+		got = min(want, tokens)
+		if got == 0 && at == was {
+			return 0
+		}
+		if k.emptyAt.CompareAndSwap(was, at+k.span(got)) {
+			return got
+		}
+	}
+}
+
+// GiveBack returns tokens that were taken and not used.
+func (k *Bucket) GiveBack(tokens uint64) {
+	if k.rate != 0 {
+		// Rounded down, where Take rounded up: it never gives more than was taken.
+		hi, lo := bits.Mul64(tokens, 1e9)
+		q, _ := bits.Div64(hi, lo, k.rate)
+		k.emptyAt.Add(-int64(q))
+	}
+}

@@ -1,0 +1,112 @@
+package l2
+
+import (
+	"testing"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+const second = int64(1e9)
+
+// stormBatch fills a batch with packets from a port: so many to all, to a group,
+// to a station that nobody knows, and to one behind p1.
+func stormBatch(t testing.TB, b *packet.Batch, now int64, port uint16, broadcast, multicast, unknown, known int) {
+	t.Helper()
+	b.Now = now
+	for _, kind := range []struct {
+		n     int
+		to    MAC
+		flags packet.Flags
+	}{
+		{broadcast, MAC{255, 255, 255, 255, 255, 255}, packet.FlagBroadcast},
+		{multicast, MAC{1, 0, 0x5e, 0, 0, 1}, 0},
+		{unknown, stationMAC(99), 0},
+		{known, stationMAC(7), 0},
+	} {
+		for range kind.n {
+			addPacket(t, b, port, ether(kind.to, stationMAC(1), 0x0800, 60)).Flags |= kind.flags
+		}
+	}
+}
+
+// leaves counts what a batch sends, copies included, and what it drops as a storm.
+func leaves(b *packet.Batch) (sent, storm int) {
+	for i := range b.Pkts {
+		switch b.Pkts[i].Reason {
+		case 0:
+			sent++
+		case ReasonStorm:
+			storm++
+		}
+	}
+	return sent, storm
+}
+
+func stormModule(t testing.TB, storms ...Storm) (*Module, *stage) {
+	c := DefaultConfig()
+	c.Storms = storms
+	c.Static = []Static{{MAC: stationMAC(7).String(), Port: "p1"}}
+	m := newModule(t, c, "p0", "p1")
+	return m, m.Stage(0).(*stage)
+}
+
+// TestStorm: each kind has a limit of its own, and known stations have none.
+func TestStorm(t *testing.T) {
+	m, s := stormModule(t, Storm{Port: "p0", Broadcast: 1000, Unknown: 20})
+	b := newBatch(t, 128)
+	for i, tt := range []struct {
+		at                                   int64 // ns behind the beginning
+		port                                 uint16
+		broadcast, multicast, unknown, known int
+		storm                                int
+	}{
+		{0, 0, 40, 10, 5, 5, 0},
+		{0, 0, 60, 0, 0, 0, 0},                    // the burst, a tenth of a second's
+		{0, 0, 1, 10, 5, 40, 1},                   // and not one more; of unknown ones ten
+		{0, 0, 0, 0, 1, 10, 1},                    // nor of these
+		{0, 1, 64, 0, 0, 0, 0},                    // another port
+		{10e6 - 1, 0, 10, 0, 1, 0, 2},             // nine more; unknown ones come each 50 ms
+		{10e6, 0, 2, 0, 0, 0, 1},                  // the tenth
+		{50e6, 0, 0, 0, 2, 0, 1},                  //
+		{5 * second, 0, 64, 0, 0, 0, 0},           // full again
+		{5 * second, 0, 64, 0, 0, 0, 28},          // and no more than full
+		{second, 0, 64, 0, 0, 0, 64},              // a step back empties it
+		{second + second/100, 0, 30, 0, 0, 0, 20}, // and does not stop it
+		{1e6 * second, 0, 60, 0, 0, 0, 0},         // a step ahead fills it
+	} {
+		stormBatch(t, b, 100*second+tt.at, tt.port, tt.broadcast, tt.multicast, tt.unknown, tt.known)
+		all := len(b.Pkts)
+		s.Process(b)
+		sent, storm := leaves(b)
+		if storm != tt.storm || sent+storm != all {
+			t.Errorf("step %d: %d of %d sent, %d dropped, want %d", i, sent, all, storm, tt.storm)
+		}
+		release(b)
+	}
+	want := [stormKinds]uint64{1 + 1 + 1 + 28 + 64 + 20, 0, 1 + 1 + 1}
+	if got := m.Counters().Storm; got != want {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+}
+
+// TestStormDoesNotAllocate, in batches that are within the limit and beyond.
+func TestStormDoesNotAllocate(t *testing.T) {
+	_, s := stormModule(t, Storm{Port: "p0", Broadcast: 100, Multicast: 100, Unknown: 100})
+	b := newBatch(t, 128)
+	now := 100 * second
+	if n := testing.AllocsPerRun(100, func() {
+		now += 1e7
+		b.Now = now
+		for i := range 64 {
+			addr, _ := b.Frames.AllocOne()
+			p := b.Append()
+			p.Addr, p.Len, p.WireLen, p.L3 = addr+testHeadroom, 60, 60, 14
+			p.Flags = []packet.Flags{packet.FlagBroadcast, packet.FlagMulticast, 0}[i%3]
+			b.Mem[p.Addr] = 1
+		}
+		s.Process(b)
+		release(b)
+	}); n != 0 {
+		t.Errorf("a batch allocates %v times", n)
+	}
+}
