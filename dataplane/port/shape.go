@@ -80,10 +80,11 @@ func (q *shapedQueue) Transmit(b *packet.Batch, idx []uint16) int {
 func (q *shapedQueue) drain() {
 	q.blocked = ReasonQueueFull
 	for q.head != q.tail {
-		n, bytes := q.allowed()
+		n, granted := q.allowed()
 		if n == 0 {
 			return
 		}
+		bytes := granted
 		q.batch.Pkts = q.batch.Pkts[:0]
 		for k := range n {
 			q.batch.Pkts = append(q.batch.Pkts, q.fifo[(q.head+uint32(k))&q.mask])
@@ -96,7 +97,7 @@ func (q *shapedQueue) drain() {
 		q.head += uint32(taken)
 		if taken < n {
 			q.blocked = q.Queue.Refusal()
-			q.limit.GiveBack(uint64(bytes))
+			q.limit.GiveBack(uint64(granted), uint64(bytes))
 			return
 		}
 	}
@@ -119,9 +120,7 @@ func (q *shapedQueue) allowed() (packets int, bytes int64) {
 		bytes += c
 		packets++
 	}
-	if got > bytes {
-		q.limit.GiveBack(uint64(got - bytes))
-	}
+	q.limit.GiveBack(uint64(got), uint64(got-bytes))
 	return packets, bytes
 }
 

@@ -16,15 +16,16 @@ import (
 type Bucket struct {
 	emptyAt atomic.Int64 // nanoseconds of the clock that Take is told
 	rate    uint64       // tokens per second; 0: no limit
+	burst   uint64
 	burstNs int64
-	_       [40]byte // other buckets are other workers' business
+	_       [32]byte // other buckets are other workers' business
 }
 
 // Set limits to rate tokens per second, 1 to 10^12, and burst tokens at once, at
 // most what the rate gives in an hour.
 func (k *Bucket) Set(rate, burst uint64) {
 	k.emptyAt.Store(0)
-	k.rate = rate
+	k.rate, k.burst = rate, burst
 	k.burstNs = k.span(burst)
 }
 
@@ -41,12 +42,14 @@ func (k *Bucket) span(tokens uint64) int64 {
 	return int64(q)
 }
 
-// skew is by how much the clocks of workers, which read them once per batch, may
-// differ, in ns. A clock further back than that has been stepped.
-const skew = 10e6
+// skew is by how much the clocks of workers may differ, in ns: they are read once
+// per batch, and a worker may be interrupted behind that. A clock further back than
+// that has been stepped.
+const skew = 250e6
 
 // Take takes up to want tokens at the time now and returns how many it got.
-// After a step of the clock back the bucket is empty, after a step ahead full.
+// After a step of the clock back the bucket is empty, for skew at most; after a
+// step ahead it is full.
 func (k *Bucket) Take(now int64, want uint64) (got uint64) {
 	if k.rate == 0 {
 		return want
@@ -60,7 +63,7 @@ func (k *Bucket) Take(now int64, want uint64) (got uint64) {
 		at := min(max(was, now-k.burstNs), now)
 		hi, lo := bits.Mul64(uint64(now-at), k.rate)
 		tokens, _ := bits.Div64(hi, lo, 1e9)
-		got = min(want, tokens)
+		got = min(want, k.burst, tokens)
 		if got == 0 && at == was {
 			return 0
 		}
@@ -70,12 +73,10 @@ func (k *Bucket) Take(now int64, want uint64) (got uint64) {
 	}
 }
 
-// GiveBack returns tokens that were taken and not used.
-func (k *Bucket) GiveBack(tokens uint64) {
+// GiveBack returns tokens of those that a Take gave, unused of taken ones: the
+// bucket is as if they had never been taken.
+func (k *Bucket) GiveBack(taken, unused uint64) {
 	if k.rate != 0 {
-		// Rounded down, where Take rounded up: it never gives more than was taken.
-		hi, lo := bits.Mul64(tokens, 1e9)
-		q, _ := bits.Div64(hi, lo, k.rate)
-		k.emptyAt.Add(-int64(q))
+		k.emptyAt.Add(k.span(taken-unused) - k.span(taken))
 	}
 }

@@ -28,7 +28,7 @@ func TestBounds(t *testing.T) {
 			// More than the bucket can hold, of which some comes back: it is always emptied.
 			got := k.Take(now, burst+rate)
 			back := random.Uint64N(got + 1)
-			k.GiveBack(back)
+			k.GiveBack(got, back)
 			passed += got - back + k.Take(now, back)
 			calls += 3
 			given := burst + uint64(float64(now-begin)*float64(rate)/1e9)
@@ -80,7 +80,7 @@ func TestShared(t *testing.T) {
 
 func TestUnlimited(t *testing.T) {
 	var k Bucket
-	k.GiveBack(5)
+	k.GiveBack(5, 5)
 	if got := k.Take(1, 12345); k.Limited() || got != 12345 {
 		t.Errorf("the zero bucket gave %d", got)
 	}

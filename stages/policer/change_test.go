@@ -17,21 +17,21 @@ func TestPrepareKeepsTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := (*m.buckets.Load())[0]
-	if got := before.take(now, 1<<40); got != c.Ports[0].burst() {
+	if got := before.Take(now, 1<<40); int64(got) != 8*c.Ports[0].burst() {
 		t.Fatalf("a full bucket gives %d", got)
 	}
 	c.Ports = append([]Port{{Name: "p1", RateBits: 2e6}}, c.Ports...)
 	if err := m.SetConfig(c); err != nil {
 		t.Fatal(err)
 	}
-	if b := (*m.buckets.Load())[0]; b != before || b.take(now, 1000) != 0 {
+	if b := (*m.buckets.Load())[0]; b != before || b.Take(now, 1000) != 0 {
 		t.Error("the bucket of a port that did not change is full again")
 	}
 	c.Ports[1].RateBits = 3e6
 	if err := m.SetConfig(c); err != nil {
 		t.Fatal(err)
 	}
-	if b := (*m.buckets.Load())[0]; b == before || b.take(now, 1000) != 1000 {
+	if b := (*m.buckets.Load())[0]; b == before || b.Take(now, 1000) != 1000 {
 		t.Error("a new rate has an old bucket")
 	}
 }

@@ -105,34 +105,32 @@ func (s *stage) Process(b *packet.Batch) {
 	if k == nil {
 		return
 	}
-	want := int64(0)
+	want := uint64(0)
 	for i := range b.Pkts {
 		if p := &b.Pkts[i]; p.Reason == 0 {
-			want += int64(p.WireLen)
+			want += 8 * uint64(p.WireLen)
 		}
 	}
-	got := k.take(b.Now, want)
-	if got == want {
+	taken := k.Take(b.Now, want)
+	if taken == want {
 		return
 	}
-	taken := got
+	left := taken
 	packets, bytes := uint64(0), uint64(0)
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
 		if p.Reason != 0 {
 			continue
 		}
-		if n := int64(p.WireLen); n <= got {
-			got -= n
+		if n := 8 * uint64(p.WireLen); n <= left {
+			left -= n
 			continue
 		}
 		packets++
 		bytes += uint64(p.WireLen)
 		b.Drop(p, ReasonPoliced)
 	}
-	if got > 0 {
-		k.giveBack(taken, got)
-	}
+	k.GiveBack(taken, left)
 	s.counts[port].packets.Add(packets)
 	s.counts[port].bytes.Add(bytes)
 }
