@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 )
 
@@ -14,6 +15,21 @@ type Outcome struct {
 	Traffic  []Result    `json:"traffic"`
 	Switches []SwitchEnd `json:"switches"`
 	Account  Account     `json:"account"`
+	// Answers are what the records tell beside what the far ends counted; nil: nobody asked.
+	Answers Answers `json:"answers,omitempty"`
+}
+
+// Evidence is what a run has left once its switches have ended, for whoever can read records.
+type Evidence struct {
+	Config  *Config
+	Records string      // folder of the switches' records
+	Truth   []LoadCount // of the loads of kind "flows"
+}
+
+// Answers are what was concluded from the evidence. As JSON they are part of the outcome.
+type Answers interface {
+	OK() bool // all answers are within their bounds
+	WriteText(w io.Writer) error
 }
 
 // Run brings the lab up, carries out its traffic, and takes it down. The outcome says what became
@@ -26,12 +42,7 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 		return nil, err
 	}
 	out := &Outcome{Name: c.Name}
-	for _, t := range c.Traffic {
-		if ctx.Err() != nil {
-			break
-		}
-		out.Traffic = append(out.Traffic, l.Traffic(ctx, t))
-	}
+	out.Traffic = l.loads(ctx)
 	l.progress.Step("counters settle")
 	err = ctx.Err()
 	if err == nil {
@@ -40,10 +51,15 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 	kernel, readErr := l.readCounters()
 	l.progress.Step("taking the lab down")
 	ends, stopErr := l.stopSwitches()
-	err = errors.Join(err, readErr, stopErr, l.remove())
+	truth, writeErr := l.writeTruth(out.Traffic)
+	err = errors.Join(err, readErr, stopErr, writeErr)
+	if err == nil && o.Examine != nil && l.records != "" {
+		out.Answers, err = o.Examine(&Evidence{Config: c, Records: l.records, Truth: truth})
+	}
+	err = errors.Join(err, l.remove())
 	out.Switches = ends
 	out.Account = account(c, kernel, ends)
-	out.OK = err == nil && out.Account.OK()
+	out.OK = err == nil && out.Account.OK() && (out.Answers == nil || out.Answers.OK())
 	for i := range out.Traffic {
 		out.OK = out.OK && out.Traffic[i].OK()
 	}

@@ -25,8 +25,9 @@ type portEnd struct {
 
 // switchConfig writes the complete configuration of the i-th switch: what the
 // file says, and where it says nothing the name, an id, the control socket and the
-// ports that the links make. With the patch stage and two ports, these are the pair.
-func (c *Config) switchConfig(i int, runDirectory string) ([]byte, error) {
+// ports that the links make. With the patch stage and two ports, these are the pair. Records, if not
+// empty, is the folder that the switch's records go to.
+func (c *Config) switchConfig(i int, runDirectory, records string) ([]byte, error) {
 	s := &c.Switches[i]
 	config := maps.Clone(s.Config)
 	if config == nil {
@@ -39,6 +40,9 @@ func (c *Config) switchConfig(i int, runDirectory string) ([]byte, error) {
 		main["graph"] = s.Graph
 	}
 	setMissing(subtable(config, "control"), "socket", socketPath(runDirectory, s.Name))
+	if records != "" {
+		setMissing(subtable(config, "telemetry"), "spool", records)
+	}
 	ends := c.portEnds(s.Name)
 	ports, err := configPorts(config)
 	if err != nil {

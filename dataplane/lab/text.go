@@ -26,6 +26,12 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintln(b, "\nCounters:")
 	o.Account.write(b)
+	if o.Answers != nil {
+		fmt.Fprintln(b, "\nAnswers from the records, beside what the far ends counted:")
+		if err := o.Answers.WriteText(b); err != nil {
+			return err
+		}
+	}
 	verdict := "everything that was sent has arrived, and every counter adds up"
 	if !o.OK {
 		verdict = "FAILED: see the lines with FAIL above"

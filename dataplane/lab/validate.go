@@ -221,9 +221,29 @@ func (c *Config) validateTraffic(f *faults, i int) {
 		positive("rate", int64(t.Rate), 10_000_000)
 		positive("window", int64(t.Window), 1<<30)
 		positive("flows", int64(t.Flows), maxFlows)
+		positive("port", int64(t.Port), 65535)
+		t.validateDistribution(f, key)
 		if most := c.pathMTU(t) + 14; t.Size < minFlowFrame || t.Size > most {
 			f.add("%s.size: %d: choose %d to %d bytes, Ethernet header included", key, t.Size, minFlowFrame, most)
 		}
+	}
+}
+
+func (t *Traffic) validateDistribution(f *faults, key string) {
+	switch t.Distribution {
+	case DistributionEqual:
+		if t.Shape != 0 {
+			f.add("%s.shape: only a distribution %q has one: leave it out", key, DistributionPareto)
+		}
+	case DistributionPareto:
+		if !(t.Shape > 0 && t.Shape <= 100) {
+			f.add("%s.shape: %g: choose the tail's exponent above 0, such as 1.05", key, t.Shape)
+		}
+		if t.Count > maxOrdered || t.Count < t.Flows {
+			f.add("%s.count: %d: choose %d, one for each flow, to %d", key, t.Count, t.Flows, maxOrdered)
+		}
+	default:
+		f.add("%s.distribution: %q: choose %q or %q", key, t.Distribution, DistributionEqual, DistributionPareto)
 	}
 }
 
