@@ -61,6 +61,16 @@ bench-once: ## each Go benchmark for one round, so that none rots
 bench-forward: build ## packets per second of the AF_XDP drivers and the Linux bridge, in one run (root)
 	bin/weir bench forward
 
+.PHONY: bench-pipeline
+bench-pipeline: build ## nanoseconds per packet of stages, graphs and workers, without any I/O
+	bin/weir bench pipeline
+
+# Not part of test: it takes SOAK and some minutes more, and wants a quiet machine.
+SOAK ?= 10m
+.PHONY: soak
+soak: build ## SOAK (10m) at 90 % of the rate without loss: loss, memory, latency, pauses (root)
+	bin/weir bench forward --dut patch --size 64 --rounds 1 --soak $(SOAK)
+
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck find nothing
 	@unformatted=$$(gofmt -l .); \

@@ -71,6 +71,8 @@ type Graph struct {
 	next    int64   // the least of due; never if there is no ticker
 	ticked  int64   // the clock at the last call
 	onTick  func(now int64)
+
+	_ [64]byte // what lies behind in memory is another worker's graph, which counts its batches
 }
 
 // never is the time of a call that does not come.

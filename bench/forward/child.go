@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 )
 
@@ -28,12 +29,12 @@ type child struct {
 	err   error
 }
 
-// startChild starts a program in a namespace, bound to one core, with its output in a file. The
+// startChild starts a program in a namespace, bound to cores, with its output in a file. The
 // command may have a standard output of its own.
 //
 // Its death signal follows the thread that made it, not the process; so that thread, locked, does
 // nothing else until the child ends.
-func startChild(ns *netns.Namespace, core int, dir string, cmd *exec.Cmd) (*child, error) {
+func startChild(ns *netns.Namespace, cores unix.CPUSet, dir string, cmd *exec.Cmd) (*child, error) {
 	c := &child{name: filepath.Base(cmd.Path), cmd: cmd, ended: make(chan struct{})}
 	log, err := os.CreateTemp(dir, c.name+"-*.log")
 	if err != nil {
@@ -57,7 +58,7 @@ func startChild(ns *netns.Namespace, core int, dir string, cmd *exec.Cmd) (*chil
 	go func() {
 		defer close(c.ended)
 		err := ns.Do(func() error {
-			err := bind(core, cmd.Start)
+			err := bind(cores, cmd.Start)
 			if started <- err; err != nil {
 				return nil
 			}
@@ -73,21 +74,21 @@ func startChild(ns *netns.Namespace, core int, dir string, cmd *exec.Cmd) (*chil
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
 	// It has a session of its own, and no terminal's interrupt reaches it.
-	if _, err := sessionNice(cmd.Process.Pid, favoured); err != nil {
+	if _, err := bench.SessionNice(cmd.Process.Pid, favoured); err != nil {
 		return nil, errors.Join(err, c.end())
 	}
 	return c, nil
 }
 
-// bind calls f with the calling thread bound to a core and favoured, both of which a child inherits.
-func bind(core int, f func() error) error {
+// bind calls f with the calling thread bound to cores and favoured, both of which a child inherits.
+func bind(cores unix.CPUSet, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	before, err := readSchedule(0)
 	if err != nil {
 		return err
 	}
-	if err := (schedule{oneCore(core), favoured}).apply(0); err != nil {
+	if err := (schedule{cores, favoured}).apply(0); err != nil {
 		return err
 	}
 	return errors.Join(f(), before.apply(0))

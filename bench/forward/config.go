@@ -28,6 +28,9 @@ type Config struct {
 	Precision float64
 	// Searches for NDR and PDR, and latencies, which need the NDR.
 	Searches bool
+	// Soak is how long each device runs at 90 % of its NDR at the end, at most a day; 0: not at all. It is
+	// for Weir's devices.
+	Soak time.Duration
 	// Flows of the workload, 1 to traffic.MaxFlows.
 	Flows int
 	Seed  uint64
@@ -111,6 +114,12 @@ func (c *Config) Validate() error {
 	if c.Trial < 10*time.Millisecond || c.Trial > time.Hour {
 		fault("duration: %v is not between 10ms and 1h", c.Trial)
 	}
+	if c.Soak < 0 || c.Soak > 24*time.Hour {
+		fault("soak: %v is not between 0 and 24h", c.Soak)
+	}
+	if c.Soak > 0 && !c.Searches {
+		fault("soak: it needs the NDR: leave searches on")
+	}
 	if c.Trials < 1 || c.Trials%2 == 0 {
 		fault("trials: %d is not odd", c.Trials)
 	}
@@ -135,7 +144,12 @@ func (c *Config) Validate() error {
 			fault("cores: this process may not use core %d: two are needed", core)
 		}
 	}
-	_, err := choose(c.Devices)
+	chosen, err := choose(c.Devices)
+	for _, d := range chosen {
+		if c.Soak > 0 && !d.weir {
+			fault("soak: it reads memory and pauses of weir's own process, which %s has not: name Weir's devices", d.name)
+		}
+	}
 	return errors.Join(append(errs, err)...)
 }
 

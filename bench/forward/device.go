@@ -14,6 +14,10 @@ type device struct {
 	about string
 	// afxdp marks the rivals that forward through AF_XDP.
 	afxdp bool
+	// weir marks those that are a weir process.
+	weir bool
+	// optional devices are measured only if they are named.
+	optional bool
 	// peer finds the rival's programs; nil where nothing has to be installed.
 	peer func() Peer
 	// start brings it up in a rig between portA and portB. It undoes all on failure.
@@ -32,17 +36,21 @@ type deviceOptions struct {
 	weir []string // command that behaves as weir, of which switch -c FILE is asked
 	poll string   // workers.poll
 	busy int      // busy_poll of xsk ports
+	// collections has the switch write a line to its log for each garbage collection.
+	collections bool
 }
 
 // devices in the order of the table: the ceiling, the rivals, Weir.
 var devices = []device{
 	{name: "redirect", about: "XDP program that redirects in the kernel: the ceiling", start: startRedirect},
 	{name: "bridge", about: "Linux bridge", start: startBridge},
-	{name: "asavie", about: "Weir's patch over github.com/asavie/xdp", afxdp: true, start: startWeir("asavie", "patch")},
+	{name: "asavie", about: "Weir's patch over github.com/asavie/xdp", weir: true, afxdp: true, start: startWeir("asavie", "patch")},
 	{name: "ovs", about: "Open vSwitch, netdev-afxdp", afxdp: true, peer: peerOVS, start: startOVS},
 	{name: "testpmd", about: "DPDK testpmd, net_af_xdp", afxdp: true, peer: peerTestpmd, start: startTestpmd},
-	{name: "patch", about: "Weir's patch over xsk", start: startWeir("xsk", "patch")},
-	{name: "l2", about: "Weir's l2 over xsk", start: startWeir("xsk", "l2")},
+	{name: "patch", about: "Weir's patch over xsk", weir: true, start: startWeir("xsk", "patch")},
+	{name: "l2", about: "Weir's l2 over xsk", weir: true, start: startWeir("xsk", "l2")},
+	{name: "patch2", about: "Weir's patch over xsk with two workers, the first one beside the source; only if named", weir: true, optional: true,
+		start: startWorkers("xsk", "patch", func(c Cores) []int { return []int{c.Source, c.Device} })},
 }
 
 // Devices names all devices under test.
@@ -73,7 +81,7 @@ func choose(names []string) ([]device, error) {
 		switch {
 		case slices.Contains(names, d.name) && missing:
 			return nil, fmt.Errorf("%s is not installed: run weir bench peers --install, or leave it out", d.name)
-		case slices.Contains(names, d.name), len(names) == 0 && !missing:
+		case slices.Contains(names, d.name), len(names) == 0 && !missing && !d.optional:
 			chosen = append(chosen, d)
 		}
 	}

@@ -44,7 +44,7 @@ func startOVS(r *rig, _ deviceOptions) (_ running, err error) {
 
 func (d *ovsDevice) startDaemons(r *rig) (err error) {
 	// The database is no part of forwarding; it waits on the source's core.
-	d.database, err = startChild(r.mid, r.cores.Source, d.dir, d.command("ovsdb-server", d.path("conf.db"),
+	d.database, err = startChild(r.mid, onCores(r.cores.Source), d.dir, d.command("ovsdb-server", d.path("conf.db"),
 		"--remote=punix:"+d.path("db.sock"), "--unixctl="+d.path("db.ctl"), "--no-chdir"))
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (d *ovsDevice) startDaemons(r *rig) (err error) {
 		fmt.Sprintf("other_config:pmd-cpu-mask=%#x", 1<<d.core)); err != nil {
 		return err
 	}
-	d.daemon, err = startChild(r.mid, d.core, d.dir, d.command("ovs-vswitchd", "unix:"+d.path("db.sock"),
+	d.daemon, err = startChild(r.mid, onCores(d.core), d.dir, d.command("ovs-vswitchd", "unix:"+d.path("db.sock"),
 		"--unixctl="+d.path("vswitchd.ctl"), "--no-chdir"))
 	if err != nil {
 		return err

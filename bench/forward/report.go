@@ -85,6 +85,7 @@ func allFigures() []figure {
 func addFigures(r *bench.Result, c *Config, samples []Sample) {
 	base := samples[0].Device + "." + samples[0].Size + "."
 	source := conditions(c, samples[0].Granted)
+	addSoak(r, base, samples)
 	for _, f := range allFigures() {
 		if f.searched && !c.Searches {
 			continue

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/bench/traffic"
@@ -58,7 +59,7 @@ func visitAll(ctx context.Context, c *Config, chosen []device) (samples []Sample
 				if err != nil {
 					return nil, err
 				}
-				s := Sample{Round: round + 1, Device: d.name, Size: label}
+				s := Sample{Round: round + 1, Device: d.name, Size: label, visit: len(samples), visits: total}
 				if err := visit(ctx, c, d, w, &s); err != nil {
 					return nil, fmt.Errorf("measure %s with %s: %w", d.name, label, err)
 				}
@@ -85,7 +86,7 @@ func visit(ctx context.Context, c *Config, d *device, w traffic.Workload, s *Sam
 		return err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	running, err := d.start(r, deviceOptions{weir: c.Weir, poll: c.Poll, busy: c.BusyPoll})
+	running, err := d.start(r, deviceOptions{weir: c.Weir, poll: c.Poll, busy: c.BusyPoll, collections: c.Soak > 0})
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,13 @@ func visit(ctx context.Context, c *Config, d *device, w traffic.Workload, s *Sam
 	if err := r.start(ctx); err != nil {
 		return err
 	}
-	return r.measure(ctx, c, s)
+	if err := r.measure(ctx, c, s); err != nil || c.Soak == 0 || s.NDR.Rate == 0 {
+		return err
+	}
+	s.Soak, err = r.soak(ctx, c.Soak, soakShare*s.NDR.Rate, running, func(at time.Duration) {
+		c.Progress.Report(s.visit, s.visits, fmt.Sprintf("round %d: %s, %s, soak %v of %v", s.Round, s.Device, s.Size, at, c.Soak))
+	})
+	return err
 }
 
 // measure fills the sample in, from the coarsest figure to the finest.

@@ -21,6 +21,9 @@ type Sample struct {
 	NDR        found   `json:"ndr"`
 	PDR        found   `json:"pdr"`
 	Latency    []Delay `json:"latency,omitempty"`
+	Soak       *Soak   `json:"soak,omitempty"`
+
+	visit, visits int // for progress
 }
 
 // Delay is the latency in ns at a share of the NDR.

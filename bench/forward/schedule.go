@@ -3,12 +3,10 @@ package forward
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/bench/traffic"
 )
 
@@ -22,8 +20,10 @@ type schedule struct {
 	nice  int
 }
 
-func oneCore(core int) (set unix.CPUSet) {
-	set.Set(core)
+func onCores(cores ...int) (set unix.CPUSet) {
+	for _, core := range cores {
+		set.Set(core)
+	}
 	return set
 }
 
@@ -57,30 +57,6 @@ func setNice(thread, nice int) error {
 	return nil
 }
 
-// sessionNice reads and sets the nice value of a process's session as a whole. Where the kernel groups
-// tasks by session (CONFIG_SCHED_AUTOGROUP, see sched(7)) nice values of threads count only within it,
-// and this one beside other sessions. Without groups it does nothing.
-func sessionNice(pid, nice int) (before int, err error) {
-	path := fmt.Sprintf("/proc/%d/autogroup", pid)
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err == nil && len(text) == 0 {
-		return 0, nil // in no group
-	}
-	if err == nil {
-		var group int
-		if _, err = fmt.Sscanf(string(text), "/autogroup-%d nice %d", &group, &before); err == nil {
-			err = os.WriteFile(path, strconv.AppendInt(nil, int64(nice), 10), 0)
-		}
-	}
-	if err != nil {
-		return 0, fmt.Errorf("set the priority of the session of process %d: %w", pid, err)
-	}
-	return before, nil
-}
-
 // onCore calls f with all threads of this process bound to the source's core and favoured, so that
 // nothing of it runs where the device does. Threads made meanwhile inherit that; at the end all are
 // as they were.
@@ -89,15 +65,15 @@ func onCore(core int, f func() error) error {
 	if err != nil {
 		return err
 	}
-	if err := scheduleAll(schedule{oneCore(core), favoured}); err != nil {
+	if err := scheduleAll(schedule{onCores(core), favoured}); err != nil {
 		return err
 	}
-	session, err := sessionNice(unix.Getpid(), favoured)
+	session, err := bench.SessionNice(unix.Getpid(), favoured)
 	if err != nil {
 		return errors.Join(err, scheduleAll(before))
 	}
 	err = f()
-	_, restoreErr := sessionNice(unix.Getpid(), session)
+	_, restoreErr := bench.SessionNice(unix.Getpid(), session)
 	return errors.Join(err, restoreErr, scheduleAll(before))
 }
 

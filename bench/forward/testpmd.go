@@ -31,7 +31,7 @@ func startTestpmd(r *rig, _ deviceOptions) (running, error) {
 		"--lcores", fmt.Sprintf("0@%d,1@%d", core, core),
 		"--vdev", "net_af_xdp0,iface="+portA, "--vdev", "net_af_xdp1,iface="+portB,
 		"--", "--forward-mode=io", "--auto-start", "--nb-cores=1", "--no-mlockall", "--mp-alloc=anon")
-	c, err := startChild(r.mid, core, r.dir, cmd)
+	c, err := startChild(r.mid, onCores(core), r.dir, cmd)
 	if err != nil {
 		return nil, err
 	}

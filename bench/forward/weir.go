@@ -7,9 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // weirConfig is the switch's configuration. Whatever it leaves out has its default, as a user has it.
@@ -19,8 +22,8 @@ name = "bench"
 graph = ["parse", "{{.Stage}}"]
 
 [workers]
-count = 1
-cores = [{{.Core}}]
+count = {{len .Cores}}
+cores = [{{range $i, $core := .Cores}}{{if $i}}, {{end}}{{$core}}{{end}}]
 poll = "{{.Poll}}"
 
 [[port]]
@@ -42,13 +45,19 @@ pairs = [["p0", "p1"]]
 socket = "{{.Socket}}"
 `))
 
-// startWeir starts `weir switch` with a driver and a forwarding stage.
+// startWeir starts `weir switch` with a driver, a forwarding stage, and a worker on the device's core.
 func startWeir(driver, stage string) func(*rig, deviceOptions) (running, error) {
+	return startWorkers(driver, stage, func(c Cores) []int { return []int{c.Device} })
+}
+
+// startWorkers starts it with a worker on each of some cores.
+func startWorkers(driver, stage string, coresOf func(Cores) []int) func(*rig, deviceOptions) (running, error) {
 	return func(r *rig, o deviceOptions) (running, error) {
 		config := filepath.Join(r.dir, "weir.toml")
+		cores := coresOf(r.cores)
 		var text strings.Builder
 		err := weirConfig.Execute(&text, map[string]any{
-			"Stage": stage, "Driver": driver, "Core": r.cores.Device, "Poll": o.poll, "BusyPoll": o.busy,
+			"Stage": stage, "Driver": driver, "Cores": cores, "Poll": o.poll, "BusyPoll": o.busy,
 			"Socket": filepath.Join(r.dir, "weir.sock"),
 		})
 		if err != nil {
@@ -57,7 +66,7 @@ func startWeir(driver, stage string) func(*rig, deviceOptions) (running, error) 
 		if err := os.WriteFile(config, []byte(text.String()), 0o600); err != nil {
 			return nil, err
 		}
-		return runWeir(r, o.weir, config)
+		return runWeir(r, o, config, onCores(cores...))
 	}
 }
 
@@ -68,7 +77,7 @@ type weirDevice struct {
 }
 
 // runWeir starts the switch and waits for its line "ready".
-func runWeir(r *rig, weir []string, config string) (running, error) {
+func runWeir(r *rig, o deviceOptions, config string, cores unix.CPUSet) (running, error) {
 	ready, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -80,11 +89,14 @@ func runWeir(r *rig, weir []string, config string) (running, error) {
 		return nil, err
 	}
 	defer report.Close()
-	cmd := exec.Command(weir[0], append(weir[1:len(weir):len(weir)], "switch", "-c", config, "--report", "json")...)
+	cmd := exec.Command(o.weir[0], append(slices.Clone(o.weir[1:]), "switch", "-c", config, "--report", "json")...)
 	cmd.Stdout = report
 	cmd.ExtraFiles = []*os.File{theirs} // becomes descriptor 3
 	cmd.Env = append(os.Environ(), "WEIR_READY_FD=3")
-	c, err := startChild(r.mid, r.cores.Device, r.dir, cmd)
+	if o.collections {
+		cmd.Env = append(cmd.Env, "GODEBUG=gctrace=1")
+	}
+	c, err := startChild(r.mid, cores, r.dir, cmd)
 	if err != nil {
 		return nil, err
 	}

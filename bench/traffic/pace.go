@@ -1,5 +1,7 @@
 package traffic
 
+import "time"
+
 // pacer tells how many packets are due. It is the twin of the pacing in bpf/live.c.
 // Times are ns << rateShift after the start.
 type pacer struct {
@@ -16,8 +18,10 @@ func newPacer(load Load) pacer {
 	return pacer{interval: uint64(interval + 0.5), maxLag: uint64(interval * float64(load.catchUp()))}
 }
 
-// due is the number of packets to send at the given time, at most limit, which count
-// as sent from then on. If there is none, wait is the time until the next, in ns.
+// gap implements pace.
+func (p *pacer) gap() time.Duration { return time.Duration(p.interval >> rateShift) }
+
+// due implements pace.
 func (p *pacer) due(elapsedNs uint64, limit int) (n int, wait uint64) {
 	if p.interval == 0 {
 		return limit, 0

@@ -24,16 +24,21 @@ func NewPacketSource(port Port, w Workload) (*PacketSource, error) {
 		return nil, err
 	}
 	s := &PacketSource{sender: sender, frames: newMessages(sendBatch, w.MaxSize()-FCS)}
+	if s.fd, err = openPacketSender(port, ifindex); err != nil {
+		return nil, fmt.Errorf("send over %s: %w", port, err)
+	}
+	return s, nil
+}
+
+// openPacketSender opens a socket that sends past the queueing discipline.
+func openPacketSender(port Port, ifindex int) (fd int, err error) {
 	err = port.Namespace.Do(func() (err error) {
-		s.fd, err = packetSocket(ifindex, 0,
+		fd, err = packetSocket(ifindex, 0,
 			socketOption{unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1},
 			socketOption{unix.SOL_SOCKET, unix.SO_SNDBUF, 1 << 20})
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("send over %s: %w", port, err)
-	}
-	return s, nil
+	return fd, err
 }
 
 // Name is "af_packet".
@@ -47,8 +52,7 @@ func (s *PacketSource) Run(ctx context.Context, load Load) (Sent, error) {
 	return s.sender.run(ctx, load, s.send)
 }
 
-// send writes and sends n packets. What the device refuses for want of room is
-// counted, not sent again: a source does not wait for its receiver.
+// send writes and sends n packets.
 func (s *PacketSource) send(seq uint64, n int, sent *Sent) error {
 	for i := range n {
 		length := s.sender.writer.Write(s.frames.buffer(i), seq+uint64(i), s.sender.clock.now())
@@ -56,8 +60,14 @@ func (s *PacketSource) send(seq uint64, n int, sent *Sent) error {
 		sent.Bytes += uint64(length)
 	}
 	sent.Packets += uint64(n)
+	return s.frames.sendAll(s.fd, n, sent)
+}
+
+// sendAll sends the first n frames. What the device refuses for want of room is
+// counted, not sent again: a source does not wait for its receiver.
+func (m *messages) sendAll(fd, n int, sent *Sent) error {
 	for done := 0; done < n; {
-		went, errno := s.frames.send(s.fd, done, n)
+		went, errno := m.send(fd, done, n)
 		switch errno {
 		case 0:
 			done += went

@@ -41,9 +41,24 @@ func newSender(port Port, w Workload) (*sender, int, error) {
 	return &sender{port: port, writer: writer, clock: clock}, link.Attrs().Index, nil
 }
 
-// run does what [Source.Run] promises. Function batch sends n packets from a sequence number on and
-// counts them, once per call; it runs on the port's core in its namespace.
+// pace tells a sending loop when packets are due.
+type pace interface {
+	// due is the number of packets to send at the given time in ns after the start, at most limit, which count
+	// as sent from then on. If there is none, wait is the time until the next, in ns.
+	due(elapsed uint64, limit int) (n int, wait uint64)
+	// gap is the mean time that a packet stands for.
+	gap() time.Duration
+}
+
+// run does what [Source.Run] promises, at the load's rate.
 func (s *sender) run(ctx context.Context, load Load, batch func(seq uint64, n int, sent *Sent) error) (Sent, error) {
+	p := newPacer(load)
+	return s.runPaced(ctx, load, &p, batch)
+}
+
+// runPaced does what [Source.Run] promises. Function batch sends n packets from a sequence number on and
+// counts them, once per call; it runs on the port's core in its namespace.
+func (s *sender) runPaced(ctx context.Context, load Load, pacer pace, batch func(seq uint64, n int, sent *Sent) error) (Sent, error) {
 	if err := load.Validate(); err != nil {
 		return Sent{}, err
 	}
@@ -54,7 +69,7 @@ func (s *sender) run(ctx context.Context, load Load, batch func(seq uint64, n in
 		return Sent{}, err
 	}
 	var sent Sent
-	if err = s.port.run(func() error { return s.loop(load, batch, &sent) }); err != nil {
+	if err = s.port.run(func() error { return s.loop(load, pacer, batch, &sent) }); err != nil {
 		return Sent{}, fmt.Errorf("send over %s: %w", s.port, err)
 	}
 	after, err := s.port.Namespace.Counters(s.port.Interface)
@@ -67,11 +82,11 @@ func (s *sender) run(ctx context.Context, load Load, batch func(seq uint64, n in
 	return sent, nil
 }
 
-func (s *sender) loop(load Load, batch func(uint64, int, *Sent) error, sent *Sent) error {
+func (s *sender) loop(load Load, pacer pace, batch func(uint64, int, *Sent) error, sent *Sent) error {
 	if err := s.clock.sync(); err != nil {
 		return err
 	}
-	pacer, start, last := newPacer(load), s.clock.now(), uint64(0)
+	start, last := s.clock.now(), uint64(0)
 	for !s.stopped.Load() {
 		elapsed := s.clock.now() - start
 		if load.Duration > 0 && elapsed >= uint64(load.Duration) {
@@ -95,7 +110,7 @@ func (s *sender) loop(load Load, batch func(uint64, int, *Sent) error, sent *Sen
 		}
 		last = elapsed
 	}
-	sent.Elapsed = time.Duration(last + pacer.interval>>rateShift)
+	sent.Elapsed = time.Duration(last) + pacer.gap()
 	return nil
 }
 

@@ -26,7 +26,7 @@ reference, source and which direction is better.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchForwardCommand(), newBenchPaperCommand(), newBenchPeersCommand(), newBenchListCommand())
+	cmd.AddCommand(newBenchForwardCommand(), newBenchPipelineCommand(), newBenchStageCommand(), newBenchPaperCommand(), newBenchPeersCommand(), newBenchListCommand())
 	return cmd
 }
 
@@ -34,6 +34,7 @@ reference, source and which direction is better.`,
 func benchmarks() []bench.Benchmark {
 	all := []bench.Benchmark{
 		{Name: "forward", About: "packets per second, loss, latency and processor time of a forwarder between two cables, and of its rivals"},
+		{Name: "pipeline", About: "nanoseconds per packet of stages, graphs and workers, without any I/O"},
 	}
 	for _, p := range paper.Figures {
 		all = append(all, bench.Benchmark{Name: "paper/" + p.Name, About: p.About})

@@ -21,7 +21,7 @@ type benchForwardOptions struct {
 	forward.Config
 	quick     bool
 	mrrOnly   bool
-	asJSON    bool
+	output    benchOutput
 	raw       string
 	placement string
 }
@@ -67,6 +67,7 @@ with all else.`,
 	f.StringSliceVar(&o.Devices, "dut", nil, "devices under test; default: all that are installed")
 	f.StringSliceVar(&o.Sizes, "size", o.Sizes, "bytes on the wire, 64 to 1518, or imix")
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "rounds over all devices")
+	f.DurationVar(&o.Soak, "soak", 0, "run each device so long at 90 % of its ndr at the end; for Weir's devices")
 	f.DurationVar(&o.Trial, "duration", o.Trial, "length of a trial")
 	f.IntVar(&o.Trials, "trials", o.Trials, "trials at a rate at most, odd; most of them decide")
 	f.Float64Var(&o.Precision, "precision", o.Precision, "relative error at which a search ends")
@@ -78,7 +79,7 @@ with all else.`,
 	f.IntVar(&o.BusyPoll, "busy-poll", o.BusyPoll, "busy_poll of Weir's xsk ports in microseconds; 0: off")
 	f.StringVar(&o.Poll, "poll", o.Poll, "how Weir's worker waits: busy, adaptive or interrupt")
 	f.StringVar(&o.raw, "raw", "", "write each measurement to `FILE`, one JSON object per line")
-	f.BoolVar(&o.asJSON, "json", false, "print JSON")
+	o.output.add(cmd)
 	return cmd
 }
 
@@ -144,5 +145,5 @@ func runBenchForward(ctx context.Context, o benchForwardOptions, stdout, stderr 
 	if err != nil {
 		return err
 	}
-	return printResult(stdout, result, o.asJSON)
+	return o.output.print(stdout, result)
 }

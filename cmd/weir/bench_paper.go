@@ -12,7 +12,7 @@ import (
 
 func newBenchPaperCommand() *cobra.Command {
 	o := paper.Options{Seed: 1}
-	var asJSON bool
+	var output benchOutput
 	cmd := &cobra.Command{
 		Use:   "paper NAME",
 		Short: "Repeat a figure of a paper, beside its rivals",
@@ -21,7 +21,7 @@ func newBenchPaperCommand() *cobra.Command {
   weir bench paper pint-fig10 --data ../shared/data --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runBenchPaper(cmd, args[0], o, asJSON)
+			return runBenchPaper(cmd, args[0], o, output)
 		},
 	}
 	f := cmd.Flags()
@@ -29,7 +29,7 @@ func newBenchPaperCommand() *cobra.Command {
 	f.BoolVar(&o.Quick, "quick", false, "a twentieth of the runs")
 	f.IntVar(&o.Packets, "packets", 0, "length of synthetic traces; default: what the figure chooses")
 	f.StringVar(&o.Data, "data", "", "`FOLDER` with topologies and traces; default: found beside the working directory")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	output.add(cmd)
 	return cmd
 }
 
@@ -42,7 +42,7 @@ func paperHelp() string {
 	return text.String()
 }
 
-func runBenchPaper(cmd *cobra.Command, name string, o paper.Options, asJSON bool) error {
+func runBenchPaper(cmd *cobra.Command, name string, o paper.Options, output benchOutput) error {
 	var names []string
 	for _, p := range paper.Figures {
 		if p.Name != name {
@@ -57,7 +57,7 @@ func runBenchPaper(cmd *cobra.Command, name string, o paper.Options, asJSON bool
 			return err
 		}
 		r := &bench.Result{Name: "paper/" + name, Seed: o.Seed, Machine: bench.ThisMachine(), Rows: rows}
-		return printResult(cmd.OutOrStdout(), r, asJSON)
+		return output.print(cmd.OutOrStdout(), r)
 	}
 	return usageError(fmt.Errorf("no figure %q: choose among %s", name, strings.Join(names, ", ")))
 }

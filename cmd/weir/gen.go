@@ -21,6 +21,8 @@ type genOptions struct {
 	count    uint64
 	first    uint64
 	source   string
+	speed    float64
+	timed    bool // no rate is given: a capture has its own times
 	asJSON   bool
 }
 
@@ -39,11 +41,21 @@ Sources:
   xsk     an AF_XDP socket on queue 0, zero-copy where the driver has it
   packet  an AF_PACKET socket: any interface, any size, slower
 
-It ends after --duration or --count, or at SIGINT.`,
+With --capture FILE it sends the packets of a capture instead, as they are, from an
+AF_PACKET socket: at the capture's own times, --speed times as fast, or at
+--rate. They bear no numbers, so a sink counts them as foreign. With --size
+capture only the sizes are the capture's, and all else is as above.
+
+It ends after --duration or --count, or at SIGINT; a capture without either is sent
+once.`,
 		Example: `  weir gen -i eth0 --rate 250k --duration 10s --size imix --flows 100000 --order zipf
-  weir gen -i eth0 --namespace lab-h1 --rate max --count 1000000 --json`,
+  weir gen -i eth0 --namespace lab-h1 --rate max --count 1000000 --json
+  weir gen -i eth0 --capture trace.pcap.gz --speed 2`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runGen(cmd.Context(), o, cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.timed = !cmd.Flags().Changed("rate")
+			return runGen(cmd.Context(), o, cmd.OutOrStdout())
+		},
 	}
 	o.rate = 10_000
 	f := cmd.Flags()
@@ -53,6 +65,7 @@ It ends after --duration or --count, or at SIGINT.`,
 	f.Uint64Var(&o.count, "count", 0, "how many packets to send; 0: no limit")
 	f.Uint64Var(&o.first, "first", 0, "first sequence number, to go on with a run")
 	f.StringVar(&o.source, "source", "live", "live, xsk or packet")
+	f.Float64Var(&o.speed, "speed", 1, "how many times as fast as it was captured")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -69,7 +82,15 @@ func runGen(ctx context.Context, o genOptions, stdout io.Writer) (err error) {
 		return usageError(err)
 	}
 	defer port.Namespace.Close()
-	source, err := newSource(o.source, port, w)
+	if o.replays() {
+		switch {
+		case o.timed:
+			load.Rate = 0 // its own times
+		case load.Rate == 0:
+			o.speed = maxSpeed
+		}
+	}
+	source, err := o.open(port, w)
 	if err != nil {
 		return usageError(err)
 	}
@@ -78,7 +99,20 @@ func runGen(ctx context.Context, o genOptions, stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	return printSent(stdout, source.Name(), sent, o.asJSON)
+	return printSent(stdout, source.Name(), sent, o.packets, o.asJSON)
+}
+
+// maxSpeed of a capture leaves no gaps.
+const maxSpeed = 1e6
+
+// replays tells whether the packets are a capture's.
+func (o *genOptions) replays() bool { return o.packets != nil && !o.capturedSizes() }
+
+func (o *genOptions) open(port traffic.Port, w traffic.Workload) (traffic.Source, error) {
+	if o.replays() {
+		return orNil[traffic.Source](traffic.NewCaptureSource(port, o.packets, o.speed))
+	}
+	return newSource(o.source, port, w)
 }
 
 func newSource(kind string, port traffic.Port, w traffic.Workload) (traffic.Source, error) {
@@ -105,15 +139,27 @@ type genReport struct {
 	Rate          float64 `json:"rate_pps"`
 	SourceLimited bool    `json:"source_limited"`
 	Restarts      int     `json:"restarts"`
+	// Of a capture: packets that it has less of than was on the wire, and records that are left out.
+	Cut     int `json:"cut,omitempty"`
+	Skipped int `json:"skipped,omitempty"`
 }
 
-func printSent(w io.Writer, name string, s traffic.Sent, asJSON bool) error {
+func printSent(w io.Writer, name string, s traffic.Sent, c *traffic.Capture, asJSON bool) error {
+	cut, skipped := 0, 0
+	if c != nil {
+		cut, skipped = c.Cut(), c.Skipped()
+	}
 	if asJSON {
-		return indentJSON(w, genReport{name, s.Packets, s.Bytes, s.Refused, s.NextSeq, s.Elapsed.Seconds(), s.Offered, s.Rate, s.SourceLimited, s.Restarts})
+		return indentJSON(w, genReport{
+			name, s.Packets, s.Bytes, s.Refused, s.NextSeq, s.Elapsed.Seconds(), s.Offered, s.Rate, s.SourceLimited, s.Restarts, cut, skipped,
+		})
 	}
 	_, err := fmt.Fprintf(w, "sent %d packets, %d bytes, in %.3f s with %s: %.0f per second\n", s.Packets, s.Bytes, s.Elapsed.Seconds(), name, s.Rate)
 	if err == nil && s.Refused > 0 {
 		_, err = fmt.Fprintf(w, "%d of them were refused by the interface itself\n", s.Refused)
+	}
+	if err == nil && cut+skipped > 0 {
+		_, err = fmt.Fprintf(w, "the capture holds %d packets only in part, and %d that are not of Ethernet or too short\n", cut, skipped)
 	}
 	if err == nil && s.SourceLimited && s.Offered > 0 {
 		_, err = fmt.Fprintf(w, "the source could not keep the %.0f per second asked for\n", s.Offered)

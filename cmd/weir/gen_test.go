@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirswitch/weir/bench/traffic"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 )
@@ -64,19 +65,63 @@ func TestGenToSink(t *testing.T) {
 
 func TestGenFlags(t *testing.T) {
 	for args, want := range map[string]string{
-		"gen -i x --rate fast":                       "invalid argument \"fast\" for \"--rate\" flag",
-		"gen":                                        "--interface: name the network interface",
-		"gen -i x --size 63":                         "sizes: 63 is not between 64 and 9018 bytes",
-		"gen -i x --order odd --src-mac zz":          "--order: unknown order of flows",
-		"sink -i weir-no-such":                       "find interface weir-no-such",
-		"gen -i lo --source none":                    "choose live, xsk or packet",
-		"sink -i lo --sink none":                     "choose xdp, tc or packet",
-		"bench forward --size 12":                    "size \"12\"",
-		"bench forward --dut nothing --dut-core 999": "there is no device \"nothing\"",
+		"gen -i x --rate fast":              "invalid argument \"fast\" for \"--rate\" flag",
+		"gen":                               "--interface: name the network interface",
+		"gen -i x --size 63":                "sizes: 63 is not between 64 and 9018 bytes",
+		"gen -i x --order odd --src-mac zz": "--order: unknown order of flows",
+		"sink -i weir-no-such":              "find interface weir-no-such",
+		"gen -i lo --source none":           "choose live, xsk or packet",
+		"sink -i lo --sink none":            "choose xdp, tc or packet",
+		"gen -i lo --size capture":          "--size: capture: name the file with --capture",
+		"gen -i lo --capture weir-no-such":  "--capture: open weir-no-such",
+		"gen -i lo --speed 0 --capture ../../docs/example.pcap": "speed: 0 is not above 0",
+		"bench forward --size 12":                               "size \"12\"",
+		"bench forward --dut nothing --dut-core 999":            "there is no device \"nothing\"",
 	} {
 		if status, _, errs := weir(strings.Fields(args)...); status != statusUsage || !strings.Contains(errs, want) {
 			t.Errorf("weir %s: status %d, %s, want %s", args, status, errs, want)
 		}
+	}
+}
+
+// A capture is sent once by its own times, or its sizes are taken for packets that a sink accounts for.
+func TestGenCapture(t *testing.T) {
+	netnstest.Require(t)
+	a, b := netnstest.New(t, "wpf"), netnstest.New(t, "wpf")
+	for _, err := range []error{
+		netns.AddVeth(netns.End{Namespace: a, Name: "a"}, netns.End{Namespace: b, Name: "b"}, netns.Veth{}),
+		a.SetHostOffloads("a"), b.SetHostOffloads("b"), a.SetUp("a"), b.SetUp("b"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const file = "../../docs/example.pcap"
+	c, err := traffic.ReadCapture(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{"--speed 1000", "--rate 5k", "--rate max"} {
+		status, out, errs := weir(strings.Fields("gen -i a --json --namespace " + a.Name() + " --capture " + file + " " + args)...)
+		var s genReport
+		if err := json.Unmarshal([]byte(out), &s); status != statusGood || err != nil {
+			t.Fatalf("%s: status %d: %s, %v", args, status, errs, err)
+		}
+		if s.Packets != uint64(c.Packets()) || s.Source != "capture, af_packet" {
+			t.Errorf("%s: %+v", args, s)
+		}
+	}
+	status, out, errs := weir(strings.Fields("gen -i a --json --source packet --count 16 --namespace " + a.Name() + " --size capture --capture " + file)...)
+	var s genReport
+	if err := json.Unmarshal([]byte(out), &s); status != statusGood || err != nil {
+		t.Fatalf("status %d: %s, %v", status, errs, err)
+	}
+	want := uint64(0)
+	for _, size := range c.Sizes(64) {
+		want += uint64(size - traffic.FCS)
+	}
+	if s.Bytes != want {
+		t.Errorf("%d bytes, want %d", s.Bytes, want)
 	}
 }
 

@@ -23,6 +23,8 @@ type workloadFlags struct {
 	srcMAC, dstMAC    string
 	srcNet, dstNet    string
 	tai               bool
+	capture           string
+	packets           *traffic.Capture // of capture, once workload was called
 	traffic.Workload
 }
 
@@ -33,7 +35,8 @@ func (w *workloadFlags) add(cmd *cobra.Command) {
 	f.StringVarP(&w.device, "interface", "i", "", "the network `INTERFACE`")
 	f.StringVar(&w.namespace, "namespace", "", "the network namespace that holds it; default: this one")
 	f.IntVar(&w.core, "core", traffic.AnyCore, "the core to work on; -1: any")
-	f.StringSliceVar(&w.sizes, "size", []string{"64"}, "bytes on the wire with frame check sequence, in turn, or imix")
+	f.StringSliceVar(&w.sizes, "size", []string{"64"}, "bytes on the wire with frame check sequence, in turn, imix, or capture")
+	f.StringVar(&w.capture, "capture", "", "a capture `FILE`: its packets are sent, or with --size capture packets of its sizes")
 	f.IntVar(&w.Flows, "flows", w.Flows, "number of flows, to 10,000,000")
 	f.StringVar(&w.order, "order", w.Order.String(), "how flows are drawn: uniform, zipf or round-robin")
 	f.Float64Var(&w.Exponent, "exponent", w.Exponent, "exponent of Zipf's law")
@@ -60,8 +63,16 @@ func (w *workloadFlags) workload() (traffic.Workload, error) {
 	}
 	out := w.Workload
 	var err error
-	out.Sizes, err = parseSizes(w.sizes)
-	note("size", err)
+	if w.capture != "" {
+		w.packets, err = traffic.ReadCapture(w.capture)
+		note("capture", err)
+	}
+	if !w.capturedSizes() {
+		out.Sizes, err = parseSizes(w.sizes)
+		note("size", err)
+	} else if w.capture == "" {
+		note("size", errors.New("capture: name the file with --capture"))
+	}
 	out.Order, err = traffic.ParseOrder(w.order)
 	note("order", err)
 	out.Source.MAC, err = net.ParseMAC(w.srcMAC)
@@ -75,11 +86,17 @@ func (w *workloadFlags) workload() (traffic.Workload, error) {
 	if w.tai {
 		out.Clock = traffic.TAI
 	}
+	if len(errs) == 0 && w.capturedSizes() {
+		out.Sizes = w.packets.Sizes(out.MinSize())
+	}
 	if len(errs) == 0 {
 		errs = append(errs, out.Validate())
 	}
 	return out, errors.Join(errs...)
 }
+
+// capturedSizes tells whether packets have the sizes of a capture.
+func (w *workloadFlags) capturedSizes() bool { return len(w.sizes) == 1 && w.sizes[0] == "capture" }
 
 // port opens the interface's namespace; close it at the end.
 func (w *workloadFlags) port() (traffic.Port, error) {

@@ -63,6 +63,7 @@ type memoryQueue struct {
 	frames   *packet.Cache
 	next     int
 	received uint64
+	_        [64]byte // neighbours in memory are other workers' queues, which write theirs
 }
 
 func (q *memoryQueue) Receive(b *packet.Batch) int {

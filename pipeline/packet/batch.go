@@ -32,6 +32,8 @@ type Batch struct {
 
 	spare []Packet // the second array for Rebuild
 	pool  *Pool
+
+	_ [64]byte // what lies behind in memory is another worker's batch
 }
 
 // NewBatch returns an empty batch with room for capacity packets (at least

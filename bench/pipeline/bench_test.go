@@ -1,0 +1,34 @@
+package pipeline
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// BenchmarkPipeline measures the table of graphs for benchstat, as BenchmarkPipeline/GRAPH/FLOWS.
+// Packets are written outside the clock, so ns/packet is of passes alone, and ns/op is left out.
+func BenchmarkPipeline(b *testing.B) {
+	for _, g := range Graphs {
+		b.Run(fmt.Sprintf("%s/%s", g.Name, g.FlowsLabel()), func(b *testing.B) {
+			r, u := open(b, g, DefaultConfig().Frames)
+			if g.Cold {
+				u.cold = newEvictor()
+			}
+			var sum sample
+			b.ReportAllocs()
+			for b.Loop() {
+				s := u.measure(r, time.Nanosecond)
+				sum.packets += s.packets
+				sum.wall += s.wall
+				sum.cpu += s.cpu
+			}
+			if err := u.check(); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(sum.ns(), "ns/packet")
+			b.ReportMetric(1e3/sum.ns(), "Mpps")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

@@ -1,0 +1,194 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirswitch/weir/bench/traffic"
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/stages"
+	"github.com/weirswitch/weir/stages/l2"
+	"github.com/weirswitch/weir/stages/patch"
+)
+
+// Graph is a graph with the packets that it is measured with.
+type Graph struct {
+	// Name is a word of metrics.
+	Name string
+	// Stages by name; beside those of package stages there are touch and hashes.
+	Stages []string
+	// Flows, drawn uniformly, each with 64 B packets both ways.
+	Flows int
+	// Stations are the Ethernet addresses, half of them behind each port.
+	Stations int
+	// Cold frames: nothing of a packet is in a cache.
+	Cold bool
+	// Slow to set up: left out by Config.Quick.
+	Slow bool
+}
+
+// Graphs are the rows of the benchmark: baselines first, then each stage behind the ones that it needs,
+// then what changes with flows, addresses and caches.
+var Graphs = []Graph{
+	{Name: "drop", Flows: 10_000, Stations: 2},
+	{Name: "touch", Stages: []string{"touch"}, Flows: 10_000, Stations: 2},
+	{Name: "parse", Stages: []string{"parse"}, Flows: 10_000, Stations: 2},
+	{Name: "parse_patch", Stages: []string{"parse", "patch"}, Flows: 10_000, Stations: 2},
+	{Name: "parse_patch_1M", Stages: []string{"parse", "patch"}, Flows: 1_000_000, Stations: 2},
+	{Name: "parse_patch_10M", Stages: []string{"parse", "patch"}, Flows: 10_000_000, Stations: 2},
+	{Name: "parse_patch_cold", Stages: []string{"parse", "patch"}, Flows: 1_000_000, Stations: 2, Cold: true},
+	{Name: "parse_hashes_patch", Stages: []string{"parse", "hashes", "patch"}, Flows: 1_000_000, Stations: 2},
+	{Name: "parse_l2_2", Stages: []string{"parse", "l2"}, Flows: 10_000, Stations: 2},
+	{Name: "parse_l2_10k", Stages: []string{"parse", "l2"}, Flows: 10_000, Stations: 10_000},
+	{Name: "parse_l2_10k_10M", Stages: []string{"parse", "l2"}, Flows: 10_000_000, Stations: 10_000},
+	{Name: "parse_l2_100k", Stages: []string{"parse", "l2"}, Flows: 100_000, Stations: 100_000},
+	{Name: "parse_l2_1M", Stages: []string{"parse", "l2"}, Flows: 1_000_000, Stations: 1_000_000, Slow: true},
+	{Name: "parse_l2_10k_cold", Stages: []string{"parse", "l2"}, Flows: 10_000, Stations: 10_000, Cold: true},
+}
+
+// FlowsLabel writes the number of flows as 10k, 1M.
+func (g Graph) FlowsLabel() string { return count(g.Flows) }
+
+func count(n int) string {
+	switch {
+	case n >= 1_000_000 && n%1_000_000 == 0:
+		return fmt.Sprintf("%dM", n/1_000_000)
+	case n >= 1000 && n%1000 == 0:
+		return fmt.Sprintf("%dk", n/1000)
+	}
+	return fmt.Sprint(n)
+}
+
+// workload of 64 B packets.
+func (g Graph) workload(seed uint64) traffic.Workload {
+	w := traffic.DefaultWorkload()
+	w.Flows, w.Seed = g.Flows, seed
+	w.Source.MACs, w.Destination.MACs = g.Stations/2, g.Stations/2
+	return w
+}
+
+// configs of stages, for so many addresses.
+func (g Graph) configs() map[string]any {
+	bridge := l2.DefaultConfig()
+	bridge.TableSize = min(max(bridge.TableSize, g.Stations), l2.MaxTableSize)
+	return map[string]any{
+		"patch": patchOf([]string{"p0", "p1"}),
+		"l2":    &bridge,
+	}
+}
+
+// patchOf joins the first two ports.
+func patchOf(portNames []string) *patch.Config {
+	return &patch.Config{Pairs: [][2]string{{portNames[0], portNames[1]}}}
+}
+
+// chain is a row's modules with their work in the background.
+type chain struct {
+	modules []pipeline.Named
+	stop    chan struct{}
+	ended   chan struct{}
+}
+
+// newChain builds modules for the given ports. Unlike a
+// switch's, a chain need not be whole, so that it can be measured stage by stage.
+func newChain(names []string, configs map[string]any, portNames []string, workers int) (*chain, error) {
+	env := newEnv(portNames, workers)
+	c := &chain{modules: make([]pipeline.Named, len(names)), stop: make(chan struct{}), ended: make(chan struct{})}
+	var errs []error
+	for i, name := range slices.Backward(names) { // a module is told what those behind it need
+		m, err := newModule(name, configs[name], env)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("stage %q: %w", name, err))
+			continue
+		}
+		env.Needs |= m.Needs()
+		c.modules[i] = pipeline.Named{Name: name, Module: m}
+	}
+	if errs != nil {
+		return nil, errors.Join(errs...)
+	}
+	return c, nil
+}
+
+func newEnv(portNames []string, workers int) pipeline.Env {
+	env := pipeline.Env{Name: "bench", Workers: workers}
+	for _, name := range portNames {
+		env.Ports = append(env.Ports, pipeline.Port{Name: name, MaxFrame: 1514})
+	}
+	return env
+}
+
+// start starts the work in the background, once the stages are made.
+func (c *chain) start() {
+	running := 0
+	done := make(chan struct{})
+	for _, n := range c.modules {
+		if m, ok := n.Module.(pipeline.Background); ok {
+			running++
+			go func() { m.Run(c.stop); done <- struct{}{} }()
+		}
+	}
+	go func() {
+		for range running {
+			<-done
+		}
+		close(c.ended)
+	}()
+}
+
+func (c *chain) close() {
+	close(c.stop)
+	<-c.ended
+}
+
+func newModule(name string, config any, env pipeline.Env) (pipeline.Module, error) {
+	if m, ok := baselines[name]; ok {
+		return m, nil
+	}
+	if name == needing {
+		return baseline{pipeline.RoleIngress, config.(packet.Needs), func(*packet.Batch) {}}, nil
+	}
+	k, ok := stages.Kinds[name]
+	if !ok {
+		return nil, fmt.Errorf("does not exist: choose among %s", strings.Join(stages.Names(), ", "))
+	}
+	if config == nil {
+		config = k.Default()
+	}
+	return k.New(config, env)
+}
+
+// baselines are stages that do next to nothing.
+var baselines = map[string]pipeline.Module{
+	"touch":  baseline{pipeline.RoleForward, 0, touch},
+	"hashes": baseline{pipeline.RoleIngress, packet.NeedFlowHash | packet.NeedID | packet.NeedArrival, func(*packet.Batch) {}},
+}
+
+// needing names a stage that does nothing, but has the parser do what its config, packet.Needs, says.
+const needing = "needing"
+
+type baseline struct {
+	role    pipeline.Role
+	needs   packet.Needs
+	process func(*packet.Batch)
+}
+
+func (m baseline) Role() pipeline.Role      { return m.role }
+func (m baseline) Needs() packet.Needs      { return m.needs }
+func (m baseline) Stage(int) pipeline.Stage { return m }
+func (m baseline) Process(b *packet.Batch)  { m.process(b) }
+
+// touch is the least that looks at a packet: a byte of its EtherType decides nothing, but is read.
+func touch(b *packet.Batch) {
+	for i := range b.Pkts {
+		p := &b.Pkts[i]
+		p.OutPort = p.InPort ^ uint16(b.Mem[p.Addr+12]>>7)
+	}
+}
+
+// learnLimit bounds how long addresses may take to be learned.
+const learnLimit = 30 * time.Second

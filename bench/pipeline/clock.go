@@ -1,0 +1,79 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var clockBase = time.Now()
+
+// since reads the monotonic clock, without a system call.
+func since() time.Duration { return time.Since(clockBase) }
+
+// nowTAI is the time as stages see it, in nanoseconds.
+func nowTAI() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_TAI, &ts); err != nil {
+		panic("CLOCK_TAI: " + err.Error()) // in Linux since 3.10
+	}
+	return ts.Nano()
+}
+
+// threadTime is the processor time of a thread of this process; 0 is the calling one.
+func threadTime(thread int) time.Duration {
+	clock := int32(unix.CLOCK_THREAD_CPUTIME_ID)
+	if thread != 0 {
+		const perThread, scheduled = 4, 2 // include/linux/posix-timers_types.h
+		clock = ^int32(thread)<<3 | perThread | scheduled
+	}
+	var ts unix.Timespec
+	if unix.ClockGettime(clock, &ts) != nil {
+		return 0 // the thread has ended
+	}
+	return time.Duration(ts.Nano())
+}
+
+// favoured is the nice value of a measuring thread, where the process may set it.
+const favoured = -20
+
+// onCore calls f on a thread that is bound to a core and favoured before others, and ends the thread.
+func onCore(core int, f func() error) error {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with its goroutine
+		var set unix.CPUSet
+		set.Set(core)
+		if err := unix.SchedSetaffinity(0, &set); err != nil {
+			result <- fmt.Errorf("bind to core %d: %w", core, err)
+			return
+		}
+		favour(0)
+		result <- f()
+	}()
+	return <-result
+}
+
+// favour gives a thread priority, if the process may: without, figures are noisier, not wrong.
+func favour(thread int) { _ = unix.Setpriority(unix.PRIO_PROCESS, thread, favoured) }
+
+// Cores are those that the process may use, in order.
+func Cores() ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("ask which cores the process may use: %w", err)
+	}
+	var cores []int
+	for core := 0; core < 1024 && len(cores) < set.Count(); core++ {
+		if set.IsSet(core) {
+			cores = append(cores, core)
+		}
+	}
+	if len(cores) == 0 {
+		return nil, errors.New("the process may use no core")
+	}
+	return cores, nil
+}

@@ -1,0 +1,63 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirswitch/weir/bench"
+)
+
+// Config says how long is measured, and where.
+type Config struct {
+	// Rounds over all rows, 1 to 1000.
+	Rounds int
+	// Slice is how long a row is timed within a round, 100 µs to a minute.
+	Slice time.Duration
+	Seed  uint64
+	// Core on which graphs are measured.
+	Core int
+	// Frames of the ring, a multiple of 128, to 1<<20.
+	Frames int
+	// Quick leaves out the rows of a million addresses or more, which take seconds to learn.
+	Quick    bool
+	Progress bench.Progress
+}
+
+// DefaultConfig measures for about two minutes, on the last core that the process may use: interrupts and
+// daemons tend to the first.
+func DefaultConfig() Config {
+	c := Config{Rounds: 15, Slice: 30 * time.Millisecond, Seed: 1, Frames: 4096}
+	if cores, err := Cores(); err == nil {
+		c.Core = cores[len(cores)-1]
+	}
+	return c
+}
+
+// Shorten makes a run of seconds.
+func (c *Config) Shorten() {
+	c.Rounds, c.Slice, c.Quick = 5, 5*time.Millisecond, true
+}
+
+// Validate reports all faults at once.
+func (c *Config) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Rounds < 1 || c.Rounds > 1000 {
+		fault("rounds: %d is not between 1 and 1000", c.Rounds)
+	}
+	if c.Slice < 100*time.Microsecond || c.Slice > time.Minute {
+		fault("slice: %v is not between 100us and 1m", c.Slice)
+	}
+	if c.Frames < 128 || c.Frames > 1<<20 || c.Frames%128 != 0 {
+		fault("frames: %d is no multiple of 128 between 128 and %d", c.Frames, 1<<20)
+	}
+	cores, err := Cores()
+	if err != nil {
+		errs = append(errs, err)
+	} else if !slices.Contains(cores, c.Core) {
+		fault("core: the process may not use core %d: choose among %v", c.Core, cores)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,283 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/stages"
+)
+
+// short measures next to nothing, but all of it.
+func short(t testing.TB) Config {
+	t.Helper()
+	c := DefaultConfig()
+	c.Rounds, c.Slice, c.Frames, c.Quick = 2, 200*time.Microsecond, 512, true
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A short run gives each row, and the figures of a row fit each other. How large they are depends on the
+// machine.
+func TestRun(t *testing.T) {
+	c := short(t)
+	last, total := 0, 0
+	c.Progress = func(done, of int, _ string) { last, total = done, of }
+	r, err := Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Validate(); err != nil {
+		t.Error(err)
+	}
+	if r.Name != "pipeline" || r.Seed != 1 {
+		t.Errorf("%s, seed %d", r.Name, r.Seed)
+	}
+	cores, err := Cores()
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := []string{"drop.ns", "touch.ns", "parse_patch.mpps", "parse_l2_10k.mpps", "parse_patch_10M.mpps", "parse_patch_cold.mpps", "stage.patch.ns"}
+	if len(cores) > 1 {
+		metrics = append(metrics, "worker1.mpps", "workers2_over_1", "handoff2.mpps")
+		if last != total-1 {
+			t.Errorf("progress ended at %d of %d", last, total)
+		}
+	}
+	for _, m := range metrics {
+		if _, ok := r.Row(m); !ok {
+			t.Errorf("there is no row %s", m)
+		}
+	}
+	for _, g := range chosen(&c) {
+		mpps, _ := r.Row(g.Name + ".mpps")
+		best, _ := r.Row(g.Name + ".mpps_best")
+		ns, _ := r.Row(g.Name + ".ns")
+		if mpps.Value <= 0 || best.Value < mpps.Value || mpps.Value*ns.Value < 999 || mpps.Value*ns.Value > 1001 {
+			t.Errorf("%s: %v Mpps, best %v, %v ns", g.Name, mpps.Value, best.Value, ns.Value)
+		}
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Run(ctx, short(t)); err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
+		t.Errorf("%v", err)
+	}
+}
+
+// open makes a row of a graph in a ring of its own.
+func open(t testing.TB, g Graph, frames int) (*ring, *row) {
+	t.Helper()
+	r, err := newRing(frames, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := g.open(context.Background(), r, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		u.close()
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r, u
+}
+
+// Whatever is timed leaves by the other port, each packet of a pass once, and every frame stays the
+// ring's: what the graphs are measured with is forwarding.
+func TestPassForwards(t *testing.T) {
+	for _, g := range Graphs {
+		if g.Slow || !slices.Contains(g.Stages, "patch") && !slices.Contains(g.Stages, "l2") {
+			continue
+		}
+		t.Run(g.Name, func(t *testing.T) {
+			r, u := open(t, g, 256)
+			free := r.batch.Frames.Len()
+			forwarded, lastPort := 0, uint16(0)
+			spy := baseline{pipeline.RoleEgress, 0, func(b *packet.Batch) {
+				for i := range b.Pkts {
+					p := &b.Pkts[i]
+					if p.Reason == 0 && p.OutPort == p.InPort^1 && p.Len == 60 {
+						forwarded++
+					}
+					lastPort = p.InPort
+				}
+			}}
+			chain := append(slices.Clone(u.chain.modules), pipeline.Named{Name: "spy", Module: spy})
+			u.graph = pipeline.NewGraph(chain, 0)
+			u.before = counts{}
+			s := u.measure(r, time.Microsecond)
+			if uint64(forwarded) != s.packets || s.packets == 0 || lastPort != 1 {
+				t.Errorf("%d of %d packets forwarded", forwarded, s.packets)
+			}
+			if err := u.check(); err != nil {
+				t.Error(err)
+			}
+			if got := r.batch.Frames.Len(); got != free {
+				t.Errorf("%d frames are free, before it were %d", got, free)
+			}
+			if s.wall <= 0 || s.cpu <= 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// Packets differ: as many flows and addresses come as the graph says.
+func TestStreamVaries(t *testing.T) {
+	g := Graph{Flows: 1000, Stations: 100}
+	r, err := newRing(1<<14, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	s, err := newStream(g.workload(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write(r)
+	macs, flows, packets := map[string]int{}, map[string]bool{}, map[string]bool{}
+	for _, addr := range r.frames {
+		data := string(r.batch.Mem[addr : addr+60])
+		macs[data[6:12]]++
+		flows[data[26:38]] = true
+		packets[data] = true
+	}
+	// 16384 draws miss one of 2 x 1000 flows with a chance of 2000 x exp(-8.2): some are missed.
+	if len(macs) != 100 || len(flows) < 1900 || len(flows) > 2000 || len(packets) != len(r.frames) {
+		t.Errorf("%d addresses, %d flows, %d packets of %d differ", len(macs), len(flows), len(packets), len(r.frames))
+	}
+}
+
+// A graph that loses packets is found out.
+func TestCheckFindsDrops(t *testing.T) {
+	r, u := open(t, Graph{Name: "lossy", Stages: []string{"parse", "patch"}, Flows: 10, Stations: 2}, 128)
+	drop := baseline{pipeline.RoleEgress, 0, func(b *packet.Batch) { b.Drop(&b.Pkts[3], packet.ReasonNoPort) }}
+	u.graph = pipeline.NewGraph(append(slices.Clone(u.chain.modules), pipeline.Named{Name: "drop", Module: drop}), 0)
+	u.before = counts{}
+	u.measure(r, 1)
+	if err := u.check(); err == nil || !strings.Contains(err.Error(), "2 were dropped") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestMeasureDoesNotAllocate(t *testing.T) {
+	r, u := open(t, Graph{Name: "l2", Stages: []string{"parse", "l2"}, Flows: 100, Stations: 100}, 512)
+	now := nowTAI()
+	if n := testing.AllocsPerRun(100, func() { r.pass(u.graph, u.stream.size, now) }); n != 0 {
+		t.Errorf("%v allocations per pass", n)
+	}
+}
+
+func TestValidateReportsAll(t *testing.T) {
+	c := Config{Core: -1, Frames: 100}
+	err := c.Validate()
+	for _, part := range []string{"rounds: 0", "slice: 0s", "frames: 100", "core -1"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%v does not say %q", err, part)
+		}
+	}
+}
+
+func TestMedianAndSpread(t *testing.T) {
+	if m := median([]float64{5, 1, 3}); m != 3 {
+		t.Errorf("median %v", m)
+	}
+	if m := median([]float64{4, 1, 2, 3}); m != 2.5 {
+		t.Errorf("median %v", m)
+	}
+	if s := spread([]float64{4, 1, 2}); s != 1.5 {
+		t.Errorf("spread %v", s)
+	}
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{2: "2", 1500: "1500", 10_000: "10k", 10_000_000: "10M"} {
+		if got := count(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}
+
+// Each stage there is can be measured by its default configuration, whatever its role.
+func TestRunStage(t *testing.T) {
+	for _, name := range stages.Names() {
+		t.Run(name, func(t *testing.T) {
+			r, err := RunStage(context.Background(), short(t), Stage{Name: name, Flows: 1000, Stations: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Validate(); err != nil || r.Name != "stage/"+name {
+				t.Errorf("%s: %v", r.Name, err)
+			}
+			for _, m := range []string{name + ".ns", name + ".dropped", "with.ns", "without.mpps"} {
+				if _, ok := r.Row(m); !ok {
+					t.Errorf("there is no row %s", m)
+				}
+			}
+		})
+	}
+	_, err := RunStage(context.Background(), short(t), Stage{Name: "nat", Flows: 10, Stations: 2})
+	if err == nil || !strings.Contains(err.Error(), `no stage "nat": choose among`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// The graphs around a stage depend on its role, and what it asks of the parser is a row of its own.
+func TestStageGraphs(t *testing.T) {
+	graphs := func(s Stage) string {
+		list, err := s.graphs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text []string
+		for _, g := range list {
+			text = append(text, g.name+":"+strings.Join(g.stages, ","))
+		}
+		return strings.Join(text, " ")
+	}
+	two := []string{"p0", "p1"}
+	kind := func(role pipeline.Role, needs packet.Needs) {
+		stages.Kinds["probe"] = stages.Kind{
+			Default: func() any { return nil },
+			New: func(any, pipeline.Env) (pipeline.Module, error) {
+				return baseline{role, needs, func(*packet.Batch) {}}, nil
+			},
+		}
+	}
+	defer delete(stages.Kinds, "probe")
+	for _, tt := range []struct {
+		role  pipeline.Role
+		needs packet.Needs
+		want  string
+	}{
+		{pipeline.RoleForward, 0, "without:parse with:parse,probe"},
+		{pipeline.RolePolicy, 0, "without:parse,patch with:parse,probe,patch"},
+		{pipeline.RoleIngress, packet.NeedID, "without:parse,patch parser:parse,patch with:parse,probe,patch"},
+		{pipeline.RoleEgress, 0, "without:parse,patch with:parse,patch,probe"},
+		{pipeline.RoleParse, 0, "without: with:probe"},
+	} {
+		kind(tt.role, tt.needs)
+		if got := graphs(Stage{Name: "probe", Ports: two}); got != tt.want {
+			t.Errorf("%v: %s, want %s", tt.role, got, tt.want)
+		}
+	}
+	kind(pipeline.RoleIngress, packet.NeedID)
+	r, err := RunStage(context.Background(), short(t), Stage{Name: "probe", Flows: 10, Stations: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.Row("probe.parser_ns"); !ok {
+		t.Errorf("%+v", r.Rows)
+	}
+}

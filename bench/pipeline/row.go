@@ -1,0 +1,163 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weirswitch/weir/bench/traffic"
+	"github.com/weirswitch/weir/pipeline"
+)
+
+// row is a graph that is being measured.
+type row struct {
+	name   string
+	chain  *chain
+	graph  *pipeline.Graph
+	stream *stream
+	cold   *evictor // nil: hot
+	rounds []sample
+	// now is the clock of the row's batches. It runs while the row is timed, so that stages see time pass as
+	// under steady load: l2 marks each entry once in a second, and would mark all of them in each short turn.
+	now int64
+	// before is what was counted before the measurement, while addresses were learned.
+	before counts
+}
+
+// sample is what a row did in one round.
+type sample struct {
+	packets   uint64
+	wall, cpu time.Duration
+}
+
+// ns is wall time per packet, in nanoseconds.
+func (s sample) ns() float64 { return float64(s.wall) / float64(s.packets) }
+
+// cpuNs is processor time per packet, in nanoseconds.
+func (s sample) cpuNs() float64 { return float64(s.cpu) / float64(s.packets) }
+
+// newRow builds a graph for the workload and teaches it the addresses.
+func newRow(ctx context.Context, r *ring, name string, c *chain, w traffic.Workload) (*row, error) {
+	u := &row{name: name, chain: c, graph: pipeline.NewGraph(c.modules, 0)}
+	c.start()
+	var err error
+	if u.stream, err = newStream(w); err == nil {
+		err = u.learn(ctx, r, w)
+	}
+	if err != nil {
+		c.close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return u, nil
+}
+
+func (u *row) close() { u.chain.close() }
+
+// steadySweeps over all addresses with as many copies each, of more than a millisecond each, mean that the
+// copies are the stage's purpose: the table's writer comes within 16 ms.
+const steadySweeps = 64
+
+// learn sends packets of all flows that differ in their addresses, both ways, until no more
+// than always is flooded.
+func (u *row) learn(ctx context.Context, r *ring, w traffic.Workload) error {
+	w.Flows, w.Order = max(w.Source.MACs, w.Destination.MACs), traffic.RoundRobin
+	s, err := newStream(w)
+	if err != nil {
+		return err
+	}
+	s.answers = true
+	turns := w.Flows/(len(r.frames)/ports) + 1
+	limit := time.Now().Add(learnLimit)
+	for last, steady := uint64(0), 0; ; {
+		before := u.total().copied
+		for range turns {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			s.write(r)
+			flooded := u.total().copied
+			u.now = nowTAI()
+			r.pass(u.graph, s.size, u.now)
+			if u.total().copied != flooded {
+				time.Sleep(time.Millisecond) // the table's writer comes that often
+			}
+		}
+		copied := u.total().copied - before
+		if steady++; copied != last {
+			last, steady = copied, 0
+		}
+		if copied == 0 || steady == steadySweeps {
+			u.now = nowTAI() / 1e9 * 1e9
+			for range turns { // all entries are of the present second
+				s.write(r)
+				r.pass(u.graph, s.size, u.now)
+			}
+			u.before = u.total()
+			return nil
+		}
+		if time.Now().After(limit) {
+			return fmt.Errorf("%d addresses are not learned within %v", w.Source.MACs+w.Destination.MACs, learnLimit)
+		}
+	}
+}
+
+// counts are packets, and what became of some.
+type counts struct{ packets, dropped, copied uint64 }
+
+// total is what all stages counted so far.
+func (u *row) total() (c counts) {
+	for _, s := range u.graph.AppendCounters(nil) {
+		c.packets = max(c.packets, s.Packets)
+		c.dropped += s.Dropped
+		c.copied += s.Copied
+	}
+	return c
+}
+
+// measured is what they counted since addresses were learned.
+func (u *row) measured() counts {
+	c := u.total()
+	return counts{c.packets - u.before.packets, c.dropped - u.before.dropped, c.copied - u.before.copied}
+}
+
+// maxLag bounds how far a row's clock is behind the true one, by which tables age: a third of l2's default.
+const maxLag = 100 * time.Second
+
+// measure times passes until they have taken long enough.
+func (u *row) measure(r *ring, slice time.Duration) sample {
+	var s sample
+	if now := nowTAI(); now-u.now > int64(maxLag) {
+		u.now = now
+	}
+	for s.wall < slice {
+		u.stream.write(r)
+		if u.cold != nil {
+			u.cold.evict()
+		}
+		cpu := threadTime(0)
+		start := since()
+		r.pass(u.graph, u.stream.size, u.now)
+		wall := since() - start
+		s.wall += wall
+		u.now += int64(wall)
+		s.cpu += threadTime(0) - cpu
+		s.packets += uint64(len(r.frames))
+	}
+	return s
+}
+
+// rounds has the rows take turns, each round beginning with another one.
+func rounds(ctx context.Context, c *Config, r *ring, rows []*row, step func(round int, what string)) error {
+	for round := range c.Rounds {
+		for i := range rows {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			u := rows[(i+round)%len(rows)]
+			step(round, u.name)
+			u.measure(r, c.Slice/10) // the caches forget the row before
+			u.rounds = append(u.rounds, u.measure(r, c.Slice))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weirswitch/weir/bench"
+)
+
+// Name of the result.
+const Name = "pipeline"
+
+// Run measures all graphs and the workers. It ends with the context's error when the context ends.
+func Run(ctx context.Context, c Config) (*bench.Result, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	r := &bench.Result{Name: Name, Seed: c.Seed, Machine: bench.ThisMachine()}
+	steps := &progress{c.Progress, 0, (len(chosen(&c)) + workerSteps) * c.Rounds}
+	err := bench.InFavouredSession(func() error {
+		if err := onCore(c.Core, func() error { return measureGraphs(ctx, &c, steps, r) }); err != nil {
+			return err
+		}
+		return measureWorkers(ctx, &c, steps, r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// progress counts steps.
+type progress struct {
+	to          bench.Progress
+	done, total int
+}
+
+func (p *progress) step(what string) {
+	p.to.Report(p.done, p.total, what)
+	p.done++
+}
+
+func chosen(c *Config) (list []Graph) {
+	for _, g := range Graphs {
+		if !g.Slow || !c.Quick {
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+func measureGraphs(ctx context.Context, c *Config, steps *progress, out *bench.Result) (err error) {
+	r, err := newRing(c.Frames, c.Seed)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	var rows []*row
+	defer func() {
+		for _, u := range rows {
+			u.close()
+		}
+	}()
+	var evict *evictor
+	for _, g := range chosen(c) {
+		u, err := g.open(ctx, r, c.Seed)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, u)
+		if g.Cold {
+			if evict == nil {
+				evict = newEvictor()
+			}
+			u.cold = evict
+		}
+	}
+	err = rounds(ctx, c, r, rows, func(round int, what string) { steps.step(fmt.Sprintf("round %d: %s", round+1, what)) })
+	if err != nil {
+		return err
+	}
+	for _, u := range rows {
+		if err := u.check(); err != nil {
+			return err
+		}
+		u.report(out)
+	}
+	reportStages(out, rows)
+	return nil
+}
+
+// open builds the graph and teaches it its addresses.
+func (g Graph) open(ctx context.Context, r *ring, seed uint64) (*row, error) {
+	chain, err := newChain(g.Stages, g.configs(), []string{"p0", "p1"}, 1)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", g.Name, err)
+	}
+	return newRow(ctx, r, g.Name, chain, g.workload(seed))
+}
+
+// check finds packets that were not forwarded while the row was measured: its figure would be that of
+// something else.
+func (u *row) check() error {
+	if c := u.measured(); c.dropped != 0 || c.copied != 0 {
+		return fmt.Errorf("%s: of %d packets %d were dropped and %d copies made: the figure would not be that of forwarding", u.name, c.packets, c.dropped, c.copied)
+	}
+	return nil
+}
+
+// report adds a row's figures.
+func (u *row) report(out *bench.Result) {
+	ns, cpu := each(u.rounds, sample.ns), each(u.rounds, sample.cpuNs)
+	note := fmt.Sprintf("wall time, median of %d rounds", len(u.rounds))
+	out.Add(u.name+".mpps", "Mpps", 1e3/median(ns), note, bench.Higher)
+	out.Add(u.name+".mpps_best", "Mpps", 1e3/slices.Min(ns), "wall time, best round", bench.Higher)
+	out.Add(u.name+".ns", "ns/packet", median(ns), note, bench.Lower)
+	out.Add(u.name+".cpu_ns", "ns/packet", median(cpu), "the thread's processor time", bench.Lower)
+	out.Add(u.name+".spread", "ratio", spread(ns), "(largest - smallest) / median of the rounds", bench.Lower)
+}
+
+// reportStages adds what each stage costs: the difference of two graphs within a round.
+func reportStages(out *bench.Result, rows []*row) {
+	for _, d := range []struct{ stage, with, without string }{
+		{"touch", "touch", "drop"},
+		{"parse", "parse", "drop"},
+		{"patch", "parse_patch", "parse"},
+		{"hashes", "parse_hashes_patch", "parse_patch_1M"},
+		{"l2_2", "parse_l2_2", "parse"},
+		{"l2_10k", "parse_l2_10k", "parse"},
+	} {
+		with, without := find(rows, d.with), find(rows, d.without)
+		if with == nil || without == nil {
+			continue
+		}
+		out.Add("stage."+d.stage+".ns", "ns/packet", median(differences(with, without)),
+			d.with+" less "+d.without+", median of the rounds' differences", bench.Lower)
+	}
+}
+
+func find(rows []*row, name string) *row {
+	if i := slices.IndexFunc(rows, func(u *row) bool { return u.name == name }); i >= 0 {
+		return rows[i]
+	}
+	return nil
+}
+
+func differences(with, without *row) []float64 {
+	list := make([]float64, min(len(with.rounds), len(without.rounds)))
+	for i := range list {
+		list[i] = with.rounds[i].ns() - without.rounds[i].ns()
+	}
+	return list
+}
+
+func each(samples []sample, of func(sample) float64) []float64 {
+	values := make([]float64, len(samples))
+	for i, s := range samples {
+		values[i] = of(s)
+	}
+	return values
+}
+
+// median of at least one value; of an even number, the middle between the two middle ones.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+func spread(values []float64) float64 {
+	return (slices.Max(values) - slices.Min(values)) / median(values)
+}

@@ -1,0 +1,231 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirswitch/weir/bench"
+	"github.com/weirswitch/weir/bench/traffic"
+	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// workerSteps are the measurements of a round: one worker on each of two cores alone, two switches of one
+// worker each at a time, one switch of two workers, and two workers of which each receives what the other
+// one sends.
+const workerSteps = 5
+
+// workerPackets are the packets that each queue receives over and over: 256 KiB.
+const workerPackets = 4096
+
+// measureWorkers runs whole workers, receive to transmit, between two ports of memory, and compares two
+// workers with one: two with a queue of their own at each port, pinned to two cores, over the mean of
+// one alone on either core. For want of a device, the worker copies each packet into its frame.
+func measureWorkers(ctx context.Context, c *Config, steps *progress, out *bench.Result) error {
+	cores, err := Cores()
+	if err != nil {
+		return err
+	}
+	if len(cores) < 2 {
+		return nil // two workers on one core say nothing
+	}
+	cores = cores[:2]
+	packets, err := workerTraffic(c.Seed)
+	if err != nil {
+		return err
+	}
+	var one, both, two, handoff []workerSample
+	for round := range c.Rounds {
+		runs := []struct {
+			what     string
+			switches [][]int // cores of each
+			queues   int
+			into     *[]workerSample
+		}{
+			{"one worker", [][]int{cores[:1]}, 1, &one}, {"one worker", [][]int{cores[1:]}, 1, &one},
+			{"two switches", [][]int{cores[:1], cores[1:]}, 1, &both},
+			{"two workers", [][]int{cores}, 2, &two}, {"handoff", [][]int{cores}, 1, &handoff},
+		}
+		for i := range runs {
+			run := runs[(i+round)%len(runs)]
+			steps.step(fmt.Sprintf("round %d: %s", round+1, run.what))
+			s, err := runSwitches(ctx, run.switches, run.queues, packets, 4*c.Slice)
+			if err != nil {
+				return fmt.Errorf("run %s: %w", run.what, err)
+			}
+			*run.into = append(*run.into, s)
+		}
+	}
+	reportWorkers(out, one, both, two, handoff)
+	return nil
+}
+
+// workerSample is what the workers of a switch forwarded, in packets per second of wall time and of the
+// workers' processor time.
+type workerSample struct{ wall, cpu float64 }
+
+func workerTraffic(seed uint64) ([][]byte, error) {
+	w := traffic.DefaultWorkload()
+	w.Flows, w.Seed = 10_000, seed
+	writer, err := traffic.NewWriter(w)
+	if err != nil {
+		return nil, err
+	}
+	memory := make([]byte, 64*workerPackets)
+	packets := make([][]byte, workerPackets)
+	for i := range packets {
+		packets[i] = memory[64*i:][:w.MaxSize()-traffic.FCS]
+		writer.Write(packets[i], uint64(i), 0)
+	}
+	return packets, nil
+}
+
+// runSwitches runs switches of parse and patch side by side, each with a worker on each of its cores and
+// two ports of memory, and watches them for some time. With fewer queues than workers, the first port is the
+// one worker's and the second port the other's.
+func runSwitches(ctx context.Context, cores [][]int, queues int, packets [][]byte, slice time.Duration) (s workerSample, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running []*memorySwitch
+	defer func() {
+		cancel()
+		for _, m := range running {
+			err = errors.Join(err, m.finish())
+		}
+	}()
+	for _, c := range cores {
+		m, err := startSwitch(ctx, c, queues, packets)
+		if err != nil {
+			return s, err
+		}
+		running = append(running, m)
+	}
+	time.Sleep(slice / 4)
+	first := readWorkers(running)
+	time.Sleep(slice)
+	last := readWorkers(running)
+	n := float64(last.forwarded - first.forwarded)
+	return workerSample{n / (last.at - first.at).Seconds(), n / (last.cpu - first.cpu).Seconds()}, nil
+}
+
+// memorySwitch is a switch that runs between ports of memory.
+type memorySwitch struct {
+	*worker.Switch
+	pool  *packet.Pool
+	ended chan error
+}
+
+func startSwitch(ctx context.Context, cores []int, queues int, packets [][]byte) (_ *memorySwitch, err error) {
+	pool, err := packet.NewPool(packet.PoolConfig{Frames: 4096 * (len(cores) + 1), FrameSize: frameSize})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, pool.Close())
+		}
+	}()
+	g := Graph{Stages: []string{"parse", "patch"}}
+	chain, err := newChain(g.Stages, g.configs(), []string{"p0", "p1"}, len(cores))
+	if err != nil {
+		return nil, err
+	}
+	config := worker.DefaultConfig()
+	config.Count, config.Cores, config.Poll = len(cores), cores, worker.PollBusy
+	sw, err := worker.New(config, worker.Parts{
+		Name: "bench", Pool: pool, Chain: chain.modules,
+		Ports: []port.Port{port.NewMemory("p0", queues, packets, 0), port.NewMemory("p1", queues, packets, 0)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := &memorySwitch{sw, pool, make(chan error, 1)}
+	ready := make(chan struct{})
+	go func() { m.ended <- sw.Run(ctx, func() { close(ready) }) }()
+	select {
+	case <-ready:
+	case err := <-m.ended:
+		return nil, err
+	}
+	for _, w := range sw.Report().Workers {
+		favour(w.Thread)
+	}
+	return m, nil
+}
+
+// finish waits for the end of a switch whose context has ended. One whose counters do not add up is not to
+// be believed.
+func (m *memorySwitch) finish() error {
+	err := <-m.ended
+	if r := m.Report(); err == nil && (!r.Balanced || r.Frames.Lost != 0) {
+		err = fmt.Errorf("the switch's counters do not add up: %+v, %d frames lost", r.Fate, r.Frames.Lost)
+	}
+	return errors.Join(err, m.pool.Close())
+}
+
+// reading is what the workers have done until some moment.
+type reading struct {
+	at, cpu   time.Duration
+	forwarded uint64
+}
+
+// readWorkers reads each worker's counter and clocks between two of its batches.
+func readWorkers(running []*memorySwitch) (r reading) {
+	for _, m := range running {
+		report := m.Report()
+		r.forwarded += report.Forwarded
+		for _, w := range report.Workers {
+			r.cpu += threadTime(w.Thread)
+		}
+	}
+	r.at = since()
+	return r
+}
+
+func reportWorkers(out *bench.Result, one, both, two, handoff []workerSample) {
+	const what = "receive, parse, patch and transmit between ports of memory"
+	for _, row := range []struct {
+		name, about string
+		samples     []workerSample
+	}{
+		{"worker1", "one worker: " + what, one},
+		{"switches2", "two switches of one worker at a time: what the machine allows", both},
+		{"workers2", "two workers, each with queues of its own", two},
+		{"handoff2", "two workers, each with one port: every packet changes worker, what the other cannot take is dropped", handoff},
+	} {
+		rates := make([]float64, len(row.samples))
+		for i, s := range row.samples {
+			rates[i] = s.wall / 1e6
+		}
+		out.Add(row.name+".mpps", "Mpps", median(rates), row.about, bench.Higher)
+		out.Add(row.name+".mpps_best", "Mpps", slices.Max(rates), "best round", bench.Higher)
+		out.Add(row.name+".spread", "ratio", spread(rates), "(largest - smallest) / median of the rounds", bench.Lower)
+	}
+	allowed, _, _ := overOne(both, one)
+	wall, cpu, all := overOne(two, one)
+	note := fmt.Sprintf("wall time, median of %d rounds' ratios", len(two))
+	out.AddAgainst("workers2_over_1", "ratio", wall, allowed, note+"; reference: two switches at a time", bench.Higher)
+	out.Add("workers2_over_1_best", "ratio", slices.Max(all), "best round", bench.Higher)
+	out.Add("workers2_over_1_spread", "ratio", spread(all), "(largest - smallest) / median of the rounds", bench.Lower)
+	out.Add("workers2_over_1_cpu", "ratio", cpu, "per processor time of the workers: what two cost each other, whatever else runs", bench.Higher)
+	_, allowedCPU, _ := overOne(both, one)
+	out.Add("switches2_over_1_cpu", "ratio", allowedCPU, "the same of two switches at a time", bench.Higher)
+	wall, _, _ = overOne(handoff, one)
+	out.Add("handoff2_over_1", "ratio", wall, note, bench.Higher)
+}
+
+// overOne compares samples of two cores with those of one, of which there are two in each round. Per
+// processor time, two cores have twice one's.
+func overOne(two, one []workerSample) (wall, cpu float64, all []float64) {
+	all = make([]float64, len(two))
+	times := make([]float64, len(two))
+	for i := range two {
+		a, b := one[2*i], one[2*i+1]
+		all[i] = two[i].wall / ((a.wall + b.wall) / 2)
+		times[i] = 2 * two[i].cpu / ((a.cpu + b.cpu) / 2)
+	}
+	return median(all), median(times), all
+}

@@ -1,0 +1,115 @@
+package bench
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+)
+
+// parseSVG reads the drawing as XML and gives the number of its elements by name, and its texts.
+func parseSVG(t *testing.T, svg string) (elements map[string]int, texts []string) {
+	t.Helper()
+	elements = map[string]int{}
+	d := xml.NewDecoder(strings.NewReader(svg))
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return elements, texts
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, svg)
+		}
+		switch x := token.(type) {
+		case xml.StartElement:
+			elements[x.Name.Local]++
+		case xml.CharData:
+			if s := strings.TrimSpace(string(x)); s != "" {
+				texts = append(texts, s)
+			}
+		}
+	}
+}
+
+// Bars for what stands alone, lines for what differs by a number, dashes for references.
+func TestPlot(t *testing.T) {
+	r := sample()
+	r.Add("a<b&c", "pps", 5, "", Higher)
+	for k := 5; k <= 25; k += 5 {
+		r.AddAgainst(fmt.Sprintf("error.k%d.p50", k), "share", 1/float64(k), 0.1, "", Lower)
+	}
+	var out strings.Builder
+	if err := Plot(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	elements, texts := parseSVG(t, out.String())
+	all := strings.Join(texts, "\n")
+	for _, text := range []string{"paper/some, seed 7", "patch.64B.mrr", "a<b&c", "error.kN.p50", "931 400", "41", "42"} {
+		if !strings.Contains(all, text) {
+			t.Errorf("%q is not in the drawing", text)
+		}
+	}
+	// Background, two of the legend, three values and a reference as bars, a line's legend.
+	if elements["rect"] != 8 || elements["circle"] != 5 || elements["polyline"] != 2 || strings.Count(out.String(), "dasharray") != 1 {
+		t.Errorf("%v", elements)
+	}
+	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
+		t.Error("a coordinate is no number")
+	}
+}
+
+// Values that are zero, negative, equal or many orders apart still have places.
+func TestPlotOddValues(t *testing.T) {
+	for name, values := range map[string][]float64{
+		"none": nil, "zero": {0}, "negative": {-3, 2}, "far": {1e-9, 1e9, 0}, "equal line": {7, 7, 7},
+	} {
+		r := &Result{Name: name}
+		for i, v := range values {
+			r.Add(fmt.Sprintf("x.n%d", i), "ns", v, "", Neither)
+		}
+		if len(values) == 2 {
+			r.Rows[1].Metric = "other"
+		}
+		var out strings.Builder
+		if err := Plot(&out, r); err != nil {
+			t.Fatal(err)
+		}
+		parseSVG(t, out.String())
+		if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") || strings.Contains(out.String(), `width="-`) {
+			t.Errorf("%s: %s", name, &out)
+		}
+	}
+	bad := &Result{Name: "bad"}
+	bad.Add("", "ns", 1, "", Lower)
+	var out strings.Builder
+	if Plot(&out, bad) == nil || out.Len() != 0 {
+		t.Error("an invalid result was drawn")
+	}
+}
+
+func TestSeries(t *testing.T) {
+	var rows []Row
+	for _, m := range []string{
+		"a.k5", "a.k25", "a.k10", // a line
+		"b.k5", "b.k6", // too few
+		"patch.64B.mrr", "patch.latency_p50_over_bridge", "parse_l2_10k.mpps", // names
+		"q.0_5.p", "q.0_25.p", "q.1.p", // decimals, a line
+	} {
+		rows = append(rows, Row{Metric: m, Unit: "x", Better: Lower})
+	}
+	lines, rest := series(rows)
+	if len(lines) != 2 || len(rest) != 5 {
+		t.Fatalf("%+v, rest %+v", lines, rest)
+	}
+	for i, want := range []string{"a.kN [5 10 25]", "q.N.p [0.25 0.5 1]"} {
+		var x []float64
+		for _, p := range lines[i].points {
+			x = append(x, p.x)
+		}
+		if got := fmt.Sprintf("%s %v", lines[i].name, x); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirswitch/weir/bench"
+)
+
+// benchOutput is where the result of a measurement goes, the same for each weir bench.
+type benchOutput struct {
+	asJSON bool
+	plot   string
+}
+
+func (o *benchOutput) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&o.asJSON, "json", false, "print JSON")
+	f.StringVar(&o.plot, "plot", "", "draw the figure to `FILE`, as SVG")
+}
+
+// print prints what a measurement found, and draws it where asked for.
+func (o *benchOutput) print(w io.Writer, r *bench.Result) error {
+	if err := printResult(w, r, o.asJSON); err != nil || o.plot == "" {
+		return err
+	}
+	file, err := os.Create(o.plot)
+	if err != nil {
+		return usageError(err)
+	}
+	return errors.Join(bench.Plot(file, r), file.Close())
+}
