@@ -9,8 +9,8 @@ import (
 
 // Emit takes one record: its header, in which the exporter fills in the switch
 // and its name, and the function that appends its body. Both are used before it
-// returns.
-type Emit func(h *record.Header, body func(dst []byte) ([]byte, error))
+// returns. It is an alias, so that a stage has the method without this package.
+type Emit = func(h *record.Header, body func(dst []byte) ([]byte, error))
 
 // Source is what measures: a stage's module. Collect is called by one goroutine
 // at a time, while packets flow; it merges what the workers handed over since the

@@ -25,20 +25,26 @@ func newHeap(size int) *heap {
 // put takes an entry of a rank value up to the limit, and reports whether it was
 // new and entered.
 func (h *heap) put(r Rank, bytes uint32, key *Key) bool {
-	slot, cell, found := h.index.find(r, h.values, h.ids)
-	switch {
-	case found:
+	full := h.full()
+	var offered uint32
+	if !full {
+		offered = h.next()
+	} else if offered = h.heap[0].slot; r.Compare(h.heap[0].Rank) > 0 {
+		return false
+	}
+	slot, found := h.index.claim(r, offered, h.values, h.ids)
+	if found {
 		h.settle(slot, bytes, key)
 		return false
-	case !h.full():
-		h.heap = append(h.heap, heapItem{r, h.store.put(cell, r, bytes, key)})
-		h.up(len(h.heap) - 1)
-	case r.Compare(h.heap[0].Rank) > 0:
-		return false
-	default:
-		h.remove(h.heap[0].slot)
-		h.heap[0] = heapItem{r, h.store.put(cell, r, bytes, key)}
+	}
+	h.fill(slot, r, bytes, key)
+	if full {
+		h.heap[0] = heapItem{r, slot}
 		h.down()
+	} else {
+		h.take()
+		h.heap = append(h.heap, heapItem{r, slot})
+		h.up(len(h.heap) - 1)
 	}
 	if h.full() {
 		h.limit = h.heap[0].Value

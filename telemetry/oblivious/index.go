@@ -5,18 +5,20 @@ import "math/bits"
 // index finds the slot of a rank, so that a packet seen twice enters once: a
 // hash table with linear probing. A cell is
 //
-//	| hash 32 bits | slot+1 32 bits |     0: empty
+//	| bits of the hash | slot+1 |     0: empty; 32 bits, of which the slot takes what it needs
 //
-// The hash tells nearly all other ranks apart without a look at the slot.
+// The bits of the hash tell nearly all other ranks apart without a look at the
+// slot. Small cells matter, as each look is for another line of the cache.
 //
 // Nothing is removed. The cell of an entry that left stays, and does no harm, as
 // its slot holds another rank by then; when half of the cells are in use, the
 // owner clears them and puts what is left. That is cheaper than removing: with
 // cellsPerSlot cells for each slot, entries come and go that often in between.
 type index struct {
-	cells  []uint64
-	shift  uint8 // home = hash >> shift
-	filled int
+	cells    []uint32
+	shift    uint8 // home = hash >> shift
+	slotBits uint8
+	filled   int
 }
 
 // cellsPerSlot makes the table 4 to 8 times as large as there are slots.
@@ -24,46 +26,51 @@ const cellsPerSlot = 4
 
 func newIndex(capacity int) index {
 	n := bits.Len(uint(cellsPerSlot*capacity - 1))
-	return index{cells: make([]uint64, 1<<n), shift: uint8(32 - n)}
+	return index{cells: make([]uint32, 1<<n), shift: uint8(64 - n), slotBits: uint8(bits.Len(uint(capacity)))}
 }
 
 // cellHash mixes both words; values and ids are hashes already.
-func cellHash(r Rank) uint32 {
-	return uint32((r.Value ^ bits.RotateLeft64(r.ID, 32)) * 0x9e3779b97f4a7c15 >> 32)
+func cellHash(r Rank) uint64 {
+	return (r.Value ^ bits.RotateLeft64(r.ID, 32)) * 0x9e3779b97f4a7c15
 }
 
-// find returns the slot of a rank, or the empty cell where it belongs.
-func (x *index) find(r Rank, values, ids []uint64) (slot uint32, cell int, found bool) {
+// mark is a hash's bits in a cell, above the slot.
+func (x *index) mark(h uint64) uint32 { return uint32(h>>8) << (x.slotBits & 31) }
+
+// claim returns the slot that has a rank. If none has it, the rank is given the
+// slot offered.
+func (x *index) claim(r Rank, offered uint32, values, ids []uint64) (slot uint32, found bool) {
 	h := cellHash(r)
-	mask := len(x.cells) - 1
-	for cell = int(h >> x.shift); ; cell++ {
-		c := x.cells[cell&mask] // BCE
-		if c == 0 {
-			return 0, cell & mask, false
+	mark, slots := x.mark(h), uint32(1)<<(x.slotBits&31)-1
+	cells := x.cells
+	mask := len(cells) - 1
+	for cell := int(h >> (x.shift & 63)); ; cell++ {
+		c := &cells[cell&mask]
+		if *c == 0 {
+			*c = mark | (offered + 1)
+			x.filled++
+			return offered, false
 		}
-		if uint32(c>>32) == h {
-			slot = uint32(c) - 1
+		if *c&^slots == mark {
+			slot = *c&slots - 1
 			if values[slot] == r.Value && ids[slot] == r.ID {
-				return slot, cell & mask, true
+				return slot, true
 			}
 		}
 	}
 }
 
-// put fills the empty cell that find returned.
-func (x *index) put(cell int, r Rank, slot uint32) {
-	x.cells[cell] = uint64(cellHash(r))<<32 | uint64(slot+1)
-	x.filled++
-}
-
-// add puts a rank that is not there.
+// add gives a slot to a rank that has none.
 func (x *index) add(r Rank, slot uint32) {
-	mask := len(x.cells) - 1
-	cell := int(cellHash(r) >> x.shift)
-	for x.cells[cell&mask] != 0 {
+	h := cellHash(r)
+	cells := x.cells
+	mask := len(cells) - 1
+	cell := int(h >> (x.shift & 63))
+	for cells[cell&mask] != 0 {
 		cell++
 	}
-	x.put(cell&mask, r, slot)
+	cells[cell&mask] = x.mark(h) | (slot + 1)
+	x.filled++
 }
 
 // crowded reports that it is time to clear.

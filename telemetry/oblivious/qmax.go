@@ -9,18 +9,19 @@ import (
 
 // qmax keeps the chi smallest of the ranks put into it, in constant time each
 // (Ben Basat et al., "q-MAX", IMC 2019). It has room for more than chi; when
-// that is used up, maintenance finds the chi-th smallest rank and drops what is
-// beyond it. With room for (1+gamma) chi, a put costs (1+gamma)/gamma looks at a
-// rank in two sequential passes, however large chi is. The worst single put is a
+// that is used up, maintenance drops what is beyond the chi-th smallest. With
+// room for (1+gamma) chi, a put costs (1+gamma)/gamma looks at a rank in each of
+// two sequential passes, however large chi is. The worst single put is a
 // maintenance, (1+gamma) chi looks.
 //
-// Memory: 64 (1+gamma) chi bytes, and 16 to 64 bytes per entry for the index.
+// Memory: 72 (1+gamma) chi bytes, and 16 to 32 (1+gamma) chi for the index.
 type qmax struct {
 	store
 	size  int
-	limit uint64   // no larger rank value is needed
-	near  []uint64 // scratch: the values around the chi-th smallest
-	ties  []tie    // scratch: entries of equal value
+	limit uint64 // no larger rank value is needed
+	// scratch and ties are for values that are not spread.
+	scratch []uint64
+	ties    []tie
 	// histogram counts values by their leading bits.
 	histogram [buckets]uint32
 }
@@ -39,18 +40,19 @@ const (
 
 func newQmax(size, capacity int) *qmax {
 	return &qmax{store: newStore(capacity), size: size, limit: math.MaxUint64,
-		near: make([]uint64, capacity+1), ties: make([]tie, 0, capacity)}
+		scratch: make([]uint64, capacity), ties: make([]tie, 0, capacity)}
 }
 
 // put takes an entry of a rank value up to the limit, and reports whether it was
 // new.
 func (q *qmax) put(r Rank, bytes uint32, key *Key) bool {
-	slot, cell, found := q.index.find(r, q.values, q.ids)
+	slot, found := q.index.claim(r, q.next(), q.values, q.ids)
 	if found {
 		q.settle(slot, bytes, key)
 		return false
 	}
-	q.store.put(cell, r, bytes, key)
+	q.take()
+	q.fill(slot, r, bytes, key)
 	if q.full() {
 		q.maintain()
 	}
@@ -65,32 +67,56 @@ func (q *qmax) reset() {
 	q.limit = math.MaxUint64
 }
 
-// maintain drops all but the size smallest. All slots are in use, so none is
-// free. Which slots go is random, so both passes write each slot where the next
-// one to keep belongs and step on only if it is one, instead of a branch that
-// the processor would guess wrong.
+// maintain drops what the size smallest do not need, and lowers the limit
+// accordingly. All slots are in use, so none is free.
+//
+// Values are hashes, spread up to the limit, so one pass of counting them by
+// their leading bits tells a limit that few values beyond the size smallest are
+// below; the sample leaves those out. Where values are not spread, as while the
+// limit is still far above them, the exact one is selected.
 func (q *qmax) maintain() {
-	value, below, equal := q.selectValue()
-	q.limit = value
-	free, n := q.free[:cap(q.free)], 0
-	for slot, v := range q.values {
-		free[n] = uint32(slot)
-		if v > value {
-			n++
-		}
+	clear(q.histogram[:])
+	zeros := bits.LeadingZeros64(q.limit) & 63
+	for _, v := range q.values {
+		q.histogram[v<<zeros>>bucketShift]++
 	}
-	q.free = free[:n]
-	if keep := q.size - below; equal > keep {
-		q.dropTies(value, keep)
+	kept, at := 0, uint64(0)
+	for ; kept < q.size; at++ {
+		kept += int(q.histogram[at])
+	}
+	if room := len(q.values) - q.size; kept-q.size <= room/8 {
+		q.limit = min(q.limit, (at<<bucketShift-1)>>zeros)
+		q.drop()
+	} else {
+		value, below, equal := q.selectValue()
+		q.limit = value
+		q.drop()
+		if keep := q.size - below; equal > keep {
+			q.dropTies(value, keep)
+		}
 	}
 	if q.index.crowded() {
 		q.index.reset()
 		for slot, v := range q.values {
-			if v <= value {
+			if v <= q.limit {
 				q.index.add(Rank{v, q.ids[slot]}, uint32(slot))
 			}
 		}
 	}
+}
+
+// drop gives back all slots beyond the limit. Which they are is random, so each
+// is written where the next one belongs, with a step on only if it is one,
+// instead of a branch that the processor would guess wrong.
+func (q *qmax) drop() {
+	free, n := q.free[:cap(q.free)], 0
+	for slot, v := range q.values {
+		free[n] = uint32(slot)
+		if v > q.limit {
+			n++
+		}
+	}
+	q.free = free[:n]
 }
 
 // dropTies drops all but the first entries, by id, of just this value: more of
@@ -109,29 +135,11 @@ func (q *qmax) dropTies(value uint64, keep int) {
 }
 
 // selectValue returns the size-th smallest value, how many are smaller, and
-// how many are equal to it. Values are hashes, spread up to the limit, so one
-// pass of counting by their leading bits leaves few to compare. Where they are
-// not spread, many are left, and the pass behind it is still linear.
+// how many are equal to it.
 func (q *qmax) selectValue() (value uint64, below, equal int) {
-	clear(q.histogram[:])
-	zeros := bits.LeadingZeros64(q.limit) & 63
+	copy(q.scratch, q.values)
+	value = selectSmallest(q.scratch, q.size-1)
 	for _, v := range q.values {
-		q.histogram[v<<zeros>>bucketShift]++
-	}
-	at := uint64(0)
-	for ; below+int(q.histogram[at]) < q.size; at++ {
-		below += int(q.histogram[at])
-	}
-	near, n := q.near, 0
-	for _, v := range q.values {
-		near[n] = v
-		if v<<zeros>>bucketShift == at {
-			n++
-		}
-	}
-	near = near[:n]
-	value = selectSmallest(near, q.size-below-1)
-	for _, v := range near {
 		if v < value {
 			below++
 		} else if v == value {

@@ -64,7 +64,9 @@ func (s *Sampler) AdmitsUnder(limit, id uint64, bytes uint32) bool {
 }
 
 // Insert enters a packet that Admits admitted; where its rank, drawn exactly,
-// turns out too large, nothing happens. It does not count the packet.
+// turns out too large, nothing happens. It does not count the packet. UWRA
+// enters all bytes of a packet that are small enough: while the sample fills, that
+// may be all of them.
 //
 //go:noinline
 func (s *Sampler) Insert(id uint64, bytes uint32, key *Key) {
@@ -102,10 +104,6 @@ func (s *Sampler) put(r Rank, bytes uint32, key *Key) {
 
 // Updates is the number of entries that entered since the last Reset.
 func (s *Sampler) Updates() uint64 { return s.updates }
-
-// Len is the number of entries kept at the moment, the room beyond the size
-// included.
-func (s *Sampler) Len() int { return s.store().len() }
 
 func (s *Sampler) store() *store {
 	if s.heap != nil {

@@ -31,19 +31,28 @@ func (s *store) len() int { return s.used - len(s.free) }
 // full reports that no slot is left.
 func (s *store) full() bool { return s.used == len(s.values) && len(s.free) == 0 }
 
-// put stores an entry at the empty cell; the store is not full.
-func (s *store) put(cell int, r Rank, bytes uint32, key *Key) uint32 {
-	var slot uint32
+// next returns a slot that is not used; the store is not full.
+func (s *store) next() uint32 {
 	if n := len(s.free); n > 0 {
-		slot, s.free = s.free[n-1], s.free[:n-1]
+		return s.free[n-1]
+	}
+	return uint32(s.used)
+}
+
+// take marks the slot that next returned as used.
+func (s *store) take() {
+	if n := len(s.free); n > 0 {
+		s.free = s.free[:n-1]
 	} else {
-		slot = uint32(s.used)
 		s.used++
 	}
+}
+
+// fill stores an entry in a slot that it has claimed.
+func (s *store) fill(slot uint32, r Rank, bytes uint32, key *Key) {
 	s.values[slot], s.ids[slot] = r.Value, r.ID
-	s.rest[slot] = rest{bytes, *key}
-	s.index.put(cell, r, slot)
-	return slot
+	rest := &s.rest[slot]
+	rest.bytes, rest.key = bytes, *key
 }
 
 // settle decides between two packets of the same rank, which then have the same

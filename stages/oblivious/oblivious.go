@@ -1,0 +1,246 @@
+package oblivious
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/epoch"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/telemetry/oblivious"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// Module is the stage of one switch. Its methods may be called from anywhere,
+// but Collect, which belongs to one goroutine.
+type Module struct {
+	config Config
+	keyer  keyer
+
+	mu      sync.Mutex // guards workers while they are made
+	workers []*epoch.Worker[cells]
+	merger  *epoch.Merger[cells] // made by the first Collect, behind all workers
+
+	updates, records, entries atomic.Uint64
+}
+
+// cells are a worker's samples of an epoch. The merger's have no samplers, but
+// what the workers' ones gave.
+type cells struct {
+	main, flows *oblivious.Sampler // flows may be nil
+	samples     [2][]*oblivious.Sample
+	updates     uint64
+}
+
+// New makes the module of a configuration, which it validates.
+func New(c Config, _ pipeline.Env) (*Module, error) {
+	if err := c.Validate(nil); err != nil {
+		return nil, err
+	}
+	return &Module{config: c, keyer: newKeyer(&c)}, nil
+}
+
+// Role implements pipeline.Module.
+func (m *Module) Role() pipeline.Role { return pipeline.RoleIngress }
+
+// Needs implements pipeline.Module.
+func (m *Module) Needs() packet.Needs { return packet.NeedID }
+
+// Stage implements pipeline.Module. It allocates all memory of the worker: two
+// copies of its samples.
+func (m *Module) Stage(int) pipeline.Stage {
+	s := &stage{module: m, worker: epoch.NewWorker(m.newCells)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.workers = append(m.workers, s.worker)
+	return s
+}
+
+func (m *Module) newCells() *cells {
+	main, flows := m.config.samplers()
+	c := &cells{main: mustSampler(main)}
+	if m.config.Flows {
+		c.flows = mustSampler(flows)
+	}
+	return c
+}
+
+// mustSampler makes a sampler of a configuration that was validated.
+func mustSampler(c oblivious.Config) *oblivious.Sampler {
+	s, err := oblivious.NewSampler(c)
+	if err != nil {
+		panic("oblivious: a valid configuration makes no sampler: " + err.Error())
+	}
+	return s
+}
+
+type stage struct {
+	module *Module
+	worker *epoch.Worker[cells]
+}
+
+// Process implements pipeline.Stage. Per packet it hashes the packet id and
+// compares; the few packets that enter the sample take another path.
+func (s *stage) Process(b *packet.Batch) {
+	c := s.worker.Current()
+	if c == nil {
+		s.miss(b)
+		return
+	}
+	sampler, packets, bytes := c.main, uint64(0), uint64(0)
+	for i := range b.Pkts {
+		p := &b.Pkts[i]
+		if !counts(p) {
+			continue
+		}
+		packets++
+		bytes += uint64(p.WireLen)
+		if sampler.Admits(p.ID, p.WireLen) {
+			s.insert(c, b, p)
+		}
+	}
+	sampler.Count(packets, bytes)
+	if c.flows != nil {
+		s.sampleFlows(c.flows, b)
+	}
+}
+
+// counts reports whether a packet arrived here and lives: a copy that a stage
+// made did not arrive.
+func counts(p *packet.Packet) bool { return p.Reason == 0 && !p.Flags.Has(packet.FlagCopy) }
+
+// insert is the path of packets that enter the sample.
+//
+//go:noinline
+func (s *stage) insert(c *cells, b *packet.Batch, p *packet.Packet) {
+	key := sampleKey(s.module.keyer.key(b.Data(p), p))
+	c.main.Insert(p.ID, p.WireLen, &key)
+}
+
+// sampleFlows gives each packet's flow to the sample of flows.
+func (s *stage) sampleFlows(flows *oblivious.Sampler, b *packet.Batch) {
+	packets, bytes := uint64(0), uint64(0)
+	for i := range b.Pkts {
+		p := &b.Pkts[i]
+		if !counts(p) || !p.Flags.Has(packet.FlagIP) {
+			continue
+		}
+		packets++
+		bytes += uint64(p.WireLen)
+		if id := s.module.keyer.flowID(b.Data(p), p); flows.Admits(id, 1) {
+			key := sampleKey(s.module.keyer.key(b.Data(p), p))
+			flows.Insert(id, 1, &key)
+		}
+	}
+	flows.Count(packets, bytes)
+}
+
+// miss counts the packets of a batch for which there are no cells.
+func (s *stage) miss(b *packet.Batch) {
+	n := 0
+	for i := range b.Pkts {
+		if counts(&b.Pkts[i]) {
+			n++
+		}
+	}
+	s.worker.Miss(n)
+}
+
+// Tick implements pipeline.Ticker.
+func (s *stage) Tick(now int64) (next int64) {
+	return s.worker.Tick(now, uint8(s.module.config.EpochBits))
+}
+
+// Finish implements pipeline.Ticker.
+func (s *stage) Finish(now int64) { s.worker.Finish(now) }
+
+// Explain implements pipeline.Explainer.
+func (s *stage) Explain(_ *packet.Batch, p *packet.Packet) string {
+	switch c := s.worker.Current(); {
+	case c == nil:
+		return "not measured: the samples of two epochs wait to be collected"
+	case !counts(p):
+		return "not counted: dropped before, or a copy"
+	case c.main.Admits(p.ID, p.WireLen):
+		return "counted, and in the sample so far"
+	}
+	return "counted, not in the sample"
+}
+
+// Collect implements export.Source: it merges the workers' samples of each
+// epoch that is complete and emits them as records.
+func (m *Module) Collect(now int64, last bool, emit func(*record.Header, func([]byte) ([]byte, error))) {
+	if m.merger == nil {
+		m.mu.Lock()
+		m.merger = epoch.NewMerger(m.workers, func() *cells { return &cells{} }, (*cells).merge, (*cells).clear)
+		m.mu.Unlock()
+	}
+	emitted := func(e *epoch.Merged[cells]) { m.emit(e, emit) }
+	m.merger.Collect(now, emitted)
+	if last {
+		m.merger.Flush(emitted)
+	}
+}
+
+// merge takes the samples of a worker in.
+func (c *cells) merge(worker *cells) {
+	for i, s := range []*oblivious.Sampler{worker.main, worker.flows} {
+		if s != nil {
+			c.samples[i] = append(c.samples[i], s.Sample())
+			c.updates += s.Updates()
+		}
+	}
+}
+
+func (c *cells) clear() {
+	for _, s := range []*oblivious.Sampler{c.main, c.flows} {
+		if s != nil {
+			s.Reset()
+		}
+	}
+	clear(c.samples[:])
+	c.updates = 0
+}
+
+// emit makes the records of an epoch.
+func (m *Module) emit(e *epoch.Merged[cells], emit func(*record.Header, func([]byte) ([]byte, error))) {
+	m.updates.Add(e.Cells.updates)
+	for instance, samples := range e.Cells.samples {
+		if len(samples) == 0 {
+			continue
+		}
+		// The simple merge, so that a record does not depend on the number of
+		// workers. Samples of one module are alike, so it cannot fail.
+		sample, err := oblivious.Simple(samples...)
+		if err != nil {
+			panic("oblivious: workers' samples differ in kind: " + err.Error())
+		}
+		if instance == 0 {
+			m.entries.Store(uint64(len(sample.Entries)))
+		}
+		m.records.Add(1)
+		emit(&record.Header{
+			Kind: record.Oblivious, Instance: uint16(instance),
+			Start: e.Slice.Start, Span: e.Slice.Length(), Missed: e.Missed, Partial: e.Partial,
+		}, sample.AppendBinary)
+	}
+}
+
+// Metrics implements pipeline.Metered.
+func (m *Module) Metrics(emit func(pipeline.Metric)) {
+	var missed, overruns uint64
+	m.mu.Lock()
+	for _, w := range m.workers {
+		missed += w.Missed()
+		overruns += w.Overruns()
+	}
+	m.mu.Unlock()
+	count := func(name, help string, value uint64) {
+		emit(pipeline.Metric{Name: name, Help: help, Value: float64(value)})
+	}
+	count("updates_total", "entries that entered samples, of epochs that are collected", m.updates.Load())
+	count("records_total", "samples made into records", m.records.Load())
+	count("missed_packets_total", "packets in no sample, because collecting was late", missed)
+	count("overruns_total", "epochs in which a worker missed packets, or might have", overruns)
+	emit(pipeline.Metric{Name: "entries", Help: "entries of the last epoch's sample", Value: float64(m.entries.Load()), Gauge: true})
+}
