@@ -32,6 +32,8 @@ var layers = []layer{
 	{"pipeline", []string{"pipeline/packet", "pipeline/header", "pipeline/table"},
 		"stages depend on the graph's contract, so the graph must not depend on them, nor on I/O"},
 	{"stages", []string{"stages/*", "pipeline", "pipeline/packet"}, "the one map from names to constructors"},
+	{"stages/lds", []string{"pipeline/...", "telemetry/lds", "telemetry/hash", "telemetry/record", "telemetry/export"},
+		"a measuring stage is a source of the exporter, whose word for that it needs"},
 	{"stages/*", []string{"pipeline/...", "telemetry/=", "telemetry/hash", "telemetry/record"},
 		"a stage knows neither other stages nor I/O, so that any graph and any driver can run it; of telemetry it knows its own system"},
 	{"dataplane/port", []string{"dataplane/napi", "dataplane/xsk", "dataplane/xdp", "dataplane/pcapfile", "pipeline/packet"},

@@ -102,8 +102,14 @@ func NewPoint(c Config) (*Point, error) {
 // Begin empties the point and takes it to the given interval.
 func (p *Point) Begin(interval int64) {
 	clear(p.cells)
-	p.number, p.start = interval, interval*p.config.IntervalNs
 	p.packets, p.outside, p.flags = 0, 0, 0
+	p.Enter(interval)
+}
+
+// Enter takes an empty point to the given interval, without touching its cells:
+// a worker does it where Begin would take too long.
+func (p *Point) Enter(interval int64) {
+	p.number, p.start = interval, interval*p.config.IntervalNs
 }
 
 // Mark notes what is wrong with the interval.

@@ -1,0 +1,135 @@
+package lds
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/weirswitch/weir/telemetry/lds"
+)
+
+// Config is a stage's section of the configuration, [stages.lds_ingress] or
+// [stages.lds_egress].
+type Config struct {
+	// Ports are the measurement points; none: all ports of the switch.
+	Ports []string `toml:"ports"`
+	// Rows, Columns and Virtual are the sketch's R, C and k; Banks its rows'
+	// sampling rates, none: all 1.
+	Rows    int       `toml:"rows"`
+	Columns int       `toml:"columns"`
+	Virtual int       `toml:"virtual"`
+	Banks   []float64 `toml:"banks"`
+	// IntervalShift is the base-2 logarithm of the interval in ns: 30 is 1.07 s.
+	IntervalShift int `toml:"interval_shift"`
+	// IntervalBit counts packets with a shim in the interval that its bit tells.
+	IntervalBit bool `toml:"interval_bit"`
+	// Seed chooses the sketch's hashes.
+	Seed uint64 `toml:"seed"`
+	// Weights say which flows count more than once; the first that matches
+	// decides, and others count once.
+	Weights []Weight `toml:"weight"`
+}
+
+// Weight gives the flows that match all of its keys a weight,
+// [[stages.lds_ingress.weight]].
+type Weight struct {
+	// Weight is 1 to MaxWeight.
+	Weight int `toml:"weight"`
+	// Prefix contains the source or the destination address; empty: any.
+	Prefix string `toml:"prefix"`
+	// Protocol is the IP protocol's number, and Port the source or the destination
+	// port; 0: any.
+	Protocol int `toml:"protocol"`
+	Port     int `toml:"port"`
+}
+
+// Limits of the configuration.
+const (
+	MaxWeight   = 10_000
+	MaxWeights  = 64
+	minInterval = 20 // 1 ms: a worker's sleep is shorter
+	maxInterval = 40 // 18 min
+)
+
+// DefaultConfig is the paper's reference sketch over intervals of 1.07 s.
+func DefaultConfig() Config {
+	d := lds.DefaultConfig()
+	return Config{Rows: d.Rows, Columns: d.Columns, Virtual: d.Virtual, IntervalShift: 30}
+}
+
+// sketch is the shape of the points.
+func (c *Config) sketch() lds.Config {
+	return lds.Config{Rows: c.Rows, Columns: c.Columns, Virtual: c.Virtual, Rates: c.Banks, IntervalNs: 1 << c.IntervalShift, Seed: c.Seed}
+}
+
+// Validate reports all faults of the configuration for a switch with the named
+// ports, joined. Each begins with the key inside the stage's section.
+func (c *Config) Validate(ports []string) error {
+	_, _, err := c.compile(ports)
+	return err
+}
+
+// weight is a Weight in numbers.
+type weight struct {
+	weight uint32
+	prefix netip.Prefix // not valid: any
+	proto  uint8
+	port   uint16
+}
+
+// compile returns the numbers of the measured ports, ascending, and the weights.
+func (c *Config) compile(ports []string) (points []int, weights []weight, err error) {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for i, name := range c.Ports {
+		p := slices.Index(ports, name)
+		if p < 0 {
+			fail("ports[%d]: port %q is not defined: define [[port]] name = %q or correct the name", i, name, name)
+		} else if slices.Contains(points, p) {
+			fail("ports[%d]: port %q is there twice: remove one", i, name)
+		}
+		points = append(points, p)
+	}
+	if len(c.Ports) == 0 {
+		for p := range ports {
+			points = append(points, p)
+		}
+	}
+	slices.Sort(points)
+	if c.IntervalShift < minInterval || c.IntervalShift > maxInterval {
+		fail("interval_shift: %d: choose %d (1 ms) to %d (18 min)", c.IntervalShift, minInterval, maxInterval)
+	} else if err := c.sketch().Validate(); err != nil {
+		fail("rows, columns, virtual, banks: %w", err)
+	}
+	if len(c.Weights) > MaxWeights {
+		fail("weight: %d of them: %d at most", len(c.Weights), MaxWeights)
+	}
+	for i := range c.Weights {
+		w, err := c.Weights[i].compile()
+		if err != nil {
+			fail("weight[%d].%w", i, err)
+		}
+		weights = append(weights, w)
+	}
+	return points, weights, errors.Join(errs...)
+}
+
+func (c *Weight) compile() (w weight, err error) {
+	switch {
+	case c.Weight < 1 || c.Weight > MaxWeight:
+		return w, fmt.Errorf("weight: %d: choose 1 to %d", c.Weight, MaxWeight)
+	case c.Protocol < 0 || c.Protocol > 255:
+		return w, fmt.Errorf("protocol: %d: choose 1 to 255, or 0 for any", c.Protocol)
+	case c.Port < 0 || c.Port > 65535:
+		return w, fmt.Errorf("port: %d: choose 1 to 65535, or 0 for any", c.Port)
+	}
+	w = weight{weight: uint32(c.Weight), proto: uint8(c.Protocol), port: uint16(c.Port)}
+	if c.Prefix != "" {
+		if w.prefix, err = netip.ParsePrefix(c.Prefix); err != nil {
+			return w, fmt.Errorf("prefix: %q: write an address and a length, as 10.0.0.0/8", c.Prefix)
+		}
+		w.prefix = w.prefix.Masked()
+	}
+	return w, nil
+}

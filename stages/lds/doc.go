@@ -1,0 +1,37 @@
+// Package lds is the pair of stages that measure, for each flow, the one-way
+// delay and the loss between two points, with the Lossy Difference Sketch
+// (telemetry/lds). lds_ingress counts what arrives at its ports, lds_egress what
+// leaves by them; each port is a measurement point. Two points that see the same
+// packets are subtracted by whoever has the records of both:
+//
+//	switch 1                                   switch 2
+//	... [forward] ── [lds_egress] ── link ── [parse] ── [lds_ingress] ── ...
+//	                      │                                   │
+//	                sender's record                    receiver's record
+//
+// Effect on the packet: none. Packets without an IP header have no flow key, and
+// are counted as skipped. Both ends need equal rows, columns, virtual, banks,
+// weights, interval_shift and seed here, and one seed in parse.
+//
+// Timestamps are nanoseconds of CLOCK_TAI. lds_ingress has the packet's arrival:
+// that of the XDP program where it was granted (dataplane.timestamps), else the
+// batch's clock. lds_egress has the batch's clock, read when the batch was
+// received, so its resolution is the time of a batch, and of the delay inside
+// one switch it sees what passed between a packet's arrival and that reading.
+//
+// Intervals are 2^interval_shift ns from multiples of that on. By the clock, a
+// packet under way at an edge falls into different intervals at both ends, and
+// spoils its cells in both. With interval_bit a packet that carries the PINT
+// shim is counted in the interval that the shim's bit tells (alternate marking,
+// RFC 9341), at both ends the same: odd intervals set it. A packet may be up to
+// half an interval late or early. An interval's record comes an interval later
+// then, and memory is three times as much.
+//
+// Inside one switch a port's ingress point and another's egress point see the
+// same packets only where all traffic of the one goes to the other, as with patch.
+//
+// Memory: rows * columns * 32 bytes per point, in two copies per worker and one
+// more, three more with interval_bit. Counters: see Metrics. Records: kind lds,
+// one per interval and point; the instance is twice the port's number, plus one
+// for egress; the body is telemetry/lds's own form.
+package lds

@@ -1,0 +1,258 @@
+package lds
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/epoch"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/lds"
+)
+
+// Module is the ingress or the egress points of one switch.
+type Module struct {
+	env     pipeline.Env
+	egress  bool
+	shift   uint8
+	bit     bool
+	sketch  lds.Config
+	ports   []int   // of the points, ascending
+	point   []int16 // by port: index in ports, -1: not measured
+	weights []weight
+
+	workers []*epoch.Worker[cells]
+	merger  *epoch.Merger[cells]
+	joiners []*joiner // by point, with the interval bit
+	records atomic.Uint64
+
+	mu     sync.Mutex // guards stages
+	stages []*stage
+}
+
+// cells are what a worker fills in one slice of the clock: a trio of points per
+// port.
+type cells []trio
+
+// trio is a measurement point in a slice of the clock. Packets that the interval
+// bit assigns to the interval before or behind go to late and early; these are
+// nil without the bit.
+type trio struct {
+	now, late, early *lds.Point
+}
+
+func (t *trio) each(f func(*lds.Point)) {
+	f(t.now)
+	if t.late != nil {
+		f(t.late)
+		f(t.early)
+	}
+}
+
+// enter takes empty points to the slice with the given number.
+func (c cells) enter(number int64) {
+	for i := range c {
+		c[i].now.Enter(number)
+		if c[i].late != nil {
+			c[i].late.Enter(number - 1)
+			c[i].early.Enter(number + 1)
+		}
+	}
+}
+
+// NewIngress makes the module that measures what arrives.
+func NewIngress(c Config, env pipeline.Env) (*Module, error) { return newModule(c, env, false) }
+
+// NewEgress makes the module that measures what leaves.
+func NewEgress(c Config, env pipeline.Env) (*Module, error) { return newModule(c, env, true) }
+
+func newModule(c Config, env pipeline.Env, egress bool) (*Module, error) {
+	names := make([]string, len(env.Ports))
+	for i := range env.Ports {
+		names[i] = env.Ports[i].Name
+	}
+	ports, weights, err := c.compile(names)
+	if err != nil {
+		return nil, err
+	}
+	m := &Module{env: env, egress: egress, shift: uint8(c.IntervalShift), bit: c.IntervalBit, sketch: c.sketch(), ports: ports, weights: weights}
+	m.point = make([]int16, len(env.Ports))
+	for p := range m.point {
+		m.point[p] = -1
+	}
+	for i, p := range ports {
+		m.point[p] = int16(i)
+		if m.bit {
+			m.joiners = append(m.joiners, newJoiner(m.newPoint))
+		}
+	}
+	for range max(env.Workers, 1) {
+		m.workers = append(m.workers, epoch.NewWorker(m.newCells))
+	}
+	m.merger = epoch.NewMerger(m.workers, m.newCells, mergeCells, clearCells)
+	return m, nil
+}
+
+// newPoint makes an empty point; the config was validated.
+func (m *Module) newPoint() *lds.Point {
+	p, err := lds.NewPoint(m.sketch)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func (m *Module) newCells() *cells {
+	c := make(cells, len(m.ports))
+	for i := range c {
+		c[i].now = m.newPoint()
+		if m.bit {
+			c[i].late, c[i].early = m.newPoint(), m.newPoint()
+		}
+	}
+	return &c
+}
+
+// Role implements pipeline.Module.
+func (m *Module) Role() pipeline.Role {
+	if m.egress {
+		return pipeline.RoleEgress
+	}
+	return pipeline.RoleIngress
+}
+
+// Needs implements pipeline.Module.
+func (m *Module) Needs() packet.Needs { return packet.NeedID | packet.NeedArrival }
+
+// Stage implements pipeline.Module.
+func (m *Module) Stage(w int) pipeline.Stage {
+	s := &stage{module: m, cells: m.workers[w]}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stages = append(m.stages, s)
+	return s
+}
+
+// stage is one worker's points.
+type stage struct {
+	module *Module
+	cells  *epoch.Worker[cells]
+
+	// Written once per batch.
+	measured, skipped, byBit atomic.Uint64
+}
+
+// Tick implements pipeline.Ticker: the edge of an interval.
+func (s *stage) Tick(now int64) (next int64) {
+	next = s.cells.Tick(now, s.module.shift)
+	s.enter()
+	return next
+}
+
+// enter tells the cells, which may have changed, the number of their slice.
+func (s *stage) enter() {
+	if c := s.cells.Current(); c != nil {
+		c.enter(s.cells.Slice().Number())
+	}
+}
+
+// Finish implements pipeline.Ticker.
+func (s *stage) Finish(now int64) { s.cells.Finish(now) }
+
+// Process implements pipeline.Stage.
+func (s *stage) Process(b *packet.Batch) {
+	m := s.module
+	current := s.cells.Current()
+	slice := s.cells.Slice()
+	// In the first half of a slice, the bit of the other parity is of the interval
+	// before, in the second half of the one behind.
+	second := b.Now-slice.Start >= slice.Length()/2
+	odd := slice.Number()&1 != 0
+	measured, skipped, byBit := 0, 0, 0
+	for i := range b.Pkts {
+		p := &b.Pkts[i]
+		port, at := p.InPort, p.Arrival
+		if m.egress {
+			// The packets of a replayed batch arrive behind its clock.
+			port, at = p.OutPort, max(b.Now, p.Arrival)
+		}
+		if p.Reason != 0 || int(port) >= len(m.point) || m.point[port] < 0 {
+			continue
+		}
+		data := b.Data(p)
+		flow, ok := flowHash(p, data)
+		if !ok {
+			skipped++
+			continue
+		}
+		if current == nil {
+			s.cells.Miss(1)
+			continue
+		}
+		t := &(*current)[m.point[port]]
+		point := t.now
+		if m.bit {
+			if bit, marked := intervalBit(data); marked {
+				byBit++
+				switch {
+				case bit == odd:
+				case second:
+					point = t.early
+				default:
+					point = t.late
+				}
+			}
+		}
+		w := uint32(1)
+		if m.weights != nil {
+			w = m.weigh(p, data)
+		}
+		point.AddWeighted(flow, p.ID, at, p.WireLen, w)
+		measured++
+	}
+	add(&s.measured, measured)
+	add(&s.skipped, skipped)
+	add(&s.byBit, byBit)
+}
+
+// add spares the counters that nothing happened to.
+func add(c *atomic.Uint64, n int) {
+	if n != 0 {
+		c.Add(uint64(n))
+	}
+}
+
+// flowHash is the hash of the 5-tuple, all 64 bits of it and under a seed that
+// is the same everywhere, so that a query can look a flow up by its key; it
+// reports false without an IP header.
+func flowHash(p *packet.Packet, data []byte) (uint64, bool) {
+	switch {
+	case p.Flags.Has(packet.FlagIPv4):
+		a, b := p.KeyWords4(data)
+		return hash.Uint64x2(0, a, b), true
+	case p.Flags.Has(packet.FlagIPv6):
+		a, b, c, d, e := p.KeyWords6(data)
+		return hash.Uint64x5(0, a, b, c, d, e), true
+	}
+	return 0, false
+}
+
+// weigh returns the weight of the first policy that matches.
+func (m *Module) weigh(p *packet.Packet, data []byte) uint32 {
+	var src, dst netip.Addr
+	if k, ok := p.Key(data); ok {
+		src, dst = k.SrcAddr(), k.DstAddr()
+	}
+	for i := range m.weights {
+		w := &m.weights[i]
+		if w.prefix.IsValid() && !w.prefix.Contains(src) && !w.prefix.Contains(dst) ||
+			w.proto != 0 && w.proto != p.Proto ||
+			w.port != 0 && w.port != p.SrcPort && w.port != p.DstPort {
+			continue
+		}
+		return w.weight
+	}
+	return 1
+}

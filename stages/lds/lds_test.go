@@ -1,0 +1,393 @@
+package lds
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/lds"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+var testEnv = pipeline.Env{Workers: 1, Ports: []pipeline.Port{{Name: "p0"}, {Name: "p1"}, {Name: "p2"}}}
+
+// testConfig has intervals of 2^20 ns and few cells.
+func testConfig() Config {
+	c := DefaultConfig()
+	c.Columns, c.IntervalShift, c.Seed = 500, 20, 3
+	return c
+}
+
+// end is one measurement point: a module of one worker with its batch.
+type end struct {
+	t testing.TB
+	*Module
+	stage *stage
+	batch *packet.Batch
+	next  int64
+	got   map[int64]*lds.Point // by interval
+	heads []record.Header
+}
+
+func newEnd(t testing.TB, c Config, build func(Config, pipeline.Env) (*Module, error)) *end {
+	t.Helper()
+	m, err := build(c, testEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := packet.NewPool(packet.PoolConfig{Frames: packet.BatchSize, FrameSize: 2048})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	e := &end{t: t, Module: m, stage: m.Stage(0).(*stage), batch: packet.NewBatch(pool.NewCache(), packet.BatchSize), got: map[int64]*lds.Point{}}
+	addr, _ := e.batch.Frames.AllocOne()
+	e.batch.Append().Addr = addr
+	return e
+}
+
+// put makes the batch one UDP packet of the flow, with an interval bit if marked.
+func (e *end) put(flow uint32, id uint64, at int64, marked, odd bool) {
+	p := &e.batch.Pkts[0]
+	l3 := 14
+	data := e.batch.Mem[p.Addr:][:128]
+	clear(data)
+	if marked {
+		l3 += 8
+		copy(data[12:], []byte{0x88, 0xb5, 1<<4 | 1, 0, 0, 7, 0, 0})
+		if odd {
+			data[14] |= shimInterval
+		}
+	}
+	copy(data[l3-2:], []byte{8, 0, 0x45})
+	binary.BigEndian.PutUint32(data[l3+12:], 0x0a000000|flow)
+	binary.BigEndian.PutUint32(data[l3+16:], 0x0b000000)
+	*p = packet.Packet{Addr: p.Addr, Len: 128, WireLen: 128, ID: id, Arrival: at, InPort: 1, OutPort: 1,
+		Flags: packet.FlagIPv4 | packet.FlagL4 | packet.FlagPorts, L3: uint16(l3), L4: uint16(l3 + 20), Proto: 17, SrcPort: 1, DstPort: 2}
+	e.batch.Now = at
+}
+
+// pass runs the packet of put through the stage, at its time.
+func (e *end) pass() {
+	e.tick(e.batch.Now)
+	e.stage.Process(e.batch)
+}
+
+func (e *end) tick(now int64) {
+	if now >= e.next {
+		e.next = e.stage.Tick(now)
+		e.Collect(now, false, e.emit)
+	}
+}
+
+func (e *end) finish(now int64) {
+	e.stage.Finish(now)
+	e.Collect(now, true, e.emit)
+}
+
+func (e *end) emit(h *record.Header, body func([]byte) ([]byte, error)) {
+	b, err := record.Append(nil, h, body)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	head, payload, _, err := record.Decode(b)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	p, err := lds.Decode(payload)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if head.Kind != record.LDS || head.Span != 1<<e.shift || head.Start != p.Interval()<<e.shift {
+		e.t.Fatalf("record %+v on interval %d", head, p.Interval())
+	}
+	if head.Instance/2 != 1 {
+		return // a port without packets
+	}
+	if e.got[p.Interval()] != nil {
+		e.t.Fatalf("interval %d comes twice", p.Interval())
+	}
+	e.got[p.Interval()] = p
+	e.heads = append(e.heads, head)
+}
+
+// flowOf is the hash of the flow's key, as a query makes it.
+func flowOf(flow uint32) uint64 {
+	k := packet.FlowKey{Version: 4, Proto: 17, SrcPort: 1, DstPort: 2}
+	binary.BigEndian.PutUint32(k.Src[:4], 0x0a000000|flow)
+	binary.BigEndian.PutUint32(k.Dst[:4], 0x0b000000)
+	w, _ := k.Words()
+	return hash.Uint64x2(0, w[0], w[1])
+}
+
+const (
+	linkFlows = 20
+	linkNs    = 40_000 // delay of flow 0; others have 1 us more each
+)
+
+// link sends packets over a link with a delay per flow from an egress to an
+// ingress point, for ten intervals from number 7 on, and loses a share of them.
+// It returns the losses by interval and flow, by the sender's clock.
+func link(t *testing.T, c Config, marked bool, loss float64) (sender, receiver *end, lost map[[2]int64]float64) {
+	sender, receiver = newEnd(t, c, NewEgress), newEnd(t, c, NewIngress)
+	type event struct {
+		at   int64
+		from bool
+		flow uint32
+		id   uint64
+		odd  bool
+	}
+	r := rand.New(rand.NewPCG(5, 5))
+	length := int64(1) << c.IntervalShift
+	var events []event
+	lost = map[[2]int64]float64{}
+	for i := range 20_000 {
+		sent := 7*length + int64(i)*10*length/20_000
+		flow, id, number := r.Uint32N(linkFlows), r.Uint64(), sent/length
+		events = append(events, event{sent, true, flow, id, number&1 != 0})
+		if r.Float64() < loss {
+			lost[[2]int64{number, int64(flow)}]++
+			continue
+		}
+		events = append(events, event{sent + linkNs + 1000*int64(flow), false, flow, id, number&1 != 0})
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
+	for _, e := range events {
+		at := receiver
+		if e.from {
+			at = sender
+		}
+		at.put(e.flow, e.id, e.at, marked, e.odd)
+		at.pass()
+	}
+	sender.finish(17 * length)
+	receiver.finish(17 * length)
+	return sender, receiver, lost
+}
+
+// TestLinkWithIntervalBit: with the bit, no cell is spoiled by packets under way
+// at an edge: delays and losses of all whole intervals are exact.
+func TestLinkWithIntervalBit(t *testing.T) {
+	c := testConfig()
+	c.IntervalBit = true
+	sender, receiver, lost := link(t, c, true, 0.02)
+	for number := int64(9); number < 16; number++ {
+		d := subtract(t, sender, receiver, number)
+		for flow := range uint32(linkFlows) {
+			e := d.Flow(flowOf(flow), 1, lds.Balanced)
+			if want := lost[[2]int64{number, int64(flow)}]; !e.HasLoss || e.Lost != want {
+				t.Errorf("interval %d, flow %d: %+v, lost %g", number, flow, e, want)
+			}
+			if e.HasDelay != (lost[[2]int64{number, int64(flow)}] == 0) {
+				t.Errorf("interval %d, flow %d: delay %v with %g lost", number, flow, e.HasDelay, lost[[2]int64{number, int64(flow)}])
+			}
+			checkDelay(t, number, flow, &e)
+		}
+	}
+}
+
+// TestLinkByClock: without the bit, packets under way spoil cells, which are
+// refused: what is left is right.
+func TestLinkByClock(t *testing.T) {
+	c := testConfig()
+	c.IntervalShift = 24 // of which a packet is under way 0.3 %
+	sender, receiver, _ := link(t, c, true, 0)
+	refused, cells := 0, 0
+	for number := int64(9); number < 16; number++ {
+		d := subtract(t, sender, receiver, number)
+		refused, cells = refused+d.Refused(), cells+d.Refused()+d.Cells(lds.Usable)
+		for flow := range uint32(linkFlows) {
+			e := d.Flow(flowOf(flow), 1, lds.Balanced)
+			checkDelay(t, number, flow, &e)
+		}
+	}
+	t.Logf("%d of %d cells are refused", refused, cells)
+	if refused == 0 || refused == cells {
+		t.Errorf("%d of %d cells are refused: the test shows nothing", refused, cells)
+	}
+}
+
+func subtract(t *testing.T, sender, receiver *end, number int64) *lds.Difference {
+	t.Helper()
+	a, b := sender.got[number], receiver.got[number]
+	if a == nil || b == nil {
+		t.Fatalf("interval %d: no record", number)
+	}
+	if (a.Flags()|b.Flags())&lds.Partial != 0 {
+		t.Fatalf("interval %d is partial", number)
+	}
+	d, err := lds.Subtract(a, b, lds.AnyDelay())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func checkDelay(t *testing.T, number int64, flow uint32, e *lds.Estimate) {
+	t.Helper()
+	if want := float64(linkNs + 1000*flow); e.HasDelay && math.Abs(e.MeanNs-want) > 0.01*want {
+		t.Errorf("interval %d, flow %d: a delay of %g, want %g", number, flow, e.MeanNs, want)
+	}
+}
+
+// TestEveryPacketIsCountedOnce: over all records, with late and early packets,
+// gaps without any packet, and bits that mean nothing.
+func TestEveryPacketIsCountedOnce(t *testing.T) {
+	for _, bit := range []bool{false, true} {
+		c := testConfig()
+		c.IntervalBit = bit
+		e := newEnd(t, c, NewIngress)
+		r := rand.New(rand.NewPCG(6, 6))
+		now := int64(1 << 30)
+		for i := range 3000 {
+			now += r.Int64N(2000)
+			if i%500 == 0 {
+				now += 5 << 20
+			}
+			e.put(1, r.Uint64(), now, r.IntN(2) == 0, r.IntN(2) == 0)
+			e.pass()
+		}
+		e.finish(now)
+		counted := uint64(0)
+		for _, p := range e.got {
+			counted += p.Packets() + p.Outside()
+		}
+		if counted != 3000 {
+			t.Errorf("bit %v: %d of 3000 packets", bit, counted)
+		}
+	}
+}
+
+func TestWhatIsMeasured(t *testing.T) {
+	c := testConfig()
+	c.Ports = []string{"p1"}
+	c.Weights = []Weight{{Weight: 50, Prefix: "10.0.0.7/32"}, {Weight: 20, Protocol: 17, Port: 9}, {Weight: 3, Prefix: "10.0.0.0/28"}}
+	e := newEnd(t, c, NewIngress)
+	now := int64(1 << 30)
+	change := []func(p *packet.Packet){
+		func(p *packet.Packet) {},                                      // flow 1: weight 3
+		func(p *packet.Packet) { p.DstPort = 9 },                       // 20
+		func(p *packet.Packet) { p.Reason = packet.ReasonNoPort },      // dropped
+		func(p *packet.Packet) { p.InPort = 2 },                        // elsewhere
+		func(p *packet.Packet) { p.InPort = packet.NoPort },            // nowhere
+		func(p *packet.Packet) { p.Flags = 0 },                         // no IP
+		func(p *packet.Packet) { p.Flags, p.L3 = packet.FlagIPv6, 14 }, // 1
+	}
+	for i, f := range change {
+		e.put(1, uint64(i), now, false, false)
+		f(&e.batch.Pkts[0])
+		e.pass()
+	}
+	e.put(7, 100, now, false, false) // 50
+	e.pass()
+	e.finish(now)
+	p := e.got[now>>20]
+	if p == nil {
+		t.Fatal("no record")
+	}
+	total := uint64(0)
+	for column := range c.Columns {
+		total += p.Cell(0, column).Count
+	}
+	if p.Packets() != 4 || total != 3+20+1+50 {
+		t.Errorf("%d packets of weight %d", p.Packets(), total)
+	}
+	metrics := map[string]float64{}
+	e.Metrics(func(m pipeline.Metric) { metrics[m.Name] = m.Value })
+	if metrics["measured_packets_total"] != 4 || metrics["skipped_packets_total"] != 1 || metrics["records_total"] != 1 {
+		t.Errorf("%v", metrics)
+	}
+}
+
+func TestIntervalBit(t *testing.T) {
+	at := func(head ...byte) []byte { return append(make([]byte, 12), head...) }
+	for name, c := range map[string]struct {
+		data        []byte
+		odd, marked bool
+	}{
+		"none":            {at(8, 0, 0x45), false, false},
+		"even":            {at(0x88, 0xb5, 0x11), false, true},
+		"odd":             {at(0x88, 0xb5, 0x19), true, true},
+		"behind tags":     {at(0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x88, 0xb5, 0x19), true, true},
+		"another version": {at(0x88, 0xb5, 0x29), true, false},
+		"cut":             {at(0x88, 0xb5), false, false},
+		"cut tag":         {at(0x81, 0, 0, 1, 0x88), false, false},
+		"tags only":       {at(slices.Repeat([]byte{0x81, 0, 0, 1}, 9)...), false, false},
+		"nothing":         {nil, false, false},
+	} {
+		odd, marked := intervalBit(c.data)
+		if marked != c.marked || marked && odd != c.odd {
+			t.Errorf("%s: %v, %v", name, odd, marked)
+		}
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	c := testConfig()
+	c.Ports = []string{"p9", "p1", "p1"}
+	c.IntervalShift = 3
+	c.Weights = []Weight{{Weight: 0}, {Weight: 1, Prefix: "ten"}, {Weight: 1, Protocol: 300}, {Weight: 1, Port: -1}}
+	err := c.Validate([]string{"p0", "p1"})
+	for _, want := range []string{`ports[0]: port "p9"`, `ports[2]: port "p1" is there twice`, "interval_shift: 3", "weight[0].weight: 0",
+		`weight[1].prefix: "ten"`, "weight[2].protocol: 300", "weight[3].port: -1"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no fault %q in\n%v", want, err)
+		}
+	}
+	c = testConfig()
+	c.Rows, c.Banks = 0, []float64{2}
+	if err := c.Validate(nil); err == nil || !strings.Contains(err.Error(), "0 rows") || !strings.Contains(err.Error(), "rate 2") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestProcessDoesNotAllocate(t *testing.T) {
+	c := testConfig()
+	c.IntervalBit = true
+	c.Weights = []Weight{{Weight: 50, Prefix: "10.0.0.7/32"}}
+	e := newEnd(t, c, NewIngress)
+	e.put(1, 1, 1<<30, true, false)
+	e.pass()
+	if n := testing.AllocsPerRun(1000, func() { e.stage.Process(e.batch) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkProcess measures a packet's cost in a batch of 64, of the reference
+// sketch.
+func BenchmarkProcess(b *testing.B) {
+	for _, bit := range []bool{false, true} {
+		name := "clock"
+		if bit {
+			name = "bit"
+		}
+		b.Run(name, func(b *testing.B) {
+			c := DefaultConfig()
+			c.IntervalBit, c.Ports = bit, []string{"p1"}
+			e := newEnd(b, c, NewIngress)
+			e.put(1, 1, 1<<30, bit, false)
+			e.tick(1 << 30)
+			first := e.batch.Pkts[0]
+			for len(e.batch.Pkts) < packet.BatchSize {
+				*e.batch.Append() = first
+			}
+			r := rand.New(rand.NewPCG(1, 1))
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				for i := range e.batch.Pkts {
+					e.batch.Pkts[i].ID, e.batch.Pkts[i].SrcPort = r.Uint64(), uint16(r.Uint32())
+				}
+				e.stage.Process(e.batch)
+				n += len(e.batch.Pkts)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/packet")
+		})
+	}
+}
