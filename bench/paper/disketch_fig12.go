@@ -76,7 +76,7 @@ func (f *fig12) sizes(main bool) []int {
 	case f.o.Quick:
 		return []int{8, 64, 512}
 	case !main:
-		return []int{8, 32, 128, 512}
+		return []int{8, 128, 512}
 	}
 	return []int{8, 16, 32, 64, 128, 256, 512, 1024}
 }
@@ -109,8 +109,8 @@ func (f *fig12) panels(prefix string, tr *dsTraffic, heterogeneous bool, shrink 
 		}
 		main := heterogeneous && k.kind == disketch.CountSketch && tr.net.name == "fattree"
 		placements := 1
-		if main && !f.o.Quick {
-			placements = 3
+		if main && !f.o.Quick && prefix == "" {
+			placements = 2
 		}
 		sizes := f.sizes(main)
 		var p panelCurves

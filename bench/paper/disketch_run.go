@@ -39,6 +39,14 @@ type dsRun struct {
 	trials int
 }
 
+// config is that of the fragment on a node.
+func (c *dsRun) config(node int) disketch.Config {
+	return disketch.Config{
+		ID: disketch.ID{Switch: uint64(node)}, Kind: c.kind, Memory: c.memory[node], Epochs: dsEpochs,
+		Seed: c.seed, Target: c.target, SingleHop: c.singleHop,
+	}
+}
+
 // dsOutcome is what the queries of a run say at its end.
 type dsOutcome struct {
 	estimate [][]float64 // by way and flow; of flows that are not wanted 0
@@ -74,12 +82,9 @@ func (t *dsTraffic) run(ctx context.Context, c dsRun) (*dsOutcome, error) {
 	}
 	fragments := make([]*disketch.Fragment, len(c.memory))
 	counters := make([]*disketch.Counter, len(c.memory))
-	for i, memory := range c.memory {
+	for i := range c.memory {
 		var err error
-		if fragments[i], err = disketch.NewFragment(disketch.Config{
-			ID: disketch.ID{Switch: uint64(i)}, Kind: c.kind, Memory: memory, Epochs: dsEpochs,
-			Seed: hash.Uint64(c.seed, 'd'), Target: c.target, SingleHop: c.singleHop,
-		}); err != nil {
+		if fragments[i], err = disketch.NewFragment(c.config(i)); err != nil {
 			return nil, err
 		}
 		if counters[i], err = fragments[i].NewCounter(); err != nil {
@@ -211,9 +216,15 @@ func newDSRow(kind disketch.Kind, memory int, seed, row uint64) (dsRow, error) {
 	case disketch.CountMin:
 		return countmin.NewRowBytes(memory, s)
 	case disketch.UnivMon:
-		return univmon.NewFragmentBytes(univmon.Levels, memory, hash.Uint64(seed, 'l'), s)
+		return univmon.NewFragmentBytes(univmon.Levels, memory, dsLevelSeed(seed), s)
 	}
 	return nil, fmt.Errorf("%v is no sketch", kind)
+}
+
+// dsLevelSeed gives UnivMon's levels the seed that DiSketch's fragments have.
+func dsLevelSeed(seed uint64) uint64 {
+	c := disketch.Config{Seed: seed}
+	return c.LevelSeed()
 }
 
 // joinRows is the median, of Count-Min the minimum.

@@ -1,10 +1,6 @@
 package disketch
 
-import (
-	"fmt"
-
-	"github.com/weirswitch/weir/telemetry/hash"
-)
+import "fmt"
 
 // Counter is one copy of a fragment's cells, for one subepoch: what a worker
 // writes on the packet path. One goroutine may use it at a time.
@@ -30,7 +26,7 @@ const batch = 64
 // NewCounter returns an empty counter, which counts nothing until Begin.
 func (f *Fragment) NewCounter() (*Counter, error) {
 	c := &f.config
-	r, err := newRows(c.Kind, c.Memory, c.levels(), hash.Uint64x2(c.Seed, uint64(c.ID.Sketch), 'l'))
+	r, err := newRows(c.Kind, c.Memory, c.levels(), c.LevelSeed())
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", c.ID, err)
 	}

@@ -76,6 +76,9 @@ func (c *Config) Validate() error {
 	return errors.Join(faults...)
 }
 
+// LevelSeed is the seed of UnivMon's levels, the same in all fragments and epochs.
+func (c *Config) LevelSeed() uint64 { return hash.Uint64x2(c.Seed, uint64(c.ID.Sketch), 'l') }
+
 // levels is how many rows there are.
 func (c *Config) levels() int {
 	switch {

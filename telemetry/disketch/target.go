@@ -39,6 +39,8 @@ type tried struct {
 type fragmentModel struct {
 	records []*indexed
 	log     uint8
+	// twice says that flows of one hop have two subepochs.
+	twice bool
 	// single is the error that n = 1 would have, and power by how much n reduces it:
 	// rho(n) = single / n^power. A subepoch has 1/n of the flows with 1/n of
 	// their packets, which divides a mean by n^2 and a root of squares by n^1.5.
@@ -77,7 +79,7 @@ func (r *Records) model(id ID, epoch uint64) *fragmentModel {
 	if f == nil {
 		return nil
 	}
-	m := &fragmentModel{log: f.schedule.Log, power: 1.5}
+	m := &fragmentModel{log: f.schedule.Log, twice: f.schedule.SingleHop, power: 1.5}
 	sum, clean, width := 0.0, 0.0, 0.0
 	for _, x := range f.records {
 		if x == nil {
@@ -221,7 +223,11 @@ func (s *targetSearch) trial(target, mean float64) float64 {
 		for _, sw := range path {
 			where, cell := r.Float64(), r.IntN(triedCells)
 			if m := s.models[sw]; m != nil {
-				s.observe(m.with(m.settle(target), s.r), m.settle(target), where, cell)
+				log := m.settle(target)
+				s.observe(m.with(log, s.r), log, where, cell)
+				if len(path) == 1 && m.twice && log > 0 {
+					s.observe(m.with(log, s.r), log, math.Mod(where+0.5, 1), r.IntN(triedCells))
+				}
 			}
 		}
 		if len(s.compose.obs) == 0 {

@@ -1,0 +1,130 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/sketch/topk"
+	"github.com/weirswitch/weir/telemetry/sketch/univmon"
+)
+
+// What fig13 keeps beside the cells, the same for both systems.
+const (
+	fig13Entries = 1024 // candidates for each level, at each edge switch
+	fig13Heavy   = 1000 // heavy flows of each level that the answer uses
+)
+
+// DiSketchFig13 measures figure 13: the relative error of the entropy of all flows by
+// UnivMon, in the fat tree with unequal memories. In the synthetic trace each
+// flow has a source address of its own, so the entropy of the flows is that of these
+// addresses.
+func DiSketchFig13(ctx context.Context, o Options) ([]Row, error) {
+	tr, err := dsTreeTraffic(o)
+	if err != nil {
+		return nil, err
+	}
+	var t table
+	t.describe("synthetic", tr)
+	exact := tr.entropy()
+	t.add("entropy.exact", "bits", exact, "of the flows' packets", "neither")
+	sizes, seeds := []int{16, 32, 64, 128, 256, 512}, uint64(3)
+	if o.Quick {
+		sizes = []int{32, 128, 512}
+	}
+	var ratios []float64
+	for i, kb := range sizes {
+		var disco, sketch float64
+		for s := range seeds {
+			o.progress(i*int(seeds)+int(s), len(sizes)*int(seeds), fmt.Sprintf("%d KB", kb))
+			a, b, err := tr.entropies(ctx, o, kb<<10/o.dsShrink(), o.Seed+s)
+			if err != nil {
+				return nil, err
+			}
+			disco += math.Abs(a-exact) / exact / float64(seeds)
+			sketch += math.Abs(b-exact) / exact / float64(seeds)
+		}
+		name := fmt.Sprintf("entropy.%dKB.", kb)
+		t.add(name+"error.disco", "ratio", disco, "mean of 3 placements of memory", "neither")
+		t.add(name+"error.disketch", "ratio", sketch, "Fig. 13 shows curves", "lower")
+		t.against(name+"disco_over_disketch", "ratio", disco/sketch, 2, "DiSketch, Section 6.2", "higher")
+		ratios = append(ratios, math.Log(disco/sketch))
+	}
+	t.against("entropy.disco_over_disketch", "ratio", math.Exp(sample(ratios).mean()), 2, "DiSketch, Section 6.2; geometric mean over the sizes", "higher")
+	return t, nil
+}
+
+// entropy of the flows' packets, exact.
+func (t *dsTraffic) entropy() float64 {
+	sum, total := 0.0, float64(t.packets)
+	for i := range t.flows {
+		if n := t.flows[i].packets; n > 0 {
+			sum += n * math.Log2(n)
+		}
+	}
+	return math.Log2(total) - sum/total
+}
+
+// entropies are the estimates of DISCO and of DiSketch, from the same candidates.
+func (t *dsTraffic) entropies(ctx context.Context, o Options, memory int, seed uint64) (disco, sketch float64, err error) {
+	memories := dsMemories(len(t.net.graph.Nodes), memory, true, seed)
+	candidate, err := t.candidates(seed)
+	if err != nil {
+		return 0, 0, err
+	}
+	x, err := t.disco(disketch.UnivMon, memories, seed)
+	if err != nil {
+		return 0, 0, err
+	}
+	out, err := t.run(ctx, dsRun{
+		kind: disketch.UnivMon, memory: memories, seed: seed, trials: o.runs(4000),
+		ways: []disketch.Composition{disketch.Likeliest}, wanted: func(f *dsFlow) bool { return candidate[f.hash] },
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	entropy := func(estimate []float64) float64 {
+		var flows []univmon.Flow
+		for i := range t.flows {
+			if h := t.flows[i].hash; candidate[h] {
+				flows = append(flows, univmon.Flow{Hash: h, Level: univmon.Level(univmon.Levels, dsLevelSeed(seed), h), Value: estimate[i]})
+			}
+		}
+		bits, _ := univmon.NewSample(fig13Heavy, flows).Entropy(float64(t.packets))
+		return bits
+	}
+	return entropy(x), entropy(out.estimate[0]), nil
+}
+
+// candidates are the flows in the tables beside the fragments of the edge
+// switches, where each flow enters the network.
+func (t *dsTraffic) candidates(seed uint64) (map[uint64]bool, error) {
+	tables := map[uint64]*univmon.Candidates[struct{}]{}
+	for _, e := range t.net.edge {
+		c, err := univmon.NewCandidates[struct{}](univmon.Levels, fig13Entries, hash.Uint64(seed, uint64(e)))
+		if err != nil {
+			return nil, err
+		}
+		tables[uint64(e)] = c
+	}
+	for e := range t.at {
+		for _, node := range t.net.edge {
+			for _, p := range t.at[e][node] {
+				if f := &t.flows[p.flow]; f.path[0] == uint64(node) {
+					tables[uint64(node)].Offer(univmon.Level(univmon.Levels, dsLevelSeed(seed), f.hash), f.hash, &struct{}{}, 1)
+				}
+			}
+		}
+	}
+	found := map[uint64]bool{}
+	var entries []topk.Entry[struct{}]
+	for _, c := range tables {
+		entries = c.AppendEntries(entries[:0])
+		for _, e := range entries {
+			found[e.Hash] = true
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,182 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/weirswitch/weir/bench/workload"
+	"github.com/weirswitch/weir/telemetry/disketch"
+)
+
+// The setup of Section 6.3: one path of five switches, 5,120 counters and 259,000
+// packets of background traffic on it in all, and some 300 flows with 1 % of the
+// traffic all along it.
+const (
+	fig14Hops     = 5
+	fig14Cells    = 5120
+	fig14Packets  = 261_600
+	fig14Flows    = 26_160
+	fig14Measured = 300
+)
+
+// DiSketchFig14 measures figure 14: the normalised error along one path, by the
+// coefficients of variation of the switches' memories and of their background traffic.
+func DiSketchFig14(ctx context.Context, o Options) ([]Row, error) {
+	grid, repeats := []float64{0, 0.3, 0.6, 0.9, 1.2, 1.5, 1.8}, 10
+	if o.Quick {
+		grid, repeats = []float64{0, 0.6, 1.2, 1.8}, 3
+	}
+	trace, err := workload.Synthetic{Packets: fig14Packets, Flows: fig14Flows, Seconds: 5, Seed: o.Seed}.Trace()
+	if err != nil {
+		return nil, err
+	}
+	var t table
+	t.add("packets", "packets", float64(trace.Len()), trace.Name, "neither")
+	won, wonRows, cells := 0, 0, 0
+	for i, width := range grid {
+		for j, load := range grid {
+			o.progress(i*len(grid)+j, len(grid)*len(grid), fmt.Sprintf("CoV of memory %g, of load %g", width, load))
+			e, err := fig14Cell(ctx, o, trace, width, load, repeats)
+			if err != nil {
+				return nil, err
+			}
+			name := strings.ReplaceAll(fmt.Sprintf("width_%.1f.load_%.1f", width, load), "_0.", "_0p")
+			name = strings.ReplaceAll(name, "_1.", "_1p")
+			t.add(name+".log10_nrmse.disco", "log10", e.disco, "Fig. 14 shows a heat map", "neither")
+			t.add(name+".log10_nrmse.disketch", "log10", e.disketch, "Fig. 14 shows a heat map", "lower")
+			t.add(name+".improvement", "log10", e.disco-e.disketch, "Fig. 14 shows a heat map", "higher")
+			cells++
+			if e.disketch < e.disco {
+				won++
+			}
+			if e.composed < e.disco {
+				wonRows++
+			}
+		}
+	}
+	t.against("cells_won", "ratio", float64(won)/float64(cells), 1, "DiSketch Fig. 14", "higher")
+	t.against("cells_won_rows", "ratio", float64(wonRows)/float64(cells), 1, "the same by the paper's composition", "higher")
+	return t, nil
+}
+
+// fig14Errors are logarithms of normalised errors.
+type fig14Errors struct{ disco, disketch, composed float64 }
+
+// fig14Cell is the mean over draws of memories, loads and flows.
+func fig14Cell(ctx context.Context, o Options, trace *workload.Trace, width, load float64, repeats int) (fig14Errors, error) {
+	var disco, sketch, composed float64
+	for i := range repeats {
+		r := rand.New(rand.NewPCG(o.Seed, uint64(i)))
+		memory := make([]int, fig14Hops)
+		for h, share := range varied(r, fig14Hops, width) {
+			memory[h] = max(int(share*fig14Cells)*4, 4)
+		}
+		t := fig14Traffic(r, trace, varied(r, fig14Hops, load))
+		a, err := t.disco(disketch.CountSketch, memory, uint64(i))
+		if err != nil {
+			return fig14Errors{}, err
+		}
+		out, err := t.run(ctx, dsRun{
+			kind: disketch.CountSketch, memory: memory, seed: uint64(i), trials: o.runs(4000) / 2,
+			ways:   []disketch.Composition{disketch.Likeliest, disketch.Rows},
+			wanted: func(f *dsFlow) bool { return len(f.path) == fig14Hops },
+		})
+		if err != nil {
+			return fig14Errors{}, err
+		}
+		disco += t.squares(a, fig14Hops)
+		sketch += t.squares(out.estimate[0], fig14Hops)
+		composed += t.squares(out.estimate[1], fig14Hops)
+	}
+	normalised := func(squares float64) float64 {
+		return math.Log10(math.Sqrt(squares/float64(repeats)) / float64(trace.Len()))
+	}
+	return fig14Errors{normalised(disco), normalised(sketch), normalised(composed)}, nil
+}
+
+// fig14Traffic sends the measured flows all along the path, and each other flow
+// through one switch, so that the switches' packets are as the shares say.
+func fig14Traffic(r *rand.Rand, trace *workload.Trace, shares []float64) *dsTraffic {
+	t := &dsTraffic{trace: trace.Name, flows: make([]dsFlow, len(trace.Flows)), packets: trace.Len()}
+	all := make([]uint64, fig14Hops)
+	for h := range all {
+		all[h] = uint64(h)
+	}
+	var load [fig14Hops]float64
+	for k, i := range r.Perm(len(t.flows)) {
+		f := &t.flows[i]
+		f.hash, f.packets = trace.Flows[i].Hash, float64(trace.Flows[i].Packets)
+		if k < fig14Measured {
+			f.path = all
+			continue
+		}
+		// The switch that lacks most of its share.
+		least, at := math.Inf(1), 0
+		for h, share := range shares {
+			if filled := (load[h] + f.packets) / max(share, 1e-9); filled < least {
+				least, at = filled, h
+			}
+		}
+		load[at] += f.packets
+		f.path = all[at : at+1]
+	}
+	for e := range t.at {
+		t.at[e] = make([][]dsPacket, fig14Hops)
+	}
+	for i := range trace.Len() {
+		p := trace.At(i)
+		at := min(int64(float64(p.TimeNs)/float64(trace.DurationNs)*(dsWindow<<16)), dsWindow<<16-1)
+		for _, h := range t.flows[p.Flow].path {
+			s := &t.at[at>>16][h]
+			*s = append(*s, dsPacket{p.Flow, uint32(at & 0xffff)})
+		}
+	}
+	return t
+}
+
+// varied draws n shares that add up to 1, with the coefficient of variation.
+func varied(r *rand.Rand, n int, cov float64) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = r.Float64()
+	}
+	// With the largest at 1, no power makes all of them vanish.
+	largest := slices.Max(x)
+	for i := range x {
+		x[i] /= largest
+	}
+	low, high := 0.0, 1e6
+	for range 60 {
+		p := (low + high) / 2
+		if variation(powers(x, p)) < cov {
+			low = p
+		} else {
+			high = p
+		}
+	}
+	x = powers(x, low)
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	for i := range x {
+		x[i] /= sum
+	}
+	// Powers keep the order; shares are dealt at random.
+	r.Shuffle(n, func(i, j int) { x[i], x[j] = x[j], x[i] })
+	return x
+}
+
+// variation is the standard deviation over the mean.
+func variation(x []float64) float64 {
+	mean := sample(x).mean()
+	sum := 0.0
+	for _, v := range x {
+		sum += (v - mean) * (v - mean)
+	}
+	return math.Sqrt(sum/float64(len(x))) / mean
+}
