@@ -47,7 +47,7 @@ var layers = []layer{
 	{"telemetry/collect", []string{"telemetry/record"}, "the collector declares the sink that it fills"},
 	{"telemetry/store", []string{"telemetry/record", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"the store merges records and knows neither questions nor transport"},
-	{"telemetry/query", []string{"telemetry/store", "telemetry/record", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
+	{"telemetry/query", []string{"telemetry/store", "telemetry/hash", "telemetry/record", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"answers come from the store and the systems"},
 	{"telemetry/view", []string{"telemetry/query"}, "a view shows answers and computes none"},
 	{"telemetry/*", []string{"telemetry/sketch/...", "telemetry/hash"},
