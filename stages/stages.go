@@ -14,6 +14,7 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages/acl"
+	"github.com/weirswitch/weir/stages/disketch"
 	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/stages/l3"
 	"github.com/weirswitch/weir/stages/lds"
@@ -49,6 +50,7 @@ var Kinds = map[string]Kind{
 	"lds_ingress": kind("measures delay and loss per flow: what arrives at ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewIngress),
 	"lds_egress":  kind("measures delay and loss per flow: what leaves by ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewEgress),
 	"oblivious":   kind("samples packets, so that the network's samples count each once", oblivious.DefaultConfig, (*oblivious.Config).Validate, oblivious.New),
+	"disketch":    kind("counts packets in fragments of disaggregated sketches", disketch.DefaultConfig, (*disketch.Config).Validate, disketch.New),
 	"patch":       kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
 	"l2":          kind("bridges all ports, learning addresses, with VLANs", l2.DefaultConfig, (*l2.Config).Validate, l2.New),
 	"l3":          kind("routes IPv4 and IPv6, with ECMP, ICMP and neighbour discovery", l3.DefaultConfig, (*l3.Config).Validate, l3.New),

@@ -14,6 +14,7 @@ type Counter struct {
 	packets  uint64
 	value    uint64
 	seen     uint64
+	open     bool // for the subepoch of the last Begin
 
 	// What AddBatch found to be counted, before it is added.
 	flows  [batch]uint64
@@ -38,6 +39,25 @@ func (c *Counter) Begin(s Schedule, subepoch uint64) {
 	c.schedule, c.subepoch = s, subepoch
 	c.packets, c.value, c.seen = 0, 0, 0
 	c.rows.reset(s.cellSeed())
+	c.open = true
+}
+
+// Close ends the counter's subepoch: it holds nothing until the next Begin.
+func (c *Counter) Close() { c.open = false }
+
+// IsOpen says that the counter has begun a subepoch and not closed it.
+func (c *Counter) IsOpen() bool { return c.open }
+
+// Join is Merge into a counter that begins the other's subepoch if it has none.
+// A counter that is closed adds nothing.
+func (c *Counter) Join(o *Counter) error {
+	if !o.open {
+		return nil
+	}
+	if !c.open {
+		c.Begin(o.schedule, o.subepoch)
+	}
+	return c.Merge(o)
 }
 
 // Add counts a packet of the flow with the value v (1, or its bytes) if the
@@ -85,7 +105,7 @@ func (c *Counter) addBatch(flows []uint64, values []int64, singleHop bool) {
 
 // Merge adds what another copy of the fragment counted in the same subepoch.
 func (c *Counter) Merge(o *Counter) error {
-	if c.id != o.id || c.schedule != o.schedule || c.subepoch != o.subepoch {
+	if c.id != o.id || c.open != o.open || c.schedule != o.schedule || c.subepoch != o.subepoch {
 		return fmt.Errorf("merge %v, epoch %d, subepoch %d with %v, epoch %d, subepoch %d: not the same subepoch",
 			c.id, c.schedule.Epoch, c.subepoch, o.id, o.schedule.Epoch, o.subepoch)
 	}

@@ -164,8 +164,13 @@ func (f *Fragment) Begin(epoch uint64) Schedule {
 	if !e.known || e.epoch != epoch {
 		*e = epochState{epoch: epoch, known: true, log: f.next(epoch)}
 	}
+	return f.Schedule(epoch, e.log)
+}
+
+// Schedule is that of an epoch with n = 2^log, whatever is planned.
+func (f *Fragment) Schedule(epoch uint64, log uint8) Schedule {
 	return Schedule{
-		Epoch: epoch, Log: e.log, SingleHop: f.config.SingleHop,
+		Epoch: epoch, Log: log, SingleHop: f.config.SingleHop,
 		Seed: hash.Uint64x4(f.config.Seed, f.config.ID.Switch, uint64(f.config.ID.Sketch), epoch, 's'),
 	}
 }
@@ -195,10 +200,10 @@ func (f *Fragment) next(epoch uint64) uint8 {
 }
 
 // Observe takes the error of a finished subepoch (Equation 4). Epochs that
-// began two or more ago are over and change nothing.
+// began two or more ago are over and change nothing, nor do partial records.
 func (f *Fragment) Observe(r *Record) {
 	e := &f.epochs[r.Epoch&1]
-	if e.known && e.epoch == r.Epoch && e.log == r.Log && e.count < 1<<e.log {
+	if !r.Partial && e.known && e.epoch == r.Epoch && e.log == r.Log && e.count < 1<<e.log {
 		e.sum += r.Error()
 		e.count++
 	}

@@ -22,7 +22,10 @@ type Record struct {
 	Packets, Value uint64
 	// Seen is how many packets passed the fragment in the subepoch, counted or not.
 	Seen uint64
-	rows rows
+	// Partial says that the switch was not there for the whole subepoch, or that
+	// its clock stepped: what it counted says nothing of the whole.
+	Partial bool
+	rows    rows
 }
 
 // Kind of the fragment.
@@ -65,6 +68,7 @@ var ErrFormat = errors.New("not a DiSketch record")
 const (
 	recordVersion = 1
 	flagSingleHop = 1
+	flagPartial   = 2
 )
 
 // AppendBinary appends the binary form. It never fails.
@@ -72,6 +76,9 @@ func (r *Record) AppendBinary(b []byte) ([]byte, error) {
 	flags := byte(0)
 	if r.SingleHop {
 		flags |= flagSingleHop
+	}
+	if r.Partial {
+		flags |= flagPartial
 	}
 	b = append(b, recordVersion, byte(r.Kind()), byte(r.Unit), flags, byte(r.Epochs), r.Log)
 	b = binary.LittleEndian.AppendUint64(b, r.Seed)
@@ -89,6 +96,7 @@ func (r *Record) UnmarshalBinary(b []byte) error {
 	}
 	n := Record{Unit: Unit(b[2]), Epochs: Epochs(b[4])}
 	n.SingleHop, n.Log, n.Seed = b[3]&flagSingleHop != 0, b[5], binary.LittleEndian.Uint64(b[6:])
+	n.Partial = b[3]&flagPartial != 0
 	kind, flags, rest := Kind(b[1]), b[3], b[14:]
 	var sketch uint64
 	for _, v := range []*uint64{&n.Fragment.Switch, &sketch, &n.Epoch, &n.Subepoch, &n.Packets, &n.Value, &n.Seen} {
@@ -100,7 +108,7 @@ func (r *Record) UnmarshalBinary(b []byte) error {
 	}
 	n.Fragment.Sketch = uint16(sketch)
 	switch {
-	case n.Unit > Bytes || flags > flagSingleHop || sketch > 0xffff:
+	case n.Unit > Bytes || flags > flagSingleHop|flagPartial || sketch > 0xffff:
 		return fmt.Errorf("%w: unit %d, flags %#x, sketch %d", ErrFormat, n.Unit, flags, sketch)
 	case n.Epochs.Validate() != nil || n.Log > MaxLog || n.Subepoch >= n.N():
 		return fmt.Errorf("%w: subepoch %d of 2^%d in an epoch of 2^%d ns", ErrFormat, n.Subepoch, n.Log, n.Epochs)

@@ -36,18 +36,25 @@ type level struct {
 var (
 	// ErrDuplicate says that a record of this fragment and subepoch is there.
 	ErrDuplicate = errors.New("a record of this subepoch is there already")
+	// ErrPartial says that a record does not cover its subepoch. Its fragment is
+	// missing then.
+	ErrPartial = errors.New("the record does not cover its subepoch")
 	// ErrConflict says that a fragment's records of one epoch disagree on the
 	// epoch's division, kind or shape: its switch restarted, or its clock stepped.
 	ErrConflict = errors.New("the fragment's records of this epoch disagree")
 )
 
 // Add takes a record, which must not change any more. What it refuses, with
-// ErrDuplicate or ErrConflict, changes nothing.
+// ErrPartial, ErrDuplicate or ErrConflict, changes nothing but that the fragment
+// is expected.
 func (r *Records) Add(rec *Record) error {
 	if r.epochs == nil {
 		r.epochs = map[uint64]map[ID]*fragmentEpoch{}
 	}
 	r.Expect(rec.Fragment)
+	if rec.Partial {
+		return fmt.Errorf("%v, epoch %d, subepoch %d: %w", rec.Fragment, rec.Epoch, rec.Subepoch, ErrPartial)
+	}
 	byID := r.epochs[rec.Epoch]
 	if byID == nil {
 		byID = map[ID]*fragmentEpoch{}

@@ -1,0 +1,180 @@
+package disketch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/telemetry/disketch"
+)
+
+// Config is the stage's section of the configuration, [stages.disketch].
+type Config struct {
+	// EpochBits: an epoch lasts 2^EpochBits ns; 30 is 1.07 s.
+	EpochBits int `toml:"epoch_bits"`
+	// Seed of the network: the same on all switches.
+	Seed uint64 `toml:"seed"`
+	// HostPorts are the ports behind which there is no other switch.
+	HostPorts []string `toml:"host_ports"`
+	// Fragments of sketches that this switch holds.
+	Fragments []Fragment `toml:"fragment"`
+}
+
+// Fragment is a [[stages.disketch.fragment]]. An empty or zero value stands for
+// the default.
+type Fragment struct {
+	// Kind is "countsketch" (the default), "countmin" or "univmon".
+	Kind string `toml:"kind"`
+	// Key is what a flow is: "5-tuple" (the default), "src", "dst" or "src-dst".
+	Key string `toml:"key"`
+	// Prefix4 and Prefix6 are the bits of addresses that the key keeps; 0 stands for
+	// all. They do not apply to the 5-tuple.
+	Prefix4 int `toml:"prefix4"`
+	Prefix6 int `toml:"prefix6"`
+	// Unit is "packets" (the default) or "bytes".
+	Unit string `toml:"unit"`
+	// Memory for one copy of the cells, in bytes; 0 stands for 128 KiB. Each worker has
+	// two copies, and there is one more to merge them.
+	Memory int `toml:"memory"`
+	// Levels of UnivMon; 0 stands for 16.
+	Levels int `toml:"levels"`
+	// Target is the error that all fragments of the sketch aim at; 0: each
+	// finds its own from its traffic, for paths of Hops switches.
+	Target float64 `toml:"target"`
+	// Hops is the length of the paths that matter most; 0 stands for 5.
+	Hops int `toml:"hops"`
+	// OneSubepoch counts flows between host ports in one subepoch, too, like
+	// all others.
+	OneSubepoch bool `toml:"one_subepoch"`
+}
+
+// The defaults of a Fragment.
+const (
+	defaultMemory = 128 << 10
+	defaultHops   = 5
+)
+
+// DefaultConfig has one Count Sketch of packets by 5-tuple.
+func DefaultConfig() Config {
+	return Config{EpochBits: 30, Fragments: []Fragment{Fragment{}.withDefaults()}}
+}
+
+func (f Fragment) withDefaults() Fragment {
+	or := func(s *string, otherwise string) {
+		if *s == "" {
+			*s = otherwise
+		}
+	}
+	or(&f.Kind, disketch.CountSketch.String())
+	or(&f.Key, "5-tuple")
+	or(&f.Unit, "packets")
+	if f.Memory == 0 {
+		f.Memory = defaultMemory
+	}
+	if f.Hops == 0 {
+		f.Hops = defaultHops
+	}
+	if f.Prefix4 == 0 {
+		f.Prefix4 = 32
+	}
+	if f.Prefix6 == 0 {
+		f.Prefix6 = 128
+	}
+	return f
+}
+
+var keyKinds = []string{"5-tuple", "src", "dst", "src-dst"}
+
+// Validate reports all faults of the configuration for a switch with the named
+// ports, joined. Each begins with the key inside the stage's section.
+func (c *Config) Validate(ports []string) error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if err := c.epochs().Validate(); err != nil || c.EpochBits < 0 || c.EpochBits > 255 {
+		fail("epoch_bits = %d: choose %d (1 ms) to %d (73 min)", c.EpochBits, disketch.MinEpochs, disketch.MaxEpochs)
+	}
+	for _, name := range c.HostPorts {
+		if !slices.Contains(ports, name) {
+			fail("host_ports: port %q is not defined: define [[port]] name = %q or correct the name", name, name)
+		}
+	}
+	if len(c.Fragments) == 0 || len(c.Fragments) > 256 {
+		fail("fragment: %d of them: define 1 to 256 [[stages.disketch.fragment]]", len(c.Fragments))
+	}
+	for i := range c.Fragments {
+		f := c.Fragments[i].withDefaults()
+		for _, err := range f.faults(c.epochs()) {
+			fail("fragment[%d].%w", i, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) epochs() disketch.Epochs { return disketch.Epochs(max(min(c.EpochBits, 255), 0)) }
+
+// faults of a fragment with its defaults filled in.
+func (f *Fragment) faults(epochs disketch.Epochs) (errs []error) {
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	kind, err := disketch.ParseKind(f.Kind)
+	if err != nil {
+		fail("kind = %q: choose \"countsketch\", \"countmin\" or \"univmon\"", f.Kind)
+		kind = disketch.CountSketch
+	}
+	if !slices.Contains(keyKinds, f.Key) {
+		fail("key = %q: choose \"5-tuple\", \"src\", \"dst\" or \"src-dst\"", f.Key)
+	}
+	if f.Unit != "packets" && f.Unit != "bytes" {
+		fail("unit = %q: choose \"packets\" or \"bytes\"", f.Unit)
+	}
+	if f.Prefix4 < 0 || f.Prefix4 > 32 {
+		fail("prefix4 = %d: choose 1 to 32 bits", f.Prefix4)
+	}
+	if f.Prefix6 < 0 || f.Prefix6 > 128 {
+		fail("prefix6 = %d: choose 1 to 128 bits", f.Prefix6)
+	}
+	if f.Hops < 0 || f.Hops > 64 {
+		fail("hops = %d: choose 1 to 64", f.Hops)
+	}
+	// A record takes up to five bytes for each cell.
+	if f.Memory > maxMemory {
+		fail("memory = %d: a record holds at most %d bytes of cells", f.Memory, maxMemory)
+	}
+	if epochs.Validate() == nil {
+		fc := f.config(disketch.ID{}, epochs, 0)
+		fc.Kind = kind
+		if err := fc.Validate(); err != nil {
+			fail("%w", err)
+		}
+	}
+	return errs
+}
+
+// maxMemory keeps an encoded fragment below the 64 MiB of a record.
+const maxMemory = 48 << 20
+
+// config is the fragment's, of a valid Fragment with its defaults.
+func (f *Fragment) config(id disketch.ID, epochs disketch.Epochs, seed uint64) disketch.Config {
+	kind, _ := disketch.ParseKind(f.Kind)
+	c := disketch.Config{
+		ID: id, Kind: kind, Memory: f.Memory, Levels: f.Levels, Epochs: epochs, Seed: seed,
+		Target: f.Target, SingleHop: !f.OneSubepoch,
+	}
+	if f.Unit == "bytes" {
+		c.Unit = disketch.Bytes
+	}
+	// Subepochs of less than 1 ms would be merged more often than the exporter looks.
+	c.MaxLog = uint8(max(min(int(epochs)-20, disketch.MaxLog), 1))
+	return c
+}
+
+// isHost marks the host ports, by number.
+func (c *Config) isHost(env *pipeline.Env) []bool {
+	host := make([]bool, len(env.Ports))
+	for _, name := range c.HostPorts {
+		if n, ok := env.PortNumber(name); ok {
+			host[n] = true
+		}
+	}
+	return host
+}

@@ -1,0 +1,225 @@
+package disketch
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/epoch"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// Module is the stage of one switch. Its methods may be called from anywhere,
+// but Collect, which belongs to one goroutine.
+type Module struct {
+	config    Config
+	env       pipeline.Env
+	host      []bool // by port number
+	fragments []*fragment
+	needs     packet.Needs
+}
+
+// New makes the module of a configuration, which it validates.
+func New(c Config, env pipeline.Env) (*Module, error) {
+	names := make([]string, len(env.Ports))
+	for i := range env.Ports {
+		names[i] = env.Ports[i].Name
+	}
+	if err := c.Validate(names); err != nil {
+		return nil, err
+	}
+	m := &Module{config: c, env: env, host: c.isHost(&env)}
+	for i := range c.Fragments {
+		f, err := newFragment(c.Fragments[i].withDefaults(), disketch.ID{Switch: uint64(env.ID), Sketch: uint16(i)}, c.epochs(), c.Seed)
+		if err != nil {
+			return nil, err
+		}
+		if f.keyer.tuple {
+			m.needs |= packet.NeedFlowHash
+		}
+		m.fragments = append(m.fragments, f)
+	}
+	return m, nil
+}
+
+// Role implements pipeline.Module: what leaves is counted, and by which ports a
+// packet came and goes tells whether it passes another switch.
+func (m *Module) Role() pipeline.Role { return pipeline.RoleEgress }
+
+// Needs implements pipeline.Module.
+func (m *Module) Needs() packet.Needs { return m.needs }
+
+// Stage implements pipeline.Module. It allocates all memory of the worker: two
+// copies of each fragment's cells.
+func (m *Module) Stage(int) pipeline.Stage {
+	s := &stage{host: m.host}
+	for _, f := range m.fragments {
+		s.counts = append(s.counts, counting{fragment: f, worker: f.newWorker()})
+	}
+	return s
+}
+
+// stage is one worker's.
+type stage struct {
+	host   []bool
+	counts []counting
+	// What a batch gives a fragment: flows and values of packets between other
+	// switches, and of those from host to host.
+	flows, singleFlows   [packet.BatchSize]uint64
+	values, singleValues [packet.BatchSize]int64
+}
+
+// counting is one fragment on one worker.
+type counting struct {
+	fragment *fragment
+	worker   *epoch.Worker[disketch.Counter]
+	epoch    uint64
+	planned  bool
+	schedule disketch.Schedule
+}
+
+// Process implements pipeline.Stage.
+func (s *stage) Process(b *packet.Batch) {
+	for i := range s.counts {
+		// Batches with copies exceed what fits at once.
+		for from := 0; from < len(b.Pkts); from += packet.BatchSize {
+			s.count(&s.counts[i], b, b.Pkts[from:min(from+packet.BatchSize, len(b.Pkts))])
+		}
+	}
+}
+
+// count gives packets, at most packet.BatchSize, to one fragment.
+func (s *stage) count(c *counting, b *packet.Batch, pkts []packet.Packet) {
+	bytes := c.fragment.bytes
+	n, single := 0, 0
+	for i := range pkts {
+		p := &pkts[i]
+		if p.Reason != 0 || p.Flags.Has(packet.FlagCopy) {
+			continue
+		}
+		flow, ok := uint64(p.FlowHash), true
+		if !c.fragment.keyer.tuple {
+			if flow, ok = c.fragment.keyer.address(b.Data(p), p); !ok {
+				continue
+			}
+		}
+		value := int64(1)
+		if bytes {
+			value = int64(p.WireLen)
+		}
+		if s.fromHostToHost(p) {
+			s.singleFlows[single&(packet.BatchSize-1)], s.singleValues[single&(packet.BatchSize-1)] = flow, value // BCE
+			single++
+			continue
+		}
+		s.flows[n&(packet.BatchSize-1)], s.values[n&(packet.BatchSize-1)] = flow, value // BCE
+		n++
+	}
+	counter := c.worker.Current()
+	if counter == nil {
+		c.worker.Miss(n + single)
+		return
+	}
+	counter.AddBatch(s.flows[:n], s.values[:n], false)
+	counter.AddBatch(s.singleFlows[:single], s.singleValues[:single], true)
+}
+
+// fromHostToHost says that the packet passes no other switch.
+func (s *stage) fromHostToHost(p *packet.Packet) bool {
+	return int(p.OutPort) < len(s.host) && s.host[p.OutPort] && s.host[p.InPort]
+}
+
+// Tick implements pipeline.Ticker: at the edge of a subepoch the counter goes to
+// the collector, and the other one begins the next.
+func (s *stage) Tick(now int64) (next int64) {
+	next = int64(^uint64(0) >> 1)
+	for i := range s.counts {
+		next = min(next, s.counts[i].tick(now))
+	}
+	return next
+}
+
+func (c *counting) tick(now int64) (next int64) {
+	epochs := c.fragment.epochs
+	if e := epochs.Epoch(uint64(now)); !c.planned || e != c.epoch {
+		c.epoch, c.planned = e, true
+		c.schedule = c.fragment.begin(e)
+	}
+	before, beforeSlice := c.worker.Current(), c.worker.Slice()
+	next = c.worker.Tick(now, uint8(epochs)-c.schedule.Log)
+	counter := c.worker.Current()
+	if counter != nil && (counter != before || c.worker.Slice() != beforeSlice) {
+		counter.Begin(c.schedule, epochs.Subepoch(uint64(c.worker.Slice().Start), c.schedule.Log))
+	}
+	return next
+}
+
+// Finish implements pipeline.Ticker.
+func (s *stage) Finish(now int64) {
+	for i := range s.counts {
+		s.counts[i].tick(now) // It may be the first look at the clock behind an edge.
+		s.counts[i].worker.Finish(now)
+	}
+}
+
+// Explain implements pipeline.Explainer.
+func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
+	if p.Reason != 0 || p.Flags.Has(packet.FlagCopy) {
+		return "not counted: dropped before, or a copy"
+	}
+	text := ""
+	for i := range s.counts {
+		c := &s.counts[i]
+		flow, ok := uint64(p.FlowHash), true
+		if !c.fragment.keyer.tuple {
+			flow, ok = c.fragment.keyer.address(b.Data(p), p)
+		}
+		if i > 0 {
+			text += "; "
+		}
+		now := c.fragment.epochs.Subepoch(uint64(c.worker.Slice().Start), c.schedule.Log)
+		switch {
+		case !ok:
+			text += fmt.Sprintf("fragment %d: no address", i)
+		case c.schedule.Counts(flow, now, s.fromHostToHost(p)):
+			text += fmt.Sprintf("fragment %d: counted, subepoch %d of %d", i, now, c.schedule.N())
+		default:
+			text += fmt.Sprintf("fragment %d: its subepoch is %d of %d, now is %d", i, c.schedule.Subepoch(flow), c.schedule.N(), now)
+		}
+	}
+	return text
+}
+
+// Collect implements export.Source: it merges the workers' counters of each
+// subepoch that is complete, and emits them as records.
+func (m *Module) Collect(now int64, last bool, emit func(*record.Header, func([]byte) ([]byte, error))) {
+	for _, f := range m.fragments {
+		f.collect(now, last, emit)
+	}
+}
+
+// Inline makes targets be found on the goroutine that collects, so that the same
+// packets give the same records.
+func (m *Module) Inline() {
+	for _, f := range m.fragments {
+		f.inline = true
+	}
+}
+
+// Run implements pipeline.Background: it finds targets until stop is closed.
+func (m *Module) Run(stop <-chan struct{}) {
+	var wg sync.WaitGroup
+	for _, f := range m.fragments {
+		wg.Go(func() { f.run(stop) })
+	}
+	wg.Wait()
+}
+
+// Metrics implements pipeline.Metered.
+func (m *Module) Metrics(emit func(pipeline.Metric)) {
+	for _, f := range m.fragments {
+		f.metrics(emit)
+	}
+}

@@ -1,0 +1,21 @@
+// Package disketch is the stage that counts packets in fragments of
+// disaggregated sketches: this switch's share of DiSketch (telemetry/disketch).
+//
+//	            ┌───────────────────────── disketch ─────────────────────────┐
+//	packets ──> │ key ─> whose subepoch is it? ─> cell   (each fragment)     │ ──> packets, unchanged
+//	            └── subepoch's end: cells of all workers ─> record ─> export ┘
+//
+// It counts what leaves the switch: packets that a stage before it dropped, and
+// copies that a stage made, are not counted. A packet that came from a host and
+// goes to a host (host_ports) passes no other switch, and is counted in two
+// subepochs (Section 4.4 of the paper).
+//
+// Config keys: epoch_bits, seed, host_ports; and for each [[stages.disketch.fragment]]
+// kind, key, prefix4, prefix6, unit, memory, levels, target, single_hop, hops. The number of
+// a fragment in the file is that of its sketch, so all switches list them in one order,
+// with the same values but for memory.
+//
+// Records: kind disketch, one for each fragment and subepoch, instance = the fragment's
+// number. Drop reasons: none. Cost: a hash, a compare and, in the flow's
+// subepoch, a cell for each fragment.
+package disketch

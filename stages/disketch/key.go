@@ -1,0 +1,86 @@
+package disketch
+
+import (
+	"encoding/binary"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/telemetry/hash"
+)
+
+// Keyer turns packets, and the keys that a query names, into flows of a sketch.
+type Keyer struct {
+	tuple bool
+	// Masks of the source's and the destination's address words, by version: zero
+	// for what is not in the key.
+	mask4, mask6 [4]uint64
+}
+
+// NewKeyer returns the keyer of a valid fragment.
+func (f *Fragment) NewKeyer() Keyer {
+	d := f.withDefaults()
+	k := Keyer{tuple: d.Key == "5-tuple"}
+	for side, has := range []bool{d.Key != "dst", d.Key != "src"} {
+		if has {
+			k.mask4[2*side], _ = prefixMask(d.Prefix4)
+			k.mask6[2*side], k.mask6[2*side+1] = prefixMask(d.Prefix6)
+		}
+	}
+	return k
+}
+
+// prefixMask keeps the first bits of 16 bytes, read as two big-endian words.
+func prefixMask(bits int) (a, b uint64) {
+	switch {
+	case bits >= 128:
+		return ^uint64(0), ^uint64(0)
+	case bits >= 64:
+		return ^uint64(0), ^uint64(0) << (128 - bits) & -boolWord(bits > 64)
+	}
+	return ^uint64(0) << (64 - bits), 0
+}
+
+func boolWord(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// addressSeed is that of flows that are addresses.
+const addressSeed = 'A'
+
+// Flow is that of a key. parseSeed is the seed of [stages.parse].
+func (k *Keyer) Flow(key *packet.FlowKey, parseSeed uint64) uint64 {
+	if k.tuple {
+		w, n := key.Words()
+		if n == 2 {
+			return uint64(uint32(hash.Uint64x2(parseSeed, w[0], w[1])))
+		}
+		return uint64(uint32(hash.Uint64x5(parseSeed, w[0], w[1], w[2], w[3], w[4])))
+	}
+	mask := &k.mask6
+	if key.Version == 4 {
+		mask = &k.mask4
+	}
+	return k.addresses(mask, uint64(key.Version),
+		binary.BigEndian.Uint64(key.Src[:8]), binary.BigEndian.Uint64(key.Src[8:]),
+		binary.BigEndian.Uint64(key.Dst[:8]), binary.BigEndian.Uint64(key.Dst[8:]))
+}
+
+func (k *Keyer) addresses(mask *[4]uint64, version, a, b, c, d uint64) uint64 {
+	return hash.Uint64x5(addressSeed, a&mask[0], b&mask[1], c&mask[2], d&mask[3], version)
+}
+
+// address is the flow of a packet whose key is addresses; false: it has none.
+func (k *Keyer) address(data []byte, p *packet.Packet) (uint64, bool) {
+	switch {
+	case p.Flags.Has(packet.FlagIPv4):
+		w := binary.BigEndian.Uint64(data[p.L3+12:])
+		return k.addresses(&k.mask4, 4, w>>32<<32, 0, w<<32, 0), true
+	case p.Flags.Has(packet.FlagIPv6):
+		w := (*[32]byte)(data[p.L3+8:])
+		return k.addresses(&k.mask6, 6, binary.BigEndian.Uint64(w[:8]), binary.BigEndian.Uint64(w[8:16]),
+			binary.BigEndian.Uint64(w[16:24]), binary.BigEndian.Uint64(w[24:])), true
+	}
+	return 0, false
+}
