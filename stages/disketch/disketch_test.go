@@ -343,3 +343,51 @@ func BenchmarkProcess(b *testing.B) {
 		})
 	}
 }
+
+// TestHostToHost: with n = 2, a flow between host ports is counted in both
+// subepochs, one that comes from another switch or goes there in one.
+func TestHostToHost(t *testing.T) {
+	for _, c := range []struct {
+		in, out uint16
+		once    bool
+		want    uint64
+	}{{0, 1, false, 2}, {1, 0, false, 2}, {0, 2, false, 1}, {2, 0, false, 1}, {2, 2, false, 1}, {0, 1, true, 1}, {0, packet.NoPort, false, 1}} {
+		m, err := New(Config{EpochBits: 21, HostPorts: []string{"p0", "p1"}, Fragments: []Fragment{{Target: 1e-6, OneSubepoch: c.once}}}, env())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := m.Stage(0).(*stage)
+		counted := map[int64]uint64{}
+		emit := func(h *record.Header, body func([]byte) ([]byte, error)) {
+			form, _ := body(nil)
+			var r disketch.Record
+			if err := r.UnmarshalBinary(form); err != nil {
+				t.Fatal(err)
+			}
+			if r.N() == 2 {
+				counted[h.Start>>21] += r.Packets
+			}
+		}
+		b := newBatch(t)
+		// Two packets in each epoch, one in each half.
+		for now := int64(1 << 21); now < 8<<21; now += 1 << 20 {
+			s.Tick(now)
+			m.Collect(now, false, emit)
+			add(t, b, key(1), c.in, c.out)
+			s.Process(b)
+			clearBatch(b)
+		}
+		if len(counted) < 3 {
+			t.Fatalf("n = 2 in %d epochs only", len(counted))
+		}
+		whole := 0
+		for _, n := range counted {
+			if n == c.want {
+				whole++
+			}
+		}
+		if whole < len(counted)-1 { // The last one may lack its second half.
+			t.Errorf("from port %d to %d: counted %v, want %d in each", c.in, c.out, counted, c.want)
+		}
+	}
+}

@@ -45,9 +45,9 @@ type fragmentModel struct {
 	// rho(n) = single / n^power. A subepoch has 1/n of the flows with 1/n of
 	// their packets, which divides a mean by n^2 and a root of squares by n^1.5.
 	single, power float64
-	// flows and value of the epoch.
-	flows, value float64
-	byLog        [MaxLog + 1]*tried
+	// flows, packets and value of the epoch.
+	flows, packets, value float64
+	byLog                 [MaxLog + 1]*tried
 }
 
 // triedCells is how many cells of a fragment are made up.
@@ -89,6 +89,7 @@ func (r *Records) model(id ID, epoch uint64) *fragmentModel {
 		sum += x.rho
 		clean += x.levels[0].clean
 		width = float64(len(x.rows.cells(0)))
+		m.packets += float64(x.Packets)
 		m.value += float64(x.Value)
 	}
 	if len(m.records) == 0 {
@@ -105,6 +106,7 @@ func (r *Records) model(id ID, epoch uint64) *fragmentModel {
 	if m.records[0].Kind() == UnivMon {
 		m.flows *= 2 // half of them are of level 0
 	}
+	m.packets *= n / got
 	m.value *= n / got
 	return m
 }
@@ -172,19 +174,29 @@ type targetSearch struct {
 	r       *rand.Rand
 	compose composer
 	arrival []float64
+	size    float64 // value of a packet
 }
+
+// mostArrivals bounds a made-up flow's mean number of packets, for the time
+// that it takes.
+const mostArrivals = 1000
 
 // best tries targets a factor 2 apart, from the largest error to where all
 // fragments would be cut into more subepochs than a flow has packets.
 func (s *targetSearch) best() float64 {
-	high, flows, value := 0.0, 0.0, 0.0
+	high, flows, packets, value := 0.0, 0.0, 0.0, 0.0
 	for _, m := range s.models {
 		high = max(high, m.single)
 		flows += m.flows
+		packets += m.packets
 		value += m.value
 		s.compose.minimum = m.power == 2
 	}
-	mean := max(value/max(flows, 1), 1)
+	if packets == 0 {
+		return high
+	}
+	mean := min(max(packets/max(flows, 1), 1), mostArrivals)
+	s.size = value / packets
 	target, bestTarget, least := high, high, math.Inf(1)
 	for range 24 {
 		if e := s.trial(target, mean); e < least*0.98 {
@@ -233,7 +245,7 @@ func (s *targetSearch) trial(target, mean float64) float64 {
 		if len(s.compose.obs) == 0 {
 			continue
 		}
-		d := s.compose.join(s.Composition, 0, 1).value - float64(len(s.arrival))
+		d := s.compose.join(s.Composition, 0, 1).value - float64(len(s.arrival))*s.size
 		sum += d * d
 	}
 	return sum
@@ -249,7 +261,7 @@ func (s *targetSearch) observe(t *tried, log uint8, where float64, cell int) {
 	high, _ := slices.BinarySearch(s.arrival, to)
 	s.compose.obs = append(s.compose.obs, observation{
 		from: from, to: to, window: to - from, level: &t.level,
-		count: float64(high-low) + float64(t.cells[cell]),
+		count: float64(high-low)*s.size + float64(t.cells[cell]),
 	})
 }
 

@@ -64,6 +64,31 @@ func TestFindTarget(t *testing.T) {
 	}
 }
 
+// TestFindTargetInBytes: with bytes in the cells the target is that of packets,
+// times their size, within the steps of the search.
+func TestFindTargetInBytes(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	flows := flowsOf(2000)
+	path := []uint64{1, 2, 3}
+	paths := map[uint64][]uint64{}
+	for _, f := range flows {
+		paths[f] = path
+	}
+	packets := uniform(r, 20, 0, flows, 400)
+	find := func(value int64) float64 {
+		n := newNetwork(t, Config{Kind: CountSketch, Epochs: 20, Seed: 5}, map[uint64]int{1: 1000, 2: 4000, 3: 2000}, paths)
+		n.run(0, packets, value)
+		rho, err := n.records.FindTarget(TargetSearch{Query: Query{Composition: Rows}, Paths: [][]uint64{path}, Trials: 3000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rho
+	}
+	if one, many := find(1), find(1000); many < 999*one/4 || many > 1001*one*4 {
+		t.Errorf("target %g for packets, %g for 1000 bytes each", one, many)
+	}
+}
+
 func TestTargetIsAMean(t *testing.T) {
 	var m Target
 	if m.Rho() != 0 {
