@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/BurntSushi/toml"
 )
@@ -23,6 +24,9 @@ type Config struct {
 	ExpectedDrops []string `toml:"expected_drops"`
 	// Records keeps the switches' records; it is the default where a switch has a telemetry stage.
 	Records bool `toml:"records"`
+	// Quiet is how long nothing is sent before the first load and behind the last one, so that records of
+	// whole epochs stand around them.
+	Quiet time.Duration `toml:"quiet"`
 
 	Hosts    []Host    `toml:"host"`
 	Switches []Switch  `toml:"switch"`

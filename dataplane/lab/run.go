@@ -42,7 +42,9 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 		return nil, err
 	}
 	out := &Outcome{Name: c.Name}
+	l.rest(ctx)
 	out.Traffic = l.loads(ctx)
+	l.rest(ctx)
 	l.progress.Step("counters settle")
 	err = ctx.Err()
 	if err == nil {
@@ -65,4 +67,12 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 	}
 	out.Seconds = time.Since(began).Seconds()
 	return out, err
+}
+
+// rest lets nothing be sent for a while.
+func (l *Lab) rest(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(l.config.Quiet):
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"time"
 )
 
 var (
@@ -13,6 +14,9 @@ var (
 	nodeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.]{0,31}$`)
 	portName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}$`)
 )
+
+// maxQuiet bounds [Config.Quiet].
+const maxQuiet = time.Hour
 
 // faults collects what is wrong with a file.
 type faults []error
@@ -25,6 +29,9 @@ func (c *Config) Validate() error {
 	var f faults
 	if !labName.MatchString(c.Name) {
 		f.add("name: %q: use 1 to 32 letters, digits, dots, underscores and dashes", c.Name)
+	}
+	if c.Quiet < 0 || c.Quiet > maxQuiet {
+		f.add("quiet: %v: choose 0s to %v", c.Quiet, maxQuiet)
 	}
 	kinds := c.validateNodes(&f)
 	c.validateHosts(&f)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"slices"
@@ -161,7 +162,9 @@ func (s *Store) takeFragment(from Origin, body []byte) bool {
 		s.counts.Unreadable++
 		return false
 	}
-	if s.Sketches.Add(r) != nil {
+	// A record of a part of its subepoch is of no use to a sketch, but its fragment
+	// is known to be there, and missing.
+	if err := s.Sketches.Add(r); err != nil && !errors.Is(err, disketch.ErrPartial) {
 		s.counts.Conflicts++
 		return false
 	}
