@@ -128,6 +128,9 @@ func examineLab(e *lab.Evidence) (lab.Answers, error) {
 	}
 	x.sample()
 	x.sketch()
+	if err := x.delays(e); err != nil {
+		return nil, err
+	}
 	a := x.answers
 	all := s.All()
 	for _, of := range []string{store.OfSamples, store.OfFlowSamples, store.OfFragments, store.OfPoints} {
@@ -311,8 +314,10 @@ func (a *labAnswers) WriteText(w io.Writer) error {
 		}
 		t.row("  "+verdict(v.OK), v.What, number(v.Truth), number(v.Value), number(v.Low), number(v.High), naive)
 	}
-	if err := t.write(w); err != nil {
-		return err
+	if len(a.Values) > 0 {
+		if err := t.write(w); err != nil {
+			return err
+		}
 	}
 	if h := a.Heavy; h != nil {
 		fmt.Fprintf(w, "  %-4s  heavy hitters of %g %% of the packets: %d in truth, %d reported, F1 %.3f (at least %g); %d outside their bounds\n",

@@ -31,6 +31,7 @@ type Config struct {
 	Hosts    []Host    `toml:"host"`
 	Switches []Switch  `toml:"switch"`
 	Bridges  []Bridge  `toml:"bridge"`
+	Relays   []Relay   `toml:"relay"`
 	Links    []Link    `toml:"link"`
 	Traffic  []Traffic `toml:"traffic"`
 }

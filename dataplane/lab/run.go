@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"github.com/weirswitch/weir/dataplane/lab/relay"
 )
 
 // Outcome is everything that a run has shown.
@@ -17,6 +19,8 @@ type Outcome struct {
 	Account  Account     `json:"account"`
 	// Answers are what the records tell beside what the far ends counted; nil: nobody asked.
 	Answers Answers `json:"answers,omitempty"`
+
+	config *Config // nil in an outcome that is no run's
 }
 
 // Evidence is what a run has left once its switches have ended, for whoever can read records.
@@ -24,6 +28,7 @@ type Evidence struct {
 	Config  *Config
 	Records string      // folder of the switches' records
 	Truth   []LoadCount // of the loads of kind "flows"
+	Relays  []relay.Truth
 }
 
 // Answers are what was concluded from the evidence. As JSON they are part of the outcome.
@@ -41,7 +46,7 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Outcome{Name: c.Name}
+	out := &Outcome{Name: c.Name, config: c}
 	l.rest(ctx)
 	out.Traffic = l.loads(ctx)
 	l.rest(ctx)
@@ -54,16 +59,18 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 	l.progress.Step("taking the lab down")
 	ends, stopErr := l.stopSwitches()
 	truth, writeErr := l.writeTruth(out.Traffic)
-	err = errors.Join(err, readErr, stopErr, writeErr)
+	relays, relayErr := l.relayTruths()
+	err = errors.Join(err, readErr, stopErr, writeErr, relayErr)
 	if err == nil && o.Examine != nil && l.records != "" {
-		out.Answers, err = o.Examine(&Evidence{Config: c, Records: l.records, Truth: truth})
+		out.Answers, err = o.Examine(&Evidence{Config: c, Records: l.records, Truth: truth, Relays: relays})
 	}
 	err = errors.Join(err, l.remove())
 	out.Switches = ends
 	out.Account = account(c, kernel, ends)
+	out.Account.checkRelays(c, out.Traffic, relays)
 	out.OK = err == nil && out.Account.OK() && (out.Answers == nil || out.Answers.OK())
 	for i := range out.Traffic {
-		out.OK = out.OK && out.Traffic[i].OK()
+		out.OK = out.OK && out.Traffic[i].okIn(c)
 	}
 	out.Seconds = time.Since(began).Seconds()
 	return out, err

@@ -134,6 +134,11 @@ func (l *Lab) makeNamespaces(context.Context) error {
 			return err
 		}
 	}
+	for _, r := range l.config.Relays {
+		if err := add("relay", r.Name); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -193,6 +198,9 @@ func (l *Lab) makeCables(context.Context) error {
 const upWait = 10 * time.Second
 
 func (l *Lab) startSwitches(ctx context.Context) error {
+	if err := l.startRelays(); err != nil {
+		return err
+	}
 	for i, s := range l.config.Switches {
 		text, err := l.config.switchConfig(i, l.dir.path, l.records)
 		if err != nil {
@@ -208,6 +216,12 @@ func (l *Lab) startSwitches(ctx context.Context) error {
 		l.switches[s.Name] = p
 		l.node(s.Name).Process = p.id
 		if err := l.dir.save(l.state); err != nil {
+			return err
+		}
+	}
+	for _, r := range l.config.Relays {
+		l.progress.Step("relay %s starts", r.Name)
+		if err := l.switches[r.Name].waitReady(ctx, l.dir.path); err != nil {
 			return err
 		}
 	}

@@ -37,6 +37,7 @@ func (c *Config) Validate() error {
 	c.validateHosts(&f)
 	c.validateSwitches(&f)
 	c.validateLinks(&f, kinds)
+	c.validateRelays(&f)
 	for i := range c.Traffic {
 		c.validateTraffic(&f, i)
 	}
@@ -65,6 +66,9 @@ func (c *Config) validateNodes(f *faults) map[string]string {
 	}
 	for i, b := range c.Bridges {
 		check("bridge", i, b.Name)
+	}
+	for i, r := range c.Relays {
+		check("relay", i, r.Name)
 	}
 	if len(kinds) == 0 && len(*f) == 0 {
 		f.add("host: a lab without nodes: add [[host]] and [[switch]] tables")
