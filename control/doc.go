@@ -29,6 +29,8 @@ type Switch interface {
 	Fdb() (entries iter.Seq[*api.FdbEntry], ok bool)
 	// Metrics collects what stages count of their own.
 	Metrics() []*api.Metric
+	// Pint answers for the stage pint; ok is false if there is none.
+	Pint(*api.PintRequest) (answer *api.PintResponse, ok bool)
 	// Config tells the complete configuration in force, as TOML.
 	Config() string
 }

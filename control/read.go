@@ -42,6 +42,15 @@ func (r *reader) Config(context.Context, *api.ConfigRequest) (*api.ConfigRespons
 	return &api.ConfigResponse{Toml: r.sw.Config()}, nil
 }
 
+func (r *reader) Pint(_ context.Context, q *api.PintRequest) (*api.PintResponse, error) {
+	answer, ok := r.sw.Pint(q)
+	if !ok {
+		return nil, connect.NewError(connect.CodeFailedPrecondition,
+			errors.New("this switch decodes no digests: its graph has no stage pint"))
+	}
+	return answer, nil
+}
+
 // fdbPiece is how many entries one message carries, about 40 KiB.
 const fdbPiece = 1024
 

@@ -58,6 +58,13 @@ func (f *fakeSwitch) Metrics() []*api.Metric {
 	return []*api.Metric{{Stage: "l2", Name: "fdb_entries", Value: float64(f.stations), Gauge: true}}
 }
 
+func (f *fakeSwitch) Pint(q *api.PintRequest) (*api.PintResponse, bool) {
+	if f.stations == 0 {
+		return nil, false
+	}
+	return &api.PintResponse{Sink: true, Paths: []*api.PintPath{{Query: q.View, Flow: q.Flow, Path: []uint64{1, 2, 3}, Packets: uint64(q.Limit)}}}, true
+}
+
 func (f *fakeSwitch) Config() string { return "[switch]\nname = \"s1\"\n" }
 
 func (f *fakeSwitch) Fdb() (iter.Seq[*api.FdbEntry], bool) {
@@ -121,6 +128,13 @@ func TestCalls(t *testing.T) {
 	metrics, err := c.Metrics(ctx, &api.MetricsRequest{})
 	if err != nil || len(metrics.Metrics) != 1 || metrics.Metrics[0].Name != "fdb_entries" {
 		t.Errorf("metrics %v, %v", metrics, err)
+	}
+	decoded, err := c.Pint(ctx, &api.PintRequest{View: "paths", Flow: "10.", Limit: 7})
+	if err != nil || len(decoded.Paths) != 1 || !proto.Equal(decoded.Paths[0], &api.PintPath{Query: "paths", Flow: "10.", Path: []uint64{1, 2, 3}, Packets: 7}) {
+		t.Errorf("decoded %v, %v", decoded, err)
+	}
+	if _, err := NewClient(serve(t, &fakeSwitch{})).Pint(ctx, &api.PintRequest{}); err == nil || Reason(err).Error() != "this switch decodes no digests: its graph has no stage pint" {
+		t.Errorf("without the stage: %v", err)
 	}
 	workers, err := c.Workers(ctx, &api.WorkersRequest{})
 	if err != nil || len(workers.Workers) != 1 || workers.Workers[0].Core != -1 {

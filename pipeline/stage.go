@@ -89,6 +89,9 @@ type Port struct {
 	MaxFrame int
 	// BitsPerSecond is the speed of the link, 0 if that is not known.
 	BitsPerSecond uint64
+	// TxRing is how many packets can wait in a worker's transmit queue of the
+	// port, 0 if that is not known.
+	TxRing int
 }
 
 // PortNumber returns the number of the port with the given name.

@@ -22,6 +22,7 @@ import (
 	"github.com/weirswitch/weir/stages/oblivious"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/patch"
+	"github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/stages/policer"
 )
 
@@ -43,17 +44,18 @@ type Kind struct {
 
 // Kinds are all stages by name.
 var Kinds = map[string]Kind{
+	"pint":        kind("carries digests in packets: path, latency, congestion", pint.DefaultConfig, (*pint.Config).Validate, pint.New),
 	"parse":       kind("turns bytes into metadata", parse.DefaultConfig, (*parse.Config).Validate, parse.New),
 	"acl":         kind("permits or denies by ordered rules", acl.DefaultConfig, (*acl.Config).Validate, acl.New),
 	"mirror":      kind("copies packets of watched ports to another port", mirror.DefaultConfig, (*mirror.Config).Validate, mirror.New),
 	"policer":     kind("drops what exceeds a port's rate", policer.DefaultConfig, (*policer.Config).Validate, policer.New),
+	"patch":       kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
+	"l2":          kind("bridges all ports, learning addresses, with VLANs", l2.DefaultConfig, (*l2.Config).Validate, l2.New),
+	"l3":          kind("routes IPv4 and IPv6, with ECMP, ICMP and neighbour discovery", l3.DefaultConfig, (*l3.Config).Validate, l3.New),
 	"lds_ingress": kind("measures delay and loss per flow: what arrives at ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewIngress),
 	"lds_egress":  kind("measures delay and loss per flow: what leaves by ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewEgress),
 	"oblivious":   kind("samples packets, so that the network's samples count each once", oblivious.DefaultConfig, (*oblivious.Config).Validate, oblivious.New),
 	"disketch":    kind("counts packets in fragments of disaggregated sketches", disketch.DefaultConfig, (*disketch.Config).Validate, disketch.New),
-	"patch":       kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
-	"l2":          kind("bridges all ports, learning addresses, with VLANs", l2.DefaultConfig, (*l2.Config).Validate, l2.New),
-	"l3":          kind("routes IPv4 and IPv6, with ECMP, ICMP and neighbour discovery", l3.DefaultConfig, (*l3.Config).Validate, l3.New),
 }
 
 // kind joins a stage's functions to a Kind; it lets the compiler check that

@@ -3,9 +3,11 @@ package workload
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/weirswitch/weir/bench/netsim"
+	"github.com/weirswitch/weir/dataplane/pcapfile"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -87,6 +89,48 @@ func TestCapture(t *testing.T) {
 	}
 	t.Log(tr.Name)
 	check(t, tr)
+}
+
+// TestCaptureSmall reads a capture of few packets: what is no IP is left out,
+// a time that runs backwards is raised, a runt is no fault.
+func TestCaptureSmall(t *testing.T) {
+	udp := func(port byte) []byte {
+		b := make([]byte, 60)
+		copy(b[12:], []byte{0x08, 0, 0x45, 0, 0, 29, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, port, 0, 9, 0, 9, 0, 0, port})
+		return b
+	}
+	arp := make([]byte, 60)
+	arp[12], arp[13] = 8, 6
+	file := filepath.Join(t.TempDir(), "small.pcap")
+	out, err := pcapfile.Create(file, pcapfile.Format{Nano: true, LinkField: uint32(pcapfile.Ethernet)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range [][]byte{arp, udp(1), udp(2), make([]byte, 5), udp(1)} {
+		h := pcapfile.Header{Time: [...]int64{50, 100, 300, 400, 200}[i], CapLen: uint32(len(b)), WireLen: uint32(len(b)), LinkType: pcapfile.Ethernet}
+		if err := out.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tr, err := Capture(file, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, tr)
+	var times []int64
+	var flows []uint32
+	for i := range tr.Len() {
+		times, flows = append(times, tr.At(i).TimeNs), append(flows, tr.At(i).Flow)
+	}
+	if !slices.Equal(times, []int64{0, 200, 200}) || !slices.Equal(flows, []uint32{0, 1, 0}) || tr.DurationNs != 200 || tr.Bytes() != 180 {
+		t.Errorf("times %v, flows %v, %d ns, %d bytes", times, flows, tr.DurationNs, tr.Bytes())
+	}
 }
 
 func TestCaptureRefuses(t *testing.T) {

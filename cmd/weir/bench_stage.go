@@ -46,6 +46,7 @@ configuration file gives it. Packets arrive at the first two ports of the file.`
 	f.IntVar(&o.stage.Flows, "flows", 10_000, "flows, drawn uniformly, to 10,000,000")
 	f.IntVar(&o.stage.Stations, "stations", 10_000, "Ethernet addresses, half of them behind each port")
 	o.output.add(cmd)
+	addStageSize(cmd, &o.output)
 	return cmd
 }
 

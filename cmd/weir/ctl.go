@@ -24,6 +24,8 @@ type ctlOptions struct {
 	name    string
 	timeout time.Duration
 	json    bool
+	flow    string // of views that show flows
+	limit   int
 }
 
 func newCtlCommand() *cobra.Command {
@@ -43,13 +45,18 @@ unless the switch's configuration says otherwise. With neither --name nor
 	show := &cobra.Command{Use: "show", Short: "Show what a switch has and counts"}
 	show.PersistentFlags().BoolVar(&o.json, "json", false, "print as one JSON object")
 	ctl.AddCommand(show)
-	for _, v := range views {
-		show.AddCommand(&cobra.Command{
+	for _, v := range append(views, pintViews()...) {
+		command := &cobra.Command{
 			Use: v.name, Short: v.short, Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				return o.show(cmd.Context(), v, cmd.OutOrStdout())
 			},
-		})
+		}
+		if v.askFlows != nil {
+			command.Flags().StringVar(&o.flow, "flow", "", "only flows that contain this `TEXT`, an address or \":80\"")
+			command.Flags().IntVar(&o.limit, "limit", 20, "show the `N` flows of the most packets; 0: all")
+		}
+		show.AddCommand(command)
 	}
 	for _, group := range []*cobra.Command{ctl, show} {
 		group.Args = cobra.NoArgs
@@ -63,17 +70,19 @@ unless the switch's configuration says otherwise. With neither --name nor
 type view struct {
 	name, short string
 	ask         func(context.Context, *control.Client) (json.RawMessage, func(io.Writer) error, error)
+	// askFlows stands in its place in views with the flags of flows.
+	askFlows func(context.Context, *control.Client, *ctlOptions) (json.RawMessage, func(io.Writer) error, error)
 }
 
 var views = []view{
-	{"ports", "The ports: modes, and what became of the packets that arrived there", askPorts},
-	{"fdb", "The forwarding database of the l2 stage", askFdb},
-	{"stages", "The stages: packets, drops and the time per packet", askStages},
-	{"workers", "The workers: cores, queues and load", askWorkers},
-	{"telemetry", "What the stages measure and count of their own, and the records sent", askMetrics},
-	{"config", "The configuration in force, with every default", askConfig},
-	{"report", "All counters at one moment", askReport},
-	{"version", "Which program the switch runs", askVersion},
+	{name: "ports", short: "The ports: modes, and what became of the packets that arrived there", ask: askPorts},
+	{name: "fdb", short: "The forwarding database of the l2 stage", ask: askFdb},
+	{name: "stages", short: "The stages: packets, drops and the time per packet", ask: askStages},
+	{name: "workers", short: "The workers: cores, queues and load", ask: askWorkers},
+	{name: "telemetry", short: "What the stages measure and count of their own, and the records sent", ask: askMetrics},
+	{name: "config", short: "The configuration in force, with every default", ask: askConfig},
+	{name: "report", short: "All counters at one moment", ask: askReport},
+	{name: "version", short: "Which program the switch runs", ask: askVersion},
 }
 
 func (o *ctlOptions) show(ctx context.Context, v view, stdout io.Writer) error {
@@ -83,7 +92,14 @@ func (o *ctlOptions) show(ctx context.Context, v view, stdout io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	answer, print, err := v.ask(ctx, control.NewClient(socket))
+	client := control.NewClient(socket)
+	ask := v.ask
+	if v.askFlows != nil {
+		ask = func(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
+			return v.askFlows(ctx, c, o)
+		}
+	}
+	answer, print, err := ask(ctx, client)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("the switch at %s did not answer within %v: see whether it hangs, or raise --timeout", socket, o.timeout)
 	}

@@ -24,12 +24,14 @@ import (
 
 // replayOptions are the flags of weir replay.
 type replayOptions struct {
-	config string
-	graph  string
-	in     []string // [PORT=]FILE
-	out    []string // [PORT=]FILE
-	json   bool
-	trace  int
+	config  string
+	graph   string
+	in      []string // [PORT=]FILE
+	out     []string // [PORT=]FILE
+	records string   // folder
+	json    bool
+	trace   int
+	chain   int
 }
 
 func newReplayCommand() *cobra.Command {
@@ -66,7 +68,9 @@ What was readable of it is processed and reported all the same.`,
 	f.StringVar(&o.graph, "graph", "parse,patch", "the `STAGES` of the pipeline, in order")
 	f.StringArrayVar(&o.in, "in", nil, "receive the capture, on the first port or the named one (`[PORT=]PCAP`)")
 	f.StringArrayVar(&o.out, "out", nil, "write what leaves, by any port or the named one (`[PORT=]PCAP`)")
+	f.StringVar(&o.records, "records", "", "write the records of what the stages measured into this `FOLDER`")
 	f.BoolVar(&o.json, "json", false, "report as one JSON object")
+	f.IntVar(&o.chain, "chain", 0, "run `N` switches in a row, each with the stages, with hosts at both ends; pint's edges are set")
 	f.IntVar(&o.trace, "trace", 0, "tell the way of the first `N` packets through the stages")
 	cmd.MarkFlagsMutuallyExclusive("config", "graph")
 	return cmd
@@ -78,10 +82,15 @@ type replayPlan struct {
 	id    uint32
 	ports []string
 	chain []pipeline.Named
-	// telemetry is where records go; its zero value keeps none.
+	// telemetry is where records go.
 	telemetry export.Config
-	in        map[string]string // by port
-	out       map[string]string // by port; under "" for all others
+	// graph and configs are what chain was made of; chained is what stands in
+	// its place with --chain.
+	graph   []string
+	configs map[string]any
+	chained *rowModule
+	in      map[string]string // by port
+	out     map[string]string // by port; under "" for all others
 }
 
 // replayFrame holds the longest record that captures have, 256 KiB, and the
@@ -103,6 +112,11 @@ func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) erro
 		return err
 	}
 	defer pool.Close()
+	if o.chain > 0 {
+		if err := p.row(o.chain, pool); err != nil {
+			return usageError(err)
+		}
+	}
 	files, err := openReplay(p)
 	if err != nil {
 		return usageError(err)
@@ -118,7 +132,7 @@ func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) erro
 		OnTick: func(now int64) { records.Poll(now) },
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, records.finish(math.MaxInt64))
 	}
 	var tracer *pipeline.Tracer
 	if o.trace > 0 {
@@ -133,6 +147,7 @@ func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) erro
 	stop()
 	r := newReplayReport(s.Report(), p, seconds)
 	r.addTraces(tracer, p)
+	r.addDecoded(p)
 	err = r.judge(runErr, files.readError(), ctx.Err())
 	if p.toStdout() {
 		stdout = stderr // a report does not belong in a capture
@@ -148,6 +163,9 @@ func planReplay(o replayOptions) (*replayPlan, error) {
 	if o.trace < 0 {
 		return nil, fmt.Errorf("--trace %d: choose 0 or more packets", o.trace)
 	}
+	if o.chain < 0 || o.chain > maxRow {
+		return nil, fmt.Errorf("--chain %d: choose 1 to %d switches", o.chain, maxRow)
+	}
 	p := &replayPlan{name: "replay", id: 1, ports: []string{"p0", "p1"}}
 	graph := strings.FieldsFunc(o.graph, func(r rune) bool { return r == ',' || r == ' ' })
 	configs := map[string]any{"patch": &patch.Config{Pairs: [][2]string{{"p0", "p1"}}}}
@@ -160,12 +178,17 @@ func planReplay(o replayOptions) (*replayPlan, error) {
 		for i := range c.Ports {
 			p.ports = append(p.ports, c.Ports[i].Name)
 		}
-		graph, configs, p.telemetry = c.Switch.Graph, c.Stages, c.Telemetry
+		graph, configs = c.Switch.Graph, c.Stages
+	}
+	// Not the file's own spool, which a running switch may be writing.
+	if p.telemetry = export.DefaultConfig(); o.records != "" {
+		p.telemetry.Spool = o.records
 	}
 	env := pipeline.Env{Name: p.name, ID: p.id, Workers: 1}
 	for _, name := range p.ports {
 		env.Ports = append(env.Ports, pipeline.Port{Name: name, MaxFrame: port.PcapRoom(replayFrame)})
 	}
+	p.graph, p.configs = graph, configs
 	var err error
 	if p.chain, err = stages.Build(graph, configs, env); err != nil {
 		return nil, err

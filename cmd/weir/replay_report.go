@@ -34,6 +34,7 @@ type replayReport struct {
 	Seconds         float64              `json:"seconds"`
 	Mpps            float64              `json:"mpps"` // received
 	Traces          []replayTrace        `json:"traces,omitempty"`
+	Decoded         []*replayDecoded     `json:"decoded,omitempty"` // by sinks of PINT
 	// Truncated: a capture ended inside a packet. Error says what else, or
 	// where, in words.
 	Truncated bool   `json:"truncated,omitempty"`
@@ -156,6 +157,9 @@ func (r *replayReport) print(w io.Writer, asJSON bool) error {
 	}
 	t.Flush()
 	r.printReasons(w)
+	if err := r.printDecoded(w); err != nil {
+		return err
+	}
 	fmt.Fprintf(w, "\nreceived %d = forwarded %d + consumed %d + dropped %d", r.Received, r.Forwarded, r.Consumed, r.DroppedTotal())
 	if r.Copied != 0 {
 		fmt.Fprintf(w, "; %d copies", r.Copied)

@@ -98,6 +98,7 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 	report, err := s.run(ctx, tell)
 	message := reportMessage(report)
 	message.Metrics = s.Metrics()
+	message.Pint = pintReport(s.chain)
 	return errors.Join(err, judge(report), printReport(stdout, message))
 }
 
@@ -201,7 +202,7 @@ func (s *liveSwitch) setUp(queues int) (err error) {
 	env := pipeline.Env{Name: c.Switch.Name, ID: c.Switch.ID, Workers: c.Workers.Count}
 	for _, p := range ports {
 		i := p.Info()
-		env.Ports = append(env.Ports, pipeline.Port{Name: i.Name, MaxFrame: i.MaxFrame, BitsPerSecond: i.Speed})
+		env.Ports = append(env.Ports, pipeline.Port{Name: i.Name, MaxFrame: i.MaxFrame, BitsPerSecond: i.Speed, TxRing: c.Dataplane.TXRing})
 	}
 	if s.chain, err = stages.Build(c.Switch.Graph, c.Stages, env); err != nil {
 		return errors.Join(err, closePorts(ports))

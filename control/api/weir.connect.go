@@ -44,6 +44,8 @@ const (
 	SwitchWorkersProcedure = "/weir.v1.Switch/Workers"
 	// SwitchMetricsProcedure is the fully-qualified name of the Switch's Metrics RPC.
 	SwitchMetricsProcedure = "/weir.v1.Switch/Metrics"
+	// SwitchPintProcedure is the fully-qualified name of the Switch's Pint RPC.
+	SwitchPintProcedure = "/weir.v1.Switch/Pint"
 	// SwitchFdbProcedure is the fully-qualified name of the Switch's Fdb RPC.
 	SwitchFdbProcedure = "/weir.v1.Switch/Fdb"
 	// SwitchConfigProcedure is the fully-qualified name of the Switch's Config RPC.
@@ -62,6 +64,9 @@ type SwitchClient interface {
 	// Metrics tells the counters and gauges that stages and the exporter keep of
 	// their own, telemetry above all.
 	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
+	// Pint tells what a sink of PINT has decoded, beside what the switch has
+	// measured itself. It fails with failed_precondition without a stage pint.
+	Pint(context.Context, *PintRequest) (*PintResponse, error)
 	// Fdb sends the forwarding database in pieces, in no order. It fails with
 	// failed_precondition if no stage of the graph has one.
 	Fdb(context.Context, *FdbRequest) (*connect.ServerStreamForClient[FdbResponse], error)
@@ -116,6 +121,12 @@ func NewSwitchClient(httpClient connect.HTTPClient, baseURL string, opts ...conn
 			connect.WithSchema(switchMethods.ByName("Metrics")),
 			connect.WithClientOptions(opts...),
 		),
+		pint: connect.NewClient[PintRequest, PintResponse](
+			httpClient,
+			baseURL+SwitchPintProcedure,
+			connect.WithSchema(switchMethods.ByName("Pint")),
+			connect.WithClientOptions(opts...),
+		),
 		fdb: connect.NewClient[FdbRequest, FdbResponse](
 			httpClient,
 			baseURL+SwitchFdbProcedure,
@@ -139,6 +150,7 @@ type _switchClient struct {
 	stages  *connect.Client[StagesRequest, StagesResponse]
 	workers *connect.Client[WorkersRequest, WorkersResponse]
 	metrics *connect.Client[MetricsRequest, MetricsResponse]
+	pint    *connect.Client[PintRequest, PintResponse]
 	fdb     *connect.Client[FdbRequest, FdbResponse]
 	config  *connect.Client[ConfigRequest, ConfigResponse]
 }
@@ -197,6 +209,15 @@ func (c *_switchClient) Metrics(ctx context.Context, req *MetricsRequest) (*Metr
 	return nil, err
 }
 
+// Pint calls weir.v1.Switch.Pint.
+func (c *_switchClient) Pint(ctx context.Context, req *PintRequest) (*PintResponse, error) {
+	response, err := c.pint.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // Fdb calls weir.v1.Switch.Fdb.
 func (c *_switchClient) Fdb(ctx context.Context, req *FdbRequest) (*connect.ServerStreamForClient[FdbResponse], error) {
 	return c.fdb.CallServerStream(ctx, connect.NewRequest(req))
@@ -223,6 +244,9 @@ type SwitchHandler interface {
 	// Metrics tells the counters and gauges that stages and the exporter keep of
 	// their own, telemetry above all.
 	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
+	// Pint tells what a sink of PINT has decoded, beside what the switch has
+	// measured itself. It fails with failed_precondition without a stage pint.
+	Pint(context.Context, *PintRequest) (*PintResponse, error)
 	// Fdb sends the forwarding database in pieces, in no order. It fails with
 	// failed_precondition if no stage of the graph has one.
 	Fdb(context.Context, *FdbRequest, *connect.ServerStream[FdbResponse]) error
@@ -273,6 +297,12 @@ func NewSwitchHandler(svc SwitchHandler, opts ...connect.HandlerOption) (string,
 		connect.WithSchema(switchMethods.ByName("Metrics")),
 		connect.WithHandlerOptions(opts...),
 	)
+	_switchPintHandler := connect.NewUnaryHandlerSimple(
+		SwitchPintProcedure,
+		svc.Pint,
+		connect.WithSchema(switchMethods.ByName("Pint")),
+		connect.WithHandlerOptions(opts...),
+	)
 	_switchFdbHandler := connect.NewServerStreamHandlerSimple(
 		SwitchFdbProcedure,
 		svc.Fdb,
@@ -299,6 +329,8 @@ func NewSwitchHandler(svc SwitchHandler, opts ...connect.HandlerOption) (string,
 			_switchWorkersHandler.ServeHTTP(w, r)
 		case SwitchMetricsProcedure:
 			_switchMetricsHandler.ServeHTTP(w, r)
+		case SwitchPintProcedure:
+			_switchPintHandler.ServeHTTP(w, r)
 		case SwitchFdbProcedure:
 			_switchFdbHandler.ServeHTTP(w, r)
 		case SwitchConfigProcedure:
@@ -334,6 +366,10 @@ func (UnimplementedSwitchHandler) Workers(context.Context, *WorkersRequest) (*Wo
 
 func (UnimplementedSwitchHandler) Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Metrics is not implemented"))
+}
+
+func (UnimplementedSwitchHandler) Pint(context.Context, *PintRequest) (*PintResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Pint is not implemented"))
 }
 
 func (UnimplementedSwitchHandler) Fdb(context.Context, *FdbRequest, *connect.ServerStream[FdbResponse]) error {

@@ -321,6 +321,66 @@ func (*MetricsRequest) Descriptor() ([]byte, []int) {
 	return file_weir_proto_rawDescGZIP(), []int{6}
 }
 
+type PintRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	View          string                 `protobuf:"bytes,1,opt,name=view,proto3" json:"view,omitempty"`    // "paths", "latency", "congestion", "loops"; empty: all
+	Flow          string                 `protobuf:"bytes,2,opt,name=flow,proto3" json:"flow,omitempty"`    // only flows whose text contains this
+	Limit         int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // flows of each query, those of the most packets; 0: all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PintRequest) Reset() {
+	*x = PintRequest{}
+	mi := &file_weir_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PintRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PintRequest) ProtoMessage() {}
+
+func (x *PintRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PintRequest.ProtoReflect.Descriptor instead.
+func (*PintRequest) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *PintRequest) GetView() string {
+	if x != nil {
+		return x.View
+	}
+	return ""
+}
+
+func (x *PintRequest) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+func (x *PintRequest) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 type FdbRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -329,7 +389,7 @@ type FdbRequest struct {
 
 func (x *FdbRequest) Reset() {
 	*x = FdbRequest{}
-	mi := &file_weir_proto_msgTypes[7]
+	mi := &file_weir_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -341,7 +401,7 @@ func (x *FdbRequest) String() string {
 func (*FdbRequest) ProtoMessage() {}
 
 func (x *FdbRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[7]
+	mi := &file_weir_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -354,7 +414,7 @@ func (x *FdbRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbRequest.ProtoReflect.Descriptor instead.
 func (*FdbRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{7}
+	return file_weir_proto_rawDescGZIP(), []int{8}
 }
 
 type ConfigRequest struct {
@@ -365,7 +425,7 @@ type ConfigRequest struct {
 
 func (x *ConfigRequest) Reset() {
 	*x = ConfigRequest{}
-	mi := &file_weir_proto_msgTypes[8]
+	mi := &file_weir_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -377,7 +437,7 @@ func (x *ConfigRequest) String() string {
 func (*ConfigRequest) ProtoMessage() {}
 
 func (x *ConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[8]
+	mi := &file_weir_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -390,7 +450,7 @@ func (x *ConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigRequest.ProtoReflect.Descriptor instead.
 func (*ConfigRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{8}
+	return file_weir_proto_rawDescGZIP(), []int{9}
 }
 
 type ReportResponse struct {
@@ -410,13 +470,14 @@ type ReportResponse struct {
 	Frames        *Frames           `protobuf:"bytes,12,opt,name=frames,proto3" json:"frames,omitempty"`
 	Balanced      bool              `protobuf:"varint,13,opt,name=balanced,proto3" json:"balanced,omitempty"` // the sums hold for each port, and for the copies
 	Metrics       []*Metric         `protobuf:"bytes,14,rep,name=metrics,proto3" json:"metrics,omitempty"`
+	Pint          *PintResponse     `protobuf:"bytes,15,opt,name=pint,proto3" json:"pint,omitempty"` // in the last report of a switch with a stage pint
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_weir_proto_msgTypes[9]
+	mi := &file_weir_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -428,7 +489,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[9]
+	mi := &file_weir_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -441,7 +502,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{9}
+	return file_weir_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReportResponse) GetName() string {
@@ -542,6 +603,13 @@ func (x *ReportResponse) GetMetrics() []*Metric {
 	return nil
 }
 
+func (x *ReportResponse) GetPint() *PintResponse {
+	if x != nil {
+		return x.Pint
+	}
+	return nil
+}
+
 type PortsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ports         []*Port                `protobuf:"bytes,1,rep,name=ports,proto3" json:"ports,omitempty"`
@@ -551,7 +619,7 @@ type PortsResponse struct {
 
 func (x *PortsResponse) Reset() {
 	*x = PortsResponse{}
-	mi := &file_weir_proto_msgTypes[10]
+	mi := &file_weir_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -563,7 +631,7 @@ func (x *PortsResponse) String() string {
 func (*PortsResponse) ProtoMessage() {}
 
 func (x *PortsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[10]
+	mi := &file_weir_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -576,7 +644,7 @@ func (x *PortsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortsResponse.ProtoReflect.Descriptor instead.
 func (*PortsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{10}
+	return file_weir_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PortsResponse) GetPorts() []*Port {
@@ -595,7 +663,7 @@ type StagesResponse struct {
 
 func (x *StagesResponse) Reset() {
 	*x = StagesResponse{}
-	mi := &file_weir_proto_msgTypes[11]
+	mi := &file_weir_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -607,7 +675,7 @@ func (x *StagesResponse) String() string {
 func (*StagesResponse) ProtoMessage() {}
 
 func (x *StagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[11]
+	mi := &file_weir_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -620,7 +688,7 @@ func (x *StagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StagesResponse.ProtoReflect.Descriptor instead.
 func (*StagesResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{11}
+	return file_weir_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StagesResponse) GetStages() []*Stage {
@@ -639,7 +707,7 @@ type WorkersResponse struct {
 
 func (x *WorkersResponse) Reset() {
 	*x = WorkersResponse{}
-	mi := &file_weir_proto_msgTypes[12]
+	mi := &file_weir_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -651,7 +719,7 @@ func (x *WorkersResponse) String() string {
 func (*WorkersResponse) ProtoMessage() {}
 
 func (x *WorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[12]
+	mi := &file_weir_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -664,7 +732,7 @@ func (x *WorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkersResponse.ProtoReflect.Descriptor instead.
 func (*WorkersResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{12}
+	return file_weir_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WorkersResponse) GetWorkers() []*Worker {
@@ -683,7 +751,7 @@ type ConfigResponse struct {
 
 func (x *ConfigResponse) Reset() {
 	*x = ConfigResponse{}
-	mi := &file_weir_proto_msgTypes[13]
+	mi := &file_weir_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +763,7 @@ func (x *ConfigResponse) String() string {
 func (*ConfigResponse) ProtoMessage() {}
 
 func (x *ConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[13]
+	mi := &file_weir_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +776,7 @@ func (x *ConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigResponse.ProtoReflect.Descriptor instead.
 func (*ConfigResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{13}
+	return file_weir_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ConfigResponse) GetToml() string {
@@ -727,7 +795,7 @@ type FdbResponse struct {
 
 func (x *FdbResponse) Reset() {
 	*x = FdbResponse{}
-	mi := &file_weir_proto_msgTypes[14]
+	mi := &file_weir_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -739,7 +807,7 @@ func (x *FdbResponse) String() string {
 func (*FdbResponse) ProtoMessage() {}
 
 func (x *FdbResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[14]
+	mi := &file_weir_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -752,7 +820,7 @@ func (x *FdbResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbResponse.ProtoReflect.Descriptor instead.
 func (*FdbResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{14}
+	return file_weir_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FdbResponse) GetEntries() []*FdbEntry {
@@ -776,7 +844,7 @@ type Fate struct {
 
 func (x *Fate) Reset() {
 	*x = Fate{}
-	mi := &file_weir_proto_msgTypes[15]
+	mi := &file_weir_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -788,7 +856,7 @@ func (x *Fate) String() string {
 func (*Fate) ProtoMessage() {}
 
 func (x *Fate) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[15]
+	mi := &file_weir_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -801,7 +869,7 @@ func (x *Fate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fate.ProtoReflect.Descriptor instead.
 func (*Fate) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{15}
+	return file_weir_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Fate) GetReceived() uint64 {
@@ -868,7 +936,7 @@ type Port struct {
 
 func (x *Port) Reset() {
 	*x = Port{}
-	mi := &file_weir_proto_msgTypes[16]
+	mi := &file_weir_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +948,7 @@ func (x *Port) String() string {
 func (*Port) ProtoMessage() {}
 
 func (x *Port) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[16]
+	mi := &file_weir_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +961,7 @@ func (x *Port) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Port.ProtoReflect.Descriptor instead.
 func (*Port) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{16}
+	return file_weir_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Port) GetName() string {
@@ -1087,7 +1155,7 @@ type MetricsResponse struct {
 
 func (x *MetricsResponse) Reset() {
 	*x = MetricsResponse{}
-	mi := &file_weir_proto_msgTypes[17]
+	mi := &file_weir_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1167,7 @@ func (x *MetricsResponse) String() string {
 func (*MetricsResponse) ProtoMessage() {}
 
 func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[17]
+	mi := &file_weir_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1180,7 @@ func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
 func (*MetricsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{17}
+	return file_weir_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MetricsResponse) GetMetrics() []*Metric {
@@ -1137,7 +1205,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_weir_proto_msgTypes[18]
+	mi := &file_weir_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1217,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[18]
+	mi := &file_weir_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1230,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{18}
+	return file_weir_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Metric) GetStage() string {
@@ -1207,6 +1275,728 @@ func (x *Metric) GetGauge() bool {
 	return false
 }
 
+type PintResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sink          bool                   `protobuf:"varint,1,opt,name=sink,proto3" json:"sink,omitempty"` // the switch has edge ports, so it decodes
+	Paths         []*PintPath            `protobuf:"bytes,2,rep,name=paths,proto3" json:"paths,omitempty"`
+	Hops          []*PintHop             `protobuf:"bytes,3,rep,name=hops,proto3" json:"hops,omitempty"`
+	Values        []*PintValue           `protobuf:"bytes,4,rep,name=values,proto3" json:"values,omitempty"`
+	Measured      []*PintMeasured        `protobuf:"bytes,5,rep,name=measured,proto3" json:"measured,omitempty"`
+	Loops         []*PintLoop            `protobuf:"bytes,6,rep,name=loops,proto3" json:"loops,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PintResponse) Reset() {
+	*x = PintResponse{}
+	mi := &file_weir_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PintResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PintResponse) ProtoMessage() {}
+
+func (x *PintResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PintResponse.ProtoReflect.Descriptor instead.
+func (*PintResponse) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *PintResponse) GetSink() bool {
+	if x != nil {
+		return x.Sink
+	}
+	return false
+}
+
+func (x *PintResponse) GetPaths() []*PintPath {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *PintResponse) GetHops() []*PintHop {
+	if x != nil {
+		return x.Hops
+	}
+	return nil
+}
+
+func (x *PintResponse) GetValues() []*PintValue {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *PintResponse) GetMeasured() []*PintMeasured {
+	if x != nil {
+		return x.Measured
+	}
+	return nil
+}
+
+func (x *PintResponse) GetLoops() []*PintLoop {
+	if x != nil {
+		return x.Loops
+	}
+	return nil
+}
+
+// PintPath is what a sink knows of a flow's path.
+type PintPath struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Query         string                 `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`       // "switch_id", or a port's number
+	Flow          string                 `protobuf:"bytes,3,opt,name=flow,proto3" json:"flow,omitempty"`         // "10.0.0.1:1234 > 10.0.0.2:80 protocol 6"
+	Path          []uint64               `protobuf:"varint,4,rep,packed,name=path,proto3" json:"path,omitempty"` // the values, first hop first; empty while unknown
+	Certain       bool                   `protobuf:"varint,5,opt,name=certain,proto3" json:"certain,omitempty"`
+	Confidence    float64                `protobuf:"fixed64,6,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	Left          []int64                `protobuf:"varint,7,rep,packed,name=left,proto3" json:"left,omitempty"` // candidates of each hop; 0: not narrowed down
+	Packets       uint64                 `protobuf:"varint,8,opt,name=packets,proto3" json:"packets,omitempty"`  // with a digest for the query
+	Changes       uint64                 `protobuf:"varint,9,opt,name=changes,proto3" json:"changes,omitempty"`  // of the path, noticed
+	Strays        uint64                 `protobuf:"varint,10,opt,name=strays,proto3" json:"strays,omitempty"`   // packets that contradicted a certain path
+	Digests       int64                  `protobuf:"varint,11,opt,name=digests,proto3" json:"digests,omitempty"` // kept to decode from, of packets with different ids; 0 once certain
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PintPath) Reset() {
+	*x = PintPath{}
+	mi := &file_weir_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PintPath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PintPath) ProtoMessage() {}
+
+func (x *PintPath) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PintPath.ProtoReflect.Descriptor instead.
+func (*PintPath) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *PintPath) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *PintPath) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *PintPath) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+func (x *PintPath) GetPath() []uint64 {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *PintPath) GetCertain() bool {
+	if x != nil {
+		return x.Certain
+	}
+	return false
+}
+
+func (x *PintPath) GetConfidence() float64 {
+	if x != nil {
+		return x.Confidence
+	}
+	return 0
+}
+
+func (x *PintPath) GetLeft() []int64 {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+func (x *PintPath) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *PintPath) GetChanges() uint64 {
+	if x != nil {
+		return x.Changes
+	}
+	return 0
+}
+
+func (x *PintPath) GetStrays() uint64 {
+	if x != nil {
+		return x.Strays
+	}
+	return 0
+}
+
+func (x *PintPath) GetDigests() int64 {
+	if x != nil {
+		return x.Digests
+	}
+	return 0
+}
+
+// PintHop is what a sink knows of the values at one hop of a flow. Times are in
+// nanoseconds, queues in packets.
+type PintHop struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Query         string                 `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // "hop_latency" and others
+	Flow          string                 `protobuf:"bytes,3,opt,name=flow,proto3" json:"flow,omitempty"`
+	Hop           int64                  `protobuf:"varint,4,opt,name=hop,proto3" json:"hop,omitempty"`                           // from 1
+	SwitchId      uint64                 `protobuf:"varint,5,opt,name=switch_id,json=switchId,proto3" json:"switch_id,omitempty"` // 0 if the path is not known
+	Samples       uint64                 `protobuf:"varint,6,opt,name=samples,proto3" json:"samples,omitempty"`
+	Median        float64                `protobuf:"fixed64,7,opt,name=median,proto3" json:"median,omitempty"`
+	MedianLow     float64                `protobuf:"fixed64,8,opt,name=median_low,json=medianLow,proto3" json:"median_low,omitempty"` // bounds, which hold with a probability of 0.99; -1: no upper bound
+	MedianHigh    float64                `protobuf:"fixed64,9,opt,name=median_high,json=medianHigh,proto3" json:"median_high,omitempty"`
+	P90           float64                `protobuf:"fixed64,10,opt,name=p90,proto3" json:"p90,omitempty"`
+	P99           float64                `protobuf:"fixed64,11,opt,name=p99,proto3" json:"p99,omitempty"`
+	P99Low        float64                `protobuf:"fixed64,12,opt,name=p99_low,json=p99Low,proto3" json:"p99_low,omitempty"`
+	P99High       float64                `protobuf:"fixed64,13,opt,name=p99_high,json=p99High,proto3" json:"p99_high,omitempty"`
+	Frequent      []*PintFrequent        `protobuf:"bytes,14,rep,name=frequent,proto3" json:"frequent,omitempty"` // of a query for frequent values
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PintHop) Reset() {
+	*x = PintHop{}
+	mi := &file_weir_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PintHop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PintHop) ProtoMessage() {}
+
+func (x *PintHop) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PintHop.ProtoReflect.Descriptor instead.
+func (*PintHop) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PintHop) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *PintHop) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *PintHop) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+func (x *PintHop) GetHop() int64 {
+	if x != nil {
+		return x.Hop
+	}
+	return 0
+}
+
+func (x *PintHop) GetSwitchId() uint64 {
+	if x != nil {
+		return x.SwitchId
+	}
+	return 0
+}
+
+func (x *PintHop) GetSamples() uint64 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *PintHop) GetMedian() float64 {
+	if x != nil {
+		return x.Median
+	}
+	return 0
+}
+
+func (x *PintHop) GetMedianLow() float64 {
+	if x != nil {
+		return x.MedianLow
+	}
+	return 0
+}
+
+func (x *PintHop) GetMedianHigh() float64 {
+	if x != nil {
+		return x.MedianHigh
+	}
+	return 0
+}
+
+func (x *PintHop) GetP90() float64 {
+	if x != nil {
+		return x.P90
+	}
+	return 0
+}
+
+func (x *PintHop) GetP99() float64 {
+	if x != nil {
+		return x.P99
+	}
+	return 0
+}
+
+func (x *PintHop) GetP99Low() float64 {
+	if x != nil {
+		return x.P99Low
+	}
+	return 0
+}
+
+func (x *PintHop) GetP99High() float64 {
+	if x != nil {
+		return x.P99High
+	}
+	return 0
+}
+
+func (x *PintHop) GetFrequent() []*PintFrequent {
+	if x != nil {
+		return x.Frequent
+	}
+	return nil
+}
+
+type PintFrequent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Value         float64                `protobuf:"fixed64,1,opt,name=value,proto3" json:"value,omitempty"`
+	Share         float64                `protobuf:"fixed64,2,opt,name=share,proto3" json:"share,omitempty"` // of the packets
+	Low           float64                `protobuf:"fixed64,3,opt,name=low,proto3" json:"low,omitempty"`
+	High          float64                `protobuf:"fixed64,4,opt,name=high,proto3" json:"high,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PintFrequent) Reset() {
+	*x = PintFrequent{}
+	mi := &file_weir_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PintFrequent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PintFrequent) ProtoMessage() {}
+
+func (x *PintFrequent) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PintFrequent.ProtoReflect.Descriptor instead.
+func (*PintFrequent) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *PintFrequent) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *PintFrequent) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *PintFrequent) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *PintFrequent) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
+// PintValue is what single packets said of their whole path.
+type PintValue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Query         string                 `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	Aggregation   string                 `protobuf:"bytes,3,opt,name=aggregation,proto3" json:"aggregation,omitempty"` // "max", "min", "sum", "slow_hops"
+	Flow          string                 `protobuf:"bytes,4,opt,name=flow,proto3" json:"flow,omitempty"`
+	Packets       uint64                 `protobuf:"varint,5,opt,name=packets,proto3" json:"packets,omitempty"`
+	Last          float64                `protobuf:"fixed64,6,opt,name=last,proto3" json:"last,omitempty"` // the newest packet's
+	Low           float64                `protobuf:"fixed64,7,opt,name=low,proto3" json:"low,omitempty"`   // bounds of the last; -1: no upper bound
+	High          float64                `protobuf:"fixed64,8,opt,name=high,proto3" json:"high,omitempty"`
+	LastNs        uint64                 `protobuf:"varint,9,opt,name=last_ns,json=lastNs,proto3" json:"last_ns,omitempty"`
+	Min           float64                `protobuf:"fixed64,10,opt,name=min,proto3" json:"min,omitempty"`
+	Max           float64                `protobuf:"fixed64,11,opt,name=max,proto3" json:"max,omitempty"`
+	Mean          float64                `protobuf:"fixed64,12,opt,name=mean,proto3" json:"mean,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PintValue) Reset() {
+	*x = PintValue{}
+	mi := &file_weir_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PintValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PintValue) ProtoMessage() {}
+
+func (x *PintValue) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PintValue.ProtoReflect.Descriptor instead.
+func (*PintValue) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *PintValue) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *PintValue) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *PintValue) GetAggregation() string {
+	if x != nil {
+		return x.Aggregation
+	}
+	return ""
+}
+
+func (x *PintValue) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+func (x *PintValue) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *PintValue) GetLast() float64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *PintValue) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *PintValue) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
+func (x *PintValue) GetLastNs() uint64 {
+	if x != nil {
+		return x.LastNs
+	}
+	return 0
+}
+
+func (x *PintValue) GetMin() float64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *PintValue) GetMax() float64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *PintValue) GetMean() float64 {
+	if x != nil {
+		return x.Mean
+	}
+	return 0
+}
+
+// PintMeasured is what the switch measured of all packets that left by a port.
+type PintMeasured struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Port          string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // "hop_latency", "queue_occupancy"
+	Packets       uint64                 `protobuf:"varint,3,opt,name=packets,proto3" json:"packets,omitempty"`
+	Median        float64                `protobuf:"fixed64,4,opt,name=median,proto3" json:"median,omitempty"`
+	P90           float64                `protobuf:"fixed64,5,opt,name=p90,proto3" json:"p90,omitempty"`
+	P99           float64                `protobuf:"fixed64,6,opt,name=p99,proto3" json:"p99,omitempty"`
+	Highest       float64                `protobuf:"fixed64,7,opt,name=highest,proto3" json:"highest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PintMeasured) Reset() {
+	*x = PintMeasured{}
+	mi := &file_weir_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PintMeasured) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PintMeasured) ProtoMessage() {}
+
+func (x *PintMeasured) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PintMeasured.ProtoReflect.Descriptor instead.
+func (*PintMeasured) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *PintMeasured) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+func (x *PintMeasured) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *PintMeasured) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *PintMeasured) GetMedian() float64 {
+	if x != nil {
+		return x.Median
+	}
+	return 0
+}
+
+func (x *PintMeasured) GetP90() float64 {
+	if x != nil {
+		return x.P90
+	}
+	return 0
+}
+
+func (x *PintMeasured) GetP99() float64 {
+	if x != nil {
+		return x.P99
+	}
+	return 0
+}
+
+func (x *PintMeasured) GetHighest() float64 {
+	if x != nil {
+		return x.Highest
+	}
+	return 0
+}
+
+// PintLoop tells of a flow whose packets were found to loop.
+type PintLoop struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Flow          string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	Packets       uint64                 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
+	Hops          int64                  `protobuf:"varint,3,opt,name=hops,proto3" json:"hops,omitempty"` // of the last one
+	LastNs        uint64                 `protobuf:"varint,4,opt,name=last_ns,json=lastNs,proto3" json:"last_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PintLoop) Reset() {
+	*x = PintLoop{}
+	mi := &file_weir_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PintLoop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PintLoop) ProtoMessage() {}
+
+func (x *PintLoop) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PintLoop.ProtoReflect.Descriptor instead.
+func (*PintLoop) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *PintLoop) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+func (x *PintLoop) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *PintLoop) GetHops() int64 {
+	if x != nil {
+		return x.Hops
+	}
+	return 0
+}
+
+func (x *PintLoop) GetLastNs() uint64 {
+	if x != nil {
+		return x.LastNs
+	}
+	return 0
+}
+
 // Stage is one stage's counters, summed over the workers.
 type Stage struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -1224,7 +2014,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_weir_proto_msgTypes[19]
+	mi := &file_weir_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1236,7 +2026,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[19]
+	mi := &file_weir_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1249,7 +2039,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{19}
+	return file_weir_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Stage) GetName() string {
@@ -1327,7 +2117,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_weir_proto_msgTypes[20]
+	mi := &file_weir_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +2129,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[20]
+	mi := &file_weir_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +2142,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{20}
+	return file_weir_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Worker) GetId() int64 {
@@ -1450,7 +2240,7 @@ type Frames struct {
 
 func (x *Frames) Reset() {
 	*x = Frames{}
-	mi := &file_weir_proto_msgTypes[21]
+	mi := &file_weir_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +2252,7 @@ func (x *Frames) String() string {
 func (*Frames) ProtoMessage() {}
 
 func (x *Frames) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[21]
+	mi := &file_weir_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +2265,7 @@ func (x *Frames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frames.ProtoReflect.Descriptor instead.
 func (*Frames) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{21}
+	return file_weir_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Frames) GetTotal() int64 {
@@ -1547,7 +2337,7 @@ type FdbEntry struct {
 
 func (x *FdbEntry) Reset() {
 	*x = FdbEntry{}
-	mi := &file_weir_proto_msgTypes[22]
+	mi := &file_weir_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1559,7 +2349,7 @@ func (x *FdbEntry) String() string {
 func (*FdbEntry) ProtoMessage() {}
 
 func (x *FdbEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[22]
+	mi := &file_weir_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1572,7 +2362,7 @@ func (x *FdbEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbEntry.ProtoReflect.Descriptor instead.
 func (*FdbEntry) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{22}
+	return file_weir_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FdbEntry) GetMac() string {
@@ -1628,10 +2418,14 @@ const file_weir_proto_rawDesc = "" +
 	"\fPortsRequest\"\x0f\n" +
 	"\rStagesRequest\"\x10\n" +
 	"\x0eWorkersRequest\"\x10\n" +
-	"\x0eMetricsRequest\"\f\n" +
+	"\x0eMetricsRequest\"K\n" +
+	"\vPintRequest\x12\x12\n" +
+	"\x04view\x18\x01 \x01(\tR\x04view\x12\x12\n" +
+	"\x04flow\x18\x02 \x01(\tR\x04flow\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x03R\x05limit\"\f\n" +
 	"\n" +
 	"FdbRequest\"\x0f\n" +
-	"\rConfigRequest\"\xab\x04\n" +
+	"\rConfigRequest\"\xd6\x04\n" +
 	"\x0eReportResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x14\n" +
@@ -1647,7 +2441,8 @@ const file_weir_proto_rawDesc = "" +
 	"\x06copies\x18\v \x01(\v2\r.weir.v1.FateR\x06copies\x12'\n" +
 	"\x06frames\x18\f \x01(\v2\x0f.weir.v1.FramesR\x06frames\x12\x1a\n" +
 	"\bbalanced\x18\r \x01(\bR\bbalanced\x12)\n" +
-	"\ametrics\x18\x0e \x03(\v2\x0f.weir.v1.MetricR\ametrics\x1a:\n" +
+	"\ametrics\x18\x0e \x03(\v2\x0f.weir.v1.MetricR\ametrics\x12)\n" +
+	"\x04pint\x18\x0f \x01(\v2\x15.weir.v1.PintResponseR\x04pint\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"4\n" +
@@ -1715,7 +2510,79 @@ const file_weir_proto_rawDesc = "" +
 	"\x05gauge\x18\x06 \x01(\bR\x05gauge\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xed\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf9\x01\n" +
+	"\fPintResponse\x12\x12\n" +
+	"\x04sink\x18\x01 \x01(\bR\x04sink\x12'\n" +
+	"\x05paths\x18\x02 \x03(\v2\x11.weir.v1.PintPathR\x05paths\x12$\n" +
+	"\x04hops\x18\x03 \x03(\v2\x10.weir.v1.PintHopR\x04hops\x12*\n" +
+	"\x06values\x18\x04 \x03(\v2\x12.weir.v1.PintValueR\x06values\x121\n" +
+	"\bmeasured\x18\x05 \x03(\v2\x15.weir.v1.PintMeasuredR\bmeasured\x12'\n" +
+	"\x05loops\x18\x06 \x03(\v2\x11.weir.v1.PintLoopR\x05loops\"\x92\x02\n" +
+	"\bPintPath\x12\x14\n" +
+	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
+	"\x04flow\x18\x03 \x01(\tR\x04flow\x12\x12\n" +
+	"\x04path\x18\x04 \x03(\x04R\x04path\x12\x18\n" +
+	"\acertain\x18\x05 \x01(\bR\acertain\x12\x1e\n" +
+	"\n" +
+	"confidence\x18\x06 \x01(\x01R\n" +
+	"confidence\x12\x12\n" +
+	"\x04left\x18\a \x03(\x03R\x04left\x12\x18\n" +
+	"\apackets\x18\b \x01(\x04R\apackets\x12\x18\n" +
+	"\achanges\x18\t \x01(\x04R\achanges\x12\x16\n" +
+	"\x06strays\x18\n" +
+	" \x01(\x04R\x06strays\x12\x18\n" +
+	"\adigests\x18\v \x01(\x03R\adigests\"\xf5\x02\n" +
+	"\aPintHop\x12\x14\n" +
+	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
+	"\x04flow\x18\x03 \x01(\tR\x04flow\x12\x10\n" +
+	"\x03hop\x18\x04 \x01(\x03R\x03hop\x12\x1b\n" +
+	"\tswitch_id\x18\x05 \x01(\x04R\bswitchId\x12\x18\n" +
+	"\asamples\x18\x06 \x01(\x04R\asamples\x12\x16\n" +
+	"\x06median\x18\a \x01(\x01R\x06median\x12\x1d\n" +
+	"\n" +
+	"median_low\x18\b \x01(\x01R\tmedianLow\x12\x1f\n" +
+	"\vmedian_high\x18\t \x01(\x01R\n" +
+	"medianHigh\x12\x10\n" +
+	"\x03p90\x18\n" +
+	" \x01(\x01R\x03p90\x12\x10\n" +
+	"\x03p99\x18\v \x01(\x01R\x03p99\x12\x17\n" +
+	"\ap99_low\x18\f \x01(\x01R\x06p99Low\x12\x19\n" +
+	"\bp99_high\x18\r \x01(\x01R\ap99High\x121\n" +
+	"\bfrequent\x18\x0e \x03(\v2\x15.weir.v1.PintFrequentR\bfrequent\"`\n" +
+	"\fPintFrequent\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\x01R\x05value\x12\x14\n" +
+	"\x05share\x18\x02 \x01(\x01R\x05share\x12\x10\n" +
+	"\x03low\x18\x03 \x01(\x01R\x03low\x12\x12\n" +
+	"\x04high\x18\x04 \x01(\x01R\x04high\"\x92\x02\n" +
+	"\tPintValue\x12\x14\n" +
+	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12 \n" +
+	"\vaggregation\x18\x03 \x01(\tR\vaggregation\x12\x12\n" +
+	"\x04flow\x18\x04 \x01(\tR\x04flow\x12\x18\n" +
+	"\apackets\x18\x05 \x01(\x04R\apackets\x12\x12\n" +
+	"\x04last\x18\x06 \x01(\x01R\x04last\x12\x10\n" +
+	"\x03low\x18\a \x01(\x01R\x03low\x12\x12\n" +
+	"\x04high\x18\b \x01(\x01R\x04high\x12\x17\n" +
+	"\alast_ns\x18\t \x01(\x04R\x06lastNs\x12\x10\n" +
+	"\x03min\x18\n" +
+	" \x01(\x01R\x03min\x12\x10\n" +
+	"\x03max\x18\v \x01(\x01R\x03max\x12\x12\n" +
+	"\x04mean\x18\f \x01(\x01R\x04mean\"\xa8\x01\n" +
+	"\fPintMeasured\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\tR\x04port\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x18\n" +
+	"\apackets\x18\x03 \x01(\x04R\apackets\x12\x16\n" +
+	"\x06median\x18\x04 \x01(\x01R\x06median\x12\x10\n" +
+	"\x03p90\x18\x05 \x01(\x01R\x03p90\x12\x10\n" +
+	"\x03p99\x18\x06 \x01(\x01R\x03p99\x12\x18\n" +
+	"\ahighest\x18\a \x01(\x01R\ahighest\"e\n" +
+	"\bPintLoop\x12\x12\n" +
+	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
+	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x12\n" +
+	"\x04hops\x18\x03 \x01(\x03R\x04hops\x12\x17\n" +
+	"\alast_ns\x18\x04 \x01(\x04R\x06lastNs\"\xed\x01\n" +
 	"\x05Stage\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\abatches\x18\x02 \x01(\x04R\abatches\x12\x18\n" +
@@ -1757,14 +2624,15 @@ const file_weir_proto_rawDesc = "" +
 	"\x04vlan\x18\x02 \x01(\rR\x04vlan\x12\x12\n" +
 	"\x04port\x18\x03 \x01(\tR\x04port\x12\x15\n" +
 	"\x06age_ns\x18\x04 \x01(\x03R\x05ageNs\x12\x16\n" +
-	"\x06static\x18\x05 \x01(\bR\x06static2\xef\x03\n" +
+	"\x06static\x18\x05 \x01(\bR\x06static2\xa6\x04\n" +
 	"\x06Switch\x12>\n" +
 	"\aVersion\x12\x17.weir.v1.VersionRequest\x1a\x18.weir.v1.VersionResponse\"\x00\x12;\n" +
 	"\x06Report\x12\x16.weir.v1.ReportRequest\x1a\x17.weir.v1.ReportResponse\"\x00\x128\n" +
 	"\x05Ports\x12\x15.weir.v1.PortsRequest\x1a\x16.weir.v1.PortsResponse\"\x00\x12;\n" +
 	"\x06Stages\x12\x16.weir.v1.StagesRequest\x1a\x17.weir.v1.StagesResponse\"\x00\x12>\n" +
 	"\aWorkers\x12\x17.weir.v1.WorkersRequest\x1a\x18.weir.v1.WorkersResponse\"\x00\x12>\n" +
-	"\aMetrics\x12\x17.weir.v1.MetricsRequest\x1a\x18.weir.v1.MetricsResponse\"\x00\x124\n" +
+	"\aMetrics\x12\x17.weir.v1.MetricsRequest\x1a\x18.weir.v1.MetricsResponse\"\x00\x125\n" +
+	"\x04Pint\x12\x14.weir.v1.PintRequest\x1a\x15.weir.v1.PintResponse\"\x00\x124\n" +
 	"\x03Fdb\x12\x13.weir.v1.FdbRequest\x1a\x14.weir.v1.FdbResponse\"\x000\x01\x12;\n" +
 	"\x06Config\x12\x16.weir.v1.ConfigRequest\x1a\x17.weir.v1.ConfigResponse\"\x00B(Z&github.com/weirswitch/weir/control/apib\x06proto3"
 
@@ -1780,7 +2648,7 @@ func file_weir_proto_rawDescGZIP() []byte {
 	return file_weir_proto_rawDescData
 }
 
-var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_weir_proto_goTypes = []any{
 	(*VersionRequest)(nil),  // 0: weir.v1.VersionRequest
 	(*VersionResponse)(nil), // 1: weir.v1.VersionResponse
@@ -1789,65 +2657,82 @@ var file_weir_proto_goTypes = []any{
 	(*StagesRequest)(nil),   // 4: weir.v1.StagesRequest
 	(*WorkersRequest)(nil),  // 5: weir.v1.WorkersRequest
 	(*MetricsRequest)(nil),  // 6: weir.v1.MetricsRequest
-	(*FdbRequest)(nil),      // 7: weir.v1.FdbRequest
-	(*ConfigRequest)(nil),   // 8: weir.v1.ConfigRequest
-	(*ReportResponse)(nil),  // 9: weir.v1.ReportResponse
-	(*PortsResponse)(nil),   // 10: weir.v1.PortsResponse
-	(*StagesResponse)(nil),  // 11: weir.v1.StagesResponse
-	(*WorkersResponse)(nil), // 12: weir.v1.WorkersResponse
-	(*ConfigResponse)(nil),  // 13: weir.v1.ConfigResponse
-	(*FdbResponse)(nil),     // 14: weir.v1.FdbResponse
-	(*Fate)(nil),            // 15: weir.v1.Fate
-	(*Port)(nil),            // 16: weir.v1.Port
-	(*MetricsResponse)(nil), // 17: weir.v1.MetricsResponse
-	(*Metric)(nil),          // 18: weir.v1.Metric
-	(*Stage)(nil),           // 19: weir.v1.Stage
-	(*Worker)(nil),          // 20: weir.v1.Worker
-	(*Frames)(nil),          // 21: weir.v1.Frames
-	(*FdbEntry)(nil),        // 22: weir.v1.FdbEntry
-	nil,                     // 23: weir.v1.ReportResponse.DroppedEntry
-	nil,                     // 24: weir.v1.Fate.DroppedEntry
-	nil,                     // 25: weir.v1.Port.DroppedEntry
-	nil,                     // 26: weir.v1.Metric.LabelsEntry
+	(*PintRequest)(nil),     // 7: weir.v1.PintRequest
+	(*FdbRequest)(nil),      // 8: weir.v1.FdbRequest
+	(*ConfigRequest)(nil),   // 9: weir.v1.ConfigRequest
+	(*ReportResponse)(nil),  // 10: weir.v1.ReportResponse
+	(*PortsResponse)(nil),   // 11: weir.v1.PortsResponse
+	(*StagesResponse)(nil),  // 12: weir.v1.StagesResponse
+	(*WorkersResponse)(nil), // 13: weir.v1.WorkersResponse
+	(*ConfigResponse)(nil),  // 14: weir.v1.ConfigResponse
+	(*FdbResponse)(nil),     // 15: weir.v1.FdbResponse
+	(*Fate)(nil),            // 16: weir.v1.Fate
+	(*Port)(nil),            // 17: weir.v1.Port
+	(*MetricsResponse)(nil), // 18: weir.v1.MetricsResponse
+	(*Metric)(nil),          // 19: weir.v1.Metric
+	(*PintResponse)(nil),    // 20: weir.v1.PintResponse
+	(*PintPath)(nil),        // 21: weir.v1.PintPath
+	(*PintHop)(nil),         // 22: weir.v1.PintHop
+	(*PintFrequent)(nil),    // 23: weir.v1.PintFrequent
+	(*PintValue)(nil),       // 24: weir.v1.PintValue
+	(*PintMeasured)(nil),    // 25: weir.v1.PintMeasured
+	(*PintLoop)(nil),        // 26: weir.v1.PintLoop
+	(*Stage)(nil),           // 27: weir.v1.Stage
+	(*Worker)(nil),          // 28: weir.v1.Worker
+	(*Frames)(nil),          // 29: weir.v1.Frames
+	(*FdbEntry)(nil),        // 30: weir.v1.FdbEntry
+	nil,                     // 31: weir.v1.ReportResponse.DroppedEntry
+	nil,                     // 32: weir.v1.Fate.DroppedEntry
+	nil,                     // 33: weir.v1.Port.DroppedEntry
+	nil,                     // 34: weir.v1.Metric.LabelsEntry
 }
 var file_weir_proto_depIdxs = []int32{
-	16, // 0: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
-	19, // 1: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
-	20, // 2: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
-	23, // 3: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
-	15, // 4: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
-	21, // 5: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
-	18, // 6: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
-	16, // 7: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
-	19, // 8: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
-	20, // 9: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
-	22, // 10: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
-	24, // 11: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
-	25, // 12: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
-	15, // 13: weir.v1.Port.copies:type_name -> weir.v1.Fate
-	18, // 14: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
-	26, // 15: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
-	0,  // 16: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
-	2,  // 17: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
-	3,  // 18: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
-	4,  // 19: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
-	5,  // 20: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
-	6,  // 21: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
-	7,  // 22: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
-	8,  // 23: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
-	1,  // 24: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
-	9,  // 25: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
-	10, // 26: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
-	11, // 27: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
-	12, // 28: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
-	17, // 29: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
-	14, // 30: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
-	13, // 31: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
-	24, // [24:32] is the sub-list for method output_type
-	16, // [16:24] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	17, // 0: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
+	27, // 1: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
+	28, // 2: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
+	31, // 3: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
+	16, // 4: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
+	29, // 5: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
+	19, // 6: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
+	20, // 7: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintResponse
+	17, // 8: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
+	27, // 9: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
+	28, // 10: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
+	30, // 11: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
+	32, // 12: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
+	33, // 13: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
+	16, // 14: weir.v1.Port.copies:type_name -> weir.v1.Fate
+	19, // 15: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
+	34, // 16: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
+	21, // 17: weir.v1.PintResponse.paths:type_name -> weir.v1.PintPath
+	22, // 18: weir.v1.PintResponse.hops:type_name -> weir.v1.PintHop
+	24, // 19: weir.v1.PintResponse.values:type_name -> weir.v1.PintValue
+	25, // 20: weir.v1.PintResponse.measured:type_name -> weir.v1.PintMeasured
+	26, // 21: weir.v1.PintResponse.loops:type_name -> weir.v1.PintLoop
+	23, // 22: weir.v1.PintHop.frequent:type_name -> weir.v1.PintFrequent
+	0,  // 23: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
+	2,  // 24: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
+	3,  // 25: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
+	4,  // 26: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
+	5,  // 27: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
+	6,  // 28: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
+	7,  // 29: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
+	8,  // 30: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
+	9,  // 31: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
+	1,  // 32: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
+	10, // 33: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
+	11, // 34: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
+	12, // 35: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
+	13, // 36: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
+	18, // 37: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
+	20, // 38: weir.v1.Switch.Pint:output_type -> weir.v1.PintResponse
+	15, // 39: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
+	14, // 40: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
+	32, // [32:41] is the sub-list for method output_type
+	23, // [23:32] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_weir_proto_init() }
@@ -1861,7 +2746,7 @@ func file_weir_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_proto_rawDesc), len(file_weir_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

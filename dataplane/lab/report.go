@@ -6,6 +6,8 @@ import "encoding/json"
 // as far as the lab reads it. Raw is the whole object.
 type SwitchReport struct {
 	Name      string            `json:"name"`
+	ID        uint64            `json:"id"`
+	Pint      *PintReport       `json:"pint"`
 	Ports     []PortReport      `json:"ports"`
 	Received  uint64            `json:"received"`
 	Forwarded uint64            `json:"forwarded"`

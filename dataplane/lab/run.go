@@ -17,6 +17,8 @@ type Outcome struct {
 	Traffic  []Result    `json:"traffic"`
 	Switches []SwitchEnd `json:"switches"`
 	Account  Account     `json:"account"`
+	// Decoded is what sinks of PINT say, beside the truth; by host.
+	Decoded []Decoded `json:"decoded,omitempty"`
 	// Answers are what the records tell beside what the far ends counted; nil: nobody asked.
 	Answers Answers `json:"answers,omitempty"`
 
@@ -69,6 +71,10 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 	out.Account = account(c, kernel, ends)
 	out.Account.checkRelays(c, out.Traffic, relays)
 	out.OK = err == nil && out.Account.OK() && (out.Answers == nil || out.Answers.OK())
+	out.Decoded = c.decoded(ends)
+	for i := range out.Decoded {
+		out.OK = out.OK && out.Decoded[i].Wrong == 0
+	}
 	for i := range out.Traffic {
 		out.OK = out.OK && out.Traffic[i].okIn(c)
 	}

@@ -24,6 +24,10 @@ func (o *Outcome) WriteText(w io.Writer) error {
 		fmt.Fprintln(b, "\nCost of each stage (ns per packet, sampled):")
 		o.writeStages(b)
 	}
+	if len(o.Decoded) > 0 {
+		fmt.Fprintln(b, "\nDecoded from digests, beside the truth:")
+		o.writeDecoded(b)
+	}
 	fmt.Fprintln(b, "\nCounters:")
 	o.Account.write(b)
 	if o.Answers != nil {
@@ -39,6 +43,16 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	fmt.Fprintf(b, "\n%s: %s (%.1f s)\n", o.Name, verdict, o.Seconds)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func (o *Outcome) writeDecoded(b *strings.Builder) {
+	for _, d := range o.Decoded {
+		fmt.Fprintf(b, "  %s  to %s: %d flows, %d of at least %d packets, the right path of %d of these, %d wrong\n",
+			mark(d.Wrong == 0), d.Host, d.Flows, d.Long, longFlow, d.Right, d.Wrong)
+		for _, h := range d.Hops {
+			fmt.Fprintf(b, "        %s: median latency %.0f ns from %d samples, %.0f ns measured there\n", h.Switch, h.Decoded, h.Samples, h.Measured)
+		}
+	}
 }
 
 func mark(ok bool) string {

@@ -12,9 +12,14 @@ import (
 type clock struct {
 	offset int64 // CLOCK_TAI minus since(base)
 	synced time.Duration
+	last   int64
 }
 
 const resync = 10 * time.Millisecond
+
+// slew is how far the clock may seem to step back, in ns, and stands still
+// instead: so much may an interruption between two readings falsify the distance.
+const slew = int64(resync)
 
 var clockBase = time.Now()
 
@@ -27,5 +32,10 @@ func (c *clock) now() int64 {
 		mono = time.Since(clockBase)
 		c.offset, c.synced = ts.Nano()-int64(mono), mono
 	}
-	return int64(mono) + c.offset
+	now := int64(mono) + c.offset
+	if now < c.last && c.last-now < slew {
+		return c.last
+	}
+	c.last = now
+	return now
 }

@@ -155,6 +155,9 @@ func (w *Worker) work() {
 			}
 			open++
 		}
+		if got == 0 {
+			w.tick() // also while other workers' packets keep this one busy
+		}
 		got += w.takeOver()
 		pending := w.service()
 		if c := w.call.Load(); c != nil && w.call.CompareAndSwap(c, nil) {
@@ -166,7 +169,6 @@ func (w *Worker) work() {
 			continue
 		}
 		quiet++
-		w.tick()
 		draining := w.state.Load() == stateDraining
 		if (open == 0 || draining) && w.drained(pending, draining) {
 			return
@@ -179,13 +181,14 @@ func (w *Worker) work() {
 	}
 }
 
-// tick does the stages' work by the clock while no packet comes. A replay has no
-// clock but its packets'.
+// tick does the stages' work by the clock while no packet comes, and at once if
+// the clock was set back. A replay has no clock but its packets'.
 func (w *Worker) tick() {
 	if w.sw.arrival || w.graph.NextTick() == math.MaxInt64 {
 		return
 	}
-	if w.now = w.clock.now(); w.now >= w.graph.NextTick() {
+	before := w.now
+	if w.now = w.clock.now(); w.now >= w.graph.NextTick() || w.now < before {
 		w.graph.Tick(w.now)
 	}
 }
@@ -197,8 +200,10 @@ func (w *Worker) receive(q *rxQueue) int {
 	if n == 0 {
 		return 0
 	}
-	if b.Now = b.Pkts[0].Arrival; !w.sw.arrival || b.Now == 0 {
+	if b.Now = b.Pkts[0].Arrival; !w.sw.arrival {
 		b.Now = w.clock.now()
+	} else if b.Now == 0 {
+		b.Now = w.now // the beginning of time, or a record without one: the clock stands still
 	}
 	w.now = b.Now
 	if len(b.Depth) != 0 {

@@ -14,6 +14,7 @@ type layer struct {
 var layers = []layer{
 	// Leaves.
 	{"pipeline/packet", nil, "everything on the packet path speaks it, so it may know nothing of them"},
+	{"pipeline/clock", nil, "a clock knows nothing of who reads it"},
 	{"pipeline/ring", nil, "values pass from a worker to a goroutine, whatever they are"},
 	{"pipeline/epoch", nil, "cells pass from a worker to a goroutine, whatever they are"},
 	{"pipeline/header", nil, "views over bytes serve stages, tests and tools alike"},
@@ -32,8 +33,6 @@ var layers = []layer{
 	{"pipeline", []string{"pipeline/packet", "pipeline/header", "pipeline/table"},
 		"stages depend on the graph's contract, so the graph must not depend on them, nor on I/O"},
 	{"stages", []string{"stages/*", "pipeline", "pipeline/packet"}, "the one map from names to constructors"},
-	{"stages/lds", []string{"pipeline/...", "telemetry/lds", "telemetry/hash", "telemetry/record", "telemetry/export"},
-		"a measuring stage is a source of the exporter, whose word for that it needs"},
 	{"stages/*", []string{"pipeline/...", "telemetry/=", "telemetry/hash", "telemetry/record"},
 		"a stage knows neither other stages nor I/O, so that any graph and any driver can run it; of telemetry it knows its own system"},
 	{"dataplane/port", []string{"dataplane/napi", "dataplane/xsk", "dataplane/xdp", "dataplane/pcapfile", "pipeline/packet"},
@@ -86,7 +85,7 @@ var foreigns = []foreign{
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "internal/..."}, "a switch starts no program"},
 	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/view"}, "servers belong to control and to the collector's faces"},
-	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "pipeline/packet", "stages/l2"},
+	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "pipeline/clock", "pipeline/packet", "stages/l2"},
 		"system calls are the data plane's; l2 reads the clock for its ageing, beside the packet path"},
 
 	{"github.com/asavie/xdp", []string{"dataplane/port"},

@@ -18,6 +18,8 @@ type Merger[T any] struct {
 	open   bool
 	merged Merged[T]
 	gave   []bool // by worker: its cells of the open slice are in
+	absent []bool // by worker: it let a slice pass, and is not waited for until it gives again
+	since  int64  // when Collect first found the open slice waiting; never later than now
 }
 
 // NewMerger returns a merger of the workers' cells. merge adds src to dst, clear
@@ -25,21 +27,31 @@ type Merger[T any] struct {
 func NewMerger[T any](workers []*Worker[T], cells func() *T, merge func(dst, src *T), clear func(*T)) *Merger[T] {
 	return &Merger[T]{
 		workers: workers, merge: merge, clear: clear,
-		merged: Merged[T]{Cells: cells()}, gave: make([]bool, len(workers)),
+		merged: Merged[T]{Cells: cells()}, gave: make([]bool, len(workers)), absent: make([]bool, len(workers)),
 	}
 }
 
 // grace is how long after the end of a slice a worker may hand it over, in
-// ns. It covers a worker's sleep and a busy machine; one that is later, or that
-// has ended, is missing in the slice, which is then partial.
+// ns, and how long behind the first one. It covers a worker's sleep and a busy
+// machine; one that is later, or that has ended, is missing in the slice, which
+// is then partial.
 const grace = 1e9
 
 // Collect takes what the workers handed over, and calls emit for each slice
 // that is complete. The cells are valid until emit returns. It returns how many
-// slices it emitted.
+// slices it emitted. Slices come in order, but for one that a worker hands over
+// after the others' next: it comes by itself, partial.
 func (m *Merger[T]) Collect(now int64, emit func(*Merged[T])) (emitted int) {
 	for {
+		waited := m.open
 		progress := m.take()
+		if !waited || now < m.since {
+			m.since = now // the second: the clock was set back
+		}
+		if n := m.stragglers(emit); n != 0 {
+			emitted += n
+			continue // what waited behind them may be of the open slice
+		}
 		if m.open && m.complete(now) {
 			m.emit(emit)
 			emitted++
@@ -54,10 +66,30 @@ func (m *Merger[T]) Collect(now int64, emit func(*Merged[T])) (emitted int) {
 // Flush emits what is open, once all workers have ended.
 func (m *Merger[T]) Flush(emit func(*Merged[T])) {
 	for m.take() || m.open {
+		m.stragglers(emit)
 		if m.open && !m.waiting() {
 			m.emit(emit)
 		}
 	}
+	for _, w := range m.workers {
+		if missed := w.untold.Swap(0); missed != 0 {
+			emit(&Merged[T]{Slice: w.Slice(), Missed: missed, Partial: true, Cells: m.merged.Cells})
+		}
+	}
+}
+
+// stragglers emits, by themselves, cells of slices before the open one, so that
+// they do not keep back what their worker has of the open one.
+func (m *Merger[T]) stragglers(emit func(*Merged[T])) (emitted int) {
+	for _, w := range m.workers {
+		for h := w.Handed(); m.open && h != nil && h.Slice.Start < m.merged.Slice.Start; h = w.Handed() {
+			emit(&Merged[T]{Slice: h.Slice, Missed: h.Missed, Partial: true, Cells: h.Cells})
+			m.clear(h.Cells)
+			w.Return()
+			emitted++
+		}
+	}
+	return emitted
 }
 
 // waiting reports whether cells of the open slice wait to be taken.
@@ -102,13 +134,14 @@ func (m *Merger[T]) take() (progress bool) {
 
 // complete reports whether nobody can add to the open slice any more.
 func (m *Merger[T]) complete(now int64) bool {
-	late := now-m.merged.Slice.End() > grace
+	// The second matters once the clock was set back: the slice lies ahead then.
+	late := now-m.merged.Slice.End() > grace || now-m.since > grace
 	for i, w := range m.workers {
 		if m.gave[i] {
 			continue
 		}
-		// Cells of another slice wait: the worker has left the open one behind.
-		if w.Handed() == nil && !late {
+		// Cells of a later slice wait: the worker has left the open one behind.
+		if w.Handed() == nil && !late && !m.absent[i] {
 			return false
 		}
 	}
@@ -116,8 +149,9 @@ func (m *Merger[T]) complete(now int64) bool {
 }
 
 func (m *Merger[T]) emit(emit func(*Merged[T])) {
-	for _, gave := range m.gave {
+	for i, gave := range m.gave {
 		m.merged.Partial = m.merged.Partial || !gave
+		m.absent[i] = !gave && m.workers[i].Handed() == nil
 	}
 	emit(&m.merged)
 	m.clear(m.merged.Cells)

@@ -8,7 +8,8 @@ type Handed[T any] struct {
 	// Missed packets of the slice are not in the cells, because no copy was
 	// free.
 	Missed uint64
-	// Partial: the worker began or ended inside the slice, or its clock stepped.
+	// Partial: the worker began or ended inside the slice, its clock stepped, or
+	// the slice overlaps the one before it, which was of another length.
 	Partial bool
 	Cells   *T
 
@@ -38,6 +39,9 @@ type Worker[T any] struct {
 	// total the missed packets, as of the last edge.
 	overruns atomic.Uint64
 	total    atomic.Uint64
+	// untold is what the worker missed last, if it had no cells at its end to tell
+	// it with; written by Finish, before the collector's last call.
+	untold atomic.Uint64
 }
 
 // NewWorker returns a worker with two copies of cells, both empty.
@@ -116,7 +120,9 @@ func (w *Worker[T]) flip(next Slice, stepped bool) {
 		// next that has any, so that no count is lost.
 		w.overruns.Add(1)
 	}
-	w.slice, w.partial = next, stepped
+	// A slice of another length may have begun before this one ended.
+	w.partial = stepped || next.Start < w.slice.End()
+	w.slice = next
 }
 
 // Finish hands the current cells over, at the worker's end.
@@ -126,6 +132,9 @@ func (w *Worker[T]) Finish(now int64) {
 	}
 	w.Tick(now, w.slice.Shift) // a copy may have come back
 	w.partial = true
+	if !w.holding {
+		w.untold.Store(w.missed)
+	}
 	w.flip(w.slice, true)
 }
 

@@ -46,7 +46,7 @@ type Packet struct {
 	L3      uint16
 	L4      uint16
 	Payload uint16
-	// EtherType is the type behind all VLAN tags, host byte order.
+	// EtherType is the type behind all VLAN tags and shims, host byte order.
 	EtherType uint16
 	// VLAN is the outer tag's TCI, host byte order, with FlagVLAN.
 	VLAN uint16
@@ -79,6 +79,7 @@ const (
 	FlagMPLS                            // an MPLS label stack follows the link header
 	FlagARP                             // an ARP packet for IPv4 over Ethernet
 	FlagCopy                            // a copy that a stage made: flooded or mirrored
+	FlagShim                            // a telemetry shim, or two, in front of EtherType; L3 is behind
 
 	FlagIP = FlagIPv4 | FlagIPv6
 )
@@ -92,8 +93,9 @@ type Needs uint8
 
 // What a stage can need beyond the parser's offsets and flags.
 const (
-	NeedFlowHash Needs = 1 << iota // Packet.FlowHash
-	NeedID                         // Packet.ID
-	NeedArrival                    // Packet.Arrival
-	NeedDepth                      // Batch.Depth
+	NeedFlowHash    Needs = 1 << iota // Packet.FlowHash
+	NeedID                            // Packet.ID
+	NeedArrival                       // Packet.Arrival
+	NeedDepth                         // Batch.Depth
+	NeedIPIDCarrier                   // Packet.ID without the identification of atomic datagrams: digests travel there
 )

@@ -62,4 +62,9 @@ func (r *Ring[T]) Drain(f func(v *T)) int {
 }
 
 // Len is how many values wait; for observers, it may be old when it is read.
-func (r *Ring[T]) Len() int { return int(r.tail.Load() - r.head.Load()) }
+func (r *Ring[T]) Len() int {
+	// The head first: it never passes a tail that is read later. What both sides
+	// did between the two readings may make the difference too large.
+	head := r.head.Load()
+	return int(min(r.tail.Load()-head, r.mask+1))
+}

@@ -6,9 +6,19 @@ import (
 	"testing"
 )
 
-// TestTwin compares the ring with a slice.
+// TestTwin compares the ring with a slice, also where its indexes wrap at 2^32.
 func TestTwin(t *testing.T) {
-	r := New[int](5)
+	for _, begin := range []uint32{0, 1<<32 - 5} {
+		r := New[int](5)
+		r.tail.Store(begin)
+		r.head.Store(begin)
+		r.seen = begin
+		testTwin(t, r)
+	}
+}
+
+func testTwin(t *testing.T, r *Ring[int]) {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
 	var twin []int
 	for i := range 100_000 {
@@ -58,6 +68,42 @@ func TestConcurrent(t *testing.T) {
 			next++
 		})
 	}
+	wait.Wait()
+}
+
+// TestLen: an observer never sees more values than the ring holds, nor fewer
+// than none, whatever both sides do meanwhile.
+func TestLen(t *testing.T) {
+	r := New[int](4)
+	stop := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				r.Push(1)
+			}
+		}
+	})
+	wait.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				r.Drain(func(*int) {})
+			}
+		}
+	})
+	for range 50_000 {
+		if n := r.Len(); n < 0 || n > 4 {
+			t.Errorf("%d values in a ring of 4", n)
+			break
+		}
+	}
+	close(stop)
 	wait.Wait()
 }
 

@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,7 @@ type Module struct {
 
 	mu      sync.Mutex // guards what follows
 	config  Config
-	retired []*classifier // whose counts are not in folded yet
+	retired []*classifier // whose counts are not in folded yet, for as long as a worker may use them
 	folded  map[string]hit
 	stages  []*stage
 }
@@ -62,7 +63,8 @@ func (m *Module) Stage(w int) pipeline.Stage {
 }
 
 // SetConfig replaces the rules and the default. Packets meet the old rules or
-// the new ones, and none is lost. On error nothing changes.
+// the new ones, and none is lost. On error nothing changes. It returns once the
+// workers have left the old rules, at once or within a tenth of a second.
 func (m *Module) SetConfig(c Config) error {
 	set, err := c.compile(m.ports)
 	if err != nil {
@@ -73,6 +75,7 @@ func (m *Module) SetConfig(c Config) error {
 	defer m.mu.Unlock()
 	m.config = c
 	m.retired = append(m.retired, m.rules.Swap(next))
+	m.collect()
 	return nil
 }
 
@@ -92,12 +95,17 @@ type stage struct {
 	hits   []hit
 	cache  *cache
 
-	// shared: the worker writes snapshot before answered; control reads it behind.
-	answered atomic.Uint64
-	snapshot []hit
-	of       *classifier // whose counts the snapshot has
-	began    atomic.Bool
-	ended    atomic.Bool
+	// shared: the worker publishes, control reads.
+	answer atomic.Pointer[answer]
+	began  atomic.Bool
+	ended  atomic.Bool
+}
+
+// answer is a copy of a worker's counts. It is immutable.
+type answer struct {
+	asked uint64      // the question that it answers
+	of    *classifier // whose counts they are
+	hits  []hit
 }
 
 // adopt goes over to new rules. What the cache holds is of the old classes.
@@ -195,22 +203,22 @@ func (s *stage) Tick(now int64) (next int64) {
 	if c := s.module.rules.Load(); c != s.rules {
 		s.adopt(c) // an idle worker must not keep old rules alive
 	}
-	if asked := s.module.asked.Load(); asked != s.answered.Load() {
-		s.answer(asked)
+	asked := s.module.asked.Load()
+	if last := s.answer.Load(); asked != 0 && (last == nil || last.asked != asked) {
+		s.reply(asked)
 	}
 	return now + period
 }
 
 // Finish implements pipeline.Ticker.
 func (s *stage) Finish(int64) {
-	s.answer(s.module.asked.Load())
+	s.reply(s.module.asked.Load())
 	s.ended.Store(true)
 }
 
-func (s *stage) answer(asked uint64) {
-	s.snapshot = append(s.snapshot[:0], s.hits...)
-	s.of = s.rules
-	s.answered.Store(asked)
+// reply allocates, but only when control asks.
+func (s *stage) reply(asked uint64) {
+	s.answer.Store(&answer{asked, s.rules, slices.Clone(s.hits)})
 }
 
 // patience bounds how long a reader of the counts waits for the workers.

@@ -28,6 +28,7 @@ func TestTwin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		m.rules.Load().cached = seed%2 == 1
 		s := m.Stage(0).(*stage)
 		want := make([]hit, len(set.rules)+1)
 		for range 600 {
@@ -154,6 +155,71 @@ func TestSetConfig(t *testing.T) {
 	}
 }
 
+// TestOldRulesGo: rules that were replaced are not kept until somebody asks for
+// counts, and names that are gone leave no counts behind.
+func TestOldRulesGo(t *testing.T) {
+	m := newModule(t, DefaultConfig())
+	s := m.Stage(0).(*stage)
+	s.Tick(0)
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				s.Tick(0)
+			}
+		}
+	}()
+	for i := range 20 {
+		if err := m.SetConfig(Config{Default: Permit, Rules: []Rule{{Name: fmt.Sprint("n", i), Action: Deny}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	<-ended
+	if len(m.retired) != 0 || len(m.folded) > 2 {
+		t.Errorf("%d rule sets and %d names are kept", len(m.retired), len(m.folded))
+	}
+}
+
+// TestCountersAtTheEnd reads counts while workers end: for the race detector.
+func TestCountersAtTheEnd(t *testing.T) {
+	env := testEnv
+	env.Workers = 2
+	b := [2]*packet.Batch{newBatch(t), newBatch(t)}
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 50 {
+		m, err := New(Config{Default: Deny, Rules: []Rule{{Action: Permit}}}, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var workers sync.WaitGroup
+		for w := range env.Workers {
+			s := m.Stage(w).(*stage)
+			for i := range b[w].Pkts {
+				randomPacket(r, b[w], i)
+			}
+			workers.Go(func() {
+				for range 20 {
+					s.Tick(0)
+					s.Process(b[w])
+				}
+				s.Finish(0)
+			})
+		}
+		for range 5 {
+			m.Counters()
+		}
+		workers.Wait()
+		if got := m.Counters()[0].Packets; got != 2*20*packet.BatchSize {
+			t.Fatalf("%d packets counted", got)
+		}
+	}
+}
+
 func TestExplain(t *testing.T) {
 	m := newModule(t, Config{Default: Deny, Rules: []Rule{{Name: "see", Action: Count}, {Name: "arp", Action: Permit, EtherType: "arp"}}})
 	s := m.Stage(0).(*stage)
@@ -172,6 +238,7 @@ func TestExplain(t *testing.T) {
 func TestDoesNotAllocate(t *testing.T) {
 	for _, rules := range []int{10, 1000} {
 		s, b := benchStage(t, rules)
+		s.rules.cached = rules == 1000
 		if n := testing.AllocsPerRun(100, func() { revive(b); s.Process(b) }); n != 0 {
 			t.Errorf("%d rules: %v allocations", rules, n)
 		}

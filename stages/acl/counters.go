@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"maps"
 	"time"
 
 	"github.com/weirswitch/weir/pipeline"
@@ -24,22 +25,15 @@ const DefaultName = "default"
 func (m *Module) Counters() []RuleCounters {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := m.ask()
+	m.collect()
 	present := m.rules.Load()
-	if all {
-		for _, c := range m.retired {
-			for w := range c.hits {
-				m.fold(c, c.hits[w])
-			}
-		}
-		m.retired = nil
-	}
 	sums := make([]hit, len(present.rules)+1)
 	for _, s := range m.stages {
-		if s.of != present || s.answered.Load() == 0 {
+		a := s.answer.Load()
+		if a == nil || a.of != present {
 			continue
 		}
-		for i, h := range s.snapshot {
+		for i, h := range a.hits {
 			sums[i].packets += h.packets
 			sums[i].bytes += h.bytes
 		}
@@ -53,13 +47,38 @@ func (m *Module) Counters() []RuleCounters {
 	return out
 }
 
-// ask gets a snapshot from every worker that runs. It reports whether all have
+// collect asks the workers, and folds the counts of the rules that all have left.
+func (m *Module) collect() {
+	if !m.ask() || len(m.retired) == 0 {
+		return
+	}
+	for _, c := range m.retired {
+		for w := range c.hits {
+			m.fold(c, c.hits[w])
+		}
+	}
+	m.retired = nil
+	m.forget()
+}
+
+// forget drops the counts of names that no rule has any more.
+func (m *Module) forget() {
+	present := m.rules.Load()
+	names := make(map[string]bool, len(present.rules)+1)
+	for i := range len(present.rules) + 1 {
+		name, _ := present.ruleName(i)
+		names[name] = true
+	}
+	maps.DeleteFunc(m.folded, func(name string, _ hit) bool { return !names[name] })
+}
+
+// ask gets an answer from every worker that runs. It reports whether all have
 // left the rules before.
 func (m *Module) ask() bool {
 	asked := m.asked.Add(1)
 	deadline := time.Now().Add(patience)
 	for _, s := range m.stages {
-		for s.began.Load() && !s.ended.Load() && s.answered.Load() != asked {
+		for s.began.Load() && !s.ended.Load() && !s.answers(asked) {
 			if time.Now().After(deadline) {
 				return false
 			}
@@ -67,6 +86,11 @@ func (m *Module) ask() bool {
 		}
 	}
 	return true
+}
+
+func (s *stage) answers(asked uint64) bool {
+	a := s.answer.Load()
+	return a != nil && a.asked == asked
 }
 
 // fold adds the counts of retired rules to those of their names.

@@ -19,6 +19,6 @@
 // exact, and it holds far more packets than a cache of flows, as whole
 // prefixes and port ranges fall into one class.
 //
-// Control replaces all rules at once (Module.SetRules): workers see the old ones
+// Control replaces all rules at once (Module.SetConfig): workers see the old ones
 // or the new ones, never a mixture.
 package acl

@@ -76,16 +76,18 @@ func (c *classifier) find(f *fields, t *tuple) (v verdict, pure bool) {
 		last := min(64, c.words-64*s)
 		sum := ^uint64(0) >> (64 - last)
 		for _, k := range c.active {
-			sum &= c.field[k].sums[int(t[k])*c.sums+s]
+			sum &= c.field[k].sum(int(t[k]), c.sums, s)
 		}
 		for ; sum != 0; sum &= sum - 1 {
-			w := 64*s + bits.TrailingZeros64(sum)
+			bit := bits.TrailingZeros64(sum)
 			row := ^uint64(0)
 			for _, k := range c.active {
-				row &= c.field[k].rows[int(t[k])*c.words+w]
+				if row &= c.field[k].word(int(t[k]), c.sums, s, bit); row == 0 {
+					break
+				}
 			}
 			for ; row != 0; row &= row - 1 {
-				r := 64*w + bits.TrailingZeros64(row)
+				r := 64*(64*s+bit) + bits.TrailingZeros64(row)
 				if r >= len(c.rules) {
 					break
 				}

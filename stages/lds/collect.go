@@ -3,7 +3,6 @@ package lds
 import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/epoch"
-	"github.com/weirswitch/weir/telemetry/export"
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/record"
 )
@@ -40,7 +39,7 @@ func clearCells(c *cells) {
 }
 
 // Collect implements export.Source.
-func (m *Module) Collect(now int64, last bool, emit export.Emit) {
+func (m *Module) Collect(now int64, last bool, emit record.Emit) {
 	each := func(s *epoch.Merged[cells]) { m.emit(s, emit) }
 	m.merger.Collect(now, each)
 	if !last {
@@ -54,7 +53,7 @@ func (m *Module) Collect(now int64, last bool, emit export.Emit) {
 
 // emit sends the records of a slice; with the interval bit, those of the
 // interval before it.
-func (m *Module) emit(s *epoch.Merged[cells], emit export.Emit) {
+func (m *Module) emit(s *epoch.Merged[cells], emit record.Emit) {
 	s.Cells.enter(s.Slice.Number())
 	for i := range *s.Cells {
 		t := &(*s.Cells)[i]
@@ -70,7 +69,7 @@ func (m *Module) emit(s *epoch.Merged[cells], emit export.Emit) {
 }
 
 // send emits one point's interval as a record.
-func (m *Module) send(point int, p *lds.Point, missed uint64, emit export.Emit) {
+func (m *Module) send(point int, p *lds.Point, missed uint64, emit record.Emit) {
 	instance := uint16(2 * m.ports[point])
 	if m.egress {
 		instance++

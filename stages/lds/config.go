@@ -20,8 +20,8 @@ type Config struct {
 	Columns int       `toml:"columns"`
 	Virtual int       `toml:"virtual"`
 	Banks   []float64 `toml:"banks"`
-	// IntervalShift is the base-2 logarithm of the interval in ns: 30 is 1.07 s.
-	IntervalShift int `toml:"interval_shift"`
+	// IntervalBits is the base-2 logarithm of the interval in ns: 30 is 1.07 s.
+	IntervalBits int `toml:"interval_bits"`
 	// IntervalBit counts packets with a shim in the interval that its bit tells.
 	IntervalBit bool `toml:"interval_bit"`
 	// Seed chooses the sketch's hashes.
@@ -55,12 +55,12 @@ const (
 // DefaultConfig is the paper's reference sketch over intervals of 1.07 s.
 func DefaultConfig() Config {
 	d := lds.DefaultConfig()
-	return Config{Rows: d.Rows, Columns: d.Columns, Virtual: d.Virtual, IntervalShift: 30}
+	return Config{Rows: d.Rows, Columns: d.Columns, Virtual: d.Virtual, IntervalBits: 30}
 }
 
 // sketch is the shape of the points.
 func (c *Config) sketch() lds.Config {
-	return lds.Config{Rows: c.Rows, Columns: c.Columns, Virtual: c.Virtual, Rates: c.Banks, IntervalNs: 1 << c.IntervalShift, Seed: c.Seed}
+	return lds.Config{Rows: c.Rows, Columns: c.Columns, Virtual: c.Virtual, Rates: c.Banks, IntervalNs: 1 << c.IntervalBits, Seed: c.Seed}
 }
 
 // Validate reports all faults of the configuration for a switch with the named
@@ -97,8 +97,8 @@ func (c *Config) compile(ports []string) (points []int, weights []weight, err er
 		}
 	}
 	slices.Sort(points)
-	if c.IntervalShift < minInterval || c.IntervalShift > maxInterval {
-		fail("interval_shift: %d: choose %d (1 ms) to %d (18 min)", c.IntervalShift, minInterval, maxInterval)
+	if c.IntervalBits < minInterval || c.IntervalBits > maxInterval {
+		fail("interval_bits: %d: choose %d (1 ms) to %d (18 min)", c.IntervalBits, minInterval, maxInterval)
 	} else if err := c.sketch().Validate(); err != nil {
 		fail("rows, columns, virtual, banks: %w", err)
 	}

@@ -11,7 +11,7 @@
 //
 // Effect on the packet: none. Packets without an IP header have no flow key, and
 // are counted as skipped. Both ends need equal rows, columns, virtual, banks,
-// weights, interval_shift and seed here, and one seed in parse.
+// weights, interval_bits and seed here, and one seed in parse.
 //
 // Timestamps are nanoseconds of CLOCK_TAI. lds_ingress has the packet's arrival:
 // that of the XDP program where it was granted (dataplane.timestamps), else the
@@ -19,7 +19,7 @@
 // received, so its resolution is the time of a batch, and of the delay inside
 // one switch it sees what passed between a packet's arrival and that reading.
 //
-// Intervals are 2^interval_shift ns from multiples of that on. By the clock, a
+// Intervals are 2^interval_bits ns from multiples of that on. By the clock, a
 // packet under way at an edge falls into different intervals at both ends, and
 // spoils its cells in both. With interval_bit a packet that carries the PINT
 // shim is counted in the interval that the shim's bit tells (alternate marking,

@@ -77,7 +77,7 @@ func newModule(c Config, env pipeline.Env, egress bool) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{env: env, egress: egress, shift: uint8(c.IntervalShift), bit: c.IntervalBit, sketch: c.sketch(), ports: ports, weights: weights}
+	m := &Module{env: env, egress: egress, shift: uint8(c.IntervalBits), bit: c.IntervalBit, sketch: c.sketch(), ports: ports, weights: weights}
 	m.point = make([]int16, len(env.Ports))
 	for p := range m.point {
 		m.point[p] = -1
@@ -140,6 +140,10 @@ type stage struct {
 	module *Module
 	cells  *epoch.Worker[cells]
 
+	// pending are the batch's additions; touched keeps Touch from being left out.
+	pending [packet.BatchSize]lds.Pending
+	touched uint64
+
 	// Written once per batch.
 	measured, skipped, byBit atomic.Uint64
 }
@@ -170,7 +174,7 @@ func (s *stage) Process(b *packet.Batch) {
 	// before, in the second half of the one behind.
 	second := b.Now-slice.Start >= slice.Length()/2
 	odd := slice.Number()&1 != 0
-	measured, skipped, byBit := 0, 0, 0
+	measured, skipped, byBit, pending := 0, 0, 0, 0
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
 		port, at := p.InPort, p.Arrival
@@ -209,12 +213,25 @@ func (s *stage) Process(b *packet.Batch) {
 		if m.weights != nil {
 			w = m.weigh(p, data)
 		}
-		point.AddWeighted(flow, p.ID, at, p.WireLen, w)
+		if pending == len(s.pending) { // copies make a batch longer
+			s.apply(pending)
+			pending = 0
+		}
+		point.Prepare(&s.pending[pending], flow, p.ID, at, p.WireLen, w)
+		pending++
 		measured++
 	}
+	s.apply(pending)
 	add(&s.measured, measured)
 	add(&s.skipped, skipped)
 	add(&s.byBit, byBit)
+}
+
+// apply makes the first n pending additions, which are before the edge of an
+// interval, as that is seen between batches.
+func (s *stage) apply(n int) {
+	s.touched += lds.Touch(s.pending[:n])
+	lds.Apply(s.pending[:n])
 }
 
 // add spares the counters that nothing happened to.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
@@ -20,7 +21,7 @@ var testEnv = pipeline.Env{Workers: 1, Ports: []pipeline.Port{{Name: "p0"}, {Nam
 // testConfig has intervals of 2^20 ns and few cells.
 func testConfig() Config {
 	c := DefaultConfig()
-	c.Columns, c.IntervalShift, c.Seed = 500, 20, 3
+	c.Columns, c.IntervalBits, c.Seed = 500, 20, 3
 	return c
 }
 
@@ -62,7 +63,7 @@ func (e *end) put(flow uint32, id uint64, at int64, marked, odd bool) {
 		l3 += 8
 		copy(data[12:], []byte{0x88, 0xb5, 1<<4 | 1, 0, 0, 7, 0, 0})
 		if odd {
-			data[14] |= shimInterval
+			header.Shim(data[14:22]).SetInterval(true)
 		}
 	}
 	copy(data[l3-2:], []byte{8, 0, 0x45})
@@ -144,7 +145,7 @@ func link(t *testing.T, c Config, marked bool, loss float64) (sender, receiver *
 		odd  bool
 	}
 	r := rand.New(rand.NewPCG(5, 5))
-	length := int64(1) << c.IntervalShift
+	length := int64(1) << c.IntervalBits
 	var events []event
 	lost = map[[2]int64]float64{}
 	for i := range 20_000 {
@@ -196,7 +197,7 @@ func TestLinkWithIntervalBit(t *testing.T) {
 // refused: what is left is right.
 func TestLinkByClock(t *testing.T) {
 	c := testConfig()
-	c.IntervalShift = 24 // of which a packet is under way 0.3 %
+	c.IntervalBits = 24 // of which a packet is under way 0.3 %
 	sender, receiver, _ := link(t, c, true, 0)
 	refused, cells := 0, 0
 	for number := int64(9); number < 16; number++ {
@@ -307,16 +308,20 @@ func TestWhatIsMeasured(t *testing.T) {
 
 func TestIntervalBit(t *testing.T) {
 	at := func(head ...byte) []byte { return append(make([]byte, 12), head...) }
+	rest := []byte{1, 0, 7, 0xd1, 0xd2, 8, 0} // hop, plan, digest of two bytes, type
+	shim := func(first byte, tags ...byte) []byte {
+		return append(append(at(tags...), 0x88, 0xb5, first), rest...)
+	}
 	for name, c := range map[string]struct {
 		data        []byte
 		odd, marked bool
 	}{
 		"none":            {at(8, 0, 0x45), false, false},
-		"even":            {at(0x88, 0xb5, 0x11), false, true},
-		"odd":             {at(0x88, 0xb5, 0x19), true, true},
-		"behind tags":     {at(0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x88, 0xb5, 0x19), true, true},
-		"another version": {at(0x88, 0xb5, 0x29), true, false},
-		"cut":             {at(0x88, 0xb5), false, false},
+		"even":            {shim(0x11), false, true},
+		"odd":             {shim(0x19), true, true},
+		"behind tags":     {shim(0x19, 0x88, 0xa8, 0, 1, 0x81, 0, 0, 2), true, true},
+		"another version": {shim(0x29), true, false},
+		"cut":             {shim(0x19)[:21], false, false},
 		"cut tag":         {at(0x81, 0, 0, 1, 0x88), false, false},
 		"tags only":       {at(slices.Repeat([]byte{0x81, 0, 0, 1}, 9)...), false, false},
 		"nothing":         {nil, false, false},
@@ -331,10 +336,10 @@ func TestIntervalBit(t *testing.T) {
 func TestConfigFaults(t *testing.T) {
 	c := testConfig()
 	c.Ports = []string{"p9", "p1", "p1"}
-	c.IntervalShift = 3
+	c.IntervalBits = 3
 	c.Weights = []Weight{{Weight: 0}, {Weight: 1, Prefix: "ten"}, {Weight: 1, Protocol: 300}, {Weight: 1, Port: -1}}
 	err := c.Validate([]string{"p0", "p1"})
-	for _, want := range []string{`ports[0]: port "p9"`, `ports[2]: port "p1" is there twice`, "interval_shift: 3", "weight[0].weight: 0",
+	for _, want := range []string{`ports[0]: port "p9"`, `ports[2]: port "p1" is there twice`, "interval_bits: 3", "weight[0].weight: 0",
 		`weight[1].prefix: "ten"`, "weight[2].protocol: 300", "weight[3].port: -1"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no fault %q in\n%v", want, err)
@@ -389,5 +394,54 @@ func BenchmarkProcess(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/packet")
 		})
+	}
+}
+
+// TestWorkersMerge: packets of a point that two workers share give the same
+// record as those of one worker.
+func TestWorkersMerge(t *testing.T) {
+	for _, bit := range []bool{false, true} {
+		c := testConfig()
+		c.IntervalBit = bit
+		one, two := newEnd(t, c, NewIngress), newEnd(t, c, NewIngress)
+		env := testEnv
+		env.Workers = 2
+		var err error
+		if two.Module, err = NewIngress(c, env); err != nil {
+			t.Fatal(err)
+		}
+		workers := []*stage{two.Module.Stage(0).(*stage), two.Module.Stage(1).(*stage)}
+		next := []int64{0, 0}
+		r := rand.New(rand.NewPCG(8, 8))
+		now := int64(1 << 30)
+		for range 5000 {
+			now += r.Int64N(2000)
+			flow, id, odd, w := r.Uint32N(9), r.Uint64(), now>>20&1 != 0, r.IntN(2)
+			one.put(flow, id, now, true, odd)
+			one.pass()
+			two.put(flow, id, now, true, odd)
+			for i, s := range workers {
+				if now >= next[i] {
+					next[i] = s.Tick(now)
+				}
+			}
+			workers[w].Process(two.batch)
+			two.Collect(now, false, two.emit)
+		}
+		one.finish(now)
+		for _, s := range workers {
+			s.Finish(now)
+		}
+		two.Collect(now, true, two.emit)
+		if len(one.got) != len(two.got) || len(one.got) < 3 {
+			t.Fatalf("bit %v: %d records of one worker, %d of two", bit, len(one.got), len(two.got))
+		}
+		for number, p := range one.got {
+			a, _ := p.AppendBinary(nil)
+			b, _ := two.got[number].AppendBinary(nil)
+			if !slices.Equal(a, b) {
+				t.Errorf("bit %v: interval %d of two workers differs from that of one", bit, number)
+			}
+		}
 	}
 }

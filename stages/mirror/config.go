@@ -17,6 +17,9 @@ const (
 // minTruncate keeps the Ethernet header of a copy whole.
 const minTruncate = 14
 
+// maxTruncate is more than any packet has.
+const maxTruncate = 1 << 20
+
 // Config is the stage's section of the configuration, [stages.mirror].
 type Config struct {
 	Sessions []Session `toml:"session"`
@@ -54,12 +57,16 @@ type session struct {
 	to       uint16
 	truncate uint32 // 0: not
 	below    uint32 // a 32-bit draw below it mirrors; 0: every packet is
+	slot     int    // of its counters in every stage
 }
 
 func (c *Config) compile(ports []string) ([]session, error) {
 	var errs []error
 	var sessions []session
 	names := map[string]int{}
+	if len(c.Sessions) > MaxSessions {
+		errs = append(errs, fmt.Errorf("session: %d sessions: %d at most", len(c.Sessions), MaxSessions))
+	}
 	for i := range c.Sessions {
 		s := &c.Sessions[i]
 		out := session{name: s.Name, in: make([]bool, len(ports)), out: make([]bool, len(ports)), truncate: uint32(s.TruncateBytes)}
@@ -96,8 +103,8 @@ func (c *Config) compile(ports []string) ([]session, error) {
 		case slices.Contains(s.Ports, s.To):
 			fail("to", "port %q is watched itself: name another port", s.To)
 		}
-		if s.TruncateBytes != 0 && s.TruncateBytes < minTruncate {
-			fail("truncate_bytes", "%d: choose 0 for whole packets, or at least %d", s.TruncateBytes, minTruncate)
+		if s.TruncateBytes != 0 && (s.TruncateBytes < minTruncate || s.TruncateBytes > maxTruncate) {
+			fail("truncate_bytes", "%d: choose 0 for whole packets, or %d to %d", s.TruncateBytes, minTruncate, maxTruncate)
 		}
 		if s.OneIn < 0 || s.OneIn > 1<<24 {
 			fail("one_in", "%d: choose 1 to %d, or 0 for every packet", s.OneIn, 1<<24)

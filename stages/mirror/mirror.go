@@ -1,7 +1,7 @@
 package mirror
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,8 +16,16 @@ type Module struct {
 	env      pipeline.Env
 	sessions atomic.Pointer[[]session] // control swaps it
 
-	mu     sync.Mutex // guards stages
+	mu     sync.Mutex // guards what follows
 	stages []*stage
+	slots  [MaxSessions]slot // what the stages' counters are of
+}
+
+// slot is the counters of one session in all stages.
+type slot struct {
+	session string // "" while no session has had them
+	// before is what they were when the session got them: they only grow.
+	before Counters
 }
 
 // MaxSessions bounds the sessions: each has its counters in every worker.
@@ -30,21 +38,49 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 }
 
 // SetConfig replaces all sessions at once. On error nothing changes. A session
-// keeps the counts of the one whose number it has.
+// that keeps its name keeps its counts.
 func (m *Module) SetConfig(c Config) error {
 	names := make([]string, len(m.env.Ports))
 	for i := range m.env.Ports {
 		names[i] = m.env.Ports[i].Name
 	}
-	if len(c.Sessions) > MaxSessions {
-		return fmt.Errorf("session: %d sessions: %d at most", len(c.Sessions), MaxSessions)
-	}
 	s, err := c.compile(names)
 	if err != nil {
 		return err
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.assign(s)
 	m.sessions.Store(&s)
 	return nil
+}
+
+// assign gives every session its slot: that of its name, or one that no other has.
+func (m *Module) assign(sessions []session) {
+	used := map[string]bool{}
+	for k := range sessions {
+		used[sessions[k].name] = true
+	}
+	for k := range sessions {
+		s := &sessions[k]
+		s.slot = slices.IndexFunc(m.slots[:], func(o slot) bool { return o.session == s.name })
+		if s.slot >= 0 {
+			continue
+		}
+		// There are as many slots as sessions, so one is always free.
+		free := slices.IndexFunc(m.slots[:], func(o slot) bool { return !used[o.session] })
+		m.slots[free] = slot{session: s.name, before: m.sum(free)}
+		s.slot = free
+	}
+}
+
+// sum adds up a slot's counters over the stages.
+func (m *Module) sum(slot int) (c Counters) {
+	for _, s := range m.stages {
+		c.Mirrored += s.counts[slot].mirrored.Load()
+		c.Truncated += s.counts[slot].truncated.Load()
+	}
+	return c
 }
 
 // Role implements pipeline.Module: copies are made of what leaves.
@@ -110,8 +146,8 @@ func (s *stage) Process(b *packet.Batch) {
 			mirrored++
 		}
 		if mirrored != 0 {
-			s.counts[k].mirrored.Add(uint64(mirrored))
-			s.counts[k].truncated.Add(uint64(truncated))
+			s.counts[c.slot].mirrored.Add(uint64(mirrored))
+			s.counts[c.slot].truncated.Add(uint64(truncated))
 		}
 	}
 }
@@ -151,11 +187,8 @@ func (m *Module) Counters() []Counters {
 	sessions := *m.sessions.Load()
 	out := make([]Counters, len(sessions))
 	for k := range sessions {
-		out[k].Session = sessions[k].name
-		for _, s := range m.stages {
-			out[k].Mirrored += s.counts[k].mirrored.Load()
-			out[k].Truncated += s.counts[k].truncated.Load()
-		}
+		sum, before := m.sum(sessions[k].slot), m.slots[sessions[k].slot].before
+		out[k] = Counters{sessions[k].name, sum.Mirrored - before.Mirrored, sum.Truncated - before.Truncated}
 	}
 	return out
 }

@@ -2,6 +2,8 @@ package mirror
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -162,6 +164,50 @@ func TestSampling(t *testing.T) {
 	r.end(t)
 }
 
+// TestCountsFollowNames: counts go with a session's name when sessions change,
+// and a new one begins at zero.
+func TestCountsFollowNames(t *testing.T) {
+	r := newRig(t, 64, packet.BatchSize, Session{Name: "a", Ports: []string{"p0"}, To: "p3"}, Session{Name: "b", Ports: []string{"p1"}, To: "p3"})
+	pass := func(in ...uint16) {
+		for _, p := range in {
+			r.add(t, p, 2)
+		}
+		r.Process(r.Batch)
+		for i := range r.Pkts {
+			r.Frames.FreePacket(&r.Pkts[i])
+		}
+		r.Reset()
+	}
+	pass(0, 0, 0, 1)
+	set := func(sessions ...Session) {
+		if err := r.SetConfig(Config{Sessions: sessions}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(want ...Counters) {
+		t.Helper()
+		if got := r.Counters(); !slices.Equal(got, want) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	want(Counters{"a", 3, 0}, Counters{"b", 1, 0})
+	set(Session{Name: "b", Ports: []string{"p1"}, To: "p3"}, Session{Name: "c", Ports: []string{"p0"}, To: "p3"})
+	want(Counters{"b", 1, 0}, Counters{"c", 0, 0})
+	pass(0, 1, 1)
+	want(Counters{"b", 3, 0}, Counters{"c", 1, 0})
+	var all []Session
+	for i := range MaxSessions {
+		all = append(all, Session{Name: fmt.Sprint("n", i), Ports: []string{"p0"}, To: "p3"})
+	}
+	set(all...)
+	for _, c := range r.Counters() {
+		if c.Mirrored != 0 {
+			t.Errorf("%+v of a new session", c)
+		}
+	}
+	r.end(t)
+}
+
 func TestFaults(t *testing.T) {
 	c := Config{Sessions: []Session{
 		{Ports: []string{"p9"}, To: "p9", Direction: "up", TruncateBytes: 5, OneIn: -1, Name: "2"},
@@ -177,6 +223,15 @@ func TestFaults(t *testing.T) {
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
+		}
+	}
+	for _, c := range []Config{
+		{Sessions: []Session{{Ports: []string{"p0"}, To: "p1", TruncateBytes: 1<<32 + 5}}},
+		{Sessions: make([]Session, MaxSessions+1)},
+	} {
+		err := c.Validate([]string{"p0", "p1"})
+		if err == nil || !strings.Contains(err.Error(), "truncate_bytes: 4294967301") && !strings.Contains(err.Error(), "65 sessions: 64 at most") {
+			t.Errorf("%d sessions: %v", len(c.Sessions), err)
 		}
 	}
 	r := newRig(t, 4, packet.BatchSize, Session{Ports: []string{"p1"}, To: "p3"})

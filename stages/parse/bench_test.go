@@ -16,6 +16,8 @@ var benchPackets = []struct {
 }{
 	{"udp", eth(0x0800, v4(17, 0, nil, udpOf(ramp(18))))},
 	{"tcp", eth(0x0800, v4(6, 0x4000, nil, tcpOf(nil, ramp(6))))},
+	{"udp-shim", withShim(eth(0x0800, v4(17, 0, nil, udpOf(ramp(18)))), 14, 2)},
+	{"tcp-shim", withShim(eth(0x0800, v4(6, 0x4000, nil, tcpOf(nil, ramp(6)))), 14, 2)},
 	{"vlan", eth(0x8100, tag(10, 0x0800, v4(17, 0, nil, udpOf(ramp(14)))))},
 	{"ipv6", eth(0x86dd, v6(17, udpOf(ramp(10))))},
 	{"ipv6-ext", eth(0x86dd, v6(0, ext(60, 0, ext(43, 1, ext(17, 0, udpOf(ramp(10)))))))},

@@ -16,7 +16,8 @@ type Config struct {
 	// need the same one for packet ids to agree.
 	Seed uint64 `toml:"seed"`
 	// IPIDCarrier leaves the identification of atomic IPv4 datagrams out of
-	// the packet id, because the network's digests travel in it.
+	// the packet id, because the network's digests travel in it. A stage that
+	// writes them there sets it by itself.
 	IPIDCarrier bool `toml:"ipid_carrier"`
 }
 

@@ -11,7 +11,9 @@
 //
 // # What it knows
 //
-// Ethernet, VLAN tags (802.1Q, 802.1ad and 0x9100, up to 8), ARP, IPv4 with
+// Ethernet, VLAN tags (802.1Q, 802.1ad and 0x9100, up to 8), telemetry shims
+// (up to 2: what stands behind is parsed as if they were not there, so that all
+// switches of a path see the same packet), ARP, IPv4 with
 // options, IPv6 with extension headers (up to 16), TCP, UDP, UDP-Lite, ICMP,
 // ICMPv6, SCTP and DCCP. Everything else passes as opaque: MPLS, 802.3 lengths
 // with LLC, and unknown EtherTypes behind the link header; tunnels, ESP and
@@ -32,7 +34,7 @@
 // The flow hash is the low half of XXH64 over Packet.KeyWords4 or KeyWords6
 // under the configured seed. Fragments have no ports there, so those of one
 // datagram agree, but not with unfragmented packets of their flow. Packets
-// that are not IP are hashed by their first 14 bytes. The packet id is XXH64
+// that are not IP are hashed by their addresses and EtherType. The packet id is XXH64
 // over packet.IDBlock; switches agree on it if they have the same seed.
 //
 // # Reports

@@ -9,6 +9,8 @@ type Fault uint8
 const (
 	NoFault Fault = iota
 	VLANTruncated
+	ShimTruncated
+	ShimVersion
 	ARPTruncated
 	IPv4Truncated
 	IPv4Version
@@ -36,6 +38,8 @@ const (
 var faultTexts = [numFaults]struct{ name, help string }{
 	NoFault:            {"none", "nothing is wrong"},
 	VLANTruncated:      {"vlan_truncated", "the packet ends within a VLAN tag"},
+	ShimTruncated:      {"shim_truncated", "the packet ends within a telemetry shim"},
+	ShimVersion:        {"shim_version", "EtherType 0x88b5 with another version than that of the telemetry shim"},
 	ARPTruncated:       {"arp_truncated", "the packet ends within the ARP message"},
 	IPv4Truncated:      {"ipv4_truncated", "the packet ends within the IPv4 header"},
 	IPv4Version:        {"ipv4_version", "EtherType 0x0800 with another version than 4"},

@@ -15,6 +15,7 @@ import (
 func FuzzParse(f *testing.F) {
 	for _, c := range packets {
 		f.Add(c.data, uint16(max(c.wire-len(c.data), 0)))
+		f.Add(withShim(c.data, int(max(c.l3, 14)), 2), uint16(max(c.wire-len(c.data), 0)))
 	}
 	_, s := newStage(f, DefaultConfig(), allNeeds)
 	_, carrier := newStage(f, Config{Malformed: Drop, IPIDCarrier: true}, allNeeds)
@@ -41,6 +42,9 @@ func TestMutatedPackets(t *testing.T) {
 	plain := 0
 	for range 200000 {
 		data := append([]byte(nil), packets[r.IntN(len(packets))].data...)
+		if len(data) > 14 && r.IntN(3) == 0 {
+			data = withShim(data, 14, 1+r.IntN(8))
+		}
 		for range r.IntN(4) {
 			// The link and IP headers, where the decisions fall, most of all.
 			data[12+r.IntN(min(len(data), 60)-12)] = byte(r.Uint32() >> r.IntN(8))
@@ -57,7 +61,7 @@ func TestMutatedPackets(t *testing.T) {
 		}
 		got := parseOne(s, b, data, wire)
 		checkPacket(t, data, got)
-		if got.Flags == plainFlags && len(data) >= plainLen {
+		if got.Flags&^packet.FlagShim == plainFlags && len(data) >= plainLen {
 			plain++
 		}
 		if t.Failed() {
@@ -105,7 +109,7 @@ func checkPacket(t *testing.T, data []byte, got packet.Packet) {
 		{"a fragment is IP", !has(packet.FlagFragment|packet.FlagIPOptions) || has(packet.FlagIP)},
 		{"QinQ is VLAN", !has(packet.FlagQinQ) || has(packet.FlagVLAN)},
 		{"broadcast is multicast", !has(packet.FlagBroadcast) || has(packet.FlagMulticast)},
-		{"no VLAN without the flag", has(packet.FlagVLAN) || got.VLAN == 0 && got.L3 == 14},
+		{"no VLAN without the flag", has(packet.FlagVLAN) || got.VLAN == 0 && (got.L3 == 14 || has(packet.FlagShim))},
 		{"no malformed L4", !has(packet.FlagMalformed) || !has(packet.FlagL4)},
 	} {
 		if !rule.holds {

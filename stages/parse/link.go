@@ -5,8 +5,12 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// maxTags bounds the VLAN tags that are looked behind.
-const maxTags = 8
+// maxTags bounds the VLAN tags that are looked behind, MaxShims the telemetry
+// shims: one of the network and one that a host sent.
+const (
+	maxTags  = 8
+	MaxShims = 2
+)
 
 // headers parses a packet of at least 14 bytes, whatever it holds, and sets
 // all its metadata that come from bytes. It is the whole parser; plain only
@@ -16,6 +20,9 @@ func headers(p *packet.Packet, data []byte) Fault {
 	p.L4, p.Payload, p.VLAN, p.SrcPort, p.DstPort = 0, 0, 0, 0, 0
 	p.Proto, p.TTL = 0, 0
 	fault := link(p, data)
+	if fault == NoFault && p.EtherType == header.TypeShim {
+		fault = shims(p, data)
+	}
 	if fault == NoFault {
 		switch p.EtherType {
 		case header.TypeIPv4:
@@ -70,6 +77,32 @@ func link(p *packet.Packet, data []byte) Fault {
 		p.L3 = uint16(off)
 	}
 	return NoFault // a ninth tag is left as an opaque EtherType
+}
+
+// shims finds the EtherType behind the shims. A shim that is malformed, and what
+// follows MaxShims of them, is an opaque EtherType.
+func shims(p *packet.Packet, data []byte) Fault {
+	for range MaxShims {
+		if p.EtherType != header.TypeShim {
+			return NoFault
+		}
+		off := int(p.L3)
+		s := header.ShimAt(data, off)
+		if s == nil {
+			n := header.ShimLen(1)
+			if off < len(data) {
+				n = header.ShimLen(int(data[off]&7) + 1)
+			}
+			return missing(p, off+n, ShimTruncated)
+		}
+		if s.Version() != header.ShimVersion {
+			return ShimVersion
+		}
+		p.Flags |= packet.FlagShim
+		p.EtherType = s.Type()
+		p.L3 += uint16(len(s))
+	}
+	return NoFault
 }
 
 // missing is the fault of a header that should end at end but is not all in

@@ -33,7 +33,7 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	for range max(env.Workers, 1) {
 		m.stages = append(m.stages, &stage{
 			seed:        c.Seed,
-			ipidCarrier: c.IPIDCarrier,
+			ipidCarrier: c.IPIDCarrier || env.Needs&packet.NeedIPIDCarrier != 0,
 			drop:        c.Malformed == Drop,
 			needs:       env.Needs,
 		})
@@ -113,14 +113,19 @@ func (s *stage) Process(b *packet.Batch) {
 			continue
 		}
 		data := mem[p.Addr:][:p.Len]
-		if len(data) >= plainLen {
-			h := (*[plainLen]byte)(data) // BCE: all indexes are constants
-			if n := plainHeader(h, plainPayload(h, p.WireLen)); n != 0 && plainL4+n <= len(data) {
-				p.Flags = plainFlags
-				if h[0]&1 != 0 {
-					p.Flags |= groupFlags(data)
+		// A shim moves what is behind the addresses: shift is how far.
+		shift, flags := 0, packet.Flags(plainFlags)
+		if len(data) >= plainLen && data[12] == header.TypeShim>>8 && data[13] == header.TypeShim&0xff && data[14]>>4 == header.ShimVersion {
+			shift, flags = header.ShimLen(int(data[14]&7)+1), plainFlags|packet.FlagShim
+		}
+		if len(data) >= plainLen+shift {
+			h := (*[plainLen]byte)(data[shift:]) // BCE: all indexes are constants
+			if n := plainHeader(h, plainPayload(h, int(p.WireLen)-shift)); n != 0 && shift+plainL4+n <= len(data) {
+				if data[0]&1 != 0 {
+					flags |= groupFlags(data)
 				}
-				p.L3, p.L4, p.Payload = header.EthernetLen, plainL4, uint16(plainL4+n)
+				p.Flags = flags
+				p.L3, p.L4, p.Payload = uint16(shift+header.EthernetLen), uint16(shift+plainL4), uint16(shift+plainL4+n)
 				p.EtherType, p.VLAN = header.TypeIPv4, 0
 				p.SrcPort = binary.BigEndian.Uint16(h[plainL4 : plainL4+2])
 				p.DstPort = binary.BigEndian.Uint16(h[plainL4+2 : plainL4+4])
@@ -152,14 +157,14 @@ func touch(b *packet.Batch) byte {
 // plainPayload returns the length of the IP payload, in bytes, if the packet
 // is an unfragmented IPv4 packet without tags and options, of a right length.
 // Else it returns 0.
-func plainPayload(h *[plainLen]byte, wireLen uint32) int {
+func plainPayload(h *[plainLen]byte, wireLen int) int {
 	// EtherType, version and header length in one; neither MF nor an offset.
 	if binary.BigEndian.Uint32(h[12:16])>>8 != header.TypeIPv4<<8|0x45 ||
 		binary.BigEndian.Uint16(h[20:22])&0x3fff != 0 {
 		return 0
 	}
 	total := int(binary.BigEndian.Uint16(h[16:18]))
-	if header.EthernetLen+total > int(wireLen) {
+	if header.EthernetLen+total > wireLen {
 		return 0
 	}
 	return total - header.IPv4Len

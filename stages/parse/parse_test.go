@@ -48,6 +48,8 @@ var packets = []struct {
 	{name: "UDP", data: eth(0x0800, v4(17, 0, nil, udpOf(ramp(18)))), want: want{fv4 | fPorts, 34, 42, 17, 0}},
 	{name: "UDP without payload", data: eth(0x0800, v4(17, 0, nil, udpOf())), want: want{fv4 | fPorts, 34, 42, 17, 0}},
 	{name: "UDP, padded", data: eth(0x0800, v4(17, 0, nil, udpOf()), zeros(18)), want: want{fv4 | fPorts, 34, 42, 17, 0}},
+	{name: "shim truncated", data: eth(0x88b5, []byte{0x11, 1, 0, 7, 0xab, 0xcd}), want: want{fBad, 0, 0, 0, ShimTruncated}},
+	{name: "shim version", data: eth(0x88b5, []byte{0x21, 1, 0, 7, 0xab, 0xcd, 8, 0}, zeros(40)), want: want{fBad, 0, 0, 0, ShimVersion}},
 	{name: "TCP", data: eth(0x0800, v4(6, 0x4000, nil, tcpOf(nil, ramp(9)))), want: want{fv4 | fPorts, 34, 54, 6, 0}},
 	{name: "TCP options", data: eth(0x0800, v4(6, 0x4000, nil, tcpOf(ramp(12), ramp(9)))), want: want{fv4 | fPorts, 34, 66, 6, 0}},
 	{name: "TCP, most options", data: eth(0x0800, v4(6, 0, nil, tcpOf(ramp(40)))), want: want{fv4 | fPorts, 34, 94, 6, 0}},
@@ -400,7 +402,7 @@ func TestHashes(t *testing.T) {
 			words, n := k.Words()
 			flow = bytesOf(words[:n])
 		} else {
-			flow = cat(c.data[:8], c.data[6:14])
+			flow = cat(c.data[:12], []byte{byte(got.EtherType), byte(got.EtherType >> 8), 0, 0})
 		}
 		if want := uint32(hash.Bytes(seed, flow)); got.FlowHash != want {
 			t.Errorf("%s: flow hash %08x, want %08x", c.name, got.FlowHash, want)

@@ -24,10 +24,14 @@ func (k *bucket) set(rateBits, burstBytes int64) {
 	k.burstNs = k.span(burstBytes)
 }
 
-// span is how long the rate takes for some bytes, in ns.
+// span is how long the rate takes for some bytes, in ns, rounded up, so that the
+// rate is never exceeded: it loses less than a nanosecond per batch.
 func (k *bucket) span(bytes int64) int64 {
 	hi, lo := bits.Mul64(uint64(bytes), 8e9)
-	q, _ := bits.Div64(hi, lo, uint64(k.rateBits))
+	q, rest := bits.Div64(hi, lo, uint64(k.rateBits))
+	if rest != 0 {
+		q++
+	}
 	return int64(q)
 }
 
@@ -38,12 +42,14 @@ func (k *bucket) tokens(ns int64) int64 {
 	return int64(q)
 }
 
-// skew is by how much the clocks of workers, which read them once per batch, may
-// differ, in ns. A clock further back than that has been stepped.
-const skew = 10e6
+// skew is by how much the clocks of workers may differ, in ns: they are read once
+// per batch, and a worker may be interrupted behind that. A clock further back than
+// that has been stepped.
+const skew = 250e6
 
 // take takes up to want bytes out of the bucket and returns how many it got.
-// After a step of the clock back the bucket is empty, after a step ahead full.
+// After a step of the clock back the bucket is empty, for skew at most; after a
+// step ahead it is full.
 func (k *bucket) take(now, want int64) (got int64) {
 	for {
 		was := k.emptyAt.Load()
@@ -52,7 +58,7 @@ func (k *bucket) take(now, want int64) (got int64) {
 		}
 		// Not earlier than a full bucket, nor later than an empty one.
 		at := min(max(was, now-k.burstNs), now)
-		got = min(want, k.tokens(now-at))
+		got = min(want, k.burstBytes, k.tokens(now-at))
 		if got == 0 && at == was {
 			return 0
 		}
@@ -62,5 +68,5 @@ func (k *bucket) take(now, want int64) (got int64) {
 	}
 }
 
-// giveBack returns bytes that were taken and not used.
-func (k *bucket) giveBack(bytes int64) { k.emptyAt.Add(-k.span(bytes)) }
+// giveBack returns bytes of those that were taken.
+func (k *bucket) giveBack(taken, bytes int64) { k.emptyAt.Add(k.span(taken-bytes) - k.span(taken)) }

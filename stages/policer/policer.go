@@ -95,6 +95,7 @@ func (s *stage) Process(b *packet.Batch) {
 	if got == want {
 		return
 	}
+	taken := got
 	packets, bytes := uint64(0), uint64(0)
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
@@ -110,7 +111,7 @@ func (s *stage) Process(b *packet.Batch) {
 		b.Drop(p, ReasonPoliced)
 	}
 	if got > 0 {
-		k.giveBack(got)
+		k.giveBack(taken, got)
 	}
 	s.counts[port].packets.Add(packets)
 	s.counts[port].bytes.Add(bytes)

@@ -31,7 +31,7 @@ func fill(b *packet.Batch, now int64, port uint16, lengths ...uint32) {
 
 // TestTwin compares the stage with a bucket in plain arithmetic: over any time,
 // no more than burst + rate * time passes, and no packet is dropped that the
-// plain bucket would have had the bytes for, but for the rounding of a batch.
+// plain bucket would have had the bytes for, but for a nanosecond per batch.
 func TestTwin(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -41,13 +41,17 @@ func TestTwin(t *testing.T) {
 		now := int64(1e18)
 		tokens, at := float64(burst), now
 		passed, dropped := uint64(0), uint64(0)
+		perNs, rounding := float64(rate)/8e9, 0.0
 		for range 2000 {
 			now += r.Int64N(200_000)
 			lengths := make([]uint32, 1+r.IntN(64))
 			for i := range lengths {
 				lengths[i] = 60 + uint32(r.IntN(1455))
 			}
-			tokens = min(float64(burst), tokens+float64(now-at)*float64(rate)/8e9)
+			tokens, rounding = tokens+float64(now-at)*perNs, rounding+perNs
+			if tokens >= float64(burst) {
+				tokens, rounding = float64(burst), perNs
+			}
 			at = now
 			fill(b, now, 1, lengths...)
 			s.Process(b)
@@ -57,17 +61,15 @@ func TestTwin(t *testing.T) {
 				case b.Pkts[i].Reason == 0:
 					tokens -= n
 					passed++
-					// A nanosecond's worth of bytes per call, and one byte, are lost to integers.
-					if tokens < -3-float64(rate)/8e9*3 {
+					if tokens < -perNs-1e-3 { // which a full bucket may have more
 						t.Fatalf("seed %d: %v bytes too many passed", seed, -tokens)
 					}
-				case tokens > n+3+float64(rate)/8e9*3:
+				case tokens > n+1+rounding:
 					t.Fatalf("seed %d: %v bytes dropped with %v left", seed, n, tokens)
 				default:
 					dropped++
 				}
 			}
-			tokens = max(tokens, 0)
 		}
 		c := m.Counters()
 		if len(c) != 1 || c[0].Packets != dropped || passed == 0 {
@@ -115,6 +117,47 @@ func TestClockSteps(t *testing.T) {
 	}
 	if got := pass(1e18 + 5e6); got < 4000 || got > 5000 {
 		t.Errorf("%d bytes 5 ms later, the rate gives 5000", got)
+	}
+}
+
+// TestLateWorker: a worker whose clock was read long before another's, because it
+// was interrupted, takes nothing twice.
+func TestLateWorker(t *testing.T) {
+	_, s := newStage(t, Config{Ports: []Port{{"p0", 8_000_000, 10_000}}})
+	b := &packet.Batch{}
+	passed := 0
+	for _, now := range []int64{1e18, 1e18 - 30e6, 1e18, 1e18 - 90e6, 1e18} {
+		fill(b, now, 0, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000)
+		s.Process(b)
+		passed += len(b.Pkts) - b.Dropped
+	}
+	if passed != 10 {
+		t.Errorf("%d packets passed, the bucket had 10", passed)
+	}
+}
+
+// TestFastLinks: at rates of which a packet takes few nanoseconds, or less than
+// one, no more passes than the rate, and a full packet does.
+func TestFastLinks(t *testing.T) {
+	for _, rate := range []int64{100e9, 400e9, MaxRate} {
+		_, s := newStage(t, Config{Ports: []Port{{"p0", rate, MinBurst}}})
+		b := &packet.Batch{}
+		fill(b, 1e18, 0, MinBurst)
+		s.Process(b)
+		passed := int64(b.Pkts[0].WireLen)
+		if b.Dropped != 0 {
+			t.Errorf("%d bit/s: a full bucket has no room for a full packet", rate)
+		}
+		const span = 100_000
+		for ns := int64(1); ns <= span; ns++ {
+			fill(b, 1e18+ns, 0, 60, 60, 60)
+			s.Process(b)
+			passed += 60 * int64(len(b.Pkts)-b.Dropped)
+		}
+		limit := MinBurst + rate/8*span/1e9
+		if passed > limit || passed < limit*6/10 {
+			t.Errorf("%d bit/s: %d bytes passed in %d ns, the rate allows %d", rate, passed, span, limit)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ type numbers struct {
 	last       bool
 }
 
-func (n *numbers) Collect(_ int64, last bool, emit Emit) {
+func (n *numbers) Collect(_ int64, last bool, emit record.Emit) {
 	n.last = n.last || last
 	for i := 0; i < 3 && n.next < n.stop; i++ {
 		number := n.next
@@ -122,6 +122,97 @@ func TestFullDisk(t *testing.T) {
 	}
 	if got, _ := read(t, spool.dir); len(got) != 6 || got[5] != 8 {
 		t.Errorf("read %v", got)
+	}
+}
+
+// TestPartOfARecord: a record that was written in part, and cannot be taken
+// back, ends its file, and the next goes to another.
+func TestPartOfARecord(t *testing.T) {
+	spool := openSpool(t, Config{Spool: t.TempDir(), SpoolBytes: 64 * minSpool}, "s1")
+	e := New(1, "s1", []Source{&numbers{stop: 6}}, spool)
+	e.Poll(0)
+	good := spool.file
+	r, w, err := os.Pipe() // takes a part, and cannot be cut
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer good.Close()
+	go func() {
+		_, _ = r.Read(make([]byte, 1))
+		_ = r.Close()
+	}()
+	spool.file = w
+	e.sources = []Source{&numbers{stop: 1, size: 1 << 20}}
+	e.Poll(0)
+	if spool.file != nil {
+		t.Error("a file with a part of a record is written on")
+	}
+	e.sources = []Source{&numbers{next: 3, stop: 6}}
+	e.Poll(0)
+	if got := e.Counters(0); got.Records != 6 || got.Lost != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got, _ := read(t, spool.dir); len(got) != 6 || got[5] != 5 {
+		t.Errorf("read %v", got)
+	}
+}
+
+// TestFolderVanishes: a folder that somebody removes is made anew with the next file.
+func TestFolderVanishes(t *testing.T) {
+	spool := openSpool(t, Config{Spool: filepath.Join(t.TempDir(), "spool"), SpoolBytes: minSpool}, "s1")
+	if err := os.RemoveAll(spool.dir); err != nil {
+		t.Fatal(err)
+	}
+	source := &numbers{stop: 100, size: 10_000}
+	e := New(1, "s1", []Source{source}, spool)
+	for e.Poll(0) > 0 {
+	}
+	if got := e.Counters(0); got.Records != 100 || got.Lost != 0 {
+		t.Errorf("%+v", got)
+	}
+	if got, _ := read(t, spool.dir); len(got) < 90 || got[len(got)-1] != 99 {
+		t.Errorf("read %v", got)
+	}
+}
+
+// TestOneWriter: a second switch of the same name is refused while the first
+// writes, one of another name is not, and a file in the way costs no more than
+// the record that met it.
+func TestOneWriter(t *testing.T) {
+	c := Config{Spool: t.TempDir(), SpoolBytes: minSpool}
+	first := openSpool(t, c, "s1")
+	if _, err := OpenSpool(c, "s1"); err == nil {
+		t.Error("two writers of a name: no error")
+	}
+	openSpool(t, c, "s1-2")
+	if err := os.WriteFile(filepath.Join(c.Spool, "s1-00000001.records"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	e := New(1, "s1", []Source{&numbers{stop: 30, size: 10_000}}, first)
+	for e.Poll(0) > 0 {
+	}
+	if got := e.Counters(0); got.Records != 29 || got.Lost != 1 {
+		t.Errorf("%+v", got)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	openSpool(t, c, "s1")
+}
+
+// TestEmptyFiles: runs that measure nothing leave nothing behind.
+func TestEmptyFiles(t *testing.T) {
+	c := Config{Spool: t.TempDir(), SpoolBytes: minSpool}
+	for range 3 {
+		if err := os.WriteFile(filepath.Join(c.Spool, "s1-00000007.records"), nil, 0o666); err != nil {
+			t.Fatal(err) // as a switch that was killed leaves it
+		}
+		if err := openSpool(t, c, "s1").Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found, err := spoolFiles(c.Spool, "s1"); err != nil || len(found) != 0 {
+		t.Errorf("%v, %v", found, err)
 	}
 }
 

@@ -7,17 +7,12 @@ import (
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
-// Emit takes one record: its header, in which the exporter fills in the switch
-// and its name, and the function that appends its body. Both are used before it
-// returns. It is an alias, so that a stage has the method without this package.
-type Emit = func(h *record.Header, body func(dst []byte) ([]byte, error))
-
 // Source is what measures: a stage's module. Collect is called by one goroutine
 // at a time, while packets flow; it merges what the workers handed over since the
 // last call and emits what is complete. now is nanoseconds of CLOCK_TAI. last
 // is set in the call behind the workers' end, which emits everything.
 type Source interface {
-	Collect(now int64, last bool, emit Emit)
+	Collect(now int64, last bool, emit record.Emit)
 }
 
 // Sink is where records go. Write takes one whole record; an error means that

@@ -3,20 +3,22 @@ package export
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
 // Config is the section [telemetry] of a switch's configuration.
 type Config struct {
-	// Spool is the folder to which records are written; empty: they are counted
-	// and dropped. Several switches may share it, each under its own name.
+	// Spool is the folder to which records are written; empty: they are dropped.
+	// Several switches may share it, each under its own name.
 	Spool string `toml:"spool"`
 	// SpoolBytes bounds the folder's files of this switch; beyond, the oldest
 	// file goes.
@@ -51,7 +53,8 @@ type Spool struct {
 	limit     int64 // of a file
 	total     int64
 	kept      []spooled // oldest first, the one being written last
-	file      *os.File
+	file      *os.File  // nil after a fault that left a part of a record in it
+	lock      *os.File
 	next      uint64
 	dropped   atomic.Uint64
 }
@@ -62,30 +65,55 @@ type spooled struct {
 }
 
 // OpenSpool opens the folder, and makes it if need be. Files of an earlier run
-// stay, and count against the bound.
+// stay, and count against the bound; empty ones go. A folder in which another
+// process writes under the same name is refused: each would remove the other's files.
 func OpenSpool(c Config, name string) (*Spool, error) {
-	if err := os.MkdirAll(c.Spool, 0o755); err != nil {
-		return nil, fmt.Errorf("telemetry.spool: %w", err)
-	}
 	s := &Spool{dir: c.Spool, name: name, limit: c.SpoolBytes / files}
-	old, err := spoolFiles(c.Spool, name)
+	if err := s.setUp(); err != nil {
+		return nil, errors.Join(fmt.Errorf("telemetry.spool: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Spool) setUp() error {
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		return err
+	}
+	if err := s.claim(); err != nil {
+		return err
+	}
+	old, err := spoolFiles(s.dir, s.name)
 	if err != nil {
-		return nil, fmt.Errorf("telemetry.spool: %w", err)
+		return err
 	}
 	for _, f := range old {
 		info, err := os.Stat(f.path)
 		if err != nil {
-			return nil, fmt.Errorf("telemetry.spool: %w", err)
+			return err
+		}
+		s.next = f.number + 1
+		if info.Size() == 0 && os.Remove(f.path) == nil {
+			continue
 		}
 		s.kept = append(s.kept, spooled{f.path, info.Size()})
 		s.total += info.Size()
-		s.next = f.number + 1
 	}
 	// A probe, so that a folder that cannot be written is known before packets run.
-	if err := s.open(); err != nil {
-		return nil, fmt.Errorf("telemetry.spool: %w", err)
+	return s.open()
+}
+
+// claim locks the name in the folder until Close or the process's end.
+func (s *Spool) claim() error {
+	path := filepath.Join(s.dir, s.name+".lock")
+	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
 	}
-	return s, nil
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return errors.Join(fmt.Errorf("lock %s: %w: does a switch %q write here already? Choose another folder, or another switch.name", path, err, s.name), lock.Close())
+	}
+	s.lock = lock
+	return nil
 }
 
 // Write implements Sink. A record that the disk does not take whole leaves no
@@ -100,9 +128,7 @@ func (s *Spool) Write(_ *record.Header, encoded []byte) error {
 	n, err := s.file.Write(encoded)
 	if err != nil {
 		if n > 0 {
-			err = errors.Join(err, s.file.Truncate(cur.size))
-			_, seekErr := s.file.Seek(cur.size, 0)
-			err = errors.Join(err, seekErr)
+			err = errors.Join(err, s.takeBack(cur.size))
 		}
 		return err
 	}
@@ -112,12 +138,33 @@ func (s *Spool) Write(_ *record.Header, encoded []byte) error {
 	return nil
 }
 
+// takeBack cuts the file to a size, at which it goes on. If it cannot, no more
+// is written to it: a reader takes a part of a record for a file's end.
+func (s *Spool) takeBack(size int64) error {
+	err := s.file.Truncate(size)
+	if err == nil {
+		_, err = s.file.Seek(size, io.SeekStart)
+	}
+	if err != nil {
+		err = errors.Join(err, s.file.Close())
+		s.file = nil
+	}
+	return err
+}
+
 func (s *Spool) current() *spooled { return &s.kept[len(s.kept)-1] }
 
-// open begins a new file.
+// open begins a new file, and makes the folder anew if somebody removed it.
 func (s *Spool) open() error {
 	path := filepath.Join(s.dir, fmt.Sprintf("%s-%08d%s", s.name, s.next, extension))
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	const flags = os.O_CREATE | os.O_EXCL | os.O_WRONLY
+	file, err := os.OpenFile(path, flags, 0o644)
+	if errors.Is(err, os.ErrNotExist) && os.MkdirAll(s.dir, 0o755) == nil {
+		file, err = os.OpenFile(path, flags, 0o644)
+	}
+	if errors.Is(err, os.ErrExist) {
+		s.next++ // the next attempt takes another name
+	}
 	if err != nil {
 		return err
 	}
@@ -145,13 +192,21 @@ func (s *Spool) bound() {
 // Dropped counts the files that went to make room. From anywhere.
 func (s *Spool) Dropped() uint64 { return s.dropped.Load() }
 
-// Close ends the file being written.
+// Close ends the file being written, and removes it if it is empty.
 func (s *Spool) Close() error {
-	if s.file == nil {
-		return nil
+	var err error
+	if s.file != nil {
+		err = s.file.Close()
+		s.file = nil
+		if s.current().size == 0 {
+			err = errors.Join(err, os.Remove(s.current().path))
+			s.kept = s.kept[:len(s.kept)-1]
+		}
 	}
-	err := s.file.Close()
-	s.file = nil
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+		s.lock = nil
+	}
 	return err
 }
 

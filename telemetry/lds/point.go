@@ -127,51 +127,9 @@ func (p *Point) Add(flow, id uint64, timeNs int64, bytes uint32) {
 // All packets of a flow must have the same weight, and both points must agree
 // on it.
 func (p *Point) AddWeighted(flow, id uint64, timeNs int64, bytes, weight uint32) {
-	t := timeNs - p.start
-	if uint64(t+p.slack) >= p.span {
-		p.outside++
-		return
-	}
-	p.packets++
-	var (
-		w      = uint64(weight)
-		sum    = t * int64(weight)
-		digest = hash.Uint64(p.packet, id)
-		ph     = digest
-		cells  = p.cells
-		column = uint64(0)
-		base   = uint64(0) // of the row
-		fh     uint64
-	)
-	for r, accept := range p.accept {
-		if r&1 == 0 {
-			fh = hash.Uint64(p.flow+uint64(r)>>1, flow)
-			if p.scatters && r > 0 {
-				ph = hash.Uint64(p.packet+uint64(r)>>1, id)
-			}
-		} else {
-			fh, ph = fh<<32, ph<<32
-		}
-		column = fh >> 32 * p.columns >> 32
-		if p.scatters {
-			// One product of the row's 32 bits: whole cells in its high half, and a
-			// uniform fraction for the sampling in its low half.
-			x := ph >> 32 * p.virtual
-			if x&(1<<32-1) >= accept {
-				base += p.columns
-				continue
-			}
-			if column += x >> 32; column >= p.columns {
-				column -= p.columns
-			}
-		}
-		c := &cells[base+column]
-		c.Sum += sum
-		c.Count += w
-		c.Digest += digest
-		c.Bytes += uint64(bytes)
-		base += p.columns
-	}
+	var q Pending
+	p.Prepare(&q, flow, id, timeNs, bytes, weight)
+	q.apply()
 }
 
 // base is the first cell of the flow in row r.

@@ -115,6 +115,33 @@ func TestAddAgainstTwin(t *testing.T) {
 	}
 }
 
+// TestBatchAgainstAdd: a batch that is prepared, touched and applied gives the
+// cells of packets that are added one by one.
+func TestBatchAgainstAdd(t *testing.T) {
+	for _, c := range shapes() {
+		r := rand.New(rand.NewPCG(9, c.Seed))
+		single, batched := newPoint(t, c), newPoint(t, c)
+		for range 20 {
+			batch := make([]Pending, r.IntN(64))
+			for i := range batch {
+				flow, id, at, bytes, w := r.Uint64N(20), r.Uint64(), r.Int64N(3*c.IntervalNs), r.Uint32(), 1+r.Uint32N(9)
+				single.AddWeighted(flow, id, at, bytes, w)
+				batched.Prepare(&batch[i], flow, id, at, bytes, w)
+			}
+			Touch(batch)
+			Apply(batch)
+		}
+		if single.Packets() != batched.Packets() || single.Outside() != batched.Outside() {
+			t.Errorf("%+v: %d packets, in batches %d", c, single.Packets(), batched.Packets())
+		}
+		for i := range single.cells {
+			if single.cells[i] != batched.cells[i] {
+				t.Fatalf("%+v: cell %d: %+v, in batches %+v", c, i, single.cells[i], batched.cells[i])
+			}
+		}
+	}
+}
+
 // TestScatter: rows sample at their rates, offsets in the virtual LDA are
 // equally likely, and neither depends on the other or on another row. Each
 // deviate exceeds 6.8 with a chance of 1e-11; there are below 500.
@@ -293,7 +320,16 @@ func TestAddDoesNotAllocate(t *testing.T) {
 	for _, c := range shapes() {
 		p := newPoint(t, c)
 		id := uint64(0)
-		if n := testing.AllocsPerRun(1000, func() { id++; p.AddWeighted(id, id, int64(id), 60, 2) }); n != 0 {
+		var batch [4]Pending
+		if n := testing.AllocsPerRun(1000, func() {
+			id++
+			p.AddWeighted(id, id, int64(id), 60, 2)
+			for i := range batch {
+				p.Prepare(&batch[i], id, uint64(i), int64(id), 60, 1)
+			}
+			Touch(batch[:])
+			Apply(batch[:])
+		}); n != 0 {
 			t.Errorf("%+v: %v allocations", c, n)
 		}
 	}

@@ -60,7 +60,21 @@ type StaticConfig struct {
 	Vector bool
 	// Seed makes the query's hash functions.
 	Seed uint64
+	// Shared, if not nil, are hash functions that the first instance has in common
+	// with other queries of a plan.
+	Shared *SharedSeeds
 }
+
+// SharedSeeds are the hash functions that the queries of a plan share, so that a
+// switch computes each once per packet: the one that chooses the query set, of
+// whose other bits paths take H, and g. A query's decisions are as random as with hashes of its own;
+// those of different queries, of which no query's answer depends on another's,
+// use different bits.
+type SharedSeeds struct{ Set, Writer uint64 }
+
+// sharedTurn is how far queries turn a shared hash to decide by other bits than
+// those at the top.
+const sharedTurn = 32
 
 // Validate reports all faults at once.
 func (c StaticConfig) Validate() error {
@@ -115,7 +129,10 @@ type Static struct {
 // staticSeeds are the hash functions of an instance: H chooses the layer, g
 // the writers, h hashes values or gives the keys of linear hashes, and number
 // chooses the fragment.
-type staticSeeds struct{ layer, writer, value, number uint64 }
+type staticSeeds struct {
+	layer, writer, value, number uint64
+	turn                         int // of H, in bits
+}
 
 // staticLayer is a Layer in integers.
 type staticLayer struct {
@@ -159,6 +176,9 @@ func NewStatic(c StaticConfig) (*Static, error) {
 			layer: hash.Uint64(seed, 'H'), writer: hash.Uint64(seed, 'g'),
 			value: hash.Uint64(seed, 'h'), number: hash.Uint64(seed, 'f'),
 		})
+	}
+	if c.Shared != nil {
+		s.seeds[0].layer, s.seeds[0].turn, s.seeds[0].writer = c.Shared.Set, sharedTurn, c.Shared.Writer
 	}
 	return s, nil
 }
@@ -215,7 +235,7 @@ func (s *Static) layer(id uint64, instance int) *staticLayer {
 	if len(s.layers) == 1 {
 		return &s.layers[0]
 	}
-	h := hash.Uint64(s.seeds[instance].layer, id)
+	h := bits.RotateLeft64(hash.Uint64(s.seeds[instance].layer, id), s.seeds[instance].turn)
 	i := 0
 	for h > s.layers[i].upTo {
 		i++

@@ -12,7 +12,7 @@ import (
 type Encoder struct {
 	id    uint16
 	bits  int
-	seed  uint64   // of q
+	seeds SharedSeeds
 	below []uint64 // thresholds of the sets
 	sets  [][]step // one more than below: the last one is for packets of no set
 	loops bool
@@ -26,7 +26,7 @@ type step struct {
 	shift uint8 // of the query's digest in the packet's
 	value uint8
 	mask  uint64 // of the query's digest, not shifted
-	seed  uint64 // of g, and of the randomness of sums
+	seed  uint64 // of g where it is sampled, and of the randomness of sums
 	codec *Codec
 	path  *singleStatic // of static, where it applies
 
@@ -53,19 +53,19 @@ const (
 )
 
 // compile makes a query's step; seed is the query's.
-func (q *Query) compile(seed uint64) (step, error) {
+func (q *Query) compile(seed uint64, shared SharedSeeds) (step, error) {
 	s := step{value: uint8(q.Value), mask: lowBits(q.Bits), seed: hash.Uint64(seed, 'g')}
 	var err error
 	switch q.Aggregation {
 	case Path:
-		if s.static, err = NewStatic(q.staticConfig(seed)); err == nil && s.static.Bits() != q.Bits {
+		if s.static, err = NewStatic(q.staticConfig(seed, &shared)); err == nil && s.static.Bits() != q.Bits {
 			return s, fmt.Errorf("bits %d: %d instances cannot share them evenly", q.Bits, q.Static.Instances)
 		}
 		if err == nil {
 			s.path, s.kind = newSingleStatic(s.static)
 		}
 	case Quantiles, Frequent:
-		s.kind = stepSampleAny
+		s.kind, s.seed = stepSampleAny, shared.Writer
 		s.nearest = q.Aggregation == Frequent
 		if q.Numeric.Multiplicative && !s.nearest {
 			s.kind = stepSample
@@ -95,11 +95,11 @@ func (q *Query) compile(seed uint64) (step, error) {
 	return s, err
 }
 
-func (q *Query) staticConfig(seed uint64) StaticConfig {
+func (q *Query) staticConfig(seed uint64, shared *SharedSeeds) StaticConfig {
 	n := max(q.Static.Instances, 1)
 	return StaticConfig{
 		Bits: q.Bits / n, Instances: n, Layers: q.Static.Layers, Values: q.Static.Code,
-		ValueBits: q.Static.ValueBits, Vector: q.Static.Vector, Seed: seed,
+		ValueBits: q.Static.ValueBits, Vector: q.Static.Vector, Seed: seed, Shared: shared,
 	}
 }
 
@@ -116,13 +116,13 @@ func Compile(p *Plan) (*Encoder, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	e := &Encoder{id: p.ID, bits: p.Bits, seed: p.setSeed()}
+	e := &Encoder{id: p.ID, bits: p.Bits, seeds: p.shared()}
 	for _, set := range p.Sets {
 		var steps []step
 		shift := 0
 		for _, name := range set.Queries {
 			q, _ := p.Query(name)
-			s, err := q.compile(p.querySeed(name))
+			s, err := q.compile(p.querySeed(name), e.seeds)
 			if err != nil {
 				return nil, fmt.Errorf("plan %d: query %q: %w", p.ID, name, err)
 			}
@@ -150,9 +150,10 @@ func (e *Encoder) Bits() int { return e.bits }
 func (e *Encoder) Needs(v Value) bool { return v < numValues && e.needs[v] }
 
 // chooses is q of the paper: the number of the packet's set. It gives the
-// hash too: sets use its upper 32 bits, rounding its lowest 16.
+// hash too: sets use its upper 32 bits, paths what follows for the layer, rounding its
+// lowest 16.
 func (e *Encoder) chooses(id uint64) (set int, h uint64) {
-	h = hash.Uint64(e.seed, id)
+	h = hash.Uint64(e.seeds.Set, id)
 	for set < len(e.below) && h>>32 >= e.below[set] {
 		set++
 	}
@@ -172,6 +173,7 @@ func (e *Encoder) Encode(id uint64, hop int, digest uint64, v *Observed) uint64 
 	}
 	set, h := e.chooses(id)
 	round := h % RoundOne
+	g := hash.Uint64x2(e.seeds.Writer, id, uint64(hop))
 	steps := e.sets[set]
 	for i := range steps {
 		s := &steps[i]
@@ -183,13 +185,11 @@ func (e *Encoder) Encode(id uint64, hop int, digest uint64, v *Observed) uint64 
 		// no call keeps the hashes from running side by side.
 		if s.kind == stepHashed {
 			p := s.path
-			l := &p.layers[choice(hash.Uint64(p.seeds.layer, id) <= p.upTo, 0, 1)&1]
-			g := hash.Uint64x2(p.seeds.writer, id, uint64(hop))
+			l := &p.layers[choice(bits.RotateLeft64(h, sharedTurn) <= p.upTo, 0, 1)&1]
 			c := hash.Uint64x2(p.seeds.value, value, id)
 			now = choice(g <= l.accept[hop&MaxHops], old&l.keep^c, old)
 		} else if s.kind == stepSample {
-			g := hash.Uint64x2(s.seed, id, uint64(hop))
-			now = choice(g <= reservoirAccept[hop&MaxHops], s.codec.logarithm(value, round), old)
+			now = choice(bits.RotateLeft64(g, sharedTurn) <= reservoirAccept[hop&MaxHops], s.codec.logarithm(value, round), old)
 		} else if s.kind == stepLinear {
 			p := s.path
 			now = old ^ toeplitz(hash.Uint64x2(p.seeds.value, id, uint64(hop)), value&p.valueMask)
@@ -201,13 +201,16 @@ func (e *Encoder) Encode(id uint64, hop int, digest uint64, v *Observed) uint64 
 	return digest
 }
 
+// sampler finds the hop of a sampling step's digest.
+func (s *step) sampler() Sampler { return Sampler{seed: s.seed, turn: sharedTurn} }
+
 // encode is for the other kinds of steps.
 func (s *step) encode(id uint64, hop int, old, value, round uint64) uint64 {
 	switch s.kind {
 	case stepStatic:
 		return s.static.Encode(id, hop, old, value)
 	case stepSampleAny:
-		g := hash.Uint64x2(s.seed, id, uint64(hop))
+		g := bits.RotateLeft64(hash.Uint64x2(s.seed, id, uint64(hop)), sharedTurn)
 		if s.nearest {
 			round = RoundNearest
 		}

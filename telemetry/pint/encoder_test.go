@@ -103,7 +103,7 @@ func checkDigest(t *testing.T, p *Plan, e *Encoder, id, digest uint64, path []*O
 	for _, name := range p.Sets[n].Queries {
 		q, _ := p.Query(name)
 		ran[name]++
-		s, err := q.compile(p.querySeed(name))
+		s, err := q.compile(p.querySeed(name), p.shared())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,10 +129,10 @@ func (s *step) digestOf(q *Query, id, h uint64, path []*Observed) uint64 {
 	case Path:
 		return s.static.Digest(id, values)
 	case Quantiles:
-		hop := NewSampler(s.seed).Hop(id, len(path))
+		hop := s.sampler().Hop(id, len(path))
 		return s.codec.Encode(values[hop-1], h%RoundOne)
 	case Frequent:
-		hop := NewSampler(s.seed).Hop(id, len(path))
+		hop := s.sampler().Hop(id, len(path))
 		return s.codec.Encode(values[hop-1], RoundNearest)
 	case Maximum, Minimum:
 		best := s.codec.Encode(values[0], h%RoundOne)

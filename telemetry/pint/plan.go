@@ -241,5 +241,10 @@ func (p *Plan) querySeed(name string) uint64 {
 	return hash.Uint64x2(p.Seed, hash.Bytes(p.Seed, []byte(name)), 'Q')
 }
 
+// shared are the hash functions of all queries together.
+func (p *Plan) shared() SharedSeeds {
+	return SharedSeeds{Set: p.setSeed(), Writer: hash.Uint64(p.Seed, 'g')}
+}
+
 // setSeed is the seed of q, which chooses a packet's set.
 func (p *Plan) setSeed() uint64 { return hash.Uint64(p.Seed, 'q') }

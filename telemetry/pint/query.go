@@ -245,6 +245,6 @@ func (q *Query) validateParts(fault func(string, ...any)) {
 
 // build makes everything once, to see whether it can be made.
 func (q *Query) build() error {
-	_, err := q.compile(0)
+	_, err := q.compile(0, SharedSeeds{})
 	return err
 }

@@ -140,7 +140,7 @@ func (r *Recorder) RemovePlan(id uint16) bool {
 func (r *Recorder) newQuery(p *Plan, query *Query) (*recordedQuery, error) {
 	q := &recordedQuery{Query: query}
 	var err error
-	if q.step, err = query.compile(p.querySeed(query.Name)); err != nil {
+	if q.step, err = query.compile(p.querySeed(query.Name), p.shared()); err != nil {
 		return nil, err
 	}
 	switch query.Aggregation {
@@ -154,7 +154,7 @@ func (r *Recorder) newQuery(p *Plan, query *Query) (*recordedQuery, error) {
 		}
 		q.paths = newFlowTable[Flow](r.config.MaxFlows)
 	case Quantiles, Frequent:
-		q.sampler = NewSampler(q.step.seed)
+		q.sampler = q.step.sampler()
 		q.streams = newStreamsPlan(q.step.codec, query.Aggregation == Frequent, query.SpaceBytes, query.Numeric.WindowNs)
 		q.samples = newFlowTable[hopStreams](r.config.MaxFlows)
 	default:

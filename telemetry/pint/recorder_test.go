@@ -261,7 +261,7 @@ func BenchmarkRecorder(b *testing.B) {
 				b.Fatal(err)
 			}
 			r := rand.New(rand.NewPCG(21, 1))
-			records := make([]Record, 1<<18)
+			records := make([]Record, 1<<20) // 100 packets of each of 10,000 flows
 			for i := range records {
 				flow := r.IntN(flows)
 				records[i] = network(e, r, flow, pathOf(flow), func(hop int) Observed {

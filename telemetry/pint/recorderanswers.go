@@ -45,6 +45,9 @@ type PathAnswer struct {
 	// Packets with a digest for the query, changes of the path that were noticed,
 	// and digests that contradicted a certain path.
 	Packets, Changes, Strays uint64
+	// Digests is how many are kept to decode from: of packets with different
+	// ids. 0 once the path is certain.
+	Digests int
 }
 
 // PacketAnswer is what the packets of a flow said, each of its whole path.
@@ -85,7 +88,7 @@ func (r *Recorder) Path(query string, flow FlowKey) (a PathAnswer, known bool) {
 			return false
 		}
 		a = PathAnswer{Path: slices.Clone(f.Path()), Certain: f.Certain(), Confidence: f.Confidence(),
-			Packets: f.Packets, Changes: f.Changes, Strays: f.Strays}
+			Packets: f.Packets, Changes: f.Changes, Strays: f.Strays, Digests: len(f.obs)}
 		for hop := 1; hop <= f.Hops(); hop++ {
 			a.Left = append(a.Left, f.Left(hop))
 		}
@@ -120,6 +123,20 @@ func (r *Recorder) Frequent(query string, flow FlowKey, hop int, threshold float
 		return true
 	})
 	return a, known
+}
+
+// Samples is how many values of a hop, from 1, a query for quantiles or frequent
+// values has been given.
+func (r *Recorder) Samples(query string, flow FlowKey, hop int) (n uint64) {
+	r.find(query, func(q *recordedQuery) bool {
+		s := q.stream(flow, hop)
+		if s == nil {
+			return false
+		}
+		n = uint64(s.n)
+		return true
+	})
+	return n
 }
 
 // stream is what is kept of a flow's hop, nil if nothing is.

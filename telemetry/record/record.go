@@ -69,6 +69,11 @@ type Header struct {
 	Partial bool
 }
 
+// Emit takes one record off who measured it: its header, in which the exporter
+// fills in the switch and its name, and the function that appends its body. Both
+// are used before it returns.
+type Emit = func(h *Header, body func(dst []byte) ([]byte, error))
+
 // The sizes of the format, in bytes.
 const (
 	version   = 1
@@ -92,7 +97,7 @@ var (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Append appends the record of a header and a body, which is appended by
-// appendBody, to dst.
+// appendBody, to dst. On error it returns dst as it was.
 func Append(dst []byte, h *Header, appendBody func(dst []byte) ([]byte, error)) ([]byte, error) {
 	if len(h.Name) > 255 {
 		return dst, fmt.Errorf("a switch name of %d bytes: 255 at most", len(h.Name))
@@ -111,10 +116,11 @@ func Append(dst []byte, h *Header, appendBody func(dst []byte) ([]byte, error)) 
 	}
 	dst = append(dst, 0, 0, flags, byte(len(h.Name)))
 	dst = append(dst, h.Name...)
-	dst, err := appendBody(dst)
+	whole, err := appendBody(dst)
 	if err != nil {
 		return dst[:begin], err
 	}
+	dst = whole
 	length := len(dst) - begin + trailer
 	if length > MaxLength {
 		return dst[:begin], fmt.Errorf("a record of %d bytes: %d at most", length, MaxLength)

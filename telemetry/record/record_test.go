@@ -88,6 +88,9 @@ func TestRefuses(t *testing.T) {
 	if b, err := Append([]byte("x"), &Header{}, func(dst []byte) ([]byte, error) { return append(dst, 1), fault }); !errors.Is(err, fault) || string(b) != "x" {
 		t.Errorf("a body that fails: %q, %v", b, err)
 	}
+	if b, err := Append([]byte("x"), &Header{}, func([]byte) ([]byte, error) { return nil, fault }); !errors.Is(err, fault) || string(b) != "x" {
+		t.Errorf("a body that fails with nothing: %q, %v", b, err)
+	}
 	if b, err := Append([]byte("x"), &Header{}, func(dst []byte) ([]byte, error) { return append(dst, make([]byte, MaxLength)...), nil }); err == nil || string(b) != "x" {
 		t.Errorf("a body too long: %d bytes, %v", len(b), err)
 	}

@@ -1,0 +1,177 @@
+package netsim
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/stages"
+)
+
+// Switch describes a switch of a Network as a configuration file does.
+type Switch struct {
+	ID     uint32
+	Ports  []string
+	Graph  []string       // the names of its stages, in order
+	Stages map[string]any // their configurations, as stages.Build takes them
+}
+
+// End is a port of a switch of a Network, both by number.
+type End struct{ Switch, Port int }
+
+// Outside is the switch number of what is none of the network's.
+const Outside = -1
+
+// Cable joins two ports. Packets take no time on it.
+type Cable [2]End
+
+// Network is switches that run the very stages of a live one, and cables
+// between them. A packet goes from port to port until it leaves by one without
+// a cable, and the switches see the time that it took. It holds the switches'
+// batches, so it belongs to one goroutine.
+type Network struct {
+	nodes []*node
+	// Delay is how long a packet stays in a switch, in ns; nil: no time.
+	Delay func(sw int) int64
+	// Copied, NoFrame and NoRoom are what the batches' fields of these names add
+	// up to, until the caller clears them.
+	Copied, NoFrame, NoRoom int
+
+	waiting []transfer
+}
+
+// node is a switch at work.
+type node struct {
+	chain  []pipeline.Named
+	graph  *pipeline.Graph
+	batch  *packet.Batch
+	cables []End // by port
+}
+
+// transfer is a packet that is about to enter a switch.
+type transfer struct {
+	at     End
+	packet packet.Packet
+	now    int64
+	hops   int
+}
+
+// ReasonHops is the drop reason of packets that pass more switches than a
+// Network lets them: they loop.
+var ReasonHops = packet.Register("netsim_hops", "the packet passed 256 switches of a simulated network")
+
+const maxHops = 256
+
+// NewNetwork builds the switches, whose batches take frames from the cache.
+// All faults are reported.
+func NewNetwork(switches []Switch, cables []Cable, frames *packet.Cache) (*Network, error) {
+	n := &Network{}
+	var errs []error
+	for i, s := range switches {
+		v, err := newNode(s, frames)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("switch %d, id %d: %w", i, s.ID, err))
+			v = &node{cables: make([]End, len(s.Ports))}
+		}
+		n.nodes = append(n.nodes, v)
+	}
+	for _, c := range cables {
+		errs = append(errs, n.plug(c[0], c[1]), n.plug(c[1], c[0]))
+	}
+	return n, errors.Join(errs...)
+}
+
+func newNode(s Switch, frames *packet.Cache) (*node, error) {
+	env := pipeline.Env{Name: fmt.Sprintf("s%d", s.ID), ID: s.ID, Workers: 1}
+	v := &node{cables: make([]End, len(s.Ports)), batch: packet.NewBatch(frames, packet.BatchSize*max(len(s.Ports), 1))}
+	for i, name := range s.Ports {
+		env.Ports = append(env.Ports, pipeline.Port{Name: name})
+		v.cables[i].Switch = Outside
+	}
+	var err error
+	if v.chain, err = stages.Build(s.Graph, s.Stages, env); err != nil {
+		return nil, err
+	}
+	stages.Inline(v.chain)
+	v.graph = pipeline.NewGraph(v.chain, 0)
+	return v, nil
+}
+
+func (n *Network) plug(a, b End) error {
+	if a.Switch < 0 || a.Switch >= len(n.nodes) || a.Port < 0 || a.Port >= len(n.nodes[a.Switch].cables) {
+		return fmt.Errorf("a cable ends at port %d of switch %d, which does not exist", a.Port, a.Switch)
+	}
+	at := &n.nodes[a.Switch].cables[a.Port]
+	if at.Switch != Outside {
+		return fmt.Errorf("two cables end at port %d of switch %d", a.Port, a.Switch)
+	}
+	*at = b
+	return nil
+}
+
+// Chain returns the modules of a switch, for questions.
+func (n *Network) Chain(sw int) []pipeline.Named { return n.nodes[sw].chain }
+
+// Carry takes a packet, which enters at a port at its Arrival, through the
+// network, and calls left for it and each copy of it: with the port by which it
+// leaves, or with Outside and its Reason where it was dropped. The frames are
+// then the caller's again; left keeps no pointer. Packet.Arrival is that of the
+// original.
+func (n *Network) Carry(enter End, p packet.Packet, left func(at End, p *packet.Packet)) {
+	arrival := p.Arrival
+	n.waiting = append(n.waiting[:0], transfer{enter, p, arrival, 0})
+	for len(n.waiting) > 0 {
+		t := n.waiting[0]
+		n.waiting = n.waiting[1:]
+		if t.hops == maxHops {
+			t.packet.Reason = ReasonHops
+			t.packet.Arrival = arrival
+			left(End{Switch: Outside}, &t.packet)
+			continue
+		}
+		n.pass(&t, arrival, left)
+	}
+}
+
+// pass takes a packet through one switch.
+func (n *Network) pass(t *transfer, arrival int64, left func(End, *packet.Packet)) {
+	v := n.nodes[t.at.Switch]
+	b := v.batch
+	b.Reset()
+	p := b.Append()
+	// Another switch knows nothing but the bytes.
+	*p = packet.Packet{
+		Addr: t.packet.Addr, Len: t.packet.Len, WireLen: t.packet.WireLen, Next: t.packet.Next, Arrival: t.now,
+		InPort: uint16(t.at.Port), OutPort: packet.NoPort, Flags: t.packet.Flags & packet.FlagCopy,
+	}
+	b.Now = t.now
+	if n.Delay != nil {
+		b.Now += n.Delay(t.at.Switch)
+	}
+	v.graph.Run(b)
+	n.Copied, n.NoFrame, n.NoRoom = n.Copied+b.Copied, n.NoFrame+b.NoFrame, n.NoRoom+b.NoRoom
+	for i := range b.Pkts {
+		q := &b.Pkts[i]
+		q.Arrival = arrival
+		if q.Reason == 0 && int(q.OutPort) >= len(v.cables) {
+			q.Reason = packet.ReasonNoPort
+		}
+		if q.Reason != 0 {
+			left(End{Switch: Outside}, q)
+			continue
+		}
+		if next := v.cables[q.OutPort]; next.Switch != Outside {
+			n.waiting = append(n.waiting, transfer{next, *q, b.Now, t.hops + 1})
+			continue
+		}
+		left(End{t.at.Switch, int(q.OutPort)}, q)
+	}
+}
+
+// Finish ends the switches' measurements, behind the last packet.
+func (n *Network) Finish(now int64) {
+	for _, v := range n.nodes {
+		v.graph.Finish(now)
+	}
+}

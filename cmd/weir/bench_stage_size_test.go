@@ -1,0 +1,36 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/weirswitch/weir/bench"
+)
+
+// TestStageSize: the paper's example, and one with loss.
+func TestStageSize(t *testing.T) {
+	for size, want := range map[string]map[string]float64{
+		"-": {"lds.rows": 4, "lds.virtual": 1, "lds.columns": 18253},
+		"flows=146000, packets=1000, interference=0.05, losses=500": {"lds.rows": 4, "lds.virtual": 5, "lds.banks.3": 1},
+	} {
+		var out bytes.Buffer
+		if err := runStageSize(size, &benchOutput{asJSON: true}, &out); err != nil {
+			t.Fatal(err)
+		}
+		var r bench.Result
+		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		for metric, v := range want {
+			if row, ok := r.Row(metric); !ok || row.Value != v {
+				t.Errorf("--size %s: %s is %v, want %g", size, metric, row.Value, v)
+			}
+		}
+	}
+	for _, size := range []string{"flows", "flows=x", "rows=3", "failures=2", "virtual=1.5", "virtual=NaN", "flows=NaN"} {
+		if err := runStageSize(size, &benchOutput{}, &bytes.Buffer{}); err == nil {
+			t.Errorf("--size %s: no error", size)
+		}
+	}
+}

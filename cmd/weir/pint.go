@@ -1,0 +1,295 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/weirswitch/weir/control"
+	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/pipeline"
+	stage "github.com/weirswitch/weir/stages/pint"
+	"github.com/weirswitch/weir/telemetry/pint"
+)
+
+// pintOf finds the stage pint of a graph, or nil.
+func pintOf(chain []pipeline.Named) *stage.Module {
+	for _, n := range chain {
+		if m, ok := n.Module.(*stage.Module); ok {
+			return m
+		}
+	}
+	return nil
+}
+
+// Pint implements control.Switch.
+func (s *liveSwitch) Pint(q *api.PintRequest) (*api.PintResponse, bool) {
+	m := pintOf(s.chain)
+	if m == nil {
+		return nil, false
+	}
+	return pintAnswer(m, q), true
+}
+
+// finalFlows bounds the flows of each query in a switch's last report.
+const finalFlows = 1000
+
+// pintReport is what the last report of a graph says, nil without the stage.
+func pintReport(chain []pipeline.Named) *api.PintResponse {
+	if m := pintOf(chain); m != nil {
+		return pintAnswer(m, &api.PintRequest{Limit: finalFlows})
+	}
+	return nil
+}
+
+var (
+	latencyValues    = []pint.Value{pint.HopLatency, pint.IngressTime}
+	congestionValues = []pint.Value{pint.EgressUtilisation, pint.QueueOccupancy, pint.QueueCongestion}
+)
+
+// pintAnswer asks the stage for one view, or all.
+func pintAnswer(m *stage.Module, q *api.PintRequest) *api.PintResponse {
+	s := stage.Selection{Limit: int(q.Limit)}
+	if q.Flow != "" {
+		s.Match = func(k pint.FlowKey) bool { return strings.Contains(stage.FlowText(k), q.Flow) }
+	}
+	r := &api.PintResponse{Sink: m.Sink()}
+	wants := func(view string) bool { return q.View == "" || q.View == view }
+	if wants("paths") {
+		for _, a := range m.Paths(s) {
+			r.Paths = append(r.Paths, pathMessage(&a))
+		}
+	}
+	for _, v := range []struct {
+		view     string
+		values   []pint.Value
+		measured pint.Value
+	}{{"latency", latencyValues, pint.HopLatency}, {"congestion", congestionValues, pint.QueueOccupancy}} {
+		if !wants(v.view) {
+			continue
+		}
+		for _, a := range m.Hops(s, v.values...) {
+			r.Hops = append(r.Hops, hopMessage(&a))
+		}
+		for _, a := range m.Packets(s, v.values...) {
+			r.Values = append(r.Values, valueMessage(&a))
+		}
+		for _, a := range m.Measured(v.measured) {
+			r.Measured = append(r.Measured, &api.PintMeasured{
+				Port: a.Port, Value: a.Value.String(), Packets: a.Packets, Median: a.Median, P90: a.P90, P99: a.P99, Highest: a.Highest,
+			})
+		}
+	}
+	if wants("loops") {
+		for _, a := range m.Loops(s) {
+			r.Loops = append(r.Loops, &api.PintLoop{Flow: stage.FlowText(a.Flow), Packets: a.Packets, Hops: int64(a.Hops), LastNs: a.LastNs})
+		}
+	}
+	return r
+}
+
+func pathMessage(a *stage.PathAnswer) *api.PintPath {
+	p := &api.PintPath{
+		Query: a.Query, Value: a.Value.String(), Flow: stage.FlowText(a.Flow), Path: a.Path, Certain: a.Certain,
+		Confidence: a.Confidence, Packets: a.Packets, Changes: a.Changes, Strays: a.Strays, Digests: int64(a.Digests),
+	}
+	for _, n := range a.Left {
+		p.Left = append(p.Left, int64(n))
+	}
+	return p
+}
+
+func hopMessage(a *stage.HopAnswer) *api.PintHop {
+	h := &api.PintHop{
+		Query: a.Query, Value: a.Value.String(), Flow: stage.FlowText(a.Flow), Hop: int64(a.Hop), SwitchId: a.Switch, Samples: a.Samples,
+		Median: a.Median.Value, MedianLow: a.Median.Low, MedianHigh: bound(a.Median.High), P90: a.P90.Value,
+		P99: a.P99.Value, P99Low: a.P99.Low, P99High: bound(a.P99.High),
+	}
+	for _, f := range a.Frequent {
+		h.Frequent = append(h.Frequent, &api.PintFrequent{Value: f.Value, Share: f.Share, Low: f.Low, High: f.High})
+	}
+	return h
+}
+
+// bound is an upper bound as the API has it: JSON knows no infinity.
+func bound(high float64) float64 {
+	if math.IsInf(high, 1) {
+		return -1
+	}
+	return high
+}
+
+func valueMessage(a *stage.PacketAnswer) *api.PintValue {
+	p := &a.PacketAnswer
+	scale := scaleOf(a.Value)
+	return &api.PintValue{
+		Query: a.Query, Value: a.Value.String(), Aggregation: a.Aggregation.String(), Flow: stage.FlowText(a.Flow),
+		Packets: p.Packets, Last: p.Last * scale, Low: p.Low * scale, High: bound(p.High * scale), LastNs: p.LastNs,
+		Min: p.Min * scale, Max: p.Max * scale, Mean: p.Mean * scale,
+	}
+}
+
+// scaleOf turns a value into the units of reports: use as a share of the link.
+func scaleOf(v pint.Value) float64 {
+	if v == pint.EgressUtilisation {
+		return 1. / pint.UtilisationOne
+	}
+	return 1
+}
+
+// pintViews are the views of weir ctl show that a sink answers.
+func pintViews() []view {
+	ask := func(name string, print func(io.Writer, *api.PintResponse) error) func(context.Context, *control.Client, *ctlOptions) (json.RawMessage, func(io.Writer) error, error) {
+		return func(ctx context.Context, c *control.Client, o *ctlOptions) (json.RawMessage, func(io.Writer) error, error) {
+			r, err := c.Pint(ctx, &api.PintRequest{View: name, Flow: o.flow, Limit: int64(o.limit)})
+			if err != nil {
+				return nil, nil, err
+			}
+			return control.JSON(r), func(w io.Writer) error { return print(w, r) }, nil
+		}
+	}
+	return []view{
+		{name: "paths", short: "The paths of flows that end here, decoded from PINT's digests", askFlows: ask("paths", printPaths)},
+		{name: "latency", short: "The latency of each hop of flows that end here, beside what this switch measured itself", askFlows: ask("latency", printLatency)},
+		{name: "congestion", short: "The use of links and queues that flows met, beside what this switch measured itself", askFlows: ask("congestion", printCongestion)},
+		{name: "loops", short: "Flows whose packets were found to loop", askFlows: ask("loops", printLoops)},
+	}
+}
+
+func printPaths(w io.Writer, r *api.PintResponse) error {
+	t := newTable("FLOW", "QUERY", "PATH", "STATE", ">CONFIDENCE", ">PACKETS", ">CHANGES", ">STRAYS")
+	for _, p := range r.Paths {
+		state, path := "unknown", candidates(p.Left)
+		if len(p.Path) != 0 {
+			state, path = "decoded", joinPath(p.Path)
+		}
+		if p.Certain {
+			state = "certain"
+		}
+		t.row(p.Flow, p.Query, path, state, fmt.Sprintf("1-%.0e", 1-p.Confidence), p.Packets, p.Changes, p.Strays)
+	}
+	return orNothing(w, t, r, "no flow with a digest has ended here yet")
+}
+
+func joinPath(path []uint64) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(path), " ", " > "), "[]")
+}
+
+// candidates says of a path that is not known how many values each hop may have.
+func candidates(left []int64) string {
+	if len(left) == 0 {
+		return "-"
+	}
+	text := make([]string, len(left))
+	for i, n := range left {
+		if text[i] = fmt.Sprintf("1 of %d", n); n == 0 {
+			text[i] = "?"
+		}
+	}
+	return strings.Join(text, " > ")
+}
+
+func printLatency(w io.Writer, r *api.PintResponse) error {
+	t := newTable("FLOW", "QUERY", ">HOP", ">SWITCH", ">MEDIAN", "WITHIN", ">90 %", ">99 %", ">SAMPLES")
+	for _, h := range r.Hops {
+		t.row(h.Flow, h.Query, h.Hop, switchText(h.SwitchId), quantity(h.Value, h.Median),
+			quantity(h.Value, h.MedianLow)+" .. "+quantity(h.Value, h.MedianHigh), quantity(h.Value, h.P90), quantity(h.Value, h.P99), h.Samples)
+	}
+	if err := orNothing(w, t, r, "no hop has a sample yet"); err != nil {
+		return err
+	}
+	return printValues(w, r)
+}
+
+func printCongestion(w io.Writer, r *api.PintResponse) error {
+	if len(r.Hops) != 0 {
+		return printLatency(w, r)
+	}
+	if len(r.Values) == 0 {
+		if err := orNothing(w, newTable("FLOW"), r, "no packet with a digest of a link or queue has ended here yet"); err != nil {
+			return err
+		}
+	}
+	return printValues(w, r)
+}
+
+// printValues prints what packets said of their whole path, and what the
+// switch measured itself.
+func printValues(w io.Writer, r *api.PintResponse) error {
+	v := newTable("FLOW", "QUERY", "OF", ">LAST", "WITHIN", ">LEAST", ">MEAN", ">MOST", ">PACKETS")
+	for _, p := range r.Values {
+		kind := p.Value
+		if p.Aggregation == "slow_hops" {
+			kind = "slow_hops"
+		}
+		v.row(p.Flow, p.Query, p.Aggregation+" "+p.Value, quantity(kind, p.Last), quantity(kind, p.Low)+" .. "+quantity(kind, p.High),
+			quantity(kind, p.Min), quantity(kind, p.Mean), quantity(kind, p.Max), p.Packets)
+	}
+	m := newTable("MEASURED HERE", "OF", ">MEDIAN", ">90 %", ">99 %", ">MOST", ">PACKETS")
+	for _, x := range r.Measured {
+		m.row(x.Port, x.Value, quantity(x.Value, x.Median), quantity(x.Value, x.P90), quantity(x.Value, x.P99), quantity(x.Value, x.Highest), x.Packets)
+	}
+	for _, t := range []*table{v, m} {
+		if len(t.rows) == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+		if err := t.write(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printLoops(w io.Writer, r *api.PintResponse) error {
+	t := newTable("FLOW", ">PACKETS", ">HOPS", "LAST")
+	for _, l := range r.Loops {
+		t.row(l.Flow, l.Packets, l.Hops, time.Unix(0, int64(l.LastNs)).UTC().Format(time.RFC3339Nano))
+	}
+	if len(t.rows) == 0 {
+		_, err := fmt.Fprintln(w, "no packet was found to loop")
+		return err
+	}
+	return t.write(w)
+}
+
+// orNothing prints a table, or why it is empty.
+func orNothing(w io.Writer, t *table, r *api.PintResponse, why string) error {
+	if len(t.rows) != 0 {
+		return t.write(w)
+	}
+	if !r.Sink {
+		why = "nothing ends here: the switch has no edge port (stages.pint.edge)"
+	}
+	_, err := fmt.Fprintln(w, why)
+	return err
+}
+
+func switchText(id uint64) string {
+	if id == 0 {
+		return "?"
+	}
+	return fmt.Sprint(id)
+}
+
+// quantity is a value with its unit.
+func quantity(value string, x float64) string {
+	if x < 0 {
+		return "any" // no upper bound
+	}
+	switch value {
+	case pint.HopLatency.String():
+		return fmt.Sprint(time.Duration(x).Round(10 * time.Nanosecond))
+	case pint.EgressUtilisation.String():
+		return fmt.Sprintf("%.2f %%", 100*x)
+	case pint.QueueCongestion.String():
+		return fmt.Sprintf("%.0f %%", x)
+	}
+	return fmt.Sprintf("%.4g", x)
+}

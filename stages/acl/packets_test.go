@@ -1,0 +1,177 @@
+package acl
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/stages/parse"
+)
+
+func ethernet(tags []uint16, etherType uint16, payload []byte) []byte {
+	b := []byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2}
+	for i, tci := range tags {
+		tpid := uint16(0x8100)
+		if i < len(tags)-1 {
+			tpid = 0x88a8
+		}
+		b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, tpid), tci)
+	}
+	return append(binary.BigEndian.AppendUint16(b, etherType), payload...)
+}
+
+// ipv4 is a packet from 10.0.0.1 to 10.0.0.2; fragment is the field of flags and offset.
+func ipv4(proto byte, fragment uint16, payload []byte) []byte {
+	b := []byte{0x45, 0, 0, 0, 0, 1, 0, 0, 64, proto, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2}
+	binary.BigEndian.PutUint16(b[2:], uint16(20+len(payload)))
+	binary.BigEndian.PutUint16(b[6:], fragment)
+	return append(b, payload...)
+}
+
+// ipv6 is a packet from ::ffff:10.0.0.1 to 2001:db8::2, behind a hop-by-hop header if asked.
+func ipv6(hopByHop bool, proto byte, payload []byte) []byte {
+	if hopByHop {
+		payload = append([]byte{proto, 0, 1, 4, 0, 0, 0, 0}, payload...)
+		proto = 0
+	}
+	b := []byte{0x60, 0, 0, 0, 0, 0, proto, 64, 39: 2}
+	binary.BigEndian.PutUint16(b[4:], uint16(len(payload)))
+	copy(b[18:], []byte{0xff, 0xff, 10, 0, 0, 1})
+	copy(b[24:], []byte{0x20, 1, 0xd, 0xb8})
+	return append(b, payload...)
+}
+
+func tcp(flags byte) []byte {
+	return []byte{0x30, 0x39, 0, 22, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, flags, 1, 0, 0, 0, 0, 0}
+}
+
+// TestPackets runs packets through the parser of the switch and one rule that
+// denies.
+func TestPackets(t *testing.T) {
+	const syn, moreFragments = 2, 0x2000
+	port22 := Rule{Protocol: "tcp", DstPort: "22"}
+	whole := ethernet(nil, 0x0800, ipv4(6, 0, tcp(syn)))
+	for name, c := range map[string]struct {
+		frame   []byte
+		wireLen int // 0: the frame's
+		rule    Rule
+		matches bool
+	}{
+		"tcp":                           {whole, 0, port22, true},
+		"first fragment":                {ethernet(nil, 0x0800, ipv4(6, moreFragments, tcp(syn))), 0, port22, true},
+		"later fragment":                {ethernet(nil, 0x0800, ipv4(6, 5, tcp(syn))), 0, port22, false},
+		"later fragment, all ports":     {ethernet(nil, 0x0800, ipv4(6, 5, tcp(syn))), 0, Rule{DstPort: "0-65535"}, false},
+		"later fragment by protocol":    {ethernet(nil, 0x0800, ipv4(6, 5, tcp(syn))), 0, Rule{Protocol: "tcp"}, true},
+		"later fragment, flags":         {ethernet(nil, 0x0800, ipv4(6, 5, tcp(syn))), 0, Rule{TCPFlags: "!rst"}, false},
+		"hop-by-hop header":             {ethernet(nil, 0x86dd, ipv6(true, 6, tcp(syn))), 0, port22, true},
+		"hop-by-hop header, flags":      {ethernet(nil, 0x86dd, ipv6(true, 6, tcp(syn))), 0, Rule{TCPFlags: "syn,!ack"}, true},
+		"mapped address in all of IPv6": {ethernet(nil, 0x86dd, ipv6(false, 6, tcp(syn))), 0, Rule{Src: "::/0"}, true},
+		"mapped address is not IPv4":    {ethernet(nil, 0x86dd, ipv6(false, 6, tcp(syn))), 0, Rule{Src: "10.0.0.0/8"}, false},
+		"IPv4 is not IPv6":              {whole, 0, Rule{Src: "::/0"}, false},
+		"priority tag is VLAN 0":        {ethernet([]uint16{5 << 13}, 0x0800, ipv4(6, 0, tcp(syn))), 0, Rule{VLAN: "0"}, true},
+		"priority tag is a tag":         {ethernet([]uint16{5 << 13}, 0x0800, ipv4(6, 0, tcp(syn))), 0, Rule{VLAN: "none"}, false},
+		"priority is no VLAN":           {ethernet([]uint16{5<<13 | 7}, 0x0800, ipv4(6, 0, tcp(syn))), 0, Rule{VLAN: "7"}, true},
+		"the outer tag counts":          {ethernet([]uint16{7, 8}, 0x0800, ipv4(6, 0, tcp(syn))), 0, Rule{VLAN: "8"}, false},
+		"type and ports behind tags":    {ethernet([]uint16{7, 8}, 0x0800, ipv4(6, 0, tcp(syn))), 0, Rule{EtherType: "ipv4", DstPort: "22"}, true},
+		"capture cut behind IP":         {whole[:34], len(whole), port22, false},
+		"capture cut behind IP, prefix": {whole[:34], len(whole), Rule{Dst: "10.0.0.2", Protocol: "tcp"}, true},
+		"capture cut in flags":          {whole[:34+13], len(whole), Rule{TCPFlags: "syn"}, false},
+		"not IP":                        {ethernet(nil, 0x88b5, make([]byte, 46)), 0, Rule{Src: "0.0.0.0/0"}, false},
+		"not IP, no protocol":           {ethernet(nil, 0x88b5, make([]byte, 46)), 0, Rule{Protocol: "0"}, false},
+		"bare Ethernet header":          {ethernet(nil, 0x88b5, nil), 0, Rule{SrcMAC: "02:00:00:00:00:02"}, true},
+	} {
+		c.rule.Action = Deny
+		m := newModule(t, Config{Default: Permit, Rules: []Rule{c.rule}})
+		parser, err := parse.New(parse.DefaultConfig(), testEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := newBatch(t)
+		b.Pkts = b.Pkts[:1]
+		p := &b.Pkts[0]
+		*p = packet.Packet{Addr: p.Addr, Len: uint32(len(c.frame)), WireLen: uint32(max(c.wireLen, len(c.frame)))}
+		copy(b.Data(p), c.frame)
+		parser.Stage(0).Process(b)
+		m.Stage(0).Process(b)
+		if got := p.Reason == ReasonDenied; got != c.matches {
+			t.Errorf("%s: the rule matches: %v, reason %v", name, got, p.Reason)
+		}
+	}
+}
+
+// TestCacheForgets changes large rule sets, whose verdicts are cached, between
+// batches of the same packets.
+func TestCacheForgets(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	b := newBatch(t)
+	for i := range b.Pkts {
+		randomPacket(r, b, i)
+	}
+	m := newModule(t, DefaultConfig())
+	s := m.Stage(0).(*stage)
+	fates := map[bool]int{}
+	for round := range 30 {
+		c := Config{Default: pick(r, Permit, Deny)}
+		for range 100 + r.IntN(200) {
+			c.Rules = append(c.Rules, randomRule(r))
+		}
+		if err := m.SetConfig(c); err != nil {
+			t.Fatal(err)
+		}
+		m.rules.Load().cached = true // though there are few rules
+		set, err := c.compile(m.ports)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pass := range 2 { // to the cache, and out of it
+			revive(b)
+			s.Process(b)
+			hits := make([]hit, len(set.rules)+1)
+			for i := range b.Pkts {
+				permit := walk(set, b, &b.Pkts[i], hits)
+				if permit != (b.Pkts[i].Reason == 0) {
+					t.Fatalf("round %d, pass %d: the rules permit %v: %s", round, pass, permit, s.Explain(b, &b.Pkts[i]))
+				}
+				fates[permit]++
+			}
+		}
+	}
+	if fates[true] == 0 || fates[false] == 0 {
+		t.Errorf("all packets had one fate: %v", fates)
+	}
+}
+
+// TestOnePortNoRules: the smallest switch, and rules that leave it nothing to look at.
+func TestOnePortNoRules(t *testing.T) {
+	env := testEnv
+	env.Ports = env.Ports[:1]
+	b := newBatch(t)
+	r := rand.New(rand.NewPCG(8, 8))
+	for i := range b.Pkts {
+		randomPacket(r, b, i)
+		b.Pkts[i].InPort = 0
+	}
+	for _, c := range []struct {
+		rules   []Rule
+		dropped int
+	}{{nil, 0}, {[]Rule{{Action: Count}}, 0}, {[]Rule{{Action: Count}, {Action: Deny, InPorts: []string{"p0"}}}, packet.BatchSize}} {
+		m, err := New(Config{Default: Permit, Rules: c.rules}, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := m.Stage(0).(*stage)
+		revive(b)
+		s.Process(b)
+		s.Finish(0)
+		total := uint64(0)
+		for _, rule := range m.Counters() {
+			if rule.Action != Count {
+				total += rule.Packets
+			}
+		}
+		if b.Dropped != c.dropped || total != packet.BatchSize {
+			t.Errorf("%d rules: %d dropped, %d counted", len(c.rules), b.Dropped, total)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package pint
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weirswitch/weir/pipeline/header"
+	"github.com/weirswitch/weir/telemetry/pint"
+)
+
+const largeFrame = 2014
+
+// TestTransparent takes frames of all kinds through chains: they arrive as they
+// were sent, and inside the chain each has its shim.
+func TestTransparent(t *testing.T) {
+	for _, hops := range []int{2, 3, 5} {
+		n := newChain(t, hops, DefaultConfig(), largeFrame)
+		r := rand.New(rand.NewPCG(1, uint64(hops)))
+		var frames [][]byte
+		for range 3000 {
+			frames = append(frames, anyFrame(r))
+		}
+		at := frames
+		for i := range hops {
+			at = n.at(i, at, func() int64 { return 500 })
+			for k, f := range at {
+				if i == hops-1 {
+					break
+				}
+				end := len(f) - len(frames[k])
+				if end != header.ShimLen(2) || !bytes.HasSuffix(f, frames[k][22:]) || !bytes.Equal(f[:12], frames[k][:12]) {
+					t.Fatalf("hop %d: % x\nof % x", i+1, f[:60], frames[k][:60])
+				}
+			}
+		}
+		for k := range frames {
+			if !bytes.Equal(at[k], frames[k]) {
+				t.Fatalf("%d hops: sent % x\nreceived % x", hops, frames[k], at[k])
+			}
+		}
+		for i, node := range n.nodes {
+			checkSum(t, node.module, 3000)
+			if c := counts(node.module); i > 0 && i < hops-1 && c["transited_packets_total"] != 3000 {
+				t.Errorf("hop %d: %v", i+1, c)
+			}
+		}
+		c := counts(n.sink())
+		if c["sunk_packets_total"] != 3000 || c["records_total"] != 3000 || c["decoded_records_total"] != 3000 {
+			t.Errorf("sink: %v", c)
+		}
+		if c := counts(n.nodes[0].module); c["sourced_packets_total"] != 3000 {
+			t.Errorf("source: %v", c)
+		}
+	}
+}
+
+// TestDecoded: the sink finds the path of each flow, the latencies of the hops
+// as the switches have them, and the use of the links.
+func TestDecoded(t *testing.T) {
+	const hops, packets, flows = 5, 400, 8
+	n := newChain(t, hops, DefaultConfig(), largeFrame)
+	r := rand.New(rand.NewPCG(2, 2))
+	latency := func(hop int) int64 { return int64(float64(1000*hop) * math.Exp(r.NormFloat64()/4)) }
+	var frames [][]byte
+	for i := range packets * flows {
+		frames = append(frames, ethernet(0x0800, ipv4(64, 0x4000, 6, tcp(1000+i%flows, 80, uint32(i), random(r, 100)))))
+	}
+	n.through(frames, latency)
+	paths := n.sink().Paths(Selection{})
+	if len(paths) != flows {
+		t.Fatalf("%d paths: %+v", len(paths), paths)
+	}
+	for _, p := range paths {
+		if !p.Certain || !slices.Equal(p.Path, []uint64{1, 2, 3, 4, 5}) || p.Packets != packets {
+			t.Errorf("path %+v", p)
+		}
+	}
+	answers := n.sink().Hops(Selection{}, pint.HopLatency)
+	if len(answers) != flows*hops {
+		t.Fatalf("%d answers: %+v", len(answers), answers)
+	}
+	for _, a := range answers {
+		measured := n.nodes[a.Hop-1].measured(t, pint.HopLatency)
+		// About 75 samples of a lognormal of sigma 1/4: the median's standard error
+		// is 1.25*0.25/sqrt(75) = 3.6 %; 25 % is beyond 6 of it, 40 answers: 1e-7.
+		if a.Switch != uint64(a.Hop) || math.Abs(a.Median.Value/measured.Median-1) > 0.25 || a.Samples < 30 {
+			t.Errorf("hop %d: %+v, measured %+v", a.Hop, a, measured)
+		}
+		if measured.Packets != packets*flows {
+			t.Errorf("hop %d measured %d packets", a.Hop, measured.Packets)
+		}
+	}
+	congestion := n.sink().Packets(Selection{Limit: 3}, pint.EgressUtilisation)
+	if len(congestion) != 3 || congestion[0].PacketAnswer.Packets == 0 || congestion[0].Max <= 0 {
+		t.Errorf("congestion %+v", congestion)
+	}
+	if one := n.sink().Paths(Selection{Match: func(k pint.FlowKey) bool { return k.SrcPort == 1003 }}); len(one) != 1 || one[0].Flow.SrcPort != 1003 {
+		t.Errorf("selected %+v", one)
+	}
+}
+
+// measured is the one port's that packets left by.
+func (n *node) measured(t *testing.T, v pint.Value) Measured {
+	t.Helper()
+	n.stage.Tick(0)
+	list := n.module.Measured(v)
+	if len(list) != 1 || list[0].Port != "p1" {
+		t.Fatalf("measured %+v", list)
+	}
+	return list[0]
+}
+
+// TestReroute: from one packet to the next a flow passes another switch, and
+// the sink notices.
+func TestReroute(t *testing.T) {
+	n := newChain(t, 5, DefaultConfig(), largeFrame)
+	r := rand.New(rand.NewPCG(3, 3))
+	send := func(packets int) {
+		var frames [][]byte
+		for range packets {
+			frames = append(frames, ethernet(0x0800, ipv4(64, 0x4000, 6, tcp(1, 2, r.Uint32(), random(r, 30)))))
+		}
+		n.through(frames, func(int) int64 { return 1000 })
+	}
+	send(60)
+	if p := n.sink().Paths(Selection{}); len(p) != 1 || !p[0].Certain || p[0].Changes != 0 {
+		t.Fatalf("before: %+v", p)
+	}
+	n.nodes[2] = newNode(t, 33, DefaultConfig(), largeFrame)
+	send(60)
+	if p := n.sink().Paths(Selection{}); len(p) != 1 || !p[0].Certain || p[0].Changes != 1 || !slices.Equal(p[0].Path, []uint64{1, 2, 33, 4, 5}) {
+		t.Errorf("after: %+v", p)
+	}
+	if c := counts(n.sink()); c["changed_paths_total"] != 1 {
+		t.Errorf("%v", c)
+	}
+}

@@ -1,0 +1,205 @@
+package pint
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirswitch/weir/telemetry/pint"
+)
+
+// Which identifications carry a digest, with carrier ipid.
+const (
+	IdentificationZero = "zero" // those that are zero: hosts see no change
+	IdentificationAny  = "any"  // all of atomic datagrams; hosts see zero
+)
+
+// Config is the stage's section of the configuration, [stages.pint].
+type Config struct {
+	// Plan is the file of the plan that sources use; empty: pint.DefaultPlan. All
+	// switches of the network need the same. A relative name counts from the
+	// working directory.
+	Plan string `toml:"plan"`
+	// NextPlan is the file of a second plan that is understood as well, while one
+	// replaces the other: first all switches learn the new one as NextPlan, then
+	// it becomes Plan and the old one NextPlan, then the old one goes.
+	NextPlan string `toml:"next_plan"`
+	// Edge are the ports to hosts, and to networks that know nothing of the plan.
+	Edge []string `toml:"edge"`
+	// Identification is IdentificationZero or IdentificationAny; the same in
+	// the whole network. For carrier ipid.
+	Identification string `toml:"identification"`
+	// DropLoops drops packets of which a loop query says that they loop.
+	DropLoops bool `toml:"drop_loops"`
+
+	// Switches are the ids of all switches of the network: a sink needs them to
+	// decode paths whose values are hashed, unless it has Links.
+	Switches []uint64 `toml:"switches"`
+	// Links are pairs of switch ids, if the network is known: paths then decode
+	// from fewer packets.
+	Links [][]uint64 `toml:"links"`
+	// MaxFlows is how many flows a sink keeps for each query, 1 to 2^24. The
+	// least recently heard of are forgotten, and counted.
+	MaxFlows int `toml:"max_flows"`
+	// Records is how many records wait for the recorder at most, per worker.
+	Records int `toml:"records"`
+	// RoundTrip is the base round trip time of the network: the time over which
+	// the use of a link is averaged.
+	RoundTrip time.Duration `toml:"round_trip"`
+}
+
+// DefaultConfig returns a switch in the middle of a network with the default plan.
+func DefaultConfig() Config {
+	return Config{Identification: IdentificationAny, MaxFlows: 1 << 16, Records: 1 << 14, RoundTrip: time.Millisecond}
+}
+
+// Bounds of the configuration.
+const (
+	maxFlows   = 1 << 24
+	maxRecords = 1 << 20
+)
+
+// Validate reports all faults of the configuration for a switch with the named
+// ports, joined. It reads the plans.
+func (c *Config) Validate(ports []string) error {
+	_, err := c.load(ports)
+	return err
+}
+
+// loaded is a configuration that was found good.
+type loaded struct {
+	plans    []*pint.Plan // as sources use them: Plan, then NextPlan
+	edge     []bool       // by port number
+	topology *pint.Topology
+}
+
+func (c *Config) load(ports []string) (*loaded, error) {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	l := &loaded{edge: make([]bool, len(ports))}
+	for _, f := range []struct{ key, file string }{{"plan", c.Plan}, {"next_plan", c.NextPlan}} {
+		if f.file == "" {
+			if f.key == "plan" {
+				l.plans = append(l.plans, pint.DefaultPlan())
+			}
+			continue
+		}
+		p, err := pint.LoadPlan(f.file)
+		if err != nil {
+			fault("%s: %w", f.key, err)
+			continue
+		}
+		l.plans = append(l.plans, p)
+	}
+	if len(l.plans) == 2 {
+		if err := together(l.plans[0], l.plans[1]); err != nil {
+			fault("next_plan: %w", err)
+		}
+	}
+	for i, name := range c.Edge {
+		n := slices.Index(ports, name)
+		switch {
+		case n < 0:
+			fault("edge[%d]: port %q is not defined: define [[port]] name = %q or correct the name", i, name, name)
+		case l.edge[n]:
+			fault("edge[%d]: port %q stands twice: remove one", i, name)
+		default:
+			l.edge[n] = true
+		}
+	}
+	if c.Identification != IdentificationZero && c.Identification != IdentificationAny {
+		fault("identification: %q: choose %q or %q", c.Identification, IdentificationZero, IdentificationAny)
+	}
+	if c.MaxFlows < 1 || c.MaxFlows > maxFlows {
+		fault("max_flows: %d is out of range: choose 1 to %d", c.MaxFlows, maxFlows)
+	}
+	if c.Records < 1 || c.Records > maxRecords {
+		fault("records: %d is out of range: choose 1 to %d", c.Records, maxRecords)
+	}
+	if c.RoundTrip < time.Microsecond || c.RoundTrip > 100*time.Second {
+		fault("round_trip: %v is out of range: choose 1us to 100s", c.RoundTrip)
+	}
+	l.topology = c.links(fault)
+	if len(faults) == 0 {
+		for _, p := range l.plans {
+			if err := c.decodable(p, l); err != nil {
+				faults = append(faults, err)
+			}
+		}
+	}
+	return l, errors.Join(faults...)
+}
+
+// together says why two plans cannot be live at once.
+func together(a, b *pint.Plan) error {
+	var errs []error
+	if a.ID == b.ID {
+		errs = append(errs, fmt.Errorf("both plans have the id %d: give the new one another", a.ID))
+	}
+	if a.Carrier != b.Carrier {
+		errs = append(errs, fmt.Errorf("the plans have carriers %q and %q, and packet ids differ between them: use one carrier", a.Carrier, b.Carrier))
+	}
+	if a.Carrier == pint.CarrierIPID {
+		errs = append(errs, fmt.Errorf("carrier %q does not say which plan a digest is of: replace the plan on all switches at once", a.Carrier))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) links(fault func(string, ...any)) *pint.Topology {
+	if len(c.Links) == 0 {
+		return nil
+	}
+	values := slices.Clone(c.Switches)
+	var links [][2]uint64
+	for i, l := range c.Links {
+		if len(l) != 2 {
+			fault("links[%d]: it has %d ends: write two switch ids, as in [1, 2]", i, len(l))
+			continue
+		}
+		links = append(links, [2]uint64{l[0], l[1]})
+		values = append(values, l...)
+	}
+	slices.Sort(values)
+	t, err := pint.NewTopology(slices.Compact(values), links)
+	if err != nil {
+		fault("links: %w", err)
+	}
+	return t
+}
+
+// maxPorts is how many port numbers a path of ports chooses among, if they are
+// hashed.
+const maxPorts = 256
+
+// decoders completes the path queries of a plan.
+func (c *Config) decoders(p *pint.Plan, t *pint.Topology) map[string]pint.DecoderConfig {
+	d := map[string]pint.DecoderConfig{}
+	for i := range p.Queries {
+		q := &p.Queries[i]
+		switch {
+		case q.Aggregation != pint.Path:
+		case q.Value == pint.SwitchID:
+			d[q.Name] = pint.DecoderConfig{Values: c.Switches, Topology: t}
+		default:
+			ports := make([]uint64, maxPorts)
+			for n := range ports {
+				ports[n] = uint64(n)
+			}
+			d[q.Name] = pint.DecoderConfig{Values: ports}
+		}
+	}
+	return d
+}
+
+// decodable says what a sink lacks to decode a plan. A switch without an edge
+// port decodes nothing.
+func (c *Config) decodable(p *pint.Plan, l *loaded) error {
+	if !slices.Contains(l.edge, true) {
+		return nil
+	}
+	if _, err := pint.NewRecorder(p, pint.RecorderConfig{MaxFlows: 1, Decoders: c.decoders(p, l.topology)}); err != nil {
+		return fmt.Errorf("plan %d: %w: name the ids of all switches in switches, or the network's links in links", p.ID, err)
+	}
+	return nil
+}

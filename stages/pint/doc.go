@@ -1,0 +1,50 @@
+// Package pint is the stage that carries PINT's digests through a network, and
+// records them where packets leave it. The algorithms are telemetry/pint's; this
+// package finds out what a switch observes and where the digest travels.
+//
+//	                    ┌──────────────────── worker ────────────────────┐
+//	edge in ─┐          │ source: put the digest in, write hop 1         │ ──> out
+//	         ├─ batch ─>│ transit: write the next hop                    │ ──> out
+//	core in ─┘          │ sink: write the last hop, take the digest out  │ ──> out by an edge port
+//	                    └───────────────────────┬────────────────────────┘
+//	                                       ring │ records; full: counted
+//	                    background: Recorder <──┘ ──> paths, latency, congestion, loops
+//
+// A packet that arrives by an edge port begins here, one that leaves by an edge
+// port ends here: the switch is its source, its sink, both, or in between.
+// Nothing is on the wire of edge ports that the hosts have not sent.
+//
+// # Carriers
+//
+// shim: a header.Shim behind the addresses and tags, in any packet that has
+// room: one that would exceed what the port sends goes without, and so do
+// packets whose frame has no headroom. A host's own frames with the shim's
+// EtherType are wrapped like others; if they cannot be, they are dropped, for
+// the network would take them for its own.
+//
+// ipid: the identification of atomic IPv4 datagrams (DF, no fragment; RFC 6864
+// gives it no meaning there), with the reserved bit beside DF as the mark that
+// a digest is there. The sink restores zero. With identification = "zero" only
+// datagrams carry whose identification is zero already, so hosts see each byte
+// as it was; with "any" those of TCP connections, which Linux numbers, carry too,
+// and arrive with zero. Hop numbers come from the TTL, so switches must route.
+//
+// Packets that a router makes itself carry nothing, and neither does a packet that
+// waited at its source until the router knew its neighbour.
+//
+// # What a digest is made of
+//
+// The switch's id, the port numbers, the arrival, the time from there to this
+// stage, the use of the output link, the packets that wait there, and their
+// share of the ring. Only what the plan asks for is found out. The stage also
+// keeps exact histograms of latency and queue, to compare with what sinks decode.
+//
+// # Counters
+//
+// Of all packets that reach the stage alive:
+//
+//	packets = sourced + transited + sunk + local + left alone by reason
+//
+// and beside that unknown plans, saturated hops, loops, and records that found
+// the ring full. Drop reasons: pint_loop, pint_host_shim.
+package pint

@@ -1,0 +1,103 @@
+package pint
+
+import (
+	"sync"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/telemetry/pint"
+)
+
+// beginBatch counts what leaves by each port, and learns how much the links are
+// used: a batch leaves at one moment, so it counts as one packet of all its
+// bytes, which is what as many updates without time between them add up to.
+func (s *stage) beginBatch(b *packet.Batch) {
+	for i := range s.ports {
+		out := &s.ports[i]
+		out.inBatch, out.bytes = 0, 0
+		if i < len(b.Depth) {
+			out.waiting = uint64(b.Depth[i])
+		}
+	}
+	if !s.needUse {
+		return
+	}
+	for i := range b.Pkts {
+		if p := &b.Pkts[i]; p.Reason == 0 && int(p.OutPort) < len(s.ports) {
+			out := &s.ports[p.OutPort]
+			out.inBatch++
+			out.bytes += uint64(p.WireLen)
+		}
+	}
+	for i := range s.ports {
+		out := &s.ports[i]
+		if out.inBatch == 0 {
+			continue
+		}
+		// What waits is known in packets: they count with the mean length.
+		out.use.Update(uint64(s.now), out.waiting*(out.bytes/out.inBatch), out.bytes)
+		out.used = out.use.Value()
+		out.inBatch = 0
+	}
+}
+
+// observe finds out what the plans ask of a packet (table 1 of the paper). It is
+// called for every packet that leaves, so that what is measured here is of all.
+func (s *stage) observe(p *packet.Packet, out *port) {
+	v := &s.seen
+	v[pint.IngressPort], v[pint.EgressPort] = uint64(p.InPort), uint64(p.OutPort)
+	v[pint.IngressTime] = uint64(p.Arrival)
+	v[pint.EgressUtilisation] = out.used
+	if s.needLatency {
+		// Arrival may be a clock's of another core, or a capture's.
+		latency := uint64(max(0, s.now-p.Arrival))
+		v[pint.HopLatency] = latency
+		out.latency.add(latency)
+	}
+	if s.needQueue {
+		// The packets that waited when the batch began, and those of the batch
+		// in front of this one.
+		waiting := out.waiting + out.inBatch
+		out.inBatch++
+		v[pint.QueueOccupancy] = waiting
+		v[pint.QueueCongestion] = min(100*waiting/out.ring, 100)
+		out.queue.add(waiting)
+	}
+}
+
+// shown is the copy of a worker's histograms for questions. The worker renews
+// it by its clock, if nobody reads at that moment.
+type shown struct {
+	mu             sync.Mutex
+	latency, queue []histogram // by port
+}
+
+func (s *shown) init(ports int) {
+	s.latency, s.queue = make([]histogram, ports), make([]histogram, ports)
+}
+
+// showEvery is how old the copy gets, in nanoseconds.
+const showEvery = 100_000_000
+
+// Tick implements pipeline.Ticker.
+func (s *stage) Tick(now int64) (next int64) {
+	if s.shown.mu.TryLock() {
+		s.show()
+	}
+	return now + showEvery
+}
+
+// Finish implements pipeline.Ticker.
+func (s *stage) Finish(int64) {
+	s.shown.mu.Lock()
+	s.show()
+}
+
+// show renews the copy, and unlocks it.
+func (s *stage) show() {
+	for i := range s.ports {
+		if p := &s.ports[i]; p.latency.total != s.shown.latency[i].total || p.queue.total != s.shown.queue[i].total {
+			s.shown.latency[i], s.shown.queue[i] = *p.latency, *p.queue
+		}
+	}
+	s.shown.mu.Unlock()
+}

@@ -1,0 +1,422 @@
+package pint
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/clock"
+	"github.com/weirswitch/weir/pipeline/header"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/pipeline/ring"
+	"github.com/weirswitch/weir/telemetry/pint"
+)
+
+// The drop reasons of the stage.
+var (
+	ReasonLoop     = packet.Register("pint_loop", "a loop query found that the packet loops")
+	ReasonHostShim = packet.Register("pint_host_shim", "a host's packet looks like one of the network's that carries a digest, and could not be wrapped")
+)
+
+// Module is the stage of one switch. Its exported methods may be called from
+// anywhere while packets flow.
+type Module struct {
+	env    pipeline.Env
+	config Config
+	loaded *loaded
+	needs  packet.Needs
+	inline bool
+	stages []*stage
+	plans  []livePlan
+
+	mu       sync.Mutex // guards what follows, between Run and questions
+	recorder *pint.Recorder
+	queries  []pint.Query // of all plans, by name
+	loops    map[pint.FlowKey]*loopEntry
+	events   map[pint.Event]uint64
+}
+
+// livePlan is a plan with what the packet path wants to know of it at once.
+type livePlan struct {
+	encoder    *pint.Encoder
+	id         uint16
+	bytes      int // of the digest in a shim
+	initialTTL int
+	ttlHops    bool
+	loops      bool
+}
+
+// New makes the module of a configuration, which it validates.
+func New(c Config, env pipeline.Env) (*Module, error) {
+	names := make([]string, len(env.Ports))
+	for i := range env.Ports {
+		names[i] = env.Ports[i].Name
+	}
+	l, err := c.load(names)
+	if err != nil {
+		return nil, err
+	}
+	m := &Module{
+		env: env, config: c, loaded: l, needs: packet.NeedID,
+		loops: map[pint.FlowKey]*loopEntry{}, events: map[pint.Event]uint64{},
+	}
+	for _, p := range l.plans {
+		if err := m.addPlan(p); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.newRecorder(); err != nil {
+		return nil, err
+	}
+	for range max(env.Workers, 1) {
+		s, err := m.newStage()
+		if err != nil {
+			return nil, err
+		}
+		m.stages = append(m.stages, s)
+	}
+	return m, nil
+}
+
+func (m *Module) addPlan(p *pint.Plan) error {
+	e, err := pint.Compile(p)
+	if err != nil {
+		return err
+	}
+	m.plans = append(m.plans, livePlan{
+		encoder: e, id: p.ID, bytes: (p.Bits + 7) / 8, initialTTL: p.InitialTTL,
+		ttlHops: p.Hops == pint.HopsFromTTL, loops: e.Loops(),
+	})
+	if p.Carrier == pint.CarrierIPID {
+		m.needs |= packet.NeedIPIDCarrier
+	}
+	// The recorder's windows need the time too, so it is always known.
+	m.needs |= packet.NeedArrival
+	if e.Needs(pint.QueueOccupancy) || e.Needs(pint.QueueCongestion) || e.Needs(pint.EgressUtilisation) {
+		m.needs |= packet.NeedDepth
+	}
+	return nil
+}
+
+// asked reports whether any live plan asks for one of the values.
+func (m *Module) asked(values ...pint.Value) bool {
+	for i := range m.plans {
+		for _, v := range values {
+			if m.plans[i].encoder.Needs(v) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Role implements pipeline.Module.
+func (m *Module) Role() pipeline.Role { return pipeline.RoleEgress }
+
+// Needs implements pipeline.Module.
+func (m *Module) Needs() packet.Needs { return m.needs }
+
+// Inline makes the packet thread record by itself, and takes time from the
+// packets alone. For one worker only, before its first packet.
+func (m *Module) Inline() {
+	if len(m.stages) > 1 {
+		panic("pint: Inline is for one worker")
+	}
+	m.inline = true
+}
+
+// Stage implements pipeline.Module.
+func (m *Module) Stage(w int) pipeline.Stage { return m.stages[w] }
+
+// stage is one worker's. All but what is published is the worker's alone.
+type stage struct {
+	module *Module
+	plans  []livePlan
+	ports  []port
+	ipid   bool
+	anyID  bool
+	drop   bool // loops
+
+	needLatency, needQueue, needUse bool
+
+	now      int64 // of the present batch, at this stage
+	clock    clock.Clock
+	seen     pint.Observed // of the present packet; the switch's id stays
+	counters counters
+	records  *ring.Ring[record]
+	shown    shown
+}
+
+// port is what a worker knows of an output port.
+type port struct {
+	edge     bool
+	maxFrame uint32
+	ring     uint64 // packets that can wait
+	use      *pint.Utilisation
+
+	// Of the present batch: packets and bytes that leave here, the packets that
+	// waited before, and the use of the link.
+	inBatch, bytes, waiting, used uint64
+
+	latency, queue *histogram
+}
+
+// What stands for a link's speed and a ring's size where they are not known.
+const (
+	unknownBitsPerSecond = 10_000_000_000
+	unknownRing          = 2048
+)
+
+func (m *Module) newStage() (*stage, error) {
+	s := &stage{
+		module: m, plans: m.plans, ports: make([]port, len(m.env.Ports)),
+		ipid: m.needs&packet.NeedIPIDCarrier != 0, anyID: m.config.Identification == IdentificationAny, drop: m.config.DropLoops,
+		needLatency: m.asked(pint.HopLatency), needQueue: m.asked(pint.QueueOccupancy, pint.QueueCongestion),
+		needUse: m.asked(pint.EgressUtilisation),
+		records: ring.New[record](m.config.Records),
+	}
+	s.seen[pint.SwitchID] = uint64(m.env.ID)
+	for i := range s.ports {
+		info := &m.env.Ports[i]
+		p := &s.ports[i]
+		*p = port{edge: m.loaded.edge[i], maxFrame: ^uint32(0), ring: unknownRing, latency: new(histogram), queue: new(histogram)}
+		if info.MaxFrame > 0 {
+			p.maxFrame = uint32(info.MaxFrame)
+		}
+		if info.TxRing > 0 {
+			p.ring = uint64(info.TxRing)
+		}
+		speed := info.BitsPerSecond
+		if speed == 0 {
+			speed = unknownBitsPerSecond
+		}
+		var err error
+		if p.use, err = pint.NewUtilisation(speed/8, uint64(m.config.RoundTrip)); err != nil {
+			return nil, fmt.Errorf("port %s: round_trip: %w", info.Name, err)
+		}
+	}
+	s.shown.init(len(s.ports))
+	return s, nil
+}
+
+// Process implements pipeline.Stage.
+func (s *stage) Process(b *packet.Batch) {
+	s.now = b.Now
+	if !s.module.inline && (s.needLatency || s.needUse) {
+		s.now = s.clock.Now()
+	}
+	if s.needQueue || s.needUse {
+		s.beginBatch(b)
+	}
+	for i := range b.Pkts {
+		p := &b.Pkts[i]
+		if p.Reason != 0 || int(p.OutPort) >= len(s.ports) {
+			continue
+		}
+		in, out := &s.ports[p.InPort], &s.ports[p.OutPort]
+		s.observe(p, out)
+		var fate count
+		fromEdge := in.edge
+		if p.Flags.Has(packet.FlagCopy) && fromEdge {
+			fromEdge = !s.carries(b, p)
+		}
+		switch {
+		case p.ID == 0:
+			fate = leftOwn
+		case fromEdge && out.edge:
+			fate = s.local(b, p)
+		case s.ipid:
+			fate = s.identification(b, p, fromEdge, out.edge)
+		case fromEdge:
+			fate = s.source(b, p, out)
+		case out.edge:
+			fate = s.sink(b, p)
+		default:
+			fate = s.transit(b, p)
+		}
+		s.counters.now[fate]++
+	}
+	s.counters.publish()
+}
+
+// carries reports whether a packet has a digest of a live plan. Where a packet
+// has arrived says so, but for one that waited in l3 for its neighbour: it comes
+// back as a copy, in the batch and by the port of the neighbour's answer.
+func (s *stage) carries(b *packet.Batch, p *packet.Packet) bool {
+	data := b.Data(p)
+	if s.ipid {
+		return p.Flags.Has(packet.FlagIPv4) && data[p.L3+6]>>7 != 0
+	}
+	return p.Flags.Has(packet.FlagShim) && s.of(header.ShimAt(data, linkEnd(data, p))) != nil
+}
+
+// local is for packets from a host to a host of the same switch: a path of one
+// hop, which needs no carrier.
+func (s *stage) local(b *packet.Batch, p *packet.Packet) count {
+	pl := &s.plans[0]
+	s.record(b, p, pl.id, 1, pl.encoder.Encode(p.ID, 1, 0, &s.seen))
+	return local
+}
+
+// source puts a shim into a packet, behind its addresses and tags, which move
+// into the headroom:
+//
+//	              | dst src tags | type | ...
+//	| dst src tags | 88b5 | shim | type | ...
+func (s *stage) source(b *packet.Batch, p *packet.Packet, out *port) count {
+	pl := &s.plans[0]
+	grow := header.ShimLen(pl.bytes)
+	fits, room := p.WireLen+uint32(grow) <= out.maxFrame, b.Headroom(p) >= grow
+	data := b.Data(p)
+	end := linkEnd(data, p)
+	if p.Flags.Has(packet.FlagShim) && (!fits || !room || shimsAt(data, end) > 1) {
+		b.Drop(p, ReasonHostShim)
+		return leftForged
+	}
+	switch {
+	case !fits:
+		return leftMTU
+	case !room:
+		return leftRoom
+	}
+	shift(p, grow)
+	data = b.Data(p)
+	move(data, grow, 0, end-2)
+	data[end-2], data[end-1] = header.TypeShim>>8, header.TypeShim&0xff
+	shim := header.NewShim(data[end:], pl.bytes, pl.id)
+	p.Flags |= packet.FlagShim
+	hop := s.hop(pl, p, data, 0)
+	shim.SetHop(1)
+	shim.SetDigest(pl.encoder.Encode(p.ID, hop, 0, &s.seen))
+	return sourced
+}
+
+// transit writes the next hop in place.
+func (s *stage) transit(b *packet.Batch, p *packet.Packet) count {
+	if !p.Flags.Has(packet.FlagShim) {
+		return leftBare
+	}
+	data := b.Data(p)
+	shim := header.ShimAt(data, linkEnd(data, p))
+	if s.pass(b, p, data, shim) {
+		return leftLooping
+	}
+	return transited
+}
+
+// sink writes the last hop, takes the shim out and records it. The packet is
+// then what the source received, byte for byte.
+func (s *stage) sink(b *packet.Batch, p *packet.Packet) count {
+	if !p.Flags.Has(packet.FlagShim) {
+		return leftBare
+	}
+	data := b.Data(p)
+	end := linkEnd(data, p)
+	shim := header.ShimAt(data, end)
+	if s.pass(b, p, data, shim) {
+		return leftLooping
+	}
+	plan, digest, hops := shim.Plan(), shim.Digest(), int(shim.Hop())
+	if pl := s.of(shim); pl != nil && pl.ttlHops {
+		hops = s.hop(pl, p, data, 0)
+	}
+	s.record(b, p, plan, hops, digest)
+	grow := len(shim)
+	nested := shim.Type() == header.TypeShim && int(p.L3) > end+grow
+	move(data, 0, grow, end-2)
+	shift(p, -grow)
+	if !nested {
+		p.Flags &^= packet.FlagShim
+	}
+	return sunk
+}
+
+// pass counts the hop and writes the digest. It reports whether the packet was
+// dropped since it loops.
+func (s *stage) pass(b *packet.Batch, p *packet.Packet, data []byte, shim header.Shim) (dropped bool) {
+	hop := int(shim.Hop()) + 1
+	if hop <= pint.MaxHops {
+		shim.SetHop(uint8(hop))
+	} else {
+		s.counters.now[hopSaturated]++
+	}
+	pl := s.of(shim)
+	if pl == nil {
+		s.counters.now[unknownPlan]++
+		return false
+	}
+	digest := shim.Digest()
+	if pl.ttlHops {
+		hop = s.hop(pl, p, data, hop)
+	}
+	if pl.loops && s.loops(b, p, pl, hop, digest) {
+		return true
+	}
+	shim.SetDigest(pl.encoder.Encode(p.ID, hop, digest, &s.seen))
+	return false
+}
+
+// of returns the plan of a shim, or nil: digests of another length than the
+// plan's are none of it.
+func (s *stage) of(shim header.Shim) *livePlan {
+	id := shim.Plan()
+	for i := range s.plans {
+		if pl := &s.plans[i]; pl.id == id && pl.bytes == shim.DigestLen() {
+			return pl
+		}
+	}
+	return nil
+}
+
+// loops asks the loop query, and drops the packet if so configured.
+func (s *stage) loops(b *packet.Batch, p *packet.Packet, pl *livePlan, hop int, digest uint64) bool {
+	if !pl.encoder.Loop(p.ID, hop, digest, s.seen[pint.SwitchID]) {
+		return false
+	}
+	s.counters.now[loopsFound]++
+	s.push(&record{Record: s.describe(b, p, pl.id, hop, digest), loop: true})
+	if s.drop {
+		b.Drop(p, ReasonLoop)
+	}
+	return s.drop
+}
+
+// hop is the packet's hop number for a plan: the shim's, or how far the TTL is
+// from where it began. It is 0, which no query encodes, if the TTL says nothing.
+func (s *stage) hop(pl *livePlan, p *packet.Packet, data []byte, shims int) int {
+	if !pl.ttlHops {
+		return max(shims, 1)
+	}
+	var ttl int
+	switch {
+	case p.Flags.Has(packet.FlagIPv4):
+		ttl = int(data[p.L3+8])
+	case p.Flags.Has(packet.FlagIPv6):
+		ttl = int(data[p.L3+7])
+	default:
+		s.counters.now[hopUnknown]++
+		return 0
+	}
+	first := pl.initialTTL
+	if first == 0 {
+		first = nearestTTL(ttl)
+	}
+	if ttl >= first {
+		s.counters.now[hopUnknown]++
+		return 0
+	}
+	return first - ttl
+}
+
+// nearestTTL is the least usual initial TTL that is not below ttl.
+func nearestTTL(ttl int) int {
+	switch {
+	case ttl <= 32:
+		return 32
+	case ttl <= 64:
+		return 64
+	case ttl <= 128:
+		return 128
+	}
+	return 255
+}
