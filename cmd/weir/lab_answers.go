@@ -132,6 +132,9 @@ func examineLab(e *lab.Evidence) (lab.Answers, error) {
 		return nil, err
 	}
 	a := x.answers
+	if len(a.Values) == 0 && a.Heavy == nil && a.Sketch == nil && len(a.Delays) == 0 {
+		return nil, nil // the records are of nothing that could be compared
+	}
 	all := s.All()
 	for _, of := range []string{store.OfSamples, store.OfFlowSamples, store.OfFragments, store.OfPoints} {
 		a.Missing = append(a.Missing, slices.DeleteFunc(s.Missing(of, all), func(m store.Missing) bool {

@@ -46,7 +46,10 @@ func newLabPaths(c *lab.Config) (*labPaths, error) {
 		if err != nil {
 			return nil, fmt.Errorf("switch %s: %w", name, err)
 		}
-		seed := sw.Stages["parse"].(*parse.Config).Seed
+		seed := parse.DefaultConfig().Seed
+		if p, ok := sw.Stages["parse"].(*parse.Config); ok {
+			seed = p.Seed
+		}
 		if i == 0 {
 			p.seed = seed
 		} else if seed != p.seed {
