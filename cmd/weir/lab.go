@@ -13,23 +13,27 @@ import (
 // newLabCommand is `weir lab`: networks of switches and hosts on this machine.
 func newLabCommand() *cobra.Command {
 	var asJSON bool
+	var keep string
 	command := &cobra.Command{
 		Use:   "lab",
 		Short: "Build a network of switches and hosts in network namespaces from one file",
 	}
 	command.PersistentFlags().BoolVar(&asJSON, "json", false, "report as one JSON object")
-	add := func(use, short string, run func(context.Context, *lab.Command, string) error) {
-		command.AddCommand(&cobra.Command{
+	add := func(use, short string, run func(context.Context, *lab.Command, string) error) *cobra.Command {
+		sub := &cobra.Command{
 			Use: use + " FILE", Short: short, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				// The context ends at a signal: an interrupted lab is taken down, not left behind.
-				c := &lab.Command{Out: cmd.OutOrStdout(), Err: os.Stderr, JSON: asJSON}
+				c := &lab.Command{Out: cmd.OutOrStdout(), Err: os.Stderr, JSON: asJSON, Keep: keep, Examine: examineLab}
 				return labStatus(run(cmd.Context(), c, args[0]))
 			},
-		})
+		}
+		command.AddCommand(sub)
+		return sub
 	}
-	add("run", "Bring the lab up, send its traffic, report, and take it down",
+	runs := add("run", "Bring the lab up, send its traffic, report, and take it down",
 		func(ctx context.Context, c *lab.Command, file string) error { return c.Run(ctx, file) })
+	runs.Flags().StringVar(&keep, "keep", "", "empty or new folder in which the switches' records and the truth are left")
 	add("up", "Bring the lab up and leave it running",
 		func(ctx context.Context, c *lab.Command, file string) error { return c.Up(ctx, file) })
 	add("down", "Take the lab down, also after a crash; FILE may be the lab's name",

@@ -24,6 +24,9 @@ type Command struct {
 	Out  io.Writer
 	Err  *os.File
 	JSON bool // report as one JSON object
+	// Keep and Examine are those of [Options].
+	Keep    string
+	Examine func(*Evidence) (Answers, error)
 }
 
 func (c *Command) open(file string) (*Config, Options, error) {
@@ -31,7 +34,7 @@ func (c *Command) open(file string) (*Config, Options, error) {
 	if err != nil {
 		return nil, Options{}, &Failure{inFile(file, err), 2}
 	}
-	return config, Options{File: file, Progress: newConsole(c.Err)}, nil
+	return config, Options{File: file, Progress: newConsole(c.Err), Keep: c.Keep, Examine: c.Examine}, nil
 }
 
 func (c *Command) print(object any, text func(io.Writer) error) error {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/BurntSushi/toml"
 )
@@ -21,10 +22,16 @@ type Config struct {
 	Static bool `toml:"static_neighbours"`
 	// ExpectedDrops are the switches' drop reasons that are no loss in this lab.
 	ExpectedDrops []string `toml:"expected_drops"`
+	// Records keeps the switches' records; it is the default where a switch has a telemetry stage.
+	Records bool `toml:"records"`
+	// Quiet is how long nothing is sent before the first load and behind the last one, so that records of
+	// whole epochs stand around them.
+	Quiet time.Duration `toml:"quiet"`
 
 	Hosts    []Host    `toml:"host"`
 	Switches []Switch  `toml:"switch"`
 	Bridges  []Bridge  `toml:"bridge"`
+	Relays   []Relay   `toml:"relay"`
 	Links    []Link    `toml:"link"`
 	Traffic  []Traffic `toml:"traffic"`
 }
@@ -94,6 +101,14 @@ type Traffic struct {
 	Streams int `toml:"streams"`
 	// Flows is the number of different 5-tuples. (flows)
 	Flows int `toml:"flows"`
+	// Distribution of the flows' sizes in packets, Shape of its tail, and Seed of its order. (flows)
+	Distribution string  `toml:"distribution"`
+	Shape        float64 `toml:"shape"`
+	Seed         uint64  `toml:"seed"`
+	// Port is the destination port. (flows)
+	Port int `toml:"port"`
+	// Group is a word that this load shares with those beside it in the file that run at the same time. (udp, flows)
+	Group string `toml:"group"`
 }
 
 // Load reads and checks a lab file. The error names every fault at once.
@@ -137,8 +152,8 @@ func Parse(text, name string) (*Config, error) {
 var trafficKeys = map[string][]string{
 	KindPing:  {"family", "count", "sizes", "window"},
 	KindTCP:   {"family", "bytes", "streams", "window"},
-	KindUDP:   {"family", "count", "sizes", "rate", "window"},
-	KindFlows: {"count", "size", "rate", "flows", "window"},
+	KindUDP:   {"family", "count", "sizes", "rate", "window", "group"},
+	KindFlows: {"count", "size", "rate", "flows", "window", "distribution", "shape", "seed", "port", "group"},
 }
 
 // unusedKeys finds keys that the traffic's kind does not read. It looks for values other than
@@ -152,6 +167,7 @@ func (c *Config) unusedKeys() (faults []error) {
 		for key, set := range map[string]bool{
 			"family": t.Family != 0, "count": t.Count != 0, "sizes": t.Sizes != nil, "size": t.Size != 0,
 			"rate": t.Rate != 0, "window": t.Window != 0, "bytes": t.Bytes != 0, "streams": t.Streams != 0, "flows": t.Flows != 0,
+			"distribution": t.Distribution != "", "shape": t.Shape != 0, "seed": t.Seed != 0, "port": t.Port != 0, "group": t.Group != "",
 		} {
 			if set && !slices.Contains(keys, key) {
 				faults = append(faults, fmt.Errorf("traffic[%d].%s: not read by kind %q: it reads %s", i, key, t.Kind, strings.Join(keys, ", ")))
@@ -190,6 +206,13 @@ func (c *Config) setDefaults() {
 			setDefault(&t.Flows, 1000)
 			setDefault(&t.Size, 64)
 			setDefault(&t.Window, 1024)
+			setDefault(&t.Port, 9) // discard
+			if t.Distribution == "" {
+				t.Distribution = DistributionEqual
+			}
+			if t.Distribution == DistributionPareto && t.Shape == 0 {
+				t.Shape = 1.05 // as backbone traces have it
+			}
 		}
 		if t.Sizes == nil && (t.Kind == KindPing || t.Kind == KindUDP) {
 			t.Sizes = []int{64, 1500}
@@ -217,6 +240,11 @@ func (c *Config) host(name string) *Host {
 		}
 	}
 	return nil
+}
+
+// hostIndex is the place of a host in the file, from 0.
+func (c *Config) hostIndex(name string) int {
+	return slices.IndexFunc(c.Hosts, func(h Host) bool { return h.Name == name })
 }
 
 // prefixes are the host's addresses. They have been validated.

@@ -54,7 +54,7 @@ to = "h1"
 		},
 		Traffic: []Traffic{
 			{Kind: "ping", From: "h1", To: "h2", Count: 100, Window: 16, Sizes: []int{64, 1500}},
-			{Kind: "flows", From: "h2", To: "h1", Count: 100_000, Rate: 50_000, Flows: 1000, Size: 64, Window: 1024},
+			{Kind: "flows", From: "h2", To: "h1", Count: 100_000, Rate: 50_000, Flows: 1000, Size: 64, Window: 1024, Distribution: "equal", Port: 9},
 		},
 	}
 	if diff := cmp.Diff(want, c); diff != "" {
@@ -207,7 +207,7 @@ func FuzzParse(f *testing.F) {
 		}
 		_ = c.Drawing()
 		for i := range c.Switches {
-			if _, err := c.switchConfig(i, "/run"); err != nil {
+			if _, err := c.switchConfig(i, "/run", ""); err != nil {
 				t.Errorf("an accepted file gives no configuration: %v", err)
 			}
 		}

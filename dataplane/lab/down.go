@@ -62,7 +62,7 @@ func stopAll(s *state, dir string, stop func(*nodeState) (Exit, error)) ([]Switc
 	var ends []SwitchEnd
 	var nodes []*nodeState
 	for i := range s.Nodes {
-		if n := &s.Nodes[i]; n.Kind == "switch" && n.Process != (process.ID{}) {
+		if n := &s.Nodes[i]; n.runs() && n.Process != (process.ID{}) {
 			ends, nodes = append(ends, SwitchEnd{Name: n.Name}), append(nodes, n)
 		}
 	}

@@ -86,6 +86,11 @@ func (c *Config) caption(h hop) []string {
 			return append(lines, "switch", strings.Join(s.stages(), " "))
 		}
 	}
+	for i := range c.Relays {
+		if c.Relays[i].Name == h.node {
+			return append(lines, "relay")
+		}
+	}
 	return append(lines, "Linux bridge")
 }
 

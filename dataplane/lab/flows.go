@@ -17,24 +17,30 @@ import (
 
 // A generated frame, without FCS:
 //
-//	Ethernet 14 | IPv4 20 | UDP 8 | mark 4 | packet number 8 | filling
+//	Ethernet 14 | IPv4 20 | UDP 8 | packet number 8 | mark 4 | filling
 //
-// Its addresses are of 198.18.0.0/15, which RFC 2544 keeps for benchmarks, so no
-// host's stack answers it. Packet i belongs to flow i mod flows; a flow is a source address and port.
+// The number is of the load in the file (16 bits) and of the packet in the load (48), so the first 8 bytes
+// behind the headers tell all packets of a lab apart.
+//
+// Addresses are of 198.18.0.0/15, which RFC 2544 keeps for benchmarks, so no host's stack answers: to the
+// n-th host of the file, counted from 0, go packets to 198.19.n.1, and its own come from the 1,024 addresses
+// from 198.18.0.0 + 1024 n on. A flow is a source address and port.
 const (
 	flowHeaders  = 14 + 20 + 8
 	minFlowFrame = flowHeaders + 4 + 8
 	maxFlows     = 1 << 24
 	flowMark     = 0x77656972 // tells our frames from any other ones
-	flowBatch    = 64         // frames in one system call
-	flowBurst    = 128        // most frames that a late sender catches up at once
-	sinkBuffer   = 64 << 20   // bytes of socket buffer: about 60,000 frames
+	flowTTL      = 64
+	flowBatch    = 64       // frames in one system call
+	flowBurst    = 128      // most frames that a late sender catches up at once
+	sinkBuffer   = 64 << 20 // bytes of socket buffer: about 60,000 frames
 )
 
 // flowFrames builds the frames of one load. It does not allocate after its making.
 type flowFrames struct {
-	flows    uint64
+	order    flowOrder
 	template []byte
+	load     uint64 // the load's number, in the upper 16 bits
 }
 
 func newFlowFrames(source, sink net.HardwareAddr, size, flows int) *flowFrames {
@@ -46,31 +52,53 @@ func newFlowFrames(source, sink net.HardwareAddr, size, flows int) *flowFrames {
 	ip[0] = 0x45
 	binary.BigEndian.PutUint16(ip[2:], uint16(size-14))
 	ip[6] = 0x40 // do not fragment
-	ip[8], ip[9] = 64, unix.IPPROTO_UDP
+	ip[8], ip[9] = flowTTL, unix.IPPROTO_UDP
 	copy(ip[12:], []byte{198, 18, 0, 0})
 	copy(ip[16:], []byte{198, 19, 0, 1})
 	udp := ip[20:]
 	binary.BigEndian.PutUint16(udp[2:], 9) // discard
 	binary.BigEndian.PutUint16(udp[4:], uint16(size-34))
 	// No UDP checksum, as RFC 768 allows: the sink compares all bytes.
-	binary.BigEndian.PutUint32(f[flowHeaders:], flowMark)
 	fill(f[flowHeaders+4:], 0)
-	return &flowFrames{uint64(flows), f}
+	binary.BigEndian.PutUint64(f[flowHeaders:], 0)
+	binary.BigEndian.PutUint32(f[flowHeaders+8:], flowMark)
+	return &flowFrames{order: flowOrder{flows: uint64(flows)}, template: f}
 }
+
+// between sets the addresses of the n-th load of a file, from one host of it to another.
+func (f *flowFrames) between(from, to, n, port int) {
+	ip := f.template[14:]
+	ip[14] = byte(from % 64 << 2)
+	ip[18] = byte(to)
+	binary.BigEndian.PutUint16(ip[22:], uint16(port))
+	f.load = uint64(uint16(n)) << 48
+}
+
+// source is the source address and port of a flow.
+func (f *flowFrames) source(flow uint64) (address [4]byte, port uint16) {
+	copy(address[:], f.template[26:])
+	low := binary.BigEndian.Uint16(address[2:]) + uint16(flow>>14) // 2^14 ports for each address
+	binary.BigEndian.PutUint16(address[2:], low)
+	return address, 49152 + uint16(flow&0x3fff)
+}
+
+// port is the destination port of all flows.
+func (f *flowFrames) port() uint16 { return binary.BigEndian.Uint16(f.template[36:]) }
 
 // prepare writes into buf all that frames have in common.
 func (f *flowFrames) prepare(buf []byte) { copy(buf, f.template) }
 
 // number makes a prepared frame the i-th one.
 func (f *flowFrames) number(buf []byte, i uint64) {
-	flow := i % f.flows
+	flow, nth := f.order.packet(i)
+	source, port := f.source(flow)
 	ip := buf[14:]
-	binary.BigEndian.PutUint16(ip[4:], uint16(i/f.flows)) // IP identification
-	binary.BigEndian.PutUint16(ip[14:], uint16(flow>>14)) // 2^14 ports for each address
-	binary.BigEndian.PutUint16(ip[20:], 49152+uint16(flow&0x3fff))
+	binary.BigEndian.PutUint16(ip[4:], nth) // IP identification
+	copy(ip[12:16], source[:])
+	binary.BigEndian.PutUint16(ip[20:], port)
 	ip[10], ip[11] = 0, 0
 	binary.BigEndian.PutUint16(ip[10:], checksum(ip[:20]))
-	binary.BigEndian.PutUint64(buf[flowHeaders+4:], i)
+	binary.BigEndian.PutUint64(buf[flowHeaders:], f.load|i)
 }
 
 // flows sends generated frames from the source's interface at a smooth rate and counts each one
@@ -80,12 +108,14 @@ func (l *load) flows(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	sinkMAC, err := l.sink.MAC(hostInterface)
+	nextMAC, err := l.nextHop(sourceMAC)
 	if err != nil {
 		return err
 	}
 	r.Flows = l.Flows
-	frames := newFlowFrames(sourceMAC, sinkMAC, l.Size, l.Flows)
+	frames := newFlowFrames(sourceMAC, nextMAC, l.Size, l.Flows)
+	frames.between(l.fromIndex, l.toIndex, l.index, l.Port)
+	frames.order = newFlowOrder(&l.Traffic)
 	sink, err := newFlowSink(l, frames)
 	if err != nil {
 		return err
@@ -106,9 +136,17 @@ func (l *load) flows(ctx context.Context, r *Result) error {
 	sink.stop.Store(true) // it still reads until its socket is empty for a while
 	recvErr := <-finished
 	sink.track.report(r, sent)
+	r.Counts = l.counts(frames, sink.track, sent)
 	r.Overflow, err = sink.overflow()
 	return errors.Join(sendErr, recvErr, err)
 }
+
+// The first packets go a few at a time: routers on the way may have to ask for their neighbours, for each of several
+// equal ways, and have room for a few packets only while they wait.
+const (
+	learning = 8   // packets under way
+	learnt   = 256 // packets received
+)
 
 // sendFlows sends all frames and returns how many the kernel took.
 func (l *load) sendFlows(ctx context.Context, frames *flowFrames, received func() uint64) (sent uint64, err error) {
@@ -123,9 +161,12 @@ func (l *load) sendFlows(ctx context.Context, frames *flowFrames, received func(
 	for i := range flowBatch {
 		frames.prepare(v.frame(i))
 	}
-	pace, room := newPacer(l.Rate, flowBurst), window{size: uint64(l.Window), received: received}
+	pace, room := newPacer(l.Rate, flowBurst), window{size: min(uint64(l.Window), learning), received: received}
 	count := uint64(l.Count)
 	for sent < count {
+		if received() >= learnt {
+			room.size = uint64(l.Window)
+		}
 		n, err := pace.nextInWindow(ctx, &room, sent)
 		if err != nil {
 			return sent, err
@@ -155,16 +196,44 @@ type flowSink struct {
 	stop     atomic.Bool
 	received atomic.Uint64 // a copy of the tracker's, for others to read
 	want     []byte
+	shared   bool // other loads may have frames here
+	routed   bool // frames come through routers
 }
+
+// packetNumber are the bits of a frame's number that count within its load.
+const packetNumber = 1<<48 - 1
 
 func newFlowSink(l *load, frames *flowFrames) (*flowSink, error) {
 	fd, err := flowSocket(l, false)
 	if err != nil {
 		return nil, err
 	}
-	s := &flowSink{fd: fd, frames: frames, track: newTracker(l.Count, l.Flows), want: make([]byte, l.Size)}
+	s := &flowSink{
+		fd: fd, frames: frames, track: newTracker(l.Count, l.Flows), want: make([]byte, l.Size),
+		shared: l.Group != "", routed: l.routed,
+	}
+	s.track.order = &frames.order
 	frames.prepare(s.want)
+	if l.routed {
+		mac, err := l.sink.MAC(hostInterface)
+		if err != nil {
+			unix.Close(fd)
+			return nil, err
+		}
+		copy(s.want, mac)
+	}
 	return s, nil
+}
+
+// expectRouted lets the expected frame have what routers change: the last one's MAC address, and the time to live.
+func (s *flowSink) expectRouted(frame []byte) {
+	copy(s.want[6:12], frame[6:12])
+	ip := s.want[14:]
+	if ttl := frame[22]; ttl > 0 && ttl < flowTTL {
+		ip[8] = ttl
+	}
+	ip[10], ip[11] = 0, 0
+	binary.BigEndian.PutUint16(ip[10:], checksum(ip[:20]))
 }
 
 // run receives until it has been stopped and nothing has come for a while.
@@ -197,11 +266,18 @@ func (s *flowSink) run(meter Meter) error {
 // accept counts one frame. Frames without our addresses and mark are the hosts' own.
 func (s *flowSink) accept(frame []byte) {
 	if len(frame) < minFlowFrame || frame[12] != 8 || frame[13] != 0 ||
-		binary.BigEndian.Uint32(frame[flowHeaders:]) != flowMark {
+		binary.BigEndian.Uint32(frame[flowHeaders+8:]) != flowMark {
 		return
 	}
-	i := binary.BigEndian.Uint64(frame[flowHeaders+4:])
+	i := binary.BigEndian.Uint64(frame[flowHeaders:])
+	if s.shared && i&^packetNumber != s.frames.load {
+		return // of another load, which has a sink of its own here
+	}
+	i &= packetNumber
 	s.frames.number(s.want, i)
+	if s.routed {
+		s.expectRouted(frame)
+	}
 	if !bytes.Equal(frame, s.want) {
 		s.track.wrong++
 		return

@@ -3,7 +3,10 @@ package lab
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
+
+	"github.com/weirswitch/weir/dataplane/lab/relay"
 )
 
 // Outcome is everything that a run has shown.
@@ -16,6 +19,24 @@ type Outcome struct {
 	Account  Account     `json:"account"`
 	// Decoded is what sinks of PINT say, beside the truth; by host.
 	Decoded []Decoded `json:"decoded,omitempty"`
+	// Answers are what the records tell beside what the far ends counted; nil: nobody asked.
+	Answers Answers `json:"answers,omitempty"`
+
+	config *Config // nil in an outcome that is no run's
+}
+
+// Evidence is what a run has left once its switches have ended, for whoever can read records.
+type Evidence struct {
+	Config  *Config
+	Records string      // folder of the switches' records
+	Truth   []LoadCount // of the loads of kind "flows"
+	Relays  []relay.Truth
+}
+
+// Answers are what was concluded from the evidence. As JSON they are part of the outcome.
+type Answers interface {
+	OK() bool // all answers are within their bounds
+	WriteText(w io.Writer) error
 }
 
 // Run brings the lab up, carries out its traffic, and takes it down. The outcome says what became
@@ -27,13 +48,10 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Outcome{Name: c.Name}
-	for _, t := range c.Traffic {
-		if ctx.Err() != nil {
-			break
-		}
-		out.Traffic = append(out.Traffic, l.Traffic(ctx, t))
-	}
+	out := &Outcome{Name: c.Name, config: c}
+	l.rest(ctx)
+	out.Traffic = l.loads(ctx)
+	l.rest(ctx)
 	l.progress.Step("counters settle")
 	err = ctx.Err()
 	if err == nil {
@@ -42,17 +60,32 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 	kernel, readErr := l.readCounters()
 	l.progress.Step("taking the lab down")
 	ends, stopErr := l.stopSwitches()
-	err = errors.Join(err, readErr, stopErr, l.remove())
+	truth, writeErr := l.writeTruth(out.Traffic)
+	relays, relayErr := l.relayTruths()
+	err = errors.Join(err, readErr, stopErr, writeErr, relayErr)
+	if err == nil && o.Examine != nil && l.records != "" {
+		out.Answers, err = o.Examine(&Evidence{Config: c, Records: l.records, Truth: truth, Relays: relays})
+	}
+	err = errors.Join(err, l.remove())
 	out.Switches = ends
 	out.Account = account(c, kernel, ends)
+	out.Account.checkRelays(c, out.Traffic, relays)
+	out.OK = err == nil && out.Account.OK() && (out.Answers == nil || out.Answers.OK())
 	out.Decoded = c.decoded(ends)
-	out.OK = err == nil && out.Account.OK()
 	for i := range out.Decoded {
 		out.OK = out.OK && out.Decoded[i].Wrong == 0
 	}
 	for i := range out.Traffic {
-		out.OK = out.OK && out.Traffic[i].OK()
+		out.OK = out.OK && out.Traffic[i].okIn(c)
 	}
 	out.Seconds = time.Since(began).Seconds()
 	return out, err
+}
+
+// rest lets nothing be sent for a while.
+func (l *Lab) rest(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(l.config.Quiet):
+	}
 }

@@ -43,10 +43,13 @@ type state struct {
 // nodeState is one namespace, and the switch that runs in it.
 type nodeState struct {
 	Name      string     `json:"name"`
-	Kind      string     `json:"kind"` // host, switch or bridge
+	Kind      string     `json:"kind"` // host, switch, bridge or relay
 	Namespace string     `json:"namespace"`
 	Process   process.ID `json:"process"` // zero: none, or it died before it was noted
 }
+
+// runs reports whether a process runs in the node: a switch, or a relay.
+func (n *nodeState) runs() bool { return n.Kind == "switch" || n.Kind == "relay" }
 
 // runDirectory is the lab's folder below [Root], held by one process at a time.
 type runDirectory struct {

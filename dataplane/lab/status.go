@@ -52,7 +52,7 @@ func Inspect(name string) (*Status, error) {
 			ns.Close()
 		}
 		st.Healthy = st.Healthy && node.Exists
-		if n.Kind == "switch" {
+		if n.runs() {
 			node.PID, node.Running = n.Process.PID, n.Process.Alive()
 			st.Healthy = st.Healthy && node.Running
 			node.Log = logPath(dir, n.Name)

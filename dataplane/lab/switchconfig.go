@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"net/netip"
 	"path/filepath"
 	"slices"
 
@@ -25,8 +26,9 @@ type portEnd struct {
 
 // switchConfig writes the complete configuration of the i-th switch: what the
 // file says, and where it says nothing the name, an id, the control socket and the
-// ports that the links make. With the patch stage and two ports, these are the pair.
-func (c *Config) switchConfig(i int, runDirectory string) ([]byte, error) {
+// ports that the links make. With the patch stage and two ports, these are the pair. Records, if not
+// empty, is the folder that the switch's records go to.
+func (c *Config) switchConfig(i int, runDirectory, records string) ([]byte, error) {
 	s := &c.Switches[i]
 	config := maps.Clone(s.Config)
 	if config == nil {
@@ -39,6 +41,9 @@ func (c *Config) switchConfig(i int, runDirectory string) ([]byte, error) {
 		main["graph"] = s.Graph
 	}
 	setMissing(subtable(config, "control"), "socket", socketPath(runDirectory, s.Name))
+	if records != "" {
+		setMissing(subtable(config, "telemetry"), "spool", records)
+	}
 	ends := c.portEnds(s.Name)
 	ports, err := configPorts(config)
 	if err != nil {
@@ -126,4 +131,34 @@ func usesStage(main map[string]any, stage string) bool {
 		return slices.Contains(graph, any(stage))
 	}
 	return false
+}
+
+// SwitchConfigs returns what each switch's configuration becomes, as text, in the order of the file, for a
+// run directory and a folder of records of the lab's own.
+func (c *Config) SwitchConfigs() ([][]byte, error) {
+	texts := make([][]byte, len(c.Switches))
+	for i := range c.Switches {
+		var err error
+		if texts[i], err = c.switchConfig(i, directoryOf(c.Name), ""); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
+}
+
+// FlowSource finds the host that packets with a source address come from: by its own addresses, or those of
+// generated flows; nil: none.
+func (c *Config) FlowSource(source netip.Addr) *Host {
+	for i := range c.Hosts {
+		h := &c.Hosts[i]
+		if slices.ContainsFunc(h.prefixes(), func(p netip.Prefix) bool { return p.Addr() == source }) || flowSources(i).Contains(source) {
+			return h
+		}
+	}
+	return nil
+}
+
+// flowSources are the source addresses of the flows that the n-th host sends.
+func flowSources(n int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, byte(n % 64 << 2), 0}), 22)
 }

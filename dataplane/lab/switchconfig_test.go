@@ -84,7 +84,7 @@ pairs = [["p1", "p0"]]
 			t.Fatalf("%s: %v", test.name, err)
 		}
 		for range 2 { // the second time shows whether the first changed the file's tables
-			text, err := c.switchConfig(0, "/r")
+			text, err := c.switchConfig(0, "/r", "")
 			if err != nil {
 				t.Fatalf("%s: %v", test.name, err)
 			}

@@ -13,7 +13,7 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	b := &strings.Builder{}
 	fmt.Fprintln(b, "What crossed:")
 	for i := range o.Traffic {
-		fmt.Fprintf(b, "  %s  %s\n", mark(o.Traffic[i].OK()), o.Traffic[i].sentence())
+		fmt.Fprintf(b, "  %s  %s\n", mark(o.Traffic[i].okIn(o.config)), o.Traffic[i].sentence())
 	}
 	if len(o.Traffic) == 0 {
 		fmt.Fprintln(b, "  nothing: the file has no [[traffic]]")
@@ -30,6 +30,12 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintln(b, "\nCounters:")
 	o.Account.write(b)
+	if o.Answers != nil {
+		fmt.Fprintln(b, "\nAnswers from the records, beside what the far ends counted:")
+		if err := o.Answers.WriteText(b); err != nil {
+			return err
+		}
+	}
 	verdict := "everything that was sent has arrived, and every counter adds up"
 	if !o.OK {
 		verdict = "FAILED: see the lines with FAIL above"
@@ -187,9 +193,9 @@ func (s *Status) WriteText(w io.Writer) error {
 		switch {
 		case !n.Exists:
 			state = "MISSING"
-		case n.Kind == "switch" && n.Running:
+		case n.PID != 0 && n.Running:
 			state = fmt.Sprintf("runs as %d", n.PID)
-		case n.Kind == "switch":
+		case n.Kind == "switch" || n.Kind == "relay":
 			state = "DEAD, see " + n.Log
 		}
 		var counters []string

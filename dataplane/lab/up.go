@@ -28,6 +28,10 @@ type Options struct {
 	Command []string
 	// Progress, if not nil, hears what is being done.
 	Progress Progress
+	// Keep is an empty or a new folder in which the switches' records are left; empty: they go with the lab.
+	Keep string
+	// Examine, if not nil, is asked by [Run] what the records tell, before they go.
+	Examine func(*Evidence) (Answers, error)
 }
 
 // Lab is a lab that is up. It belongs to one goroutine. The process that holds it holds the run directory's lock.
@@ -39,6 +43,8 @@ type Lab struct {
 	switches map[string]*switchProcess   // started by this process
 	command  []string
 	progress Progress
+	keep     string // Options.Keep
+	records  string // folder of the switches' records; empty: none are kept
 }
 
 // NamespaceName is the name of a node's namespace.
@@ -58,7 +64,7 @@ func Up(ctx context.Context, c *Config, o Options) (l *Lab, err error) {
 		state:    &state{Version: stateVersion, Name: c.Name, File: o.File, Creator: process.Self(), Began: time.Now()},
 		spaces:   map[string]*netns.Namespace{},
 		switches: map[string]*switchProcess{},
-		command:  o.Command, progress: o.Progress,
+		command:  o.Command, progress: o.Progress, keep: o.Keep,
 	}
 	if len(l.command) == 0 {
 		l.command = []string{"/proc/self/exe", "switch"}
@@ -74,6 +80,9 @@ func Up(ctx context.Context, c *Config, o Options) (l *Lab, err error) {
 }
 
 func (l *Lab) make(ctx context.Context) error {
+	if err := l.makeRecords(); err != nil {
+		return err
+	}
 	for _, step := range []func(context.Context) error{
 		l.makeNamespaces, l.makeCables, l.startSwitches, l.connectHosts,
 	} {
@@ -122,6 +131,11 @@ func (l *Lab) makeNamespaces(context.Context) error {
 	}
 	for _, b := range l.config.Bridges {
 		if err := add("bridge", b.Name); err != nil {
+			return err
+		}
+	}
+	for _, r := range l.config.Relays {
+		if err := add("relay", r.Name); err != nil {
 			return err
 		}
 	}
@@ -184,8 +198,11 @@ func (l *Lab) makeCables(context.Context) error {
 const upWait = 10 * time.Second
 
 func (l *Lab) startSwitches(ctx context.Context) error {
+	if err := l.startRelays(); err != nil {
+		return err
+	}
 	for i, s := range l.config.Switches {
-		text, err := l.config.switchConfig(i, l.dir.path)
+		text, err := l.config.switchConfig(i, l.dir.path, l.records)
 		if err != nil {
 			return err
 		}
@@ -199,6 +216,12 @@ func (l *Lab) startSwitches(ctx context.Context) error {
 		l.switches[s.Name] = p
 		l.node(s.Name).Process = p.id
 		if err := l.dir.save(l.state); err != nil {
+			return err
+		}
+	}
+	for _, r := range l.config.Relays {
+		l.progress.Step("relay %s starts", r.Name)
+		if err := l.switches[r.Name].waitReady(ctx, l.dir.path); err != nil {
 			return err
 		}
 	}

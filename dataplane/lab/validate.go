@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"time"
 )
 
 var (
@@ -13,6 +14,9 @@ var (
 	nodeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.]{0,31}$`)
 	portName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}$`)
 )
+
+// maxQuiet bounds [Config.Quiet].
+const maxQuiet = time.Hour
 
 // faults collects what is wrong with a file.
 type faults []error
@@ -26,10 +30,14 @@ func (c *Config) Validate() error {
 	if !labName.MatchString(c.Name) {
 		f.add("name: %q: use 1 to 32 letters, digits, dots, underscores and dashes", c.Name)
 	}
+	if c.Quiet < 0 || c.Quiet > maxQuiet {
+		f.add("quiet: %v: choose 0s to %v", c.Quiet, maxQuiet)
+	}
 	kinds := c.validateNodes(&f)
 	c.validateHosts(&f)
 	c.validateSwitches(&f)
 	c.validateLinks(&f, kinds)
+	c.validateRelays(&f)
 	for i := range c.Traffic {
 		c.validateTraffic(&f, i)
 	}
@@ -58,6 +66,9 @@ func (c *Config) validateNodes(f *faults) map[string]string {
 	}
 	for i, b := range c.Bridges {
 		check("bridge", i, b.Name)
+	}
+	for i, r := range c.Relays {
+		check("relay", i, r.Name)
 	}
 	if len(kinds) == 0 && len(*f) == 0 {
 		f.add("host: a lab without nodes: add [[host]] and [[switch]] tables")
@@ -221,9 +232,29 @@ func (c *Config) validateTraffic(f *faults, i int) {
 		positive("rate", int64(t.Rate), 10_000_000)
 		positive("window", int64(t.Window), 1<<30)
 		positive("flows", int64(t.Flows), maxFlows)
+		positive("port", int64(t.Port), 65535)
+		t.validateDistribution(f, key)
 		if most := c.pathMTU(t) + 14; t.Size < minFlowFrame || t.Size > most {
 			f.add("%s.size: %d: choose %d to %d bytes, Ethernet header included", key, t.Size, minFlowFrame, most)
 		}
+	}
+}
+
+func (t *Traffic) validateDistribution(f *faults, key string) {
+	switch t.Distribution {
+	case DistributionEqual:
+		if t.Shape != 0 {
+			f.add("%s.shape: only a distribution %q has one: leave it out", key, DistributionPareto)
+		}
+	case DistributionPareto:
+		if !(t.Shape > 0 && t.Shape <= 100) {
+			f.add("%s.shape: %g: choose the tail's exponent above 0, such as 1.05", key, t.Shape)
+		}
+		if t.Count > maxOrdered || t.Count < t.Flows {
+			f.add("%s.count: %d: choose %d, one for each flow, to %d", key, t.Count, t.Flows, maxOrdered)
+		}
+	default:
+		f.add("%s.distribution: %q: choose %q or %q", key, t.Distribution, DistributionEqual, DistributionPareto)
 	}
 }
 

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+	"github.com/weirswitch/weir/telemetry/query"
+)
+
+// smallLab writes a shipped lab with less traffic, under a name of this process's own.
+func smallLab(t *testing.T, name string, changes ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../config", name+".toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(changes); i += 2 {
+		if !strings.Contains(string(text), changes[i]) {
+			t.Fatalf("config/%s.toml has no %q", name, changes[i])
+		}
+	}
+	path := filepath.Join(t.TempDir(), name+".toml")
+	if err := os.WriteFile(path, []byte(strings.NewReplacer(changes...).Replace(string(text))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return ownLab(t, path)
+}
+
+// labOutcome is what a run of a lab with answers says as JSON.
+type labOutcome struct {
+	OK      bool
+	Answers *labAnswers
+	Account struct {
+		Checks []lab.Check
+		Lost   map[string]uint64
+	}
+}
+
+// runLab runs a lab and keeps its records.
+func runLab(t *testing.T, file string) (o labOutcome, records string) {
+	t.Helper()
+	records = filepath.Join(t.TempDir(), "records")
+	out, err := weirCommand("lab", "run", "--json", "--keep", records, file).Output()
+	if jsonErr := json.Unmarshal(out, &o); jsonErr != nil || o.Answers == nil {
+		t.Fatalf("%v, %v\n%s", err, jsonErr, out)
+	}
+	if (err == nil) != o.OK {
+		t.Fatalf("the exit status says %v, the report %t", err, o.OK)
+	}
+	return o, records
+}
+
+func (a *labAnswers) find(t *testing.T, what string) labValue {
+	t.Helper()
+	i := slices.IndexFunc(a.Values, func(v labValue) bool { return v.What == what })
+	if i < 0 {
+		t.Fatalf("no answer about %s in %+v", what, a.Values)
+	}
+	return a.Values[i]
+}
+
+// TestOneSampleLab: flows over one to five switches count once in the network's sample, within its bounds, which
+// hold all together but for a chance of 1e-5.
+func TestOneSampleLab(t *testing.T) {
+	netnstest.Require(t)
+	o, records := runLab(t, smallLab(t, "onesample", "count = 30_000", "count = 8_000"))
+	if !o.OK {
+		t.Errorf("%+v %+v", o, *o.Answers)
+	}
+	v := o.Answers.find(t, "volume, packets")
+	if v.Truth != 5*8000 || v.Naive == nil || *v.Naive < 15*8000 || v.Low == v.High {
+		t.Errorf("%+v", v)
+	}
+	if h := o.Answers.Heavy; h == nil || h.Truth == 0 || h.F1 < leastF1 {
+		t.Errorf("%+v", h)
+	}
+	for _, args := range [][]string{{"volume"}, {"cardinality"}, {"heavy-hitters", "--theta", "0.01"}, {"heavy-hitters", "--unit", "bytes"},
+		{"frequency", "--flow", "198.18.0.0:49152 > 198.19.1.1:9 udp"}} {
+		for _, more := range [][]string{nil, {"--json"}, {"--last", "2s"}} {
+			line := append(append([]string{"query"}, args...), append(more, "--records", records)...)
+			if out, err := weirCommand(line...).CombinedOutput(); err != nil || len(out) == 0 {
+				t.Errorf("%v: %v\n%s", line, err, out)
+			}
+		}
+	}
+	// What is not there is said.
+	for _, line := range [][]string{{"query", "entropy"}, {"query", "delay", "--from", "s1", "--to", "s2"}} {
+		if out, err := weirCommand(append(line, "--records", records)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "no records") {
+			t.Errorf("%v: %v\n%s", line, err, out)
+		}
+	}
+}
+
+// TestSpineLeafLab: six switches with unequal memories answer as one sketch, along paths that are recomputed
+// from their routes, and name what they cannot know.
+func TestSpineLeafLab(t *testing.T) {
+	netnstest.Require(t)
+	file := smallLab(t, "spineleaf", "count = 60_000", "count = 20_000", "flows = 5000", "flows = 2000")
+	o, records := runLab(t, file)
+	if !o.OK {
+		t.Errorf("%+v", o)
+	}
+	if s := o.Answers.Sketch; s == nil || s.Flows != 8000 || s.Heavy == 0 || s.RelativeError > 0.2 {
+		t.Errorf("%+v", s)
+	}
+	if e := o.Answers.find(t, "entropy, bits"); e.Truth < 5 || e.Value < 0.9*e.Truth || e.Value > 1.1*e.Truth {
+		t.Errorf("%+v", e)
+	}
+	// Without its path, a flow is known to the sample only.
+	out, err := weirCommand("query", "frequency", "--json", "--records", records, "--lab", file, "--flow", "198.18.0.0:49152 > 198.19.2.1:9 udp").Output()
+	var f query.Frequency
+	if jsonErr := json.Unmarshal(out, &f); err != nil || jsonErr != nil || f.Sketch == nil || len(f.Sketch.Path) != 3 || f.Sketch.Path[0] != "leaf1" || f.Sketch.Path[2] != "leaf3" {
+		t.Errorf("%v, %v: %s", err, jsonErr, out)
+	}
+	withoutSwitch(t, records, file)
+}
+
+// withoutSwitch takes a switch's records away: the flows' estimates are still within their bounds.
+func withoutSwitch(t *testing.T, records, file string) {
+	t.Helper()
+	gone, err := filepath.Glob(filepath.Join(records, "spine1-*.records"))
+	if err != nil || len(gone) == 0 {
+		t.Fatal("spine1 left no records", err)
+	}
+	for _, name := range gone {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := &lab.Evidence{Records: records}
+	if e.Config, err = lab.Load(file); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(records, lab.TruthFile))
+	if err == nil {
+		err = json.Unmarshal(text, &e.Truth)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := examineLab(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := answers.(*labAnswers); !a.Good || a.Sketch.Flows != 8000 {
+		t.Errorf("%+v, sketch %+v", a, a.Sketch)
+	}
+}
+
+// TestDelayLab: the delay of each flow between two switches, over a relay that says what it did. Loss must be
+// exact. An error of delay is what scheduling adds between a switch's clock reading and its sending, so on a
+// machine with much else to do a run may be in vain; one of three must do.
+func TestDelayLab(t *testing.T) {
+	netnstest.Require(t)
+	for attempt := range 3 {
+		o, records := runLab(t, smallLab(t, "delay", "count = 15_000", "count = 11_000"))
+		if len(o.Answers.Delays) != 2 || len(o.Account.Lost) != 0 {
+			t.Fatalf("%+v", o)
+		}
+		late := false
+		for i, d := range o.Answers.Delays {
+			if d.Flows != 10 || d.Measured != 10 || d.Wrong != 0 || d.Lost != d.TruthLost || (d.TruthLost > 0) != (i == 0) {
+				t.Errorf("%+v", d)
+			}
+			late = late || d.Worst > mostDelayError
+		}
+		if late != !o.OK && !t.Failed() {
+			t.Errorf("the report says %t: %+v", o.OK, o)
+		}
+		out, err := weirCommand("query", "loss", "--json", "--records", records, "--from", "s1", "--to", "s2").Output()
+		var all query.Between
+		if jsonErr := json.Unmarshal(out, &all); err != nil || jsonErr != nil || !all.HasLoss || all.Lost != o.Answers.Delays[0].TruthLost {
+			t.Errorf("%v, %v: %s", err, jsonErr, out)
+		}
+		if !late || t.Failed() {
+			return
+		}
+		t.Logf("attempt %d: %+v", attempt, o.Answers.Delays)
+	}
+	t.Error("no estimate within its bound in three runs")
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+	"github.com/weirswitch/weir/telemetry/query"
+	"github.com/weirswitch/weir/telemetry/store"
+)
+
+// restart ends a switch of a lab that is up, and starts it again with its own configuration.
+func restart(t *testing.T, l *lab.Lab, name, node string) {
+	t.Helper()
+	status, err := lab.Inspect(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(status.Nodes, func(n lab.NodeStatus) bool { return n.Name == node })
+	process, err := os.FindProcess(status.Nodes[i].PID)
+	if err == nil {
+		err = process.Signal(unix.SIGTERM)
+	}
+	for deadline := time.Now().Add(10 * time.Second); err == nil && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if status, err = lab.Inspect(name); err == nil && !status.Nodes[i].Running {
+			break
+		}
+	}
+	again := weirCommand("switch", "-c", filepath.Join(lab.Root, name, node+".toml"))
+	again.Stdout, again.Stderr = new(strings.Builder), new(strings.Builder)
+	if err == nil {
+		err = l.Namespace(node).Start(again)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = again.Process.Signal(unix.SIGTERM)
+		if err := again.Wait(); err != nil {
+			t.Errorf("%s, started again: %v\n%s", node, err, again.Stderr)
+		}
+	})
+}
+
+// TestRestartInTheMiddle: a spine that ends and starts again under traffic costs its own records of the epochs in
+// which it was away. All other answers are as good as before, and those along its paths name what was missing.
+func TestRestartInTheMiddle(t *testing.T) {
+	netnstest.Require(t)
+	t.Setenv(testMain, "1")
+	// What is lost on the way must not hold up the senders: only the switch is to be away.
+	file := smallLab(t, "spineleaf", "count = 60_000", "count = 20_000", "flows = 5000", "flows = 500", "window = 200", "window = 100_000")
+	c, err := lab.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := filepath.Join(t.TempDir(), "records")
+	var loads []lab.LoadCount
+	t.Run("run", func(t *testing.T) { // its cleanup ends the switch, which writes its last records
+		l, err := lab.Up(context.Background(), c, lab.Options{File: file, Keep: records, Command: []string{os.Args[0], "switch"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if _, err := l.Down(); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(c.Quiet)
+		var all sync.WaitGroup
+		results := make([]lab.Result, len(c.Traffic))
+		for i := range c.Traffic {
+			all.Go(func() { results[i] = l.Traffic(context.Background(), c.Traffic[i]) })
+		}
+		time.Sleep(1500 * time.Millisecond)
+		restart(t, l, c.Name, "spine1")
+		all.Wait()
+		time.Sleep(c.Quiet)
+		for i := range results {
+			if results[i].Fault != "" || results[i].Counts == nil {
+				t.Fatalf("%+v", results[i])
+			}
+			loads = append(loads, *results[i].Counts)
+		}
+	})
+	if !t.Failed() {
+		checkRestart(t, c, records, loads)
+	}
+}
+
+func checkRestart(t *testing.T, c *lab.Config, records string, loads []lab.LoadCount) {
+	t.Helper()
+	truth, err := newLabTruth(loads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Read(records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths, err := newLabPaths(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := query.Engine{Store: s, Confidence: manyConfidence, Paths: paths, FlowSeed: paths.seed}
+	list, err := e.SketchFrequencies(truth.keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spine1, _ := s.Switch("spine1")
+	// Behind the first epochs and before the last ones, which all switches have in part only.
+	epochs := s.Sketches.Epochs()
+	first, last := epochs[0]+3, epochs[len(epochs)-1]-3
+	within, apart, named := 0, 0, 0
+	for i, k := range truth.keys {
+		is := truth.flows[k]
+		if slices.Contains(paths.Path(k), spine1) {
+			if slices.ContainsFunc(list[i].Absent, func(a query.Absent) bool {
+				return strings.HasPrefix(a.Fragment, "switch spine1,") && first < a.Epoch && a.Epoch < last
+			}) {
+				named++
+			}
+			continue
+		}
+		apart++
+		if is.packets != is.received {
+			t.Errorf("%s lost packets although it does not pass spine1", query.FormatKey(k))
+		}
+		if list[i].Holds(is.packets) {
+			within++
+		}
+	}
+	if float64(within) < manyConfidence*float64(apart) || apart < 500 {
+		t.Errorf("%d of %d flows that do not pass spine1 are within their bounds", within, apart)
+	}
+	if named != len(truth.keys)-apart {
+		t.Errorf("spine1's absence is named for %d of %d flows that pass it", named, len(truth.keys)-apart)
+	}
+	if counts := s.Counts(); counts.Conflicts+counts.Duplicates+counts.Unreadable != 0 {
+		t.Errorf("%+v", counts)
+	}
+	// The sample still counts what entered the network, as the leafs saw it.
+	e.Confidence = labConfidence
+	v, err := e.Volume(func(k *query.Key) bool { _, ok := truth.flows[*k]; return ok })
+	if err != nil || !v.Packets.Holds(truth.packets) {
+		t.Errorf("%+v, %v, truth %g", v, err, truth.packets)
+	}
+	t.Logf("%d flows apart from spine1, %d within bounds; %d by spine1; %d of %d packets got lost; %+v",
+		apart, within, named, int(truth.packets)-received(truth), int(truth.packets), s.Counts())
+}
+
+func received(t *labTruth) (n int) {
+	for _, f := range t.flows {
+		n += int(f.received)
+	}
+	return n
+}

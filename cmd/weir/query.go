@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/telemetry/oblivious"
+	"github.com/weirswitch/weir/telemetry/query"
+	"github.com/weirswitch/weir/telemetry/store"
+)
+
+// queryOptions are the flags of weir query.
+type queryOptions struct {
+	records    string
+	last       time.Duration
+	confidence float64
+	flow       string
+	from, to   string
+	unit       string
+	theta      float64
+	paths      string
+	lab        string
+	seed       uint64
+	asJSON     bool
+}
+
+func newQueryCommand() *cobra.Command {
+	var o queryOptions
+	cmd := &cobra.Command{
+		Use:   "query",
+		Short: "Ask the records of a network's switches",
+		Long: `Query answers from the records that switches have spooled into a folder
+([telemetry] spool). Each answer has its bounds, and says what was missing.
+
+Which fragments of a sketch counted a flow is known by its path: from a file of
+prefixes (--paths), or recomputed from the routes of a lab's switches (--lab).`,
+		Example: `  weir query volume --records DIR --last 10s
+  weir query frequency --records DIR --lab config/spineleaf.toml --flow "10.0.0.1:1234 > 10.0.0.2:80 udp"
+  weir query delay --records DIR --from s1 --to s2 --flow "10.0.0.1:1234 > 10.0.0.2:80 udp"`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	p := cmd.PersistentFlags()
+	p.StringVar(&o.records, "records", "", "folder of records")
+	p.DurationVar(&o.last, "last", 0, "only so long before the newest record; 0: all")
+	p.Float64Var(&o.confidence, "confidence", 0.95, "probability with which bounds hold")
+	p.StringVar(&o.paths, "paths", "", "file of the flows' paths (docs/query.md)")
+	p.StringVar(&o.lab, "lab", "", "lab file whose switches' routes tell the flows' paths")
+	p.Uint64Var(&o.seed, "seed", 0, "seed of [stages.parse] in the switches; with --lab its own")
+	p.BoolVar(&o.asJSON, "json", false, "print as one JSON object")
+	if err := cmd.MarkPersistentFlagRequired("records"); err != nil {
+		panic(err) // the flag is there, three lines above
+	}
+	cmd.MarkFlagsMutuallyExclusive("paths", "lab")
+	for _, q := range queries {
+		sub := &cobra.Command{
+			Use: q.name, Short: q.short, Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return o.run(q, cmd.OutOrStdout()) },
+		}
+		f := sub.Flags()
+		if q.flow {
+			f.StringVar(&o.flow, "flow", "", "the flow, as \"10.0.0.1:1234 > 10.0.0.2:80 udp\"")
+		}
+		if q.places {
+			f.StringVar(&o.from, "from", "", "switch, or switch:port number, that packets leave")
+			f.StringVar(&o.to, "to", "", "switch, or switch:port number, at which they arrive")
+		}
+		if q.heavy {
+			f.StringVar(&o.unit, "unit", "packets", "packets or bytes")
+			f.Float64Var(&o.theta, "theta", 0.001, "share of the volume from which on a flow is heavy")
+		}
+		cmd.AddCommand(sub)
+	}
+	return cmd
+}
+
+// queryKind is one question.
+type queryKind struct {
+	name, short         string
+	flow, places, heavy bool // which flags it has
+	ask                 func(*queryOptions, *query.Engine) (any, error)
+	print               func(io.Writer, any) error
+}
+
+var queries = []queryKind{
+	{name: "volume", short: "Packets and bytes, each packet counted once in the network",
+		ask:   func(_ *queryOptions, e *query.Engine) (any, error) { return e.Volume(nil) },
+		print: printAnswer(printVolume)},
+	{name: "frequency", short: "Packets and bytes of a flow", flow: true,
+		ask: func(o *queryOptions, e *query.Engine) (any, error) {
+			k, err := query.ParseKey(o.flow)
+			if err != nil {
+				return nil, usageError(err)
+			}
+			return e.Frequency(k)
+		},
+		print: printAnswer(printFrequency)},
+	{name: "heavy-hitters", short: "The flows with the largest shares", heavy: true,
+		ask: func(o *queryOptions, e *query.Engine) (any, error) {
+			unit, err := oblivious.ParseUnit(o.unit)
+			if err != nil || unit == oblivious.Flows {
+				return nil, usageError(fmt.Errorf("--unit %q: choose packets or bytes", o.unit))
+			}
+			return e.HeavyHitters(unit, o.theta)
+		},
+		print: printAnswer(printHeavyHitters)},
+	{name: "entropy", short: "Entropy of the flows' shares",
+		ask:   func(_ *queryOptions, e *query.Engine) (any, error) { return e.Entropy() },
+		print: printAnswer(printEntropy)},
+	{name: "cardinality", short: "The number of flows",
+		ask:   func(_ *queryOptions, e *query.Engine) (any, error) { return e.Cardinality() },
+		print: printAnswer(printCardinality)},
+	{name: "delay", short: "One-way delay between two measurement points", flow: true, places: true,
+		ask: (*queryOptions).between, print: printAnswer(printDelay)},
+	{name: "loss", short: "Packets lost between two measurement points", flow: true, places: true,
+		ask: (*queryOptions).between, print: printAnswer(printLoss)},
+}
+
+// between asks for delay and loss.
+func (o *queryOptions) between(e *query.Engine) (any, error) {
+	if o.from == "" || o.to == "" {
+		return nil, usageError(errors.New("name both ends with --from and --to"))
+	}
+	from, err := e.ParsePlace(o.from)
+	to, err2 := e.ParsePlace(o.to)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, usageError(err)
+	}
+	if o.flow == "" {
+		return e.Between(from, to, nil)
+	}
+	k, err := query.ParseKey(o.flow)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	return e.Between(from, to, &k)
+}
+
+// run is a question, top to bottom.
+func (o *queryOptions) run(q queryKind, stdout io.Writer) error {
+	e, err := o.engine()
+	if err != nil {
+		return usageError(err)
+	}
+	answer, err := q.ask(o, e)
+	if err != nil {
+		return err
+	}
+	if o.asJSON {
+		return json.NewEncoder(stdout).Encode(answer)
+	}
+	if err := q.print(stdout, answer); err != nil {
+		return err
+	}
+	return printCounts(stdout, e.Store.Counts())
+}
+
+// engine reads the records and whatever tells the flows' paths.
+func (o *queryOptions) engine() (*query.Engine, error) {
+	s, err := store.Read(o.records)
+	if err != nil {
+		return nil, err
+	}
+	e := &query.Engine{Store: s, Confidence: o.confidence, FlowSeed: o.seed}
+	if o.last > 0 {
+		e.Window = s.Last(o.last)
+	}
+	switch {
+	case o.paths != "":
+		e.Paths, err = query.ReadPaths(o.paths, s)
+	case o.lab != "":
+		c, loadErr := lab.Load(o.lab)
+		if loadErr != nil {
+			return nil, loadErr
+		}
+		var p *labPaths
+		if p, err = newLabPaths(c); err == nil {
+			e.Paths, e.FlowSeed = p, p.seed
+		}
+	}
+	return e, err
+}

@@ -1,0 +1,132 @@
+package relay
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+)
+
+// line is one direction without its sockets: it decides about packets, keeps
+// them until they are due, and counts.
+type line struct {
+	config *Config
+	seed   uint64 // of this direction
+	number uint64 // of the next packet
+	queue  queue
+	free   [][]byte
+	flows  map[flowKey]*flowCount
+
+	received, sent, dropped uint64
+}
+
+// flowKey is a flow of IPv4.
+type flowKey struct {
+	src, dst         [4]byte
+	srcPort, dstPort uint16
+	proto            uint8
+}
+
+func (k *flowKey) String() string {
+	protocol := fmt.Sprint(k.proto)
+	switch k.proto {
+	case protoTCP:
+		protocol = "tcp"
+	case protoUDP:
+		protocol = "udp"
+	}
+	return fmt.Sprintf("%s > %s %s", netip.AddrPortFrom(netip.AddrFrom4(k.src), k.srcPort),
+		netip.AddrPortFrom(netip.AddrFrom4(k.dst), k.dstPort), protocol)
+}
+
+const (
+	protoTCP = 6
+	protoUDP = 17
+)
+
+// flowCount is what was done to a flow.
+type flowCount struct {
+	class                   int
+	received, sent, dropped uint64
+	delays                  float64 // sum of the achieved ones, ns
+}
+
+func newLine(c *Config, direction int) *line {
+	return &line{config: c, seed: hash.Uint64(c.Seed, uint64(direction)), flows: map[flowKey]*flowCount{}}
+}
+
+// parseFlow reads the flow of an Ethernet frame; false: it is no TCP or UDP over
+// IPv4, or a later fragment.
+func parseFlow(frame []byte) (k flowKey, ok bool) {
+	const ethernet = 14
+	if len(frame) < ethernet+20 || frame[12] != 8 || frame[13] != 0 {
+		return k, false
+	}
+	ip := frame[ethernet:]
+	header := int(ip[0]&15) * 4
+	if ip[0]>>4 != 4 || header < 20 || len(ip) < header+4 || binary.BigEndian.Uint16(ip[6:])&0x1fff != 0 {
+		return k, false
+	}
+	k.proto = ip[9]
+	if k.proto != protoTCP && k.proto != protoUDP {
+		return k, false
+	}
+	copy(k.src[:], ip[12:])
+	copy(k.dst[:], ip[16:])
+	k.srcPort, k.dstPort = binary.BigEndian.Uint16(ip[header:]), binary.BigEndian.Uint16(ip[header+2:])
+	return k, true
+}
+
+// arrive takes a frame that came at a time: it is dropped, or queued until it is
+// due.
+func (l *line) arrive(frame []byte, at time.Duration) {
+	l.received++
+	l.number++
+	var f *flowCount
+	due := at
+	if k, ok := parseFlow(frame); ok {
+		if class := l.config.class(k.dstPort); class >= 0 {
+			f = l.flows[k]
+			if f == nil {
+				f = &flowCount{class: class}
+				l.flows[k] = f
+			}
+			f.received++
+			c := &l.config.Classes[class]
+			if l.draw(0) < c.Drop {
+				f.dropped++
+				l.dropped++
+				return
+			}
+			due += c.Delay + time.Duration((2*l.draw(1)-1)*float64(c.Jitter))
+		}
+	}
+	l.queue.push(parcel{due: due, number: l.number, at: at, frame: append(l.buffer(), frame...), flow: f})
+}
+
+// draw is a number from 0 to 1 that hangs on the packet's number only.
+func (l *line) draw(purpose uint64) float64 {
+	return float64(hash.Uint64x2(l.seed, l.number, purpose)>>11) / (1 << 53)
+}
+
+// buffer is an empty slice with room for a frame.
+func (l *line) buffer() []byte {
+	if n := len(l.free); n > 0 {
+		b := l.free[n-1]
+		l.free = l.free[:n-1]
+		return b[:0]
+	}
+	return make([]byte, 0, 2048)
+}
+
+// leave counts a parcel that was sent at a time.
+func (l *line) leave(p *parcel, at time.Duration) {
+	l.sent++
+	if p.flow != nil {
+		p.flow.sent++
+		p.flow.delays += float64(at - p.at)
+	}
+	l.free = append(l.free, p.frame)
+}

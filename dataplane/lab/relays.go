@@ -1,0 +1,133 @@
+package lab
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/lab/relay"
+)
+
+// Relay is a namespace in which a process passes packets from one port to the other, late, and not all of them.
+type Relay struct {
+	Name string `toml:"name"`
+	// Seed of the packets' delays and losses.
+	Seed uint64 `toml:"seed"`
+	// Classes of packets by destination port; those of none pass at once.
+	Classes []relay.Class `toml:"class"`
+}
+
+// RelayCommand is the command of this program that runs a relay.
+const RelayCommand = "lab-relay"
+
+// relayTruthName is the name of the file in which a relay leaves a [relay.Truth].
+func relayTruthName(name string) string { return "relay-" + name + ".json" }
+
+func (c *Config) validateRelays(f *faults) {
+	for i := range c.Relays {
+		r := &c.Relays[i]
+		if n := len(c.portEnds(r.Name)); n != 2 {
+			f.add("relay[%d]: %q has %d cables: give it two", i, r.Name, n)
+		}
+		for j := range r.Classes {
+			if err := r.Classes[j].Validate(); err != nil {
+				f.add("relay[%d].class[%d].%w", i, j, err)
+			}
+		}
+	}
+}
+
+// jitters reports whether a relay may let packets overtake each other, and drops whether one may lose them.
+func (c *Config) relaysChange() (jitters, drops bool) {
+	for _, r := range c.Relays {
+		for _, class := range r.Classes {
+			jitters = jitters || class.Jitter > 0
+			drops = drops || class.Drop > 0
+		}
+	}
+	return jitters, drops
+}
+
+// startRelays starts all relays, which are ready before any switch is.
+func (l *Lab) startRelays() error {
+	for i := range l.config.Relays {
+		r := &l.config.Relays[i]
+		truth := filepath.Join(l.dir.path, relayTruthName(r.Name))
+		if l.records != "" {
+			truth = filepath.Join(l.records, relayTruthName(r.Name))
+		}
+		config := relay.Config{Name: r.Name, Seed: r.Seed, Classes: r.Classes, Truth: truth}
+		for _, end := range l.config.portEnds(r.Name) {
+			config.Ports = append(config.Ports, end.name)
+			if err := separateFrames(l.spaces[r.Name], end.name); err != nil {
+				return err
+			}
+		}
+		if err := writeJSON(configPath(l.dir.path, r.Name), config); err != nil {
+			return err
+		}
+		p, err := startSwitch(l.spaces[r.Name], []string{"/proc/self/exe", RelayCommand}, l.dir.path, r.Name)
+		if err != nil {
+			return err
+		}
+		l.switches[r.Name] = p
+		l.node(r.Name).Process = p.id
+		if err := l.dir.save(l.state); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// separateFrames has a packet socket see the frames that crossed the wire, with GRO still on: without it a veth
+// delivers through the sending CPU's own queue, and a sender that changes its CPU overtakes itself.
+func separateFrames(ns *netns.Namespace, name string) error {
+	link, err := ns.Link(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(ns.Netlink().LinkSetGROMaxSize(link, 1), ns.Netlink().LinkSetGROIPv4MaxSize(link, 1))
+}
+
+// relayTruths reads what the relays did, once they have ended.
+func (l *Lab) relayTruths() (truths []relay.Truth, err error) {
+	folder := l.dir.path
+	if l.records != "" {
+		folder = l.records
+	}
+	for _, r := range l.config.Relays {
+		text, readErr := os.ReadFile(filepath.Join(folder, relayTruthName(r.Name)))
+		var t relay.Truth
+		if readErr == nil {
+			readErr = json.Unmarshal(text, &t)
+		}
+		if readErr != nil {
+			err = errors.Join(err, fmt.Errorf("read what relay %s did: %w", r.Name, readErr))
+			continue
+		}
+		truths = append(truths, t)
+	}
+	return truths, err
+}
+
+// checkRelays holds what the loads lost against what the relays dropped.
+func (a *Account) checkRelays(c *Config, results []Result, truths []relay.Truth) {
+	if len(c.Relays) == 0 {
+		return
+	}
+	lost, dropped := uint64(0), uint64(0)
+	for i := range results {
+		lost += results[i].Lost
+	}
+	for i := range truths {
+		for _, class := range truths[i].Classes {
+			dropped += class.Dropped
+		}
+	}
+	a.Checks = append(a.Checks, Check{
+		What: "lost by the loads = dropped by the relays", Left: lost, Right: dropped, Terms: fmt.Sprint(dropped), OK: lost == dropped,
+	})
+}

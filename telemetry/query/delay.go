@@ -1,0 +1,276 @@
+package query
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/lds"
+	"github.com/weirswitch/weir/telemetry/store"
+)
+
+// around bounds an estimate by Chebyshev's inequality.
+func (e *Engine) around(x disketch.Estimate, confidence float64) Bounded {
+	slack := x.StdErr / math.Sqrt(1-confidence)
+	return Bounded{x.Value, max(x.Value-slack, 0), x.Value + slack}
+}
+
+// Place names measurement points: a switch, and a port of it by its number,
+// counted from 0; below 0: any port.
+type Place struct {
+	Switch uint32
+	Port   int
+}
+
+// ParsePlace reads a place, "s1" or "s1:2".
+func (e *Engine) ParsePlace(text string) (Place, error) {
+	name, port, hasPort := strings.Cut(text, ":")
+	id, ok := e.Store.Switch(name)
+	if !ok {
+		return Place{}, fmt.Errorf("switch %q sent no records: those are of %v", name, e.Store.Switches())
+	}
+	p := Place{id, -1}
+	if hasPort {
+		n, err := strconv.ParseUint(port, 10, 15)
+		if err != nil {
+			return Place{}, fmt.Errorf("port %q of switch %s: write its number, counted from 0", port, name)
+		}
+		p.Port = int(n)
+	}
+	return p, nil
+}
+
+// Between is the delay and the loss between two measurement points.
+type Between struct {
+	Basis
+	From string `json:"from"`
+	To   string `json:"to"`
+	Flow string `json:"flow,omitempty"` // empty: all flows together
+	// Intervals in which both points have a record; of these, Whole ones were seen
+	// from beginning to end by both.
+	Intervals int `json:"intervals"`
+	Whole     int `json:"whole_intervals"`
+	// Refused cells hold packets and may not be used, of Cells that hold any.
+	Refused int `json:"refused_cells"`
+	Cells   int `json:"cells"`
+
+	// HasDelay tells that a cell survived. Delay is the mean; its bounds are of which
+	// packets were measured, and of what other flows left in the cells.
+	HasDelay bool    `json:"has_delay"`
+	Delay    Bounded `json:"delay_ns"`
+	StdNs    float64 `json:"std_ns"`   // of single packets, where it is known
+	Sampled  float64 `json:"measured"` // packets behind the mean
+	Trust    float64 `json:"trust"`    // share of the cells behind it that is the flow's own
+
+	// HasLoss tells that an interval was whole. Lost is over these.
+	HasLoss bool    `json:"has_loss"`
+	Packets float64 `json:"packets"` // sent
+	Lost    float64 `json:"lost"`
+}
+
+// pair is a sender's and a receiver's point.
+type pair struct{ from, to uint16 } // instances
+
+// Between asks for delay and loss from one place to another; flow nil: of all
+// flows together. Between two switches it compares what leaves the first with
+// what arrives at the second, within one what arrives with what leaves. Of
+// several points that the places may mean, those two are taken which have most
+// in common.
+func (e *Engine) Between(from, to Place, flow *Key) (*Between, error) {
+	list := []Key(nil)
+	if flow != nil {
+		list = []Key{*flow}
+	}
+	all, total, err := e.BetweenFlows(from, to, list)
+	if err != nil {
+		return nil, err
+	}
+	if flow != nil {
+		return &all[0], nil
+	}
+	return total, nil
+}
+
+// BetweenFlows asks for many flows at a time, and for all together.
+func (e *Engine) BetweenFlows(from, to Place, flows []Key) ([]Between, *Between, error) {
+	basis, err := e.basis(store.OfPoints)
+	if err != nil {
+		return nil, nil, err
+	}
+	differences, names, rows, err := e.differences(&basis, from, to)
+	if err != nil {
+		return nil, nil, err
+	}
+	total := &Between{Basis: basis, From: names[0], To: names[1], Intervals: len(differences)}
+	sums := make([]flowSum, len(flows))
+	all := flowSum{}
+	for _, d := range differences {
+		total.Refused += d.Refused()
+		total.Cells += d.Refused() + d.Cells(lds.Usable)
+		lost, whole := d.Lost()
+		if whole {
+			total.Whole++
+		}
+		all.whole(d, float64(lost), whole)
+		for i, k := range flows {
+			estimate := d.Flow(Hash(k, 0), 1, lds.Balanced)
+			sums[i].add(d, &estimate, rows)
+		}
+	}
+	list := make([]Between, len(flows))
+	for i, k := range flows {
+		list[i] = *total
+		list[i].Flow = FormatKey(k)
+		sums[i].answer(&list[i])
+	}
+	all.answer(total)
+	return list, total, nil
+}
+
+// differences subtracts the points of each interval in the window, and says
+// which points these are, and how many rows they have.
+func (e *Engine) differences(basis *Basis, from, to Place) (list []*lds.Difference, names [2]string, rows int, err error) {
+	fromEgress, toEgress := true, false
+	if from.Switch == to.Switch {
+		fromEgress, toEgress = false, true
+	}
+	senders := e.points(basis.Window, from, fromEgress)
+	receivers := e.points(basis.Window, to, toEgress)
+	if len(senders) == 0 || len(receivers) == 0 {
+		return nil, names, 0, fmt.Errorf("%w of measurement points for this way in the window: the stage %s belongs to %s, %s to %s", ErrNoRecords,
+			stageName(fromEgress), e.Store.Name(from.Switch), stageName(toEgress), e.Store.Name(to.Switch))
+	}
+	byPair := map[pair][]*lds.Difference{}
+	common := map[pair]int{}
+	var refusal error
+	for _, s := range senders {
+		for _, r := range receivers {
+			if s.From != r.From || s.To != r.To {
+				continue
+			}
+			d, err := lds.Subtract(s.Point, r.Point, lds.AnyDelay())
+			if err != nil {
+				refusal = err
+				continue
+			}
+			p := pair{s.Instance, r.Instance}
+			byPair[p] = append(byPair[p], d)
+			common[p] += d.Cells(lds.Usable)
+		}
+	}
+	best, found := pair{}, false
+	for p := range byPair {
+		if !found || common[p] > common[best] || common[p] == common[best] && (p.from < best.from || p.from == best.from && p.to < best.to) {
+			best, found = p, true
+		}
+	}
+	if !found {
+		if refusal != nil {
+			return nil, names, 0, fmt.Errorf("the points cannot be compared: %w", refusal)
+		}
+		return nil, names, 0, fmt.Errorf("%w: the points have no interval in common", ErrNoRecords)
+	}
+	switches := map[uint32]bool{}
+	for _, list := range [][]*store.Point{senders, receivers} {
+		for _, p := range list {
+			if p.Instance == best.from && p.Switch == from.Switch || p.Instance == best.to && p.Switch == to.Switch {
+				basis.rest(switches, &p.Origin)
+				rows = p.Config().Rows
+			}
+		}
+	}
+	names = [2]string{pointName(e.Store.Name(from.Switch), best.from), pointName(e.Store.Name(to.Switch), best.to)}
+	return byPair[best], names, rows, nil
+}
+
+func pointName(sw string, instance uint16) string {
+	direction := "in"
+	if instance&1 != 0 {
+		direction = "out"
+	}
+	return fmt.Sprintf("%s:%d %s", sw, instance/2, direction)
+}
+
+func stageName(egress bool) string {
+	if egress {
+		return "lds_egress"
+	}
+	return "lds_ingress"
+}
+
+func (e *Engine) points(w store.Window, at Place, egress bool) (list []*store.Point) {
+	for i := range e.Store.Points {
+		p := &e.Store.Points[i]
+		if p.Switch == at.Switch && p.Egress() == egress && (at.Port < 0 || p.Port() == at.Port) && p.Overlaps(w) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// flowSum adds up what the intervals say of a flow. Means are weighed by the
+// packets behind them.
+type flowSum struct {
+	packets, sent, lost    float64
+	hasLoss                bool
+	measured, sum, trusted float64
+	squares, freedom       float64 // of the packets' variance
+	foreign                float64 // what other flows may have shifted the sum by
+}
+
+func (s *flowSum) add(d *lds.Difference, e *lds.Estimate, rows int) {
+	s.packets += e.Packets
+	if e.HasLoss {
+		s.hasLoss = true
+		s.sent += e.Packets
+		s.lost += e.Lost
+	}
+	if !e.HasDelay {
+		return
+	}
+	// A packet counts once in each row, so at least so many are different ones.
+	n := e.Sampled / float64(max(rows, 1))
+	s.measured += n
+	s.sum += n * e.MeanNs
+	s.trusted += n * e.DelayTrust
+	if mean, ok := d.MeanNs(); ok {
+		s.foreign += n * (1 - e.DelayTrust) * math.Abs(e.MeanNs-mean)
+	}
+	if e.HasVariance {
+		s.squares += e.VarianceNs2 * float64(e.VarianceFreedom)
+		s.freedom += float64(e.VarianceFreedom)
+	}
+}
+
+// whole adds what an interval says of all flows together.
+func (s *flowSum) whole(d *lds.Difference, lost float64, known bool) {
+	if known {
+		s.hasLoss = true
+		s.lost += lost
+	}
+	if mean, ok := d.MeanNs(); ok {
+		n := float64(d.Cells(lds.Usable))
+		s.measured += n
+		s.sum += n * mean
+		s.trusted += n
+	}
+}
+
+func (s *flowSum) answer(b *Between) {
+	b.Packets, b.Lost, b.HasLoss = s.packets, s.lost, s.hasLoss
+	if s.measured == 0 {
+		return
+	}
+	mean := s.sum / s.measured
+	b.HasDelay, b.Sampled, b.Trust = true, s.measured, s.trusted/s.measured
+	slack := s.foreign / s.measured
+	if s.freedom > 0 {
+		variance := max(s.squares/s.freedom, 0)
+		b.StdNs = math.Sqrt(variance)
+		left := max(1/s.measured-1/max(s.packets, s.measured), 0)
+		slack += math.Sqrt(variance * left / (1 - b.Confidence))
+	}
+	b.Delay = Bounded{mean, mean - slack, mean + slack}
+}

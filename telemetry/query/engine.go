@@ -1,0 +1,84 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weirswitch/weir/telemetry/oblivious"
+	"github.com/weirswitch/weir/telemetry/store"
+)
+
+// ErrNoRecords says that there are no records to answer a question from.
+var ErrNoRecords = errors.New("no records")
+
+// Engine asks a store.
+type Engine struct {
+	Store *store.Store
+	// Window that is asked about; the zero window: all there is.
+	Window store.Window
+	// Confidence that bounds hold, above 0 and below 1; 0 stands for 0.95.
+	Confidence float64
+	// Paths of flows, for questions that fragments answer; nil: none are known.
+	Paths Paths
+	// FlowSeed is the seed of [stages.parse] in all switches.
+	FlowSeed uint64
+}
+
+// Bounded is a value with bounds that hold with the engine's confidence.
+type Bounded struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// Holds reports whether the bounds hold a value.
+func (b Bounded) Holds(truth float64) bool { return b.Low <= truth && truth <= b.High }
+
+func bounded(e oblivious.Estimate) Bounded { return Bounded(e) }
+
+// Basis is what an answer rests on.
+type Basis struct {
+	store.Window
+	Confidence float64         `json:"confidence"`
+	Records    int             `json:"records"`
+	Switches   int             `json:"switches"`
+	Missing    []store.Missing `json:"missing"`
+}
+
+// String is the basis in a clause.
+func (b *Basis) String() string {
+	return fmt.Sprintf("%d records of %d switches over %v, confidence %g",
+		b.Records, b.Switches, time.Duration(b.To-b.From).Round(time.Millisecond), b.Confidence)
+}
+
+func (e *Engine) window() store.Window {
+	if e.Window == (store.Window{}) {
+		return e.Store.All()
+	}
+	return e.Window
+}
+
+func (e *Engine) confidence() (float64, error) {
+	switch {
+	case e.Confidence == 0:
+		return 0.95, nil
+	case e.Confidence > 0 && e.Confidence < 1:
+		return e.Confidence, nil
+	}
+	return 0, fmt.Errorf("confidence %g: choose a probability above 0 and below 1", e.Confidence)
+}
+
+// basis begins an answer.
+func (e *Engine) basis(of string) (Basis, error) {
+	c, err := e.confidence()
+	w := e.window()
+	return Basis{Window: w, Confidence: c, Missing: e.Store.Missing(of, w)}, err
+}
+
+// rest notes which records the answer rests on.
+func (b *Basis) rest(switches map[uint32]bool, o *store.Origin) {
+	b.Records++
+	switches[o.Switch] = true
+	b.Switches = len(switches)
+}

@@ -1,0 +1,177 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/weirswitch/weir/telemetry/oblivious"
+	"github.com/weirswitch/weir/telemetry/store"
+)
+
+// network is the sample of the whole network in a window.
+type network struct {
+	Basis
+	union  *oblivious.Sample
+	shares []SwitchVolume
+}
+
+// SwitchVolume is what passed one switch, exactly.
+type SwitchVolume struct {
+	Switch  string `json:"switch"`
+	Packets uint64 `json:"packets"`
+	Bytes   uint64 `json:"bytes"`
+}
+
+// samples joins the samples of all switches and epochs in the window. A packet
+// that passes switches in different epochs still counts once.
+func (e *Engine) samples(of string) (*network, error) {
+	basis, err := e.basis(of)
+	if err != nil {
+		return nil, err
+	}
+	n := &network{Basis: basis}
+	var parts []*oblivious.Sample
+	switches, volumes := map[uint32]bool{}, map[uint32]*SwitchVolume{}
+	var order []uint32
+	for i := range e.Store.Samples {
+		s := &e.Store.Samples[i]
+		if (s.Unit == oblivious.Flows) != (of == store.OfFlowSamples) || !s.Overlaps(n.Window) {
+			continue
+		}
+		parts = append(parts, s.Sample)
+		n.rest(switches, &s.Origin)
+		if volumes[s.Switch] == nil {
+			volumes[s.Switch] = &SwitchVolume{Switch: e.Store.Name(s.Switch)}
+			order = append(order, s.Switch)
+		}
+		volumes[s.Switch].Packets += s.Packets
+		volumes[s.Switch].Bytes += s.Bytes
+	}
+	if len(parts) == 0 {
+		return nil, fmt.Errorf("%w of a %s in the window: add the stage oblivious to the switches' graphs, or ask about another window", ErrNoRecords, of)
+	}
+	for _, sw := range order {
+		n.shares = append(n.shares, *volumes[sw])
+	}
+	if n.union, err = oblivious.Union(parts...); err != nil {
+		return nil, fmt.Errorf("join the switches' samples: %w: give all switches the same kind, unit and seed", err)
+	}
+	return n, nil
+}
+
+func (n *network) delta() float64 { return 1 - n.Confidence }
+
+// Volume is what passed the network, each packet counted once.
+type Volume struct {
+	Basis
+	Packets Bounded `json:"packets"`
+	Bytes   Bounded `json:"bytes"`
+	// Naive sums count a packet once for each switch that it passed.
+	NaivePackets uint64         `json:"naive_packets"`
+	NaiveBytes   uint64         `json:"naive_bytes"`
+	Entries      int            `json:"entries"` // of the joined sample
+	PerSwitch    []SwitchVolume `json:"per_switch"`
+}
+
+// Volume asks what passed the network. A set of flows other than nil restricts
+// it to these; the naive sums are of all flows.
+func (e *Engine) Volume(in oblivious.In) (*Volume, error) {
+	n, err := e.samples(store.OfSamples)
+	if err != nil {
+		return nil, err
+	}
+	if in == nil {
+		in = func(*Key) bool { return true }
+	}
+	packets, err := n.union.Subset(oblivious.Packets, n.delta(), in)
+	bytes, err2 := n.union.Subset(oblivious.Bytes, n.delta(), in)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	v := &Volume{Basis: n.Basis, Packets: bounded(packets), Bytes: bounded(bytes), Entries: len(n.union.Entries), PerSwitch: n.shares}
+	for _, s := range n.shares {
+		v.NaivePackets += s.Packets
+		v.NaiveBytes += s.Bytes
+	}
+	return v, nil
+}
+
+// HeavyFlow is a flow with its size.
+type HeavyFlow struct {
+	Key   Key     `json:"-"`
+	Flow  string  `json:"flow"`
+	Share float64 `json:"share"` // of the network's volume
+	Bounded
+}
+
+// HeavyHitters are the flows of at least a share of the network's volume, the
+// largest first.
+type HeavyHitters struct {
+	Basis
+	Unit   string      `json:"unit"`
+	Theta  float64     `json:"theta"`
+	Volume Bounded     `json:"volume"`
+	Flows  []HeavyFlow `json:"flows"`
+}
+
+// HeavyHitters asks for the flows of at least the share theta of all packets, or
+// bytes.
+func (e *Engine) HeavyHitters(unit oblivious.Unit, theta float64) (*HeavyHitters, error) {
+	n, err := e.samples(store.OfSamples)
+	if err != nil {
+		return nil, err
+	}
+	volume, err := n.union.Volume(unit, n.delta())
+	if err != nil {
+		return nil, err
+	}
+	flows, err := n.union.HeavyHitters(unit, theta, 0, n.delta())
+	if err != nil {
+		return nil, err
+	}
+	h := &HeavyHitters{Basis: n.Basis, Unit: unit.String(), Theta: theta, Volume: bounded(volume)}
+	for _, f := range flows {
+		h.Flows = append(h.Flows, HeavyFlow{f.Key, FormatKey(f.Key), f.Value / max(volume.Value, 1), bounded(f.Estimate)})
+	}
+	return h, nil
+}
+
+// Cardinality is the number of flows.
+type Cardinality struct {
+	Basis
+	Flows Bounded `json:"flows"`
+}
+
+// Cardinality asks for the number of flows, of the switches' samples of flows.
+func (e *Engine) Cardinality() (*Cardinality, error) {
+	n, err := e.samples(store.OfFlowSamples)
+	if err != nil {
+		return nil, fmt.Errorf("%w; the number of flows needs flows = true in [stages.oblivious]", err)
+	}
+	flows, err := n.union.DistinctFlows(n.delta())
+	if err != nil {
+		return nil, err
+	}
+	return &Cardinality{n.Basis, bounded(flows)}, nil
+}
+
+// Candidates are the flows that the samples name, those of the sample of flows
+// if there is one.
+func (e *Engine) Candidates() ([]Key, error) {
+	n, err := e.samples(store.OfFlowSamples)
+	if errors.Is(err, ErrNoRecords) {
+		n, err = e.samples(store.OfSamples)
+	}
+	if err != nil {
+		return nil, err
+	}
+	seen := map[Key]bool{}
+	var keys []Key
+	for i := range n.union.Entries {
+		if k := n.union.Entries[i].Key; !seen[k] {
+			seen[k] = true
+			keys = append(keys, k)
+		}
+	}
+	return keys, nil
+}

@@ -1,0 +1,249 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/oblivious"
+	"github.com/weirswitch/weir/telemetry/store"
+)
+
+// Frequency is how often a flow occurred, by each system that knows.
+type Frequency struct {
+	Flow string `json:"flow"`
+	// Sample is what the network-wide sample says; nil: there is none.
+	Sample *SampleFrequency `json:"sample,omitempty"`
+	// Sketch is what the fragments on the flow's path say; nil: there are none, or
+	// the path is not known.
+	Sketch *SketchFrequency `json:"sketch,omitempty"`
+	// Faults say why a system does not know.
+	Faults []string `json:"faults,omitempty"`
+}
+
+// SampleFrequency is the sample's part of a Frequency.
+type SampleFrequency struct {
+	Basis
+	Packets Bounded `json:"packets"`
+	Bytes   Bounded `json:"bytes"`
+}
+
+// SketchFrequency is the fragments' part of a Frequency.
+type SketchFrequency struct {
+	Basis
+	Unit string   `json:"unit"`
+	Path []string `json:"path"`
+	Bounded
+	// Covered is the share of the time of which there was a record of the flow.
+	Covered float64 `json:"covered"`
+	// Absent are fragments on the path of which a record should be there.
+	Absent []Absent `json:"absent"`
+}
+
+// Absent is a fragment's epoch of which nothing came, or not the subepoch that
+// was asked for.
+type Absent struct {
+	Epoch    uint64 `json:"epoch"`
+	Fragment string `json:"fragment"` // "switch s1, sketch 0"; empty: the path was not known
+}
+
+// Frequency asks for the packets and bytes of a flow.
+func (e *Engine) Frequency(flow Key) (*Frequency, error) {
+	f := &Frequency{Flow: FormatKey(flow)}
+	sample, err := e.sampleFrequency(flow)
+	if f.Sample = sample; err != nil {
+		f.Faults = append(f.Faults, err.Error())
+	}
+	sketch, sketchErr := e.SketchFrequency(flow)
+	if f.Sketch = sketch; sketchErr != nil {
+		f.Faults = append(f.Faults, sketchErr.Error())
+	}
+	if sample == nil && sketch == nil {
+		return nil, errors.Join(err, sketchErr)
+	}
+	return f, nil
+}
+
+func (e *Engine) sampleFrequency(flow Key) (*SampleFrequency, error) {
+	n, err := e.samples(store.OfSamples)
+	if err != nil {
+		return nil, err
+	}
+	packets, err := n.union.Frequency(oblivious.Packets, n.delta(), flow)
+	bytes, err2 := n.union.Frequency(oblivious.Bytes, n.delta(), flow)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	return &SampleFrequency{n.Basis, bounded(packets), bounded(bytes)}, nil
+}
+
+// sketch is a question to the fragments of one sketch.
+type sketch struct {
+	Basis
+	query disketch.Query
+	unit  disketch.Unit
+	kind  disketch.Kind
+}
+
+// sketch finds the records of a sketch in the window: that with the lowest number
+// of those that suit.
+func (e *Engine) sketch(suits func(*store.Fragment) bool) (*sketch, error) {
+	basis, err := e.basis(store.OfFragments)
+	if err != nil {
+		return nil, err
+	}
+	var s *sketch
+	for i := range e.Store.Fragments {
+		f := &e.Store.Fragments[i]
+		if f.Overlaps(basis.Window) && suits(f) && (s == nil || f.ID.Sketch < s.query.Sketch) {
+			s = &sketch{query: disketch.Query{Sketch: f.ID.Sketch}, unit: f.Unit, kind: f.Kind}
+		}
+	}
+	if s == nil {
+		return nil, fmt.Errorf("%w of a sketch's fragments in the window: add the stage disketch to the switches' graphs, or ask about another window", ErrNoRecords)
+	}
+	s.Basis, s.query.Confidence = basis, basis.Confidence
+	s.query.From, s.query.To = ^uint64(0), 0
+	switches := map[uint32]bool{}
+	for i := range e.Store.Fragments {
+		f := &e.Store.Fragments[i]
+		if f.ID.Sketch != s.query.Sketch || !f.Overlaps(s.Window) {
+			continue
+		}
+		s.rest(switches, &f.Origin)
+		s.query.From, s.query.To = min(s.query.From, f.Epoch), max(s.query.To, f.Epoch+1)
+	}
+	return s, nil
+}
+
+// FlowID is what fragments whose key is the 5-tuple know a flow by: its flow
+// hash.
+func (e *Engine) FlowID(flow Key) uint64 { return uint64(uint32(Hash(flow, e.FlowSeed))) }
+
+func unitName(u disketch.Unit) string {
+	if u == disketch.Bytes {
+		return oblivious.Bytes.String()
+	}
+	return oblivious.Packets.String()
+}
+
+// SketchFrequency asks the fragments on the flow's path.
+func (e *Engine) SketchFrequency(flow Key) (*SketchFrequency, error) {
+	all, err := e.SketchFrequencies([]Key{flow})
+	if err != nil {
+		return nil, err
+	}
+	if all[0].Path == nil {
+		return nil, fmt.Errorf("the path of flow %s is not known: fragments count it on its path only", FormatKey(flow))
+	}
+	return &all[0], nil
+}
+
+// SketchFrequencies asks for many flows at a time; one without a known path has
+// a nil Path and no value.
+func (e *Engine) SketchFrequencies(flows []Key) ([]SketchFrequency, error) {
+	s, err := e.sketch(func(*store.Fragment) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	asker := e.Store.Sketches.Asker()
+	list := make([]SketchFrequency, len(flows))
+	for i, flow := range flows {
+		path := e.path(flow)
+		list[i] = SketchFrequency{Basis: s.Basis, Unit: unitName(s.unit)}
+		if path == nil {
+			continue
+		}
+		a := asker.Frequency(s.query, e.FlowID(flow), disketch.PathFunc(func(uint64) []uint64 { return path }))
+		f := &list[i]
+		f.Bounded, f.Covered = Bounded{a.Value, a.Low, a.High}, a.Covered
+		for _, sw := range path {
+			f.Path = append(f.Path, e.Store.Name(uint32(sw)))
+		}
+		f.Absent = e.absent(a.Missing)
+	}
+	return list, nil
+}
+
+func (e *Engine) path(flow Key) []uint64 {
+	if e.Paths == nil {
+		return nil
+	}
+	var path []uint64
+	for _, sw := range e.Paths.Path(flow) {
+		path = append(path, uint64(sw))
+	}
+	return path
+}
+
+func (e *Engine) absent(missing []disketch.Missing) []Absent {
+	var list []Absent
+	for _, m := range missing {
+		a := Absent{Epoch: m.Epoch}
+		if m.Fragment != (disketch.ID{}) {
+			a.Fragment = fmt.Sprintf("switch %s, sketch %d", e.Store.Name(uint32(m.Fragment.Switch)), m.Fragment.Sketch)
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// Entropy is the entropy of the flows' shares of all packets, and what else the
+// levels of UnivMon tell of all flows.
+type Entropy struct {
+	Basis
+	Unit        string   `json:"unit"`
+	Bits        Bounded  `json:"bits"`
+	Flows       Bounded  `json:"flows"`
+	F2          Bounded  `json:"f2"`
+	Candidates  int      `json:"candidates"`      // flows that the sample named
+	Unlocated   int      `json:"unlocated"`       // of these, without a known path
+	TotalSample *Bounded `json:"total,omitempty"` // the volume that was used
+	Absent      []Absent `json:"absent"`
+}
+
+// summaryFlows is how many of the heaviest flows of each level count.
+const summaryFlows = 4096
+
+// Entropy asks the fragments of a UnivMon sketch. Candidates are of the samples.
+func (e *Engine) Entropy() (*Entropy, error) {
+	s, err := e.sketch(func(f *store.Fragment) bool { return f.Kind == disketch.UnivMon })
+	if err != nil {
+		return nil, fmt.Errorf("%w; entropy needs fragments of kind univmon", err)
+	}
+	keys, err := e.Candidates()
+	if err != nil {
+		return nil, fmt.Errorf("the sketch's candidates come from a sample: %w", err)
+	}
+	a := &Entropy{Basis: s.Basis, Unit: unitName(s.unit), Candidates: len(keys)}
+	paths, flows := map[uint64][]uint64{}, make([]uint64, 0, len(keys))
+	for _, k := range keys {
+		id, path := e.FlowID(k), e.path(k)
+		if path == nil {
+			a.Unlocated++
+			continue
+		}
+		paths[id] = path
+		flows = append(flows, id)
+	}
+	slices.Sort(flows)
+	flows = slices.Compact(flows)
+	sum, err := e.Store.Sketches.Summarise(s.query, summaryFlows, flows, disketch.PathFunc(func(flow uint64) []uint64 { return paths[flow] }))
+	if err != nil {
+		return nil, err
+	}
+	total := 0.0
+	if v, err := e.Volume(nil); err == nil {
+		a.TotalSample = &v.Packets
+		if s.unit == disketch.Bytes {
+			a.TotalSample = &v.Bytes
+		}
+		total = a.TotalSample.Value
+	}
+	a.Bits = e.around(sum.Entropy(total), s.Confidence)
+	a.Flows = e.around(sum.Cardinality(), s.Confidence)
+	a.F2 = e.around(sum.SecondMoment(), s.Confidence)
+	a.Absent = e.absent(sum.Missing)
+	return a, nil
+}

@@ -1,0 +1,63 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Missing is what a window lacks of one measurement of a switch.
+type Missing struct {
+	Switch   string `json:"switch"`
+	Of       string `json:"of"` // OfSamples and the like
+	Instance uint16 `json:"instance"`
+	// Absent slices are those that other switches have and this one has not.
+	Absent int `json:"absent_slices"`
+	// Partial slices are those that the switch was not there for all of.
+	Partial int `json:"partial_slices"`
+	// Packets passed the switch and are in none of its records.
+	Packets uint64 `json:"missed_packets"`
+}
+
+// Missing lists what is known to be missing in a window of one measurement:
+// nothing of a switch that never sent a record. Fragments divide their epochs
+// each in its own way, so their queries tell absent ones themselves.
+func (s *Store) Missing(of string, w Window) []Missing {
+	type source struct {
+		sw       uint32
+		instance uint16
+	}
+	slicesSeen := map[int64]bool{}
+	have := map[source]map[int64]bool{}
+	found := map[source]*Missing{}
+	s.each(func(kind string, o *Origin) {
+		if kind != of {
+			return
+		}
+		from := source{o.Switch, o.Instance}
+		if found[from] == nil {
+			found[from] = &Missing{Switch: s.Name(o.Switch), Of: of, Instance: o.Instance}
+			have[from] = map[int64]bool{}
+		}
+		if !o.Overlaps(w) {
+			return
+		}
+		slicesSeen[o.From], have[from][o.From] = true, true
+		if o.Partial {
+			found[from].Partial++
+		}
+		found[from].Packets += o.Missed
+	})
+	var list []Missing
+	for from, m := range found {
+		if of != OfFragments {
+			m.Absent = len(slicesSeen) - len(have[from])
+		}
+		if m.Absent != 0 || m.Partial != 0 || m.Packets != 0 {
+			list = append(list, *m)
+		}
+	}
+	slices.SortFunc(list, func(a, b Missing) int {
+		return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Instance, b.Instance))
+	})
+	return list
+}

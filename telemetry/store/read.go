@@ -1,0 +1,81 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// Read reads all files of records in a folder, as switches spool them. What
+// cannot be read of them is counted; the error says that the folder, or a file,
+// cannot be read at all.
+func Read(folder string) (*Store, error) {
+	if _, err := os.ReadDir(folder); err != nil {
+		return nil, fmt.Errorf("read records: %w", err)
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "*.records"))
+	if err != nil {
+		return nil, fmt.Errorf("read records: %w", err)
+	}
+	s := &Store{}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // went to make room
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read records: %w", err)
+		}
+		s.AddBytes(b)
+	}
+	s.Sort()
+	return s, nil
+}
+
+// AddBytes takes records that lie one behind the other. Where one is broken, it
+// goes on at the next one that is whole.
+func (s *Store) AddBytes(b []byte) {
+	for len(b) > 0 {
+		h, body, rest, err := record.Decode(b)
+		if err == nil {
+			s.Add(h, body)
+			b = rest
+			continue
+		}
+		next := nextRecord(b)
+		if next < 0 && errors.Is(err, record.ErrShort) {
+			s.counts.CutOff++
+			return
+		}
+		s.counts.Unreadable++
+		if next < 0 {
+			return
+		}
+		b = b[next:]
+	}
+}
+
+// searches bounds how many places that look like a record are tried behind a
+// broken one: each may cost a checksum over all of the rest.
+const searches = 256
+
+// nextRecord finds the first whole record behind the beginning of b, -1: none.
+func nextRecord(b []byte) int {
+	at := 1
+	for range searches {
+		i := bytes.Index(b[at:], []byte("WR"))
+		if i < 0 {
+			return -1
+		}
+		at += i
+		if _, _, _, err := record.Decode(b[at:]); err == nil {
+			return at
+		}
+		at++ // still within b: the magic has two bytes
+	}
+	return -1
+}

@@ -1,0 +1,67 @@
+package store
+
+import "time"
+
+// Window is a piece of time, From <= t < To, in ns of CLOCK_TAI. Records belong
+// to it whole if their slice overlaps it.
+type Window struct {
+	From int64 `json:"from_ns"`
+	To   int64 `json:"to_ns"`
+}
+
+// Overlaps reports whether windows have a nanosecond in common.
+func (w Window) Overlaps(v Window) bool { return w.From < v.To && v.From < w.To }
+
+// Length is the window's, in time.
+func (w Window) Length() time.Duration { return time.Duration(w.To - w.From) }
+
+// join is the least window that holds both; the empty one holds nothing.
+func (w Window) join(v Window) Window {
+	if w == (Window{}) {
+		return v
+	}
+	return Window{min(w.From, v.From), max(w.To, v.To)}
+}
+
+// All is the window of all records; empty without any.
+func (s *Store) All() (w Window) {
+	s.each(func(_ string, o *Origin) { w = w.join(o.Window) })
+	return w
+}
+
+// Last is the window of the given length before the end of the newest record.
+func (s *Store) Last(length time.Duration) Window {
+	w := s.All()
+	if length > 0 {
+		w.From = max(w.From, w.To-int64(length))
+	}
+	return w
+}
+
+// Measurements, as [Missing] names them.
+const (
+	OfSamples     = "sample"
+	OfFlowSamples = "sample of flows"
+	OfPoints      = "point"
+	OfFragments   = "fragment"
+)
+
+// kindOf names what a sample measures.
+func (s *Sample) kindOf() string {
+	if s.Instance != 0 {
+		return OfFlowSamples
+	}
+	return OfSamples
+}
+
+func (s *Store) each(f func(of string, o *Origin)) {
+	for i := range s.Samples {
+		f(s.Samples[i].kindOf(), &s.Samples[i].Origin)
+	}
+	for i := range s.Points {
+		f(OfPoints, &s.Points[i].Origin)
+	}
+	for i := range s.Fragments {
+		f(OfFragments, &s.Fragments[i].Origin)
+	}
+}
