@@ -82,7 +82,7 @@ func certificates(t *testing.T, dir string) {
 }
 
 // inside runs a command line of weir in the switch's namespace.
-func (r *router) inside(t *testing.T, args ...string) (status int, out string) {
+func (r *changingRouter) inside(t *testing.T, args ...string) (status int, out string) {
 	t.Helper()
 	cmd := weirCommand(args...)
 	var b strings.Builder
@@ -106,7 +106,7 @@ func (m measured) String() string {
 }
 
 // measure sends numbered packets while f works.
-func (r *router) measure(t *testing.T, f func()) measured {
+func (r *changingRouter) measure(t *testing.T, f func()) measured {
 	t.Helper()
 	l := r.load(t, 2000, 6000)
 	f()
@@ -120,7 +120,7 @@ func (r *router) measure(t *testing.T, f func()) measured {
 }
 
 // abuse is what a server meets on a bad day, for two seconds.
-func (r *router) abuse(t *testing.T) {
+func (r *changingRouter) abuse(t *testing.T) {
 	end := time.Now().Add(2 * time.Second)
 	var all sync.WaitGroup
 	dial := func(i int) (net.Conn, error) {

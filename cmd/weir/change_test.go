@@ -16,17 +16,17 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 )
 
-// router is a switch with every stage that can change, and three hosts: the one
+// changingRouter is a switch with every stage that can change, and three hosts: the one
 // at p0 sends to a network behind gateways at p1 and p2.
-type router struct {
+type changingRouter struct {
 	*testbed
 	hosts []*netnstest.Host
 	name  string
 }
 
-func newRouter(t *testing.T) *router {
+func newRouter(t *testing.T) *changingRouter {
 	netnstest.Require(t)
-	r := &router{testbed: &testbed{ns: netnstest.New(t, prefix), dir: t.TempDir()}, name: "r1"}
+	r := &changingRouter{testbed: &testbed{ns: netnstest.New(t, prefix), dir: t.TempDir()}, name: "r1"}
 	for i := range 3 {
 		r.hosts = append(r.hosts, netnstest.NewHost(t, prefix, netnstest.Port{Namespace: r.ns, Name: fmt.Sprintf("p%d", i)}))
 	}
@@ -34,7 +34,7 @@ func newRouter(t *testing.T) *router {
 }
 
 // write writes the configuration with extra tables at its end.
-func (r *router) write(t *testing.T, gateway int, extra string) (path string) {
+func (r *changingRouter) write(t *testing.T, gateway int, extra string) (path string) {
 	t.Helper()
 	text := fmt.Sprintf(`[switch]
 name = %q
@@ -82,7 +82,7 @@ audit = %q
 }
 
 // ctl makes a call that must succeed.
-func (r *router) ctl(t *testing.T, args ...string) (stdout string) {
+func (r *changingRouter) ctl(t *testing.T, args ...string) (stdout string) {
 	t.Helper()
 	status, stdout, stderr := weir(append([]string{"ctl", "--socket", r.socket(r.name)}, args...)...)
 	if status != 0 {
@@ -97,7 +97,7 @@ type load struct {
 	done  chan traffic.Sent
 }
 
-func (r *router) load(t *testing.T, rate float64, count uint64) *load {
+func (r *changingRouter) load(t *testing.T, rate float64, count uint64) *load {
 	t.Helper()
 	w := traffic.DefaultWorkload()
 	w.Sizes = traffic.Fixed(128)

@@ -127,7 +127,7 @@ func TestCapture(t *testing.T) {
 }
 
 // interruptCapture ends a capture by Ctrl-C, and another one can begin.
-func (r *router) interruptCapture(t *testing.T) {
+func (r *changingRouter) interruptCapture(t *testing.T) {
 	t.Helper()
 	file := filepath.Join(r.dir, "interrupted.pcapng")
 	cmd := weirCommand("ctl", "--socket", r.socket(r.name), "capture", "-w", file)
