@@ -380,6 +380,10 @@ func TestConfig(t *testing.T) {
 		{func(c *Config) { c.Edge = []string{"p0", "p9", "p0"} }, []string{`edge[1]: port "p9" is not defined`, `edge[2]: port "p0" stands twice`}},
 		{func(c *Config) { c.Identification, c.MaxFlows, c.Records, c.RoundTrip = "some", 0, -1, 0 },
 			[]string{"identification:", "max_flows: 0", "records: -1", "round_trip: 0s"}},
+		{func(c *Config) { c.IntervalBits = 30 }, nil},
+		{func(c *Config) { c.IntervalBits = 19 }, []string{"interval_bits: 19"}},
+		{func(c *Config) { c.IntervalBits = -1 }, []string{"interval_bits: -1"}},
+		{func(c *Config) { c.Plan, c.IntervalBits = ipid, 30 }, []string{`interval_bits: carrier "ipid" has no interval bit`}},
 		{func(c *Config) { c.Links = [][]uint64{{1}, {1, 2, 3}} }, []string{"links[0]: it has 1 ends", "links[1]: it has 3"}},
 	} {
 		config := DefaultConfig()

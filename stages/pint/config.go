@@ -30,6 +30,11 @@ type Config struct {
 	// Identification is IdentificationZero or IdentificationAny; the same in
 	// the whole network. For carrier ipid.
 	Identification string `toml:"identification"`
+	// IntervalBits makes a source set the shim's interval bit to that bit of the
+	// packet's arrival: whether the number of its interval of 2^IntervalBits ns is
+	// odd. The stages lds read it, with the same interval_bits. 0: the bit stays
+	// clear. For carrier shim.
+	IntervalBits int `toml:"interval_bits"`
 	// DropLoops drops packets of which a loop query says that they loop.
 	DropLoops bool `toml:"drop_loops"`
 
@@ -58,6 +63,8 @@ func DefaultConfig() Config {
 const (
 	maxFlows   = 1 << 24
 	maxRecords = 1 << 20
+	// An interval's, as the stages lds have them: 1 ms to 18 min.
+	minInterval, maxInterval = 20, 40
 )
 
 // Validate reports all faults of the configuration for a switch with the named
@@ -119,6 +126,11 @@ func (c *Config) load(ports []string) (*loaded, error) {
 	}
 	if c.RoundTrip < time.Microsecond || c.RoundTrip > 100*time.Second {
 		fault("round_trip: %v is out of range: choose 1us to 100s", c.RoundTrip)
+	}
+	if c.IntervalBits != 0 && (c.IntervalBits < minInterval || c.IntervalBits > maxInterval) {
+		fault("interval_bits: %d: choose %d (1 ms) to %d (18 min), or 0 to leave the shim's interval bit clear", c.IntervalBits, minInterval, maxInterval)
+	} else if c.IntervalBits != 0 && len(l.plans) > 0 && l.plans[0].Carrier != pint.CarrierShim {
+		fault("interval_bits: carrier %q has no interval bit: leave it out, or use carrier %q", l.plans[0].Carrier, pint.CarrierShim)
 	}
 	l.topology = c.links(fault)
 	if len(faults) == 0 {

@@ -137,6 +137,9 @@ type stage struct {
 	anyID  bool
 	drop   bool // loops
 
+	intervals   bool // sources set the interval bit, to bit intervalBit of the arrival
+	intervalBit uint8
+
 	needLatency, needQueue, needUse bool
 
 	now      int64 // of the present batch, at this stage
@@ -172,7 +175,8 @@ func (m *Module) newStage() (*stage, error) {
 		module: m, plans: m.plans, ports: make([]port, len(m.env.Ports)),
 		ipid: m.needs&packet.NeedIPIDCarrier != 0, anyID: m.config.Identification == IdentificationAny, drop: m.config.DropLoops,
 		needLatency: m.asked(pint.HopLatency), needQueue: m.asked(pint.QueueOccupancy, pint.QueueCongestion),
-		needUse: m.asked(pint.EgressUtilisation),
+		needUse:   m.asked(pint.EgressUtilisation),
+		intervals: m.config.IntervalBits != 0, intervalBit: uint8(m.config.IntervalBits),
 		records: ring.New[record](m.config.Records),
 	}
 	s.seen[pint.SwitchID] = uint64(m.env.ID)
@@ -287,6 +291,9 @@ func (s *stage) source(b *packet.Batch, p *packet.Packet, out *port) count {
 	p.Flags |= packet.FlagShim
 	hop := s.hop(pl, p, data, 0)
 	shim.SetHop(1)
+	if s.intervals {
+		shim.SetInterval(uint64(p.Arrival)>>(s.intervalBit&63)&1 != 0)
+	}
 	shim.SetDigest(pl.encoder.Encode(p.ID, hop, 0, &s.seen))
 	return sourced
 }
