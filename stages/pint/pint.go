@@ -222,7 +222,7 @@ func (s *stage) Process(b *packet.Batch) {
 		var fate count
 		fromEdge := in.edge
 		if p.Flags.Has(packet.FlagCopy) && fromEdge {
-			fromEdge = !s.carries(b, p)
+			fromEdge = !s.carries(b, p) || hasOriginal(b, p)
 		}
 		switch {
 		case p.ID == 0:
@@ -252,6 +252,19 @@ func (s *stage) carries(b *packet.Batch, p *packet.Packet) bool {
 		return p.Flags.Has(packet.FlagIPv4) && data[p.L3+6]>>7 != 0
 	}
 	return p.Flags.Has(packet.FlagShim) && s.of(header.ShimAt(data, linkEnd(data, p))) != nil
+}
+
+// hasOriginal tells a copy that a stage made in this batch, by flooding or
+// mirroring, from a packet that comes back: its original, which arrived where the
+// copy says, is in the batch too. It is asked only of what looks like a digest from an
+// edge port, so the search costs nobody but a host that forges them.
+func hasOriginal(b *packet.Batch, p *packet.Packet) bool {
+	for i := range b.Pkts {
+		if q := &b.Pkts[i]; q.ID == p.ID && !q.Flags.Has(packet.FlagCopy) && q.Reason != packet.Consumed {
+			return true
+		}
+	}
+	return false
 }
 
 // local is for packets from a host to a host of the same switch: a path of one
