@@ -236,7 +236,7 @@ func (s *stage) Process(b *packet.Batch) {
 		case out.edge:
 			fate = s.sink(b, p)
 		default:
-			fate = s.transit(b, p)
+			fate = s.transit(b, p, out)
 		}
 		s.counters.now[fate]++
 	}
@@ -312,11 +312,14 @@ func (s *stage) source(b *packet.Batch, p *packet.Packet, out *port) count {
 }
 
 // transit writes the next hop in place.
-func (s *stage) transit(b *packet.Batch, p *packet.Packet) count {
+func (s *stage) transit(b *packet.Batch, p *packet.Packet, out *port) count {
 	if !p.Flags.Has(packet.FlagShim) {
 		return leftBare
 	}
 	data := b.Data(p)
+	if p.WireLen > out.maxFrame {
+		return s.unload(b, p, data)
+	}
 	shim := header.ShimAt(data, linkEnd(data, p))
 	if s.pass(b, p, data, shim) {
 		return leftLooping
@@ -341,14 +344,37 @@ func (s *stage) sink(b *packet.Batch, p *packet.Packet) count {
 		hops = s.hop(pl, p, data, 0)
 	}
 	s.record(b, p, plan, hops, digest)
+	s.strip(p, data, shim, end)
+	return sunk
+}
+
+// strip takes a shim out.
+func (s *stage) strip(p *packet.Packet, data []byte, shim header.Shim, end int) {
 	grow := len(shim)
-	nested := shim.Type() == header.TypeShim && int(p.L3) > end+grow
-	move(data, 0, grow, end-2)
-	shift(p, -grow)
-	if !nested {
+	if !nested(p, shim, end) {
 		p.Flags &^= packet.FlagShim
 	}
-	return sunk
+	move(data, 0, grow, end-2)
+	shift(p, -grow)
+}
+
+// nested reports whether a shim that a host sent stands behind the network's.
+func nested(p *packet.Packet, shim header.Shim, end int) bool {
+	return shim.Type() == header.TypeShim && int(p.L3) > end+len(shim)
+}
+
+// unload takes the shim out of a packet in transit that is longer than the next
+// link's: the packet matters more than its digest, which nobody records. What
+// is a host's behind it must not be met by the next switch.
+func (s *stage) unload(b *packet.Batch, p *packet.Packet, data []byte) count {
+	end := linkEnd(data, p)
+	shim := header.ShimAt(data, end)
+	if nested(p, shim, end) {
+		b.Drop(p, ReasonHostShim)
+		return leftForged
+	}
+	s.strip(p, data, shim, end)
+	return leftMTU
 }
 
 // pass counts the hop and writes the digest. It reports whether the packet was
