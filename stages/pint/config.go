@@ -143,6 +143,30 @@ func (c *Config) load(ports []string) (*loaded, error) {
 	return l, errors.Join(faults...)
 }
 
+// checkIDs says which switch ids a plan's paths cannot hold: a sink would take
+// them for others, and be certain. own is this switch's.
+func (c *Config) checkIDs(p *pint.Plan, own uint32) error {
+	if own == 0 {
+		return errors.New("switch.id is missing: give each switch a number of its own, from 1 on")
+	}
+	var errs []error
+	for i := range p.Queries {
+		q := &p.Queries[i]
+		if q.Aggregation != pint.Path || q.Value != pint.SwitchID || q.Static.Code == pint.Hashed || q.Static.ValueBits >= 64 {
+			continue
+		}
+		ids := append(slices.Clone(c.Switches), uint64(own))
+		for _, l := range c.Links {
+			ids = append(ids, l...)
+		}
+		if id := slices.Max(ids); id>>q.Static.ValueBits != 0 {
+			errs = append(errs, fmt.Errorf("plan %d, query %q: switch id %d needs more than the plan's %d bits: choose ids below %d, or a plan with a larger value_bits",
+				p.ID, q.Name, id, q.Static.ValueBits, uint64(1)<<q.Static.ValueBits))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // together says why two plans cannot be live at once.
 func together(a, b *pint.Plan) error {
 	var errs []error

@@ -61,6 +61,9 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 		loops: map[pint.FlowKey]*loopEntry{}, events: map[pint.Event]uint64{},
 	}
 	for _, p := range l.plans {
+		if err := c.checkIDs(p, env.ID); err != nil {
+			return nil, err
+		}
 		if err := m.addPlan(p); err != nil {
 			return nil, err
 		}
