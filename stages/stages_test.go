@@ -192,7 +192,7 @@ func BenchmarkGraph(b *testing.B) {
 }
 
 func testEnv() pipeline.Env {
-	return pipeline.Env{Name: "s1", Workers: 1, Ports: []pipeline.Port{
+	return pipeline.Env{Name: "s1", ID: 1, Workers: 1, Ports: []pipeline.Port{
 		{Name: "p0", MaxFrame: 1514}, {Name: "p1", MaxFrame: 1514}, {Name: "p2", MaxFrame: 1514},
 	}}
 }

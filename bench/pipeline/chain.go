@@ -115,7 +115,7 @@ func newChain(names []string, configs map[string]any, portNames []string, worker
 }
 
 func newEnv(portNames []string, workers int) pipeline.Env {
-	env := pipeline.Env{Name: "bench", Workers: workers}
+	env := pipeline.Env{Name: "bench", ID: 1, Workers: workers}
 	for _, name := range portNames {
 		env.Ports = append(env.Ports, pipeline.Port{Name: name, MaxFrame: 1514})
 	}

@@ -55,6 +55,7 @@ interfaces through AF_XDP, on a pipeline of stages that a TOML file names.
 
   weir switch -c FILE          run a switch
   weir ctl show ports          look into a running one
+  weir plan --queries FILE     make the plan of stage pint from queries
   weir lab run FILE            run a network of switches and hosts on this machine
   weir replay --in FILE.pcap   run the same pipeline over a capture, without root
 
@@ -71,6 +72,7 @@ configuration or the machine does not allow what was asked for.`,
 		newLabCommand(),
 		newQueryCommand(),
 		newRelayCommand(),
+		newPlanCommand(),
 		newReplayCommand(),
 		newGenCommand(),
 		newSinkCommand(),

@@ -170,7 +170,7 @@ func printPaths(w io.Writer, r *api.PintResponse) error {
 		if p.Certain {
 			state = "certain"
 		}
-		t.row(p.Flow, p.Query, path, state, fmt.Sprintf("1-%.0e", 1-p.Confidence), p.Packets, p.Changes, p.Strays)
+		t.row(p.Flow, p.Query, path, state, confidenceText(p.Confidence), p.Packets, p.Changes, p.Strays)
 	}
 	return orNothing(w, t, r, "no flow with a digest has ended here yet")
 }
@@ -292,4 +292,12 @@ func quantity(value string, x float64) string {
 		return fmt.Sprintf("%.0f %%", x)
 	}
 	return fmt.Sprintf("%.4g", x)
+}
+
+// confidenceText writes confidences near 1 by what is missing.
+func confidenceText(c float64) string {
+	if c < 0.9 {
+		return fmt.Sprintf("%.2g", c)
+	}
+	return fmt.Sprintf("1-%.0e", 1-c)
 }

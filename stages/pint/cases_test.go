@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/telemetry/pint"
 )
@@ -380,6 +381,10 @@ func TestConfig(t *testing.T) {
 		{func(c *Config) { c.Edge = []string{"p0", "p9", "p0"} }, []string{`edge[1]: port "p9" is not defined`, `edge[2]: port "p0" stands twice`}},
 		{func(c *Config) { c.Identification, c.MaxFlows, c.Records, c.RoundTrip = "some", 0, -1, 0 },
 			[]string{"identification:", "max_flows: 0", "records: -1", "round_trip: 0s"}},
+		{func(c *Config) { c.IntervalBits = 30 }, nil},
+		{func(c *Config) { c.IntervalBits = 19 }, []string{"interval_bits: 19"}},
+		{func(c *Config) { c.IntervalBits = -1 }, []string{"interval_bits: -1"}},
+		{func(c *Config) { c.Plan, c.IntervalBits = ipid, 30 }, []string{`interval_bits: carrier "ipid" has no interval bit`}},
 		{func(c *Config) { c.Links = [][]uint64{{1}, {1, 2, 3}} }, []string{"links[0]: it has 1 ends", "links[1]: it has 3"}},
 	} {
 		config := DefaultConfig()
@@ -393,6 +398,32 @@ func TestConfig(t *testing.T) {
 			if !strings.Contains(err.Error(), w) {
 				t.Errorf("%v\ndoes not say %q", err, w)
 			}
+		}
+	}
+}
+
+// No switch takes part whose id the plan's paths would take for another one's.
+func TestSwitchIDs(t *testing.T) {
+	hashed := savePlan(t, pint.PlanConfig{ID: 4, Seed: 4, Bits: 8, Queries: []pint.Query{
+		{Name: "path", Aggregation: pint.Path, Bits: 8, Frequency: 1, Static: &pint.StaticQuery{Code: pint.Hashed, Layers: pint.Baseline()}}}})
+	for _, c := range []struct {
+		id   uint32
+		edit func(*Config)
+		want string
+	}{
+		{1, func(*Config) {}, ""},
+		{1023, func(*Config) {}, ""},
+		{1024, func(*Config) {}, `plan 1, query "path": switch id 1024 needs more than the plan's 10 bits: choose ids below 1024`},
+		{0, func(*Config) {}, "switch.id is missing"},
+		{1 << 31, func(c *Config) { c.Plan = hashed }, ""},
+		{1, func(c *Config) { c.Switches = []uint64{1, 5000} }, "switch id 5000 needs"},
+		{1, func(c *Config) { c.Links = [][]uint64{{1, 2}, {2, 5000}} }, "switch id 5000 needs"},
+	} {
+		config := DefaultConfig()
+		c.edit(&config)
+		_, err := New(config, pipeline.Env{ID: c.id, Workers: 1})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("id %d: %v, want %q", c.id, err, c.want)
 		}
 	}
 }

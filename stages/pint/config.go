@@ -30,6 +30,11 @@ type Config struct {
 	// Identification is IdentificationZero or IdentificationAny; the same in
 	// the whole network. For carrier ipid.
 	Identification string `toml:"identification"`
+	// IntervalBits makes a source set the shim's interval bit to that bit of the
+	// packet's arrival: whether the number of its interval of 2^IntervalBits ns is
+	// odd. The stages lds read it, with the same interval_bits. 0: the bit stays
+	// clear. For carrier shim.
+	IntervalBits int `toml:"interval_bits"`
 	// DropLoops drops packets of which a loop query says that they loop.
 	DropLoops bool `toml:"drop_loops"`
 
@@ -58,6 +63,8 @@ func DefaultConfig() Config {
 const (
 	maxFlows   = 1 << 24
 	maxRecords = 1 << 20
+	// An interval's, as the stages lds have them: 1 ms to 18 min.
+	minInterval, maxInterval = 20, 40
 )
 
 // Validate reports all faults of the configuration for a switch with the named
@@ -120,6 +127,11 @@ func (c *Config) load(ports []string) (*loaded, error) {
 	if c.RoundTrip < time.Microsecond || c.RoundTrip > 100*time.Second {
 		fault("round_trip: %v is out of range: choose 1us to 100s", c.RoundTrip)
 	}
+	if c.IntervalBits != 0 && (c.IntervalBits < minInterval || c.IntervalBits > maxInterval) {
+		fault("interval_bits: %d: choose %d (1 ms) to %d (18 min), or 0 to leave the shim's interval bit clear", c.IntervalBits, minInterval, maxInterval)
+	} else if c.IntervalBits != 0 && len(l.plans) > 0 && l.plans[0].Carrier != pint.CarrierShim {
+		fault("interval_bits: carrier %q has no interval bit: leave it out, or use carrier %q", l.plans[0].Carrier, pint.CarrierShim)
+	}
 	l.topology = c.links(fault)
 	if len(faults) == 0 {
 		for _, p := range l.plans {
@@ -129,6 +141,30 @@ func (c *Config) load(ports []string) (*loaded, error) {
 		}
 	}
 	return l, errors.Join(faults...)
+}
+
+// checkIDs says which switch ids a plan's paths cannot hold: a sink would take
+// them for others, and be certain. own is this switch's.
+func (c *Config) checkIDs(p *pint.Plan, own uint32) error {
+	if own == 0 {
+		return errors.New("switch.id is missing: give each switch a number of its own, from 1 on")
+	}
+	var errs []error
+	for i := range p.Queries {
+		q := &p.Queries[i]
+		if q.Aggregation != pint.Path || q.Value != pint.SwitchID || q.Static.Code == pint.Hashed || q.Static.ValueBits >= 64 {
+			continue
+		}
+		ids := append(slices.Clone(c.Switches), uint64(own))
+		for _, l := range c.Links {
+			ids = append(ids, l...)
+		}
+		if id := slices.Max(ids); id>>q.Static.ValueBits != 0 {
+			errs = append(errs, fmt.Errorf("plan %d, query %q: switch id %d needs more than the plan's %d bits: choose ids below %d, or a plan with a larger value_bits",
+				p.ID, q.Name, id, q.Static.ValueBits, uint64(1)<<q.Static.ValueBits))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // together says why two plans cannot be live at once.

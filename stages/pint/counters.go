@@ -16,7 +16,7 @@ const (
 	sunk              // the digest was taken out
 	local             // from edge to edge: source and sink at once
 	leftBare          // transit or sink, and no digest
-	leftMTU           // source: with a shim it would exceed what the port sends
+	leftMTU           // source, transit: with a shim it would exceed what the port sends
 	leftRoom          // source: no room in the frame, in front of the packet
 	leftOther         // ipid: not IPv4, no DF, or a fragment
 	leftNonzero       // ipid: a host numbers its datagrams, and they are to stay

@@ -17,7 +17,7 @@
 // # Carriers
 //
 // shim: a header.Shim behind the addresses and tags, in any packet that has
-// room: one that would exceed what the port sends goes without, and so do
+// room: one that would exceed what the port sends goes without (in transit it loses the shim), and so do
 // packets whose frame has no headroom. A host's own frames with the shim's
 // EtherType are wrapped like others; if they cannot be, they are dropped, for
 // the network would take them for its own.

@@ -61,6 +61,9 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 		loops: map[pint.FlowKey]*loopEntry{}, events: map[pint.Event]uint64{},
 	}
 	for _, p := range l.plans {
+		if err := c.checkIDs(p, env.ID); err != nil {
+			return nil, err
+		}
 		if err := m.addPlan(p); err != nil {
 			return nil, err
 		}
@@ -137,6 +140,9 @@ type stage struct {
 	anyID  bool
 	drop   bool // loops
 
+	intervals   bool // sources set the interval bit, to bit intervalBit of the arrival
+	intervalBit uint8
+
 	needLatency, needQueue, needUse bool
 
 	now      int64 // of the present batch, at this stage
@@ -172,7 +178,8 @@ func (m *Module) newStage() (*stage, error) {
 		module: m, plans: m.plans, ports: make([]port, len(m.env.Ports)),
 		ipid: m.needs&packet.NeedIPIDCarrier != 0, anyID: m.config.Identification == IdentificationAny, drop: m.config.DropLoops,
 		needLatency: m.asked(pint.HopLatency), needQueue: m.asked(pint.QueueOccupancy, pint.QueueCongestion),
-		needUse: m.asked(pint.EgressUtilisation),
+		needUse:   m.asked(pint.EgressUtilisation),
+		intervals: m.config.IntervalBits != 0, intervalBit: uint8(m.config.IntervalBits),
 		records: ring.New[record](m.config.Records),
 	}
 	s.seen[pint.SwitchID] = uint64(m.env.ID)
@@ -218,7 +225,7 @@ func (s *stage) Process(b *packet.Batch) {
 		var fate count
 		fromEdge := in.edge
 		if p.Flags.Has(packet.FlagCopy) && fromEdge {
-			fromEdge = !s.carries(b, p)
+			fromEdge = !s.carries(b, p) || hasOriginal(b, p)
 		}
 		switch {
 		case p.ID == 0:
@@ -232,7 +239,7 @@ func (s *stage) Process(b *packet.Batch) {
 		case out.edge:
 			fate = s.sink(b, p)
 		default:
-			fate = s.transit(b, p)
+			fate = s.transit(b, p, out)
 		}
 		s.counters.now[fate]++
 	}
@@ -248,6 +255,19 @@ func (s *stage) carries(b *packet.Batch, p *packet.Packet) bool {
 		return p.Flags.Has(packet.FlagIPv4) && data[p.L3+6]>>7 != 0
 	}
 	return p.Flags.Has(packet.FlagShim) && s.of(header.ShimAt(data, linkEnd(data, p))) != nil
+}
+
+// hasOriginal tells a copy that a stage made in this batch, by flooding or
+// mirroring, from a packet that comes back: its original, which arrived where the
+// copy says, is in the batch too. It is asked only of what looks like a digest from an
+// edge port, so the search costs nobody but a host that forges them.
+func hasOriginal(b *packet.Batch, p *packet.Packet) bool {
+	for i := range b.Pkts {
+		if q := &b.Pkts[i]; q.ID == p.ID && !q.Flags.Has(packet.FlagCopy) && q.Reason != packet.Consumed {
+			return true
+		}
+	}
+	return false
 }
 
 // local is for packets from a host to a host of the same switch: a path of one
@@ -287,16 +307,22 @@ func (s *stage) source(b *packet.Batch, p *packet.Packet, out *port) count {
 	p.Flags |= packet.FlagShim
 	hop := s.hop(pl, p, data, 0)
 	shim.SetHop(1)
+	if s.intervals {
+		shim.SetInterval(uint64(p.Arrival)>>(s.intervalBit&63)&1 != 0)
+	}
 	shim.SetDigest(pl.encoder.Encode(p.ID, hop, 0, &s.seen))
 	return sourced
 }
 
 // transit writes the next hop in place.
-func (s *stage) transit(b *packet.Batch, p *packet.Packet) count {
+func (s *stage) transit(b *packet.Batch, p *packet.Packet, out *port) count {
 	if !p.Flags.Has(packet.FlagShim) {
 		return leftBare
 	}
 	data := b.Data(p)
+	if p.WireLen > out.maxFrame {
+		return s.unload(b, p, data)
+	}
 	shim := header.ShimAt(data, linkEnd(data, p))
 	if s.pass(b, p, data, shim) {
 		return leftLooping
@@ -321,14 +347,37 @@ func (s *stage) sink(b *packet.Batch, p *packet.Packet) count {
 		hops = s.hop(pl, p, data, 0)
 	}
 	s.record(b, p, plan, hops, digest)
+	s.strip(p, data, shim, end)
+	return sunk
+}
+
+// strip takes a shim out.
+func (s *stage) strip(p *packet.Packet, data []byte, shim header.Shim, end int) {
 	grow := len(shim)
-	nested := shim.Type() == header.TypeShim && int(p.L3) > end+grow
-	move(data, 0, grow, end-2)
-	shift(p, -grow)
-	if !nested {
+	if !nested(p, shim, end) {
 		p.Flags &^= packet.FlagShim
 	}
-	return sunk
+	move(data, 0, grow, end-2)
+	shift(p, -grow)
+}
+
+// nested reports whether a shim that a host sent stands behind the network's.
+func nested(p *packet.Packet, shim header.Shim, end int) bool {
+	return shim.Type() == header.TypeShim && int(p.L3) > end+len(shim)
+}
+
+// unload takes the shim out of a packet in transit that is longer than the next
+// link's: the packet matters more than its digest, which nobody records. What
+// is a host's behind it must not be met by the next switch.
+func (s *stage) unload(b *packet.Batch, p *packet.Packet, data []byte) count {
+	end := linkEnd(data, p)
+	shim := header.ShimAt(data, end)
+	if nested(p, shim, end) {
+		b.Drop(p, ReasonHostShim)
+		return leftForged
+	}
+	s.strip(p, data, shim, end)
+	return leftMTU
 }
 
 // pass counts the hop and writes the digest. It reports whether the packet was

@@ -106,10 +106,17 @@ func iteratedLog(x float64) int {
 	return max(1, n)
 }
 
+// maxLayers bounds what a packet's layer is searched in; no scheme has more than
+// a few.
+const maxLayers = 64
+
 // validateLayers refuses shares that are not a distribution.
 func validateLayers(layers []Layer) error {
 	if len(layers) == 0 {
 		return fmt.Errorf("no layer: use Baseline, Hybrid or another scheme")
+	}
+	if len(layers) > maxLayers {
+		return fmt.Errorf("%d layers: use at most %d", len(layers), maxLayers)
 	}
 	sum := 0.0
 	for i, l := range layers {

@@ -254,6 +254,43 @@ func TestFlowDefinitions(t *testing.T) {
 	}
 }
 
+// TestPlanBounds: no plan makes a switch or a recorder search, allocate or count
+// without end.
+func TestPlanBounds(t *testing.T) {
+	layers := make([]Layer, maxLayers+1)
+	for i := range layers {
+		layers[i] = Layer{Share: 1 / float64(len(layers)), P: 0.5}
+	}
+	path := Query{Name: "path", Aggregation: Path, Bits: 8, Frequency: 1}
+	many, negative := path, path
+	many.Static = &StaticQuery{Code: Hashed, Layers: layers}
+	negative.Static = &StaticQuery{Code: Hashed, Instances: -3, Layers: Baseline()}
+	endless := Query{Name: "ids", Value: SwitchID, Aggregation: Frequent, Bits: 16, Frequency: 1, SpaceBytes: math.MaxInt64, Numeric: &NumericQuery{}}
+	for _, c := range []struct {
+		q    Query
+		want string
+	}{{many, "65 layers: use at most 64"}, {negative, "static.instances -3"}, {endless, "space_bytes 9223372036854775807: use at most"}} {
+		if _, err := NewPlan(PlanConfig{ID: 1, Bits: 16, Queries: []Query{c.q}}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+	endless.SpaceBytes = maxSpaceBytes
+	p, err := NewPlan(PlanConfig{ID: 1, Bits: 16, Queries: []Query{endless}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewRecorder(p, RecorderConfig{MaxFlows: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(1000) {
+		r.Record(&Record{ID: i, Digest: i, Plan: 1, Hops: 3})
+	}
+	if _, ok := r.Frequent("ids", FlowKey{}, 1, 0.1); !ok {
+		t.Error("no answer")
+	}
+}
+
 func FuzzReadPlan(f *testing.F) {
 	for _, p := range []*Plan{threeQueries(f), everyQuery(f)} {
 		var text bytes.Buffer

@@ -7,8 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/BurntSushi/toml"
 )
@@ -31,13 +29,8 @@ func ReadPlan(r io.Reader) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read plan: %w", err)
 	}
-	if unknown := meta.Undecoded(); len(unknown) > 0 {
-		var keys []string
-		for _, k := range unknown {
-			keys = append(keys, k.String())
-		}
-		slices.Sort(keys)
-		err = fmt.Errorf("plan %d: unknown keys %s", p.ID, strings.Join(slices.Compact(keys), ", "))
+	if unknown := unknownKeys(meta); unknown != "" {
+		err = fmt.Errorf("plan %d: unknown keys %s", p.ID, unknown)
 	}
 	if err := errors.Join(err, p.Validate()); err != nil {
 		return nil, err

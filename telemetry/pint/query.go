@@ -197,6 +197,9 @@ func (q *Query) Validate() error {
 	return errors.Join(faults...)
 }
 
+// maxSpaceBytes bounds what a plan may grant to a flow: 16 MiB.
+const maxSpaceBytes = 1 << 24
+
 // validateParts reports parts that are missing, or that the aggregation does
 // not use.
 func (q *Query) validateParts(fault func(string, ...any)) {
@@ -211,14 +214,17 @@ func (q *Query) validateParts(fault func(string, ...any)) {
 	if numeric && q.Numeric == nil {
 		fault("numeric: aggregation %v needs the table [query.numeric]", a)
 	}
+	if q.Static != nil && q.Static.Instances < 0 {
+		fault("static.instances %d: use a positive number, or 0 for one", q.Static.Instances)
+	}
 	if !numeric && q.Numeric != nil {
 		fault("numeric: not for aggregation %v: leave it out", a)
 	}
 	if q.SpaceBytes != 0 && !dynamic {
 		fault("space_bytes: only for quantiles and frequent: leave it out")
 	}
-	if q.SpaceBytes < 0 {
-		fault("space_bytes %d: use a positive number, or 0 for no bound", q.SpaceBytes)
+	if q.SpaceBytes < 0 || q.SpaceBytes > maxSpaceBytes {
+		fault("space_bytes %d: use at most %d, or 0 for no bound", q.SpaceBytes, maxSpaceBytes)
 	}
 	if a == Loop && q.Threshold < 1 {
 		fault("threshold %d: a loop query needs at least 1", q.Threshold)

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirswitch/weir/pipeline/header"
+	"github.com/weirswitch/weir/telemetry/pint"
+)
+
+// planOptions are the flags of weir plan.
+type planOptions struct {
+	pint.PlanConfig
+	queries, out, show string
+	asJSON             bool
+}
+
+func newPlanCommand() *cobra.Command {
+	o := planOptions{PlanConfig: pint.PlanConfig{ID: 2, Seed: 1, Bits: 16}}
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Make the plan of stage pint from queries, or show one",
+		Long: `Plan finds how often each set of queries must run, so that every query gets its
+frequency within the bits of a packet, and writes the plan that all switches of
+a network share (docs/pint.md). If that cannot be, it says by how much.
+
+Without --queries it takes those of the built-in plan, which has the id 1.`,
+		Example: `  weir plan --queries queries.toml --bits 16 --id 2 --out plan.toml
+  weir plan --carrier ipid --id 3 --out ipid.toml
+  weir plan --show plan.toml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.show != "" {
+				for _, f := range []string{"queries", "bits", "carrier", "id", "seed", "initial-ttl", "out"} {
+					if cmd.Flags().Changed(f) {
+						return usageError(fmt.Errorf("--%s makes a plan and --show reads one: give one of them", f))
+					}
+				}
+				p, err := pint.LoadPlan(o.show)
+				if err != nil {
+					return usageError(err)
+				}
+				return o.print(cmd.OutOrStdout(), p)
+			}
+			return usageError(makePlan(o, cmd.OutOrStdout()))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.queries, "queries", "", "file of the queries; without it, those of the built-in plan")
+	f.IntVar(&o.Bits, "bits", o.Bits, "bits of a packet's digest, 1 to 64")
+	f.StringVar(&o.Carrier, "carrier", pint.CarrierShim, "what carries the digest: shim or ipid")
+	f.Uint16Var(&o.ID, "id", o.ID, "the plan's id, which tells it from another one")
+	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the plan's hashes")
+	f.IntVar(&o.InitialTTL, "initial-ttl", 0, "the TTL that hosts send, for carrier ipid; 0: the nearest of 32, 64, 128 and 255")
+	f.StringVar(&o.out, "out", "", "file to write; without it, standard output")
+	f.StringVar(&o.show, "show", "", "plan file to print: its query sets and their shares of the packets")
+	f.BoolVar(&o.asJSON, "json", false, "with --show or --out: report as one JSON object")
+	return cmd
+}
+
+// makePlan writes a plan, and reports it if it goes to a file.
+func makePlan(o planOptions, out io.Writer) error {
+	if o.asJSON && o.out == "" {
+		return errors.New("--json reports what was written: name a file with --out")
+	}
+	o.Queries = pint.DefaultPlan().Queries
+	if o.queries != "" {
+		f, err := os.Open(o.queries)
+		if err != nil {
+			return fmt.Errorf("read queries: %w", err)
+		}
+		defer f.Close()
+		if o.Queries, err = pint.ReadQueries(f); err != nil {
+			return fmt.Errorf("%s: %w", o.queries, err)
+		}
+	}
+	p, err := pint.NewPlan(o.PlanConfig)
+	if err != nil {
+		return err
+	}
+	if o.out == "" {
+		return p.Write(out)
+	}
+	if err := p.Save(o.out); err != nil {
+		return err
+	}
+	return o.print(out, p)
+}
+
+// planReport is what weir plan --show --json prints.
+type planReport struct {
+	ID       uint16        `json:"id"`
+	Bits     int           `json:"bits"`
+	Carrier  string        `json:"carrier"`
+	Hops     string        `json:"hops"`
+	Seed     uint64        `json:"seed"`
+	GrowthBy int           `json:"growth_bytes"` // of a packet
+	Queries  []planQuery   `json:"queries"`
+	Sets     []planSetText `json:"sets"`
+	Idle     float64       `json:"idle"` // share of the packets without a query
+}
+
+type planQuery struct {
+	Name        string  `json:"name"`
+	Value       string  `json:"value"`
+	Aggregation string  `json:"aggregation"`
+	Bits        int     `json:"bits"`
+	Frequency   float64 `json:"frequency"`
+}
+
+type planSetText struct {
+	Queries []string `json:"queries"`
+	Bits    int      `json:"bits"`
+	Share   float64  `json:"share"`
+}
+
+func newPlanReport(p *pint.Plan) *planReport {
+	r := &planReport{ID: p.ID, Bits: p.Bits, Carrier: p.Carrier, Hops: p.Hops, Seed: p.Seed, Idle: 1}
+	if p.Carrier == pint.CarrierShim {
+		r.GrowthBy = header.ShimLen((p.Bits + 7) / 8)
+	}
+	for i := range p.Queries {
+		q := &p.Queries[i]
+		r.Queries = append(r.Queries, planQuery{q.Name, q.Value.String(), q.Aggregation.String(), q.Bits, p.Frequency(q.Name)})
+	}
+	from := int64(0)
+	for _, s := range p.Sets {
+		set := planSetText{Queries: s.Queries, Share: float64(s.Below-from) / (1 << 32)}
+		for _, name := range s.Queries {
+			q, _ := p.Query(name)
+			set.Bits += q.Bits
+		}
+		from = s.Below
+		r.Sets = append(r.Sets, set)
+	}
+	r.Idle = 1 - float64(from)/(1<<32)
+	return r
+}
+
+func (o *planOptions) print(w io.Writer, p *pint.Plan) error {
+	r := newPlanReport(p)
+	if o.asJSON {
+		return json.NewEncoder(w).Encode(r)
+	}
+	grow := "packets do not grow"
+	if r.GrowthBy != 0 {
+		grow = fmt.Sprintf("packets grow by %d bytes", r.GrowthBy)
+	}
+	fmt.Fprintf(w, "plan %d: %d bits, carrier %s, hops from %s, seed %d; %s\n\n", r.ID, r.Bits, r.Carrier, r.Hops, r.Seed, grow)
+	queries := newTable("QUERY", "VALUE", "AGGREGATION", ">BITS", ">OF PACKETS")
+	for _, q := range r.Queries {
+		queries.row(q.Name, q.Value, q.Aggregation, q.Bits, percent(q.Frequency))
+	}
+	sets := newTable("TOGETHER ON A PACKET", ">BITS", ">OF PACKETS")
+	for _, s := range r.Sets {
+		sets.row(strings.Join(s.Queries, ", "), s.Bits, percent(s.Share))
+	}
+	if r.Idle > 1e-9 {
+		sets.row("(none)", 0, percent(r.Idle))
+	}
+	err := queries.write(w)
+	fmt.Fprintln(w)
+	return errors.Join(err, sets.write(w))
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.4g %%", 100*share) }
