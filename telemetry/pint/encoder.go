@@ -10,25 +10,27 @@ import (
 // Encoder is a plan as a switch runs it: all probabilities are integer
 // thresholds, all logarithms tables. It is immutable, and safe for concurrent use.
 type Encoder struct {
-	id    uint16
-	bits  int
-	seeds SharedSeeds
-	below []uint64 // thresholds of the sets
-	sets  [][]step // one more than below: the last one is for packets of no set
-	loops bool
-	needs [numValues]bool
+	id      uint16
+	bits    int
+	seeds   SharedSeeds
+	below   []uint64 // thresholds of the sets, increasing
+	sets    [][]step // one more than below: the last one is for packets of no set
+	loops   bool
+	columns []column
+	needs   [numValues]bool
 }
 
 // step is a query on the packets of a set. The fields that the common kinds use
 // come first.
 type step struct {
-	kind  stepKind
-	shift uint8 // of the query's digest in the packet's
-	value uint8
-	mask  uint64 // of the query's digest, not shifted
-	seed  uint64 // of g where it is sampled, and of the randomness of sums
-	codec *Codec
-	path  *singleStatic // of static, where it applies
+	kind   stepKind
+	shift  uint8 // of the query's digest in the packet's
+	value  uint8
+	column uint8  // of a Block, maxColumns: none
+	mask   uint64 // of the query's digest, not shifted
+	seed   uint64 // of g where it is sampled, and of the randomness of sums
+	codec  *Codec
+	path   *singleStatic // of static, where it applies
 
 	static  *Static
 	counter *Counter
@@ -127,6 +129,7 @@ func Compile(p *Plan) (*Encoder, error) {
 				return nil, fmt.Errorf("plan %d: query %q: %w", p.ID, name, err)
 			}
 			s.shift = uint8(shift)
+			e.addColumn(&s)
 			shift += q.Bits
 			e.needs[q.Value] = true
 			e.loops = e.loops || q.Aggregation == Loop
@@ -149,15 +152,31 @@ func (e *Encoder) Bits() int { return e.bits }
 // find out what nobody wants.
 func (e *Encoder) Needs(v Value) bool { return v < numValues && e.needs[v] }
 
+// Values are the values that the plan asks for, in the order of their numbers.
+func (e *Encoder) Values() (all []Value) {
+	for v, asked := range e.needs {
+		if asked {
+			all = append(all, Value(v))
+		}
+	}
+	return all
+}
+
 // chooses is q of the paper: the number of the packet's set. It gives the
 // hash too: sets use its upper 32 bits, paths what follows for the layer, rounding its
 // lowest 16.
 func (e *Encoder) chooses(id uint64) (set int, h uint64) {
 	h = hash.Uint64(e.seeds.Set, id)
-	for set < len(e.below) && h>>32 >= e.below[set] {
-		set++
+	return e.set(h), h
+}
+
+// set is the number of the set for the hash q of a packet: of the thresholds that
+// it reaches.
+func (e *Encoder) set(h uint64) (n int) {
+	for _, below := range e.below {
+		n += int((below - h>>32 - 1) >> 63)
 	}
-	return set, h
+	return n
 }
 
 // Encode returns the digest that hop number hop (from 1) sends on for the
@@ -172,7 +191,6 @@ func (e *Encoder) Encode(id uint64, hop int, digest uint64, v *Observed) uint64 
 		return digest
 	}
 	set, h := e.chooses(id)
-	round := h % RoundOne
 	g := hash.Uint64x2(e.seeds.Writer, id, uint64(hop))
 	steps := e.sets[set]
 	for i := range steps {
@@ -180,21 +198,16 @@ func (e *Encoder) Encode(id uint64, hop int, digest uint64, v *Observed) uint64 
 		value := v[s.value&7]
 		old := digest >> (s.shift & 63) & s.mask
 		var now uint64
-		// Whether a hop writes is as good as random, so in the common kinds it is
-		// arithmetic rather than a branch that a processor would mispredict, and
-		// no call keeps the hashes from running side by side.
-		if s.kind == stepHashed {
-			p := s.path
-			l := &p.layers[choice(bits.RotateLeft64(h, sharedTurn) <= p.upTo, 0, 1)&1]
-			c := hash.Uint64x2(p.seeds.value, value, id)
-			now = choice(g <= l.accept[hop&MaxHops], old&l.keep^c, old)
-		} else if s.kind == stepSample {
-			now = choice(bits.RotateLeft64(g, sharedTurn) <= reservoirAccept[hop&MaxHops], s.codec.logarithm(value, round), old)
-		} else if s.kind == stepLinear {
-			p := s.path
-			now = old ^ toeplitz(hash.Uint64x2(p.seeds.value, id, uint64(hop)), value&p.valueMask)
-		} else {
-			now = s.encode(id, hop, old, value, round)
+		// No call keeps the hashes of the common kinds from running side by side.
+		switch s.kind {
+		case stepHashed:
+			now = s.path.hashed(h, g, uint64(hop), old, hash.Uint64x2(s.path.seeds.value, value, id))
+		case stepSample:
+			now = choice(sampled(g, uint64(hop)), s.codec.logarithm(value, h%RoundOne), old)
+		case stepLinear:
+			now = s.path.linear(old, value, hash.Uint64x2(s.path.seeds.value, id, uint64(hop)))
+		default:
+			now = s.encode(id, hop, h, g, old, value)
 		}
 		digest ^= (old ^ now) & s.mask << (s.shift & 63)
 	}
@@ -205,16 +218,16 @@ func (e *Encoder) Encode(id uint64, hop int, digest uint64, v *Observed) uint64 
 func (s *step) sampler() Sampler { return Sampler{seed: s.seed, turn: sharedTurn} }
 
 // encode is for the other kinds of steps.
-func (s *step) encode(id uint64, hop int, old, value, round uint64) uint64 {
+func (s *step) encode(id uint64, hop int, h, g, old, value uint64) uint64 {
+	round := h % RoundOne
 	switch s.kind {
-	case stepStatic:
+	case stepStatic, stepHashed, stepLinear:
 		return s.static.Encode(id, hop, old, value)
 	case stepSampleAny:
-		g := bits.RotateLeft64(hash.Uint64x2(s.seed, id, uint64(hop)), sharedTurn)
 		if s.nearest {
 			round = RoundNearest
 		}
-		return choice(g <= reservoirAccept[hop&MaxHops], s.codec.Encode(value, round), old)
+		return choice(sampled(g, uint64(hop)), s.codec.Encode(value, round), old)
 	case stepExtreme:
 		return max(old, s.codec.Encode(value, round)^s.flip)
 	case stepSum:
