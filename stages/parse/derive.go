@@ -58,7 +58,7 @@ func (s *stage) flowHashes(b *packet.Batch) {
 // ids computes the packet ids. Those of plain packets, which are most, are hashed
 // side by side; a test compares.
 func (s *stage) ids(b *packet.Batch) {
-	mem, pkts := b.Mem, b.Pkts
+	mem, pkts, q := b.Mem, b.Pkts, &s.blocks
 	for i := range pkts {
 		p := &pkts[i]
 		if p.Reason != 0 {
@@ -72,20 +72,32 @@ func (s *stage) ids(b *packet.Batch) {
 		}
 		ip := (*[plainIP]byte)(data[l3:])
 		end := min(uint(len(data)), l3+uint(binary.BigEndian.Uint16(ip[2:4])))
-		n := s.blocks.n & (packet.BatchSize - 1) // BCE
-		s.blocks.at[n] = int32(i)
-		s.blocks.load(n, ip)
-		s.blocks.w[4][n] = 0
-		if at := uint(p.Payload); at+8 <= end {
-			s.blocks.w[4][n] = binary.LittleEndian.Uint64(data[at:])
+		n := q.n & (packet.BatchSize - 1) // BCE
+		q.at[n] = int32(i)
+		q.a[n] = binary.LittleEndian.Uint64(ip[12:20]) // both addresses
+		w := binary.LittleEndian.Uint64(ip[2:10])      // length, id, flags and offset, TTL, protocol
+		id := w & 0xffff0000
+		if s.ipidCarrier && w>>32&0xff7f == 0x40 { // DF alone, whatever the reserved bit
+			id = 0
 		}
-		s.blocks.n = n + 1
-		if n+1 == packet.BatchSize {
-			s.blocks.hash(pkts, s.seed, s.ipidCarrier)
+		q.f[n] = w>>56 | id | w>>32&0xff1f<<32 | w<<48
+		q.t1[n] = binary.LittleEndian.Uint64(ip[20:28])
+		t2 := binary.LittleEndian.Uint64(ip[28:36])&(1<<48-1) | uint64(binary.LittleEndian.Uint16(ip[36:38]))<<48
+		if p.Proto == header.ProtoUDP {
+			t2 = 0
+		}
+		q.t2[n] = t2
+		rest := uint64(0)
+		if at := uint(p.Payload); at+8 <= end {
+			rest = binary.LittleEndian.Uint64(data[at:])
+		}
+		q.rest[n] = rest
+		if q.n = n + 1; q.n == packet.BatchSize {
+			q.hash(pkts, s.seed)
 		}
 	}
-	if s.blocks.n > 0 {
-		s.blocks.hash(pkts, s.seed, s.ipidCarrier)
+	if q.n > 0 {
+		q.hash(pkts, s.seed)
 	}
 }
 

@@ -144,7 +144,7 @@ type stage struct {
 	now      int64 // of the present batch, at this stage
 	clock    clock.Clock
 	seen     pint.Observed // of the present packet; the switch's id stays
-	passing  []passing     // by plan
+	passing  []passing     // by plan, of those that need nothing else
 	counters counters
 	records  *ring.Ring[record]
 	shown    shown
@@ -198,8 +198,10 @@ func (m *Module) newStage() (*stage, error) {
 			return nil, fmt.Errorf("port %s: round_trip: %w", info.Name, err)
 		}
 	}
-	for range m.plans {
-		s.passing = append(s.passing, newPassing(uint64(m.env.ID)))
+	for i := range m.plans {
+		if pl := &m.plans[i]; !pl.loops && !pl.ttlHops {
+			s.passing = append(s.passing, newPassing(pl, uint64(m.env.ID)))
+		}
 	}
 	s.shown.init(len(s.ports))
 	return s, nil
@@ -243,7 +245,7 @@ func (s *stage) Process(b *packet.Batch) {
 		s.counters.now[fate]++
 	}
 	for i := range s.passing {
-		s.passing[i].write(b, &s.plans[i])
+		s.passing[i].write(b)
 	}
 	s.counters.publish()
 }
@@ -307,14 +309,16 @@ func (s *stage) transit(b *packet.Batch, p *packet.Packet) count {
 		return leftBare
 	}
 	data := b.Data(p)
-	end := linkEnd(data, p)
-	shim := header.ShimAt(data, end)
-	plan := s.of(shim)
-	if hop := int(shim.Hop()) + 1; plan >= 0 && hop <= pint.MaxHops && !s.plans[plan].loops && !s.plans[plan].ttlHops {
-		shim.SetHop(uint8(hop))
-		s.passing[plan].add(b, p, &s.plans[plan], shim, p.Addr+uint64(end), &s.seen)
-		return transited
+	end := header.EthernetLen
+	if p.Flags.Has(packet.FlagVLAN) {
+		end = linkEnd(data, p)
 	}
+	for i := range s.passing {
+		if s.passing[i].add(b, p, data[end:], &s.seen) {
+			return transited
+		}
+	}
+	shim := header.ShimAt(data, end)
 	if s.pass(b, p, data, shim) {
 		return leftLooping
 	}

@@ -10,27 +10,29 @@ import (
 // Encoder is a plan as a switch runs it: all probabilities are integer
 // thresholds, all logarithms tables. It is immutable, and safe for concurrent use.
 type Encoder struct {
-	id      uint16
-	bits    int
-	seeds   SharedSeeds
-	below   []uint64 // thresholds of the sets, increasing
-	sets    [][]step // one more than below: the last one is for packets of no set
-	loops   bool
-	columns []column
-	needs   [numValues]bool
+	id    uint16
+	bits  int
+	seeds SharedSeeds
+	below []uint64 // thresholds of the sets, increasing
+	sets  [][]step // one more than below: the last one is for packets of no set
+	loops bool
+
+	columns  []column // of EncodeBlock
+	columnOf map[string]int
+	oneByOne bool
+	needs    [numValues]bool
 }
 
 // step is a query on the packets of a set. The fields that the common kinds use
 // come first.
 type step struct {
-	kind   stepKind
-	shift  uint8 // of the query's digest in the packet's
-	value  uint8
-	column uint8  // of a Block, maxColumns: none
-	mask   uint64 // of the query's digest, not shifted
-	seed   uint64 // of g where it is sampled, and of the randomness of sums
-	codec  *Codec
-	path   *singleStatic // of static, where it applies
+	kind  stepKind
+	shift uint8 // of the query's digest in the packet's
+	value uint8
+	mask  uint64 // of the query's digest, not shifted
+	seed  uint64 // of g where it is sampled, and of the randomness of sums
+	codec *Codec
+	path  *singleStatic // of static, where it applies
 
 	static  *Static
 	counter *Counter
@@ -118,8 +120,8 @@ func Compile(p *Plan) (*Encoder, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	e := &Encoder{id: p.ID, bits: p.Bits, seeds: p.shared()}
-	for _, set := range p.Sets {
+	e := &Encoder{id: p.ID, bits: p.Bits, seeds: p.shared(), columnOf: map[string]int{}}
+	for i, set := range p.Sets {
 		var steps []step
 		shift := 0
 		for _, name := range set.Queries {
@@ -129,7 +131,7 @@ func Compile(p *Plan) (*Encoder, error) {
 				return nil, fmt.Errorf("plan %d: query %q: %w", p.ID, name, err)
 			}
 			s.shift = uint8(shift)
-			e.addColumn(&s)
+			e.addColumn(name, i, &s)
 			shift += q.Bits
 			e.needs[q.Value] = true
 			e.loops = e.loops || q.Aggregation == Loop
@@ -201,11 +203,12 @@ func (e *Encoder) Encode(id uint64, hop int, digest uint64, v *Observed) uint64 
 		// No call keeps the hashes of the common kinds from running side by side.
 		switch s.kind {
 		case stepHashed:
-			now = s.path.hashed(h, g, uint64(hop), old, hash.Uint64x2(s.path.seeds.value, value, id))
+			l := s.path.layer(h)
+			now = choice(g <= l.accept[hop&MaxHops], old&l.keep^hash.Uint64x2(s.path.seeds.value, value, id), old)
 		case stepSample:
 			now = choice(sampled(g, uint64(hop)), s.codec.logarithm(value, h%RoundOne), old)
 		case stepLinear:
-			now = s.path.linear(old, value, hash.Uint64x2(s.path.seeds.value, id, uint64(hop)))
+			now = old ^ toeplitz(hash.Uint64x2(s.path.seeds.value, id, uint64(hop)), value&s.path.valueMask)
 		default:
 			now = s.encode(id, hop, h, g, old, value)
 		}
@@ -221,7 +224,7 @@ func (s *step) sampler() Sampler { return Sampler{seed: s.seed, turn: sharedTurn
 func (s *step) encode(id uint64, hop int, h, g, old, value uint64) uint64 {
 	round := h % RoundOne
 	switch s.kind {
-	case stepStatic, stepHashed, stepLinear:
+	case stepStatic:
 		return s.static.Encode(id, hop, old, value)
 	case stepSampleAny:
 		if s.nearest {

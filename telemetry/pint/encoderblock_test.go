@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// manyPaths has more static queries than a Block has columns, hashed and linear.
+// manyPaths has many sets of static queries, hashed and linear.
 func manyPaths(t testing.TB) *Plan {
 	t.Helper()
 	c := PlanConfig{ID: 9, Seed: 3, Bits: 32}
-	for i := range maxColumns + 2 {
+	for i := range 6 {
 		q := Query{Name: fmt.Sprint("path", i), Value: Value(i % 3), Aggregation: Path, Bits: 8, Frequency: 0.5,
 			Static: &StaticQuery{Code: Hashed, Layers: Hybrid(5 + i)}}
 		if i%2 == 1 {

@@ -1,7 +1,5 @@
 package pint
 
-import "math/bits"
-
 // singleStatic is a Static of one instance as Encoder.Encode has it in its
 // loop, for what paths use most: hashed values with at most two layers, and
 // linear values where every hop acts.
@@ -37,23 +35,4 @@ func newSingleStatic(s *Static) (*singleStatic, stepKind) {
 		return t, stepLinear
 	}
 	return nil, stepStatic
-}
-
-// hashed is a static query's digest behind a hop; h, g and c are the packet's
-// hashes of set and layer, of writer, and of the value. Whether a hop writes is
-// as good as random, so it is arithmetic rather than a branch that a processor
-// would mispredict.
-func (t *singleStatic) hashed(h, g, hop, old, c uint64) uint64 {
-	l := &t.layers[choice(bits.RotateLeft64(h, sharedTurn) <= t.upTo, 0, 1)&1]
-	return choice(g <= l.accept[hop&MaxHops], old&l.keep^c, old)
-}
-
-// linear is the same for linear values, where every hop acts.
-func (t *singleStatic) linear(old, value, key uint64) uint64 {
-	return old ^ toeplitz(key, value&t.valueMask)
-}
-
-// sampled reports whether a hop overwrites the digest of a sample.
-func sampled(g, hop uint64) bool {
-	return bits.RotateLeft64(g, sharedTurn) <= reservoirAccept[hop&MaxHops]
 }
