@@ -16,7 +16,8 @@ import (
 // time, which does not count what other processes take, with the
 // online decoder on paths of several lengths, for packets of flows whose path
 // is certain (<plan>.<switches>.established) and for whole flows of 1000
-// packets, decoding included (<plan>.<switches>.flows).
+// packets, decoding included (<plan>.<switches>.flows). The rows of
+// recorder.<flows> are the whole recorder's, with the paper's three queries.
 func PintDecode(ctx context.Context, o Options) ([]Row, error) {
 	networks, err := fig10Networks(o)
 	if err != nil {
@@ -45,7 +46,7 @@ func PintDecode(ctx context.Context, o Options) ([]Row, error) {
 			t.add(name+".flows", "digests/s", flows, "one core; flows of 1000 packets from their first", "higher")
 		}
 	}
-	return t, nil
+	return t, addRecorderRates(o, &t)
 }
 
 // decodeRates times a batch of flows.

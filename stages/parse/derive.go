@@ -55,56 +55,60 @@ func (s *stage) flowHashes(b *packet.Batch) {
 	}
 }
 
-// ids computes the packet ids. The packets of Process's loop with all pieces of
-// their block there, which are most, are read in this loop; a test compares.
+// ids computes the packet ids. Those of plain packets, which are most, are hashed
+// side by side; a test compares.
 func (s *stage) ids(b *packet.Batch) {
-	var w packet.IDBlock
-	for i := range b.Pkts {
-		p := &b.Pkts[i]
+	mem, pkts, q := b.Mem, b.Pkts, &s.blocks
+	for i := range pkts {
+		p := &pkts[i]
 		if p.Reason != 0 {
 			continue
 		}
-		data := b.Data(p)
-		if a, f, t1, t2, rest, ok := plainBlock(data, p); ok && !s.ipidCarrier {
-			p.ID = hash.Uint64x5(s.seed, a, f, t1, t2, rest)
+		data := mem[p.Addr:][:p.Len]
+		l3 := uint(p.L3)
+		if p.Flags&^unchanging != plainFlags || p.Proto != header.ProtoTCP && p.Proto != header.ProtoUDP || l3+plainIP > uint(len(data)) {
+			p.ID = s.id(p, data)
 			continue
 		}
-		switch w.Fill(data, p, s.ipidCarrier) {
-		case packet.IDWords4:
-			p.ID = hash.Uint64x5(s.seed, w[0], w[1], w[2], w[3], w[4])
-		case packet.IDWords6:
-			p.ID = hash.Uint64x8(s.seed, (*[8]uint64)(&w))
-		default:
-			p.ID = hash.Uint64x4(s.seed, w[0], w[1], w[2], w[3])
+		ip := (*[plainIP]byte)(data[l3:])
+		end := min(uint(len(data)), l3+uint(binary.BigEndian.Uint16(ip[2:4])))
+		n := q.n & (packet.BatchSize - 1) // BCE
+		q.at[n] = int32(i)
+		q.a[n] = binary.LittleEndian.Uint64(ip[12:20]) // both addresses
+		w := binary.LittleEndian.Uint64(ip[2:10])      // length, id, flags and offset, TTL, protocol
+		id := w & 0xffff0000
+		if s.ipidCarrier && w>>32&0xff7f == 0x40 { // DF alone, whatever the reserved bit
+			id = 0
 		}
+		q.f[n] = w>>56 | id | w>>32&0xff1f<<32 | w<<48
+		q.t1[n] = binary.LittleEndian.Uint64(ip[20:28])
+		t2 := binary.LittleEndian.Uint64(ip[28:36])&(1<<48-1) | uint64(binary.LittleEndian.Uint16(ip[36:38]))<<48
+		if p.Proto == header.ProtoUDP {
+			t2 = 0
+		}
+		q.t2[n] = t2
+		rest := uint64(0)
+		if at := uint(p.Payload); at+8 <= end {
+			rest = binary.LittleEndian.Uint64(data[at:])
+		}
+		q.rest[n] = rest
+		if q.n = n + 1; q.n == packet.BatchSize {
+			q.hash(pkts, s.seed)
+		}
+	}
+	if q.n > 0 {
+		q.hash(pkts, s.seed)
 	}
 }
 
-// plainBlock returns the words of packet.IDBlock for TCP and UDP over plain IPv4
-// with at least 8 bytes of payload.
-func plainBlock(data []byte, p *packet.Packet) (a, f, t1, t2, rest uint64, ok bool) {
-	const least = header.IPv4Len + header.UDPLen
-	l3, payload := uint(p.L3), uint(p.Payload)
-	if p.Flags&^(packet.FlagShim|packet.FlagVLAN|packet.FlagQinQ|packet.FlagMulticast|packet.FlagBroadcast|packet.FlagCopy) != plainFlags ||
-		payload+8 > uint(len(data)) || l3+least > payload {
-		return
+// id computes the packet id of any packet.
+func (s *stage) id(p *packet.Packet, data []byte) uint64 {
+	var w packet.IDBlock
+	switch w.Fill(data, p, s.ipidCarrier) {
+	case packet.IDWords4:
+		return hash.Uint64x5(s.seed, w[0], w[1], w[2], w[3], w[4])
+	case packet.IDWords6:
+		return hash.Uint64x8(s.seed, (*[8]uint64)(&w))
 	}
-	h := (*[least + 8]byte)(data[l3:])
-	length := uint(binary.BigEndian.Uint16(h[2:4]))
-	if payload+8 > l3+length {
-		return
-	}
-	a = binary.LittleEndian.Uint64(h[12:20])
-	w := binary.LittleEndian.Uint64(h[2:10]) // length, id, flags and offset, TTL, protocol
-	f = w>>56 | w>>16&0xffff<<16 | w>>32&0xff1f<<32 | w<<48
-	t1 = binary.LittleEndian.Uint64(h[20:28])
-	switch p.Proto {
-	case header.ProtoTCP:
-		t := (*[18]byte)(data[l3+header.IPv4Len:])
-		t2 = binary.LittleEndian.Uint64(t[8:16])&(1<<48-1) | uint64(binary.LittleEndian.Uint16(t[16:18]))<<48
-	case header.ProtoUDP:
-	default:
-		return
-	}
-	return a, f, t1, t2, binary.LittleEndian.Uint64(data[payload:]), true
+	return hash.Uint64x4(s.seed, w[0], w[1], w[2], w[3])
 }

@@ -1,9 +1,11 @@
 package parse
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // TestIDAlongThePath changes, in each packet, what a path may change, and
@@ -121,5 +123,47 @@ func TestSeedAndCarrier(t *testing.T) {
 	with2, _ := id(Config{Malformed: Forward, Seed: 1, IPIDCarrier: true}, other)
 	if with1 != with2 {
 		t.Error("the identification counts although digests travel in it")
+	}
+}
+
+// TestIDsOfABatch compares the ids of batches, longer ones than a block too,
+// whose packets are plain, of other kinds and dropped, with XXH64 over IDBlock.
+func TestIDsOfABatch(t *testing.T) {
+	const most = 3*packet.BatchSize + 5
+	b := newBatch(t, most)
+	var addrs [most]uint64
+	b.Frames.Alloc(addrs[:])
+	r := rand.New(rand.NewPCG(5, 5))
+	for _, carrier := range []bool{false, true} {
+		_, s := newStage(t, Config{Malformed: Forward, Seed: 9, IPIDCarrier: carrier}, packet.NeedID)
+		for _, n := range []int{0, 1, 7, packet.BatchSize - 1, packet.BatchSize, packet.BatchSize + 1, most} {
+			long := packet.NewBatch(b.Frames, most)
+			for i := range n {
+				data := packets[r.IntN(len(packets))].data
+				if r.IntN(2) == 0 {
+					frag := r.IntN(4) << 14 // DF and the reserved bit
+					data = eth(0x0800, set(v4(6, 0, nil, tcpOf(ramp(4*r.IntN(3)), ramp(r.IntN(20)), zeros(8))), 6, byte(frag>>8&0xc0)))
+				}
+				p := long.Append()
+				p.Addr, p.Len = addrs[i], uint32(copy(b.Mem[addrs[i]:], data))
+				p.WireLen = p.Len
+				if r.IntN(10) == 0 {
+					p.Reason = ReasonRunt
+				}
+			}
+			s.Process(long)
+			for i := range long.Pkts {
+				p := &long.Pkts[i]
+				want := uint64(0)
+				if p.Reason == 0 {
+					var w packet.IDBlock
+					words := w.Fill(long.Data(p), p, carrier)
+					want = hash.Bytes(9, bytesOf(w[:words]))
+				}
+				if p.ID != want {
+					t.Fatalf("carrier %v, packet %d of %d: id %016x, want %016x: %x", carrier, i, n, p.ID, want, long.Data(p))
+				}
+			}
+		}
 	}
 }

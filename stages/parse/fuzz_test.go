@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // FuzzParse takes any bytes through the stage: it must not panic, headers must
@@ -88,6 +89,13 @@ func checkPacket(t *testing.T, data []byte, got packet.Packet) {
 	again.ID, again.FlowHash, again.Arrival, again.OutPort = 0, 0, 0, 0
 	if again != slow {
 		t.Errorf("the loop and headers differ:\n%s", cmp.Diff(slow, again))
+	}
+	if got.Reason == 0 {
+		var w packet.IDBlock
+		words := w.Fill(data, &got, false)
+		if want := hash.Bytes(0, bytesOf(w[:words])); got.ID != want {
+			t.Errorf("id %016x, want %016x", got.ID, want)
+		}
 	}
 	has, n := got.Flags.Has, uint16(len(data))
 	for _, rule := range []struct {

@@ -84,6 +84,7 @@ type stage struct {
 	drop        bool
 	needs       packet.Needs
 	touched     byte // see touch
+	blocks      plainBlocks
 
 	// faults counts malformed packets. They are rare, so an atomic addition
 	// does not burden the packet path.

@@ -21,12 +21,25 @@ func (s *stage) beginBatch(b *packet.Batch) {
 	if !s.needUse {
 		return
 	}
+	// Packets of a batch often leave by the same port, one after another: they are
+	// added up in registers.
+	at, packets, bytes := 0, uint64(0), uint64(0)
 	for i := range b.Pkts {
-		if p := &b.Pkts[i]; p.Reason == 0 && int(p.OutPort) < len(s.ports) {
-			out := &s.ports[p.OutPort]
-			out.inBatch++
-			out.bytes += uint64(p.WireLen)
+		p := &b.Pkts[i]
+		if p.Reason != 0 || int(p.OutPort) >= len(s.ports) {
+			continue
 		}
+		if int(p.OutPort) != at {
+			s.ports[at].inBatch += packets
+			s.ports[at].bytes += bytes
+			at, packets, bytes = int(p.OutPort), 0, 0
+		}
+		packets++
+		bytes += uint64(p.WireLen)
+	}
+	if packets > 0 {
+		s.ports[at].inBatch += packets
+		s.ports[at].bytes += bytes
 	}
 	for i := range s.ports {
 		out := &s.ports[i]

@@ -2,6 +2,7 @@ package pint
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/weirswitch/weir/pipeline"
@@ -44,6 +45,7 @@ type livePlan struct {
 	initialTTL int
 	ttlHops    bool
 	loops      bool
+	values     []pint.Value // that it asks for and that differ between packets
 }
 
 // New makes the module of a configuration, which it validates.
@@ -88,7 +90,7 @@ func (m *Module) addPlan(p *pint.Plan) error {
 	}
 	m.plans = append(m.plans, livePlan{
 		encoder: e, id: p.ID, bytes: (p.Bits + 7) / 8, initialTTL: p.InitialTTL,
-		ttlHops: p.Hops == pint.HopsFromTTL, loops: e.Loops(),
+		ttlHops: p.Hops == pint.HopsFromTTL, loops: e.Loops(), values: slices.DeleteFunc(e.Values(), func(v pint.Value) bool { return v == pint.SwitchID }),
 	})
 	if p.Carrier == pint.CarrierIPID {
 		m.needs |= packet.NeedIPIDCarrier
@@ -148,6 +150,7 @@ type stage struct {
 	now      int64 // of the present batch, at this stage
 	clock    clock.Clock
 	seen     pint.Observed // of the present packet; the switch's id stays
+	passing  []passing     // by plan, of those that need nothing else
 	counters counters
 	records  *ring.Ring[record]
 	shown    shown
@@ -202,6 +205,11 @@ func (m *Module) newStage() (*stage, error) {
 			return nil, fmt.Errorf("port %s: round_trip: %w", info.Name, err)
 		}
 	}
+	for i := range m.plans {
+		if pl := &m.plans[i]; !pl.loops && !pl.ttlHops {
+			s.passing = append(s.passing, newPassing(pl, uint64(m.env.ID)))
+		}
+	}
 	s.shown.init(len(s.ports))
 	return s, nil
 }
@@ -243,6 +251,9 @@ func (s *stage) Process(b *packet.Batch) {
 		}
 		s.counters.now[fate]++
 	}
+	for i := range s.passing {
+		s.passing[i].write(b)
+	}
 	s.counters.publish()
 }
 
@@ -254,7 +265,7 @@ func (s *stage) carries(b *packet.Batch, p *packet.Packet) bool {
 	if s.ipid {
 		return p.Flags.Has(packet.FlagIPv4) && data[p.L3+6]>>7 != 0
 	}
-	return p.Flags.Has(packet.FlagShim) && s.of(header.ShimAt(data, linkEnd(data, p))) != nil
+	return p.Flags.Has(packet.FlagShim) && s.of(header.ShimAt(data, linkEnd(data, p))) >= 0
 }
 
 // hasOriginal tells a copy that a stage made in this batch, by flooding or
@@ -314,7 +325,8 @@ func (s *stage) source(b *packet.Batch, p *packet.Packet, out *port) count {
 	return sourced
 }
 
-// transit writes the next hop in place.
+// transit writes the next hop in place. The digest is written with those of the
+// whole batch, unless the plan looks for loops, which may end the packet's way.
 func (s *stage) transit(b *packet.Batch, p *packet.Packet, out *port) count {
 	if !p.Flags.Has(packet.FlagShim) {
 		return leftBare
@@ -323,7 +335,16 @@ func (s *stage) transit(b *packet.Batch, p *packet.Packet, out *port) count {
 	if p.WireLen > out.maxFrame {
 		return s.unload(b, p, data)
 	}
-	shim := header.ShimAt(data, linkEnd(data, p))
+	end := header.EthernetLen
+	if p.Flags.Has(packet.FlagVLAN) {
+		end = linkEnd(data, p)
+	}
+	for i := range s.passing {
+		if s.passing[i].add(b, p, data[end:], &s.seen) {
+			return transited
+		}
+	}
+	shim := header.ShimAt(data, end)
 	if s.pass(b, p, data, shim) {
 		return leftLooping
 	}
@@ -343,8 +364,8 @@ func (s *stage) sink(b *packet.Batch, p *packet.Packet) count {
 		return leftLooping
 	}
 	plan, digest, hops := shim.Plan(), shim.Digest(), int(shim.Hop())
-	if pl := s.of(shim); pl != nil && pl.ttlHops {
-		hops = s.hop(pl, p, data, 0)
+	if i := s.of(shim); i >= 0 && s.plans[i].ttlHops {
+		hops = s.hop(&s.plans[i], p, data, 0)
 	}
 	s.record(b, p, plan, hops, digest)
 	s.strip(p, data, shim, end)
@@ -389,11 +410,12 @@ func (s *stage) pass(b *packet.Batch, p *packet.Packet, data []byte, shim header
 	} else {
 		s.counters.now[hopSaturated]++
 	}
-	pl := s.of(shim)
-	if pl == nil {
+	i := s.of(shim)
+	if i < 0 {
 		s.counters.now[unknownPlan]++
 		return false
 	}
+	pl := &s.plans[i]
 	digest := shim.Digest()
 	if pl.ttlHops {
 		hop = s.hop(pl, p, data, hop)
@@ -405,16 +427,16 @@ func (s *stage) pass(b *packet.Batch, p *packet.Packet, data []byte, shim header
 	return false
 }
 
-// of returns the plan of a shim, or nil: digests of another length than the
-// plan's are none of it.
-func (s *stage) of(shim header.Shim) *livePlan {
+// of returns the number of a shim's plan, or -1: digests of another length than
+// the plan's are none of it.
+func (s *stage) of(shim header.Shim) int {
 	id := shim.Plan()
 	for i := range s.plans {
 		if pl := &s.plans[i]; pl.id == id && pl.bytes == shim.DigestLen() {
-			return pl
+			return i
 		}
 	}
-	return nil
+	return -1
 }
 
 // loops asks the loop query, and drops the packet if so configured.

@@ -13,10 +13,14 @@ type Encoder struct {
 	id    uint16
 	bits  int
 	seeds SharedSeeds
-	below []uint64 // thresholds of the sets
+	below []uint64 // thresholds of the sets, increasing
 	sets  [][]step // one more than below: the last one is for packets of no set
 	loops bool
-	needs [numValues]bool
+
+	columns  []column // of EncodeBlock
+	columnOf map[string]int
+	oneByOne bool
+	needs    [numValues]bool
 }
 
 // step is a query on the packets of a set. The fields that the common kinds use
@@ -116,8 +120,8 @@ func Compile(p *Plan) (*Encoder, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	e := &Encoder{id: p.ID, bits: p.Bits, seeds: p.shared()}
-	for _, set := range p.Sets {
+	e := &Encoder{id: p.ID, bits: p.Bits, seeds: p.shared(), columnOf: map[string]int{}}
+	for i, set := range p.Sets {
 		var steps []step
 		shift := 0
 		for _, name := range set.Queries {
@@ -127,6 +131,7 @@ func Compile(p *Plan) (*Encoder, error) {
 				return nil, fmt.Errorf("plan %d: query %q: %w", p.ID, name, err)
 			}
 			s.shift = uint8(shift)
+			e.addColumn(name, i, &s)
 			shift += q.Bits
 			e.needs[q.Value] = true
 			e.loops = e.loops || q.Aggregation == Loop
@@ -149,15 +154,31 @@ func (e *Encoder) Bits() int { return e.bits }
 // find out what nobody wants.
 func (e *Encoder) Needs(v Value) bool { return v < numValues && e.needs[v] }
 
+// Values are the values that the plan asks for, in the order of their numbers.
+func (e *Encoder) Values() (all []Value) {
+	for v, asked := range e.needs {
+		if asked {
+			all = append(all, Value(v))
+		}
+	}
+	return all
+}
+
 // chooses is q of the paper: the number of the packet's set. It gives the
 // hash too: sets use its upper 32 bits, paths what follows for the layer, rounding its
 // lowest 16.
 func (e *Encoder) chooses(id uint64) (set int, h uint64) {
 	h = hash.Uint64(e.seeds.Set, id)
-	for set < len(e.below) && h>>32 >= e.below[set] {
-		set++
+	return e.set(h), h
+}
+
+// set is the number of the set for the hash q of a packet: of the thresholds that
+// it reaches.
+func (e *Encoder) set(h uint64) (n int) {
+	for _, below := range e.below {
+		n += int((below - h>>32 - 1) >> 63)
 	}
-	return set, h
+	return n
 }
 
 // Encode returns the digest that hop number hop (from 1) sends on for the
@@ -172,7 +193,6 @@ func (e *Encoder) Encode(id uint64, hop int, digest uint64, v *Observed) uint64 
 		return digest
 	}
 	set, h := e.chooses(id)
-	round := h % RoundOne
 	g := hash.Uint64x2(e.seeds.Writer, id, uint64(hop))
 	steps := e.sets[set]
 	for i := range steps {
@@ -180,21 +200,17 @@ func (e *Encoder) Encode(id uint64, hop int, digest uint64, v *Observed) uint64 
 		value := v[s.value&7]
 		old := digest >> (s.shift & 63) & s.mask
 		var now uint64
-		// Whether a hop writes is as good as random, so in the common kinds it is
-		// arithmetic rather than a branch that a processor would mispredict, and
-		// no call keeps the hashes from running side by side.
-		if s.kind == stepHashed {
-			p := s.path
-			l := &p.layers[choice(bits.RotateLeft64(h, sharedTurn) <= p.upTo, 0, 1)&1]
-			c := hash.Uint64x2(p.seeds.value, value, id)
-			now = choice(g <= l.accept[hop&MaxHops], old&l.keep^c, old)
-		} else if s.kind == stepSample {
-			now = choice(bits.RotateLeft64(g, sharedTurn) <= reservoirAccept[hop&MaxHops], s.codec.logarithm(value, round), old)
-		} else if s.kind == stepLinear {
-			p := s.path
-			now = old ^ toeplitz(hash.Uint64x2(p.seeds.value, id, uint64(hop)), value&p.valueMask)
-		} else {
-			now = s.encode(id, hop, old, value, round)
+		// No call keeps the hashes of the common kinds from running side by side.
+		switch s.kind {
+		case stepHashed:
+			l := s.path.layer(h)
+			now = choice(g <= l.accept[hop&MaxHops], old&l.keep^hash.Uint64x2(s.path.seeds.value, value, id), old)
+		case stepSample:
+			now = choice(sampled(g, uint64(hop)), s.codec.logarithm(value, h%RoundOne), old)
+		case stepLinear:
+			now = old ^ toeplitz(hash.Uint64x2(s.path.seeds.value, id, uint64(hop)), value&s.path.valueMask)
+		default:
+			now = s.encode(id, hop, h, g, old, value)
 		}
 		digest ^= (old ^ now) & s.mask << (s.shift & 63)
 	}
@@ -205,16 +221,16 @@ func (e *Encoder) Encode(id uint64, hop int, digest uint64, v *Observed) uint64 
 func (s *step) sampler() Sampler { return Sampler{seed: s.seed, turn: sharedTurn} }
 
 // encode is for the other kinds of steps.
-func (s *step) encode(id uint64, hop int, old, value, round uint64) uint64 {
+func (s *step) encode(id uint64, hop int, h, g, old, value uint64) uint64 {
+	round := h % RoundOne
 	switch s.kind {
 	case stepStatic:
 		return s.static.Encode(id, hop, old, value)
 	case stepSampleAny:
-		g := bits.RotateLeft64(hash.Uint64x2(s.seed, id, uint64(hop)), sharedTurn)
 		if s.nearest {
 			round = RoundNearest
 		}
-		return choice(g <= reservoirAccept[hop&MaxHops], s.codec.Encode(value, round), old)
+		return choice(sampled(g, uint64(hop)), s.codec.Encode(value, round), old)
 	case stepExtreme:
 		return max(old, s.codec.Encode(value, round)^s.flip)
 	case stepSum:

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Candidates decodes digests when the set of possible values is known, by
@@ -18,6 +20,9 @@ type Candidates struct {
 	known  HopSet
 	path   []uint64
 	joint  jointFilter
+
+	room        [MaxHops][]uint64 // of left, by hop, from attempt to attempt
+	ids, hashes [BlockSize]uint64
 
 	resume        resume
 	spare         int
@@ -73,6 +78,9 @@ func (d *Candidates) apply(e *equation) bool {
 		return false
 	}
 	hop := open.last()
+	if d.s.values == Hashed {
+		return d.filterHashed(hop, e, residual)
+	}
 	return d.filter(hop, func(v uint64) bool { return d.s.contribution(e.id, e.instance, hop, v) == residual })
 }
 
@@ -85,17 +93,51 @@ func (d *Candidates) residual(e *equation) uint64 {
 // filter keeps the hop's values for which keep holds, and reports whether
 // fewer are left.
 func (d *Candidates) filter(hop int, keep func(uint64) bool) bool {
-	from, into := d.left[hop-1], d.left[hop-1][:0]
-	if from == nil {
-		from = d.values
-	}
-	before := len(from)
+	from, into := d.candidates(hop)
 	for _, v := range from {
 		if keep(v & d.s.valueMask) {
 			into = append(into, v)
 		}
 	}
+	return d.keep(hop, len(from), into)
+}
+
+// filterHashed is filter by a digest of one unknown writer whose values are
+// hashed: side by side, since mostly there are many.
+func (d *Candidates) filterHashed(hop int, e *equation, residual uint64) bool {
+	from, into := d.candidates(hop)
+	before, seed, mask := len(from), d.s.seeds[e.instance].value, d.s.mask
+	for i := range d.ids {
+		d.ids[i] = e.id
+	}
+	for len(from) > 0 {
+		n := min(len(from), len(d.ids))
+		hash.Uint64x2s(d.hashes[:n], seed, from[:n], d.ids[:n])
+		for i, h := range d.hashes[:n] {
+			if h&mask == residual {
+				into = append(into, from[i])
+			}
+		}
+		from = from[n:]
+	}
+	return d.keep(hop, before, into)
+}
+
+// candidates returns the hop's values, and room for those that shall be left; it
+// may be the same memory.
+func (d *Candidates) candidates(hop int) (from, into []uint64) {
+	if from = d.left[hop-1]; from == nil {
+		return d.values, d.room[hop-1][:0]
+	}
+	return from, from[:0]
+}
+
+// keep notes the values left, of those before, and reports whether they are fewer.
+func (d *Candidates) keep(hop, before int, into []uint64) bool {
 	d.left[hop-1] = into
+	if cap(into) > cap(d.room[hop-1]) {
+		d.room[hop-1] = into
+	}
 	switch len(into) {
 	case 0:
 		d.contradictory = true

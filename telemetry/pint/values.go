@@ -158,8 +158,8 @@ func (k *Codec) Encode(v, round uint64) uint64 {
 }
 
 func (k *Codec) logarithm(v, round uint64) uint64 {
-	n := uint(bits.Len64(v))
-	code := (k.whole[n] + int64(k.part[v<<(65-n)>>(k.partShift&63)]) + int64(round)) >> 16
+	zeros := uint(bits.LeadingZeros64(v))
+	code := (k.whole[64-zeros] + int64(k.part[v<<(zeros&63)<<1>>(k.partShift&63)]) + int64(round)) >> 16
 	return min(uint64(max(code, 0)), k.top)
 }
 
