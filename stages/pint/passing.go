@@ -14,7 +14,13 @@ type passing struct {
 	head  uint32 // of the plan's shims, under headMask
 	shift uint   // of a digest, in the word that it begins
 	block *pint.Block
-	at    [pint.BlockSize]uint64 // of the shim, in the batch's memory
+
+	// The values that the plan asks for: those of usual plans, and others that
+	// differ between packets.
+	latency, use bool
+	others       []pint.Value
+
+	at [pint.BlockSize]uint64 // of the shim, in the batch's memory
 }
 
 // headMask leaves the digest's length and the plan in the first word of a shim:
@@ -30,7 +36,19 @@ func newPassing(pl *livePlan, id uint64) passing {
 	for i := range b.Values[pint.SwitchID] {
 		b.Values[pint.SwitchID][i] = id
 	}
-	return passing{plan: pl, head: uint32(pl.bytes-1)<<24 | uint32(pl.id), shift: uint(64 - 8*pl.bytes), block: b}
+	t := passing{plan: pl, head: uint32(pl.bytes-1)<<24 | uint32(pl.id), shift: uint(64 - 8*pl.bytes), block: b}
+	for _, v := range pl.encoder.Values() {
+		switch v {
+		case pint.SwitchID:
+		case pint.HopLatency:
+			t.latency = true
+		case pint.EgressUtilisation:
+			t.use = true
+		default:
+			t.others = append(t.others, v)
+		}
+	}
+	return t
 }
 
 // add takes in the packet whose shim data begins with, the end of the packet in
@@ -53,7 +71,13 @@ func (t *passing) add(b *packet.Batch, p *packet.Packet, data []byte, seen *pint
 	d.N++
 	t.at[i] = p.Addr + uint64(p.Len) - uint64(len(data))
 	d.ID[i], d.Hop[i], d.Digest[i] = p.ID, hop, binary.BigEndian.Uint64(data[digestAt:])>>(t.shift&63)
-	for _, v := range t.plan.values {
+	if t.latency {
+		d.Values[pint.HopLatency][i] = seen[pint.HopLatency]
+	}
+	if t.use {
+		d.Values[pint.EgressUtilisation][i] = seen[pint.EgressUtilisation]
+	}
+	for _, v := range t.others {
 		d.Values[v&7][i] = seen[v&7]
 	}
 	return true

@@ -2,7 +2,6 @@ package pint
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/weirswitch/weir/pipeline"
@@ -45,7 +44,6 @@ type livePlan struct {
 	initialTTL int
 	ttlHops    bool
 	loops      bool
-	values     []pint.Value // that it asks for and that differ between packets
 }
 
 // New makes the module of a configuration, which it validates.
@@ -90,7 +88,7 @@ func (m *Module) addPlan(p *pint.Plan) error {
 	}
 	m.plans = append(m.plans, livePlan{
 		encoder: e, id: p.ID, bytes: (p.Bits + 7) / 8, initialTTL: p.InitialTTL,
-		ttlHops: p.Hops == pint.HopsFromTTL, loops: e.Loops(), values: slices.DeleteFunc(e.Values(), func(v pint.Value) bool { return v == pint.SwitchID }),
+		ttlHops: p.Hops == pint.HopsFromTTL, loops: e.Loops(),
 	})
 	if p.Carrier == pint.CarrierIPID {
 		m.needs |= packet.NeedIPIDCarrier
