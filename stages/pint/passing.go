@@ -3,6 +3,7 @@ package pint
 import (
 	"encoding/binary"
 
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/pint"
 )
@@ -100,4 +101,59 @@ func (t *passing) write(b *packet.Batch) {
 		binary.BigEndian.PutUint64(word, binary.BigEndian.Uint64(word)&behind|digest<<(t.shift&63))
 	}
 	d.N = 0
+}
+
+// straight takes packets of the batch from i on that just pass from one port to
+// another with a shim of the newest plan, which are most of what a switch in the
+// middle of a network sees, and returns how many it took. It does what observe and
+// transit do; whatever is out of the ordinary it leaves to them.
+func (s *stage) straight(b *packet.Batch, i int) (taken int) {
+	first := &b.Pkts[i]
+	if int(first.OutPort) >= len(s.ports) {
+		return 0
+	}
+	in, out := &s.ports[first.InPort], &s.ports[first.OutPort]
+	if in.edge || out.edge {
+		return 0
+	}
+	const kind, usual = packet.FlagShim | packet.FlagVLAN | packet.FlagCopy, packet.FlagShim
+	const least = header.EthernetLen + digestAt + 8
+	t, d, used := &s.passing[0], s.passing[0].block, out.used
+	latency, same := uint64(0), uint64(0) // packets of a batch often waited equally long
+	for i < len(b.Pkts) {
+		p := &b.Pkts[i]
+		if p.Reason != 0 || p.InPort != first.InPort || p.OutPort != first.OutPort || p.Flags&kind != usual ||
+			p.ID == 0 || p.WireLen > out.maxFrame || p.Len < least {
+			break
+		}
+		shim := b.Mem[p.Addr+header.EthernetLen:][:digestAt+8]
+		head := binary.BigEndian.Uint32(shim)
+		hop := uint64(head>>16&0xff) + 1
+		if head&headMask != t.head || hop > pint.MaxHops {
+			break
+		}
+		if d.N == pint.BlockSize {
+			t.write(b)
+		}
+		k := d.N & (pint.BlockSize - 1) // BCE
+		d.N++
+		t.at[k] = p.Addr + header.EthernetLen
+		d.ID[k], d.Hop[k], d.Digest[k] = p.ID, hop, binary.BigEndian.Uint64(shim[digestAt:])>>(t.shift&63)
+		if s.needLatency {
+			// Arrival may be a clock's of another core, or a capture's.
+			waited := uint64(max(0, s.now-p.Arrival))
+			d.Values[pint.HopLatency][k] = waited
+			if waited != latency {
+				out.latency.addMany(latency, same)
+				latency, same = waited, 0
+			}
+			same++
+		}
+		d.Values[pint.EgressUtilisation][k] = used
+		i++
+		taken++
+	}
+	out.latency.addMany(latency, same)
+	s.counters.now[transited] += uint64(taken)
+	return taken
 }

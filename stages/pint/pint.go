@@ -149,6 +149,7 @@ type stage struct {
 	clock    clock.Clock
 	seen     pint.Observed // of the present packet; the switch's id stays
 	passing  []passing     // by plan, of those that need nothing else
+	usual    bool          // the newest plan asks for values that straight knows, and no other plan is live
 	counters counters
 	records  *ring.Ring[record]
 	shown    shown
@@ -208,6 +209,7 @@ func (m *Module) newStage() (*stage, error) {
 			s.passing = append(s.passing, newPassing(pl, uint64(m.env.ID)))
 		}
 	}
+	s.usual = len(s.plans) == 1 && len(s.passing) == 1 && len(s.passing[0].others) == 0 && !s.needQueue
 	s.shown.init(len(s.ports))
 	return s, nil
 }
@@ -221,7 +223,12 @@ func (s *stage) Process(b *packet.Batch) {
 	if s.needQueue || s.needUse {
 		s.beginBatch(b)
 	}
-	for i := range b.Pkts {
+	for i := 0; i < len(b.Pkts); i++ {
+		if s.usual {
+			if i += s.straight(b, i); i == len(b.Pkts) {
+				break
+			}
+		}
 		p := &b.Pkts[i]
 		if p.Reason != 0 || int(p.OutPort) >= len(s.ports) {
 			continue
