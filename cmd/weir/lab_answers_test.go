@@ -182,6 +182,10 @@ func TestDelayLab(t *testing.T) {
 			t.Logf("attempt %d: the machine was too busy: %v", attempt, o.Account.Lost)
 			continue
 		}
+		if slices.ContainsFunc(o.Answers.Delays, overdue) {
+			t.Logf("attempt %d: the relay itself came too late: %+v", attempt, o.Answers.Delays)
+			continue
+		}
 		late := false
 		for i, d := range o.Answers.Delays {
 			if d.Flows != 10 || d.Measured != 10 || d.Wrong != 0 || d.Lost != d.TruthLost || (d.TruthLost > 0) != (i == 0) {
@@ -213,6 +217,13 @@ func TestDelayLab(t *testing.T) {
 	if worst > grossDelayError {
 		t.Errorf("estimates are off by %.2f at best, in three runs", worst)
 	}
+}
+
+// overdue reports whether the relay held packets for much longer than it should, as
+// one does that gets no processor, or is built with the race detector: then they
+// change intervals on the way.
+func overdue(d labDelay) bool {
+	return d.TruthNs > 1.1*float64(d.Delay)
 }
 
 // grossDelayError is a relative error of a delay that tells of a wrong estimate,
