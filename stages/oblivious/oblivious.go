@@ -1,11 +1,13 @@
 package oblivious
 
 import (
+	"encoding/binary"
 	"sync"
 	"sync/atomic"
 
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/epoch"
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/record"
@@ -16,6 +18,7 @@ import (
 type Module struct {
 	config Config
 	keyer  keyer
+	weighs bool // ranks depend on lengths
 
 	mu      sync.Mutex // guards workers while they are made
 	workers []*epoch.Worker[cells]
@@ -37,7 +40,7 @@ func New(c Config, _ pipeline.Env) (*Module, error) {
 	if err := c.Validate(nil); err != nil {
 		return nil, err
 	}
-	return &Module{config: c, keyer: newKeyer(&c)}, nil
+	return &Module{config: c, keyer: newKeyer(&c), weighs: c.Unit == "bytes"}, nil
 }
 
 // Role implements pipeline.Module.
@@ -95,7 +98,11 @@ func (s *stage) Process(b *packet.Batch) {
 		}
 		packets++
 		bytes += uint64(p.WireLen)
-		if sampler.Admits(p.ID, p.WireLen) {
+		weight := p.WireLen
+		if s.module.weighs {
+			weight = length(b.Data(p), p)
+		}
+		if sampler.Admits(p.ID, weight) {
 			s.insert(c, b, p)
 		}
 	}
@@ -114,7 +121,24 @@ func counts(p *packet.Packet) bool { return p.Reason == 0 && !p.Flags.Has(packet
 //go:noinline
 func (s *stage) insert(c *cells, b *packet.Batch, p *packet.Packet) {
 	key := sampleKey(s.module.keyer.key(b.Data(p), p))
-	c.main.Insert(p.ID, p.WireLen, &key)
+	c.main.Insert(p.ID, length(b.Data(p), p), &key)
+}
+
+// minLength is the shortest Ethernet frame without FCS: what is shorter gets padded
+// by some links and not by others.
+const minLength = 60
+
+// length is the length of a packet that all switches of its path agree on, in bytes:
+// of an Ethernet header and what IP says of itself, without tags, shims and padding.
+// Else a packet would have another rank where it is longer, and count twice.
+func length(data []byte, p *packet.Packet) uint32 {
+	switch {
+	case p.Flags.Has(packet.FlagIPv4):
+		return header.EthernetLen + uint32(binary.BigEndian.Uint16(data[p.L3+2:]))
+	case p.Flags.Has(packet.FlagIPv6):
+		return header.EthernetLen + header.IPv6Len + uint32(binary.BigEndian.Uint16(data[p.L3+4:]))
+	}
+	return max(header.EthernetLen+p.WireLen-min(uint32(p.L3), p.WireLen), minLength)
 }
 
 // sampleFlows gives each packet's flow to the sample of flows.
@@ -155,13 +179,13 @@ func (s *stage) Tick(now int64) (next int64) {
 func (s *stage) Finish(now int64) { s.worker.Finish(now) }
 
 // Explain implements pipeline.Explainer.
-func (s *stage) Explain(_ *packet.Batch, p *packet.Packet) string {
+func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
 	switch c := s.worker.Current(); {
 	case c == nil:
 		return "not measured: the samples of two epochs wait to be collected"
 	case !counts(p):
 		return "not counted: dropped before, or a copy"
-	case c.main.Admits(p.ID, p.WireLen):
+	case c.main.Admits(p.ID, length(b.Data(p), p)):
 		return "counted, and in the sample so far"
 	}
 	return "counted, not in the sample"

@@ -3,6 +3,7 @@ package oblivious
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +68,7 @@ func fill(b *packet.Batch, as []arrival) {
 	for i, a := range as {
 		p := &b.Pkts[i]
 		p.ID, p.WireLen, p.SrcPort, p.DstPort, p.Reason = a.id, a.length, uint16(a.flow), 53, 0
+		binary.BigEndian.PutUint16(b.Mem[p.Addr+16:], uint16(a.length-14))
 		binary.BigEndian.PutUint32(b.Mem[p.Addr+26:], 0x0a000000|a.flow)
 		binary.BigEndian.PutUint32(b.Mem[p.Addr+30:], 0xc0a80001)
 	}
@@ -357,5 +359,47 @@ func BenchmarkProcess(b *testing.B) {
 			b.ReportMetric(ns, "ns/packet")
 			b.ReportMetric(0, "ns/op")
 		})
+	}
+}
+
+// TestLengthOfThePath: a packet counts once, in bytes too, where it is longer on
+// one link than on another: tagged, with a shim, or padded.
+func TestLengthOfThePath(t *testing.T) {
+	as := arrivals(9, 3000)
+	plain, other := collected{}, collected{}
+	for _, c := range []struct {
+		got  collected
+		more uint32
+	}{{plain, 0}, {other, 4}, {other, 22}} {
+		m := module(t, func() Config {
+			c := DefaultConfig()
+			c.Size, c.EpochBits = 100, 24
+			return c
+		}())
+		s := m.Stage(0)
+		b := newBatch(t)
+		s.(pipeline.Ticker).Tick(0)
+		for i := 0; i < len(as); i += packet.BatchSize {
+			fill(b, as[i:min(i+packet.BatchSize, len(as))])
+			for k := range b.Pkts {
+				b.Pkts[k].WireLen += c.more
+			}
+			s.Process(b)
+			b.Pkts = b.Pkts[:packet.BatchSize]
+		}
+		s.(pipeline.Ticker).Finish(1)
+		clear(c.got)
+		c.got.collect(t, m, 1, true)
+		if c.more == 0 {
+			continue
+		}
+		a, b2 := plain[[2]int64{0, 0}], c.got[[2]int64{0, 0}]
+		merged, err := oblivious.Simple(a, b2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if merged.Threshold != a.Threshold || !slices.Equal(merged.Entries, a.Entries) {
+			t.Errorf("with %d bytes more on the wire the same packets give another sample: %d entries", c.more, len(merged.Entries))
+		}
 	}
 }

@@ -147,6 +147,8 @@ func (s *Sample) check() error {
 	switch n := len(s.Entries); {
 	case s.Complete():
 		// An improved merge may have any number.
+	case s.Threshold.Value == 0:
+		return errors.New("a threshold of zero, below which nothing is ever sampled")
 	case n < s.Size:
 		return fmt.Errorf("a threshold with %d entries, of a size of %d", n, s.Size)
 	case s.Entries[n-1].Rank != s.Threshold:
