@@ -74,6 +74,28 @@ func TestTableHoldsItsLimit(t *testing.T) {
 	}
 }
 
+// TestHashSpreadsConsecutiveAddresses counts, for many seeds, the keys of a full
+// table that do not fit their first buckets, when the addresses follow each
+// other. Balls thrown at random leave 11,000 (standard deviation about 80), so
+// 12,500 are out of reach by luck.
+func TestHashSpreadsConsecutiveAddresses(t *testing.T) {
+	const keys, buckets, atMost = 100_000, 1 << 15, 12_500
+	for seed := range uint64(200) {
+		s := newHashSeed(seed)
+		var load [buckets]uint8
+		over := 0
+		for i := range keys {
+			b := &load[hashKey(makeKey(1, MAC{2, 0, 0, byte(i >> 16), byte(i >> 8), byte(i)}), s)%buckets]
+			if *b++; *b > 4 {
+				over++
+			}
+		}
+		if over > atMost {
+			t.Errorf("seed %d: %d of %d keys do not fit their first buckets, want at most %d", seed, over, keys, atMost)
+		}
+	}
+}
+
 // TestTableTwin compares the table with a map under random operations.
 func TestTableTwin(t *testing.T) {
 	type entry struct {

@@ -59,9 +59,12 @@ func unlearnable(k uint64) bool { return k&macGroup != 0 || k&macMask == 0 }
 // 0f, which bridges do not forward (802.1Q, 8.6.3).
 func linkLocal(k uint64) bool { return k&(macMask&^(0x0f<<40)) == 0x00c28001 }
 
-// hashKey spreads keys over 64 bits: both halves of a 128-bit product, joined.
+// hashKey spreads keys over 64 bits: both halves of a 128-bit product, joined,
+// twice. Once is not enough: addresses that follow each other give products that
+// do too, and one factor in eight crowds them into few buckets.
 func hashKey(key uint64, seed hashSeed) uint64 {
 	hi, lo := bits.Mul64(key^seed.mask, seed.factor)
+	hi, lo = bits.Mul64(hi^lo, 0x9e3779b97f4a7c15)
 	return hi ^ lo
 }
 
