@@ -169,6 +169,11 @@ func (n *Network) pass(t *transfer, arrival int64, left func(End, *packet.Packet
 	}
 }
 
+// OnTick makes a switch call f behind each round of its stages' work by the clock
+// (pipeline.Graph.OnTick): who keeps its records collects them there. To be set
+// before the first packet.
+func (n *Network) OnTick(sw int, f func(now int64)) { n.nodes[sw].graph.OnTick(f) }
+
 // Finish ends the switches' measurements, behind the last packet.
 func (n *Network) Finish(now int64) {
 	for _, v := range n.nodes {

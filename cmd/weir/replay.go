@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"time"
 
@@ -70,7 +69,7 @@ What was readable of it is processed and reported all the same.`,
 	f.StringArrayVar(&o.out, "out", nil, "write what leaves, by any port or the named one (`[PORT=]PCAP`)")
 	f.StringVar(&o.records, "records", "", "write the records of what the stages measured into this `FOLDER`")
 	f.BoolVar(&o.json, "json", false, "report as one JSON object")
-	f.IntVar(&o.chain, "chain", 0, "run `N` switches in a row, each with the stages, with hosts at both ends; pint's edges are set")
+	f.IntVar(&o.chain, "chain", 0, "run `N` switches in a row, each with the stages, with hosts at both ends; pint's edges are set, and records are those of s1 to sN")
 	f.IntVar(&o.trace, "trace", 0, "tell the way of the first `N` packets through the stages")
 	cmd.MarkFlagsMutuallyExclusive("config", "graph")
 	return cmd
@@ -121,7 +120,7 @@ func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) erro
 	if err != nil {
 		return usageError(err)
 	}
-	records, err := newExporting(p.telemetry, config.Switch{Name: p.name, ID: p.id}, p.chain)
+	records, err := p.openRecords()
 	if err != nil {
 		return usageError(errors.Join(err, files.close()))
 	}
@@ -129,10 +128,10 @@ func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) erro
 	workers.Pin, workers.Poll = false, worker.PollBusy
 	s, err := worker.New(workers, worker.Parts{
 		Name: p.name, ID: p.id, Pool: pool, Ports: files.asPorts(), Chain: p.chain, ArrivalTime: true,
-		OnTick: func(now int64) { records.Poll(now) },
+		OnTick: records.poll,
 	})
 	if err != nil {
-		return errors.Join(err, records.finish(math.MaxInt64))
+		return errors.Join(err, records.finish())
 	}
 	var tracer *pipeline.Tracer
 	if o.trace > 0 {
@@ -142,7 +141,7 @@ func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) erro
 	stop := showProgress(stderr, files.ins)
 	start := time.Now()
 	runErr := s.Run(ctx, nil)
-	runErr = errors.Join(runErr, records.finish(math.MaxInt64))
+	runErr = errors.Join(runErr, records.finish())
 	seconds := time.Since(start).Seconds()
 	stop()
 	r := newReplayReport(s.Report(), p, seconds)

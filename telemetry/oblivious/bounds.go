@@ -26,10 +26,36 @@ func FrequencySize(epsilon, delta float64) (int, error) {
 	return size(12/(epsilon*epsilon)*math.Log(4/delta), epsilon, delta)
 }
 
-// HeavyHitterSize is the size for HeavyHitters (Lemma 3, with 12 where the
-// paper has 9: see the package's documentation).
-func HeavyHitterSize(epsilon, delta float64) (int, error) {
-	return size(12/(epsilon*epsilon)*math.Log(2/(delta*epsilon)), epsilon, delta)
+// HeavyHitterSize is the size for HeavyHitters of the share theta, epsilon at most
+// that: what all flows above theta are found with, and none below theta - epsilon,
+// except with probability delta, and delta*epsilon for each of the latter. It is
+// the smaller one of Lemma 3 (with 12 where the paper has 9: see the package's
+// documentation), which knows no theta, and of Bernstein's inequality, for which
+// a small flow varies little: about 8 theta / epsilon^2 ln(1/(delta epsilon)).
+func HeavyHitterSize(theta, epsilon, delta float64) (int, error) {
+	if !(theta > 0 && theta <= 1) || !(epsilon <= theta) {
+		return 0, fmt.Errorf("theta %g, epsilon %g: choose a share in (0, 1], and an error of at most that", theta, epsilon)
+	}
+	return size(heavyHitterSize(theta, epsilon, delta), epsilon, delta)
+}
+
+func heavyHitterSize(theta, epsilon, delta float64) float64 {
+	lemma3 := 12 / (epsilon * epsilon) * math.Log(2/(delta*epsilon))
+	// A flow is reported if d = f - cut*volume is not negative, of the estimates.
+	// In units of the volume, d has a mean of epsilon/2 or more above 0 for a flow
+	// of theta, and as much below for one of theta - epsilon; for others it is
+	// farther from 0 by more than it varies more. Each entry, of 1/size, counts 1-cut
+	// of itself for the flow, or else -cut.
+	cut := theta - epsilon/2
+	bernstein := func(share, fail float64) float64 {
+		variance := share*(1-cut)*(1-cut) + (1-share)*cut*cut
+		largest := max(1-cut, cut)
+		return (2*variance + largest*epsilon/3) / (epsilon * epsilon / 4) * math.Log(1/fail)
+	}
+	// At most 1/theta flows are heavy.
+	found := bernstein(theta, delta*theta)
+	refused := bernstein(theta-epsilon, delta*epsilon)
+	return min(lemma3, max(found, refused))
 }
 
 func size(x, epsilon, delta float64) (int, error) {
@@ -53,4 +79,21 @@ func VolumeError(size int, delta float64) float64 {
 // FrequencyError is likewise what FrequencySize inverts.
 func FrequencyError(size int, delta float64) float64 {
 	return math.Sqrt(12 * math.Log(4/delta) / float64(size))
+}
+
+// HeavyHitterError is likewise what HeavyHitterSize inverts; beyond theta, where
+// no epsilon up to it has the size.
+func HeavyHitterError(theta float64, size int, delta float64) float64 {
+	low, high := 0.0, theta
+	if heavyHitterSize(theta, theta, delta) > float64(size) {
+		return math.Inf(1)
+	}
+	for high-low > 1e-9*theta {
+		if middle := (low + high) / 2; heavyHitterSize(theta, middle, delta) > float64(size) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return high
 }

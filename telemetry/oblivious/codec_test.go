@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -143,8 +144,21 @@ func FuzzUnmarshal(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := m.HeavyHitters(of, 0.1, 0.05, 0.1); err != nil {
+			flows, err := m.HeavyHitters(of, 0.1, 0.05, 0.1)
+			if err != nil {
 				t.Fatal(err)
+			}
+			volume, err := m.Volume(of, 0.1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range append(flows, Flow{Estimate: volume}) {
+				if !(0 <= f.Low && f.Low <= f.Value*(1+1e-9) && f.Value <= f.High*(1+1e-9)) || math.IsInf(f.High, 0) {
+					t.Fatalf("a flow of %+v", f.Estimate)
+				}
+			}
+			if share, err := m.Share(of, 0.1, HasProto(6)); err != nil || !(0 <= share.Low && share.High <= 1) {
+				t.Fatalf("a share of %+v, %v", share, err)
 			}
 		}
 	})

@@ -34,7 +34,8 @@
 // Deviations from the paper's text: estimates count the entries below the
 // threshold and divide by its probability, (chi-1)/p, which is unbiased where
 // chi/p is not, and the priority sample's threshold is not an entry that it
-// estimates with; Lemma 3 applies Lemma 2 with epsilon/2, so its 9 is a 12.
+// estimates with; Lemma 3 applies Lemma 2 with epsilon/2, so its 9 is a 12, and
+// where theta is small, a bound that knows it asks for far less than the lemma.
 //
 // The package holds algorithms only: no packets, no clock, no I/O.
 package oblivious

@@ -51,6 +51,47 @@ func (s *Sample) Subset(of Unit, delta float64, in In) (Estimate, error) {
 	return sum.estimate(w.largest(), delta), nil
 }
 
+// Share estimates which share of the volume a set of flows has, 0 if there is no
+// volume. The bounds are of the set and of the rest, each with half of delta.
+func (s *Sample) Share(of Unit, delta float64, in In) (Estimate, error) {
+	set, err := s.Subset(of, delta/2, in)
+	if err != nil {
+		return Estimate{}, err
+	}
+	rest, err := s.Subset(of, delta/2, func(k *Key) bool { return !in(k) })
+	if err != nil {
+		return Estimate{}, err
+	}
+	share := func(set, rest float64) float64 {
+		if set == 0 {
+			return 0
+		}
+		return set / (set + rest)
+	}
+	return Estimate{share(set.Value, rest.Value), share(set.Low, rest.High), share(set.High, rest.Low)}, nil
+}
+
+// EffectiveSize is how many entries a uniform sample has that is as good: the
+// volume over the most that one entry stands for. Of a simple or improved merge in
+// its own unit that is the number of entries, but for the large packets of NWPS,
+// which are certain and count as if they were sampled. The largest integer stands for a
+// sample that lacks nothing.
+func (s *Sample) EffectiveSize(of Unit) (int, error) {
+	w, err := s.weigher(of)
+	if err != nil {
+		return 0, err
+	}
+	var sum share
+	for i := range w.entries {
+		w.add(&sum, i)
+	}
+	size := math.Floor((sum.exact + sum.sampled) / w.largest() * (1 + 1e-12)) // of what rounding took
+	if !(size < math.MaxInt) {
+		return math.MaxInt, nil
+	}
+	return int(size), nil
+}
+
 // Flow is a flow with its estimate.
 type Flow struct {
 	Key Key
@@ -85,9 +126,10 @@ func (s *Sample) Flows(of Unit, delta float64) ([]Flow, error) {
 
 // HeavyHitters returns the flows whose estimate is at least theta - epsilon/2
 // of the estimated volume, the largest first. With HeavyHitterSize entries or
-// more, all flows above theta are among them, and no flow below theta - epsilon
-// is, except with probability delta (Lemma 3); epsilon 0 reports by the
-// estimates alone.
+// more (EffectiveSize), all flows above theta are among them, except with
+// probability delta, and each flow below theta - epsilon is with probability
+// delta*epsilon at most (Lemma 3); epsilon 0 reports by the estimates alone.
+// The bounds of each flow hold except with probability delta, whatever the size.
 func (s *Sample) HeavyHitters(of Unit, theta, epsilon, delta float64) ([]Flow, error) {
 	if !(theta > 0 && theta <= 1) || !(epsilon >= 0 && epsilon < 2*theta) {
 		return nil, fmt.Errorf("theta %g, epsilon %g: choose a share in (0, 1], and an error below twice that", theta, epsilon)
