@@ -164,7 +164,7 @@ func (x *examiner) sample() {
 	naivePackets, naiveBytes := float64(v.NaivePackets), float64(v.NaiveBytes)
 	x.value("volume, packets", v.Packets, x.truth.packets, &naivePackets)
 	x.value("volume, bytes", v.Bytes, x.truth.bytes, &naiveBytes)
-	if h, err := x.engine.HeavyHitters(oblivious.Packets, labTheta); err == nil {
+	if h, err := x.engine.HeavyHitters(oblivious.Packets, labTheta, 0); err == nil {
 		x.heavy(h)
 	}
 	if c, err := x.engine.Cardinality(); err == nil {

@@ -20,10 +20,13 @@ type queryOptions struct {
 	records    string
 	last       time.Duration
 	confidence float64
+	delta      float64 // 1 - confidence, if given
 	flow       string
+	selection  querySelection
 	from, to   string
 	unit       string
 	theta      float64
+	epsilon    float64
 	paths      string
 	lab        string
 	seed       uint64
@@ -41,6 +44,8 @@ func newQueryCommand() *cobra.Command {
 Which fragments of a sketch counted a flow is known by its path: from a file of
 prefixes (--paths), or recomputed from the routes of a lab's switches (--lab).`,
 		Example: `  weir query volume --records DIR --last 10s
+  weir query volume --records DIR --prefix 10.1.0.0/16 --proto udp --port 53
+  weir query heavy-hitters --records DIR --theta 0.01 --epsilon 0.005 --delta 0.01
   weir query frequency --records DIR --lab config/spineleaf.toml --flow "10.0.0.1:1234 > 10.0.0.2:80 udp"
   weir query delay --records DIR --from s1 --to s2 --flow "10.0.0.1:1234 > 10.0.0.2:80 udp"`,
 		Args: cobra.NoArgs,
@@ -50,6 +55,7 @@ prefixes (--paths), or recomputed from the routes of a lab's switches (--lab).`,
 	p.StringVar(&o.records, "records", "", "folder of records")
 	p.DurationVar(&o.last, "last", 0, "only so long before the newest record; 0: all")
 	p.Float64Var(&o.confidence, "confidence", 0.95, "probability with which bounds hold")
+	p.Float64Var(&o.delta, "delta", 0, "probability with which bounds may fail, in place of --confidence 1-delta")
 	p.StringVar(&o.paths, "paths", "", "file of the flows' paths (docs/query.md)")
 	p.StringVar(&o.lab, "lab", "", "lab file whose switches' routes tell the flows' paths")
 	p.Uint64Var(&o.seed, "seed", 0, "seed of [stages.parse] in the switches; with --lab its own")
@@ -58,10 +64,16 @@ prefixes (--paths), or recomputed from the routes of a lab's switches (--lab).`,
 		panic(err) // the flag is there, three lines above
 	}
 	cmd.MarkFlagsMutuallyExclusive("paths", "lab")
+	cmd.MarkFlagsMutuallyExclusive("confidence", "delta")
 	for _, q := range queries {
 		sub := &cobra.Command{
 			Use: q.name, Short: q.short, Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return o.run(q, cmd.OutOrStdout()) },
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				if cmd.Flags().Changed("delta") {
+					o.confidence = 1 - o.delta
+				}
+				return o.run(q, cmd.OutOrStdout())
+			},
 		}
 		f := sub.Flags()
 		if q.flow {
@@ -71,9 +83,13 @@ prefixes (--paths), or recomputed from the routes of a lab's switches (--lab).`,
 			f.StringVar(&o.from, "from", "", "switch, or switch:port number, that packets leave")
 			f.StringVar(&o.to, "to", "", "switch, or switch:port number, at which they arrive")
 		}
+		if q.subset {
+			o.selection.add(sub)
+		}
 		if q.heavy {
 			f.StringVar(&o.unit, "unit", "packets", "packets or bytes")
 			f.Float64Var(&o.theta, "theta", 0.001, "share of the volume from which on a flow is heavy")
+			f.Float64Var(&o.epsilon, "epsilon", 0, "error of that share, up to theta: report from theta - epsilon/2 on; 0: by the estimates alone")
 		}
 		cmd.AddCommand(sub)
 	}
@@ -82,15 +98,21 @@ prefixes (--paths), or recomputed from the routes of a lab's switches (--lab).`,
 
 // queryKind is one question.
 type queryKind struct {
-	name, short         string
-	flow, places, heavy bool // which flags it has
-	ask                 func(*queryOptions, *query.Engine) (any, error)
-	print               func(io.Writer, any) error
+	name, short                 string
+	flow, places, heavy, subset bool // which flags it has
+	ask                         func(*queryOptions, *query.Engine) (any, error)
+	print                       func(io.Writer, any) error
 }
 
 var queries = []queryKind{
-	{name: "volume", short: "Packets and bytes, each packet counted once in the network",
-		ask:   func(_ *queryOptions, e *query.Engine) (any, error) { return e.Volume(nil) },
+	{name: "volume", short: "Packets and bytes, each packet counted once in the network; of all flows, or some", subset: true,
+		ask: func(o *queryOptions, e *query.Engine) (any, error) {
+			s, err := o.selection.parse()
+			if err != nil {
+				return nil, usageError(err)
+			}
+			return e.Select(s)
+		},
 		print: printAnswer(printVolume)},
 	{name: "frequency", short: "Packets and bytes of a flow", flow: true,
 		ask: func(o *queryOptions, e *query.Engine) (any, error) {
@@ -107,7 +129,10 @@ var queries = []queryKind{
 			if err != nil || unit == oblivious.Flows {
 				return nil, usageError(fmt.Errorf("--unit %q: choose packets or bytes", o.unit))
 			}
-			return e.HeavyHitters(unit, o.theta)
+			if !(o.theta > 0 && o.theta <= 1) || !(o.epsilon >= 0 && o.epsilon <= o.theta) {
+				return nil, usageError(fmt.Errorf("--theta %g, --epsilon %g: choose a share above 0, up to 1, and an error of at most that", o.theta, o.epsilon))
+			}
+			return e.HeavyHitters(unit, o.theta, o.epsilon)
 		},
 		print: printAnswer(printHeavyHitters)},
 	{name: "entropy", short: "Entropy of the flows' shares",
@@ -163,6 +188,9 @@ func (o *queryOptions) run(q queryKind, stdout io.Writer) error {
 
 // engine reads the records and whatever tells the flows' paths.
 func (o *queryOptions) engine() (*query.Engine, error) {
+	if !(o.confidence > 0 && o.confidence < 1) {
+		return nil, fmt.Errorf("bounds with confidence %g: choose --confidence, or --delta, above 0 and below 1", o.confidence)
+	}
 	s, err := store.Read(o.records)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -76,9 +77,23 @@ func printVolume(w io.Writer, v *query.Volume) error {
 	if err := t.write(w); err != nil {
 		return err
 	}
-	return lines(w, &v.Basis, "",
-		"packets, each counted once: "+within(v.Packets),
-		"bytes, each counted once:   "+within(v.Bytes))
+	packets, bytes := within(v.Packets), within(v.Bytes)
+	var text []string
+	if v.Flows != "" {
+		text = append(text, "", v.Flows+":")
+		packets += ", " + ofAll(v.Share.Packets)
+		bytes += ", " + ofAll(v.Share.Bytes)
+	}
+	return lines(w, &v.Basis, append(text, "", "packets, each counted once: "+packets, "bytes, each counted once:   "+bytes)...)
+}
+
+// ofAll writes a share with its bounds.
+func ofAll(b query.Bounded) string {
+	bounds := "exact"
+	if b.Low != b.High {
+		bounds = fmt.Sprintf("%.3g to %.3g %%", 100*b.Low, 100*b.High)
+	}
+	return fmt.Sprintf("%.3g %% of all (%s)", 100*b.Value, bounds)
 }
 
 func printFrequency(w io.Writer, f *query.Frequency) error {
@@ -109,7 +124,21 @@ func printHeavyHitters(w io.Writer, h *query.HeavyHitters) error {
 	if err := t.write(w); err != nil {
 		return err
 	}
-	return lines(w, &h.Basis, "", fmt.Sprintf("%d flows of at least %g %% of %s %s", len(h.Flows), 100*h.Theta, within(h.Volume), h.Unit))
+	return lines(w, &h.Basis, "", fmt.Sprintf("%d flows of at least %.4g %% of %s %s", len(h.Flows), 100*(h.Theta-h.Epsilon/2), within(h.Volume), h.Unit), promise(h))
+}
+
+// promise says what the answer guarantees.
+func promise(h *query.HeavyHitters) string {
+	outer := fmt.Sprintf("all of %.3g %% or more are here, and none below %.3g %%, except with probability %.3g", 100*h.Theta, 100*(h.Theta-h.Epsilon), h.Delta)
+	switch {
+	case h.EffectiveSize == 0:
+		return "nothing was left out of the samples, so the answer is exact"
+	case h.Guaranteed:
+		return outer
+	case h.LeastEpsilon != nil:
+		return fmt.Sprintf("by the estimates: flows near the limit may be missing, or too many; --epsilon %.3g or more is guaranteed", math.Ceil(*h.LeastEpsilon*1e6)/1e6)
+	}
+	return fmt.Sprintf("by the estimates: flows near the limit may be missing, or too many; samples as good as %d entries guarantee nothing for this theta and delta", h.EffectiveSize)
 }
 
 func printEntropy(w io.Writer, e *query.Entropy) error {

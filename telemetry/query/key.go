@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -51,13 +50,8 @@ func ParseKey(text string) (k Key, err error) {
 	copy(k.Dst[:], dst.AsSlice())
 	k.SrcPort, k.DstPort = srcPort, dstPort
 	if len(fields) == 2 {
-		name := strings.ToLower(fields[1])
-		if k.Proto, ok = protocols[name]; !ok {
-			n, err := strconv.ParseUint(name, 10, 8)
-			if err != nil {
-				return fail("the protocol is neither a known name nor a number up to 255")
-			}
-			k.Proto = uint8(n)
+		if k.Proto, err = ParseProto(fields[1]); err != nil {
+			return fail(err.Error())
 		}
 	} else if srcPort != 0 || dstPort != 0 {
 		return fail("ports need a protocol")
@@ -84,13 +78,7 @@ func FormatKey(k Key) string {
 	if k.Proto == 0 && k.SrcPort == 0 && k.DstPort == 0 {
 		return fmt.Sprintf("%s > %s", k.SrcAddr(), k.DstAddr())
 	}
-	protocol := strconv.Itoa(int(k.Proto))
-	for name, n := range protocols {
-		if n == k.Proto {
-			protocol = name
-		}
-	}
-	return fmt.Sprintf("%s > %s %s", netip.AddrPortFrom(k.SrcAddr(), k.SrcPort), netip.AddrPortFrom(k.DstAddr(), k.DstPort), protocol)
+	return fmt.Sprintf("%s > %s %s", netip.AddrPortFrom(k.SrcAddr(), k.SrcPort), netip.AddrPortFrom(k.DstAddr(), k.DstPort), formatProto(k.Proto))
 }
 
 // Words packs a key as the switches' pipeline does before hashing; n of the

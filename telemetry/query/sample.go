@@ -3,6 +3,7 @@ package query
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -71,6 +72,16 @@ type Volume struct {
 	NaiveBytes   uint64         `json:"naive_bytes"`
 	Entries      int            `json:"entries"` // of the joined sample
 	PerSwitch    []SwitchVolume `json:"per_switch"`
+	// Flows names the set of flows that Packets and Bytes are of, and Share is which
+	// part of the network's volume they are; empty and nil: all of it.
+	Flows string `json:"flows,omitempty"`
+	Share *Share `json:"share,omitempty"`
+}
+
+// Share is a part of the network's volume.
+type Share struct {
+	Packets Bounded `json:"packets"`
+	Bytes   Bounded `json:"bytes"`
 }
 
 // Volume asks what passed the network. A set of flows other than nil restricts
@@ -80,7 +91,32 @@ func (e *Engine) Volume(in oblivious.In) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in == nil {
+	return n.volume(in)
+}
+
+// Select asks what of the selected flows passed the network, and which share of
+// its volume that is.
+func (e *Engine) Select(s *Selection) (*Volume, error) {
+	if s.All() {
+		return e.Volume(nil)
+	}
+	n, err := e.samples(store.OfSamples)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.answerable(n.union.Entries); err != nil {
+		return nil, err
+	}
+	v, err := n.volume(s.Has)
+	if err == nil {
+		v.Flows = s.String()
+	}
+	return v, err
+}
+
+func (n *network) volume(in oblivious.In) (*Volume, error) {
+	whole := in == nil
+	if whole {
 		in = func(*Key) bool { return true }
 	}
 	packets, err := n.union.Subset(oblivious.Packets, n.delta(), in)
@@ -93,7 +129,13 @@ func (e *Engine) Volume(in oblivious.In) (*Volume, error) {
 		v.NaivePackets += s.Packets
 		v.NaiveBytes += s.Bytes
 	}
-	return v, nil
+	if whole {
+		return v, nil
+	}
+	packets, err = n.union.Share(oblivious.Packets, n.delta(), in)
+	bytes, err2 = n.union.Share(oblivious.Bytes, n.delta(), in)
+	v.Share = &Share{bounded(packets), bounded(bytes)}
+	return v, errors.Join(err, err2)
 }
 
 // HeavyFlow is a flow with its size.
@@ -108,15 +150,28 @@ type HeavyFlow struct {
 // largest first.
 type HeavyHitters struct {
 	Basis
-	Unit   string      `json:"unit"`
-	Theta  float64     `json:"theta"`
-	Volume Bounded     `json:"volume"`
-	Flows  []HeavyFlow `json:"flows"`
+	Unit  string  `json:"unit"`
+	Theta float64 `json:"theta"`
+	// Reported are the flows whose estimate is at least Theta - Epsilon/2. Guaranteed
+	// says that the sample is large enough for this: all flows above Theta are
+	// reported, except with probability Delta, and each flow below Theta - Epsilon is
+	// with probability Delta*Epsilon at most.
+	Epsilon    float64 `json:"epsilon"`
+	Delta      float64 `json:"delta"`
+	Guaranteed bool    `json:"guaranteed"`
+	// LeastEpsilon is the smallest one that the sample guarantees; nil: none up to
+	// Theta. EffectiveSize is the number of entries that a uniform sample as good has,
+	// 0 if nothing was left out.
+	LeastEpsilon  *float64    `json:"least_epsilon"`
+	EffectiveSize int         `json:"effective_size,omitempty"`
+	Volume        Bounded     `json:"volume"`
+	Flows         []HeavyFlow `json:"flows"`
 }
 
 // HeavyHitters asks for the flows of at least the share theta of all packets, or
-// bytes.
-func (e *Engine) HeavyHitters(unit oblivious.Unit, theta float64) (*HeavyHitters, error) {
+// bytes, but for an error of epsilon, up to theta; with epsilon 0, for those whose
+// estimates are.
+func (e *Engine) HeavyHitters(unit oblivious.Unit, theta, epsilon float64) (*HeavyHitters, error) {
 	n, err := e.samples(store.OfSamples)
 	if err != nil {
 		return nil, err
@@ -125,15 +180,31 @@ func (e *Engine) HeavyHitters(unit oblivious.Unit, theta float64) (*HeavyHitters
 	if err != nil {
 		return nil, err
 	}
-	flows, err := n.union.HeavyHitters(unit, theta, 0, n.delta())
+	flows, err := n.union.HeavyHitters(unit, theta, epsilon, n.delta())
 	if err != nil {
 		return nil, err
 	}
-	h := &HeavyHitters{Basis: n.Basis, Unit: unit.String(), Theta: theta, Volume: bounded(volume)}
+	h := &HeavyHitters{Basis: n.Basis, Unit: unit.String(), Theta: theta, Epsilon: epsilon, Delta: n.delta(), Volume: bounded(volume)}
 	for _, f := range flows {
 		h.Flows = append(h.Flows, HeavyFlow{f.Key, FormatKey(f.Key), f.Value / max(volume.Value, 1), bounded(f.Estimate)})
 	}
-	return h, nil
+	return h, h.promise(n.union, unit)
+}
+
+// promise tells what the sample's size guarantees.
+func (h *HeavyHitters) promise(s *oblivious.Sample, unit oblivious.Unit) error {
+	size, err := s.EffectiveSize(unit)
+	if err != nil {
+		return err
+	}
+	least := 0.0
+	if size < math.MaxInt {
+		h.EffectiveSize, least = size, oblivious.HeavyHitterError(h.Theta, size, h.Delta)
+	}
+	if !math.IsInf(least, 1) {
+		h.LeastEpsilon, h.Guaranteed = &least, h.Epsilon >= least
+	}
+	return nil
 }
 
 // Cardinality is the number of flows.
