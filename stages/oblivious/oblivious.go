@@ -33,7 +33,13 @@ type cells struct {
 	main, flows *oblivious.Sampler // flows may be nil
 	samples     [2][]*oblivious.Sample
 	updates     uint64
+	// recent are ids of flows that entered the sample of flows, by their lower bits:
+	// most packets are of a flow that did so a moment ago, and need no look into it.
+	recent []uint64
 }
+
+// recentFlows is the length of cells.recent: 16 KiB, which stay in the cache.
+const recentFlows = 1 << 11
 
 // New makes the module of a configuration, which it validates.
 func New(c Config, _ pipeline.Env) (*Module, error) {
@@ -63,9 +69,17 @@ func (m *Module) newCells() *cells {
 	main, flows := m.config.samplers()
 	c := &cells{main: mustSampler(main)}
 	if m.config.Flows {
-		c.flows = mustSampler(flows)
+		c.flows, c.recent = mustSampler(flows), make([]uint64, recentFlows)
+		c.forget()
 	}
 	return c
+}
+
+// forget empties recent: no place holds an id that belongs there, not even 0.
+func (c *cells) forget() {
+	if clear(c.recent); c.recent != nil {
+		c.recent[0] = 1
+	}
 }
 
 // mustSampler makes a sampler of a configuration that was validated.
@@ -80,17 +94,25 @@ func mustSampler(c oblivious.Config) *oblivious.Sampler {
 type stage struct {
 	module *Module
 	worker *epoch.Worker[cells]
+	// block is what the sampler is asked about at once.
+	block struct {
+		ids      [oblivious.Block]uint64
+		lengths  [oblivious.Block]uint32
+		at       [oblivious.Block]uint16 // places in the batch
+		admitted [oblivious.Block]uint8  // places in the block
+	}
 }
 
 // Process implements pipeline.Stage. Per packet it hashes the packet id and
-// compares; the few packets that enter the sample take another path.
+// compares, many at once; the few packets that enter the sample take another path.
 func (s *stage) Process(b *packet.Batch) {
 	c := s.worker.Current()
 	if c == nil {
 		s.miss(b)
 		return
 	}
-	sampler, packets, bytes := c.main, uint64(0), uint64(0)
+	packets, bytes, n := uint64(0), uint64(0), 0
+	x := &s.block
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
 		if !counts(p) {
@@ -98,17 +120,28 @@ func (s *stage) Process(b *packet.Batch) {
 		}
 		packets++
 		bytes += uint64(p.WireLen)
-		weight := p.WireLen
+		x.ids[n], x.at[n] = p.ID, uint16(i)
 		if s.module.weighs {
-			weight = length(b.Data(p), p)
+			x.lengths[n] = length(b, p)
 		}
-		if sampler.Admits(p.ID, weight) {
-			s.insert(c, b, p)
+		if n++; n == len(x.ids) {
+			s.sample(c, b, n)
+			n = 0
 		}
 	}
-	sampler.Count(packets, bytes)
+	s.sample(c, b, n)
+	c.main.Count(packets, bytes)
 	if c.flows != nil {
-		s.sampleFlows(c.flows, b)
+		s.sampleFlows(c, b)
+	}
+}
+
+// sample asks the sampler about the first n packets of the block.
+func (s *stage) sample(c *cells, b *packet.Batch, n int) {
+	x := &s.block
+	n = c.main.AdmitsEach(&x.admitted, x.ids[:n], x.lengths[:n])
+	for _, i := range x.admitted[:n] {
+		s.insert(c, b, &b.Pkts[x.at[i]])
 	}
 }
 
@@ -121,7 +154,7 @@ func counts(p *packet.Packet) bool { return p.Reason == 0 && !p.Flags.Has(packet
 //go:noinline
 func (s *stage) insert(c *cells, b *packet.Batch, p *packet.Packet) {
 	key := sampleKey(s.module.keyer.key(b.Data(p), p))
-	c.main.Insert(p.ID, length(b.Data(p), p), &key)
+	c.main.Insert(p.ID, length(b, p), &key)
 }
 
 // minLength is the shortest Ethernet frame without FCS: what is shorter gets padded
@@ -131,18 +164,20 @@ const minLength = 60
 // length is the length of a packet that all switches of its path agree on, in bytes:
 // of an Ethernet header and what IP says of itself, without tags, shims and padding.
 // Else a packet would have another rank where it is longer, and count twice.
-func length(data []byte, p *packet.Packet) uint32 {
+func length(b *packet.Batch, p *packet.Packet) uint32 {
+	l3 := p.Addr + uint64(p.L3)
 	switch {
 	case p.Flags.Has(packet.FlagIPv4):
-		return header.EthernetLen + uint32(binary.BigEndian.Uint16(data[p.L3+2:]))
+		return header.EthernetLen + uint32(binary.BigEndian.Uint16(b.Mem[l3+2:]))
 	case p.Flags.Has(packet.FlagIPv6):
-		return header.EthernetLen + header.IPv6Len + uint32(binary.BigEndian.Uint16(data[p.L3+4:]))
+		return header.EthernetLen + header.IPv6Len + uint32(binary.BigEndian.Uint16(b.Mem[l3+4:]))
 	}
 	return max(header.EthernetLen+p.WireLen-min(uint32(p.L3), p.WireLen), minLength)
 }
 
 // sampleFlows gives each packet's flow to the sample of flows.
-func (s *stage) sampleFlows(flows *oblivious.Sampler, b *packet.Batch) {
+func (s *stage) sampleFlows(c *cells, b *packet.Batch) {
+	flows, recent := c.flows, (*[recentFlows]uint64)(c.recent)
 	packets, bytes := uint64(0), uint64(0)
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
@@ -151,9 +186,12 @@ func (s *stage) sampleFlows(flows *oblivious.Sampler, b *packet.Batch) {
 		}
 		packets++
 		bytes += uint64(p.WireLen)
-		if id := s.module.keyer.flowID(b.Data(p), p); flows.Admits(id, 1) {
+		id := s.module.keyer.flowID(b.Data(p), p)
+		before := &recent[id%recentFlows]
+		if *before != id && flows.Admits(id, 1) {
 			key := sampleKey(s.module.keyer.key(b.Data(p), p))
 			flows.Insert(id, 1, &key)
+			*before = id
 		}
 	}
 	flows.Count(packets, bytes)
@@ -185,7 +223,7 @@ func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
 		return "not measured: the samples of two epochs wait to be collected"
 	case !counts(p):
 		return "not counted: dropped before, or a copy"
-	case c.main.Admits(p.ID, length(b.Data(p), p)):
+	case c.main.Admits(p.ID, length(b, p)):
 		return "counted, and in the sample so far"
 	}
 	return "counted, not in the sample"
@@ -223,6 +261,7 @@ func (c *cells) clear() {
 		}
 	}
 	clear(c.samples[:])
+	c.forget()
 	c.updates = 0
 }
 

@@ -52,6 +52,16 @@ func (s *Sampler) Count(packets, bytes uint64) {
 // Insert. So the caller needs to make the keys of few packets only.
 func (s *Sampler) Admits(id uint64, bytes uint32) bool { return s.admits(s.limit, id, bytes) }
 
+// Block is the most packets that AdmitsEach takes.
+const Block = admitBlock
+
+// AdmitsEach is Admits of up to Block packets at once, a few times as fast. It
+// stores the places of the packets that may enter, of those that are to be given to
+// Insert, and returns how many. ids and bytes are equally long.
+func (s *Sampler) AdmitsEach(admitted *[Block]uint8, ids []uint64, bytes []uint32) int {
+	return s.admitsEach(s.limit, admitted, ids, bytes)
+}
+
 // Limit is the largest rank value that can enter at the moment. It never grows
 // but by Reset.
 func (s *Sampler) Limit() uint64 { return s.limit }

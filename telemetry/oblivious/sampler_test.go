@@ -112,6 +112,32 @@ func TestPacketsAreOfOneKind(t *testing.T) {
 	}
 }
 
+// TestAdmitsEach: it says of a block of packets what Admits says of each, with limits of
+// all sizes, and packets of no byte and of the most.
+func TestAdmitsEach(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	for _, c := range kinds {
+		c.Size, c.Seed = 8, 3
+		s := sampler(t, c)
+		for range 3000 {
+			s.limit = r.Uint64() >> r.IntN(64)
+			n := r.IntN(Block + 1)
+			ids, bytes := make([]uint64, n), make([]uint32, n)
+			var want []uint8
+			for i := range ids {
+				ids[i], bytes[i] = r.Uint64(), r.Uint32()>>r.IntN(33)
+				if s.Admits(ids[i], bytes[i]) {
+					want = append(want, uint8(i))
+				}
+			}
+			var got [Block]uint8
+			if k := s.AdmitsEach(&got, ids, bytes); !slices.Equal(got[:k], want) {
+				t.Fatalf("%s, limit %#x: %d admits %v, Admits %v", c.name(), s.limit, bytes, got[:k], want)
+			}
+		}
+	}
+}
+
 // TestPacketWithoutBytes: it is counted, and cannot be a sampled byte.
 func TestPacketWithoutBytes(t *testing.T) {
 	for _, k := range []Kind{UWRA, NWPS} {
