@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"testing"
 
 	"github.com/weirswitch/weir/bench"
@@ -30,6 +31,36 @@ func TestStageSize(t *testing.T) {
 	}
 	for _, size := range []string{"flows", "flows=x", "rows=3", "failures=2", "virtual=1.5", "virtual=NaN", "flows=NaN"} {
 		if err := runStageSize(size, &benchOutput{}, &bytes.Buffer{}); err == nil {
+			t.Errorf("--size %s: no error", size)
+		}
+	}
+}
+
+// TestSampleSize: entries for the stated errors, also where only one question has an answer.
+func TestSampleSize(t *testing.T) {
+	for size, want := range map[string]map[string]float64{
+		"epsilon=0.05,delta=0.01":                   {"oblivious.volume": 6677, "oblivious.frequency": 28760},
+		"epsilon=0.05, delta=0.01, theta=0.1":       {"oblivious.volume": 6677, "oblivious.frequency": 28760, "oblivious.heavy_hitters": 2174},
+		"epsilon=0.0005,theta=0.001,delta=0.000001": {"oblivious.heavy_hitters": 717744},
+	} {
+		var out bytes.Buffer
+		if err := runSampleSize(size, &benchOutput{asJSON: true}, &out); err != nil {
+			t.Fatal(err)
+		}
+		var r bench.Result
+		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, row := range r.Rows {
+			got[row.Metric] = row.Value
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("--size %s: %v, want %v", size, got, want)
+		}
+	}
+	for _, size := range []string{"-", "epsilon", "epsilon=2", "delta=0", "epsilon=NaN", "flows=3", "epsilon=0.00001"} {
+		if err := runSampleSize(size, &benchOutput{}, &bytes.Buffer{}); err == nil {
 			t.Errorf("--size %s: no error", size)
 		}
 	}
