@@ -165,7 +165,7 @@ func planReplay(o replayOptions) (*replayPlan, error) {
 	if o.chain < 0 || o.chain > maxRow {
 		return nil, fmt.Errorf("--chain %d: choose 1 to %d switches", o.chain, maxRow)
 	}
-	p := &replayPlan{name: "replay", id: 1, ports: []string{"p0", "p1"}}
+	p := &replayPlan{name: "replay", id: 1, ports: []string{"p0", "p1"}, telemetry: export.DefaultConfig()}
 	graph := strings.FieldsFunc(o.graph, func(r rune) bool { return r == ',' || r == ' ' })
 	configs := map[string]any{"patch": &patch.Config{Pairs: [][2]string{{"p0", "p1"}}}}
 	if o.config != "" {
@@ -177,12 +177,10 @@ func planReplay(o replayOptions) (*replayPlan, error) {
 		for i := range c.Ports {
 			p.ports = append(p.ports, c.Ports[i].Name)
 		}
-		graph, configs = c.Switch.Graph, c.Stages
+		graph, configs, p.telemetry = c.Switch.Graph, c.Stages, c.Telemetry
 	}
 	// Not the file's own spool, which a running switch may be writing.
-	if p.telemetry = export.DefaultConfig(); o.records != "" {
-		p.telemetry.Spool = o.records
-	}
+	p.telemetry.Spool = o.records
 	env := pipeline.Env{Name: p.name, ID: p.id, Workers: 1}
 	for _, name := range p.ports {
 		env.Ports = append(env.Ports, pipeline.Port{Name: name, MaxFrame: port.PcapRoom(replayFrame)})

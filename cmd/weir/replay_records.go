@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/telemetry/record"
 )
 
 // replayRecords are the record paths of a replay: of the one switch, or of each
@@ -43,11 +44,30 @@ func (r replayRecords) poll(now int64) {
 	}
 }
 
-// finish collects what is left, behind the workers' end, and closes the spools.
+// finish collects what is left, behind the workers' end, closes the spools, and
+// reports records that are not there: a replay has nobody else who would count them.
 func (r replayRecords) finish() error {
 	var errs []error
 	for _, e := range r {
-		errs = append(errs, e.finish(math.MaxInt64))
+		errs = append(errs, e.finish(math.MaxInt64), e.complete())
 	}
 	return errors.Join(errs...)
+}
+
+// complete reports what a finished record path has lost.
+func (e *exporting) complete() error {
+	if e.spool == nil {
+		return nil
+	}
+	var lost uint64
+	for k := range 256 {
+		lost += e.Counters(record.Kind(k)).Lost
+	}
+	switch dropped := e.spool.Dropped(); {
+	case lost != 0:
+		return fmt.Errorf("%d records could not be written: is the disk full?", lost)
+	case dropped != 0:
+		return fmt.Errorf("the first %d files of records went, to keep within telemetry.spool_bytes: raise it in a file given with -c", dropped)
+	}
+	return nil
 }

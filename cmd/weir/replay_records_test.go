@@ -39,7 +39,7 @@ flows = true
 // hold what those of a switch alone do, though packets carry digests between them; and
 // together they count each packet once.
 func TestReplayChainRecords(t *testing.T) {
-	capture := flowsCapture(t)
+	capture := flowsCapture(t, 4000)
 	for _, c := range []struct{ name, config string }{
 		{"plain", samplingSwitch},
 		{"pint", strings.Replace(samplingSwitch, `"patch"]`, `"patch", "pint"]`, 1)},
@@ -76,13 +76,13 @@ func TestReplayChainRecords(t *testing.T) {
 	}
 }
 
-// flowsCapture is a capture of UDP packets of many sizes and 60 flows, over a second and
-// a half.
-func flowsCapture(t *testing.T) string {
+// flowsCapture is a capture of UDP packets of many sizes and 60 flows, 0.4 ms
+// apart.
+func flowsCapture(t *testing.T, packets int) string {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
 	var recs []rec
-	for i := range 4000 {
+	for i := range packets {
 		f := make([]byte, 60+r.IntN(1400))
 		copy(f, []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 0, byte(i >> 8), byte(i), 0, 0, 64, 17, 0, 0, 10, 0, 0, byte(r.IntN(60)), 10, 1, 0, 1, 4, 1, 0, 9})
 		binary.BigEndian.PutUint16(f[16:], uint16(len(f)-14))
@@ -155,5 +155,24 @@ func TestQuerySelections(t *testing.T) {
 	}
 	if out, err := ask("heavy-hitters", "--theta", "0.2", "--epsilon", "0.1", "--delta", "0.01"); err != nil || !strings.Contains(out, "3 flows of at least 15 %") || !strings.Contains(out, "exact") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestReplayRecordsDropped: a spool that is too small for a replay's records is an error,
+// since nobody else would see that the first are gone.
+func TestReplayRecordsDropped(t *testing.T) {
+	big := strings.Replace(samplingSwitch, "size = 50", "size = 20_000", 1)
+	small := strings.Replace(big, "[stages.oblivious]", "[telemetry]\nspool_bytes = 1_048_576\nspool = \"/nonexistent/spool\"\n[stages.oblivious]", 1)
+	small = strings.Replace(small, "epoch_bits = 26", "epoch_bits = 24\nkey = \"5-tuple\"", 1)
+	capture := flowsCapture(t, 40_000)
+	for _, c := range []struct {
+		config string
+		status int
+		says   string
+	}{{big, 0, ""}, {small, 1, "spool_bytes"}} {
+		status, _, stderr := runReplay(t, "-c", writeFile(t, c.config), "--chain", "2", "--in", capture, "--records", t.TempDir())
+		if status != c.status || !strings.Contains(stderr, c.says) {
+			t.Errorf("status %d, want %d: %s", status, c.status, stderr)
+		}
 	}
 }
