@@ -8,7 +8,6 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/epoch"
 	"github.com/weirswitch/weir/pipeline/packet"
-	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
 )
 
@@ -95,21 +94,31 @@ func newModule(c Config, env pipeline.Env, egress bool) (*Module, error) {
 	return m, nil
 }
 
-// newPoint makes an empty point; the config was validated.
-func (m *Module) newPoint() *lds.Point {
-	p, err := lds.NewPoint(m.sketch)
+// newPoints makes empty points; the config was validated.
+func (m *Module) newPoints(n int) []*lds.Point {
+	p, err := lds.NewPoints(m.sketch, n)
 	if err != nil {
 		panic(err)
 	}
 	return p
 }
 
+func (m *Module) newPoint() *lds.Point { return m.newPoints(1)[0] }
+
+// newCells makes the points of all ports together, so that packets of different ones
+// go into one block.
 func (m *Module) newCells() *cells {
 	c := make(cells, len(m.ports))
+	each := 1
+	if m.bit {
+		each = 3
+	}
+	points := m.newPoints(each * len(c))
 	for i := range c {
-		c[i].now = m.newPoint()
+		p := points[each*i:]
+		c[i].now = p[0]
 		if m.bit {
-			c[i].late, c[i].early = m.newPoint(), m.newPoint()
+			c[i].late, c[i].early = p[1], p[2]
 		}
 	}
 	return &c
@@ -140,9 +149,9 @@ type stage struct {
 	module *Module
 	cells  *epoch.Worker[cells]
 
-	// pending are the batch's additions; touched keeps Touch from being left out.
-	pending [packet.BatchSize]lds.Pending
-	touched uint64
+	// The batch's additions, and their flows.
+	block lds.Block
+	keys  keys
 
 	// Written once per batch.
 	measured, skipped, byBit atomic.Uint64
@@ -174,7 +183,7 @@ func (s *stage) Process(b *packet.Batch) {
 	// before, in the second half of the one behind.
 	second := b.Now-slice.Start >= slice.Length()/2
 	odd := slice.Number()&1 != 0
-	measured, skipped, byBit, pending := 0, 0, 0, 0
+	measured, skipped, byBit := 0, 0, 0
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
 		port, at := p.InPort, p.Arrival
@@ -186,8 +195,7 @@ func (s *stage) Process(b *packet.Batch) {
 			continue
 		}
 		data := b.Data(p)
-		flow, ok := flowHash(p, data)
-		if !ok {
+		if p.Flags&(packet.FlagIPv4|packet.FlagIPv6) == 0 {
 			skipped++
 			continue
 		}
@@ -213,25 +221,25 @@ func (s *stage) Process(b *packet.Batch) {
 		if m.weights != nil {
 			w = m.weigh(p, data)
 		}
-		if pending == len(s.pending) { // copies make a batch longer
-			s.apply(pending)
-			pending = 0
+		if s.block.Len() == lds.BlockSize { // copies make a batch longer
+			s.addBlock()
 		}
-		point.Prepare(&s.pending[pending], flow, p.ID, at, p.WireLen, w)
-		pending++
+		if k := s.block.Put(point, p.ID, at, p.WireLen, w); k >= 0 {
+			s.keys.take(k, p, data)
+		}
 		measured++
 	}
-	s.apply(pending)
+	s.addBlock()
 	add(&s.measured, measured)
 	add(&s.skipped, skipped)
 	add(&s.byBit, byBit)
 }
 
-// apply makes the first n pending additions, which are before the edge of an
-// interval, as that is seen between batches.
-func (s *stage) apply(n int) {
-	s.touched += lds.Touch(s.pending[:n])
-	lds.Apply(s.pending[:n])
+// addBlock adds what the block holds, which is before the edge of an interval, as
+// that is seen between batches.
+func (s *stage) addBlock() {
+	s.keys.flows(&s.block.Flow)
+	s.block.Add()
 }
 
 // add spares the counters that nothing happened to.
@@ -239,21 +247,6 @@ func add(c *atomic.Uint64, n int) {
 	if n != 0 {
 		c.Add(uint64(n))
 	}
-}
-
-// flowHash is the hash of the 5-tuple, all 64 bits of it and under a seed that
-// is the same everywhere, so that a query can look a flow up by its key; it
-// reports false without an IP header.
-func flowHash(p *packet.Packet, data []byte) (uint64, bool) {
-	switch {
-	case p.Flags.Has(packet.FlagIPv4):
-		a, b := p.KeyWords4(data)
-		return hash.Uint64x2(0, a, b), true
-	case p.Flags.Has(packet.FlagIPv6):
-		a, b, c, d, e := p.KeyWords6(data)
-		return hash.Uint64x5(0, a, b, c, d, e), true
-	}
-	return 0, false
 }
 
 // weigh returns the weight of the first policy that matches.

@@ -1,0 +1,9 @@
+//go:build !amd64 || purego
+
+package lds
+
+// wide: only merge_amd64.s adds whole cells.
+var wide = false
+
+func prefetch(*Cell, *uint64, int)           { panic("lds: no wide cells") }
+func mergeWide(_, _ *Cell, _ *uint64, _ int) { panic("lds: no wide cells") }
