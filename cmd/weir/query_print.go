@@ -147,7 +147,24 @@ func printDelay(w io.Writer, b *query.Between) error {
 		}
 		delay += fmt.Sprintf("; trust %.2f", b.Trust)
 	}
-	return lines(w, &b.Basis, way(b), delay, fmt.Sprintf("cells refused: %d of %d", b.Refused, b.Cells))
+	text := []string{way(b), delay}
+	if b.Clocks != nil {
+		text = append(text, clocks(b.Clocks)...)
+	}
+	return lines(w, &b.Basis, append(text, fmt.Sprintf("cells refused: %d of %d", b.Refused, b.Cells))...)
+}
+
+// clocks says how far the receiver's clock is ahead.
+func clocks(c *query.Clocks) (text []string) {
+	offset := "clock offset: at most " + nanoseconds(c.OffsetNs.High) + " (nothing was measured the other way)"
+	if c.HasOffset {
+		offset = fmt.Sprintf("clock offset: %s (%s to %s, by the smallest delays of both directions)",
+			nanoseconds(c.OffsetNs.Value), nanoseconds(c.OffsetNs.Low), nanoseconds(c.OffsetNs.High))
+	}
+	if text = append(text, offset); c.Warning != "" {
+		text = append(text, "warning: "+c.Warning)
+	}
+	return text
 }
 
 func printLoss(w io.Writer, b *query.Between) error {

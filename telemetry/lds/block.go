@@ -27,7 +27,8 @@ type Block struct {
 
 	// What Add works with.
 	digest, flowHash, packetHash [BlockSize]uint64
-	updates                      [BlockSize * MaxRows]uint64
+	rows                         [MaxRows][BlockSize]uint64 // updates
+	taken                        [MaxRows]int               // of a row
 }
 
 // Len is the number of packets that were put in since the last Add.
@@ -70,48 +71,57 @@ func (b *Block) Add() {
 	for i, d := range b.digest[:n] {
 		b.add[i].Digest = d
 	}
-	updates := 0
-	for r := range g.accept {
+	for r := 0; r < len(g.accept); r += 2 {
 		// Two rows share the halves of a word.
-		half, word := 32*uint(^r&1), uint64(r)>>1
-		if half != 0 {
-			hash.Uint64s(b.flowHash[:n], g.flow+word, b.Flow[:n])
-			if g.scatters {
-				hash.Uint64s(b.packetHash[:n], g.packet+word, b.id[:n])
-			}
-		}
-		row := b.updates[updates:]
+		word := uint64(r) >> 1
+		hash.Uint64s(b.flowHash[:n], g.flow+word, b.Flow[:n])
 		if g.scatters {
-			row = row[:b.scatter(row[:n], r, half)]
+			hash.Uint64s(b.packetHash[:n], g.packet+word, b.id[:n])
+			b.scatter(n, r, 32)
+			b.scatter(n, r+1, 0)
 		} else {
-			row = row[:n]
-			b.place(row, r, half)
+			b.place(n, r)
 		}
-		touch(g.cells, row)
-		updates += len(row)
+		touch(g.cells, b.rows[r][:b.taken[r]])
+		touch(g.cells, b.rows[r+1][:b.taken[r+1]])
 	}
-	merge(g.cells, b.add[:n], b.updates[:updates])
+	for r := range g.accept {
+		merge(g.cells, b.add[:n], b.rows[r][:b.taken[r]])
+	}
 }
 
-// place finds the cells of a row for all packets.
-func (b *Block) place(row []uint64, r int, half uint) {
+// place finds the cells of rows r and, if there is one, r+1 for n packets. r is even.
+func (b *Block) place(n, r int) {
+	b.taken[r], b.taken[r+1] = n, n
 	columns, first := b.group.columns, uint64(r)*b.group.columns
-	at, hashes := b.at[:len(row)], b.flowHash[:len(row)]
-	for i := range row {
-		row[i] = at[i] + first + hashes[i]>>(half&63)&(1<<32-1)*columns>>32
+	upper, lower := &b.rows[r], &b.rows[r+1]
+	if r+1 == len(b.group.accept) {
+		b.taken[r+1] = 0
+	}
+	if wide {
+		placeWide(upper, lower, &b.at, &b.flowHash, columns, first, n)
+		return
+	}
+	for i, h := range b.flowHash[:n] {
+		upper[i] = b.at[i] + first + h>>32*columns>>32
+		lower[i] = b.at[i] + first + columns + h&(1<<32-1)*columns>>32
 	}
 }
 
-// scatter finds the cells of a row for the packets that the row samples, and
-// returns how many do.
-func (b *Block) scatter(row []uint64, r int, half uint) (taken int) {
+// scatter finds the cells of a row, if there is such a row, for those of n packets
+// that it samples. Its hashes are those from bit half on.
+func (b *Block) scatter(n, r int, half uint) {
 	g := b.group
-	columns, first, accept := g.columns, uint64(r)*g.columns, g.accept[r]
-	at, hashes, packets := b.at[:len(row)], b.flowHash[:len(row)], b.packetHash[:len(row)]
-	for i := range row {
-		in, column := g.cell(hashes[i]>>(half&63)&(1<<32-1), packets[i]>>(half&63)&(1<<32-1), columns, accept)
-		row[taken] = at[i] + first + column
+	if r == len(g.accept) {
+		b.taken[r] = 0
+		return
+	}
+	columns, first, accept, taken := g.columns, uint64(r)*g.columns, g.accept[r], 0
+	row, packets := &b.rows[r], b.packetHash[:n]
+	for i, h := range b.flowHash[:n] {
+		in, column := g.cell(h>>(half&63)&(1<<32-1), packets[i]>>(half&63)&(1<<32-1), columns, accept)
+		row[taken&(BlockSize-1)] = b.at[i] + first + column // BCE
 		taken += in
 	}
-	return taken
+	b.taken[r] = taken
 }

@@ -63,6 +63,9 @@ type Between struct {
 	StdNs    float64 `json:"std_ns"`   // of single packets, where it is known
 	Sampled  float64 `json:"measured"` // packets behind the mean
 	Trust    float64 `json:"trust"`    // share of the cells behind it that is the flow's own
+	// Clocks is what the delays tell of the two switches' clocks; nil: both points
+	// have one clock, or no cell survived.
+	Clocks *Clocks `json:"clocks,omitempty"`
 
 	// HasLoss tells that an interval was whole. Lost is over these.
 	HasLoss bool    `json:"has_loss"`
@@ -119,13 +122,16 @@ func (e *Engine) BetweenFlows(from, to Place, flows []Key) ([]Between, *Between,
 			sums[i].add(d, &estimate, rows)
 		}
 	}
+	offset := e.offset(differences, from, to)
 	list := make([]Between, len(flows))
 	for i, k := range flows {
 		list[i] = *total
 		list[i].Flow = FormatKey(k)
 		sums[i].answer(&list[i])
+		list[i].tellClocks(offset)
 	}
 	all.answer(total)
+	total.tellClocks(offset)
 	return list, total, nil
 }
 

@@ -40,3 +40,36 @@ next:
 	JNZ next
 	VZEROUPPER
 	RET
+
+// func placeWide(upper, lower, at, hashes *[BlockSize]uint64, columns, first uint64, n int)
+//
+// VPMULUDQ multiplies the low halves of words, so the lower row needs no mask.
+TEXT ·placeWide(SB), NOSPLIT, $0-56
+	MOVQ upper+0(FP), DI
+	MOVQ lower+8(FP), DX
+	MOVQ at+16(FP), SI
+	MOVQ hashes+24(FP), R8
+	VPBROADCASTQ columns+32(FP), Y2
+	VPBROADCASTQ first+40(FP), Y3
+	MOVQ n+48(FP), CX
+	VPADDQ Y2, Y3, Y4 // first cell of the lower row
+	XORQ AX, AX
+next:
+	VMOVDQU (R8)(AX*1), Y0
+	VMOVDQU (SI)(AX*1), Y5
+	VPSRLQ $32, Y0, Y1
+	VPMULUDQ Y2, Y1, Y1
+	VPMULUDQ Y2, Y0, Y0
+	VPSRLQ $32, Y1, Y1
+	VPSRLQ $32, Y0, Y0
+	VPADDQ Y5, Y1, Y1
+	VPADDQ Y5, Y0, Y0
+	VPADDQ Y3, Y1, Y1
+	VPADDQ Y4, Y0, Y0
+	VMOVDQU Y1, (DI)(AX*1)
+	VMOVDQU Y0, (DX)(AX*1)
+	ADDQ $32, AX
+	SUBQ $4, CX
+	JGT next
+	VZEROUPPER
+	RET
