@@ -92,7 +92,6 @@ func (t *benchBatch) visit(stage bool) float64 {
 }
 
 func benchmarkStage(b *testing.B, t *benchBatch) {
-	b.ReportAllocs()
 	var with, bare []float64
 	for b.Loop() {
 		with, bare = append(with, t.visit(true)), append(bare, t.visit(false))

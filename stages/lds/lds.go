@@ -137,7 +137,7 @@ func (m *Module) Needs() packet.Needs { return packet.NeedID | packet.NeedArriva
 
 // Stage implements pipeline.Module.
 func (m *Module) Stage(w int) pipeline.Stage {
-	s := &stage{module: m, cells: m.workers[w]}
+	s := &stage{module: m, cells: m.workers[w], steps: newSteps()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stages = append(m.stages, s)
@@ -153,15 +153,36 @@ type stage struct {
 	block lds.Block
 	keys  keys
 
+	steps steps
+
 	// Written once per batch.
 	measured, skipped, byBit atomic.Uint64
+	stepped                  atomic.Uint64 // once per interval
 }
 
-// Tick implements pipeline.Ticker: the edge of an interval.
+// Tick implements pipeline.Ticker: the edge of an interval. A step of the clock is of
+// the interval that ends; as the batches' clock may follow late, of the next one too.
 func (s *stage) Tick(now int64) (next int64) {
+	stepped := s.steps.seen()
+	if stepped {
+		s.stepped.Add(1)
+		s.mark(lds.Stepped)
+	}
 	next = s.cells.Tick(now, s.module.shift)
 	s.enter()
+	if stepped {
+		s.mark(lds.Stepped)
+	}
 	return next
+}
+
+// mark notes what is wrong with the current interval, if it is measured.
+func (s *stage) mark(f lds.Flags) {
+	if c := s.cells.Current(); c != nil {
+		for i := range *c {
+			(*c)[i].each(func(p *lds.Point) { p.Mark(f) })
+		}
+	}
 }
 
 // enter tells the cells, which may have changed, the number of their slice.
