@@ -157,6 +157,7 @@ type stage struct {
 
 	// Written once per batch.
 	measured, skipped, byBit atomic.Uint64
+	timed, waited            atomic.Uint64 // waited: ns
 	stepped                  atomic.Uint64 // once per interval
 }
 
@@ -204,7 +205,7 @@ func (s *stage) Process(b *packet.Batch) {
 	// before, in the second half of the one behind.
 	second := b.Now-slice.Start >= slice.Length()/2
 	odd := slice.Number()&1 != 0
-	measured, skipped, byBit := 0, 0, 0
+	measured, skipped, byBit, timed, waited := 0, 0, 0, 0, int64(0)
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
 		port, at := p.InPort, p.Arrival
@@ -249,8 +250,14 @@ func (s *stage) Process(b *packet.Batch) {
 			s.keys.take(k, p, data)
 		}
 		measured++
+		if p.Arrival != b.Now {
+			timed++
+		}
+		waited += at - p.Arrival
 	}
 	s.addBlock()
+	add(&s.timed, timed)
+	add(&s.waited, int(waited))
 	add(&s.measured, measured)
 	add(&s.skipped, skipped)
 	add(&s.byBit, byBit)

@@ -59,6 +59,7 @@ type Difference struct {
 	// in all of a row.
 	cellNoise, rowNoise float64
 	bestRate            float64
+	counted             float64 // weighted packets in usable cells, of all rows
 	meanNs              float64 // of all packets
 	leastNs             float64 // of the cells' means
 	hasMean             bool
@@ -96,7 +97,7 @@ func Subtract(sender, receiver *Point, limits Limits) (*Difference, error) {
 		}
 	}
 	if count > 0 {
-		d.meanNs, d.hasMean = sum/count, true
+		d.meanNs, d.hasMean, d.counted = sum/count, true, count
 		d.spread = means.variance()
 	}
 	d.cellNoise, d.rowNoise = noise(sender, d.rates, d.bestRate)
@@ -179,6 +180,10 @@ func (d *Difference) Refused() int { return len(d.states) - d.tally[Usable] - d.
 // MeanNs returns the mean delay over all usable cells, in which packets with
 // higher weights count more; false if there is none.
 func (d *Difference) MeanNs() (float64, bool) { return d.meanNs, d.hasMean }
+
+// Counted returns the number of packets behind MeanNs: a packet counts as often as its
+// weight says, once for each row in which its cell is usable.
+func (d *Difference) Counted() float64 { return d.counted }
 
 // LeastNs returns the smallest mean delay of a usable cell; false if there is none.
 // No packet of the cell was faster than the network's smallest delay, so it is no

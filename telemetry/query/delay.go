@@ -116,7 +116,7 @@ func (e *Engine) BetweenFlows(from, to Place, flows []Key) ([]Between, *Between,
 		if whole {
 			total.Whole++
 		}
-		all.whole(d, float64(lost), whole)
+		all.whole(d, float64(lost), whole, rows)
 		for i, k := range flows {
 			estimate := d.Flow(Hash(k, 0), 1, lds.Balanced)
 			sums[i].add(d, &estimate, rows)
@@ -251,13 +251,13 @@ func (s *flowSum) add(d *lds.Difference, e *lds.Estimate, rows int) {
 }
 
 // whole adds what an interval says of all flows together.
-func (s *flowSum) whole(d *lds.Difference, lost float64, known bool) {
+func (s *flowSum) whole(d *lds.Difference, lost float64, known bool, rows int) {
 	if known {
 		s.hasLoss = true
 		s.lost += lost
 	}
 	if mean, ok := d.MeanNs(); ok {
-		n := float64(d.Cells(lds.Usable))
+		n := d.Counted() / float64(max(rows, 1))
 		s.measured += n
 		s.sum += n * mean
 		s.trusted += n
