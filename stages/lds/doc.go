@@ -23,9 +23,13 @@
 // packet under way at an edge falls into different intervals at both ends, and
 // spoils its cells in both. With interval_bit a packet that carries the PINT
 // shim is counted in the interval that the shim's bit tells (alternate marking,
-// RFC 9341), at both ends the same: odd intervals set it. A packet may be up to
+// RFC 9341), at both ends the same: odd intervals set it. A packet may arrive up to
 // half an interval late or early. An interval's record comes an interval later
 // then, and memory is three times as much.
+//
+// Clocks that step: at each edge of an interval CLOCK_TAI is held against
+// CLOCK_MONOTONIC, which cannot be set. Intervals around a step say so in their
+// records, and serve for losses only.
 //
 // Inside one switch a port's ingress point and another's egress point see the
 // same packets only where all traffic of the one goes to the other, as with patch.

@@ -42,6 +42,18 @@ type trio struct {
 	now, late, early *lds.Point
 }
 
+// of is the point of the interval that is so far behind the slice. A packet that a
+// worker comes to when it is too late for its interval spoils the nearest one.
+func (t *trio) of(behind int64) *lds.Point {
+	switch {
+	case behind == 0:
+		return t.now
+	case behind > 0:
+		return t.early
+	}
+	return t.late
+}
+
 func (t *trio) each(f func(*lds.Point)) {
 	f(t.now)
 	if t.late != nil {
@@ -201,10 +213,6 @@ func (s *stage) Process(b *packet.Batch) {
 	m := s.module
 	current := s.cells.Current()
 	slice := s.cells.Slice()
-	// In the first half of a slice, the bit of the other parity is of the interval
-	// before, in the second half of the one behind.
-	second := b.Now-slice.Start >= slice.Length()/2
-	odd := slice.Number()&1 != 0
 	measured, skipped, byBit, timed, waited := 0, 0, 0, 0, int64(0)
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
@@ -228,15 +236,9 @@ func (s *stage) Process(b *packet.Batch) {
 		t := &(*current)[m.point[port]]
 		point := t.now
 		if m.bit {
-			if bit, marked := intervalBit(data); marked {
+			if odd, marked := intervalBit(data); marked {
 				byBit++
-				switch {
-				case bit == odd:
-				case second:
-					point = t.early
-				default:
-					point = t.late
-				}
+				point = t.of(m.told(p.Arrival, odd) - slice.Number())
 			}
 		}
 		w := uint32(1)
@@ -261,6 +263,18 @@ func (s *stage) Process(b *packet.Batch) {
 	add(&s.measured, measured)
 	add(&s.skipped, skipped)
 	add(&s.byBit, byBit)
+}
+
+// told is the number of the interval that a shim's bit tells of a packet, by its
+// arrival, however late the worker comes to it: in the first half of an interval, the
+// bit of the other parity is of the interval before, in the second half of the one
+// behind.
+func (m *Module) told(arrival int64, odd bool) int64 {
+	number := arrival >> m.shift
+	if odd == (number&1 != 0) {
+		return number
+	}
+	return number - 1 + arrival>>(m.shift-1)&1*2
 }
 
 // addBlock adds what the block holds, which is before the edge of an interval, as

@@ -314,6 +314,34 @@ func TestWhatIsMeasured(t *testing.T) {
 	}
 }
 
+// TestLateWorker: a packet that arrived in time, and that its worker comes to up to
+// an interval later, is counted in the interval that its bit tells.
+func TestLateWorker(t *testing.T) {
+	c := testConfig()
+	c.IntervalBit = true
+	const length = 1 << 20
+	// In tenths of an interval.
+	for _, arrival := range []int64{1000, 1003, 1004, 1006, 1009} {
+		for late := range int64(10) {
+			for _, sent := range []int64{arrival - 4, arrival, arrival + 4} {
+				number, slice := sent/10, (arrival+late)/10
+				if slice-number > 1 || number-slice > 1 {
+					continue // beyond what a trio has room for
+				}
+				e := newEnd(t, c, NewIngress)
+				e.put(1, 7, arrival*length/10, true, number&1 != 0)
+				e.batch.Now = (arrival + late) * length / 10
+				e.tick((slice - 2) * length) // so that the slice is one of several
+				e.pass()
+				e.finish((slice + 3) * length)
+				if p := e.got[number]; p == nil || p.Packets() != 1 {
+					t.Errorf("sent at %d, arrived at %d, seen at %d: not in interval %d", sent, arrival, arrival+late, number)
+				}
+			}
+		}
+	}
+}
+
 func TestIntervalBit(t *testing.T) {
 	at := func(head ...byte) []byte { return append(make([]byte, 12), head...) }
 	rest := []byte{1, 0, 7, 0xd1, 0xd2, 8, 0} // hop, plan, digest of two bytes, type
