@@ -17,6 +17,7 @@ type Module struct {
 	egress  bool
 	shift   uint8
 	bit     bool
+	perPort int
 	sketch  lds.Config
 	ports   []int   // of the points, ascending
 	point   []int16 // by port: index in ports, -1: not measured
@@ -88,7 +89,7 @@ func newModule(c Config, env pipeline.Env, egress bool) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{env: env, egress: egress, shift: uint8(c.IntervalBits), bit: c.IntervalBit, sketch: c.sketch(), ports: ports, weights: weights}
+	m := &Module{env: env, egress: egress, shift: uint8(c.IntervalBits), bit: c.IntervalBit, perPort: c.perPort(), sketch: c.sketch(), ports: ports, weights: weights}
 	m.point = make([]int16, len(env.Ports))
 	for p := range m.point {
 		m.point[p] = -1
@@ -121,13 +122,9 @@ func (m *Module) newPoint() *lds.Point { return m.newPoints(1)[0] }
 // go into one block.
 func (m *Module) newCells() *cells {
 	c := make(cells, len(m.ports))
-	each := 1
-	if m.bit {
-		each = 3
-	}
-	points := m.newPoints(each * len(c))
+	points := m.newPoints(m.perPort * len(c))
 	for i := range c {
-		p := points[each*i:]
+		p := points[m.perPort*i:]
 		c[i].now = p[0]
 		if m.bit {
 			c[i].late, c[i].early = p[1], p[2]

@@ -382,6 +382,11 @@ func TestConfigFaults(t *testing.T) {
 		}
 	}
 	c = testConfig()
+	c.Rows, c.Columns = 4, 1<<20
+	if err := c.Validate(make([]string, 300)); err == nil || !strings.Contains(err.Error(), "columns: 300 points of 4194304 cells") {
+		t.Errorf("%v", err)
+	}
+	c = testConfig()
 	c.Rows, c.Banks = 0, []float64{2}
 	if err := c.Validate(nil); err == nil || !strings.Contains(err.Error(), "0 rows") || !strings.Contains(err.Error(), "rate 2") {
 		t.Errorf("%v", err)
