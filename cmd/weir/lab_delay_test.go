@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,17 +47,20 @@ func TestDelayLab(t *testing.T) {
 		if !undisturbed {
 			continue
 		}
-		if len(o.Answers.Delays) != 2 {
+		if len(o.Answers.Delays) != 3 {
 			t.Fatalf("%+v", o)
 		}
 		good := true
-		for i, d := range o.Answers.Delays {
-			if d.Flows != 4 || (d.TruthLost > 0) != (i == 0) {
+		for _, d := range o.Answers.Delays {
+			if d.Flows != 4 || (d.TruthLost > 0) != (d.Delay == 50*time.Millisecond) {
 				t.Fatalf("%+v", d)
 			}
-			if d.Clocks == nil || d.Clocks.OffsetNs.High > 1.1*d.MeanNs {
-				t.Errorf("clocks: %+v", d.Clocks)
+			// Both switches have one clock.
+			c := d.Clocks
+			if c == nil || !c.HasOffset || !c.OffsetNs.Holds(0) {
+				t.Fatalf("clocks: %+v", c)
 			}
+			good = good && c.Warning == "" && math.Abs(c.OffsetNs.Value) < mostDelayError*d.MeanNs
 			good = good && d.Measured == d.Flows && d.Worst <= mostDelayError && d.Wrong == 0 && d.Lost == d.TruthLost
 		}
 		if good != o.OK {
@@ -68,7 +72,7 @@ func TestDelayLab(t *testing.T) {
 		}
 		out, err := weirCommand("query", "loss", "--json", "--records", records, "--from", "s1", "--to", "s2").Output()
 		var all query.Between
-		if jsonErr := json.Unmarshal(out, &all); err != nil || jsonErr != nil || !all.HasLoss || all.Lost != o.Answers.Delays[0].TruthLost {
+		if jsonErr := json.Unmarshal(out, &all); err != nil || jsonErr != nil || !all.HasLoss || all.Lost != o.Answers.Delays[0].TruthLost+o.Answers.Delays[1].TruthLost {
 			t.Errorf("%v, %v: %s", err, jsonErr, out)
 		}
 		return
@@ -86,16 +90,39 @@ func TestIntervalBitLab(t *testing.T) {
 	}
 }
 
-func testIntervalBit(t *testing.T, bit bool) {
-	stage := func(name string) string {
-		return fmt.Sprintf("[switch.config.stages.pint]\nedge = [\"host\"]\ninterval_bits = 29\n\n[switch.config.stages.%s]\ninterval_bits = 29\ninterval_bit = %t", name, bit)
+// pointOf is a stage's section in config/delay.toml.
+func pointOf(stage, port string) string {
+	return fmt.Sprintf("[switch.config.stages.%s]\nports = [%q]\nrows = 2\ncolumns = 16_384\nvirtual = 32\n", stage, port)
+}
+
+// backwards is the load of config/delay.toml from h2 to h1.
+func backwards(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../config/delay.toml")
+	if err != nil {
+		t.Fatal(err)
 	}
+	i := strings.LastIndex(string(text), "[[traffic]]")
+	if i < 0 || !strings.Contains(string(text[i:]), `from = "h2"`) {
+		t.Fatal("config/delay.toml does not end with the load from h2")
+	}
+	return string(text[i:])
+}
+
+func testIntervalBit(t *testing.T, bit bool) {
+	stage := func(name, port string) string {
+		return fmt.Sprintf("[switch.config.stages.pint]\nedge = [\"host\"]\ninterval_bits = 29\n\n%sinterval_bits = 29\ninterval_bit = %t\n", pointOf(name, port), bit)
+	}
+	// One direction, as a switch that is source and sink measures one way only.
 	changes := append(slices.Clone(gentler),
+		backwards(t), "",
 		`quiet = "1500ms"`, `quiet = "1100ms"`, // intervals are shorter
-		`"patch", "lds_egress"]`, `"patch", "pint", "lds_egress"]`,
-		`"lds_ingress", "patch"]`, `"lds_ingress", "patch", "pint"]`,
-		"[switch.config.stages.lds_egress]", stage("lds_egress"),
-		"[switch.config.stages.lds_ingress]", stage("lds_ingress"),
+		"name = \"s1\"\ngraph = [\"parse\", \"lds_ingress\", \"patch\", \"lds_egress\"]", "name = \"s1\"\ngraph = [\"parse\", \"patch\", \"pint\", \"lds_egress\"]",
+		"name = \"s2\"\ngraph = [\"parse\", \"lds_ingress\", \"patch\", \"lds_egress\"]", "name = \"s2\"\ngraph = [\"parse\", \"lds_ingress\", \"patch\", \"pint\"]",
+		pointOf("lds_egress", "out"), stage("lds_egress", "out"),
+		pointOf("lds_ingress", "out"), "",
+		pointOf("lds_egress", "in"), "",
+		pointOf("lds_ingress", "in"), stage("lds_ingress", "in"),
 		`"s1:out", "slow:left"]`, "\"s1:out\", \"slow:left\"]\nmtu = 1600",
 		`"slow:right", "s2:in"]`, "\"slow:right\", \"s2:in\"]\nmtu = 1600",
 		"delay = \"50ms\"\njitter = \"10ms\"\ndrop = 0.01", "delay = \"20ms\"\njitter = \"4ms\"",
