@@ -172,7 +172,7 @@ func printLoss(w io.Writer, b *query.Between) error {
 	if b.HasLoss {
 		loss = fmt.Sprintf("packets lost: %.0f", b.Lost)
 		if b.Flow != "" {
-			loss += fmt.Sprintf(" of %.0f", b.Packets)
+			loss += fmt.Sprintf(" of %.0f, %.0f bytes; trust %.2f", b.Packets, b.Bytes, b.CountTrust)
 		}
 	}
 	return lines(w, &b.Basis, way(b), loss)

@@ -67,10 +67,14 @@ type Between struct {
 	// have one clock, or no cell survived.
 	Clocks *Clocks `json:"clocks,omitempty"`
 
-	// HasLoss tells that an interval was whole. Lost is over these.
-	HasLoss bool    `json:"has_loss"`
-	Packets float64 `json:"packets"` // sent
-	Lost    float64 `json:"lost"`
+	// HasLoss tells that an interval was whole. Lost is over these. Packets and Bytes
+	// are what the flow sent, and what other flows may have left in all of its cells;
+	// CountTrust is the share that is expected to be its own.
+	HasLoss    bool    `json:"has_loss"`
+	Packets    float64 `json:"packets"`
+	Bytes      float64 `json:"bytes"`
+	Lost       float64 `json:"lost"`
+	CountTrust float64 `json:"count_trust"`
 }
 
 // pair is a sender's and a receiver's point.
@@ -219,7 +223,8 @@ func (e *Engine) points(w store.Window, at Place, egress bool) (list []*store.Po
 // flowSum adds up what the intervals say of a flow. Means are weighed by the
 // packets behind them.
 type flowSum struct {
-	packets, sent, lost    float64
+	packets, bytes, lost   float64
+	owned                  float64 // of the packets
 	hasLoss                bool
 	measured, sum, trusted float64
 	squares, freedom       float64 // of the packets' variance
@@ -228,9 +233,10 @@ type flowSum struct {
 
 func (s *flowSum) add(d *lds.Difference, e *lds.Estimate, rows int) {
 	s.packets += e.Packets
+	s.bytes += e.Bytes
+	s.owned += e.Packets * e.PacketsTrust
 	if e.HasLoss {
 		s.hasLoss = true
-		s.sent += e.Packets
 		s.lost += e.Lost
 	}
 	if !e.HasDelay {
@@ -265,7 +271,10 @@ func (s *flowSum) whole(d *lds.Difference, lost float64, known bool, rows int) {
 }
 
 func (s *flowSum) answer(b *Between) {
-	b.Packets, b.Lost, b.HasLoss = s.packets, s.lost, s.hasLoss
+	b.Packets, b.Bytes, b.Lost, b.HasLoss = s.packets, s.bytes, s.lost, s.hasLoss
+	if s.packets > 0 {
+		b.CountTrust = s.owned / s.packets
+	}
 	if s.measured == 0 {
 		return
 	}

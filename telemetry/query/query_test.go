@@ -331,7 +331,7 @@ func TestBetween(t *testing.T) {
 		if !b.HasDelay || math.Abs(b.Delay.Value-truth) > 0.02*truth || !b.Delay.Holds(truth) {
 			t.Errorf("flow %d: delay %+v, truth %g", f, b.Delay, truth)
 		}
-		if !b.HasLoss || b.Lost != lost[f] || b.Packets < counts[f]+lost[f] || b.Whole != 3 {
+		if !b.HasLoss || b.Lost != lost[f] || b.Packets < counts[f]+lost[f] || b.Whole != 3 || b.Bytes < 100*b.Packets || b.CountTrust < 0.8 || b.CountTrust > 1 {
 			t.Errorf("flow %d: lost %g of %g, truth %g of %g", f, b.Lost, b.Packets, lost[f], counts[f]+lost[f])
 		}
 	}
