@@ -39,45 +39,52 @@ func delayRun(t *testing.T, attempt int, file string) (o labOutcome, records str
 }
 
 // TestDelayLab: the delay of each flow of 1,000 packets between two switches is within
-// 5 % of what the relay between them says that it was, and losses are exact.
+// 5 % of what the relay between them says that it was, losses are exact, and the
+// switches' clocks are found to be one. Each class and direction has to show that in
+// one run of some.
 func TestDelayLab(t *testing.T) {
 	netnstest.Require(t)
+	const ways = 3 // two classes forth, one back
+	var shown [ways]bool
 	for attempt := range freshRuns {
 		o, records, undisturbed := delayRun(t, attempt, smallLab(t, "delay", gentler...))
 		if !undisturbed {
 			continue
 		}
-		if len(o.Answers.Delays) != 3 {
+		delays := o.Answers.Delays
+		if len(delays) != ways {
 			t.Fatalf("%+v", o)
 		}
-		good := true
-		for _, d := range o.Answers.Delays {
+		right := true
+		for i, d := range delays {
 			if d.Flows != 4 || (d.TruthLost > 0) != (d.Delay == 50*time.Millisecond) {
 				t.Fatalf("%+v", d)
 			}
-			// Both switches have one clock.
 			c := d.Clocks
 			if c == nil || !c.HasOffset || !c.OffsetNs.Holds(0) {
 				t.Fatalf("clocks: %+v", c)
 			}
-			good = good && c.Warning == "" && math.Abs(c.OffsetNs.Value) < mostDelayError*d.MeanNs
-			good = good && d.Measured == d.Flows && d.Worst <= mostDelayError && d.Wrong == 0 && d.Lost == d.TruthLost
+			good := d.Measured == d.Flows && d.Worst <= mostDelayError && d.Wrong == 0
+			if good != d.OK {
+				t.Errorf("the report says %t: %+v", d.OK, d)
+			}
+			right = right && good
+			shown[i] = shown[i] || good && d.Lost == d.TruthLost && c.Warning == "" && math.Abs(c.OffsetNs.Value) < mostDelayError*d.MeanNs
 		}
-		if good != o.OK {
+		if right != o.OK {
 			t.Errorf("the report says %t: %+v", o.OK, o)
-		}
-		if !good {
-			t.Logf("attempt %d: %+v", attempt, o.Answers.Delays)
-			continue
 		}
 		out, err := weirCommand("query", "loss", "--json", "--records", records, "--from", "s1", "--to", "s2").Output()
 		var all query.Between
-		if jsonErr := json.Unmarshal(out, &all); err != nil || jsonErr != nil || !all.HasLoss || all.Lost != o.Answers.Delays[0].TruthLost+o.Answers.Delays[1].TruthLost {
+		if jsonErr := json.Unmarshal(out, &all); err != nil || jsonErr != nil || right && (!all.HasLoss || all.Lost != delays[0].TruthLost+delays[1].TruthLost) {
 			t.Errorf("%v, %v: %s", err, jsonErr, out)
 		}
-		return
+		if !slices.Contains(shown[:], false) || t.Failed() {
+			return
+		}
+		t.Logf("attempt %d: %+v", attempt, delays)
 	}
-	t.Errorf("none of %d runs had the delay of every flow within %g %%, and its losses exactly", freshRuns, 100*mostDelayError)
+	t.Errorf("in %d runs not every class had its delays within %g %% and its losses exactly: %v", freshRuns, 100*mostDelayError, shown)
 }
 
 // TestIntervalBitLab: over some ten edges of intervals, with a twentieth of an interval's

@@ -174,6 +174,10 @@ func printLoss(w io.Writer, b *query.Between) error {
 		if b.Flow != "" {
 			loss += fmt.Sprintf(" of %.0f, %.0f bytes; trust %.2f", b.Packets, b.Bytes, b.CountTrust)
 		}
+		if b.Whole < b.Intervals {
+			// Beside an interval that is left out, packets under way count as lost or as too many.
+			loss += fmt.Sprintf("; in %d of %d intervals, which both points saw whole", b.Whole, b.Intervals)
+		}
 	}
 	return lines(w, &b.Basis, way(b), loss)
 }

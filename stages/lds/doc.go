@@ -15,9 +15,10 @@
 //
 // Timestamps are nanoseconds of CLOCK_TAI. lds_ingress has the packet's arrival:
 // that of the XDP program where it was granted (dataplane.timestamps), else the
-// batch's clock; timed_packets_total tells how many had the former. lds_egress has the batch's clock, read when the batch was
-// received, so its resolution is the time of a batch, and of the delay inside
-// one switch it sees what passed between a packet's arrival and that reading.
+// batch's clock; timed_packets_total tells how many had the former. lds_egress has
+// the batch's clock, read when the batch was received, so its resolution is the time
+// of a batch, and of the delay inside one switch it sees what passed between a
+// packet's arrival and that reading.
 //
 // Intervals are 2^interval_bits ns from multiples of that on. By the clock, a
 // packet under way at an edge falls into different intervals at both ends, and
