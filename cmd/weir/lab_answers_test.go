@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -164,68 +163,3 @@ func withoutSwitch(t *testing.T, records, file string) {
 		t.Errorf("%+v, sketch %+v", a, a.Sketch)
 	}
 }
-
-// TestDelayLab: the delay of each flow between two switches, over a relay that says what it did. Loss must be
-// exact. An error of delay is what scheduling adds between a switch's clock reading and its sending, so on a
-// machine with much else to do a run may be in vain; one of three must do.
-func TestDelayLab(t *testing.T) {
-	netnstest.Require(t)
-	worst := math.Inf(1)
-	for attempt := range 3 {
-		o, records := runLab(t, smallLab(t, "delay", "count = 15_000", "count = 11_000"))
-		if len(o.Answers.Delays) != 2 {
-			t.Fatalf("%+v", o)
-		}
-		if len(o.Account.Lost) != 0 {
-			// The loads must not wait for packets that the relay delays, so nothing
-			// holds them up while a switch gets no processor.
-			t.Logf("attempt %d: the machine was too busy: %v", attempt, o.Account.Lost)
-			continue
-		}
-		if slices.ContainsFunc(o.Answers.Delays, overdue) {
-			t.Logf("attempt %d: the relay itself came too late: %+v", attempt, o.Answers.Delays)
-			continue
-		}
-		late := false
-		for i, d := range o.Answers.Delays {
-			if d.Flows != 10 || d.Measured != 10 || d.Wrong != 0 || d.Lost != d.TruthLost || (d.TruthLost > 0) != (i == 0) {
-				t.Errorf("%+v", d)
-			}
-			late = late || d.Worst > mostDelayError
-		}
-		if late != !o.OK && !t.Failed() {
-			t.Errorf("the report says %t: %+v", o.OK, o)
-		}
-		out, err := weirCommand("query", "loss", "--json", "--records", records, "--from", "s1", "--to", "s2").Output()
-		var all query.Between
-		if jsonErr := json.Unmarshal(out, &all); err != nil || jsonErr != nil || !all.HasLoss || all.Lost != o.Answers.Delays[0].TruthLost {
-			t.Errorf("%v, %v: %s", err, jsonErr, out)
-		}
-		if !late || t.Failed() {
-			return
-		}
-		t.Logf("attempt %d: %+v", attempt, o.Answers.Delays)
-		for _, d := range o.Answers.Delays {
-			worst = min(worst, d.Worst)
-		}
-	}
-	// A busy machine delays packets between a measurement point and the relay that
-	// knows the truth; only what no load explains is a fault.
-	if math.IsInf(worst, 1) {
-		t.Skip("the machine was too busy in three runs")
-	}
-	if worst > grossDelayError {
-		t.Errorf("estimates are off by %.2f at best, in three runs", worst)
-	}
-}
-
-// overdue reports whether the relay held packets for much longer than it should, as
-// one does that gets no processor, or is built with the race detector: then they
-// change intervals on the way.
-func overdue(d labDelay) bool {
-	return d.TruthNs > 1.1*float64(d.Delay)
-}
-
-// grossDelayError is a relative error of a delay that tells of a wrong estimate,
-// whatever else runs on the machine.
-const grossDelayError = 0.5

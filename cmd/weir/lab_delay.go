@@ -40,7 +40,13 @@ type labDelay struct {
 	TruthLost float64 `json:"truth_lost"`
 	Lost      float64 `json:"lost"`
 	Wrong     int     `json:"wrong_losses"`
-	OK        bool    `json:"ok"`
+	// Refused of Cells that hold packets may not be used, as they were lost or fell into
+	// different intervals at both ends.
+	Intervals int           `json:"intervals"`
+	Refused   int           `json:"refused_cells"`
+	Cells     int           `json:"cells"`
+	Clocks    *query.Clocks `json:"clocks,omitempty"` // of all flows of the way
+	OK        bool          `json:"ok"`
 }
 
 // delays compares delay and loss over each relay that stands between two switches.
@@ -123,7 +129,7 @@ func (x *examiner) delay(r *relay.Truth, port string, from, to query.Place) erro
 	if len(flows) == 0 {
 		return nil
 	}
-	list, _, err := x.engine.BetweenFlows(from, to, keys)
+	list, all, err := x.engine.BetweenFlows(from, to, keys)
 	if errors.Is(err, query.ErrNoRecords) {
 		return nil // these switches do not measure delays
 	}
@@ -131,7 +137,8 @@ func (x *examiner) delay(r *relay.Truth, port string, from, to query.Place) erro
 		return err
 	}
 	for class := range r.Classes {
-		d := labDelay{Relay: r.Name, From: list[0].From, To: list[0].To, Delay: r.Classes[class].Delay}
+		d := labDelay{Relay: r.Name, From: list[0].From, To: list[0].To, Delay: r.Classes[class].Delay,
+			Intervals: all.Intervals, Refused: all.Refused, Cells: all.Cells, Clocks: all.Clocks}
 		var errs []float64
 		for i, f := range flows {
 			if f.Class == class {
@@ -179,10 +186,16 @@ func (d *labDelay) conclude(errs []float64) bool {
 func writeDelays(w io.Writer, delays []labDelay) error {
 	for i := range delays {
 		d := &delays[i]
-		_, err := fmt.Fprintf(w, "  %-4s  delay %s to %s, set to %v: truth %s, estimate %s; error per flow %.2f %% median, %.2f %% at most (%g %%), %d of %d flows measured; lost %.0f in truth, %.0f estimated, %d flows wrong\n",
+		text := fmt.Sprintf("  %-4s  delay %s to %s, set to %v: truth %s, estimate %s; error per flow %.2f %% median, %.2f %% at most (%g %%), %d of %d flows measured; lost %.0f in truth, %.0f estimated, %d flows wrong",
 			verdict(d.OK), d.From, d.To, d.Delay, nanoseconds(d.TruthNs), nanoseconds(d.MeanNs),
 			100*d.Median, 100*d.Worst, 100*mostDelayError, d.Measured, d.Flows, d.TruthLost, d.Lost, d.Wrong)
-		if err != nil {
+		text += fmt.Sprintf("; %d of %d cells refused (%.2g %%) in %d intervals\n", d.Refused, d.Cells, 100*float64(d.Refused)/float64(max(d.Cells, 1)), d.Intervals)
+		if d.Clocks != nil {
+			for _, line := range clocks(d.Clocks) {
+				text += "        " + line + "\n"
+			}
+		}
+		if _, err := io.WriteString(w, text); err != nil {
 			return err
 		}
 	}

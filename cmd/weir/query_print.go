@@ -176,7 +176,24 @@ func printDelay(w io.Writer, b *query.Between) error {
 		}
 		delay += fmt.Sprintf("; trust %.2f", b.Trust)
 	}
-	return lines(w, &b.Basis, way(b), delay, fmt.Sprintf("cells refused: %d of %d", b.Refused, b.Cells))
+	text := []string{way(b), delay}
+	if b.Clocks != nil {
+		text = append(text, clocks(b.Clocks)...)
+	}
+	return lines(w, &b.Basis, append(text, fmt.Sprintf("cells refused: %d of %d", b.Refused, b.Cells))...)
+}
+
+// clocks says how far the receiver's clock is ahead.
+func clocks(c *query.Clocks) (text []string) {
+	offset := "clock offset: at most " + nanoseconds(c.OffsetNs.High) + " (nothing was measured the other way)"
+	if c.HasOffset {
+		offset = fmt.Sprintf("clock offset: %s (%s to %s, by the smallest delays of both directions)",
+			nanoseconds(c.OffsetNs.Value), nanoseconds(c.OffsetNs.Low), nanoseconds(c.OffsetNs.High))
+	}
+	if text = append(text, offset); c.Warning != "" {
+		text = append(text, "warning: "+c.Warning)
+	}
+	return text
 }
 
 func printLoss(w io.Writer, b *query.Between) error {
@@ -184,7 +201,11 @@ func printLoss(w io.Writer, b *query.Between) error {
 	if b.HasLoss {
 		loss = fmt.Sprintf("packets lost: %.0f", b.Lost)
 		if b.Flow != "" {
-			loss += fmt.Sprintf(" of %.0f", b.Packets)
+			loss += fmt.Sprintf(" of %.0f, %.0f bytes; trust %.2f", b.Packets, b.Bytes, b.CountTrust)
+		}
+		if b.Whole < b.Intervals {
+			// Beside an interval that is left out, packets under way count as lost or as too many.
+			loss += fmt.Sprintf("; in %d of %d intervals, which both points saw whole", b.Whole, b.Intervals)
 		}
 	}
 	return lines(w, &b.Basis, way(b), loss)

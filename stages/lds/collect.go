@@ -142,9 +142,10 @@ func sendPart(p *lds.Point, send func(p *lds.Point, missed uint64)) {
 // Metrics implements pipeline.Metered.
 func (m *Module) Metrics(emit func(pipeline.Metric)) {
 	m.mu.Lock()
-	var measured, skipped, byBit, missed, overruns uint64
+	var measured, skipped, byBit, timed, waited, stepped, missed, overruns uint64
 	for _, s := range m.stages {
 		measured, skipped, byBit = measured+s.measured.Load(), skipped+s.skipped.Load(), byBit+s.byBit.Load()
+		timed, waited, stepped = timed+s.timed.Load(), waited+s.waited.Load(), stepped+s.stepped.Load()
 	}
 	m.mu.Unlock()
 	for _, w := range m.workers {
@@ -155,12 +156,17 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		value      uint64
 	}{
 		{"measured_packets_total", "packets counted in the points", measured},
+		{"timed_packets_total", "of these, packets whose arrival the XDP program timed, to 1 ns; others have the batch's clock, to the time of a batch", timed},
 		{"skipped_packets_total", "packets of the points without an IP header", skipped},
 		{"marked_packets_total", "packets whose interval the shim told", byBit},
+		{"clock_steps_total", "steps of the clock that workers saw", stepped},
 		{"missed_packets_total", "packets not measured because the exporter was late", missed},
 		{"overruns_total", "intervals in which a worker lacked cells", overruns},
 		{"records_total", "intervals of points given to the exporter", m.records.Load()},
 	} {
 		emit(pipeline.Metric{Name: c.name, Help: c.help, Value: float64(c.value)})
+	}
+	if m.egress {
+		emit(pipeline.Metric{Name: "waited_ns_total", Help: "nanoseconds from the measured packets' arrival at the switch to the batch's clock", Value: float64(waited)})
 	}
 }

@@ -48,8 +48,9 @@ type Weight struct {
 const (
 	MaxWeight   = 10_000
 	MaxWeights  = 64
-	minInterval = 20 // 1 ms: a worker's sleep is shorter
-	maxInterval = 40 // 18 min
+	minInterval = 20      // 1 ms: a worker's sleep is shorter
+	maxInterval = 40      // 18 min
+	maxCells    = 1 << 30 // of a worker's points: 32 GB
 )
 
 // DefaultConfig is the paper's reference sketch over intervals of 1.07 s.
@@ -61,6 +62,14 @@ func DefaultConfig() Config {
 // sketch is the shape of the points.
 func (c *Config) sketch() lds.Config {
 	return lds.Config{Rows: c.Rows, Columns: c.Columns, Virtual: c.Virtual, Rates: c.Banks, IntervalNs: 1 << c.IntervalBits, Seed: c.Seed}
+}
+
+// perPort is how many points a port takes in a slice of the clock.
+func (c *Config) perPort() int {
+	if c.IntervalBit {
+		return 3
+	}
+	return 1
 }
 
 // Validate reports all faults of the configuration for a switch with the named
@@ -101,6 +110,8 @@ func (c *Config) compile(ports []string) (points []int, weights []weight, err er
 		fail("interval_bits: %d: choose %d (1 ms) to %d (18 min)", c.IntervalBits, minInterval, maxInterval)
 	} else if err := c.sketch().Validate(); err != nil {
 		fail("rows, columns, virtual, banks: %w", err)
+	} else if n := c.perPort() * len(points); n*c.Rows*c.Columns > maxCells {
+		fail("columns: %d points of %d cells: choose fewer ports, or at most %d cells in all", n, c.Rows*c.Columns, maxCells)
 	}
 	if len(c.Weights) > MaxWeights {
 		fail("weight: %d of them: %d at most", len(c.Weights), MaxWeights)

@@ -15,17 +15,22 @@
 //
 // Timestamps are nanoseconds of CLOCK_TAI. lds_ingress has the packet's arrival:
 // that of the XDP program where it was granted (dataplane.timestamps), else the
-// batch's clock. lds_egress has the batch's clock, read when the batch was
-// received, so its resolution is the time of a batch, and of the delay inside
-// one switch it sees what passed between a packet's arrival and that reading.
+// batch's clock; timed_packets_total tells how many had the former. lds_egress has
+// the batch's clock, read when the batch was received, so its resolution is the time
+// of a batch, and of the delay inside one switch it sees what passed between a
+// packet's arrival and that reading.
 //
 // Intervals are 2^interval_bits ns from multiples of that on. By the clock, a
 // packet under way at an edge falls into different intervals at both ends, and
 // spoils its cells in both. With interval_bit a packet that carries the PINT
 // shim is counted in the interval that the shim's bit tells (alternate marking,
-// RFC 9341), at both ends the same: odd intervals set it. A packet may be up to
+// RFC 9341), at both ends the same: odd intervals set it. A packet may arrive up to
 // half an interval late or early. An interval's record comes an interval later
 // then, and memory is three times as much.
+//
+// Clocks that step: at each edge of an interval CLOCK_TAI is held against
+// CLOCK_MONOTONIC, which cannot be set. Intervals around a step say so in their
+// records, and serve for losses only.
 //
 // Inside one switch a port's ingress point and another's egress point see the
 // same packets only where all traffic of the one goes to the other, as with patch.

@@ -8,7 +8,6 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/epoch"
 	"github.com/weirswitch/weir/pipeline/packet"
-	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
 )
 
@@ -18,6 +17,7 @@ type Module struct {
 	egress  bool
 	shift   uint8
 	bit     bool
+	perPort int
 	sketch  lds.Config
 	ports   []int   // of the points, ascending
 	point   []int16 // by port: index in ports, -1: not measured
@@ -41,6 +41,18 @@ type cells []trio
 // nil without the bit.
 type trio struct {
 	now, late, early *lds.Point
+}
+
+// of is the point of the interval that is so far behind the slice. A packet that a
+// worker comes to when it is too late for its interval spoils the nearest one.
+func (t *trio) of(behind int64) *lds.Point {
+	switch {
+	case behind == 0:
+		return t.now
+	case behind > 0:
+		return t.early
+	}
+	return t.late
 }
 
 func (t *trio) each(f func(*lds.Point)) {
@@ -77,7 +89,7 @@ func newModule(c Config, env pipeline.Env, egress bool) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{env: env, egress: egress, shift: uint8(c.IntervalBits), bit: c.IntervalBit, sketch: c.sketch(), ports: ports, weights: weights}
+	m := &Module{env: env, egress: egress, shift: uint8(c.IntervalBits), bit: c.IntervalBit, perPort: c.perPort(), sketch: c.sketch(), ports: ports, weights: weights}
 	m.point = make([]int16, len(env.Ports))
 	for p := range m.point {
 		m.point[p] = -1
@@ -95,21 +107,27 @@ func newModule(c Config, env pipeline.Env, egress bool) (*Module, error) {
 	return m, nil
 }
 
-// newPoint makes an empty point; the config was validated.
-func (m *Module) newPoint() *lds.Point {
-	p, err := lds.NewPoint(m.sketch)
+// newPoints makes empty points; the config was validated.
+func (m *Module) newPoints(n int) []*lds.Point {
+	p, err := lds.NewPoints(m.sketch, n)
 	if err != nil {
 		panic(err)
 	}
 	return p
 }
 
+func (m *Module) newPoint() *lds.Point { return m.newPoints(1)[0] }
+
+// newCells makes the points of all ports together, so that packets of different ones
+// go into one block.
 func (m *Module) newCells() *cells {
 	c := make(cells, len(m.ports))
+	points := m.newPoints(m.perPort * len(c))
 	for i := range c {
-		c[i].now = m.newPoint()
+		p := points[m.perPort*i:]
+		c[i].now = p[0]
 		if m.bit {
-			c[i].late, c[i].early = m.newPoint(), m.newPoint()
+			c[i].late, c[i].early = p[1], p[2]
 		}
 	}
 	return &c
@@ -128,7 +146,7 @@ func (m *Module) Needs() packet.Needs { return packet.NeedID | packet.NeedArriva
 
 // Stage implements pipeline.Module.
 func (m *Module) Stage(w int) pipeline.Stage {
-	s := &stage{module: m, cells: m.workers[w]}
+	s := &stage{module: m, cells: m.workers[w], steps: newSteps()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stages = append(m.stages, s)
@@ -140,19 +158,41 @@ type stage struct {
 	module *Module
 	cells  *epoch.Worker[cells]
 
-	// pending are the batch's additions; touched keeps Touch from being left out.
-	pending [packet.BatchSize]lds.Pending
-	touched uint64
+	// The batch's additions, and their flows.
+	block lds.Block
+	keys  keys
+
+	steps steps
 
 	// Written once per batch.
 	measured, skipped, byBit atomic.Uint64
+	timed, waited            atomic.Uint64 // waited: ns
+	stepped                  atomic.Uint64 // once per interval
 }
 
-// Tick implements pipeline.Ticker: the edge of an interval.
+// Tick implements pipeline.Ticker: the edge of an interval. A step of the clock is of
+// the interval that ends; as the batches' clock may follow late, of the next one too.
 func (s *stage) Tick(now int64) (next int64) {
+	stepped := s.steps.seen()
+	if stepped {
+		s.stepped.Add(1)
+		s.mark(lds.Stepped)
+	}
 	next = s.cells.Tick(now, s.module.shift)
 	s.enter()
+	if stepped {
+		s.mark(lds.Stepped)
+	}
 	return next
+}
+
+// mark notes what is wrong with the current interval, if it is measured.
+func (s *stage) mark(f lds.Flags) {
+	if c := s.cells.Current(); c != nil {
+		for i := range *c {
+			(*c)[i].each(func(p *lds.Point) { p.Mark(f) })
+		}
+	}
 }
 
 // enter tells the cells, which may have changed, the number of their slice.
@@ -170,11 +210,7 @@ func (s *stage) Process(b *packet.Batch) {
 	m := s.module
 	current := s.cells.Current()
 	slice := s.cells.Slice()
-	// In the first half of a slice, the bit of the other parity is of the interval
-	// before, in the second half of the one behind.
-	second := b.Now-slice.Start >= slice.Length()/2
-	odd := slice.Number()&1 != 0
-	measured, skipped, byBit, pending := 0, 0, 0, 0
+	measured, skipped, byBit, timed, waited := 0, 0, 0, 0, int64(0)
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
 		port, at := p.InPort, p.Arrival
@@ -186,8 +222,7 @@ func (s *stage) Process(b *packet.Batch) {
 			continue
 		}
 		data := b.Data(p)
-		flow, ok := flowHash(p, data)
-		if !ok {
+		if p.Flags&(packet.FlagIPv4|packet.FlagIPv6) == 0 {
 			skipped++
 			continue
 		}
@@ -198,40 +233,52 @@ func (s *stage) Process(b *packet.Batch) {
 		t := &(*current)[m.point[port]]
 		point := t.now
 		if m.bit {
-			if bit, marked := intervalBit(data); marked {
+			if odd, marked := intervalBit(data); marked {
 				byBit++
-				switch {
-				case bit == odd:
-				case second:
-					point = t.early
-				default:
-					point = t.late
-				}
+				point = t.of(m.told(p.Arrival, odd) - slice.Number())
 			}
 		}
 		w := uint32(1)
 		if m.weights != nil {
 			w = m.weigh(p, data)
 		}
-		if pending == len(s.pending) { // copies make a batch longer
-			s.apply(pending)
-			pending = 0
+		if s.block.Len() == lds.BlockSize { // copies make a batch longer
+			s.addBlock()
 		}
-		point.Prepare(&s.pending[pending], flow, p.ID, at, p.WireLen, w)
-		pending++
+		if k := s.block.Put(point, p.ID, at, p.WireLen, w); k >= 0 {
+			s.keys.take(k, p, data)
+		}
 		measured++
+		if p.Arrival != b.Now {
+			timed++
+		}
+		waited += at - p.Arrival
 	}
-	s.apply(pending)
+	s.addBlock()
+	add(&s.timed, timed)
+	add(&s.waited, int(waited))
 	add(&s.measured, measured)
 	add(&s.skipped, skipped)
 	add(&s.byBit, byBit)
 }
 
-// apply makes the first n pending additions, which are before the edge of an
-// interval, as that is seen between batches.
-func (s *stage) apply(n int) {
-	s.touched += lds.Touch(s.pending[:n])
-	lds.Apply(s.pending[:n])
+// told is the number of the interval that a shim's bit tells of a packet, by its
+// arrival, however late the worker comes to it: in the first half of an interval, the
+// bit of the other parity is of the interval before, in the second half of the one
+// behind.
+func (m *Module) told(arrival int64, odd bool) int64 {
+	number := arrival >> m.shift
+	if odd == (number&1 != 0) {
+		return number
+	}
+	return number - 1 + arrival>>(m.shift-1)&1*2
+}
+
+// addBlock adds what the block holds, which is before the edge of an interval, as
+// that is seen between batches.
+func (s *stage) addBlock() {
+	s.keys.flows(&s.block.Flow)
+	s.block.Add()
 }
 
 // add spares the counters that nothing happened to.
@@ -239,21 +286,6 @@ func add(c *atomic.Uint64, n int) {
 	if n != 0 {
 		c.Add(uint64(n))
 	}
-}
-
-// flowHash is the hash of the 5-tuple, all 64 bits of it and under a seed that
-// is the same everywhere, so that a query can look a flow up by its key; it
-// reports false without an IP header.
-func flowHash(p *packet.Packet, data []byte) (uint64, bool) {
-	switch {
-	case p.Flags.Has(packet.FlagIPv4):
-		a, b := p.KeyWords4(data)
-		return hash.Uint64x2(0, a, b), true
-	case p.Flags.Has(packet.FlagIPv6):
-		a, b, c, d, e := p.KeyWords6(data)
-		return hash.Uint64x5(0, a, b, c, d, e), true
-	}
-	return 0, false
 }
 
 // weigh returns the weight of the first policy that matches.

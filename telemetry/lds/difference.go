@@ -59,7 +59,9 @@ type Difference struct {
 	// in all of a row.
 	cellNoise, rowNoise float64
 	bestRate            float64
+	counted             float64 // weighted packets in usable cells, of all rows
 	meanNs              float64 // of all packets
+	leastNs             float64 // of the cells' means
 	hasMean             bool
 	spread              float64
 }
@@ -71,7 +73,8 @@ func Subtract(sender, receiver *Point, limits Limits) (*Difference, error) {
 	if err := compatible(sender, receiver); err != nil {
 		return nil, fmt.Errorf("subtract LDS points: %w", err)
 	}
-	d := &Difference{sender: sender, receiver: receiver, rates: sender.config.rates(), states: make([]State, len(sender.cells))}
+	d := &Difference{sender: sender, receiver: receiver, rates: sender.config.rates(),
+		states: make([]State, len(sender.cells)), leastNs: math.Inf(1)}
 	d.bestRate = slices.Max(d.rates)
 	capacity := sender.config.Capacity()
 	stepped := (sender.flags|receiver.flags)&Stepped != 0
@@ -88,11 +91,13 @@ func Subtract(sender, receiver *Point, limits Limits) (*Difference, error) {
 		if s == Usable {
 			sum += float64(b.Sum - a.Sum)
 			count += float64(a.Count)
-			means.add(float64(b.Sum-a.Sum) / float64(a.Count))
+			mean := float64(b.Sum-a.Sum) / float64(a.Count)
+			means.add(mean)
+			d.leastNs = min(d.leastNs, mean)
 		}
 	}
 	if count > 0 {
-		d.meanNs, d.hasMean = sum/count, true
+		d.meanNs, d.hasMean, d.counted = sum/count, true, count
 		d.spread = means.variance()
 	}
 	d.cellNoise, d.rowNoise = noise(sender, d.rates, d.bestRate)
@@ -175,6 +180,15 @@ func (d *Difference) Refused() int { return len(d.states) - d.tally[Usable] - d.
 // MeanNs returns the mean delay over all usable cells, in which packets with
 // higher weights count more; false if there is none.
 func (d *Difference) MeanNs() (float64, bool) { return d.meanNs, d.hasMean }
+
+// Counted returns the number of packets behind MeanNs: a packet counts as often as its
+// weight says, once for each row in which its cell is usable.
+func (d *Difference) Counted() float64 { return d.counted }
+
+// LeastNs returns the smallest mean delay of a usable cell; false if there is none.
+// No packet of the cell was faster than the network's smallest delay, so it is no
+// less than that, and near it where some cell has few packets.
+func (d *Difference) LeastNs() (float64, bool) { return d.leastNs, d.hasMean }
 
 // Lost returns the number of packets of all flows that the sender counted and
 // the receiver did not; below zero if duplicates outnumber the losses. It is

@@ -20,7 +20,9 @@
 // tell whether they have; a cell that fails is refused as a whole. Rows may
 // sample, each at its own rate (a bank), so that some cell survives much loss.
 //
-// Points of several workers merge by addition. A point must see what its
+// Points of several workers merge by addition. A switch adds packets by the batch
+// (Block), at half the cost. The smallest delays of both directions bound how far the
+// points' clocks are apart (Offset). A point must see what its
 // counterpart sees: the same flow hashes, packet ids, weights and intervals.
 //
 // Deviations from the paper: the digest adds up the packets' hashes instead of

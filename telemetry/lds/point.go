@@ -2,6 +2,7 @@ package lds
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -54,49 +55,98 @@ const (
 // Point is one measurement point in one interval: one worker's copy of it, or
 // several merged. It is made by NewPoint or Decode. It has one writer.
 type Point struct {
-	// What Add reads comes first, in two lines.
-	start    int64  // of the interval
-	slack    int64  // a timestamp may be so much before start
-	span     uint64 // and so much, from there, in all
-	flow     uint64 // seeds
-	packet   uint64
-	columns  uint64
-	virtual  uint64
-	scatters bool // packets of a flow go to different cells, or not to all rows
-	cells    []Cell
-	accept   []uint64 // by row: sampled if below, of 2^32
-
+	// What Block.Put reads is in one line.
+	start   int64  // of the interval
+	slack   int64  // a timestamp may be so much before start
+	span    uint64 // and so much, from there, in all
 	packets uint64
 	outside uint64
+	group   *group
+	first   uint64 // cell of the point in the group
 
+	cells  []Cell
 	config Config
 	number int64
 	flags  Flags
 }
 
+// group is what points that were made together share: hashes and an array of
+// cells, a point's behind the other's.
+type group struct {
+	cells    []Cell
+	flow     uint64 // seeds
+	packet   uint64
+	columns  uint64
+	virtual  uint64
+	scatters bool     // packets of a flow go to different cells, or not to all rows
+	accept   []uint64 // by row: sampled if below, of 2^32
+}
+
 // NewPoint makes an empty point in interval 0.
 func NewPoint(c Config) (*Point, error) {
+	p, err := NewPoints(c, 1)
+	if err != nil {
+		return nil, err
+	}
+	return p[0], nil
+}
+
+// NewPoints makes empty points in interval 0, which mix in a Block.
+func NewPoints(c Config, n int) ([]*Point, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("LDS point: %w", err)
 	}
 	c.Rates = slices.Clone(c.Rates)
-	p := &Point{
-		slack:   c.IntervalNs / 2,
-		span:    2 * uint64(c.IntervalNs),
-		flow:    c.Seed + flowSeed,
-		packet:  c.Seed + packetSeed,
-		columns: uint64(c.Columns),
-		virtual: uint64(c.Virtual),
-		cells:   make([]Cell, c.Rows*c.Columns),
-		accept:  make([]uint64, c.Rows),
-		config:  c,
+	size := c.Rows * c.Columns
+	if n > math.MaxUint32/size {
+		return nil, fmt.Errorf("%d LDS points of %d cells: make them smaller, or fewer together", n, size)
 	}
-	p.scatters = c.Virtual > 1
+	g := newGroup(c, make([]Cell, n*size))
+	points := make([]*Point, n)
+	for i := range points {
+		points[i] = &Point{
+			slack:  c.IntervalNs / 2,
+			span:   2 * uint64(c.IntervalNs),
+			group:  g,
+			first:  uint64(i * size),
+			cells:  g.cells[i*size : (i+1)*size : (i+1)*size],
+			config: c,
+		}
+	}
+	return points, nil
+}
+
+func newGroup(c Config, cells []Cell) *group {
+	g := &group{
+		cells:    cells,
+		flow:     c.Seed + flowSeed,
+		packet:   c.Seed + packetSeed,
+		columns:  uint64(c.Columns),
+		virtual:  uint64(c.Virtual),
+		scatters: c.Virtual > 1,
+		accept:   make([]uint64, c.Rows),
+	}
 	for r, rate := range c.rates() {
-		p.accept[r] = uint64(rate * (1 << 32))
-		p.scatters = p.scatters || rate < 1
+		g.accept[r] = uint64(rate * (1 << 32))
+		g.scatters = g.scatters || rate < 1
 	}
-	return p, nil
+	return g
+}
+
+// cell is the column to which a row's 32 bits of a flow's and of a packet's hash
+// lead, where packets scatter; in is 1 if the row samples the packet, else 0.
+func (g *group) cell(flow, packet, columns, accept uint64) (in int, column uint64) {
+	// One product: whole cells in its high half, and a uniform fraction for the
+	// sampling in its low half.
+	x := packet * g.virtual
+	column = flow*columns>>32 + x>>32
+	if column >= columns {
+		column -= columns
+	}
+	if x&(1<<32-1) < accept {
+		in = 1
+	}
+	return in, column
 }
 
 // Begin empties the point and takes it to the given interval.
@@ -127,15 +177,39 @@ func (p *Point) Add(flow, id uint64, timeNs int64, bytes uint32) {
 // All packets of a flow must have the same weight, and both points must agree
 // on it.
 func (p *Point) AddWeighted(flow, id uint64, timeNs int64, bytes, weight uint32) {
-	var q Pending
-	p.Prepare(&q, flow, id, timeNs, bytes, weight)
-	q.apply()
+	t := timeNs - p.start
+	if uint64(t+p.slack) >= p.span {
+		p.outside++
+		return
+	}
+	p.packets++
+	g := p.group
+	digest := hash.Uint64(g.packet, id)
+	add := Cell{Sum: t * int64(weight), Count: uint64(weight), Digest: digest, Bytes: uint64(bytes)}
+	fh, ph := uint64(0), digest
+	for r, accept := range g.accept {
+		if r&1 == 0 {
+			fh = hash.Uint64(g.flow+uint64(r)>>1, flow)
+			if g.scatters && r > 0 {
+				ph = hash.Uint64(g.packet+uint64(r)>>1, id)
+			}
+		} else {
+			fh, ph = fh<<32, ph<<32
+		}
+		in, column := 1, fh>>32*g.columns>>32
+		if g.scatters {
+			in, column = g.cell(fh>>32, ph>>32, g.columns, accept)
+		}
+		if in != 0 {
+			p.cells[uint64(r)*g.columns+column].merge(&add)
+		}
+	}
 }
 
 // base is the first cell of the flow in row r.
 func (p *Point) base(flow uint64, r int) int {
-	fh := hash.Uint64(p.flow+uint64(r)>>1, flow) << (32 * uint(r&1))
-	return int(fh >> 32 * p.columns >> 32)
+	fh := hash.Uint64(p.group.flow+uint64(r)>>1, flow) << (32 * uint(r&1))
+	return int(fh >> 32 * p.group.columns >> 32)
 }
 
 // Config returns the point's config.
@@ -159,7 +233,8 @@ func (p *Point) Cell(row, column int) Cell { return p.cells[row*p.config.Columns
 // Clone returns a copy that shares nothing.
 func (p *Point) Clone() *Point {
 	q := *p
-	q.cells, q.accept = slices.Clone(p.cells), slices.Clone(p.accept)
+	q.cells, q.first = slices.Clone(p.cells), 0
+	q.group = newGroup(p.config, q.cells)
 	return &q
 }
 

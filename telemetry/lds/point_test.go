@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -115,30 +116,59 @@ func TestAddAgainstTwin(t *testing.T) {
 	}
 }
 
-// TestBatchAgainstAdd: a batch that is prepared, touched and applied gives the
-// cells of packets that are added one by one.
-func TestBatchAgainstAdd(t *testing.T) {
-	for _, c := range shapes() {
-		r := rand.New(rand.NewPCG(9, c.Seed))
-		single, batched := newPoint(t, c), newPoint(t, c)
-		for range 20 {
-			batch := make([]Pending, r.IntN(64))
-			for i := range batch {
-				flow, id, at, bytes, w := r.Uint64N(20), r.Uint64(), r.Int64N(3*c.IntervalNs), r.Uint32(), 1+r.Uint32N(9)
-				single.AddWeighted(flow, id, at, bytes, w)
-				batched.Prepare(&batch[i], flow, id, at, bytes, w)
+// TestBlockAgainstAdd: packets of several points that go through a block give the
+// cells of packets that are added one by one, with and without the processor's help.
+func TestBlockAgainstAdd(t *testing.T) {
+	defer func(w bool) { wide = w }(wide)
+	for _, w := range []bool{wide, false} {
+		wide = w
+		for _, c := range shapes() {
+			r := rand.New(rand.NewPCG(9, c.Seed))
+			together, err := NewPoints(c, 3)
+			if err != nil {
+				t.Fatal(err)
 			}
-			Touch(batch)
-			Apply(batch)
-		}
-		if single.Packets() != batched.Packets() || single.Outside() != batched.Outside() {
-			t.Errorf("%+v: %d packets, in batches %d", c, single.Packets(), batched.Packets())
-		}
-		for i := range single.cells {
-			if single.cells[i] != batched.cells[i] {
-				t.Fatalf("%+v: cell %d: %+v, in batches %+v", c, i, single.cells[i], batched.cells[i])
+			// The last point is of a group of its own.
+			blocked := append(together, newPoint(t, c))
+			var single []*Point
+			for i, p := range blocked {
+				p.Enter(int64(i))
+				single = append(single, p.Clone())
+			}
+			var b Block
+			for range 20 {
+				for range r.IntN(3 * BlockSize) {
+					i, flow, id, at, bytes, weight := r.IntN(len(blocked)), r.Uint64N(20), r.Uint64(), r.Int64N(3*c.IntervalNs), r.Uint32(), 1+r.Uint32N(9)
+					if i == 3 && r.IntN(20) != 0 {
+						i = 0 // else most blocks are small
+					}
+					single[i].AddWeighted(flow, id, at, bytes, weight)
+					if b.Len() == BlockSize || b.Len() > 0 && b.group != blocked[i].group {
+						b.Add()
+					}
+					if k := b.Put(blocked[i], id, at, bytes, weight); k >= 0 {
+						b.Flow[k] = flow
+					}
+				}
+				b.Add()
+			}
+			for i, p := range blocked {
+				if p.Packets() == 0 || single[i].Packets() != p.Packets() || single[i].Outside() != p.Outside() {
+					t.Errorf("%+v: %d packets, in blocks %d", c, single[i].Packets(), p.Packets())
+				}
+				if !slices.Equal(single[i].cells, p.cells) {
+					t.Fatalf("%+v: cells of point %d differ with wide = %t", c, i, wide)
+				}
 			}
 		}
+	}
+}
+
+func TestTooManyPoints(t *testing.T) {
+	c := DefaultConfig()
+	c.Columns = MaxCells / 4
+	if _, err := NewPoints(c, 1<<10); err == nil {
+		t.Error("a group of 2^32 cells")
 	}
 }
 
@@ -320,15 +350,14 @@ func TestAddDoesNotAllocate(t *testing.T) {
 	for _, c := range shapes() {
 		p := newPoint(t, c)
 		id := uint64(0)
-		var batch [4]Pending
+		var b Block
 		if n := testing.AllocsPerRun(1000, func() {
 			id++
 			p.AddWeighted(id, id, int64(id), 60, 2)
-			for i := range batch {
-				p.Prepare(&batch[i], id, uint64(i), int64(id), 60, 1)
+			for i := range uint64(3) {
+				b.Put(p, i, int64(id), 60, 1)
 			}
-			Touch(batch[:])
-			Apply(batch[:])
+			b.Add()
 		}); n != 0 {
 			t.Errorf("%+v: %v allocations", c, n)
 		}

@@ -63,11 +63,18 @@ type Between struct {
 	StdNs    float64 `json:"std_ns"`   // of single packets, where it is known
 	Sampled  float64 `json:"measured"` // packets behind the mean
 	Trust    float64 `json:"trust"`    // share of the cells behind it that is the flow's own
+	// Clocks is what the delays tell of the two switches' clocks; nil: both points
+	// have one clock, or no cell survived.
+	Clocks *Clocks `json:"clocks,omitempty"`
 
-	// HasLoss tells that an interval was whole. Lost is over these.
-	HasLoss bool    `json:"has_loss"`
-	Packets float64 `json:"packets"` // sent
-	Lost    float64 `json:"lost"`
+	// HasLoss tells that an interval was whole. Lost is over these. Packets and Bytes
+	// are what the flow sent, and what other flows may have left in all of its cells;
+	// CountTrust is the share that is expected to be its own.
+	HasLoss    bool    `json:"has_loss"`
+	Packets    float64 `json:"packets"`
+	Bytes      float64 `json:"bytes"`
+	Lost       float64 `json:"lost"`
+	CountTrust float64 `json:"count_trust"`
 }
 
 // pair is a sender's and a receiver's point.
@@ -113,19 +120,22 @@ func (e *Engine) BetweenFlows(from, to Place, flows []Key) ([]Between, *Between,
 		if whole {
 			total.Whole++
 		}
-		all.whole(d, float64(lost), whole)
+		all.whole(d, float64(lost), whole, rows)
 		for i, k := range flows {
 			estimate := d.Flow(Hash(k, 0), 1, lds.Balanced)
 			sums[i].add(d, &estimate, rows)
 		}
 	}
+	offset := e.offset(differences, from, to)
 	list := make([]Between, len(flows))
 	for i, k := range flows {
 		list[i] = *total
 		list[i].Flow = FormatKey(k)
 		sums[i].answer(&list[i])
+		list[i].tellClocks(offset)
 	}
 	all.answer(total)
+	total.tellClocks(offset)
 	return list, total, nil
 }
 
@@ -213,7 +223,8 @@ func (e *Engine) points(w store.Window, at Place, egress bool) (list []*store.Po
 // flowSum adds up what the intervals say of a flow. Means are weighed by the
 // packets behind them.
 type flowSum struct {
-	packets, sent, lost    float64
+	packets, bytes, lost   float64
+	owned                  float64 // of the packets
 	hasLoss                bool
 	measured, sum, trusted float64
 	squares, freedom       float64 // of the packets' variance
@@ -222,9 +233,10 @@ type flowSum struct {
 
 func (s *flowSum) add(d *lds.Difference, e *lds.Estimate, rows int) {
 	s.packets += e.Packets
+	s.bytes += e.Bytes
+	s.owned += e.Packets * e.PacketsTrust
 	if e.HasLoss {
 		s.hasLoss = true
-		s.sent += e.Packets
 		s.lost += e.Lost
 	}
 	if !e.HasDelay {
@@ -245,13 +257,13 @@ func (s *flowSum) add(d *lds.Difference, e *lds.Estimate, rows int) {
 }
 
 // whole adds what an interval says of all flows together.
-func (s *flowSum) whole(d *lds.Difference, lost float64, known bool) {
+func (s *flowSum) whole(d *lds.Difference, lost float64, known bool, rows int) {
 	if known {
 		s.hasLoss = true
 		s.lost += lost
 	}
 	if mean, ok := d.MeanNs(); ok {
-		n := float64(d.Cells(lds.Usable))
+		n := d.Counted() / float64(max(rows, 1))
 		s.measured += n
 		s.sum += n * mean
 		s.trusted += n
@@ -259,7 +271,10 @@ func (s *flowSum) whole(d *lds.Difference, lost float64, known bool) {
 }
 
 func (s *flowSum) answer(b *Between) {
-	b.Packets, b.Lost, b.HasLoss = s.packets, s.lost, s.hasLoss
+	b.Packets, b.Bytes, b.Lost, b.HasLoss = s.packets, s.bytes, s.lost, s.hasLoss
+	if s.packets > 0 {
+		b.CountTrust = s.owned / s.packets
+	}
 	if s.measured == 0 {
 		return
 	}

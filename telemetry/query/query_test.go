@@ -332,13 +332,81 @@ func TestBetween(t *testing.T) {
 		if !b.HasDelay || math.Abs(b.Delay.Value-truth) > 0.02*truth || !b.Delay.Holds(truth) {
 			t.Errorf("flow %d: delay %+v, truth %g", f, b.Delay, truth)
 		}
-		if !b.HasLoss || b.Lost != lost[f] || b.Packets < counts[f]+lost[f] || b.Whole != 3 {
+		if !b.HasLoss || b.Lost != lost[f] || b.Packets < counts[f]+lost[f] || b.Whole != 3 || b.Bytes < 100*b.Packets || b.CountTrust < 0.8 || b.CountTrust > 1 {
 			t.Errorf("flow %d: lost %g of %g, truth %g of %g", f, b.Lost, b.Packets, lost[f], counts[f]+lost[f])
 		}
 	}
 	all, err := e.Between(from, Place{2, -1}, nil)
 	if err != nil || all.Lost != lost[0]+lost[1]+lost[2]+lost[3] || all.Intervals != 3 || all.To != "c:0 in" || all.From != "b:1 out" || all.Refused == 0 {
 		t.Errorf("all flows: %+v, %v", all, err)
+	}
+}
+
+// TestClocks: two switches whose clocks differ, or move, through the real records of
+// both directions; the answers say by how much, and warn.
+func TestClocks(t *testing.T) {
+	const interval, least = 1 << 30, 200_000
+	for _, x := range []struct {
+		name   string
+		offset [3]int64 // of the second switch's clock, by interval
+		back   bool     // the way back is measured
+		warns  string
+	}{
+		{"equal", [3]int64{}, true, ""},
+		{"one way", [3]int64{}, false, ""},
+		{"near", [3]int64{5000, 5000, 5000}, true, ""},
+		{"a third", [3]int64{90_000, 90_000, 90_000}, true, "may differ by"},
+		{"ahead", [3]int64{7e6, 7e6, 7e6}, true, "differ by 6."},
+		{"behind", [3]int64{-7e6, -7e6, -7e6}, true, "differ by 6."},
+		{"behind, one way", [3]int64{-7e6, -7e6, -7e6}, false, "differ by 6."},
+		{"moved", [3]int64{-7e6, 7e6, 0}, true, "moved against each other"},
+	} {
+		s := &store.Store{}
+		r := rand.New(rand.NewPCG(8, 9))
+		config := lds.Config{Rows: 4, Columns: 500, Virtual: 2, IntervalNs: interval, Seed: 1}
+		for number := int64(1); number <= 3; number++ {
+			// Points by switch: what leaves and what arrives.
+			var points [2][2]*lds.Point
+			for i := range points {
+				for j := range points[i] {
+					points[i][j], _ = lds.NewPoint(config)
+					points[i][j].Begin(number)
+				}
+			}
+			clock := [2]int64{0, x.offset[number-1]}
+			for i := range 4000 {
+				from := i & 1
+				id, at := r.Uint64(), number*interval+1e8+int64(i)*10_000
+				points[from][0].Add(Hash(key(i%40), 0), id, at+clock[from], 100)
+				points[1-from][1].Add(Hash(key(i%40), 0), id, at+least+r.Int64N(least/10)+clock[1-from], 100)
+			}
+			for i := range points {
+				for j, p := range points[i] {
+					if forth := i == j; !forth && !x.back {
+						continue
+					}
+					add(t, s, record.Header{Kind: record.LDS, Switch: uint32(1 + i), Instance: uint16(1 - j), Start: number * interval, Span: interval}, p.AppendBinary)
+				}
+			}
+		}
+		s.Sort()
+		e := &Engine{Store: s}
+		b, err := e.Between(Place{1, -1}, Place{2, -1}, nil)
+		if err != nil {
+			t.Fatal(x.name, err)
+		}
+		truth := float64(x.offset[2])
+		c := b.Clocks
+		if c == nil || c.HasOffset != x.back || (c.Warning == "") != (x.warns == "") || !strings.Contains(c.Warning, x.warns) {
+			t.Errorf("%s: %+v", x.name, c)
+			continue
+		}
+		if x.back && x.name != "moved" && (math.Abs(c.OffsetNs.Value-truth) > least/10 || !c.OffsetNs.Holds(truth)) {
+			t.Errorf("%s: offset %+v, want %g", x.name, c.OffsetNs, truth)
+		}
+		if !x.back && c.OffsetNs.High < truth {
+			t.Errorf("%s: at most %g, truth %g", x.name, c.OffsetNs.High, truth)
+		}
 	}
 }
 

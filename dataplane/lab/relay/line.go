@@ -57,14 +57,23 @@ func newLine(c *Config, direction int) *line {
 	return &line{config: c, seed: hash.Uint64(c.Seed, uint64(direction)), flows: map[flowKey]*flowCount{}}
 }
 
-// parseFlow reads the flow of an Ethernet frame; false: it is no TCP or UDP over
-// IPv4, or a later fragment.
+// parseFlow reads the flow of an Ethernet frame, which may have a shim of PINT's;
+// false: it is no TCP or UDP over IPv4, or a later fragment.
 func parseFlow(frame []byte) (k flowKey, ok bool) {
 	const ethernet = 14
-	if len(frame) < ethernet+20 || frame[12] != 8 || frame[13] != 0 {
+	if len(frame) < ethernet+20 {
 		return k, false
 	}
-	ip := frame[ethernet:]
+	end := ethernet // of the type
+	if frame[12] == 0x88 && frame[13] == 0xb5 {
+		// Head, hop and plan, a digest as long as the head's three lowest bits say and
+		// one byte more, and the type.
+		end += 4 + int(frame[ethernet]&7) + 1 + 2
+	}
+	if len(frame) < end+20 || frame[end-2] != 8 || frame[end-1] != 0 {
+		return k, false
+	}
+	ip := frame[end:]
 	header := int(ip[0]&15) * 4
 	if ip[0]>>4 != 4 || header < 20 || len(ip) < header+4 || binary.BigEndian.Uint16(ip[6:])&0x1fff != 0 {
 		return k, false

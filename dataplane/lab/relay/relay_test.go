@@ -114,6 +114,24 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// TestShim: a frame's class is found behind a shim, of any length that it can have.
+func TestShim(t *testing.T) {
+	plain := frame(7, 120)
+	want, _ := parseFlow(plain)
+	for digest := 1; digest <= 8; digest++ {
+		shim := append([]byte{0x88, 0xb5, 0x18 | byte(digest-1), 1, 0, 7}, make([]byte, digest)...)
+		f := slices.Concat(plain[:12], shim, plain[12:])
+		if k, ok := parseFlow(f); !ok || k != want {
+			t.Errorf("a digest of %d bytes: %v, %t", digest, k, ok)
+		}
+		for n := range len(shim) + 14 + 20 {
+			if _, ok := parseFlow(f[:n]); ok {
+				t.Errorf("%d bytes of %d have a flow", n, len(f))
+			}
+		}
+	}
+}
+
 func TestSeeds(t *testing.T) {
 	fate := func(seed uint64, direction int) (dropped uint64) {
 		c := testConfig()

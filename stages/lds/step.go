@@ -1,0 +1,55 @@
+package lds
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/telemetry/lds"
+)
+
+// Tolerances of a step: what slewing moves the clock by in a while (500 ppm at most on
+// Linux), and what passes between two readings.
+const (
+	slewPerMillion  = 500
+	readingNs       = 50_000
+	readingAttempts = 8
+)
+
+// steps watches the clock of the timestamps at the edges of intervals: CLOCK_TAI,
+// which the system may set, beside CLOCK_MONOTONIC, which nobody can. Timestamps from
+// before and behind a step must not be added up.
+type steps struct {
+	detector lds.StepDetector
+	read     func() (taiNs, monotonicNs int64, ok bool)
+	last     int64 // CLOCK_MONOTONIC when it was looked at
+}
+
+func newSteps() steps { return steps{read: readClocks} }
+
+// seen reports whether the clock stepped since it was last asked.
+func (s *steps) seen() bool {
+	tai, monotonic, ok := s.read()
+	if !ok {
+		return false // the next time covers this one too
+	}
+	s.detector.ToleranceNs = 2*readingNs + (monotonic-s.last)/1e6*slewPerMillion
+	s.last = monotonic
+	return s.detector.Observe(tai, monotonic)
+}
+
+// readClocks reads both clocks at the same time, to readingNs; false if the thread was
+// interrupted each time it tried.
+func readClocks() (taiNs, monotonicNs int64, ok bool) {
+	var before, tai, after unix.Timespec
+	for range readingAttempts {
+		// The clocks' ids are valid on every kernel with AF_XDP, so this cannot fail.
+		_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &before)
+		_ = unix.ClockGettime(unix.CLOCK_TAI, &tai)
+		_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &after)
+		if passed := time.Duration(after.Nano() - before.Nano()); passed < readingNs {
+			return tai.Nano(), before.Nano(), true
+		}
+	}
+	return 0, 0, false
+}
