@@ -82,14 +82,14 @@ func (f netFigure) run(ctx context.Context, o Options) ([]Row, error) {
 	return t, nil
 }
 
-// obliviousRuns is the number of runs of a size: 10, and 3 of the largest one,
-// each of which takes a gigabyte and as long as those of all other sizes. Quick
-// runs leave it out.
+// obliviousRuns is the number of runs of a size: 10, or 3 of a quick measurement,
+// which leaves out the largest size, whose runs take a gigabyte each and as long
+// as those of all other sizes.
 func obliviousRuns(o Options, size int) int {
-	switch largest := size == len(sampleSizes)-1; {
-	case largest && o.Quick:
+	switch {
+	case o.Quick && size == len(sampleSizes)-1:
 		return 0
-	case largest || o.Quick:
+	case o.Quick:
 		return 3
 	}
 	return 10
@@ -125,7 +125,7 @@ func sweep(ctx context.Context, o Options, traces []*obliviousTrace, unit oblivi
 		j := jobs[i]
 		size := sampleSizes[j.size]
 		mu.Lock()
-		o.progress(done, len(jobs), fmt.Sprintf("%s%v %s", j.trace.prefix, j.kind, size.name))
+		o.progress(done, len(jobs), fmt.Sprintf("%s%v of %v, %s", j.trace.prefix, j.kind, unit, size.name))
 		mu.Unlock()
 		c := oblivious.Config{Kind: j.kind, Unit: unit, Size: size.size, Seed: hash.Uint64x2(o.Seed, uint64(j.kind), uint64(j.run))}
 		r, err := tree.run(ctx, j.trace, c, hash.Uint64x2(o.Seed, 'P', uint64(j.run)))

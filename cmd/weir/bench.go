@@ -7,8 +7,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/bench/paper"
@@ -84,30 +82,6 @@ func printResult(w io.Writer, r *bench.Result, asJSON bool) error {
 		return r.WriteJSON(w)
 	}
 	return r.WriteTable(w)
-}
-
-// benchProgress draws a bar for a measurement of several steps if w is a terminal. Call stop at
-// the end.
-func benchProgress(w io.Writer, name string) (progress bench.Progress, stop func()) {
-	if !isTerminal(w) {
-		return nil, func() {}
-	}
-	step := ""
-	p := mpb.New(mpb.WithOutput(w), mpb.WithWidth(60))
-	bar := p.AddBar(0,
-		mpb.BarRemoveOnComplete(),
-		mpb.PrependDecorators(decor.Name(name+" ")),
-		mpb.AppendDecorators(decor.CountersNoUnit("%d of %d "), decor.Any(func(decor.Statistics) string { return step })),
-	)
-	progress = func(done, total int, what string) {
-		step = what
-		bar.SetTotal(int64(total), false)
-		bar.SetCurrent(int64(done))
-	}
-	return progress, func() {
-		bar.Abort(true)
-		p.Wait()
-	}
 }
 
 // selfCommand is this binary, to be started again as a switch.
