@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 )
 
 // The form of a point's interval, version 1, integers little-endian:
@@ -61,76 +62,108 @@ func (p *Point) AppendBinary(b []byte) ([]byte, error) {
 // Decode reads a point's form, which must be all of b. It refuses what does not
 // fit together before it makes the cells.
 func Decode(b []byte) (*Point, error) {
-	p, err := decode(b)
+	f, err := parse(b)
 	if err != nil {
-		return nil, fmt.Errorf("decode LDS point: %w", err)
+		return nil, err
+	}
+	p, err := NewPoint(f.config)
+	if err != nil {
+		return nil, err
+	}
+	p.Begin(f.number)
+	p.flags, p.packets, p.outside = f.flags, f.packets, f.outside
+	cells := f.cells
+	for i := range p.cells {
+		if f.bitmap[i/8]>>(i%8)&1 != 0 {
+			p.cells[i], cells = cellOf(cells), cells[cellBytes:]
+		}
 	}
 	return p, nil
 }
 
-func decode(b []byte) (*Point, error) {
+// Check refuses what Decode refuses, and returns the config and the interval of the
+// point, without making its cells: a point at rest takes far less memory as its form.
+func Check(b []byte) (c Config, interval int64, err error) {
+	f, err := parse(b)
+	return f.config, f.number, err
+}
+
+// form is a point's form, taken apart and checked. It aliases the bytes.
+type form struct {
+	config           Config
+	flags            Flags
+	number           int64
+	packets, outside uint64
+	bitmap, cells    []byte
+}
+
+func parse(b []byte) (form, error) {
+	f, err := parseHeader(b)
+	if err == nil {
+		err = f.check()
+	}
+	if err != nil {
+		return form{}, fmt.Errorf("decode LDS point: %w", err)
+	}
+	return f, nil
+}
+
+func parseHeader(b []byte) (f form, err error) {
 	if len(b) < headerBytes {
-		return nil, fmt.Errorf("%d bytes are too short for a header", len(b))
+		return f, fmt.Errorf("%d bytes are too short for a header", len(b))
 	}
 	if b[0] != codecVersion {
-		return nil, fmt.Errorf("%w: %d", ErrVersion, b[0])
+		return f, fmt.Errorf("%w: %d", ErrVersion, b[0])
 	}
 	if b[1]&^byte(allFlags) != 0 || b[3] != 0 || order.Uint32(b[12:]) != 0 {
-		return nil, errors.New("reserved bits are set")
+		return f, errors.New("reserved bits are set")
 	}
 	c := Config{Rows: int(b[2]), Virtual: int(order.Uint32(b[4:])), Columns: int(order.Uint32(b[8:])),
 		IntervalNs: int64(order.Uint64(b[16:])), Seed: order.Uint64(b[24:])}
-	number, packets, outside := int64(order.Uint64(b[32:])), order.Uint64(b[40:]), order.Uint64(b[48:])
-	flags, rest := Flags(b[1]), b[headerBytes:]
+	f = form{flags: Flags(b[1]), number: int64(order.Uint64(b[32:])), packets: order.Uint64(b[40:]), outside: order.Uint64(b[48:])}
+	rest := b[headerBytes:]
 	if c.Rows > MaxRows || len(rest) < 8*c.Rows {
-		return nil, fmt.Errorf("%d rows in %d bytes", c.Rows, len(b))
+		return f, fmt.Errorf("%d rows in %d bytes", c.Rows, len(b))
 	}
 	for r := range c.Rows {
 		c.Rates = append(c.Rates, math.Float64frombits(order.Uint64(rest[8*r:])))
 	}
 	if err := c.Validate(); err != nil {
-		return nil, err
+		return f, err
 	}
 	rest = rest[8*c.Rows:]
 	bitmap := (c.Rows*c.Columns + 7) / 8
 	if len(rest) < bitmap || (len(rest)-bitmap)%cellBytes != 0 {
-		return nil, fmt.Errorf("%d bytes do not hold %d cells", len(b), c.Rows*c.Columns)
+		return f, fmt.Errorf("%d bytes do not hold %d cells", len(b), c.Rows*c.Columns)
 	}
-	if number > math.MaxInt64/c.IntervalNs || number < math.MinInt64/c.IntervalNs {
-		return nil, fmt.Errorf("interval %d of %d ns lies outside all clocks", number, c.IntervalNs)
+	if f.number > math.MaxInt64/c.IntervalNs || f.number < math.MinInt64/c.IntervalNs {
+		return f, fmt.Errorf("interval %d of %d ns lies outside all clocks", f.number, c.IntervalNs)
 	}
-	p, err := NewPoint(c)
-	if err != nil {
-		return nil, err
-	}
-	p.Begin(number)
-	p.flags, p.packets, p.outside = flags, packets, outside
-	if err := p.fill(rest[:bitmap], rest[bitmap:]); err != nil {
-		return nil, err
-	}
-	return p, nil
+	f.config, f.bitmap, f.cells = c, rest[:bitmap], rest[bitmap:]
+	return f, nil
 }
 
-// fill sets the cells that the bitmap names.
-func (p *Point) fill(bitmap, cells []byte) error {
-	if extra := len(p.cells) % 8; extra != 0 && bitmap[len(bitmap)-1]>>extra != 0 {
+// check compares the bitmap with the cells.
+func (f *form) check() error {
+	if extra := f.config.Rows * f.config.Columns % 8; extra != 0 && f.bitmap[len(f.bitmap)-1]>>extra != 0 {
 		return errors.New("the bitmap names cells beyond the last")
 	}
-	for i := range p.cells {
-		if bitmap[i/8]>>(i%8)&1 == 0 {
-			continue
-		}
-		if len(cells) == 0 {
-			return errors.New("the bitmap names more cells than there are")
-		}
-		p.cells[i] = Cell{int64(order.Uint64(cells)), order.Uint64(cells[8:]), order.Uint64(cells[16:]), order.Uint64(cells[24:])}
-		if p.cells[i] == (Cell{}) {
+	named := 0
+	for _, b := range f.bitmap {
+		named += bits.OnesCount8(b)
+	}
+	if there := len(f.cells) / cellBytes; named != there {
+		return fmt.Errorf("the bitmap names %d cells, there are %d", named, there)
+	}
+	for cells := f.cells; len(cells) > 0; cells = cells[cellBytes:] {
+		if cellOf(cells) == (Cell{}) {
 			return errors.New("a cell that is named is empty")
 		}
-		cells = cells[cellBytes:]
-	}
-	if len(cells) != 0 {
-		return fmt.Errorf("%d bytes behind the last cell", len(cells))
 	}
 	return nil
+}
+
+// cellOf reads the first cell of the bytes.
+func cellOf(b []byte) Cell {
+	return Cell{int64(order.Uint64(b)), order.Uint64(b[8:]), order.Uint64(b[16:]), order.Uint64(b[24:])}
 }

@@ -90,8 +90,12 @@ func TestDecodeRefuses(t *testing.T) {
 		"an empty cell":    func(b []byte) []byte { clear(b[len(b)-cellBytes:]); return b },
 		"bits at the edge": func(b []byte) []byte { b[56+32+8] |= 0x80; return b },
 	} {
-		if _, err := Decode(change(bytes.Clone(good))); err == nil {
+		bad := change(bytes.Clone(good))
+		if _, err := Decode(bad); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+		if _, _, err := Check(bad); err == nil {
+			t.Errorf("%s: Check finds no error", name)
 		}
 	}
 	future := bytes.Clone(good)
@@ -116,8 +120,15 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := Decode(b)
+		c, number, checked := Check(b)
+		if (err == nil) != (checked == nil) {
+			t.Fatalf("Decode says %v, Check %v", err, checked)
+		}
 		if err != nil {
 			return
+		}
+		if !c.Equal(p.config) || number != p.number {
+			t.Fatalf("Check reads %+v of interval %d, Decode %+v of %d", c, number, p.config, p.number)
 		}
 		if len(p.cells) > 8*len(b) {
 			t.Fatalf("%d cells from %d bytes", len(p.cells), len(b))

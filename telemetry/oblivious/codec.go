@@ -134,8 +134,15 @@ func (e *Entry) decode(b []byte) ([]byte, error) {
 	return b[2*n:], nil
 }
 
+// maxTotal keeps sums of totals in 64 bits. A packet per nanosecond takes two
+// years to get there.
+const maxTotal = 1 << 56
+
 // check tests what holds for all samples.
 func (s *Sample) check() error {
+	if s.Packets > maxTotal || s.Bytes > maxTotal {
+		return fmt.Errorf("totals of %d packets, %d bytes: %d at most", s.Packets, s.Bytes, uint64(maxTotal))
+	}
 	for i := range s.Entries {
 		if i > 0 && s.Entries[i-1].Rank.Compare(s.Entries[i].Rank) >= 0 {
 			return fmt.Errorf("the rank of entry %d is not above the one before", i)

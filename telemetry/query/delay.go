@@ -77,9 +77,6 @@ type Between struct {
 	CountTrust float64 `json:"count_trust"`
 }
 
-// pair is a sender's and a receiver's point.
-type pair struct{ from, to uint16 } // instances
-
 // Between asks for delay and loss from one place to another; flow nil: of all
 // flows together. Between two switches it compares what leaves the first with
 // what arrives at the second, within one what arrives with what leaves. Of
@@ -106,27 +103,31 @@ func (e *Engine) BetweenFlows(from, to Place, flows []Key) ([]Between, *Between,
 	if err != nil {
 		return nil, nil, err
 	}
-	differences, names, rows, err := e.differences(&basis, from, to)
+	way, err := e.stretch(&basis, from, to)
 	if err != nil {
 		return nil, nil, err
 	}
-	total := &Between{Basis: basis, From: names[0], To: names[1], Intervals: len(differences)}
+	total := &Between{Basis: basis, From: way.names[0], To: way.names[1]}
 	sums := make([]flowSum, len(flows))
-	all := flowSum{}
-	for _, d := range differences {
+	all, least := flowSum{}, math.Inf(1)
+	for d := range way.differences() {
+		total.Intervals++
 		total.Refused += d.Refused()
 		total.Cells += d.Refused() + d.Cells(lds.Usable)
 		lost, whole := d.Lost()
 		if whole {
 			total.Whole++
 		}
-		all.whole(d, float64(lost), whole, rows)
+		all.whole(d, float64(lost), whole, way.rows)
+		if ns, ok := d.LeastNs(); ok {
+			least = min(least, ns)
+		}
 		for i, k := range flows {
 			estimate := d.Flow(Hash(k, 0), 1, lds.Balanced)
-			sums[i].add(d, &estimate, rows)
+			sums[i].add(d, &estimate, way.rows)
 		}
 	}
-	offset := e.offset(differences, from, to)
+	offset := e.offset(least, from, to)
 	list := make([]Between, len(flows))
 	for i, k := range flows {
 		list[i] = *total
@@ -137,62 +138,6 @@ func (e *Engine) BetweenFlows(from, to Place, flows []Key) ([]Between, *Between,
 	all.answer(total)
 	total.tellClocks(offset)
 	return list, total, nil
-}
-
-// differences subtracts the points of each interval in the window, and says
-// which points these are, and how many rows they have.
-func (e *Engine) differences(basis *Basis, from, to Place) (list []*lds.Difference, names [2]string, rows int, err error) {
-	fromEgress, toEgress := true, false
-	if from.Switch == to.Switch {
-		fromEgress, toEgress = false, true
-	}
-	senders := e.points(basis.Window, from, fromEgress)
-	receivers := e.points(basis.Window, to, toEgress)
-	if len(senders) == 0 || len(receivers) == 0 {
-		return nil, names, 0, fmt.Errorf("%w of measurement points for this way in the window: the stage %s belongs to %s, %s to %s", ErrNoRecords,
-			stageName(fromEgress), e.Store.Name(from.Switch), stageName(toEgress), e.Store.Name(to.Switch))
-	}
-	byPair := map[pair][]*lds.Difference{}
-	common := map[pair]int{}
-	var refusal error
-	for _, s := range senders {
-		for _, r := range receivers {
-			if s.From != r.From || s.To != r.To {
-				continue
-			}
-			d, err := lds.Subtract(s.Point, r.Point, lds.AnyDelay())
-			if err != nil {
-				refusal = err
-				continue
-			}
-			p := pair{s.Instance, r.Instance}
-			byPair[p] = append(byPair[p], d)
-			common[p] += d.Cells(lds.Usable)
-		}
-	}
-	best, found := pair{}, false
-	for p := range byPair {
-		if !found || common[p] > common[best] || common[p] == common[best] && (p.from < best.from || p.from == best.from && p.to < best.to) {
-			best, found = p, true
-		}
-	}
-	if !found {
-		if refusal != nil {
-			return nil, names, 0, fmt.Errorf("the points cannot be compared: %w", refusal)
-		}
-		return nil, names, 0, fmt.Errorf("%w: the points have no interval in common", ErrNoRecords)
-	}
-	switches := map[uint32]bool{}
-	for _, list := range [][]*store.Point{senders, receivers} {
-		for _, p := range list {
-			if p.Instance == best.from && p.Switch == from.Switch || p.Instance == best.to && p.Switch == to.Switch {
-				basis.rest(switches, &p.Origin)
-				rows = p.Config().Rows
-			}
-		}
-	}
-	names = [2]string{pointName(e.Store.Name(from.Switch), best.from), pointName(e.Store.Name(to.Switch), best.to)}
-	return byPair[best], names, rows, nil
 }
 
 func pointName(sw string, instance uint16) string {
@@ -208,16 +153,6 @@ func stageName(egress bool) string {
 		return "lds_egress"
 	}
 	return "lds_ingress"
-}
-
-func (e *Engine) points(w store.Window, at Place, egress bool) (list []*store.Point) {
-	for i := range e.Store.Points {
-		p := &e.Store.Points[i]
-		if p.Switch == at.Switch && p.Egress() == egress && (at.Port < 0 || p.Port() == at.Port) && p.Overlaps(w) {
-			list = append(list, p)
-		}
-	}
-	return list
 }
 
 // flowSum adds up what the intervals say of a flow. Means are weighed by the

@@ -22,31 +22,23 @@ type Clocks struct {
 	Warning string `json:"warning,omitempty"`
 }
 
-// offset joins the smallest delays of the differences with those of the way back;
-// nil: nothing is known, or there is one clock.
-func (e *Engine) offset(forth []*lds.Difference, from, to Place) *lds.Offset {
-	forward := least(forth)
-	if from.Switch == to.Switch || math.IsInf(forward, 1) {
+// offset joins the smallest delay forth with that of the way back; nil: nothing is
+// known, or there is one clock.
+func (e *Engine) offset(forth float64, from, to Place) *lds.Offset {
+	if from.Switch == to.Switch || math.IsInf(forth, 1) {
 		return nil
 	}
 	back := math.Inf(1)
 	// Without records of the way back one bound is all there is.
-	if d, _, _, err := e.differences(&Basis{Window: e.window()}, to, from); err == nil {
-		back = least(d)
-	}
-	o := lds.OffsetBetween(forward, back, !math.IsInf(back, 1))
-	return &o
-}
-
-// least is the smallest delay of all intervals; infinite: no cell survived.
-func least(list []*lds.Difference) float64 {
-	ns := math.Inf(1)
-	for _, d := range list {
-		if one, ok := d.LeastNs(); ok {
-			ns = min(ns, one)
+	if w, err := e.stretch(&Basis{Window: e.window()}, to, from); err == nil {
+		for d := range w.differences() {
+			if ns, ok := d.LeastNs(); ok {
+				back = min(back, ns)
+			}
 		}
 	}
-	return ns
+	o := lds.OffsetBetween(forth, back, !math.IsInf(back, 1))
+	return &o
 }
 
 // tellClocks adds what is known of the clocks, and a warning if that is called for.

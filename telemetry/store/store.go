@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/lds"
@@ -29,11 +31,16 @@ type Sample struct {
 	*oblivious.Sample
 }
 
-// Point is the record of an interval by a measurement point.
+// Point is the record of an interval by a measurement point, as it came: its cells
+// can take 256 times as much memory.
 type Point struct {
 	Origin
-	*lds.Point
+	Config lds.Config
+	body   []byte // was checked
 }
+
+// Decode makes the point with its cells.
+func (p *Point) Decode() (*lds.Point, error) { return lds.Decode(p.body) }
 
 // Port is the number of the point's port on its switch, from 0.
 func (p *Point) Port() int { return int(p.Instance / 2) }
@@ -94,10 +101,11 @@ func (s *Store) Counts() Counts { return s.counts }
 
 // Add takes a record. body is not kept.
 func (s *Store) Add(h record.Header, body []byte) {
-	if h.Span <= 0 || h.Start > maxTime || h.Start < -maxTime || h.Span > maxTime {
+	if h.Span <= 0 || h.Start > maxTime || h.Start < -maxTime || h.Span > maxTime || h.Missed > maxTime {
 		s.counts.Unreadable++
 		return
 	}
+	h.Name = printable(h.Name)
 	id := identity{h.Kind, h.Switch, h.Instance, h.Plan, h.Start}
 	sum := crc32.ChecksumIEEE(body)
 	old, known := s.known[id]
@@ -122,8 +130,19 @@ func (s *Store) Add(h record.Header, body []byte) {
 	s.counts.Records++
 }
 
-// maxTime keeps sums of times in 64 bits.
+// maxTime keeps sums of times in 64 bits, and those of packets: no switch meets one
+// in each nanosecond.
 const maxTime = 1 << 61
+
+// printable is a name as it may go to a terminal: who sends records chooses it.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, name)
+}
 
 // take decodes a body into its collection; false: it was counted as something
 // else.
@@ -141,12 +160,12 @@ func (s *Store) take(h record.Header, body []byte) bool {
 		}
 		s.Samples = append(s.Samples, Sample{from, sample})
 	case record.LDS:
-		p, err := lds.Decode(body)
-		if err != nil {
+		c, number, err := lds.Check(body)
+		if err != nil || c.IntervalNs != h.Span || number*h.Span != h.Start {
 			s.counts.Unreadable++
 			return false
 		}
-		s.Points = append(s.Points, Point{from, p})
+		s.Points = append(s.Points, Point{from, c, slices.Clone(body)})
 	case record.DiSketch:
 		return s.takeFragment(from, body)
 	default:

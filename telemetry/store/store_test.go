@@ -111,8 +111,9 @@ func TestRead(t *testing.T) {
 			t.Error("samples are not in order")
 		}
 	}
-	if p := &s.Points[0]; p.Port() != 1 || !p.Egress() || p.Packets() != 1 || p.From != second {
-		t.Errorf("the point: port %d, egress %t, %+v", p.Port(), p.Egress(), p.Origin)
+	p := &s.Points[0]
+	if cells, err := p.Decode(); err != nil || p.Port() != 1 || !p.Egress() || cells.Packets() != 1 || !cells.Config().Equal(p.Config) || p.From != second {
+		t.Errorf("the point: port %d, egress %t, %+v, %v", p.Port(), p.Egress(), p.Origin, err)
 	}
 	if id, ok := s.Switch("c"); !ok || id != 2 || s.Name(1) != "b" || s.Name(9) != "9" {
 		t.Errorf("names: %d, %t, %q, %q", id, ok, s.Name(1), s.Name(9))
@@ -122,6 +123,29 @@ func TestRead(t *testing.T) {
 	}
 	if last := s.Last(second); last.From != last.To-second {
 		t.Errorf("the last second: %+v", last)
+	}
+}
+
+// TestHostileHeaders: names cannot steer a terminal, and times and counts cannot wrap.
+func TestHostileHeaders(t *testing.T) {
+	s := &Store{}
+	point := func(h record.Header) {
+		h.Kind, h.Span = record.LDS, second
+		p, err := lds.NewPoint(lds.Config{Rows: 1, Columns: 1, Virtual: 1, IntervalNs: second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.AddBytes(envelope(t, h, p.AppendBinary))
+	}
+	point(record.Header{Switch: 1, Name: "leaf\x1b[31m\n1é\xff"})
+	if got := s.Name(1); got != "leaf\uFFFD[31m\uFFFD1é\uFFFD" || s.Points[0].Name != got {
+		t.Errorf("name %q", got)
+	}
+	point(record.Header{Switch: 2, Missed: 1<<61 + 1})
+	point(record.Header{Switch: 3, Start: 1<<61 + 1})
+	point(record.Header{Switch: 4, Start: -1<<61 - 1})
+	if c := s.Counts(); c.Records != 1 || c.Unreadable != 3 {
+		t.Errorf("%+v", c)
 	}
 }
 

@@ -1,0 +1,142 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/weirswitch/weir/telemetry/lds"
+	"github.com/weirswitch/weir/telemetry/store"
+)
+
+// stretch is what lies from one measurement point to another. It holds their records,
+// and makes cells of one interval at a time: those of an hour may not fit into memory.
+type stretch struct {
+	names     [2]string
+	rows      int
+	intervals []interval
+}
+
+// interval is the records of two points about one interval.
+type interval struct{ from, to *store.Point }
+
+// pair is a sender's and a receiver's point.
+type pair struct{ from, to uint16 } // instances
+
+// stretch finds the measurement points between two places in the window. Of several
+// that the places may mean, those two are taken which have most cells in common.
+func (e *Engine) stretch(basis *Basis, from, to Place) (*stretch, error) {
+	fromEgress, toEgress := true, false
+	if from.Switch == to.Switch {
+		fromEgress, toEgress = false, true
+	}
+	senders := e.points(basis.Window, from, fromEgress)
+	receivers := e.points(basis.Window, to, toEgress)
+	if len(senders) == 0 || len(receivers) == 0 {
+		return nil, fmt.Errorf("%w of measurement points for this way in the window: the stage %s belongs to %s, %s to %s", ErrNoRecords,
+			stageName(fromEgress), e.Store.Name(from.Switch), stageName(toEgress), e.Store.Name(to.Switch))
+	}
+	best, found, err := choose(match(senders, receivers))
+	if err != nil {
+		return nil, err
+	}
+	switches := map[uint32]bool{}
+	for _, list := range [][]*store.Point{senders, receivers} {
+		for _, p := range list {
+			if p.Instance == best.from && p.Switch == from.Switch || p.Instance == best.to && p.Switch == to.Switch {
+				basis.rest(switches, &p.Origin)
+			}
+		}
+	}
+	return &stretch{
+		names:     [2]string{pointName(e.Store.Name(from.Switch), best.from), pointName(e.Store.Name(to.Switch), best.to)},
+		rows:      found[0].from.Config.Rows,
+		intervals: found,
+	}, nil
+}
+
+func (e *Engine) points(w store.Window, at Place, egress bool) (list []*store.Point) {
+	for i := range e.Store.Points {
+		p := &e.Store.Points[i]
+		if p.Switch == at.Switch && p.Egress() == egress && (at.Port < 0 || p.Port() == at.Port) && p.Overlaps(w) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// match puts the records of the same intervals together, in the order of the
+// senders'.
+func match(senders, receivers []*store.Point) map[pair][]interval {
+	at := map[store.Window][]*store.Point{}
+	for _, r := range receivers {
+		at[r.Window] = append(at[r.Window], r)
+	}
+	matched := map[pair][]interval{}
+	for _, s := range senders {
+		for _, r := range at[s.Window] {
+			p := pair{s.Instance, r.Instance}
+			matched[p] = append(matched[p], interval{s, r})
+		}
+	}
+	return matched
+}
+
+// choose takes the pair of points with most cells that can be used, and those of its
+// intervals that can be compared.
+func choose(matched map[pair][]interval) (best pair, intervals []interval, err error) {
+	var refusal error
+	for p, list := range matched {
+		list = slices.DeleteFunc(list, func(i interval) bool {
+			a, b := i.from.Config, i.to.Config
+			if a.Equal(b) {
+				return false
+			}
+			refusal = fmt.Errorf("their configs differ: %+v and %+v", a, b)
+			return true
+		})
+		if matched[p] = list; len(list) == 0 {
+			delete(matched, p)
+		}
+	}
+	switch {
+	case len(matched) == 0 && refusal != nil:
+		return best, nil, fmt.Errorf("the points cannot be compared: %w", refusal)
+	case len(matched) == 0:
+		return best, nil, fmt.Errorf("%w: the points have no interval in common", ErrNoRecords)
+	}
+	most := -1
+	for p, list := range matched {
+		common := 0
+		if len(matched) > 1 {
+			for d := range (&stretch{intervals: list}).differences() {
+				common += d.Cells(lds.Usable)
+			}
+		}
+		if common > most || common == most && (p.from < best.from || p.from == best.from && p.to < best.to) {
+			best, most = p, common
+		}
+	}
+	return best, matched[best], nil
+}
+
+// differences subtracts the points, one interval after the other.
+func (s *stretch) differences() iter.Seq[*lds.Difference] {
+	return func(yield func(*lds.Difference) bool) {
+		for _, i := range s.intervals {
+			if d, err := i.subtract(); err == nil && !yield(d) {
+				return
+			}
+		}
+	}
+}
+
+func (i interval) subtract() (*lds.Difference, error) {
+	from, err := i.from.Decode()
+	to, err2 := i.to.Decode()
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	return lds.Subtract(from, to, lds.AnyDelay())
+}
