@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/telemetry/lds"
+	"github.com/weirswitch/weir/telemetry/record"
 )
 
 // Config is a stage's section of the configuration, [stages.lds_ingress] or
@@ -51,6 +52,8 @@ const (
 	minInterval = 20      // 1 ms: a worker's sleep is shorter
 	maxInterval = 40      // 18 min
 	maxCells    = 1 << 30 // of a worker's points: 32 GB
+	// mostCells of a point fit into a record, with 32 bytes and a bit each.
+	mostCells = (record.MaxLength - 4096) / 33
 )
 
 // DefaultConfig is the paper's reference sketch over intervals of 1.07 s.
@@ -106,10 +109,16 @@ func (c *Config) compile(ports []string) (points []int, weights []weight, err er
 		}
 	}
 	slices.Sort(points)
+	shape := *c
 	if c.IntervalBits < minInterval || c.IntervalBits > maxInterval {
 		fail("interval_bits: %d: choose %d (1 ms) to %d (18 min)", c.IntervalBits, minInterval, maxInterval)
-	} else if err := c.sketch().Validate(); err != nil {
+		shape.IntervalBits = minInterval // to tell the other faults too
+	}
+	sketch := shape.sketch()
+	if err := sketch.Validate(); err != nil {
 		fail("rows, columns, virtual, banks: %w", err)
+	} else if c.Rows*c.Columns > mostCells {
+		fail("columns: %d cells in %d rows: choose at most %d in all, as more do not fit into a record", c.Rows*c.Columns, c.Rows, mostCells)
 	} else if n := c.perPort() * len(points); n*c.Rows*c.Columns > maxCells {
 		fail("columns: %d points of %d cells: choose fewer ports, or at most %d cells in all", n, c.Rows*c.Columns, maxCells)
 	}

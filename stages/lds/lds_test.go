@@ -372,24 +372,49 @@ func TestIntervalBit(t *testing.T) {
 func TestConfigFaults(t *testing.T) {
 	c := testConfig()
 	c.Ports = []string{"p9", "p1", "p1"}
-	c.IntervalBits = 3
+	c.IntervalBits, c.Virtual = -3, -1
 	c.Weights = []Weight{{Weight: 0}, {Weight: 1, Prefix: "ten"}, {Weight: 1, Protocol: 300}, {Weight: 1, Port: -1}}
 	err := c.Validate([]string{"p0", "p1"})
-	for _, want := range []string{`ports[0]: port "p9"`, `ports[2]: port "p1" is there twice`, "interval_bits: 3", "weight[0].weight: 0",
+	for _, want := range []string{`ports[0]: port "p9"`, `ports[2]: port "p1" is there twice`, "interval_bits: -3", "-1 virtual cells", "weight[0].weight: 0",
 		`weight[1].prefix: "ten"`, "weight[2].protocol: 300", "weight[3].port: -1"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no fault %q in\n%v", want, err)
 		}
 	}
 	c = testConfig()
-	c.Rows, c.Columns = 4, 1<<20
-	if err := c.Validate(make([]string, 300)); err == nil || !strings.Contains(err.Error(), "columns: 300 points of 4194304 cells") {
+	c.Rows, c.Columns = 4, 500_000
+	if err := c.Validate(make([]string, 600)); err == nil || !strings.Contains(err.Error(), "columns: 600 points of 2000000 cells") {
+		t.Errorf("%v", err)
+	}
+	c.Columns = 1 << 20
+	if err := c.Validate(nil); err == nil || !strings.Contains(err.Error(), "columns: 4194304 cells in 4 rows: choose at most 203") {
 		t.Errorf("%v", err)
 	}
 	c = testConfig()
 	c.Rows, c.Banks = 0, []float64{2}
 	if err := c.Validate(nil); err == nil || !strings.Contains(err.Error(), "0 rows") || !strings.Contains(err.Error(), "rate 2") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestLargestRecord: the fullest point that a configuration allows fits into a record.
+func TestLargestRecord(t *testing.T) {
+	c := testConfig()
+	c.Rows, c.Columns = 1, mostCells
+	if err := c.Validate([]string{"p0"}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := lds.NewPoint(c.sketch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := func(b []byte) ([]byte, error) {
+		// Each cell that is full adds the same to an empty point's form.
+		b, err := p.AppendBinary(b)
+		return append(b, make([]byte, p.Config().Bytes())...), err
+	}
+	if _, err := record.Append(nil, &record.Header{Kind: record.LDS, Name: strings.Repeat("s", 255)}, body); err != nil {
+		t.Error(err)
 	}
 }
 

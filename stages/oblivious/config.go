@@ -37,7 +37,11 @@ type Config struct {
 // The bounds of a Config.
 const (
 	// MaxSize keeps a sample within a record.
-	MaxSize      = 1_000_000
+	MaxSize = 1_000_000
+	// MinGamma keeps the maintenance of a sample, which looks at all of its entries,
+	// to one in a hundredth as many.
+	MinGamma     = 0.01
+	MaxGamma     = 4
 	MinEpochBits = 24 // 17 ms
 	MaxEpochBits = 42 // 73 minutes
 )
@@ -69,8 +73,8 @@ func (c *Config) Validate([]string) error {
 	if c.Size < oblivious.MinSize || c.Size > MaxSize {
 		fail("size = %d: choose %d to %d entries", c.Size, oblivious.MinSize, MaxSize)
 	}
-	if !(c.Gamma > 0 && c.Gamma <= 4) {
-		fail("gamma = %g: choose a share above 0, up to 4", c.Gamma)
+	if !(c.Gamma >= MinGamma && c.Gamma <= MaxGamma) {
+		fail("gamma = %g: choose a share from %g to %g", c.Gamma, MinGamma, float64(MaxGamma))
 	}
 	if c.EpochBits < MinEpochBits || c.EpochBits > MaxEpochBits {
 		fail("epoch_bits = %d: choose %d to %d; an epoch lasts 2^epoch_bits ns", c.EpochBits, MinEpochBits, MaxEpochBits)

@@ -2,6 +2,7 @@ package oblivious
 
 import (
 	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -285,6 +286,12 @@ func TestConfig(t *testing.T) {
 	for _, key := range []string{"kind", "unit", "size", "gamma", "epoch_bits", "key", "prefix4", "prefix6"} {
 		if err != nil && !strings.Contains("\n"+err.Error(), "\n"+key+" = ") {
 			t.Errorf("no fault begins with %s", key)
+		}
+	}
+	for _, gamma := range []float64{0, -1, 1e-300, math.NaN(), math.Inf(1)} {
+		c = DefaultConfig()
+		if c.Gamma = gamma; c.Validate(nil) == nil {
+			t.Errorf("gamma %g: no fault", gamma)
 		}
 	}
 	c = DefaultConfig()

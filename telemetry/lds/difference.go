@@ -143,7 +143,8 @@ func compare(a, b *Cell, capacity uint64, limits Limits) State {
 // time. Only rows with the highest rate are looked at.
 func noise(p *Point, rates []float64, best float64) (cell, row float64) {
 	c, k := p.config.Columns, p.config.Virtual
-	var one, all []float64
+	one := make([]float64, 0, len(p.cells))
+	all := make([]float64, 0, len(p.cells))
 	for r, rate := range rates {
 		if rate != best {
 			continue

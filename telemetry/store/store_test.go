@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -146,6 +147,24 @@ func TestHostileHeaders(t *testing.T) {
 	point(record.Header{Switch: 4, Start: -1<<61 - 1})
 	if c := s.Counts(); c.Records != 1 || c.Unreadable != 3 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestPointsAtRest: the record of a quiet point of the largest size takes memory of
+// its own length, not of its cells, which are 256 times as much.
+func TestPointsAtRest(t *testing.T) {
+	p, err := lds.NewPoint(lds.Config{Rows: 1, Columns: lds.MaxCells, Virtual: 1, IntervalNs: second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := envelope(t, record.Header{Kind: record.LDS, Span: second}, p.AppendBinary)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s := &Store{}
+	s.AddBytes(b)
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; len(s.Points) != 1 || grown > 4*uint64(len(b)) {
+		t.Errorf("%d points, %d bytes allocated for a record of %d", len(s.Points), grown, len(b))
 	}
 }
 
