@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,10 +37,61 @@ func smallLab(t *testing.T, name string, changes ...string) string {
 type labOutcome struct {
 	OK      bool
 	Answers *labAnswers
-	Account struct {
-		Checks []lab.Check
-		Lost   map[string]uint64
+	Traffic []lab.Result
+	Account lab.Account
+}
+
+// overruns are the ends of reasons that the machine is to blame for: a switch or a host got no
+// processor for so long that a ring overflowed. Whatever else a packet was lost for is a fault.
+var overruns = []string{"RX ring full", "no free frame", "dropped by the kernel", "dropped by the device", "tx_full", "handoff_full", "no_frame"}
+
+// disturbed says why a run shows nothing of the switches, as the machine was too busy for its
+// traffic; empty: it does.
+func (o *labOutcome) disturbed() string {
+	for what := range o.Account.Lost {
+		if !slices.ContainsFunc(overruns, func(reason string) bool { return strings.HasSuffix(what, reason) }) {
+			return ""
+		}
 	}
+	if len(o.Account.Lost) != 0 {
+		return fmt.Sprint(o.Account.Lost)
+	}
+	for _, r := range o.Traffic {
+		if r.Overflow != 0 {
+			return fmt.Sprintf("%s had no room for %d packets that arrived", r.To, r.Overflow)
+		}
+	}
+	return ""
+}
+
+// freshRuns is how often a lab runs, with fresh traffic, before what it shows is a fault.
+// Loads do not wait for a switch, or a relay, that gets no processor, so on a busy
+// machine rings overflow, or packets come intervals late. That says nothing of
+// estimates, and the next run is another one.
+const freshRuns = 6
+
+// freshRun runs a lab. It reports whether the machine let every packet pass, but for those that a
+// relay dropped.
+func freshRun(t *testing.T, attempt int, file string) (o labOutcome, records string, undisturbed bool) {
+	t.Helper()
+	o, records = runLab(t, file)
+	if why := o.disturbed(); why != "" {
+		t.Logf("attempt %d: the machine was too busy: %v", attempt, why)
+		return o, records, false
+	}
+	return o, records, true
+}
+
+// undisturbedRun runs a lab until the machine let every packet pass.
+func undisturbedRun(t *testing.T, file string) (o labOutcome, records string) {
+	t.Helper()
+	for attempt := range freshRuns {
+		if o, records, undisturbed := freshRun(t, attempt, file); undisturbed {
+			return o, records
+		}
+	}
+	t.Fatalf("the machine was too busy in all of %d runs", freshRuns)
+	return o, records
 }
 
 // runLab runs a lab and keeps its records.
@@ -65,11 +117,38 @@ func (a *labAnswers) find(t *testing.T, what string) labValue {
 	return a.Values[i]
 }
 
+// TestDisturbed: only overruns excuse a run; any other loss is judged.
+func TestDisturbed(t *testing.T) {
+	lost := func(reasons ...string) (o labOutcome) {
+		o.Account.Lost = map[string]uint64{}
+		for _, r := range reasons {
+			o.Account.Lost[r] = 1
+		}
+		return o
+	}
+	for _, c := range []struct {
+		o         labOutcome
+		disturbed bool
+	}{
+		{labOutcome{}, false},
+		{lost("s1 h0: no free frame"), true},
+		{lost("s1 h0: RX ring full", "s2: tx_full"), true},
+		{lost("s1: ttl_expired"), false},
+		{lost("s1: ttl_expired", "s1 h0: RX ring full"), false},
+		{labOutcome{Traffic: []lab.Result{{}, {Overflow: 1}}}, true},
+		{labOutcome{Traffic: []lab.Result{{Lost: 1}}}, false},
+	} {
+		if got := c.o.disturbed(); (got != "") != c.disturbed {
+			t.Errorf("%+v: %q", c.o, got)
+		}
+	}
+}
+
 // TestOneSampleLab: flows over one to five switches count once in the network's sample, within its bounds, which
 // hold all together but for a chance of 1e-5.
 func TestOneSampleLab(t *testing.T) {
 	netnstest.Require(t)
-	o, records := runLab(t, smallLab(t, "onesample", "count = 30_000", "count = 8_000"))
+	o, records := undisturbedRun(t, smallLab(t, "onesample", "count = 30_000", "count = 8_000"))
 	if !o.OK {
 		t.Errorf("%+v %+v", o, *o.Answers)
 	}
@@ -102,7 +181,7 @@ func TestOneSampleLab(t *testing.T) {
 func TestSpineLeafLab(t *testing.T) {
 	netnstest.Require(t)
 	file := smallLab(t, "spineleaf", "count = 60_000", "count = 20_000", "flows = 5000", "flows = 2000")
-	o, records := runLab(t, file)
+	o, records := undisturbedRun(t, file)
 	for _, c := range o.Account.Checks {
 		if !c.OK {
 			t.Errorf("%+v", c)

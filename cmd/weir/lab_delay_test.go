@@ -17,26 +17,8 @@ import (
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// freshRuns is how often a lab of delays runs before what it shows is a fault. The loads
-// of these labs must not wait for packets that a relay delays, so nothing holds them
-// up while a switch or the relay gets no processor; then rings overflow, or packets
-// come intervals late. That says nothing of estimates, and the next run is another one.
-const freshRuns = 6
-
 // gentler is traffic that leaves a busy machine room: fewer flows of the same rate.
 var gentler = []string{"flows = 10", "flows = 4", "count = 15_000", "count = 4_800", "rate = 2000", "rate = 800"}
-
-// delayRun runs a lab of delays. It reports whether the machine let every packet pass
-// but for those that the relay dropped.
-func delayRun(t *testing.T, attempt int, file string) (o labOutcome, records string, undisturbed bool) {
-	t.Helper()
-	o, records = runLab(t, file)
-	if len(o.Account.Lost) != 0 {
-		t.Logf("attempt %d: the machine was too busy: %v", attempt, o.Account.Lost)
-		return o, records, false
-	}
-	return o, records, true
-}
 
 // TestDelayLab: the delay of each flow of 1,000 packets between two switches is within
 // 5 % of what the relay between them says that it was, losses are exact, and the
@@ -47,7 +29,7 @@ func TestDelayLab(t *testing.T) {
 	const ways = 3 // two classes forth, one back
 	var shown [ways]bool
 	for attempt := range freshRuns {
-		o, records, undisturbed := delayRun(t, attempt, smallLab(t, "delay", gentler...))
+		o, records, undisturbed := freshRun(t, attempt, smallLab(t, "delay", gentler...))
 		if !undisturbed {
 			continue
 		}
@@ -135,7 +117,7 @@ func testIntervalBit(t *testing.T, bit bool) {
 		"delay = \"50ms\"\njitter = \"10ms\"\ndrop = 0.01", "delay = \"20ms\"\njitter = \"4ms\"",
 		"delay = \"100ms\"\njitter = \"20ms\"", "delay = \"30ms\"\njitter = \"6ms\"")
 	for attempt := range freshRuns {
-		o, _, undisturbed := delayRun(t, attempt, smallLab(t, "delay", changes...))
+		o, _, undisturbed := freshRun(t, attempt, smallLab(t, "delay", changes...))
 		if !undisturbed {
 			continue
 		}
