@@ -93,7 +93,7 @@ func Size(t Target) (Sizing, error) {
 	rk := float64(rows * k)
 	columns := math.Ceil(t.Flows * float64(k) * tail / math.Pow(t.Failures, 1/rk))
 	if columns > MaxCells {
-		return Sizing{}, fmt.Errorf("size of an LDS point: %d rows of %.0f cells are more than %d cells; lower the number of flows, or allow more interference or failures", rows, columns, MaxCells)
+		return Sizing{}, fmt.Errorf("size of an LDS point: %d rows of %.6g cells are more than %d cells; lower the number of flows, or allow more interference or failures", rows, columns, MaxCells)
 	}
 	c := Config{Rows: rows, Columns: max(int(columns), k), Virtual: k, Rates: rates, IntervalNs: t.IntervalNs, Seed: t.Seed}
 	if c.IntervalNs == 0 {

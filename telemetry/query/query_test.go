@@ -342,6 +342,43 @@ func TestBetween(t *testing.T) {
 	}
 }
 
+// TestRestartedPoint: a switch that restarts makes two records of an interval. They
+// add up, in whatever order and however often they come, so that only what passed in
+// between is missing.
+func TestRestartedPoint(t *testing.T) {
+	const interval = 1 << 30
+	config := lds.Config{Rows: 2, Columns: 64, Virtual: 1, IntervalNs: interval}
+	var pieces [2]*lds.Point
+	out, _ := lds.NewPoint(config)
+	out.Begin(7)
+	for i := range pieces {
+		pieces[i], _ = lds.NewPoint(config)
+		pieces[i].Begin(7)
+		pieces[i].Mark(lds.Partial)
+	}
+	for i := range uint64(1000) {
+		f, at := key(int(i%10)), int64(7*interval+i*100_000)
+		out.Add(Hash(f, 0), i, at, 100)
+		if i != 500 { // of flow 0
+			pieces[i/500].Add(Hash(f, 0), i, at+2000, 100)
+		}
+	}
+	s := &store.Store{}
+	add(t, s, record.Header{Kind: record.LDS, Switch: 1, Instance: 1, Start: 7 * interval, Span: interval}, out.AppendBinary)
+	for _, i := range []int{0, 1, 0, 1} {
+		add(t, s, record.Header{Kind: record.LDS, Switch: 2, Start: 7 * interval, Span: interval, Partial: true}, pieces[i].AppendBinary)
+	}
+	s.Sort()
+	if c := s.Counts(); c.Records != 3 || c.Duplicates != 2 {
+		t.Fatalf("%+v", c)
+	}
+	e := &Engine{Store: s}
+	all, err := e.Between(Place{1, -1}, Place{2, -1}, nil)
+	if err != nil || all.Intervals != 1 || all.Whole != 0 || all.HasLoss || all.Refused == 0 || all.Refused > 2 || all.Delay.Value != 2000 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
 // TestClocks: two switches whose clocks differ, or move, through the real records of
 // both directions; the answers say by how much, and warn.
 func TestClocks(t *testing.T) {

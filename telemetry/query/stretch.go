@@ -18,8 +18,9 @@ type stretch struct {
 	intervals []interval
 }
 
-// interval is the records of two points about one interval.
-type interval struct{ from, to *store.Point }
+// interval is the records of two points about one interval: one each, or the pieces
+// that a switch made which restarted within it.
+type interval struct{ from, to []*store.Point }
 
 // pair is a sender's and a receiver's point.
 type pair struct{ from, to uint16 } // instances
@@ -51,7 +52,7 @@ func (e *Engine) stretch(basis *Basis, from, to Place) (*stretch, error) {
 	}
 	return &stretch{
 		names:     [2]string{pointName(e.Store.Name(from.Switch), best.from), pointName(e.Store.Name(to.Switch), best.to)},
-		rows:      found[0].from.Config.Rows,
+		rows:      found[0].from[0].Config.Rows,
 		intervals: found,
 	}, nil
 }
@@ -69,18 +70,39 @@ func (e *Engine) points(w store.Window, at Place, egress bool) (list []*store.Po
 // match puts the records of the same intervals together, in the order of the
 // senders'.
 func match(senders, receivers []*store.Point) map[pair][]interval {
-	at := map[store.Window][]*store.Point{}
-	for _, r := range receivers {
-		at[r.Window] = append(at[r.Window], r)
+	at := map[store.Window][][]*store.Point{}
+	for _, pieces := range byInterval(receivers) {
+		at[pieces[0].Window] = append(at[pieces[0].Window], pieces)
 	}
 	matched := map[pair][]interval{}
-	for _, s := range senders {
-		for _, r := range at[s.Window] {
-			p := pair{s.Instance, r.Instance}
-			matched[p] = append(matched[p], interval{s, r})
+	for _, from := range byInterval(senders) {
+		for _, to := range at[from[0].Window] {
+			p := pair{from[0].Instance, to[0].Instance}
+			matched[p] = append(matched[p], interval{from, to})
 		}
 	}
 	return matched
+}
+
+// byInterval puts the pieces of one interval at one point together, if they can be
+// added up.
+func byInterval(points []*store.Point) (list [][]*store.Point) {
+	type place struct {
+		store.Window
+		instance uint16
+	}
+	at := map[place]int{}
+	for _, p := range points {
+		where := place{p.Window, p.Instance}
+		i, known := at[where]
+		if known && list[i][0].Config.Equal(p.Config) {
+			list[i] = append(list[i], p)
+			continue
+		}
+		at[where] = len(list)
+		list = append(list, []*store.Point{p})
+	}
+	return list
 }
 
 // choose takes the pair of points with most cells that can be used, and those of its
@@ -89,7 +111,7 @@ func choose(matched map[pair][]interval) (best pair, intervals []interval, err e
 	var refusal error
 	for p, list := range matched {
 		list = slices.DeleteFunc(list, func(i interval) bool {
-			a, b := i.from.Config, i.to.Config
+			a, b := i.from[0].Config, i.to[0].Config
 			if a.Equal(b) {
 				return false
 			}
@@ -133,10 +155,25 @@ func (s *stretch) differences() iter.Seq[*lds.Difference] {
 }
 
 func (i interval) subtract() (*lds.Difference, error) {
-	from, err := i.from.Decode()
-	to, err2 := i.to.Decode()
+	from, err := whole(i.from)
+	to, err2 := whole(i.to)
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
 	return lds.Subtract(from, to, lds.AnyDelay())
+}
+
+// whole adds up the pieces of a point's interval.
+func whole(pieces []*store.Point) (*lds.Point, error) {
+	sum, err := pieces[0].Decode()
+	for _, p := range pieces[1:] {
+		if err != nil {
+			return nil, err
+		}
+		var piece *lds.Point
+		if piece, err = p.Decode(); err == nil {
+			err = sum.Merge(piece)
+		}
+	}
+	return sum, err
 }

@@ -73,7 +73,7 @@ type Store struct {
 	Sketches disketch.Records
 
 	counts Counts
-	known  map[identity]uint32 // checksum of the body
+	known  map[identity][]uint32 // checksums of the bodies
 	names  map[uint32]string
 }
 
@@ -108,14 +108,14 @@ func (s *Store) Add(h record.Header, body []byte) {
 	h.Name = printable(h.Name)
 	id := identity{h.Kind, h.Switch, h.Instance, h.Plan, h.Start}
 	sum := crc32.ChecksumIEEE(body)
-	old, known := s.known[id]
-	if known && old == sum {
+	old := s.known[id]
+	if slices.Contains(old, sum) {
 		s.counts.Duplicates++
 		return
 	}
 	// A switch that restarted within a slice says two things about it, both of
 	// them in part. If neither is, one is wrong, and which one cannot be known.
-	if known && !h.Partial && h.Kind != record.DiSketch {
+	if len(old) != 0 && !h.Partial && h.Kind != record.DiSketch {
 		s.counts.Conflicts++
 		return
 	}
@@ -123,9 +123,9 @@ func (s *Store) Add(h record.Header, body []byte) {
 		return
 	}
 	if s.known == nil {
-		s.known, s.names = map[identity]uint32{}, map[uint32]string{}
+		s.known, s.names = map[identity][]uint32{}, map[uint32]string{}
 	}
-	s.known[id] = sum
+	s.known[id] = append(old, sum)
 	s.names[h.Switch] = h.Name
 	s.counts.Records++
 }
