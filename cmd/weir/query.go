@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/stages/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -24,6 +25,7 @@ type queryOptions struct {
 	flow       string
 	selection  querySelection
 	from, to   string
+	weight     uint32
 	unit       string
 	theta      float64
 	epsilon    float64
@@ -82,6 +84,7 @@ prefixes (--paths), or recomputed from the routes of a lab's switches (--lab).`,
 		if q.places {
 			f.StringVar(&o.from, "from", "", "switch, or switch:port number, that packets leave")
 			f.StringVar(&o.to, "to", "", "switch, or switch:port number, at which they arrive")
+			f.Uint32Var(&o.weight, "weight", 1, "what the points count a packet of the flow as: its weight in [[stages.lds_ingress.weight]]")
 		}
 		if q.subset {
 			o.selection.add(sub)
@@ -164,6 +167,10 @@ func (o *queryOptions) between(e *query.Engine) (any, error) {
 	if err != nil {
 		return nil, usageError(err)
 	}
+	if o.weight < 1 || o.weight > lds.MaxWeight {
+		return nil, usageError(fmt.Errorf("--weight %d: choose 1 to %d", o.weight, lds.MaxWeight))
+	}
+	e.Weight = o.weight
 	return e.Between(from, to, &k)
 }
 

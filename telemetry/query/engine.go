@@ -21,6 +21,9 @@ type Engine struct {
 	Confidence float64
 	// Paths of flows, for questions that fragments answer; nil: none are known.
 	Paths Paths
+	// Weight is what measurement points count a packet of the flows as that are asked
+	// about; 0 stands for 1.
+	Weight uint32
 	// FlowSeed is the seed of [stages.parse] in all switches.
 	FlowSeed uint64
 }

@@ -342,6 +342,26 @@ func TestBetween(t *testing.T) {
 	}
 }
 
+// TestWeight: packets and losses of a flow that counts more are told by its weight.
+func TestWeight(t *testing.T) {
+	const interval, weight = 1 << 30, 100
+	config := lds.Config{Rows: 2, Columns: 64, Virtual: 1, IntervalNs: interval}
+	s := &store.Store{}
+	for sw, sent := range []uint64{1000, 990} {
+		p, _ := lds.NewPoint(config)
+		p.Begin(7)
+		for i := range sent {
+			p.AddWeighted(Hash(key(1), 0), i, 7*interval+int64(i), 100, weight)
+		}
+		add(t, s, record.Header{Kind: record.LDS, Switch: uint32(sw + 1), Instance: uint16(1 - sw), Start: 7 * interval, Span: interval}, p.AppendBinary)
+	}
+	e, k := &Engine{Store: s, Weight: weight}, key(1)
+	b, err := e.Between(Place{1, -1}, Place{2, -1}, &k)
+	if err != nil || b.Packets != 1000 || b.Lost != 10 || b.Bytes != 100_000 {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
 // TestRestartedPoint: a switch that restarts makes two records of an interval. They
 // add up, in whatever order and however often they come, so that only what passed in
 // between is missing.
