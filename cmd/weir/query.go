@@ -198,6 +198,9 @@ func (o *queryOptions) engine() (*query.Engine, error) {
 	if !(o.confidence > 0 && o.confidence < 1) {
 		return nil, fmt.Errorf("bounds with confidence %g: choose --confidence, or --delta, above 0 and below 1", o.confidence)
 	}
+	if o.last < 0 {
+		return nil, fmt.Errorf("--last %v: choose a length of time above 0, or 0 for all", o.last)
+	}
 	s, err := store.Read(o.records)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"encoding/binary"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -339,6 +340,29 @@ func TestBetween(t *testing.T) {
 	all, err := e.Between(from, Place{2, -1}, nil)
 	if err != nil || all.Lost != lost[0]+lost[1]+lost[2]+lost[3] || all.Intervals != 3 || all.To != "c:0 in" || all.From != "b:1 out" || all.Refused == 0 {
 		t.Errorf("all flows: %+v, %v", all, err)
+	}
+}
+
+// TestImpossibleSum: a cell whose sum no packets can have is refused.
+func TestImpossibleSum(t *testing.T) {
+	const interval = 1 << 30
+	config := lds.Config{Rows: 1, Columns: 1, Virtual: 1, IntervalNs: interval}
+	s := &store.Store{}
+	for sw := range 2 {
+		p, _ := lds.NewPoint(config)
+		p.Begin(7)
+		p.Add(1, 2, 7*interval, 100)
+		add(t, s, record.Header{Kind: record.LDS, Switch: uint32(sw + 1), Instance: uint16(1 - sw), Start: 7 * interval, Span: interval}, func(b []byte) ([]byte, error) {
+			b, err := p.AppendBinary(b)
+			if sw == 1 {
+				binary.LittleEndian.PutUint64(b[len(b)-32:], 2*interval+1)
+			}
+			return b, err
+		})
+	}
+	b, err := (&Engine{Store: s}).Between(Place{1, -1}, Place{2, -1}, nil)
+	if err != nil || b.HasDelay || b.Refused != 1 {
+		t.Errorf("%+v, %v", b, err)
 	}
 }
 

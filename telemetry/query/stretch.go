@@ -160,7 +160,9 @@ func (i interval) subtract() (*lds.Difference, error) {
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
-	return lds.Subtract(from, to, lds.AnyDelay())
+	// Points take no timestamp from farther away than half an interval.
+	farthest := 2 * from.Config().IntervalNs
+	return lds.Subtract(from, to, lds.Limits{MinNs: -farthest, MaxNs: farthest})
 }
 
 // whole adds up the pieces of a point's interval.
