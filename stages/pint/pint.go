@@ -209,7 +209,7 @@ func (m *Module) newStage() (*stage, error) {
 			s.passing = append(s.passing, newPassing(pl, uint64(m.env.ID)))
 		}
 	}
-	s.usual = len(s.plans) == 1 && len(s.passing) == 1 && len(s.passing[0].others) == 0 && !s.needQueue
+	s.usual = len(s.plans) == 1 && len(s.passing) == 1 && len(s.passing[0].others) == 0 && !s.passing[0].long && !s.needQueue
 	s.shown.init(len(s.ports))
 	return s, nil
 }
