@@ -26,16 +26,6 @@ func (h *histogram) add(v uint64) {
 	h.highest = max(h.highest, v)
 }
 
-// addMany adds a value n times.
-func (h *histogram) addMany(v, n uint64) {
-	if n == 0 {
-		return
-	}
-	h.counts[bucketOf(v)] += n
-	h.total += n
-	h.highest = max(h.highest, v)
-}
-
 // bucketOf is v itself below 64; above, the place of the leading bit and the
 // six bits behind it.
 func bucketOf(v uint64) int {

@@ -156,6 +156,7 @@ func (s *stage) straight(b *packet.Batch, i int) (taken int) {
 	head, shift, maxFrame, used, now := uint64(t.head), t.shift&63, out.maxFrame, out.used, s.now
 	needLatency, latencies := s.needLatency, out.latency
 	latency, same := uint64(0), uint64(0) // packets of a batch often waited equally long
+	longest, before := latencies.highest, latencies.total
 	n := d.N
 	for j := range pkts {
 		p := &pkts[j]
@@ -184,7 +185,8 @@ func (s *stage) straight(b *packet.Batch, i int) (taken int) {
 			waited := uint64(max(0, now-p.Arrival))
 			d.Values[pint.HopLatency][k] = waited
 			if waited != latency {
-				latencies.addMany(latency, same)
+				latencies.counts[bucketOf(latency)] += same
+				longest = max(longest, waited)
 				latency, same = waited, 0
 			}
 			same++
@@ -192,7 +194,10 @@ func (s *stage) straight(b *packet.Batch, i int) (taken int) {
 		taken++
 	}
 	d.N = n
-	latencies.addMany(latency, same)
+	if needLatency {
+		latencies.counts[bucketOf(latency)] += same
+		latencies.highest, latencies.total = longest, before+uint64(taken)
+	}
 	s.counters.now[transited] += uint64(taken)
 	return taken
 }

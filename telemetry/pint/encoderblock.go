@@ -114,7 +114,10 @@ func (e *Encoder) EncodeBlock(b *Block) {
 			c.encodeEach(b, n)
 			continue
 		}
-		has := within(b.chosen[:n], 0, c.low, c.width)
+		has := lowBits(n)
+		if c.width != ^uint64(0) {
+			has = within(b.chosen[:n], 0, c.low, c.width)
+		}
 		switch {
 		case c.kind == stepHashed && c.path.reservoir:
 			c.hashedWhere(b, n, has)
@@ -137,8 +140,12 @@ func (e *Encoder) EncodeBlock(b *Block) {
 // hashedWhere: a first layer of reservoir sampling, which overwrites, and perhaps a second one
 // with a fixed probability, which adds.
 func (c *column) hashedWhere(b *Block, n int, has uint64) {
-	t := c.path
-	hash.Uint64x2s(b.value[:n], t.seeds.value, b.Values[c.value&7][:n], b.ID[:n])
+	t, values := c.path, b.Values[c.value&7][:n]
+	if within(values, 0, b.Values[c.value&7][0], 0) == lowBits(n) { // the switch's id, for one
+		hash.Uint64s(b.value[:n], hash.Behind(t.seeds.value, b.Values[c.value&7][0]), b.ID[:n])
+	} else {
+		hash.Uint64x2s(b.value[:n], t.seeds.value, values, b.ID[:n])
+	}
 	first := within(b.chosen[:n], sharedTurn, 0, t.upTo)
 	merge(b.Digest[:n], b.value[:n], has&first&atMost(b.writer[:n], b.reservoir[:n], 0), c.at.shift, c.at.mask, ^c.at.mask)
 	if second := has &^ first; second != 0 {
