@@ -34,10 +34,29 @@ func (l *pintLab) paths(sw string) []labPath {
 	return r.Paths
 }
 
-// checkPaths wants all flows of enough packets to have the path, and none
-// another one; it returns how many flows that are.
-func (l *pintLab) checkPaths(sw string, path []uint64, enough int) (long int) {
+// awaitPaths wants that many flows of enough packets.
+func (l *pintLab) awaitPaths(sw string, flows, enough int) {
 	l.t.Helper()
+	long := 0
+	l.patiently(func() bool {
+		long = 0
+		for _, p := range l.paths(sw) {
+			if p.Packets >= uint64(enough) {
+				long++
+			}
+		}
+		return long >= flows
+	})
+	if long < flows {
+		l.t.Errorf("%s: only %d flows of at least %d packets, want %d", sw, long, enough, flows)
+	}
+}
+
+// checkPaths wants all flows of enough packets to have the path, and none
+// another one.
+func (l *pintLab) checkPaths(sw string, path []uint64, enough int) {
+	l.t.Helper()
+	long := 0
 	for _, p := range l.paths(sw) {
 		if p.Certain && !slices.Equal(p.Path, path) {
 			l.t.Errorf("%s: wrong path: %+v", sw, p)
@@ -51,5 +70,4 @@ func (l *pintLab) checkPaths(sw string, path []uint64, enough int) (long int) {
 		}
 	}
 	l.t.Logf("%s: %d flows of at least %d packets have the path %v", sw, long, enough, path)
-	return long
 }

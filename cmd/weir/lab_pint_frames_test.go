@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -120,6 +121,27 @@ func (l *pintLab) compare(to int, change func([]byte) []byte) {
 
 func (l *pintLab) compareAtLeast(to, least int, change func([]byte) []byte) {
 	l.t.Helper()
+	var total, missing int
+	var wrong []string
+	// On a busy machine frames may be under way for long after they were sent.
+	l.patiently(func() bool {
+		total, missing, wrong = l.difference(to, change)
+		return total >= least && missing == 0
+	})
+	for _, f := range wrong[:min(len(wrong), 5)] {
+		l.t.Errorf("host %d received a frame that was not sent so: % x", to+1, f[:min(len(f), 80)])
+	}
+	text := fmt.Sprintf("host %d received %d frames: %d other than they were sent, %d missing", to+1, total, len(wrong), missing)
+	if total < least || len(wrong) != 0 || missing != 0 || l.seen[0].lost() || l.seen[1].lost() {
+		l.t.Error(text)
+		return
+	}
+	l.t.Log(text)
+}
+
+// difference counts the frames that a host received, those that are missing, and returns those that
+// were not sent so.
+func (l *pintLab) difference(to int, change func([]byte) []byte) (total, missing int, wrong []string) {
 	sent, received := map[string]int{}, map[string]int{}
 	for _, f := range l.seen[1-to].frames(true) {
 		if countable(f) {
@@ -131,23 +153,16 @@ func (l *pintLab) compareAtLeast(to, least int, change func([]byte) []byte) {
 			received[string(comparable(f, len(change(bytes.Clone(f)))))]++
 		}
 	}
-	total, wrong, missing := 0, 0, 0
 	for f, n := range received {
 		total += n
-		if n > sent[f] {
-			wrong += n - sent[f]
-			if wrong < 5 {
-				l.t.Errorf("host %d received a frame that was not sent so: % x", to+1, f[:min(len(f), 80)])
-			}
+		for range n - sent[f] {
+			wrong = append(wrong, f)
 		}
 	}
 	for f, n := range sent {
 		missing += max(0, n-received[f])
 	}
-	l.t.Logf("host %d received %d frames: %d other than they were sent, %d missing", to+1, total, wrong, missing)
-	if total < least || wrong != 0 || missing != 0 || l.seen[0].lost() || l.seen[1].lost() {
-		l.t.Errorf("host %d received %d frames: %d other than they were sent, %d missing", to+1, total, wrong, missing)
-	}
+	return total, missing, wrong
 }
 
 // countable leaves out what is not from host to host.

@@ -22,10 +22,8 @@ func TestPintChain(t *testing.T) {
 		l.seen[i].stop()
 	}
 	path := []uint64{1, 2, 3, 4, 5}
-	flows := l.checkPaths("s5", path, 60)
-	if flows < 6 { // TCP, UDP, ICMP, each over IPv4 and IPv6
-		t.Errorf("only %d flows of at least 60 packets", flows)
-	}
+	l.awaitPaths("s5", 6, 60) // TCP, UDP, ICMP, each over IPv4 and IPv6
+	l.checkPaths("s5", path, 60)
 	l.checkLatency()
 	l.checkPaths("s5", path, 60)
 	slices.Reverse(path)
@@ -59,27 +57,29 @@ func testPintRouters(t *testing.T, plan, identification string) {
 	for i := range 2 {
 		l.compare(i, func(f []byte) []byte { return routed(f, 5, identification == "any") })
 	}
-	long := l.checkPaths("r5", []uint64{1, 2, 3, 4, 5}, 60)
 	want := 6 // TCP, UDP and ICMP, over IPv4 and IPv6
 	if plan != "" {
 		want = map[string]int{"any": 3, "zero": 1}[identification] // of IPv4; Linux numbers all but UDP
 	}
-	if long < want {
-		t.Errorf("only %d flows of at least 60 packets", long)
-	}
+	l.awaitPaths("r5", want, 60)
+	l.checkPaths("r5", []uint64{1, 2, 3, 4, 5}, 60)
 	if plan != "" && identification == "zero" {
 		return
 	}
 	l.restart("r2", "10.0.23.3", "10.0.26.6")
 	l.udp(4, 300, 100)
 	l.settle()
-	noticed := false
-	for _, p := range l.paths("r5") {
-		if strings.Contains(p.Flow, fmt.Sprintf(":%d > 10.0.9.2:%d protocol 17", udpFrom, udpTo)) {
-			t.Logf("behind the restart: %+v", p)
-			noticed = p.Certain && p.Changes == 1 && slices.Equal(p.Path, []uint64{1, 2, 6, 4, 5})
+	noticed, changed := false, labPath{}
+	l.patiently(func() bool {
+		for _, p := range l.paths("r5") {
+			if strings.Contains(p.Flow, fmt.Sprintf(":%d > 10.0.9.2:%d protocol 17", udpFrom, udpTo)) {
+				changed = p
+				noticed = p.Certain && p.Changes == 1 && slices.Equal(p.Path, []uint64{1, 2, 6, 4, 5})
+			}
 		}
-	}
+		return noticed
+	})
+	t.Logf("behind the restart: %+v", changed)
 	if !noticed {
 		t.Errorf("the sink did not notice that router 2 goes by 6")
 	}

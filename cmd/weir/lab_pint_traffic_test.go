@@ -156,7 +156,7 @@ func (l *pintLab) exchange(from, to net.PacketConn, at net.Addr, count int, data
 			_ = to.SetReadDeadline(time.Now().Add(2 * time.Second))
 			if _, _, err := to.ReadFrom(buf); err == nil {
 				break
-			} else if !errors.Is(err, os.ErrDeadlineExceeded) || try == 2 {
+			} else if !errors.Is(err, os.ErrDeadlineExceeded) || try == 9 {
 				l.t.Fatalf("datagram %d to %v: %v", i, at, err)
 			}
 		}
@@ -173,5 +173,16 @@ func (l *pintLab) settle() {
 			return
 		}
 		last = n
+	}
+}
+
+// patiently asks again and again, up to 20 s, whether something has come about that may take its
+// time on a busy machine. Its caller looks at what it was in the end.
+func (l *pintLab) patiently(done func() bool) {
+	for range 100 {
+		if done() {
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
 	}
 }
