@@ -40,7 +40,8 @@ type Module struct {
 type livePlan struct {
 	encoder    *pint.Encoder
 	id         uint16
-	bytes      int // of the digest in a shim
+	digest     uint64 // of the plan's file
+	bytes      int    // of the digest in a shim
 	initialTTL int
 	ttlHops    bool
 	loops      bool
@@ -86,8 +87,12 @@ func (m *Module) addPlan(p *pint.Plan) error {
 	if err != nil {
 		return err
 	}
+	digest, err := p.Digest()
+	if err != nil {
+		return err
+	}
 	m.plans = append(m.plans, livePlan{
-		encoder: e, id: p.ID, bytes: (p.Bits + 7) / 8, initialTTL: p.InitialTTL,
+		encoder: e, id: p.ID, digest: digest, bytes: (p.Bits + 7) / 8, initialTTL: p.InitialTTL,
 		ttlHops: p.Hops == pint.HopsFromTTL, loops: e.Loops(),
 	})
 	if p.Carrier == pint.CarrierIPID {
