@@ -58,6 +58,9 @@ func pintAnswer(m *stage.Module, q *api.PintRequest) *api.PintResponse {
 		s.Match = func(k pint.FlowKey) bool { return strings.Contains(stage.FlowText(k), q.Flow) }
 	}
 	r := &api.PintResponse{Sink: m.Sink()}
+	for _, p := range m.Plans() {
+		r.Plans = append(r.Plans, &api.PintPlan{Id: uint32(p.ID), Digest: fmt.Sprintf("%016x", p.Digest)})
+	}
 	wants := func(view string) bool { return q.View == "" || q.View == view }
 	if wants("paths") {
 		for _, a := range m.Paths(s) {

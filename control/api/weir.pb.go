@@ -2619,6 +2619,7 @@ type PintResponse struct {
 	Measured      []*PintMeasured        `protobuf:"bytes,5,rep,name=measured,proto3" json:"measured,omitempty"`
 	Loops         []*PintLoop            `protobuf:"bytes,6,rep,name=loops,proto3" json:"loops,omitempty"`
 	Pools         []*PintPool            `protobuf:"bytes,7,rep,name=pools,proto3" json:"pools,omitempty"`
+	Plans         []*PintPlan            `protobuf:"bytes,8,rep,name=plans,proto3" json:"plans,omitempty"` // that are live
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2702,6 +2703,66 @@ func (x *PintResponse) GetPools() []*PintPool {
 	return nil
 }
 
+func (x *PintResponse) GetPlans() []*PintPlan {
+	if x != nil {
+		return x.Plans
+	}
+	return nil
+}
+
+// PintPlan is a plan that a switch knows. All switches of a network must have the same.
+type PintPlan struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // of the plan's file, 16 hexadecimal digits
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PintPlan) Reset() {
+	*x = PintPlan{}
+	mi := &file_weir_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PintPlan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PintPlan) ProtoMessage() {}
+
+func (x *PintPlan) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PintPlan.ProtoReflect.Descriptor instead.
+func (*PintPlan) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *PintPlan) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *PintPlan) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
 // PintPath is what a sink knows of a flow's path.
 type PintPath struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2722,7 +2783,7 @@ type PintPath struct {
 
 func (x *PintPath) Reset() {
 	*x = PintPath{}
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2734,7 +2795,7 @@ func (x *PintPath) String() string {
 func (*PintPath) ProtoMessage() {}
 
 func (x *PintPath) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2747,7 +2808,7 @@ func (x *PintPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintPath.ProtoReflect.Descriptor instead.
 func (*PintPath) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{44}
+	return file_weir_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PintPath) GetQuery() string {
@@ -2851,7 +2912,7 @@ type PintHop struct {
 
 func (x *PintHop) Reset() {
 	*x = PintHop{}
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2863,7 +2924,7 @@ func (x *PintHop) String() string {
 func (*PintHop) ProtoMessage() {}
 
 func (x *PintHop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2876,7 +2937,7 @@ func (x *PintHop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintHop.ProtoReflect.Descriptor instead.
 func (*PintHop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{45}
+	return file_weir_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PintHop) GetQuery() string {
@@ -3003,7 +3064,7 @@ type PintPool struct {
 
 func (x *PintPool) Reset() {
 	*x = PintPool{}
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3015,7 +3076,7 @@ func (x *PintPool) String() string {
 func (*PintPool) ProtoMessage() {}
 
 func (x *PintPool) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3028,7 +3089,7 @@ func (x *PintPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintPool.ProtoReflect.Descriptor instead.
 func (*PintPool) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{46}
+	return file_weir_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PintPool) GetQuery() string {
@@ -3155,7 +3216,7 @@ type PintFrequent struct {
 
 func (x *PintFrequent) Reset() {
 	*x = PintFrequent{}
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3167,7 +3228,7 @@ func (x *PintFrequent) String() string {
 func (*PintFrequent) ProtoMessage() {}
 
 func (x *PintFrequent) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3180,7 +3241,7 @@ func (x *PintFrequent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintFrequent.ProtoReflect.Descriptor instead.
 func (*PintFrequent) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{47}
+	return file_weir_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PintFrequent) GetValue() float64 {
@@ -3232,7 +3293,7 @@ type PintValue struct {
 
 func (x *PintValue) Reset() {
 	*x = PintValue{}
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3244,7 +3305,7 @@ func (x *PintValue) String() string {
 func (*PintValue) ProtoMessage() {}
 
 func (x *PintValue) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3257,7 +3318,7 @@ func (x *PintValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintValue.ProtoReflect.Descriptor instead.
 func (*PintValue) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{48}
+	return file_weir_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PintValue) GetQuery() string {
@@ -3360,7 +3421,7 @@ type PintMeasured struct {
 
 func (x *PintMeasured) Reset() {
 	*x = PintMeasured{}
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3372,7 +3433,7 @@ func (x *PintMeasured) String() string {
 func (*PintMeasured) ProtoMessage() {}
 
 func (x *PintMeasured) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3385,7 +3446,7 @@ func (x *PintMeasured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintMeasured.ProtoReflect.Descriptor instead.
 func (*PintMeasured) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{49}
+	return file_weir_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PintMeasured) GetPort() string {
@@ -3450,7 +3511,7 @@ type PintLoop struct {
 
 func (x *PintLoop) Reset() {
 	*x = PintLoop{}
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3462,7 +3523,7 @@ func (x *PintLoop) String() string {
 func (*PintLoop) ProtoMessage() {}
 
 func (x *PintLoop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3475,7 +3536,7 @@ func (x *PintLoop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintLoop.ProtoReflect.Descriptor instead.
 func (*PintLoop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{50}
+	return file_weir_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PintLoop) GetFlow() string {
@@ -3523,7 +3584,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3535,7 +3596,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3548,7 +3609,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{51}
+	return file_weir_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Stage) GetName() string {
@@ -3626,7 +3687,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3638,7 +3699,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3651,7 +3712,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{52}
+	return file_weir_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Worker) GetId() int64 {
@@ -3749,7 +3810,7 @@ type Frames struct {
 
 func (x *Frames) Reset() {
 	*x = Frames{}
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3761,7 +3822,7 @@ func (x *Frames) String() string {
 func (*Frames) ProtoMessage() {}
 
 func (x *Frames) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3774,7 +3835,7 @@ func (x *Frames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frames.ProtoReflect.Descriptor instead.
 func (*Frames) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{53}
+	return file_weir_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Frames) GetTotal() int64 {
@@ -3846,7 +3907,7 @@ type FdbEntry struct {
 
 func (x *FdbEntry) Reset() {
 	*x = FdbEntry{}
-	mi := &file_weir_proto_msgTypes[54]
+	mi := &file_weir_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3858,7 +3919,7 @@ func (x *FdbEntry) String() string {
 func (*FdbEntry) ProtoMessage() {}
 
 func (x *FdbEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[54]
+	mi := &file_weir_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3871,7 +3932,7 @@ func (x *FdbEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbEntry.ProtoReflect.Descriptor instead.
 func (*FdbEntry) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{54}
+	return file_weir_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FdbEntry) GetMac() string {
@@ -4112,7 +4173,7 @@ const file_weir_proto_rawDesc = "" +
 	"\x05gauge\x18\x06 \x01(\bR\x05gauge\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa2\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcb\x02\n" +
 	"\fPintResponse\x12\x12\n" +
 	"\x04sink\x18\x01 \x01(\bR\x04sink\x12'\n" +
 	"\x05paths\x18\x02 \x03(\v2\x11.weir.v1.PintPathR\x05paths\x12$\n" +
@@ -4120,7 +4181,11 @@ const file_weir_proto_rawDesc = "" +
 	"\x06values\x18\x04 \x03(\v2\x12.weir.v1.PintValueR\x06values\x121\n" +
 	"\bmeasured\x18\x05 \x03(\v2\x15.weir.v1.PintMeasuredR\bmeasured\x12'\n" +
 	"\x05loops\x18\x06 \x03(\v2\x11.weir.v1.PintLoopR\x05loops\x12'\n" +
-	"\x05pools\x18\a \x03(\v2\x11.weir.v1.PintPoolR\x05pools\"\x92\x02\n" +
+	"\x05pools\x18\a \x03(\v2\x11.weir.v1.PintPoolR\x05pools\x12'\n" +
+	"\x05plans\x18\b \x03(\v2\x11.weir.v1.PintPlanR\x05plans\"2\n" +
+	"\bPintPlan\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\"\x92\x02\n" +
 	"\bPintPath\x12\x14\n" +
 	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
@@ -4281,7 +4346,7 @@ func file_weir_proto_rawDescGZIP() []byte {
 	return file_weir_proto_rawDescData
 }
 
-var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_weir_proto_goTypes = []any{
 	(*VersionRequest)(nil),     // 0: weir.v1.VersionRequest
 	(*VersionResponse)(nil),    // 1: weir.v1.VersionResponse
@@ -4327,96 +4392,98 @@ var file_weir_proto_goTypes = []any{
 	(*MetricsResponse)(nil),    // 41: weir.v1.MetricsResponse
 	(*Metric)(nil),             // 42: weir.v1.Metric
 	(*PintResponse)(nil),       // 43: weir.v1.PintResponse
-	(*PintPath)(nil),           // 44: weir.v1.PintPath
-	(*PintHop)(nil),            // 45: weir.v1.PintHop
-	(*PintPool)(nil),           // 46: weir.v1.PintPool
-	(*PintFrequent)(nil),       // 47: weir.v1.PintFrequent
-	(*PintValue)(nil),          // 48: weir.v1.PintValue
-	(*PintMeasured)(nil),       // 49: weir.v1.PintMeasured
-	(*PintLoop)(nil),           // 50: weir.v1.PintLoop
-	(*Stage)(nil),              // 51: weir.v1.Stage
-	(*Worker)(nil),             // 52: weir.v1.Worker
-	(*Frames)(nil),             // 53: weir.v1.Frames
-	(*FdbEntry)(nil),           // 54: weir.v1.FdbEntry
-	nil,                        // 55: weir.v1.SetRequest.FieldsEntry
-	nil,                        // 56: weir.v1.ReportResponse.DroppedEntry
-	nil,                        // 57: weir.v1.Fate.DroppedEntry
-	nil,                        // 58: weir.v1.Port.DroppedEntry
-	nil,                        // 59: weir.v1.Metric.LabelsEntry
+	(*PintPlan)(nil),           // 44: weir.v1.PintPlan
+	(*PintPath)(nil),           // 45: weir.v1.PintPath
+	(*PintHop)(nil),            // 46: weir.v1.PintHop
+	(*PintPool)(nil),           // 47: weir.v1.PintPool
+	(*PintFrequent)(nil),       // 48: weir.v1.PintFrequent
+	(*PintValue)(nil),          // 49: weir.v1.PintValue
+	(*PintMeasured)(nil),       // 50: weir.v1.PintMeasured
+	(*PintLoop)(nil),           // 51: weir.v1.PintLoop
+	(*Stage)(nil),              // 52: weir.v1.Stage
+	(*Worker)(nil),             // 53: weir.v1.Worker
+	(*Frames)(nil),             // 54: weir.v1.Frames
+	(*FdbEntry)(nil),           // 55: weir.v1.FdbEntry
+	nil,                        // 56: weir.v1.SetRequest.FieldsEntry
+	nil,                        // 57: weir.v1.ReportResponse.DroppedEntry
+	nil,                        // 58: weir.v1.Fate.DroppedEntry
+	nil,                        // 59: weir.v1.Port.DroppedEntry
+	nil,                        // 60: weir.v1.Metric.LabelsEntry
 }
 var file_weir_proto_depIdxs = []int32{
 	12, // 0: weir.v1.AclResponse.rules:type_name -> weir.v1.AclRule
 	14, // 1: weir.v1.RoutesResponse.routes:type_name -> weir.v1.Route
 	15, // 2: weir.v1.Route.hops:type_name -> weir.v1.Hop
 	17, // 3: weir.v1.NeighboursResponse.neighbours:type_name -> weir.v1.Neighbour
-	55, // 4: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
+	56, // 4: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
 	21, // 5: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
 	26, // 6: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
 	27, // 7: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
 	30, // 8: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
 	40, // 9: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
-	51, // 10: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
-	52, // 11: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
-	56, // 12: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
+	52, // 10: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
+	53, // 11: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
+	57, // 12: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
 	39, // 13: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
-	53, // 14: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
+	54, // 14: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
 	42, // 15: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
 	43, // 16: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintResponse
 	40, // 17: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
-	51, // 18: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
-	52, // 19: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
-	54, // 20: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
-	57, // 21: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
-	58, // 22: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
+	52, // 18: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
+	53, // 19: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
+	55, // 20: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
+	58, // 21: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
+	59, // 22: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
 	39, // 23: weir.v1.Port.copies:type_name -> weir.v1.Fate
 	42, // 24: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
-	59, // 25: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
-	44, // 26: weir.v1.PintResponse.paths:type_name -> weir.v1.PintPath
-	45, // 27: weir.v1.PintResponse.hops:type_name -> weir.v1.PintHop
-	48, // 28: weir.v1.PintResponse.values:type_name -> weir.v1.PintValue
-	49, // 29: weir.v1.PintResponse.measured:type_name -> weir.v1.PintMeasured
-	50, // 30: weir.v1.PintResponse.loops:type_name -> weir.v1.PintLoop
-	46, // 31: weir.v1.PintResponse.pools:type_name -> weir.v1.PintPool
-	47, // 32: weir.v1.PintHop.frequent:type_name -> weir.v1.PintFrequent
-	0,  // 33: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
-	2,  // 34: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
-	3,  // 35: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
-	4,  // 36: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
-	5,  // 37: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
-	6,  // 38: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
-	7,  // 39: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
-	31, // 40: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
-	32, // 41: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
-	8,  // 42: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
-	9,  // 43: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
-	10, // 44: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
-	18, // 45: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
-	19, // 46: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
-	22, // 47: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
-	24, // 48: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
-	28, // 49: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
-	1,  // 50: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
-	33, // 51: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
-	34, // 52: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
-	35, // 53: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
-	36, // 54: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
-	41, // 55: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
-	43, // 56: weir.v1.Switch.Pint:output_type -> weir.v1.PintResponse
-	38, // 57: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
-	37, // 58: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
-	11, // 59: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
-	13, // 60: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
-	16, // 61: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
-	20, // 62: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
-	20, // 63: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
-	23, // 64: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
-	25, // 65: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
-	29, // 66: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
-	50, // [50:67] is the sub-list for method output_type
-	33, // [33:50] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	60, // 25: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
+	45, // 26: weir.v1.PintResponse.paths:type_name -> weir.v1.PintPath
+	46, // 27: weir.v1.PintResponse.hops:type_name -> weir.v1.PintHop
+	49, // 28: weir.v1.PintResponse.values:type_name -> weir.v1.PintValue
+	50, // 29: weir.v1.PintResponse.measured:type_name -> weir.v1.PintMeasured
+	51, // 30: weir.v1.PintResponse.loops:type_name -> weir.v1.PintLoop
+	47, // 31: weir.v1.PintResponse.pools:type_name -> weir.v1.PintPool
+	44, // 32: weir.v1.PintResponse.plans:type_name -> weir.v1.PintPlan
+	48, // 33: weir.v1.PintHop.frequent:type_name -> weir.v1.PintFrequent
+	0,  // 34: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
+	2,  // 35: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
+	3,  // 36: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
+	4,  // 37: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
+	5,  // 38: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
+	6,  // 39: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
+	7,  // 40: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
+	31, // 41: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
+	32, // 42: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
+	8,  // 43: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
+	9,  // 44: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
+	10, // 45: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
+	18, // 46: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
+	19, // 47: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
+	22, // 48: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
+	24, // 49: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
+	28, // 50: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
+	1,  // 51: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
+	33, // 52: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
+	34, // 53: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
+	35, // 54: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
+	36, // 55: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
+	41, // 56: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
+	43, // 57: weir.v1.Switch.Pint:output_type -> weir.v1.PintResponse
+	38, // 58: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
+	37, // 59: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
+	11, // 60: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
+	13, // 61: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
+	16, // 62: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
+	20, // 63: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
+	20, // 64: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
+	23, // 65: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
+	25, // 66: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
+	29, // 67: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
+	51, // [51:68] is the sub-list for method output_type
+	34, // [34:51] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_weir_proto_init() }
@@ -4430,7 +4497,7 @@ func file_weir_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_proto_rawDesc), len(file_weir_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   60,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -12,6 +12,10 @@ import (
 // the lab reads it.
 type PintReport struct {
 	Sink  bool `json:"sink"`
+	Plans []struct {
+		ID     uint16 `json:"id"`
+		Digest string `json:"digest"`
+	} `json:"plans"`
 	Paths []struct {
 		Value   string   `json:"value"`
 		Flow    string   `json:"flow"`
@@ -87,6 +91,26 @@ func (c *Config) decoded(ends []SwitchEnd) []Decoded {
 		}
 	}
 	return list
+}
+
+// planFaults says which switches have other plans of an id than the first one that has it: what
+// they write into digests means something else.
+func planFaults(ends []SwitchEnd) (faults []string) {
+	type owner struct{ name, digest string }
+	first := map[uint16]owner{}
+	for _, e := range ends {
+		if e.Report == nil || e.Report.Pint == nil {
+			continue
+		}
+		for _, p := range e.Report.Pint.Plans {
+			if o, known := first[p.ID]; !known {
+				first[p.ID] = owner{e.Name, p.Digest}
+			} else if o.digest != p.Digest {
+				faults = append(faults, fmt.Sprintf("plan %d of %s (%s) is not that of %s (%s): give all switches the same file", p.ID, e.Name, p.Digest, o.name, o.digest))
+			}
+		}
+	}
+	return faults
 }
 
 // decodedTo is for the packets of one host.

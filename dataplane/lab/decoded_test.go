@@ -3,6 +3,7 @@ package lab
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -79,5 +80,30 @@ func TestDecoded(t *testing.T) {
 	ends[0].Report.Pint, ends[1].Report.Pint = nil, nil
 	if got := c.decoded(ends); got != nil {
 		t.Errorf("without the stage: %+v", got)
+	}
+}
+
+// Switches whose plans differ under one id are named.
+func TestPlanFaults(t *testing.T) {
+	var ends []SwitchEnd
+	for name, text := range map[string]string{
+		"s1": `{"pint": {"plans": [{"id": 1, "digest": "aa"}]}}`,
+		"s2": `{"pint": {"plans": [{"id": 2, "digest": "cc"}, {"id": 1, "digest": "bb"}]}}`,
+		"s3": `{}`,
+		"s4": `{"pint": {"plans": [{"id": 1, "digest": "aa"}]}}`,
+	} {
+		r := new(SwitchReport)
+		if err := json.Unmarshal([]byte(text), r); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, SwitchEnd{Name: name, Report: r})
+	}
+	slices.SortFunc(ends, func(a, b SwitchEnd) int { return strings.Compare(a.Name, b.Name) })
+	got := planFaults(ends)
+	if len(got) != 1 || !strings.HasPrefix(got[0], "plan 1 of s2 (bb) is not that of s1 (aa)") {
+		t.Errorf("%q", got)
+	}
+	if got := planFaults(ends[2:]); got != nil {
+		t.Errorf("%q", got)
 	}
 }

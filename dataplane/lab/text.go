@@ -24,6 +24,9 @@ func (o *Outcome) WriteText(w io.Writer) error {
 		fmt.Fprintln(b, "\nCost of each stage (ns per packet, sampled):")
 		o.writeStages(b)
 	}
+	for _, fault := range o.PlanFaults {
+		fmt.Fprintf(b, "\n  FAIL  %s\n", fault)
+	}
 	if len(o.Decoded) > 0 {
 		fmt.Fprintln(b, "\nDecoded from digests, beside the truth:")
 		o.writeDecoded(b)

@@ -81,6 +81,20 @@ type Selection struct {
 	Limit int
 }
 
+// PlanAnswer is a live plan, with the digest of its file.
+type PlanAnswer struct {
+	ID     uint16
+	Digest uint64
+}
+
+// Plans are the live plans, that of sources first.
+func (m *Module) Plans() (list []PlanAnswer) {
+	for i := range m.plans {
+		list = append(list, PlanAnswer{m.plans[i].id, m.plans[i].digest})
+	}
+	return list
+}
+
 // Sink reports whether the switch records: whether it has an edge port.
 func (m *Module) Sink() bool { return m.recorder != nil }
 

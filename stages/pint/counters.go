@@ -103,10 +103,10 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		}
 		emit(metric)
 	}
-	for i := range m.plans {
+	for _, p := range m.Plans() {
 		emit(pipeline.Metric{
 			Name: "plan", Help: "1 for each live plan, with a digest of its file: switches of a network must have the same digests", Value: 1, Gauge: true,
-			Labels: [][2]string{{"id", strconv.Itoa(int(m.plans[i].id))}, {"digest", fmt.Sprintf("%016x", m.plans[i].digest)}},
+			Labels: [][2]string{{"id", strconv.Itoa(int(p.ID))}, {"digest", fmt.Sprintf("%016x", p.Digest)}},
 		})
 	}
 	m.recorderMetrics(emit)
