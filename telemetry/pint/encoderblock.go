@@ -67,7 +67,7 @@ func (e *Encoder) findRanges() {
 	for i := range e.columns {
 		c := &e.columns[i]
 		first, last := -1, -1
-		c.ranged = true
+		c.ranged = c.kind != stepHashed || c.path.reservoir // other layers go by the set's number too
 		for set := range min(len(e.below), maxSets) {
 			switch at := c.place[set]; {
 			case at.mask == 0:
@@ -118,14 +118,14 @@ func (e *Encoder) EncodeBlock(b *Block) {
 		if c.width != ^uint64(0) {
 			has = within(b.chosen[:n], 0, c.low, c.width)
 		}
-		switch {
-		case c.kind == stepHashed && c.path.reservoir:
+		switch c.kind {
+		case stepHashed:
 			c.hashedWhere(b, n, has)
-		case c.kind == stepLinear:
+		case stepLinear:
 			c.linearWhere(b, n, has)
-		case c.kind == stepSample:
+		case stepSample:
 			c.sampleWhere(b, n, has)
-		case c.kind == stepExtreme:
+		case stepExtreme:
 			c.extremeWhere(b, has)
 		default:
 			c.otherWhere(b, has)
