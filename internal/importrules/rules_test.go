@@ -86,8 +86,8 @@ var foreigns = []foreign{
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "internal/..."}, "a switch starts no program"},
 	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/view"}, "servers belong to control and to the collector's faces"},
-	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "pipeline/clock", "pipeline/packet", "stages/l2", "stages/lds", "telemetry/hash", "telemetry/lds"},
-		"system calls are the data plane's; l2 reads the clock for its ageing, beside the packet path; hash and telemetry/lds ask what the processor can; stages/lds looks whether the clock stepped"},
+	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "pipeline/clock", "pipeline/packet", "stages/l2", "stages/lds", "telemetry/hash", "telemetry/lds", "telemetry/pint"},
+		"system calls are the data plane's; l2 reads the clock for its ageing, beside the packet path; hash, lds and pint ask what the processor can; stages/lds looks whether the clock stepped"},
 
 	{"github.com/asavie/xdp", []string{"dataplane/port"},
 		"it is the second opinion on AF_XDP behind the port contract; nobody else may come to rely on it"},
