@@ -66,6 +66,7 @@ type Decoder struct {
 	pathBits func(hops int) float64 // that a path needs at least
 	tries    [MaxHops + 1]int       // firstTry, once known; 0 before
 	dense    bool
+	lanes    lanes
 }
 
 // NewDecoder chooses the solver.
@@ -81,7 +82,7 @@ func NewDecoder(s *Static, c DecoderConfig) (*Decoder, error) {
 	if d.max == 0 {
 		d.max = 4096
 	}
-	d.dense = s.values == Linear && len(s.layers) == 1 && s.layers[0].always
+	d.dense = s.dense()
 	switch {
 	case c.Topology != nil:
 		w := NewWalks(s, c.Topology)
@@ -187,7 +188,7 @@ func (d *Decoder) Add(f *Flow, id, digest uint64, hops int) Event {
 	case collecting:
 		return d.collect(f, Observation{id, digest})
 	case certain:
-		if d.s.Digest(id, f.path) == digest {
+		if d.s.digest(&d.lanes, id, f.path) == digest {
 			return Quiet
 		}
 		return d.suspect(f, Observation{id, digest})
@@ -289,7 +290,7 @@ func (d *Decoder) verify(f *Flow, o Observation) Event {
 		return Quiet
 	}
 	f.obs = append(f.obs, o)
-	if d.s.Digest(o.ID, f.path) != o.Digest {
+	if d.s.digest(&d.lanes, o.ID, f.path) != o.Digest {
 		if f.state == suspected {
 			f.Changes++
 			f.state = collecting
@@ -301,7 +302,7 @@ func (d *Decoder) verify(f *Flow, o Observation) Event {
 		return Restarted
 	}
 	for j := range d.s.instances {
-		w, _ := d.s.Writers(o.ID, j, f.hops)
+		w, _ := d.s.writers(&d.lanes, o.ID, j, f.hops)
 		for hop := range w.all {
 			f.check[hop-1] = uint8(min(int(f.check[hop-1])+d.s.bits, 200))
 		}
@@ -329,9 +330,9 @@ func (d *Decoder) suspect(f *Flow, o Observation) Event {
 	f.Strays++
 	f.obs = append(f.obs[:0], o)
 	for j := range d.s.instances {
-		w, _ := d.s.Writers(o.ID, j, f.hops)
+		w, _ := d.s.writers(&d.lanes, o.ID, j, f.hops)
 		shift := j * d.s.bits
-		if d.s.combine(o.ID, j, &w, f.path) == o.Digest>>shift&d.s.mask {
+		if d.s.combine(&d.lanes, o.ID, j, &w, f.path) == o.Digest>>shift&d.s.mask {
 			continue
 		}
 		for hop := range w.all {

@@ -14,6 +14,7 @@ import (
 // by what the others can contribute together. It reads every ValueCode.
 type Candidates struct {
 	s      *Static
+	lanes  lanes
 	values []uint64
 	eqs    []equation
 	left   [][]uint64 // by hop; nil: all values
@@ -43,7 +44,7 @@ func (d *Candidates) Solve(obs []Observation, hops int, sol *Solution) {
 		d.eqs, d.spare, d.contradictory = d.eqs[:0], 0, false
 	}
 	var ok bool
-	if d.eqs, ok = d.s.equations(d.eqs, obs[from:], hops); !ok {
+	if d.eqs, ok = d.s.equations(&d.lanes, d.eqs, obs[from:], hops); !ok {
 		d.contradictory = true
 	}
 	d.resume.took(obs, hops)
@@ -87,7 +88,7 @@ func (d *Candidates) apply(e *equation) bool {
 // residual is the digest without the known writers.
 func (d *Candidates) residual(e *equation) uint64 {
 	known := e.writers.and(&d.known)
-	return e.digest ^ d.s.combine(e.id, e.instance, &known, d.path)
+	return e.digest ^ d.s.combine(&d.lanes, e.id, e.instance, &known, d.path)
 }
 
 // filter keeps the hop's values for which keep holds, and reports whether

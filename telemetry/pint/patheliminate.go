@@ -10,6 +10,7 @@ import "math/bits"
 // digests continue those of the call before, so does the elimination.
 type Elimination struct {
 	s       *Static
+	lanes   lanes
 	eqs     []equation
 	systems []linearSystem // by fragment
 	row     []uint64
@@ -80,7 +81,7 @@ func (d *Elimination) restart(hops int) {
 // take adds digests.
 func (d *Elimination) take(obs []Observation) {
 	var ok bool
-	if d.eqs, ok = d.s.equations(d.eqs[:0], obs, d.hops); !ok {
+	if d.eqs, ok = d.s.equations(&d.lanes, d.eqs[:0], obs, d.hops); !ok {
 		d.contradictory = true
 		return
 	}

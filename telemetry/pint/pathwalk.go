@@ -20,9 +20,10 @@ import (
 //
 // It reads every ValueCode.
 type Walks struct {
-	s   *Static
-	t   *Topology
-	eqs []equation
+	s     *Static
+	lanes lanes
+	t     *Topology
+	eqs   []equation
 	// may[hop-1][node]: the node is a candidate of the hop.
 	may  [][]bool
 	open []bool // the hop has all candidates
@@ -47,7 +48,7 @@ func (d *Walks) Solve(obs []Observation, hops int, sol *Solution) {
 		return
 	}
 	var ok bool
-	if d.eqs, ok = d.s.equations(d.eqs[:0], obs, hops); !ok || !d.filter(hops) || !d.prune(hops) {
+	if d.eqs, ok = d.s.equations(&d.lanes, d.eqs[:0], obs, hops); !ok || !d.filter(hops) || !d.prune(hops) {
 		sol.Contradiction = true
 		return
 	}
@@ -411,7 +412,7 @@ func (j *walkJoin) explains(d *Walks, front int32, r *half, hops, cut int) bool 
 		j.path = append(j.path, t.values[n])
 	}
 	for i := range d.eqs {
-		if e := &d.eqs[i]; !e.used && d.s.combine(e.id, e.instance, &e.writers, j.path) != e.digest {
+		if e := &d.eqs[i]; !e.used && d.s.combine(&d.lanes, e.id, e.instance, &e.writers, j.path) != e.digest {
 			return false
 		}
 	}
