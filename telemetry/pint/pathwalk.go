@@ -8,11 +8,11 @@ import (
 // Walks decodes with a known topology: a path is a walk over links that visits
 // no switch twice. It goes in three steps.
 //
-//  1. Digests of a single writer filter that hop's candidates.
+//  1. Digests of a single writer filter that hop's candidates, and neighbouring
+//     hops' candidates prune each other (walkSweep).
 //  2. Dynamic programming over (hop, directed link) keeps the links that lie on
 //     a walk through candidates of all hops, and counts the walks. A link is
-//     never followed by the same one backwards. This prunes each hop by its
-//     neighbours, and their neighbours, both ways.
+//     never followed by the same one backwards.
 //  3. The digests of several writers choose among the walks. If they have
 //     bits enough to expect one survivor, the walks are cut at the hop where
 //     both halves are fewest; each half is listed with the digests it gives, and
@@ -24,9 +24,7 @@ type Walks struct {
 	lanes lanes
 	t     *Topology
 	eqs   []equation
-	// may[hop-1][node]: the node is a candidate of the hop.
-	may  [][]bool
-	open []bool // the hop has all candidates
+	sweep walkSweep
 	// alive[hop-1] lists the links from hop-1 to hop that lie on a walk, and
 	// ahead and behind count, for each, the walks up to it and from it.
 	alive         [][]int32
@@ -37,7 +35,7 @@ type Walks struct {
 
 // NewWalks makes a decoder that knows the topology.
 func NewWalks(s *Static, t *Topology) *Walks {
-	return &Walks{s: s, t: t, place: make([]int32, len(t.to))}
+	return &Walks{s: s, t: t, sweep: walkSweep{mark: make([]int32, len(t.values))}, place: make([]int32, len(t.to))}
 }
 
 // Solve implements Solver.
@@ -48,7 +46,7 @@ func (d *Walks) Solve(obs []Observation, hops int, sol *Solution) {
 		return
 	}
 	var ok bool
-	if d.eqs, ok = d.s.equations(&d.lanes, d.eqs[:0], obs, hops); !ok || !d.filter(hops) || !d.prune(hops) {
+	if d.eqs, ok = d.s.equations(&d.lanes, d.eqs[:0], obs, hops); !ok || !d.sweep.run(d, hops) || !d.prune(hops) {
 		sol.Contradiction = true
 		return
 	}
@@ -80,45 +78,10 @@ func (d *Walks) PathBits(hops int) float64 {
 	if hops == 1 {
 		return math.Log2(float64(len(d.t.values)))
 	}
-	if d.eqs = d.eqs[:0]; !d.filter(hops) || !d.prune(hops) {
+	if d.eqs = d.eqs[:0]; !d.sweep.run(d, hops) || !d.prune(hops) {
 		return 0
 	}
 	return d.bits()
-}
-
-// filter applies the digests of single writers, and reports whether every hop
-// has a candidate.
-func (d *Walks) filter(hops int) bool {
-	v := len(d.t.values)
-	for len(d.may) < hops {
-		d.may = append(d.may, make([]bool, v))
-	}
-	d.open = resize(d.open, hops)
-	for i := range hops {
-		d.open[i] = true
-	}
-	for i := range d.eqs {
-		e := &d.eqs[i]
-		if e.writers.Len() != 1 {
-			continue
-		}
-		e.used = true
-		hop := e.writers.last()
-		may, any, fresh := d.may[hop-1], false, d.open[hop-1]
-		for n, value := range d.t.values {
-			may[n] = (fresh || may[n]) && d.s.contribution(e.id, e.instance, hop, value&d.s.valueMask) == e.digest
-			any = any || may[n]
-		}
-		if d.open[hop-1] = false; !any {
-			return false
-		}
-	}
-	for i, open := range d.open {
-		for n := 0; open && n < v; n++ {
-			d.may[i][n] = true
-		}
-	}
-	return true
 }
 
 // prune lists the links on walks, and reports whether there is a walk.
@@ -126,13 +89,7 @@ func (d *Walks) prune(hops int) bool {
 	for len(d.alive) < hops {
 		d.alive, d.ahead, d.behind = append(d.alive, nil), append(d.ahead, nil), append(d.behind, nil)
 	}
-	t := d.t
-	d.alive[1], d.ahead[1] = d.alive[1][:0], d.ahead[1][:0]
-	for l := range t.to {
-		if d.may[0][t.from[l]] && d.may[1][t.to[l]] {
-			d.alive[1], d.ahead[1] = append(d.alive[1], int32(l)), append(d.ahead[1], 1)
-		}
-	}
+	d.begin()
 	for i := 2; i < hops; i++ {
 		d.forward(i)
 	}
@@ -147,13 +104,29 @@ func (d *Walks) prune(hops int) bool {
 	return len(d.alive[1]) > 0
 }
 
+// begin lists the links from hop 1 to hop 2.
+func (d *Walks) begin() {
+	t := d.t
+	list, ahead := d.alive[1][:0], d.ahead[1][:0]
+	d.sweep.only(1)
+	for _, n := range d.sweep.nodes[0] {
+		for l, end := t.out(n); l < end; l++ {
+			if d.sweep.has(t.to[l]) {
+				list, ahead = append(list, l), append(ahead, 1)
+			}
+		}
+	}
+	d.alive[1], d.ahead[1] = list, ahead
+}
+
 // forward extends the walks that end in alive[i-1] by one link.
 func (d *Walks) forward(i int) {
-	t, may := d.t, d.may[i]
+	t := d.t
+	d.sweep.only(i)
 	list, ahead := d.alive[i][:0], d.ahead[i][:0]
 	for k, l := range d.alive[i-1] {
 		for next, end := t.out(t.to[l]); next < end; next++ {
-			if next == t.back[l] || !may[t.to[next]] {
+			if next == t.back[l] || !d.sweep.has(t.to[next]) {
 				continue
 			}
 			if d.place[next] == 0 {
