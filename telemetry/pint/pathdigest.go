@@ -119,31 +119,34 @@ func (s *Static) products(w *lanes, seed, id uint64, path []uint64) (sum uint64)
 }
 
 // toeplitzSum xors the products of keys and values by the method of the four
-// Russians: keys are first added up by four bits of their values, so that
-// only 16 sums are shifted instead of every key.
+// Russians: keys are first added up by five bits of their values, so that
+// only 32 sums are shifted instead of every key.
 func toeplitzSum(keys, values []uint64, mask uint64) (sum uint64) {
 	values = values[:len(keys)] // BCE
-	for shift := 0; mask>>shift != 0; shift += 4 {
-		var by [16]uint64
-		nibble := mask >> shift & 15
+	for shift := 0; mask>>shift != 0; shift += 5 {
+		var by [32]uint64
+		digit := mask >> shift & 31
 		for i, k := range keys {
-			by[values[i]>>(shift&63)&nibble] ^= k
+			by[values[i]>>(shift&63)&digit] ^= k
 		}
-		sum ^= toeplitzOf16(&by) >> shift
+		sum ^= toeplitzOf32(&by) >> shift
 	}
 	return sum
 }
 
-// toeplitzOf16 xors the products of by[v] with v, which it halves in turn: by
-// bit 3 of v, by bit 2, and so on. It overwrites by.
-func toeplitzOf16(by *[16]uint64) uint64 {
-	high8 := by[8] ^ by[9] ^ by[10] ^ by[11] ^ by[12] ^ by[13] ^ by[14] ^ by[15]
-	for i := range 8 {
-		by[i] ^= by[i+8]
+// toeplitzOf32 xors the products of by[v] with v: it takes the half with bit 4
+// in v, adds it to the other half, and goes on with bit 3. It overwrites by.
+func toeplitzOf32(by *[32]uint64) (sum uint64) {
+	for bit := 4; bit >= 0; bit-- {
+		n := 1 << bit & 31
+		var half uint64
+		for i, k := range by[n : 2*n] {
+			half ^= k
+			by[i] ^= k
+		}
+		sum ^= half >> bit
 	}
-	high4 := by[4] ^ by[5] ^ by[6] ^ by[7]
-	b1, b2, b3 := by[1]^by[5], by[2]^by[6], by[3]^by[7]
-	return high8>>3 ^ high4>>2 ^ (b2^b3)>>1 ^ b1 ^ b3
+	return sum
 }
 
 // combine xors the contributions of the writers.

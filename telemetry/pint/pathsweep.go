@@ -158,6 +158,20 @@ func (f *walkFilter) keep(d *Walks, hop int, e *equation, nodes []int32) []int32
 	return kept
 }
 
+// addTo adds what the nodes contribute to a digest to their words, from a bit on.
+func (f *walkFilter) addTo(words []uint64, d *Walks, hop int, e *equation, nodes []int32, bit int) {
+	if d.s.values == Linear {
+		f.multiply(d.s.key(e.id, e.instance, hop), d.s.valueMask)
+	}
+	for len(nodes) > 0 {
+		n := min(len(nodes), laneCount)
+		for i, c := range f.contributions(d, hop, e, nodes[:n]) {
+			words[nodes[i]] |= c & d.s.mask << (bit & 63)
+		}
+		nodes = nodes[n:]
+	}
+}
+
 // contributions are those of at most laneCount nodes. Bits beyond the digest's are garbage.
 func (f *walkFilter) contributions(d *Walks, hop int, e *equation, nodes []int32) []uint64 {
 	values := f.values[:len(nodes)]
