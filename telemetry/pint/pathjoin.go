@@ -106,15 +106,7 @@ func (j *walkJoin) pack(d *Walks, hops int) {
 		j.words = append(j.words, make([]uint64, len(d.t.values)))
 	}
 	for hop := 1; hop <= hops; hop++ {
-		words := j.words[hop-1]
-		for _, n := range d.sweep.nodes[hop-1] {
-			words[n] = 0
-		}
-		for i, e := range j.packed {
-			if e.writers.Has(hop) {
-				d.sweep.filter.addTo(words, d, hop, e, d.sweep.nodes[hop-1], i*d.s.bits)
-			}
-		}
+		d.sweep.filter.pack(j.words[hop-1], d, hop, j.packed, d.sweep.nodes[hop-1])
 	}
 }
 

@@ -1,5 +1,7 @@
 package pint
 
+import "slices"
+
 // walkSweep lists the candidates of each hop of a walk: the nodes that the hop's
 // single-writer digests allow, and that have a candidate of the next hop and of the hop
 // before as neighbours. It goes along the path and back. Where the neighbours
@@ -20,7 +22,7 @@ func (w *walkSweep) run(d *Walks, hops int) bool {
 	w.sort(d, hops)
 	for hop := 1; hop <= hops; hop++ {
 		if w.all[hop-1] = hop == 1 || w.all[hop-2]; !w.all[hop-1] {
-			w.nodes[hop-1] = w.neighbours(d.t, w.nodes[hop-1][:0], w.nodes[hop-2])
+			w.nodes[hop-1] = w.neighbours(d.t, w.nodes[hop-1], w.nodes[hop-2])
 		}
 		for _, e := range w.by[hop-1] {
 			w.apply(d, hop, &d.eqs[e])
@@ -37,7 +39,7 @@ func (w *walkSweep) run(d *Walks, hops int) bool {
 	}
 	for i := hops - 2; i >= 0; i-- {
 		if w.all[i] {
-			w.nodes[i], w.all[i] = w.neighbours(d.t, w.nodes[i][:0], w.nodes[i+1]), false
+			w.nodes[i], w.all[i] = w.neighbours(d.t, w.nodes[i], w.nodes[i+1]), false
 		} else {
 			w.nodes[i] = w.nextTo(d.t, w.nodes[i], w.nodes[i+1])
 		}
@@ -93,19 +95,37 @@ func (w *walkSweep) fill(t *Topology, i int) {
 	w.all[i] = false
 }
 
-// neighbours appends the neighbours of nodes to into.
+// neighbours lists the neighbours of nodes in the memory of into.
 func (w *walkSweep) neighbours(t *Topology, into, nodes []int32) []int32 {
+	into = slices.Grow(into[:0], len(w.mark)+1)[:len(w.mark)+1]
 	w.begin()
-	for _, n := range nodes {
-		l, end := t.out(n)
+	n, mark, stamp := 0, w.mark, w.stamp
+	for _, v := range nodes {
+		l, end := t.out(v)
 		for _, to := range t.to[l:end] {
-			if w.mark[to] != w.stamp {
-				w.mark[to] = w.stamp
-				into = append(into, to)
+			// Written in any case, and kept if new: a branch would be guessed wrong often.
+			into[n] = to
+			if mark[to] != stamp {
+				n++
 			}
+			mark[to] = stamp
 		}
 	}
-	return into
+	return into[:n]
+}
+
+// ends makes the hop's candidates the ends of links.
+func (w *walkSweep) ends(hop int, links, end []int32) []int32 {
+	w.begin()
+	nodes := w.nodes[hop-1][:0]
+	for _, l := range links {
+		if n := end[l]; w.mark[n] != w.stamp {
+			w.mark[n] = w.stamp
+			nodes = append(nodes, n)
+		}
+	}
+	w.nodes[hop-1] = nodes
+	return nodes
 }
 
 // nextTo keeps those of the nodes that have a neighbour among others.
@@ -132,79 +152,4 @@ func (w *walkSweep) apply(d *Walks, hop int, e *equation) {
 		w.fill(d.t, hop-1)
 	}
 	w.nodes[hop-1] = w.filter.keep(d, hop, e, w.nodes[hop-1])
-}
-
-// walkFilter computes what nodes contribute to a digest, for many nodes at once.
-type walkFilter struct {
-	values   [laneCount]uint64
-	products [(64 + 3) / 4][16]uint64
-}
-
-// keep keeps the nodes that contribute the digest.
-func (f *walkFilter) keep(d *Walks, hop int, e *equation, nodes []int32) []int32 {
-	if d.s.values == Linear {
-		f.multiply(d.s.key(e.id, e.instance, hop), d.s.valueMask)
-	}
-	kept := nodes[:0]
-	for len(nodes) > 0 {
-		n := min(len(nodes), laneCount)
-		for i, c := range f.contributions(d, hop, e, nodes[:n]) {
-			if c&d.s.mask == e.digest {
-				kept = append(kept, nodes[i])
-			}
-		}
-		nodes = nodes[n:]
-	}
-	return kept
-}
-
-// addTo adds what the nodes contribute to a digest to their words, from a bit on.
-func (f *walkFilter) addTo(words []uint64, d *Walks, hop int, e *equation, nodes []int32, bit int) {
-	if d.s.values == Linear {
-		f.multiply(d.s.key(e.id, e.instance, hop), d.s.valueMask)
-	}
-	for len(nodes) > 0 {
-		n := min(len(nodes), laneCount)
-		for i, c := range f.contributions(d, hop, e, nodes[:n]) {
-			words[nodes[i]] |= c & d.s.mask << (bit & 63)
-		}
-		nodes = nodes[n:]
-	}
-}
-
-// contributions are those of at most laneCount nodes. Bits beyond the digest's are garbage.
-func (f *walkFilter) contributions(d *Walks, hop int, e *equation, nodes []int32) []uint64 {
-	values := f.values[:len(nodes)]
-	for i, n := range nodes {
-		values[i] = d.t.values[n] & d.s.valueMask
-	}
-	switch d.s.values {
-	case Hashed:
-		return d.lanes.ofValues(d.s.seeds[e.instance].value, e.id, values)
-	case Linear:
-		for i, v := range values {
-			var sum uint64
-			for j := 0; v != 0; j, v = j+1, v>>4 {
-				sum ^= f.products[j&15][v&15]
-			}
-			values[i] = sum
-		}
-	default:
-		for i, v := range values {
-			values[i] = d.s.contribution(e.id, e.instance, hop, v)
-		}
-	}
-	return values
-}
-
-// multiply prepares the products of a key with each four bits of a value.
-func (f *walkFilter) multiply(key, mask uint64) {
-	for j := 0; mask>>(4*j) != 0; j++ {
-		p := &f.products[j]
-		for bit := range 4 {
-			for v := range 1 << bit {
-				p[v|1<<bit] = p[v] ^ key>>(4*j+bit)
-			}
-		}
-	}
 }

@@ -28,13 +28,14 @@ type Walks struct {
 	// ahead and behind count, for each, the walks up to it and from it.
 	alive         [][]int32
 	ahead, behind [][]float64
-	place         []int32 // of a link in the list in work, plus 1
+	walks         []float64 // by link: of the list in work, 0 for others
+	place         []int32   // by link: 1 for those of the list in work
 	join          walkJoin
 }
 
 // NewWalks makes a decoder that knows the topology.
 func NewWalks(s *Static, t *Topology) *Walks {
-	return &Walks{s: s, t: t, sweep: walkSweep{mark: make([]int32, len(t.values))}, place: make([]int32, len(t.to))}
+	return &Walks{s: s, t: t, sweep: walkSweep{mark: make([]int32, len(t.values))}, walks: make([]float64, len(t.to)), place: make([]int32, len(t.to))}
 }
 
 // Solve implements Solver.
@@ -118,47 +119,58 @@ func (d *Walks) begin() {
 	d.alive[1], d.ahead[1] = list, ahead
 }
 
-// forward extends the walks that end in alive[i-1] by one link.
+// forward lists the links to the candidates of hop i+1 that continue a link of
+// alive[i-1], and counts the walks that end in them.
 func (d *Walks) forward(i int) {
 	t := d.t
-	d.sweep.only(i)
-	list, ahead := d.alive[i][:0], d.ahead[i][:0]
 	for k, l := range d.alive[i-1] {
-		for next, end := t.out(t.to[l]); next < end; next++ {
-			if next == t.back[l] || !d.sweep.has(t.to[next]) {
-				continue
+		d.walks[t.back[l]] = d.ahead[i-1][k]
+	}
+	list, ahead := d.alive[i][:0], d.ahead[i][:0]
+	for _, n := range d.sweep.nodes[i] {
+		for out, end := t.out(n); out < end; out++ {
+			// The links into a node are the reverse ones of those out of it.
+			l := t.back[out]
+			if walks := d.othersOf(t.from[l], l); walks > 0 {
+				list, ahead = append(list, l), append(ahead, walks)
 			}
-			if d.place[next] == 0 {
-				list, ahead = append(list, next), append(ahead, 0)
-				d.place[next] = int32(len(list))
-			}
-			ahead[d.place[next]-1] += d.ahead[i-1][k]
 		}
 	}
-	d.unplace(list)
+	for _, l := range d.alive[i-1] {
+		d.walks[t.back[l]] = 0
+	}
 	d.alive[i], d.ahead[i] = list, ahead
 }
 
-// backward drops the links of alive[i] that no link of alive[i+1] continues.
+// backward drops the links of alive[i] that no link of alive[i+1] continues, and
+// counts the walks that begin with the others.
 func (d *Walks) backward(i int) {
 	t := d.t
 	for k, l := range d.alive[i+1] {
-		d.place[l] = int32(k + 1)
+		d.walks[l] = d.behind[i+1][k]
 	}
 	list, ahead, behind := d.alive[i][:0], d.ahead[i][:0], resize(d.behind[i], len(d.alive[i]))[:0]
 	for k, l := range d.alive[i] {
-		n := 0.0
-		for next, end := t.out(t.to[l]); next < end; next++ {
-			if p := d.place[next]; p != 0 && next != t.back[l] {
-				n += d.behind[i+1][p-1]
-			}
-		}
-		if n > 0 {
-			list, ahead, behind = append(list, l), append(ahead, d.ahead[i][k]), append(behind, n)
+		if walks := d.othersOf(t.to[l], t.back[l]); walks > 0 {
+			list, ahead, behind = append(list, l), append(ahead, d.ahead[i][k]), append(behind, walks)
 		}
 	}
-	d.unplace(d.alive[i+1])
+	for _, l := range d.alive[i+1] {
+		d.walks[l] = 0
+	}
 	d.alive[i], d.ahead[i], d.behind[i] = list, ahead, behind
+}
+
+// othersOf sums the walks of the links out of a node but for one: that one would be
+// the way back.
+func (d *Walks) othersOf(node, except int32) (sum float64) {
+	first, end := d.t.out(node)
+	for i, n := range d.walks[first:end] {
+		if first+int32(i) != except {
+			sum += n
+		}
+	}
+	return sum
 }
 
 func (d *Walks) unplace(list []int32) {
@@ -167,21 +179,16 @@ func (d *Walks) unplace(list []int32) {
 	}
 }
 
-// count sets the candidates left of each hop.
+// count sets the candidates left of each hop, and leaves no others in the sweep.
 func (d *Walks) count(hops int, sol *Solution) {
-	seen := make([]int32, len(d.t.values))
 	for hop := 1; hop <= hops; hop++ {
-		for _, l := range d.alive[max(hop-1, 1)] {
-			n := d.t.to[l]
-			if hop == 1 {
-				n = d.t.from[l]
-			}
-			if seen[n] != int32(hop) {
-				seen[n] = int32(hop)
-				sol.Left[hop-1]++
-				sol.Path[hop-1] = d.t.values[n]
-			}
+		ends := d.t.to
+		if hop == 1 {
+			ends = d.t.from
 		}
+		nodes := d.sweep.ends(hop, d.alive[max(hop-1, 1)], ends)
+		sol.Left[hop-1] = len(nodes)
+		sol.Path[hop-1] = d.t.values[nodes[0]]
 	}
 }
 
