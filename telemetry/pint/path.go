@@ -51,6 +51,7 @@ type equation struct {
 	writers  HopSet
 	instance int
 	used     bool
+	tried    int32 // by a solver that goes on: when it was last of no use
 }
 
 // resume tells whether digests continue those of the call before, so that a
