@@ -105,15 +105,17 @@ func NewDecoder(s *Static, c DecoderConfig) (*Decoder, error) {
 // digest. A flow of h hops takes about 100 + 9 h bytes once its path is
 // certain, and 16 bytes per digest before, at most MaxDigests of them.
 type Flow struct {
-	hops  int
+	// What a digest of a certain path needs comes first, and fits into a cache line.
+	Packets uint64 // digests seen
+	hops    int
+	path    []uint64
+	state   flowState
+
 	obs   []Observation // since the start, or since the first stray digest
 	next  int           // how many digests the next attempt waits for
 	left  []int         // by the last attempt
-	path  []uint64
-	check []uint8 // by hop: digest bits that agreed with the path beyond need
+	check []uint8       // by hop: digest bits that agreed with the path beyond need
 
-	state   flowState
-	Packets uint64 // digests seen
 	Changes uint64 // of the path, noticed
 	Strays  uint64 // digests that contradicted a certain path
 }
