@@ -10,8 +10,12 @@ import (
 // HopSet.
 const laneCount = 64
 
-// fewHops is up to how many hops single hashes are as fast as many at once.
-const fewHops = 4
+// fewHops is up to how many hops single hashes and products are as fast as many at
+// once; fewKeys up to how many keys are added up by four bits of their values, not five.
+const (
+	fewHops = 8
+	fewKeys = 32
+)
 
 // hopNumbers are 1..MaxHops: what is hashed with a packet's id.
 var hopNumbers = func() (all [MaxHops]uint64) {
@@ -119,26 +123,31 @@ func (s *Static) products(w *lanes, seed, id uint64, path []uint64) (sum uint64)
 }
 
 // toeplitzSum xors the products of keys and values by the method of the four
-// Russians: keys are first added up by five bits of their values, so that
-// only 32 sums are shifted instead of every key.
+// Russians: keys are first added up by four or five bits of their values, so that only
+// 16 or 32 sums are shifted instead of every key.
 func toeplitzSum(keys, values []uint64, mask uint64) (sum uint64) {
+	width := 5
+	if len(keys) <= fewKeys {
+		width = 4
+	}
 	values = values[:len(keys)] // BCE
-	for shift := 0; mask>>shift != 0; shift += 5 {
+	for shift := 0; mask>>shift != 0; shift += width {
 		var by [32]uint64
-		digit := mask >> shift & 31
+		digit := mask >> shift & lowBits(width) & 31 // BCE
 		for i, k := range keys {
 			by[values[i]>>(shift&63)&digit] ^= k
 		}
-		sum ^= toeplitzOf32(&by) >> shift
+		sum ^= toeplitzOfAll(&by, width) >> shift
 	}
 	return sum
 }
 
-// toeplitzOf32 xors the products of by[v] with v: it takes the half with bit 4
-// in v, adds it to the other half, and goes on with bit 3. It overwrites by.
-func toeplitzOf32(by *[32]uint64) (sum uint64) {
-	for bit := 4; bit >= 0; bit-- {
-		n := 1 << bit & 31
+// toeplitzOfAll xors the products of by[v] with v, of so many bits: it takes the half
+// with the highest bit in v, adds it to the other half, and goes on with the next. It
+// overwrites by.
+func toeplitzOfAll(by *[32]uint64, width int) (sum uint64) {
+	for bit := width - 1; bit >= 0; bit-- {
+		n := 1 << (bit & 7) & 31
 		var half uint64
 		for i, k := range by[n : 2*n] {
 			half ^= k

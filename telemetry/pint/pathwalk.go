@@ -28,14 +28,14 @@ type Walks struct {
 	// ahead and behind count, for each, the walks up to it and from it.
 	alive         [][]int32
 	ahead, behind [][]float64
-	walks         []float64 // by link: of the list in work, 0 for others
+	walks, sums   []float64 // by link, and by the node that it leaves: of the list in work, 0 for others
 	place         []int32   // by link: 1 for those of the list in work
 	join          walkJoin
 }
 
 // NewWalks makes a decoder that knows the topology.
 func NewWalks(s *Static, t *Topology) *Walks {
-	return &Walks{s: s, t: t, sweep: walkSweep{mark: make([]int32, len(t.values))}, walks: make([]float64, len(t.to)), place: make([]int32, len(t.to))}
+	return &Walks{s: s, t: t, sweep: walkSweep{mark: make([]int32, len(t.values))}, walks: make([]float64, len(t.to)), sums: make([]float64, len(t.values)), place: make([]int32, len(t.to))}
 }
 
 // Solve implements Solver.
@@ -124,20 +124,19 @@ func (d *Walks) begin() {
 func (d *Walks) forward(i int) {
 	t := d.t
 	for k, l := range d.alive[i-1] {
-		d.walks[t.back[l]] = d.ahead[i-1][k]
+		d.load(t.to[l], t.back[l], d.ahead[i-1][k])
 	}
 	list, ahead := d.alive[i][:0], d.ahead[i][:0]
 	for _, n := range d.sweep.nodes[i] {
 		for out, end := t.out(n); out < end; out++ {
 			// The links into a node are the reverse ones of those out of it.
-			l := t.back[out]
-			if walks := d.othersOf(t.from[l], l); walks > 0 {
-				list, ahead = append(list, l), append(ahead, walks)
+			if walks := d.othersOf(t.to[out], t.back[out]); walks > 0 {
+				list, ahead = append(list, t.back[out]), append(ahead, walks)
 			}
 		}
 	}
 	for _, l := range d.alive[i-1] {
-		d.walks[t.back[l]] = 0
+		d.unload(t.to[l], t.back[l])
 	}
 	d.alive[i], d.ahead[i] = list, ahead
 }
@@ -147,7 +146,7 @@ func (d *Walks) forward(i int) {
 func (d *Walks) backward(i int) {
 	t := d.t
 	for k, l := range d.alive[i+1] {
-		d.walks[l] = d.behind[i+1][k]
+		d.load(t.from[l], l, d.behind[i+1][k])
 	}
 	list, ahead, behind := d.alive[i][:0], d.ahead[i][:0], resize(d.behind[i], len(d.alive[i]))[:0]
 	for k, l := range d.alive[i] {
@@ -156,14 +155,31 @@ func (d *Walks) backward(i int) {
 		}
 	}
 	for _, l := range d.alive[i+1] {
-		d.walks[l] = 0
+		d.unload(t.from[l], l)
 	}
 	d.alive[i], d.ahead[i], d.behind[i] = list, ahead, behind
 }
 
-// othersOf sums the walks of the links out of a node but for one: that one would be
+// load notes the walks by a link out of the node.
+func (d *Walks) load(node, link int32, walks float64) {
+	d.walks[link] = walks
+	d.sums[node] += walks
+}
+
+func (d *Walks) unload(node, link int32) { d.walks[link], d.sums[node] = 0, 0 }
+
+// othersOf sums the walks by the links out of a node but for one: that one would be
 // the way back.
-func (d *Walks) othersOf(node, except int32) (sum float64) {
+func (d *Walks) othersOf(node, except int32) float64 {
+	if sum := d.sums[node]; sum <= 1<<53 {
+		return sum - d.walks[except] // all of them integers, and so exact
+	}
+	return d.othersOneByOne(node, except)
+}
+
+// othersOneByOne is othersOf for numbers so large that a difference may not be exact, and
+// be 0 where it should not.
+func (d *Walks) othersOneByOne(node, except int32) (sum float64) {
 	first, end := d.t.out(node)
 	for i, n := range d.walks[first:end] {
 		if first+int32(i) != except {
