@@ -289,8 +289,8 @@ func (j *walkJoin) meet(d *Walks, hops int, before, after []piece, sol *Solution
 
 // sieve lists the sums behind the cut that may be among those before it.
 func (j *walkJoin) sieve(before, after []piece) {
-	// 16 bits for each sum: one in 16 of the others comes through.
-	width := max(bits.Len(uint(16*j.heads.size(before))), 6)
+	// 64 bits for each sum: one in 64 of the others comes through.
+	width := max(bits.Len(uint(64*j.heads.size(before))), 6)
 	shift := 64 - width
 	j.bitmap = resize(j.bitmap, 1<<(width-6))
 	for b := range before {
