@@ -211,16 +211,15 @@ func (d *Walks) count(hops int, sol *Solution) {
 // walkCap bounds the half walks that are listed.
 const walkCap = 1 << 17
 
-// choose finds the walks that explain the digests of several writers.
+// choose finds the walks that explain the digests of several writers. Joining at a cut
+// takes the sums before it twice, and those behind it once.
 func (d *Walks) choose(hops int, sol *Solution) {
-	cut, least := 0, math.Inf(1)
+	cut, cheapest, least := 0, math.Inf(1), math.Inf(1)
 	for i := 1; i < hops; i++ {
-		a, b := 0.0, 0.0
-		for k := range d.alive[i] {
-			a, b = a+d.ahead[i][k], b+d.behind[i][k]
-		}
-		if n := max(a, b); n < least {
-			cut, least = i, n
+		a, b := total(d.ahead[i]), total(d.behind[i])
+		least = min(least, max(a, b))
+		if n := 2*a + b; n < cheapest {
+			cut, cheapest = i, n
 		}
 	}
 	if least > walkCap {
