@@ -208,7 +208,8 @@ func (d *Walks) count(hops int, sol *Solution) {
 	}
 }
 
-// walkCap bounds the half walks that are listed.
+// walkCap bounds the half walks before and behind the cut: a bitmap of at most 64 bits for
+// each, and fewer pieces of 24 bytes, which the decoder keeps for all flows.
 const walkCap = 1 << 17
 
 // choose finds the walks that explain the digests of several writers. Joining at a cut
