@@ -31,7 +31,8 @@ type Module struct {
 
 	mu       sync.Mutex // guards what follows, between Run and questions
 	recorder *pint.Recorder
-	queries  []pint.Query // of all plans, by name
+	noted    []pint.Record // about to be recorded
+	queries  []pint.Query  // of all plans, by name
 	loops    map[pint.FlowKey]*loopEntry
 	events   map[pint.Event]uint64
 }
