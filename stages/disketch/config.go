@@ -47,12 +47,19 @@ type Fragment struct {
 	// OneSubepoch counts flows between host ports in one subepoch, too, like
 	// all others.
 	OneSubepoch bool `toml:"one_subepoch"`
+	// Candidates is for how many flows a row of cells (of UnivMon each level) has room
+	// to remember their keys, so that records name the heavy ones; 0 stands for 256 (of
+	// UnivMon 128), -1 for none. Each takes 54 bytes beside Memory, in as many copies.
+	Candidates int `toml:"candidates"`
 }
 
 // The defaults of a Fragment.
 const (
 	defaultMemory = 128 << 10
 	defaultHops   = 5
+
+	defaultCandidates      = 256
+	defaultLevelCandidates = 128
 )
 
 // DefaultConfig has one Count Sketch of packets by 5-tuple.
@@ -74,6 +81,12 @@ func (f Fragment) withDefaults() Fragment {
 	}
 	if f.Hops == 0 {
 		f.Hops = defaultHops
+	}
+	if f.Candidates == 0 {
+		f.Candidates = defaultCandidates
+		if f.Kind == disketch.UnivMon.String() {
+			f.Candidates = defaultLevelCandidates
+		}
 	}
 	if f.Prefix4 == 0 {
 		f.Prefix4 = 32
@@ -136,6 +149,9 @@ func (f *Fragment) faults(epochs disketch.Epochs) (errs []error) {
 	if f.Hops < 0 || f.Hops > 64 {
 		fail("hops = %d: choose 1 to 64", f.Hops)
 	}
+	if f.Candidates < -1 {
+		fail("candidates = %d: choose -1 (none) or more", f.Candidates)
+	}
 	// A record takes up to five bytes for each cell.
 	if f.Memory > maxMemory {
 		fail("memory = %d: a record holds at most %d bytes of cells", f.Memory, maxMemory)
@@ -158,7 +174,7 @@ func (f *Fragment) config(id disketch.ID, epochs disketch.Epochs, seed uint64) d
 	kind, _ := disketch.ParseKind(f.Kind)
 	c := disketch.Config{
 		ID: id, Kind: kind, Memory: f.Memory, Levels: f.Levels, Epochs: epochs, Seed: seed,
-		Target: f.Target, SingleHop: !f.OneSubepoch,
+		Target: f.Target, SingleHop: !f.OneSubepoch, Candidates: max(f.Candidates, 0),
 	}
 	if f.Unit == "bytes" {
 		c.Unit = disketch.Bytes

@@ -22,6 +22,7 @@ type fragment struct {
 	bytes  bool // cells count bytes
 	hops   int
 	memory int
+	beside int // bytes of candidates beside the cells
 	inline bool
 	auto   bool // the target is found from the traffic
 
@@ -50,7 +51,7 @@ func newFragment(f Fragment, id disketch.ID, epochs disketch.Epochs, seed uint64
 	}
 	return &fragment{
 		id: id, epochs: epochs, keyer: f.NewKeyer(), kind: f.Kind, bytes: f.Unit == "bytes", hops: f.Hops, memory: f.Memory,
-		auto: f.Target == 0, plan: plan, search: make(chan []*disketch.Record, 1),
+		beside: plan.CandidateBytes(), auto: f.Target == 0, plan: plan, search: make(chan []*disketch.Record, 1),
 	}, nil
 }
 
@@ -203,6 +204,7 @@ func (f *fragment) metrics(emit func(pipeline.Metric)) {
 		missed += w.Missed()
 	}
 	gauge("cell_bytes", "memory of one copy of the fragment's cells", float64(f.memory))
+	gauge("candidate_bytes", "memory of the keys of heavy flows beside one copy of the cells", float64(f.beside))
 	gauge("subepochs", "subepochs of the current epoch, n", float64(uint64(1)<<f.log.Load()))
 	gauge("target_error", "error that the fragment aims at, rho; 0 until one is found", math.Float64frombits(f.target.Load()))
 	gauge("estimated_error", "estimated error of the last subepoch (Equation 4)", math.Float64frombits(f.rho.Load()))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -118,6 +119,33 @@ func (r *Records) Fragments(sketch uint16) []ID {
 	}
 	slices.SortFunc(all, func(a, b ID) int { return cmp.Compare(a.Switch, b.Switch) })
 	return all
+}
+
+// Candidates lists the flows that the records of a query's epochs name, by
+// flow, each once: its key, and the most that one record counted for it.
+func (r *Records) Candidates(q Query) []Candidate {
+	found := map[uint64]Candidate{}
+	for e, fragments := range r.epochs {
+		if e < q.From || e >= q.To {
+			continue
+		}
+		for id, f := range fragments {
+			if id.Sketch != q.Sketch {
+				continue
+			}
+			for _, x := range f.records {
+				if x == nil {
+					continue
+				}
+				for _, c := range x.Candidates {
+					if old, ok := found[c.Flow]; !ok || c.Count > old.Count {
+						found[c.Flow] = c
+					}
+				}
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b Candidate) int { return cmp.Compare(a.Flow, b.Flow) })
 }
 
 // N is how many subepochs a fragment's epoch had; 0: no record of it came.
