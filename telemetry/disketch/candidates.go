@@ -120,6 +120,14 @@ func (k *candidates) merge(o *candidates) error {
 	return k.tables.Merge(o.tables)
 }
 
+// room is that of each level.
+func (k *candidates) room() int {
+	if k.tables == nil {
+		return 0
+	}
+	return k.tables.Table(0).Entries()
+}
+
 // list is all candidates, the heaviest first.
 func (k *candidates) list() []Candidate {
 	if k.tables == nil {

@@ -143,7 +143,7 @@ func (c *Counter) Merge(o *Counter) error {
 func (c *Counter) Record() *Record {
 	return &Record{
 		Fragment: c.id, Unit: c.unit, Epochs: c.epochs, Schedule: c.schedule, Subepoch: c.subepoch,
-		Packets: c.packets, Value: c.value, Seen: c.seen, Candidates: c.heavy.list(), rows: c.rows,
+		Packets: c.packets, Value: c.value, Seen: c.seen, Candidates: c.heavy.list(), Room: c.heavy.room(), rows: c.rows,
 	}
 }
 

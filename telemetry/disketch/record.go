@@ -27,8 +27,9 @@ type Record struct {
 	// its clock stepped: what it counted says nothing of the whole.
 	Partial bool
 	// Candidates for the heaviest of the flows that were counted, the heaviest
-	// first; nil if the fragment keeps none.
+	// first. Room is for how many each level had room; 0: none were kept.
 	Candidates []Candidate
+	Room       int
 	rows       rows
 }
 
@@ -69,7 +70,7 @@ var ErrFormat = errors.New("not a DiSketch record")
 //
 //	version(1) kind(1) unit(1) flags(1) epochs(1) log(1) seed(8, little-endian)
 //	then uvarints: switch, sketch, epoch, subepoch, packets, value, seen
-//	then the candidates (appendCandidates), which version 1 had not
+//	then the room for candidates (uvarint) and these (appendCandidates), which version 1 had not
 //	then the rows' own form, to the end
 const (
 	recordVersion      = 2
@@ -92,6 +93,7 @@ func (r *Record) AppendBinary(b []byte) ([]byte, error) {
 	for _, v := range []uint64{r.Fragment.Switch, uint64(r.Fragment.Sketch), r.Epoch, r.Subepoch, r.Packets, r.Value, r.Seen} {
 		b = binary.AppendUvarint(b, v)
 	}
+	b = binary.AppendUvarint(b, uint64(r.Room))
 	return r.rows.appendBinary(appendCandidates(b, r.Candidates))
 }
 
@@ -124,7 +126,12 @@ func (r *Record) UnmarshalBinary(b []byte) error {
 	}
 	var err error
 	if b[0] != recordVersionPlain {
-		if n.Candidates, rest, err = decodeCandidates(rest); err != nil {
+		room, size := binary.Uvarint(rest)
+		if size <= 0 || room > MaxCandidates {
+			return fmt.Errorf("%w: room for %d candidates", ErrFormat, room)
+		}
+		n.Room = int(room)
+		if n.Candidates, rest, err = decodeCandidates(rest[size:]); err != nil {
 			return err
 		}
 	}

@@ -38,7 +38,7 @@ func TestRecordRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		again, _ := b.AppendBinary(nil)
-		if !slices.Equal(form, again) || !slices.Equal(a.Candidates, b.Candidates) || a.Schedule != b.Schedule || a.Fragment != b.Fragment || a.Error() != b.Error() ||
+		if !slices.Equal(form, again) || !slices.Equal(a.Candidates, b.Candidates) || a.Room != b.Room || a.Schedule != b.Schedule || a.Fragment != b.Fragment || a.Error() != b.Error() ||
 			a.Subepoch != b.Subepoch || a.Packets != b.Packets || a.Value != b.Value || a.Seen != b.Seen || a.Unit != b.Unit || a.Epochs != b.Epochs {
 			t.Fatalf("%+v came back as %+v", a, b)
 		}

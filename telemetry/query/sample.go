@@ -108,11 +108,22 @@ type HeavyFlow struct {
 // largest first.
 type HeavyHitters struct {
 	Basis
+	By     string      `json:"by"` // BySample or BySketch
 	Unit   string      `json:"unit"`
 	Theta  float64     `json:"theta"`
-	Volume Bounded     `json:"volume"`
+	Volume Bounded     `json:"volume"` // 0 if it was not needed
 	Flows  []HeavyFlow `json:"flows"`
+	// Unlocated flows are named by the sketch's records, but their paths are not
+	// known; Absent are fragments on the paths of the others.
+	Unlocated int      `json:"unlocated"`
+	Absent    []Absent `json:"absent"`
 }
+
+// What an answer can be by.
+const (
+	BySample = "sample"
+	BySketch = "sketch"
+)
 
 // HeavyHitters asks for the flows of at least the share theta of all packets, or
 // bytes.
@@ -129,7 +140,7 @@ func (e *Engine) HeavyHitters(unit oblivious.Unit, theta float64) (*HeavyHitters
 	if err != nil {
 		return nil, err
 	}
-	h := &HeavyHitters{Basis: n.Basis, Unit: unit.String(), Theta: theta, Volume: bounded(volume)}
+	h := &HeavyHitters{Basis: n.Basis, By: BySample, Unit: unit.String(), Theta: theta, Volume: bounded(volume)}
 	for _, f := range flows {
 		h.Flows = append(h.Flows, HeavyFlow{f.Key, FormatKey(f.Key), f.Value / max(volume.Value, 1), bounded(f.Estimate)})
 	}
