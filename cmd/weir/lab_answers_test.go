@@ -118,6 +118,9 @@ func TestSpineLeafLab(t *testing.T) {
 	if h := o.Answers.Heavy; h == nil || !h.OK {
 		t.Errorf("%+v", h)
 	}
+	if h := o.Answers.SketchHeavy; h == nil || !h.OK || h.Truth == 0 {
+		t.Errorf("by the sketch alone: %+v", h)
+	}
 	if s := o.Answers.Sketch; s == nil || !s.OK || s.Flows != 8000 || s.Heavy == 0 || s.RelativeError > 0.2 {
 		t.Errorf("%+v", s)
 	}

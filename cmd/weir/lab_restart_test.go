@@ -122,7 +122,7 @@ func checkRestart(t *testing.T, c *lab.Config, records string, loads []lab.LoadC
 	within, apart, named, starved := 0, 0, 0, 0
 	for i, k := range truth.keys {
 		is := truth.flows[k]
-		if slices.Contains(paths.Path(k), spine1) {
+		if slices.Contains(paths.way(k), spine1) {
 			if slices.ContainsFunc(list[i].Absent, func(a query.Absent) bool {
 				return strings.HasPrefix(a.Fragment, "switch spine1,") && first < a.Epoch && a.Epoch < last
 			}) {

@@ -24,7 +24,10 @@ type queryOptions struct {
 	from, to   string
 	unit       string
 	theta      float64
+	by         string
+	least      float64
 	paths      string
+	pint       []string
 	lab        string
 	seed       uint64
 	asJSON     bool
@@ -38,8 +41,9 @@ func newQueryCommand() *cobra.Command {
 		Long: `Query answers from the records that switches have spooled into a folder
 ([telemetry] spool). Each answer has its bounds, and says what was missing.
 
-Which fragments of a sketch counted a flow is known by its path: from a file of
-prefixes (--paths), or recomputed from the routes of a lab's switches (--lab).`,
+Which fragments of a sketch counted a flow is known by its path: from what sinks
+decoded of PINT's digests (--pint), and for flows of which these know nothing, from a
+file of prefixes (--paths), or recomputed from the routes of a lab's switches (--lab).`,
 		Example: `  weir query volume --records DIR --last 10s
   weir query frequency --records DIR --lab config/spineleaf.toml --flow "10.0.0.1:1234 > 10.0.0.2:80 udp"
   weir query delay --records DIR --from s1 --to s2 --flow "10.0.0.1:1234 > 10.0.0.2:80 udp"`,
@@ -51,6 +55,7 @@ prefixes (--paths), or recomputed from the routes of a lab's switches (--lab).`,
 	p.DurationVar(&o.last, "last", 0, "only so long before the newest record; 0: all")
 	p.Float64Var(&o.confidence, "confidence", 0.95, "probability with which bounds hold")
 	p.StringVar(&o.paths, "paths", "", "file of the flows' paths (docs/query.md)")
+	p.StringSliceVar(&o.pint, "pint", nil, "files of the paths that sinks decoded: weir ctl show paths --json")
 	p.StringVar(&o.lab, "lab", "", "lab file whose switches' routes tell the flows' paths")
 	p.Uint64Var(&o.seed, "seed", 0, "seed of [stages.parse] in the switches; with --lab its own")
 	p.BoolVar(&o.asJSON, "json", false, "print as one JSON object")
@@ -74,6 +79,8 @@ prefixes (--paths), or recomputed from the routes of a lab's switches (--lab).`,
 		if q.heavy {
 			f.StringVar(&o.unit, "unit", "packets", "packets or bytes")
 			f.Float64Var(&o.theta, "theta", 0.001, "share of the volume from which on a flow is heavy")
+			f.StringVar(&o.by, "by", "", "sample or sketch; default: the sample if there is one")
+			f.Float64Var(&o.least, "at-least", 0, "with the sketch: size from which on a flow is heavy, in place of --theta")
 		}
 		cmd.AddCommand(sub)
 	}
@@ -102,14 +109,7 @@ var queries = []queryKind{
 		},
 		print: printAnswer(printFrequency)},
 	{name: "heavy-hitters", short: "The flows with the largest shares", heavy: true,
-		ask: func(o *queryOptions, e *query.Engine) (any, error) {
-			unit, err := oblivious.ParseUnit(o.unit)
-			if err != nil || unit == oblivious.Flows {
-				return nil, usageError(fmt.Errorf("--unit %q: choose packets or bytes", o.unit))
-			}
-			return e.HeavyHitters(unit, o.theta)
-		},
-		print: printAnswer(printHeavyHitters)},
+		ask: (*queryOptions).heavyHitters, print: printAnswer(printHeavyHitters)},
 	{name: "entropy", short: "Entropy of the flows' shares",
 		ask:   func(_ *queryOptions, e *query.Engine) (any, error) { return e.Entropy() },
 		print: printAnswer(printEntropy)},
@@ -120,6 +120,36 @@ var queries = []queryKind{
 		ask: (*queryOptions).between, print: printAnswer(printDelay)},
 	{name: "loss", short: "Packets lost between two measurement points", flow: true, places: true,
 		ask: (*queryOptions).between, print: printAnswer(printLoss)},
+}
+
+// heavyHitters asks whom --by names, or who knows.
+func (o *queryOptions) heavyHitters(e *query.Engine) (any, error) {
+	unit, err := oblivious.ParseUnit(o.unit)
+	if err != nil || unit == oblivious.Flows {
+		return nil, usageError(fmt.Errorf("--unit %q: choose packets or bytes", o.unit))
+	}
+	if !(o.least >= 0) || o.least > 0 && o.by == query.BySample {
+		return nil, usageError(fmt.Errorf("--at-least %g: choose a size above 0, with --by sketch", o.least))
+	}
+	switch o.by {
+	case "", query.BySample:
+		if o.least > 0 {
+			break
+		}
+		h, err := e.HeavyHitters(unit, o.theta)
+		if err == nil || o.by != "" || !errors.Is(err, query.ErrNoRecords) {
+			return h, err
+		}
+		bySketch, sketchErr := e.SketchHeavyHitters(o.theta, 0)
+		if sketchErr != nil {
+			return nil, errors.Join(err, sketchErr)
+		}
+		return bySketch, nil
+	case query.BySketch:
+	default:
+		return nil, usageError(fmt.Errorf("--by %q: choose sample or sketch", o.by))
+	}
+	return e.SketchHeavyHitters(o.theta, o.least)
 }
 
 // between asks for delay and loss.
@@ -171,18 +201,34 @@ func (o *queryOptions) engine() (*query.Engine, error) {
 	if o.last > 0 {
 		e.Window = s.Last(o.last)
 	}
+	var paths query.FirstOf
+	if o.pint != nil {
+		decoded, err := query.ReadPintPaths(o.pint...)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, decoded)
+	}
 	switch {
 	case o.paths != "":
-		e.Paths, err = query.ReadPaths(o.paths, s)
+		listed, err := query.ReadPaths(o.paths, s)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, listed)
 	case o.lab != "":
-		c, loadErr := lab.Load(o.lab)
-		if loadErr != nil {
-			return nil, loadErr
+		c, err := lab.Load(o.lab)
+		if err != nil {
+			return nil, err
 		}
-		var p *labPaths
-		if p, err = newLabPaths(c); err == nil {
-			e.Paths, e.FlowSeed = p, p.seed
+		recomputed, err := newLabPaths(c)
+		if err != nil {
+			return nil, err
 		}
+		paths, e.FlowSeed = append(paths, recomputed), recomputed.seed
 	}
-	return e, err
+	if paths != nil {
+		e.Paths = paths
+	}
+	return e, nil
 }

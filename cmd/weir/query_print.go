@@ -109,7 +109,14 @@ func printHeavyHitters(w io.Writer, h *query.HeavyHitters) error {
 	if err := t.write(w); err != nil {
 		return err
 	}
-	return lines(w, &h.Basis, "", fmt.Sprintf("%d flows of at least %g %% of %s %s", len(h.Flows), 100*h.Theta, within(h.Volume), h.Unit))
+	text := []string{"", fmt.Sprintf("by the %s: %d flows of at least %g %% of %s %s", h.By, len(h.Flows), 100*h.Theta, within(h.Volume), h.Unit)}
+	if h.Volume.Value == 0 {
+		text[1] = fmt.Sprintf("by the %s: %d flows", h.By, len(h.Flows))
+	}
+	if h.Unlocated > 0 {
+		text = append(text, fmt.Sprintf("%d more flows are named, but their paths are not known", h.Unlocated))
+	}
+	return lines(w, &h.Basis, append(text, absent(h.Absent)...)...)
 }
 
 func printEntropy(w io.Writer, e *query.Entropy) error {
@@ -117,7 +124,7 @@ func printEntropy(w io.Writer, e *query.Entropy) error {
 		fmt.Sprintf("entropy of %s: %.4f bits (%.4f to %.4f)", e.Unit, e.Bits.Value, e.Bits.Low, e.Bits.High),
 		"flows: " + within(e.Flows),
 		"F2:    " + within(e.F2),
-		fmt.Sprintf("candidates: %d flows of the sample, %d of them without a known path", e.Candidates, e.Unlocated),
+		fmt.Sprintf("candidates: %d flows, %d of them without a known path", e.Candidates, e.Unlocated),
 	}
 	return lines(w, &e.Basis, append(text, absent(e.Absent)...)...)
 }
