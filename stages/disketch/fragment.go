@@ -37,6 +37,8 @@ type fragment struct {
 	merger  *epoch.Merger[disketch.Counter]
 	sample  []*disketch.Record // of the epoch that the next target is found from
 	samples uint64             // epochs looked at so far
+	// unmerged packets were in cells that did not fit to those of the open slice.
+	unmerged uint64
 	search  chan []*disketch.Record
 
 	records, packets, conflicts atomic.Uint64
@@ -95,18 +97,26 @@ func (f *fragment) collect(now int64, last bool, emit func(*record.Header, func(
 }
 
 // merge adds a worker's counter. It can fail only where a clock stepped so that
-// one slice had two plans; that is counted, and the slice is then partial in effect.
+// one slice had two plans; then its packets are missed, and counted.
 func (f *fragment) merge(dst, src *disketch.Counter) {
 	if err := dst.Join(src); err != nil {
 		f.conflicts.Add(1)
+		f.unmerged += src.Record().Seen
 	}
 }
 
 // emit makes the record of a subepoch.
 func (f *fragment) emit(m *epoch.Merged[disketch.Counter], emit func(*record.Header, func([]byte) ([]byte, error))) {
+	if !m.Cells.IsOpen() {
+		// No worker had cells: the record tells of what was missed alone.
+		defer m.Cells.Close()
+		m.Cells.Begin(f.scheduleOf(m.Slice))
+	}
 	r := m.Cells.Record()
 	// Packets that found no cells make an estimate too low: one in a hundred at most.
-	r.Partial = m.Partial || m.Missed*100 > r.Seen
+	missed := m.Missed + f.unmerged
+	f.unmerged = 0
+	r.Partial = m.Partial || missed*100 > r.Seen
 	f.records.Add(1)
 	f.packets.Add(r.Packets)
 	rho := r.Error()
@@ -120,8 +130,16 @@ func (f *fragment) emit(m *epoch.Merged[disketch.Counter], emit func(*record.Hea
 	}
 	emit(&record.Header{
 		Kind: record.DiSketch, Instance: f.id.Sketch,
-		Start: m.Slice.Start, Span: m.Slice.Length(), Missed: m.Missed, Partial: r.Partial,
+		Start: m.Slice.Start, Span: m.Slice.Length(), Missed: missed, Partial: r.Partial,
 	}, r.AppendBinary)
+}
+
+// scheduleOf is the schedule and the subepoch that workers had in a slice.
+func (f *fragment) scheduleOf(s epoch.Slice) (disketch.Schedule, uint64) {
+	log, start := uint8(f.epochs)-s.Shift, uint64(s.Start)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.plan.Schedule(f.epochs.Epoch(start), log), f.epochs.Subepoch(start, log)
 }
 
 // keep gathers the records of an epoch for the search for a target: behind the

@@ -49,7 +49,8 @@ func (c *Counter) Begin(s Schedule, subepoch uint64) {
 	c.open = true
 }
 
-// Close ends the counter's subepoch: it holds nothing until the next Begin.
+// Close ends the counter's subepoch: the next one begins with Begin or Join. Until
+// then the cells hold what they held.
 func (c *Counter) Close() { c.open = false }
 
 // IsOpen says that the counter has begun a subepoch and not closed it.
