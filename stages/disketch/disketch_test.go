@@ -407,3 +407,73 @@ func TestHostToHost(t *testing.T) {
 		}
 	}
 }
+
+// TestPrepare: a new target takes effect at the next epoch, and nothing else can change.
+func TestPrepare(t *testing.T) {
+	config := func(targets ...float64) Config {
+		c := Config{EpochBits: 21, HostPorts: []string{"p0"}}
+		for _, x := range targets {
+			c.Fragments = append(c.Fragments, Fragment{Kind: "countmin", Target: x})
+		}
+		return c
+	}
+	m, err := New(config(1e9, 0), env())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Inline()
+	s := m.Stage(0).(*stage)
+	b := newBatch(t)
+	now, n := int64(1<<21), [2]uint64{}
+	emit := func(h *record.Header, body func([]byte) ([]byte, error)) {
+		form, _ := body(nil)
+		var r disketch.Record
+		if err := r.UnmarshalBinary(form); err != nil {
+			t.Fatal(err)
+		}
+		n[h.Instance] = r.N()
+	}
+	run := func() {
+		for range 12 { // half epochs
+			s.Tick(now)
+			m.Collect(now, false, emit)
+			add(t, b, key(1), 0, 1)
+			s.Process(b)
+			clearBatch(b)
+			now += 1 << 20
+		}
+	}
+	change := func(c Config) {
+		t.Helper()
+		commit, err := m.Prepare(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit()
+		run()
+	}
+	if run(); n[0] != 1 {
+		t.Errorf("n = %d with a target that is easily met", n[0])
+	}
+	if change(config(1e-6, 1e-6)); n != [2]uint64{2, 2} {
+		t.Errorf("n = %v with targets that cannot be met", n)
+	}
+	if change(config(1e9, 1e-6)); n != [2]uint64{1, 2} {
+		t.Errorf("n = %v, want 1 and 2", n)
+	}
+	if change(config(1e9, 0)); n[0] != 1 {
+		t.Errorf("n = %v, want 1 in the first", n)
+	}
+	bad := config(1, 2, 3)
+	bad.EpochBits, bad.Seed, bad.HostPorts, bad.Fragments[1].Memory = 22, 5, nil, 4096
+	_, err = m.Prepare(bad)
+	for _, key := range []string{"epoch_bits", "seed", "host_ports", "their number", "fragment[1]"} {
+		if err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("no fault of %s in %v", key, err)
+		}
+	}
+	bad = config(1, -1)
+	if _, err := m.Prepare(bad); err == nil {
+		t.Error("a target below 0 was taken")
+	}
+}

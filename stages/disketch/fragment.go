@@ -24,11 +24,11 @@ type fragment struct {
 	memory int
 	beside int // bytes of candidates beside the cells
 	inline bool
-	auto   bool // the target is found from the traffic
 
 	// mu guards what workers ask for once in an epoch, and the collector tells
 	// once in a subepoch.
 	mu      sync.Mutex
+	auto    bool // the target is found from the traffic
 	plan    *disketch.Fragment
 	found   disketch.Target
 	workers []*epoch.Worker[disketch.Counter]
@@ -39,7 +39,7 @@ type fragment struct {
 	samples uint64             // epochs looked at so far
 	// unmerged packets were in cells that did not fit to those of the open slice.
 	unmerged uint64
-	search  chan []*disketch.Record
+	search   chan []*disketch.Record
 
 	records, packets, conflicts atomic.Uint64
 	log                         atomic.Uint32
@@ -124,8 +124,9 @@ func (f *fragment) emit(m *epoch.Merged[disketch.Counter], emit func(*record.Hea
 	f.mu.Lock()
 	f.plan.Observe(r)
 	f.target.Store(math.Float64bits(f.plan.Target()))
+	auto := f.auto
 	f.mu.Unlock()
-	if f.auto && !r.Partial {
+	if auto && !r.Partial {
 		f.keep(r)
 	}
 	emit(&record.Header{
@@ -202,7 +203,9 @@ func (f *fragment) findTarget(all []*disketch.Record) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.plan.SetTarget(f.found.Found(rho))
+	if f.auto { // not set meanwhile
+		f.plan.SetTarget(f.found.Found(rho))
+	}
 }
 
 func (f *fragment) metrics(emit func(pipeline.Metric)) {
