@@ -133,6 +133,15 @@ func TestSpineLeafLab(t *testing.T) {
 	if jsonErr := json.Unmarshal(out, &f); err != nil || jsonErr != nil || f.Sketch == nil || len(f.Sketch.Path) != 3 || f.Sketch.Path[0] != "leaf1" || f.Sketch.Path[2] != "leaf3" {
 		t.Errorf("%v, %v: %s", err, jsonErr, out)
 	}
+	out, err = weirCommand("query", "target", "--json", "--records", records, "--lab", file).Output()
+	var target query.Target
+	if jsonErr := json.Unmarshal(out, &target); err != nil || jsonErr != nil || target.Rho <= 0 || target.Epochs == 0 || len(target.Fragments) != 6 {
+		t.Errorf("%v, %v: %s", err, jsonErr, out)
+	}
+	out, err = weirCommand("query", "heavy-hitters", "--by", "sketch", "--theta", "0.01", "--records", records, "--lab", file).Output()
+	if err != nil || !strings.Contains(string(out), "by the sketch: ") {
+		t.Errorf("%v: %s", err, out)
+	}
 	withoutSwitch(t, records, file)
 }
 

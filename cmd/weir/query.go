@@ -26,6 +26,7 @@ type queryOptions struct {
 	theta      float64
 	by         string
 	least      float64
+	sketch     uint16
 	paths      string
 	pint       []string
 	lab        string
@@ -82,6 +83,9 @@ file of prefixes (--paths), or recomputed from the routes of a lab's switches (-
 			f.StringVar(&o.by, "by", "", "sample or sketch; default: the sample if there is one")
 			f.Float64Var(&o.least, "at-least", 0, "with the sketch: size from which on a flow is heavy, in place of --theta")
 		}
+		if q.sketch {
+			f.Uint16Var(&o.sketch, "sketch", 0, "number of the sketch: the position of its fragments in the switches' files, from 0")
+		}
 		cmd.AddCommand(sub)
 	}
 	return cmd
@@ -91,6 +95,7 @@ file of prefixes (--paths), or recomputed from the routes of a lab's switches (-
 type queryKind struct {
 	name, short         string
 	flow, places, heavy bool // which flags it has
+	sketch              bool // likewise
 	ask                 func(*queryOptions, *query.Engine) (any, error)
 	print               func(io.Writer, any) error
 }
@@ -116,6 +121,9 @@ var queries = []queryKind{
 	{name: "cardinality", short: "The number of flows",
 		ask:   func(_ *queryOptions, e *query.Engine) (any, error) { return e.Cardinality() },
 		print: printAnswer(printCardinality)},
+	{name: "target", short: "The error that all fragments of a sketch best aim at", sketch: true,
+		ask:   func(o *queryOptions, e *query.Engine) (any, error) { return e.Target(o.sketch) },
+		print: printAnswer(printTarget)},
 	{name: "delay", short: "One-way delay between two measurement points", flow: true, places: true,
 		ask: (*queryOptions).between, print: printAnswer(printDelay)},
 	{name: "loss", short: "Packets lost between two measurement points", flow: true, places: true,

@@ -133,6 +133,18 @@ func printCardinality(w io.Writer, c *query.Cardinality) error {
 	return lines(w, &c.Basis, "flows: "+within(c.Flows))
 }
 
+func printTarget(w io.Writer, a *query.Target) error {
+	t := newTable("switch", ">subepochs", ">estimated error")
+	for _, f := range a.Fragments {
+		t.row(f.Switch, f.Subepochs, fmt.Sprintf("%.4g", f.Error))
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	return lines(w, &a.Basis, "", fmt.Sprintf("target of sketch %d: %.4g %s per subepoch, from %d epochs and %d paths; set it as target of that fragment on all switches",
+		a.Sketch, a.Rho, a.Unit, a.Epochs, a.Paths))
+}
+
 // nanoseconds writes a time of ns.
 func nanoseconds(ns float64) string { return time.Duration(ns).Round(100 * time.Nanosecond).String() }
 

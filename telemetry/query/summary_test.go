@@ -126,3 +126,31 @@ func TestEntropyOfTheSketch(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// TestTarget: one target suits all switches, and is what the records' own search says.
+func TestTarget(t *testing.T) {
+	e, _ := sketchOnly(t, disketch.CountSketch, 256)
+	a, err := e.Target(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Epochs != 4 || len(a.Fragments) != 3 || a.Paths < 200 || a.Paths > targetPaths {
+		t.Errorf("%+v", a)
+	}
+	for _, f := range a.Fragments {
+		if f.Subepochs != 1 || f.Error <= 0 {
+			t.Errorf("%+v", f)
+		}
+	}
+	// Between an error that one packet makes and that of an undivided epoch.
+	if a.Rho < 0.01 || a.Rho > 2*a.Fragments[0].Error {
+		t.Errorf("target %g; the fragments' errors are %+v", a.Rho, a.Fragments)
+	}
+	if _, err := e.Target(3); !errors.Is(err, ErrNoRecords) {
+		t.Errorf("a sketch that is not there: %v", err)
+	}
+	e.Paths = nil
+	if _, err := e.Target(0); err == nil || !strings.Contains(err.Error(), "known path") {
+		t.Errorf("without paths: %v", err)
+	}
+}
