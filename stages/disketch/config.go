@@ -15,10 +15,21 @@ type Config struct {
 	EpochBits int `toml:"epoch_bits"`
 	// Seed of the network: the same on all switches.
 	Seed uint64 `toml:"seed"`
-	// HostPorts are the ports behind which there is no other switch.
+	// HostPorts are the ports behind which there is no other switch; empty: those that
+	// [stages.pint] names as edge, if it is in the graph.
 	HostPorts []string `toml:"host_ports"`
 	// Fragments of sketches that this switch holds.
 	Fragments []Fragment `toml:"fragment"`
+
+	edge []string // see WithEdge
+}
+
+// WithEdge returns the configuration of a switch on which PINT begins and ends at
+// the named ports: these are the host ports if it names none itself.
+func (c *Config) WithEdge(ports []string) *Config {
+	d := *c
+	d.edge = ports
+	return &d
 }
 
 // Fragment is a [[stages.disketch.fragment]]. An empty or zero value stands for
@@ -187,7 +198,11 @@ func (f *Fragment) config(id disketch.ID, epochs disketch.Epochs, seed uint64) d
 // isHost marks the host ports, by number.
 func (c *Config) isHost(env *pipeline.Env) []bool {
 	host := make([]bool, len(env.Ports))
-	for _, name := range c.HostPorts {
+	names := c.HostPorts
+	if len(names) == 0 {
+		names = c.edge
+	}
+	for _, name := range names {
 		if n, ok := env.PortNumber(name); ok {
 			host[n] = true
 		}

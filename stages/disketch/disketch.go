@@ -61,6 +61,16 @@ func (m *Module) Stage(int) pipeline.Stage {
 	return s
 }
 
+// HostPorts lists the ports behind which there is no other switch.
+func (m *Module) HostPorts() (names []string) {
+	for n, host := range m.host {
+		if host {
+			names = append(names, m.env.Ports[n].Name)
+		}
+	}
+	return names
+}
+
 // stage is one worker's.
 type stage struct {
 	host   []bool

@@ -382,8 +382,19 @@ func TestHostToHost(t *testing.T) {
 		in, out uint16
 		once    bool
 		want    uint64
-	}{{0, 1, false, 2}, {1, 0, false, 2}, {0, 2, false, 1}, {2, 0, false, 1}, {2, 2, false, 1}, {0, 1, true, 1}, {0, packet.NoPort, false, 1}} {
-		m, err := New(Config{EpochBits: 21, HostPorts: []string{"p0", "p1"}, Fragments: []Fragment{{Target: 1e-6, OneSubepoch: c.once}}}, env())
+		edge    bool
+	}{
+		{0, 1, false, 2, false}, {1, 0, false, 2, false}, {0, 2, false, 1, false}, {2, 0, false, 1, false}, {2, 2, false, 1, false},
+		{0, 1, true, 1, false}, {0, packet.NoPort, false, 1, false}, {0, 1, false, 2, true}, {0, 2, false, 1, true},
+	} {
+		config := Config{EpochBits: 21, HostPorts: []string{"p0", "p1"}, Fragments: []Fragment{{Target: 1e-6, OneSubepoch: c.once}}}
+		if c.edge {
+			config.HostPorts = nil
+			config = *config.WithEdge([]string{"p0", "p1"})
+		} else {
+			config = *config.WithEdge([]string{"p2"}) // the named ones go first
+		}
+		m, err := New(config, env())
 		if err != nil {
 			t.Fatal(err)
 		}
