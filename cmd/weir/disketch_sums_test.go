@@ -138,7 +138,7 @@ func TestSums(t *testing.T) {
 func testSums(t *testing.T, seed uint64, late, steps, full bool) {
 	const fragments, workers = 3, 2
 	module, err := stage.New(stage.Config{EpochBits: 20, Fragments: []stage.Fragment{
-		{Kind: "countmin", Memory: 4096}, {Kind: "countsketch", Memory: 4096, Target: 0.01}, {Kind: "countmin", Unit: "bytes", Memory: 4096, Target: 5},
+		{Kind: "countmin", Memory: 4096, Target: 1e9}, {Kind: "countsketch", Memory: 4096, Target: 0.01}, {Kind: "countmin", Unit: "bytes", Memory: 4096, Target: 5},
 	}}, pipeline.Env{Name: "s7", ID: 7, Workers: workers, Ports: []pipeline.Port{{Name: "p0"}, {Name: "p1"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func testSums(t *testing.T, seed uint64, late, steps, full bool) {
 	b := packet.NewBatch(pool.NewCache(), packet.BatchSize)
 	r := rand.New(rand.NewPCG(seed, 5))
 	now, sent := int64(5<<20), uint64(0)
-	for range 3000 {
+	for range 2000 {
 		now += r.Int64N(1 << 18)
 		if steps && r.IntN(100) == 0 {
 			now += r.Int64N(16<<20) - 8<<20

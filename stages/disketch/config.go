@@ -20,15 +20,15 @@ type Config struct {
 	HostPorts []string `toml:"host_ports"`
 	// Fragments of sketches that this switch holds.
 	Fragments []Fragment `toml:"fragment"`
-
-	edge []string // see WithEdge
+	// EdgePorts are told by stages.Build, not by a file: see WithEdge.
+	EdgePorts []string `toml:"-"`
 }
 
 // WithEdge returns the configuration of a switch on which PINT begins and ends at
 // the named ports: these are the host ports if it names none itself.
 func (c *Config) WithEdge(ports []string) *Config {
 	d := *c
-	d.edge = ports
+	d.EdgePorts = ports
 	return &d
 }
 
@@ -200,7 +200,7 @@ func (c *Config) isHost(env *pipeline.Env) []bool {
 	host := make([]bool, len(env.Ports))
 	names := c.HostPorts
 	if len(names) == 0 {
-		names = c.edge
+		names = c.EdgePorts
 	}
 	for _, name := range names {
 		if n, ok := env.PortNumber(name); ok {
