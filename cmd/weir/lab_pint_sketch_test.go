@@ -17,12 +17,25 @@ import (
 
 // TestPintTellsTheSketch: five switches carry PINT's digests and hold a fragment each. Nobody
 // knows the network but by these digests: the paths that the sink decoded tell the query which
-// fragments counted a flow, and it counts what the far end received.
+// fragments counted a flow, and it counts what the far end received. On a machine with much else
+// to do, all switches may have the epoch of the traffic in part only, and say so; then another run must do.
 func TestPintTellsTheSketch(t *testing.T) {
+	const attempts = 3
+	for attempt := range attempts {
+		again := false
+		t.Run(fmt.Sprintf("attempt %d", attempt), func(t *testing.T) { again = pintTellsTheSketch(t, attempt == attempts-1) })
+		if !again {
+			return
+		}
+	}
+}
+
+// pintTellsTheSketch is one run, the last one or not. It reports whether the answer names what was missing.
+func pintTellsTheSketch(t *testing.T, last bool) (again bool) {
 	dir := t.TempDir()
 	records := filepath.Join(dir, "records")
 	extra := fmt.Sprintf("[switch.config.telemetry]\nspool = %q\n[switch.config.stages.disketch]\nepoch_bits = 28\n", records) +
-		"[[switch.config.stages.disketch.fragment]]\nkind = \"countsketch\"\nmemory = 65536\n"
+		"[[switch.config.stages.disketch.fragment]]\nkind = \"countsketch\"\nmemory = 65536\ntarget = 1e9\n" // so that nothing is extrapolated
 	l := newPintLab(t, chainOfFive(`["parse", "l2", "disketch", "pint"]`, extra, false), flatAddresses)
 	l.udp(4, 400, 100)
 	l.settle()
@@ -56,9 +69,17 @@ func TestPintTellsTheSketch(t *testing.T) {
 		if err == nil && f.Sketch != nil && f.Sketch.Holds(received) && f.Sketch.Value > 0.95*received {
 			break
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v, %v: sketch %+v; %g datagrams were received; the sink says %s", f, err, f.Sketch, received, out)
+		if !time.Now().After(deadline) {
+			continue
 		}
+		if err != nil || f.Sketch == nil {
+			t.Fatalf("%+v, %v; the sink says %s", f, err, out)
+		}
+		if len(f.Sketch.Absent) > 0 && !last {
+			t.Logf("estimate %+v, missing %+v; %g datagrams were received", f.Sketch.Bounded, f.Sketch.Absent, received)
+			return true
+		}
+		t.Fatalf("estimate %+v, missing %+v; %g datagrams were received", f.Sketch.Bounded, f.Sketch.Absent, received)
 	}
 	if !slices.Equal(f.Sketch.Path, []string{"s1", "s2", "s3", "s4", "s5"}) || f.Sketch.Value > 1.05*received {
 		t.Errorf("%+v; %g datagrams were received", f.Sketch, received)
@@ -66,4 +87,5 @@ func TestPintTellsTheSketch(t *testing.T) {
 	if f, err := ask(); err == nil {
 		t.Errorf("without a path: %+v", f)
 	}
+	return false
 }
