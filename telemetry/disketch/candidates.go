@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
-	"unsafe"
 
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/sketch/topk"
@@ -66,10 +65,15 @@ func newCandidates(c *Config) (candidates, error) {
 	return candidates{tables: t, seed: seed, admitted: make([]Admission, 0, batch)}, err
 }
 
+// What a table holds for an entry, in bytes; keyBytes is the size of a Key.
+const (
+	hashAndCount = 8 + 8
+	keyBytes     = 16 + 16 + 2 + 2 + 1 + 1
+)
+
 // CandidateBytes is the memory for candidates beside one Counter's cells.
 func (f *Fragment) CandidateBytes() int {
-	const each = 16 + unsafe.Sizeof(Key{})
-	return (f.config.Candidates + 3) / 4 * 4 * f.config.levels() * int(each)
+	return (f.config.Candidates + 3) / 4 * 4 * f.config.levels() * (hashAndCount + keyBytes)
 }
 
 // A table chooses sets by the upper bits of a hash, and the flows of a switch's

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -233,6 +234,9 @@ func TestCandidatesRefuse(t *testing.T) {
 		}
 	}
 	b := appendCandidates(nil, []Candidate{{Flow: 1, Key: keyOf(2), Count: 300}, {Flow: 2, Count: 1}, {Flow: 3, Key: keyOf(1), Count: 1 << 62}})
+	if n := reflect.TypeFor[Key]().Size(); n != keyBytes {
+		t.Errorf("a key takes %d bytes, not %d", n, keyBytes)
+	}
 	all, rest, err := decodeCandidates(append(slices.Clone(b), 1, 2))
 	if err != nil || len(all) != 3 || len(rest) != 2 || all[2].Key != keyOf(1) {
 		t.Fatalf("%+v, %d bytes left, %v", all, len(rest), err)
