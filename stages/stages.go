@@ -124,6 +124,12 @@ func Build(names []string, configs map[string]any, env pipeline.Env) ([]pipeline
 		if config == nil {
 			config = k.Default()
 		}
+		// Who asks what is behind a port is told what another stage knows.
+		if d, ok := config.(*disketch.Config); ok && slices.Contains(names, "pint") {
+			if p, ok := configs["pint"].(*pint.Config); ok {
+				config = d.WithEdge(p.Edge)
+			}
+		}
 		env.Needs = needs
 		m, err := k.New(config, env)
 		if err != nil {

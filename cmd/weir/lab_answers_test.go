@@ -117,6 +117,9 @@ func TestSpineLeafLab(t *testing.T) {
 	if h := o.Answers.Heavy; h == nil || !h.OK {
 		t.Errorf("%+v", h)
 	}
+	if h := o.Answers.SketchHeavy; h == nil || !h.OK || h.Truth == 0 {
+		t.Errorf("by the sketch alone: %+v", h)
+	}
 	if s := o.Answers.Sketch; s == nil || !s.OK || s.Flows != 8000 || s.Heavy == 0 || s.RelativeError > 0.2 {
 		t.Errorf("%+v", s)
 	}
@@ -128,6 +131,15 @@ func TestSpineLeafLab(t *testing.T) {
 	var f query.Frequency
 	if jsonErr := json.Unmarshal(out, &f); err != nil || jsonErr != nil || f.Sketch == nil || len(f.Sketch.Path) != 3 || f.Sketch.Path[0] != "leaf1" || f.Sketch.Path[2] != "leaf3" {
 		t.Errorf("%v, %v: %s", err, jsonErr, out)
+	}
+	out, err = weirCommand("query", "target", "--json", "--records", records, "--lab", file).Output()
+	var target query.Target
+	if jsonErr := json.Unmarshal(out, &target); err != nil || jsonErr != nil || target.Rho <= 0 || target.Epochs == 0 || len(target.Fragments) != 6 {
+		t.Errorf("%v, %v: %s", err, jsonErr, out)
+	}
+	out, err = weirCommand("query", "heavy-hitters", "--by", "sketch", "--theta", "0.01", "--records", records, "--lab", file).Output()
+	if err != nil || !strings.Contains(string(out), "by the sketch: ") {
+		t.Errorf("%v: %s", err, out)
 	}
 	withoutSwitch(t, records, file)
 }

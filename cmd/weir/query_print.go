@@ -124,10 +124,20 @@ func printHeavyHitters(w io.Writer, h *query.HeavyHitters) error {
 	if err := t.write(w); err != nil {
 		return err
 	}
-	return lines(w, &h.Basis, "", fmt.Sprintf("%d flows of at least %.4g %% of %s %s", len(h.Flows), 100*(h.Theta-h.Epsilon/2), within(h.Volume), h.Unit), promise(h))
+	text := []string{"", fmt.Sprintf("by the %s: %d flows of at least %.4g %% of %s %s", h.By, len(h.Flows), 100*(h.Theta-h.Epsilon/2), within(h.Volume), h.Unit)}
+	if h.Volume.Value == 0 {
+		text[1] = fmt.Sprintf("by the %s: %d flows", h.By, len(h.Flows))
+	}
+	if h.By == query.BySample {
+		text = append(text, promise(h))
+	}
+	if h.Unlocated > 0 {
+		text = append(text, fmt.Sprintf("%d more flows are named, but their paths are not known", h.Unlocated))
+	}
+	return lines(w, &h.Basis, append(text, absent(h.Absent)...)...)
 }
 
-// promise says what the answer guarantees.
+// promise says what the sample's answer guarantees.
 func promise(h *query.HeavyHitters) string {
 	outer := fmt.Sprintf("all of %.3g %% or more are here, and none below %.3g %%, except with probability %.3g", 100*h.Theta, 100*(h.Theta-h.Epsilon), h.Delta)
 	switch {
@@ -146,13 +156,25 @@ func printEntropy(w io.Writer, e *query.Entropy) error {
 		fmt.Sprintf("entropy of %s: %.4f bits (%.4f to %.4f)", e.Unit, e.Bits.Value, e.Bits.Low, e.Bits.High),
 		"flows: " + within(e.Flows),
 		"F2:    " + within(e.F2),
-		fmt.Sprintf("candidates: %d flows of the sample, %d of them without a known path", e.Candidates, e.Unlocated),
+		fmt.Sprintf("candidates: %d flows, %d of them without a known path", e.Candidates, e.Unlocated),
 	}
 	return lines(w, &e.Basis, append(text, absent(e.Absent)...)...)
 }
 
 func printCardinality(w io.Writer, c *query.Cardinality) error {
 	return lines(w, &c.Basis, "flows: "+within(c.Flows))
+}
+
+func printTarget(w io.Writer, a *query.Target) error {
+	t := newTable("switch", ">subepochs", ">estimated error")
+	for _, f := range a.Fragments {
+		t.row(f.Switch, f.Subepochs, fmt.Sprintf("%.4g", f.Error))
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	return lines(w, &a.Basis, "", fmt.Sprintf("target of sketch %d: %.4g %s per subepoch, from %d epochs and %d paths; set it as target of that fragment on all switches",
+		a.Sketch, a.Rho, a.Unit, a.Epochs, a.Paths))
 }
 
 // nanoseconds writes a time of ns.

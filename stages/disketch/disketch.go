@@ -61,6 +61,16 @@ func (m *Module) Stage(int) pipeline.Stage {
 	return s
 }
 
+// HostPorts lists the ports behind which there is no other switch.
+func (m *Module) HostPorts() (names []string) {
+	for n, host := range m.host {
+		if host {
+			names = append(names, m.env.Ports[n].Name)
+		}
+	}
+	return names
+}
+
 // stage is one worker's.
 type stage struct {
 	host   []bool
@@ -69,6 +79,8 @@ type stage struct {
 	// switches, and of those from host to host.
 	flows, singleFlows   [packet.BatchSize]uint64
 	values, singleValues [packet.BatchSize]int64
+	// places are where these packets stand in the batch.
+	places, singlePlaces [packet.BatchSize]uint8
 }
 
 // counting is one fragment on one worker.
@@ -110,11 +122,13 @@ func (s *stage) count(c *counting, b *packet.Batch, pkts []packet.Packet) {
 			value = int64(p.WireLen)
 		}
 		if s.fromHostToHost(p) {
-			s.singleFlows[single&(packet.BatchSize-1)], s.singleValues[single&(packet.BatchSize-1)] = flow, value // BCE
+			j := single & (packet.BatchSize - 1) // BCE
+			s.singleFlows[j], s.singleValues[j], s.singlePlaces[j] = flow, value, uint8(i)
 			single++
 			continue
 		}
-		s.flows[n&(packet.BatchSize-1)], s.values[n&(packet.BatchSize-1)] = flow, value // BCE
+		j := n & (packet.BatchSize - 1) // BCE
+		s.flows[j], s.values[j], s.places[j] = flow, value, uint8(i)
 		n++
 	}
 	counter := c.worker.Current()
@@ -123,7 +137,17 @@ func (s *stage) count(c *counting, b *packet.Batch, pkts []packet.Packet) {
 		return
 	}
 	counter.AddBatch(s.flows[:n], s.values[:n], false)
+	c.name(counter, b, pkts, &s.places)
 	counter.AddBatch(s.singleFlows[:single], s.singleValues[:single], true)
+	c.name(counter, b, pkts, &s.singlePlaces)
+}
+
+// name gives flows that became candidates their keys.
+func (c *counting) name(counter *disketch.Counter, b *packet.Batch, pkts []packet.Packet, places *[packet.BatchSize]uint8) {
+	for _, a := range counter.Admitted() {
+		p := &pkts[places[a.Index]]
+		*a.Key = c.fragment.keyer.key(b.Data(p), p)
+	}
 }
 
 // fromHostToHost says that the packet passes no other switch.
