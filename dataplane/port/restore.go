@@ -87,7 +87,7 @@ func (x *XSK) Detach(why error) error {
 		x.present, x.why = true, why.Error()
 	}
 	c := x.beneathCounters()
-	x.past.add(&c)
+	x.past.Add(&c)
 	err := errors.Join(x.unregister(), x.beneath.close())
 	x.beneath, x.queues, x.opening = nil, nil, false
 	return err
@@ -109,6 +109,16 @@ func (x *XSK) Restore() error {
 	}
 	x.beneath, x.opening = b, true
 	return nil
+}
+
+// Configure implements Restorable.
+func (x *XSK) Configure(c Config) (before Config) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	before = x.config
+	x.config, x.shaper = before.with(c), nil
+	x.disabled = c.Disabled
+	return before
 }
 
 // Restored implements Restorable.
