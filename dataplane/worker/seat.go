@@ -59,6 +59,19 @@ func (s *Switch) members() (seats []*seat) {
 	return seats
 }
 
+// Infos describes the ports by number. One that went, or never came, has no name.
+func (s *Switch) Infos() []port.Info {
+	s.table.RLock()
+	infos := make([]port.Info, len(s.seats))
+	s.table.RUnlock()
+	for _, seat := range s.members() {
+		if seat.number < len(infos) {
+			infos[seat.number] = seat.port.Info()
+		}
+	}
+	return infos
+}
+
 // member finds a port by its name.
 func (s *Switch) member(name string) (*seat, error) {
 	for _, seat := range s.members() {

@@ -120,7 +120,7 @@ func TestCacheForgets(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.rules.Load().cached = true // though there are few rules
-		set, err := c.compile(m.ports)
+		set, err := c.compile(pipeline.PortNames(m.env.Ports))
 		if err != nil {
 			t.Fatal(err)
 		}
