@@ -281,7 +281,7 @@ func TestSetAndClear(t *testing.T) {
 		"[control]", "[[stages.acl.rule]]\naction = \"deny\"\n[control]").Replace(string(text))), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refused("weir: dataplane.audit: cannot change while the switch runs: restart it\nweir: port[2].queues: cannot change while the switch runs: restart it\n", "reload")
+	refused("weir: dataplane.audit: cannot change while the switch runs: restart it\nweir: port[2].queues: cannot change while the port is there: remove the port, and add it anew\n", "reload")
 	if config := r.ctl(t, "show", "config"); strings.Contains(config, "deny") {
 		t.Error("a refused reload is half in force")
 	}
