@@ -22,17 +22,14 @@ type XSK struct {
 	arrival arrival     // what TimeArrivals granted
 	shaper  *shaper     // nil without a rate
 
-	mu       sync.Mutex // guards what follows
-	program  *xdp.Program
-	beneath  *beneath // nil while the interface is gone
-	queues   []*xskQueue
-	stopped  bool
-	last     Info     // as of Detach; what it was before
-	past     Counters // of interfaces that are gone, and all as of Close
-	why      string   // why the interface is not back, or why it is not open
-	disabled bool     // control has switched it off
-	opening  bool     // between Restore and Restored
-	present  bool     // there is an interface of the name again, though it is not open
+	mu      sync.Mutex // guards what follows
+	program *xdp.Program
+	beneath *beneath // nil while the interface is gone
+	queues  []*xskQueue
+	stopped bool
+	absence          // while there is nothing beneath
+	past    Counters // of interfaces that are gone, and all as of Close
+	opening bool     // between Restore and Restored
 }
 
 // UMEM is the packet memory of all xsk ports of a switch, with what the kernel
@@ -119,7 +116,7 @@ func (x *XSK) open() (err error) {
 		l.close()
 		return nil
 	}
-	x.beneath, err = x.attach(l)
+	x.beneath, err = attach(x.program, l, &x.config)
 	return err
 }
 
@@ -246,15 +243,7 @@ func (x *XSK) Info() Info {
 
 func (x *XSK) info() Info {
 	if x.beneath == nil {
-		i := x.last
-		i.Up, i.State, i.Error = false, StateGone, x.why
-		switch {
-		case x.disabled:
-			i.State, i.Error = StateDisabled, ""
-		case x.present:
-			i.State = StateRebuilding
-		}
-		return i
+		return x.absence.info()
 	}
 	i := x.beneath.link.info(x.config.Name, DriverXSK, x.config.Queues)
 	if room := x.memory.umem.PacketRoom(); i.MaxFrame > room && !x.config.Jumbo {

@@ -289,11 +289,12 @@ func (f *faulty) end() worker.Report {
 var faultConfigs = []liveConfig{
 	{port.DriverXSK, 1, 1, 1500, worker.PollAdaptive, 0},
 	{port.DriverXSK, 2, 4, 1500, worker.PollInterrupt, 0},
+	{port.DriverAsavie, 1, 1, 1500, worker.PollAdaptive, 0},
 }
 
 func eachFault(t *testing.T, f func(t *testing.T, f *faulty)) {
 	for _, c := range faultConfigs {
-		t.Run(fmt.Sprintf("%d workers %d queues", c.workers, c.queues), func(t *testing.T) { f(t, startFaulty(t, c)) })
+		t.Run(fmt.Sprintf("%s %d workers %d queues", c.driver, c.workers, c.queues), func(t *testing.T) { f(t, startFaulty(t, c)) })
 	}
 }
 
