@@ -139,6 +139,10 @@ func (s *stage) Process(b *packet.Batch) {
 		if p.Reason != 0 {
 			continue
 		}
+		if c.looksIn && p.Flags.Has(packet.FlagFragment) && tiny(p, b.Data(p)) {
+			b.Drop(p, ReasonTinyFragment)
+			continue
+		}
 		f = fieldsOf(p, b.Data(p))
 		c.classes(&f, &t)
 		v := s.verdict(c, &f, &t, uint64(p.WireLen))

@@ -80,9 +80,10 @@ type classifier struct {
 	src, dst         *bart.Table[uint32]
 	srcMACs, dstMACs macTable
 	// verify marks rules of which the classes tell less than the whole.
-	verify []bool
-	hits   [][]hit // by worker, by rule; the default behind the rules
-	cached bool    // the set is large enough for the workers' caches to pay
+	verify  []bool
+	hits    [][]hit // by worker, by rule; the default behind the rules
+	looksIn bool    // a rule has ports or flags
+	cached  bool    // the set is large enough for the workers' caches to pay
 }
 
 // hit counts what a rule matched. One worker writes it.
@@ -99,7 +100,7 @@ func newClassifier(set *ruleSet, ports, workers int) *classifier {
 	words := (len(set.rules) + 63) / 64
 	c := &classifier{
 		ruleSet: *set, words: words, sums: (words + 63) / 64,
-		verify: make([]bool, len(set.rules)), hits: make([][]hit, workers), cached: words > cacheFrom,
+		verify: make([]bool, len(set.rules)), hits: make([][]hit, workers), cached: words > cacheFrom, looksIn: set.inspects(),
 	}
 	for w := range c.hits {
 		n := len(set.rules) + 1
