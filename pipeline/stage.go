@@ -98,8 +98,11 @@ type Env struct {
 // as the switch runs.
 type Port struct {
 	Name string // empty: there is no port of this number any more, or not yet
-	// MaxFrame is the longest packet that the port sends, in bytes without FCS.
+	// MaxFrame is the longest packet that the port sends, in bytes without FCS. It has
+	// room for a VLAN tag beyond the MTU.
 	MaxFrame int
+	// MTU is the interface's, in bytes behind the Ethernet header; 0 if that is not known.
+	MTU int
 	// BitsPerSecond is the speed of the link, 0 if that is not known.
 	BitsPerSecond uint64
 	// TxRing is how many packets can wait in a worker's transmit queue of the

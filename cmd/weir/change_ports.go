@@ -105,7 +105,7 @@ func (c *portChange) add(pc port.Config) error {
 
 // stagePort is a port as stages see it.
 func stagePort(i port.Info, c *config.Config) pipeline.Port {
-	return pipeline.Port{Name: i.Name, MaxFrame: i.MaxFrame, BitsPerSecond: i.Speed, TxRing: c.Dataplane.TXRing}
+	return pipeline.Port{Name: i.Name, MaxFrame: i.MaxFrame, MTU: i.MTU, BitsPerSecond: i.Speed, TxRing: c.Dataplane.TXRing}
 }
 
 // removed names the ports that go.

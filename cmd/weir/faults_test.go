@@ -264,3 +264,51 @@ func TestControlSocketLost(t *testing.T) {
 	}
 	b.checkClean(t)
 }
+
+// TestMTUReachesStages: when an interface's MTU changes, the router tells senders the
+// new one; they need no restart, and packets that fit go on.
+func TestMTUReachesStages(t *testing.T) {
+	r := newRouter(t)
+	p := r.start(t, r.write(t, 1, ""))
+	set := func(mtu int) {
+		t.Helper()
+		if err := errors.Join(r.hosts[1].NS.SetMTU("eth0", mtu), r.ns.SetMTU("p1", mtu)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exceeded := func() uint64 {
+		var ports struct {
+			Ports []struct{ Dropped map[string]uint64 }
+		}
+		if err := json.Unmarshal([]byte(r.ctl(t, "show", "ports", "--json")), &ports); err != nil {
+			t.Fatal(err)
+		}
+		return ports.Ports[0].Dropped["mtu_exceeded"]
+	}
+	// Each try is fresh traffic, since the stages hear of a change a moment later.
+	await := func(what string, ok func(sent, received, exceeded uint64) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); ; {
+			before := exceeded()
+			l := r.loadOf(t, 1400, 1000, 20)
+			sent, at := l.received(t, func() uint64 { return exceeded() - before })
+			if n := exceeded() - before; ok(sent, at[0], n) {
+				return
+			} else if time.Now().After(deadline) {
+				t.Fatalf("%s: of %d packets %d arrive and %d exceed the MTU", what, sent, at[0], n)
+			}
+		}
+	}
+	passes := func(sent, received, exceeded uint64) bool { return received == sent && exceeded == 0 }
+	await("at the beginning", passes)
+	set(1300)
+	await("with a lower MTU", func(sent, received, exceeded uint64) bool { return received == 0 && exceeded == sent })
+	set(1500)
+	await("with the old MTU", passes)
+	if status := p.stop(t); status != 0 {
+		t.Errorf("status %d: %s", status, &p.stderr)
+	}
+	if r := p.report(t); !r.Balanced || r.Frames.Lost != 0 || r.Dropped["too_long"] > 20 {
+		t.Errorf("last report: %+v", r)
+	}
+}

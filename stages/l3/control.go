@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/weirswitch/weir/pipeline"
-	"github.com/weirswitch/weir/pipeline/header"
 )
 
 // counters are written with the lock held, or nearly never.
@@ -119,11 +118,12 @@ func (p *plan) checkMTU(ports []pipeline.Port) error {
 	var f faults
 	for i, in := range p.interfaces {
 		port := ports[i]
-		if most := port.MaxFrame - header.EthernetLen; port.MaxFrame > 0 && in.mtu > most {
+		most := mostOf(port)
+		if in.mtu > most {
 			f.add("interface: mtu %d of port %s exceeds what it can send, %d: lower it, or raise the interface's", in.mtu, port.Name, most)
 		}
-		if len(in.prefixes) > 0 && port.MaxFrame > 0 && port.MaxFrame-header.EthernetLen < minMTU4 {
-			f.add("interface: port %s sends %d bytes at most: raise the interface's MTU", port.Name, port.MaxFrame)
+		if len(in.prefixes) > 0 && most < minMTU4 {
+			f.add("interface: port %s sends %d bytes at most: raise the interface's MTU", port.Name, most)
 		}
 	}
 	return errors.Join(f...)

@@ -195,14 +195,24 @@ func newPortTable(id uint32, number uint16, in *planInterface, port pipeline.Por
 	if p.mtu == 0 {
 		p.mtu = defaultMTU
 	}
-	if port.MaxFrame > 0 {
-		p.mtu = min(p.mtu, port.MaxFrame-header.EthernetLen)
-	}
+	p.mtu = min(p.mtu, mostOf(port))
 	p.maxFrame = uint32(p.mtu + header.EthernetLen)
 	if slices.ContainsFunc(in.prefixes, func(own netip.Prefix) bool { return own.Addr().Is6() }) {
 		p.local6 = linkLocal(mac)
 	}
 	return p
+}
+
+// mostOf returns the longest IP packet that a port can send, in bytes.
+func mostOf(port pipeline.Port) int {
+	most := maxMTU
+	if port.MaxFrame > 0 {
+		most = port.MaxFrame - header.EthernetLen
+	}
+	if port.MTU > 0 {
+		most = min(most, port.MTU)
+	}
+	return most
 }
 
 // defaultMTU is Ethernet's, in bytes.
