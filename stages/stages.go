@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -91,10 +90,9 @@ func kind[C any, M pipeline.Module](
 		},
 	}
 	// What a module's type has is asked of its zero value.
-	_, prepares := reflect.TypeFor[M]().MethodByName("Prepare")
 	_, ok := any(*new(M)).(preparer[C])
-	if prepares != ok {
-		panic(fmt.Sprintf("stages: Prepare of %v has another form than that of preparer", reflect.TypeFor[M]()))
+	if _, old := any(*new(M)).(interface{ Prepare(C) (func(), error) }); old && !ok {
+		panic("stages: Prepare must be told of the ports: " + help)
 	}
 	if ok {
 		k.Prepare = func(m pipeline.Module, config any, ports []pipeline.Port) (func(), error) {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -309,6 +311,64 @@ func TestMTUReachesStages(t *testing.T) {
 		t.Errorf("status %d: %s", status, &p.stderr)
 	}
 	if r := p.report(t); !r.Balanced || r.Frames.Lost != 0 || r.Dropped["too_long"] > 20 {
+		t.Errorf("last report: %+v", r)
+	}
+}
+
+// TestMetricsFail: scrapers that never read, never ask, and are too many harm neither
+// forwarding nor the one that behaves.
+func TestMetricsFail(t *testing.T) {
+	r := newRouter(t)
+	if err := r.ns.SetUp("lo"); err != nil {
+		t.Fatal(err)
+	}
+	const address = "127.0.0.1:9464"
+	p := r.start(t, r.write(t, 1, fmt.Sprintf("metrics = %q\n", address)))
+	l := r.load(t, 4000, 8000)
+	var open []net.Conn
+	for i := 0; len(l.done) == 0; i++ {
+		c, err := r.ns.Dial(t.Context(), "tcp", address)
+		if err != nil {
+			continue
+		}
+		_, _ = io.WriteString(c, []string{"", "GET /metrics HTTP/1.1\r\nHost: w\r\n\r\n", "GET /metrics HTTP/1.1\r\nHost: w\r\nX: ", "\x00\xff\r\n\r\n"}[i%4])
+		if open = append(open, c); len(open) == 500 {
+			for _, c := range open {
+				_ = c.Close()
+			}
+			open = nil
+		}
+	}
+	sent, at := l.received(t)
+	if at[0] != sent {
+		t.Errorf("%d of %d packets arrive", at[0], sent)
+	}
+	for _, c := range open {
+		_ = c.Close()
+	}
+	scrape := func() string {
+		c, err := r.ns.Dial(t.Context(), "tcp", address)
+		if err != nil {
+			return err.Error()
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+		_, _ = io.WriteString(c, "GET /metrics HTTP/1.0\r\n\r\n")
+		text, _ := io.ReadAll(c)
+		return string(text)
+	}
+	// The places of those that left become free a moment later.
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if text := scrape(); strings.Contains(text, fmt.Sprintf("weir_port_received_packets_total{port=\"p0\"} %d\n", sent)) {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("a scrape says %s", text)
+		}
+	}
+	if status := p.stop(t); status != 0 {
+		t.Errorf("status %d: %s", status, &p.stderr)
+	}
+	if r := p.report(t); r.Received != sent || r.Forwarded != sent || !r.Balanced || r.Frames.Lost != 0 {
 		t.Errorf("last report: %+v", r)
 	}
 }
