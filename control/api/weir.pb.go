@@ -903,13 +903,15 @@ func (x *Neighbour) GetWaiting() int64 {
 
 type SetRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
-	Stage  string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"` // "acl"
-	List   string                 `protobuf:"bytes,2,opt,name=list,proto3" json:"list,omitempty"`   // the key of its list of tables: "rule"
+	Stage  string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"` // "acl"; empty for the ports
+	List   string                 `protobuf:"bytes,2,opt,name=list,proto3" json:"list,omitempty"`   // the key of its list of tables: "rule", "port"
 	Remove bool                   `protobuf:"varint,3,opt,name=remove,proto3" json:"remove,omitempty"`
 	At     int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"` // the element's place, from 1; 0: the end
 	// The element's keys, with values as in the file but without quotes and brackets;
 	// elements of lists are separated by commas.
-	Fields        map[string]string `protobuf:"bytes,5,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Fields map[string]string `protobuf:"bytes,5,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// If there is any, the one element that has all of these gets the fields.
+	Match         map[string]string `protobuf:"bytes,6,rep,name=match,proto3" json:"match,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -975,6 +977,13 @@ func (x *SetRequest) GetAt() int64 {
 func (x *SetRequest) GetFields() map[string]string {
 	if x != nil {
 		return x.Fields
+	}
+	return nil
+}
+
+func (x *SetRequest) GetMatch() map[string]string {
+	if x != nil {
+		return x.Match
 	}
 	return nil
 }
@@ -4025,15 +4034,20 @@ const file_weir_proto_rawDesc = "" +
 	"\x04port\x18\x02 \x01(\tR\x04port\x12\x10\n" +
 	"\x03mac\x18\x03 \x01(\tR\x03mac\x12\x14\n" +
 	"\x05state\x18\x04 \x01(\tR\x05state\x12\x18\n" +
-	"\awaiting\x18\x05 \x01(\x03R\awaiting\"\xd2\x01\n" +
+	"\awaiting\x18\x05 \x01(\x03R\awaiting\"\xc2\x02\n" +
 	"\n" +
 	"SetRequest\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x12\n" +
 	"\x04list\x18\x02 \x01(\tR\x04list\x12\x16\n" +
 	"\x06remove\x18\x03 \x01(\bR\x06remove\x12\x0e\n" +
 	"\x02at\x18\x04 \x01(\x03R\x02at\x127\n" +
-	"\x06fields\x18\x05 \x03(\v2\x1f.weir.v1.SetRequest.FieldsEntryR\x06fields\x1a9\n" +
+	"\x06fields\x18\x05 \x03(\v2\x1f.weir.v1.SetRequest.FieldsEntryR\x06fields\x124\n" +
+	"\x05match\x18\x06 \x03(\v2\x1e.weir.v1.SetRequest.MatchEntryR\x05match\x1a9\n" +
 	"\vFieldsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
+	"\n" +
+	"MatchEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"7\n" +
 	"\rReloadRequest\x12\x12\n" +
@@ -4346,7 +4360,7 @@ func file_weir_proto_rawDescGZIP() []byte {
 	return file_weir_proto_rawDescData
 }
 
-var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_weir_proto_goTypes = []any{
 	(*VersionRequest)(nil),     // 0: weir.v1.VersionRequest
 	(*VersionResponse)(nil),    // 1: weir.v1.VersionResponse
@@ -4405,10 +4419,11 @@ var file_weir_proto_goTypes = []any{
 	(*Frames)(nil),             // 54: weir.v1.Frames
 	(*FdbEntry)(nil),           // 55: weir.v1.FdbEntry
 	nil,                        // 56: weir.v1.SetRequest.FieldsEntry
-	nil,                        // 57: weir.v1.ReportResponse.DroppedEntry
-	nil,                        // 58: weir.v1.Fate.DroppedEntry
-	nil,                        // 59: weir.v1.Port.DroppedEntry
-	nil,                        // 60: weir.v1.Metric.LabelsEntry
+	nil,                        // 57: weir.v1.SetRequest.MatchEntry
+	nil,                        // 58: weir.v1.ReportResponse.DroppedEntry
+	nil,                        // 59: weir.v1.Fate.DroppedEntry
+	nil,                        // 60: weir.v1.Port.DroppedEntry
+	nil,                        // 61: weir.v1.Metric.LabelsEntry
 }
 var file_weir_proto_depIdxs = []int32{
 	12, // 0: weir.v1.AclResponse.rules:type_name -> weir.v1.AclRule
@@ -4416,74 +4431,75 @@ var file_weir_proto_depIdxs = []int32{
 	15, // 2: weir.v1.Route.hops:type_name -> weir.v1.Hop
 	17, // 3: weir.v1.NeighboursResponse.neighbours:type_name -> weir.v1.Neighbour
 	56, // 4: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
-	21, // 5: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
-	26, // 6: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
-	27, // 7: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
-	30, // 8: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
-	40, // 9: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
-	52, // 10: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
-	53, // 11: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
-	57, // 12: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
-	39, // 13: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
-	54, // 14: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
-	42, // 15: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
-	43, // 16: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintResponse
-	40, // 17: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
-	52, // 18: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
-	53, // 19: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
-	55, // 20: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
-	58, // 21: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
-	59, // 22: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
-	39, // 23: weir.v1.Port.copies:type_name -> weir.v1.Fate
-	42, // 24: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
-	60, // 25: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
-	45, // 26: weir.v1.PintResponse.paths:type_name -> weir.v1.PintPath
-	46, // 27: weir.v1.PintResponse.hops:type_name -> weir.v1.PintHop
-	49, // 28: weir.v1.PintResponse.values:type_name -> weir.v1.PintValue
-	50, // 29: weir.v1.PintResponse.measured:type_name -> weir.v1.PintMeasured
-	51, // 30: weir.v1.PintResponse.loops:type_name -> weir.v1.PintLoop
-	47, // 31: weir.v1.PintResponse.pools:type_name -> weir.v1.PintPool
-	44, // 32: weir.v1.PintResponse.plans:type_name -> weir.v1.PintPlan
-	48, // 33: weir.v1.PintHop.frequent:type_name -> weir.v1.PintFrequent
-	0,  // 34: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
-	2,  // 35: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
-	3,  // 36: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
-	4,  // 37: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
-	5,  // 38: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
-	6,  // 39: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
-	7,  // 40: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
-	31, // 41: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
-	32, // 42: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
-	8,  // 43: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
-	9,  // 44: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
-	10, // 45: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
-	18, // 46: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
-	19, // 47: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
-	22, // 48: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
-	24, // 49: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
-	28, // 50: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
-	1,  // 51: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
-	33, // 52: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
-	34, // 53: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
-	35, // 54: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
-	36, // 55: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
-	41, // 56: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
-	43, // 57: weir.v1.Switch.Pint:output_type -> weir.v1.PintResponse
-	38, // 58: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
-	37, // 59: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
-	11, // 60: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
-	13, // 61: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
-	16, // 62: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
-	20, // 63: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
-	20, // 64: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
-	23, // 65: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
-	25, // 66: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
-	29, // 67: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
-	51, // [51:68] is the sub-list for method output_type
-	34, // [34:51] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	57, // 5: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
+	21, // 6: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
+	26, // 7: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
+	27, // 8: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
+	30, // 9: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
+	40, // 10: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
+	52, // 11: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
+	53, // 12: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
+	58, // 13: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
+	39, // 14: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
+	54, // 15: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
+	42, // 16: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
+	43, // 17: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintResponse
+	40, // 18: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
+	52, // 19: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
+	53, // 20: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
+	55, // 21: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
+	59, // 22: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
+	60, // 23: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
+	39, // 24: weir.v1.Port.copies:type_name -> weir.v1.Fate
+	42, // 25: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
+	61, // 26: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
+	45, // 27: weir.v1.PintResponse.paths:type_name -> weir.v1.PintPath
+	46, // 28: weir.v1.PintResponse.hops:type_name -> weir.v1.PintHop
+	49, // 29: weir.v1.PintResponse.values:type_name -> weir.v1.PintValue
+	50, // 30: weir.v1.PintResponse.measured:type_name -> weir.v1.PintMeasured
+	51, // 31: weir.v1.PintResponse.loops:type_name -> weir.v1.PintLoop
+	47, // 32: weir.v1.PintResponse.pools:type_name -> weir.v1.PintPool
+	44, // 33: weir.v1.PintResponse.plans:type_name -> weir.v1.PintPlan
+	48, // 34: weir.v1.PintHop.frequent:type_name -> weir.v1.PintFrequent
+	0,  // 35: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
+	2,  // 36: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
+	3,  // 37: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
+	4,  // 38: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
+	5,  // 39: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
+	6,  // 40: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
+	7,  // 41: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
+	31, // 42: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
+	32, // 43: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
+	8,  // 44: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
+	9,  // 45: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
+	10, // 46: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
+	18, // 47: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
+	19, // 48: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
+	22, // 49: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
+	24, // 50: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
+	28, // 51: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
+	1,  // 52: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
+	33, // 53: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
+	34, // 54: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
+	35, // 55: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
+	36, // 56: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
+	41, // 57: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
+	43, // 58: weir.v1.Switch.Pint:output_type -> weir.v1.PintResponse
+	38, // 59: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
+	37, // 60: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
+	11, // 61: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
+	13, // 62: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
+	16, // 63: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
+	20, // 64: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
+	20, // 65: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
+	23, // 66: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
+	25, // 67: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
+	29, // 68: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
+	52, // [52:69] is the sub-list for method output_type
+	35, // [35:52] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_weir_proto_init() }
@@ -4497,7 +4513,7 @@ func file_weir_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_proto_rawDesc), len(file_weir_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   61,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

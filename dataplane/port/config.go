@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/weirswitch/weir/dataplane/xdp"
 	"github.com/weirswitch/weir/dataplane/xsk"
@@ -44,6 +45,9 @@ type Config struct {
 	// Optional lets the switch start without the interface, and open the port once
 	// there is one. The number of queues must be set then.
 	Optional bool `toml:"optional"`
+	// Disabled leaves the interface to the kernel, as if the switch did not have the
+	// port, until control switches it on.
+	Disabled bool `toml:"disabled"`
 	// Keep is the traffic left to the kernel (see xdp.ParseKeep).
 	Keep []string `toml:"keep"`
 }
@@ -67,6 +71,34 @@ func (c *Config) queuePackets() int {
 		return 1024
 	}
 	return c.QueuePackets
+}
+
+// with returns a port's configuration with what another one may change of it.
+func (c Config) with(next Config) Config {
+	c.Mode, c.TXBudget, c.BusyPoll = next.Mode, next.TXBudget, next.BusyPoll
+	c.RateBits, c.QueuePackets = next.RateBits, next.QueuePackets
+	c.Optional, c.Disabled = next.Optional, next.Disabled
+	return c
+}
+
+// Fixed names the keys in which a configuration differs from another one of the same
+// port, that cannot change while the port is open: they need another port in its place.
+func (c *Config) Fixed(next *Config) (keys []string) {
+	for _, k := range []struct {
+		key  string
+		same bool
+	}{
+		{"interface", c.Interface == next.Interface},
+		{"driver", c.Driver == next.Driver},
+		{"queues", c.Queues == next.Queues},
+		{"jumbo", c.Jumbo == next.Jumbo},
+		{"keep", slices.Equal(c.Keep, next.Keep)},
+	} {
+		if !k.same {
+			keys = append(keys, k.key)
+		}
+	}
+	return keys
 }
 
 // maxBusyPoll is 10 ms, in microseconds: what one call may keep a worker.

@@ -23,14 +23,20 @@ const slew = int64(resync)
 
 var clockBase = time.Now()
 
+// readTAI reads CLOCK_TAI, in ns. Tests put in its place a clock that jumps.
+var readTAI = func() int64 {
+	var ts unix.Timespec
+	// The clock id is valid on every kernel with AF_XDP, so this cannot fail.
+	_ = unix.ClockGettime(unix.CLOCK_TAI, &ts)
+	return ts.Nano()
+}
+
 func (c *clock) now() int64 {
 	mono := time.Since(clockBase)
 	if mono-c.synced > resync || c.synced == 0 {
-		var ts unix.Timespec
-		// The clock id is valid on every kernel with AF_XDP, so this cannot fail.
-		_ = unix.ClockGettime(unix.CLOCK_TAI, &ts)
+		tai := readTAI()
 		mono = time.Since(clockBase)
-		c.offset, c.synced = ts.Nano()-int64(mono), mono
+		c.offset, c.synced = tai-int64(mono), mono
 	}
 	now := int64(mono) + c.offset
 	if now < c.last && c.last-now < slew {

@@ -32,7 +32,8 @@ type Worker struct {
 	names   []string   // of the queues: port/queue
 	rings   []*handoff // incoming, by producing worker; nil from itself
 	outlets []outlet
-	route   []uint16 // (out port << queueBits | in queue) -> outlet
+	route   []uint16           // (out port << queueBits | in queue) -> outlet
+	peers   map[*Worker]uint16 // the outlets to other workers
 
 	clock    clock
 	now      int64          // of the last batch, or the last look while idle
@@ -60,6 +61,7 @@ type rxQueue struct {
 	port   uint16
 	number uint8
 	ended  bool
+	outlet uint16 // what is sent by it
 }
 
 type call struct {

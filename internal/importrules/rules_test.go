@@ -82,7 +82,7 @@ var foreigns = []foreign{
 	{"plugin", nil, "one binary"},
 	{"unsafe", []string{"bench/...", "control/api", "dataplane/lab/...", "dataplane/port", "dataplane/xsk"},
 		"rings and ioctls share memory with the kernel, and generated messages their own; all else is checked by the compiler"},
-	{"reflect", []string{"cmd/...", "config", "control/api"}, "types are known where packets run"},
+	{"reflect", []string{"cmd/...", "config", "control/api", "dataplane/port"}, "types are known where packets run; dataplane/port closes what a library keeps to itself"},
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "internal/..."}, "a switch starts no program"},
 	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/view"}, "servers belong to control and to the collector's faces"},

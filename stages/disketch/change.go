@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/telemetry/disketch"
 )
 
 // Prepare checks another configuration, which commit puts into force from the
 // next epoch on. Targets can change: so one that was found for the whole network
 // comes to all of its switches. What else differs is refused.
-func (m *Module) Prepare(c Config) (commit func(), err error) {
-	names := make([]string, len(m.env.Ports))
-	for i := range m.env.Ports {
-		names[i] = m.env.Ports[i].Name
-	}
+//
+// Ports that come lead to other switches, since host_ports is fixed.
+func (m *Module) Prepare(c Config, switchPorts []pipeline.Port) (commit func(), err error) {
+	names := pipeline.PortNames(switchPorts)
 	if err := c.Validate(names); err != nil {
 		return nil, err
 	}
@@ -38,6 +38,7 @@ func (m *Module) Prepare(c Config) (commit func(), err error) {
 		return nil, errors.Join(faults...)
 	}
 	return func() {
+		m.ports.Store(m.config.ports(names))
 		for i, f := range m.fragments {
 			f.aim(c.Fragments[i].Target)
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/telemetry/disketch"
 )
 
@@ -195,17 +194,15 @@ func (f *Fragment) config(id disketch.ID, epochs disketch.Epochs, seed uint64) d
 	return c
 }
 
-// isHost marks the host ports, by number.
-func (c *Config) isHost(env *pipeline.Env) []bool {
-	host := make([]bool, len(env.Ports))
-	names := c.HostPorts
-	if len(names) == 0 {
-		names = c.EdgePorts
+// ports marks the host ports among those of the names.
+func (c *Config) ports(names []string) *ports {
+	p := &ports{names: names, host: make([]bool, len(names))}
+	hosts := c.HostPorts
+	if len(hosts) == 0 {
+		hosts = c.EdgePorts
 	}
-	for _, name := range names {
-		if n, ok := env.PortNumber(name); ok {
-			host[n] = true
-		}
+	for i, name := range names {
+		p.host[i] = slices.Contains(hosts, name)
 	}
-	return host
+	return p
 }

@@ -3,6 +3,7 @@ package disketch
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/epoch"
@@ -15,22 +16,25 @@ import (
 // but Collect, which belongs to one goroutine.
 type Module struct {
 	config    Config
-	env       pipeline.Env
-	host      []bool // by port number
+	ports     atomic.Pointer[ports]
 	fragments []*fragment
 	needs     packet.Needs
 }
 
+// ports are the switch's, by number; a port that comes puts another in its place.
+type ports struct {
+	names []string
+	host  []bool // which ones have no other switch behind them
+}
+
 // New makes the module of a configuration, which it validates.
 func New(c Config, env pipeline.Env) (*Module, error) {
-	names := make([]string, len(env.Ports))
-	for i := range env.Ports {
-		names[i] = env.Ports[i].Name
-	}
+	names := pipeline.PortNames(env.Ports)
 	if err := c.Validate(names); err != nil {
 		return nil, err
 	}
-	m := &Module{config: c, env: env, host: c.isHost(&env)}
+	m := &Module{config: c}
+	m.ports.Store(c.ports(names))
 	for i := range c.Fragments {
 		f, err := newFragment(c.Fragments[i].withDefaults(), disketch.ID{Switch: uint64(env.ID), Sketch: uint16(i)}, c.epochs(), c.Seed)
 		if err != nil {
@@ -54,7 +58,7 @@ func (m *Module) Needs() packet.Needs { return m.needs }
 // Stage implements pipeline.Module. It allocates all memory of the worker: two
 // copies of each fragment's cells.
 func (m *Module) Stage(int) pipeline.Stage {
-	s := &stage{host: m.host}
+	s := &stage{module: m}
 	for _, f := range m.fragments {
 		s.counts = append(s.counts, counting{fragment: f, worker: f.newWorker()})
 	}
@@ -63,9 +67,10 @@ func (m *Module) Stage(int) pipeline.Stage {
 
 // HostPorts lists the ports behind which there is no other switch.
 func (m *Module) HostPorts() (names []string) {
-	for n, host := range m.host {
+	p := m.ports.Load()
+	for n, host := range p.host {
 		if host {
-			names = append(names, m.env.Ports[n].Name)
+			names = append(names, p.names[n])
 		}
 	}
 	return names
@@ -73,7 +78,8 @@ func (m *Module) HostPorts() (names []string) {
 
 // stage is one worker's.
 type stage struct {
-	host   []bool
+	module *Module
+	host   []bool // of the batch
 	counts []counting
 	// What a batch gives a fragment: flows and values of packets between other
 	// switches, and of those from host to host.
@@ -94,6 +100,7 @@ type counting struct {
 
 // Process implements pipeline.Stage.
 func (s *stage) Process(b *packet.Batch) {
+	s.host = s.module.ports.Load().host
 	for i := range s.counts {
 		// Batches with copies exceed what fits at once.
 		for from := 0; from < len(b.Pkts); from += packet.BatchSize {
@@ -152,7 +159,7 @@ func (c *counting) name(counter *disketch.Counter, b *packet.Batch, pkts []packe
 
 // fromHostToHost says that the packet passes no other switch.
 func (s *stage) fromHostToHost(p *packet.Packet) bool {
-	return int(p.OutPort) < len(s.host) && s.host[p.OutPort] && s.host[p.InPort]
+	return int(p.OutPort) < len(s.host) && int(p.InPort) < len(s.host) && s.host[p.OutPort] && s.host[p.InPort]
 }
 
 // Tick implements pipeline.Ticker: at the edge of a subepoch the counter goes to

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -471,7 +472,7 @@ func TestPrepare(t *testing.T) {
 	}
 	change := func(c Config) {
 		t.Helper()
-		commit, err := m.Prepare(c)
+		commit, err := m.Prepare(c, env().Ports)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -490,16 +491,26 @@ func TestPrepare(t *testing.T) {
 	if change(config(1e9, 0)); n[0] != 1 {
 		t.Errorf("n = %v, want 1 in the first", n)
 	}
+	more := append(env().Ports, pipeline.Port{Name: "p3"})
+	commit, err := m.Prepare(config(1e9, 0), more)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if commit(); !slices.Equal(m.HostPorts(), []string{"p0"}) || len(m.ports.Load().host) != 4 {
+		t.Errorf("with a port more, %v are hosts' of %d", m.HostPorts(), len(m.ports.Load().host))
+	}
+	add(t, b, key(1), 3, 0) // from a port without number 3 this would be out of range
+	s.Process(b)
 	bad := config(1, 2, 3)
 	bad.EpochBits, bad.Seed, bad.HostPorts, bad.Fragments[1].Memory = 22, 5, nil, 4096
-	_, err = m.Prepare(bad)
+	_, err = m.Prepare(bad, env().Ports)
 	for _, key := range []string{"epoch_bits", "seed", "host_ports", "their number", "fragment[1]"} {
 		if err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("no fault of %s in %v", key, err)
 		}
 	}
 	bad = config(1, -1)
-	if _, err := m.Prepare(bad); err == nil {
+	if _, err := m.Prepare(bad, env().Ports); err == nil {
 		t.Error("a target below 0 was taken")
 	}
 }
