@@ -130,6 +130,9 @@ func (n *Network) stamp(at, packet uint32) {
 		if p.Kind == Data {
 			p.Hops++
 			p.Digest = m.digest(n.config.Telemetry.PINT, p.ID, int(p.Hops), p.Digest, n.now-p.at)
+			if n.config.Telemetry.Observed != nil {
+				n.config.Telemetry.Observed(p, &m.seen)
+			}
 		}
 	}
 	if n.config.Telemetry.INT && p.Kind == Data {

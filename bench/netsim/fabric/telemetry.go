@@ -15,6 +15,9 @@ type Telemetry struct {
 	PINT *pint.Encoder
 	// RoundTrip is T of the links' utilisation, for PINT.
 	RoundTrip event.Time
+	// Observed, if set, hears of what a switch saw when it wrote the digest that the
+	// packet now has, as hop number Hops. It must keep no pointer.
+	Observed func(p *Packet, v *pint.Observed)
 }
 
 // meter is PINT at an egress port.
