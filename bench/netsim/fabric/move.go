@@ -129,7 +129,7 @@ func (n *Network) stamp(at, packet uint32) {
 		m.depart(n.now, l.queued, p.Bytes)
 		if p.Kind == Data {
 			p.Hops++
-			p.Digest = m.digest(n.config.Telemetry.PINT, p.ID, int(p.Hops), p.Digest, n.now-p.at)
+			p.Digest = m.digest(n.config.Telemetry.PINT, p.ID, int(p.Hops), p.Digest, p.at, n.now)
 			if n.config.Telemetry.Observed != nil {
 				n.config.Telemetry.Observed(p, &m.seen)
 			}

@@ -40,10 +40,11 @@ func (m *meter) depart(now event.Time, queue int64, bytes uint32) {
 	m.use.Update(uint64(now/event.Nanosecond), uint64(queue), uint64(bytes))
 }
 
-// digest is what the packet carries on behind hop number hop, after depart.
-func (m *meter) digest(e *pint.Encoder, id uint64, hop int, digest uint64, latency event.Time) uint64 {
+// digest is what the packet, which came to the switch at the given time, carries on behind hop
+// number hop, after depart. Switches read clocks of nanoseconds.
+func (m *meter) digest(e *pint.Encoder, id uint64, hop int, digest uint64, came, now event.Time) uint64 {
 	m.seen[pint.EgressUtilisation] = m.use.Value()
-	m.seen[pint.HopLatency] = uint64(latency / event.Nanosecond)
+	m.seen[pint.HopLatency] = uint64(now/event.Nanosecond - came/event.Nanosecond)
 	return e.Encode(id, hop, digest, &m.seen)
 }
 
