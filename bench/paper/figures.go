@@ -22,7 +22,7 @@ var Figures = []Figure{
 	{"pint-fig8", "slowdown of HPCC where a share of the packets carries the query (PINT, Fig. 8)", PintFig8},
 	{"pint-fig9", "error of latency quantiles against packets, with and without a sketch (PINT, Fig. 9)", PintFig9},
 	{"pint-fig10", "packets to trace paths on real topologies, beside PPM and AMS2 (PINT, Fig. 10)", PintFig10},
-	{"pint-fig11", "path and latency queries together against alone (PINT, Fig. 11)", PintFig11},
+	{"pint-fig11", "path, latency and congestion control together against alone (PINT, Fig. 11)", PintFig11},
 	{"pint-loops", "false reports of loops (PINT, A.4)", PintLoops},
 	{"pint-values", "errors of values in few bits against their bounds (PINT, 4.3 and Appendix C)", PintValues},
 	{"pint-decode", "digests per second through the path decoder", PintDecode},
