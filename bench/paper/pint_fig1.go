@@ -23,7 +23,7 @@ var renoLoads = []int{30, 70}
 
 // renoArrivals is how long flows arrive in a full run. What overhead costs shows when queues of flows have built up, so
 // that short runs show less of it.
-const renoArrivals = 400 * event.Millisecond
+const renoArrivals = 200 * event.Millisecond
 
 // renoFigure measures one figure of each simulated and divides it by that without overhead.
 func renoFigure(ctx context.Context, o Options, name, source, better string, reference map[string]float64, measure func(*simulated) float64) ([]Row, error) {
@@ -76,7 +76,7 @@ func renoScenario(o Options, load, overhead int) (scenario, error) {
 	const rate = 10_000_000_000
 	arrivals := renoArrivals
 	if o.Quick {
-		arrivals /= 5
+		arrivals /= 4
 	}
 	c := transport.Config{
 		Fabric: fabric.Config{

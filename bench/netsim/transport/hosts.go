@@ -157,7 +157,6 @@ func (s *Simulation) acknowledged(packet uint32) {
 	before := f.una
 	f.una = max(f.una, p.Acked)
 	f.nxt = max(f.nxt, f.una)
-	s.goodBytes += f.una - before
 	if s.done[i] == 0 {
 		if f.hpcc != nil {
 			s.reactHPCC(f, packet)

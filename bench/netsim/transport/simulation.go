@@ -72,7 +72,6 @@ type Simulation struct {
 	ended  int
 	done   []event.Time // completion times by flow; 0: not yet
 
-	goodBytes int64 // acknowledged
 	retries   uint64
 	feedbacks uint64
 }
@@ -89,7 +88,6 @@ type host struct {
 type flow struct {
 	Flow
 	route, back uint32
-	started     bool
 	nxt, una    int64 // sender: next to send, first not acknowledged
 	window      float64
 	perByte     float64 // ps, of pacing
@@ -204,7 +202,6 @@ func (s *Simulation) timer(number uint32) {
 
 func (s *Simulation) start(i uint32) {
 	f := &s.flows[i]
-	f.started = true
 	f.sendAt = s.net.Now()
 	f.perByte = float64(s.net.PerByte(f.route))
 	if s.config.HPCC != nil {
@@ -219,9 +216,6 @@ func (s *Simulation) start(i uint32) {
 	h.active = append(h.active, i)
 	s.send(f.From)
 }
-
-// Config is the simulation's.
-func (s *Simulation) Config() *Config { return &s.config }
 
 // Network is what carries the packets.
 func (s *Simulation) Network() *fabric.Network { return s.net }
