@@ -18,7 +18,14 @@ type list struct {
 
 func (l *list) clear() { l.packets, l.from = l.packets[:0], 0 }
 
-func (l *list) push(packet uint32) { l.packets = append(l.packets, packet) }
+func (l *list) push(packet uint32) {
+	if len(l.packets) == cap(l.packets) && l.from > len(l.packets)/2 {
+		// Room that was taken out of serves again before more is asked for.
+		l.packets = l.packets[:copy(l.packets, l.packets[l.from:])]
+		l.from = 0
+	}
+	l.packets = append(l.packets, packet)
+}
 
 func (l *list) pop() (packet uint32, ok bool) {
 	if l.from == len(l.packets) {

@@ -256,3 +256,32 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("a use of %v", h.use)
 	}
 }
+
+// A list that never runs empty does not grow beyond a few times of what it holds.
+func TestList(t *testing.T) {
+	var l list
+	in, out := uint32(0), uint32(0)
+	for range 20 {
+		l.push(in)
+		in++
+	}
+	for range 10_000 {
+		l.push(in)
+		in++
+		if got, ok := l.pop(); !ok || got != out {
+			t.Fatalf("%d, want %d", got, out)
+		}
+		out++
+	}
+	if cap(l.packets) > 100 {
+		t.Errorf("room for %d packets, where 21 waited at most", cap(l.packets))
+	}
+	for ; out < in; out++ {
+		if got, ok := l.pop(); !ok || got != out {
+			t.Fatalf("%d, want %d", got, out)
+		}
+	}
+	if _, ok := l.pop(); ok {
+		t.Error("a packet out of an empty list")
+	}
+}
