@@ -24,9 +24,6 @@ func fig11Network(ctx context.Context, o Options, t *table) error {
 	if err != nil {
 		return err
 	}
-	if o.Quick {
-		n.arrivals /= 2
-	}
 	plan, err := fig11NetworkPlan(o)
 	if err != nil {
 		return err
