@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/dataplane/xdp"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -147,13 +148,11 @@ func (s *stamps) toTAI(pkts []packet.Packet) {
 	}
 }
 
-// measure takes CLOCK_TAI between two readings of CLOCK_MONOTONIC. The clocks
-// exist on every kernel with AF_XDP, so reading them cannot fail.
+// measure compares the clocks anew.
 func (s *stamps) measure() {
-	var before, tai, after unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &before)
-	_ = unix.ClockGettime(unix.CLOCK_TAI, &tai)
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &after)
-	s.measured = after.Nano()
-	s.offset = tai.Nano() - (before.Nano()+after.Nano())/2
+	r := clock.Kernel.Read()
+	if s.measured == 0 {
+		s.offset = r.Offset()
+	}
+	s.offset, s.measured = r.Follow(s.offset), r.After
 }

@@ -36,9 +36,9 @@ var layers = []layer{
 	{"stages", []string{"stages/*", "pipeline", "pipeline/packet"}, "the one map from names to constructors"},
 	{"stages/*", []string{"pipeline/...", "telemetry/=", "telemetry/hash", "telemetry/record"},
 		"a stage knows neither other stages nor I/O, so that any graph and any driver can run it; of telemetry it knows its own system"},
-	{"dataplane/port", []string{"dataplane/napi", "dataplane/xsk", "dataplane/xdp", "dataplane/pcapfile", "pipeline/packet", "pipeline/limiter"},
+	{"dataplane/port", []string{"dataplane/napi", "dataplane/xsk", "dataplane/xdp", "dataplane/pcapfile", "pipeline/packet", "pipeline/clock", "pipeline/limiter"},
 		"a driver moves packets and knows no stage"},
-	{"dataplane/worker", []string{"dataplane/port", "pipeline", "pipeline/packet"},
+	{"dataplane/worker", []string{"dataplane/port", "pipeline", "pipeline/clock", "pipeline/packet"},
 		"a worker runs any graph over any driver and must know none of either by name"},
 
 	// Record path.
