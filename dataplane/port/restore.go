@@ -12,6 +12,10 @@ import (
 type beneath struct {
 	link   *link
 	attach *xdp.Attachment
+	// device is the port's program for this interface's device; nil where there is none,
+	// and noHardware says why, if it was asked for.
+	device     *xdp.Program
+	noHardware string
 	// deferral gives the interface its interrupts back; nil without busy polling.
 	deferral *deferral
 }
@@ -31,6 +35,9 @@ func (x *XSK) attach(l *link) (_ *beneath, err error) {
 	if b.attach, err = x.program.Attach(l.index, mode); err != nil {
 		return nil, err
 	}
+	if x.hardware {
+		x.takeHardware(b)
+	}
 	if x.config.BusyPoll != 0 {
 		if b.deferral, err = deferInterrupts(x.config.Interface); err != nil {
 			return nil, err
@@ -44,6 +51,9 @@ func (b *beneath) close() error {
 	var errs []error
 	if b.attach != nil {
 		errs = append(errs, b.attach.Close())
+	}
+	if b.device != nil {
+		errs = append(errs, b.device.Close())
 	}
 	if b.deferral != nil {
 		errs = append(errs, b.deferral.restore())

@@ -203,30 +203,32 @@ func TestDeviceTimeDecides(t *testing.T) {
 		{"all bits", 0, 1<<63 - 1, false, Counters{Astray: 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ns := test.ns
-			if test.taken { // machines may be slow: by what the clock is when the program is loaded
-				ns += readClock(t, unix.CLOCK_TAI) - now
+			for range 50 {
+				ns := test.ns
+				if test.taken {
+					ns += readClock(t, unix.CLOCK_TAI) - now
+				}
+				p := withDevice(t, test.result, ns)
+				packet := ethernet(0x0800).ipv4(6, 0, 0).ports(1, 2)
+				before := readClock(t, unix.CLOCK_TAI)
+				action, out := p.run(t, packet)
+				after := readClock(t, unix.CLOCK_TAI)
+				if test.taken && after > ns+90*ms {
+					continue // loading took so long that the time is no longer one of now
+				}
+				if action != actionRedirect || !bytes.Equal(out[TimestampSize:], packet) || binary.NativeEndian.Uint64(out) != p.Tag() {
+					t.Fatalf("action %d, packet %x", action, out)
+				}
+				got := binary.NativeEndian.Uint64(out[8:])
+				if test.taken && got != ns || !test.taken && (got < before || got > after) {
+					t.Errorf("time %d, the device's %d, the program's from %d to %d", got, ns, before, after)
+				}
+				if c, err := p.Counters(); err != nil || c != test.want {
+					t.Errorf("%+v, %v, want %+v", c, err, test.want)
+				}
+				return
 			}
-			p := withDevice(t, test.result, ns)
-			packet := ethernet(0x0800).ipv4(6, 0, 0).ports(1, 2)
-			before := readClock(t, unix.CLOCK_TAI)
-			action, out := p.run(t, packet)
-			after := readClock(t, unix.CLOCK_TAI)
-			if action != actionRedirect || !bytes.Equal(out[TimestampSize:], packet) || binary.NativeEndian.Uint64(out) != p.Tag() {
-				t.Fatalf("action %d, packet %x", action, out)
-			}
-			c, err := p.Counters()
-			check(t, err)
-			if test.taken && after-ns > 90*ms && after > ns {
-				t.Skipf("the machine took %d ns between loading and running", after-ns)
-			}
-			got := binary.NativeEndian.Uint64(out[8:])
-			if test.taken && got != ns || !test.taken && (got < before || got > after) {
-				t.Errorf("time %d, the device's %d, the program's from %d to %d", got, ns, before, after)
-			}
-			if c != test.want {
-				t.Errorf("%+v, want %+v", c, test.want)
-			}
+			t.Fatal("loading a program took over 70 ms, 50 times")
 		})
 	}
 }
