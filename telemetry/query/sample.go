@@ -142,16 +142,24 @@ func (n *network) volume(in oblivious.In) (*Volume, error) {
 type HeavyFlow struct {
 	Key   Key     `json:"-"`
 	Flow  string  `json:"flow"`
-	Share float64 `json:"share"` // of the network's volume
+	Share float64 `json:"share"` // of the network's volume, or the point's
+	// Trust is how much of what the flow's cells hold is expected to be its own; nil: no
+	// cells were asked.
+	Trust *float64 `json:"trust,omitempty"`
 	Bounded
 }
 
-// HeavyHitters are the flows of at least a share of the network's volume, the
-// largest first.
+// HeavyHitters are the flows of at least a share of the network's volume, or of that of a
+// measurement point, the largest first.
 type HeavyHitters struct {
 	Basis
-	Unit  string  `json:"unit"`
-	Theta float64 `json:"theta"`
+	// Source says what tells the flows' sizes, and at the measurement point At how many
+	// Candidates were asked for: its sketch has no keys.
+	Source     string  `json:"source"`
+	At         string  `json:"at,omitempty"`
+	Candidates int     `json:"candidates,omitempty"`
+	Unit       string  `json:"unit"`
+	Theta      float64 `json:"theta"`
 	// Reported are the flows whose estimate is at least Theta - Epsilon/2. Guaranteed
 	// says that the sample is large enough for this: all flows above Theta are
 	// reported, except with probability Delta, and each flow below Theta - Epsilon is
@@ -184,9 +192,9 @@ func (e *Engine) HeavyHitters(unit oblivious.Unit, theta, epsilon float64) (*Hea
 	if err != nil {
 		return nil, err
 	}
-	h := &HeavyHitters{Basis: n.Basis, Unit: unit.String(), Theta: theta, Epsilon: epsilon, Delta: n.delta(), Volume: bounded(volume)}
+	h := &HeavyHitters{Basis: n.Basis, Source: "the network-wide sample", Unit: unit.String(), Theta: theta, Epsilon: epsilon, Delta: n.delta(), Volume: bounded(volume)}
 	for _, f := range flows {
-		h.Flows = append(h.Flows, HeavyFlow{f.Key, FormatKey(f.Key), f.Value / max(volume.Value, 1), bounded(f.Estimate)})
+		h.Flows = append(h.Flows, HeavyFlow{Key: f.Key, Flow: FormatKey(f.Key), Share: f.Value / max(volume.Value, 1), Bounded: bounded(f.Estimate)})
 	}
 	return h, h.promise(n.union, unit)
 }
