@@ -36,7 +36,7 @@ func TestFaults(t *testing.T) {
 		{"no interface", `interface = "eth0"`, "", `line 5: port[0].interface: missing: name the network interface (ip link shows what there is)`},
 		{"package's fault", "queues = 4", "queues = 1000", `line 10: port[1].queues: 1000: choose 1 to 256, or 0 for all`},
 		{"TX budget", "queues = 4", "tx_budget = 4096", `line 10: port[1].tx_budget: 4096 exceeds the TX ring: choose up to dataplane.tx_ring = 2048`},
-		{"timestamps", "[stages.patch]", "[dataplane]\ntimestamps = \"tai\"\n[stages.patch]", `line 12: dataplane.timestamps: "tai": choose "batch", "xdp" or "auto"`},
+		{"timestamps", "[stages.patch]", "[dataplane]\ntimestamps = \"tai\"\n[stages.patch]", `line 12: dataplane.timestamps: "tai": choose "batch", "xdp", "hardware" or "auto"`},
 		{"frames", "[stages.patch]", "[dataplane]\nframes = 10000\n[stages.patch]", `line 12: dataplane.frames: 10000 cannot fill the fill rings of 5 queues: choose 10240 or more, 0 for as many as the rings hold, or a smaller fill_ring`},
 		{"unknown stage", `["parse", "patch"]`, `["parse", "l4", "patch"]`, `line 4: switch.graph[1]: there is no stage "l4": did you mean "l2"?`},
 		{"stage without a kind", "[stages.patch]", "[stages.firewall]\n[stages.patch]", `line 11: stages.firewall: there is no such stage: remove it, or choose from ` + all},

@@ -80,7 +80,7 @@ func TestOneSampleLab(t *testing.T) {
 	if h := o.Answers.Heavy; h == nil || h.Truth == 0 || h.F1 < leastF1 {
 		t.Errorf("%+v", h)
 	}
-	for _, args := range [][]string{{"volume"}, {"cardinality"}, {"heavy-hitters", "--theta", "0.01"}, {"heavy-hitters", "--unit", "bytes"},
+	for _, args := range [][]string{{"volume"}, {"cardinality"}, {"heavy-hitters", "--theta", "0.01"}, {"heavy-hitters", "--unit", "bytes"}, {"heavy-hitters", "--at", "s2", "--unit", "bytes"},
 		{"frequency", "--flow", "198.18.0.0:49152 > 198.19.1.1:9 udp"}} {
 		for _, more := range [][]string{nil, {"--json"}, {"--last", "2s"}} {
 			line := append(append([]string{"query"}, args...), append(more, "--records", records)...)
@@ -89,8 +89,25 @@ func TestOneSampleLab(t *testing.T) {
 			}
 		}
 	}
+	// At one point a sketch tells, of what the sample names.
+	out, err := weirCommand("query", "heavy-hitters", "--at", "s2", "--theta", "0.002", "--epsilon", "0.001", "--json", "--records", records).Output()
+	var h query.HeavyHitters
+	if jsonErr := json.Unmarshal(out, &h); err != nil || jsonErr != nil || !strings.HasSuffix(h.At, " in") || !h.Guaranteed || len(h.Flows) == 0 || h.Candidates <= len(h.Flows) {
+		t.Errorf("%v, %v: %s", err, jsonErr, out)
+	}
+	sum := 0.0
+	for _, f := range h.Flows {
+		sum += f.Value
+		if f.Trust == nil || *f.Trust < 0.5 || !f.Holds(f.Value) {
+			t.Errorf("%+v", f)
+		}
+	}
+	if sum > h.Volume.Value || sum < 0.1*h.Volume.Value {
+		t.Errorf("%g packets of %g in heavy flows", sum, h.Volume.Value)
+	}
 	// What is not there is said.
-	for _, line := range [][]string{{"query", "entropy"}, {"query", "delay", "--from", "s1", "--to", "s2"}} {
+	for _, line := range [][]string{{"query", "entropy"}, {"query", "delay", "--from", "s1", "--to", "s2"},
+		{"query", "heavy-hitters", "--at", "s1"}} {
 		if out, err := weirCommand(append(line, "--records", records)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "no records") {
 			t.Errorf("%v: %v\n%s", line, err, out)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ type queryOptions struct {
 	flow       string
 	selection  querySelection
 	from, to   string
+	at, flows  string
 	unit       string
 	theta      float64
 	epsilon    float64
@@ -51,6 +53,7 @@ file of prefixes (--paths), or recomputed from the routes of a lab's switches (-
 		Example: `  weir query volume --records DIR --last 10s
   weir query volume --records DIR --prefix 10.1.0.0/16 --proto udp --port 53
   weir query heavy-hitters --records DIR --theta 0.01 --epsilon 0.005 --delta 0.01
+  weir query heavy-hitters --records DIR --at "s2:0 in" --unit bytes
   weir query frequency --records DIR --lab config/spineleaf.toml --flow "10.0.0.1:1234 > 10.0.0.2:80 udp"
   weir query delay --records DIR --from s1 --to s2 --flow "10.0.0.1:1234 > 10.0.0.2:80 udp"`,
 		Args: cobra.NoArgs,
@@ -93,6 +96,8 @@ file of prefixes (--paths), or recomputed from the routes of a lab's switches (-
 			o.selection.add(sub)
 		}
 		if q.heavy {
+			f.StringVar(&o.at, "at", "", "measurement point whose sketch tells: switch, or switch:port number, and \"in\" or \"out\" behind it; without, the network-wide sample")
+			f.StringVar(&o.flows, "flows", "", "with --at, `FILE` of the flows to look for, one in a line; without, those that samples name")
 			f.StringVar(&o.unit, "unit", "packets", "packets or bytes")
 			f.Float64Var(&o.theta, "theta", 0.001, "share of the volume from which on a flow is heavy")
 			f.Float64Var(&o.epsilon, "epsilon", 0, "error of that share, up to theta: report from theta - epsilon/2 on; 0: by the estimates alone")
@@ -161,6 +166,12 @@ func (o *queryOptions) heavyHitters(e *query.Engine) (any, error) {
 	if !(o.theta > 0 && o.theta <= 1) || !(o.epsilon >= 0 && o.epsilon <= o.theta) {
 		return nil, usageError(fmt.Errorf("--theta %g, --epsilon %g: choose a share above 0, up to 1, and an error of at most that", o.theta, o.epsilon))
 	}
+	if o.at != "" || o.flows != "" {
+		if o.by != "" || o.least > 0 {
+			return nil, usageError(errors.New("--by and --at-least do not go with --at and --flows: a measurement point has one sketch, without keys"))
+		}
+		return o.heavyHittersAt(e, unit)
+	}
 	if o.epsilon > 0 && (o.by == query.BySketch || o.least > 0) {
 		return nil, usageError(fmt.Errorf("--epsilon %g: choose it with --by sample, whose size decides what is guaranteed", o.epsilon))
 	}
@@ -206,6 +217,28 @@ func (o *queryOptions) between(e *query.Engine) (any, error) {
 		return nil, usageError(err)
 	}
 	return e.Between(from, to, &k)
+}
+
+// heavyHittersAt asks a measurement point.
+func (o *queryOptions) heavyHittersAt(e *query.Engine, unit oblivious.Unit) (any, error) {
+	if o.at == "" {
+		return nil, usageError(errors.New("--flows names candidates for a measurement point: name that too, with --at"))
+	}
+	at, err := e.ParseAt(o.at)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	var flows []query.Key
+	if o.flows != "" {
+		text, err := os.ReadFile(o.flows)
+		if err != nil {
+			return nil, usageError(err)
+		}
+		if flows, err = query.ReadFlows(string(text)); err != nil {
+			return nil, usageError(fmt.Errorf("%s: %w", o.flows, err))
+		}
+	}
+	return e.HeavyHittersAt(at, unit, o.theta, o.epsilon, flows)
 }
 
 // run is a question, top to bottom.

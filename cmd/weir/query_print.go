@@ -117,18 +117,30 @@ func printFrequency(w io.Writer, f *query.Frequency) error {
 }
 
 func printHeavyHitters(w io.Writer, h *query.HeavyHitters) error {
-	t := newTable("flow", ">"+h.Unit, ">at least", ">at most", ">share")
+	columns := []string{"flow", ">" + h.Unit, ">at least", ">at most", ">share"}
+	if h.At != "" {
+		columns = append(columns, ">trust")
+	}
+	t := newTable(columns...)
 	for _, f := range h.Flows {
-		t.row(f.Flow, fmt.Sprintf("%.0f", f.Value), fmt.Sprintf("%.0f", f.Low), fmt.Sprintf("%.0f", f.High), fmt.Sprintf("%.2f %%", 100*f.Share))
+		row := []any{f.Flow, fmt.Sprintf("%.0f", f.Value), fmt.Sprintf("%.0f", f.Low), fmt.Sprintf("%.0f", f.High), fmt.Sprintf("%.2f %%", 100*f.Share)}
+		if f.Trust != nil {
+			row = append(row, fmt.Sprintf("%.2f", *f.Trust))
+		}
+		t.row(row...)
 	}
 	if err := t.write(w); err != nil {
 		return err
 	}
-	text := []string{"", fmt.Sprintf("by the %s: %d flows of at least %.4g %% of %s %s", h.By, len(h.Flows), 100*(h.Theta-h.Epsilon/2), within(h.Volume), h.Unit)}
-	if h.Volume.Value == 0 {
-		text[1] = fmt.Sprintf("by the %s: %d flows", h.By, len(h.Flows))
+	by := fmt.Sprintf("by the %s: ", h.By)
+	if h.At != "" {
+		by = fmt.Sprintf("by the %s %s, of %d candidates: ", h.By, h.At, h.Candidates)
 	}
-	if h.By == query.BySample {
+	text := []string{"", by + fmt.Sprintf("%d flows of at least %.4g %% of %s %s", len(h.Flows), 100*(h.Theta-h.Epsilon/2), within(h.Volume), h.Unit)}
+	if h.Volume.Value == 0 {
+		text[1] = by + fmt.Sprintf("%d flows", len(h.Flows))
+	}
+	if h.By != query.BySketch {
 		text = append(text, promise(h))
 	}
 	if h.Unlocated > 0 {
@@ -139,16 +151,20 @@ func printHeavyHitters(w io.Writer, h *query.HeavyHitters) error {
 
 // promise says what the sample's answer guarantees.
 func promise(h *query.HeavyHitters) string {
-	outer := fmt.Sprintf("all of %.3g %% or more are here, and none below %.3g %%, except with probability %.3g", 100*h.Theta, 100*(h.Theta-h.Epsilon), h.Delta)
+	here, nothing := "here", fmt.Sprintf("samples as good as %d entries guarantee nothing", h.EffectiveSize)
+	if h.At != "" {
+		here, nothing = "here if they are candidates", "the point's cells guarantee nothing"
+	}
+	outer := fmt.Sprintf("all of %.3g %% or more are %s, and none below %.3g %%, except with probability %.3g", 100*h.Theta, here, 100*(h.Theta-h.Epsilon), h.Delta)
 	switch {
-	case h.EffectiveSize == 0:
+	case h.At == "" && h.EffectiveSize == 0:
 		return "nothing was left out of the samples, so the answer is exact"
 	case h.Guaranteed:
 		return outer
 	case h.LeastEpsilon != nil:
 		return fmt.Sprintf("by the estimates: flows near the limit may be missing, or too many; --epsilon %.3g or more is guaranteed", math.Ceil(*h.LeastEpsilon*1e6)/1e6)
 	}
-	return fmt.Sprintf("by the estimates: flows near the limit may be missing, or too many; samples as good as %d entries guarantee nothing for this theta and delta", h.EffectiveSize)
+	return fmt.Sprintf("by the estimates: flows near the limit may be missing, or too many; %s for this theta and delta", nothing)
 }
 
 func printEntropy(w io.Writer, e *query.Entropy) error {

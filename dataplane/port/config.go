@@ -180,16 +180,19 @@ type DataplaneConfig struct {
 	NeedWakeup bool `toml:"need_wakeup"`
 	// Timestamps is where a packet's arrival time comes from, if a stage needs
 	// it: "batch" (the clock at its batch's beginning), "xdp" (the XDP program
-	// reads the clock for each packet, before it waits in the RX ring) or
+	// reads the clock for each packet, before it waits in the RX ring),
+	// "hardware" (the device's own receive times, where its driver gives them to
+	// native XDP and its clock keeps TAI, else as "xdp", and the mode says why) or
 	// "auto" (the program where it can, else the batch, and the mode says why).
 	Timestamps string `toml:"timestamps"`
 }
 
 // Where arrival times come from.
 const (
-	TimestampsBatch = "batch"
-	TimestampsXDP   = "xdp"
-	TimestampsAuto  = "auto"
+	TimestampsBatch    = "batch"
+	TimestampsXDP      = "xdp"
+	TimestampsHardware = "hardware"
+	TimestampsAuto     = "auto"
 )
 
 // DefaultDataplaneConfig returns rings of 2048 packets and frames of 2 KiB.
@@ -238,9 +241,9 @@ func (c *DataplaneConfig) Validate() error {
 		fault("copy: %w", err)
 	}
 	switch c.Timestamps {
-	case TimestampsBatch, TimestampsXDP, TimestampsAuto:
+	case TimestampsBatch, TimestampsXDP, TimestampsHardware, TimestampsAuto:
 	default:
-		fault("timestamps: %q: choose %q, %q or %q", c.Timestamps, TimestampsBatch, TimestampsXDP, TimestampsAuto)
+		fault("timestamps: %q: choose %q, %q, %q or %q", c.Timestamps, TimestampsBatch, TimestampsXDP, TimestampsHardware, TimestampsAuto)
 	}
 	return errors.Join(errs...)
 }

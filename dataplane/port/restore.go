@@ -12,6 +12,10 @@ import (
 type beneath struct {
 	link   *link
 	attach *xdp.Attachment
+	// device is the port's program for this interface's device; nil where there is none,
+	// and noHardware says why, if it was asked for.
+	device     *xdp.Program
+	noHardware string
 	// deferral gives the interface its interrupts back; nil without busy polling.
 	deferral *deferral
 }
@@ -39,11 +43,24 @@ func attach(program *xdp.Program, l *link, c *Config) (_ *beneath, err error) {
 	return b, nil
 }
 
+// attach puts the port's program on the interface of l, or where that was asked for, the
+// one for its device.
+func (x *XSK) attach(l *link) (*beneath, error) {
+	b, err := attach(x.program, l, &x.config)
+	if err == nil && x.hardware {
+		x.takeHardware(b)
+	}
+	return b, err
+}
+
 // close lets go of an interface, which may be gone.
 func (b *beneath) close() error {
 	var errs []error
 	if b.attach != nil {
 		errs = append(errs, b.attach.Close())
+	}
+	if b.device != nil {
+		errs = append(errs, b.device.Close())
 	}
 	if b.deferral != nil {
 		errs = append(errs, b.deferral.restore())
@@ -134,7 +151,7 @@ func (x *XSK) Restore() error {
 	err := x.space.do(func() error {
 		l, err := findAgain(&x.config, x.fits)
 		if err == nil {
-			b, err = attach(x.program, l, &x.config)
+			b, err = x.attach(l)
 		}
 		return err
 	})

@@ -21,6 +21,8 @@ type XSK struct {
 	options xdp.Options // of program
 	arrival arrival     // what TimeArrivals granted
 	shaper  *shaper     // nil without a rate
+	// hardware has devices time packets, where they do (takeHardware).
+	hardware bool
 
 	mu      sync.Mutex // guards what follows
 	program *xdp.Program
@@ -116,7 +118,7 @@ func (x *XSK) open() (err error) {
 		l.close()
 		return nil
 	}
-	x.beneath, err = attach(x.program, l, &x.config)
+	x.beneath, err = x.attach(l)
 	return err
 }
 
@@ -264,12 +266,7 @@ func (x *XSK) info() Info {
 	if len(x.queues) != 0 {
 		i.Mode += ", " + x.queues[0].socket.Granted().String()
 	}
-	if x.program != nil {
-		if c, err := x.program.Counters(); err == nil {
-			x.arrival.untimed = c.Untimed
-		}
-	}
-	i.Mode += x.memory.pages() + x.arrival.String()
+	i.Mode += x.memory.pages() + x.arrivals().String()
 	return i
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -131,6 +132,7 @@ func (s *Switch) newWorker(i, core int, c Config) (*Worker, error) {
 		taken:   packet.NewBatch(cache, packet.BatchSize),
 		peers:   map[*Worker]uint16{},
 		event:   event,
+		clock:   clock.Of(clockSource),
 		stopped: make(chan struct{}),
 		pollFDs: []unix.PollFd{{Fd: int32(event), Events: unix.POLLIN}},
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -35,7 +36,7 @@ type Worker struct {
 	route   []uint16           // (out port << queueBits | in queue) -> outlet
 	peers   map[*Worker]uint16 // the outlets to other workers
 
-	clock    clock
+	clock    clock.Clock
 	now      int64          // of the last batch, or the last look while idle
 	counters []portCounters // by port
 	loop     LoopCounters
@@ -195,7 +196,7 @@ func (w *Worker) tick() {
 		return
 	}
 	before := w.now
-	if w.now = w.clock.now(); w.now >= w.graph.NextTick() || w.now < before {
+	if w.now = w.clock.Now(); w.now >= w.graph.NextTick() || w.now < before {
 		w.graph.Tick(w.now)
 	}
 }
@@ -208,7 +209,7 @@ func (w *Worker) receive(q *rxQueue) int {
 		return 0
 	}
 	if b.Now = b.Pkts[0].Arrival; !w.sw.arrival {
-		b.Now = w.clock.now()
+		b.Now = w.clock.Now()
 	} else if b.Now == 0 {
 		b.Now = w.now // the beginning of time, or a record without one: the clock stands still
 	}

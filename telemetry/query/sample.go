@@ -142,17 +142,24 @@ func (n *network) volume(in oblivious.In) (*Volume, error) {
 type HeavyFlow struct {
 	Key   Key     `json:"-"`
 	Flow  string  `json:"flow"`
-	Share float64 `json:"share"` // of the network's volume
+	Share float64 `json:"share"` // of the network's volume, or the point's
+	// Trust is how much of what the flow's cells hold is expected to be its own; nil: no
+	// cells were asked.
+	Trust *float64 `json:"trust,omitempty"`
 	Bounded
 }
 
-// HeavyHitters are the flows of at least a share of the network's volume, the
-// largest first.
+// HeavyHitters are the flows of at least a share of the network's volume, or of that of a
+// measurement point, the largest first.
 type HeavyHitters struct {
 	Basis
-	By    string  `json:"by"` // BySample or BySketch
-	Unit  string  `json:"unit"`
-	Theta float64 `json:"theta"`
+	By string `json:"by"` // BySample, BySketch or ByPoint
+	// At is the measurement point, which was asked for so many Candidates: its cells
+	// have no keys.
+	At         string  `json:"at,omitempty"`
+	Candidates int     `json:"candidates,omitempty"`
+	Unit       string  `json:"unit"`
+	Theta      float64 `json:"theta"`
 	// Reported are the flows whose estimate is at least Theta - Epsilon/2. Guaranteed
 	// says that the sample is large enough for this: all flows above Theta are
 	// reported, except with probability Delta, and each flow below Theta - Epsilon is
@@ -177,6 +184,7 @@ type HeavyHitters struct {
 const (
 	BySample = "sample"
 	BySketch = "sketch"
+	ByPoint  = "measurement point"
 )
 
 // HeavyHitters asks for the flows of at least the share theta of all packets, or
@@ -197,7 +205,7 @@ func (e *Engine) HeavyHitters(unit oblivious.Unit, theta, epsilon float64) (*Hea
 	}
 	h := &HeavyHitters{Basis: n.Basis, By: BySample, Unit: unit.String(), Theta: theta, Epsilon: epsilon, Delta: n.delta(), Volume: bounded(volume)}
 	for _, f := range flows {
-		h.Flows = append(h.Flows, HeavyFlow{f.Key, FormatKey(f.Key), f.Value / max(volume.Value, 1), bounded(f.Estimate)})
+		h.Flows = append(h.Flows, HeavyFlow{Key: f.Key, Flow: FormatKey(f.Key), Share: f.Value / max(volume.Value, 1), Bounded: bounded(f.Estimate)})
 	}
 	return h, h.promise(n.union, unit)
 }

@@ -101,7 +101,7 @@ func (e *Engine) SketchHeavyHitters(theta, least float64) (*HeavyHitters, error)
 		if h.Volume.Value > 0 {
 			share = f.Value / h.Volume.Value
 		}
-		h.Flows = append(h.Flows, HeavyFlow{k, FormatKey(k), share, Bounded{f.Value, f.Low, f.High}})
+		h.Flows = append(h.Flows, HeavyFlow{Key: k, Flow: FormatKey(k), Share: share, Bounded: Bounded{f.Value, f.Low, f.High}})
 		for _, a := range e.absent(f.Missing) {
 			if !seen[a] {
 				seen[a] = true
