@@ -70,6 +70,18 @@ func chainOf(t *testing.T, c *Config) []pipeline.Named {
 	return chain
 }
 
+const reopen = "cannot change while the port is there: remove the port, and add it anew"
+
+// portsOf are the ports of a configuration whose interfaces are all there.
+func portsOf(c *Config) func() ([]pipeline.Port, error) {
+	return func() (ports []pipeline.Port, err error) {
+		for i := range c.Ports {
+			ports = append(ports, pipeline.Port{Name: c.Ports[i].Name, MaxFrame: 1514})
+		}
+		return ports, nil
+	}
+}
+
 // TestPrepare: what changes is told by key; what cannot is refused, all of it,
 // and then nothing is in force that was not before.
 func TestPrepare(t *testing.T) {
@@ -92,14 +104,19 @@ func TestPrepare(t *testing.T) {
 			[]string{`~ stages.l3.route[0].via = ["10.0.1.2", "10.0.1.3"], was ["10.0.1.2"]`,
 				`+ stages.policer.port[0] = {name = "p0", rate_bits = 1000000}`, `~ log.level = "debug", was "info"`}, nil},
 		{"what cannot", []string{`interface = "p2"`, "name = \"p2\"\ninterface = \"p3\"\nqueues = 2", `"s1"`, "\"s1\"\nid = 9", `dst_port = "22"`, "dst_port = \"23\"\n[stages.parse]\nseed = 4"},
-			nil, []string{"port[2].interface: " + restart, "port[2].queues: " + restart, "stages.parse.seed: " + restart, "switch.id: " + restart}},
-		{"a port more", []string{"[[stages.acl.rule]]\nname = \"web\"", "[[port]]\ninterface = \"p3\"\n[[stages.acl.rule]]\nname = \"web\""}, nil, []string{"port[3]: " + restart}},
+			nil, []string{"port[2].interface: " + reopen, "port[2].queues: " + reopen, "stages.parse.seed: " + restart, "switch.id: " + restart}},
+		{"a port more", []string{"[[stages.acl.rule]]\nname = \"web\"", "[[port]]\ninterface = \"p3\"\n[[stages.acl.rule]]\nname = \"web\""}, []string{`+ port[3] = {name = "p3", interface = "p3", driver = "xsk", mode = "auto"}`}, nil},
+		{"a port less", []string{"[[port]]\ninterface = \"p2\"\n", ""}, []string{`- port[2] = {name = "p2", interface = "p2", driver = "xsk", mode = "auto"}`}, nil},
+		{"ports in another order, and a rate", []string{"\"p1\"\n[[port]]\ninterface = \"p2\"", "\"p2\"\nrate_bits = 9000\n[[port]]\ninterface = \"p1\""},
+			[]string{`~ port[1].rate_bits = 9000, was 0`}, nil},
+		{"a port of another name", []string{`interface = "p2"`, "name = \"x\"\ninterface = \"p2\""}, nil,
+			[]string{"port[2].name: cannot change while the port is there: remove port p2, and add the other one then"}},
 		{"the graph", []string{`, "mirror"`, ""}, nil, []string{"switch.graph: " + restart}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			old, next := parsed(t, changeable), parsed(t, strings.NewReplacer(tt.edit...).Replace(changeable))
 			chain := chainOf(t, old)
-			changes, commit, err := Prepare(old, next, chain)
+			changes, commit, err := Prepare(old, next, chain, portsOf(next))
 			if tt.faults != nil {
 				if commit != nil || err == nil || err.Error() != strings.Join(tt.faults, "\n") {
 					t.Fatalf("got %v, want %q", err, tt.faults)
@@ -134,10 +151,10 @@ func TestPrepareTableSize(t *testing.T) {
 	text := "[switch]\nname = \"s1\"\ngraph = [\"parse\", \"l2\"]\n[[port]]\ninterface = \"p0\"\n[stages.l2]\nageing = \"5m\"\n"
 	old := parsed(t, text)
 	chain := chainOf(t, old)
-	if _, _, err := Prepare(old, parsed(t, text+"table_size = 99\n"), chain); err == nil || err.Error() != "stages.l2.table_size: "+restart {
+	if _, _, err := Prepare(old, parsed(t, text+"table_size = 99\n"), chain, portsOf(old)); err == nil || err.Error() != "stages.l2.table_size: "+restart {
 		t.Errorf("got %v", err)
 	}
-	changes, commit, err := Prepare(old, parsed(t, strings.Replace(text, "5m", "5s", 1)), chain)
+	changes, commit, err := Prepare(old, parsed(t, strings.Replace(text, "5m", "5s", 1)), chain, portsOf(old))
 	if err != nil || len(changes) != 1 || changes[0].String() != `~ stages.l2.ageing = "5s", was "5m0s"` {
 		t.Fatalf("%v, %v", changes, err)
 	}
@@ -158,7 +175,7 @@ func TestEdited(t *testing.T) {
 			`+ stages.l3.route[1] = {prefix = "10.8.0.0/16", via = ["10.0.0.2", "10.0.1.2"], weights = [1, 3]}`},
 		{Edit{Stage: "policer", List: "port", Fields: map[string]string{"name": "p1", "rate_bits": "8000000"}}, `+ stages.policer.port[0] = {name = "p1", rate_bits = 8000000}`},
 		{Edit{Stage: "acl", List: "rule", Remove: true, Fields: map[string]string{"name": "x"}}, "stages.acl.rule: 0 elements are like that: give keys that one element has, or its place"},
-		{Edit{Stage: "acl", List: "rule", Remove: true}, "stages.acl.rule: nothing says which element to remove: give keys that it has, or its place"},
+		{Edit{Stage: "acl", List: "rule", Remove: true}, "stages.acl.rule: nothing says which element is meant: give keys that it has, or its place"},
 		{Edit{Stage: "acl", List: "rule", At: 5, Fields: map[string]string{"action": "deny"}}, "stages.acl.rule: there is no place 5: the list has 3 elements"},
 		{Edit{Stage: "acl", List: "rule", At: -1, Remove: true}, "stages.acl.rule: there is no place -1: the list has 3 elements"},
 		{Edit{Stage: "acl", List: "rule", Fields: map[string]string{"action": "drop", "vlan": "5000"}},
@@ -244,9 +261,24 @@ func vlans(rules []acl.Rule) []string {
 	return all
 }
 
+// split reads "key=value;key=value".
+func split(words string) map[string]string {
+	fields := map[string]string{}
+	for word := range strings.SplitSeq(words, ";") {
+		if k, v, ok := strings.Cut(word, "="); ok {
+			fields[k] = v
+		}
+	}
+	return fields
+}
+
 // FuzzEdited: no words of a client make a switch panic, what is accepted is valid,
 // and what was in force stays as it was.
 func FuzzEdited(f *testing.F) {
+	f.Add("", "port", false, 0, "interface=p7;queues=2")
+	f.Add("", "port", true, 2, "name=p1")
+	f.Add("", "port", false, 0, "name=p1|disabled=true;rate_bits=9000")
+	f.Add("acl", "rule", false, 2, "action=deny|dst_port=7")
 	f.Add("acl", "rule", false, 0, "action=deny;dst_port=80")
 	f.Add("l3", "route", false, 1, "prefix=10.0.0.0/8;via=10.0.1.9;weights=2")
 	f.Add("l3", "neighbour", true, -4, "address=10.0.1.9")
@@ -258,13 +290,13 @@ func FuzzEdited(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fields := map[string]string{}
-		for word := range strings.SplitSeq(words, ";") {
-			if k, v, ok := strings.Cut(word, "="); ok {
-				fields[k] = v
-			}
+		var match map[string]string
+		before, after, change := strings.Cut(words, "|")
+		if change {
+			match, words = split(before), after
 		}
-		next, err := c.Edited(Edit{stage, list, remove, at, maps.Clone(fields)})
+		fields := split(words)
+		next, err := c.Edited(Edit{Stage: stage, List: list, Remove: remove, Match: match, At: at, Fields: maps.Clone(fields)})
 		if err != nil {
 			return
 		}
@@ -275,7 +307,7 @@ func FuzzEdited(f *testing.F) {
 		if _, err := Parse(dump.Bytes()); err != nil {
 			t.Fatalf("an accepted change does not load: %v\n%s", err, &dump)
 		}
-		if len(Diff(c, next)) == 0 {
+		if !change && len(Diff(c, next)) == 0 {
 			t.Fatalf("%q changed nothing", words)
 		}
 	})

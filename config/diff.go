@@ -28,12 +28,17 @@ func (c Change) String() string {
 }
 
 // Diff lists what differs between two valid configurations, in the order of the
-// file. An element of a list of tables is new, gone, or moved as a whole.
+// file. An element of a list of tables is new, gone, or moved as a whole; a port is
+// known again by its name.
 func Diff(old, new *Config) []Change {
 	var d differ
 	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem()
 	for i := range a.NumField() {
 		key := tagOf(a.Type().Field(i))
+		if key == "port" {
+			d.ports(old, new)
+			continue
+		}
 		if key != "stages" {
 			d.value(key, a.Field(i), b.Field(i))
 			continue
@@ -57,6 +62,23 @@ func Diff(old, new *Config) []Change {
 		}
 	}
 	return d.changes
+}
+
+// ports compares ports by their names: their order says nothing to a switch that runs.
+func (d *differ) ports(old, new *Config) {
+	for i := range old.Ports {
+		if p := &old.Ports[i]; new.PortNamed(p.Name) == nil {
+			d.add(fmt.Sprintf("port[%d]", i), literal(reflect.ValueOf(p).Elem()), "")
+		}
+	}
+	for i := range new.Ports {
+		p, key := &new.Ports[i], fmt.Sprintf("port[%d]", i)
+		if before := old.PortNamed(p.Name); before != nil {
+			d.value(key, reflect.ValueOf(before).Elem(), reflect.ValueOf(p).Elem())
+		} else {
+			d.add(key, "", literal(reflect.ValueOf(p).Elem()))
+		}
+	}
 }
 
 type differ struct{ changes []Change }

@@ -1,20 +1,27 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/stages"
 )
 
-// Edit adds an element to a stage's list of tables, or removes elements.
+// Edit adds an element to a stage's list of tables or to the ports, removes one, or
+// changes one.
 type Edit struct {
-	Stage string // "acl"
-	List  string // the key of the list: "rule"
+	Stage string // "acl"; empty for the ports
+	List  string // the key of the list: "rule", "port"
 	// Remove removes the elements that have all of Fields, and stand At, if that
 	// is set; there must be one.
 	Remove bool
+	// Match, if there is any, makes it a change: the one element that has all of these
+	// gets Fields.
+	Match map[string]string
 	// At is the number, from 1, of the element's place; 0: behind the last.
 	At int
 	// Fields are the element's keys, with values as in the file but without
@@ -29,6 +36,7 @@ func (c *Config) Edited(e Edit) (*Config, error) {
 	next := c.clone()
 	next.edit(e, f)
 	f.unread = f.list
+	next.complete(f)
 	if len(f.list) == 0 {
 		next.validate(f)
 	}
@@ -42,6 +50,7 @@ func (c *Config) Edited(e Edit) (*Config, error) {
 // stages' tables.
 func (c *Config) clone() *Config {
 	next := *c
+	next.Ports = slices.Clone(c.Ports)
 	next.Stages = make(map[string]any, len(c.Stages))
 	for name, config := range c.Stages {
 		v := reflect.New(reflect.TypeOf(config).Elem())
@@ -52,26 +61,33 @@ func (c *Config) clone() *Config {
 }
 
 func (c *Config) edit(e Edit, f *faults) {
-	key := "stages." + e.Stage
-	config := c.Stages[e.Stage]
-	if config == nil {
-		f.add(key, "the graph has no such stage: there are %s", strings.Join(c.Switch.Graph, ", "))
-		return
-	}
-	list, ok := listNamed(reflect.ValueOf(config).Elem(), e.List)
-	key += "." + e.List
+	key, list, ok := c.listOf(e, f)
 	if !ok {
-		f.add(key, "there is no such list of tables")
 		return
 	}
 	element := reflect.New(list.Type().Elem()).Elem()
+	if e.Stage == "" && !e.Remove && e.Match == nil {
+		element.Set(reflect.ValueOf(port.DefaultConfig()))
+	}
+	like := reflect.New(list.Type().Elem()).Elem()
+	decoder{f}.words(key, e.Match, like)
 	decoder{f}.words(key, e.Fields, element)
 	switch {
 	case len(f.list) != 0:
-	case e.At < 0 || e.At > list.Len()+1 || e.Remove && e.At > list.Len():
+	case e.At < 0 || e.At > list.Len()+1 || (e.Remove || e.Match != nil) && e.At > list.Len():
 		f.add(key, "there is no place %d: the list has %d elements", e.At, list.Len())
+	case e.Match != nil:
+		if i, ok := find(key, list, e.At, e.Match, like, f); ok {
+			longer := reflect.MakeSlice(list.Type(), 0, list.Len())
+			list.Set(reflect.AppendSlice(longer, list)) // a copy: the present configuration stays
+			decoder{f}.words(fmt.Sprintf("%s[%d]", key, i), e.Fields, list.Index(i))
+		}
 	case e.Remove:
-		remove(key, list, e, element, f)
+		if i, ok := find(key, list, e.At, e.Fields, element, f); ok {
+			shorter := reflect.MakeSlice(list.Type(), 0, list.Len())
+			shorter = reflect.AppendSlice(shorter, list.Slice(0, i))
+			list.Set(reflect.AppendSlice(shorter, list.Slice(i+1, list.Len())))
+		}
 	default:
 		at := e.At - 1
 		if e.At == 0 {
@@ -82,6 +98,23 @@ func (c *Config) edit(e Edit, f *faults) {
 		longer = reflect.Append(longer, element)
 		list.Set(reflect.AppendSlice(longer, list.Slice(at, list.Len())))
 	}
+}
+
+// listOf finds the list that an edit is of, and its key.
+func (c *Config) listOf(e Edit, f *faults) (key string, list reflect.Value, ok bool) {
+	if e.Stage == "" && e.List == "port" {
+		return "port", reflect.ValueOf(c).Elem().FieldByName("Ports"), true
+	}
+	key = "stages." + e.Stage
+	config := c.Stages[e.Stage]
+	if config == nil {
+		f.add(key, "the graph has no such stage: there are %s", strings.Join(c.Switch.Graph, ", "))
+		return key, list, false
+	}
+	if list, ok = listNamed(reflect.ValueOf(config).Elem(), e.List); !ok {
+		f.add(key+"."+e.List, "there is no such list of tables")
+	}
+	return key + "." + e.List, list, ok
 }
 
 // listNamed finds the list of tables with a key.
@@ -95,25 +128,24 @@ func listNamed(config reflect.Value, name string) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-// remove takes out the one element that the edit means.
-func remove(key string, list reflect.Value, e Edit, like reflect.Value, f *faults) {
-	if len(e.Fields) == 0 && e.At == 0 {
-		f.add(key, "nothing says which element to remove: give keys that it has, or its place")
-		return
+// find finds the one element that an edit means: it has the fields of like, and stands
+// at a place, if that is set.
+func find(key string, list reflect.Value, at int, fields map[string]string, like reflect.Value, f *faults) (int, bool) {
+	if len(fields) == 0 && at == 0 {
+		f.add(key, "nothing says which element is meant: give keys that it has, or its place")
+		return 0, false
 	}
 	var found []int
 	for i := range list.Len() {
-		if (e.At == 0 || e.At == i+1) && has(list.Index(i), like, e.Fields) {
+		if (at == 0 || at == i+1) && has(list.Index(i), like, fields) {
 			found = append(found, i)
 		}
 	}
 	if len(found) != 1 {
 		f.add(key, "%d elements are like that: give keys that one element has, or its place", len(found))
-		return
+		return 0, false
 	}
-	shorter := reflect.MakeSlice(list.Type(), 0, list.Len())
-	shorter = reflect.AppendSlice(shorter, list.Slice(0, found[0]))
-	list.Set(reflect.AppendSlice(shorter, list.Slice(found[0]+1, list.Len())))
+	return found[0], true
 }
 
 // has reports whether an element has the fields of another one.
@@ -169,10 +201,10 @@ func parseWord(word string, t reflect.Type) any {
 	return word
 }
 
-// Lists names the lists of tables that an Edit can change, as "STAGE.LIST", with
-// the keys of their elements.
+// Lists names the lists of tables that an Edit can change, as "STAGE.LIST" and
+// ".port", with the keys of their elements.
 func Lists() map[string][]string {
-	lists := map[string][]string{}
+	lists := map[string][]string{".port": keysOf(reflect.TypeFor[port.Config]())}
 	for name, kind := range stages.Kinds {
 		t := reflect.TypeOf(kind.Default()).Elem()
 		for i := range t.NumField() {

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 
+	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/stages"
 )
@@ -13,18 +15,24 @@ const restart = "cannot change while the switch runs: restart it"
 // Prepare gets the modules of a running switch ready for another configuration.
 // commit puts what changed into force, stage by stage between two batches, and
 // cannot fail. What cannot change while the switch runs is refused by full key,
-// all at once; then nothing has changed. The log's level, which is no module's,
-// is left to the caller.
-func Prepare(old, next *Config, chain []pipeline.Named) (changes []Change, commit func(), err error) {
+// all at once; then nothing has changed. The log's level and the ports, which are no
+// module's, are left to the caller.
+//
+// ports is called once all keys were found such that they can change; it opens the
+// ports that come and tells, by number, those that there will be. The stages get to
+// know them if ports come or go.
+func Prepare(old, next *Config, chain []pipeline.Named, ports func() ([]pipeline.Port, error)) (changes []Change, commit func(), err error) {
 	changes = Diff(old, next)
 	f := &faults{}
 	touched := map[string]bool{}
+	comeOrGo := old.portsComeOrGo(next)
+	refusePorts(old, next, chain, f)
 	for _, c := range changes {
 		stage, inStage := strings.CutPrefix(c.Key, "stages.")
 		stage, _, _ = strings.Cut(stage, ".")
 		kind, known := stages.Kinds[stage]
 		switch {
-		case c.Key == "log.level":
+		case c.Key == "log.level" || strings.HasPrefix(c.Key, "port["):
 		case inStage && (old.Stages[stage] == nil || next.Stages[stage] == nil): // follows from switch.graph
 		case !inStage || !known || kind.Prepare == nil:
 			f.add(c.Key, restart)
@@ -32,12 +40,20 @@ func Prepare(old, next *Config, chain []pipeline.Named) (changes []Change, commi
 			touched[stage] = true
 		}
 	}
+	if len(f.list) != 0 {
+		return changes, nil, f.err("")
+	}
+	there, err := ports()
+	if err != nil {
+		return changes, nil, err
+	}
 	var commits []func()
 	for _, n := range chain {
-		if !touched[n.Name] {
+		prepare := stages.Kinds[n.Name].Prepare
+		if !touched[n.Name] && (!comeOrGo || prepare == nil) {
 			continue
 		}
-		commit, err := stages.Kinds[n.Name].Prepare(n.Module, next.Stages[n.Name])
+		commit, err := prepare(n.Module, next.Stages[n.Name], there)
 		if err != nil {
 			f.addAll("stages."+n.Name, err)
 			continue
@@ -52,4 +68,48 @@ func Prepare(old, next *Config, chain []pipeline.Named) (changes []Change, commi
 			commit()
 		}
 	}, nil
+}
+
+// portsComeOrGo reports whether the names of the ports differ.
+func (c *Config) portsComeOrGo(next *Config) bool {
+	for i := range next.Ports {
+		if c.PortNamed(next.Ports[i].Name) == nil {
+			return true
+		}
+	}
+	return len(next.Ports) != len(c.Ports)
+}
+
+// PortNamed finds a port by its name, nil if there is none.
+func (c *Config) PortNamed(name string) *port.Config {
+	for i := range c.Ports {
+		if c.Ports[i].Name == name {
+			return &c.Ports[i]
+		}
+	}
+	return nil
+}
+
+// refusePorts names the keys of ports that cannot change while a port is open, and the
+// ports that cannot come.
+func refusePorts(old, next *Config, chain []pipeline.Named, f *faults) {
+	for i := range next.Ports {
+		p, key := &next.Ports[i], fmt.Sprintf("port[%d]", i)
+		if before := old.PortNamed(p.Name); before != nil {
+			for _, k := range before.Fixed(p) {
+				f.add(key+"."+k, "cannot change while the port is there: remove the port, and add it anew")
+			}
+			continue
+		}
+		for j := range old.Ports {
+			if o := &old.Ports[j]; o.Interface == p.Interface && next.PortNamed(o.Name) == nil {
+				f.add(key+".name", "cannot change while the port is there: remove port %s, and add the other one then", o.Name)
+			}
+		}
+		for _, n := range chain {
+			if k := stages.Kinds[n.Name]; k.Prepare == nil && !k.Portless {
+				f.add(key, "stage %s learns of its ports when the switch starts: restart it", n.Name)
+			}
+		}
+	}
 }

@@ -57,7 +57,7 @@ func (c *Config) validatePorts(f *faults) {
 			f.add(key+".name", "port[%d] is called %q already: choose another name", j, p.Name)
 		}
 		interfaces[p.Interface], names[p.Name] = i, i
-		if p.Driver == port.DriverAsavie && c.Dataplane.Timestamps == port.TimestampsXDP {
+		if t := c.Dataplane.Timestamps; p.Driver == port.DriverAsavie && (t == port.TimestampsXDP || t == port.TimestampsHardware) {
 			f.add(key+".driver", "asavie knows no arrival times: use driver = %q, or dataplane.timestamps = %q", port.DriverXSK, port.TimestampsAuto)
 		}
 		if ring := c.Dataplane.TXRing; p.TXBudget > ring {

@@ -28,12 +28,18 @@ var _ api.AdminHandler = (*admin)(nil)
 func now() time.Time { return time.Now() }
 
 func (a *admin) Set(ctx context.Context, q *api.SetRequest) (*api.ChangeResponse, error) {
-	verb := "add"
-	if q.Remove {
+	verb, list := "add", "stages."+q.Stage+"."+q.List
+	switch {
+	case q.Remove:
 		verb = "remove"
+	case len(q.Match) != 0:
+		verb = "change"
+	}
+	if q.Stage == "" {
+		list = q.List
 	}
 	r, err := a.sw.Set(q)
-	a.changed(ctx, "set", fmt.Sprintf("%s stages.%s.%s %s", verb, q.Stage, q.List, JSON(q)), r, err)
+	a.changed(ctx, "set", fmt.Sprintf("%s %s %s", verb, list, JSON(q)), r, err)
 	return r, refusal(err)
 }
 

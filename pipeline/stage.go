@@ -1,6 +1,10 @@
 package pipeline
 
-import "github.com/weirswitch/weir/pipeline/packet"
+import (
+	"slices"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+)
 
 // Stage is one worker's instance of a module. Process is called for one batch
 // at a time, always on the same worker, with at least one packet in the batch.
@@ -73,6 +77,14 @@ type Background interface {
 	Run(stop <-chan struct{})
 }
 
+// PortFollower is a Module that follows what ports become by themselves, beside
+// changes of the configuration. FollowPorts may be called from anywhere, while packets
+// flow, but not while the module's configuration changes: the numbers and names are those that
+// the module knows, and MaxFrame and BitsPerSecond those of now.
+type PortFollower interface {
+	FollowPorts(ports []Port)
+}
+
 // Env is what a switch tells its modules when it is built.
 type Env struct {
 	Name    string // the switch's name
@@ -82,11 +94,15 @@ type Env struct {
 	Needs   packet.Needs
 }
 
-// Port is a port as stages see it. Its number is its index in Env.Ports.
+// Port is a port as stages see it. Its number is its index in Env.Ports, for as long
+// as the switch runs.
 type Port struct {
-	Name string
-	// MaxFrame is the longest packet that the port sends, in bytes without FCS.
+	Name string // empty: there is no port of this number any more, or not yet
+	// MaxFrame is the longest packet that the port sends, in bytes without FCS. It has
+	// room for a VLAN tag beyond the MTU.
 	MaxFrame int
+	// MTU is the interface's, in bytes behind the Ethernet header; 0 if that is not known.
+	MTU int
 	// BitsPerSecond is the speed of the link, 0 if that is not known.
 	BitsPerSecond uint64
 	// TxRing is how many packets can wait in a worker's transmit queue of the
@@ -96,12 +112,18 @@ type Port struct {
 
 // PortNumber returns the number of the port with the given name.
 func (e *Env) PortNumber(name string) (uint16, bool) {
-	for i := range e.Ports {
-		if e.Ports[i].Name == name {
-			return uint16(i), true
-		}
+	i := slices.IndexFunc(e.Ports, func(p Port) bool { return p.Name == name })
+	return uint16(max(i, 0)), i >= 0
+}
+
+// PortNames returns the names of ports by number. A port that the switch has no more
+// has the number still, and no name.
+func PortNames(ports []Port) []string {
+	names := make([]string, len(ports))
+	for i := range ports {
+		names[i] = ports[i].Name
 	}
-	return 0, false
+	return names
 }
 
 // Role is a module's place in the graph. Stages stand in the order of their

@@ -40,17 +40,20 @@ type Kind struct {
 	Validate func(config any, ports []string) error
 	// New makes the module of a configuration.
 	New func(config any, env pipeline.Env) (pipeline.Module, error)
-	// Prepare checks a new configuration for a module that runs, and builds what
-	// it needs; commit puts it into force between two batches, and cannot fail. Nil: the
-	// stage cannot change while the switch runs. Prepare may be called again,
-	// without commit, but not two at a time.
-	Prepare func(m pipeline.Module, config any) (commit func(), err error)
+	// Prepare checks a new configuration for a module that runs, and for the ports
+	// that there will be, and builds what it needs; commit puts it into force between two
+	// batches, and cannot fail. Nil: the stage cannot change while the switch runs.
+	// Prepare may be called again, without commit, but not two at a time.
+	Prepare func(m pipeline.Module, config any, ports []pipeline.Port) (commit func(), err error)
+	// Portless: the module keeps nothing by port, so ports may come while it runs. To
+	// one that has Prepare they may anyway.
+	Portless bool
 }
 
 // Kinds are all stages by name.
 var Kinds = map[string]Kind{
 	"pint":        kind("carries digests in packets: path, latency, congestion", pint.DefaultConfig, (*pint.Config).Validate, pint.New),
-	"parse":       kind("turns bytes into metadata", parse.DefaultConfig, (*parse.Config).Validate, parse.New),
+	"parse":       portless(kind("turns bytes into metadata", parse.DefaultConfig, (*parse.Config).Validate, parse.New)),
 	"acl":         kind("permits or denies by ordered rules", acl.DefaultConfig, (*acl.Config).Validate, acl.New),
 	"mirror":      kind("copies packets of watched ports to another port", mirror.DefaultConfig, (*mirror.Config).Validate, mirror.New),
 	"policer":     kind("drops what exceeds a port's rate", policer.DefaultConfig, (*policer.Config).Validate, policer.New),
@@ -59,7 +62,7 @@ var Kinds = map[string]Kind{
 	"l3":          kind("routes IPv4 and IPv6, with ECMP, ICMP and neighbour discovery", l3.DefaultConfig, (*l3.Config).Validate, l3.New),
 	"lds_ingress": kind("measures delay and loss per flow: what arrives at ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewIngress),
 	"lds_egress":  kind("measures delay and loss per flow: what leaves by ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewEgress),
-	"oblivious":   kind("samples packets, so that the network's samples count each once", oblivious.DefaultConfig, (*oblivious.Config).Validate, oblivious.New),
+	"oblivious":   portless(kind("samples packets, so that the network's samples count each once", oblivious.DefaultConfig, (*oblivious.Config).Validate, oblivious.New)),
 	"disketch":    kind("counts packets in fragments of disaggregated sketches", disketch.DefaultConfig, (*disketch.Config).Validate, disketch.New),
 }
 
@@ -87,17 +90,26 @@ func kind[C any, M pipeline.Module](
 		},
 	}
 	// What a module's type has is asked of its zero value.
-	if _, ok := any(*new(M)).(preparer[C]); ok {
-		k.Prepare = func(m pipeline.Module, config any) (func(), error) {
-			return m.(preparer[C]).Prepare(*config.(*C))
+	_, ok := any(*new(M)).(preparer[C])
+	if _, old := any(*new(M)).(interface{ Prepare(C) (func(), error) }); old && !ok {
+		panic("stages: Prepare must be told of the ports: " + help)
+	}
+	if ok {
+		k.Prepare = func(m pipeline.Module, config any, ports []pipeline.Port) (func(), error) {
+			return m.(preparer[C]).Prepare(*config.(*C), ports)
 		}
 	}
 	return k
 }
 
+func portless(k Kind) Kind {
+	k.Portless = true
+	return k
+}
+
 // preparer is a module that can change while it runs.
 type preparer[C any] interface {
-	Prepare(c C) (commit func(), err error)
+	Prepare(c C, ports []pipeline.Port) (commit func(), err error)
 }
 
 // Names returns the names of all stages, sorted.
@@ -123,6 +135,12 @@ func Build(names []string, configs map[string]any, env pipeline.Env) ([]pipeline
 		k, config := Kinds[name], configs[name]
 		if config == nil {
 			config = k.Default()
+		}
+		// Who asks what is behind a port is told what another stage knows.
+		if d, ok := config.(*disketch.Config); ok && slices.Contains(names, "pint") {
+			if p, ok := configs["pint"].(*pint.Config); ok {
+				config = d.WithEdge(p.Edge)
+			}
 		}
 		env.Needs = needs
 		m, err := k.New(config, env)

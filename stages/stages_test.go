@@ -9,8 +9,10 @@ import (
 
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/stages/disketch"
 	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/stages/patch"
+	"github.com/weirswitch/weir/stages/pint"
 )
 
 // TestKinds checks what holds for every stage.
@@ -230,4 +232,31 @@ func release(b *packet.Batch) {
 		b.Frames.FreePacket(&b.Pkts[i])
 	}
 	b.Reset()
+}
+
+// TestEdgePortsAreHostPorts: where PINT begins and ends, DiSketch knows hosts, unless it
+// names them itself or PINT is not in the graph.
+func TestEdgePortsAreHostPorts(t *testing.T) {
+	env := pipeline.Env{Name: "s1", ID: 1, Workers: 1, Ports: []pipeline.Port{{Name: "p0"}, {Name: "p1"}, {Name: "p2"}}}
+	edge := pint.DefaultConfig()
+	edge.Edge = []string{"p0", "p2"}
+	for _, c := range []struct {
+		graph []string
+		own   []string
+		want  []string
+	}{
+		{[]string{"parse", "l2", "disketch", "pint"}, nil, []string{"p0", "p2"}},
+		{[]string{"parse", "l2", "disketch", "pint"}, []string{"p1"}, []string{"p1"}},
+		{[]string{"parse", "l2", "disketch"}, nil, nil},
+	} {
+		d := disketch.DefaultConfig()
+		d.HostPorts = c.own
+		chain, err := Build(c.graph, map[string]any{"pint": &edge, "disketch": &d}, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := chain[2].Module.(*disketch.Module).HostPorts(); !slices.Equal(got, c.want) {
+			t.Errorf("graph %v, own %v: hosts are behind %v, want %v", c.graph, c.own, got, c.want)
+		}
+	}
 }

@@ -28,32 +28,45 @@ func DiSketchFig13(ctx context.Context, o Options) ([]Row, error) {
 	}
 	var t table
 	t.describe("synthetic", tr)
-	exact := tr.entropy()
-	t.add("entropy.exact", "bits", exact, "of the flows' packets", "neither")
-	sizes, seeds := []int{16, 32, 64, 128, 256, 512}, uint64(3)
 	if o.Quick {
-		sizes = []int{32, 128, 512}
+		err := t.fig13(ctx, o, tr, "", []int{32, 128, 512}, 3)
+		return t, err // A capture does not shrink.
 	}
+	if err := t.fig13(ctx, o, tr, "", []int{16, 32, 64, 128, 256, 512}, 3); err != nil {
+		return nil, err
+	}
+	if tr, err = dsRealmixTraffic(o); err != nil || tr == nil {
+		return t, err
+	}
+	t.describe("realmix", tr)
+	err = t.fig13(ctx, o, tr, "realmix.", []int{16, 64, 256}, 1)
+	return t, err
+}
+
+// fig13 adds the rows of a trace, over several placements of the memories.
+func (t *table) fig13(ctx context.Context, o Options, tr *dsTraffic, prefix string, sizes []int, seeds uint64) error {
+	exact := tr.entropy()
+	t.add(prefix+"entropy.exact", "bits", exact, "of the flows' packets", "neither")
 	var ratios []float64
 	for i, kb := range sizes {
 		var disco, sketch float64
 		for s := range seeds {
-			o.progress(i*int(seeds)+int(s), len(sizes)*int(seeds), fmt.Sprintf("%d KB", kb))
+			o.progress(i*int(seeds)+int(s), len(sizes)*int(seeds), fmt.Sprintf("%s%d KB", prefix, kb))
 			a, b, err := tr.entropies(ctx, o, kb<<10/o.dsShrink(), o.Seed+s)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			disco += math.Abs(a-exact) / exact / float64(seeds)
 			sketch += math.Abs(b-exact) / exact / float64(seeds)
 		}
-		name := fmt.Sprintf("entropy.%dKB.", kb)
-		t.add(name+"error.disco", "ratio", disco, "mean of 3 placements of memory", "neither")
+		name := fmt.Sprintf("%sentropy.%dKB.", prefix, kb)
+		t.add(name+"error.disco", "ratio", disco, fmt.Sprintf("mean of %d placements of memory", seeds), "neither")
 		t.add(name+"error.disketch", "ratio", sketch, "Fig. 13 shows curves", "lower")
 		t.against(name+"disco_over_disketch", "ratio", disco/sketch, 2, "DiSketch, Section 6.2", "higher")
 		ratios = append(ratios, math.Log(disco/sketch))
 	}
-	t.against("entropy.disco_over_disketch", "ratio", math.Exp(sample(ratios).mean()), 2, "DiSketch, Section 6.2; geometric mean over the sizes", "higher")
-	return t, nil
+	t.against(prefix+"entropy.disco_over_disketch", "ratio", math.Exp(sample(ratios).mean()), 2, "DiSketch, Section 6.2; geometric mean over the sizes", "higher")
+	return nil
 }
 
 // entropy of the flows' packets, exact.

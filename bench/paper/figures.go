@@ -15,10 +15,14 @@ type Figure struct {
 // Figures are all measurements, in the order of the papers.
 var Figures = []Figure{
 	{"pint-k2", "packets to decode two hops: baseline and interleaved (PINT, Section 4.2)", PintK2},
+	{"pint-fig1", "flow completion times of TCP Reno with bytes of telemetry on packets (PINT, Fig. 1)", PintFig1},
+	{"pint-fig2", "goodput of long flows, likewise (PINT, Fig. 2)", PintFig2},
 	{"pint-fig5", "packets to decode 25 hops by each encoding (PINT, Fig. 5)", PintFig5},
+	{"pint-fig7", "slowdown and goodput of HPCC on PINT, beside HPCC on INT (PINT, Fig. 7)", PintFig7},
+	{"pint-fig8", "slowdown of HPCC where a share of the packets carries the query (PINT, Fig. 8)", PintFig8},
 	{"pint-fig9", "error of latency quantiles against packets, with and without a sketch (PINT, Fig. 9)", PintFig9},
 	{"pint-fig10", "packets to trace paths on real topologies, beside PPM and AMS2 (PINT, Fig. 10)", PintFig10},
-	{"pint-fig11", "path and latency queries together against alone (PINT, Fig. 11)", PintFig11},
+	{"pint-fig11", "path, latency and congestion control together against alone (PINT, Fig. 11)", PintFig11},
 	{"pint-loops", "false reports of loops (PINT, A.4)", PintLoops},
 	{"pint-values", "errors of values in few bits against their bounds (PINT, 4.3 and Appendix C)", PintValues},
 	{"pint-decode", "digests per second through the path decoder", PintDecode},

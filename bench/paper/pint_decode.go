@@ -17,7 +17,8 @@ import (
 // online decoder on paths of several lengths, for packets of flows whose path
 // is certain (<plan>.<switches>.established) and for whole flows of 1000
 // packets, decoding included (<plan>.<switches>.flows). The rows of
-// recorder.<flows> are the whole recorder's, with the paper's three queries.
+// recorder.<flows> are the whole recorder's, with the paper's three queries, records one by one or
+// in batches; a record has two digests for queries.
 func PintDecode(ctx context.Context, o Options) ([]Row, error) {
 	networks, err := fig10Networks(o)
 	if err != nil {

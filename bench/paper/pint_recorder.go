@@ -13,8 +13,8 @@ import (
 
 // recorderRates times the whole recorder, with the three queries of figure 11
 // in 16 bits and sketches of 100 bytes a hop, in a fat tree: records of flows from their first, 100 of each in
-// random order, and then the same records again, when all paths are known.
-func recorderRates(o Options, flows int) (established, fresh float64, err error) {
+// random order, and then the same records again, when all paths are known. record takes them in.
+func recorderRates(o Options, flows int, record func(*pint.Recorder, []pint.Record)) (established, fresh float64, err error) {
 	const packets, hops = 100, 5
 	tree, err := netsim.FatTree(8)
 	if err != nil {
@@ -52,9 +52,7 @@ func recorderRates(o Options, flows int) (established, fresh float64, err error)
 		}
 		for i := range took {
 			start := threadTime()
-			for j := range records {
-				recorder.Record(&records[j])
-			}
+			record(recorder, records)
 			took[i] += threadTime() - start
 		}
 	}
@@ -86,16 +84,29 @@ func recorderInput(r *rand.Rand, e *pint.Encoder, ids []uint64, flows, packets, 
 	return records
 }
 
-// addRecorderRates adds the recorder's rows for few flows and many.
+// addRecorderRates adds the recorder's rows for few flows and many: with records one by
+// one, and in batches as a sink drains them from its ring (recorder.<flows>.batch).
 func addRecorderRates(o Options, t *table) error {
-	for _, flows := range []int{10, 10_000} {
-		established, fresh, err := recorderRates(o, flows)
-		if err != nil {
-			return fmt.Errorf("recorder, %d flows: %w", flows, err)
+	for _, way := range []struct {
+		suffix string
+		record func(*pint.Recorder, []pint.Record)
+	}{
+		{"", func(r *pint.Recorder, records []pint.Record) {
+			for i := range records {
+				r.Record(&records[i])
+			}
+		}},
+		{".batch", (*pint.Recorder).RecordBatch},
+	} {
+		for _, flows := range []int{10, 10_000} {
+			established, fresh, err := recorderRates(o, flows, way.record)
+			if err != nil {
+				return fmt.Errorf("recorder, %d flows: %w", flows, err)
+			}
+			name := fmt.Sprintf("recorder.%d%s", flows, way.suffix)
+			t.add(name+".established", "digests/s", established, "one core; three queries, all paths known", "higher")
+			t.add(name+".flows", "digests/s", fresh, "one core; three queries, flows of 100 packets from their first", "higher")
 		}
-		name := fmt.Sprintf("recorder.%d", flows)
-		t.add(name+".established", "digests/s", established, "one core; three queries, all paths known", "higher")
-		t.add(name+".flows", "digests/s", fresh, "one core; three queries, flows of 100 packets from their first", "higher")
 	}
 	return nil
 }

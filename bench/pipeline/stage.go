@@ -19,6 +19,8 @@ type Stage struct {
 	Configs map[string]any
 	// Ports by name, of which packets arrive at the first two; empty: p0 and p1.
 	Ports []string
+	// Variants are further configurations of the stage.
+	Variants []Variant
 	// Flows and Stations of the packets, as in Graph.
 	Flows, Stations int
 }
@@ -56,6 +58,7 @@ type stageGraph struct {
 	name   string
 	stages []string
 	needs  bool
+	config any // of the stage; nil: Stage.Configs has it
 }
 
 // graphs are those without the stage, without it but for what the parser does for it, and with it.
@@ -84,9 +87,12 @@ func (s *Stage) graphs() ([]stageGraph, error) {
 	case pipeline.RoleEgress:
 		with = []string{"parse", "patch", s.Name}
 	}
-	list := []stageGraph{{"without", without, false}, {"with", with, false}}
+	list := []stageGraph{{name: "without", stages: without}, {name: "with", stages: with}}
 	if m.Needs() != 0 {
-		list = slices.Insert(list, 1, stageGraph{"parser", without, true})
+		list = slices.Insert(list, 1, stageGraph{name: "parser", stages: without, needs: true})
+	}
+	for _, v := range s.Variants {
+		list = append(list, stageGraph{name: v.Name, stages: with, config: v.Config})
 	}
 	return list, nil
 }
@@ -129,6 +135,9 @@ func (s *Stage) open(ctx context.Context, c *Config, r *ring, g stageGraph) (*ro
 			configs[name] = config
 		}
 	}
+	if g.config != nil {
+		configs[s.Name] = g.config
+	}
 	names := g.stages
 	if g.needs {
 		// A baseline that has the stage's needs and does nothing.
@@ -153,21 +162,36 @@ func (s *Stage) open(ctx context.Context, c *Config, r *ring, g stageGraph) (*ro
 // report adds the graphs' figures, and what the stage costs. A stage may well drop packets, as an access list
 // does, so the share that it drops is a row and no error.
 func (s *Stage) report(out *bench.Result, list []stageGraph, rows []*row) {
-	first, last := rows[0], rows[len(rows)-1]
+	own := len(rows) - len(s.Variants)
+	first, last := rows[0], rows[own-1]
 	over := "over " + graphLabel(list[0].stages)
 	note := fmt.Sprintf(", wall time, median of %d rounds' differences", len(last.rounds))
 	cost := differences(last, first)
 	out.Add(s.Name+".ns", "ns/packet", median(cost), over+note, bench.Lower)
 	out.Add(s.Name+".ns_best", "ns/packet", bestNs(last)-bestNs(first), over+", difference of the best rounds", bench.Lower)
-	if len(rows) == 3 {
+	if own == 3 {
 		out.Add(s.Name+".own_ns", "ns/packet", median(differences(last, rows[1])), "without what the parser does for it"+note, bench.Lower)
 		out.Add(s.Name+".parser_ns", "ns/packet", median(differences(rows[1], first)), "what the parser does for it"+note, bench.Lower)
 	}
 	n := last.measured()
 	out.Add(s.Name+".dropped", "share", float64(n.dropped)/float64(n.packets), "of the packets, by all stages", bench.Neither)
 	out.Add(s.Name+".copies", "share", float64(n.copied)/float64(n.packets), "for each packet, by all stages", bench.Neither)
+	s.reportVariants(out, first, rows[own:], over+note)
 	for _, u := range rows {
 		u.report(out)
+	}
+}
+
+// reportVariants adds what the stage costs with each of its variants, and what each
+// costs over the first.
+func (s *Stage) reportVariants(out *bench.Result, without *row, variants []*row, source string) {
+	var costs []float64
+	for _, u := range variants {
+		costs = append(costs, median(differences(u, without)))
+		out.Add(s.Name+"."+u.name+".ns", "ns/packet", costs[len(costs)-1], source, bench.Lower)
+	}
+	for i := 1; i < len(costs); i++ {
+		out.Add(s.Name+"."+variants[i].name+"_over_"+variants[0].name, "ratio", costs[i]/costs[0], "of two of the above", bench.Lower)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -35,6 +37,7 @@ admins = ["operator"]
 	calm := r.measure(t, func() { time.Sleep(2 * time.Second) })
 	abused := r.measure(t, func() { r.abuse(t) })
 	fmt.Printf("abuse: before: %v\nabuse: during: %v\n", calm, abused)
+	r.refusedMuch(t)
 	for _, m := range []measured{calm, abused} {
 		if m.lost != 0 {
 			t.Errorf("%d of %d packets are lost", m.lost, m.sent)
@@ -121,6 +124,8 @@ func (r *changingRouter) measure(t *testing.T, f func()) measured {
 
 // abuse is what a server meets on a bad day, for two seconds.
 func (r *changingRouter) abuse(t *testing.T) {
+	strangers := r.strangers(t)
+	var tried, answered [6]atomic.Uint64
 	end := time.Now().Add(2 * time.Second)
 	var all sync.WaitGroup
 	dial := func(i int) (net.Conn, error) {
@@ -135,7 +140,7 @@ func (r *changingRouter) abuse(t *testing.T) {
 			idle = append(idle, c)
 		}
 	}
-	for i := range 4 {
+	for i := range 6 {
 		all.Go(func() {
 			for time.Now().Before(end) {
 				c, err := dial(i)
@@ -143,18 +148,61 @@ func (r *changingRouter) abuse(t *testing.T) {
 					continue
 				}
 				_ = c.SetDeadline(time.Now().Add(100 * time.Millisecond))
-				if i < 2 {
-					_, _ = io.WriteString(c, "\x16\x03\x01 no handshake and no request\r\n\r\n")
-				} else {
-					_, _ = io.WriteString(c, "POST /weir.v1.Admin/Reload HTTP/1.1\r\nHost: w\r\nContent-Type: application/json\r\nContent-Length: 99999999\r\n\r\n"+strings.Repeat("x", 1<<20))
+				tried[i].Add(1)
+				if i == 4 || i == 0 { // over TCP: no certificate, or a wrong one
+					c = tls.Client(c, strangers[i/4])
 				}
-				_, _ = io.Copy(io.Discard, c)
+				_, _ = io.WriteString(c, []string{
+					"GET / HTTP/1.1\r\nHost: w\r\n\r\n",
+					"POST /weir.v1.Admin/Reload HTTP/1.1\r\nHost: w\r\nContent-Type: application/json\r\nContent-Length: 99999999\r\n\r\n" + strings.Repeat("x", 1<<20),
+					"\x16\x03\x01 no handshake and no request\r\n\r\n",
+					"POST /weir.v1.Switch/Report HTTP/1.1\r\nHost: w\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{\"toml\":[",
+					"GET / HTTP/1.1\r\nHost: w\r\n\r\n",
+					"POST /weir.v1.Switch/Report HTTP/1.1\r\nHost: w\r\nX: " + strings.Repeat("x", 1<<20),
+				}[i])
+				if answer, _ := io.ReadAll(c); strings.HasPrefix(string(answer), "HTTP/1.1 2") {
+					answered[i].Add(1)
+				}
 				_ = c.Close()
 			}
 		})
 	}
 	all.Wait()
+	for i, what := range []string{"no certificate", "oversized request", "no handshake", "malformed request", "wrong certificate", "oversized header"} {
+		fmt.Printf("abuse: %s: tried %d times, let in %d times\n", what, tried[i].Load(), answered[i].Load())
+		if answered[i].Load() != 0 || tried[i].Load() == 0 {
+			t.Errorf("%s: %d of %d were let in", what, answered[i].Load(), tried[i].Load())
+		}
+	}
 	for _, c := range idle {
 		_ = c.Close()
 	}
+}
+
+// strangers are clients without a certificate, and with one that another authority made.
+func (r *changingRouter) strangers(t *testing.T) (all [2]*tls.Config) {
+	t.Helper()
+	dir := t.TempDir()
+	certificates(t, dir)
+	other, err := tls.LoadX509KeyPair(filepath.Join(dir, "operator.pem"), filepath.Join(dir, "operator.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Whom they talk to is not what is tested.
+	all[0] = &tls.Config{InsecureSkipVerify: true}
+	all[1] = &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{other}}
+	return all
+}
+
+// refusedMuch: most of 1,000 idle connections were closed at once, and the switch
+// counts it.
+func (r *changingRouter) refusedMuch(t *testing.T) {
+	t.Helper()
+	for line := range strings.Lines(r.ctl(t, "show", "telemetry")) {
+		if strings.Contains(line, "refused_connections_total") {
+			fmt.Printf("abuse: %s\n", strings.Join(strings.Fields(line), " "))
+			return
+		}
+	}
+	t.Error("connections refused are not shown")
 }

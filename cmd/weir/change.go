@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -63,7 +64,7 @@ func inFile(file string, err error) error {
 // Set implements control.Switch.
 func (s *liveSwitch) Set(q *api.SetRequest) (*api.ChangeResponse, error) {
 	return s.change(func(c *config.Config) (*config.Config, error) {
-		return c.Edited(config.Edit{Stage: q.Stage, List: q.List, Remove: q.Remove, At: int(q.At), Fields: q.Fields})
+		return c.Edited(config.Edit{Stage: q.Stage, List: q.List, Remove: q.Remove, At: int(q.At), Fields: q.Fields, Match: q.Match})
 	})
 }
 
@@ -81,11 +82,17 @@ func (s *liveSwitch) change(next func(*config.Config) (*config.Config, error)) (
 	if err != nil {
 		return nil, err
 	}
-	changes, commit, err := config.Prepare(old, c, s.chain)
-	if err != nil {
-		return nil, err
+	ports := &portChange{s: s, old: old, next: c}
+	changes, commit, err := config.Prepare(old, c, s.chain, ports.open)
+	if err == nil {
+		err = ports.configure()
 	}
+	if err != nil {
+		return nil, errors.Join(err, ports.abort())
+	}
+	ports.install()
 	commit()
+	ports.finish()
 	if level, err := zapcore.ParseLevel(c.Log.Level); err == nil && level != s.level.Level() {
 		s.level.SetLevel(level)
 	}
@@ -156,21 +163,15 @@ func (s *liveSwitch) flush(m *l2.Module, q *api.ClearRequest) (int, error) {
 	case q.Port == "":
 		return m.Flush(), nil
 	}
-	for i := range s.config.Ports {
-		if s.config.Ports[i].Name == q.Port {
-			return m.FlushPort(uint16(i)), nil
-		}
+	names := s.portNames()
+	if i := slices.Index(names, q.Port); i >= 0 {
+		return m.FlushPort(uint16(i)), nil
 	}
-	return 0, fmt.Errorf("there is no port %q: choose among %s", q.Port, strings.Join(s.portNames(), ", "))
+	return 0, fmt.Errorf("there is no port %q: choose among %s", q.Port, strings.Join(names, ", "))
 }
 
-func (s *liveSwitch) portNames() []string {
-	names := make([]string, len(s.config.Ports))
-	for i := range names {
-		names[i] = s.config.Ports[i].Name
-	}
-	return names
-}
+// portNames returns the names of the ports by number, also of those that went.
+func (s *liveSwitch) portNames() []string { return *s.names.Load() }
 
 // moduleOf finds the module of a type in a graph.
 func moduleOf[M pipeline.Module](chain []pipeline.Named) (m M, ok bool) {

@@ -99,8 +99,14 @@ type load struct {
 
 func (r *changingRouter) load(t *testing.T, rate float64, count uint64) *load {
 	t.Helper()
+	return r.loadOf(t, 128, rate, count)
+}
+
+// loadOf sends packets of a size, in bytes with FCS.
+func (r *changingRouter) loadOf(t *testing.T, size int, rate float64, count uint64) *load {
+	t.Helper()
 	w := traffic.DefaultWorkload()
-	w.Sizes = traffic.Fixed(128)
+	w.Sizes = traffic.Fixed(size)
 	w.Source.Net, w.Destination.Net = netip.MustParsePrefix("198.18.0.0/16"), netip.MustParsePrefix("198.19.0.0/16")
 	l := &load{done: make(chan traffic.Sent, 1)}
 	for _, h := range r.hosts[1:] {
@@ -126,8 +132,9 @@ func (r *changingRouter) load(t *testing.T, rate float64, count uint64) *load {
 	return l
 }
 
-// received waits for the end of the load, and for what is under way.
-func (l *load) received(t *testing.T) (sent uint64, at []uint64) {
+// received waits for the end of the load, and for what is under way; those that are known
+// to be lost are not waited for.
+func (l *load) received(t *testing.T, lost ...func() uint64) (sent uint64, at []uint64) {
 	t.Helper()
 	s := <-l.done
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -143,6 +150,9 @@ func (l *load) received(t *testing.T) (sent uint64, at []uint64) {
 			}
 			at = append(at, report.Unique())
 			sum += report.Unique()
+		}
+		for _, f := range lost {
+			sum += f()
 		}
 		if sum >= s.Packets || time.Now().After(deadline) {
 			return s.Packets, at
@@ -281,7 +291,7 @@ func TestSetAndClear(t *testing.T) {
 		"[control]", "[[stages.acl.rule]]\naction = \"deny\"\n[control]").Replace(string(text))), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refused("weir: dataplane.audit: cannot change while the switch runs: restart it\nweir: port[2].queues: cannot change while the switch runs: restart it\n", "reload")
+	refused("weir: dataplane.audit: cannot change while the switch runs: restart it\nweir: port[2].queues: cannot change while the port is there: remove the port, and add it anew\n", "reload")
 	if config := r.ctl(t, "show", "config"); strings.Contains(config, "deny") {
 		t.Error("a refused reload is half in force")
 	}

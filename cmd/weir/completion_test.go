@@ -27,7 +27,7 @@ func TestCompletion(t *testing.T) {
 	for typed, want := range map[string]string{
 		"ctl s":                  "set show",
 		"ctl show r":             "report routes",
-		"ctl set ":               "acl fdb mirror neighbour policer route",
+		"ctl set ":               "acl fdb mirror neighbour policer port route",
 		"ctl set route add ":     "prefix= via= weights= port=",
 		"ctl capture --edge ":    "before after dropped",
 		"ctl clear ":             "acl fdb",

@@ -83,6 +83,7 @@ var settables = []settable{
 	{"neighbour", "l3", "neighbour", "a neighbour that is not asked for", "address=10.0.12.2 mac=02:00:00:00:00:01 port=p0"},
 	{"fdb", "l2", "static", "a station that neither moves nor ages", "mac=02:00:00:00:00:01 port=p0"},
 	{"policer", "policer", "port", "a port's rate limit", "name=p0 rate_bits=100000000"},
+	{"port", "", "port", "a port", "name=p2 interface=eth2"},
 	{"mirror", "mirror", "session", "a mirror session", "name=span ports=p0 to=p3 direction=both"},
 }
 
@@ -102,6 +103,10 @@ next reload takes back what the file does not have.`,
 			RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		}
 		table.AddCommand(newElementCommand(o, x, false), newElementCommand(o, x, true))
+		if x.name == "port" {
+			table.Short = "Add, remove or change " + x.short
+			table.AddCommand(newPortCommands(o)...)
+		}
 		set.AddCommand(table)
 	}
 	return set
@@ -110,8 +115,12 @@ next reload takes back what the file does not have.`,
 func newElementCommand(o *ctlOptions, x settable, remove bool) *cobra.Command {
 	keys := config.Lists()[x.stage+"."+x.list]
 	verb, short := "add", "Add "+x.short
-	long := fmt.Sprintf("Keys of %s, as in [[stages.%s.%s]] of the configuration: %s.\nElements of lists are separated by commas.",
-		x.short, x.stage, x.list, strings.Join(keys, ", "))
+	list := x.list
+	if x.stage != "" {
+		list = "stages." + x.stage + "." + x.list
+	}
+	long := fmt.Sprintf("Keys of %s, as in [[%s]] of the configuration: %s.\nElements of lists are separated by commas.",
+		x.short, list, strings.Join(keys, ", "))
 	example := "  weir ctl set " + x.name + " add " + x.example
 	if remove {
 		verb, short = "remove", "Remove "+x.short
@@ -143,6 +152,51 @@ func newElementCommand(o *ctlOptions, x settable, remove bool) *cobra.Command {
 	cmd.Flags().IntVar(&at, "at", 0, "the `PLACE` in the list, from 1; default: its end")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as one JSON object")
 	return cmd
+}
+
+// newPortCommands returns the commands for ports that are there.
+func newPortCommands(o *ctlOptions) []*cobra.Command {
+	var asJSON bool
+	set := func(cmd *cobra.Command, name string, fields map[string]string) error {
+		q := &api.SetRequest{List: "port", Match: map[string]string{"name": name}, Fields: fields}
+		return o.change(cmd.Context(), cmd.OutOrStdout(), asJSON, func(ctx context.Context, c *control.Client) (*api.ChangeResponse, error) {
+			return c.Set(ctx, q)
+		})
+	}
+	commands := []*cobra.Command{
+		{
+			Use: "up NAME", Short: "Take a port's interface into use", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return set(cmd, args[0], map[string]string{"disabled": "false"})
+			},
+		},
+		{
+			Use: "down NAME", Short: "Leave a port's interface to the kernel", Args: cobra.ExactArgs(1),
+			Long: `Down closes a port: what arrives at its interface is the kernel's, and what is to
+leave there is dropped (port_down), until "up" opens it again.`,
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return set(cmd, args[0], map[string]string{"disabled": "true"})
+			},
+		},
+		{
+			Use: "change NAME KEY=VALUE...", Short: "Give a port other settings", Args: cobra.MinimumNArgs(2),
+			Long: `Change gives a port other settings, as in [[port]] of the configuration. The port is
+closed and opened with them; packets that arrive meanwhile are the kernel's. If it
+cannot be opened so, it is opened as it was, and the reason is told.`,
+			Example: "  weir ctl set port change p0 rate_bits=100000000",
+			RunE: func(cmd *cobra.Command, args []string) error {
+				fields, err := keyValues(args[1:])
+				if err != nil {
+					return usageError(err)
+				}
+				return set(cmd, args[0], fields)
+			},
+		},
+	}
+	for _, cmd := range commands {
+		cmd.Flags().BoolVar(&asJSON, "json", false, "print as one JSON object")
+	}
+	return commands
 }
 
 func keyValues(args []string) (map[string]string, error) {

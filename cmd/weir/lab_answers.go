@@ -27,14 +27,16 @@ const (
 
 // labAnswers are what the records of a lab tell, beside the truth.
 type labAnswers struct {
-	Good    bool            `json:"ok"`
-	Values  []labValue      `json:"values"`
-	Heavy   *labHeavy       `json:"heavy_hitters,omitempty"`
-	Sketch  *labSketch      `json:"sketch,omitempty"`
-	Delays  []labDelay      `json:"delays,omitempty"`
-	Missing []store.Missing `json:"missing"`
-	Absent  []query.Absent  `json:"absent"`
-	Records store.Counts    `json:"records"`
+	Good   bool       `json:"ok"`
+	Values []labValue `json:"values"`
+	Heavy  *labHeavy  `json:"heavy_hitters,omitempty"`
+	// SketchHeavy are by the fragments alone, which name the flows themselves.
+	SketchHeavy *labHeavy       `json:"sketch_heavy_hitters,omitempty"`
+	Sketch      *labSketch      `json:"sketch,omitempty"`
+	Delays      []labDelay      `json:"delays,omitempty"`
+	Missing     []store.Missing `json:"missing"`
+	Absent      []query.Absent  `json:"absent"`
+	Records     store.Counts    `json:"records"`
 }
 
 // labValue is an estimate beside the truth.
@@ -165,7 +167,7 @@ func (x *examiner) sample() {
 	x.value("volume, packets", v.Packets, x.truth.packets, &naivePackets)
 	x.value("volume, bytes", v.Bytes, x.truth.bytes, &naiveBytes)
 	if h, err := x.engine.HeavyHitters(oblivious.Packets, labTheta, 0); err == nil {
-		x.heavy(h)
+		x.answers.Heavy = x.heavy(h)
 	}
 	if c, err := x.engine.Cardinality(); err == nil {
 		// The hosts' own packets may add flows, such as multicast reports.
@@ -200,7 +202,7 @@ func (x *examiner) value(what string, b query.Bounded, truth float64, naive *flo
 }
 
 // heavy compares the flows reported with those that are heavy.
-func (x *examiner) heavy(h *query.HeavyHitters) {
+func (x *examiner) heavy(h *query.HeavyHitters) *labHeavy {
 	a := &labHeavy{Theta: h.Theta, Reported: len(h.Flows)}
 	cut := h.Theta * x.truth.packets
 	for _, f := range x.truth.flows {
@@ -223,7 +225,7 @@ func (x *examiner) heavy(h *query.HeavyHitters) {
 		a.F1 = 2 * float64(right) / float64(n)
 	}
 	a.OK = a.F1 >= leastF1 && a.Outside == 0
-	x.answers.Heavy = a
+	return a
 }
 
 // sketch compares what the fragments tell along the flows' paths.
@@ -270,6 +272,9 @@ func (x *examiner) sketch() {
 	a.Within = float64(within) / float64(a.Flows)
 	a.OK = a.Within >= manyConfidence
 	x.answers.Sketch = a
+	if h, err := x.engine.SketchHeavyHitters(labTheta, 0); err == nil && h.Unit == oblivious.Packets.String() {
+		x.answers.SketchHeavy = x.heavy(h)
+	}
 	if e, err := many.Entropy(); err == nil {
 		x.value("entropy, bits", e.Bits, x.entropy(), nil)
 	}
@@ -288,7 +293,7 @@ func (x *examiner) entropy() (bits float64) {
 // judge says whether all answers are as good as they claim.
 func (a *labAnswers) judge() {
 	a.Good = !slices.ContainsFunc(a.Values, func(v labValue) bool { return !v.OK }) &&
-		(a.Heavy == nil || a.Heavy.OK) && (a.Sketch == nil || a.Sketch.OK) &&
+		(a.Heavy == nil || a.Heavy.OK) && (a.SketchHeavy == nil || a.SketchHeavy.OK) && (a.Sketch == nil || a.Sketch.OK) &&
 		!slices.ContainsFunc(a.Delays, func(d labDelay) bool { return !d.OK }) &&
 		a.Records.Unreadable+a.Records.Conflicts+a.Records.Duplicates == 0
 }
@@ -299,6 +304,14 @@ func verdict(ok bool) string {
 		return "ok"
 	}
 	return "FAIL"
+}
+
+// writeText writes a line, of nil none.
+func (h *labHeavy) writeText(w io.Writer, by string) {
+	if h != nil {
+		fmt.Fprintf(w, "  %-4s  heavy hitters of %g %% of the packets, by the %s: %d in truth, %d reported, F1 %.3f (at least %g); %d outside their bounds\n",
+			verdict(h.OK), 100*h.Theta, by, h.Truth, h.Reported, h.F1, leastF1, h.Outside)
+	}
 }
 
 // WriteText implements lab.Answers.
@@ -322,14 +335,12 @@ func (a *labAnswers) WriteText(w io.Writer) error {
 			return err
 		}
 	}
-	if h := a.Heavy; h != nil {
-		fmt.Fprintf(w, "  %-4s  heavy hitters of %g %% of the packets: %d in truth, %d reported, F1 %.3f (at least %g); %d outside their bounds\n",
-			verdict(h.OK), 100*h.Theta, h.Truth, h.Reported, h.F1, leastF1, h.Outside)
-	}
+	a.Heavy.writeText(w, query.BySample)
 	if s := a.Sketch; s != nil {
 		fmt.Fprintf(w, "  %-4s  sketch, %s of %d flows along their paths: RMSE %.3f; mean error of the %d heavy ones %.2f %%; %.2f %% within bounds (at least %g %%)\n",
 			verdict(s.OK), s.Unit, s.Flows, s.RMSE, s.Heavy, 100*s.RelativeError, 100*s.Within, 100*manyConfidence)
 	}
+	a.SketchHeavy.writeText(w, query.BySketch)
 	if err := writeDelays(w, a.Delays); err != nil {
 		return err
 	}

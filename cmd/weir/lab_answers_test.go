@@ -159,7 +159,7 @@ func TestOneSampleLab(t *testing.T) {
 	if h := o.Answers.Heavy; h == nil || h.Truth == 0 || h.F1 < leastF1 {
 		t.Errorf("%+v", h)
 	}
-	for _, args := range [][]string{{"volume"}, {"cardinality"}, {"heavy-hitters", "--theta", "0.01"}, {"heavy-hitters", "--unit", "bytes"},
+	for _, args := range [][]string{{"volume"}, {"cardinality"}, {"heavy-hitters", "--theta", "0.01"}, {"heavy-hitters", "--unit", "bytes"}, {"heavy-hitters", "--at", "s2", "--unit", "bytes"},
 		{"frequency", "--flow", "198.18.0.0:49152 > 198.19.1.1:9 udp"}} {
 		for _, more := range [][]string{nil, {"--json"}, {"--last", "2s"}} {
 			line := append(append([]string{"query"}, args...), append(more, "--records", records)...)
@@ -168,8 +168,25 @@ func TestOneSampleLab(t *testing.T) {
 			}
 		}
 	}
+	// At one point a sketch tells, of what the sample names.
+	out, err := weirCommand("query", "heavy-hitters", "--at", "s2", "--theta", "0.002", "--epsilon", "0.001", "--json", "--records", records).Output()
+	var h query.HeavyHitters
+	if jsonErr := json.Unmarshal(out, &h); err != nil || jsonErr != nil || !strings.HasSuffix(h.At, " in") || !h.Guaranteed || len(h.Flows) == 0 || h.Candidates <= len(h.Flows) {
+		t.Errorf("%v, %v: %s", err, jsonErr, out)
+	}
+	sum := 0.0
+	for _, f := range h.Flows {
+		sum += f.Value
+		if f.Trust == nil || *f.Trust < 0.5 || !f.Holds(f.Value) {
+			t.Errorf("%+v", f)
+		}
+	}
+	if sum > h.Volume.Value || sum < 0.1*h.Volume.Value {
+		t.Errorf("%g packets of %g in heavy flows", sum, h.Volume.Value)
+	}
 	// What is not there is said.
-	for _, line := range [][]string{{"query", "entropy"}, {"query", "delay", "--from", "s1", "--to", "s2"}} {
+	for _, line := range [][]string{{"query", "entropy"}, {"query", "delay", "--from", "s1", "--to", "s2"},
+		{"query", "heavy-hitters", "--at", "s1"}} {
 		if out, err := weirCommand(append(line, "--records", records)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "no records") {
 			t.Errorf("%v: %v\n%s", line, err, out)
 		}
@@ -196,6 +213,9 @@ func TestSpineLeafLab(t *testing.T) {
 	if h := o.Answers.Heavy; h == nil || !h.OK {
 		t.Errorf("%+v", h)
 	}
+	if h := o.Answers.SketchHeavy; h == nil || !h.OK || h.Truth == 0 {
+		t.Errorf("by the sketch alone: %+v", h)
+	}
 	if s := o.Answers.Sketch; s == nil || !s.OK || s.Flows != 8000 || s.Heavy == 0 || s.RelativeError > 0.2 {
 		t.Errorf("%+v", s)
 	}
@@ -207,6 +227,15 @@ func TestSpineLeafLab(t *testing.T) {
 	var f query.Frequency
 	if jsonErr := json.Unmarshal(out, &f); err != nil || jsonErr != nil || f.Sketch == nil || len(f.Sketch.Path) != 3 || f.Sketch.Path[0] != "leaf1" || f.Sketch.Path[2] != "leaf3" {
 		t.Errorf("%v, %v: %s", err, jsonErr, out)
+	}
+	out, err = weirCommand("query", "target", "--json", "--records", records, "--lab", file).Output()
+	var target query.Target
+	if jsonErr := json.Unmarshal(out, &target); err != nil || jsonErr != nil || target.Rho <= 0 || target.Epochs == 0 || len(target.Fragments) != 6 {
+		t.Errorf("%v, %v: %s", err, jsonErr, out)
+	}
+	out, err = weirCommand("query", "heavy-hitters", "--by", "sketch", "--theta", "0.01", "--records", records, "--lab", file).Output()
+	if err != nil || !strings.Contains(string(out), "by the sketch: ") {
+		t.Errorf("%v: %s", err, out)
 	}
 	withoutSwitch(t, records, file)
 }

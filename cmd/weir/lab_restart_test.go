@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,19 +54,47 @@ func restart(t *testing.T, l *lab.Lab, name, node string) {
 
 // TestRestartInTheMiddle: a spine that ends and starts again under traffic costs its own records of the epochs in
 // which it was away. All other answers are as good as before, and those along its paths name what was missing.
+//
+// Senders that nothing holds up overrun switches that get no processor. Where that spoils a run, another one has
+// half of the traffic at half of the rate.
 func TestRestartInTheMiddle(t *testing.T) {
 	netnstest.Require(t)
 	t.Setenv(testMain, "1")
+	const attempts = 4
+	for attempt := range attempts {
+		o := runRestart(t, 20_000>>attempt, 3000>>attempt)
+		faults := o.check(t)
+		if len(faults) == 0 {
+			return
+		}
+		if o.starved == 0 || attempt == attempts-1 {
+			t.Fatal(strings.Join(faults, "\n"))
+		}
+		t.Logf("attempt %d: %d flows that do not pass spine1 lost packets, so again: %s", attempt, o.starved, strings.Join(faults, "\n"))
+	}
+}
+
+// restarted is a lab in which spine1 was started again.
+type restarted struct {
+	config  *lab.Config
+	records string
+	loads   []lab.LoadCount
+	starved int // flows that lost packets elsewhere
+}
+
+// runRestart runs the lab with the given number of packets of each load, and per second.
+func runRestart(t *testing.T, packets, rate int) *restarted {
+	t.Helper()
 	// What is lost on the way must not hold up the senders: only the switch is to be away.
-	file := smallLab(t, "spineleaf", "count = 60_000", "count = 20_000", "flows = 5000", "flows = 500", "window = 200", "window = 100_000", "rate = 6000", "rate = 3000")
+	file := smallLab(t, "spineleaf", "count = 60_000", fmt.Sprintf("count = %d", packets), "flows = 5000", "flows = 500",
+		"window = 200", "window = 100_000", "rate = 6000", fmt.Sprintf("rate = %d", rate))
 	c, err := lab.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	records := filepath.Join(t.TempDir(), "records")
-	var loads []lab.LoadCount
+	o := &restarted{config: c, records: filepath.Join(t.TempDir(), "records")}
 	t.Run("run", func(t *testing.T) { // its cleanup ends the switch, which writes its last records
-		l, err := lab.Up(context.Background(), c, lab.Options{File: file, Keep: records, Command: []string{os.Args[0], "switch"}})
+		l, err := lab.Up(context.Background(), c, lab.Options{File: file, Keep: o.records, Command: []string{os.Args[0], "switch"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,25 +117,28 @@ func TestRestartInTheMiddle(t *testing.T) {
 			if results[i].Fault != "" || results[i].Counts == nil {
 				t.Fatalf("%+v", results[i])
 			}
-			loads = append(loads, *results[i].Counts)
+			o.loads = append(o.loads, *results[i].Counts)
 		}
 	})
-	if !t.Failed() {
-		checkRestart(t, c, records, loads)
+	if t.Failed() {
+		t.FailNow()
 	}
+	return o
 }
 
-func checkRestart(t *testing.T, c *lab.Config, records string, loads []lab.LoadCount) {
+// check lists what is not as it should be.
+func (o *restarted) check(t *testing.T) (faults []string) {
 	t.Helper()
-	truth, err := newLabTruth(loads)
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	truth, err := newLabTruth(o.loads)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := store.Read(records)
+	s, err := store.Read(o.records)
 	if err != nil {
 		t.Fatal(err)
 	}
-	paths, err := newLabPaths(c)
+	paths, err := newLabPaths(o.config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,10 +151,10 @@ func checkRestart(t *testing.T, c *lab.Config, records string, loads []lab.LoadC
 	// Behind the first epochs and before the last ones, which all switches have in part only.
 	epochs := s.Sketches.Epochs()
 	first, last := epochs[0]+3, epochs[len(epochs)-1]-3
-	within, apart, named, starved := 0, 0, 0, 0
+	within, apart, named := 0, 0, 0
 	for i, k := range truth.keys {
 		is := truth.flows[k]
-		if slices.Contains(paths.Path(k), spine1) {
+		if slices.Contains(paths.way(k), spine1) {
 			if slices.ContainsFunc(list[i].Absent, func(a query.Absent) bool {
 				return strings.HasPrefix(a.Fragment, "switch spine1,") && first < a.Epoch && a.Epoch < last
 			}) {
@@ -132,34 +164,31 @@ func checkRestart(t *testing.T, c *lab.Config, records string, loads []lab.LoadC
 		}
 		apart++
 		if is.packets != is.received {
-			starved++
+			o.starved++
 		}
-		if list[i].Holds(is.packets) {
+		// Switches before the place of a loss saw what was sent, those behind it what was received.
+		if list[i].Low <= is.packets && list[i].High >= is.received {
 			within++
 		}
 	}
-	if starved > 0 {
-		// Senders that nothing holds up overrun switches that get no processor; the
-		// other tests of labs, whose senders wait, hold switches to losing nothing.
-		t.Skipf("the machine was too busy: %d flows that do not pass spine1 lost packets", starved)
-	}
 	if float64(within) < manyConfidence*float64(apart) || apart < 500 {
-		t.Errorf("%d of %d flows that do not pass spine1 are within their bounds", within, apart)
+		fault("%d of %d flows that do not pass spine1 are within their bounds", within, apart)
 	}
 	if named != len(truth.keys)-apart {
-		t.Errorf("spine1's absence is named for %d of %d flows that pass it", named, len(truth.keys)-apart)
+		fault("spine1's absence is named for %d of %d flows that pass it", named, len(truth.keys)-apart)
 	}
 	if counts := s.Counts(); counts.Conflicts+counts.Duplicates+counts.Unreadable != 0 {
-		t.Errorf("%+v", counts)
+		fault("%+v", counts)
 	}
 	// The sample still counts what entered the network, as the leafs saw it.
 	e.Confidence = labConfidence
 	v, err := e.Volume(func(k *query.Key) bool { _, ok := truth.flows[*k]; return ok })
-	if err != nil || !v.Packets.Holds(truth.packets) {
-		t.Errorf("%+v, %v, truth %g", v, err, truth.packets)
+	if err != nil || v.Packets.Low > truth.packets || v.Packets.High < float64(received(truth)) {
+		fault("%+v, %v, truth %g", v, err, truth.packets)
 	}
-	t.Logf("%d flows apart from spine1, %d within bounds; %d by spine1; %d of %d packets got lost; %+v",
-		apart, within, named, int(truth.packets)-received(truth), int(truth.packets), s.Counts())
+	t.Logf("%d flows apart from spine1, %d within bounds, %d of them lost packets; %d by spine1; %d of %d packets got lost; %+v",
+		apart, within, o.starved, named, int(truth.packets)-received(truth), int(truth.packets), s.Counts())
+	return faults
 }
 
 func received(t *labTruth) (n int) {

@@ -58,6 +58,9 @@ func pintAnswer(m *stage.Module, q *api.PintRequest) *api.PintResponse {
 		s.Match = func(k pint.FlowKey) bool { return strings.Contains(stage.FlowText(k), q.Flow) }
 	}
 	r := &api.PintResponse{Sink: m.Sink()}
+	for _, p := range m.Plans() {
+		r.Plans = append(r.Plans, &api.PintPlan{Id: uint32(p.ID), Digest: fmt.Sprintf("%016x", p.Digest)})
+	}
 	wants := func(view string) bool { return q.View == "" || q.View == view }
 	if wants("paths") {
 		for _, a := range m.Paths(s) {
@@ -74,6 +77,9 @@ func pintAnswer(m *stage.Module, q *api.PintRequest) *api.PintResponse {
 		}
 		for _, a := range m.Hops(s, v.values...) {
 			r.Hops = append(r.Hops, hopMessage(&a))
+		}
+		for _, a := range m.Pools(s, v.values...) {
+			r.Pools = append(r.Pools, poolMessage(&a))
 		}
 		for _, a := range m.Packets(s, v.values...) {
 			r.Values = append(r.Values, valueMessage(&a))
@@ -113,6 +119,14 @@ func hopMessage(a *stage.HopAnswer) *api.PintHop {
 		h.Frequent = append(h.Frequent, &api.PintFrequent{Value: f.Value, Share: f.Share, Low: f.Low, High: f.High})
 	}
 	return h
+}
+
+func poolMessage(a *stage.PoolAnswer) *api.PintPool {
+	return &api.PintPool{
+		Query: a.Query, Value: a.Value.String(), Path: a.Path, Hop: int64(a.Hop), SwitchId: a.Switch, Flows: int64(a.Flows),
+		Samples: a.Samples, Median: a.Median.Value, MedianLow: a.Median.Low, MedianHigh: bound(a.Median.High), P90: a.P90.Value,
+		P99: a.P99.Value, P99Low: a.P99.Low, P99High: bound(a.P99.High), SamplingLow: a.SamplingLow, SamplingHigh: bound(a.SamplingHigh),
+	}
 }
 
 // bound is an upper bound as the API has it: JSON knows no infinity.
@@ -201,6 +215,25 @@ func printLatency(w io.Writer, r *api.PintResponse) error {
 	}
 	if err := orNothing(w, t, r, "no hop has a sample yet"); err != nil {
 		return err
+	}
+	return printPools(w, r)
+}
+
+// printPools prints what the flows of each path have met together, and then what
+// packets said and the switch measured.
+func printPools(w io.Writer, r *api.PintResponse) error {
+	t := newTable("ALL FLOWS OF THE PATH", "QUERY", ">HOP", ">SWITCH", ">MEDIAN", "WITHIN", ">90 %", ">99 %", ">SAMPLES", ">FLOWS")
+	for _, h := range r.Pools {
+		t.row(joinPath(h.Path), h.Query, h.Hop, switchText(h.SwitchId), quantity(h.Value, h.Median),
+			quantity(h.Value, h.MedianLow)+" .. "+quantity(h.Value, h.MedianHigh), quantity(h.Value, h.P90), quantity(h.Value, h.P99), h.Samples, h.Flows)
+	}
+	if len(t.rows) != 0 {
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+		if err := t.write(w); err != nil {
+			return err
+		}
 	}
 	return printValues(w, r)
 }

@@ -88,8 +88,11 @@ func (p *labPaths) add(id uint32, c *l3.Config) {
 	p.routers[id] = r
 }
 
-// Path implements query.Paths.
-func (p *labPaths) Path(flow query.Key) []uint32 {
+// Path implements query.Paths: routes do not change while a lab runs.
+func (p *labPaths) Path(flow query.Key) []query.Passage { return query.PathFunc(p.way).Path(flow) }
+
+// way are the switches that a flow passes, nil if nobody knows.
+func (p *labPaths) way(flow query.Key) []uint32 {
 	source := p.lab.FlowSource(flow.SrcAddr())
 	if source == nil {
 		return nil

@@ -117,28 +117,54 @@ func printFrequency(w io.Writer, f *query.Frequency) error {
 }
 
 func printHeavyHitters(w io.Writer, h *query.HeavyHitters) error {
-	t := newTable("flow", ">"+h.Unit, ">at least", ">at most", ">share")
+	columns := []string{"flow", ">" + h.Unit, ">at least", ">at most", ">share"}
+	if h.At != "" {
+		columns = append(columns, ">trust")
+	}
+	t := newTable(columns...)
 	for _, f := range h.Flows {
-		t.row(f.Flow, fmt.Sprintf("%.0f", f.Value), fmt.Sprintf("%.0f", f.Low), fmt.Sprintf("%.0f", f.High), fmt.Sprintf("%.2f %%", 100*f.Share))
+		row := []any{f.Flow, fmt.Sprintf("%.0f", f.Value), fmt.Sprintf("%.0f", f.Low), fmt.Sprintf("%.0f", f.High), fmt.Sprintf("%.2f %%", 100*f.Share)}
+		if f.Trust != nil {
+			row = append(row, fmt.Sprintf("%.2f", *f.Trust))
+		}
+		t.row(row...)
 	}
 	if err := t.write(w); err != nil {
 		return err
 	}
-	return lines(w, &h.Basis, "", fmt.Sprintf("%d flows of at least %.4g %% of %s %s", len(h.Flows), 100*(h.Theta-h.Epsilon/2), within(h.Volume), h.Unit), promise(h))
+	by := fmt.Sprintf("by the %s: ", h.By)
+	if h.At != "" {
+		by = fmt.Sprintf("by the %s %s, of %d candidates: ", h.By, h.At, h.Candidates)
+	}
+	text := []string{"", by + fmt.Sprintf("%d flows of at least %.4g %% of %s %s", len(h.Flows), 100*(h.Theta-h.Epsilon/2), within(h.Volume), h.Unit)}
+	if h.Volume.Value == 0 {
+		text[1] = by + fmt.Sprintf("%d flows", len(h.Flows))
+	}
+	if h.By != query.BySketch {
+		text = append(text, promise(h))
+	}
+	if h.Unlocated > 0 {
+		text = append(text, fmt.Sprintf("%d more flows are named, but their paths are not known", h.Unlocated))
+	}
+	return lines(w, &h.Basis, append(text, absent(h.Absent)...)...)
 }
 
-// promise says what the answer guarantees.
+// promise says what the sample's answer guarantees.
 func promise(h *query.HeavyHitters) string {
-	outer := fmt.Sprintf("all of %.3g %% or more are here, and none below %.3g %%, except with probability %.3g", 100*h.Theta, 100*(h.Theta-h.Epsilon), h.Delta)
+	here, nothing := "here", fmt.Sprintf("samples as good as %d entries guarantee nothing", h.EffectiveSize)
+	if h.At != "" {
+		here, nothing = "here if they are candidates", "the point's cells guarantee nothing"
+	}
+	outer := fmt.Sprintf("all of %.3g %% or more are %s, and none below %.3g %%, except with probability %.3g", 100*h.Theta, here, 100*(h.Theta-h.Epsilon), h.Delta)
 	switch {
-	case h.EffectiveSize == 0:
+	case h.At == "" && h.EffectiveSize == 0:
 		return "nothing was left out of the samples, so the answer is exact"
 	case h.Guaranteed:
 		return outer
 	case h.LeastEpsilon != nil:
 		return fmt.Sprintf("by the estimates: flows near the limit may be missing, or too many; --epsilon %.3g or more is guaranteed", math.Ceil(*h.LeastEpsilon*1e6)/1e6)
 	}
-	return fmt.Sprintf("by the estimates: flows near the limit may be missing, or too many; samples as good as %d entries guarantee nothing for this theta and delta", h.EffectiveSize)
+	return fmt.Sprintf("by the estimates: flows near the limit may be missing, or too many; %s for this theta and delta", nothing)
 }
 
 func printEntropy(w io.Writer, e *query.Entropy) error {
@@ -146,13 +172,25 @@ func printEntropy(w io.Writer, e *query.Entropy) error {
 		fmt.Sprintf("entropy of %s: %.4f bits (%.4f to %.4f)", e.Unit, e.Bits.Value, e.Bits.Low, e.Bits.High),
 		"flows: " + within(e.Flows),
 		"F2:    " + within(e.F2),
-		fmt.Sprintf("candidates: %d flows of the sample, %d of them without a known path", e.Candidates, e.Unlocated),
+		fmt.Sprintf("candidates: %d flows, %d of them without a known path", e.Candidates, e.Unlocated),
 	}
 	return lines(w, &e.Basis, append(text, absent(e.Absent)...)...)
 }
 
 func printCardinality(w io.Writer, c *query.Cardinality) error {
 	return lines(w, &c.Basis, "flows: "+within(c.Flows))
+}
+
+func printTarget(w io.Writer, a *query.Target) error {
+	t := newTable("switch", ">subepochs", ">estimated error")
+	for _, f := range a.Fragments {
+		t.row(f.Switch, f.Subepochs, fmt.Sprintf("%.4g", f.Error))
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	return lines(w, &a.Basis, "", fmt.Sprintf("target of sketch %d: %.4g %s per subepoch, from %d epochs and %d paths; set it as target of that fragment on all switches",
+		a.Sketch, a.Rho, a.Unit, a.Epochs, a.Paths))
 }
 
 // nanoseconds writes a time of ns.

@@ -28,6 +28,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
 	"github.com/weirswitch/weir/stages/acl"
+	"github.com/weirswitch/weir/stages/disketch"
 	"github.com/weirswitch/weir/stages/mirror"
 	"github.com/weirswitch/weir/stages/policer"
 	"github.com/weirswitch/weir/telemetry/export"
@@ -106,8 +107,20 @@ func tagged(f reflect.StructField) string {
 }
 
 // restartOnly are keys of live stages that cannot change; TestPrepareTableSize of
-// package config sees it refused. log.level is live without a stage.
-var restartOnly = []string{"[stages.l2] table_size"}
+// package config and TestPrepare of stages/disketch see them refused. log.level is live without a stage.
+var restartOnly = append([]string{
+	"[stages.l2] table_size", "[stages.disketch] epoch_bits", "[stages.disketch] seed", "[stages.disketch] host_ports",
+}, fixedFragmentKeys()...)
+
+// fixedFragmentKeys are those of a fragment but for its target.
+func fixedFragmentKeys() (keys []string) {
+	for f := range reflect.TypeFor[disketch.Fragment]().Fields() {
+		if key := tagged(f); key != "target" {
+			keys = append(keys, "[[stages.disketch.fragment]] "+key)
+		}
+	}
+	return keys
+}
 
 // table writes the keys of a table, and then the tables in it.
 func (r *reference) table(t *testing.T, head string, v reflect.Value, live bool) {

@@ -148,13 +148,18 @@ type liveSwitch struct {
 	server atomic.Pointer[control.Server]
 	meters *metrics.Server
 	pool   *packet.Pool
+	memory *port.UMEM
 	chain  []pipeline.Named
 	sw     *worker.Switch
 	export *exporting
 
 	changing sync.Mutex // one change of the configuration at a time
 	inForce  atomic.Pointer[inForce]
-	looking  sync.Mutex // one trace or capture at a time
+	ports    []pipeline.Port          // by number, as the stages know them; guarded by changing
+	names    atomic.Pointer[[]string] // of the ports by number, also of those that went
+	// portsChanged is told that an interface may be other than the stages know it.
+	portsChanged chan struct{}
+	looking      sync.Mutex // one trace or capture at a time
 }
 
 var _ control.Switch = (*liveSwitch)(nil)
@@ -173,7 +178,7 @@ func newLiveSwitch(c *config.Config, log *zap.Logger) (*liveSwitch, error) {
 	if err := c.Dataplane.CheckFrames(queues); err != nil {
 		return nil, fmt.Errorf("dataplane.%w", err)
 	}
-	s := &liveSwitch{config: c, log: log}
+	s := &liveSwitch{config: c, log: log, portsChanged: make(chan struct{}, 1)}
 	s.inForce.Store(force)
 	if err := s.listen(); err != nil {
 		return nil, errors.Join(err, s.close())
@@ -221,15 +226,20 @@ func (s *liveSwitch) setUp(queues int) (err error) {
 	if err != nil {
 		return err
 	}
-	ports, err := openPorts(c, s.pool)
+	if s.memory, err = port.NewUMEM(s.pool, c.Dataplane); err != nil {
+		return err
+	}
+	ports, err := openPorts(c, s.memory)
 	if err != nil {
 		return err
 	}
 	env := pipeline.Env{Name: c.Switch.Name, ID: c.Switch.ID, Workers: c.Workers.Count}
 	for _, p := range ports {
-		i := p.Info()
-		env.Ports = append(env.Ports, pipeline.Port{Name: i.Name, MaxFrame: i.MaxFrame, BitsPerSecond: i.Speed, TxRing: c.Dataplane.TXRing})
+		env.Ports = append(env.Ports, stagePort(p.Info(), c))
 	}
+	s.ports = env.Ports
+	names := pipeline.PortNames(s.ports)
+	s.names.Store(&names)
 	if s.chain, err = stages.Build(c.Switch.Graph, c.Stages, env); err != nil {
 		return errors.Join(err, closePorts(ports))
 	}
@@ -242,8 +252,12 @@ func (s *liveSwitch) setUp(queues int) (err error) {
 	return err
 }
 
-// portChanged logs what became of a port's interface.
+// portChanged logs what became of a port's interface, and has the stages told.
 func (s *liveSwitch) portChanged(e worker.PortEvent) {
+	select {
+	case s.portsChanged <- struct{}{}:
+	default:
+	}
 	fields := []zap.Field{zap.String("port", e.Port), zap.String("state", string(e.State)), zap.Int("index", e.Index)}
 	if e.Error != nil || e.State != port.StateUp {
 		s.log.Warn("port changed", append(fields, zap.NamedError("reason", e.Error))...)
@@ -253,11 +267,7 @@ func (s *liveSwitch) portChanged(e worker.PortEvent) {
 }
 
 // openPorts opens all ports, or none: every one that cannot be is reported.
-func openPorts(c *config.Config, pool *packet.Pool) ([]port.Port, error) {
-	memory, err := port.NewUMEM(pool, c.Dataplane)
-	if err != nil {
-		return nil, err
-	}
+func openPorts(c *config.Config, memory *port.UMEM) ([]port.Port, error) {
 	var ports []port.Port
 	var errs []error
 	for _, pc := range c.Ports {
@@ -304,6 +314,11 @@ func (s *liveSwitch) run(ctx context.Context, tell *readiness) (*worker.Report, 
 	stopExport := s.export.start()
 	stopReload := s.reloadOnSignal()
 	defer stopReload()
+	stopFollow := make(chan struct{})
+	var following sync.WaitGroup
+	following.Go(func() { s.followPorts(stopFollow) })
+	defer following.Wait()
+	defer close(stopFollow)
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	var dropErr error
@@ -421,9 +436,10 @@ func (s *liveSwitch) Fdb() (iter.Seq[*api.FdbEntry], bool) {
 
 func (s *liveSwitch) fdbOf(m *l2.Module) iter.Seq[*api.FdbEntry] {
 	return func(yield func(*api.FdbEntry) bool) {
+		names := s.portNames()
 		for _, e := range m.Entries(nil, taiNow()) {
 			entry := &api.FdbEntry{
-				Mac: e.MAC.String(), Vlan: uint32(e.VLAN), Port: s.config.Ports[e.Port].Name,
+				Mac: e.MAC.String(), Vlan: uint32(e.VLAN), Port: names[e.Port],
 				AgeNs: int64(e.Age), Static: e.Static,
 			}
 			if !yield(entry) {

@@ -903,13 +903,15 @@ func (x *Neighbour) GetWaiting() int64 {
 
 type SetRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
-	Stage  string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"` // "acl"
-	List   string                 `protobuf:"bytes,2,opt,name=list,proto3" json:"list,omitempty"`   // the key of its list of tables: "rule"
+	Stage  string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"` // "acl"; empty for the ports
+	List   string                 `protobuf:"bytes,2,opt,name=list,proto3" json:"list,omitempty"`   // the key of its list of tables: "rule", "port"
 	Remove bool                   `protobuf:"varint,3,opt,name=remove,proto3" json:"remove,omitempty"`
 	At     int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"` // the element's place, from 1; 0: the end
 	// The element's keys, with values as in the file but without quotes and brackets;
 	// elements of lists are separated by commas.
-	Fields        map[string]string `protobuf:"bytes,5,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Fields map[string]string `protobuf:"bytes,5,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// If there is any, the one element that has all of these gets the fields.
+	Match         map[string]string `protobuf:"bytes,6,rep,name=match,proto3" json:"match,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -975,6 +977,13 @@ func (x *SetRequest) GetAt() int64 {
 func (x *SetRequest) GetFields() map[string]string {
 	if x != nil {
 		return x.Fields
+	}
+	return nil
+}
+
+func (x *SetRequest) GetMatch() map[string]string {
+	if x != nil {
+		return x.Match
 	}
 	return nil
 }
@@ -2618,6 +2627,8 @@ type PintResponse struct {
 	Values        []*PintValue           `protobuf:"bytes,4,rep,name=values,proto3" json:"values,omitempty"`
 	Measured      []*PintMeasured        `protobuf:"bytes,5,rep,name=measured,proto3" json:"measured,omitempty"`
 	Loops         []*PintLoop            `protobuf:"bytes,6,rep,name=loops,proto3" json:"loops,omitempty"`
+	Pools         []*PintPool            `protobuf:"bytes,7,rep,name=pools,proto3" json:"pools,omitempty"`
+	Plans         []*PintPlan            `protobuf:"bytes,8,rep,name=plans,proto3" json:"plans,omitempty"` // that are live
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2694,6 +2705,73 @@ func (x *PintResponse) GetLoops() []*PintLoop {
 	return nil
 }
 
+func (x *PintResponse) GetPools() []*PintPool {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+func (x *PintResponse) GetPlans() []*PintPlan {
+	if x != nil {
+		return x.Plans
+	}
+	return nil
+}
+
+// PintPlan is a plan that a switch knows. All switches of a network must have the same.
+type PintPlan struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // of the plan's file, 16 hexadecimal digits
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PintPlan) Reset() {
+	*x = PintPlan{}
+	mi := &file_weir_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PintPlan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PintPlan) ProtoMessage() {}
+
+func (x *PintPlan) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PintPlan.ProtoReflect.Descriptor instead.
+func (*PintPlan) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *PintPlan) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *PintPlan) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
 // PintPath is what a sink knows of a flow's path.
 type PintPath struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2714,7 +2792,7 @@ type PintPath struct {
 
 func (x *PintPath) Reset() {
 	*x = PintPath{}
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2726,7 +2804,7 @@ func (x *PintPath) String() string {
 func (*PintPath) ProtoMessage() {}
 
 func (x *PintPath) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2739,7 +2817,7 @@ func (x *PintPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintPath.ProtoReflect.Descriptor instead.
 func (*PintPath) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{44}
+	return file_weir_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PintPath) GetQuery() string {
@@ -2843,7 +2921,7 @@ type PintHop struct {
 
 func (x *PintHop) Reset() {
 	*x = PintHop{}
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2855,7 +2933,7 @@ func (x *PintHop) String() string {
 func (*PintHop) ProtoMessage() {}
 
 func (x *PintHop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2868,7 +2946,7 @@ func (x *PintHop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintHop.ProtoReflect.Descriptor instead.
 func (*PintHop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{45}
+	return file_weir_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PintHop) GetQuery() string {
@@ -2969,6 +3047,172 @@ func (x *PintHop) GetFrequent() []*PintFrequent {
 	return nil
 }
 
+// PintPool is what a sink knows of the values at one hop of all flows of a path
+// together: of their packets. The bounds hold with a probability of 1 - 1e-9.
+type PintPool struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Query         string                 `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	Path          []uint64               `protobuf:"varint,3,rep,packed,name=path,proto3" json:"path,omitempty"` // switch ids
+	Hop           int64                  `protobuf:"varint,4,opt,name=hop,proto3" json:"hop,omitempty"`          // from 1
+	SwitchId      uint64                 `protobuf:"varint,5,opt,name=switch_id,json=switchId,proto3" json:"switch_id,omitempty"`
+	Flows         int64                  `protobuf:"varint,6,opt,name=flows,proto3" json:"flows,omitempty"`
+	Samples       uint64                 `protobuf:"varint,7,opt,name=samples,proto3" json:"samples,omitempty"`
+	Median        float64                `protobuf:"fixed64,8,opt,name=median,proto3" json:"median,omitempty"`
+	MedianLow     float64                `protobuf:"fixed64,9,opt,name=median_low,json=medianLow,proto3" json:"median_low,omitempty"`
+	MedianHigh    float64                `protobuf:"fixed64,10,opt,name=median_high,json=medianHigh,proto3" json:"median_high,omitempty"` // -1: no upper bound
+	P90           float64                `protobuf:"fixed64,11,opt,name=p90,proto3" json:"p90,omitempty"`
+	P99           float64                `protobuf:"fixed64,12,opt,name=p99,proto3" json:"p99,omitempty"`
+	P99Low        float64                `protobuf:"fixed64,13,opt,name=p99_low,json=p99Low,proto3" json:"p99_low,omitempty"`
+	P99High       float64                `protobuf:"fixed64,14,opt,name=p99_high,json=p99High,proto3" json:"p99_high,omitempty"`
+	SamplingLow   float64                `protobuf:"fixed64,15,opt,name=sampling_low,json=samplingLow,proto3" json:"sampling_low,omitempty"` // of the median's bounds, what comes of sampling alone; -1: no upper bound
+	SamplingHigh  float64                `protobuf:"fixed64,16,opt,name=sampling_high,json=samplingHigh,proto3" json:"sampling_high,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PintPool) Reset() {
+	*x = PintPool{}
+	mi := &file_weir_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PintPool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PintPool) ProtoMessage() {}
+
+func (x *PintPool) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PintPool.ProtoReflect.Descriptor instead.
+func (*PintPool) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *PintPool) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *PintPool) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *PintPool) GetPath() []uint64 {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *PintPool) GetHop() int64 {
+	if x != nil {
+		return x.Hop
+	}
+	return 0
+}
+
+func (x *PintPool) GetSwitchId() uint64 {
+	if x != nil {
+		return x.SwitchId
+	}
+	return 0
+}
+
+func (x *PintPool) GetFlows() int64 {
+	if x != nil {
+		return x.Flows
+	}
+	return 0
+}
+
+func (x *PintPool) GetSamples() uint64 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *PintPool) GetMedian() float64 {
+	if x != nil {
+		return x.Median
+	}
+	return 0
+}
+
+func (x *PintPool) GetMedianLow() float64 {
+	if x != nil {
+		return x.MedianLow
+	}
+	return 0
+}
+
+func (x *PintPool) GetMedianHigh() float64 {
+	if x != nil {
+		return x.MedianHigh
+	}
+	return 0
+}
+
+func (x *PintPool) GetP90() float64 {
+	if x != nil {
+		return x.P90
+	}
+	return 0
+}
+
+func (x *PintPool) GetP99() float64 {
+	if x != nil {
+		return x.P99
+	}
+	return 0
+}
+
+func (x *PintPool) GetP99Low() float64 {
+	if x != nil {
+		return x.P99Low
+	}
+	return 0
+}
+
+func (x *PintPool) GetP99High() float64 {
+	if x != nil {
+		return x.P99High
+	}
+	return 0
+}
+
+func (x *PintPool) GetSamplingLow() float64 {
+	if x != nil {
+		return x.SamplingLow
+	}
+	return 0
+}
+
+func (x *PintPool) GetSamplingHigh() float64 {
+	if x != nil {
+		return x.SamplingHigh
+	}
+	return 0
+}
+
 type PintFrequent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Value         float64                `protobuf:"fixed64,1,opt,name=value,proto3" json:"value,omitempty"`
@@ -2981,7 +3225,7 @@ type PintFrequent struct {
 
 func (x *PintFrequent) Reset() {
 	*x = PintFrequent{}
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2993,7 +3237,7 @@ func (x *PintFrequent) String() string {
 func (*PintFrequent) ProtoMessage() {}
 
 func (x *PintFrequent) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3006,7 +3250,7 @@ func (x *PintFrequent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintFrequent.ProtoReflect.Descriptor instead.
 func (*PintFrequent) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{46}
+	return file_weir_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PintFrequent) GetValue() float64 {
@@ -3058,7 +3302,7 @@ type PintValue struct {
 
 func (x *PintValue) Reset() {
 	*x = PintValue{}
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3314,7 @@ func (x *PintValue) String() string {
 func (*PintValue) ProtoMessage() {}
 
 func (x *PintValue) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3327,7 @@ func (x *PintValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintValue.ProtoReflect.Descriptor instead.
 func (*PintValue) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{47}
+	return file_weir_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PintValue) GetQuery() string {
@@ -3186,7 +3430,7 @@ type PintMeasured struct {
 
 func (x *PintMeasured) Reset() {
 	*x = PintMeasured{}
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3198,7 +3442,7 @@ func (x *PintMeasured) String() string {
 func (*PintMeasured) ProtoMessage() {}
 
 func (x *PintMeasured) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3211,7 +3455,7 @@ func (x *PintMeasured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintMeasured.ProtoReflect.Descriptor instead.
 func (*PintMeasured) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{48}
+	return file_weir_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PintMeasured) GetPort() string {
@@ -3276,7 +3520,7 @@ type PintLoop struct {
 
 func (x *PintLoop) Reset() {
 	*x = PintLoop{}
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3288,7 +3532,7 @@ func (x *PintLoop) String() string {
 func (*PintLoop) ProtoMessage() {}
 
 func (x *PintLoop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3301,7 +3545,7 @@ func (x *PintLoop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintLoop.ProtoReflect.Descriptor instead.
 func (*PintLoop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{49}
+	return file_weir_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PintLoop) GetFlow() string {
@@ -3349,7 +3593,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3361,7 +3605,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3374,7 +3618,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{50}
+	return file_weir_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Stage) GetName() string {
@@ -3452,7 +3696,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3464,7 +3708,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3477,7 +3721,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{51}
+	return file_weir_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Worker) GetId() int64 {
@@ -3575,7 +3819,7 @@ type Frames struct {
 
 func (x *Frames) Reset() {
 	*x = Frames{}
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3587,7 +3831,7 @@ func (x *Frames) String() string {
 func (*Frames) ProtoMessage() {}
 
 func (x *Frames) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3600,7 +3844,7 @@ func (x *Frames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frames.ProtoReflect.Descriptor instead.
 func (*Frames) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{52}
+	return file_weir_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Frames) GetTotal() int64 {
@@ -3672,7 +3916,7 @@ type FdbEntry struct {
 
 func (x *FdbEntry) Reset() {
 	*x = FdbEntry{}
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3684,7 +3928,7 @@ func (x *FdbEntry) String() string {
 func (*FdbEntry) ProtoMessage() {}
 
 func (x *FdbEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3697,7 +3941,7 @@ func (x *FdbEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbEntry.ProtoReflect.Descriptor instead.
 func (*FdbEntry) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{53}
+	return file_weir_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FdbEntry) GetMac() string {
@@ -3790,15 +4034,20 @@ const file_weir_proto_rawDesc = "" +
 	"\x04port\x18\x02 \x01(\tR\x04port\x12\x10\n" +
 	"\x03mac\x18\x03 \x01(\tR\x03mac\x12\x14\n" +
 	"\x05state\x18\x04 \x01(\tR\x05state\x12\x18\n" +
-	"\awaiting\x18\x05 \x01(\x03R\awaiting\"\xd2\x01\n" +
+	"\awaiting\x18\x05 \x01(\x03R\awaiting\"\xc2\x02\n" +
 	"\n" +
 	"SetRequest\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x12\n" +
 	"\x04list\x18\x02 \x01(\tR\x04list\x12\x16\n" +
 	"\x06remove\x18\x03 \x01(\bR\x06remove\x12\x0e\n" +
 	"\x02at\x18\x04 \x01(\x03R\x02at\x127\n" +
-	"\x06fields\x18\x05 \x03(\v2\x1f.weir.v1.SetRequest.FieldsEntryR\x06fields\x1a9\n" +
+	"\x06fields\x18\x05 \x03(\v2\x1f.weir.v1.SetRequest.FieldsEntryR\x06fields\x124\n" +
+	"\x05match\x18\x06 \x03(\v2\x1e.weir.v1.SetRequest.MatchEntryR\x05match\x1a9\n" +
 	"\vFieldsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
+	"\n" +
+	"MatchEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"7\n" +
 	"\rReloadRequest\x12\x12\n" +
@@ -3938,14 +4187,19 @@ const file_weir_proto_rawDesc = "" +
 	"\x05gauge\x18\x06 \x01(\bR\x05gauge\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf9\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcb\x02\n" +
 	"\fPintResponse\x12\x12\n" +
 	"\x04sink\x18\x01 \x01(\bR\x04sink\x12'\n" +
 	"\x05paths\x18\x02 \x03(\v2\x11.weir.v1.PintPathR\x05paths\x12$\n" +
 	"\x04hops\x18\x03 \x03(\v2\x10.weir.v1.PintHopR\x04hops\x12*\n" +
 	"\x06values\x18\x04 \x03(\v2\x12.weir.v1.PintValueR\x06values\x121\n" +
 	"\bmeasured\x18\x05 \x03(\v2\x15.weir.v1.PintMeasuredR\bmeasured\x12'\n" +
-	"\x05loops\x18\x06 \x03(\v2\x11.weir.v1.PintLoopR\x05loops\"\x92\x02\n" +
+	"\x05loops\x18\x06 \x03(\v2\x11.weir.v1.PintLoopR\x05loops\x12'\n" +
+	"\x05pools\x18\a \x03(\v2\x11.weir.v1.PintPoolR\x05pools\x12'\n" +
+	"\x05plans\x18\b \x03(\v2\x11.weir.v1.PintPlanR\x05plans\"2\n" +
+	"\bPintPlan\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\"\x92\x02\n" +
 	"\bPintPath\x12\x14\n" +
 	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
@@ -3978,7 +4232,27 @@ const file_weir_proto_rawDesc = "" +
 	"\x03p99\x18\v \x01(\x01R\x03p99\x12\x17\n" +
 	"\ap99_low\x18\f \x01(\x01R\x06p99Low\x12\x19\n" +
 	"\bp99_high\x18\r \x01(\x01R\ap99High\x121\n" +
-	"\bfrequent\x18\x0e \x03(\v2\x15.weir.v1.PintFrequentR\bfrequent\"`\n" +
+	"\bfrequent\x18\x0e \x03(\v2\x15.weir.v1.PintFrequentR\bfrequent\"\xa1\x03\n" +
+	"\bPintPool\x12\x14\n" +
+	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
+	"\x04path\x18\x03 \x03(\x04R\x04path\x12\x10\n" +
+	"\x03hop\x18\x04 \x01(\x03R\x03hop\x12\x1b\n" +
+	"\tswitch_id\x18\x05 \x01(\x04R\bswitchId\x12\x14\n" +
+	"\x05flows\x18\x06 \x01(\x03R\x05flows\x12\x18\n" +
+	"\asamples\x18\a \x01(\x04R\asamples\x12\x16\n" +
+	"\x06median\x18\b \x01(\x01R\x06median\x12\x1d\n" +
+	"\n" +
+	"median_low\x18\t \x01(\x01R\tmedianLow\x12\x1f\n" +
+	"\vmedian_high\x18\n" +
+	" \x01(\x01R\n" +
+	"medianHigh\x12\x10\n" +
+	"\x03p90\x18\v \x01(\x01R\x03p90\x12\x10\n" +
+	"\x03p99\x18\f \x01(\x01R\x03p99\x12\x17\n" +
+	"\ap99_low\x18\r \x01(\x01R\x06p99Low\x12\x19\n" +
+	"\bp99_high\x18\x0e \x01(\x01R\ap99High\x12!\n" +
+	"\fsampling_low\x18\x0f \x01(\x01R\vsamplingLow\x12#\n" +
+	"\rsampling_high\x18\x10 \x01(\x01R\fsamplingHigh\"`\n" +
 	"\fPintFrequent\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\x01R\x05value\x12\x14\n" +
 	"\x05share\x18\x02 \x01(\x01R\x05share\x12\x10\n" +
@@ -4086,7 +4360,7 @@ func file_weir_proto_rawDescGZIP() []byte {
 	return file_weir_proto_rawDescData
 }
 
-var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_weir_proto_goTypes = []any{
 	(*VersionRequest)(nil),     // 0: weir.v1.VersionRequest
 	(*VersionResponse)(nil),    // 1: weir.v1.VersionResponse
@@ -4132,94 +4406,100 @@ var file_weir_proto_goTypes = []any{
 	(*MetricsResponse)(nil),    // 41: weir.v1.MetricsResponse
 	(*Metric)(nil),             // 42: weir.v1.Metric
 	(*PintResponse)(nil),       // 43: weir.v1.PintResponse
-	(*PintPath)(nil),           // 44: weir.v1.PintPath
-	(*PintHop)(nil),            // 45: weir.v1.PintHop
-	(*PintFrequent)(nil),       // 46: weir.v1.PintFrequent
-	(*PintValue)(nil),          // 47: weir.v1.PintValue
-	(*PintMeasured)(nil),       // 48: weir.v1.PintMeasured
-	(*PintLoop)(nil),           // 49: weir.v1.PintLoop
-	(*Stage)(nil),              // 50: weir.v1.Stage
-	(*Worker)(nil),             // 51: weir.v1.Worker
-	(*Frames)(nil),             // 52: weir.v1.Frames
-	(*FdbEntry)(nil),           // 53: weir.v1.FdbEntry
-	nil,                        // 54: weir.v1.SetRequest.FieldsEntry
-	nil,                        // 55: weir.v1.ReportResponse.DroppedEntry
-	nil,                        // 56: weir.v1.Fate.DroppedEntry
-	nil,                        // 57: weir.v1.Port.DroppedEntry
-	nil,                        // 58: weir.v1.Metric.LabelsEntry
+	(*PintPlan)(nil),           // 44: weir.v1.PintPlan
+	(*PintPath)(nil),           // 45: weir.v1.PintPath
+	(*PintHop)(nil),            // 46: weir.v1.PintHop
+	(*PintPool)(nil),           // 47: weir.v1.PintPool
+	(*PintFrequent)(nil),       // 48: weir.v1.PintFrequent
+	(*PintValue)(nil),          // 49: weir.v1.PintValue
+	(*PintMeasured)(nil),       // 50: weir.v1.PintMeasured
+	(*PintLoop)(nil),           // 51: weir.v1.PintLoop
+	(*Stage)(nil),              // 52: weir.v1.Stage
+	(*Worker)(nil),             // 53: weir.v1.Worker
+	(*Frames)(nil),             // 54: weir.v1.Frames
+	(*FdbEntry)(nil),           // 55: weir.v1.FdbEntry
+	nil,                        // 56: weir.v1.SetRequest.FieldsEntry
+	nil,                        // 57: weir.v1.SetRequest.MatchEntry
+	nil,                        // 58: weir.v1.ReportResponse.DroppedEntry
+	nil,                        // 59: weir.v1.Fate.DroppedEntry
+	nil,                        // 60: weir.v1.Port.DroppedEntry
+	nil,                        // 61: weir.v1.Metric.LabelsEntry
 }
 var file_weir_proto_depIdxs = []int32{
 	12, // 0: weir.v1.AclResponse.rules:type_name -> weir.v1.AclRule
 	14, // 1: weir.v1.RoutesResponse.routes:type_name -> weir.v1.Route
 	15, // 2: weir.v1.Route.hops:type_name -> weir.v1.Hop
 	17, // 3: weir.v1.NeighboursResponse.neighbours:type_name -> weir.v1.Neighbour
-	54, // 4: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
-	21, // 5: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
-	26, // 6: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
-	27, // 7: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
-	30, // 8: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
-	40, // 9: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
-	50, // 10: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
-	51, // 11: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
-	55, // 12: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
-	39, // 13: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
-	52, // 14: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
-	42, // 15: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
-	43, // 16: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintResponse
-	40, // 17: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
-	50, // 18: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
-	51, // 19: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
-	53, // 20: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
-	56, // 21: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
-	57, // 22: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
-	39, // 23: weir.v1.Port.copies:type_name -> weir.v1.Fate
-	42, // 24: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
-	58, // 25: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
-	44, // 26: weir.v1.PintResponse.paths:type_name -> weir.v1.PintPath
-	45, // 27: weir.v1.PintResponse.hops:type_name -> weir.v1.PintHop
-	47, // 28: weir.v1.PintResponse.values:type_name -> weir.v1.PintValue
-	48, // 29: weir.v1.PintResponse.measured:type_name -> weir.v1.PintMeasured
-	49, // 30: weir.v1.PintResponse.loops:type_name -> weir.v1.PintLoop
-	46, // 31: weir.v1.PintHop.frequent:type_name -> weir.v1.PintFrequent
-	0,  // 32: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
-	2,  // 33: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
-	3,  // 34: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
-	4,  // 35: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
-	5,  // 36: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
-	6,  // 37: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
-	7,  // 38: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
-	31, // 39: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
-	32, // 40: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
-	8,  // 41: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
-	9,  // 42: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
-	10, // 43: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
-	18, // 44: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
-	19, // 45: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
-	22, // 46: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
-	24, // 47: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
-	28, // 48: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
-	1,  // 49: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
-	33, // 50: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
-	34, // 51: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
-	35, // 52: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
-	36, // 53: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
-	41, // 54: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
-	43, // 55: weir.v1.Switch.Pint:output_type -> weir.v1.PintResponse
-	38, // 56: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
-	37, // 57: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
-	11, // 58: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
-	13, // 59: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
-	16, // 60: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
-	20, // 61: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
-	20, // 62: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
-	23, // 63: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
-	25, // 64: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
-	29, // 65: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
-	49, // [49:66] is the sub-list for method output_type
-	32, // [32:49] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	56, // 4: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
+	57, // 5: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
+	21, // 6: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
+	26, // 7: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
+	27, // 8: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
+	30, // 9: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
+	40, // 10: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
+	52, // 11: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
+	53, // 12: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
+	58, // 13: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
+	39, // 14: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
+	54, // 15: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
+	42, // 16: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
+	43, // 17: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintResponse
+	40, // 18: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
+	52, // 19: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
+	53, // 20: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
+	55, // 21: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
+	59, // 22: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
+	60, // 23: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
+	39, // 24: weir.v1.Port.copies:type_name -> weir.v1.Fate
+	42, // 25: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
+	61, // 26: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
+	45, // 27: weir.v1.PintResponse.paths:type_name -> weir.v1.PintPath
+	46, // 28: weir.v1.PintResponse.hops:type_name -> weir.v1.PintHop
+	49, // 29: weir.v1.PintResponse.values:type_name -> weir.v1.PintValue
+	50, // 30: weir.v1.PintResponse.measured:type_name -> weir.v1.PintMeasured
+	51, // 31: weir.v1.PintResponse.loops:type_name -> weir.v1.PintLoop
+	47, // 32: weir.v1.PintResponse.pools:type_name -> weir.v1.PintPool
+	44, // 33: weir.v1.PintResponse.plans:type_name -> weir.v1.PintPlan
+	48, // 34: weir.v1.PintHop.frequent:type_name -> weir.v1.PintFrequent
+	0,  // 35: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
+	2,  // 36: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
+	3,  // 37: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
+	4,  // 38: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
+	5,  // 39: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
+	6,  // 40: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
+	7,  // 41: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
+	31, // 42: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
+	32, // 43: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
+	8,  // 44: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
+	9,  // 45: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
+	10, // 46: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
+	18, // 47: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
+	19, // 48: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
+	22, // 49: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
+	24, // 50: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
+	28, // 51: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
+	1,  // 52: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
+	33, // 53: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
+	34, // 54: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
+	35, // 55: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
+	36, // 56: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
+	41, // 57: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
+	43, // 58: weir.v1.Switch.Pint:output_type -> weir.v1.PintResponse
+	38, // 59: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
+	37, // 60: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
+	11, // 61: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
+	13, // 62: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
+	16, // 63: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
+	20, // 64: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
+	20, // 65: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
+	23, // 66: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
+	25, // 67: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
+	29, // 68: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
+	52, // [52:69] is the sub-list for method output_type
+	35, // [35:52] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_weir_proto_init() }
@@ -4233,7 +4513,7 @@ func file_weir_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_proto_rawDesc), len(file_weir_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   59,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

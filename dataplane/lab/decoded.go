@@ -1,7 +1,7 @@
 package lab
 
 import (
-	"cmp"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -12,6 +12,10 @@ import (
 // the lab reads it.
 type PintReport struct {
 	Sink  bool `json:"sink"`
+	Plans []struct {
+		ID     uint16 `json:"id"`
+		Digest string `json:"digest"`
+	} `json:"plans"`
 	Paths []struct {
 		Value   string   `json:"value"`
 		Flow    string   `json:"flow"`
@@ -20,13 +24,17 @@ type PintReport struct {
 		Packets uint64   `json:"packets"`
 		Digests int      `json:"digests"`
 	} `json:"paths"`
-	Hops []struct {
-		Value    string  `json:"value"`
-		Flow     string  `json:"flow"`
-		SwitchID uint64  `json:"switch_id"`
-		Samples  uint64  `json:"samples"`
-		Median   float64 `json:"median"`
-	} `json:"hops"`
+	// Pools join all flows of a path.
+	Pools []struct {
+		Value    string   `json:"value"`
+		Path     []uint64 `json:"path"`
+		Hop      int      `json:"hop"`
+		SwitchID uint64   `json:"switch_id"`
+		Samples  uint64   `json:"samples"`
+		Median   float64  `json:"median"`
+		Low      float64  `json:"median_low"`
+		High     float64  `json:"median_high"`
+	} `json:"pools"`
 	Measured []struct {
 		Port   string  `json:"port"`
 		Value  string  `json:"value"`
@@ -46,11 +54,16 @@ type Decoded struct {
 	Hops []DecodedHop `json:"hops"`
 }
 
-// DecodedHop compares a switch's latency, in nanoseconds.
+// DecodedHop compares the median of a switch's latency, in nanoseconds, over the packets
+// of all flows of a path. If several paths lead to the host by the switch, it is that of
+// the most samples. Where other packets leave by the same port, the switch
+// measured these too.
 type DecodedHop struct {
 	Switch   string  `json:"switch"`
 	Samples  uint64  `json:"samples"`
-	Decoded  float64 `json:"decoded_median_ns"`  // of the flows' medians, by samples
+	Decoded  float64 `json:"decoded_median_ns"`
+	Low      float64 `json:"decoded_low_ns"`     // bounds, which hold with a probability of 1 - 1e-9
+	High     float64 `json:"decoded_high_ns"`    // -1: none
 	Measured float64 `json:"measured_median_ns"` // by the switch, of what left in the host's direction
 }
 
@@ -80,24 +93,46 @@ func (c *Config) decoded(ends []SwitchEnd) []Decoded {
 	return list
 }
 
+// planFaults says which switches have other plans of an id than the first one that has it: what
+// they write into digests means something else.
+func planFaults(ends []SwitchEnd) (faults []string) {
+	type owner struct{ name, digest string }
+	first := map[uint16]owner{}
+	for _, e := range ends {
+		if e.Report == nil || e.Report.Pint == nil {
+			continue
+		}
+		for _, p := range e.Report.Pint.Plans {
+			if o, known := first[p.ID]; !known {
+				first[p.ID] = owner{e.Name, p.Digest}
+			} else if o.digest != p.Digest {
+				faults = append(faults, fmt.Sprintf("plan %d of %s (%s) is not that of %s (%s): give all switches the same file", p.ID, e.Name, p.Digest, o.name, o.digest))
+			}
+		}
+	}
+	return faults
+}
+
 // decodedTo is for the packets of one host.
 func (c *Config) decodedTo(to *Host, reports map[string]*SwitchReport) Decoded {
 	d := Decoded{Host: to.Name}
-	medians := map[string][]weighted{} // by switch
-	ports := map[string]string{}       // by switch: towards the host
+	hops := map[string]DecodedHop{} // by switch
+	ports := map[string]string{}    // by switch: towards the host
 	for _, sink := range slices.Sorted(maps.Keys(reports)) {
 		p := reports[sink].Pint
 		if p == nil {
 			continue
 		}
-		names := map[string][]step{} // by flow
+		ways := map[string][]step{} // by their switches
 		for _, f := range p.Paths {
 			steps := c.truth(f.Flow, to)
 			if steps == nil || f.Value != "switch_id" || steps[len(steps)-1].name != sink {
 				continue
 			}
-			names[f.Flow] = steps
 			right := slices.EqualFunc(f.Path, steps, func(id uint64, s step) bool { return reports[s.name] != nil && id == reports[s.name].ID })
+			if right {
+				ways[fmt.Sprint(f.Path)] = steps
+			}
 			d.Flows++
 			if f.Certain && !right {
 				d.Wrong++
@@ -109,18 +144,20 @@ func (c *Config) decodedTo(to *Host, reports map[string]*SwitchReport) Decoded {
 				}
 			}
 		}
-		for _, h := range p.Hops {
-			for _, s := range names[h.Flow] {
-				if h.Value == "hop_latency" && reports[s.name] != nil && reports[s.name].ID == h.SwitchID {
-					medians[s.name] = append(medians[s.name], weighted{h.Median, h.Samples})
-					ports[s.name] = s.port
-				}
+		for _, h := range p.Pools {
+			steps := ways[fmt.Sprint(h.Path)]
+			if h.Value != "hop_latency" || h.Hop < 1 || h.Hop > len(steps) {
+				continue
+			}
+			at := steps[h.Hop-1]
+			if h.Samples > hops[at.name].Samples {
+				hops[at.name] = DecodedHop{Switch: at.name, Samples: h.Samples, Decoded: h.Median, Low: h.Low, High: h.High}
+				ports[at.name] = at.port
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(medians)) {
-		h := DecodedHop{Switch: name}
-		h.Decoded, h.Samples = weightedMedian(medians[name])
+	for _, name := range slices.Sorted(maps.Keys(hops)) {
+		h := hops[name]
 		if own := reports[name].Pint; own != nil {
 			for _, m := range own.Measured {
 				if m.Value == "hop_latency" && m.Port == ports[name] {
@@ -131,26 +168,6 @@ func (c *Config) decodedTo(to *Host, reports map[string]*SwitchReport) Decoded {
 		d.Hops = append(d.Hops, h)
 	}
 	return d
-}
-
-type weighted struct {
-	value  float64
-	weight uint64
-}
-
-// weightedMedian is the value that half of the weight does not exceed.
-func weightedMedian(list []weighted) (median float64, total uint64) {
-	slices.SortFunc(list, func(a, b weighted) int { return cmp.Compare(a.value, b.value) })
-	for _, w := range list {
-		total += w.weight
-	}
-	seen := uint64(0)
-	for _, w := range list {
-		if seen += w.weight; 2*seen >= total {
-			return w.value, total
-		}
-	}
-	return 0, 0
 }
 
 // step is a switch on a path, and the port by which the path leaves it.

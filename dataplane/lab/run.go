@@ -19,6 +19,8 @@ type Outcome struct {
 	Account  Account     `json:"account"`
 	// Decoded is what sinks of PINT say, beside the truth; by host.
 	Decoded []Decoded `json:"decoded,omitempty"`
+	// PlanFaults are switches whose plans of PINT differ under one id.
+	PlanFaults []string `json:"plan_faults,omitempty"`
 	// Answers are what the records tell beside what the far ends counted; nil: nobody asked.
 	Answers Answers `json:"answers,omitempty"`
 
@@ -71,7 +73,8 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 	out.Account = account(c, kernel, ends)
 	out.Account.checkRelays(c, out.Traffic, relays)
 	out.OK = err == nil && out.Account.OK() && (out.Answers == nil || out.Answers.OK())
-	out.Decoded = c.decoded(ends)
+	out.Decoded, out.PlanFaults = c.decoded(ends), planFaults(ends)
+	out.OK = out.OK && len(out.PlanFaults) == 0
 	for i := range out.Decoded {
 		out.OK = out.OK && out.Decoded[i].Wrong == 0
 	}

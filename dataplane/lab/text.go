@@ -24,6 +24,9 @@ func (o *Outcome) WriteText(w io.Writer) error {
 		fmt.Fprintln(b, "\nCost of each stage (ns per packet, sampled):")
 		o.writeStages(b)
 	}
+	for _, fault := range o.PlanFaults {
+		fmt.Fprintf(b, "\n  FAIL  %s\n", fault)
+	}
 	if len(o.Decoded) > 0 {
 		fmt.Fprintln(b, "\nDecoded from digests, beside the truth:")
 		o.writeDecoded(b)
@@ -50,7 +53,8 @@ func (o *Outcome) writeDecoded(b *strings.Builder) {
 		fmt.Fprintf(b, "  %s  to %s: %d flows, %d of at least %d packets, the right path of %d of these, %d wrong\n",
 			mark(d.Wrong == 0), d.Host, d.Flows, d.Long, longFlow, d.Right, d.Wrong)
 		for _, h := range d.Hops {
-			fmt.Fprintf(b, "        %s: median latency %.0f ns from %d samples, %.0f ns measured there\n", h.Switch, h.Decoded, h.Samples, h.Measured)
+			fmt.Fprintf(b, "        %s: median latency %.0f ns from %d samples, %.0f ns measured there (%+.1f %%)\n",
+				h.Switch, h.Decoded, h.Samples, h.Measured, 100*(h.Decoded/max(h.Measured, 1)-1))
 		}
 	}
 }

@@ -8,15 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/dataplane/xdp"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
 // arrival says what a port granted of DataplaneConfig.Timestamps. The zero
 // value says nothing: no stage needs arrival times.
 type arrival struct {
-	source  string // TimestampsBatch or TimestampsXDP
+	source  string // TimestampsBatch, TimestampsXDP or TimestampsHardware
 	detail  string // the clock, or why it is less than was asked
 	untimed uint64 // packets to which the program could not give their time
+	// Packets that have the program's time in the place of the device's: it gave
+	// none, or one that is no time of CLOCK_TAI.
+	unstamped, astray uint64
 }
 
 // String continues Info.Mode, as ", arrival: xdp, 1 ns".
@@ -31,6 +35,12 @@ func (a arrival) String() string {
 	if a.untimed != 0 {
 		text += fmt.Sprintf(" (%d packets by batch: the driver gave no room for metadata in front of them)", a.untimed)
 	}
+	if a.unstamped != 0 {
+		text += fmt.Sprintf(" (%d packets by xdp: the device gave them no time; hwstamp_ctl -r 1 has it time all)", a.unstamped)
+	}
+	if a.astray != 0 {
+		text += fmt.Sprintf(" (%d packets by xdp: the device's clock is over 100 ms off CLOCK_TAI; phc2sys keeps it there)", a.astray)
+	}
 	return text
 }
 
@@ -39,12 +49,12 @@ func (a arrival) String() string {
 func (x *XSK) TimeArrivals() error {
 	x.arrival = arrival{source: TimestampsBatch}
 	wanted := x.memory.config.Timestamps
-	if wanted != TimestampsXDP && wanted != TimestampsAuto {
+	if wanted == TimestampsBatch {
 		return nil
 	}
 	clock := xdp.BestClock()
 	if err := x.timedProgram(clock); err != nil {
-		if wanted == TimestampsXDP {
+		if wanted != TimestampsAuto {
 			return fmt.Errorf("port %s: let the XDP program time arrivals: %w: set dataplane.timestamps = %q to do with less",
 				x.config.Name, err, TimestampsAuto)
 		}
@@ -52,7 +62,46 @@ func (x *XSK) TimeArrivals() error {
 		return nil
 	}
 	x.arrival = arrival{source: TimestampsXDP, detail: resolution(clock)}
+	if x.hardware = wanted == TimestampsHardware; x.hardware && x.beneath != nil {
+		return x.space.do(func() error { x.takeHardware(x.beneath); return nil })
+	}
 	return nil
+}
+
+// takeHardware puts the program for the device of b in the place of the one there. Where that
+// cannot be, b says why, and the program goes on by its own clock.
+func (x *XSK) takeHardware(b *beneath) {
+	if mode := b.attach.Mode(); mode != xdp.Native {
+		b.noHardware = fmt.Sprintf("no hardware: the program runs in %s mode", mode)
+		return
+	}
+	device, err := x.program.ForDevice(b.link.index)
+	if err == nil {
+		if err = b.attach.Replace(device); err == nil {
+			b.device = device
+			return
+		}
+		err = errors.Join(err, device.Close())
+	}
+	b.noHardware = fmt.Sprintf("no hardware: %v", err)
+}
+
+// arrivals is what is granted on the interface that there is now.
+func (x *XSK) arrivals() arrival {
+	a := x.arrival
+	if x.program != nil {
+		if c, err := x.program.Counters(); err == nil {
+			a.untimed, a.unstamped, a.astray = c.Untimed, c.Unstamped, c.Astray
+		}
+	}
+	switch {
+	case !x.hardware:
+	case x.beneath.device != nil:
+		a.source, a.detail = TimestampsHardware, "the device's clock must keep TAI"
+	case x.beneath.noHardware != "":
+		a.detail += ", " + x.beneath.noHardware
+	}
+	return a
 }
 
 func (x *XSK) timedProgram(clock xdp.Clock) error {
@@ -93,7 +142,7 @@ func resolution(clock xdp.Clock) string {
 func (a *Asavie) TimeArrivals() error {
 	a.arrival = arrival{source: TimestampsBatch}
 	switch a.rings.Timestamps {
-	case TimestampsXDP:
+	case TimestampsXDP, TimestampsHardware:
 		return fmt.Errorf("port %s: the driver asavie knows no arrival times: use driver = %q, or set dataplane.timestamps = %q",
 			a.config.Name, DriverXSK, TimestampsAuto)
 	case TimestampsAuto:
@@ -147,13 +196,11 @@ func (s *stamps) toTAI(pkts []packet.Packet) {
 	}
 }
 
-// measure takes CLOCK_TAI between two readings of CLOCK_MONOTONIC. The clocks
-// exist on every kernel with AF_XDP, so reading them cannot fail.
+// measure compares the clocks anew.
 func (s *stamps) measure() {
-	var before, tai, after unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &before)
-	_ = unix.ClockGettime(unix.CLOCK_TAI, &tai)
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &after)
-	s.measured = after.Nano()
-	s.offset = tai.Nano() - (before.Nano()+after.Nano())/2
+	r := clock.Kernel.Read()
+	if s.measured == 0 {
+		s.offset = r.Offset()
+	}
+	s.offset, s.measured = r.Follow(s.offset), r.After
 }

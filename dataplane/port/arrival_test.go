@@ -153,9 +153,10 @@ func TestArrivalInWords(t *testing.T) {
 	}{
 		{arrival{}, ""},
 		{arrival{source: TimestampsBatch}, ", arrival: batch"},
-		{arrival{TimestampsBatch, "why", 0}, ", arrival: batch, why"},
-		{arrival{TimestampsXDP, "1 ns", 0}, ", arrival: xdp, 1 ns"},
-		{arrival{TimestampsXDP, "1 ns", 3}, ", arrival: xdp, 1 ns (3 packets by batch: the driver gave no room for metadata in front of them)"},
+		{arrival{source: TimestampsBatch, detail: "why"}, ", arrival: batch, why"},
+		{arrival{source: TimestampsXDP, detail: "1 ns"}, ", arrival: xdp, 1 ns"},
+		{arrival{source: TimestampsHardware, detail: "d", astray: 2}, ", arrival: hardware, d (2 packets by xdp: the device's clock is over 100 ms off CLOCK_TAI; phc2sys keeps it there)"},
+		{arrival{source: TimestampsXDP, detail: "1 ns", untimed: 3}, ", arrival: xdp, 1 ns (3 packets by batch: the driver gave no room for metadata in front of them)"},
 	} {
 		if got := test.arrival.String(); got != test.want {
 			t.Errorf("%q, want %q", got, test.want)

@@ -3,11 +3,12 @@ package port
 import (
 	"errors"
 	"fmt"
-	"runtime"
+	"sync"
 
 	asavie "github.com/asavie/xdp"
 
 	"github.com/weirswitch/weir/dataplane/xdp"
+	"github.com/weirswitch/weir/dataplane/xsk"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -17,17 +18,23 @@ import (
 // its UMEM into a frame of the pool and back. It panics when the interface is
 // down; the driver then drops what is to be sent until it is up again.
 //
-// The XDP program is ours, for it vanishes with the process.
+// The XDP program is ours, for it vanishes with the process. As with XSK, it lives
+// as long as the port, and what hangs on one interface is beneath it.
 type Asavie struct {
-	config  Config
 	rings   DataplaneConfig
-	link    *link
-	program *xdp.Program
-	attach  *xdp.Attachment
-	queues  []*asavieQueue
-	last    Counters
+	space   *space
 	arrival arrival
-	shaper  *shaper // nil without a rate
+
+	mu      sync.Mutex // guards what follows
+	config  Config
+	program *xdp.Program
+	shaper  *shaper  // nil without a rate
+	beneath *beneath // nil while the interface is gone
+	queues  []*asavieQueue
+	stopped bool
+	absence          // while there is nothing beneath
+	past    Counters // of interfaces that are gone, and all as of Close
+	opening bool     // between Restore and Restored
 }
 
 // NewAsavie finds the interface, in the network namespace of the calling
@@ -41,89 +48,161 @@ func NewAsavie(c Config, d DataplaneConfig) (*Asavie, error) {
 }
 
 func (a *Asavie) open() (err error) {
-	if a.link, err = findLink(a.config.Interface); err != nil {
+	if a.space, err = currentSpace(); err != nil {
 		return err
 	}
-	if a.config.Queues, err = a.link.queues(a.config.Queues); err != nil {
-		return err
-	}
-	if room := a.rings.FrameSize - Headroom; a.link.maxFrame() > room {
-		return fmt.Errorf("the MTU of %s is %d, but a frame holds a packet of %d bytes: set a larger frame_size, or the MTU to %d",
-			a.config.Interface, a.link.mtu, room, room-ethernetOverhead)
-	}
-	mode, err := xdp.ParseMode(a.config.Mode)
+	l, err := findLink(a.config.Interface)
 	if err != nil {
 		return err
 	}
-	if a.program, err = xdp.Load(xdp.Options{MaxQueues: a.config.Queues}); err != nil {
+	if a.config.Queues, err = l.queues(a.config.Queues); err == nil {
+		err = a.fits(l)
+	}
+	if err == nil {
+		a.program, err = xdp.Load(xdp.Options{MaxQueues: a.config.Queues})
+	}
+	if err != nil {
+		l.close()
 		return err
 	}
-	a.attach, err = a.program.Attach(a.link.index, mode)
+	if a.config.Disabled {
+		a.last = l.info(a.config.Name, DriverAsavie, a.config.Queues)
+		a.last.Index, a.disabled = 0, true
+		l.close()
+		return nil
+	}
+	a.beneath, err = attach(a.program, l, &a.config)
 	return err
+}
+
+func (a *Asavie) fits(l *link) error {
+	if room := a.rings.FrameSize - Headroom; l.maxFrame() > room {
+		return fmt.Errorf("the MTU of %s is %d, but a frame holds a packet of %d bytes: set a larger frame_size, or the MTU to %d",
+			a.config.Interface, l.mtu, room, room-ethernetOverhead)
+	}
+	return nil
 }
 
 // Open implements Port.
 func (a *Asavie) Open(number uint16, queue int, frames *packet.Cache) (Queue, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.beneath == nil {
+		return Down(), nil // a port that is off
+	}
+	index := a.beneath.link.index
+	var socket *asavie.Socket
 	// The library searches all frames for a free one, so their number is kept
 	// as small as full rings allow.
-	socket, err := asavie.NewSocket(a.link.index, queue, &asavie.SocketOptions{
-		NumFrames:              a.rings.FillRing + a.rings.TXRing,
-		FrameSize:              a.rings.FrameSize,
-		FillRingNumDescs:       a.rings.FillRing,
-		CompletionRingNumDescs: a.rings.CompletionRing,
-		RxRingNumDescs:         a.rings.RXRing,
-		TxRingNumDescs:         a.rings.TXRing,
+	err := a.space.do(func() (err error) {
+		socket, err = asavie.NewSocket(index, queue, &asavie.SocketOptions{
+			NumFrames:              a.rings.FillRing + a.rings.TXRing,
+			FrameSize:              a.rings.FrameSize,
+			FillRingNumDescs:       a.rings.FillRing,
+			CompletionRingNumDescs: a.rings.CompletionRing,
+			RxRingNumDescs:         a.rings.RXRing,
+			TxRingNumDescs:         a.rings.TXRing,
+		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("port %s: open queue %d of %s: %w: is another AF_XDP program using it, or is memory short (memlock)?",
 			a.config.Name, queue, a.config.Interface, err)
 	}
 	q := &asavieQueue{socket: socket, frames: frames, port: number, number: uint8(queue)}
-	if err := a.program.Register(queue, socket.FD()); err != nil {
+	switch {
+	case a.stopped:
+		err = errStopped
+	case !a.opening:
+		err = a.program.Register(queue, socket.FD())
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("port %s: %w", a.config.Name, err), socket.Close())
 	}
 	q.fill()
 	a.queues = append(a.queues, q)
 	if a.shaper == nil {
-		a.shaper = newShaper(&a.config, a.link.maxFrame())
+		a.shaper = newShaper(&a.config, a.beneath.link.maxFrame())
 	}
 	return a.shaper.shape(q, frames), nil
 }
 
 // Info implements Port.
 func (a *Asavie) Info() Info {
-	i := a.link.info(a.config.Name, DriverAsavie, a.config.Queues)
-	i.Mode = a.attach.Mode().String() + ", copy into the pool" + a.arrival.String()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.info()
+}
+
+func (a *Asavie) info() Info {
+	if a.beneath == nil {
+		return a.absence.info()
+	}
+	i := a.beneath.link.info(a.config.Name, DriverAsavie, a.config.Queues)
+	if room := a.rings.FrameSize - Headroom; i.MaxFrame > room {
+		i.MaxFrame = room
+		i.Error = fmt.Sprintf("the MTU was set to %d, but a frame holds a packet of %d bytes: longer ones are dropped; set a larger frame_size, or the MTU to %d",
+			i.MTU, room, room-ethernetOverhead)
+	}
+	switch {
+	case a.opening:
+		i.State = StateRebuilding
+	case i.State == StateGone:
+		i.Error = missingInterface(a.config.Interface).Error()
+	}
+	i.Mode = a.beneath.attach.Mode().String() + ", copy into the pool" + a.arrival.String()
 	return i
 }
 
 // Counters implements Port.
 func (a *Asavie) Counters() Counters {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.counters()
+}
+
+func (a *Asavie) counters() Counters {
+	c := a.past
 	if a.program == nil {
-		return a.last
+		return c
 	}
-	var c Counters
+	b := a.beneathCounters()
+	c.Add(&b)
+	if p, err := a.program.Counters(); err == nil {
+		c.NoSocket = p.NoSocket
+	}
+	return c
+}
+
+// beneathCounters are those of the interface that there is now.
+func (a *Asavie) beneathCounters() (c Counters) {
 	for _, q := range a.queues {
-		if !q.closed {
-			if s, err := q.socket.Stats(); err == nil {
-				q.stats = s
-			}
-		}
-		k := q.stats.KernelStats
+		q.mu.Lock()
+		k := q.readStats().KernelStats
+		q.mu.Unlock()
 		c.RxRingFull += k.Rx_ring_full
 		c.RxInvalid += k.Rx_invalid_descs
 		c.TxInvalid += k.Tx_invalid_descs
 		c.addDropped(k.Rx_dropped, k.Rx_fill_ring_empty_descs)
 	}
-	if p, err := a.program.Counters(); err == nil {
-		c.NoSocket = p.NoSocket
+	if a.beneath != nil {
+		c.LinkTxDrops, c.LinkRxErrors = a.beneath.link.losses()
 	}
-	c.LinkTxDrops, c.LinkRxErrors = a.link.losses()
 	return c
 }
 
 // StopReceive implements Port.
 func (a *Asavie) StopReceive() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stopped {
+		return nil
+	}
+	a.stopped = true
+	return a.unregister()
+}
+
+func (a *Asavie) unregister() error {
 	var errs []error
 	for _, q := range a.queues {
 		errs = append(errs, a.program.Unregister(int(q.number)))
@@ -133,132 +212,102 @@ func (a *Asavie) StopReceive() error {
 
 // Close implements Port.
 func (a *Asavie) Close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stopped = true
 	var errs []error
 	if a.program != nil {
-		a.last = a.Counters()
-		if a.attach != nil {
-			errs = append(errs, a.attach.Close())
+		a.past = a.counters()
+		if a.beneath != nil {
+			a.last, a.why = a.info(), ""
+			errs = append(errs, a.beneath.close())
+			a.beneath = nil
 		}
 		errs = append(errs, a.program.Close())
-		a.program = nil
+		a.program, a.queues = nil, nil
 	}
-	if a.link != nil {
-		a.link.close()
+	if a.space != nil {
+		a.space.close()
+		a.space = nil
 	}
 	return errors.Join(errs...)
 }
 
-type asavieQueue struct {
-	socket *asavie.Socket
-	frames *packet.Cache
-	port   uint16
-	number uint8
-	closed bool
-	stats  asavie.Stats
-	down   bool // the interface refused to send
-	addrs  [packet.BatchSize]uint64
+// Lost implements Restorable.
+func (a *Asavie) Lost() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.beneath != nil && !a.beneath.attach.Alive()
 }
 
-func (q *asavieQueue) fill() {
-	if n := q.socket.NumFreeFillSlots(); n >= packet.BatchSize {
-		q.socket.Fill(q.socket.GetDescs(n))
+// Pause implements Restorable.
+func (a *Asavie) Pause() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.beneath == nil {
+		return nil
 	}
+	err := a.unregister()
+	xsk.GracePeriod()
+	return err
 }
 
-// Receive implements Queue.
-func (q *asavieQueue) Receive(b *packet.Batch) int {
-	n := min(q.socket.NumReceived(), packet.BatchSize, cap(b.Pkts)-len(b.Pkts))
-	if n == 0 {
-		return 0
+// Detach implements Restorable.
+func (a *Asavie) Detach(why error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.disabled = errors.Is(why, ErrDisabled)
+	if a.beneath == nil {
+		return nil
 	}
-	n = q.frames.Alloc(q.addrs[:n])
-	for i, d := range q.socket.Receive(n) {
-		addr := q.addrs[i] + Headroom
-		copy(b.Mem[addr:], q.socket.GetFrame(d))
-		p := b.Append()
-		p.Addr, p.Len, p.WireLen = addr, d.Len, d.Len
-		p.InPort, p.InQueue = q.port, q.number
-	}
-	q.fill()
-	return n
+	a.leave(a.info(), why)
+	c := a.beneathCounters()
+	a.past.Add(&c)
+	err := errors.Join(a.unregister(), a.beneath.close())
+	a.beneath, a.queues, a.opening = nil, nil, false
+	return err
 }
 
-// Transmit implements Queue.
-func (q *asavieQueue) Transmit(b *packet.Batch, idx []uint16) int {
-	if q.down {
-		return 0
-	}
-	n := min(len(idx), q.socket.NumFreeTxSlots())
-	descs := q.socket.GetDescs(n)
-	n = len(descs)
-	for k := range descs {
-		p := &b.Pkts[idx[k]]
-		descs[k].Len = p.Len
-		copy(q.socket.GetFrame(descs[k]), b.Data(p))
-		q.frames.FreePacket(p)
-	}
-	if n != 0 {
-		q.send(descs)
-	}
-	return n
-}
-
-// send puts packets into the TX ring, where they stay if the interface is
-// down, and has the kernel send.
-func (q *asavieQueue) send(descs []asavie.Desc) {
-	// It panics behind counting and queueing the packets. What the kernel sent
-	// by then may be completed at once, so down is asked again in each Service.
-	q.down = true
-	defer func() {
-		if fault, ok := recover().(runtime.Error); ok {
-			panic(fault) // not the kernel's refusal, but a fault of the library or ours
+// Restore implements Restorable.
+func (a *Asavie) Restore() error {
+	var b *beneath
+	err := a.space.do(func() error {
+		l, err := findAgain(&a.config, a.fits)
+		if err == nil {
+			b, err = attach(a.program, l, &a.config)
 		}
-	}()
-	q.socket.Transmit(descs)
-	q.down = false
+		return err
+	})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failed(err) {
+		return err
+	}
+	a.beneath, a.opening = b, true
+	return nil
 }
 
-// Refusal implements Queue.
-func (q *asavieQueue) Refusal() packet.Reason {
-	if q.down {
-		return packet.ReasonPortDown
-	}
-	return packet.ReasonTxFull
+// Configure implements Restorable.
+func (a *Asavie) Configure(c Config) (before Config) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before = a.config
+	a.config, a.shaper, a.disabled = before.with(c), nil, c.Disabled
+	return before
 }
 
-// Service implements Queue. The library sends at most the kernel's budget per
-// call, so it is called again, with nothing new, while packets wait.
-func (q *asavieQueue) Service() bool {
-	if q.socket.NumTransmitted() == 0 && !q.down {
-		return false
+// Restored implements Restorable.
+func (a *Asavie) Restored() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stopped {
+		return errStopped
 	}
-	if n := q.socket.NumCompleted(); n != 0 {
-		q.socket.Complete(n)
-	}
-	if q.socket.NumTransmitted() != 0 || q.down {
-		q.send(nil)
-		if n := q.socket.NumCompleted(); n != 0 {
-			q.socket.Complete(n)
+	for _, q := range a.queues {
+		if err := a.program.Register(int(q.number), q.socket.FD()); err != nil {
+			return err
 		}
 	}
-	return q.socket.NumTransmitted() != 0 || q.down
-}
-
-// Depth implements Queue.
-func (q *asavieQueue) Depth() int { return q.socket.NumTransmitted() - q.socket.NumCompleted() }
-
-// FD implements Queue.
-func (q *asavieQueue) FD() int { return q.socket.FD() }
-
-// Ended implements Queue: a network may always send something.
-func (q *asavieQueue) Ended() bool { return false }
-
-// Close implements Queue. The frames in its rings are the library's own.
-func (q *asavieQueue) Close() (Rest, error) {
-	if s, err := q.socket.Stats(); err == nil {
-		q.stats = s
-	}
-	rest := Rest{Unsent: q.socket.NumTransmitted()}
-	q.closed = true
-	return rest, q.socket.Close()
+	a.opening, a.present, a.why = false, false, ""
+	return nil
 }

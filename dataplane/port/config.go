@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/weirswitch/weir/dataplane/xdp"
 	"github.com/weirswitch/weir/dataplane/xsk"
@@ -44,6 +45,9 @@ type Config struct {
 	// Optional lets the switch start without the interface, and open the port once
 	// there is one. The number of queues must be set then.
 	Optional bool `toml:"optional"`
+	// Disabled leaves the interface to the kernel, as if the switch did not have the
+	// port, until control switches it on.
+	Disabled bool `toml:"disabled"`
 	// Keep is the traffic left to the kernel (see xdp.ParseKeep).
 	Keep []string `toml:"keep"`
 }
@@ -67,6 +71,34 @@ func (c *Config) queuePackets() int {
 		return 1024
 	}
 	return c.QueuePackets
+}
+
+// with returns a port's configuration with what another one may change of it.
+func (c Config) with(next Config) Config {
+	c.Mode, c.TXBudget, c.BusyPoll = next.Mode, next.TXBudget, next.BusyPoll
+	c.RateBits, c.QueuePackets = next.RateBits, next.QueuePackets
+	c.Optional, c.Disabled = next.Optional, next.Disabled
+	return c
+}
+
+// Fixed names the keys in which a configuration differs from another one of the same
+// port, that cannot change while the port is open: they need another port in its place.
+func (c *Config) Fixed(next *Config) (keys []string) {
+	for _, k := range []struct {
+		key  string
+		same bool
+	}{
+		{"interface", c.Interface == next.Interface},
+		{"driver", c.Driver == next.Driver},
+		{"queues", c.Queues == next.Queues},
+		{"jumbo", c.Jumbo == next.Jumbo},
+		{"keep", slices.Equal(c.Keep, next.Keep)},
+	} {
+		if !k.same {
+			keys = append(keys, k.key)
+		}
+	}
+	return keys
 }
 
 // maxBusyPoll is 10 ms, in microseconds: what one call may keep a worker.
@@ -148,16 +180,19 @@ type DataplaneConfig struct {
 	NeedWakeup bool `toml:"need_wakeup"`
 	// Timestamps is where a packet's arrival time comes from, if a stage needs
 	// it: "batch" (the clock at its batch's beginning), "xdp" (the XDP program
-	// reads the clock for each packet, before it waits in the RX ring) or
+	// reads the clock for each packet, before it waits in the RX ring),
+	// "hardware" (the device's own receive times, where its driver gives them to
+	// native XDP and its clock keeps TAI, else as "xdp", and the mode says why) or
 	// "auto" (the program where it can, else the batch, and the mode says why).
 	Timestamps string `toml:"timestamps"`
 }
 
 // Where arrival times come from.
 const (
-	TimestampsBatch = "batch"
-	TimestampsXDP   = "xdp"
-	TimestampsAuto  = "auto"
+	TimestampsBatch    = "batch"
+	TimestampsXDP      = "xdp"
+	TimestampsHardware = "hardware"
+	TimestampsAuto     = "auto"
 )
 
 // DefaultDataplaneConfig returns rings of 2048 packets and frames of 2 KiB.
@@ -206,9 +241,9 @@ func (c *DataplaneConfig) Validate() error {
 		fault("copy: %w", err)
 	}
 	switch c.Timestamps {
-	case TimestampsBatch, TimestampsXDP, TimestampsAuto:
+	case TimestampsBatch, TimestampsXDP, TimestampsHardware, TimestampsAuto:
 	default:
-		fault("timestamps: %q: choose %q, %q or %q", c.Timestamps, TimestampsBatch, TimestampsXDP, TimestampsAuto)
+		fault("timestamps: %q: choose %q, %q, %q or %q", c.Timestamps, TimestampsBatch, TimestampsXDP, TimestampsHardware, TimestampsAuto)
 	}
 	return errors.Join(errs...)
 }

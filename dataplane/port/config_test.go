@@ -59,7 +59,7 @@ func TestDataplaneConfigFaults(t *testing.T) {
 		{func(c *DataplaneConfig) { c.CompletionRing = 1 << 17 }, "completion_ring: 131072"},
 		{func(c *DataplaneConfig) { c.CompletionRing = 1024 }, "completion_ring: 1024 is less than tx_ring = 2048"},
 		{func(c *DataplaneConfig) { c.Copy = "zerocopy" }, "copy: AF_XDP mode \"zerocopy\": want auto, zero-copy or copy"},
-		{func(c *DataplaneConfig) { c.Timestamps = "hardware" }, "timestamps: \"hardware\": choose \"batch\", \"xdp\" or \"auto\""},
+		{func(c *DataplaneConfig) { c.Timestamps = "device" }, "timestamps: \"device\": choose \"batch\", \"xdp\", \"hardware\" or \"auto\""},
 	}
 	for _, tt := range tests {
 		c := DefaultDataplaneConfig()

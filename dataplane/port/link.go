@@ -42,6 +42,9 @@ func (m missingInterface) Error() string {
 	return fmt.Sprintf("no interface %s in this network namespace: create it or correct the name (ip link shows what there is)", string(m))
 }
 
+// IsMissing tells whether an error says that a port's interface does not exist.
+func IsMissing(err error) bool { return errors.As(err, new(missingInterface)) }
+
 func findLink(name string) (*link, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {

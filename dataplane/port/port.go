@@ -52,6 +52,9 @@ type Restorable interface {
 	// Open of each of its queues, as many as there were. Where it fails, nothing has changed,
 	// and Info says why.
 	Restore() error
+	// Configure gives a detached port other settings for the next Open, and returns
+	// those it had. What Config.Fixed names stays as it was.
+	Configure(c Config) (before Config)
 	// Restored says that all queues were opened and have their workers. Packets
 	// come to them from now on; meanwhile they went to the kernel.
 	Restored() error
@@ -121,6 +124,7 @@ const (
 	StateGone       State = "gone"       // the interface does not exist
 	StateRebuilding State = "rebuilding" // it exists again, but the port is not open yet
 	StateDisabled   State = "disabled"   // control has switched the port off
+	StateRemoved    State = "removed"    // control has removed the port, and its counts are left
 )
 
 // Info describes a port.
@@ -158,8 +162,8 @@ type Counters struct {
 	TxUnsent     uint64 `json:"tx_unsent"`      // left in the TX ring of an interface that vanished
 }
 
-// add sums the counters of another time or socket.
-func (c *Counters) add(o *Counters) {
+// Add sums the counters of another time or socket.
+func (c *Counters) Add(o *Counters) {
 	c.RxRingFull += o.RxRingFull
 	c.RxNoFrame += o.RxNoFrame
 	c.RxDropped += o.RxDropped

@@ -12,31 +12,45 @@ import (
 type beneath struct {
 	link   *link
 	attach *xdp.Attachment
+	// device is the port's program for this interface's device; nil where there is none,
+	// and noHardware says why, if it was asked for.
+	device     *xdp.Program
+	noHardware string
 	// deferral gives the interface its interrupts back; nil without busy polling.
 	deferral *deferral
 }
 
-// attach puts the program on the interface of l, which it takes over.
-func (x *XSK) attach(l *link) (_ *beneath, err error) {
+// attach puts a program on the interface of l, which it takes over.
+func attach(program *xdp.Program, l *link, c *Config) (_ *beneath, err error) {
 	b := &beneath{link: l}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close())
 		}
 	}()
-	mode, err := xdp.ParseMode(x.config.Mode)
+	mode, err := xdp.ParseMode(c.Mode)
 	if err != nil {
 		return nil, err
 	}
-	if b.attach, err = x.program.Attach(l.index, mode); err != nil {
+	if b.attach, err = program.Attach(l.index, mode); err != nil {
 		return nil, err
 	}
-	if x.config.BusyPoll != 0 {
-		if b.deferral, err = deferInterrupts(x.config.Interface); err != nil {
+	if c.BusyPoll != 0 {
+		if b.deferral, err = deferInterrupts(c.Interface); err != nil {
 			return nil, err
 		}
 	}
 	return b, nil
+}
+
+// attach puts the port's program on the interface of l, or where that was asked for, the
+// one for its device.
+func (x *XSK) attach(l *link) (*beneath, error) {
+	b, err := attach(x.program, l, &x.config)
+	if err == nil && x.hardware {
+		x.takeHardware(b)
+	}
+	return b, err
 }
 
 // close lets go of an interface, which may be gone.
@@ -45,11 +59,53 @@ func (b *beneath) close() error {
 	if b.attach != nil {
 		errs = append(errs, b.attach.Close())
 	}
+	if b.device != nil {
+		errs = append(errs, b.device.Close())
+	}
 	if b.deferral != nil {
 		errs = append(errs, b.deferral.restore())
 	}
 	b.link.close()
 	return errors.Join(errs...)
+}
+
+// absence is what a port tells while it has no interface.
+type absence struct {
+	last     Info   // what it was before
+	why      string // why the interface is not back, or why it is not open
+	present  bool   // there is an interface of the name again, though it is not open
+	disabled bool   // control has switched the port off
+}
+
+// leave notes what a port was, and why it is not so any more: why is nil if its
+// interface is gone.
+func (a *absence) leave(was Info, why error) {
+	a.last = was
+	a.present, a.why = false, missingInterface(was.Interface).Error()
+	if why != nil {
+		a.present, a.why = true, why.Error()
+	}
+}
+
+// failed notes what came of a try to be back.
+func (a *absence) failed(err error) bool {
+	a.disabled = false
+	if err != nil {
+		a.present, a.why = !IsMissing(err), err.Error()
+	}
+	return err != nil
+}
+
+func (a *absence) info() Info {
+	i := a.last
+	i.Up, i.State, i.Error = false, StateGone, a.why
+	switch {
+	case a.disabled:
+		i.State, i.Error = StateDisabled, ""
+	case a.present:
+		i.State = StateRebuilding
+	}
+	return i
 }
 
 // Lost implements Restorable. The kernel takes the program off an interface that
@@ -81,13 +137,9 @@ func (x *XSK) Detach(why error) error {
 	if x.beneath == nil {
 		return nil
 	}
-	x.last = x.info()
-	x.present, x.why = false, missingInterface(x.config.Interface).Error()
-	if why != nil {
-		x.present, x.why = true, why.Error()
-	}
+	x.leave(x.info(), why)
 	c := x.beneathCounters()
-	x.past.add(&c)
+	x.past.Add(&c)
 	err := errors.Join(x.unregister(), x.beneath.close())
 	x.beneath, x.queues, x.opening = nil, nil, false
 	return err
@@ -96,19 +148,30 @@ func (x *XSK) Detach(why error) error {
 // Restore implements Restorable.
 func (x *XSK) Restore() error {
 	var b *beneath
-	err := x.space.do(func() (err error) {
-		b, err = x.findAgain()
+	err := x.space.do(func() error {
+		l, err := findAgain(&x.config, x.fits)
+		if err == nil {
+			b, err = x.attach(l)
+		}
 		return err
 	})
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.disabled = false
-	if err != nil {
-		x.present, x.why = !errors.As(err, new(missingInterface)), err.Error()
+	if x.failed(err) {
 		return err
 	}
 	x.beneath, x.opening = b, true
 	return nil
+}
+
+// Configure implements Restorable.
+func (x *XSK) Configure(c Config) (before Config) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	before = x.config
+	x.config, x.shaper = before.with(c), nil
+	x.disabled = c.Disabled
+	return before
 }
 
 // Restored implements Restorable.
@@ -127,21 +190,21 @@ func (x *XSK) Restored() error {
 	return nil
 }
 
-// findAgain readies what is now the interface of our name, if it can do what the
+// findAgain finds what is now the interface of a port's name, if it can do what the
 // one before could.
-func (x *XSK) findAgain() (*beneath, error) {
-	l, err := findLink(x.config.Interface)
+func findAgain(c *Config, fits func(*link) error) (*link, error) {
+	l, err := findLink(c.Interface)
 	if err != nil {
 		return nil, err
 	}
-	if l.rx < x.config.Queues {
-		err = fmt.Errorf("%s came back with %d queues, and had %d: give it as many (ethtool -L), or restart the switch", l.name, l.rx, x.config.Queues)
+	if l.rx < c.Queues {
+		err = fmt.Errorf("%s came back with %d queues, and had %d: give it as many (ethtool -L), or restart the switch", l.name, l.rx, c.Queues)
 	} else {
-		err = x.fits(l)
+		err = fits(l)
 	}
 	if err != nil {
 		l.close()
 		return nil, err
 	}
-	return x.attach(l)
+	return l, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weirswitch/weir/dataplane/xdp"
 	"github.com/weirswitch/weir/dataplane/xsk"
@@ -20,18 +21,17 @@ type XSK struct {
 	options xdp.Options // of program
 	arrival arrival     // what TimeArrivals granted
 	shaper  *shaper     // nil without a rate
+	// hardware has devices time packets, where they do (takeHardware).
+	hardware bool
 
-	mu       sync.Mutex // guards what follows
-	program  *xdp.Program
-	beneath  *beneath // nil while the interface is gone
-	queues   []*xskQueue
-	stopped  bool
-	last     Info     // as of Detach; what it was before
-	past     Counters // of interfaces that are gone, and all as of Close
-	why      string   // why the interface is not back, or why it is not open
-	disabled bool     // control has switched it off
-	opening  bool     // between Restore and Restored
-	present  bool     // there is an interface of the name again, though it is not open
+	mu      sync.Mutex // guards what follows
+	program *xdp.Program
+	beneath *beneath // nil while the interface is gone
+	queues  []*xskQueue
+	stopped bool
+	absence          // while there is nothing beneath
+	past    Counters // of interfaces that are gone, and all as of Close
+	opening bool     // between Restore and Restored
 }
 
 // UMEM is the packet memory of all xsk ports of a switch, with what the kernel
@@ -42,6 +42,20 @@ type UMEM struct {
 	huge   bool // granted
 	// multiBuffer is set by the first port that needs it, before any queue opens.
 	multiBuffer bool
+	opened      atomic.Bool // a queue is open, or was
+}
+
+// admit settles whether sockets take packets of several frames, which is one
+// decision for all of them.
+func (m *UMEM) admit(jumbo bool) error {
+	if !jumbo || m.multiBuffer {
+		return nil
+	}
+	if m.opened.Load() {
+		return errors.New("jumbo: no port had it when the switch started, and its memory is laid out without: restart the switch")
+	}
+	m.multiBuffer = true
+	return nil
 }
 
 // NewUMEM makes the UMEM of a pool. The pool's memory is the caller's, and must
@@ -92,12 +106,17 @@ func (x *XSK) open() (err error) {
 		err = x.fits(l)
 	}
 	if err == nil {
-		x.memory.multiBuffer = x.memory.multiBuffer || x.config.Jumbo
 		err = x.load()
 	}
 	if err != nil {
 		l.close()
 		return err
+	}
+	if x.config.Disabled {
+		x.last = l.info(x.config.Name, DriverXSK, x.config.Queues)
+		x.last.Index, x.disabled = 0, true
+		l.close()
+		return nil
 	}
 	x.beneath, err = x.attach(l)
 	return err
@@ -111,8 +130,7 @@ func (x *XSK) openWithout(why error) error {
 		Name: x.config.Name, Interface: x.config.Interface, Driver: DriverXSK,
 		Queues: x.config.Queues, MTU: mtu, MaxFrame: mtu + ethernetOverhead,
 	}
-	x.why = why.Error()
-	x.memory.multiBuffer = x.memory.multiBuffer || x.config.Jumbo
+	x.why, x.disabled = why.Error(), x.config.Disabled
 	return x.load()
 }
 
@@ -126,6 +144,9 @@ func (x *XSK) fits(l *link) error {
 }
 
 func (x *XSK) load() error {
+	if err := x.memory.admit(x.config.Jumbo); err != nil {
+		return err
+	}
 	keep, err := xdp.ParseKeep(x.config.Keep)
 	if err != nil {
 		return err
@@ -180,6 +201,7 @@ func (x *XSK) openQueue(b *beneath, program *xdp.Program, number uint16, queue i
 	if err != nil {
 		return nil, err
 	}
+	x.memory.opened.Store(true)
 	q := newXSKQueue(socket, number, uint8(queue), frames)
 	q.stamps = stamps{tag: program.Tag(), monotonic: x.options.Timestamp == xdp.ClockMonotonic}
 	if err := x.register(program, queue, socket.FD()); err != nil {
@@ -223,15 +245,7 @@ func (x *XSK) Info() Info {
 
 func (x *XSK) info() Info {
 	if x.beneath == nil {
-		i := x.last
-		i.Up, i.State, i.Error = false, StateGone, x.why
-		switch {
-		case x.disabled:
-			i.State, i.Error = StateDisabled, ""
-		case x.present:
-			i.State = StateRebuilding
-		}
-		return i
+		return x.absence.info()
 	}
 	i := x.beneath.link.info(x.config.Name, DriverXSK, x.config.Queues)
 	if room := x.memory.umem.PacketRoom(); i.MaxFrame > room && !x.config.Jumbo {
@@ -252,12 +266,7 @@ func (x *XSK) info() Info {
 	if len(x.queues) != 0 {
 		i.Mode += ", " + x.queues[0].socket.Granted().String()
 	}
-	if x.program != nil {
-		if c, err := x.program.Counters(); err == nil {
-			x.arrival.untimed = c.Untimed
-		}
-	}
-	i.Mode += x.memory.pages() + x.arrival.String()
+	i.Mode += x.memory.pages() + x.arrivals().String()
 	return i
 }
 
@@ -274,7 +283,7 @@ func (x *XSK) counters() Counters {
 		return c
 	}
 	b := x.beneathCounters()
-	c.add(&b)
+	c.Add(&b)
 	if p, err := x.program.Counters(); err == nil {
 		c.Kept, c.NoSocket = p.Kept, p.NoSocket
 	}

@@ -3,39 +3,11 @@ package worker
 import (
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/weirswitch/weir/pipeline/clock"
 )
 
-// clock reads CLOCK_TAI without a system call per reading: Go's monotonic
-// clock is read in user space, and its distance to CLOCK_TAI is measured anew
-// every resync, so steps and slewing of the system clock are followed.
-type clock struct {
-	offset int64 // CLOCK_TAI minus since(base)
-	synced time.Duration
-	last   int64
-}
-
-const resync = 10 * time.Millisecond
-
-// slew is how far the clock may seem to step back, in ns, and stands still
-// instead: so much may an interruption between two readings falsify the distance.
-const slew = int64(resync)
-
+// clockBase anchors the monotonic times that goroutines tell each other.
 var clockBase = time.Now()
 
-func (c *clock) now() int64 {
-	mono := time.Since(clockBase)
-	if mono-c.synced > resync || c.synced == 0 {
-		var ts unix.Timespec
-		// The clock id is valid on every kernel with AF_XDP, so this cannot fail.
-		_ = unix.ClockGettime(unix.CLOCK_TAI, &ts)
-		mono = time.Since(clockBase)
-		c.offset, c.synced = ts.Nano()-int64(mono), mono
-	}
-	now := int64(mono) + c.offset
-	if now < c.last && c.last-now < slew {
-		return c.last
-	}
-	c.last = now
-	return now
-}
+// clockSource is what the clocks of workers read. Tests put in its place one that jumps.
+var clockSource clock.Source

@@ -6,18 +6,11 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// timeArrivals has the ports find out when packets arrive, if a stage wants to
+// timeArrivals has a port find out when packets arrive, if a stage wants to
 // know. The batch's clock does for ports that cannot.
-func (s *Switch) timeArrivals() error {
-	if pipeline.Needs(s.chain)&packet.NeedArrival == 0 {
-		return nil
-	}
-	for _, p := range s.ports {
-		if t, ok := p.(port.ArrivalTimer); ok {
-			if err := t.TimeArrivals(); err != nil {
-				return err
-			}
-		}
+func (s *Switch) timeArrivals(p port.Port) error {
+	if t, ok := p.(port.ArrivalTimer); ok && pipeline.Needs(s.chain)&packet.NeedArrival != 0 {
+		return t.TimeArrivals()
 	}
 	return nil
 }

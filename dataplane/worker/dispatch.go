@@ -34,7 +34,7 @@ func (w *Worker) dispatch(b *packet.Batch, mixed bool) {
 			w.drop(b, p, p.Reason)
 			continue
 		}
-		if int(p.OutPort) >= len(w.sw.ports) {
+		if int(p.OutPort) >= len(w.counters) {
 			w.drop(b, p, packet.ReasonNoPort)
 			continue
 		}

@@ -19,6 +19,8 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
 )
 
 // patience is far longer than anything here takes.
@@ -129,10 +131,13 @@ type faulty struct {
 	files   int // descriptors at rest
 }
 
-func startFaulty(t *testing.T, c liveConfig) *faulty {
+func startFaulty(t *testing.T, c liveConfig) *faulty { return startFaultyWith(t, c, open{}) }
+
+// startFaultyWith has a parse stage of the test's own.
+func startFaultyWith(t *testing.T, c liveConfig, parse pipeline.Module) *faulty {
 	f := &faulty{t: t, c: c}
 	f.live = startLive(t, c, func(l *live) {
-		l.pairs = 2
+		l.pairs, l.parse = 2, parse
 		l.onEvent = func(e worker.PortEvent) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -289,11 +294,12 @@ func (f *faulty) end() worker.Report {
 var faultConfigs = []liveConfig{
 	{port.DriverXSK, 1, 1, 1500, worker.PollAdaptive, 0},
 	{port.DriverXSK, 2, 4, 1500, worker.PollInterrupt, 0},
+	{port.DriverAsavie, 1, 1, 1500, worker.PollAdaptive, 0},
 }
 
 func eachFault(t *testing.T, f func(t *testing.T, f *faulty)) {
 	for _, c := range faultConfigs {
-		t.Run(fmt.Sprintf("%d workers %d queues", c.workers, c.queues), func(t *testing.T) { f(t, startFaulty(t, c)) })
+		t.Run(fmt.Sprintf("%s %d workers %d queues", c.driver, c.workers, c.queues), func(t *testing.T) { f(t, startFaulty(t, c)) })
 	}
 }
 
@@ -408,13 +414,71 @@ func TestSwitchedOff(t *testing.T) {
 // TestNamespaceGone deletes the namespace at the far end, and the cable with it.
 func TestNamespaceGone(t *testing.T) {
 	f := startFaulty(t, faultConfigs[0])
+	far, err := netns.Create(netnstest.UniqueName(prefix, ""))
+	f.must(err)
+	// Its port gets a cable into a namespace that can go before the test ends.
 	f.must(f.hosts[0].NS.DeleteLink("eth0"))
+	f.awaitState(0, port.StateGone)
+	f.must(netns.AddVeth(netns.End{Namespace: far, Name: "eth0", MAC: f.hosts[0].MAC}, netns.End{Namespace: f.middle, Name: "p0"}, netns.Veth{}))
+	f.must(errors.Join(far.SetHostOffloads("eth0"), f.middle.SetSwitchOffloads("p0"), far.SetUp("eth0"), f.middle.SetUp("p0"), f.middle.WaitUp("p0", patience)))
+	f.await(0, "back", func(p *worker.PortReport) bool { return p.State == port.StateUp && p.Rebuilds == 1 })
+	f.must(far.Delete())
 	f.awaitState(0, port.StateGone)
 	f.await(1, "dropping", func(p *worker.PortReport) bool { return p.Dropped["port_down"] > 0 })
 	time.Sleep(300 * time.Millisecond) // some tries of the keeper
-	if r := f.end(); r.Ports[0].Rebuilds != 0 || r.Ports[0].State != port.StateGone {
+	if r := f.end(); r.Ports[0].Rebuilds != 1 || r.Ports[0].State != port.StateGone {
 		t.Errorf("%+v", r.Ports[0].Info)
 	}
+}
+
+// ticking is a parse stage that looks at the clock of its batches and calls: it is told
+// at once of a clock that was set back, and never of two calls out of order otherwise.
+type ticking struct {
+	open
+	calls, back, stray atomic.Uint64
+	last               int64
+}
+
+func (s *ticking) Stage(int) pipeline.Stage { return s }
+func (s *ticking) Finish(int64)             {}
+func (s *ticking) Process(b *packet.Batch) {
+	if b.Now < s.last {
+		s.stray.Add(1) // a batch in front of its Tick
+	}
+}
+
+func (s *ticking) Tick(now int64) (next int64) {
+	s.calls.Add(1)
+	if now < s.last {
+		s.back.Add(1)
+	}
+	s.last = now
+	return now + int64(time.Millisecond)
+}
+
+// TestClockJumps sets the clock forward and back by hours under load: nothing is lost
+// at ports without a fault, the stages are told, and all adds up.
+func TestClockJumps(t *testing.T) {
+	var ahead atomic.Int64
+	t.Cleanup(worker.JumpingClock(&ahead))
+	stage := &ticking{}
+	f := startFaultyWith(t, faultConfigs[0], stage)
+	const jumps = 20
+	for i := range jumps {
+		ahead.Add([]int64{int64(3 * time.Hour), -int64(2 * time.Hour)}[i%2])
+		before := stage.calls.Load()
+		for deadline := time.Now().Add(patience); stage.calls.Load() < before+20; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("after jump %d the stages are called no more", i)
+			}
+		}
+		f.passes(uint32(i))
+	}
+	r := f.end()
+	if back, stray := stage.back.Load(), stage.stray.Load(); back != jumps/2 || stray != 0 {
+		t.Errorf("%d steps back were told, want %d; %d batches came in front of that", back, jumps/2, stray)
+	}
+	t.Logf("%d jumps of the clock; p0 and p1: %+v", jumps, r.Fate)
 }
 
 // TestFewerQueues: a port does not come back as less than it was.

@@ -6,7 +6,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/pipeline/packet"
 )
 
 // keeper restores one port: when its interface vanishes it takes the queues
@@ -19,10 +22,12 @@ type keeper struct {
 	name   string // of the interface
 	port   port.Restorable
 
+	slots    []slot        // of the port's queues, by number
 	nudge    chan struct{} // something may have changed; holds one
 	orders   chan order
 	ended    chan struct{} // closed when run has ended
 	off      bool          // control has switched the port off
+	gone     bool          // control has removed it
 	state    port.State    // as told last
 	maxFrame uint32        // as the workers know it
 	attached bool
@@ -50,32 +55,58 @@ type PortEvent struct {
 	Error error
 }
 
-// keepPorts prepares the keepers of the ports that can be restored, and
-// listens to the kernel for them.
+// keepPorts gives keepers to the ports that can be restored, and listens to the
+// kernel for them.
 func (s *Switch) keepPorts() (err error) {
-	for i, p := range s.ports {
-		r, ok := p.(port.Restorable)
-		if !ok {
-			continue
+	for i, old := range s.seats {
+		if k := s.newKeeper(old.number, old.port); k != nil {
+			info := old.port.Info()
+			k.attached, k.off = info.Index != 0, info.State == port.StateDisabled
+			s.seats[i] = &seat{number: i, port: old.port, keeper: k}
+			if s.links == nil {
+				s.links, err = port.WatchLinks(s.linkChanged)
+			}
 		}
-		info := p.Info()
-		k := &keeper{
-			sw: s, number: i, name: info.Interface, port: r, attached: info.Index != 0, wait: firstWait,
-			nudge: make(chan struct{}, 1), orders: make(chan order), ended: make(chan struct{}), state: info.State, maxFrame: s.maxFrame(i),
-		}
-		k.up.Store(info.Up)
-		k.index.Store(int64(info.Index))
-		s.keepers = append(s.keepers, k)
-	}
-	if len(s.keepers) != 0 {
-		s.links, err = port.WatchLinks(s.linkChanged)
 	}
 	return err
 }
 
+// newKeeper returns the keeper of a port, nil if the port cannot be restored.
+func (s *Switch) newKeeper(number int, p port.Port) *keeper {
+	r, ok := p.(port.Restorable)
+	if !ok {
+		return nil
+	}
+	info := p.Info()
+	k := &keeper{
+		sw: s, number: number, name: info.Interface, port: r, wait: firstWait, slots: s.slots(number, info.Queues),
+		nudge: make(chan struct{}, 1), orders: make(chan order), ended: make(chan struct{}), state: info.State, maxFrame: frameLimit(info.MaxFrame),
+	}
+	k.up.Store(info.Up)
+	k.index.Store(int64(info.Index))
+	return k
+}
+
+// startKeepers runs the keepers that there are, and those that come, by start; nil
+// starts none any more.
+func (s *Switch) startKeepers(start func(*keeper)) {
+	s.table.Lock()
+	defer s.table.Unlock()
+	s.start = start
+	for _, seat := range s.seats {
+		if start != nil && seat != nil && seat.keeper != nil {
+			start(seat.keeper)
+		}
+	}
+}
+
 // linkChanged passes on what the kernel tells. It is called by one goroutine.
 func (s *Switch) linkChanged(e port.LinkEvent) {
-	for _, k := range s.keepers {
+	for _, seat := range s.members() {
+		k := seat.keeper
+		if k == nil {
+			continue
+		}
 		mine := int64(e.Index) == k.index.Load()
 		if mine && k.up.Load() != e.Up {
 			k.up.Store(e.Up)
@@ -113,8 +144,12 @@ func (k *keeper) run(stop <-chan struct{}) {
 				continue
 			}
 		case o := <-k.orders:
-			k.obey(o)
+			o.done <- o.do()
+			k.follow()
 		case <-retry.C:
+		}
+		if k.gone {
+			return
 		}
 		if k.off {
 			continue
@@ -125,7 +160,7 @@ func (k *keeper) run(stop <-chan struct{}) {
 		}
 		if !k.attached {
 			tried = time.Now()
-			k.restore()
+			_ = k.restore() // Info tells why it cannot be
 		}
 		if !k.attached {
 			retry.Reset(k.wait)
@@ -135,66 +170,45 @@ func (k *keeper) run(stop <-chan struct{}) {
 	}
 }
 
-// order is what control wants of a port.
+// order is what control wants of a port. do runs on the keeper.
 type order struct {
-	on   bool
-	done chan struct{}
+	do   func() error
+	done chan error
 }
 
-// SetPort switches a port on or off while the switch runs. What arrives at one
-// that is off stays with the kernel, as if the switch did not have it; what is
-// to leave there is dropped (port_down). It returns once the workers do
-// so; a port that cannot be switched on at once is tried again, as after a fault.
-func (s *Switch) SetPort(name string, on bool) error {
-	for i, p := range s.ports {
-		if p.Info().Name != name {
-			continue
-		}
-		for _, k := range s.keepers {
-			if k.number == i {
-				return k.order(on)
-			}
-		}
-		return fmt.Errorf("port %s cannot be switched: only ports of the driver %s can", name, port.DriverXSK)
-	}
-	return fmt.Errorf("there is no port %s", name)
-}
+// errClosing is why nothing can change any more.
+var errClosing = errors.New("the switch is closing")
 
-func (k *keeper) order(on bool) error {
-	o := order{on, make(chan struct{})}
+func (k *keeper) order(do func() error) error {
+	o := order{do, make(chan error, 1)}
 	select {
 	case k.orders <- o:
-		<-o.done
-		return nil
+		return <-o.done
 	case <-k.ended:
-		return errors.New("the switch is closing")
+		return errClosing
 	}
 }
 
-func (k *keeper) obey(o order) {
-	defer close(o.done)
+// set switches the port on or off.
+func (k *keeper) set(on bool) {
 	switch {
-	case o.on:
+	case on:
 		if k.off && !k.attached {
-			k.restore()
+			_ = k.restore() // it is tried again
 		}
 	case k.attached:
 		k.takeOut(port.ErrDisabled)
 	default:
 		_ = k.port.Detach(port.ErrDisabled) // nothing to let go of
 	}
-	k.off, k.wait = !o.on, firstWait
-	k.follow()
+	k.off, k.wait = !on, firstWait
 }
 
 // follow tells the workers of another MTU, and the log of another state.
 func (k *keeper) follow() {
 	info := k.port.Info()
 	if n := frameLimit(info.MaxFrame); k.attached && n != k.maxFrame {
-		k.maxFrame = n
-		for _, w := range k.sw.workers {
-			w.Do(func() { w.setMaxFrame(uint16(k.number), n) })
-		}
+		k.limit(n)
 		k.tell(info)
 	} else if info.State != k.state {
 		k.tell(info)
@@ -226,32 +240,13 @@ func (w *Worker) hasEnded() bool {
 	}
 }
 
-// slot is where a worker keeps a queue of the port.
-type slot struct {
-	w *Worker
-	k int
-}
-
-// slots finds the port's queues, by their numbers.
-func (k *keeper) slots() []slot {
-	slots := make([]slot, k.port.Info().Queues)
-	for _, w := range k.sw.workers {
-		for i := range w.queues {
-			if q := &w.queues[i]; int(q.port) == k.number {
-				slots[q.number] = slot{w, i}
-			}
-		}
-	}
-	return slots
-}
-
 // takeOut takes the port from the workers. What its queues had received is
 // forwarded first; the frames of all else go to the pool.
 func (k *keeper) takeOut(why error) {
 	k.attached = false
 	pauseErr := k.port.Pause()
 	var old []port.Queue
-	for _, s := range k.slots() {
+	for _, s := range k.slots {
 		s.w.Do(func() {
 			for !s.w.hasEnded() && s.w.receive(&s.w.queues[s.k]) != 0 {
 				// No more arrives, so this ends with the ring.
@@ -288,36 +283,69 @@ func (k *keeper) release(queues []port.Queue, why, err error) {
 	}
 }
 
-// restore tries to open the port again, all its queues or none.
-func (k *keeper) restore() {
-	if k.port.Restore() != nil {
-		return // Info tells why
+// restore tries to open the port again, all its queues or none. Info tells why it
+// cannot be.
+func (k *keeper) restore() error {
+	o, err := k.open()
+	if err != nil {
+		return err
 	}
-	slots := k.slots()
-	fresh := make([]port.Queue, 0, len(slots))
-	// The queues fill their rings here, not on the worker.
-	frames := k.sw.pool.NewCache()
-	for n := range slots {
-		q, err := k.port.Open(uint16(k.number), n, frames)
+	k.install(o)
+	if err := k.admit(); err != nil {
+		return err
+	}
+	k.rebuilds.Add(1)
+	return nil
+}
+
+// openQueues are a port's queues that no worker has yet.
+type openQueues struct {
+	queues []port.Queue
+	frames *packet.Cache // with which they fill their rings, rather than on a worker
+}
+
+// open opens all queues of a detached port, or none.
+func (k *keeper) open() (*openQueues, error) {
+	if err := k.port.Restore(); err != nil {
+		return nil, err
+	}
+	o := &openQueues{frames: k.sw.pool.NewCache()}
+	for n := range k.slots {
+		q, err := k.port.Open(uint16(k.number), n, o.frames)
 		if err != nil {
-			frames.Close()
-			k.release(fresh, err, nil)
-			return
+			k.discard(o, err)
+			return nil, err
 		}
-		fresh = append(fresh, q)
+		o.queues = append(o.queues, q)
 	}
-	for n, s := range slots {
+	return o, nil
+}
+
+// discard closes what open opened.
+func (k *keeper) discard(o *openQueues, why error) {
+	o.frames.Close()
+	k.release(o.queues, why, nil)
+}
+
+// install gives open queues to the workers, who can send by them from now on.
+func (k *keeper) install(o *openQueues) {
+	for n, s := range k.slots {
 		s.w.Do(func() {
-			if r, ok := fresh[n].(port.Rehomer); ok {
+			if r, ok := o.queues[n].(port.Rehomer); ok {
 				r.Rehome(s.w.cache)
 			}
-			s.w.exchange(s.k, fresh[n])
+			s.w.exchange(s.k, o.queues[n])
 		})
 	}
-	frames.Close()
+	o.frames.Close()
+	k.limit(frameLimit(k.port.Info().MaxFrame))
+}
+
+// admit has packets come to the queues that were installed.
+func (k *keeper) admit() error {
 	if err := k.port.Restored(); err != nil {
 		k.takeOut(err)
-		return
+		return err
 	}
 	info := k.port.Info()
 	k.index.Store(int64(info.Index))
@@ -325,8 +353,16 @@ func (k *keeper) restore() {
 		k.changes.Add(1)
 	}
 	k.attached, k.wait = true, firstWait
-	k.rebuilds.Add(1)
 	k.look() // it may have vanished already
+	return nil
+}
+
+// limit tells the workers the longest packet that the port sends.
+func (k *keeper) limit(n uint32) {
+	k.maxFrame = n
+	for _, w := range k.sw.workers {
+		w.Do(func() { w.setMaxFrame(uint16(k.number), n) })
+	}
 }
 
 // exchange puts another queue in the place of the worker's k-th, and returns
@@ -334,15 +370,17 @@ func (k *keeper) restore() {
 func (w *Worker) exchange(k int, q port.Queue) (old port.Queue) {
 	r := &w.queues[k]
 	old, r.queue, r.ended = r.queue, q, false
-	w.pollFDs[k+1].Fd = int32(q.FD())
-	w.outlets[k].queue = q // the queues' outlets come first, in their order
+	w.pollFDs[k+1] = pollFD(q)
+	w.outlets[r.outlet].queue = q
 	return old
 }
 
+func pollFD(q port.Queue) unix.PollFd { return unix.PollFd{Fd: int32(q.FD()), Events: unix.POLLIN} }
+
 func (w *Worker) setMaxFrame(number uint16, n uint32) {
 	for k := range w.queues {
-		if o := &w.outlets[k]; o.port == number {
-			o.maxFrame = n
+		if q := &w.queues[k]; q.port == number {
+			w.outlets[q.outlet].maxFrame = n
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"slices"
+
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
@@ -102,7 +104,10 @@ func (s *Switch) Report() Report {
 			Total: s.pool.Frames(), Size: s.pool.FrameSize(), HugePages: s.pool.HugePages(), Audited: s.pool.Audited(),
 		},
 	}
-	sums := make([]portCounters, len(s.ports))
+	s.table.RLock()
+	seats := slices.Clone(s.seats)
+	s.table.RUnlock()
+	sums := make([]portCounters, len(seats))
 	var stages []pipeline.StageCounters
 	for _, w := range s.workers {
 		w.Do(func() {
@@ -113,12 +118,15 @@ func (s *Switch) Report() Report {
 			r.Workers = append(r.Workers, w.report())
 		})
 	}
-	for i, p := range s.ports {
-		pr := portReport(p, &sums[i])
+	for i, seat := range seats {
+		if seat == nil {
+			continue
+		}
+		pr := portReport(seat.port, &sums[i])
 		r.Balanced = r.Balanced && pr.Fate.balanced() && pr.Copies.balanced()
 		r.Fate.add(&pr.Fate)
 		r.Copies.add(&pr.Copies)
-		s.addKept(&pr, i)
+		seat.addKept(&pr)
 		r.Modes = append(r.Modes, pr.Name+": "+pr.Mode)
 		r.Ports = append(r.Ports, pr)
 	}
@@ -133,16 +141,6 @@ func (s *Switch) Report() Report {
 		r.Frames.Unconfirmed = s.rest.HeldTx + s.rest.Unsent
 	}
 	return r
-}
-
-// addKept adds what the keeper of a port counts, if it has one.
-func (s *Switch) addKept(r *PortReport, port int) {
-	for _, k := range s.keepers {
-		if k.number == port {
-			r.Rebuilds, r.LinkChanges = k.rebuilds.Load(), k.changes.Load()
-			r.TxUnsent += k.unsent
-		}
-	}
 }
 
 func (w *Worker) report() WorkerReport {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -23,13 +24,20 @@ type Switch struct {
 	name    string
 	id      uint32
 	pool    *packet.Pool
-	ports   []port.Port
 	chain   []pipeline.Named
 	workers []*Worker
-	arrival bool // Parts.ArrivalTime
-	keepers []*keeper
-	links   *port.LinkWatch // nil without keepers
+	handoff int             // Config.HandoffRing
+	arrival bool            // Parts.ArrivalTime
+	links   *port.LinkWatch // nil if no port was one that a keeper could restore
 	onEvent func(PortEvent)
+	opened  int // queues that have their workers
+
+	running  atomic.Bool   // the workers' threads run, or did
+	changing sync.Mutex    // one change of the ports at a time, and none once the switch ends
+	ending   bool          // guarded by changing
+	table    sync.RWMutex  // guards what follows
+	seats    []*seat       // by port number; nil for one that no port has had yet
+	start    func(*keeper) // starts a keeper; nil unless the switch runs
 
 	done         atomic.Uint64 // a bit per worker that receives nothing more
 	drainStarted atomic.Int64  // nanoseconds since clockBase
@@ -59,8 +67,11 @@ type Parts struct {
 
 // New opens all queues and gives each to a worker.
 func New(c Config, parts Parts) (*Switch, error) {
-	s := &Switch{name: parts.Name, id: parts.ID, pool: parts.Pool, ports: parts.Ports, chain: parts.Chain,
-		arrival: parts.ArrivalTime, onEvent: parts.OnEvent}
+	s := &Switch{name: parts.Name, id: parts.ID, pool: parts.Pool, chain: parts.Chain,
+		handoff: c.HandoffRing, arrival: parts.ArrivalTime, onEvent: parts.OnEvent}
+	for i, p := range parts.Ports {
+		s.seats = append(s.seats, &seat{number: i, port: p})
+	}
 	if err := s.build(c, parts); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -78,8 +89,10 @@ func (s *Switch) build(c Config, parts Parts) error {
 	if err != nil {
 		return err
 	}
-	if err := s.timeArrivals(); err != nil {
-		return err
+	for _, seat := range s.seats {
+		if err := s.timeArrivals(seat.port); err != nil {
+			return err
+		}
 	}
 	s.workers = make([]*Worker, c.Count)
 	for i := range s.workers {
@@ -97,11 +110,6 @@ func (s *Switch) build(c Config, parts Parts) error {
 	if err := s.openQueues(); err != nil {
 		return err
 	}
-	for _, w := range s.workers {
-		if err := s.connect(w, c.HandoffRing); err != nil {
-			return err
-		}
-	}
 	return s.keepPorts()
 }
 
@@ -115,24 +123,20 @@ func (s *Switch) newWorker(i, core int, c Config) (*Worker, error) {
 		return nil, fmt.Errorf("event descriptor of worker %d: %w", i, err)
 	}
 	cache := s.pool.NewCache()
-	cache.Bound(s.cacheBound(c.Count))
-	capacity := packet.BatchSize * min(max(len(s.ports), 2), maxCopies)
 	w := &Worker{
-		id:       i,
-		core:     core,
-		sw:       s,
-		graph:    pipeline.NewGraph(s.chain, i),
-		cache:    cache,
-		batch:    packet.NewBatch(cache, capacity),
-		taken:    packet.NewBatch(cache, packet.BatchSize),
-		counters: make([]portCounters, len(s.ports)),
-		event:    event,
-		stopped:  make(chan struct{}),
-		pollFDs:  []unix.PollFd{{Fd: int32(event), Events: unix.POLLIN}},
+		id:      i,
+		core:    core,
+		sw:      s,
+		graph:   pipeline.NewGraph(s.chain, i),
+		cache:   cache,
+		taken:   packet.NewBatch(cache, packet.BatchSize),
+		peers:   map[*Worker]uint16{},
+		event:   event,
+		clock:   clock.Of(clockSource),
+		stopped: make(chan struct{}),
+		pollFDs: []unix.PollFd{{Fd: int32(event), Events: unix.POLLIN}},
 	}
-	if pipeline.Needs(s.chain)&packet.NeedDepth != 0 {
-		w.batch.Depth = make([]uint32, len(s.ports))
-	}
+	w.seat(len(s.seats), s.cacheBound(c.Count, 0))
 	switch c.Poll {
 	case PollBusy:
 		w.spins = int(^uint(0) >> 1)
@@ -144,39 +148,33 @@ func (s *Switch) newWorker(i, core int, c Config) (*Worker, error) {
 
 // cacheBound is what may lie idle in a worker's cache: all caches together hold
 // at most half of one queue's share of the frames. So a queue whose packets all
-// end in other workers' caches still has frames to receive into.
-func (s *Switch) cacheBound(workers int) int {
-	queues := 0
-	for _, p := range s.ports {
-		queues += p.Info().Queues
+// end in other workers' caches still has frames to receive into. more is how many
+// queues there will be beyond those that there are.
+func (s *Switch) cacheBound(workers, more int) int {
+	queues := more
+	for _, seat := range s.seats {
+		if seat != nil && !seat.removed {
+			queues += seat.port.Info().Queues
+		}
 	}
 	return s.pool.Frames() / (2 * max(queues, 1) * workers)
 }
 
-// openQueues gives queue q of a port to worker q modulo the workers, so that
-// a flow that enters and leaves by the same queue number stays on one worker.
-// Ports with fewer queues than there are workers go on where the last one ended.
+// openQueues gives each queue of each port to a worker.
 func (s *Switch) openQueues() error {
-	n, opened := len(s.workers), 0
-	for i, p := range s.ports {
-		queues := p.Info().Queues
-		if queues < 1 || queues > 1<<queueBits {
-			return fmt.Errorf("port %s has %d queues: need 1 to %d", p.Info().Name, queues, 1<<queueBits)
+	for _, seat := range s.seats {
+		queues := seat.port.Info().Queues
+		if err := s.connect(seat.number, queues, seat.port.Info().Name); err != nil {
+			return err
 		}
-		for q := range queues {
-			owner := s.workers[q%n]
-			if queues < n {
-				owner = s.workers[(opened+q)%n]
-			}
-			queue, err := p.Open(uint16(i), q, owner.cache)
+		for q, slot := range s.slots(seat.number, queues) {
+			queue, err := seat.port.Open(uint16(seat.number), q, slot.w.cache)
 			if err != nil {
 				return err
 			}
-			owner.queues = append(owner.queues, rxQueue{queue: queue, port: uint16(i), number: uint8(q)})
-			owner.names = append(owner.names, fmt.Sprintf("%s/%d", p.Info().Name, q))
-			owner.pollFDs = append(owner.pollFDs, unix.PollFd{Fd: int32(queue.FD()), Events: unix.POLLIN})
+			slot.w.exchange(slot.k, queue)
+			slot.w.setMaxFrame(uint16(seat.number), s.maxFrame(seat))
 		}
-		opened += queues
 	}
 	return s.checkOwners()
 }
@@ -196,68 +194,8 @@ func (s *Switch) checkOwners() error {
 	return nil
 }
 
-// connect builds worker w's outlets: its own queues, and a ring to each other
-// worker; and the route to them by output port and input queue.
-func (s *Switch) connect(w *Worker, ring int) error {
-	capacity := cap(w.batch.Pkts)
-	own := map[[2]int]uint16{} // (port, queue) -> outlet
-	w.route = make([]uint16, len(s.ports)<<queueBits)
-	for _, q := range w.queues {
-		own[[2]int{int(q.port), int(q.number)}] = uint16(len(w.outlets))
-		w.outlets = append(w.outlets, outlet{
-			queue: q.queue, port: q.port, maxFrame: s.maxFrame(int(q.port)), idx: make([]uint16, capacity),
-		})
-	}
-	peers := map[*Worker]uint16{}
-	for i, p := range s.ports {
-		queues := p.Info().Queues
-		first := -1
-		for q := range queues {
-			if _, ok := own[[2]int{i, q}]; ok {
-				first = q
-				break
-			}
-		}
-		for in := range 1 << queueBits {
-			q := in % queues
-			if _, ok := own[[2]int{i, q}]; !ok && first >= 0 {
-				q = first
-			}
-			if k, ok := own[[2]int{i, q}]; ok {
-				w.route[i<<queueBits|in] = k
-				continue
-			}
-			to := s.owner(i, q)
-			k, ok := peers[to]
-			if !ok {
-				h := newHandoff(ring)
-				if to.rings == nil {
-					to.rings = make([]*handoff, len(s.workers))
-				}
-				to.rings[w.id] = h
-				k = uint16(len(w.outlets))
-				peers[to] = k
-				w.outlets = append(w.outlets, outlet{ring: h, to: to, maxFrame: ^uint32(0), idx: make([]uint16, capacity)})
-			}
-			w.route[i<<queueBits|in] = k
-		}
-	}
-	return nil
-}
-
-func (s *Switch) owner(port, queue int) *Worker {
-	for _, w := range s.workers {
-		for _, q := range w.queues {
-			if int(q.port) == port && int(q.number) == queue {
-				return w
-			}
-		}
-	}
-	panic("worker: a queue without an owner")
-}
-
-func (s *Switch) maxFrame(port int) uint32 {
-	return frameLimit(s.ports[port].Info().MaxFrame)
+func (s *Switch) maxFrame(seat *seat) uint32 {
+	return frameLimit(seat.port.Info().MaxFrame)
 }
 
 // Run forwards until ctx ends, all input ended, or a worker fails; then it
@@ -274,19 +212,20 @@ func (s *Switch) Run(ctx context.Context, ready func()) error {
 			background.Go(func() { m.Run(stop) })
 		}
 	}
+	s.running.Store(true)
 	var started sync.WaitGroup
 	started.Add(len(s.workers))
 	for _, w := range s.workers {
 		go w.run(&started)
 	}
 	started.Wait()
-	for _, k := range s.keepers {
-		background.Go(func() { k.run(stop) })
-	}
+	s.startKeepers(func(k *keeper) { background.Go(func() { k.run(stop) }) })
 	if ready != nil {
 		ready()
 	}
 	err := s.supervise(ctx)
+	s.end()
+	s.startKeepers(nil)
 	close(stop)
 	background.Wait()
 	return errors.Join(err, s.close())
@@ -317,11 +256,13 @@ func (s *Switch) supervise(ctx context.Context) error {
 	return err
 }
 
-// drain makes the ports receive nothing more and lets the workers finish.
+// drain makes the ports receive nothing more and lets the workers finish. A change
+// of the ports that is under way ends first.
 func (s *Switch) drain() error {
+	s.end()
 	var errs []error
-	for _, p := range s.ports {
-		errs = append(errs, p.StopReceive())
+	for _, seat := range s.members() {
+		errs = append(errs, seat.port.StopReceive())
 	}
 	s.drainStarted.Store(int64(time.Since(clockBase)))
 	for _, w := range s.workers {
@@ -329,6 +270,13 @@ func (s *Switch) drain() error {
 		w.wake()
 	}
 	return errors.Join(errs...)
+}
+
+// end lets no change of the ports begin any more.
+func (s *Switch) end() {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.ending = true
 }
 
 func (s *Switch) drainStart() time.Time {
@@ -367,7 +315,8 @@ func (s *Switch) close() error {
 	for _, r := range rests {
 		s.rest.Add(r)
 	}
-	return errors.Join(err, sideBySide(len(s.ports), func(i int) error { return s.ports[i].Close() }))
+	seats := s.members()
+	return errors.Join(err, sideBySide(len(seats), func(i int) error { return seats[i].port.Close() }))
 }
 
 // sideBySide runs f for each of n, and joins the errors in their order.

@@ -202,7 +202,7 @@ func TestDoWhileRunning(t *testing.T) {
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	s := newTestSwitch(t, 2, 2, 1, 0, 0)
 	for _, w := range s.workers {
-		w.batch.Depth = make([]uint32, len(s.ports)) // as with packet.NeedDepth
+		w.batch.Depth = make([]uint32, len(s.seats)) // as with packet.NeedDepth
 	}
 	if n := testing.AllocsPerRun(200, func() {
 		for _, w := range s.workers {
@@ -228,7 +228,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 func TestDepthOfHandoff(t *testing.T) {
 	s := newTestSwitch(t, 2, 2, 1, 0, 0)
 	w := s.workers[0]
-	w.batch.Depth = make([]uint32, len(s.ports))
+	w.batch.Depth = make([]uint32, len(s.seats))
 	for want := uint32(0); ; {
 		w.receive(&w.queues[0])
 		if got := w.batch.Depth; got[0] != 0 || got[1] != want {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -54,20 +55,23 @@ func clocked(t *testing.T, arrival bool) (*Worker, *clockwork) {
 // once, and one that a reading disturbed a little stands still.
 func TestIdleTickAfterStepBack(t *testing.T) {
 	w, stage := clocked(t, false)
-	// Synced an hour ahead: the test's offset stays.
-	w.clock = clock{offset: int64(100 * time.Hour), synced: time.Since(clockBase) + time.Hour}
+	tai, mono := int64(100*time.Hour), int64(0)
+	w.clock = clock.Of(clock.Source{TAI: func() int64 { return tai }, Monotonic: func() int64 { return mono }})
+	step := func(by time.Duration) {
+		const pass = int64(time.Second) // the distance of the clocks is measured anew
+		tai, mono = tai+pass+int64(by), mono+pass
+		w.tick()
+	}
 	w.tick()
 	w.tick()
 	if len(stage.calls) != 1 {
 		t.Fatalf("%d calls within the first period", len(stage.calls))
 	}
 	last := w.now
-	w.clock.offset -= int64(slew / 2)
-	if w.tick(); w.now < last || len(stage.calls) != 1 {
+	if step(-time.Second - time.Duration(clock.Slew/2)); w.now < last || len(stage.calls) != 1 {
 		t.Errorf("the clock went from %d to %d, %d calls", last, w.now, len(stage.calls))
 	}
-	w.clock.offset -= int64(10 * time.Hour)
-	w.tick()
+	step(-10 * time.Hour)
 	if len(stage.calls) != 2 || stage.calls[1] >= stage.calls[0] {
 		t.Errorf("calls at %v, want a second that is earlier", stage.calls)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -32,9 +33,10 @@ type Worker struct {
 	names   []string   // of the queues: port/queue
 	rings   []*handoff // incoming, by producing worker; nil from itself
 	outlets []outlet
-	route   []uint16 // (out port << queueBits | in queue) -> outlet
+	route   []uint16           // (out port << queueBits | in queue) -> outlet
+	peers   map[*Worker]uint16 // the outlets to other workers
 
-	clock    clock
+	clock    clock.Clock
 	now      int64          // of the last batch, or the last look while idle
 	counters []portCounters // by port
 	loop     LoopCounters
@@ -60,6 +62,7 @@ type rxQueue struct {
 	port   uint16
 	number uint8
 	ended  bool
+	outlet uint16 // what is sent by it
 }
 
 type call struct {
@@ -193,7 +196,7 @@ func (w *Worker) tick() {
 		return
 	}
 	before := w.now
-	if w.now = w.clock.now(); w.now >= w.graph.NextTick() || w.now < before {
+	if w.now = w.clock.Now(); w.now >= w.graph.NextTick() || w.now < before {
 		w.graph.Tick(w.now)
 	}
 }
@@ -206,7 +209,7 @@ func (w *Worker) receive(q *rxQueue) int {
 		return 0
 	}
 	if b.Now = b.Pkts[0].Arrival; !w.sw.arrival {
-		b.Now = w.clock.now()
+		b.Now = w.clock.Now()
 	} else if b.Now == 0 {
 		b.Now = w.now // the beginning of time, or a record without one: the clock stands still
 	}

@@ -39,13 +39,17 @@ func ParseMode(name string) (Mode, error) {
 // Attachment is a program on an interface. It is held by a bpf_link, whose only reference is
 // our descriptor: the kernel removes the program when the process ends in any way.
 type Attachment struct {
-	link link.Link
-	mode Mode
+	link    link.Link
+	mode    Mode
+	ifindex int
 }
 
 // Attach puts the program on the interface, which must be in the network namespace of the
 // calling thread. It never replaces another program.
 func (p *Program) Attach(ifindex int, mode Mode) (*Attachment, error) {
+	if p.device != 0 {
+		return nil, fmt.Errorf("attach XDP program to interface %d: one for a device takes the place of another only (Replace)", ifindex)
+	}
 	wanted := []Mode{mode}
 	if mode == Auto {
 		wanted = []Mode{Native, Generic}
@@ -55,7 +59,7 @@ func (p *Program) Attach(ifindex int, mode Mode) (*Attachment, error) {
 		var l link.Link
 		l, err = link.AttachXDP(link.XDPOptions{Program: p.program, Interface: ifindex, Flags: attachFlags(m)})
 		if err == nil {
-			return &Attachment{link: l, mode: m}, nil
+			return &Attachment{link: l, mode: m, ifindex: ifindex}, nil
 		}
 		if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, link.ErrNotSupported) {
 			break
@@ -77,6 +81,11 @@ func (a *Attachment) Mode() Mode { return a.mode }
 // Replace puts another program, of the same Options.Frags, in the place of the one there. No
 // packet passes by without either.
 func (a *Attachment) Replace(p *Program) error {
+	if p.device != 0 && (p.device != a.ifindex || a.mode != Native) {
+		// The kernel does not look (bpf_xdp_link_update), and the driver's function would
+		// read memory that is not there.
+		return errors.New("replace the XDP program: one for a device runs natively, on that device alone")
+	}
 	if err := a.link.Update(p.program); err != nil {
 		return fmt.Errorf("replace the XDP program: %w", err)
 	}
@@ -100,7 +109,7 @@ func (p *Program) attachError(ifindex int, err error) error {
 		return fmt.Errorf("attach XDP program to %s: no privilege: run as root or grant CAP_BPF and CAP_NET_ADMIN: %w", name, err)
 	case errors.Is(err, unix.EOPNOTSUPP):
 		return fmt.Errorf("attach XDP program to %s: the driver has no native XDP: use mode generic or auto: %w", name, err)
-	case errors.Is(err, unix.ERANGE) && !p.frags, errors.Is(err, unix.EINVAL) && !p.frags && mtu > 1500:
+	case errors.Is(err, unix.ERANGE) && !p.options.Frags, errors.Is(err, unix.EINVAL) && !p.options.Frags && mtu > 1500:
 		return fmt.Errorf("attach XDP program to %s: the MTU (%d, or that of a veth's peer) is too large for packets of one buffer: "+
 			"lower it or turn multi-buffer on: %w", name, mtu, err)
 	case errors.Is(err, unix.ERANGE), errors.Is(err, unix.EINVAL):

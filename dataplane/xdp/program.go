@@ -22,8 +22,9 @@ type Program struct {
 	program  *ebpf.Program
 	sockets  *ebpf.Map
 	counters *ebpf.Map
-	frags    bool
+	options  Options
 	tag      uint64
+	device   int // the only interface that it may be attached to, or 0
 }
 
 // Load loads the program into the kernel.
@@ -34,52 +35,64 @@ func Load(options Options) (*Program, error) {
 	if err := options.Keep.Validate(); err != nil {
 		return nil, fmt.Errorf("load XDP program: %w", err)
 	}
-	spec, err := loadRedirect()
-	if err != nil {
-		return nil, fmt.Errorf("read XDP program: %w", err)
-	}
 	tag := uint64(0)
 	if options.Timestamp != ClockNone {
 		tag = newTag()
 	}
-	if err := specialise(spec, options, tag); err != nil {
+	return load(&Program{options: options, tag: tag}, nil)
+}
+
+// load loads p, with the maps given in the place of its own.
+func load(p *Program, maps map[string]*ebpf.Map) (*Program, error) {
+	spec, err := loadRedirect()
+	if err != nil {
+		return nil, fmt.Errorf("read XDP program: %w", err)
+	}
+	if err := p.specialise(spec); err != nil {
 		return nil, fmt.Errorf("set constants of XDP program: %w", err)
 	}
-	collection, err := ebpf.NewCollection(spec)
+	collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: maps})
 	if err != nil {
 		return nil, loadError(err)
 	}
 	defer collection.Close() // closes what is not detached below
-	return &Program{
-		program:  collection.DetachProgram(programName(options.Frags)),
-		sockets:  collection.DetachMap("sockets"),
-		counters: collection.DetachMap("counters"),
-		frags:    options.Frags,
-		tag:      tag,
-	}, nil
+	p.program = collection.DetachProgram(p.name())
+	p.sockets, p.counters = collection.DetachMap("sockets"), collection.DetachMap("counters")
+	return p, nil
 }
 
-func programName(frags bool) string {
-	if frags {
-		return "redirect_frags"
+// name is that of the variant in redirect.c.
+func (p *Program) name() string {
+	name := "redirect"
+	if p.device != 0 {
+		name += "_hardware"
 	}
-	return "redirect"
+	if p.options.Frags {
+		name += "_frags"
+	}
+	return name
 }
 
-// specialise sets the constants and drops the variant that is not wanted.
-func specialise(spec *ebpf.CollectionSpec, options Options, tag uint64) error {
-	delete(spec.Programs, programName(!options.Frags))
+// specialise sets the constants and drops the variants that are not wanted.
+func (p *Program) specialise(spec *ebpf.CollectionSpec) error {
+	options := &p.options
+	variant := spec.Programs[p.name()]
+	spec.Programs = map[string]*ebpf.ProgramSpec{p.name(): variant}
+	if p.device != 0 {
+		variant.Ifindex = uint32(p.device)
+		variant.Flags |= unix.BPF_F_XDP_DEV_BOUND_ONLY
+	}
 	spec.Maps["sockets"].MaxEntries = uint32(options.MaxQueues)
 
 	var ethertypes [MaxEtherTypes]uint16
 	copy(ethertypes[:], options.Keep.EtherTypes)
 	var protocols [256]bool
-	for _, p := range options.Keep.Protocols {
-		protocols[p] = true
+	for _, protocol := range options.Keep.Protocols {
+		protocols[protocol] = true
 	}
 	var ports [MaxPorts]uint32
-	for i, p := range options.Keep.Ports {
-		ports[i] = uint32(p.Protocol)<<16 | uint32(p.Port)
+	for i, t := range options.Keep.Ports {
+		ports[i] = uint32(t.Protocol)<<16 | uint32(t.Port)
 	}
 	for name, value := range map[string]any{
 		"keep_ethertype_count": uint32(len(options.Keep.EtherTypes)),
@@ -88,7 +101,7 @@ func specialise(spec *ebpf.CollectionSpec, options Options, tag uint64) error {
 		"keep_protocols":       protocols,
 		"keep_port_count":      uint32(len(options.Keep.Ports)),
 		"keep_ports":           ports,
-		"timestamp_tag":        tag,
+		"timestamp_tag":        p.tag,
 		"timestamp_tai":        options.Timestamp == ClockTAI,
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
@@ -132,11 +145,15 @@ type Counters struct {
 	Kept     uint64 // on the keep list, left to the kernel
 	NoSocket uint64 // on a queue without socket, left to the kernel
 	Untimed  uint64 // given to a socket without the arrival time asked for
+	// Of a program for one device (Program.ForDevice), packets that have the program's
+	// time in the place of the device's:
+	Unstamped uint64 // the device gave none
+	Astray    uint64 // it was more than 100 ms off the program's clock
 }
 
 // Counters sums over the CPUs.
 func (p *Program) Counters() (Counters, error) {
-	var sums [3]uint64
+	var sums [5]uint64
 	for i := range sums {
 		var perCPU []uint64
 		if err := p.counters.Lookup(uint32(i), &perCPU); err != nil {
@@ -146,7 +163,7 @@ func (p *Program) Counters() (Counters, error) {
 			sums[i] += n
 		}
 	}
-	return Counters{Kept: sums[0], NoSocket: sums[1], Untimed: sums[2]}, nil
+	return Counters{Kept: sums[0], NoSocket: sums[1], Untimed: sums[2], Unstamped: sums[3], Astray: sums[4]}, nil
 }
 
 // Kept is how many packets were on the keep list, since Load.

@@ -45,6 +45,8 @@ enum counter {
 	KEPT,      /* on the keep list: left to the kernel */
 	NO_SOCKET, /* no socket on the queue: left to the kernel */
 	UNTIMED,   /* redirected without the timestamp asked for */
+	UNSTAMPED, /* timed by the program: the device gave no time */
+	ASTRAY,    /* timed by the program: the device's clock is elsewhere */
 	COUNTERS,
 };
 
@@ -229,8 +231,37 @@ struct arrival {
 	__u64 time; /* nanoseconds */
 };
 
-static __always_inline void write_time(struct xdp_md *ctx)
+/*
+ * The device's receive time of the packet, in its clock's nanoseconds (Linux 6.3). The kernel puts
+ * the driver's function in its place, so only a program that is loaded for one device may call it.
+ */
+extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, __u64 *timestamp) __ksym;
+
+/* A device whose clock is further off, in nanoseconds, does not keep our clock. */
+#define MAX_ASTRAY 100000000ULL
+
+static __always_inline __u64 arrival_time(struct xdp_md *ctx, bool hardware)
 {
+	__u64 now = timestamp_tai ? bpf_ktime_get_tai_ns() : bpf_ktime_get_ns();
+	__u64 time = 0;
+
+	if (!hardware)
+		return now;
+	if (bpf_xdp_metadata_rx_timestamp(ctx, &time) || time == 0) {
+		count(UNSTAMPED);
+		return now;
+	}
+	if (time - now + MAX_ASTRAY > 2 * MAX_ASTRAY) {
+		count(ASTRAY);
+		return now;
+	}
+	return time;
+}
+
+static __always_inline void write_time(struct xdp_md *ctx, bool hardware)
+{
+	/* First of all: some devices leave their time where the metadata will be. */
+	__u64 time = arrival_time(ctx, hardware);
 	void *data = (void *)(long)ctx->data;
 	void *meta = (void *)(long)ctx->data_meta;
 	struct arrival *arrival;
@@ -244,10 +275,10 @@ static __always_inline void write_time(struct xdp_md *ctx)
 	if ((void *)(arrival + 1) > (void *)(long)ctx->data)
 		return; /* never; for the verifier */
 	arrival->tag = timestamp_tag;
-	arrival->time = timestamp_tai ? bpf_ktime_get_tai_ns() : bpf_ktime_get_ns();
+	arrival->time = time;
 }
 
-static __always_inline int to_socket(struct xdp_md *ctx)
+static __always_inline int to_socket(struct xdp_md *ctx, bool hardware)
 {
 	long action;
 
@@ -256,7 +287,7 @@ static __always_inline int to_socket(struct xdp_md *ctx)
 		return XDP_PASS;
 	}
 	if (timestamp_tag)
-		write_time(ctx);
+		write_time(ctx, hardware);
 	action = bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
 	if (action != XDP_REDIRECT)
 		count(NO_SOCKET);
@@ -267,14 +298,27 @@ static __always_inline int to_socket(struct xdp_md *ctx)
 SEC("xdp")
 int redirect(struct xdp_md *ctx)
 {
-	return to_socket(ctx);
+	return to_socket(ctx, false);
 }
 
 /* The same for packets of several buffers. Headers are in the first one. */
 SEC("xdp.frags")
 int redirect_frags(struct xdp_md *ctx)
 {
-	return to_socket(ctx);
+	return to_socket(ctx, false);
+}
+
+/* The same two with the device's times. */
+SEC("xdp")
+int redirect_hardware(struct xdp_md *ctx)
+{
+	return to_socket(ctx, true);
+}
+
+SEC("xdp.frags")
+int redirect_hardware_frags(struct xdp_md *ctx)
+{
+	return to_socket(ctx, true);
 }
 
 char _license[] SEC("license") = "Dual MIT/GPL";

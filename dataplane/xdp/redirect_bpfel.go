@@ -16,18 +16,20 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	redirectMapCounters           = "counters"
-	redirectMapSockets            = "sockets"
-	redirectProgRedirect          = "redirect"
-	redirectProgRedirectFrags     = "redirect_frags"
-	redirectVarKeepAnyProtocol    = "keep_any_protocol"
-	redirectVarKeepEthertypeCount = "keep_ethertype_count"
-	redirectVarKeepEthertypes     = "keep_ethertypes"
-	redirectVarKeepPortCount      = "keep_port_count"
-	redirectVarKeepPorts          = "keep_ports"
-	redirectVarKeepProtocols      = "keep_protocols"
-	redirectVarTimestampTag       = "timestamp_tag"
-	redirectVarTimestampTai       = "timestamp_tai"
+	redirectMapCounters               = "counters"
+	redirectMapSockets                = "sockets"
+	redirectProgRedirect              = "redirect"
+	redirectProgRedirectFrags         = "redirect_frags"
+	redirectProgRedirectHardware      = "redirect_hardware"
+	redirectProgRedirectHardwareFrags = "redirect_hardware_frags"
+	redirectVarKeepAnyProtocol        = "keep_any_protocol"
+	redirectVarKeepEthertypeCount     = "keep_ethertype_count"
+	redirectVarKeepEthertypes         = "keep_ethertypes"
+	redirectVarKeepPortCount          = "keep_port_count"
+	redirectVarKeepPorts              = "keep_ports"
+	redirectVarKeepProtocols          = "keep_protocols"
+	redirectVarTimestampTag           = "timestamp_tag"
+	redirectVarTimestampTai           = "timestamp_tai"
 )
 
 // loadRedirect returns the embedded CollectionSpec for redirect.
@@ -72,8 +74,10 @@ type redirectSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type redirectProgramSpecs struct {
-	Redirect      *ebpf.ProgramSpec `ebpf:"redirect"`
-	RedirectFrags *ebpf.ProgramSpec `ebpf:"redirect_frags"`
+	Redirect              *ebpf.ProgramSpec `ebpf:"redirect"`
+	RedirectFrags         *ebpf.ProgramSpec `ebpf:"redirect_frags"`
+	RedirectHardware      *ebpf.ProgramSpec `ebpf:"redirect_hardware"`
+	RedirectHardwareFrags *ebpf.ProgramSpec `ebpf:"redirect_hardware_frags"`
 }
 
 // redirectMapSpecs contains maps before they are loaded into the kernel.
@@ -147,14 +151,18 @@ type redirectVariables struct {
 //
 // It can be passed to loadRedirectObjects or ebpf.CollectionSpec.LoadAndAssign.
 type redirectPrograms struct {
-	Redirect      *ebpf.Program `ebpf:"redirect"`
-	RedirectFrags *ebpf.Program `ebpf:"redirect_frags"`
+	Redirect              *ebpf.Program `ebpf:"redirect"`
+	RedirectFrags         *ebpf.Program `ebpf:"redirect_frags"`
+	RedirectHardware      *ebpf.Program `ebpf:"redirect_hardware"`
+	RedirectHardwareFrags *ebpf.Program `ebpf:"redirect_hardware_frags"`
 }
 
 func (p *redirectPrograms) Close() error {
 	return _RedirectClose(
 		p.Redirect,
 		p.RedirectFrags,
+		p.RedirectHardware,
+		p.RedirectHardwareFrags,
 	)
 }
 

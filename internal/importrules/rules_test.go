@@ -36,9 +36,9 @@ var layers = []layer{
 	{"stages", []string{"stages/*", "pipeline", "pipeline/packet"}, "the one map from names to constructors"},
 	{"stages/*", []string{"pipeline/...", "telemetry/=", "telemetry/hash", "telemetry/record"},
 		"a stage knows neither other stages nor I/O, so that any graph and any driver can run it; of telemetry it knows its own system"},
-	{"dataplane/port", []string{"dataplane/napi", "dataplane/xsk", "dataplane/xdp", "dataplane/pcapfile", "pipeline/packet", "pipeline/limiter"},
+	{"dataplane/port", []string{"dataplane/napi", "dataplane/xsk", "dataplane/xdp", "dataplane/pcapfile", "pipeline/packet", "pipeline/clock", "pipeline/limiter"},
 		"a driver moves packets and knows no stage"},
-	{"dataplane/worker", []string{"dataplane/port", "pipeline", "pipeline/packet"},
+	{"dataplane/worker", []string{"dataplane/port", "pipeline", "pipeline/clock", "pipeline/packet"},
 		"a worker runs any graph over any driver and must know none of either by name"},
 
 	// Record path.
@@ -82,12 +82,12 @@ var foreigns = []foreign{
 	{"plugin", nil, "one binary"},
 	{"unsafe", []string{"bench/...", "control/api", "dataplane/lab/...", "dataplane/port", "dataplane/xsk"},
 		"rings and ioctls share memory with the kernel, and generated messages their own; all else is checked by the compiler"},
-	{"reflect", []string{"cmd/...", "config", "control/api"}, "types are known where packets run"},
+	{"reflect", []string{"cmd/...", "config", "control/api", "dataplane/port"}, "types are known where packets run; dataplane/port closes what a library keeps to itself"},
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "internal/..."}, "a switch starts no program"},
 	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/view"}, "servers belong to control and to the collector's faces"},
-	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "pipeline/clock", "pipeline/packet", "stages/l2", "stages/lds", "telemetry/hash", "telemetry/lds"},
-		"system calls are the data plane's; l2 reads the clock for its ageing, beside the packet path; hash and telemetry/lds ask what the processor can; stages/lds looks whether the clock stepped"},
+	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "pipeline/clock", "pipeline/packet", "stages/l2", "telemetry/hash", "telemetry/lds", "telemetry/pint"},
+		"system calls are the data plane's; l2 reads the clock for its ageing, beside the packet path; hash, lds and pint ask what the processor can"},
 
 	{"github.com/asavie/xdp", []string{"dataplane/port"},
 		"it is the second opinion on AF_XDP behind the port contract; nobody else may come to rely on it"},

@@ -30,10 +30,18 @@ type Batch struct {
 	// Frames allocates frames for copies.
 	Frames *Cache
 
-	spare []Packet // the second array for Rebuild
-	pool  *Pool
+	spare    []Packet // the second array for Rebuild
+	pool     *Pool
+	returned []returned
 
 	_ [64]byte // what lies behind in memory is another worker's batch
+}
+
+// returned is a packet that a stage held back from an earlier batch, by its frame: stages move
+// packets within these, and in the batch.
+type returned struct {
+	frame  uint64
+	inPort uint16
 }
 
 // NewBatch returns an empty batch with room for capacity packets (at least
@@ -46,6 +54,8 @@ func NewBatch(frames *Cache, capacity int) *Batch {
 		Mem:    frames.pool.mem,
 		Frames: frames,
 		pool:   frames.pool,
+
+		returned: make([]returned, 0, capacity),
 	}
 }
 
@@ -66,6 +76,7 @@ func (b *Batch) Reset() {
 	b.Pkts = b.Pkts[:0]
 	b.Dropped = 0
 	b.Copied, b.NoFrame, b.NoRoom = 0, 0, 0
+	b.returned = b.returned[:0]
 }
 
 // Append adds a packet of the caller's and returns it, zeroed but for OutPort,
@@ -89,6 +100,26 @@ func (b *Batch) Rebuild() []Packet {
 	old := b.Pkts
 	b.Pkts, b.spare = b.spare[:0], old
 	return old
+}
+
+// Return notes of a packet of the batch, marked with FlagCopy, that it arrived earlier, by another
+// port than its InPort, which is where the books of this batch count it.
+func (b *Batch) Return(p *Packet, inPort uint16) {
+	b.returned = append(b.returned, returned{b.pool.Base(p.Addr), inPort})
+}
+
+// ArrivalPort is the port by which a packet has come to the switch: InPort, but for packets that
+// were held back, and for copies of these.
+func (b *Batch) ArrivalPort(p *Packet) uint16 {
+	if p.Flags.Has(FlagCopy) {
+		frame := b.pool.Base(p.Addr)
+		for _, r := range b.returned {
+			if r.frame == frame {
+				return r.inPort
+			}
+		}
+	}
+	return p.InPort
 }
 
 // Pool returns the pool whose frames the packets live in.
@@ -124,6 +155,9 @@ func (b *Batch) Copy(dst, src *Packet) bool {
 		last, link = l, next
 	}
 	b.Copied++
+	if in := b.ArrivalPort(src); in != src.InPort {
+		b.Return(dst, in)
+	}
 	return true
 }
 

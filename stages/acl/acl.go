@@ -17,8 +17,7 @@ var ReasonDenied = packet.Register("acl_denied", "a rule of the access control l
 // Module is the access control of one switch. Its methods may be called from
 // anywhere.
 type Module struct {
-	env   pipeline.Env
-	ports []string
+	env pipeline.Env
 
 	rules atomic.Pointer[classifier] // control swaps it
 	// asked is raised to ask the workers for a copy of their counts.
@@ -35,15 +34,12 @@ type Module struct {
 // New makes the module of a configuration, which it validates.
 func New(c Config, env pipeline.Env) (*Module, error) {
 	m := &Module{env: env, folded: map[string]hit{}}
-	for i := range env.Ports {
-		m.ports = append(m.ports, env.Ports[i].Name)
-	}
-	set, err := c.compile(m.ports)
+	set, err := c.compile(pipeline.PortNames(env.Ports))
 	if err != nil {
 		return nil, err
 	}
 	m.config = c
-	m.rules.Store(newClassifier(set, len(m.ports), max(env.Workers, 1)))
+	m.rules.Store(newClassifier(set, len(env.Ports), max(env.Workers, 1)))
 	return m, nil
 }
 
@@ -67,7 +63,10 @@ func (m *Module) Stage(w int) pipeline.Stage {
 // the new ones, and none is lost. On error nothing changes. It returns once the
 // workers have left the old rules, at once or within a tenth of a second.
 func (m *Module) SetConfig(c Config) error {
-	commit, err := m.Prepare(c)
+	m.mu.Lock()
+	ports := m.env.Ports
+	m.mu.Unlock()
+	commit, err := m.Prepare(c, ports)
 	if err != nil {
 		return err
 	}
@@ -76,16 +75,16 @@ func (m *Module) SetConfig(c Config) error {
 }
 
 // Prepare compiles rules without putting them into force, which commit does.
-func (m *Module) Prepare(c Config) (commit func(), err error) {
-	set, err := c.compile(m.ports)
+func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err error) {
+	set, err := c.compile(pipeline.PortNames(ports))
 	if err != nil {
 		return nil, err
 	}
-	next := newClassifier(set, len(m.ports), max(m.env.Workers, 1))
+	next := newClassifier(set, len(ports), max(m.env.Workers, 1))
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.config = c
+		m.config, m.env.Ports = c, ports
 		m.retired = append(m.retired, m.rules.Swap(next))
 		m.collect()
 	}, nil
@@ -138,6 +137,10 @@ func (s *stage) Process(b *packet.Batch) {
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
 		if p.Reason != 0 {
+			continue
+		}
+		if c.looksIn && p.Flags.Has(packet.FlagFragment) && tiny(p, b.Data(p)) {
+			b.Drop(p, ReasonTinyFragment)
 			continue
 		}
 		f = fieldsOf(p, b.Data(p))

@@ -24,7 +24,7 @@ func TestTwin(t *testing.T) {
 			c.Rules = append(c.Rules, randomRule(r))
 		}
 		m := newModule(t, c)
-		set, err := c.compile(m.ports)
+		set, err := c.compile(pipeline.PortNames(m.env.Ports))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,12 +3,13 @@
 //
 //	         ┌──────────────────────────────────────────────┐
 //	batch ──>│ a class per field ──> first rule of all classes │──> permitted
-//	         └──────────────────────────────────────────────┘──> dropped: acl_denied
+//	         └──────────────────────────────────────────────┘──> dropped: acl_denied, tiny_fragment
 //
 // A rule matches on the input port, MAC addresses under a mask, VLAN,
 // EtherType, IP prefixes, protocol, ports and TCP flags; what it leaves out
 // matches everything. Action "count" counts and goes on to the rules behind it.
-// A packet that no rule permits or denies has the default's fate.
+// A packet that no rule permits or denies has the default's fate. Where a rule has ports or
+// flags, fragments that would hide them are dropped (RFC 1858).
 //
 // Rules are not tried one by one. Every field's values fall into classes:
 // values that the same rules match. A class has a bit per rule, and a second, short row

@@ -8,6 +8,9 @@ import (
 
 // Explain implements pipeline.Explainer.
 func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
+	if p.Reason == ReasonTinyFragment {
+		return "a fragment that keeps its transport header from the rules"
+	}
 	f := fieldsOf(p, b.Data(p))
 	var counting []string
 	for i := range s.rules.rules {

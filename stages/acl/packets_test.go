@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages/parse"
 )
@@ -120,7 +121,7 @@ func TestCacheForgets(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.rules.Load().cached = true // though there are few rules
-		set, err := c.compile(m.ports)
+		set, err := c.compile(pipeline.PortNames(m.env.Ports))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,6 +173,68 @@ func TestOnePortNoRules(t *testing.T) {
 		}
 		if b.Dropped != c.dropped || total != packet.BatchSize {
 			t.Errorf("%d rules: %d dropped, %d counted", len(c.rules), b.Dropped, total)
+		}
+	}
+}
+
+// TestTinyFragments: fragments cannot hide ports or flags from rules that look at
+// them, nor put others over them; where no rule does, they are nobody's business.
+func TestTinyFragments(t *testing.T) {
+	const ack, more = 16, 0x2000
+	denySSH := []Rule{{Action: Deny, Protocol: "tcp", DstPort: "22"}}
+	denySYN := []Rule{{Action: Deny, TCPFlags: "syn,!ack"}}
+	denyNet := []Rule{{Action: Deny, Dst: "192.0.2.0/24"}}
+	whole := tcp(ack)
+	whole[3] = 80 // not what the rules deny
+	udp := []byte{0x30, 0x39, 0, 53, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}
+	sctp := []byte{0x30, 0x39, 0, 53, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4}
+	fragment6 := func(proto byte, offset uint16, payload []byte) []byte {
+		h := []byte{proto, 0, byte(offset * 8 >> 8), byte(offset*8) | 1, 0, 0, 0, 7}
+		return ethernet(nil, 0x86dd, ipv6(false, 44, append(h, payload...)))
+	}
+	const passes = packet.Reason(0)
+	for name, c := range map[string]struct {
+		frame []byte
+		rules []Rule
+		want  packet.Reason
+	}{
+		"first, with 8 bytes of TCP":         {ethernet(nil, 0x0800, ipv4(6, more, whole[:8])), denySSH, ReasonTinyFragment},
+		"first, with 16 bytes of TCP":        {ethernet(nil, 0x0800, ipv4(6, more, whole[:16])), denySYN, ReasonTinyFragment},
+		"first, with all of TCP":             {ethernet(nil, 0x0800, ipv4(6, more, whole)), denySSH, passes},
+		"first, denied":                      {ethernet(nil, 0x0800, ipv4(6, more, tcp(ack))), denySSH, ReasonDenied},
+		"later, over the flags":              {ethernet(nil, 0x0800, ipv4(6, more|1, whole[:16])), denySYN, ReasonTinyFragment},
+		"last, over the flags":               {ethernet(nil, 0x0800, ipv4(6, 1, whole[:16])), denySYN, ReasonTinyFragment},
+		"later, over the end of the header":  {ethernet(nil, 0x0800, ipv4(6, 2, whole[:16])), denySYN, ReasonTinyFragment},
+		"later, behind the header":           {ethernet(nil, 0x0800, ipv4(6, 3, whole[:16])), denySYN, passes},
+		"later of UDP, behind its header":    {ethernet(nil, 0x0800, ipv4(17, 1, udp)), denySSH, passes},
+		"first, with all of UDP's header":    {ethernet(nil, 0x0800, ipv4(17, more, udp)), denySSH, passes},
+		"first, with 4 bytes of UDP":         {ethernet(nil, 0x0800, ipv4(17, more, udp[:4])), denySSH, ReasonTinyFragment},
+		"first, with 8 bytes of SCTP":        {ethernet(nil, 0x0800, ipv4(132, more, sctp[:8])), denySSH, ReasonTinyFragment},
+		"later, over SCTP's header":          {ethernet(nil, 0x0800, ipv4(132, 1, sctp)), denySSH, ReasonTinyFragment},
+		"first of a protocol without ports":  {ethernet(nil, 0x0800, ipv4(50, more, udp[:8])), denySSH, passes},
+		"IPv6, first, with 8 bytes of TCP":   {fragment6(6, 0, whole[:8]), denySSH, ReasonTinyFragment},
+		"IPv6, first, with all of TCP":       {fragment6(6, 0, whole), denySSH, passes},
+		"IPv6, later, over the flags":        {fragment6(6, 1, whole[:16]), denySSH, ReasonTinyFragment},
+		"IPv6, later, behind the header":     {fragment6(6, 3, whole[:16]), denySSH, passes},
+		"no rule looks at ports, first tiny": {ethernet(nil, 0x0800, ipv4(6, more, whole[:8])), denyNet, passes},
+		"no rule looks at ports, later tiny": {ethernet(nil, 0x0800, ipv4(6, 1, whole[:16])), denyNet, passes},
+		"no fragment":                        {ethernet(nil, 0x0800, ipv4(6, 0, whole)), denySSH, passes},
+		"no fragment, and DF":                {ethernet(nil, 0x0800, ipv4(6, 0x4000, whole)), denySSH, passes},
+	} {
+		m := newModule(t, Config{Default: Permit, Rules: c.rules})
+		parser, err := parse.New(parse.DefaultConfig(), testEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := newBatch(t)
+		b.Pkts = b.Pkts[:1]
+		p := &b.Pkts[0]
+		*p = packet.Packet{Addr: p.Addr, Len: uint32(len(c.frame)), WireLen: uint32(len(c.frame))}
+		copy(b.Data(p), c.frame)
+		parser.Stage(0).Process(b)
+		m.Stage(0).Process(b)
+		if p.Reason != c.want {
+			t.Errorf("%s: reason %v, want %v", name, p.Reason, c.want)
 		}
 	}
 }

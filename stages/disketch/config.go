@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/telemetry/disketch"
 )
 
@@ -15,10 +14,21 @@ type Config struct {
 	EpochBits int `toml:"epoch_bits"`
 	// Seed of the network: the same on all switches.
 	Seed uint64 `toml:"seed"`
-	// HostPorts are the ports behind which there is no other switch.
+	// HostPorts are the ports behind which there is no other switch; empty: those that
+	// [stages.pint] names as edge, if it is in the graph.
 	HostPorts []string `toml:"host_ports"`
 	// Fragments of sketches that this switch holds.
 	Fragments []Fragment `toml:"fragment"`
+	// EdgePorts are told by stages.Build, not by a file: see WithEdge.
+	EdgePorts []string `toml:"-"`
+}
+
+// WithEdge returns the configuration of a switch on which PINT begins and ends at
+// the named ports: these are the host ports if it names none itself.
+func (c *Config) WithEdge(ports []string) *Config {
+	d := *c
+	d.EdgePorts = ports
+	return &d
 }
 
 // Fragment is a [[stages.disketch.fragment]]. An empty or zero value stands for
@@ -47,12 +57,19 @@ type Fragment struct {
 	// OneSubepoch counts flows between host ports in one subepoch, too, like
 	// all others.
 	OneSubepoch bool `toml:"one_subepoch"`
+	// Candidates is for how many flows a row of cells (of UnivMon each level) has room
+	// to remember their keys, so that records name the heavy ones; 0 stands for 256 (of
+	// UnivMon 128), -1 for none. Each takes 54 bytes beside Memory, in as many copies.
+	Candidates int `toml:"candidates"`
 }
 
 // The defaults of a Fragment.
 const (
 	defaultMemory = 128 << 10
 	defaultHops   = 5
+
+	defaultCandidates      = 256
+	defaultLevelCandidates = 128
 )
 
 // DefaultConfig has one Count Sketch of packets by 5-tuple.
@@ -74,6 +91,12 @@ func (f Fragment) withDefaults() Fragment {
 	}
 	if f.Hops == 0 {
 		f.Hops = defaultHops
+	}
+	if f.Candidates == 0 {
+		f.Candidates = defaultCandidates
+		if f.Kind == disketch.UnivMon.String() {
+			f.Candidates = defaultLevelCandidates
+		}
 	}
 	if f.Prefix4 == 0 {
 		f.Prefix4 = 32
@@ -136,6 +159,9 @@ func (f *Fragment) faults(epochs disketch.Epochs) (errs []error) {
 	if f.Hops < 0 || f.Hops > 64 {
 		fail("hops = %d: choose 1 to 64", f.Hops)
 	}
+	if f.Candidates < -1 {
+		fail("candidates = %d: choose -1 (none) or more", f.Candidates)
+	}
 	// A record takes up to five bytes for each cell.
 	if f.Memory > maxMemory {
 		fail("memory = %d: a record holds at most %d bytes of cells", f.Memory, maxMemory)
@@ -158,7 +184,7 @@ func (f *Fragment) config(id disketch.ID, epochs disketch.Epochs, seed uint64) d
 	kind, _ := disketch.ParseKind(f.Kind)
 	c := disketch.Config{
 		ID: id, Kind: kind, Memory: f.Memory, Levels: f.Levels, Epochs: epochs, Seed: seed,
-		Target: f.Target, SingleHop: !f.OneSubepoch,
+		Target: f.Target, SingleHop: !f.OneSubepoch, Candidates: max(f.Candidates, 0),
 	}
 	if f.Unit == "bytes" {
 		c.Unit = disketch.Bytes
@@ -168,13 +194,15 @@ func (f *Fragment) config(id disketch.ID, epochs disketch.Epochs, seed uint64) d
 	return c
 }
 
-// isHost marks the host ports, by number.
-func (c *Config) isHost(env *pipeline.Env) []bool {
-	host := make([]bool, len(env.Ports))
-	for _, name := range c.HostPorts {
-		if n, ok := env.PortNumber(name); ok {
-			host[n] = true
-		}
+// ports marks the host ports among those of the names.
+func (c *Config) ports(names []string) *ports {
+	p := &ports{names: names, host: make([]bool, len(names))}
+	hosts := c.HostPorts
+	if len(hosts) == 0 {
+		hosts = c.EdgePorts
 	}
-	return host
+	for i, name := range names {
+		p.host[i] = slices.Contains(hosts, name)
+	}
+	return p
 }

@@ -3,6 +3,7 @@ package disketch
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/epoch"
@@ -15,22 +16,25 @@ import (
 // but Collect, which belongs to one goroutine.
 type Module struct {
 	config    Config
-	env       pipeline.Env
-	host      []bool // by port number
+	ports     atomic.Pointer[ports]
 	fragments []*fragment
 	needs     packet.Needs
 }
 
+// ports are the switch's, by number; a port that comes puts another in its place.
+type ports struct {
+	names []string
+	host  []bool // which ones have no other switch behind them
+}
+
 // New makes the module of a configuration, which it validates.
 func New(c Config, env pipeline.Env) (*Module, error) {
-	names := make([]string, len(env.Ports))
-	for i := range env.Ports {
-		names[i] = env.Ports[i].Name
-	}
+	names := pipeline.PortNames(env.Ports)
 	if err := c.Validate(names); err != nil {
 		return nil, err
 	}
-	m := &Module{config: c, env: env, host: c.isHost(&env)}
+	m := &Module{config: c}
+	m.ports.Store(c.ports(names))
 	for i := range c.Fragments {
 		f, err := newFragment(c.Fragments[i].withDefaults(), disketch.ID{Switch: uint64(env.ID), Sketch: uint16(i)}, c.epochs(), c.Seed)
 		if err != nil {
@@ -54,21 +58,35 @@ func (m *Module) Needs() packet.Needs { return m.needs }
 // Stage implements pipeline.Module. It allocates all memory of the worker: two
 // copies of each fragment's cells.
 func (m *Module) Stage(int) pipeline.Stage {
-	s := &stage{host: m.host}
+	s := &stage{module: m}
 	for _, f := range m.fragments {
 		s.counts = append(s.counts, counting{fragment: f, worker: f.newWorker()})
 	}
 	return s
 }
 
+// HostPorts lists the ports behind which there is no other switch.
+func (m *Module) HostPorts() (names []string) {
+	p := m.ports.Load()
+	for n, host := range p.host {
+		if host {
+			names = append(names, p.names[n])
+		}
+	}
+	return names
+}
+
 // stage is one worker's.
 type stage struct {
-	host   []bool
+	module *Module
+	host   []bool // of the batch
 	counts []counting
 	// What a batch gives a fragment: flows and values of packets between other
 	// switches, and of those from host to host.
 	flows, singleFlows   [packet.BatchSize]uint64
 	values, singleValues [packet.BatchSize]int64
+	// places are where these packets stand in the batch.
+	places, singlePlaces [packet.BatchSize]uint8
 }
 
 // counting is one fragment on one worker.
@@ -82,6 +100,7 @@ type counting struct {
 
 // Process implements pipeline.Stage.
 func (s *stage) Process(b *packet.Batch) {
+	s.host = s.module.ports.Load().host
 	for i := range s.counts {
 		// Batches with copies exceed what fits at once.
 		for from := 0; from < len(b.Pkts); from += packet.BatchSize {
@@ -110,11 +129,13 @@ func (s *stage) count(c *counting, b *packet.Batch, pkts []packet.Packet) {
 			value = int64(p.WireLen)
 		}
 		if s.fromHostToHost(p) {
-			s.singleFlows[single&(packet.BatchSize-1)], s.singleValues[single&(packet.BatchSize-1)] = flow, value // BCE
+			j := single & (packet.BatchSize - 1) // BCE
+			s.singleFlows[j], s.singleValues[j], s.singlePlaces[j] = flow, value, uint8(i)
 			single++
 			continue
 		}
-		s.flows[n&(packet.BatchSize-1)], s.values[n&(packet.BatchSize-1)] = flow, value // BCE
+		j := n & (packet.BatchSize - 1) // BCE
+		s.flows[j], s.values[j], s.places[j] = flow, value, uint8(i)
 		n++
 	}
 	counter := c.worker.Current()
@@ -123,12 +144,22 @@ func (s *stage) count(c *counting, b *packet.Batch, pkts []packet.Packet) {
 		return
 	}
 	counter.AddBatch(s.flows[:n], s.values[:n], false)
+	c.name(counter, b, pkts, &s.places)
 	counter.AddBatch(s.singleFlows[:single], s.singleValues[:single], true)
+	c.name(counter, b, pkts, &s.singlePlaces)
+}
+
+// name gives flows that became candidates their keys.
+func (c *counting) name(counter *disketch.Counter, b *packet.Batch, pkts []packet.Packet, places *[packet.BatchSize]uint8) {
+	for _, a := range counter.Admitted() {
+		p := &pkts[places[a.Index]]
+		*a.Key = c.fragment.keyer.key(b.Data(p), p)
+	}
 }
 
 // fromHostToHost says that the packet passes no other switch.
 func (s *stage) fromHostToHost(p *packet.Packet) bool {
-	return int(p.OutPort) < len(s.host) && s.host[p.OutPort] && s.host[p.InPort]
+	return int(p.OutPort) < len(s.host) && int(p.InPort) < len(s.host) && s.host[p.OutPort] && s.host[p.InPort]
 }
 
 // Tick implements pipeline.Ticker: at the edge of a subepoch the counter goes to

@@ -2,7 +2,9 @@ package disketch
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,7 +78,7 @@ func clearBatch(b *packet.Batch) {
 // frequency under its own key, as the query finds it from the key alone.
 func TestRecords(t *testing.T) {
 	c := Config{EpochBits: 20, Seed: 9, HostPorts: []string{"p0", "p1"}, Fragments: []Fragment{
-		{}, {Kind: "countmin", Unit: "bytes", Memory: 64 << 10, Target: 1e9}, {Kind: "countmin", Key: "src", Memory: 64 << 10, Target: 0.001},
+		{}, {Kind: "countmin", Unit: "bytes", Memory: 64 << 10, Target: 1e9}, {Kind: "countmin", Key: "src", Memory: 64 << 10, Target: 0.001, Candidates: -1},
 		{Kind: "univmon", Key: "dst", Prefix4: 24, Prefix6: 64, Memory: 64 << 10},
 	}}
 	m, err := New(c, env())
@@ -86,7 +88,7 @@ func TestRecords(t *testing.T) {
 	m.Inline()
 	stages := []*stage{m.Stage(0).(*stage), m.Stage(1).(*stage)}
 	all := disketch.Records{}
-	var seen, cells [4]uint64
+	var seen, cells, named [4]uint64
 	partial := 0
 	emit := func(h *record.Header, body func([]byte) ([]byte, error)) {
 		b, err := body(nil)
@@ -100,6 +102,14 @@ func TestRecords(t *testing.T) {
 		if h.Kind != record.DiSketch || h.Instance != r.Fragment.Sketch || r.Fragment.Switch != 7 || h.Missed != 0 ||
 			uint64(h.Start) != r.Epoch<<20+r.Subepoch*(1<<20/r.N()) || uint64(h.Span) != 1<<20/r.N() || h.Partial != r.Partial {
 			t.Fatalf("header %+v of %+v", h, r)
+		}
+		keyer := c.Fragments[h.Instance].NewKeyer()
+		for _, x := range r.Candidates {
+			k := packet.FlowKey(x.Key)
+			if keyer.Flow(&k, parseSeed) != x.Flow || !keyer.tuple && k.SrcPort != 0 {
+				t.Fatalf("fragment %d names flow %x as %v", h.Instance, x.Flow, k)
+			}
+			named[h.Instance] += uint64(x.Count)
 		}
 		seen[h.Instance] += r.Seen
 		for _, x := range r.Cells(0) {
@@ -153,6 +163,13 @@ func TestRecords(t *testing.T) {
 	if cells[1] != 0 || cells[2] != 0 {
 		t.Errorf("cells of Count-Min differ from the records' sums by %v", cells)
 	}
+	// 40 flows fit in the tables, but the last one makes none. Of some 50 packets at a
+	// time a row is offered one in nine, which counts for nine: within half, whatever the seed.
+	for i, n := range []uint64{packets, 100 * packets, 0, packets} {
+		if got := named[i]; i != 2 && (got < n/2 || got > 3*n/2) {
+			t.Errorf("fragment %d: candidates count %d, %d passed", i, got, n)
+		}
+	}
 	// Flows come one way; those from host to host are in their records as well. The first
 	// subepochs of the workers are whole, the last ones are not.
 	path := disketch.PathFunc(func(uint64) []uint64 { return []uint64{7} })
@@ -171,7 +188,7 @@ func TestRecords(t *testing.T) {
 	}
 	metrics := map[string]float64{}
 	m.Metrics(func(x pipeline.Metric) { metrics[x.Name+x.Labels[0][1]] = x.Value })
-	if metrics["cell_bytes1"] != 64<<10 || metrics["subepochs2"] < 2 || metrics["target_error0"] <= 0 || metrics["records_total0"] < epochs ||
+	if metrics["cell_bytes1"] != 64<<10 || metrics["candidate_bytes1"] != 256*54 || metrics["candidate_bytes2"] != 0 || metrics["subepochs2"] < 2 || metrics["target_error0"] <= 0 || metrics["records_total0"] < epochs ||
 		metrics["conflicts_total0"] != 0 || metrics["missed_packets_total0"] != 0 {
 		t.Errorf("metrics %v", metrics)
 	}
@@ -278,9 +295,9 @@ func TestValidate(t *testing.T) {
 	if err := ok.Validate(ports); err != nil {
 		t.Error(err)
 	}
-	c := Config{EpochBits: 99, HostPorts: []string{"x"}, Fragments: []Fragment{{Kind: "a", Key: "b", Unit: "c", Prefix4: 40, Prefix6: -1, Hops: 99}}}
+	c := Config{EpochBits: 99, HostPorts: []string{"x"}, Fragments: []Fragment{{Kind: "a", Key: "b", Unit: "c", Prefix4: 40, Prefix6: -1, Hops: 99, Candidates: -2}}}
 	err := c.Validate(ports)
-	for _, key := range []string{"epoch_bits", "host_ports", "fragment[0].kind", "fragment[0].key", "fragment[0].unit", "fragment[0].prefix4", "fragment[0].prefix6", "fragment[0].hops"} {
+	for _, key := range []string{"epoch_bits", "host_ports", "fragment[0].kind", "fragment[0].key", "fragment[0].unit", "fragment[0].prefix4", "fragment[0].prefix6", "fragment[0].hops", "fragment[0].candidates"} {
 		if err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("no fault of %s in %v", key, err)
 		}
@@ -312,36 +329,51 @@ func TestExplain(t *testing.T) {
 }
 
 // BenchmarkProcess: ns per packet of 200,000 flows beyond the parser's flow
-// hash, 128 KiB of cells, with all flows counted (n = 1).
+// hash, 128 KiB of cells, with all flows counted (n = 1); beside the bare loop, which
+// gives the packets their flows and counts nothing.
 func BenchmarkProcess(b *testing.B) {
-	for _, f := range []Fragment{{}, {Kind: "countmin"}, {Kind: "univmon"}, {Key: "src"}} {
+	b.Run("bare", func(b *testing.B) { benchmarkStage(b, bare{}) })
+	for _, f := range []Fragment{{}, {Candidates: -1}, {Kind: "countmin"}, {Kind: "countmin", Candidates: -1}, {Kind: "univmon"}, {Kind: "univmon", Candidates: -1}, {Key: "src"}} {
 		f = f.withDefaults()
-		b.Run(f.Kind+"/"+f.Key, func(b *testing.B) {
-			m, err := New(Config{EpochBits: 30, Fragments: []Fragment{f}}, env())
-			if err != nil {
-				b.Fatal(err)
-			}
-			s := m.Stage(0).(*stage)
-			s.Tick(1 << 30)
-			batch := newBatch(b)
-			for i := range uint64(packet.BatchSize) {
-				add(b, batch, key(i), 0, 1)
-			}
-			r := rand.New(rand.NewPCG(1, 1))
-			hashes := make([]uint32, 1<<18)
-			for i := range hashes {
-				hashes[i] = uint32(r.Uint64N(200_000)) * 0x9e3779b1
-			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i = (i + packet.BatchSize) & (len(hashes) - 1) {
-				for j := range batch.Pkts {
-					batch.Pkts[j].FlowHash = hashes[i+j]
-				}
-				s.Process(batch)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/packet.BatchSize, "ns/packet")
-		})
+		m, err := New(Config{EpochBits: 30, Fragments: []Fragment{f}}, env())
+		if err != nil {
+			b.Fatal(err)
+		}
+		s := m.Stage(0).(*stage)
+		s.Tick(1 << 30)
+		b.Run(fmt.Sprintf("%s/%s/candidates=%d", f.Kind, f.Key, max(f.Candidates, 0)), func(b *testing.B) { benchmarkStage(b, s) })
 	}
+}
+
+// bare looks at packets as a stage must.
+type bare struct{}
+
+func (bare) Process(b *packet.Batch) {
+	for i := range b.Pkts {
+		if p := &b.Pkts[i]; p.Reason != 0 || p.Flags.Has(packet.FlagCopy) {
+			panic("not a packet to count")
+		}
+	}
+}
+
+func benchmarkStage(b *testing.B, s pipeline.Stage) {
+	batch := newBatch(b)
+	for i := range uint64(packet.BatchSize) {
+		add(b, batch, key(i), 0, 1)
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	hashes := make([]uint32, 1<<18)
+	for i := range hashes {
+		hashes[i] = uint32(r.Uint64N(200_000)) * 0x9e3779b1
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i = (i + packet.BatchSize) & (len(hashes) - 1) {
+		for j := range batch.Pkts {
+			batch.Pkts[j].FlowHash = hashes[i+j]
+		}
+		s.Process(batch)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/packet.BatchSize, "ns/packet")
 }
 
 // TestHostToHost: with n = 2, a flow between host ports is counted in both
@@ -351,8 +383,19 @@ func TestHostToHost(t *testing.T) {
 		in, out uint16
 		once    bool
 		want    uint64
-	}{{0, 1, false, 2}, {1, 0, false, 2}, {0, 2, false, 1}, {2, 0, false, 1}, {2, 2, false, 1}, {0, 1, true, 1}, {0, packet.NoPort, false, 1}} {
-		m, err := New(Config{EpochBits: 21, HostPorts: []string{"p0", "p1"}, Fragments: []Fragment{{Target: 1e-6, OneSubepoch: c.once}}}, env())
+		edge    bool
+	}{
+		{0, 1, false, 2, false}, {1, 0, false, 2, false}, {0, 2, false, 1, false}, {2, 0, false, 1, false}, {2, 2, false, 1, false},
+		{0, 1, true, 1, false}, {0, packet.NoPort, false, 1, false}, {0, 1, false, 2, true}, {0, 2, false, 1, true},
+	} {
+		config := Config{EpochBits: 21, HostPorts: []string{"p0", "p1"}, Fragments: []Fragment{{Target: 1e-6, OneSubepoch: c.once}}}
+		if c.edge {
+			config.HostPorts = nil
+			config = *config.WithEdge([]string{"p0", "p1"})
+		} else {
+			config = *config.WithEdge([]string{"p2"}) // the named ones go first
+		}
+		m, err := New(config, env())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -389,5 +432,85 @@ func TestHostToHost(t *testing.T) {
 		if whole < len(counted)-1 { // The last one may lack its second half.
 			t.Errorf("from port %d to %d: counted %v, want %d in each", c.in, c.out, counted, c.want)
 		}
+	}
+}
+
+// TestPrepare: a new target takes effect at the next epoch, and nothing else can change.
+func TestPrepare(t *testing.T) {
+	config := func(targets ...float64) Config {
+		c := Config{EpochBits: 21, HostPorts: []string{"p0"}}
+		for _, x := range targets {
+			c.Fragments = append(c.Fragments, Fragment{Kind: "countmin", Target: x})
+		}
+		return c
+	}
+	m, err := New(config(1e9, 0), env())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Inline()
+	s := m.Stage(0).(*stage)
+	b := newBatch(t)
+	now, n := int64(1<<21), [2]uint64{}
+	emit := func(h *record.Header, body func([]byte) ([]byte, error)) {
+		form, _ := body(nil)
+		var r disketch.Record
+		if err := r.UnmarshalBinary(form); err != nil {
+			t.Fatal(err)
+		}
+		n[h.Instance] = r.N()
+	}
+	run := func() {
+		for range 12 { // half epochs
+			s.Tick(now)
+			m.Collect(now, false, emit)
+			add(t, b, key(1), 0, 1)
+			s.Process(b)
+			clearBatch(b)
+			now += 1 << 20
+		}
+	}
+	change := func(c Config) {
+		t.Helper()
+		commit, err := m.Prepare(c, env().Ports)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit()
+		run()
+	}
+	if run(); n[0] != 1 {
+		t.Errorf("n = %d with a target that is easily met", n[0])
+	}
+	if change(config(1e-6, 1e-6)); n != [2]uint64{2, 2} {
+		t.Errorf("n = %v with targets that cannot be met", n)
+	}
+	if change(config(1e9, 1e-6)); n != [2]uint64{1, 2} {
+		t.Errorf("n = %v, want 1 and 2", n)
+	}
+	if change(config(1e9, 0)); n[0] != 1 {
+		t.Errorf("n = %v, want 1 in the first", n)
+	}
+	more := append(env().Ports, pipeline.Port{Name: "p3"})
+	commit, err := m.Prepare(config(1e9, 0), more)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if commit(); !slices.Equal(m.HostPorts(), []string{"p0"}) || len(m.ports.Load().host) != 4 {
+		t.Errorf("with a port more, %v are hosts' of %d", m.HostPorts(), len(m.ports.Load().host))
+	}
+	add(t, b, key(1), 3, 0) // from a port without number 3 this would be out of range
+	s.Process(b)
+	bad := config(1, 2, 3)
+	bad.EpochBits, bad.Seed, bad.HostPorts, bad.Fragments[1].Memory = 22, 5, nil, 4096
+	_, err = m.Prepare(bad, env().Ports)
+	for _, key := range []string{"epoch_bits", "seed", "host_ports", "their number", "fragment[1]"} {
+		if err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("no fault of %s in %v", key, err)
+		}
+	}
+	bad = config(1, -1)
+	if _, err := m.Prepare(bad, env().Ports); err == nil {
+		t.Error("a target below 0 was taken")
 	}
 }

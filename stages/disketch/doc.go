@@ -11,7 +11,7 @@
 // subepochs (Section 4.4 of the paper).
 //
 // Config keys: epoch_bits, seed, host_ports; and for each [[stages.disketch.fragment]]
-// kind, key, prefix4, prefix6, unit, memory, levels, target, single_hop, hops. The number of
+// kind, key, prefix4, prefix6, unit, memory, levels, target, one_subepoch, hops, candidates. The number of
 // a fragment in the file is that of its sketch, so all switches list them in one order,
 // with the same values but for memory.
 //

@@ -22,12 +22,13 @@ type fragment struct {
 	bytes  bool // cells count bytes
 	hops   int
 	memory int
+	beside int // bytes of candidates beside the cells
 	inline bool
-	auto   bool // the target is found from the traffic
 
 	// mu guards what workers ask for once in an epoch, and the collector tells
 	// once in a subepoch.
 	mu      sync.Mutex
+	auto    bool // the target is found from the traffic
 	plan    *disketch.Fragment
 	found   disketch.Target
 	workers []*epoch.Worker[disketch.Counter]
@@ -36,7 +37,9 @@ type fragment struct {
 	merger  *epoch.Merger[disketch.Counter]
 	sample  []*disketch.Record // of the epoch that the next target is found from
 	samples uint64             // epochs looked at so far
-	search  chan []*disketch.Record
+	// unmerged packets were in cells that did not fit to those of the open slice.
+	unmerged uint64
+	search   chan []*disketch.Record
 
 	records, packets, conflicts atomic.Uint64
 	log                         atomic.Uint32
@@ -50,7 +53,7 @@ func newFragment(f Fragment, id disketch.ID, epochs disketch.Epochs, seed uint64
 	}
 	return &fragment{
 		id: id, epochs: epochs, keyer: f.NewKeyer(), kind: f.Kind, bytes: f.Unit == "bytes", hops: f.Hops, memory: f.Memory,
-		auto: f.Target == 0, plan: plan, search: make(chan []*disketch.Record, 1),
+		beside: plan.CandidateBytes(), auto: f.Target == 0, plan: plan, search: make(chan []*disketch.Record, 1),
 	}, nil
 }
 
@@ -94,18 +97,26 @@ func (f *fragment) collect(now int64, last bool, emit func(*record.Header, func(
 }
 
 // merge adds a worker's counter. It can fail only where a clock stepped so that
-// one slice had two plans; that is counted, and the slice is then partial in effect.
+// one slice had two plans; then its packets are missed, and counted.
 func (f *fragment) merge(dst, src *disketch.Counter) {
 	if err := dst.Join(src); err != nil {
 		f.conflicts.Add(1)
+		f.unmerged += src.Record().Seen
 	}
 }
 
 // emit makes the record of a subepoch.
 func (f *fragment) emit(m *epoch.Merged[disketch.Counter], emit func(*record.Header, func([]byte) ([]byte, error))) {
+	if !m.Cells.IsOpen() {
+		// No worker had cells: the record tells of what was missed alone.
+		defer m.Cells.Close()
+		m.Cells.Begin(f.scheduleOf(m.Slice))
+	}
 	r := m.Cells.Record()
 	// Packets that found no cells make an estimate too low: one in a hundred at most.
-	r.Partial = m.Partial || m.Missed*100 > r.Seen
+	missed := m.Missed + f.unmerged
+	f.unmerged = 0
+	r.Partial = m.Partial || missed*100 > r.Seen
 	f.records.Add(1)
 	f.packets.Add(r.Packets)
 	rho := r.Error()
@@ -113,14 +124,23 @@ func (f *fragment) emit(m *epoch.Merged[disketch.Counter], emit func(*record.Hea
 	f.mu.Lock()
 	f.plan.Observe(r)
 	f.target.Store(math.Float64bits(f.plan.Target()))
+	auto := f.auto
 	f.mu.Unlock()
-	if f.auto && !r.Partial {
+	if auto && !r.Partial {
 		f.keep(r)
 	}
 	emit(&record.Header{
 		Kind: record.DiSketch, Instance: f.id.Sketch,
-		Start: m.Slice.Start, Span: m.Slice.Length(), Missed: m.Missed, Partial: r.Partial,
+		Start: m.Slice.Start, Span: m.Slice.Length(), Missed: missed, Partial: r.Partial,
 	}, r.AppendBinary)
+}
+
+// scheduleOf is the schedule and the subepoch that workers had in a slice.
+func (f *fragment) scheduleOf(s epoch.Slice) (disketch.Schedule, uint64) {
+	log, start := uint8(f.epochs)-s.Shift, uint64(s.Start)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.plan.Schedule(f.epochs.Epoch(start), log), f.epochs.Subepoch(start, log)
 }
 
 // keep gathers the records of an epoch for the search for a target: behind the
@@ -183,7 +203,9 @@ func (f *fragment) findTarget(all []*disketch.Record) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.plan.SetTarget(f.found.Found(rho))
+	if f.auto { // not set meanwhile
+		f.plan.SetTarget(f.found.Found(rho))
+	}
 }
 
 func (f *fragment) metrics(emit func(pipeline.Metric)) {
@@ -203,6 +225,7 @@ func (f *fragment) metrics(emit func(pipeline.Metric)) {
 		missed += w.Missed()
 	}
 	gauge("cell_bytes", "memory of one copy of the fragment's cells", float64(f.memory))
+	gauge("candidate_bytes", "memory of the keys of heavy flows beside one copy of the cells", float64(f.beside))
 	gauge("subepochs", "subepochs of the current epoch, n", float64(uint64(1)<<f.log.Load()))
 	gauge("target_error", "error that the fragment aims at, rho; 0 until one is found", math.Float64frombits(f.target.Load()))
 	gauge("estimated_error", "estimated error of the last subepoch (Equation 4)", math.Float64frombits(f.rho.Load()))

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/hash"
 )
 
@@ -83,4 +84,28 @@ func (k *Keyer) address(data []byte, p *packet.Packet) (uint64, bool) {
 			binary.BigEndian.Uint64(w[16:24]), binary.BigEndian.Uint64(w[24:])), true
 	}
 	return 0, false
+}
+
+// key is the key of a packet as a record names its flow: what of the 5-tuple is
+// not in the sketch's key is zero.
+func (k *Keyer) key(data []byte, p *packet.Packet) disketch.Key {
+	f, ok := p.Key(data)
+	if !ok {
+		return disketch.Key{}
+	}
+	if !k.tuple {
+		f.SrcPort, f.DstPort, f.Proto = 0, 0, 0
+		mask := &k.mask6
+		if f.Version == 4 {
+			mask = &k.mask4
+		}
+		maskAddress(&f.Src, mask[0], mask[1])
+		maskAddress(&f.Dst, mask[2], mask[3])
+	}
+	return disketch.Key(f)
+}
+
+func maskAddress(a *[16]byte, high, low uint64) {
+	binary.BigEndian.PutUint64(a[:8], binary.BigEndian.Uint64(a[:8])&high)
+	binary.BigEndian.PutUint64(a[8:], binary.BigEndian.Uint64(a[8:])&low)
 }

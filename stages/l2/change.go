@@ -4,17 +4,16 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/weirswitch/weir/pipeline"
 )
 
 // Prepare checks a configuration and builds what it needs, without putting it into
 // force, which commit does, between two batches. The size of the table cannot
 // change. Stations that were learned stay known, but for those that could not be
 // where they are any more.
-func (m *Module) Prepare(c Config) (commit func(), err error) {
-	names := make([]string, len(m.env.Ports))
-	for i := range m.env.Ports {
-		names[i] = m.env.Ports[i].Name
-	}
+func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err error) {
+	names := pipeline.PortNames(ports)
 	p, err := c.plan(names)
 	if err != nil {
 		return nil, err
@@ -29,7 +28,7 @@ func (m *Module) Prepare(c Config) (commit func(), err error) {
 	if trial := newFDB(c.TableSize, 1, 1); !trial.addAll(p.static) {
 		return nil, fmt.Errorf("static: %d entries find no room: raise table_size, and restart the switch", len(p.static))
 	}
-	next := newSettings(&c, p)
+	next := newSettings(&c, p, names)
 	return func() { m.change(c, p, next) }, nil
 }
 

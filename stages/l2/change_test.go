@@ -11,7 +11,7 @@ import (
 
 func change(t *testing.T, m *Module, c Config) {
 	t.Helper()
-	commit, err := m.Prepare(c)
+	commit, err := m.Prepare(c, m.env.Ports)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestChangeRefused(t *testing.T) {
 	} {
 		c := DefaultConfig()
 		edit(&c)
-		if commit, err := m.Prepare(c); commit != nil || err == nil || err.Error() != want {
+		if commit, err := m.Prepare(c, m.env.Ports); commit != nil || err == nil || err.Error() != want {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

@@ -115,7 +115,9 @@ func (c *Config) plan(ports []string) (*plan, error) {
 func (c *Config) planPorts(ports []string, f *faults) []portVLANs {
 	vlans := make([]portVLANs, len(ports))
 	for i := range vlans {
-		vlans[i] = transparent()
+		if ports[i] != "" { // a port that has gone carries nothing
+			vlans[i] = transparent()
+		}
 	}
 	first := map[string]int{}
 	for i, pc := range c.Ports {

@@ -36,7 +36,7 @@ func (s *stage) vlanBehind(p *packet.Packet) uint16 {
 	return s.ports[p.OutPort].classify(p)
 }
 
-func (s *stage) portName(n uint16) string { return s.module.env.Ports[n].Name }
+func (s *stage) portName(n uint16) string { return s.names[n] }
 
 func vlanText(vlan uint16) string {
 	if vlan == 0 {

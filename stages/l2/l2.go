@@ -41,6 +41,7 @@ type Module struct {
 
 // settings are what all workers read and nobody changes.
 type settings struct {
+	names  []string // of the ports
 	ports  []portVLANs
 	floods floodTable
 	// tagging is set if any port is not transparent, so tags may change.
@@ -52,29 +53,26 @@ type settings struct {
 	limited bool
 }
 
-func newSettings(c *Config, p *plan) *settings {
+func newSettings(c *Config, p *plan, names []string) *settings {
 	s := &settings{
-		ports: p.ports, floods: newFloodTable(p.ports), passGroups: c.ForwardLinkLocal,
+		names: names, ports: p.ports, floods: newFloodTable(p.ports), passGroups: c.ForwardLinkLocal,
 		storms: p.storms, limited: len(c.Storms) != 0,
 	}
 	for i := range s.ports {
-		s.tagging = s.tagging || !s.ports[i].transparent
+		s.tagging = s.tagging || names[i] != "" && !s.ports[i].transparent
 	}
 	return s
 }
 
 // New makes the module of a configuration, which it validates.
 func New(c Config, env pipeline.Env) (*Module, error) {
-	names := make([]string, len(env.Ports))
-	for i := range env.Ports {
-		names[i] = env.Ports[i].Name
-	}
+	names := pipeline.PortNames(env.Ports)
 	p, err := c.plan(names)
 	if err != nil {
 		return nil, err
 	}
 	m := &Module{env: env, config: c, static: p.static}
-	m.settings.Store(newSettings(&c, p))
+	m.settings.Store(newSettings(&c, p, names))
 	m.fdb, err = m.newTable(rand.Uint64())
 	return m, err
 }

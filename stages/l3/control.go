@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/weirswitch/weir/pipeline"
-	"github.com/weirswitch/weir/pipeline/header"
 )
 
 // counters are written with the lock held, or nearly never.
@@ -90,7 +89,7 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 // batches, or refuses it whole, with all its faults. Neighbours that were
 // learned, and still can be there, stay known.
 func (m *Module) Apply(c Config) error {
-	commit, err := m.Prepare(c)
+	commit, err := m.Prepare(c, m.tables.Load().env)
 	if err != nil {
 		return err
 	}
@@ -100,42 +99,54 @@ func (m *Module) Apply(c Config) error {
 
 // Prepare checks a configuration without putting it into force, which commit
 // does.
-func (m *Module) Prepare(c Config) (commit func(), err error) {
-	names := make([]string, len(m.env.Ports))
-	for i := range m.env.Ports {
-		names[i] = m.env.Ports[i].Name
-	}
-	p, err := c.plan(names)
+func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err error) {
+	p, err := c.plan(pipeline.PortNames(ports))
 	if err != nil {
 		return nil, err
 	}
-	if err := m.checkMTU(p); err != nil {
+	if err := p.checkMTU(ports); err != nil {
 		return nil, err
 	}
 	return func() {
 		m.control.Lock()
 		defer m.control.Unlock()
-		m.change(c, p)
+		m.change(c, p, ports)
 	}, nil
 }
 
-func (m *Module) checkMTU(p *plan) error {
+func (p *plan) checkMTU(ports []pipeline.Port) error {
 	var f faults
 	for i, in := range p.interfaces {
-		port := m.env.Ports[i]
-		if most := port.MaxFrame - header.EthernetLen; port.MaxFrame > 0 && in.mtu > most {
+		port := ports[i]
+		most := mostOf(port)
+		if in.mtu > most {
 			f.add("interface: mtu %d of port %s exceeds what it can send, %d: lower it, or raise the interface's", in.mtu, port.Name, most)
 		}
-		if len(in.prefixes) > 0 && port.MaxFrame > 0 && port.MaxFrame-header.EthernetLen < minMTU4 {
-			f.add("interface: port %s sends %d bytes at most: raise the interface's MTU", port.Name, port.MaxFrame)
+		if len(in.prefixes) > 0 && most < minMTU4 {
+			f.add("interface: port %s sends %d bytes at most: raise the interface's MTU", port.Name, most)
 		}
 	}
 	return errors.Join(f...)
 }
 
+// FollowPorts implements pipeline.PortFollower: what an interface can send bounds
+// its port's MTU, the configured one too.
+func (m *Module) FollowPorts(ports []pipeline.Port) {
+	m.control.Lock()
+	defer m.control.Unlock()
+	m.mu.Lock()
+	c := m.config
+	m.mu.Unlock()
+	p, err := c.plan(pipeline.PortNames(ports))
+	if err != nil {
+		return // these are not the ports of this configuration
+	}
+	m.change(c, p, ports)
+}
+
 // change builds the tables of a plan beside those in force, and swaps them. The
 // slow part, the routes, is built without the lock that workers may want.
-func (m *Module) change(c Config, p *plan) {
+func (m *Module) change(c Config, p *plan, ports []pipeline.Port) {
 	m.mu.Lock()
 	old := map[neighbourKey]*neighbour{}
 	for k, n := range m.known {
@@ -144,7 +155,7 @@ func (m *Module) change(c Config, p *plan) {
 	m.mu.Unlock()
 	fixed := map[neighbourKey]*neighbour{}
 	var order []*neighbour
-	t := m.build(p, func(k neighbourKey) *neighbour {
+	t := m.build(p, ports, func(k neighbourKey) *neighbour {
 		if n := fixed[k]; n != nil {
 			return n
 		}

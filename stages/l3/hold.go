@@ -45,6 +45,7 @@ func (m *Module) hold(b *packet.Batch, p *packet.Packet, n *neighbour, own bool)
 	a.free = a.free[:len(a.free)-1]
 	copy(a.data(slot), b.Data(p))
 	a.slots[slot] = heldPacket{*p, own}
+	a.slots[slot].meta.InPort = b.ArrivalPort(p)
 	n.held = append(n.held, slot)
 	m.counters.held.Add(1)
 	return true
@@ -58,10 +59,10 @@ func (s *stage) takeBack(b *packet.Batch, n *neighbour, f func(p *packet.Packet,
 	for _, slot := range n.held {
 		h := &a.slots[slot]
 		if p := s.newPacket(b, int(h.meta.Len)); p != nil {
-			addr, arrival := p.Addr, h.meta.Arrival
-			inPort, inQueue := p.InPort, p.InQueue
+			addr, inPort, inQueue := p.Addr, p.InPort, p.InQueue
 			*p = h.meta
-			p.Addr, p.Arrival = addr, arrival
+			p.Addr = addr
+			b.Return(p, h.meta.InPort)
 			p.InPort, p.InQueue = inPort, inQueue // where the books of this batch are kept
 			p.Flags |= packet.FlagCopy
 			copy(b.Data(p), a.data(slot))

@@ -50,9 +50,11 @@ type Module struct {
 // New makes the module of a configuration, which it validates.
 func New(c Config, env pipeline.Env) (*Module, error) {
 	m := &Module{env: env, known: map[neighbourKey]*neighbour{}, arena: newArena()}
-	if err := m.Apply(c); err != nil {
+	commit, err := m.Prepare(c, env.Ports)
+	if err != nil {
 		return nil, err
 	}
+	commit()
 	for range max(env.Workers, 1) {
 		s := &stage{module: m, findings: make([]finding, 0, packet.BatchSize)}
 		s.rate.Store(int64(c.ICMPRate))
@@ -357,7 +359,7 @@ func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
 			via += fmt.Sprintf(" (choice %d of %d)", i+1, len(v.hops))
 		}
 	}
-	return fmt.Sprintf("%s: %s, leaves by %s to %s with TTL %d", text, via, s.module.env.Ports[p.OutPort].Name,
+	return fmt.Sprintf("%s: %s, leaves by %s to %s with TTL %d", text, via, s.t.env[p.OutPort].Name,
 		macText(header.EthernetAt(data, 0).Dst()), p.TTL)
 }
 

@@ -17,7 +17,8 @@ import (
 // stayed the same, and swaps the pointer to it.
 type tables struct {
 	prefixes *bart.Fast[*target]
-	ports    []portTable // by port number
+	ports    []portTable     // by port number
+	env      []pipeline.Port // likewise, of which these were made
 }
 
 // portTable is the IP side of a port.
@@ -97,8 +98,8 @@ func (t *tables) lookup(dst netip.Addr) *target {
 
 // build makes the tables of a plan, without the neighbours that were learned.
 // known gives the neighbour of a key, to be made if it is new.
-func (m *Module) build(p *plan, known func(neighbourKey) *neighbour) *tables {
-	t := &tables{prefixes: new(bart.Fast[*target]), ports: make([]portTable, len(p.interfaces))}
+func (m *Module) build(p *plan, env []pipeline.Port, known func(neighbourKey) *neighbour) *tables {
+	t := &tables{env: env, prefixes: new(bart.Fast[*target]), ports: make([]portTable, len(p.interfaces))}
 	insert := func(prefix netip.Prefix, v target) {
 		v.prefix = prefix
 		t.prefixes.Insert(prefix, &v)
@@ -108,7 +109,7 @@ func (m *Module) build(p *plan, known func(neighbourKey) *neighbour) *tables {
 	}
 	for i := range p.interfaces {
 		in, out := &p.interfaces[i], &t.ports[i]
-		*out = newPortTable(m.env.ID, uint16(i), in, m.env.Ports[i])
+		*out = newPortTable(m.env.ID, uint16(i), in, env[i])
 		for _, own := range in.prefixes {
 			insert(own.Masked(), target{kind: connected, port: uint16(i)})
 		}
@@ -193,15 +194,25 @@ func newPortTable(id uint32, number uint16, in *planInterface, port pipeline.Por
 	p := portTable{mac: macWord(mac), mtu: in.mtu, prefixes: in.prefixes}
 	if p.mtu == 0 {
 		p.mtu = defaultMTU
-		if port.MaxFrame > 0 {
-			p.mtu = min(p.mtu, port.MaxFrame-header.EthernetLen)
-		}
 	}
+	p.mtu = min(p.mtu, mostOf(port))
 	p.maxFrame = uint32(p.mtu + header.EthernetLen)
 	if slices.ContainsFunc(in.prefixes, func(own netip.Prefix) bool { return own.Addr().Is6() }) {
 		p.local6 = linkLocal(mac)
 	}
 	return p
+}
+
+// mostOf returns the longest IP packet that a port can send, in bytes.
+func mostOf(port pipeline.Port) int {
+	most := maxMTU
+	if port.MaxFrame > 0 {
+		most = port.MaxFrame - header.EthernetLen
+	}
+	if port.MTU > 0 {
+		most = min(most, port.MTU)
+	}
+	return most
 }
 
 // defaultMTU is Ethernet's, in bytes.

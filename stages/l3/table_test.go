@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/google/gopacket/layers"
 )
 
 // randomPrefix returns a prefix of which some contain others: few first bytes,
@@ -196,5 +198,49 @@ func TestApply(t *testing.T) {
 	}
 	if got, want := state(), []string{"10.0.1.2 looked for"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestFollowPorts: what a port can send bounds its MTU from then on, the configured
+// one too; senders are told the present one, and nothing else changes.
+func TestFollowPorts(t *testing.T) {
+	b := newBench(t, testConfig())
+	mtus := func() (all []int) {
+		for _, p := range b.module.tables.Load().ports {
+			all = append(all, p.mtu)
+		}
+		return all
+	}
+	follow := func(mtu ...int) {
+		ports := slices.Clone(testEnv(1).Ports)
+		for i := range ports {
+			ports[i].MaxFrame, ports[i].MTU = mtu[i]+18, mtu[i]
+		}
+		b.module.FollowPorts(ports)
+	}
+	if got := mtus(); !slices.Equal(got, []int{1500, 1500, 1400, 1500}) {
+		t.Fatalf("at the beginning: %v", got)
+	}
+	neighbours := len(b.module.Neighbours())
+	follow(1500, 1300, 1200, 9000)
+	if got := mtus(); !slices.Equal(got, []int{1500, 1300, 1200, 1500}) {
+		t.Errorf("lower: %v", got)
+	}
+	packet := func(n int) []byte {
+		return udp(t, "10.0.1.2", "10.9.0.1", 64, n-28, func(ip *layers.IPv4) { ip.Flags = layers.IPv4DontFragment })
+	}
+	if got := b.one(0, packet(1300)); got.port != 1 {
+		t.Errorf("a packet of 1300 bytes: %+v", got)
+	}
+	told := b.run(in{0, packet(1301)})
+	if len(told) != 1 || told[0].port != 0 || told[0].data[34] != 3 || told[0].data[35] != 4 || int(told[0].data[40])<<8|int(told[0].data[41]) != 1300 {
+		t.Errorf("a packet of 1301 bytes: %+v", told)
+	}
+	follow(1500, 1500, 1500, 1500)
+	if got := mtus(); !slices.Equal(got, []int{1500, 1500, 1400, 1500}) || len(b.module.Neighbours()) != neighbours {
+		t.Errorf("as before: %v, %d neighbours", got, len(b.module.Neighbours()))
+	}
+	if got := b.one(0, packet(1301)); got.port != 1 {
+		t.Errorf("a packet of 1301 bytes: %+v", got)
 	}
 }

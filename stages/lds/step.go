@@ -1,19 +1,15 @@
 package lds
 
 import (
-	"time"
-
-	"golang.org/x/sys/unix"
-
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/lds"
 )
 
 // Tolerances of a step: what slewing moves the clock by in a while (500 ppm at most on
 // Linux), and what passes between two readings.
 const (
-	slewPerMillion  = 500
-	readingNs       = 50_000
-	readingAttempts = 8
+	slewPerMillion = 500
+	readingNs      = clock.MaxGap
 )
 
 // steps watches the clock of the timestamps at the edges of intervals: CLOCK_TAI,
@@ -38,18 +34,9 @@ func (s *steps) seen() bool {
 	return s.detector.Observe(tai, monotonic)
 }
 
-// readClocks reads both clocks at the same time, to readingNs; false if the thread was
-// interrupted each time it tried.
+// readClocks reads both clocks at the same time; false if the thread was interrupted
+// each time it tried.
 func readClocks() (taiNs, monotonicNs int64, ok bool) {
-	var before, tai, after unix.Timespec
-	for range readingAttempts {
-		// The clocks' ids are valid on every kernel with AF_XDP, so this cannot fail.
-		_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &before)
-		_ = unix.ClockGettime(unix.CLOCK_TAI, &tai)
-		_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &after)
-		if passed := time.Duration(after.Nano() - before.Nano()); passed < readingNs {
-			return tai.Nano(), before.Nano(), true
-		}
-	}
-	return 0, 0, false
+	r := clock.Kernel.Read()
+	return r.TAI, r.Before, r.Gap() < clock.MaxGap
 }

@@ -40,7 +40,10 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 // SetConfig replaces all sessions at once. On error nothing changes. A session
 // that keeps its name keeps its counts.
 func (m *Module) SetConfig(c Config) error {
-	commit, err := m.Prepare(c)
+	m.mu.Lock()
+	ports := m.env.Ports
+	m.mu.Unlock()
+	commit, err := m.Prepare(c, ports)
 	if err != nil {
 		return err
 	}
@@ -49,12 +52,8 @@ func (m *Module) SetConfig(c Config) error {
 }
 
 // Prepare makes sessions without putting them into force, which commit does.
-func (m *Module) Prepare(c Config) (commit func(), err error) {
-	names := make([]string, len(m.env.Ports))
-	for i := range m.env.Ports {
-		names[i] = m.env.Ports[i].Name
-	}
-	s, err := c.compile(names)
+func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err error) {
+	s, err := c.compile(pipeline.PortNames(ports))
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +61,7 @@ func (m *Module) Prepare(c Config) (commit func(), err error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.assign(s)
+		m.env.Ports = ports
 		m.sessions.Store(&s)
 	}, nil
 }

@@ -15,18 +15,15 @@ const unchanging = packet.FlagShim | packet.FlagVLAN | packet.FlagQinQ | packet.
 // plainBlocks are packet.IDBlocks of TCP and UDP over IPv4 without options, word
 // by word, so that their hashes are computed side by side.
 type plainBlocks struct {
-	n                  int
 	at                 [packet.BatchSize]int32 // index in the batch
 	a, f, t1, t2, rest [packet.BatchSize]uint64
 	ids                [packet.BatchSize]uint64
 }
 
-// hash stores the ids of the packets, and forgets these.
-func (q *plainBlocks) hash(pkts []packet.Packet, seed uint64) {
-	n := q.n
+// hash stores the ids of the first n packets.
+func (q *plainBlocks) hash(pkts []packet.Packet, seed uint64, n int) {
 	hash.Uint64x5s(q.ids[:n], seed, q.a[:], q.f[:], q.t1[:], q.t2[:], q.rest[:])
 	for i, at := range q.at[:n] {
 		pkts[at].ID = q.ids[i]
 	}
-	q.n = 0
 }

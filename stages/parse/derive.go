@@ -12,7 +12,7 @@ import (
 // are still in the first-level cache, and a pass per value keeps each loop
 // short enough for the processor to overlap packets.
 func (s *stage) derive(b *packet.Batch) {
-	if s.needs&packet.NeedArrival != 0 {
+	if s.needs&(packet.NeedArrival|packet.NeedID) == packet.NeedArrival {
 		arrivals(b)
 	}
 	if s.needs&packet.NeedFlowHash != 0 {
@@ -55,12 +55,20 @@ func (s *stage) flowHashes(b *packet.Batch) {
 	}
 }
 
-// ids computes the packet ids. Those of plain packets, which are most, are hashed
+// ids computes the packet ids, and does what arrivals does on the way. Those of plain packets, which are most, are hashed
 // side by side; a test compares.
 func (s *stage) ids(b *packet.Batch) {
 	mem, pkts, q := b.Mem, b.Pkts, &s.blocks
+	n, ipidCarrier := 0, s.ipidCarrier
+	now := int64(0) // what is 0 stays so, if nobody needs it
+	if s.needs&packet.NeedArrival != 0 {
+		now = b.Now
+	}
 	for i := range pkts {
 		p := &pkts[i]
+		if p.Arrival == 0 {
+			p.Arrival = now
+		}
 		if p.Reason != 0 {
 			continue
 		}
@@ -72,32 +80,34 @@ func (s *stage) ids(b *packet.Batch) {
 		}
 		ip := (*[plainIP]byte)(data[l3:])
 		end := min(uint(len(data)), l3+uint(binary.BigEndian.Uint16(ip[2:4])))
-		n := q.n & (packet.BatchSize - 1) // BCE
-		q.at[n] = int32(i)
-		q.a[n] = binary.LittleEndian.Uint64(ip[12:20]) // both addresses
+		if n == packet.BatchSize {
+			q.hash(pkts, s.seed, n)
+			n = 0
+		}
+		k := n & (packet.BatchSize - 1) // BCE
+		n++
+		q.at[k] = int32(i)
+		q.a[k] = binary.LittleEndian.Uint64(ip[12:20]) // both addresses
 		w := binary.LittleEndian.Uint64(ip[2:10])      // length, id, flags and offset, TTL, protocol
 		id := w & 0xffff0000
-		if s.ipidCarrier && w>>32&0xff7f == 0x40 { // DF alone, whatever the reserved bit
+		if ipidCarrier && w>>32&0xff7f == 0x40 { // DF alone, whatever the reserved bit
 			id = 0
 		}
-		q.f[n] = w>>56 | id | w>>32&0xff1f<<32 | w<<48
-		q.t1[n] = binary.LittleEndian.Uint64(ip[20:28])
+		q.f[k] = w>>56 | id | w>>32&0xff1f<<32 | w<<48
+		q.t1[k] = binary.LittleEndian.Uint64(ip[20:28])
 		t2 := binary.LittleEndian.Uint64(ip[28:36])&(1<<48-1) | uint64(binary.LittleEndian.Uint16(ip[36:38]))<<48
 		if p.Proto == header.ProtoUDP {
 			t2 = 0
 		}
-		q.t2[n] = t2
+		q.t2[k] = t2
 		rest := uint64(0)
 		if at := uint(p.Payload); at+8 <= end {
 			rest = binary.LittleEndian.Uint64(data[at:])
 		}
-		q.rest[n] = rest
-		if q.n = n + 1; q.n == packet.BatchSize {
-			q.hash(pkts, s.seed)
-		}
+		q.rest[k] = rest
 	}
-	if q.n > 0 {
-		q.hash(pkts, s.seed)
+	if n > 0 {
+		q.hash(pkts, s.seed, n)
 	}
 }
 

@@ -2,6 +2,7 @@ package patch
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/weirswitch/weir/pipeline"
@@ -13,14 +14,19 @@ var ReasonUnpatched = packet.Register("unpatched", "the input port is in no pair
 
 // Module is the patch stage of one switch. All workers read the one table.
 type Module struct {
-	env  pipeline.Env
-	peer atomic.Pointer[[]uint16] // by port number; NoPort for a port in no pair. Control swaps it
+	table atomic.Pointer[table] // control swaps it
+}
+
+// table is what all workers read and nobody changes.
+type table struct {
+	peer  []uint16 // by port number; NoPort for a port in no pair
+	names []string // likewise
 }
 
 // New makes the module of a configuration, which it validates.
 func New(c Config, env pipeline.Env) (*Module, error) {
-	m := &Module{env: env}
-	commit, err := m.Prepare(c)
+	m := &Module{}
+	commit, err := m.Prepare(c, env.Ports)
 	if err != nil {
 		return nil, err
 	}
@@ -28,26 +34,22 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	return m, nil
 }
 
-// Prepare makes the table of a configuration without putting it into force,
-// which commit does: a batch meets the old pairs or the new ones.
-func (m *Module) Prepare(c Config) (commit func(), err error) {
-	names := make([]string, len(m.env.Ports))
-	for i := range m.env.Ports {
-		names[i] = m.env.Ports[i].Name
-	}
-	if err := c.Validate(names); err != nil {
+// Prepare makes the table of a configuration, for the ports that there are then,
+// without putting it into force, which commit does: a batch meets the old pairs or
+// the new ones.
+func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err error) {
+	t := &table{peer: make([]uint16, len(ports)), names: pipeline.PortNames(ports)}
+	if err := c.Validate(t.names); err != nil {
 		return nil, err
 	}
-	peer := make([]uint16, len(m.env.Ports))
-	for i := range peer {
-		peer[i] = packet.NoPort
+	for i := range t.peer {
+		t.peer[i] = packet.NoPort
 	}
 	for _, pair := range c.Pairs {
-		a, _ := m.env.PortNumber(pair[0])
-		b, _ := m.env.PortNumber(pair[1])
-		peer[a], peer[b] = b, a
+		a, b := slices.Index(t.names, pair[0]), slices.Index(t.names, pair[1])
+		t.peer[a], t.peer[b] = uint16(b), uint16(a)
 	}
-	return func() { m.peer.Store(&peer) }, nil
+	return func() { m.table.Store(t) }, nil
 }
 
 // Role implements pipeline.Module.
@@ -63,7 +65,7 @@ type stage struct{ module *Module }
 
 // Process implements pipeline.Stage.
 func (s *stage) Process(b *packet.Batch) {
-	peer := *s.module.peer.Load()
+	peer := s.module.table.Load().peer
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
 		if p.Reason != 0 {
@@ -80,9 +82,10 @@ func (s *stage) Process(b *packet.Batch) {
 
 // Explain implements pipeline.Explainer.
 func (s *stage) Explain(_ *packet.Batch, p *packet.Packet) string {
-	in := s.module.env.Ports[p.InPort].Name
+	names := s.module.table.Load().names
+	in := names[p.InPort]
 	if p.OutPort == packet.NoPort {
 		return fmt.Sprintf("%s is in no pair", in)
 	}
-	return fmt.Sprintf("%s is patched to %s", in, s.module.env.Ports[p.OutPort].Name)
+	return fmt.Sprintf("%s is patched to %s", in, names[p.OutPort])
 }

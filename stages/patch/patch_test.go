@@ -172,10 +172,10 @@ func TestPrepare(t *testing.T) {
 		s.Process(b)
 		return b.Pkts[0].OutPort
 	}
-	if _, err := m.Prepare(Config{Pairs: [][2]string{{"p0", "p9"}}}); err == nil || out() != 1 {
+	if _, err := m.Prepare(Config{Pairs: [][2]string{{"p0", "p9"}}}, env("p0", "p1", "p2").Ports); err == nil || out() != 1 {
 		t.Errorf("a wrong pair: %v, out of port %d", err, out())
 	}
-	commit, err := m.Prepare(Config{Pairs: [][2]string{{"p2", "p0"}}})
+	commit, err := m.Prepare(Config{Pairs: [][2]string{{"p2", "p0"}}}, env("p0", "p1", "p2").Ports)
 	if err != nil || out() != 1 {
 		t.Fatalf("before the change: %v, out of port %d", err, out())
 	}

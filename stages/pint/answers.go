@@ -2,6 +2,7 @@ package pint
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -28,6 +29,21 @@ type HopAnswer struct {
 	Median, P90, P99 pint.Quantile
 	Frequent         []pint.FrequentValue
 	Samples          uint64
+}
+
+// PoolAnswer is what a sink knows of the values at one hop of all flows of a path
+// together, of queries for quantiles.
+type PoolAnswer struct {
+	Query            string
+	Value            pint.Value
+	Path             []uint64 // of switch ids
+	Hop              int
+	Switch           uint64
+	Flows            int
+	Median, P90, P99 pint.Quantile // of all packets of the flows
+	Samples          uint64
+	// Of the median's bounds, what comes of sampling alone.
+	SamplingLow, SamplingHigh float64
 }
 
 // PacketAnswer is what the packets of a flow said of their whole path.
@@ -63,6 +79,20 @@ type Selection struct {
 	// Limit is how many flows of each query to answer for, those of the most
 	// packets first; 0: all.
 	Limit int
+}
+
+// PlanAnswer is a live plan, with the digest of its file.
+type PlanAnswer struct {
+	ID     uint16
+	Digest uint64
+}
+
+// Plans are the live plans, that of sources first.
+func (m *Module) Plans() (list []PlanAnswer) {
+	for i := range m.plans {
+		list = append(list, PlanAnswer{m.plans[i].id, m.plans[i].digest})
+	}
+	return list
 }
 
 // Sink reports whether the switch records: whether it has an edge port.
@@ -138,6 +168,46 @@ func (m *Module) hops(q *pint.Query, flow pint.FlowKey) (list []HopAnswer) {
 		}
 	}
 	return list
+}
+
+// Pools answers the queries for quantiles of the given values, for each path that is known
+// of a flow, over all packets of the flows that take it. Selection.Limit does not
+// count.
+func (m *Module) Pools(s Selection, values ...pint.Value) []PoolAnswer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []PoolAnswer
+	for q := range m.matching(func(q *pint.Query) bool {
+		return q.Aggregation == pint.Quantiles && slices.Contains(values, q.Value)
+	}) {
+		type place struct {
+			path string
+			hop  int
+		}
+		pools, paths := map[place]*pint.Pool{}, map[string][]uint64{}
+		for flow := range m.flows(q, s) {
+			path := m.pathOf(flow)
+			key := fmt.Sprint(path)
+			for hop := 1; hop <= len(path); hop++ {
+				at := place{key, hop}
+				if pool := m.recorder.Pool(q.Name, flow, hop, pools[at]); pool != nil {
+					pools[at], paths[key] = pool, path
+				}
+			}
+		}
+		for at, pool := range pools {
+			path, e := paths[at.path], pool.Quantiles(0.5, 0.9, 0.99)
+			low, high := pool.Sampling(0.5)
+			all = append(all, PoolAnswer{
+				SamplingLow: low, SamplingHigh: high, Query: q.Name, Value: q.Value, Path: path, Hop: at.hop, Switch: path[at.hop-1], Flows: pool.Flows(),
+				Median: e[0], P90: e[1], P99: e[2], Samples: pool.Samples(),
+			})
+		}
+	}
+	slices.SortFunc(all, func(a, b PoolAnswer) int {
+		return cmp.Or(cmp.Compare(a.Query, b.Query), slices.Compare(a.Path, b.Path), cmp.Compare(a.Hop, b.Hop))
+	})
+	return all
 }
 
 // pathOf is the flow's path of switch ids, nil if it is not known.

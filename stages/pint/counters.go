@@ -1,6 +1,8 @@
 package pint
 
 import (
+	"fmt"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/weirswitch/weir/pipeline"
@@ -100,6 +102,12 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 			metric.Help, metric.Labels = help, [][2]string{{"reason", t.reason}}
 		}
 		emit(metric)
+	}
+	for _, p := range m.Plans() {
+		emit(pipeline.Metric{
+			Name: "plan", Help: "1 for each live plan, with a digest of its file: switches of a network must have the same digests", Value: 1, Gauge: true,
+			Labels: [][2]string{{"id", strconv.Itoa(int(p.ID))}, {"digest", fmt.Sprintf("%016x", p.Digest)}},
+		})
 	}
 	m.recorderMetrics(emit)
 }

@@ -29,8 +29,8 @@
 // as it was; with "any" those of TCP connections, which Linux numbers, carry too,
 // and arrive with zero. Hop numbers come from the TTL, so switches must route.
 //
-// Packets that a router makes itself carry nothing, and neither does a packet that
-// waited at its source until the router knew its neighbour.
+// Packets that a router makes itself carry nothing. One that waited until the router knew its
+// neighbour is treated by the port that it came from, and not by that of the answer.
 //
 // # What a digest is made of
 //

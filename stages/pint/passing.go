@@ -9,11 +9,18 @@ import (
 )
 
 // passing are the packets of a batch, of one plan, whose digests transit is to
-// write: together, so that the hashes of all are computed side by side.
+// write: together, so that the hashes of all are computed side by side. A shim with a
+// digest of up to four bytes begins with a word of
+//
+//	63      55    47       31                    0
+//	| version | hop | plan | digest | what follows |
+//
+// and is read and written by it alone.
 type passing struct {
 	plan  *livePlan
 	head  uint32 // of the plan's shims, under headMask
-	shift uint   // of a digest, in the word that it begins
+	shift uint   // of a digest, in the word that it ends in
+	long  bool   // digests of more than four bytes
 	block *pint.Block
 
 	// The values that the plan asks for: those of usual plans, and others that
@@ -21,15 +28,16 @@ type passing struct {
 	latency, use bool
 	others       []pint.Value
 
-	at [pint.BlockSize]uint64 // of the shim, in the batch's memory
+	at    [pint.BlockSize]uint64 // of the shim, in the batch's memory
+	words [pint.BlockSize]uint64 // that the shims began with
 }
 
 // headMask leaves the digest's length and the plan in the first word of a shim:
 // without version, interval and hop.
 const headMask = 0x0700ffff
 
-// Where hop number and digest stand in a shim.
-const hopAt, digestAt = 1, 4
+// Where hop number and digest stand in a shim, and where the hop number stands in its first word.
+const hopAt, digestAt, hopShift = 1, 4, 48
 
 // newPassing makes the block, in which the switch's id stands once and for all.
 func newPassing(pl *livePlan, id uint64) passing {
@@ -37,7 +45,10 @@ func newPassing(pl *livePlan, id uint64) passing {
 	for i := range b.Values[pint.SwitchID] {
 		b.Values[pint.SwitchID][i] = id
 	}
-	t := passing{plan: pl, head: uint32(pl.bytes-1)<<24 | uint32(pl.id), shift: uint(64 - 8*pl.bytes), block: b}
+	t := passing{plan: pl, head: uint32(pl.bytes-1)<<24 | uint32(pl.id), shift: uint(32 - 8*pl.bytes), block: b}
+	if pl.bytes > 4 {
+		t.long, t.shift = true, uint(64-8*pl.bytes)
+	}
 	for _, v := range pl.encoder.Values() {
 		switch v {
 		case pint.SwitchID:
@@ -71,7 +82,13 @@ func (t *passing) add(b *packet.Batch, p *packet.Packet, data []byte, seen *pint
 	i := d.N & (pint.BlockSize - 1) // BCE
 	d.N++
 	t.at[i] = p.Addr + uint64(p.Len) - uint64(len(data))
-	d.ID[i], d.Hop[i], d.Digest[i] = p.ID, hop, binary.BigEndian.Uint64(data[digestAt:])>>(t.shift&63)
+	word := binary.BigEndian.Uint64(data)
+	if t.long {
+		d.Digest[i] = binary.BigEndian.Uint64(data[digestAt:]) >> (t.shift & 63)
+	} else {
+		d.Digest[i] = word & (1<<32 - 1) >> (t.shift & 63)
+	}
+	d.ID[i], d.Hop[i], t.words[i] = p.ID, hop, word
 	if t.latency {
 		d.Values[pint.HopLatency][i] = seen[pint.HopLatency]
 	}
@@ -86,21 +103,35 @@ func (t *passing) add(b *packet.Batch, p *packet.Packet, data []byte, seen *pint
 
 // write writes hop numbers and digests of the packets taken in, and forgets these.
 // The batch's headers can be more than the first-level cache keeps, so both are
-// written here, and each packet's line becomes dirty once.
+// written here, in one store, and each packet's line becomes dirty once.
 func (t *passing) write(b *packet.Batch) {
 	d := t.block
-	if d.N == 0 {
+	n := d.N
+	if n == 0 {
 		return
 	}
 	t.plan.encoder.EncodeBlock(d)
+	d.N = 0
+	if t.long {
+		t.writeLong(b, n)
+		return
+	}
+	mem, shift := b.Mem, t.shift&63
+	keep := ^(uint64(1)<<32 - 1<<shift) // all but the digest
+	for i, word := range t.words[:n] {
+		binary.BigEndian.PutUint64(mem[t.at[i]:], word&keep+1<<hopShift|d.Digest[i]<<shift)
+	}
+}
+
+// writeLong is for digests that do not fit a shim's first word.
+func (t *passing) writeLong(b *packet.Batch, n int) {
 	behind := uint64(1)<<(t.shift&63) - 1 // what follows the digest in its word
-	for i, digest := range d.Digest[:d.N] {
+	for i, digest := range t.block.Digest[:n] {
 		shim := b.Mem[t.at[i]:][:digestAt+8]
-		shim[hopAt] = uint8(d.Hop[i])
+		shim[hopAt] = uint8(t.block.Hop[i])
 		word := shim[digestAt:]
 		binary.BigEndian.PutUint64(word, binary.BigEndian.Uint64(word)&behind|digest<<(t.shift&63))
 	}
-	d.N = 0
 }
 
 // straight takes packets of the batch from i on that just pass from one port to
@@ -108,52 +139,65 @@ func (t *passing) write(b *packet.Batch) {
 // middle of a network sees, and returns how many it took. It does what observe and
 // transit do; whatever is out of the ordinary it leaves to them.
 func (s *stage) straight(b *packet.Batch, i int) (taken int) {
-	first := &b.Pkts[i]
-	if int(first.OutPort) >= len(s.ports) {
+	pkts, mem := b.Pkts[i:], b.Mem
+	// Whatever stays the same is kept in variables: the compiler has to think that
+	// each store may change what lies in memory.
+	inPort, outPort := pkts[0].InPort, pkts[0].OutPort
+	if int(outPort) >= len(s.ports) {
 		return 0
 	}
-	in, out := &s.ports[first.InPort], &s.ports[first.OutPort]
-	if in.edge || out.edge {
+	out := &s.ports[outPort]
+	if s.ports[inPort].edge || out.edge {
 		return 0
 	}
 	const kind, usual = packet.FlagShim | packet.FlagVLAN | packet.FlagCopy, packet.FlagShim
 	const least = header.EthernetLen + digestAt + 8
-	t, d, used := &s.passing[0], s.passing[0].block, out.used
+	t, d := &s.passing[0], s.passing[0].block
+	head, shift, maxFrame, used, now := uint64(t.head), t.shift&63, out.maxFrame, out.used, s.now
+	needLatency, latencies := s.needLatency, out.latency
 	latency, same := uint64(0), uint64(0) // packets of a batch often waited equally long
-	for i < len(b.Pkts) {
-		p := &b.Pkts[i]
-		if p.Reason != 0 || p.InPort != first.InPort || p.OutPort != first.OutPort || p.Flags&kind != usual ||
-			p.ID == 0 || p.WireLen > out.maxFrame || p.Len < least {
+	longest, before := latencies.highest, latencies.total
+	n := d.N
+	for j := range pkts {
+		p := &pkts[j]
+		if p.Reason != 0 || p.InPort != inPort || p.OutPort != outPort || p.Flags&kind != usual ||
+			p.ID == 0 || p.WireLen > maxFrame || p.Len < least {
 			break
 		}
-		shim := b.Mem[p.Addr+header.EthernetLen:][:digestAt+8]
-		head := binary.BigEndian.Uint32(shim)
-		hop := uint64(head>>16&0xff) + 1
-		if head&headMask != t.head || hop > pint.MaxHops {
+		at := p.Addr + header.EthernetLen
+		word := binary.BigEndian.Uint64(mem[at:])
+		hop := word>>hopShift&0xff + 1
+		if word>>32&headMask != head || hop > pint.MaxHops {
 			break
 		}
-		if d.N == pint.BlockSize {
+		if n == pint.BlockSize {
+			d.N = n
 			t.write(b)
+			n = 0
 		}
-		k := d.N & (pint.BlockSize - 1) // BCE
-		d.N++
-		t.at[k] = p.Addr + header.EthernetLen
-		d.ID[k], d.Hop[k], d.Digest[k] = p.ID, hop, binary.BigEndian.Uint64(shim[digestAt:])>>(t.shift&63)
-		if s.needLatency {
+		k := n & (pint.BlockSize - 1) // BCE
+		n++
+		t.at[k], t.words[k] = at, word
+		d.ID[k], d.Hop[k], d.Digest[k] = p.ID, hop, word&(1<<32-1)>>shift
+		d.Values[pint.EgressUtilisation][k] = used
+		if needLatency {
 			// Arrival may be a clock's of another core, or a capture's.
-			waited := uint64(max(0, s.now-p.Arrival))
+			waited := uint64(max(0, now-p.Arrival))
 			d.Values[pint.HopLatency][k] = waited
 			if waited != latency {
-				out.latency.addMany(latency, same)
+				latencies.counts[bucketOf(latency)] += same
+				longest = max(longest, waited)
 				latency, same = waited, 0
 			}
 			same++
 		}
-		d.Values[pint.EgressUtilisation][k] = used
-		i++
 		taken++
 	}
-	out.latency.addMany(latency, same)
+	d.N = n
+	if needLatency {
+		latencies.counts[bucketOf(latency)] += same
+		latencies.highest, latencies.total = longest, before+uint64(taken)
+	}
 	s.counters.now[transited] += uint64(taken)
 	return taken
 }

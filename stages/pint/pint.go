@@ -31,7 +31,8 @@ type Module struct {
 
 	mu       sync.Mutex // guards what follows, between Run and questions
 	recorder *pint.Recorder
-	queries  []pint.Query // of all plans, by name
+	noted    []pint.Record // about to be recorded
+	queries  []pint.Query  // of all plans, by name
 	loops    map[pint.FlowKey]*loopEntry
 	events   map[pint.Event]uint64
 }
@@ -40,7 +41,8 @@ type Module struct {
 type livePlan struct {
 	encoder    *pint.Encoder
 	id         uint16
-	bytes      int // of the digest in a shim
+	digest     uint64 // of the plan's file
+	bytes      int    // of the digest in a shim
 	initialTTL int
 	ttlHops    bool
 	loops      bool
@@ -86,8 +88,12 @@ func (m *Module) addPlan(p *pint.Plan) error {
 	if err != nil {
 		return err
 	}
+	digest, err := p.Digest()
+	if err != nil {
+		return err
+	}
 	m.plans = append(m.plans, livePlan{
-		encoder: e, id: p.ID, bytes: (p.Bits + 7) / 8, initialTTL: p.InitialTTL,
+		encoder: e, id: p.ID, digest: digest, bytes: (p.Bits + 7) / 8, initialTTL: p.InitialTTL,
 		ttlHops: p.Hops == pint.HopsFromTTL, loops: e.Loops(),
 	})
 	if p.Carrier == pint.CarrierIPID {
@@ -209,7 +215,7 @@ func (m *Module) newStage() (*stage, error) {
 			s.passing = append(s.passing, newPassing(pl, uint64(m.env.ID)))
 		}
 	}
-	s.usual = len(s.plans) == 1 && len(s.passing) == 1 && len(s.passing[0].others) == 0 && !s.needQueue
+	s.usual = len(s.plans) == 1 && len(s.passing) == 1 && len(s.passing[0].others) == 0 && !s.passing[0].long && !s.needQueue
 	s.shown.init(len(s.ports))
 	return s, nil
 }
@@ -233,13 +239,12 @@ func (s *stage) Process(b *packet.Batch) {
 		if p.Reason != 0 || int(p.OutPort) >= len(s.ports) {
 			continue
 		}
-		in, out := &s.ports[p.InPort], &s.ports[p.OutPort]
+		out := &s.ports[p.OutPort]
 		s.observe(p, out)
 		var fate count
-		fromEdge := in.edge
-		if p.Flags.Has(packet.FlagCopy) && fromEdge {
-			fromEdge = !s.carries(b, p) || hasOriginal(b, p)
-		}
+		// A packet that waited for a neighbour is in a batch of the port of the answer:
+		// what counts is where it came from.
+		fromEdge := s.ports[b.ArrivalPort(p)].edge
 		switch {
 		case p.ID == 0:
 			fate = leftOwn
@@ -260,30 +265,6 @@ func (s *stage) Process(b *packet.Batch) {
 		s.passing[i].write(b)
 	}
 	s.counters.publish()
-}
-
-// carries reports whether a packet has a digest of a live plan. Where a packet
-// has arrived says so, but for one that waited in l3 for its neighbour: it comes
-// back as a copy, in the batch and by the port of the neighbour's answer.
-func (s *stage) carries(b *packet.Batch, p *packet.Packet) bool {
-	data := b.Data(p)
-	if s.ipid {
-		return p.Flags.Has(packet.FlagIPv4) && data[p.L3+6]>>7 != 0
-	}
-	return p.Flags.Has(packet.FlagShim) && s.of(header.ShimAt(data, linkEnd(data, p))) >= 0
-}
-
-// hasOriginal tells a copy that a stage made in this batch, by flooding or
-// mirroring, from a packet that comes back: its original, which arrived where the
-// copy says, is in the batch too. It is asked only of what looks like a digest from an
-// edge port, so the search costs nobody but a host that forges them.
-func hasOriginal(b *packet.Batch, p *packet.Packet) bool {
-	for i := range b.Pkts {
-		if q := &b.Pkts[i]; q.ID == p.ID && !q.Flags.Has(packet.FlagCopy) && q.Reason != packet.Consumed {
-			return true
-		}
-	}
-	return false
 }
 
 // local is for packets from a host to a host of the same switch: a path of one

@@ -136,6 +136,7 @@ func (m *Module) drain() int {
 	for _, s := range m.stages {
 		m.mu.Lock()
 		n += s.records.Drain(m.note)
+		m.recordNoted()
 		m.mu.Unlock()
 	}
 	return n
@@ -145,14 +146,28 @@ func (m *Module) drain() int {
 func (m *Module) take(r *record) {
 	m.mu.Lock()
 	m.note(r)
+	m.recordNoted()
 	m.mu.Unlock()
 }
 
-// note is drain's and take's for each record; the caller has locked.
+// maxNoted is how many records are noted before they are recorded together: many
+// times the block that the recorder looks ahead at.
+const maxNoted = 256
+
+// recordNoted records what note has gathered; the caller has locked.
+func (m *Module) recordNoted() {
+	if m.recorder != nil {
+		m.recorder.RecordBatch(m.noted)
+	}
+	m.noted = m.noted[:0]
+}
+
+// note is drain's and take's for each record; the caller has locked, and calls
+// recordNoted in the end.
 func (m *Module) note(r *record) {
 	if !r.loop {
-		if m.recorder != nil {
-			m.recorder.Record(&r.Record)
+		if m.noted = append(m.noted, r.Record); len(m.noted) == maxNoted {
+			m.recordNoted()
 		}
 		return
 	}

@@ -16,7 +16,7 @@ func TestPrepareKeepsTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := (*m.buckets.Load())[0]
+	before := m.table.Load().buckets[0]
 	if got := before.Take(now, 1<<40); int64(got) != 8*c.Ports[0].burst() {
 		t.Fatalf("a full bucket gives %d", got)
 	}
@@ -24,14 +24,14 @@ func TestPrepareKeepsTokens(t *testing.T) {
 	if err := m.SetConfig(c); err != nil {
 		t.Fatal(err)
 	}
-	if b := (*m.buckets.Load())[0]; b != before || b.Take(now, 1000) != 0 {
+	if b := m.table.Load().buckets[0]; b != before || b.Take(now, 1000) != 0 {
 		t.Error("the bucket of a port that did not change is full again")
 	}
 	c.Ports[1].RateBits = 3e6
 	if err := m.SetConfig(c); err != nil {
 		t.Fatal(err)
 	}
-	if b := (*m.buckets.Load())[0]; b == before || b.Take(now, 1000) != 1000 {
+	if b := m.table.Load().buckets[0]; b == before || b.Take(now, 1000) != 1000 {
 		t.Error("a new rate has an old bucket")
 	}
 }

@@ -15,24 +15,33 @@ var ReasonPoliced = packet.Register("policed", "the input port's rate limit was 
 
 // Module is the policer of one switch. Its methods may be called from anywhere.
 type Module struct {
-	env     pipeline.Env
-	buckets atomic.Pointer[[]*bucket] // by port; nil for one that is not policed
+	table atomic.Pointer[table] // control swaps it
 
 	mu     sync.Mutex // guards what follows
 	config Config
+	ports  []pipeline.Port
 	stages []*stage
+}
+
+// table is what all workers read and nobody changes.
+type table struct {
+	names   []string  // by port
+	buckets []*bucket // by port; nil for one that is not policed
 }
 
 // New makes the module of a configuration, which it validates.
 func New(c Config, env pipeline.Env) (*Module, error) {
-	m := &Module{env: env}
+	m := &Module{ports: env.Ports}
 	return m, m.SetConfig(c)
 }
 
 // SetConfig replaces all policers at once. On error nothing changes. New
 // buckets are full.
 func (m *Module) SetConfig(c Config) error {
-	commit, err := m.Prepare(c)
+	m.mu.Lock()
+	ports := m.ports
+	m.mu.Unlock()
+	commit, err := m.Prepare(c, ports)
 	if err != nil {
 		return err
 	}
@@ -42,32 +51,32 @@ func (m *Module) SetConfig(c Config) error {
 
 // Prepare makes buckets without putting them into force, which commit does. A
 // port whose rate and burst stay as they are keeps its bucket.
-func (m *Module) Prepare(c Config) (commit func(), err error) {
-	names := make([]string, len(m.env.Ports))
-	for i := range m.env.Ports {
-		names[i] = m.env.Ports[i].Name
-	}
+func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err error) {
+	names := pipeline.PortNames(ports)
 	if err := c.Validate(names); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	before := m.config
 	m.mu.Unlock()
-	buckets := make([]*bucket, len(m.env.Ports))
+	t := &table{names: names, buckets: make([]*bucket, len(ports))}
 	for i := range c.Ports {
-		n, _ := m.env.PortNumber(c.Ports[i].Name)
+		n := slices.Index(names, c.Ports[i].Name)
 		if slices.Contains(before.Ports, c.Ports[i]) {
-			buckets[n] = (*m.buckets.Load())[n]
+			t.buckets[n] = m.table.Load().buckets[n]
 			continue
 		}
-		buckets[n] = &bucket{}
-		buckets[n].set(c.Ports[i].RateBits, c.Ports[i].burst())
+		t.buckets[n] = &bucket{}
+		t.buckets[n].set(c.Ports[i].RateBits, c.Ports[i].burst())
 	}
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.config = Config{Ports: slices.Clone(c.Ports)}
-		m.buckets.Store(&buckets)
+		m.config, m.ports = Config{Ports: slices.Clone(c.Ports)}, ports
+		for _, s := range m.stages {
+			s.count(len(ports))
+		}
+		m.table.Store(t)
 	}, nil
 }
 
@@ -79,16 +88,29 @@ func (m *Module) Needs() packet.Needs { return 0 }
 
 // Stage implements pipeline.Module.
 func (m *Module) Stage(int) pipeline.Stage {
-	s := &stage{module: m, counts: make([]counts, len(m.env.Ports))}
+	s := &stage{module: m}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	s.count(len(m.ports))
 	m.stages = append(m.stages, s)
 	return s
 }
 
 type stage struct {
 	module *Module
-	counts []counts // by port; added to once per batch
+	counts atomic.Pointer[[]*counts] // by port; added to once per batch
+}
+
+// count makes room for the counts of n ports. The caller holds Module.mu.
+func (s *stage) count(n int) {
+	var all []*counts
+	if old := s.counts.Load(); old != nil {
+		all = slices.Clone(*old)
+	}
+	for len(all) < n {
+		all = append(all, new(counts))
+	}
+	s.counts.Store(&all)
 }
 
 type counts struct{ packets, bytes atomic.Uint64 }
@@ -101,7 +123,7 @@ func (s *stage) Process(b *packet.Batch) {
 		return
 	}
 	port := b.Pkts[0].InPort
-	k := (*s.module.buckets.Load())[port]
+	k := s.module.table.Load().buckets[port]
 	if k == nil {
 		return
 	}
@@ -131,8 +153,9 @@ func (s *stage) Process(b *packet.Batch) {
 		b.Drop(p, ReasonPoliced)
 	}
 	k.GiveBack(taken, left)
-	s.counts[port].packets.Add(packets)
-	s.counts[port].bytes.Add(bytes)
+	c := (*s.counts.Load())[port]
+	c.packets.Add(packets)
+	c.bytes.Add(bytes)
 }
 
 // Counters are the packets dropped of one policed port.
@@ -147,11 +170,12 @@ func (m *Module) Counters() []Counters {
 	defer m.mu.Unlock()
 	var out []Counters
 	for i := range m.config.Ports {
-		n, _ := m.env.PortNumber(m.config.Ports[i].Name)
+		n := slices.Index(m.table.Load().names, m.config.Ports[i].Name)
 		c := Counters{Port: m.config.Ports[i].Name}
 		for _, s := range m.stages {
-			c.Packets += s.counts[n].packets.Load()
-			c.Bytes += s.counts[n].bytes.Load()
+			k := (*s.counts.Load())[n]
+			c.Packets += k.packets.Load()
+			c.Bytes += k.bytes.Load()
 		}
 		out = append(out, c)
 	}
@@ -169,8 +193,8 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 
 // Explain implements pipeline.Explainer.
 func (s *stage) Explain(_ *packet.Batch, p *packet.Packet) string {
-	name := s.module.env.Ports[p.InPort].Name
-	k := (*s.module.buckets.Load())[p.InPort]
+	t := s.module.table.Load()
+	name, k := t.names[p.InPort], t.buckets[p.InPort]
 	switch {
 	case k == nil:
 		return name + " is not policed"

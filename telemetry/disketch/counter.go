@@ -11,14 +11,16 @@ type Counter struct {
 	schedule Schedule
 	subepoch uint64
 	rows     rows
+	heavy    candidates
 	packets  uint64
 	value    uint64
 	seen     uint64
 	open     bool // for the subepoch of the last Begin
 
-	// What AddBatch found to be counted, before it is added.
+	// What AddBatch found to be counted, before it is added, and where it stood.
 	flows  [batch]uint64
 	values [batch]int64
+	index  [batch]uint8
 }
 
 // batch is how many packets AddBatch treats at once.
@@ -31,7 +33,11 @@ func (f *Fragment) NewCounter() (*Counter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", c.ID, err)
 	}
-	return &Counter{id: c.ID, unit: c.Unit, epochs: c.Epochs, rows: r}, nil
+	heavy, err := newCandidates(c)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", c.ID, err)
+	}
+	return &Counter{id: c.ID, unit: c.Unit, epochs: c.Epochs, rows: r, heavy: heavy}, nil
 }
 
 // Begin empties the counter for a subepoch.
@@ -39,10 +45,12 @@ func (c *Counter) Begin(s Schedule, subepoch uint64) {
 	c.schedule, c.subepoch = s, subepoch
 	c.packets, c.value, c.seen = 0, 0, 0
 	c.rows.reset(s.cellSeed())
+	c.heavy.reset()
 	c.open = true
 }
 
-// Close ends the counter's subepoch: it holds nothing until the next Begin.
+// Close ends the counter's subepoch: the next one begins with Begin or Join. Until
+// then the cells hold what they held.
 func (c *Counter) Close() { c.open = false }
 
 // IsOpen says that the counter has begun a subepoch and not closed it.
@@ -62,7 +70,7 @@ func (c *Counter) Join(o *Counter) error {
 
 // Add counts a packet of the flow with the value v (1, or its bytes) if the
 // subepoch is the flow's. singleHop says that the flow passes no other switch. It
-// does not allocate.
+// does not allocate. It makes no candidates: AddBatch does.
 func (c *Counter) Add(flow uint64, v int64, singleHop bool) {
 	c.seen++
 	if !c.schedule.Counts(flow, c.subepoch, singleHop) {
@@ -74,29 +82,39 @@ func (c *Counter) Add(flow uint64, v int64, singleHop bool) {
 }
 
 // AddBatch does Add(flows[i], values[i], singleHop) for each i. values has at
-// least the length of flows.
+// least the length of flows. Flows that become candidates by it are in Admitted.
+// It allocates only for more than 64 flows.
 func (c *Counter) AddBatch(flows []uint64, values []int64, singleHop bool) {
-	for len(flows) > 0 {
+	c.heavy.admitted = c.heavy.admitted[:0]
+	for base := 0; len(flows) > 0; base += batch {
 		n := min(len(flows), batch)
-		c.addBatch(flows[:n], values[:n], singleHop)
+		c.addBatch(flows[:n], values[:n], singleHop, base)
 		flows, values = flows[n:], values[n:]
 	}
 }
 
-func (c *Counter) addBatch(flows []uint64, values []int64, singleHop bool) {
+// Admitted lists the flows that the last AddBatch made candidates. Its caller
+// sets their keys, in this order and before the next one.
+func (c *Counter) Admitted() []Admission { return c.heavy.admitted }
+
+func (c *Counter) addBatch(flows []uint64, values []int64, singleHop bool, base int) {
 	values = values[:len(flows)] // BCE
 	c.seen += uint64(len(flows))
+	index := (*[batch]uint8)(nil)
 	if c.schedule.Log > 0 {
 		n := 0
 		for i, flow := range flows {
-			c.flows[n&(batch-1)], c.values[n&(batch-1)] = flow, values[i] // BCE
+			c.flows[n&(batch-1)], c.values[n&(batch-1)], c.index[n&(batch-1)] = flow, values[i], uint8(i) // BCE
 			if c.schedule.Counts(flow, c.subepoch, singleHop) {
 				n++
 			}
 		}
-		flows, values = c.flows[:n], c.values[:n]
+		flows, values, index = c.flows[:n], c.values[:n], &c.index
 	}
 	c.rows.addBatch(flows, values)
+	if c.heavy.tables != nil {
+		c.heavy.offer(&c.rows, flows, values, index, base)
+	}
 	c.packets += uint64(len(flows))
 	for _, v := range values {
 		c.value += uint64(v)
@@ -112,6 +130,9 @@ func (c *Counter) Merge(o *Counter) error {
 	if err := c.rows.merge(&o.rows); err != nil {
 		return fmt.Errorf("%v: %w", c.id, err)
 	}
+	if err := c.heavy.merge(&o.heavy); err != nil {
+		return fmt.Errorf("%v: %w", c.id, err)
+	}
 	c.packets += o.packets
 	c.value += o.value
 	c.seen += o.seen
@@ -123,7 +144,7 @@ func (c *Counter) Merge(o *Counter) error {
 func (c *Counter) Record() *Record {
 	return &Record{
 		Fragment: c.id, Unit: c.unit, Epochs: c.epochs, Schedule: c.schedule, Subepoch: c.subepoch,
-		Packets: c.packets, Value: c.value, Seen: c.seen, rows: c.rows,
+		Packets: c.packets, Value: c.value, Seen: c.seen, Candidates: c.heavy.list(), Room: c.heavy.room(), rows: c.rows,
 	}
 }
 

@@ -47,6 +47,9 @@ type Config struct {
 	SingleHop bool
 	// MaxLog bounds n = 2^x; 0 stands for MaxLog.
 	MaxLog uint8
+	// Candidates is for how many flows a row (of UnivMon each level) has room to
+	// remember their keys; 0: none. Records name the flows.
+	Candidates int
 }
 
 // Validate reports all faults at once.
@@ -72,6 +75,9 @@ func (c *Config) Validate() error {
 	}
 	if c.MaxLog > MaxLog {
 		faults = append(faults, fmt.Errorf("n up to 2^%d: choose at most 2^%d", c.MaxLog, MaxLog))
+	}
+	if c.Candidates < 0 || c.Candidates*c.levels() > MaxCandidates {
+		faults = append(faults, fmt.Errorf("%d candidates for each of %d rows: choose 0 (none) to %d", c.Candidates, c.levels(), MaxCandidates/c.levels()))
 	}
 	return errors.Join(faults...)
 }

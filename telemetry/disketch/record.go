@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Record is R = (F, E, S, n, c, h) of Section 4.3: what a fragment counted in
@@ -25,7 +26,11 @@ type Record struct {
 	// Partial says that the switch was not there for the whole subepoch, or that
 	// its clock stepped: what it counted says nothing of the whole.
 	Partial bool
-	rows    rows
+	// Candidates for the heaviest of the flows that were counted, the heaviest
+	// first. Room is for how many each level had room; 0: none were kept.
+	Candidates []Candidate
+	Room       int
+	rows       rows
 }
 
 // Kind of the fragment.
@@ -54,6 +59,7 @@ func (r *Record) Saturated() uint64 { return r.rows.saturated() }
 func (r *Record) Clone() *Record {
 	c := *r
 	c.rows = r.rows.clone()
+	c.Candidates = slices.Clone(r.Candidates)
 	return &c
 }
 
@@ -64,11 +70,13 @@ var ErrFormat = errors.New("not a DiSketch record")
 //
 //	version(1) kind(1) unit(1) flags(1) epochs(1) log(1) seed(8, little-endian)
 //	then uvarints: switch, sketch, epoch, subepoch, packets, value, seen
+//	then the room for candidates (uvarint) and these (appendCandidates), which version 1 had not
 //	then the rows' own form, to the end
 const (
-	recordVersion = 1
-	flagSingleHop = 1
-	flagPartial   = 2
+	recordVersion      = 2
+	recordVersionPlain = 1
+	flagSingleHop      = 1
+	flagPartial        = 2
 )
 
 // AppendBinary appends the binary form. It never fails.
@@ -85,14 +93,15 @@ func (r *Record) AppendBinary(b []byte) ([]byte, error) {
 	for _, v := range []uint64{r.Fragment.Switch, uint64(r.Fragment.Sketch), r.Epoch, r.Subepoch, r.Packets, r.Value, r.Seen} {
 		b = binary.AppendUvarint(b, v)
 	}
-	return r.rows.appendBinary(b)
+	b = binary.AppendUvarint(b, uint64(r.Room))
+	return r.rows.appendBinary(appendCandidates(b, r.Candidates))
 }
 
 // UnmarshalBinary sets the record from its binary form, or leaves it alone and
 // says what is wrong: an error that wraps ErrFormat.
 func (r *Record) UnmarshalBinary(b []byte) error {
-	if len(b) < 14 || b[0] != recordVersion {
-		return fmt.Errorf("%w: %d bytes without version %d", ErrFormat, len(b), recordVersion)
+	if len(b) < 14 || b[0] != recordVersion && b[0] != recordVersionPlain {
+		return fmt.Errorf("%w: %d bytes, not of version %d or %d", ErrFormat, len(b), recordVersionPlain, recordVersion)
 	}
 	n := Record{Unit: Unit(b[2]), Epochs: Epochs(b[4])}
 	n.SingleHop, n.Log, n.Seed = b[3]&flagSingleHop != 0, b[5], binary.LittleEndian.Uint64(b[6:])
@@ -116,6 +125,16 @@ func (r *Record) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("%w: %d packets counted of %d seen", ErrFormat, n.Packets, n.Seen)
 	}
 	var err error
+	if b[0] != recordVersionPlain {
+		room, size := binary.Uvarint(rest)
+		if size <= 0 || room > MaxCandidates {
+			return fmt.Errorf("%w: room for %d candidates", ErrFormat, room)
+		}
+		n.Room = int(room)
+		if n.Candidates, rest, err = decodeCandidates(rest[size:]); err != nil {
+			return err
+		}
+	}
 	if n.rows, err = decodeRows(kind, rest); err != nil {
 		return fmt.Errorf("%w: %w", ErrFormat, err)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func someRecord(kind Kind, r *rand.Rand) *Record {
-	f, err := NewFragment(Config{ID: ID{r.Uint64(), uint16(r.IntN(9))}, Kind: kind, Unit: Unit(r.IntN(2)), Memory: 64 + r.IntN(500), Epochs: 25, Seed: r.Uint64(), SingleHop: r.IntN(2) == 0})
+	f, err := NewFragment(Config{ID: ID{r.Uint64(), uint16(r.IntN(9))}, Kind: kind, Unit: Unit(r.IntN(2)), Memory: 64 + r.IntN(500), Epochs: 25, Seed: r.Uint64(), SingleHop: r.IntN(2) == 0, Candidates: 8 * r.IntN(2)})
 	if err != nil {
 		panic(err)
 	}
@@ -19,6 +19,11 @@ func someRecord(kind Kind, r *rand.Rand) *Record {
 	for _, flow := range flowsOf(r.IntN(90)) {
 		c.Add(flow, r.Int64N(5000), false)
 	}
+	packets := make([]uint64, r.IntN(90))
+	for i := range packets {
+		packets[i] = r.Uint64N(40)
+	}
+	feed(c, r, packets)
 	return c.Record()
 }
 
@@ -33,7 +38,7 @@ func TestRecordRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		again, _ := b.AppendBinary(nil)
-		if !slices.Equal(form, again) || a.Schedule != b.Schedule || a.Fragment != b.Fragment || a.Error() != b.Error() ||
+		if !slices.Equal(form, again) || !slices.Equal(a.Candidates, b.Candidates) || a.Room != b.Room || a.Schedule != b.Schedule || a.Fragment != b.Fragment || a.Error() != b.Error() ||
 			a.Subepoch != b.Subepoch || a.Packets != b.Packets || a.Value != b.Value || a.Seen != b.Seen || a.Unit != b.Unit || a.Epochs != b.Epochs {
 			t.Fatalf("%+v came back as %+v", a, b)
 		}
@@ -56,6 +61,8 @@ func FuzzRecord(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 9 {
 		form, _ := someRecord(Kind(1+r.IntN(3)), r).AppendBinary(nil)
+		f.Add(form)
+		form[0] = recordVersionPlain
 		f.Add(form)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

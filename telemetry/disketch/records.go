@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 )
 
@@ -118,6 +120,73 @@ func (r *Records) Fragments(sketch uint16) []ID {
 	}
 	slices.SortFunc(all, func(a, b ID) int { return cmp.Compare(a.Switch, b.Switch) })
 	return all
+}
+
+// Candidates lists the flows that the records of a query's epochs name, by
+// flow, each once: its key, and the most that one record counted for it.
+func (r *Records) Candidates(q Query) []Candidate {
+	found := map[uint64]Candidate{}
+	for e, fragments := range r.epochs {
+		if e < q.From || e >= q.To {
+			continue
+		}
+		for id, f := range fragments {
+			if id.Sketch != q.Sketch {
+				continue
+			}
+			for _, x := range f.records {
+				if x == nil {
+					continue
+				}
+				for _, c := range x.Candidates {
+					if old, ok := found[c.Flow]; !ok || c.Count > old.Count {
+						found[c.Flow] = c
+					}
+				}
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b Candidate) int { return cmp.Compare(a.Flow, b.Flow) })
+}
+
+// Known is how many of the heaviest flows of each level (of all, but in UnivMon)
+// the records of a query's epochs name almost surely: half of the room that the
+// subepochs of an epoch had together, in the fragment that had the least of those
+// whose room did not suffice. All of them: math.MaxInt.
+func (r *Records) Known(q Query) int {
+	least := math.MaxInt
+	for e, fragments := range r.epochs {
+		if e < q.From || e >= q.To {
+			continue
+		}
+		for id, f := range fragments {
+			if id.Sketch == q.Sketch {
+				least = min(least, f.known())
+			}
+		}
+	}
+	return least
+}
+
+// known is Known of one fragment in one epoch. A table that is half full has sets
+// that are full.
+func (f *fragmentEpoch) known() int {
+	room, full := 0, false
+	for _, x := range f.records {
+		if x == nil {
+			continue
+		}
+		room += x.Room
+		byLevel := make([]int, x.rows.levels())
+		for _, c := range x.Candidates {
+			byLevel[x.rows.level(c.Flow)]++
+		}
+		full = full || slices.Max(byLevel) >= x.Room/2
+	}
+	if !full {
+		return math.MaxInt
+	}
+	return room / 2
 }
 
 // N is how many subepochs a fragment's epoch had; 0: no record of it came.

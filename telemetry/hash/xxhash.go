@@ -33,6 +33,12 @@ func Uint64x2(seed, a, b uint64) uint64 {
 	return finish(tail(tail(seed+prime5+16, a), b))
 }
 
+// Behind returns the seed with which Uint64 of b is Uint64x2 of a and b with the given one:
+// for many second words behind the same first one.
+func Behind(seed, a uint64) uint64 {
+	return tail(seed+prime5+16, a) - prime5 - 8
+}
+
 // Uint64x4 returns the hash of four words (32 bytes).
 func Uint64x4(seed, a, b, c, d uint64) uint64 {
 	return finish(stripe(seed, a, b, c, d) + 32)

@@ -154,3 +154,14 @@ func BenchmarkHash(b *testing.B) {
 		})
 	}
 }
+
+// TestBehind: a first word can be made part of the seed.
+func TestBehind(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	for range 1000 {
+		seed, a, b := r.Uint64(), r.Uint64(), r.Uint64()
+		if got, want := Uint64(Behind(seed, a), b), Uint64x2(seed, a, b); got != want {
+			t.Fatalf("%x behind %x with seed %x: %016x, want %016x", b, a, seed, got, want)
+		}
+	}
+}

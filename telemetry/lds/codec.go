@@ -81,11 +81,18 @@ func Decode(b []byte) (*Point, error) {
 	return p, nil
 }
 
-// Check refuses what Decode refuses, and returns the config and the interval of the
-// point, without making its cells: a point at rest takes far less memory as its form.
-func Check(b []byte) (c Config, interval int64, err error) {
+// Summary is what a point's form says without its cells.
+type Summary struct {
+	Config   Config
+	Interval int64
+	Packets  uint64
+}
+
+// Check refuses what Decode refuses, without making cells: a point at rest takes far
+// less memory as its form.
+func Check(b []byte) (Summary, error) {
 	f, err := parse(b)
-	return f.config, f.number, err
+	return Summary{f.config, f.number, f.packets}, err
 }
 
 // form is a point's form, taken apart and checked. It aliases the bytes.

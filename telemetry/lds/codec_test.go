@@ -94,7 +94,7 @@ func TestDecodeRefuses(t *testing.T) {
 		if _, err := Decode(bad); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		if _, _, err := Check(bad); err == nil {
+		if _, err := Check(bad); err == nil {
 			t.Errorf("%s: Check finds no error", name)
 		}
 	}
@@ -120,15 +120,15 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := Decode(b)
-		c, number, checked := Check(b)
+		summary, checked := Check(b)
 		if (err == nil) != (checked == nil) {
 			t.Fatalf("Decode says %v, Check %v", err, checked)
 		}
 		if err != nil {
 			return
 		}
-		if !c.Equal(p.config) || number != p.number {
-			t.Fatalf("Check reads %+v of interval %d, Decode %+v of %d", c, number, p.config, p.number)
+		if !summary.Config.Equal(p.config) || summary.Interval != p.number || summary.Packets != p.packets {
+			t.Fatalf("Check reads %+v, Decode %+v of interval %d, %d packets", summary, p.config, p.number, p.packets)
 		}
 		if len(p.cells) > 8*len(b) {
 			t.Fatalf("%d cells from %d bytes", len(p.cells), len(b))

@@ -150,26 +150,19 @@ func noise(p *Point, rates []float64, best float64) (cell, row float64) {
 			continue
 		}
 		cells := p.cells[r*c : (r+1)*c]
-		window := 0.0
-		for j := range k - 1 {
-			window += float64(cells[j].Count)
-		}
-		for j := range cells {
-			window += float64(cells[(j+k-1)%c].Count)
-			one = append(one, float64(cells[j].Count)/rate)
-			all = append(all, window/rate)
-			window -= float64(cells[j].Count)
-		}
+		one = appendWindows(one, cells, 1, Packets, rate)
+		all = appendWindows(all, cells, k, Packets, rate)
 	}
 	slices.Sort(one)
 	slices.Sort(all)
 	rows := len(one) / c
-	return leastOf(len(rates), one), leastOf(rows, all)
+	return leastOf(len(rates), one, 0.5), leastOf(rows, all, 0.5)
 }
 
-// leastOf is the median of the least of n draws.
-func leastOf(n int, sorted []float64) float64 {
-	return sorted[int((1-math.Pow(2, -1/float64(n)))*float64(len(sorted)))]
+// leastOf is a quantile, such as 0.5, of the least of n draws.
+func leastOf(n int, sorted []float64, quantile float64) float64 {
+	i := int((1 - math.Pow(1-quantile, 1/float64(n))) * float64(len(sorted)))
+	return sorted[min(i, len(sorted)-1)]
 }
 
 // Cells returns how many cells are in the state.

@@ -66,6 +66,7 @@ type Decoder struct {
 	pathBits func(hops int) float64 // that a path needs at least
 	tries    [MaxHops + 1]int       // firstTry, once known; 0 before
 	dense    bool
+	lanes    lanes
 }
 
 // NewDecoder chooses the solver.
@@ -81,7 +82,7 @@ func NewDecoder(s *Static, c DecoderConfig) (*Decoder, error) {
 	if d.max == 0 {
 		d.max = 4096
 	}
-	d.dense = s.values == Linear && len(s.layers) == 1 && s.layers[0].always
+	d.dense = s.dense()
 	switch {
 	case c.Topology != nil:
 		w := NewWalks(s, c.Topology)
@@ -101,18 +102,20 @@ func NewDecoder(s *Static, c DecoderConfig) (*Decoder, error) {
 }
 
 // Flow is the decoding state of one flow. The zero value is a flow without a
-// digest. A flow of h hops takes about 100 + 9 h bytes once its path is
+// digest. A flow of h hops takes about 150 + 17 h bytes once its path is
 // certain, and 16 bytes per digest before, at most MaxDigests of them.
 type Flow struct {
-	hops  int
+	// What a digest of a certain path needs comes first, and fits into a cache line.
+	Packets uint64 // digests seen
+	hops    int
+	path    []uint64
+	state   flowState
+
 	obs   []Observation // since the start, or since the first stray digest
 	next  int           // how many digests the next attempt waits for
 	left  []int         // by the last attempt
-	path  []uint64
-	check []uint8 // by hop: digest bits that agreed with the path beyond need
+	check []uint8       // by hop: digest bits that agreed with the path beyond need
 
-	state   flowState
-	Packets uint64 // digests seen
 	Changes uint64 // of the path, noticed
 	Strays  uint64 // digests that contradicted a certain path
 }
@@ -187,7 +190,7 @@ func (d *Decoder) Add(f *Flow, id, digest uint64, hops int) Event {
 	case collecting:
 		return d.collect(f, Observation{id, digest})
 	case certain:
-		if d.s.Digest(id, f.path) == digest {
+		if d.s.digest(&d.lanes, id, f.path) == digest {
 			return Quiet
 		}
 		return d.suspect(f, Observation{id, digest})
@@ -289,7 +292,7 @@ func (d *Decoder) verify(f *Flow, o Observation) Event {
 		return Quiet
 	}
 	f.obs = append(f.obs, o)
-	if d.s.Digest(o.ID, f.path) != o.Digest {
+	if d.s.digest(&d.lanes, o.ID, f.path) != o.Digest {
 		if f.state == suspected {
 			f.Changes++
 			f.state = collecting
@@ -301,7 +304,7 @@ func (d *Decoder) verify(f *Flow, o Observation) Event {
 		return Restarted
 	}
 	for j := range d.s.instances {
-		w, _ := d.s.Writers(o.ID, j, f.hops)
+		w, _ := d.s.writers(&d.lanes, o.ID, j, f.hops)
 		for hop := range w.all {
 			f.check[hop-1] = uint8(min(int(f.check[hop-1])+d.s.bits, 200))
 		}
@@ -329,9 +332,9 @@ func (d *Decoder) suspect(f *Flow, o Observation) Event {
 	f.Strays++
 	f.obs = append(f.obs[:0], o)
 	for j := range d.s.instances {
-		w, _ := d.s.Writers(o.ID, j, f.hops)
+		w, _ := d.s.writers(&d.lanes, o.ID, j, f.hops)
 		shift := j * d.s.bits
-		if d.s.combine(o.ID, j, &w, f.path) == o.Digest>>shift&d.s.mask {
+		if d.s.combine(&d.lanes, o.ID, j, &w, f.path) == o.Digest>>shift&d.s.mask {
 			continue
 		}
 		for hop := range w.all {

@@ -72,35 +72,48 @@ func (p *streamsPlan) of(hops int) *streamPlan {
 
 // hopStreams are a flow's sampled codes, hop by hop.
 type hopStreams struct {
-	panes []pane // by number modulo their count
-	hops  int
-	last  uint64 // number of the newest pane
-}
-
-type pane struct {
-	number uint64
-	hops   []stream
+	streams []stream            // by pane and hop
+	numbers [windowPanes]uint64 // of the panes, which are by number modulo their count
+	hops    int
+	last    uint64 // number of the newest pane
 }
 
 // add takes in a code of a hop. A flow whose number of hops changes starts
 // anew: hop i is another switch then.
 func (h *hopStreams) add(p *streamsPlan, hop, hops int, code, timeNs uint64) {
 	if hops != h.hops {
-		*h = hopStreams{panes: make([]pane, p.panes()), hops: hops}
+		*h = hopStreams{streams: make([]stream, hops*p.panes()), hops: hops}
 	}
-	number := uint64(0)
+	at := 0
 	if p.paneNs > 0 {
-		number = timeNs / p.paneNs
+		if at = h.pane(timeNs / p.paneNs); at < 0 {
+			return // older than the window
+		}
 	}
+	h.streams[at*hops+hop-1].add(p.of(hops), code)
+}
+
+// pane returns the place of the pane with the number, emptied if it was of an older one;
+// -1 if the number is older than the window.
+func (h *hopStreams) pane(number uint64) int {
 	h.last = max(h.last, number)
-	if number+uint64(len(h.panes)) <= h.last {
-		return // older than the window
+	if number+windowPanes <= h.last {
+		return -1
 	}
-	w := &h.panes[number%uint64(len(h.panes))]
-	if w.hops == nil || w.number != number {
-		w.number, w.hops = number, make([]stream, hops)
+	at := int(number % windowPanes)
+	if h.numbers[at] != number {
+		h.numbers[at] = number
+		clear(h.streams[at*h.hops:][:h.hops])
 	}
-	w.hops[hop-1].add(p.of(hops), code)
+	return at
+}
+
+// guess returns the hop's stream of the first pane, nil if there is none.
+func (h *hopStreams) guess(hop int) *stream {
+	if hop > len(h.streams) {
+		return nil
+	}
+	return &h.streams[hop-1]
 }
 
 // stream joins the panes of a hop that are in the window.
@@ -108,13 +121,13 @@ func (h *hopStreams) stream(p *streamsPlan, hop int) *stream {
 	if hop < 1 || hop > h.hops {
 		return new(stream)
 	}
-	if len(h.panes) == 1 {
-		return &h.panes[0].hops[hop-1]
+	if p.panes() == 1 {
+		return &h.streams[hop-1]
 	}
 	sum := new(stream)
-	for i := range h.panes {
-		if w := &h.panes[i]; w.hops != nil && w.number+uint64(len(h.panes)) > h.last {
-			sum.merge(p.of(h.hops), &w.hops[hop-1])
+	for at, number := range h.numbers {
+		if number+windowPanes > h.last {
+			sum.merge(p.of(h.hops), &h.streams[at*h.hops+hop-1])
 		}
 	}
 	return sum

@@ -20,6 +20,7 @@ type Encoder struct {
 	columns  []column // of EncodeBlock
 	columnOf map[string]int
 	oneByOne bool
+	byNumber bool // some column needs the set's number
 	needs    [numValues]bool
 }
 
@@ -141,6 +142,7 @@ func Compile(p *Plan) (*Encoder, error) {
 		e.sets = append(e.sets, steps)
 	}
 	e.sets = append(e.sets, nil)
+	e.findRanges()
 	return e, nil
 }
 

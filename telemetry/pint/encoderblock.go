@@ -20,6 +20,7 @@ type Block struct {
 	Values          [numValues][BlockSize]uint64
 
 	chosen, writer, value [BlockSize]uint64 // hashes q, g and h
+	reservoir             [BlockSize]uint64 // thresholds of reservoir sampling, by hop
 	set                   [BlockSize]uint8
 }
 
@@ -27,6 +28,13 @@ type Block struct {
 type column struct {
 	step
 	place [maxSets]slot // by set
+
+	// A query that has the same place in neighbouring sets, and in no others, is told
+	// by a range of the hash q: those from low on, width more of them. It can do
+	// without the set's number.
+	ranged     bool
+	low, width uint64
+	at         slot
 }
 
 // slot is where a set has a query's digest: its bits there, 0 if the set has not the
@@ -54,6 +62,36 @@ func (e *Encoder) addColumn(q string, set int, s *step) {
 	e.columns[e.columnOf[q]].place[set] = slot{s.mask << s.shift, 1 << s.shift, s.shift}
 }
 
+// findRanges looks which columns a range of the hash q tells.
+func (e *Encoder) findRanges() {
+	for i := range e.columns {
+		c := &e.columns[i]
+		first, last := -1, -1
+		c.ranged = c.kind != stepHashed || c.path.reservoir // other layers go by the set's number too
+		for set := range min(len(e.below), maxSets) {
+			switch at := c.place[set]; {
+			case at.mask == 0:
+			case first < 0:
+				first, last, c.at = set, set, at
+			default:
+				c.ranged = c.ranged && at == c.at && last == set-1
+				last = set
+			}
+		}
+		from := uint64(0)
+		if first > 0 {
+			from = e.below[first-1]
+		}
+		// Of a set that no packet has, nothing is told.
+		if n := e.below[last] - from; n == 0 {
+			c.ranged = false
+		} else {
+			c.low, c.width = from<<32, n<<32-1
+		}
+		e.byNumber = e.byNumber || !c.ranged
+	}
+}
+
 // EncodeBlock replaces the digests of a block's packets by those that Encode
 // returns.
 func (e *Encoder) EncodeBlock(b *Block) {
@@ -64,24 +102,93 @@ func (e *Encoder) EncodeBlock(b *Block) {
 	}
 	hash.Uint64s(b.chosen[:n], e.seeds.Set, b.ID[:n])
 	hash.Uint64x2s(b.writer[:n], e.seeds.Writer, b.ID[:n], b.Hop[:n])
-	e.chooseEach(b, n)
+	for i, hop := range b.Hop[:n] {
+		b.reservoir[i] = reservoirAccept[hop&MaxHops]
+	}
+	if e.byNumber {
+		e.chooseEach(b, n)
+	}
 	for i := range e.columns {
 		c := &e.columns[i]
+		if !c.ranged {
+			c.encodeEach(b, n)
+			continue
+		}
+		has := lowBits(n)
+		if c.width != ^uint64(0) {
+			has = within(b.chosen[:n], 0, c.low, c.width)
+		}
 		switch c.kind {
 		case stepHashed:
-			hash.Uint64x2s(b.value[:n], c.path.seeds.value, b.Values[c.value&7][:n], b.ID[:n])
-			c.hashed(b, n)
+			c.hashedWhere(b, n, has)
 		case stepLinear:
-			hash.Uint64x2s(b.value[:n], c.path.seeds.value, b.ID[:n], b.Hop[:n])
-			c.linear(b, n)
+			c.linearWhere(b, n, has)
 		case stepSample:
-			c.sample(b, n)
+			c.sampleWhere(b, n, has)
 		case stepExtreme:
-			c.extreme(b, n)
+			c.extremeWhere(b, has)
 		default:
-			c.other(b, n)
+			c.otherWhere(b, has)
 		}
 	}
+}
+
+// The methods below change the digests of the packets whose bit of has is set. Most packets are
+// left alone by most hops: what has to be found out of all is so by a few
+// instructions for eight of them, and the rest for those that the hop writes to.
+
+// hashedWhere: a first layer of reservoir sampling, which overwrites, and perhaps a second one
+// with a fixed probability, which adds.
+func (c *column) hashedWhere(b *Block, n int, has uint64) {
+	t, values := c.path, b.Values[c.value&7][:n]
+	if within(values, 0, b.Values[c.value&7][0], 0) == lowBits(n) { // the switch's id, for one
+		hash.Uint64s(b.value[:n], hash.Behind(t.seeds.value, b.Values[c.value&7][0]), b.ID[:n])
+	} else {
+		hash.Uint64x2s(b.value[:n], t.seeds.value, values, b.ID[:n])
+	}
+	first := within(b.chosen[:n], sharedTurn, 0, t.upTo)
+	merge(b.Digest[:n], b.value[:n], has&first&atMost(b.writer[:n], b.reservoir[:n], 0), c.at.shift, c.at.mask, ^c.at.mask)
+	if second := has &^ first; second != 0 {
+		merge(b.Digest[:n], b.value[:n], second&within(b.writer[:n], 0, 0, t.layers[1].accept[1]), c.at.shift, c.at.mask, ^uint64(0))
+	}
+}
+
+func (c *column) linearWhere(b *Block, n int, has uint64) {
+	hash.Uint64x2s(b.value[:n], c.path.seeds.value, b.ID[:n], b.Hop[:n])
+	values := b.Values[c.value&7][:n]
+	for i := range values {
+		b.value[i] = toeplitz(b.value[i], values[i]&c.path.valueMask)
+	}
+	merge(b.Digest[:n], b.value[:n], has, c.at.shift, c.at.mask, ^uint64(0))
+}
+
+func (c *column) sampleWhere(b *Block, n int, has uint64) {
+	codec, values, shift := c.codec, &b.Values[c.value&7], c.at.shift&63
+	for m := has & atMost(b.writer[:n], b.reservoir[:n], sharedTurn); m != 0; m &= m - 1 {
+		i := bits.TrailingZeros64(m)
+		b.Digest[i] = b.Digest[i]&^c.at.mask | codec.logarithm(values[i], b.chosen[i]%RoundOne)<<shift
+	}
+}
+
+func (c *column) extremeWhere(b *Block, has uint64) {
+	codec, values, shift := c.codec, &b.Values[c.value&7], c.at.shift&63
+	for m := has; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros64(m)
+		old := b.Digest[i] & c.at.mask
+		b.Digest[i] ^= old ^ max(old, (codec.Encode(values[i], b.chosen[i]%RoundOne)^c.flip)<<shift)
+	}
+}
+
+func (c *column) otherWhere(b *Block, has uint64) {
+	for m := has; m != 0; m &= m - 1 {
+		c.otherOf(b, bits.TrailingZeros64(m), &c.at)
+	}
+}
+
+func (c *column) otherOf(b *Block, i int, at *slot) {
+	old := b.Digest[i] & at.mask
+	now := c.encode(b.ID[i], int(b.Hop[i]), b.chosen[i], b.writer[i], old>>(at.shift&63), b.Values[c.value&7][i])
+	b.Digest[i] ^= (old ^ now*at.factor) & at.mask
 }
 
 func (e *Encoder) encodeEach(b *Block, n int) {
@@ -91,6 +198,24 @@ func (e *Encoder) encodeEach(b *Block, n int) {
 			v[j] = b.Values[j][i]
 		}
 		b.Digest[i] = e.Encode(b.ID[i], int(b.Hop[i]), b.Digest[i], &v)
+	}
+}
+
+// encodeEach is for queries whose place differs between sets.
+func (c *column) encodeEach(b *Block, n int) {
+	switch c.kind {
+	case stepHashed:
+		hash.Uint64x2s(b.value[:n], c.path.seeds.value, b.Values[c.value&7][:n], b.ID[:n])
+		c.hashed(b, n)
+	case stepLinear:
+		hash.Uint64x2s(b.value[:n], c.path.seeds.value, b.ID[:n], b.Hop[:n])
+		c.linear(b, n)
+	case stepSample:
+		c.sample(b, n)
+	case stepExtreme:
+		c.extreme(b, n)
+	default:
+		c.other(b, n)
 	}
 }
 
@@ -155,9 +280,7 @@ func (c *column) other(b *Block, n int) {
 		if at.mask == 0 {
 			continue
 		}
-		old := b.Digest[i] & at.mask
-		now := c.encode(b.ID[i], int(b.Hop[i]), b.chosen[i], b.writer[i], old>>(at.shift&63), b.Values[c.value&7][i])
-		b.Digest[i] ^= (old ^ now*at.factor) & at.mask
+		c.otherOf(b, i, at)
 	}
 }
 

@@ -25,10 +25,28 @@ func manyPaths(t testing.TB) *Plan {
 	return p
 }
 
+// otherLayers has paths in hashed values whose layers are not reservoir sampling and one more.
+func otherLayers(t testing.TB) *Plan {
+	t.Helper()
+	c := PlanConfig{ID: 10, Seed: 4, Bits: 32}
+	for i, layers := range [][]Layer{XOR(0.3), XOR(1), Baseline(), {{Share: 0.5, P: 0.2}, {Share: 0.5}}} {
+		c.Queries = append(c.Queries, Query{Name: fmt.Sprint("path", i), Value: SwitchID, Aggregation: Path, Bits: 8, Frequency: 1,
+			Static: &StaticQuery{Code: Hashed, Layers: layers}})
+	}
+	p, err := NewPlan(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // TestBlockAgainstEncode: a block's digests are those that Encode returns, one
-// by one, for blocks of every size.
-func TestBlockAgainstEncode(t *testing.T) {
-	for _, p := range []*Plan{threeQueries(t), everyQuery(t), manyPaths(t), DefaultPlan()} {
+// by one, for blocks of every size, where all packets have the same values and where
+// they have not.
+func TestBlockAgainstEncode(t *testing.T) { bothWays(t, testBlockAgainstEncode) }
+
+func testBlockAgainstEncode(t *testing.T) {
+	for _, p := range []*Plan{threeQueries(t), everyQuery(t), manyPaths(t), otherLayers(t), DefaultPlan()} {
 		t.Run(fmt.Sprint(p.ID), func(t *testing.T) {
 			e, err := Compile(p)
 			if err != nil {
@@ -39,8 +57,11 @@ func TestBlockAgainstEncode(t *testing.T) {
 			for round := range 20 * (BlockSize + 1) {
 				b.N = round % (BlockSize + 1)
 				var want [BlockSize]uint64
+				v := observedAt(r)
 				for i := range b.N {
-					v := observedAt(r)
+					if round%3 != 0 {
+						v = observedAt(r)
+					}
 					b.ID[i], b.Hop[i], b.Digest[i] = r.Uint64(), 1+r.Uint64N(MaxHops), r.Uint64()&lowBits(p.Bits)
 					for j := range v {
 						b.Values[j][i] = v[j]

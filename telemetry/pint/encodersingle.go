@@ -8,6 +8,7 @@ type singleStatic struct {
 	seeds     staticSeeds
 	upTo      uint64 // H at most this: layer 0, else layer 1
 	layers    [2]singleLayer
+	reservoir bool // layer 0 is reservoir sampling, and layer 1, if there is one, is not
 }
 
 type singleLayer struct {
@@ -28,6 +29,7 @@ func newSingleStatic(s *Static) (*singleStatic, stepKind) {
 			t.layers[i].keep = ^uint64(0)
 		}
 	}
+	t.reservoir = s.layers[0].baseline && (len(s.layers) == 1 || !s.layers[1].baseline)
 	switch {
 	case s.values == Hashed:
 		return t, stepHashed

@@ -51,6 +51,7 @@ type equation struct {
 	writers  HopSet
 	instance int
 	used     bool
+	tried    int32 // by a solver that goes on: when it was last of no use
 }
 
 // resume tells whether digests continue those of the call before, so that a
@@ -78,43 +79,17 @@ func (r *resume) took(obs []Observation, hops int) {
 
 // equations reads the digests, and appends them to buf. Digests without a writer say nothing, unless
 // they are not 0: then no path explains them, and ok is false.
-func (s *Static) equations(buf []equation, obs []Observation, hops int) (_ []equation, ok bool) {
+func (s *Static) equations(w *lanes, buf []equation, obs []Observation, hops int) (_ []equation, ok bool) {
 	for _, o := range obs {
 		for j := range s.instances {
 			digest := o.Digest >> (j * s.bits) & s.mask
-			w, _ := s.Writers(o.ID, j, hops)
-			if w != (HopSet{}) {
-				buf = append(buf, equation{id: o.ID, digest: digest, writers: w, instance: j})
+			set, _ := s.writers(w, o.ID, j, hops)
+			if set != (HopSet{}) {
+				buf = append(buf, equation{id: o.ID, digest: digest, writers: set, instance: j})
 			} else if digest != 0 {
 				return buf, false
 			}
 		}
 	}
 	return buf, true
-}
-
-// Digest is what the sink sees of a packet over a path of values.
-func (s *Static) Digest(id uint64, path []uint64) uint64 {
-	if s.values == Linear && len(s.layers) == 1 && s.layers[0].always {
-		var d uint64
-		for i, v := range path {
-			d ^= s.linearAll(id, i+1, v&s.valueMask)
-		}
-		return d
-	}
-	var d uint64
-	for j := range s.instances {
-		w, _ := s.Writers(id, j, len(path))
-		d |= s.combine(id, j, &w, path) << uint(j*s.bits)
-	}
-	return d
-}
-
-// combine xors the contributions of the writers.
-func (s *Static) combine(id uint64, instance int, writers *HopSet, path []uint64) uint64 {
-	var d uint64
-	for hop := range writers.all {
-		d ^= s.contribution(id, instance, hop, path[hop-1]&s.valueMask)
-	}
-	return d
 }

@@ -241,7 +241,7 @@ func TestSumset(t *testing.T) {
 	for range 100 {
 		var a, b, want sums
 		var xs, ys []uint64
-		for range r.IntN(12) {
+		for range r.IntN(200) {
 			x, y := uint64(r.IntN(256)), uint64(r.IntN(256))
 			a.add(x)
 			b.add(y)
@@ -252,7 +252,7 @@ func TestSumset(t *testing.T) {
 				want.add(x ^ y)
 			}
 		}
-		if got := sumset(&a, &b); got != want {
+		if got := sumset(&a, &b, 8); got != want {
 			t.Fatalf("sums of %v and %v are %v", xs, ys, got)
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-
-	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Candidates decodes digests when the set of possible values is known, by
@@ -14,6 +12,7 @@ import (
 // by what the others can contribute together. It reads every ValueCode.
 type Candidates struct {
 	s      *Static
+	lanes  lanes
 	values []uint64
 	eqs    []equation
 	left   [][]uint64 // by hop; nil: all values
@@ -21,8 +20,9 @@ type Candidates struct {
 	path   []uint64
 	joint  jointFilter
 
-	room        [MaxHops][]uint64 // of left, by hop, from attempt to attempt
-	ids, hashes [BlockSize]uint64
+	room     [MaxHops][]uint64 // of left, by hop, from attempt to attempt
+	narrowed [MaxHops]int32    // by hop: when it was
+	now      int32             // counts narrowings
 
 	resume        resume
 	spare         int
@@ -41,9 +41,10 @@ func (d *Candidates) Solve(obs []Observation, hops int, sol *Solution) {
 	if from == 0 {
 		d.left, d.path, d.known = resize(d.left, hops), resize(d.path, hops), HopSet{}
 		d.eqs, d.spare, d.contradictory = d.eqs[:0], 0, false
+		d.now, d.narrowed = 0, [MaxHops]int32{}
 	}
 	var ok bool
-	if d.eqs, ok = d.s.equations(d.eqs, obs[from:], hops); !ok {
+	if d.eqs, ok = d.s.equations(&d.lanes, d.eqs, obs[from:], hops); !ok {
 		d.contradictory = true
 	}
 	d.resume.took(obs, hops)
@@ -56,10 +57,24 @@ func (d *Candidates) Solve(obs []Observation, hops int, sol *Solution) {
 		}
 		d.eqs = slices.DeleteFunc(d.eqs, func(e equation) bool { return e.used })
 		for i := 0; i < len(d.eqs) && !progress && d.s.bits <= jointBits; i++ {
-			progress = d.applyJoint(&d.eqs[i])
+			if e := &d.eqs[i]; d.fresh(e) {
+				if progress = d.applyJoint(e); !progress {
+					e.tried = d.now + 1
+				}
+			}
 		}
 	}
 	d.collect(hops, sol)
+}
+
+// fresh reports whether a hop of the digest was narrowed since it was tried.
+func (d *Candidates) fresh(e *equation) bool {
+	for hop := range e.writers.all {
+		if d.narrowed[hop-1] >= e.tried {
+			return true
+		}
+	}
+	return false
 }
 
 // apply uses the digest up if at most one writer is unknown, and reports
@@ -87,7 +102,7 @@ func (d *Candidates) apply(e *equation) bool {
 // residual is the digest without the known writers.
 func (d *Candidates) residual(e *equation) uint64 {
 	known := e.writers.and(&d.known)
-	return e.digest ^ d.s.combine(e.id, e.instance, &known, d.path)
+	return e.digest ^ d.s.combine(&d.lanes, e.id, e.instance, &known, d.path)
 }
 
 // filter keeps the hop's values for which keep holds, and reports whether
@@ -106,21 +121,49 @@ func (d *Candidates) filter(hop int, keep func(uint64) bool) bool {
 // hashed: side by side, since mostly there are many.
 func (d *Candidates) filterHashed(hop int, e *equation, residual uint64) bool {
 	from, into := d.candidates(hop)
-	before, seed, mask := len(from), d.s.seeds[e.instance].value, d.s.mask
-	for i := range d.ids {
-		d.ids[i] = e.id
-	}
+	before := len(from)
 	for len(from) > 0 {
-		n := min(len(from), len(d.ids))
-		hash.Uint64x2s(d.hashes[:n], seed, from[:n], d.ids[:n])
-		for i, h := range d.hashes[:n] {
-			if h&mask == residual {
+		n := min(len(from), laneCount)
+		for i, c := range d.contributions(hop, e, from[:n]) {
+			if c == residual {
 				into = append(into, from[i])
 			}
 		}
 		from = from[n:]
 	}
 	return d.keep(hop, before, into)
+}
+
+// filterJoint keeps the hop's values that give the residual together with others.
+func (d *Candidates) filterJoint(hop int, e *equation, residual uint64, others *sums) bool {
+	from, into := d.candidates(hop)
+	before := len(from)
+	for len(from) > 0 {
+		n := min(len(from), laneCount)
+		for i, c := range d.contributions(hop, e, from[:n]) {
+			if others.has(residual ^ c) {
+				into = append(into, from[i])
+			}
+		}
+		from = from[n:]
+	}
+	return d.keep(hop, before, into)
+}
+
+// contributions are those of at most laneCount values to a digest.
+func (d *Candidates) contributions(hop int, e *equation, values []uint64) []uint64 {
+	if d.s.values == Hashed {
+		hashes := d.lanes.ofValues(d.s.seeds[e.instance].value, e.id, values)
+		for i := range hashes {
+			hashes[i] &= d.s.mask
+		}
+		return hashes
+	}
+	out := d.lanes.hashes[:len(values)]
+	for i, v := range values {
+		out[i] = d.s.contribution(e.id, e.instance, hop, v&d.s.valueMask)
+	}
+	return out
 }
 
 // candidates returns the hop's values, and room for those that shall be left; it
@@ -134,6 +177,10 @@ func (d *Candidates) candidates(hop int) (from, into []uint64) {
 
 // keep notes the values left, of those before, and reports whether they are fewer.
 func (d *Candidates) keep(hop, before int, into []uint64) bool {
+	if d.left[hop-1] == nil || len(into) < before {
+		d.now++
+		d.narrowed[hop-1] = d.now
+	}
 	d.left[hop-1] = into
 	if cap(into) > cap(d.room[hop-1]) {
 		d.room[hop-1] = into
@@ -207,11 +254,11 @@ func (d *Candidates) applyJoint(e *equation) bool {
 	}
 	residual, progress := d.residual(e), false
 	for i, hop := range j.hops {
-		others := sumset(&j.before[i], &j.further[i])
+		others := sumset(&j.before[i], &j.further[i], d.s.bits)
 		if others.len() == 1<<d.s.bits {
 			continue
 		}
-		if d.filter(hop, func(v uint64) bool { return others.has(residual ^ d.s.contribution(e.id, e.instance, hop, v)) }) {
+		if d.filterJoint(hop, e, residual, &others) {
 			progress = true
 		}
 		if d.contradictory {
@@ -230,43 +277,65 @@ func (d *Candidates) prepareJoint(e *equation) bool {
 		if from == nil {
 			from = d.values
 		}
-		for _, v := range from {
-			j.own[i].add(d.s.contribution(e.id, e.instance, hop, v&d.s.valueMask))
+		for len(from) > 0 {
+			n := min(len(from), laneCount)
+			for _, c := range d.contributions(hop, e, from[:n]) {
+				j.own[i].add(c)
+			}
+			from = from[n:]
 		}
 	}
 	j.before[0].add(0)
 	j.further[n-1].add(0)
 	for i := 1; i < n; i++ {
-		j.before[i] = sumset(&j.before[i-1], &j.own[i-1])
-		j.further[n-1-i] = sumset(&j.further[n-i], &j.own[n-i])
+		j.before[i] = sumset(&j.before[i-1], &j.own[i-1], d.s.bits)
+		j.further[n-1-i] = sumset(&j.further[n-i], &j.own[n-i], d.s.bits)
 	}
 	full := 1 << d.s.bits
 	return j.before[n-1].len() < full || j.further[0].len() < full
 }
 
-// sumset is the set of x xor y.
-func sumset(a, b *sums) sums {
-	if a.len() > b.len() {
-		a, b = b, a
+// sumset is the set of x xor y, which are numbers of so many bits.
+func sumset(a, b *sums, width int) sums {
+	m, n := a.len(), b.len()
+	if m > n {
+		a, b, m, n = b, a, n, m
+	}
+	if all := 1 << width; m > 0 && m+n > all {
+		return allSums(all) // for any z, the z xor x and the y cannot all be different
 	}
 	var out sums
-	for w, x := range a {
-		for ; x != 0; x &= x - 1 {
-			low := bits.TrailingZeros64(x)
-			for i := range out {
-				out[i^w] |= xorPermute(b[i], low)
+	for lows := a[0] | a[1] | a[2] | a[3]; lows != 0; lows &= lows - 1 {
+		low := bits.TrailingZeros64(lows)
+		moved := b.permute(low)
+		for w := range a {
+			if a[w]>>low&1 != 0 {
+				for i := range out {
+					out[i^w] |= moved[i]
+				}
 			}
 		}
 	}
 	return out
 }
 
-// xorPermute moves bit i of x to bit i^by, by < 64.
-func xorPermute(x uint64, by int) uint64 {
+// allSums is the set of the numbers below n.
+func allSums(n int) (s sums) {
+	for i := range s {
+		s[i] = lowBits(min(max(n-64*i, 0), 64))
+	}
+	return s
+}
+
+// permute moves bit i of each word to bit i^by, by < 64.
+func (s *sums) permute(by int) sums {
+	p := *s
 	for i, m := range [...]uint64{0x5555555555555555, 0x3333333333333333, 0x0f0f0f0f0f0f0f0f, 0x00ff00ff00ff00ff, 0x0000ffff0000ffff, 0x00000000ffffffff} {
 		if by>>i&1 != 0 {
-			x = x&m<<(1<<i) | x>>(1<<i)&m
+			for w, x := range p {
+				p[w] = x&m<<(1<<i) | x>>(1<<i)&m
+			}
 		}
 	}
-	return x
+	return p
 }

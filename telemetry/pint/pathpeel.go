@@ -5,6 +5,7 @@ package pint
 // is then removed from all other digests.
 type Peeling struct {
 	s     *Static
+	lanes lanes
 	eqs   []equation
 	known []HopSet // by fragment
 	part  []uint64 // by fragment and hop
@@ -17,7 +18,7 @@ func NewPeeling(s *Static) *Peeling { return &Peeling{s: s} }
 func (d *Peeling) Solve(obs []Observation, hops int, sol *Solution) {
 	sol.reset(hops)
 	var ok bool
-	if d.eqs, ok = d.s.equations(d.eqs[:0], obs, hops); !ok {
+	if d.eqs, ok = d.s.equations(&d.lanes, d.eqs[:0], obs, hops); !ok {
 		sol.Contradiction = true
 		return
 	}

@@ -2,41 +2,40 @@ package pint
 
 import (
 	"math"
-	"math/bits"
 )
 
 // Walks decodes with a known topology: a path is a walk over links that visits
 // no switch twice. It goes in three steps.
 //
-//  1. Digests of a single writer filter that hop's candidates.
+//  1. Digests of a single writer filter that hop's candidates, and neighbouring
+//     hops' candidates prune each other (walkSweep).
 //  2. Dynamic programming over (hop, directed link) keeps the links that lie on
 //     a walk through candidates of all hops, and counts the walks. A link is
-//     never followed by the same one backwards. This prunes each hop by its
-//     neighbours, and their neighbours, both ways.
+//     never followed by the same one backwards.
 //  3. The digests of several writers choose among the walks. If they have
 //     bits enough to expect one survivor, the walks are cut at the hop where
 //     both halves are fewest; each half is listed with the digests it gives, and
-//     the halves meet in a hash table. So w walks cost about sqrt(w).
+//     the halves meet in a hash table. So w walks cost about sqrt(w) (walkJoin).
 //
 // It reads every ValueCode.
 type Walks struct {
-	s   *Static
-	t   *Topology
-	eqs []equation
-	// may[hop-1][node]: the node is a candidate of the hop.
-	may  [][]bool
-	open []bool // the hop has all candidates
+	s     *Static
+	lanes lanes
+	t     *Topology
+	eqs   []equation
+	sweep walkSweep
 	// alive[hop-1] lists the links from hop-1 to hop that lie on a walk, and
 	// ahead and behind count, for each, the walks up to it and from it.
 	alive         [][]int32
 	ahead, behind [][]float64
-	place         []int32 // of a link in the list in work, plus 1
+	walks, sums   []float64 // by link, and by the node that it leaves: of the list in work, 0 for others
+	place         []int32   // by link: 1 for those of the list in work
 	join          walkJoin
 }
 
 // NewWalks makes a decoder that knows the topology.
 func NewWalks(s *Static, t *Topology) *Walks {
-	return &Walks{s: s, t: t, place: make([]int32, len(t.to))}
+	return &Walks{s: s, t: t, sweep: walkSweep{mark: make([]int32, len(t.values))}, walks: make([]float64, len(t.to)), sums: make([]float64, len(t.values)), place: make([]int32, len(t.to))}
 }
 
 // Solve implements Solver.
@@ -47,7 +46,7 @@ func (d *Walks) Solve(obs []Observation, hops int, sol *Solution) {
 		return
 	}
 	var ok bool
-	if d.eqs, ok = d.s.equations(d.eqs[:0], obs, hops); !ok || !d.filter(hops) || !d.prune(hops) {
+	if d.eqs, ok = d.s.equations(&d.lanes, d.eqs[:0], obs, hops); !ok || !d.sweep.run(d, hops) || !d.prune(hops) {
 		sol.Contradiction = true
 		return
 	}
@@ -79,45 +78,10 @@ func (d *Walks) PathBits(hops int) float64 {
 	if hops == 1 {
 		return math.Log2(float64(len(d.t.values)))
 	}
-	if d.eqs = d.eqs[:0]; !d.filter(hops) || !d.prune(hops) {
+	if d.eqs = d.eqs[:0]; !d.sweep.run(d, hops) || !d.prune(hops) {
 		return 0
 	}
 	return d.bits()
-}
-
-// filter applies the digests of single writers, and reports whether every hop
-// has a candidate.
-func (d *Walks) filter(hops int) bool {
-	v := len(d.t.values)
-	for len(d.may) < hops {
-		d.may = append(d.may, make([]bool, v))
-	}
-	d.open = resize(d.open, hops)
-	for i := range hops {
-		d.open[i] = true
-	}
-	for i := range d.eqs {
-		e := &d.eqs[i]
-		if e.writers.Len() != 1 {
-			continue
-		}
-		e.used = true
-		hop := e.writers.last()
-		may, any, fresh := d.may[hop-1], false, d.open[hop-1]
-		for n, value := range d.t.values {
-			may[n] = (fresh || may[n]) && d.s.contribution(e.id, e.instance, hop, value&d.s.valueMask) == e.digest
-			any = any || may[n]
-		}
-		if d.open[hop-1] = false; !any {
-			return false
-		}
-	}
-	for i, open := range d.open {
-		for n := 0; open && n < v; n++ {
-			d.may[i][n] = true
-		}
-	}
-	return true
 }
 
 // prune lists the links on walks, and reports whether there is a walk.
@@ -125,13 +89,7 @@ func (d *Walks) prune(hops int) bool {
 	for len(d.alive) < hops {
 		d.alive, d.ahead, d.behind = append(d.alive, nil), append(d.ahead, nil), append(d.behind, nil)
 	}
-	t := d.t
-	d.alive[1], d.ahead[1] = d.alive[1][:0], d.ahead[1][:0]
-	for l := range t.to {
-		if d.may[0][t.from[l]] && d.may[1][t.to[l]] {
-			d.alive[1], d.ahead[1] = append(d.alive[1], int32(l)), append(d.ahead[1], 1)
-		}
-	}
+	d.begin()
 	for i := 2; i < hops; i++ {
 		d.forward(i)
 	}
@@ -146,46 +104,89 @@ func (d *Walks) prune(hops int) bool {
 	return len(d.alive[1]) > 0
 }
 
-// forward extends the walks that end in alive[i-1] by one link.
-func (d *Walks) forward(i int) {
-	t, may := d.t, d.may[i]
-	list, ahead := d.alive[i][:0], d.ahead[i][:0]
-	for k, l := range d.alive[i-1] {
-		for next, end := t.out(t.to[l]); next < end; next++ {
-			if next == t.back[l] || !may[t.to[next]] {
-				continue
+// begin lists the links from hop 1 to hop 2.
+func (d *Walks) begin() {
+	t := d.t
+	list, ahead := d.alive[1][:0], d.ahead[1][:0]
+	d.sweep.only(1)
+	for _, n := range d.sweep.nodes[0] {
+		for l, end := t.out(n); l < end; l++ {
+			if d.sweep.has(t.to[l]) {
+				list, ahead = append(list, l), append(ahead, 1)
 			}
-			if d.place[next] == 0 {
-				list, ahead = append(list, next), append(ahead, 0)
-				d.place[next] = int32(len(list))
-			}
-			ahead[d.place[next]-1] += d.ahead[i-1][k]
 		}
 	}
-	d.unplace(list)
+	d.alive[1], d.ahead[1] = list, ahead
+}
+
+// forward lists the links to the candidates of hop i+1 that continue a link of
+// alive[i-1], and counts the walks that end in them.
+func (d *Walks) forward(i int) {
+	t := d.t
+	for k, l := range d.alive[i-1] {
+		d.load(t.to[l], t.back[l], d.ahead[i-1][k])
+	}
+	list, ahead := d.alive[i][:0], d.ahead[i][:0]
+	for _, n := range d.sweep.nodes[i] {
+		for out, end := t.out(n); out < end; out++ {
+			// The links into a node are the reverse ones of those out of it.
+			if walks := d.othersOf(t.to[out], t.back[out]); walks > 0 {
+				list, ahead = append(list, t.back[out]), append(ahead, walks)
+			}
+		}
+	}
+	for _, l := range d.alive[i-1] {
+		d.unload(t.to[l], t.back[l])
+	}
 	d.alive[i], d.ahead[i] = list, ahead
 }
 
-// backward drops the links of alive[i] that no link of alive[i+1] continues.
+// backward drops the links of alive[i] that no link of alive[i+1] continues, and
+// counts the walks that begin with the others.
 func (d *Walks) backward(i int) {
 	t := d.t
 	for k, l := range d.alive[i+1] {
-		d.place[l] = int32(k + 1)
+		d.load(t.from[l], l, d.behind[i+1][k])
 	}
 	list, ahead, behind := d.alive[i][:0], d.ahead[i][:0], resize(d.behind[i], len(d.alive[i]))[:0]
 	for k, l := range d.alive[i] {
-		n := 0.0
-		for next, end := t.out(t.to[l]); next < end; next++ {
-			if p := d.place[next]; p != 0 && next != t.back[l] {
-				n += d.behind[i+1][p-1]
-			}
-		}
-		if n > 0 {
-			list, ahead, behind = append(list, l), append(ahead, d.ahead[i][k]), append(behind, n)
+		if walks := d.othersOf(t.to[l], t.back[l]); walks > 0 {
+			list, ahead, behind = append(list, l), append(ahead, d.ahead[i][k]), append(behind, walks)
 		}
 	}
-	d.unplace(d.alive[i+1])
+	for _, l := range d.alive[i+1] {
+		d.unload(t.from[l], l)
+	}
 	d.alive[i], d.ahead[i], d.behind[i] = list, ahead, behind
+}
+
+// load notes the walks by a link out of the node.
+func (d *Walks) load(node, link int32, walks float64) {
+	d.walks[link] = walks
+	d.sums[node] += walks
+}
+
+func (d *Walks) unload(node, link int32) { d.walks[link], d.sums[node] = 0, 0 }
+
+// othersOf sums the walks by the links out of a node but for one: that one would be
+// the way back.
+func (d *Walks) othersOf(node, except int32) float64 {
+	if sum := d.sums[node]; sum <= 1<<53 {
+		return sum - d.walks[except] // all of them integers, and so exact
+	}
+	return d.othersOneByOne(node, except)
+}
+
+// othersOneByOne is othersOf for numbers so large that a difference may not be exact, and
+// be 0 where it should not.
+func (d *Walks) othersOneByOne(node, except int32) (sum float64) {
+	first, end := d.t.out(node)
+	for i, n := range d.walks[first:end] {
+		if first+int32(i) != except {
+			sum += n
+		}
+	}
+	return sum
 }
 
 func (d *Walks) unplace(list []int32) {
@@ -194,37 +195,32 @@ func (d *Walks) unplace(list []int32) {
 	}
 }
 
-// count sets the candidates left of each hop.
+// count sets the candidates left of each hop, and leaves no others in the sweep.
 func (d *Walks) count(hops int, sol *Solution) {
-	seen := make([]int32, len(d.t.values))
 	for hop := 1; hop <= hops; hop++ {
-		for _, l := range d.alive[max(hop-1, 1)] {
-			n := d.t.to[l]
-			if hop == 1 {
-				n = d.t.from[l]
-			}
-			if seen[n] != int32(hop) {
-				seen[n] = int32(hop)
-				sol.Left[hop-1]++
-				sol.Path[hop-1] = d.t.values[n]
-			}
+		ends := d.t.to
+		if hop == 1 {
+			ends = d.t.from
 		}
+		nodes := d.sweep.ends(hop, d.alive[max(hop-1, 1)], ends)
+		sol.Left[hop-1] = len(nodes)
+		sol.Path[hop-1] = d.t.values[nodes[0]]
 	}
 }
 
-// walkCap bounds the half walks that are listed.
+// walkCap bounds the half walks before and behind the cut: a bitmap of at most 64 bits for
+// each, and fewer pieces of 24 bytes, which the decoder keeps for all flows.
 const walkCap = 1 << 17
 
-// choose finds the walks that explain the digests of several writers.
+// choose finds the walks that explain the digests of several writers. Joining at a cut
+// takes the sums before it twice, and those behind it once.
 func (d *Walks) choose(hops int, sol *Solution) {
-	cut, least := 0, math.Inf(1)
+	cut, cheapest, least := 0, math.Inf(1), math.Inf(1)
 	for i := 1; i < hops; i++ {
-		a, b := 0.0, 0.0
-		for k := range d.alive[i] {
-			a, b = a+d.ahead[i][k], b+d.behind[i][k]
-		}
-		if n := max(a, b); n < least {
-			cut, least = i, n
+		a, b := total(d.ahead[i]), total(d.behind[i])
+		least = min(least, max(a, b))
+		if n := 2*a + b; n < cheapest {
+			cut, cheapest = i, n
 		}
 	}
 	if least > walkCap {
@@ -232,188 +228,4 @@ func (d *Walks) choose(hops int, sol *Solution) {
 		return
 	}
 	d.join.run(d, hops, cut, sol)
-}
-
-// half is a half walk: xor is what its hops contribute to the packed digests;
-// next is the half walk that it extends, -1 at an end of the path.
-type half struct {
-	xor  uint64
-	link int32
-	next int32
-}
-
-// walkJoin lists half walks and joins them.
-type walkJoin struct {
-	packed      []*equation // as many digests as fit into a word
-	target      uint64
-	front, rear []half
-	table       []int32
-	nodes       []int32
-	path        []uint64
-	words       [][]uint64 // by hop and node: packed contributions, where known
-	has         [][]bool
-}
-
-// run joins at the links of alive[cut]: fronts end in them, rears begin there.
-func (j *walkJoin) run(d *Walks, hops, cut int, sol *Solution) {
-	j.pack(d, hops)
-	j.front, j.rear = j.front[:0], j.rear[:0]
-	t := d.t
-	for _, l := range d.alive[1] {
-		j.front = append(j.front, half{j.word(d, 1, t.from[l]) ^ j.word(d, 2, t.to[l]), l, -1})
-	}
-	from := 0
-	for i := 2; i <= cut; i++ {
-		from = j.extendFront(d, i, from)
-	}
-	for _, l := range d.alive[hops-1] {
-		j.rear = append(j.rear, half{0, l, -1})
-	}
-	back := 0
-	for i := hops - 2; i >= cut; i-- {
-		back = j.extendRear(d, i, back)
-	}
-	j.match(d, hops, cut, from, back, sol)
-}
-
-// pack chooses the digests that half walks carry along.
-func (j *walkJoin) pack(d *Walks, hops int) {
-	j.packed, j.target = j.packed[:0], 0
-	for i := range d.eqs {
-		if e := &d.eqs[i]; !e.used && (len(j.packed)+1)*d.s.bits <= 64 {
-			j.target |= e.digest << (len(j.packed) * d.s.bits)
-			j.packed = append(j.packed, e)
-		}
-	}
-	for len(j.words) < hops {
-		j.words, j.has = append(j.words, make([]uint64, len(d.t.values))), append(j.has, make([]bool, len(d.t.values)))
-	}
-	for i := range hops {
-		clear(j.has[i])
-	}
-}
-
-// word is what a node contributes at a hop.
-func (j *walkJoin) word(d *Walks, hop int, node int32) uint64 {
-	if !j.has[hop-1][node] {
-		var w uint64
-		v := d.t.values[node] & d.s.valueMask
-		for i, e := range j.packed {
-			if e.writers.Has(hop) {
-				w |= d.s.contribution(e.id, e.instance, hop, v) << (i * d.s.bits)
-			}
-		}
-		j.words[hop-1][node], j.has[hop-1][node] = w, true
-	}
-	return j.words[hop-1][node]
-}
-
-// extendFront adds the link to hop i+1 to the fronts from index from on, and
-// returns where the longer ones start.
-func (j *walkJoin) extendFront(d *Walks, i, from int) int {
-	t, end := d.t, len(j.front)
-	for _, l := range d.alive[i] {
-		d.place[l] = 1
-	}
-	for k := from; k < end; k++ {
-		h := j.front[k]
-		for next, stop := t.out(t.to[h.link]); next < stop; next++ {
-			if d.place[next] != 0 && next != t.back[h.link] {
-				j.front = append(j.front, half{h.xor ^ j.word(d, i+1, t.to[next]), next, int32(k)})
-			}
-		}
-	}
-	d.unplace(d.alive[i])
-	return end
-}
-
-// extendRear puts a link to hop i+1 in front of the rears from index from on;
-// a rear does not contain what its first link's end contributes.
-func (j *walkJoin) extendRear(d *Walks, i, from int) int {
-	t, end := d.t, len(j.rear)
-	for _, l := range d.alive[i] {
-		d.place[l] = 1
-	}
-	for k := from; k < end; k++ {
-		h := j.rear[k]
-		xor := h.xor ^ j.word(d, i+2, t.to[h.link])
-		// The links into a node are the reverse ones of those out of it.
-		for out, stop := t.out(t.from[h.link]); out < stop; out++ {
-			if in := t.back[out]; d.place[in] != 0 && out != h.link {
-				j.rear = append(j.rear, half{xor, in, int32(k)})
-			}
-		}
-	}
-	d.unplace(d.alive[i])
-	return end
-}
-
-// match looks up the rears among the fronts.
-func (j *walkJoin) match(d *Walks, hops, cut, from, back int, sol *Solution) {
-	size := 1 << bits.Len(uint(2*(len(j.front)-from)))
-	j.table = resize(j.table, size)
-	slot := func(xor uint64, link int32) int {
-		x := (xor ^ uint64(link)) * 0x9e3779b97f4a7c15
-		return int((x ^ x>>32) & uint64(size-1))
-	}
-	for k := from; k < len(j.front); k++ {
-		at := slot(j.front[k].xor, j.front[k].link)
-		for j.table[at] != 0 {
-			at = (at + 1) & (size - 1)
-		}
-		j.table[at] = int32(k + 1)
-	}
-	found := 0
-	for k := back; k < len(j.rear) && found < 2; k++ {
-		r := &j.rear[k]
-		want := r.xor ^ j.target
-		for at := slot(want, r.link); j.table[at] != 0; at = (at + 1) & (size - 1) {
-			f := &j.front[j.table[at]-1]
-			if f.xor == want && f.link == r.link && j.explains(d, j.table[at]-1, r, hops, cut) {
-				if found++; found == 1 {
-					copy(sol.Path, j.path)
-				}
-			}
-		}
-	}
-	switch found {
-	case 0:
-		sol.Contradiction = true
-	case 1:
-		sol.Unique = true
-		for i := range sol.Left {
-			sol.Left[i] = 1
-		}
-	}
-}
-
-// explains builds the whole walk, and checks it against loops and all digests.
-func (j *walkJoin) explains(d *Walks, front int32, r *half, hops, cut int) bool {
-	t := d.t
-	j.nodes = resize(j.nodes, hops)
-	at := cut
-	for k := front; k >= 0; k = j.front[k].next {
-		j.nodes[at-1], j.nodes[at] = t.from[j.front[k].link], t.to[j.front[k].link]
-		at--
-	}
-	at = cut
-	for k := r.next; k >= 0; k = j.rear[k].next {
-		at++
-		j.nodes[at] = t.to[j.rear[k].link]
-	}
-	j.path = j.path[:0]
-	for i, n := range j.nodes {
-		for _, m := range j.nodes[:i] {
-			if n == m {
-				return false
-			}
-		}
-		j.path = append(j.path, t.values[n])
-	}
-	for i := range d.eqs {
-		if e := &d.eqs[i]; !e.used && d.s.combine(e.id, e.instance, &e.writers, j.path) != e.digest {
-			return false
-		}
-	}
-	return true
 }

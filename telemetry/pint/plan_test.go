@@ -320,3 +320,43 @@ func FuzzReadPlan(f *testing.F) {
 		}
 	})
 }
+
+// TestPlanDigest: a plan that was written and read again has its digest, and one that differs
+// in any number has not.
+func TestPlanDigest(t *testing.T) {
+	digest := func(p *Plan) uint64 {
+		t.Helper()
+		d, err := p.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	var text bytes.Buffer
+	if err := DefaultPlan().Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	again, err := ReadPlan(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if digest(again) != digest(DefaultPlan()) {
+		t.Error("reading changes the digest")
+	}
+	for name, change := range map[string]func(p *Plan){
+		"seed":  func(p *Plan) { p.Seed++ },
+		"set":   func(p *Plan) { p.Sets[0].Below-- },
+		"query": func(p *Plan) { p.Queries[1].Numeric.Max++ },
+	} {
+		p := DefaultPlan()
+		change(p)
+		if d, err := p.Digest(); err == nil && d == digest(DefaultPlan()) {
+			t.Errorf("%s: the digest is the same", name)
+		}
+	}
+	bad := DefaultPlan()
+	bad.Bits = 0
+	if _, err := bad.Digest(); err == nil {
+		t.Error("a plan that is not valid has a digest")
+	}
+}

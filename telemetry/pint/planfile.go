@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // maxPlanBytes bounds a plan's file.
@@ -63,6 +65,16 @@ func (p *Plan) Write(w io.Writer) error {
 		return fmt.Errorf("write plan %d: %w", p.ID, err)
 	}
 	return nil
+}
+
+// Digest tells plans of one id from each other: it is equal for plans that encode alike, and for
+// others it is not but with a probability of 2^-64.
+func (p *Plan) Digest() (uint64, error) {
+	var text bytes.Buffer
+	if err := p.Write(&text); err != nil {
+		return 0, err
+	}
+	return hash.Bytes(0, text.Bytes()), nil
 }
 
 // Save replaces the plan's file as a whole, so that a reader never sees a part.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Record is what the sink keeps of a packet.
@@ -47,6 +49,8 @@ type Recorder struct {
 	config RecorderConfig
 	plans  []*recordedPlan // the newest last
 	counts RecorderCounts
+	due    []feeding // of the records in work
+	read   uint64    // by fetch, and of no use
 }
 
 // recordedPlan is a plan with the state of its queries.
@@ -54,6 +58,7 @@ type recordedPlan struct {
 	encoder *Encoder
 	sets    [][]recordedStep
 	queries []*recordedQuery
+	seed    uint64 // of the flow tables
 }
 
 // recordedStep is a query's place in the digests of a set.
@@ -104,7 +109,7 @@ func (r *Recorder) AddPlan(p *Plan) error {
 	if err != nil {
 		return err
 	}
-	n := &recordedPlan{encoder: e}
+	n := &recordedPlan{encoder: e, seed: p.tableSeed()}
 	byName := map[string]*recordedQuery{}
 	for i := range p.Queries {
 		q, err := r.newQuery(p, &p.Queries[i])
@@ -137,6 +142,9 @@ func (r *Recorder) RemovePlan(id uint16) bool {
 	return len(r.plans) < n
 }
 
+// tableSeed makes the hash of the plan's flow tables.
+func (p *Plan) tableSeed() uint64 { return hash.Uint64(p.Seed, 't') }
+
 func (r *Recorder) newQuery(p *Plan, query *Query) (*recordedQuery, error) {
 	q := &recordedQuery{Query: query}
 	var err error
@@ -152,13 +160,13 @@ func (r *Recorder) newQuery(p *Plan, query *Query) (*recordedQuery, error) {
 		if q.decoder, err = NewDecoder(q.step.static, c); err != nil {
 			return nil, err
 		}
-		q.paths = newFlowTable[Flow](r.config.MaxFlows)
+		q.paths = newFlowTable[Flow](r.config.MaxFlows, p.tableSeed())
 	case Quantiles, Frequent:
 		q.sampler = q.step.sampler()
 		q.streams = newStreamsPlan(q.step.codec, query.Aggregation == Frequent, query.SpaceBytes, query.Numeric.WindowNs)
-		q.samples = newFlowTable[hopStreams](r.config.MaxFlows)
+		q.samples = newFlowTable[hopStreams](r.config.MaxFlows, p.tableSeed())
 	default:
-		q.packets = newFlowTable[packetState](r.config.MaxFlows)
+		q.packets = newFlowTable[packetState](r.config.MaxFlows, p.tableSeed())
 	}
 	return q, nil
 }
@@ -174,6 +182,15 @@ func (r *Recorder) plan(id uint16) *recordedPlan {
 
 // Record takes in a packet's digest.
 func (r *Recorder) Record(o *Record) {
+	r.due = r.due[:0]
+	r.prepare(o)
+	for i := range r.due {
+		r.feed(&r.due[i])
+	}
+}
+
+// prepare counts a record, and notes its digests for the queries.
+func (r *Recorder) prepare(o *Record) {
 	r.counts.Records++
 	p := r.plan(o.Plan)
 	if p == nil {
@@ -189,25 +206,36 @@ func (r *Recorder) Record(o *Record) {
 		r.counts.NoQuery++
 		return
 	}
-	for _, s := range p.sets[set] {
-		r.feed(s.query, o, o.Digest>>(s.shift&63)&s.mask)
+	fiveTuple := o.Flow.hash(p.seed)
+	for i := range p.sets[set] {
+		s := &p.sets[set][i]
+		q := s.query
+		r.due = append(r.due, feeding{query: q, record: o, digest: o.Digest >> (s.shift & 63) & s.mask, flow: o.Flow, hash: fiveTuple})
+		d := &r.due[len(r.due)-1]
+		if q.Flow != (FlowDefinition{}) {
+			d.flow = q.Flow.Of(o.Flow)
+			d.hash = d.flow.hash(p.seed)
+		}
+		if q.samples != nil {
+			d.hop = q.sampler.Hop(o.ID, int(o.Hops))
+		}
 	}
 }
 
 // feed gives a query its digest.
-func (r *Recorder) feed(q *recordedQuery, o *Record, digest uint64) {
-	flow := q.Flow.Of(o.Flow)
-	hops := int(o.Hops)
+func (r *Recorder) feed(d *feeding) {
+	q, o, hops := d.query, d.record, int(d.record.Hops)
 	switch {
 	case q.paths != nil:
-		e := q.decoder.Add(q.paths.at(flow, &r.counts.Evicted), o.ID, digest, hops)
+		e := q.decoder.Add(q.paths.at(&d.flow, d.hash, &r.counts.Evicted), o.ID, d.digest, hops)
 		if (e == Certain || e == Changed) && r.config.PathEvent != nil {
-			r.config.PathEvent(q.Name, flow, e)
+			r.config.PathEvent(q.Name, d.flow, e)
 		}
 	case q.samples != nil:
-		q.samples.at(flow, &r.counts.Evicted).add(q.streams, q.sampler.Hop(o.ID, hops), hops, digest, o.TimeNs)
+		q.samples.at(&d.flow, d.hash, &r.counts.Evicted).add(q.streams, d.hop, hops, d.digest, o.TimeNs)
 	default:
-		q.packets.at(flow, &r.counts.Evicted).add(digest^q.step.flip, q.step.single(digest^q.step.flip), o.TimeNs, hops)
+		code := d.digest ^ q.step.flip
+		q.packets.at(&d.flow, d.hash, &r.counts.Evicted).add(code, q.step.single(code), o.TimeNs, hops)
 	}
 }
 

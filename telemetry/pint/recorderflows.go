@@ -1,13 +1,27 @@
 package pint
 
-import "iter"
+import (
+	"encoding/binary"
+	"iter"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+)
 
 // flowTable keeps the state of at most a fixed number of flows. A full table
 // evicts by the clock method: a hand goes around and takes the first flow that
 // was not heard of since the hand last passed. Recent flows stay, without a
 // list to keep in order; a flow of one packet goes before one of several.
+//
+// The index is an open-addressing table: a lookup reads one cache line of it, and then
+// the flow's entry.
+//
+//	slot:   tag(32) | number(32)    tag: upper half of the key's hash, which gives the
+//	        first slot to look at; number of the entry, from 1; a free slot is 0
+//
+// It is at most half full, so a flow takes 16 to 32 bytes of it beside its entry.
 type flowTable[S any] struct {
-	index map[FlowKey]int32
+	seed  uint64
+	slots []uint64 // a power of two
 	flows []flowEntry[S]
 	limit int
 	hand  int
@@ -16,24 +30,43 @@ type flowTable[S any] struct {
 type flowEntry[S any] struct {
 	key   FlowKey
 	heard bool
+	tag   uint32
 	state S
 }
 
-func newFlowTable[S any](limit int) *flowTable[S] {
-	return &flowTable[S]{index: map[FlowKey]int32{}, limit: limit}
+// newFlowTable makes an empty table for at most limit flows, fewer than 2^31.
+func newFlowTable[S any](limit int, seed uint64) *flowTable[S] {
+	return &flowTable[S]{seed: seed, slots: make([]uint64, 16), limit: limit}
 }
 
-// at returns the state of a flow, a zero one if the flow is new. It is valid
-// until the next call.
-func (t *flowTable[S]) at(k FlowKey, evicted *uint64) *S {
-	if i, known := t.index[k]; known {
-		f := &t.flows[i]
+// hash is what tables with the seed look up a flow by.
+func (k *FlowKey) hash(seed uint64) uint64 {
+	word := func(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+	return hash.Uint64x5(seed, word(k.Src[:8]), word(k.Src[8:]), word(k.Dst[:8]), word(k.Dst[8:]),
+		uint64(k.SrcPort)|uint64(k.DstPort)<<16|uint64(k.Proto)<<32|uint64(k.Version)<<40)
+}
+
+// home is the first slot for a tag.
+func (t *flowTable[S]) home(tag uint32) int { return int(tag) & (len(t.slots) - 1) }
+
+// next is the slot behind.
+func (t *flowTable[S]) next(slot int) int { return (slot + 1) & (len(t.slots) - 1) }
+
+// at returns the state of a flow, whose hash is h, a zero one if the flow is new. It is
+// valid until the next call.
+func (t *flowTable[S]) at(k *FlowKey, h uint64, evicted *uint64) *S {
+	tag := uint32(h >> 32)
+	if f := t.lookup(k, tag); f != nil {
 		f.heard = true
 		return &f.state
 	}
 	if len(t.flows) < t.limit {
-		t.index[k] = int32(len(t.flows))
-		t.flows = append(t.flows, flowEntry[S]{key: k})
+		t.flows = append(t.flows, flowEntry[S]{key: *k, tag: tag})
+		if 2*len(t.flows) > len(t.slots) {
+			t.grow()
+		} else {
+			t.insert(tag, len(t.flows))
+		}
 		return &t.flows[len(t.flows)-1].state
 	}
 	for t.flows[t.hand].heard {
@@ -41,18 +74,76 @@ func (t *flowTable[S]) at(k FlowKey, evicted *uint64) *S {
 		t.hand = (t.hand + 1) % len(t.flows)
 	}
 	f := &t.flows[t.hand]
-	delete(t.index, f.key)
+	t.remove(f.tag, t.hand+1)
 	*evicted++
-	t.index[k] = int32(t.hand)
-	*f = flowEntry[S]{key: k}
+	t.insert(tag, t.hand+1)
+	*f = flowEntry[S]{key: *k, tag: tag}
 	t.hand = (t.hand + 1) % len(t.flows)
 	return &f.state
 }
 
+// lookup returns a flow's entry, nil if it has none.
+func (t *flowTable[S]) lookup(k *FlowKey, tag uint32) *flowEntry[S] {
+	for at := t.home(tag); t.slots[at] != 0; at = t.next(at) {
+		if s := t.slots[at]; uint32(s>>32) == tag {
+			if f := &t.flows[uint32(s)-1]; f.key == *k {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// insert names an entry in the index.
+func (t *flowTable[S]) insert(tag uint32, number int) {
+	at := t.home(tag)
+	for t.slots[at] != 0 {
+		at = t.next(at)
+	}
+	t.slots[at] = uint64(tag)<<32 | uint64(number)
+}
+
+// remove takes an entry out of the index, and closes the gap: slots behind move
+// forward as far as their first slot allows.
+func (t *flowTable[S]) remove(tag uint32, number int) {
+	gap := t.home(tag)
+	for t.slots[gap] != uint64(tag)<<32|uint64(number) {
+		gap = t.next(gap)
+	}
+	mask := len(t.slots) - 1
+	for at := t.next(gap); t.slots[at] != 0; at = t.next(at) {
+		home := t.home(uint32(t.slots[at] >> 32))
+		if (at-home)&mask >= (at-gap)&mask {
+			t.slots[gap], gap = t.slots[at], at
+		}
+	}
+	t.slots[gap] = 0
+}
+
+// grow doubles the index.
+func (t *flowTable[S]) grow() {
+	t.slots = make([]uint64, 2*len(t.slots))
+	for i := range t.flows {
+		t.insert(t.flows[i].tag, i+1)
+	}
+}
+
 // find returns the state of a flow that is known, or nil.
 func (t *flowTable[S]) find(k FlowKey) *S {
-	if i, known := t.index[k]; known {
-		return &t.flows[i].state
+	if f := t.lookup(&k, uint32(k.hash(t.seed)>>32)); f != nil {
+		return &f.state
+	}
+	return nil
+}
+
+// slot reads the first slot for a hash, to have it in the cache.
+func (t *flowTable[S]) slot(h uint64) uint64 { return t.slots[t.home(uint32(h>>32))] }
+
+// guess returns the entry that the first slot for a hash names: mostly that of the
+// flow; nil if there is none.
+func (t *flowTable[S]) guess(h uint64) *flowEntry[S] {
+	if s := t.slot(h); s != 0 {
+		return &t.flows[uint32(s)-1]
 	}
 	return nil
 }

@@ -183,6 +183,26 @@ func (k *Codec) Decode(code uint64) float64 {
 	return k.min * math.Exp(float64(code-1)*k.logStep)
 }
 
+// between is the value that is a part of a step, in [-1/2, 1/2], above a code's.
+// Codes that stand for a value alone, or for a range without a bound, stand for
+// themselves.
+func (k *Codec) between(code uint64, part float64) float64 {
+	switch {
+	case k.multiplicative && (code == 0 || code == k.top):
+	case k.multiplicative:
+		return k.Decode(code) * math.Exp(part*k.logStep)
+	case k.shift != 0 && code != k.top:
+		return max(0, k.Decode(code)+math.Ldexp(part, int(k.shift)))
+	}
+	return k.Decode(code)
+}
+
+// same reports whether codes of both stand for the same values.
+func (k *Codec) same(o *Codec) bool {
+	return k.top == o.top && k.multiplicative == o.multiplicative && k.wrap == o.wrap && k.shift == o.shift &&
+		k.min == o.min && k.logStep == o.logStep
+}
+
 // Interval returns the values that can have the code if it was rounded at
 // random: those less than a step away, and the tables' error.
 func (k *Codec) Interval(code uint64) (low, high float64) {

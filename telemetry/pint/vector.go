@@ -88,44 +88,19 @@ func (p *planes) writers(seed, id uint64, block int, want uint64) uint64 {
 	return less | open
 }
 
-// Writers returns the hops whose values are in the instance's digest of a
-// packet that passed the given number of hops: the last writer of a Baseline
-// packet, all xoring hops of another. It reports whether the packet is a
-// Baseline packet.
-func (s *Static) Writers(id uint64, instance, hops int) (HopSet, bool) {
-	hops = min(hops, MaxHops)
-	l := s.layer(id, instance)
-	set := firstHops(hops)
-	switch {
-	case l.always:
-	case s.vector:
-		seed := s.seeds[instance].writer
-		for b := (hops - 1) / 64; b >= 0; b-- {
-			set[b] = l.planes.writers(seed, id, b, set[b])
-			if l.baseline && set[b] != 0 {
-				return single(set.topOf(b)), true
-			}
-		}
-	case l.baseline:
-		for hop := hops; hop > 0; hop-- {
-			if s.writes(l, id, instance, hop) {
-				return single(hop), true
-			}
-		}
-	default:
-		seed, limit := s.seeds[instance].writer, l.accept[1]
-		set = HopSet{}
-		for hop := 1; hop <= hops; hop++ {
-			if hash.Uint64x2(seed, id, uint64(hop)) <= limit {
-				set.Add(hop)
-			}
-		}
+// last is the last writer of a block of 64 hops, counted from 1 in the block, of
+// those that want marks; 0 if there is none. Hops before one that surely writes
+// need no decision.
+func (p *planes) last(seed, id uint64, block int, want uint64) int {
+	var less uint64
+	open := want
+	for t := 0; t < 64 && open != 0; t++ {
+		word, a := hash.Uint64x2(seed, id, uint64(block<<6|t)), p[block][t]
+		less |= open & a &^ word
+		open &^= a ^ word | lowBits(bits.Len64(less))
 	}
-	return set, l.baseline
+	return bits.Len64(less | open)
 }
-
-// topOf is the largest hop of a block of the set that is not empty.
-func (h *HopSet) topOf(block int) int { return 64*block + bits.Len64(h[block]) }
 
 func single(hop int) HopSet {
 	var h HopSet

@@ -3,6 +3,7 @@
 //
 //	store.Store ──> Engine ── Volume, HeavyHitters, Frequency, Cardinality   from the network-wide sample
 //	                   │ ──── Frequency, Entropy, Cardinality                from the sketch's fragments, along Paths
+//	                   │ ──── HeavyHittersAt                                 from one measurement point, of flows named
 //	                   └ ──── Between: delay and loss                        from two measurement points
 //
 // The systems complete each other: the sample knows flows by their keys, which a

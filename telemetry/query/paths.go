@@ -4,23 +4,108 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"slices"
 
+	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// Paths says by which switches a flow goes, first one first; nil: unknown.
+// Paths says by which switches flows go: decoded from PINT's digests (PintPaths),
+// recomputed from the switches' routes (a PathFunc), or read from a file (FilePaths).
 type Paths interface {
-	Path(flow Key) []uint32
+	// Path lists a flow's passages in the order of time; none: its path is not
+	// known.
+	Path(flow Key) []Passage
 }
 
-// PathFunc makes a function Paths.
+// Passage is a way that a flow took, until its next passage begins.
+type Passage struct {
+	// From is when it began, in ns of CLOCK_TAI; Always: as long ago as is known of.
+	From int64
+	// Switches, first one first; nil: the way of this time is not known.
+	Switches []uint32
+}
+
+// Always is the beginning of passages that nobody saw begin.
+const Always = math.MinInt64
+
+// PathFunc makes Paths of a function for ways that do not change; nil from it: unknown.
 type PathFunc func(Key) []uint32
 
-// Path calls the function.
-func (f PathFunc) Path(flow Key) []uint32 { return f(flow) }
+// Path gives the flow's one passage.
+func (f PathFunc) Path(flow Key) []Passage { return always(f(flow)) }
+
+func always(way []uint32) []Passage {
+	if way == nil {
+		return nil
+	}
+	return []Passage{{Always, way}}
+}
+
+// FirstOf asks several Paths in turn: the first that knows a flow's path tells it.
+type FirstOf []Paths
+
+// Path implements Paths.
+func (all FirstOf) Path(flow Key) []Passage {
+	for _, p := range all {
+		if path := p.Path(flow); path != nil {
+			return path
+		}
+	}
+	return nil
+}
+
+// timeline is a flow's passages as the fragments' query has them: as parts of
+// epochs.
+type timeline struct {
+	epochs   disketch.Epochs
+	passages []Passage
+	ways     [][]uint64
+}
+
+func newTimeline(epochs disketch.Epochs, passages []Passage) *timeline {
+	t := &timeline{epochs: epochs, passages: passages}
+	for _, p := range passages {
+		way := make([]uint64, len(p.Switches))
+		for i, sw := range p.Switches {
+			way[i] = uint64(sw)
+		}
+		t.ways = append(t.ways, way)
+	}
+	return t
+}
+
+// Path implements disketch.Paths.
+func (t *timeline) Path(buf []disketch.Segment, _, epoch uint64) []disketch.Segment {
+	length := int64(t.epochs.Nanoseconds())
+	start := int64(epoch) * length
+	for i := range t.passages {
+		from, to := max(t.passages[i].From, start), start+length
+		if i+1 < len(t.passages) {
+			to = min(to, t.passages[i+1].From)
+		}
+		if from < to && len(t.ways[i]) > 0 {
+			part := func(at int64) float64 { return float64(at-start) / float64(length) }
+			buf = append(buf, disketch.Segment{Switches: t.ways[i], From: part(from), To: part(to)})
+		}
+	}
+	return buf
+}
+
+// switches are those of all passages, each once, in the order of the way.
+func (t *timeline) switches() (all []uint32) {
+	for _, p := range t.passages {
+		for _, sw := range p.Switches {
+			if !slices.Contains(all, sw) {
+				all = append(all, sw)
+			}
+		}
+	}
+	return all
+}
 
 // route is a line of a file of paths.
 type route struct {
@@ -87,7 +172,7 @@ func parsePaths(text []byte, s *store.Store) (*FilePaths, error) {
 }
 
 // Path finds a flow's line.
-func (p *FilePaths) Path(flow Key) []uint32 {
+func (p *FilePaths) Path(flow Key) []Passage {
 	src, dst := flow.SrcAddr(), flow.DstAddr()
 	i := slices.IndexFunc(p.routes, func(r route) bool {
 		return (!r.src.IsValid() || r.src.Contains(src)) && (!r.dst.IsValid() || r.dst.Contains(dst))
@@ -95,5 +180,5 @@ func (p *FilePaths) Path(flow Key) []uint32 {
 	if i < 0 {
 		return nil
 	}
-	return p.routes[i].path
+	return always(p.routes[i].path)
 }

@@ -499,10 +499,10 @@ func TestFilePaths(t *testing.T) {
 	}
 	other := key(1)
 	other.Dst[1] = 7
-	if got := p.Path(key(1)); len(got) != 1 || got[0] != 3 {
+	if got := p.Path(key(1)); len(got) != 1 || got[0].From != Always || len(got[0].Switches) != 1 || got[0].Switches[0] != 3 {
 		t.Errorf("path %v", got)
 	}
-	if got := p.Path(key(256)); len(got) != 2 || got[1] != 2 {
+	if got := p.Path(key(256)); len(got) != 1 || len(got[0].Switches) != 2 || got[0].Switches[1] != 2 {
 		t.Errorf("path %v", got)
 	}
 	if p.Path(other) != nil {

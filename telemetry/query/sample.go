@@ -142,20 +142,28 @@ func (n *network) volume(in oblivious.In) (*Volume, error) {
 type HeavyFlow struct {
 	Key   Key     `json:"-"`
 	Flow  string  `json:"flow"`
-	Share float64 `json:"share"` // of the network's volume
+	Share float64 `json:"share"` // of the network's volume, or the point's
+	// Trust is how much of what the flow's cells hold is expected to be its own; nil: no
+	// cells were asked.
+	Trust *float64 `json:"trust,omitempty"`
 	Bounded
 }
 
-// HeavyHitters are the flows of at least a share of the network's volume, the
-// largest first.
+// HeavyHitters are the flows of at least a share of the network's volume, or of that of a
+// measurement point, the largest first.
 type HeavyHitters struct {
 	Basis
-	Unit  string  `json:"unit"`
-	Theta float64 `json:"theta"`
+	By string `json:"by"` // BySample, BySketch or ByPoint
+	// At is the measurement point, which was asked for so many Candidates: its cells
+	// have no keys.
+	At         string  `json:"at,omitempty"`
+	Candidates int     `json:"candidates,omitempty"`
+	Unit       string  `json:"unit"`
+	Theta      float64 `json:"theta"`
 	// Reported are the flows whose estimate is at least Theta - Epsilon/2. Guaranteed
 	// says that the sample is large enough for this: all flows above Theta are
 	// reported, except with probability Delta, and each flow below Theta - Epsilon is
-	// with probability Delta*Epsilon at most.
+	// with probability Delta*Epsilon at most. A sketch guarantees nothing of the kind.
 	Epsilon    float64 `json:"epsilon"`
 	Delta      float64 `json:"delta"`
 	Guaranteed bool    `json:"guaranteed"`
@@ -164,9 +172,20 @@ type HeavyHitters struct {
 	// 0 if nothing was left out.
 	LeastEpsilon  *float64    `json:"least_epsilon"`
 	EffectiveSize int         `json:"effective_size,omitempty"`
-	Volume        Bounded     `json:"volume"`
+	Volume        Bounded     `json:"volume"` // 0 if it was not needed
 	Flows         []HeavyFlow `json:"flows"`
+	// Unlocated flows are named by the sketch's records, but their paths are not
+	// known; Absent are fragments on the paths of the others.
+	Unlocated int      `json:"unlocated"`
+	Absent    []Absent `json:"absent"`
 }
+
+// What an answer can be by.
+const (
+	BySample = "sample"
+	BySketch = "sketch"
+	ByPoint  = "measurement point"
+)
 
 // HeavyHitters asks for the flows of at least the share theta of all packets, or
 // bytes, but for an error of epsilon, up to theta; with epsilon 0, for those whose
@@ -184,9 +203,9 @@ func (e *Engine) HeavyHitters(unit oblivious.Unit, theta, epsilon float64) (*Hea
 	if err != nil {
 		return nil, err
 	}
-	h := &HeavyHitters{Basis: n.Basis, Unit: unit.String(), Theta: theta, Epsilon: epsilon, Delta: n.delta(), Volume: bounded(volume)}
+	h := &HeavyHitters{Basis: n.Basis, By: BySample, Unit: unit.String(), Theta: theta, Epsilon: epsilon, Delta: n.delta(), Volume: bounded(volume)}
 	for _, f := range flows {
-		h.Flows = append(h.Flows, HeavyFlow{f.Key, FormatKey(f.Key), f.Value / max(volume.Value, 1), bounded(f.Estimate)})
+		h.Flows = append(h.Flows, HeavyFlow{Key: f.Key, Flow: FormatKey(f.Key), Share: f.Value / max(volume.Value, 1), Bounded: bounded(f.Estimate)})
 	}
 	return h, h.promise(n.union, unit)
 }

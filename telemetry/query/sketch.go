@@ -3,7 +3,6 @@ package query
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/oblivious"
@@ -81,9 +80,9 @@ func (e *Engine) sampleFrequency(flow Key) (*SampleFrequency, error) {
 // sketch is a question to the fragments of one sketch.
 type sketch struct {
 	Basis
-	query disketch.Query
-	unit  disketch.Unit
-	kind  disketch.Kind
+	query  disketch.Query
+	epochs disketch.Epochs
+	unit   disketch.Unit
 }
 
 // sketch finds the records of a sketch in the window: that with the lowest number
@@ -97,7 +96,7 @@ func (e *Engine) sketch(suits func(*store.Fragment) bool) (*sketch, error) {
 	for i := range e.Store.Fragments {
 		f := &e.Store.Fragments[i]
 		if f.Overlaps(basis.Window) && suits(f) && (s == nil || f.ID.Sketch < s.query.Sketch) {
-			s = &sketch{query: disketch.Query{Sketch: f.ID.Sketch}, unit: f.Unit, kind: f.Kind}
+			s = &sketch{query: disketch.Query{Sketch: f.ID.Sketch}, epochs: f.Epochs, unit: f.Unit}
 		}
 	}
 	if s == nil {
@@ -150,31 +149,32 @@ func (e *Engine) SketchFrequencies(flows []Key) ([]SketchFrequency, error) {
 	asker := e.Store.Sketches.Asker()
 	list := make([]SketchFrequency, len(flows))
 	for i, flow := range flows {
-		path := e.path(flow)
 		list[i] = SketchFrequency{Basis: s.Basis, Unit: unitName(s.unit)}
+		path := e.path(s, flow)
 		if path == nil {
 			continue
 		}
-		a := asker.Frequency(s.query, e.FlowID(flow), disketch.PathFunc(func(uint64) []uint64 { return path }))
+		a := asker.Frequency(s.query, e.FlowID(flow), path)
 		f := &list[i]
 		f.Bounded, f.Covered = Bounded{a.Value, a.Low, a.High}, a.Covered
-		for _, sw := range path {
-			f.Path = append(f.Path, e.Store.Name(uint32(sw)))
+		for _, sw := range path.switches() {
+			f.Path = append(f.Path, e.Store.Name(sw))
 		}
 		f.Absent = e.absent(a.Missing)
 	}
 	return list, nil
 }
 
-func (e *Engine) path(flow Key) []uint64 {
+// path is a flow's, nil: unknown.
+func (e *Engine) path(s *sketch, flow Key) *timeline {
 	if e.Paths == nil {
 		return nil
 	}
-	var path []uint64
-	for _, sw := range e.Paths.Path(flow) {
-		path = append(path, uint64(sw))
+	passages := e.Paths.Path(flow)
+	if passages == nil {
+		return nil
 	}
-	return path
+	return newTimeline(s.epochs, passages)
 }
 
 func (e *Engine) absent(missing []disketch.Missing) []Absent {
@@ -187,63 +187,4 @@ func (e *Engine) absent(missing []disketch.Missing) []Absent {
 		list = append(list, a)
 	}
 	return list
-}
-
-// Entropy is the entropy of the flows' shares of all packets, and what else the
-// levels of UnivMon tell of all flows.
-type Entropy struct {
-	Basis
-	Unit        string   `json:"unit"`
-	Bits        Bounded  `json:"bits"`
-	Flows       Bounded  `json:"flows"`
-	F2          Bounded  `json:"f2"`
-	Candidates  int      `json:"candidates"`      // flows that the sample named
-	Unlocated   int      `json:"unlocated"`       // of these, without a known path
-	TotalSample *Bounded `json:"total,omitempty"` // the volume that was used
-	Absent      []Absent `json:"absent"`
-}
-
-// summaryFlows is how many of the heaviest flows of each level count.
-const summaryFlows = 4096
-
-// Entropy asks the fragments of a UnivMon sketch. Candidates are of the samples.
-func (e *Engine) Entropy() (*Entropy, error) {
-	s, err := e.sketch(func(f *store.Fragment) bool { return f.Kind == disketch.UnivMon })
-	if err != nil {
-		return nil, fmt.Errorf("%w; entropy needs fragments of kind univmon", err)
-	}
-	keys, err := e.Candidates()
-	if err != nil {
-		return nil, fmt.Errorf("the sketch's candidates come from a sample: %w", err)
-	}
-	a := &Entropy{Basis: s.Basis, Unit: unitName(s.unit), Candidates: len(keys)}
-	paths, flows := map[uint64][]uint64{}, make([]uint64, 0, len(keys))
-	for _, k := range keys {
-		id, path := e.FlowID(k), e.path(k)
-		if path == nil {
-			a.Unlocated++
-			continue
-		}
-		paths[id] = path
-		flows = append(flows, id)
-	}
-	slices.Sort(flows)
-	flows = slices.Compact(flows)
-	sum, err := e.Store.Sketches.Summarise(s.query, summaryFlows, flows, disketch.PathFunc(func(flow uint64) []uint64 { return paths[flow] }))
-	if err != nil {
-		return nil, err
-	}
-	total := 0.0
-	if v, err := e.Volume(nil); err == nil {
-		a.TotalSample = &v.Packets
-		if s.unit == disketch.Bytes {
-			a.TotalSample = &v.Bytes
-		}
-		total = a.TotalSample.Value
-	}
-	a.Bits = e.around(sum.Entropy(total), s.Confidence)
-	a.Flows = e.around(sum.Cardinality(), s.Confidence)
-	a.F2 = e.around(sum.SecondMoment(), s.Confidence)
-	a.Absent = e.absent(sum.Missing)
-	return a, nil
 }

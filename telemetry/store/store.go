@@ -35,8 +35,8 @@ type Sample struct {
 // can take 256 times as much memory.
 type Point struct {
 	Origin
-	Config lds.Config
-	body   []byte // was checked
+	lds.Summary
+	body []byte // was checked
 }
 
 // Decode makes the point with its cells.
@@ -160,12 +160,12 @@ func (s *Store) take(h record.Header, body []byte) bool {
 		}
 		s.Samples = append(s.Samples, Sample{from, sample})
 	case record.LDS:
-		c, number, err := lds.Check(body)
-		if err != nil || c.IntervalNs != h.Span || number*h.Span != h.Start {
+		summary, err := lds.Check(body)
+		if err != nil || summary.Config.IntervalNs != h.Span || summary.Interval*h.Span != h.Start {
 			s.counts.Unreadable++
 			return false
 		}
-		s.Points = append(s.Points, Point{from, c, slices.Clone(body)})
+		s.Points = append(s.Points, Point{from, summary, slices.Clone(body)})
 	case record.DiSketch:
 		return s.takeFragment(from, body)
 	default:

@@ -1,11 +1,9 @@
 package countmin
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 
-	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/sketch"
 )
 
@@ -14,10 +12,7 @@ import (
 // not.
 //
 // Memory: 4 * depth * width bytes, beside some 50 for each row.
-type Sketch struct {
-	rows []Row
-	seed uint64
-}
+type Sketch struct{ sketch.Stack[Row, *Row] }
 
 // New returns an empty sketch whose estimates are too high by more than epsilon
 // times the sum of all values with a chance of at most delta: ln(1/delta) rows of
@@ -36,18 +31,11 @@ func New(epsilon, delta float64, seed uint64) (*Sketch, error) {
 // NewSize returns an empty sketch of depth rows, 1 to sketch.MaxDepth, of one
 // width.
 func NewSize(depth, width int, seed uint64) (*Sketch, error) {
-	if err := sketch.CheckDepth(depth); err != nil {
+	s, err := sketch.NewStack[Row](depth, width, seed)
+	if err != nil {
 		return nil, fmt.Errorf("count-min: %w", err)
 	}
-	s := &Sketch{seed: seed}
-	for i := range depth {
-		r, err := NewRow(width, hash.Uint64(seed, uint64(i)))
-		if err != nil {
-			return nil, err
-		}
-		s.rows = append(s.rows, *r)
-	}
-	return s, nil
+	return &Sketch{s}, nil
 }
 
 // NewBytes returns the widest sketch of depth rows whose cells fit in a budget of
@@ -59,24 +47,24 @@ func NewBytes(depth, bytes int, seed uint64) (*Sketch, error) {
 // Add adds v (packets, bytes; 0 to 2^62) to the flow whose key
 // hashes to h under the flow seed.
 func (s *Sketch) Add(h uint64, v int64) {
-	for i := range s.rows {
-		s.rows[i].Add(h, v)
+	for i := range s.Rows() {
+		s.Row(i).Add(h, v)
 	}
 }
 
 // AddBatch does Add(h[i], v[i]) for each i, one row after the other. v has at
 // least the length of h.
 func (s *Sketch) AddBatch(h []uint64, v []int64) {
-	for i := range s.rows {
-		s.rows[i].AddBatch(h, v)
+	for i := range s.Rows() {
+		s.Row(i).AddBatch(h, v)
 	}
 }
 
 // Estimate returns the minimum of the rows' estimates of a flow.
 func (s *Sketch) Estimate(h uint64) float64 {
 	low := int64(math.MaxInt64)
-	for i := range s.rows {
-		low = min(low, s.rows[i].Estimate(h))
+	for i := range s.Rows() {
+		low = min(low, s.Row(i).Estimate(h))
 	}
 	return float64(low)
 }
@@ -88,11 +76,11 @@ func (s *Sketch) Estimate(h uint64) float64 {
 // A row's estimate is too high by t times its mean error with a chance of at most 1/t
 // (Markov), and the minimum only if that of each row is: 1/t^depth.
 func (s *Sketch) Bound(confidence float64) float64 {
-	return s.rows[0].Error() * math.Pow(1-confidence, -1/float64(len(s.rows)))
+	return s.Row(0).Error() * math.Pow(1-confidence, -1/float64(s.Depth()))
 }
 
 // Total returns the sum of all values added, exact unless Saturated is above zero.
-func (s *Sketch) Total() int64 { return s.rows[0].Total() }
+func (s *Sketch) Total() int64 { return s.Row(0).Total() }
 
 // Estimator answers for many flows with one bound.
 type Estimator struct {
@@ -117,86 +105,21 @@ func (e Estimator) Estimate(h uint64) (value, bound float64) {
 	return value, e.bound
 }
 
-// Row returns row i, not a copy. It must not be reset.
-func (s *Sketch) Row(i int) *Row { return &s.rows[i] }
-
-// Depth returns the number of rows.
-func (s *Sketch) Depth() int { return len(s.rows) }
-
-// Width returns the number of cells of a row.
-func (s *Sketch) Width() int { return s.rows[0].Width() }
-
-// Bytes returns the memory of the cells.
-func (s *Sketch) Bytes() int { return len(s.rows) * s.rows[0].Bytes() }
-
-// Saturated returns how many additions met the limit of their cell.
-func (s *Sketch) Saturated() uint64 {
-	n := uint64(0)
-	for i := range s.rows {
-		n += s.rows[i].Saturated()
-	}
-	return n
-}
-
 // Merge adds what o counted. It refuses a sketch of another shape or seed.
 func (s *Sketch) Merge(o *Sketch) error {
-	if s.Depth() != o.Depth() || s.Width() != o.Width() || s.seed != o.seed {
-		return fmt.Errorf("merge count-min sketches: %w: %d by %d cells of seed %#x, and %d by %d of %#x",
-			sketch.ErrShape, s.Depth(), s.Width(), s.seed, o.Depth(), o.Width(), o.seed)
-	}
-	for i := range s.rows {
-		if err := s.rows[i].Merge(&o.rows[i]); err != nil {
-			return err
-		}
+	if err := s.Stack.Merge(&o.Stack); err != nil {
+		return fmt.Errorf("merge count-min sketches: %w", err)
 	}
 	return nil
-}
-
-// Reset empties the sketch.
-func (s *Sketch) Reset() {
-	for i := range s.rows {
-		s.rows[i].Reset(s.rows[i].seed)
-	}
 }
 
 // Clone returns a copy that shares nothing.
-func (s *Sketch) Clone() *Sketch {
-	c := &Sketch{seed: s.seed}
-	for i := range s.rows {
-		c.rows = append(c.rows, *s.rows[i].Clone())
-	}
-	return c
-}
+func (s *Sketch) Clone() *Sketch { return &Sketch{s.Stack.Clone()} }
 
 // AppendBinary appends the binary form: header, depth(1), seed(8), the cells of
 // each row. It never fails.
-func (s *Sketch) AppendBinary(b []byte) ([]byte, error) {
-	b = append(sketch.AppendHeader(b, sketch.KindCountMin), byte(len(s.rows)))
-	b = binary.LittleEndian.AppendUint64(b, s.seed)
-	for i := range s.rows {
-		b, _ = s.rows[i].cells.AppendBinary(b)
-	}
-	return b, nil
-}
+func (s *Sketch) AppendBinary(b []byte) ([]byte, error) { return s.Append(b, sketch.KindCountMin) }
 
 // UnmarshalBinary sets the sketch from its binary form, or leaves it alone and
 // says what is wrong.
-func (s *Sketch) UnmarshalBinary(b []byte) error {
-	d := sketch.NewReader(b, sketch.KindCountMin)
-	depth := int(d.Byte())
-	n := Sketch{seed: d.Uint64()}
-	for i := 0; i < depth && d.Err() == nil; i++ {
-		n.rows = append(n.rows, Row{d.Cells(), hash.Uint64(n.seed, uint64(i))})
-		if n.rows[i].Width() != n.rows[0].Width() {
-			d.Fail("rows of %d and %d cells", n.rows[0].Width(), n.rows[i].Width())
-		}
-	}
-	if len(n.rows) == 0 {
-		d.Fail("no rows")
-	}
-	if err := d.Close(); err != nil {
-		return err
-	}
-	*s = n
-	return nil
-}
+func (s *Sketch) UnmarshalBinary(b []byte) error { return s.Decode(b, sketch.KindCountMin) }

@@ -1,7 +1,6 @@
 package countsketch
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -13,19 +12,16 @@ import (
 // write it, and none read it then. A copy shares the cells; Clone does not.
 //
 // Memory: 4 bytes for each cell, beside some 50.
-type Row struct {
-	cells sketch.Cells
-	seed  uint64
-}
+type Row struct{ sketch.Row }
 
 // NewRow returns an empty row of any width from 1 to sketch.MaxWidth. Rows with
 // different seeds are independent.
 func NewRow(width int, seed uint64) (*Row, error) {
-	c, err := sketch.NewCells(width)
+	r, err := sketch.NewRow(width, seed)
 	if err != nil {
 		return nil, fmt.Errorf("count sketch: %w", err)
 	}
-	return &Row{cells: c, seed: seed}, nil
+	return &Row{r}, nil
 }
 
 // NewRowBytes returns the widest row whose cells fit in a budget of bytes.
@@ -36,15 +32,15 @@ func NewRowBytes(bytes int, seed uint64) (*Row, error) {
 // Add adds v (packets, bytes; of at most 2^62 either way) to the flow whose key
 // hashes to h under the flow seed.
 func (r *Row) Add(h uint64, v int64) {
-	m := hash.Uint64(r.seed, h)
+	m := hash.Uint64(r.Seed(), h)
 	s := -int64(m & 1)
-	r.cells.Add(hash.Reduce(m, uint64(r.cells.Width())), (v^s)-s)
+	r.Count(hash.Reduce(m, uint64(r.Width())), (v^s)-s)
 }
 
 // AddBatch does Add(h[i], v[i]) for each i. v has at least the length of h.
 func (r *Row) AddBatch(h []uint64, v []int64) {
 	v = v[:len(h)] // BCE
-	cells, seed := r.cells.Values(), r.seed
+	cells, seed := r.Cells(), r.Seed()
 	for i, x := range h {
 		m := hash.Uint64(seed, x)
 		s := -int64(m & 1)
@@ -53,7 +49,7 @@ func (r *Row) AddBatch(h []uint64, v []int64) {
 		if sum, ok := sketch.Sum(cells[c], d); ok {
 			cells[c] = sum
 		} else {
-			r.cells.Add(c, d)
+			r.Count(c, d)
 		}
 	}
 }
@@ -61,15 +57,15 @@ func (r *Row) AddBatch(h []uint64, v []int64) {
 // Estimate returns the row's estimate of a flow: unbiased, with a variance of at
 // most Error squared.
 func (r *Row) Estimate(h uint64) int64 {
-	m := hash.Uint64(r.seed, h)
+	m := hash.Uint64(r.Seed(), h)
 	s := -int64(m & 1)
-	return (int64(r.cells.Values()[hash.Reduce(m, uint64(r.cells.Width()))]) ^ s) - s
+	return (int64(r.Cells()[hash.Reduce(m, uint64(r.Width()))]) ^ s) - s
 }
 
 // Error returns the estimated standard error of an estimate, the square root of
 // the mean of the squared cells (DiSketch's Equation 4). It reads all cells.
 func (r *Row) Error() float64 {
-	return math.Sqrt(r.cells.SumSquares() / float64(r.cells.Width()))
+	return math.Sqrt(r.SumSquares() / float64(r.Width()))
 }
 
 // Bound returns what an estimate of this row alone errs by at most, with
@@ -80,66 +76,24 @@ func (r *Row) Bound(confidence float64) float64 {
 	return r.Error() / math.Sqrt(1-confidence)
 }
 
-// IsSaturated says that the cell of a flow met its limit, so that its estimate
-// has no bound.
-func (r *Row) IsSaturated(h uint64) bool {
-	return r.cells.IsSaturated(hash.Reduce(hash.Uint64(r.seed, h), uint64(r.cells.Width())))
-}
-
 // SecondMoment estimates F2, the sum of the squares of all flows' values. Its
 // relative standard error is at most sqrt(2/width).
-func (r *Row) SecondMoment() float64 { return r.cells.SumSquares() }
+func (r *Row) SecondMoment() float64 { return r.SumSquares() }
 
 // Merge adds what o counted. It refuses a row of another width or seed.
 func (r *Row) Merge(o *Row) error {
-	if r.seed != o.seed {
-		return fmt.Errorf("merge count sketch rows: %w: seeds %#x and %#x", sketch.ErrShape, r.seed, o.seed)
-	}
-	if err := r.cells.Merge(&o.cells); err != nil {
+	if err := r.Row.Merge(&o.Row); err != nil {
 		return fmt.Errorf("merge count sketch rows: %w", err)
 	}
 	return nil
 }
 
-// Reset empties the row and gives it a seed, the same one or another.
-func (r *Row) Reset(seed uint64) {
-	r.cells.Reset()
-	r.seed = seed
-}
-
 // Clone returns a copy that shares nothing.
-func (r *Row) Clone() *Row { return &Row{r.cells.Clone(), r.seed} }
-
-// Width returns the number of cells.
-func (r *Row) Width() int { return r.cells.Width() }
-
-// Bytes returns the memory of the cells.
-func (r *Row) Bytes() int { return r.cells.Width() * sketch.CellBytes }
-
-// Seed returns the row's seed.
-func (r *Row) Seed() uint64 { return r.seed }
-
-// Cells returns the cells themselves, not a copy.
-func (r *Row) Cells() []int32 { return r.cells.Values() }
-
-// Saturated returns how many additions met the limit of their cell.
-func (r *Row) Saturated() uint64 { return r.cells.Saturated() }
+func (r *Row) Clone() *Row { return &Row{r.Row.Clone()} }
 
 // AppendBinary appends the binary form: header, seed, cells. It never fails.
-func (r *Row) AppendBinary(b []byte) ([]byte, error) {
-	b = sketch.AppendHeader(b, sketch.KindCountSketchRow)
-	return r.cells.AppendBinary(binary.LittleEndian.AppendUint64(b, r.seed))
-}
+func (r *Row) AppendBinary(b []byte) ([]byte, error) { return r.Append(b, sketch.KindCountSketchRow) }
 
 // UnmarshalBinary sets the row from its binary form, or leaves it alone and says
 // what is wrong.
-func (r *Row) UnmarshalBinary(b []byte) error {
-	d := sketch.NewReader(b, sketch.KindCountSketchRow)
-	n := Row{seed: d.Uint64()}
-	n.cells = d.Cells()
-	if err := d.Close(); err != nil {
-		return err
-	}
-	*r = n
-	return nil
-}
+func (r *Row) UnmarshalBinary(b []byte) error { return r.Decode(b, sketch.KindCountSketchRow) }

@@ -1,11 +1,9 @@
 package countsketch
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 
-	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/sketch"
 )
 
@@ -14,10 +12,7 @@ import (
 // not.
 //
 // Memory: 4 * depth * width bytes, beside some 50 for each row.
-type Sketch struct {
-	rows []Row
-	seed uint64
-}
+type Sketch struct{ sketch.Stack[Row, *Row] }
 
 // New returns an empty sketch whose estimates err by more than epsilon times the
 // square root of F2 with a chance of at most delta: 4/epsilon^2 cells in each of the
@@ -36,18 +31,11 @@ func New(epsilon, delta float64, seed uint64) (*Sketch, error) {
 // NewSize returns an empty sketch of depth rows, 1 to sketch.MaxDepth, of one width.
 // An odd depth uses its rows best.
 func NewSize(depth, width int, seed uint64) (*Sketch, error) {
-	if err := sketch.CheckDepth(depth); err != nil {
+	s, err := sketch.NewStack[Row](depth, width, seed)
+	if err != nil {
 		return nil, fmt.Errorf("count sketch: %w", err)
 	}
-	s := &Sketch{seed: seed}
-	for i := range depth {
-		r, err := NewRow(width, hash.Uint64(seed, uint64(i)))
-		if err != nil {
-			return nil, err
-		}
-		s.rows = append(s.rows, *r)
-	}
-	return s, nil
+	return &Sketch{s}, nil
 }
 
 // NewBytes returns the widest sketch of depth rows whose cells fit in a budget of
@@ -59,26 +47,26 @@ func NewBytes(depth, bytes int, seed uint64) (*Sketch, error) {
 // Add adds v (packets, bytes; of at most 2^62 either way) to the flow whose key
 // hashes to h under the flow seed.
 func (s *Sketch) Add(h uint64, v int64) {
-	for i := range s.rows {
-		s.rows[i].Add(h, v)
+	for i := range s.Rows() {
+		s.Row(i).Add(h, v)
 	}
 }
 
 // AddBatch does Add(h[i], v[i]) for each i, one row after the other. v has at
 // least the length of h.
 func (s *Sketch) AddBatch(h []uint64, v []int64) {
-	for i := range s.rows {
-		s.rows[i].AddBatch(h, v)
+	for i := range s.Rows() {
+		s.Row(i).AddBatch(h, v)
 	}
 }
 
 // Estimate returns the median of the rows' estimates of a flow.
 func (s *Sketch) Estimate(h uint64) float64 {
 	var v [sketch.MaxDepth]float64
-	for i := range s.rows {
-		v[i] = float64(s.rows[i].Estimate(h))
+	for i := range s.Rows() {
+		v[i] = float64(s.Row(i).Estimate(h))
 	}
-	return sketch.Median(v[:len(s.rows)])
+	return sketch.Median(v[:s.Depth()])
 }
 
 // Bound returns what an estimate errs by at most, with the stated confidence
@@ -86,18 +74,18 @@ func (s *Sketch) Estimate(h uint64) float64 {
 // F2 is itself estimated, within some sqrt(2/width) of itself.
 func (s *Sketch) Bound(confidence float64) float64 {
 	f2, _ := s.SecondMoment(0.5)
-	return math.Sqrt(f2/float64(s.Width())) * sketch.MedianFactor(len(s.rows), confidence)
+	return math.Sqrt(f2/float64(s.Width())) * sketch.MedianFactor(s.Depth(), confidence)
 }
 
 // SecondMoment estimates F2, the sum of the squares of all flows' values, and
 // what it errs by at most with the stated confidence. It reads all cells.
 func (s *Sketch) SecondMoment(confidence float64) (f2, bound float64) {
 	var v [sketch.MaxDepth]float64
-	for i := range s.rows {
-		v[i] = s.rows[i].SecondMoment()
+	for i := range s.Rows() {
+		v[i] = s.Row(i).SecondMoment()
 	}
-	f2 = sketch.Median(v[:len(s.rows)])
-	return f2, f2 * math.Sqrt(2/float64(s.Width())) * sketch.MedianFactor(len(s.rows), confidence)
+	f2 = sketch.Median(v[:s.Depth()])
+	return f2, f2 * math.Sqrt(2/float64(s.Width())) * sketch.MedianFactor(s.Depth(), confidence)
 }
 
 // Estimator answers for many flows with one bound.
@@ -116,94 +104,29 @@ func (s *Sketch) Estimator(confidence float64) Estimator {
 // if a cell of the flow is saturated.
 func (e Estimator) Estimate(h uint64) (value, bound float64) {
 	bound = e.bound
-	for i := range e.s.rows {
-		if e.s.rows[i].IsSaturated(h) {
+	for i := range e.s.Rows() {
+		if e.s.Row(i).IsSaturated(h) {
 			bound = math.Inf(1)
 		}
 	}
 	return e.s.Estimate(h), bound
 }
 
-// Row returns row i, not a copy. It must not be reset.
-func (s *Sketch) Row(i int) *Row { return &s.rows[i] }
-
-// Depth returns the number of rows.
-func (s *Sketch) Depth() int { return len(s.rows) }
-
-// Width returns the number of cells of a row.
-func (s *Sketch) Width() int { return s.rows[0].Width() }
-
-// Bytes returns the memory of the cells.
-func (s *Sketch) Bytes() int { return len(s.rows) * s.rows[0].Bytes() }
-
-// Saturated returns how many additions met the limit of their cell.
-func (s *Sketch) Saturated() uint64 {
-	n := uint64(0)
-	for i := range s.rows {
-		n += s.rows[i].Saturated()
-	}
-	return n
-}
-
 // Merge adds what o counted. It refuses a sketch of another shape or seed.
 func (s *Sketch) Merge(o *Sketch) error {
-	if s.Depth() != o.Depth() || s.Width() != o.Width() || s.seed != o.seed {
-		return fmt.Errorf("merge count sketches: %w: %d by %d cells of seed %#x, and %d by %d of %#x",
-			sketch.ErrShape, s.Depth(), s.Width(), s.seed, o.Depth(), o.Width(), o.seed)
-	}
-	for i := range s.rows {
-		if err := s.rows[i].Merge(&o.rows[i]); err != nil {
-			return err
-		}
+	if err := s.Stack.Merge(&o.Stack); err != nil {
+		return fmt.Errorf("merge count sketches: %w", err)
 	}
 	return nil
-}
-
-// Reset empties the sketch.
-func (s *Sketch) Reset() {
-	for i := range s.rows {
-		s.rows[i].Reset(s.rows[i].seed)
-	}
 }
 
 // Clone returns a copy that shares nothing.
-func (s *Sketch) Clone() *Sketch {
-	c := &Sketch{seed: s.seed}
-	for i := range s.rows {
-		c.rows = append(c.rows, *s.rows[i].Clone())
-	}
-	return c
-}
+func (s *Sketch) Clone() *Sketch { return &Sketch{s.Stack.Clone()} }
 
 // AppendBinary appends the binary form: header, depth(1), seed(8), the cells of
 // each row. It never fails.
-func (s *Sketch) AppendBinary(b []byte) ([]byte, error) {
-	b = append(sketch.AppendHeader(b, sketch.KindCountSketch), byte(len(s.rows)))
-	b = binary.LittleEndian.AppendUint64(b, s.seed)
-	for i := range s.rows {
-		b, _ = s.rows[i].cells.AppendBinary(b)
-	}
-	return b, nil
-}
+func (s *Sketch) AppendBinary(b []byte) ([]byte, error) { return s.Append(b, sketch.KindCountSketch) }
 
 // UnmarshalBinary sets the sketch from its binary form, or leaves it alone and
 // says what is wrong.
-func (s *Sketch) UnmarshalBinary(b []byte) error {
-	d := sketch.NewReader(b, sketch.KindCountSketch)
-	depth := int(d.Byte())
-	n := Sketch{seed: d.Uint64()}
-	for i := 0; i < depth && d.Err() == nil; i++ {
-		n.rows = append(n.rows, Row{d.Cells(), hash.Uint64(n.seed, uint64(i))})
-		if n.rows[i].Width() != n.rows[0].Width() {
-			d.Fail("rows of %d and %d cells", n.rows[0].Width(), n.rows[i].Width())
-		}
-	}
-	if len(n.rows) == 0 {
-		d.Fail("no rows")
-	}
-	if err := d.Close(); err != nil {
-		return err
-	}
-	*s = n
-	return nil
-}
+func (s *Sketch) UnmarshalBinary(b []byte) error { return s.Decode(b, sketch.KindCountSketch) }

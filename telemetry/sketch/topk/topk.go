@@ -57,13 +57,22 @@ func New[K any](entries int, seed uint64) (*Table[K], error) {
 // Offer counts v for the flow whose key hashes to h under the flow seed, or
 // considers to admit it. Values of zero and below are ignored, and a hash of zero
 // is taken as 1. The key is copied if the flow is admitted, and not kept.
+func (t *Table[K]) Offer(h uint64, key *K, v int64) {
+	if slot := t.Count(h, v); slot != nil {
+		*slot = *key
+	}
+}
+
+// Count is Offer for who makes keys only when they are needed: if the flow is
+// admitted, it returns where its key belongs, else nil. The slot holds another
+// flow's key until it is set, and is valid until the next Count.
 //
 // Whether a packet's flow is in the table, and where, no branch predictor can
 // know, so the only branch on it is the one that admits, which is rare. (With the
-// obvious loop, an Offer costs twice as much.)
-func (t *Table[K]) Offer(h uint64, key *K, v int64) {
+// obvious loop, it costs twice as much.)
+func (t *Table[K]) Count(h uint64, v int64) (slot *K) {
 	if v <= 0 {
-		return
+		return nil
 	}
 	if h == 0 { // Empty entries have it.
 		h = 1
@@ -78,8 +87,9 @@ func (t *Table[K]) Offer(h uint64, key *K, v int64) {
 	draw := hash.Reduce(hash.Uint64(t.seed, t.offers), uint64(low>>2+v))
 	s.n[bits.TrailingZeros64(found)&(ways-1)] += v & -int64(isZero(found)^1)
 	if isZero(found)&((draw-uint64(v))>>63) != 0 {
-		t.admit(i, uint64(low&(ways-1)), h, key, v)
+		return t.admit(i, uint64(low&(ways-1)), h, v)
 	}
+	return nil
 }
 
 // isZero returns 1 for zero, else 0.
@@ -88,10 +98,10 @@ func isZero(x uint64) uint64 { return (x|-x)>>63 ^ 1 }
 // admit gives the flow entry j of set i.
 //
 //go:noinline
-func (t *Table[K]) admit(i, j, h uint64, key *K, v int64) {
+func (t *Table[K]) admit(i, j, h uint64, v int64) *K {
 	s := &t.sets[i]
 	s.h[j], s.n[j] = h, s.n[j]+v
-	t.keys[i*ways+j] = *key
+	return &t.keys[i*ways+j]
 }
 
 // Entries returns how many candidates the table has room for.

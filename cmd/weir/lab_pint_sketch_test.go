@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/telemetry/query"
+)
+
+// TestPintTellsTheSketch: five switches carry PINT's digests and hold a fragment each. Nobody
+// knows the network but by these digests: the paths that the sink decoded tell the query which
+// fragments counted a flow, and it counts what the far end received. On a machine with much else
+// to do, all switches may have the epoch of the traffic in part only, and say so; then another run must do.
+func TestPintTellsTheSketch(t *testing.T) {
+	const attempts = 3
+	for attempt := range attempts {
+		again := false
+		t.Run(fmt.Sprintf("attempt %d", attempt), func(t *testing.T) { again = pintTellsTheSketch(t, attempt == attempts-1) })
+		if !again {
+			return
+		}
+	}
+}
+
+// pintTellsTheSketch is one run, the last one or not. It reports whether the answer names what was missing.
+func pintTellsTheSketch(t *testing.T, last bool) (again bool) {
+	dir := t.TempDir()
+	records := filepath.Join(dir, "records")
+	extra := fmt.Sprintf("[switch.config.telemetry]\nspool = %q\n[switch.config.stages.disketch]\nepoch_bits = 28\n", records) +
+		"[[switch.config.stages.disketch.fragment]]\nkind = \"countsketch\"\nmemory = 65536\ntarget = 1e9\n" // so that nothing is extrapolated
+	l := newPintLab(t, chainOfFive(`["parse", "l2", "disketch", "pint"]`, extra, false), flatAddresses)
+	l.udp(4, 400, 100)
+	l.settle()
+	received := 0.0
+	for _, f := range l.seen[1].frames(false) {
+		// IPv4, UDP, and the ports of the flow.
+		if len(f) >= 38 && bytes.Equal(f[12:14], []byte{8, 0}) && f[23] == 17 && binary.BigEndian.Uint16(f[34:]) == udpFrom && binary.BigEndian.Uint16(f[36:]) == udpTo {
+			received++
+		}
+	}
+	paths := filepath.Join(dir, "paths.json")
+	out, err := weirCommand("ctl", "--socket", filepath.Join(lab.Root, l.name, "s5.sock"), "show", "paths", "--json").Output()
+	if err == nil {
+		err = os.WriteFile(paths, out, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	flow := fmt.Sprintf("10.0.0.1:%d > 10.0.0.2:%d udp", udpFrom, udpTo)
+	ask := func(args ...string) (f query.Frequency, err error) {
+		out, err := weirCommand(append([]string{"query", "frequency", "--json", "--records", records, "--flow", flow}, args...)...).Output()
+		if err == nil {
+			err = json.Unmarshal(out, &f)
+		}
+		return f, err
+	}
+	// The last epoch's records come when it is over.
+	var f query.Frequency
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		f, err = ask("--pint", paths)
+		if err == nil && f.Sketch != nil && f.Sketch.Holds(received) && f.Sketch.Value > 0.95*received {
+			break
+		}
+		if !time.Now().After(deadline) {
+			continue
+		}
+		if err != nil || f.Sketch == nil {
+			t.Fatalf("%+v, %v; the sink says %s", f, err, out)
+		}
+		if len(f.Sketch.Absent) > 0 && !last {
+			t.Logf("estimate %+v, missing %+v; %g datagrams were received", f.Sketch.Bounded, f.Sketch.Absent, received)
+			return true
+		}
+		t.Fatalf("estimate %+v, missing %+v; %g datagrams were received", f.Sketch.Bounded, f.Sketch.Absent, received)
+	}
+	if !slices.Equal(f.Sketch.Path, []string{"s1", "s2", "s3", "s4", "s5"}) || f.Sketch.Value > 1.05*received {
+		t.Errorf("%+v; %g datagrams were received", f.Sketch, received)
+	}
+	if f, err := ask(); err == nil {
+		t.Errorf("without a path: %+v", f)
+	}
+	return false
+}

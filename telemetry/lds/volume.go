@@ -1,0 +1,147 @@
+package lds
+
+import (
+	"math"
+	"slices"
+)
+
+// Unit is what Volumes measure.
+type Unit uint8
+
+const (
+	// Packets are counted as often as their flow's weight says.
+	Packets Unit = iota
+	// Bytes are counted once, whatever packets weigh.
+	Bytes
+)
+
+func (c *Cell) in(u Unit) float64 {
+	if u == Bytes {
+		return float64(c.Bytes)
+	}
+	return float64(c.Count)
+}
+
+// Volumes tells how much flows sent, by one point alone (Section 4.3): each of a
+// flow's rows has at least that, and the rows' own cells tell what others leave there.
+type Volumes struct {
+	point *Point
+	unit  Unit
+	rates []float64
+	total float64
+	// Of the least of a flow's rows, others have noise in the median, and at most
+	// outlier with the confidence asked for.
+	noise, outlier float64
+}
+
+// Volume is what one flow sent.
+type Volume struct {
+	// Counted is what was counted in the flow's row, and Most what the flow can have
+	// sent at most: the same but for a row that samples, where it is three standard
+	// deviations of that above.
+	Counted, Most float64
+	// Noise is how much of Counted is expected to be others', and Least what the flow sent
+	// at least, with the confidence asked for.
+	Noise, Least float64
+}
+
+// Volumes readies the point for questions in one unit. Bounds from below hold with the
+// confidence, 0 to 1, each. The point must not change meanwhile.
+func (p *Point) Volumes(unit Unit, confidence float64) *Volumes {
+	v := &Volumes{point: p, unit: unit, rates: p.config.rates()}
+	best := slices.Max(v.rates)
+	c, k := p.config.Columns, p.config.Virtual
+	var all []float64
+	rows := 0
+	for r, rate := range v.rates {
+		if rate != best {
+			continue
+		}
+		cells := p.cells[r*c : (r+1)*c]
+		v.total = 0
+		for i := range cells {
+			v.total += cells[i].in(unit) / rate
+		}
+		all = appendWindows(all, cells, k, unit, rate)
+		rows++
+	}
+	slices.Sort(all)
+	v.noise, v.outlier = leastOf(rows, all, 0.5), leastOf(rows, all, confidence)
+	return v
+}
+
+// appendWindows appends what each k adjacent cells of a row have.
+func appendWindows(list []float64, cells []Cell, k int, unit Unit, rate float64) []float64 {
+	window := 0.0
+	for j := range k - 1 {
+		window += cells[j].in(unit)
+	}
+	for j := range cells {
+		window += cells[(j+k-1)%len(cells)].in(unit)
+		list = append(list, window/rate)
+		window -= cells[j].in(unit)
+	}
+	return list
+}
+
+// Total is what all flows sent; estimated where no row counts all.
+func (v *Volumes) Total() float64 { return v.total }
+
+// Noise is what others have of a flow's row: in the median, and at most, with the confidence
+// asked for.
+func (v *Volumes) Noise() (median, most float64) { return v.noise, v.outlier }
+
+// Sampled reports whether a row counts only some packets.
+func (v *Volumes) Sampled() bool { return slices.Min(v.rates) < 1 }
+
+// Flow estimates a flow by the hash of its key, from the row that bounds it most.
+func (v *Volumes) Flow(flow uint64) Volume {
+	out := Volume{Most: math.Inf(1)}
+	for r, rate := range v.rates {
+		packets, counted := v.row(flow, r)
+		if x := v.bounds(packets, counted, rate); x.Most < out.Most {
+			out = x
+		}
+	}
+	return out
+}
+
+// bounds is what a row says of the flow.
+func (v *Volumes) bounds(packets, counted, rate float64) Volume {
+	if rate >= 1 {
+		return Volume{Counted: counted, Most: counted, Noise: v.noise, Least: max(counted-v.outlier, 0)}
+	}
+	each := 1.0 // of the unit in a packet
+	if v.unit == Bytes {
+		each = v.mean(packets, counted)
+	}
+	own := max(packets-v.outlier*rate/max(each, 1), 0)
+	return Volume{Counted: counted / rate, Most: each * mostSampledFrom(packets, rate), Noise: v.noise, Least: each * leastSampledFrom(own, rate)}
+}
+
+// row adds up the flow's cells in a row.
+func (v *Volumes) row(flow uint64, r int) (packets, counted float64) {
+	c, base := v.point.config.Columns, v.point.base(flow, r)
+	for off := range v.point.config.Virtual {
+		cell := &v.point.cells[r*c+(base+off)%c]
+		packets += float64(cell.Count)
+		counted += cell.in(v.unit)
+	}
+	return packets, counted
+}
+
+// mean is the bytes of a packet, those of the point's packets where the row has none.
+func (v *Volumes) mean(packets, bytes float64) float64 {
+	if packets > 0 {
+		return bytes / packets
+	}
+	return v.total / max(float64(v.point.packets), 1)
+}
+
+// leastSampledFrom is the smallest number of packets of which it is not beyond three standard
+// deviations that n are sampled: N rate + 3 sqrt(N rate (1 - rate)) = n.
+func leastSampledFrom(n, rate float64) float64 {
+	s := 1.5 * math.Sqrt(1-rate)
+	root := math.Sqrt(s*s+n) - s
+	return root * root / rate
+}

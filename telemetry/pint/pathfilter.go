@@ -1,0 +1,112 @@
+package pint
+
+// walkFilter computes what nodes contribute to digests, for many nodes at once.
+type walkFilter struct {
+	values [laneCount]uint64
+	basis  [64]uint64 // what each bit of a value contributes, where that is linear
+	table  [(64 + 3) / 4][16]uint64
+}
+
+// keep keeps the nodes that contribute the digest.
+func (f *walkFilter) keep(d *Walks, hop int, e *equation, nodes []int32) []int32 {
+	if d.s.values == Linear {
+		clear(f.basis[:d.s.valueBits])
+		f.addBasis(d.s, hop, e, 0)
+		f.tabulate(d.s)
+	}
+	kept := nodes[:0]
+	for len(nodes) > 0 {
+		n := min(len(nodes), laneCount)
+		for i, c := range f.contributions(d, hop, e, nodes[:n]) {
+			if c&d.s.mask == e.digest {
+				kept = append(kept, nodes[i])
+			}
+		}
+		nodes = nodes[n:]
+	}
+	return kept
+}
+
+// pack sets the words of nodes to what they contribute to the digests, side by side.
+func (f *walkFilter) pack(words []uint64, d *Walks, hop int, digests []*equation, nodes []int32) {
+	if d.s.values == Linear {
+		clear(f.basis[:d.s.valueBits])
+		for i, e := range digests {
+			if e.writers.Has(hop) {
+				f.addBasis(d.s, hop, e, i*d.s.bits)
+			}
+		}
+		f.tabulate(d.s)
+		for _, n := range nodes {
+			words[n] = f.product(d.t.values[n] & d.s.valueMask)
+		}
+		return
+	}
+	for _, n := range nodes {
+		words[n] = 0
+	}
+	for i, e := range digests {
+		if e.writers.Has(hop) {
+			f.add(words, d, hop, e, nodes, i*d.s.bits)
+		}
+	}
+}
+
+// add adds what the nodes contribute to a digest to their words, from a bit on.
+func (f *walkFilter) add(words []uint64, d *Walks, hop int, e *equation, nodes []int32, bit int) {
+	for len(nodes) > 0 {
+		n := min(len(nodes), laneCount)
+		for i, c := range f.contributions(d, hop, e, nodes[:n]) {
+			words[nodes[i]] |= c & d.s.mask << (bit & 63)
+		}
+		nodes = nodes[n:]
+	}
+}
+
+// contributions are those of at most laneCount nodes; of linear values, those that the
+// table has. Bits beyond the digest's may be garbage.
+func (f *walkFilter) contributions(d *Walks, hop int, e *equation, nodes []int32) []uint64 {
+	values := f.values[:len(nodes)]
+	for i, n := range nodes {
+		values[i] = d.t.values[n] & d.s.valueMask
+	}
+	switch d.s.values {
+	case Hashed:
+		return d.lanes.ofValues(d.s.seeds[e.instance].value, e.id, values)
+	case Linear:
+		for i, v := range values {
+			values[i] = f.product(v)
+		}
+	default:
+		for i, v := range values {
+			values[i] = d.s.contribution(e.id, e.instance, hop, v)
+		}
+	}
+	return values
+}
+
+// addBasis adds a digest of linear values to the basis, from a bit on.
+func (f *walkFilter) addBasis(s *Static, hop int, e *equation, bit int) {
+	key := s.key(e.id, e.instance, hop)
+	for t := range f.basis[:s.valueBits] {
+		f.basis[t] |= key >> (t & 63) & s.mask << (bit & 63)
+	}
+}
+
+// tabulate prepares product: the sums of the basis for each four bits of a value.
+func (f *walkFilter) tabulate(s *Static) {
+	for t, x := range f.basis[:s.valueBits] {
+		of4, bit := &f.table[t/4], 1<<(t%4)
+		for v := range bit {
+			of4[(v|bit)&15] = of4[v&15] ^ x
+		}
+	}
+}
+
+// product is what a value contributes, by the table.
+func (f *walkFilter) product(value uint64) (sum uint64) {
+	for j := 0; value != 0; j, value = j+1, value>>4 {
+		sum ^= f.table[j&15][value&15]
+	}
+	return sum
+}

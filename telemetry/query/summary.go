@@ -1,0 +1,175 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/store"
+)
+
+// located are the candidates of a sketch whose paths are known.
+type located struct {
+	keys      map[uint64]Key // by flow
+	paths     map[uint64]*timeline
+	flows     []uint64
+	named     int // candidates, of all sources
+	unlocated int // of these, without a known path
+	k         int // how many of the heaviest flows of each level a summary may rest on
+}
+
+// Path implements disketch.Paths.
+func (l *located) Path(buf []disketch.Segment, flow, epoch uint64) []disketch.Segment {
+	if p := l.paths[flow]; p != nil {
+		return p.Path(buf, flow, epoch)
+	}
+	return buf
+}
+
+// How many of the heaviest flows of each level count: at most, and at least. The
+// least is for records that name few flows, or none: a sum over all flows is too low then.
+const (
+	summaryFlows = 4096
+	leastFlows   = 32
+)
+
+// candidates joins the flows that the sketch's records name with those that the
+// samples name.
+func (e *Engine) candidates(s *sketch) *located {
+	l := &located{keys: map[uint64]Key{}, paths: map[uint64]*timeline{}, k: summaryFlows}
+	add := func(flow uint64, k Key) {
+		if _, known := l.keys[flow]; known || k.Version == 0 {
+			return
+		}
+		l.keys[flow] = k
+		l.named++
+		path := e.path(s, k)
+		if path == nil {
+			l.unlocated++
+			return
+		}
+		l.paths[flow] = path
+		l.flows = append(l.flows, flow)
+	}
+	for _, c := range e.Store.Sketches.Candidates(s.query) {
+		add(c.Flow, Key(c.Key))
+	}
+	// The samples' keys are 5-tuples: of a sketch with another key they say nothing.
+	keys, err := e.Candidates()
+	if err == nil {
+		for _, k := range keys {
+			add(e.FlowID(k), k)
+		}
+	}
+	slices.Sort(l.flows)
+	// What samples name besides is no help, unless it is every flow.
+	if c, err := e.Cardinality(); err != nil || c.Flows.Low != c.Flows.High {
+		l.k = min(l.k, max(e.Store.Sketches.Known(s.query), leastFlows))
+	}
+	return l
+}
+
+// SketchHeavyHitters asks the fragments alone for the flows of at least the share
+// theta of the network's volume, in the sketch's unit, the largest first: their
+// records name the candidates, and count them along their paths. The volume is that of
+// the network-wide sample if there is one, else what the levels of UnivMon
+// tell. least other than 0 is the size itself.
+func (e *Engine) SketchHeavyHitters(theta, least float64) (*HeavyHitters, error) {
+	s, err := e.sketch(func(*store.Fragment) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	l := e.candidates(s)
+	if l.named == 0 {
+		return nil, fmt.Errorf("%w that name flows: give the fragments candidates, or add the stage oblivious to the switches' graphs", ErrNoRecords)
+	}
+	if len(l.flows) == 0 {
+		return nil, fmt.Errorf("the path of none of %d candidates is known: fragments count flows on their paths only", l.named)
+	}
+	h := &HeavyHitters{Basis: s.Basis, By: BySketch, Unit: unitName(s.unit), Theta: theta, Unlocated: l.unlocated}
+	if least == 0 {
+		if h.Volume, err = e.volume(s, l); err != nil {
+			return nil, err
+		}
+		least = theta * h.Volume.Value
+	}
+	seen := map[Absent]bool{}
+	for _, f := range e.Store.Sketches.HeavyHitters(s.query, l.flows, least, l) {
+		k := l.keys[f.Flow]
+		share := 0.0
+		if h.Volume.Value > 0 {
+			share = f.Value / h.Volume.Value
+		}
+		h.Flows = append(h.Flows, HeavyFlow{Key: k, Flow: FormatKey(k), Share: share, Bounded: Bounded{f.Value, f.Low, f.High}})
+		for _, a := range e.absent(f.Missing) {
+			if !seen[a] {
+				seen[a] = true
+				h.Absent = append(h.Absent, a)
+			}
+		}
+	}
+	return h, nil
+}
+
+// volume of the network in a sketch's unit, each packet counted once.
+func (e *Engine) volume(s *sketch, l *located) (Bounded, error) {
+	if v, err := e.Volume(nil); err == nil {
+		if s.unit == disketch.Bytes {
+			return v.Bytes, nil
+		}
+		return v.Packets, nil
+	}
+	sum, err := e.Store.Sketches.Summarise(s.query, l.k, l.flows, l)
+	if errors.Is(err, disketch.ErrNotUnivMon) {
+		return Bounded{}, fmt.Errorf("the network's volume is not known, since there are neither samples nor fragments of kind univmon: ask for a number of %s instead of a share", unitName(s.unit))
+	}
+	if err != nil {
+		return Bounded{}, err
+	}
+	return e.around(sum.Total(), s.Confidence), nil
+}
+
+// Entropy is the entropy of the flows' shares of all packets, and what else the
+// levels of UnivMon tell of all flows.
+type Entropy struct {
+	Basis
+	Unit        string   `json:"unit"`
+	Bits        Bounded  `json:"bits"`
+	Flows       Bounded  `json:"flows"`
+	F2          Bounded  `json:"f2"`
+	Candidates  int      `json:"candidates"`      // flows that records name
+	Unlocated   int      `json:"unlocated"`       // of these, without a known path
+	TotalSample *Bounded `json:"total,omitempty"` // the volume that was used, of the sample
+	Absent      []Absent `json:"absent"`
+}
+
+// Entropy asks the fragments of a UnivMon sketch.
+func (e *Engine) Entropy() (*Entropy, error) {
+	s, err := e.sketch(func(f *store.Fragment) bool { return f.Kind == disketch.UnivMon })
+	if err != nil {
+		return nil, fmt.Errorf("%w; entropy needs fragments of kind univmon", err)
+	}
+	l := e.candidates(s)
+	if l.named == 0 {
+		return nil, fmt.Errorf("%w that name flows: give the fragments candidates, or add the stage oblivious to the switches' graphs", ErrNoRecords)
+	}
+	a := &Entropy{Basis: s.Basis, Unit: unitName(s.unit), Candidates: l.named, Unlocated: l.unlocated}
+	sum, err := e.Store.Sketches.Summarise(s.query, l.k, l.flows, l)
+	if err != nil {
+		return nil, err
+	}
+	total := 0.0
+	if v, err := e.Volume(nil); err == nil {
+		a.TotalSample = &v.Packets
+		if s.unit == disketch.Bytes {
+			a.TotalSample = &v.Bytes
+		}
+		total = a.TotalSample.Value
+	}
+	a.Bits = e.around(sum.Entropy(total), s.Confidence)
+	a.Flows = e.around(sum.Cardinality(), s.Confidence)
+	a.F2 = e.around(sum.SecondMoment(), s.Confidence)
+	a.Absent = e.absent(sum.Missing)
+	return a, nil
+}
