@@ -33,8 +33,8 @@ var levels = []struct {
 // relative error by flow size, for three sizes of the sketch, and by flow size
 // and delay: delay_0_50 are flows whose delay is 0 to 50 % of the mean of all
 // packets, and so on. Rows without a prefix have 17,500 x 4 cells and measured
-// delays; capture rows have the packets of a real trace, in half as many cells
-// as it has flows.
+// delays; capture rows have the packets of a real trace, in as many cells
+// per flow.
 func LDSFig10(ctx context.Context, o Options) ([]Row, error) {
 	trace, err := ldsTrace(o, ldsSeconds)
 	if err != nil {
@@ -56,7 +56,7 @@ func LDSFig10(ctx context.Context, o Options) ([]Row, error) {
 		delays  delays
 	}{
 		{"", synthetic, 17500, measured}, {"two_queues.", synthetic, 17500, newTwoQueues()},
-		{"capture.", real, len(captured.Flows) / 8, measured},
+		{"capture.", real, ldsColumns(captured, 17500), measured},
 		{"columns_1750.", synthetic, 1750, measured}, {"columns_175000.", synthetic, 175000, measured},
 	}
 	var jobs []ldsJob
@@ -96,6 +96,12 @@ func LDSFig10(ctx context.Context, o Options) ([]Row, error) {
 		}
 	}
 	return t, nil
+}
+
+// ldsColumns is how many columns a trace gets where the paper's gets so many: as many
+// per flow.
+func ldsColumns(t *workload.Trace, ofPaper int) int {
+	return (len(t.Flows)*ofPaper + ldsFlows/2) / ldsFlows
 }
 
 // ldsCapture reads the largest of the real traces.

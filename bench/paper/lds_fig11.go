@@ -12,7 +12,8 @@ import (
 // loss, with banks that sample at 0.01, 0.1, 0.5 and 1, and with all rows at
 // 0.05 and at 1. within10 is the share of the flows of more than 1,000 packets
 // whose estimate is within 10 %; a flow without an estimate is not. Rows without
-// a prefix have banks and measured delays; quick runs have only banks.
+// a prefix have banks and measured delays; capture rows have the packets of a real trace,
+// in as many cells per flow. Quick runs have only banks.
 func LDSFig11(ctx context.Context, o Options) ([]Row, error) {
 	trace, err := ldsTrace(o, ldsSeconds)
 	if err != nil {
@@ -22,33 +23,39 @@ func LDSFig11(ctx context.Context, o Options) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	captured, err := ldsCapture(o)
+	if err != nil {
+		return nil, err
+	}
+	synthetic, real := &crossings{trace: trace}, &crossings{trace: captured}
 	cases := []struct {
 		prefix string
+		all    *crossings
 		rates  []float64
 		delays delays
 		alpha  float64
 		about  string
 	}{
-		{"", []float64{0.01, 0.1, 0.5, 1}, measured, lds.Balanced, "banks of 0.01, 0.1, 0.5, 1"},
-		{"two_queues.", []float64{0.01, 0.1, 0.5, 1}, newTwoQueues(), lds.Balanced, "banks of 0.01, 0.1, 0.5, 1"},
-		{"all_rows_5.", []float64{0.05, 0.05, 0.05, 0.05}, measured, lds.Balanced, "all rows at 0.05"},
-		{"all_rows_100.", nil, measured, lds.Balanced, "all rows at 1"},
-		{"paper_alpha.", []float64{0.01, 0.1, 0.5, 1}, measured, lds.PaperAlpha, "banks of 0.01, 0.1, 0.5, 1, cells picked by alpha = 0.1"},
+		{"", synthetic, []float64{0.01, 0.1, 0.5, 1}, measured, lds.Balanced, "banks of 0.01, 0.1, 0.5, 1"},
+		{"two_queues.", synthetic, []float64{0.01, 0.1, 0.5, 1}, newTwoQueues(), lds.Balanced, "banks of 0.01, 0.1, 0.5, 1"},
+		{"capture.", real, []float64{0.01, 0.1, 0.5, 1}, measured, lds.Balanced, "banks of 0.01, 0.1, 0.5, 1"},
+		{"all_rows_5.", synthetic, []float64{0.05, 0.05, 0.05, 0.05}, measured, lds.Balanced, "all rows at 0.05"},
+		{"all_rows_100.", synthetic, nil, measured, lds.Balanced, "all rows at 1"},
+		{"paper_alpha.", synthetic, []float64{0.01, 0.1, 0.5, 1}, measured, lds.PaperAlpha, "banks of 0.01, 0.1, 0.5, 1, cells picked by alpha = 0.1"},
 	}
 	losses := []struct {
 		name string
 		rate float64
 	}{{"loss0.1", 0.001}, {"loss0.5", 0.005}, {"loss1", 0.01}}
 	if o.Quick {
-		cases = cases[:2]
+		cases = cases[:3]
 	}
-	all := &crossings{trace: trace}
 	var jobs []ldsJob
 	for _, c := range cases {
 		for _, l := range losses {
 			jobs = append(jobs, ldsJob{c.prefix + l.name, func(seed uint64) ([]flowError, error) {
-				config := lds.Config{Rows: 4, Columns: 5 * 17500, Virtual: 5, Rates: c.rates}
-				return all.of(c.delays, l.rate, seed).ldsErrors(config, nil, c.alpha)
+				config := lds.Config{Rows: 4, Columns: 5 * ldsColumns(c.all.trace, 17500), Virtual: 5, Rates: c.rates}
+				return c.all.of(c.delays, l.rate, seed).ldsErrors(config, nil, c.alpha)
 			}})
 		}
 	}
@@ -59,7 +66,7 @@ func LDSFig11(ctx context.Context, o Options) ([]Row, error) {
 	var t table
 	for i, c := range cases {
 		for j, l := range losses {
-			source := fmt.Sprintf("LDS Fig. 11; %s; %s", c.about, c.delays)
+			source := fmt.Sprintf("LDS Fig. 11; %s; %s; %s", c.about, c.delays, c.all.trace.Name)
 			large := pick(results[i*len(losses)+j], 1001, math.MaxUint64)
 			t.add(c.prefix+"within10."+l.name, "ratio", large.within(0.1), source, "higher")
 			t.add(c.prefix+"estimated."+l.name, "ratio", large.within(math.MaxFloat64), source, "higher")

@@ -18,7 +18,8 @@ var ldsClasses = []struct {
 // three sizes, by MPE with 1 % and 10 % sampling, by RLI with 1,000 probes per
 // second, and by the mean of all packets. Rows without a prefix have measured
 // delays; mpe10_over_lds and rli_over_lds are for 17,500 x 4 cells and flows of
-// more than 1,000 packets.
+// more than 1,000 packets. capture rows have the packets of a real trace, in as
+// many cells per flow, and a tenth and ten times of these.
 func LDSFig9(ctx context.Context, o Options) ([]Row, error) {
 	trace, err := ldsTrace(o, ldsSeconds)
 	if err != nil {
@@ -28,28 +29,25 @@ func LDSFig9(ctx context.Context, o Options) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	models := []struct {
-		prefix string
-		delays delays
-	}{{"", measured}, {"two_queues.", newTwoQueues()}}
-	schemes := []struct {
-		name string
-		run  func(x *crossing) ([]flowError, error)
-	}{
-		{"lds", ldsScheme(17500)},
-		{"lds_1750", ldsScheme(1750)},
-		{"lds_175000", ldsScheme(175000)},
-		{"mpe10", func(x *crossing) ([]flowError, error) { return x.mpeErrors(0.1), nil }},
-		{"mpe1", func(x *crossing) ([]flowError, error) { return x.mpeErrors(0.01), nil }},
-		{"rli", func(x *crossing) ([]flowError, error) { return x.rliErrors(1000), nil }},
-		{"average", func(x *crossing) ([]flowError, error) { return x.averageErrors(), nil }},
+	captured, err := ldsCapture(o)
+	if err != nil {
+		return nil, err
 	}
-	all := &crossings{trace: trace}
+	synthetic, real := &crossings{trace: trace}, &crossings{trace: captured}
+	models := []struct {
+		prefix  string
+		all     *crossings
+		columns int
+		delays  delays
+	}{
+		{"", synthetic, 17500, measured}, {"two_queues.", synthetic, 17500, newTwoQueues()},
+		{"capture.", real, ldsColumns(captured, 17500), measured},
+	}
 	var jobs []ldsJob
 	for _, m := range models {
-		for _, s := range schemes {
+		for _, s := range ldsRivals(m.columns) {
 			jobs = append(jobs, ldsJob{m.prefix + s.name, func(seed uint64) ([]flowError, error) {
-				return s.run(all.of(m.delays, 0, seed))
+				return s.run(m.all.of(m.delays, 0, seed))
 			}})
 		}
 	}
@@ -59,12 +57,13 @@ func LDSFig9(ctx context.Context, o Options) ([]Row, error) {
 	}
 	var t table
 	for i, m := range models {
-		source := fmt.Sprintf("LDS Fig. 9; %s", m.delays)
+		source := fmt.Sprintf("LDS Fig. 9; %s; %s", m.delays, m.all.trace.Name)
+		schemes := ldsRivals(m.columns)
 		of := results[i*len(schemes):]
 		over := func(rival int) float64 {
 			return pick(of[rival], 1001, math.MaxUint64).quantile(0.5) / pick(of[0], 1001, math.MaxUint64).quantile(0.5)
 		}
-		t.add(m.prefix+"mpe10_over_lds", "ratio", over(3), "median errors of flows over 1,000 packets, 17,500 x 4 cells; "+source, "higher")
+		t.add(m.prefix+"mpe10_over_lds", "ratio", over(3), fmt.Sprintf("median errors of flows over 1,000 packets, %d x 4 cells; %s", m.columns, source), "higher")
 		t.add(m.prefix+"rli_over_lds", "ratio", over(5), "likewise; "+source, "higher")
 		for j, s := range schemes {
 			for _, c := range ldsClasses {
@@ -75,6 +74,26 @@ func LDSFig9(ctx context.Context, o Options) ([]Row, error) {
 		}
 	}
 	return t, nil
+}
+
+// ldsRival is a way to know the delays of flows.
+type ldsRival struct {
+	name string
+	run  func(x *crossing) ([]flowError, error)
+}
+
+// ldsRivals are LDS of so many columns, of a tenth and of ten times as many, and
+// the rivals.
+func ldsRivals(columns int) []ldsRival {
+	return []ldsRival{
+		{"lds", ldsScheme(columns)},
+		{fmt.Sprintf("lds_%d", columns/10), ldsScheme(columns / 10)},
+		{fmt.Sprintf("lds_%d", 10*columns), ldsScheme(10 * columns)},
+		{"mpe10", func(x *crossing) ([]flowError, error) { return x.mpeErrors(0.1), nil }},
+		{"mpe1", func(x *crossing) ([]flowError, error) { return x.mpeErrors(0.01), nil }},
+		{"rli", func(x *crossing) ([]flowError, error) { return x.rliErrors(1000), nil }},
+		{"average", func(x *crossing) ([]flowError, error) { return x.averageErrors(), nil }},
+	}
 }
 
 // ldsScheme is LDS without virtual LDAs, in 4 rows.
