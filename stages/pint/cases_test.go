@@ -109,6 +109,14 @@ func TestUnknownAndSaturated(t *testing.T) {
 	n := newChain(t, 3, DefaultConfig(), largeFrame)
 	f := aFrame(100)
 	at := n.at(0, [][]byte{f}, still)[0]
+	// The plan's id with a digest of another length.
+	long := slices.Concat(f[:12], []byte{header.TypeShim >> 8, header.TypeShim & 0xff}, make([]byte, header.ShimLen(3)), f[14:])
+	shim := header.NewShim(long[14:], 3, 1)
+	shim.SetDigest(0xabcdef)
+	binary.BigEndian.PutUint16(long[14+header.ShimLen(3)-2:], header.TypeIPv4)
+	if out := n.at(2, [][]byte{long}, still); !bytes.Equal(out[0], f) {
+		t.Errorf("% x", out[0])
+	}
 	other := bytes.Clone(at)
 	header.ShimAt(other, 14)[2] ^= 0x55 // another plan
 	got := n.at(1, [][]byte{other}, still)[0]
@@ -130,7 +138,7 @@ func TestUnknownAndSaturated(t *testing.T) {
 	if c := counts(n.nodes[1].module); c["unknown_plan_packets_total"] != 1 || c["saturated_packets_total"] != 1 || c["transited_packets_total"] != 2 {
 		t.Errorf("%v", c)
 	}
-	if c := counts(n.sink()); c["unknown_plan_packets_total"] != 1 || c["unknown_plan_records_total"] != 1 || c["sunk_packets_total"] != 2 {
+	if c := counts(n.sink()); c["unknown_plan_packets_total"] != 2 || c["records_total"] != 1 || c["unknown_plan_records_total"] != 0 || c["sunk_packets_total"] != 3 {
 		t.Errorf("%v", c)
 	}
 }
