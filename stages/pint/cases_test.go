@@ -216,6 +216,57 @@ func TestTwoPlans(t *testing.T) {
 	}
 }
 
+// TestRollOut replaces a plan on a chain, one switch after the other and with packets under
+// way, in the three steps of docs/pint.md: no digest is lost, and no packet changes.
+func TestRollOut(t *testing.T) {
+	d := pint.DefaultPlan()
+	file := savePlan(t, pint.PlanConfig{ID: 2, Seed: 9, Bits: 24, Queries: d.Queries})
+	edges := [][]string{{"p0"}, nil, {"p1"}}
+	config := func(i int, plan, next string) Config {
+		c := DefaultConfig()
+		c.Plan, c.NextPlan, c.Edge = plan, next, edges[i]
+		return c
+	}
+	old := savePlan(t, pint.PlanConfig{ID: 1, Seed: 1, Bits: 16, Queries: d.Queries})
+	n := newChain(t, 3, config(1, old, ""), largeFrame)
+	r := rand.New(rand.NewPCG(6, 7))
+	for _, step := range [][2]string{{old, file}, {file, old}, {file, ""}} {
+		for changed := range n.nodes {
+			var sent [][]byte
+			for range 60 {
+				sent = append(sent, ethernet(0x0800, ipv4(64, 0x4000, 17, udp(1, 2, random(r, 60)))))
+			}
+			frames := slices.Clone(sent)
+			before := uint64(0)
+			for i := range n.nodes {
+				if i == changed {
+					n.nodes[i] = newNode(t, uint32(i+1), config(i, step[0], step[1]), largeFrame)
+				}
+				if i == len(n.nodes)-1 {
+					before = counts(n.sink())["decoded_records_total"]
+				}
+				frames = n.at(i, frames, still)
+				if got := counts(n.nodes[i].module)["unknown_plan_packets_total"]; got != 0 {
+					t.Errorf("step %v, switch %d changes: switch %d does not know the plan of %d packets", step, changed+1, i+1, got)
+				}
+			}
+			for k := range sent {
+				if !bytes.Equal(frames[k], sent[k]) {
+					t.Fatalf("step %v, switch %d changes: % x", step, changed+1, frames[k])
+				}
+			}
+			if got := counts(n.sink())["decoded_records_total"] - before; got != 60 {
+				t.Errorf("step %v, switch %d changes: %d digests of 60 are recorded", step, changed+1, got)
+			}
+			for _, p := range n.sink().Paths(Selection{}) {
+				if !p.Certain || !slices.Equal(p.Path, []uint64{1, 2, 3}) {
+					t.Errorf("step %v, switch %d changes: %+v", step, changed+1, p)
+				}
+			}
+		}
+	}
+}
+
 // Carrier ipid over routers, which lower the TTL: the digest is in the
 // identification of atomic datagrams, and the sink restores zero.
 func TestIPID(t *testing.T) {
