@@ -29,13 +29,14 @@ const tailPart, tailMost = 4, 256
 // those of about its upper 64th. While the stream has less than 64 codes for each that there is
 // room for, it is the sample, and ranks in the tail are exact.
 type tail[T uint8 | uint32] struct {
-	codes []T   // in order; cap is the room
+	codes []T // in order
+	room  int
 	floor int64 // all sampled codes above it are kept; -1: all codes
 	shift uint8
 }
 
 func newTail[T uint8 | uint32](room int) tail[T] {
-	return tail[T]{codes: make([]T, 0, room), floor: -1}
+	return tail[T]{room: room, floor: -1}
 }
 
 // tailSpan: a tail has room for one in tailSpan of the codes that are sampled.
@@ -43,7 +44,7 @@ const tailSpan = 64
 
 // add takes in the n-th code of the stream.
 func (t *tail[T]) add(code T, n uint64) {
-	if cap(t.codes) == 0 || t.shift != 0 && hash.Uint64('t', n)&(1<<t.shift-1) != 0 {
+	if t.room == 0 || t.shift != 0 && hash.Uint64('t', n)&(1<<t.shift-1) != 0 {
 		return
 	}
 	t.insert(code)
@@ -55,7 +56,7 @@ func (t *tail[T]) insert(code T) {
 	if int64(code) < t.floor {
 		return
 	}
-	if len(t.codes) == cap(t.codes) {
+	if len(t.codes) == t.room {
 		least := min(code, t.codes[0])
 		t.floor = max(t.floor, int64(least))
 		if least == code {
@@ -69,7 +70,7 @@ func (t *tail[T]) insert(code T) {
 
 // fit halves the sample until its tail has room, for a stream of n codes.
 func (t *tail[T]) fit(n uint64) {
-	for n>>t.shift > tailSpan*uint64(cap(t.codes)) {
+	for n>>t.shift > tailSpan*uint64(t.room) {
 		t.thin(n)
 	}
 }
@@ -86,7 +87,7 @@ func (t *tail[T]) thin(n uint64) {
 
 // merge adds the tail of another stream; both together have n codes.
 func (t *tail[T]) merge(o *tail[T], n uint64) {
-	other := tail[T]{slices.Clone(o.codes), o.floor, o.shift}
+	other := tail[T]{slices.Clone(o.codes), o.room, o.floor, o.shift}
 	for t.shift < other.shift {
 		t.thin(n)
 	}
