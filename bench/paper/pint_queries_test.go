@@ -77,8 +77,14 @@ func TestPintFig9Shape(t *testing.T) {
 			t.Errorf("%s: 4 bits %v, 8 bits %v", rank, a, b)
 		}
 	}
-	if a, b := value("b8.median.error.packets10000"), value("b8.sketch.median.error.packets10000"); b > a+0.1 {
-		t.Errorf("the sketch raises %v to %v", a, b)
+	for _, rank := range []string{"median", "p99"} {
+		a, b := value("b8.sketch."+rank+".error.packets100"), value("b8.sketch."+rank+".error.packets10000")
+		if without := value("b8." + rank + ".error.packets10000"); b > a*0.5 || b > without+0.05 {
+			t.Errorf("8 bits, %s: with a sketch %v falls to %v only, without one to %v", rank, a, b, without)
+		}
+		if a, b := value("b4."+rank+".error.long"), value("b4."+rank+".compression"); a > b+0.05 {
+			t.Errorf("4 bits, %s of a long flow: %v, of compression alone %v", rank, a, b)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strings"
+	"testing"
 
 	"github.com/weirswitch/weir/dataplane/lab"
 )
@@ -70,4 +72,14 @@ func (l *pintLab) checkPaths(sw string, path []uint64, enough int) {
 		}
 	}
 	l.t.Logf("%s: %d flows of at least %d packets have the path %v", sw, long, enough, path)
+}
+
+// TestPintViewsRefuse: a number of flows that is none is a fault before any switch is asked.
+func TestPintViewsRefuse(t *testing.T) {
+	for _, view := range pintViews() {
+		status, out, errs := weir("ctl", "--socket", "/nonexistent/weir.sock", "show", view.name, "--limit", "-1")
+		if status != statusUsage || out != "" || !strings.Contains(errs, "--limit -1") {
+			t.Errorf("%s: status %d, %q, %q", view.name, status, out, errs)
+		}
+	}
 }

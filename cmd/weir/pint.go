@@ -159,11 +159,20 @@ func scaleOf(v pint.Value) float64 {
 func pintViews() []view {
 	ask := func(name string, print func(io.Writer, *api.PintResponse) error) func(context.Context, *control.Client, *ctlOptions) (json.RawMessage, func(io.Writer) error, error) {
 		return func(ctx context.Context, c *control.Client, o *ctlOptions) (json.RawMessage, func(io.Writer) error, error) {
+			if o.limit < 0 {
+				return nil, nil, usageError(fmt.Errorf("--limit %d: choose a number of flows, or 0 for all", o.limit))
+			}
 			r, err := c.Pint(ctx, &api.PintRequest{View: name, Flow: o.flow, Limit: int64(o.limit)})
 			if err != nil {
 				return nil, nil, err
 			}
-			return control.JSON(r), func(w io.Writer) error { return print(w, r) }, nil
+			return control.JSON(r), func(w io.Writer) error {
+				if o.flow != "" && r.Sink && len(r.Paths)+len(r.Hops)+len(r.Values)+len(r.Loops) == 0 {
+					_, err := fmt.Fprintf(w, "of no flow with %q in it is anything known here\n", o.flow)
+					return err
+				}
+				return print(w, r)
+			}, nil
 		}
 	}
 	return []view{

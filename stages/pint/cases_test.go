@@ -109,6 +109,14 @@ func TestUnknownAndSaturated(t *testing.T) {
 	n := newChain(t, 3, DefaultConfig(), largeFrame)
 	f := aFrame(100)
 	at := n.at(0, [][]byte{f}, still)[0]
+	// The plan's id with a digest of another length.
+	long := slices.Concat(f[:12], []byte{header.TypeShim >> 8, header.TypeShim & 0xff}, make([]byte, header.ShimLen(3)), f[14:])
+	shim := header.NewShim(long[14:], 3, 1)
+	shim.SetDigest(0xabcdef)
+	binary.BigEndian.PutUint16(long[14+header.ShimLen(3)-2:], header.TypeIPv4)
+	if out := n.at(2, [][]byte{long}, still); !bytes.Equal(out[0], f) {
+		t.Errorf("% x", out[0])
+	}
 	other := bytes.Clone(at)
 	header.ShimAt(other, 14)[2] ^= 0x55 // another plan
 	got := n.at(1, [][]byte{other}, still)[0]
@@ -130,7 +138,7 @@ func TestUnknownAndSaturated(t *testing.T) {
 	if c := counts(n.nodes[1].module); c["unknown_plan_packets_total"] != 1 || c["saturated_packets_total"] != 1 || c["transited_packets_total"] != 2 {
 		t.Errorf("%v", c)
 	}
-	if c := counts(n.sink()); c["unknown_plan_packets_total"] != 1 || c["unknown_plan_records_total"] != 1 || c["sunk_packets_total"] != 2 {
+	if c := counts(n.sink()); c["unknown_plan_packets_total"] != 2 || c["records_total"] != 1 || c["unknown_plan_records_total"] != 0 || c["sunk_packets_total"] != 3 {
 		t.Errorf("%v", c)
 	}
 }
@@ -205,6 +213,57 @@ func TestTwoPlans(t *testing.T) {
 	p := n.sink().Paths(Selection{})
 	if len(p) != 1 || !p[0].Certain || !slices.Equal(p[0].Path, []uint64{1, 2, 3}) || p[0].Packets != 80 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestRollOut replaces a plan on a chain, one switch after the other and with packets under
+// way, in the three steps of docs/pint.md: no digest is lost, and no packet changes.
+func TestRollOut(t *testing.T) {
+	d := pint.DefaultPlan()
+	file := savePlan(t, pint.PlanConfig{ID: 2, Seed: 9, Bits: 24, Queries: d.Queries})
+	edges := [][]string{{"p0"}, nil, {"p1"}}
+	config := func(i int, plan, next string) Config {
+		c := DefaultConfig()
+		c.Plan, c.NextPlan, c.Edge = plan, next, edges[i]
+		return c
+	}
+	old := savePlan(t, pint.PlanConfig{ID: 1, Seed: 1, Bits: 16, Queries: d.Queries})
+	n := newChain(t, 3, config(1, old, ""), largeFrame)
+	r := rand.New(rand.NewPCG(6, 7))
+	for _, step := range [][2]string{{old, file}, {file, old}, {file, ""}} {
+		for changed := range n.nodes {
+			var sent [][]byte
+			for range 60 {
+				sent = append(sent, ethernet(0x0800, ipv4(64, 0x4000, 17, udp(1, 2, random(r, 60)))))
+			}
+			frames := slices.Clone(sent)
+			before := uint64(0)
+			for i := range n.nodes {
+				if i == changed {
+					n.nodes[i] = newNode(t, uint32(i+1), config(i, step[0], step[1]), largeFrame)
+				}
+				if i == len(n.nodes)-1 {
+					before = counts(n.sink())["decoded_records_total"]
+				}
+				frames = n.at(i, frames, still)
+				if got := counts(n.nodes[i].module)["unknown_plan_packets_total"]; got != 0 {
+					t.Errorf("step %v, switch %d changes: switch %d does not know the plan of %d packets", step, changed+1, i+1, got)
+				}
+			}
+			for k := range sent {
+				if !bytes.Equal(frames[k], sent[k]) {
+					t.Fatalf("step %v, switch %d changes: % x", step, changed+1, frames[k])
+				}
+			}
+			if got := counts(n.sink())["decoded_records_total"] - before; got != 60 {
+				t.Errorf("step %v, switch %d changes: %d digests of 60 are recorded", step, changed+1, got)
+			}
+			for _, p := range n.sink().Paths(Selection{}) {
+				if !p.Certain || !slices.Equal(p.Path, []uint64{1, 2, 3}) {
+					t.Errorf("step %v, switch %d changes: %+v", step, changed+1, p)
+				}
+			}
+		}
 	}
 }
 

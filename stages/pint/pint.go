@@ -337,8 +337,8 @@ func (s *stage) transit(b *packet.Batch, p *packet.Packet, out *port) count {
 	return transited
 }
 
-// sink writes the last hop, takes the shim out and records it. The packet is
-// then what the source received, byte for byte.
+// sink writes the last hop, takes the shim out and records its digest, unless it is of
+// no plan. The packet is then what the source received, byte for byte.
 func (s *stage) sink(b *packet.Batch, p *packet.Packet) count {
 	if !p.Flags.Has(packet.FlagShim) {
 		return leftBare
@@ -349,11 +349,13 @@ func (s *stage) sink(b *packet.Batch, p *packet.Packet) count {
 	if s.pass(b, p, data, shim) {
 		return leftLooping
 	}
-	plan, digest, hops := shim.Plan(), shim.Digest(), int(shim.Hop())
-	if i := s.of(shim); i >= 0 && s.plans[i].ttlHops {
-		hops = s.hop(&s.plans[i], p, data, 0)
+	if i := s.of(shim); i >= 0 {
+		hops := int(shim.Hop())
+		if s.plans[i].ttlHops {
+			hops = s.hop(&s.plans[i], p, data, 0)
+		}
+		s.record(b, p, s.plans[i].id, hops, shim.Digest())
 	}
-	s.record(b, p, plan, hops, digest)
 	s.strip(p, data, shim, end)
 	return sunk
 }

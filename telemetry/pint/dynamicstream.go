@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/apache/datasketches-go/frequencies"
-	"github.com/apache/datasketches-go/kll"
 )
 
 const (
@@ -34,6 +33,7 @@ type streamPlan struct {
 	frequent bool
 	exact    bool // counts by code
 	k        int  // of the KLL sketch
+	tail     int  // codes beside it
 	lgPlaces int  // of the frequent-items sketch
 }
 
@@ -52,9 +52,11 @@ func planStream(c *Codec, frequent bool, bytes int) streamPlan {
 			p.lgPlaces++
 		}
 	case bytes == 0:
-		p.k = 200
+		p.k, p.tail = 200, tailMost
 	default:
 		codes := bytes / p.codeBytes()
+		p.tail = min(codes/tailPart, tailMost)
+		codes -= p.tail
 		p.k = sketchMinK
 		for p.k < sketchMaxK && sketchCodes(p.k+1) <= codes {
 			p.k++
@@ -86,8 +88,8 @@ func sketchCodes(k int) int {
 type stream struct {
 	n      uint64
 	counts []uint32
-	small  *kll.ItemsSketch[uint8]
-	large  *kll.ItemsSketch[uint32]
+	small  *sketch[uint8]
+	large  *sketch[uint32]
 	items  *frequencies.LongsSketch
 }
 
@@ -103,9 +105,9 @@ func (s *stream) start(p *streamPlan) {
 	case p.frequent:
 		s.items, err = frequencies.NewLongsSketch(p.lgPlaces, p.lgPlaces)
 	case p.codeBytes() == 1:
-		s.small, err = kll.NewKllItemsSketch[uint8](uint16(p.k), sketchM, less[uint8], nil)
+		s.small, err = newSketch[uint8](p)
 	default:
-		s.large, err = kll.NewKllItemsSketch[uint32](uint16(p.k), sketchM, less[uint32], nil)
+		s.large, err = newSketch[uint32](p)
 	}
 	if err != nil {
 		panic(fmt.Sprintf("pint: sketch of k %d, %d places: %v", p.k, p.lgPlaces, err))
@@ -122,8 +124,10 @@ func (s *stream) add(p *streamPlan, code uint64) {
 		s.counts[code&uint64(len(s.counts)-1)]++
 	case s.small != nil:
 		s.small.Update(uint8(code))
+		s.small.tail.add(uint8(code), s.n)
 	case s.large != nil:
 		s.large.Update(uint32(code))
+		s.large.tail.add(uint32(code), s.n)
 	default:
 		// The count cannot be negative, the only fault there is.
 		_ = s.items.Update(int64(code))
@@ -145,9 +149,11 @@ func (s *stream) merge(p *streamPlan, o *stream) {
 			s.counts[i] += c
 		}
 	case s.small != nil:
-		s.small.Merge(o.small)
+		s.small.Merge(o.small.ItemsSketch)
+		s.small.tail.merge(&o.small.tail, s.n)
 	case s.large != nil:
-		s.large.Merge(o.large)
+		s.large.Merge(o.large.ItemsSketch)
+		s.large.tail.merge(&o.large.tail, s.n)
 	default:
 		_, _ = s.items.Merge(o.items) // it has no fault to tell
 	}
@@ -168,9 +174,9 @@ func (s *stream) rankError() float64 {
 // samples is at most that.
 func (s *stream) quantile(rank float64) uint64 {
 	rank = min(max(rank, 0), 1)
+	need := uint64(max(1, math.Ceil(rank*float64(s.n))))
 	switch {
 	case s.counts != nil:
-		need := uint64(max(1, math.Ceil(rank*float64(s.n))))
 		var sum uint64
 		for code, c := range s.counts {
 			if sum += uint64(c); sum >= need {
@@ -178,11 +184,9 @@ func (s *stream) quantile(rank float64) uint64 {
 			}
 		}
 	case s.small != nil:
-		q, _ := s.small.GetQuantile(rank, true) // only an empty sketch has none
-		return uint64(q)
+		return s.small.quantile(rank, need, s.n)
 	case s.large != nil:
-		q, _ := s.large.GetQuantile(rank, true)
-		return uint64(q)
+		return s.large.quantile(rank, need, s.n)
 	}
 	return 0
 }
