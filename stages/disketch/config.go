@@ -156,6 +156,12 @@ func (f *Fragment) faults(epochs disketch.Epochs) (errs []error) {
 	if f.Prefix6 < 0 || f.Prefix6 > 128 {
 		fail("prefix6 = %d: choose 1 to 128 bits", f.Prefix6)
 	}
+	if f.Key == "5-tuple" && (f.Prefix4 != 32 || f.Prefix6 != 128) {
+		fail("prefix4 = %d, prefix6 = %d: the key \"5-tuple\" keeps whole addresses: remove them, or choose key = \"src\", \"dst\" or \"src-dst\"", f.Prefix4, f.Prefix6)
+	}
+	if f.Levels != 0 && kind != disketch.UnivMon {
+		fail("levels = %d: only kind = \"univmon\" has levels: remove them", f.Levels)
+	}
 	if f.Hops < 0 || f.Hops > 64 {
 		fail("hops = %d: choose 1 to 64", f.Hops)
 	}

@@ -308,6 +308,21 @@ func TestValidate(t *testing.T) {
 	if (&Config{EpochBits: 30}).Validate(ports) == nil {
 		t.Error("no fragment")
 	}
+	// What a kind or a key has no use for is refused, not ignored; its default, which
+	// --dump prints, is none.
+	for _, c := range []struct {
+		f   Fragment
+		key string
+	}{{Fragment{Levels: 8}, "levels"}, {Fragment{Prefix4: 24}, "prefix4"}, {Fragment{Prefix6: 64}, "prefix6"}, {Fragment{Kind: "univmon", Candidates: 1 << 62}, "candidates"}} {
+		if err := (&Config{EpochBits: 30, Fragments: []Fragment{c.f}}).Validate(ports); err == nil || !strings.Contains(err.Error(), c.key) {
+			t.Errorf("%+v: %v", c.f, err)
+		}
+	}
+	for _, f := range []Fragment{{Prefix4: 32, Prefix6: 128}, {Key: "src", Prefix4: 24}, {Kind: "univmon", Levels: 8}} {
+		if err := (&Config{EpochBits: 30, Fragments: []Fragment{f}}).Validate(ports); err != nil {
+			t.Errorf("%+v: %v", f, err)
+		}
+	}
 }
 
 func TestExplain(t *testing.T) {

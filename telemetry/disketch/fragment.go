@@ -76,8 +76,8 @@ func (c *Config) Validate() error {
 	if c.MaxLog > MaxLog {
 		faults = append(faults, fmt.Errorf("n up to 2^%d: choose at most 2^%d", c.MaxLog, MaxLog))
 	}
-	if c.Candidates < 0 || c.Candidates*c.levels() > MaxCandidates {
-		faults = append(faults, fmt.Errorf("%d candidates for each of %d rows: choose 0 (none) to %d", c.Candidates, c.levels(), MaxCandidates/c.levels()))
+	if c.Candidates < 0 || c.Candidates > MaxCandidates/max(c.levels(), 1) {
+		faults = append(faults, fmt.Errorf("%d candidates for each of %d rows: choose 0 (none) to %d", c.Candidates, c.levels(), MaxCandidates/max(c.levels(), 1)))
 	}
 	return errors.Join(faults...)
 }

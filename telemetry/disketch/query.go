@@ -55,6 +55,8 @@ type Answer struct {
 	// Covered is the share of the time of which there was a record; the rest is
 	// extrapolated within epochs. An epoch without any record counts as 0.
 	Covered float64
+	// Missing does not list gaps of more than 64 epochs of which there are no records
+	// at all; Covered tells of them.
 	Missing []Missing
 	// variance of the value, as far as it comes from other flows and from
 	// extrapolation.
@@ -67,10 +69,27 @@ type Asker struct {
 	records *Records
 	compose composer
 	path    []Segment
+	epochs  []uint64 // of which there are records, in order
 }
 
-// Asker returns a new one.
-func (r *Records) Asker() *Asker { return &Asker{records: r} }
+// Asker returns a new one, for the records that there are now.
+func (r *Records) Asker() *Asker { return &Asker{records: r, epochs: r.Epochs()} }
+
+// longestGap is how many epochs in a row without any record are looked at. Longer
+// gaps are skipped: a clock that was set from 1970 leaves billions of epochs.
+const longestGap = 64
+
+// skip returns the next epoch to look at, from e on: e itself but in a long gap.
+func (a *Asker) skip(e, to uint64) uint64 {
+	next := to
+	if i, _ := slices.BinarySearch(a.epochs, e); i < len(a.epochs) {
+		next = min(a.epochs[i], to)
+	}
+	if next-e > longestGap {
+		return next
+	}
+	return e
+}
 
 // Frequency estimates how often a flow occurred, in the sketch's unit.
 func (r *Records) Frequency(q Query, flow uint64, paths Paths) Answer {
@@ -81,7 +100,7 @@ func (r *Records) Frequency(q Query, flow uint64, paths Paths) Answer {
 func (a *Asker) Frequency(q Query, flow uint64, paths Paths) Answer {
 	var sum Answer
 	noise, spread, centre := 0.0, 0.0, 0.0
-	for e := q.From; e < q.To; e++ {
+	for e := a.skip(q.From, q.To); e < q.To; e = a.skip(e+1, q.To) {
 		c, ok := a.epoch(q, flow, e, paths, &sum.Missing)
 		if !ok {
 			continue

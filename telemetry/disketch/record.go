@@ -138,6 +138,9 @@ func (r *Record) UnmarshalBinary(b []byte) error {
 	if n.rows, err = decodeRows(kind, rest); err != nil {
 		return fmt.Errorf("%w: %w", ErrFormat, err)
 	}
+	if !n.rows.holds(n.Value) {
+		return fmt.Errorf("%w: its cells do not add up to %d", ErrFormat, n.Value)
+	}
 	*r = n
 	return nil
 }

@@ -2,6 +2,7 @@ package disketch
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -51,6 +52,35 @@ func TestRecordRoundTrip(t *testing.T) {
 		before := b
 		if err := b.UnmarshalBinary(form[:r.IntN(len(form))]); !errors.Is(err, ErrFormat) || b.Schedule != before.Schedule || b.rows != before.rows {
 			t.Fatalf("cut short: %v", err)
+		}
+	}
+}
+
+// TestRecordAddsUp: a record whose cells are not what it says was added to them is
+// refused, whatever is wrong.
+func TestRecordAddsUp(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 8))
+	for kind := CountSketch; kind <= UnivMon; kind++ {
+		for range 50 {
+			a := someRecord(kind, r)
+			for name, spoil := range map[string]func(*Record){
+				"value": func(a *Record) { a.Value++ },
+				"cell":  func(a *Record) { a.rows.cells(0)[0]++ },
+				"cells": func(a *Record) { a.rows.cells(0)[0] += 2*int32(a.Value) + 2 }, // even
+				"saturated": func(a *Record) {
+					a.rows.add(1, math.MaxInt32)
+					a.rows.add(1, math.MaxInt32)
+					a.Value += 2 * math.MaxInt32
+				},
+			} {
+				b, whole := a.Clone(), Record{}
+				spoil(b)
+				form, _ := b.AppendBinary(nil)
+				err := whole.UnmarshalBinary(form)
+				if good := name == "saturated"; good != (err == nil) || err != nil && !errors.Is(err, ErrFormat) {
+					t.Fatalf("%v with another %s: %v", kind, name, err)
+				}
+			}
 		}
 	}
 }

@@ -15,6 +15,31 @@ import (
 type Records struct {
 	epochs    map[uint64]map[ID]*fragmentEpoch
 	fragments map[ID]bool // known to be in the network
+	shapes    map[sketchEpoch]shape
+}
+
+// sketchEpoch is a sketch in an epoch.
+type sketchEpoch struct {
+	epoch  uint64
+	sketch uint16
+}
+
+// shape is what all fragments of a sketch must have in common, so that their
+// estimates are of one thing.
+type shape struct {
+	kind      Kind
+	unit      Unit
+	epochs    Epochs
+	levels    int
+	levelSeed uint64 // of UnivMon
+}
+
+func (r *Record) shape() shape {
+	s := shape{kind: r.Kind(), unit: r.Unit, epochs: r.Epochs, levels: r.rows.levels()}
+	if r.rows.univ != nil {
+		s.levelSeed = r.rows.univ.LevelSeed()
+	}
+	return s
 }
 
 // fragmentEpoch is what came of one fragment in one epoch.
@@ -42,8 +67,10 @@ var (
 	// missing then.
 	ErrPartial = errors.New("the record does not cover its subepoch")
 	// ErrConflict says that a fragment's records of one epoch disagree on the
-	// epoch's division, kind or shape: its switch restarted, or its clock stepped.
-	ErrConflict = errors.New("the fragment's records of this epoch disagree")
+	// epoch's division: its switch restarted, or its clock stepped. Or that it is of
+	// another kind, unit, length of epochs or levels than what came first of this
+	// sketch in the epoch: the switches' configurations differ.
+	ErrConflict = errors.New("records of this epoch disagree")
 )
 
 // Add takes a record, which must not change any more. What it refuses, with
@@ -56,6 +83,10 @@ func (r *Records) Add(rec *Record) error {
 	r.Expect(rec.Fragment)
 	if rec.Partial {
 		return fmt.Errorf("%v, epoch %d, subepoch %d: %w", rec.Fragment, rec.Epoch, rec.Subepoch, ErrPartial)
+	}
+	at := sketchEpoch{rec.Epoch, rec.Fragment.Sketch}
+	if s, ok := r.shapes[at]; ok && s != rec.shape() {
+		return fmt.Errorf("%v, epoch %d, is of another kind, unit or shape than others of its sketch: %w", rec.Fragment, rec.Epoch, ErrConflict)
 	}
 	byID := r.epochs[rec.Epoch]
 	if byID == nil {
@@ -73,6 +104,10 @@ func (r *Records) Add(rec *Record) error {
 	if f.records[rec.Subepoch] != nil {
 		return fmt.Errorf("%v, epoch %d, subepoch %d: %w", rec.Fragment, rec.Epoch, rec.Subepoch, ErrDuplicate)
 	}
+	if r.shapes == nil {
+		r.shapes = map[sketchEpoch]shape{}
+	}
+	r.shapes[at] = rec.shape()
 	x := &indexed{Record: rec, rho: rec.Error(), levels: make([]level, rec.rows.levels())}
 	for i := range x.levels {
 		x.levels[i].rho = rec.rows.error(i)
@@ -98,6 +133,7 @@ func (r *Records) Forget(before uint64) {
 			delete(r.epochs, e)
 		}
 	}
+	maps.DeleteFunc(r.shapes, func(at sketchEpoch, _ shape) bool { return at.epoch < before })
 }
 
 // Epochs lists the epochs of which there are records, in order.

@@ -170,6 +170,32 @@ func (r *rows) saturated() uint64 {
 	return r.univ.Saturated()
 }
 
+// holds says whether the cells can be what is left of additions that sum up to
+// value: of Count-Min their sum is that, of Count Sketch it is so up to signs, and UnivMon
+// tells it. Cells that saturated may be anything.
+func (r *rows) holds(value uint64) bool {
+	if r.univ != nil && uint64(r.univ.Total()) != value {
+		return false
+	}
+	if r.saturated() > 0 {
+		return true
+	}
+	sum, odd := uint64(0), uint64(0)
+	for level := range r.levels() {
+		for _, c := range r.cells(level) {
+			if c < 0 && r.min != nil {
+				return false
+			}
+			sum += uint64(max(int64(c), -int64(c)))
+			odd ^= uint64(c) & 1
+		}
+	}
+	if r.min != nil {
+		return sum == value
+	}
+	return sum <= value && odd == value&1
+}
+
 // merge takes rows of one kind.
 func (r *rows) merge(o *rows) error {
 	switch {

@@ -59,7 +59,10 @@ func (r *Records) Summarise(q Query, k int, candidates []uint64, paths Paths) (*
 
 // anyRows finds a record of the query's sketch.
 func (r *Records) anyRows(q Query) *rows {
-	for e := q.From; e < q.To; e++ {
+	for _, e := range r.Epochs() {
+		if e < q.From || e >= q.To {
+			continue
+		}
 		for id, f := range r.epochs[e] {
 			if id.Sketch != q.Sketch {
 				continue

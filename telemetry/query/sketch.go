@@ -86,28 +86,34 @@ type sketch struct {
 }
 
 // sketch finds the records of a sketch in the window: that with the lowest number
-// of those that suit.
+// of those that suit. If the network was given epochs of another length or another unit
+// meanwhile, the question is about the latest ones: their numbers and values are not
+// comparable.
 func (e *Engine) sketch(suits func(*store.Fragment) bool) (*sketch, error) {
 	basis, err := e.basis(store.OfFragments)
 	if err != nil {
 		return nil, err
 	}
-	var s *sketch
+	var like *store.Fragment
 	for i := range e.Store.Fragments {
 		f := &e.Store.Fragments[i]
-		if f.Overlaps(basis.Window) && suits(f) && (s == nil || f.ID.Sketch < s.query.Sketch) {
-			s = &sketch{query: disketch.Query{Sketch: f.ID.Sketch}, epochs: f.Epochs, unit: f.Unit}
+		if !f.Overlaps(basis.Window) || !suits(f) {
+			continue
+		}
+		if like == nil || f.ID.Sketch < like.ID.Sketch || f.ID.Sketch == like.ID.Sketch && f.From > like.From {
+			like = f
 		}
 	}
-	if s == nil {
+	if like == nil {
 		return nil, fmt.Errorf("%w of a sketch's fragments in the window: add the stage disketch to the switches' graphs, or ask about another window", ErrNoRecords)
 	}
-	s.Basis, s.query.Confidence = basis, basis.Confidence
+	s := &sketch{Basis: basis, query: disketch.Query{Sketch: like.ID.Sketch}, epochs: like.Epochs, unit: like.Unit}
+	s.query.Confidence = basis.Confidence
 	s.query.From, s.query.To = ^uint64(0), 0
 	switches := map[uint32]bool{}
 	for i := range e.Store.Fragments {
 		f := &e.Store.Fragments[i]
-		if f.ID.Sketch != s.query.Sketch || !f.Overlaps(s.Window) {
+		if f.ID.Sketch != like.ID.Sketch || f.Kind != like.Kind || f.Unit != like.Unit || f.Epochs != like.Epochs || !f.Overlaps(s.Window) {
 			continue
 		}
 		s.rest(switches, &f.Origin)

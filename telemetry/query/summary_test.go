@@ -154,3 +154,50 @@ func TestTarget(t *testing.T) {
 		t.Errorf("without paths: %v", err)
 	}
 }
+
+// TestOddEpochs: records of epochs of another length, from before a change of the
+// configuration, or of a clock that was far off, do not enter an answer with a wrong
+// meaning, nor keep it for ever.
+func TestOddEpochs(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		epochs  disketch.Epochs
+		epoch   uint64
+		records int
+	}{
+		{"another length", disketch.MinEpochs, 3<<(epochBits-disketch.MinEpochs) - 1, 4 * 3},
+		{"far-off clock", epochBits, 1 << 30, 4*3 + 1},
+	} {
+		t.Run(c.name, func(t *testing.T) { testOddEpoch(t, c.epochs, c.epoch, c.records) })
+	}
+}
+
+func testOddEpoch(t *testing.T, epochs disketch.Epochs, epoch uint64, records int) {
+	e, exact := sketchOnly(t, disketch.UnivMon, 128)
+	f, err := disketch.NewFragment(disketch.Config{ID: disketch.ID{Switch: 1}, Kind: disketch.UnivMon, Memory: 1 << 19, Epochs: epochs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd, err := f.NewCounter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd.Begin(f.Begin(epoch), 0)
+	flow := key(0)
+	odd.Add(e.FlowID(flow), 1, false)
+	add(t, e.Store, record.Header{Switch: 1, Start: int64(epoch) << epochs, Span: 1 << epochs, Kind: record.DiSketch}, odd.Record().AppendBinary)
+	e.Store.Sort()
+	a, err := e.SketchFrequency(flow)
+	if err != nil || !a.Holds(exact[flow]) || a.Value < 0.9*exact[flow] || a.Records != records {
+		t.Errorf("%v from %d records, %v; exactly %g", a.Bounded, a.Records, err, exact[flow])
+	}
+	if h, err := e.SketchHeavyHitters(0, 2000); err != nil || len(h.Flows) == 0 {
+		t.Errorf("no heavy hitters: %v", err)
+	}
+	if a, err := e.Entropy(); err != nil || a.Bits.Value <= 0 {
+		t.Errorf("no entropy: %v", err)
+	}
+	if a, err := e.Target(0); err != nil || a.Epochs != records-4*3+4 || len(a.Fragments) != 3 {
+		t.Errorf("target of %d epochs and %d fragments, %v", a.Epochs, len(a.Fragments), err)
+	}
+}

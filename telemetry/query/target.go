@@ -3,6 +3,7 @@ package query
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -54,8 +55,13 @@ func (e *Engine) Target(sketch uint16) (*Target, error) {
 	}
 	a.Paths = len(paths)
 	var found disketch.Target
-	for epoch := s.query.To; epoch > s.query.From && a.Epochs < targetEpochs; epoch-- {
-		rho, err := e.Store.Sketches.FindTarget(disketch.TargetSearch{Query: s.query, Epoch: epoch - 1, Paths: paths, Seed: e.FlowSeed})
+	epochs := slices.DeleteFunc(e.Store.Sketches.Epochs(), func(epoch uint64) bool { return epoch < s.query.From || epoch >= s.query.To })
+	slices.Reverse(epochs) // the latest first
+	for _, epoch := range epochs {
+		if a.Epochs == targetEpochs {
+			break
+		}
+		rho, err := e.Store.Sketches.FindTarget(disketch.TargetSearch{Query: s.query, Epoch: epoch, Paths: paths, Seed: e.FlowSeed})
 		if errors.Is(err, disketch.ErrNoRecords) {
 			continue
 		}
@@ -69,9 +75,9 @@ func (e *Engine) Target(sketch uint16) (*Target, error) {
 		return nil, fmt.Errorf("%w of whole epochs in the window", ErrNoRecords)
 	}
 	for _, id := range e.Store.Sketches.Fragments(sketch) {
-		for epoch := s.query.To; epoch > s.query.From; epoch-- {
-			if rho, ok := e.Store.Sketches.Error(id, epoch-1); ok {
-				a.Fragments = append(a.Fragments, FragmentError{e.Store.Name(uint32(id.Switch)), e.Store.Sketches.N(id, epoch-1), rho})
+		for _, epoch := range epochs {
+			if rho, ok := e.Store.Sketches.Error(id, epoch); ok {
+				a.Fragments = append(a.Fragments, FragmentError{e.Store.Name(uint32(id.Switch)), e.Store.Sketches.N(id, epoch), rho})
 				break
 			}
 		}
