@@ -45,6 +45,9 @@ func renoFigure(ctx context.Context, o Options, name, source, better string, ref
 	for i, load := range renoLoads {
 		of := out[i*(len(renoOverheads)+1):]
 		base := measure(&of[0])
+		if base == 0 { // no flow is long
+			return nil, fmt.Errorf("%s at %d %% of load: no flow of the workload counts", name, load)
+		}
 		for k, overhead := range renoOverheads {
 			at := fmt.Sprintf("%dB.load%d", overhead, load)
 			value := measure(&of[1+k]) / base

@@ -51,6 +51,10 @@ func simulate(ctx context.Context, o Options, all []scenario) ([]simulated, erro
 	var events atomic.Uint64
 	total := 0
 	for i := range all {
+		// Fewer have no deciles, and their means say nothing.
+		if n := len(all[i].flows); n < 10 {
+			return nil, fmt.Errorf("%s: only %d flows arrive: the workload's flows are too large", all[i].name, n)
+		}
 		total += len(all[i].flows)
 	}
 	var wg sync.WaitGroup

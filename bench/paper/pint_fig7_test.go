@@ -98,6 +98,18 @@ func TestSimulateRefusesAnUnfinishedRun(t *testing.T) {
 	}
 }
 
+// A workload of which hardly a flow arrives, or none, has no deciles: no row of NaN, but a reason.
+func TestSimulateRefusesTooFewFlows(t *testing.T) {
+	all := shortScenarios(t, Options{Seed: 3})[:1]
+	for _, n := range []int{0, 9} {
+		all[0].flows = all[0].flows[:n]
+		if _, err := simulate(context.Background(), Options{}, all); err == nil {
+			t.Errorf("%d flows were accepted", n)
+		}
+		all = shortScenarios(t, Options{Seed: 3})[:1]
+	}
+}
+
 func TestDecilesAndGoodput(t *testing.T) {
 	var r simulated
 	for i := range 1000 { // sizes in no order; the slowdown is the size's rank

@@ -29,6 +29,9 @@ type Arrivals struct {
 	Seed  uint64
 }
 
+// maxArrivals bounds the flows: events have no numbers for more.
+const maxArrivals = event.MaxID
+
 // Flows draws flows in the order of their starts: each host sends to uniformly chosen
 // others, at the times of a Poisson process. What a host sends does not depend on how long the
 // arrivals last, or on the load but for the times.
@@ -37,12 +40,17 @@ func (a Arrivals) Flows() ([]Flow, error) {
 		return nil, fmt.Errorf("arrivals: %d hosts, load %v, rate %d bit/s: use two hosts or more, a load between 0 and 1, a rate, and sizes", a.Hosts, a.Load, a.Rate)
 	}
 	gap := a.Sizes.Mean() * 8 / (a.Load * float64(a.Rate)) * float64(event.Second)
+	// In floats: what a tiny load leaves between two flows is more than a Time holds.
+	until := float64(a.Until)
+	if expected := float64(a.Hosts) * until / gap; expected > maxArrivals {
+		return nil, fmt.Errorf("arrivals: about %.2g flows of %.3g bytes on average are more than %.2g: use larger flows, a lower load or less time", expected, a.Sizes.Mean(), float64(maxArrivals))
+	}
 	var flows []Flow
 	for from := range a.Hosts {
 		r := rand.New(rand.NewPCG(a.Seed, uint64(from)))
 		for at := 0.0; ; {
 			at += gap * r.ExpFloat64()
-			if event.Time(at) >= a.Until {
+			if at >= until {
 				break
 			}
 			to := r.IntN(a.Hosts - 1)

@@ -160,9 +160,22 @@ func TestArrivals(t *testing.T) {
 			t.Errorf("host %d receives %d flows of %d", h, n, len(flows))
 		}
 	}
-	a.Load = 1.5
+	for _, load := range []float64{0, -0.5, 1, 1.5, math.NaN(), math.Inf(1)} {
+		a.Load = load
+		if _, err := a.Flows(); err == nil {
+			t.Errorf("a load of %v was accepted", load)
+		}
+	}
+	// Gaps beyond what a Time holds: no flow, and an end.
+	for _, load := range []float64{1e-15, 1e-300} {
+		a.Load = load
+		if flows, err := a.Flows(); err != nil || len(flows) != 0 {
+			t.Errorf("a load of %v: %d flows, %v", load, len(flows), err)
+		}
+	}
+	a.Load, a.Rate, a.Until = 0.5, 1e12, 100*event.Second
 	if _, err := a.Flows(); err == nil {
-		t.Error("a load of 1.5 was accepted")
+		t.Error("more flows than events can name were accepted")
 	}
 }
 
@@ -194,6 +207,7 @@ func TestDistributions(t *testing.T) {
 	for text, good := range map[string]bool{
 		"0 0\n10 100\n": true, "": false, "0 0\n": false, "0 0\n10 99\n": false, "5 1\n10 100\n": false,
 		"10 0\n5 100\n": false, "a 0\n10 100\n": false, "0 0 0\n10 100\n": false, "0 0\nNaN 100\n": false, "-1 0\n10 100\n": false,
+		"0 0\n0 100\n1 100\n": false, "0 0\n10 NaN\n20 100\n": false, "0 0\nInf 100\n": false, "0 0\n1e300 100\n": false,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "flowsizes", "x"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
