@@ -84,16 +84,13 @@ type classifier struct {
 	verify  []bool
 	hits    [][]hit // by worker, by rule; the default behind the rules
 	looksIn bool    // a rule has ports or flags
-	cached  bool    // the set is large enough for the workers' caches to pay
+	// caches are the workers', where they pay; else there are none.
+	caches   []cache
+	keyShift [numFields]uint8 // where a field's class stands in a key
 }
 
 // hit counts what a rule matched. One worker writes it.
 type hit struct{ packets, bytes uint64 }
-
-// cacheFrom is the number of words of a row from which the AND of the rows costs
-// more than a look into the cache: some 16,000 rules. With fewer, the cache costs
-// more than it saves even for packets that are in it.
-const cacheFrom = 256
 
 // newClassifier builds the classes of a rule set for a switch with the given
 // numbers of ports and workers.
@@ -101,7 +98,7 @@ func newClassifier(set *ruleSet, ports, workers int) *classifier {
 	words := (len(set.rules) + 63) / 64
 	c := &classifier{
 		ruleSet: *set, words: words, sums: (words + 63) / 64,
-		verify: make([]bool, len(set.rules)), hits: make([][]hit, workers), cached: words > cacheFrom, looksIn: set.inspects(),
+		verify: make([]bool, len(set.rules)), hits: make([][]hit, workers), looksIn: set.inspects(),
 	}
 	for w := range c.hits {
 		n := len(set.rules) + 1
@@ -137,6 +134,9 @@ func newClassifier(set *ruleSet, ports, workers int) *classifier {
 	}
 	// The AND of the rows ends the sooner the fewer rules the first of them leave.
 	slices.SortStableFunc(c.active, func(a, b int) int { return cmp.Compare(c.density(a), c.density(b)) })
+	if c.cachePays() {
+		c.remember(workers, cacheSets)
+	}
 	return c
 }
 

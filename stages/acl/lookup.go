@@ -1,10 +1,6 @@
 package acl
 
-import (
-	"math/bits"
-
-	"github.com/weirswitch/weir/telemetry/hash"
-)
+import "math/bits"
 
 // verdict is what the rules say of a packet: the rule that decides, or the
 // number of rules for the default, and the counting rules in front of it.
@@ -110,24 +106,4 @@ func (c *classifier) find(f *fields, t *tuple) (v verdict, pure bool) {
 		}
 	}
 	return v, pure
-}
-
-// cacheSize is the number of combinations that a worker remembers: 256 KiB.
-const cacheSize = 4096
-
-// entry is one combination of classes with its verdict; one cache line.
-type entry struct {
-	classes tuple
-	verdict verdict
-	used    uint32
-}
-
-type cache [cacheSize]entry
-
-const tupleSeed = 0x61636c
-
-func (t *tuple) hash() uint64 {
-	pair := func(i int) uint64 { return uint64(t[i]) | uint64(t[i+1])<<32 }
-	w := [8]uint64{pair(0), pair(2), pair(4), pair(6), pair(8), uint64(t[10])}
-	return hash.Uint64x8(tupleSeed, &w)
 }

@@ -120,7 +120,7 @@ func TestCacheForgets(t *testing.T) {
 		if err := m.SetConfig(c); err != nil {
 			t.Fatal(err)
 		}
-		m.rules.Load().cached = true // though there are few rules
+		m.rules.Load().remember(1, 64) // though there are few rules
 		set, err := c.compile(pipeline.PortNames(m.env.Ports))
 		if err != nil {
 			t.Fatal(err)
