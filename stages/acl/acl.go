@@ -176,14 +176,15 @@ func (s *stage) verdict(c *classifier, f *fields, t *tuple, bytes uint64) uint32
 			return v.rule
 		}
 	}
-	v, pure := c.find(f, t)
-	if v.counts[maxCounts-1] != noRule && !pure {
-		return s.countAll(c, f, bytes)
-	}
-	if pure && set != nil {
+	v, next, pure := c.find(f, t, 0)
+	if pure && next == 0 && set != nil {
 		set.insert(k, v)
 	}
 	s.count(&v, bytes)
+	for next != 0 {
+		v, next, _ = c.find(f, t, next)
+		s.count(&v, bytes)
+	}
 	return v.rule
 }
 
@@ -195,22 +196,6 @@ func (s *stage) count(v *verdict, bytes uint64) {
 		s.hits[r].packets++
 		s.hits[r].bytes += bytes
 	}
-}
-
-// countAll goes through the rules one by one, for packets that more counting
-// rules match than a verdict holds.
-func (s *stage) countAll(c *classifier, f *fields, bytes uint64) uint32 {
-	for r := range c.rules {
-		if !c.rules[r].matches(f) {
-			continue
-		}
-		if c.rules[r].action != actionCount {
-			return uint32(r)
-		}
-		s.hits[r].packets++
-		s.hits[r].bytes += bytes
-	}
-	return uint32(len(c.rules))
 }
 
 // period is how often a worker looks whether its counts are asked for, in ns.
