@@ -41,12 +41,18 @@ func (k cache) set(at key) *cacheSet {
 	return &k[hash.Uint64x2(keySeed, at.low, at.high)&uint64(len(k)-1)]
 }
 
-// lookup returns the verdict of a combination, or nil.
+// lookup returns the verdict of a combination, or nil. Which of the two entries has it
+// is chosen without a branch, as nobody can predict it.
 func (s *cacheSet) lookup(at key) *verdict {
-	for i := range s {
-		if s[i].key == at {
-			return &s[i].verdict
-		}
+	second := 0
+	if s[1].key.low == at.low {
+		second = 1
+	}
+	if e := &s[second]; e.key == at {
+		return &e.verdict
+	}
+	if e := &s[0]; e.key == at { // of the same low half as the second
+		return &e.verdict
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ type classifier struct {
 	active      []int // fields that have more than one class
 
 	direct           [fieldSrc][]uint32 // class by value
-	src, dst         *bart.Table[uint32]
+	src, dst         addressTable
 	srcMACs, dstMACs macTable
 	// verify marks rules of which the classes tell less than the whole.
 	verify  []bool
@@ -316,7 +316,7 @@ func (c *classifier) buildIntervals(field, values int, interval func(*match) (lo
 // buildPrefixes gives every prefix the rules of its own and of the prefixes
 // around it. Class 0 is of the addresses, and of packets without any, that no
 // prefix holds.
-func (c *classifier) buildPrefixes(field int, prefix func(*match) netip.Prefix) *bart.Table[uint32] {
+func (c *classifier) buildPrefixes(field int, prefix func(*match) netip.Prefix) addressTable {
 	c.begin(field, func(m *match) bool { return !prefix(m).IsValid() })
 	row := make([]uint64, c.words)
 	c.class(field, row)
@@ -331,16 +331,41 @@ func (c *classifier) buildPrefixes(field int, prefix func(*match) netip.Prefix) 
 		}
 	}
 	slices.SortFunc(order, func(a, b netip.Prefix) int { return a.Bits() - b.Bits() }) // outer ones first
-	table := &bart.Table[uint32]{}
+	table := addressTable{all: &bart.Table[uint32]{}}
+	if len(order) >= trieFrom {
+		table.four = newTrie()
+	}
 	for _, p := range order {
-		around, _ := table.LookupPrefix(p) // class 0 if there is none
+		around, _ := table.all.LookupPrefix(p) // class 0 if there is none
 		c.unpack(field, around, row)
 		for _, i := range rules[p] {
 			setBit(row, i)
 		}
-		table.Insert(p, c.class(field, row))
+		class := c.class(field, row)
+		table.all.Insert(p, class)
+		if table.four != nil && p.Addr().Is4() && !table.four.insert(p, class) {
+			table.four = nil
+		}
 	}
 	return table
+}
+
+// addressTable maps addresses to classes.
+type addressTable struct {
+	all  *bart.Table[uint32]
+	four *trie // of IPv4 alone; nil: all has to do
+}
+
+// lookup returns the class of an address, 0 if it is none, or no rule names it.
+func (t *addressTable) lookup(a netip.Addr) uint32 {
+	if t.four != nil && a.Is4() {
+		return t.four.lookup(a)
+	}
+	if !a.IsValid() {
+		return 0
+	}
+	class, _ := t.all.Lookup(a)
+	return class
 }
 
 // macTable maps addresses to classes: open addressing, half empty.

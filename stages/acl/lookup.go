@@ -38,15 +38,9 @@ func (c *classifier) classes(f *fields, t *tuple) {
 		case fieldDstPort:
 			t[k] = c.direct[fieldDstPort][portValue(f.dstPort, f.ports)]
 		case fieldSrc:
-			t[k] = 0
-			if f.src.IsValid() {
-				t[k], _ = c.src.Lookup(f.src)
-			}
+			t[k] = c.src.lookup(f.src)
 		case fieldDst:
-			t[k] = 0
-			if f.dst.IsValid() {
-				t[k], _ = c.dst.Lookup(f.dst)
-			}
+			t[k] = c.dst.lookup(f.dst)
 		case fieldSrcMAC:
 			t[k] = c.srcMACs.lookup(f.srcMAC)
 		case fieldDstMAC:
