@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/weirswitch/weir/stages/acl"
 )
@@ -12,29 +13,36 @@ import (
 type Variant struct {
 	Name   string
 	Config any
+	// Over names an earlier variant, over whose cost this one's is reported; empty: none.
+	Over string
 }
 
 // ruleCounts are the sizes of access control lists that acl is measured with.
 var ruleCounts = []int{10, 1000, 10_000}
 
 // ACLVariants returns access control lists of 10, 1,000 and 10,000 rules, each the
-// beginning of the next, and one of 10,000 that overlap by the thousand.
-func ACLVariants(seed uint64) (all []Variant) {
+// beginning of the next, and the same of rules that overlap by the thousand.
+func ACLVariants(seed uint64) []Variant {
 	r := rand.New(rand.NewPCG(seed, 0x61636c))
-	worst := acl.DefaultConfig()
-	for range ruleCounts[len(ruleCounts)-1] {
-		worst.Rules = append(worst.Rules, overlappingRule(r))
-	}
+	return slices.Concat(lists("rules", r, randomRule), lists("overlapping", r, overlappingRule))
+}
+
+// lists are lists of all sizes of the rules that draw draws.
+func lists(name string, r *rand.Rand, draw func(*rand.Rand) acl.Rule) (all []Variant) {
 	c := acl.DefaultConfig()
-	for _, n := range ruleCounts {
+	for i, n := range ruleCounts {
 		for len(c.Rules) < n {
-			c.Rules = append(c.Rules, randomRule(r))
+			c.Rules = append(c.Rules, draw(r))
 		}
 		list := c
 		list.Rules = c.Rules[:n:n]
-		all = append(all, Variant{fmt.Sprintf("rules%d", n), &list})
+		v := Variant{Name: fmt.Sprint(name, n), Config: &list}
+		if i > 0 {
+			v.Over = all[0].Name
+		}
+		all = append(all, v)
 	}
-	return append(all, Variant{fmt.Sprintf("overlapping%d", len(worst.Rules)), &worst})
+	return all
 }
 
 // randomRule draws a rule as firewalls have them: a service, at a host or in a small

@@ -182,16 +182,18 @@ func (s *Stage) report(out *bench.Result, list []stageGraph, rows []*row) {
 	}
 }
 
-// reportVariants adds what the stage costs with each of its variants, and what each
-// costs over the first.
+// reportVariants adds what the stage costs with each of its variants, and what some
+// cost over others.
 func (s *Stage) reportVariants(out *bench.Result, without *row, variants []*row, source string) {
-	var costs []float64
+	costs := map[string]float64{}
 	for _, u := range variants {
-		costs = append(costs, median(differences(u, without)))
-		out.Add(s.Name+"."+u.name+".ns", "ns/packet", costs[len(costs)-1], source, bench.Lower)
+		costs[u.name] = median(differences(u, without))
+		out.Add(s.Name+"."+u.name+".ns", "ns/packet", costs[u.name], source, bench.Lower)
 	}
-	for i := 1; i < len(costs); i++ {
-		out.Add(s.Name+"."+variants[i].name+"_over_"+variants[0].name, "ratio", costs[i]/costs[0], "of two of the above", bench.Lower)
+	for _, v := range s.Variants {
+		if v.Over != "" {
+			out.Add(s.Name+"."+v.Name+"_over_"+v.Over, "ratio", costs[v.Name]/costs[v.Over], "of two of the above", bench.Lower)
+		}
 	}
 }
 

@@ -31,7 +31,8 @@ because the stage asks for it is part of that, and has a row of its own.
 
 The stage has its default configuration, or the one that a switch's
 configuration file gives it. Packets arrive at the first two ports of the file.
-acl by default is measured with 10, 1,000 and 10,000 rules, too, in the same rounds.`,
+acl by default is measured with 10, 1,000 and 10,000 rules, too, in the same rounds:
+as firewalls have them, and such that thousands overlap.`,
 		Example: `  weir bench stage l2 --stations 100000
   weir bench stage l2 --config config/l2.toml --json`,
 		Args: cobra.ExactArgs(1),

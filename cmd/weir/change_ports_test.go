@@ -283,3 +283,53 @@ func TestPortReturns(t *testing.T) {
 		t.Errorf("last report: %+v", r)
 	}
 }
+
+// TestFailingSettings: a port that cannot be opened with its new settings is open with
+// those that it had, and so is one that took its own in the same change. The kernel runs no native
+// program at a veth whose peer sends longer packets than a page holds, which
+// shows only when the port is opened.
+func TestFailingSettings(t *testing.T) {
+	x := newPatched(t, 1)
+	send := func(what string) {
+		t.Helper()
+		x.lossless(t, x.load(t, 2000, 200), what)
+	}
+	x.ctl(t, "set", "port", "change", "p1", "mode=generic")
+	if err := x.hosts[1].NS.SetMTU("eth0", 9000); err != nil {
+		t.Fatal(err)
+	}
+	send("before the changes")
+	before, ports := x.ctl(t, "show", "config"), x.shown(t)
+	x.write(t, "p1", 5, "p0", "p1")
+	text, err := os.ReadFile(x.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(text), "interface = \"p0\"\n", "interface = \"p0\"\nmode = \"generic\"\n", 1)
+	changed = strings.Replace(changed, "interface = \"p1\"\n", "interface = \"p1\"\nmode = \"native\"\n", 1)
+	if err := os.WriteFile(x.file, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"reload"}, {"set", "port", "change", "p1", "mode=native"}} {
+		status, stdout, stderr := weir(append([]string{"ctl", "--socket", x.socket(x.name)}, args...)...)
+		if status != 1 || stdout != "" || !strings.HasPrefix(stderr, "weir: port[1]: ") {
+			t.Errorf("%v: status %d, %q, %q", args, status, stdout, stderr)
+		}
+		if after := x.ctl(t, "show", "config"); after != before {
+			t.Errorf("%v: the configuration in force is another one:\n%s", args, after)
+		}
+		for i, p := range x.shown(t) {
+			if p.State != "up" || !x.attached(t, p.Name) || p.Mode != ports[i].Mode {
+				t.Errorf("%v: %+v, and before %+v", args, p, ports[i])
+			}
+		}
+		send("after a change that was refused")
+	}
+	if status := x.p.stop(t); status != 0 {
+		t.Errorf("status %d: %s", status, &x.p.stderr)
+	}
+	if r := x.p.report(t); !r.Balanced || r.Frames.Lost != 0 || r.Frames.Faults != 0 {
+		t.Errorf("last report: %+v", r)
+	}
+	x.checkClean(t)
+}

@@ -32,7 +32,7 @@ func routedLab(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short := strings.Replace(string(text), "bytes = 1_073_741_824", "bytes = 67_108_864", 1)
+	short := strings.ReplaceAll(string(text), "bytes = 1_073_741_824", "bytes = 67_108_864")
 	if short == string(text) {
 		t.Fatal("config/routed.toml has no 1 GiB of TCP")
 	}

@@ -51,7 +51,7 @@ func (m *Module) Needs() packet.Needs { return 0 }
 
 // Stage implements pipeline.Module.
 func (m *Module) Stage(w int) pipeline.Stage {
-	s := &stage{module: m, worker: w, cache: new(cache)}
+	s := &stage{module: m, worker: w}
 	s.adopt(m.rules.Load())
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,7 +104,7 @@ type stage struct {
 	worker int
 	rules  *classifier
 	hits   []hit
-	cache  *cache
+	cache  cache // empty if the rules have none
 
 	// shared: the worker publishes, control reads.
 	answer atomic.Pointer[answer]
@@ -119,10 +119,12 @@ type answer struct {
 	hits  []hit
 }
 
-// adopt goes over to new rules. What the cache holds is of the old classes.
+// adopt goes over to new rules, and to a cache that is empty.
 func (s *stage) adopt(c *classifier) {
-	s.rules, s.hits = c, c.hits[s.worker]
-	*s.cache = cache{}
+	s.rules, s.hits, s.cache = c, c.hits[s.worker], nil
+	if c.caches != nil {
+		s.cache = c.caches[s.worker]
+	}
 }
 
 // Process implements pipeline.Stage.
@@ -164,22 +166,25 @@ func (c *classifier) permits(rule uint32) bool {
 
 // verdict finds the rule that decides, and counts for the rules that only count.
 func (s *stage) verdict(c *classifier, f *fields, t *tuple, bytes uint64) uint32 {
-	var e *entry
-	if c.cached {
-		e = &s.cache[t.hash()%cacheSize]
-		if e.used != 0 && e.classes == *t {
-			s.count(&e.verdict, bytes)
-			return e.verdict.rule
+	var k key
+	var set *cacheSet
+	if len(s.cache) != 0 {
+		k = c.key(t)
+		set = s.cache.set(k)
+		if v := set.lookup(k); v != nil {
+			s.count(v, bytes)
+			return v.rule
 		}
 	}
-	v, pure := c.find(f, t)
-	if v.counts[maxCounts-1] != noRule && !pure {
-		return s.countAll(c, f, bytes)
-	}
-	if pure && e != nil {
-		e.classes, e.verdict, e.used = *t, v, 1
+	v, next, pure := c.find(f, t, 0)
+	if pure && next == 0 && set != nil {
+		set.insert(k, v)
 	}
 	s.count(&v, bytes)
+	for next != 0 {
+		v, next, _ = c.find(f, t, next)
+		s.count(&v, bytes)
+	}
 	return v.rule
 }
 
@@ -191,22 +196,6 @@ func (s *stage) count(v *verdict, bytes uint64) {
 		s.hits[r].packets++
 		s.hits[r].bytes += bytes
 	}
-}
-
-// countAll goes through the rules one by one, for packets that more counting
-// rules match than a verdict holds.
-func (s *stage) countAll(c *classifier, f *fields, bytes uint64) uint32 {
-	for r := range c.rules {
-		if !c.rules[r].matches(f) {
-			continue
-		}
-		if c.rules[r].action != actionCount {
-			return uint32(r)
-		}
-		s.hits[r].packets++
-		s.hits[r].bytes += bytes
-	}
-	return uint32(len(c.rules))
 }
 
 // period is how often a worker looks whether its counts are asked for, in ns.

@@ -28,7 +28,11 @@ func TestTwin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.rules.Load().cached = seed%2 == 1
+		if sets := pick(r, 0, 1, 16, 1024); sets != 0 {
+			m.rules.Load().remember(1, sets)
+		} else {
+			m.rules.Load().caches = nil
+		}
 		s := m.Stage(0).(*stage)
 		want := make([]hit, len(set.rules)+1)
 		for range 600 {
@@ -238,7 +242,10 @@ func TestExplain(t *testing.T) {
 func TestDoesNotAllocate(t *testing.T) {
 	for _, rules := range []int{10, 1000} {
 		s, b := benchStage(t, rules)
-		s.rules.cached = rules == 1000
+		if rules == 1000 {
+			s.rules.remember(1, 16)
+			s.adopt(s.rules)
+		}
 		if n := testing.AllocsPerRun(100, func() { revive(b); s.Process(b) }); n != 0 {
 			t.Errorf("%d rules: %v allocations", rules, n)
 		}

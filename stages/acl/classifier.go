@@ -78,22 +78,19 @@ type classifier struct {
 	active      []int // fields that have more than one class
 
 	direct           [fieldSrc][]uint32 // class by value
-	src, dst         *bart.Table[uint32]
+	src, dst         addressTable
 	srcMACs, dstMACs macTable
 	// verify marks rules of which the classes tell less than the whole.
 	verify  []bool
 	hits    [][]hit // by worker, by rule; the default behind the rules
 	looksIn bool    // a rule has ports or flags
-	cached  bool    // the set is large enough for the workers' caches to pay
+	// caches are the workers', where they pay; else there are none.
+	caches   []cache
+	keyShift [numFields]uint8 // where a field's class stands in a key
 }
 
 // hit counts what a rule matched. One worker writes it.
 type hit struct{ packets, bytes uint64 }
-
-// cacheFrom is the number of words of a row from which the AND of the rows costs
-// more than a look into the cache: some 16,000 rules. With fewer, the cache costs
-// more than it saves even for packets that are in it.
-const cacheFrom = 256
 
 // newClassifier builds the classes of a rule set for a switch with the given
 // numbers of ports and workers.
@@ -101,7 +98,7 @@ func newClassifier(set *ruleSet, ports, workers int) *classifier {
 	words := (len(set.rules) + 63) / 64
 	c := &classifier{
 		ruleSet: *set, words: words, sums: (words + 63) / 64,
-		verify: make([]bool, len(set.rules)), hits: make([][]hit, workers), cached: words > cacheFrom, looksIn: set.inspects(),
+		verify: make([]bool, len(set.rules)), hits: make([][]hit, workers), looksIn: set.inspects(),
 	}
 	for w := range c.hits {
 		n := len(set.rules) + 1
@@ -137,6 +134,9 @@ func newClassifier(set *ruleSet, ports, workers int) *classifier {
 	}
 	// The AND of the rows ends the sooner the fewer rules the first of them leave.
 	slices.SortStableFunc(c.active, func(a, b int) int { return cmp.Compare(c.density(a), c.density(b)) })
+	if c.cachePays() {
+		c.remember(workers, cacheSets)
+	}
 	return c
 }
 
@@ -316,7 +316,7 @@ func (c *classifier) buildIntervals(field, values int, interval func(*match) (lo
 // buildPrefixes gives every prefix the rules of its own and of the prefixes
 // around it. Class 0 is of the addresses, and of packets without any, that no
 // prefix holds.
-func (c *classifier) buildPrefixes(field int, prefix func(*match) netip.Prefix) *bart.Table[uint32] {
+func (c *classifier) buildPrefixes(field int, prefix func(*match) netip.Prefix) addressTable {
 	c.begin(field, func(m *match) bool { return !prefix(m).IsValid() })
 	row := make([]uint64, c.words)
 	c.class(field, row)
@@ -331,16 +331,41 @@ func (c *classifier) buildPrefixes(field int, prefix func(*match) netip.Prefix) 
 		}
 	}
 	slices.SortFunc(order, func(a, b netip.Prefix) int { return a.Bits() - b.Bits() }) // outer ones first
-	table := &bart.Table[uint32]{}
+	table := addressTable{all: &bart.Table[uint32]{}}
+	if len(order) >= trieFrom {
+		table.four = newTrie()
+	}
 	for _, p := range order {
-		around, _ := table.LookupPrefix(p) // class 0 if there is none
+		around, _ := table.all.LookupPrefix(p) // class 0 if there is none
 		c.unpack(field, around, row)
 		for _, i := range rules[p] {
 			setBit(row, i)
 		}
-		table.Insert(p, c.class(field, row))
+		class := c.class(field, row)
+		table.all.Insert(p, class)
+		if table.four != nil && p.Addr().Is4() && !table.four.insert(p, class) {
+			table.four = nil
+		}
 	}
 	return table
+}
+
+// addressTable maps addresses to classes.
+type addressTable struct {
+	all  *bart.Table[uint32]
+	four *trie // of IPv4 alone; nil: all has to do
+}
+
+// lookup returns the class of an address, 0 if it is none, or no rule names it.
+func (t *addressTable) lookup(a netip.Addr) uint32 {
+	if t.four != nil && a.Is4() {
+		return t.four.lookup(a)
+	}
+	if !a.IsValid() {
+		return 0
+	}
+	class, _ := t.all.Lookup(a)
+	return class
 }
 
 // macTable maps addresses to classes: open addressing, half empty.

@@ -15,9 +15,9 @@
 // values that the same rules match. A class has a bit per rule, and a second, short row
 // with a bit per 64 of these, so the rules that match a packet are the AND of
 // one row per field, of which nearly all words are skipped (Baboescu and Varghese,
-// "Scalable Packet Classification", SIGCOMM 2001). For large rule sets a
-// per-worker cache maps the combination of classes to its rule; that is
-// exact, and it holds far more packets than a cache of flows, as whole
+// "Scalable Packet Classification", SIGCOMM 2001). Where rows are long, or
+// rules overlap by the thousand, a per-worker cache maps the combination of classes to its
+// rule; that is exact, and it holds far more packets than a cache of flows, as whole
 // prefixes and port ranges fall into one class.
 //
 // Control replaces all rules at once (Module.SetConfig): workers see the old ones

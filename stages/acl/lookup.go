@@ -1,10 +1,6 @@
 package acl
 
-import (
-	"math/bits"
-
-	"github.com/weirswitch/weir/telemetry/hash"
-)
+import "math/bits"
 
 // verdict is what the rules say of a packet: the rule that decides, or the
 // number of rules for the default, and the counting rules in front of it.
@@ -14,7 +10,7 @@ type verdict struct {
 }
 
 // maxCounts is how many counting rules a cached verdict remembers. A packet that
-// more of them match is looked up in full.
+// more of them match is not cached.
 const maxCounts = 3
 
 const noRule = ^uint32(0)
@@ -42,15 +38,9 @@ func (c *classifier) classes(f *fields, t *tuple) {
 		case fieldDstPort:
 			t[k] = c.direct[fieldDstPort][portValue(f.dstPort, f.ports)]
 		case fieldSrc:
-			t[k] = 0
-			if f.src.IsValid() {
-				t[k], _ = c.src.Lookup(f.src)
-			}
+			t[k] = c.src.lookup(f.src)
 		case fieldDst:
-			t[k] = 0
-			if f.dst.IsValid() {
-				t[k], _ = c.dst.Lookup(f.dst)
-			}
+			t[k] = c.dst.lookup(f.dst)
 		case fieldSrcMAC:
 			t[k] = c.srcMACs.lookup(f.srcMAC)
 		case fieldDstMAC:
@@ -66,21 +56,28 @@ func portValue(port uint16, has bool) uint32 {
 	return uint32(port)
 }
 
-// find ANDs the rows of the classes, and returns what the rules say. pure
-// reports whether the verdict follows from the classes alone.
-func (c *classifier) find(f *fields, t *tuple) (v verdict, pure bool) {
+// find ANDs the rows of the classes, and returns what the rules from a given one on say.
+// If more counting rules match than a verdict holds, it ends in front of rule next, which
+// is 0 otherwise. pure reports whether the verdict follows from the classes alone.
+func (c *classifier) find(f *fields, t *tuple, from int) (v verdict, next int, pure bool) {
 	v = verdict{rule: uint32(len(c.rules)), counts: [maxCounts]uint32{noRule, noRule, noRule}}
 	pure = true
 	counted := 0
-	for s := range c.sums {
+	for s := from / (64 * 64); s < c.sums; s++ {
 		last := min(64, c.words-64*s)
 		sum := ^uint64(0) >> (64 - last)
+		if s == from/(64*64) {
+			sum &= ^uint64(0) << (from / 64 % 64)
+		}
 		for _, k := range c.active {
 			sum &= c.field[k].sum(int(t[k]), c.sums, s)
 		}
 		for ; sum != 0; sum &= sum - 1 {
 			bit := bits.TrailingZeros64(sum)
 			row := ^uint64(0)
+			if 64*s+bit == from/64 {
+				row <<= from % 64
+			}
 			for _, k := range c.active {
 				if row &= c.field[k].word(int(t[k]), c.sums, s, bit); row == 0 {
 					break
@@ -99,35 +96,15 @@ func (c *classifier) find(f *fields, t *tuple) (v verdict, pure bool) {
 				}
 				if c.rules[r].action != actionCount {
 					v.rule = uint32(r)
-					return v, pure
+					return v, 0, pure
 				}
 				if counted == maxCounts {
-					return v, false // countAll takes over
+					return v, r, pure
 				}
 				v.counts[counted] = uint32(r)
 				counted++
 			}
 		}
 	}
-	return v, pure
-}
-
-// cacheSize is the number of combinations that a worker remembers: 256 KiB.
-const cacheSize = 4096
-
-// entry is one combination of classes with its verdict; one cache line.
-type entry struct {
-	classes tuple
-	verdict verdict
-	used    uint32
-}
-
-type cache [cacheSize]entry
-
-const tupleSeed = 0x61636c
-
-func (t *tuple) hash() uint64 {
-	pair := func(i int) uint64 { return uint64(t[i]) | uint64(t[i+1])<<32 }
-	w := [8]uint64{pair(0), pair(2), pair(4), pair(6), pair(8), uint64(t[10])}
-	return hash.Uint64x8(tupleSeed, &w)
+	return v, 0, pure
 }

@@ -120,7 +120,7 @@ func TestCacheForgets(t *testing.T) {
 		if err := m.SetConfig(c); err != nil {
 			t.Fatal(err)
 		}
-		m.rules.Load().cached = true // though there are few rules
+		m.rules.Load().remember(1, 64) // though there are few rules
 		set, err := c.compile(pipeline.PortNames(m.env.Ports))
 		if err != nil {
 			t.Fatal(err)
@@ -235,6 +235,50 @@ func TestTinyFragments(t *testing.T) {
 		m.Stage(0).Process(b)
 		if p.Reason != c.want {
 			t.Errorf("%s: reason %v, want %v", name, p.Reason, c.want)
+		}
+	}
+}
+
+// TestManyCountingRules: more counting rules than a verdict holds, some in one word of
+// the rows and some words and summaries apart, with others in between and a mask that needs
+// verification, count each packet once, as the twin does.
+func TestManyCountingRules(t *testing.T) {
+	r := rand.New(rand.NewPCG(12, 12))
+	b := newBatch(t)
+	for i := range b.Pkts {
+		randomPacket(r, b, i)
+	}
+	for _, share := range []int{1, 2, 70, 1000} {
+		c := Config{Default: Deny}
+		for i := range 9000 {
+			rule := Rule{Action: Count, Dst: "203.0.113.0/24"}
+			switch {
+			case i%share == 0:
+				rule.Dst = pick(r, "", "10.0.0.0/8")
+			case i%share == 1:
+				rule = Rule{Action: Count, DstMAC: "02:00:00:00:00:00/ff:ff:00:00:00:00"}
+			}
+			c.Rules = append(c.Rules, rule)
+		}
+		m := newModule(t, c)
+		m.rules.Load().remember(1, 64)
+		s := m.Stage(0).(*stage)
+		set, err := c.compile(pipeline.PortNames(m.env.Ports))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := make([]hit, len(set.rules)+1)
+		for range 2 {
+			revive(b)
+			s.Process(b)
+			for i := range b.Pkts {
+				walk(set, b, &b.Pkts[i], want)
+			}
+		}
+		for i := range want {
+			if s.hits[i] != want[i] {
+				t.Fatalf("one rule in %d counts: rule %d counts %+v, not %+v", share, i, s.hits[i], want[i])
+			}
 		}
 	}
 }

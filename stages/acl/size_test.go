@@ -42,12 +42,12 @@ func TestManyRules(t *testing.T) {
 			dstPort: r.dstPort.low, etherType: 0x0800, vlan: vlanNone, flags: 2,
 		}
 		rules.classes(&f, &tuple)
-		if v, pure := rules.find(&f, &tuple); v.rule != uint32(i) || !pure {
+		if v, _, pure := rules.find(&f, &tuple, 0); v.rule != uint32(i) || !pure {
 			t.Fatalf("a packet of rule %d meets rule %d", i, v.rule)
 		}
 		f.dstPort++
 		rules.classes(&f, &tuple)
-		if v, _ := rules.find(&f, &tuple); v.rule != uint32(len(rules.rules)) {
+		if v, _, _ := rules.find(&f, &tuple, 0); v.rule != uint32(len(rules.rules)) {
 			t.Fatalf("a packet of no rule meets rule %d", v.rule)
 		}
 	}
