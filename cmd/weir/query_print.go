@@ -35,8 +35,19 @@ func lines(w io.Writer, b *query.Basis, text ...string) error {
 	return err
 }
 
+// missing names what is known to be missing, and no more: absent slices of fragments are
+// told by each answer itself.
 func missing(m store.Missing) string {
-	return fmt.Sprintf("switch %s, %s %d: %d slices absent, %d in part, %d packets not measured", m.Switch, m.Of, m.Instance, m.Absent, m.Partial, m.Packets)
+	var what []string
+	for _, p := range []struct {
+		n    uint64
+		text string
+	}{{uint64(m.Absent), "slices absent"}, {uint64(m.Partial), "slices in part"}, {m.Packets, "packets not measured"}} {
+		if p.n > 0 {
+			what = append(what, fmt.Sprintf("%d %s", p.n, p.text))
+		}
+	}
+	return fmt.Sprintf("switch %s, %s %d: %s", m.Switch, m.Of, m.Instance, strings.Join(what, ", "))
 }
 
 // absent writes a line for each fragment.

@@ -177,7 +177,7 @@ func (s *Store) take(h record.Header, body []byte) bool {
 
 func (s *Store) takeFragment(from Origin, body []byte) bool {
 	r := new(disketch.Record)
-	if r.UnmarshalBinary(body) != nil {
+	if r.UnmarshalBinary(body) != nil || r.Fragment != (disketch.ID{Switch: uint64(from.Switch), Sketch: from.Instance}) {
 		s.counts.Unreadable++
 		return false
 	}

@@ -51,6 +51,10 @@ func pointRecord(t testing.TB, sw uint32, instance uint16, interval int64) []byt
 }
 
 func fragmentRecord(t testing.TB, sw uint64, epoch uint64) []byte {
+	return envelope(t, record.Header{Kind: record.DiSketch, Switch: uint32(sw), Name: "c", Instance: 1, Start: int64(epoch) << 30, Span: 1 << 30}, fragment(t, sw, epoch).AppendBinary)
+}
+
+func fragment(t testing.TB, sw uint64, epoch uint64) *disketch.Record {
 	f, err := disketch.NewFragment(disketch.Config{
 		ID: disketch.ID{Switch: sw, Sketch: 1}, Kind: disketch.CountMin, Memory: 1024, Epochs: 30, Target: 1,
 	})
@@ -63,7 +67,7 @@ func fragmentRecord(t testing.TB, sw uint64, epoch uint64) []byte {
 	}
 	c.Begin(f.Begin(epoch), 0)
 	c.Add(7, 1, false)
-	return envelope(t, record.Header{Kind: record.DiSketch, Switch: uint32(sw), Name: "c", Instance: 1, Start: int64(epoch) << 30, Span: 1 << 30}, c.Record().AppendBinary)
+	return c.Record()
 }
 
 func join(records ...[]byte) (all []byte) {
@@ -242,4 +246,21 @@ func FuzzAdd(f *testing.F) {
 			t.Errorf("one record was taken twice: %+v", c)
 		}
 	})
+}
+
+// TestForgedFragment: a body that names another switch than its envelope is refused, so that
+// no switch speaks for another.
+func TestForgedFragment(t *testing.T) {
+	var s Store
+	for _, h := range []record.Header{{Switch: 2, Instance: 1}, {Switch: 3, Instance: 1}, {Switch: 2, Instance: 0}} {
+		body, err := fragment(t, 2, 4).AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Kind, h.Start, h.Span = record.DiSketch, 4<<30, 1<<30
+		s.Add(h, body)
+	}
+	if c := s.Counts(); c.Records != 1 || c.Unreadable != 2 || len(s.Fragments) != 1 {
+		t.Errorf("%+v, %d fragments", c, len(s.Fragments))
+	}
 }
