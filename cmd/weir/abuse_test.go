@@ -122,11 +122,10 @@ func (r *changingRouter) measure(t *testing.T, f func()) measured {
 	return measured{sent, int64(sent) - int64(at[0]+at[1]), quantile(50), quantile(99), quantile(100)}
 }
 
-// abuse is what a server meets on a bad day, for two seconds.
+// abuse is what a server meets on a bad day, for two seconds or more.
 func (r *changingRouter) abuse(t *testing.T) {
 	strangers := r.strangers(t)
 	var tried, answered [6]atomic.Uint64
-	end := time.Now().Add(2 * time.Second)
 	var all sync.WaitGroup
 	dial := func(i int) (net.Conn, error) {
 		if i%2 == 0 {
@@ -140,9 +139,12 @@ func (r *changingRouter) abuse(t *testing.T) {
 			idle = append(idle, c)
 		}
 	}
+	// On a busy machine the idle ones may take seconds; each of the others has several tries.
+	const leastTries, mostDials = 10, 100_000
+	end := time.Now().Add(2 * time.Second)
 	for i := range 6 {
 		all.Go(func() {
-			for time.Now().Before(end) {
+			for dials := 0; dials < mostDials && (tried[i].Load() < leastTries || time.Now().Before(end)); dials++ {
 				c, err := dial(i)
 				if err != nil {
 					continue
@@ -170,7 +172,7 @@ func (r *changingRouter) abuse(t *testing.T) {
 	all.Wait()
 	for i, what := range []string{"no certificate", "oversized request", "no handshake", "malformed request", "wrong certificate", "oversized header"} {
 		fmt.Printf("abuse: %s: tried %d times, let in %d times\n", what, tried[i].Load(), answered[i].Load())
-		if answered[i].Load() != 0 || tried[i].Load() == 0 {
+		if answered[i].Load() != 0 || tried[i].Load() < leastTries {
 			t.Errorf("%s: %d of %d were let in", what, answered[i].Load(), tried[i].Load())
 		}
 	}
