@@ -7,7 +7,6 @@ package api
 import (
 	connect "connectrpc.com/connect"
 	context "context"
-	errors "errors"
 	http "net/http"
 	strings "strings"
 )
@@ -443,57 +442,6 @@ func NewSwitchHandler(svc SwitchHandler, opts ...connect.HandlerOption) (string,
 	})
 }
 
-// UnimplementedSwitchHandler returns CodeUnimplemented from all methods.
-type UnimplementedSwitchHandler struct{}
-
-func (UnimplementedSwitchHandler) Version(context.Context, *VersionRequest) (*VersionResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Version is not implemented"))
-}
-
-func (UnimplementedSwitchHandler) Report(context.Context, *ReportRequest) (*ReportResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Report is not implemented"))
-}
-
-func (UnimplementedSwitchHandler) Ports(context.Context, *PortsRequest) (*PortsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Ports is not implemented"))
-}
-
-func (UnimplementedSwitchHandler) Stages(context.Context, *StagesRequest) (*StagesResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Stages is not implemented"))
-}
-
-func (UnimplementedSwitchHandler) Workers(context.Context, *WorkersRequest) (*WorkersResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Workers is not implemented"))
-}
-
-func (UnimplementedSwitchHandler) Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Metrics is not implemented"))
-}
-
-func (UnimplementedSwitchHandler) Pint(context.Context, *PintRequest) (*PintResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Pint is not implemented"))
-}
-
-func (UnimplementedSwitchHandler) Fdb(context.Context, *FdbRequest, *connect.ServerStream[FdbResponse]) error {
-	return connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Fdb is not implemented"))
-}
-
-func (UnimplementedSwitchHandler) Config(context.Context, *ConfigRequest) (*ConfigResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Config is not implemented"))
-}
-
-func (UnimplementedSwitchHandler) Acl(context.Context, *AclRequest) (*AclResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Acl is not implemented"))
-}
-
-func (UnimplementedSwitchHandler) Routes(context.Context, *RoutesRequest) (*RoutesResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Routes is not implemented"))
-}
-
-func (UnimplementedSwitchHandler) Neighbours(context.Context, *NeighboursRequest) (*NeighboursResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Switch.Neighbours is not implemented"))
-}
-
 // AdminClient is a client for the weir.v1.Admin service.
 type AdminClient interface {
 	// Set adds an element to a table of the configuration, or removes one. The
@@ -679,27 +627,4 @@ func NewAdminHandler(svc AdminHandler, opts ...connect.HandlerOption) (string, h
 			http.NotFound(w, r)
 		}
 	})
-}
-
-// UnimplementedAdminHandler returns CodeUnimplemented from all methods.
-type UnimplementedAdminHandler struct{}
-
-func (UnimplementedAdminHandler) Set(context.Context, *SetRequest) (*ChangeResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Admin.Set is not implemented"))
-}
-
-func (UnimplementedAdminHandler) Reload(context.Context, *ReloadRequest) (*ChangeResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Admin.Reload is not implemented"))
-}
-
-func (UnimplementedAdminHandler) Clear(context.Context, *ClearRequest) (*ClearResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Admin.Clear is not implemented"))
-}
-
-func (UnimplementedAdminHandler) Trace(context.Context, *TraceRequest) (*TraceResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Admin.Trace is not implemented"))
-}
-
-func (UnimplementedAdminHandler) Capture(context.Context, *CaptureRequest, *connect.ServerStream[CaptureResponse]) error {
-	return connect.NewError(connect.CodeUnimplemented, errors.New("weir.v1.Admin.Capture is not implemented"))
 }
