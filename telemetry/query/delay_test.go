@@ -1,0 +1,224 @@
+package query
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/weirswitch/weir/telemetry/lds"
+	"github.com/weirswitch/weir/telemetry/record"
+	"github.com/weirswitch/weir/telemetry/store"
+)
+
+// TestBetween measures two classes of flows of different delays over a link that
+// loses packets.
+func TestBetween(t *testing.T) {
+	const interval, flows = 1 << 30, 40
+	s := &store.Store{}
+	r := rand.New(rand.NewPCG(5, 6))
+	delays, counts, lost := make([]float64, flows), make([]float64, flows), make([]float64, flows)
+	for number := int64(1); number <= 3; number++ {
+		config := lds.Config{Rows: 4, Columns: 2000, Virtual: 5, IntervalNs: interval, Seed: 1}
+		out, _ := lds.NewPoint(config)
+		in, _ := lds.NewPoint(config)
+		other, _ := lds.NewPoint(config)
+		for _, p := range []*lds.Point{out, in, other} {
+			p.Begin(number)
+		}
+		for i := range 20_000 {
+			f := r.IntN(flows)
+			id, at := r.Uint64(), number*interval+int64(i)*20_000
+			delay := int64(5e6) * int64(1+f%2) * int64(90+r.IntN(20)) / 100
+			out.Add(Hash(key(f), 0), id, at, 100)
+			if f < 4 && r.IntN(500) == 0 {
+				lost[f]++
+				continue
+			}
+			in.Add(Hash(key(f), 0), id, at+delay, 100)
+			delays[f] += float64(delay)
+			counts[f]++
+		}
+		for _, p := range []struct {
+			sw       uint32
+			instance uint16
+			*lds.Point
+		}{{1, 3, out}, {2, 0, in}, {2, 2, other}} {
+			add(t, s, record.Header{Kind: record.LDS, Switch: p.sw, Instance: p.instance, Start: number * interval, Span: interval}, p.AppendBinary)
+		}
+	}
+	s.Sort()
+	e := &Engine{Store: s, Confidence: 0.999999}
+	from, err1 := e.ParsePlace("b")
+	to, err2 := e.ParsePlace("c:0")
+	if _, err := e.ParsePlace("nobody"); err == nil || err1 != nil || err2 != nil {
+		t.Fatal(err, err1, err2)
+	}
+	for f := range flows {
+		k := key(f)
+		b, err := e.Between(from, to, &k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		truth := delays[f] / counts[f]
+		if !b.HasDelay || math.Abs(b.Delay.Value-truth) > 0.02*truth || !b.Delay.Holds(truth) {
+			t.Errorf("flow %d: delay %+v, truth %g", f, b.Delay, truth)
+		}
+		if !b.HasLoss || b.Lost != lost[f] || b.Packets < counts[f]+lost[f] || b.Whole != 3 || b.Bytes < 100*b.Packets || b.CountTrust < 0.8 || b.CountTrust > 1 {
+			t.Errorf("flow %d: lost %g of %g, truth %g of %g", f, b.Lost, b.Packets, lost[f], counts[f]+lost[f])
+		}
+	}
+	all, err := e.Between(from, Place{2, -1}, nil)
+	if err != nil || all.Lost != lost[0]+lost[1]+lost[2]+lost[3] || all.Intervals != 3 || all.To != "c:0 in" || all.From != "b:1 out" || all.Refused == 0 {
+		t.Errorf("all flows: %+v, %v", all, err)
+	}
+}
+
+// TestImpossibleSum: a cell whose sum no packets can have is refused.
+func TestImpossibleSum(t *testing.T) {
+	const interval = 1 << 30
+	config := lds.Config{Rows: 1, Columns: 1, Virtual: 1, IntervalNs: interval}
+	s := &store.Store{}
+	for sw := range 2 {
+		p, _ := lds.NewPoint(config)
+		p.Begin(7)
+		p.Add(1, 2, 7*interval, 100)
+		add(t, s, record.Header{Kind: record.LDS, Switch: uint32(sw + 1), Instance: uint16(1 - sw), Start: 7 * interval, Span: interval}, func(b []byte) ([]byte, error) {
+			b, err := p.AppendBinary(b)
+			if sw == 1 {
+				binary.LittleEndian.PutUint64(b[len(b)-32:], 2*interval+1)
+			}
+			return b, err
+		})
+	}
+	b, err := (&Engine{Store: s}).Between(Place{1, -1}, Place{2, -1}, nil)
+	if err != nil || b.HasDelay || b.Refused != 1 {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+// TestWeight: packets and losses of a flow that counts more are told by its weight.
+func TestWeight(t *testing.T) {
+	const interval, weight = 1 << 30, 100
+	config := lds.Config{Rows: 2, Columns: 64, Virtual: 1, IntervalNs: interval}
+	s := &store.Store{}
+	for sw, sent := range []uint64{1000, 990} {
+		p, _ := lds.NewPoint(config)
+		p.Begin(7)
+		for i := range sent {
+			p.AddWeighted(Hash(key(1), 0), i, 7*interval+int64(i), 100, weight)
+		}
+		add(t, s, record.Header{Kind: record.LDS, Switch: uint32(sw + 1), Instance: uint16(1 - sw), Start: 7 * interval, Span: interval}, p.AppendBinary)
+	}
+	e, k := &Engine{Store: s, Weight: weight}, key(1)
+	b, err := e.Between(Place{1, -1}, Place{2, -1}, &k)
+	if err != nil || b.Packets != 1000 || b.Lost != 10 || b.Bytes != 100_000 {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+// TestRestartedPoint: a switch that restarts makes two records of an interval. They
+// add up, in whatever order and however often they come, so that only what passed in
+// between is missing.
+func TestRestartedPoint(t *testing.T) {
+	const interval = 1 << 30
+	config := lds.Config{Rows: 2, Columns: 64, Virtual: 1, IntervalNs: interval}
+	var pieces [2]*lds.Point
+	out, _ := lds.NewPoint(config)
+	out.Begin(7)
+	for i := range pieces {
+		pieces[i], _ = lds.NewPoint(config)
+		pieces[i].Begin(7)
+		pieces[i].Mark(lds.Partial)
+	}
+	for i := range uint64(1000) {
+		f, at := key(int(i%10)), int64(7*interval+i*100_000)
+		out.Add(Hash(f, 0), i, at, 100)
+		if i != 500 { // of flow 0
+			pieces[i/500].Add(Hash(f, 0), i, at+2000, 100)
+		}
+	}
+	s := &store.Store{}
+	add(t, s, record.Header{Kind: record.LDS, Switch: 1, Instance: 1, Start: 7 * interval, Span: interval}, out.AppendBinary)
+	for _, i := range []int{0, 1, 0, 1} {
+		add(t, s, record.Header{Kind: record.LDS, Switch: 2, Start: 7 * interval, Span: interval, Partial: true}, pieces[i].AppendBinary)
+	}
+	s.Sort()
+	if c := s.Counts(); c.Records != 3 || c.Duplicates != 2 {
+		t.Fatalf("%+v", c)
+	}
+	e := &Engine{Store: s}
+	all, err := e.Between(Place{1, -1}, Place{2, -1}, nil)
+	if err != nil || all.Intervals != 1 || all.Whole != 0 || all.HasLoss || all.Refused == 0 || all.Refused > 2 || all.Delay.Value != 2000 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// TestClocks: two switches whose clocks differ, or move, through the real records of
+// both directions; the answers say by how much, and warn.
+func TestClocks(t *testing.T) {
+	const interval, least = 1 << 30, 200_000
+	for _, x := range []struct {
+		name   string
+		offset [3]int64 // of the second switch's clock, by interval
+		back   bool     // the way back is measured
+		warns  string
+	}{
+		{"equal", [3]int64{}, true, ""},
+		{"one way", [3]int64{}, false, ""},
+		{"near", [3]int64{5000, 5000, 5000}, true, ""},
+		{"a third", [3]int64{90_000, 90_000, 90_000}, true, "may differ by"},
+		{"ahead", [3]int64{7e6, 7e6, 7e6}, true, "differ by 6."},
+		{"behind", [3]int64{-7e6, -7e6, -7e6}, true, "differ by 6."},
+		{"behind, one way", [3]int64{-7e6, -7e6, -7e6}, false, "differ by 6."},
+		{"moved", [3]int64{-7e6, 7e6, 0}, true, "moved against each other"},
+	} {
+		s := &store.Store{}
+		r := rand.New(rand.NewPCG(8, 9))
+		config := lds.Config{Rows: 4, Columns: 500, Virtual: 2, IntervalNs: interval, Seed: 1}
+		for number := int64(1); number <= 3; number++ {
+			// Points by switch: what leaves and what arrives.
+			var points [2][2]*lds.Point
+			for i := range points {
+				for j := range points[i] {
+					points[i][j], _ = lds.NewPoint(config)
+					points[i][j].Begin(number)
+				}
+			}
+			clock := [2]int64{0, x.offset[number-1]}
+			for i := range 4000 {
+				from := i & 1
+				id, at := r.Uint64(), number*interval+1e8+int64(i)*10_000
+				points[from][0].Add(Hash(key(i%40), 0), id, at+clock[from], 100)
+				points[1-from][1].Add(Hash(key(i%40), 0), id, at+least+r.Int64N(least/10)+clock[1-from], 100)
+			}
+			for i := range points {
+				for j, p := range points[i] {
+					if forth := i == j; !forth && !x.back {
+						continue
+					}
+					add(t, s, record.Header{Kind: record.LDS, Switch: uint32(1 + i), Instance: uint16(1 - j), Start: number * interval, Span: interval}, p.AppendBinary)
+				}
+			}
+		}
+		s.Sort()
+		e := &Engine{Store: s}
+		b, err := e.Between(Place{1, -1}, Place{2, -1}, nil)
+		if err != nil {
+			t.Fatal(x.name, err)
+		}
+		truth := float64(x.offset[2])
+		c := b.Clocks
+		if c == nil || c.HasOffset != x.back || (c.Warning == "") != (x.warns == "") || !strings.Contains(c.Warning, x.warns) {
+			t.Errorf("%s: %+v", x.name, c)
+			continue
+		}
+		if x.back && x.name != "moved" && (math.Abs(c.OffsetNs.Value-truth) > least/10 || !c.OffsetNs.Holds(truth)) {
+			t.Errorf("%s: offset %+v, want %g", x.name, c.OffsetNs, truth)
+		}
+		if !x.back && c.OffsetNs.High < truth {
+			t.Errorf("%s: at most %g, truth %g", x.name, c.OffsetNs.High, truth)
+		}
+	}
+}
