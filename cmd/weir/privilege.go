@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 	"kernel.org/pub/linux/libs/security/libcap/cap"
+	"kernel.org/pub/linux/libs/security/libcap/psx"
 )
 
 // portCapabilities are what it takes to open a port again, after its interface
@@ -37,8 +39,37 @@ func dropPrivileges(keep []cap.Value) error {
 	if _, err := cap.Prctlw(unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
 		return fmt.Errorf("give up new privileges: %w", err)
 	}
-	if err := kept.SetProc(); err != nil {
+	if err := setCapabilities(kept); err != nil {
 		return fmt.Errorf("give up capabilities: %w", err)
+	}
+	return nil
+}
+
+// setCapabilities gives all threads of the process the permitted and effective
+// capabilities of s, and no inheritable ones (capset(2)). cap.Set.SetProc does the same,
+// but hands the address of a header on its stack through a function value; where the
+// stack then grows on the way to the system call, the kernel reads what lies there now, and
+// refuses it. Here the compiler sees the conversion in the call itself, and keeps both on
+// the heap.
+func setCapabilities(s *cap.Set) error {
+	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	data := &[2]unix.CapUserData{}
+	for v := range cap.MaxBits() {
+		word, bit := &data[v/32], uint32(1)<<(v%32)
+		if on, err := s.GetFlag(cap.Permitted, v); err != nil {
+			return err
+		} else if on {
+			word.Permitted |= bit
+		}
+		if on, err := s.GetFlag(cap.Effective, v); err != nil {
+			return err
+		} else if on {
+			word.Effective |= bit
+		}
+	}
+	_, _, errno := psx.Syscall3(unix.SYS_CAPSET, uintptr(unsafe.Pointer(header)), uintptr(unsafe.Pointer(data)), 0)
+	if errno != 0 {
+		return errno
 	}
 	return nil
 }

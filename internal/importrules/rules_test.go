@@ -80,8 +80,8 @@ type foreign struct {
 var foreigns = []foreign{
 	{"C", nil, "one binary without cgo builds on a machine with Go alone"},
 	{"plugin", nil, "one binary"},
-	{"unsafe", []string{"bench/...", "control/api", "dataplane/lab/...", "dataplane/port", "dataplane/xsk"},
-		"rings and ioctls share memory with the kernel, and generated messages their own; all else is checked by the compiler"},
+	{"unsafe", []string{"bench/...", "cmd/weir", "control/api", "dataplane/lab/...", "dataplane/port", "dataplane/xsk"},
+		"rings, ioctls and capset share memory with the kernel, and generated messages their own; all else is checked by the compiler"},
 	{"reflect", []string{"cmd/...", "config", "control/api", "dataplane/port"}, "types are known where packets run; dataplane/port closes what a library keeps to itself"},
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "internal/..."}, "a switch starts no program"},
