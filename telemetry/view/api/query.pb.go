@@ -4,17 +4,6 @@
 // 	protoc        v3.21.12
 // source: query.proto
 
-// The questions that a collector answers, and its answers.
-//
-// Over HTTP: POST /weir.query.v1.QueryService/Ask with Content-Type: application/json and
-// a body such as {"question": {"kind": "volume", "last_ns": 10000000000}}. In JSON, fields
-// have the names that stand here, numbers are numbers (also those of 64 bits), and a
-// field marked optional, a message, or a part of a oneof is left out where there is none.
-// Fields that are not known are refused. Errors are Connect's: {"code": ..., "message": ...}.
-//
-// Times are nanoseconds of the switches' clock, CLOCK_TAI since 1970, where nothing else is
-// said. A window is from_ns <= t < to_ns.
-
 package api
 
 import (
