@@ -29,14 +29,16 @@ func (e *Engine) Network() (*Network, error) {
 		return nil, err
 	}
 	n := &networkSearch{
-		e: e, now: max(e.Now, basis.To), all: map[uint32]*NetworkSwitch{},
+		e: e, now: e.Now, all: map[uint32]*NetworkSwitch{},
 		answer: &Network{Basis: basis, Switches: []NetworkSwitch{}, Links: []NetworkLink{}},
 	}
 	if e.Now == 0 {
 		n.now = basis.To
 	}
 	n.hear()
-	n.statuses()
+	if err := n.statuses(); err != nil {
+		return nil, err
+	}
 	n.links()
 	n.silent()
 	for _, s := range n.all {
@@ -74,8 +76,16 @@ func (n *networkSearch) hear() {
 		s.LastHeardNs = max(s.LastHeardNs, at)
 	}
 	st := n.e.Store
+	newest := map[uint32]*store.Status{}
 	for i := range st.Statuses {
-		heard(&st.Statuses[i].Origin, st.Statuses[i].Time)
+		if o := newest[st.Statuses[i].Switch]; o == nil || o.From <= st.Statuses[i].From {
+			newest[st.Statuses[i].Switch] = &st.Statuses[i]
+		}
+	}
+	for _, s := range newest {
+		if at, err := s.Decode(); err == nil {
+			heard(&s.Origin, at.Time)
+		}
 	}
 	for i := range st.Samples {
 		heard(&st.Samples[i].Origin, st.Samples[i].To)
@@ -106,27 +116,55 @@ func (s *NetworkSwitch) fault(format string, a ...any) {
 	}
 }
 
+// mostStatuses bounds how many statuses of a switch are read for an answer, so that it takes
+// no longer for a week than for an hour. Counters lose nothing by those between.
+const mostStatuses = 256
+
 // statuses tells what the switches said, by those of the window and the last one before,
 // from which rates begin.
-func (n *networkSearch) statuses() {
+func (n *networkSearch) statuses() error {
 	window := n.answer.Window
-	lists := map[uint32][]*status.Status{}
-	for i := range n.e.Store.Statuses {
+	lists, ofWindow := map[uint32][]*store.Status{}, map[uint32]int{}
+	for i := range n.e.Store.Statuses { // they are in the order of time
 		s := &n.e.Store.Statuses[i]
-		if s.From < window.To {
-			lists[s.Switch] = append(lists[s.Switch], s.Status)
+		switch {
+		case s.Overlaps(window):
+			ofWindow[s.Switch]++
+			lists[s.Switch] = append(lists[s.Switch], s)
+		case s.From < window.From:
+			lists[s.Switch] = append(lists[s.Switch][:0], s)
 		}
 	}
 	for id, list := range lists {
-		slices.SortStableFunc(list, func(a, b *status.Status) int { return cmp.Compare(a.Time, b.Time) })
-		first, _ := slices.BinarySearchFunc(list, window.From, func(s *status.Status, from int64) int { return cmp.Compare(s.Time, from) })
-		if first == len(list) {
-			continue // none in the window
+		if ofWindow[id] == 0 {
+			continue
 		}
-		n.answer.Records += len(list) - first
+		read, err := n.read(list)
+		if err != nil {
+			return err
+		}
+		n.answer.Records += len(read)
 		n.answer.Basis.Switches++
-		n.all[id].tell(list[max(first-1, 0):], len(list)-first)
+		n.all[id].tell(read, ofWindow[id])
 	}
+	return nil
+}
+
+// read decodes mostStatuses of a list at most, the first and the last among them.
+func (n *networkSearch) read(list []*store.Status) (read []*status.Status, err error) {
+	if err := n.e.stopped(); err != nil {
+		return nil, err
+	}
+	count := min(len(list), mostStatuses)
+	for i := range count {
+		s, err := list[i*(len(list)-1)/max(count-1, 1)].Decode()
+		if err != nil {
+			return nil, err // the store took what it could decode
+		}
+		read = append(read, s)
+	}
+	slices.SortStableFunc(read, func(a, b *status.Status) int { return cmp.Compare(a.Time, b.Time) })
+	return read, nil
 }
 
 // tell fills in what the statuses of a switch say, the newest last.

@@ -94,6 +94,9 @@ func (n *networkSearch) compareClocks(l *NetworkLink) {
 	}
 	ahead := *between.Clocks
 	n.offset(b, a, ahead)
+	if !ahead.HasOffset {
+		return // a bound from above only
+	}
 	behind := ahead
 	o := ahead.OffsetNs
 	behind.OffsetNs = Bounded{Value: 0 - o.Value, Low: 0 - o.High, High: 0 - o.Low}
