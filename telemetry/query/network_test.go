@@ -149,15 +149,15 @@ func TestNetworkRestart(t *testing.T) {
 // TestNetworkWindow: rates of a window of one status begin at the one before it.
 func TestNetworkWindow(t *testing.T) {
 	s := &store.Store{}
-	sayAll(t, s, 1, "s1", seconds(1000, 1001, 1020)...)
+	sayAll(t, s, 1, "s1", seconds(1000, 1001, 1021)...)
 	sayAll(t, s, 2, "s2", seconds(1000, 1001, 1008)...)
-	e := &Engine{Store: s, Window: s.Last(100 * time.Millisecond), Now: 1021e9}
+	e := &Engine{Store: s, Window: s.Last(100 * time.Millisecond), Now: 1022e9}
 	n := askedNetwork(t, e)
 	sw := n.Switches[0]
 	if sw.Statuses != 1 || !sw.Ports[0].HasRates || !near(sw.Ports[0].Sent.PacketsPS, 50) || sw.AgeNs != 1e9 {
 		t.Errorf("%+v", sw)
 	}
-	if sw := n.Switches[1]; sw.HasStatus || sw.Health != HealthSilent || sw.AgeNs != 13e9 || sw.Faults[0] != "not heard of for 13s" {
+	if sw := n.Switches[1]; sw.HasStatus || sw.Health != HealthSilent || sw.AgeNs != 14e9 || sw.Faults[0] != "not heard of for 14s" {
 		t.Errorf("%+v", sw)
 	}
 	if _, err := (&Engine{Store: &store.Store{}}).Ask(context.Background(), &Question{Kind: KindNetwork}); !errors.Is(err, ErrNoRecords) {
