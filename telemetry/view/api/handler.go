@@ -24,16 +24,6 @@ const (
 	answerWait = 30 * time.Second
 )
 
-// Role is what a client may do.
-type Role uint8
-
-// The roles; a higher one may what a lower one may.
-const (
-	Nobody Role = iota // nothing
-	Reader             // ask
-	Admin              // change the collector; no call of this schema does
-)
-
 // Config is what a handler answers from. Ask and Collector are called by many
 // goroutines at a time, and must give up when their context ends.
 type Config struct {
@@ -42,8 +32,9 @@ type Config struct {
 	// Collector tells how the collector itself is, in a message of its own, to which the
 	// handler adds api.
 	Collector func(context.Context) (*CollectorStatus, error)
-	// Role tells who asks, before the request is read; nil: everybody is a Reader.
-	Role func(*http.Request) Role
+	// Allow says why a client may not ask, before its request is read; nil: all may. Whoever
+	// may read may make all calls: none of them changes the collector.
+	Allow func(*http.Request) error
 	// Limits of what clients may cost.
 	Limits Limits
 	// Closing ends all watches when it is closed, so that a server can shut down; nil: never.
@@ -84,9 +75,11 @@ func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(requestWait))
 	_ = control.SetWriteDeadline(time.Now().Add(answerWait))
-	if b.Role != nil && b.Role(r) < Reader {
-		b.refuse(w, r, connect.NewError(connect.CodePermissionDenied, errors.New("you may not ask this collector: use a certificate that it trusts")))
-		return
+	if b.Allow != nil {
+		if err := b.Allow(r); err != nil {
+			b.refuse(w, r, connect.NewError(connect.CodePermissionDenied, err))
+			return
+		}
 	}
 	room := b.requests
 	if strings.HasSuffix(r.URL.Path, "/Watch") {

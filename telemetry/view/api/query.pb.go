@@ -771,15 +771,17 @@ func (x *Bounded) GetHigh() float64 {
 
 // Missing is what is known to be missing in an answer's window of one measurement of a switch.
 type Missing struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Switch        string                 `protobuf:"bytes,1,opt,name=switch,proto3" json:"switch,omitempty"`
-	Of            string                 `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"`                                             // "sample", "sample of flows", "measurement point", "fragment" and others
-	Instance      uint32                 `protobuf:"varint,3,opt,name=instance,proto3" json:"instance,omitempty"`                                // which of the switch's such measurements
-	AbsentSlices  int64                  `protobuf:"varint,4,opt,name=absent_slices,json=absentSlices,proto3" json:"absent_slices,omitempty"`    // that other switches have and this one has not
-	PartialSlices int64                  `protobuf:"varint,5,opt,name=partial_slices,json=partialSlices,proto3" json:"partial_slices,omitempty"` // that the switch was not there for all of
-	MissedPackets uint64                 `protobuf:"varint,6,opt,name=missed_packets,json=missedPackets,proto3" json:"missed_packets,omitempty"` // that passed the switch and are in no record
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Switch         string                 `protobuf:"bytes,1,opt,name=switch,proto3" json:"switch,omitempty"`
+	Of             string                 `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"`                                                // "sample", "sample of flows", "measurement point", "fragment" and others
+	Instance       uint32                 `protobuf:"varint,3,opt,name=instance,proto3" json:"instance,omitempty"`                                   // which of the switch's such measurements
+	AbsentSlices   int64                  `protobuf:"varint,4,opt,name=absent_slices,json=absentSlices,proto3" json:"absent_slices,omitempty"`       // that other switches have and this one has not
+	PartialSlices  int64                  `protobuf:"varint,5,opt,name=partial_slices,json=partialSlices,proto3" json:"partial_slices,omitempty"`    // that the switch was not there for all of
+	MissedPackets  uint64                 `protobuf:"varint,6,opt,name=missed_packets,json=missedPackets,proto3" json:"missed_packets,omitempty"`    // that passed the switch and are in no record
+	LostRecords    uint64                 `protobuf:"varint,7,opt,name=lost_records,json=lostRecords,proto3" json:"lost_records,omitempty"`          // of digests: the switch numbered them, and they did not come
+	EvictedRecords uint64                 `protobuf:"varint,8,opt,name=evicted_records,json=evictedRecords,proto3" json:"evicted_records,omitempty"` // that were here, and had to make room; their switch is not known
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Missing) Reset() {
@@ -850,6 +852,20 @@ func (x *Missing) GetPartialSlices() int64 {
 func (x *Missing) GetMissedPackets() uint64 {
 	if x != nil {
 		return x.MissedPackets
+	}
+	return 0
+}
+
+func (x *Missing) GetLostRecords() uint64 {
+	if x != nil {
+		return x.LostRecords
+	}
+	return 0
+}
+
+func (x *Missing) GetEvictedRecords() uint64 {
+	if x != nil {
+		return x.EvictedRecords
 	}
 	return 0
 }
@@ -3358,14 +3374,15 @@ type CongestionAnswer struct {
 	Used          uint64                 `protobuf:"varint,15,opt,name=used,proto3" json:"used,omitempty"`                               // that said something to the query
 	OtherPlans    uint64                 `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"` // digests of these flows and other plans, which were not read
 	Value         string                 `protobuf:"bytes,20,opt,name=value,proto3" json:"value,omitempty"`                              // "egress_utilisation", "queue_occupancy" or "queue_congestion"
-	Aggregation   string                 `protobuf:"bytes,21,opt,name=aggregation,proto3" json:"aggregation,omitempty"`                  // "max" of the hops of each packet, or "quantiles" of hops alone
+	Aggregation   string                 `protobuf:"bytes,21,opt,name=aggregation,proto3" json:"aggregation,omitempty"`                  // of what a packet tells: "max" of its hops, or "quantiles": of one of them
 	Unit          string                 `protobuf:"bytes,22,opt,name=unit,proto3" json:"unit,omitempty"`                                // "share of the link", "packets" or "percent"
 	Epsilon       float64                `protobuf:"fixed64,23,opt,name=epsilon,proto3" json:"epsilon,omitempty"`                        // errors by codes, as in LatencyAnswer
 	Delta         float64                `protobuf:"fixed64,24,opt,name=delta,proto3" json:"delta,omitempty"`
 	Packets       *ValueStats            `protobuf:"bytes,25,opt,name=packets,proto3" json:"packets,omitempty"` // of all packets of the flows together
 	Flows         []*FlowCongestion      `protobuf:"bytes,26,rep,name=flows,proto3" json:"flows,omitempty"`     // the largest medians first
 	More          int64                  `protobuf:"varint,27,opt,name=more,proto3" json:"more,omitempty"`      // flows that the limit left out
-	Links         []*LinkCongestion      `protobuf:"bytes,28,rep,name=links,proto3" json:"links,omitempty"`     // the largest at_most first: suspects
+	Links         []*LinkCongestion      `protobuf:"bytes,28,rep,name=links,proto3" json:"links,omitempty"`     // with "max"; the largest at_most first: suspects
+	Hops          []*HopStats            `protobuf:"bytes,29,rep,name=hops,proto3" json:"hops,omitempty"`       // with "quantiles": of one flow its hops, of several the switches
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3554,12 +3571,20 @@ func (x *CongestionAnswer) GetLinks() []*LinkCongestion {
 	return nil
 }
 
+func (x *CongestionAnswer) GetHops() []*HopStats {
+	if x != nil {
+		return x.Hops
+	}
+	return nil
+}
+
 // FlowCongestion is what the packets of one flow met.
 type FlowCongestion struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Flow          string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
 	Samples       uint64                 `protobuf:"varint,2,opt,name=samples,proto3" json:"samples,omitempty"`
 	Quantiles     []*QuantileValue       `protobuf:"bytes,3,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
+	Median        *QuantileValue         `protobuf:"bytes,4,opt,name=median,proto3" json:"median,omitempty"` // the order of the list
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3615,6 +3640,13 @@ func (x *FlowCongestion) GetQuantiles() []*QuantileValue {
 	return nil
 }
 
+func (x *FlowCongestion) GetMedian() *QuantileValue {
+	if x != nil {
+		return x.Median
+	}
+	return nil
+}
+
 // LinkCongestion bounds a link's congestion by the flows that pass it.
 type LinkCongestion struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3623,6 +3655,7 @@ type LinkCongestion struct {
 	Flows         int64                  `protobuf:"varint,3,opt,name=flows,proto3" json:"flows,omitempty"`
 	AtMost        float64                `protobuf:"fixed64,4,opt,name=at_most,json=atMost,proto3" json:"at_most,omitempty"` // upper bound of the link's median: the least of its flows'
 	Flow          string                 `protobuf:"bytes,5,opt,name=flow,proto3" json:"flow,omitempty"`                     // whose it is
+	Open          bool                   `protobuf:"varint,6,opt,name=open,proto3" json:"open,omitempty"`                    // nothing bounds it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3692,7 +3725,14 @@ func (x *LinkCongestion) GetFlow() string {
 	return ""
 }
 
-// LoopsAnswer lists the flows whose packets pass a switch twice.
+func (x *LinkCongestion) GetOpen() bool {
+	if x != nil {
+		return x.Open
+	}
+	return false
+}
+
+// LoopsAnswer lists the flows whose packets pass a switch twice, those of most reports first.
 type LoopsAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
@@ -3708,11 +3748,12 @@ type LoopsAnswer struct {
 	Digests       uint64                 `protobuf:"varint,14,opt,name=digests,proto3" json:"digests,omitempty"`                         // of these flows and the plan, in the window
 	Used          uint64                 `protobuf:"varint,15,opt,name=used,proto3" json:"used,omitempty"`                               // that said something to the query
 	OtherPlans    uint64                 `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"` // digests of these flows and other plans, which were not read
-	Packets       uint64                 `protobuf:"varint,20,opt,name=packets,proto3" json:"packets,omitempty"`                         // that were looked at
+	Packets       uint64                 `protobuf:"varint,20,opt,name=packets,proto3" json:"packets,omitempty"`                         // that arrived and were looked at
 	Marked        uint64                 `protobuf:"varint,21,opt,name=marked,proto3" json:"marked,omitempty"`                           // of these, with a match of a switch's own hash
-	ByChance      float64                `protobuf:"fixed64,22,opt,name=by_chance,json=byChance,proto3" json:"by_chance,omitempty"`      // of these, expected without any loop
+	ByChance      float64                `protobuf:"fixed64,22,opt,name=by_chance,json=byChance,proto3" json:"by_chance,omitempty"`      // most of these that are expected without any loop
 	Flows         []*FlowLoop            `protobuf:"bytes,23,rep,name=flows,proto3" json:"flows,omitempty"`
-	More          int64                  `protobuf:"varint,24,opt,name=more,proto3" json:"more,omitempty"` // flows that the limit left out
+	More          int64                  `protobuf:"varint,24,opt,name=more,proto3" json:"more,omitempty"`         // flows that the limit left out
+	Reported      uint64                 `protobuf:"varint,25,opt,name=reported,proto3" json:"reported,omitempty"` // packets that switches found to loop, on the fly
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3873,17 +3914,26 @@ func (x *LoopsAnswer) GetMore() int64 {
 	return 0
 }
 
+func (x *LoopsAnswer) GetReported() uint64 {
+	if x != nil {
+		return x.Reported
+	}
+	return 0
+}
+
 // FlowLoop is a flow with a loop.
 type FlowLoop struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Flow          string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
 	Packets       uint64                 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
 	Marked        uint64                 `protobuf:"varint,3,opt,name=marked,proto3" json:"marked,omitempty"`
-	Doubt         float64                `protobuf:"fixed64,4,opt,name=doubt,proto3" json:"doubt,omitempty"`     // most probability that there is none
-	Path          []string               `protobuf:"bytes,5,rep,name=path,proto3" json:"path,omitempty"`         // if it is known
-	Repeated      []string               `protobuf:"bytes,6,rep,name=repeated,proto3" json:"repeated,omitempty"` // switches that it passes more than once
-	FirstNs       int64                  `protobuf:"varint,7,opt,name=first_ns,json=firstNs,proto3" json:"first_ns,omitempty"`
+	Doubt         float64                `protobuf:"fixed64,4,opt,name=doubt,proto3" json:"doubt,omitempty"`                   // most probability that a flow without a loop looks so to the sinks; 1: switches alone reported it
+	Path          []string               `protobuf:"bytes,5,rep,name=path,proto3" json:"path,omitempty"`                       // if it is known
+	Repeated      []string               `protobuf:"bytes,6,rep,name=repeated,proto3" json:"repeated,omitempty"`               // switches that it passes more than once
+	FirstNs       int64                  `protobuf:"varint,7,opt,name=first_ns,json=firstNs,proto3" json:"first_ns,omitempty"` // of the packets that tell it
 	LastNs        int64                  `protobuf:"varint,8,opt,name=last_ns,json=lastNs,proto3" json:"last_ns,omitempty"`
+	Reported      uint64                 `protobuf:"varint,9,opt,name=reported,proto3" json:"reported,omitempty"` // packets
+	By            []string               `protobuf:"bytes,10,rep,name=by,proto3" json:"by,omitempty"`             // switches that reported them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3972,6 +4022,20 @@ func (x *FlowLoop) GetLastNs() int64 {
 		return x.LastNs
 	}
 	return 0
+}
+
+func (x *FlowLoop) GetReported() uint64 {
+	if x != nil {
+		return x.Reported
+	}
+	return 0
+}
+
+func (x *FlowLoop) GetBy() []string {
+	if x != nil {
+		return x.By
+	}
+	return nil
 }
 
 // Series is an answer over time: the window in pieces, in the order of time.
@@ -4689,7 +4753,8 @@ type NetworkSpool struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Bytes         uint64                 `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	BoundBytes    uint64                 `protobuf:"varint,2,opt,name=bound_bytes,json=boundBytes,proto3" json:"bound_bytes,omitempty"` // 0: there is no spool
-	Connected     bool                   `protobuf:"varint,3,opt,name=connected,proto3" json:"connected,omitempty"`                     // records are taken at the moment
+	Connected     bool                   `protobuf:"varint,3,opt,name=connected,proto3" json:"connected,omitempty"`                     // the collector's store takes records at the moment
+	Remote        bool                   `protobuf:"varint,4,opt,name=remote,proto3" json:"remote,omitempty"`                           // records go on to a collector; else the spool is all there is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4741,6 +4806,13 @@ func (x *NetworkSpool) GetBoundBytes() uint64 {
 func (x *NetworkSpool) GetConnected() bool {
 	if x != nil {
 		return x.Connected
+	}
+	return false
+}
+
+func (x *NetworkSpool) GetRemote() bool {
+	if x != nil {
+		return x.Remote
 	}
 	return false
 }
@@ -6157,14 +6229,16 @@ const file_query_proto_rawDesc = "" +
 	"\aBounded\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\x01R\x05value\x12\x10\n" +
 	"\x03low\x18\x02 \x01(\x01R\x03low\x12\x12\n" +
-	"\x04high\x18\x03 \x01(\x01R\x04high\"\xc0\x01\n" +
+	"\x04high\x18\x03 \x01(\x01R\x04high\"\x8c\x02\n" +
 	"\aMissing\x12\x16\n" +
 	"\x06switch\x18\x01 \x01(\tR\x06switch\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\tR\x02of\x12\x1a\n" +
 	"\binstance\x18\x03 \x01(\rR\binstance\x12#\n" +
 	"\rabsent_slices\x18\x04 \x01(\x03R\fabsentSlices\x12%\n" +
 	"\x0epartial_slices\x18\x05 \x01(\x03R\rpartialSlices\x12%\n" +
-	"\x0emissed_packets\x18\x06 \x01(\x04R\rmissedPackets\":\n" +
+	"\x0emissed_packets\x18\x06 \x01(\x04R\rmissedPackets\x12!\n" +
+	"\flost_records\x18\a \x01(\x04R\vlostRecords\x12'\n" +
+	"\x0fevicted_records\x18\b \x01(\x04R\x0eevictedRecords\":\n" +
 	"\x06Absent\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bfragment\x18\x02 \x01(\tR\bfragment\"\x8b\x04\n" +
@@ -6450,7 +6524,7 @@ const file_query_proto_rawDesc = "" +
 	"\x06switch\x18\x02 \x01(\tR\x06switch\x12\x14\n" +
 	"\x05flows\x18\x03 \x01(\x03R\x05flows\x12\x18\n" +
 	"\asamples\x18\x04 \x01(\x04R\asamples\x12:\n" +
-	"\tquantiles\x18\x05 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\"\x9f\x05\n" +
+	"\tquantiles\x18\x05 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\"\xcc\x05\n" +
 	"\x10CongestionAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -6478,17 +6552,20 @@ const file_query_proto_rawDesc = "" +
 	"\apackets\x18\x19 \x01(\v2\x19.weir.query.v1.ValueStatsR\apackets\x123\n" +
 	"\x05flows\x18\x1a \x03(\v2\x1d.weir.query.v1.FlowCongestionR\x05flows\x12\x12\n" +
 	"\x04more\x18\x1b \x01(\x03R\x04more\x123\n" +
-	"\x05links\x18\x1c \x03(\v2\x1d.weir.query.v1.LinkCongestionR\x05links\"z\n" +
+	"\x05links\x18\x1c \x03(\v2\x1d.weir.query.v1.LinkCongestionR\x05links\x12+\n" +
+	"\x04hops\x18\x1d \x03(\v2\x17.weir.query.v1.HopStatsR\x04hops\"\xb0\x01\n" +
 	"\x0eFlowCongestion\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\asamples\x18\x02 \x01(\x04R\asamples\x12:\n" +
-	"\tquantiles\x18\x03 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\"w\n" +
+	"\tquantiles\x18\x03 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\x124\n" +
+	"\x06median\x18\x04 \x01(\v2\x1c.weir.query.v1.QuantileValueR\x06median\"\x8b\x01\n" +
 	"\x0eLinkCongestion\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
 	"\x05flows\x18\x03 \x01(\x03R\x05flows\x12\x17\n" +
 	"\aat_most\x18\x04 \x01(\x01R\x06atMost\x12\x12\n" +
-	"\x04flow\x18\x05 \x01(\tR\x04flow\"\xfd\x03\n" +
+	"\x04flow\x18\x05 \x01(\tR\x04flow\x12\x12\n" +
+	"\x04open\x18\x06 \x01(\bR\x04open\"\x99\x04\n" +
 	"\vLoopsAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -6512,7 +6589,8 @@ const file_query_proto_rawDesc = "" +
 	"\x06marked\x18\x15 \x01(\x04R\x06marked\x12\x1b\n" +
 	"\tby_chance\x18\x16 \x01(\x01R\bbyChance\x12-\n" +
 	"\x05flows\x18\x17 \x03(\v2\x17.weir.query.v1.FlowLoopR\x05flows\x12\x12\n" +
-	"\x04more\x18\x18 \x01(\x03R\x04more\"\xca\x01\n" +
+	"\x04more\x18\x18 \x01(\x03R\x04more\x12\x1a\n" +
+	"\breported\x18\x19 \x01(\x04R\breported\"\xf6\x01\n" +
 	"\bFlowLoop\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x16\n" +
@@ -6521,7 +6599,10 @@ const file_query_proto_rawDesc = "" +
 	"\x04path\x18\x05 \x03(\tR\x04path\x12\x1a\n" +
 	"\brepeated\x18\x06 \x03(\tR\brepeated\x12\x19\n" +
 	"\bfirst_ns\x18\a \x01(\x03R\afirstNs\x12\x17\n" +
-	"\alast_ns\x18\b \x01(\x03R\x06lastNs\"\x9b\x02\n" +
+	"\alast_ns\x18\b \x01(\x03R\x06lastNs\x12\x1a\n" +
+	"\breported\x18\t \x01(\x04R\breported\x12\x0e\n" +
+	"\x02by\x18\n" +
+	" \x03(\tR\x02by\"\x9b\x02\n" +
 	"\x06Series\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -6593,12 +6674,13 @@ const file_query_proto_rawDesc = "" +
 	"\x04sent\x18\x03 \x01(\x04R\x04sent\x12\x18\n" +
 	"\adropped\x18\x04 \x01(\x04R\adropped\x12\x12\n" +
 	"\x04lost\x18\x05 \x01(\x04R\x04lost\x12\x18\n" +
-	"\awaiting\x18\x06 \x01(\x04R\awaiting\"c\n" +
+	"\awaiting\x18\x06 \x01(\x04R\awaiting\"{\n" +
 	"\fNetworkSpool\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x04R\x05bytes\x12\x1f\n" +
 	"\vbound_bytes\x18\x02 \x01(\x04R\n" +
 	"boundBytes\x12\x1c\n" +
-	"\tconnected\x18\x03 \x01(\bR\tconnected\"\xfe\x01\n" +
+	"\tconnected\x18\x03 \x01(\bR\tconnected\x12\x16\n" +
+	"\x06remote\x18\x04 \x01(\bR\x06remote\"\xfe\x01\n" +
 	"\fNetworkClock\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\"\n" +
 	"\fsynchronised\x18\x02 \x01(\bR\fsynchronised\x12\x1b\n" +
@@ -6868,47 +6950,49 @@ var file_query_proto_depIdxs = []int32{
 	27, // 57: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
 	31, // 58: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowCongestion
 	32, // 59: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
-	26, // 60: weir.query.v1.FlowCongestion.quantiles:type_name -> weir.query.v1.QuantileValue
-	6,  // 61: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
-	34, // 62: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
-	6,  // 63: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
-	36, // 64: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
-	37, // 65: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
-	6,  // 66: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
-	39, // 67: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
-	49, // 68: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
-	40, // 69: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
-	41, // 70: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
-	42, // 71: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
-	43, // 72: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
-	45, // 73: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
-	47, // 74: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
-	44, // 75: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
-	5,  // 76: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
-	48, // 77: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
-	48, // 78: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
-	46, // 79: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
-	50, // 80: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
-	48, // 81: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
-	53, // 82: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
-	54, // 83: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
-	55, // 84: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
-	56, // 85: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
-	58, // 86: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
-	57, // 87: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
-	0,  // 88: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
-	1,  // 89: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
-	0,  // 90: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
-	51, // 91: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
-	3,  // 92: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
-	3,  // 93: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
-	35, // 94: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
-	52, // 95: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
-	92, // [92:96] is the sub-list for method output_type
-	88, // [88:92] is the sub-list for method input_type
-	88, // [88:88] is the sub-list for extension type_name
-	88, // [88:88] is the sub-list for extension extendee
-	0,  // [0:88] is the sub-list for field type_name
+	29, // 60: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
+	26, // 61: weir.query.v1.FlowCongestion.quantiles:type_name -> weir.query.v1.QuantileValue
+	26, // 62: weir.query.v1.FlowCongestion.median:type_name -> weir.query.v1.QuantileValue
+	6,  // 63: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
+	34, // 64: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
+	6,  // 65: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
+	36, // 66: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
+	37, // 67: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
+	6,  // 68: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
+	39, // 69: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
+	49, // 70: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
+	40, // 71: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
+	41, // 72: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
+	42, // 73: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
+	43, // 74: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
+	45, // 75: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
+	47, // 76: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
+	44, // 77: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
+	5,  // 78: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
+	48, // 79: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
+	48, // 80: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
+	46, // 81: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
+	50, // 82: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
+	48, // 83: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
+	53, // 84: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
+	54, // 85: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
+	55, // 86: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
+	56, // 87: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
+	58, // 88: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
+	57, // 89: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
+	0,  // 90: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
+	1,  // 91: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
+	0,  // 92: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
+	51, // 93: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
+	3,  // 94: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
+	3,  // 95: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
+	35, // 96: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
+	52, // 97: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
+	94, // [94:98] is the sub-list for method output_type
+	90, // [90:94] is the sub-list for method input_type
+	90, // [90:90] is the sub-list for extension type_name
+	90, // [90:90] is the sub-list for extension extendee
+	0,  // [0:90] is the sub-list for field type_name
 }
 
 func init() { file_query_proto_init() }
