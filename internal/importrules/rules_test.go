@@ -49,6 +49,9 @@ var layers = []layer{
 		"the store merges records and knows neither questions nor transport"},
 	{"telemetry/query", []string{"telemetry/store", "telemetry/hash", "telemetry/record", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"answers come from the store and the systems"},
+	{"telemetry/view/ipfix", []string{"telemetry/query"}, "heavy flows in another system's format, as query answers them"},
+	{"telemetry/view/parquet", []string{"telemetry/query", "telemetry/store", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
+		"answers as tables, and beside them the records as the store has them"},
 	{"telemetry/view", []string{"telemetry/query"}, "a view shows answers and computes none"},
 	{"telemetry/*", []string{"telemetry/sketch/...", "telemetry/hash"},
 		"the simulator, the collector and the live switch run the same algorithm, so it knows no packet and no I/O"},
@@ -109,6 +112,8 @@ var foreigns = []foreign{
 	{"kernel.org/pub/linux/libs/security/libcap", []string{"cmd/..."}, "a process has one set of capabilities, and one place that gives them up"},
 	{"connectrpc.com/connect", []string{"cmd/...", "control/..."}, "the API is control's"},
 	{"google.golang.org/protobuf", []string{"cmd/...", "control/..."}, "the API's messages are control's; records have their own codec"},
+	{"github.com/parquet-go/parquet-go", []string{"telemetry/view/parquet"}, "one face writes Parquet"},
+	{"github.com/netsampler/goflow2", nil, "a collector of others, the second opinion of tests"},
 	{"github.com/HdrHistogram/hdrhistogram-go", []string{"bench/..."}, "latencies are measured by benchmarks"},
 }
 
