@@ -29,6 +29,8 @@ var layers = []layer{
 	{"telemetry/record", nil, "a query needs nothing but records, and a record nothing but its format"},
 	{"internal/...", nil, "checks of the tree must not depend on what they check"},
 
+	{"telemetry/status", nil, "what a switch says of itself is read without the switch"},
+
 	// Packet path.
 	{"pipeline/table", []string{"pipeline/packet"}, "tables are matched on packets and know no stage"},
 	{"pipeline", []string{"pipeline/packet", "pipeline/header", "pipeline/table"},
@@ -45,9 +47,9 @@ var layers = []layer{
 	{"telemetry/sketch/...", []string{"telemetry/hash", "telemetry/sketch/..."}, "a sketch is a data structure without packets or I/O"},
 	{"telemetry/export", []string{"telemetry/record"}, "the exporter declares the source that it drains"},
 	{"telemetry/collect", []string{"telemetry/record"}, "the collector declares the sink that it fills"},
-	{"telemetry/store", []string{"telemetry/record", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
+	{"telemetry/store", []string{"telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"the store merges records and knows neither questions nor transport"},
-	{"telemetry/query", []string{"telemetry/store", "telemetry/hash", "telemetry/record", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
+	{"telemetry/query", []string{"telemetry/store", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"answers come from the store and the systems"},
 	{"telemetry/view/ipfix", []string{"telemetry/query"}, "heavy flows in another system's format, as query answers them"},
 	{"telemetry/view/parquet", []string{"telemetry/query", "telemetry/store", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},

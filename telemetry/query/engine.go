@@ -26,6 +26,8 @@ type Engine struct {
 	Weight uint32
 	// FlowSeed is the seed of [stages.parse] in all switches.
 	FlowSeed uint64
+	// Links of the network, for the question network.
+	Links []Link
 }
 
 // Bounded is a value with bounds that hold with the engine's confidence.
