@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -121,7 +122,7 @@ func (c *NATS) Validate() error {
 	if c.Sync < 0 || c.Sync > time.Hour {
 		fault("sync: %v: choose 0s, for each record, to 1h", c.Sync)
 	}
-	errs = append(errs, c.TLS.validate("tls")...)
+	errs = append(errs, c.TLS.validate("tls.")...)
 	for _, f := range []struct{ key, path string }{{"password_file", c.PasswordFile}, {"token_file", c.TokenFile}, {"credentials", c.Credentials}} {
 		if f.path != "" && !filepath.IsAbs(f.path) {
 			fault("%s: %q is not an absolute path: begin it with a slash", f.key, f.path)
@@ -185,6 +186,9 @@ func (c *NATS) validateServer() (errs []error) {
 	return errs
 }
 
+// token is what may stand between two dots of a subject.
+var token = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
 func (c *NATS) validateClients() (errs []error) {
 	names, numbers := map[string]int{}, map[uint32]int{}
 	for i, u := range c.Clients {
@@ -211,6 +215,9 @@ func (c *NATS) validateClients() (errs []error) {
 			}
 			numbers[u.Switch] = i
 		case RoleCollector:
+			if u.Name != "" && !token.MatchString(u.Name) {
+				fault("name", "%q: a collector's name is part of subjects: use letters, digits, '_' and '-'", u.Name)
+			}
 			if u.Switch != 0 {
 				fault("switch", "is set, but the role is %q: remove it", u.Role)
 			}
@@ -250,7 +257,9 @@ func (c *NATS) validateCluster() (errs []error) {
 	return errs
 }
 
-// validate checks that all files are named, or none.
+// Validate checks that all files are named, or none.
+func (t *TLS) Validate() error { return errors.Join(t.validate("")...) }
+
 func (t *TLS) validate(prefix string) (errs []error) {
 	if *t == (TLS{}) {
 		return nil
@@ -258,9 +267,9 @@ func (t *TLS) validate(prefix string) (errs []error) {
 	for _, f := range []struct{ key, path string }{{"certificate", t.Certificate}, {"key", t.Key}, {"ca", t.CA}} {
 		switch {
 		case f.path == "":
-			errs = append(errs, fmt.Errorf("%s.%s: is missing: name a file in PEM; both sides need certificates", prefix, f.key))
+			errs = append(errs, fmt.Errorf("%s%s: is missing: name a file in PEM; both sides need certificates", prefix, f.key))
 		case !filepath.IsAbs(f.path):
-			errs = append(errs, fmt.Errorf("%s.%s: %q is not an absolute path: begin it with a slash", prefix, f.key, f.path))
+			errs = append(errs, fmt.Errorf("%s%s: %q is not an absolute path: begin it with a slash", prefix, f.key, f.path))
 		}
 	}
 	return errs

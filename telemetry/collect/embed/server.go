@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/weirswitch/weir/telemetry/collect"
+	"github.com/weirswitch/weir/telemetry/jetstream"
 )
 
 // Config is what a server is made of.
