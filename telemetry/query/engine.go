@@ -28,6 +28,8 @@ type Engine struct {
 	Weight uint32
 	// FlowSeed is the seed of [stages.parse] in all switches.
 	FlowSeed uint64
+	// Links of the network, for the question network.
+	Links []Link
 	// Plans are PINT's plans whose digests can be read; none: pint.DefaultPlan.
 	Plans []*pint.Plan
 	// Limits bound the cost of a question.

@@ -29,6 +29,7 @@ const (
 	DiSketch  Kind = 2 // a fragment's subepoch
 	Oblivious Kind = 3 // a sample
 	LDS       Kind = 4 // a measurement point's interval
+	Status    Kind = 5 // what a switch says of itself
 )
 
 // String is the kind's name, as in subjects, metrics and on command lines.
@@ -42,6 +43,8 @@ func (k Kind) String() string {
 		return "oblivious"
 	case LDS:
 		return "lds"
+	case Status:
+		return "status"
 	}
 	return fmt.Sprintf("kind-%d", uint8(k))
 }
