@@ -18,10 +18,12 @@ const (
 	Unknown                   // its kind is one that nothing here reads
 	Forged                    // its subject names another switch, kind, epoch or partition than it does
 	Foreign                   // it is of a partition that another collector has
+	Late                      // it is older than what memory holds
+	Future                    // it claims to be of a time to come
 	outcomes
 )
 
-var outcomeNames = [outcomes]string{"applied", "duplicate", "unreadable", "conflict", "unknown", "forged", "foreign"}
+var outcomeNames = [outcomes]string{"applied", "duplicate", "unreadable", "conflict", "unknown", "forged", "foreign", "late", "future"}
 
 // String is the outcome as metrics name it.
 func (o Outcome) String() string {
@@ -74,7 +76,7 @@ func (c *counters) read() (r Counters) {
 const kindOther = record.Kind(0)
 
 // Kinds lists the kinds that this version knows.
-var Kinds = []record.Kind{record.PINT, record.DiSketch, record.Oblivious, record.LDS, record.Kind(5)}
+var Kinds = []record.Kind{record.PINT, record.DiSketch, record.Oblivious, record.LDS, record.Status}
 
 // KindName is a kind's name in metrics.
 func KindName(k record.Kind) string {
