@@ -15,9 +15,8 @@ type exporting struct {
 	spool *export.Spool // nil: records are not kept
 }
 
-// newExporting joins the stages that measure to the spool, if one is configured.
-func newExporting(c export.Config, sw config.Switch, chain []pipeline.Named) (*exporting, error) {
-	var sources []export.Source
+// newExporting joins the stages that measure, and other sources, to the spool, if one is configured.
+func newExporting(c export.Config, sw config.Switch, chain []pipeline.Named, sources ...export.Source) (*exporting, error) {
 	for _, n := range chain {
 		if s, ok := n.Module.(export.Source); ok {
 			sources = append(sources, s)

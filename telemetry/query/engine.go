@@ -1,11 +1,13 @@
 package query
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/weirswitch/weir/telemetry/oblivious"
+	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
@@ -26,6 +28,14 @@ type Engine struct {
 	Weight uint32
 	// FlowSeed is the seed of [stages.parse] in all switches.
 	FlowSeed uint64
+	// Links of the network, for the question network.
+	Links []Link
+	// Plans are PINT's plans whose digests can be read; none: pint.DefaultPlan.
+	Plans []*pint.Plan
+	// Limits bound the cost of a question.
+	Limits Limits
+
+	ctx context.Context // of the question that this engine was made for; nil: none
 }
 
 // Bounded is a value with bounds that hold with the engine's confidence.
