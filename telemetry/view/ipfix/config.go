@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 )
 
 // Config is the section [ipfix] of the collector's configuration.
 type Config struct {
-	// Target is where messages go, as "udp://192.0.2.1:4739" or "tcp://collector:4739"; empty:
-	// nothing is exported.
+	// Target is where messages go, as "udp://192.0.2.1:4739" or "tcp://collector:4739"; without a scheme:
+	// over UDP; empty: nothing is exported.
 	Target string `toml:"target"`
 	// Interval is how long the windows are of which heavy flows are exported. It is rounded up to a
 	// power of two in nanoseconds: then no epoch of the switches lies in two windows, and no packet is
@@ -61,8 +62,8 @@ func (c *Config) Validate() error {
 	if c.Delay < 0 || c.Delay > time.Hour {
 		fail("delay = %q: choose 0s to %v", c.Delay, time.Hour)
 	}
-	if !(c.Theta > 0 && c.Theta < 1) {
-		fail("theta = %g: choose a share above 0 and below 1", c.Theta)
+	if !(c.Theta > 0 && c.Theta <= 1) {
+		fail("theta = %g: choose a share above 0, up to 1", c.Theta)
 	}
 	if c.Templates < MinTemplates || c.Templates > MaxTemplates {
 		fail("templates = %q: choose %v to %v", c.Templates, MinTemplates, MaxTemplates)
@@ -75,6 +76,9 @@ func (c *Config) Validate() error {
 
 // parseTarget splits a target into network and address, as net.Dial has them.
 func parseTarget(target string) (network, address string, err error) {
+	if !strings.Contains(target, "://") {
+		target = "udp://" + target
+	}
 	u, err := url.Parse(target)
 	if err != nil {
 		return "", "", errors.New("it is no address")

@@ -432,7 +432,7 @@ func TestValidate(t *testing.T) {
 	if err := c.Validate(); err != nil {
 		t.Error(err)
 	}
-	for _, target := range []string{"udp://192.0.2.1:4739", "tcp://[fd00::1]:4739", "udp://collector:4739"} {
+	for _, target := range []string{"udp://192.0.2.1:4739", "tcp://[fd00::1]:4739", "192.0.2.1:4739", "[fd00::1]:4739", "udp://collector:4739"} {
 		c.Target = target
 		if err := c.Validate(); err != nil {
 			t.Error(err)
@@ -445,7 +445,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("no %q in %v", part, err)
 		}
 	}
-	for _, target := range []string{"192.0.2.1:4739", "udp://192.0.2.1", "udp://:4739", "tcp://h:1/path", "tcp://user@h:1", "udp://h:1?x", "%", "udp://[::1"} {
+	for _, target := range []string{"192.0.2.1", "udp://192.0.2.1", "udp://:4739", "tcp://h:1/path", "tcp://user@h:1", "udp://h:1?x", "%", "udp://[::1"} {
 		c.Target = target
 		if c.Validate() == nil {
 			t.Errorf("target %q passed", target)
