@@ -17,6 +17,7 @@ var recordTables = map[string]func(*store.Store, store.Window) *table{
 	"samples":   samples,
 	"points":    points,
 	"fragments": fragments,
+	"digests":   digests,
 }
 
 // RecordKinds names the kinds of records of which there are tables, sorted.
@@ -150,6 +151,38 @@ func fragments(s *store.Store, in store.Window) *table {
 			}
 			if !yield(fragmentRow{columnsOfOrigin(&r.Origin), r.Kind.String(), unit, r.Epoch, uint64(r.Epochs.Nanoseconds()), r.Packets, r.Seen}) {
 				return
+			}
+		}
+	})
+}
+
+// digestRow is a packet's digest, as a sink took it off, or, of a packet that loops, as a switch saw it.
+type digestRow struct {
+	originColumns
+	Plan   uint16 `parquet:"plan"`
+	Loop   bool   `parquet:"loop"`
+	Flow   string `parquet:"flow,dict"`
+	Packet uint64 `parquet:"packet_id"`
+	Digest uint64 `parquet:"digest"`
+	TimeNs uint64 `parquet:"time_ns,delta" unit:"ns of CLOCK_TAI"`
+	Hops   int32  `parquet:"hops" unit:"hops"`
+}
+
+func digests(s *store.Store, in store.Window) *table {
+	return tableOf("records.digests", func(yield func(digestRow) bool) {
+		for b := range overlapping(s.Batches, in, func(b *store.Batch) *store.Origin { return &b.Origin }) {
+			row := digestRow{originColumns: columnsOfOrigin(&b.Origin), Plan: b.Plan, Loop: b.Loop}
+			for _, run := range b.All() {
+				for i := range run {
+					r := &run[i]
+					if i == 0 {
+						row.Flow = query.FormatKey(query.Key(r.Flow))
+					}
+					row.Packet, row.Digest, row.TimeNs, row.Hops = r.ID, r.Digest, r.TimeNs, int32(r.Hops)
+					if !yield(row) {
+						return
+					}
+				}
 			}
 		}
 	})
