@@ -69,10 +69,10 @@ var kinds map[Kind]asked
 
 func init() {
 	kinds = map[Kind]asked{
-		KindPath:         {uses: append([]string{"limit"}, flowFields...)},
-		KindLatency:      {uses: append([]string{"hop", "quantiles", "limit"}, flowFields...), series: true},
-		KindCongestion:   {uses: append([]string{"quantiles", "limit"}, flowFields...), series: true},
-		KindLoops:        {uses: append([]string{"limit"}, flowFields...)},
+		KindPath:         {uses: append([]string{"limit"}, flowFields...), ask: askPath},
+		KindLatency:      {uses: append([]string{"hop", "quantiles", "limit"}, flowFields...), series: true, ask: askLatency},
+		KindCongestion:   {uses: append([]string{"quantiles", "limit"}, flowFields...), series: true, ask: askCongestion},
+		KindLoops:        {uses: append([]string{"limit"}, flowFields...), ask: askLoops},
 		KindFrequency:    {uses: []string{"flow"}, needs: []string{"flow"}, series: true, ask: askFrequency},
 		KindHeavyHitters: {uses: append([]string{"at", "flows", "unit", "theta", "epsilon", "at_least", "by", "limit"}, selectionFields...), ask: askHeavyHitters},
 		KindVolume:       {uses: selectionFields, series: true, ask: askVolume},
