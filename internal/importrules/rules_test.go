@@ -52,6 +52,7 @@ var layers = []layer{
 	{"telemetry/query", []string{"telemetry/store", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"answers come from the store and the systems"},
 	{"telemetry/view", []string{"telemetry/query"}, "a view shows answers and computes none"},
+	{"telemetry/view/api/...", []string{"telemetry/query", "telemetry/view/api"}, "the API carries questions and answers, whoever answers them"},
 	{"telemetry/*", []string{"telemetry/sketch/...", "telemetry/hash"},
 		"the simulator, the collector and the live switch run the same algorithm, so it knows no packet and no I/O"},
 
@@ -82,12 +83,12 @@ type foreign struct {
 var foreigns = []foreign{
 	{"C", nil, "one binary without cgo builds on a machine with Go alone"},
 	{"plugin", nil, "one binary"},
-	{"unsafe", []string{"bench/...", "cmd/weir", "control/api", "dataplane/lab/...", "dataplane/port", "dataplane/xsk"},
+	{"unsafe", []string{"bench/...", "cmd/weir", "control/api", "dataplane/lab/...", "dataplane/port", "dataplane/xsk", "telemetry/view/api"},
 		"rings, ioctls and capset share memory with the kernel, and generated messages their own; all else is checked by the compiler"},
-	{"reflect", []string{"cmd/...", "config", "control/api", "dataplane/port"}, "types are known where packets run; dataplane/port closes what a library keeps to itself"},
+	{"reflect", []string{"cmd/...", "config", "control/api", "dataplane/port", "telemetry/view/api"}, "types are known where packets run; dataplane/port closes what a library keeps to itself"},
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "internal/..."}, "a switch starts no program"},
-	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/view"}, "servers belong to control and to the collector's faces"},
+	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/view/..."}, "servers belong to control and to the collector's faces"},
 	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "pipeline/clock", "pipeline/packet", "stages/l2", "telemetry/hash", "telemetry/lds", "telemetry/pint"},
 		"system calls are the data plane's; l2 reads the clock for its ageing, beside the packet path; hash, lds and pint ask what the processor can"},
 
@@ -104,13 +105,13 @@ var foreigns = []foreign{
 		"files are decoded in one place per kind of file: switches, labs, plans"},
 	{"github.com/apache/datasketches-go", []string{"telemetry/pint"}, "quantiles and frequent values behind the recorder"},
 	{"gonum.org/v1/gonum", []string{"bench/...", "telemetry/pint"}, "the plan's linear program, and plots"},
-	{"go.uber.org/zap", []string{"bench/...", "cmd/...", "control/...", "dataplane/lab"}, "the packet path counts instead of logging"},
+	{"go.uber.org/zap", []string{"bench/...", "cmd/...", "control/...", "dataplane/lab", "telemetry/view/api"}, "the packet path counts instead of logging"},
 	{"github.com/spf13/cobra", []string{"cmd/..."}, "command lines are cmd's"},
 	{"github.com/vbauerster/mpb", []string{"bench/...", "cmd/...", "dataplane/lab"}, "progress bars are for terminals"},
 	{"github.com/prometheus/client_golang", []string{"control/metrics"}, "metrics are shown by control, out of reports"},
 	{"kernel.org/pub/linux/libs/security/libcap", []string{"cmd/..."}, "a process has one set of capabilities, and one place that gives them up"},
-	{"connectrpc.com/connect", []string{"cmd/...", "control/..."}, "the API is control's"},
-	{"google.golang.org/protobuf", []string{"cmd/...", "control/..."}, "the API's messages are control's; records have their own codec"},
+	{"connectrpc.com/connect", []string{"cmd/...", "control/...", "telemetry/view/api"}, "the APIs are control's and the collector's"},
+	{"google.golang.org/protobuf", []string{"cmd/...", "control/...", "telemetry/view/api"}, "the APIs' messages are theirs; records have their own codec"},
 	{"github.com/HdrHistogram/hdrhistogram-go", []string{"bench/..."}, "latencies are measured by benchmarks"},
 }
 
