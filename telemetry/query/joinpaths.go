@@ -27,6 +27,9 @@ const joinDigests = 512
 
 // joined are the paths for a question about fragments; nil: none are known.
 func (e *Engine) joined(w store.Window) (Paths, error) {
+	if e.decoded != nil {
+		return e.decoded, nil
+	}
 	if len(e.Store.Batches) == 0 {
 		return e.Paths, nil
 	}
