@@ -127,7 +127,7 @@ func DefaultCollect() *Collect {
 		Partitions: collect.DefaultPartitions(),
 		Limits: CollectLimits{
 			Queries: 4, QueryTime: 10 * time.Second, Candidates: 1 << 18, Records: 1 << 24, Bytes: 1 << 30,
-			RequestBytes: 64 << 10, Connections: 256,
+			RequestBytes: 1 << 20, Connections: 256,
 		},
 		IPFIX: IPFIX{Interval: 10 * time.Second, Theta: 0.001, Domain: 1},
 		Log:   DefaultLog(),

@@ -157,7 +157,7 @@ func (l *liveCollector) handler() http.Handler {
 	mux := http.NewServeMux()
 	limits := l.config.Limits
 	path, calls := api.NewHandler(api.Config{
-		Ask: l.asker.Ask, Collector: l.status, Role: roleOf, Closing: l.closing, Log: l.log,
+		Ask: l.asker.Ask, Collector: l.status, Closing: l.closing, Log: l.log,
 		Limits: api.Limits{Body: int(limits.RequestBytes), Questions: limits.Queries, Time: limits.QueryTime},
 	})
 	mux.Handle(path, forwarded(calls))
@@ -169,14 +169,6 @@ func (l *liveCollector) handler() http.Handler {
 	mux.Handle("/admin/log-level", l.web.Admins(http.HandlerFunc(l.logLevel)))
 	mux.Handle("/", page.Handler(page.Config{}))
 	return mux
-}
-
-// roleOf is what the server knows of a client, in the API's words.
-func roleOf(r *http.Request) api.Role {
-	if web.IdentityOf(r).Admin {
-		return api.Admin
-	}
-	return api.Reader // whoever came in may ask
 }
 
 // logLevel shows the log's level, and changes it by PUT ?level=debug.

@@ -45,7 +45,6 @@ func (l *liveCollector) status(context.Context) (*api.CollectorStatus, error) {
 		Name: c.Collect.Name, Version: now, Revision: revision, StartedNs: l.started.UnixNano(), TimeNs: taiNow(),
 		Index: int64(c.Partitions.Index), Of: int64(c.Partitions.Of),
 		Stream: l.streamStatus(), Store: l.storeStatus(), Kinds: l.kindStatus(),
-		Api: &api.ApiStatus{Answered: l.asker.answered.Load(), Failed: l.asker.failed.Load()},
 	}
 	for _, h := range l.switches.List() {
 		s := &api.SwitchStatus{Id: h.Switch, Name: h.Name, Records: h.Records, MissedPackets: h.Missed, LastNs: h.Newest()}
