@@ -28,7 +28,6 @@ const (
 type statuses struct {
 	look func() *status.Status
 	made atomic.Pointer[status.Status] // the newest that nobody has collected
-	last int64                         // slice of the newest one collected; the exporter's
 }
 
 // newStatuses is the source of those of s.
@@ -58,8 +57,8 @@ func (s *statuses) start() (stop func()) {
 	return sync.OnceFunc(func() { close(end) })
 }
 
-// Collect implements export.Source. The first and the last status of a run share their
-// slice with other runs, or with the status before, so they are marked as partial.
+// Collect implements export.Source. A status is of a moment of its slice, and of a run of the
+// switch, of which several may share a slice: so it is marked as partial.
 func (s *statuses) Collect(_ int64, last bool, emit record.Emit) {
 	made := s.made.Swap(nil)
 	if last {
@@ -68,11 +67,8 @@ func (s *statuses) Collect(_ int64, last bool, emit record.Emit) {
 	if made == nil {
 		return
 	}
-	slice := made.Time >> statusBits
-	emit(&record.Header{
-		Kind: record.Status, Start: slice << statusBits, Span: 1 << statusBits, Partial: last || s.last == 0,
-	}, made.AppendBinary)
-	s.last = slice
+	const length = 1 << statusBits
+	emit(&record.Header{Kind: record.Status, Start: made.Time &^ (length - 1), Span: length, Partial: true}, made.AppendBinary)
 }
 
 // status is how the switch is now.

@@ -37,7 +37,7 @@ type tried struct {
 
 // fragmentModel is what a fragment's records say of it.
 type fragmentModel struct {
-	records []*indexed
+	records []*Prepared
 	log     uint8
 	// twice says that flows of one hop have two subepochs.
 	twice bool

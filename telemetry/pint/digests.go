@@ -255,3 +255,6 @@ func DecodeDigests(body []byte, b *DigestBatch) error {
 	*b = DigestBatch{Boot: d.Boot, Sequence: d.Sequence, Sent: d.Sent, Loop: d.Loop, Plan: d.Plan, Records: records}
 	return nil
 }
+
+// Compare orders flows, those of IPv4 first.
+func (k *FlowKey) Compare(o *FlowKey) int { return k.compareForm(o) }

@@ -11,7 +11,7 @@ import (
 //
 //	version 8 | time | boot | program | clock | spool | ports | measurements | exports | workers
 //	clock: source | synchronised | offset | error | max error | TAI offset
-//	spool: bytes | bound | connected
+//	spool: bytes | bound | remote | connected
 //	port: number | name | interface | mode | up | speed | received | its bytes | transmitted | its bytes | backlog | drops
 //	drop: reason | packets
 //	measurement: stage | part | epochs | overruns | missed
@@ -49,6 +49,7 @@ func (s *Status) walk(c codec) {
 	s.Clock.walk(c)
 	c.unsigned(&s.Spool.Bytes)
 	c.unsigned(&s.Spool.Bound)
+	c.flag(&s.Spool.Remote)
 	c.flag(&s.Spool.Connected)
 	each(c, &s.Ports, MaxPorts, (*Port).walk)
 	each(c, &s.Measurements, MaxMeasurements, (*Measurement).walk)

@@ -78,7 +78,9 @@ type Export struct {
 type Spool struct {
 	Bytes uint64 `json:"bytes"`
 	Bound uint64 `json:"bound_bytes"` // 0: there is no spool
-	// Connected: the collector's store takes records at the moment.
+	// Remote: records go on to a collector; else the spool is all there is. Connected: its
+	// store takes them at the moment.
+	Remote    bool `json:"remote"`
 	Connected bool `json:"connected"`
 }
 

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // example is a status with a different value in each field.
 func example() *Status {
 	return &Status{
-		Time: 1 << 60, Boot: 1<<60 - 99, Program: "v1.2", Spool: Spool{Bytes: 7, Bound: 8, Connected: true},
+		Time: 1 << 60, Boot: 1<<60 - 99, Program: "v1.2", Spool: Spool{Bytes: 7, Bound: 8, Remote: true, Connected: true},
 		Clock: Clock{Source: "CLOCK_TAI", Synchronised: true, OffsetNs: -12, ErrorNs: 13, MaxErrorNs: 14, TAIOffset: 37},
 		Ports: []Port{
 			{Number: 0, Name: "p0", Interface: "eth0", Mode: "native, copy", Up: true, Speed: 1e10,

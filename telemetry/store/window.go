@@ -44,6 +44,7 @@ const (
 	OfFlowSamples = "sample of flows"
 	OfPoints      = "point"
 	OfFragments   = "fragment"
+	OfDigests     = "digests"
 )
 
 // kindOf names what a sample measures.
@@ -63,5 +64,8 @@ func (s *Store) each(f func(of string, o *Origin)) {
 	}
 	for i := range s.Fragments {
 		f(OfFragments, &s.Fragments[i].Origin)
+	}
+	for i := range s.Batches {
+		f(OfDigests, &s.Batches[i].Origin)
 	}
 }
