@@ -9,6 +9,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/record"
+	"github.com/weirswitch/weir/telemetry/status"
 )
 
 // Outcome is what became of a record.
@@ -84,6 +85,7 @@ type entry struct {
 	point  *Point
 	sketch *disketch.Prepared
 	batch  *pint.Digests
+	status []byte
 }
 
 // maxTime keeps sums of times in 64 bits, and those of packets: no switch meets one
@@ -113,6 +115,8 @@ func readEntry(h *record.Header, body []byte) (*entry, Outcome) {
 		size, ok = e.readFragment(body)
 	case record.PINT:
 		size, ok = e.readDigests(body)
+	case record.Status:
+		size, ok = e.readStatus(body)
 	default:
 		return nil, Unknown
 	}
@@ -186,4 +190,12 @@ func (e *entry) readDigests(body []byte) (size int, ok bool) {
 	}
 	e.of, e.batch, e.boot, e.sequence = OfDigests, &b, b.Boot, b.Sequence
 	return b.Bytes(), true
+}
+
+func (e *entry) readStatus(body []byte) (size int, ok bool) {
+	if _, err := status.Decode(body); err != nil {
+		return 0, false
+	}
+	e.of, e.status = OfStatuses, slices.Clone(body)
+	return cap(e.status), true
 }

@@ -219,7 +219,7 @@ func (l *Live) tally(k record.Kind) *Tally {
 }
 
 // lastKind is the highest of the kinds that are read.
-const lastKind = record.LDS
+const lastKind = record.Status
 
 // Counts returns what became of what came so far, of all kinds.
 func (l *Live) Counts() Counts {

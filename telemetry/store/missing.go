@@ -64,7 +64,7 @@ func (s *Store) Missing(of string, w Window) []Missing {
 		list = append(list, Missing{Of: of, Evicted: n})
 	}
 	for from, m := range found {
-		if of != OfFragments && of != OfDigests {
+		if of != OfFragments && of != OfDigests && of != OfStatuses {
 			m.Absent = len(slicesSeen) - len(have[from])
 		}
 		if m.Absent != 0 || m.Partial != 0 || m.Packets != 0 || m.Lost != 0 {

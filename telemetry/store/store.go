@@ -13,6 +13,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/record"
+	"github.com/weirswitch/weir/telemetry/status"
 )
 
 // Origin is where and when a record was made.
@@ -69,14 +70,24 @@ type Batch struct {
 	*pint.Digests
 }
 
+// Status is the record of what a switch said of itself, as it came.
+type Status struct {
+	Origin
+	body []byte // was checked
+}
+
+// Decode makes the status.
+func (s *Status) Decode() (*status.Status, error) { return status.Decode(s.body) }
+
 // Store is a network's records. The zero value is empty and ready.
 type Store struct {
-	// Samples, Points, Fragments and Batches are in the order of their slices, then of
+	// Samples, Points and so on are in the order of their slices, then of
 	// switches and instances, once Sort was called.
 	Samples   []Sample
 	Points    []Point
 	Fragments []Fragment
 	Batches   []Batch
+	Statuses  []Status
 	// Sketches has the bodies of the fragments' records.
 	Sketches disketch.Records
 
@@ -150,6 +161,8 @@ func (s *Store) put(e *entry) bool {
 		s.Points = append(s.Points, *e.point)
 	case e.batch != nil:
 		s.Batches = append(s.Batches, Batch{e.origin, e.batch})
+	case e.status != nil:
+		s.Statuses = append(s.Statuses, Status{e.origin, e.status})
 	case e.sketch != nil:
 		// A record of a part of its subepoch is of no use to a sketch, but its fragment
 		// is known to be there, and missing.
@@ -178,6 +191,7 @@ func (s *Store) Sort() {
 	slices.SortStableFunc(s.Points, func(a, b Point) int { return a.compare(&b.Origin) })
 	slices.SortStableFunc(s.Fragments, func(a, b Fragment) int { return a.compare(&b.Origin) })
 	slices.SortStableFunc(s.Batches, func(a, b Batch) int { return a.compare(&b) })
+	slices.SortStableFunc(s.Statuses, func(a, b Status) int { return a.compare(&b.Origin) })
 }
 
 func (o *Origin) compare(p *Origin) int {

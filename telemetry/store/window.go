@@ -45,6 +45,7 @@ const (
 	OfPoints      = "point"
 	OfFragments   = "fragment"
 	OfDigests     = "digests"
+	OfStatuses    = "status"
 )
 
 // kindOf names what a sample measures.
@@ -67,5 +68,8 @@ func (s *Store) each(f func(of string, o *Origin)) {
 	}
 	for i := range s.Batches {
 		f(OfDigests, &s.Batches[i].Origin)
+	}
+	for i := range s.Statuses {
+		f(OfStatuses, &s.Statuses[i].Origin)
 	}
 }
