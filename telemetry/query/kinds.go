@@ -81,7 +81,7 @@ func init() {
 		KindDelay:        {uses: []string{"flow", "from", "to", "weight"}, needs: []string{"from", "to"}, series: true, ask: askBetween},
 		KindLoss:         {uses: []string{"flow", "from", "to", "weight"}, needs: []string{"from", "to"}, series: true, ask: askBetween},
 		KindTarget:       {uses: []string{"sketch"}, ask: askTarget},
-		KindNetwork:      {},
+		KindNetwork:      {ask: askNetwork},
 	}
 }
 
