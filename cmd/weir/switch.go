@@ -101,7 +101,7 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 	s.file, s.level = o.config, level
 	report, err := s.run(ctx, tell)
 	message := reportMessage(report)
-	message.Metrics = s.Metrics()
+	message.Metrics, message.Records = s.Metrics(), s.Records()
 	message.Pint = pintReport(s.chain)
 	return errors.Join(err, judge(report), printReport(stdout, message))
 }
@@ -243,9 +243,13 @@ func (s *liveSwitch) setUp(queues int) (err error) {
 	if s.chain, err = stages.Build(c.Switch.Graph, c.Stages, env); err != nil {
 		return errors.Join(err, closePorts(ports))
 	}
+	if err = checkSending(c.Telemetry); err != nil {
+		return errors.Join(err, closePorts(ports))
+	}
 	if s.export, err = newExporting(c.Telemetry, c.Switch, s.chain); err != nil {
 		return errors.Join(err, closePorts(ports))
 	}
+	s.export.log = s.log
 	s.sw, err = worker.New(c.Workers, worker.Parts{
 		Name: c.Switch.Name, ID: c.Switch.ID, Pool: s.pool, Ports: ports, Chain: s.chain, OnEvent: s.portChanged,
 	})
@@ -311,7 +315,7 @@ func closePorts(ports []port.Port) error {
 // returns the last report.
 func (s *liveSwitch) run(ctx context.Context, tell *readiness) (*worker.Report, error) {
 	noted := func() bool { return true }
-	stopExport := s.export.start()
+	stopExport := s.export.start(s.config.Telemetry)
 	stopReload := s.reloadOnSignal()
 	defer stopReload()
 	stopFollow := make(chan struct{})
@@ -412,7 +416,7 @@ func (s *liveSwitch) Version() *api.VersionResponse {
 func (s *liveSwitch) Report() *api.ReportResponse {
 	r := s.sw.Report()
 	m := reportMessage(&r)
-	m.Metrics = s.Metrics()
+	m.Metrics, m.Records = s.Metrics(), s.Records()
 	return m
 }
 
@@ -420,6 +424,9 @@ func (s *liveSwitch) Report() *api.ReportResponse {
 func (s *liveSwitch) Metrics() []*api.Metric {
 	return append(metricsOf(s.chain, s.export), controlMetrics(s.server.Load())...)
 }
+
+// Records implements control.Switch.
+func (s *liveSwitch) Records() *api.Records { return s.export.records() }
 
 // Config implements control.Switch.
 func (s *liveSwitch) Config() string { return s.inForce.Load().text }
