@@ -54,6 +54,9 @@ var layers = []layer{
 		"the store merges records and knows neither questions nor transport"},
 	{"telemetry/query", []string{"telemetry/store", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"answers come from the store and the systems"},
+	{"telemetry/view/ipfix", []string{"telemetry/query"}, "heavy flows in another system's format, as query answers them"},
+	{"telemetry/view/parquet", []string{"telemetry/query", "telemetry/store", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
+		"answers as tables, and beside them the records as the store has them"},
 	{"telemetry/view", []string{"telemetry/query"}, "a view shows answers and computes none"},
 	{"telemetry/view/api/...", []string{"telemetry/query", "telemetry/view/api"}, "the API carries questions and answers, whoever answers them"},
 	{"telemetry/*", []string{"telemetry/sketch/...", "telemetry/hash"},
@@ -88,7 +91,8 @@ var foreigns = []foreign{
 	{"plugin", nil, "one binary"},
 	{"unsafe", []string{"bench/...", "cmd/weir", "control/api", "dataplane/lab/...", "dataplane/port", "dataplane/xsk", "telemetry/view/api"},
 		"rings, ioctls and capset share memory with the kernel, and generated messages their own; all else is checked by the compiler"},
-	{"reflect", []string{"cmd/...", "config", "control/api", "dataplane/port", "telemetry/view/api"}, "types are known where packets run; dataplane/port closes what a library keeps to itself"},
+	{"reflect", []string{"cmd/...", "config", "control/api", "dataplane/port", "telemetry/view/api", "telemetry/view/parquet"},
+		"types are known where packets run; dataplane/port closes what a library keeps to itself, and a table's columns are a type's fields"},
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "internal/..."}, "a switch starts no program"},
 	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/collect/web", "telemetry/view/..."}, "servers belong to control and to the collector's faces"},
@@ -117,6 +121,8 @@ var foreigns = []foreign{
 	{"kernel.org/pub/linux/libs/security/libcap", []string{"cmd/..."}, "a process has one set of capabilities, and one place that gives them up"},
 	{"connectrpc.com/connect", []string{"cmd/...", "control/...", "telemetry/view/api"}, "the APIs are control's and the collector's"},
 	{"google.golang.org/protobuf", []string{"cmd/...", "control/...", "telemetry/view/api"}, "the APIs' messages are theirs; records have their own codec"},
+	{"github.com/parquet-go/parquet-go", []string{"telemetry/view/parquet"}, "one face writes Parquet"},
+	{"github.com/netsampler/goflow2", nil, "a collector of others, the second opinion of tests"},
 	{"github.com/HdrHistogram/hdrhistogram-go", []string{"bench/..."}, "latencies are measured by benchmarks"},
 }
 

@@ -1,0 +1,7 @@
+package main
+
+import (
+	"errors"
+)
+
+func writeParquet(file string, answer any) error { return errors.New("not yet") }
