@@ -28,6 +28,8 @@ func (e *Engine) Network() (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A status is of a moment, and each is of a part of its slice.
+	basis.Missing = slices.DeleteFunc(basis.Missing, func(m store.Missing) bool { return m.Evicted == 0 })
 	n := &networkSearch{
 		e: e, now: e.Now, all: map[uint32]*NetworkSwitch{},
 		answer: &Network{Basis: basis, Switches: []NetworkSwitch{}, Links: []NetworkLink{}},

@@ -39,6 +39,7 @@ var answerTypes = []answerType{
 	answerOf[query.CongestionAnswer]("congestion"),
 	answerOf[query.LoopsAnswer]("loops"),
 	answerOf[query.Series]("series"),
+	answerOf[query.Network]("network"),
 }
 
 // NewAnswer makes a message of an answer of query.Engine.Ask.

@@ -98,6 +98,13 @@ func fill(r *rand.Rand, v reflect.Value, depth int) {
 				fill(r, v.Field(i), depth+1)
 			}
 		}
+		if n, ok := v.Addr().Interface().(*query.Network); ok {
+			n.Basis.Switches = 0 // the list hides it in JSON
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(r, v.Index(i), depth+1)
+		}
 	case reflect.Pointer:
 		if r.IntN(2) == 0 {
 			v.Set(reflect.New(v.Type().Elem()))
@@ -184,7 +191,7 @@ func compareFields(t *testing.T, of reflect.Type, m protoreflect.MessageDescript
 		if typ.Kind() == reflect.Pointer {
 			typ = typ.Elem()
 		}
-		if f.IsList() != (typ.Kind() == reflect.Slice) {
+		if f.IsList() != (typ.Kind() == reflect.Slice || typ.Kind() == reflect.Array) {
 			t.Errorf("%s: a list on one side alone", f.FullName())
 			continue
 		}

@@ -24,25 +24,17 @@ const (
 	answerWait = 30 * time.Second
 )
 
-// Role is what a client may do.
-type Role uint8
-
-// The roles; a higher one may what a lower one may.
-const (
-	Nobody Role = iota // nothing
-	Reader             // ask
-	Admin              // change the collector; no call of this schema does
-)
-
 // Config is what a handler answers from. Ask and Collector are called by many
 // goroutines at a time, and must give up when their context ends.
 type Config struct {
 	// Ask answers a question as query.Engine.Ask does.
 	Ask func(context.Context, *query.Question) (any, error)
-	// Collector tells how the collector itself is.
+	// Collector tells how the collector itself is, in a message of its own, to which the
+	// handler adds api.
 	Collector func(context.Context) (*CollectorStatus, error)
-	// Role tells who asks, before the request is read; nil: everybody is a Reader.
-	Role func(*http.Request) Role
+	// Allow says why a client may not ask, before its request is read; nil: all may. Whoever
+	// may read may make all calls: none of them changes the collector.
+	Allow func(*http.Request) error
 	// Limits of what clients may cost.
 	Limits Limits
 	// Closing ends all watches when it is closed, so that a server can shut down; nil: never.
@@ -59,25 +51,23 @@ func NewHandler(c Config) (path string, h http.Handler) {
 		c.Log = zap.NewNop()
 	}
 	l := c.Limits
-	s := &service{Config: c, questions: newPlaces(l.Questions, "questions")}
+	s := &service{Config: c, questions: newPlaces(l.Questions, "questions"), watches: newPlaces(l.Watches, "watches")}
 	path, calls := NewQueryServiceHandler(s,
 		connect.WithCodec(codec{"json"}), connect.WithCodec(codec{"json; charset=utf-8"}),
 		connect.WithReadMaxBytes(l.Body), connect.WithSendMaxBytes(l.Answer), connect.WithCompressMinBytes(1<<10),
 		connect.WithRecover(s.recovered))
 	return path, http.NewCrossOriginProtection().Handler(&bounded{
-		next: calls, role: c.Role, body: int64(l.Body), errors: connect.NewErrorWriter(),
-		requests: newPlaces(l.Requests, "requests"), watches: newPlaces(l.Watches, "watches"),
+		service: s, next: calls, requests: newPlaces(l.Requests, "requests"), errors: connect.NewErrorWriter(),
 	})
 }
 
 // bounded lets in as many requests as there are places, reads them whole, and gives
 // deadlines to clients.
 type bounded struct {
-	next              http.Handler
-	role              func(*http.Request) Role
-	body              int64
-	requests, watches places
-	errors            *connect.ErrorWriter
+	*service
+	next     http.Handler
+	requests places
+	errors   *connect.ErrorWriter
 }
 
 // ServeHTTP implements http.Handler.
@@ -85,9 +75,11 @@ func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(requestWait))
 	_ = control.SetWriteDeadline(time.Now().Add(answerWait))
-	if b.role != nil && b.role(r) < Reader {
-		b.refuse(w, r, connect.NewError(connect.CodePermissionDenied, errors.New("you may not ask this collector: use a certificate that it trusts")))
-		return
+	if b.Allow != nil {
+		if err := b.Allow(r); err != nil {
+			b.refuse(w, r, connect.NewError(connect.CodePermissionDenied, err))
+			return
+		}
 	}
 	room := b.requests
 	if strings.HasSuffix(r.URL.Path, "/Watch") {
@@ -98,7 +90,7 @@ func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer room.leave()
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, b.body))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(b.Limits.Body)))
 	if err != nil {
 		b.refuse(w, r, b.incomplete(err))
 		return
@@ -112,13 +104,14 @@ func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // incomplete says why a request was not read to its end.
 func (b *bounded) incomplete(err error) error {
 	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
-		return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("the request has more than %d bytes: ask about less", b.body))
+		return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("the request has more than %d bytes: ask about less", b.Limits.Body))
 	}
 	return connect.NewError(connect.CodeDeadlineExceeded, fmt.Errorf("the request did not arrive whole within %v", requestWait))
 }
 
 // refuse answers in the client's protocol, or in text.
 func (b *bounded) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	b.refused.Add(1)
 	if b.errors.IsSupported(r) {
 		_ = b.errors.Write(w, r, err)
 		return

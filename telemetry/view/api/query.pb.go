@@ -396,6 +396,7 @@ type Answer struct {
 	//	*Answer_Congestion
 	//	*Answer_Loops
 	//	*Answer_Series
+	//	*Answer_Network
 	//	*Answer_None
 	Answer        isAnswer_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
@@ -547,6 +548,15 @@ func (x *Answer) GetSeries() *Series {
 	return nil
 }
 
+func (x *Answer) GetNetwork() *Network {
+	if x != nil {
+		if x, ok := x.Answer.(*Answer_Network); ok {
+			return x.Network
+		}
+	}
+	return nil
+}
+
 func (x *Answer) GetNone() *None {
 	if x != nil {
 		if x, ok := x.Answer.(*Answer_None); ok {
@@ -608,6 +618,10 @@ type Answer_Series struct {
 	Series *Series `protobuf:"bytes,12,opt,name=series,proto3,oneof"`
 }
 
+type Answer_Network struct {
+	Network *Network `protobuf:"bytes,13,opt,name=network,proto3,oneof"`
+}
+
 type Answer_None struct {
 	// In a watch: there is no answer this time.
 	None *None `protobuf:"bytes,20,opt,name=none,proto3,oneof"`
@@ -636,6 +650,8 @@ func (*Answer_Congestion) isAnswer_Answer() {}
 func (*Answer_Loops) isAnswer_Answer() {}
 
 func (*Answer_Series) isAnswer_Answer() {}
+
+func (*Answer_Network) isAnswer_Answer() {}
 
 func (*Answer_None) isAnswer_Answer() {}
 
@@ -755,15 +771,17 @@ func (x *Bounded) GetHigh() float64 {
 
 // Missing is what is known to be missing in an answer's window of one measurement of a switch.
 type Missing struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Switch        string                 `protobuf:"bytes,1,opt,name=switch,proto3" json:"switch,omitempty"`
-	Of            string                 `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"`                                             // "sample", "sample of flows", "measurement point", "fragment" and others
-	Instance      uint32                 `protobuf:"varint,3,opt,name=instance,proto3" json:"instance,omitempty"`                                // which of the switch's such measurements
-	AbsentSlices  int64                  `protobuf:"varint,4,opt,name=absent_slices,json=absentSlices,proto3" json:"absent_slices,omitempty"`    // that other switches have and this one has not
-	PartialSlices int64                  `protobuf:"varint,5,opt,name=partial_slices,json=partialSlices,proto3" json:"partial_slices,omitempty"` // that the switch was not there for all of
-	MissedPackets uint64                 `protobuf:"varint,6,opt,name=missed_packets,json=missedPackets,proto3" json:"missed_packets,omitempty"` // that passed the switch and are in no record
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Switch         string                 `protobuf:"bytes,1,opt,name=switch,proto3" json:"switch,omitempty"`
+	Of             string                 `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"`                                                // "sample", "sample of flows", "measurement point", "fragment" and others
+	Instance       uint32                 `protobuf:"varint,3,opt,name=instance,proto3" json:"instance,omitempty"`                                   // which of the switch's such measurements
+	AbsentSlices   int64                  `protobuf:"varint,4,opt,name=absent_slices,json=absentSlices,proto3" json:"absent_slices,omitempty"`       // that other switches have and this one has not
+	PartialSlices  int64                  `protobuf:"varint,5,opt,name=partial_slices,json=partialSlices,proto3" json:"partial_slices,omitempty"`    // that the switch was not there for all of
+	MissedPackets  uint64                 `protobuf:"varint,6,opt,name=missed_packets,json=missedPackets,proto3" json:"missed_packets,omitempty"`    // that passed the switch and are in no record
+	LostRecords    uint64                 `protobuf:"varint,7,opt,name=lost_records,json=lostRecords,proto3" json:"lost_records,omitempty"`          // of digests: the switch numbered them, and they did not come
+	EvictedRecords uint64                 `protobuf:"varint,8,opt,name=evicted_records,json=evictedRecords,proto3" json:"evicted_records,omitempty"` // that were here, and had to make room; their switch is not known
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Missing) Reset() {
@@ -834,6 +852,20 @@ func (x *Missing) GetPartialSlices() int64 {
 func (x *Missing) GetMissedPackets() uint64 {
 	if x != nil {
 		return x.MissedPackets
+	}
+	return 0
+}
+
+func (x *Missing) GetLostRecords() uint64 {
+	if x != nil {
+		return x.LostRecords
+	}
+	return 0
+}
+
+func (x *Missing) GetEvictedRecords() uint64 {
+	if x != nil {
+		return x.EvictedRecords
 	}
 	return 0
 }
@@ -3342,14 +3374,15 @@ type CongestionAnswer struct {
 	Used          uint64                 `protobuf:"varint,15,opt,name=used,proto3" json:"used,omitempty"`                               // that said something to the query
 	OtherPlans    uint64                 `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"` // digests of these flows and other plans, which were not read
 	Value         string                 `protobuf:"bytes,20,opt,name=value,proto3" json:"value,omitempty"`                              // "egress_utilisation", "queue_occupancy" or "queue_congestion"
-	Aggregation   string                 `protobuf:"bytes,21,opt,name=aggregation,proto3" json:"aggregation,omitempty"`                  // "max" of the hops of each packet, or "quantiles" of hops alone
+	Aggregation   string                 `protobuf:"bytes,21,opt,name=aggregation,proto3" json:"aggregation,omitempty"`                  // of what a packet tells: "max" of its hops, or "quantiles": of one of them
 	Unit          string                 `protobuf:"bytes,22,opt,name=unit,proto3" json:"unit,omitempty"`                                // "share of the link", "packets" or "percent"
 	Epsilon       float64                `protobuf:"fixed64,23,opt,name=epsilon,proto3" json:"epsilon,omitempty"`                        // errors by codes, as in LatencyAnswer
 	Delta         float64                `protobuf:"fixed64,24,opt,name=delta,proto3" json:"delta,omitempty"`
 	Packets       *ValueStats            `protobuf:"bytes,25,opt,name=packets,proto3" json:"packets,omitempty"` // of all packets of the flows together
 	Flows         []*FlowCongestion      `protobuf:"bytes,26,rep,name=flows,proto3" json:"flows,omitempty"`     // the largest medians first
 	More          int64                  `protobuf:"varint,27,opt,name=more,proto3" json:"more,omitempty"`      // flows that the limit left out
-	Links         []*LinkCongestion      `protobuf:"bytes,28,rep,name=links,proto3" json:"links,omitempty"`     // the largest at_most first: suspects
+	Links         []*LinkCongestion      `protobuf:"bytes,28,rep,name=links,proto3" json:"links,omitempty"`     // with "max"; the largest at_most first: suspects
+	Hops          []*HopStats            `protobuf:"bytes,29,rep,name=hops,proto3" json:"hops,omitempty"`       // with "quantiles": of one flow its hops, of several the switches
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3538,12 +3571,20 @@ func (x *CongestionAnswer) GetLinks() []*LinkCongestion {
 	return nil
 }
 
+func (x *CongestionAnswer) GetHops() []*HopStats {
+	if x != nil {
+		return x.Hops
+	}
+	return nil
+}
+
 // FlowCongestion is what the packets of one flow met.
 type FlowCongestion struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Flow          string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
 	Samples       uint64                 `protobuf:"varint,2,opt,name=samples,proto3" json:"samples,omitempty"`
 	Quantiles     []*QuantileValue       `protobuf:"bytes,3,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
+	Median        *QuantileValue         `protobuf:"bytes,4,opt,name=median,proto3" json:"median,omitempty"` // the order of the list
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3599,6 +3640,13 @@ func (x *FlowCongestion) GetQuantiles() []*QuantileValue {
 	return nil
 }
 
+func (x *FlowCongestion) GetMedian() *QuantileValue {
+	if x != nil {
+		return x.Median
+	}
+	return nil
+}
+
 // LinkCongestion bounds a link's congestion by the flows that pass it.
 type LinkCongestion struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3607,6 +3655,7 @@ type LinkCongestion struct {
 	Flows         int64                  `protobuf:"varint,3,opt,name=flows,proto3" json:"flows,omitempty"`
 	AtMost        float64                `protobuf:"fixed64,4,opt,name=at_most,json=atMost,proto3" json:"at_most,omitempty"` // upper bound of the link's median: the least of its flows'
 	Flow          string                 `protobuf:"bytes,5,opt,name=flow,proto3" json:"flow,omitempty"`                     // whose it is
+	Open          bool                   `protobuf:"varint,6,opt,name=open,proto3" json:"open,omitempty"`                    // nothing bounds it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3676,7 +3725,14 @@ func (x *LinkCongestion) GetFlow() string {
 	return ""
 }
 
-// LoopsAnswer lists the flows whose packets pass a switch twice.
+func (x *LinkCongestion) GetOpen() bool {
+	if x != nil {
+		return x.Open
+	}
+	return false
+}
+
+// LoopsAnswer lists the flows whose packets pass a switch twice, those of most reports first.
 type LoopsAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
@@ -3692,11 +3748,12 @@ type LoopsAnswer struct {
 	Digests       uint64                 `protobuf:"varint,14,opt,name=digests,proto3" json:"digests,omitempty"`                         // of these flows and the plan, in the window
 	Used          uint64                 `protobuf:"varint,15,opt,name=used,proto3" json:"used,omitempty"`                               // that said something to the query
 	OtherPlans    uint64                 `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"` // digests of these flows and other plans, which were not read
-	Packets       uint64                 `protobuf:"varint,20,opt,name=packets,proto3" json:"packets,omitempty"`                         // that were looked at
+	Packets       uint64                 `protobuf:"varint,20,opt,name=packets,proto3" json:"packets,omitempty"`                         // that arrived and were looked at
 	Marked        uint64                 `protobuf:"varint,21,opt,name=marked,proto3" json:"marked,omitempty"`                           // of these, with a match of a switch's own hash
-	ByChance      float64                `protobuf:"fixed64,22,opt,name=by_chance,json=byChance,proto3" json:"by_chance,omitempty"`      // of these, expected without any loop
+	ByChance      float64                `protobuf:"fixed64,22,opt,name=by_chance,json=byChance,proto3" json:"by_chance,omitempty"`      // most of these that are expected without any loop
 	Flows         []*FlowLoop            `protobuf:"bytes,23,rep,name=flows,proto3" json:"flows,omitempty"`
-	More          int64                  `protobuf:"varint,24,opt,name=more,proto3" json:"more,omitempty"` // flows that the limit left out
+	More          int64                  `protobuf:"varint,24,opt,name=more,proto3" json:"more,omitempty"`         // flows that the limit left out
+	Reported      uint64                 `protobuf:"varint,25,opt,name=reported,proto3" json:"reported,omitempty"` // packets that switches found to loop, on the fly
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3857,17 +3914,26 @@ func (x *LoopsAnswer) GetMore() int64 {
 	return 0
 }
 
+func (x *LoopsAnswer) GetReported() uint64 {
+	if x != nil {
+		return x.Reported
+	}
+	return 0
+}
+
 // FlowLoop is a flow with a loop.
 type FlowLoop struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Flow          string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
 	Packets       uint64                 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
 	Marked        uint64                 `protobuf:"varint,3,opt,name=marked,proto3" json:"marked,omitempty"`
-	Doubt         float64                `protobuf:"fixed64,4,opt,name=doubt,proto3" json:"doubt,omitempty"`     // most probability that there is none
-	Path          []string               `protobuf:"bytes,5,rep,name=path,proto3" json:"path,omitempty"`         // if it is known
-	Repeated      []string               `protobuf:"bytes,6,rep,name=repeated,proto3" json:"repeated,omitempty"` // switches that it passes more than once
-	FirstNs       int64                  `protobuf:"varint,7,opt,name=first_ns,json=firstNs,proto3" json:"first_ns,omitempty"`
+	Doubt         float64                `protobuf:"fixed64,4,opt,name=doubt,proto3" json:"doubt,omitempty"`                   // most probability that a flow without a loop looks so to the sinks; 1: switches alone reported it
+	Path          []string               `protobuf:"bytes,5,rep,name=path,proto3" json:"path,omitempty"`                       // if it is known
+	Repeated      []string               `protobuf:"bytes,6,rep,name=repeated,proto3" json:"repeated,omitempty"`               // switches that it passes more than once
+	FirstNs       int64                  `protobuf:"varint,7,opt,name=first_ns,json=firstNs,proto3" json:"first_ns,omitempty"` // of the packets that tell it
 	LastNs        int64                  `protobuf:"varint,8,opt,name=last_ns,json=lastNs,proto3" json:"last_ns,omitempty"`
+	Reported      uint64                 `protobuf:"varint,9,opt,name=reported,proto3" json:"reported,omitempty"` // packets
+	By            []string               `protobuf:"bytes,10,rep,name=by,proto3" json:"by,omitempty"`             // switches that reported them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3956,6 +4022,20 @@ func (x *FlowLoop) GetLastNs() int64 {
 		return x.LastNs
 	}
 	return 0
+}
+
+func (x *FlowLoop) GetReported() uint64 {
+	if x != nil {
+		return x.Reported
+	}
+	return 0
+}
+
+func (x *FlowLoop) GetBy() []string {
+	if x != nil {
+		return x.By
+	}
+	return nil
 }
 
 // Series is an answer over time: the window in pieces, in the order of time.
@@ -4213,6 +4293,1194 @@ func (x *SeriesValue) GetHigh() float64 {
 	return 0
 }
 
+// Network is what the switches say of themselves, with the links between them. Rates are
+// means over the window; where it has but one status, they are not known.
+type Network struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	ToNs          int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	Confidence    float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	Records       int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"` // statuses
+	Missing       []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
+	Switches      []*NetworkSwitch       `protobuf:"bytes,10,rep,name=switches,proto3" json:"switches,omitempty"`
+	Links         []*NetworkLink         `protobuf:"bytes,11,rep,name=links,proto3" json:"links,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Network) Reset() {
+	*x = Network{}
+	mi := &file_query_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Network) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Network) ProtoMessage() {}
+
+func (x *Network) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Network.ProtoReflect.Descriptor instead.
+func (*Network) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Network) GetFromNs() int64 {
+	if x != nil {
+		return x.FromNs
+	}
+	return 0
+}
+
+func (x *Network) GetToNs() int64 {
+	if x != nil {
+		return x.ToNs
+	}
+	return 0
+}
+
+func (x *Network) GetConfidence() float64 {
+	if x != nil {
+		return x.Confidence
+	}
+	return 0
+}
+
+func (x *Network) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *Network) GetMissing() []*Missing {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+func (x *Network) GetSwitches() []*NetworkSwitch {
+	if x != nil {
+		return x.Switches
+	}
+	return nil
+}
+
+func (x *Network) GetLinks() []*NetworkLink {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
+// NetworkSwitch is one switch. Fields behind has_status are of its last status of the window,
+// unless they say otherwise.
+type NetworkSwitch struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Switch      uint32                 `protobuf:"varint,1,opt,name=switch,proto3" json:"switch,omitempty"` // its number
+	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Health      string                 `protobuf:"bytes,3,opt,name=health,proto3" json:"health,omitempty"`                                 // "ok", "warning" or "silent"
+	Faults      []string               `protobuf:"bytes,4,rep,name=faults,proto3" json:"faults,omitempty"`                                 // why it is not ok
+	LastHeardNs int64                  `protobuf:"varint,5,opt,name=last_heard_ns,json=lastHeardNs,proto3" json:"last_heard_ns,omitempty"` // when it made its newest record of any kind; 0: never
+	AgeNs       int64                  `protobuf:"varint,6,opt,name=age_ns,json=ageNs,proto3" json:"age_ns,omitempty"`                     // how long before the window's end that was
+	HasStatus   bool                   `protobuf:"varint,7,opt,name=has_status,json=hasStatus,proto3" json:"has_status,omitempty"`
+	Statuses    int64                  `protobuf:"varint,8,opt,name=statuses,proto3" json:"statuses,omitempty"`           // in the window
+	BootNs      int64                  `protobuf:"varint,9,opt,name=boot_ns,json=bootNs,proto3" json:"boot_ns,omitempty"` // when it began
+	Restarts    int64                  `protobuf:"varint,10,opt,name=restarts,proto3" json:"restarts,omitempty"`          // in the window
+	Program     string                 `protobuf:"bytes,11,opt,name=program,proto3" json:"program,omitempty"`             // its version
+	// Of all measurements, in the window.
+	Epochs        uint64                `protobuf:"varint,12,opt,name=epochs,proto3" json:"epochs,omitempty"`
+	Overruns      uint64                `protobuf:"varint,13,opt,name=overruns,proto3" json:"overruns,omitempty"`
+	MissedPackets uint64                `protobuf:"varint,14,opt,name=missed_packets,json=missedPackets,proto3" json:"missed_packets,omitempty"`
+	Measurements  []*NetworkMeasurement `protobuf:"bytes,15,rep,name=measurements,proto3" json:"measurements,omitempty"`
+	Exports       []*NetworkExport      `protobuf:"bytes,16,rep,name=exports,proto3" json:"exports,omitempty"`
+	Spool         *NetworkSpool         `protobuf:"bytes,17,opt,name=spool,proto3" json:"spool,omitempty"`
+	Clock         *NetworkClock         `protobuf:"bytes,18,opt,name=clock,proto3" json:"clock,omitempty"`
+	Ports         []*NetworkPort        `protobuf:"bytes,19,rep,name=ports,proto3" json:"ports,omitempty"`
+	Workers       []*NetworkWorker      `protobuf:"bytes,20,rep,name=workers,proto3" json:"workers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkSwitch) Reset() {
+	*x = NetworkSwitch{}
+	mi := &file_query_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkSwitch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkSwitch) ProtoMessage() {}
+
+func (x *NetworkSwitch) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkSwitch.ProtoReflect.Descriptor instead.
+func (*NetworkSwitch) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *NetworkSwitch) GetSwitch() uint32 {
+	if x != nil {
+		return x.Switch
+	}
+	return 0
+}
+
+func (x *NetworkSwitch) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NetworkSwitch) GetHealth() string {
+	if x != nil {
+		return x.Health
+	}
+	return ""
+}
+
+func (x *NetworkSwitch) GetFaults() []string {
+	if x != nil {
+		return x.Faults
+	}
+	return nil
+}
+
+func (x *NetworkSwitch) GetLastHeardNs() int64 {
+	if x != nil {
+		return x.LastHeardNs
+	}
+	return 0
+}
+
+func (x *NetworkSwitch) GetAgeNs() int64 {
+	if x != nil {
+		return x.AgeNs
+	}
+	return 0
+}
+
+func (x *NetworkSwitch) GetHasStatus() bool {
+	if x != nil {
+		return x.HasStatus
+	}
+	return false
+}
+
+func (x *NetworkSwitch) GetStatuses() int64 {
+	if x != nil {
+		return x.Statuses
+	}
+	return 0
+}
+
+func (x *NetworkSwitch) GetBootNs() int64 {
+	if x != nil {
+		return x.BootNs
+	}
+	return 0
+}
+
+func (x *NetworkSwitch) GetRestarts() int64 {
+	if x != nil {
+		return x.Restarts
+	}
+	return 0
+}
+
+func (x *NetworkSwitch) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+func (x *NetworkSwitch) GetEpochs() uint64 {
+	if x != nil {
+		return x.Epochs
+	}
+	return 0
+}
+
+func (x *NetworkSwitch) GetOverruns() uint64 {
+	if x != nil {
+		return x.Overruns
+	}
+	return 0
+}
+
+func (x *NetworkSwitch) GetMissedPackets() uint64 {
+	if x != nil {
+		return x.MissedPackets
+	}
+	return 0
+}
+
+func (x *NetworkSwitch) GetMeasurements() []*NetworkMeasurement {
+	if x != nil {
+		return x.Measurements
+	}
+	return nil
+}
+
+func (x *NetworkSwitch) GetExports() []*NetworkExport {
+	if x != nil {
+		return x.Exports
+	}
+	return nil
+}
+
+func (x *NetworkSwitch) GetSpool() *NetworkSpool {
+	if x != nil {
+		return x.Spool
+	}
+	return nil
+}
+
+func (x *NetworkSwitch) GetClock() *NetworkClock {
+	if x != nil {
+		return x.Clock
+	}
+	return nil
+}
+
+func (x *NetworkSwitch) GetPorts() []*NetworkPort {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+func (x *NetworkSwitch) GetWorkers() []*NetworkWorker {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+// NetworkMeasurement is one of a stage's.
+type NetworkMeasurement struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stage         string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
+	Part          string                 `protobuf:"bytes,2,opt,name=part,proto3" json:"part,omitempty"`          // tells several of a stage apart; empty: there is one
+	Epochs        uint64                 `protobuf:"varint,3,opt,name=epochs,proto3" json:"epochs,omitempty"`     // made into records
+	Overruns      uint64                 `protobuf:"varint,4,opt,name=overruns,proto3" json:"overruns,omitempty"` // epochs in which a worker lacked cells
+	Missed        uint64                 `protobuf:"varint,5,opt,name=missed,proto3" json:"missed,omitempty"`     // packets that were not measured for it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkMeasurement) Reset() {
+	*x = NetworkMeasurement{}
+	mi := &file_query_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkMeasurement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkMeasurement) ProtoMessage() {}
+
+func (x *NetworkMeasurement) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkMeasurement.ProtoReflect.Descriptor instead.
+func (*NetworkMeasurement) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *NetworkMeasurement) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *NetworkMeasurement) GetPart() string {
+	if x != nil {
+		return x.Part
+	}
+	return ""
+}
+
+func (x *NetworkMeasurement) GetEpochs() uint64 {
+	if x != nil {
+		return x.Epochs
+	}
+	return 0
+}
+
+func (x *NetworkMeasurement) GetOverruns() uint64 {
+	if x != nil {
+		return x.Overruns
+	}
+	return 0
+}
+
+func (x *NetworkMeasurement) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+// NetworkExport counts the records of a kind since the switch began.
+type NetworkExport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Made          uint64                 `protobuf:"varint,2,opt,name=made,proto3" json:"made,omitempty"`
+	Sent          uint64                 `protobuf:"varint,3,opt,name=sent,proto3" json:"sent,omitempty"`       // acknowledged
+	Dropped       uint64                 `protobuf:"varint,4,opt,name=dropped,proto3" json:"dropped,omitempty"` // given up, beyond the spool's bound
+	Lost          uint64                 `protobuf:"varint,5,opt,name=lost,proto3" json:"lost,omitempty"`       // not encoded, or not written to the spool
+	Waiting       uint64                 `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"` // in the spool
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkExport) Reset() {
+	*x = NetworkExport{}
+	mi := &file_query_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkExport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkExport) ProtoMessage() {}
+
+func (x *NetworkExport) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkExport.ProtoReflect.Descriptor instead.
+func (*NetworkExport) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *NetworkExport) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *NetworkExport) GetMade() uint64 {
+	if x != nil {
+		return x.Made
+	}
+	return 0
+}
+
+func (x *NetworkExport) GetSent() uint64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+func (x *NetworkExport) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+func (x *NetworkExport) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *NetworkExport) GetWaiting() uint64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+// NetworkSpool is what waits on a switch's disk.
+type NetworkSpool struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bytes         uint64                 `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	BoundBytes    uint64                 `protobuf:"varint,2,opt,name=bound_bytes,json=boundBytes,proto3" json:"bound_bytes,omitempty"` // 0: there is no spool
+	Connected     bool                   `protobuf:"varint,3,opt,name=connected,proto3" json:"connected,omitempty"`                     // the collector's store takes records at the moment
+	Remote        bool                   `protobuf:"varint,4,opt,name=remote,proto3" json:"remote,omitempty"`                           // records go on to a collector; else the spool is all there is
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkSpool) Reset() {
+	*x = NetworkSpool{}
+	mi := &file_query_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkSpool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkSpool) ProtoMessage() {}
+
+func (x *NetworkSpool) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkSpool.ProtoReflect.Descriptor instead.
+func (*NetworkSpool) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *NetworkSpool) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *NetworkSpool) GetBoundBytes() uint64 {
+	if x != nil {
+		return x.BoundBytes
+	}
+	return 0
+}
+
+func (x *NetworkSpool) GetConnected() bool {
+	if x != nil {
+		return x.Connected
+	}
+	return false
+}
+
+func (x *NetworkSpool) GetRemote() bool {
+	if x != nil {
+		return x.Remote
+	}
+	return false
+}
+
+// NetworkClock is a switch's clock: as its kernel knows it, and as delays tell.
+type NetworkClock struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`                      // "CLOCK_TAI"
+	Synchronised  bool                   `protobuf:"varint,2,opt,name=synchronised,proto3" json:"synchronised,omitempty"`         // the kernel holds it to be
+	OffsetNs      int64                  `protobuf:"varint,3,opt,name=offset_ns,json=offsetNs,proto3" json:"offset_ns,omitempty"` // what the kernel still corrects
+	ErrorNs       uint64                 `protobuf:"varint,4,opt,name=error_ns,json=errorNs,proto3" json:"error_ns,omitempty"`    // its estimate of the clock's error
+	MaxErrorNs    uint64                 `protobuf:"varint,5,opt,name=max_error_ns,json=maxErrorNs,proto3" json:"max_error_ns,omitempty"`
+	TaiOffsetS    int64                  `protobuf:"varint,6,opt,name=tai_offset_s,json=taiOffsetS,proto3" json:"tai_offset_s,omitempty"` // that CLOCK_TAI is ahead of UTC, in seconds; 0: the kernel was not told
+	Offsets       []*NetworkOffset       `protobuf:"bytes,7,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkClock) Reset() {
+	*x = NetworkClock{}
+	mi := &file_query_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkClock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkClock) ProtoMessage() {}
+
+func (x *NetworkClock) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkClock.ProtoReflect.Descriptor instead.
+func (*NetworkClock) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *NetworkClock) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *NetworkClock) GetSynchronised() bool {
+	if x != nil {
+		return x.Synchronised
+	}
+	return false
+}
+
+func (x *NetworkClock) GetOffsetNs() int64 {
+	if x != nil {
+		return x.OffsetNs
+	}
+	return 0
+}
+
+func (x *NetworkClock) GetErrorNs() uint64 {
+	if x != nil {
+		return x.ErrorNs
+	}
+	return 0
+}
+
+func (x *NetworkClock) GetMaxErrorNs() uint64 {
+	if x != nil {
+		return x.MaxErrorNs
+	}
+	return 0
+}
+
+func (x *NetworkClock) GetTaiOffsetS() int64 {
+	if x != nil {
+		return x.TaiOffsetS
+	}
+	return 0
+}
+
+func (x *NetworkClock) GetOffsets() []*NetworkOffset {
+	if x != nil {
+		return x.Offsets
+	}
+	return nil
+}
+
+// NetworkOffset is how far a clock is ahead of a neighbour's.
+type NetworkOffset struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Neighbour     string                 `protobuf:"bytes,1,opt,name=neighbour,proto3" json:"neighbour,omitempty"`
+	HasOffset     bool                   `protobuf:"varint,2,opt,name=has_offset,json=hasOffset,proto3" json:"has_offset,omitempty"` // as in Clocks
+	OffsetNs      *Bounded               `protobuf:"bytes,3,opt,name=offset_ns,json=offsetNs,proto3" json:"offset_ns,omitempty"`
+	Warning       *string                `protobuf:"bytes,4,opt,name=warning,proto3,oneof" json:"warning,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkOffset) Reset() {
+	*x = NetworkOffset{}
+	mi := &file_query_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkOffset) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkOffset) ProtoMessage() {}
+
+func (x *NetworkOffset) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkOffset.ProtoReflect.Descriptor instead.
+func (*NetworkOffset) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *NetworkOffset) GetNeighbour() string {
+	if x != nil {
+		return x.Neighbour
+	}
+	return ""
+}
+
+func (x *NetworkOffset) GetHasOffset() bool {
+	if x != nil {
+		return x.HasOffset
+	}
+	return false
+}
+
+func (x *NetworkOffset) GetOffsetNs() *Bounded {
+	if x != nil {
+		return x.OffsetNs
+	}
+	return nil
+}
+
+func (x *NetworkOffset) GetWarning() string {
+	if x != nil && x.Warning != nil {
+		return *x.Warning
+	}
+	return ""
+}
+
+// NetworkPort is a port in the window.
+type NetworkPort struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Number         uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // from 0, as places name it
+	Name           string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Interface      string                 `protobuf:"bytes,3,opt,name=interface,proto3" json:"interface,omitempty"`
+	Mode           string                 `protobuf:"bytes,4,opt,name=mode,proto3" json:"mode,omitempty"` // all that was granted, in words
+	Up             bool                   `protobuf:"varint,5,opt,name=up,proto3" json:"up,omitempty"`
+	SpeedBps       uint64                 `protobuf:"varint,6,opt,name=speed_bps,json=speedBps,proto3" json:"speed_bps,omitempty"` // bits per second; 0: not known, and so are utilisations
+	HasRates       bool                   `protobuf:"varint,7,opt,name=has_rates,json=hasRates,proto3" json:"has_rates,omitempty"`
+	Received       *Rate                  `protobuf:"bytes,8,opt,name=received,proto3" json:"received,omitempty"`
+	Sent           *Rate                  `protobuf:"bytes,9,opt,name=sent,proto3" json:"sent,omitempty"`
+	Backlog        uint64                 `protobuf:"varint,10,opt,name=backlog,proto3" json:"backlog,omitempty"`                            // frames that wait to be sent, in the last status
+	MostBacklog    uint64                 `protobuf:"varint,11,opt,name=most_backlog,json=mostBacklog,proto3" json:"most_backlog,omitempty"` // in that of the window in which it was longest
+	Drops          []*Drop                `protobuf:"bytes,12,rep,name=drops,proto3" json:"drops,omitempty"`                                 // in the window with has_rates, else since the switch began
+	DropsPerSecond float64                `protobuf:"fixed64,13,opt,name=drops_per_second,json=dropsPerSecond,proto3" json:"drops_per_second,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *NetworkPort) Reset() {
+	*x = NetworkPort{}
+	mi := &file_query_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkPort) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkPort) ProtoMessage() {}
+
+func (x *NetworkPort) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkPort.ProtoReflect.Descriptor instead.
+func (*NetworkPort) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *NetworkPort) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *NetworkPort) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NetworkPort) GetInterface() string {
+	if x != nil {
+		return x.Interface
+	}
+	return ""
+}
+
+func (x *NetworkPort) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *NetworkPort) GetUp() bool {
+	if x != nil {
+		return x.Up
+	}
+	return false
+}
+
+func (x *NetworkPort) GetSpeedBps() uint64 {
+	if x != nil {
+		return x.SpeedBps
+	}
+	return 0
+}
+
+func (x *NetworkPort) GetHasRates() bool {
+	if x != nil {
+		return x.HasRates
+	}
+	return false
+}
+
+func (x *NetworkPort) GetReceived() *Rate {
+	if x != nil {
+		return x.Received
+	}
+	return nil
+}
+
+func (x *NetworkPort) GetSent() *Rate {
+	if x != nil {
+		return x.Sent
+	}
+	return nil
+}
+
+func (x *NetworkPort) GetBacklog() uint64 {
+	if x != nil {
+		return x.Backlog
+	}
+	return 0
+}
+
+func (x *NetworkPort) GetMostBacklog() uint64 {
+	if x != nil {
+		return x.MostBacklog
+	}
+	return 0
+}
+
+func (x *NetworkPort) GetDrops() []*Drop {
+	if x != nil {
+		return x.Drops
+	}
+	return nil
+}
+
+func (x *NetworkPort) GetDropsPerSecond() float64 {
+	if x != nil {
+		return x.DropsPerSecond
+	}
+	return 0
+}
+
+// Drop counts the packets that were dropped for a reason.
+type Drop struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Packets       uint64                 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drop) Reset() {
+	*x = Drop{}
+	mi := &file_query_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drop) ProtoMessage() {}
+
+func (x *Drop) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drop.ProtoReflect.Descriptor instead.
+func (*Drop) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *Drop) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Drop) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+// NetworkWorker is a worker in the window.
+type NetworkWorker struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Id               uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Core             int64                  `protobuf:"varint,2,opt,name=core,proto3" json:"core,omitempty"` // -1: not pinned
+	HasRates         bool                   `protobuf:"varint,3,opt,name=has_rates,json=hasRates,proto3" json:"has_rates,omitempty"`
+	Cpu              float64                `protobuf:"fixed64,4,opt,name=cpu,proto3" json:"cpu,omitempty"`   // share of a processor that its thread used, 0 to 1
+	Busy             float64                `protobuf:"fixed64,5,opt,name=busy,proto3" json:"busy,omitempty"` // share of its rounds that found packets, 0 to 1
+	PacketsPerSecond float64                `protobuf:"fixed64,6,opt,name=packets_per_second,json=packetsPerSecond,proto3" json:"packets_per_second,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *NetworkWorker) Reset() {
+	*x = NetworkWorker{}
+	mi := &file_query_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkWorker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkWorker) ProtoMessage() {}
+
+func (x *NetworkWorker) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkWorker.ProtoReflect.Descriptor instead.
+func (*NetworkWorker) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *NetworkWorker) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *NetworkWorker) GetCore() int64 {
+	if x != nil {
+		return x.Core
+	}
+	return 0
+}
+
+func (x *NetworkWorker) GetHasRates() bool {
+	if x != nil {
+		return x.HasRates
+	}
+	return false
+}
+
+func (x *NetworkWorker) GetCpu() float64 {
+	if x != nil {
+		return x.Cpu
+	}
+	return 0
+}
+
+func (x *NetworkWorker) GetBusy() float64 {
+	if x != nil {
+		return x.Busy
+	}
+	return 0
+}
+
+func (x *NetworkWorker) GetPacketsPerSecond() float64 {
+	if x != nil {
+		return x.PacketsPerSecond
+	}
+	return 0
+}
+
+// Rate is traffic in one direction.
+type Rate struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	PacketsPerSecond float64                `protobuf:"fixed64,1,opt,name=packets_per_second,json=packetsPerSecond,proto3" json:"packets_per_second,omitempty"`
+	BitsPerSecond    float64                `protobuf:"fixed64,2,opt,name=bits_per_second,json=bitsPerSecond,proto3" json:"bits_per_second,omitempty"` // of frames, without FCS
+	Utilisation      float64                `protobuf:"fixed64,3,opt,name=utilisation,proto3" json:"utilisation,omitempty"`                            // share of the speed, with 24 bytes beside each frame
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Rate) Reset() {
+	*x = Rate{}
+	mi := &file_query_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rate) ProtoMessage() {}
+
+func (x *Rate) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rate.ProtoReflect.Descriptor instead.
+func (*Rate) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *Rate) GetPacketsPerSecond() float64 {
+	if x != nil {
+		return x.PacketsPerSecond
+	}
+	return 0
+}
+
+func (x *Rate) GetBitsPerSecond() float64 {
+	if x != nil {
+		return x.BitsPerSecond
+	}
+	return 0
+}
+
+func (x *Rate) GetUtilisation() float64 {
+	if x != nil {
+		return x.Utilisation
+	}
+	return 0
+}
+
+// NetworkLink is a configured link. Its lists have two elements, for either end.
+type NetworkLink struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ends          []*NetworkEnd          `protobuf:"bytes,1,rep,name=ends,proto3" json:"ends,omitempty"`
+	SpeedBps      uint64                 `protobuf:"varint,2,opt,name=speed_bps,json=speedBps,proto3" json:"speed_bps,omitempty"` // 0: not known
+	Up            bool                   `protobuf:"varint,3,opt,name=up,proto3" json:"up,omitempty"`                             // all ports of it say so
+	HasRates      bool                   `protobuf:"varint,4,opt,name=has_rates,json=hasRates,proto3" json:"has_rates,omitempty"`
+	Rates         []*Rate                `protobuf:"bytes,5,rep,name=rates,proto3" json:"rates,omitempty"`               // of what leaves the end
+	Backlogs      []uint64               `protobuf:"varint,6,rep,packed,name=backlogs,proto3" json:"backlogs,omitempty"` // of the end's port, frames
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkLink) Reset() {
+	*x = NetworkLink{}
+	mi := &file_query_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkLink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkLink) ProtoMessage() {}
+
+func (x *NetworkLink) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkLink.ProtoReflect.Descriptor instead.
+func (*NetworkLink) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *NetworkLink) GetEnds() []*NetworkEnd {
+	if x != nil {
+		return x.Ends
+	}
+	return nil
+}
+
+func (x *NetworkLink) GetSpeedBps() uint64 {
+	if x != nil {
+		return x.SpeedBps
+	}
+	return 0
+}
+
+func (x *NetworkLink) GetUp() bool {
+	if x != nil {
+		return x.Up
+	}
+	return false
+}
+
+func (x *NetworkLink) GetHasRates() bool {
+	if x != nil {
+		return x.HasRates
+	}
+	return false
+}
+
+func (x *NetworkLink) GetRates() []*Rate {
+	if x != nil {
+		return x.Rates
+	}
+	return nil
+}
+
+func (x *NetworkLink) GetBacklogs() []uint64 {
+	if x != nil {
+		return x.Backlogs
+	}
+	return nil
+}
+
+// NetworkEnd is an end of a link: a port of a switch, or a host.
+type NetworkEnd struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	HasSwitch     bool                   `protobuf:"varint,2,opt,name=has_switch,json=hasSwitch,proto3" json:"has_switch,omitempty"` // name is a switch that was heard of
+	Switch        uint32                 `protobuf:"varint,3,opt,name=switch,proto3" json:"switch,omitempty"`                        // its number
+	Port          string                 `protobuf:"bytes,4,opt,name=port,proto3" json:"port,omitempty"`                             // the port's name
+	Number        int64                  `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"`                        // the port's; -1: not known
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NetworkEnd) Reset() {
+	*x = NetworkEnd{}
+	mi := &file_query_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NetworkEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NetworkEnd) ProtoMessage() {}
+
+func (x *NetworkEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NetworkEnd.ProtoReflect.Descriptor instead.
+func (*NetworkEnd) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *NetworkEnd) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NetworkEnd) GetHasSwitch() bool {
+	if x != nil {
+		return x.HasSwitch
+	}
+	return false
+}
+
+func (x *NetworkEnd) GetSwitch() uint32 {
+	if x != nil {
+		return x.Switch
+	}
+	return 0
+}
+
+func (x *NetworkEnd) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+func (x *NetworkEnd) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 type CollectorRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -4221,7 +5489,7 @@ type CollectorRequest struct {
 
 func (x *CollectorRequest) Reset() {
 	*x = CollectorRequest{}
-	mi := &file_query_proto_msgTypes[38]
+	mi := &file_query_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4233,7 +5501,7 @@ func (x *CollectorRequest) String() string {
 func (*CollectorRequest) ProtoMessage() {}
 
 func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[38]
+	mi := &file_query_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4246,7 +5514,7 @@ func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorRequest.ProtoReflect.Descriptor instead.
 func (*CollectorRequest) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{38}
+	return file_query_proto_rawDescGZIP(), []int{51}
 }
 
 // CollectorStatus is how the collector itself is.
@@ -4271,7 +5539,7 @@ type CollectorStatus struct {
 
 func (x *CollectorStatus) Reset() {
 	*x = CollectorStatus{}
-	mi := &file_query_proto_msgTypes[39]
+	mi := &file_query_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4283,7 +5551,7 @@ func (x *CollectorStatus) String() string {
 func (*CollectorStatus) ProtoMessage() {}
 
 func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[39]
+	mi := &file_query_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4296,7 +5564,7 @@ func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorStatus.ProtoReflect.Descriptor instead.
 func (*CollectorStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{39}
+	return file_query_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CollectorStatus) GetName() string {
@@ -4405,7 +5673,7 @@ type StreamStatus struct {
 
 func (x *StreamStatus) Reset() {
 	*x = StreamStatus{}
-	mi := &file_query_proto_msgTypes[40]
+	mi := &file_query_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4417,7 +5685,7 @@ func (x *StreamStatus) String() string {
 func (*StreamStatus) ProtoMessage() {}
 
 func (x *StreamStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[40]
+	mi := &file_query_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4430,7 +5698,7 @@ func (x *StreamStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStatus.ProtoReflect.Descriptor instead.
 func (*StreamStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{40}
+	return file_query_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *StreamStatus) GetName() string {
@@ -4538,7 +5806,7 @@ type StoreStatus struct {
 
 func (x *StoreStatus) Reset() {
 	*x = StoreStatus{}
-	mi := &file_query_proto_msgTypes[41]
+	mi := &file_query_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4550,7 +5818,7 @@ func (x *StoreStatus) String() string {
 func (*StoreStatus) ProtoMessage() {}
 
 func (x *StoreStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[41]
+	mi := &file_query_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4563,7 +5831,7 @@ func (x *StoreStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatus.ProtoReflect.Descriptor instead.
 func (*StoreStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{41}
+	return file_query_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *StoreStatus) GetBytes() uint64 {
@@ -4610,7 +5878,7 @@ type KindStatus struct {
 
 func (x *KindStatus) Reset() {
 	*x = KindStatus{}
-	mi := &file_query_proto_msgTypes[42]
+	mi := &file_query_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4622,7 +5890,7 @@ func (x *KindStatus) String() string {
 func (*KindStatus) ProtoMessage() {}
 
 func (x *KindStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[42]
+	mi := &file_query_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4635,7 +5903,7 @@ func (x *KindStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindStatus.ProtoReflect.Descriptor instead.
 func (*KindStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{42}
+	return file_query_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *KindStatus) GetKind() string {
@@ -4702,7 +5970,7 @@ type SwitchStatus struct {
 
 func (x *SwitchStatus) Reset() {
 	*x = SwitchStatus{}
-	mi := &file_query_proto_msgTypes[43]
+	mi := &file_query_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4714,7 +5982,7 @@ func (x *SwitchStatus) String() string {
 func (*SwitchStatus) ProtoMessage() {}
 
 func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[43]
+	mi := &file_query_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4727,7 +5995,7 @@ func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchStatus.ProtoReflect.Descriptor instead.
 func (*SwitchStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{43}
+	return file_query_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SwitchStatus) GetId() uint32 {
@@ -4783,7 +6051,7 @@ type LastRecord struct {
 
 func (x *LastRecord) Reset() {
 	*x = LastRecord{}
-	mi := &file_query_proto_msgTypes[44]
+	mi := &file_query_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4795,7 +6063,7 @@ func (x *LastRecord) String() string {
 func (*LastRecord) ProtoMessage() {}
 
 func (x *LastRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[44]
+	mi := &file_query_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4808,7 +6076,7 @@ func (x *LastRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastRecord.ProtoReflect.Descriptor instead.
 func (*LastRecord) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{44}
+	return file_query_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *LastRecord) GetKind() string {
@@ -4838,7 +6106,7 @@ type ApiStatus struct {
 
 func (x *ApiStatus) Reset() {
 	*x = ApiStatus{}
-	mi := &file_query_proto_msgTypes[45]
+	mi := &file_query_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4850,7 +6118,7 @@ func (x *ApiStatus) String() string {
 func (*ApiStatus) ProtoMessage() {}
 
 func (x *ApiStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[45]
+	mi := &file_query_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4863,7 +6131,7 @@ func (x *ApiStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiStatus.ProtoReflect.Descriptor instead.
 func (*ApiStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{45}
+	return file_query_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ApiStatus) GetAnswered() uint64 {
@@ -4935,7 +6203,7 @@ const file_query_proto_rawDesc = "" +
 	"\n" +
 	"confidence\x18\x19 \x01(\x01R\n" +
 	"confidence\x12\x17\n" +
-	"\astep_ns\x18\x1a \x01(\x03R\x06stepNs\"\xd8\x05\n" +
+	"\astep_ns\x18\x1a \x01(\x03R\x06stepNs\"\x8c\x06\n" +
 	"\x06Answer\x12/\n" +
 	"\x06volume\x18\x01 \x01(\v2\x15.weir.query.v1.VolumeH\x00R\x06volume\x128\n" +
 	"\tfrequency\x18\x02 \x01(\v2\x18.weir.query.v1.FrequencyH\x00R\tfrequency\x12B\n" +
@@ -4951,7 +6219,8 @@ const file_query_proto_rawDesc = "" +
 	" \x01(\v2\x1f.weir.query.v1.CongestionAnswerH\x00R\n" +
 	"congestion\x122\n" +
 	"\x05loops\x18\v \x01(\v2\x1a.weir.query.v1.LoopsAnswerH\x00R\x05loops\x12/\n" +
-	"\x06series\x18\f \x01(\v2\x15.weir.query.v1.SeriesH\x00R\x06series\x12)\n" +
+	"\x06series\x18\f \x01(\v2\x15.weir.query.v1.SeriesH\x00R\x06series\x122\n" +
+	"\anetwork\x18\r \x01(\v2\x16.weir.query.v1.NetworkH\x00R\anetwork\x12)\n" +
 	"\x04none\x18\x14 \x01(\v2\x13.weir.query.v1.NoneH\x00R\x04noneB\b\n" +
 	"\x06answer\"4\n" +
 	"\x04None\x12\x12\n" +
@@ -4960,14 +6229,16 @@ const file_query_proto_rawDesc = "" +
 	"\aBounded\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\x01R\x05value\x12\x10\n" +
 	"\x03low\x18\x02 \x01(\x01R\x03low\x12\x12\n" +
-	"\x04high\x18\x03 \x01(\x01R\x04high\"\xc0\x01\n" +
+	"\x04high\x18\x03 \x01(\x01R\x04high\"\x8c\x02\n" +
 	"\aMissing\x12\x16\n" +
 	"\x06switch\x18\x01 \x01(\tR\x06switch\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\tR\x02of\x12\x1a\n" +
 	"\binstance\x18\x03 \x01(\rR\binstance\x12#\n" +
 	"\rabsent_slices\x18\x04 \x01(\x03R\fabsentSlices\x12%\n" +
 	"\x0epartial_slices\x18\x05 \x01(\x03R\rpartialSlices\x12%\n" +
-	"\x0emissed_packets\x18\x06 \x01(\x04R\rmissedPackets\":\n" +
+	"\x0emissed_packets\x18\x06 \x01(\x04R\rmissedPackets\x12!\n" +
+	"\flost_records\x18\a \x01(\x04R\vlostRecords\x12'\n" +
+	"\x0fevicted_records\x18\b \x01(\x04R\x0eevictedRecords\":\n" +
 	"\x06Absent\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bfragment\x18\x02 \x01(\tR\bfragment\"\x8b\x04\n" +
@@ -5253,7 +6524,7 @@ const file_query_proto_rawDesc = "" +
 	"\x06switch\x18\x02 \x01(\tR\x06switch\x12\x14\n" +
 	"\x05flows\x18\x03 \x01(\x03R\x05flows\x12\x18\n" +
 	"\asamples\x18\x04 \x01(\x04R\asamples\x12:\n" +
-	"\tquantiles\x18\x05 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\"\x9f\x05\n" +
+	"\tquantiles\x18\x05 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\"\xcc\x05\n" +
 	"\x10CongestionAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -5281,17 +6552,20 @@ const file_query_proto_rawDesc = "" +
 	"\apackets\x18\x19 \x01(\v2\x19.weir.query.v1.ValueStatsR\apackets\x123\n" +
 	"\x05flows\x18\x1a \x03(\v2\x1d.weir.query.v1.FlowCongestionR\x05flows\x12\x12\n" +
 	"\x04more\x18\x1b \x01(\x03R\x04more\x123\n" +
-	"\x05links\x18\x1c \x03(\v2\x1d.weir.query.v1.LinkCongestionR\x05links\"z\n" +
+	"\x05links\x18\x1c \x03(\v2\x1d.weir.query.v1.LinkCongestionR\x05links\x12+\n" +
+	"\x04hops\x18\x1d \x03(\v2\x17.weir.query.v1.HopStatsR\x04hops\"\xb0\x01\n" +
 	"\x0eFlowCongestion\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\asamples\x18\x02 \x01(\x04R\asamples\x12:\n" +
-	"\tquantiles\x18\x03 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\"w\n" +
+	"\tquantiles\x18\x03 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\x124\n" +
+	"\x06median\x18\x04 \x01(\v2\x1c.weir.query.v1.QuantileValueR\x06median\"\x8b\x01\n" +
 	"\x0eLinkCongestion\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
 	"\x05flows\x18\x03 \x01(\x03R\x05flows\x12\x17\n" +
 	"\aat_most\x18\x04 \x01(\x01R\x06atMost\x12\x12\n" +
-	"\x04flow\x18\x05 \x01(\tR\x04flow\"\xfd\x03\n" +
+	"\x04flow\x18\x05 \x01(\tR\x04flow\x12\x12\n" +
+	"\x04open\x18\x06 \x01(\bR\x04open\"\x99\x04\n" +
 	"\vLoopsAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -5315,7 +6589,8 @@ const file_query_proto_rawDesc = "" +
 	"\x06marked\x18\x15 \x01(\x04R\x06marked\x12\x1b\n" +
 	"\tby_chance\x18\x16 \x01(\x01R\bbyChance\x12-\n" +
 	"\x05flows\x18\x17 \x03(\v2\x17.weir.query.v1.FlowLoopR\x05flows\x12\x12\n" +
-	"\x04more\x18\x18 \x01(\x03R\x04more\"\xca\x01\n" +
+	"\x04more\x18\x18 \x01(\x03R\x04more\x12\x1a\n" +
+	"\breported\x18\x19 \x01(\x04R\breported\"\xf6\x01\n" +
 	"\bFlowLoop\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x16\n" +
@@ -5324,7 +6599,10 @@ const file_query_proto_rawDesc = "" +
 	"\x04path\x18\x05 \x03(\tR\x04path\x12\x1a\n" +
 	"\brepeated\x18\x06 \x03(\tR\brepeated\x12\x19\n" +
 	"\bfirst_ns\x18\a \x01(\x03R\afirstNs\x12\x17\n" +
-	"\alast_ns\x18\b \x01(\x03R\x06lastNs\"\x9b\x02\n" +
+	"\alast_ns\x18\b \x01(\x03R\x06lastNs\x12\x1a\n" +
+	"\breported\x18\t \x01(\x04R\breported\x12\x0e\n" +
+	"\x02by\x18\n" +
+	" \x03(\tR\x02by\"\x9b\x02\n" +
 	"\x06Series\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -5349,7 +6627,122 @@ const file_query_proto_rawDesc = "" +
 	"\x04unit\x18\x02 \x01(\tR\x04unit\x12\x14\n" +
 	"\x05value\x18\x03 \x01(\x01R\x05value\x12\x10\n" +
 	"\x03low\x18\x04 \x01(\x01R\x03low\x12\x12\n" +
-	"\x04high\x18\x05 \x01(\x01R\x04high\"\x12\n" +
+	"\x04high\x18\x05 \x01(\x01R\x04high\"\x8f\x02\n" +
+	"\aNetwork\x12\x17\n" +
+	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
+	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
+	"\n" +
+	"confidence\x18\x03 \x01(\x01R\n" +
+	"confidence\x12\x18\n" +
+	"\arecords\x18\x04 \x01(\x03R\arecords\x120\n" +
+	"\amissing\x18\x06 \x03(\v2\x16.weir.query.v1.MissingR\amissing\x128\n" +
+	"\bswitches\x18\n" +
+	" \x03(\v2\x1c.weir.query.v1.NetworkSwitchR\bswitches\x120\n" +
+	"\x05links\x18\v \x03(\v2\x1a.weir.query.v1.NetworkLinkR\x05links\"\xda\x05\n" +
+	"\rNetworkSwitch\x12\x16\n" +
+	"\x06switch\x18\x01 \x01(\rR\x06switch\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06health\x18\x03 \x01(\tR\x06health\x12\x16\n" +
+	"\x06faults\x18\x04 \x03(\tR\x06faults\x12\"\n" +
+	"\rlast_heard_ns\x18\x05 \x01(\x03R\vlastHeardNs\x12\x15\n" +
+	"\x06age_ns\x18\x06 \x01(\x03R\x05ageNs\x12\x1d\n" +
+	"\n" +
+	"has_status\x18\a \x01(\bR\thasStatus\x12\x1a\n" +
+	"\bstatuses\x18\b \x01(\x03R\bstatuses\x12\x17\n" +
+	"\aboot_ns\x18\t \x01(\x03R\x06bootNs\x12\x1a\n" +
+	"\brestarts\x18\n" +
+	" \x01(\x03R\brestarts\x12\x18\n" +
+	"\aprogram\x18\v \x01(\tR\aprogram\x12\x16\n" +
+	"\x06epochs\x18\f \x01(\x04R\x06epochs\x12\x1a\n" +
+	"\boverruns\x18\r \x01(\x04R\boverruns\x12%\n" +
+	"\x0emissed_packets\x18\x0e \x01(\x04R\rmissedPackets\x12E\n" +
+	"\fmeasurements\x18\x0f \x03(\v2!.weir.query.v1.NetworkMeasurementR\fmeasurements\x126\n" +
+	"\aexports\x18\x10 \x03(\v2\x1c.weir.query.v1.NetworkExportR\aexports\x121\n" +
+	"\x05spool\x18\x11 \x01(\v2\x1b.weir.query.v1.NetworkSpoolR\x05spool\x121\n" +
+	"\x05clock\x18\x12 \x01(\v2\x1b.weir.query.v1.NetworkClockR\x05clock\x120\n" +
+	"\x05ports\x18\x13 \x03(\v2\x1a.weir.query.v1.NetworkPortR\x05ports\x126\n" +
+	"\aworkers\x18\x14 \x03(\v2\x1c.weir.query.v1.NetworkWorkerR\aworkers\"\x8a\x01\n" +
+	"\x12NetworkMeasurement\x12\x14\n" +
+	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x12\n" +
+	"\x04part\x18\x02 \x01(\tR\x04part\x12\x16\n" +
+	"\x06epochs\x18\x03 \x01(\x04R\x06epochs\x12\x1a\n" +
+	"\boverruns\x18\x04 \x01(\x04R\boverruns\x12\x16\n" +
+	"\x06missed\x18\x05 \x01(\x04R\x06missed\"\x93\x01\n" +
+	"\rNetworkExport\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04made\x18\x02 \x01(\x04R\x04made\x12\x12\n" +
+	"\x04sent\x18\x03 \x01(\x04R\x04sent\x12\x18\n" +
+	"\adropped\x18\x04 \x01(\x04R\adropped\x12\x12\n" +
+	"\x04lost\x18\x05 \x01(\x04R\x04lost\x12\x18\n" +
+	"\awaiting\x18\x06 \x01(\x04R\awaiting\"{\n" +
+	"\fNetworkSpool\x12\x14\n" +
+	"\x05bytes\x18\x01 \x01(\x04R\x05bytes\x12\x1f\n" +
+	"\vbound_bytes\x18\x02 \x01(\x04R\n" +
+	"boundBytes\x12\x1c\n" +
+	"\tconnected\x18\x03 \x01(\bR\tconnected\x12\x16\n" +
+	"\x06remote\x18\x04 \x01(\bR\x06remote\"\xfe\x01\n" +
+	"\fNetworkClock\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\"\n" +
+	"\fsynchronised\x18\x02 \x01(\bR\fsynchronised\x12\x1b\n" +
+	"\toffset_ns\x18\x03 \x01(\x03R\boffsetNs\x12\x19\n" +
+	"\berror_ns\x18\x04 \x01(\x04R\aerrorNs\x12 \n" +
+	"\fmax_error_ns\x18\x05 \x01(\x04R\n" +
+	"maxErrorNs\x12 \n" +
+	"\ftai_offset_s\x18\x06 \x01(\x03R\n" +
+	"taiOffsetS\x126\n" +
+	"\aoffsets\x18\a \x03(\v2\x1c.weir.query.v1.NetworkOffsetR\aoffsets\"\xac\x01\n" +
+	"\rNetworkOffset\x12\x1c\n" +
+	"\tneighbour\x18\x01 \x01(\tR\tneighbour\x12\x1d\n" +
+	"\n" +
+	"has_offset\x18\x02 \x01(\bR\thasOffset\x123\n" +
+	"\toffset_ns\x18\x03 \x01(\v2\x16.weir.query.v1.BoundedR\boffsetNs\x12\x1d\n" +
+	"\awarning\x18\x04 \x01(\tH\x00R\awarning\x88\x01\x01B\n" +
+	"\n" +
+	"\b_warning\"\xa1\x03\n" +
+	"\vNetworkPort\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
+	"\tinterface\x18\x03 \x01(\tR\tinterface\x12\x12\n" +
+	"\x04mode\x18\x04 \x01(\tR\x04mode\x12\x0e\n" +
+	"\x02up\x18\x05 \x01(\bR\x02up\x12\x1b\n" +
+	"\tspeed_bps\x18\x06 \x01(\x04R\bspeedBps\x12\x1b\n" +
+	"\thas_rates\x18\a \x01(\bR\bhasRates\x12/\n" +
+	"\breceived\x18\b \x01(\v2\x13.weir.query.v1.RateR\breceived\x12'\n" +
+	"\x04sent\x18\t \x01(\v2\x13.weir.query.v1.RateR\x04sent\x12\x18\n" +
+	"\abacklog\x18\n" +
+	" \x01(\x04R\abacklog\x12!\n" +
+	"\fmost_backlog\x18\v \x01(\x04R\vmostBacklog\x12)\n" +
+	"\x05drops\x18\f \x03(\v2\x13.weir.query.v1.DropR\x05drops\x12(\n" +
+	"\x10drops_per_second\x18\r \x01(\x01R\x0edropsPerSecond\"8\n" +
+	"\x04Drop\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
+	"\apackets\x18\x02 \x01(\x04R\apackets\"\xa4\x01\n" +
+	"\rNetworkWorker\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
+	"\x04core\x18\x02 \x01(\x03R\x04core\x12\x1b\n" +
+	"\thas_rates\x18\x03 \x01(\bR\bhasRates\x12\x10\n" +
+	"\x03cpu\x18\x04 \x01(\x01R\x03cpu\x12\x12\n" +
+	"\x04busy\x18\x05 \x01(\x01R\x04busy\x12,\n" +
+	"\x12packets_per_second\x18\x06 \x01(\x01R\x10packetsPerSecond\"~\n" +
+	"\x04Rate\x12,\n" +
+	"\x12packets_per_second\x18\x01 \x01(\x01R\x10packetsPerSecond\x12&\n" +
+	"\x0fbits_per_second\x18\x02 \x01(\x01R\rbitsPerSecond\x12 \n" +
+	"\vutilisation\x18\x03 \x01(\x01R\vutilisation\"\xcd\x01\n" +
+	"\vNetworkLink\x12-\n" +
+	"\x04ends\x18\x01 \x03(\v2\x19.weir.query.v1.NetworkEndR\x04ends\x12\x1b\n" +
+	"\tspeed_bps\x18\x02 \x01(\x04R\bspeedBps\x12\x0e\n" +
+	"\x02up\x18\x03 \x01(\bR\x02up\x12\x1b\n" +
+	"\thas_rates\x18\x04 \x01(\bR\bhasRates\x12)\n" +
+	"\x05rates\x18\x05 \x03(\v2\x13.weir.query.v1.RateR\x05rates\x12\x1a\n" +
+	"\bbacklogs\x18\x06 \x03(\x04R\bbacklogs\"\x83\x01\n" +
+	"\n" +
+	"NetworkEnd\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"has_switch\x18\x02 \x01(\bR\thasSwitch\x12\x16\n" +
+	"\x06switch\x18\x03 \x01(\rR\x06switch\x12\x12\n" +
+	"\x04port\x18\x04 \x01(\tR\x04port\x12\x16\n" +
+	"\x06number\x18\x05 \x01(\x03R\x06number\"\x12\n" +
 	"\x10CollectorRequest\"\xb6\x03\n" +
 	"\x0fCollectorStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -5434,54 +6827,67 @@ func file_query_proto_rawDescGZIP() []byte {
 	return file_query_proto_rawDescData
 }
 
-var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_query_proto_goTypes = []any{
-	(*AskRequest)(nil),       // 0: weir.query.v1.AskRequest
-	(*WatchRequest)(nil),     // 1: weir.query.v1.WatchRequest
-	(*Question)(nil),         // 2: weir.query.v1.Question
-	(*Answer)(nil),           // 3: weir.query.v1.Answer
-	(*None)(nil),             // 4: weir.query.v1.None
-	(*Bounded)(nil),          // 5: weir.query.v1.Bounded
-	(*Missing)(nil),          // 6: weir.query.v1.Missing
-	(*Absent)(nil),           // 7: weir.query.v1.Absent
-	(*Volume)(nil),           // 8: weir.query.v1.Volume
-	(*SwitchVolume)(nil),     // 9: weir.query.v1.SwitchVolume
-	(*Share)(nil),            // 10: weir.query.v1.Share
-	(*Frequency)(nil),        // 11: weir.query.v1.Frequency
-	(*SampleFrequency)(nil),  // 12: weir.query.v1.SampleFrequency
-	(*SketchFrequency)(nil),  // 13: weir.query.v1.SketchFrequency
-	(*HeavyHitters)(nil),     // 14: weir.query.v1.HeavyHitters
-	(*HeavyFlow)(nil),        // 15: weir.query.v1.HeavyFlow
-	(*Entropy)(nil),          // 16: weir.query.v1.Entropy
-	(*Cardinality)(nil),      // 17: weir.query.v1.Cardinality
-	(*Between)(nil),          // 18: weir.query.v1.Between
-	(*Clocks)(nil),           // 19: weir.query.v1.Clocks
-	(*Target)(nil),           // 20: weir.query.v1.Target
-	(*FragmentError)(nil),    // 21: weir.query.v1.FragmentError
-	(*PathAnswer)(nil),       // 22: weir.query.v1.PathAnswer
-	(*FlowPath)(nil),         // 23: weir.query.v1.FlowPath
-	(*PathHop)(nil),          // 24: weir.query.v1.PathHop
-	(*PathPassage)(nil),      // 25: weir.query.v1.PathPassage
-	(*QuantileValue)(nil),    // 26: weir.query.v1.QuantileValue
-	(*ValueStats)(nil),       // 27: weir.query.v1.ValueStats
-	(*LatencyAnswer)(nil),    // 28: weir.query.v1.LatencyAnswer
-	(*HopStats)(nil),         // 29: weir.query.v1.HopStats
-	(*CongestionAnswer)(nil), // 30: weir.query.v1.CongestionAnswer
-	(*FlowCongestion)(nil),   // 31: weir.query.v1.FlowCongestion
-	(*LinkCongestion)(nil),   // 32: weir.query.v1.LinkCongestion
-	(*LoopsAnswer)(nil),      // 33: weir.query.v1.LoopsAnswer
-	(*FlowLoop)(nil),         // 34: weir.query.v1.FlowLoop
-	(*Series)(nil),           // 35: weir.query.v1.Series
-	(*SeriesPoint)(nil),      // 36: weir.query.v1.SeriesPoint
-	(*SeriesValue)(nil),      // 37: weir.query.v1.SeriesValue
-	(*CollectorRequest)(nil), // 38: weir.query.v1.CollectorRequest
-	(*CollectorStatus)(nil),  // 39: weir.query.v1.CollectorStatus
-	(*StreamStatus)(nil),     // 40: weir.query.v1.StreamStatus
-	(*StoreStatus)(nil),      // 41: weir.query.v1.StoreStatus
-	(*KindStatus)(nil),       // 42: weir.query.v1.KindStatus
-	(*SwitchStatus)(nil),     // 43: weir.query.v1.SwitchStatus
-	(*LastRecord)(nil),       // 44: weir.query.v1.LastRecord
-	(*ApiStatus)(nil),        // 45: weir.query.v1.ApiStatus
+	(*AskRequest)(nil),         // 0: weir.query.v1.AskRequest
+	(*WatchRequest)(nil),       // 1: weir.query.v1.WatchRequest
+	(*Question)(nil),           // 2: weir.query.v1.Question
+	(*Answer)(nil),             // 3: weir.query.v1.Answer
+	(*None)(nil),               // 4: weir.query.v1.None
+	(*Bounded)(nil),            // 5: weir.query.v1.Bounded
+	(*Missing)(nil),            // 6: weir.query.v1.Missing
+	(*Absent)(nil),             // 7: weir.query.v1.Absent
+	(*Volume)(nil),             // 8: weir.query.v1.Volume
+	(*SwitchVolume)(nil),       // 9: weir.query.v1.SwitchVolume
+	(*Share)(nil),              // 10: weir.query.v1.Share
+	(*Frequency)(nil),          // 11: weir.query.v1.Frequency
+	(*SampleFrequency)(nil),    // 12: weir.query.v1.SampleFrequency
+	(*SketchFrequency)(nil),    // 13: weir.query.v1.SketchFrequency
+	(*HeavyHitters)(nil),       // 14: weir.query.v1.HeavyHitters
+	(*HeavyFlow)(nil),          // 15: weir.query.v1.HeavyFlow
+	(*Entropy)(nil),            // 16: weir.query.v1.Entropy
+	(*Cardinality)(nil),        // 17: weir.query.v1.Cardinality
+	(*Between)(nil),            // 18: weir.query.v1.Between
+	(*Clocks)(nil),             // 19: weir.query.v1.Clocks
+	(*Target)(nil),             // 20: weir.query.v1.Target
+	(*FragmentError)(nil),      // 21: weir.query.v1.FragmentError
+	(*PathAnswer)(nil),         // 22: weir.query.v1.PathAnswer
+	(*FlowPath)(nil),           // 23: weir.query.v1.FlowPath
+	(*PathHop)(nil),            // 24: weir.query.v1.PathHop
+	(*PathPassage)(nil),        // 25: weir.query.v1.PathPassage
+	(*QuantileValue)(nil),      // 26: weir.query.v1.QuantileValue
+	(*ValueStats)(nil),         // 27: weir.query.v1.ValueStats
+	(*LatencyAnswer)(nil),      // 28: weir.query.v1.LatencyAnswer
+	(*HopStats)(nil),           // 29: weir.query.v1.HopStats
+	(*CongestionAnswer)(nil),   // 30: weir.query.v1.CongestionAnswer
+	(*FlowCongestion)(nil),     // 31: weir.query.v1.FlowCongestion
+	(*LinkCongestion)(nil),     // 32: weir.query.v1.LinkCongestion
+	(*LoopsAnswer)(nil),        // 33: weir.query.v1.LoopsAnswer
+	(*FlowLoop)(nil),           // 34: weir.query.v1.FlowLoop
+	(*Series)(nil),             // 35: weir.query.v1.Series
+	(*SeriesPoint)(nil),        // 36: weir.query.v1.SeriesPoint
+	(*SeriesValue)(nil),        // 37: weir.query.v1.SeriesValue
+	(*Network)(nil),            // 38: weir.query.v1.Network
+	(*NetworkSwitch)(nil),      // 39: weir.query.v1.NetworkSwitch
+	(*NetworkMeasurement)(nil), // 40: weir.query.v1.NetworkMeasurement
+	(*NetworkExport)(nil),      // 41: weir.query.v1.NetworkExport
+	(*NetworkSpool)(nil),       // 42: weir.query.v1.NetworkSpool
+	(*NetworkClock)(nil),       // 43: weir.query.v1.NetworkClock
+	(*NetworkOffset)(nil),      // 44: weir.query.v1.NetworkOffset
+	(*NetworkPort)(nil),        // 45: weir.query.v1.NetworkPort
+	(*Drop)(nil),               // 46: weir.query.v1.Drop
+	(*NetworkWorker)(nil),      // 47: weir.query.v1.NetworkWorker
+	(*Rate)(nil),               // 48: weir.query.v1.Rate
+	(*NetworkLink)(nil),        // 49: weir.query.v1.NetworkLink
+	(*NetworkEnd)(nil),         // 50: weir.query.v1.NetworkEnd
+	(*CollectorRequest)(nil),   // 51: weir.query.v1.CollectorRequest
+	(*CollectorStatus)(nil),    // 52: weir.query.v1.CollectorStatus
+	(*StreamStatus)(nil),       // 53: weir.query.v1.StreamStatus
+	(*StoreStatus)(nil),        // 54: weir.query.v1.StoreStatus
+	(*KindStatus)(nil),         // 55: weir.query.v1.KindStatus
+	(*SwitchStatus)(nil),       // 56: weir.query.v1.SwitchStatus
+	(*LastRecord)(nil),         // 57: weir.query.v1.LastRecord
+	(*ApiStatus)(nil),          // 58: weir.query.v1.ApiStatus
 }
 var file_query_proto_depIdxs = []int32{
 	2,  // 0: weir.query.v1.AskRequest.question:type_name -> weir.query.v1.Question
@@ -5498,76 +6904,95 @@ var file_query_proto_depIdxs = []int32{
 	30, // 11: weir.query.v1.Answer.congestion:type_name -> weir.query.v1.CongestionAnswer
 	33, // 12: weir.query.v1.Answer.loops:type_name -> weir.query.v1.LoopsAnswer
 	35, // 13: weir.query.v1.Answer.series:type_name -> weir.query.v1.Series
-	4,  // 14: weir.query.v1.Answer.none:type_name -> weir.query.v1.None
-	6,  // 15: weir.query.v1.Volume.missing:type_name -> weir.query.v1.Missing
-	5,  // 16: weir.query.v1.Volume.packets:type_name -> weir.query.v1.Bounded
-	5,  // 17: weir.query.v1.Volume.bytes:type_name -> weir.query.v1.Bounded
-	9,  // 18: weir.query.v1.Volume.per_switch:type_name -> weir.query.v1.SwitchVolume
-	10, // 19: weir.query.v1.Volume.share:type_name -> weir.query.v1.Share
-	5,  // 20: weir.query.v1.Share.packets:type_name -> weir.query.v1.Bounded
-	5,  // 21: weir.query.v1.Share.bytes:type_name -> weir.query.v1.Bounded
-	12, // 22: weir.query.v1.Frequency.sample:type_name -> weir.query.v1.SampleFrequency
-	13, // 23: weir.query.v1.Frequency.sketch:type_name -> weir.query.v1.SketchFrequency
-	6,  // 24: weir.query.v1.SampleFrequency.missing:type_name -> weir.query.v1.Missing
-	5,  // 25: weir.query.v1.SampleFrequency.packets:type_name -> weir.query.v1.Bounded
-	5,  // 26: weir.query.v1.SampleFrequency.bytes:type_name -> weir.query.v1.Bounded
-	6,  // 27: weir.query.v1.SketchFrequency.missing:type_name -> weir.query.v1.Missing
-	7,  // 28: weir.query.v1.SketchFrequency.absent:type_name -> weir.query.v1.Absent
-	6,  // 29: weir.query.v1.HeavyHitters.missing:type_name -> weir.query.v1.Missing
-	5,  // 30: weir.query.v1.HeavyHitters.volume:type_name -> weir.query.v1.Bounded
-	15, // 31: weir.query.v1.HeavyHitters.flows:type_name -> weir.query.v1.HeavyFlow
-	7,  // 32: weir.query.v1.HeavyHitters.absent:type_name -> weir.query.v1.Absent
-	6,  // 33: weir.query.v1.Entropy.missing:type_name -> weir.query.v1.Missing
-	5,  // 34: weir.query.v1.Entropy.bits:type_name -> weir.query.v1.Bounded
-	5,  // 35: weir.query.v1.Entropy.flows:type_name -> weir.query.v1.Bounded
-	5,  // 36: weir.query.v1.Entropy.f2:type_name -> weir.query.v1.Bounded
-	5,  // 37: weir.query.v1.Entropy.total:type_name -> weir.query.v1.Bounded
-	7,  // 38: weir.query.v1.Entropy.absent:type_name -> weir.query.v1.Absent
-	6,  // 39: weir.query.v1.Cardinality.missing:type_name -> weir.query.v1.Missing
-	5,  // 40: weir.query.v1.Cardinality.flows:type_name -> weir.query.v1.Bounded
-	6,  // 41: weir.query.v1.Between.missing:type_name -> weir.query.v1.Missing
-	5,  // 42: weir.query.v1.Between.delay_ns:type_name -> weir.query.v1.Bounded
-	19, // 43: weir.query.v1.Between.clocks:type_name -> weir.query.v1.Clocks
-	5,  // 44: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
-	6,  // 45: weir.query.v1.Target.missing:type_name -> weir.query.v1.Missing
-	21, // 46: weir.query.v1.Target.fragments:type_name -> weir.query.v1.FragmentError
-	6,  // 47: weir.query.v1.PathAnswer.missing:type_name -> weir.query.v1.Missing
-	23, // 48: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
-	24, // 49: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
-	25, // 50: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
-	26, // 51: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	6,  // 52: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
-	29, // 53: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
-	26, // 54: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	6,  // 55: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
-	27, // 56: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
-	31, // 57: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowCongestion
-	32, // 58: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
-	26, // 59: weir.query.v1.FlowCongestion.quantiles:type_name -> weir.query.v1.QuantileValue
-	6,  // 60: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
-	34, // 61: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
-	6,  // 62: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
-	36, // 63: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
-	37, // 64: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
-	40, // 65: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
-	41, // 66: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
-	42, // 67: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
-	43, // 68: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
-	45, // 69: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
-	44, // 70: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
-	0,  // 71: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
-	1,  // 72: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
-	0,  // 73: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
-	38, // 74: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
-	3,  // 75: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
-	3,  // 76: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
-	35, // 77: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
-	39, // 78: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
-	75, // [75:79] is the sub-list for method output_type
-	71, // [71:75] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	38, // 14: weir.query.v1.Answer.network:type_name -> weir.query.v1.Network
+	4,  // 15: weir.query.v1.Answer.none:type_name -> weir.query.v1.None
+	6,  // 16: weir.query.v1.Volume.missing:type_name -> weir.query.v1.Missing
+	5,  // 17: weir.query.v1.Volume.packets:type_name -> weir.query.v1.Bounded
+	5,  // 18: weir.query.v1.Volume.bytes:type_name -> weir.query.v1.Bounded
+	9,  // 19: weir.query.v1.Volume.per_switch:type_name -> weir.query.v1.SwitchVolume
+	10, // 20: weir.query.v1.Volume.share:type_name -> weir.query.v1.Share
+	5,  // 21: weir.query.v1.Share.packets:type_name -> weir.query.v1.Bounded
+	5,  // 22: weir.query.v1.Share.bytes:type_name -> weir.query.v1.Bounded
+	12, // 23: weir.query.v1.Frequency.sample:type_name -> weir.query.v1.SampleFrequency
+	13, // 24: weir.query.v1.Frequency.sketch:type_name -> weir.query.v1.SketchFrequency
+	6,  // 25: weir.query.v1.SampleFrequency.missing:type_name -> weir.query.v1.Missing
+	5,  // 26: weir.query.v1.SampleFrequency.packets:type_name -> weir.query.v1.Bounded
+	5,  // 27: weir.query.v1.SampleFrequency.bytes:type_name -> weir.query.v1.Bounded
+	6,  // 28: weir.query.v1.SketchFrequency.missing:type_name -> weir.query.v1.Missing
+	7,  // 29: weir.query.v1.SketchFrequency.absent:type_name -> weir.query.v1.Absent
+	6,  // 30: weir.query.v1.HeavyHitters.missing:type_name -> weir.query.v1.Missing
+	5,  // 31: weir.query.v1.HeavyHitters.volume:type_name -> weir.query.v1.Bounded
+	15, // 32: weir.query.v1.HeavyHitters.flows:type_name -> weir.query.v1.HeavyFlow
+	7,  // 33: weir.query.v1.HeavyHitters.absent:type_name -> weir.query.v1.Absent
+	6,  // 34: weir.query.v1.Entropy.missing:type_name -> weir.query.v1.Missing
+	5,  // 35: weir.query.v1.Entropy.bits:type_name -> weir.query.v1.Bounded
+	5,  // 36: weir.query.v1.Entropy.flows:type_name -> weir.query.v1.Bounded
+	5,  // 37: weir.query.v1.Entropy.f2:type_name -> weir.query.v1.Bounded
+	5,  // 38: weir.query.v1.Entropy.total:type_name -> weir.query.v1.Bounded
+	7,  // 39: weir.query.v1.Entropy.absent:type_name -> weir.query.v1.Absent
+	6,  // 40: weir.query.v1.Cardinality.missing:type_name -> weir.query.v1.Missing
+	5,  // 41: weir.query.v1.Cardinality.flows:type_name -> weir.query.v1.Bounded
+	6,  // 42: weir.query.v1.Between.missing:type_name -> weir.query.v1.Missing
+	5,  // 43: weir.query.v1.Between.delay_ns:type_name -> weir.query.v1.Bounded
+	19, // 44: weir.query.v1.Between.clocks:type_name -> weir.query.v1.Clocks
+	5,  // 45: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
+	6,  // 46: weir.query.v1.Target.missing:type_name -> weir.query.v1.Missing
+	21, // 47: weir.query.v1.Target.fragments:type_name -> weir.query.v1.FragmentError
+	6,  // 48: weir.query.v1.PathAnswer.missing:type_name -> weir.query.v1.Missing
+	23, // 49: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
+	24, // 50: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
+	25, // 51: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
+	26, // 52: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	6,  // 53: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
+	29, // 54: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
+	26, // 55: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	6,  // 56: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
+	27, // 57: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
+	31, // 58: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowCongestion
+	32, // 59: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
+	29, // 60: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
+	26, // 61: weir.query.v1.FlowCongestion.quantiles:type_name -> weir.query.v1.QuantileValue
+	26, // 62: weir.query.v1.FlowCongestion.median:type_name -> weir.query.v1.QuantileValue
+	6,  // 63: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
+	34, // 64: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
+	6,  // 65: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
+	36, // 66: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
+	37, // 67: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
+	6,  // 68: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
+	39, // 69: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
+	49, // 70: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
+	40, // 71: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
+	41, // 72: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
+	42, // 73: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
+	43, // 74: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
+	45, // 75: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
+	47, // 76: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
+	44, // 77: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
+	5,  // 78: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
+	48, // 79: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
+	48, // 80: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
+	46, // 81: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
+	50, // 82: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
+	48, // 83: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
+	53, // 84: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
+	54, // 85: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
+	55, // 86: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
+	56, // 87: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
+	58, // 88: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
+	57, // 89: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
+	0,  // 90: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
+	1,  // 91: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
+	0,  // 92: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
+	51, // 93: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
+	3,  // 94: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
+	3,  // 95: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
+	35, // 96: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
+	52, // 97: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
+	94, // [94:98] is the sub-list for method output_type
+	90, // [90:94] is the sub-list for method input_type
+	90, // [90:90] is the sub-list for extension type_name
+	90, // [90:90] is the sub-list for extension extendee
+	0,  // [0:90] is the sub-list for field type_name
 }
 
 func init() { file_query_proto_init() }
@@ -5588,6 +7013,7 @@ func file_query_proto_init() {
 		(*Answer_Congestion)(nil),
 		(*Answer_Loops)(nil),
 		(*Answer_Series)(nil),
+		(*Answer_Network)(nil),
 		(*Answer_None)(nil),
 	}
 	file_query_proto_msgTypes[8].OneofWrappers = []any{}
@@ -5596,13 +7022,14 @@ func file_query_proto_init() {
 	file_query_proto_msgTypes[18].OneofWrappers = []any{}
 	file_query_proto_msgTypes[19].OneofWrappers = []any{}
 	file_query_proto_msgTypes[36].OneofWrappers = []any{}
+	file_query_proto_msgTypes[44].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_query_proto_rawDesc), len(file_query_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   46,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

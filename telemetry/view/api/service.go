@@ -24,8 +24,8 @@ const (
 // service answers the calls.
 type service struct {
 	Config
-	questions        places
-	answered, failed atomic.Uint64
+	questions, watches        places
+	answered, failed, refused atomic.Uint64
 }
 
 var _ QueryServiceHandler = (*service)(nil)
@@ -96,6 +96,7 @@ func (s *service) Collector(ctx context.Context, _ *CollectorRequest) (*Collecto
 	if err != nil {
 		return nil, s.refusal(err)
 	}
+	status.Api = &ApiStatus{Answered: s.answered.Load(), Failed: s.failed.Load(), Refused: s.refused.Load(), Watches: int64(len(s.watches.free))}
 	return status, nil
 }
 
