@@ -26,7 +26,7 @@ type Command struct {
 	JSON bool // report as one JSON object
 	// Keep and Examine are those of [Options].
 	Keep    string
-	Examine func(*Evidence) (Answers, error)
+	Examine func(context.Context, *Evidence) (Answers, error)
 }
 
 func (c *Command) open(file string) (*Config, Options, error) {

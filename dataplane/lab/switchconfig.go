@@ -43,6 +43,9 @@ func (c *Config) switchConfig(i int, runDirectory, records string) ([]byte, erro
 	setMissing(subtable(config, "control"), "socket", socketPath(runDirectory, s.Name))
 	if records != "" {
 		setMissing(subtable(config, "telemetry"), "spool", records)
+		if c.Collector != nil {
+			setMissing(subtable(config, "telemetry"), "collector", []string{"nats://" + collectorNATS})
+		}
 	}
 	ends := c.portEnds(s.Name)
 	ports, err := configPorts(config)

@@ -45,7 +45,8 @@ var layers = []layer{
 
 	// Record path.
 	{"telemetry/sketch/...", []string{"telemetry/hash", "telemetry/sketch/..."}, "a sketch is a data structure without packets or I/O"},
-	{"telemetry/export", []string{"telemetry/record"}, "the exporter declares the source that it drains"},
+	{"telemetry/jetstream", []string{"telemetry/hash", "telemetry/record"}, "how records travel, for both ends"},
+	{"telemetry/export", []string{"telemetry/jetstream", "telemetry/record"}, "the exporter declares the source that it drains"},
 	{"telemetry/collect", []string{"telemetry/record"}, "the collector declares the sink that it fills"},
 	{"telemetry/store", []string{"telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"the store merges records and knows neither questions nor transport"},
@@ -100,6 +101,7 @@ var foreigns = []foreign{
 	{"github.com/vishvananda/netns", []string{"dataplane/lab/netns"}, "one package switches threads between namespaces"},
 	{"github.com/google/gopacket", []string{"bench/..."}, "it allocates per packet; tests use it as a second opinion"},
 	{"github.com/cespare/xxhash", []string{"bench/...", "pipeline/packet", "stages/parse", "telemetry/hash"}, "one family of hashes, behind one name"},
+	{"github.com/nats-io/nats.go", []string{"telemetry/collect", "telemetry/jetstream"}, "one package names and dials, for both ends"},
 	{"github.com/gaissmai/bart", []string{"stages/..."}, "longest prefix matches are stages' business"},
 	{"github.com/BurntSushi/toml", []string{"config", "dataplane/lab", "telemetry/pint"},
 		"files are decoded in one place per kind of file: switches, labs, plans"},

@@ -47,19 +47,14 @@ func (e *Engine) Ask(ctx context.Context, q *Question) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	own, err := e.of(ctx, q)
-	if err != nil {
-		return nil, err
+	if q.Step != 0 {
+		return answer(e.Series(ctx, q, q.Step))
 	}
-	k := kinds[q.Kind]
-	if k.ask == nil {
-		return nil, fmt.Errorf("%w that tell %s", ErrNoRecords, q.Kind)
-	}
-	return k.ask(ctx, own, q)
+	return kinds[q.Kind].ask(ctx, e.of(ctx, q), q)
 }
 
 // of is an engine for one question, with its window and confidence.
-func (e *Engine) of(ctx context.Context, q *Question) (*Engine, error) {
+func (e *Engine) of(ctx context.Context, q *Question) *Engine {
 	own := *e
 	own.ctx = ctx
 	own.Window = q.window(e.Store, e.window())
@@ -69,7 +64,7 @@ func (e *Engine) of(ctx context.Context, q *Question) (*Engine, error) {
 	if q.Weight != 0 {
 		own.Weight = q.Weight
 	}
-	return &own, nil
+	return &own
 }
 
 // stopped is the context's error, nil while the question may go on.

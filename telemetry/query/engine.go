@@ -38,7 +38,8 @@ type Engine struct {
 	// Limits bound the cost of a question.
 	Limits Limits
 
-	ctx context.Context // of the question that this engine was made for; nil: none
+	ctx     context.Context // of the question that this engine was made for; nil: none
+	decoded Paths           // of all pieces of a series; nil: of each question anew
 }
 
 // Bounded is a value with bounds that hold with the engine's confidence.

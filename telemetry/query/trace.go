@@ -30,9 +30,9 @@ func newTracer(r *pint.Reader, query int, confidence float64, values []uint64) (
 	return &tracer{r, query, d}, err
 }
 
-// way is a path that holds from a time on; nil: the path changed then, and was not certain
+// tracedWay is a path that holds from a time on; nil: the path changed then, and was not certain
 // again.
-type way struct {
+type tracedWay struct {
 	from int64
 	path []uint64
 }
@@ -41,7 +41,7 @@ type way struct {
 type traced struct {
 	pint.Flow
 	first, last int64
-	ways        []way // certain ones; the first one from the first digest on
+	ways        []tracedWay // certain ones; the first one from the first digest on
 }
 
 // trace decodes the digests of one flow; every says to read one of so many.
@@ -80,10 +80,10 @@ func (f *traced) know(now int64) {
 	path := slices.Clone(f.Path())
 	switch n := len(f.ways); {
 	case n == 0:
-		f.ways = append(f.ways, way{f.first, path})
+		f.ways = append(f.ways, tracedWay{f.first, path})
 	case f.ways[n-1].path != nil:
 		if !slices.Equal(f.ways[n-1].path, path) {
-			f.ways = append(f.ways, way{now, path})
+			f.ways = append(f.ways, tracedWay{now, path})
 		}
 	case n > 1 && slices.Equal(f.ways[n-2].path, path):
 		f.ways = f.ways[:n-1] // it had not changed after all
@@ -96,7 +96,7 @@ func (f *traced) know(now int64) {
 // forget notes that the path changed, of which the digest of that time is the first sign.
 func (f *traced) forget(since int64) {
 	if n := len(f.ways); n > 0 && f.ways[n-1].path != nil {
-		f.ways = append(f.ways, way{from: since})
+		f.ways = append(f.ways, tracedWay{from: since})
 		f.bound()
 	}
 }

@@ -51,7 +51,7 @@ func (s *Store) Missing(of string, w Window) []Missing {
 			return
 		}
 		slicesSeen[o.From], have[from][o.From] = true, true
-		if o.Partial {
+		if o.Partial && of != OfStatuses { // which are of a moment
 			found[from].Partial++
 		}
 		found[from].Packets = sum(found[from].Packets, o.Missed)
