@@ -1,6 +1,7 @@
 package export
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,13 +16,17 @@ type Source interface {
 	Collect(now int64, last bool, emit record.Emit)
 }
 
+// Listener is a source that has work only where its records are kept: Listen is
+// called then, before packets flow.
+type Listener interface{ Listen() }
+
 // Sink is where records go. Write takes one whole record; an error means that
 // it is lost.
 type Sink interface {
 	Write(h *record.Header, encoded []byte) error
 }
 
-// Counters count the records of one kind.
+// Counters count the records of one kind. Made are Records and Lost.
 type Counters struct {
 	Records uint64 // written
 	Bytes   uint64 // of these
@@ -39,11 +44,19 @@ type Exporter struct {
 	sink    Sink
 	buffer  []byte
 	counts  [256]counters // by kind
+
+	mu   sync.Mutex // guards lost
+	lost tallies
 }
 
 // New returns the exporter of the switch with the given number and name. A nil
 // sink makes the sources be drained all the same, and writes nothing.
 func New(id uint32, name string, sources []Source, sink Sink) *Exporter {
+	for _, s := range sources {
+		if l, ok := s.(Listener); ok && sink != nil {
+			l.Listen()
+		}
+	}
 	return &Exporter{id: id, name: name, sources: sources, sink: sink}
 }
 
@@ -77,10 +90,24 @@ func (e *Exporter) emit(h *record.Header, body func([]byte) ([]byte, error)) {
 	}
 	if err != nil {
 		c.lost.Add(1)
+		e.lose(tallyOf(h, len(encoded)))
 		return
 	}
 	c.records.Add(1)
 	c.bytes.Add(uint64(len(encoded)))
+}
+
+func (e *Exporter) lose(t Tally) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lost.add(t)
+}
+
+// Lost tells of which epochs the lost records of a kind are.
+func (e *Exporter) Lost(k record.Kind) Tally {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lost.of(k)
 }
 
 // Counters returns the counts of a kind so far.

@@ -174,6 +174,7 @@ type HeavyHitters struct {
 	EffectiveSize int         `json:"effective_size,omitempty"`
 	Volume        Bounded     `json:"volume"` // 0 if it was not needed
 	Flows         []HeavyFlow `json:"flows"`
+	More          int         `json:"more,omitempty"` // flows that the question's limit left out
 	// Unlocated flows are named by the sketch's records, but their paths are not
 	// known; Absent are fragments on the paths of the others.
 	Unlocated int      `json:"unlocated"`
