@@ -83,8 +83,12 @@ func checkSending(c export.Config) error {
 		return nil
 	}
 	o := c.Options("")
+	err := o.CheckFiles()
+	if err == nil {
+		return nil
+	}
 	var errs []error
-	for _, err := range unjoin(o.CheckFiles()) {
+	for _, err := range unjoin(err) {
 		errs = append(errs, fmt.Errorf("telemetry.%w", err))
 	}
 	return errors.Join(errs...)

@@ -100,8 +100,8 @@ var queryKinds = []queryKind{
 	{query.KindNetwork, "Switches, ports and links: health, rates, queues", printAnswer(printNetwork)},
 }
 
-// asker answers questions: a folder of records, or a collector.
-type asker interface {
+// querySource answers questions: a folder of records, or a collector.
+type querySource interface {
 	// Ask answers as query.Engine.Ask does.
 	Ask(context.Context, *query.Question) (any, error)
 	// Watch answers at once and after each interval, until the context ends or each fails.
@@ -110,8 +110,8 @@ type asker interface {
 	Footer(io.Writer) error
 }
 
-// asker takes the folder if there is one, else the collector.
-func (o *queryOptions) asker(cmd *cobra.Command) (asker, error) {
+// source takes the folder if there is one, else the collector.
+func (o *queryOptions) source(cmd *cobra.Command) (querySource, error) {
 	if o.records.folder != "" {
 		return &o.records, o.collector.unused(cmd)
 	}
@@ -123,7 +123,7 @@ func (o *queryOptions) asker(cmd *cobra.Command) (asker, error) {
 
 // run is a question, top to bottom.
 func (o *queryOptions) run(cmd *cobra.Command, q *query.Question, print func(io.Writer, any) error) error {
-	from, err := o.asker(cmd)
+	from, err := o.source(cmd)
 	if err != nil {
 		return usageError(err)
 	}

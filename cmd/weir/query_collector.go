@@ -58,7 +58,7 @@ func (c *queryCollector) late(ctx context.Context, err error) error {
 	return err
 }
 
-// Ask implements asker.
+// Ask implements querySource.
 func (c *queryCollector) Ask(ctx context.Context, q *query.Question) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -66,12 +66,12 @@ func (c *queryCollector) Ask(ctx context.Context, q *query.Question) (any, error
 	return answer, c.late(ctx, err)
 }
 
-// Watch implements asker.
+// Watch implements querySource.
 func (c *queryCollector) Watch(ctx context.Context, q *query.Question, interval time.Duration, each func(any, error) error) error {
 	return c.Client.Watch(ctx, q, interval, each)
 }
 
-// Footer implements asker: a collector's counts are in weir query collector.
+// Footer implements querySource: a collector's counts are in weir query collector.
 func (*queryCollector) Footer(io.Writer) error { return nil }
 
 func newQueryCollectorCommand(o *queryOptions) *cobra.Command {

@@ -1,7 +1,15 @@
 package main
 
 import (
-	"errors"
+	"fmt"
+
+	"github.com/weirswitch/weir/telemetry/view/parquet"
 )
 
-func writeParquet(file string, answer any) error { return errors.New("not yet") }
+// writeParquet writes an answer to a file.
+func writeParquet(file string, answer any) error {
+	if err := parquet.WriteFile(file, answer); err != nil {
+		return fmt.Errorf("--parquet: %w", err)
+	}
+	return nil
+}

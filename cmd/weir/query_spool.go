@@ -55,7 +55,7 @@ func refuseFlags(cmd *cobra.Command, names []string, why string) error {
 	return errors.Join(faults...)
 }
 
-// Ask implements asker. The folder is read anew: switches may be writing to it.
+// Ask implements querySource. The folder is read anew: switches may be writing to it.
 func (s *querySpool) Ask(ctx context.Context, q *query.Question) (any, error) {
 	e, err := s.engine()
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *querySpool) Ask(ctx context.Context, q *query.Question) (any, error) {
 	return equal(answer)
 }
 
-// Watch implements asker.
+// Watch implements querySource.
 func (s *querySpool) Watch(ctx context.Context, q *query.Question, interval time.Duration, each func(any, error) error) error {
 	next := time.NewTicker(interval)
 	defer next.Stop()
@@ -92,7 +92,7 @@ func (s *querySpool) Watch(ctx context.Context, q *query.Question, interval time
 	}
 }
 
-// Footer implements asker.
+// Footer implements querySource.
 func (s *querySpool) Footer(w io.Writer) error { return printCounts(w, s.counts) }
 
 // engine reads the records and whatever tells the flows' paths.

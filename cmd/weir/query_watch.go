@@ -24,7 +24,7 @@ const (
 
 // watchOn writes the answer again and again, until Ctrl-C: on a terminal in the place of the one
 // before, else behind it.
-func (o *queryOptions) watchOn(ctx context.Context, from asker, q *query.Question, stdout io.Writer, write func(io.Writer, any) error) error {
+func (o *queryOptions) watchOn(ctx context.Context, from querySource, q *query.Question, stdout io.Writer, write func(io.Writer, any) error) error {
 	if o.watch < leastWatch || o.watch > longestWatch {
 		return usageError(fmt.Errorf("--watch %v: choose %v to %v", o.watch, leastWatch, longestWatch))
 	}
