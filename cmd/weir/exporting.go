@@ -11,6 +11,7 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/telemetry/export"
+	"github.com/weirswitch/weir/telemetry/jetstream"
 )
 
 // exporting is the record path of one switch: its exporter, the spool to which
@@ -18,6 +19,7 @@ import (
 type exporting struct {
 	*export.Exporter
 	spool *export.Spool // nil: records are not kept
+	id    uint32
 	name  string
 	log   *zap.Logger
 
@@ -25,15 +27,14 @@ type exporting struct {
 	shipper *export.Shipper // nil: records stay in the spool
 }
 
-// newExporting joins the stages that measure to the spool, if one is configured.
-func newExporting(c export.Config, sw config.Switch, chain []pipeline.Named) (*exporting, error) {
-	var sources []export.Source
+// newExporting joins the stages that measure, and other sources, to the spool, if one is configured.
+func newExporting(c export.Config, sw config.Switch, chain []pipeline.Named, sources ...export.Source) (*exporting, error) {
 	for _, n := range chain {
 		if s, ok := n.Module.(export.Source); ok {
 			sources = append(sources, s)
 		}
 	}
-	e := &exporting{name: sw.Name, log: zap.NewNop()}
+	e := &exporting{id: sw.ID, name: sw.Name, log: zap.NewNop()}
 	var sink export.Sink // nil, not a nil *Spool in an interface
 	if c.Spool != "" {
 		var err error
@@ -104,7 +105,9 @@ func (e *exporting) send(c export.Config) error {
 	if len(c.Collector) == 0 {
 		return err
 	}
-	shipper, shipErr := export.Ship(e.spool, c.Options(e.name), e.logSending)
+	o := c.Options(e.name)
+	o.Inbox = jetstream.Acks(e.id)
+	shipper, shipErr := export.Ship(e.spool, o, e.logSending)
 	if shipErr != nil {
 		return errors.Join(err, shipErr)
 	}
@@ -136,12 +139,15 @@ func (e *exporting) logSending(s export.Status) {
 	e.log.Warn("records wait in the spool", zap.String("reason", s.LastError))
 }
 
+// sendingOff is the state without a collector.
+const sendingOff = "off"
+
 // sending is the status of the shipper.
 func (e *exporting) sending() export.Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.shipper == nil {
-		return export.Status{State: "off"}
+		return export.Status{State: sendingOff}
 	}
 	return e.shipper.Status()
 }

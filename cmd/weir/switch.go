@@ -137,21 +137,22 @@ func judge(r *worker.Report) error {
 
 // liveSwitch is a switch on network interfaces with its control socket.
 type liveSwitch struct {
-	config *config.Config // at the start; inForce has what changed since
-	log    *zap.Logger
-	level  zap.AtomicLevel
-	file   string // of the configuration
-	socket net.Listener
-	tcp    net.Listener // nil: the API is not served over TCP
-	scrape net.Listener // nil: metrics are not served
-	audit  *control.Audit
-	server atomic.Pointer[control.Server]
-	meters *metrics.Server
-	pool   *packet.Pool
-	memory *port.UMEM
-	chain  []pipeline.Named
-	sw     *worker.Switch
-	export *exporting
+	config   *config.Config // at the start; inForce has what changed since
+	log      *zap.Logger
+	level    zap.AtomicLevel
+	file     string // of the configuration
+	socket   net.Listener
+	tcp      net.Listener // nil: the API is not served over TCP
+	scrape   net.Listener // nil: metrics are not served
+	audit    *control.Audit
+	server   atomic.Pointer[control.Server]
+	meters   *metrics.Server
+	pool     *packet.Pool
+	memory   *port.UMEM
+	chain    []pipeline.Named
+	sw       *worker.Switch
+	export   *exporting
+	statuses *statuses
 
 	changing sync.Mutex // one change of the configuration at a time
 	inForce  atomic.Pointer[inForce]
@@ -243,10 +244,11 @@ func (s *liveSwitch) setUp(queues int) (err error) {
 	if s.chain, err = stages.Build(c.Switch.Graph, c.Stages, env); err != nil {
 		return errors.Join(err, closePorts(ports))
 	}
+	s.statuses = newStatuses(s)
 	if err = checkSending(c.Telemetry); err != nil {
 		return errors.Join(err, closePorts(ports))
 	}
-	if s.export, err = newExporting(c.Telemetry, c.Switch, s.chain); err != nil {
+	if s.export, err = newExporting(c.Telemetry, c.Switch, s.chain, s.statuses); err != nil {
 		return errors.Join(err, closePorts(ports))
 	}
 	s.export.log = s.log
@@ -315,6 +317,9 @@ func closePorts(ports []port.Port) error {
 // returns the last report.
 func (s *liveSwitch) run(ctx context.Context, tell *readiness) (*worker.Report, error) {
 	noted := func() bool { return true }
+	if s.export.spool != nil { // else nobody would hear it
+		defer s.statuses.start()()
+	}
 	stopExport := s.export.start(s.config.Telemetry)
 	stopReload := s.reloadOnSignal()
 	defer stopReload()

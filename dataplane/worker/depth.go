@@ -32,3 +32,12 @@ func (o *outlet) depth() uint32 {
 	}
 	return uint32(max(o.queue.Depth(), 0))
 }
+
+// addBacklogs adds, for each port, how many frames wait in the worker's queues of it.
+func (w *Worker) addBacklogs(sums []uint64) {
+	for k := range w.outlets {
+		if o := &w.outlets[k]; o.queue != nil && int(o.port) < len(sums) {
+			sums[o.port] += uint64(o.depth())
+		}
+	}
+}

@@ -54,6 +54,8 @@ type PortReport struct {
 	ReceivedBytes    uint64 `json:"received_bytes"`
 	Transmitted      uint64 `json:"transmitted"` // packets that left here
 	TransmittedBytes uint64 `json:"transmitted_bytes"`
+	// Backlog is how many frames wait to be sent at the moment. It is for statuses, and in no report.
+	Backlog uint64 `json:"-"`
 	// Rebuilds is how often the port came back after its interface had vanished,
 	// LinkChanges how often its link went up or down.
 	Rebuilds    uint64 `json:"rebuilds"`
@@ -107,12 +109,15 @@ func (s *Switch) Report() Report {
 	s.table.RLock()
 	seats := slices.Clone(s.seats)
 	s.table.RUnlock()
-	sums := make([]portCounters, len(seats))
+	sums, backlogs := make([]portCounters, len(seats)), make([]uint64, len(seats))
 	var stages []pipeline.StageCounters
 	for _, w := range s.workers {
 		w.Do(func() {
 			for i := range sums {
 				sums[i].add(&w.counters[i])
+			}
+			if !s.closed {
+				w.addBacklogs(backlogs)
 			}
 			stages = addStages(stages, w.graph.AppendCounters(nil))
 			r.Workers = append(r.Workers, w.report())
@@ -123,6 +128,7 @@ func (s *Switch) Report() Report {
 			continue
 		}
 		pr := portReport(seat.port, &sums[i])
+		pr.Backlog = backlogs[i]
 		r.Balanced = r.Balanced && pr.Fate.balanced() && pr.Copies.balanced()
 		r.Fate.add(&pr.Fate)
 		r.Copies.add(&pr.Copies)

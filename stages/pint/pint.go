@@ -32,9 +32,12 @@ type Module struct {
 	mu       sync.Mutex // guards what follows, between Run and questions
 	recorder *pint.Recorder
 	noted    []pint.Record // about to be recorded
+	outbox   *outbox       // nil: nobody keeps records of digests
 	queries  []pint.Query  // of all plans, by name
 	loops    map[pint.FlowKey]*loopEntry
 	events   map[pint.Event]uint64
+
+	batches *batches // of the goroutine that collects
 }
 
 // livePlan is a plan with what the packet path wants to know of it at once.

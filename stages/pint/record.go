@@ -165,6 +165,9 @@ func (m *Module) recordNoted() {
 // note is drain's and take's for each record; the caller has locked, and calls
 // recordNoted in the end.
 func (m *Module) note(r *record) {
+	if m.outbox != nil {
+		m.outbox.put(r)
+	}
 	if !r.loop {
 		if m.noted = append(m.noted, r.Record); len(m.noted) == maxNoted {
 			m.recordNoted()
@@ -195,8 +198,9 @@ func (m *Module) forgetLoop() {
 	delete(m.loops, oldest)
 }
 
-// recorderMetrics are what the recorder counts.
+// recorderMetrics are what the recorder counts, and what is exported.
 func (m *Module) recorderMetrics(emit func(pipeline.Metric)) {
+	m.outboxMetrics(emit)
 	if m.recorder == nil {
 		return
 	}

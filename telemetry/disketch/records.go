@@ -15,7 +15,7 @@ import (
 type Records struct {
 	epochs    map[uint64]map[ID]*fragmentEpoch
 	fragments map[ID]bool // known to be in the network
-	shapes    map[sketchEpoch]shape
+	shapes    map[sketchEpoch]Shape
 }
 
 // sketchEpoch is a sketch in an epoch.
@@ -24,9 +24,9 @@ type sketchEpoch struct {
 	sketch uint16
 }
 
-// shape is what all fragments of a sketch must have in common, so that their
-// estimates are of one thing.
-type shape struct {
+// Shape is what all fragments of a sketch must have in common in an epoch, so that their
+// estimates are of one thing. Shapes compare by ==.
+type Shape struct {
 	kind      Kind
 	unit      Unit
 	epochs    Epochs
@@ -34,25 +34,45 @@ type shape struct {
 	levelSeed uint64 // of UnivMon
 }
 
-func (r *Record) shape() shape {
-	s := shape{kind: r.Kind(), unit: r.Unit, epochs: r.Epochs, levels: r.rows.levels()}
-	if r.rows.univ != nil {
-		s.levelSeed = r.rows.univ.LevelSeed()
-	}
-	return s
+// Shape of a record's sketch.
+func (r *Record) Shape() Shape {
+	return Shape{kind: r.Kind(), unit: r.Unit, epochs: r.Epochs, levels: r.rows.levels(), levelSeed: r.rows.levelSeed()}
 }
 
 // fragmentEpoch is what came of one fragment in one epoch.
 type fragmentEpoch struct {
 	schedule Schedule
-	records  []*indexed // by subepoch; nil: missing
+	records  []*Prepared // by subepoch; nil: missing
 }
 
-// indexed is a record with what queries need of all its cells.
-type indexed struct {
+// Prepared is a record with what queries need of all its cells, so that they read
+// single ones only. It is immutable: several Records may have it.
+type Prepared struct {
 	*Record
 	rho    float64 // Record.Error
 	levels []level
+}
+
+// Prepare reads all cells of a record, which must not change any more.
+func Prepare(rec *Record) *Prepared {
+	x := &Prepared{Record: rec, rho: rec.Error(), levels: make([]level, rec.rows.levels())}
+	for i := range x.levels {
+		x.levels[i].rho = rec.rows.error(i)
+		x.levels[i].measure(rec.rows.cells(i))
+	}
+	return x
+}
+
+// What a prepared record takes beside its cells and candidates, in bytes.
+const (
+	preparedBytes  = 384
+	candidateBytes = 56
+	levelBytes     = 280
+)
+
+// Bytes is the memory that the record takes.
+func (x *Prepared) Bytes() int {
+	return preparedBytes + x.rows.bytes() + cap(x.Candidates)*candidateBytes + len(x.levels)*levelBytes
 }
 
 type level struct {
@@ -77,6 +97,17 @@ var (
 // ErrPartial, ErrDuplicate or ErrConflict, changes nothing but that the fragment
 // is expected.
 func (r *Records) Add(rec *Record) error {
+	return r.add(rec, func() *Prepared { return Prepare(rec) })
+}
+
+// AddPrepared is Add of a record whose cells were read already: it takes no longer for
+// a large one.
+func (r *Records) AddPrepared(x *Prepared) error {
+	return r.add(x.Record, func() *Prepared { return x })
+}
+
+// add takes a record, and has it prepared if it is taken.
+func (r *Records) add(rec *Record, prepared func() *Prepared) error {
 	if r.epochs == nil {
 		r.epochs = map[uint64]map[ID]*fragmentEpoch{}
 	}
@@ -85,7 +116,7 @@ func (r *Records) Add(rec *Record) error {
 		return fmt.Errorf("%v, epoch %d, subepoch %d: %w", rec.Fragment, rec.Epoch, rec.Subepoch, ErrPartial)
 	}
 	at := sketchEpoch{rec.Epoch, rec.Fragment.Sketch}
-	if s, ok := r.shapes[at]; ok && s != rec.shape() {
+	if s, ok := r.shapes[at]; ok && s != rec.Shape() {
 		return fmt.Errorf("%v, epoch %d, is of another kind, unit or shape than others of its sketch: %w", rec.Fragment, rec.Epoch, ErrConflict)
 	}
 	byID := r.epochs[rec.Epoch]
@@ -95,7 +126,7 @@ func (r *Records) Add(rec *Record) error {
 	}
 	f := byID[rec.Fragment]
 	if f == nil {
-		f = &fragmentEpoch{schedule: rec.Schedule, records: make([]*indexed, rec.N())}
+		f = &fragmentEpoch{schedule: rec.Schedule, records: make([]*Prepared, rec.N())}
 		byID[rec.Fragment] = f
 	}
 	if f.schedule != rec.Schedule {
@@ -105,15 +136,10 @@ func (r *Records) Add(rec *Record) error {
 		return fmt.Errorf("%v, epoch %d, subepoch %d: %w", rec.Fragment, rec.Epoch, rec.Subepoch, ErrDuplicate)
 	}
 	if r.shapes == nil {
-		r.shapes = map[sketchEpoch]shape{}
+		r.shapes = map[sketchEpoch]Shape{}
 	}
-	r.shapes[at] = rec.shape()
-	x := &indexed{Record: rec, rho: rec.Error(), levels: make([]level, rec.rows.levels())}
-	for i := range x.levels {
-		x.levels[i].rho = rec.rows.error(i)
-		x.levels[i].measure(rec.rows.cells(i))
-	}
-	f.records[rec.Subepoch] = x
+	r.shapes[at] = rec.Shape()
+	f.records[rec.Subepoch] = prepared()
 	return nil
 }
 
@@ -133,7 +159,7 @@ func (r *Records) Forget(before uint64) {
 			delete(r.epochs, e)
 		}
 	}
-	maps.DeleteFunc(r.shapes, func(at sketchEpoch, _ shape) bool { return at.epoch < before })
+	maps.DeleteFunc(r.shapes, func(at sketchEpoch, _ Shape) bool { return at.epoch < before })
 }
 
 // Epochs lists the epochs of which there are records, in order.

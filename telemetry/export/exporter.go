@@ -16,6 +16,10 @@ type Source interface {
 	Collect(now int64, last bool, emit record.Emit)
 }
 
+// Listener is a source that has work only where its records are kept: Listen is
+// called then, before packets flow.
+type Listener interface{ Listen() }
+
 // Sink is where records go. Write takes one whole record; an error means that
 // it is lost.
 type Sink interface {
@@ -48,6 +52,11 @@ type Exporter struct {
 // New returns the exporter of the switch with the given number and name. A nil
 // sink makes the sources be drained all the same, and writes nothing.
 func New(id uint32, name string, sources []Source, sink Sink) *Exporter {
+	for _, s := range sources {
+		if l, ok := s.(Listener); ok && sink != nil {
+			l.Listen()
+		}
+	}
 	return &Exporter{id: id, name: name, sources: sources, sink: sink}
 }
 

@@ -52,6 +52,9 @@ func (o *Options) Dial(more ...nats.Option) (*nats.Conn, error) {
 		// Whoever publishes knows what was not acknowledged and says it again.
 		nats.ReconnectBufSize(-1),
 	}
+	if o.Inbox != "" {
+		opts = append(opts, nats.CustomInboxPrefix(o.Inbox))
+	}
 	opts = append(opts, o.tlsOptions()...)
 	switch {
 	case o.Credentials != "":

@@ -1,11 +1,13 @@
 package query
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/weirswitch/weir/telemetry/oblivious"
+	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
@@ -26,6 +28,18 @@ type Engine struct {
 	Weight uint32
 	// FlowSeed is the seed of [stages.parse] in all switches.
 	FlowSeed uint64
+	// Links of the network, and Now, in ns of CLOCK_TAI, are for the question network: who
+	// asks about records that are still coming says what time it is, so that switches which
+	// have all gone silent are seen to be. 0: the window's end.
+	Links []Link
+	Now   int64
+	// Plans are PINT's plans whose digests can be read; none: pint.DefaultPlan.
+	Plans []*pint.Plan
+	// Limits bound the cost of a question.
+	Limits Limits
+
+	ctx     context.Context // of the question that this engine was made for; nil: none
+	decoded Paths           // of all pieces of a series; nil: of each question anew
 }
 
 // Bounded is a value with bounds that hold with the engine's confidence.

@@ -54,7 +54,10 @@ func (e *Engine) samples(of string) (*network, error) {
 	for _, sw := range order {
 		n.shares = append(n.shares, *volumes[sw])
 	}
-	if n.union, err = oblivious.Union(parts...); err != nil {
+	if err := e.stopped(); err != nil {
+		return nil, err
+	}
+	if n.union, err = oblivious.Union(cut(parts, e.Limits.orDefaults().Entries)...); err != nil {
 		return nil, fmt.Errorf("join the switches' samples: %w: give all switches the same kind, unit and seed", err)
 	}
 	return n, nil
@@ -174,6 +177,7 @@ type HeavyHitters struct {
 	EffectiveSize int         `json:"effective_size,omitempty"`
 	Volume        Bounded     `json:"volume"` // 0 if it was not needed
 	Flows         []HeavyFlow `json:"flows"`
+	More          int         `json:"more,omitempty"` // flows that the question's limit left out
 	// Unlocated flows are named by the sketch's records, but their paths are not
 	// known; Absent are fragments on the paths of the others.
 	Unlocated int      `json:"unlocated"`

@@ -17,10 +17,21 @@ type located struct {
 	named     int // candidates, of all sources
 	unlocated int // of these, without a known path
 	k         int // how many of the heaviest flows of each level a summary may rest on
+
+	engine *Engine
+	turn   uint8 // of asking whether the question is given up
+	over   error
 }
 
-// Path implements disketch.Paths.
+// Path implements disketch.Paths. It knows none once the question is given up, so that whoever
+// asks for the paths of many flows comes to an end.
 func (l *located) Path(buf []disketch.Segment, flow, epoch uint64) []disketch.Segment {
+	if l.turn++; l.turn == 0 && l.over == nil {
+		l.over = l.engine.stopped()
+	}
+	if l.over != nil {
+		return buf
+	}
 	if p := l.paths[flow]; p != nil {
 		return p.Path(buf, flow, epoch)
 	}
@@ -36,11 +47,15 @@ const (
 
 // candidates joins the flows that the sketch's records name with those that the
 // samples name.
-func (e *Engine) candidates(s *sketch) *located {
-	l := &located{keys: map[uint64]Key{}, paths: map[uint64]*timeline{}, k: summaryFlows}
+func (e *Engine) candidates(s *sketch) (*located, error) {
+	l := &located{keys: map[uint64]Key{}, paths: map[uint64]*timeline{}, k: summaryFlows, engine: e}
+	limit := e.Limits.orDefaults().Candidates
 	add := func(flow uint64, k Key) {
-		if _, known := l.keys[flow]; known || k.Version == 0 {
+		if _, known := l.keys[flow]; known || k.Version == 0 || l.over != nil {
 			return
+		}
+		if l.over = e.stopped(); l.over == nil && l.named == limit {
+			l.over = fmt.Errorf("%w: records name more than the %d flows that one question may ask for: ask about a shorter window", ErrTooCostly, limit)
 		}
 		l.keys[flow] = k
 		l.named++
@@ -67,7 +82,21 @@ func (e *Engine) candidates(s *sketch) *located {
 	if c, err := e.Cardinality(); err != nil || c.Flows.Low != c.Flows.High {
 		l.k = min(l.k, max(e.Store.Sketches.Known(s.query), leastFlows))
 	}
-	return l
+	return l, l.over
+}
+
+// locatedCandidates are candidates of which at least one has a known path.
+func (e *Engine) locatedCandidates(s *sketch) (*located, error) {
+	l, err := e.candidates(s)
+	switch {
+	case err != nil:
+		return nil, err
+	case l.named == 0:
+		return nil, fmt.Errorf("%w that name flows: give the fragments candidates, or add the stage oblivious to the switches' graphs", ErrNoRecords)
+	case len(l.flows) == 0:
+		return nil, fmt.Errorf("%w of paths: the path of none of %d candidates is known, and fragments count flows on their paths only: add the stage pint to the switches' graphs, or name the paths", ErrNoRecords, l.named)
+	}
+	return l, nil
 }
 
 // SketchHeavyHitters asks the fragments alone for the flows of at least the share
@@ -80,12 +109,9 @@ func (e *Engine) SketchHeavyHitters(theta, least float64) (*HeavyHitters, error)
 	if err != nil {
 		return nil, err
 	}
-	l := e.candidates(s)
-	if l.named == 0 {
-		return nil, fmt.Errorf("%w that name flows: give the fragments candidates, or add the stage oblivious to the switches' graphs", ErrNoRecords)
-	}
-	if len(l.flows) == 0 {
-		return nil, fmt.Errorf("the path of none of %d candidates is known: fragments count flows on their paths only", l.named)
+	l, err := e.locatedCandidates(s)
+	if err != nil {
+		return nil, err
 	}
 	h := &HeavyHitters{Basis: s.Basis, By: BySketch, Unit: unitName(s.unit), Theta: theta, Unlocated: l.unlocated}
 	if least == 0 {
@@ -95,7 +121,11 @@ func (e *Engine) SketchHeavyHitters(theta, least float64) (*HeavyHitters, error)
 		least = theta * h.Volume.Value
 	}
 	seen := map[Absent]bool{}
-	for _, f := range e.Store.Sketches.HeavyHitters(s.query, l.flows, least, l) {
+	heavy := e.Store.Sketches.HeavyHitters(s.query, l.flows, least, l)
+	if l.over != nil {
+		return nil, l.over
+	}
+	for _, f := range heavy {
 		k := l.keys[f.Flow]
 		share := 0.0
 		if h.Volume.Value > 0 {
@@ -112,6 +142,15 @@ func (e *Engine) SketchHeavyHitters(theta, least float64) (*HeavyHitters, error)
 	return h, nil
 }
 
+// summarise asks for all candidates along their paths.
+func (l *located) summarise(s *sketch) (*disketch.Summary, error) {
+	sum, err := l.engine.Store.Sketches.Summarise(s.query, l.k, l.flows, l)
+	if l.over != nil {
+		return nil, l.over
+	}
+	return sum, err
+}
+
 // volume of the network in a sketch's unit, each packet counted once.
 func (e *Engine) volume(s *sketch, l *located) (Bounded, error) {
 	if v, err := e.Volume(nil); err == nil {
@@ -120,7 +159,7 @@ func (e *Engine) volume(s *sketch, l *located) (Bounded, error) {
 		}
 		return v.Packets, nil
 	}
-	sum, err := e.Store.Sketches.Summarise(s.query, l.k, l.flows, l)
+	sum, err := l.summarise(s)
 	if errors.Is(err, disketch.ErrNotUnivMon) {
 		return Bounded{}, fmt.Errorf("the network's volume is not known, since there are neither samples nor fragments of kind univmon: ask for a number of %s instead of a share", unitName(s.unit))
 	}
@@ -150,12 +189,12 @@ func (e *Engine) Entropy() (*Entropy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; entropy needs fragments of kind univmon", err)
 	}
-	l := e.candidates(s)
-	if l.named == 0 {
-		return nil, fmt.Errorf("%w that name flows: give the fragments candidates, or add the stage oblivious to the switches' graphs", ErrNoRecords)
+	l, err := e.locatedCandidates(s)
+	if err != nil {
+		return nil, err
 	}
 	a := &Entropy{Basis: s.Basis, Unit: unitName(s.unit), Candidates: l.named, Unlocated: l.unlocated}
-	sum, err := e.Store.Sketches.Summarise(s.query, l.k, l.flows, l)
+	sum, err := l.summarise(s)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ const (
 	DiSketch  Kind = 2 // a fragment's subepoch
 	Oblivious Kind = 3 // a sample
 	LDS       Kind = 4 // a measurement point's interval
+	Status    Kind = 5 // what a switch says of itself
 )
 
 // String is the kind's name, as in subjects, metrics and on command lines.
@@ -42,9 +43,18 @@ func (k Kind) String() string {
 		return "oblivious"
 	case LDS:
 		return "lds"
+	case Status:
+		return "status"
 	}
 	return fmt.Sprintf("kind-%d", uint8(k))
 }
+
+// Partitions is into how many parts the digests of a network are divided. The part of a
+// flow is a hash of its 5-tuple (pint.FlowKey.Partition), and a record of kind PINT names
+// it as its Instance, so that all digests of a flow, whichever sink took them off, meet
+// in one part: of a subject, and of the collectors that share a network. A part of
+// the records' format, like the numbers of the kinds.
+const Partitions = 16
 
 // Header is what a record says beside its body.
 type Header struct {
@@ -54,7 +64,7 @@ type Header struct {
 	Switch uint32
 	Name   string
 	// Instance tells several measurements of a kind on one switch apart: the
-	// fragment, the measurement point.
+	// fragment, the measurement point, the partition of digests.
 	Instance uint16
 	// Plan is the id of PINT's plan; 0 for the other kinds.
 	Plan uint16
@@ -71,7 +81,7 @@ type Header struct {
 
 // Emit takes one record off who measured it: its header, in which the exporter
 // fills in the switch and its name, and the function that appends its body. Both
-// are used before it returns.
+// are used before it returns. Where nobody keeps records, body is not called.
 type Emit = func(h *Header, body func(dst []byte) ([]byte, error))
 
 // The sizes of the format, in bytes.

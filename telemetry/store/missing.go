@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -16,16 +17,25 @@ type Missing struct {
 	Partial int `json:"partial_slices"`
 	// Packets passed the switch and are in none of its records.
 	Packets uint64 `json:"missed_packets"`
+	// Lost records of digests were numbered by the switch, and did not come.
+	Lost uint64 `json:"lost_records"`
+	// Evicted records were here, and had to make room. Of these the switch is not known.
+	Evicted uint64 `json:"evicted_records"`
+}
+
+// source is a measurement on a switch.
+type source struct {
+	sw       uint32
+	instance uint16
 }
 
 // Missing lists what is known to be missing in a window of one measurement:
 // nothing of a switch that never sent a record. Fragments divide their epochs
 // each in its own way, so their queries tell absent ones themselves.
+//
+// Of a view it also tells what had to make room, and of digests which of the records
+// that switches numbered did not come.
 func (s *Store) Missing(of string, w Window) []Missing {
-	type source struct {
-		sw       uint32
-		instance uint16
-	}
 	slicesSeen := map[int64]bool{}
 	have := map[source]map[int64]bool{}
 	found := map[source]*Missing{}
@@ -42,21 +52,29 @@ func (s *Store) Missing(of string, w Window) []Missing {
 			return
 		}
 		slicesSeen[o.From], have[from][o.From] = true, true
-		if o.Partial {
+		if o.Partial && of != OfStatuses { // which are of a moment
 			found[from].Partial++
 		}
-		found[from].Packets += o.Missed
+		found[from].Packets = sum(found[from].Packets, o.Missed)
 	})
+	if of == OfDigests {
+		s.missingDigests(w, found)
+	}
 	var list []Missing
-	for from, m := range found {
-		if of != OfFragments {
+	if n := s.evictedIn(of, w); n != 0 {
+		list = append(list, Missing{Of: of, Evicted: n})
+	}
+	order := func(a, b source) int { return cmp.Or(cmp.Compare(a.sw, b.sw), cmp.Compare(a.instance, b.instance)) }
+	for _, from := range slices.SortedFunc(maps.Keys(found), order) {
+		m := found[from]
+		if of != OfFragments && of != OfDigests && of != OfStatuses {
 			m.Absent = len(slicesSeen) - len(have[from])
 		}
-		if m.Absent != 0 || m.Partial != 0 || m.Packets != 0 {
+		if m.Absent != 0 || m.Partial != 0 || m.Packets != 0 || m.Lost != 0 {
 			list = append(list, *m)
 		}
 	}
-	slices.SortFunc(list, func(a, b Missing) int {
+	slices.SortStableFunc(list, func(a, b Missing) int {
 		return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Instance, b.Instance))
 	})
 	return list

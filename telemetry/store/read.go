@@ -39,24 +39,32 @@ func Read(folder string) (*Store, error) {
 // AddBytes takes records that lie one behind the other. Where one is broken, it
 // goes on at the next one that is whole.
 func (s *Store) AddBytes(b []byte) {
+	unreadable, cutOff := eachRecord(b, func(h record.Header, body []byte) { s.Add(h, body) })
+	s.counts.Unreadable += unreadable
+	s.counts.CutOff += cutOff
+}
+
+// eachRecord calls add for all whole records in b, and counts the broken ones and the one
+// that is cut off at the end.
+func eachRecord(b []byte, add func(record.Header, []byte)) (unreadable, cutOff uint64) {
 	for len(b) > 0 {
 		h, body, rest, err := record.Decode(b)
 		if err == nil {
-			s.Add(h, body)
+			add(h, body)
 			b = rest
 			continue
 		}
 		next := nextRecord(b)
 		if next < 0 && errors.Is(err, record.ErrShort) {
-			s.counts.CutOff++
-			return
+			return unreadable, cutOff + 1
 		}
-		s.counts.Unreadable++
+		unreadable++
 		if next < 0 {
-			return
+			return unreadable, cutOff
 		}
 		b = b[next:]
 	}
+	return unreadable, cutOff
 }
 
 // searches bounds how many places that look like a record are tried behind a

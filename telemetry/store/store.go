@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"strings"
 	"unicode"
@@ -12,7 +11,9 @@ import (
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
+	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/record"
+	"github.com/weirswitch/weir/telemetry/status"
 )
 
 // Origin is where and when a record was made.
@@ -62,19 +63,40 @@ type Fragment struct {
 	Packets, Seen uint64
 }
 
+// Batch is the record of digests that a sink took off packets, or of packets that a
+// switch found to loop.
+type Batch struct {
+	Origin
+	*pint.Digests
+}
+
+// Status is the record of what a switch said of itself, as it came.
+type Status struct {
+	Origin
+	body []byte // was checked
+}
+
+// Decode makes the status.
+func (s *Status) Decode() (*status.Status, error) { return status.Decode(s.body) }
+
 // Store is a network's records. The zero value is empty and ready.
 type Store struct {
-	// Samples, Points and Fragments are in the order of their slices, then of
+	// Samples, Points and so on are in the order of their slices, then of
 	// switches and instances, once Sort was called.
 	Samples   []Sample
 	Points    []Point
 	Fragments []Fragment
+	Batches   []Batch
+	Statuses  []Status
 	// Sketches has the bodies of the fragments' records.
 	Sketches disketch.Records
 
 	counts Counts
-	known  map[identity][]uint32 // checksums of the bodies
+	known  map[identity][]known
 	names  map[uint32]string
+	// Of a view: the digests' records of all times, and what had to make room.
+	sent    [][]*entry
+	evicted []eviction
 }
 
 // Counts say what became of what came.
@@ -85,54 +107,40 @@ type Counts struct {
 	Conflicts  uint64 `json:"conflicts"`  // contradict others, and were left out
 	Unknown    uint64 `json:"unknown"`    // of kinds that no query here reads
 	CutOff     uint64 `json:"cut_off"`    // files that end inside a record, as one being written does
+	Future     uint64 `json:"future"`     // of a time that is still to come, and were left out
+	Late       uint64 `json:"late"`       // of slices that had made room already, and were left out
+	Evicted    uint64 `json:"evicted"`    // were taken, and had to make room
 }
 
-// identity tells records apart.
-type identity struct {
-	kind     record.Kind
-	sw       uint32
-	instance uint16
-	plan     uint16
-	start    int64
+// count adds an outcome.
+func (c *Counts) count(o Outcome) {
+	*[outcomes]*uint64{
+		Taken: &c.Records, Duplicate: &c.Duplicates, Conflict: &c.Conflicts, Unreadable: &c.Unreadable,
+		Unknown: &c.Unknown, Future: &c.Future, Late: &c.Late,
+	}[o]++
 }
 
 // Counts returns what became of what came so far.
 func (s *Store) Counts() Counts { return s.counts }
 
 // Add takes a record. body is not kept.
-func (s *Store) Add(h record.Header, body []byte) {
-	if h.Span <= 0 || h.Start > maxTime || h.Start < -maxTime || h.Span > maxTime || h.Missed > maxTime {
-		s.counts.Unreadable++
-		return
+func (s *Store) Add(h record.Header, body []byte) Outcome {
+	e, outcome := readEntry(&h, body)
+	if outcome == Taken {
+		outcome = judge(s.known[e.identity], e)
 	}
-	h.Name = printable(h.Name)
-	id := identity{h.Kind, h.Switch, h.Instance, h.Plan, h.Start}
-	sum := crc32.ChecksumIEEE(body)
-	old := s.known[id]
-	if slices.Contains(old, sum) {
-		s.counts.Duplicates++
-		return
+	if outcome == Taken && !s.put(e) {
+		outcome = Conflict
 	}
-	// A switch that restarted within a slice says two things about it, both of
-	// them in part. If neither is, one is wrong, and which one cannot be known.
-	if len(old) != 0 && !h.Partial && h.Kind != record.DiSketch {
-		s.counts.Conflicts++
-		return
+	if outcome == Taken {
+		if s.known == nil {
+			s.known = map[identity][]known{}
+		}
+		s.known[e.identity] = append(s.known[e.identity], e.known)
 	}
-	if !s.take(h, body) {
-		return
-	}
-	if s.known == nil {
-		s.known, s.names = map[identity][]uint32{}, map[uint32]string{}
-	}
-	s.known[id] = append(old, sum)
-	s.names[h.Switch] = h.Name
-	s.counts.Records++
+	s.counts.count(outcome)
+	return outcome
 }
-
-// maxTime keeps sums of times in 64 bits, and those of packets: no switch meets one
-// in each nanosecond.
-const maxTime = 1 << 61
 
 // printable is a name as it may go to a terminal: who sends records chooses it.
 func printable(name string) string {
@@ -144,53 +152,37 @@ func printable(name string) string {
 	}, name)
 }
 
-// take decodes a body into its collection; false: it was counted as something
-// else.
-func (s *Store) take(h record.Header, body []byte) bool {
-	from := Origin{
-		Switch: h.Switch, Name: h.Name, Instance: h.Instance,
-		Window: Window{h.Start, h.Start + h.Span}, Missed: h.Missed, Partial: h.Partial,
-	}
-	switch h.Kind {
-	case record.Oblivious:
-		sample := new(oblivious.Sample)
-		if sample.UnmarshalBinary(body) != nil {
-			s.counts.Unreadable++
+// put adds an entry to its collection; false: it contradicts what is there.
+func (s *Store) put(e *entry) bool {
+	switch {
+	case e.sample != nil:
+		s.Samples = append(s.Samples, Sample{e.origin, e.sample})
+	case e.point != nil:
+		s.Points = append(s.Points, *e.point)
+	case e.batch != nil:
+		s.Batches = append(s.Batches, Batch{e.origin, e.batch})
+	case e.status != nil:
+		s.Statuses = append(s.Statuses, Status{e.origin, e.status})
+	case e.sketch != nil:
+		// A record of a part of its subepoch is of no use to a sketch, but its fragment
+		// is known to be there, and missing.
+		if err := s.Sketches.AddPrepared(e.sketch); err != nil && !errors.Is(err, disketch.ErrPartial) {
 			return false
 		}
-		s.Samples = append(s.Samples, Sample{from, sample})
-	case record.LDS:
-		summary, err := lds.Check(body)
-		if err != nil || summary.Config.IntervalNs != h.Span || summary.Interval*h.Span != h.Start {
-			s.counts.Unreadable++
-			return false
-		}
-		s.Points = append(s.Points, Point{from, summary, slices.Clone(body)})
-	case record.DiSketch:
-		return s.takeFragment(from, body)
-	default:
-		s.counts.Unknown++
-		return false
+		s.Fragments = append(s.Fragments, fragmentOf(e))
 	}
+	if s.names == nil {
+		s.names = map[uint32]string{}
+	}
+	s.names[e.sw] = e.origin.Name
 	return true
 }
 
-func (s *Store) takeFragment(from Origin, body []byte) bool {
-	r := new(disketch.Record)
-	if r.UnmarshalBinary(body) != nil || r.Fragment != (disketch.ID{Switch: uint64(from.Switch), Sketch: from.Instance}) {
-		s.counts.Unreadable++
-		return false
+func fragmentOf(e *entry) Fragment {
+	r := e.sketch
+	return Fragment{
+		Origin: e.origin, ID: r.Fragment, Kind: r.Kind(), Unit: r.Unit, Epoch: r.Epoch, Epochs: r.Epochs, Packets: r.Packets, Seen: r.Seen,
 	}
-	// A record of a part of its subepoch is of no use to a sketch, but its fragment
-	// is known to be there, and missing.
-	if err := s.Sketches.Add(r); err != nil && !errors.Is(err, disketch.ErrPartial) {
-		s.counts.Conflicts++
-		return false
-	}
-	s.Fragments = append(s.Fragments, Fragment{
-		Origin: from, ID: r.Fragment, Kind: r.Kind(), Unit: r.Unit, Epoch: r.Epoch, Epochs: r.Epochs, Packets: r.Packets, Seen: r.Seen,
-	})
-	return true
 }
 
 // Sort puts the collections in order. Read does it.
@@ -198,6 +190,8 @@ func (s *Store) Sort() {
 	slices.SortStableFunc(s.Samples, func(a, b Sample) int { return a.compare(&b.Origin) })
 	slices.SortStableFunc(s.Points, func(a, b Point) int { return a.compare(&b.Origin) })
 	slices.SortStableFunc(s.Fragments, func(a, b Fragment) int { return a.compare(&b.Origin) })
+	slices.SortStableFunc(s.Batches, func(a, b Batch) int { return a.compare(&b) })
+	slices.SortStableFunc(s.Statuses, func(a, b Status) int { return a.compare(&b.Origin) })
 }
 
 func (o *Origin) compare(p *Origin) int {

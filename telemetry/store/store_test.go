@@ -95,6 +95,7 @@ func TestRead(t *testing.T) {
 		sampleRecord(t, 1, second, 7, false), // contradicts both
 	))
 	file("b-00000001.records", join(s2, s2, pointRecord(t, 2, 3, 1), fragmentRecord(t, 2, 4), []byte("rubbish"),
+		envelope(t, record.Header{Kind: 200, Span: 1}, func(b []byte) ([]byte, error) { return b, nil }),
 		envelope(t, record.Header{Kind: record.PINT, Span: 1}, func(b []byte) ([]byte, error) { return b, nil }),
 		envelope(t, record.Header{Kind: record.LDS, Span: 1}, func(b []byte) ([]byte, error) { return append(b, 1, 2), nil }),
 		envelope(t, record.Header{Kind: record.LDS}, func(b []byte) ([]byte, error) { return b, nil }),
@@ -104,7 +105,7 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Counts{Records: 6, Duplicates: 1, Unreadable: 4, Conflicts: 1, Unknown: 1, CutOff: 1}
+	want := Counts{Records: 6, Duplicates: 1, Unreadable: 5, Conflicts: 1, Unknown: 1, CutOff: 1}
 	if diff := cmp.Diff(want, s.Counts()); diff != "" {
 		t.Errorf("counts, -want +got:\n%s", diff)
 	}

@@ -44,6 +44,8 @@ const (
 	OfFlowSamples = "sample of flows"
 	OfPoints      = "point"
 	OfFragments   = "fragment"
+	OfDigests     = "digests"
+	OfStatuses    = "status"
 )
 
 // kindOf names what a sample measures.
@@ -63,5 +65,11 @@ func (s *Store) each(f func(of string, o *Origin)) {
 	}
 	for i := range s.Fragments {
 		f(OfFragments, &s.Fragments[i].Origin)
+	}
+	for i := range s.Batches {
+		f(OfDigests, &s.Batches[i].Origin)
+	}
+	for i := range s.Statuses {
+		f(OfStatuses, &s.Statuses[i].Origin)
 	}
 }

@@ -1,0 +1,195 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weirswitch/weir/telemetry/oblivious"
+)
+
+var (
+	// ErrUnknownFlow says that no record in the window is of the flow asked about.
+	ErrUnknownFlow = errors.New("the flow is not known")
+	// ErrTooCostly says that a question would take more than Engine.Limits.
+	ErrTooCostly = errors.New("the question is too costly")
+)
+
+// Limits bound what one question may cost. 0 stands for the default.
+type Limits struct {
+	Candidates int   `json:"candidates"` // flows that are asked one by one; 1<<18
+	Records    int   `json:"records"`    // records, or digests, that are read; 1<<24
+	Bytes      int64 `json:"bytes"`      // of memory beside the store's, about; 1<<30
+	// Entries of samples are joined at most, those of the smallest ranks: beyond, answers
+	// are less exact, and their bounds say so. 1<<17.
+	Entries int `json:"entries"`
+}
+
+func (l Limits) orDefaults() Limits {
+	if l.Candidates == 0 {
+		l.Candidates = 1 << 18
+	}
+	if l.Records == 0 {
+		l.Records = 1 << 24
+	}
+	if l.Bytes == 0 {
+		l.Bytes = 1 << 30
+	}
+	if l.Entries == 0 {
+		l.Entries = defaultEntries
+	}
+	return l
+}
+
+// Ask answers a question: with a pointer to the answer type of its Kind, or a *Series
+// if it has a Step. Errors that callers branch on are ErrInvalid, ErrNoRecords,
+// ErrUnknownFlow, ErrTooCostly, and the context's. It is safe for concurrent use, as
+// the store's readers are.
+func (e *Engine) Ask(ctx context.Context, q *Question) (any, error) {
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if q.Step != 0 {
+		return answer(e.Series(ctx, q, q.Step))
+	}
+	return kinds[q.Kind].ask(ctx, e.of(ctx, q), q)
+}
+
+// of is an engine for one question, with its window and confidence.
+func (e *Engine) of(ctx context.Context, q *Question) *Engine {
+	own := *e
+	own.ctx = ctx
+	own.Window = q.window(e.Store, e.window())
+	if q.Confidence != 0 {
+		own.Confidence = q.Confidence
+	}
+	if q.Weight != 0 {
+		own.Weight = q.Weight
+	}
+	return &own
+}
+
+// stopped is the context's error, nil while the question may go on.
+func (e *Engine) stopped() error {
+	if e.ctx == nil {
+		return nil
+	}
+	if err := e.ctx.Err(); err != nil {
+		return fmt.Errorf("the question was given up: %w", err)
+	}
+	return nil
+}
+
+func askVolume(_ context.Context, e *Engine, q *Question) (any, error) {
+	s, err := q.selection()
+	if err != nil {
+		return nil, err
+	}
+	return answer(e.Select(s))
+}
+
+func askFrequency(_ context.Context, e *Engine, q *Question) (any, error) {
+	k, err := q.key()
+	if err != nil {
+		return nil, err
+	}
+	return answer(e.Frequency(k))
+}
+
+func askEntropy(_ context.Context, e *Engine, _ *Question) (any, error) { return answer(e.Entropy()) }
+
+func askCardinality(_ context.Context, e *Engine, _ *Question) (any, error) {
+	return answer(e.Cardinality())
+}
+
+func askTarget(_ context.Context, e *Engine, q *Question) (any, error) {
+	return answer(e.Target(q.Sketch))
+}
+
+// answer keeps a nil pointer from becoming an answer that is not nil.
+func answer[A any](a *A, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// askBetween answers delay and loss.
+func askBetween(_ context.Context, e *Engine, q *Question) (any, error) {
+	from, err := e.ParsePlace(q.From)
+	to, err2 := e.ParsePlace(q.To)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if q.Flow == "" {
+		return answer(e.Between(from, to, nil))
+	}
+	k, err := q.key()
+	if err != nil {
+		return nil, err
+	}
+	return answer(e.Between(from, to, &k))
+}
+
+// askHeavyHitters asks whom By or At names, or else who knows.
+func askHeavyHitters(_ context.Context, e *Engine, q *Question) (any, error) {
+	unit, err := q.unit()
+	if err != nil {
+		return nil, err
+	}
+	of, err := q.selection()
+	if err != nil {
+		return nil, err
+	}
+	h, err := e.heaviest(q, unit)
+	if err != nil {
+		return nil, err
+	}
+	if !of.All() {
+		h.Flows = slices.DeleteFunc(h.Flows, func(f HeavyFlow) bool { return !of.Has(&f.Key) })
+	}
+	if limit := q.limit(); len(h.Flows) > limit {
+		h.More = len(h.Flows) - limit
+		h.Flows = h.Flows[:limit]
+	}
+	return h, nil
+}
+
+func (e *Engine) heaviest(q *Question, unit oblivious.Unit) (*HeavyHitters, error) {
+	theta := q.theta()
+	switch {
+	case q.At != "":
+		return e.heavyAt(q, unit)
+	case q.By == BySketch || q.AtLeast > 0:
+		return e.SketchHeavyHitters(theta, q.AtLeast)
+	}
+	h, err := e.HeavyHitters(unit, theta, q.Epsilon)
+	if err == nil || q.By != "" || !errors.Is(err, ErrNoRecords) {
+		return h, err
+	}
+	bySketch, sketchErr := e.SketchHeavyHitters(theta, 0)
+	if sketchErr != nil {
+		return nil, errors.Join(err, sketchErr)
+	}
+	return bySketch, nil
+}
+
+func (e *Engine) heavyAt(q *Question, unit oblivious.Unit) (*HeavyHitters, error) {
+	at, err := e.ParseAt(q.At)
+	if err != nil {
+		return nil, fmt.Errorf("%w: at: %w", ErrInvalid, err)
+	}
+	flows := make([]Key, 0, len(q.Flows))
+	for _, text := range q.Flows {
+		k, err := parseShort(text)
+		if err != nil {
+			return nil, fmt.Errorf("%w: flows: %w", ErrInvalid, err)
+		}
+		flows = append(flows, k)
+	}
+	return e.HeavyHittersAt(at, unit, q.theta(), q.Epsilon, flows)
+}

@@ -1,0 +1,201 @@
+package store
+
+import (
+	"hash/crc32"
+	"slices"
+
+	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/lds"
+	"github.com/weirswitch/weir/telemetry/oblivious"
+	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/record"
+	"github.com/weirswitch/weir/telemetry/status"
+)
+
+// Outcome is what became of a record.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Taken      Outcome = iota
+	Duplicate          // it is there already
+	Conflict           // it contradicts others
+	Unreadable         // it is no record
+	Unknown            // of a kind that no query here reads
+	Future             // of a time that is still to come
+	Late               // of a time whose records had to make room already
+
+	outcomes
+)
+
+// String is the outcome's name, as in metrics.
+func (o Outcome) String() string {
+	if o < outcomes {
+		return [outcomes]string{"taken", "duplicate", "conflict", "unreadable", "unknown", "future", "late"}[o]
+	}
+	return "unknown"
+}
+
+// identity tells records apart.
+type identity struct {
+	kind           record.Kind
+	sw             uint32
+	instance       uint16
+	plan           uint16
+	start          int64
+	boot, sequence uint64 // of digests
+}
+
+// known is what is remembered of a record of an identity.
+type known struct {
+	sum     uint32
+	partial bool
+}
+
+// maxPieces is how many times a switch may restart within a slice.
+const maxPieces = 16
+
+// judge says what a record is beside those of its identity. A switch that restarted
+// within a slice says two things about it, both of them in part. If one is not, one
+// is wrong, and which one cannot be known.
+func judge(old []known, e *entry) Outcome {
+	pieces := e.known.partial && len(old) < maxPieces
+	for _, k := range old {
+		if k == e.known {
+			return Duplicate
+		}
+		pieces = pieces && k.partial
+	}
+	if len(old) != 0 && !pieces {
+		return Conflict
+	}
+	return Taken
+}
+
+// entry is a record that was read and checked, and is not changed any more.
+type entry struct {
+	identity
+	known
+	origin Origin
+	of     string // OfSamples and the like
+	bytes  int64  // of memory
+
+	// One of these, by kind.
+	sample *oblivious.Sample
+	point  *Point
+	sketch *disketch.Prepared
+	batch  *pint.Digests
+	status []byte
+}
+
+// maxTime keeps sums of times in 64 bits, and those of packets: no switch meets one
+// in each nanosecond.
+const maxTime = 1 << 61
+
+// readEntry reads and checks a record, of which it keeps nothing that is in body.
+func readEntry(h *record.Header, body []byte) (*entry, Outcome) {
+	if h.Span <= 0 || h.Start > maxTime || h.Start < -maxTime || h.Span > maxTime || h.Missed > maxTime {
+		return nil, Unreadable
+	}
+	e := &entry{
+		identity: identity{kind: h.Kind, sw: h.Switch, instance: h.Instance, plan: h.Plan, start: h.Start},
+		known:    known{checksum(h, body), h.Partial},
+		origin: Origin{
+			Switch: h.Switch, Name: printable(h.Name), Instance: h.Instance,
+			Window: Window{h.Start, h.Start + h.Span}, Missed: h.Missed, Partial: h.Partial,
+		},
+	}
+	ok, size := false, 0
+	switch h.Kind {
+	case record.Oblivious:
+		size, ok = e.readSample(body)
+	case record.LDS:
+		size, ok = e.readPoint(body)
+	case record.DiSketch:
+		size, ok = e.readFragment(body)
+	case record.PINT:
+		size, ok = e.readDigests(body)
+	case record.Status:
+		size, ok = e.readStatus(body)
+	default:
+		return nil, Unknown
+	}
+	if !ok {
+		return nil, Unreadable
+	}
+	e.bytes = int64(size + entryBytes + len(e.origin.Name))
+	return e, Taken
+}
+
+// checksum is of the body, and of what the header says of it.
+func checksum(h *record.Header, body []byte) uint32 {
+	head := [16]byte{}
+	for i := range 8 {
+		head[i], head[8+i] = byte(h.Span>>(8*i)), byte(h.Missed>>(8*i))
+	}
+	return crc32.Update(crc32.ChecksumIEEE(head[:]), crc32.IEEETable, body)
+}
+
+// What an entry takes beside its body: itself, and what a Store notes of it; and an entry of
+// a sample. In bytes.
+const (
+	entryBytes       = 640
+	sampleEntryBytes = 96
+)
+
+func (e *entry) readSample(body []byte) (size int, ok bool) {
+	e.sample = new(oblivious.Sample)
+	if e.sample.UnmarshalBinary(body) != nil {
+		return 0, false
+	}
+	if e.of = OfSamples; e.instance != 0 {
+		e.of = OfFlowSamples
+	}
+	return cap(e.sample.Entries) * sampleEntryBytes, true
+}
+
+func (e *entry) readPoint(body []byte) (size int, ok bool) {
+	summary, err := lds.Check(body)
+	length := e.origin.To - e.origin.From
+	if err != nil || summary.Config.IntervalNs != length || summary.Interval*length != e.origin.From {
+		return 0, false
+	}
+	e.of, e.point = OfPoints, &Point{e.origin, summary, slices.Clone(body)}
+	return cap(e.point.body), true
+}
+
+func (e *entry) readFragment(body []byte) (size int, ok bool) {
+	r, err := disketch.Decode(slices.Clone(body))
+	if err != nil || r.Fragment != (disketch.ID{Switch: uint64(e.sw), Sketch: e.instance}) {
+		return 0, false
+	}
+	e.of, e.sketch = OfFragments, r
+	return r.Bytes(), true
+}
+
+// readDigests checks that the digests are what the header says: of the plan, of the
+// partition and of the slice.
+func (e *entry) readDigests(body []byte) (size int, ok bool) {
+	b, err := pint.CheckDigests(slices.Clone(body))
+	if err != nil || b.Plan != e.plan || e.instance >= record.Partitions {
+		return 0, false
+	}
+	if first, last := b.Times(); b.Len() > 0 && (first > maxTime || last > maxTime || int64(first) < e.origin.From || int64(last) >= e.origin.To) {
+		return 0, false
+	}
+	for i := range b.Flows() {
+		if k := b.Flow(i); k.Partition(record.Partitions) != int(e.instance) {
+			return 0, false
+		}
+	}
+	e.of, e.batch, e.boot, e.sequence = OfDigests, &b, b.Boot, b.Sequence
+	return b.Bytes(), true
+}
+
+func (e *entry) readStatus(body []byte) (size int, ok bool) {
+	if _, err := status.Decode(body); err != nil {
+		return 0, false
+	}
+	e.of, e.status = OfStatuses, slices.Clone(body)
+	return cap(e.status), true
+}
