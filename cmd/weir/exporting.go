@@ -11,6 +11,7 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/telemetry/export"
+	"github.com/weirswitch/weir/telemetry/jetstream"
 )
 
 // exporting is the record path of one switch: its exporter, the spool to which
@@ -18,6 +19,7 @@ import (
 type exporting struct {
 	*export.Exporter
 	spool *export.Spool // nil: records are not kept
+	id    uint32
 	name  string
 	log   *zap.Logger
 
@@ -32,7 +34,7 @@ func newExporting(c export.Config, sw config.Switch, chain []pipeline.Named, sou
 			sources = append(sources, s)
 		}
 	}
-	e := &exporting{name: sw.Name, log: zap.NewNop()}
+	e := &exporting{id: sw.ID, name: sw.Name, log: zap.NewNop()}
 	var sink export.Sink // nil, not a nil *Spool in an interface
 	if c.Spool != "" {
 		var err error
@@ -103,7 +105,9 @@ func (e *exporting) send(c export.Config) error {
 	if len(c.Collector) == 0 {
 		return err
 	}
-	shipper, shipErr := export.Ship(e.spool, c.Options(e.name), e.logSending)
+	o := c.Options(e.name)
+	o.Inbox = jetstream.Acks(e.id)
+	shipper, shipErr := export.Ship(e.spool, o, e.logSending)
 	if shipErr != nil {
 		return errors.Join(err, shipErr)
 	}
