@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
 	"github.com/weirswitch/weir/telemetry/collect"
@@ -92,11 +91,17 @@ const ackWait = 30 * time.Second
 
 // publish sends records as a switch does, each with an acknowledgement, and returns when all are acknowledged.
 func (t *transport) publish(ctx context.Context, messages []message) error {
-	nc, err := nats.Connect(t.server.URL()) // over TCP on the loopback
+	o := jetstream.Options{Name: "bench", Servers: []string{t.server.URL()}} // over TCP, as switches do
+	nc, err := o.Dial()
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
+	for began := time.Now(); !nc.IsConnected(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > ackWait {
+			return fmt.Errorf("connect to the server: %w", nc.LastError())
+		}
+	}
 	acks := make(chan jetstream.Ack, 1<<16)
 	p, err := jetstream.NewPublisher(nc, func(a jetstream.Ack) { acks <- a })
 	if err != nil {
