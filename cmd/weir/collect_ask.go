@@ -21,8 +21,8 @@ import (
 	"github.com/weirswitch/weir/telemetry/view/api"
 )
 
-// asker answers questions from what memory holds, or has another collector answer.
-type asker struct {
+// collectAsker answers questions from what memory holds, or has another collector answer.
+type collectAsker struct {
 	live       *store.Live
 	engine     query.Engine // without store and paths
 	labPaths   *labPaths    // nil: none
@@ -38,9 +38,9 @@ type asker struct {
 	names     []string // of the switches for which filePaths were read
 }
 
-// newAsker reads the files that the configuration names.
-func newAsker(c *config.Collect, live *store.Live) (*asker, error) {
-	a := &asker{
+// newCollectAsker reads the files that the configuration names.
+func newCollectAsker(c *config.Collect, live *store.Live) (*collectAsker, error) {
+	a := &collectAsker{
 		live: live, pathsFile: c.Collect.Paths, partitions: c.Partitions,
 		engine: query.Engine{
 			FlowSeed: c.Collect.FlowSeed,
@@ -81,7 +81,7 @@ func peerTLS(c *config.Collect, url string) api.ClientTLS {
 	return api.ClientTLS{Certificate: c.TLS.Certificate, Key: c.TLS.Key, CA: c.TLS.CA}
 }
 
-func (a *asker) readLab(file string) error {
+func (a *collectAsker) readLab(file string) error {
 	c, err := lab.Load(file)
 	if err != nil {
 		return fmt.Errorf("collect.lab: %w", err)
@@ -97,7 +97,7 @@ func (a *asker) readLab(file string) error {
 const viewAge = 100 * time.Millisecond
 
 // view is what memory holds.
-func (a *asker) view() *store.Store {
+func (a *collectAsker) view() *store.Store {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.seen == nil || time.Since(a.at) > viewAge {
@@ -107,14 +107,14 @@ func (a *asker) view() *store.Store {
 }
 
 // Ask answers as query.Engine.Ask does.
-func (a *asker) Ask(ctx context.Context, q *query.Question) (any, error) {
+func (a *collectAsker) Ask(ctx context.Context, q *query.Question) (any, error) {
 	began := time.Now()
 	answer, err := a.ask(ctx, q)
 	a.queried(string(q.Kind), queryOutcome(err), time.Since(began))
 	return answer, err
 }
 
-func (a *asker) ask(ctx context.Context, q *query.Question) (any, error) {
+func (a *collectAsker) ask(ctx context.Context, q *query.Question) (any, error) {
 	if owner, elsewhere := a.owner(q); elsewhere {
 		answer, err := a.askPeer(ctx, owner, q)
 		if !errors.Is(err, errNoPeer) || q.Kind != query.KindFrequency {
@@ -132,7 +132,7 @@ func (a *asker) ask(ctx context.Context, q *query.Question) (any, error) {
 }
 
 // paths tells the flows' paths where digests do not; nil: nobody does.
-func (a *asker) paths(s *store.Store) (query.Paths, error) {
+func (a *collectAsker) paths(s *store.Store) (query.Paths, error) {
 	if a.labPaths != nil {
 		return a.labPaths, nil
 	}
@@ -155,7 +155,7 @@ func (a *asker) paths(s *store.Store) (query.Paths, error) {
 var ofDigests = []query.Kind{query.KindPath, query.KindLatency, query.KindCongestion, query.KindLoops, query.KindFrequency}
 
 // owner finds out which collector has the digests of the flow that a question is about.
-func (a *asker) owner(q *query.Question) (index int, elsewhere bool) {
+func (a *collectAsker) owner(q *query.Question) (index int, elsewhere bool) {
 	if a.partitions.Of <= 1 || q.Flow == "" || !slices.Contains(ofDigests, q.Kind) {
 		return 0, false
 	}
@@ -187,7 +187,7 @@ func forwarded(next http.Handler) http.Handler {
 }
 
 // askPeer has the owner of a flow's digests answer.
-func (a *asker) askPeer(ctx context.Context, owner int, q *query.Question) (any, error) {
+func (a *collectAsker) askPeer(ctx context.Context, owner int, q *query.Question) (any, error) {
 	if a.peers == nil {
 		return nil, fmt.Errorf("%w: ask collector %d of %d, or name all in [partitions] peers", errNoPeer, owner, a.partitions.Of)
 	}

@@ -34,7 +34,7 @@ type liveCollector struct {
 	store     *store.Live
 	switches  collect.Switches
 	collector *collect.Collector
-	asker     *asker
+	asker     *collectAsker
 	web       *web.Server
 	metrics   *web.Metrics
 	closing   chan struct{} // ends watches
@@ -48,7 +48,7 @@ func newLiveCollector(c *config.Collect, log *zap.Logger, level zap.AtomicLevel)
 	if l.store, err = store.NewLive(store.LiveConfig{Bytes: c.Store.Bytes, Now: taiNow}); err != nil {
 		return l, err
 	}
-	if l.asker, err = newAsker(c, l.store); err != nil {
+	if l.asker, err = newCollectAsker(c, l.store); err != nil {
 		return l, err
 	}
 	connect, err := l.connector()

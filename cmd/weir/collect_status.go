@@ -17,8 +17,10 @@ var _ web.Source = (*liveCollector)(nil)
 // Status implements web.Source.
 func (l *liveCollector) Status() collect.Status {
 	s := l.collector.Status()
-	if l.nats != nil && !l.nats.Healthy() {
-		s.Connected, s.Problem = false, "the disk of "+l.config.Collect.Data+" is full: make room, records are taken again then"
+	if l.nats != nil {
+		if p := l.nats.Problem(); p != "" {
+			s.Connected, s.Problem = false, p
+		}
 	}
 	return s
 }

@@ -42,8 +42,8 @@ func (a *labAsked) WriteText(w io.Writer) error {
 	return t.write(w)
 }
 
-// asker asks a lab's collector, as any client of its API does.
-type asker struct {
+// labAsker asks a lab's collector, as any client of its API does.
+type labAsker struct {
 	ctx    context.Context
 	client *api.Client
 	lab    *lab.Evidence
@@ -68,7 +68,7 @@ func askLab(ctx context.Context, e *lab.Evidence) (lab.Answers, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &asker{ctx: ctx, client: client, lab: e, truth: truth, paths: paths, answer: &labAsked{}}
+	x := &labAsker{ctx: ctx, client: client, lab: e, truth: truth, paths: paths, answer: &labAsked{}}
 	if err := x.settle(); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func askLab(ctx context.Context, e *lab.Evidence) (lab.Answers, error) {
 }
 
 // window is that of the generated flows. Half of the quiet around them belongs to it.
-func (x *asker) window() {
+func (x *labAsker) window() {
 	if x.lab.FlowsBegan.IsZero() {
 		return
 	}
@@ -103,7 +103,7 @@ const (
 )
 
 // settle waits until the collector has heard the last of all switches.
-func (x *asker) settle() error {
+func (x *labAsker) settle() error {
 	before, since := "", time.Now()
 	for deadline := time.Now().Add(askSettle); time.Now().Before(deadline); {
 		now := ""
@@ -129,7 +129,7 @@ func (x *asker) settle() error {
 }
 
 // ask puts a question whose answer is of a known type.
-func ask[A any](x *asker, q *query.Question) (a A, err error) {
+func ask[A any](x *labAsker, q *query.Question) (a A, err error) {
 	got, err := x.client.Ask(x.ctx, q)
 	if err != nil {
 		return a, err
@@ -142,26 +142,26 @@ func ask[A any](x *asker, q *query.Question) (a A, err error) {
 }
 
 // ofFlows is a question about the window of the generated flows.
-func (x *asker) ofFlows(kind query.Kind) *query.Question {
+func (x *labAsker) ofFlows(kind query.Kind) *query.Question {
 	q := x.flows
 	q.Kind, q.Confidence = kind, labConfidence
 	return &q
 }
 
 // row notes an answer.
-func (x *asker) row(kind query.Kind, ok bool, what, truth, format string, a ...any) {
+func (x *labAsker) row(kind query.Kind, ok bool, what, truth, format string, a ...any) {
 	x.answer.Rows = append(x.answer.Rows, askedRow{kind, what, truth, fmt.Sprintf(format, a...), ok})
 }
 
 // measures reports whether a switch of the lab has a stage.
-func (x *asker) measures(stages ...string) bool {
+func (x *labAsker) measures(stages ...string) bool {
 	return slices.ContainsFunc(x.lab.Config.Switches, func(s lab.Switch) bool {
 		return slices.ContainsFunc(s.Graph, func(g string) bool { return slices.Contains(stages, g) })
 	})
 }
 
 // way is the path of a flow, by the links or by the routes; nil: these leave a choice.
-func (x *asker) way(k query.Key) (names []string) {
+func (x *labAsker) way(k query.Key) (names []string) {
 	for _, id := range x.paths.way(k) {
 		names = append(names, x.name(id))
 	}
@@ -173,7 +173,7 @@ func (x *asker) way(k query.Key) (names []string) {
 }
 
 // name is that of a switch by its number.
-func (x *asker) name(id uint32) string {
+func (x *labAsker) name(id uint32) string {
 	for _, e := range x.lab.Switches {
 		if e.Report != nil && e.Report.ID == uint64(id) {
 			return e.Name
@@ -183,7 +183,7 @@ func (x *asker) name(id uint32) string {
 }
 
 // network holds what the switches say of themselves against the lab.
-func (x *asker) network() error {
+func (x *labAsker) network() error {
 	n, err := ask[*query.Network](x, &query.Question{Kind: query.KindNetwork})
 	if err != nil {
 		return err
@@ -213,7 +213,7 @@ func (x *asker) network() error {
 
 // sameRates reports whether a port's rates add up to what its switch reported at its end, but for what was before its
 // first status.
-func (x *asker) sameRates(s *query.NetworkSwitch, p *query.NetworkPort) bool {
+func (x *labAsker) sameRates(s *query.NetworkSwitch, p *query.NetworkPort) bool {
 	for _, e := range x.lab.Switches {
 		if e.Name != s.Name || e.Report == nil {
 			continue

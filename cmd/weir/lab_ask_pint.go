@@ -10,7 +10,7 @@ import (
 )
 
 // labPath counts for which generated flows PINT knows the path.
-func (x *asker) path() error {
+func (x *labAsker) path() error {
 	if !x.measures("pint") {
 		return nil
 	}
@@ -62,7 +62,7 @@ func lengths(hops map[int]int) string {
 const latencyFactor = 2
 
 // latency holds the digests' medians against those of the switches' own histograms.
-func (x *asker) latency() error {
+func (x *labAsker) latency() error {
 	if !x.measures("pint") {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (x *asker) latency() error {
 }
 
 // measuredLatency is the range of a switch's own medians, over its ports.
-func (x *asker) measuredLatency(name string) (low, high float64) {
+func (x *labAsker) measuredLatency(name string) (low, high float64) {
 	low = math.Inf(1)
 	for _, e := range x.lab.Switches {
 		if e.Name != name || e.Report == nil || e.Report.Pint == nil {
@@ -106,7 +106,7 @@ func (x *asker) measuredLatency(name string) (low, high float64) {
 }
 
 // congestion holds what packets met against the rates of the links, as the switches counted them.
-func (x *asker) congestion() error {
+func (x *labAsker) congestion() error {
 	if !x.measures("pint") {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (x *asker) congestion() error {
 const congestionFactor = 10
 
 // loops is a question that labs without a loop answer by none.
-func (x *asker) loops() error {
+func (x *labAsker) loops() error {
 	if !x.measures("pint") {
 		return nil
 	}

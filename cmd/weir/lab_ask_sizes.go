@@ -15,14 +15,14 @@ import (
 const askedFlows = 20
 
 // largest are the generated flows of the most packets.
-func (x *asker) largest(n int) []query.Key {
+func (x *labAsker) largest(n int) []query.Key {
 	keys := slices.Clone(x.truth.keys)
 	slices.SortStableFunc(keys, func(a, b query.Key) int { return cmp.Compare(x.truth.flows[b].packets, x.truth.flows[a].packets) })
 	return keys[:min(n, len(keys))]
 }
 
 // frequency asks for the largest flows.
-func (x *asker) frequency() error {
+func (x *labAsker) frequency() error {
 	if !x.measures("oblivious", "disketch") || len(x.truth.keys) == 0 {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (t *frequencyTally) add(b query.Bounded, truth float64) {
 }
 
 // heavyHitters compares the flows listed with those that are heavy.
-func (x *asker) heavyHitters() error {
+func (x *labAsker) heavyHitters() error {
 	if len(x.truth.keys) == 0 {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (x *asker) heavyHitters() error {
 }
 
 // bounded is a row of a value with bounds.
-func (x *asker) bounded(kind query.Kind, what string, b query.Bounded, truth float64, unit string) {
+func (x *labAsker) bounded(kind query.Kind, what string, b query.Bounded, truth float64, unit string) {
 	number := func(v float64) string {
 		if math.Abs(v) < 1000 && v != math.Trunc(v) {
 			return fmt.Sprintf("%.3f", v)
@@ -99,7 +99,7 @@ func (x *asker) bounded(kind query.Kind, what string, b query.Bounded, truth flo
 }
 
 // volume asks for what the generated flows sent.
-func (x *asker) volume() error {
+func (x *labAsker) volume() error {
 	if !x.measures("oblivious") || len(x.truth.keys) == 0 {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (x *asker) volume() error {
 }
 
 // entropy asks for that of all flows while the generated ones were sent.
-func (x *asker) entropy() error {
+func (x *labAsker) entropy() error {
 	if !x.measures("disketch") || len(x.truth.keys) == 0 {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (x *asker) entropy() error {
 }
 
 // cardinality asks for the number of flows while the generated ones were sent.
-func (x *asker) cardinality() error {
+func (x *labAsker) cardinality() error {
 	if !x.measures("oblivious") || len(x.truth.keys) == 0 {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (x *asker) cardinality() error {
 }
 
 // between asks for delay and loss over each relay that stands between two switches.
-func (x *asker) between() error {
+func (x *labAsker) between() error {
 	places := &examiner{}
 	for i := range x.lab.Relays {
 		r := &x.lab.Relays[i]
@@ -167,7 +167,7 @@ func (x *asker) between() error {
 }
 
 // relayed asks about one direction of a relay, flow by flow.
-func (x *asker) relayed(r *relay.Truth, port string, from, to query.Place) error {
+func (x *labAsker) relayed(r *relay.Truth, port string, from, to query.Place) error {
 	place := func(p query.Place) string { return fmt.Sprintf("%s:%d", x.name(p.Switch), p.Port) }
 	for class := range r.Classes {
 		d := labDelay{Relay: r.Name, Delay: r.Classes[class].Delay}

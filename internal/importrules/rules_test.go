@@ -116,6 +116,7 @@ var foreigns = []foreign{
 	{"gonum.org/v1/gonum", []string{"bench/...", "telemetry/pint"}, "the plan's linear program, and plots"},
 	{"go.uber.org/zap", []string{"bench/...", "cmd/...", "control/...", "dataplane/lab", "telemetry/collect/...", "telemetry/view/api"}, "the packet path counts instead of logging"},
 	{"github.com/spf13/cobra", []string{"cmd/..."}, "command lines are cmd's"},
+	{"github.com/spf13/pflag", []string{"cmd/..."}, "likewise"},
 	{"github.com/vbauerster/mpb", []string{"bench/...", "cmd/...", "dataplane/lab"}, "progress bars are for terminals"},
 	{"github.com/prometheus/client_golang", []string{"control/metrics", "telemetry/collect/web"}, "metrics are shown by control, out of reports, and by the collector's server"},
 	{"kernel.org/pub/linux/libs/security/libcap", []string{"cmd/..."}, "a process has one set of capabilities, and one place that gives them up"},
