@@ -45,6 +45,7 @@ type scene struct {
 	packetsPerEpoch int
 	sampleSize      int
 	silent          uint32 // of whom nothing comes after half of the time
+	unlinked        bool   // the collector was told of no links
 }
 
 func defaultScene() scene {
@@ -337,6 +338,9 @@ func (w *world) engine() *query.Engine {
 		}
 		return nil
 	})}
+	if w.unlinked {
+		return e
+	}
 	for _, l := range links() {
 		end := func(i int) string {
 			if l[i] == 0 {
