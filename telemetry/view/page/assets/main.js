@@ -145,7 +145,7 @@ function showEntropy(a) {
 }
 
 function showSeries(kind, s) {
-  const name = { volume: "bytes", entropy: "bits", cardinality: "flows" }[kind];
+  const name = { volume: "bytes", entropy: "entropy", cardinality: "flows" }[kind];
   const scale = kind === "volume" ? (secs) => 8 / Math.max(secs, 1e-9) : () => 1;
   charts[kind].show(pointsOf(s, name, scale, wall));
 }
