@@ -39,11 +39,23 @@
 // share of the ring. Only what the plan asks for is found out. The stage also
 // keeps exact histograms of latency and queue, to compare with what sinks decode.
 //
+// # Records
+//
+// Where records are kept (Listen), what the rings bring goes to the exporter too: in batches of
+// up to 4096 digests of a plan, of a partition of the flows (record.Partitions) and of a slice of 2^30
+// ns, numbered by partition. A record's missed packets are those whose digests found a ring, or
+// the room behind it, full. Packets that were found to loop are in batches of their own.
+//
 // # Counters
 //
 // Of all packets that reach the stage alive:
 //
 //	packets = sourced + transited + sunk + local + left alone by reason
+//
+// and of digests
+//
+//	sunk + local - unknown plan + loops found = records + lost records
+//	records = exported + unexported digests, where a spool keeps records
 //
 // and beside that unknown plans, saturated hops, loops, and records that found
 // the ring full. Drop reasons: pint_loop, pint_host_shim.

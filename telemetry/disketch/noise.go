@@ -21,7 +21,12 @@ func (n *noise) measure(cells []int32) {
 	for _, c := range cells {
 		count[bits.Len32(uint32(max(c, -c)))]++
 	}
-	total := float64(len(cells) + 1)
+	n.count(&count, len(cells))
+}
+
+// count takes how many of the cells have an amount of so many bits.
+func (n *noise) count(count *[33]int, cells int) {
+	total := float64(cells + 1)
 	n.clean = float64(count[0]) / total
 	for b := range n.size {
 		// There are 2^(b-1) values of b bits, of each sign. Half a cell more keeps

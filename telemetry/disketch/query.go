@@ -202,7 +202,7 @@ func (a *Asker) observeSubepoch(f *fragmentEpoch, subepoch, flow uint64, segment
 		return false
 	}
 	c := &a.compose
-	c.minimum = r.rows.min != nil
+	c.minimum = r.rows.kind() == CountMin
 	part := 1 / float64(len(f.records))
 	begin, end := float64(subepoch)*part, float64(subepoch+1)*part
 	count, window, first := r.rows.estimate(flow), 0.0, len(c.obs)

@@ -39,13 +39,16 @@ func (r *Record) Kind() Kind { return r.rows.kind() }
 // Error is the estimated error of the subepoch, rho of Equation 4; of UnivMon
 // that of a row which counts the flows of all levels. It reads all cells.
 func (r *Record) Error() float64 {
+	if p := r.rows.packed; p != nil {
+		return p.error
+	}
 	if u := r.rows.univ; u != nil {
 		return math.Sqrt(u.SecondMoment() / float64(u.Width()))
 	}
 	return r.rows.error(0)
 }
 
-// Cells of a level (0 but in UnivMon), not a copy.
+// Cells of a level (0 but in UnivMon); a copy only of a record that Decode made.
 func (r *Record) Cells(level int) []int32 { return r.rows.cells(level) }
 
 // Estimate is O_R: what the row alone says of a flow in the subepoch.
@@ -99,7 +102,27 @@ func (r *Record) AppendBinary(b []byte) ([]byte, error) {
 
 // UnmarshalBinary sets the record from its binary form, or leaves it alone and
 // says what is wrong: an error that wraps ErrFormat.
-func (r *Record) UnmarshalBinary(b []byte) error {
+func (r *Record) UnmarshalBinary(b []byte) error { return r.unmarshal(b, decodeRows) }
+
+// Decode reads the binary form of a record for queries: cells stay in that form, in which
+// most take a quarter of the memory, and single ones are read when they are asked for. It keeps b,
+// which must not change any more. An error wraps ErrFormat, and is the one that UnmarshalBinary
+// has.
+func Decode(b []byte) (*Prepared, error) {
+	r := new(Record)
+	err := r.unmarshal(b, func(kind Kind, b []byte) (rows, error) {
+		p, err := unpack(kind, b)
+		return rows{packed: p}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	x := &Prepared{Record: r, levels: r.rows.packed.prepare()}
+	x.rho = r.Error()
+	return x, nil
+}
+
+func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte) (rows, error)) error {
 	if len(b) < 14 || b[0] != recordVersion && b[0] != recordVersionPlain {
 		return fmt.Errorf("%w: %d bytes, not of version %d or %d", ErrFormat, len(b), recordVersionPlain, recordVersion)
 	}

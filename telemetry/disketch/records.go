@@ -36,11 +36,7 @@ type Shape struct {
 
 // Shape of a record's sketch.
 func (r *Record) Shape() Shape {
-	s := Shape{kind: r.Kind(), unit: r.Unit, epochs: r.Epochs, levels: r.rows.levels()}
-	if r.rows.univ != nil {
-		s.levelSeed = r.rows.univ.LevelSeed()
-	}
-	return s
+	return Shape{kind: r.Kind(), unit: r.Unit, epochs: r.Epochs, levels: r.rows.levels(), levelSeed: r.rows.levelSeed()}
 }
 
 // fragmentEpoch is what came of one fragment in one epoch.

@@ -43,6 +43,7 @@ type rows struct {
 	sketch *countsketch.Row
 	min    *countmin.Row
 	univ   *univmon.Fragment
+	packed *packed // of any kind; nothing can be added to it
 }
 
 func newRows(kind Kind, memory, levels int, levelSeed uint64) (r rows, err error) {
@@ -61,6 +62,8 @@ func newRows(kind Kind, memory, levels int, levelSeed uint64) (r rows, err error
 
 func (r *rows) kind() Kind {
 	switch {
+	case r.packed != nil:
+		return r.packed.of
 	case r.sketch != nil:
 		return CountSketch
 	case r.min != nil:
@@ -105,6 +108,8 @@ func (r *rows) reset(seed uint64) {
 // estimate is O_R.
 func (r *rows) estimate(flow uint64) float64 {
 	switch {
+	case r.packed != nil:
+		return r.packed.estimate(flow)
 	case r.sketch != nil:
 		return float64(r.sketch.Estimate(flow))
 	case r.min != nil:
@@ -116,6 +121,8 @@ func (r *rows) estimate(flow uint64) float64 {
 // error is Equation 4, of a level of UnivMon.
 func (r *rows) error(level int) float64 {
 	switch {
+	case r.packed != nil:
+		return r.packed.errors[level]
 	case r.sketch != nil:
 		return r.sketch.Error()
 	case r.min != nil:
@@ -127,6 +134,8 @@ func (r *rows) error(level int) float64 {
 // cells are those of a level.
 func (r *rows) cells(level int) []int32 {
 	switch {
+	case r.packed != nil:
+		return r.packed.cells(level)
 	case r.sketch != nil:
 		return r.sketch.Cells()
 	case r.min != nil:
@@ -135,7 +144,40 @@ func (r *rows) cells(level int) []int32 {
 	return r.univ.Row(level)
 }
 
+// width is how many cells a level has.
+func (r *rows) width() int {
+	switch {
+	case r.packed != nil:
+		return r.packed.width
+	case r.univ != nil:
+		return r.univ.Width()
+	}
+	return len(r.cells(0))
+}
+
+// at is a cell of a level.
+func (r *rows) at(level, column int) int32 {
+	if r.packed != nil {
+		return r.packed.at(level, column)
+	}
+	return r.cells(level)[column]
+}
+
+// levelSeed is UnivMon's, 0 of other kinds.
+func (r *rows) levelSeed() uint64 {
+	switch {
+	case r.packed != nil:
+		return r.packed.levelSeed
+	case r.univ != nil:
+		return r.univ.LevelSeed()
+	}
+	return 0
+}
+
 func (r *rows) levels() int {
+	if r.packed != nil {
+		return r.packed.nLevels
+	}
 	if r.univ != nil {
 		return r.univ.Levels()
 	}
@@ -144,6 +186,9 @@ func (r *rows) levels() int {
 
 // level is that of a flow: 0 but in UnivMon.
 func (r *rows) level(flow uint64) int {
+	if r.packed != nil {
+		return r.packed.level(flow)
+	}
 	if r.univ != nil {
 		return r.univ.Level(flow)
 	}
@@ -152,6 +197,8 @@ func (r *rows) level(flow uint64) int {
 
 func (r *rows) bytes() int {
 	switch {
+	case r.packed != nil:
+		return r.packed.bytes()
 	case r.sketch != nil:
 		return r.sketch.Bytes()
 	case r.min != nil:
@@ -162,6 +209,8 @@ func (r *rows) bytes() int {
 
 func (r *rows) saturated() uint64 {
 	switch {
+	case r.packed != nil:
+		return r.packed.saturate
 	case r.sketch != nil:
 		return r.sketch.Saturated()
 	case r.min != nil:
@@ -174,6 +223,9 @@ func (r *rows) saturated() uint64 {
 // value: of Count-Min their sum is that, of Count Sketch it is so up to signs, and UnivMon
 // tells it. Cells that saturated may be anything.
 func (r *rows) holds(value uint64) bool {
+	if r.packed != nil {
+		return r.packed.holds(value)
+	}
 	if r.univ != nil && uint64(r.univ.Total()) != value {
 		return false
 	}
@@ -209,6 +261,8 @@ func (r *rows) merge(o *rows) error {
 
 func (r *rows) clone() rows {
 	switch {
+	case r.packed != nil:
+		return *r
 	case r.sketch != nil:
 		return rows{sketch: r.sketch.Clone()}
 	case r.min != nil:
@@ -219,6 +273,8 @@ func (r *rows) clone() rows {
 
 func (r *rows) appendBinary(b []byte) ([]byte, error) {
 	switch {
+	case r.packed != nil:
+		return append(b, r.packed.body...), nil
 	case r.sketch != nil:
 		return r.sketch.AppendBinary(b)
 	case r.min != nil:

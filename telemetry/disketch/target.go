@@ -88,7 +88,7 @@ func (r *Records) model(id ID, epoch uint64) *fragmentModel {
 		m.records = append(m.records, x)
 		sum += x.rho
 		clean += x.levels[0].clean
-		width = float64(len(x.rows.cells(0)))
+		width = float64(x.rows.width())
 		m.packets += float64(x.Packets)
 		m.value += float64(x.Value)
 	}
@@ -150,8 +150,8 @@ func (m *fragmentModel) cell(log uint8, r *rand.Rand) float64 {
 	draw := func() float64 {
 		x := m.records[r.IntN(len(m.records))]
 		// Half of the flows are of level 0, a quarter of level 1, ...
-		cells := x.rows.cells(min(bits.TrailingZeros64(r.Uint64()), len(x.levels)-1))
-		return float64(cells[r.IntN(len(cells))])
+		level := min(bits.TrailingZeros64(r.Uint64()), len(x.levels)-1)
+		return float64(x.rows.at(level, r.IntN(x.rows.width())))
 	}
 	if log >= m.log {
 		ratio := math.Ldexp(1, int(m.log)-int(log))

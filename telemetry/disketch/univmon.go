@@ -30,7 +30,7 @@ func (r *Records) Summarise(q Query, k int, candidates []uint64, paths Paths) (*
 	if rows == nil {
 		return nil, ErrNoRecords
 	}
-	if rows.univ == nil {
+	if rows.kind() != UnivMon {
 		return nil, ErrNotUnivMon
 	}
 	s := &Summary{}
@@ -48,7 +48,7 @@ func (r *Records) Summarise(q Query, k int, candidates []uint64, paths Paths) (*
 		if f.Covered == 0 {
 			continue
 		}
-		flows = append(flows, univmon.Flow{Hash: flow, Level: rows.univ.Level(flow), Value: f.Value})
+		flows = append(flows, univmon.Flow{Hash: flow, Level: rows.level(flow), Value: f.Value})
 		s.noise += f.variance
 		s.values += max(f.Value, 1)
 	}

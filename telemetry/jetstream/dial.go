@@ -22,10 +22,12 @@ const (
 	longestPause = 10 * time.Second
 )
 
-// connectTimeout bounds one attempt; pings find a peer that is gone without a word
-// within twice the interval.
+// connectTimeout bounds one attempt. Pings find a peer that is gone without a word
+// within twice the interval, unless there is so much to say that writing blocks, which
+// the third one bounds.
 const (
 	connectTimeout = 3 * time.Second
+	writeTimeout   = 5 * time.Second
 	pingInterval   = 5 * time.Second
 )
 
@@ -45,8 +47,13 @@ func (o *Options) Dial(more ...nats.Option) (*nats.Conn, error) {
 		nats.Timeout(connectTimeout),
 		nats.PingInterval(pingInterval),
 		nats.MaxPingsOutstanding(2),
+		nats.FlusherTimeout(writeTimeout),
+		nats.ReconnectOnFlusherError(),
 		// Whoever publishes knows what was not acknowledged and says it again.
 		nats.ReconnectBufSize(-1),
+	}
+	if o.Inbox != "" {
+		opts = append(opts, nats.CustomInboxPrefix(o.Inbox))
 	}
 	opts = append(opts, o.tlsOptions()...)
 	switch {
@@ -163,3 +170,29 @@ func firstLine(path string) (string, error) {
 	line, _, _ := bytes.Cut(content, []byte("\n"))
 	return string(bytes.TrimRight(line, "\r")), nil
 }
+
+// Events are what a connection tells: by goroutines of its own, which must not wait.
+type Events struct {
+	Up    func(server string) // connected, to a server
+	Down  func(err error)     // the connection broke; it will be made again
+	Fault func(err error)     // an attempt to connect failed, or the server refuses something
+}
+
+// Options are those of a connection that tells its events.
+func (e Events) Options() []nats.Option {
+	up := func(nc *nats.Conn) { e.Up(nc.ConnectedUrlRedacted()) }
+	return []nats.Option{
+		nats.ConnectHandler(up),
+		nats.ReconnectHandler(up),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err == nil {
+				err = errClosed
+			}
+			e.Down(err)
+		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { e.Fault(err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { e.Fault(err) }),
+	}
+}
+
+var errClosed = errors.New("the connection broke")

@@ -104,6 +104,7 @@ type digests struct {
 	batches *batches
 	flows   []digestFlow // those of most digests first
 	one     bool         // flow was asked for by its name
+	sinks   map[uint32]bool
 	buf     []pint.Record
 }
 
@@ -141,10 +142,10 @@ func (e *Engine) digests(q *Question, what string, suits func(*pint.Query) int) 
 
 // countRecords fills the basis.
 func (d *digests) countRecords() {
-	switches := map[uint32]bool{}
+	d.sinks = map[uint32]bool{}
 	for _, list := range d.batches.by {
 		for _, b := range list {
-			d.rest(switches, &b.Origin)
+			d.rest(d.sinks, &b.Origin)
 		}
 	}
 }
@@ -204,16 +205,19 @@ func bestQuery(p *pint.Plan, suits func(*pint.Query) int) (query int, ok bool) {
 
 // list finds the flows that are wanted, and counts their digests.
 func (d *digests) list(r *pint.Reader, query int, flow Key, want func(*pint.FlowKey) bool) ([]digestFlow, int, error) {
+	limits := d.e.Limits.orDefaults()
 	of := r.Plan().Queries[query].Flow
 	if d.one && of == (pint.FlowDefinition{}) {
 		n := d.count(pint.FlowKey(flow), r.Plan().ID)
-		if n == 0 {
+		switch {
+		case n == 0:
 			return nil, 0, nil
+		case n > limits.Records:
+			return nil, 0, limits.tooManyDigests()
 		}
 		return []digestFlow{{pint.FlowKey(flow), []pint.FlowKey{pint.FlowKey(flow)}, n}}, n, nil
 	}
 	at, flows, all := map[pint.FlowKey]int{}, []digestFlow(nil), 0
-	limits := d.e.Limits.orDefaults()
 	for partition := range uint16(record.Partitions) {
 		// All digests of a 5-tuple are in one partition, so its count is whole after it.
 		counts := map[pint.FlowKey]int{}
@@ -240,13 +244,17 @@ func (d *digests) list(r *pint.Reader, query int, flow Key, want func(*pint.Flow
 			all += n
 		}
 		if len(flows) > limits.Candidates || all > limits.Records {
-			return nil, 0, fmt.Errorf("%w: it is about more than %d flows, or %d digests, which may be read for one question: ask about fewer flows (prefix, src, dst, port) or a shorter window", ErrTooCostly, limits.Candidates, limits.Records)
+			return nil, 0, limits.tooManyDigests()
 		}
 	}
 	slices.SortFunc(flows, func(a, b digestFlow) int {
 		return cmp.Or(cmp.Compare(b.digests, a.digests), compareKeys(&a.key, &b.key))
 	})
 	return flows, all, nil
+}
+
+func (l Limits) tooManyDigests() error {
+	return fmt.Errorf("%w: it is about more than %d flows, or %d digests, which may be read for one question: ask about fewer flows (prefix, src, dst, port) or a shorter window", ErrTooCostly, l.Candidates, l.Records)
 }
 
 // compareKeys orders flows, for answers that are always the same.

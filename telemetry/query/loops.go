@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -38,6 +39,7 @@ func (e *Engine) loops(q *Question) (*LoopsAnswer, error) {
 			return nil, err
 		}
 		a.Basis, a.DigestBasis = d.Basis, d.DigestBasis
+		maps.Copy(reports.switches, d.sinks)
 	case len(reports.by) > 0 && (errors.Is(err, ErrNoRecords) || errors.Is(err, ErrUnknownFlow)):
 		// What loops need never arrive, so that there is no digest but those of reports.
 		if a.Basis, err = e.basis(store.OfDigests); err != nil {
@@ -52,7 +54,7 @@ func (e *Engine) loops(q *Question) (*LoopsAnswer, error) {
 		a.Flows = append(a.Flows, *f)
 	}
 	a.Records += reports.records
-	a.Switches = max(a.Switches, len(reports.switches))
+	a.Switches = len(reports.switches)
 	slices.SortFunc(a.Flows, func(x, y FlowLoop) int {
 		return cmp.Or(cmp.Compare(y.Reported, x.Reported), cmp.Compare(y.Marked, x.Marked), cmp.Compare(x.Doubt, y.Doubt), cmp.Compare(x.Flow, y.Flow))
 	})

@@ -54,7 +54,10 @@ func (e *Engine) samples(of string) (*network, error) {
 	for _, sw := range order {
 		n.shares = append(n.shares, *volumes[sw])
 	}
-	if n.union, err = oblivious.Union(parts...); err != nil {
+	if err := e.stopped(); err != nil {
+		return nil, err
+	}
+	if n.union, err = oblivious.Union(cut(parts, e.Limits.orDefaults().Entries)...); err != nil {
 		return nil, fmt.Errorf("join the switches' samples: %w: give all switches the same kind, unit and seed", err)
 	}
 	return n, nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
@@ -116,6 +117,9 @@ func (e *Engine) countSlices(b *Basis, of string) (longest int64) {
 		}
 	default:
 		for i := range e.Store.Samples {
+			if (e.Store.Samples[i].Unit == oblivious.Flows) != (of == store.OfFlowSamples) {
+				continue
+			}
 			count(&e.Store.Samples[i].Origin, int64(e.Store.Samples[i].Length()))
 		}
 	}

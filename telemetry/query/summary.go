@@ -85,6 +85,20 @@ func (e *Engine) candidates(s *sketch) (*located, error) {
 	return l, l.over
 }
 
+// locatedCandidates are candidates of which at least one has a known path.
+func (e *Engine) locatedCandidates(s *sketch) (*located, error) {
+	l, err := e.candidates(s)
+	switch {
+	case err != nil:
+		return nil, err
+	case l.named == 0:
+		return nil, fmt.Errorf("%w that name flows: give the fragments candidates, or add the stage oblivious to the switches' graphs", ErrNoRecords)
+	case len(l.flows) == 0:
+		return nil, fmt.Errorf("%w of paths: the path of none of %d candidates is known, and fragments count flows on their paths only: add the stage pint to the switches' graphs, or name the paths", ErrNoRecords, l.named)
+	}
+	return l, nil
+}
+
 // SketchHeavyHitters asks the fragments alone for the flows of at least the share
 // theta of the network's volume, in the sketch's unit, the largest first: their
 // records name the candidates, and count them along their paths. The volume is that of
@@ -95,15 +109,9 @@ func (e *Engine) SketchHeavyHitters(theta, least float64) (*HeavyHitters, error)
 	if err != nil {
 		return nil, err
 	}
-	l, err := e.candidates(s)
+	l, err := e.locatedCandidates(s)
 	if err != nil {
 		return nil, err
-	}
-	if l.named == 0 {
-		return nil, fmt.Errorf("%w that name flows: give the fragments candidates, or add the stage oblivious to the switches' graphs", ErrNoRecords)
-	}
-	if len(l.flows) == 0 {
-		return nil, fmt.Errorf("the path of none of %d candidates is known: fragments count flows on their paths only", l.named)
 	}
 	h := &HeavyHitters{Basis: s.Basis, By: BySketch, Unit: unitName(s.unit), Theta: theta, Unlocated: l.unlocated}
 	if least == 0 {
@@ -181,12 +189,9 @@ func (e *Engine) Entropy() (*Entropy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; entropy needs fragments of kind univmon", err)
 	}
-	l, err := e.candidates(s)
+	l, err := e.locatedCandidates(s)
 	if err != nil {
 		return nil, err
-	}
-	if l.named == 0 {
-		return nil, fmt.Errorf("%w that name flows: give the fragments candidates, or add the stage oblivious to the switches' graphs", ErrNoRecords)
 	}
 	a := &Entropy{Basis: s.Basis, Unit: unitName(s.unit), Candidates: l.named, Unlocated: l.unlocated}
 	sum, err := l.summarise(s)

@@ -162,6 +162,9 @@ func (r *Reader) Cells() Cells {
 	return c
 }
 
+// Rest returns what was not read yet, not a copy.
+func (r *Reader) Rest() []byte { return r.b }
+
 // Close returns the first fault; bytes left over are one.
 func (r *Reader) Close() error {
 	if r.err == nil && len(r.b) > 0 {

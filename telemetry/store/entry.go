@@ -165,12 +165,12 @@ func (e *entry) readPoint(body []byte) (size int, ok bool) {
 }
 
 func (e *entry) readFragment(body []byte) (size int, ok bool) {
-	r := new(disketch.Record)
-	if r.UnmarshalBinary(body) != nil || r.Fragment != (disketch.ID{Switch: uint64(e.sw), Sketch: e.instance}) {
+	r, err := disketch.Decode(slices.Clone(body))
+	if err != nil || r.Fragment != (disketch.ID{Switch: uint64(e.sw), Sketch: e.instance}) {
 		return 0, false
 	}
-	e.of, e.sketch = OfFragments, disketch.Prepare(r)
-	return e.sketch.Bytes(), true
+	e.of, e.sketch = OfFragments, r
+	return r.Bytes(), true
 }
 
 // readDigests checks that the digests are what the header says: of the plan, of the
