@@ -88,7 +88,6 @@ type shelf struct {
 	entries []*entry
 	digests []*entry // of the entries
 	bytes   int64
-	place   int // in the heap
 }
 
 // shelfBytes is what an empty shelf takes.
