@@ -86,10 +86,10 @@ func sentOf(r *switchapi.Records, k record.Kind) *switchapi.RecordKind {
 	return &switchapi.RecordKind{}
 }
 
-// TestFaultCollectorKilled kills the collector while a switch sends it what a
+// TestFaultCollectorKilledWhileShipping kills the collector while a switch sends it what a
 // sketch counts. What the switch counts as sent is in the store once, at the end and
 // after one more kill, behind which all of it is read from the disk.
-func TestFaultCollectorKilled(t *testing.T) {
+func TestFaultCollectorKilledWhileShipping(t *testing.T) {
 	b := newShipBed(t)
 	c := newCollecting(t, b)
 	p := b.start(t, b.config(t, "s1", `"parse", "patch"`, `"parse", "patch", "disketch"`, "[control]",
