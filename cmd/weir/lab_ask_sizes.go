@@ -12,6 +12,10 @@ import (
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
+// mostHeldUp is by how much packets may be later than their relay was told, on average, for measurements of delay and
+// loss to be judged: what holds a relay up, holds switches up too, and packets arrive intervals late.
+const mostHeldUp = 0.03
+
 // askedFlows is how many flows are asked for one by one.
 const askedFlows = 20
 
@@ -207,6 +211,11 @@ func (x *labAsker) relayed(r *relay.Truth, port string, from, to query.Place) er
 		x.row(query.KindDelay, d.Measured == d.Flows && d.Worst <= mostDelayError, what, nanoseconds(d.TruthNs),
 			"%s; error per flow %.2f %% median, %.2f %% at most", nanoseconds(d.MeanNs), 100*d.Median, 100*d.Worst)
 		x.row(query.KindLoss, d.Wrong == 0, what, fmt.Sprintf("%.0f packets", d.TruthLost), "%.0f packets; %d flows wrong", d.Lost, d.Wrong)
+		if d.TruthNs > (1+mostHeldUp)*float64(d.Delay) {
+			for i := range x.answer.Rows[len(x.answer.Rows)-2:] {
+				x.answer.Rows[len(x.answer.Rows)-2+i].NotJudged = "the machine held the relay up"
+			}
+		}
 	}
 	return nil
 }

@@ -72,10 +72,6 @@ func TestDelayLab(t *testing.T) {
 	t.Errorf("in %d runs not every class had its delays within %g %% and its losses exactly: %v", freshRuns, 100*mostDelayError, shown)
 }
 
-// mostHeldUp is by how much packets may be later than their relay was told, on average,
-// in a run that says something of estimates.
-const mostHeldUp = 0.03
-
 // onTime tells whether the machine let the relays send when they were told to, by their own
 // clock. Where it did not, it held the switches up as well: packets arrive intervals late, and
 // no measurement of intervals survives that.
