@@ -79,7 +79,7 @@ func (e *Engine) stopped() error {
 		return nil
 	}
 	if err := e.ctx.Err(); err != nil {
-		return fmt.Errorf("the question was given up: %w", err)
+		return fmt.Errorf("the question was given up: %w: give it more time, or ask about a shorter window or fewer flows", err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
@@ -17,6 +18,8 @@ type located struct {
 	named     int // candidates, of all sources
 	unlocated int // of these, without a known path
 	k         int // how many of the heaviest flows of each level a summary may rest on
+	// counts are the most that one record counted for the flows that it names.
+	counts map[uint64]int64
 
 	engine *Engine
 	turn   uint8 // of asking whether the question is given up
@@ -48,7 +51,7 @@ const (
 // candidates joins the flows that the sketch's records name with those that the
 // samples name.
 func (e *Engine) candidates(s *sketch) (*located, error) {
-	l := &located{keys: map[uint64]Key{}, paths: map[uint64]*timeline{}, k: summaryFlows, engine: e}
+	l := &located{keys: map[uint64]Key{}, paths: map[uint64]*timeline{}, k: summaryFlows, engine: e, counts: map[uint64]int64{}}
 	limit := e.Limits.orDefaults().Candidates
 	add := func(flow uint64, k Key) {
 		if _, known := l.keys[flow]; known || k.Version == 0 || l.over != nil {
@@ -68,6 +71,7 @@ func (e *Engine) candidates(s *sketch) (*located, error) {
 		l.flows = append(l.flows, flow)
 	}
 	for _, c := range e.Store.Sketches.Candidates(s.query) {
+		l.counts[c.Flow] = c.Count
 		add(c.Flow, Key(c.Key))
 	}
 	// The samples' keys are 5-tuples: of a sketch with another key they say nothing.
@@ -121,7 +125,7 @@ func (e *Engine) SketchHeavyHitters(theta, least float64) (*HeavyHitters, error)
 		least = theta * h.Volume.Value
 	}
 	seen := map[Absent]bool{}
-	heavy := e.Store.Sketches.HeavyHitters(s.query, l.flows, least, l)
+	heavy := e.Store.Sketches.HeavyHitters(s.query, l.likely(s, least), least, l)
 	if l.over != nil {
 		return nil, l.over
 	}
@@ -149,6 +153,65 @@ func (l *located) summarise(s *sketch) (*disketch.Summary, error) {
 		return nil, l.over
 	}
 	return sum, err
+}
+
+// likely leaves out flows that can hardly have the size, by who names them: what one record
+// counted of it, were it the same in all; or the sample's upper bound. Asking the
+// fragments about a flow takes long, and samples name very many that are small.
+func (l *located) likely(s *sketch, least float64) []uint64 {
+	subepochs := 1
+	for _, epoch := range l.engine.Store.Sketches.Epochs() {
+		for _, id := range l.engine.Store.Sketches.Fragments(s.query.Sketch) {
+			if epoch >= s.query.From && epoch < s.query.To {
+				subepochs = max(subepochs, l.engine.Store.Sketches.N(id, epoch))
+			}
+		}
+	}
+	scale := countSlack * float64(s.query.To-s.query.From) * float64(subepochs)
+	highs, unseen, known := l.engine.sampleHighs(s.unit)
+	return slices.DeleteFunc(slices.Clone(l.flows), func(flow uint64) bool {
+		if float64(l.counts[flow])*scale >= least {
+			return false
+		}
+		if !known {
+			return l.counts[flow] > 0
+		}
+		high, sampled := highs[l.keys[flow]]
+		if !sampled {
+			high = unseen
+		}
+		return high < least
+	})
+}
+
+// What makes flows unlikely: the counts of records have no bounds, and are taken for up to four times
+// too low; the sample's bounds may fail with a small probability.
+const (
+	countSlack = 4
+	highDoubt  = 1e-6
+)
+
+// sampleHighs are the upper bounds of the flows that the sample names, and that of others;
+// false: there is no sample of this unit.
+func (e *Engine) sampleHighs(unit disketch.Unit) (highs map[Key]float64, unseen float64, known bool) {
+	n, err := e.samples(store.OfSamples)
+	if err != nil {
+		return nil, 0, false
+	}
+	of := oblivious.Packets
+	if unit == disketch.Bytes {
+		of = oblivious.Bytes
+	}
+	flows, err := n.union.Flows(of, highDoubt)
+	none, err2 := n.union.Subset(of, highDoubt, func(*Key) bool { return false })
+	if err != nil || err2 != nil {
+		return nil, 0, false
+	}
+	highs = make(map[Key]float64, len(flows))
+	for _, f := range flows {
+		highs[f.Key] = f.High
+	}
+	return highs, none.High, true
 }
 
 // volume of the network in a sketch's unit, each packet counted once.
