@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/BurntSushi/toml"
@@ -104,10 +105,10 @@ type IPFIX struct {
 
 // Link is a cable between two ports of switches, [[link]].
 type Link struct {
-	// Ends are "SWITCH:PORT", by names.
+	// Ends are "SWITCH:PORT", by names, or the name of a host.
 	Ends [2]string `toml:"ends"`
-	// RateBits is what the cable carries each way, in bits per second; 0: what the ports say.
-	RateBits uint64 `toml:"rate_bits"`
+	// Speed is what the cable carries each way, in bits per second; 0: what the ports say.
+	Speed uint64 `toml:"speed"`
 }
 
 // Certificates are the files of [tls], as a collector's package reads them.
@@ -126,7 +127,7 @@ func DefaultCollect() *Collect {
 		Partitions: collect.DefaultPartitions(),
 		Limits: CollectLimits{
 			Queries: 4, QueryTime: 10 * time.Second, Candidates: 1 << 18, Records: 1 << 24, Bytes: 1 << 30,
-			RequestBytes: 64 << 10, Connections: 256,
+			RequestBytes: 1 << 20, Connections: 256,
 		},
 		IPFIX: IPFIX{Interval: 10 * time.Second, Theta: 0.001, Domain: 1},
 		Log:   DefaultLog(),
@@ -287,8 +288,8 @@ func (c *Collect) validateTLS(f *faults) {
 	}
 }
 
-// linkEnd is a switch and a port by their names.
-var linkEnd = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,31}:[A-Za-z0-9_][A-Za-z0-9._-]{0,31}$`)
+// linkEnd is a switch and a port by their names, or a host by its own.
+var linkEnd = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,31}(:[A-Za-z0-9_][A-Za-z0-9._-]{0,31})?$`)
 
 func (c *Collect) validateLinks(f *faults) {
 	taken := map[string]int{}
@@ -296,10 +297,10 @@ func (c *Collect) validateLinks(f *faults) {
 		for j, end := range l.Ends {
 			key := fmt.Sprintf("link[%d].ends[%d]", i, j)
 			if !linkEnd.MatchString(end) {
-				f.add(key, "%q is not a port: write \"SWITCH:PORT\"", end)
+				f.add(key, "%q is no end of a link: write \"SWITCH:PORT\", or a host's name", end)
 				continue
 			}
-			if k, ok := taken[end]; ok {
+			if k, ok := taken[end]; ok && strings.Contains(end, ":") {
 				f.add(key, "link[%d] is plugged into %s already: a port has one cable", k, end)
 			}
 			taken[end] = i

@@ -69,6 +69,7 @@ configuration or the machine does not allow what was asked for.`,
 	root.AddCommand(
 		newSwitchCommand(),
 		newCtlCommand(),
+		newCollectCommand(),
 		newLabCommand(),
 		newQueryCommand(),
 		newRelayCommand(), newForwardCommand(),

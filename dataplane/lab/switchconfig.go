@@ -161,6 +161,22 @@ func (c *Config) FlowSource(source netip.Addr) *Host {
 	return nil
 }
 
+// FlowTarget finds the host that packets to an address go to: its own, or those of generated flows; nil: none.
+func (c *Config) FlowTarget(target netip.Addr) *Host {
+	for i := range c.Hosts {
+		h := &c.Hosts[i]
+		if slices.ContainsFunc(h.prefixes(), func(p netip.Prefix) bool { return p.Addr() == target }) || flowTargets(i).Contains(target) {
+			return h
+		}
+	}
+	return nil
+}
+
+// flowTargets are the addresses that flows for the n-th host go to.
+func flowTargets(n int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 19, byte(n), 0}), 24)
+}
+
 // flowSources are the source addresses of the flows that the n-th host sends.
 func flowSources(n int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, byte(n % 64 << 2), 0}), 22)

@@ -32,6 +32,9 @@ type Options struct {
 	Keep string
 	// Examine, if not nil, is asked by [Run] what the records tell, before they go.
 	Examine func(context.Context, *Evidence) (Answers, error)
+	// Linger, if not nil, is called by [Run] with the outcome while a collector's page is still there, and returns when that
+	// may go.
+	Linger func(context.Context, *Outcome)
 }
 
 // Lab is a lab that is up. It belongs to one goroutine. The process that holds it holds the run directory's lock.

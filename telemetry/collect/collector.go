@@ -113,6 +113,9 @@ func (c *Collector) Status() Status {
 	s := c.status
 	c.mu.Unlock()
 	s.Read, s.Pending = c.lastRead.Load(), c.pending.Load()
+	if s.Read >= s.LastSequence {
+		s.Pending = 0 // servers count messages, too, that a damaged file has lost
+	}
 	s.Lost, s.Restarts = c.lost.Load(), c.restarts.Load()
 	if at := c.lastTime.Load(); s.Pending != 0 && at != 0 {
 		s.Lag = time.Since(time.Unix(0, at))

@@ -163,3 +163,29 @@ func firstLine(path string) (string, error) {
 	line, _, _ := bytes.Cut(content, []byte("\n"))
 	return string(bytes.TrimRight(line, "\r")), nil
 }
+
+// Events are what a connection tells: by goroutines of its own, which must not wait.
+type Events struct {
+	Up    func(server string) // connected, to a server
+	Down  func(err error)     // the connection broke; it will be made again
+	Fault func(err error)     // an attempt to connect failed, or the server refuses something
+}
+
+// Options are those of a connection that tells its events.
+func (e Events) Options() []nats.Option {
+	up := func(nc *nats.Conn) { e.Up(nc.ConnectedUrlRedacted()) }
+	return []nats.Option{
+		nats.ConnectHandler(up),
+		nats.ReconnectHandler(up),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err == nil {
+				err = errClosed
+			}
+			e.Down(err)
+		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { e.Fault(err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { e.Fault(err) }),
+	}
+}
+
+var errClosed = errors.New("the connection was closed")

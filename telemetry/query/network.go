@@ -34,6 +34,7 @@ type NetworkSwitch struct {
 	// HasStatus: there was a status in the window.
 	HasStatus bool   `json:"has_status"`
 	Statuses  int    `json:"statuses"` // of the window
+	SpanNs    int64  `json:"span_ns"`  // that rates are over
 	BootNs    int64  `json:"boot_ns"`  // when it began
 	Restarts  int    `json:"restarts"` // in the window
 	Program   string `json:"program"`  // version

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -173,6 +174,7 @@ func (n *networkSearch) read(list []*store.Status) (read []*status.Status, err e
 func (s *NetworkSwitch) tell(list []*status.Status, ofWindow int) {
 	last, done := list[len(list)-1], progressOf(list)
 	s.HasStatus, s.Statuses, s.BootNs, s.Restarts, s.Program = true, ofWindow, last.Boot, done.restarts, last.Program
+	s.SpanNs = int64(math.Round(done.seconds * 1e9))
 	s.Spool, s.Clock.Clock = last.Spool, last.Clock
 	s.Exports = append(s.Exports, last.Exports...)
 	s.Measurements = append(s.Measurements, done.measurements...)

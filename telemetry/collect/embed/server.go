@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,11 +37,10 @@ type Config struct {
 
 // The bounds of what clients may ask of the server.
 const (
-	maxClients    = 16 << 10 // connections
-	maxSubs       = 256      // of a connection
-	authWait      = 5 * time.Second
-	readyWait     = 30 * time.Second
-	spaceInterval = 2 * time.Second // between two looks whether a full disk has room again
+	maxClients = 16 << 10 // connections
+	maxSubs    = 256      // of a connection
+	authWait   = 5 * time.Second
+	readyWait  = 30 * time.Second
 )
 
 // Server is a running server.
@@ -50,8 +50,9 @@ type Server struct {
 	auth   *auth
 	lock   *os.File
 
-	stop  chan struct{}
-	works sync.WaitGroup
+	problem atomic.Pointer[string] // why records are not taken; nil: they are
+	stop    chan struct{}
+	works   sync.WaitGroup
 }
 
 // Start starts a server and waits until it takes connections. It handles no
@@ -85,7 +86,7 @@ func Start(c Config) (_ *Server, err error) {
 		s.nats.Shutdown()
 		return nil, fmt.Errorf("the NATS server is not ready after %v: see the log", readyWait)
 	}
-	s.works.Go(s.watchSpace)
+	s.works.Go(s.watch)
 	return s, nil
 }
 
@@ -125,7 +126,7 @@ func (s *Server) options() (*server.Options, error) {
 		ServerName: c.Name, Host: host, Port: port,
 		NoSigs: true, NoLog: true,
 		JetStream: true, DisableJetStreamBanner: true,
-		StoreDir: c.Data, JetStreamMaxMemory: 1 << 20, JetStreamMaxStore: c.storeBytes(),
+		StoreDir: c.Data, JetStreamMaxMemory: maxMemory, JetStreamMaxStore: c.storeBytes(),
 		SyncInterval: c.NATS.Sync, SyncAlways: c.NATS.Sync == 0,
 		MaxPayload: collect.MaxPayload, MaxPending: 8 * collect.MaxPayload,
 		MaxConn: maxClients, MaxSubs: maxSubs, AuthTimeout: authWait.Seconds(), TLSTimeout: authWait.Seconds(),
@@ -144,6 +145,9 @@ func (s *Server) options() (*server.Options, error) {
 	}
 	return o, nil
 }
+
+// maxMemory is for streams in memory, of which there are none.
+const maxMemory = 1 << 20
 
 // storeBytes is what JetStream may use: the stream, and room for its indices.
 func (c *Config) storeBytes() int64 { return c.Retention.Bytes + c.Retention.Bytes/16 + 64<<20 }
@@ -214,45 +218,6 @@ func (s *Server) Connect(context.Context) (*nats.Conn, error) {
 
 // reconnectWait is the pause between two attempts within the process.
 const reconnectWait = 100 * time.Millisecond
-
-// Healthy reports whether JetStream takes records. It does not on a full disk.
-func (s *Server) Healthy() bool { return s.nats.JetStreamEnabled() }
-
-// watchSpace turns JetStream on again, which turns itself off when its disk is full:
-// somebody may have made room.
-func (s *Server) watchSpace() {
-	tick := time.NewTicker(spaceInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.stop:
-			return
-		case <-tick.C:
-		}
-		if s.nats.JetStreamEnabled() || s.full() {
-			continue
-		}
-		s.config.Log.Warn("the disk has room again: records are taken", zap.String("folder", s.config.Data))
-		err := s.nats.EnableJetStream(&server.JetStreamConfig{
-			StoreDir: s.config.Data, MaxMemory: 1 << 20, MaxStore: s.config.storeBytes(),
-			SyncInterval: s.config.NATS.Sync, SyncAlways: s.config.NATS.Sync == 0,
-		})
-		if err != nil {
-			s.config.Log.Error("JetStream does not start", zap.Error(err))
-		}
-	}
-}
-
-// room is how much the disk must have before a server that met its end tries again.
-const room = 4 * collect.MaxPayload
-
-func (s *Server) full() bool {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(s.config.Data, &st); err != nil {
-		return true
-	}
-	return st.Bavail*uint64(st.Bsize) < room
-}
 
 // Close ends the server and what it is asked for, and gives the folder free.
 func (s *Server) Close() error {

@@ -4412,6 +4412,7 @@ type NetworkSwitch struct {
 	Clock         *NetworkClock         `protobuf:"bytes,18,opt,name=clock,proto3" json:"clock,omitempty"`
 	Ports         []*NetworkPort        `protobuf:"bytes,19,rep,name=ports,proto3" json:"ports,omitempty"`
 	Workers       []*NetworkWorker      `protobuf:"bytes,20,rep,name=workers,proto3" json:"workers,omitempty"`
+	SpanNs        int64                 `protobuf:"varint,21,opt,name=span_ns,json=spanNs,proto3" json:"span_ns,omitempty"` // that rates are over
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4584,6 +4585,13 @@ func (x *NetworkSwitch) GetWorkers() []*NetworkWorker {
 		return x.Workers
 	}
 	return nil
+}
+
+func (x *NetworkSwitch) GetSpanNs() int64 {
+	if x != nil {
+		return x.SpanNs
+	}
+	return 0
 }
 
 // NetworkMeasurement is one of a stage's.
@@ -6638,7 +6646,7 @@ const file_query_proto_rawDesc = "" +
 	"\amissing\x18\x06 \x03(\v2\x16.weir.query.v1.MissingR\amissing\x128\n" +
 	"\bswitches\x18\n" +
 	" \x03(\v2\x1c.weir.query.v1.NetworkSwitchR\bswitches\x120\n" +
-	"\x05links\x18\v \x03(\v2\x1a.weir.query.v1.NetworkLinkR\x05links\"\xda\x05\n" +
+	"\x05links\x18\v \x03(\v2\x1a.weir.query.v1.NetworkLinkR\x05links\"\xf3\x05\n" +
 	"\rNetworkSwitch\x12\x16\n" +
 	"\x06switch\x18\x01 \x01(\rR\x06switch\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -6661,7 +6669,8 @@ const file_query_proto_rawDesc = "" +
 	"\x05spool\x18\x11 \x01(\v2\x1b.weir.query.v1.NetworkSpoolR\x05spool\x121\n" +
 	"\x05clock\x18\x12 \x01(\v2\x1b.weir.query.v1.NetworkClockR\x05clock\x120\n" +
 	"\x05ports\x18\x13 \x03(\v2\x1a.weir.query.v1.NetworkPortR\x05ports\x126\n" +
-	"\aworkers\x18\x14 \x03(\v2\x1c.weir.query.v1.NetworkWorkerR\aworkers\"\x8a\x01\n" +
+	"\aworkers\x18\x14 \x03(\v2\x1c.weir.query.v1.NetworkWorkerR\aworkers\x12\x17\n" +
+	"\aspan_ns\x18\x15 \x01(\x03R\x06spanNs\"\x8a\x01\n" +
 	"\x12NetworkMeasurement\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x12\n" +
 	"\x04part\x18\x02 \x01(\tR\x04part\x12\x16\n" +

@@ -1,7 +1,7 @@
 // A value over time: a curve in the band of its bounds, with gaps where no record came.
 
 import { $, el, set, state, svg, text } from "./dom.js";
-import { between, clock, number } from "./format.js";
+import { between, clock, number, si } from "./format.js";
 
 const left = 58, right = 12, top = 10, bottom = 22;
 
@@ -10,14 +10,19 @@ export class Chart {
   /**
    * @param {string} id the panel's
    * @param {string} name as sentences have it, in lower case
-   * @param {(x: number) => string} format writes a value
+   * @param {string} unit
    */
-  constructor(id, name, format) {
+  constructor(id, name, unit) {
     this.panel = document.getElementById(id);
     this.name = name;
-    this.format = format;
+    this.unit = unit;
     this.points = [];
     this.at = null; // which point the pointer or the keys are on
+  }
+
+  /** format writes a value with its unit; entropy has no thousands. */
+  format(x) {
+    return this.unit === "flows" ? si(x) : si(x, this.unit);
   }
 
   /** fault shows a sentence instead. */
@@ -49,7 +54,7 @@ export class Chart {
     this.x = (t) => left + ((t - begin) / Math.max(end - begin, 1)) * (width - left - right);
     this.y = (v) => top + (1 - Math.min(v, max) / max) * (height - top - bottom);
     const last = known.at(-1);
-    const label = `${this.name} from ${clock(begin)} to ${clock(end)}: last ${this.format(last.value)}, least ${this.format(Math.min(...known.map((p) => p.value)))}, most ${this.format(Math.max(...known.map((p) => p.value)))}. Arrow keys go through its values.`;
+    const label = `${this.name}, in ${this.unit}, from ${clock(begin)} to ${clock(end)}: last ${this.format(last.value)}, least ${this.format(Math.min(...known.map((p) => p.value)))}, most ${this.format(Math.max(...known.map((p) => p.value)))}. Arrow keys go through its values.`;
     let picture = $("svg", box);
     if (!picture) {
       picture = svg("svg", { role: "img", tabindex: "0" });
@@ -66,7 +71,7 @@ export class Chart {
     const parts = [];
     for (const part of [0, 0.5, 1]) {
       const y = Math.round(this.y(max * part)) + 0.5;
-      parts.push(svg("line", { class: "grid", x1: left, x2: width - right, y1: y, y2: y }), svg("text", { class: "tick", x: left - 6, y: y + 4, "text-anchor": "end" }, this.format(max * part)));
+      parts.push(svg("line", { class: "grid", x1: left, x2: width - right, y1: y, y2: y }), svg("text", { class: "tick", x: left - 6, y: y + 4, "text-anchor": "end" }, si(max * part)));
     }
     const anchors = ["start", "middle", "end"];
     [0, 0.5, 1].forEach((part, i) => {
@@ -136,7 +141,7 @@ export class Chart {
       text(readout, "");
       return;
     }
-    readout.replaceChildren(`${clock(p.to)} `, el("b", {}, this.format(p.value)), p.low === p.high ? " exact" : ` (${between(p, this.format)})`);
+    readout.replaceChildren(this.at === null ? "" : `${clock(p.to)} `, el("b", {}, this.format(p.value)), p.low === p.high ? " exact" : ` (${between(p, (x) => si(x))})`);
     if (this.at === null) {
       this.cursor.replaceChildren();
       return;
@@ -150,7 +155,7 @@ export class Chart {
     const box = $("details .scroll", this.panel);
     if (!box.closest("details").open && box.firstChild) return;
     const head = ["Until", "Value", "From", "To"].map((n, i) => el("th", { scope: "col", class: i ? "n" : null }, n));
-    const lines = [...this.points].reverse().slice(0, 200).map((p) => el("tr", {}, [clock(p.to), ...(p.value === null ? ["none", "–", "–"] : [p.value, p.low, p.high].map(this.format))].map((c, i) => el(i ? "td" : "th", { class: i ? "n" : null, scope: i ? null : "row" }, c))));
+    const lines = [...this.points].reverse().slice(0, 200).map((p) => el("tr", {}, [clock(p.to), ...(p.value === null ? ["none", "–", "–"] : [p.value, p.low, p.high].map((x) => this.format(x)))].map((c, i) => el(i ? "td" : "th", { class: i ? "n" : null, scope: i ? null : "row" }, c))));
     box.replaceChildren(el("table", {}, el("caption", {}, "The latest first; from and to are the bounds"), el("thead", {}, el("tr", {}, head)), el("tbody", {}, lines)));
   }
 }

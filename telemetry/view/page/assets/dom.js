@@ -15,7 +15,7 @@ export function svg(tag, attributes, ...children) {
 
 function fill(node, attributes, children) {
   set(node, attributes || {});
-  node.append(...children.flat().filter((c) => c !== null && c !== undefined && c !== false));
+  node.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false));
   return node;
 }
 

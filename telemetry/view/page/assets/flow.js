@@ -172,12 +172,11 @@ function sizeColumn(a) {
     return column;
   }
   const packets = (x) => si(x, "packets"), bytes = (x) => si(x, "B");
-  const range = (b, format) => (number(b.low) === number(b.high) ? "exact" : between(b, format));
   column.append(
     facts([
-      ["Sample", f.sample ? packets(number(f.sample.packets.value)) : null, f.sample ? range(f.sample.packets, packets) : null],
-      ["", f.sample ? bytes(number(f.sample.bytes.value)) : null, f.sample ? range(f.sample.bytes, bytes) : null],
-      ["Sketch", f.sketch ? si(number(f.sketch.value), f.sketch.unit === "bytes" ? "B" : "packets") : null, f.sketch ? `${range(f.sketch, (x) => si(x))}, ${percent(number(f.sketch.covered))} of the time covered` : null],
+      ["Sample", f.sample ? packets(number(f.sample.packets.value)) : null, f.sample ? between(f.sample.packets, packets) : null],
+      ["", f.sample ? bytes(number(f.sample.bytes.value)) : null, f.sample ? between(f.sample.bytes, bytes) : null],
+      ["Sketch", f.sketch ? si(number(f.sketch.value), f.sketch.unit === "bytes" ? "B" : "packets") : null, f.sketch ? `${between(f.sketch, (x) => si(x))}, ${percent(number(f.sketch.covered))} of the time covered` : null],
     ]),
   );
   for (const fault of f.faults ?? []) column.append(note(`${fault.charAt(0).toUpperCase()}${fault.slice(1)}.`));

@@ -1,7 +1,7 @@
 // The largest flows: a list with bars and bounds, of which one is chosen.
 
 import { $, el, rows, set, state, svg, text } from "./dom.js";
-import { count, grouped, number, percent, si } from "./format.js";
+import { between, count, grouped, number, percent, si } from "./format.js";
 
 /** most is how many flows are asked for and shown, whatever the network has. */
 export const most = 50;
@@ -39,7 +39,6 @@ function make(f, pick) {
     "button",
     { type: "button", class: "pickflow" },
     el("span", { class: "name mono" }, f.flow),
-    el("span", { class: "amount" }),
     svg(
       "svg",
       { class: "bar2", viewBox: `0 0 ${NS} 8`, preserveAspectRatio: "none", "aria-hidden": "true" },
@@ -47,8 +46,8 @@ function make(f, pick) {
       svg("rect", { class: "mid", height: 8, rx: 1 }),
       svg("path", { class: "err", "vector-effect": "non-scaling-stroke", fill: "none" }),
     ),
+    el("span", {}, el("span", { class: "amount" }), el("span", { class: "range" })),
     el("span", { class: "of" }),
-    el("span", { class: "range" }),
   );
   button.addEventListener("click", () => pick(f.flow));
   return el("tr", {}, el("td", {}, button));
@@ -59,11 +58,10 @@ const unitOf = (unit) => (unit === "bytes" ? "B" : "packets");
 function update(tr, f, unit, largest, chosen) {
   const button = tr.firstChild.firstChild;
   const u = unitOf(unit);
-  const value = si(number(f.value), u), low = si(number(f.low), ""), high = si(number(f.high), u);
   set(button, { "aria-pressed": String(f.flow === chosen), title: f.flow });
-  text(button.querySelector(".amount"), value);
+  text(button.querySelector(".amount"), si(number(f.value), u));
   text(button.querySelector(".of"), `${percent(number(f.share))} of all`);
-  text(button.querySelector(".range"), number(f.low) === number(f.high) ? "exact" : `${low} to ${high}`);
+  text(button.querySelector(".range"), between(f, (x) => si(x)));
   const x = (v) => ((number(v) / largest) * NS).toFixed(2);
   set(button.querySelector(".mid"), { width: x(f.value) });
   set(button.querySelector(".err"), { d: number(f.low) === number(f.high) ? null : `M${x(f.low)} 4H${x(f.high)}M${x(f.low)} 1V7M${x(f.high)} 1V7` });

@@ -6,6 +6,7 @@ const steps = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
 export function digits(x) {
   const a = Math.abs(x);
   if (!Number.isFinite(x)) return "–";
+  if (a < 1000 && Number.isInteger(x)) return String(x);
   if (a >= 100) return x.toFixed(0);
   if (a >= 10) return x.toFixed(1);
   if (a >= 0.01 || a === 0) return trim(x.toFixed(2));
@@ -27,7 +28,7 @@ export function scaled(x) {
 export function si(x, unit = "") {
   if (x === null || x === undefined || !Number.isFinite(x)) return "–";
   const [value, prefix] = scaled(x);
-  const tail = prefix + unit;
+  const tail = unit.startsWith("packet") && prefix ? `${prefix}\u00a0${unit}` : prefix + unit;
   return tail ? `${value}\u00a0${tail}` : value;
 }
 
@@ -75,7 +76,15 @@ export function list(names, most = 6) {
 /** number reads what the API writes: 64-bit integers are strings in its JSON. */
 export const number = (x) => (x === undefined || x === null ? 0 : Number(x));
 
-/** between writes the bounds of a value. */
+/**
+ * between writes the bounds of a value: "exact" if they are one, a share of the value if they are too
+ * close to tell apart.
+ */
 export function between(b, format) {
-  return `${format(number(b.low))} to ${format(number(b.high))}`;
+  const low = number(b.low), high = number(b.high);
+  if (low === high) return "exact";
+  const texts = [format(low), format(high)];
+  const value = Math.abs(number(b.value));
+  if (texts[0] === texts[1] && value > 0) return `±${((Math.max(high - value, value - low) / value) * 100).toPrecision(1)}\u00a0%`;
+  return `${texts[0]} to ${texts[1]}`;
 }

@@ -1,9 +1,55 @@
-// Where the switches stand in the drawing: distances in the picture are as those in
-// the network, by stress majorization. The same network always gives the same picture: nothing
-// in it is random, and names, not the order of answers, decide.
+// Where the switches stand in the drawing: in tiers above the hosts, as leaves and spines are drawn,
+// or so that distances in the picture are as those in the network, by stress majorization. The
+// same network always gives the same picture: nothing in it is random, and names, not the order of
+// answers, decide.
 
 /**
- * layout places nodes in a box. names: sorted; edges: pairs of names. It returns
+ * tiers places nodes in rows by their distance from the nodes of the lowest row, in a box. names:
+ * sorted; edges: pairs of names; lowest: a Set of names. It returns a Map from name to {x, y}, in
+ * pixels, or null if there is no lowest row. margin is kept free at each side: {x, y}.
+ */
+export function tiers(names, edges, lowest, width, height, margin) {
+  if (!lowest.size || lowest.size === names.length) return null;
+  const near = new Map(names.map((name) => [name, []]));
+  for (const [a, b] of edges) {
+    near.get(a)?.push(b);
+    near.get(b)?.push(a);
+  }
+  const rank = new Map([...lowest].map((name) => [name, 0]));
+  for (let queue = [...lowest], q = 0; q < queue.length; q++) {
+    for (const next of near.get(queue[q])) {
+      if (rank.has(next)) continue;
+      rank.set(next, rank.get(queue[q]) + 1);
+      queue.push(next);
+    }
+  }
+  const rows = [];
+  for (const name of names) (rows[rank.get(name) ?? 1] ??= []).push(name);
+  const x = new Map();
+  const spread = (row) => row.forEach((name, i) => x.set(name, (i + 0.5) / row.length));
+  rows.forEach(spread);
+  // Each row in the order of the middles of its neighbours, up and down a few times.
+  for (let sweep = 0; sweep < 6; sweep++) {
+    for (const row of sweep % 2 ? [...rows].reverse() : rows) {
+      const middle = new Map(row.map((name) => {
+        const others = near.get(name).filter((n) => rank.get(n) !== rank.get(name));
+        return [name, others.length ? others.reduce((sum, n) => sum + x.get(n), 0) / others.length : x.get(name)];
+      }));
+      row.sort((a, b) => middle.get(a) - middle.get(b) || names.indexOf(a) - names.indexOf(b));
+      spread(row);
+    }
+  }
+  const room = { x: width - 2 * margin.x, y: height - 2 * margin.y };
+  // The hosts stand close to their switches.
+  const gap = rows.length > 1 ? room.y / (rows.length - 1.3) : 0;
+  return new Map(names.map((name) => {
+    const row = rank.get(name) ?? 1;
+    return [name, { x: margin.x + x.get(name) * room.x, y: height - margin.y - (row === 0 ? 0 : row - 0.3) * gap }];
+  }));
+}
+
+/**
+ * layout places nodes in a box by their distances. names: sorted; edges: pairs of names. It returns
  * a Map from name to {x, y}, in pixels. margin is kept free at each side: {x, y}.
  */
 export function layout(names, edges, width, height, margin) {

@@ -23,12 +23,13 @@ const view = {
 };
 
 const charts = {
-  volume: new Chart("chart-volume", "Volume", (x) => si(x, "bit/s")),
-  entropy: new Chart("chart-entropy", "Entropy of flows", (x) => `${digits(x)}\u00a0bits`),
-  cardinality: new Chart("chart-cardinality", "Number of flows", (x) => si(x)),
+  volume: new Chart("chart-volume", "Volume", "bit/s"),
+  entropy: new Chart("chart-entropy", "Entropy", "bits"),
+  cardinality: new Chart("chart-cardinality", "Number of flows", "flows"),
 };
 
 let round = null; // the AbortController of the round in work
+let ofFlow = null; // that of the questions about the chosen flow
 let timer = 0;
 let ahead = 0; // ms that the switches' clock is ahead of this one: leap seconds, and what is wrong
 let asked = ""; // the flow that the panel shows
@@ -65,7 +66,7 @@ async function refresh() {
     part(ask({ kind: "cardinality", ...last }, signal), showCardinality, (f) => faultTile("flows", f)),
     part(ask({ kind: "entropy", ...last }, signal), showEntropy, (f) => faultTile("entropy", f)),
     ...Object.keys(charts).map((kind) => part(series({ kind, step_ns: step(last.last_ns), ...last }, signal), (s) => showSeries(kind, s), (f) => faultSeries(kind, f))),
-    view.flow ? showFlow(signal) : null,
+    askFlow(),
   ]);
   clearTimeout(late);
   if (signal.aborted) return;
@@ -121,13 +122,12 @@ function faultTile(name, fault) {
 
 const seconds = (a) => Math.max(number(a.to_ns) - number(a.from_ns), 1) / 1e9;
 const times = (b, by) => ({ value: number(b.value) * by, low: number(b.low) * by, high: number(b.high) * by });
-const range = (b, format) => (b.low === b.high ? "exact" : between(b, format));
 
 function showVolume(a) {
   const bits = times(a.bytes, 8 / seconds(a)), packets = times(a.packets, 1 / seconds(a));
   for (const [name, b, what] of [["rate", bits, "bit/s"], ["packets", packets, "packets/s"]]) {
     const [value, prefix] = scaled(b.value);
-    tile(name, { value, unit: prefix + what, bounds: range(b, (x) => si(x, "")) });
+    tile(name, { value, unit: prefix && name === "packets" ? `${prefix} ${what}` : prefix + what, bounds: between(b, (x) => si(x, "")) });
   }
   basis($("#chart-volume .basis"), a);
 }
@@ -135,12 +135,12 @@ function showVolume(a) {
 function showCardinality(a) {
   const b = times(a.flows, 1);
   const [value, prefix] = scaled(b.value);
-  tile("flows", { value: value + prefix, unit: "", bounds: range(b, (x) => si(x)) });
+  tile("flows", { value: value + prefix, unit: "", bounds: between(b, (x) => si(x)) });
   basis($("#chart-cardinality .basis"), a);
 }
 
 function showEntropy(a) {
-  tile("entropy", { value: digits(number(a.bits.value)), unit: "bits", bounds: range(times(a.bits, 1), digits) });
+  tile("entropy", { value: digits(number(a.bits.value)), unit: "bits", bounds: between(times(a.bits, 1), digits) });
   basis($("#chart-entropy .basis"), a);
 }
 
@@ -195,10 +195,22 @@ function showCollector(c) {
   text($("#collector"), `${parts.filter(Boolean).join(" · ")}.`);
 }
 
-async function showFlow(signal) {
+/** askFlow asks about the chosen flow, in a round or by itself. */
+async function askFlow() {
+  ofFlow?.abort();
+  const { signal } = (ofFlow = new AbortController());
   const flow = view.flow;
-  const all = await flowPanel.about(flow, { last_ns: length() }, signal);
-  if (signal.aborted || flow !== view.flow) return;
+  if (!flow) return;
+  let all;
+  try {
+    all = await flowPanel.about(flow, { last_ns: length() }, signal);
+  } catch {
+    return; // given up for a newer one
+  }
+  if (!signal.aborted) showFlow(flow, all);
+}
+
+function showFlow(flow, all) {
   const invalid = [all.path, all.latency, all.frequency].find((x) => x instanceof Error && x.code === "invalid_argument");
   if (invalid) {
     asked = flow;
@@ -234,7 +246,7 @@ function choose(flow) {
   flowPanel.loading();
   const panel = $("#flow");
   if (matchMedia("(max-width: 1020px)").matches) panel.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
-  refresh();
+  askFlow();
 }
 
 function titleFlow() {
@@ -346,7 +358,7 @@ function listen() {
       text($("#flow-fault"), "Write a flow, as 10.0.0.1:1234 > 10.0.0.2:80 udp.");
       return;
     }
-    if (flow === view.flow) refresh();
+    if (flow === view.flow) askFlow();
     else choose(flow);
   });
   $("#flow-close").addEventListener("click", close);

@@ -4,7 +4,8 @@
 import { $, el, rows, set, state, svg, text } from "./dom.js";
 import { list, number, percent, si } from "./format.js";
 import { inspectLink, inspectSwitch } from "./inspector.js";
-import { layout } from "./layout.js";
+import { labels, lane, lineOf } from "./labels.js";
+import { layout, tiers } from "./layout.js";
 
 const labelled = 28; // links; beyond, a label shows when its link is pointed at
 const drawn = 600; // switches; beyond, the tables tell
@@ -74,21 +75,43 @@ function describe(network) {
 /** draw places everything; what changes with time is left to update. */
 function draw(box) {
   const width = box.clientWidth, height = box.clientHeight;
-  const half = width < 560 ? { x: 42, y: 20 } : { x: 56, y: 22 };
-  // Switches first: the layout begins at the first name.
+  const small = width < 560;
+  const half = small ? { x: 40, y: 20 } : { x: 54, y: 22 };
+  const size = small ? { w: 58, h: 32 } : { w: 104, h: 34 };
   const keys = [...model.nodes.keys()].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b, "en", { numeric: true }));
-  const at = layout(keys, model.links.map((l) => l.ends), width, height, { x: half.x + 8, y: half.y + 14 });
+  const { at, places } = arrange(keys, width, height, half, size);
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Drawing of ${model.nodes.size} switches and hosts and ${model.links.length} links. Enter opens the one in focus.` });
   if (model.links.length > labelled) set(picture, { "data-many": true });
-  drawing = { shape: model.shape, size: sizeOf(box), picture, at, half, nodes: new Map(), links: new Map() };
-  const layers = { route: svg("g", { class: "routes", "aria-hidden": "true" }), links: svg("g", {}), labels: svg("g", {}), nodes: svg("g", {}) };
-  picture.append(layers.route, layers.links, layers.nodes);
-  drawing.routes = layers.route;
-  const taken = keys.map((key) => ({ ...at.get(key), w: half.x * 2, h: half.y * 2 }));
-  for (const link of model.links) layers.links.append(drawLink(link, taken));
+  drawing = { shape: model.shape, size: sizeOf(box), picture, at, half, small, label: size, nodes: new Map(), links: new Map() };
+  const layer = (name) => svg("g", { class: name });
+  const layers = { routes: layer("routes"), lanes: layer("lanes"), links: layer("links"), nodes: layer("nodes") };
+  for (const name of ["routes", "lanes"]) set(layers[name], { "aria-hidden": "true" });
+  picture.append(...Object.values(layers));
+  drawing.routes = layers.routes;
+  model.links.forEach((link, i) => {
+    layers.links.append(drawLink(link, places[i]));
+    layers.lanes.append(drawing.links.get(link.key).pair);
+  });
   for (const key of keys) layers.nodes.append(drawNode(key));
   box.replaceChildren(picture);
 }
+
+/** arrange takes that of the two layouts which can be read better. */
+function arrange(keys, width, height, half, size) {
+  const edges = model.links.map((l) => l.ends);
+  const margin = { x: half.x + 6, y: half.y + 12 };
+  const hosts = new Set(keys.filter((key) => key.startsWith("host")));
+  const found = [tiers(keys, edges, hosts, width, height, { x: 6, y: margin.y }), layout(keys, edges, width, height, margin)].filter(Boolean).map((at) => {
+    const boxes = new Map(keys.map((key) => [key, { ...at.get(key), w: half.x * 2, h: heightOf(key, half) * 2 }]));
+    return { at, ...labels(keys.length > 120 ? [] : model.links, at, boxes, size) };
+  });
+  const best = found.reduce((a, b) => (b.cost < a.cost ? b : a));
+  if (keys.length > 120) best.places = model.links.map((link) => middle(lineOf(link, best.at)));
+  return best;
+}
+
+const middle = ([a, b]) => ({ x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 });
+const heightOf = (key, half) => (rank(key) === 0 ? half.y : 13);
 
 const rank = (key) => (key.startsWith("switch") ? 0 : 1);
 
@@ -97,7 +120,7 @@ function drawNode(key) {
   const isSwitch = node.kind === "switch";
   const room = Math.floor((half.x * 2 - 26) / 7.6);
   const name = node.name.length > room ? node.name.slice(0, room - 1) + "…" : node.name;
-  const h = isSwitch ? half.y : 13;
+  const h = heightOf(key, half);
   const parts = { sign: svg("tspan", { class: "sign" }), sub: svg("text", { class: "sub", y: 14 }), title: svg("title", {}, node.name) };
   const g = svg(
     "g",
@@ -125,54 +148,30 @@ function opens(g, action) {
   });
 }
 
-function drawLink(link, taken) {
-  let [a, b] = link.ends.map((key) => drawing.at.get(key));
-  const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
-  const across = { x: -(b.y - a.y) / length, y: (b.x - a.x) / length };
-  const shift = (p, by) => ({ x: p.x + across.x * by, y: p.y + across.y * by });
-  const beside = link.twin === 0 ? 0 : (link.twin % 2 ? 1 : -1) * Math.ceil(link.twin / 2) * 26;
-  a = shift(a, beside);
-  b = shift(b, beside);
+function drawLink(link, centre) {
+  const line = lineOf(link, drawing.at);
+  const [a, b] = line;
   // Each direction on the right-hand side of its way, as on roads; y grows downwards.
-  const lanes = [[shift(a, 3.5), shift(b, 3.5)], [shift(b, -3.5), shift(a, -3.5)]];
-  const small = drawing.half.x < 50;
-  const w = small ? 66 : 112, h = 34;
-  const centre = place(a, b, w, h, taken);
-  taken.push({ ...centre, w, h });
+  const lanes = [lane(a, b, 3.5), lane(b, a, 3.5)];
   const path = ([p, q]) => `M${p.x.toFixed(1)} ${p.y.toFixed(1)}L${q.x.toFixed(1)} ${q.y.toFixed(1)}`;
+  const { w } = drawing.label;
+  const drawn = lanes.map((l) => svg("path", { class: "flow-lane u0", d: path(l) }));
   const parts = {
-    lanes: lanes.map((lane) => svg("path", { class: "flow-lane u0", d: path(lane) })),
+    lanes: drawn,
+    pair: svg("g", { class: "pair" }, drawn), // beneath all labels
     pill: svg("rect", { class: "pill", x: -w / 2, width: w, rx: 6 }),
     lines: [0, 1, 2].map((i) => svg("text", { x: 0, "text-anchor": "middle", class: i === 2 ? "queue" : null })),
     arrows: [arrow(a, b), arrow(b, a)],
-    small,
   };
   const g = svg(
     "g",
-    { class: "link", role: "button", "data-link": link.data.ends.map((e) => e.name).join(" ") },
-    svg("path", { class: "hit", d: path([a, b]) }),
-    parts.lanes,
+    { class: "link", role: "button", tabindex: "0", "data-link": link.data.ends.map((e) => e.name).join(" ") },
+    svg("path", { class: "hit", d: path(line) }),
     svg("g", { class: "label", transform: `translate(${centre.x.toFixed(1)} ${centre.y.toFixed(1)})` }, parts.pill, parts.lines),
   );
-  set(g, { tabindex: "0" });
   opens(g, () => inspectLink(model.links.find((l) => l.key === link.key)?.data));
   drawing.links.set(link.key, { g, ...parts });
   return g;
-}
-
-/** place finds the spot of a label on its link that covers least of what is there. */
-function place(a, b, w, h, taken) {
-  let best = null;
-  for (const t of [0.5, 0.42, 0.58, 0.35, 0.65, 0.28, 0.72]) {
-    const c = { x: a.x + (b.x - a.x) * t, y: a.y + (b.y - a.y) * t };
-    let cost = Math.abs(t - 0.5) * 100;
-    for (const o of taken) {
-      const x = (w + o.w) / 2 + 3 - Math.abs(c.x - o.x), y = (h + o.h) / 2 + 3 - Math.abs(c.y - o.y);
-      if (x > 0 && y > 0) cost += x * y;
-    }
-    if (!best || cost < best.cost) best = { ...c, cost };
-  }
-  return best;
 }
 
 function arrow(a, b) {
@@ -225,10 +224,10 @@ function updateSwitch(parts, s) {
 }
 
 function updateLink(parts, link) {
-  const short = (rate) => (parts.small ? si(number(rate.bits_per_second), "") : si(number(rate.bits_per_second), "bit/s"));
+  const used = (rate) => (number(link.speed_bps) && !drawing.small ? ` · ${percent(number(rate.utilisation))}` : "");
   const queue = Math.max(...link.backlogs.map(number));
   const lines = link.has_rates
-    ? link.rates.map((rate, i) => `${parts.arrows[i]} ${short(rate)}${number(link.speed_bps) && !parts.small ? ` · ${percent(number(rate.utilisation))}` : ""}`)
+    ? link.rates.map((rate, i) => `${parts.arrows[i]} ${si(number(rate.bits_per_second))}${used(rate)}`)
     : [link.up ? "no rates yet" : "down", ""];
   lines.push(queue ? `queue ${si(queue)}` : "");
   const shown = lines.filter(Boolean).length;
@@ -240,7 +239,8 @@ function updateLink(parts, link) {
     if (line) set(parts.lines[i], { y: top + 10 + 13 * row++ });
   });
   parts.lanes.forEach((lane, i) => set(lane, { class: `flow-lane u${grade(link.rates[i], link.speed_bps)}` }));
-  set(parts.g, { "data-down": !link.up, "aria-label": linkSentence(link) });
+  set(parts.pair, { "data-down": !link.up });
+  set(parts.g, { "aria-label": linkSentence(link) });
 }
 
 function linkSentence(link) {
@@ -270,7 +270,11 @@ function mark() {
   }
   set(drawing.picture, { "data-chosen": keys.some(Boolean) });
   for (const [key, parts] of drawing.nodes) markNode(key, parts, keys);
-  for (const link of model.links) set(drawing.links.get(link.key).g, { "data-hop": onWay.has(link.ends.join("\n")) });
+  for (const link of model.links) {
+    const { g, pair } = drawing.links.get(link.key), hop = { "data-hop": onWay.has(link.ends.join("\n")) };
+    set(g, hop);
+    set(pair, hop);
+  }
 }
 
 function markNode(key, parts, keys) {
