@@ -48,14 +48,14 @@ var Sizes = []int{20, 1000, 10_000}
 
 // Need is what a network makes and takes.
 type Need struct {
-	Switches        int
-	Setting         string
-	Digests         float64 // per second
-	Records         float64 // per second, digests' too
-	Bytes           float64 // per second
-	DiskPerDay      float64 // bytes, on all servers
-	Memory          float64 // bytes, of Epochs slices in collectors
-	Servers         int
+	Switches   int
+	Setting    string
+	Digests    float64 // per second
+	Records    float64 // per second, digests' too
+	Bytes      float64 // per second
+	DiskPerDay float64 // bytes, on all servers
+	Memory     float64 // bytes, of Epochs slices in collectors
+	Servers    int
 	// Regions, of which each has up to 16 collectors, Collectors in all; 0: not even a switch
 	// of its own would be small enough a region.
 	Regions    int
