@@ -84,7 +84,7 @@ func TestCollectFaults(t *testing.T) {
 		{"servers elsewhere", name + "[nats]\nservers = [\"nats://192.0.2.1:4222\"]", `line 4: nats.servers[0]: nats://192.0.2.1:4222 is not on this machine, and [nats.tls] is not set: name a certificate, its key and the CA`},
 		{"two ways in", name + "[nats]\nservers = [\"nats://127.0.0.1:4222\"]\ntoken_file = \"/t\"\ncredentials = \"/c\"", `line 6: nats.credentials: choose one of user, token_file and credentials`},
 		{"replicas of one", name + "[nats]\nreplicas = 3", `line 4: nats.replicas: 3 copies need as many servers: set [nats.cluster] or servers, or choose 1`},
-		{"replicas", name + "[nats]\nreplicas = 2\n[nats.cluster]\nname = \"c\"\nlisten = \"127.0.0.1:1\"\nroutes = [\"127.0.0.1\"]", "line 4: nats.replicas: 2: choose 1, 3 or 5\nline 8: nats.cluster.routes[0]: \"127.0.0.1\": write HOST:PORT"},
+		{"replicas", name + "[nats]\nreplicas = 2\n[nats.cluster]\nname = \"c\"\nlisten = \"127.0.0.1:1\"\nroutes = [\"127.0.0.1\"]", "line 4: nats.replicas: 2: choose 1, 3 or 5\nline 5: nats.cluster.password_file: is missing: without [nats.tls] a password keeps other processes out of the cluster\nline 8: nats.cluster.routes[0]: \"127.0.0.1\": write HOST:PORT"},
 		{"retention", name + "[retention]\nage = \"1s\"\nbytes = 1", "line 4: retention.age: 1s: choose 1m0s or more\nline 5: retention.bytes: 1: choose 67108864 or more"},
 		{"partitions", name + "[partitions]\nindex = 2\nof = 2\npeers = [\"http://a:1\"]", "line 4: partitions.index: 2: choose 0 to 1, one less than of\nline 6: partitions.peers: names 1 collectors, and of is 2: name each by its index, this one too"},
 		{"peers", name + "[partitions]\nof = 1\npeers = [\"a:1\"]", `line 5: partitions.peers[0]: "a:1": write http://HOST:PORT, or https:// with [tls]`},
