@@ -143,8 +143,8 @@ func (b *collectBed) status(t *testing.T) *api.CollectorStatus {
 	}
 }
 
-// kindOf is what a status says of a kind.
-func kindOf(s *api.CollectorStatus, k record.Kind) *api.KindStatus {
+// collectedKind is what a status says of a kind.
+func collectedKind(s *api.CollectorStatus, k record.Kind) *api.KindStatus {
 	for _, x := range s.Kinds {
 		if x.Kind == k.String() {
 			return x
@@ -327,7 +327,7 @@ func TestCollectSecure(t *testing.T) {
 	b.client = client("monitor")
 	awaitState(t, "the record", func() (string, bool) {
 		s := b.status(t)
-		return fmt.Sprint(s.Kinds), kindOf(s, record.PINT).Records == 1 && len(s.Switches) == 1 && s.Switches[0].Id == 3
+		return fmt.Sprint(s.Kinds), collectedKind(s, record.PINT).Records == 1 && len(s.Switches) == 1 && s.Switches[0].Id == 3
 	})
 	curl := func(name string, args ...string) string {
 		args = append(args, "-sS", "--cacert", path("ca.pem"))
@@ -393,7 +393,7 @@ func TestCollectPeers(t *testing.T) {
 		}
 	}
 	awaitState(t, "all digests", func() (string, bool) {
-		a, b := kindOf(first.status(t), record.PINT), kindOf(second.status(t), record.PINT)
+		a, b := collectedKind(first.status(t), record.PINT), collectedKind(second.status(t), record.PINT)
 		return fmt.Sprint(a, b), a.Records+b.Records == n && a.Records > 0 && b.Records > 0
 	})
 	var asked [2]int
