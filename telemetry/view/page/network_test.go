@@ -45,10 +45,11 @@ type scene struct {
 	packetsPerEpoch int
 	sampleSize      int
 	silent          uint32 // of whom nothing comes after half of the time
+	unlinked        bool   // the collector was told of no links
 }
 
 func defaultScene() scene {
-	c := scene{epochs: 20, flows: 200, packetsPerEpoch: 1200, sampleSize: 1000}
+	c := scene{epochs: 20, flows: 200, packetsPerEpoch: 1200, sampleSize: 400}
 	for i := range c.names {
 		c.names[i] = fmt.Sprintf("s%d", i)
 	}
@@ -337,6 +338,9 @@ func (w *world) engine() *query.Engine {
 		}
 		return nil
 	})}
+	if w.unlinked {
+		return e
+	}
 	for _, l := range links() {
 		end := func(i int) string {
 			if l[i] == 0 {

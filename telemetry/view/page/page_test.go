@@ -427,20 +427,50 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestNoRecords: every panel of an empty collector says so in a sentence with a remedy.
+// TestNoRecords: every panel of an empty collector says so in a sentence with a remedy; of
+// switches that its links name it says that they are silent.
 func TestNoRecords(t *testing.T) {
-	c := smallScene()
-	c.epochs = 0
-	w := newWorld(t, c)
-	w.store = &store.Store{}
-	p := open(t, browser(t), w.serve(t).URL, narrow)
-	for _, panel := range []string{"#topology .drawing", "#flows .list", "#chart-volume .plot", "#chart-entropy .plot", "#chart-cardinality .plot", "#switches .list"} {
-		p.wait(panel, fmt.Sprintf(`(document.querySelector(%q)?.textContent ?? "").length > 40`, panel+" .state"))
-		if kind := eval[string](p, fmt.Sprintf(`document.querySelector(%q).dataset.kind`, panel+" .state")); kind != "empty" {
-			t.Errorf("%s holds it for a fault", panel)
+	b := browser(t)
+	panels := []string{"#flows .list", "#chart-volume .plot", "#chart-entropy .plot", "#chart-cardinality .plot"}
+	for _, unlinked := range []bool{true, false} {
+		w := &world{scene: defaultScene(), t: t, store: &store.Store{}}
+		w.unlinked = unlinked
+		if unlinked {
+			panels = append(panels, "#topology .drawing", "#switches .list")
+		} else {
+			panels = panels[:4]
 		}
+		p := open(t, b, w.serve(t).URL, narrow)
+		for _, panel := range panels {
+			p.wait(panel, fmt.Sprintf(`(document.querySelector(%q)?.textContent ?? "").length > 40`, panel+" .state"))
+			if kind := eval[string](p, fmt.Sprintf(`document.querySelector(%q).dataset.kind`, panel+" .state")); kind != "empty" {
+				t.Errorf("%s holds it for a fault", panel)
+			}
+		}
+		if !unlinked {
+			p.wait("the switches", fmt.Sprintf(`document.querySelectorAll('.drawing .node[data-health="bad"]').length === %d`, switches))
+		}
+		p.shoot(fmt.Sprintf("empty-%v", unlinked), true)
+		p.quiet()
 	}
-	p.shoot("empty-"+narrow.String(), true)
+}
+
+// TestSilentSwitch: a switch that is not heard of any more is told by a sign, a word and its place.
+func TestSilentSwitch(t *testing.T) {
+	c := smallScene()
+	c.epochs, c.silent = 12, 6
+	p := open(t, browser(t), newWorld(t, c).serve(t).URL, wide)
+	p.settled()
+	if label := eval[string](p, `document.querySelector('.node[data-name="s6"]').getAttribute("aria-label")`); !strings.Contains(label, "silent") {
+		t.Errorf("the drawing calls it %q", label)
+	}
+	if first := eval[string](p, `document.querySelector("#switches tbody tr").textContent`); !strings.HasPrefix(first, "s6✕ silent") {
+		t.Errorf("the first switch is %q", first)
+	}
+	if tile := eval[string](p, `document.querySelector("#tile-switches").textContent`); !strings.Contains(tile, "1 silent switch") {
+		t.Errorf("at a glance: %q", tile)
+	}
+	p.shoot("silent-switch", false)
 	p.quiet()
 }
 

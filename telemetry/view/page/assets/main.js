@@ -165,8 +165,9 @@ function showNetwork(a) {
 
 function faultNetwork(fault) {
   const kind = fault.empty ? "empty" : "fault";
-  state($("#topology .drawing"), fault.message, kind);
-  state($("#switches .list"), fault.message, kind);
+  const sentence = fault.empty ? `${fault.message} Give switches this collector’s address as collector in [telemetry], or choose a longer window.` : fault.message;
+  state($("#topology .drawing"), sentence, kind);
+  state($("#switches .list"), sentence, kind);
   faultTile("switches", fault);
 }
 
