@@ -28,6 +28,16 @@ type askedRow struct {
 	Truth  string     `json:"truth"`
 	Answer string     `json:"answer"`
 	OK     bool       `json:"ok"`
+	// NotJudged is why OK says nothing; empty: it does.
+	NotJudged string `json:"not_judged,omitempty"`
+}
+
+// verdict is how the report marks the row.
+func (r *askedRow) verdict() string {
+	if r.NotJudged != "" {
+		return "-"
+	}
+	return verdict(r.OK)
 }
 
 // OK implements lab.Answers.
@@ -37,7 +47,11 @@ func (a *labAsked) OK() bool { return a.Good }
 func (a *labAsked) WriteText(w io.Writer) error {
 	t := newTable("", "kind", "of", "truth", "answer")
 	for _, r := range a.Rows {
-		t.row("  "+verdict(r.OK), string(r.Kind), r.What, r.Truth, r.Answer)
+		answer := r.Answer
+		if r.NotJudged != "" {
+			answer += "; not judged: " + r.NotJudged
+		}
+		t.row("  "+r.verdict(), string(r.Kind), r.What, r.Truth, answer)
 	}
 	return t.write(w)
 }
@@ -81,7 +95,7 @@ func askLab(ctx context.Context, e *lab.Evidence) (lab.Answers, error) {
 		}
 	}
 	a := x.answer
-	a.Good = !slices.ContainsFunc(a.Rows, func(r askedRow) bool { return !r.OK })
+	a.Good = !slices.ContainsFunc(a.Rows, func(r askedRow) bool { return !r.OK && r.NotJudged == "" })
 	return a, nil
 }
 
@@ -150,7 +164,7 @@ func (x *labAsker) ofFlows(kind query.Kind) *query.Question {
 
 // row notes an answer.
 func (x *labAsker) row(kind query.Kind, ok bool, what, truth, format string, a ...any) {
-	x.answer.Rows = append(x.answer.Rows, askedRow{kind, what, truth, fmt.Sprintf(format, a...), ok})
+	x.answer.Rows = append(x.answer.Rows, askedRow{Kind: kind, What: what, Truth: truth, Answer: fmt.Sprintf(format, a...), OK: ok})
 }
 
 // measures reports whether a switch of the lab has a stage.

@@ -57,18 +57,17 @@ func lengths(hops map[int]int) string {
 	return strings.Join(list, " or ")
 }
 
-// latencyFactor is how far a switch's median latency may be from the medians that it measured at its ports, of all
-// packets: those of a port differ from each other, and were sent at other times.
-const latencyFactor = 2
+// latencyFactor is how far a switch's median latency may be from between the medians that it measured at its ports:
+// flows that are too short for their path to be known are left out of the answer.
+const latencyFactor = 1.5
 
 // latency holds the digests' medians against those of the switches' own histograms.
 func (x *labAsker) latency() error {
 	if !x.measures("pint") {
 		return nil
 	}
-	q := x.ofFlows(query.KindLatency)
-	q.Dst, q.Quantiles = generated.String(), []float64{0.5, 0.99}
-	a, err := ask[*query.LatencyAnswer](x, q)
+	// Of all packets, as the switches' own histograms are.
+	a, err := ask[*query.LatencyAnswer](x, &query.Question{Kind: query.KindLatency, Confidence: labConfidence, Quantiles: []float64{0.5, 0.99}})
 	if err != nil {
 		return err
 	}
@@ -76,7 +75,7 @@ func (x *labAsker) latency() error {
 		low, high := x.measuredLatency(h.Switch)
 		median := h.Quantiles[0]
 		x.row(query.KindLatency, median.High*latencyFactor >= low && median.Low <= high*latencyFactor && low > 0,
-			fmt.Sprintf("median at %s, %d packets of %d flows", h.Switch, h.Samples, h.Flows),
+			fmt.Sprintf("median at %s, %d digests of %d flows", h.Switch, h.Samples, h.Flows),
 			fmt.Sprintf("%s to %s at its ports", nanoseconds(low), nanoseconds(high)), "%s (%s to %s); 99 %%: %s",
 			nanoseconds(median.Value), nanoseconds(median.Low), nanoseconds(median.High), nanoseconds(h.Quantiles[1].Value))
 	}
@@ -94,7 +93,7 @@ func (x *labAsker) measuredLatency(name string) (low, high float64) {
 			continue
 		}
 		for _, m := range e.Report.Pint.Measured {
-			if m.Value == "hop_latency" && m.Packets >= 100 {
+			if m.Value == "hop_latency" && m.Packets > 0 {
 				low, high = min(low, m.Median), max(high, m.Median)
 			}
 		}

@@ -44,6 +44,11 @@ func (o *Outcome) WriteText(w io.Writer) error {
 		}
 	}
 	verdict := "everything that was sent has arrived, and every counter adds up"
+	if o.config != nil {
+		if _, drops := o.config.relaysChange(); drops {
+			verdict = "everything has arrived but what relays dropped, and every counter adds up"
+		}
+	}
 	if !o.OK {
 		verdict = "FAILED: see the lines with FAIL above"
 	}
