@@ -44,6 +44,11 @@ func (o *Outcome) WriteText(w io.Writer) error {
 		}
 	}
 	verdict := "everything that was sent has arrived, and every counter adds up"
+	if o.config != nil {
+		if _, drops := o.config.relaysChange(); drops {
+			verdict = "everything has arrived but what relays dropped, and every counter adds up"
+		}
+	}
 	if !o.OK {
 		verdict = "FAILED: see the lines with FAIL above"
 	}
@@ -217,6 +222,9 @@ func (s *Status) WriteText(w io.Writer) error {
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", n.Name, n.Kind, n.Namespace, state, strings.Join(counters, "; "))
 	}
 	t.Flush()
+	if s.Page != "" {
+		fmt.Fprintf(b, "  page %s\n", s.Page)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -62,7 +62,7 @@ func (e *Engine) Ask(ctx context.Context, q *Question) (any, error) {
 // of is an engine for one question, with its window and confidence.
 func (e *Engine) of(ctx context.Context, q *Question) *Engine {
 	own := *e
-	own.ctx = ctx
+	own.ctx, own.unions = ctx, map[string]*network{}
 	own.Window = q.window(e.Store, e.window())
 	if q.Confidence != 0 {
 		own.Confidence = q.Confidence
@@ -79,7 +79,7 @@ func (e *Engine) stopped() error {
 		return nil
 	}
 	if err := e.ctx.Err(); err != nil {
-		return fmt.Errorf("the question was given up: %w", err)
+		return fmt.Errorf("the question was given up: %w: give it more time, or ask about a shorter window or fewer flows", err)
 	}
 	return nil
 }

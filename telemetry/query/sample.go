@@ -26,6 +26,17 @@ type SwitchVolume struct {
 // samples joins the samples of all switches and epochs in the window. A packet
 // that passes switches in different epochs still counts once.
 func (e *Engine) samples(of string) (*network, error) {
+	if n := e.unions[of]; n != nil {
+		return n, nil
+	}
+	n, err := e.unite(of)
+	if err == nil && e.unions != nil {
+		e.unions[of] = n
+	}
+	return n, err
+}
+
+func (e *Engine) unite(of string) (*network, error) {
 	basis, err := e.basis(of)
 	if err != nil {
 		return nil, err

@@ -125,8 +125,9 @@ func TestSlowSenders(t *testing.T) {
 // more than there are places is refused.
 func TestWatchersThatDoNotRead(t *testing.T) {
 	const watches = 5
-	large := &query.HeavyHitters{Flows: make([]query.HeavyFlow, 15_000)} // more than sockets hold
-	server := serve(t, Config{Limits: Limits{Watches: watches, Reading: 300 * time.Millisecond}, Ask: func(context.Context, *query.Question) (any, error) { return large, nil }})
+	large := &query.HeavyHitters{Flows: make([]query.HeavyFlow, 1000)}
+	server := serveOn(t, Config{Limits: Limits{Watches: watches, Reading: 300 * time.Millisecond}, Ask: func(context.Context, *query.Question) (any, error) { return large, nil }},
+		func(c net.Conn) { _ = c.(*net.TCPConn).SetWriteBuffer(4096) }) // far less than an answer
 	body := frame(`{"question":{"kind":"heavy-hitters"},"interval_ns":100000000}`)
 	open := func() int64 {
 		s, err := client(t, server).Collector(t.Context(), &CollectorRequest{})
@@ -137,7 +138,11 @@ func TestWatchersThatDoNotRead(t *testing.T) {
 	}
 	before := runtime.NumGoroutine()
 	for range watches {
-		dialAndSend(t, server, head("Watch", "application/connect+json", len(body))+body)
+		c := dialAndSend(t, server, "")
+		_ = c.(*net.TCPConn).SetReadBuffer(4096)
+		if _, err := io.WriteString(c, head("Watch", "application/connect+json", len(body))+body); err != nil {
+			t.Fatal(err)
+		}
 	}
 	until(t, "the watches do not open", func() bool { return open() == watches })
 	if _, text := post(t, server, "Watch", "application/connect+json", strings.NewReader(body)); !strings.Contains(text, "ask again later") {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -65,6 +66,12 @@ func testEngine(t testing.TB) *query.Engine {
 // serve starts a server with a configuration, whose Ask is the engine's if it has none.
 func serve(t testing.TB, c Config) *httptest.Server {
 	t.Helper()
+	return serveOn(t, c, func(net.Conn) {})
+}
+
+// serveOn starts one that does something to its connections.
+func serveOn(t testing.TB, c Config, each func(net.Conn)) *httptest.Server {
+	t.Helper()
 	if c.Ask == nil {
 		c.Ask = testEngine(t).Ask
 	}
@@ -74,7 +81,9 @@ func serve(t testing.TB, c Config) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.Handle(NewHandler(c))
 	mux.Handle(SchemaPath, Schema())
-	server := httptest.NewServer(mux)
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { each(c); return ctx }
+	server.Start()
 	t.Cleanup(server.Close)
 	return server
 }
