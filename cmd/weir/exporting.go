@@ -23,6 +23,9 @@ type exporting struct {
 	name  string
 	log   *zap.Logger
 
+	turning sync.Mutex // one beginning or end of sending at a time
+	ended   bool       // guarded by turning
+
 	mu      sync.Mutex
 	shipper *export.Shipper // nil: records stay in the spool
 }
@@ -74,6 +77,9 @@ func (e *exporting) finish(now int64) error {
 	if e.spool == nil {
 		return nil
 	}
+	e.turning.Lock()
+	defer e.turning.Unlock()
+	e.ended = true
 	return errors.Join(e.stopSending(sendGrace), e.spool.Close())
 }
 
@@ -97,7 +103,9 @@ func checkSending(c export.Config) error {
 // send sends the records to the collector, if there is one, and no longer to an
 // earlier one. What was in flight to that is sent again.
 func (e *exporting) send(c export.Config) error {
-	if e.spool == nil {
+	e.turning.Lock()
+	defer e.turning.Unlock()
+	if e.spool == nil || e.ended {
 		return nil
 	}
 	err := e.stopSending(0)
@@ -117,6 +125,7 @@ func (e *exporting) send(c export.Config) error {
 	return err
 }
 
+// stopSending ends the shipper. The caller has turning.
 func (e *exporting) stopSending(grace time.Duration) error {
 	e.mu.Lock()
 	shipper := e.shipper
