@@ -224,3 +224,44 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 var copied []byte
+
+// TestFrequencies: many flows at a time are answered as one by one, in their order.
+func TestFrequencies(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 2))
+	var all Records
+	for sw := range uint64(3) {
+		f, err := NewFragment(Config{ID: ID{Switch: sw}, Kind: CountSketch, Memory: 400, Epochs: 25, Seed: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, _ := f.NewCounter()
+		for _, e := range []uint64{3, 4, 6, 200} {
+			if sw == 1 && e == 4 {
+				continue // is missing
+			}
+			c.Begin(f.Begin(e), 0)
+			for range 500 {
+				c.Add(r.Uint64N(9000), 1, false)
+			}
+			if err := all.Add(c.Record().Clone()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	flows := make([]uint64, 2*flowsTogether+100)
+	for i := range flows {
+		flows[i] = uint64(i)
+	}
+	path := PathFunc(func(flow uint64) []uint64 { return []uint64{0, 1, 2}[:flow%4] })
+	q := Query{From: 2, To: 210}
+	one, i := all.Asker(), 0
+	all.Asker().Frequencies(q, flows, path, func(flow uint64, got Answer) {
+		if want := one.Frequency(q, flow, path); flow != flows[i] || !reflect.DeepEqual(got, want) {
+			t.Fatalf("flow %d: %+v, alone %+v", flow, got, want)
+		}
+		i++
+	})
+	if i != len(flows) {
+		t.Errorf("%d answers", i)
+	}
+}

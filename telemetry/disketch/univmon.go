@@ -20,6 +20,7 @@ type Summary struct {
 	// noise is the mean of the variances of the flows' values.
 	noise   float64
 	values  float64
+	flows   []univmon.Flow // the candidates that had an estimate
 	Missing []Missing
 }
 
@@ -37,8 +38,7 @@ func (r *Records) Summarise(q Query, k int, candidates []uint64, paths Paths) (*
 	a := r.Asker()
 	flows := make([]univmon.Flow, 0, len(candidates))
 	seen := map[Missing]bool{}
-	for _, flow := range candidates {
-		f := a.Frequency(q, flow, paths)
+	a.Frequencies(q, candidates, paths, func(flow uint64, f Answer) {
 		for _, m := range f.Missing {
 			if !seen[m] {
 				seen[m] = true
@@ -46,13 +46,13 @@ func (r *Records) Summarise(q Query, k int, candidates []uint64, paths Paths) (*
 			}
 		}
 		if f.Covered == 0 {
-			continue
+			return
 		}
 		flows = append(flows, univmon.Flow{Hash: flow, Level: rows.level(flow), Value: f.Value})
 		s.noise += f.variance
 		s.values += max(f.Value, 1)
-	}
-	s.Flows = len(flows)
+	})
+	s.Flows, s.flows = len(flows), flows
 	s.sample = univmon.NewSample(k, flows)
 	return s, nil
 }
@@ -109,6 +109,17 @@ func (s *Summary) widen(e Estimate) Estimate {
 		e.StdErr = math.Hypot(e.StdErr, e.Value*relative)
 	}
 	return e
+}
+
+// AtLeast lists the candidates whose estimate reaches a threshold: those among which
+// Records.HeavyHitters need look.
+func (s *Summary) AtLeast(threshold float64) (flows []uint64) {
+	for _, f := range s.flows {
+		if f.Value >= threshold {
+			flows = append(flows, f.Hash)
+		}
+	}
+	return flows
 }
 
 // HeavyHitters of at least the threshold, the heaviest first.

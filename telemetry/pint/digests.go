@@ -1,6 +1,7 @@
 package pint
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -109,17 +110,25 @@ func (k *FlowKey) setBytes(b []byte) {
 	k.Proto = b[2*n+4]
 }
 
-// compareForm orders flows as a batch has them: short ones first, then by bytes.
-func (k *FlowKey) compareForm(o *FlowKey) int {
-	short := k.short()
-	if short != o.short() {
+// Compare orders flows as a batch has them: short ones first, then by bytes.
+func (k *FlowKey) Compare(o *FlowKey) int {
+	if short := k.short(); short != o.short() {
 		if short {
 			return -1
 		}
 		return 1
 	}
-	var a, b [longFlow]byte
-	return slices.Compare(k.appendBytes(a[:0]), o.appendBytes(b[:0]))
+	word := func(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
+	return cmp.Or(
+		cmp.Compare(word(k.Src[:8]), word(o.Src[:8])), cmp.Compare(word(k.Src[8:]), word(o.Src[8:])),
+		cmp.Compare(word(k.Dst[:8]), word(o.Dst[:8])), cmp.Compare(word(k.Dst[8:]), word(o.Dst[8:])),
+		cmp.Compare(k.rest(), o.rest()),
+	)
+}
+
+// rest is what a flow has beside its addresses, in the order of its bytes.
+func (k *FlowKey) rest() uint64 {
+	return uint64(k.SrcPort)<<32 | uint64(k.DstPort)<<16 | uint64(k.Proto)<<8 | uint64(k.Version)
 }
 
 // widthOf is how many bytes a value needs, 0 for 0.
@@ -222,7 +231,7 @@ func groupFlows(records []Record) groups {
 	}
 	g := groups{flows: slices.Clone(runs), order: make([]uint16, len(records))}
 	slices.SortFunc(g.flows, func(a, b flowRun) int {
-		return records[a.first].Flow.compareForm(&records[b.first].Flow)
+		return records[a.first].Flow.Compare(&records[b.first].Flow)
 	})
 	begin := 0
 	for i := range g.flows {
@@ -255,6 +264,3 @@ func DecodeDigests(body []byte, b *DigestBatch) error {
 	*b = DigestBatch{Boot: d.Boot, Sequence: d.Sequence, Sent: d.Sent, Loop: d.Loop, Plan: d.Plan, Records: records}
 	return nil
 }
-
-// Compare orders flows, those of IPv4 first.
-func (k *FlowKey) Compare(o *FlowKey) int { return k.compareForm(o) }

@@ -164,9 +164,15 @@ func (e *entry) readPoint(body []byte) (size int, ok bool) {
 	return cap(e.point.body), true
 }
 
+// readFragment checks that the record is of the switch and of the subepoch that the header
+// says: a forged number of an epoch would stretch all answers to there.
 func (e *entry) readFragment(body []byte) (size int, ok bool) {
 	r, err := disketch.Decode(slices.Clone(body))
-	if err != nil || r.Fragment != (disketch.ID{Switch: uint64(e.sw), Sketch: e.instance}) {
+	if err != nil || r.Fragment != (disketch.ID{Switch: uint64(e.sw), Sketch: e.instance}) || r.Epoch > maxTime>>r.Epochs {
+		return 0, false
+	}
+	length := int64(r.Epochs.Nanoseconds() >> r.Log)
+	if start := int64(r.Epoch<<r.Epochs) + int64(r.Subepoch)*length; e.origin.Window != (Window{start, start + length}) {
 		return 0, false
 	}
 	e.of, e.sketch = OfFragments, r

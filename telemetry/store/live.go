@@ -88,7 +88,6 @@ type shelf struct {
 	entries []*entry
 	digests []*entry // of the entries
 	bytes   int64
-	place   int // in the heap
 }
 
 // shelfBytes is what an empty shelf takes.
@@ -244,7 +243,8 @@ func (l *Live) Bytes() (held, bound int64) {
 
 // View is what is there for a window, and does not change: of whatever comes
 // meanwhile it knows nothing. The zero window is all there is. Bodies are not
-// copied.
+// copied; those that have to make room stay in memory for as long as a view has them, beyond
+// the bound.
 func (l *Live) View(w Window) *Store {
 	entries, s := l.shelved(w)
 	slices.SortStableFunc(entries, func(a, b *entry) int { return a.origin.compare(&b.origin) })
@@ -258,7 +258,7 @@ func (l *Live) View(w Window) *Store {
 // shelved finds the entries of a window, and begins a view of them.
 func (l *Live) shelved(w Window) ([]*entry, *Store) {
 	l.mu.Lock()
-	s := &Store{counts: l.counts, evicted: l.evicted[:len(l.evicted):len(l.evicted)]}
+	s := &Store{counts: l.counts, evicted: l.evicted[:len(l.evicted):len(l.evicted)], keptFrom: (l.floor + 1) << shelfBits}
 	var parts [][]*entry
 	for _, shelf := range l.shelves {
 		parts = append(parts, shelf.entries)

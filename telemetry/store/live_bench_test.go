@@ -161,3 +161,49 @@ func BenchmarkLiveFragments(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFlow finds the digests of one flow among those of three sinks over 100 seconds, of
+// 5 million: the view, the flow, all flows and all digests.
+func BenchmarkFlow(b *testing.B) {
+	l, err := NewLive(LiveConfig{Bytes: 1 << 30})
+	if err != nil {
+		b.Fatal(err)
+	}
+	headers, bodies := digestBodies(400, 1000)
+	for sw := range uint32(3) {
+		for i, h := range headers {
+			h.Switch = sw
+			l.Add(h, bodies[i])
+		}
+	}
+	v := l.View(Window{})
+	flow := v.Flows(1)[0].Key
+	b.Run("view", func(b *testing.B) {
+		for b.Loop() {
+			v = l.View(Window{})
+		}
+	})
+	b.Run("flow", func(b *testing.B) {
+		n := 0
+		for b.Loop() {
+			n = len(v.Digests(flow, 1))
+		}
+		b.ReportMetric(float64(n), "digests")
+		b.ReportMetric(float64(len(v.Batches)), "batches")
+	})
+	b.Run("flows", func(b *testing.B) {
+		for b.Loop() {
+			v.Flows(1)
+		}
+	})
+	b.Run("all", func(b *testing.B) {
+		n := 0
+		for b.Loop() {
+			n = 0
+			for range v.AllDigests(1) {
+				n++
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/digest")
+	})
+}

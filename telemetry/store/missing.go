@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -63,7 +64,9 @@ func (s *Store) Missing(of string, w Window) []Missing {
 	if n := s.evictedIn(of, w); n != 0 {
 		list = append(list, Missing{Of: of, Evicted: n})
 	}
-	for from, m := range found {
+	order := func(a, b source) int { return cmp.Or(cmp.Compare(a.sw, b.sw), cmp.Compare(a.instance, b.instance)) }
+	for _, from := range slices.SortedFunc(maps.Keys(found), order) {
+		m := found[from]
 		if of != OfFragments && of != OfDigests && of != OfStatuses {
 			m.Absent = len(slicesSeen) - len(have[from])
 		}
@@ -71,7 +74,7 @@ func (s *Store) Missing(of string, w Window) []Missing {
 			list = append(list, *m)
 		}
 	}
-	slices.SortFunc(list, func(a, b Missing) int {
+	slices.SortStableFunc(list, func(a, b Missing) int {
 		return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Instance, b.Instance))
 	})
 	return list

@@ -250,18 +250,21 @@ func FuzzAdd(f *testing.F) {
 }
 
 // TestForgedFragment: a body that names another switch than its envelope is refused, so that
-// no switch speaks for another.
+// no switch speaks for another, and so is one of another time.
 func TestForgedFragment(t *testing.T) {
 	var s Store
-	for _, h := range []record.Header{{Switch: 2, Instance: 1}, {Switch: 3, Instance: 1}, {Switch: 2, Instance: 0}} {
+	for _, h := range []record.Header{{Switch: 2, Instance: 1}, {Switch: 3, Instance: 1}, {Switch: 2, Instance: 0}, {Switch: 2, Instance: 1, Missed: 1}} {
 		body, err := fragment(t, 2, 4).AppendBinary(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		h.Kind, h.Start, h.Span = record.DiSketch, 4<<30, 1<<30
+		if h.Missed != 0 {
+			h.Start = 5 << 30 // is not where its epoch is
+		}
 		s.Add(h, body)
 	}
-	if c := s.Counts(); c.Records != 1 || c.Unreadable != 2 || len(s.Fragments) != 1 {
+	if c := s.Counts(); c.Records != 1 || c.Unreadable != 3 || len(s.Fragments) != 1 {
 		t.Errorf("%+v, %d fragments", c, len(s.Fragments))
 	}
 }

@@ -1,0 +1,513 @@
+package store
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/record"
+	"github.com/weirswitch/weir/telemetry/status"
+)
+
+func newLive(t testing.TB, c LiveConfig) *Live {
+	t.Helper()
+	l, err := NewLive(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// digestsRecord is of one flow, whose digests are numbered.
+func digestsRecord(t testing.TB, sw uint32, slice int64, boot, sequence, sent uint64, n int) []byte {
+	k := pint.FlowKey{Version: 4, Proto: 6, SrcPort: 7}
+	b := &pint.DigestBatch{Boot: boot, Sequence: sequence, Sent: sent, Plan: 5}
+	for i := range n {
+		b.Records = append(b.Records, pint.Record{Flow: k, ID: sent + uint64(i), Digest: uint64(sw), TimeNs: uint64(slice<<30) + uint64(i), Plan: 5, Hops: 2})
+	}
+	h := record.Header{Kind: record.PINT, Switch: sw, Name: "d", Instance: uint16(k.Partition(record.Partitions)), Plan: 5, Start: slice << 30, Span: 1 << 30, Missed: sequence % 2}
+	return envelope(t, h, func(dst []byte) ([]byte, error) { return pint.AppendDigests(dst, b), nil })
+}
+
+func statusRecord(t testing.TB, sw uint32, slice int64) []byte {
+	s := &status.Status{Time: slice<<30 + 5, Program: "test"}
+	return envelope(t, record.Header{Kind: record.Status, Switch: sw, Name: "s", Start: slice << 30, Span: 1 << 30, Partial: true}, s.AppendBinary)
+}
+
+// anyRecord is of some kind, switch and second: few, so that they come again.
+func anyRecord(t testing.TB, r *rand.Rand) []byte {
+	sw, slice := uint32(1+r.IntN(4)), int64(100+r.IntN(40))
+	switch r.IntN(5) {
+	case 0:
+		return sampleRecord(t, sw, slice<<30, 1+r.IntN(3), r.IntN(4) == 0)
+	case 1:
+		return pointRecord(t, sw, uint16(r.IntN(3)), slice)
+	case 2:
+		return fragmentRecord(t, uint64(sw), uint64(slice))
+	case 3:
+		n := uint64(r.IntN(4))
+		return digestsRecord(t, sw, slice, 1+uint64(r.IntN(2)), uint64(slice)*4+n, uint64(slice)*40+n*10, 10)
+	}
+	return statusRecord(t, sw, slice)
+}
+
+// check fails unless all that is counted adds up.
+func (l *Live) check(t testing.TB) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	bytes, held := int64(0), map[record.Kind]*Tally{}
+	for _, s := range l.shelves {
+		of := int64(shelfBytes)
+		known := 0
+		for _, list := range s.known {
+			known += len(list)
+		}
+		if known != len(s.entries) || s.number <= l.floor && l.evicts {
+			t.Fatalf("shelf %d: %d of %d entries are known, floor %d", s.number, known, len(s.entries), l.floor)
+		}
+		for _, e := range s.entries {
+			of += e.bytes
+			k := held[e.kind]
+			if k == nil {
+				k = new(Tally)
+				held[e.kind] = k
+			}
+			k.Held++
+			k.Bytes += e.bytes
+			if e.batch != nil {
+				k.Digests += uint64(e.batch.Len())
+			}
+		}
+		if of != s.bytes {
+			t.Fatalf("shelf %d: %d bytes, counted %d", s.number, of, s.bytes)
+		}
+		bytes += of
+	}
+	if bytes != l.bytes || bytes > l.config.Bytes || len(l.oldest) != len(l.shelves) {
+		t.Fatalf("%d bytes, counted %d of %d; %d of %d shelves", bytes, l.bytes, l.config.Bytes, len(l.oldest), len(l.shelves))
+	}
+	var sum Counts
+	for kind, tally := range l.tallies {
+		c := &tally.Counts
+		sum.Records, sum.Duplicates, sum.Conflicts, sum.Unreadable = sum.Records+c.Records, sum.Duplicates+c.Duplicates, sum.Conflicts+c.Conflicts, sum.Unreadable+c.Unreadable
+		sum.Unknown, sum.Future, sum.Late, sum.Evicted = sum.Unknown+c.Unknown, sum.Future+c.Future, sum.Late+c.Late, sum.Evicted+c.Evicted
+		want := held[kind]
+		if want == nil {
+			want = new(Tally)
+		}
+		if tally.Held != want.Held || tally.Bytes != want.Bytes || tally.Digests != want.Digests || uint64(tally.Held) != c.Records-c.Evicted {
+			t.Fatalf("%v: %+v, held %+v", kind, tally, want)
+		}
+	}
+	sum.CutOff, sum.Unreadable = l.counts.CutOff, l.counts.Unreadable
+	if sum != l.counts {
+		t.Fatalf("%+v by kind, %+v in all", sum, l.counts)
+	}
+}
+
+// kept counts the records of a store.
+func kept(s *Store) int {
+	return len(s.Samples) + len(s.Points) + len(s.Fragments) + len(s.Batches) + len(s.Statuses)
+}
+
+// TestLiveTwin: what is taken, in whatever order, is what a Store of the same records has
+// that nothing is evicted from, but for what had to make room.
+func TestLiveTwin(t *testing.T) {
+	for seed := range uint64(6) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		bytes := int64(MinBytes)
+		if seed%2 == 0 {
+			bytes = 100 << 20
+		}
+		l := newLive(t, LiveConfig{Bytes: bytes})
+		var taken [][]byte
+		for round := range 4000 {
+			b := anyRecord(t, r)
+			h, body, _, err := record.Decode(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l.Add(h, body) == Taken {
+				taken = append(taken, b)
+			}
+			if round%50 == 0 {
+				l.check(t)
+			}
+		}
+		l.check(t)
+		want := &Store{}
+		for _, b := range taken {
+			if h, body, _, _ := record.Decode(b); !l.evicts || h.Start>>shelfBits > l.floor {
+				want.Add(h, body)
+			}
+		}
+		want.Sort()
+		if c := want.Counts(); c.Records != uint64(kept(want)) || c.Conflicts+c.Duplicates+c.Unreadable != 0 {
+			t.Fatalf("what was taken is refused by a store: %+v", c)
+		}
+		got := l.View(Window{})
+		compareStores(t, got, want)
+		w := Window{110 << 30, 120<<30 + 1}
+		part := l.View(w)
+		n := 0
+		want.each(func(_ string, o *Origin) {
+			if o.Overlaps(w) {
+				n++
+			}
+		})
+		if kept(part) != n || n == 0 && !l.evicts {
+			t.Errorf("a window has %d records, want %d", kept(part), n)
+		}
+		if (l.Counts().Evicted > 0) != (seed%2 == 1) {
+			t.Errorf("seed %d: %+v", seed, l.Counts())
+		}
+	}
+}
+
+func compareStores(t *testing.T, got, want *Store) {
+	t.Helper()
+	origins := func(s *Store) (list []string) {
+		s.each(func(of string, o *Origin) { list = append(list, fmt.Sprintf("%s %+v", of, *o)) })
+		return list
+	}
+	if diff := cmp.Diff(origins(want), origins(got)); diff != "" {
+		t.Fatalf("-want +got:\n%s", diff)
+	}
+	if !slices.Equal(got.Sketches.Epochs(), want.Sketches.Epochs()) || !slices.Equal(got.Sketches.Fragments(1), want.Sketches.Fragments(1)) {
+		t.Error("sketches differ")
+	}
+	k := pint.FlowKey{Version: 4, Proto: 6, SrcPort: 7}
+	if a, b := got.Digests(k, 5), want.Digests(k, 5); !slices.Equal(a, b) || len(a) == 0 {
+		t.Errorf("%d and %d digests", len(a), len(b))
+	}
+	if !slices.Equal(got.Plans(), want.Plans()) || !slices.Equal(got.Flows(5), want.Flows(5)) {
+		t.Errorf("plans %v and %v", got.Plans(), want.Plans())
+	}
+}
+
+// TestOnce: of every kind, what comes again is a duplicate, and what is otherwise the same
+// and says something else a conflict; a switch that restarts tells of a slice in pieces.
+func TestOnce(t *testing.T) {
+	for name, b := range map[string][][2][]byte{
+		"sample":   {{sampleRecord(t, 1, 5<<30, 3, false), sampleRecord(t, 1, 5<<30, 4, false)}, {nil, sampleRecord(t, 1, 5<<30, 4, true)}},
+		"point":    {{pointRecord(t, 1, 0, 3), envelope(t, record.Header{Kind: record.LDS, Switch: 1, Start: 3 * second, Span: second, Missed: 1}, mustPoint(t, 3))}},
+		"fragment": {{fragmentRecord(t, 1, 3), fragmentOfOther(t, 1, 3)}},
+		"digests":  {{digestsRecord(t, 1, 3, 9, 4, 0, 3), digestsRecord(t, 1, 3, 9, 4, 0, 4)}},
+	} {
+		l := newLive(t, LiveConfig{Bytes: MinBytes})
+		s := &Store{}
+		add := func(b []byte) (Outcome, Outcome) {
+			h, body, _, err := record.Decode(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l.Add(h, body), s.Add(h, body)
+		}
+		for _, pair := range b {
+			for i, want := range []Outcome{Taken, Duplicate} {
+				if pair[0] == nil {
+					break
+				}
+				if a, b := add(pair[0]); a != want || b != want {
+					t.Errorf("%s, for the %d. time: %v, %v", name, i+1, a, b)
+				}
+			}
+			for range 2 {
+				if a, b := add(pair[1]); a != Conflict || b != Conflict {
+					t.Errorf("%s, with other content: %v, %v", name, a, b)
+				}
+			}
+		}
+		l.check(t)
+	}
+	l := newLive(t, LiveConfig{Bytes: MinBytes})
+	for i := range 40 {
+		h, body, _, _ := record.Decode(sampleRecord(t, 1, 5<<30, 1+i, true))
+		want := Taken
+		if i >= maxPieces {
+			want = Conflict
+		}
+		if got := l.Add(h, body); got != want {
+			t.Errorf("piece %d: %v", i, got)
+		}
+	}
+	// Digests of another run, and the next number, are others.
+	for _, b := range [][]byte{digestsRecord(t, 1, 3, 9, 4, 0, 3), digestsRecord(t, 1, 3, 10, 4, 0, 3), digestsRecord(t, 1, 3, 9, 5, 3, 3), digestsRecord(t, 2, 3, 9, 4, 0, 3)} {
+		if h, body, _, _ := record.Decode(b); l.Add(h, body) != Taken {
+			t.Errorf("digests of %+v are refused", h)
+		}
+	}
+}
+
+func mustPoint(t testing.TB, interval int64) func([]byte) ([]byte, error) {
+	_, body, _, err := record.Decode(pointRecord(t, 1, 0, interval))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(b []byte) ([]byte, error) { return append(b, body...), nil }
+}
+
+func fragmentOfOther(t testing.TB, sw, epoch uint64) []byte {
+	r := fragment(t, sw, epoch)
+	r.Seen++
+	return envelope(t, record.Header{Kind: record.DiSketch, Switch: uint32(sw), Instance: 1, Start: int64(epoch) << 30, Span: 1 << 30}, r.AppendBinary)
+}
+
+// TestOldestGo: memory is bounded, the oldest slices make room whatever the order, and
+// answers over their time are told.
+func TestOldestGo(t *testing.T) {
+	l := newLive(t, LiveConfig{Bytes: MinBytes})
+	r := rand.New(rand.NewPCG(1, 2))
+	order := r.Perm(600)
+	slices.SortStableFunc(order, func(a, b int) int { return a/20 - b/20 }) // of about the same time
+	for _, slice := range order {
+		l.AddBytes(join(digestsRecord(t, 1, int64(slice), 1, uint64(slice), uint64(slice)*200, 200), sampleRecord(t, 1, int64(slice)<<30, 4, false)))
+	}
+	l.check(t)
+	c := l.Counts()
+	if c.Evicted == 0 || c.Evicted+uint64(kept(l.View(Window{}))) != c.Records || c.Records+c.Late != 1200 {
+		t.Fatalf("%+v", c)
+	}
+	if held, bound := l.Bytes(); held > bound || held < bound/2 {
+		t.Errorf("%d bytes of %d", held, bound)
+	}
+	v := l.View(Window{})
+	first := v.Batches[0].From >> 30
+	if last := v.Batches[len(v.Batches)-1].From >> 30; last != 599 || int(last-first) > len(v.Batches) {
+		t.Errorf("slices %d to %d are here, %d of them", first, last, len(v.Batches))
+	}
+	if got := v.Missing(OfDigests, v.All()); len(got) != 1 || got[0].Evicted != 0 || got[0].Lost != 0 {
+		t.Errorf("%+v", got)
+	}
+	// Digests in the records of odd numbers were missed.
+	w := Window{0, v.All().To}
+	got := v.Missing(OfDigests, w)
+	if len(got) != 2 || got[0].Evicted != l.Tally(record.PINT).Evicted || got[1].Packets == 0 {
+		t.Errorf("%+v, %+v", got, l.Tally(record.PINT))
+	}
+	if got := v.Missing(OfSamples, w); len(got) != 2 || got[0].Evicted != l.Tally(record.Oblivious).Evicted {
+		t.Errorf("%+v", got)
+	}
+	h, body, _, _ := record.Decode(digestsRecord(t, 1, 0, 1, 0, 0, 200))
+	if o := l.Add(h, body); o != Late {
+		t.Errorf("what had to make room comes back: %v", o)
+	}
+}
+
+// TestGaps: numbers that are missing tell which digests are.
+func TestGaps(t *testing.T) {
+	var all [][]byte
+	for i := range uint64(10) {
+		all = append(all, digestsRecord(t, 1, 10+int64(i), 7, 2*i, 20*i, 10)) // odd numbers are lost
+	}
+	all = append(all, digestsRecord(t, 1, 30, 8, 0, 0, 5), digestsRecord(t, 2, 12, 7, 1<<63, 1<<63, 5), digestsRecord(t, 2, 13, 7, 3, 3, 5))
+	rand.New(rand.NewPCG(1, 1)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	l, s := newLive(t, LiveConfig{Bytes: MinBytes}), &Store{}
+	l.AddBytes(join(all...))
+	s.AddBytes(join(all...))
+	s.Sort()
+	instance := l.View(Window{}).Batches[0].Instance
+	for name, s := range map[string]*Store{"folder": s, "live": l.View(Window{})} {
+		got := s.Missing(OfDigests, s.All())
+		want := []Missing{
+			{Switch: "d", Of: OfDigests, Instance: instance, Lost: 9, Packets: 90},
+			{Switch: "d", Of: OfDigests, Instance: instance, Lost: 1<<63 - 4, Packets: 1<<63 - 8 + 1}, // one by the header of number 3
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s, -want +got:\n%s", name, diff)
+		}
+	}
+	// A gap between what a window has and what is before it belongs to the window.
+	w := Window{15 << 30, 16 << 30}
+	if got := l.View(w).Missing(OfDigests, w); len(got) != 1 || got[0].Lost != 2 || got[0].Packets != 20 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestFuture: what claims to be of a time to come, or of ages, moves nobody out.
+func TestFuture(t *testing.T) {
+	const now = 1000 << 30
+	l := newLive(t, LiveConfig{Bytes: MinBytes, Now: func() int64 { return now }})
+	for i := range int64(50) {
+		l.AddBytes(digestsRecord(t, 1, 900+i, 1, uint64(i), 0, 10))
+	}
+	for i := range int64(20_000) {
+		l.AddBytes(digestsRecord(t, 2, 1200+i*i, 1, uint64(i), 0, 10))
+	}
+	h, body, _, _ := record.Decode(sampleRecord(t, 3, 0, 5, false))
+	for _, span := range []int64{now + int64(time.Hour), maxSpan + 1, math.MaxInt64} {
+		h.Span = span
+		if o := l.Add(h, body); o != Future && o != Unreadable {
+			t.Errorf("a slice of %d ns: %v", span, o)
+		}
+	}
+	l.check(t)
+	if c := l.Counts(); c.Records != 50 || c.Evicted != 0 || c.Future != 20_001 || len(l.View(Window{}).Batches) != 50 {
+		t.Errorf("%+v", c)
+	}
+	// A clock that is a little ahead is none.
+	h, body, _, _ = record.Decode(digestsRecord(t, 2, 1036, 1, 0, 0, 10))
+	if o := l.Add(h, body); o != Taken {
+		t.Errorf("37 s ahead: %v", o)
+	}
+}
+
+// TestFlood: whatever is sent, and of whatever size, memory stays within its bound, and
+// is what is counted.
+func TestFlood(t *testing.T) {
+	const bound = 16 << 20
+	for name, next := range map[string]func(i int) []byte{
+		"samples in one second": func(i int) []byte { return sampleRecord(t, uint32(i), 5<<30, 1, false) },
+		"samples of all times":  func(i int) []byte { return sampleRecord(t, 1, int64(i%7919)<<30+int64(i), 3, false) },
+		"points":                func(i int) []byte { return pointRecord(t, uint32(i), uint16(i), int64(i)) },
+		"fragments":             func(i int) []byte { return fragmentRecord(t, uint64(i), uint64(i/20)) },
+		"single digests":        func(i int) []byte { return digestsRecord(t, uint32(i), int64(i/100), 1, 1, 1, 1) },
+		"digests":               func(i int) []byte { return digestsRecord(t, 1, int64(i/10), 1, uint64(i), 1, 500) },
+		"statuses":              func(i int) []byte { return statusRecord(t, uint32(i), 3) },
+	} {
+		l := newLive(t, LiveConfig{Bytes: bound})
+		before := heapInUse()
+		for i := range 60_000 {
+			l.AddBytes(next(i))
+			if l.Counts().Evicted > 2000 || l.Counts().Late > 2000 {
+				break
+			}
+		}
+		l.check(t)
+		held, _ := l.Bytes()
+		used := heapInUse() - before
+		c := l.Counts()
+		if c.Unreadable+c.Unknown+c.Conflicts != 0 || c.Records == 0 {
+			t.Errorf("%s: %+v", name, c)
+		}
+		if used > held+held/8+1<<20 || used < held/3 {
+			t.Errorf("%s: %d bytes are used, %d were counted, of %d records", name, used, held, c.Records-c.Evicted)
+		}
+		runtime.KeepAlive(l)
+	}
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestViewStays: a view does not change, while others add and evict.
+func TestViewStays(t *testing.T) {
+	l := newLive(t, LiveConfig{Bytes: MinBytes})
+	var adding sync.WaitGroup
+	for g := range uint64(3) {
+		adding.Go(func() {
+			for i := range int64(300) {
+				l.AddBytes(join(digestsRecord(t, uint32(g), i, 1, uint64(i), uint64(i)*100, 100), sampleRecord(t, uint32(g), i<<30, 2, false), fragmentRecord(t, g+1, uint64(i))))
+			}
+		})
+	}
+	for range 3 {
+		adding.Go(func() {
+			k := pint.FlowKey{Version: 4, Proto: 6, SrcPort: 7}
+			for range 15 {
+				v := l.View(Window{})
+				before, all := len(v.Digests(k, 5)), v.All()
+				runtime.Gosched()
+				if n := len(v.Digests(k, 5)); n != before || n != 100*len(v.Batches) || v.All() != all {
+					t.Errorf("%d digests, before %d", n, before)
+				}
+				if m := v.Missing(OfDigests, all); slices.ContainsFunc(m, func(m Missing) bool { return m.Lost > 600 }) {
+					t.Errorf("%+v", m)
+				}
+			}
+		})
+	}
+	adding.Wait()
+	l.check(t)
+	if c := l.Counts(); c.Evicted == 0 || c.Records+c.Late != 2700 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestForgedDigests: a body that is not what its envelope says is refused.
+func TestForgedDigests(t *testing.T) {
+	good, body, _, err := record.Decode(digestsRecord(t, 1, 9, 1, 1, 1, 5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(h *record.Header){
+		"plan":      func(h *record.Header) { h.Plan++ },
+		"partition": func(h *record.Header) { h.Instance = (h.Instance + 1) % record.Partitions },
+		"none":      func(h *record.Header) { h.Instance += record.Partitions },
+		"later":     func(h *record.Header) { h.Start++ },
+		"earlier":   func(h *record.Header) { h.Start -= h.Span },
+		"short":     func(h *record.Header) { h.Span = 4 },
+		"no time":   func(h *record.Header) { h.Span = 0 },
+		"old":       func(h *record.Header) { h.Start = math.MinInt64 },
+	} {
+		h := good
+		change(&h)
+		l := newLive(t, LiveConfig{Bytes: MinBytes})
+		if o := l.Add(h, body); o != Unreadable {
+			t.Errorf("%s: %v", name, o)
+		}
+	}
+	if o := newLive(t, LiveConfig{Bytes: MinBytes}).Add(good, body); o != Taken {
+		t.Errorf("%v", o)
+	}
+}
+
+func TestLiveConfig(t *testing.T) {
+	if _, err := NewLive(LiveConfig{Bytes: 5, Ahead: -1}); err == nil {
+		t.Error("no error")
+	}
+	if got := outcomes.String() + Taken.String() + Late.String(); got != "unknowntakenlate" {
+		t.Error(got)
+	}
+}
+
+// FuzzLive: whatever bytes come, all is counted, and queries over it do not fail.
+func FuzzLive(f *testing.F) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 8 {
+		f.Add(join(anyRecord(f, r), anyRecord(f, r)), uint8(0), int64(0))
+		_, body, _, _ := record.Decode(anyRecord(f, r))
+		f.Add(body, uint8(1+r.IntN(5)), int64(100+r.IntN(40))<<30)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, kind uint8, start int64) {
+		l := newLive(t, LiveConfig{Bytes: MinBytes})
+		if kind == 0 {
+			l.AddBytes(b)
+			l.AddBytes(b)
+		} else {
+			h := record.Header{Kind: record.Kind(kind), Start: start, Span: 1 << 30}
+			for h.Instance = range uint16(record.Partitions + 1) {
+				l.Add(h, b)
+			}
+		}
+		l.check(t)
+		v := l.View(Window{})
+		if uint64(kept(v)) != l.Counts().Records-l.Counts().Evicted {
+			t.Errorf("%d records, %+v", kept(v), l.Counts())
+		}
+		for _, of := range []string{OfSamples, OfFlowSamples, OfPoints, OfFragments, OfDigests, OfStatuses} {
+			v.Missing(of, v.All())
+		}
+		for _, plan := range v.Plans() {
+			for _, x := range v.Flows(plan) {
+				if len(v.Digests(x.Key, plan)) != x.Digests {
+					t.Errorf("%+v", x)
+				}
+			}
+		}
+	})
+}
