@@ -21,6 +21,9 @@ type Limits struct {
 	Candidates int   `json:"candidates"` // flows that are asked one by one; 1<<18
 	Records    int   `json:"records"`    // records, or digests, that are read; 1<<24
 	Bytes      int64 `json:"bytes"`      // of memory beside the store's, about; 1<<30
+	// Entries of samples are joined at most, those of the smallest ranks: beyond, answers
+	// are less exact, and their bounds say so. 1<<17.
+	Entries int `json:"entries"`
 }
 
 func (l Limits) orDefaults() Limits {
@@ -32,6 +35,9 @@ func (l Limits) orDefaults() Limits {
 	}
 	if l.Bytes == 0 {
 		l.Bytes = 1 << 30
+	}
+	if l.Entries == 0 {
+		l.Entries = defaultEntries
 	}
 	return l
 }
@@ -56,7 +62,7 @@ func (e *Engine) Ask(ctx context.Context, q *Question) (any, error) {
 // of is an engine for one question, with its window and confidence.
 func (e *Engine) of(ctx context.Context, q *Question) *Engine {
 	own := *e
-	own.ctx = ctx
+	own.ctx, own.unions = ctx, map[string]*network{}
 	own.Window = q.window(e.Store, e.window())
 	if q.Confidence != 0 {
 		own.Confidence = q.Confidence
@@ -73,7 +79,7 @@ func (e *Engine) stopped() error {
 		return nil
 	}
 	if err := e.ctx.Err(); err != nil {
-		return fmt.Errorf("the question was given up: %w", err)
+		return fmt.Errorf("the question was given up: %w: give it more time, or ask about a shorter window or fewer flows", err)
 	}
 	return nil
 }

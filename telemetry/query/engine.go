@@ -40,6 +40,8 @@ type Engine struct {
 
 	ctx     context.Context // of the question that this engine was made for; nil: none
 	decoded Paths           // of all pieces of a series; nil: of each question anew
+	// unions are the samples that the question joined already; nil: none are kept.
+	unions map[string]*network
 }
 
 // Bounded is a value with bounds that hold with the engine's confidence.
