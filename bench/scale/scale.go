@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/bench/netsim"
+	"github.com/weirswitch/weir/telemetry/record"
 )
 
 // The assumptions.
@@ -47,17 +48,18 @@ var Sizes = []int{20, 1000, 10_000}
 
 // Need is what a network makes and takes.
 type Need struct {
-	Switches        int
-	Setting         string
-	Digests         float64 // per second
-	Records         float64 // per second, digests' too
-	Bytes           float64 // per second
-	DiskPerDay      float64 // bytes, on all servers
-	Memory          float64 // bytes, of Epochs slices in collectors
-	Servers         int
-	Collectors      int
-	PerCollector    float64 // digests per second of the one with most
-	OnePartitionCap bool    // even one partition per collector is more than a collector takes
+	Switches   int
+	Setting    string
+	Digests    float64 // per second
+	Records    float64 // per second, digests' too
+	Bytes      float64 // per second
+	DiskPerDay float64 // bytes, on all servers
+	Memory     float64 // bytes, of Epochs slices in collectors
+	Servers    int
+	// Regions, of which each has up to 16 collectors, Collectors in all; 0: not even a switch
+	// of its own would be small enough a region.
+	Regions    int
+	Collectors int
 }
 
 // needOf counts by the formulas of docs/scale.md.
@@ -80,20 +82,17 @@ func needOf(n int, s Setting, one *Second) Need {
 	if need.Servers > 1 || n > 20 {
 		need.Servers = max(need.Servers, Replicas)
 	}
-	sketches := (2*each + points) / CollectorRecords // every collector takes all records but digests
-	room := max(1-sketches, 0)
-	want := need.Digests / CollectorDigests * one.PartitionExcess
-	if room > 0 {
-		need.Collectors = max(1, int(math.Ceil(want/room)))
-	} else {
-		need.OnePartitionCap = true
+	for need.Regions = 1; need.Regions <= n; need.Regions++ {
+		share := math.Ceil(switches/float64(need.Regions)) / switches
+		// Every collector of a region takes all of its records but digests.
+		room := 1 - share*(2*each+points)/CollectorRecords
+		want := math.Ceil(share * need.Digests / CollectorDigests * one.PartitionExcess / max(room, 0.01))
+		if room > 0 && want <= record.Partitions {
+			need.Collectors = need.Regions * max(1, int(want))
+			return need
+		}
 	}
-	if need.Collectors > 16 {
-		need.OnePartitionCap = true
-	}
-	if need.Collectors > 0 {
-		need.PerCollector = need.Digests / float64(need.Collectors)
-	}
+	need.Regions = 0
 	return need
 }
 
@@ -118,14 +117,10 @@ func WriteTables(w io.Writer, one *Second) error {
 		fmt.Fprintf(w, "| a record of %s | %sB |\n", k, short(float64(one.Bytes[k])))
 	}
 	fmt.Fprintf(w, "| a digest in a full record | %.1f B |\n| the busiest of 16 partitions, over the mean | %.2f |\n\n", one.DigestBytes, one.PartitionExcess)
-	fmt.Fprintf(w, "| switches | setting | digests/s | records/s | bytes/s | disk per day | memory | NATS servers | collectors |\n|---|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(w, "| switches | setting | digests/s | records/s | bytes/s | disk per day | memory | NATS servers | regions | collectors |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, n := range Needs(one) {
-		collectors := fmt.Sprint(n.Collectors)
-		if n.OnePartitionCap {
-			collectors = "too many"
-		}
-		if _, err := fmt.Fprintf(w, "| %d | %s | %s | %s | %sB | %sB | %sB | %d | %s |\n", n.Switches, n.Setting, short(n.Digests), short(n.Records), short(n.Bytes),
-			short(n.DiskPerDay), short(n.Memory), n.Servers, collectors); err != nil {
+		if _, err := fmt.Fprintf(w, "| %d | %s | %s | %s | %sB | %sB | %sB | %d | %d | %d |\n", n.Switches, n.Setting, short(n.Digests), short(n.Records), short(n.Bytes),
+			short(n.DiskPerDay), short(n.Memory), n.Servers, n.Regions, n.Collectors); err != nil {
 			return err
 		}
 	}
@@ -163,7 +158,8 @@ func Run(_ context.Context, o bench.Options) (*bench.Result, error) {
 			value        float64
 		}{
 			{"digests_per_second", "digests/s", n.Digests}, {"records_per_second", "records/s", n.Records}, {"bytes_per_second", "bytes/s", n.Bytes},
-			{"disk_per_day", "bytes", n.DiskPerDay}, {"memory", "bytes", n.Memory}, {"servers", "servers", float64(n.Servers)}, {"collectors", "collectors", float64(n.Collectors)},
+			{"disk_per_day", "bytes", n.DiskPerDay}, {"memory", "bytes", n.Memory}, {"servers", "servers", float64(n.Servers)}, {"regions", "regions", float64(n.Regions)},
+			{"collectors", "collectors", float64(n.Collectors)},
 		} {
 			r.Add(name+row.metric, row.unit, row.value, n.Setting, bench.Neither)
 		}

@@ -65,6 +65,11 @@ func TestNeeds(t *testing.T) {
 			t.Errorf("%+v is no less than %+v", n, all[i-1])
 		}
 	}
+	for _, n := range all {
+		if n.Regions == 0 || n.Collectors < n.Regions || n.Collectors > 16*n.Regions {
+			t.Errorf("%+v", n)
+		}
+	}
 	// By hand: 20 switches of 1e7 packets in 2^30 ns, five hops.
 	if d := all[0].Digests; d < 20*1e7/1.0737418/5*0.9999 || d > 20*1e7/1.0737418/5*1.0001 {
 		t.Errorf("%g digests per second", d)
