@@ -53,8 +53,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// freeAddress is one of this machine that nobody listens on now.
-func freeAddress(t *testing.T) string {
+// collectAddress is one of this machine that nobody listens on now.
+func collectAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -68,7 +68,7 @@ func freeAddress(t *testing.T) string {
 // into [nats].
 func newCollectBed(t *testing.T, own, more string) *collectBed {
 	t.Helper()
-	b := &collectBed{dir: t.TempDir(), web: freeAddress(t), nats: freeAddress(t), stderr: new(lockedBuffer)}
+	b := &collectBed{dir: t.TempDir(), web: collectAddress(t), nats: collectAddress(t), stderr: new(lockedBuffer)}
 	listen := fmt.Sprintf("listen = %q\n", b.nats)
 	if strings.Contains(own, "servers") {
 		listen = ""
@@ -224,7 +224,7 @@ func TestCollectSecondOfFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := strings.NewReplacer(b.web, freeAddress(t), b.nats, freeAddress(t)).Replace(string(text))
+	other := strings.NewReplacer(b.web, collectAddress(t), b.nats, collectAddress(t)).Replace(string(text))
 	file := writeFile(t, other)
 	if status, _, stderr := weir("collect", "-c", file); status != statusUsage || !strings.Contains(stderr, "another collector works in "+filepath.Join(b.dir, "data")) {
 		t.Errorf("status %d: %s", status, stderr)
