@@ -103,7 +103,7 @@ func (l *located) locate(s *sketch) error {
 		flows = append(flows, flow)
 	}
 	if l.flows = flows; len(flows) == 0 && l.unlocated > 0 {
-		return fmt.Errorf("%w of paths: none of %d candidates has a known path, and fragments count flows on their paths only: add the stage pint to the switches' graphs, or name the paths", ErrNoRecords, l.unlocated)
+		return fmt.Errorf("%w of paths: the path of none of %d candidates is known, and fragments count flows on their paths only: add the stage pint to the switches' graphs, or name the paths", ErrNoRecords, l.unlocated)
 	}
 	return nil
 }

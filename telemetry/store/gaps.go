@@ -80,6 +80,10 @@ func (s *Store) gaps(w Window) map[sender]gap {
 		for i := 1; i < len(list); i++ {
 			a, b := &list[i-1], &list[i]
 			lost := b.Sequence - a.Sequence
+			// At the edge of what is kept, one between them may have had to make room.
+			if edge := len(s.evicted) > 0 && min(a.From, b.From) < s.keptFrom+1<<shelfBits; edge {
+				continue
+			}
 			if lost <= 1 || !w.Overlaps(Window{min(a.From, b.From), max(a.To, b.To)}) {
 				continue
 			}

@@ -95,8 +95,9 @@ type Store struct {
 	known  map[identity][]known
 	names  map[uint32]string
 	// Of a view: the digests' records of all times, and what had to make room.
-	sent    [][]*entry
-	evicted []eviction
+	sent     [][]*entry
+	evicted  []eviction
+	keptFrom int64 // slices before had to make room
 }
 
 // Counts say what became of what came.
