@@ -117,6 +117,7 @@ func (c *Config) complete(f *faults) {
 			p.Name = p.Interface
 		}
 	}
+	c.Telemetry.Complete()
 	if c.Control.Socket == "" {
 		c.Control.Socket = control.DefaultSocket(c.Switch.Name)
 	}

@@ -85,6 +85,9 @@ func TestDumpRoundTrip(t *testing.T) {
 		t.Fatalf("examples %v, %v", files, err)
 	}
 	for _, file := range files {
+		if file == "collect.toml" {
+			continue // a collector's file, which TestCollectReference tests
+		}
 		t.Run(file, func(t *testing.T) {
 			first, err := Load(file)
 			if err != nil {

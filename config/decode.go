@@ -112,9 +112,16 @@ func (d decoder) table(key string, data any, v reflect.Value) {
 		d.mistyped(key, data, "a table")
 		return
 	}
+	d.fieldsOf(key+".", table, v)
+}
+
+// fields decodes a file whose tables are the fields of v.
+func (d decoder) fields(root map[string]any, v reflect.Value) { d.fieldsOf("", root, v) }
+
+func (d decoder) fieldsOf(prefix string, table map[string]any, v reflect.Value) {
 	known := keysOf(v.Type())
 	for _, name := range slices.Sorted(maps.Keys(table)) {
-		d.field(key+"."+name, name, table[name], v, known)
+		d.field(prefix+name, name, table[name], v, known)
 	}
 }
 

@@ -15,7 +15,7 @@ const restart = "cannot change while the switch runs: restart it"
 // Prepare gets the modules of a running switch ready for another configuration.
 // commit puts what changed into force, stage by stage between two batches, and
 // cannot fail. What cannot change while the switch runs is refused by full key,
-// all at once; then nothing has changed. The log's level and the ports, which are no
+// all at once; then nothing has changed. The log's level, the ports and where records go, which are no
 // module's, are left to the caller.
 //
 // ports is called once all keys were found such that they can change; it opens the
@@ -33,6 +33,7 @@ func Prepare(old, next *Config, chain []pipeline.Named, ports func() ([]pipeline
 		kind, known := stages.Kinds[stage]
 		switch {
 		case c.Key == "log.level" || strings.HasPrefix(c.Key, "port["):
+		case strings.HasPrefix(c.Key, "telemetry.") && c.Key != "telemetry.spool":
 		case inStage && (old.Stages[stage] == nil || next.Stages[stage] == nil): // follows from switch.graph
 		case !inStage || !known || kind.Prepare == nil:
 			f.add(c.Key, restart)

@@ -34,6 +34,8 @@ type Switch interface {
 	Fdb() (entries iter.Seq[*api.FdbEntry], ok bool)
 	// Metrics collects what stages count of their own.
 	Metrics() []*api.Metric
+	// Records tells where the records go; nil: nowhere.
+	Records() *api.Records
 	// Pint answers for the stage pint; ok is false if there is none.
 	Pint(*api.PintRequest) (answer *api.PintResponse, ok bool)
 	// Config tells the complete configuration in force, as TOML.

@@ -36,7 +36,7 @@ func (r *reader) Workers(context.Context, *api.WorkersRequest) (*api.WorkersResp
 }
 
 func (r *reader) Metrics(context.Context, *api.MetricsRequest) (*api.MetricsResponse, error) {
-	return &api.MetricsResponse{Metrics: r.sw.Metrics()}, nil
+	return &api.MetricsResponse{Metrics: r.sw.Metrics(), Records: r.sw.Records()}, nil
 }
 
 func (r *reader) Config(context.Context, *api.ConfigRequest) (*api.ConfigResponse, error) {

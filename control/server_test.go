@@ -54,6 +54,8 @@ func (f *fakeSwitch) Report() *api.ReportResponse {
 	}
 }
 
+func (f *fakeSwitch) Records() *api.Records { return &api.Records{State: "connected"} }
+
 func (f *fakeSwitch) Metrics() []*api.Metric {
 	return []*api.Metric{{Stage: "l2", Name: "fdb_entries", Value: float64(f.stations), Gauge: true}}
 }
@@ -170,7 +172,7 @@ func TestCalls(t *testing.T) {
 		t.Errorf("stages %v, %v", stages, err)
 	}
 	metrics, err := c.Metrics(ctx, &api.MetricsRequest{})
-	if err != nil || len(metrics.Metrics) != 1 || metrics.Metrics[0].Name != "fdb_entries" {
+	if err != nil || len(metrics.Metrics) != 1 || metrics.Metrics[0].Name != "fdb_entries" || metrics.Records.State != "connected" {
 		t.Errorf("metrics %v, %v", metrics, err)
 	}
 	decoded, err := c.Pint(ctx, &api.PintRequest{View: "paths", Flow: "10.", Limit: 7})

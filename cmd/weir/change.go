@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -82,6 +83,9 @@ func (s *liveSwitch) change(next func(*config.Config) (*config.Config, error)) (
 	if err != nil {
 		return nil, err
 	}
+	if err := checkSending(c.Telemetry); err != nil {
+		return nil, err
+	}
 	ports := &portChange{s: s, old: old, next: c}
 	changes, commit, err := config.Prepare(old, c, s.chain, ports.open)
 	if err == nil {
@@ -95,6 +99,11 @@ func (s *liveSwitch) change(next func(*config.Config) (*config.Config, error)) (
 	ports.finish()
 	if level, err := zapcore.ParseLevel(c.Log.Level); err == nil && level != s.level.Level() {
 		s.level.SetLevel(level)
+	}
+	if !reflect.DeepEqual(old.Telemetry, c.Telemetry) {
+		if err := s.export.send(c.Telemetry); err != nil {
+			s.log.Error("records are not sent", zap.Error(err))
+		}
 	}
 	s.inForce.Store(force)
 	r := &api.ChangeResponse{}

@@ -213,7 +213,9 @@ func askMetrics(ctx context.Context, c *control.Client) (json.RawMessage, func(i
 	if err != nil {
 		return nil, nil, err
 	}
-	return control.JSON(r), func(w io.Writer) error { return printMetrics(w, r.Metrics) }, nil
+	return control.JSON(r), func(w io.Writer) error {
+		return errors.Join(printMetrics(w, r.Metrics), printRecords(w, r.Records))
+	}, nil
 }
 
 func askReport(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {

@@ -262,7 +262,7 @@ func TestLiveSums(t *testing.T) {
 	}{
 		{"quiet", `"parse", "patch", "disketch"`, false, "disketch.records_total"},
 		{"late exporter", `"parse", "sluggish", "patch", "disketch"`, false, "disketch.missed_packets_total"},
-		{"full disk", `"parse", "patch", "disketch"`, true, "export.lost_records_total"},
+		{"full disk", `"parse", "patch", "disketch"`, true, "telemetry.lost_records_total"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newTestbed(t, 0)

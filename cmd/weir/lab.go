@@ -14,6 +14,7 @@ import (
 func newLabCommand() *cobra.Command {
 	var asJSON bool
 	var keep string
+	var linger bool
 	command := &cobra.Command{
 		Use:   "lab",
 		Short: "Build a network of switches and hosts in network namespaces from one file",
@@ -24,7 +25,7 @@ func newLabCommand() *cobra.Command {
 			Use: use + " FILE", Short: short, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				// The context ends at a signal: an interrupted lab is taken down, not left behind.
-				c := &lab.Command{Out: cmd.OutOrStdout(), Err: os.Stderr, JSON: asJSON, Keep: keep, Examine: examineLab}
+				c := &lab.Command{Out: cmd.OutOrStdout(), Err: os.Stderr, JSON: asJSON, Keep: keep, Examine: examineLab, Linger: linger}
 				return labStatus(run(cmd.Context(), c, args[0]))
 			},
 		}
@@ -34,6 +35,7 @@ func newLabCommand() *cobra.Command {
 	runs := add("run", "Bring the lab up, send its traffic, report, and take it down",
 		func(ctx context.Context, c *lab.Command, file string) error { return c.Run(ctx, file) })
 	runs.Flags().StringVar(&keep, "keep", "", "empty or new folder in which the switches' records and the truth are left")
+	runs.Flags().BoolVar(&linger, "linger", false, "behind the report, leave the collector and its page until Ctrl-C")
 	add("up", "Bring the lab up and leave it running",
 		func(ctx context.Context, c *lab.Command, file string) error { return c.Up(ctx, file) })
 	add("down", "Take the lab down, also after a crash; FILE may be the lab's name",

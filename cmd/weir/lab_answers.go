@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -111,7 +112,10 @@ func newLabTruth(loads []lab.LoadCount) (*labTruth, error) {
 }
 
 // examineLab answers from a lab's records, and compares with the truth.
-func examineLab(e *lab.Evidence) (lab.Answers, error) {
+func examineLab(ctx context.Context, e *lab.Evidence) (lab.Answers, error) {
+	if e.Collector != "" {
+		return askLab(ctx, e)
+	}
 	truth, err := newLabTruth(e.Truth)
 	if err != nil || len(truth.flows) == 0 {
 		return nil, err // nothing to compare with

@@ -263,7 +263,7 @@ func withoutSwitch(t *testing.T, records, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers, err := examineLab(e)
+	answers, err := examineLab(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}

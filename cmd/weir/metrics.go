@@ -11,8 +11,6 @@ import (
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/pipeline"
-	"github.com/weirswitch/weir/telemetry/export"
-	"github.com/weirswitch/weir/telemetry/record"
 )
 
 // metricsOf collects what the modules of a graph and the exporter count of their
@@ -34,7 +32,7 @@ func metricsOf(chain []pipeline.Named, e *exporting) []*api.Metric {
 		}
 	}
 	if e != nil {
-		e.metrics(add("export"))
+		e.metrics(add(recordStage))
 	}
 	return all
 }
@@ -61,31 +59,15 @@ func counterMetrics(c controlCounters) []*api.Metric {
 	}
 }
 
-// metrics are the exporter's.
-func (e *exporting) metrics(emit func(pipeline.Metric)) {
-	for _, k := range []record.Kind{record.PINT, record.DiSketch, record.Oblivious, record.LDS} {
-		c := e.Counters(k)
-		if c == (export.Counters{}) {
-			continue
-		}
-		e.kindMetrics(k.String(), c, emit)
-	}
-	if e.spool != nil {
-		emit(pipeline.Metric{Name: "dropped_files_total", Help: "spool files that went to make room", Value: float64(e.spool.Dropped())})
-	}
-}
-
-// kindMetrics are those of one kind of records.
-func (e *exporting) kindMetrics(kind string, c export.Counters, emit func(pipeline.Metric)) {
-	labels := [][2]string{{"kind", kind}}
-	emit(pipeline.Metric{Name: "records_total", Help: "records written", Labels: labels, Value: float64(c.Records)})
-	emit(pipeline.Metric{Name: "bytes_total", Help: "bytes of the records written", Labels: labels, Value: float64(c.Bytes)})
-	emit(pipeline.Metric{Name: "lost_records_total", Help: "records that could not be encoded or written", Labels: labels, Value: float64(c.Lost)})
-}
+// recordStage begins the names of the record path's metrics.
+const recordStage = "telemetry"
 
 func printMetrics(w io.Writer, metrics []*api.Metric) error {
 	t := newTable("STAGE", "METRIC", "OF", ">VALUE", "WHAT")
 	for _, m := range metrics {
+		if m.Stage == recordStage {
+			continue // printRecords shows them
+		}
 		t.row(m.Stage, m.Name, labelText(m.Labels), formatValue(m.Value), m.Help)
 	}
 	if len(t.rows) == 0 {

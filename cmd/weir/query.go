@@ -1,58 +1,45 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirswitch/weir/dataplane/lab"
-	"github.com/weirswitch/weir/stages/lds"
-	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/query"
-	"github.com/weirswitch/weir/telemetry/store"
+	"github.com/weirswitch/weir/telemetry/view/api"
 )
 
-// queryOptions are the flags of weir query.
+// queryOptions are the flags of weir query that are no part of a question.
 type queryOptions struct {
-	records    string
-	last       time.Duration
-	confidence float64
-	delta      float64 // 1 - confidence, if given
-	flow       string
-	selection  querySelection
-	from, to   string
-	weight     uint32
-	at, flows  string
-	unit       string
-	theta      float64
-	epsilon    float64
-	by         string
-	least      float64
-	sketch     uint16
-	paths      string
-	pint       []string
-	lab        string
-	seed       uint64
-	asJSON     bool
+	records   querySpool
+	collector queryCollector
+	asJSON    bool
+	parquet   string
+	watch     time.Duration
 }
 
 func newQueryCommand() *cobra.Command {
 	var o queryOptions
 	cmd := &cobra.Command{
 		Use:   "query",
-		Short: "Ask the records of a network's switches",
-		Long: `Query answers from the records that switches have spooled into a folder
-([telemetry] spool). Each answer has its bounds, and says what was missing.
+		Short: "Ask a network: what its switches measured",
+		Long: `Query asks a running collector (weir collect), or the records that switches have spooled
+into a folder ([telemetry] spool). Each answer has its bounds, and says what was missing.
 
-Which fragments of a sketch counted a flow is known by its path: from what sinks
-decoded of PINT's digests (--pint), and for flows of which these know nothing, from a
-file of prefixes (--paths), or recomputed from the routes of a lab's switches (--lab).`,
-		Example: `  weir query volume --records DIR --last 10s
+Which fragments of a sketch counted a flow is known by its path: from PINT's digests among
+the records; of a folder also from what sinks decoded (--pint), and for flows of which these
+know nothing, from a file of prefixes (--paths), or recomputed from the routes of a lab's
+switches (--lab).`,
+		Example: `  weir query volume --last 10s
+  weir query path --flow "10.0.0.1:1234 > 10.0.0.2:80 udp" --json
+  weir query network --watch 2s
+  weir query volume --collector https://collector:9470 --tls-ca ca.pem --tls-cert me.pem --tls-key me.key
   weir query volume --records DIR --prefix 10.1.0.0/16 --proto udp --port 53
   weir query heavy-hitters --records DIR --theta 0.01 --epsilon 0.005 --delta 0.01
   weir query heavy-hitters --records DIR --at "s2:0 in" --unit bytes
@@ -61,256 +48,145 @@ file of prefixes (--paths), or recomputed from the routes of a lab's switches (-
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	o.records.add(cmd)
+	o.collector.add(cmd)
 	p := cmd.PersistentFlags()
-	p.StringVar(&o.records, "records", "", "folder of records")
-	p.DurationVar(&o.last, "last", 0, "only so long before the newest record; 0: all")
-	p.Float64Var(&o.confidence, "confidence", 0.95, "probability with which bounds hold")
-	p.Float64Var(&o.delta, "delta", 0, "probability with which bounds may fail, in place of --confidence 1-delta")
-	p.StringVar(&o.paths, "paths", "", "file of the flows' paths (docs/query.md)")
-	p.StringSliceVar(&o.pint, "pint", nil, "files of the paths that sinks decoded: weir ctl show paths --json")
-	p.StringVar(&o.lab, "lab", "", "lab file whose switches' routes tell the flows' paths")
-	p.Uint64Var(&o.seed, "seed", 0, "seed of [stages.parse] in the switches; with --lab its own")
-	p.BoolVar(&o.asJSON, "json", false, "print as one JSON object")
-	if err := cmd.MarkPersistentFlagRequired("records"); err != nil {
-		panic(err) // the flag is there, three lines above
-	}
+	p.BoolVar(&o.asJSON, "json", false, "print each answer as one JSON object, in a line")
+	p.StringVar(&o.parquet, "parquet", "", "write the answer to a Parquet `FILE` in place of printing it")
+	p.DurationVar(&o.watch, "watch", 0, "ask again after each `INTERVAL`, 100ms to 1h, until Ctrl-C")
+	cmd.MarkFlagsMutuallyExclusive("records", "collector")
 	cmd.MarkFlagsMutuallyExclusive("paths", "lab")
-	cmd.MarkFlagsMutuallyExclusive("confidence", "delta")
-	for _, q := range queries {
+	cmd.MarkFlagsMutuallyExclusive("json", "parquet")
+	cmd.MarkFlagsMutuallyExclusive("watch", "parquet")
+	for _, k := range queryKinds {
+		q := &queryFlags{Question: query.Question{Kind: k.kind}}
 		sub := &cobra.Command{
-			Use: q.name, Short: q.short, Args: cobra.NoArgs,
+			Use: string(k.kind), Short: k.short, Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				if cmd.Flags().Changed("delta") {
-					o.confidence = 1 - o.delta
+				if err := q.finish(cmd); err != nil {
+					return usageError(err)
 				}
-				return o.run(q, cmd.OutOrStdout())
+				return o.run(cmd, &q.Question, k.print)
 			},
 		}
-		f := sub.Flags()
-		if q.flow {
-			f.StringVar(&o.flow, "flow", "", "the flow, as \"10.0.0.1:1234 > 10.0.0.2:80 udp\"")
-		}
-		if q.places {
-			f.StringVar(&o.from, "from", "", "switch, or switch:port number, that packets leave")
-			f.StringVar(&o.to, "to", "", "switch, or switch:port number, at which they arrive")
-			f.Uint32Var(&o.weight, "weight", 1, "what the points count a packet of the flow as: its weight in [[stages.lds_ingress.weight]]")
-		}
-		if q.subset {
-			o.selection.add(sub)
-		}
-		if q.heavy {
-			f.StringVar(&o.at, "at", "", "measurement point whose sketch tells: switch, or switch:port number, and \"in\" or \"out\" behind it; without, the network-wide sample")
-			f.StringVar(&o.flows, "flows", "", "with --at, `FILE` of the flows to look for, one in a line; without, those that samples name")
-			f.StringVar(&o.unit, "unit", "packets", "packets or bytes")
-			f.Float64Var(&o.theta, "theta", 0.001, "share of the volume from which on a flow is heavy")
-			f.Float64Var(&o.epsilon, "epsilon", 0, "error of that share, up to theta: report from theta - epsilon/2 on; 0: by the estimates alone")
-			f.StringVar(&o.by, "by", "", "sample or sketch; default: the sample if there is one")
-			f.Float64Var(&o.least, "at-least", 0, "with the sketch: size from which on a flow is heavy, in place of --theta")
-		}
-		if q.sketch {
-			f.Uint16Var(&o.sketch, "sketch", 0, "number of the sketch: the position of its fragments in the switches' files, from 0")
-		}
+		q.add(sub)
 		cmd.AddCommand(sub)
 	}
+	cmd.AddCommand(newQueryCollectorCommand(&o))
 	return cmd
 }
 
-// queryKind is one question.
+// queryKind is how a kind of question is named and its answer printed.
 type queryKind struct {
-	name, short                 string
-	flow, places, heavy, subset bool // which flags it has
-	sketch                      bool // likewise
-	ask                         func(*queryOptions, *query.Engine) (any, error)
-	print                       func(io.Writer, any) error
+	kind  query.Kind
+	short string
+	print func(io.Writer, any) error
 }
 
-var queries = []queryKind{
-	{name: "volume", short: "Packets and bytes, each packet counted once in the network; of all flows, or some", subset: true,
-		ask: func(o *queryOptions, e *query.Engine) (any, error) {
-			s, err := o.selection.parse()
-			if err != nil {
-				return nil, usageError(err)
-			}
-			return e.Select(s)
-		},
-		print: printAnswer(printVolume)},
-	{name: "frequency", short: "Packets and bytes of a flow", flow: true,
-		ask: func(o *queryOptions, e *query.Engine) (any, error) {
-			k, err := query.ParseKey(o.flow)
-			if err != nil {
-				return nil, usageError(err)
-			}
-			return e.Frequency(k)
-		},
-		print: printAnswer(printFrequency)},
-	{name: "heavy-hitters", short: "The flows with the largest shares", heavy: true,
-		ask: (*queryOptions).heavyHitters, print: printAnswer(printHeavyHitters)},
-	{name: "entropy", short: "Entropy of the flows' shares",
-		ask:   func(_ *queryOptions, e *query.Engine) (any, error) { return e.Entropy() },
-		print: printAnswer(printEntropy)},
-	{name: "cardinality", short: "The number of flows",
-		ask:   func(_ *queryOptions, e *query.Engine) (any, error) { return e.Cardinality() },
-		print: printAnswer(printCardinality)},
-	{name: "target", short: "The error that all fragments of a sketch best aim at", sketch: true,
-		ask:   func(o *queryOptions, e *query.Engine) (any, error) { return e.Target(o.sketch) },
-		print: printAnswer(printTarget)},
-	{name: "delay", short: "One-way delay between two measurement points", flow: true, places: true,
-		ask: (*queryOptions).between, print: printAnswer(printDelay)},
-	{name: "loss", short: "Packets lost between two measurement points", flow: true, places: true,
-		ask: (*queryOptions).between, print: printAnswer(printLoss)},
+// queryKinds are all kinds of questions.
+var queryKinds = []queryKind{
+	{query.KindPath, "The ways that flows take through the network", printAnswer(printPath)},
+	{query.KindLatency, "Latency of each hop of a flow, or of each switch", printAnswer(printHopLatency)},
+	{query.KindCongestion, "How congested the ways of flows are, and which links may be why", printAnswer(printPathCongestion)},
+	{query.KindLoops, "Flows whose packets pass a switch twice", printAnswer(printLoopsFound)},
+	{query.KindVolume, "Packets and bytes, each packet counted once in the network; of all flows, or some", printAnswer(printVolume)},
+	{query.KindFrequency, "Packets and bytes of a flow", printAnswer(printFrequency)},
+	{query.KindHeavyHitters, "The flows with the largest shares", printAnswer(printHeavyHitters)},
+	{query.KindEntropy, "Entropy of the flows' shares", printAnswer(printEntropy)},
+	{query.KindCardinality, "The number of flows", printAnswer(printCardinality)},
+	{query.KindTarget, "The error that all fragments of a sketch best aim at", printAnswer(printTarget)},
+	{query.KindDelay, "One-way delay between two measurement points", printAnswer(printDelay)},
+	{query.KindLoss, "Packets lost between two measurement points", printAnswer(printLoss)},
+	{query.KindNetwork, "Switches, ports and links: health, rates, queues", printAnswer(printNetwork)},
 }
 
-// heavyHitters asks whom --by names, or who knows.
-func (o *queryOptions) heavyHitters(e *query.Engine) (any, error) {
-	unit, err := oblivious.ParseUnit(o.unit)
-	if err != nil || unit == oblivious.Flows {
-		return nil, usageError(fmt.Errorf("--unit %q: choose packets or bytes", o.unit))
-	}
-	if !(o.theta > 0 && o.theta <= 1) || !(o.epsilon >= 0 && o.epsilon <= o.theta) {
-		return nil, usageError(fmt.Errorf("--theta %g, --epsilon %g: choose a share above 0, up to 1, and an error of at most that", o.theta, o.epsilon))
-	}
-	if o.at != "" || o.flows != "" {
-		if o.by != "" || o.least > 0 {
-			return nil, usageError(errors.New("--by and --at-least do not go with --at and --flows: a measurement point has one sketch, without keys"))
-		}
-		return o.heavyHittersAt(e, unit)
-	}
-	if o.epsilon > 0 && (o.by == query.BySketch || o.least > 0) {
-		return nil, usageError(fmt.Errorf("--epsilon %g: choose it with --by sample, whose size decides what is guaranteed", o.epsilon))
-	}
-	if !(o.least >= 0) || o.least > 0 && o.by == query.BySample {
-		return nil, usageError(fmt.Errorf("--at-least %g: choose a size above 0, with --by sketch", o.least))
-	}
-	switch o.by {
-	case "", query.BySample:
-		if o.least > 0 {
-			break
-		}
-		h, err := e.HeavyHitters(unit, o.theta, o.epsilon)
-		if err == nil || o.by != "" || !errors.Is(err, query.ErrNoRecords) {
-			return h, err
-		}
-		bySketch, sketchErr := e.SketchHeavyHitters(o.theta, 0)
-		if sketchErr != nil {
-			return nil, errors.Join(err, sketchErr)
-		}
-		return bySketch, nil
-	case query.BySketch:
-	default:
-		return nil, usageError(fmt.Errorf("--by %q: choose sample or sketch", o.by))
-	}
-	return e.SketchHeavyHitters(o.theta, o.least)
+// querySource answers questions: a folder of records, or a collector.
+type querySource interface {
+	// Ask answers as query.Engine.Ask does.
+	Ask(context.Context, *query.Question) (any, error)
+	// Watch answers at once and after each interval, until the context ends or each fails.
+	Watch(ctx context.Context, q *query.Question, interval time.Duration, each func(answer any, err error) error) error
+	// Footer writes what is to be said behind an answer.
+	Footer(io.Writer) error
 }
 
-// between asks for delay and loss.
-func (o *queryOptions) between(e *query.Engine) (any, error) {
-	if o.from == "" || o.to == "" {
-		return nil, usageError(errors.New("name both ends with --from and --to"))
+// source takes the folder if there is one, else the collector.
+func (o *queryOptions) source(cmd *cobra.Command) (querySource, error) {
+	if o.records.folder != "" {
+		return &o.records, o.collector.unused(cmd)
 	}
-	from, err := e.ParsePlace(o.from)
-	to, err2 := e.ParsePlace(o.to)
-	if err := errors.Join(err, err2); err != nil {
-		return nil, usageError(err)
+	if err := o.records.unused(cmd); err != nil {
+		return nil, err
 	}
-	if o.flow == "" {
-		return e.Between(from, to, nil)
-	}
-	k, err := query.ParseKey(o.flow)
-	if err != nil {
-		return nil, usageError(err)
-	}
-	if o.weight < 1 || o.weight > lds.MaxWeight {
-		return nil, usageError(fmt.Errorf("--weight %d: choose 1 to %d", o.weight, lds.MaxWeight))
-	}
-	e.Weight = o.weight
-	return e.Between(from, to, &k)
-}
-
-// heavyHittersAt asks a measurement point.
-func (o *queryOptions) heavyHittersAt(e *query.Engine, unit oblivious.Unit) (any, error) {
-	if o.at == "" {
-		return nil, usageError(errors.New("--flows names candidates for a measurement point: name that too, with --at"))
-	}
-	at, err := e.ParseAt(o.at)
-	if err != nil {
-		return nil, usageError(err)
-	}
-	var flows []query.Key
-	if o.flows != "" {
-		text, err := os.ReadFile(o.flows)
-		if err != nil {
-			return nil, usageError(err)
-		}
-		if flows, err = query.ReadFlows(string(text)); err != nil {
-			return nil, usageError(fmt.Errorf("%s: %w", o.flows, err))
-		}
-	}
-	return e.HeavyHittersAt(at, unit, o.theta, o.epsilon, flows)
+	return o.collector.client()
 }
 
 // run is a question, top to bottom.
-func (o *queryOptions) run(q queryKind, stdout io.Writer) error {
-	e, err := o.engine()
+func (o *queryOptions) run(cmd *cobra.Command, q *query.Question, print func(io.Writer, any) error) error {
+	from, err := o.source(cmd)
 	if err != nil {
 		return usageError(err)
 	}
-	answer, err := q.ask(o, e)
-	if err != nil {
-		return err
+	if err := q.Validate(); err != nil {
+		return usageError(inFlags(err))
+	}
+	if q.Step != 0 {
+		print = printAnswer(printSeries)
+	}
+	stdout := cmd.OutOrStdout()
+	write := func(w io.Writer, answer any) error {
+		if err := print(w, answer); err != nil {
+			return err
+		}
+		return from.Footer(w)
 	}
 	if o.asJSON {
-		return json.NewEncoder(stdout).Encode(answer)
+		write = func(w io.Writer, answer any) error { return json.NewEncoder(w).Encode(answer) }
 	}
-	if err := q.print(stdout, answer); err != nil {
-		return err
+	if o.watch != 0 {
+		return o.watchOn(cmd.Context(), from, q, stdout, write)
 	}
-	return printCounts(stdout, e.Store.Counts())
+	answer, err := from.Ask(cmd.Context(), q)
+	if err != nil {
+		return refused(err)
+	}
+	if o.parquet != "" {
+		return writeParquet(o.parquet, answer)
+	}
+	return write(stdout, answer)
 }
 
-// engine reads the records and whatever tells the flows' paths.
-func (o *queryOptions) engine() (*query.Engine, error) {
-	if !(o.confidence > 0 && o.confidence < 1) {
-		return nil, fmt.Errorf("bounds with confidence %g: choose --confidence, or --delta, above 0 and below 1", o.confidence)
+// refused is why there is no answer: a question that is wrong is its user's to mend.
+func refused(err error) error {
+	if errors.Is(err, query.ErrInvalid) {
+		return usageError(inFlags(err))
 	}
-	if o.last < 0 {
-		return nil, fmt.Errorf("--last %v: choose a length of time above 0, or 0 for all", o.last)
+	return err
+}
+
+// fieldsElsewhere are the fields' names that are no words of sentences.
+var fieldsElsewhere = strings.NewReplacer("last_ns", "--last", "start_ns", "--start", "end_ns", "--end", "step_ns", "--step", "at_least", "--at-least")
+
+// inFlags has the faults of a question name the flags in place of its fields, a fault each.
+func inFlags(err error) error {
+	text := strings.TrimPrefix(err.Error(), query.ErrInvalid.Error()+": ")
+	var faults []error
+	for line := range strings.SplitSeq(text, "\n") {
+		field := line[:len(line)-len(strings.TrimLeft(line, "abcdefghijklmnopqrstuvwxyz_"))]
+		if flag, ok := flagOf[field]; ok {
+			line = "--" + flag + line[len(field):]
+		}
+		faults = append(faults, errors.New(fieldsElsewhere.Replace(line)))
 	}
-	s, err := store.Read(o.records)
+	return errors.Join(faults...)
+}
+
+// equal brings an answer of a folder into the form in which a collector's arrives, so that both
+// print the same.
+func equal(answer any) (any, error) {
+	m, err := api.NewAnswer(answer)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: this is a fault of weir", err)
 	}
-	e := &query.Engine{Store: s, Confidence: o.confidence, FlowSeed: o.seed}
-	if o.last > 0 {
-		e.Window = s.Last(o.last)
-	}
-	var paths query.FirstOf
-	if o.pint != nil {
-		decoded, err := query.ReadPintPaths(o.pint...)
-		if err != nil {
-			return nil, err
-		}
-		paths = append(paths, decoded)
-	}
-	switch {
-	case o.paths != "":
-		listed, err := query.ReadPaths(o.paths, s)
-		if err != nil {
-			return nil, err
-		}
-		paths = append(paths, listed)
-	case o.lab != "":
-		c, err := lab.Load(o.lab)
-		if err != nil {
-			return nil, err
-		}
-		recomputed, err := newLabPaths(c)
-		if err != nil {
-			return nil, err
-		}
-		paths, e.FlowSeed = append(paths, recomputed), recomputed.seed
-	}
-	if paths != nil {
-		e.Paths = paths
-	}
-	return e, nil
+	return m.Value()
 }

@@ -42,10 +42,14 @@ func missing(m store.Missing) string {
 	for _, p := range []struct {
 		n    uint64
 		text string
-	}{{uint64(m.Absent), "slices absent"}, {uint64(m.Partial), "slices in part"}, {m.Packets, "packets not measured"}} {
+	}{{uint64(m.Absent), "slices absent"}, {uint64(m.Partial), "slices in part"}, {m.Packets, "packets not measured"},
+		{m.Lost, "records lost on their way"}, {m.Evicted, "records that had to make room"}} {
 		if p.n > 0 {
 			what = append(what, fmt.Sprintf("%d %s", p.n, p.text))
 		}
+	}
+	if m.Switch == "" {
+		return fmt.Sprintf("%s: %s", m.Of, strings.Join(what, ", "))
 	}
 	return fmt.Sprintf("switch %s, %s %d: %s", m.Switch, m.Of, m.Instance, strings.Join(what, ", "))
 }
@@ -154,6 +158,7 @@ func printHeavyHitters(w io.Writer, h *query.HeavyHitters) error {
 	if h.By != query.BySketch {
 		text = append(text, promise(h))
 	}
+	text = append(text, more(h.More, "flows")...)
 	if h.Unlocated > 0 {
 		text = append(text, fmt.Sprintf("%d more flows are named, but their paths are not known", h.Unlocated))
 	}

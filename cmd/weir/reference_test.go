@@ -31,7 +31,6 @@ import (
 	"github.com/weirswitch/weir/stages/disketch"
 	"github.com/weirswitch/weir/stages/mirror"
 	"github.com/weirswitch/weir/stages/policer"
-	"github.com/weirswitch/weir/telemetry/export"
 )
 
 var update = flag.Bool("update", false, "write generated pages anew")
@@ -96,7 +95,7 @@ func (r *reference) keys(t *testing.T) {
 				r.table(t, "[stages."+name+"]", reflect.ValueOf(kind.Default()).Elem(), kind.Prepare != nil)
 			}
 		default:
-			r.table(t, "["+tag+"]", v.Field(i), false)
+			r.table(t, "["+tag+"]", v.Field(i), tag == "telemetry")
 		}
 	}
 }
@@ -109,7 +108,7 @@ func tagged(f reflect.StructField) string {
 // restartOnly are keys of live stages that cannot change; TestPrepareTableSize of
 // package config and TestPrepare of stages/disketch see them refused. log.level is live without a stage.
 var restartOnly = append([]string{
-	"[stages.l2] table_size", "[stages.disketch] epoch_bits", "[stages.disketch] seed", "[stages.disketch] host_ports",
+	"[telemetry] spool", "[stages.l2] table_size", "[stages.disketch] epoch_bits", "[stages.disketch] seed", "[stages.disketch] host_ports",
 }, fixedFragmentKeys()...)
 
 // fixedFragmentKeys are those of a fragment but for its target.
@@ -294,10 +293,13 @@ func (r *reference) metrics(t *testing.T) {
 		m.Stage(0)
 		chain = append(chain, pipeline.Named{Name: name, Module: m})
 	}
-	e := &exporting{}
 	all := metricsOf(chain, nil)
-	e.kindMetrics("pint", export.Counters{}, func(m pipeline.Metric) {
-		all = append(all, &api.Metric{Stage: "export", Name: m.Name, Help: m.Help, Labels: map[string]string{"kind": ""}})
+	recordMetrics(&api.Records{Kinds: []*api.RecordKind{{Drops: []*api.RecordDrop{{}}}}}, 0, func(m pipeline.Metric) {
+		labels := map[string]string{}
+		for _, l := range m.Labels {
+			labels[l[0]] = ""
+		}
+		all = append(all, &api.Metric{Stage: recordStage, Name: m.Name, Help: m.Help, Labels: labels, Gauge: m.Gauge})
 	})
 	all = append(all, counterMetrics(controlCounters{})...)
 	registry := prometheus.NewRegistry()

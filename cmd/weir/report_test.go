@@ -74,6 +74,7 @@ func TestReportMessage(t *testing.T) {
 	delete(got.(map[string]any), "metrics")
 	// So is what a sink has decoded.
 	delete(got.(map[string]any), "pint")
+	delete(got.(map[string]any), "records")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-worker.Report +message:\n%s", diff)
 	}

@@ -85,7 +85,7 @@ func (s *liveSwitch) status(boot int64) *status.Status {
 	for i := range r.Workers {
 		at.Workers = append(at.Workers, workerStatus(&r.Workers[i]))
 	}
-	s.export.status(at)
+	s.export.status(at, s.inForce.Load().config.Telemetry.SpoolBytes)
 	at.Bound()
 	return at
 }
@@ -169,14 +169,18 @@ func measurements(chain []pipeline.Named) (list []status.Measurement) {
 	return list
 }
 
-// status adds what the exporter knows of the records so far.
-func (e *exporting) status(at *status.Status) {
-	for _, kind := range []record.Kind{record.PINT, record.DiSketch, record.Oblivious, record.LDS, record.Status} {
-		c := e.Counters(kind)
-		if c == (export.Counters{}) {
-			continue
-		}
-		at.Exports = append(at.Exports, status.Export{Kind: kind.String(), Made: c.Records + c.Lost, Lost: c.Lost})
+// status adds what became of the records so far. bound is the spool's, in bytes.
+func (e *exporting) status(at *status.Status, bound int64) {
+	r := e.records()
+	if r == nil {
+		return
+	}
+	at.Spool = status.Spool{Bound: uint64(bound), Remote: r.State != sendingOff, Connected: r.State == string(export.Connected)}
+	for _, k := range r.Kinds {
+		at.Spool.Bytes += k.WaitingBytes
+		at.Exports = append(at.Exports, status.Export{
+			Kind: k.Kind, Made: k.Made, Sent: k.Sent, Dropped: k.Dropped, Lost: k.Lost, Waiting: k.Waiting,
+		})
 	}
 }
 

@@ -101,7 +101,7 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 	s.file, s.level = o.config, level
 	report, err := s.run(ctx, tell)
 	message := reportMessage(report)
-	message.Metrics = s.Metrics()
+	message.Metrics, message.Records = s.Metrics(), s.Records()
 	message.Pint = pintReport(s.chain)
 	return errors.Join(err, judge(report), printReport(stdout, message))
 }
@@ -245,9 +245,13 @@ func (s *liveSwitch) setUp(queues int) (err error) {
 		return errors.Join(err, closePorts(ports))
 	}
 	s.statuses = newStatuses(s)
+	if err = checkSending(c.Telemetry); err != nil {
+		return errors.Join(err, closePorts(ports))
+	}
 	if s.export, err = newExporting(c.Telemetry, c.Switch, s.chain, s.statuses); err != nil {
 		return errors.Join(err, closePorts(ports))
 	}
+	s.export.log = s.log
 	s.sw, err = worker.New(c.Workers, worker.Parts{
 		Name: c.Switch.Name, ID: c.Switch.ID, Pool: s.pool, Ports: ports, Chain: s.chain, OnEvent: s.portChanged,
 	})
@@ -316,7 +320,7 @@ func (s *liveSwitch) run(ctx context.Context, tell *readiness) (*worker.Report, 
 	if s.export.spool != nil { // else nobody would hear it
 		defer s.statuses.start()()
 	}
-	stopExport := s.export.start()
+	stopExport := s.export.start(s.config.Telemetry)
 	stopReload := s.reloadOnSignal()
 	defer stopReload()
 	stopFollow := make(chan struct{})
@@ -417,7 +421,7 @@ func (s *liveSwitch) Version() *api.VersionResponse {
 func (s *liveSwitch) Report() *api.ReportResponse {
 	r := s.sw.Report()
 	m := reportMessage(&r)
-	m.Metrics = s.Metrics()
+	m.Metrics, m.Records = s.Metrics(), s.Records()
 	return m
 }
 
@@ -425,6 +429,9 @@ func (s *liveSwitch) Report() *api.ReportResponse {
 func (s *liveSwitch) Metrics() []*api.Metric {
 	return append(metricsOf(s.chain, s.export), controlMetrics(s.server.Load())...)
 }
+
+// Records implements control.Switch.
+func (s *liveSwitch) Records() *api.Records { return s.export.records() }
 
 // Config implements control.Switch.
 func (s *liveSwitch) Config() string { return s.inForce.Load().text }

@@ -1766,7 +1766,8 @@ type ReportResponse struct {
 	Frames        *Frames           `protobuf:"bytes,12,opt,name=frames,proto3" json:"frames,omitempty"`
 	Balanced      bool              `protobuf:"varint,13,opt,name=balanced,proto3" json:"balanced,omitempty"` // the sums hold for each port, and for the copies
 	Metrics       []*Metric         `protobuf:"bytes,14,rep,name=metrics,proto3" json:"metrics,omitempty"`
-	Pint          *PintResponse     `protobuf:"bytes,15,opt,name=pint,proto3" json:"pint,omitempty"` // in the last report of a switch with a stage pint
+	Pint          *PintResponse     `protobuf:"bytes,15,opt,name=pint,proto3" json:"pint,omitempty"`       // in the last report of a switch with a stage pint
+	Records       *Records          `protobuf:"bytes,16,opt,name=records,proto3" json:"records,omitempty"` // missing: the switch keeps none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1902,6 +1903,13 @@ func (x *ReportResponse) GetMetrics() []*Metric {
 func (x *ReportResponse) GetPint() *PintResponse {
 	if x != nil {
 		return x.Pint
+	}
+	return nil
+}
+
+func (x *ReportResponse) GetRecords() *Records {
+	if x != nil {
+		return x.Records
 	}
 	return nil
 }
@@ -2493,6 +2501,7 @@ func (x *Port) GetTxUnsent() uint64 {
 type MetricsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Metrics       []*Metric              `protobuf:"bytes,1,rep,name=metrics,proto3" json:"metrics,omitempty"`
+	Records       *Records               `protobuf:"bytes,2,opt,name=records,proto3" json:"records,omitempty"` // missing: the switch keeps none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2534,10 +2543,392 @@ func (x *MetricsResponse) GetMetrics() []*Metric {
 	return nil
 }
 
+func (x *MetricsResponse) GetRecords() *Records {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+// Records tells where the records go. By kind, made = spooled + lost, and
+// spooled + found = sent + waiting + dropped.
+type Records struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Spool         string                 `protobuf:"bytes,1,opt,name=spool,proto3" json:"spool,omitempty"`                     // the folder
+	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`                     // "off" without a collector, "connecting", "connected"
+	Server        string                 `protobuf:"bytes,3,opt,name=server,proto3" json:"server,omitempty"`                   // to which it is connected
+	SinceNs       int64                  `protobuf:"varint,4,opt,name=since_ns,json=sinceNs,proto3" json:"since_ns,omitempty"` // of the state, Unix time
+	Connects      uint64                 `protobuf:"varint,5,opt,name=connects,proto3" json:"connects,omitempty"`              // how often it connected
+	Published     uint64                 `protobuf:"varint,6,opt,name=published,proto3" json:"published,omitempty"`            // records, each time
+	Acknowledged  uint64                 `protobuf:"varint,7,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
+	Retried       uint64                 `protobuf:"varint,8,opt,name=retried,proto3" json:"retried,omitempty"`                               // published again
+	Duplicates    uint64                 `protobuf:"varint,9,opt,name=duplicates,proto3" json:"duplicates,omitempty"`                         // acknowledged ones that JetStream had already
+	LastError     string                 `protobuf:"bytes,10,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`          // never a secret
+	LastErrorNs   int64                  `protobuf:"varint,11,opt,name=last_error_ns,json=lastErrorNs,proto3" json:"last_error_ns,omitempty"` // Unix time
+	Kinds         []*RecordKind          `protobuf:"bytes,12,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	DroppedBefore []*RecordDrop          `protobuf:"bytes,13,rep,name=dropped_before,json=droppedBefore,proto3" json:"dropped_before,omitempty"` // by earlier runs of the switch
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Records) Reset() {
+	*x = Records{}
+	mi := &file_weir_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Records) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Records) ProtoMessage() {}
+
+func (x *Records) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Records.ProtoReflect.Descriptor instead.
+func (*Records) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *Records) GetSpool() string {
+	if x != nil {
+		return x.Spool
+	}
+	return ""
+}
+
+func (x *Records) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Records) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *Records) GetSinceNs() int64 {
+	if x != nil {
+		return x.SinceNs
+	}
+	return 0
+}
+
+func (x *Records) GetConnects() uint64 {
+	if x != nil {
+		return x.Connects
+	}
+	return 0
+}
+
+func (x *Records) GetPublished() uint64 {
+	if x != nil {
+		return x.Published
+	}
+	return 0
+}
+
+func (x *Records) GetAcknowledged() uint64 {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return 0
+}
+
+func (x *Records) GetRetried() uint64 {
+	if x != nil {
+		return x.Retried
+	}
+	return 0
+}
+
+func (x *Records) GetDuplicates() uint64 {
+	if x != nil {
+		return x.Duplicates
+	}
+	return 0
+}
+
+func (x *Records) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *Records) GetLastErrorNs() int64 {
+	if x != nil {
+		return x.LastErrorNs
+	}
+	return 0
+}
+
+func (x *Records) GetKinds() []*RecordKind {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *Records) GetDroppedBefore() []*RecordDrop {
+	if x != nil {
+		return x.DroppedBefore
+	}
+	return nil
+}
+
+type RecordKind struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Made          uint64                 `protobuf:"varint,2,opt,name=made,proto3" json:"made,omitempty"`
+	Spooled       uint64                 `protobuf:"varint,3,opt,name=spooled,proto3" json:"spooled,omitempty"`
+	Found         uint64                 `protobuf:"varint,4,opt,name=found,proto3" json:"found,omitempty"` // left behind by an earlier run
+	Sent          uint64                 `protobuf:"varint,5,opt,name=sent,proto3" json:"sent,omitempty"`   // kept by JetStream
+	Waiting       uint64                 `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	Dropped       uint64                 `protobuf:"varint,7,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	Lost          uint64                 `protobuf:"varint,8,opt,name=lost,proto3" json:"lost,omitempty"` // that the disk did not take
+	SpooledBytes  uint64                 `protobuf:"varint,9,opt,name=spooled_bytes,json=spooledBytes,proto3" json:"spooled_bytes,omitempty"`
+	SentBytes     uint64                 `protobuf:"varint,10,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
+	WaitingBytes  uint64                 `protobuf:"varint,11,opt,name=waiting_bytes,json=waitingBytes,proto3" json:"waiting_bytes,omitempty"`
+	Drops         []*RecordDrop          `protobuf:"bytes,12,rep,name=drops,proto3" json:"drops,omitempty"` // with reason "lost" for those lost
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordKind) Reset() {
+	*x = RecordKind{}
+	mi := &file_weir_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordKind) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordKind) ProtoMessage() {}
+
+func (x *RecordKind) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordKind.ProtoReflect.Descriptor instead.
+func (*RecordKind) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *RecordKind) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *RecordKind) GetMade() uint64 {
+	if x != nil {
+		return x.Made
+	}
+	return 0
+}
+
+func (x *RecordKind) GetSpooled() uint64 {
+	if x != nil {
+		return x.Spooled
+	}
+	return 0
+}
+
+func (x *RecordKind) GetFound() uint64 {
+	if x != nil {
+		return x.Found
+	}
+	return 0
+}
+
+func (x *RecordKind) GetSent() uint64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+func (x *RecordKind) GetWaiting() uint64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *RecordKind) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+func (x *RecordKind) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *RecordKind) GetSpooledBytes() uint64 {
+	if x != nil {
+		return x.SpooledBytes
+	}
+	return 0
+}
+
+func (x *RecordKind) GetSentBytes() uint64 {
+	if x != nil {
+		return x.SentBytes
+	}
+	return 0
+}
+
+func (x *RecordKind) GetWaitingBytes() uint64 {
+	if x != nil {
+		return x.WaitingBytes
+	}
+	return 0
+}
+
+func (x *RecordKind) GetDrops() []*RecordDrop {
+	if x != nil {
+		return x.Drops
+	}
+	return nil
+}
+
+// RecordDrop is what was dropped of a kind for a reason, and of which epochs.
+type RecordDrop struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Records       uint64                 `protobuf:"varint,3,opt,name=records,proto3" json:"records,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	FirstEpoch    int64                  `protobuf:"varint,5,opt,name=first_epoch,json=firstEpoch,proto3" json:"first_epoch,omitempty"`
+	LastEpoch     int64                  `protobuf:"varint,6,opt,name=last_epoch,json=lastEpoch,proto3" json:"last_epoch,omitempty"`
+	FirstNs       int64                  `protobuf:"varint,7,opt,name=first_ns,json=firstNs,proto3" json:"first_ns,omitempty"` // CLOCK_TAI
+	LastNs        int64                  `protobuf:"varint,8,opt,name=last_ns,json=lastNs,proto3" json:"last_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordDrop) Reset() {
+	*x = RecordDrop{}
+	mi := &file_weir_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordDrop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordDrop) ProtoMessage() {}
+
+func (x *RecordDrop) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordDrop.ProtoReflect.Descriptor instead.
+func (*RecordDrop) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *RecordDrop) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *RecordDrop) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RecordDrop) GetRecords() uint64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *RecordDrop) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *RecordDrop) GetFirstEpoch() int64 {
+	if x != nil {
+		return x.FirstEpoch
+	}
+	return 0
+}
+
+func (x *RecordDrop) GetLastEpoch() int64 {
+	if x != nil {
+		return x.LastEpoch
+	}
+	return 0
+}
+
+func (x *RecordDrop) GetFirstNs() int64 {
+	if x != nil {
+		return x.FirstNs
+	}
+	return 0
+}
+
+func (x *RecordDrop) GetLastNs() int64 {
+	if x != nil {
+		return x.LastNs
+	}
+	return 0
+}
+
 // Metric is one value that a stage keeps of its own.
 type Metric struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Stage         string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"` // or "export"
+	Stage         string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"` // or "telemetry", "control"
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`   // with its unit; counters end in _total
 	Help          string                 `protobuf:"bytes,3,opt,name=help,proto3" json:"help,omitempty"`
 	Labels        map[string]string      `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -2549,7 +2940,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_weir_proto_msgTypes[42]
+	mi := &file_weir_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2952,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[42]
+	mi := &file_weir_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2965,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{42}
+	return file_weir_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Metric) GetStage() string {
@@ -2635,7 +3026,7 @@ type PintResponse struct {
 
 func (x *PintResponse) Reset() {
 	*x = PintResponse{}
-	mi := &file_weir_proto_msgTypes[43]
+	mi := &file_weir_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +3038,7 @@ func (x *PintResponse) String() string {
 func (*PintResponse) ProtoMessage() {}
 
 func (x *PintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[43]
+	mi := &file_weir_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +3051,7 @@ func (x *PintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintResponse.ProtoReflect.Descriptor instead.
 func (*PintResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{43}
+	return file_weir_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PintResponse) GetSink() bool {
@@ -2730,7 +3121,7 @@ type PintPlan struct {
 
 func (x *PintPlan) Reset() {
 	*x = PintPlan{}
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2742,7 +3133,7 @@ func (x *PintPlan) String() string {
 func (*PintPlan) ProtoMessage() {}
 
 func (x *PintPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2755,7 +3146,7 @@ func (x *PintPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintPlan.ProtoReflect.Descriptor instead.
 func (*PintPlan) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{44}
+	return file_weir_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PintPlan) GetId() uint32 {
@@ -2792,7 +3183,7 @@ type PintPath struct {
 
 func (x *PintPath) Reset() {
 	*x = PintPath{}
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2804,7 +3195,7 @@ func (x *PintPath) String() string {
 func (*PintPath) ProtoMessage() {}
 
 func (x *PintPath) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2817,7 +3208,7 @@ func (x *PintPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintPath.ProtoReflect.Descriptor instead.
 func (*PintPath) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{45}
+	return file_weir_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PintPath) GetQuery() string {
@@ -2921,7 +3312,7 @@ type PintHop struct {
 
 func (x *PintHop) Reset() {
 	*x = PintHop{}
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2933,7 +3324,7 @@ func (x *PintHop) String() string {
 func (*PintHop) ProtoMessage() {}
 
 func (x *PintHop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2946,7 +3337,7 @@ func (x *PintHop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintHop.ProtoReflect.Descriptor instead.
 func (*PintHop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{46}
+	return file_weir_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PintHop) GetQuery() string {
@@ -3073,7 +3464,7 @@ type PintPool struct {
 
 func (x *PintPool) Reset() {
 	*x = PintPool{}
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3085,7 +3476,7 @@ func (x *PintPool) String() string {
 func (*PintPool) ProtoMessage() {}
 
 func (x *PintPool) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3098,7 +3489,7 @@ func (x *PintPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintPool.ProtoReflect.Descriptor instead.
 func (*PintPool) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{47}
+	return file_weir_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PintPool) GetQuery() string {
@@ -3225,7 +3616,7 @@ type PintFrequent struct {
 
 func (x *PintFrequent) Reset() {
 	*x = PintFrequent{}
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3237,7 +3628,7 @@ func (x *PintFrequent) String() string {
 func (*PintFrequent) ProtoMessage() {}
 
 func (x *PintFrequent) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3250,7 +3641,7 @@ func (x *PintFrequent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintFrequent.ProtoReflect.Descriptor instead.
 func (*PintFrequent) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{48}
+	return file_weir_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PintFrequent) GetValue() float64 {
@@ -3302,7 +3693,7 @@ type PintValue struct {
 
 func (x *PintValue) Reset() {
 	*x = PintValue{}
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3314,7 +3705,7 @@ func (x *PintValue) String() string {
 func (*PintValue) ProtoMessage() {}
 
 func (x *PintValue) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3327,7 +3718,7 @@ func (x *PintValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintValue.ProtoReflect.Descriptor instead.
 func (*PintValue) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{49}
+	return file_weir_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PintValue) GetQuery() string {
@@ -3430,7 +3821,7 @@ type PintMeasured struct {
 
 func (x *PintMeasured) Reset() {
 	*x = PintMeasured{}
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3442,7 +3833,7 @@ func (x *PintMeasured) String() string {
 func (*PintMeasured) ProtoMessage() {}
 
 func (x *PintMeasured) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3455,7 +3846,7 @@ func (x *PintMeasured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintMeasured.ProtoReflect.Descriptor instead.
 func (*PintMeasured) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{50}
+	return file_weir_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PintMeasured) GetPort() string {
@@ -3520,7 +3911,7 @@ type PintLoop struct {
 
 func (x *PintLoop) Reset() {
 	*x = PintLoop{}
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3532,7 +3923,7 @@ func (x *PintLoop) String() string {
 func (*PintLoop) ProtoMessage() {}
 
 func (x *PintLoop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3545,7 +3936,7 @@ func (x *PintLoop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintLoop.ProtoReflect.Descriptor instead.
 func (*PintLoop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{51}
+	return file_weir_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PintLoop) GetFlow() string {
@@ -3593,7 +3984,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3605,7 +3996,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3618,7 +4009,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{52}
+	return file_weir_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Stage) GetName() string {
@@ -3696,7 +4087,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3708,7 +4099,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3721,7 +4112,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{53}
+	return file_weir_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Worker) GetId() int64 {
@@ -3819,7 +4210,7 @@ type Frames struct {
 
 func (x *Frames) Reset() {
 	*x = Frames{}
-	mi := &file_weir_proto_msgTypes[54]
+	mi := &file_weir_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3831,7 +4222,7 @@ func (x *Frames) String() string {
 func (*Frames) ProtoMessage() {}
 
 func (x *Frames) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[54]
+	mi := &file_weir_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3844,7 +4235,7 @@ func (x *Frames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frames.ProtoReflect.Descriptor instead.
 func (*Frames) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{54}
+	return file_weir_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Frames) GetTotal() int64 {
@@ -3916,7 +4307,7 @@ type FdbEntry struct {
 
 func (x *FdbEntry) Reset() {
 	*x = FdbEntry{}
-	mi := &file_weir_proto_msgTypes[55]
+	mi := &file_weir_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3928,7 +4319,7 @@ func (x *FdbEntry) String() string {
 func (*FdbEntry) ProtoMessage() {}
 
 func (x *FdbEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[55]
+	mi := &file_weir_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3941,7 +4332,7 @@ func (x *FdbEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbEntry.ProtoReflect.Descriptor instead.
 func (*FdbEntry) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{55}
+	return file_weir_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *FdbEntry) GetMac() string {
@@ -4096,7 +4487,7 @@ const file_weir_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"\f\n" +
 	"\n" +
 	"FdbRequest\"\x0f\n" +
-	"\rConfigRequest\"\xd6\x04\n" +
+	"\rConfigRequest\"\x82\x05\n" +
 	"\x0eReportResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x14\n" +
@@ -4113,7 +4504,8 @@ const file_weir_proto_rawDesc = "" +
 	"\x06frames\x18\f \x01(\v2\x0f.weir.v1.FramesR\x06frames\x12\x1a\n" +
 	"\bbalanced\x18\r \x01(\bR\bbalanced\x12)\n" +
 	"\ametrics\x18\x0e \x03(\v2\x0f.weir.v1.MetricR\ametrics\x12)\n" +
-	"\x04pint\x18\x0f \x01(\v2\x15.weir.v1.PintResponseR\x04pint\x1a:\n" +
+	"\x04pint\x18\x0f \x01(\v2\x15.weir.v1.PintResponseR\x04pint\x12*\n" +
+	"\arecords\x18\x10 \x01(\v2\x10.weir.v1.RecordsR\arecords\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"4\n" +
@@ -4175,9 +4567,56 @@ const file_weir_proto_rawDesc = "" +
 	"\ttx_unsent\x18- \x01(\x04R\btxUnsent\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"<\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"h\n" +
 	"\x0fMetricsResponse\x12)\n" +
-	"\ametrics\x18\x01 \x03(\v2\x0f.weir.v1.MetricR\ametrics\"\xe2\x01\n" +
+	"\ametrics\x18\x01 \x03(\v2\x0f.weir.v1.MetricR\ametrics\x12*\n" +
+	"\arecords\x18\x02 \x01(\v2\x10.weir.v1.RecordsR\arecords\"\xaa\x03\n" +
+	"\aRecords\x12\x14\n" +
+	"\x05spool\x18\x01 \x01(\tR\x05spool\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
+	"\x06server\x18\x03 \x01(\tR\x06server\x12\x19\n" +
+	"\bsince_ns\x18\x04 \x01(\x03R\asinceNs\x12\x1a\n" +
+	"\bconnects\x18\x05 \x01(\x04R\bconnects\x12\x1c\n" +
+	"\tpublished\x18\x06 \x01(\x04R\tpublished\x12\"\n" +
+	"\facknowledged\x18\a \x01(\x04R\facknowledged\x12\x18\n" +
+	"\aretried\x18\b \x01(\x04R\aretried\x12\x1e\n" +
+	"\n" +
+	"duplicates\x18\t \x01(\x04R\n" +
+	"duplicates\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\n" +
+	" \x01(\tR\tlastError\x12\"\n" +
+	"\rlast_error_ns\x18\v \x01(\x03R\vlastErrorNs\x12)\n" +
+	"\x05kinds\x18\f \x03(\v2\x13.weir.v1.RecordKindR\x05kinds\x12:\n" +
+	"\x0edropped_before\x18\r \x03(\v2\x13.weir.v1.RecordDropR\rdroppedBefore\"\xd4\x02\n" +
+	"\n" +
+	"RecordKind\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04made\x18\x02 \x01(\x04R\x04made\x12\x18\n" +
+	"\aspooled\x18\x03 \x01(\x04R\aspooled\x12\x14\n" +
+	"\x05found\x18\x04 \x01(\x04R\x05found\x12\x12\n" +
+	"\x04sent\x18\x05 \x01(\x04R\x04sent\x12\x18\n" +
+	"\awaiting\x18\x06 \x01(\x04R\awaiting\x12\x18\n" +
+	"\adropped\x18\a \x01(\x04R\adropped\x12\x12\n" +
+	"\x04lost\x18\b \x01(\x04R\x04lost\x12#\n" +
+	"\rspooled_bytes\x18\t \x01(\x04R\fspooledBytes\x12\x1d\n" +
+	"\n" +
+	"sent_bytes\x18\n" +
+	" \x01(\x04R\tsentBytes\x12#\n" +
+	"\rwaiting_bytes\x18\v \x01(\x04R\fwaitingBytes\x12)\n" +
+	"\x05drops\x18\f \x03(\v2\x13.weir.v1.RecordDropR\x05drops\"\xdc\x01\n" +
+	"\n" +
+	"RecordDrop\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
+	"\arecords\x18\x03 \x01(\x04R\arecords\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x1f\n" +
+	"\vfirst_epoch\x18\x05 \x01(\x03R\n" +
+	"firstEpoch\x12\x1d\n" +
+	"\n" +
+	"last_epoch\x18\x06 \x01(\x03R\tlastEpoch\x12\x19\n" +
+	"\bfirst_ns\x18\a \x01(\x03R\afirstNs\x12\x17\n" +
+	"\alast_ns\x18\b \x01(\x03R\x06lastNs\"\xe2\x01\n" +
 	"\x06Metric\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -4360,7 +4799,7 @@ func file_weir_proto_rawDescGZIP() []byte {
 	return file_weir_proto_rawDescData
 }
 
-var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_weir_proto_goTypes = []any{
 	(*VersionRequest)(nil),     // 0: weir.v1.VersionRequest
 	(*VersionResponse)(nil),    // 1: weir.v1.VersionResponse
@@ -4404,102 +4843,110 @@ var file_weir_proto_goTypes = []any{
 	(*Fate)(nil),               // 39: weir.v1.Fate
 	(*Port)(nil),               // 40: weir.v1.Port
 	(*MetricsResponse)(nil),    // 41: weir.v1.MetricsResponse
-	(*Metric)(nil),             // 42: weir.v1.Metric
-	(*PintResponse)(nil),       // 43: weir.v1.PintResponse
-	(*PintPlan)(nil),           // 44: weir.v1.PintPlan
-	(*PintPath)(nil),           // 45: weir.v1.PintPath
-	(*PintHop)(nil),            // 46: weir.v1.PintHop
-	(*PintPool)(nil),           // 47: weir.v1.PintPool
-	(*PintFrequent)(nil),       // 48: weir.v1.PintFrequent
-	(*PintValue)(nil),          // 49: weir.v1.PintValue
-	(*PintMeasured)(nil),       // 50: weir.v1.PintMeasured
-	(*PintLoop)(nil),           // 51: weir.v1.PintLoop
-	(*Stage)(nil),              // 52: weir.v1.Stage
-	(*Worker)(nil),             // 53: weir.v1.Worker
-	(*Frames)(nil),             // 54: weir.v1.Frames
-	(*FdbEntry)(nil),           // 55: weir.v1.FdbEntry
-	nil,                        // 56: weir.v1.SetRequest.FieldsEntry
-	nil,                        // 57: weir.v1.SetRequest.MatchEntry
-	nil,                        // 58: weir.v1.ReportResponse.DroppedEntry
-	nil,                        // 59: weir.v1.Fate.DroppedEntry
-	nil,                        // 60: weir.v1.Port.DroppedEntry
-	nil,                        // 61: weir.v1.Metric.LabelsEntry
+	(*Records)(nil),            // 42: weir.v1.Records
+	(*RecordKind)(nil),         // 43: weir.v1.RecordKind
+	(*RecordDrop)(nil),         // 44: weir.v1.RecordDrop
+	(*Metric)(nil),             // 45: weir.v1.Metric
+	(*PintResponse)(nil),       // 46: weir.v1.PintResponse
+	(*PintPlan)(nil),           // 47: weir.v1.PintPlan
+	(*PintPath)(nil),           // 48: weir.v1.PintPath
+	(*PintHop)(nil),            // 49: weir.v1.PintHop
+	(*PintPool)(nil),           // 50: weir.v1.PintPool
+	(*PintFrequent)(nil),       // 51: weir.v1.PintFrequent
+	(*PintValue)(nil),          // 52: weir.v1.PintValue
+	(*PintMeasured)(nil),       // 53: weir.v1.PintMeasured
+	(*PintLoop)(nil),           // 54: weir.v1.PintLoop
+	(*Stage)(nil),              // 55: weir.v1.Stage
+	(*Worker)(nil),             // 56: weir.v1.Worker
+	(*Frames)(nil),             // 57: weir.v1.Frames
+	(*FdbEntry)(nil),           // 58: weir.v1.FdbEntry
+	nil,                        // 59: weir.v1.SetRequest.FieldsEntry
+	nil,                        // 60: weir.v1.SetRequest.MatchEntry
+	nil,                        // 61: weir.v1.ReportResponse.DroppedEntry
+	nil,                        // 62: weir.v1.Fate.DroppedEntry
+	nil,                        // 63: weir.v1.Port.DroppedEntry
+	nil,                        // 64: weir.v1.Metric.LabelsEntry
 }
 var file_weir_proto_depIdxs = []int32{
 	12, // 0: weir.v1.AclResponse.rules:type_name -> weir.v1.AclRule
 	14, // 1: weir.v1.RoutesResponse.routes:type_name -> weir.v1.Route
 	15, // 2: weir.v1.Route.hops:type_name -> weir.v1.Hop
 	17, // 3: weir.v1.NeighboursResponse.neighbours:type_name -> weir.v1.Neighbour
-	56, // 4: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
-	57, // 5: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
+	59, // 4: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
+	60, // 5: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
 	21, // 6: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
 	26, // 7: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
 	27, // 8: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
 	30, // 9: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
 	40, // 10: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
-	52, // 11: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
-	53, // 12: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
-	58, // 13: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
+	55, // 11: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
+	56, // 12: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
+	61, // 13: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
 	39, // 14: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
-	54, // 15: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
-	42, // 16: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
-	43, // 17: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintResponse
-	40, // 18: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
-	52, // 19: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
-	53, // 20: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
-	55, // 21: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
-	59, // 22: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
-	60, // 23: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
-	39, // 24: weir.v1.Port.copies:type_name -> weir.v1.Fate
-	42, // 25: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
-	61, // 26: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
-	45, // 27: weir.v1.PintResponse.paths:type_name -> weir.v1.PintPath
-	46, // 28: weir.v1.PintResponse.hops:type_name -> weir.v1.PintHop
-	49, // 29: weir.v1.PintResponse.values:type_name -> weir.v1.PintValue
-	50, // 30: weir.v1.PintResponse.measured:type_name -> weir.v1.PintMeasured
-	51, // 31: weir.v1.PintResponse.loops:type_name -> weir.v1.PintLoop
-	47, // 32: weir.v1.PintResponse.pools:type_name -> weir.v1.PintPool
-	44, // 33: weir.v1.PintResponse.plans:type_name -> weir.v1.PintPlan
-	48, // 34: weir.v1.PintHop.frequent:type_name -> weir.v1.PintFrequent
-	0,  // 35: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
-	2,  // 36: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
-	3,  // 37: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
-	4,  // 38: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
-	5,  // 39: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
-	6,  // 40: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
-	7,  // 41: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
-	31, // 42: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
-	32, // 43: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
-	8,  // 44: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
-	9,  // 45: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
-	10, // 46: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
-	18, // 47: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
-	19, // 48: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
-	22, // 49: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
-	24, // 50: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
-	28, // 51: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
-	1,  // 52: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
-	33, // 53: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
-	34, // 54: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
-	35, // 55: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
-	36, // 56: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
-	41, // 57: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
-	43, // 58: weir.v1.Switch.Pint:output_type -> weir.v1.PintResponse
-	38, // 59: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
-	37, // 60: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
-	11, // 61: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
-	13, // 62: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
-	16, // 63: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
-	20, // 64: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
-	20, // 65: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
-	23, // 66: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
-	25, // 67: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
-	29, // 68: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
-	52, // [52:69] is the sub-list for method output_type
-	35, // [35:52] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	57, // 15: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
+	45, // 16: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
+	46, // 17: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintResponse
+	42, // 18: weir.v1.ReportResponse.records:type_name -> weir.v1.Records
+	40, // 19: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
+	55, // 20: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
+	56, // 21: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
+	58, // 22: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
+	62, // 23: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
+	63, // 24: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
+	39, // 25: weir.v1.Port.copies:type_name -> weir.v1.Fate
+	45, // 26: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
+	42, // 27: weir.v1.MetricsResponse.records:type_name -> weir.v1.Records
+	43, // 28: weir.v1.Records.kinds:type_name -> weir.v1.RecordKind
+	44, // 29: weir.v1.Records.dropped_before:type_name -> weir.v1.RecordDrop
+	44, // 30: weir.v1.RecordKind.drops:type_name -> weir.v1.RecordDrop
+	64, // 31: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
+	48, // 32: weir.v1.PintResponse.paths:type_name -> weir.v1.PintPath
+	49, // 33: weir.v1.PintResponse.hops:type_name -> weir.v1.PintHop
+	52, // 34: weir.v1.PintResponse.values:type_name -> weir.v1.PintValue
+	53, // 35: weir.v1.PintResponse.measured:type_name -> weir.v1.PintMeasured
+	54, // 36: weir.v1.PintResponse.loops:type_name -> weir.v1.PintLoop
+	50, // 37: weir.v1.PintResponse.pools:type_name -> weir.v1.PintPool
+	47, // 38: weir.v1.PintResponse.plans:type_name -> weir.v1.PintPlan
+	51, // 39: weir.v1.PintHop.frequent:type_name -> weir.v1.PintFrequent
+	0,  // 40: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
+	2,  // 41: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
+	3,  // 42: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
+	4,  // 43: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
+	5,  // 44: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
+	6,  // 45: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
+	7,  // 46: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
+	31, // 47: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
+	32, // 48: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
+	8,  // 49: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
+	9,  // 50: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
+	10, // 51: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
+	18, // 52: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
+	19, // 53: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
+	22, // 54: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
+	24, // 55: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
+	28, // 56: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
+	1,  // 57: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
+	33, // 58: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
+	34, // 59: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
+	35, // 60: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
+	36, // 61: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
+	41, // 62: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
+	46, // 63: weir.v1.Switch.Pint:output_type -> weir.v1.PintResponse
+	38, // 64: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
+	37, // 65: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
+	11, // 66: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
+	13, // 67: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
+	16, // 68: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
+	20, // 69: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
+	20, // 70: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
+	23, // 71: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
+	25, // 72: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
+	29, // 73: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
+	57, // [57:74] is the sub-list for method output_type
+	40, // [40:57] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_weir_proto_init() }
@@ -4513,7 +4960,7 @@ func file_weir_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_proto_rawDesc), len(file_weir_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   62,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -26,7 +26,9 @@ type Command struct {
 	JSON bool // report as one JSON object
 	// Keep and Examine are those of [Options].
 	Keep    string
-	Examine func(*Evidence) (Answers, error)
+	Examine func(context.Context, *Evidence) (Answers, error)
+	// Linger keeps the collector of a run, and its page, until the context ends.
+	Linger bool
 }
 
 func (c *Command) open(file string) (*Config, Options, error) {
@@ -58,8 +60,17 @@ func (c *Command) Run(ctx context.Context, file string) error {
 		return err
 	}
 	c.draw(config)
+	printed := false
+	if c.Linger {
+		options.Linger = func(ctx context.Context, o *Outcome) {
+			printed = true
+			_ = c.print(o, o.WriteText) // where it cannot be written, nobody reads an error
+			options.Progress.Step("The page is at %s until you press Ctrl-C.", o.Page)
+			<-ctx.Done()
+		}
+	}
 	outcome, err := Run(ctx, config, options)
-	if outcome != nil {
+	if outcome != nil && !printed {
 		err = errors.Join(err, c.print(outcome, outcome.WriteText))
 	}
 	if err != nil {

@@ -27,6 +27,8 @@ type Config struct {
 	// Quiet is how long nothing is sent before the first load and behind the last one, so that records of
 	// whole epochs stand around them.
 	Quiet time.Duration `toml:"quiet"`
+	// Collector has the switches send their records to a collector; nil: they keep them in files.
+	Collector *Collector `toml:"collector"`
 
 	Hosts    []Host    `toml:"host"`
 	Switches []Switch  `toml:"switch"`
@@ -134,8 +136,8 @@ func Parse(text, name string) (*Config, error) {
 	}
 	var faults []error
 	for _, key := range meta.Undecoded() {
-		if len(key) > 2 && key[0] == "switch" && key[1] == "config" {
-			continue // the switch's own; it knows which keys it has
+		if len(key) > 2 && (key[0] == "switch" || key[0] == "collector") && key[1] == "config" {
+			continue // the program's own; it knows which keys it has
 		}
 		faults = append(faults, fmt.Errorf("%s: unknown key: see docs/lab.md for the known ones", key))
 	}

@@ -36,9 +36,10 @@ type PintReport struct {
 		High     float64  `json:"median_high"`
 	} `json:"pools"`
 	Measured []struct {
-		Port   string  `json:"port"`
-		Value  string  `json:"value"`
-		Median float64 `json:"median"`
+		Port    string  `json:"port"`
+		Value   string  `json:"value"`
+		Packets uint64  `json:"packets"`
+		Median  float64 `json:"median"`
 	} `json:"measured"`
 }
 
@@ -207,6 +208,18 @@ func (c *Config) hostOf(text string) *Host {
 		}
 	}
 	return nil
+}
+
+// Way is the names of the switches between two hosts, by the links; nil if these leave a choice, or there is none.
+func (c *Config) Way(from, to *Host) (names []string) {
+	var all [][]step
+	if c.walk(from.Name, to.Name, map[string]bool{from.Name: true}, nil, &all); len(all) != 1 {
+		return nil
+	}
+	for _, s := range all[0] {
+		names = append(names, s.name)
+	}
+	return names
 }
 
 // walk collects the ways over links that pass no node twice, as far as there are

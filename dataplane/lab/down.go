@@ -15,7 +15,7 @@ import (
 // switches ended. Nothing remains, also when it returns an error about a part of it.
 func (l *Lab) Down() ([]SwitchEnd, error) {
 	ends, err := l.stopSwitches()
-	return ends, errors.Join(err, l.remove())
+	return ends, errors.Join(err, l.stopCollector(), l.remove())
 }
 
 // stopSwitches ends all switches. They are asked at the same time, so that a lab with many
@@ -33,7 +33,7 @@ func (l *Lab) remove() error {
 	for _, ns := range l.spaces {
 		ns.Close()
 	}
-	return removeAll(l.state, l.dir)
+	return errors.Join(stopRest(l.state, l.dir.path, func(n *nodeState) (Exit, error) { return stopProcess(n.Process) }), removeAll(l.state, l.dir))
 }
 
 // Down takes down the lab of that name, whichever process has made it and whatever
@@ -52,17 +52,17 @@ func Down(name string) ([]SwitchEnd, error) {
 		dir.unlock()
 		return nil, err
 	}
-	ends, err := stopAll(s, dir.path, func(n *nodeState) (Exit, error) { return stopProcess(n.Process) })
-	return ends, errors.Join(err, removeAll(s, dir))
+	stop := func(n *nodeState) (Exit, error) { return stopProcess(n.Process) }
+	ends, err := stopAll(s, dir.path, stop)
+	return ends, errors.Join(err, stopRest(s, dir.path, stop), removeAll(s, dir))
 }
 
-// stopAll stops every switch of a lab by the given function, and whatever switch
-// the state has missed, and collects their reports.
+// stopAll stops every switch of a lab by the given function, and collects their reports.
 func stopAll(s *state, dir string, stop func(*nodeState) (Exit, error)) ([]SwitchEnd, error) {
 	var ends []SwitchEnd
 	var nodes []*nodeState
 	for i := range s.Nodes {
-		if n := &s.Nodes[i]; n.runs() && n.Process != (process.ID{}) {
+		if n := &s.Nodes[i]; n.reports() && n.Process != (process.ID{}) {
 			ends, nodes = append(ends, SwitchEnd{Name: n.Name}), append(nodes, n)
 		}
 	}
@@ -84,18 +84,34 @@ func stopAll(s *state, dir string, stop func(*nodeState) (Exit, error)) ([]Switc
 		})
 	}
 	all.Wait()
-	for _, id := range orphans(dir) {
-		if _, err := stopProcess(id); err != nil {
-			errs = append(errs, fmt.Errorf("stop a switch that the state does not name: %w", err))
+	return ends, errors.Join(errs...)
+}
+
+// stopRest stops what runs in a lab beside the switches, and behind them, and whatever process the state has missed.
+func stopRest(s *state, dir string, stop func(*nodeState) (Exit, error)) error {
+	var errs []error
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.runs() && !n.reports() && n.Process != (process.ID{}) {
+			if _, err := stop(n); err != nil {
+				errs = append(errs, fmt.Errorf("stop the %s: %w", n.Name, err))
+			}
 		}
 	}
-	return ends, errors.Join(errs...)
+	for _, id := range orphans(dir) {
+		if _, err := stopProcess(id); err != nil {
+			errs = append(errs, fmt.Errorf("stop a process that the state does not name: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // removeAll removes a lab's namespaces, and then, if nothing is left, its run directory.
 func removeAll(s *state, dir *runDirectory) error {
 	var errs []error
 	for _, n := range slices.Backward(s.Nodes) {
+		if n.Namespace == "" {
+			continue
+		}
 		if err := netns.Delete(n.Namespace); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}

@@ -13,7 +13,7 @@ var telemetryStages = []string{"pint", "disketch", "oblivious", "lds_ingress", "
 
 // keepsRecords reports whether the switches' records are to be kept: the file says so, or a switch measures.
 func (c *Config) keepsRecords() bool {
-	if c.Records {
+	if c.Records || c.Collector != nil {
 		return true
 	}
 	return slices.ContainsFunc(c.Switches, func(s Switch) bool {
@@ -59,6 +59,15 @@ func (l *Lab) makeRecords() error {
 		return fmt.Errorf("make the folder for records: %w", err)
 	}
 	return nil
+}
+
+// spool is the folder that switches write their records to; empty: none are kept. With a collector they wait there
+// until it has them.
+func (l *Lab) spool() string {
+	if l.config.Collector != nil {
+		return filepath.Join(l.dir.path, "spool")
+	}
+	return l.records
 }
 
 // writeTruth writes what the far ends counted beside the records.

@@ -23,6 +23,8 @@ type Outcome struct {
 	PlanFaults []string `json:"plan_faults,omitempty"`
 	// Answers are what the records tell beside what the far ends counted; nil: nobody asked.
 	Answers Answers `json:"answers,omitempty"`
+	// Page is the URL at which the collector's page was; empty without a collector.
+	Page string `json:"page,omitempty"`
 
 	config *Config // nil in an outcome that is no run's
 }
@@ -30,9 +32,15 @@ type Outcome struct {
 // Evidence is what a run has left once its switches have ended, for whoever can read records.
 type Evidence struct {
 	Config  *Config
-	Records string      // folder of the switches' records
+	Records string      // folder of the switches' records, and of what the lab knows; with a collector that has the records
 	Truth   []LoadCount // of the loads of kind "flows"
 	Relays  []relay.Truth
+	// Collector is the unix socket of the lab's collector, which still runs; empty: there is none.
+	Collector string
+	Page      string // URL of the collector's page
+	Switches  []SwitchEnd
+	// FlowsBegan and FlowsEnded are when the first load of kind "flows" began and the last one ended.
+	FlowsBegan, FlowsEnded time.Time
 }
 
 // Answers are what was concluded from the evidence. As JSON they are part of the outcome.
@@ -50,39 +58,77 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Outcome{Name: c.Name, config: c}
+	out := &Outcome{Name: c.Name, Page: l.state.pageURL(), config: c}
+	kernel, err := l.work(ctx, out)
+	l.progress.Step("the switches end")
+	ends, stopErr := l.stopSwitches()
+	truth, writeErr := l.writeTruth(out.Traffic)
+	relays, relayErr := l.relayTruths()
+	err = errors.Join(err, stopErr, writeErr, relayErr)
+	out.Switches, out.Decoded, out.PlanFaults = ends, c.decoded(ends), planFaults(ends)
+	out.Account = account(c, kernel, ends)
+	out.Account.checkRelays(c, out.Traffic, relays)
+	if err == nil && o.Examine != nil && l.records != "" {
+		out.Answers, err = o.Examine(ctx, l.evidence(out, truth, relays))
+	}
+	out.judge(err)
+	out.Seconds = time.Since(began).Seconds()
+	if o.Linger != nil && err == nil && c.Collector != nil {
+		o.Linger(ctx, out)
+	}
+	l.progress.Step("taking the lab down")
+	stopErr = errors.Join(l.stopCollector(), l.remove())
+	out.OK = out.OK && stopErr == nil
+	return out, errors.Join(err, stopErr)
+}
+
+// work sends the traffic, and waits until all of it has arrived. The counters are the kernel's.
+func (l *Lab) work(ctx context.Context, out *Outcome) (kernelCounters, error) {
 	l.rest(ctx)
 	out.Traffic = l.loads(ctx)
 	l.rest(ctx)
 	l.progress.Step("counters settle")
-	err = ctx.Err()
+	err := ctx.Err()
 	if err == nil {
 		err = l.settle(ctx)
 	}
 	kernel, readErr := l.readCounters()
-	l.progress.Step("taking the lab down")
-	ends, stopErr := l.stopSwitches()
-	truth, writeErr := l.writeTruth(out.Traffic)
-	relays, relayErr := l.relayTruths()
-	err = errors.Join(err, readErr, stopErr, writeErr, relayErr)
-	if err == nil && o.Examine != nil && l.records != "" {
-		out.Answers, err = o.Examine(&Evidence{Config: c, Records: l.records, Truth: truth, Relays: relays})
+	return kernel, errors.Join(err, readErr)
+}
+
+// evidence is what the run has left so far.
+func (l *Lab) evidence(out *Outcome, truth []LoadCount, relays []relay.Truth) *Evidence {
+	e := &Evidence{
+		Config: l.config, Records: l.records, Truth: truth, Relays: relays, Switches: out.Switches, Page: out.Page,
 	}
-	err = errors.Join(err, l.remove())
-	out.Switches = ends
-	out.Account = account(c, kernel, ends)
-	out.Account.checkRelays(c, out.Traffic, relays)
-	out.OK = err == nil && out.Account.OK() && (out.Answers == nil || out.Answers.OK())
-	out.Decoded, out.PlanFaults = c.decoded(ends), planFaults(ends)
-	out.OK = out.OK && len(out.PlanFaults) == 0
-	for i := range out.Decoded {
-		out.OK = out.OK && out.Decoded[i].Wrong == 0
+	if l.config.Collector != nil {
+		l.progress.Step("the collector is asked")
+		e.Collector = collectorSocket(l.dir.path)
 	}
 	for i := range out.Traffic {
-		out.OK = out.OK && out.Traffic[i].okIn(c)
+		r := &out.Traffic[i]
+		if r.Kind != KindFlows {
+			continue
+		}
+		if e.FlowsBegan.IsZero() || r.Began.Before(e.FlowsBegan) {
+			e.FlowsBegan = r.Began
+		}
+		if r.Ended.After(e.FlowsEnded) {
+			e.FlowsEnded = r.Ended
+		}
 	}
-	out.Seconds = time.Since(began).Seconds()
-	return out, err
+	return e
+}
+
+// judge says whether nothing was lost or wrong.
+func (o *Outcome) judge(err error) {
+	o.OK = err == nil && o.Account.OK() && (o.Answers == nil || o.Answers.OK()) && len(o.PlanFaults) == 0
+	for i := range o.Decoded {
+		o.OK = o.OK && o.Decoded[i].Wrong == 0
+	}
+	for i := range o.Traffic {
+		o.OK = o.OK && o.Traffic[i].okIn(o.config)
+	}
 }
 
 // rest lets nothing be sent for a while.

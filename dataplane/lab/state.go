@@ -36,20 +36,25 @@ type state struct {
 	File    string      `json:"file"`
 	Creator process.ID  `json:"creator"`
 	Began   time.Time   `json:"began"`
-	Up      bool        `json:"up"` // everything had been made, and every switch was ready
+	Up      bool        `json:"up"`             // everything had been made, and every switch was ready
+	Page    string      `json:"page,omitempty"` // address of the collector's page
 	Nodes   []nodeState `json:"nodes"`
 }
 
 // nodeState is one namespace, and the switch that runs in it.
 type nodeState struct {
 	Name      string     `json:"name"`
-	Kind      string     `json:"kind"` // host, switch, bridge or relay
-	Namespace string     `json:"namespace"`
-	Process   process.ID `json:"process"` // zero: none, or it died before it was noted
+	Kind      string     `json:"kind"`      // host, switch, bridge, relay, collector or forward
+	Namespace string     `json:"namespace"` // empty: it has none of its own
+	Process   process.ID `json:"process"`   // zero: none, or it died before it was noted
 }
 
-// runs reports whether a process runs in the node: a switch, or a relay.
-func (n *nodeState) runs() bool { return n.Kind == "switch" || n.Kind == "relay" }
+// runs reports whether a process runs in the node, and reports reports whether that is a switch, or a relay, which
+// tells what became of packets.
+func (n *nodeState) runs() bool {
+	return n.reports() || n.Kind == collectorName || n.Kind == forwardName
+}
+func (n *nodeState) reports() bool { return n.Kind == "switch" || n.Kind == "relay" }
 
 // runDirectory is the lab's folder below [Root], held by one process at a time.
 type runDirectory struct {

@@ -17,8 +17,10 @@ type Status struct {
 	// Healthy: up, every namespace is there and every switch runs.
 	Healthy bool `json:"healthy"`
 	// Creator is the pid of the process that makes or runs the lab, if it still does; else 0.
-	Creator int          `json:"creator,omitempty"`
-	Nodes   []NodeStatus `json:"nodes"`
+	Creator int `json:"creator,omitempty"`
+	// Page is the URL of the collector's page; empty without a collector.
+	Page  string       `json:"page,omitempty"`
+	Nodes []NodeStatus `json:"nodes"`
 }
 
 // NodeStatus is one node of a [Status].
@@ -40,14 +42,16 @@ func Inspect(name string) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &Status{Name: s.Name, File: s.File, Began: s.Began, Up: s.Up, Healthy: s.Up}
+	st := &Status{Name: s.Name, File: s.File, Began: s.Began, Up: s.Up, Healthy: s.Up, Page: s.pageURL()}
 	if s.Creator.Alive() {
 		st.Creator = s.Creator.PID
 	}
 	dir := directoryOf(name)
 	for _, n := range s.Nodes {
 		node := NodeStatus{Name: n.Name, Kind: n.Kind, Namespace: n.Namespace}
-		if ns, err := netns.Open(n.Namespace); err == nil {
+		if n.Namespace == "" {
+			node.Exists = true
+		} else if ns, err := netns.Open(n.Namespace); err == nil {
 			node.Exists, node.Counters = true, allCounters(ns)
 			ns.Close()
 		}

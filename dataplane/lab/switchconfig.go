@@ -43,6 +43,9 @@ func (c *Config) switchConfig(i int, runDirectory, records string) ([]byte, erro
 	setMissing(subtable(config, "control"), "socket", socketPath(runDirectory, s.Name))
 	if records != "" {
 		setMissing(subtable(config, "telemetry"), "spool", records)
+		if c.Collector != nil {
+			setMissing(subtable(config, "telemetry"), "collector", []string{"nats://" + collectorNATS})
+		}
 	}
 	ends := c.portEnds(s.Name)
 	ports, err := configPorts(config)
@@ -156,6 +159,22 @@ func (c *Config) FlowSource(source netip.Addr) *Host {
 		}
 	}
 	return nil
+}
+
+// FlowTarget finds the host that packets to an address go to: its own, or those of generated flows; nil: none.
+func (c *Config) FlowTarget(target netip.Addr) *Host {
+	for i := range c.Hosts {
+		h := &c.Hosts[i]
+		if slices.ContainsFunc(h.prefixes(), func(p netip.Prefix) bool { return p.Addr() == target }) || flowTargets(i).Contains(target) {
+			return h
+		}
+	}
+	return nil
+}
+
+// flowTargets are the addresses that flows for the n-th host go to.
+func flowTargets(n int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 19, byte(n), 0}), 24)
 }
 
 // flowSources are the source addresses of the flows that the n-th host sends.

@@ -50,7 +50,15 @@ func outputPath(dir, name string) string { return filepath.Join(dir, name+".out"
 // interrupt at the terminal nor the end of this process reaches it. Its log goes to NAME.log,
 // its report to NAME.out.
 func startSwitch(ns *netns.Namespace, command []string, dir, name string) (*switchProcess, error) {
-	fail := func(err error) (*switchProcess, error) { return nil, fmt.Errorf("start switch %s: %w", name, err) }
+	return startProcess(ns, append(command[:len(command):len(command)], "-c", configPath(dir, name), "--report", "json"), dir, name)
+}
+
+// firstExtra is the descriptor of the first file that startProcess passes on.
+const firstExtra = 4
+
+// startProcess starts whatever keeps a switch's contract: it says when it is ready, and ends at SIGTERM.
+func startProcess(ns *netns.Namespace, command []string, dir, name string, files ...*os.File) (*switchProcess, error) {
+	fail := func(err error) (*switchProcess, error) { return nil, fmt.Errorf("start %s: %w", name, err) }
 	out, err := os.Create(outputPath(dir, name))
 	if err != nil {
 		return fail(err)
@@ -66,10 +74,9 @@ func startSwitch(ns *netns.Namespace, command []string, dir, name string) (*swit
 		return fail(err)
 	}
 	defer child.Close()
-	arguments := append(command[1:len(command):len(command)], "-c", configPath(dir, name), "--report", "json")
-	cmd := exec.Command(command[0], arguments...)
+	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = out, log
-	cmd.ExtraFiles = []*os.File{child} // becomes descriptor 3
+	cmd.ExtraFiles = append([]*os.File{child}, files...) // becomes descriptor 3, and firstExtra on
 	cmd.Env = append(os.Environ(), ReadyVariable+"=3")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := ns.Start(cmd); err != nil {
@@ -104,17 +111,17 @@ func (s *switchProcess) waitReady(ctx context.Context, dir string) error {
 		return nil
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("wait for switch %s to forward: %w; its log ends: %s", s.name, ctx.Err(), tail(logPath(dir, s.name)))
+		return fmt.Errorf("wait for %s to be ready: %w; its log ends: %s", s.name, ctx.Err(), tail(logPath(dir, s.name)))
 	}
 	if errors.Is(err, io.EOF) {
 		// The pipe is closed with the process; its status says more.
 		select {
 		case <-s.ended:
-			return fmt.Errorf("switch %s has ended before it forwarded (%s): %s", s.name, s.state, tail(logPath(dir, s.name)))
+			return fmt.Errorf("%s has ended before it was ready (%s): %s", s.name, s.state, tail(logPath(dir, s.name)))
 		case <-time.After(time.Second):
 		}
 	}
-	return fmt.Errorf("switch %s does not say that it is ready (%q, %w)", s.name, line, err)
+	return fmt.Errorf("%s does not say that it is ready (%q, %w)", s.name, line, err)
 }
 
 // Exit says how a switch ended.

@@ -34,16 +34,28 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	fmt.Fprintln(b, "\nCounters:")
 	o.Account.write(b)
 	if o.Answers != nil {
-		fmt.Fprintln(b, "\nAnswers from the records, beside what the far ends counted:")
+		if o.Page != "" {
+			fmt.Fprintln(b, "\nAnswers of the collector, beside the truth:")
+		} else {
+			fmt.Fprintln(b, "\nAnswers from the records, beside what the far ends counted:")
+		}
 		if err := o.Answers.WriteText(b); err != nil {
 			return err
 		}
 	}
 	verdict := "everything that was sent has arrived, and every counter adds up"
+	if o.config != nil {
+		if _, drops := o.config.relaysChange(); drops {
+			verdict = "everything has arrived but what relays dropped, and every counter adds up"
+		}
+	}
 	if !o.OK {
 		verdict = "FAILED: see the lines with FAIL above"
 	}
 	fmt.Fprintf(b, "\n%s: %s (%.1f s)\n", o.Name, verdict, o.Seconds)
+	if o.Page != "" {
+		fmt.Fprintf(b, "The page with all this was at %s: \"weir lab run --linger\" keeps it, and \"weir lab up\" the whole lab.\n", o.Page)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -199,7 +211,7 @@ func (s *Status) WriteText(w io.Writer) error {
 			state = "MISSING"
 		case n.PID != 0 && n.Running:
 			state = fmt.Sprintf("runs as %d", n.PID)
-		case n.Kind == "switch" || n.Kind == "relay":
+		case n.Log != "":
 			state = "DEAD, see " + n.Log
 		}
 		var counters []string
@@ -210,6 +222,9 @@ func (s *Status) WriteText(w io.Writer) error {
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", n.Name, n.Kind, n.Namespace, state, strings.Join(counters, "; "))
 	}
 	t.Flush()
+	if s.Page != "" {
+		fmt.Fprintf(b, "  page %s\n", s.Page)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

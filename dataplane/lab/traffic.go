@@ -40,7 +40,8 @@ type Result struct {
 	Fault         string      `json:"fault,omitempty"`           // why it could not be carried out
 	Digests       [][2]string `json:"sha256,omitempty"`          // TCP: per stream, sent and received
 
-	Counts *LoadCount `json:"-"` // flows: of each flow
+	Counts       *LoadCount `json:"-"` // flows: of each flow
+	Began, Ended time.Time  `json:"-"`
 }
 
 // OK reports whether everything arrived, once, in order and unchanged.
@@ -99,8 +100,9 @@ func (l *Lab) traffic(ctx context.Context, t Traffic, n int, progress Progress) 
 	default:
 		err = fmt.Errorf("traffic of unknown kind %q", t.Kind)
 	}
+	r.Began, r.Ended = began, time.Now()
 	if r.Seconds == 0 {
-		r.Seconds = time.Since(began).Seconds()
+		r.Seconds = r.Ended.Sub(began).Seconds()
 	}
 	if err != nil {
 		r.Fault = err.Error()

@@ -31,7 +31,10 @@ type Options struct {
 	// Keep is an empty or a new folder in which the switches' records are left; empty: they go with the lab.
 	Keep string
 	// Examine, if not nil, is asked by [Run] what the records tell, before they go.
-	Examine func(*Evidence) (Answers, error)
+	Examine func(context.Context, *Evidence) (Answers, error)
+	// Linger, if not nil, is called by [Run] with the outcome while a collector's page is still there, and returns when that
+	// may go.
+	Linger func(context.Context, *Outcome)
 }
 
 // Lab is a lab that is up. It belongs to one goroutine. The process that holds it holds the run directory's lock.
@@ -42,6 +45,7 @@ type Lab struct {
 	spaces   map[string]*netns.Namespace // by node
 	switches map[string]*switchProcess   // started by this process
 	command  []string
+	program  string // this one, for what is no switch
 	progress Progress
 	keep     string // Options.Keep
 	records  string // folder of the switches' records; empty: none are kept
@@ -64,7 +68,7 @@ func Up(ctx context.Context, c *Config, o Options) (l *Lab, err error) {
 		state:    &state{Version: stateVersion, Name: c.Name, File: o.File, Creator: process.Self(), Began: time.Now()},
 		spaces:   map[string]*netns.Namespace{},
 		switches: map[string]*switchProcess{},
-		command:  o.Command, progress: o.Progress, keep: o.Keep,
+		command:  o.Command, program: "/proc/self/exe", progress: o.Progress, keep: o.Keep,
 	}
 	if len(l.command) == 0 {
 		l.command = []string{"/proc/self/exe", "switch"}
@@ -84,7 +88,7 @@ func (l *Lab) make(ctx context.Context) error {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		l.makeNamespaces, l.makeCables, l.startSwitches, l.connectHosts,
+		l.makeNamespaces, l.makeCables, l.startCollector, l.startSwitches, l.connectHosts,
 	} {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("make lab %s: %w", l.config.Name, err)
@@ -138,6 +142,9 @@ func (l *Lab) makeNamespaces(context.Context) error {
 		if err := add("relay", r.Name); err != nil {
 			return err
 		}
+	}
+	if l.config.Collector != nil {
+		return add(collectorName, collectorName)
 	}
 	return nil
 }
@@ -202,7 +209,7 @@ func (l *Lab) startSwitches(ctx context.Context) error {
 		return err
 	}
 	for i, s := range l.config.Switches {
-		text, err := l.config.switchConfig(i, l.dir.path, l.records)
+		text, err := l.config.switchConfig(i, l.dir.path, l.spool())
 		if err != nil {
 			return err
 		}

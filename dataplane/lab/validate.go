@@ -38,6 +38,7 @@ func (c *Config) Validate() error {
 	c.validateSwitches(&f)
 	c.validateLinks(&f, kinds)
 	c.validateRelays(&f)
+	c.validateCollector(&f)
 	for i := range c.Traffic {
 		c.validateTraffic(&f, i)
 	}
@@ -69,6 +70,11 @@ func (c *Config) validateNodes(f *faults) map[string]string {
 	}
 	for i, r := range c.Relays {
 		check("relay", i, r.Name)
+	}
+	for _, name := range []string{collectorName, forwardName} {
+		if kind := kinds[name]; kind != "" && c.Collector != nil {
+			f.add("%s: %q is the name of a part of [collector]: give the %s another one", kind, name, kind)
+		}
 	}
 	if len(kinds) == 0 && len(*f) == 0 {
 		f.add("host: a lab without nodes: add [[host]] and [[switch]] tables")

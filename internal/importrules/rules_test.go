@@ -45,13 +45,20 @@ var layers = []layer{
 
 	// Record path.
 	{"telemetry/sketch/...", []string{"telemetry/hash", "telemetry/sketch/..."}, "a sketch is a data structure without packets or I/O"},
-	{"telemetry/export", []string{"telemetry/record"}, "the exporter declares the source that it drains"},
-	{"telemetry/collect", []string{"telemetry/record"}, "the collector declares the sink that it fills"},
+	{"telemetry/jetstream", []string{"telemetry/hash", "telemetry/record"}, "how records travel, for both ends"},
+	{"telemetry/export", []string{"telemetry/jetstream", "telemetry/record"}, "the exporter declares the source that it drains"},
+	{"telemetry/collect", []string{"telemetry/jetstream", "telemetry/record"}, "the collector declares the sink that it fills"},
+	{"telemetry/collect/embed", []string{"telemetry/collect", "telemetry/jetstream"}, "the server knows names and subjects, and no record"},
+	{"telemetry/collect/web", []string{"telemetry/collect", "telemetry/record"}, "who comes in is decided in one place, whatever is served"},
 	{"telemetry/store", []string{"telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"the store merges records and knows neither questions nor transport"},
 	{"telemetry/query", []string{"telemetry/store", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"answers come from the store and the systems"},
+	{"telemetry/view/ipfix", []string{"telemetry/query"}, "heavy flows in another system's format, as query answers them"},
+	{"telemetry/view/parquet", []string{"telemetry/query", "telemetry/store", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
+		"answers as tables, and beside them the records as the store has them"},
 	{"telemetry/view", []string{"telemetry/query"}, "a view shows answers and computes none"},
+	{"telemetry/view/api/...", []string{"telemetry/query", "telemetry/view/api"}, "the API carries questions and answers, whoever answers them"},
 	{"telemetry/*", []string{"telemetry/sketch/...", "telemetry/hash"},
 		"the simulator, the collector and the live switch run the same algorithm, so it knows no packet and no I/O"},
 
@@ -82,12 +89,13 @@ type foreign struct {
 var foreigns = []foreign{
 	{"C", nil, "one binary without cgo builds on a machine with Go alone"},
 	{"plugin", nil, "one binary"},
-	{"unsafe", []string{"bench/...", "cmd/weir", "control/api", "dataplane/lab/...", "dataplane/port", "dataplane/xsk"},
+	{"unsafe", []string{"bench/...", "cmd/weir", "control/api", "dataplane/lab/...", "dataplane/port", "dataplane/xsk", "telemetry/view/api"},
 		"rings, ioctls and capset share memory with the kernel, and generated messages their own; all else is checked by the compiler"},
-	{"reflect", []string{"cmd/...", "config", "control/api", "dataplane/port"}, "types are known where packets run; dataplane/port closes what a library keeps to itself"},
+	{"reflect", []string{"cmd/...", "config", "control/api", "dataplane/port", "telemetry/view/api", "telemetry/view/parquet"},
+		"types are known where packets run; dataplane/port closes what a library keeps to itself, and a table's columns are a type's fields"},
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "internal/..."}, "a switch starts no program"},
-	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/view"}, "servers belong to control and to the collector's faces"},
+	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/collect/web", "telemetry/view/..."}, "servers belong to control and to the collector's faces"},
 	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "pipeline/clock", "pipeline/packet", "stages/l2", "telemetry/hash", "telemetry/lds", "telemetry/pint"},
 		"system calls are the data plane's; l2 reads the clock for its ageing, beside the packet path; hash, lds and pint ask what the processor can"},
 
@@ -99,18 +107,23 @@ var foreigns = []foreign{
 	{"github.com/vishvananda/netns", []string{"dataplane/lab/netns"}, "one package switches threads between namespaces"},
 	{"github.com/google/gopacket", []string{"bench/..."}, "it allocates per packet; tests use it as a second opinion"},
 	{"github.com/cespare/xxhash", []string{"bench/...", "pipeline/packet", "stages/parse", "telemetry/hash"}, "one family of hashes, behind one name"},
+	{"github.com/nats-io/nats-server", []string{"bench/...", "telemetry/collect/embed"}, "one package embeds the server"},
+	{"github.com/nats-io/nats.go", []string{"cmd/...", "telemetry/collect/...", "telemetry/jetstream"}, "one package names and dials, for both ends"},
 	{"github.com/gaissmai/bart", []string{"stages/..."}, "longest prefix matches are stages' business"},
 	{"github.com/BurntSushi/toml", []string{"config", "dataplane/lab", "telemetry/pint"},
 		"files are decoded in one place per kind of file: switches, labs, plans"},
 	{"github.com/apache/datasketches-go", []string{"telemetry/pint"}, "quantiles and frequent values behind the recorder"},
 	{"gonum.org/v1/gonum", []string{"bench/...", "telemetry/pint"}, "the plan's linear program, and plots"},
-	{"go.uber.org/zap", []string{"bench/...", "cmd/...", "control/...", "dataplane/lab"}, "the packet path counts instead of logging"},
+	{"go.uber.org/zap", []string{"bench/...", "cmd/...", "control/...", "dataplane/lab", "telemetry/collect/...", "telemetry/view/api"}, "the packet path counts instead of logging"},
 	{"github.com/spf13/cobra", []string{"cmd/..."}, "command lines are cmd's"},
+	{"github.com/spf13/pflag", []string{"cmd/..."}, "likewise"},
 	{"github.com/vbauerster/mpb", []string{"bench/...", "cmd/...", "dataplane/lab"}, "progress bars are for terminals"},
-	{"github.com/prometheus/client_golang", []string{"control/metrics"}, "metrics are shown by control, out of reports"},
+	{"github.com/prometheus/client_golang", []string{"control/metrics", "telemetry/collect/web"}, "metrics are shown by control, out of reports, and by the collector's server"},
 	{"kernel.org/pub/linux/libs/security/libcap", []string{"cmd/..."}, "a process has one set of capabilities, and one place that gives them up"},
-	{"connectrpc.com/connect", []string{"cmd/...", "control/..."}, "the API is control's"},
-	{"google.golang.org/protobuf", []string{"cmd/...", "control/..."}, "the API's messages are control's; records have their own codec"},
+	{"connectrpc.com/connect", []string{"cmd/...", "control/...", "telemetry/view/api"}, "the APIs are control's and the collector's"},
+	{"google.golang.org/protobuf", []string{"cmd/...", "control/...", "telemetry/view/api"}, "the APIs' messages are theirs; records have their own codec"},
+	{"github.com/parquet-go/parquet-go", []string{"telemetry/view/parquet"}, "one face writes Parquet"},
+	{"github.com/netsampler/goflow2", nil, "a collector of others, the second opinion of tests"},
 	{"github.com/HdrHistogram/hdrhistogram-go", []string{"bench/..."}, "latencies are measured by benchmarks"},
 }
 
@@ -125,11 +138,15 @@ type ban struct {
 // packetPath is what runs between a packet's arrival and its leaving.
 var packetPath = []string{"dataplane/port", "dataplane/worker", "dataplane/xdp", "dataplane/xsk", "pipeline/...", "stages/..."}
 
+// telemetryAlone is the record path without its servers.
+var telemetryAlone = []string{"telemetry/*", "telemetry/sketch/...", "telemetry/view/..."}
+
 var bans = []ban{
 	{"net/http", packetPath, "it brings servers, goroutines and four megabytes to where packets run"},
-	{"net/http/pprof", []string{"..."}, "it registers itself on the default server; profiles are written by the benchmarks"},
-	{"expvar", append([]string{"config", "control", "control/api", "control/filter", "control/capture", "dataplane/...", "telemetry/..."}, packetPath...),
-		"it registers itself on the default server; Prometheus' library brings it to control/metrics and cmd, where nobody serves that"},
+	{"net/http/pprof", append([]string{"config", "control/...", "dataplane/...", "internal/...", "telemetry/collect/web"}, append(telemetryAlone, packetPath...)...),
+		"it registers itself on the default server; profiles are written by the benchmarks, and the NATS server brings it to telemetry/collect/embed and cmd, where nobody serves that"},
+	{"expvar", append([]string{"config", "control", "control/api", "control/filter", "control/capture", "dataplane/..."}, append(telemetryAlone, packetPath...)...),
+		"it registers itself on the default server; Prometheus' library and the NATS server bring it to control/metrics, telemetry/collect and cmd, where nobody serves that"},
 	{"go.uber.org/zap", packetPath, "the packet path counts instead of logging"},
 	{"github.com/spf13/cobra", append([]string{"config", "control/..."}, packetPath...), "a package that reads command lines cannot be used by another program"},
 }

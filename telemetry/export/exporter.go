@@ -1,6 +1,7 @@
 package export
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +26,7 @@ type Sink interface {
 	Write(h *record.Header, encoded []byte) error
 }
 
-// Counters count the records of one kind.
+// Counters count the records of one kind. Made are Records and Lost.
 type Counters struct {
 	Records uint64 // written
 	Bytes   uint64 // of these
@@ -43,6 +44,9 @@ type Exporter struct {
 	sink    Sink
 	buffer  []byte
 	counts  [256]counters // by kind
+
+	mu   sync.Mutex // guards lost
+	lost tallies
 }
 
 // New returns the exporter of the switch with the given number and name. A nil
@@ -86,10 +90,24 @@ func (e *Exporter) emit(h *record.Header, body func([]byte) ([]byte, error)) {
 	}
 	if err != nil {
 		c.lost.Add(1)
+		e.lose(tallyOf(h, len(encoded)))
 		return
 	}
 	c.records.Add(1)
 	c.bytes.Add(uint64(len(encoded)))
+}
+
+func (e *Exporter) lose(t Tally) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lost.add(t)
+}
+
+// Lost tells of which epochs the lost records of a kind are.
+func (e *Exporter) Lost(k record.Kind) Tally {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lost.of(k)
 }
 
 // Counters returns the counts of a kind so far.

@@ -9,35 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"syscall"
 
 	"github.com/weirswitch/weir/telemetry/record"
 )
-
-// Config is the section [telemetry] of a switch's configuration.
-type Config struct {
-	// Spool is the folder to which records are written; empty: they are dropped.
-	// Several switches may share it, each under its own name.
-	Spool string `toml:"spool"`
-	// SpoolBytes bounds the folder's files of this switch; beyond, the oldest
-	// file goes.
-	SpoolBytes int64 `toml:"spool_bytes"`
-}
-
-// DefaultConfig writes nothing; a spool is bounded to 256 MiB.
-func DefaultConfig() Config { return Config{SpoolBytes: 256 << 20} }
-
-// minSpool is the smallest bound: a full file and the one being written.
-const minSpool = 1 << 20
-
-// Validate reports all faults, each beginning with its key.
-func (c *Config) Validate() error {
-	if c.SpoolBytes < minSpool {
-		return fmt.Errorf("spool_bytes = %d: choose at least %d", c.SpoolBytes, minSpool)
-	}
-	return nil
-}
 
 // files is into how many files a spool is divided: the share of it that goes
 // at once when it is full.
@@ -46,29 +22,46 @@ const files = 16
 // extension marks the spool's files.
 const extension = ".records"
 
-// Spool is a folder of files of records, NAME-NUMBER.records, the newest with
-// the highest number. It belongs to one goroutine, but for Dropped.
+// Spool is a queue of records in a folder: files NAME-NUMBER.records, the newest
+// with the highest number. One goroutine writes, and one takes, if there is a
+// shipper; everything else may be called from anywhere.
 type Spool struct {
 	dir, name string
-	limit     int64 // of a file
-	total     int64
-	kept      []spooled // oldest first, the one being written last
-	file      *os.File  // nil after a fault that left a part of a record in it
 	lock      *os.File
-	next      uint64
-	dropped   atomic.Uint64
+
+	mu     sync.Mutex // guards what follows; held for a system call or two
+	limit  int64      // of a file
+	total  int64      // bytes of all files
+	kept   []*spooled // oldest first, the one being written last
+	file   *os.File   // nil after a fault that left a part of a record in it
+	failed bool       // the last record found no room
+	next   uint64
+
+	droppedFiles         uint64
+	droppedBefore        []Drop // by earlier runs
+	dropped              []Drop // by this one
+	found, spooled, sent tallies
+	stateChanged         bool
+
+	// more is told of records that may be taken.
+	more chan struct{}
 }
 
+// spooled is one file. Records up to done are sent or dropped; those up to taken are
+// the shipper's, and those up to size wait.
 type spooled struct {
-	path string
-	size int64
+	path              string
+	number            uint64
+	size, taken, done int64
+	rest              tallies // of what waits; its epochs may be those of the whole file
+	gone              bool    // it is no longer kept: dropped, or done with
 }
 
 // OpenSpool opens the folder, and makes it if need be. Files of an earlier run
 // stay, and count against the bound; empty ones go. A folder in which another
 // process writes under the same name is refused: each would remove the other's files.
 func OpenSpool(c Config, name string) (*Spool, error) {
-	s := &Spool{dir: c.Spool, name: name, limit: c.SpoolBytes / files}
+	s := &Spool{dir: c.Spool, name: name, limit: c.SpoolBytes / files, more: make(chan struct{}, 1)}
 	if err := s.setUp(); err != nil {
 		return nil, errors.Join(fmt.Errorf("telemetry.spool: %w", err), s.Close())
 	}
@@ -82,24 +75,81 @@ func (s *Spool) setUp() error {
 	if err := s.claim(); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.loadState()
+	s.droppedBefore = st.Dropped
 	old, err := spoolFiles(s.dir, s.name)
 	if err != nil {
 		return err
 	}
 	for _, f := range old {
-		info, err := os.Stat(f.path)
-		if err != nil {
+		s.next = f.number + 1
+		if err := s.find(f, st); err != nil {
 			return err
 		}
-		s.next = f.number + 1
-		if info.Size() == 0 && os.Remove(f.path) == nil {
-			continue
-		}
-		s.kept = append(s.kept, spooled{f.path, info.Size()})
-		s.total += info.Size()
 	}
+	s.next = max(s.next, st.File)
+	s.bound()
 	// A probe, so that a folder that cannot be written is known before packets run.
 	return s.open()
+}
+
+// find takes up a file of an earlier run.
+func (s *Spool) find(f numbered, st state) error {
+	file, err := os.Open(f.path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	x := &spooled{path: f.path, number: f.number, size: info.Size()}
+	if f.number < st.File || f.number == st.File && st.Offset >= x.size {
+		x.done = x.size // a kill came before its removal
+	} else if f.number == st.File {
+		x.done = st.Offset
+	}
+	x.taken = x.done
+	if x.done == x.size {
+		return os.Remove(f.path)
+	}
+	end, err := walk(file, x.done, x.size, func(h *record.Header, length int) { x.rest.add(tallyOf(h, length)) })
+	s.found.addAll(x.rest)
+	if err != nil {
+		s.cutOff(file, end, x.size, err)
+	}
+	x.size = end
+	if x.done == x.size {
+		s.stateChanged = true
+		return os.Remove(f.path)
+	}
+	s.kept = append(s.kept, x)
+	s.total += x.size
+	return nil
+}
+
+// cutOff counts what is behind the last whole record of a file: one record that
+// the kill of a switch left in part, or garbage, whose records nobody can count.
+func (s *Spool) cutOff(file io.ReaderAt, from, to int64, err error) {
+	reason := DropUnreadable
+	if errors.Is(err, record.ErrShort) {
+		reason = DropCutOff
+	}
+	head := make([]byte, record.HeadLength)
+	n, _ := file.ReadAt(head, from)
+	h, _, err := record.Peek(head[:n])
+	if err != nil {
+		h = record.Header{}
+		if n > 3 {
+			h.Kind = record.Kind(head[3])
+		}
+	}
+	t := tallyOf(&h, int(to-from))
+	s.found.add(t)
+	s.drop(reason, t)
 }
 
 // claim locks the name in the folder until Close or the process's end.
@@ -118,8 +168,28 @@ func (s *Spool) claim() error {
 
 // Write implements Sink. A record that the disk does not take whole leaves no
 // trace in the file.
-func (s *Spool) Write(_ *record.Header, encoded []byte) error {
-	if s.file == nil || s.current().size+int64(len(encoded)) > max(s.limit, int64(len(encoded))) {
+func (s *Spool) Write(h *record.Header, encoded []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.write(encoded)
+	if s.failed = err != nil; s.failed {
+		return err
+	}
+	t := tallyOf(h, len(encoded))
+	s.spooled.add(t)
+	s.current().rest.add(t)
+	s.bound()
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (s *Spool) write(encoded []byte) error {
+	length := int64(len(encoded))
+	s.retireSent()
+	if s.file == nil || s.current().size+length > max(s.limit, length) {
 		if err := s.open(); err != nil {
 			return err
 		}
@@ -132,10 +202,28 @@ func (s *Spool) Write(_ *record.Header, encoded []byte) error {
 		}
 		return err
 	}
-	cur.size += int64(n)
-	s.total += int64(n)
-	s.bound()
+	cur.size += length
+	s.total += length
 	return nil
+}
+
+// early is the size beyond which a file goes as soon as all of it is sent, though there would be
+// room in it.
+const early = 256 << 10
+
+// retireSent removes the file being written if all of it is sent, and it is worth
+// a new one, or the disk is full of it.
+func (s *Spool) retireSent() {
+	if s.file == nil {
+		return
+	}
+	cur := s.current()
+	if cur.done < cur.size || cur.size == 0 || cur.size < min(early, s.limit) && !s.failed {
+		return
+	}
+	_ = s.file.Close()
+	s.file = nil
+	s.forgetIfDone(cur)
 }
 
 // takeBack cuts the file to a size, at which it goes on. If it cannot, no more
@@ -152,7 +240,7 @@ func (s *Spool) takeBack(size int64) error {
 	return err
 }
 
-func (s *Spool) current() *spooled { return &s.kept[len(s.kept)-1] }
+func (s *Spool) current() *spooled { return s.kept[len(s.kept)-1] }
 
 // open begins a new file, and makes the folder anew if somebody removed it.
 func (s *Spool) open() error {
@@ -168,42 +256,116 @@ func (s *Spool) open() error {
 	if err != nil {
 		return err
 	}
+	number := s.next
 	s.next++
 	if s.file != nil {
 		err = s.file.Close()
+		s.file = nil
+		s.forgetIfDone(s.current())
 	}
 	s.file = file
-	s.kept = append(s.kept, spooled{path: path})
+	s.kept = append(s.kept, &spooled{path: path, number: number})
 	return err
 }
 
-// bound removes the oldest files while there is too much.
-func (s *Spool) bound() {
-	for s.total > s.limit*files && len(s.kept) > 1 {
-		oldest := s.kept[0]
-		if os.Remove(oldest.path) == nil {
-			s.dropped.Add(1)
-		}
-		s.total -= oldest.size
-		s.kept = s.kept[1:]
+// forgetIfDone removes a file that nobody needs any more, and that is not being written.
+func (s *Spool) forgetIfDone(x *spooled) {
+	if x.done == x.size && !x.gone && (s.file == nil || x != s.current()) {
+		s.forget(x)
 	}
 }
 
-// Dropped counts the files that went to make room. From anywhere.
-func (s *Spool) Dropped() uint64 { return s.dropped.Load() }
+// forget removes a file and all memory of it.
+func (s *Spool) forget(x *spooled) {
+	x.gone = true
+	s.total -= x.size
+	s.kept = slices.DeleteFunc(s.kept, func(k *spooled) bool { return k == x })
+	s.stateChanged = true
+	_ = os.Remove(x.path) // who removed it before us did what we wanted
+}
 
-// Close ends the file being written, and removes it if it is empty.
+// bound removes the oldest files while there is too much. What waits in them is
+// dropped; what the shipper took already is on its way.
+func (s *Spool) bound() {
+	for s.total > s.limit*files && len(s.kept) > 1 {
+		s.dropRest(s.kept[0], DropFull)
+		s.droppedFiles++
+		s.stateChanged = true
+		s.kept[0].done = s.kept[0].size
+		_ = s.saveState() // before the removal, so that a kill between the two forgets nothing
+		s.forget(s.kept[0])
+	}
+}
+
+// dropRest drops what waits in a file.
+func (s *Spool) dropRest(x *spooled, reason string) {
+	rest := x.rest
+	if x.taken > 0 {
+		rest = x.exactRest()
+	}
+	for _, t := range rest {
+		s.drop(reason, t)
+	}
+	x.rest = nil
+}
+
+// exactRest reads which epochs wait behind those that were taken; if it cannot, it
+// tells those of the whole file.
+func (x *spooled) exactRest() tallies {
+	file, err := os.Open(x.path)
+	if err != nil {
+		return x.rest
+	}
+	defer file.Close()
+	var exact tallies
+	_, _ = walk(file, x.taken, x.size, func(h *record.Header, length int) { exact.add(tallyOf(h, length)) })
+	for _, t := range x.rest {
+		if e := exact.of(t.Kind); e.Records != t.Records {
+			return x.rest
+		}
+	}
+	return exact
+}
+
+func (s *Spool) drop(reason string, t Tally) {
+	if t.Records != 0 {
+		s.dropped = mergeDrops(s.dropped, []Drop{{reason, t}})
+		s.stateChanged = true
+	}
+}
+
+// SetBound changes the bound of a spool that is in use.
+func (s *Spool) SetBound(spoolBytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limit = spoolBytes / files
+	s.bound()
+}
+
+// Folder is where the spool is.
+func (s *Spool) Folder() string { return s.dir }
+
+// Dropped counts the files that went to make room.
+func (s *Spool) Dropped() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.droppedFiles
+}
+
+// Close ends the file being written, and removes it if nothing in it is needed.
 func (s *Spool) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var err error
 	if s.file != nil {
 		err = s.file.Close()
 		s.file = nil
-		if s.current().size == 0 {
-			err = errors.Join(err, os.Remove(s.current().path))
-			s.kept = s.kept[:len(s.kept)-1]
-		}
+		s.forgetIfDone(s.current())
 	}
 	if s.lock != nil {
+		if s.dropped != nil || s.sent != nil {
+			err = errors.Join(err, s.saveState())
+		}
 		err = errors.Join(err, s.lock.Close())
 		s.lock = nil
 	}

@@ -21,6 +21,9 @@ type Limits struct {
 	Candidates int   `json:"candidates"` // flows that are asked one by one; 1<<18
 	Records    int   `json:"records"`    // records, or digests, that are read; 1<<24
 	Bytes      int64 `json:"bytes"`      // of memory beside the store's, about; 1<<30
+	// Entries of samples are joined at most, those of the smallest ranks: beyond, answers
+	// are less exact, and their bounds say so. 1<<17.
+	Entries int `json:"entries"`
 }
 
 func (l Limits) orDefaults() Limits {
@@ -32,6 +35,9 @@ func (l Limits) orDefaults() Limits {
 	}
 	if l.Bytes == 0 {
 		l.Bytes = 1 << 30
+	}
+	if l.Entries == 0 {
+		l.Entries = defaultEntries
 	}
 	return l
 }
@@ -47,21 +53,16 @@ func (e *Engine) Ask(ctx context.Context, q *Question) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	own, err := e.of(ctx, q)
-	if err != nil {
-		return nil, err
+	if q.Step != 0 {
+		return answer(e.Series(ctx, q, q.Step))
 	}
-	k := kinds[q.Kind]
-	if k.ask == nil {
-		return nil, fmt.Errorf("%w that tell %s", ErrNoRecords, q.Kind)
-	}
-	return k.ask(ctx, own, q)
+	return kinds[q.Kind].ask(ctx, e.of(ctx, q), q)
 }
 
 // of is an engine for one question, with its window and confidence.
-func (e *Engine) of(ctx context.Context, q *Question) (*Engine, error) {
+func (e *Engine) of(ctx context.Context, q *Question) *Engine {
 	own := *e
-	own.ctx = ctx
+	own.ctx, own.unions = ctx, map[string]*network{}
 	own.Window = q.window(e.Store, e.window())
 	if q.Confidence != 0 {
 		own.Confidence = q.Confidence
@@ -69,7 +70,7 @@ func (e *Engine) of(ctx context.Context, q *Question) (*Engine, error) {
 	if q.Weight != 0 {
 		own.Weight = q.Weight
 	}
-	return &own, nil
+	return &own
 }
 
 // stopped is the context's error, nil while the question may go on.
@@ -78,7 +79,7 @@ func (e *Engine) stopped() error {
 		return nil
 	}
 	if err := e.ctx.Err(); err != nil {
-		return fmt.Errorf("the question was given up: %w", err)
+		return fmt.Errorf("the question was given up: %w: give it more time, or ask about a shorter window or fewer flows", err)
 	}
 	return nil
 }

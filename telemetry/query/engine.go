@@ -28,14 +28,20 @@ type Engine struct {
 	Weight uint32
 	// FlowSeed is the seed of [stages.parse] in all switches.
 	FlowSeed uint64
-	// Links of the network, for the question network.
+	// Links of the network, and Now, in ns of CLOCK_TAI, are for the question network: who
+	// asks about records that are still coming says what time it is, so that switches which
+	// have all gone silent are seen to be. 0: the window's end.
 	Links []Link
+	Now   int64
 	// Plans are PINT's plans whose digests can be read; none: pint.DefaultPlan.
 	Plans []*pint.Plan
 	// Limits bound the cost of a question.
 	Limits Limits
 
-	ctx context.Context // of the question that this engine was made for; nil: none
+	ctx     context.Context // of the question that this engine was made for; nil: none
+	decoded Paths           // of all pieces of a series; nil: of each question anew
+	// unions are the samples that the question joined already; nil: none are kept.
+	unions map[string]*network
 }
 
 // Bounded is a value with bounds that hold with the engine's confidence.

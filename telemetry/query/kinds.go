@@ -3,6 +3,8 @@ package query
 import (
 	"context"
 	"slices"
+
+	"github.com/weirswitch/weir/telemetry/store"
 )
 
 // Kind is what a Question asks.
@@ -53,6 +55,7 @@ func (k Kind) HasSeries() bool { return kinds[k].series }
 type asked struct {
 	uses, needs []string
 	series      bool
+	measured    string // what its series counts the records of
 	ask         func(ctx context.Context, e *Engine, q *Question) (any, error)
 }
 
@@ -64,24 +67,27 @@ var (
 	flowFields      = append([]string{"flow"}, selectionFields...)
 )
 
+// ofCounts are samples and fragments, either of which tell how much there was of a flow.
+const ofCounts = "sample or a fragment"
+
 // kinds is filled by init, since series ask by it themselves.
 var kinds map[Kind]asked
 
 func init() {
 	kinds = map[Kind]asked{
-		KindPath:         {uses: append([]string{"limit"}, flowFields...)},
-		KindLatency:      {uses: append([]string{"hop", "quantiles", "limit"}, flowFields...), series: true},
-		KindCongestion:   {uses: append([]string{"quantiles", "limit"}, flowFields...), series: true},
-		KindLoops:        {uses: append([]string{"limit"}, flowFields...)},
-		KindFrequency:    {uses: []string{"flow"}, needs: []string{"flow"}, series: true, ask: askFrequency},
+		KindPath:         {uses: append([]string{"limit"}, flowFields...), ask: askPath},
+		KindLatency:      {uses: append([]string{"hop", "quantiles", "limit"}, flowFields...), series: true, measured: store.OfDigests, ask: askLatency},
+		KindCongestion:   {uses: append([]string{"quantiles", "limit"}, flowFields...), series: true, measured: store.OfDigests, ask: askCongestion},
+		KindLoops:        {uses: append([]string{"limit"}, flowFields...), ask: askLoops},
+		KindFrequency:    {uses: []string{"flow"}, needs: []string{"flow"}, series: true, measured: ofCounts, ask: askFrequency},
 		KindHeavyHitters: {uses: append([]string{"at", "flows", "unit", "theta", "epsilon", "at_least", "by", "limit"}, selectionFields...), ask: askHeavyHitters},
-		KindVolume:       {uses: selectionFields, series: true, ask: askVolume},
-		KindEntropy:      {series: true, ask: askEntropy},
-		KindCardinality:  {series: true, ask: askCardinality},
-		KindDelay:        {uses: []string{"flow", "from", "to", "weight"}, needs: []string{"from", "to"}, series: true, ask: askBetween},
-		KindLoss:         {uses: []string{"flow", "from", "to", "weight"}, needs: []string{"from", "to"}, series: true, ask: askBetween},
+		KindVolume:       {uses: selectionFields, series: true, measured: store.OfSamples, ask: askVolume},
+		KindEntropy:      {series: true, measured: store.OfFragments, ask: askEntropy},
+		KindCardinality:  {series: true, measured: store.OfFlowSamples, ask: askCardinality},
+		KindDelay:        {uses: []string{"flow", "from", "to", "weight"}, needs: []string{"from", "to"}, series: true, measured: store.OfPoints, ask: askBetween},
+		KindLoss:         {uses: []string{"flow", "from", "to", "weight"}, needs: []string{"from", "to"}, series: true, measured: store.OfPoints, ask: askBetween},
 		KindTarget:       {uses: []string{"sketch"}, ask: askTarget},
-		KindNetwork:      {},
+		KindNetwork:      {ask: askNetwork},
 	}
 }
 

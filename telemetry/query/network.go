@@ -34,6 +34,7 @@ type NetworkSwitch struct {
 	// HasStatus: there was a status in the window.
 	HasStatus bool   `json:"has_status"`
 	Statuses  int    `json:"statuses"` // of the window
+	SpanNs    int64  `json:"span_ns"`  // that rates are over
 	BootNs    int64  `json:"boot_ns"`  // when it began
 	Restarts  int    `json:"restarts"` // in the window
 	Program   string `json:"program"`  // version
@@ -93,8 +94,8 @@ type NetworkPort struct {
 	HasRates bool `json:"has_rates"`
 	Received Rate `json:"received"`
 	Sent     Rate `json:"sent"`
-	// Backlog is how many frames wait to be sent, in the last status, and MostBacklog
-	// in that of the window in which it was longest.
+	// Backlog is how many frames wait to be sent, in the last status, and MostBacklog in that
+	// in which it was longest, of up to mostStatuses of the window.
 	Backlog     uint64 `json:"backlog"`
 	MostBacklog uint64 `json:"most_backlog"`
 	// Drops are by reason: of packets that arrived here, and of those lost at the port,

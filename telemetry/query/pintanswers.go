@@ -121,25 +121,31 @@ type HopStats struct {
 type CongestionAnswer struct {
 	Basis
 	DigestBasis
-	Value       string  `json:"value"`       // egress_utilisation, queue_occupancy, queue_congestion
-	Aggregation string  `json:"aggregation"` // max: of the hops of each packet; or quantiles: of hops alone
-	Unit        string  `json:"unit"`        // "share of the link", "packets", "percent"
-	Epsilon     float64 `json:"epsilon"`     // of codes, as in LatencyAnswer
+	Value string `json:"value"` // egress_utilisation, queue_occupancy, queue_congestion
+	// Aggregation is what a packet tells: "max" of the hops that it passed, or, with
+	// "quantiles", that of one of them, which Hops then tell apart.
+	Aggregation string  `json:"aggregation"`
+	Unit        string  `json:"unit"`    // "share of the link", "packets", "percent"
+	Epsilon     float64 `json:"epsilon"` // of codes, as in LatencyAnswer
 	Delta       float64 `json:"delta"`
 	// Packets are the values of all packets of the flows together.
 	Packets ValueStats `json:"packets"`
 	// Flows are those with the largest medians first; More of them the limit left out.
 	Flows []FlowCongestion `json:"flows"`
 	More  int              `json:"more"`
-	// Links are what the flows' paths tell of where it was: a link is at most as used as
-	// the least congested flow over it, so those with the largest AtMost are suspects,
-	// and come first.
+	// Hops are of one flow its hops, of several the switches; empty with "max".
+	Hops []HopStats `json:"hops"`
+	// Links are what the flows' paths tell of where it was, with "max": a link is at most
+	// as congested as the least congested flow over it, so those with the largest AtMost
+	// are suspects, and come first.
 	Links []LinkCongestion `json:"links"`
 }
 
 // FlowCongestion is what the packets of one flow met.
 type FlowCongestion struct {
 	Flow string `json:"flow"`
+	// Median is the order of the list, and one of the bounds of Links.
+	Median QuantileValue `json:"median"`
 	ValueStats
 }
 
@@ -148,18 +154,22 @@ type LinkCongestion struct {
 	From  string `json:"from"` // switch
 	To    string `json:"to"`   // switch; empty: where the flows leave the network
 	Flows int    `json:"flows"`
-	// AtMost bounds the link's median, as the packets met it, from above: the least of
-	// the upper bounds of its flows' medians. Flow is that flow.
+	// AtMost bounds the link's median, as the packets of Flow met it, from above: Flow is
+	// that of the least upper bound. Open: nothing bounds it.
 	AtMost float64 `json:"at_most"`
+	Open   bool    `json:"open"`
 	Flow   string  `json:"flow"`
 }
 
-// LoopsAnswer lists the flows whose packets pass a switch twice.
+// LoopsAnswer lists the flows whose packets pass a switch twice: those of most reports
+// first.
 type LoopsAnswer struct {
 	Basis
-	DigestBasis // Query is empty where the plan has no query for loops: paths tell alone
-	// Packets were looked at, Marked of them hold a match of a switch's own hash, of which
-	// ByChance are expected without any loop.
+	DigestBasis // Query is a path's where the plan has no query for loops
+	// Reported packets were found to loop by switches, on the fly.
+	Reported uint64 `json:"reported"`
+	// Packets that arrived were looked at, Marked of them hold a match of a switch's own
+	// hash, of which up to ByChance are expected without any loop.
 	Packets  uint64     `json:"packets"`
 	Marked   uint64     `json:"marked"`
 	ByChance float64    `json:"by_chance"`
@@ -169,16 +179,19 @@ type LoopsAnswer struct {
 
 // FlowLoop is a flow with a loop.
 type FlowLoop struct {
-	Flow    string `json:"flow"`
-	Packets uint64 `json:"packets"`
-	// Marked packets hold a match. Doubt bounds the probability that a flow without a loop
-	// looks so: that chance marked as many, or that the path is wrong.
-	Marked uint64  `json:"marked"`
-	Doubt  float64 `json:"doubt"`
+	Flow string `json:"flow"`
+	// Reported packets, and by which switches; Marked ones of the Packets that arrived.
+	Reported uint64   `json:"reported"`
+	By       []string `json:"by"`
+	Packets  uint64   `json:"packets"`
+	Marked   uint64   `json:"marked"`
+	// Doubt bounds the probability that a flow without a loop looks so to the sinks, by as
+	// many marks or by a wrong path; 1: switches alone reported it.
+	Doubt float64 `json:"doubt"`
 	// Path is the flow's, if it is known, and Repeated the switches that it passes
 	// more than once.
 	Path     []string `json:"path"`
 	Repeated []string `json:"repeated"`
-	FirstNs  int64    `json:"first_ns"` // of the marked packets, or of the path's
+	FirstNs  int64    `json:"first_ns"` // of the packets that tell it
 	LastNs   int64    `json:"last_ns"`
 }

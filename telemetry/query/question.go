@@ -201,6 +201,9 @@ func (q *Question) validateNumbers(fault func(string, ...any)) {
 	if q.Hop < 0 || q.Hop > 255 {
 		fault("hop %d: choose 1 to 255, or 0 for all", q.Hop)
 	}
+	if q.Hop != 0 && q.Flow == "" {
+		fault("hop: hops are of one flow, several are pooled by switch: name a flow")
+	}
 	if len(q.Quantiles) > MaxQuantiles {
 		fault("quantiles: %d of them: at most %d", len(q.Quantiles), MaxQuantiles)
 	}

@@ -26,6 +26,17 @@ type SwitchVolume struct {
 // samples joins the samples of all switches and epochs in the window. A packet
 // that passes switches in different epochs still counts once.
 func (e *Engine) samples(of string) (*network, error) {
+	if n := e.unions[of]; n != nil {
+		return n, nil
+	}
+	n, err := e.unite(of)
+	if err == nil && e.unions != nil {
+		e.unions[of] = n
+	}
+	return n, err
+}
+
+func (e *Engine) unite(of string) (*network, error) {
 	basis, err := e.basis(of)
 	if err != nil {
 		return nil, err
@@ -54,7 +65,10 @@ func (e *Engine) samples(of string) (*network, error) {
 	for _, sw := range order {
 		n.shares = append(n.shares, *volumes[sw])
 	}
-	if n.union, err = oblivious.Union(parts...); err != nil {
+	if err := e.stopped(); err != nil {
+		return nil, err
+	}
+	if n.union, err = oblivious.Union(cut(parts, e.Limits.orDefaults().Entries)...); err != nil {
 		return nil, fmt.Errorf("join the switches' samples: %w: give all switches the same kind, unit and seed", err)
 	}
 	return n, nil

@@ -83,6 +83,7 @@ type sketch struct {
 	query  disketch.Query
 	epochs disketch.Epochs
 	unit   disketch.Unit
+	paths  Paths // nil: none are known
 }
 
 // sketch finds the records of a sketch in the window: that with the lowest number
@@ -119,7 +120,8 @@ func (e *Engine) sketch(suits func(*store.Fragment) bool) (*sketch, error) {
 		s.rest(switches, &f.Origin)
 		s.query.From, s.query.To = min(s.query.From, f.Epoch), max(s.query.To, f.Epoch+1)
 	}
-	return s, nil
+	s.paths, err = e.joined(s.Window)
+	return s, err
 }
 
 // FlowID is what fragments whose key is the 5-tuple know a flow by: its flow
@@ -140,7 +142,7 @@ func (e *Engine) SketchFrequency(flow Key) (*SketchFrequency, error) {
 		return nil, err
 	}
 	if all[0].Path == nil {
-		return nil, fmt.Errorf("the path of flow %s is not known: fragments count it on its path only", FormatKey(flow))
+		return nil, fmt.Errorf("the path of flow %s is not known: fragments count it on its path only: %w", FormatKey(flow), ErrUnknownFlow)
 	}
 	return &all[0], nil
 }
@@ -155,6 +157,9 @@ func (e *Engine) SketchFrequencies(flows []Key) ([]SketchFrequency, error) {
 	asker := e.Store.Sketches.Asker()
 	list := make([]SketchFrequency, len(flows))
 	for i, flow := range flows {
+		if err := e.stopped(); err != nil {
+			return nil, err
+		}
 		list[i] = SketchFrequency{Basis: s.Basis, Unit: unitName(s.unit)}
 		path := e.path(s, flow)
 		if path == nil {
@@ -173,10 +178,10 @@ func (e *Engine) SketchFrequencies(flows []Key) ([]SketchFrequency, error) {
 
 // path is a flow's, nil: unknown.
 func (e *Engine) path(s *sketch, flow Key) *timeline {
-	if e.Paths == nil {
+	if s.paths == nil {
 		return nil
 	}
-	passages := e.Paths.Path(flow)
+	passages := s.paths.Path(flow)
 	if passages == nil {
 		return nil
 	}

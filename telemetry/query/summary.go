@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
@@ -17,10 +18,23 @@ type located struct {
 	named     int // candidates, of all sources
 	unlocated int // of these, without a known path
 	k         int // how many of the heaviest flows of each level a summary may rest on
+	// counts are the most that one record counted for the flows that it names.
+	counts map[uint64]int64
+
+	engine *Engine
+	turn   uint8 // of asking whether the question is given up
+	over   error
 }
 
-// Path implements disketch.Paths.
+// Path implements disketch.Paths. It knows none once the question is given up, so that whoever
+// asks for the paths of many flows comes to an end.
 func (l *located) Path(buf []disketch.Segment, flow, epoch uint64) []disketch.Segment {
+	if l.turn++; l.turn == 0 && l.over == nil {
+		l.over = l.engine.stopped()
+	}
+	if l.over != nil {
+		return buf
+	}
 	if p := l.paths[flow]; p != nil {
 		return p.Path(buf, flow, epoch)
 	}
@@ -34,25 +48,24 @@ const (
 	leastFlows   = 32
 )
 
-// candidates joins the flows that the sketch's records name with those that the
-// samples name.
-func (e *Engine) candidates(s *sketch) *located {
-	l := &located{keys: map[uint64]Key{}, paths: map[uint64]*timeline{}, k: summaryFlows}
+// named joins the flows that the sketch's records name with those that the samples name.
+// Their paths are not looked for yet.
+func (e *Engine) named(s *sketch) (*located, error) {
+	l := &located{keys: map[uint64]Key{}, paths: map[uint64]*timeline{}, k: summaryFlows, engine: e, counts: map[uint64]int64{}}
+	limit := e.Limits.orDefaults().Candidates
 	add := func(flow uint64, k Key) {
-		if _, known := l.keys[flow]; known || k.Version == 0 {
+		if _, known := l.keys[flow]; known || k.Version == 0 || l.over != nil {
+			return
+		}
+		if len(l.flows) == limit {
+			l.over = fmt.Errorf("%w: records name more than the %d flows that one question may ask for: ask about a shorter window", ErrTooCostly, limit)
 			return
 		}
 		l.keys[flow] = k
-		l.named++
-		path := e.path(s, k)
-		if path == nil {
-			l.unlocated++
-			return
-		}
-		l.paths[flow] = path
 		l.flows = append(l.flows, flow)
 	}
 	for _, c := range e.Store.Sketches.Candidates(s.query) {
+		l.counts[c.Flow] = c.Count
 		add(c.Flow, Key(c.Key))
 	}
 	// The samples' keys are 5-tuples: of a sketch with another key they say nothing.
@@ -67,7 +80,41 @@ func (e *Engine) candidates(s *sketch) *located {
 	if c, err := e.Cardinality(); err != nil || c.Flows.Low != c.Flows.High {
 		l.k = min(l.k, max(e.Store.Sketches.Known(s.query), leastFlows))
 	}
-	return l
+	if l.named = len(l.flows); l.named == 0 && l.over == nil {
+		return nil, fmt.Errorf("%w that name flows: give the fragments candidates, or add the stage oblivious to the switches' graphs", ErrNoRecords)
+	}
+	return l, l.over
+}
+
+// locate looks for the paths of the flows, and leaves those out that have none: not all of them
+// may.
+func (l *located) locate(s *sketch) error {
+	flows := l.flows[:0]
+	for _, flow := range l.flows {
+		if err := l.engine.stopped(); err != nil {
+			return err
+		}
+		path := l.engine.path(s, l.keys[flow])
+		if path == nil {
+			l.unlocated++
+			continue
+		}
+		l.paths[flow] = path
+		flows = append(flows, flow)
+	}
+	if l.flows = flows; len(flows) == 0 && l.unlocated > 0 {
+		return fmt.Errorf("%w of paths: none of %d candidates has a known path, and fragments count flows on their paths only: add the stage pint to the switches' graphs, or name the paths", ErrNoRecords, l.unlocated)
+	}
+	return nil
+}
+
+// candidates are the flows that records name, with their paths.
+func (e *Engine) candidates(s *sketch) (*located, error) {
+	l, err := e.named(s)
+	if err != nil {
+		return nil, err
+	}
+	return l, l.locate(s)
 }
 
 // SketchHeavyHitters asks the fragments alone for the flows of at least the share
@@ -80,22 +127,30 @@ func (e *Engine) SketchHeavyHitters(theta, least float64) (*HeavyHitters, error)
 	if err != nil {
 		return nil, err
 	}
-	l := e.candidates(s)
-	if l.named == 0 {
-		return nil, fmt.Errorf("%w that name flows: give the fragments candidates, or add the stage oblivious to the switches' graphs", ErrNoRecords)
+	h := &HeavyHitters{Basis: s.Basis, By: BySketch, Unit: unitName(s.unit), Theta: theta}
+	l, err := e.named(s)
+	if err != nil {
+		return nil, err
 	}
-	if len(l.flows) == 0 {
-		return nil, fmt.Errorf("the path of none of %d candidates is known: fragments count flows on their paths only", l.named)
-	}
-	h := &HeavyHitters{Basis: s.Basis, By: BySketch, Unit: unitName(s.unit), Theta: theta, Unlocated: l.unlocated}
 	if least == 0 {
 		if h.Volume, err = e.volume(s, l); err != nil {
 			return nil, err
 		}
 		least = theta * h.Volume.Value
 	}
+	if len(l.paths) == 0 {
+		l.flows = l.likely(s, least)
+		if err := l.locate(s); err != nil {
+			return nil, err
+		}
+	}
+	h.Unlocated = l.unlocated
+	heavy := e.Store.Sketches.HeavyHitters(s.query, l.flows, least, l)
+	if l.over != nil {
+		return nil, l.over
+	}
 	seen := map[Absent]bool{}
-	for _, f := range e.Store.Sketches.HeavyHitters(s.query, l.flows, least, l) {
+	for _, f := range heavy {
 		k := l.keys[f.Flow]
 		share := 0.0
 		if h.Volume.Value > 0 {
@@ -112,6 +167,74 @@ func (e *Engine) SketchHeavyHitters(theta, least float64) (*HeavyHitters, error)
 	return h, nil
 }
 
+// summarise asks for all candidates along their paths.
+func (l *located) summarise(s *sketch) (*disketch.Summary, error) {
+	sum, err := l.engine.Store.Sketches.Summarise(s.query, l.k, l.flows, l)
+	if l.over != nil {
+		return nil, l.over
+	}
+	return sum, err
+}
+
+// likely leaves out flows that can hardly have the size, by who names them: what one record
+// counted of it, were it the same in all; or the sample's upper bound. Asking the
+// fragments about a flow takes long, and samples name very many that are small.
+func (l *located) likely(s *sketch, least float64) []uint64 {
+	subepochs := 1
+	for _, epoch := range l.engine.Store.Sketches.Epochs() {
+		for _, id := range l.engine.Store.Sketches.Fragments(s.query.Sketch) {
+			if epoch >= s.query.From && epoch < s.query.To {
+				subepochs = max(subepochs, l.engine.Store.Sketches.N(id, epoch))
+			}
+		}
+	}
+	scale := countSlack * float64(s.query.To-s.query.From) * float64(subepochs)
+	highs, unseen, known := l.engine.sampleHighs(s.unit)
+	return slices.DeleteFunc(l.flows, func(flow uint64) bool {
+		if float64(l.counts[flow])*scale >= least {
+			return false
+		}
+		if !known {
+			return l.counts[flow] > 0
+		}
+		high, sampled := highs[l.keys[flow]]
+		if !sampled {
+			high = unseen
+		}
+		return high < least
+	})
+}
+
+// What makes flows unlikely: the counts of records have no bounds, and are taken for up to four times
+// too low; the sample's bounds may fail with a small probability.
+const (
+	countSlack = 4
+	highDoubt  = 1e-6
+)
+
+// sampleHighs are the upper bounds of the flows that the sample names, and that of others;
+// false: there is no sample of this unit.
+func (e *Engine) sampleHighs(unit disketch.Unit) (highs map[Key]float64, unseen float64, known bool) {
+	n, err := e.samples(store.OfSamples)
+	if err != nil {
+		return nil, 0, false
+	}
+	of := oblivious.Packets
+	if unit == disketch.Bytes {
+		of = oblivious.Bytes
+	}
+	flows, err := n.union.Flows(of, highDoubt)
+	none, err2 := n.union.Subset(of, highDoubt, func(*Key) bool { return false })
+	if err != nil || err2 != nil {
+		return nil, 0, false
+	}
+	highs = make(map[Key]float64, len(flows))
+	for _, f := range flows {
+		highs[f.Key] = f.High
+	}
+	return highs, none.High, true
+}
+
 // volume of the network in a sketch's unit, each packet counted once.
 func (e *Engine) volume(s *sketch, l *located) (Bounded, error) {
 	if v, err := e.Volume(nil); err == nil {
@@ -120,7 +243,10 @@ func (e *Engine) volume(s *sketch, l *located) (Bounded, error) {
 		}
 		return v.Packets, nil
 	}
-	sum, err := e.Store.Sketches.Summarise(s.query, l.k, l.flows, l)
+	if err := l.locate(s); err != nil {
+		return Bounded{}, err
+	}
+	sum, err := l.summarise(s)
 	if errors.Is(err, disketch.ErrNotUnivMon) {
 		return Bounded{}, fmt.Errorf("the network's volume is not known, since there are neither samples nor fragments of kind univmon: ask for a number of %s instead of a share", unitName(s.unit))
 	}
@@ -150,12 +276,12 @@ func (e *Engine) Entropy() (*Entropy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; entropy needs fragments of kind univmon", err)
 	}
-	l := e.candidates(s)
-	if l.named == 0 {
-		return nil, fmt.Errorf("%w that name flows: give the fragments candidates, or add the stage oblivious to the switches' graphs", ErrNoRecords)
+	l, err := e.candidates(s)
+	if err != nil {
+		return nil, err
 	}
 	a := &Entropy{Basis: s.Basis, Unit: unitName(s.unit), Candidates: l.named, Unlocated: l.unlocated}
-	sum, err := e.Store.Sketches.Summarise(s.query, l.k, l.flows, l)
+	sum, err := l.summarise(s)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,10 @@ func (e *Engine) Target(sketch uint16) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := e.candidates(s)
+	l, err := e.candidates(s)
+	if err != nil {
+		return nil, err
+	}
 	if len(l.flows) == 0 {
 		return nil, fmt.Errorf("no flow with a known path is named by the records: a target is tried on the ways that flows take")
 	}
@@ -58,6 +61,9 @@ func (e *Engine) Target(sketch uint16) (*Target, error) {
 	epochs := slices.DeleteFunc(e.Store.Sketches.Epochs(), func(epoch uint64) bool { return epoch < s.query.From || epoch >= s.query.To })
 	slices.Reverse(epochs) // the latest first
 	for _, epoch := range epochs {
+		if err := e.stopped(); err != nil {
+			return nil, err
+		}
 		if a.Epochs == targetEpochs {
 			break
 		}

@@ -155,16 +155,7 @@ func Decode(b []byte) (h Header, body, rest []byte, err error) {
 	if crc32.Checksum(r, castagnoli) != sum {
 		return h, nil, b, fmt.Errorf("%w: the checksum is wrong", ErrCorrupt)
 	}
-	h = Header{
-		Kind:     Kind(r[3]),
-		Switch:   binary.BigEndian.Uint32(r[8:]),
-		Instance: binary.BigEndian.Uint16(r[12:]),
-		Plan:     binary.BigEndian.Uint16(r[14:]),
-		Start:    int64(binary.BigEndian.Uint64(r[16:])),
-		Span:     int64(binary.BigEndian.Uint64(r[24:])),
-		Missed:   binary.BigEndian.Uint64(r[32:]),
-		Partial:  r[42]&flagPartial != 0,
-	}
+	h = head(r)
 	end := fixed + int(r[43])
 	if end > len(r) {
 		return Header{}, nil, b, fmt.Errorf("%w: the name runs over its end", ErrCorrupt)

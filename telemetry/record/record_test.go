@@ -96,6 +96,24 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// TestPeek: of the fixed part alone comes the same header, but for the name.
+func TestPeek(t *testing.T) {
+	b := encode(t, example, []byte("body"))
+	want := example
+	want.Name = ""
+	if h, length, err := Peek(b[:HeadLength]); err != nil || h != want || length != len(b) {
+		t.Errorf("%+v, %d, %v", h, length, err)
+	}
+	for n := range HeadLength {
+		if _, _, err := Peek(b[:n]); !errors.Is(err, ErrShort) {
+			t.Errorf("cut at %d: %v", n, err)
+		}
+	}
+	if _, _, err := Peek(make([]byte, HeadLength)); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("zeros: %v", err)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add(encode(f, example, []byte("body")))
 	f.Add([]byte("WR\x01\x02\xff\xff\xff\xff"))

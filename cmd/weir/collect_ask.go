@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/telemetry/collect"
+	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/query"
+	"github.com/weirswitch/weir/telemetry/record"
+	"github.com/weirswitch/weir/telemetry/store"
+	"github.com/weirswitch/weir/telemetry/view/api"
+)
+
+// collectAsker answers questions from what memory holds, or has another collector answer.
+type collectAsker struct {
+	live       *store.Live
+	engine     query.Engine // without store and paths
+	labPaths   *labPaths    // nil: none
+	pathsFile  string
+	partitions collect.Partitions
+	peers      []*api.Client
+	queried    func(kind, outcome string, took time.Duration)
+
+	mu        sync.Mutex
+	seen      *store.Store // shared by questions that come in quick succession
+	at        time.Time
+	filePaths *query.FilePaths
+	names     []string // of the switches for which filePaths were read
+}
+
+// newCollectAsker reads the files that the configuration names.
+func newCollectAsker(c *config.Collect, live *store.Live) (*collectAsker, error) {
+	a := &collectAsker{
+		live: live, pathsFile: c.Collect.Paths, partitions: c.Partitions,
+		engine: query.Engine{
+			FlowSeed: c.Collect.FlowSeed,
+			Limits:   query.Limits{Candidates: c.Limits.Candidates, Records: c.Limits.Records, Bytes: c.Limits.Bytes},
+		},
+		queried: func(string, string, time.Duration) {},
+	}
+	var errs []error
+	for i, file := range c.Collect.Plans {
+		p, err := pint.LoadPlan(file)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("collect.plans[%d]: %w", i, err))
+			continue
+		}
+		a.engine.Plans = append(a.engine.Plans, p)
+	}
+	for _, l := range c.Links {
+		a.engine.Links = append(a.engine.Links, query.Link{Ends: l.Ends, Speed: l.Speed})
+	}
+	if c.Collect.Lab != "" {
+		errs = append(errs, a.readLab(c.Collect.Lab))
+	}
+	for i, url := range c.Partitions.Peers {
+		p, err := api.NewClient(url, peerTLS(c, url))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("partitions.peers[%d]: %w", i, err))
+		}
+		a.peers = append(a.peers, p)
+	}
+	return a, errors.Join(errs...)
+}
+
+// peerTLS are the collector's own certificates where a peer wants any.
+func peerTLS(c *config.Collect, url string) api.ClientTLS {
+	if len(url) < 6 || url[:6] != "https:" {
+		return api.ClientTLS{}
+	}
+	return api.ClientTLS{Certificate: c.TLS.Certificate, Key: c.TLS.Key, CA: c.TLS.CA}
+}
+
+func (a *collectAsker) readLab(file string) error {
+	c, err := lab.Load(file)
+	if err != nil {
+		return fmt.Errorf("collect.lab: %w", err)
+	}
+	if a.labPaths, err = newLabPaths(c); err != nil {
+		return fmt.Errorf("collect.lab: %w", err)
+	}
+	a.engine.FlowSeed = a.labPaths.seed
+	return nil
+}
+
+// viewAge is how old a view may be that a question is answered from.
+const viewAge = 100 * time.Millisecond
+
+// view is what memory holds.
+func (a *collectAsker) view() *store.Store {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.seen == nil || time.Since(a.at) > viewAge {
+		a.seen, a.at = a.live.View(store.Window{}), time.Now()
+	}
+	return a.seen
+}
+
+// Ask answers as query.Engine.Ask does.
+func (a *collectAsker) Ask(ctx context.Context, q *query.Question) (any, error) {
+	began := time.Now()
+	answer, err := a.ask(ctx, q)
+	a.queried(string(q.Kind), queryOutcome(err), time.Since(began))
+	return answer, err
+}
+
+func (a *collectAsker) ask(ctx context.Context, q *query.Question) (any, error) {
+	if owner, elsewhere := a.owner(q); elsewhere {
+		answer, err := a.askPeer(ctx, owner, q)
+		if !errors.Is(err, errNoPeer) || q.Kind != query.KindFrequency {
+			return answer, err
+		}
+	}
+	e := a.engine
+	e.Store = a.view()
+	paths, err := a.paths(e.Store)
+	if err != nil {
+		return nil, err
+	}
+	e.Paths = paths
+	return e.Ask(ctx, q)
+}
+
+// paths tells the flows' paths where digests do not; nil: nobody does.
+func (a *collectAsker) paths(s *store.Store) (query.Paths, error) {
+	if a.labPaths != nil {
+		return a.labPaths, nil
+	}
+	if a.pathsFile == "" {
+		return nil, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if names := s.Switches(); a.filePaths == nil || !slices.Equal(names, a.names) {
+		p, err := query.ReadPaths(a.pathsFile, s)
+		if err != nil {
+			return nil, fmt.Errorf("collect.paths: %w", err)
+		}
+		a.filePaths, a.names = p, names
+	}
+	return a.filePaths, nil
+}
+
+// ofDigests are the kinds that digests of one flow answer.
+var ofDigests = []query.Kind{query.KindPath, query.KindLatency, query.KindCongestion, query.KindLoops, query.KindFrequency}
+
+// owner finds out which collector has the digests of the flow that a question is about.
+func (a *collectAsker) owner(q *query.Question) (index int, elsewhere bool) {
+	if a.partitions.Of <= 1 || q.Flow == "" || !slices.Contains(ofDigests, q.Kind) {
+		return 0, false
+	}
+	key, err := query.ParseKey(q.Flow)
+	if err != nil {
+		return 0, false // the engine says what is wrong
+	}
+	flow := pint.FlowKey(key)
+	index = a.partitions.Owner(int(flow.Partition(record.Partitions)))
+	return index, index != a.partitions.Index
+}
+
+// errNoPeer says that a question cannot be asked where its digests are.
+var errNoPeer = errors.New("the digests of this flow are with another collector")
+
+// forwardedHeader marks a question that another collector passed on.
+const forwardedHeader = "Weir-Forwarded"
+
+type forwardedKey struct{}
+
+// forwarded notes in a request's context that another collector passed it on.
+func forwarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(forwardedHeader) != "" {
+			r = r.WithContext(context.WithValue(r.Context(), forwardedKey{}, true))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// askPeer has the owner of a flow's digests answer.
+func (a *collectAsker) askPeer(ctx context.Context, owner int, q *query.Question) (any, error) {
+	if a.peers == nil {
+		return nil, fmt.Errorf("%w: ask collector %d of %d, or name all in [partitions] peers", errNoPeer, owner, a.partitions.Of)
+	}
+	if ctx.Value(forwardedKey{}) != nil {
+		return nil, fmt.Errorf("collector %d was asked as the one that has the flow's digests, and is not: give all collectors the same [partitions] of and peers, and an index each", a.partitions.Index)
+	}
+	ctx, call := connect.NewClientContext(ctx)
+	call.RequestHeader().Set(forwardedHeader, "1")
+	answer, err := a.peers[owner].Ask(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("collector %d, which has the flow's digests: %w", owner, err)
+	}
+	return answer, nil
+}
+
+// queryOutcome sorts errors for metrics.
+func queryOutcome(err error) string {
+	switch {
+	case err == nil:
+		return "answered"
+	case errors.Is(err, query.ErrInvalid):
+		return "invalid"
+	case errors.Is(err, query.ErrNoRecords), errors.Is(err, query.ErrUnknownFlow):
+		return "not_found"
+	case errors.Is(err, query.ErrTooCostly):
+		return "too_costly"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "late"
+	case errors.Is(err, context.Canceled):
+		return "given_up"
+	}
+	return "failed"
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/weirswitch/weir/telemetry/query"
+)
+
+// digestLines says which digests an answer rests on.
+func digestLines(d *query.DigestBasis) []string {
+	text := []string{"", fmt.Sprintf("%s: %d with a digest, %d digests of plan %d, %d of use to its query %s", d.Of, d.FlowCount, d.Digests, d.Plan, d.Used, d.Query)}
+	if d.OtherPlans > 0 {
+		text = append(text, fmt.Sprintf("missing: %d digests of other plans", d.OtherPlans))
+	}
+	return text
+}
+
+// more says what a limit left out.
+func more(n int, of string) []string {
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d more %s are left out: see them with --limit", n, of)}
+}
+
+// sure says how certain a path is.
+func sure(f *query.FlowPath) string {
+	switch {
+	case f.Certain:
+		return fmt.Sprintf("yes (%.2g)", f.Doubt)
+	case f.Known:
+		return fmt.Sprintf("not yet (%.2g)", f.Doubt)
+	}
+	return "no"
+}
+
+// hops writes a path; a hop of which several switches are left is their number.
+func hops(path []query.PathHop) string {
+	var names []string
+	for _, h := range path {
+		switch {
+		case h.Switch != "":
+			names = append(names, h.Switch)
+		case h.Candidates > 0:
+			names = append(names, fmt.Sprintf("1 of %d", h.Candidates))
+		default:
+			names = append(names, "?")
+		}
+	}
+	return strings.Join(names, " > ")
+}
+
+func printPath(w io.Writer, a *query.PathAnswer) error {
+	t := newTable("flow", ">packets", "known (doubt)", "path")
+	var notes []string
+	for i := range a.Flows {
+		f := &a.Flows[i]
+		t.row(f.Flow, f.Packets, sure(f), hops(f.Hops))
+		if len(f.Passages) > 1 {
+			notes = append(notes, f.Flow+" changed its path:")
+			for _, p := range f.Passages {
+				way := strings.Join(p.Switches, " > ")
+				if way == "" {
+					way = "not known"
+				}
+				notes = append(notes, fmt.Sprintf("  for %v: %s", time.Duration(p.ToNs-p.FromNs).Round(time.Microsecond), way))
+			}
+		}
+		if f.Strays > 0 {
+			notes = append(notes, fmt.Sprintf("%s: %d digests contradict the path", f.Flow, f.Strays))
+		}
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	text := append(digestLines(&a.DigestBasis), notes...)
+	return lines(w, &a.Basis, append(text, more(a.More, "flows")...)...)
+}
+
+// measure writes values of a unit.
+type measure string
+
+func (m measure) value(x float64) string {
+	switch m {
+	case "ns":
+		return nanoseconds(x)
+	case "share of the link":
+		return fmt.Sprintf("%.2f %%", 100*x)
+	case "percent":
+		return fmt.Sprintf("%.2f %%", x)
+	}
+	return fmt.Sprintf("%.4g", x)
+}
+
+// quantile writes a quantile with its bounds.
+func (m measure) quantile(q query.QuantileValue) string {
+	high := m.value(q.High)
+	if q.Open {
+		high = "?"
+	}
+	return fmt.Sprintf("%s (%s to %s)", m.value(q.Value), m.value(q.Low), high)
+}
+
+// ranks titles the columns of quantiles.
+func ranks(list []query.QuantileValue) (titles []string) {
+	for _, q := range list {
+		titles = append(titles, fmt.Sprintf(">p%.4g", 100*q.Rank))
+	}
+	return titles
+}
+
+func (m measure) quantiles(list []query.QuantileValue) (cells []any) {
+	for _, q := range list {
+		cells = append(cells, m.quantile(q))
+	}
+	return cells
+}
+
+// hopTable lists hops, or switches.
+func (m measure) hopTable(list []query.HopStats) *table {
+	titles := []string{">hop", "switch", ">flows", ">samples"}
+	if len(list) > 0 {
+		titles = append(titles, ranks(list[0].Quantiles)...)
+	}
+	t := newTable(titles...)
+	for _, h := range list {
+		hop, sw := fmt.Sprint(h.Hop), h.Switch
+		if h.Hop == 0 {
+			hop = ""
+		}
+		if sw == "" {
+			sw = "?"
+		}
+		t.row(append([]any{hop, sw, h.Flows, h.Samples}, m.quantiles(h.Quantiles)...)...)
+	}
+	return t
+}
+
+// coded says how exact a code is.
+func (m measure) coded(epsilon, delta float64) (text []string) {
+	if epsilon > 0 {
+		text = append(text, fmt.Sprintf("values by a code of %.3g %% error", 100*epsilon))
+	}
+	if delta > 0 {
+		text = append(text, fmt.Sprintf("values by a code of %s error", m.value(delta)))
+	}
+	return text
+}
+
+func printHopLatency(w io.Writer, a *query.LatencyAnswer) error {
+	unit := measure(a.Unit)
+	if err := unit.hopTable(a.Hops).write(w); err != nil {
+		return err
+	}
+	text := append(digestLines(&a.DigestBasis), unit.coded(a.Epsilon, a.Delta)...)
+	if a.Unlocated > 0 {
+		text = append(text, fmt.Sprintf("%d flows are left out, as their paths are not known", a.Unlocated))
+	}
+	return lines(w, &a.Basis, append(text, more(a.More, "hops")...)...)
+}
+
+func printPathCongestion(w io.Writer, a *query.CongestionAnswer) error {
+	unit := measure(a.Unit)
+	t := newTable(append([]string{"flow", ">samples"}, ranks(a.Packets.Quantiles)...)...)
+	t.row(append([]any{"all together", a.Packets.Samples}, unit.quantiles(a.Packets.Quantiles)...)...)
+	for _, f := range a.Flows {
+		t.row(append([]any{f.Flow, f.Samples}, unit.quantiles(f.Quantiles)...)...)
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	if len(a.Hops) > 0 {
+		fmt.Fprintln(w)
+		if err := unit.hopTable(a.Hops).write(w); err != nil {
+			return err
+		}
+	}
+	if len(a.Links) > 0 {
+		fmt.Fprintln(w)
+		t := newTable("link", ">flows", ">median at most", "by the flow")
+		for _, l := range a.Links {
+			most := unit.value(l.AtMost)
+			if l.Open {
+				most = "?"
+			}
+			to := l.To
+			if to == "" {
+				to = "out"
+			}
+			t.row(l.From+" > "+to, l.Flows, most, l.Flow)
+		}
+		if err := t.write(w); err != nil {
+			return err
+		}
+	}
+	text := append(digestLines(&a.DigestBasis), a.Value+", "+packetsTell(a.Aggregation))
+	text = append(text, unit.coded(a.Epsilon, a.Delta)...)
+	return lines(w, &a.Basis, append(text, more(a.More, "flows")...)...)
+}
+
+// packetsTell says what a packet's value is.
+func packetsTell(aggregation string) string {
+	if aggregation == "quantiles" {
+		return "of one hop of each packet"
+	}
+	return aggregation + " over the hops of each packet"
+}
+
+func printLoopsFound(w io.Writer, a *query.LoopsAnswer) error {
+	if len(a.Flows) > 0 {
+		t := newTable("flow", ">reported", ">marked", ">packets", ">doubt", "passes twice", "reported by")
+		for _, f := range a.Flows {
+			t.row(f.Flow, f.Reported, f.Marked, f.Packets, fmt.Sprintf("%.2g", f.Doubt), strings.Join(f.Repeated, ", "), strings.Join(f.By, ", "))
+		}
+		if err := t.write(w); err != nil {
+			return err
+		}
+	} else if _, err := fmt.Fprintln(w, "no flow is known to loop"); err != nil {
+		return err
+	}
+	text := append(digestLines(&a.DigestBasis), fmt.Sprintf("packets that switches found to loop: %d", a.Reported),
+		fmt.Sprintf("of %d packets that arrived, %d look so; up to %.4g would without any loop", a.Packets, a.Marked, a.ByChance))
+	return lines(w, &a.Basis, append(text, more(a.More, "flows")...)...)
+}
+
+// printSeries writes a line for each piece of time.
+func printSeries(w io.Writer, s *query.Series) error {
+	titles := []string{">from"}
+	for _, p := range s.Points {
+		for _, v := range p.Values {
+			titles = append(titles, fmt.Sprintf(">%s (%s)", v.Name, v.Unit), ">at least", ">at most")
+		}
+		if len(p.Values) > 0 {
+			break
+		}
+	}
+	t := newTable(append(titles, "")...)
+	for _, p := range s.Points {
+		row := []any{"+" + time.Duration(p.From-s.From).Round(time.Millisecond).String()}
+		for _, v := range p.Values {
+			row = append(row, fmt.Sprintf("%.6g", v.Value), fmt.Sprintf("%.6g", v.Low), fmt.Sprintf("%.6g", v.High))
+		}
+		for len(row) < len(titles) {
+			row = append(row, "")
+		}
+		t.row(append(row[:len(titles)], p.Fault)...)
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	return lines(w, &s.Basis, "", fmt.Sprintf("%s in steps of %v, the first at %d ns of the switches' clock", s.Of, time.Duration(s.StepNs), s.From))
+}

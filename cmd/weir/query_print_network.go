@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/weirswitch/weir/telemetry/query"
+)
+
+func printNetwork(w io.Writer, n *query.Network) error {
+	t := newTable("switch", "health", ">heard", ">epochs", ">overruns", ">missed", ">spool", "clock")
+	var notes []string
+	for i := range n.Switches {
+		s := &n.Switches[i]
+		heard := "never"
+		if s.LastHeardNs != 0 {
+			heard = time.Duration(s.AgeNs).Round(time.Millisecond).String() + " ago"
+		}
+		t.row(s.Name, s.Health, heard, s.Epochs, s.Overruns, s.Missed, byteCount(s.Spool.Bytes), clockText(&s.Clock, s.HasStatus))
+		for _, fault := range s.Faults {
+			notes = append(notes, s.Name+": "+fault)
+		}
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	if err := printNetworkPorts(w, n.Switches); err != nil {
+		return err
+	}
+	if err := printNetworkLinks(w, n.Links); err != nil {
+		return err
+	}
+	b := n.Basis
+	b.Switches = len(n.Switches) // the list hides the count in JSON
+	if notes != nil {
+		notes = append([]string{""}, notes...)
+	}
+	return lines(w, &b, notes...)
+}
+
+func printNetworkPorts(w io.Writer, switches []query.NetworkSwitch) error {
+	t := newTable("port", "state", ">in", ">in use", ">out", ">out use", ">queue", ">drops/s", "drops")
+	for i := range switches {
+		s := &switches[i]
+		for j := range s.Ports {
+			p := &s.Ports[j]
+			state := "down"
+			if p.Up {
+				state = "up"
+			}
+			t.row(fmt.Sprintf("%s:%d %s", s.Name, p.Number, p.Name), state, bitRate(p.HasRates, &p.Received), inUse(p.HasRates, p.Speed, &p.Received),
+				bitRate(p.HasRates, &p.Sent), inUse(p.HasRates, p.Speed, &p.Sent), p.Backlog, fmt.Sprintf("%.4g", p.DropsPS), drops(p))
+		}
+	}
+	return writeBelow(w, t)
+}
+
+func printNetworkLinks(w io.Writer, links []query.NetworkLink) error {
+	t := newTable("link", "state", ">speed", ">there", ">use", ">back", ">use", ">queues")
+	for i := range links {
+		l := &links[i]
+		state, speed := "down", "?"
+		if l.Up {
+			state = "up"
+		}
+		if l.Speed > 0 {
+			speed = bits(float64(l.Speed))
+		}
+		t.row(endName(&l.Ends[0])+" - "+endName(&l.Ends[1]), state, speed, bitRate(l.HasRates, &l.Rates[0]), inUse(l.HasRates, l.Speed, &l.Rates[0]),
+			bitRate(l.HasRates, &l.Rates[1]), inUse(l.HasRates, l.Speed, &l.Rates[1]), fmt.Sprintf("%d, %d", l.Backlogs[0], l.Backlogs[1]))
+	}
+	return writeBelow(w, t)
+}
+
+// writeBelow writes a table that has rows behind an empty line.
+func writeBelow(w io.Writer, t *table) error {
+	if len(t.rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	return t.write(w)
+}
+
+func endName(e *query.NetworkEnd) string {
+	if e.Port == "" {
+		return e.Name
+	}
+	return e.Name + ":" + e.Port
+}
+
+func clockText(c *query.NetworkClock, known bool) string {
+	if !known {
+		return "?"
+	}
+	text := []string{"not synchronised"}
+	if c.Synchronised {
+		text[0] = "synchronised"
+	}
+	for _, o := range c.Offsets {
+		if o.HasOffset {
+			text = append(text, fmt.Sprintf("%s ahead of %s", nanoseconds(o.OffsetNs.Value), o.Neighbour))
+		}
+	}
+	return strings.Join(text, ", ")
+}
+
+// drops lists reasons with their packets.
+func drops(p *query.NetworkPort) string {
+	var text []string
+	for _, d := range p.Drops {
+		text = append(text, fmt.Sprintf("%s %d", d.Reason, d.Packets))
+	}
+	return strings.Join(text, ", ")
+}
+
+func bitRate(known bool, r *query.Rate) string {
+	if !known {
+		return "?"
+	}
+	return bits(r.BitsPS)
+}
+
+func inUse(known bool, speed uint64, r *query.Rate) string {
+	if !known || speed == 0 {
+		return "?"
+	}
+	return fmt.Sprintf("%.1f %%", 100*r.Utilisation)
+}
+
+// bits writes bits per second.
+func bits(n float64) string { return scaled(n, 1000, "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s") }
+
+// byteCount writes bytes.
+func byteCount(n uint64) string { return scaled(float64(n), 1024, "B", "KiB", "MiB", "GiB", "TiB") }
+
+func scaled(n, base float64, units ...string) string {
+	i := 0
+	for n >= base && i < len(units)-1 {
+		n, i = n/base, i+1
+	}
+	return fmt.Sprintf("%.4g %s", n, units[i])
+}

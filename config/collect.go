@@ -1,0 +1,320 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/weirswitch/weir/telemetry/collect"
+)
+
+// Collect is the complete configuration of a collector.
+type Collect struct {
+	Collect    Collecting         `toml:"collect"`
+	NATS       collect.NATS       `toml:"nats"`
+	Retention  collect.Retention  `toml:"retention"`
+	Store      CollectStore       `toml:"store"`
+	Partitions collect.Partitions `toml:"partitions"`
+	Limits     CollectLimits      `toml:"limits"`
+	TLS        CollectTLS         `toml:"tls"`
+	IPFIX      IPFIX              `toml:"ipfix"`
+	// Links are the cables between the switches, which the page draws.
+	Links []Link `toml:"link"`
+	Log   Log    `toml:"log"`
+}
+
+// Collecting is the collector itself, [collect].
+type Collecting struct {
+	// Name is the collector's name, in logs and in a cluster; default: the host's.
+	Name string `toml:"name"`
+	// Listen is the address of the page, the API and the metrics. One that other machines reach
+	// needs [tls].
+	Listen string `toml:"listen"`
+	// Socket is the path of a unix socket that serves the same to this machine's root and
+	// to the collector's own user; empty: none.
+	Socket string `toml:"socket"`
+	// Data is the folder of what is kept; default: weir-collect, in the folder that systemd
+	// names or in the present one.
+	Data string `toml:"data"`
+	// Plans are the files of PINT's plans, as in [stages.pint] plan; none: the plan that switches
+	// have without one.
+	Plans []string `toml:"plans"`
+	// Paths is a file of flows' paths, as weir query --paths reads it, for the flows of which PINT
+	// knows none.
+	Paths string `toml:"paths"`
+	// Lab is a lab's file instead, from whose switches' routes the paths follow.
+	Lab string `toml:"lab"`
+	// FlowSeed is the seed of [stages.parse] in the switches.
+	FlowSeed uint64 `toml:"flow_seed"`
+}
+
+// CollectStore bounds what is in memory, [store].
+type CollectStore struct {
+	// Bytes is for records and digests; beyond, the oldest slices of the clock go, from memory
+	// alone.
+	Bytes int64 `toml:"bytes"`
+}
+
+// CollectLimits bound what clients may ask, [limits].
+type CollectLimits struct {
+	// Queries is how many questions are answered at a time; more wait, up to QueryTime.
+	Queries int `toml:"queries"`
+	// QueryTime is how long an answer may take.
+	QueryTime time.Duration `toml:"query_time"`
+	// Candidates are the flows of one question that are asked one by one, Records the
+	// records or digests that it reads, Bytes the memory that it takes beside the store's.
+	Candidates int   `toml:"candidates"`
+	Records    int   `toml:"records"`
+	Bytes      int64 `toml:"bytes"`
+	// RequestBytes bound a request, Connections the clients at a time.
+	RequestBytes int64 `toml:"request_bytes"`
+	Connections  int   `toml:"connections"`
+}
+
+// CollectTLS is who may come from other machines, [tls]: TLS 1.3 with certificates on
+// both sides. Whoever has one of the CA may read.
+type CollectTLS struct {
+	// Certificate and Key are the collector's own, CA signs the clients'; files in PEM.
+	Certificate string `toml:"certificate"`
+	Key         string `toml:"key"`
+	CA          string `toml:"ca"`
+	// Admins are the common names of the certificates that may change the collector.
+	Admins []string `toml:"admins"`
+}
+
+// IPFIX sends the heavy flows of each interval to an IPFIX collector, [ipfix].
+type IPFIX struct {
+	// Target is HOST:PORT over UDP; empty: nothing is sent.
+	Target string `toml:"target"`
+	// Interval is between two messages, Theta the share of the volume from which on a flow is
+	// heavy, in (0, 1].
+	Interval time.Duration `toml:"interval"`
+	Theta    float64       `toml:"theta"`
+	// Domain is the observation domain id.
+	Domain uint32 `toml:"domain"`
+}
+
+// Link is a cable between two ports of switches, [[link]].
+type Link struct {
+	// Ends are "SWITCH:PORT", by names, or the name of a host.
+	Ends [2]string `toml:"ends"`
+	// Speed is what the cable carries each way, in bits per second; 0: what the ports say.
+	Speed uint64 `toml:"speed"`
+}
+
+// Certificates are the files of [tls], as a collector's package reads them.
+func (c *Collect) Certificates() collect.TLS {
+	return collect.TLS{Certificate: c.TLS.Certificate, Key: c.TLS.Key, CA: c.TLS.CA}
+}
+
+// DefaultCollect returns what holds for keys that a file leaves out: a collector of this
+// machine alone.
+func DefaultCollect() *Collect {
+	return &Collect{
+		Collect:    Collecting{Listen: "127.0.0.1:9470"},
+		NATS:       collect.DefaultNATS(),
+		Retention:  collect.DefaultRetention(),
+		Store:      CollectStore{Bytes: 1 << 30},
+		Partitions: collect.DefaultPartitions(),
+		Limits: CollectLimits{
+			Queries: 4, QueryTime: 10 * time.Second, Candidates: 1 << 18, Records: 1 << 24, Bytes: 1 << 30,
+			RequestBytes: 1 << 20, Connections: 256,
+		},
+		IPFIX: IPFIX{Interval: 10 * time.Second, Theta: 0.001, Domain: 1},
+		Log:   DefaultLog(),
+	}
+}
+
+// LoadCollect reads and checks a file. The error joins a Fault for all that is wrong.
+func LoadCollect(path string) (*Collect, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w: name a readable TOML file", err)
+	}
+	c, faults := readCollect(data)
+	return c, faults.err(path)
+}
+
+// ParseCollect checks the text of a file, as LoadCollect does.
+func ParseCollect(data []byte) (*Collect, error) {
+	c, faults := readCollect(data)
+	return c, faults.err("")
+}
+
+func readCollect(data []byte) (*Collect, *faults) {
+	var root map[string]any
+	if _, err := toml.Decode(string(data), &root); err != nil {
+		return nil, syntaxFault(err)
+	}
+	f := &faults{lines: locate(data)}
+	c := DefaultCollect()
+	v := reflect.ValueOf(c).Elem()
+	decoder{f}.fields(root, v)
+	f.unread = f.list
+	c.complete(f)
+	if c.validate(f); len(f.list) != 0 {
+		return nil, f
+	}
+	return c, f
+}
+
+// complete fills in the defaults that depend on other values.
+func (c *Collect) complete(f *faults) {
+	if c.Collect.Name == "" {
+		name, err := os.Hostname()
+		if err != nil || !validName(name) {
+			f.add("collect.name", "is missing, and the host's name %q cannot serve: set it", name)
+		}
+		c.Collect.Name = name
+	}
+	for i := range c.NATS.Clients {
+		if u := &c.NATS.Clients[i]; u.Role == "" {
+			u.Role = collect.RoleSwitch
+		}
+	}
+}
+
+// validate collects what is wrong with the values, table by table and across.
+func (c *Collect) validate(f *faults) {
+	if !validName(c.Collect.Name) && !f.under("collect.name") {
+		f.add("collect.name", "%q is not a name: use 1 to 32 letters, digits, '.', '_' and '-'", c.Collect.Name)
+	}
+	f.addAll("collect", c.Collect.Validate())
+	f.addAll("nats", c.NATS.Validate())
+	f.addAll("retention", c.Retention.Validate())
+	f.addAll("store", c.Store.Validate())
+	f.addAll("partitions", c.Partitions.Validate())
+	f.addAll("limits", c.Limits.Validate())
+	f.addAll("ipfix", c.IPFIX.Validate())
+	f.addAll("log", c.Log.Validate())
+	c.validateTLS(f)
+	c.validateLinks(f)
+}
+
+// Validate reports all faults, joined, each beginning with its key. It reads no file.
+func (c *Collecting) Validate() error {
+	var errs []error
+	if _, err := collect.Remote(c.Listen); err != nil {
+		errs = append(errs, fmt.Errorf("listen: %w", err))
+	}
+	const maxPath = 107 // sun_path of include/uapi/linux/un.h, less the zero byte
+	switch {
+	case c.Socket == "":
+	case !filepath.IsAbs(c.Socket):
+		errs = append(errs, fmt.Errorf("socket: %q is not an absolute path: begin it with a slash", c.Socket))
+	case len(c.Socket) > maxPath:
+		errs = append(errs, fmt.Errorf("socket: the path has %d bytes, a unix socket's has at most %d: choose a shorter one", len(c.Socket), maxPath))
+	}
+	if c.Paths != "" && c.Lab != "" {
+		errs = append(errs, errors.New("lab: paths tells the flows' paths already: remove one of them"))
+	}
+	for i, p := range c.Plans {
+		if p == "" {
+			errs = append(errs, fmt.Errorf("plans[%d]: is empty: name a file that weir plan wrote", i))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Validate reports a store without room.
+func (c *CollectStore) Validate() error {
+	const least = 16 << 20
+	if c.Bytes < least {
+		return fmt.Errorf("bytes: %d: choose %d or more", c.Bytes, least)
+	}
+	return nil
+}
+
+// Validate reports all faults, joined, each beginning with its key.
+func (c *CollectLimits) Validate() error {
+	var errs []error
+	bound := func(key string, n, least, most int64) {
+		if n < least || n > most {
+			errs = append(errs, fmt.Errorf("%s: %d: choose %d to %d", key, n, least, most))
+		}
+	}
+	bound("queries", int64(c.Queries), 1, 1024)
+	bound("candidates", int64(c.Candidates), 1, 1<<30)
+	bound("records", int64(c.Records), 1, 1<<40)
+	bound("bytes", c.Bytes, 1<<20, 1<<50)
+	bound("request_bytes", c.RequestBytes, 1<<10, 64<<20)
+	bound("connections", int64(c.Connections), 1, 1<<20)
+	if c.QueryTime < 10*time.Millisecond || c.QueryTime > time.Hour {
+		errs = append(errs, fmt.Errorf("query_time: %v: choose 10ms to 1h", c.QueryTime))
+	}
+	return errors.Join(errs...)
+}
+
+// Validate reports all faults, joined, each beginning with its key.
+func (c *IPFIX) Validate() error {
+	var errs []error
+	if c.Target != "" {
+		if _, err := netip.ParseAddrPort(c.Target); err != nil {
+			errs = append(errs, fmt.Errorf("target: %q is not an address with a port: write one, as in \"127.0.0.1:4739\"", c.Target))
+		}
+	}
+	if c.Interval < time.Second || c.Interval > time.Hour {
+		errs = append(errs, fmt.Errorf("interval: %v: choose 1s to 1h", c.Interval))
+	}
+	if !(c.Theta > 0 && c.Theta <= 1) {
+		errs = append(errs, fmt.Errorf("theta: %g: choose a share above 0, up to 1", c.Theta))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Collect) validateTLS(f *faults) {
+	remote, err := collect.Remote(c.Collect.Listen)
+	if remote && err == nil && c.Certificates() == (collect.TLS{}) {
+		f.add("collect.listen", "other machines reach %s, so both sides must have certificates: set [tls], or listen on 127.0.0.1", c.Collect.Listen)
+	}
+	t := c.Certificates()
+	f.addAll("tls", t.Validate())
+	if t == (collect.TLS{}) && len(c.TLS.Admins) != 0 {
+		f.add("tls.admins", "is set, but there are no certificates: set tls.certificate, tls.key and tls.ca, or remove it")
+	}
+	for i, name := range c.TLS.Admins {
+		if name == "" {
+			f.add(fmt.Sprintf("tls.admins[%d]", i), "is empty: name the common name of a certificate")
+		}
+	}
+}
+
+// linkEnd is a switch and a port by their names, or a host by its own.
+var linkEnd = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,31}(:[A-Za-z0-9_][A-Za-z0-9._-]{0,31})?$`)
+
+func (c *Collect) validateLinks(f *faults) {
+	taken := map[string]int{}
+	for i, l := range c.Links {
+		for j, end := range l.Ends {
+			key := fmt.Sprintf("link[%d].ends[%d]", i, j)
+			if !linkEnd.MatchString(end) {
+				f.add(key, "%q is no end of a link: write \"SWITCH:PORT\", or a host's name", end)
+				continue
+			}
+			if k, ok := taken[end]; ok && strings.Contains(end, ":") {
+				f.add(key, "link[%d] is plugged into %s already: a port has one cable", k, end)
+			}
+			taken[end] = i
+		}
+	}
+}
+
+// Dump writes the complete configuration, defaults included, as TOML that loads
+// again to the same.
+func (c *Collect) Dump(w io.Writer) error {
+	e := toml.NewEncoder(w)
+	e.Indent = ""
+	if err := e.Encode(showLists(reflect.ValueOf(*c)).Interface()); err != nil {
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package collect
+
+import (
+	"strings"
+
+	"github.com/weirswitch/weir/telemetry/jetstream"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// check reads a message and says what is wrong with it; Applied: nothing, it is to
+// be applied. The kind is that of the record, or of the subject if there is none.
+// body aliases data.
+func check(subject string, data []byte, p *Partitions) (h record.Header, body []byte, kind record.Kind, o Outcome) {
+	h, body, rest, err := record.Decode(data)
+	if err != nil || len(rest) != 0 {
+		return h, nil, kindOf(subject), Unreadable
+	}
+	kind = known(h.Kind)
+	switch {
+	case subject != jetstream.Subject(&h):
+		return h, nil, kindOf(subject), Forged
+	case h.Kind == record.PINT && h.Instance >= record.Partitions:
+		return h, nil, kind, Unreadable
+	case h.Kind == record.PINT && p.Owner(int(h.Instance)) != p.Index:
+		return h, nil, kind, Foreign
+	}
+	return h, body, kind, Applied
+}
+
+// kindOf is the kind that a subject names.
+func kindOf(subject string) record.Kind {
+	tokens := strings.SplitN(subject, ".", 4)
+	for _, k := range Kinds {
+		if len(tokens) > 2 && tokens[2] == k.String() {
+			return k
+		}
+	}
+	return kindOther
+}
+
+func known(k record.Kind) record.Kind {
+	for _, x := range Kinds {
+		if x == k {
+			return k
+		}
+	}
+	return kindOther
+}
+
+// filters are the subjects that a collector reads: all, or all kinds and its
+// partitions of PINT's.
+func (p *Partitions) filters() []string {
+	if p.Of <= 1 {
+		return []string{jetstream.Subjects}
+	}
+	var list []string
+	for _, k := range Kinds {
+		if k != record.PINT {
+			list = append(list, jetstream.Filter(k, 0))
+		}
+	}
+	for i := range record.Partitions {
+		if p.Owner(i) == p.Index {
+			list = append(list, jetstream.Filter(record.PINT, i))
+		}
+	}
+	return list
+}

@@ -1,0 +1,309 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	nats_js "github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
+	"github.com/weirswitch/weir/telemetry/jetstream"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// MaxPayload bounds a message, in bytes: what NATS advises against exceeding. A
+// DiSketch record has about 128 KB; a switch counts what is larger as not sent.
+const MaxPayload = 8 << 20
+
+// Applier takes records, one at a time. body is not kept.
+type Applier interface {
+	Apply(h record.Header, body []byte) Outcome
+}
+
+// Config is what a collector works with.
+type Config struct {
+	// Connect connects to the servers. The collector closes what it returns.
+	Connect func(context.Context) (*nats.Conn, error)
+	// Stream is what the stream keeps.
+	Stream     jetstream.StreamConfig
+	Partitions Partitions
+	Log        *zap.Logger
+}
+
+// The pace of reading.
+const (
+	// pullBytes is what servers send ahead of what is applied; it must exceed a message.
+	pullBytes = 2*MaxPayload + 64<<10
+	// The pauses behind an attempt to read that failed.
+	firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
+	// quiet is how long a server may say nothing at all, twice.
+	quiet = 2 * time.Second
+	// lookInterval is between two looks at the stream's size.
+	lookInterval = time.Second
+	callWait     = 10 * time.Second
+)
+
+// Collector reads the stream. Run belongs to one goroutine; the rest may be called
+// from anywhere.
+type Collector struct {
+	config  Config
+	applier Applier
+
+	counts [256]counters // by kind, kindOther what has none
+	ready  chan struct{}
+
+	// Written by the goroutine of Run alone.
+	next    uint64    // sequence number of the message to be read next
+	created time.Time // of the stream that next is of
+	target  uint64    // last message that was there at the start; reading it makes ready
+	started bool
+
+	mu     sync.Mutex
+	status Status
+
+	lost, restarts atomic.Uint64
+	lastRead       atomic.Uint64 // sequence number
+	lastTime       atomic.Int64  // when that one came into the stream, ns since 1970
+	pending        atomic.Uint64
+}
+
+// Status is how far a collector is.
+type Status struct {
+	Connected bool   `json:"connected"`
+	Ready     bool   `json:"ready"` // what was there at the start is read
+	Problem   string `json:"problem,omitempty"`
+	// Messages and Bytes are what the stream keeps, FirstSequence to LastSequence.
+	Messages      uint64 `json:"messages"`
+	Bytes         uint64 `json:"bytes"`
+	FirstSequence uint64 `json:"first_sequence"`
+	LastSequence  uint64 `json:"last_sequence"`
+	// Read is the last message that was read, Target the last that was there at the start.
+	Read   uint64 `json:"read"`
+	Target uint64 `json:"target"`
+	// Pending messages are in the stream and not read, of those that this collector reads.
+	Pending uint64 `json:"pending"`
+	// Lag is how old the last message was when it was read, 0 if nothing is pending.
+	Lag time.Duration `json:"lag_ns"`
+	// Lost messages went from the stream before they were read: by its bounds, or with
+	// a damaged file. It is known only where a collector reads all partitions.
+	Lost uint64 `json:"lost"`
+	// Restarts of reading, after a connection or a server went.
+	Restarts uint64 `json:"restarts"`
+}
+
+// New returns a collector that has not begun.
+func New(c Config, a Applier) *Collector {
+	return &Collector{config: c, applier: a, ready: make(chan struct{})}
+}
+
+// Ready is closed once everything is applied that was in the stream when the collector began.
+func (c *Collector) Ready() <-chan struct{} { return c.ready }
+
+// Counters returns the counts of a kind so far.
+func (c *Collector) Counters(k record.Kind) Counters { return c.counts[k].read() }
+
+// Status returns how far the collector is.
+func (c *Collector) Status() Status {
+	c.mu.Lock()
+	s := c.status
+	c.mu.Unlock()
+	s.Read, s.Pending = c.lastRead.Load(), c.pending.Load()
+	if s.Read >= s.LastSequence {
+		s.Pending = 0 // servers count messages, too, that a damaged file has lost
+	}
+	s.Lost, s.Restarts = c.lost.Load(), c.restarts.Load()
+	if at := c.lastTime.Load(); s.Pending != 0 && at != 0 {
+		s.Lag = time.Since(time.Unix(0, at))
+	}
+	select {
+	case <-c.ready:
+		s.Ready = true
+	default:
+	}
+	return s
+}
+
+// Run reads until ctx ends. Whatever fails is logged and tried again: servers
+// may be away for days.
+func (c *Collector) Run(ctx context.Context) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		before := c.lastRead.Load()
+		err := c.connected(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if c.lastRead.Load() != before {
+			pause = firstPause
+		}
+		c.restarts.Add(1)
+		c.change(func(s *Status) { s.Connected, s.Problem = false, err.Error() })
+		c.config.Log.Warn("reading the stream is interrupted", zap.Error(err), zap.Duration("again in", pause))
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+func (c *Collector) change(f func(*Status)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f(&c.status)
+}
+
+// connected reads over one connection until it fails.
+func (c *Collector) connected(ctx context.Context) error {
+	nc, err := c.config.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := nats_js.New(nc)
+	if err != nil {
+		return err
+	}
+	stream, err := c.stream(ctx, js)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	looking.Go(func() { c.look(ctx, stream) })
+	defer looking.Wait()
+	defer cancel()
+	return c.read(ctx, stream)
+}
+
+// stream makes sure that the stream is there, and finds out whether it is the one
+// of before.
+func (c *Collector) stream(ctx context.Context, js nats_js.JetStream) (nats_js.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWait)
+	defer cancel()
+	stream, err := jetstream.EnsureStream(ctx, js, c.config.Stream)
+	if err != nil {
+		return nil, err
+	}
+	info, err := stream.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.note(info)
+	if !info.Created.Equal(c.created) || info.State.LastSeq+1 < c.next {
+		// Another stream, whose numbers say nothing of ours: records are applied once, whoever
+		// sends them again.
+		if c.started {
+			c.config.Log.Warn("the stream was made anew: it is read from its beginning")
+		}
+		c.created, c.next = info.Created, 0
+	}
+	if !c.started {
+		c.started, c.target = true, info.State.LastSeq
+		c.change(func(s *Status) { s.Target = c.target })
+		c.config.Log.Info("reading what the stream has", zap.Uint64("messages", info.State.Msgs), zap.Uint64("bytes", info.State.Bytes))
+	}
+	return stream, nil
+}
+
+func (c *Collector) note(info *nats_js.StreamInfo) {
+	c.change(func(s *Status) {
+		s.Connected, s.Problem = true, ""
+		s.Messages, s.Bytes = info.State.Msgs, info.State.Bytes
+		s.FirstSequence, s.LastSequence = info.State.FirstSeq, info.State.LastSeq
+	})
+}
+
+// look keeps an eye on the stream's size while another goroutine reads it.
+func (c *Collector) look(ctx context.Context, stream nats_js.Stream) {
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if info, err := stream.Info(ctx); err == nil {
+			c.note(info)
+		}
+	}
+}
+
+// read applies messages in the stream's order until it fails.
+func (c *Collector) read(ctx context.Context, stream nats_js.Stream) error {
+	config := nats_js.OrderedConsumerConfig{
+		FilterSubjects: c.config.Partitions.filters(), MaxResetAttempts: 1, InactiveThreshold: time.Minute,
+	}
+	if c.next > 1 {
+		config.DeliverPolicy, config.OptStartSeq = nats_js.DeliverByStartSequencePolicy, c.next
+	}
+	call, cancel := context.WithTimeout(ctx, callWait)
+	defer cancel()
+	consumer, err := stream.OrderedConsumer(call, config)
+	if err != nil {
+		return fmt.Errorf("make a consumer: %w", err)
+	}
+	info := consumer.CachedInfo()
+	c.pending.Store(info.NumPending)
+	if info.NumPending == 0 {
+		c.beReady()
+	}
+	messages, err := consumer.Messages(nats_js.PullMaxBytes(pullBytes), nats_js.PullHeartbeat(quiet))
+	if err != nil {
+		return fmt.Errorf("read the stream: %w", err)
+	}
+	defer messages.Stop()
+	for {
+		m, err := messages.Next(nats_js.NextContext(ctx))
+		if err != nil {
+			return fmt.Errorf("read the stream: %w", err)
+		}
+		if err := c.take(m); err != nil {
+			return err
+		}
+	}
+}
+
+// take applies one message.
+func (c *Collector) take(m nats_js.Msg) error {
+	meta, err := m.Metadata()
+	if err != nil {
+		return fmt.Errorf("read the stream: %w", err)
+	}
+	seq := meta.Sequence.Stream
+	if seq < c.next {
+		return errors.New("read the stream: a message came again")
+	}
+	if c.config.Partitions.Of <= 1 && c.next != 0 {
+		c.lost.Add(seq - c.next)
+	}
+	data := m.Data()
+	h, body, kind, o := check(m.Subject(), data, &c.config.Partitions)
+	if o == Applied {
+		o = c.applier.Apply(h, body)
+	}
+	c.counts[kind].count(len(data), o)
+	c.next = seq + 1
+	c.lastTime.Store(meta.Timestamp.UnixNano())
+	c.lastRead.Store(seq)
+	c.pending.Store(meta.NumPending)
+	if seq >= c.target || meta.NumPending == 0 {
+		c.beReady()
+	}
+	return nil
+}
+
+func (c *Collector) beReady() {
+	select {
+	case <-c.ready:
+	default:
+		close(c.ready)
+		c.config.Log.Info("what the stream had is read", zap.Uint64("last", c.lastRead.Load()))
+	}
+}

@@ -1,0 +1,339 @@
+package collect
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// NATS is where the stream of records is, [nats]: in a server of the collector's
+// own, or in servers that are there already.
+type NATS struct {
+	// Listen is the address of the collector's own server, at which switches
+	// publish. One that other machines reach needs [nats.tls].
+	Listen string `toml:"listen"`
+	// Servers are the URLs of servers to use instead, as in "tls://192.0.2.1:4222";
+	// empty: the collector runs its own.
+	Servers []string `toml:"servers"`
+	// Replicas is how many servers keep each record: 1, 3 or 5.
+	Replicas int `toml:"replicas"`
+	// Sync is how often the own server has its disk write down what it took; 0:
+	// before each acknowledgement. A killed process loses nothing either way, a
+	// machine without power at most so much.
+	Sync time.Duration `toml:"sync"`
+	// TLS has the certificates: of the own server and of its clients' authority, or
+	// of the collector as a client and of the servers' authority.
+	TLS TLS `toml:"tls"`
+	// User and PasswordFile, or TokenFile, or Credentials (a file of NATS) are how
+	// the collector proves to Servers who it is.
+	User         string `toml:"user"`
+	PasswordFile string `toml:"password_file"`
+	TokenFile    string `toml:"token_file"`
+	Credentials  string `toml:"credentials"`
+	// Cluster joins the own servers of several collectors to one.
+	Cluster Cluster `toml:"cluster"`
+	// Clients may connect to the own server.
+	Clients []Client `toml:"client"`
+}
+
+// TLS names the files of a TLS endpoint, in PEM; all of them or none.
+type TLS struct {
+	Certificate string `toml:"certificate"` // its own
+	Key         string `toml:"key"`         // of that
+	CA          string `toml:"ca"`          // signs those of the other side
+}
+
+// Cluster is the own server's place among those of other collectors, [nats.cluster].
+type Cluster struct {
+	// Name is the cluster's, the same in all; empty: the server is alone.
+	Name string `toml:"name"`
+	// Listen is the address for the others, Routes are theirs, HOST:PORT.
+	Listen string   `toml:"listen"`
+	Routes []string `toml:"routes"`
+}
+
+// Client is somebody who may connect to the collector's own server,
+// [[nats.client]].
+type Client struct {
+	// Name is what the client calls itself; with TLS it is the common name of its
+	// certificate.
+	Name string `toml:"name"`
+	// PasswordFile holds the password, which must be given too; may be empty with TLS.
+	PasswordFile string `toml:"password_file"`
+	// Role is RoleSwitch or RoleCollector.
+	Role string `toml:"role"`
+	// Switch is the number under which a switch may publish.
+	Switch uint32 `toml:"switch"`
+}
+
+// The roles of clients.
+const (
+	RoleSwitch    = "switch"    // publishes records of its own number, and reads their acknowledgements
+	RoleCollector = "collector" // reads all records, and makes the stream
+)
+
+// Retention bounds what the stream keeps, [retention]. The oldest records go first.
+type Retention struct {
+	Age   time.Duration `toml:"age"`
+	Bytes int64         `toml:"bytes"` // in each server
+}
+
+// Partitions is the collector's share of PINT's digests, [partitions]: those of
+// partitions whose number modulo Of is Index.
+type Partitions struct {
+	Index int `toml:"index"`
+	Of    int `toml:"of"`
+	// Peers are the URLs of all Of collectors by their indices, so that a question
+	// about a flow is asked where its digests are; empty: it is refused.
+	Peers []string `toml:"peers"`
+}
+
+// DefaultNATS is a server on this machine alone.
+func DefaultNATS() NATS {
+	return NATS{Listen: "127.0.0.1:4222", Replicas: 1, Sync: 10 * time.Second}
+}
+
+// DefaultRetention is a week, within 10 GiB.
+func DefaultRetention() Retention { return Retention{Age: 7 * 24 * time.Hour, Bytes: 10 << 30} }
+
+// DefaultPartitions has all digests in one collector.
+func DefaultPartitions() Partitions { return Partitions{Of: 1} }
+
+// The least that a stream can keep: a file of JetStream's for each of a few kinds.
+const (
+	minBytes = 64 << 20
+	minAge   = time.Minute
+)
+
+// Validate reports all faults, joined, each beginning with its key. It opens no file.
+func (c *NATS) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5 {
+		fault("replicas: %d: choose 1, 3 or 5", c.Replicas)
+	}
+	if c.Sync < 0 || c.Sync > time.Hour {
+		fault("sync: %v: choose 0s, for each record, to 1h", c.Sync)
+	}
+	errs = append(errs, c.TLS.validate("tls.")...)
+	for _, f := range []struct{ key, path string }{{"password_file", c.PasswordFile}, {"token_file", c.TokenFile}, {"credentials", c.Credentials}} {
+		if f.path != "" && !filepath.IsAbs(f.path) {
+			fault("%s: %q is not an absolute path: begin it with a slash", f.key, f.path)
+		}
+	}
+	if len(c.Servers) != 0 {
+		return errors.Join(append(errs, c.validateServers()...)...)
+	}
+	return errors.Join(append(errs, c.validateServer()...)...)
+}
+
+func (c *NATS) validateServers() (errs []error) {
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for i, s := range c.Servers {
+		remote, err := serverURL(s)
+		switch {
+		case err != nil:
+			fault("servers[%d]: %w", i, err)
+		case remote && c.TLS == (TLS{}):
+			fault("servers[%d]: %s is not on this machine, and [nats.tls] is not set: name a certificate, its key and the CA", i, s)
+		}
+	}
+	if c.Cluster.Name != "" || c.Cluster.Listen != "" || len(c.Cluster.Routes) != 0 {
+		fault("cluster: is of the collector's own server, but servers names others: remove one of them")
+	}
+	if len(c.Clients) != 0 {
+		fault("client: is of the collector's own server, but servers names others: remove one of them")
+	}
+	if (c.User == "") != (c.PasswordFile == "") {
+		fault("user: comes with password_file, and the other way round: set both, or none")
+	}
+	ways := 0
+	for _, w := range []string{c.User, c.TokenFile, c.Credentials} {
+		if w != "" {
+			ways++
+		}
+	}
+	if ways > 1 {
+		fault("credentials: choose one of user, token_file and credentials")
+	}
+	return errs
+}
+
+func (c *NATS) validateServer() (errs []error) {
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.User != "" || c.PasswordFile != "" || c.TokenFile != "" || c.Credentials != "" {
+		fault("user: is for servers, and there are none: who may connect to the collector's own is in [[nats.client]]")
+	}
+	remote, err := Remote(c.Listen)
+	switch {
+	case err != nil:
+		fault("listen: %w", err)
+	case remote && c.TLS == (TLS{}):
+		fault("listen: other machines reach %s, so both sides must have certificates: set [nats.tls], or listen on 127.0.0.1", c.Listen)
+	}
+	if c.TLS != (TLS{}) && len(c.Clients) == 0 {
+		fault("client: is missing: with [nats.tls] nobody may connect who is not named, add a table [[nats.client]] for each switch")
+	}
+	errs = append(errs, c.validateClients()...)
+	errs = append(errs, c.validateCluster()...)
+	return errs
+}
+
+// token is what may stand between two dots of a subject.
+var token = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+func (c *NATS) validateClients() (errs []error) {
+	names, numbers := map[string]int{}, map[uint32]int{}
+	for i, u := range c.Clients {
+		fault := func(key, format string, args ...any) {
+			errs = append(errs, fmt.Errorf("client[%d].%s: %s", i, key, fmt.Sprintf(format, args...)))
+		}
+		if j, ok := names[u.Name]; ok && u.Name != "" {
+			fault("name", "client[%d] is called %q already: choose another name", j, u.Name)
+		}
+		names[u.Name] = i
+		if u.Name == "" {
+			fault("name", "is missing: name the client, with [nats.tls] as its certificate does")
+		}
+		switch {
+		case u.PasswordFile == "" && c.TLS == (TLS{}):
+			fault("password_file", "is missing: without [nats.tls] a password is all that the client has")
+		case u.PasswordFile != "" && !filepath.IsAbs(u.PasswordFile):
+			fault("password_file", "%q is not an absolute path: begin it with a slash", u.PasswordFile)
+		}
+		switch u.Role {
+		case RoleSwitch:
+			if j, ok := numbers[u.Switch]; ok {
+				fault("switch", "client[%d] is switch %d already: choose another number", j, u.Switch)
+			}
+			numbers[u.Switch] = i
+		case RoleCollector:
+			if u.Name != "" && !token.MatchString(u.Name) {
+				fault("name", "%q: a collector's name is part of subjects: use letters, digits, '_' and '-'", u.Name)
+			}
+			if u.Switch != 0 {
+				fault("switch", "is set, but the role is %q: remove it", u.Role)
+			}
+		default:
+			fault("role", "%q: choose %q or %q", u.Role, RoleSwitch, RoleCollector)
+		}
+	}
+	return errs
+}
+
+func (c *NATS) validateCluster() (errs []error) {
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Cluster.Name == "" {
+		if c.Cluster.Listen != "" || len(c.Cluster.Routes) != 0 {
+			fault("cluster.name: is missing: give the cluster a name, the same in all collectors, or remove [nats.cluster]")
+		}
+		if c.Replicas > 1 {
+			fault("replicas: %d copies need as many servers: set [nats.cluster] or servers, or choose 1", c.Replicas)
+		}
+		return errs
+	}
+	remote, err := Remote(c.Cluster.Listen)
+	switch {
+	case err != nil:
+		fault("cluster.listen: %w", err)
+	case remote && c.TLS == (TLS{}):
+		fault("cluster.listen: other machines reach %s, so both sides must have certificates: set [nats.tls]", c.Cluster.Listen)
+	}
+	if len(c.Cluster.Routes) == 0 {
+		fault("cluster.routes: is missing: name the other servers' cluster.listen")
+	}
+	for i, r := range c.Cluster.Routes {
+		if _, _, err := net.SplitHostPort(r); err != nil {
+			fault("cluster.routes[%d]: %q: write HOST:PORT", i, r)
+		}
+	}
+	return errs
+}
+
+// Validate checks that all files are named, or none.
+func (t *TLS) Validate() error { return errors.Join(t.validate("")...) }
+
+func (t *TLS) validate(prefix string) (errs []error) {
+	if *t == (TLS{}) {
+		return nil
+	}
+	for _, f := range []struct{ key, path string }{{"certificate", t.Certificate}, {"key", t.Key}, {"ca", t.CA}} {
+		switch {
+		case f.path == "":
+			errs = append(errs, fmt.Errorf("%s%s: is missing: name a file in PEM; both sides need certificates", prefix, f.key))
+		case !filepath.IsAbs(f.path):
+			errs = append(errs, fmt.Errorf("%s%s: %q is not an absolute path: begin it with a slash", prefix, f.key, f.path))
+		}
+	}
+	return errs
+}
+
+// Validate reports all faults, joined, each beginning with its key.
+func (c *Retention) Validate() error {
+	var errs []error
+	if c.Age < minAge {
+		errs = append(errs, fmt.Errorf("age: %v: choose %v or more", c.Age, minAge))
+	}
+	if c.Bytes < minBytes {
+		errs = append(errs, fmt.Errorf("bytes: %d: choose %d or more", c.Bytes, minBytes))
+	}
+	return errors.Join(errs...)
+}
+
+// Remote reports whether other machines reach a listening address, HOST:PORT.
+func Remote(address string) (bool, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err == nil && host != "" && net.ParseIP(host) == nil {
+		err = fmt.Errorf("%q is no IP address", host)
+	}
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%q is not an address with a port: write one, as in \"127.0.0.1:4222\"", address)
+	}
+	return host == "" || !net.ParseIP(host).IsLoopback(), nil
+}
+
+// serverURL reports whether a NATS server is on another machine.
+func serverURL(text string) (remote bool, err error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Port() == "" || u.Scheme != "nats" && u.Scheme != "tls" {
+		return false, fmt.Errorf("%q: write nats://HOST:PORT or tls://HOST:PORT", text)
+	}
+	if u.User != nil {
+		return false, errors.New("has a name or a password in it, which logs would show: use user and password_file")
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()), nil
+}
+
+// Validate reports all faults, joined, each beginning with its key.
+func (p *Partitions) Validate() error {
+	var errs []error
+	if p.Of < 1 || p.Of > record.Partitions {
+		errs = append(errs, fmt.Errorf("of: %d: choose 1 to %d", p.Of, record.Partitions))
+	} else if p.Index < 0 || p.Index >= p.Of {
+		errs = append(errs, fmt.Errorf("index: %d: choose 0 to %d, one less than of", p.Index, p.Of-1))
+	}
+	if len(p.Peers) != 0 && len(p.Peers) != p.Of {
+		errs = append(errs, fmt.Errorf("peers: names %d collectors, and of is %d: name each by its index, this one too", len(p.Peers), p.Of))
+	}
+	for i, text := range p.Peers {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+			errs = append(errs, fmt.Errorf("peers[%d]: %q: write http://HOST:PORT, or https:// with [tls]", i, text))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Owner is the index of the collector that has the digests of a partition.
+func (p *Partitions) Owner(partition int) int { return partition % p.Of }

@@ -1,0 +1,133 @@
+package embed
+
+import (
+	"crypto/subtle"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/weirswitch/weir/telemetry/collect"
+	"github.com/weirswitch/weir/telemetry/jetstream"
+)
+
+// ownName is what the collector calls itself at its own server.
+const ownName = "weir-collect"
+
+// auth decides who a client is and what it may do. It does not change once made.
+type auth struct {
+	own     string // the password of ownName, random
+	open    bool   // nobody is named, so whoever comes may publish
+	tls     bool   // the name is that of the certificate
+	clients map[string]client
+}
+
+// client is somebody who may connect.
+type client struct {
+	password    string // empty: none is asked for
+	permissions *server.Permissions
+}
+
+var _ server.Authentication = (*auth)(nil)
+
+// newAuth reads the passwords.
+func newAuth(c *collect.NATS) (*auth, error) {
+	a := &auth{own: password(), open: len(c.Clients) == 0, tls: c.TLS != (collect.TLS{}), clients: map[string]client{}}
+	for i, u := range c.Clients {
+		word, err := secret(u.PasswordFile)
+		if err != nil {
+			return nil, fmt.Errorf("nats.client[%d].password_file: %w", i, err)
+		}
+		p := switchMay(u.Switch)
+		if u.Role == collect.RoleCollector {
+			p = collectorMay(u.Name)
+		}
+		a.clients[u.Name] = client{word, p}
+	}
+	return a, nil
+}
+
+// secret reads a password, which is the first line of a file.
+func secret(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("%w: name a readable file with the password", err)
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	if line = strings.TrimSpace(line); line == "" {
+		return "", fmt.Errorf("%s is empty: write the password into it", path)
+	}
+	return line, nil
+}
+
+// Check implements server.Authentication: it finds out who connects and says what
+// that one may do.
+func (a *auth) Check(c server.ClientAuthentication) bool {
+	if c.Kind() != server.CLIENT {
+		return false // no bridge to other networks
+	}
+	o := c.GetOpts()
+	if o.Username == ownName {
+		return a.admit(c, ownName, o.Password, client{a.own, collectorMay(ownName)})
+	}
+	if a.open {
+		return a.admit(c, "anonymous", "", client{permissions: anybodyMay()})
+	}
+	name := o.Username
+	if a.tls {
+		state := c.GetTLSConnectionState()
+		if state == nil || len(state.PeerCertificates) == 0 {
+			return false
+		}
+		certified := state.PeerCertificates[0].Subject.CommonName
+		if name != "" && name != certified {
+			return false
+		}
+		name = certified
+	}
+	u, ok := a.clients[name]
+	return ok && a.admit(c, name, o.Password, u)
+}
+
+func (a *auth) admit(c server.ClientAuthentication, name, password string, u client) bool {
+	if u.password != "" && subtle.ConstantTimeCompare([]byte(u.password), []byte(password)) != 1 {
+		return false
+	}
+	c.RegisterUser(&server.User{Username: name, Permissions: u.permissions})
+	return true
+}
+
+func may(publish, subscribe []string) *server.Permissions {
+	return &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: publish},
+		Subscribe: &server.SubjectPermission{Allow: subscribe},
+	}
+}
+
+// switchMay is what a switch needs, and no more.
+func switchMay(number uint32) *server.Permissions {
+	return may([]string{jetstream.SubjectsOf(number)}, []string{jetstream.Acks(number) + ".>"})
+}
+
+// anybodyMay is for who needs no name: all of what switches may, and replies under NATS' usual
+// names, under which nobody sends records.
+func anybodyMay() *server.Permissions {
+	return may([]string{jetstream.Subjects}, []string{jetstream.AllAcks, "_INBOX.>"})
+}
+
+// collectorMay is what making the stream and reading it needs. It cannot delete: an
+// operator who wants that stops the collector and removes its folder.
+func collectorMay(name string) *server.Permissions {
+	const stream = jetstream.Stream
+	return may([]string{
+		"$JS.API.INFO",
+		"$JS.API.STREAM.INFO." + stream, "$JS.API.STREAM.CREATE." + stream, "$JS.API.STREAM.UPDATE." + stream,
+		"$JS.API.CONSUMER.CREATE." + stream + ".>", "$JS.API.CONSUMER.INFO." + stream + ".>",
+		"$JS.API.CONSUMER.DELETE." + stream + ".>", "$JS.API.CONSUMER.MSG.NEXT." + stream + ".>",
+		"$JS.FC.>",
+	}, []string{jetstream.Inbox(name) + ".>"})
+}

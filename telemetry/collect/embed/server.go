@@ -1,0 +1,232 @@
+package embed
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+
+	"github.com/weirswitch/weir/telemetry/collect"
+	"github.com/weirswitch/weir/telemetry/jetstream"
+)
+
+// Config is what a server is made of.
+type Config struct {
+	// Name of the server, which no other one of its cluster has.
+	Name string
+	// Data is the folder of its files, which is made if need be.
+	Data      string
+	NATS      collect.NATS
+	Retention collect.Retention
+	Log       *zap.Logger
+}
+
+// The bounds of what clients may ask of the server.
+const (
+	maxClients = 16 << 10 // connections
+	maxSubs    = 256      // of a connection
+	authWait   = 5 * time.Second
+	readyWait  = 30 * time.Second
+)
+
+// Server is a running server.
+type Server struct {
+	config Config
+	nats   *server.Server
+	auth   *auth
+	lock   *os.File
+
+	problem atomic.Pointer[string] // why records are not taken; nil: they are
+	stop    chan struct{}
+	works   sync.WaitGroup
+}
+
+// Start starts a server and waits until it takes connections. It handles no
+// signals. A folder in which another collector works is refused.
+func Start(c Config) (_ *Server, err error) {
+	s := &Server{config: c, stop: make(chan struct{})}
+	if s.lock, err = claim(c.Data); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.lock.Close())
+		}
+	}()
+	if s.auth, err = newAuth(&c.NATS); err != nil {
+		return nil, err
+	}
+	options, err := s.options()
+	if err != nil {
+		return nil, err
+	}
+	if err := free(c.NATS.Listen); err != nil {
+		return nil, fmt.Errorf("nats.listen: %w", err)
+	}
+	if s.nats, err = server.NewServer(options); err != nil {
+		return nil, fmt.Errorf("set up the NATS server: %w", err)
+	}
+	s.nats.SetLoggerV2(&logger{log: c.Log.Named("nats")}, false, false, false)
+	s.nats.Start()
+	if !s.nats.ReadyForConnections(readyWait) {
+		s.nats.Shutdown()
+		return nil, fmt.Errorf("the NATS server is not ready after %v: see the log", readyWait)
+	}
+	s.works.Go(s.watch)
+	return s, nil
+}
+
+// claim locks the folder until the process's end.
+func claim(folder string) (*os.File, error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("collect.data: %w: choose a folder that can be made", err)
+	}
+	path := filepath.Join(folder, "lock")
+	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("collect.data: %w: choose a folder that may be written", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("collect.data: another collector works in %s: stop it, or choose another folder", folder), lock.Close())
+	}
+	return lock, nil
+}
+
+// free finds out whether an address can be listened on, because the server itself
+// would say so in its log alone.
+func free(address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("%w: choose an address of this machine and a port that is free", err)
+	}
+	return l.Close()
+}
+
+func (s *Server) options() (*server.Options, error) {
+	c := &s.config
+	host, port, err := split(c.NATS.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("nats.listen: %w", err)
+	}
+	o := &server.Options{
+		ServerName: c.Name, Host: host, Port: port,
+		NoSigs: true, NoLog: true,
+		JetStream: true, DisableJetStreamBanner: true,
+		StoreDir: c.Data, JetStreamMaxMemory: maxMemory, JetStreamMaxStore: c.storeBytes(),
+		SyncInterval: c.NATS.Sync, SyncAlways: c.NATS.Sync == 0,
+		MaxPayload: collect.MaxPayload, MaxPending: 8 * collect.MaxPayload,
+		MaxConn: maxClients, MaxSubs: maxSubs, AuthTimeout: authWait.Seconds(), TLSTimeout: authWait.Seconds(),
+		CustomClientAuthentication: s.auth,
+	}
+	if c.NATS.TLS != (collect.TLS{}) {
+		if o.TLSConfig, err = serverTLS(c.NATS.TLS); err != nil {
+			return nil, err
+		}
+		o.TLS, o.TLSVerify = true, true
+	}
+	if c.NATS.Cluster.Name != "" {
+		if err := s.cluster(o); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// maxMemory is for streams in memory, of which there are none.
+const maxMemory = 1 << 20
+
+// storeBytes is what JetStream may use: the stream, and room for its indices.
+func (c *Config) storeBytes() int64 { return c.Retention.Bytes + c.Retention.Bytes/16 + 64<<20 }
+
+// cluster adds the server to those of other collectors.
+func (s *Server) cluster(o *server.Options) error {
+	c := s.config.NATS.Cluster
+	host, port, err := split(c.Listen)
+	if err != nil {
+		return fmt.Errorf("nats.cluster.listen: %w", err)
+	}
+	o.Cluster = server.ClusterOpts{Name: c.Name, Host: host, Port: port}
+	if o.TLSConfig != nil {
+		// A route is a client too, so its certificate is for both sides.
+		o.Cluster.TLSConfig = o.TLSConfig.Clone()
+		o.Cluster.TLSConfig.RootCAs = o.TLSConfig.ClientCAs
+		o.Cluster.TLSTimeout = authWait.Seconds()
+	}
+	for _, r := range c.Routes {
+		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: r})
+	}
+	return nil
+}
+
+// split takes HOST:PORT apart; port 0 is the kernel's choice.
+func split(address string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, err
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return "", 0, err
+	}
+	if n == 0 {
+		return host, server.RANDOM_PORT, nil
+	}
+	return host, int(n), nil
+}
+
+func serverTLS(t collect.TLS) (*tls.Config, error) {
+	own, pool, err := t.Load("nats.tls")
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own},
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+	}, nil
+}
+
+// Address is where the server listens.
+func (s *Server) Address() string {
+	if a := s.nats.Addr(); a != nil {
+		return a.String()
+	}
+	return ""
+}
+
+// URL is the address as clients of this machine write it.
+func (s *Server) URL() string { return s.nats.ClientURL() }
+
+// Connect connects within the process, as a collector.
+func (s *Server) Connect(context.Context) (*nats.Conn, error) {
+	return nats.Connect("", nats.InProcessServer(s.nats), nats.Name("weir collect"),
+		nats.UserInfo(ownName, s.auth.own), nats.CustomInboxPrefix(jetstream.Inbox(ownName)), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait))
+}
+
+// reconnectWait is the pause between two attempts within the process.
+const reconnectWait = 100 * time.Millisecond
+
+// Close ends the server and what it is asked for, and gives the folder free.
+func (s *Server) Close() error {
+	close(s.stop)
+	s.works.Wait()
+	s.nats.Shutdown()
+	s.nats.WaitForShutdown()
+	return s.lock.Close()
+}
+
+// password makes the one with which the collector enters its own server.
+func password() string { return rand.Text() }

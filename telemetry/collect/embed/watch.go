@@ -1,0 +1,97 @@
+package embed
+
+import (
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"go.uber.org/zap"
+
+	"github.com/weirswitch/weir/telemetry/collect"
+)
+
+// watchInterval is between two looks at the disk, and at first between two attempts to
+// write to it again; these become rarer.
+const (
+	watchInterval   = time.Second
+	longestInterval = time.Minute
+)
+
+// Problem says why records are not taken, empty: they are.
+func (s *Server) Problem() string {
+	if p := s.problem.Load(); p != nil {
+		return *p
+	}
+	return ""
+}
+
+// watch starts JetStream again, which keeps nothing more once it could not write: its
+// disk was full, say, and somebody made room.
+func (s *Server) watch() {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	pause, next := watchInterval, time.Time{}
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-tick.C:
+		}
+		fault := s.fault()
+		if fault == "" {
+			if s.problem.Swap(nil) != nil {
+				s.config.Log.Info("records are taken again")
+			}
+			continue
+		}
+		fault = "records are not taken: " + fault + ": make room on the disk of " + s.config.Data + ", they are taken again then"
+		if s.problem.Swap(&fault) == nil {
+			s.config.Log.Error(fault)
+			pause = watchInterval
+		}
+		if s.full() || time.Now().Before(next) {
+			continue
+		}
+		s.restart()
+		next, pause = time.Now().Add(pause), min(2*pause, longestInterval)
+	}
+}
+
+// fault is why JetStream does not write, empty: it does.
+func (s *Server) fault() string {
+	if !s.nats.JetStreamEnabled() {
+		return "JetStream is off"
+	}
+	for _, e := range s.nats.Healthz(&server.HealthzOptions{Details: true}).Errors {
+		// Others pass, such as of a stream that catches up with those of other servers.
+		if strings.Contains(e.Error, "write error") {
+			return e.Error
+		}
+	}
+	return ""
+}
+
+// restart reads the folder anew, and goes on behind what is whole.
+func (s *Server) restart() {
+	s.config.Log.Warn("JetStream starts anew", zap.String("folder", s.config.Data))
+	s.nats.ShutdownJetStream()
+	err := s.nats.EnableJetStream(&server.JetStreamConfig{
+		StoreDir: s.config.Data, MaxMemory: maxMemory, MaxStore: s.config.storeBytes(),
+		SyncInterval: s.config.NATS.Sync, SyncAlways: s.config.NATS.Sync == 0, Strict: true,
+	})
+	if err != nil {
+		s.config.Log.Error("JetStream does not start", zap.Error(err))
+	}
+}
+
+// room is how much the disk must have before a server that met its end tries again.
+const room = 4 * collect.MaxPayload
+
+func (s *Server) full() bool {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(s.config.Data, &st); err != nil {
+		return true
+	}
+	return st.Bavail*uint64(st.Bsize) < room
+}

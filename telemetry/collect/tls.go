@@ -1,0 +1,25 @@
+package collect
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+)
+
+// Load reads the files. A fault begins with the key, of which prefix is the table.
+func (t *TLS) Load(prefix string) (own tls.Certificate, others *x509.CertPool, err error) {
+	own, err = tls.LoadX509KeyPair(t.Certificate, t.Key)
+	if err != nil {
+		return own, nil, fmt.Errorf("%s.certificate: %w: name a certificate and its key, in PEM", prefix, err)
+	}
+	text, err := os.ReadFile(t.CA)
+	if err != nil {
+		return own, nil, fmt.Errorf("%s.ca: %w: name a readable file in PEM", prefix, err)
+	}
+	others = x509.NewCertPool()
+	if !others.AppendCertsFromPEM(text) {
+		return own, nil, fmt.Errorf("%s.ca: %s has no certificate: name a file in PEM", prefix, t.CA)
+	}
+	return own, others, nil
+}

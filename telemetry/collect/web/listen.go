@@ -1,0 +1,150 @@
+package web
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/weirswitch/weir/telemetry/collect"
+)
+
+// listenTCP listens on an address, with TLS where there are certificates.
+func listenTCP(address string, t collect.TLS, places *places) (net.Listener, error) {
+	var config *tls.Config
+	if t != (collect.TLS{}) {
+		own, pool, err := t.Load("tls")
+		if err != nil {
+			return nil, err
+		}
+		config = &tls.Config{
+			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own},
+			ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, NextProtos: []string{"http/1.1"},
+		}
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("collect.listen: %w: choose an address of this machine and a port that is free", err)
+	}
+	l = &limited{l, places}
+	if config != nil {
+		l = tls.NewListener(l, config)
+	}
+	return l, nil
+}
+
+// listenUnix makes a socket, in place of one that nobody listens on. A file that is no
+// socket, and one that a process answers at, stay.
+func listenUnix(path string, places *places) (net.Listener, error) {
+	if err := removeStale(path); err != nil {
+		return nil, fmt.Errorf("collect.socket: %s: %w", path, err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("collect.socket: %w: choose a path in a folder that is there and may be written", err)
+	}
+	// Before this only the owner may connect, unless the umask is none.
+	if err := os.Chmod(path, 0o660); err != nil {
+		return nil, errors.Join(fmt.Errorf("collect.socket: %w", err), l.Close())
+	}
+	return &limited{l, places}, nil
+}
+
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode()&os.ModeSocket == 0 {
+		return errors.New("a file that is no socket is in its place: remove it, or choose another path")
+	}
+	c, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		_ = c.Close()
+		return errors.New("a running process listens there: stop it, or choose another path")
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// places are those of connections: so many of all, half as many of one address.
+type places struct {
+	most    int
+	refused func()
+
+	mu   sync.Mutex
+	open int
+	of   map[string]int
+}
+
+func newPlaces(most int, refused func()) *places {
+	return &places{most: most, refused: refused, of: map[string]int{}}
+}
+
+func (p *places) take(from string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open >= p.most || p.of[from] >= max(1, p.most/2) {
+		return false
+	}
+	p.open++
+	p.of[from]++
+	return true
+}
+
+func (p *places) leave(from string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open--
+	if p.of[from]--; p.of[from] == 0 {
+		delete(p.of, from)
+	}
+}
+
+// limited is a listener that closes at once what comes when its places are taken.
+type limited struct {
+	net.Listener
+	places *places
+}
+
+// Accept implements net.Listener.
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		from, _, err := net.SplitHostPort(c.RemoteAddr().String())
+		if err != nil {
+			from = "unix"
+		}
+		if l.places.take(from) {
+			return &placed{Conn: c, places: l.places, from: from}, nil
+		}
+		l.places.refused()
+		_ = c.Close()
+	}
+}
+
+// placed is a connection that has a place until it is closed.
+type placed struct {
+	net.Conn
+	places *places
+	from   string
+	once   sync.Once
+}
+
+// Close implements net.Conn.
+func (c *placed) Close() error {
+	c.once.Do(func() { c.places.leave(c.from) })
+	return c.Conn.Close()
+}

@@ -1,0 +1,181 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+
+	"github.com/weirswitch/weir/telemetry/collect"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// Source is what metrics show. Its methods are called by many goroutines.
+type Source interface {
+	Status() collect.Status
+	Counters(record.Kind) collect.Counters
+	Store() StoreStatus
+}
+
+// StoreStatus is what memory holds.
+type StoreStatus struct {
+	Bytes, MaxBytes int64
+	Kinds           map[record.Kind]StoreKind
+}
+
+// StoreKind is what memory holds of a kind.
+type StoreKind struct {
+	Held, Evicted uint64 // records
+	Bytes         uint64
+	Digests       uint64
+}
+
+// Metrics shows a collector to Prometheus, as weir_collect_*.
+type Metrics struct {
+	source  Source
+	server  *Server
+	queries *prometheus.CounterVec
+	seconds *prometheus.HistogramVec
+	info    prometheus.Collector
+}
+
+// NewMetrics returns the metrics of a collector; name is its own.
+func NewMetrics(name string, source Source, server *Server) *Metrics {
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "weir_collect_info", Help: "the collector, always 1", ConstLabels: prometheus.Labels{"name": name},
+	})
+	info.Set(1)
+	return &Metrics{
+		source: source, server: server, info: info,
+		queries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_collect_queries_total", Help: "questions, by kind and what became of them",
+		}, []string{"kind", "outcome"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "weir_collect_query_seconds", Help: "time from a question's turn to its answer",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"kind"}),
+	}
+}
+
+// Queried counts a question.
+func (m *Metrics) Queried(kind, outcome string, took time.Duration) {
+	m.queries.WithLabelValues(kind, outcome).Inc()
+	m.seconds.WithLabelValues(kind).Observe(took.Seconds())
+}
+
+// The bounds of scrapes.
+const (
+	maxScrapes = 4
+	scrapeWait = 10 * time.Second
+)
+
+// Handler serves the metrics.
+func (m *Metrics) Handler(log *zap.Logger) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(m, m.info, m.queries, m.seconds, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		MaxRequestsInFlight: maxScrapes, Timeout: scrapeWait, ErrorHandling: promhttp.ContinueOnError, ErrorLog: zap.NewStdLog(log),
+	})
+}
+
+// Describe implements prometheus.Collector. Which there are depends on the kinds that came.
+func (m *Metrics) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	e := emitter{ch}
+	e.stream(m.source.Status())
+	for _, k := range append([]record.Kind{0}, collect.Kinds...) {
+		e.kind(collect.KindName(k), m.source.Counters(k))
+	}
+	e.store(m.source.Store())
+	c := m.server.Counters()
+	e.counter("http_refused_total", "connections closed at once: there were too many", c.Refused)
+	e.counter("http_denied_total", "calls of admins by others", c.Denied)
+	e.counter("http_misdirected_total", "requests under a name that is not this machine's", c.Misdirected)
+}
+
+type emitter struct{ ch chan<- prometheus.Metric }
+
+func (e emitter) stream(s collect.Status) {
+	e.gauge("stream_connected", "whether the stream can be read", bit(s.Connected))
+	e.gauge("ready", "whether what the stream had at the start is read", bit(s.Ready))
+	e.gauge("stream_messages", "messages that the stream keeps", float64(s.Messages))
+	e.gauge("stream_bytes", "bytes that the stream keeps", float64(s.Bytes))
+	e.gauge("stream_first_sequence", "number of the stream's oldest message", float64(s.FirstSequence))
+	e.gauge("stream_last_sequence", "number of the stream's newest message", float64(s.LastSequence))
+	e.gauge("read_sequence", "number of the last message that was read", float64(s.Read))
+	e.gauge("pending_messages", "messages of the stream that are to be read", float64(s.Pending))
+	e.gauge("lag_seconds", "age of the last message that was read, 0 if none is to be read", s.Lag.Seconds())
+	e.counter("lost_messages_total", "messages that went from the stream before they were read", s.Lost)
+	e.counter("stream_restarts_total", "times that reading began anew", s.Restarts)
+}
+
+func bit(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// kind sends the counts of a kind: received = the sum of all outcomes.
+func (e emitter) kind(name string, c collect.Counters) {
+	if c.Received == 0 && name == collect.KindName(0) {
+		return
+	}
+	e.counter("received_records_total", "messages read from the stream", c.Received, "kind", name)
+	e.counter("received_bytes_total", "bytes of these", c.Bytes, "kind", name)
+	for _, o := range collect.Outcomes() {
+		e.counter("records_total", "messages read from the stream, by what became of them", c.By[o], "kind", name, "outcome", o.String())
+	}
+}
+
+func (e emitter) store(s StoreStatus) {
+	e.gauge("store_bytes", "memory that records take", float64(s.Bytes))
+	e.gauge("store_limit_bytes", "memory that records may take", float64(s.MaxBytes))
+	for _, k := range collect.Kinds {
+		of := s.Kinds[k]
+		e.gauge("store_records", "records in memory", float64(of.Held), "kind", k.String())
+		e.gauge("store_kind_bytes", "memory that records take, by kind", float64(of.Bytes), "kind", k.String())
+		e.counter("evicted_records_total", "records that left memory to make room", of.Evicted, "kind", k.String())
+	}
+	e.gauge("store_digests", "digests in memory", float64(s.Kinds[record.PINT].Digests))
+}
+
+func (e emitter) counter(name, help string, n uint64, labels ...string) {
+	e.send(name, help, float64(n), prometheus.CounterValue, labels...)
+}
+
+func (e emitter) gauge(name, help string, v float64, labels ...string) {
+	e.send(name, help, v, prometheus.GaugeValue, labels...)
+}
+
+// send sends one value. labels are names and values in turn.
+func (e emitter) send(name, help string, v float64, kind prometheus.ValueType, labels ...string) {
+	var names, values []string
+	for i := 0; i+1 < len(labels); i += 2 {
+		names, values = append(names, labels[i]), append(values, labels[i+1])
+	}
+	e.ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("weir_collect_"+name, help, names, nil), kind, v, values...)
+}
+
+// Health serves /healthz, whether the process answers, and /readyz, whether what the stream had
+// at the start is read and it can be read now.
+func Health(source Source) (healthz, readyz http.Handler) {
+	healthz = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	readyz = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		switch s := source.Status(); {
+		case !s.Connected:
+			http.Error(w, "the stream cannot be read: "+s.Problem, http.StatusServiceUnavailable)
+		case !s.Ready:
+			http.Error(w, fmt.Sprintf("reading what the stream has: message %d of %d", s.Read, s.Target), http.StatusServiceUnavailable)
+		default:
+			_, _ = fmt.Fprintln(w, "ready")
+		}
+	})
+	return healthz, readyz
+}

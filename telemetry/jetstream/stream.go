@@ -1,0 +1,69 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// StreamConfig is what the stream keeps, and for how long.
+type StreamConfig struct {
+	// Age is how long a record is kept; 0: for ever.
+	Age time.Duration
+	// Bytes bounds the stream's size on each server; beyond, the oldest records go. 0: no bound.
+	Bytes int64
+	// Replicas is on how many servers of a cluster each record is, 1 to 5; 0: 1.
+	Replicas int
+	// Duplicates is for how long a record published again is recognised; 0: DefaultDuplicates.
+	Duplicates time.Duration
+}
+
+// DefaultDuplicates is longer than a switch takes to start again, or a cluster to
+// find a new leader. Servers keep the ids of all records of so much time in memory.
+const DefaultDuplicates = 2 * time.Minute
+
+// EnsureStream makes the stream, or makes the one that is there as it should be.
+func EnsureStream(ctx context.Context, js jetstream.JetStream, c StreamConfig) (jetstream.Stream, error) {
+	duplicates := c.Duplicates
+	if duplicates <= 0 {
+		duplicates = DefaultDuplicates
+	}
+	if c.Age > 0 {
+		duplicates = min(duplicates, c.Age) // servers refuse longer ones
+	}
+	config := jetstream.StreamConfig{
+		Name:        Stream,
+		Description: "records of what Weir's switches measured",
+		Subjects:    []string{Subjects},
+		Retention:   jetstream.LimitsPolicy,
+		Discard:     jetstream.DiscardOld,
+		Storage:     jetstream.FileStorage,
+		MaxAge:      c.Age,
+		MaxBytes:    c.Bytes,
+		Replicas:    max(c.Replicas, 1),
+		Duplicates:  duplicates,
+		AllowDirect: true,
+	}
+	if config.MaxBytes <= 0 {
+		config.MaxBytes = -1
+	}
+	stream, err := js.CreateOrUpdateStream(ctx, config)
+	if err != nil {
+		return nil, streamError(err, config.Replicas)
+	}
+	return stream, nil
+}
+
+func streamError(err error, replicas int) error {
+	var api *jetstream.APIError
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return fmt.Errorf("make stream %s: %w: set jetstream in the servers' configuration, and for this account", Stream, err)
+	case errors.As(err, &api) && api.ErrorCode == 10074 || errors.As(err, &api) && api.ErrorCode == 10005:
+		return fmt.Errorf("make stream %s on %d servers: %w: start as many, or lower the replicas", Stream, replicas, err)
+	}
+	return fmt.Errorf("make stream %s: %w", Stream, err)
+}

@@ -1,0 +1,78 @@
+package jetstream
+
+import (
+	"encoding/hex"
+	"strconv"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// Stream is the stream's name.
+const Stream = "WEIR"
+
+// prefix begins all subjects.
+const prefix = "weir.records."
+
+// Subjects is what the stream keeps: records of all kinds, from all switches.
+const Subjects = prefix + ">"
+
+// Subject is where the record of a header is published,
+//
+//	weir.records.KIND.PARTITION.EPOCH.SWITCH
+//
+// The partition of a PINT record is its instance, so that all digests of a flow
+// are in one; other kinds have the partition 0.
+func Subject(h *record.Header) string {
+	b := make([]byte, 0, 80)
+	b = append(b, prefix...)
+	b = append(b, h.Kind.String()...)
+	b = append(b, '.')
+	b = strconv.AppendUint(b, uint64(partition(h)), 10)
+	b = append(b, '.')
+	b = strconv.AppendInt(b, Epoch(h), 10)
+	b = append(b, '.')
+	return string(strconv.AppendUint(b, uint64(h.Switch), 10))
+}
+
+// Filter is the subject of all records of a kind in a partition.
+func Filter(k record.Kind, partition int) string {
+	return prefix + k.String() + "." + strconv.Itoa(partition) + ".>"
+}
+
+func partition(h *record.Header) uint16 {
+	if h.Kind == record.PINT {
+		return h.Instance
+	}
+	return 0
+}
+
+// Epoch is the number of the slice of the clock that a record is of: its start
+// over its span, rounded down; 0 for a record without a span.
+func Epoch(h *record.Header) int64 {
+	if h.Span <= 0 {
+		return 0
+	}
+	epoch := h.Start / h.Span
+	if h.Start%h.Span < 0 {
+		epoch--
+	}
+	return epoch
+}
+
+// idSeed keeps ids apart from other hashes of the same bytes.
+const idSeed = 0x77656972
+
+// ID is the message id of a record: the switch, a hash of the encoded record, and
+// the record's own checksum, 96 bits of its content.
+func ID(encoded []byte, sw uint32) string {
+	b := strconv.AppendUint(make([]byte, 0, 40), uint64(sw), 10)
+	b = append(b, '-')
+	h := hash.Bytes(idSeed, encoded)
+	var sum [12]byte
+	for i := range 8 {
+		sum[i] = byte(h >> (56 - 8*i))
+	}
+	copy(sum[8:], encoded[max(0, len(encoded)-4):])
+	return string(hex.AppendEncode(b, sum[:]))
+}

@@ -1,0 +1,363 @@
+package query
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/record"
+	"github.com/weirswitch/weir/telemetry/store"
+)
+
+// defaultReader reads the digests of networks without a plan of their own.
+var defaultReader = sync.OnceValues(func() (*pint.Reader, error) { return pint.NewReader(pint.DefaultPlan()) })
+
+// readers are those of the engine's plans.
+func (e *Engine) readers() (list []*pint.Reader, err error) {
+	if len(e.Plans) == 0 {
+		r, err := defaultReader()
+		return []*pint.Reader{r}, err
+	}
+	for _, p := range e.Plans {
+		r, err := pint.NewReader(p)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// batches are the records of digests in a window: by plan and partition, in the order of
+// time.
+type batches struct {
+	store.Window
+	by map[batchPlace][]*store.Batch
+}
+
+type batchPlace struct {
+	plan      uint16
+	partition uint16
+}
+
+// batches sorts the store's batches of a window.
+func (e *Engine) batches(w store.Window) *batches {
+	b := &batches{Window: w, by: map[batchPlace][]*store.Batch{}}
+	for i := range e.Store.Batches {
+		x := &e.Store.Batches[i]
+		if x.Overlaps(w) && !x.Loop {
+			at := batchPlace{x.Plan, x.Instance}
+			b.by[at] = append(b.by[at], x)
+		}
+	}
+	return b
+}
+
+// appendFlow appends a flow's digests in the window, in the order of time.
+func (b *batches) appendFlow(dst []pint.Record, flow pint.FlowKey, plan uint16) []pint.Record {
+	begin := len(dst)
+	for _, x := range b.by[batchPlace{plan, uint16(flow.Partition(record.Partitions))}] {
+		if at, ok := x.Find(&flow); ok {
+			dst = b.appendRun(dst, x, at)
+		}
+	}
+	sortByTime(dst[begin:])
+	return dst
+}
+
+// appendRun appends what a batch has of a flow, by its number there.
+func (b *batches) appendRun(dst []pint.Record, x *store.Batch, flow int) []pint.Record {
+	begin := len(dst)
+	dst = x.AppendFlow(dst, flow)
+	if x.From >= b.From && x.To <= b.To {
+		return dst
+	}
+	kept := slices.DeleteFunc(dst[begin:], func(o pint.Record) bool {
+		return int64(o.TimeNs) < b.From || int64(o.TimeNs) >= b.To
+	})
+	return dst[:begin+len(kept)]
+}
+
+func sortByTime(all []pint.Record) {
+	byTime := func(a, b pint.Record) int { return cmp.Compare(a.TimeNs, b.TimeNs) }
+	if !slices.IsSortedFunc(all, byTime) { // as they are, of one sink
+		slices.SortStableFunc(all, byTime)
+	}
+}
+
+// digestFlow is a flow with digests, as a query of the plan defines flows.
+type digestFlow struct {
+	key     pint.FlowKey
+	members []pint.FlowKey // the 5-tuples that are it
+	digests int            // in the batches of the window
+}
+
+// digests is a question to the digests of one plan, for one of its queries.
+type digests struct {
+	Basis
+	DigestBasis
+	e       *Engine
+	reader  *pint.Reader
+	query   int // of the plan
+	batches *batches
+	flows   []digestFlow // those of most digests first
+	one     bool         // flow was asked for by its name
+	sinks   map[uint32]bool
+	buf     []pint.Record
+}
+
+// digests begins an answer from the digests of the flows that a question selects: of the
+// plan, of those with a query that suits, that has most of them. suits ranks queries,
+// higher ones first; 0: not that one.
+func (e *Engine) digests(q *Question, what string, suits func(*pint.Query) int) (*digests, error) {
+	basis, err := e.basis(store.OfDigests)
+	if err != nil {
+		return nil, err
+	}
+	readers, err := e.readers()
+	if err != nil {
+		return nil, err
+	}
+	d := &digests{Basis: basis, e: e, batches: e.batches(basis.Window), one: q.Flow != ""}
+	d.countRecords()
+	if d.Records == 0 {
+		return nil, fmt.Errorf("%w of digests in the window: add the stage pint to the switches' graphs with a role of sink, or ask about another window", ErrNoRecords)
+	}
+	if err := d.choose(q, readers, suits); err != nil {
+		return nil, err
+	}
+	if d.reader == nil {
+		return nil, fmt.Errorf("%w of %s: none of the plans that are known here, %v, has a query for it; digests are of %v", ErrNoRecords, what, planIDs(readers), e.plansSeen(d.Window))
+	}
+	if len(d.flows) == 0 {
+		return nil, fmt.Errorf("%w: no digest of %s is in the window", ErrUnknownFlow, d.Of)
+	}
+	d.FlowCount = len(d.flows)
+	d.Query = d.reader.Plan().Queries[d.query].Name
+	d.Plan = d.reader.Plan().ID
+	return d, nil
+}
+
+// countRecords fills the basis.
+func (d *digests) countRecords() {
+	d.sinks = map[uint32]bool{}
+	for _, list := range d.batches.by {
+		for _, b := range list {
+			d.rest(d.sinks, &b.Origin)
+		}
+	}
+}
+
+// choose finds the plan to answer from, and its flows.
+func (d *digests) choose(q *Question, readers []*pint.Reader, suits func(*pint.Query) int) error {
+	flow, err := q.key()
+	if err != nil {
+		return err
+	}
+	selection, err := q.selection()
+	if err != nil {
+		return err
+	}
+	if d.Of = selection.String(); d.one {
+		d.Of = FormatKey(flow)
+	}
+	most, all := -1, 0
+	for _, r := range readers {
+		query, ok := bestQuery(r.Plan(), suits)
+		if !ok {
+			continue
+		}
+		want := func(k *pint.FlowKey) bool { return selection.Has((*Key)(k)) }
+		if d.one {
+			of := r.Plan().Queries[query].Flow
+			asked := of.Of(pint.FlowKey(flow))
+			want = func(k *pint.FlowKey) bool { return of.Of(*k) == asked }
+		}
+		flows, digests, err := d.list(r, query, flow, want)
+		if err != nil {
+			return err
+		}
+		if all += digests; digests > most {
+			most, d.reader, d.query, d.flows = digests, r, query, flows
+		}
+	}
+	if d.reader != nil {
+		known := func(id uint16) bool {
+			return slices.ContainsFunc(readers, func(r *pint.Reader) bool { return r.Plan().ID == id })
+		}
+		d.OtherPlans = uint64(all-most) + d.unknownPlans(pint.FlowKey(flow), known, selection)
+	}
+	return nil
+}
+
+// bestQuery is the number of the plan's query that suits best.
+func bestQuery(p *pint.Plan, suits func(*pint.Query) int) (query int, ok bool) {
+	best := 0
+	for i := range p.Queries {
+		if s := suits(&p.Queries[i]); s > best {
+			best, query = s, i
+		}
+	}
+	return query, best > 0
+}
+
+// list finds the flows that are wanted, and counts their digests.
+func (d *digests) list(r *pint.Reader, query int, flow Key, want func(*pint.FlowKey) bool) ([]digestFlow, int, error) {
+	limits := d.e.Limits.orDefaults()
+	of := r.Plan().Queries[query].Flow
+	if d.one && of == (pint.FlowDefinition{}) {
+		n := d.count(pint.FlowKey(flow), r.Plan().ID)
+		switch {
+		case n == 0:
+			return nil, 0, nil
+		case n > limits.Records:
+			return nil, 0, limits.tooManyDigests()
+		}
+		return []digestFlow{{pint.FlowKey(flow), []pint.FlowKey{pint.FlowKey(flow)}, n}}, n, nil
+	}
+	at, flows, all := map[pint.FlowKey]int{}, []digestFlow(nil), 0
+	for partition := range uint16(record.Partitions) {
+		// All digests of a 5-tuple are in one partition, so its count is whole after it.
+		counts := map[pint.FlowKey]int{}
+		for _, b := range d.batches.by[batchPlace{r.Plan().ID, partition}] {
+			if err := d.e.stopped(); err != nil {
+				return nil, 0, err
+			}
+			for i := range b.Digests.Flows() {
+				if k := b.Flow(i); want(&k) {
+					counts[k] += b.Count(i)
+				}
+			}
+		}
+		for k, n := range counts {
+			key := of.Of(k)
+			i, known := at[key]
+			if !known {
+				i = len(flows)
+				at[key] = i
+				flows = append(flows, digestFlow{key: key})
+			}
+			flows[i].members = append(flows[i].members, k)
+			flows[i].digests += n
+			all += n
+		}
+		if len(flows) > limits.Candidates || all > limits.Records {
+			return nil, 0, limits.tooManyDigests()
+		}
+	}
+	slices.SortFunc(flows, func(a, b digestFlow) int {
+		return cmp.Or(cmp.Compare(b.digests, a.digests), compareKeys(&a.key, &b.key))
+	})
+	return flows, all, nil
+}
+
+func (l Limits) tooManyDigests() error {
+	return fmt.Errorf("%w: it is about more than %d flows, or %d digests, which may be read for one question: ask about fewer flows (prefix, src, dst, port) or a shorter window", ErrTooCostly, l.Candidates, l.Records)
+}
+
+// compareKeys orders flows, for answers that are always the same.
+func compareKeys(a, b *pint.FlowKey) int {
+	return cmp.Or(cmp.Compare(a.Version, b.Version), slices.Compare(a.Src[:], b.Src[:]), slices.Compare(a.Dst[:], b.Dst[:]),
+		cmp.Compare(a.SrcPort, b.SrcPort), cmp.Compare(a.DstPort, b.DstPort), cmp.Compare(a.Proto, b.Proto))
+}
+
+// count is how many digests of a 5-tuple the batches of the window hold.
+func (d *digests) count(flow pint.FlowKey, plan uint16) (n int) {
+	for _, b := range d.batches.by[batchPlace{plan, uint16(flow.Partition(record.Partitions))}] {
+		if i, ok := b.Find(&flow); ok {
+			n += b.Count(i)
+		}
+	}
+	return n
+}
+
+// unknownPlans counts the digests of the flows that are of plans nobody here knows.
+func (d *digests) unknownPlans(flow pint.FlowKey, known func(uint16) bool, s *Selection) (n uint64) {
+	for at, list := range d.batches.by {
+		if known(at.plan) {
+			continue
+		}
+		for _, b := range list {
+			if d.one {
+				if i, ok := b.Find(&flow); ok {
+					n += uint64(b.Count(i))
+				}
+				continue
+			}
+			if s.All() {
+				n += uint64(b.Len())
+				continue
+			}
+			for i := range b.Digests.Flows() {
+				if k := Key(b.Flow(i)); s.Has(&k) {
+					n += uint64(b.Count(i))
+				}
+			}
+		}
+	}
+	return n
+}
+
+// records are a flow's digests in the window, in the order of time; valid until the
+// next call.
+func (d *digests) records(f *digestFlow) []pint.Record {
+	d.buf = d.buf[:0]
+	for _, k := range f.members {
+		d.buf = d.batches.appendFlow(d.buf, k, d.Plan)
+	}
+	if len(f.members) > 1 {
+		sortByTime(d.buf)
+	}
+	d.Digests += uint64(len(d.buf))
+	return d.buf
+}
+
+// tracer makes one for the question's plan, nil if it has no query for paths of
+// switches.
+func (d *digests) tracer() (*tracer, error) { return d.e.tracer(d.reader, d.Confidence) }
+
+func (e *Engine) tracer(r *pint.Reader, confidence float64) (*tracer, error) {
+	query, ok := bestQuery(r.Plan(), suitsSwitches)
+	if !ok {
+		return nil, nil
+	}
+	return newTracer(r, query, confidence, e.switchNumbers())
+}
+
+// suitsSwitches ranks queries for the path of switches.
+func suitsSwitches(q *pint.Query) int {
+	if q.Aggregation == pint.Path && q.Value == pint.SwitchID {
+		return 1
+	}
+	return 0
+}
+
+// switchNumbers are those of all switches of which a record came.
+func (e *Engine) switchNumbers() (all []uint64) {
+	for _, name := range e.Store.Switches() {
+		if id, ok := e.Store.Switch(name); ok && !slices.Contains(all, uint64(id)) {
+			all = append(all, uint64(id))
+		}
+	}
+	return all
+}
+
+// plansSeen are the plans of which there are digests in a window.
+func (e *Engine) plansSeen(w store.Window) (ids []uint16) {
+	for at := range e.batches(w).by {
+		if !slices.Contains(ids, at.plan) {
+			ids = append(ids, at.plan)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func planIDs(readers []*pint.Reader) (ids []uint16) {
+	for _, r := range readers {
+		ids = append(ids, r.Plan().ID)
+	}
+	return ids
+}

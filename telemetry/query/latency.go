@@ -1,0 +1,183 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/weirswitch/weir/telemetry/pint"
+)
+
+// askLatency tells the latency of hops.
+func askLatency(_ context.Context, e *Engine, q *Question) (any, error) {
+	return answer(e.latency(q))
+}
+
+func suitsLatency(q *pint.Query) int {
+	if q.Aggregation == pint.Quantiles && q.Value == pint.HopLatency {
+		return 1
+	}
+	return 0
+}
+
+func (e *Engine) latency(q *Question) (*LatencyAnswer, error) {
+	d, err := e.digests(q, "latencies", suitsLatency)
+	if err != nil {
+		return nil, err
+	}
+	a := &LatencyAnswer{Value: pint.HopLatency.String(), Unit: "ns"}
+	codec := d.reader.Codec(d.query)
+	a.Epsilon, a.Delta = codec.Epsilon(), codec.Delta()
+	p, err := d.pool(q.Hop)
+	if err != nil {
+		return nil, err
+	}
+	a.Unlocated = p.unlocated
+	a.Hops, a.More = p.stats(q)
+	a.Basis, a.DigestBasis = d.Basis, d.DigestBasis
+	return a, nil
+}
+
+// hopPlace is where samples are of. Of one flow: a hop, of a path with so many hops, and the
+// switch that stood there then; of many: the switch alone.
+type hopPlace struct {
+	hops, hop int
+	known     bool
+	sw        uint64
+}
+
+// hopPool are samples by place.
+type hopPool struct {
+	d         *digests
+	by        map[hopPlace]*hopTally
+	unlocated int
+}
+
+type hopTally struct {
+	tally
+	flows int
+	last  int // number of the flow that was counted last
+}
+
+// pool reads the samples of a quantiles query. hop other than 0 restricts it to that hop of
+// a flow.
+func (d *digests) pool(hop int) (*hopPool, error) {
+	p := &hopPool{d: d, by: map[hopPlace]*hopTally{}}
+	t, err := d.tracer()
+	if err != nil {
+		return nil, err
+	}
+	for i := range d.flows {
+		if err := d.e.stopped(); err != nil {
+			return nil, err
+		}
+		records := d.records(&d.flows[i])
+		var f *traced
+		if t != nil {
+			f = t.trace(records, 1)
+		}
+		if !d.one && (f == nil || len(f.ways) == 0) {
+			p.unlocated++
+			continue
+		}
+		p.add(i, records, f, hop)
+	}
+	return p, d.e.affordable(p.bytes())
+}
+
+// add reads a flow's samples; f is its path, nil: not known.
+func (p *hopPool) add(number int, records []pint.Record, f *traced, hop int) {
+	for i := range records {
+		o := &records[i]
+		r, ok := p.d.reader.Read(p.d.query, o)
+		if !ok || hop != 0 && r.Hop != hop {
+			continue
+		}
+		at := hopPlace{hops: int(o.Hops), hop: r.Hop}
+		if f != nil {
+			if path := f.at(int64(o.TimeNs)); len(path) == int(o.Hops) && r.Hop <= len(path) {
+				at.known, at.sw = true, path[r.Hop-1]
+			}
+		}
+		if !p.d.one {
+			if !at.known {
+				continue // of a time at which the path is not known
+			}
+			at.hops, at.hop = 0, 0
+		}
+		t := p.by[at]
+		if t == nil {
+			t = &hopTally{tally: *newTally(p.d.reader.Codec(p.d.query)), last: -1}
+			p.by[at] = t
+		}
+		if t.last != number {
+			t.last = number
+			t.flows++
+		}
+		t.add(r.Digest)
+		p.d.Used++
+	}
+}
+
+func (p *hopPool) bytes() (n int64) {
+	for _, t := range p.by {
+		n += t.bytes()
+	}
+	return n
+}
+
+// stats lists the places: of one flow in the order of hops, of many by switch.
+func (p *hopPool) stats(q *Question) (list []HopStats, more int) {
+	places := slices.SortedFunc(maps.Keys(p.by), func(a, b hopPlace) int {
+		return cmp.Or(cmp.Compare(a.hops, b.hops), cmp.Compare(a.hop, b.hop), cmp.Compare(a.sw, b.sw))
+	})
+	if limit := q.limit(); len(places) > limit {
+		more = len(places) - limit
+		places = places[:limit]
+	}
+	list = []HopStats{}
+	codec := p.d.reader.Codec(p.d.query)
+	for _, at := range places {
+		t := p.by[at]
+		h := HopStats{Hop: at.hop, Flows: t.flows, ValueStats: t.stats(codec, q.quantiles(), 1-p.d.Confidence)}
+		if at.known {
+			h.Switch = p.d.e.hopName(at.sw, pint.SwitchID)
+		}
+		list = append(list, h)
+	}
+	return list, more
+}
+
+// affordable refuses answers that take too much memory.
+func (e *Engine) affordable(bytes int64) error {
+	if limit := e.Limits.orDefaults().Bytes; bytes > limit {
+		return fmt.Errorf("%w: it takes %d MiB of memory, and %d are allowed: ask about fewer flows or a shorter window", ErrTooCostly, bytes>>20, limit>>20)
+	}
+	return nil
+}
+
+// scaled are statistics in another unit.
+func (v ValueStats) scaled(by float64) ValueStats {
+	if by == 1 {
+		return v
+	}
+	for i := range v.Quantiles {
+		b := &v.Quantiles[i].Bounded
+		b.Value, b.Low, b.High = b.Value*by, b.Low*by, b.High*by
+	}
+	return v
+}
+
+// median is the one of a list of quantiles that is nearest to the middle.
+func (v *ValueStats) median() (q QuantileValue, ok bool) {
+	least := math.Inf(1)
+	for _, x := range v.Quantiles {
+		if d := math.Abs(x.Rank - 0.5); d < least {
+			least, q, ok = d, x, true
+		}
+	}
+	return q, ok
+}

@@ -1,0 +1,113 @@
+package query
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirswitch/weir/telemetry/store"
+)
+
+// offsetWindow is of which newest part of the window clocks are compared: they drift, and
+// the cells of a longer time take long to read.
+const offsetWindow = 3 * time.Second
+
+// links tells of the configured links, and of the clocks at their ends.
+func (n *networkSearch) links() {
+	for _, l := range n.e.Links {
+		at := NetworkLink{Speed: l.Speed, Up: true}
+		var ports [2]*NetworkPort
+		for i, text := range l.Ends {
+			at.Ends[i], ports[i] = n.end(text)
+			if p := ports[i]; p != nil {
+				at.Up = at.Up && p.Up
+				at.Backlogs[i] = p.Backlog
+				if l.Speed == 0 && p.Speed != 0 && (at.Speed == 0 || p.Speed < at.Speed) {
+					at.Speed = p.Speed
+				}
+			} else if at.Ends[i].Port != "" {
+				at.Up = false // nobody says so
+			}
+		}
+		for i := range ports {
+			if rate := leaves(ports[i], ports[1-i]); rate != nil {
+				at.HasRates = true
+				at.Rates[i] = *rate
+				at.Rates[i].setSpeed(at.Speed)
+			}
+			if p := ports[i]; p != nil {
+				p.Speed = at.Speed
+				p.Received.setSpeed(at.Speed)
+				p.Sent.setSpeed(at.Speed)
+			}
+		}
+		n.answer.Links = append(n.answer.Links, at)
+		n.compareClocks(&at)
+	}
+}
+
+// leaves is the rate of what leaves a port, as it counts itself, else as the far end does.
+func leaves(port, far *NetworkPort) *Rate {
+	switch {
+	case port != nil && port.HasRates:
+		return &port.Sent
+	case far != nil && far.HasRates:
+		return &far.Received
+	}
+	return nil
+}
+
+// end finds the port that an end of a link names; nil: it is a host's, or nothing
+// was heard of it.
+func (n *networkSearch) end(text string) (NetworkEnd, *NetworkPort) {
+	name, port, _ := strings.Cut(text, ":")
+	end := NetworkEnd{Name: name, Port: port, Number: -1}
+	if port == "" {
+		return end, nil
+	}
+	id, known := n.e.Store.Switch(name)
+	s := n.all[id]
+	if !known || s == nil {
+		return end, nil
+	}
+	end.Name, end.HasSwitch, end.Switch = s.Name, true, id
+	i := slices.IndexFunc(s.Ports, func(p NetworkPort) bool { return p.Name == port })
+	if i < 0 {
+		return end, nil
+	}
+	end.Number = int(s.Ports[i].Number)
+	return end, &s.Ports[i]
+}
+
+// compareClocks tells how far the clocks of a link's two switches are apart, if both measure
+// delays there.
+func (n *networkSearch) compareClocks(l *NetworkLink) {
+	a, b := &l.Ends[0], &l.Ends[1]
+	if a.Number < 0 || b.Number < 0 || a.Switch == b.Switch {
+		return
+	}
+	own := *n.e
+	own.Window = store.Window{From: max(n.answer.From, n.answer.To-int64(offsetWindow)), To: n.answer.To}
+	between, err := own.Between(Place{a.Switch, a.Number}, Place{b.Switch, b.Number}, nil)
+	if err != nil || between.Clocks == nil {
+		return // there are no points, or nothing passed them
+	}
+	ahead := *between.Clocks
+	n.offset(b, a, ahead)
+	if !ahead.HasOffset {
+		return // a bound from above only
+	}
+	behind := ahead
+	o := ahead.OffsetNs
+	behind.OffsetNs = Bounded{Value: 0 - o.Value, Low: 0 - o.High, High: 0 - o.Low}
+	n.offset(a, b, behind)
+}
+
+// offset notes how far the clock at one end is ahead of that at the other.
+func (n *networkSearch) offset(of, other *NetworkEnd, c Clocks) {
+	s := n.all[of.Switch]
+	s.Clock.Offsets = append(s.Clock.Offsets, NetworkOffset{Neighbour: other.Name, Clocks: c})
+	if c.Warning != "" {
+		s.fault("to %s: %s", other.Name, c.Warning)
+	}
+}

@@ -1,0 +1,157 @@
+package query
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/weirswitch/weir/telemetry/pint"
+)
+
+// tally counts samples by their codes, all of them: quantiles of it are exact but for
+// the codes' steps.
+type tally struct {
+	dense  []uint32          // by code, of codes of few bits
+	sparse map[uint64]uint64 // of others
+	n      uint64
+}
+
+// denseBits is the size of codes up to which a tally has a place for each.
+const denseBits = 12
+
+func newTally(c *pint.Codec) *tally {
+	if c.Bits() <= denseBits {
+		return &tally{dense: make([]uint32, 1<<c.Bits())}
+	}
+	return &tally{sparse: map[uint64]uint64{}}
+}
+
+func (t *tally) add(code uint64) {
+	t.n++
+	if t.dense != nil {
+		t.dense[code&uint64(len(t.dense)-1)]++
+		return
+	}
+	t.sparse[code]++
+}
+
+// bytes is the tally's memory, about.
+func (t *tally) bytes() int64 { return int64(4*len(t.dense) + 48*len(t.sparse) + 64) }
+
+func (t *tally) reset() {
+	clear(t.dense)
+	clear(t.sparse)
+	t.n = 0
+}
+
+// codes finds, for each of the ranks, the smallest code of which at least that share of the
+// samples is at most that. The tally must not be empty.
+func (t *tally) codes(ranks []float64) []uint64 {
+	order := make([]int, len(ranks))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ranks[a], ranks[b]) })
+	found, next, sum := make([]uint64, len(ranks)), 0, uint64(0)
+	visit := func(code, n uint64) bool {
+		if n == 0 {
+			return true
+		}
+		sum += n
+		for next < len(order) {
+			rank := min(max(ranks[order[next]], 0), 1)
+			if sum < uint64(max(1, math.Ceil(rank*float64(t.n)))) {
+				return true
+			}
+			found[order[next]] = code
+			next++
+		}
+		return false
+	}
+	if t.dense != nil {
+		for code, n := range t.dense {
+			if !visit(uint64(code), uint64(n)) {
+				break
+			}
+		}
+		return found
+	}
+	for _, code := range slices.Sorted(maps.Keys(t.sparse)) {
+		if !visit(code, t.sparse[code]) {
+			break
+		}
+	}
+	return found
+}
+
+// stats are the quantiles with bounds that hold, all of them together, with a
+// probability of 1 - delta.
+func (t *tally) stats(c *pint.Codec, ranks []float64, delta float64) ValueStats {
+	v := ValueStats{Samples: t.n, Quantiles: []QuantileValue{}}
+	if t.n == 0 {
+		return v
+	}
+	top := uint64(1)<<c.Bits() - 1
+	want := make([]float64, 0, 3*len(ranks))
+	for _, rank := range ranks {
+		low, high := rankBounds(rank, t.n, delta/float64(2*len(ranks)))
+		want = append(want, rank, low, high)
+	}
+	codes := t.codes(want)
+	for i, rank := range ranks {
+		q := QuantileValue{Rank: rank, RankLow: want[3*i+1], RankHigh: want[3*i+2]}
+		q.Value = c.Decode(codes[3*i])
+		if q.RankLow > 0 {
+			q.Low, _ = c.Interval(codes[3*i+1])
+		}
+		_, q.High = c.Interval(codes[3*i+2])
+		q.Open = q.RankHigh >= 1 || codes[3*i+2] == top
+		q.Low, q.High = min(q.Low, q.Value), max(q.High, q.Value)
+		v.Quantiles = append(v.Quantiles, q)
+	}
+	return v
+}
+
+// rankBounds are the ranks in n uniform samples between which the value of a rank in the
+// whole is, each side but for a probability of risk: how many samples are at most that
+// value is binomial, and (Chernoff; Hoeffding 1963, Theorem 1, which holds of sampling
+// without replacement too)
+//
+//	P(a share of at least x > rank) <= exp(-n KL(x, rank)), the same below
+//
+// Beside Dvoretzky, Kiefer and Wolfowitz's bound, which is the same at all ranks, it is much
+// closer in the tails, where one asks. 0 and 1: nothing bounds it on that side.
+func rankBounds(rank float64, n uint64, risk float64) (low, high float64) {
+	need := math.Log(1/risk) / float64(n)
+	return rank - farthest(need, func(d float64) (x, r float64) { return rank - d, rank }, rank),
+		rank + farthest(need, func(d float64) (x, r float64) { return rank + d, rank }, 1-rank)
+}
+
+// farthest is the distance, up to room, at which the divergence reaches need, by bisection;
+// room if it does not.
+func farthest(need float64, at func(d float64) (x, rank float64), room float64) float64 {
+	if room <= 0 || divergence(at(room)) < need {
+		return room
+	}
+	low, high := 0.0, room
+	for range 60 {
+		if middle := (low + high) / 2; divergence(at(middle)) < need {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return high
+}
+
+// divergence is that of Kullback and Leibler, between coins of the probabilities x and p.
+func divergence(x, p float64) float64 {
+	part := func(x, p float64) float64 {
+		if x <= 0 {
+			return 0
+		}
+		return x * math.Log(x/p)
+	}
+	return part(x, p) + part(1-x, 1-p)
+}

@@ -1,0 +1,244 @@
+// Where the switches stand in the drawing: in tiers above the hosts, as leaves and spines are drawn,
+// or so that distances in the picture are as those in the network, by stress majorization. The
+// same network always gives the same picture: nothing in it is random, and names, not the order of
+// answers, decide.
+
+/**
+ * tiers places nodes in rows by their distance from the nodes of the lowest row, in a box. names:
+ * sorted; edges: pairs of names; lowest: a Set of names. It returns a Map from name to {x, y}, in
+ * pixels, or null if there is no lowest row. margin is kept free at each side: {x, y}.
+ */
+export function tiers(names, edges, lowest, width, height, margin) {
+  if (!lowest.size || lowest.size === names.length) return null;
+  const near = new Map(names.map((name) => [name, []]));
+  for (const [a, b] of edges) {
+    near.get(a)?.push(b);
+    near.get(b)?.push(a);
+  }
+  const rank = new Map([...lowest].map((name) => [name, 0]));
+  for (let queue = [...lowest], q = 0; q < queue.length; q++) {
+    for (const next of near.get(queue[q])) {
+      if (rank.has(next)) continue;
+      rank.set(next, rank.get(queue[q]) + 1);
+      queue.push(next);
+    }
+  }
+  const rows = [];
+  for (const name of names) (rows[rank.get(name) ?? 1] ??= []).push(name);
+  const x = new Map();
+  const spread = (row) => row.forEach((name, i) => x.set(name, (i + 0.5) / row.length));
+  rows.forEach(spread);
+  // Each row in the order of the middles of its neighbours, up and down a few times.
+  for (let sweep = 0; sweep < 6; sweep++) {
+    for (const row of sweep % 2 ? [...rows].reverse() : rows) {
+      const middle = new Map(row.map((name) => {
+        const others = near.get(name).filter((n) => rank.get(n) !== rank.get(name));
+        return [name, others.length ? others.reduce((sum, n) => sum + x.get(n), 0) / others.length : x.get(name)];
+      }));
+      row.sort((a, b) => middle.get(a) - middle.get(b) || names.indexOf(a) - names.indexOf(b));
+      spread(row);
+    }
+  }
+  const room = { x: width - 2 * margin.x, y: height - 2 * margin.y };
+  // The hosts stand close to their switches.
+  const gap = rows.length > 1 ? room.y / (rows.length - 1.3) : 0;
+  return new Map(names.map((name) => {
+    const row = rank.get(name) ?? 1;
+    return [name, { x: margin.x + x.get(name) * room.x, y: height - margin.y - (row === 0 ? 0 : row - 0.3) * gap }];
+  }));
+}
+
+/**
+ * layout places nodes in a box by their distances. names: sorted; edges: pairs of names. It returns
+ * a Map from name to {x, y}, in pixels. margin is kept free at each side: {x, y}.
+ */
+export function layout(names, edges, width, height, margin) {
+  const n = names.length;
+  const at = new Map();
+  if (n === 0) return at;
+  const points = n === 1 ? [{ x: 0, y: 0 }] : arrange(names, edges);
+  turn(points, width >= height);
+  fit(points, width, height, margin);
+  apart(points, width, height, margin);
+  names.forEach((name, i) => at.set(name, points[i]));
+  return at;
+}
+
+const mostForStress = 400; // beyond, the work grows with the square
+
+function arrange(names, edges) {
+  const n = names.length;
+  if (n > mostForStress) return grid(n);
+  const distance = distances(names, edges);
+  const points = scaling(distance, n);
+  majorize(points, distance, n);
+  return points;
+}
+
+function grid(n) {
+  const columns = Math.ceil(Math.sqrt(n * 1.6));
+  return Array.from({ length: n }, (_, i) => ({ x: i % columns, y: Math.floor(i / columns) }));
+}
+
+/** distances counts hops between all pairs; parts that are not joined stand a little further. */
+function distances(names, edges) {
+  const n = names.length;
+  const index = new Map(names.map((name, i) => [name, i]));
+  const near = names.map(() => []);
+  for (const [a, b] of edges) {
+    const i = index.get(a), j = index.get(b);
+    if (i === undefined || j === undefined || i === j) continue;
+    near[i].push(j);
+    near[j].push(i);
+  }
+  const d = new Float64Array(n * n).fill(-1);
+  let longest = 1;
+  for (let s = 0; s < n; s++) {
+    d[s * n + s] = 0;
+    for (let queue = [s], q = 0; q < queue.length; q++) {
+      for (const next of near[queue[q]]) {
+        if (d[s * n + next] >= 0) continue;
+        d[s * n + next] = d[s * n + queue[q]] + 1;
+        longest = Math.max(longest, d[s * n + next]);
+        queue.push(next);
+      }
+    }
+  }
+  const far = Math.min(longest + 1, Math.ceil(Math.sqrt(n)) + 1);
+  for (let i = 0; i < d.length; i++) if (d[i] < 0) d[i] = far;
+  return d;
+}
+
+/** scaling is classical multidimensional scaling: the first places, by power iteration. */
+function scaling(distance, n) {
+  const b = new Float64Array(n * n);
+  const mean = new Float64Array(n);
+  let all = 0;
+  for (let i = 0; i < n; i++) {
+    for (let j = 0; j < n; j++) mean[i] += distance[i * n + j] ** 2 / n;
+    all += mean[i] / n;
+  }
+  for (let i = 0; i < n; i++) {
+    for (let j = 0; j < n; j++) b[i * n + j] = -0.5 * (distance[i * n + j] ** 2 - mean[i] - mean[j] + all);
+  }
+  const axes = [];
+  for (let axis = 0; axis < 2; axis++) {
+    // Any start that is not symmetric will do.
+    let v = Float64Array.from({ length: n }, (_, i) => Math.cos(1 + axis + i * 2.399963));
+    let value = 0;
+    for (let round = 0; round < 80; round++) {
+      const w = new Float64Array(n);
+      for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) w[i] += b[i * n + j] * v[j];
+      for (const known of axes) {
+        let dot = 0;
+        for (let i = 0; i < n; i++) dot += w[i] * known.v[i];
+        for (let i = 0; i < n; i++) w[i] -= dot * known.v[i];
+      }
+      value = Math.hypot(...w);
+      if (value < 1e-9) break;
+      v = w.map((x) => x / value);
+    }
+    axes.push({ v, scale: value < 1e-9 ? 0 : Math.sqrt(value) });
+  }
+  return Array.from({ length: n }, (_, i) => ({
+    x: axes[0].v[i] * axes[0].scale,
+    // Nodes with the same neighbours have the same place so far; a little moves them apart.
+    y: axes[1].v[i] * axes[1].scale + 0.05 * Math.sin(i * 2.399963),
+  }));
+}
+
+/** majorize moves each node to where its distances to all others fit best, in turns. */
+function majorize(p, distance, n) {
+  const rounds = n > 100 ? 40 : 150;
+  for (let round = 0; round < rounds; round++) {
+    for (let i = 0; i < n; i++) {
+      let x = 0, y = 0, sum = 0;
+      for (let j = 0; j < n; j++) {
+        if (i === j) continue;
+        const d = distance[i * n + j], w = 1 / (d * d);
+        const dx = p[i].x - p[j].x, dy = p[i].y - p[j].y;
+        const now = Math.hypot(dx, dy) || 1e-6;
+        x += w * (p[j].x + (d * dx) / now);
+        y += w * (p[j].y + (d * dy) / now);
+        sum += w;
+      }
+      p[i] = { x: x / sum, y: y / sum };
+    }
+  }
+}
+
+/** turn lays the long axis along that of the box, with the first name at its beginning. */
+function turn(p, wide) {
+  const n = p.length;
+  const cx = p.reduce((s, q) => s + q.x, 0) / n, cy = p.reduce((s, q) => s + q.y, 0) / n;
+  let xx = 0, xy = 0, yy = 0;
+  for (const q of p) {
+    q.x -= cx;
+    q.y -= cy;
+    xx += q.x * q.x;
+    xy += q.x * q.y;
+    yy += q.y * q.y;
+  }
+  const angle = 0.5 * Math.atan2(2 * xy, xx - yy) - (wide ? 0 : Math.PI / 2);
+  const c = Math.cos(-angle), s = Math.sin(-angle);
+  for (const q of p) {
+    const x = q.x * c - q.y * s;
+    q.y = q.x * s + q.y * c;
+    q.x = x;
+  }
+  const flipX = p[0].x > 1e-6, flipY = p[0].y > 1e-6;
+  for (const q of p) {
+    if (flipX) q.x = -q.x;
+    if (flipY) q.y = -q.y;
+  }
+}
+
+function fit(p, width, height, margin) {
+  const range = (key) => {
+    const values = p.map((q) => q[key]);
+    const low = Math.min(...values), high = Math.max(...values);
+    return { middle: (low + high) / 2, size: high - low };
+  };
+  const x = range("x"), y = range("y");
+  const room = { x: Math.max(width - 2 * margin.x, 1), y: Math.max(height - 2 * margin.y, 1) };
+  let sx = x.size > 0.05 ? room.x / x.size : Infinity, sy = y.size > 0.05 ? room.y / y.size : Infinity;
+  const least = Math.min(sx, sy);
+  sx = Number.isFinite(least) ? Math.min(sx, least * 2.5) : 1;
+  sy = Number.isFinite(least) ? Math.min(sy, least * 2.5) : 1;
+  for (const q of p) {
+    q.x = width / 2 + (q.x - x.middle) * sx;
+    q.y = height / 2 + (q.y - y.middle) * sy;
+  }
+}
+
+/** apart pushes boxes off each other, as far as the picture has room. */
+function apart(p, width, height, margin) {
+  if (p.length > mostForStress) return;
+  const w = 2 * margin.x * 0.92, h = 2 * margin.y * 1.1;
+  for (let round = 0; round < 60; round++) {
+    let moved = false;
+    for (let i = 0; i < p.length; i++) {
+      for (let j = i + 1; j < p.length; j++) {
+        const dx = p[j].x - p[i].x, dy = p[j].y - p[i].y;
+        const ox = w - Math.abs(dx), oy = h - Math.abs(dy);
+        if (ox <= 0.5 || oy <= 0.5) continue;
+        moved = true;
+        // Where a row is too full to be pushed along, it becomes two.
+        if (ox / w < oy / h && round < 20) {
+          const push = (ox / 2) * (dx < 0 ? -1 : 1);
+          p[i].x -= push;
+          p[j].x += push;
+        } else {
+          const push = (oy / 2) * (dy < 0 || (dy === 0 && i % 2) ? -1 : 1);
+          p[i].y -= push;
+          p[j].y += push;
+        }
+      }
+    }
+    for (const q of p) {
+      q.x = Math.min(Math.max(q.x, margin.x), width - margin.x);
+      q.y = Math.min(Math.max(q.y, margin.y), height - margin.y);
+    }
+    if (!moved) return;
+  }
+}

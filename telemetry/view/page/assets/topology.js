@@ -1,0 +1,330 @@
+// The drawing of the network: switches, hosts, links with what they carry in each direction,
+// and the path of the chosen flow.
+
+import { $, el, rows, set, state, svg, text } from "./dom.js";
+import { list, number, percent, si } from "./format.js";
+import { inspectLink, inspectSwitch } from "./inspector.js";
+import { labels, lane, lineOf } from "./labels.js";
+import { layout, tiers } from "./layout.js";
+
+const labelled = 28; // links; beyond, a label shows when its link is pointed at
+const drawn = 600; // switches; beyond, the tables tell
+
+let model = null;
+let drawing = null;
+let route = [];
+
+/** show draws what the network answer says. */
+export function show(network) {
+  const box = $("#topology .drawing");
+  if (!network.switches?.length) {
+    drawing = null;
+    state(box, "No switch has sent a record in this window. Give switches [telemetry] collector with this collector's address, or choose a longer window.");
+    return;
+  }
+  if (network.switches.length > drawn) {
+    drawing = null;
+    state(box, `${network.switches.length} switches are too many for a drawing. The tables of links and switches have them all.`);
+    table(network);
+    return;
+  }
+  model = describe(network);
+  if (!drawing || drawing.shape !== model.shape || drawing.size !== sizeOf(box)) draw(box);
+  update();
+  table(network);
+}
+
+/** highlight marks the path of a flow: its hops as the answer to a path question has them. */
+export function highlight(hops) {
+  route = hops;
+  if (drawing) mark();
+}
+
+/** redraw makes the drawing anew, for a box of another size. */
+export function redraw() {
+  const box = $("#topology .drawing");
+  if (model && drawing && drawing.size !== sizeOf(box)) {
+    draw(box);
+    update();
+  }
+}
+
+const sizeOf = (box) => `${box.clientWidth}x${box.clientHeight}`;
+
+/** describe lists nodes and links by keys that stay. */
+function describe(network) {
+  const nodes = new Map();
+  for (const s of network.switches) nodes.set(`switch ${s.switch}`, { kind: "switch", name: s.name, data: s });
+  const keyOf = (end) => (end.has_switch ? `switch ${end.switch}` : `${end.port ? "absent" : "host"} ${end.name}`);
+  const links = [];
+  const pairs = new Map();
+  for (const link of network.links ?? []) {
+    const ends = link.ends.map(keyOf);
+    ends.forEach((key, i) => {
+      if (!nodes.has(key)) nodes.set(key, { kind: key.split(" ")[0], name: link.ends[i].name });
+    });
+    const pair = [...ends].sort().join("\n");
+    const twin = pairs.get(pair) ?? 0;
+    pairs.set(pair, twin + 1);
+    links.push({ key: `${ends.join("\n")}\n${link.ends[0].port}\n${link.ends[1].port}`, ends, twin, data: link });
+  }
+  const shape = JSON.stringify([[...nodes.keys()].sort(), links.map((l) => l.key)]);
+  return { nodes, links, shape };
+}
+
+/** draw places everything; what changes with time is left to update. */
+function draw(box) {
+  const width = box.clientWidth, height = box.clientHeight;
+  const small = width < 560;
+  const half = small ? { x: 40, y: 20 } : { x: 54, y: 22 };
+  const size = small ? { w: 58, h: 32 } : { w: 104, h: 34 };
+  const keys = [...model.nodes.keys()].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b, "en", { numeric: true }));
+  const { at, places } = arrange(keys, width, height, half, size);
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Drawing of ${model.nodes.size} switches and hosts and ${model.links.length} links. Enter opens the one in focus.` });
+  if (model.links.length > labelled) set(picture, { "data-many": true });
+  drawing = { shape: model.shape, size: sizeOf(box), picture, at, half, small, label: size, nodes: new Map(), links: new Map() };
+  const layer = (name) => svg("g", { class: name });
+  const layers = { routes: layer("routes"), lanes: layer("lanes"), links: layer("links"), nodes: layer("nodes") };
+  for (const name of ["routes", "lanes"]) set(layers[name], { "aria-hidden": "true" });
+  picture.append(...Object.values(layers));
+  drawing.routes = layers.routes;
+  model.links.forEach((link, i) => {
+    layers.links.append(drawLink(link, places[i]));
+    layers.lanes.append(drawing.links.get(link.key).pair);
+  });
+  for (const key of keys) layers.nodes.append(drawNode(key));
+  box.replaceChildren(picture);
+}
+
+/** arrange takes that of the two layouts which can be read better. */
+function arrange(keys, width, height, half, size) {
+  const edges = model.links.map((l) => l.ends);
+  const margin = { x: half.x + 6, y: half.y + 12 };
+  const hosts = new Set(keys.filter((key) => key.startsWith("host")));
+  const found = [tiers(keys, edges, hosts, width, height, { x: 6, y: margin.y }), layout(keys, edges, width, height, margin)].filter(Boolean).map((at) => {
+    const boxes = new Map(keys.map((key) => [key, { ...at.get(key), w: half.x * 2, h: heightOf(key, half) * 2 }]));
+    return { at, ...labels(keys.length > 120 ? [] : model.links, at, boxes, size) };
+  });
+  const best = found.reduce((a, b) => (b.cost < a.cost ? b : a));
+  if (keys.length > 120) best.places = model.links.map((link) => middle(lineOf(link, best.at)));
+  return best;
+}
+
+const middle = ([a, b]) => ({ x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 });
+const heightOf = (key, half) => (rank(key) === 0 ? half.y : 13);
+
+const rank = (key) => (key.startsWith("switch") ? 0 : 1);
+
+function drawNode(key) {
+  const node = model.nodes.get(key), { x, y } = drawing.at.get(key), { half } = drawing;
+  const isSwitch = node.kind === "switch";
+  const room = Math.floor((half.x * 2 - 26) / 7.6);
+  const name = node.name.length > room ? node.name.slice(0, room - 1) + "…" : node.name;
+  const h = heightOf(key, half);
+  const parts = { sign: svg("tspan", { class: "sign" }), sub: svg("text", { class: "sub", y: 14 }), title: svg("title", {}, node.name) };
+  const g = svg(
+    "g",
+    { class: `node ${node.kind}`, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`, "data-name": node.name },
+    parts.title,
+    svg("rect", { x: -half.x, y: -h, width: half.x * 2, height: h * 2, rx: isSwitch ? 9 : 13 }),
+    svg("text", { class: "name", y: isSwitch ? -3 : 4 }, parts.sign, name),
+    parts.sub,
+  );
+  if (isSwitch) {
+    set(g, { role: "button", tabindex: "0" });
+    opens(g, () => inspectSwitch(model.nodes.get(key)?.data));
+  } else set(g, { role: "img", "aria-label": node.kind === "host" ? `Host ${node.name}` : `${node.name}, not heard of` });
+  drawing.nodes.set(key, { g, ...parts });
+  return g;
+}
+
+/** opens has pointer and keyboard do the same. */
+function opens(g, action) {
+  g.addEventListener("click", action);
+  g.addEventListener("keydown", (e) => {
+    if (e.key !== "Enter" && e.key !== " ") return;
+    e.preventDefault();
+    action();
+  });
+}
+
+function drawLink(link, centre) {
+  const line = lineOf(link, drawing.at);
+  const [a, b] = line;
+  // Each direction on the right-hand side of its way, as on roads; y grows downwards.
+  const lanes = [lane(a, b, 3.5), lane(b, a, 3.5)];
+  const path = ([p, q]) => `M${p.x.toFixed(1)} ${p.y.toFixed(1)}L${q.x.toFixed(1)} ${q.y.toFixed(1)}`;
+  const { w } = drawing.label;
+  const drawn = lanes.map((l) => svg("path", { class: "flow-lane u0", d: path(l) }));
+  const parts = {
+    lanes: drawn,
+    pair: svg("g", { class: "pair" }, drawn), // beneath all labels
+    pill: svg("rect", { class: "pill", x: -w / 2, width: w, rx: 6 }),
+    lines: [0, 1, 2].map((i) => svg("text", { x: 0, "text-anchor": "middle", class: i === 2 ? "queue" : null })),
+    arrows: [arrow(a, b), arrow(b, a)],
+  };
+  const g = svg(
+    "g",
+    { class: "link", role: "button", tabindex: "0", "data-link": link.data.ends.map((e) => e.name).join(" ") },
+    svg("path", { class: "hit", d: path(line) }),
+    svg("g", { class: "label", transform: `translate(${centre.x.toFixed(1)} ${centre.y.toFixed(1)})` }, parts.pill, parts.lines),
+  );
+  opens(g, () => inspectLink(model.links.find((l) => l.key === link.key)?.data));
+  drawing.links.set(link.key, { g, ...parts });
+  return g;
+}
+
+function arrow(a, b) {
+  const eighth = Math.round(Math.atan2(b.y - a.y, b.x - a.x) / (Math.PI / 4));
+  return "→↘↓↙←↖↑↗"[(eighth + 8) % 8];
+}
+
+/** grade is how used a direction is, as the legend has it. */
+export function grade(rate, speed) {
+  const bits = number(rate?.bits_per_second);
+  if (bits <= 0) return 0;
+  if (!number(speed)) return 1;
+  const u = number(rate.utilisation);
+  return u > 0.85 ? 4 : u > 0.6 ? 3 : u > 0.25 ? 2 : 1;
+}
+
+/** update shows the newest values. */
+function update() {
+  for (const [key, parts] of drawing.nodes) {
+    const node = model.nodes.get(key);
+    if (node.kind === "switch") updateSwitch(parts, node.data);
+  }
+  for (const link of model.links) updateLink(drawing.links.get(link.key), link.data);
+  mark();
+}
+
+/** verdict is a switch's health as a kind, a sign and a word. */
+export function verdict(s) {
+  switch (s.health) {
+    case "ok":
+      return { kind: "ok", sign: "✓", word: "healthy" };
+    case "silent":
+      return { kind: "bad", sign: "✕", word: "silent" };
+    default:
+      return { kind: "warn", sign: "▲", word: "warning" };
+  }
+}
+
+function updateSwitch(parts, s) {
+  const v = verdict(s);
+  set(parts.g, { "data-health": v.kind });
+  text(parts.sign, `${v.sign} `);
+  const known = (s.ports ?? []).filter((p) => p.has_rates);
+  const bits = known.reduce((sum, p) => sum + number(p.received.bits_per_second), 0);
+  text(parts.sub, s.health === "silent" ? "silent" : known.length ? si(bits, "bit/s") : v.word);
+  const words = [`Switch ${s.name}`, v.word, ...(s.faults ?? [])];
+  if (known.length) words.push(`${si(bits, "bit/s")} received`);
+  set(parts.g, { "aria-label": words.join(", ") });
+  text(parts.title, words.join("\n"));
+}
+
+function updateLink(parts, link) {
+  const used = (rate) => (number(link.speed_bps) && !drawing.small ? ` · ${percent(number(rate.utilisation))}` : "");
+  const queue = Math.max(...link.backlogs.map(number));
+  const lines = link.has_rates
+    ? link.rates.map((rate, i) => `${parts.arrows[i]} ${si(number(rate.bits_per_second))}${used(rate)}`)
+    : [link.up ? "no rates yet" : "down", ""];
+  lines.push(queue ? `queue ${si(queue)}` : "");
+  const shown = lines.filter(Boolean).length;
+  const top = (-13 * shown) / 2;
+  set(parts.pill, { y: top - 3, height: 13 * shown + 6 });
+  let row = 0;
+  lines.forEach((line, i) => {
+    text(parts.lines[i], line);
+    if (line) set(parts.lines[i], { y: top + 10 + 13 * row++ });
+  });
+  parts.lanes.forEach((lane, i) => set(lane, { class: `flow-lane u${grade(link.rates[i], link.speed_bps)}` }));
+  set(parts.pair, { "data-down": !link.up });
+  set(parts.g, { "aria-label": linkSentence(link) });
+}
+
+function linkSentence(link) {
+  const [a, b] = link.ends.map(endName);
+  if (!link.up) return `Link ${a} to ${b}, down`;
+  if (!link.has_rates) return `Link ${a} to ${b}, rates not known yet`;
+  const way = (i, from, to) => {
+    const u = number(link.speed_bps) ? `, utilisation ${percent(number(link.rates[i].utilisation))}` : "";
+    return `${from} to ${to} ${si(number(link.rates[i].bits_per_second), "bit/s")}${u}, queue ${number(link.backlogs[i])}`;
+  };
+  return `Link ${a} to ${b}: ${way(0, a, b)}; ${way(1, b, a)}`;
+}
+
+export const endName = (end) => (end.port ? `${end.name}:${end.port}` : end.name);
+
+/** mark draws the chosen flow's path over the links. */
+function mark() {
+  const numbers = new Map();
+  for (const [key, node] of model.nodes) if (node.kind === "switch") numbers.set(node.name, key);
+  const keys = route.map((hop) => numbers.get(hop.switch) ?? null);
+  const onWay = new Set();
+  drawing.routes.replaceChildren();
+  for (let i = 1; i < keys.length; i++) {
+    const a = drawing.at.get(keys[i - 1]), b = drawing.at.get(keys[i]);
+    onWay.add(`${keys[i - 1]}\n${keys[i]}`).add(`${keys[i]}\n${keys[i - 1]}`);
+    if (a && b) drawing.routes.append(svg("path", { class: "route", d: `M${a.x.toFixed(1)} ${a.y.toFixed(1)}L${b.x.toFixed(1)} ${b.y.toFixed(1)}` }));
+  }
+  set(drawing.picture, { "data-chosen": keys.some(Boolean) });
+  for (const [key, parts] of drawing.nodes) markNode(key, parts, keys);
+  for (const link of model.links) {
+    const { g, pair } = drawing.links.get(link.key), hop = { "data-hop": onWay.has(link.ends.join("\n")) };
+    set(g, hop);
+    set(pair, hop);
+  }
+}
+
+function markNode(key, parts, keys) {
+  const hops = keys.flatMap((k, i) => (k === key ? [i + 1] : []));
+  set(parts.g, { "data-hop": hops.length ? hops.join(" and ") : null });
+  if (!hops.length) {
+    parts.badge?.remove();
+    parts.badge = null;
+    return;
+  }
+  if (!parts.badge) {
+    const { half } = drawing;
+    parts.badgeText = svg("text", { class: "hop", y: 4 });
+    parts.badge = svg("g", { transform: `translate(${-half.x} ${-half.y})`, "aria-hidden": "true" }, svg("circle", { class: "badge", r: 10 }), parts.badgeText);
+    parts.g.append(parts.badge);
+  }
+  text(parts.badgeText, hops.join("·"));
+}
+
+/** table is the drawing's links for who does not see it. */
+function table(network) {
+  const box = $("#topology details .scroll");
+  const links = network.links ?? [];
+  if (!links.length) {
+    state(box, "No links are configured. Write them as [[link]] into the collector's file.");
+    return;
+  }
+  let body = box.querySelector("tbody");
+  if (!body) {
+    const head = ["From", "To", "Rate", "Utilisation", "Queue"].map((name, i) => el("th", { scope: "col", class: i > 1 ? "n" : null }, name));
+    body = el("tbody");
+    box.replaceChildren(el("table", {}, el("caption", {}, "Each direction of each link; the queue is in frames."), el("thead", {}, el("tr", {}, head)), body));
+  }
+  const ways = links.slice(0, 500).flatMap((link) => [0, 1].map((i) => ({ link, i })));
+  rows(
+    body,
+    ways,
+    ({ link, i }) => `${endName(link.ends[i])} ${endName(link.ends[1 - i])}`,
+    () => el("tr", {}, el("th", { scope: "row" }), el("td"), el("td", { class: "n" }), el("td", { class: "n" }), el("td", { class: "n" })),
+    (tr, { link, i }) => {
+      const rate = link.rates[i];
+      const cells = [endName(link.ends[i]), endName(link.ends[1 - i])];
+      if (!link.up) cells.push("down", "–", "–");
+      else cells.push(link.has_rates ? si(number(rate.bits_per_second), "bit/s") : "–", link.has_rates && number(link.speed_bps) ? percent(number(rate.utilisation)) : "–", String(number(link.backlogs[i])));
+      cells.forEach((cell, c) => text(tr.children[c], cell));
+    },
+  );
+}
+
+/** pathSentence tells a path in words. */
+export function pathSentence(hops) {
+  return list(hops.map((h) => h.switch || "an unknown switch"), 12);
+}
