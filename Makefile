@@ -46,6 +46,12 @@ race: ## all tests under the race detector (a C compiler)
 flaps: ## 1,000 link flaps and 100 lost interfaces under load (root)
 	WEIR_REQUIRE_NETNS=1 WEIR_FLAPS=1000 WEIR_RECREATE=100 $(GO) test -count=1 -timeout 20m -v -run '^(TestFlaps|TestRecreated)$$' ./dataplane/worker
 
+# Faults are how often each one happens.
+FAULTS ?= 20
+.PHONY: collect-faults
+collect-faults: ## FAULTS (20) kills of switch, server, cluster node, collector; full disks and cut networks (root)
+	WEIR_REQUIRE_NETNS=1 WEIR_COLLECT_FAULTS=$(FAULTS) $(GO) test -count=1 -timeout 30m -v -run '^TestFault' ./cmd/weir
+
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (10s)
 	@grep -roP --include='*_test.go' '^func \KFuzz\w+' . | while IFS=: read -r file target; do \

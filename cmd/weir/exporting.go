@@ -11,6 +11,7 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/telemetry/export"
+	"github.com/weirswitch/weir/telemetry/jetstream"
 )
 
 // exporting is the record path of one switch: its exporter, the spool to which
@@ -18,8 +19,12 @@ import (
 type exporting struct {
 	*export.Exporter
 	spool *export.Spool // nil: records are not kept
+	id    uint32
 	name  string
 	log   *zap.Logger
+
+	turning sync.Mutex // one beginning or end of sending at a time
+	ended   bool       // guarded by turning
 
 	mu      sync.Mutex
 	shipper *export.Shipper // nil: records stay in the spool
@@ -32,7 +37,7 @@ func newExporting(c export.Config, sw config.Switch, chain []pipeline.Named, sou
 			sources = append(sources, s)
 		}
 	}
-	e := &exporting{name: sw.Name, log: zap.NewNop()}
+	e := &exporting{id: sw.ID, name: sw.Name, log: zap.NewNop()}
 	var sink export.Sink // nil, not a nil *Spool in an interface
 	if c.Spool != "" {
 		var err error
@@ -72,6 +77,9 @@ func (e *exporting) finish(now int64) error {
 	if e.spool == nil {
 		return nil
 	}
+	e.turning.Lock()
+	defer e.turning.Unlock()
+	e.ended = true
 	return errors.Join(e.stopSending(sendGrace), e.spool.Close())
 }
 
@@ -95,7 +103,9 @@ func checkSending(c export.Config) error {
 // send sends the records to the collector, if there is one, and no longer to an
 // earlier one. What was in flight to that is sent again.
 func (e *exporting) send(c export.Config) error {
-	if e.spool == nil {
+	e.turning.Lock()
+	defer e.turning.Unlock()
+	if e.spool == nil || e.ended {
 		return nil
 	}
 	err := e.stopSending(0)
@@ -103,7 +113,9 @@ func (e *exporting) send(c export.Config) error {
 	if len(c.Collector) == 0 {
 		return err
 	}
-	shipper, shipErr := export.Ship(e.spool, c.Options(e.name), e.logSending)
+	o := c.Options(e.name)
+	o.Inbox = jetstream.Acks(e.id)
+	shipper, shipErr := export.Ship(e.spool, o, e.logSending)
 	if shipErr != nil {
 		return errors.Join(err, shipErr)
 	}
@@ -113,6 +125,7 @@ func (e *exporting) send(c export.Config) error {
 	return err
 }
 
+// stopSending ends the shipper. The caller has turning.
 func (e *exporting) stopSending(grace time.Duration) error {
 	e.mu.Lock()
 	shipper := e.shipper

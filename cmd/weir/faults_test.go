@@ -227,7 +227,7 @@ func TestDiskFull(t *testing.T) {
 		}
 		for _, m := range metrics.Metrics {
 			if m.Name == "lost_records_total" {
-				n = m.Value
+				n += m.Value
 			}
 		}
 		return n

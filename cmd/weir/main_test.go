@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(testPoor) == "1" {
 		becomePoor()
 	}
+	if text := os.Getenv(testNATS); text != "" {
+		becomeNATS(text)
+	}
 	if os.Getenv(testMain) == "1" {
 		os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}

@@ -164,6 +164,9 @@ func refused(err error) error {
 	return err
 }
 
+// fieldsElsewhere are the fields' names that are no words of sentences.
+var fieldsElsewhere = strings.NewReplacer("last_ns", "--last", "start_ns", "--start", "end_ns", "--end", "step_ns", "--step", "at_least", "--at-least")
+
 // inFlags has the faults of a question name the flags in place of its fields, a fault each.
 func inFlags(err error) error {
 	text := strings.TrimPrefix(err.Error(), query.ErrInvalid.Error()+": ")
@@ -173,7 +176,7 @@ func inFlags(err error) error {
 		if flag, ok := flagOf[field]; ok {
 			line = "--" + flag + line[len(field):]
 		}
-		faults = append(faults, errors.New(line))
+		faults = append(faults, errors.New(fieldsElsewhere.Replace(line)))
 	}
 	return errors.Join(faults...)
 }

@@ -34,7 +34,10 @@ func printNetwork(w io.Writer, n *query.Network) error {
 	}
 	b := n.Basis
 	b.Switches = len(n.Switches) // the list hides the count in JSON
-	return lines(w, &b, append([]string{""}, notes...)...)
+	if notes != nil {
+		notes = append([]string{""}, notes...)
+	}
+	return lines(w, &b, notes...)
 }
 
 func printNetworkPorts(w io.Writer, switches []query.NetworkSwitch) error {

@@ -129,9 +129,14 @@ func printRecords(w io.Writer, r *api.Records) error {
 	case string(export.Connecting):
 		where = fmt.Sprintf("waiting for a connection since %s", since)
 	}
-	if _, err := fmt.Fprintf(w, "\nrecords: spooled in %s, %s\npublished %d, acknowledged %d, again %d, of which JetStream had %d\n",
-		r.Spool, where, r.Published, r.Acknowledged, r.Retried, r.Duplicates); err != nil {
+	if _, err := fmt.Fprintf(w, "\nrecords: spooled in %s, %s\n", r.Spool, where); err != nil {
 		return err
+	}
+	if r.State != sendingOff {
+		if _, err := fmt.Fprintf(w, "published %d, %d of them again; acknowledged %d, of which JetStream had %d already\n",
+			r.Published, r.Retried, r.Acknowledged, r.Duplicates); err != nil {
+			return err
+		}
 	}
 	if r.LastError != "" {
 		if _, err := fmt.Fprintf(w, "last error, %s: %s\n", time.Unix(0, r.LastErrorNs).Format(time.DateTime), r.LastError); err != nil {

@@ -222,6 +222,9 @@ func (s *Status) WriteText(w io.Writer) error {
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", n.Name, n.Kind, n.Namespace, state, strings.Join(counters, "; "))
 	}
 	t.Flush()
+	if s.Page != "" {
+		fmt.Fprintf(b, "  page %s\n", s.Page)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -26,12 +26,12 @@ func (c *NATS) Connector(name string) (func(context.Context) (*nats.Conn, error)
 	if err := o.CheckFiles(); err != nil {
 		return nil, fmt.Errorf("nats: %w", err)
 	}
-	inbox, err := c.inbox(name)
-	if err != nil {
+	var err error
+	if o.Inbox, err = c.inbox(name); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) (*nats.Conn, error) {
-		nc, err := o.Dial(nats.CustomInboxPrefix(inbox))
+		nc, err := o.Dial()
 		if err != nil {
 			return nil, err
 		}

@@ -263,7 +263,9 @@ func (s *Shipper) send(f *flight, now time.Time) bool {
 		return true
 	}
 	if err != nil {
-		s.fault(err)
+		if !errors.Is(err, jetstream.ErrDisconnected) { // then there was a reason for that
+			s.fault(err)
+		}
 		s.back(now)
 		return false
 	}

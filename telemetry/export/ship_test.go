@@ -500,3 +500,112 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
+
+// FuzzFound: whatever is in a file that is found, it is read without harm, and
+// everything in it is counted once.
+func FuzzFound(f *testing.F) {
+	var whole []byte
+	for n := range 3 {
+		h := &record.Header{Kind: record.LDS, Name: "s1", Start: int64(n), Span: 1}
+		whole, _ = record.Append(whole, h, func(dst []byte) ([]byte, error) { return append(dst, "body"...), nil })
+	}
+	f.Add(whole, 0)
+	f.Add(whole[:len(whole)-5], 7)
+	f.Add([]byte("WR\x01\x04\xff\xff\xff\xff"), 0)
+	f.Fuzz(func(t *testing.T, content []byte, offset int) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "s1-00000005.records"), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.WriteFile(filepath.Join(dir, "s1.state"), fmt.Appendf(nil, `{"version":1,"file":5,"offset":%d}`, offset), 0o600)
+		s, err := OpenSpool(Config{Spool: dir, SpoolBytes: minSpool}, "s1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			taken, err := s.take()
+			for i := range taken {
+				s.settle(&taken[i], "")
+			}
+			if err == nil && len(taken) == 0 {
+				break
+			}
+		}
+		balanced(t, s)
+		for _, c := range s.Counts() {
+			if c.Waiting.Records != 0 {
+				t.Errorf("%+v", c)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if left := leftFiles(t, s); len(left) != 0 {
+			t.Errorf("%v are left", left)
+		}
+	})
+}
+
+// BenchmarkShip sends records of a small and of a DiSketch record's size to a server in
+// this process.
+func BenchmarkShip(b *testing.B) {
+	for _, size := range []int{1 << 10, 128 << 10} {
+		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
+			s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: b.TempDir(), NoSigs: true, NoLog: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			s.Start()
+			defer s.WaitForShutdown()
+			defer s.Shutdown()
+			if !s.ReadyForConnections(10 * time.Second) {
+				b.Fatal("the server does not come up")
+			}
+			nc, err := nats.Connect(s.ClientURL())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer nc.Close()
+			js, err := natsstream.New(nc)
+			if err == nil {
+				_, err = jetstream.EnsureStream(b.Context(), js, jetstream.StreamConfig{Bytes: 256 << 20})
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			spool, err := OpenSpool(Config{Spool: b.TempDir(), SpoolBytes: 1 << 30}, "s1")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer spool.Close()
+			sh, err := Ship(spool, jetstream.Options{Servers: []string{s.ClientURL()}}, func(Status) {})
+			if err != nil {
+				b.Fatal(err)
+			}
+			for sh.Status().State != Connected { // else Stop would not wait
+				time.Sleep(time.Millisecond)
+			}
+			body := make([]byte, size)
+			var encoded []byte
+			b.SetBytes(int64(size))
+			b.ResetTimer()
+			for n := range b.N {
+				h := &record.Header{Kind: record.DiSketch, Switch: 1, Start: int64(n) << 20, Span: 1 << 20}
+				encoded, _ = record.Append(encoded[:0], h, func(dst []byte) ([]byte, error) { return append(dst, body...), nil })
+				if err := spool.Write(h, encoded); err != nil {
+					b.Fatal(err)
+				}
+				for n%64 == 63 && counts(spool, record.DiSketch).Waiting.Bytes > 64<<20 {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			if err := sh.Stop(time.Minute); err != nil {
+				b.Fatal(err)
+			}
+			if got := counts(spool, record.DiSketch); got.Sent.Records != uint64(b.N) {
+				b.Fatalf("%+v", got)
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
+		})
+	}
+}

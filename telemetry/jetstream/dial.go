@@ -22,10 +22,12 @@ const (
 	longestPause = 10 * time.Second
 )
 
-// connectTimeout bounds one attempt; pings find a peer that is gone without a word
-// within twice the interval.
+// connectTimeout bounds one attempt. Pings find a peer that is gone without a word
+// within twice the interval, unless there is so much to say that writing blocks, which
+// the third one bounds.
 const (
 	connectTimeout = 3 * time.Second
+	writeTimeout   = 5 * time.Second
 	pingInterval   = 5 * time.Second
 )
 
@@ -45,8 +47,13 @@ func (o *Options) Dial(more ...nats.Option) (*nats.Conn, error) {
 		nats.Timeout(connectTimeout),
 		nats.PingInterval(pingInterval),
 		nats.MaxPingsOutstanding(2),
+		nats.FlusherTimeout(writeTimeout),
+		nats.ReconnectOnFlusherError(),
 		// Whoever publishes knows what was not acknowledged and says it again.
 		nats.ReconnectBufSize(-1),
+	}
+	if o.Inbox != "" {
+		opts = append(opts, nats.CustomInboxPrefix(o.Inbox))
 	}
 	opts = append(opts, o.tlsOptions()...)
 	switch {
@@ -188,4 +195,4 @@ func (e Events) Options() []nats.Option {
 	}
 }
 
-var errClosed = errors.New("the connection was closed")
+var errClosed = errors.New("the connection broke")

@@ -14,6 +14,9 @@ import (
 type Options struct {
 	// Name is the connection's, which servers show.
 	Name string `toml:"-"`
+	// Inbox begins the names to which servers send answers, such as Acks of a switch: a
+	// collector's own server lets a client listen to no others. Empty: NATS' usual ones.
+	Inbox string `toml:"-"`
 	// Servers are NATS servers of one cluster, as "nats://HOST:PORT", or
 	// "tls://HOST:PORT" for TLS by the system's certificates.
 	Servers []string `toml:"servers"`

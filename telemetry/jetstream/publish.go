@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,9 @@ var (
 	// ErrTooLarge: the servers, or the stream, take no message of this size.
 	ErrTooLarge = errors.New("larger than the servers take: raise max_payload in their configuration, or make the records smaller")
 )
+
+// ErrDisconnected: there is no connection now, but there will be.
+var ErrDisconnected = errors.New("there is no connection")
 
 // Refusal is a server's answer that it did not keep a message.
 type Refusal struct {
@@ -81,8 +85,15 @@ func (p *Publisher) Publish(number uint64, h *record.Header, encoded []byte) err
 		Data:    encoded,
 	}
 	err := p.nc.PublishMsg(m)
-	if errors.Is(err, nats.ErrMaxPayload) {
+	var broken net.Error
+	switch {
+	case errors.Is(err, nats.ErrMaxPayload):
 		return fmt.Errorf("a %s record of %d bytes is %w (%d bytes at most)", h.Kind, len(encoded), ErrTooLarge, p.nc.MaxPayload())
+	case errors.Is(err, nats.ErrReconnectBufExceeded):
+		return ErrDisconnected
+	case errors.As(err, &broken):
+		// The library would find out by its pings.
+		return errors.Join(err, p.nc.ForceReconnect())
 	}
 	return err
 }

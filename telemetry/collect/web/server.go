@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ type Config struct {
 	// Connections at a time. What comes beyond is closed at once.
 	Connections int
 	Log         *zap.Logger
+
+	patience time.Duration // in place of requestWait, for tests
 }
 
 // The bounds of what a client may take.
@@ -75,10 +78,11 @@ func Listen(c Config) (*Server, error) {
 // Serve answers with a handler, in goroutines of its own.
 func (s *Server) Serve(h http.Handler) {
 	h = s.local(s.identified(h))
+	wait := cmp.Or(s.config.patience, requestWait)
 	for _, l := range s.listeners {
 		server := &http.Server{
 			Handler: h, MaxHeaderBytes: maxHeader, ErrorLog: zap.NewStdLog(s.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
-			ReadHeaderTimeout: requestWait, ReadTimeout: 2 * requestWait, WriteTimeout: answerWait, IdleTimeout: idleWait,
+			ReadHeaderTimeout: wait, ReadTimeout: 2 * wait, WriteTimeout: answerWait, IdleTimeout: idleWait,
 			ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 				return context.WithValue(ctx, identityKey{}, peerOf(c))
 			},

@@ -22,9 +22,9 @@ import (
 func TestAnswersSurvive(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	for _, kind := range answerTypes {
-		for range 300 {
+		for range 60 {
 			want := kind.empty()
-			fill(r, reflect.ValueOf(want).Elem(), 0)
+			randomise(r, reflect.ValueOf(want).Elem(), 0)
 			m, err := NewAnswer(want)
 			if err != nil {
 				t.Fatalf("%s: %v", kind.field, err)
@@ -73,7 +73,7 @@ func TestQuestionsSurvive(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 1000 {
 		want := new(query.Question)
-		fill(r, reflect.ValueOf(want).Elem(), 0)
+		randomise(r, reflect.ValueOf(want).Elem(), 0)
 		m, err := NewQuestion(want)
 		if err != nil {
 			t.Fatal(err)
@@ -88,14 +88,14 @@ func TestQuestionsSurvive(t *testing.T) {
 	}
 }
 
-// fill gives a value random content: extremes, nothing and something between. What JSON
+// randomise gives a value random content: extremes, nothing and something between. What JSON
 // does not have stays as it is.
-func fill(r *rand.Rand, v reflect.Value, depth int) {
+func randomise(r *rand.Rand, v reflect.Value, depth int) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() && f.Tag.Get("json") != "-" {
-				fill(r, v.Field(i), depth+1)
+				randomise(r, v.Field(i), depth+1)
 			}
 		}
 		if n, ok := v.Addr().Interface().(*query.Network); ok {
@@ -103,18 +103,18 @@ func fill(r *rand.Rand, v reflect.Value, depth int) {
 		}
 	case reflect.Array:
 		for i := range v.Len() {
-			fill(r, v.Index(i), depth+1)
+			randomise(r, v.Index(i), depth+1)
 		}
 	case reflect.Pointer:
 		if r.IntN(2) == 0 {
 			v.Set(reflect.New(v.Type().Elem()))
-			fill(r, v.Elem(), depth+1)
+			randomise(r, v.Elem(), depth+1)
 		}
 	case reflect.Slice:
 		if n := r.IntN(4); n > 0 && depth < 8 {
 			v.Set(reflect.MakeSlice(v.Type(), n, n))
 			for i := range n {
-				fill(r, v.Index(i), depth+1)
+				randomise(r, v.Index(i), depth+1)
 			}
 		}
 	case reflect.String:

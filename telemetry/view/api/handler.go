@@ -16,14 +16,6 @@ import (
 	"github.com/weirswitch/weir/telemetry/query"
 )
 
-// How long clients may take.
-const (
-	// requestWait is for sending a request, whole.
-	requestWait = 5 * time.Second
-	// answerWait is for reading an answer.
-	answerWait = 30 * time.Second
-)
-
 // Config is what a handler answers from. Ask and Collector are called by many
 // goroutines at a time, and must give up when their context ends.
 type Config struct {
@@ -73,8 +65,8 @@ type bounded struct {
 // ServeHTTP implements http.Handler.
 func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(requestWait))
-	_ = control.SetWriteDeadline(time.Now().Add(answerWait))
+	_ = control.SetReadDeadline(time.Now().Add(b.Limits.Sending))
+	_ = control.SetWriteDeadline(time.Now().Add(b.Limits.Reading))
 	if b.Allow != nil {
 		if err := b.Allow(r); err != nil {
 			b.refuse(w, r, connect.NewError(connect.CodePermissionDenied, err))
@@ -98,7 +90,7 @@ func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	// A read deadline that passes would end a call which takes longer.
 	_ = control.SetReadDeadline(time.Time{})
-	b.next.ServeHTTP(&patient{w, control}, r)
+	b.next.ServeHTTP(&patient{w, control, b.Limits.Reading}, r)
 }
 
 // incomplete says why a request was not read to its end.
@@ -106,7 +98,7 @@ func (b *bounded) incomplete(err error) error {
 	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
 		return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("the request has more than %d bytes: ask about less", b.Limits.Body))
 	}
-	return connect.NewError(connect.CodeDeadlineExceeded, fmt.Errorf("the request did not arrive whole within %v", requestWait))
+	return connect.NewError(connect.CodeDeadlineExceeded, fmt.Errorf("the request did not arrive whole within %v", b.Limits.Sending))
 }
 
 // refuse answers in the client's protocol, or in text.
@@ -127,6 +119,7 @@ func (b *bounded) refuse(w http.ResponseWriter, r *http.Request, err error) {
 type patient struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	wait    time.Duration
 }
 
 // Unwrap lets http.ResponseController find the connection.
@@ -137,6 +130,6 @@ func (p *patient) Flush() { _ = p.control.Flush() }
 
 // Write implements io.Writer.
 func (p *patient) Write(b []byte) (int, error) {
-	_ = p.control.SetWriteDeadline(time.Now().Add(answerWait))
+	_ = p.control.SetWriteDeadline(time.Now().Add(p.wait))
 	return p.ResponseWriter.Write(b)
 }

@@ -27,6 +27,9 @@ type Limits struct {
 	Time time.Duration
 	// Answer is the most bytes of an answer.
 	Answer int
+	// Sending is how long a client may take to send a request, Reading to read an answer, or
+	// one of a watch.
+	Sending, Reading time.Duration
 }
 
 // DefaultLimits hold a client's cost to some hundred megabytes and all cores.
@@ -34,26 +37,28 @@ func DefaultLimits() Limits {
 	return Limits{
 		Body: 1 << 20, Requests: 128, Questions: max(2, runtime.GOMAXPROCS(0)),
 		Watches: 64, Time: 10 * time.Second, Answer: 64 << 20,
+		Sending: 5 * time.Second, Reading: 30 * time.Second,
 	}
 }
 
 // orDefault fills in what is not set.
 func (l Limits) orDefault() Limits {
 	d := DefaultLimits()
-	set := func(to *int, value int) {
-		if *to <= 0 {
-			*to = value
-		}
-	}
-	set(&l.Body, d.Body)
-	set(&l.Requests, d.Requests)
-	set(&l.Questions, d.Questions)
-	set(&l.Watches, d.Watches)
-	set(&l.Answer, d.Answer)
-	if l.Time <= 0 {
-		l.Time = d.Time
-	}
+	fill(&l.Body, d.Body)
+	fill(&l.Requests, d.Requests)
+	fill(&l.Questions, d.Questions)
+	fill(&l.Watches, d.Watches)
+	fill(&l.Time, d.Time)
+	fill(&l.Answer, d.Answer)
+	fill(&l.Sending, d.Sending)
+	fill(&l.Reading, d.Reading)
 	return l
+}
+
+func fill[N int | time.Duration](to *N, value N) {
+	if *to <= 0 {
+		*to = value
+	}
 }
 
 // places are what so many may have at a time.

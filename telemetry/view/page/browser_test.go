@@ -69,25 +69,52 @@ type tab struct {
 	requests []string
 }
 
-// browser starts Chromium, with a profile of its own, for one test.
+// theBrowser is one Chromium for all tests, each of which has tabs of its own.
+var theBrowser struct {
+	sync.Once
+	ctx context.Context
+	end func()
+	err error
+}
+
+// TestMain ends the browser, which else goes on and writes its profile.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if theBrowser.end != nil {
+		theBrowser.end()
+	}
+	os.Exit(code)
+}
+
+// browser is the one Chromium, which the first test that needs it starts.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	path := chromium(t)
+	theBrowser.Do(func() { startBrowser(path) })
+	if theBrowser.err != nil {
+		t.Fatalf("start %s: %v", path, theBrowser.err)
+	}
+	return theBrowser.ctx
+}
+
+func startBrowser(path string) {
+	profile, err := os.MkdirTemp("", "weir-page-")
+	if err != nil {
+		theBrowser.err = err
+		return
+	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(60*time.Second),
-		chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(60*time.Second),
 		// What the browser would ask of the network for itself.
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("no-pings", true), chromedp.Flag("disable-domain-reliability", true))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
-	ctx, _ = chromedp.NewContext(ctx)
-	if err := chromedp.Do(ctx); err != nil { // starts it
-		t.Fatalf("start %s: %v", path, err)
+	theBrowser.ctx, _ = chromedp.NewContext(ctx)
+	theBrowser.err = chromedp.Do(theBrowser.ctx)
+	theBrowser.end = func() {
+		_ = chromedp.Cancel(theBrowser.ctx)
+		cancel()
+		_ = os.RemoveAll(profile)
 	}
-	t.Cleanup(func() {
-		_ = chromedp.Cancel(ctx) // waits for the browser's end, which still writes its profile
-	})
-	return ctx
 }
 
 // open shows an address in a new tab, and waits for the page's first answers.
@@ -176,7 +203,7 @@ func eval[T any](p *tab, expression string) T {
 // wait polls until a condition of the page holds.
 func (p *tab) wait(what, condition string) {
 	p.t.Helper()
-	for range 600 {
+	for range 250 {
 		if eval[bool](p, "Boolean("+condition+")") {
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
@@ -44,10 +45,11 @@ type scene struct {
 	packetsPerEpoch int
 	sampleSize      int
 	silent          uint32 // of whom nothing comes after half of the time
+	unlinked        bool   // the collector was told of no links
 }
 
 func defaultScene() scene {
-	c := scene{epochs: 64, flows: 300, packetsPerEpoch: 2000, sampleSize: 1500}
+	c := scene{epochs: 20, flows: 200, packetsPerEpoch: 1200, sampleSize: 1000}
 	for i := range c.names {
 		c.names[i] = fmt.Sprintf("s%d", i)
 	}
@@ -152,7 +154,7 @@ func (w *world) newCounters(sw uint32, epoch uint64) *counters {
 	w.check(err)
 	c.flows, err = oblivious.NewSampler(oblivious.Config{Kind: oblivious.DUS, Unit: oblivious.Flows, Size: w.sampleSize})
 	w.check(err)
-	f, err := disketch.NewFragment(disketch.Config{ID: disketch.ID{Switch: uint64(sw)}, Kind: disketch.UnivMon, Memory: 1 << 15, Epochs: epochBits, Target: 1})
+	f, err := disketch.NewFragment(disketch.Config{ID: disketch.ID{Switch: uint64(sw)}, Kind: disketch.UnivMon, Memory: 1 << 14, Epochs: epochBits, Target: 1})
 	w.check(err)
 	c.fragment, err = f.NewCounter()
 	w.check(err)
@@ -336,6 +338,9 @@ func (w *world) engine() *query.Engine {
 		}
 		return nil
 	})}
+	if w.unlinked {
+		return e
+	}
 	for _, l := range links() {
 		end := func(i int) string {
 			if l[i] == 0 {
@@ -352,8 +357,23 @@ func (w *world) engine() *query.Engine {
 	return e
 }
 
+// usual is the world of the default scene, for all tests that change nothing of it.
+func usual(t testing.TB) *world {
+	t.Helper()
+	once.Do(func() { theUsual = newWorld(t, defaultScene()) })
+	if theUsual == nil {
+		t.Fatal("the network of the tests could not be made")
+	}
+	return theUsual
+}
+
+var (
+	once     sync.Once
+	theUsual *world
+)
+
 // serve serves the page beside the API, as the collector does.
-func (w *world) serve() *httptest.Server {
+func (w *world) serve(t testing.TB) *httptest.Server {
 	e := w.engine()
 	end := int64(firstEpoch+w.epochs) << epochBits
 	path, calls := api.NewHandler(api.Config{
@@ -370,6 +390,6 @@ func (w *world) serve() *httptest.Server {
 	mux.Handle(path, calls)
 	mux.Handle("/", Handler(Config{}))
 	server := httptest.NewServer(mux)
-	w.t.Cleanup(server.Close)
+	t.Cleanup(server.Close)
 	return server
 }

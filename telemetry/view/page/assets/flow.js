@@ -174,8 +174,8 @@ function sizeColumn(a) {
   const packets = (x) => si(x, "packets"), bytes = (x) => si(x, "B");
   column.append(
     facts([
-      ["Sample", f.sample ? packets(number(f.sample.packets.value)) : null, f.sample ? between(f.sample.packets, packets) : null],
-      ["", f.sample ? bytes(number(f.sample.bytes.value)) : null, f.sample ? between(f.sample.bytes, bytes) : null],
+      ["Sample", f.sample ? packets(number(f.sample.packets.value)) : null, f.sample ? between(f.sample.packets, (x) => si(x)) : null],
+      ["", f.sample ? bytes(number(f.sample.bytes.value)) : null, f.sample ? between(f.sample.bytes, (x) => si(x)) : null],
       ["Sketch", f.sketch ? si(number(f.sketch.value), f.sketch.unit === "bytes" ? "B" : "packets") : null, f.sketch ? `${between(f.sketch, (x) => si(x))}, ${percent(number(f.sketch.covered))} of the time covered` : null],
     ]),
   );

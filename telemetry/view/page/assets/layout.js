@@ -223,12 +223,13 @@ function apart(p, width, height, margin) {
         const ox = w - Math.abs(dx), oy = h - Math.abs(dy);
         if (ox <= 0.5 || oy <= 0.5) continue;
         moved = true;
-        if (ox / w < oy / h) {
+        // Where a row is too full to be pushed along, it becomes two.
+        if (ox / w < oy / h && round < 20) {
           const push = (ox / 2) * (dx < 0 ? -1 : 1);
           p[i].x -= push;
           p[j].x += push;
         } else {
-          const push = (oy / 2) * (dy < 0 ? -1 : 1);
+          const push = (oy / 2) * (dy < 0 || (dy === 0 && i % 2) ? -1 : 1);
           p[i].y -= push;
           p[j].y += push;
         }

@@ -145,7 +145,7 @@ function showEntropy(a) {
 }
 
 function showSeries(kind, s) {
-  const name = { volume: "bytes", entropy: "bits", cardinality: "flows" }[kind];
+  const name = { volume: "bytes", entropy: "entropy", cardinality: "flows" }[kind];
   const scale = kind === "volume" ? (secs) => 8 / Math.max(secs, 1e-9) : () => 1;
   charts[kind].show(pointsOf(s, name, scale, wall));
 }
@@ -165,8 +165,9 @@ function showNetwork(a) {
 
 function faultNetwork(fault) {
   const kind = fault.empty ? "empty" : "fault";
-  state($("#topology .drawing"), fault.message, kind);
-  state($("#switches .list"), fault.message, kind);
+  const sentence = fault.empty ? `${fault.message} Give switches this collector’s address as collector in [telemetry], or choose a longer window.` : fault.message;
+  state($("#topology .drawing"), sentence, kind);
+  state($("#switches .list"), sentence, kind);
   faultTile("switches", fault);
 }
 

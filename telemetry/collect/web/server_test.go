@@ -1,0 +1,316 @@
+package web
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/weirswitch/weir/telemetry/collect"
+)
+
+// authority is a certificate authority for tests, in a folder.
+type authority struct {
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{dir: t.TempDir()}
+	a.cert, a.key = a.sign(t, "ca", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	return a
+}
+
+// sign makes the files NAME.pem and NAME.key. The authority's own certificate is the first.
+func (a *authority) sign(t *testing.T, name string, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Subject, c.SerialNumber = pkix.Name{CommonName: name}, big.NewInt(time.Now().UnixNano())
+	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = c, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{name + ".pem": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "PRIVATE KEY", Bytes: pkcs}} {
+		if err := os.WriteFile(filepath.Join(a.dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed, key
+}
+
+func (a *authority) files(name string) collect.TLS {
+	return collect.TLS{Certificate: filepath.Join(a.dir, name+".pem"), Key: filepath.Join(a.dir, name+".key"), CA: filepath.Join(a.dir, "ca.pem")}
+}
+
+// client is one with a certificate of the authority, or without any.
+func (a *authority) client(t *testing.T, name string) *http.Client {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	c := &tls.Config{RootCAs: pool}
+	if name != "" {
+		own, _, err := (&collect.TLS{Certificate: a.files(name).Certificate, Key: a.files(name).Key, CA: a.files(name).CA}).Load("tls")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Certificates = []tls.Certificate{own}
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}, Timeout: 20 * time.Second}
+}
+
+// serve starts a server that answers / with who asks, and /admin for admins alone.
+func serve(t *testing.T, c Config) *Server {
+	t.Helper()
+	c.Log = zap.NewNop()
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:0"
+	}
+	if c.Connections == 0 {
+		c.Connections = 64
+	}
+	s, err := Listen(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, IdentityOf(r)) })
+	mux.HandleFunc("/large", func(w http.ResponseWriter, r *http.Request) {
+		piece := make([]byte, 1<<20)
+		for range 256 {
+			if _, err := w.Write(piece); err != nil {
+				return
+			}
+		}
+	})
+	mux.Handle("/admin", s.Admins(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "changed") })))
+	s.Serve(mux)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func get(t *testing.T, c *http.Client, url string) (int, string) {
+	t.Helper()
+	r, err := c.Get(url)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(b)
+}
+
+// TestRoles: over TLS whoever has a certificate reads, those named change, and nobody else comes
+// in; by the socket root changes; over plain TCP one reads.
+func TestRoles(t *testing.T) {
+	a, stranger := newAuthority(t), newAuthority(t)
+	for _, name := range []string{"collector", "operator", "monitor"} {
+		a.sign(t, name, &x509.Certificate{})
+	}
+	stranger.sign(t, "operator", &x509.Certificate{})
+	socket := filepath.Join(t.TempDir(), "s")
+	s := serve(t, Config{Listen: "0.0.0.0:0", Socket: socket, TLS: a.files("collector"), Admins: []string{"operator"}})
+	_, port, _ := net.SplitHostPort(s.Address())
+	base := "https://127.0.0.1:" + port
+	if code, text := get(t, a.client(t, "monitor"), base+"/"); code != 200 || text != `certificate "monitor"` {
+		t.Errorf("a reader: %d %s", code, text)
+	}
+	if code, text := get(t, a.client(t, "monitor"), base+"/admin"); code != 403 || !strings.Contains(text, `certificate "monitor" may read, but not change`) {
+		t.Errorf("a reader who changes: %d %s", code, text)
+	}
+	if code, text := get(t, a.client(t, "operator"), base+"/admin"); code != 200 || text != "changed" {
+		t.Errorf("an admin: %d %s", code, text)
+	}
+	forged := stranger.client(t, "operator")
+	forged.Transport.(*http.Transport).TLSClientConfig.RootCAs = a.client(t, "").Transport.(*http.Transport).TLSClientConfig.RootCAs
+	old := a.client(t, "monitor")
+	old.Transport.(*http.Transport).TLSClientConfig.MaxVersion = tls.VersionTLS12
+	for name, c := range map[string]*http.Client{"nobody": a.client(t, ""), "another authority's": forged, "TLS 1.2": old} {
+		if code, text := get(t, c, base+"/"); code != 0 {
+			t.Errorf("%s comes in: %d %s", name, code, text)
+		}
+	}
+	if code, _ := get(t, http.DefaultClient, "http://127.0.0.1:"+port+"/"); code == 200 {
+		t.Error("plain HTTP is answered")
+	}
+	unix := &http.Client{Transport: &http.Transport{DialContext: dialUnix(socket)}}
+	if code, text := get(t, unix, "http://anything/admin"); code != 200 {
+		t.Errorf("the own user by the socket: %d %s", code, text)
+	}
+	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o660 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if _, err := Listen(Config{Listen: "127.0.0.1:0", Socket: socket, Connections: 1}); err == nil {
+		t.Error("a socket that somebody listens on is taken")
+	}
+	if got := s.Counters(); got.Denied != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestPlain: plain HTTP is for this machine: other addresses are refused, and so are requests
+// under a name from elsewhere.
+func TestPlain(t *testing.T) {
+	if _, err := Listen(Config{Listen: "0.0.0.0:0", Connections: 1}); err == nil {
+		t.Error("plain HTTP for everybody")
+	}
+	s := serve(t, Config{})
+	base := "http://" + s.Address()
+	if code, text := get(t, http.DefaultClient, base+"/"); code != 200 || text != "a client of this machine" {
+		t.Errorf("%d %s", code, text)
+	}
+	if code, _ := get(t, http.DefaultClient, base+"/admin"); code != 403 {
+		t.Errorf("anybody changes: %d", code)
+	}
+	for host, want := range map[string]int{"localhost:9470": 200, "127.0.0.1": 200, "[::1]:9470": 200, "[::1]": 200, "evil.example": 421, "127.0.0.1.evil.example:9470": 421, "localhost.evil.example": 421} {
+		r, err := http.NewRequest("GET", base+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%s: %d, want %d", host, answer.StatusCode, want)
+		}
+	}
+}
+
+// TestMisbehaved: clients that send nothing, too slowly, or too much, and those that read
+// nothing, lose their connections within their time; others are answered meanwhile, and
+// nothing is left of any.
+func TestMisbehaved(t *testing.T) {
+	s := serve(t, Config{Connections: 32, patience: 700 * time.Millisecond})
+	before := runtime.NumGoroutine()
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", s.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	var slow []net.Conn
+	for range 12 {
+		slow = append(slow, dial())
+	}
+	for _, c := range slow[4:8] {
+		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+	}
+	for _, c := range slow[8:] {
+		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nhalf")
+	}
+	large := dial()
+	fmt.Fprintf(large, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Large: %s", strings.Repeat("x", 64<<10))
+	deaf := dial()
+	fmt.Fprintf(deaf, "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	// The places of one address are half of all: the rest is closed at once.
+	refused := 0
+	for range 8 {
+		c := dial()
+		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		if _, err := c.Read(make([]byte, 1)); err != nil && !os.IsTimeout(err) {
+			refused++
+		}
+	}
+	if refused < 6 || s.Counters().Refused == 0 {
+		t.Errorf("%d of 8 connections are refused, %+v", refused, s.Counters())
+	}
+	_ = large.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if b, _ := io.ReadAll(large); !strings.Contains(string(b), " 431 ") {
+		t.Errorf("a large header: %q", b)
+	}
+	elsewhere := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	if code, text := get(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: elsewhere.DialContext}}, "http://"+s.Address()+"/"); code != 200 {
+		t.Errorf("another client: %d %s", code, text)
+	}
+	for i, c := range slow {
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.ReadAll(c); os.IsTimeout(err) {
+			t.Errorf("slow client %d keeps its connection", i)
+		}
+	}
+	deaf.Close()
+	deadline := time.Now().Add(20 * time.Second)
+	for runtime.NumGoroutine() > before && time.Now().Before(deadline) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if n := runtime.NumGoroutine(); n > before {
+		t.Errorf("%d goroutines, before %d", n, before)
+	}
+}
+
+// TestPlaces: one address has half of the places, all have no more than there are.
+func TestPlaces(t *testing.T) {
+	refused := 0
+	p := newPlaces(4, func() { refused++ })
+	for i, step := range []struct {
+		from string
+		ok   bool
+	}{{"a", true}, {"a", true}, {"a", false}, {"b", true}, {"c", true}, {"d", false}} {
+		if got := p.take(step.from); got != step.ok {
+			t.Errorf("step %d: %v", i, got)
+		}
+	}
+	p.leave("a")
+	if !p.take("d") || p.take("a") {
+		t.Error("a place that was left is not another's")
+	}
+	for _, from := range []string{"a", "b", "c", "d"} {
+		p.leave(from)
+	}
+	if p.open != 0 || len(p.of) != 0 {
+		t.Errorf("%+v", p.of)
+	}
+}
+
+func dialUnix(path string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}
+}
