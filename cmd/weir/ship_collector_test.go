@@ -76,8 +76,8 @@ func (c *collecting) kind(t *testing.T, k record.Kind) *api.KindStatus {
 	return &api.KindStatus{}
 }
 
-// kindOf finds the counters of a kind.
-func kindOf(r *switchapi.Records, k record.Kind) *switchapi.RecordKind {
+// sentOf finds the counters of a kind.
+func sentOf(r *switchapi.Records, k record.Kind) *switchapi.RecordKind {
 	for _, x := range r.Kinds {
 		if x.Kind == k.String() {
 			return x
@@ -86,17 +86,17 @@ func kindOf(r *switchapi.Records, k record.Kind) *switchapi.RecordKind {
 	return &switchapi.RecordKind{}
 }
 
-// TestFaultCollectorKilled kills the collector while a switch sends it what a
+// TestFaultCollectorKilledWhileShipping kills the collector while a switch sends it what a
 // sketch counts. What the switch counts as sent is in the store once, at the end and
 // after one more kill, behind which all of it is read from the disk.
-func TestFaultCollectorKilled(t *testing.T) {
+func TestFaultCollectorKilledWhileShipping(t *testing.T) {
 	b := newShipBed(t)
 	c := newCollecting(t, b)
 	p := b.start(t, b.config(t, "s1", `"parse", "patch"`, `"parse", "patch", "disketch"`, "[control]",
 		fmt.Sprintf("[telemetry]\ncollector = [\"nats://127.0.0.1:4222\"]\nspool = %q\n[stages.disketch]\nepoch_bits = 22\n", b.dir2("spool"))+
 			"[[stages.disketch.fragment]]\nkind = \"countmin\"\nmemory = 4096\n[[stages.disketch.fragment]]\nkind = \"countsketch\"\nmemory = 4096\n[control]"))
 	stop := b.flood(t)
-	sketches := func() *switchapi.RecordKind { return kindOf(b.records(t), record.DiSketch) }
+	sketches := func() *switchapi.RecordKind { return sentOf(b.records(t), record.DiSketch) }
 	for range faultRounds(t) {
 		before := sketches().Sent
 		awaitThat(t, "records to be sent", func() (string, bool) {
@@ -117,7 +117,7 @@ func TestFaultCollectorKilled(t *testing.T) {
 	if status := p.stop(t); status != 0 {
 		t.Errorf("status %d: %s", status, &p.stderr)
 	}
-	end := kindOf(lastRecords(t, p), record.DiSketch)
+	end := sentOf(lastRecords(t, p), record.DiSketch)
 	if end.Made == 0 || end.Sent != end.Made || end.Waiting+end.Dropped+end.Lost != 0 {
 		t.Errorf("not all was sent: %v", end)
 	}
