@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,6 +43,17 @@ flows = true
 type liveCollect struct {
 	url, socket, nats string
 	stderr            lockedBuffer
+}
+
+// freeAddress is an address of loopback that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 // startCollect starts a collector on loopback and waits until it is ready. What stands in more is
