@@ -86,13 +86,16 @@ const (
 
 // Retention bounds what the stream keeps, [retention]. The oldest records go first.
 type Retention struct {
-	Age   time.Duration `toml:"age"`
-	Bytes int64         `toml:"bytes"` // in each server
+	// Age is how long a record is kept, at least a minute.
+	Age time.Duration `toml:"age"`
+	// Bytes are those of the stream in each server; the disk needs a sixteenth more for indices.
+	Bytes int64 `toml:"bytes"`
 }
 
 // Partitions is the collector's share of PINT's digests, [partitions]: those of
 // partitions whose number modulo Of is Index.
 type Partitions struct {
+	// Index is this collector's, from 0, Of the number of collectors, up to 16.
 	Index int `toml:"index"`
 	Of    int `toml:"of"`
 	// Peers are the URLs of all Of collectors by their indices, so that a question
@@ -111,9 +114,11 @@ func DefaultRetention() Retention { return Retention{Age: 7 * 24 * time.Hour, By
 // DefaultPartitions has all digests in one collector.
 func DefaultPartitions() Partitions { return Partitions{Of: 1} }
 
-// The least that a stream can keep: a file of JetStream's for each of a few kinds.
+// What a stream can keep: at least a file of JetStream's for each of a few kinds, at most what sums of
+// several bounds have room for.
 const (
 	minBytes = 64 << 20
+	maxBytes = 1 << 60
 	minAge   = time.Minute
 )
 
@@ -297,8 +302,8 @@ func (c *Retention) Validate() error {
 	if c.Age < minAge {
 		errs = append(errs, fmt.Errorf("age: %v: choose %v or more", c.Age, minAge))
 	}
-	if c.Bytes < minBytes {
-		errs = append(errs, fmt.Errorf("bytes: %d: choose %d or more", c.Bytes, minBytes))
+	if c.Bytes < minBytes || c.Bytes > maxBytes {
+		errs = append(errs, fmt.Errorf("bytes: %d: choose %d to %d", c.Bytes, minBytes, maxBytes))
 	}
 	return errors.Join(errs...)
 }

@@ -70,6 +70,9 @@ func Start(c Config) (_ *Server, err error) {
 	if s.auth, err = newAuth(&c.NATS); err != nil {
 		return nil, err
 	}
+	if why := c.tooSmall(); why != "" {
+		c.Log.Warn(why)
+	}
 	options, err := s.options()
 	if err != nil {
 		return nil, err
@@ -126,7 +129,7 @@ func (s *Server) options() (*server.Options, error) {
 		ServerName: c.Name, Host: host, Port: port,
 		NoSigs: true, NoLog: true,
 		JetStream: true, DisableJetStreamBanner: true,
-		StoreDir: c.Data, JetStreamMaxMemory: maxMemory, JetStreamMaxStore: c.storeBytes(),
+		StoreDir: c.Data, JetStreamMaxMemory: maxMemory, JetStreamMaxStore: maxStore,
 		SyncInterval: c.NATS.Sync, SyncAlways: c.NATS.Sync == 0,
 		MaxPayload: collect.MaxPayload, MaxPending: 8 * collect.MaxPayload,
 		MaxConn: maxClients, MaxSubs: maxSubs, AuthTimeout: authWait.Seconds(), TLSTimeout: authWait.Seconds(),
@@ -149,8 +152,9 @@ func (s *Server) options() (*server.Options, error) {
 // maxMemory is for streams in memory, of which there are none.
 const maxMemory = 1 << 20
 
-// storeBytes is what JetStream may use: the stream, and room for its indices.
-func (c *Config) storeBytes() int64 { return c.Retention.Bytes + c.Retention.Bytes/16 + 64<<20 }
+// maxStore bounds nothing: the stream, which is the only one, has a bound of its own. A server would
+// not lower that of a stream which is larger than all that it may store.
+const maxStore = 1 << 62
 
 // cluster adds the server to those of other collectors.
 func (s *Server) cluster(o *server.Options) error {

@@ -1,6 +1,9 @@
 package embed
 
 import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -45,7 +48,7 @@ func (s *Server) watch() {
 			}
 			continue
 		}
-		fault = "records are not taken: " + fault + ": make room on the disk of " + s.config.Data + ", they are taken again then"
+		fault = "records are not taken: " + fault + ": make room on the disk of " + s.config.Data + ", they are taken again then; or start anew with a lower retention.bytes"
 		if s.problem.Swap(&fault) == nil {
 			s.config.Log.Error(fault)
 			pause = watchInterval
@@ -77,7 +80,7 @@ func (s *Server) restart() {
 	s.config.Log.Warn("JetStream starts anew", zap.String("folder", s.config.Data))
 	s.nats.ShutdownJetStream()
 	err := s.nats.EnableJetStream(&server.JetStreamConfig{
-		StoreDir: s.config.Data, MaxMemory: maxMemory, MaxStore: s.config.storeBytes(),
+		StoreDir: s.config.Data, MaxMemory: maxMemory, MaxStore: maxStore,
 		SyncInterval: s.config.NATS.Sync, SyncAlways: s.config.NATS.Sync == 0, Strict: true,
 	})
 	if err != nil {
@@ -89,9 +92,40 @@ func (s *Server) restart() {
 const room = 4 * collect.MaxPayload
 
 func (s *Server) full() bool {
+	n, err := available(s.config.Data)
+	return err != nil || n < room
+}
+
+// available is what the disk of a folder has room for, in bytes.
+func available(folder string) (uint64, error) {
 	var st syscall.Statfs_t
-	if err := syscall.Statfs(s.config.Data, &st); err != nil {
-		return true
+	if err := syscall.Statfs(folder, &st); err != nil {
+		return 0, err
 	}
-	return st.Bavail*uint64(st.Bsize) < room
+	return st.Bavail * uint64(st.Bsize), nil
+}
+
+// tooSmall says that the disk is full before the oldest records go; empty: it has room for what may be
+// kept, or nobody knows.
+func (c *Config) tooSmall() string {
+	has, err := available(c.Data)
+	if err != nil {
+		return ""
+	}
+	err = filepath.WalkDir(c.Data, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			has += uint64(info.Size())
+		}
+		return err
+	})
+	indices := c.Retention.Bytes / 16
+	if need := uint64(c.Retention.Bytes + indices + room); err != nil || has >= need {
+		return ""
+	}
+	return fmt.Sprintf("retention.bytes: %d: the disk of %s has room for %d, with indices, and no records are taken when it is full: lower it, or choose another folder",
+		c.Retention.Bytes, c.Data, has)
 }

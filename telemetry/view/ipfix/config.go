@@ -53,23 +53,23 @@ func (c *Config) Validate() error {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.Target != "" {
 		if _, _, err := parseTarget(c.Target); err != nil {
-			fail("target = %q: %w: write it as \"udp://192.0.2.1:4739\" or \"tcp://192.0.2.1:4739\"", c.Target, err)
+			fail("target: %q: %w: write it as \"udp://192.0.2.1:4739\" or \"tcp://192.0.2.1:4739\"", c.Target, err)
 		}
 	}
 	if c.Interval < MinInterval || c.Interval > MaxInterval {
-		fail("interval = %q: choose %v to %v", c.Interval, MinInterval, MaxInterval)
+		fail("interval: %v: choose %v to %v", c.Interval, MinInterval, MaxInterval)
 	}
 	if c.Delay < 0 || c.Delay > time.Hour {
-		fail("delay = %q: choose 0s to %v", c.Delay, time.Hour)
+		fail("delay: %v: choose 0s to %v", c.Delay, time.Hour)
 	}
 	if !(c.Theta > 0 && c.Theta <= 1) {
-		fail("theta = %g: choose a share above 0, up to 1", c.Theta)
+		fail("theta: %g: choose a share above 0, up to 1", c.Theta)
 	}
 	if c.Templates < MinTemplates || c.Templates > MaxTemplates {
-		fail("templates = %q: choose %v to %v", c.Templates, MinTemplates, MaxTemplates)
+		fail("templates: %v: choose %v to %v", c.Templates, MinTemplates, MaxTemplates)
 	}
 	if c.MTU != 0 && (c.MTU < MinMTU || c.MTU > MaxMTU) {
-		fail("mtu = %d: choose 0 (the path's) or %d to %d bytes", c.MTU, MinMTU, MaxMTU)
+		fail("mtu: %d: choose 0 (the path's) or %d to %d bytes", c.MTU, MinMTU, MaxMTU)
 	}
 	return errors.Join(errs...)
 }

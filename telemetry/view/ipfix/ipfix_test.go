@@ -440,7 +440,7 @@ func TestValidate(t *testing.T) {
 	}
 	bad := Config{Target: "http://x", Interval: 1, Delay: -1, Theta: math.NaN(), Templates: time.Hour, MTU: 100}
 	err := bad.Validate()
-	for _, part := range []string{"target = ", "interval = ", "delay = ", "theta = ", "templates = ", "mtu = "} {
+	for _, part := range []string{"target: ", "interval: ", "delay: ", "theta: ", "templates: ", "mtu: "} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("no %q in %v", part, err)
 		}
