@@ -32,7 +32,7 @@ func printCollector(w io.Writer, c *api.CollectorStatus) error {
 	}
 	t = newTable("switch", ">id", ">records", ">packets not measured", ">newest record")
 	for _, s := range c.Switches {
-		t.row(s.Name, s.Id, s.Records, s.MissedPackets, time.Duration(c.TimeNs-s.LastNs).Round(time.Millisecond).String()+" ago")
+		t.row(s.Name, s.Id, s.Records, s.MissedPackets, time.Duration(max(c.TimeNs-s.LastNs, 0)).Round(time.Millisecond).String()+" ago")
 	}
 	return writeBelow(w, t)
 }

@@ -42,10 +42,11 @@ func TestReference(t *testing.T) {
 	r := &reference{comments: map[string]map[string]string{}}
 	r.line("# Reference")
 	r.line("")
-	r.line("Every key of a switch's configuration, every metric and every drop reason, as the code has")
+	r.line("Every key of a switch's configuration and of a collector's, every metric and every drop reason, as the code has")
 	r.line("them: this page is generated (`go test ./cmd/weir -run TestReference -update`). [`config/reference.toml`](../config/reference.toml)")
 	r.line("is a file with all keys.")
 	r.keys(t)
+	r.collectorKeys(t)
 	r.metrics(t)
 	r.reasons()
 	r.calls()
@@ -72,6 +73,22 @@ func (r *reference) line(format string, args ...any) {
 		return
 	}
 	fmt.Fprintf(&r.text, format+"\n", args...)
+}
+
+// collectorKeys are those of weir collect.
+func (r *reference) collectorKeys(t *testing.T) {
+	r.line("\n## Configuration of a collector")
+	r.line("\nThe file of `weir collect` ([collect.md](collect.md)). A change needs a restart. [`config/collect.toml`](../config/collect.toml) is a file with all keys.")
+	v := reflect.ValueOf(config.DefaultCollect()).Elem()
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		head := "[" + tagged(f) + "]"
+		at := v.Field(i)
+		if f.Type.Kind() == reflect.Slice {
+			head, at = "["+head+"]", reflect.New(f.Type.Elem()).Elem()
+		}
+		r.table(t, head, at, false)
+	}
 }
 
 // cell makes a text fit into a cell of a table.
@@ -196,7 +213,7 @@ func kindName(t reflect.Type) string {
 
 func defaultText(v reflect.Value) string {
 	switch {
-	case v.Kind() == reflect.Slice && v.Len() == 0:
+	case v.Kind() == reflect.Slice && v.Len() == 0, v.Kind() == reflect.Array && v.IsZero():
 		return "`[]`"
 	case v.Kind() == reflect.String, v.Type() == reflect.TypeFor[time.Duration]():
 		return fmt.Sprintf("`%q`", v.Interface())
