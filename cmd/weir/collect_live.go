@@ -188,6 +188,7 @@ func (l *liveCollector) handler() http.Handler {
 	})
 	mux.Handle(path, forwarded(calls))
 	mux.Handle(api.SchemaPath, api.Schema())
+	mux.Handle("GET "+api.RecordsPath+"{kind}", l.serveRecords())
 	mux.Handle("GET /metrics", l.metrics.Handler(l.log))
 	healthz, readyz := web.Health(l)
 	mux.Handle("GET /healthz", healthz)

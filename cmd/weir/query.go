@@ -72,7 +72,7 @@ switches (--lab).`,
 		q.add(sub)
 		cmd.AddCommand(sub)
 	}
-	cmd.AddCommand(newQueryCollectorCommand(&o))
+	cmd.AddCommand(newQueryCollectorCommand(&o), newQueryRecordsCommand(&o))
 	return cmd
 }
 

@@ -7,14 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	natsstream "github.com/nats-io/nats.go/jetstream"
+	"github.com/parquet-go/parquet-go"
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/telemetry/jetstream"
@@ -201,6 +204,7 @@ func TestQueryFaces(t *testing.T) {
 	}
 	t.Run("watch", func(t *testing.T) { watchFaces(t, collector, records) })
 	t.Run("faults", func(t *testing.T) { faultFaces(t, collector, records) })
+	t.Run("records", func(t *testing.T) { recordFaces(t, collector, records) })
 	t.Run("parquet", func(t *testing.T) {
 		var files [2][]byte
 		for i, from := range [][]string{{"--records", records}, {"--collector", collector.url}} {
@@ -216,6 +220,78 @@ func TestQueryFaces(t *testing.T) {
 			t.Error("the files of both ways differ")
 		}
 	})
+}
+
+// recordFaces has the records themselves written, by the collector and by the folder.
+func recordFaces(t *testing.T, collector *liveCollect, records string) {
+	table := func(args ...string) (rows int64, switches []string) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "records.parquet")
+		if status, out, stderr := weir(append([]string{"query", "records", "--parquet", file}, args...)...); status != 0 || out != "" {
+			t.Fatalf("%v: status %d, %q, %s", args, status, out, stderr)
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		r := parquet.NewGenericReader[struct {
+			Switch string `parquet:"switch"`
+		}](f)
+		defer r.Close()
+		list := make([]struct {
+			Switch string `parquet:"switch"`
+		}, r.NumRows())
+		if n, err := r.Read(list); n != len(list) {
+			t.Fatal(n, err)
+		}
+		for _, x := range list {
+			if !slices.Contains(switches, x.Switch) {
+				switches = append(switches, x.Switch)
+			}
+		}
+		slices.Sort(switches)
+		return r.NumRows(), switches
+	}
+	for _, kind := range []string{"samples", "points", "fragments", "digests"} {
+		want, of := table("--kind", kind, "--records", records)
+		if want == 0 {
+			t.Errorf("%s: the folder has none", kind)
+		}
+		for _, url := range []string{collector.url, collector.socket} {
+			if got, by := table("--kind", kind, "--collector", url); got != want || !slices.Equal(of, by) {
+				t.Errorf("%s of %s: %d rows of %v, the folder has %d of %v", kind, url, got, by, want, of)
+			}
+		}
+		if got, _ := table("--kind", kind, "--collector", collector.url, "--end", "1"); got != 0 {
+			t.Errorf("%s: %d rows of a window without records", kind, got)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "none.parquet")
+	for line, want := range map[string]string{
+		"--kind samples": "--parquet: records needs it", "--parquet " + file: `--kind "": choose one of`,
+		"--kind samples --last -1s --parquet " + file:                          "--last -1s: choose",
+		"--kind samples --paths x --parquet " + file:                           "--paths is for records in a folder",
+		"--kind samples --parquet " + file + " --start yesterday":              "write a time as",
+		"--kind samples --parquet " + file + " --collector http://127.0.0.1:1": "no collector listens",
+	} {
+		if status, _, stderr := weir(append([]string{"query", "records"}, strings.Fields(line)...)...); status == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: status %d, %q, want %q", line, status, stderr, want)
+		}
+	}
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file is left: %v", err)
+	}
+	for path, want := range map[string]int{"none": http.StatusNotFound, "samples?x=1": http.StatusBadRequest, "samples?from_ns=-1": http.StatusBadRequest} {
+		r, err := http.Get(collector.url + "/records/" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Body.Close()
+		if r.StatusCode != want {
+			t.Errorf("%s: %s", path, r.Status)
+		}
+	}
 }
 
 // watchFaces watches both ways, and ends as a user would.

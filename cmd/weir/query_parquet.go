@@ -8,7 +8,12 @@ import (
 
 // writeParquet writes an answer to a file.
 func writeParquet(file string, answer any) error {
-	if err := parquet.WriteFile(file, answer); err != nil {
+	return parquetFault(parquet.WriteFile(file, answer))
+}
+
+// parquetFault names the flag to which a file's fault belongs.
+func parquetFault(err error) error {
+	if err != nil {
 		return fmt.Errorf("--parquet: %w", err)
 	}
 	return nil

@@ -36,7 +36,9 @@ const maxAnswer = 256 << 20
 // Client asks a collector.
 type Client struct {
 	QueryServiceClient
-	url string
+	url  string
+	http *http.Client
+	base string // of URLs, as http needs them
 }
 
 // NewClient returns a client of the collector at a URL: http://HOST:PORT, https://HOST:PORT
@@ -70,8 +72,8 @@ func NewClient(where string, t ClientTLS) (*Client, error) {
 		}
 		transport.TLSHandshakeTimeout = 10 * time.Second
 	}
-	c := NewQueryServiceClient(&http.Client{Transport: transport}, base, connect.WithReadMaxBytes(maxAnswer))
-	return &Client{c, where}, nil
+	h := &http.Client{Transport: transport}
+	return &Client{NewQueryServiceClient(h, base, connect.WithReadMaxBytes(maxAnswer)), where, h, base}, nil
 }
 
 // config reads the files, and names all that are missing.

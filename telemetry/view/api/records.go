@@ -1,0 +1,54 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// RecordsPath, with a kind behind it, is where a collector serves the records that it has in memory, as
+// Parquet files.
+const RecordsPath = "/records/"
+
+// RecordTimes are the parameters of a window of records, in ns: from and to which time of the switches' clock, or how
+// long before the newest record.
+var RecordTimes = []string{"from_ns", "to_ns", "last_ns"}
+
+// maxReason bounds what is read of why a collector refuses.
+const maxReason = 4 << 10
+
+// Records writes a collector's records of a kind, as Parquet has them (package parquet). A time of 0 bounds nothing. On error,
+// w may have been given a part.
+func (c *Client) Records(ctx context.Context, w io.Writer, kind string, from, to, last int64) error {
+	times := url.Values{}
+	for i, n := range []int64{from, to, last} {
+		if n != 0 {
+			times.Set(RecordTimes[i], strconv.FormatInt(n, 10))
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+RecordsPath+url.PathEscape(kind)+"?"+times.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	got, err := c.http.Do(r)
+	if err != nil {
+		if dial := (*DialError)(nil); errors.As(err, &dial) {
+			return dial
+		}
+		return fmt.Errorf("ask the collector at %s for records: %w", c.url, err)
+	}
+	defer got.Body.Close()
+	if got.StatusCode != http.StatusOK {
+		why, _ := io.ReadAll(io.LimitReader(got.Body, maxReason))
+		return fmt.Errorf("the collector at %s gives no records: %s: %s", c.url, got.Status, strings.TrimSpace(string(why)))
+	}
+	if _, err := io.Copy(w, got.Body); err != nil {
+		return fmt.Errorf("the collector at %s ended before all records had come: %w", c.url, err)
+	}
+	return nil
+}
