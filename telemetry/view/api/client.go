@@ -72,7 +72,7 @@ func NewClient(where string, t ClientTLS) (*Client, error) {
 		}
 		transport.TLSHandshakeTimeout = 10 * time.Second
 	}
-	h := &http.Client{Transport: transport}
+	h := &http.Client{Transport: explained{transport, where}}
 	return &Client{NewQueryServiceClient(h, base, connect.WithReadMaxBytes(maxAnswer)), where, h, base}, nil
 }
 
@@ -210,4 +210,27 @@ func (r *reason) Unwrap() []error {
 		return []error{r.call}
 	}
 	return []error{r.kind, r.call}
+}
+
+// explained is a transport whose errors say what to do where a client and a collector do not agree on TLS.
+type explained struct {
+	next http.RoundTripper
+	url  string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (e explained) RoundTrip(r *http.Request) (*http.Response, error) {
+	got, err := e.next.RoundTrip(r)
+	alert, unverified := (tls.AlertError)(0), (*tls.CertificateVerificationError)(nil)
+	switch {
+	case errors.As(err, &alert), err != nil && strings.Contains(err.Error(), "remote error: tls:"):
+		return nil, fmt.Errorf("the collector at %s refuses the certificate: %w: use one that the authority in its tls.ca has signed", e.url, err)
+	case errors.As(err, &unverified):
+		return nil, fmt.Errorf("the certificate of the collector at %s is not to be trusted: %w: name the authority that signed it, or the name in it", e.url, err)
+	case err == nil && got.StatusCode == http.StatusBadRequest && r.URL.Scheme == "http" && !got.ProtoAtLeast(1, 1):
+		// So net/http answers what is no TLS and should be, and nothing else.
+		_ = got.Body.Close()
+		return nil, fmt.Errorf("the collector at %s speaks TLS: write https://, with certificates", e.url)
+	}
+	return got, err
 }
