@@ -13,7 +13,7 @@ import (
 )
 
 // mostHeldUp is by how much packets may be later than their relay was told, on average, for measurements of delay and
-// loss to be judged: what holds a relay up, holds switches up too, and packets arrive intervals late.
+// loss to be judged that are wrong: what holds a relay up, holds switches up too, and packets arrive intervals late.
 const mostHeldUp = 0.03
 
 // askedFlows is how many flows are asked for one by one.
@@ -217,11 +217,18 @@ func (x *labAsker) relayed(r *relay.Truth, port string, from, to query.Place) er
 		case incomplete:
 			why = "the machine held a switch up, which had no room to count all packets"
 		}
-		for i := range 2 {
-			x.answer.Rows[len(x.answer.Rows)-1-i].NotJudged = why
-		}
+		excuse(x.answer.Rows[len(x.answer.Rows)-2:], why)
 	}
 	return nil
+}
+
+// excuse notes why rows that are wrong say nothing; what is right in spite of it is right.
+func excuse(rows []askedRow, why string) {
+	for i := range rows {
+		if !rows[i].OK {
+			rows[i].NotJudged = why
+		}
+	}
 }
 
 // missed reports whether packets passed a switch that had no room to count them.

@@ -110,3 +110,17 @@ func waitFor(t *testing.T, what string, is func() bool) {
 		}
 	}
 }
+
+// TestExcuse: a machine that was held up excuses what is wrong, and what is right stays right.
+func TestExcuse(t *testing.T) {
+	rows := []askedRow{{OK: true}, {OK: false}}
+	excuse(rows, "held up")
+	if rows[0].verdict() != "ok" || rows[1].verdict() != "-" {
+		t.Error(rows)
+	}
+	rows = []askedRow{{OK: true}, {OK: false}}
+	excuse(rows, "")
+	if rows[0].verdict() != "ok" || rows[1].verdict() != "FAIL" {
+		t.Error(rows)
+	}
+}
