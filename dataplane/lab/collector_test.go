@@ -197,3 +197,32 @@ func TestForward(t *testing.T) {
 		t.Error("a file for a listener: no error")
 	}
 }
+
+// TestForwardEnds ends it at once, again and again: it never stays because its listener does.
+func TestForwardEnds(t *testing.T) {
+	for range 2000 {
+		near, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := near.(*net.TCPListener).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		near.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		ready, ended := make(chan struct{}), make(chan error, 1)
+		config := &ForwardConfig{Forwards: []ForwardTo{{FD: duplicate(t, file), To: "127.0.0.1:1"}}}
+		go func() { ended <- Forward(ctx, config, func() { close(ready) }) }()
+		<-ready
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("it does not end with its context")
+		}
+	}
+}

@@ -37,12 +37,13 @@ func Forward(ctx context.Context, c *ForwardConfig, ready func()) error {
 		listeners = append(listeners, listener)
 	}
 	for i, listener := range listeners {
-		stop := context.AfterFunc(ctx, func() { listener.Close() })
-		defer stop()
 		all.Go(func() { accept(ctx, listener, c.Forwards[i].To) })
 	}
 	ready()
 	<-ctx.Done()
+	for _, listener := range listeners { // not by context.AfterFunc: a stop() that follows Done may come before it
+		listener.Close()
+	}
 	return nil
 }
 
