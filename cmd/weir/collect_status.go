@@ -93,5 +93,8 @@ func (l *liveCollector) kindStatus() (list []*api.KindStatus) {
 			Conflicts: c.By[collect.Conflict], Unreadable: c.By[collect.Unreadable] + c.By[collect.Forged], Forgotten: t.Evicted,
 		})
 	}
+	if c := l.collector.Counters(0); c.Received != 0 { // whose kind nobody knows
+		list = append(list, &api.KindStatus{Kind: "other", Unreadable: c.Received - c.By[collect.Applied]})
+	}
 	return list
 }
