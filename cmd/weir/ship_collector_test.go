@@ -36,7 +36,7 @@ func newCollecting(t *testing.T, b *shipBed, nats string) *collecting {
 	if err := os.WriteFile(c.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	c.client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return b.ns.Dial(ctx, network, address)

@@ -247,7 +247,7 @@ func TestFaultNodeKilled(t *testing.T) {
 		"[control]", fmt.Sprintf("[telemetry]\ncollector = %s\nspool = %q\n", servers, b.dir2("spool"))+sketchConfig+"[control]"))
 	stop := b.flood(t)
 	healthy := func() (string, bool) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		s, err := js.Stream(ctx, jetstream.Stream)
 		if err != nil {

@@ -33,7 +33,7 @@ func serve(t *testing.T, o *server.Options) *server.Server {
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(2 * time.Minute) {
 		t.Fatal("the server does not come up")
 	}
 	return s
@@ -64,7 +64,7 @@ func ensure(t *testing.T, nc *nats.Conn, c StreamConfig) jetstream.Stream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s, err := EnsureStream(ctx, js, c)
 	if err != nil {
@@ -79,7 +79,7 @@ func await(t *testing.T, acks <-chan Ack) Ack {
 	select {
 	case a := <-acks:
 		return a
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no ack comes")
 		return Ack{}
 	}
@@ -185,7 +185,7 @@ func TestSecrets(t *testing.T) {
 				}
 			case <-in:
 				t.Fatal("a wrong secret opens the door")
-			case <-time.After(10 * time.Second):
+			case <-time.After(2 * time.Minute):
 				t.Fatal("nothing happens")
 			}
 			if err := os.WriteFile(c.file, []byte("r1ght\n"), 0o600); err != nil {
@@ -193,7 +193,7 @@ func TestSecrets(t *testing.T) {
 			}
 			select {
 			case <-in:
-			case <-time.After(30 * time.Second):
+			case <-time.After(2 * time.Minute):
 				t.Fatal("the right secret is refused:", nc.LastError())
 			}
 		})

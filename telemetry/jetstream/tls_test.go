@@ -189,7 +189,7 @@ func TestCredentials(t *testing.T) {
 	s.Start()
 	defer s.WaitForShutdown()
 	defer s.Shutdown()
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(2 * time.Minute) {
 		t.Fatal("the server does not come up")
 	}
 	_, port, _ := net.SplitHostPort(s.Addr().String())
