@@ -132,9 +132,10 @@ func TestFaultCollectorKilled(t *testing.T) {
 		b.moment(500 * time.Millisecond)
 		c.start(t)
 	}
+	caughtUp := b.caughtUp()
 	awaitThat(t, "all to be sent", func() (string, bool) {
 		k := sketches()
-		return fmt.Sprint(b.last), k.Sent > 0 && k.Waiting < 50
+		return fmt.Sprint(b.last), caughtUp(k)
 	})
 	retried, known := b.last.Retried, b.last.Duplicates
 	stop()
