@@ -261,15 +261,17 @@ func fill(t *testing.T, s *Server, nc *nats.Conn) (acked int, refused error) {
 		if err := p.Publish(uint64(i), &h, encoded(t, h, body)); err != nil {
 			return acked, err
 		}
-		select {
-		case a := <-acks:
-			if a.Err != nil {
-				return acked, a.Err
-			}
-			acked++
-		case <-time.After(5 * time.Second):
-			if s.Problem() != "" {
-				return acked, nats.ErrTimeout
+		for answered := false; !answered; {
+			select {
+			case a := <-acks:
+				if answered = true; a.Err != nil {
+					return acked, a.Err
+				}
+				acked++
+			case <-time.After(100 * time.Millisecond):
+				if s.Problem() != "" {
+					return acked, nats.ErrTimeout
+				}
 			}
 		}
 	}
