@@ -178,15 +178,20 @@ func TestSecrets(t *testing.T) {
 			nc := dial(t, c.client,
 				nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { refused <- err }),
 				nats.ConnectHandler(func(*nats.Conn) { in <- struct{}{} }))
-			select {
-			case err := <-refused:
-				if text := fmt.Sprint(err, nc.LastError(), c.client); strings.Contains(text, "wr0ng") || !strings.Contains(strings.ToLower(text), "authorization") {
-					t.Errorf("refused with %s", text)
+			late := time.After(2 * time.Minute)
+			for told := false; !told; { // a busy machine may cost an attempt its time
+				select {
+				case err := <-refused:
+					text := fmt.Sprint(err, nc.LastError(), c.client)
+					if strings.Contains(text, "wr0ng") {
+						t.Fatalf("refused with %s", text)
+					}
+					told = strings.Contains(strings.ToLower(text), "authorization")
+				case <-in:
+					t.Fatal("a wrong secret opens the door")
+				case <-late:
+					t.Fatal("no word of a refusal:", nc.LastError())
 				}
-			case <-in:
-				t.Fatal("a wrong secret opens the door")
-			case <-time.After(2 * time.Minute):
-				t.Fatal("nothing happens")
 			}
 			if err := os.WriteFile(c.file, []byte("r1ght\n"), 0o600); err != nil {
 				t.Fatal(err)
