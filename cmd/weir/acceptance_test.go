@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,9 +15,10 @@ import (
 )
 
 // TestLabs runs the labs of testdata: kernel hosts over three live switches,
-// 1 GiB of TCP and 10,000 pings, with one queue and with four queues on two
-// workers. weir lab run fails if anything was lost, wrong or reordered, a frame
-// got lost, or counters do not add up.
+// 1 GiB of TCP and 10,000 pings with one queue, and a quarter of the bytes with
+// four queues on two workers. weir lab run fails if anything was lost, wrong or
+// reordered, a frame got lost, or counters do not add up; where nothing but rings
+// overflowed, on a machine that was too busy, it runs again.
 func TestLabs(t *testing.T) {
 	netnstest.Require(t)
 	files, err := filepath.Glob("testdata/labs/*.toml")
@@ -25,11 +27,22 @@ func TestLabs(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".toml"), func(t *testing.T) {
-			cmd := weirCommand("lab", "run", ownLab(t, file))
-			out, err := cmd.CombinedOutput()
-			t.Logf("%s", out)
-			if err != nil {
-				t.Error(err)
+			file := ownLab(t, file)
+			const runs = 3
+			for attempt := range runs {
+				out, err := weirCommand("lab", "run", "--json", file).Output()
+				var o labOutcome
+				if jsonErr := json.Unmarshal(out, &o); jsonErr != nil {
+					t.Fatalf("%v, %v\n%s", err, jsonErr, out)
+				}
+				if err == nil && o.OK {
+					return
+				}
+				why := o.disturbed()
+				if why == "" || attempt == runs-1 {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				t.Logf("attempt %d: the machine was too busy: %s", attempt, why)
 			}
 		})
 	}

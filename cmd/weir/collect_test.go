@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/weirswitch/weir/internal/freeport"
 	"github.com/weirswitch/weir/telemetry/export"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/pint"
@@ -53,22 +53,11 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// collectAddress is one of this machine that nobody listens on now.
-func collectAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // newCollectBed writes a configuration: more is its text behind [collect] and [nats], own goes
 // into [nats].
 func newCollectBed(t *testing.T, own, more string) *collectBed {
 	t.Helper()
-	b := &collectBed{dir: t.TempDir(), web: collectAddress(t), nats: collectAddress(t), stderr: new(lockedBuffer)}
+	b := &collectBed{dir: t.TempDir(), web: freeport.Address(t), nats: freeport.Address(t), stderr: new(lockedBuffer)}
 	listen := fmt.Sprintf("listen = %q\n", b.nats)
 	if strings.Contains(own, "servers") {
 		listen = ""
@@ -101,7 +90,7 @@ func (b *collectBed) start(t *testing.T) {
 	}
 	w.Close()
 	t.Cleanup(b.kill)
-	_ = r.SetReadDeadline(time.Now().Add(time.Minute))
+	_ = r.SetReadDeadline(time.Now().Add(3 * time.Minute))
 	if line, err := io.ReadAll(r); err != nil || string(line) != "ready\n" {
 		t.Fatalf("the collector is not ready: %q, %v\n%s", line, err, b.stderr)
 	}
@@ -129,7 +118,7 @@ func (b *collectBed) stop(t *testing.T) {
 // status asks for it until the collector answers.
 func (b *collectBed) status(t *testing.T) *api.CollectorStatus {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		s, err := b.client.Collector(ctx, &api.CollectorRequest{})
@@ -224,7 +213,7 @@ func TestCollectSecondOfFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := strings.NewReplacer(b.web, collectAddress(t), b.nats, collectAddress(t)).Replace(string(text))
+	other := strings.NewReplacer(b.web, freeport.Address(t), b.nats, freeport.Address(t)).Replace(string(text))
 	file := writeFile(t, other)
 	if status, _, stderr := weir("collect", "-c", file); status != statusUsage || !strings.Contains(stderr, "another collector works in "+filepath.Join(b.dir, "data")) {
 		t.Errorf("status %d: %s", status, stderr)
@@ -258,7 +247,7 @@ func collectCertificates(t *testing.T, dir string) {
 // awaitState waits until something is so.
 func awaitState(t *testing.T, what string, ok func() (now string, done bool)) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		now, done := ok()
 		if done {
 			return

@@ -31,7 +31,7 @@ func restart(t *testing.T, l *lab.Lab, name, node string) {
 	if err == nil {
 		err = process.Signal(unix.SIGTERM)
 	}
-	for deadline := time.Now().Add(10 * time.Second); err == nil && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); err == nil && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if status, err = lab.Inspect(name); err == nil && !status.Nodes[i].Running {
 			break
 		}

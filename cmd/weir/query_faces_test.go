@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"golang.org/x/sys/unix"
 
+	"github.com/weirswitch/weir/internal/freeport"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/record"
 )
@@ -48,23 +48,12 @@ type liveCollect struct {
 	stderr            lockedBuffer
 }
 
-// freeAddress is an address of loopback that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // startCollect starts a collector on loopback and waits until it is ready. What stands in more is
 // added to its configuration.
 func startCollect(t *testing.T, more string) *liveCollect {
 	t.Helper()
 	dir := t.TempDir()
-	web, broker := freeAddress(t), freeAddress(t)
+	web, broker := freeport.Address(t), freeport.Address(t)
 	l := &liveCollect{url: "http://" + web, socket: "unix://" + filepath.Join(dir, "c.sock"), nats: "nats://" + broker}
 	file := filepath.Join(dir, "collect.toml")
 	text := fmt.Sprintf("[collect]\nlisten = %q\nsocket = %q\ndata = %q\n%s\n[nats]\nlisten = %q\n", web, strings.TrimPrefix(l.socket, "unix://"), filepath.Join(dir, "data"), more, broker)
@@ -91,7 +80,7 @@ func startCollect(t *testing.T, more string) *liveCollect {
 			t.Errorf("the collector ends with %v:\n%s", err, &l.stderr)
 		}
 	})
-	_ = ready.SetReadDeadline(time.Now().Add(time.Minute))
+	_ = ready.SetReadDeadline(time.Now().Add(3 * time.Minute))
 	if n, err := ready.Read(make([]byte, 16)); n == 0 {
 		t.Fatalf("the collector is not ready: %v\n%s", err, &l.stderr)
 	}
@@ -102,7 +91,7 @@ func startCollect(t *testing.T, more string) *liveCollect {
 // taken them.
 func (l *liveCollect) publish(t *testing.T, folder string) {
 	t.Helper()
-	nc, err := nats.Connect(l.nats)
+	nc, err := nats.Connect(l.nats, nats.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +100,7 @@ func (l *liveCollect) publish(t *testing.T, folder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	files, err := filepath.Glob(filepath.Join(folder, "*.records"))
 	if err != nil {

@@ -143,7 +143,7 @@ func client(t *testing.T, ns *netns.Namespace, nodes ...*natsNode) (*nats.Conn, 
 func ensureStream(t *testing.T, js natsstream.JetStream, replicas int) {
 	t.Helper()
 	awaitThat(t, "the stream", func() (string, bool) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		_, err := jetstream.EnsureStream(ctx, js, jetstream.StreamConfig{Replicas: replicas, Duplicates: 10 * time.Minute})
 		return fmt.Sprint(err), err == nil
@@ -153,7 +153,7 @@ func ensureStream(t *testing.T, js natsstream.JetStream, replicas int) {
 // awaitThat waits until something is so.
 func awaitThat(t *testing.T, what string, ok func() (now string, done bool)) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		now, done := ok()
 		if done {
 			return

@@ -36,7 +36,7 @@ func newCollecting(t *testing.T, b *shipBed, nats string) *collecting {
 	if err := os.WriteFile(c.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	c.client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return b.ns.Dial(ctx, network, address)
@@ -132,9 +132,10 @@ func TestFaultCollectorKilled(t *testing.T) {
 		b.moment(500 * time.Millisecond)
 		c.start(t)
 	}
+	caughtUp := b.caughtUp()
 	awaitThat(t, "all to be sent", func() (string, bool) {
 		k := sketches()
-		return fmt.Sprint(b.last), k.Sent > 0 && k.Waiting < 50
+		return fmt.Sprint(b.last), caughtUp(k)
 	})
 	retried, known := b.last.Retried, b.last.Duplicates
 	stop()

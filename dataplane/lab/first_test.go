@@ -32,7 +32,7 @@ func (h *echoHost) answer(p *pinger) {
 // stops waits until the number is want, gives it time to go on, and fails if it does.
 func stops(t *testing.T, what string, number func() int, want int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); number() != want; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); number() != want; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: %d, want %d", what, number(), want)
 		}

@@ -363,7 +363,7 @@ func crash(t *testing.T, c *Config, file string, delay time.Duration) {
 		}
 		return
 	}
-	for deadline := time.Now().Add(10 * time.Second); !fileExists(directoryOf(c.Name)); {
+	for deadline := time.Now().Add(2 * time.Minute); !fileExists(directoryOf(c.Name)); {
 		if time.Now().After(deadline) {
 			t.Fatal("the child makes no lab")
 		}

@@ -264,7 +264,7 @@ func TestRun(t *testing.T) {
 		e.Run(stop, func() int64 { return time.Now().UnixNano() })
 		close(ended)
 	}()
-	for deadline := time.Now().Add(10 * time.Second); e.Counters(0).Records < 20; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); e.Counters(0).Records < 20; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%+v", e.Counters(0))
 		}

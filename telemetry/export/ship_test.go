@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	natsstream "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/weirswitch/weir/internal/freeport"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/record"
 )
@@ -28,7 +30,8 @@ type bed struct {
 
 func newBed(t *testing.T, o server.Options) *bed {
 	t.Helper()
-	o.Host, o.Port, o.JetStream, o.NoSigs, o.NoLog, o.StoreDir = "127.0.0.1", server.RANDOM_PORT, true, true, true, t.TempDir()
+	address := netip.MustParseAddrPort(freeport.Address(t))
+	o.Host, o.Port, o.JetStream, o.NoSigs, o.NoLog, o.StoreDir = "127.0.0.1", int(address.Port()), true, true, true, t.TempDir()
 	b := &bed{options: o}
 	b.start(t)
 	t.Cleanup(b.stop)
@@ -43,13 +46,10 @@ func (b *bed) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(2 * time.Minute) {
 		t.Fatal("the server does not come up")
 	}
 	b.Server = s
-	if b.options.Port == server.RANDOM_PORT {
-		b.options.Port = o.Port
-	}
 }
 
 func (b *bed) stop() {
@@ -72,7 +72,7 @@ func (b *bed) stream(t *testing.T) {
 
 func (b *bed) with(t *testing.T, f func(context.Context, natsstream.JetStream) error) {
 	t.Helper()
-	nc, err := nats.Connect(b.target().Servers[0])
+	nc, err := nats.Connect(b.target().Servers[0], nats.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func (b *bed) with(t *testing.T, f func(context.Context, natsstream.JetStream) e
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := f(ctx, js); err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ var wide = limits{maxInFlight, maxInFlightBytes}
 // until waits for a condition.
 func until(t *testing.T, what string, sh *Shipper, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited for %s in vain: %+v, %+v", what, sh.Status(), sh.spool.Counts())
 		}
@@ -332,10 +332,11 @@ func TestShipBoundInFlight(t *testing.T) {
 	b := newBed(t, server.Options{})
 	b.stream(t)
 	spool := openSpool(t, Config{Spool: t.TempDir(), SpoolBytes: minSpool}, "s1")
+	feed(t, spool, record.LDS, 0, 2000, 1000) // beyond the bound: something is dropped, however fast it is sent
 	sh := begin(t, spool, b.target(), limits{300, 1 << 20})
 	r := rand.New(rand.NewPCG(1, 2))
 	const all = 20000
-	for n := uint64(0); n < all; {
+	for n := uint64(2000); n < all; {
 		end := min(n+r.Uint64N(600), all)
 		feed(t, spool, record.LDS, n, end, 1000)
 		if n = end; r.IntN(4) == 0 {
@@ -439,7 +440,7 @@ func TestShipServerRestarts(t *testing.T) {
 	}
 	each(t, b.kept(t), 0, n, nil)
 	balanced(t, spool)
-	if st := sh.Status(); st.Connects != 4 || st.State != Connected {
+	if st := sh.Status(); st.Connects < 4 || st.State != Connected {
 		t.Errorf("%+v", st)
 	}
 }
@@ -558,7 +559,7 @@ func BenchmarkShip(b *testing.B) {
 			s.Start()
 			defer s.WaitForShutdown()
 			defer s.Shutdown()
-			if !s.ReadyForConnections(10 * time.Second) {
+			if !s.ReadyForConnections(2 * time.Minute) {
 				b.Fatal("the server does not come up")
 			}
 			nc, err := nats.Connect(s.ClientURL())

@@ -33,7 +33,7 @@ func serve(t *testing.T, o *server.Options) *server.Server {
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(2 * time.Minute) {
 		t.Fatal("the server does not come up")
 	}
 	return s
@@ -64,7 +64,7 @@ func ensure(t *testing.T, nc *nats.Conn, c StreamConfig) jetstream.Stream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s, err := EnsureStream(ctx, js, c)
 	if err != nil {
@@ -79,7 +79,7 @@ func await(t *testing.T, acks <-chan Ack) Ack {
 	select {
 	case a := <-acks:
 		return a
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no ack comes")
 		return Ack{}
 	}
@@ -178,22 +178,27 @@ func TestSecrets(t *testing.T) {
 			nc := dial(t, c.client,
 				nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { refused <- err }),
 				nats.ConnectHandler(func(*nats.Conn) { in <- struct{}{} }))
-			select {
-			case err := <-refused:
-				if text := fmt.Sprint(err, nc.LastError(), c.client); strings.Contains(text, "wr0ng") || !strings.Contains(strings.ToLower(text), "authorization") {
-					t.Errorf("refused with %s", text)
+			late := time.After(2 * time.Minute)
+			for told := false; !told; { // a busy machine may cost an attempt its time
+				select {
+				case err := <-refused:
+					text := fmt.Sprint(err, nc.LastError(), c.client)
+					if strings.Contains(text, "wr0ng") {
+						t.Fatalf("refused with %s", text)
+					}
+					told = strings.Contains(strings.ToLower(text), "authorization")
+				case <-in:
+					t.Fatal("a wrong secret opens the door")
+				case <-late:
+					t.Fatal("no word of a refusal:", nc.LastError())
 				}
-			case <-in:
-				t.Fatal("a wrong secret opens the door")
-			case <-time.After(10 * time.Second):
-				t.Fatal("nothing happens")
 			}
 			if err := os.WriteFile(c.file, []byte("r1ght\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			select {
 			case <-in:
-			case <-time.After(30 * time.Second):
+			case <-time.After(2 * time.Minute):
 				t.Fatal("the right secret is refused:", nc.LastError())
 			}
 		})

@@ -58,7 +58,7 @@ func TestLifeOfAProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Not waited for yet: a zombie counts as gone.
-	if ended, err := id.Wait(10 * time.Second); !ended || err != nil {
+	if ended, err := id.Wait(2 * time.Minute); !ended || err != nil {
 		t.Errorf("Wait after SIGKILL = %t, %v", ended, err)
 	}
 	if id.Alive() {

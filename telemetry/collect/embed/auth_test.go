@@ -63,7 +63,7 @@ func TestSwitchMayNot(t *testing.T) {
 		if err := do(); err != nil {
 			t.Fatal(err)
 		}
-		if err := three.Flush(); err != nil {
+		if err := three.FlushTimeout(time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -71,7 +71,7 @@ func TestSwitchMayNot(t *testing.T) {
 			if !strings.Contains(strings.ToLower(err.Error()), "permissions violation") {
 				t.Errorf("%s: %v", what, err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Errorf("%s: not refused", what)
 		}
 	}
@@ -116,7 +116,7 @@ func TestSwitchMayNot(t *testing.T) {
 	if err := three.PublishMsg(rollup); err != nil {
 		t.Fatal(err)
 	}
-	m, err := acks.NextMsg(10 * time.Second)
+	m, err := acks.NextMsg(time.Minute)
 	var answer struct{ Error *struct{ Description string } }
 	if err != nil || json.Unmarshal(m.Data, &answer) != nil || answer.Error == nil {
 		t.Errorf("a rollup: %v, %s", err, m.Data)

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/weirswitch/weir/internal/freeport"
 	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/record"
@@ -22,12 +23,7 @@ func clusterOf(t *testing.T, n int) []Config {
 	password := secretFile(t, "cluster")
 	var addresses []string
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addresses = append(addresses, l.Addr().String())
-		l.Close()
+		addresses = append(addresses, freeport.Address(t))
 	}
 	configs := make([]Config, n)
 	for i := range configs {
@@ -109,7 +105,7 @@ func TestClusterStranger(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
 		r := bufio.NewReader(c)
 		if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "INFO ") {
 			t.Fatal(line, err)

@@ -3,6 +3,7 @@ package embed
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,6 +35,18 @@ func (k *kept) Apply(h record.Header, body []byte) collect.Outcome {
 		return collect.Duplicate
 	}
 	return collect.Applied
+}
+
+// of counts a switch's records.
+func (k *kept) of(sw uint32) (n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for id := range k.seen {
+		if strings.HasPrefix(id, fmt.Sprint(sw, " ")) {
+			n++
+		}
+	}
+	return n
 }
 
 func (k *kept) len() int {
@@ -75,7 +88,7 @@ func collecting(t *testing.T, s *Server, p collect.Partitions, a collect.Applier
 // eventually waits for what must come to be.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("never: " + what)
 		}
@@ -93,7 +106,7 @@ func encoded(t *testing.T, h record.Header, body []byte) []byte {
 
 func connect(t *testing.T, s *Server, opts ...nats.Option) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(s.URL(), opts...)
+	nc, err := nats.Connect(s.URL(), append(opts, nats.Timeout(time.Minute))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,30 +114,50 @@ func connect(t *testing.T, s *Server, opts ...nats.Option) *nats.Conn {
 	return nc
 }
 
-// send publishes records as a switch does and waits until all are acknowledged.
+// send publishes records as a switch does and waits until all are acknowledged: what is
+// refused, or has no answer for long, as when a cluster chooses another leader, is published
+// again.
 func send(t *testing.T, nc *nats.Conn, headers []record.Header, body []byte) {
+	t.Helper()
+	waiting := map[uint64]bool{}
+	for i := range headers {
+		waiting[uint64(i)] = true
+	}
+	eventually(t, "all records are acknowledged", func() bool { return sendSome(t, nc, headers, body, waiting) == nil })
+}
+
+// sendSome publishes the records whose numbers wait, and takes out those that the stream has.
+func sendSome(t *testing.T, nc *nats.Conn, headers []record.Header, body []byte, waiting map[uint64]bool) (last error) {
 	t.Helper()
 	acks := make(chan jetstream.Ack, len(headers))
 	p, err := jetstream.NewPublisher(nc, func(a jetstream.Ack) { acks <- a })
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer p.Close()
+	published := 0
 	for i := range headers {
-		if err := p.Publish(uint64(i), &headers[i], encoded(t, headers[i], body)); err != nil {
-			t.Fatal(err)
+		if !waiting[uint64(i)] {
+			continue
 		}
+		if err := p.Publish(uint64(i), &headers[i], encoded(t, headers[i], body)); err != nil {
+			return err
+		}
+		published++
 	}
-	for range headers {
+	for range published {
 		select {
 		case a := <-acks:
 			if a.Err != nil {
-				t.Fatal(a.Err)
+				last = a.Err
+				continue
 			}
-		case <-time.After(20 * time.Second):
-			t.Fatal("no acknowledgement")
+			delete(waiting, a.Number)
+		case <-time.After(10 * time.Second):
+			return nats.ErrTimeout
 		}
 	}
+	return last
 }
 
 func epochs(kind record.Kind, sw uint32, n int) []record.Header {

@@ -26,7 +26,7 @@ const volumeQuestion = `{"question":{"kind":"volume"}}`
 // until waits for a state that must come.
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal(what)
 		}
@@ -94,14 +94,14 @@ func TestCrowd(t *testing.T) {
 // memory is kept for as many of them as have a place.
 func TestSlowSenders(t *testing.T) {
 	const clients, requests = 100, 4
-	server := serve(t, Config{Limits: Limits{Requests: requests, Sending: 300 * time.Millisecond}})
+	server := serve(t, Config{Limits: Limits{Requests: requests, Sending: time.Second}})
 	var all []net.Conn
 	for range clients {
 		all = append(all, dialAndSend(t, server, head("Ask", "application/json", 1<<20)+`{"question":`))
 	}
 	late, refused := 0, 0
 	for _, c := range all {
-		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(2 * time.Minute))
 		text, _ := io.ReadAll(c)
 		switch {
 		case bytes.Contains(text, []byte("did not arrive whole")):
@@ -115,10 +115,10 @@ func TestSlowSenders(t *testing.T) {
 	if late == 0 || late+refused != clients {
 		t.Errorf("%d were late, %d refused", late, refused)
 	}
-	// Afterwards there is room again.
-	if status, text := post(t, server, "Ask", "application/json", strings.NewReader(volumeQuestion)); status != http.StatusOK {
-		t.Errorf("status %d: %s", status, text)
-	}
+	until(t, "afterwards there is no room", func() bool {
+		status, _ := post(t, server, "Ask", "application/json", strings.NewReader(volumeQuestion))
+		return status == http.StatusOK
+	})
 }
 
 // TestWatchersThatDoNotRead: a watch whose client stops to read ends, and its place is free; one
@@ -126,7 +126,7 @@ func TestSlowSenders(t *testing.T) {
 func TestWatchersThatDoNotRead(t *testing.T) {
 	const watches = 5
 	large := &query.HeavyHitters{Flows: make([]query.HeavyFlow, 1000)}
-	server := serveOn(t, Config{Limits: Limits{Watches: watches, Reading: 300 * time.Millisecond}, Ask: func(context.Context, *query.Question) (any, error) { return large, nil }},
+	server := serveOn(t, Config{Limits: Limits{Watches: watches, Reading: 3 * time.Second}, Ask: func(context.Context, *query.Question) (any, error) { return large, nil }},
 		func(c net.Conn) { _ = c.(*net.TCPConn).SetWriteBuffer(4096) }) // far less than an answer
 	body := frame(`{"question":{"kind":"heavy-hitters"},"interval_ns":100000000}`)
 	open := func() int64 {
@@ -169,7 +169,7 @@ func TestClientsThatLeave(t *testing.T) {
 		if err != context.Canceled {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("the question goes on without anybody to answer")
 	}
 }

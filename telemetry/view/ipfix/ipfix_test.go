@@ -247,7 +247,7 @@ func hear(t *testing.T, c *net.UDPConn, n uint64) (messages [][]byte) {
 	t.Helper()
 	buffer := make([]byte, 1<<16)
 	for range n {
-		if err := c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		if err := c.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		n, err := c.Read(buffer)
@@ -380,7 +380,7 @@ func TestTCP(t *testing.T) {
 	flows := append(someFlows(t, 900), Flow{Packets: &query.Bounded{Value: 1}})
 	read := func(c net.Conn, d *decoder, n int) {
 		t.Helper()
-		_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(2 * time.Minute))
 		for len(d.flows) < n {
 			header := make([]byte, messageHeader)
 			if _, err := io.ReadFull(c, header); err != nil {
@@ -415,7 +415,7 @@ func TestTCP(t *testing.T) {
 		// The collector goes away: a message or two vanish, until the reset arrives.
 		_ = c.(*net.TCPConn).SetLinger(0)
 		c.Close()
-		for deadline := time.Now().Add(30 * time.Second); s.conn != nil; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); s.conn != nil; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("the session did not end")
 			}

@@ -104,7 +104,7 @@ func startBrowser(path string) {
 		return
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(60*time.Second),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(3*time.Minute),
 		// What the browser would ask of the network for itself.
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("no-pings", true), chromedp.Flag("disable-domain-reliability", true))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
@@ -203,11 +203,10 @@ func eval[T any](p *tab, expression string) T {
 // wait polls until a condition of the page holds.
 func (p *tab) wait(what, condition string) {
 	p.t.Helper()
-	for range 250 {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if eval[bool](p, "Boolean("+condition+")") {
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 	p.t.Fatalf("%s did not come; the page: %s\nit said %q", what, eval[string](p, "document.body.innerText.slice(0, 1500)"), p.said)
 }
