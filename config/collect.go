@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,6 +14,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/weirswitch/weir/telemetry/collect"
+	"github.com/weirswitch/weir/telemetry/view/ipfix"
 )
 
 // Collect is the complete configuration of a collector.
@@ -26,7 +26,8 @@ type Collect struct {
 	Partitions collect.Partitions `toml:"partitions"`
 	Limits     CollectLimits      `toml:"limits"`
 	TLS        CollectTLS         `toml:"tls"`
-	IPFIX      IPFIX              `toml:"ipfix"`
+	// IPFIX sends the heavy flows of each interval to an IPFIX collector.
+	IPFIX ipfix.Config `toml:"ipfix"`
 	// Links are the cables between the switches, which the page draws.
 	Links []Link `toml:"link"`
 	Log   Log    `toml:"log"`
@@ -91,18 +92,6 @@ type CollectTLS struct {
 	Admins []string `toml:"admins"`
 }
 
-// IPFIX sends the heavy flows of each interval to an IPFIX collector, [ipfix].
-type IPFIX struct {
-	// Target is HOST:PORT over UDP; empty: nothing is sent.
-	Target string `toml:"target"`
-	// Interval is between two messages, Theta the share of the volume from which on a flow is
-	// heavy, in (0, 1].
-	Interval time.Duration `toml:"interval"`
-	Theta    float64       `toml:"theta"`
-	// Domain is the observation domain id.
-	Domain uint32 `toml:"domain"`
-}
-
 // Link is a cable between two ports of switches, [[link]].
 type Link struct {
 	// Ends are "SWITCH:PORT", by names, or the name of a host.
@@ -129,7 +118,7 @@ func DefaultCollect() *Collect {
 			Queries: 4, QueryTime: 10 * time.Second, Candidates: 1 << 18, Records: 1 << 24, Bytes: 1 << 30,
 			RequestBytes: 1 << 20, Connections: 256,
 		},
-		IPFIX: IPFIX{Interval: 10 * time.Second, Theta: 0.001, Domain: 1},
+		IPFIX: ipfix.DefaultConfig(),
 		Log:   DefaultLog(),
 	}
 }
@@ -250,23 +239,6 @@ func (c *CollectLimits) Validate() error {
 	bound("connections", int64(c.Connections), 1, 1<<20)
 	if c.QueryTime < 10*time.Millisecond || c.QueryTime > time.Hour {
 		errs = append(errs, fmt.Errorf("query_time: %v: choose 10ms to 1h", c.QueryTime))
-	}
-	return errors.Join(errs...)
-}
-
-// Validate reports all faults, joined, each beginning with its key.
-func (c *IPFIX) Validate() error {
-	var errs []error
-	if c.Target != "" {
-		if _, err := netip.ParseAddrPort(c.Target); err != nil {
-			errs = append(errs, fmt.Errorf("target: %q is not an address with a port: write one, as in \"127.0.0.1:4739\"", c.Target))
-		}
-	}
-	if c.Interval < time.Second || c.Interval > time.Hour {
-		errs = append(errs, fmt.Errorf("interval: %v: choose 1s to 1h", c.Interval))
-	}
-	if !(c.Theta > 0 && c.Theta <= 1) {
-		errs = append(errs, fmt.Errorf("theta: %g: choose a share above 0, up to 1", c.Theta))
 	}
 	return errors.Join(errs...)
 }

@@ -84,13 +84,13 @@ func TestCollectFaults(t *testing.T) {
 		{"servers elsewhere", name + "[nats]\nservers = [\"nats://192.0.2.1:4222\"]", `line 4: nats.servers[0]: nats://192.0.2.1:4222 is not on this machine, and [nats.tls] is not set: name a certificate, its key and the CA`},
 		{"two ways in", name + "[nats]\nservers = [\"nats://127.0.0.1:4222\"]\ntoken_file = \"/t\"\ncredentials = \"/c\"", `line 6: nats.credentials: choose one of user, token_file and credentials`},
 		{"replicas of one", name + "[nats]\nreplicas = 3", `line 4: nats.replicas: 3 copies need as many servers: set [nats.cluster] or servers, or choose 1`},
-		{"replicas", name + "[nats]\nreplicas = 2\n[nats.cluster]\nname = \"c\"\nlisten = \"127.0.0.1:1\"\nroutes = [\"127.0.0.1\"]", "line 4: nats.replicas: 2: choose 1, 3 or 5\nline 8: nats.cluster.routes[0]: \"127.0.0.1\": write HOST:PORT"},
+		{"replicas", name + "[nats]\nreplicas = 2\n[nats.cluster]\nname = \"c\"\nlisten = \"127.0.0.1:1\"\nroutes = [\"127.0.0.1\"]", "line 4: nats.replicas: 2: choose 1, 3 or 5\nline 5: nats.cluster.password_file: is missing: without [nats.tls] a password keeps other processes out of the cluster\nline 8: nats.cluster.routes[0]: \"127.0.0.1\": write HOST:PORT"},
 		{"retention", name + "[retention]\nage = \"1s\"\nbytes = 1", "line 4: retention.age: 1s: choose 1m0s or more\nline 5: retention.bytes: 1: choose 67108864 or more"},
 		{"partitions", name + "[partitions]\nindex = 2\nof = 2\npeers = [\"http://a:1\"]", "line 4: partitions.index: 2: choose 0 to 1, one less than of\nline 6: partitions.peers: names 1 collectors, and of is 2: name each by its index, this one too"},
 		{"peers", name + "[partitions]\nof = 1\npeers = [\"a:1\"]", `line 5: partitions.peers[0]: "a:1": write http://HOST:PORT, or https:// with [tls]`},
 		{"limits", name + "[limits]\nqueries = 0\nquery_time = \"1ms\"\nrequest_bytes = 5", "line 4: limits.queries: 0: choose 1 to 1024\nline 5: limits.query_time: 1ms: choose 10ms to 1h\nline 6: limits.request_bytes: 5: choose 1024 to 67108864"},
 		{"link", name + "[[link]]\nends = [\"s1:p0\", \"s 2\"]\n[[link]]\nends = [\"s1:p0\", \"h1\"]", "line 4: link[0].ends[1]: \"s 2\" is no end of a link: write \"SWITCH:PORT\", or a host's name\nline 6: link[1].ends[0]: link[0] is plugged into s1:p0 already: a port has one cable"},
-		{"ipfix", name + "[ipfix]\ntarget = \"x\"\ntheta = 2", "line 4: ipfix.target: \"x\" is not an address with a port: write one, as in \"127.0.0.1:4739\"\nline 5: ipfix.theta: 2: choose a share above 0, up to 1"},
+		{"ipfix", name + "[ipfix]\ntarget = \"x\"\ntheta = 2", "line 3: ipfix: target = \"x\": it is not a host and a port: write it as \"udp://192.0.2.1:4739\" or \"tcp://192.0.2.1:4739\"\nline 3: ipfix: theta = 2: choose a share above 0, up to 1"},
 		{"two ways to paths", name + "paths = \"a\"\nlab = \"b\"", `line 4: collect.lab: paths tells the flows' paths already: remove one of them`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

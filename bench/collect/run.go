@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/telemetry/record"
@@ -105,6 +106,7 @@ func (q *question) rows(r *bench.Result, a *answered, n *network) {
 	} else {
 		r.Add(q.metric+"_ms", "ms", median(a.warm), what, bench.Lower)
 	}
+	r.Add(q.metric+"_ms.best", "ms", slices.Min(a.warm), "the fastest of these, which others on the machine disturbed least", bench.Neither)
 	r.Add(q.metric+"_ms_cold", "ms", median(a.cold), fmt.Sprintf("median of %d, each the first question to a store, view included", len(a.cold)), bench.Lower)
 }
 

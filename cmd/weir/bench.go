@@ -24,7 +24,7 @@ reference, source and which direction is better.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchForwardCommand(), newBenchPipelineCommand(), newBenchStageCommand(), newBenchPaperCommand(), newBenchPeersCommand(), newBenchListCommand())
+	cmd.AddCommand(newBenchForwardCommand(), newBenchPipelineCommand(), newBenchStageCommand(), newBenchCollectCommand(), newBenchScaleCommand(), newBenchPaperCommand(), newBenchPeersCommand(), newBenchListCommand())
 	return cmd
 }
 
@@ -33,6 +33,8 @@ func benchmarks() []bench.Benchmark {
 	all := []bench.Benchmark{
 		{Name: "forward", About: "packets per second, loss, latency and processor time of a forwarder between two cables, and of its rivals"},
 		{Name: "pipeline", About: "nanoseconds per packet of stages, graphs and workers, without any I/O"},
+		{Name: "collect", About: "records and digests per second into a collector's store over JetStream, and how long questions take"},
+		{Name: "scale", About: "records, bytes, disk, memory and collectors of networks of 20 to 10,000 switches, of simulated records"},
 	}
 	for _, p := range paper.Figures {
 		all = append(all, bench.Benchmark{Name: "paper/" + p.Name, About: p.About})

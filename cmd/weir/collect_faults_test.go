@@ -14,9 +14,9 @@ import (
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
-// TestFaultCollectorKilled kills the collector while records come, again and again: in the
+// TestFaultCollectorRestarts kills the collector while records come, again and again: in the
 // end each record that was made is in the stream once, and in memory once.
-func TestFaultCollectorKilled(t *testing.T) {
+func TestFaultCollectorRestarts(t *testing.T) {
 	rounds, err := strconv.Atoi(os.Getenv("WEIR_COLLECT_FAULTS"))
 	if err != nil {
 		rounds = 2
@@ -45,9 +45,9 @@ func TestFaultCollectorKilled(t *testing.T) {
 	})
 	r := rand.New(rand.NewPCG(4, 2))
 	for range rounds {
-		before := kindOf(b.status(t), record.PINT).Records
+		before := collectedKind(b.status(t), record.PINT).Records
 		awaitState(t, "records to be applied", func() (string, bool) {
-			now := kindOf(b.status(t), record.PINT).Records
+			now := collectedKind(b.status(t), record.PINT).Records
 			return fmt.Sprint(now), now > before+100
 		})
 		time.Sleep(time.Duration(r.Int64N(int64(300 * time.Millisecond))))
@@ -63,17 +63,17 @@ func TestFaultCollectorKilled(t *testing.T) {
 	})
 	awaitState(t, "all to be applied", func() (string, bool) {
 		s := b.status(t)
-		return fmt.Sprint(s), s.Stream.Messages >= d.next && s.Stream.Pending == 0 && kindOf(s, record.PINT).Held >= d.next
+		return fmt.Sprint(s), s.Stream.Messages >= d.next && s.Stream.Pending == 0 && collectedKind(s, record.PINT).Held >= d.next
 	})
 	s := b.status(t)
-	k := kindOf(s, record.PINT)
+	k := collectedKind(s, record.PINT)
 	if s.Stream.Messages != d.next || k.Records != d.next || k.Held != d.next || k.Duplicates+k.Conflicts+k.Unreadable != 0 {
 		t.Errorf("%d records were made; stream: %v; %v", d.next, s.Stream, k)
 	}
 	b.kill()
 	b.start(t) // a last time, from the disk alone
 	s = b.status(t)
-	if k := kindOf(s, record.PINT); s.Stream.Messages != d.next || k.Records != d.next || k.Held != d.next || k.Duplicates+k.Conflicts+k.Unreadable != 0 {
+	if k := collectedKind(s, record.PINT); s.Stream.Messages != d.next || k.Records != d.next || k.Held != d.next || k.Duplicates+k.Conflicts+k.Unreadable != 0 {
 		t.Errorf("after a restart: %d records were made; stream: %v; %v", d.next, s.Stream, k)
 	}
 	t.Logf("%d kills: %d records, each once; %d published again, of which the stream had %d", rounds+1, d.next, shipper.Status().Retried, shipper.Status().Duplicates)

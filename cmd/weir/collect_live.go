@@ -17,9 +17,11 @@ import (
 	"github.com/weirswitch/weir/telemetry/collect/embed"
 	"github.com/weirswitch/weir/telemetry/collect/web"
 	"github.com/weirswitch/weir/telemetry/jetstream"
+	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
 	"github.com/weirswitch/weir/telemetry/view/api"
+	"github.com/weirswitch/weir/telemetry/view/ipfix"
 	"github.com/weirswitch/weir/telemetry/view/page"
 )
 
@@ -37,7 +39,8 @@ type liveCollector struct {
 	asker     *collectAsker
 	web       *web.Server
 	metrics   *web.Metrics
-	closing   chan struct{} // ends watches
+	ipfix     *ipfix.Exporter // nil: none
+	closing   chan struct{}   // ends watches
 }
 
 // newLiveCollector opens everything, all but the reading of the stream. On failure it
@@ -65,6 +68,9 @@ func newLiveCollector(c *config.Collect, log *zap.Logger, level zap.AtomicLevel)
 		Connect: connect, Partitions: c.Partitions, Log: log,
 		Stream: jetstream.StreamConfig{Age: c.Retention.Age, Bytes: c.Retention.Bytes, Replicas: c.NATS.Replicas},
 	}, l)
+	if err := l.exportFlows(); err != nil {
+		return l, err
+	}
 	l.metrics = web.NewMetrics(c.Collect.Name, l, l.web)
 	l.asker.queried = l.metrics.Queried
 	return l, nil
@@ -83,6 +89,23 @@ func (l *liveCollector) connector() (connect func(context.Context) (*nats.Conn, 
 		return nil, err
 	}
 	return l.nats.Connect, nil
+}
+
+// exportFlows sets up the export of heavy flows, if there is a target.
+func (l *liveCollector) exportFlows() (err error) {
+	if l.config.IPFIX.Target == "" {
+		return nil
+	}
+	l.ipfix, err = ipfix.New(l.config.IPFIX, ipfix.Options{
+		Ask: func(ctx context.Context, q *query.Question) (any, error) {
+			ctx, cancel := context.WithTimeout(ctx, l.config.Limits.QueryTime)
+			defer cancel()
+			return l.asker.Ask(ctx, q)
+		},
+		Clock: func() (tai, utc int64) { return taiNow(), time.Now().UnixNano() },
+		Fault: func(err error) { l.log.Warn("heavy flows are not exported", zap.Error(err)) },
+	})
+	return err
 }
 
 // outcomes of the store, as the collector counts them.
@@ -112,6 +135,9 @@ func (l *liveCollector) run(ctx context.Context, tell *readiness) error {
 	var works sync.WaitGroup
 	works.Go(func() { l.collector.Run(work) })
 	works.Go(func() { l.awaitReady(work, tell) })
+	if l.ipfix != nil {
+		works.Go(func() { l.ipfix.Run(work) })
+	}
 	<-ctx.Done()
 	l.log.Info("ending")
 	err := tell.stopping()

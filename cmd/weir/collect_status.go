@@ -39,6 +39,15 @@ func (l *liveCollector) Store() web.StoreStatus {
 	return s
 }
 
+// Exported implements web.Source.
+func (l *liveCollector) Exported() (sent, lost, skipped, missed uint64) {
+	if l.ipfix == nil {
+		return 0, 0, 0, 0
+	}
+	c, missed := l.ipfix.Counters()
+	return c.Records, c.Lost, c.Skipped, missed
+}
+
 // status is the collector as the API shows it.
 func (l *liveCollector) status(context.Context) (*api.CollectorStatus, error) {
 	c := l.config

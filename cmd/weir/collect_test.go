@@ -53,8 +53,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// freeAddress is one of this machine that nobody listens on now.
-func freeAddress(t *testing.T) string {
+// collectAddress is one of this machine that nobody listens on now.
+func collectAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -68,7 +68,7 @@ func freeAddress(t *testing.T) string {
 // into [nats].
 func newCollectBed(t *testing.T, own, more string) *collectBed {
 	t.Helper()
-	b := &collectBed{dir: t.TempDir(), web: freeAddress(t), nats: freeAddress(t), stderr: new(lockedBuffer)}
+	b := &collectBed{dir: t.TempDir(), web: collectAddress(t), nats: collectAddress(t), stderr: new(lockedBuffer)}
 	listen := fmt.Sprintf("listen = %q\n", b.nats)
 	if strings.Contains(own, "servers") {
 		listen = ""
@@ -143,8 +143,8 @@ func (b *collectBed) status(t *testing.T) *api.CollectorStatus {
 	}
 }
 
-// kindOf is what a status says of a kind.
-func kindOf(s *api.CollectorStatus, k record.Kind) *api.KindStatus {
+// collectedKind is what a status says of a kind.
+func collectedKind(s *api.CollectorStatus, k record.Kind) *api.KindStatus {
 	for _, x := range s.Kinds {
 		if x.Kind == k.String() {
 			return x
@@ -224,7 +224,7 @@ func TestCollectSecondOfFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := strings.NewReplacer(b.web, freeAddress(t), b.nats, freeAddress(t)).Replace(string(text))
+	other := strings.NewReplacer(b.web, collectAddress(t), b.nats, collectAddress(t)).Replace(string(text))
 	file := writeFile(t, other)
 	if status, _, stderr := weir("collect", "-c", file); status != statusUsage || !strings.Contains(stderr, "another collector works in "+filepath.Join(b.dir, "data")) {
 		t.Errorf("status %d: %s", status, stderr)
@@ -327,7 +327,7 @@ func TestCollectSecure(t *testing.T) {
 	b.client = client("monitor")
 	awaitState(t, "the record", func() (string, bool) {
 		s := b.status(t)
-		return fmt.Sprint(s.Kinds), kindOf(s, record.PINT).Records == 1 && len(s.Switches) == 1 && s.Switches[0].Id == 3
+		return fmt.Sprint(s.Kinds), collectedKind(s, record.PINT).Records == 1 && len(s.Switches) == 1 && s.Switches[0].Id == 3
 	})
 	curl := func(name string, args ...string) string {
 		args = append(args, "-sS", "--cacert", path("ca.pem"))
@@ -393,7 +393,7 @@ func TestCollectPeers(t *testing.T) {
 		}
 	}
 	awaitState(t, "all digests", func() (string, bool) {
-		a, b := kindOf(first.status(t), record.PINT), kindOf(second.status(t), record.PINT)
+		a, b := collectedKind(first.status(t), record.PINT), collectedKind(second.status(t), record.PINT)
 		return fmt.Sprint(a, b), a.Records+b.Records == n && a.Records > 0 && b.Records > 0
 	})
 	var asked [2]int

@@ -58,6 +58,7 @@ var layers = []layer{
 	{"telemetry/view/parquet", []string{"telemetry/query", "telemetry/store", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"answers as tables, and beside them the records as the store has them"},
 	{"telemetry/view", []string{"telemetry/query"}, "a view shows answers and computes none"},
+	{"telemetry/view/page", nil, "the page asks the API as any program does, so that it can show nothing that others cannot ask"},
 	{"telemetry/view/api/...", []string{"telemetry/query", "telemetry/view/api"}, "the API carries questions and answers, whoever answers them"},
 	{"telemetry/*", []string{"telemetry/sketch/...", "telemetry/hash"},
 		"the simulator, the collector and the live switch run the same algorithm, so it knows no packet and no I/O"},

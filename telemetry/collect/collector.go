@@ -45,7 +45,7 @@ const (
 	quiet = 2 * time.Second
 	// lookInterval is between two looks at the stream's size.
 	lookInterval = time.Second
-	callWait     = 10 * time.Second
+	callWait     = 4 * time.Second
 )
 
 // Collector reads the stream. Run belongs to one goroutine; the rest may be called

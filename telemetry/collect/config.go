@@ -57,6 +57,11 @@ type Cluster struct {
 	// Listen is the address for the others, Routes are theirs, HOST:PORT.
 	Listen string   `toml:"listen"`
 	Routes []string `toml:"routes"`
+	// Members are the common names of the others' certificates, with [nats.tls]; empty: all have
+	// the name of the own one. A switch's certificate must not be let in here.
+	Members []string `toml:"members"`
+	// PasswordFile holds the password of the cluster, the same in all; needed without [nats.tls].
+	PasswordFile string `toml:"password_file"`
 }
 
 // Client is somebody who may connect to the collector's own server,
@@ -231,7 +236,7 @@ func (c *NATS) validateClients() (errs []error) {
 func (c *NATS) validateCluster() (errs []error) {
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.Cluster.Name == "" {
-		if c.Cluster.Listen != "" || len(c.Cluster.Routes) != 0 {
+		if c.Cluster.Listen != "" || len(c.Cluster.Routes) != 0 || len(c.Cluster.Members) != 0 || c.Cluster.PasswordFile != "" {
 			fault("cluster.name: is missing: give the cluster a name, the same in all collectors, or remove [nats.cluster]")
 		}
 		if c.Replicas > 1 {
@@ -248,6 +253,17 @@ func (c *NATS) validateCluster() (errs []error) {
 	}
 	if len(c.Cluster.Routes) == 0 {
 		fault("cluster.routes: is missing: name the other servers' cluster.listen")
+	}
+	switch f := c.Cluster.PasswordFile; {
+	case f == "" && c.TLS == (TLS{}):
+		fault("cluster.password_file: is missing: without [nats.tls] a password keeps other processes out of the cluster")
+	case f != "" && !filepath.IsAbs(f):
+		fault("cluster.password_file: %q is not an absolute path: begin it with a slash", f)
+	}
+	for i, m := range c.Cluster.Members {
+		if m == "" {
+			fault("cluster.members[%d]: is empty: name the common name of a certificate", i)
+		}
 	}
 	for i, r := range c.Cluster.Routes {
 		if _, _, err := net.SplitHostPort(r); err != nil {

@@ -2,8 +2,12 @@ package embed
 
 import (
 	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -130,4 +134,35 @@ func collectorMay(name string) *server.Permissions {
 		"$JS.API.CONSUMER.DELETE." + stream + ".>", "$JS.API.CONSUMER.MSG.NEXT." + stream + ".>",
 		"$JS.FC.>",
 	}, []string{jetstream.Inbox(name) + ".>"})
+}
+
+// routeAuth decides who is another server of the cluster, which sees and may do everything.
+type routeAuth struct {
+	members  []string
+	password string // empty: none is asked for
+}
+
+// newRouteAuth lets in the members, or those of the own certificate's name.
+func newRouteAuth(own tls.Certificate, members []string, password string) (*routeAuth, error) {
+	if len(members) == 0 {
+		leaf, err := x509.ParseCertificate(own.Certificate[0])
+		if err != nil {
+			return nil, fmt.Errorf("nats.tls.certificate: %w", err)
+		}
+		if leaf.Subject.CommonName == "" {
+			return nil, errors.New("nats.tls.certificate: has no common name, by which other servers of the cluster would know it: set nats.cluster.members")
+		}
+		members = []string{leaf.Subject.CommonName}
+	}
+	return &routeAuth{members, password}, nil
+}
+
+// Check implements server.Authentication.
+func (a *routeAuth) Check(c server.ClientAuthentication) bool {
+	state := c.GetTLSConnectionState()
+	if state == nil || len(state.PeerCertificates) == 0 || !slices.Contains(a.members, state.PeerCertificates[0].Subject.CommonName) {
+		return false
+	}
+	o := c.GetOpts()
+	return a.password == "" || o.Username == routeUser && subtle.ConstantTimeCompare([]byte(a.password), []byte(o.Password)) == 1
 }

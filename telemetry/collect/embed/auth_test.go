@@ -39,6 +39,7 @@ func violations() (nats.Option, <-chan error) {
 // publishes under another number, not even with the acknowledgement of a record as a letter
 // to somebody else.
 func TestSwitchMayNot(t *testing.T) {
+	t.Parallel()
 	config := testConfig(t, t.TempDir())
 	config.NATS.Clients = []collect.Client{
 		{Name: "s3", PasswordFile: secretFile(t, "three"), Role: collect.RoleSwitch, Switch: 3},
@@ -143,6 +144,7 @@ func TestSwitchMayNot(t *testing.T) {
 // TestStrangers: who is not named, or has a wrong password, does not come in; a second collector
 // may read, but not delete.
 func TestStrangers(t *testing.T) {
+	t.Parallel()
 	config := testConfig(t, t.TempDir())
 	config.NATS.Clients = []collect.Client{
 		{Name: "s3", PasswordFile: secretFile(t, "three"), Role: collect.RoleSwitch, Switch: 3},
@@ -172,6 +174,7 @@ func TestStrangers(t *testing.T) {
 // TestAnybody: without names, who comes from this machine may publish, and cannot read or
 // delete what is there.
 func TestAnybody(t *testing.T) {
+	t.Parallel()
 	s := start(t, testConfig(t, t.TempDir()))
 	defer s.Close()
 	all := &kept{}

@@ -36,6 +36,7 @@ func total(c *collect.Collector) (sum collect.Counters) {
 // kind, and records under another's: each is counted as what it is, and those that are whole
 // go on.
 func TestGarbage(t *testing.T) {
+	t.Parallel()
 	s := start(t, testConfig(t, t.TempDir()))
 	defer s.Close()
 	all := &kept{}
@@ -102,6 +103,7 @@ func TestGarbage(t *testing.T) {
 
 // TestPartitions: three collectors have each digest once among them, and everything else each.
 func TestPartitions(t *testing.T) {
+	t.Parallel()
 	s := start(t, testConfig(t, t.TempDir()))
 	defer s.Close()
 	nc := connect(t, s)
@@ -146,6 +148,7 @@ func TestPartitions(t *testing.T) {
 // TestDamagedFile changes bytes in the middle of the stream's file while no collector runs:
 // what is whole is read again, what is not is missed, and new records come as before.
 func TestDamagedFile(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	s := start(t, testConfig(t, folder))
 	c, stop := collecting(t, s, collect.DefaultPartitions(), &kept{})
@@ -190,6 +193,7 @@ func TestDamagedFile(t *testing.T) {
 // is not is refused, and when there is room again records are taken as before, without a
 // restart.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	if err := syscall.Mount("weir", folder, "tmpfs", 0, "size=96m"); err != nil {
 		t.Skipf("a small file system to fill needs root: %v", err)
@@ -216,25 +220,29 @@ func TestFullDisk(t *testing.T) {
 	eventually(t, "what was acknowledged is applied", func() bool { return c.Status().Connected && all.len() >= acked })
 	sent := all.len()
 	more := epochs(record.LDS, 4, 30)
-	eventually(t, "records are taken", func() bool {
-		send := make(chan jetstream.Ack, 1)
-		p, err := jetstream.NewPublisher(nc, func(a jetstream.Ack) { send <- a })
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.Close()
-		if err := p.Publish(0, &more[0], encoded(t, more[0], nil)); err != nil {
-			return false
-		}
-		select {
-		case a := <-send:
-			return a.Err == nil
-		case <-time.After(time.Second):
-			return false
-		}
-	})
+	eventually(t, "records are taken", func() bool { return acknowledged(t, nc, more[0]) })
 	send(t, nc, more[1:], nil)
 	eventually(t, "new records are applied", func() bool { return all.len() == sent+len(more) })
+}
+
+// acknowledged publishes a record and reports whether the stream has it.
+func acknowledged(t *testing.T, nc *nats.Conn, h record.Header) bool {
+	t.Helper()
+	acks := make(chan jetstream.Ack, 1)
+	p, err := jetstream.NewPublisher(nc, func(a jetstream.Ack) { acks <- a })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := p.Publish(0, &h, encoded(t, h, nil)); err != nil {
+		return false
+	}
+	select {
+	case a := <-acks:
+		return a.Err == nil
+	case <-time.After(time.Second):
+		return false
+	}
 }
 
 // fill publishes until a record is not acknowledged.
@@ -257,7 +265,7 @@ func fill(t *testing.T, nc *nats.Conn) (acked int, refused error) {
 				return acked, a.Err
 			}
 			acked++
-		case <-time.After(3 * time.Second):
+		case <-time.After(time.Second):
 			return acked, nats.ErrTimeout
 		}
 	}

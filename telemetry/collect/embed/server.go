@@ -159,18 +159,33 @@ func (s *Server) cluster(o *server.Options) error {
 	if err != nil {
 		return fmt.Errorf("nats.cluster.listen: %w", err)
 	}
-	o.Cluster = server.ClusterOpts{Name: c.Name, Host: host, Port: port}
+	o.Cluster = server.ClusterOpts{Name: c.Name, Host: host, Port: port, AuthTimeout: authWait.Seconds()}
+	password, err := secret(c.PasswordFile)
+	if err != nil {
+		return fmt.Errorf("nats.cluster.password_file: %w", err)
+	}
+	var user *url.Userinfo
+	if password != "" {
+		o.Cluster.Username, o.Cluster.Password = routeUser, password
+		user = url.UserPassword(routeUser, password)
+	}
 	if o.TLSConfig != nil {
 		// A route is a client too, so its certificate is for both sides.
 		o.Cluster.TLSConfig = o.TLSConfig.Clone()
 		o.Cluster.TLSConfig.RootCAs = o.TLSConfig.ClientCAs
 		o.Cluster.TLSTimeout = authWait.Seconds()
+		if o.CustomRouterAuthentication, err = newRouteAuth(o.TLSConfig.Certificates[0], c.Members, password); err != nil {
+			return err
+		}
 	}
 	for _, r := range c.Routes {
-		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: r})
+		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: r, User: user})
 	}
 	return nil
 }
+
+// routeUser is what servers of a cluster call themselves.
+const routeUser = "weir"
 
 // split takes HOST:PORT apart; port 0 is the kernel's choice.
 func split(address string) (host string, port int, err error) {

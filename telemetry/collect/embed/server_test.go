@@ -138,6 +138,7 @@ func epochs(kind record.Kind, sw uint32, n int) []record.Header {
 // TestKeep: what switches publish reaches the applier in order and once, a collector that
 // starts anew reads it again from the disk, and is ready only then.
 func TestKeep(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	s := start(t, testConfig(t, folder))
 	first := &kept{}
@@ -173,6 +174,7 @@ func TestKeep(t *testing.T) {
 
 // TestOneFolder: two collectors do not share a folder.
 func TestOneFolder(t *testing.T) {
+	t.Parallel()
 	c := testConfig(t, t.TempDir())
 	s := start(t, c)
 	if _, err := Start(c); err == nil {

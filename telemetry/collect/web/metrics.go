@@ -19,6 +19,9 @@ type Source interface {
 	Status() collect.Status
 	Counters(record.Kind) collect.Counters
 	Store() StoreStatus
+	// Exported counts the heavy flows that went to an IPFIX collector, could not be sent, or
+	// have no form there, and the windows that were left out.
+	Exported() (sent, lost, skipped, missedWindows uint64)
 }
 
 // StoreStatus is what memory holds.
@@ -93,6 +96,14 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		e.kind(collect.KindName(k), m.source.Counters(k))
 	}
 	e.store(m.source.Store())
+	sent, lost, skipped, missed := m.source.Exported()
+	for _, f := range []struct {
+		outcome string
+		n       uint64
+	}{{"sent", sent}, {"lost", lost}, {"skipped", skipped}} {
+		e.counter("ipfix_flows_total", "heavy flows for an IPFIX collector, by what became of them", f.n, "outcome", f.outcome)
+	}
+	e.counter("ipfix_missed_windows_total", "windows whose heavy flows were not exported for want of time", missed)
 	c := m.server.Counters()
 	e.counter("http_refused_total", "connections closed at once: there were too many", c.Refused)
 	e.counter("http_denied_total", "calls of admins by others", c.Denied)

@@ -49,7 +49,7 @@ type scene struct {
 }
 
 func defaultScene() scene {
-	c := scene{epochs: 20, flows: 200, packetsPerEpoch: 1200, sampleSize: 1000}
+	c := scene{epochs: 20, flows: 200, packetsPerEpoch: 1200, sampleSize: 400}
 	for i := range c.names {
 		c.names[i] = fmt.Sprintf("s%d", i)
 	}

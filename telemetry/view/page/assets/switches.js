@@ -25,7 +25,7 @@ export function show(network) {
   }
   const order = { bad: 0, warn: 1, ok: 2 };
   const sorted = [...all].sort((a, b) => order[verdict(a).kind] - order[verdict(b).kind] || a.name.localeCompare(b.name, "en", { numeric: true }));
-  rows(body, sorted.slice(0, most), (s) => s.switch, make, update);
+  rows(body, sorted.slice(0, most), (s) => `${s.switch} ${s.name}`, make, update);
   text(box.querySelector(".note"), sorted.length > most ? `${sorted.length - most} healthy switches are not shown.` : "");
 }
 

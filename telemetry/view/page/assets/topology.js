@@ -54,14 +54,14 @@ const sizeOf = (box) => `${box.clientWidth}x${box.clientHeight}`;
 /** describe lists nodes and links by keys that stay. */
 function describe(network) {
   const nodes = new Map();
-  for (const s of network.switches) nodes.set(`switch ${s.switch}`, { kind: "switch", name: s.name, data: s });
-  const keyOf = (end) => (end.has_switch ? `switch ${end.switch}` : `${end.port ? "absent" : "host"} ${end.name}`);
+  for (const s of network.switches) nodes.set(`switch ${s.name}`, { kind: "switch", name: s.name, data: s });
+  const keyOf = (end) => (end.port ? `switch ${end.name}` : `host ${end.name}`);
   const links = [];
   const pairs = new Map();
   for (const link of network.links ?? []) {
     const ends = link.ends.map(keyOf);
     ends.forEach((key, i) => {
-      if (!nodes.has(key)) nodes.set(key, { kind: key.split(" ")[0], name: link.ends[i].name });
+      if (!nodes.has(key)) nodes.set(key, { kind: key.startsWith("host") ? "host" : "absent", name: link.ends[i].name });
     });
     const pair = [...ends].sort().join("\n");
     const twin = pairs.get(pair) ?? 0;

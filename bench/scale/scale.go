@@ -1,0 +1,168 @@
+package scale
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/weirswitch/weir/bench"
+	"github.com/weirswitch/weir/bench/netsim"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// The assumptions.
+const (
+	Rate  = 100e9 // bits per second that each switch forwards
+	Hops  = 5     // switches that a packet passes
+	Ports = 4     // of 25 Gbit/s each, with a measurement point in each direction
+
+	CollectorDigests = 200_000 // that a collector on two cores takes in a second
+	CollectorRecords = 2_000   // of 128 KB, likewise
+	ServerBytes      = 250e6   // that a NATS server writes to its disk in a second
+	Replicas         = 3
+	Epochs           = 100 // that are kept in memory
+	slice            = (1 << 30) / 1e9
+)
+
+// Setting is what switches measure.
+type Setting struct {
+	Name string
+	// DigestShare is the share of packets whose digests sinks export.
+	DigestShare float64
+	// Epochs in which records other than digests and statuses are made, in slices of 2^30 ns.
+	EpochSlices float64
+	// Points says whether the points of LDS are on, at so many ports of a switch.
+	Points int
+}
+
+// Settings are the defaults and what is left of them where they are too much.
+var Settings = []Setting{
+	{"all digests, defaults", 1, 1, 2 * Ports},
+	{"1 of 64 digests", 1. / 64, 1, 2 * Ports},
+	{"1 of 4096 digests, epochs of 8.6 s, one point", 1. / 4096, 8, 1},
+}
+
+// Sizes are the networks, in switches.
+var Sizes = []int{20, 1000, 10_000}
+
+// Need is what a network makes and takes.
+type Need struct {
+	Switches   int
+	Setting    string
+	Digests    float64 // per second
+	Records    float64 // per second, digests' too
+	Bytes      float64 // per second
+	DiskPerDay float64 // bytes, on all servers
+	Memory     float64 // bytes, of Epochs slices in collectors
+	Servers    int
+	// Regions, of which each has up to 16 collectors, Collectors in all; 0: not even a switch
+	// of its own would be small enough a region.
+	Regions    int
+	Collectors int
+}
+
+// needOf counts by the formulas of docs/scale.md.
+func needOf(n int, s Setting, one *Second) Need {
+	switches := float64(n)
+	packets := float64(one.Packets) / slice
+	need := Need{Switches: n, Setting: s.Name}
+	need.Digests = switches * packets / Hops * s.DigestShare
+	each := switches / slice / s.EpochSlices
+	batches := max(need.Digests/batchDigests, min(need.Digests, switches*16/slice)) // 16 partitions, once a slice at least
+	points := each * float64(s.Points)
+	statuses := switches / slice
+	need.Records = batches + 2*each + points + statuses
+	header := float64(one.Bytes["pint"]) - one.DigestBytes*batchDigests + 100
+	need.Bytes = need.Digests*one.DigestBytes + batches*max(header, 0) +
+		each*float64(one.Bytes["disketch"]+one.Bytes["oblivious"]) + points*float64(one.Bytes["lds"]) + statuses*float64(one.Bytes["status"])
+	need.DiskPerDay = need.Bytes * 86400 * Replicas
+	need.Memory = need.Bytes * slice * Epochs * max(s.EpochSlices, 1)
+	need.Servers = max(1, int(math.Ceil(need.Bytes*Replicas/ServerBytes)))
+	if need.Servers > 1 || n > 20 {
+		need.Servers = max(need.Servers, Replicas)
+	}
+	for need.Regions = 1; need.Regions <= n; need.Regions++ {
+		share := math.Ceil(switches/float64(need.Regions)) / switches
+		// Every collector of a region takes all of its records but digests.
+		room := 1 - share*(2*each+points)/CollectorRecords
+		want := math.Ceil(share * need.Digests / CollectorDigests * one.PartitionExcess / max(room, 0.01))
+		if room > 0 && want <= record.Partitions {
+			need.Collectors = need.Regions * max(1, int(want))
+			return need
+		}
+	}
+	need.Regions = 0
+	return need
+}
+
+// Simulate runs the second of a switch, at a share of its rate for tests in a hurry.
+func Simulate(seed uint64) (*Second, error) { return simulate(netsim.DataDir(), Rate, Ports, seed) }
+
+// Needs are those of all sizes and settings.
+func Needs(one *Second) (all []Need) {
+	for _, n := range Sizes {
+		for _, s := range Settings {
+			all = append(all, needOf(n, s, one))
+		}
+	}
+	return all
+}
+
+// WriteTables writes what docs/scale.md shows.
+func WriteTables(w io.Writer, one *Second) error {
+	fmt.Fprintf(w, "| of one switch in 2^30 ns | |\n|---|---|\n")
+	fmt.Fprintf(w, "| packets, of flows | %s, of %s |\n| bytes of a packet, mean | %.0f |\n", short(float64(one.Packets)), short(float64(one.Flows)), one.PacketBytes)
+	for _, k := range []string{"disketch", "oblivious", "lds", "status"} {
+		fmt.Fprintf(w, "| a record of %s | %sB |\n", k, short(float64(one.Bytes[k])))
+	}
+	fmt.Fprintf(w, "| a digest in a full record | %.1f B |\n| the busiest of 16 partitions, over the mean | %.2f |\n\n", one.DigestBytes, one.PartitionExcess)
+	fmt.Fprintf(w, "| switches | setting | digests/s | records/s | bytes/s | disk per day | memory | NATS servers | regions | collectors |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, n := range Needs(one) {
+		if _, err := fmt.Fprintf(w, "| %d | %s | %s | %s | %sB | %sB | %sB | %d | %d | %d |\n", n.Switches, n.Setting, short(n.Digests), short(n.Records), short(n.Bytes),
+			short(n.DiskPerDay), short(n.Memory), n.Servers, n.Regions, n.Collectors); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// short writes a number with three digits and a prefix.
+func short(x float64) string {
+	for _, unit := range []string{"", "k", "M", "G", "T"} {
+		if x < 999.5 {
+			return fmt.Sprintf("%.3g %s", x, unit)
+		}
+		x /= 1000
+	}
+	return fmt.Sprintf("%.3g P", x)
+}
+
+// Run gives the same as rows.
+func Run(_ context.Context, o bench.Options) (*bench.Result, error) {
+	one, err := Simulate(o.Seed)
+	if err != nil {
+		return nil, err
+	}
+	r := &bench.Result{Name: "scale", Seed: o.Seed, Machine: bench.ThisMachine()}
+	r.Add("switch.packets", "packets", float64(one.Packets), "of one switch in 2^30 ns", bench.Neither)
+	for _, k := range []string{"disketch", "oblivious", "lds", "status"} {
+		r.Add("switch.bytes_per_record."+k, "bytes", float64(one.Bytes[k]), "as it travels, at full rate", bench.Neither)
+	}
+	r.Add("switch.bytes_per_digest", "bytes", one.DigestBytes, "in full records", bench.Neither)
+	settings := []string{"all", "some", "few"}
+	for i, n := range Needs(one) {
+		name := fmt.Sprintf("switches%d.%s.", n.Switches, settings[i%len(settings)])
+		for _, row := range []struct {
+			metric, unit string
+			value        float64
+		}{
+			{"digests_per_second", "digests/s", n.Digests}, {"records_per_second", "records/s", n.Records}, {"bytes_per_second", "bytes/s", n.Bytes},
+			{"disk_per_day", "bytes", n.DiskPerDay}, {"memory", "bytes", n.Memory}, {"servers", "servers", float64(n.Servers)}, {"regions", "regions", float64(n.Regions)},
+			{"collectors", "collectors", float64(n.Collectors)},
+		} {
+			r.Add(name+row.metric, row.unit, row.value, n.Setting, bench.Neither)
+		}
+	}
+	return r, nil
+}

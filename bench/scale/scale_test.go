@@ -1,0 +1,77 @@
+package scale
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirswitch/weir/bench/netsim"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/scale.md anew")
+
+// TestDocument: the tables in docs/scale.md are what the simulation says now.
+func TestDocument(t *testing.T) {
+	if _, err := os.Stat(filepath.Join(netsim.DataDir(), "flowsizes")); err != nil {
+		t.Skipf("no flow sizes: %v", err)
+	}
+	one, err := Simulate(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := WriteTables(&b, one); err != nil {
+		t.Fatal(err)
+	}
+	const file, begin, end = "../../docs/scale.md", "<!-- tables -->\n", "<!-- end of tables -->"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(text), begin)
+	old, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatal("docs/scale.md has no place for the tables")
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(head+begin+b.String()+end+tail), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if old != b.String() {
+		t.Errorf("docs/scale.md is not what the simulation says: run this test with -update. It says\n%s", b.String())
+	}
+}
+
+// TestNeeds: a network of more switches needs more of everything, in proportion where nothing is rounded; turning down
+// helps.
+func TestNeeds(t *testing.T) {
+	one := &Second{Packets: 1e7, Bytes: map[string]int{"disketch": 1e5, "oblivious": 3e5, "lds": 1e6, "status": 500, "pint": 80_000}, DigestBytes: 19, PartitionExcess: 1.1}
+	all := Needs(one)
+	for i, n := range all {
+		if i >= len(Settings) {
+			less := all[i-len(Settings)]
+			if ratio, want := n.Digests/less.Digests, float64(n.Switches)/float64(less.Switches); ratio < want*0.999 || ratio > want*1.001 {
+				t.Errorf("%+v beside %+v", n, less)
+			}
+			if n.Bytes <= less.Bytes || n.Servers < less.Servers || n.Memory <= less.Memory {
+				t.Errorf("%+v beside %+v", n, less)
+			}
+		}
+		if i%len(Settings) > 0 && (n.Bytes >= all[i-1].Bytes || n.Digests >= all[i-1].Digests) {
+			t.Errorf("%+v is no less than %+v", n, all[i-1])
+		}
+	}
+	for _, n := range all {
+		if n.Regions == 0 || n.Collectors < n.Regions || n.Collectors > 16*n.Regions {
+			t.Errorf("%+v", n)
+		}
+	}
+	// By hand: 20 switches of 1e7 packets in 2^30 ns, five hops.
+	if d := all[0].Digests; d < 20*1e7/1.0737418/5*0.9999 || d > 20*1e7/1.0737418/5*1.0001 {
+		t.Errorf("%g digests per second", d)
+	}
+}
