@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 )
@@ -50,18 +49,38 @@ type sender struct {
 	boot      uint64
 }
 
-// gap is what a window lacks of one partition of a switch.
-type gap struct{ records, digests uint64 }
+// gap is what is missing between two batches of a sender, and the time from the one
+// to the other.
+type gap struct {
+	sender
+	Window
+	records, digests uint64
+}
 
 // gaps finds which numbers of batches are missing, with the digests that were in them.
 // A batch that is missing was sent between its neighbours, so a gap belongs to all
 // windows that hold a part of that time. What was sent before the first
 // batch that is here, or behind the last, nobody can know.
-func (s *Store) gaps(w Window) map[sender]gap {
-	bySender := map[sender][]Batch{}
+func (s *Store) gaps() []gap {
+	if s.memo != nil {
+		return s.memo.gaps()
+	}
+	return s.findGaps()
+}
+
+func (s *Store) findGaps() (found []gap) {
+	bySender := map[sender]*[]Batch{}
+	var list *[]Batch
+	var last sender
 	note := func(b Batch) {
 		from := sender{b.Switch, b.Instance, b.Boot}
-		bySender[from] = append(bySender[from], b)
+		if list == nil || from != last { // batches of a sender mostly come one behind the other
+			if list, last = bySender[from], from; list == nil {
+				list = new([]Batch)
+				bySender[from] = list
+			}
+		}
+		*list = append(*list, b)
 	}
 	for _, part := range s.sent {
 		for _, e := range part {
@@ -73,24 +92,29 @@ func (s *Store) gaps(w Window) map[sender]gap {
 			note(b)
 		}
 	}
-	found := map[sender]gap{}
 	for from, list := range bySender {
-		slices.SortFunc(list, func(a, b Batch) int { return cmp.Compare(a.Sequence, b.Sequence) })
-		var g gap
-		for i := 1; i < len(list); i++ {
-			a, b := &list[i-1], &list[i]
-			lost := b.Sequence - a.Sequence
-			if lost <= 1 || !w.Overlaps(Window{min(a.From, b.From), max(a.To, b.To)}) {
-				continue
-			}
-			g.records = sum(g.records, lost-1)
-			if before := a.Sent + uint64(a.Len()); b.Sent > before {
-				g.digests = sum(g.digests, b.Sent-before)
-			}
+		found = append(found, gapsOf(from, *list)...)
+	}
+	return found
+}
+
+// gapsOf finds the gaps of one sender, and puts its batches in order.
+func gapsOf(from sender, list []Batch) (found []gap) {
+	bySequence := func(a, b Batch) int { return cmp.Compare(a.Sequence, b.Sequence) }
+	if !slices.IsSortedFunc(list, bySequence) { // as they are if they came as they were sent
+		slices.SortFunc(list, bySequence)
+	}
+	for i := 1; i < len(list); i++ {
+		a, b := &list[i-1], &list[i]
+		lost := b.Sequence - a.Sequence
+		if lost <= 1 {
+			continue
 		}
-		if g != (gap{}) {
-			found[from] = g
+		g := gap{sender: from, Window: Window{min(a.From, b.From), max(a.To, b.To)}, records: lost - 1}
+		if before := a.Sent + uint64(a.Len()); b.Sent > before {
+			g.digests = b.Sent - before
 		}
+		found = append(found, g)
 	}
 	return found
 }
@@ -98,15 +122,19 @@ func (s *Store) gaps(w Window) map[sender]gap {
 // sum stays at what signed numbers hold: senders choose the terms.
 func sum(a, b uint64) uint64 { return min(min(a, math.MaxInt64)+min(b, math.MaxInt64), math.MaxInt64) }
 
-// missingDigests adds what gaps and evictions tell to what is known of a measurement.
+// missingDigests adds what gaps tell to what is known of a measurement.
 func (s *Store) missingDigests(w Window, found map[source]*Missing) {
-	gaps := s.gaps(w)
-	for _, from := range slices.SortedFunc(maps.Keys(gaps), func(a, b sender) int { return cmp.Compare(a.boot, b.boot) }) {
-		at := source{from.sw, from.partition}
-		if found[at] == nil {
-			found[at] = &Missing{Switch: s.Name(from.sw), Of: OfDigests, Instance: from.partition}
+	all := s.gaps()
+	for i := range all {
+		g := &all[i]
+		if !w.Overlaps(g.Window) {
+			continue
 		}
-		found[at].Lost = sum(found[at].Lost, gaps[from].records)
-		found[at].Packets = sum(found[at].Packets, gaps[from].digests)
+		at := source{g.sw, g.partition}
+		if found[at] == nil {
+			found[at] = &Missing{Switch: s.Name(g.sw), Of: OfDigests, Instance: g.partition}
+		}
+		found[at].Lost = sum(found[at].Lost, g.records)
+		found[at].Packets = sum(found[at].Packets, g.digests)
 	}
 }

@@ -97,6 +97,7 @@ type Store struct {
 	// Of a view: the digests' records of all times, and what had to make room.
 	sent    [][]*entry
 	evicted []eviction
+	memo    *memo // nil: the store may still change
 }
 
 // Counts say what became of what came.
