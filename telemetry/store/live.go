@@ -253,7 +253,7 @@ func (l *Live) View(w Window) *Store {
 		s.put(e)
 	}
 	slices.SortStableFunc(s.Batches, func(a, b Batch) int { return a.compare(&b) })
-	s.memo = &memo{gaps: sync.OnceValue(s.findGaps)}
+	s.Freeze()
 	return s
 }
 

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// memoBytes bounds what a view remembers of answers, about.
+// memoBytes bounds what a store remembers for questions, about.
 const memoBytes = 64 << 20
 
-// memo is what was found out about a view, which does not change: questions about the same
-// view need much of the same. It is safe for concurrent use.
+// memo is what was found out about a store that does not change: questions about the same
+// one need much of the same. It is safe for concurrent use.
 type memo struct {
 	gaps func() []gap
 
@@ -24,8 +24,12 @@ type remembered struct {
 	bytes int64
 }
 
-// Remember returns what compute made of a view for a key when it was called last, or has it
-// made; of a store that still changes it is made each time. Who gets it must not change
+// Freeze says that nothing will be added for now: until the next Add the store remembers what
+// questions have in common. Views are frozen.
+func (s *Store) Freeze() { s.memo = &memo{gaps: sync.OnceValue(s.findGaps)} }
+
+// Remember returns what compute made of a frozen store for a key when it was called last, or has it
+// made; of one that still changes it is made each time. Who gets it must not change
 // it. bytes is the memory that the value takes: what was not asked for longest goes first, and what
 // is too large is not kept, and neither is what came with an error. Keys compare by ==, and have a
 // type of their own in each package.

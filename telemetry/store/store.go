@@ -126,6 +126,7 @@ func (s *Store) Counts() Counts { return s.counts }
 
 // Add takes a record. body is not kept.
 func (s *Store) Add(h record.Header, body []byte) Outcome {
+	s.memo = nil
 	e, outcome := readEntry(&h, body)
 	if outcome == Taken {
 		outcome = judge(s.known[e.identity], e)
