@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/weirswitch/weir/telemetry/pint"
 )
 
 // eviction is what had to make room at once.
@@ -57,6 +59,12 @@ type gap struct {
 	records, digests uint64
 }
 
+// sent is a batch as others of its sender see it.
+type sent struct {
+	*Origin
+	*pint.Digests
+}
+
 // gaps finds which numbers of batches are missing, with the digests that were in them.
 // A batch that is missing was sent between its neighbours, so a gap belongs to all
 // windows that hold a part of that time. What was sent before the first
@@ -69,14 +77,14 @@ func (s *Store) gaps() []gap {
 }
 
 func (s *Store) findGaps() (found []gap) {
-	bySender := map[sender]*[]Batch{}
-	var list *[]Batch
+	bySender := map[sender]*[]sent{}
+	var list *[]sent
 	var last sender
-	note := func(b Batch) {
+	note := func(b sent) {
 		from := sender{b.Switch, b.Instance, b.Boot}
 		if list == nil || from != last { // batches of a sender mostly come one behind the other
 			if list, last = bySender[from], from; list == nil {
-				list = new([]Batch)
+				list = new([]sent)
 				bySender[from] = list
 			}
 		}
@@ -84,12 +92,12 @@ func (s *Store) findGaps() (found []gap) {
 	}
 	for _, part := range s.sent {
 		for _, e := range part {
-			note(Batch{e.origin, e.batch})
+			note(sent{&e.origin, e.batch})
 		}
 	}
 	if s.sent == nil {
-		for _, b := range s.Batches {
-			note(b)
+		for i := range s.Batches {
+			note(sent{&s.Batches[i].Origin, s.Batches[i].Digests})
 		}
 	}
 	for from, list := range bySender {
@@ -99,8 +107,8 @@ func (s *Store) findGaps() (found []gap) {
 }
 
 // gapsOf finds the gaps of one sender, and puts its batches in order.
-func gapsOf(from sender, list []Batch) (found []gap) {
-	bySequence := func(a, b Batch) int { return cmp.Compare(a.Sequence, b.Sequence) }
+func gapsOf(from sender, list []sent) (found []gap) {
+	bySequence := func(a, b sent) int { return cmp.Compare(a.Sequence, b.Sequence) }
 	if !slices.IsSortedFunc(list, bySequence) { // as they are if they came as they were sent
 		slices.SortFunc(list, bySequence)
 	}
@@ -131,10 +139,11 @@ func (s *Store) missingDigests(w Window, found map[source]*Missing) {
 			continue
 		}
 		at := source{g.sw, g.partition}
-		if found[at] == nil {
-			found[at] = &Missing{Switch: s.Name(g.sw), Of: OfDigests, Instance: g.partition}
+		m := found[at]
+		if m == nil {
+			m = &Missing{Switch: s.Name(g.sw), Of: OfDigests, Instance: g.partition}
+			found[at] = m
 		}
-		found[at].Lost = sum(found[at].Lost, g.records)
-		found[at].Packets = sum(found[at].Packets, g.digests)
+		m.Lost, m.Packets = sum(m.Lost, g.records), sum(m.Packets, g.digests)
 	}
 }
