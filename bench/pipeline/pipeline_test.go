@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +117,8 @@ func TestPassForwards(t *testing.T) {
 			chain := append(slices.Clone(u.chain.modules), pipeline.Named{Name: "spy", Module: spy})
 			u.graph = pipeline.NewGraph(chain, 0)
 			u.before = counts{}
+			runtime.LockOSThread() // processor time is the thread's
+			defer runtime.UnlockOSThread()
 			s := u.measure(r, time.Microsecond)
 			if uint64(forwarded) != s.packets || s.packets == 0 || lastPort != 1 {
 				t.Errorf("%d of %d packets forwarded", forwarded, s.packets)

@@ -123,7 +123,8 @@ func (u *row) measured() counts {
 // maxLag bounds how far a row's clock is behind the true one, by which tables age: a third of l2's default.
 const maxLag = 100 * time.Second
 
-// measure times passes until they have taken long enough.
+// measure times passes until they have taken long enough. The caller is bound to its thread,
+// whose processor time counts.
 func (u *row) measure(r *ring, slice time.Duration) sample {
 	var s sample
 	if now := nowTAI(); now-u.now > int64(maxLag) {

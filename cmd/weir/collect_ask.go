@@ -122,7 +122,7 @@ func (a *collectAsker) ask(ctx context.Context, q *query.Question) (any, error) 
 		}
 	}
 	e := a.engine
-	e.Store = a.view()
+	e.Store, e.Now = a.view(), taiNow()
 	paths, err := a.paths(e.Store)
 	if err != nil {
 		return nil, err

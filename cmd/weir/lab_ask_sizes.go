@@ -182,6 +182,7 @@ func (x *labAsker) relayed(r *relay.Truth, port string, from, to query.Place) er
 	for class := range r.Classes {
 		d := labDelay{Relay: r.Name, Delay: r.Classes[class].Delay}
 		var errs []float64
+		incomplete := false
 		for i := range r.Flows {
 			f := &r.Flows[i]
 			if f.From != port || f.Class != class {
@@ -198,9 +199,7 @@ func (x *labAsker) relayed(r *relay.Truth, port string, from, to query.Place) er
 				return err
 			}
 			errs = d.add(f, b, errs)
-			if missed(b.Missing) && b.Lost < float64(f.Dropped) && b.HasLoss {
-				d.Wrong-- // of intervals that a switch measured in part only it tells nothing
-			}
+			incomplete = incomplete || missed(b.Missing)
 			d.From, d.To = b.From, b.To
 		}
 		if !d.conclude(errs) {
@@ -211,10 +210,15 @@ func (x *labAsker) relayed(r *relay.Truth, port string, from, to query.Place) er
 		x.row(query.KindDelay, d.Measured == d.Flows && d.Worst <= mostDelayError, what, nanoseconds(d.TruthNs),
 			"%s; error per flow %.2f %% median, %.2f %% at most", nanoseconds(d.MeanNs), 100*d.Median, 100*d.Worst)
 		x.row(query.KindLoss, d.Wrong == 0, what, fmt.Sprintf("%.0f packets", d.TruthLost), "%.0f packets; %d flows wrong", d.Lost, d.Wrong)
-		if d.TruthNs > (1+mostHeldUp)*float64(d.Delay) {
-			for i := range x.answer.Rows[len(x.answer.Rows)-2:] {
-				x.answer.Rows[len(x.answer.Rows)-2+i].NotJudged = "the machine held the relay up"
-			}
+		why := ""
+		switch {
+		case d.TruthNs > (1+mostHeldUp)*float64(d.Delay):
+			why = "the machine held the relay up"
+		case incomplete:
+			why = "the machine held a switch up, which had no room to count all packets"
+		}
+		for i := range 2 {
+			x.answer.Rows[len(x.answer.Rows)-1-i].NotJudged = why
 		}
 	}
 	return nil

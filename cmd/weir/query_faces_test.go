@@ -42,7 +42,18 @@ flows = true
 // liveCollect is a collector in a process of its own.
 type liveCollect struct {
 	url, socket, nats string
-	stderr            bytes.Buffer
+	stderr            lockedBuffer
+}
+
+// freeAddress is an address of loopback that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 // startCollect starts a collector on loopback and waits until it is ready. What stands in more is
@@ -82,17 +93,6 @@ func startCollect(t *testing.T, more string) *liveCollect {
 		t.Fatalf("the collector is not ready: %v\n%s", err, &l.stderr)
 	}
 	return l
-}
-
-// freeAddress is an address of loopback that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // publish gives a folder's records to the collector, as a switch would, and waits until it has

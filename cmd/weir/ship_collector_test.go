@@ -28,10 +28,11 @@ type collecting struct {
 
 const collectorPage = "127.0.0.1:9470"
 
-func newCollecting(t *testing.T, b *shipBed) *collecting {
+// newCollecting starts a collector, with keys of [nats].
+func newCollecting(t *testing.T, b *shipBed, nats string) *collecting {
 	t.Helper()
 	c := &collecting{b: b, config: b.dir2("collect.toml")}
-	text := fmt.Sprintf("[collect]\nlisten = %q\ndata = %q\n[nats]\nlisten = \"127.0.0.1:4222\"\n", collectorPage, b.dir2("collect"))
+	text := fmt.Sprintf("[collect]\nlisten = %q\ndata = %q\n[nats]\n%s\n", collectorPage, b.dir2("collect"), nats)
 	if err := os.WriteFile(c.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +77,32 @@ func (c *collecting) kind(t *testing.T, k record.Kind) *api.KindStatus {
 	return &api.KindStatus{}
 }
 
-// sentOf finds the counters of a kind.
-func sentOf(r *switchapi.Records, k record.Kind) *switchapi.RecordKind {
+// hasAll holds the collector to having taken each of some sketches, and none twice.
+func (c *collecting) hasAll(t *testing.T, sent uint64) {
+	t.Helper()
+	var k *api.KindStatus
+	awaitThat(t, "the collector to have all", func() (string, bool) {
+		k = c.kind(t, record.DiSketch)
+		return fmt.Sprint(k), k.Records >= sent
+	})
+	if k.Records != sent || k.Held != sent || k.Duplicates+k.Conflicts+k.Unreadable+k.Forgotten != 0 {
+		t.Errorf("%d were sent: %v", sent, k)
+	}
+}
+
+// sketchConfig has the stage make some 500 records each second.
+const sketchConfig = `[stages.disketch]
+epoch_bits = 22
+[[stages.disketch.fragment]]
+kind = "countmin"
+memory = 4096
+[[stages.disketch.fragment]]
+kind = "countsketch"
+memory = 4096
+`
+
+// kindOf finds the counters of a kind.
+func kindOf(r *switchapi.Records, k record.Kind) *switchapi.RecordKind {
 	for _, x := range r.Kinds {
 		if x.Kind == k.String() {
 			return x
@@ -86,17 +111,16 @@ func sentOf(r *switchapi.Records, k record.Kind) *switchapi.RecordKind {
 	return &switchapi.RecordKind{}
 }
 
-// TestFaultCollectorKilledWhileShipping kills the collector while a switch sends it what a
+// TestFaultCollectorKilled kills the collector while a switch sends it what a
 // sketch counts. What the switch counts as sent is in the store once, at the end and
 // after one more kill, behind which all of it is read from the disk.
-func TestFaultCollectorKilledWhileShipping(t *testing.T) {
+func TestFaultCollectorKilled(t *testing.T) {
 	b := newShipBed(t)
-	c := newCollecting(t, b)
+	c := newCollecting(t, b, `listen = "127.0.0.1:4222"`)
 	p := b.start(t, b.config(t, "s1", `"parse", "patch"`, `"parse", "patch", "disketch"`, "[control]",
-		fmt.Sprintf("[telemetry]\ncollector = [\"nats://127.0.0.1:4222\"]\nspool = %q\n[stages.disketch]\nepoch_bits = 22\n", b.dir2("spool"))+
-			"[[stages.disketch.fragment]]\nkind = \"countmin\"\nmemory = 4096\n[[stages.disketch.fragment]]\nkind = \"countsketch\"\nmemory = 4096\n[control]"))
+		fmt.Sprintf("[telemetry]\ncollector = [\"nats://127.0.0.1:4222\"]\nspool = %q\n", b.dir2("spool"))+sketchConfig+"[control]"))
 	stop := b.flood(t)
-	sketches := func() *switchapi.RecordKind { return sentOf(b.records(t), record.DiSketch) }
+	sketches := func() *switchapi.RecordKind { return kindOf(b.records(t), record.DiSketch) }
 	for range faultRounds(t) {
 		before := sketches().Sent
 		awaitThat(t, "records to be sent", func() (string, bool) {
@@ -117,19 +141,12 @@ func TestFaultCollectorKilledWhileShipping(t *testing.T) {
 	if status := p.stop(t); status != 0 {
 		t.Errorf("status %d: %s", status, &p.stderr)
 	}
-	end := sentOf(lastRecords(t, p), record.DiSketch)
+	end := kindOf(lastRecords(t, p), record.DiSketch)
 	if end.Made == 0 || end.Sent != end.Made || end.Waiting+end.Dropped+end.Lost != 0 {
 		t.Errorf("not all was sent: %v", end)
 	}
 	for range 2 {
-		var k *api.KindStatus
-		awaitThat(t, "the collector to have all", func() (string, bool) {
-			k = c.kind(t, record.DiSketch)
-			return fmt.Sprint(k), k.Records >= end.Sent
-		})
-		if k.Records != end.Sent || k.Held != end.Sent || k.Duplicates+k.Conflicts+k.Unreadable+k.Forgotten != 0 {
-			t.Errorf("%d were sent: %v", end.Sent, k)
-		}
+		c.hasAll(t, end.Sent)
 		c.p.kill()
 		c.start(t)
 	}

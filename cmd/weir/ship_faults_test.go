@@ -12,6 +12,7 @@ import (
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/telemetry/jetstream"
+	"github.com/weirswitch/weir/telemetry/record"
 )
 
 // alone is the one server of most tests.
@@ -240,8 +241,10 @@ func TestFaultNodeKilled(t *testing.T) {
 	}
 	_, js := client(t, b.ns, nodes...)
 	ensureStream(t, js, 3)
-	p := b.run(t, b.write(t, fmt.Sprintf("collector = [\"nats://%s\", \"nats://%s\", \"nats://%s\"]\nspool = %q",
-		nodes[0].address(), nodes[1].address(), nodes[2].address(), b.dir2("spool"))))
+	servers := fmt.Sprintf("[\"nats://%s\", \"nats://%s\", \"nats://%s\"]", nodes[0].address(), nodes[1].address(), nodes[2].address())
+	c := newCollecting(t, b, "replicas = 3\nservers = "+servers)
+	p := b.run(t, b.config(t, "s1", `"parse", "patch"`, `"parse", "numbered", "patch", "disketch"`,
+		"[control]", fmt.Sprintf("[telemetry]\ncollector = %s\nspool = %q\n", servers, b.dir2("spool"))+sketchConfig+"[control]"))
 	stop := b.flood(t)
 	healthy := func() (string, bool) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -261,8 +264,11 @@ func TestFaultNodeKilled(t *testing.T) {
 		}
 		return "", true
 	}
-	leaders := 0
-	for round := range faultRounds(t) {
+	rounds, leaders := faultRounds(t), 0
+	if rounds <= 2 {
+		rounds = 1 // a cluster takes its time
+	}
+	for round := range rounds {
 		awaitThat(t, "the cluster to be whole", healthy)
 		before := numberedOf(b.records(t)).Sent
 		b.awaitRecords(t, "records to be sent", sentSome(before))
@@ -289,7 +295,12 @@ func TestFaultNodeKilled(t *testing.T) {
 	stop()
 	end := b.end(t, p)
 	whole(t, readStream(t, js), end)
-	t.Logf("%d kills, %d of leaders: %d records, %d published again, %d of them known", faultRounds(t), leaders, end.Made, r.Retried, r.Duplicates)
+	sketches := kindOf(lastRecords(t, p), record.DiSketch)
+	if sketches.Made == 0 || sketches.Sent != sketches.Made {
+		t.Errorf("not all was sent: %v", sketches)
+	}
+	c.hasAll(t, sketches.Sent)
+	t.Logf("%d kills, %d of leaders: %d records, %d published again, %d of them known", rounds, leaders, end.Made, r.Retried, r.Duplicates)
 }
 
 // TestTelemetryReload: a switch begins to send, sends to another place, and stops sending,

@@ -28,6 +28,7 @@ const (
 type statuses struct {
 	look func() *status.Status
 	made atomic.Pointer[status.Status] // the newest that nobody has collected
+	up   map[string]bool               // whether ports were up, in the newest one collected; the exporter's
 }
 
 // newStatuses is the source of those of s.
@@ -63,9 +64,17 @@ func (s *statuses) Collect(_ int64, last bool, emit record.Emit) {
 	made := s.made.Swap(nil)
 	if last {
 		made = s.look() // all that is counted by the end
+		for i := range made.Ports {
+			p := &made.Ports[i]
+			p.Up = p.Up || s.up[p.Name] // the switch has closed them, which is no fault
+		}
 	}
 	if made == nil {
 		return
+	}
+	s.up = map[string]bool{}
+	for _, p := range made.Ports {
+		s.up[p.Name] = p.Up
 	}
 	const length = 1 << statusBits
 	emit(&record.Header{Kind: record.Status, Start: made.Time &^ (length - 1), Span: length, Partial: true}, made.AppendBinary)
@@ -152,12 +161,13 @@ func measurements(chain []pipeline.Named) (list []status.Measurement) {
 		if !ok {
 			continue
 		}
-		first := len(list)
+		first, measures := len(list), false
 		m.Metrics(func(v pipeline.Metric) {
 			at := slices.Index(measuredBy, v.Name)
 			if at < 0 {
 				return
 			}
+			measures = measures || v.Name == overrunsName
 			part := partOf(v.Labels)
 			i := first + slices.IndexFunc(list[first:], func(m status.Measurement) bool { return m.Part == part })
 			if i < first {
@@ -165,6 +175,9 @@ func measurements(chain []pipeline.Named) (list []status.Measurement) {
 			}
 			*[]*uint64{&list[i].Epochs, &list[i].Overruns, &list[i].Missed}[at] = uint64(v.Value)
 		})
+		if !measures {
+			list = list[:first] // it has records, but no epochs
+		}
 	}
 	return list
 }
@@ -185,7 +198,9 @@ func (e *exporting) status(at *status.Status, bound int64) {
 }
 
 // measuredBy are the metrics of a measurement: its epochs, overruns and missed packets.
-var measuredBy = []string{"records_total", "overruns_total", "missed_packets_total"}
+var measuredBy = []string{"records_total", overrunsName, "missed_packets_total"}
+
+const overrunsName = "overruns_total"
 
 // partOf is a metric's labels in words: "fragment 0".
 func partOf(labels [][2]string) string {

@@ -189,6 +189,9 @@ func TestShippedFile(t *testing.T) {
 	if len(c.Switches) != 3 || len(c.Hosts) != 2 || len(c.Traffic) == 0 {
 		t.Errorf("the demonstration has %d switches, %d hosts, %d loads", len(c.Switches), len(c.Hosts), len(c.Traffic))
 	}
+	if six, err := Load("../../config/six.toml"); err != nil || len(six.Switches) != 6 || six.Collector == nil {
+		t.Errorf("the lab of six switches: %+v, %v", six, err)
+	}
 }
 
 // FuzzParse holds that no text crashes the parser, and that what is accepted can be drawn and

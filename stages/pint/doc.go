@@ -54,7 +54,7 @@
 //
 // and of digests
 //
-//	sunk + local - unknown plan + loops found = records + lost records
+//	sunk and local packets of known plans + loops found = records + lost records
 //	records = exported + unexported digests, where a spool keeps records
 //
 // and beside that unknown plans, saturated hops, loops, and records that found

@@ -62,6 +62,8 @@ func streamError(err error, replicas int) error {
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return fmt.Errorf("make stream %s: %w: set jetstream in the servers' configuration, and for this account", Stream, err)
+	case errors.As(err, &api) && api.ErrorCode == 10047:
+		return fmt.Errorf("make stream %s: %w: lower the bytes that it may keep, or raise max_file_store of the servers", Stream, err)
 	case errors.As(err, &api) && api.ErrorCode == 10074 || errors.As(err, &api) && api.ErrorCode == 10005:
 		return fmt.Errorf("make stream %s on %d servers: %w: start as many, or lower the replicas", Stream, replicas, err)
 	}

@@ -353,14 +353,14 @@ func FuzzAsk(f *testing.F) {
 		`{"kind":"frequency","flow":"10.0.0.0:1000 > 10.1.0.1:9 udp","confidence":0.999999}`, `{"kind":"heavy-hitters","theta":0.01,"by":"sketch"}`,
 		`{"kind":"heavy-hitters","at":"b in","flows":["10.0.0.1:1 > 10.0.0.2:2 udp"],"unit":"bytes"}`, `{"kind":"volume","start_ns":-2305843009213693952,"step_ns":1}`,
 		`{"kind":"volume","start_ns":-2305843009213693952,"end_ns":2305843009213693952,"step_ns":2305843009213693952}`,
-		`{"kind":"entropy","step_ns":1073741824}`, `{"kind":"cardinality"}`, `{"kind":"delay","from":"b","to":"c:1"}`, `{"kind":"loss","from":"b","to":"c","weight":3}`, `{"kind":"target"}`, `{"kind":"network"}`,
+		`{"kind":"entropy","step_ns":1073741824}`, `{"kind":"cardinality"}`, `{"kind":"delay","from":"b","to":"c:1"}`, `{"kind":"loss","from":"b","to":"c","weight":3}`, `{"kind":"network"}`,
 	} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var q Question
-		if json.Unmarshal(text, &q) != nil {
-			return
+		if json.Unmarshal(text, &q) != nil || q.Kind == KindTarget {
+			return // a search for a target takes a second: TestDigestsChooseFragments has one
 		}
 		valid := q.Validate()
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)

@@ -35,8 +35,8 @@ func (e *Engine) Network() (*Network, error) {
 		e: e, now: e.Now, all: map[uint32]*NetworkSwitch{},
 		answer: &Network{Basis: basis, Switches: []NetworkSwitch{}, Links: []NetworkLink{}},
 	}
-	if e.Now == 0 {
-		n.now = basis.To
+	if e.Now == 0 || basis.To < e.Store.All().To {
+		n.now = basis.To // of a time that is past, it says how it was then
 	}
 	n.hear()
 	if err := n.statuses(); err != nil {

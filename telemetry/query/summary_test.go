@@ -150,7 +150,7 @@ func TestTarget(t *testing.T) {
 		t.Errorf("a sketch that is not there: %v", err)
 	}
 	e.Paths = nil
-	if _, err := e.Target(0); err == nil || !strings.Contains(err.Error(), "known path") {
+	if _, err := e.Target(0); err == nil || !strings.Contains(err.Error(), "path of none") {
 		t.Errorf("without paths: %v", err)
 	}
 }

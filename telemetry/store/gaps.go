@@ -101,13 +101,13 @@ func (s *Store) findGaps() (found []gap) {
 		}
 	}
 	for from, list := range bySender {
-		found = append(found, gapsOf(from, *list)...)
+		found = append(found, s.gapsOf(from, *list)...)
 	}
 	return found
 }
 
 // gapsOf finds the gaps of one sender, and puts its batches in order.
-func gapsOf(from sender, list []sent) (found []gap) {
+func (s *Store) gapsOf(from sender, list []sent) (found []gap) {
 	bySequence := func(a, b sent) int { return cmp.Compare(a.Sequence, b.Sequence) }
 	if !slices.IsSortedFunc(list, bySequence) { // as they are if they came as they were sent
 		slices.SortFunc(list, bySequence)
@@ -115,7 +115,9 @@ func gapsOf(from sender, list []sent) (found []gap) {
 	for i := 1; i < len(list); i++ {
 		a, b := &list[i-1], &list[i]
 		lost := b.Sequence - a.Sequence
-		if lost <= 1 {
+		// At the edge of what is kept, one between them may have had to make room.
+		edge := len(s.evicted) > 0 && min(a.From, b.From) < s.keptFrom+1<<shelfBits
+		if lost <= 1 || edge {
 			continue
 		}
 		g := gap{sender: from, Window: Window{min(a.From, b.From), max(a.To, b.To)}, records: lost - 1}

@@ -260,7 +260,7 @@ func (l *Live) View(w Window) *Store {
 // shelved finds the entries of a window, and begins a view of them.
 func (l *Live) shelved(w Window) ([]*entry, *Store) {
 	l.mu.Lock()
-	s := &Store{counts: l.counts, evicted: l.evicted[:len(l.evicted):len(l.evicted)]}
+	s := &Store{counts: l.counts, evicted: l.evicted[:len(l.evicted):len(l.evicted)], keptFrom: (l.floor + 1) << shelfBits}
 	var parts [][]*entry
 	for _, number := range slices.Sorted(maps.Keys(l.shelves)) { // so that little is left to sort
 		shelf := l.shelves[number]

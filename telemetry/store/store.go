@@ -95,9 +95,10 @@ type Store struct {
 	known  map[identity][]known
 	names  map[uint32]string
 	// Of a view: the digests' records of all times, and what had to make room.
-	sent    [][]*entry
-	evicted []eviction
-	memo    *memo // nil: the store may still change
+	sent     [][]*entry
+	evicted  []eviction
+	keptFrom int64 // slices before had to make room
+	memo     *memo // nil: the store may still change
 }
 
 // Counts say what became of what came.

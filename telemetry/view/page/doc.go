@@ -9,9 +9,9 @@
 // The page computes no answer: it asks, and draws values with their bounds and with
 // what was missing. Who writes which part of the assets:
 //
-//	main.js      what is shown: window, interval, pause; asks the questions of a round
+//	main.js      what is shown: window, interval, pause; asks each panel's question
 //	api.js       the two ends of a question, faults as sentences
-//	topology.js  the drawing of switches and links; layout.js places them
+//	topology.js  the drawing of switches and links; layout.js and labels.js place them
 //	flows.js     the largest flows, and the choice of one; flow.js all about that one
 //	chart.js     a value over time with its bounds as a band
 //	switches.js  health of the switches; inspector.js one switch or link in a dialogue

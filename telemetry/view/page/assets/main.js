@@ -1,7 +1,8 @@
-// What is shown, and when it is asked for again. A round asks all questions at once; the next one
-// begins when it is over and the interval has passed, so that rounds never pile up.
+// What is shown, and when it is asked for again. Each panel asks its own question, again when it has
+// its answer and the interval has passed: no panel waits for another, and none piles up. What
+// costs the collector much is asked less often.
 
-import { ask, collector, series } from "./api.js";
+import { ask, collector, Fault, series } from "./api.js";
 import { basis } from "./basis.js";
 import { Chart, pointsOf } from "./chart.js";
 import { $, say, set, state, text } from "./dom.js";
@@ -28,10 +29,12 @@ const charts = {
   cardinality: new Chart("chart-cardinality", "Number of flows", "flows"),
 };
 
-let round = null; // the AbortController of the round in work
-let ofFlow = null; // that of the questions about the chosen flow
-let timer = 0;
+let round = null; // the AbortController of all questions but those about the chosen flow
+let ofFlow = null; // that of these
+let span = Infinity; // ns that the collector's records are of
 let ahead = 0; // ms that the switches' clock is ahead of this one: leap seconds, and what is wrong
+let age = 0; // ns since the newest record
+const stale = 15e9; // ns of age that are worth a word
 let asked = ""; // the flow that the panel shows
 
 /** wall makes a time of the switches' clock one of this machine's. */
@@ -51,56 +54,71 @@ function step(window) {
   return 2 ** Math.max(30, Math.ceil(Math.log2(window / 80)));
 }
 
-async function refresh() {
-  clearTimeout(timer);
+/** patience is how many times as long as a question took it rests before it is asked again. */
+const patience = 4;
+
+const tasks = [
+  { question: (last, signal) => collector(signal), show: showCollector, fail: (f) => text($("#collector"), f.message) },
+  { question: (last, signal) => ask({ kind: "network", ...last }, signal), show: showNetwork, fail: faultNetwork },
+  { question: (last, signal) => ask({ kind: "heavy-hitters", unit: view.unit, theta: 1e-6, limit: flowList.most, ...last }, signal), show: showFlows, fail: faultFlows },
+  { question: (last, signal) => ask({ kind: "volume", ...last }, signal), show: showVolume, fail: (f) => ["rate", "packets"].forEach((name) => faultTile(name, f)) },
+  { question: (last, signal) => ask({ kind: "cardinality", ...last }, signal), show: showCardinality, fail: (f) => faultTile("flows", f) },
+  { question: (last, signal) => ask({ kind: "entropy", ...last }, signal), show: showEntropy, fail: (f) => faultTile("entropy", f) },
+  ...Object.keys(charts).map((kind) => ({
+    question: (last, signal) => series({ kind, step_ns: step(Math.min(last.last_ns, span)), ...last }, signal),
+    show: (s) => showSeries(kind, s),
+    fail: (f) => faultSeries(kind, f),
+  })),
+  { question: askFlow, show: () => {}, fail: () => {} },
+];
+
+/** refresh asks all questions anew, and gives up those that are under way. */
+function refresh() {
   round?.abort();
-  const mine = (round = new AbortController());
-  const { signal } = mine;
-  const last = { last_ns: length() };
-  const late = setTimeout(() => set($("#main"), { "aria-busy": "true" }), 1500);
-  const results = await Promise.allSettled([
-    part(collector(signal), showCollector, (fault) => text($("#collector"), fault.message)),
-    part(ask({ kind: "network", ...last }, signal), showNetwork, faultNetwork),
-    part(ask({ kind: "heavy-hitters", unit: view.unit, theta: 1e-6, limit: flowList.most, ...last }, signal), showFlows, faultFlows),
-    part(ask({ kind: "volume", ...last }, signal), showVolume, (f) => faultTile("rate", f) || faultTile("packets", f)),
-    part(ask({ kind: "cardinality", ...last }, signal), showCardinality, (f) => faultTile("flows", f)),
-    part(ask({ kind: "entropy", ...last }, signal), showEntropy, (f) => faultTile("entropy", f)),
-    ...Object.keys(charts).map((kind) => part(series({ kind, step_ns: step(last.last_ns), ...last }, signal), (s) => showSeries(kind, s), (f) => faultSeries(kind, f))),
-    askFlow(),
-  ]);
-  clearTimeout(late);
-  if (signal.aborted) return;
-  set($("#main"), { "aria-busy": null });
-  const faults = results.filter((r) => r.status === "rejected").map((r) => r.reason);
-  connected(faults.find((f) => f.code === "offline"), faults);
-  schedule();
+  round = new AbortController();
+  for (const task of tasks) run(task, round.signal);
 }
 
-/** part shows one answer as soon as it is there, or its fault; the fault goes on to the round. */
-async function part(question, show, fail) {
-  let answer;
+/** run asks a task's question, shows the answer or the fault, and sees to the next time. */
+async function run(task, signal) {
+  clearTimeout(task.timer);
+  const began = performance.now();
   try {
-    answer = await question;
+    const answer = await task.question({ last_ns: length() }, signal);
+    if (signal.aborted) return;
+    task.fault = null;
+    task.show(answer);
   } catch (fault) {
-    if (fault.name === "AbortError") return;
-    if (fault.code !== "offline") fail(fault);
-    throw fault;
+    if (signal.aborted) return;
+    task.fault = fault;
+    if (fault.code !== "offline") task.fail(fault);
+    if (!(fault instanceof Fault)) console.error(fault);
   }
-  show(answer);
+  const took = performance.now() - began;
+  task.rest = Math.max(view.refresh * 1000, patience * took);
+  connected();
+  schedule(task, signal);
 }
 
-function schedule() {
-  clearTimeout(timer);
-  if (!view.paused && !document.hidden) timer = setTimeout(refresh, view.refresh * 1000);
+function schedule(task, signal) {
+  clearTimeout(task.timer);
+  if (!view.paused && !document.hidden) task.timer = setTimeout(() => run(task, signal), task.rest);
+}
+
+/** hold stops asking; what is under way still comes. */
+function hold() {
+  for (const task of tasks) clearTimeout(task.timer);
 }
 
 /** connected says how the conversation with the collector is. */
-function connected(offline, faults) {
+function connected() {
   const live = $("#live"), banner = $("#banner");
+  const faults = tasks.map((t) => t.fault).filter(Boolean);
+  const offline = faults.find((f) => f.code === "offline");
   const before = live.dataset.state;
-  const now = offline ? "lost" : view.paused ? "paused" : "live";
-  live.dataset.state = now;
-  text($(".text", live), { lost: "No answer", paused: "Paused", live: "Live" }[now]);
+  const now = offline ? "lost" : view.paused ? "paused" : age > stale ? "stale" : "live";
+  set(live, { "data-state": now });
+  text($(".text", live), { lost: "No answer", paused: "Paused", stale: `Nothing new for ${duration(age)}`, live: "Live" }[now]);
   const denied = faults.find((f) => f.code === "permission_denied" || f.code === "unauthenticated");
   const sentence = (offline ?? denied)?.message ?? "";
   banner.hidden = !sentence;
@@ -135,7 +153,7 @@ function showVolume(a) {
 function showCardinality(a) {
   const b = times(a.flows, 1);
   const [value, prefix] = scaled(b.value);
-  tile("flows", { value: value + prefix, unit: "", bounds: between(b, (x) => si(x)) });
+  tile("flows", { value, unit: prefix, bounds: between(b, (x) => si(x)) });
   basis($("#chart-cardinality .basis"), a);
 }
 
@@ -185,8 +203,10 @@ function showCollector(c) {
   ahead = number(c.time_ns) / 1e6 - Date.now();
   const parts = [`Collector ${c.name || "without a name"}`, c.version ? `version ${c.version}` : ""];
   const newest = number(c.store?.to_ns);
+  age = newest ? Math.max(number(c.time_ns) - newest, 0) : 0;
+  span = newest ? newest - number(c.store.from_ns) : Infinity;
   if (newest) {
-    parts.push(`newest record ${duration(Math.max(number(c.time_ns) - newest, 0))} ago`, `memory ${si(number(c.store.bytes), "B")}${number(c.store.max_bytes) ? ` of ${si(number(c.store.max_bytes), "B")}` : ""}`);
+    parts.push(`newest record ${duration(age)} ago`, `memory ${si(number(c.store.bytes), "B")}${number(c.store.max_bytes) ? ` of ${si(number(c.store.max_bytes), "B")}` : ""}`);
   } else parts.push("no record yet");
   if (c.stream) {
     parts.push(`stream ${si(number(c.stream.bytes), "B")} in ${count(number(c.stream.messages), "record")}`);
@@ -196,7 +216,7 @@ function showCollector(c) {
   text($("#collector"), `${parts.filter(Boolean).join(" · ")}.`);
 }
 
-/** askFlow asks about the chosen flow, in a round or by itself. */
+/** askFlow asks about the chosen flow, with the others or by itself. */
 async function askFlow() {
   ofFlow?.abort();
   const { signal } = (ofFlow = new AbortController());
@@ -205,8 +225,9 @@ async function askFlow() {
   let all;
   try {
     all = await flowPanel.about(flow, { last_ns: length() }, signal);
-  } catch {
-    return; // given up for a newer one
+  } catch (fault) {
+    if (signal.aborted) return; // given up for a newer one
+    throw fault;
   }
   if (!signal.aborted) showFlow(flow, all);
 }
@@ -323,8 +344,8 @@ function pause(on) {
   button.setAttribute("aria-pressed", String(on));
   text($(".text", button), on ? "Resume" : "Pause");
   if (on) {
-    clearTimeout(timer);
-    connected(null, []);
+    hold();
+    connected();
     say("Paused: nothing changes until you resume.");
   } else {
     say("Resumed.");
@@ -342,7 +363,7 @@ function listen() {
   select.value = String(view.refresh);
   select.addEventListener("change", () => {
     view.refresh = Number(select.value);
-    schedule();
+    refresh();
   });
   $("#pause").addEventListener("click", () => pause(!view.paused));
   for (const radio of document.querySelectorAll('input[name="unit"]')) {
@@ -367,7 +388,7 @@ function listen() {
     if (e.key === "Escape" && view.flow && !$("#inspector").open && !e.defaultPrevented) close();
   });
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden) clearTimeout(timer);
+    if (document.hidden) hold();
     else if (!view.paused) refresh();
   });
   addEventListener("hashchange", () => {

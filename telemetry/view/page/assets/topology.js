@@ -229,7 +229,7 @@ function updateLink(parts, link) {
   const lines = link.has_rates
     ? link.rates.map((rate, i) => `${parts.arrows[i]} ${si(number(rate.bits_per_second))}${used(rate)}`)
     : [link.up ? "no rates yet" : "down", ""];
-  lines.push(queue ? `queue ${si(queue)}` : "");
+  lines.push(queue ? `${drawing.small ? "q" : "queue"} ${si(queue)}` : "");
   const shown = lines.filter(Boolean).length;
   const top = (-13 * shown) / 2;
   set(parts.pill, { y: top - 3, height: 13 * shown + 6 });
