@@ -31,10 +31,12 @@ func (e *Engine) readers() (list []*pint.Reader, err error) {
 }
 
 // batches are the records of digests in a window: by plan and partition, in the order of
-// time.
+// time. Several questions about a view may have them.
 type batches struct {
 	store.Window
-	by map[batchPlace][]*store.Batch
+	by    map[batchPlace][]*store.Batch
+	all   int             // records
+	sinks map[uint32]bool // the switches that they are of
 }
 
 type batchPlace struct {
@@ -42,14 +44,27 @@ type batchPlace struct {
 	partition uint16
 }
 
+// batchesKey is the window of batches that a view remembers.
+type batchesKey struct{ w store.Window }
+
 // batches sorts the store's batches of a window.
 func (e *Engine) batches(w store.Window) *batches {
-	b := &batches{Window: w, by: map[batchPlace][]*store.Batch{}}
-	for i := range e.Store.Batches {
-		x := &e.Store.Batches[i]
+	found, _ := e.Store.Remember(batchesKey{w}, func() (any, int64, error) { // which never fails
+		b := sortBatches(e.Store, w)
+		return b, 16 * int64(b.all), nil
+	})
+	return found.(*batches)
+}
+
+func sortBatches(s *store.Store, w store.Window) *batches {
+	b := &batches{Window: w, by: map[batchPlace][]*store.Batch{}, sinks: map[uint32]bool{}}
+	for i := range s.Batches {
+		x := &s.Batches[i]
 		if x.Overlaps(w) && !x.Loop {
 			at := batchPlace{x.Plan, x.Instance}
 			b.by[at] = append(b.by[at], x)
+			b.sinks[x.Switch] = true
+			b.all++
 		}
 	}
 	return b
@@ -62,6 +77,16 @@ func (b *batches) appendFlow(dst []pint.Record, flow pint.FlowKey, plan uint16) 
 		if at, ok := x.Find(&flow); ok {
 			dst = b.appendRun(dst, x, at)
 		}
+	}
+	sortByTime(dst[begin:])
+	return dst
+}
+
+// appendRuns is appendFlow where it is known where the digests are.
+func (b *batches) appendRuns(dst []pint.Record, runs []run) []pint.Record {
+	begin := len(dst)
+	for _, r := range runs {
+		dst = b.appendRun(dst, r.batch, r.flow)
 	}
 	sortByTime(dst[begin:])
 	return dst
@@ -92,6 +117,13 @@ type digestFlow struct {
 	key     pint.FlowKey
 	members []pint.FlowKey // the 5-tuples that are it
 	digests int            // in the batches of the window
+	runs    []run          // where they are; nil: they are to be looked for
+}
+
+// run is where a batch has the digests of a flow.
+type run struct {
+	batch *store.Batch
+	flow  int // its number there
 }
 
 // digests is a question to the digests of one plan, for one of its queries.
@@ -104,7 +136,6 @@ type digests struct {
 	batches *batches
 	flows   []digestFlow // those of most digests first
 	one     bool         // flow was asked for by its name
-	sinks   map[uint32]bool
 	buf     []pint.Record
 }
 
@@ -121,7 +152,7 @@ func (e *Engine) digests(q *Question, what string, suits func(*pint.Query) int) 
 		return nil, err
 	}
 	d := &digests{Basis: basis, e: e, batches: e.batches(basis.Window), one: q.Flow != ""}
-	d.countRecords()
+	d.Records, d.Switches = d.batches.all, len(d.batches.sinks)
 	if d.Records == 0 {
 		return nil, fmt.Errorf("%w of digests in the window: add the stage pint to the switches' graphs with a role of sink, or ask about another window", ErrNoRecords)
 	}
@@ -138,16 +169,6 @@ func (e *Engine) digests(q *Question, what string, suits func(*pint.Query) int) 
 	d.Query = d.reader.Plan().Queries[d.query].Name
 	d.Plan = d.reader.Plan().ID
 	return d, nil
-}
-
-// countRecords fills the basis.
-func (d *digests) countRecords() {
-	d.sinks = map[uint32]bool{}
-	for _, list := range d.batches.by {
-		for _, b := range list {
-			d.rest(d.sinks, &b.Origin)
-		}
-	}
 }
 
 // choose finds the plan to answer from, and its flows.
@@ -208,14 +229,14 @@ func (d *digests) list(r *pint.Reader, query int, flow Key, want func(*pint.Flow
 	limits := d.e.Limits.orDefaults()
 	of := r.Plan().Queries[query].Flow
 	if d.one && of == (pint.FlowDefinition{}) {
-		n := d.count(pint.FlowKey(flow), r.Plan().ID)
+		runs, n := d.batches.find(pint.FlowKey(flow), r.Plan().ID)
 		switch {
 		case n == 0:
 			return nil, 0, nil
 		case n > limits.Records:
 			return nil, 0, limits.tooManyDigests()
 		}
-		return []digestFlow{{pint.FlowKey(flow), []pint.FlowKey{pint.FlowKey(flow)}, n}}, n, nil
+		return []digestFlow{{pint.FlowKey(flow), []pint.FlowKey{pint.FlowKey(flow)}, n, runs}}, n, nil
 	}
 	at, flows, all := map[pint.FlowKey]int{}, []digestFlow(nil), 0
 	for partition := range uint16(record.Partitions) {
@@ -263,14 +284,15 @@ func compareKeys(a, b *pint.FlowKey) int {
 		cmp.Compare(a.SrcPort, b.SrcPort), cmp.Compare(a.DstPort, b.DstPort), cmp.Compare(a.Proto, b.Proto))
 }
 
-// count is how many digests of a 5-tuple the batches of the window hold.
-func (d *digests) count(flow pint.FlowKey, plan uint16) (n int) {
-	for _, b := range d.batches.by[batchPlace{plan, uint16(flow.Partition(record.Partitions))}] {
-		if i, ok := b.Find(&flow); ok {
-			n += b.Count(i)
+// find looks for the digests of a 5-tuple in the batches of the window, and counts them.
+func (b *batches) find(flow pint.FlowKey, plan uint16) (runs []run, digests int) {
+	for _, x := range b.by[batchPlace{plan, uint16(flow.Partition(record.Partitions))}] {
+		if i, ok := x.Find(&flow); ok {
+			runs = append(runs, run{x, i})
+			digests += x.Count(i)
 		}
 	}
-	return n
+	return runs, digests
 }
 
 // unknownPlans counts the digests of the flows that are of plans nobody here knows.
@@ -304,6 +326,11 @@ func (d *digests) unknownPlans(flow pint.FlowKey, known func(uint16) bool, s *Se
 // next call.
 func (d *digests) records(f *digestFlow) []pint.Record {
 	d.buf = d.buf[:0]
+	if f.runs != nil {
+		d.buf = d.batches.appendRuns(d.buf, f.runs)
+		d.Digests += uint64(len(d.buf))
+		return d.buf
+	}
 	for _, k := range f.members {
 		d.buf = d.batches.appendFlow(d.buf, k, d.Plan)
 	}

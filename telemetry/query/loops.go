@@ -39,7 +39,7 @@ func (e *Engine) loops(q *Question) (*LoopsAnswer, error) {
 			return nil, err
 		}
 		a.Basis, a.DigestBasis = d.Basis, d.DigestBasis
-		maps.Copy(reports.switches, d.sinks)
+		maps.Copy(reports.switches, d.batches.sinks)
 	case len(reports.by) > 0 && (errors.Is(err, ErrNoRecords) || errors.Is(err, ErrUnknownFlow)):
 		// What loops need never arrive, so that there is no digest but those of reports.
 		if a.Basis, err = e.basis(store.OfDigests); err != nil {

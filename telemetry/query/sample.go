@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -29,12 +30,38 @@ func (e *Engine) samples(of string) (*network, error) {
 	if n := e.unions[of]; n != nil {
 		return n, nil
 	}
-	n, err := e.unite(of)
-	if err == nil && e.unions != nil {
-		e.unions[of] = n
+	confidence, err := e.confidence()
+	if err != nil {
+		return nil, err
 	}
-	return n, err
+	key := unionKey{of, e.window(), e.Limits.orDefaults().Entries}
+	found, err := e.Store.Remember(key, func() (any, int64, error) {
+		n, err := e.unite(of)
+		if err != nil {
+			return nil, 0, err
+		}
+		return n, int64(len(n.union.Entries)) * unionEntryBytes, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	n := *found.(*network) // other questions have it, too, with a confidence of their own
+	n.Confidence, n.Missing, n.shares = confidence, slices.Clone(n.Missing), slices.Clone(n.shares)
+	if e.unions != nil {
+		e.unions[of] = &n
+	}
+	return &n, nil
 }
+
+// unionKey is what a union of samples depends on.
+type unionKey struct {
+	of      string
+	window  store.Window
+	entries int
+}
+
+// unionEntryBytes is what an entry of a union takes, with its limit.
+const unionEntryBytes = 104
 
 func (e *Engine) unite(of string) (*network, error) {
 	basis, err := e.basis(of)

@@ -132,8 +132,9 @@ func (e *Engine) SketchHeavyHitters(theta, least float64) (*HeavyHitters, error)
 	if err != nil {
 		return nil, err
 	}
+	var sum *disketch.Summary
 	if least == 0 {
-		if h.Volume, err = e.volume(s, l); err != nil {
+		if h.Volume, sum, err = e.volume(s, l); err != nil {
 			return nil, err
 		}
 		least = theta * h.Volume.Value
@@ -145,6 +146,9 @@ func (e *Engine) SketchHeavyHitters(theta, least float64) (*HeavyHitters, error)
 		}
 	}
 	h.Unlocated = l.unlocated
+	if sum != nil && least > 0 { // all were asked already; one without a record has the value 0
+		l.flows = sum.AtLeast(least)
+	}
 	heavy := e.Store.Sketches.HeavyHitters(s.query, l.flows, least, l)
 	if l.over != nil {
 		return nil, l.over
@@ -235,25 +239,26 @@ func (e *Engine) sampleHighs(unit disketch.Unit) (highs map[Key]float64, unseen 
 	return highs, none.High, true
 }
 
-// volume of the network in a sketch's unit, each packet counted once.
-func (e *Engine) volume(s *sketch, l *located) (Bounded, error) {
+// volume of the network in a sketch's unit, each packet counted once; and the summary
+// of all candidates, if it took one.
+func (e *Engine) volume(s *sketch, l *located) (Bounded, *disketch.Summary, error) {
 	if v, err := e.Volume(nil); err == nil {
 		if s.unit == disketch.Bytes {
-			return v.Bytes, nil
+			return v.Bytes, nil, nil
 		}
-		return v.Packets, nil
+		return v.Packets, nil, nil
 	}
 	if err := l.locate(s); err != nil {
-		return Bounded{}, err
+		return Bounded{}, nil, err
 	}
 	sum, err := l.summarise(s)
 	if errors.Is(err, disketch.ErrNotUnivMon) {
-		return Bounded{}, fmt.Errorf("the network's volume is not known, since there are neither samples nor fragments of kind univmon: ask for a number of %s instead of a share", unitName(s.unit))
+		return Bounded{}, nil, fmt.Errorf("the network's volume is not known, since there are neither samples nor fragments of kind univmon: ask for a number of %s instead of a share", unitName(s.unit))
 	}
 	if err != nil {
-		return Bounded{}, err
+		return Bounded{}, nil, err
 	}
-	return e.around(sum.Total(), s.Confidence), nil
+	return e.around(sum.Total(), s.Confidence), sum, nil
 }
 
 // Entropy is the entropy of the flows' shares of all packets, and what else the

@@ -2,9 +2,10 @@ package store
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
+
+	"github.com/weirswitch/weir/telemetry/pint"
 )
 
 // eviction is what had to make room at once.
@@ -50,51 +51,80 @@ type sender struct {
 	boot      uint64
 }
 
-// gap is what a window lacks of one partition of a switch.
-type gap struct{ records, digests uint64 }
+// gap is what is missing between two batches of a sender, and the time from the one
+// to the other.
+type gap struct {
+	sender
+	Window
+	records, digests uint64
+}
+
+// sent is a batch as others of its sender see it.
+type sent struct {
+	*Origin
+	*pint.Digests
+}
 
 // gaps finds which numbers of batches are missing, with the digests that were in them.
 // A batch that is missing was sent between its neighbours, so a gap belongs to all
 // windows that hold a part of that time. What was sent before the first
 // batch that is here, or behind the last, nobody can know.
-func (s *Store) gaps(w Window) map[sender]gap {
-	bySender := map[sender][]Batch{}
-	note := func(b Batch) {
+func (s *Store) gaps() []gap {
+	if s.memo != nil {
+		return s.memo.gaps()
+	}
+	return s.findGaps()
+}
+
+func (s *Store) findGaps() (found []gap) {
+	bySender := map[sender]*[]sent{}
+	var list *[]sent
+	var last sender
+	note := func(b sent) {
 		from := sender{b.Switch, b.Instance, b.Boot}
-		bySender[from] = append(bySender[from], b)
+		if list == nil || from != last { // batches of a sender mostly come one behind the other
+			if list, last = bySender[from], from; list == nil {
+				list = new([]sent)
+				bySender[from] = list
+			}
+		}
+		*list = append(*list, b)
 	}
 	for _, part := range s.sent {
 		for _, e := range part {
-			note(Batch{e.origin, e.batch})
+			note(sent{&e.origin, e.batch})
 		}
 	}
 	if s.sent == nil {
-		for _, b := range s.Batches {
-			note(b)
+		for i := range s.Batches {
+			note(sent{&s.Batches[i].Origin, s.Batches[i].Digests})
 		}
 	}
-	found := map[sender]gap{}
 	for from, list := range bySender {
-		slices.SortFunc(list, func(a, b Batch) int { return cmp.Compare(a.Sequence, b.Sequence) })
-		var g gap
-		for i := 1; i < len(list); i++ {
-			a, b := &list[i-1], &list[i]
-			lost := b.Sequence - a.Sequence
-			// At the edge of what is kept, one between them may have had to make room.
-			if edge := len(s.evicted) > 0 && min(a.From, b.From) < s.keptFrom+1<<shelfBits; edge {
-				continue
-			}
-			if lost <= 1 || !w.Overlaps(Window{min(a.From, b.From), max(a.To, b.To)}) {
-				continue
-			}
-			g.records = sum(g.records, lost-1)
-			if before := a.Sent + uint64(a.Len()); b.Sent > before {
-				g.digests = sum(g.digests, b.Sent-before)
-			}
+		found = append(found, s.gapsOf(from, *list)...)
+	}
+	return found
+}
+
+// gapsOf finds the gaps of one sender, and puts its batches in order.
+func (s *Store) gapsOf(from sender, list []sent) (found []gap) {
+	bySequence := func(a, b sent) int { return cmp.Compare(a.Sequence, b.Sequence) }
+	if !slices.IsSortedFunc(list, bySequence) { // as they are if they came as they were sent
+		slices.SortFunc(list, bySequence)
+	}
+	for i := 1; i < len(list); i++ {
+		a, b := &list[i-1], &list[i]
+		lost := b.Sequence - a.Sequence
+		// At the edge of what is kept, one between them may have had to make room.
+		edge := len(s.evicted) > 0 && min(a.From, b.From) < s.keptFrom+1<<shelfBits
+		if lost <= 1 || edge {
+			continue
 		}
-		if g != (gap{}) {
-			found[from] = g
+		g := gap{sender: from, Window: Window{min(a.From, b.From), max(a.To, b.To)}, records: lost - 1}
+		if before := a.Sent + uint64(a.Len()); b.Sent > before {
+			g.digests = b.Sent - before
 		}
+		found = append(found, g)
 	}
 	return found
 }
@@ -102,15 +132,20 @@ func (s *Store) gaps(w Window) map[sender]gap {
 // sum stays at what signed numbers hold: senders choose the terms.
 func sum(a, b uint64) uint64 { return min(min(a, math.MaxInt64)+min(b, math.MaxInt64), math.MaxInt64) }
 
-// missingDigests adds what gaps and evictions tell to what is known of a measurement.
+// missingDigests adds what gaps tell to what is known of a measurement.
 func (s *Store) missingDigests(w Window, found map[source]*Missing) {
-	gaps := s.gaps(w)
-	for _, from := range slices.SortedFunc(maps.Keys(gaps), func(a, b sender) int { return cmp.Compare(a.boot, b.boot) }) {
-		at := source{from.sw, from.partition}
-		if found[at] == nil {
-			found[at] = &Missing{Switch: s.Name(from.sw), Of: OfDigests, Instance: from.partition}
+	all := s.gaps()
+	for i := range all {
+		g := &all[i]
+		if !w.Overlaps(g.Window) {
+			continue
 		}
-		found[at].Lost = sum(found[at].Lost, gaps[from].records)
-		found[at].Packets = sum(found[at].Packets, gaps[from].digests)
+		at := source{g.sw, g.partition}
+		m := found[at]
+		if m == nil {
+			m = &Missing{Switch: s.Name(g.sw), Of: OfDigests, Instance: g.partition}
+			found[at] = m
+		}
+		m.Lost, m.Packets = sum(m.Lost, g.records), sum(m.Packets, g.digests)
 	}
 }

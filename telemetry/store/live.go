@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -252,6 +253,7 @@ func (l *Live) View(w Window) *Store {
 		s.put(e)
 	}
 	slices.SortStableFunc(s.Batches, func(a, b Batch) int { return a.compare(&b) })
+	s.Freeze()
 	return s
 }
 
@@ -260,7 +262,8 @@ func (l *Live) shelved(w Window) ([]*entry, *Store) {
 	l.mu.Lock()
 	s := &Store{counts: l.counts, evicted: l.evicted[:len(l.evicted):len(l.evicted)], keptFrom: (l.floor + 1) << shelfBits}
 	var parts [][]*entry
-	for _, shelf := range l.shelves {
+	for _, number := range slices.Sorted(maps.Keys(l.shelves)) { // so that little is left to sort
+		shelf := l.shelves[number]
 		parts = append(parts, shelf.entries)
 		if len(shelf.digests) > 0 {
 			s.sent = append(s.sent, shelf.digests)

@@ -36,26 +36,47 @@ type source struct {
 // Of a view it also tells what had to make room, and of digests which of the records
 // that switches numbered did not come.
 func (s *Store) Missing(of string, w Window) []Missing {
+	list, _ := s.Remember(missingKey{of, w}, func() (any, int64, error) { // which never fails
+		list := s.missing(of, w)
+		return list, int64(cap(list)) * missingBytes, nil
+	})
+	return slices.Clone(list.([]Missing))
+}
+
+// missingKey is what Missing was asked for.
+type missingKey struct {
+	of string
+	w  Window
+}
+
+// missingBytes is what a Missing takes.
+const missingBytes = 96
+
+func (s *Store) missing(of string, w Window) []Missing {
 	slicesSeen := map[int64]bool{}
 	have := map[source]map[int64]bool{}
+	regular := of != OfFragments && of != OfDigests && of != OfStatuses // one for each slice
 	found := map[source]*Missing{}
 	s.each(func(kind string, o *Origin) {
 		if kind != of {
 			return
 		}
 		from := source{o.Switch, o.Instance}
-		if found[from] == nil {
-			found[from] = &Missing{Switch: s.Name(o.Switch), Of: of, Instance: o.Instance}
-			have[from] = map[int64]bool{}
+		m := found[from]
+		if m == nil {
+			m = &Missing{Switch: s.Name(o.Switch), Of: of, Instance: o.Instance}
+			found[from], have[from] = m, map[int64]bool{}
 		}
 		if !o.Overlaps(w) {
 			return
 		}
-		slicesSeen[o.From], have[from][o.From] = true, true
-		if o.Partial && of != OfStatuses { // which are of a moment
-			found[from].Partial++
+		if regular {
+			slicesSeen[o.From], have[from][o.From] = true, true
 		}
-		found[from].Packets = sum(found[from].Packets, o.Missed)
+		if o.Partial && of != OfStatuses { // which are of a moment
+			m.Partial++
+		}
+		m.Packets = sum(m.Packets, o.Missed)
 	})
 	if of == OfDigests {
 		s.missingDigests(w, found)
@@ -67,7 +88,7 @@ func (s *Store) Missing(of string, w Window) []Missing {
 	order := func(a, b source) int { return cmp.Or(cmp.Compare(a.sw, b.sw), cmp.Compare(a.instance, b.instance)) }
 	for _, from := range slices.SortedFunc(maps.Keys(found), order) {
 		m := found[from]
-		if of != OfFragments && of != OfDigests && of != OfStatuses {
+		if regular {
 			m.Absent = len(slicesSeen) - len(have[from])
 		}
 		if m.Absent != 0 || m.Partial != 0 || m.Packets != 0 || m.Lost != 0 {

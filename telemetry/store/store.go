@@ -98,6 +98,7 @@ type Store struct {
 	sent     [][]*entry
 	evicted  []eviction
 	keptFrom int64 // slices before had to make room
+	memo     *memo // nil: the store may still change
 }
 
 // Counts say what became of what came.
@@ -126,6 +127,7 @@ func (s *Store) Counts() Counts { return s.counts }
 
 // Add takes a record. body is not kept.
 func (s *Store) Add(h record.Header, body []byte) Outcome {
+	s.memo = nil
 	e, outcome := readEntry(&h, body)
 	if outcome == Taken {
 		outcome = judge(s.known[e.identity], e)
