@@ -53,7 +53,7 @@ func TestSmallDisk(t *testing.T) {
 	s := start(t, config)
 	c, stop := collecting(t, s, collect.DefaultPartitions(), &kept{})
 	<-c.Ready()
-	if acked, refused := fill(t, connect(t, s)); acked == 0 || refused == nil {
+	if acked, refused := fill(t, s, connect(t, s)); acked == 0 || refused == nil {
 		t.Fatal("the disk was not full")
 	}
 	stop()
