@@ -50,7 +50,7 @@ func TestCollectorLab(t *testing.T) {
 			}
 		}
 		if o.OK != (err == nil) || !o.OK || !strings.HasPrefix(o.Page, "http://127.0.0.1:") {
-			t.Errorf("%v, page %q", err, o.Page)
+			t.Errorf("%v, page %q: %v", err, o.Page, o.Account.Faults)
 		}
 		for _, name := range []string{lab.TruthFile, "collector"} {
 			if _, err := os.Stat(filepath.Join(kept, name)); err != nil {
