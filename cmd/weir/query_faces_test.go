@@ -49,7 +49,7 @@ type liveCollect struct {
 func startCollect(t *testing.T, more string) *liveCollect {
 	t.Helper()
 	dir := t.TempDir()
-	web, broker := freeAddress(t), freeAddress(t)
+	web, broker := collectAddress(t), collectAddress(t)
 	l := &liveCollect{url: "http://" + web, socket: "unix://" + filepath.Join(dir, "c.sock"), nats: "nats://" + broker}
 	file := filepath.Join(dir, "collect.toml")
 	text := fmt.Sprintf("[collect]\nlisten = %q\nsocket = %q\ndata = %q\n%s\n[nats]\nlisten = %q\n", web, strings.TrimPrefix(l.socket, "unix://"), filepath.Join(dir, "data"), more, broker)
