@@ -36,6 +36,7 @@ type labDelay struct {
 	MeanNs   float64 `json:"mean_ns"`  // the estimates' mean
 	Median   float64 `json:"median_error"`
 	Worst    float64 `json:"worst_error"`
+	Outside  int     `json:"outside"` // flows whose delay is not within the answer's bounds
 	// Lost counts packets of all flows of the class; Wrong those flows whose loss is not exact.
 	TruthLost float64 `json:"truth_lost"`
 	Lost      float64 `json:"lost"`
@@ -169,6 +170,9 @@ func (d *labDelay) add(f *relay.FlowTruth, b *query.Between, errs []float64) []f
 	d.Measured++
 	d.TruthNs += f.MeanNs
 	d.MeanNs += b.Delay.Value
+	if !b.Delay.Holds(f.MeanNs) {
+		d.Outside++
+	}
 	return append(errs, math.Abs(b.Delay.Value-f.MeanNs)/f.MeanNs)
 }
 
