@@ -2,7 +2,9 @@ package l3
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net"
+	"slices"
 	"testing"
 
 	"github.com/google/gopacket"
@@ -55,6 +57,30 @@ func TestOptionsTravel(t *testing.T) {
 		gopacket.Payload([]byte{59, 0, 1, 4, 0, 0, 0, 0}))
 	if got := b.one(0, hop); got.port != 1 || got.data[21] != 8 || !bytes.Equal(got.data[22:], hop[22:]) {
 		t.Errorf("port %d, %x", got.port, got.data)
+	}
+}
+
+// TestShims: what is behind a telemetry shim is routed, whatever the digest. Read where an
+// untagged packet has its IP header, one digest in 65,536 gives a valid checksum, and IPv6 has
+// none at all.
+func TestShims(t *testing.T) {
+	c := testConfig()
+	c.Routes = append(c.Routes, Route{Prefix: "0.0.0.0/0", Via: []string{"10.0.3.2"}}, Route{Prefix: "::/0", Via: []string{"fd00:3::2"}})
+	b := newBench(t, c)
+	const shim = 8
+	for name, plain := range map[string][]byte{
+		"IPv4": udp(t, "10.0.1.2", "10.9.8.7", 9, 10),
+		"IPv6": udp(t, "fd00:1::2", "fd09::1", 9, 10),
+	} {
+		want := b.one(0, plain).data
+		d := slices.Concat(plain[:12], []byte{0x88, 0xb5, 0x11, 2, 0, 1, 0, 0}, plain[12:])
+		for digest := range 1 << 16 {
+			binary.BigEndian.PutUint16(d[18:], uint16(digest))
+			got := b.one(0, d)
+			if got.port != 1 || !bytes.Equal(got.data[:12], want[:12]) || !bytes.Equal(got.data[12:12+shim], d[12:12+shim]) || !bytes.Equal(got.data[12+shim:], want[12:]) {
+				t.Fatalf("%s, digest %#x: port %d\n% x, want behind the shim\n% x", name, digest, got.port, got.data, want)
+			}
+		}
 	}
 }
 

@@ -85,10 +85,10 @@ type stage struct {
 }
 
 // Flags that take a packet off the straight path, though it is IP.
-const oddFlags4 = packet.FlagVLAN | packet.FlagMulticast | packet.FlagIPOptions
-const oddFlags6 = packet.FlagVLAN | packet.FlagMulticast
+const oddFlags4 = packet.FlagVLAN | packet.FlagShim | packet.FlagMulticast | packet.FlagIPOptions
+const oddFlags6 = packet.FlagVLAN | packet.FlagShim | packet.FlagMulticast
 
-// The straight path's view of a packet: link and IP header without tags and
+// The straight path's view of a packet: link and IP header without tags, shims and
 // options.
 const (
 	plain4 = header.EthernetLen + header.IPv4Len
