@@ -35,8 +35,8 @@ demo: build ## three switches between two hosts in network namespaces, with real
 .PHONY: test
 test: ## all tests; as root with network namespaces, else these skip with the reason
 	@$(GO) test -count=1 -v -run '^TestHere$$' ./dataplane/lab/netnstest | sed -n 's/^ *netnstest_test.go:[0-9]*: /the tests in network namespaces: /p'
-	$(TEST) -timeout 9m $(PACKAGES)
-	$(TEST) -timeout 9m ./internal/doctest
+	$(TEST) -timeout 15m $(PACKAGES)
+	$(TEST) -timeout 15m ./internal/doctest
 
 .PHONY: race
 race: ## all tests under the race detector (a C compiler)

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -17,10 +15,7 @@ import (
 // TestFaultCollectorRestarts kills the collector while records come, again and again: in the
 // end each record that was made is in the stream once, and in memory once.
 func TestFaultCollectorRestarts(t *testing.T) {
-	rounds, err := strconv.Atoi(os.Getenv("WEIR_COLLECT_FAULTS"))
-	if err != nil {
-		rounds = 2
-	}
+	rounds := faultRounds(t)
 	b := newCollectBed(t, "", "")
 	b.start(t)
 	spool, shipper := sender(t, jetstream.Options{Servers: []string{"nats://" + b.nats}, Inbox: jetstream.Acks(1)})

@@ -293,9 +293,14 @@ func (k kept) missing(t *testing.T, base int64, n uint64) (missing, first, last 
 
 // faultRounds is how often a test has its fault: make collect-faults has more.
 func faultRounds(t *testing.T) int {
-	n, err := strconv.Atoi(os.Getenv("WEIR_COLLECT_FAULTS"))
-	if err != nil {
-		n = 2
+	t.Helper()
+	text := os.Getenv("WEIR_COLLECT_FAULTS")
+	if text == "" {
+		return 1
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("WEIR_COLLECT_FAULTS=%s is no number of rounds", text)
 	}
 	return n
 }
