@@ -196,6 +196,11 @@ func TestDamagedFile(t *testing.T) {
 // is not is refused, and when there is room again records are taken as before, without a
 // restart.
 func TestFullDisk(t *testing.T) {
+	if raceDetector {
+		// Server.EnableJetStream writes what requests of other connections read; nobody but
+		// nats-server could guard it.
+		t.Skip("nats-server races with itself where JetStream is enabled while clients are connected")
+	}
 	t.Parallel()
 	folder := t.TempDir()
 	if err := syscall.Mount("weir", folder, "tmpfs", 0, "size=96m"); err != nil {
