@@ -66,7 +66,9 @@ func TestDelayLab(t *testing.T) {
 			return
 		}
 		t.Logf("attempt %d: %+v", attempt, delays)
-		calm += one(onTime(delays))
+		if onTime(delays) {
+			calm++
+		}
 	}
 	skipUnlessCalm(t, calm)
 	t.Errorf("in %d runs not every class had its delays within %g %% and its losses exactly: %v", freshRuns, 100*mostDelayError, shown)
@@ -77,13 +79,6 @@ func TestDelayLab(t *testing.T) {
 // no measurement of intervals survives that.
 func onTime(delays []labDelay) bool {
 	return !slices.ContainsFunc(delays, func(d labDelay) bool { return d.TruthNs > (1+mostHeldUp)*float64(d.Delay) })
-}
-
-func one(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // skipUnlessCalm ends a test of which most runs were not on time: a machine like that holds up
@@ -168,7 +163,9 @@ func testIntervalBit(t *testing.T, bit bool) {
 		if d.Refused == 0 && o.OK {
 			return
 		}
-		calm += one(onTime(o.Answers.Delays))
+		if onTime(o.Answers.Delays) {
+			calm++
+		}
 	}
 	skipUnlessCalm(t, calm)
 	t.Errorf("in none of %d runs all cells survived, with the interval bit %t", freshRuns, bit)
