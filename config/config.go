@@ -11,6 +11,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
 	"github.com/weirswitch/weir/telemetry/export"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Config is the complete configuration of one switch.
@@ -37,6 +38,9 @@ type Switch struct {
 	// Graph is the pipeline: names of stages, in the order in which packets
 	// pass them.
 	Graph []string `toml:"graph"`
+	// Hash is the family of packet ids, flow hashes and all that is drawn from them:
+	// "xxhash", or "crc", which switches of P4 have too. The same in the whole network.
+	Hash hash.Family `toml:"hash"`
 }
 
 // Default returns what holds for keys that a file leaves out. It has no port,

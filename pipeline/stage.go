@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Stage is one worker's instance of a module. Process is called for one batch
@@ -92,6 +93,7 @@ type Env struct {
 	Ports   []Port // by port number
 	Workers int    // number of workers
 	Needs   packet.Needs
+	Hash    hash.Family // of packet ids, flows and all that is drawn from them
 }
 
 // Port is a port as stages see it. Its number is its index in Env.Ports, for as long

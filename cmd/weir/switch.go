@@ -234,7 +234,7 @@ func (s *liveSwitch) setUp(queues int) (err error) {
 	if err != nil {
 		return err
 	}
-	env := pipeline.Env{Name: c.Switch.Name, ID: c.Switch.ID, Workers: c.Workers.Count}
+	env := pipeline.Env{Name: c.Switch.Name, ID: c.Switch.ID, Workers: c.Workers.Count, Hash: c.Switch.Hash}
 	for _, p := range ports {
 		env.Ports = append(env.Ports, stagePort(p.Info(), c))
 	}

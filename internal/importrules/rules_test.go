@@ -26,14 +26,14 @@ var layers = []layer{
 	{"dataplane/lab/netns", nil, "namespaces are the kernel's matter"},
 	{"dataplane/lab/process", nil, "processes are the kernel's matter"},
 	{"telemetry/hash", nil, "P4 programs have the same functions; nothing of Weir's may leak into them"},
-	{"telemetry/record", nil, "a query needs nothing but records, and a record nothing but its format"},
+	{"telemetry/record", []string{"telemetry/hash"}, "a query needs nothing but records, and a record nothing but its format"},
 	{"internal/...", nil, "checks of the tree must not depend on what they check"},
 
 	{"telemetry/status", nil, "what a switch says of itself is read without the switch"},
 
 	// Packet path.
 	{"pipeline/table", []string{"pipeline/packet"}, "tables are matched on packets and know no stage"},
-	{"pipeline", []string{"pipeline/packet", "pipeline/header", "pipeline/table"},
+	{"pipeline", []string{"pipeline/packet", "pipeline/header", "pipeline/table", "telemetry/hash"},
 		"stages depend on the graph's contract, so the graph must not depend on them, nor on I/O"},
 	{"stages", []string{"stages/*", "pipeline", "pipeline/packet"}, "the one map from names to constructors"},
 	{"stages/*", []string{"pipeline/...", "telemetry/=", "telemetry/hash", "telemetry/record"},

@@ -3,6 +3,8 @@ package record
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // HeadLength is what Peek needs of a record, in bytes.
@@ -23,7 +25,7 @@ func Peek(b []byte) (h Header, length int, err error) {
 
 // head reads the fixed part, but for the length of the name.
 func head(r []byte) Header {
-	return Header{
+	h := Header{
 		Kind:     Kind(r[3]),
 		Switch:   binary.BigEndian.Uint32(r[8:]),
 		Instance: binary.BigEndian.Uint16(r[12:]),
@@ -33,4 +35,8 @@ func head(r []byte) Header {
 		Missed:   binary.BigEndian.Uint64(r[32:]),
 		Partial:  r[42]&flagPartial != 0,
 	}
+	if r[42]&flagCRC != 0 {
+		h.Hash = hash.CRC
+	}
+	return h
 }

@@ -18,6 +18,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Kind is the system that a record is of.
@@ -77,6 +79,8 @@ type Header struct {
 	// Partial: the switch, or one of its workers, was not there for the whole
 	// slice, or its clock stepped.
 	Partial bool
+	// Hash is the family by which the switch hashes packets and flows.
+	Hash hash.Family
 }
 
 // Emit takes one record off who measured it: its header, in which the exporter
@@ -92,7 +96,11 @@ const (
 	MaxLength = 64 << 20 // of a whole record
 )
 
-const flagPartial = 1
+// The flags. The family takes a bit, as there are two.
+const (
+	flagPartial = 1 << iota
+	flagCRC
+)
 
 // Errors that a reader branches on; they come wrapped with what was wrong.
 var (
@@ -123,6 +131,9 @@ func Append(dst []byte, h *Header, appendBody func(dst []byte) ([]byte, error)) 
 	flags := byte(0)
 	if h.Partial {
 		flags |= flagPartial
+	}
+	if h.Hash == hash.CRC {
+		flags |= flagCRC
 	}
 	dst = append(dst, 0, 0, flags, byte(len(h.Name)))
 	dst = append(dst, h.Name...)
