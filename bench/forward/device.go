@@ -36,6 +36,7 @@ type deviceOptions struct {
 	weir []string // command that behaves as weir, of which switch -c FILE is asked
 	poll string   // workers.poll
 	busy int      // busy_poll of xsk ports
+	ring int      // packets in each ring; 0: the default
 	// collections has the switch write a line to its log for each garbage collection.
 	collections bool
 }

@@ -86,7 +86,7 @@ func visit(ctx context.Context, c *Config, d *device, w traffic.Workload, s *Sam
 		return err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	running, err := d.start(r, deviceOptions{weir: c.Weir, poll: c.Poll, busy: c.BusyPoll, collections: c.Soak > 0})
+	running, err := d.start(r, deviceOptions{weir: c.Weir, poll: c.Poll, busy: c.BusyPoll, ring: c.Ring, collections: c.Soak > 0})
 	if err != nil {
 		return err
 	}

@@ -27,9 +27,11 @@ type Soak struct {
 	Rate    float64 `json:"rate"` // packets per second that were offered
 	Packets uint64  `json:"packets"`
 	Lost    uint64  `json:"lost"`
-	P50     float64 `json:"p50"` // ns
-	P999    float64 `json:"p999"`
-	Max     float64 `json:"max"` // the longest time that a packet took
+	// Losses are the packets lost in each part of the run, of 10 s.
+	Losses []uint64 `json:"losses"`
+	P50    float64  `json:"p50"` // ns
+	P999   float64  `json:"p999"`
+	Max    float64  `json:"max"` // the longest time that a packet took
 	// RSS is the switch's resident memory in bytes: behind each part of the run.
 	RSS []uint64 `json:"rss"`
 	// Collections of garbage, and the longest of their pauses in ns.
@@ -54,7 +56,8 @@ func (r *rig) soak(ctx context.Context, whole time.Duration, rate float64, devic
 		}
 		done += part
 		s.Packets += t.sent.Packets
-		s.Lost += t.got.Lost(t.sent.Packets)
+		lost := t.got.Lost(t.sent.Packets)
+		s.Lost, s.Losses = s.Lost+lost, append(s.Losses, lost)
 		latency.Merge(t.got.Latency)
 		stolen += t.cpu.Cores[r.cores.Device].Steal + t.cpu.Cores[r.cores.Source].Steal
 		elapsed += t.cpu.At

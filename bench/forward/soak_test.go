@@ -80,9 +80,9 @@ func TestForwardSoak(t *testing.T) {
 func TestSoakNeedsWeirAndNDR(t *testing.T) {
 	c := DefaultConfig()
 	c.Devices, c.Weir = []string{"bridge", "patch"}, []string{"weir"}
-	c.Soak, c.Searches = time.Second, false
+	c.Soak, c.Searches, c.Ring = time.Second, false, 3000
 	err := c.Validate()
-	for _, part := range []string{"soak: it reads memory and pauses of weir's own process, which bridge has not", "soak: it needs the NDR"} {
+	for _, part := range []string{"ring: 3000: choose a power of two", "soak: it reads memory and pauses of weir's own process, which bridge has not", "soak: it needs the NDR"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not say %q", err, part)
 		}

@@ -26,6 +26,13 @@ count = {{len .Cores}}
 cores = [{{range $i, $core := .Cores}}{{if $i}}, {{end}}{{$core}}{{end}}]
 poll = "{{.Poll}}"
 
+{{if .Ring}}
+[dataplane]
+rx_ring = {{.Ring}}
+tx_ring = {{.Ring}}
+fill_ring = {{.Ring}}
+completion_ring = {{.Ring}}
+{{end}}
 [[port]]
 name = "p0"
 interface = "p0"
@@ -57,7 +64,7 @@ func startWorkers(driver, stage string, coresOf func(Cores) []int) func(*rig, de
 		cores := coresOf(r.cores)
 		var text strings.Builder
 		err := weirConfig.Execute(&text, map[string]any{
-			"Stage": stage, "Driver": driver, "Cores": cores, "Poll": o.poll, "BusyPoll": o.busy,
+			"Stage": stage, "Driver": driver, "Cores": cores, "Poll": o.poll, "BusyPoll": o.busy, "Ring": o.ring,
 			"Socket": filepath.Join(r.dir, "weir.sock"),
 		})
 		if err != nil {

@@ -77,6 +77,7 @@ with all else.`,
 	f.IntVar(&o.Cores.Source, "source-core", o.Cores.Source, "core of the source")
 	f.IntVar(&o.Cores.Device, "dut-core", o.Cores.Device, "core of the device")
 	f.IntVar(&o.BusyPoll, "busy-poll", o.BusyPoll, "busy_poll of Weir's xsk ports in microseconds; 0: off")
+	f.IntVar(&o.Ring, "ring", 0, "packets in each ring of Weir's ports; 0: the default")
 	f.StringVar(&o.Poll, "poll", o.Poll, "how Weir's worker waits: busy, adaptive or interrupt")
 	f.StringVar(&o.raw, "raw", "", "write each measurement to `FILE`, one JSON object per line")
 	o.output.add(cmd)
