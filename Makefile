@@ -20,6 +20,17 @@ PARALLEL ?= 2
 TEST     := $(GO) test -p $(PARALLEL)
 PACKAGES  = $(shell $(GO) list ./... | grep -v /internal/doctest)
 
+# Many tests run switches, servers and kernel peers on a machine that others use
+# too. With RERUNS, as in CI, up to three tests that failed run again, alone, and
+# are named: one that passes then is a fault to mend, and no reason to stop.
+RERUNS ?= 0
+ifeq ($(RERUNS),0)
+run_tests = $(TEST) $(1) $(2)
+else
+run_tests = $(GO) tool gotestsum --format standard-quiet --rerun-fails=$(RERUNS) --rerun-fails-max-failures=3 \
+	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --packages "$(2)" -- -p $(PARALLEL) $(1)
+endif
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,12 +46,12 @@ demo: build ## three switches between two hosts in network namespaces, with real
 .PHONY: test
 test: ## all tests; as root with network namespaces, else these skip with the reason
 	@$(GO) test -count=1 -v -run '^TestHere$$' ./dataplane/lab/netnstest | sed -n 's/^ *netnstest_test.go:[0-9]*: /the tests in network namespaces: /p'
-	$(TEST) -timeout 15m $(PACKAGES)
-	$(TEST) -timeout 15m ./internal/doctest
+	$(call run_tests,-timeout 15m,$(PACKAGES))
+	$(call run_tests,-timeout 15m,./internal/doctest)
 
 .PHONY: race
 race: ## all tests under the race detector (a C compiler)
-	CGO_ENABLED=1 $(TEST) -race -timeout 30m $(PACKAGES)
+	CGO_ENABLED=1 $(call run_tests,-race -timeout 30m,$(PACKAGES))
 
 .PHONY: flaps
 flaps: ## 1,000 link flaps and 100 lost interfaces under load (root)
