@@ -15,9 +15,10 @@ func TestReplayChain(t *testing.T) {
 	checkChain(t, "../../docs/example.pcap", 0, "--graph", "parse,patch,pint")
 }
 
-// TestReplayChainCRC does the same with switches whose hashes are CRCs: with the built-in
-// plan, and with one of hashed values.
+// TestReplayChainCRC does the same with sixty flows through switches whose hashes are CRCs: with the
+// built-in plan, and with one of hashed values.
 func TestReplayChainCRC(t *testing.T) {
+	capture := flowsCapture(t, 12000)
 	plan := filepath.Join(t.TempDir(), "plan.toml")
 	queries := writeFile(t, `
 [[query]]
@@ -48,7 +49,7 @@ pairs = [["p0", "p1"]]
 [stages.pint]
 edge = ["p0"]
 `+stage)
-			checkChain(t, "../../docs/example.pcap", 0, "-c", file)
+			checkChain(t, capture, 60, "-c", file)
 		})
 	}
 }
