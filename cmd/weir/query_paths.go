@@ -8,6 +8,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/stages/l3"
 	"github.com/weirswitch/weir/stages/parse"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/query"
 )
 
@@ -18,6 +19,7 @@ type labPaths struct {
 	routers map[uint32]*router
 	owner   map[netip.Addr]uint32 // by a router's own address
 	seed    uint64                // of [stages.parse], the same in all switches
+	family  hash.Family           // of their packet ids and flow hashes, too
 }
 
 type router struct {
@@ -51,7 +53,9 @@ func newLabPaths(c *lab.Config) (*labPaths, error) {
 			seed = p.Seed
 		}
 		if i == 0 {
-			p.seed = seed
+			p.seed, p.family = seed, sw.Switch.Hash
+		} else if sw.Switch.Hash != p.family {
+			return nil, fmt.Errorf("switch %s: switch.hash is %v, that of others %v: records can be joined only if all have the same", name, sw.Switch.Hash, p.family)
 		} else if seed != p.seed {
 			return nil, fmt.Errorf("switch %s: stages.parse.seed is %d, that of others %d: records can be joined only if all have the same", name, seed, p.seed)
 		}
@@ -105,7 +109,7 @@ func (p *labPaths) way(flow query.Key) []uint32 {
 	if err != nil {
 		return nil
 	}
-	hash := uint32(query.Hash(flow, p.seed))
+	flowHash := uint32(query.Hash(p.family, flow, p.seed))
 	var way []uint32
 	for len(way) < maxWay {
 		id, ok := p.owner[next]
@@ -113,7 +117,7 @@ func (p *labPaths) way(flow query.Key) []uint32 {
 			return way // next is a host
 		}
 		way = append(way, id)
-		if next, ok = p.routers[id].next(flow.DstAddr(), hash, id); !ok {
+		if next, ok = p.routers[id].next(flow.DstAddr(), p.family, flowHash, id); !ok {
 			return way
 		}
 	}
@@ -121,7 +125,7 @@ func (p *labPaths) way(flow query.Key) []uint32 {
 }
 
 // next is the gateway towards a destination; false: it is on a port, or nowhere.
-func (r *router) next(dst netip.Addr, hash, id uint32) (netip.Addr, bool) {
+func (r *router) next(dst netip.Addr, f hash.Family, flowHash, id uint32) (netip.Addr, bool) {
 	best := routerRoute{}
 	for _, route := range r.routes {
 		if route.prefix.Contains(dst) && (!best.prefix.IsValid() || route.prefix.Bits() > best.prefix.Bits()) {
@@ -136,5 +140,5 @@ func (r *router) next(dst netip.Addr, hash, id uint32) (netip.Addr, bool) {
 	if len(best.via) == 0 {
 		return netip.Addr{}, false
 	}
-	return best.via[l3.Pick(hash, id, len(best.via))], true
+	return best.via[l3.Pick(f, flowHash, id, len(best.via))], true
 }
