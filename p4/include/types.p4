@@ -140,10 +140,11 @@ const reason_t REASON_PINT_LOOP = 19;
 const reason_t REASON_PINT_HOST_SHIM = 20;
 #define NUM_REASONS 32
 
-// Why a packet is at the CPU port (cpu_t.kind).
+// Why a packet is at the CPU port (cpu_t.kind): one or more of these.
 const bit<8> CPU_SAMPLE = 1; // oblivious: the sampler admits it
 const bit<8> CPU_RECORD = 2; // pint: its digest at the sink
-const bit<8> CPU_PUNT = 3;   // forward: for the switch itself, or a neighbour is not known
+const bit<8> CPU_PUNT = 4;   // forward: for the switch itself, or for a neighbour that is not known
+const bit<8> CPU_LOOP = 8;   // pint: it was found to loop
 
 // The clone session of the CPU port.
 #define CPU_SESSION 1
