@@ -33,21 +33,21 @@
 #include "../include/hash.p4"
 #include "../include/telemetry.p4"
 
-#define KEY_OF(key, halves)       \
-    (key).p = (halves)[63:32];    \
-    (key).q = (halves)[31:0]
+#define KEY_OF(key, halves)   \
+    key.p = halves[63:32];    \
+    key.q = halves[31:0]
 
 control disketch_fragment(in bit<32> flow, in crcs_t flow_crcs, in bit<64> now, in bit<32> bytes, in bit<1> host_to_host) {
-    register<bit<64>, bit<32>>(2) schedule_epoch;
-    register<bit<8>, bit<32>>(2) schedule_log;
-    register<bit<1>, bit<32>>(2) schedule_flip;
-    register<bit<64>, bit<32>>(2) schedule_key;
-    register<bit<64>, bit<32>>(2) cell_key;
-    register<bit<32>, bit<32>>(1 << (FRAGMENT_COLUMN_BITS + FRAGMENT_BANK_BITS)) cells;
-    register<bit<64>, bit<32>>(2) packets;
-    register<bit<64>, bit<32>>(2) value;
-    register<bit<64>, bit<32>>(2) seen;
-    register<bit<64>, bit<32>>(1) missed;
+    register<bit<64>>(2) schedule_epoch;
+    register<bit<8>>(2) schedule_log;
+    register<bit<1>>(2) schedule_flip;
+    register<bit<64>>(2) schedule_key;
+    register<bit<64>>(2) cell_key;
+    register<bit<32>>(1 << (FRAGMENT_COLUMN_BITS + FRAGMENT_BANK_BITS)) cells;
+    register<bit<64>>(2) packets;
+    register<bit<64>>(2) value;
+    register<bit<64>>(2) seen;
+    register<bit<64>>(1) missed;
 
     bit<1> has_shape = 0;
     bit<1> signs = 0;
@@ -71,12 +71,6 @@ control disketch_fragment(in bit<32> flow, in crcs_t flow_crcs, in bit<64> now, 
         default_action = NoAction();
     }
 
-    action add(register<bit<64>, bit<32>> to, in bit<32> index, in bit<64> v) {
-        bit<64> sum;
-        to.read(sum, index);
-        to.write(index, sum + v);
-    }
-
     apply {
         shape.apply();
         if (has_shape == 1) {
@@ -85,7 +79,7 @@ control disketch_fragment(in bit<32> flow, in crcs_t flow_crcs, in bit<64> now, 
             bit<64> scheduled;
             schedule_epoch.read(scheduled, parity);
             if (scheduled != epoch) {
-                add(missed, 0, 1);
+                ADD(missed, 0, 1)
             } else {
                 bit<8> log;
                 bit<1> flip;
@@ -108,7 +102,7 @@ control disketch_fragment(in bit<32> flow, in crcs_t flow_crcs, in bit<64> now, 
                 bit<64> second = (first + ((last + 1) >> 1)) & last;
                 bit<64> v = (of_bytes == 1) ? (bit<64>)bytes : 64w1;
 
-                add(seen, bank, 1);
+                ADD(seen, bank, 1)
                 if (first == subepoch || (host_to_host == 1 && twice == 1 && second == subepoch)) {
                     cell_key.read(halves, parity);
                     KEY_OF(key, halves);
@@ -123,8 +117,8 @@ control disketch_fragment(in bit<32> flow, in crcs_t flow_crcs, in bit<64> now, 
                         cell = cell + v[31:0];
                     }
                     cells.write(at, cell);
-                    add(packets, bank, 1);
-                    add(value, bank, v);
+                    ADD(packets, bank, 1)
+                    ADD(value, bank, v)
                 }
             }
         }

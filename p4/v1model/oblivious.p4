@@ -26,10 +26,10 @@
 #include "../include/telemetry.p4"
 
 control oblivious_ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
-    register<bit<64>, bit<32>>(2) epoch;
-    register<bit<32>, bit<32>>(2) threshold;
-    register<bit<64>, bit<32>>(2) packets;
-    register<bit<64>, bit<32>>(2) bytes;
+    register<bit<64>>(2) epoch;
+    register<bit<32>>(2) threshold;
+    register<bit<64>>(2) packets;
+    register<bit<64>>(2) bytes;
 
     bit<1> measures = 0;
     bit<8> epoch_bits = 0;

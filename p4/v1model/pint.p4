@@ -27,6 +27,7 @@
 #define WEIR_PINT_P4
 
 #include "../include/packet.p4"
+#include "../include/checksum.p4"
 #include "../include/telemetry.p4"
 #include "pint_encoder.p4"
 #include "pint_utilisation.p4"
@@ -43,7 +44,7 @@ const bit<8> DO_RECORD = 7;
 const bit<8> DO_DROP = 8;
 
 control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
-    counter<bit<8>>(PINT_COUNTS, CounterType.packets) counts;
+    counter(PINT_COUNTS, CounterType.packets) counts;
 
     bit<16> plan_id = 0;
     bit<1> in_identification = 0;
@@ -56,7 +57,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
     bit<32> max_frame = 0;
     link_t link = { 0, 0, 0 };
 
-    bit<8> fate = LEFT_BARE;
+    bit<32> fate = LEFT_BARE;
     bit<8> act = DO_NOTHING;
     bit<1> encodes = 0;
     bit<8> hop = 0;
@@ -65,6 +66,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
 
     pint_utilisation() utilisation;
     pint_encoder() encoder;
+    checksum_update() checksum;
 
     action set_plan(bit<16> id) {
         plan_id = id;
@@ -152,20 +154,6 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
         hdr.host_other_digest.setInvalid();
     }
 
-    // Identification, flags and offset of an atomic datagram, and its checksum (RFC
-    // 1624): header.ChecksumUpdate32.
-    action set_word(bit<16> identification, bit<1> mark) {
-        bit<16> before = hdr.ipv4.mark ++ hdr.ipv4.dont_fragment ++ hdr.ipv4.more_fragments ++ hdr.ipv4.offset;
-        bit<16> behind = mark ++ 15w0x4000;
-        bit<32> sum = (bit<32>)(~hdr.ipv4.checksum) + (bit<32>)(~hdr.ipv4.identification) + (bit<32>)(~before) +
-            (bit<32>)identification + (bit<32>)behind;
-        sum = (sum >> 16) + (sum & 0xffff);
-        sum = (sum >> 16) + sum;
-        hdr.ipv4.checksum = ~sum[15:0];
-        hdr.ipv4.identification = identification;
-        hdr.ipv4.mark = mark;
-    }
-
     action record() {
         meta.cpu_kind = CPU_RECORD;
         meta.cpu_hop = hop;
@@ -194,12 +182,12 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                 // How far the TTL is from where it began: 0 if it says nothing.
                 bit<8> ttl_hop = 0;
                 bit<8> ttl = 0;
-                if (meta.flags & FLAG_IPV4 != 0) {
+                if ((meta.flags & FLAG_IPV4) != 0) {
                     ttl = hdr.ipv4.ttl;
-                } else if (meta.flags & FLAG_IPV6 != 0) {
+                } else if ((meta.flags & FLAG_IPV6) != 0) {
                     ttl = hdr.ipv6.hop_limit;
                 }
-                if (meta.flags & FLAG_IP != 0) {
+                if ((meta.flags & FLAG_IP) != 0) {
                     bit<8> first = initial_ttl;
                     if (first == 0) {
                         if (ttl <= 32) {
@@ -220,7 +208,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                 // What becomes of the packet.
                 bit<1> counts_hops = 0;
                 bit<1> atomic = 0;
-                if (meta.flags & FLAG_IPV4 != 0 && hdr.ipv4.dont_fragment == 1 && hdr.ipv4.more_fragments == 0 && hdr.ipv4.offset == 0) {
+                if ((meta.flags & FLAG_IPV4) != 0 && hdr.ipv4.dont_fragment == 1 && hdr.ipv4.more_fragments == 0 && hdr.ipv4.offset == 0) {
                     atomic = 1;
                 }
                 if (meta.id == 0) {
@@ -232,7 +220,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                     hop = 1;
                     encodes = 1;
                 } else if (in_identification == 1) {
-                    if (meta.flags & FLAG_IPV4 == 0) {
+                    if ((meta.flags & FLAG_IPV4) == 0) {
                         fate = LEFT_OTHER;
                     } else if (from_edge == 1) {
                         if (atomic == 0) {
@@ -334,11 +322,18 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                     strip();
                 } else if (act == DO_STRIP) {
                     strip();
-                } else if (act == DO_MARK) {
-                    set_word(digest, 1);
-                } else if (act == DO_UNMARK) {
-                    record();
-                    set_word(0, 0);
+                } else if (act == DO_MARK || act == DO_UNMARK) {
+                    // Identification, flags and offset of an atomic datagram.
+                    bit<32> before = hdr.ipv4.identification ++ hdr.ipv4.mark ++ 15w0x4000;
+                    bit<32> word = 0x00004000;
+                    if (act == DO_MARK) {
+                        word = digest ++ 16w0xc000;
+                    } else {
+                        record();
+                    }
+                    checksum.apply(hdr.ipv4.checksum, before, word);
+                    hdr.ipv4.identification = word[31:16];
+                    hdr.ipv4.mark = word[15:15];
                 } else if (act == DO_RECORD) {
                     record();
                 } else if (act == DO_DROP) {
