@@ -61,7 +61,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
     bit<8> act = DO_NOTHING;
     bit<1> encodes = 0;
     bit<8> hop = 0;
-    bit<DIGEST_BITS> digest = 0;
+    bit<DIGEST_BITS> written = 0;
     observed_t seen = { 0, 0 };
 
     pint_utilisation() utilisation;
@@ -138,7 +138,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
         hdr.shim.hop = 1;
         hdr.shim.plan = plan_id;
         hdr.digest.setValid();
-        hdr.digest.value = digest;
+        hdr.digest.value = written;
         meta.flags = meta.flags | FLAG_SHIM;
         meta.length = meta.length + SHIM_LEN;
     }
@@ -158,7 +158,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
         meta.cpu_kind = CPU_RECORD;
         meta.cpu_hop = hop;
         meta.cpu_plan = plan_id;
-        meta.cpu_digest = (bit<64>)digest;
+        meta.cpu_digest = (bit<64>)written;
         meta.cpu_in_port = meta.in_port;
         meta.cpu_out_port = meta.out_port;
         counts.count(RECORDED);
@@ -238,7 +238,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                     } else if (hdr.ipv4.mark == 0 || atomic == 0) {
                         fate = LEFT_BARE;
                     } else {
-                        digest = hdr.ipv4.identification;
+                        written = hdr.ipv4.identification;
                         counts_hops = 1;
                         if (to_edge == 1) {
                             fate = SUNK;
@@ -294,7 +294,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                         encodes = 0;
                     } else {
                         hop = hdr.shim.hop;
-                        digest = hdr.digest.value;
+                        written = hdr.digest.value;
                         counts_hops = hops_from_ttl;
                         act = (to_edge == 1) ? DO_TAKE_SHIM : DO_WRITE_SHIM;
                     }
@@ -310,13 +310,13 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                     }
                 }
                 if (encodes == 1) {
-                    encoder.apply(meta.id, meta.id_crcs, hop, seen, digest);
+                    encoder.apply(meta.id, meta.id_crcs, hop, seen, written);
                 }
 
                 if (act == DO_PUT_SHIM) {
                     put_shim();
                 } else if (act == DO_WRITE_SHIM) {
-                    hdr.digest.value = digest;
+                    hdr.digest.value = written;
                 } else if (act == DO_TAKE_SHIM) {
                     record();
                     strip();
@@ -327,7 +327,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                     bit<32> before = hdr.ipv4.identification ++ hdr.ipv4.mark ++ 15w0x4000;
                     bit<32> word = 0x00004000;
                     if (act == DO_MARK) {
-                        word = digest ++ 16w0xc000;
+                        word = written ++ 16w0xc000;
                     } else {
                         record();
                     }

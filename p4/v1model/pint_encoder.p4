@@ -33,7 +33,7 @@ struct observed_t {
     bit<64> egress_utilisation;
 }
 
-control pint_encoder(in bit<64> id, in crcs_t id_crcs, in bit<8> hop, in observed_t seen, inout bit<DIGEST_BITS> digest) {
+control pint_encoder(in bit<64> id, in crcs_t id_crcs, in bit<8> hop, in observed_t seen, inout bit<DIGEST_BITS> written) {
     bit<32> switch_id = 0;
     hash_key_t set_key = { 0, 0 };
     hash_key_t writer_key = { 0, 0 };
@@ -142,13 +142,13 @@ control pint_encoder(in bit<64> id, in crcs_t id_crcs, in bit<8> hop, in observe
         if (writes == 1) {
             bit<DIGEST_BITS> contribution = (v.b[DIGEST_BITS - 1:0] & path_mask) << path_shift;
             bit<DIGEST_BITS> cleared = (overwrites == 1) ? path_mask << path_shift : (bit<DIGEST_BITS>)0;
-            digest = (digest & ~cleared) ^ contribution;
+            written = (written & ~cleared) ^ contribution;
         }
         if (samples == 1) {
-            digest = (digest & ~(latency_mask << latency_shift)) | (latency << latency_shift);
+            written = (written & ~(latency_mask << latency_shift)) | (latency << latency_shift);
         }
-        if (congestion > (digest >> congestion_shift & congestion_mask)) {
-            digest = (digest & ~(congestion_mask << congestion_shift)) | (congestion << congestion_shift);
+        if (congestion > (written >> congestion_shift & congestion_mask)) {
+            written = (written & ~(congestion_mask << congestion_shift)) | (congestion << congestion_shift);
         }
     }
 }
