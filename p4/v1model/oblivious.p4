@@ -69,10 +69,8 @@ control oblivious_ingress(inout headers_t hdr, inout metadata_t meta, inout stan
                 }
                 round_rank.apply(rank, meta.id_crcs, key);
                 if (rank.a <= most) {
-                    meta.cpu_kind = CPU_SAMPLE;
+                    meta.cpu_kind = meta.cpu_kind | CPU_SAMPLE;
                     meta.cpu_digest = rank.a ++ rank.b;
-                    meta.cpu_in_port = meta.in_port;
-                    meta.cpu_out_port = NO_PORT;
                 }
             }
         }

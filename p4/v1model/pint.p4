@@ -155,12 +155,10 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
     }
 
     action record() {
-        meta.cpu_kind = CPU_RECORD;
+        meta.cpu_kind = meta.cpu_kind | CPU_RECORD;
         meta.cpu_hop = hop;
         meta.cpu_plan = plan_id;
         meta.cpu_digest = (bit<64>)written;
-        meta.cpu_in_port = meta.in_port;
-        meta.cpu_out_port = meta.out_port;
         counts.count(RECORDED);
     }
 
