@@ -10,9 +10,9 @@
 //
 //   from_host, to_host   meta.in_port, meta.out_port: exact -> in_from_host(), out_to_host()   the host ports
 //   and of each fragment N (fragment_N):
-//   shape   no key -> set_shape(signs, bytes, twice, epoch_bits, column_bits)
-//           signs 1: Count Sketch, 0: Count-Min; bytes 1: unit = "bytes"; twice 0: one_subepoch;
-//           a row has 2^column_bits cells, at most 2^FRAGMENT_COLUMN_BITS
+//   shape   no key -> set_shape(with_signs, in_bytes, in_two, log_epoch, log_columns)
+//           with_signs 1: Count Sketch, 0: Count-Min; in_bytes 1: unit = "bytes"; in_two 0: one_subepoch;
+//           log_epoch: epoch_bits; a row has 2^log_columns cells, at most 2^FRAGMENT_COLUMN_BITS
 //
 // Registers of each fragment:
 //
@@ -109,14 +109,13 @@ control disketch_fragment(in bit<32> flow, in crcs_t flow_crcs, in bit<64> now, 
                     round_cell.apply(h, flow_crcs, key);
                     bit<32> column = h.a >> (8w32 - column_bits);
                     bit<32> at = (bank << FRAGMENT_COLUMN_BITS) | column;
-                    bit<32> cell;
-                    cells.read(cell, at);
+                    bit<32> amount = v[31:0];
                     if (signs == 1 && h.b[0:0] == 1) {
-                        cell = cell - v[31:0];
-                    } else {
-                        cell = cell + v[31:0];
+                        amount = 0 - amount;
                     }
-                    cells.write(at, cell);
+                    bit<32> cell;
+                    cells.read(cell, at); // with what follows one action, as ports have threads of their own
+                    cells.write(at, cell + amount);
                     ADD(packets, bank, 1)
                     ADD(value, bank, v)
                 }

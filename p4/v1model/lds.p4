@@ -10,9 +10,9 @@
 //
 // Tables, of either side:
 //
-//   point    meta.in_port or meta.out_port: exact -> set_point(number)     number < 2^LDS_POINT_BITS
-//   shape    no key -> set_shape(interval_bits, interval_bit, column_bits)
-//            interval_bit 1: a shim's bit tells the interval; a row has 2^column_bits cells
+//   point    meta.in_port or meta.out_port: exact -> set_point(point_number)   below 2^LDS_POINT_BITS
+//   shape    no key -> set_shape(log_interval, by_shim, log_columns)
+//            by_shim 1: a shim's bit tells the interval; a row has 2^log_columns cells
 //   keys     no key -> set_keys(flow_0_p, flow_0_q, flow_1_p, flow_1_q, packet_p, packet_q, name_p, name_q)
 //            halves of hash.Key of the seeds of the rows 0 and 1 (flowSeed), 2 and 3 (flowSeed+1), of digests
 //            (packetSeed), each added to Config.Seed, and of 0, under which flow keys are hashed

@@ -5,7 +5,7 @@
 //
 // Tables:
 //
-//   sampler   no key -> set_sampler(epoch_bits, key_p, key_q)    halves of hash.Key(Config.rankSeed())
+//   sampler   no key -> set_sampler(log_epoch, key_p, key_q)    halves of hash.Key(Config.rankSeed())
 //
 // Registers, by the epoch's parity:
 //

@@ -8,12 +8,12 @@
 // Tables:
 //
 //   plan           no key -> set_plan(id)                         plans of DIGEST_BITS-7 to DIGEST_BITS bits
-//   carrier        no key -> by_shim(interval_bits)               0: the interval bit stays clear
+//   carrier        no key -> by_shim(bits)                        interval_bits; 0: the interval bit stays clear
 //                         -> by_identification(any)               1: identification = "any", 0: "zero"
-//   hops           no key -> from_shim(), from_ttl(initial_ttl)   0: the nearest of 32, 64, 128 and 255
+//   hops           no key -> from_shim(), from_ttl(initial)       0: the nearest of 32, 64, 128 and 255
 //   arrival_port   meta.in_port: exact -> edge_in()               the edge ports
-//   port           meta.out_port: exact -> set_port(edge, max_frame, round_trip, log_round_trip, log_bytes)
-//                  all ports; max_frame in bytes (2^32-1: no limit), the others as in pint.Utilisation
+//   port           meta.out_port: exact -> set_port(edge, longest, round_trip, log_round_trip, log_bytes)
+//                  all ports; longest: what the port sends, in bytes (2^32-1: no limit), the others as in pint.Utilisation
 //   encoder.*      see pint_encoder.p4, pint_codec.p4
 //
 // Registers:

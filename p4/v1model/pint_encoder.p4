@@ -11,12 +11,12 @@
 //
 // Tables:
 //
-//   keys         no key -> set_keys(switch_id, set_p, set_q, writer_p, writer_q, value_p, value_q)
-//                halves of hash.Key of the seeds: of q (Plan.setSeed), g (Plan.shared) and v (the path's h)
-//   query_set    q.a: range -> set_queries(path_mask, path_shift, latency_mask, latency_shift, congestion_mask, congestion_shift)
-//                from the threshold of the set before to this one's less 1; masks are not shifted, 0: not in the set
-//   layer        q.b: range -> set_layer(number, overwrites)    of at most two layers, number 0 and 1;
-//                0 from 0 to upTo's high half, 1 behind; overwrites is 1 for Baseline, 0 for XOR
+//   keys         no key -> set_keys(of_switch, set_p, set_q, writer_p, writer_q, value_p, value_q)
+//                the switch's id, and halves of hash.Key of the seeds: of q (Plan.setSeed), g (Plan.shared) and v (the path's h)
+//   query_set    q.a: range -> set_queries(of_path, path_at, of_latency, latency_at, of_congestion, congestion_at)
+//                from the threshold of the set before to this one's less 1; of_...: mask of the query's digest, not shifted, 0: not in the set; ..._at: its shift
+//   layer        q.b: range -> set_layer(number, overwriting)   of at most two layers, number 0 and 1;
+//                0 from 0 to upTo's high half, 1 behind; overwriting is 1 for Baseline, 0 for XOR
 //   path_writes  layer, hop: exact -> path_up_to(most)          g.a is at most: accept's high half
 //   sample       hop: exact -> sample_up_to(most)               g.b is at most: acceptReservoir's high half
 //   latency_code.whole, latency_code.part, congestion_code.whole, congestion_code.part: see pint_codec.p4
