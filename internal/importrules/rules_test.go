@@ -72,9 +72,11 @@ var layers = []layer{
 		"the lab starts the binary like any user and reads its JSON, so that it tests what is shipped"},
 	{"config", []string{"control/...", "dataplane/port", "dataplane/worker", "dataplane/xdp", "dataplane/xsk", "pipeline/...", "stages/...", "telemetry/..."},
 		"config gathers the Config of every package"},
+	{"p4/tables", []string{"pipeline", "stages/...", "telemetry/hash", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
+		"entries are made of the stages' own numbers, whoever writes them; files and faults' lines are config's and cmd's"},
 	{"bench/...", []string{"bench/...", "config", "control/...", "dataplane/...", "pipeline/...", "stages/...", "telemetry/..."},
 		"benchmarks are users of everything and nobody's tool but cmd's"},
-	{"cmd/...", []string{"bench/...", "cmd/...", "config", "control/...", "dataplane/...", "pipeline/...", "stages/...", "telemetry/..."},
+	{"cmd/...", []string{"bench/...", "cmd/...", "config", "control/...", "dataplane/...", "p4/...", "pipeline/...", "stages/...", "telemetry/..."},
 		"wiring"},
 }
 
@@ -122,7 +124,8 @@ var foreigns = []foreign{
 	{"github.com/prometheus/client_golang", []string{"control/metrics", "telemetry/collect/web"}, "metrics are shown by control, out of reports, and by the collector's server"},
 	{"kernel.org/pub/linux/libs/security/libcap", []string{"cmd/..."}, "a process has one set of capabilities, and one place that gives them up"},
 	{"connectrpc.com/connect", []string{"cmd/...", "control/...", "telemetry/view/api"}, "the APIs are control's and the collector's"},
-	{"google.golang.org/protobuf", []string{"cmd/...", "control/...", "telemetry/view/api"}, "the APIs' messages are theirs; records have their own codec"},
+	{"google.golang.org/protobuf", []string{"cmd/...", "control/...", "p4/tables", "telemetry/view/api"}, "the APIs' messages are theirs, P4Runtime's are p4/tables'; records have their own codec"},
+	{"github.com/p4lang/p4runtime", []string{"p4/tables"}, "one package speaks P4Runtime"},
 	{"github.com/parquet-go/parquet-go", []string{"telemetry/view/parquet"}, "one face writes Parquet"},
 	{"github.com/netsampler/goflow2", nil, "a collector of others, the second opinion of tests"},
 	{"github.com/HdrHistogram/hdrhistogram-go", []string{"bench/..."}, "latencies are measured by benchmarks"},
