@@ -83,14 +83,14 @@ parser packet_parser(packet_in pkt, out headers_t hdr, inout metadata_t meta, in
         meta.fits = (bit<1>)(meta.room >= VLAN_LEN + 2);
         transition select(meta.next_type, meta.tags, meta.fits) {
             (TYPE_VLAN, MAX_TAGS, _): ether_type;
-            (TYPE_QINQ, MAX_TAGS, _): ether_type;
-            (TYPE_QINQ_OLD, MAX_TAGS, _): ether_type;
+            (TYPE_SERVICE_VLAN, MAX_TAGS, _): ether_type;
+            (TYPE_LEGACY_QINQ, MAX_TAGS, _): ether_type;
             (TYPE_VLAN, _, 1): vlan;
-            (TYPE_QINQ, _, 1): vlan;
-            (TYPE_QINQ_OLD, _, 1): vlan;
+            (TYPE_SERVICE_VLAN, _, 1): vlan;
+            (TYPE_LEGACY_QINQ, _, 1): vlan;
             (TYPE_VLAN, _, 0): vlan_truncated;
-            (TYPE_QINQ, _, 0): vlan_truncated;
-            (TYPE_QINQ_OLD, _, 0): vlan_truncated;
+            (TYPE_SERVICE_VLAN, _, 0): vlan_truncated;
+            (TYPE_LEGACY_QINQ, _, 0): vlan_truncated;
             (TYPE_SHIM, _, _): shim;
             default: ether_type;
         }
