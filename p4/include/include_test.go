@@ -42,7 +42,9 @@ var goNames = map[string][]string{
 		"NUM_FAULTS numFaults",
 	},
 	"pipeline/packet": {"NO_PORT NoPort", "REASON_CONSUMED Consumed"},
-	"telemetry/pint":  {"MAX_HOPS MaxHops"},
+	"telemetry/pint": {
+		"MAX_HOPS MaxHops", "LOG_FRACTION LogFraction", "UTILISATION_TABLE_BITS utilisationTable", "UTILISATION_SCALE utilisationScale",
+	},
 	"stages/pint": {
 		"SOURCED sourced", "TRANSITED transited", "SUNK sunk", "LOCAL local", "LEFT_BARE leftBare", "LEFT_MTU leftMTU",
 		"LEFT_ROOM leftRoom", "LEFT_OTHER leftOther", "LEFT_NONZERO leftNonzero", "LEFT_OWN leftOwn",
