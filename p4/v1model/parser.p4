@@ -47,7 +47,11 @@ parser packet_parser(packet_in pkt, out headers_t hdr, inout metadata_t meta, in
     words_ahead() behind_ip;
     words_ahead() at_transport;
 
+    // BMv2 parses again what it copies at ingress, with the metadata of some packet
+    // before: then nothing but the packet's bytes counts, which all stay in their order.
     state start {
+        meta.tags = 0;
+        meta.extensions = 0;
         meta.in_port = (bit<16>)sm.ingress_port;
         meta.out_port = NO_PORT;
         meta.length = sm.packet_length;
@@ -65,7 +69,6 @@ parser packet_parser(packet_in pkt, out headers_t hdr, inout metadata_t meta, in
         }
     }
 
-    // The copy of a packet for the CPU port is parsed again, with a length of 0.
     state runt {
         meta.reason = REASON_RUNT;
         transition accept;
