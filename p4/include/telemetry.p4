@@ -6,25 +6,25 @@
 #include "types.p4"
 
 // pint. What becomes of a packet (stages/pint, count), exactly one of these ...
-const bit<8> SOURCED = 0;
-const bit<8> TRANSITED = 1;
-const bit<8> SUNK = 2;
-const bit<8> LOCAL = 3;
-const bit<8> LEFT_BARE = 4;
-const bit<8> LEFT_MTU = 5;
-const bit<8> LEFT_ROOM = 6;
-const bit<8> LEFT_OTHER = 7;
-const bit<8> LEFT_NONZERO = 8;
-const bit<8> LEFT_OWN = 9;
-const bit<8> LEFT_LOOPING = 10;
-const bit<8> LEFT_FORGED = 11;
+const bit<32> SOURCED = 0;
+const bit<32> TRANSITED = 1;
+const bit<32> SUNK = 2;
+const bit<32> LOCAL = 3;
+const bit<32> LEFT_BARE = 4;
+const bit<32> LEFT_MTU = 5;
+const bit<32> LEFT_ROOM = 6;
+const bit<32> LEFT_OTHER = 7;
+const bit<32> LEFT_NONZERO = 8;
+const bit<32> LEFT_OWN = 9;
+const bit<32> LEFT_LOOPING = 10;
+const bit<32> LEFT_FORGED = 11;
 // ... and what is counted beside.
-const bit<8> UNKNOWN_PLAN = 12;
-const bit<8> HOP_SATURATED = 13;
-const bit<8> HOP_UNKNOWN = 14;
-const bit<8> LOOPS_FOUND = 15;
-const bit<8> RECORDED = 16;
-const bit<8> RING_FULL = 17;
+const bit<32> UNKNOWN_PLAN = 12;
+const bit<32> HOP_SATURATED = 13;
+const bit<32> HOP_UNKNOWN = 14;
+const bit<32> LOOPS_FOUND = 15;
+const bit<32> RECORDED = 16;
+const bit<32> RING_FULL = 17;
 #define PINT_COUNTS 18
 
 // Bytes of a shim whose digest has DIGEST_BITS.
@@ -56,5 +56,12 @@ const bit<8> RING_FULL = 17;
 #define LDS_ROWS 4
 #define LDS_ROW_BITS 2
 #define LDS_COLUMN_BITS 10
+
+// Adds to a number of a register of 64 bits.
+#define ADD(numbers, index, v) {                \
+        bit<64> before_;                        \
+        numbers.read(before_, index);           \
+        numbers.write(index, before_ + (v));    \
+    }
 
 #endif

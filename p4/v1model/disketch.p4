@@ -10,9 +10,9 @@
 //
 //   from_host, to_host   meta.in_port, meta.out_port: exact -> in_from_host(), out_to_host()   the host ports
 //   and of each fragment N (fragment_N):
-//   shape   no key -> set_shape(signs, bytes, twice, epoch_bits, column_bits)
-//           signs 1: Count Sketch, 0: Count-Min; bytes 1: unit = "bytes"; twice 0: one_subepoch;
-//           a row has 2^column_bits cells, at most 2^FRAGMENT_COLUMN_BITS
+//   shape   no key -> set_shape(with_signs, in_bytes, in_two, log_epoch, log_columns)
+//           with_signs 1: Count Sketch, 0: Count-Min; in_bytes 1: unit = "bytes"; in_two 0: one_subepoch;
+//           log_epoch: epoch_bits; a row has 2^log_columns cells, at most 2^FRAGMENT_COLUMN_BITS
 //
 // Registers of each fragment:
 //
@@ -33,21 +33,21 @@
 #include "../include/hash.p4"
 #include "../include/telemetry.p4"
 
-#define KEY_OF(key, halves)       \
-    (key).p = (halves)[63:32];    \
-    (key).q = (halves)[31:0]
+#define KEY_OF(key, halves)   \
+    key.p = halves[63:32];    \
+    key.q = halves[31:0]
 
 control disketch_fragment(in bit<32> flow, in crcs_t flow_crcs, in bit<64> now, in bit<32> bytes, in bit<1> host_to_host) {
-    register<bit<64>, bit<32>>(2) schedule_epoch;
-    register<bit<8>, bit<32>>(2) schedule_log;
-    register<bit<1>, bit<32>>(2) schedule_flip;
-    register<bit<64>, bit<32>>(2) schedule_key;
-    register<bit<64>, bit<32>>(2) cell_key;
-    register<bit<32>, bit<32>>(1 << (FRAGMENT_COLUMN_BITS + FRAGMENT_BANK_BITS)) cells;
-    register<bit<64>, bit<32>>(2) packets;
-    register<bit<64>, bit<32>>(2) value;
-    register<bit<64>, bit<32>>(2) seen;
-    register<bit<64>, bit<32>>(1) missed;
+    register<bit<64>>(2) schedule_epoch;
+    register<bit<8>>(2) schedule_log;
+    register<bit<1>>(2) schedule_flip;
+    register<bit<64>>(2) schedule_key;
+    register<bit<64>>(2) cell_key;
+    register<bit<32>>(1 << (FRAGMENT_COLUMN_BITS + FRAGMENT_BANK_BITS)) cells;
+    register<bit<64>>(2) packets;
+    register<bit<64>>(2) value;
+    register<bit<64>>(2) seen;
+    register<bit<64>>(1) missed;
 
     bit<1> has_shape = 0;
     bit<1> signs = 0;
@@ -71,12 +71,6 @@ control disketch_fragment(in bit<32> flow, in crcs_t flow_crcs, in bit<64> now, 
         default_action = NoAction();
     }
 
-    action add(register<bit<64>, bit<32>> to, in bit<32> index, in bit<64> v) {
-        bit<64> sum;
-        to.read(sum, index);
-        to.write(index, sum + v);
-    }
-
     apply {
         shape.apply();
         if (has_shape == 1) {
@@ -85,7 +79,7 @@ control disketch_fragment(in bit<32> flow, in crcs_t flow_crcs, in bit<64> now, 
             bit<64> scheduled;
             schedule_epoch.read(scheduled, parity);
             if (scheduled != epoch) {
-                add(missed, 0, 1);
+                ADD(missed, 0, 1)
             } else {
                 bit<8> log;
                 bit<1> flip;
@@ -108,23 +102,22 @@ control disketch_fragment(in bit<32> flow, in crcs_t flow_crcs, in bit<64> now, 
                 bit<64> second = (first + ((last + 1) >> 1)) & last;
                 bit<64> v = (of_bytes == 1) ? (bit<64>)bytes : 64w1;
 
-                add(seen, bank, 1);
+                ADD(seen, bank, 1)
                 if (first == subepoch || (host_to_host == 1 && twice == 1 && second == subepoch)) {
                     cell_key.read(halves, parity);
                     KEY_OF(key, halves);
                     round_cell.apply(h, flow_crcs, key);
                     bit<32> column = h.a >> (8w32 - column_bits);
                     bit<32> at = (bank << FRAGMENT_COLUMN_BITS) | column;
-                    bit<32> cell;
-                    cells.read(cell, at);
+                    bit<32> amount = v[31:0];
                     if (signs == 1 && h.b[0:0] == 1) {
-                        cell = cell - v[31:0];
-                    } else {
-                        cell = cell + v[31:0];
+                        amount = 0 - amount;
                     }
-                    cells.write(at, cell);
-                    add(packets, bank, 1);
-                    add(value, bank, v);
+                    bit<32> cell;
+                    cells.read(cell, at); // with what follows one action, as ports have threads of their own
+                    cells.write(at, cell + amount);
+                    ADD(packets, bank, 1)
+                    ADD(value, bank, v)
                 }
             }
         }

@@ -10,16 +10,17 @@
 //
 // Tables, of either side:
 //
-//   point    meta.in_port or meta.out_port: exact -> set_point(number)     number < 2^LDS_POINT_BITS
-//   shape    no key -> set_shape(interval_bits, interval_bit, column_bits)
-//            interval_bit 1: a shim's bit tells the interval; a row has 2^column_bits cells
+//   point    meta.in_port or meta.out_port: exact -> set_point(point_number)   below 2^LDS_POINT_BITS
+//   shape    no key -> set_shape(log_interval, by_shim, log_columns)
+//            by_shim 1: a shim's bit tells the interval; a row has 2^log_columns cells
 //   keys     no key -> set_keys(flow_0_p, flow_0_q, flow_1_p, flow_1_q, packet_p, packet_q, name_p, name_q)
 //            halves of hash.Key of the seeds of the rows 0 and 1 (flowSeed), 2 and 3 (flowSeed+1), of digests
 //            (packetSeed), each added to Config.Seed, and of 0, under which flow keys are hashed
 //
 // Registers, of either side, all written here:
 //
-//   sum, count, digest, bytes   64 bits   point << (1+LDS_ROW_BITS+LDS_COLUMN_BITS) | bank << (LDS_ROW_BITS+LDS_COLUMN_BITS)
+//   cell_sum, cell_count, cell_digest, cell_bytes   64 bits
+//                               point << (1+LDS_ROW_BITS+LDS_COLUMN_BITS) | bank << (LDS_ROW_BITS+LDS_COLUMN_BITS)
 //                                         | row << LDS_COLUMN_BITS | column: lds.Cell; sum in two's complement
 //   packets, outside            64 bits   point << 1 | bank: Point.Packets, Point.Outside
 //   measured, skipped, by_bit, timed, waited   1 x 64 bits   counters of the stage
@@ -33,19 +34,31 @@
 #define LDS_CELLS (1 << (LDS_POINT_BITS + 1 + LDS_ROW_BITS + LDS_COLUMN_BITS))
 #define LDS_BANKS (1 << (LDS_POINT_BITS + 1))
 
-// A side; port and at are the packet's port and time on it.
-control lds_side(in headers_t hdr, in metadata_t meta, in port_t port, in bit<64> at) {
-    register<bit<64>, bit<32>>(LDS_CELLS) sum;
-    register<bit<64>, bit<32>>(LDS_CELLS) count;
-    register<bit<64>, bit<32>>(LDS_CELLS) digest;
-    register<bit<64>, bit<32>>(LDS_CELLS) bytes;
-    register<bit<64>, bit<32>>(LDS_BANKS) packets;
-    register<bit<64>, bit<32>>(LDS_BANKS) outside;
-    register<bit<64>, bit<32>>(1) measured;
-    register<bit<64>, bit<32>>(1) skipped;
-    register<bit<64>, bit<32>>(1) by_bit;
-    register<bit<64>, bit<32>>(1) timed;
-    register<bit<64>, bit<32>>(1) waited;
+// What a side is told of a packet: its port and time there, and the interval bit of its
+// outermost shim, if it has one.
+struct lds_packet_t {
+    port_t port;
+    time_t at;
+    time_t arrival;
+    time_t now;
+    flags_t flags;
+    bit<32> length;
+    bit<1> marked;
+    bit<1> odd;
+}
+
+control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
+    register<bit<64>>(LDS_CELLS) cell_sum;
+    register<bit<64>>(LDS_CELLS) cell_count;
+    register<bit<64>>(LDS_CELLS) cell_digest;
+    register<bit<64>>(LDS_CELLS) cell_bytes;
+    register<bit<64>>(LDS_BANKS) packets;
+    register<bit<64>>(LDS_BANKS) outside;
+    register<bit<64>>(1) measured;
+    register<bit<64>>(1) skipped;
+    register<bit<64>>(1) by_bit;
+    register<bit<64>>(1) timed;
+    register<bit<64>>(1) waited;
 
     bit<8> interval_bits = 0;
     bit<1> interval_bit = 0;
@@ -64,7 +77,7 @@ control lds_side(in headers_t hdr, in metadata_t meta, in port_t port, in bit<64
         number = (bit<32>)point_number;
     }
     table point {
-        key = { port : exact; }
+        key = { p.port : exact; }
         actions = { set_point; NoAction; }
         default_action = NoAction();
         size = MAX_PORTS;
@@ -96,36 +109,30 @@ control lds_side(in headers_t hdr, in metadata_t meta, in port_t port, in bit<64
         default_action = NoAction();
     }
 
-    action add(register<bit<64>, bit<32>> to, in bit<32> index, in bit<64> v) {
-        bit<64> before;
-        to.read(before, index);
-        to.write(index, before + v);
-    }
-
-    action add_cell(in bit<32> row, in bit<32> hash, in bit<32> bank, in bit<64> t, in hash_t d, in bit<32> length) {
-        bit<32> cell = (((bank << LDS_ROW_BITS) | row) << LDS_COLUMN_BITS) | (hash >> (8w32 - column_bits));
-        add(sum, cell, t);
-        add(count, cell, 1);
-        add(digest, cell, d.a ++ d.b);
-        add(bytes, cell, (bit<64>)length);
+    action add_cell(in bit<32> row, in bit<32> half, in bit<32> bank, in bit<64> t, in hash_t d) {
+        bit<32> cell = (((bank << LDS_ROW_BITS) | row) << LDS_COLUMN_BITS) | (half >> (8w32 - column_bits));
+        ADD(cell_sum, cell, t)
+        ADD(cell_count, cell, 1)
+        ADD(cell_digest, cell, d.a ++ d.b)
+        ADD(cell_bytes, cell, (bit<64>)p.length)
     }
 
     apply {
         if (point.apply().hit) {
-            if ((meta.flags & FLAG_IP) == 0) {
-                add(skipped, 0, 1);
+            if ((p.flags & FLAG_IP) == 0) {
+                ADD(skipped, 0, 1)
             } else {
                 shape.apply();
                 keys.apply();
 
                 // By the clock, the interval is that of now; by a shim's bit, the nearest to
                 // the arrival that has its parity, at most one away.
-                bit<64> slice = meta.now >> interval_bits;
+                bit<64> slice = p.now >> interval_bits;
                 bit<64> interval = slice;
-                if (interval_bit == 1 && hdr.shim.isValid()) {
-                    bit<64> told = meta.arrival >> interval_bits;
-                    if (told[0:0] != hdr.shim.interval) {
-                        bit<64> half = meta.arrival >> (interval_bits - 1);
+                if (interval_bit == 1 && p.marked == 1) {
+                    bit<64> told = p.arrival >> interval_bits;
+                    if (told[0:0] != p.odd) {
+                        bit<64> half = p.arrival >> (interval_bits - 1);
                         if (half[0:0] == 0) {
                             told = told - 1;
                         } else {
@@ -137,59 +144,71 @@ control lds_side(in headers_t hdr, in metadata_t meta, in port_t port, in bit<64
                     } else if (told < slice) {
                         interval = slice - 1;
                     }
-                    add(by_bit, 0, 1);
+                    ADD(by_bit, 0, 1)
                 }
-                add(measured, 0, 1);
-                if (meta.arrival != meta.now) {
-                    add(timed, 0, 1);
+                ADD(measured, 0, 1)
+                if (p.arrival != p.now) {
+                    ADD(timed, 0, 1)
                 }
-                add(waited, 0, at - meta.arrival);
+                ADD(waited, 0, p.at - p.arrival)
 
                 // Relative to the interval's beginning, in two's complement.
-                bit<64> t = at - (interval << interval_bits);
+                bit<64> t = p.at - (interval << interval_bits);
                 bit<64> slack = 64w1 << (interval_bits - 1);
                 bit<32> bank = (number << 1) | (bit<32>)interval[0:0];
                 if (t + slack >= 64w2 << interval_bits) {
-                    add(outside, bank, 1);
+                    ADD(outside, bank, 1)
                 } else {
-                    add(packets, bank, 1);
+                    ADD(packets, bank, 1)
                     hash_t h;
                     hash_t d;
                     crcs_t crcs;
-                    round_packet.apply(d, meta.id_crcs, packet);
-                    round_name.apply(h, meta.flow_crcs, name);
+                    round_packet.apply(d, id_crcs, packet);
+                    round_name.apply(h, flow_crcs, name);
                     FIRST_ROUND(crcs, SWAP64(h.a ++ h.b));
                     round_flow_0.apply(h, crcs, flow_0);
-                    add_cell(0, h.a, bank, t, d, meta.length);
-                    add_cell(1, h.b, bank, t, d, meta.length);
+                    add_cell(0, h.a, bank, t, d);
+                    add_cell(1, h.b, bank, t, d);
                     round_flow_1.apply(h, crcs, flow_1);
-                    add_cell(2, h.a, bank, t, d, meta.length);
-                    add_cell(3, h.b, bank, t, d, meta.length);
+                    add_cell(2, h.a, bank, t, d);
+                    add_cell(3, h.b, bank, t, d);
                 }
             }
         }
     }
 }
 
+#define LDS_TELL(p, at_port, at_time)                   \
+    p.port = at_port;                                   \
+    p.at = at_time;                                     \
+    p.arrival = meta.arrival;                           \
+    p.now = meta.now;                                   \
+    p.flags = meta.flags;                               \
+    p.length = meta.length;                             \
+    p.marked = hdr.shim.isValid() ? 1w1 : 1w0;          \
+    p.odd = hdr.shim.isValid() ? hdr.shim.interval : 1w0
+
 control lds_ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
     lds_side() side;
+    lds_packet_t p;
     apply {
         if (meta.reason == NO_REASON) {
-            side.apply(hdr, meta, meta.in_port, meta.arrival);
+            LDS_TELL(p, meta.in_port, meta.arrival);
+            side.apply(p, meta.id_crcs, meta.flow_crcs);
         }
     }
 }
 
 control lds_egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
     lds_side() side;
+    lds_packet_t p;
     apply {
         if (meta.reason == NO_REASON) {
-            // A replayed packet may arrive behind the clock.
-            bit<64> at = meta.now;
-            if (meta.arrival > at) {
-                at = meta.arrival;
+            LDS_TELL(p, meta.out_port, meta.now);
+            if (p.arrival > p.at) {
+                p.at = p.arrival; // a replayed packet may arrive behind the clock
             }
-            side.apply(hdr, meta, meta.out_port, at);
+            side.apply(p, meta.id_crcs, meta.flow_crcs);
         }
     }
 }

@@ -5,7 +5,7 @@
 //
 // Tables:
 //
-//   sampler   no key -> set_sampler(epoch_bits, key_p, key_q)    halves of hash.Key(Config.rankSeed())
+//   sampler   no key -> set_sampler(log_epoch, key_p, key_q)    halves of hash.Key(Config.rankSeed())
 //
 // Registers, by the epoch's parity:
 //
@@ -26,10 +26,10 @@
 #include "../include/telemetry.p4"
 
 control oblivious_ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
-    register<bit<64>, bit<32>>(2) epoch;
-    register<bit<32>, bit<32>>(2) threshold;
-    register<bit<64>, bit<32>>(2) packets;
-    register<bit<64>, bit<32>>(2) bytes;
+    register<bit<64>>(2) epoch;
+    register<bit<32>>(2) threshold;
+    register<bit<64>>(2) packets;
+    register<bit<64>>(2) bytes;
 
     bit<1> measures = 0;
     bit<8> epoch_bits = 0;
@@ -69,10 +69,8 @@ control oblivious_ingress(inout headers_t hdr, inout metadata_t meta, inout stan
                 }
                 round_rank.apply(rank, meta.id_crcs, key);
                 if (rank.a <= most) {
-                    meta.cpu_kind = CPU_SAMPLE;
+                    meta.cpu_kind = meta.cpu_kind | CPU_SAMPLE;
                     meta.cpu_digest = rank.a ++ rank.b;
-                    meta.cpu_in_port = meta.in_port;
-                    meta.cpu_out_port = NO_PORT;
                 }
             }
         }

@@ -8,12 +8,12 @@
 // Tables:
 //
 //   plan           no key -> set_plan(id)                         plans of DIGEST_BITS-7 to DIGEST_BITS bits
-//   carrier        no key -> by_shim(interval_bits)               0: the interval bit stays clear
+//   carrier        no key -> by_shim(bits)                        interval_bits; 0: the interval bit stays clear
 //                         -> by_identification(any)               1: identification = "any", 0: "zero"
-//   hops           no key -> from_shim(), from_ttl(initial_ttl)   0: the nearest of 32, 64, 128 and 255
+//   hops           no key -> from_shim(), from_ttl(initial)       0: the nearest of 32, 64, 128 and 255
 //   arrival_port   meta.in_port: exact -> edge_in()               the edge ports
-//   port           meta.out_port: exact -> set_port(edge, max_frame, round_trip, log_round_trip, log_bytes)
-//                  all ports; max_frame in bytes (2^32-1: no limit), the others as in pint.Utilisation
+//   port           meta.out_port: exact -> set_port(edge, longest, round_trip, log_round_trip, log_bytes)
+//                  all ports; longest: what the port sends, in bytes (2^32-1: no limit), the others as in pint.Utilisation
 //   encoder.*      see pint_encoder.p4, pint_codec.p4
 //
 // Registers:
@@ -27,6 +27,7 @@
 #define WEIR_PINT_P4
 
 #include "../include/packet.p4"
+#include "../include/checksum.p4"
 #include "../include/telemetry.p4"
 #include "pint_encoder.p4"
 #include "pint_utilisation.p4"
@@ -43,7 +44,7 @@ const bit<8> DO_RECORD = 7;
 const bit<8> DO_DROP = 8;
 
 control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
-    counter<bit<8>>(PINT_COUNTS, CounterType.packets) counts;
+    counter(PINT_COUNTS, CounterType.packets) counts;
 
     bit<16> plan_id = 0;
     bit<1> in_identification = 0;
@@ -56,15 +57,16 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
     bit<32> max_frame = 0;
     link_t link = { 0, 0, 0 };
 
-    bit<8> fate = LEFT_BARE;
+    bit<32> fate = LEFT_BARE;
     bit<8> act = DO_NOTHING;
     bit<1> encodes = 0;
     bit<8> hop = 0;
-    bit<DIGEST_BITS> digest = 0;
+    bit<DIGEST_BITS> written = 0;
     observed_t seen = { 0, 0 };
 
     pint_utilisation() utilisation;
     pint_encoder() encoder;
+    checksum_update() checksum;
 
     action set_plan(bit<16> id) {
         plan_id = id;
@@ -136,7 +138,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
         hdr.shim.hop = 1;
         hdr.shim.plan = plan_id;
         hdr.digest.setValid();
-        hdr.digest.value = digest;
+        hdr.digest.value = written;
         meta.flags = meta.flags | FLAG_SHIM;
         meta.length = meta.length + SHIM_LEN;
     }
@@ -152,27 +154,11 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
         hdr.host_other_digest.setInvalid();
     }
 
-    // Identification, flags and offset of an atomic datagram, and its checksum (RFC
-    // 1624): header.ChecksumUpdate32.
-    action set_word(bit<16> identification, bit<1> mark) {
-        bit<16> before = hdr.ipv4.mark ++ hdr.ipv4.dont_fragment ++ hdr.ipv4.more_fragments ++ hdr.ipv4.offset;
-        bit<16> behind = mark ++ 15w0x4000;
-        bit<32> sum = (bit<32>)(~hdr.ipv4.checksum) + (bit<32>)(~hdr.ipv4.identification) + (bit<32>)(~before) +
-            (bit<32>)identification + (bit<32>)behind;
-        sum = (sum >> 16) + (sum & 0xffff);
-        sum = (sum >> 16) + sum;
-        hdr.ipv4.checksum = ~sum[15:0];
-        hdr.ipv4.identification = identification;
-        hdr.ipv4.mark = mark;
-    }
-
     action record() {
-        meta.cpu_kind = CPU_RECORD;
+        meta.cpu_kind = meta.cpu_kind | CPU_RECORD;
         meta.cpu_hop = hop;
         meta.cpu_plan = plan_id;
-        meta.cpu_digest = (bit<64>)digest;
-        meta.cpu_in_port = meta.in_port;
-        meta.cpu_out_port = meta.out_port;
+        meta.cpu_digest = (bit<64>)written;
         counts.count(RECORDED);
     }
 
@@ -194,12 +180,12 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                 // How far the TTL is from where it began: 0 if it says nothing.
                 bit<8> ttl_hop = 0;
                 bit<8> ttl = 0;
-                if (meta.flags & FLAG_IPV4 != 0) {
+                if ((meta.flags & FLAG_IPV4) != 0) {
                     ttl = hdr.ipv4.ttl;
-                } else if (meta.flags & FLAG_IPV6 != 0) {
+                } else if ((meta.flags & FLAG_IPV6) != 0) {
                     ttl = hdr.ipv6.hop_limit;
                 }
-                if (meta.flags & FLAG_IP != 0) {
+                if ((meta.flags & FLAG_IP) != 0) {
                     bit<8> first = initial_ttl;
                     if (first == 0) {
                         if (ttl <= 32) {
@@ -220,7 +206,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                 // What becomes of the packet.
                 bit<1> counts_hops = 0;
                 bit<1> atomic = 0;
-                if (meta.flags & FLAG_IPV4 != 0 && hdr.ipv4.dont_fragment == 1 && hdr.ipv4.more_fragments == 0 && hdr.ipv4.offset == 0) {
+                if ((meta.flags & FLAG_IPV4) != 0 && hdr.ipv4.dont_fragment == 1 && hdr.ipv4.more_fragments == 0 && hdr.ipv4.offset == 0) {
                     atomic = 1;
                 }
                 if (meta.id == 0) {
@@ -232,7 +218,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                     hop = 1;
                     encodes = 1;
                 } else if (in_identification == 1) {
-                    if (meta.flags & FLAG_IPV4 == 0) {
+                    if ((meta.flags & FLAG_IPV4) == 0) {
                         fate = LEFT_OTHER;
                     } else if (from_edge == 1) {
                         if (atomic == 0) {
@@ -250,7 +236,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                     } else if (hdr.ipv4.mark == 0 || atomic == 0) {
                         fate = LEFT_BARE;
                     } else {
-                        digest = hdr.ipv4.identification;
+                        written = hdr.ipv4.identification;
                         counts_hops = 1;
                         if (to_edge == 1) {
                             fate = SUNK;
@@ -306,7 +292,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                         encodes = 0;
                     } else {
                         hop = hdr.shim.hop;
-                        digest = hdr.digest.value;
+                        written = hdr.digest.value;
                         counts_hops = hops_from_ttl;
                         act = (to_edge == 1) ? DO_TAKE_SHIM : DO_WRITE_SHIM;
                     }
@@ -322,23 +308,30 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                     }
                 }
                 if (encodes == 1) {
-                    encoder.apply(meta.id, meta.id_crcs, hop, seen, digest);
+                    encoder.apply(meta.id, meta.id_crcs, hop, seen, written);
                 }
 
                 if (act == DO_PUT_SHIM) {
                     put_shim();
                 } else if (act == DO_WRITE_SHIM) {
-                    hdr.digest.value = digest;
+                    hdr.digest.value = written;
                 } else if (act == DO_TAKE_SHIM) {
                     record();
                     strip();
                 } else if (act == DO_STRIP) {
                     strip();
-                } else if (act == DO_MARK) {
-                    set_word(digest, 1);
-                } else if (act == DO_UNMARK) {
-                    record();
-                    set_word(0, 0);
+                } else if (act == DO_MARK || act == DO_UNMARK) {
+                    // Identification, flags and offset of an atomic datagram.
+                    bit<32> before = hdr.ipv4.identification ++ hdr.ipv4.mark ++ 15w0x4000;
+                    bit<32> word = 0x00004000;
+                    if (act == DO_MARK) {
+                        word = written ++ 16w0xc000;
+                    } else {
+                        record();
+                    }
+                    checksum.apply(hdr.ipv4.checksum, before, word);
+                    hdr.ipv4.identification = word[31:16];
+                    hdr.ipv4.mark = word[15:15];
                 } else if (act == DO_RECORD) {
                     record();
                 } else if (act == DO_DROP) {

@@ -4,10 +4,10 @@
 //
 // Tables, written by the control plane from pint.Codec:
 //
-//   whole   value: lpm          -> whole(logarithm, zeros)   one entry for each number of leading zeros
+//   whole   value: lpm          -> whole_of(logarithm, zeros)   one entry for each number of leading zeros
 //           value of z leading zeros: prefix 2^(63-z), length z+1, zeros = z; value 0: prefix 0, length 64, zeros = 0
 //           logarithm: Codec.whole[64-z], two's complement, in 2^-16 of a code
-//   part    fraction: lpm       -> part(logarithm)           the 16 bits behind the leading one
+//   part    fraction: lpm       -> part_of(logarithm)           the 16 bits behind the leading one
 //           entry i of the 2^q of Codec.part: prefix i << (16-q), length q
 #ifndef WEIR_PINT_CODEC_P4
 #define WEIR_PINT_CODEC_P4

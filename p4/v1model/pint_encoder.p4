@@ -11,12 +11,12 @@
 //
 // Tables:
 //
-//   keys         no key -> set_keys(switch_id, set_p, set_q, writer_p, writer_q, value_p, value_q)
-//                halves of hash.Key of the seeds: of q (Plan.setSeed), g (Plan.shared) and v (the path's h)
-//   query_set    q.a: range -> set_queries(path_mask, path_shift, latency_mask, latency_shift, congestion_mask, congestion_shift)
-//                from the threshold of the set before to this one's less 1; masks are not shifted, 0: not in the set
-//   layer        q.b: range -> set_layer(number, overwrites)    of at most two layers, number 0 and 1;
-//                0 from 0 to upTo's high half, 1 behind; overwrites is 1 for Baseline, 0 for XOR
+//   keys         no key -> set_keys(of_switch, set_p, set_q, writer_p, writer_q, value_p, value_q)
+//                the switch's id, and halves of hash.Key of the seeds: of q (Plan.setSeed), g (Plan.shared) and v (the path's h)
+//   query_set    q.a: range -> set_queries(of_path, path_at, of_latency, latency_at, of_congestion, congestion_at)
+//                from the threshold of the set before to this one's less 1; of_...: mask of the query's digest, not shifted, 0: not in the set; ..._at: its shift
+//   layer        q.b: range -> set_layer(number, overwriting)   of at most two layers, number 0 and 1;
+//                0 from 0 to upTo's high half, 1 behind; overwriting is 1 for Baseline, 0 for XOR
 //   path_writes  layer, hop: exact -> path_up_to(most)          g.a is at most: accept's high half
 //   sample       hop: exact -> sample_up_to(most)               g.b is at most: acceptReservoir's high half
 //   latency_code.whole, latency_code.part, congestion_code.whole, congestion_code.part: see pint_codec.p4
@@ -33,7 +33,7 @@ struct observed_t {
     bit<64> egress_utilisation;
 }
 
-control pint_encoder(in bit<64> id, in crcs_t id_crcs, in bit<8> hop, in observed_t seen, inout bit<DIGEST_BITS> digest) {
+control pint_encoder(in bit<64> id, in crcs_t id_crcs, in bit<8> hop, in observed_t seen, inout bit<DIGEST_BITS> written) {
     bit<32> switch_id = 0;
     hash_key_t set_key = { 0, 0 };
     hash_key_t writer_key = { 0, 0 };
@@ -142,13 +142,13 @@ control pint_encoder(in bit<64> id, in crcs_t id_crcs, in bit<8> hop, in observe
         if (writes == 1) {
             bit<DIGEST_BITS> contribution = (v.b[DIGEST_BITS - 1:0] & path_mask) << path_shift;
             bit<DIGEST_BITS> cleared = (overwrites == 1) ? path_mask << path_shift : (bit<DIGEST_BITS>)0;
-            digest = (digest & ~cleared) ^ contribution;
+            written = (written & ~cleared) ^ contribution;
         }
         if (samples == 1) {
-            digest = (digest & ~(latency_mask << latency_shift)) | (latency << latency_shift);
+            written = (written & ~(latency_mask << latency_shift)) | (latency << latency_shift);
         }
-        if (congestion > (digest >> congestion_shift & congestion_mask)) {
-            digest = (digest & ~(congestion_mask << congestion_shift)) | (congestion << congestion_shift);
+        if (congestion > (written >> congestion_shift & congestion_mask)) {
+            written = (written & ~(congestion_mask << congestion_shift)) | (congestion << congestion_shift);
         }
     }
 }

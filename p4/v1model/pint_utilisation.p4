@@ -23,8 +23,8 @@ struct link_t {
     bit<64> log_bytes;      // log(B*T), of the bytes of a full link in T
 }
 
-// length is the place of the leading one, counted from 1; 0 of 0.
-bit<8> length(in bit<64> x) {
+// bit_length is the place of the leading one, counted from 1; 0 of 0.
+bit<8> bit_length(in bit<64> x) {
     bit<64> rest = x;
     bit<8> n = (rest[63:32] != 0) ? 8w32 : 8w0;
     bit<8> sum = n;
@@ -46,14 +46,14 @@ bit<8> length(in bit<64> x) {
 }
 
 control pint_utilisation(in bit<32> port, in bit<64> now, in bit<64> queue, in bit<64> bytes, in link_t link, out bit<64> value) {
-    register<bit<32>, bit<32>>(UTILISATION_TABLE_SIZE) logarithm;
-    register<bit<64>, bit<32>>(UTILISATION_TABLE_SIZE) exponential;
-    register<bit<64>, bit<32>>(MAX_PORTS) used;
-    register<bit<64>, bit<32>>(MAX_PORTS) last;
+    register<bit<32>>(UTILISATION_TABLE_SIZE) logarithm;
+    register<bit<64>>(UTILISATION_TABLE_SIZE) exponential;
+    register<bit<64>>(MAX_PORTS) used;
+    register<bit<64>>(MAX_PORTS) last;
 
     // Logarithms are in two's complement. That of 0 is below any other.
     action log2(in bit<64> x, out bit<64> log) {
-        bit<8> n = length(x);
+        bit<8> n = bit_length(x);
         bit<64> fraction = x << (8w65 - n);
         bit<32> entry;
         logarithm.read(entry, (bit<32>)fraction[63:64 - UTILISATION_TABLE_BITS]);
