@@ -113,6 +113,19 @@ func (f Family) Uint64x2s(dst []uint64, seed uint64, a, b []uint64) {
 	}
 }
 
+// Uint64sBehind is Uint64x2 of the same word and each of many behind it.
+func (f Family) Uint64sBehind(dst []uint64, seed, a uint64, b []uint64) {
+	if f == XX {
+		Uint64s(dst, Behind(seed, a), b)
+		return
+	}
+	k, first := keyOf(seed), sum{}.add(a)
+	b = b[:len(dst)]
+	for i := range dst {
+		dst[i] = k.hash(first.add(b[i]))
+	}
+}
+
 // Uint64x5s is Uint64x5 of many inputs; see the function.
 func (f Family) Uint64x5s(dst []uint64, seed uint64, a, b, c, d, e []uint64) {
 	if f == XX {
