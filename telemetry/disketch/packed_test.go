@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // checkPacked compares a record whose cells stay in their binary form with one whose cells
@@ -15,7 +17,7 @@ func checkPacked(t *testing.T, form []byte) (taken bool) {
 	t.Helper()
 	var slow Record
 	slowErr := slow.UnmarshalBinary(form)
-	x, err := Decode(form)
+	x, err := Decode(form, hash.XX)
 	if (err == nil) != (slowErr == nil) {
 		t.Fatalf("packed: %v, as numbers: %v", err, slowErr)
 	}
@@ -140,7 +142,7 @@ func TestPackedQueries(t *testing.T) {
 					c.Add(r.Uint64N(400), 1, false)
 				}
 				form, _ := c.Record().AppendBinary(nil)
-				x, err := Decode(form)
+				x, err := Decode(form, hash.XX)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -215,7 +217,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(c.name+"/packed", func(b *testing.B) {
 			b.SetBytes(int64(len(form)))
 			for b.Loop() {
-				if _, err := Decode(form); err != nil {
+				if _, err := Decode(form, hash.XX); err != nil {
 					b.Fatal(err)
 				}
 			}

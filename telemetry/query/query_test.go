@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -135,8 +136,8 @@ func newTraffic(t testing.TB) *traffic {
 			for _, sw := range way(k) {
 				out.hops++
 				samplers[sw].Add(id, length, &k)
-				flows[sw].Add(Hash(k, 77), 1, &k)
-				counters[sw].Add(engine.FlowID(k), 1, false)
+				flows[sw].Add(Hash(hash.XX, k, 77), 1, &k)
+				counters[sw].Add(engine.FlowID(hash.XX, k), 1, false)
 			}
 		}
 		for sw := uint32(1); sw <= 3; sw++ {

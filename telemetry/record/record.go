@@ -84,7 +84,7 @@ type Header struct {
 }
 
 // Emit takes one record off who measured it: its header, in which the exporter
-// fills in the switch and its name, and the function that appends its body. Both
+// fills in the switch, its name and its hash family, and the function that appends its body. Both
 // are used before it returns. Where nobody keeps records, body is not called.
 type Emit = func(h *Header, body func(dst []byte) ([]byte, error))
 
