@@ -1,12 +1,15 @@
 package disketch
 
-import "github.com/weirswitch/weir/telemetry/disketch"
+import (
+	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
+)
 
 // FragmentConfig is the configuration of a fragment on the switch with the given
-// id, as the stage itself has it, of a valid Config.
-func (c *Config) FragmentConfig(i int, id uint32) disketch.Config {
+// id and hash family, as the stage itself has it, of a valid Config.
+func (c *Config) FragmentConfig(i int, id uint32, family hash.Family) disketch.Config {
 	f := c.Fragments[i].withDefaults()
-	return f.config(disketch.ID{Switch: uint64(id), Sketch: uint16(i)}, c.epochs(), c.Seed)
+	return f.config(disketch.ID{Switch: uint64(id), Sketch: uint16(i)}, c.epochs(), c.Seed, family)
 }
 
 // Hosts says of each named port whether there is no other switch behind it.

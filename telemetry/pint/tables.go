@@ -51,7 +51,7 @@ func (e *Encoder) Seeds() SharedSeeds { return e.seeds }
 
 // Reservoir are the thresholds of samples: hop i overwrites a sampled code if
 // g(packet, i), turned by 32 bits, is at most Reservoir()[i].
-func (e *Encoder) Reservoir() [MaxHops + 1]uint64 { return reservoirAccept }
+func (e *Encoder) Reservoir() [MaxHops + 1]uint64 { return reservoirAccept[e.family] }
 
 // TableSets are the plan's sets of queries.
 func (e *Encoder) TableSets(p *Plan) []TableSet {
