@@ -52,11 +52,7 @@ type planID struct {
 	hash hash.Family
 }
 
-func planOf(p *pint.Plan) (id planID) {
-	id.id = p.ID
-	_ = id.hash.UnmarshalText([]byte(p.Hash)) // a reader's plan was validated
-	return id
-}
+func planOf(p *pint.Plan) planID { return planID{p.ID, p.Hash} }
 
 func (p planID) String() string {
 	if p.hash == hash.XX {
