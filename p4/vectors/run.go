@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/p4/tables"
-	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages/disketch"
 	"github.com/weirswitch/weir/stages/lds"
 	"github.com/weirswitch/weir/stages/oblivious"
@@ -117,5 +116,3 @@ func (c *controlPlane) ingress(g *goSwitch, p Packet, r *Result) {
 	}
 	slices.SortStableFunc(r.Messages, func(a, b Message) int { return int(a.Kind) - int(b.Kind) })
 }
-
-var _ = packet.NoPort
