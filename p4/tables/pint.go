@@ -1,7 +1,6 @@
 package tables
 
 import (
-	"fmt"
 	"slices"
 
 	stage "github.com/weirswitch/weir/stages/pint"
@@ -64,7 +63,7 @@ func (b *builder) plan(c *stage.Config) (*pint.Plan, bool) {
 		b.fault("stages.pint.plan", "%w", err)
 		return nil, false
 	}
-	if fmt.Sprint(p.Hash) != hash.CRC.String() {
+	if p.Hash != hash.CRC {
 		b.fault("stages.pint.plan", "plan %d: hash %q: a P4 target has %q: make the plan with it (weir plan --hash %v)", p.ID, p.Hash, hash.CRC, hash.CRC)
 	}
 	if least := digestBits - 7; p.Bits < least || p.Bits > digestBits {

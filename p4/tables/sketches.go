@@ -42,7 +42,7 @@ func (b *builder) disketch() {
 // fragment fills the tables of one of the controls disketch_fragment.
 func (b *builder) fragment(c *stages.Config, i int) {
 	key := fmt.Sprintf("stages.disketch.fragment[%d]", i)
-	f, shape := c.Fragments[i].WithDefaults(), c.FragmentConfig(i, b.ID)
+	f, shape := c.Fragments[i].WithDefaults(), c.FragmentConfig(i, b.ID, b.Hash)
 	if shape.Kind != disketch.CountSketch && shape.Kind != disketch.CountMin {
 		b.fault(key+".kind", "the program has no %v: choose \"countsketch\" or \"countmin\"", shape.Kind)
 	}
@@ -106,7 +106,7 @@ func (b *builder) oblivious() {
 	if c.Flows {
 		b.fault("stages.oblivious.flows", "the program has no sample of flows: set flows = false")
 	}
-	main, _ := c.Samplers()
+	main, _ := c.Samplers(b.Hash)
 	key := keyOf(main.RankSeed())
 	b.byDefault(obliviousControl+".sampler", act(obliviousControl+".set_sampler",
 		param("log_epoch", Number(uint64(c.EpochBits))), param("key_p", key.p), param("key_q", key.q)))
@@ -174,7 +174,7 @@ func (b *builder) points(c *points.Config, key, control, field string) {
 	}
 	b.byDefault(control+".shape", act(control+".set_shape", param("log_interval", Number(uint64(c.IntervalBits))),
 		param("by_shim", flag(c.IntervalBit)), param("log_columns", Number(uint64(columns)))))
-	s := c.Sketch()
+	s := c.Sketch(b.Hash)
 	var keys []Param
 	for _, k := range []struct {
 		name string

@@ -58,7 +58,7 @@ func newControlPlane(s *Setup, packets []Packet) *controlPlane {
 		c.state.add(pintCounter, len(pintCounts), 0, 0)
 	}
 	if x, ok := stageConfig[oblivious.Config](s.Switch, "oblivious"); ok {
-		main, _ := x.Samplers()
+		main, _ := x.Samplers(s.Switch.Hash)
 		c.sampler = &sampler{seed: main.RankSeed(), size: main.Size, epochBits: x.EpochBits, samples: map[uint64][]sample.Rank{}}
 		c.state.add("oblivious_ingress.packets", 2, 0, 0)
 		c.state.add("oblivious_ingress.bytes", 2, 0, 0)

@@ -6,10 +6,10 @@ import (
 )
 
 // FragmentConfig is the configuration of a fragment on the switch with the given
-// id, as the stage itself has it, of a valid Config.
-func (c *Config) FragmentConfig(i int, id uint32) disketch.Config {
+// id and hash family, as the stage itself has it, of a valid Config.
+func (c *Config) FragmentConfig(i int, id uint32, family hash.Family) disketch.Config {
 	f := c.Fragments[i].withDefaults()
-	return f.config(disketch.ID{Switch: uint64(id), Sketch: uint16(i)}, c.epochs(), c.Seed, hash.CRC)
+	return f.config(disketch.ID{Switch: uint64(id), Sketch: uint16(i)}, c.epochs(), c.Seed, family)
 }
 
 // Hosts says of each named port whether there is no other switch behind it.

@@ -6,7 +6,7 @@ import (
 )
 
 // Sketch is the shape of the stage's points, of a valid Config.
-func (c *Config) Sketch() lds.Config { return c.sketch(hash.CRC) }
+func (c *Config) Sketch(family hash.Family) lds.Config { return c.sketch(family) }
 
 // Points are the numbers of the measured ports among those of the names, ascending.
 func (c *Config) Points(names []string) ([]int, error) {

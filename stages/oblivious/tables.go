@@ -7,4 +7,6 @@ import (
 
 // Samplers are the configurations of the sampler of packets, and of that of flows,
 // as the stage has them, of a valid Config.
-func (c *Config) Samplers() (main, flows oblivious.Config) { return c.samplers(hash.CRC) }
+func (c *Config) Samplers(family hash.Family) (main, flows oblivious.Config) {
+	return c.samplers(family)
+}
