@@ -195,7 +195,7 @@ set_crc32_parameters ` + calculations[0] + ` 0x1edc6f41 0xffffffff 0xffffffff tr
 		t.Errorf("learned %v, %v", learned, err)
 	}
 	seen, err := s.Registers("seen")
-	if want := []uint64{0, 0, 1 << 32 + 1, 2<<32 + 1, 3<<32 + 3, 2<<32 + 2}; err != nil || len(seen) != 16 || !slices.Equal(seen[:6], want) {
+	if want := []uint64{0, 0, 1<<32 + 1, 2<<32 + 1, 3<<32 + 3, 2<<32 + 2}; err != nil || len(seen) != 16 || !slices.Equal(seen[:6], want) {
 		t.Errorf("register seen: %x, %v, want it to begin with %x", seen, err, want)
 	}
 	if packets, octets, err := s.Counter("arrived", 4); packets != 3 || octets != 3*14 || err != nil {

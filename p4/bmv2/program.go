@@ -45,7 +45,7 @@ type RegisterArray struct {
 // file is what this package reads of BMv2's JSON format 2.x.
 type file struct {
 	HeaderTypes []struct {
-		Name   string               `json:"name"`
+		Name   string              `json:"name"`
 		Fields [][]json.RawMessage `json:"fields"`
 	} `json:"header_types"`
 	Headers []struct {

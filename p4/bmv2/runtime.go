@@ -130,7 +130,7 @@ func (r *runtime) counter(name string, index int32) (packets, bytes uint64, err 
 
 // crc32 are the parameters of a CRC that the program leaves open.
 type crcParameters struct {
-	polynomial, initial, final       uint32
+	polynomial, initial, final        uint32
 	reflectedData, reflectedRemainder bool
 }
 

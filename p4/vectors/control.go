@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weirswitch/weir/p4/tables"
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
@@ -34,11 +35,11 @@ type controlPlane struct {
 	writes []Write
 	faults []error
 
-	family  hash.Family
-	packets []Packet
-	sampler *sampler // nil without the stage
-	ldsAt   [2]map[int]int // by side: numbers of the measured ports
-	ldsBits int            // log2 of a row's cells in P4's registers
+	family    hash.Family
+	packets   []Packet
+	sampler   *sampler       // nil without the stage
+	ldsAt     [2]map[int]int // by side: numbers of the measured ports
+	ldsBits   int            // log2 of a row's cells in P4's registers
 	fragments map[uint16][]*disketch.Record
 	epochBits int // of disketch
 }
@@ -85,7 +86,7 @@ func (s State) add(register string, size, index int, v uint64) {
 
 // point adds an interval of a measurement point to the bank of its parity.
 func (c *controlPlane) point(h *record.Header, body []byte) error {
-	p, err := lds.Decode(body)
+	p, err := lds.Decode(body, c.family)
 	if err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func (c *controlPlane) schedules() {
 					flip ^= before(records, epoch) & 1
 				}
 				epoch, known = r.Epoch, true
-				c.schedule(control, r, flip)
+				c.schedule(int(instance), r, flip)
 			}
 			c.subepoch(control, r, r.Subepoch&1^flip)
 		}
@@ -165,19 +166,13 @@ func before(records []*disketch.Record, epoch uint64) uint64 {
 }
 
 // schedule writes an epoch's in front of its first packet.
-func (c *controlPlane) schedule(control string, r *disketch.Record, flip uint64) {
+func (c *controlPlane) schedule(fragment int, r *disketch.Record, flip uint64) {
 	at := slices.IndexFunc(c.packets, func(p Packet) bool { return uint64(p.Now)>>c.epochBits == r.Epoch })
 	if at < 0 {
 		return // an epoch without a packet
 	}
-	for _, w := range []struct {
-		register string
-		value    uint64
-	}{
-		{"schedule_epoch", r.Epoch}, {"schedule_log", uint64(r.Log)}, {"schedule_flip", flip},
-		{"schedule_key", hash.Key(r.Seed)}, {"cell_key", hash.Key(r.CellSeed())},
-	} {
-		c.writes = append(c.writes, Write{at, control + w.register, int(r.Epoch & 1), w.value})
+	for _, w := range tables.ScheduleRegisters(fragment, r.Schedule, flip != 0) {
+		c.writes = append(c.writes, Write{at, w.Name, w.Index, w.Value})
 	}
 }
 
@@ -200,7 +195,7 @@ type sampler struct {
 
 	epoch     uint64
 	begun     bool
-	packets   int // of the epoch
+	packets   int              // of the epoch
 	kept      []oblivious.Rank // sorted, at most size
 	threshold uint32
 	samples   map[uint64][]oblivious.Rank // by epoch
@@ -216,20 +211,21 @@ func (c *controlPlane) enter(i int) {
 		return
 	}
 	number := uint64(c.packets[i].Now) >> s.epochBits
-	write := func(register string, value uint64) {
-		c.writes = append(c.writes, Write{i, "oblivious_ingress." + register, int(number & 1), value})
+	write := func() {
+		for _, w := range tables.ThresholdRegisters(number, uint64(s.threshold)<<32|1<<32-1) {
+			c.writes = append(c.writes, Write{i, w.Name, w.Index, w.Value})
+		}
 	}
 	if !s.begun || s.epoch != number {
 		s.leave()
 		s.epoch, s.begun, s.packets, s.kept, s.threshold = number, true, 0, nil, ^uint32(0)
-		write("epoch", number)
-		write("threshold", uint64(s.threshold))
+		write()
 	}
 	s.packets++
 	if s.packets%lowerEvery == 0 && len(s.kept) == s.size {
 		if t := uint32(s.kept[s.size-1].Value >> 32); t != s.threshold {
 			s.threshold = t
-			write("threshold", uint64(t))
+			write()
 		}
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weirswitch/weir/p4/tables"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
-	"github.com/weirswitch/weir/p4/tables"
 	"github.com/weirswitch/weir/stages"
 	stagepint "github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/telemetry/pint"

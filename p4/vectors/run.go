@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/p4/tables"
-	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages/disketch"
 	"github.com/weirswitch/weir/stages/lds"
 	"github.com/weirswitch/weir/stages/oblivious"
@@ -59,7 +58,7 @@ func newControlPlane(s *Setup, packets []Packet) *controlPlane {
 		c.state.add(pintCounter, len(pintCounts), 0, 0)
 	}
 	if x, ok := stageConfig[oblivious.Config](s.Switch, "oblivious"); ok {
-		main, _ := x.Samplers()
+		main, _ := x.Samplers(s.Switch.Hash)
 		c.sampler = &sampler{seed: main.RankSeed(), size: main.Size, epochBits: x.EpochBits, samples: map[uint64][]sample.Rank{}}
 		c.state.add("oblivious_ingress.packets", 2, 0, 0)
 		c.state.add("oblivious_ingress.bytes", 2, 0, 0)
@@ -117,5 +116,3 @@ func (c *controlPlane) ingress(g *goSwitch, p Packet, r *Result) {
 	}
 	slices.SortStableFunc(r.Messages, func(a, b Message) int { return int(a.Kind) - int(b.Kind) })
 }
-
-var _ = packet.NoPort
