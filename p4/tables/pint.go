@@ -24,12 +24,13 @@ func (b *builder) pint() {
 	if c == nil {
 		return
 	}
-	plan, ok := b.plan(c)
-	if !ok {
+	before := len(b.faults)
+	plan := b.plan(c)
+	if plan == nil {
 		return
 	}
-	queries, ok := b.queries(plan)
-	if !ok {
+	queries := b.queries(plan)
+	if len(b.faults) > before {
 		return
 	}
 	e, err := pint.Compile(plan)
@@ -53,15 +54,14 @@ func (b *builder) pint() {
 }
 
 // plan reads the plan, and says what of it the program cannot do, but for queries.
-func (b *builder) plan(c *stage.Config) (*pint.Plan, bool) {
-	before := len(b.faults)
+func (b *builder) plan(c *stage.Config) *pint.Plan {
 	if c.NextPlan != "" {
 		b.fault("stages.pint.next_plan", "the program has one plan at a time: leave it out, and replace the plan on all switches at once")
 	}
 	p, err := c.SourcePlan()
 	if err != nil {
 		b.fault("stages.pint.plan", "%w", err)
-		return nil, false
+		return nil
 	}
 	if p.Hash != hash.CRC {
 		b.fault("stages.pint.plan", "plan %d: hash %q: a P4 target has %q: make the plan with it (weir plan --hash %v)", p.ID, p.Hash, hash.CRC, hash.CRC)
@@ -72,12 +72,11 @@ func (b *builder) plan(c *stage.Config) (*pint.Plan, bool) {
 	if len(p.Sets) > maxSets {
 		b.fault("stages.pint.plan", "plan %d: %d sets of queries: the program has room for %d: ask for fewer queries, or other frequencies", p.ID, len(p.Sets), maxSets)
 	}
-	return p, len(b.faults) == before
+	return p
 }
 
 // queries sorts a plan's queries by what the program does for them.
-func (b *builder) queries(p *pint.Plan) (q queries, ok bool) {
-	before := len(b.faults)
+func (b *builder) queries(p *pint.Plan) (q queries) {
 	fault := func(x *pint.Query, format string, args ...any) {
 		b.fault("stages.pint.plan", "plan %d: query %q: "+format, append([]any{p.ID, x.Name}, args...)...)
 	}
@@ -104,7 +103,7 @@ func (b *builder) queries(p *pint.Plan) (q queries, ok bool) {
 			fault(x, "the program has no %v of %v: it has path of switch_id, and with multiplicative codes quantiles of hop_latency and max of egress_utilisation", x.Aggregation, x.Value)
 		}
 	}
-	return q, len(b.faults) == before
+	return q
 }
 
 // links are the ports: edges, the longest frames, and what the use of links is
