@@ -102,8 +102,8 @@ type Value struct{ High, Low uint64 }
 // Number is a value of up to 64 bits.
 func Number(n uint64) Value { return Value{Low: n} }
 
-// flag is a value of one bit.
-func flag(yes bool) Value {
+// oneBit is a value of one bit.
+func oneBit(yes bool) Value {
 	if yes {
 		return Number(1)
 	}

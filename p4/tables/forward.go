@@ -26,7 +26,7 @@ func (b *builder) parse() {
 	}
 	key := keyOf(c.Seed)
 	b.byDefault(parseControl+".parse_config", act(parseControl+".set_parse",
-		param("key_p", key.p), param("key_q", key.q), param("carrier", flag(carrier)), param("drop", flag(c.Malformed == parse.Drop))))
+		param("key_p", key.p), param("key_q", key.q), param("carrier", oneBit(carrier)), param("drop", oneBit(c.Malformed == parse.Drop))))
 	b.out.Clones = append(b.out.Clones, Clone{cpuSession, b.CPUPort})
 }
 

@@ -40,7 +40,7 @@ func (b *builder) pint() {
 	}
 	b.byDefault(pintControl+".plan", act(pintControl+".set_plan", param("id", Number(uint64(plan.ID)))))
 	if plan.Carrier == pint.CarrierIPID {
-		b.byDefault(pintControl+".carrier", act(pintControl+".by_identification", param("any", flag(c.Identification == stage.IdentificationAny))))
+		b.byDefault(pintControl+".carrier", act(pintControl+".by_identification", param("any", oneBit(c.Identification == stage.IdentificationAny))))
 	} else {
 		b.byDefault(pintControl+".carrier", act(pintControl+".by_shim", param("bits", Number(uint64(c.IntervalBits)))))
 	}
@@ -129,7 +129,7 @@ func (b *builder) links(c *stage.Config) {
 		}
 		t := u.Tables()
 		b.entry(pintControl+".port", act(pintControl+".set_port",
-			param("edge", flag(edge)), param("longest", Number(longest)), param("round_trip", Number(t.RoundTripNs)),
+			param("edge", oneBit(edge)), param("longest", Number(longest)), param("round_trip", Number(t.RoundTripNs)),
 			param("log_round_trip", Number(uint64(t.LogRoundTrip))), param("log_bytes", Number(uint64(t.LogBytes)))),
 			exact("meta.out_port", Number(uint64(i))))
 		if i == 0 {
@@ -208,7 +208,7 @@ func (b *builder) path(encoder string, path *pint.TablePath) {
 		b.out.Entries = append(b.out.Entries, Entry{
 			Table: encoder + ".layer", Priority: number + 1,
 			Keys:   []Key{{Field: "q.b", Match: Range, Value: Number(from), High: Number(to)}},
-			Action: act(encoder+".set_layer", param("number", Number(uint64(number))), param("overwriting", flag(l.Overwrites))),
+			Action: act(encoder+".set_layer", param("number", Number(uint64(number))), param("overwriting", oneBit(l.Overwrites))),
 		})
 		from = to + 1
 		for hop := 1; hop <= pint.MaxHops; hop++ {

@@ -64,8 +64,8 @@ func (b *builder) fragment(c *stages.Config, i int) {
 	}
 	control := fragmentControl(i)
 	b.byDefault(control+".shape", act(control+".set_shape",
-		param("with_signs", flag(shape.Kind == disketch.CountSketch)), param("in_bytes", flag(shape.Unit == disketch.Bytes)),
-		param("in_two", flag(shape.SingleHop)), param("log_epoch", Number(uint64(shape.Epochs))), param("log_columns", Number(uint64(columns)))))
+		param("with_signs", oneBit(shape.Kind == disketch.CountSketch)), param("in_bytes", oneBit(shape.Unit == disketch.Bytes)),
+		param("in_two", oneBit(shape.SingleHop)), param("log_epoch", Number(uint64(shape.Epochs))), param("log_columns", Number(uint64(columns)))))
 	plan, err := disketch.NewFragment(shape)
 	if err != nil {
 		b.fault(key, "%w", err)
@@ -86,7 +86,7 @@ func ScheduleRegisters(fragment int, s disketch.Schedule, flip bool) []Register 
 	control, parity := fragmentControl(fragment), int(s.Epoch&1)
 	return []Register{
 		{control + ".schedule_log", parity, uint64(s.Log)},
-		{control + ".schedule_flip", parity, flag(flip).Low},
+		{control + ".schedule_flip", parity, oneBit(flip).Low},
 		{control + ".schedule_key", parity, hash.Key(s.Seed)},
 		{control + ".cell_key", parity, hash.Key(s.CellSeed())},
 		{control + ".schedule_epoch", parity, s.Epoch}, // last: it puts the others into force
@@ -173,7 +173,7 @@ func (b *builder) points(c *points.Config, key, control, field string) {
 		b.entry(control+".point", act(control+".set_point", param("point_number", Number(uint64(number)))), exact(field, Number(uint64(port))))
 	}
 	b.byDefault(control+".shape", act(control+".set_shape", param("log_interval", Number(uint64(c.IntervalBits))),
-		param("by_shim", flag(c.IntervalBit)), param("log_columns", Number(uint64(columns)))))
+		param("by_shim", oneBit(c.IntervalBit)), param("log_columns", Number(uint64(columns)))))
 	s := c.Sketch(b.Hash)
 	var keys []Param
 	for _, k := range []struct {
