@@ -8,7 +8,7 @@ type Family uint8
 
 const (
 	XX  Family = iota // XXH64: the fastest in software
-	CRC               // two CRCs around an addition: what P4 targets can do
+	CRC               // CRCs around additions: what P4 targets can do
 )
 
 var familyNames = [...]string{XX: "xxhash", CRC: "crc"}
