@@ -64,13 +64,26 @@ func TestExport(t *testing.T) {
 	c.Spool = filepath.Join(t.TempDir(), "deep", "spool")
 	for id, name := range []string{"s1", "s2-x"} {
 		source := &numbers{stop: 10, kind: record.LDS}
-		e := New(uint32(id), name, hash.XX, []Source{source}, openSpool(t, c, name))
+		e := New(uint32(id), name, hash.Family(id), []Source{source}, openSpool(t, c, name))
 		for e.Poll(0) > 0 {
 		}
 		e.Finish(0)
 		if got := e.Counters(record.LDS); got.Records != 10 || got.Lost != 0 || got.Bytes == 0 || !source.last {
 			t.Errorf("%s: %+v, last %v", name, got, source.last)
 		}
+	}
+	crc := 0
+	err := ReadSpool(c.Spool, func(h record.Header, _ []byte) error {
+		if h.Hash == hash.CRC {
+			crc++
+		}
+		if want := map[string]record.Header{"s1": {Switch: 0, Hash: hash.XX}, "s2-x": {Switch: 1, Hash: hash.CRC}}[h.Name]; h.Switch != want.Switch || h.Hash != want.Hash {
+			t.Errorf("a record of %s: %+v", h.Name, h)
+		}
+		return nil
+	})
+	if err != nil || crc != 10 {
+		t.Errorf("%d records of crc, %v", crc, err)
 	}
 	if got, names := read(t, c.Spool); len(got) != 20 || names["s1"] != 10 || names["s2-x"] != 10 {
 		t.Errorf("read %v of %v", got, names)

@@ -16,12 +16,18 @@ import (
 // TestBetween measures two classes of flows of different delays over a link that
 // loses packets.
 func TestBetween(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testBetween(t, family) })
+	}
+}
+
+func testBetween(t *testing.T, family hash.Family) {
 	const interval, flows = 1 << 30, 40
 	s := &store.Store{}
 	r := rand.New(rand.NewPCG(5, 6))
 	delays, counts, lost := make([]float64, flows), make([]float64, flows), make([]float64, flows)
 	for number := int64(1); number <= 3; number++ {
-		config := lds.Config{Rows: 4, Columns: 2000, Virtual: 5, IntervalNs: interval, Seed: 1}
+		config := lds.Config{Rows: 4, Columns: 2000, Virtual: 5, IntervalNs: interval, Seed: 2, Hash: family}
 		out, _ := lds.NewPoint(config)
 		in, _ := lds.NewPoint(config)
 		other, _ := lds.NewPoint(config)
@@ -32,12 +38,12 @@ func TestBetween(t *testing.T) {
 			f := r.IntN(flows)
 			id, at := r.Uint64(), number*interval+int64(i)*20_000
 			delay := int64(5e6) * int64(1+f%2) * int64(90+r.IntN(20)) / 100
-			out.Add(Hash(hash.XX, key(f), 0), id, at, 100)
+			out.Add(Hash(family, key(f), 0), id, at, 100)
 			if f < 4 && r.IntN(500) == 0 {
 				lost[f]++
 				continue
 			}
-			in.Add(Hash(hash.XX, key(f), 0), id, at+delay, 100)
+			in.Add(Hash(family, key(f), 0), id, at+delay, 100)
 			delays[f] += float64(delay)
 			counts[f]++
 		}
@@ -46,7 +52,7 @@ func TestBetween(t *testing.T) {
 			instance uint16
 			*lds.Point
 		}{{1, 3, out}, {2, 0, in}, {2, 2, other}} {
-			add(t, s, record.Header{Kind: record.LDS, Switch: p.sw, Instance: p.instance, Start: number * interval, Span: interval}, p.AppendBinary)
+			add(t, s, record.Header{Kind: record.LDS, Switch: p.sw, Instance: p.instance, Start: number * interval, Span: interval, Hash: family}, p.AppendBinary)
 		}
 	}
 	s.Sort()

@@ -12,14 +12,25 @@ import (
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// defaultReader reads the digests of networks without a plan of their own.
-var defaultReader = sync.OnceValues(func() (*pint.Reader, error) { return pint.NewReader(pint.DefaultPlan()) })
+// defaultReaders read the digests of networks without a plan of their own, whose switches
+// follow the default one with their hash family.
+var defaultReaders = sync.OnceValues(func() (list []*pint.Reader, err error) {
+	for family := hash.XX; family.Valid(); family++ {
+		p := pint.DefaultPlan()
+		p.Hash = family
+		r, err := pint.NewReader(p)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+})
 
 // readers are those of the engine's plans.
 func (e *Engine) readers() (list []*pint.Reader, err error) {
 	if len(e.Plans) == 0 {
-		r, err := defaultReader()
-		return []*pint.Reader{r}, err
+		return defaultReaders()
 	}
 	for _, p := range e.Plans {
 		r, err := pint.NewReader(p)
@@ -179,7 +190,10 @@ func (e *Engine) digests(q *Question, what string, suits func(*pint.Query) int) 
 	if d.reader == nil {
 		return nil, fmt.Errorf("%w of %s: none of the plans that are known here, %v, has a query for it; digests are of %v", ErrNoRecords, what, planIDs(readers), e.plansSeen(d.Window))
 	}
-	if len(d.flows) == 0 {
+	switch {
+	case len(d.flows) == 0 && d.OtherPlans > 0:
+		return nil, fmt.Errorf("%w: digests of %s are in the window, but those are of the plans %v, and known here are %v: name the plan's file", ErrUnknownFlow, d.Of, e.plansSeen(d.Window), planIDs(readers))
+	case len(d.flows) == 0:
 		return nil, fmt.Errorf("%w: no digest of %s is in the window", ErrUnknownFlow, d.Of)
 	}
 	d.FlowCount = len(d.flows)

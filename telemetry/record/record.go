@@ -10,7 +10,9 @@
 //	40     42      43            44
 //	| zero | flags | name length | name | body | CRC-32C of all before it |
 //
-// length counts everything, from the first byte to the checksum.
+// length counts everything, from the first byte to the checksum. Bit 0 of flags says that
+// the switch was not there for the whole slice, bit 1 that it hashes by the family crc,
+// where 0 stands for xxhash; others are zero.
 package record
 
 import (
