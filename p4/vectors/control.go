@@ -212,7 +212,7 @@ func (c *controlPlane) enter(i int) {
 	}
 	number := uint64(c.packets[i].Now) >> s.epochBits
 	write := func() {
-		for _, w := range tables.ThresholdRegisters(number, uint64(s.threshold)<<32|1<<32-1) {
+		for _, w := range tables.ThresholdRegisters(number, uint64(s.threshold)<<32|(1<<32-1)) {
 			c.writes = append(c.writes, Write{i, w.Name, w.Index, w.Value})
 		}
 	}
