@@ -44,6 +44,7 @@ var goNames = map[string][]string{
 	"pipeline/packet": {"NO_PORT NoPort", "REASON_CONSUMED Consumed"},
 	"telemetry/pint": {
 		"MAX_HOPS MaxHops", "LOG_FRACTION LogFraction", "UTILISATION_TABLE_BITS utilisationTable", "UTILISATION_SCALE utilisationScale",
+		"EXP_BITS expBits",
 	},
 	"stages/pint": {
 		"SOURCED sourced", "TRANSITED transited", "SUNK sunk", "LOCAL local", "LEFT_BARE leftBare", "LEFT_MTU leftMTU",
@@ -112,6 +113,16 @@ func TestConstants(t *testing.T) {
 				t.Errorf("%s is %#x, %s.%s %#x", ours, n, dir, theirs, want)
 			}
 		}
+	}
+	// Powers of two in Go are numbers of bits in P4, and the other way round.
+	scope := goConstants(t, "telemetry/pint")
+	for ours, theirs := range map[string]string{"UTILISATION_VALUE_BITS": "UtilisationOne", "ROUND_BITS": "RoundOne"} {
+		if want, ok := goConstant(t, scope, theirs); ok && 1<<p.number(t, ours) != want {
+			t.Errorf("%s is %d, %s %d", ours, p.number(t, ours), theirs, want)
+		}
+	}
+	if n := p.number(t, "UTILISATION_TABLE_SIZE"); n != 1<<p.number(t, "UTILISATION_TABLE_BITS") {
+		t.Errorf("UTILISATION_TABLE_SIZE is %d", n)
 	}
 	if n := p.number(t, "OPAQUE_BLOCK_LEN"); n != 8*packet.IDWordsOther {
 		t.Errorf("OPAQUE_BLOCK_LEN is %d", n)
