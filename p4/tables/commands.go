@@ -16,7 +16,7 @@ func (c *Contents) WriteCommands(w io.Writer, crcs []string) error {
 		fmt.Fprintf(b, "set_crc32_parameters %s %#x %#x %#x true true\n", name, crcPolynomial, crcOnes, crcOnes)
 	}
 	for _, d := range c.Defaults {
-		writeFields(b, "table_set_default", d.Table, d.Action.Name, params(d.Action))
+		writeFields(b, "table_set_default", d.Table, d.Action.Name, paramWords(d.Action))
 	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
@@ -24,7 +24,7 @@ func (c *Contents) WriteCommands(w io.Writer, crcs []string) error {
 		if e.Priority != 0 {
 			priority = fmt.Sprint(e.Priority)
 		}
-		writeFields(b, "table_add", e.Table, e.Action.Name, keys(e.Keys), "=>", params(e.Action), priority)
+		writeFields(b, "table_add", e.Table, e.Action.Name, keyWords(e.Keys), "=>", paramWords(e.Action), priority)
 	}
 	for _, r := range c.Registers {
 		// The command line reads numbers of 64 bits with a sign.
@@ -65,7 +65,7 @@ func writeFields(w io.Writer, fields ...string) {
 	fmt.Fprintln(w, strings.Join(kept, " "))
 }
 
-func params(a Action) string {
+func paramWords(a Action) string {
 	words := make([]string, len(a.Params))
 	for i, p := range a.Params {
 		words[i] = p.Value.String()
@@ -73,7 +73,7 @@ func params(a Action) string {
 	return strings.Join(words, " ")
 }
 
-func keys(all []Key) string {
+func keyWords(all []Key) string {
 	words := make([]string, len(all))
 	for i := range all {
 		k := &all[i]

@@ -15,12 +15,12 @@ import (
 
 // parse fills the table of the control derive.
 func (b *builder) parse() {
-	c := config[parse.Config](b, "parse")
+	c := configOf[parse.Config](b, "parse")
 	if c == nil {
 		return
 	}
 	carrier := c.IPIDCarrier
-	if p := config[stage.Config](b, "pint"); p != nil {
+	if p := configOf[stage.Config](b, "pint"); p != nil {
 		plan, err := p.SourcePlan()
 		carrier = carrier || err == nil && plan.Carrier == pint.CarrierIPID
 	}
@@ -33,15 +33,15 @@ func (b *builder) parse() {
 // forward chooses the forwarding stage, and fills its tables.
 func (b *builder) forward() {
 	use := "use_none"
-	if c := config[patch.Config](b, "patch"); c != nil {
+	if c := configOf[patch.Config](b, "patch"); c != nil {
 		use = "use_patch"
 		b.patch(c)
 	}
-	if c := config[l2.Config](b, "l2"); c != nil {
+	if c := configOf[l2.Config](b, "l2"); c != nil {
 		use = "use_l2"
 		b.l2(c)
 	}
-	if c := config[l3.Config](b, "l3"); c != nil {
+	if c := configOf[l3.Config](b, "l3"); c != nil {
 		use = "use_l3"
 		b.l3(c)
 	}

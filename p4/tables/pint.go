@@ -20,7 +20,7 @@ type queries struct{ path, latency, congestion *pint.Query }
 
 // pint fills the tables of the control pint_egress and its encoder.
 func (b *builder) pint() {
-	c := config[stage.Config](b, "pint")
+	c := configOf[stage.Config](b, "pint")
 	if c == nil {
 		return
 	}

@@ -16,7 +16,7 @@ import (
 // disketch fills the tables of the control disketch_egress and the schedules of the
 // present epoch and of the next one, which begin with one subepoch.
 func (b *builder) disketch() {
-	c := config[stages.Config](b, "disketch")
+	c := configOf[stages.Config](b, "disketch")
 	if c == nil {
 		return
 	}
@@ -24,7 +24,7 @@ func (b *builder) disketch() {
 		b.fault("stages.disketch.fragment", "%d of them: the program has %d: remove some", n, maxFragments)
 		return
 	}
-	if p := config[edges.Config](b, "pint"); p != nil {
+	if p := configOf[edges.Config](b, "pint"); p != nil {
 		c = c.WithEdge(p.Edge)
 	}
 	names := pipeline.PortNames(b.Ports)
@@ -96,7 +96,7 @@ func ScheduleRegisters(fragment int, s disketch.Schedule, flip bool) []Register 
 // oblivious fills the table of the control oblivious_ingress. Until the control plane
 // lowers the threshold all packets are admitted.
 func (b *builder) oblivious() {
-	c := config[samples.Config](b, "oblivious")
+	c := configOf[samples.Config](b, "oblivious")
 	if c == nil {
 		return
 	}
@@ -131,7 +131,7 @@ func (b *builder) lds() {
 	for _, side := range []struct{ stage, control, port string }{
 		{"lds_ingress", ldsIngressControl, "p.port"}, {"lds_egress", ldsEgressControl, "p.port"},
 	} {
-		if c := config[points.Config](b, side.stage); c != nil {
+		if c := configOf[points.Config](b, side.stage); c != nil {
 			b.points(c, "stages."+side.stage, side.control, side.port)
 		}
 	}

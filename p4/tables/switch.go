@@ -66,8 +66,8 @@ var parts = []func(*builder){
 	(*builder).parse, (*builder).forward, (*builder).pint, (*builder).disketch, (*builder).oblivious, (*builder).lds,
 }
 
-// config returns the configuration of a stage, nil if the graph has none of the name.
-func config[C any](b *builder, name string) *C {
+// configOf returns the configuration of a stage, nil if the graph has none of the name.
+func configOf[C any](b *builder, name string) *C {
 	if !slices.Contains(b.Graph, name) {
 		return nil
 	}

@@ -70,6 +70,9 @@ func (k *keyer) flowID(data []byte, p *packet.Packet) uint64 {
 		return keyID(k.family, &key)
 	case p.Flags.Has(packet.FlagIPv4):
 		a, b := p.KeyWords4(data)
+		if k.family == hash.XX { // inlined: most packets of most networks
+			return hash.Uint64x2(flowSeed, a, b)
+		}
 		return k.family.Uint64x2(flowSeed, a, b)
 	}
 	a, b, c, d, e := p.KeyWords6(data)

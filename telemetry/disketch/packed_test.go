@@ -15,9 +15,18 @@ import (
 // are numbers: both readers take the same bytes, and say the same.
 func checkPacked(t *testing.T, form []byte) (taken bool) {
 	t.Helper()
+	taken = checkPackedOf(t, form, hash.XX)
+	if checkPackedOf(t, form, hash.CRC) != taken {
+		t.Fatal("the family decides what is taken")
+	}
+	return taken
+}
+
+func checkPackedOf(t *testing.T, form []byte, family hash.Family) (taken bool) {
+	t.Helper()
 	var slow Record
 	slowErr := slow.UnmarshalBinary(form)
-	x, err := Decode(form, hash.XX)
+	x, err := Decode(form, family)
 	if (err == nil) != (slowErr == nil) {
 		t.Fatalf("packed: %v, as numbers: %v", err, slowErr)
 	}
@@ -27,6 +36,7 @@ func checkPacked(t *testing.T, form []byte) (taken bool) {
 		}
 		return false
 	}
+	slow.Use(family)
 	want := Prepare(&slow)
 	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 	if !near(x.rho, want.rho) || !near(x.Error(), slow.Error()) || x.Shape() != slow.Shape() || x.Kind() != slow.Kind() || x.Saturated() != slow.Saturated() ||

@@ -61,6 +61,9 @@ func (r *ranker) admits(limit, id uint64, bytes uint32) bool {
 	w := uint64(bytes)&r.mask | r.one
 	hi, lo := bits.Mul64(r.coarse(limit), w)
 	lo, carry := bits.Add64(lo, w-1, 0)
+	if r.family == hash.XX { // inlined
+		return hi+carry != 0 || hash.Uint64(r.seed, id)>>(r.shift&63) <= lo
+	}
 	return hi+carry != 0 || r.family.Uint64(r.seed, id)>>(r.shift&63) <= lo
 }
 
