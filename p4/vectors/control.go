@@ -39,7 +39,6 @@ type controlPlane struct {
 	packets   []Packet
 	sampler   *sampler       // nil without the stage
 	ldsAt     [2]map[int]int // by side: numbers of the measured ports
-	ldsBits   int            // log2 of a row's cells in P4's registers
 	fragments map[uint16][]*disketch.Record
 	epochBits int // of disketch
 }

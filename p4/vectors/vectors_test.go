@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -262,7 +261,7 @@ func sourceDigest(t *testing.T) string {
 				t.Fatal(err)
 			}
 			fmt.Fprintf(h, "%s %d\n", filepath.Base(f), len(text))
-			_, _ = io.WriteString(h, string(text))
+			_, _ = h.Write(text)
 		}
 	}
 	return fmt.Sprintf("%x", h.Sum(nil))
