@@ -49,13 +49,14 @@ func build(t *testing.T, s *Switch) *target {
 type target struct {
 	*Contents
 	tables    map[string][]*Entry
-	exact     map[string]map[string]*Entry // of tables with exact keys alone
+	exact     map[string]map[string]*Entry    // of tables with exact keys alone
+	prefixes  map[string]map[[2]uint64]*Entry // of tables with one LPM key: by length and the prefix
 	defaults  map[string]*Action
 	registers map[string]map[int]uint64
 }
 
 func newTarget(c *Contents) *target {
-	t := &target{Contents: c, tables: map[string][]*Entry{}, exact: map[string]map[string]*Entry{},
+	t := &target{Contents: c, tables: map[string][]*Entry{}, exact: map[string]map[string]*Entry{}, prefixes: map[string]map[[2]uint64]*Entry{},
 		defaults: map[string]*Action{}, registers: map[string]map[int]uint64{}}
 	for i := range c.Entries {
 		e := &c.Entries[i]
@@ -70,6 +71,12 @@ func newTarget(c *Contents) *target {
 				t.exact[e.Table] = map[string]*Entry{}
 			}
 			t.exact[e.Table][name] = e
+		}
+		if k := e.Keys[0]; k.Match == LPM && widths[k.Field] != 0 {
+			if t.prefixes[e.Table] == nil {
+				t.prefixes[e.Table] = map[[2]uint64]*Entry{}
+			}
+			t.prefixes[e.Table][prefix(k, k.Value.Low, k.Prefix)] = e
 		}
 	}
 	for i := range c.Defaults {
@@ -98,11 +105,19 @@ func (t *target) apply(table string, keys ...uint64) (action string, p params) {
 		if e := exact[name]; e != nil {
 			best = &e.Action
 		}
+	} else if prefixes := t.prefixes[table]; prefixes != nil {
+		field := t.tables[table][0].Keys[0]
+		for length := widths[field.Field]; length >= 0; length-- {
+			if e := prefixes[prefix(field, keys[0], length)]; e != nil {
+				best = &e.Action
+				break
+			}
+		}
 	} else {
-		longest, first := -1, 1<<31
+		first := 1 << 31
 		for _, e := range t.tables[table] {
-			if length, ok := e.matches(keys); ok && (length > longest || e.Priority < first) {
-				longest, first, best = length, e.Priority, &e.Action
+			if e.Priority < first && e.matches(keys) {
+				first, best = e.Priority, &e.Action
 			}
 		}
 	}
@@ -116,27 +131,32 @@ func (t *target) apply(table string, keys ...uint64) (action string, p params) {
 	return best.Name, p
 }
 
-// matches compares; length is that of the prefix, -1 where there is none.
-func (e *Entry) matches(keys []uint64) (length int, ok bool) {
-	length = -1
+// widths are the bits of fields that are compared by prefixes, but for IPv6 addresses,
+// which no test looks up.
+var widths = map[string]int{"value": 64, "fraction": 16, "hdr.ipv4.dst": 32}
+
+// prefix is a length, and so many first bits of a value of the field's width.
+func prefix(k Key, v uint64, length int) [2]uint64 {
+	return [2]uint64{uint64(length), v >> (widths[k.Field] - length)}
+}
+
+// matches compares what has no prefix.
+func (e *Entry) matches(keys []uint64) (ok bool) {
 	for i, k := range e.Keys {
 		v := keys[i]
 		switch k.Match {
 		case Exact:
 			ok = v == k.Value.Low
-		case LPM:
-			bits := map[string]int{"value": 64, "fraction": 16, "hdr.ipv4.dst": 32}[k.Field]
-			length, ok = k.Prefix, k.Prefix == 0 || (v^k.Value.Low)>>(bits-k.Prefix) == 0
 		case Ternary:
 			ok = v&k.Mask.Low == k.Value.Low
 		case Range:
 			ok = k.Value.Low <= v && v <= k.High.Low
 		}
 		if !ok {
-			return length, false
+			return false
 		}
 	}
-	return length, true
+	return true
 }
 
 // The crc family as p4/include/hash.p4 has it, of the standard library's CRCs.
