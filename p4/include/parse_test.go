@@ -17,13 +17,13 @@ type field struct {
 
 // program is what the P4 files of this folder say.
 type program struct {
-	numbers map[string]uint64  // constants and macros with a number
+	numbers map[string]uint64  // macros with a number
 	headers map[string][]field // without those with fields of variable length
 }
 
 var (
-	constText  = regexp.MustCompile(`(?m)^const \S+ (\w+) = (\w+);`)
-	macroText  = regexp.MustCompile(`(?m)^#define (\w+) (\w+)$`)
+	// A macro's number may have a width in front, as in 16w0x88b5.
+	macroText  = regexp.MustCompile(`(?m)^#define (\w+) (?:\d+w)?(\w+)(?: *//.*)?$`)
 	headerText = regexp.MustCompile(`(?s)\nheader (\w+) \{\n(.*?)\n\}`)
 	fieldText  = regexp.MustCompile(`(?m)^ +(\S+) (\w+);`)
 	typedef    = regexp.MustCompile(`(?m)^typedef bit<(\d+)> (\w+);`)
@@ -46,11 +46,9 @@ func load(t *testing.T) *program {
 		text.Write(b)
 	}
 	p := &program{numbers: map[string]uint64{}, headers: map[string][]field{}}
-	for _, kind := range []*regexp.Regexp{constText, macroText} {
-		for _, m := range kind.FindAllStringSubmatch(text.String(), -1) {
-			if n, err := strconv.ParseUint(m[2], 0, 64); err == nil {
-				p.numbers[m[1]] = n
-			}
+	for _, m := range macroText.FindAllStringSubmatch(text.String(), -1) {
+		if n, err := strconv.ParseUint(m[2], 0, 64); err == nil {
+			p.numbers[m[1]] = n
 		}
 	}
 	widths := map[string]int{}

@@ -6,25 +6,25 @@
 #include "types.p4"
 
 // pint. What becomes of a packet (stages/pint, count), exactly one of these ...
-const bit<32> SOURCED = 0;
-const bit<32> TRANSITED = 1;
-const bit<32> SUNK = 2;
-const bit<32> LOCAL = 3;
-const bit<32> LEFT_BARE = 4;
-const bit<32> LEFT_MTU = 5;
-const bit<32> LEFT_ROOM = 6;
-const bit<32> LEFT_OTHER = 7;
-const bit<32> LEFT_NONZERO = 8;
-const bit<32> LEFT_OWN = 9;
-const bit<32> LEFT_LOOPING = 10;
-const bit<32> LEFT_FORGED = 11;
+#define SOURCED 32w0
+#define TRANSITED 32w1
+#define SUNK 32w2
+#define LOCAL 32w3
+#define LEFT_BARE 32w4
+#define LEFT_MTU 32w5
+#define LEFT_ROOM 32w6
+#define LEFT_OTHER 32w7
+#define LEFT_NONZERO 32w8
+#define LEFT_OWN 32w9
+#define LEFT_LOOPING 32w10
+#define LEFT_FORGED 32w11
 // ... and what is counted beside.
-const bit<32> UNKNOWN_PLAN = 12;
-const bit<32> HOP_SATURATED = 13;
-const bit<32> HOP_UNKNOWN = 14;
-const bit<32> LOOPS_FOUND = 15;
-const bit<32> RECORDED = 16;
-const bit<32> RING_FULL = 17;
+#define UNKNOWN_PLAN 32w12
+#define HOP_SATURATED 32w13
+#define HOP_UNKNOWN 32w14
+#define LOOPS_FOUND 32w15
+#define RECORDED 32w16
+#define RING_FULL 32w17
 #define PINT_COUNTS 18
 
 // Bytes of a shim whose digest has DIGEST_BITS.

@@ -1,6 +1,7 @@
 // Types and constants of all programs: EtherTypes, protocols, flags of the parser,
 // faults of malformed packets, reasons for dropping them. The names are those of
-// the Go packages that are named beside; a Go test keeps the values equal.
+// the Go packages that are named beside; a Go test keeps the values equal. Constants
+// are macros, since compilers warn of constants that a program does not use.
 #ifndef WEIR_TYPES_P4
 #define WEIR_TYPES_P4
 
@@ -35,121 +36,121 @@ struct hash_key_t {
 }
 
 // EtherTypes (pipeline/header).
-const bit<16> TYPE_IPV4 = 0x0800;
-const bit<16> TYPE_ARP = 0x0806;
-const bit<16> TYPE_VLAN = 0x8100;
-const bit<16> TYPE_SERVICE_VLAN = 0x88a8;
-const bit<16> TYPE_LEGACY_QINQ = 0x9100;
-const bit<16> TYPE_IPV6 = 0x86dd;
-const bit<16> TYPE_MPLS = 0x8847;
-const bit<16> TYPE_MPLS_MULTICAST = 0x8848;
-const bit<16> TYPE_SHIM = 0x88b5;
+#define TYPE_IPV4 16w0x0800
+#define TYPE_ARP 16w0x0806
+#define TYPE_VLAN 16w0x8100
+#define TYPE_SERVICE_VLAN 16w0x88a8
+#define TYPE_LEGACY_QINQ 16w0x9100
+#define TYPE_IPV6 16w0x86dd
+#define TYPE_MPLS 16w0x8847
+#define TYPE_MPLS_MULTICAST 16w0x8848
+#define TYPE_SHIM 16w0x88b5
 
-const bit<4> SHIM_VERSION = 1;
+#define SHIM_VERSION 4w1
 
 // IP protocols and IPv6 next headers (pipeline/header).
-const bit<8> PROTO_HOP_BY_HOP = 0;
-const bit<8> PROTO_ICMP = 1;
-const bit<8> PROTO_TCP = 6;
-const bit<8> PROTO_UDP = 17;
-const bit<8> PROTO_DCCP = 33;
-const bit<8> PROTO_ROUTING = 43;
-const bit<8> PROTO_FRAGMENT = 44;
-const bit<8> PROTO_AH = 51;
-const bit<8> PROTO_ICMPV6 = 58;
-const bit<8> PROTO_NO_NEXT = 59;
-const bit<8> PROTO_DESTINATION = 60;
-const bit<8> PROTO_SCTP = 132;
-const bit<8> PROTO_MOBILITY = 135;
-const bit<8> PROTO_UDP_LITE = 136;
-const bit<8> PROTO_HIP = 139;
-const bit<8> PROTO_SHIM6 = 140;
+#define PROTO_HOP_BY_HOP 8w0
+#define PROTO_ICMP 8w1
+#define PROTO_TCP 8w6
+#define PROTO_UDP 8w17
+#define PROTO_DCCP 8w33
+#define PROTO_ROUTING 8w43
+#define PROTO_FRAGMENT 8w44
+#define PROTO_AH 8w51
+#define PROTO_ICMPV6 8w58
+#define PROTO_NO_NEXT 8w59
+#define PROTO_DESTINATION 8w60
+#define PROTO_SCTP 8w132
+#define PROTO_MOBILITY 8w135
+#define PROTO_UDP_LITE 8w136
+#define PROTO_HIP 8w139
+#define PROTO_SHIM6 8w140
 
 // What is neighbour discovery of ICMPv6 (RFC 4861), and fe80::/10.
-const bit<8> ICMPV6_NEIGHBOUR_SOLICIT = 135;
-const bit<8> ICMPV6_NEIGHBOUR_ADVERT = 136;
-const bit<10> LINK_LOCAL_PREFIX = 0x3fa;
+#define ICMPV6_NEIGHBOUR_SOLICIT 8w135
+#define ICMPV6_NEIGHBOUR_ADVERT 8w136
+#define LINK_LOCAL_PREFIX 10w0x3fa
 
-const port_t NO_PORT = 0xffff;
+#define NO_PORT 16w0xffff
 
 // What the parser found (packet.Flags).
-const flags_t FLAG_VLAN = 0x0001;
-const flags_t FLAG_QINQ = 0x0002;
-const flags_t FLAG_IPV4 = 0x0004;
-const flags_t FLAG_IPV6 = 0x0008;
-const flags_t FLAG_IP_OPTIONS = 0x0010;
-const flags_t FLAG_FRAGMENT = 0x0020;
-const flags_t FLAG_LATER_FRAGMENT = 0x0040;
-const flags_t FLAG_L4 = 0x0080;
-const flags_t FLAG_PORTS = 0x0100;
-const flags_t FLAG_MULTICAST = 0x0200;
-const flags_t FLAG_BROADCAST = 0x0400;
-const flags_t FLAG_MALFORMED = 0x0800;
-const flags_t FLAG_MPLS = 0x1000;
-const flags_t FLAG_ARP = 0x2000;
-const flags_t FLAG_COPY = 0x4000;
-const flags_t FLAG_SHIM = 0x8000;
-const flags_t FLAG_IP = 0x000c;
+#define FLAG_VLAN 16w0x0001
+#define FLAG_QINQ 16w0x0002
+#define FLAG_IPV4 16w0x0004
+#define FLAG_IPV6 16w0x0008
+#define FLAG_IP_OPTIONS 16w0x0010
+#define FLAG_FRAGMENT 16w0x0020
+#define FLAG_LATER_FRAGMENT 16w0x0040
+#define FLAG_L4 16w0x0080
+#define FLAG_PORTS 16w0x0100
+#define FLAG_MULTICAST 16w0x0200
+#define FLAG_BROADCAST 16w0x0400
+#define FLAG_MALFORMED 16w0x0800
+#define FLAG_MPLS 16w0x1000
+#define FLAG_ARP 16w0x2000
+#define FLAG_COPY 16w0x4000
+#define FLAG_SHIM 16w0x8000
+#define FLAG_IP 16w0x000c
 
 // What is wrong with a malformed packet (parse.Fault).
-const fault_t NO_FAULT = 0;
-const fault_t FAULT_VLAN_TRUNCATED = 1;
-const fault_t FAULT_SHIM_TRUNCATED = 2;
-const fault_t FAULT_SHIM_VERSION = 3;
-const fault_t FAULT_ARP_TRUNCATED = 4;
-const fault_t FAULT_IPV4_TRUNCATED = 5;
-const fault_t FAULT_IPV4_VERSION = 6;
-const fault_t FAULT_IPV4_HEADER_LENGTH = 7;
-const fault_t FAULT_IPV4_TOTAL_LENGTH = 8;
-const fault_t FAULT_IPV4_FRAGMENT = 9;
-const fault_t FAULT_IPV6_TRUNCATED = 10;
-const fault_t FAULT_IPV6_VERSION = 11;
-const fault_t FAULT_IPV6_PAYLOAD_LENGTH = 12;
-const fault_t FAULT_IPV6_EXTENSION = 13;
-const fault_t FAULT_IPV6_EXTENSION_COUNT = 14;
-const fault_t FAULT_IPV6_FRAGMENT = 15;
-const fault_t FAULT_TCP_TRUNCATED = 16;
-const fault_t FAULT_TCP_DATA_OFFSET = 17;
-const fault_t FAULT_UDP_TRUNCATED = 18;
-const fault_t FAULT_UDP_LENGTH = 19;
-const fault_t FAULT_UDPLITE_COVERAGE = 20;
-const fault_t FAULT_ICMP_TRUNCATED = 21;
-const fault_t FAULT_SCTP_TRUNCATED = 22;
-const fault_t FAULT_DCCP_TRUNCATED = 23;
-const fault_t FAULT_DCCP_DATA_OFFSET = 24;
+#define NO_FAULT 8w0
+#define FAULT_VLAN_TRUNCATED 8w1
+#define FAULT_SHIM_TRUNCATED 8w2
+#define FAULT_SHIM_VERSION 8w3
+#define FAULT_ARP_TRUNCATED 8w4
+#define FAULT_IPV4_TRUNCATED 8w5
+#define FAULT_IPV4_VERSION 8w6
+#define FAULT_IPV4_HEADER_LENGTH 8w7
+#define FAULT_IPV4_TOTAL_LENGTH 8w8
+#define FAULT_IPV4_FRAGMENT 8w9
+#define FAULT_IPV6_TRUNCATED 8w10
+#define FAULT_IPV6_VERSION 8w11
+#define FAULT_IPV6_PAYLOAD_LENGTH 8w12
+#define FAULT_IPV6_EXTENSION 8w13
+#define FAULT_IPV6_EXTENSION_COUNT 8w14
+#define FAULT_IPV6_FRAGMENT 8w15
+#define FAULT_TCP_TRUNCATED 8w16
+#define FAULT_TCP_DATA_OFFSET 8w17
+#define FAULT_UDP_TRUNCATED 8w18
+#define FAULT_UDP_LENGTH 8w19
+#define FAULT_UDPLITE_COVERAGE 8w20
+#define FAULT_ICMP_TRUNCATED 8w21
+#define FAULT_SCTP_TRUNCATED 8w22
+#define FAULT_DCCP_TRUNCATED 8w23
+#define FAULT_DCCP_DATA_OFFSET 8w24
 #define NUM_FAULTS 25
 
 // Why a packet was dropped, or where it ended. The numbers are P4's alone; in
 // lower case the names are those of packet.Reason. REASON_CONSUMED is no drop:
 // the control plane has the packet.
-const reason_t NO_REASON = 0;
-const reason_t REASON_CONSUMED = 1;
-const reason_t REASON_NO_PORT = 2;
-const reason_t REASON_RUNT = 3;
-const reason_t REASON_MALFORMED = 4;
-const reason_t REASON_UNPATCHED = 5;
-const reason_t REASON_VLAN_FILTERED = 6;
-const reason_t REASON_LINK_LOCAL = 7;
-const reason_t REASON_SAME_PORT = 8;
-const reason_t REASON_NO_MEMBER = 9;
-const reason_t REASON_NOT_ROUTED = 10;
-const reason_t REASON_NOT_FOR_US = 11;
-const reason_t REASON_MULTICAST = 12;
-const reason_t REASON_MARTIAN = 13;
-const reason_t REASON_BAD_CHECKSUM = 14;
-const reason_t REASON_TTL_EXPIRED = 15;
-const reason_t REASON_NO_ROUTE = 16;
-const reason_t REASON_MTU_EXCEEDED = 17;
-const reason_t REASON_NEIGHBOUR_UNREACHABLE = 18;
-const reason_t REASON_PINT_LOOP = 19;
-const reason_t REASON_PINT_HOST_SHIM = 20;
+#define NO_REASON 8w0
+#define REASON_CONSUMED 8w1
+#define REASON_NO_PORT 8w2
+#define REASON_RUNT 8w3
+#define REASON_MALFORMED 8w4
+#define REASON_UNPATCHED 8w5
+#define REASON_VLAN_FILTERED 8w6
+#define REASON_LINK_LOCAL 8w7
+#define REASON_SAME_PORT 8w8
+#define REASON_NO_MEMBER 8w9
+#define REASON_NOT_ROUTED 8w10
+#define REASON_NOT_FOR_US 8w11
+#define REASON_MULTICAST 8w12
+#define REASON_MARTIAN 8w13
+#define REASON_BAD_CHECKSUM 8w14
+#define REASON_TTL_EXPIRED 8w15
+#define REASON_NO_ROUTE 8w16
+#define REASON_MTU_EXCEEDED 8w17
+#define REASON_NEIGHBOUR_UNREACHABLE 8w18
+#define REASON_PINT_LOOP 8w19
+#define REASON_PINT_HOST_SHIM 8w20
 #define NUM_REASONS 32
 
 // Why a packet is at the CPU port (cpu_t.kind): one or more of these.
-const bit<8> CPU_SAMPLE = 1; // oblivious: the sampler admits it
-const bit<8> CPU_RECORD = 2; // pint: its digest at the sink
-const bit<8> CPU_PUNT = 4;   // forward: for the switch itself, or for a neighbour that is not known
-const bit<8> CPU_LOOP = 8;   // pint: it was found to loop
+#define CPU_SAMPLE 8w1 // oblivious: the sampler admits it
+#define CPU_RECORD 8w2 // pint: its digest at the sink
+#define CPU_PUNT 8w4   // forward: for the switch itself, or for a neighbour that is not known
+#define CPU_LOOP 8w8   // pint: it was found to loop
 
 // The clone session of the CPU port.
 #define CPU_SESSION 1
