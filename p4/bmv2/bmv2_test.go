@@ -132,7 +132,7 @@ table_add stations flood 02:00:00:00:00:ff => 3
 table_add prefixes mark 02:00:00:00:00:10/44 => 0x1
 table_add types mark 0x0800&&&0xff00 5 => 0x100 10
 table_add types mark 0x0806&&&0xffff 5 => 0x200 1
-table_set_default types mark 0
+table_set_default types NoAction
 mc_mgrp_create 3
 mc_node_create 9 1 2 5
 mc_node_associate 3 0

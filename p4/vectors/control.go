@@ -39,7 +39,6 @@ type controlPlane struct {
 	packets   []Packet
 	sampler   *sampler       // nil without the stage
 	ldsAt     [2]map[int]int // by side: numbers of the measured ports
-	ldsBits   int            // log2 of a row's cells in P4's registers
 	fragments map[uint16][]*disketch.Record
 	epochBits int // of disketch
 }
@@ -212,7 +211,7 @@ func (c *controlPlane) enter(i int) {
 	}
 	number := uint64(c.packets[i].Now) >> s.epochBits
 	write := func() {
-		for _, w := range tables.ThresholdRegisters(number, uint64(s.threshold)<<32|1<<32-1) {
+		for _, w := range tables.ThresholdRegisters(number, uint64(s.threshold)<<32|(1<<32-1)) {
 			c.writes = append(c.writes, Write{i, w.Name, w.Index, w.Value})
 		}
 	}

@@ -65,9 +65,7 @@ func LoadSetup(dir, name string) (*Setup, error) {
 		ID: c.Switch.ID, Hash: c.Switch.Hash, Graph: c.Switch.Graph, Stages: maps.Clone(c.Stages),
 	}}
 	for i := range c.Ports {
-		s.Switch.Ports = append(s.Switch.Ports, pipeline.Port{
-			Name: c.Ports[i].Name, MTU: mtu, MaxFrame: mtu + 18, BitsPerSecond: bitsPerSecond,
-		})
+		s.Switch.Ports = append(s.Switch.Ports, namedPorts(c.Ports[i].Name)...)
 	}
 	if p, ok := stageConfig[stagepint.Config](s.Switch, "pint"); ok {
 		if s.Plan, err = pint.LoadPlan(p.Plan); err != nil {
@@ -88,3 +86,11 @@ func stageConfig[C any](s *tables.Switch, name string) (*C, bool) {
 
 // has says whether the graph has a stage.
 func (s *Setup) has(stage string) bool { return slices.Contains(s.Switch.Graph, stage) }
+
+// namedPorts are ports with what is known of all.
+func namedPorts(names ...string) (ports []pipeline.Port) {
+	for _, n := range names {
+		ports = append(ports, pipeline.Port{Name: n, MTU: mtu, MaxFrame: mtu + 18, BitsPerSecond: bitsPerSecond})
+	}
+	return ports
+}
