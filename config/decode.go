@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding"
 	"fmt"
 	"maps"
 	"math"
@@ -73,6 +74,10 @@ func (d decoder) value(key string, data any, v reflect.Value) {
 		d.duration(key, data, v)
 		return
 	}
+	if w, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		d.word(key, data, w)
+		return
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		d.table(key, data, v)
@@ -99,6 +104,18 @@ func (d decoder) value(key string, data any, v reflect.Value) {
 	default:
 		// Our own mistake: a Config type has a field that no file can hold.
 		panic(fmt.Sprintf("config: %s has the type %s", key, v.Type()))
+	}
+}
+
+// word decodes one of a type's words.
+func (d decoder) word(key string, data any, w encoding.TextUnmarshaler) {
+	text, ok := data.(string)
+	if !ok {
+		d.mistyped(key, data, "a word in quotes")
+		return
+	}
+	if err := w.UnmarshalText([]byte(text)); err != nil {
+		d.addAll(key, err)
 	}
 }
 

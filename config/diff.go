@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding"
 	"fmt"
 	"maps"
 	"reflect"
@@ -165,7 +166,7 @@ func literals(list reflect.Value) []string {
 // literal writes a value as TOML on one line. Of tables, keys with the zero
 // value are left out.
 func literal(v reflect.Value) string {
-	if v.Type() == reflect.TypeFor[time.Duration]() {
+	if _, word := v.Interface().(encoding.TextMarshaler); word || v.Type() == reflect.TypeFor[time.Duration]() {
 		return fmt.Sprintf("%q", v.Interface())
 	}
 	switch v.Kind() {

@@ -115,7 +115,7 @@ func (c *Config) validateStages(f *faults) {
 
 // validateGraph builds the modules, as the switch will, to check their order.
 func (c *Config) validateGraph(f *faults, ports []string) {
-	env := pipeline.Env{Name: c.Switch.Name, ID: c.Switch.ID, Workers: c.Workers.Count}
+	env := pipeline.Env{Name: c.Switch.Name, ID: c.Switch.ID, Workers: c.Workers.Count, Hash: c.Switch.Hash}
 	for _, name := range ports {
 		env.Ports = append(env.Ports, pipeline.Port{Name: name})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/weirswitch/weir/stages/disketch"
 	obliviousstage "github.com/weirswitch/weir/stages/oblivious"
 	sketch "github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/query"
@@ -158,7 +159,7 @@ func (c *Config) epoch(epoch int) ([]message, error) {
 		flow := int(zipf.Uint64())
 		k, way := key(flow), c.way(flow)
 		id, digest := r.Uint64(), uint64(0)
-		number := engine.FlowID(k)
+		number := engine.FlowID(hash.XX, k)
 		at := start + int64(i)<<epochBits/int64(c.Packets)
 		for hop, sw := range way {
 			s := switches[sw-1]

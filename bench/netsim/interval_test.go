@@ -7,6 +7,7 @@ import (
 	"github.com/weirswitch/weir/stages/lds"
 	"github.com/weirswitch/weir/stages/patch"
 	"github.com/weirswitch/weir/stages/pint"
+	"github.com/weirswitch/weir/telemetry/hash"
 	sketch "github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/record"
 )
@@ -28,7 +29,7 @@ func (p *intervalPoint) collect(t *testing.T, now int64, last bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		point, err := sketch.Decode(b)
+		point, err := sketch.Decode(b, hash.XX)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,11 +7,13 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Switch describes a switch of a Network as a configuration file does.
 type Switch struct {
 	ID     uint32
+	Hash   hash.Family
 	Ports  []string
 	Graph  []string       // the names of its stages, in order
 	Stages map[string]any // their configurations, as stages.Build takes them
@@ -83,7 +85,7 @@ func NewNetwork(switches []Switch, cables []Cable, frames *packet.Cache) (*Netwo
 }
 
 func newNode(s Switch, frames *packet.Cache) (*node, error) {
-	env := pipeline.Env{Name: fmt.Sprintf("s%d", s.ID), ID: s.ID, Workers: 1}
+	env := pipeline.Env{Name: fmt.Sprintf("s%d", s.ID), ID: s.ID, Workers: 1, Hash: s.Hash}
 	v := &node{cables: make([]End, len(s.Ports)), batch: packet.NewBatch(frames, packet.BatchSize*max(len(s.Ports), 1))}
 	for i, name := range s.Ports {
 		env.Ports = append(env.Ports, pipeline.Port{Name: name})

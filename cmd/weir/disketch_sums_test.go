@@ -18,6 +18,7 @@ import (
 	stage "github.com/weirswitch/weir/stages/disketch"
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/export"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -153,7 +154,7 @@ func testSums(t *testing.T, seed uint64, late, steps, full bool) {
 		t.Fatal(err)
 	}
 	sink := &losing{Spool: spool, t: t, lost: newSums()}
-	exporter := export.New(7, "s7", []export.Source{module}, sink)
+	exporter := export.New(7, "s7", hash.XX, []export.Source{module}, sink)
 	var running [workers]pipeline.Stage
 	for i := range running {
 		running[i] = module.Stage(i)

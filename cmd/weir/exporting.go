@@ -46,7 +46,7 @@ func newExporting(c export.Config, sw config.Switch, chain []pipeline.Named, sou
 		}
 		sink = e.spool
 	}
-	e.Exporter = export.New(sw.ID, sw.Name, sources, sink)
+	e.Exporter = export.New(sw.ID, sw.Name, sw.Hash, sources, sink)
 	return e, nil
 }
 

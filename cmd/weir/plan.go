@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/pipeline/header"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
 )
 
@@ -37,7 +38,7 @@ Without --queries it takes those of the built-in plan, which has the id 1.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.show != "" {
-				for _, f := range []string{"queries", "bits", "carrier", "id", "seed", "initial-ttl", "out"} {
+				for _, f := range []string{"queries", "bits", "carrier", "id", "hash", "seed", "initial-ttl", "out"} {
 					if cmd.Flags().Changed(f) {
 						return usageError(fmt.Errorf("--%s makes a plan and --show reads one: give one of them", f))
 					}
@@ -56,6 +57,7 @@ Without --queries it takes those of the built-in plan, which has the id 1.`,
 	f.IntVar(&o.Bits, "bits", o.Bits, "bits of a packet's digest, 1 to 64")
 	f.StringVar(&o.Carrier, "carrier", pint.CarrierShim, "what carries the digest: shim or ipid")
 	f.Uint16Var(&o.ID, "id", o.ID, "the plan's id, which tells it from another one")
+	f.TextVar(&o.Hash, "hash", o.Hash, "the switches' hash: xxhash, or crc, which P4 switches have too")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the plan's hashes")
 	f.IntVar(&o.InitialTTL, "initial-ttl", 0, "the TTL that hosts send, for carrier ipid; 0: the nearest of 32, 64, 128 and 255")
 	f.StringVar(&o.out, "out", "", "file to write; without it, standard output")
@@ -99,6 +101,7 @@ type planReport struct {
 	Bits     int           `json:"bits"`
 	Carrier  string        `json:"carrier"`
 	Hops     string        `json:"hops"`
+	Hash     hash.Family   `json:"hash"`
 	Seed     uint64        `json:"seed"`
 	GrowthBy int           `json:"growth_bytes"` // of a packet
 	Queries  []planQuery   `json:"queries"`
@@ -121,7 +124,7 @@ type planSetText struct {
 }
 
 func newPlanReport(p *pint.Plan) *planReport {
-	r := &planReport{ID: p.ID, Bits: p.Bits, Carrier: p.Carrier, Hops: p.Hops, Seed: p.Seed, Idle: 1}
+	r := &planReport{ID: p.ID, Bits: p.Bits, Carrier: p.Carrier, Hops: p.Hops, Hash: p.Hash, Seed: p.Seed, Idle: 1}
 	if p.Carrier == pint.CarrierShim {
 		r.GrowthBy = header.ShimLen((p.Bits + 7) / 8)
 	}
@@ -152,7 +155,7 @@ func (o *planOptions) print(w io.Writer, p *pint.Plan) error {
 	if r.GrowthBy != 0 {
 		grow = fmt.Sprintf("packets grow by %d bytes", r.GrowthBy)
 	}
-	fmt.Fprintf(w, "plan %d: %d bits, carrier %s, hops from %s, seed %d; %s\n\n", r.ID, r.Bits, r.Carrier, r.Hops, r.Seed, grow)
+	fmt.Fprintf(w, "plan %d: %d bits, carrier %s, hops from %s, hash %s, seed %d; %s\n\n", r.ID, r.Bits, r.Carrier, r.Hops, r.Hash, r.Seed, grow)
 	queries := newTable("QUERY", "VALUE", "AGGREGATION", ">BITS", ">OF PACKETS")
 	for _, q := range r.Queries {
 		queries.row(q.Name, q.Value, q.Aggregation, q.Bits, percent(q.Frequency))

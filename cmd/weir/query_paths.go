@@ -8,6 +8,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/stages/l3"
 	"github.com/weirswitch/weir/stages/parse"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/query"
 )
 
@@ -18,6 +19,7 @@ type labPaths struct {
 	routers map[uint32]*router
 	owner   map[netip.Addr]uint32 // by a router's own address
 	seed    uint64                // of [stages.parse], the same in all switches
+	family  hash.Family           // of their packet ids and flow hashes, too
 }
 
 type router struct {
@@ -51,7 +53,9 @@ func newLabPaths(c *lab.Config) (*labPaths, error) {
 			seed = p.Seed
 		}
 		if i == 0 {
-			p.seed = seed
+			p.seed, p.family = seed, sw.Switch.Hash
+		} else if sw.Switch.Hash != p.family {
+			return nil, fmt.Errorf("switch %s: switch.hash is %v, that of others %v: records can be joined only if all have the same", name, sw.Switch.Hash, p.family)
 		} else if seed != p.seed {
 			return nil, fmt.Errorf("switch %s: stages.parse.seed is %d, that of others %d: records can be joined only if all have the same", name, seed, p.seed)
 		}
@@ -105,7 +109,7 @@ func (p *labPaths) way(flow query.Key) []uint32 {
 	if err != nil {
 		return nil
 	}
-	hash := uint32(query.Hash(flow, p.seed))
+	flowHash := uint32(query.Hash(p.family, flow, p.seed))
 	var way []uint32
 	for len(way) < maxWay {
 		id, ok := p.owner[next]
@@ -113,7 +117,7 @@ func (p *labPaths) way(flow query.Key) []uint32 {
 			return way // next is a host
 		}
 		way = append(way, id)
-		if next, ok = p.routers[id].next(flow.DstAddr(), hash, id); !ok {
+		if next, ok = p.routers[id].next(flow.DstAddr(), flowHash, id); !ok {
 			return way
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -199,6 +200,8 @@ func kindName(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
 		return "duration"
+	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+		return "string"
 	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
 		return "list of " + kindName(t.Elem())
 	case t.Kind() == reflect.String:
@@ -215,7 +218,7 @@ func defaultText(v reflect.Value) string {
 	switch {
 	case v.Kind() == reflect.Slice && v.Len() == 0, v.Kind() == reflect.Array && v.IsZero():
 		return "`[]`"
-	case v.Kind() == reflect.String, v.Type() == reflect.TypeFor[time.Duration]():
+	case v.Kind() == reflect.String, v.Type() == reflect.TypeFor[time.Duration](), v.Type().Implements(reflect.TypeFor[encoding.TextMarshaler]()):
 		return fmt.Sprintf("`%q`", v.Interface())
 	}
 	return fmt.Sprintf("`%v`", v.Interface())

@@ -19,6 +19,7 @@ import (
 	"github.com/weirswitch/weir/stages"
 	"github.com/weirswitch/weir/stages/patch"
 	"github.com/weirswitch/weir/telemetry/export"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // replayOptions are the flags of weir replay.
@@ -79,6 +80,7 @@ What was readable of it is processed and reported all the same.`,
 type replayPlan struct {
 	name  string
 	id    uint32
+	hash  hash.Family
 	ports []string
 	chain []pipeline.Named
 	// telemetry is where records go.
@@ -173,7 +175,7 @@ func planReplay(o replayOptions) (*replayPlan, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.name, p.id, p.ports = c.Switch.Name, c.Switch.ID, nil
+		p.name, p.id, p.hash, p.ports = c.Switch.Name, c.Switch.ID, c.Switch.Hash, nil
 		for i := range c.Ports {
 			p.ports = append(p.ports, c.Ports[i].Name)
 		}
@@ -181,7 +183,7 @@ func planReplay(o replayOptions) (*replayPlan, error) {
 	}
 	// Not the file's own spool, which a running switch may be writing.
 	p.telemetry.Spool = o.records
-	env := pipeline.Env{Name: p.name, ID: p.id, Workers: 1}
+	env := pipeline.Env{Name: p.name, ID: p.id, Workers: 1, Hash: p.hash}
 	for _, name := range p.ports {
 		env.Ports = append(env.Ports, pipeline.Port{Name: name, MaxFrame: port.PcapRoom(replayFrame)})
 	}

@@ -30,7 +30,7 @@ func (p *replayPlan) row(n int, pool *packet.Pool) error {
 	var switches []netsim.Switch
 	var cables []netsim.Cable
 	for i := range n {
-		s := netsim.Switch{ID: uint32(i + 1), Ports: p.ports, Graph: p.graph, Stages: maps.Clone(p.configs)}
+		s := netsim.Switch{ID: uint32(i + 1), Hash: p.hash, Ports: p.ports, Graph: p.graph, Stages: maps.Clone(p.configs)}
 		if slices.Contains(p.graph, "pint") {
 			s.Stages["pint"] = p.edges(i == 0, i == n-1)
 		}
@@ -44,7 +44,7 @@ func (p *replayPlan) row(n int, pool *packet.Pool) error {
 		return err
 	}
 	p.chained = &rowModule{network: network, last: n - 1}
-	first, err := stages.Kinds["parse"].New(stages.Kinds["parse"].Default(), pipeline.Env{Workers: 1})
+	first, err := stages.Kinds["parse"].New(stages.Kinds["parse"].Default(), pipeline.Env{Workers: 1, Hash: p.hash})
 	p.chain = []pipeline.Named{{Name: "parse", Module: first}, {Name: "chain", Module: p.chained}}
 	return err
 }

@@ -17,7 +17,7 @@ type replayRecords []*exporting
 // has a clock of its own.
 func (p *replayPlan) openRecords() (replayRecords, error) {
 	if p.chained == nil {
-		e, err := newExporting(p.telemetry, config.Switch{Name: p.name, ID: p.id}, p.chain)
+		e, err := newExporting(p.telemetry, config.Switch{Name: p.name, ID: p.id, Hash: p.hash}, p.chain)
 		if err != nil {
 			return nil, err
 		}
@@ -26,7 +26,7 @@ func (p *replayPlan) openRecords() (replayRecords, error) {
 	var r replayRecords
 	network := p.chained.network
 	for i := range p.chained.last + 1 {
-		e, err := newExporting(p.telemetry, config.Switch{Name: fmt.Sprintf("s%d", i+1), ID: uint32(i + 1)}, network.Chain(i))
+		e, err := newExporting(p.telemetry, config.Switch{Name: fmt.Sprintf("s%d", i+1), ID: uint32(i + 1), Hash: p.hash}, network.Chain(i))
 		if err != nil {
 			return nil, errors.Join(err, r.finish())
 		}

@@ -71,11 +71,16 @@ var layers = []layer{
 	{"dataplane/lab", []string{"dataplane/lab/netns", "dataplane/lab/process", "dataplane/lab/relay"},
 		"the lab starts the binary like any user and reads its JSON, so that it tests what is shipped"},
 	{"p4/include", nil, "P4 has its constants from nobody; only a test compares them with Go's"},
+	{"p4/bmv2", []string{"dataplane/lab/process"}, "it runs a switch of others, and knows our programs by their files only"},
+	{"p4/vectors", []string{"config", "dataplane/pcapfile", "p4/bmv2", "p4/tables", "pipeline/...", "stages/...", "telemetry/..."},
+		"it runs the same packets through the Go stages and through BMv2, and compares"},
 	{"config", []string{"control/...", "dataplane/port", "dataplane/worker", "dataplane/xdp", "dataplane/xsk", "pipeline/...", "stages/...", "telemetry/..."},
 		"config gathers the Config of every package"},
+	{"p4/tables", []string{"pipeline", "stages/...", "telemetry/hash", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
+		"entries are made of the stages' own numbers, whoever writes them; files and faults' lines are config's and cmd's"},
 	{"bench/...", []string{"bench/...", "config", "control/...", "dataplane/...", "pipeline/...", "stages/...", "telemetry/..."},
 		"benchmarks are users of everything and nobody's tool but cmd's"},
-	{"cmd/...", []string{"bench/...", "cmd/...", "config", "control/...", "dataplane/...", "pipeline/...", "stages/...", "telemetry/..."},
+	{"cmd/...", []string{"bench/...", "cmd/...", "config", "control/...", "dataplane/...", "p4/...", "pipeline/...", "stages/...", "telemetry/..."},
 		"wiring"},
 }
 
@@ -96,9 +101,9 @@ var foreigns = []foreign{
 	{"reflect", []string{"cmd/...", "config", "control/api", "dataplane/port", "telemetry/view/api", "telemetry/view/parquet"},
 		"types are known where packets run; dataplane/port closes what a library keeps to itself, and a table's columns are a type's fields"},
 	{"log", nil, "there is one logger, zap"},
-	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "internal/..."}, "a switch starts no program"},
+	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "internal/...", "p4/bmv2"}, "a switch starts no program"},
 	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/collect/web", "telemetry/view/..."}, "servers belong to control and to the collector's faces"},
-	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "pipeline/clock", "pipeline/packet", "stages/l2", "telemetry/hash", "telemetry/lds", "telemetry/pint"},
+	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "p4/bmv2", "pipeline/clock", "pipeline/packet", "stages/l2", "telemetry/hash", "telemetry/lds", "telemetry/pint"},
 		"system calls are the data plane's; l2 reads the clock for its ageing, beside the packet path; hash, lds and pint ask what the processor can"},
 
 	{"github.com/asavie/xdp", []string{"dataplane/port"},
@@ -123,9 +128,11 @@ var foreigns = []foreign{
 	{"github.com/prometheus/client_golang", []string{"control/metrics", "telemetry/collect/web"}, "metrics are shown by control, out of reports, and by the collector's server"},
 	{"kernel.org/pub/linux/libs/security/libcap", []string{"cmd/..."}, "a process has one set of capabilities, and one place that gives them up"},
 	{"connectrpc.com/connect", []string{"cmd/...", "control/...", "telemetry/view/api"}, "the APIs are control's and the collector's"},
-	{"google.golang.org/protobuf", []string{"cmd/...", "control/...", "telemetry/view/api"}, "the APIs' messages are theirs; records have their own codec"},
+	{"google.golang.org/protobuf", []string{"cmd/...", "control/...", "p4/tables", "telemetry/view/api"}, "the APIs' messages are theirs, P4Runtime's are p4/tables'; records have their own codec"},
+	{"github.com/p4lang/p4runtime", []string{"p4/tables"}, "one package speaks P4Runtime"},
 	{"github.com/parquet-go/parquet-go", []string{"telemetry/view/parquet"}, "one face writes Parquet"},
 	{"github.com/netsampler/goflow2", nil, "a collector of others, the second opinion of tests"},
+	{"github.com/apache/thrift", []string{"p4/bmv2"}, "BMv2's runtime speaks it, and nothing else here does"},
 	{"github.com/HdrHistogram/hdrhistogram-go", []string{"bench/..."}, "latencies are measured by benchmarks"},
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Config is the stage's section of the configuration, [stages.disketch].
@@ -173,7 +174,7 @@ func (f *Fragment) faults(epochs disketch.Epochs) (errs []error) {
 		fail("memory = %d: a record holds at most %d bytes of cells", f.Memory, maxMemory)
 	}
 	if epochs.Validate() == nil {
-		fc := f.config(disketch.ID{}, epochs, 0)
+		fc := f.config(disketch.ID{}, epochs, 0, hash.XX)
 		fc.Kind = kind
 		if err := fc.Validate(); err != nil {
 			fail("%w", err)
@@ -186,10 +187,10 @@ func (f *Fragment) faults(epochs disketch.Epochs) (errs []error) {
 const maxMemory = 48 << 20
 
 // config is the fragment's, of a valid Fragment with its defaults.
-func (f *Fragment) config(id disketch.ID, epochs disketch.Epochs, seed uint64) disketch.Config {
+func (f *Fragment) config(id disketch.ID, epochs disketch.Epochs, seed uint64, family hash.Family) disketch.Config {
 	kind, _ := disketch.ParseKind(f.Kind)
 	c := disketch.Config{
-		ID: id, Kind: kind, Memory: f.Memory, Levels: f.Levels, Epochs: epochs, Seed: seed,
+		ID: id, Kind: kind, Memory: f.Memory, Levels: f.Levels, Epochs: epochs, Seed: seed, Hash: family,
 		Target: f.Target, SingleHop: !f.OneSubepoch, Candidates: max(f.Candidates, 0),
 	}
 	if f.Unit == "bytes" {

@@ -36,7 +36,7 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	m := &Module{config: c}
 	m.ports.Store(c.ports(names))
 	for i := range c.Fragments {
-		f, err := newFragment(c.Fragments[i].withDefaults(), disketch.ID{Switch: uint64(env.ID), Sketch: uint16(i)}, c.epochs(), c.Seed)
+		f, err := newFragment(c.Fragments[i].withDefaults(), disketch.ID{Switch: uint64(env.ID), Sketch: uint16(i)}, c.epochs(), c.Seed, env.Hash)
 		if err != nil {
 			return nil, err
 		}

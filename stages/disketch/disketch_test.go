@@ -11,6 +11,7 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
@@ -61,7 +62,7 @@ func add(t testing.TB, b *packet.Batch, k packet.FlowKey, in, out uint16) *packe
 		copy(data[14+8:], k.Src[:])
 		copy(data[14+24:], k.Dst[:])
 	}
-	five := (&Fragment{}).NewKeyer()
+	five := (&Fragment{}).NewKeyer(hash.XX)
 	p.FlowHash = uint32(five.Flow(&k, parseSeed))
 	return p
 }
@@ -77,11 +78,19 @@ func clearBatch(b *packet.Batch) {
 // asks the records: each fragment's exact count of what it saw, and each flow's
 // frequency under its own key, as the query finds it from the key alone.
 func TestRecords(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testRecords(t, family) })
+	}
+}
+
+func testRecords(t *testing.T, family hash.Family) {
 	c := Config{EpochBits: 20, Seed: 9, HostPorts: []string{"p0", "p1"}, Fragments: []Fragment{
 		{}, {Kind: "countmin", Unit: "bytes", Memory: 64 << 10, Target: 1e9}, {Kind: "countmin", Key: "src", Memory: 64 << 10, Target: 0.001, Candidates: -1},
 		{Kind: "univmon", Key: "dst", Prefix4: 24, Prefix6: 64, Memory: 64 << 10},
 	}}
-	m, err := New(c, env())
+	e := env()
+	e.Hash = family
+	m, err := New(c, e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,11 +108,12 @@ func TestRecords(t *testing.T) {
 		if err := r.UnmarshalBinary(b); err != nil {
 			t.Fatal(err)
 		}
+		r.Use(family)
 		if h.Kind != record.DiSketch || h.Instance != r.Fragment.Sketch || r.Fragment.Switch != 7 || h.Missed != 0 ||
 			uint64(h.Start) != r.Epoch<<20+r.Subepoch*(1<<20/r.N()) || uint64(h.Span) != 1<<20/r.N() || h.Partial != r.Partial {
 			t.Fatalf("header %+v of %+v", h, r)
 		}
-		keyer := c.Fragments[h.Instance].NewKeyer()
+		keyer := c.Fragments[h.Instance].NewKeyer(family)
 		for _, x := range r.Candidates {
 			k := packet.FlowKey(x.Key)
 			if keyer.Flow(&k, parseSeed) != x.Flow || !keyer.tuple && k.SrcPort != 0 {
@@ -122,6 +132,7 @@ func TestRecords(t *testing.T) {
 			partial++
 		}
 	}
+	tuple := (&Fragment{}).NewKeyer(family)
 	r := rand.New(rand.NewPCG(1, 1))
 	b := newBatch(t)
 	exact := map[uint64]float64{}
@@ -136,7 +147,9 @@ func TestRecords(t *testing.T) {
 		}
 		for range 1 + r.IntN(100) {
 			f := r.Uint64N(40)
-			p := add(t, b, key(f), uint16(r.IntN(3)), uint16(r.IntN(3)))
+			k := key(f)
+			p := add(t, b, k, uint16(r.IntN(3)), uint16(r.IntN(3)))
+			p.FlowHash = uint32(tuple.Flow(&k, parseSeed))
 			switch r.IntN(9) {
 			case 0:
 				b.Drop(p, packet.ReasonNoPort)
@@ -176,8 +189,8 @@ func TestRecords(t *testing.T) {
 	for i, unit := range []float64{1, 100} {
 		for f, n := range exact {
 			k := key(f)
-			keyer := c.Fragments[i].NewKeyer()
-			a := all.Frequency(disketch.Query{Sketch: uint16(i), From: 1, To: epochs + 1, Confidence: 0.999}, keyer.Flow(&k, parseSeed), path)
+			keyer := c.Fragments[i].NewKeyer(family)
+			a := all.Frequency(disketch.Query{Sketch: uint16(i), Hash: family, From: 1, To: epochs + 1, Confidence: 0.999}, keyer.Flow(&k, parseSeed), path)
 			if n*unit < a.Low || n*unit > a.High || a.Value < n*unit*0.7 || a.Value > n*unit*1.3 {
 				t.Errorf("fragment %d, flow %d: %+v, it has %g", i, f, a, n*unit)
 			}
@@ -197,12 +210,18 @@ func TestRecords(t *testing.T) {
 // TestKeysOfPackets: the flow of a packet is that of its key, and keys that
 // a prefix makes equal are one flow.
 func TestKeysOfPackets(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testKeysOfPackets(t, family) })
+	}
+}
+
+func testKeysOfPackets(t *testing.T, family hash.Family) {
 	b := newBatch(t)
 	for _, name := range keyKinds[1:] {
 		for _, bits := range []int{0, 1, 24, 32} {
 			for _, bits6 := range []int{0, 1, 63, 64, 65, 128} {
 				f := Fragment{Key: name, Prefix4: bits, Prefix6: bits6}
-				keyer := f.NewKeyer()
+				keyer := f.NewKeyer(family)
 				for i := range uint64(30) {
 					k := key(i)
 					p := add(t, b, k, 0, 1)

@@ -9,6 +9,7 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/epoch"
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
@@ -46,13 +47,13 @@ type fragment struct {
 	target, rho                 atomic.Uint64 // bits of floats
 }
 
-func newFragment(f Fragment, id disketch.ID, epochs disketch.Epochs, seed uint64) (*fragment, error) {
-	plan, err := disketch.NewFragment(f.config(id, epochs, seed))
+func newFragment(f Fragment, id disketch.ID, epochs disketch.Epochs, seed uint64, family hash.Family) (*fragment, error) {
+	plan, err := disketch.NewFragment(f.config(id, epochs, seed, family))
 	if err != nil {
 		return nil, err
 	}
 	return &fragment{
-		id: id, epochs: epochs, keyer: f.NewKeyer(), kind: f.Kind, bytes: f.Unit == "bytes", hops: f.Hops, memory: f.Memory,
+		id: id, epochs: epochs, keyer: f.NewKeyer(family), kind: f.Kind, bytes: f.Unit == "bytes", hops: f.Hops, memory: f.Memory,
 		beside: plan.CandidateBytes(), auto: f.Target == 0, plan: plan, search: make(chan []*disketch.Record, 1),
 	}, nil
 }
@@ -196,7 +197,7 @@ func (f *fragment) findTarget(all []*disketch.Record) {
 		path[i] = f.id.Switch
 	}
 	rho, err := records.FindTarget(disketch.TargetSearch{
-		Query: disketch.Query{Sketch: f.id.Sketch}, Epoch: all[0].Epoch, Paths: [][]uint64{path}, Trials: searchTrials, Seed: f.id.Switch,
+		Query: disketch.Query{Sketch: f.id.Sketch, Hash: all[0].Hash}, Epoch: all[0].Epoch, Paths: [][]uint64{path}, Trials: searchTrials, Seed: f.id.Switch,
 	})
 	if err != nil {
 		return

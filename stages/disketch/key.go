@@ -10,16 +10,17 @@ import (
 
 // Keyer turns packets, and the keys that a query names, into flows of a sketch.
 type Keyer struct {
-	tuple bool
+	tuple  bool
+	family hash.Family
 	// Masks of the source's and the destination's address words, by version: zero
 	// for what is not in the key.
 	mask4, mask6 [4]uint64
 }
 
-// NewKeyer returns the keyer of a valid fragment.
-func (f *Fragment) NewKeyer() Keyer {
+// NewKeyer returns the keyer of a valid fragment on a switch of a hash family.
+func (f *Fragment) NewKeyer(family hash.Family) Keyer {
 	d := f.withDefaults()
-	k := Keyer{tuple: d.Key == "5-tuple"}
+	k := Keyer{tuple: d.Key == "5-tuple", family: family}
 	for side, has := range []bool{d.Key != "dst", d.Key != "src"} {
 		if has {
 			k.mask4[2*side], _ = prefixMask(d.Prefix4)
@@ -55,9 +56,9 @@ func (k *Keyer) Flow(key *packet.FlowKey, parseSeed uint64) uint64 {
 	if k.tuple {
 		w, n := key.Words()
 		if n == 2 {
-			return uint64(uint32(hash.Uint64x2(parseSeed, w[0], w[1])))
+			return uint64(uint32(k.family.Uint64x2(parseSeed, w[0], w[1])))
 		}
-		return uint64(uint32(hash.Uint64x5(parseSeed, w[0], w[1], w[2], w[3], w[4])))
+		return uint64(uint32(k.family.Uint64x5(parseSeed, w[0], w[1], w[2], w[3], w[4])))
 	}
 	mask := &k.mask6
 	if key.Version == 4 {
@@ -69,7 +70,7 @@ func (k *Keyer) Flow(key *packet.FlowKey, parseSeed uint64) uint64 {
 }
 
 func (k *Keyer) addresses(mask *[4]uint64, version, a, b, c, d uint64) uint64 {
-	return hash.Uint64x5(addressSeed, a&mask[0], b&mask[1], c&mask[2], d&mask[3], version)
+	return k.family.Uint64x5(addressSeed, a&mask[0], b&mask[1], c&mask[2], d&mask[3], version)
 }
 
 // address is the flow of a packet whose key is addresses; false: it has none.

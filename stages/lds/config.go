@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/record"
 )
@@ -62,9 +63,9 @@ func DefaultConfig() Config {
 	return Config{Rows: d.Rows, Columns: d.Columns, Virtual: d.Virtual, IntervalBits: 30}
 }
 
-// sketch is the shape of the points.
-func (c *Config) sketch() lds.Config {
-	return lds.Config{Rows: c.Rows, Columns: c.Columns, Virtual: c.Virtual, Rates: c.Banks, IntervalNs: 1 << c.IntervalBits, Seed: c.Seed}
+// sketch is the shape of the points on a switch of a hash family.
+func (c *Config) sketch(family hash.Family) lds.Config {
+	return lds.Config{Hash: family, Rows: c.Rows, Columns: c.Columns, Virtual: c.Virtual, Rates: c.Banks, IntervalNs: 1 << c.IntervalBits, Seed: c.Seed}
 }
 
 // perPort is how many points a port takes in a slice of the clock.
@@ -114,7 +115,7 @@ func (c *Config) compile(ports []string) (points []int, weights []weight, err er
 		fail("interval_bits: %d: choose %d (1 ms) to %d (18 min)", c.IntervalBits, minInterval, maxInterval)
 		shape.IntervalBits = minInterval // to tell the other faults too
 	}
-	sketch := shape.sketch()
+	sketch := shape.sketch(hash.XX)
 	if err := sketch.Validate(); err != nil {
 		fail("rows, columns, virtual, banks: %w", err)
 	} else if c.Rows*c.Columns > mostCells {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
 )
 
@@ -30,7 +31,7 @@ func TestFaultyLink(t *testing.T) {
 				c := testConfig()
 				c.IntervalBits, c.IntervalBit, c.Virtual = 24, bit, 5
 				c.Banks = []float64{0.05, 0.2, 0.5, 1}
-				w := faultyWorld{t: t, shape: c.sketch(), length: 1 << c.IntervalBits, truth: map[int64]*lds.Point{}, sender: newEnd(t, c, NewEgress), receiver: newEnd(t, c, NewIngress)}
+				w := faultyWorld{t: t, shape: c.sketch(hash.XX), length: 1 << c.IntervalBits, truth: map[int64]*lds.Point{}, sender: newEnd(t, c, NewEgress), receiver: newEnd(t, c, NewIngress)}
 				w.receiver.again = true
 				w.send(x.loss, x.duplicate, x.overtake)
 				w.run(bit, func() *end {

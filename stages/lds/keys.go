@@ -40,24 +40,24 @@ func (k *keys) take(i int, p *packet.Packet, data []byte) {
 	f.n++
 }
 
-// flows stores the hashes of the keys, all 64 bits of them and under a seed that is
-// the same everywhere, so that a query can look a flow up by its key, and forgets
-// the keys.
-func (k *keys) flows(dst *[lds.BlockSize]uint64) {
+// flows stores the hashes of the keys by the switch's family, all 64 bits of them and under
+// a seed that is the same everywhere, so that a query can look a flow up by its key, and
+// forgets the keys.
+func (k *keys) flows(dst *[lds.BlockSize]uint64, family hash.Family) {
 	const mask = lds.BlockSize - 1 // BCE
 	if k.six.n == 0 {
-		hash.Uint64x2s(dst[:k.four.n], 0, k.four.a[:], k.four.b[:])
+		family.Uint64x2s(dst[:k.four.n], 0, k.four.a[:], k.four.b[:])
 		k.four.n = 0
 		return
 	}
 	h := k.hashes[:k.four.n]
-	hash.Uint64x2s(h, 0, k.four.a[:], k.four.b[:])
+	family.Uint64x2s(h, 0, k.four.a[:], k.four.b[:])
 	for j, v := range h {
 		dst[k.four.of[j&mask]&mask] = v
 	}
 	h = k.hashes[:k.six.n]
 	f := &k.six
-	hash.Uint64x5s(h, 0, f.a[:], f.b[:], f.c[:], f.d[:], f.e[:])
+	family.Uint64x5s(h, 0, f.a[:], f.b[:], f.c[:], f.d[:], f.e[:])
 	for j, v := range h {
 		dst[k.six.of[j&mask]&mask] = v
 	}

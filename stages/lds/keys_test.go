@@ -12,6 +12,12 @@ import (
 // TestKeys: the hashes of a batch's keys, of both IP versions in any order, are those
 // that a query makes of the key alone.
 func TestKeys(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testKeys(t, family) })
+	}
+}
+
+func testKeys(t *testing.T, family hash.Family) {
 	r := rand.New(rand.NewPCG(4, 4))
 	var k keys
 	for round := range 300 {
@@ -33,12 +39,12 @@ func TestKeys(t *testing.T) {
 			if !ok {
 				t.Fatal("no key")
 			}
-			want[i] = hash.Uint64x2(0, w[0], w[1])
+			want[i] = family.Uint64x2(0, w[0], w[1])
 			if words == 5 {
-				want[i] = hash.Uint64x5(0, w[0], w[1], w[2], w[3], w[4])
+				want[i] = family.Uint64x5(0, w[0], w[1], w[2], w[3], w[4])
 			}
 		}
-		if k.flows(&got); got != want {
+		if k.flows(&got, family); got != want {
 			t.Fatalf("round %d of %d packets: hashes differ", round, n)
 		}
 	}

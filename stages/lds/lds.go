@@ -89,7 +89,7 @@ func newModule(c Config, env pipeline.Env, egress bool) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{env: env, egress: egress, shift: uint8(c.IntervalBits), bit: c.IntervalBit, perPort: c.perPort(), sketch: c.sketch(), ports: ports, weights: weights}
+	m := &Module{env: env, egress: egress, shift: uint8(c.IntervalBits), bit: c.IntervalBit, perPort: c.perPort(), sketch: c.sketch(env.Hash), ports: ports, weights: weights}
 	m.point = make([]int16, len(env.Ports))
 	for p := range m.point {
 		m.point[p] = -1
@@ -277,7 +277,7 @@ func (m *Module) told(arrival int64, odd bool) int64 {
 // addBlock adds what the block holds, which is before the edge of an interval, as
 // that is seen between batches.
 func (s *stage) addBlock() {
-	s.keys.flows(&s.block.Flow)
+	s.keys.flows(&s.block.Flow, s.module.env.Hash)
 	s.block.Add()
 }
 

@@ -105,7 +105,7 @@ func (e *end) emit(h *record.Header, body func([]byte) ([]byte, error)) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	p, err := lds.Decode(payload)
+	p, err := lds.Decode(payload, head.Hash)
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -404,7 +404,7 @@ func TestLargestRecord(t *testing.T) {
 	if err := c.Validate([]string{"p0"}); err != nil {
 		t.Fatal(err)
 	}
-	p, err := lds.NewPoint(c.sketch())
+	p, err := lds.NewPoint(c.sketch(hash.XX))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 )
 
@@ -91,9 +92,10 @@ func (c *Config) Validate([]string) error {
 	return errors.Join(errs...)
 }
 
-// samplers returns the configurations of the two samplers, of a valid Config.
-func (c *Config) samplers() (main, flows oblivious.Config) {
-	main = oblivious.Config{Size: c.Size, Gamma: c.Gamma, Seed: c.Seed, Unit: oblivious.Packets}
+// samplers returns the configurations of the two samplers, of a valid Config on a switch of a
+// hash family.
+func (c *Config) samplers(family hash.Family) (main, flows oblivious.Config) {
+	main = oblivious.Config{Size: c.Size, Gamma: c.Gamma, Seed: c.Seed, Hash: family, Unit: oblivious.Packets}
 	flows = main
 	flows.Kind, flows.Unit = oblivious.DUS, oblivious.Flows
 	main.Kind, _ = oblivious.ParseKind(c.Kind)

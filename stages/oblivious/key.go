@@ -12,11 +12,13 @@ type keyer struct {
 	transport        bool // ports and protocol
 	prefix4, prefix6 int
 	whole            bool // the 5-tuple with whole addresses
+	family           hash.Family
 }
 
-func newKeyer(c *Config) keyer {
+func newKeyer(c *Config, family hash.Family) keyer {
 	return keyer{
-		src: c.Key != "dst", dst: c.Key != "src", transport: c.Key == "5-tuple",
+		family: family,
+		src:    c.Key != "dst", dst: c.Key != "src", transport: c.Key == "5-tuple",
 		prefix4: c.Prefix4, prefix6: c.Prefix6,
 		whole: c.Key == "5-tuple" && c.Prefix4 == 32 && c.Prefix6 == 128,
 	}
@@ -65,22 +67,25 @@ func (k *keyer) flowID(data []byte, p *packet.Packet) uint64 {
 	switch {
 	case !k.whole:
 		key := k.key(data, p)
-		return keyID(&key)
+		return keyID(k.family, &key)
 	case p.Flags.Has(packet.FlagIPv4):
 		a, b := p.KeyWords4(data)
-		return hash.Uint64x2(flowSeed, a, b)
+		if k.family == hash.XX { // inlined: most packets of most networks
+			return hash.Uint64x2(flowSeed, a, b)
+		}
+		return k.family.Uint64x2(flowSeed, a, b)
 	}
 	a, b, c, d, e := p.KeyWords6(data)
-	return hash.Uint64x5(flowSeed, a, b, c, d, e)
+	return k.family.Uint64x5(flowSeed, a, b, c, d, e)
 }
 
 // keyID is the same of a key.
-func keyID(k *packet.FlowKey) uint64 {
+func keyID(family hash.Family, k *packet.FlowKey) uint64 {
 	w, n := k.Words()
 	if n == 2 {
-		return hash.Uint64x2(flowSeed, w[0], w[1])
+		return family.Uint64x2(flowSeed, w[0], w[1])
 	}
-	return hash.Uint64x5(flowSeed, w[0], w[1], w[2], w[3], w[4])
+	return family.Uint64x5(flowSeed, w[0], w[1], w[2], w[3], w[4])
 }
 
 // sampleKey is the same key as samples have it.

@@ -9,6 +9,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/epoch"
 	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/record"
 )
@@ -17,6 +18,7 @@ import (
 // but Collect, which belongs to one goroutine.
 type Module struct {
 	config Config
+	family hash.Family
 	keyer  keyer
 	weighs bool // ranks depend on lengths
 
@@ -42,11 +44,11 @@ type cells struct {
 const recentFlows = 1 << 11
 
 // New makes the module of a configuration, which it validates.
-func New(c Config, _ pipeline.Env) (*Module, error) {
+func New(c Config, env pipeline.Env) (*Module, error) {
 	if err := c.Validate(nil); err != nil {
 		return nil, err
 	}
-	return &Module{config: c, keyer: newKeyer(&c), weighs: c.Unit == "bytes"}, nil
+	return &Module{config: c, family: env.Hash, keyer: newKeyer(&c, env.Hash), weighs: c.Unit == "bytes"}, nil
 }
 
 // Role implements pipeline.Module.
@@ -66,7 +68,7 @@ func (m *Module) Stage(int) pipeline.Stage {
 }
 
 func (m *Module) newCells() *cells {
-	main, flows := m.config.samplers()
+	main, flows := m.config.samplers(m.family)
 	c := &cells{main: mustSampler(main)}
 	if m.config.Flows {
 		c.flows, c.recent = mustSampler(flows), make([]uint64, recentFlows)

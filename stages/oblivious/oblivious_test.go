@@ -83,9 +83,11 @@ func (a arrival) key() oblivious.Key {
 	return k
 }
 
-func module(t testing.TB, c Config) *Module {
+func module(t testing.TB, c Config) *Module { return moduleOf(t, c, hash.XX) }
+
+func moduleOf(t testing.TB, c Config, family hash.Family) *Module {
 	t.Helper()
-	m, err := New(c, pipeline.Env{Workers: 1})
+	m, err := New(c, pipeline.Env{Workers: 1, Hash: family})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,6 +111,7 @@ func (c collected) collect(t testing.TB, m *Module, now int64, last bool) {
 		if h.Kind != record.Oblivious || h.Span != 1<<m.config.EpochBits || h.Start%h.Span != 0 {
 			t.Errorf("record %+v", h)
 		}
+		s.Hash = m.family // as the exporter tells in the envelope
 		at := [2]int64{h.Start / h.Span, int64(h.Instance)}
 		if c[at] != nil {
 			t.Errorf("epoch %d, instance %d came twice", at[0], at[1])
@@ -120,20 +123,26 @@ func (c collected) collect(t testing.TB, m *Module, now int64, last bool) {
 // TestRecords: with one worker or three, the record of each epoch is the sample
 // of one sampler that saw the epoch's packets, of each kind.
 func TestRecords(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testRecords(t, family) })
+	}
+}
+
+func testRecords(t *testing.T, family hash.Family) {
 	as := arrivals(1, 20_000)
 	for _, c := range []Config{
 		{Kind: "nwps", Unit: "bytes"}, {Kind: "uwra", Unit: "bytes"}, {Kind: "dus", Unit: "packets"},
 	} {
 		for _, workers := range []int{1, 3} {
 			c.Size, c.Gamma, c.EpochBits, c.Seed, c.Key, c.Prefix4, c.Prefix6, c.Flows = 200, 0.25, 24, 5, "5-tuple", 32, 128, true
-			m := module(t, c)
+			m := moduleOf(t, c, family)
 			stages := make([]*stage, workers)
 			for i := range stages {
 				stages[i] = m.Stage(i).(*stage)
 				stages[i].Tick(0)
 			}
 			b, got := newBatch(t), collected{}
-			main, flows := c.samplers()
+			main, flows := c.samplers(family)
 			want := map[[2]int64]*oblivious.Sampler{}
 			now := int64(0)
 			for i := 0; i < len(as); i += 50 {
@@ -150,7 +159,7 @@ func TestRecords(t *testing.T) {
 					key := a.key()
 					want[[2]int64{at, 0}].Add(a.id, a.length, &key)
 					k := packet.FlowKey(key)
-					want[[2]int64{at, 1}].Add(keyID(&k), 1, &key)
+					want[[2]int64{at, 1}].Add(keyID(family, &k), 1, &key)
 				}
 				fill(b, batch)
 				b.Pkts[7].Reason = 1
@@ -237,16 +246,16 @@ func TestKeys(t *testing.T) {
 		{"src-dst", 12, 128, packet.FlowKey{Version: 4, Src: [16]byte{10}, Dst: [16]byte{192, 160}}},
 		{"src", 0, 128, packet.FlowKey{Version: 4}},
 	} {
-		k := newKeyer(&Config{Key: c.key, Prefix4: c.prefix4, Prefix6: c.prefix6})
+		k := newKeyer(&Config{Key: c.key, Prefix4: c.prefix4, Prefix6: c.prefix6}, hash.XX)
 		if got := k.key(b.Data(p), p); got != c.want {
 			t.Errorf("%s/%d: %v, want %v", c.key, c.prefix4, got, c.want)
 		}
-		if k.flowID(b.Data(p), p) != keyID(&c.want) {
+		if k.flowID(b.Data(p), p) != keyID(hash.XX, &c.want) {
 			t.Errorf("%s/%d: the id of the packet's flow is not the one of its key", c.key, c.prefix4)
 		}
 	}
 	p.Flags = 0
-	k := newKeyer(&Config{Key: "src", Prefix4: 8, Prefix6: 8})
+	k := newKeyer(&Config{Key: "src", Prefix4: 8, Prefix6: 8}, hash.XX)
 	if got := k.key(b.Data(p), p); got != (packet.FlowKey{}) {
 		t.Errorf("a packet without IP has the key %v", got)
 	}

@@ -21,8 +21,8 @@ type plainBlocks struct {
 }
 
 // hash stores the ids of the first n packets.
-func (q *plainBlocks) hash(pkts []packet.Packet, seed uint64, n int) {
-	hash.Uint64x5s(q.ids[:n], seed, q.a[:], q.f[:], q.t1[:], q.t2[:], q.rest[:])
+func (q *plainBlocks) hash(pkts []packet.Packet, f hash.Family, seed uint64, n int) {
+	f.Uint64x5s(q.ids[:n], seed, q.a[:], q.f[:], q.t1[:], q.t2[:], q.rest[:])
 	for i, at := range q.at[:n] {
 		pkts[at].ID = q.ids[i]
 	}

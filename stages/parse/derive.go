@@ -33,6 +33,10 @@ func arrivals(b *packet.Batch) {
 }
 
 func (s *stage) flowHashes(b *packet.Batch) {
+	if s.family != hash.XX {
+		s.otherFlowHashes(b)
+		return
+	}
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
 		if p.Reason != 0 {
@@ -47,16 +51,43 @@ func (s *stage) flowHashes(b *packet.Batch) {
 			w0, w1, w2, w3, w4 := p.KeyWords6(data)
 			p.FlowHash = uint32(hash.Uint64x5(s.seed, w0, w1, w2, w3, w4))
 		default:
-			// Both addresses and the type behind tags and shims.
-			h := (*[12]byte)(data)
-			p.FlowHash = uint32(hash.Uint64x2(s.seed, binary.LittleEndian.Uint64(h[0:8]),
-				uint64(binary.LittleEndian.Uint32(h[8:12]))|uint64(p.EtherType)<<32))
+			w0, w1 := linkWords(p, data)
+			p.FlowHash = uint32(hash.Uint64x2(s.seed, w0, w1))
 		}
 	}
 }
 
-// ids computes the packet ids, and does what arrivals does on the way. Those of plain packets, which are most, are hashed
-// side by side; a test compares.
+// otherFlowHashes is flowHashes of another family than XXH64, whose functions the compiler
+// puts in line above.
+func (s *stage) otherFlowHashes(b *packet.Batch) {
+	for i := range b.Pkts {
+		p := &b.Pkts[i]
+		if p.Reason != 0 {
+			continue
+		}
+		data := b.Data(p)
+		switch {
+		case p.Flags.Has(packet.FlagIPv4):
+			w0, w1 := p.KeyWords4(data)
+			p.FlowHash = uint32(s.family.Uint64x2(s.seed, w0, w1))
+		case p.Flags.Has(packet.FlagIPv6):
+			w0, w1, w2, w3, w4 := p.KeyWords6(data)
+			p.FlowHash = uint32(s.family.Uint64x5(s.seed, w0, w1, w2, w3, w4))
+		default:
+			w0, w1 := linkWords(p, data)
+			p.FlowHash = uint32(s.family.Uint64x2(s.seed, w0, w1))
+		}
+	}
+}
+
+// linkWords are both addresses, and the type behind tags and shims.
+func linkWords(p *packet.Packet, data []byte) (w0, w1 uint64) {
+	h := (*[12]byte)(data)
+	return binary.LittleEndian.Uint64(h[0:8]), uint64(binary.LittleEndian.Uint32(h[8:12])) | uint64(p.EtherType)<<32
+}
+
+// ids computes the packet ids, and does what arrivals does on the way. Those of plain packets,
+// which are most, are hashed side by side; a test compares.
 func (s *stage) ids(b *packet.Batch) {
 	mem, pkts, q := b.Mem, b.Pkts, &s.blocks
 	n, ipidCarrier := 0, s.ipidCarrier
@@ -81,7 +112,7 @@ func (s *stage) ids(b *packet.Batch) {
 		ip := (*[plainIP]byte)(data[l3:])
 		end := min(uint(len(data)), l3+uint(binary.BigEndian.Uint16(ip[2:4])))
 		if n == packet.BatchSize {
-			q.hash(pkts, s.seed, n)
+			q.hash(pkts, s.family, s.seed, n)
 			n = 0
 		}
 		k := n & (packet.BatchSize - 1) // BCE
@@ -107,7 +138,7 @@ func (s *stage) ids(b *packet.Batch) {
 		q.rest[k] = rest
 	}
 	if n > 0 {
-		q.hash(pkts, s.seed, n)
+		q.hash(pkts, s.family, s.seed, n)
 	}
 }
 
@@ -116,9 +147,9 @@ func (s *stage) id(p *packet.Packet, data []byte) uint64 {
 	var w packet.IDBlock
 	switch w.Fill(data, p, s.ipidCarrier) {
 	case packet.IDWords4:
-		return hash.Uint64x5(s.seed, w[0], w[1], w[2], w[3], w[4])
+		return s.family.Uint64x5(s.seed, w[0], w[1], w[2], w[3], w[4])
 	case packet.IDWords6:
-		return hash.Uint64x8(s.seed, (*[8]uint64)(&w))
+		return s.family.Uint64x8(s.seed, (*[8]uint64)(&w))
 	}
-	return hash.Uint64x4(s.seed, w[0], w[1], w[2], w[3])
+	return s.family.Uint64x4(s.seed, w[0], w[1], w[2], w[3])
 }

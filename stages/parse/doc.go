@@ -31,11 +31,11 @@
 //
 // # Hashes
 //
-// The flow hash is the low half of XXH64 over Packet.KeyWords4 or KeyWords6
-// under the configured seed. Fragments have no ports there, so those of one
+// The flow hash is the low half of the switch's hash (Env.Hash: XXH64, or crc) over
+// Packet.KeyWords4 or KeyWords6 under the configured seed. Fragments have no ports there, so those of one
 // datagram agree, but not with unfragmented packets of their flow. Packets
-// that are not IP are hashed by their addresses and EtherType. The packet id is XXH64
-// over packet.IDBlock; switches agree on it if they have the same seed.
+// that are not IP are hashed by their addresses and EtherType. The packet id is the hash
+// over packet.IDBlock; switches agree on it if they have the same family and seed.
 //
 // # Reports
 //

@@ -7,6 +7,7 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // The drop reasons of the parser.
@@ -32,6 +33,7 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	m := &Module{config: c, needs: env.Needs}
 	for range max(env.Workers, 1) {
 		m.stages = append(m.stages, &stage{
+			family:      env.Hash,
 			seed:        c.Seed,
 			ipidCarrier: c.IPIDCarrier || env.Needs&packet.NeedIPIDCarrier != 0,
 			drop:        c.Malformed == Drop,
@@ -79,6 +81,7 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 
 // stage is one worker's parser.
 type stage struct {
+	family      hash.Family // of flow hashes and packet ids
 	seed        uint64
 	ipidCarrier bool
 	drop        bool

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
 )
 
@@ -17,8 +18,8 @@ const (
 
 // Config is the stage's section of the configuration, [stages.pint].
 type Config struct {
-	// Plan is the file of the plan that sources use; empty: pint.DefaultPlan. All
-	// switches of the network need the same. A relative name counts from the
+	// Plan is the file of the plan that sources use; empty: pint.DefaultPlan, with the switch's
+	// family of hashes. All switches of the network need the same. A relative name counts from the
 	// working directory.
 	Plan string `toml:"plan"`
 	// NextPlan is the file of a second plan that is understood as well, while one
@@ -85,24 +86,9 @@ func (c *Config) load(ports []string) (*loaded, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	l := &loaded{edge: make([]bool, len(ports))}
-	for _, f := range []struct{ key, file string }{{"plan", c.Plan}, {"next_plan", c.NextPlan}} {
-		if f.file == "" {
-			if f.key == "plan" {
-				l.plans = append(l.plans, pint.DefaultPlan())
-			}
-			continue
-		}
-		p, err := pint.LoadPlan(f.file)
-		if err != nil {
-			fault("%s: %w", f.key, err)
-			continue
-		}
-		l.plans = append(l.plans, p)
-	}
-	if len(l.plans) == 2 {
-		if err := together(l.plans[0], l.plans[1]); err != nil {
-			fault("next_plan: %w", err)
-		}
+	var err error
+	if l.plans, err = c.loadPlans(); err != nil {
+		faults = append(faults, err)
 	}
 	for i, name := range c.Edge {
 		n := slices.Index(ports, name)
@@ -143,6 +129,30 @@ func (c *Config) load(ports []string) (*loaded, error) {
 	return l, errors.Join(faults...)
 }
 
+// loadPlans reads the plans. On error it returns those that were read.
+func (c *Config) loadPlans() (plans []*pint.Plan, err error) {
+	for _, f := range []struct{ key, file string }{{"plan", c.Plan}, {"next_plan", c.NextPlan}} {
+		if f.file == "" {
+			if f.key == "plan" {
+				plans = append(plans, pint.DefaultPlan())
+			}
+			continue
+		}
+		p, fault := pint.LoadPlan(f.file)
+		if fault != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", f.key, fault))
+			continue
+		}
+		plans = append(plans, p)
+	}
+	if len(plans) == 2 {
+		if fault := together(plans[0], plans[1]); fault != nil {
+			err = errors.Join(err, fmt.Errorf("next_plan: %w", fault))
+		}
+	}
+	return plans, err
+}
+
 // checkIDs says which switch ids a plan's paths cannot hold: a sink would take
 // them for others, and be certain. own is this switch's.
 func (c *Config) checkIDs(p *pint.Plan, own uint32) error {
@@ -165,6 +175,31 @@ func (c *Config) checkIDs(p *pint.Plan, own uint32) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// useFamily gives the built-in plan the switch's family of hashes, and says which other plans have
+// not got it: packet ids and digests are of one family, or nothing decodes.
+func (c *Config) useFamily(f hash.Family, plans []*pint.Plan) error {
+	var errs []error
+	for i, p := range plans {
+		if i == 0 && c.Plan == "" {
+			p.Hash = f
+		}
+		if p.Hash != f {
+			errs = append(errs, fmt.Errorf("plan %d has hash %q, and the switch has %q: set hash = %q in [switch] of all switches, or write hash = %q in the plan's file",
+				p.ID, p.Hash, f, p.Hash, f))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Plans are the plans of a switch with the family of hashes: that of sources first.
+func (c *Config) Plans(f hash.Family) ([]*pint.Plan, error) {
+	plans, err := c.loadPlans()
+	if err != nil {
+		return nil, err
+	}
+	return plans, c.useFamily(f, plans)
 }
 
 // together says why two plans cannot be live at once.

@@ -65,6 +65,9 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 		env: env, config: c, loaded: l, needs: packet.NeedID,
 		loops: map[pint.FlowKey]*loopEntry{}, events: map[pint.Event]uint64{},
 	}
+	if err := c.useFamily(env.Hash, l.plans); err != nil {
+		return nil, err
+	}
 	for _, p := range l.plans {
 		if err := c.checkIDs(p, env.ID); err != nil {
 			return nil, err

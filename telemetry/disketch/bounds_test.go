@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // TestErrorIsEqualised: small fragments come to have more subepochs until all
@@ -61,10 +63,16 @@ func TestErrorIsEqualised(t *testing.T) {
 // hold for at least 90 %. Chebyshev's and Markov's inequalities are wide: in
 // fact 97 % and more hold, so 90 is 14 standard deviations away.
 func TestBounds(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testBounds(t, family) })
+	}
+}
+
+func testBounds(t *testing.T, family hash.Family) {
 	for _, kind := range []Kind{CountSketch, CountMin, UnivMon} {
 		for _, how := range []Composition{Rows, Likeliest} {
 			for _, target := range []float64{1e9, 1} {
-				outside, mean := pressure(t, kind, how, target)
+				outside, mean := pressure(t, family, kind, how, target)
 				if outside > 0.1 {
 					t.Errorf("%v, composition %d, target %g: %.1f %% of the flows outside of their bounds, mean error %.2f", kind, how, target, 100*outside, mean)
 				}
@@ -73,14 +81,14 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-func pressure(t *testing.T, kind Kind, how Composition, target float64) (outside, mean float64) {
+func pressure(t *testing.T, family hash.Family, kind Kind, how Composition, target float64) (outside, mean float64) {
 	r := rand.New(rand.NewPCG(6, 6))
 	flows := flowsOf(2000)
 	paths, exact := map[uint64][]uint64{}, map[uint64]float64{}
 	for i, f := range flows {
 		paths[f] = [][]uint64{{1, 2, 3}, {1, 4, 5}, {2}, {5, 4, 3, 2, 1}}[i%4]
 	}
-	n := newNetwork(t, Config{Kind: kind, Epochs: 20, Seed: 5, Target: target, SingleHop: true, Levels: 4},
+	n := newNetwork(t, Config{Kind: kind, Epochs: 20, Seed: 5, Hash: family, Target: target, SingleHop: true, Levels: 4},
 		map[uint64]int{1: 4000, 2: 1000, 3: 8000, 4: 2000, 5: 3000}, paths)
 	const epochs = 6
 	for e := range uint64(epochs) {
@@ -92,7 +100,7 @@ func pressure(t *testing.T, kind Kind, how Composition, target float64) (outside
 	}
 	a := n.records.Asker()
 	for _, f := range flows {
-		x := a.Frequency(Query{To: epochs, Composition: how, Confidence: 0.9}, f, PathFunc(n.path))
+		x := a.Frequency(Query{To: epochs, Hash: family, Composition: how, Confidence: 0.9}, f, PathFunc(n.path))
 		if exact[f] < x.Low || exact[f] > x.High {
 			outside++
 		}
@@ -104,8 +112,8 @@ func pressure(t *testing.T, kind Kind, how Composition, target float64) (outside
 // TestLikeliestIsBetter on the same traffic, which has a heavy tail as real traffic has.
 func TestLikeliestIsBetter(t *testing.T) {
 	for _, kind := range []Kind{CountSketch, CountMin} {
-		_, rows := pressure(t, kind, Rows, 1e9)
-		_, likeliest := pressure(t, kind, Likeliest, 1e9)
+		_, rows := pressure(t, hash.XX, kind, Rows, 1e9)
+		_, likeliest := pressure(t, hash.XX, kind, Likeliest, 1e9)
 		if likeliest > rows {
 			t.Errorf("%v: mean error %.2f, of rows %.2f", kind, likeliest, rows)
 		}

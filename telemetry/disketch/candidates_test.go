@@ -123,6 +123,12 @@ func TestCandidatesNameTheHeavy(t *testing.T) {
 // TestHeavyHittersOfRecords: from nothing but records come the heavy flows of a
 // network, with their keys, as large as they are.
 func TestHeavyHittersOfRecords(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testHeavyHittersOfRecords(t, family) })
+	}
+}
+
+func testHeavyHittersOfRecords(t *testing.T, family hash.Family) {
 	r := rand.New(rand.NewPCG(8, 8))
 	var all Records
 	exact := map[uint64]float64{}
@@ -133,7 +139,7 @@ func TestHeavyHittersOfRecords(t *testing.T) {
 			exact[i]++
 		}
 		for sw := uint64(1); sw <= 3; sw++ {
-			f, err := NewFragment(Config{ID: ID{Switch: sw}, Kind: CountSketch, Memory: 64 << 10, Epochs: 30, Candidates: 256, Seed: 5})
+			f, err := NewFragment(Config{ID: ID{Switch: sw}, Kind: CountSketch, Memory: 64 << 10, Epochs: 30, Candidates: 256, Seed: 5, Hash: family})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +151,7 @@ func TestHeavyHittersOfRecords(t *testing.T) {
 			}
 		}
 	}
-	q := Query{From: 0, To: epochs}
+	q := Query{From: 0, To: epochs, Hash: family}
 	keys := map[uint64]Key{}
 	var flows []uint64
 	for _, c := range all.Candidates(q) {
@@ -170,8 +176,9 @@ func TestHeavyHittersOfRecords(t *testing.T) {
 	if f1 := 2 * float64(right) / float64(truly+len(heavy)); f1 < 0.95 || truly < 40 {
 		t.Errorf("F1 %.3f: %d heavy flows, %d reported, %d of them right", f1, truly, len(heavy), right)
 	}
-	if n := len(all.Candidates(Query{Sketch: 1, From: 0, To: epochs})) + len(all.Candidates(Query{From: epochs, To: epochs + 1})); n != 0 {
-		t.Errorf("%d candidates of another sketch or time", n)
+	other := Query{From: 0, To: epochs, Hash: hash.CRC - family}
+	if n := len(all.Candidates(Query{Sketch: 1, From: 0, To: epochs, Hash: family})) + len(all.Candidates(Query{From: epochs, To: epochs + 1, Hash: family})) + len(all.Candidates(other)); n != 0 {
+		t.Errorf("%d candidates of another sketch, time or family", n)
 	}
 }
 

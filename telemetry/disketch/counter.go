@@ -21,6 +21,7 @@ type Counter struct {
 	flows  [batch]uint64
 	values [batch]int64
 	index  [batch]uint8
+	hashes [batch]uint64
 }
 
 // batch is how many packets AddBatch treats at once.
@@ -29,7 +30,7 @@ const batch = 64
 // NewCounter returns an empty counter, which counts nothing until Begin.
 func (f *Fragment) NewCounter() (*Counter, error) {
 	c := &f.config
-	r, err := newRows(c.Kind, c.Memory, c.levels(), c.LevelSeed())
+	r, err := newRows(c.Kind, c.Memory, c.levels(), c.LevelSeed(), c.Hash)
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", c.ID, err)
 	}
@@ -102,10 +103,11 @@ func (c *Counter) addBatch(flows []uint64, values []int64, singleHop bool, base 
 	c.seen += uint64(len(flows))
 	index := (*[batch]uint8)(nil)
 	if c.schedule.Log > 0 {
-		n := 0
-		for i, flow := range flows {
-			c.flows[n&(batch-1)], c.values[n&(batch-1)], c.index[n&(batch-1)] = flow, values[i], uint8(i) // BCE
-			if c.schedule.Counts(flow, c.subepoch, singleHop) {
+		n, s, hashes := 0, c.schedule, c.hashes[:len(flows)]
+		s.Hash.Uint64s(hashes, s.Seed, flows)
+		for i, h := range hashes {
+			c.flows[n&(batch-1)], c.values[n&(batch-1)], c.index[n&(batch-1)] = flows[i], values[i], uint8(i) // BCE
+			if s.counts(s.of(h), c.subepoch, singleHop) {
 				n++
 			}
 		}

@@ -119,10 +119,16 @@ func TestStep(t *testing.T) {
 
 // TestScheduleSpreadsFlows: each flow has one subepoch, all are used alike, other
 // epochs and fragments choose independently. 6.5 standard deviations of a count have
-// a chance of 1e-10, and 400 are looked at.
+// a chance of 1e-10, and 800 are looked at in each family.
 func TestScheduleSpreadsFlows(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testScheduleSpreadsFlows(t, family) })
+	}
+}
+
+func testScheduleSpreadsFlows(t *testing.T, family hash.Family) {
 	const flows, log = 1 << 16, 4
-	c := Config{ID: ID{Switch: 1}, Kind: CountMin, Memory: 64, Epochs: 24, Seed: 9}
+	c := Config{ID: ID{Switch: 1}, Kind: CountMin, Memory: 64, Epochs: 24, Seed: 9, Hash: family}
 	f, _ := NewFragment(c)
 	c.ID.Switch = 2
 	g, _ := NewFragment(c)
@@ -164,8 +170,14 @@ func TestScheduleSpreadsFlows(t *testing.T) {
 
 // TestSingleHopFlowsHaveTwoSubepochs is Section 4.4: one in each half.
 func TestSingleHopFlowsHaveTwoSubepochs(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testSingleHopFlowsHaveTwoSubepochs(t, family) })
+	}
+}
+
+func testSingleHopFlowsHaveTwoSubepochs(t *testing.T, family hash.Family) {
 	for log := range uint8(5) {
-		s := Schedule{Log: log, Seed: 4, SingleHop: true}
+		s := Schedule{Log: log, Seed: 4, SingleHop: true, Hash: family}
 		for _, flow := range flowsOf(100) {
 			var in []uint64
 			for sub := range s.N() {
@@ -186,12 +198,18 @@ func TestSingleHopFlowsHaveTwoSubepochs(t *testing.T) {
 // records say was counted, and that is each flow's packets of its own subepoch, however the
 // counting is divided among workers.
 func TestSums(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testSums(t, family) })
+	}
+}
+
+func testSums(t *testing.T, family hash.Family) {
 	r := rand.New(rand.NewPCG(1, 1))
 	flows := flowsOf(300)
 	for _, kind := range []Kind{CountMin, CountSketch, UnivMon} {
 		for _, log := range []uint8{0, 3} {
 			const e = Epochs(20)
-			f, err := NewFragment(Config{ID: ID{Switch: 7}, Kind: kind, Memory: 4096, Epochs: e, Seed: 2, SingleHop: true})
+			f, err := NewFragment(Config{ID: ID{Switch: 7}, Kind: kind, Memory: 4096, Epochs: e, Seed: 2, SingleHop: true, Hash: family})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -249,10 +267,16 @@ func TestSums(t *testing.T) {
 // TestAloneIsExact: where no flow meets another, with n = 1 or with packets spread
 // evenly, all compositions give the exact count.
 func TestAloneIsExact(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testAloneIsExact(t, family) })
+	}
+}
+
+func testAloneIsExact(t *testing.T, family hash.Family) {
 	flow := flowsOf(1)[0]
 	path := []uint64{1, 2, 3, 4, 5}
 	for _, kind := range []Kind{CountSketch, CountMin, UnivMon} {
-		n := newNetwork(t, Config{Kind: kind, Epochs: 20, Seed: 3}, map[uint64]int{1: 4096, 2: 400, 3: 2000, 4: 4096, 5: 1000}, map[uint64][]uint64{flow: path})
+		n := newNetwork(t, Config{Kind: kind, Epochs: 20, Seed: 3, Hash: family}, map[uint64]int{1: 4096, 2: 400, 3: 2000, 4: 4096, 5: 1000}, map[uint64][]uint64{flow: path})
 		for sw, f := range n.fragments {
 			f.SetTarget(1e-9 * float64(sw)) // n doubles each epoch
 		}
@@ -267,7 +291,7 @@ func TestAloneIsExact(t *testing.T) {
 			t.Errorf("n is %d in epoch 3", n.records.N(ID{Switch: 2}, 3))
 		}
 		for _, how := range []Composition{Rows, Likeliest} {
-			a := n.records.Frequency(Query{To: 4, Composition: how}, flow, PathFunc(n.path))
+			a := n.records.Frequency(Query{To: 4, Hash: family, Composition: how}, flow, PathFunc(n.path))
 			// Likeliest admits the noise that a cell may hide.
 			if math.Abs(a.Value-4*64*3) > map[Composition]float64{Rows: 1e-6, Likeliest: 20}[how] || a.Low > 768 || a.High < 768 || len(a.Missing) > 0 {
 				t.Errorf("%v, composition %d: %+v", kind, how, a)
@@ -406,10 +430,16 @@ func TestMissing(t *testing.T) {
 
 // TestAddDoesNotAllocate holds for the packet path.
 func TestAddDoesNotAllocate(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testAddDoesNotAllocate(t, family) })
+	}
+}
+
+func testAddDoesNotAllocate(t *testing.T, family hash.Family) {
 	flows := flowsOf(100)
 	values := make([]int64, 100)
 	for _, kind := range []Kind{CountSketch, CountMin, UnivMon} {
-		f, _ := NewFragment(Config{Kind: kind, Memory: 4096, Epochs: 20})
+		f, _ := NewFragment(Config{Kind: kind, Memory: 4096, Epochs: 20, Hash: family})
 		c, _ := f.NewCounter()
 		s := f.Begin(0)
 		for _, s.Log = range []uint8{0, 2} {
@@ -426,10 +456,16 @@ func TestAddDoesNotAllocate(t *testing.T) {
 
 // TestAddBatchEqualsAdd over random traffic, n and batch sizes.
 func TestAddBatchEqualsAdd(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testAddBatchEqualsAdd(t, family) })
+	}
+}
+
+func testAddBatchEqualsAdd(t *testing.T, family hash.Family) {
 	r := rand.New(rand.NewPCG(2, 2))
 	for range 300 {
 		kind := Kind(1 + r.IntN(3))
-		f, _ := NewFragment(Config{Kind: kind, Memory: 64 + r.IntN(999), Epochs: 20, Seed: r.Uint64(), SingleHop: r.IntN(2) == 0})
+		f, _ := NewFragment(Config{Kind: kind, Memory: 64 + r.IntN(999), Epochs: 20, Seed: r.Uint64(), Hash: family, SingleHop: r.IntN(2) == 0})
 		a, _ := f.NewCounter()
 		b, _ := f.NewCounter()
 		s := f.Begin(0)

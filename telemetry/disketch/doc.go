@@ -17,6 +17,7 @@
 // Sketch, minimum for Count-Min. What no record covers is extrapolated.
 //
 // A flow is the 64-bit hash of its key under the flow seed, as in
-// telemetry/sketch. The package knows no packet and no clock: time is an
+// telemetry/sketch. All fragments of a sketch hash by one family, which their records'
+// envelope names. The package knows no packet and no clock: time is an
 // argument, in nanoseconds.
 package disketch

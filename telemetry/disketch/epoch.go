@@ -49,6 +49,8 @@ type Schedule struct {
 	Log uint8
 	// Seed of the hash from flows to subepochs, and of the cells.
 	Seed uint64
+	// Hash is the family of both.
+	Hash hash.Family
 	// SingleHop says that flows which pass no other switch are counted in two
 	// subepochs (Section 4.4).
 	SingleHop bool
@@ -59,8 +61,11 @@ func (s Schedule) N() uint64 { return 1 << s.Log }
 
 // Subepoch is s_E(q), the subepoch in which the flow is counted.
 func (s Schedule) Subepoch(flow uint64) uint64 {
-	return hash.Uint64(s.Seed, flow) & (s.N() - 1)
+	return s.of(s.Hash.Uint64(s.Seed, flow))
 }
+
+// of is the subepoch of a flow with a hash.
+func (s Schedule) of(h uint64) uint64 { return h & (s.N() - 1) }
 
 // Second is the other subepoch in which a single-hop flow is counted, half an
 // epoch from its first: the same one if n = 1.
@@ -71,9 +76,14 @@ func (s Schedule) Second(subepoch uint64) uint64 {
 // Counts says whether the flow is counted in the subepoch. singleHop says that
 // the flow passes no other switch.
 func (s Schedule) Counts(flow, subepoch uint64, singleHop bool) bool {
-	first := s.Subepoch(flow)
+	return s.counts(s.Subepoch(flow), subepoch, singleHop)
+}
+
+// counts is Counts of a flow whose first subepoch is known.
+func (s Schedule) counts(first, subepoch uint64, singleHop bool) bool {
 	return first == subepoch || singleHop && s.SingleHop && s.Second(first) == subepoch
 }
 
-// cellSeed keeps the choice of the cell independent of that of the subepoch.
+// cellSeed keeps the choice of the cell independent of that of the subepoch. Seeds are of
+// the control plane: they are derived by xxhash whatever the family.
 func (s Schedule) cellSeed() uint64 { return hash.Uint64(s.Seed, 'c') }

@@ -6,13 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 func TestConfigFaults(t *testing.T) {
-	c := Config{Kind: 9, Unit: 7, Memory: 3, Levels: 99, Epochs: 3, Target: math.NaN(), MaxLog: 99}
+	c := Config{Kind: 9, Unit: 7, Memory: 3, Levels: 99, Epochs: 3, Target: math.NaN(), MaxLog: 99, Hash: 2}
 	err := c.Validate()
 	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok || len(joined.Unwrap()) != 7 {
+	if !ok || len(joined.Unwrap()) != 8 {
 		t.Errorf("faults: %v", err)
 	}
 	if _, err := NewFragment(Config{Kind: UnivMon, Memory: 63, Epochs: 20}); err == nil {
@@ -43,6 +45,7 @@ func TestUnlikeFragments(t *testing.T) {
 		"epochs": func(c *Config) { c.Epochs = 21 },
 		"levels": func(c *Config) { c.Levels = 8 },
 		"seed":   func(c *Config) { c.Seed = 4 },
+		"hash":   func(c *Config) { c.Hash = hash.CRC },
 	} {
 		var all Records
 		add := func(c Config) error {
@@ -114,5 +117,41 @@ func TestLongGap(t *testing.T) {
 	}
 	if s, err := all.Summarise(q, 10, []uint64{flow}, path); err != nil || s.Flows != 1 {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestOtherFamily: an epoch's records of another hash family than the query's know the flow
+// by another number, and are missing.
+func TestOtherFamily(t *testing.T) {
+	flow := flowsOf(1)[0]
+	var all Records
+	for epoch := range uint64(2) {
+		f, err := NewFragment(Config{ID: ID{Switch: 1}, Kind: CountSketch, Memory: 1 << 10, Epochs: 20, Hash: hash.Family(epoch)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		counter, err := f.NewCounter()
+		if err != nil {
+			t.Fatal(err)
+		}
+		counter.Begin(f.Begin(epoch), 0)
+		counter.Add(flow, 10, false)
+		if err := all.Add(counter.Record()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := PathFunc(func(uint64) []uint64 { return []uint64{1} })
+	for family := hash.XX; family.Valid(); family++ {
+		a := all.Frequency(Query{To: 2, Hash: family}, flow, path)
+		want := []Missing{{1 - uint64(family), ID{Switch: 1}}}
+		if a.Value != 10 || a.Covered != 0.5 || !slices.Equal(a.Missing, want) {
+			t.Errorf("%v: %+v", family, a)
+		}
+		for epoch := range uint64(2) {
+			_, err := all.FindTarget(TargetSearch{Query: Query{Hash: family}, Epoch: epoch, Paths: [][]uint64{{1}}, Trials: 1})
+			if same := epoch == uint64(family); same != (err == nil) || !same && !errors.Is(err, ErrNoRecords) {
+				t.Errorf("%v: a target for epoch %d: %v", family, epoch, err)
+			}
+		}
 	}
 }

@@ -27,7 +27,7 @@ const (
 	Bytes
 )
 
-// Config describes a fragment. Sketch, Kind, Levels, Epochs and Seed are the
+// Config describes a fragment. Sketch, Kind, Levels, Epochs, Seed and Hash are the
 // same in all fragments of a sketch; Memory is the switch's own.
 type Config struct {
 	ID   ID
@@ -40,6 +40,8 @@ type Config struct {
 	Epochs Epochs
 	// Seed of the network.
 	Seed uint64
+	// Hash is the family by which flows get subepochs, levels and cells.
+	Hash hash.Family
 	// Target is the error rho that all fragments aim at, in the unit of the cells
 	// per subepoch. 0: found from the traffic, by SetTarget; n stays 1 until then.
 	Target float64
@@ -72,6 +74,9 @@ func (c *Config) Validate() error {
 	}
 	if !(c.Target >= 0) || c.Target > 1e12 {
 		faults = append(faults, fmt.Errorf("target error %g: choose 0 (found from the traffic) or more", c.Target))
+	}
+	if !c.Hash.Valid() {
+		faults = append(faults, fmt.Errorf("hash %v: choose %v or %v", c.Hash, hash.XX, hash.CRC))
 	}
 	if c.MaxLog > MaxLog {
 		faults = append(faults, fmt.Errorf("n up to 2^%d: choose at most 2^%d", c.MaxLog, MaxLog))
@@ -176,7 +181,7 @@ func (f *Fragment) Begin(epoch uint64) Schedule {
 // Schedule is that of an epoch with n = 2^log, whatever is planned.
 func (f *Fragment) Schedule(epoch uint64, log uint8) Schedule {
 	return Schedule{
-		Epoch: epoch, Log: log, SingleHop: f.config.SingleHop,
+		Epoch: epoch, Log: log, SingleHop: f.config.SingleHop, Hash: f.config.Hash,
 		Seed: hash.Uint64x4(f.config.Seed, f.config.ID.Switch, uint64(f.config.ID.Sketch), epoch, 's'),
 	}
 }

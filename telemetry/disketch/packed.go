@@ -26,6 +26,7 @@ type packed struct {
 	width     int // of a level
 	seed      uint64
 	levelSeed uint64
+	family    hash.Family
 	total     int64 // of UnivMon
 	saturate  uint64
 	body      []byte
@@ -239,7 +240,7 @@ func (p *packed) blocksOf() int { return (p.width + blockCells - 1) / blockCells
 
 // estimate is what the sketch's own Estimate says.
 func (p *packed) estimate(flow uint64) float64 {
-	m := hash.Uint64(p.seed, flow)
+	m := p.family.Uint64(p.seed, flow)
 	v := int64(p.at(p.level(flow), int(hash.Reduce(m, uint64(p.width)))))
 	if p.of != CountMin {
 		sign := -int64(m & 1)
@@ -253,7 +254,7 @@ func (p *packed) level(flow uint64) int {
 	if p.of != UnivMon {
 		return 0
 	}
-	return univmon.Level(p.nLevels, p.levelSeed, flow)
+	return univmon.LevelOf(p.family, p.nLevels, p.levelSeed, flow)
 }
 
 // at reads one cell.

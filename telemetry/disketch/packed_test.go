@@ -7,15 +7,26 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // checkPacked compares a record whose cells stay in their binary form with one whose cells
 // are numbers: both readers take the same bytes, and say the same.
 func checkPacked(t *testing.T, form []byte) (taken bool) {
 	t.Helper()
+	taken = checkPackedOf(t, form, hash.XX)
+	if checkPackedOf(t, form, hash.CRC) != taken {
+		t.Fatal("the family decides what is taken")
+	}
+	return taken
+}
+
+func checkPackedOf(t *testing.T, form []byte, family hash.Family) (taken bool) {
+	t.Helper()
 	var slow Record
 	slowErr := slow.UnmarshalBinary(form)
-	x, err := Decode(form)
+	x, err := Decode(form, family)
 	if (err == nil) != (slowErr == nil) {
 		t.Fatalf("packed: %v, as numbers: %v", err, slowErr)
 	}
@@ -25,6 +36,7 @@ func checkPacked(t *testing.T, form []byte) (taken bool) {
 		}
 		return false
 	}
+	slow.Use(family)
 	want := Prepare(&slow)
 	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 	if !near(x.rho, want.rho) || !near(x.Error(), slow.Error()) || x.Shape() != slow.Shape() || x.Kind() != slow.Kind() || x.Saturated() != slow.Saturated() ||
@@ -140,7 +152,7 @@ func TestPackedQueries(t *testing.T) {
 					c.Add(r.Uint64N(400), 1, false)
 				}
 				form, _ := c.Record().AppendBinary(nil)
-				x, err := Decode(form)
+				x, err := Decode(form, hash.XX)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -215,7 +227,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(c.name+"/packed", func(b *testing.B) {
 			b.SetBytes(int64(len(form)))
 			for b.Loop() {
-				if _, err := Decode(form); err != nil {
+				if _, err := Decode(form, hash.XX); err != nil {
 					b.Fatal(err)
 				}
 			}

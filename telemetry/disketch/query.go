@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Query is what all queries have in common (Section 4.3): the sketch, and the
@@ -11,6 +13,9 @@ import (
 type Query struct {
 	Sketch   uint16
 	From, To uint64
+	// Hash is the family by which the flows that are asked about are hashed: records of
+	// another one know them by other numbers, and are missing.
+	Hash hash.Family
 	Composition
 	// Confidence of the bounds, in (0, 1); 0 stands for 0.95.
 	Confidence float64
@@ -18,6 +23,11 @@ type Query struct {
 	// in a part of an epoch, 1 if they come independently; 0 stands for 1. It
 	// widens the bounds of what is extrapolated.
 	Dispersion float64
+}
+
+// asks says whether the query is about the fragment, nil: of which nothing came.
+func (q *Query) asks(id ID, f *fragmentEpoch) bool {
+	return f != nil && id.Sketch == q.Sketch && f.schedule.Hash == q.Hash
 }
 
 func (q *Query) confidence() float64 {
@@ -187,7 +197,7 @@ func (a *Asker) epoch(q Query, flow, epoch uint64, paths Paths, missing *[]Missi
 			}
 			id := ID{sw, q.Sketch}
 			f := fragments[id]
-			if f == nil || !a.observe(f, flow, i) {
+			if !q.asks(id, f) || !a.observe(f, flow, i) {
 				if a.records.fragments[id] {
 					*missing = append(*missing, Missing{epoch, id})
 				}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Record is R = (F, E, S, n, c, h) of Section 4.3: what a fragment counted in
-// one subepoch. The hash functions are seeds: that of the Schedule, and the
-// rows' own.
+// one subepoch. The hash functions are seeds, that of the Schedule and the
+// rows' own, and the Schedule's family.
 type Record struct {
 	Fragment ID
 	Unit     Unit
@@ -69,7 +71,8 @@ func (r *Record) Clone() *Record {
 // ErrFormat says that bytes are no record.
 var ErrFormat = errors.New("not a DiSketch record")
 
-// recordVersion is the first byte of a record's binary form:
+// recordVersion is the first byte of a record's binary form, which does not name the hash
+// family: the envelope does (record.Header).
 //
 //	version(1) kind(1) unit(1) flags(1) epochs(1) log(1) seed(8, little-endian)
 //	then uvarints: switch, sketch, epoch, subepoch, packets, value, seen
@@ -100,15 +103,21 @@ func (r *Record) AppendBinary(b []byte) ([]byte, error) {
 	return r.rows.appendBinary(appendCandidates(b, r.Candidates))
 }
 
-// UnmarshalBinary sets the record from its binary form, or leaves it alone and
-// says what is wrong: an error that wraps ErrFormat.
+// Use says by which hash family a record counted that UnmarshalBinary made.
+func (r *Record) Use(f hash.Family) {
+	r.Hash = f
+	r.rows.use(f)
+}
+
+// UnmarshalBinary sets the record from its binary form, of the family xxhash (see Use), or
+// leaves it alone and says what is wrong: an error that wraps ErrFormat.
 func (r *Record) UnmarshalBinary(b []byte) error { return r.unmarshal(b, decodeRows) }
 
-// Decode reads the binary form of a record for queries: cells stay in that form, in which
+// Decode reads the binary form of a record, which counted by a hash family, for queries: cells stay in that form, in which
 // most take a quarter of the memory, and single ones are read when they are asked for. It keeps b,
 // which must not change any more. An error wraps ErrFormat, and is the one that UnmarshalBinary
 // has.
-func Decode(b []byte) (*Prepared, error) {
+func Decode(b []byte, f hash.Family) (*Prepared, error) {
 	r := new(Record)
 	err := r.unmarshal(b, func(kind Kind, b []byte) (rows, error) {
 		p, err := unpack(kind, b)
@@ -117,6 +126,7 @@ func Decode(b []byte) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Use(f)
 	x := &Prepared{Record: r, levels: r.rows.packed.prepare()}
 	x.rho = r.Error()
 	return x, nil

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Records are the collected records of a network, and answer its queries. The
@@ -32,11 +34,12 @@ type Shape struct {
 	epochs    Epochs
 	levels    int
 	levelSeed uint64 // of UnivMon
+	hash      hash.Family
 }
 
 // Shape of a record's sketch.
 func (r *Record) Shape() Shape {
-	return Shape{kind: r.Kind(), unit: r.Unit, epochs: r.Epochs, levels: r.rows.levels(), levelSeed: r.rows.levelSeed()}
+	return Shape{kind: r.Kind(), unit: r.Unit, epochs: r.Epochs, levels: r.rows.levels(), levelSeed: r.rows.levelSeed(), hash: r.Hash}
 }
 
 // fragmentEpoch is what came of one fragment in one epoch.
@@ -88,7 +91,7 @@ var (
 	ErrPartial = errors.New("the record does not cover its subepoch")
 	// ErrConflict says that a fragment's records of one epoch disagree on the
 	// epoch's division: its switch restarted, or its clock stepped. Or that it is of
-	// another kind, unit, length of epochs or levels than what came first of this
+	// another kind, unit, length of epochs, levels or hash family than what came first of this
 	// sketch in the epoch: the switches' configurations differ.
 	ErrConflict = errors.New("records of this epoch disagree")
 )
@@ -117,7 +120,7 @@ func (r *Records) add(rec *Record, prepared func() *Prepared) error {
 	}
 	at := sketchEpoch{rec.Epoch, rec.Fragment.Sketch}
 	if s, ok := r.shapes[at]; ok && s != rec.Shape() {
-		return fmt.Errorf("%v, epoch %d, is of another kind, unit or shape than others of its sketch: %w", rec.Fragment, rec.Epoch, ErrConflict)
+		return fmt.Errorf("%v, epoch %d, is of another kind, unit, shape or hash family than others of its sketch: %w", rec.Fragment, rec.Epoch, ErrConflict)
 	}
 	byID := r.epochs[rec.Epoch]
 	if byID == nil {
@@ -193,7 +196,7 @@ func (r *Records) Candidates(q Query) []Candidate {
 			continue
 		}
 		for id, f := range fragments {
-			if id.Sketch != q.Sketch {
+			if !q.asks(id, f) {
 				continue
 			}
 			for _, x := range f.records {
@@ -222,7 +225,7 @@ func (r *Records) Known(q Query) int {
 			continue
 		}
 		for id, f := range fragments {
-			if id.Sketch == q.Sketch {
+			if q.asks(id, f) {
 				least = min(least, f.known())
 			}
 		}

@@ -3,6 +3,7 @@ package disketch
 import (
 	"fmt"
 
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/sketch/countmin"
 	"github.com/weirswitch/weir/telemetry/sketch/countsketch"
 	"github.com/weirswitch/weir/telemetry/sketch/univmon"
@@ -46,7 +47,7 @@ type rows struct {
 	packed *packed // of any kind; nothing can be added to it
 }
 
-func newRows(kind Kind, memory, levels int, levelSeed uint64) (r rows, err error) {
+func newRows(kind Kind, memory, levels int, levelSeed uint64, family hash.Family) (r rows, err error) {
 	switch kind {
 	case CountSketch:
 		r.sketch, err = countsketch.NewRowBytes(memory, 0)
@@ -57,7 +58,24 @@ func newRows(kind Kind, memory, levels int, levelSeed uint64) (r rows, err error
 	default:
 		err = fmt.Errorf("%v is unknown", kind)
 	}
+	if err == nil {
+		r.use(family)
+	}
 	return r, err
+}
+
+// use makes rows that nothing was added to, or that were decoded, hash by a family.
+func (r *rows) use(family hash.Family) {
+	switch {
+	case r.packed != nil:
+		r.packed.family = family
+	case r.sketch != nil:
+		r.sketch.Use(family)
+	case r.min != nil:
+		r.min.Use(family)
+	default:
+		r.univ.Use(family)
+	}
 }
 
 func (r *rows) kind() Kind {

@@ -16,7 +16,7 @@ import (
 // the noise of other flows, which more subepochs make smaller, against the error of
 // extrapolation, which they make larger.
 type TargetSearch struct {
-	Query // its Sketch and Composition
+	Query // its Sketch, Hash and Composition
 	Epoch uint64
 	// Paths of flows, to draw from. A switch on its own gives its own id, as often
 	// as a path has hops.
@@ -62,7 +62,7 @@ func (r *Records) FindTarget(s TargetSearch) (rho float64, err error) {
 	for _, p := range s.Paths {
 		for _, sw := range p {
 			if search.models[sw] == nil {
-				if m := r.model(ID{sw, s.Sketch}, s.Epoch); m != nil {
+				if m := r.model(&s.Query, ID{sw, s.Sketch}, s.Epoch); m != nil {
 					search.models[sw] = m
 				}
 			}
@@ -74,9 +74,9 @@ func (r *Records) FindTarget(s TargetSearch) (rho float64, err error) {
 	return search.best(), nil
 }
 
-func (r *Records) model(id ID, epoch uint64) *fragmentModel {
+func (r *Records) model(q *Query, id ID, epoch uint64) *fragmentModel {
 	f := r.epochs[epoch][id]
-	if f == nil {
+	if !q.asks(id, f) {
 		return nil
 	}
 	m := &fragmentModel{log: f.schedule.Log, twice: f.schedule.SingleHop, power: 1.5}

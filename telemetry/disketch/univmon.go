@@ -64,7 +64,7 @@ func (r *Records) anyRows(q Query) *rows {
 			continue
 		}
 		for id, f := range r.epochs[e] {
-			if id.Sketch != q.Sketch {
+			if !q.asks(id, f) {
 				continue
 			}
 			for _, x := range f.records {

@@ -5,12 +5,20 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // TestSummary compares what the records of a network say of all flows with the
 // exact values: each flow counts once, whatever its path. Six standard errors
 // have a chance of 2e-9; the seed is fixed.
 func TestSummary(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testSummary(t, family) })
+	}
+}
+
+func testSummary(t *testing.T, family hash.Family) {
 	r := rand.New(rand.NewPCG(7, 7))
 	flows := flowsOf(3000)
 	paths, exact := map[uint64][]uint64{}, map[uint64]float64{}
@@ -18,7 +26,7 @@ func TestSummary(t *testing.T) {
 		paths[f] = [][]uint64{{1, 2, 3}, {1, 4, 5}, {2}, {5, 4, 3, 2, 1}}[i%4]
 	}
 	const epochs = 3
-	n := newNetwork(t, Config{Kind: UnivMon, Epochs: 20, Seed: 5},
+	n := newNetwork(t, Config{Kind: UnivMon, Epochs: 20, Seed: 5, Hash: family},
 		map[uint64]int{1: 1 << 18, 2: 1 << 17, 3: 1 << 18, 4: 1 << 17, 5: 1 << 18}, paths)
 	total := 0.0
 	for e := range uint64(epochs) {
@@ -34,7 +42,7 @@ func TestSummary(t *testing.T) {
 		entropy -= v * math.Log2(v) / total
 		f2 += v * v
 	}
-	s, err := n.records.Summarise(Query{To: epochs}, 500, flows, PathFunc(n.path))
+	s, err := n.records.Summarise(Query{To: epochs, Hash: family}, 500, flows, PathFunc(n.path))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
@@ -40,6 +41,7 @@ type counters struct{ records, bytes, lost atomic.Uint64 }
 type Exporter struct {
 	id      uint32
 	name    string
+	hash    hash.Family
 	sources []Source
 	sink    Sink
 	buffer  []byte
@@ -49,15 +51,15 @@ type Exporter struct {
 	lost tallies
 }
 
-// New returns the exporter of the switch with the given number and name. A nil
-// sink makes the sources be drained all the same, and writes nothing.
-func New(id uint32, name string, sources []Source, sink Sink) *Exporter {
+// New returns the exporter of the switch with the given number, name and hash family. A
+// nil sink makes the sources be drained all the same, and writes nothing.
+func New(id uint32, name string, family hash.Family, sources []Source, sink Sink) *Exporter {
 	for _, s := range sources {
 		if l, ok := s.(Listener); ok && sink != nil {
 			l.Listen()
 		}
 	}
-	return &Exporter{id: id, name: name, sources: sources, sink: sink}
+	return &Exporter{id: id, name: name, hash: family, sources: sources, sink: sink}
 }
 
 // Poll collects from all sources once, and returns how many records came.
@@ -81,7 +83,7 @@ func (e *Exporter) emit(h *record.Header, body func([]byte) ([]byte, error)) {
 	if e.sink == nil {
 		return
 	}
-	h.Switch, h.Name = e.id, e.name
+	h.Switch, h.Name, h.Hash = e.id, e.name, e.hash
 	c := &e.counts[h.Kind]
 	encoded, err := record.Append(e.buffer[:0], h, body)
 	e.buffer = encoded[:0]

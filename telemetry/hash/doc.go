@@ -3,7 +3,13 @@
 // priorities of samples all come from here, so two parts that hash the same
 // value under the same seed agree.
 //
-// The implementation is XXH64: a member of the family is a seed. Variable
+// There are two implementations, and a Family names one: XXH64, the fastest in software, and
+// crc, which P4 targets can do too (crc.go). Switches that share digests or sketches use the same. A member of
+// the family is a seed; seeds made of seeds are XXH64 in both, as only the control plane
+// makes them.
+//
+// The functions of the package are XXH64, those of Family are the family's. Hot loops ask once for
+// the family, and call the package's functions if it is XX: the compiler puts these in line. Variable
 // lengths go through Bytes, on github.com/cespare/xxhash; the short fixed
 // lengths of the packet path have functions of their own, without buffers or
 // calls, that give the same value as XXH64 over their words in little-endian
@@ -13,7 +19,7 @@
 //	Uint64x2(s, a, b) == Bytes(s, a and b as 16 bytes), and so on
 //
 // Uint64s, Uint64x2s and Uint64x5s are the same for many inputs at once, at a
-// fraction of the cost: eight in one instruction where the processor has AVX-512
+// fraction of the cost: of XXH64 eight in one instruction where the processor has AVX-512
 // (the build tag purego leaves that out), side by side elsewhere.
 //
 // Members with different seeds, consecutive ones too, behave as independent

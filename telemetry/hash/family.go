@@ -8,7 +8,7 @@ type Family uint8
 
 const (
 	XX  Family = iota // XXH64: the fastest in software
-	CRC               // two CRCs around an addition: what P4 targets can do
+	CRC               // CRCs around additions: what P4 targets can do
 )
 
 var familyNames = [...]string{XX: "xxhash", CRC: "crc"}
@@ -110,6 +110,19 @@ func (f Family) Uint64x2s(dst []uint64, seed uint64, a, b []uint64) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = k.hash(sum{}.add(a[i]).add(b[i]))
+	}
+}
+
+// Uint64sBehind is Uint64x2 of the same word and each of many behind it.
+func (f Family) Uint64sBehind(dst []uint64, seed, a uint64, b []uint64) {
+	if f == XX {
+		Uint64s(dst, Behind(seed, a), b)
+		return
+	}
+	k, first := keyOf(seed), sum{}.add(a)
+	b = b[:len(dst)]
+	for i := range dst {
+		dst[i] = k.hash(first.add(b[i]))
 	}
 }
 

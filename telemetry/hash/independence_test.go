@@ -11,7 +11,7 @@ import (
 // What the switch relies on, stated so that any family can be put to the same
 // tests. Each statistic is turned into a standard normal deviate; maxDeviate
 // bounds all of them. A truly random family exceeds 6.8 with a chance of 1e-11
-// (two-sided), and the tests look at fewer than 50,000 deviates, so chance
+// (two-sided), and the tests look at fewer than 90,000 deviates, so chance
 // alone fails them with less than 1e-6. The inputs are fixed, so a pass
 // is a pass for ever.
 const maxDeviate = 6.8
@@ -20,8 +20,14 @@ const maxDeviate = 6.8
 type family func(seed, x uint64) uint64
 
 // families are the ways in which the package hashes one varying word, beside
-// constant ones.
+// constant ones, in XXH64 and in crc.
 var families = map[string]family{
+	"crc Uint64":   CRC.Uint64,
+	"crc Uint64x2": func(s, x uint64) uint64 { return CRC.Uint64x2(s, 7, x) },
+	"crc Uint64x4": func(s, x uint64) uint64 { return CRC.Uint64x4(s, 1, 2, x, 4) },
+	"crc Uint64x5": func(s, x uint64) uint64 { return CRC.Uint64x5(s, 1, 2, 3, 4, x) },
+	"crc Uint64x8": func(s, x uint64) uint64 { return CRC.Uint64x8(s, &[8]uint64{1, 2, 3, 4, x, 6, 7, 8}) },
+
 	"Uint64":   Uint64,
 	"Uint64x2": func(s, x uint64) uint64 { return Uint64x2(s, 7, x) },
 	"Uint64x4": func(s, x uint64) uint64 { return Uint64x4(s, 1, 2, x, 4) },

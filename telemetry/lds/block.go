@@ -1,7 +1,5 @@
 package lds
 
-import "github.com/weirswitch/weir/telemetry/hash"
-
 // BlockSize is the number of packets that a Block takes in.
 const BlockSize = 64
 
@@ -67,16 +65,16 @@ func (b *Block) Add() {
 		return
 	}
 	b.n = 0
-	hash.Uint64s(b.digest[:n], g.packet, b.id[:n])
+	g.family.Uint64s(b.digest[:n], g.packet, b.id[:n])
 	for i, d := range b.digest[:n] {
 		b.add[i].Digest = d
 	}
 	for r := 0; r < len(g.accept); r += 2 {
 		// Two rows share the halves of a word.
 		word := uint64(r) >> 1
-		hash.Uint64s(b.flowHash[:n], g.flow+word, b.Flow[:n])
+		g.family.Uint64s(b.flowHash[:n], g.flow+word, b.Flow[:n])
 		if g.scatters {
-			hash.Uint64s(b.packetHash[:n], g.packet+word, b.id[:n])
+			g.family.Uint64s(b.packetHash[:n], g.packet+word, b.id[:n])
 			b.scatter(n, r, 32)
 			b.scatter(n, r+1, 0)
 		} else {

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
-// The form of a point's interval, version 1, integers little-endian:
+// The form of a point's interval, version 1, integers little-endian. The hash family is not
+// in it: the record's envelope names it.
 //
 //	version 8 | flags 8 | rows 8 | reserved 8 | virtual 32 | columns 32 | reserved 32
 //	interval ns 64 | seed 64 | interval number 64 | packets 64 | outside 64
@@ -59,10 +62,10 @@ func (p *Point) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads a point's form, which must be all of b. It refuses what does not
-// fit together before it makes the cells.
-func Decode(b []byte) (*Point, error) {
-	f, err := parse(b)
+// Decode reads the form of a point that hashed by a family, which must be all of b. It
+// refuses what does not fit together before it makes the cells.
+func Decode(b []byte, family hash.Family) (*Point, error) {
+	f, err := parse(b, family)
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +93,8 @@ type Summary struct {
 
 // Check refuses what Decode refuses, without making cells: a point at rest takes far
 // less memory as its form.
-func Check(b []byte) (Summary, error) {
-	f, err := parse(b)
+func Check(b []byte, family hash.Family) (Summary, error) {
+	f, err := parse(b, family)
 	return Summary{f.config, f.number, f.packets}, err
 }
 
@@ -104,8 +107,8 @@ type form struct {
 	bitmap, cells    []byte
 }
 
-func parse(b []byte) (form, error) {
-	f, err := parseHeader(b)
+func parse(b []byte, family hash.Family) (form, error) {
+	f, err := parseHeader(b, family)
 	if err == nil {
 		err = f.check()
 	}
@@ -115,7 +118,7 @@ func parse(b []byte) (form, error) {
 	return f, nil
 }
 
-func parseHeader(b []byte) (f form, err error) {
+func parseHeader(b []byte, family hash.Family) (f form, err error) {
 	if len(b) < headerBytes {
 		return f, fmt.Errorf("%d bytes are too short for a header", len(b))
 	}
@@ -126,7 +129,7 @@ func parseHeader(b []byte) (f form, err error) {
 		return f, errors.New("reserved bits are set")
 	}
 	c := Config{Rows: int(b[2]), Virtual: int(order.Uint32(b[4:])), Columns: int(order.Uint32(b[8:])),
-		IntervalNs: int64(order.Uint64(b[16:])), Seed: order.Uint64(b[24:])}
+		IntervalNs: int64(order.Uint64(b[16:])), Seed: order.Uint64(b[24:]), Hash: family}
 	f = form{flags: Flags(b[1]), number: int64(order.Uint64(b[32:])), packets: order.Uint64(b[40:]), outside: order.Uint64(b[48:])}
 	rest := b[headerBytes:]
 	if c.Rows > MaxRows || len(rest) < 8*c.Rows {

@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // filled is a point with some packets.
@@ -33,7 +35,7 @@ func TestCodec(t *testing.T) {
 	for _, c := range shapes() {
 		for _, n := range []int{0, 1, 300} {
 			p := filled(t, c, n)
-			q, err := Decode(encode(t, p))
+			q, err := Decode(encode(t, p), p.Config().Hash)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,22 +93,22 @@ func TestDecodeRefuses(t *testing.T) {
 		"bits at the edge": func(b []byte) []byte { b[56+32+8] |= 0x80; return b },
 	} {
 		bad := change(bytes.Clone(good))
-		if _, err := Decode(bad); err == nil {
+		if _, err := Decode(bad, hash.XX); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		if _, err := Check(bad); err == nil {
+		if _, err := Check(bad, hash.XX); err == nil {
 			t.Errorf("%s: Check finds no error", name)
 		}
 	}
 	future := bytes.Clone(good)
 	future[0] = 2
-	if _, err := Decode(future); !errors.Is(err, ErrVersion) {
+	if _, err := Decode(future, hash.XX); !errors.Is(err, ErrVersion) {
 		t.Errorf("version 2: %v", err)
 	}
 	// Refused before the cells are made: 128 MB would take longer, and show.
 	many := bytes.Clone(good)
 	order.PutUint32(many[8:], MaxCells/4)
-	if n := testing.AllocsPerRun(10, func() { Decode(many) }); n > 20 {
+	if n := testing.AllocsPerRun(10, func() { Decode(many, hash.XX) }); n > 20 {
 		t.Errorf("%v allocations for a refusal", n)
 	}
 }
@@ -119,8 +121,8 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := Decode(b)
-		summary, checked := Check(b)
+		p, err := Decode(b, hash.XX)
+		summary, checked := Check(b, hash.XX)
 		if (err == nil) != (checked == nil) {
 			t.Fatalf("Decode says %v, Check %v", err, checked)
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Limits of a Config. They bound what a decoder may be made to allocate, and
@@ -35,8 +37,9 @@ type Config struct {
 	// IntervalNs is the length of a measurement interval. Interval i begins at
 	// i * IntervalNs on the clock of the timestamps.
 	IntervalNs int64
-	// Seed chooses the hashes.
+	// Seed and Hash, the family, choose the hashes.
 	Seed uint64
+	Hash hash.Family
 }
 
 // DefaultConfig is the paper's reference configuration (Section 5.1), with
@@ -60,13 +63,14 @@ func (c Config) Validate() error {
 	for _, r := range c.Rates {
 		fault(!(r >= MinRate && r <= 1), "rate %g: choose %g to 1", r, MinRate)
 	}
+	fault(!c.Hash.Valid(), "hash %v: choose %v or %v", c.Hash, hash.XX, hash.CRC)
 	fault(c.IntervalNs < 2 || c.IntervalNs > MaxIntervalNs, "an interval of %d ns: choose 2 ns to %d s", c.IntervalNs, int64(MaxIntervalNs)/1e9)
 	return errors.Join(errs...)
 }
 
 // Equal reports whether points of both configs may be compared.
 func (c Config) Equal(d Config) bool {
-	if c.Rows != d.Rows || c.Columns != d.Columns || c.Virtual != d.Virtual || c.IntervalNs != d.IntervalNs || c.Seed != d.Seed {
+	if c.Rows != d.Rows || c.Columns != d.Columns || c.Virtual != d.Virtual || c.IntervalNs != d.IntervalNs || c.Seed != d.Seed || c.Hash != d.Hash {
 		return false
 	}
 	return slices.Equal(c.rates(), d.rates())

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // State is what the comparison of a cell's two copies came to.
@@ -164,6 +166,9 @@ func leastOf(n int, sorted []float64, quantile float64) float64 {
 	i := int((1 - math.Pow(1-quantile, 1/float64(n))) * float64(len(sorted)))
 	return sorted[min(i, len(sorted)-1)]
 }
+
+// Family returns the family by which the points hash flows.
+func (d *Difference) Family() hash.Family { return d.sender.config.Hash }
 
 // Cells returns how many cells are in the state.
 func (d *Difference) Cells(s State) int { return d.tally[s] }

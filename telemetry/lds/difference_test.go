@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // seen is a packet as both points see it: a list of timestamps at each, empty
@@ -263,7 +265,9 @@ func TestSubtractRefuses(t *testing.T) {
 	later.Begin(1)
 	other := shapes()[1]
 	other.Seed++
-	for name, b := range map[string]*Point{"interval": later, "shape": newPoint(t, shapes()[2]), "seed": newPoint(t, other)} {
+	foreign := shapes()[1]
+	foreign.Hash = hash.CRC
+	for name, b := range map[string]*Point{"interval": later, "shape": newPoint(t, shapes()[2]), "seed": newPoint(t, other), "hash": newPoint(t, foreign)} {
 		if _, err := Subtract(a, b, AnyDelay()); err == nil {
 			t.Errorf("another %s: no error", name)
 		}

@@ -65,7 +65,13 @@ func TestLoneFlow(t *testing.T) {
 // sqrt(2/16/300), 2 %; delays have lighter tails than the normal. 6 of them are
 // exceeded with a chance of 2e-9.
 func TestVariance(t *testing.T) {
-	c := Config{Rows: 4, Columns: 100, Virtual: 5, IntervalNs: 1e9}
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testVariance(t, family) })
+	}
+}
+
+func testVariance(t *testing.T, family hash.Family) {
+	c := Config{Rows: 4, Columns: 100, Virtual: 5, IntervalNs: 1e9, Hash: family}
 	for _, weight := range []uint32{1, 50} {
 		r := rand.New(rand.NewPCG(2, uint64(weight)))
 		ratio := 0.0
@@ -136,7 +142,7 @@ func newCrowd(t *testing.T, c Config, flows int) crowd {
 	r := rand.New(rand.NewPCG(4, c.Seed))
 	for f := range flows {
 		n := int(math.Min(5000, 2*math.Pow(r.Float64(), -1/0.9)))
-		h := hash.Uint64(0, uint64(f))
+		h := c.Hash.Uint64(0, uint64(f))
 		level := 1000 + r.Int64N(9000)
 		w.mean[h], _ = pass(r, a, b, h, n, 0, 1, func() int64 { return level + r.Int64N(100) })
 		w.packets[h] = float64(n)
@@ -148,9 +154,15 @@ func newCrowd(t *testing.T, c Config, flows int) crowd {
 // TestCrowd: counts never fall short of the truth; trust tells good estimates
 // from bad ones; large flows are measured well.
 func TestCrowd(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testCrowd(t, family) })
+	}
+}
+
+func testCrowd(t *testing.T, family hash.Family) {
 	for _, c := range []Config{
-		{Rows: 4, Columns: 500, Virtual: 1, IntervalNs: 1e9, Seed: 21},
-		{Rows: 4, Columns: 2500, Virtual: 5, IntervalNs: 1e9, Seed: 22},
+		{Rows: 4, Columns: 500, Virtual: 1, IntervalNs: 1e9, Seed: 21, Hash: family},
+		{Rows: 4, Columns: 2500, Virtual: 5, IntervalNs: 1e9, Seed: 22, Hash: family},
 	} {
 		w := newCrowd(t, c, 4000)
 		var high, low, big []float64
@@ -189,7 +201,7 @@ func TestCrowd(t *testing.T) {
 		// Flows that do not exist own nothing of what they seem to have.
 		absent := 0.0
 		for f := range uint64(200) {
-			absent += w.d.Flow(hash.Uint64(99, f), 1, Balanced).PacketsTrust / 200
+			absent += w.d.Flow(family.Uint64(99, f), 1, Balanced).PacketsTrust / 200
 		}
 		if absent > 0.3 {
 			t.Errorf("flows that are not there have a mean trust of %.2f", absent)
@@ -198,7 +210,13 @@ func TestCrowd(t *testing.T) {
 }
 
 func TestHeavyHitters(t *testing.T) {
-	w := newCrowd(t, Config{Rows: 4, Columns: 800, Virtual: 1, IntervalNs: 1e9, Seed: 23}, 3000)
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testHeavyHitters(t, family) })
+	}
+}
+
+func testHeavyHitters(t *testing.T, family hash.Family) {
+	w := newCrowd(t, Config{Rows: 4, Columns: 800, Virtual: 1, IntervalNs: 1e9, Seed: 23, Hash: family}, 3000)
 	var flows []uint64
 	truth := 0
 	for f, n := range w.packets {

@@ -74,6 +74,7 @@ type Point struct {
 // cells, a point's behind the other's.
 type group struct {
 	cells    []Cell
+	family   hash.Family
 	flow     uint64 // seeds
 	packet   uint64
 	columns  uint64
@@ -119,6 +120,7 @@ func NewPoints(c Config, n int) ([]*Point, error) {
 func newGroup(c Config, cells []Cell) *group {
 	g := &group{
 		cells:    cells,
+		family:   c.Hash,
 		flow:     c.Seed + flowSeed,
 		packet:   c.Seed + packetSeed,
 		columns:  uint64(c.Columns),
@@ -184,14 +186,14 @@ func (p *Point) AddWeighted(flow, id uint64, timeNs int64, bytes, weight uint32)
 	}
 	p.packets++
 	g := p.group
-	digest := hash.Uint64(g.packet, id)
+	digest := g.family.Uint64(g.packet, id)
 	add := Cell{Sum: t * int64(weight), Count: uint64(weight), Digest: digest, Bytes: uint64(bytes)}
 	fh, ph := uint64(0), digest
 	for r, accept := range g.accept {
 		if r&1 == 0 {
-			fh = hash.Uint64(g.flow+uint64(r)>>1, flow)
+			fh = g.family.Uint64(g.flow+uint64(r)>>1, flow)
 			if g.scatters && r > 0 {
-				ph = hash.Uint64(g.packet+uint64(r)>>1, id)
+				ph = g.family.Uint64(g.packet+uint64(r)>>1, id)
 			}
 		} else {
 			fh, ph = fh<<32, ph<<32
@@ -208,7 +210,7 @@ func (p *Point) AddWeighted(flow, id uint64, timeNs int64, bytes, weight uint32)
 
 // base is the first cell of the flow in row r.
 func (p *Point) base(flow uint64, r int) int {
-	fh := hash.Uint64(p.group.flow+uint64(r)>>1, flow) << (32 * uint(r&1))
+	fh := p.group.family.Uint64(p.group.flow+uint64(r)>>1, flow) << (32 * uint(r&1))
 	return int(fh >> 32 * p.group.columns >> 32)
 }
 

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // newPoint makes a point or ends the test.
@@ -27,6 +29,8 @@ func shapes() []Config {
 		{Rows: 3, Columns: 5, Virtual: 5, IntervalNs: 1e9, Seed: 4},
 		{Rows: 5, Columns: 40, Virtual: 7, Rates: []float64{0.01, 0.1, 0.5, 1, 0.25}, IntervalNs: 1e6, Seed: 5},
 		{Rows: 16, Columns: 33, Virtual: 4, IntervalNs: 1e9, Seed: math.MaxUint64},
+		{Rows: 3, Columns: 16, Virtual: 1, IntervalNs: 1 << 30, Seed: 8, Hash: hash.CRC},
+		{Rows: 5, Columns: 40, Virtual: 7, Rates: []float64{0.01, 0.1, 0.5, 1, 0.25}, IntervalNs: 1e6, Seed: 7, Hash: hash.CRC},
 	}
 }
 
@@ -44,6 +48,7 @@ func TestConfigRefuses(t *testing.T) {
 		"rate 2":          func(c *Config) { c.Rates = []float64{1, 2, 1, 1} },
 		"rate NaN":        func(c *Config) { c.Rates = []float64{1, math.NaN(), 1, 1} },
 		"no interval":     func(c *Config) { c.IntervalNs = 0 },
+		"no hash family":  func(c *Config) { c.Hash = 2 },
 		"long interval":   func(c *Config) { c.IntervalNs = MaxIntervalNs + 1 },
 	} {
 		c := good
@@ -174,11 +179,17 @@ func TestTooManyPoints(t *testing.T) {
 
 // TestScatter: rows sample at their rates, offsets in the virtual LDA are
 // equally likely, and neither depends on the other or on another row. Each
-// deviate exceeds 6.8 with a chance of 1e-11; there are below 500.
+// deviate exceeds 6.8 with a chance of 1e-11; there are below 1000.
 func TestScatter(t *testing.T) {
-	c := Config{Rows: 5, Columns: 1000, Virtual: 6, Rates: []float64{0.01, 0.1, 0.5, 1, 0.25}, IntervalNs: 1e9, Seed: 8}
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testScatter(t, family) })
+	}
+}
+
+func testScatter(t *testing.T, family hash.Family) {
+	c := Config{Rows: 5, Columns: 1000, Virtual: 6, Rates: []float64{0.01, 0.1, 0.5, 1, 0.25}, IntervalNs: 1e9, Seed: 8, Hash: family}
 	p := newPoint(t, c)
-	const n = 400_000
+	const n = 200_000
 	r := rand.New(rand.NewPCG(2, 2))
 	var joint [5][5]int
 	var offsets [5][6]int

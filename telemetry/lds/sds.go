@@ -18,11 +18,13 @@ type SDSCell struct {
 // delay of each packet, because packets carry a timestamp. It has one writer.
 type SDS struct {
 	rows, columns int
+	family        hash.Family
 	seed          uint64
 	cells         []SDSCell
 }
 
-// NewSDS makes an empty sketch of 1 to MaxRows rows and at most MaxCells cells.
+// NewSDS makes an empty sketch of 1 to MaxRows rows and at most MaxCells cells, of the
+// family xxhash.
 func NewSDS(rows, columns int, seed uint64) (*SDS, error) {
 	var errs []error
 	if rows < 1 || rows > MaxRows {
@@ -37,8 +39,11 @@ func NewSDS(rows, columns int, seed uint64) (*SDS, error) {
 	return &SDS{rows: rows, columns: columns, seed: seed + flowSeed, cells: make([]SDSCell, rows*columns)}, nil
 }
 
+// Use makes an empty sketch hash by another family.
+func (s *SDS) Use(f hash.Family) { s.family = f }
+
 func (s *SDS) cell(flow uint64, row int) *SDSCell {
-	h := hash.Uint64(s.seed+uint64(row), flow)
+	h := s.family.Uint64(s.seed+uint64(row), flow)
 	return &s.cells[row*s.columns+int(hash.Reduce(h, uint64(s.columns)))]
 }
 
@@ -67,10 +72,10 @@ func (s *SDS) Flow(flow uint64) (meanNs float64, packets uint64) {
 	return float64(least.SumNs) / float64(least.Count), least.Count
 }
 
-// Merge adds another worker's sketch of the same shape and seed.
+// Merge adds another worker's sketch of the same shape, seed and family.
 func (s *SDS) Merge(t *SDS) error {
-	if s.rows != t.rows || s.columns != t.columns || s.seed != t.seed {
-		return fmt.Errorf("merge SDS: %d x %d cells of seed %d and %d x %d of seed %d", s.rows, s.columns, s.seed-flowSeed, t.rows, t.columns, t.seed-flowSeed)
+	if s.rows != t.rows || s.columns != t.columns || s.seed != t.seed || s.family != t.family {
+		return fmt.Errorf("merge SDS: %d x %d cells of seed %d of %v and %d x %d of seed %d of %v", s.rows, s.columns, s.seed-flowSeed, s.family, t.rows, t.columns, t.seed-flowSeed, t.family)
 	}
 	for i := range s.cells {
 		s.cells[i].SumNs += t.cells[i].SumNs

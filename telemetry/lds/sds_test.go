@@ -3,17 +3,27 @@ package lds
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // TestSDS compares with sums kept per flow: a mean is that of the flows that
 // share the cell with the fewest packets.
 func TestSDS(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testSDS(t, family) })
+	}
+}
+
+func testSDS(t *testing.T, family hash.Family) {
 	const rows, columns, flows = 3, 29, 60
 	s, err := NewSDS(rows, columns, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Use(family)
 	half, _ := NewSDS(rows, columns, 4)
+	half.Use(family)
 	r := rand.New(rand.NewPCG(1, 1))
 	var sum, count [flows]int64
 	for i := range 3000 {
@@ -54,8 +64,11 @@ func TestSDS(t *testing.T) {
 		t.Error("not empty after Reset")
 	}
 	other, _ := NewSDS(rows, columns, 5)
-	if s.Merge(other) == nil {
-		t.Error("sketches of other seeds merge")
+	other.Use(family)
+	foreign, _ := NewSDS(rows, columns, 4)
+	foreign.Use(hash.CRC - family)
+	if s.Merge(other) == nil || s.Merge(foreign) == nil {
+		t.Error("sketches of other seeds or families merge")
 	}
 	for _, c := range [][2]int{{0, 1}, {MaxRows + 1, 1}, {1, 0}, {4, MaxCells}} {
 		if _, err := NewSDS(c[0], c[1], 0); err == nil {

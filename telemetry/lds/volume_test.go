@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // flowVolumes fills a point with flows of Pareto sizes, and returns what they sent.
@@ -35,6 +37,7 @@ func TestVolumes(t *testing.T) {
 		{Rows: 4, Columns: 1000, Virtual: 1, IntervalNs: 1e9},
 		{Rows: 3, Columns: 4000, Virtual: 5, IntervalNs: 1e9, Seed: 9},
 		{Rows: 1, Columns: 3000, Virtual: 1, IntervalNs: 1e9},
+		{Rows: 4, Columns: 1024, Virtual: 1, IntervalNs: 1e9, Hash: hash.CRC},
 	} {
 		p, packets, bytes := flowVolumes(t, c, flows)
 		for unit, truth := range map[Unit][]float64{Packets: packets, Bytes: bytes} {

@@ -78,7 +78,7 @@ const (
 )
 
 // Config describes a sampler. Switches whose samples shall be merged have the
-// same Kind, Unit and Seed.
+// same Kind, Unit, Seed and Hash.
 type Config struct {
 	Kind Kind
 	Unit Unit
@@ -87,8 +87,9 @@ type Config struct {
 	// Gamma is the share of Size that a sampler has as room beyond it: the more,
 	// the rarer its maintenance. 0 stands for DefaultGamma; at most 4.
 	Gamma float64
-	// Seed names the member of the hash family that ranks are drawn from.
+	// Seed names the member of the hash family Hash that ranks are drawn from.
 	Seed uint64
+	Hash hash.Family
 	// Heap keeps entries in a heap instead of q-max, for comparison; no Gamma then.
 	Heap bool
 }
@@ -108,6 +109,9 @@ func (c Config) Validate() error {
 	if c.Size < MinSize || c.Size > MaxSize {
 		errs = append(errs, fmt.Errorf("size %d: choose %d to %d entries", c.Size, MinSize, MaxSize))
 	}
+	if !c.Hash.Valid() {
+		errs = append(errs, fmt.Errorf("hash %v: choose %v or %v", c.Hash, hash.XX, hash.CRC))
+	}
 	if !(c.Gamma >= 0 && c.Gamma <= 4) {
 		errs = append(errs, fmt.Errorf("gamma %g: choose a share in (0, 4], or 0 for %g", c.Gamma, DefaultGamma))
 	}
@@ -124,5 +128,5 @@ func (c Config) capacity() int {
 }
 
 // rankSeed keeps ranks independent of what else hashes packet ids under the
-// same configured seed.
+// same configured seed. It is derived by xxhash whatever the family.
 func (c Config) rankSeed() uint64 { return hash.Bytes(c.Seed, []byte("oblivious")) }

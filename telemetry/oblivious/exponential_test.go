@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // TestExponential compares with the floating point function, whose own error is
@@ -41,11 +43,17 @@ func TestExponential(t *testing.T) {
 // uniform numbers would be: the i-th smallest of w, mapped back by 1-exp(-e),
 // is Beta(i, w-i+1), of mean i/(w+1) and variance i(w-i+1)/((w+1)^2 (w+2)). And
 // how many are below a limit is binomial. Seeds are fixed; 6 standard errors
-// would fail by luck with a chance of 2e-9 for each of the 24 comparisons.
+// would fail by luck with a chance of 2e-9 for each of the 48 comparisons.
 func TestOrderStatistics(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testOrderStatistics(t, family) })
+	}
+}
+
+func testOrderStatistics(t *testing.T, family hash.Family) {
 	const n = 20_000
 	for _, w := range []uint64{1, 2, 7, 100} {
-		rk := newRanker(Config{Kind: UWRA, Unit: Bytes, Seed: w})
+		rk := newRanker(Config{Kind: UWRA, Unit: Bytes, Seed: w, Hash: family})
 		const limit = 1 << exponentialBits / 50
 		p := 1 - math.Exp(-1.0/50)
 		sum, square := make([]float64, w+1), make([]float64, w+1)
@@ -107,6 +115,24 @@ func TestNextSkipsOnlyWhatIsBeyond(t *testing.T) {
 		want, _ := rk.next(before, math.MaxUint64, id, w, j)
 		if ok != (want <= limit) || ok && got != want {
 			t.Fatalf("next(%d, %d) = %d, %v; without a limit %d", before, limit, got, ok, want)
+		}
+	}
+}
+
+// TestAdmitsComparesHalf: of unit packets under crc, the straight path is what a P4 target
+// does: a comparison of 32 bits.
+func TestAdmitsComparesHalf(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, unit := range []Unit{Packets, Flows} {
+		rk := newRanker(Config{Kind: DUS, Unit: unit, Seed: 6, Hash: hash.CRC})
+		for range 10_000 {
+			id := r.Uint64()
+			h := hash.CRC.Uint64(rk.seed, id)
+			for _, limit := range []uint64{h, h - 1, h >> 32 << 32, h>>32<<32 - 1, r.Uint64()} {
+				if got, want := rk.admits(limit, id, 1), h>>32 <= limit>>32; got != want {
+					t.Fatalf("%v: hash %#x under a limit of %#x: %v", unit, h, limit, got)
+				}
+			}
 		}
 	}
 }

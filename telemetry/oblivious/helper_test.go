@@ -58,17 +58,19 @@ func (s *Sampler) addAll(ps []seen) *Sampler {
 // sameEntries reports that two samples say the same of the network; totals
 // count what each saw.
 func sameEntries(a, b *Sample) bool {
-	return a.Kind == b.Kind && a.Unit == b.Unit && a.Size == b.Size && a.Seed == b.Seed &&
+	return a.Kind == b.Kind && a.Unit == b.Unit && a.Size == b.Size && a.Seed == b.Seed && a.Hash == b.Hash &&
 		a.Threshold == b.Threshold && slices.Equal(a.Entries, b.Entries)
 }
 
-// kinds are all that can be configured.
+// kinds are all that can be configured, of crc what differs.
 var kinds = []Config{
 	{Kind: DUS, Unit: Packets}, {Kind: DUS, Unit: Flows}, {Kind: UWRA, Unit: Packets}, {Kind: UWRA, Unit: Bytes},
 	{Kind: NWPS, Unit: Packets}, {Kind: NWPS, Unit: Bytes},
+	{Kind: DUS, Unit: Packets, Hash: hash.CRC}, {Kind: DUS, Unit: Flows, Hash: hash.CRC},
+	{Kind: UWRA, Unit: Bytes, Hash: hash.CRC}, {Kind: NWPS, Unit: Bytes, Hash: hash.CRC},
 }
 
-func (c Config) name() string { return c.Kind.String() + " " + c.Unit.String() }
+func (c Config) name() string { return c.Kind.String() + " " + c.Unit.String() + " " + c.Hash.String() }
 
 // twin is the obviously right sampler: all ranks of all packets, sorted.
 type twin struct {
@@ -95,13 +97,13 @@ func (tw *twin) add(p *seen) {
 		if j >= n {
 			return
 		}
-		value += max(exponential(hash.Uint64x2(r.seed, p.id, j))/(w-j), 1)
+		value += max(exponential(r.family.Uint64x2(r.seed, p.id, j))/(w-j), 1)
 	}
 }
 
 // upTo returns the entries up to a threshold; size, if not 0, cuts them.
 func (tw *twin) upTo(threshold Rank, size int) *Sample {
-	s := &Sample{Kind: tw.c.Kind, Unit: tw.c.Unit, Size: tw.c.Size, Seed: tw.c.Seed, Threshold: threshold}
+	s := &Sample{Kind: tw.c.Kind, Unit: tw.c.Unit, Size: tw.c.Size, Seed: tw.c.Seed, Hash: tw.c.Hash, Threshold: threshold}
 	for r, e := range tw.ranks {
 		if r.Compare(threshold) <= 0 {
 			s.Entries = append(s.Entries, e)

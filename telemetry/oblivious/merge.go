@@ -52,7 +52,7 @@ func empty(samples []*Sample) (*Sample, error) {
 		return nil, err
 	}
 	first := samples[0]
-	out := &Sample{Kind: first.Kind, Unit: first.Unit, Size: first.Size, Seed: first.Seed, Threshold: maxRank}
+	out := &Sample{Kind: first.Kind, Unit: first.Unit, Size: first.Size, Seed: first.Seed, Hash: first.Hash, Threshold: maxRank}
 	for _, s := range samples {
 		out.Size = min(out.Size, s.Size)
 		out.Packets += s.Packets

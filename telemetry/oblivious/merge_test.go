@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // TestSeenManyTimesCountsOnce: each packet goes through 1 to 5 of 12 switches,
@@ -154,6 +156,7 @@ func TestMergeRefuses(t *testing.T) {
 		"kind":  sampler(t, Config{Kind: UWRA, Unit: Bytes, Size: 4, Seed: 1}).Sample(),
 		"unit":  sampler(t, Config{Kind: NWPS, Unit: Packets, Size: 4, Seed: 1}).Sample(),
 		"seed":  sampler(t, Config{Kind: NWPS, Unit: Bytes, Size: 4, Seed: 2}).Sample(),
+		"hash":  sampler(t, Config{Kind: NWPS, Unit: Bytes, Size: 4, Seed: 1, Hash: hash.CRC}).Sample(),
 		"union": union,
 	} {
 		for i, merge := range []func(...*Sample) (*Sample, error){Simple, Improved, Union} {

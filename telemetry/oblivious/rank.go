@@ -8,7 +8,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/hash"
 )
 
-// Rank orders the entries of all samples of a kind, unit and seed: the smaller
+// Rank orders the entries of all samples of a kind, unit, seed and family: the smaller
 // are kept. No two entries have the same rank, as the id decides between equal
 // values, and the ranks of one packet increase strictly.
 type Rank struct {
@@ -30,7 +30,8 @@ func (r Rank) Compare(o Rank) int {
 
 // ranker draws the ranks of packets.
 type ranker struct {
-	seed uint64
+	seed   uint64
+	family hash.Family
 	// A packet's weight is bytes&mask | one: 1, or its bytes.
 	mask, one uint64
 	// shift makes a rank's scale of a hash's: 64 bits behind the point, or
@@ -41,7 +42,7 @@ type ranker struct {
 }
 
 func newRanker(c Config) ranker {
-	r := ranker{seed: c.rankSeed(), one: 1, kind: c.Kind}
+	r := ranker{seed: c.rankSeed(), family: c.Hash, one: 1, kind: c.Kind}
 	if c.Unit == Bytes {
 		r.mask, r.one, r.bytes = math.MaxUint64, 0, true
 		if c.Kind == UWRA {
@@ -58,9 +59,22 @@ func newRanker(c Config) ranker {
 // most limit*w/2 of what passes, and is refused when its rank is drawn.
 func (r *ranker) admits(limit, id uint64, bytes uint32) bool {
 	w := uint64(bytes)&r.mask | r.one
-	hi, lo := bits.Mul64(limit, w)
+	hi, lo := bits.Mul64(r.coarse(limit), w)
 	lo, carry := bits.Add64(lo, w-1, 0)
-	return hi+carry != 0 || hash.Uint64(r.seed, id)>>(r.shift&63) <= lo
+	if r.family == hash.XX { // inlined
+		return hi+carry != 0 || hash.Uint64(r.seed, id)>>(r.shift&63) <= lo
+	}
+	return hi+carry != 0 || r.family.Uint64(r.seed, id)>>(r.shift&63) <= lo
+}
+
+// coarse is the limit that admits compares with: of crc, in samples that P4 targets take
+// too, its high half, as these compare 32 bits. What it lets pass beyond is refused when its
+// rank is drawn.
+func (r *ranker) coarse(limit uint64) uint64 {
+	if r.family == hash.CRC && !r.bytes {
+		return limit | math.MaxUint32
+	}
+	return limit
 }
 
 // admitBlock is how many packets admitsEach hashes at once.
@@ -73,8 +87,9 @@ const admitBlock = 64
 func (r *ranker) admitsEach(limit uint64, admitted *[admitBlock]uint8, ids []uint64, bytes []uint32) (n int) {
 	var block [admitBlock]uint64
 	hashes := block[:len(ids)]
-	hash.Uint64s(hashes, r.seed, ids)
+	r.family.Uint64s(hashes, r.seed, ids)
 	if !r.bytes {
+		limit = r.coarse(limit)
 		for i, h := range hashes {
 			admitted[n&(admitBlock-1)] = uint8(i)
 			if h <= limit {
@@ -103,7 +118,7 @@ func (r *ranker) admitsEach(limit uint64, admitted *[admitBlock]uint8, ids []uin
 // first returns the first rank value of a packet of w > 0 units, and how many
 // ranks it has.
 func (r *ranker) first(id, w uint64) (value, n uint64) {
-	h := hash.Uint64(r.seed, id)
+	h := r.family.Uint64(r.seed, id)
 	switch {
 	case !r.bytes:
 		return h, 1
@@ -118,7 +133,7 @@ func (r *ranker) first(id, w uint64) (value, n uint64) {
 // exponential variable over the number that is left. It reports false if the
 // value would be beyond the limit.
 func (r *ranker) next(before, limit, id, w, j uint64) (uint64, bool) {
-	h := hash.Uint64x2(r.seed, id, j)
+	h := r.family.Uint64x2(r.seed, id, j)
 	left := w - j
 	// The linear bound of admits, which saves most of the logarithms.
 	hi, lo := bits.Mul64(limit-before, left)

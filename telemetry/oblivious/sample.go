@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Sample is what a sampler kept, or several together: of the packets that
@@ -14,6 +16,9 @@ type Sample struct {
 	// Size is chi. An improved merge has more entries than that.
 	Size int
 	Seed uint64
+	// Hash is the family that ranks are drawn from. The encoding does not name it: who
+	// decodes sets it, by the record's envelope.
+	Hash hash.Family
 	// Packets and Bytes are exact local totals. In a merged sample they are sums,
 	// in which a packet counts as often as it was seen.
 	Packets, Bytes uint64
@@ -72,6 +77,8 @@ func alike(samples []*Sample) error {
 			return fmt.Errorf("%w: one of %v and one of %v", ErrUnlike, a.Unit, b.Unit)
 		case a.Seed != b.Seed:
 			return fmt.Errorf("%w: seeds %#x and %#x", ErrUnlike, a.Seed, b.Seed)
+		case a.Hash != b.Hash:
+			return fmt.Errorf("%w: hashed by %v and by %v", ErrUnlike, a.Hash, b.Hash)
 		}
 	}
 	return nil

@@ -58,7 +58,8 @@ type StaticConfig struct {
 	// finds a packet's writers with about 7 hashes instead of one per hop, and
 	// an encoder needs 2 instead of 1.
 	Vector bool
-	// Seed makes the query's hash functions.
+	// Hash is the family of the hash functions, and Seed makes them.
+	Hash hash.Family
 	Seed uint64
 	// Shared, if not nil, are hash functions that the first instance has in common
 	// with other queries of a plan.
@@ -87,6 +88,9 @@ func (c StaticConfig) Validate() error {
 	case c.Instances < 0 || c.Bits*n > 64:
 		fault("%d instances of %d bits do not fit into a digest of 64 bits", c.Instances, c.Bits)
 	}
+	if !c.Hash.Valid() {
+		fault("%v is not a family of hashes", c.Hash)
+	}
 	if err := validateLayers(c.Layers); err != nil {
 		faults = append(faults, err)
 	}
@@ -111,7 +115,12 @@ func (c StaticConfig) Validate() error {
 
 // Static encodes and reads the digests of one static per-flow query. It is
 // immutable, and safe for concurrent use.
+//
+// Here and in what reads digests, single hashes are written as XXH64, which the compiler
+// puts in line, and replaced where the family is another one: a method of the
+// family in its place would be a call for each.
 type Static struct {
+	family          hash.Family
 	bits, instances int
 	mask            uint64 // of one instance
 	valueMask       uint64
@@ -149,7 +158,8 @@ func NewStatic(c StaticConfig) (*Static, error) {
 		return nil, fmt.Errorf("static per-flow query: %w", err)
 	}
 	s := &Static{
-		bits: c.Bits, instances: max(c.Instances, 1), mask: lowBits(c.Bits), valueMask: lowBits(c.ValueBits),
+		family: c.Hash,
+		bits:   c.Bits, instances: max(c.Instances, 1), mask: lowBits(c.Bits), valueMask: lowBits(c.ValueBits),
 		values: c.Values, valueBits: c.ValueBits, fragments: 1, vector: c.Vector,
 	}
 	if c.Values == Hashed {
@@ -168,7 +178,7 @@ func NewStatic(c StaticConfig) (*Static, error) {
 		if i == len(c.Layers)-1 {
 			upTo = 1
 		}
-		s.layers = append(s.layers, newStaticLayer(l, accept(upTo), c.Vector))
+		s.layers = append(s.layers, newStaticLayer(c.Hash, l, limit(c.Hash, accept(upTo)), c.Vector))
 	}
 	for j := range s.instances {
 		seed := hash.Uint64x2(c.Seed, 'p', uint64(j))
@@ -183,13 +193,13 @@ func NewStatic(c StaticConfig) (*Static, error) {
 	return s, nil
 }
 
-func newStaticLayer(l Layer, upTo uint64, vector bool) staticLayer {
+func newStaticLayer(f hash.Family, l Layer, upTo uint64, vector bool) staticLayer {
 	sl := staticLayer{upTo: upTo, baseline: l.P == 0, always: l.P == 1}
 	for i := 1; i <= MaxHops; i++ {
 		if sl.baseline {
-			sl.accept[i] = acceptReservoir(i)
+			sl.accept[i] = reservoirAccept[f][i]
 		} else {
-			sl.accept[i] = accept(l.P)
+			sl.accept[i] = limit(f, accept(l.P))
 		}
 	}
 	if vector {
@@ -235,7 +245,11 @@ func (s *Static) layer(id uint64, instance int) *staticLayer {
 	if len(s.layers) == 1 {
 		return &s.layers[0]
 	}
-	h := bits.RotateLeft64(hash.Uint64(s.seeds[instance].layer, id), s.seeds[instance].turn)
+	h := hash.Uint64(s.seeds[instance].layer, id)
+	if s.family == hash.CRC {
+		h = s.family.Uint64(s.seeds[instance].layer, id)
+	}
+	h = bits.RotateLeft64(h, s.seeds[instance].turn)
 	i := 0
 	for h > s.layers[i].upTo {
 		i++
@@ -246,9 +260,13 @@ func (s *Static) layer(id uint64, instance int) *staticLayer {
 // writes is g of the paper: whether the hop acts on the packet.
 func (s *Static) writes(l *staticLayer, id uint64, instance, hop int) bool {
 	if s.vector {
-		return l.planes.writes(s.seeds[instance].writer, id, hop)
+		return l.planes.writes(s.family, s.seeds[instance].writer, id, hop)
 	}
-	return hash.Uint64x2(s.seeds[instance].writer, id, uint64(hop)) <= l.accept[hop]
+	g := hash.Uint64x2(s.seeds[instance].writer, id, uint64(hop))
+	if s.family == hash.CRC {
+		g = s.family.Uint64x2(s.seeds[instance].writer, id, uint64(hop))
+	}
+	return g <= l.accept[hop]
 }
 
 // contribution is what the hop writes or xors when it acts, in the low bits.
@@ -257,7 +275,11 @@ func (s *Static) contribution(id uint64, instance, hop int, value uint64) uint64
 	case Fragmented:
 		return value >> (s.fragment(id, instance) * s.bits) & s.mask
 	case Hashed:
-		return hash.Uint64x2(s.seeds[instance].value, value, id) & s.mask
+		h := hash.Uint64x2(s.seeds[instance].value, value, id)
+		if s.family == hash.CRC {
+			h = s.family.Uint64x2(s.seeds[instance].value, value, id)
+		}
+		return h & s.mask
 	case Linear:
 		return toeplitz(s.key(id, instance, hop), value) & s.mask
 	}
@@ -267,7 +289,16 @@ func (s *Static) contribution(id uint64, instance, hop int, value uint64) uint64
 // key holds, from bit 0, the stride key bits of the instance's Toeplitz matrix.
 func (s *Static) key(id uint64, instance, hop int) uint64 {
 	first := instance - instance%s.perWord
-	return hash.Uint64x2(s.seeds[first].value, id, uint64(hop)) >> (instance % s.perWord * s.stride)
+	return s.keys(first, id, hop) >> (instance % s.perWord * s.stride)
+}
+
+// keys is the hash that holds the keys of an instance and of the next ones.
+func (s *Static) keys(first int, id uint64, hop int) uint64 {
+	h := hash.Uint64x2(s.seeds[first].value, id, uint64(hop))
+	if s.family == hash.CRC {
+		h = s.family.Uint64x2(s.seeds[first].value, id, uint64(hop))
+	}
+	return h
 }
 
 // toeplitz multiplies the value by the matrix whose entry in row r and column
@@ -286,7 +317,7 @@ func toeplitz(key, value uint64) uint64 {
 func (s *Static) linearAll(id uint64, hop int, value uint64) uint64 {
 	var all uint64
 	for j := 0; j < s.instances; j += s.perWord {
-		sum := toeplitz(hash.Uint64x2(s.seeds[j].value, id, uint64(hop)), value)
+		sum := toeplitz(s.keys(j, id, hop), value)
 		for i := j; i < min(j+s.perWord, s.instances); i++ {
 			all |= sum & s.mask << uint(i*s.bits)
 			sum >>= uint(s.stride)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // codings are the encodings that the tests of the package go through.
@@ -26,6 +28,14 @@ var codings = map[string]StaticConfig{
 	"linear7x4":   {Bits: 4, Instances: 7, ValueBits: 20, Layers: Dense(Linear), Values: Linear, Seed: 11},
 	"linear1":     {Bits: 1, ValueBits: 10, Layers: Dense(Linear), Values: Linear, Seed: 12},
 	"linearlinks": {Bits: 8, Instances: 2, ValueBits: 10, Layers: Interleaved(0.6, 1), Values: Linear, Seed: 13, Vector: true},
+}
+
+// init adds each encoding in crc.
+func init() {
+	for name, c := range maps.Clone(codings) {
+		c.Hash = hash.CRC
+		codings[name+" crc"] = c
+	}
 }
 
 func mustStatic(t testing.TB, c StaticConfig) *Static {
@@ -141,7 +151,7 @@ func TestVectorTwin(t *testing.T) {
 		s := mustStatic(t, StaticConfig{Bits: 8, ValueBits: 8, Layers: layers, Vector: true, Seed: 9})
 		for id := range uint64(500) {
 			for block := range 4 {
-				set := s.layers[0].planes.writers(s.seeds[0].writer, id, block, math.MaxUint64)
+				set := s.layers[0].planes.writers(s.family, s.seeds[0].writer, id, block, math.MaxUint64)
 				for hop := 64*block + 1; hop <= min(64*block+64, MaxHops); hop++ {
 					if one := s.writes(&s.layers[0], id, 0, hop); one != (set>>(hop-1-64*block)&1 != 0) {
 						t.Fatalf("packet %d, hop %d: alone %v", id, hop, one)

@@ -10,22 +10,32 @@ import (
 // hop i overwrites with probability 1/i, so it is the last hop that did, and
 // uniform over the hops (section 4.1). It is a value, and safe for concurrent use.
 type Sampler struct {
-	seed uint64
-	turn int // of the hash, in bits
+	family hash.Family
+	seed   uint64
+	turn   int // of the hash, in bits
 }
 
-// NewSampler takes the seed of the query's g.
-func NewSampler(seed uint64) Sampler { return Sampler{seed: seed} }
+// NewSampler takes the family and the seed of the query's g.
+func NewSampler(f hash.Family, seed uint64) Sampler { return Sampler{family: f, seed: seed} }
 
 // Hop returns the hop, in 1..hops, whose value a packet over that many hops
 // carries. Hops beyond MaxHops do not write.
 func (s Sampler) Hop(id uint64, hops int) int {
 	for hop := min(hops, MaxHops); hop > 1; hop-- {
-		if bits.RotateLeft64(hash.Uint64x2(s.seed, id, uint64(hop)), s.turn) <= reservoirAccept[hop] {
+		if s.writes(id, hop) {
 			return hop
 		}
 	}
 	return 1
+}
+
+// writes reports whether a hop, in 1..MaxHops, overwrites the packet's value.
+func (s Sampler) writes(id uint64, hop int) bool {
+	g := hash.Uint64x2(s.seed, id, uint64(hop))
+	if s.family == hash.CRC {
+		g = s.family.Uint64x2(s.seed, id, uint64(hop))
+	}
+	return bits.RotateLeft64(g, s.turn) <= reservoirAccept[s.family][hop]
 }
 
 // windowPanes is how many parts of a sliding window are kept apart: an answer

@@ -5,13 +5,15 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Every hop gets its share of the packets, and the sink knows which one wrote.
 func TestSamplerIsUniform(t *testing.T) {
 	const hops, packets = 10, 200000
 	r := rand.New(rand.NewPCG(14, 1))
-	s := NewSampler(5)
+	s := NewSampler(hash.XX, 5)
 	var got [hops + 1]int
 	for range packets {
 		got[s.Hop(r.Uint64(), hops)]++

@@ -10,12 +10,13 @@ import (
 // Encoder is a plan as a switch runs it: all probabilities are integer
 // thresholds, all logarithms tables. It is immutable, and safe for concurrent use.
 type Encoder struct {
-	id    uint16
-	bits  int
-	seeds SharedSeeds
-	below []uint64 // thresholds of the sets, increasing
-	sets  [][]step // one more than below: the last one is for packets of no set
-	loops bool
+	id     uint16
+	bits   int
+	family hash.Family
+	seeds  SharedSeeds
+	below  []uint64 // thresholds of the sets, increasing
+	sets   [][]step // one more than below: the last one is for packets of no set
+	loops  bool
 
 	columns  []column // of EncodeBlock
 	columnOf map[string]int
@@ -35,6 +36,7 @@ type step struct {
 	codec *Codec
 	path  *singleStatic // of static, where it applies
 
+	family  hash.Family
 	static  *Static
 	counter *Counter
 	loop    *Loops
@@ -58,12 +60,12 @@ const (
 )
 
 // compile makes a query's step; seed is the query's.
-func (q *Query) compile(seed uint64, shared SharedSeeds) (step, error) {
-	s := step{value: uint8(q.Value), mask: lowBits(q.Bits), seed: hash.Uint64(seed, 'g')}
+func (q *Query) compile(f hash.Family, seed uint64, shared SharedSeeds) (step, error) {
+	s := step{value: uint8(q.Value), mask: lowBits(q.Bits), seed: hash.Uint64(seed, 'g'), family: f}
 	var err error
 	switch q.Aggregation {
 	case Path:
-		if s.static, err = NewStatic(q.staticConfig(seed, &shared)); err == nil && s.static.Bits() != q.Bits {
+		if s.static, err = NewStatic(q.staticConfig(f, seed, &shared)); err == nil && s.static.Bits() != q.Bits {
 			return s, fmt.Errorf("bits %d: %d instances cannot share them evenly", q.Bits, q.Static.Instances)
 		}
 		if err == nil {
@@ -95,16 +97,16 @@ func (q *Query) compile(seed uint64, shared SharedSeeds) (step, error) {
 	case Loop:
 		s.kind = stepLoop
 		// The counter takes the bits that T needs, the hash the others.
-		s.loop, err = NewLoops(q.Bits-bits.Len(uint(q.Threshold)), q.Threshold, seed)
+		s.loop, err = NewLoops(f, q.Bits-bits.Len(uint(q.Threshold)), q.Threshold, seed)
 	}
 	return s, err
 }
 
-func (q *Query) staticConfig(seed uint64, shared *SharedSeeds) StaticConfig {
+func (q *Query) staticConfig(f hash.Family, seed uint64, shared *SharedSeeds) StaticConfig {
 	n := max(q.Static.Instances, 1)
 	return StaticConfig{
 		Bits: q.Bits / n, Instances: n, Layers: q.Static.Layers, Values: q.Static.Code,
-		ValueBits: q.Static.ValueBits, Vector: q.Static.Vector, Seed: seed, Shared: shared,
+		ValueBits: q.Static.ValueBits, Vector: q.Static.Vector, Hash: f, Seed: seed, Shared: shared,
 	}
 }
 
@@ -121,13 +123,13 @@ func Compile(p *Plan) (*Encoder, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	e := &Encoder{id: p.ID, bits: p.Bits, seeds: p.shared(), columnOf: map[string]int{}}
+	e := &Encoder{id: p.ID, bits: p.Bits, family: p.Hash, seeds: p.shared(), columnOf: map[string]int{}}
 	for i, set := range p.Sets {
 		var steps []step
 		shift := 0
 		for _, name := range set.Queries {
 			q, _ := p.Query(name)
-			s, err := q.compile(p.querySeed(name), e.seeds)
+			s, err := q.compile(p.Hash, p.querySeed(name), e.seeds)
 			if err != nil {
 				return nil, fmt.Errorf("plan %d: query %q: %w", p.ID, name, err)
 			}
@@ -148,6 +150,9 @@ func Compile(p *Plan) (*Encoder, error) {
 
 // Plan is the id of the plan.
 func (e *Encoder) Plan() uint16 { return e.id }
+
+// Hash is the family of the plan's hash functions.
+func (e *Encoder) Hash() hash.Family { return e.family }
 
 // Bits is the size of a packet's digest.
 func (e *Encoder) Bits() int { return e.bits }
@@ -171,6 +176,9 @@ func (e *Encoder) Values() (all []Value) {
 // lowest 16.
 func (e *Encoder) chooses(id uint64) (set int, h uint64) {
 	h = hash.Uint64(e.seeds.Set, id)
+	if e.family == hash.CRC {
+		h = e.family.Uint64(e.seeds.Set, id)
+	}
 	return e.set(h), h
 }
 
@@ -194,6 +202,9 @@ func (e *Encoder) Encode(id uint64, hop int, digest uint64, v *Observed) uint64 
 	if uint(hop-1) >= MaxHops {
 		return digest
 	}
+	if e.family != hash.XX {
+		return e.encodeOther(id, hop, digest, v)
+	}
 	set, h := e.chooses(id)
 	g := hash.Uint64x2(e.seeds.Writer, id, uint64(hop))
 	steps := e.sets[set]
@@ -208,7 +219,7 @@ func (e *Encoder) Encode(id uint64, hop int, digest uint64, v *Observed) uint64 
 			l := s.path.layer(h)
 			now = choice(g <= l.accept[hop&MaxHops], old&l.keep^hash.Uint64x2(s.path.seeds.value, value, id), old)
 		case stepSample:
-			now = choice(sampled(g, uint64(hop)), s.codec.logarithm(value, h%RoundOne), old)
+			now = choice(sampled(g, reservoirAccept[hash.XX][hop&MaxHops]), s.codec.logarithm(value, h%RoundOne), old)
 		case stepLinear:
 			now = old ^ toeplitz(hash.Uint64x2(s.path.seeds.value, id, uint64(hop)), value&s.path.valueMask)
 		default:
@@ -219,27 +230,48 @@ func (e *Encoder) Encode(id uint64, hop int, digest uint64, v *Observed) uint64 
 	return digest
 }
 
-// sampler finds the hop of a sampling step's digest.
-func (s *step) sampler() Sampler { return Sampler{seed: s.seed, turn: sharedTurn} }
+// encodeOther is Encode of another family than XXH64, for a hop in 1..MaxHops.
+func (e *Encoder) encodeOther(id uint64, hop int, digest uint64, v *Observed) uint64 {
+	set, h := e.chooses(id)
+	g := e.family.Uint64x2(e.seeds.Writer, id, uint64(hop))
+	steps := e.sets[set]
+	for i := range steps {
+		s := &steps[i]
+		shift := s.shift & 63
+		old := digest >> shift & s.mask
+		digest ^= (old ^ s.encode(id, hop, h, g, old, v[s.value&7])) & s.mask << shift
+	}
+	return digest
+}
 
-// encode is for the other kinds of steps.
+// sampler finds the hop of a sampling step's digest.
+func (s *step) sampler() Sampler { return Sampler{s.family, s.seed, sharedTurn} }
+
+// encode is for steps of any kind.
 func (s *step) encode(id uint64, hop int, h, g, old, value uint64) uint64 {
 	round := h % RoundOne
 	switch s.kind {
+	case stepHashed:
+		l := s.path.layer(h)
+		return choice(g <= l.accept[hop&MaxHops], old&l.keep^s.family.Uint64x2(s.path.seeds.value, value, id), old)
+	case stepLinear:
+		return old ^ toeplitz(s.family.Uint64x2(s.path.seeds.value, id, uint64(hop)), value&s.path.valueMask)
+	case stepSample:
+		return choice(sampled(g, reservoirAccept[s.family][hop&MaxHops]), s.codec.logarithm(value, round), old)
 	case stepStatic:
 		return s.static.Encode(id, hop, old, value)
 	case stepSampleAny:
 		if s.nearest {
 			round = RoundNearest
 		}
-		return choice(sampled(g, uint64(hop)), s.codec.Encode(value, round), old)
+		return choice(sampled(g, reservoirAccept[s.family][hop&MaxHops]), s.codec.Encode(value, round), old)
 	case stepExtreme:
 		return max(old, s.codec.Encode(value, round)^s.flip)
 	case stepSum:
-		return s.counter.Add(old, value, hash.Uint64x2(s.seed, id, uint64(hop)))
+		return s.counter.Add(old, value, s.family.Uint64x2(s.seed, id, uint64(hop)))
 	case stepSlow:
 		if value >= s.slow {
-			return s.counter.Add(old, 1, hash.Uint64x2(s.seed, id, uint64(hop)))
+			return s.counter.Add(old, 1, s.family.Uint64x2(s.seed, id, uint64(hop)))
 		}
 	case stepLoop:
 		now, _ := s.loop.Process(id, hop, old, value)
@@ -247,15 +279,6 @@ func (s *step) encode(id uint64, hop int, h, g, old, value uint64) uint64 {
 	}
 	return old
 }
-
-// reservoirAccept holds the thresholds of reservoir sampling: hop i overwrites
-// if its hash is at most reservoirAccept[i], with probability 1/i (section 4.1).
-var reservoirAccept = func() (t [MaxHops + 1]uint64) {
-	for i := range t {
-		t[i] = acceptReservoir(i)
-	}
-	return t
-}()
 
 // choice is yes ? a : b, without a branch.
 func choice(yes bool, a, b uint64) uint64 {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // threeQueries is the plan of section 6.4: 16 bits per packet for three queries
@@ -60,11 +62,26 @@ func observedAt(r *rand.Rand) *Observed {
 	}
 }
 
+// inFamilies are the plans in each family of hashes.
+func inFamilies(plans ...*Plan) (all []*Plan) {
+	for _, f := range families {
+		for _, p := range plans {
+			q := *p
+			q.Hash = f
+			all = append(all, &q)
+		}
+	}
+	return all
+}
+
+// families are those that the tests of the package go through.
+var families = []hash.Family{hash.XX, hash.CRC}
+
 // The whole digest is what the plan says of the parts, each made by the slow
 // means that the parts' own tests check.
 func TestEncoderAgainstParts(t *testing.T) {
-	for _, p := range []*Plan{threeQueries(t), everyQuery(t)} {
-		t.Run(fmt.Sprint(p.ID), func(t *testing.T) {
+	for _, p := range inFamilies(threeQueries(t), everyQuery(t)) {
+		t.Run(fmt.Sprint(p.ID, " ", p.Hash), func(t *testing.T) {
 			e, err := Compile(p)
 			if err != nil {
 				t.Fatal(err)
@@ -103,7 +120,7 @@ func checkDigest(t *testing.T, p *Plan, e *Encoder, id, digest uint64, path []*O
 	for _, name := range p.Sets[n].Queries {
 		q, _ := p.Query(name)
 		ran[name]++
-		s, err := q.compile(p.querySeed(name), p.shared())
+		s, err := q.compile(p.Hash, p.querySeed(name), p.shared())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +162,7 @@ func (s *step) digestOf(q *Query, id, h uint64, path []*Observed) uint64 {
 	}
 	var d uint64
 	for i, v := range values {
-		random := hash2(s.seed, id, i+1)
+		random := s.family.Uint64x2(s.seed, id, uint64(i+1))
 		switch {
 		case q.Aggregation == Loop:
 			d, _ = s.loop.Process(id, i+1, d, v)

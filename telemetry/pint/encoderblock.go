@@ -1,10 +1,6 @@
 package pint
 
-import (
-	"math/bits"
-
-	"github.com/weirswitch/weir/telemetry/hash"
-)
+import "math/bits"
 
 // BlockSize is how many packets a Block has room for.
 const BlockSize = 64
@@ -100,10 +96,11 @@ func (e *Encoder) EncodeBlock(b *Block) {
 		e.encodeEach(b, n)
 		return
 	}
-	hash.Uint64s(b.chosen[:n], e.seeds.Set, b.ID[:n])
-	hash.Uint64x2s(b.writer[:n], e.seeds.Writer, b.ID[:n], b.Hop[:n])
+	e.family.Uint64s(b.chosen[:n], e.seeds.Set, b.ID[:n])
+	e.family.Uint64x2s(b.writer[:n], e.seeds.Writer, b.ID[:n], b.Hop[:n])
+	accept := &reservoirAccept[e.family]
 	for i, hop := range b.Hop[:n] {
-		b.reservoir[i] = reservoirAccept[hop&MaxHops]
+		b.reservoir[i] = accept[hop&MaxHops]
 	}
 	if e.byNumber {
 		e.chooseEach(b, n)
@@ -142,9 +139,9 @@ func (e *Encoder) EncodeBlock(b *Block) {
 func (c *column) hashedWhere(b *Block, n int, has uint64) {
 	t, values := c.path, b.Values[c.value&7][:n]
 	if within(values, 0, b.Values[c.value&7][0], 0) == lowBits(n) { // the switch's id, for one
-		hash.Uint64s(b.value[:n], hash.Behind(t.seeds.value, b.Values[c.value&7][0]), b.ID[:n])
+		c.family.Uint64sBehind(b.value[:n], t.seeds.value, b.Values[c.value&7][0], b.ID[:n])
 	} else {
-		hash.Uint64x2s(b.value[:n], t.seeds.value, values, b.ID[:n])
+		c.family.Uint64x2s(b.value[:n], t.seeds.value, values, b.ID[:n])
 	}
 	first := within(b.chosen[:n], sharedTurn, 0, t.upTo)
 	merge(b.Digest[:n], b.value[:n], has&first&atMost(b.writer[:n], b.reservoir[:n], 0), c.at.shift, c.at.mask, ^c.at.mask)
@@ -154,7 +151,7 @@ func (c *column) hashedWhere(b *Block, n int, has uint64) {
 }
 
 func (c *column) linearWhere(b *Block, n int, has uint64) {
-	hash.Uint64x2s(b.value[:n], c.path.seeds.value, b.ID[:n], b.Hop[:n])
+	c.family.Uint64x2s(b.value[:n], c.path.seeds.value, b.ID[:n], b.Hop[:n])
 	values := b.Values[c.value&7][:n]
 	for i := range values {
 		b.value[i] = toeplitz(b.value[i], values[i]&c.path.valueMask)
@@ -205,10 +202,10 @@ func (e *Encoder) encodeEach(b *Block, n int) {
 func (c *column) encodeEach(b *Block, n int) {
 	switch c.kind {
 	case stepHashed:
-		hash.Uint64x2s(b.value[:n], c.path.seeds.value, b.Values[c.value&7][:n], b.ID[:n])
+		c.family.Uint64x2s(b.value[:n], c.path.seeds.value, b.Values[c.value&7][:n], b.ID[:n])
 		c.hashed(b, n)
 	case stepLinear:
-		hash.Uint64x2s(b.value[:n], c.path.seeds.value, b.ID[:n], b.Hop[:n])
+		c.family.Uint64x2s(b.value[:n], c.path.seeds.value, b.ID[:n], b.Hop[:n])
 		c.linear(b, n)
 	case stepSample:
 		c.sample(b, n)
@@ -258,7 +255,7 @@ func (c *column) sample(b *Block, n int) {
 	for i := range n {
 		at := &c.place[b.set[i]&(maxSets-1)]
 		change := b.Digest[i] ^ codec.logarithm(values[i], b.chosen[i]%RoundOne)*at.factor
-		b.Digest[i] ^= choice(sampled(b.writer[i], b.Hop[i]), change&at.mask, 0)
+		b.Digest[i] ^= choice(sampled(b.writer[i], b.reservoir[i]), change&at.mask, 0)
 	}
 }
 
@@ -294,6 +291,4 @@ func (t *singleStatic) layer(h uint64) *singleLayer {
 }
 
 // sampled reports whether a hop overwrites the digest of a sample.
-func sampled(g, hop uint64) bool {
-	return bits.RotateLeft64(g, sharedTurn) <= reservoirAccept[hop&MaxHops]
-}
+func sampled(g, accept uint64) bool { return bits.RotateLeft64(g, sharedTurn) <= accept }

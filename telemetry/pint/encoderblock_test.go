@@ -46,8 +46,8 @@ func otherLayers(t testing.TB) *Plan {
 func TestBlockAgainstEncode(t *testing.T) { bothWays(t, testBlockAgainstEncode) }
 
 func testBlockAgainstEncode(t *testing.T) {
-	for _, p := range []*Plan{threeQueries(t), everyQuery(t), manyPaths(t), otherLayers(t), DefaultPlan()} {
-		t.Run(fmt.Sprint(p.ID), func(t *testing.T) {
+	for _, p := range inFamilies(threeQueries(t), everyQuery(t), manyPaths(t), otherLayers(t), DefaultPlan()) {
+		t.Run(fmt.Sprint(p.ID, " ", p.Hash), func(t *testing.T) {
 			e, err := Compile(p)
 			if err != nil {
 				t.Fatal(err)
@@ -85,8 +85,8 @@ func testBlockAgainstEncode(t *testing.T) {
 
 // BenchmarkEncodeBlock is Encode's cost per packet in blocks.
 func BenchmarkEncodeBlock(b *testing.B) {
-	for name, p := range map[string]*Plan{"paper": threeQueries(b), "default": DefaultPlan()} {
-		b.Run(name, func(b *testing.B) {
+	for _, p := range inFamilies(threeQueries(b), DefaultPlan()) {
+		b.Run(fmt.Sprint(p.ID, "/", p.Hash), func(b *testing.B) {
 			e, err := Compile(p)
 			if err != nil {
 				b.Fatal(err)

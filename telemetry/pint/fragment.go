@@ -12,5 +12,9 @@ func (s *Static) fragment(id uint64, instance int) int {
 	if s.fragments == 1 {
 		return 0
 	}
-	return int(hash.Reduce(hash.Uint64(s.seeds[instance].number, id), uint64(s.fragments)))
+	h := hash.Uint64(s.seeds[instance].number, id)
+	if s.family == hash.CRC {
+		h = s.family.Uint64(s.seeds[instance].number, id)
+	}
+	return int(hash.Reduce(h, uint64(s.fragments)))
 }

@@ -3,6 +3,8 @@ package pint
 import (
 	"fmt"
 	"math"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // MaxHops is the largest hop number: the carrier's hop field has 8 bits.
@@ -151,4 +153,25 @@ func acceptReservoir(i int) uint64 {
 	// 2^64 / i is not an integer unless i divides 2^64; both cases are covered
 	// by dividing 2^64 - i, which is congruent to 2^64 modulo i.
 	return -uint64(i) / uint64(i)
+}
+
+// limit is the largest hash that a family's decisions accept. Those of crc compare the upper
+// 32 bits alone, as a P4 target does, so the lower ones are ones: that accepts at most
+// 2^-32 more.
+func limit(f hash.Family, accept uint64) uint64 {
+	if f == hash.CRC {
+		return accept | math.MaxUint32
+	}
+	return accept
+}
+
+// reservoirAccept holds the thresholds of reservoir sampling by family: hop i overwrites
+// if its hash is at most reservoirAccept[f][i], with probability 1/i (section 4.1).
+var reservoirAccept = [...][MaxHops + 1]uint64{hash.XX: newReservoir(hash.XX), hash.CRC: newReservoir(hash.CRC)}
+
+func newReservoir(f hash.Family) (t [MaxHops + 1]uint64) {
+	for i := range t {
+		t[i] = limit(f, acceptReservoir(i))
+	}
+	return t
 }

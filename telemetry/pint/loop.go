@@ -18,25 +18,23 @@ import (
 //
 // It is immutable, and safe for concurrent use.
 type Loops struct {
-	bits        int
-	threshold   uint64
-	mask        uint64
-	seedG       uint64
-	seedH       uint64
-	acceptAtHop [MaxHops + 1]uint64
+	family    hash.Family
+	bits      int
+	threshold uint64
+	mask      uint64
+	seedG     uint64
+	seedH     uint64
 }
 
-// NewLoops makes a detector with b-bit digests and threshold T.
-func NewLoops(bitsPerDigest, threshold int, seed uint64) (*Loops, error) {
+// NewLoops makes a detector with b-bit digests and threshold T. Family and seed make its
+// hash functions.
+func NewLoops(f hash.Family, bitsPerDigest, threshold int, seed uint64) (*Loops, error) {
 	if bitsPerDigest < 1 || threshold < 1 || bitsPerDigest+bits.Len(uint(threshold)) > 64 {
 		return nil, fmt.Errorf("loop detection: a digest of %d bits with threshold %d does not fit 64 bits, or is empty", bitsPerDigest, threshold)
 	}
 	l := &Loops{
-		bits: bitsPerDigest, threshold: uint64(threshold), mask: lowBits(bitsPerDigest),
+		family: f, bits: bitsPerDigest, threshold: uint64(threshold), mask: lowBits(bitsPerDigest),
 		seedG: hash.Uint64x2(seed, 'l', 'g'), seedH: hash.Uint64x2(seed, 'l', 'h'),
-	}
-	for i := 0; i <= MaxHops; i++ {
-		l.acceptAtHop[i] = acceptReservoir(i)
 	}
 	return l, nil
 }
@@ -48,14 +46,18 @@ func (l *Loops) Bits() int { return l.bits + bits.Len64(l.threshold) }
 // reports a loop. Hop numbers count from 1, without a limit: a looping
 // packet goes on being sampled.
 func (l *Loops) Process(id uint64, hop int, digest, s uint64) (uint64, bool) {
-	own := hash.Uint64x2(l.seedH, s, id) & l.mask
+	own, g := hash.Uint64x2(l.seedH, s, id), hash.Uint64x2(l.seedG, id, uint64(hop))
+	if l.family == hash.CRC {
+		own, g = l.family.Uint64x2(l.seedH, s, id), l.family.Uint64x2(l.seedG, id, uint64(hop))
+	}
+	own &= l.mask
 	if digest&l.mask == own {
 		if digest>>l.bits >= l.threshold {
 			return digest, true
 		}
 		return digest + 1<<l.bits, false
 	}
-	if digest>>l.bits == 0 && hash.Uint64x2(l.seedG, id, uint64(hop)) <= l.accept(hop) {
+	if digest>>l.bits == 0 && g <= l.accept(hop) {
 		return own, false
 	}
 	return digest, false
@@ -64,9 +66,9 @@ func (l *Loops) Process(id uint64, hop int, digest, s uint64) (uint64, bool) {
 // accept is the largest hash with which the hop writes: 1/i.
 func (l *Loops) accept(hop int) uint64 {
 	if uint(hop) <= MaxHops {
-		return l.acceptAtHop[hop]
+		return reservoirAccept[l.family][hop]
 	}
-	return acceptReservoir(hop)
+	return limit(l.family, acceptReservoir(hop))
 }
 
 // FalseRate is the probability that a packet on a path of the given length,

@@ -4,12 +4,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // TestLoopFound sends packets around loops: none may circle for ever.
 func TestLoopFound(t *testing.T) {
 	for _, c := range []struct{ bits, threshold int }{{15, 1}, {14, 3}, {20, 2}} {
-		l, err := NewLoops(c.bits, c.threshold, 1)
+		l, err := NewLoops(hash.XX, c.bits, c.threshold, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,12 +46,12 @@ func TestLoopFalseRate(t *testing.T) {
 		bits, threshold int
 		paper           float64
 	}{{15, 1, 5e-7}, {14, 3, 5e-13}} {
-		l, _ := NewLoops(c.bits, c.threshold, 1)
+		l, _ := NewLoops(hash.XX, c.bits, c.threshold, 1)
 		if rate := l.FalseRate(32); rate > c.paper || rate < 0.9*c.paper {
 			t.Errorf("b=%d T=%d: %v, the paper says %v", c.bits, c.threshold, rate, c.paper)
 		}
 	}
-	l, _ := NewLoops(6, 1, 7)
+	l, _ := NewLoops(hash.XX, 6, 1, 7)
 	const packets = 100000
 	reports := 0
 	for id := range uint64(packets) {
@@ -69,14 +71,14 @@ func TestLoopFalseRate(t *testing.T) {
 
 func TestNewLoopsRefuses(t *testing.T) {
 	for _, c := range []struct{ bits, threshold int }{{0, 1}, {16, 0}, {64, 1}} {
-		if _, err := NewLoops(c.bits, c.threshold, 1); err == nil {
+		if _, err := NewLoops(hash.XX, c.bits, c.threshold, 1); err == nil {
 			t.Errorf("b=%d T=%d is taken", c.bits, c.threshold)
 		}
 	}
 }
 
 func TestLoopDoesNotAllocate(t *testing.T) {
-	l, _ := NewLoops(15, 1, 1)
+	l, _ := NewLoops(hash.XX, 15, 1, 1)
 	id := uint64(0)
 	if n := testing.AllocsPerRun(100, func() { id++; l.Process(id, 3, id, 5) }); n != 0 {
 		t.Errorf("%v allocations per packet and hop", n)

@@ -153,7 +153,7 @@ func (d *Candidates) filterJoint(hop int, e *equation, residual uint64, others *
 // contributions are those of at most laneCount values to a digest.
 func (d *Candidates) contributions(hop int, e *equation, values []uint64) []uint64 {
 	if d.s.values == Hashed {
-		hashes := d.lanes.ofValues(d.s.seeds[e.instance].value, e.id, values)
+		hashes := d.lanes.ofValues(d.s.family, d.s.seeds[e.instance].value, e.id, values)
 		for i := range hashes {
 			hashes[i] &= d.s.mask
 		}

@@ -49,16 +49,16 @@ func (w *lanes) repeat(id uint64, n int) []uint64 {
 }
 
 // ofHops hashes the packet's id with each of at most laneCount hop numbers.
-func (w *lanes) ofHops(seed, id uint64, hops []uint64) []uint64 {
+func (w *lanes) ofHops(f hash.Family, seed, id uint64, hops []uint64) []uint64 {
 	hashes := w.hashes[:len(hops)]
-	hash.Uint64x2s(hashes, seed, w.repeat(id, len(hops)), hops)
+	f.Uint64sBehind(hashes, seed, id, hops)
 	return hashes
 }
 
 // ofValues hashes each of at most laneCount values with the packet's id.
-func (w *lanes) ofValues(seed, id uint64, values []uint64) []uint64 {
+func (w *lanes) ofValues(f hash.Family, seed, id uint64, values []uint64) []uint64 {
 	hashes := w.hashes[:len(values)]
-	hash.Uint64x2s(hashes, seed, values, w.repeat(id, len(values)))
+	f.Uint64x2s(hashes, seed, values, w.repeat(id, len(values)))
 	return hashes
 }
 
@@ -116,7 +116,7 @@ func (s *Static) denseDigest(w *lanes, id uint64, path []uint64) uint64 {
 func (s *Static) products(w *lanes, seed, id uint64, path []uint64) (sum uint64) {
 	for first := 0; first < len(path); first += laneCount {
 		n := min(laneCount, len(path)-first)
-		keys := w.ofHops(seed, id, hopNumbers[first:first+n])
+		keys := w.ofHops(s.family, seed, id, hopNumbers[first:first+n])
 		sum ^= toeplitzSum(keys, path[first:first+n], s.valueMask)
 	}
 	return sum
@@ -179,13 +179,13 @@ func (s *Static) combine(w *lanes, id uint64, instance int, writers *HopSet, pat
 // digest's are garbage.
 func (s *Static) combineLanes(w *lanes, id uint64, instance int, hops, values []uint64) (d uint64) {
 	if s.values == Hashed {
-		for _, h := range w.ofValues(s.seeds[instance].value, id, values) {
+		for _, h := range w.ofValues(s.family, s.seeds[instance].value, id, values) {
 			d ^= h
 		}
 		return d
 	}
 	first := instance - instance%s.perWord
-	keys := w.ofHops(s.seeds[first].value, id, hops)
+	keys := w.ofHops(s.family, s.seeds[first].value, id, hops)
 	return toeplitzSum(keys, values, s.valueMask) >> (instance % s.perWord * s.stride)
 }
 
@@ -227,7 +227,7 @@ func (s *Static) writers(w *lanes, id uint64, instance, hops int) (HopSet, bool)
 	seed := s.seeds[instance].writer
 	for block := 0; block <= (hops-1)/laneCount; block++ {
 		if s.vector {
-			set[block] = l.planes.writers(seed, id, block, set[block])
+			set[block] = l.planes.writers(s.family, seed, id, block, set[block])
 		} else {
 			set[block] = s.decide(w, l, seed, id, block, hops)
 		}
@@ -259,7 +259,7 @@ func (s *Static) lastWriter(w *lanes, l *staticLayer, id uint64, instance, hops 
 // none of them writes.
 func (s *Static) lastOf(w *lanes, l *staticLayer, seed, id uint64, block, hops int) int {
 	if s.vector {
-		return l.planes.last(seed, id, block, lowBits(min(hops-block*laneCount, laneCount)))
+		return l.planes.last(s.family, seed, id, block, lowBits(min(hops-block*laneCount, laneCount)))
 	}
 	return bits.Len64(s.decide(w, l, seed, id, block, hops))
 }
@@ -269,7 +269,7 @@ func (s *Static) decide(w *lanes, l *staticLayer, seed, id uint64, block, hops i
 	first := block * laneCount
 	n := min(hops-first, laneCount)
 	limits := l.accept[first+1:][:n]
-	for i, g := range w.ofHops(seed, id, hopNumbers[first:first+n]) {
+	for i, g := range w.ofHops(s.family, seed, id, hopNumbers[first:first+n]) {
 		_, above := bits.Sub64(limits[i], g, 0)
 		set |= (above ^ 1) << i
 	}

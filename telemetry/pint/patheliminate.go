@@ -131,7 +131,7 @@ func (d *Elimination) hashKeys(e *equation) {
 	for at := 0; at < d.hops; at += laneCount {
 		n := min(laneCount, d.hops-at)
 		writers := e.writers[at/laneCount]
-		for i, k := range d.lanes.ofHops(s.seeds[first].value, e.id, hopNumbers[at:at+n]) {
+		for i, k := range d.lanes.ofHops(s.family, s.seeds[first].value, e.id, hopNumbers[at:at+n]) {
 			d.keys[at+i] = k >> (e.instance % s.perWord * s.stride) & -(writers >> i & 1)
 		}
 	}

@@ -72,7 +72,7 @@ func (f *walkFilter) contributions(d *Walks, hop int, e *equation, nodes []int32
 	}
 	switch d.s.values {
 	case Hashed:
-		return d.lanes.ofValues(d.s.seeds[e.instance].value, e.id, values)
+		return d.lanes.ofValues(d.s.family, d.s.seeds[e.instance].value, e.id, values)
 	case Linear:
 		for i, v := range values {
 			values[i] = f.product(v)

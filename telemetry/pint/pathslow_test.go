@@ -4,8 +4,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-
-	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // This file has the slow twins of the solvers: plain algorithms, hop by hop and
@@ -21,7 +19,7 @@ func slowWriters(s *Static, id uint64, instance, hops int) (HopSet, bool) {
 	case s.vector:
 		seed := s.seeds[instance].writer
 		for b := (hops - 1) / 64; b >= 0; b-- {
-			set[b] = l.planes.writers(seed, id, b, set[b])
+			set[b] = l.planes.writers(s.family, seed, id, b, set[b])
 			if l.baseline && set[b] != 0 {
 				return single(64*b + bits.Len64(set[b])), true
 			}
@@ -36,7 +34,7 @@ func slowWriters(s *Static, id uint64, instance, hops int) (HopSet, bool) {
 		seed, limit := s.seeds[instance].writer, l.accept[1]
 		set = HopSet{}
 		for hop := 1; hop <= hops; hop++ {
-			if hash.Uint64x2(seed, id, uint64(hop)) <= limit {
+			if s.family.Uint64x2(seed, id, uint64(hop)) <= limit {
 				set.Add(hop)
 			}
 		}

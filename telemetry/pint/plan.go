@@ -25,6 +25,8 @@ const (
 type PlanConfig struct {
 	// ID tells plans apart while one replaces another; the shim carries it.
 	ID uint16
+	// Hash is the family of the plan's hash functions: that of the switches.
+	Hash hash.Family
 	// Seed makes all hash functions of the plan; at most 2^63-1, for TOML.
 	Seed uint64
 	// Bits is the global budget: the size of a packet's digest, in 1..64.
@@ -40,15 +42,15 @@ type PlanConfig struct {
 // Plan is what the switches and the recorder share: which queries run on
 // which packets, and with which hash functions.
 type Plan struct {
-	ID         uint16  `toml:"id"`
-	Hash       string  `toml:"hash"` // the family
-	Seed       uint64  `toml:"seed"`
-	Bits       int     `toml:"bits"`
-	Carrier    string  `toml:"carrier"`
-	Hops       string  `toml:"hops"`
-	InitialTTL int     `toml:"initial_ttl"`
-	Queries    []Query `toml:"query"`
-	Sets       []Set   `toml:"set"`
+	ID         uint16      `toml:"id"`
+	Hash       hash.Family `toml:"hash"`
+	Seed       uint64      `toml:"seed"`
+	Bits       int         `toml:"bits"`
+	Carrier    string      `toml:"carrier"`
+	Hops       string      `toml:"hops"`
+	InitialTTL int         `toml:"initial_ttl"`
+	Queries    []Query     `toml:"query"`
+	Sets       []Set       `toml:"set"`
 }
 
 // Set is a set of queries that run together. Of q(packet), the upper 32 bits
@@ -60,14 +62,11 @@ type Set struct {
 	Below   int64    `toml:"below"` // at most 2^32
 }
 
-// HashXX is the hash family that software uses.
-const HashXX = "xxhash"
-
 // NewPlan finds the distribution over query sets that gives each query its
 // frequency. It returns an *InfeasibleError if there is none.
 func NewPlan(c PlanConfig) (*Plan, error) {
 	p := &Plan{
-		ID: c.ID, Hash: HashXX, Seed: c.Seed, Bits: c.Bits, Carrier: c.Carrier, Hops: c.Hops,
+		ID: c.ID, Hash: c.Hash, Seed: c.Seed, Bits: c.Bits, Carrier: c.Carrier, Hops: c.Hops,
 		InitialTTL: c.InitialTTL, Queries: slices.Clone(c.Queries),
 	}
 	if p.Carrier == "" {
@@ -143,8 +142,8 @@ func (p *Plan) Validate() error {
 func (p *Plan) validateFrame() error {
 	var faults []error
 	fault := func(format string, a ...any) { faults = append(faults, fmt.Errorf(format, a...)) }
-	if p.Hash != HashXX {
-		fault("hash %q: this switch has %q", p.Hash, HashXX)
+	if !p.Hash.Valid() {
+		fault("hash %v: use %q or %q", p.Hash, hash.XX, hash.CRC)
 	}
 	if p.Seed > math.MaxInt64 {
 		fault("seed %d: use at most 2^63-1, which TOML can hold", p.Seed)
@@ -234,6 +233,9 @@ func (p *Plan) validateSets() error {
 	}
 	return errors.Join(faults...)
 }
+
+// The seeds are hashes of each other under XXH64 whatever the family: only what is hashed
+// of packets goes by that. So a P4 target gets them as numbers.
 
 // querySeed is the seed of a query's hash functions. It does not depend on the
 // other queries of the plan.

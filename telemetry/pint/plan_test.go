@@ -177,7 +177,6 @@ func TestPlanRoundTrip(t *testing.T) {
 func TestPlanFaultsAllAtOnce(t *testing.T) {
 	const text = `
 id = 3
-hash = "md5"
 seed = 5
 bits = 70
 carrier = "ipid"
@@ -208,7 +207,7 @@ below = 0
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{
-		"unknown keys colour", `hash "md5"`, "bits 70", "initial_ttl 300", `hops "shim": carrier "ipid" has no hop field`,
+		"unknown keys colour", "hash is missing", "bits 70", "initial_ttl 300", `hops "shim": carrier "ipid" has no hop field`,
 		`query "Path": name "Path"`, "frequency 1.5", "hop_latency differs between the packets", "[query.static]", "space_bytes: only",
 		`key "source"`, "dst_prefix 200", "numeric.slow: only", "leave multiplicative, epsilon and delta out",
 		"set 1: below 0", `query "sum" occurs twice`, `query "none" is not in the plan`, `query "sum": the sets give it 0`,
@@ -217,7 +216,7 @@ below = 0
 			t.Errorf("no fault %q in:\n%v", want, err)
 		}
 	}
-	for _, bad := range []string{"", "id = 1e9", "id = 70000", "[[query]]\nvalue = \"speed\"", "seed = -1", strings.Repeat("#", maxPlanBytes+1)} {
+	for _, bad := range []string{"", "id = 1e9", "id = 70000", "[[query]]\nvalue = \"speed\"", "hash = \"md5\"", "seed = -1", strings.Repeat("#", maxPlanBytes+1)} {
 		if _, err := ReadPlan(strings.NewReader(bad)); err == nil {
 			t.Errorf("%.40q was accepted", bad)
 		}

@@ -31,8 +31,11 @@ func ReadPlan(r io.Reader) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read plan: %w", err)
 	}
+	if !meta.IsDefined("hash") {
+		err = fmt.Errorf("plan %d: hash is missing: write that of the switches, %q or %q", p.ID, hash.XX, hash.CRC)
+	}
 	if unknown := unknownKeys(meta); unknown != "" {
-		err = fmt.Errorf("plan %d: unknown keys %s", p.ID, unknown)
+		err = errors.Join(err, fmt.Errorf("plan %d: unknown keys %s", p.ID, unknown))
 	}
 	if err := errors.Join(err, p.Validate()); err != nil {
 		return nil, err

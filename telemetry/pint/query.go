@@ -6,6 +6,8 @@ import (
 	"math"
 	"regexp"
 	"slices"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Value is what a query asks the switches for: table 1 of the paper.
@@ -251,6 +253,6 @@ func (q *Query) validateParts(fault func(string, ...any)) {
 
 // build makes everything once, to see whether it can be made.
 func (q *Query) build() error {
-	_, err := q.compile(0, SharedSeeds{})
+	_, err := q.compile(hash.XX, 0, SharedSeeds{})
 	return err
 }

@@ -45,7 +45,7 @@ func NewReader(p *Plan) (*Reader, error) {
 		q := &r.queries[i]
 		number[p.Queries[i].Name] = i
 		q.places = make([]readPlace, len(p.Sets)+1) // the last set is of packets without a query
-		if q.step, err = p.Queries[i].compile(p.querySeed(p.Queries[i].Name), p.shared()); err != nil {
+		if q.step, err = p.Queries[i].compile(p.Hash, p.querySeed(p.Queries[i].Name), p.shared()); err != nil {
 			return nil, fmt.Errorf("plan %d: query %q: %w", p.ID, p.Queries[i].Name, err)
 		}
 		if a := p.Queries[i].Aggregation; a == Quantiles || a == Frequent {

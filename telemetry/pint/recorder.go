@@ -148,7 +148,7 @@ func (p *Plan) tableSeed() uint64 { return hash.Uint64(p.Seed, 't') }
 func (r *Recorder) newQuery(p *Plan, query *Query) (*recordedQuery, error) {
 	q := &recordedQuery{Query: query}
 	var err error
-	if q.step, err = query.compile(p.querySeed(query.Name), p.shared()); err != nil {
+	if q.step, err = query.compile(p.Hash, p.querySeed(query.Name), p.shared()); err != nil {
 		return nil, err
 	}
 	switch query.Aggregation {

@@ -64,10 +64,13 @@ func newPlanes(accept *[MaxHops + 1]uint64) *planes {
 }
 
 // writes decides for one hop.
-func (p *planes) writes(seed, id uint64, hop int) bool {
+func (p *planes) writes(f hash.Family, seed, id uint64, hop int) bool {
 	block, lane := (hop-1)>>6&3, uint(hop-1)&63
 	for t := range 64 {
 		word := hash.Uint64x2(seed, id, uint64(block<<6|t))
+		if f == hash.CRC {
+			word = f.Uint64x2(seed, id, uint64(block<<6|t))
+		}
 		a := p[block][t] >> lane & 1
 		if r := word >> lane & 1; r != a {
 			return r < a
@@ -77,11 +80,14 @@ func (p *planes) writes(seed, id uint64, hop int) bool {
 }
 
 // writers decides for all hops of a block of 64; want marks those that matter.
-func (p *planes) writers(seed, id uint64, block int, want uint64) uint64 {
+func (p *planes) writers(f hash.Family, seed, id uint64, block int, want uint64) uint64 {
 	var less uint64
 	open := want
 	for t := 0; t < 64 && open != 0; t++ {
 		word, a := hash.Uint64x2(seed, id, uint64(block<<6|t)), p[block][t]
+		if f == hash.CRC {
+			word = f.Uint64x2(seed, id, uint64(block<<6|t))
+		}
 		less |= open & a &^ word
 		open &^= a ^ word
 	}
@@ -91,11 +97,14 @@ func (p *planes) writers(seed, id uint64, block int, want uint64) uint64 {
 // last is the last writer of a block of 64 hops, counted from 1 in the block, of
 // those that want marks; 0 if there is none. Hops before one that surely writes
 // need no decision.
-func (p *planes) last(seed, id uint64, block int, want uint64) int {
+func (p *planes) last(f hash.Family, seed, id uint64, block int, want uint64) int {
 	var less uint64
 	open := want
 	for t := 0; t < 64 && open != 0; t++ {
 		word, a := hash.Uint64x2(seed, id, uint64(block<<6|t)), p[block][t]
+		if f == hash.CRC {
+			word = f.Uint64x2(seed, id, uint64(block<<6|t))
+		}
 		less |= open & a &^ word
 		open &^= a ^ word | lowBits(bits.Len64(less))
 	}

@@ -75,7 +75,7 @@ var benchLive = sync.OnceValue(func() *store.Live {
 			i := int(math.Pow(benchFlows, r.Float64())) - 1
 			k, id, way := key(i), r.Uint64(), benchWay(i)
 			for _, sw := range way {
-				counters[sw].AddBatch([]uint64{e.FlowID(k)}, []int64{1}, false)
+				counters[sw].AddBatch([]uint64{e.FlowID(hash.XX, k)}, []int64{1}, false)
 				for _, a := range counters[sw].Admitted() {
 					*a.Key = disketch.Key(k)
 				}

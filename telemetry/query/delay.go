@@ -123,7 +123,7 @@ func (e *Engine) BetweenFlows(from, to Place, flows []Key) ([]Between, *Between,
 			least = min(least, ns)
 		}
 		for i, k := range flows {
-			estimate := d.Flow(Hash(k, 0), e.Weight, lds.Balanced)
+			estimate := d.Flow(Hash(d.Family(), k, 0), e.Weight, lds.Balanced)
 			sums[i].add(d, &estimate, way.rows)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -15,12 +16,18 @@ import (
 // TestBetween measures two classes of flows of different delays over a link that
 // loses packets.
 func TestBetween(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testBetween(t, family) })
+	}
+}
+
+func testBetween(t *testing.T, family hash.Family) {
 	const interval, flows = 1 << 30, 40
 	s := &store.Store{}
 	r := rand.New(rand.NewPCG(5, 6))
 	delays, counts, lost := make([]float64, flows), make([]float64, flows), make([]float64, flows)
 	for number := int64(1); number <= 3; number++ {
-		config := lds.Config{Rows: 4, Columns: 2000, Virtual: 5, IntervalNs: interval, Seed: 1}
+		config := lds.Config{Rows: 4, Columns: 2000, Virtual: 5, IntervalNs: interval, Seed: 2, Hash: family}
 		out, _ := lds.NewPoint(config)
 		in, _ := lds.NewPoint(config)
 		other, _ := lds.NewPoint(config)
@@ -31,12 +38,12 @@ func TestBetween(t *testing.T) {
 			f := r.IntN(flows)
 			id, at := r.Uint64(), number*interval+int64(i)*20_000
 			delay := int64(5e6) * int64(1+f%2) * int64(90+r.IntN(20)) / 100
-			out.Add(Hash(key(f), 0), id, at, 100)
+			out.Add(Hash(family, key(f), 0), id, at, 100)
 			if f < 4 && r.IntN(500) == 0 {
 				lost[f]++
 				continue
 			}
-			in.Add(Hash(key(f), 0), id, at+delay, 100)
+			in.Add(Hash(family, key(f), 0), id, at+delay, 100)
 			delays[f] += float64(delay)
 			counts[f]++
 		}
@@ -45,7 +52,7 @@ func TestBetween(t *testing.T) {
 			instance uint16
 			*lds.Point
 		}{{1, 3, out}, {2, 0, in}, {2, 2, other}} {
-			add(t, s, record.Header{Kind: record.LDS, Switch: p.sw, Instance: p.instance, Start: number * interval, Span: interval}, p.AppendBinary)
+			add(t, s, record.Header{Kind: record.LDS, Switch: p.sw, Instance: p.instance, Start: number * interval, Span: interval, Hash: family}, p.AppendBinary)
 		}
 	}
 	s.Sort()
@@ -107,7 +114,7 @@ func TestWeight(t *testing.T) {
 		p, _ := lds.NewPoint(config)
 		p.Begin(7)
 		for i := range sent {
-			p.AddWeighted(Hash(key(1), 0), i, 7*interval+int64(i), 100, weight)
+			p.AddWeighted(Hash(hash.XX, key(1), 0), i, 7*interval+int64(i), 100, weight)
 		}
 		add(t, s, record.Header{Kind: record.LDS, Switch: uint32(sw + 1), Instance: uint16(1 - sw), Start: 7 * interval, Span: interval}, p.AppendBinary)
 	}
@@ -134,9 +141,9 @@ func TestRestartedPoint(t *testing.T) {
 	}
 	for i := range uint64(1000) {
 		f, at := key(int(i%10)), int64(7*interval+i*100_000)
-		out.Add(Hash(f, 0), i, at, 100)
+		out.Add(Hash(hash.XX, f, 0), i, at, 100)
 		if i != 500 { // of flow 0
-			pieces[i/500].Add(Hash(f, 0), i, at+2000, 100)
+			pieces[i/500].Add(Hash(hash.XX, f, 0), i, at+2000, 100)
 		}
 	}
 	s := &store.Store{}
@@ -190,8 +197,8 @@ func TestClocks(t *testing.T) {
 			for i := range 4000 {
 				from := i & 1
 				id, at := r.Uint64(), number*interval+1e8+int64(i)*10_000
-				points[from][0].Add(Hash(key(i%40), 0), id, at+clock[from], 100)
-				points[1-from][1].Add(Hash(key(i%40), 0), id, at+least+r.Int64N(least/10)+clock[1-from], 100)
+				points[from][0].Add(Hash(hash.XX, key(i%40), 0), id, at+clock[from], 100)
+				points[1-from][1].Add(Hash(hash.XX, key(i%40), 0), id, at+least+r.Int64N(least/10)+clock[1-from], 100)
 			}
 			for i := range points {
 				for j, p := range points[i] {

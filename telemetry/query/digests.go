@@ -6,19 +6,31 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// defaultReader reads the digests of networks without a plan of their own.
-var defaultReader = sync.OnceValues(func() (*pint.Reader, error) { return pint.NewReader(pint.DefaultPlan()) })
+// defaultReaders read the digests of networks without a plan of their own, whose switches
+// follow the default one with their hash family.
+var defaultReaders = sync.OnceValues(func() (list []*pint.Reader, err error) {
+	for family := hash.XX; family.Valid(); family++ {
+		p := pint.DefaultPlan()
+		p.Hash = family
+		r, err := pint.NewReader(p)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+})
 
 // readers are those of the engine's plans.
 func (e *Engine) readers() (list []*pint.Reader, err error) {
 	if len(e.Plans) == 0 {
-		r, err := defaultReader()
-		return []*pint.Reader{r}, err
+		return defaultReaders()
 	}
 	for _, p := range e.Plans {
 		r, err := pint.NewReader(p)
@@ -40,8 +52,24 @@ type batches struct {
 }
 
 type batchPlace struct {
-	plan      uint16
+	plan      planID
 	partition uint16
+}
+
+// planID tells plans apart, and the hash families of the switches that follow them: digests
+// of one family mean nothing to a plan of the other.
+type planID struct {
+	id   uint16
+	hash hash.Family
+}
+
+func planOf(p *pint.Plan) planID { return planID{p.ID, p.Hash} }
+
+func (p planID) String() string {
+	if p.hash == hash.XX {
+		return fmt.Sprint(p.id)
+	}
+	return fmt.Sprintf("%d (hash %v)", p.id, p.hash)
 }
 
 // batchesKey is the window of batches that a view remembers.
@@ -61,7 +89,7 @@ func sortBatches(s *store.Store, w store.Window) *batches {
 	for i := range s.Batches {
 		x := &s.Batches[i]
 		if x.Overlaps(w) && !x.Loop {
-			at := batchPlace{x.Plan, x.Instance}
+			at := batchPlace{planID{x.Plan, x.Hash}, x.Instance}
 			b.by[at] = append(b.by[at], x)
 			b.sinks[x.Switch] = true
 			b.all++
@@ -71,7 +99,7 @@ func sortBatches(s *store.Store, w store.Window) *batches {
 }
 
 // appendFlow appends a flow's digests in the window, in the order of time.
-func (b *batches) appendFlow(dst []pint.Record, flow pint.FlowKey, plan uint16) []pint.Record {
+func (b *batches) appendFlow(dst []pint.Record, flow pint.FlowKey, plan planID) []pint.Record {
 	begin := len(dst)
 	for _, x := range b.by[batchPlace{plan, uint16(flow.Partition(record.Partitions))}] {
 		if at, ok := x.Find(&flow); ok {
@@ -162,7 +190,10 @@ func (e *Engine) digests(q *Question, what string, suits func(*pint.Query) int) 
 	if d.reader == nil {
 		return nil, fmt.Errorf("%w of %s: none of the plans that are known here, %v, has a query for it; digests are of %v", ErrNoRecords, what, planIDs(readers), e.plansSeen(d.Window))
 	}
-	if len(d.flows) == 0 {
+	switch {
+	case len(d.flows) == 0 && d.OtherPlans > 0:
+		return nil, fmt.Errorf("%w: digests of %s are in the window, but those are of the plans %v, and known here are %v: name the plan's file", ErrUnknownFlow, d.Of, e.plansSeen(d.Window), planIDs(readers))
+	case len(d.flows) == 0:
 		return nil, fmt.Errorf("%w: no digest of %s is in the window", ErrUnknownFlow, d.Of)
 	}
 	d.FlowCount = len(d.flows)
@@ -205,8 +236,8 @@ func (d *digests) choose(q *Question, readers []*pint.Reader, suits func(*pint.Q
 		}
 	}
 	if d.reader != nil {
-		known := func(id uint16) bool {
-			return slices.ContainsFunc(readers, func(r *pint.Reader) bool { return r.Plan().ID == id })
+		known := func(id planID) bool {
+			return slices.ContainsFunc(readers, func(r *pint.Reader) bool { return planOf(r.Plan()) == id })
 		}
 		d.OtherPlans = uint64(all-most) + d.unknownPlans(pint.FlowKey(flow), known, selection)
 	}
@@ -229,7 +260,7 @@ func (d *digests) list(r *pint.Reader, query int, flow Key, want func(*pint.Flow
 	limits := d.e.Limits.orDefaults()
 	of := r.Plan().Queries[query].Flow
 	if d.one && of == (pint.FlowDefinition{}) {
-		runs, n := d.batches.find(pint.FlowKey(flow), r.Plan().ID)
+		runs, n := d.batches.find(pint.FlowKey(flow), planOf(r.Plan()))
 		switch {
 		case n == 0:
 			return nil, 0, nil
@@ -242,7 +273,7 @@ func (d *digests) list(r *pint.Reader, query int, flow Key, want func(*pint.Flow
 	for partition := range uint16(record.Partitions) {
 		// All digests of a 5-tuple are in one partition, so its count is whole after it.
 		counts := map[pint.FlowKey]int{}
-		for _, b := range d.batches.by[batchPlace{r.Plan().ID, partition}] {
+		for _, b := range d.batches.by[batchPlace{planOf(r.Plan()), partition}] {
 			if err := d.e.stopped(); err != nil {
 				return nil, 0, err
 			}
@@ -285,7 +316,7 @@ func compareKeys(a, b *pint.FlowKey) int {
 }
 
 // find looks for the digests of a 5-tuple in the batches of the window, and counts them.
-func (b *batches) find(flow pint.FlowKey, plan uint16) (runs []run, digests int) {
+func (b *batches) find(flow pint.FlowKey, plan planID) (runs []run, digests int) {
 	for _, x := range b.by[batchPlace{plan, uint16(flow.Partition(record.Partitions))}] {
 		if i, ok := x.Find(&flow); ok {
 			runs = append(runs, run{x, i})
@@ -296,7 +327,7 @@ func (b *batches) find(flow pint.FlowKey, plan uint16) (runs []run, digests int)
 }
 
 // unknownPlans counts the digests of the flows that are of plans nobody here knows.
-func (d *digests) unknownPlans(flow pint.FlowKey, known func(uint16) bool, s *Selection) (n uint64) {
+func (d *digests) unknownPlans(flow pint.FlowKey, known func(planID) bool, s *Selection) (n uint64) {
 	for at, list := range d.batches.by {
 		if known(at.plan) {
 			continue
@@ -332,7 +363,7 @@ func (d *digests) records(f *digestFlow) []pint.Record {
 		return d.buf
 	}
 	for _, k := range f.members {
-		d.buf = d.batches.appendFlow(d.buf, k, d.Plan)
+		d.buf = d.batches.appendFlow(d.buf, k, planOf(d.reader.Plan()))
 	}
 	if len(f.members) > 1 {
 		sortByTime(d.buf)
@@ -372,19 +403,19 @@ func (e *Engine) switchNumbers() (all []uint64) {
 }
 
 // plansSeen are the plans of which there are digests in a window.
-func (e *Engine) plansSeen(w store.Window) (ids []uint16) {
+func (e *Engine) plansSeen(w store.Window) (ids []planID) {
 	for at := range e.batches(w).by {
 		if !slices.Contains(ids, at.plan) {
 			ids = append(ids, at.plan)
 		}
 	}
-	slices.Sort(ids)
+	slices.SortFunc(ids, func(a, b planID) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.hash, b.hash)) })
 	return ids
 }
 
-func planIDs(readers []*pint.Reader) (ids []uint16) {
+func planIDs(readers []*pint.Reader) (ids []planID) {
 	for _, r := range readers {
-		ids = append(ids, r.Plan().ID)
+		ids = append(ids, planOf(r.Plan()))
 	}
 	return ids
 }

@@ -88,7 +88,7 @@ func (n *sinks) write(t testing.TB, all []pint.Record, sw uint32, loop bool, ski
 			continue
 		}
 		add(t, n.store, record.Header{
-			Kind: record.PINT, Switch: sw, Instance: uint16(at.partition), Plan: n.plan.ID, Start: at.slice << sliceBits, Span: 1 << sliceBits,
+			Kind: record.PINT, Switch: sw, Instance: uint16(at.partition), Plan: n.plan.ID, Start: at.slice << sliceBits, Span: 1 << sliceBits, Hash: n.plan.Hash,
 		}, func(dst []byte) ([]byte, error) { return pint.AppendDigests(dst, b), nil })
 	}
 	if c := n.store.Counts(); c.Unreadable+c.Conflicts+c.Duplicates != 0 {

@@ -167,7 +167,7 @@ func volumes(points []*store.Point, unit oblivious.Unit, delta float64, flows []
 		sum.total, sum.noise, sum.outlier = sum.total+v.Total(), sum.noise+noise, sum.outlier+outlier
 		sum.sampled = sum.sampled || v.Sampled()
 		for i, k := range flows {
-			one, flow := v.Flow(Hash(k, 0)), &sum.flows[i]
+			one, flow := v.Flow(Hash(p.Hash, k, 0)), &sum.flows[i]
 			flow.Counted, flow.Most = flow.Counted+one.Counted, flow.Most+one.Most
 			flow.Noise, flow.Least = flow.Noise+one.Noise, flow.Least+one.Least
 		}

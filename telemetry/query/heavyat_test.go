@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/record"
@@ -32,11 +33,11 @@ func newPointTraffic(t *testing.T, s *store.Store, config lds.Config) (packets, 
 			k := key(int(math.Pow(testFlows, r.Float64())) - 1)
 			length := 60 + r.Uint32N(1400)
 			at := number * config.IntervalNs
-			in.Add(Hash(k, 0), r.Uint64(), at, length)
+			in.Add(Hash(hash.XX, k, 0), r.Uint64(), at, length)
 			packets[k]++
 			bytes[k] += float64(length)
 			if i%3 == 0 {
-				out.Add(Hash(k, 0), r.Uint64(), at, length)
+				out.Add(Hash(hash.XX, k, 0), r.Uint64(), at, length)
 			}
 		}
 		for instance, p := range map[uint16]*lds.Point{4: in, 5: out} {

@@ -74,7 +74,7 @@ func (p *digestPaths) decode(flow Key) []Passage {
 			p.batches[i] = p.e.batches(w)
 		}
 		for _, t := range p.tracers {
-			records := p.records(p.batches[i], pint.FlowKey(flow), t.reader.Plan().ID)
+			records := p.records(p.batches[i], pint.FlowKey(flow), planOf(t.reader.Plan()))
 			if len(records) == 0 {
 				continue
 			}
@@ -88,7 +88,7 @@ func (p *digestPaths) decode(flow Key) []Passage {
 
 // records are a flow's digests. A flow that is a pair of addresses has those of all
 // 5-tuples between them.
-func (p *digestPaths) records(b *batches, flow pint.FlowKey, plan uint16) []pint.Record {
+func (p *digestPaths) records(b *batches, flow pint.FlowKey, plan planID) []pint.Record {
 	p.buf = p.buf[:0]
 	if flow.Proto != 0 || flow.SrcPort != 0 || flow.DstPort != 0 {
 		p.buf = b.appendFlow(p.buf, flow, plan)

@@ -96,12 +96,12 @@ func Words(k Key) (w [5]uint64, n int) {
 	return w, 5
 }
 
-// Hash is the hash of a key under a seed: with that of parse the flow hash,
-// whose lower 32 bits ECMP has; with others what sketches know flows by.
-func Hash(k Key, seed uint64) uint64 {
+// Hash is the hash of a key by a family under a seed: with those of parse the flow
+// hash, whose lower 32 bits ECMP has; with other seeds what sketches know flows by.
+func Hash(f hash.Family, k Key, seed uint64) uint64 {
 	w, n := Words(k)
 	if n == 2 {
-		return hash.Uint64x2(seed, w[0], w[1])
+		return f.Uint64x2(seed, w[0], w[1])
 	}
-	return hash.Uint64x5(seed, w[0], w[1], w[2], w[3], w[4])
+	return f.Uint64x5(seed, w[0], w[1], w[2], w[3], w[4])
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -115,7 +116,7 @@ func TestPathChange(t *testing.T) {
 			for f := range flows {
 				w := changing(at)
 				decoded.Record(digest(e, r, key(f), w, at))
-				counters[w[1]].Add(engine.FlowID(key(f)), 1, false)
+				counters[w[1]].Add(engine.FlowID(hash.XX, key(f)), 1, false)
 			}
 		}
 		for sw, c := range counters {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -103,18 +104,23 @@ func add(t testing.TB, s *store.Store, h record.Header, body func([]byte) ([]byt
 	s.AddBytes(b)
 }
 
-// network runs 60,000 packets through samplers and fragments.
 func newTraffic(t testing.TB) *traffic {
+	t.Helper()
+	return newTrafficOf(t, hash.XX)
+}
+
+// newTrafficOf runs 60,000 packets through samplers and fragments of a hash family.
+func newTrafficOf(t testing.TB, family hash.Family) *traffic {
 	t.Helper()
 	out := &traffic{store: &store.Store{}, packets: map[Key]float64{}, bytes: map[Key]float64{}}
 	r := rand.New(rand.NewPCG(3, 4))
 	for epoch := range uint64(3) {
 		samplers, flows, counters := map[uint32]*oblivious.Sampler{}, map[uint32]*oblivious.Sampler{}, map[uint32]*disketch.Counter{}
 		for sw := uint32(1); sw <= 3; sw++ {
-			samplers[sw], _ = oblivious.NewSampler(oblivious.Config{Kind: oblivious.NWPS, Unit: oblivious.Bytes, Size: 4000})
-			flows[sw], _ = oblivious.NewSampler(oblivious.Config{Kind: oblivious.DUS, Unit: oblivious.Flows, Size: 1000})
+			samplers[sw], _ = oblivious.NewSampler(oblivious.Config{Kind: oblivious.NWPS, Unit: oblivious.Bytes, Size: 4000, Hash: family})
+			flows[sw], _ = oblivious.NewSampler(oblivious.Config{Kind: oblivious.DUS, Unit: oblivious.Flows, Size: 1000, Hash: family})
 			f, err := disketch.NewFragment(disketch.Config{
-				ID: disketch.ID{Switch: uint64(sw)}, Kind: disketch.UnivMon, Memory: 1 << 18, Epochs: epochBits, Target: 1,
+				ID: disketch.ID{Switch: uint64(sw)}, Kind: disketch.UnivMon, Memory: 1 << 18, Epochs: epochBits, Target: 1, Hash: family,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -135,12 +141,12 @@ func newTraffic(t testing.TB) *traffic {
 			for _, sw := range way(k) {
 				out.hops++
 				samplers[sw].Add(id, length, &k)
-				flows[sw].Add(Hash(k, 77), 1, &k)
-				counters[sw].Add(engine.FlowID(k), 1, false)
+				flows[sw].Add(Hash(family, k, 77), 1, &k)
+				counters[sw].Add(engine.FlowID(family, k), 1, false)
 			}
 		}
 		for sw := uint32(1); sw <= 3; sw++ {
-			h := record.Header{Switch: sw, Start: int64(epoch) << epochBits, Span: 1 << epochBits, Kind: record.Oblivious}
+			h := record.Header{Switch: sw, Start: int64(epoch) << epochBits, Span: 1 << epochBits, Kind: record.Oblivious, Hash: family}
 			add(t, out.store, h, samplers[sw].Sample().AppendBinary)
 			h.Instance = 1
 			add(t, out.store, h, flows[sw].Sample().AppendBinary)
@@ -160,7 +166,13 @@ func (n *traffic) engine() *Engine {
 }
 
 func TestVolume(t *testing.T) {
-	n := newTraffic(t)
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testVolume(t, family) })
+	}
+}
+
+func testVolume(t *testing.T, family hash.Family) {
+	n := newTrafficOf(t, family)
 	v, err := n.engine().Volume(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +199,13 @@ func TestVolume(t *testing.T) {
 }
 
 func TestHeavyHittersAndCardinality(t *testing.T) {
-	n := newTraffic(t)
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testHeavyHittersAndCardinality(t, family) })
+	}
+}
+
+func testHeavyHittersAndCardinality(t *testing.T, family hash.Family) {
+	n := newTrafficOf(t, family)
 	h, err := n.engine().HeavyHitters(oblivious.Packets, 0.01, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +225,13 @@ func TestHeavyHittersAndCardinality(t *testing.T) {
 }
 
 func TestFrequencyByBothSystems(t *testing.T) {
-	n := newTraffic(t)
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testFrequencyByBothSystems(t, family) })
+	}
+}
+
+func testFrequencyByBothSystems(t *testing.T, family hash.Family) {
+	n := newTrafficOf(t, family)
 	for i := range 40 {
 		k := key(i)
 		f, err := n.engine().Frequency(k)
@@ -234,7 +258,13 @@ func TestFrequencyByBothSystems(t *testing.T) {
 }
 
 func TestEntropy(t *testing.T) {
-	n := newTraffic(t)
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testEntropy(t, family) })
+	}
+}
+
+func testEntropy(t *testing.T, family hash.Family) {
+	n := newTrafficOf(t, family)
 	a, err := n.engine().Entropy()
 	if err != nil {
 		t.Fatal(err)

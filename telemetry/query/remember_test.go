@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
@@ -91,7 +92,7 @@ func TestHeavyHittersTwin(t *testing.T) {
 			continue
 		}
 		for i, f := range want {
-			if got := h.Flows[i]; got.Bounded != (Bounded{f.Value, f.Low, f.High}) || e.FlowID(got.Key) != f.Flow {
+			if got := h.Flows[i]; got.Bounded != (Bounded{f.Value, f.Low, f.High}) || e.FlowID(hash.XX, got.Key) != f.Flow {
 				t.Errorf("theta %g, flow %d: %+v, not %+v", theta, i, got, f)
 			}
 		}

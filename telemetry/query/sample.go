@@ -96,7 +96,7 @@ func (e *Engine) unite(of string) (*network, error) {
 		return nil, err
 	}
 	if n.union, err = oblivious.Union(cut(parts, e.Limits.orDefaults().Entries)...); err != nil {
-		return nil, fmt.Errorf("join the switches' samples: %w: give all switches the same kind, unit and seed", err)
+		return nil, fmt.Errorf("join the switches' samples: %w: give all switches the same kind, unit, seed and hash", err)
 	}
 	return n, nil
 }

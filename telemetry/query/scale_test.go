@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -66,7 +67,7 @@ var scaleNetwork = sync.OnceValues(func() (*store.Live, error) {
 			c.Begin(f.Begin(uint64(epoch)), 0)
 			for some := range slices.Chunk(bySwitch[sw], 64) {
 				for i, k := range some {
-					flows[i] = e.FlowID(k)
+					flows[i] = e.FlowID(hash.XX, k)
 				}
 				c.AddBatch(flows[:len(some)], values[:len(some)], false)
 				for _, a := range c.Admitted() {

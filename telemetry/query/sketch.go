@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -87,9 +88,9 @@ type sketch struct {
 }
 
 // sketch finds the records of a sketch in the window: that with the lowest number
-// of those that suit. If the network was given epochs of another length or another unit
-// meanwhile, the question is about the latest ones: their numbers and values are not
-// comparable.
+// of those that suit. If the network was given epochs of another length, another unit or
+// another hash family meanwhile, the question is about the latest ones: their numbers and values
+// are not comparable.
 func (e *Engine) sketch(suits func(*store.Fragment) bool) (*sketch, error) {
 	basis, err := e.basis(store.OfFragments)
 	if err != nil {
@@ -108,13 +109,13 @@ func (e *Engine) sketch(suits func(*store.Fragment) bool) (*sketch, error) {
 	if like == nil {
 		return nil, fmt.Errorf("%w of a sketch's fragments in the window: add the stage disketch to the switches' graphs, or ask about another window", ErrNoRecords)
 	}
-	s := &sketch{Basis: basis, query: disketch.Query{Sketch: like.ID.Sketch}, epochs: like.Epochs, unit: like.Unit}
+	s := &sketch{Basis: basis, query: disketch.Query{Sketch: like.ID.Sketch, Hash: like.Hash}, epochs: like.Epochs, unit: like.Unit}
 	s.query.Confidence = basis.Confidence
 	s.query.From, s.query.To = ^uint64(0), 0
 	switches := map[uint32]bool{}
 	for i := range e.Store.Fragments {
 		f := &e.Store.Fragments[i]
-		if f.ID.Sketch != like.ID.Sketch || f.Kind != like.Kind || f.Unit != like.Unit || f.Epochs != like.Epochs || !f.Overlaps(s.Window) {
+		if f.ID.Sketch != like.ID.Sketch || f.Kind != like.Kind || f.Unit != like.Unit || f.Epochs != like.Epochs || f.Hash != like.Hash || !f.Overlaps(s.Window) {
 			continue
 		}
 		s.rest(switches, &f.Origin)
@@ -124,9 +125,11 @@ func (e *Engine) sketch(suits func(*store.Fragment) bool) (*sketch, error) {
 	return s, err
 }
 
-// FlowID is what fragments whose key is the 5-tuple know a flow by: its flow
-// hash.
-func (e *Engine) FlowID(flow Key) uint64 { return uint64(uint32(Hash(flow, e.FlowSeed))) }
+// FlowID is what fragments whose key is the 5-tuple know a flow by, on switches of a hash
+// family: its flow hash.
+func (e *Engine) FlowID(f hash.Family, flow Key) uint64 {
+	return uint64(uint32(Hash(f, flow, e.FlowSeed)))
+}
 
 func unitName(u disketch.Unit) string {
 	if u == disketch.Bytes {
@@ -165,7 +168,7 @@ func (e *Engine) SketchFrequencies(flows []Key) ([]SketchFrequency, error) {
 		if path == nil {
 			continue
 		}
-		a := asker.Frequency(s.query, e.FlowID(flow), path)
+		a := asker.Frequency(s.query, e.FlowID(s.query.Hash, flow), path)
 		f := &list[i]
 		f.Bounded, f.Covered = Bounded{a.Value, a.Low, a.High}, a.Covered
 		for _, sw := range path.switches() {

@@ -72,7 +72,7 @@ func (e *Engine) named(s *sketch) (*located, error) {
 	keys, err := e.Candidates()
 	if err == nil {
 		for _, k := range keys {
-			add(e.FlowID(k), k)
+			add(e.FlowID(s.query.Hash, k), k)
 		}
 	}
 	slices.Sort(l.flows)

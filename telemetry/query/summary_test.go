@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -36,7 +37,7 @@ func sketchOnly(t *testing.T, kind disketch.Kind, candidates int) (*Engine, map[
 			k := key(int(z.Uint64()))
 			exact[k]++
 			for _, sw := range way(k) {
-				counters[sw].AddBatch([]uint64{e.FlowID(k)}, []int64{1}, false)
+				counters[sw].AddBatch([]uint64{e.FlowID(hash.XX, k)}, []int64{1}, false)
 				for _, a := range counters[sw].Admitted() {
 					*a.Key = disketch.Key(k)
 				}
@@ -184,7 +185,7 @@ func testOddEpoch(t *testing.T, epochs disketch.Epochs, epoch uint64, records in
 	}
 	odd.Begin(f.Begin(epoch), 0)
 	flow := key(0)
-	odd.Add(e.FlowID(flow), 1, false)
+	odd.Add(e.FlowID(hash.XX, flow), 1, false)
 	add(t, e.Store, record.Header{Switch: 1, Start: int64(epoch) << epochs, Span: 1 << epochs, Kind: record.DiSketch}, odd.Record().AppendBinary)
 	e.Store.Sort()
 	a, err := e.SketchFrequency(flow)

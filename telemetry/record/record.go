@@ -10,7 +10,9 @@
 //	40     42      43            44
 //	| zero | flags | name length | name | body | CRC-32C of all before it |
 //
-// length counts everything, from the first byte to the checksum.
+// length counts everything, from the first byte to the checksum. Bit 0 of flags says that
+// the switch was not there for the whole slice, bit 1 that it hashes by the family crc,
+// where 0 stands for xxhash; others are zero.
 package record
 
 import (
@@ -84,7 +86,7 @@ type Header struct {
 }
 
 // Emit takes one record off who measured it: its header, in which the exporter
-// fills in the switch and its name, and the function that appends its body. Both
+// fills in the switch, its name and its hash family, and the function that appends its body. Both
 // are used before it returns. Where nobody keeps records, body is not called.
 type Emit = func(h *Header, body func(dst []byte) ([]byte, error))
 

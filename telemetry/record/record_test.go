@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -27,7 +29,7 @@ func encode(t testing.TB, h Header, body []byte) []byte {
 }
 
 func TestRoundTrip(t *testing.T) {
-	for _, h := range []Header{example, {}, {Kind: LDS, Name: strings.Repeat("n", 255), Start: -1}} {
+	for _, h := range []Header{example, {}, {Kind: LDS, Name: strings.Repeat("n", 255), Start: -1}, {Kind: PINT, Hash: hash.CRC}, {Partial: true, Hash: hash.CRC}} {
 		for _, body := range [][]byte{nil, []byte("body"), make([]byte, 1<<20)} {
 			b := append(encode(t, h, body), "rest"...)
 			got, gotBody, rest, err := Decode(b)
@@ -103,6 +105,11 @@ func TestPeek(t *testing.T) {
 	want.Name = ""
 	if h, length, err := Peek(b[:HeadLength]); err != nil || h != want || length != len(b) {
 		t.Errorf("%+v, %d, %v", h, length, err)
+	}
+	crc := example
+	crc.Hash = hash.CRC
+	if h, _, err := Peek(encode(t, crc, nil)); err != nil || h.Hash != hash.CRC || h.Partial != crc.Partial {
+		t.Errorf("%+v, %v", h, err)
 	}
 	for n := range HeadLength {
 		if _, _, err := Peek(b[:n]); !errors.Is(err, ErrShort) {

@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// ErrShape says that two sketches cannot merge: their widths, depths, levels or
-// seeds differ.
-var ErrShape = errors.New("shapes or seeds differ")
+// ErrShape says that two sketches cannot merge: their widths, depths, levels, seeds
+// or hash families differ.
+var ErrShape = errors.New("shapes, seeds or hash families differ")
 
 // CellBytes is the memory of one cell.
 const CellBytes = 4

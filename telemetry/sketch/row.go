@@ -8,23 +8,45 @@ import (
 )
 
 // Row is what the rows of Count-Min and Count Sketch have in common: cells, and the
-// seed under which flows are mixed. What is added to a cell, and read from it, is
-// theirs. Several goroutines may read it; one may write it, and none read it then. A copy shares
+// member of a hash family, by its seed, under which flows are mixed. What is added to a cell, and
+// read from it, is theirs. Several goroutines may read it; one may write it, and none read it then. A copy shares
 // the cells; Clone does not.
 type Row struct {
-	cells Cells
-	seed  uint64
+	cells  Cells
+	seed   uint64
+	family hash.Family
 }
 
-// NewRow returns an empty row of any width from 1 to MaxWidth.
+// NewRow returns an empty row of any width from 1 to MaxWidth, of the family
+// xxhash.
 func NewRow(width int, seed uint64) (Row, error) {
 	c, err := NewCells(width)
-	return Row{c, seed}, err
+	return Row{cells: c, seed: seed}, err
 }
+
+// Use makes the row mix by another hash family: before the first flow is added, and
+// behind decoding, as the binary form does not name the family.
+func (r *Row) Use(f hash.Family) { r.family = f }
+
+// Family returns the hash family by which the row mixes.
+func (r *Row) Family() hash.Family { return r.family }
+
+// Mix is the hash of a flow, whose key hashes to h under the flow seed: its column comes from
+// the high bits.
+func (r *Row) Mix(h uint64) uint64 { return r.family.Uint64(r.seed, h) }
+
+// MixEach is Mix of up to Block flows at once, into the beginning of dst.
+func (r *Row) MixEach(dst *[Block]uint64, h []uint64) []uint64 {
+	r.family.Uint64s(dst[:len(h)], r.seed, h)
+	return dst[:len(h)]
+}
+
+// Block is how many flows are mixed at once: side by side they cost a fraction.
+const Block = 64
 
 // Column returns the cell of a flow whose key hashes to h under the flow seed.
 func (r *Row) Column(h uint64) uint64 {
-	return hash.Reduce(hash.Uint64(r.seed, h), uint64(r.cells.Width()))
+	return hash.Reduce(r.Mix(h), uint64(r.cells.Width()))
 }
 
 // Count adds v, of at most 2^62 either way, to a cell.
@@ -38,10 +60,10 @@ func (r *Row) IsSaturated(h uint64) bool { return r.cells.IsSaturated(r.Column(h
 func (r *Row) Sum() int64          { return r.cells.Sum() }
 func (r *Row) SumSquares() float64 { return r.cells.SumSquares() }
 
-// Merge adds what o counted. It refuses a row of another width or seed.
+// Merge adds what o counted. It refuses a row of another width, seed or family.
 func (r *Row) Merge(o *Row) error {
-	if r.seed != o.seed {
-		return fmt.Errorf("%w: seeds %#x and %#x", ErrShape, r.seed, o.seed)
+	if r.seed != o.seed || r.family != o.family {
+		return fmt.Errorf("%w: seeds %#x of %v and %#x of %v", ErrShape, r.seed, r.family, o.seed, o.family)
 	}
 	return r.cells.Merge(&o.cells)
 }
@@ -53,7 +75,7 @@ func (r *Row) Reset(seed uint64) {
 }
 
 // Clone returns a copy that shares nothing.
-func (r *Row) Clone() Row { return Row{r.cells.Clone(), r.seed} }
+func (r *Row) Clone() Row { return Row{r.cells.Clone(), r.seed, r.family} }
 
 // Width returns the number of cells.
 func (r *Row) Width() int { return r.cells.Width() }
@@ -75,8 +97,8 @@ func (r *Row) Append(b []byte, kind Kind) ([]byte, error) {
 	return r.cells.AppendBinary(binary.LittleEndian.AppendUint64(AppendHeader(b, kind), r.seed))
 }
 
-// Decode sets the row from the binary form of a kind, or leaves it alone and says
-// what is wrong.
+// Decode sets the row from the binary form of a kind, of the family xxhash, or leaves
+// it alone and says what is wrong.
 func (r *Row) Decode(b []byte, kind Kind) error {
 	d := NewReader(b, kind)
 	n := Row{seed: d.Uint64()}

@@ -37,6 +37,13 @@ func NewStack[R any, P base[R]](depth, width int, seed uint64) (s Stack[R, P], e
 	return s, nil
 }
 
+// Use makes all rows mix by another hash family, as Row.Use does.
+func (s *Stack[R, P]) Use(f hash.Family) {
+	for i := range s.rows {
+		s.base(i).Use(f)
+	}
+}
+
 func (s *Stack[R, P]) base(i int) *Row { return P(&s.rows[i]).Base() }
 
 // Rows returns the rows, not copies. They must not be reset.
@@ -63,7 +70,7 @@ func (s *Stack[R, P]) Saturated() uint64 {
 	return n
 }
 
-// Merge adds what o counted. It refuses a sketch of another shape or seed.
+// Merge adds what o counted. It refuses a sketch of another shape, seed or family.
 func (s *Stack[R, P]) Merge(o *Stack[R, P]) error {
 	if s.Depth() != o.Depth() || s.Width() != o.Width() || s.seed != o.seed {
 		return fmt.Errorf("%w: %d by %d cells of seed %#x, and %d by %d of %#x",
@@ -104,15 +111,15 @@ func (s *Stack[R, P]) Append(b []byte, kind Kind) ([]byte, error) {
 	return b, nil
 }
 
-// Decode sets the sketch from the binary form of a kind, or leaves it alone and
-// says what is wrong.
+// Decode sets the sketch from the binary form of a kind, of the family xxhash, or
+// leaves it alone and says what is wrong.
 func (s *Stack[R, P]) Decode(b []byte, kind Kind) error {
 	d := NewReader(b, kind)
 	depth := int(d.Byte())
 	n := Stack[R, P]{seed: d.Uint64()}
 	for i := 0; i < depth && d.Err() == nil; i++ {
 		n.rows = append(n.rows, *new(R))
-		*n.base(i) = Row{d.Cells(), hash.Uint64(n.seed, uint64(i))}
+		*n.base(i) = Row{cells: d.Cells(), seed: hash.Uint64(n.seed, uint64(i))}
 		if width := n.base(i).Width(); width != n.Width() {
 			d.Fail("rows of %d and %d cells", n.Width(), width)
 		}

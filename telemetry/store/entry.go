@@ -102,7 +102,7 @@ func readEntry(h *record.Header, body []byte) (*entry, Outcome) {
 		known:    known{checksum(h, body), h.Partial},
 		origin: Origin{
 			Switch: h.Switch, Name: printable(h.Name), Instance: h.Instance,
-			Window: Window{h.Start, h.Start + h.Span}, Missed: h.Missed, Partial: h.Partial,
+			Window: Window{h.Start, h.Start + h.Span}, Missed: h.Missed, Partial: h.Partial, Hash: h.Hash,
 		},
 	}
 	ok, size := false, 0
@@ -129,7 +129,7 @@ func readEntry(h *record.Header, body []byte) (*entry, Outcome) {
 
 // checksum is of the body, and of what the header says of it.
 func checksum(h *record.Header, body []byte) uint32 {
-	head := [16]byte{}
+	head := [17]byte{16: byte(h.Hash)}
 	for i := range 8 {
 		head[i], head[8+i] = byte(h.Span>>(8*i)), byte(h.Missed>>(8*i))
 	}
@@ -148,6 +148,7 @@ func (e *entry) readSample(body []byte) (size int, ok bool) {
 	if e.sample.UnmarshalBinary(body) != nil {
 		return 0, false
 	}
+	e.sample.Hash = e.origin.Hash
 	if e.of = OfSamples; e.instance != 0 {
 		e.of = OfFlowSamples
 	}
@@ -155,7 +156,7 @@ func (e *entry) readSample(body []byte) (size int, ok bool) {
 }
 
 func (e *entry) readPoint(body []byte) (size int, ok bool) {
-	summary, err := lds.Check(body)
+	summary, err := lds.Check(body, e.origin.Hash)
 	length := e.origin.To - e.origin.From
 	if err != nil || summary.Config.IntervalNs != length || summary.Interval*length != e.origin.From {
 		return 0, false
@@ -167,7 +168,7 @@ func (e *entry) readPoint(body []byte) (size int, ok bool) {
 // readFragment checks that the record is of the switch and of the subepoch that the header
 // says: a forged number of an epoch would stretch all answers to there.
 func (e *entry) readFragment(body []byte) (size int, ok bool) {
-	r, err := disketch.Decode(slices.Clone(body))
+	r, err := disketch.Decode(slices.Clone(body), e.origin.Hash)
 	if err != nil || r.Fragment != (disketch.ID{Switch: uint64(e.sw), Sketch: e.instance}) || r.Epoch > maxTime>>r.Epochs {
 		return 0, false
 	}

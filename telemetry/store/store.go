@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/pint"
@@ -24,6 +25,8 @@ type Origin struct {
 	Window          // the slice
 	Missed   uint64 // packets of the slice that are not in the record
 	Partial  bool   // the switch was not there for all of it
+	// Hash is the family by which the switch hashed packets and flows.
+	Hash hash.Family
 }
 
 // Sample is the record of an epoch by the stage oblivious.
@@ -41,7 +44,7 @@ type Point struct {
 }
 
 // Decode makes the point with its cells.
-func (p *Point) Decode() (*lds.Point, error) { return lds.Decode(p.body) }
+func (p *Point) Decode() (*lds.Point, error) { return lds.Decode(p.body, p.Hash) }
 
 // Port is the number of the point's port on its switch, from 0.
 func (p *Point) Port() int { return int(p.Instance / 2) }

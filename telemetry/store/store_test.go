@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/record"
@@ -266,5 +267,47 @@ func TestForgedFragment(t *testing.T) {
 	}
 	if c := s.Counts(); c.Records != 1 || c.Unreadable != 3 || len(s.Fragments) != 1 {
 		t.Errorf("%+v, %d fragments", c, len(s.Fragments))
+	}
+}
+
+// TestFamilies: bodies are read with the family of their envelope, and what says the same by
+// another one contradicts it.
+func TestFamilies(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		var s Store
+		relabel := func(b []byte, f hash.Family) Outcome {
+			h, body, _, err := record.Decode(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Hash = f
+			return s.Add(h, body)
+		}
+		records := [][]byte{sampleRecord(t, 1, second, 20, false), pointRecord(t, 2, 3, 1), fragmentRecord(t, 2, 4)}
+		for i, b := range records {
+			if o := relabel(b, family); o != Taken {
+				t.Errorf("record %d by %v: %v", i, family, o)
+			}
+			if o := relabel(b, family); o != Duplicate {
+				t.Errorf("record %d by %v again: %v", i, family, o)
+			}
+			if o := relabel(b, hash.CRC-family); o != Conflict {
+				t.Errorf("record %d by %v behind %v: %v", i, hash.CRC-family, family, o)
+			}
+		}
+		p, err := s.Points[0].Decode()
+		if err != nil || p.Config().Hash != family || s.Points[0].Hash != family || s.Points[0].Config.Hash != family {
+			t.Errorf("the point is of %v, %v", s.Points[0].Config.Hash, err)
+		}
+		if s.Samples[0].Sample.Hash != family || s.Samples[0].Origin.Hash != family || s.Fragments[0].Hash != family {
+			t.Errorf("the sample is of %v, the fragment of %v", s.Samples[0].Sample.Hash, s.Fragments[0].Hash)
+		}
+		// Another switch of the sketch, in the same epoch.
+		if o := relabel(fragmentRecord(t, 3, 4), hash.CRC-family); o != Conflict {
+			t.Errorf("another family in a sketch: %v", o)
+		}
+		if c := s.Counts(); c.Records != 3 || c.Duplicates != 3 || c.Conflicts != 4 {
+			t.Errorf("%+v", c)
+		}
 	}
 }

@@ -36,10 +36,20 @@ func (r *Row) Add(h uint64, v int64) {
 
 // AddBatch does Add(h[i], v[i]) for each i. v has at least the length of h.
 func (r *Row) AddBatch(h []uint64, v []int64) {
-	v = v[:len(h)] // BCE
-	cells, seed := r.Cells(), r.Seed()
-	for i, x := range h {
-		c := hash.Reduce(hash.Uint64(seed, x), uint64(len(cells)))
+	v = v[:len(h)]
+	for ; len(h) > sketch.Block; h, v = h[sketch.Block:], v[sketch.Block:] {
+		r.addBlock(h[:sketch.Block], v[:sketch.Block])
+	}
+	r.addBlock(h, v)
+}
+
+// addBlock is AddBatch of a block at most.
+func (r *Row) addBlock(h []uint64, v []int64) {
+	var block [sketch.Block]uint64
+	cells, mixed := r.Cells(), r.MixEach(&block, h)
+	v = v[:len(mixed)] // BCE
+	for i, m := range mixed {
+		c := hash.Reduce(m, uint64(len(cells)))
 		if sum, ok := sketch.Sum(cells[c], v[i]); ok {
 			cells[c] = sum
 		} else {
@@ -71,7 +81,7 @@ func (r *Row) Bound(confidence float64) float64 {
 // Total returns the sum of all values added, exact unless Saturated is above zero.
 func (r *Row) Total() int64 { return r.Sum() }
 
-// Merge adds what o counted. It refuses a row of another width or seed.
+// Merge adds what o counted. It refuses a row of another width, seed or family.
 func (r *Row) Merge(o *Row) error {
 	if err := r.Row.Merge(&o.Row); err != nil {
 		return fmt.Errorf("merge count-min rows: %w", err)
@@ -85,6 +95,6 @@ func (r *Row) Clone() *Row { return &Row{r.Row.Clone()} }
 // AppendBinary appends the binary form: header, seed, cells. It never fails.
 func (r *Row) AppendBinary(b []byte) ([]byte, error) { return r.Append(b, sketch.KindCountMinRow) }
 
-// UnmarshalBinary sets the row from its binary form, or leaves it alone and says
-// what is wrong.
+// UnmarshalBinary sets the row from its binary form, of the family xxhash (see Use), or
+// leaves it alone and says what is wrong.
 func (r *Row) UnmarshalBinary(b []byte) error { return r.Decode(b, sketch.KindCountMinRow) }

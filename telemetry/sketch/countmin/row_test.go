@@ -15,12 +15,13 @@ import (
 // twin is a row as the paper writes it: it remembers all flows, and sums when
 // asked.
 type twin struct {
+	family      hash.Family
 	width, seed uint64
 	flows       map[uint64]int64
 }
 
 func (w *twin) place(h uint64) (column uint64) {
-	return hash.Reduce(hash.Uint64(w.seed, h), w.width)
+	return hash.Reduce(w.family.Uint64(w.seed, h), w.width)
 }
 
 func (w *twin) cells() []int32 {
@@ -33,17 +34,20 @@ func (w *twin) cells() []int32 {
 
 func TestRowEqualsTwin(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 200 {
+	for round := range 400 {
+		family := hash.Family(round % 2)
 		width, seed := 1+r.IntN(100), r.Uint64()
 		row, err := NewRow(width, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := twin{uint64(width), seed, map[uint64]int64{}}
+		row.Use(family)
+		w := twin{family, uint64(width), seed, map[uint64]int64{}}
 		for range r.IntN(50) {
 			switch r.IntN(8) {
 			case 0: // What other workers saw.
 				o, _ := NewRow(width, w.seed)
+				o.Use(family)
 				h, v := []uint64{1, r.Uint64N(40), 3}, []int64{4, 5, 1500}
 				o.AddBatch(h, v)
 				for i := range h {
@@ -61,6 +65,7 @@ func TestRowEqualsTwin(t *testing.T) {
 				if err := row.UnmarshalBinary(b); err != nil {
 					t.Fatal(err)
 				}
+				row.Use(family)
 			case 3:
 				if r.IntN(10) == 0 {
 					w.seed = r.Uint64()
@@ -85,6 +90,27 @@ func TestRowEqualsTwin(t *testing.T) {
 		}
 		if row.Total() != total || row.Error() != float64(total)/float64(width) {
 			t.Fatalf("total %d, error %v, want %d", row.Total(), row.Error(), total)
+		}
+	}
+}
+
+// TestBatchOfManyBlocks: a batch of any length is as many single additions.
+func TestBatchOfManyBlocks(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	for _, n := range []int{0, 1, sketch.Block - 1, sketch.Block, sketch.Block + 1, 5*sketch.Block + 7} {
+		for _, family := range []hash.Family{hash.XX, hash.CRC} {
+			batch, _ := NewRow(33, 4)
+			batch.Use(family)
+			single := batch.Clone()
+			h, v := make([]uint64, n), make([]int64, n+1)
+			for i := range h {
+				h[i], v[i] = r.Uint64(), r.Int64N(1500)
+				single.Add(h[i], v[i])
+			}
+			batch.AddBatch(h, v)
+			if !slices.Equal(batch.Cells(), single.Cells()) {
+				t.Fatalf("%v, %d flows: %v, one by one %v", family, n, batch.Cells(), single.Cells())
+			}
 		}
 	}
 }
@@ -121,7 +147,9 @@ func TestRowRefuses(t *testing.T) {
 	}
 	wide, _ := NewRow(11, 1)
 	seeded, _ := NewRow(10, 2)
-	for _, o := range []*Row{wide, seeded} {
+	foreign, _ := NewRow(10, 1)
+	foreign.Use(hash.CRC)
+	for _, o := range []*Row{wide, seeded, foreign, foreign.Clone()} {
 		if err := r.Merge(o); !errors.Is(err, sketch.ErrShape) {
 			t.Errorf("Merge: %v", err)
 		}
@@ -130,9 +158,12 @@ func TestRowRefuses(t *testing.T) {
 
 func TestRowAllocatesNothing(t *testing.T) {
 	r, _ := NewRow(1000, 1)
-	h, v := make([]uint64, 64), make([]int64, 64)
-	if n := testing.AllocsPerRun(100, func() { r.Add(1, 2); r.AddBatch(h, v); r.Estimate(1); r.Error() }); n != 0 {
-		t.Fatalf("%v allocations", n)
+	h, v := make([]uint64, 100), make([]int64, 100)
+	for _, family := range []hash.Family{hash.XX, hash.CRC} {
+		r.Use(family)
+		if n := testing.AllocsPerRun(100, func() { r.Add(1, 2); r.AddBatch(h, v); r.Estimate(1); r.Error() }); n != 0 {
+			t.Fatalf("%v: %v allocations", family, n)
+		}
 	}
 }
 

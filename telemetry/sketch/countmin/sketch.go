@@ -105,7 +105,7 @@ func (e Estimator) Estimate(h uint64) (value, bound float64) {
 	return value, e.bound
 }
 
-// Merge adds what o counted. It refuses a sketch of another shape or seed.
+// Merge adds what o counted. It refuses a sketch of another shape, seed or family.
 func (s *Sketch) Merge(o *Sketch) error {
 	if err := s.Stack.Merge(&o.Stack); err != nil {
 		return fmt.Errorf("merge count-min sketches: %w", err)
@@ -120,6 +120,6 @@ func (s *Sketch) Clone() *Sketch { return &Sketch{s.Stack.Clone()} }
 // each row. It never fails.
 func (s *Sketch) AppendBinary(b []byte) ([]byte, error) { return s.Append(b, sketch.KindCountMin) }
 
-// UnmarshalBinary sets the sketch from its binary form, or leaves it alone and
-// says what is wrong.
+// UnmarshalBinary sets the sketch from its binary form, of the family xxhash (see Use),
+// or leaves it alone and says what is wrong.
 func (s *Sketch) UnmarshalBinary(b []byte) error { return s.Decode(b, sketch.KindCountMin) }

@@ -32,17 +32,26 @@ func NewRowBytes(bytes int, seed uint64) (*Row, error) {
 // Add adds v (packets, bytes; of at most 2^62 either way) to the flow whose key
 // hashes to h under the flow seed.
 func (r *Row) Add(h uint64, v int64) {
-	m := hash.Uint64(r.Seed(), h)
+	m := r.Mix(h)
 	s := -int64(m & 1)
 	r.Count(hash.Reduce(m, uint64(r.Width())), (v^s)-s)
 }
 
 // AddBatch does Add(h[i], v[i]) for each i. v has at least the length of h.
 func (r *Row) AddBatch(h []uint64, v []int64) {
-	v = v[:len(h)] // BCE
-	cells, seed := r.Cells(), r.Seed()
-	for i, x := range h {
-		m := hash.Uint64(seed, x)
+	v = v[:len(h)]
+	for ; len(h) > sketch.Block; h, v = h[sketch.Block:], v[sketch.Block:] {
+		r.addBlock(h[:sketch.Block], v[:sketch.Block])
+	}
+	r.addBlock(h, v)
+}
+
+// addBlock is AddBatch of a block at most.
+func (r *Row) addBlock(h []uint64, v []int64) {
+	var block [sketch.Block]uint64
+	cells, mixed := r.Cells(), r.MixEach(&block, h)
+	v = v[:len(mixed)] // BCE
+	for i, m := range mixed {
 		s := -int64(m & 1)
 		d := (v[i] ^ s) - s
 		c := hash.Reduce(m, uint64(len(cells)))
@@ -57,7 +66,7 @@ func (r *Row) AddBatch(h []uint64, v []int64) {
 // Estimate returns the row's estimate of a flow: unbiased, with a variance of at
 // most Error squared.
 func (r *Row) Estimate(h uint64) int64 {
-	m := hash.Uint64(r.Seed(), h)
+	m := r.Mix(h)
 	s := -int64(m & 1)
 	return (int64(r.Cells()[hash.Reduce(m, uint64(r.Width()))]) ^ s) - s
 }
@@ -80,7 +89,7 @@ func (r *Row) Bound(confidence float64) float64 {
 // relative standard error is at most sqrt(2/width).
 func (r *Row) SecondMoment() float64 { return r.SumSquares() }
 
-// Merge adds what o counted. It refuses a row of another width or seed.
+// Merge adds what o counted. It refuses a row of another width, seed or family.
 func (r *Row) Merge(o *Row) error {
 	if err := r.Row.Merge(&o.Row); err != nil {
 		return fmt.Errorf("merge count sketch rows: %w", err)
@@ -94,6 +103,6 @@ func (r *Row) Clone() *Row { return &Row{r.Row.Clone()} }
 // AppendBinary appends the binary form: header, seed, cells. It never fails.
 func (r *Row) AppendBinary(b []byte) ([]byte, error) { return r.Append(b, sketch.KindCountSketchRow) }
 
-// UnmarshalBinary sets the row from its binary form, or leaves it alone and says
-// what is wrong.
+// UnmarshalBinary sets the row from its binary form, of the family xxhash (see Use), or
+// leaves it alone and says what is wrong.
 func (r *Row) UnmarshalBinary(b []byte) error { return r.Decode(b, sketch.KindCountSketchRow) }

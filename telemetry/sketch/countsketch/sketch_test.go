@@ -12,12 +12,12 @@ import (
 )
 
 // paretoFlows returns heavy-tailed values, their sum and the sum of their squares.
-func paretoFlows(seed uint64, n int) (flows map[uint64]int64, total, f2 float64) {
+func paretoFlows(family hash.Family, seed uint64, n int) (flows map[uint64]int64, total, f2 float64) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	flows = map[uint64]int64{}
 	for i := range n {
 		v := int64(math.Min(1e6, math.Pow(1-r.Float64(), -1/1.1)))
-		flows[hash.Uint64(seed, uint64(i))] = v
+		flows[family.Uint64(seed, uint64(i))] = v
 		total += float64(v)
 		f2 += float64(v) * float64(v)
 	}
@@ -30,17 +30,24 @@ func paretoFlows(seed uint64, n int) (flows map[uint64]int64, total, f2 float64)
 // mean of ten seeds was more than 20 of its standard deviations below what is allowed,
 // so chance fails the test with far less than 1e-6.
 func TestErrorsKeepBounds(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		t.Run(family.String(), func(t *testing.T) { testErrorsKeepBounds(t, family) })
+	}
+}
+
+func testErrorsKeepBounds(t *testing.T, family hash.Family) {
 	for _, c := range []struct {
 		depth, width int
 		confidence   float64
 	}{{1, 1000, 0.75}, {1, 1000, 0.9}, {3, 500, 0.9}, {4, 500, 0.9}, {5, 1000, 0.95}, {9, 200, 0.99}} {
 		missed, asked, sum := 0, 0, 0.0
 		for seed := range uint64(10) {
-			flows, _, f2 := paretoFlows(seed, 2000)
+			flows, _, f2 := paretoFlows(family, seed, 2000)
 			s, err := NewSize(c.depth, c.width, 77+seed)
 			if err != nil {
 				t.Fatal(err)
 			}
+			s.Use(family)
 			for h, v := range flows {
 				s.Add(h, v)
 			}
@@ -74,7 +81,7 @@ func TestNewMeetsTargets(t *testing.T) {
 	if s.Width() != 400 || s.Depth() != sketch.MedianDepth(0.05) || s.Bytes() != 4*s.Width()*s.Depth() {
 		t.Errorf("%d by %d cells, %d bytes", s.Depth(), s.Width(), s.Bytes())
 	}
-	flows, _, f2 := paretoFlows(5, 3000)
+	flows, _, f2 := paretoFlows(hash.XX, 5, 3000)
 	for h, v := range flows {
 		s.Add(h, v)
 	}

@@ -17,10 +17,13 @@ const Levels = 16
 // MaxLevels bounds the number of levels.
 const MaxLevels = 32
 
-// Level returns the level of a flow, 0 to levels-1, by the number of trailing zeros of
-// a hash of its own. Who shares levels and levelSeed agrees on it.
-func Level(levels int, levelSeed, h uint64) int {
-	return bits.TrailingZeros64(hash.Uint64(levelSeed, h) | 1<<(levels-1))
+// Level is LevelOf with the family xxhash.
+func Level(levels int, levelSeed, h uint64) int { return LevelOf(hash.XX, levels, levelSeed, h) }
+
+// LevelOf returns the level of a flow, 0 to levels-1, by the number of trailing zeros of
+// a hash of its own. Who shares the family, levels and levelSeed agrees on it.
+func LevelOf(f hash.Family, levels int, levelSeed, h uint64) int {
+	return bits.TrailingZeros64(f.Uint64(levelSeed, h) | 1<<(levels-1))
 }
 
 // Fragment is one Count Sketch row per level, of one width. The levels share the
@@ -35,10 +38,11 @@ type Fragment struct {
 	levelSeed uint64
 	seed      uint64
 	total     int64
+	family    hash.Family
 }
 
 // NewFragment returns an empty fragment of 1 to MaxLevels levels, each a row of
-// the width. Fragments whose answers will be joined have one levelSeed and
+// the width, of the family xxhash. Fragments whose answers will be joined have one levelSeed and
 // different seeds.
 func NewFragment(levels, width int, levelSeed, seed uint64) (*Fragment, error) {
 	if levels < 1 || levels > MaxLevels {
@@ -60,9 +64,16 @@ func NewFragmentBytes(levels, bytes int, levelSeed, seed uint64) (*Fragment, err
 	return NewFragment(levels, bytes/max(levels, 1)/sketch.CellBytes, levelSeed, seed)
 }
 
+// Use makes the fragment mix by another hash family: before the first flow is added,
+// and behind decoding, as the binary form does not name the family.
+func (f *Fragment) Use(family hash.Family) { f.family = family }
+
+// Family returns the hash family by which the fragment mixes.
+func (f *Fragment) Family() hash.Family { return f.family }
+
 // Level returns the level of a flow, 0 to Levels()-1.
 func (f *Fragment) Level(h uint64) int {
-	return bits.TrailingZeros64(hash.Uint64(f.levelSeed, h) | f.top)
+	return bits.TrailingZeros64(f.family.Uint64(f.levelSeed, h) | f.top)
 }
 
 // Add adds v (packets, bytes; of at most 2^62 either way) to the flow whose key
@@ -73,7 +84,7 @@ func (f *Fragment) Add(h uint64, v int64) {
 
 // AddLevel is Add for who knows the flow's level already.
 func (f *Fragment) AddLevel(level int, h uint64, v int64) {
-	m := hash.Uint64(f.seed, h)
+	m := f.family.Uint64(f.seed, h)
 	s := -int64(m & 1)
 	f.total += v
 	f.cells.Add(uint64(level)*f.width+hash.Reduce(m, f.width), (v^s)-s)
@@ -81,11 +92,23 @@ func (f *Fragment) AddLevel(level int, h uint64, v int64) {
 
 // AddBatch does Add(h[i], v[i]) for each i. v has at least the length of h.
 func (f *Fragment) AddBatch(h []uint64, v []int64) {
+	v = v[:len(h)]
+	for ; len(h) > sketch.Block; h, v = h[sketch.Block:], v[sketch.Block:] {
+		f.addBlock(h[:sketch.Block], v[:sketch.Block])
+	}
+	f.addBlock(h, v)
+}
+
+// addBlock is AddBatch of a block at most.
+func (f *Fragment) addBlock(h []uint64, v []int64) {
+	var levels, columns [sketch.Block]uint64
+	levelled, mixed := levels[:len(h)], columns[:len(h)]
+	f.family.Uint64s(levelled, f.levelSeed, h)
+	f.family.Uint64s(mixed, f.seed, h)
 	v = v[:len(h)] // BCE
-	cells, width, seed, levelSeed, total := f.cells.Values(), f.width, f.seed, f.levelSeed, int64(0)
-	for i, x := range h {
-		level := uint64(bits.TrailingZeros64(hash.Uint64(levelSeed, x) | f.top))
-		m := hash.Uint64(seed, x)
+	cells, width, total := f.cells.Values(), f.width, int64(0)
+	for i, m := range mixed {
+		level := uint64(bits.TrailingZeros64(levelled[i] | f.top))
 		s := -int64(m & 1)
 		d := (v[i] ^ s) - s
 		c := level*width + hash.Reduce(m, width)
@@ -101,7 +124,7 @@ func (f *Fragment) AddBatch(h []uint64, v []int64) {
 
 // place returns the cell of a flow, and 0 or -1 for its sign.
 func (f *Fragment) place(h uint64) (cell uint64, sign int64) {
-	m := hash.Uint64(f.seed, h)
+	m := f.family.Uint64(f.seed, h)
 	return uint64(f.Level(h))*f.width + hash.Reduce(m, f.width), -int64(m & 1)
 }
 
@@ -171,15 +194,15 @@ func (f *Fragment) LevelSeed() uint64 { return f.levelSeed }
 // Saturated returns how many additions met the limit of their cell.
 func (f *Fragment) Saturated() uint64 { return f.cells.Saturated() }
 
-// Merge adds what o counted. It refuses a fragment of another shape or seed.
+// Merge adds what o counted. It refuses a fragment of another shape, seed or family.
 func (f *Fragment) Merge(o *Fragment) error {
 	switch {
 	case f.width != o.width || f.top != o.top:
 		return fmt.Errorf("merge univmon fragments: %w: %d and %d levels of %d and %d cells",
 			sketch.ErrShape, f.Levels(), o.Levels(), f.width, o.width)
-	case f.seed != o.seed || f.levelSeed != o.levelSeed:
-		return fmt.Errorf("merge univmon fragments: %w: seeds %#x and %#x, of levels %#x and %#x",
-			sketch.ErrShape, f.seed, o.seed, f.levelSeed, o.levelSeed)
+	case f.seed != o.seed || f.levelSeed != o.levelSeed || f.family != o.family:
+		return fmt.Errorf("merge univmon fragments: %w: seeds %#x of %v and %#x of %v, of levels %#x and %#x",
+			sketch.ErrShape, f.seed, f.family, o.seed, o.family, f.levelSeed, o.levelSeed)
 	}
 	f.total += o.total
 	return f.cells.Merge(&o.cells)
@@ -214,8 +237,8 @@ func (f *Fragment) appendBody(b []byte) ([]byte, error) {
 	return f.cells.AppendBinary(b)
 }
 
-// UnmarshalBinary sets the fragment from its binary form, or leaves it alone and
-// says what is wrong.
+// UnmarshalBinary sets the fragment from its binary form, of the family xxhash (see Use),
+// or leaves it alone and says what is wrong.
 func (f *Fragment) UnmarshalBinary(b []byte) error {
 	d := sketch.NewReader(b, sketch.KindUnivMonFragment)
 	n := readBody(d)

@@ -14,6 +14,7 @@ import (
 
 // twin remembers all flows and computes cells when asked.
 type twin struct {
+	family          hash.Family
 	levels, width   int
 	levelSeed, seed uint64
 	flows           map[uint64]int64
@@ -21,7 +22,7 @@ type twin struct {
 
 // level counts coins that fall on heads, up to the last level.
 func (w *twin) level(h uint64) int {
-	coins, l := hash.Uint64(w.levelSeed, h), 0
+	coins, l := w.family.Uint64(w.levelSeed, h), 0
 	for l < w.levels-1 && coins%2 == 0 {
 		coins /= 2
 		l++
@@ -30,7 +31,7 @@ func (w *twin) level(h uint64) int {
 }
 
 func (w *twin) place(h uint64) (level int, column uint64, sign int64) {
-	m := hash.Uint64(w.seed, h)
+	m := w.family.Uint64(w.seed, h)
 	return w.level(h), hash.Reduce(m, uint64(w.width)), 1 - 2*int64(m%2)
 }
 
@@ -46,16 +47,18 @@ func (w *twin) row(level int) []int32 {
 
 func TestFragmentEqualsTwin(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 200 {
-		w := twin{1 + r.IntN(8), 1 + r.IntN(40), r.Uint64(), r.Uint64(), map[uint64]int64{}}
+	for round := range 400 {
+		w := twin{hash.Family(round % 2), 1 + r.IntN(8), 1 + r.IntN(40), r.Uint64(), r.Uint64(), map[uint64]int64{}}
 		f, err := NewFragment(w.levels, w.width, w.levelSeed, w.seed)
 		if err != nil {
 			t.Fatal(err)
 		}
+		f.Use(w.family)
 		for range r.IntN(60) {
 			switch r.IntN(8) {
 			case 0: // What other workers saw.
 				o, _ := NewFragment(w.levels, w.width, w.levelSeed, w.seed)
+				o.Use(w.family)
 				h, v := []uint64{1, r.Uint64N(40), 3}, []int64{4, -5, 1500}
 				o.AddBatch(h, v)
 				for i := range h {
@@ -72,6 +75,7 @@ func TestFragmentEqualsTwin(t *testing.T) {
 				if err := f.UnmarshalBinary(b); err != nil {
 					t.Fatal(err)
 				}
+				f.Use(w.family)
 			case 3:
 				if r.IntN(10) == 0 {
 					w.seed = r.Uint64()
@@ -110,7 +114,7 @@ func (w *twin) compare(t *testing.T, f *Fragment) {
 	for h, v := range w.flows {
 		total += v
 		l, i, sign := w.place(h)
-		if f.Level(h) != l || Level(w.levels, w.levelSeed, h) != l {
+		if f.Level(h) != l || LevelOf(w.family, w.levels, w.levelSeed, h) != l || w.family == hash.XX && Level(w.levels, w.levelSeed, h) != l {
 			t.Fatalf("level of %d is %d, want %d", h, f.Level(h), l)
 		}
 		if got, want := f.Estimate(h), sign*int64(w.row(l)[i]); got != want {
@@ -137,9 +141,12 @@ func TestFragmentRefuses(t *testing.T) {
 	if err != nil || f.Width() != 2048 || f.Bytes() != 128<<10 {
 		t.Fatalf("%v: %d cells in each row", err, f.Width())
 	}
-	shapes := [][4]uint64{{15, 2048, 1, 2}, {16, 2047, 1, 2}, {16, 2048, 2, 2}, {16, 2048, 1, 3}}
+	shapes := [][4]uint64{{15, 2048, 1, 2}, {16, 2047, 1, 2}, {16, 2048, 2, 2}, {16, 2048, 1, 3}, {16, 2048, 1, 2}}
 	for _, s := range shapes {
 		o, _ := NewFragment(int(s[0]), int(s[1]), s[2], s[3])
+		if s == shapes[len(shapes)-1] {
+			o.Use(hash.CRC)
+		}
 		if err := f.Merge(o); !errors.Is(err, sketch.ErrShape) {
 			t.Errorf("Merge of %v: %v", s, err)
 		}

@@ -54,6 +54,13 @@ func NewBytes(levels, depth, bytes int, seed uint64) (*Sketch, error) {
 	return NewSize(levels, depth, bytes/max(depth, 1)/max(levels, 1)/sketch.CellBytes, seed)
 }
 
+// Use makes all rows mix by another hash family, as Fragment.Use does.
+func (s *Sketch) Use(f hash.Family) {
+	for i := range s.rows {
+		s.rows[i].Use(f)
+	}
+}
+
 // Level returns the level of a flow.
 func (s *Sketch) Level(h uint64) int { return s.rows[0].Level(h) }
 
@@ -158,7 +165,7 @@ func (s *Sketch) Saturated() uint64 {
 	return n
 }
 
-// Merge adds what o counted. It refuses a sketch of another shape or seed.
+// Merge adds what o counted. It refuses a sketch of another shape, seed or family.
 func (s *Sketch) Merge(o *Sketch) error {
 	if s.Depth() != o.Depth() {
 		return fmt.Errorf("merge univmon sketches: %w: %d and %d rows", sketch.ErrShape, s.Depth(), o.Depth())
@@ -198,8 +205,8 @@ func (s *Sketch) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary sets the sketch from its binary form, or leaves it alone and
-// says what is wrong.
+// UnmarshalBinary sets the sketch from its binary form, of the family xxhash (see Use),
+// or leaves it alone and says what is wrong.
 func (s *Sketch) UnmarshalBinary(b []byte) error {
 	d := sketch.NewReader(b, sketch.KindUnivMon)
 	depth := int(d.Byte())

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/pint"
@@ -216,22 +217,22 @@ func (w *world) pass(all map[uint32]*counters, flow int, at int64) {
 		}
 		c := all[sw]
 		if p := c.in[before]; p != nil {
-			p.Add(query.Hash(k, 0), id, at, length)
+			p.Add(query.Hash(hash.XX, k, 0), id, at, length)
 		}
 		c.sample.Add(id, length, &k)
-		c.flows.Add(query.Hash(k, 77), 1, &k)
-		c.fragment.Add((&query.Engine{FlowSeed: flowSeed}).FlowID(k), 1, false)
+		c.flows.Add(query.Hash(hash.XX, k, 77), 1, &k)
+		c.fragment.Add((&query.Engine{FlowSeed: flowSeed}).FlowID(hash.XX, k), 1, false)
 		latency := int64(20_000 * float64(sw) * math.Exp(w.rand.NormFloat64()*0.6))
 		at += latency
 		var v pint.Observed
 		v[pint.SwitchID], v[pint.HopLatency], v[pint.EgressUtilisation] = uint64(sw), uint64(latency), pint.UtilisationOne/4
 		digest = w.plan.Encode(id, hop+1, digest, &v)
 		if behind != 0 && sw <= leaves && w.rand.IntN(1000) == 0 {
-			c.out[behind].Add(query.Hash(k, 0), id, at, length)
+			c.out[behind].Add(query.Hash(hash.XX, k, 0), id, at, length)
 			return // lost on the cable
 		}
 		if p := c.out[behind]; p != nil {
-			p.Add(query.Hash(k, 0), id, at, length)
+			p.Add(query.Hash(hash.XX, k, 0), id, at, length)
 		}
 		w.count(sw, before, behind, length)
 	}
