@@ -178,7 +178,8 @@ func family(p, q uint64, message ...[]byte) hashed {
 	for _, part := range message {
 		m = append(m, part...)
 	}
-	u, v := crc32.ChecksumIEEE(m)+uint32(p), crc32.Checksum(m, castagnoli)+uint32(q)
+	v := crc32.Checksum(m, castagnoli) + uint32(q)
+	u := crc32.ChecksumIEEE(m) + uint32(p) + v
 	joined := []byte{byte(u >> 24), byte(u >> 16), byte(u >> 8), byte(u), byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)}
 	return hashed{crc32.ChecksumIEEE(joined), crc32.Checksum(joined, castagnoli)}
 }
