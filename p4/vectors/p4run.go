@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirswitch/weir/p4/bmv2"
@@ -169,11 +170,13 @@ func (r *Result) sort() {
 func (p *P4) readState(state, want State) error {
 	for name, cells := range want {
 		var err error
-		switch name {
-		case reasonCounter:
+		switch {
+		case name == reasonCounter:
 			err = p.readCounter(state, name, len(cells), "ingress.ingress_dropped", "egress.egress_dropped")
-		case faultCounter, pintCounter:
+		case name == faultCounter || name == pintCounter:
 			err = p.readCounter(state, name, len(cells), name)
+		case strings.HasSuffix(name, ".cell_sum") || strings.HasSuffix(name, ".cell_digest"):
+			state[name], err = p.readHalves(name)
 		default:
 			state[name], err = p.sw.Registers(name)
 		}
@@ -182,6 +185,23 @@ func (p *P4) readState(state, want State) error {
 		}
 	}
 	return nil
+}
+
+// readHalves reads numbers of which two registers have the halves, as BMv2's runtime tells
+// none from 2^63 on.
+func (p *P4) readHalves(name string) ([]uint64, error) {
+	high, err := p.sw.Registers(name + "_high")
+	if err != nil {
+		return nil, err
+	}
+	cells, err := p.sw.Registers(name + "_low")
+	if err == nil && len(cells) != len(high) {
+		err = fmt.Errorf("register %s has %d high and %d low halves", name, len(high), len(cells))
+	}
+	for i := range cells {
+		cells[i] |= high[i] << 32
+	}
+	return cells, err
 }
 
 func (p *P4) readCounter(state State, name string, size int, counters ...string) error {
