@@ -26,7 +26,7 @@ func (c *Contents) WriteCommands(w io.Writer, crcs []string) error {
 		}
 		writeFields(b, "table_add", e.Table, e.Action.Name, keyWords(e.Keys), "=>", paramWords(e.Action), priority)
 	}
-	for _, r := range c.Registers {
+	for _, r := range c.registers() {
 		// The command line reads numbers of 64 bits with a sign.
 		fmt.Fprintf(b, "register_write %s %d %d\n", r.Name, r.Index, int64(r.Value))
 	}
