@@ -2,7 +2,7 @@
 // v1model. For a message m, whose numbers are least significant byte first,
 //
 //   p = CRC-32(m), q = CRC-32C(m)                    the first round: of no seed
-//   u = p + key.p, v = q + key.q                     mod 2^32
+//   v = q + key.q, u = p + key.p + v                 mod 2^32
 //   h = CRC-32(u ++ v) ++ CRC-32C(u ++ v)            the second round
 //
 // The control plane turns seeds into keys (hash.Key). CRC-32 is that of IEEE 802.3,
@@ -38,8 +38,8 @@
 // The second round.
 control second_round(out hash_t h, in crcs_t m, in hash_key_t key) {
     apply {
-        bit<32> u = m.p + key.p;
         bit<32> v = m.q + key.q;
+        bit<32> u = m.p + key.p + v;
         hash(h.a, HashAlgorithm.crc32, 32w0, { u, v }, CRC32_RANGE);
         hash(h.b, HashAlgorithm.crc32_custom, 32w0, { u, v }, CRC32_RANGE);
     }
