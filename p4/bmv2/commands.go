@@ -45,33 +45,59 @@ func (s *Switch) Load(text string) error {
 	return nil
 }
 
-// tableAdd: TABLE ACTION KEY... => PARAMETER... [PRIORITY]
-func (s *Switch) tableAdd(args []string) error {
-	t, a, rest, err := s.tableAction(args)
+// AddEntry runs one command table_add and returns the entry's handle.
+func (s *Switch) AddEntry(command string) (handle int32, err error) {
+	words := strings.Fields(command)
+	if len(words) == 0 || words[0] != "table_add" {
+		return 0, fmt.Errorf("%q adds no entry: write table_add", command)
+	}
+	if handle, err = s.addEntry(words[1:]); err != nil {
+		return 0, fmt.Errorf("%s: %w", command, err)
+	}
+	return handle, nil
+}
+
+// DeleteEntry deletes an entry by the handle that [Switch.AddEntry] gave.
+func (s *Switch) DeleteEntry(table string, handle int32) error {
+	t, err := resolve("table", table, s.program.tables)
 	if err != nil {
 		return err
+	}
+	return s.runtime.deleteEntry(t.name, handle)
+}
+
+func (s *Switch) tableAdd(args []string) error {
+	_, err := s.addEntry(args)
+	return err
+}
+
+// addEntry: TABLE ACTION KEY... => PARAMETER... [PRIORITY]
+func (s *Switch) addEntry(args []string) (int32, error) {
+	t, a, rest, err := s.tableAction(args)
+	if err != nil {
+		return 0, err
 	}
 	priority := 0
 	if t.priority {
 		if len(rest) == 0 {
-			return errors.New("a priority is missing")
+			return 0, errors.New("a priority is missing")
 		}
 		if priority, err = strconv.Atoi(rest[len(rest)-1]); err != nil {
-			return fmt.Errorf("priority: %w", err)
+			return 0, fmt.Errorf("priority: %w", err)
 		}
 		rest = rest[:len(rest)-1]
 	}
 	arrow := slices.Index(rest, "=>")
 	if arrow < 0 {
-		return errors.New("there is no => behind the keys")
+		return 0, errors.New("there is no => behind the keys")
 	}
 	match, err := t.match(rest[:arrow])
 	if err != nil {
-		return err
+		return 0, err
 	}
 	params, err := a.parameters(rest[arrow+1:])
 	if err != nil {
-		return err
+		return 0, err
 	}
 	return s.runtime.addEntry(t.name, match, a.name, params, int32(priority))
 }

@@ -77,11 +77,17 @@ func refusal(service, method string, code int64) string {
 // context 0 is all that simple_switch has.
 var contextZero = field{1, int32(0)}
 
-// addEntry adds an entry to a table.
-func (r *runtime) addEntry(table string, match []fields, action string, params [][]byte, priority int32) error {
-	_, err := r.call(serviceStandard, "bm_mt_add_entry", fields{
+// addEntry adds an entry to a table and returns its handle.
+func (r *runtime) addEntry(table string, match []fields, action string, params [][]byte, priority int32) (int32, error) {
+	v, err := r.call(serviceStandard, "bm_mt_add_entry", fields{
 		contextZero, {2, table}, {3, match}, {4, action}, {5, params}, {6, fields{{1, priority}}},
 	})
+	handle, _ := v.(int64)
+	return int32(handle), err
+}
+
+func (r *runtime) deleteEntry(table string, handle int32) error {
+	_, err := r.call(serviceStandard, "bm_mt_delete_entry", fields{contextZero, {2, table}, {3, handle}})
 	return err
 }
 

@@ -19,12 +19,7 @@ func (c *Contents) WriteCommands(w io.Writer, crcs []string) error {
 		writeFields(b, "table_set_default", d.Table, d.Action.Name, paramWords(d.Action))
 	}
 	for i := range c.Entries {
-		e := &c.Entries[i]
-		priority := ""
-		if e.Priority != 0 {
-			priority = fmt.Sprint(e.Priority)
-		}
-		writeFields(b, "table_add", e.Table, e.Action.Name, keyWords(e.Keys), "=>", paramWords(e.Action), priority)
+		fmt.Fprintln(b, c.Entries[i].Command())
 	}
 	for _, r := range c.registers() {
 		// The command line reads numbers of 64 bits with a sign.
@@ -46,6 +41,17 @@ func (c *Contents) WriteCommands(w io.Writer, crcs []string) error {
 		}
 	}
 	return b.Flush()
+}
+
+// Command is the runtime command that adds the entry.
+func (e *Entry) Command() string {
+	priority := ""
+	if e.Priority != 0 {
+		priority = fmt.Sprint(e.Priority)
+	}
+	var line strings.Builder
+	writeFields(&line, "table_add", e.Table, e.Action.Name, keyWords(e.Keys), "=>", paramWords(e.Action), priority)
+	return strings.TrimSpace(line.String())
 }
 
 // The second CRC is CRC-32C (Castagnoli).

@@ -105,6 +105,10 @@ func (c *comparison) messages(want, got []Message) {
 			{"out_port", uint64(w.OutPort), uint64(g.OutPort)}, {"digest", w.Digest, g.Digest}, {"id", w.ID, g.ID},
 			{"arrival", uint64(w.Arrival), uint64(g.Arrival)},
 		} {
+			// What ingress has chosen so far is P4's own matter.
+			if f.name == "out_port" && w.Kind&MessageRecord == 0 {
+				continue
+			}
 			if f.want != f.got {
 				c.differ(what+f.name, fmt.Sprintf("%#x", f.want), fmt.Sprintf("%#x", f.got))
 			}

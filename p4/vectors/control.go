@@ -103,10 +103,10 @@ func (c *controlPlane) point(h *record.Header, body []byte) error {
 		for column := range p.Config().Columns {
 			at := (bank<<ldsRowBits|row)<<ldsColumnBits | column
 			cell := p.Cell(row, column)
-			c.state.add(name("sum"), cells, at, uint64(cell.Sum))
-			c.state.add(name("count"), cells, at, cell.Count)
-			c.state.add(name("digest"), cells, at, cell.Digest)
-			c.state.add(name("bytes"), cells, at, cell.Bytes)
+			c.state.add(name("cell_sum"), cells, at, uint64(cell.Sum))
+			c.state.add(name("cell_count"), cells, at, cell.Count)
+			c.state.add(name("cell_digest"), cells, at, cell.Digest)
+			c.state.add(name("cell_bytes"), cells, at, cell.Bytes)
 		}
 	}
 	return nil

@@ -24,6 +24,7 @@ type goSwitch struct {
 	frames *packet.Cache
 	batch  *packet.Batch
 	pint   *stagepint.Module // nil without
+	edge   []bool            // by port
 
 	seen      seen            // of the packet that goes through
 	dropped   []packet.Reason // likewise
@@ -63,6 +64,10 @@ func newGoSwitch(s *tables.Switch, c collector) (*goSwitch, error) {
 		if m, ok := n.Module.(*stagepint.Module); ok {
 			g.pint = m
 			m.Listen()
+			c, _ := stageConfig[stagepint.Config](s, "pint")
+			for i := range s.Ports {
+				g.edge = append(g.edge, slices.Contains(c.Edge, s.Ports[i].Name))
+			}
 		}
 	}
 	g.graph = pipeline.NewGraph(g.chain, 0)
@@ -128,11 +133,12 @@ func (g *goSwitch) step(in Packet) (Result, error) {
 		// What a stage held back is not in the batch, and is the stage's to free.
 		g.frames.FreePacket(p)
 	}
-	slices.SortStableFunc(r.Out, func(a, b Output) int { return int(a.Port) - int(b.Port) })
 	var err error
 	if g.pint != nil {
 		r.Messages, err = g.digests(in)
+		g.complete(&r)
 	}
+	slices.SortStableFunc(r.Out, func(a, b Output) int { return int(a.Port) - int(b.Port) })
 	return r, err
 }
 
@@ -151,6 +157,17 @@ func (g *goSwitch) digests(in Packet) (messages []Message, err error) {
 		}
 	})
 	return messages, err
+}
+
+// complete adds to the records which packet each is of: those that left by edge ports, in order.
+func (g *goSwitch) complete(r *Result) {
+	at := 0
+	for _, o := range r.Out {
+		if g.edge[o.Port] && at < len(r.Messages) {
+			r.Messages[at].OutPort, r.Messages[at].Data = o.Port, o.Data
+			at++
+		}
+	}
 }
 
 // tap stands behind the parser and notes what it found.

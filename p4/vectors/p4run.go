@@ -1,15 +1,14 @@
 package vectors
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"encoding/binary"
-
 	"github.com/weirswitch/weir/p4/bmv2"
+	"github.com/weirswitch/weir/p4/controller"
 	"github.com/weirswitch/weir/p4/tables"
 )
 
@@ -17,8 +16,8 @@ import (
 type P4 struct {
 	sw    *bmv2.Switch
 	setup *Setup
-	// learned is what the control plane added to the tables of l2.
-	learned map[string]bool
+	plane *controller.Controller
+	l2    bool
 }
 
 // CPUPort is the port to the control plane, beyond those of a setup.
@@ -27,30 +26,11 @@ const CPUPort = tables.DefaultCPUPort
 // NewP4 loads the tables of a setup into a switch that has just started. start is the time of
 // the first packet.
 func NewP4(sw *bmv2.Switch, s *Setup, start int64) (*P4, error) {
-	contents, err := tables.Build(s.Switch, tables.Options{CPUPort: CPUPort, Now: uint64(start)})
+	plane, err := controller.New(sw, s.Switch, tables.Options{CPUPort: CPUPort, Now: uint64(start)})
 	if err != nil {
 		return nil, err
 	}
-	// What the control plane writes by the clock, RunGo tells.
-	contents.Registers = slices.DeleteFunc(contents.Registers, func(r tables.Register) bool { return timed(r.Name) })
-	var text strings.Builder
-	if err := contents.WriteCommands(&text, sw.Program().CustomCRC32()); err != nil {
-		return nil, err
-	}
-	if err := sw.Load(text.String()); err != nil {
-		return nil, err
-	}
-	return &P4{sw: sw, setup: s, learned: map[string]bool{}}, nil
-}
-
-// timed says that a register is of the present epoch.
-func timed(register string) bool {
-	for _, part := range []string{".schedule_", ".cell_key", "oblivious_ingress.epoch", "oblivious_ingress.threshold"} {
-		if strings.Contains(register, part) {
-			return true
-		}
-	}
-	return false
+	return &P4{sw: sw, setup: s, plane: plane, l2: s.has("l2")}, nil
 }
 
 const (
@@ -77,6 +57,9 @@ func (p *P4) Run(packets []Packet, writes []Write, want *Run) (*Run, error) {
 			writes = writes[1:]
 		}
 		if err := p.sw.Send(bmv2.Packet{Port: in.Port, Data: given(in)}); err != nil {
+			return nil, fmt.Errorf("packet %d: %w", i, err)
+		}
+		if err := p.learn(in); err != nil {
 			return nil, fmt.Errorf("packet %d: %w", i, err)
 		}
 		for range len(want.Results[i].Out) + len(want.Results[i].Messages) {
@@ -112,6 +95,39 @@ func (p *P4) Run(packets []Packet, writes []Write, want *Run) (*Run, error) {
 		r.Results[i].sort()
 	}
 	return r, p.readState(r.State, want.State)
+}
+
+// told is how long the switch may take to tell of a station. It tells of none where it dropped the packet.
+const told = 200 * time.Millisecond
+
+// learn waits for what the switch tells of a packet's source, where the control plane does not know it there.
+func (p *P4) learn(in Packet) error {
+	if !p.l2 || len(in.Data) < 14 {
+		return nil
+	}
+	mac := [6]byte(in.Data[6:12])
+	if mac[0]&1 != 0 || mac == ([6]byte{}) || p.plane.Known(vlanOf(in.Data), mac, in.Port) {
+		return nil
+	}
+	l, err := p.sw.Learned(told)
+	if errors.Is(err, bmv2.ErrQuiet) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.plane.Learn(l)
+}
+
+// vlanOf is the VLAN that a bridge without VLAN configuration learns a packet's source in.
+func vlanOf(data []byte) uint16 {
+	switch binary.BigEndian.Uint16(data[12:]) {
+	case 0x8100, 0x88a8, 0x9100:
+		if len(data) >= 18 {
+			return binary.BigEndian.Uint16(data[14:]) & 0xfff
+		}
+	}
+	return 0
 }
 
 // given is a packet as programs with WEIR_GIVEN_TIME expect it: behind a given_time_t.

@@ -30,11 +30,11 @@ type Message struct {
 	Data    []byte // the packet behind it
 }
 
-// The kinds of messages.
+// The kinds of messages; one can be of two.
 const (
 	MessageSample = 1 // oblivious: the sampler admits the packet
 	MessageRecord = 2 // pint: its digest at the sink
-	MessagePunt   = 3 // forward: for the switch itself, or a neighbour is not known
+	MessagePunt   = 4 // forward: for the switch itself, or a neighbour is not known
 )
 
 // Result is what came of one packet: by port in the order in which they left, ports

@@ -21,13 +21,17 @@ import (
 const (
 	setupDir  = "../testdata/setups"
 	vectorDir = "../testdata/vectors"
-	program   = "../v1model/weir.p4"
 )
+
+var program = "../v1model/weir.p4"
 
 var update = flag.Bool("update", false, "write the vectors of p4/testdata anew, by BMv2")
 
 // PacketsVariable is how many packets of each capture go through BMv2; see make p4-test.
 const PacketsVariable = "WEIR_P4_PACKETS"
+
+// ProgramVariable names the program where it is compiled already, with WEIR_GIVEN_TIME.
+const ProgramVariable = "WEIR_P4_PROGRAM"
 
 // The captures: those of which vectors are committed, and those that make p4-test adds.
 var (
@@ -205,6 +209,9 @@ func shortName(capture string) string {
 // compile compiles the program for given times.
 func compile(t *testing.T, tools bmv2.Tools) string {
 	t.Helper()
+	if path := os.Getenv(ProgramVariable); path != "" {
+		return path
+	}
 	path := filepath.Join(t.TempDir(), "weir.json")
 	if err := tools.Compile(context.Background(), program, path, "WEIR_GIVEN_TIME"); err != nil {
 		t.Fatal(err)
