@@ -80,7 +80,7 @@ func TestP4TablesFaults(t *testing.T) {
 			`s1.toml:2: switch.hash: a P4 target cannot compute "xxhash": set hash = "crc" on all switches of the network`,
 			`s1.toml:20: stages.oblivious.unit: "bytes": ranks by bytes need a division, which a P4 target has not: set unit = "packets"`,
 		}},
-		{[]string{"-c", writeFile(t, strings.Replace(p4Switch1, `"packets"`, `"stones"`, 1))}, []string{`s1.toml:20: stages.oblivious.unit = "stones": choose`}},
+		{[]string{"-c", writeFile(t, strings.Replace(p4Switch1, `"packets"`, `"stones"`, 1))}, []string{`s1.toml:19: stages.oblivious: unit = "stones": choose "bytes" or "packets"`}},
 		{[]string{"-c", good, "--format", "xml"}, []string{`--format "xml": choose commands or p4runtime`}},
 		{[]string{"-c", good, "--json"}, []string{"--json reports what was written: name a file with -o"}},
 		{[]string{"-c", good, "--program", good}, []string{"s1.toml: it is no compiled program for BMv2"}},
