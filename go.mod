@@ -15,6 +15,10 @@ require (
 	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	gotest.tools/gotestsum v1.13.0 // indirect
+	github.com/golang/protobuf v1.5.3 // indirect
+	github.com/p4lang/p4runtime v1.4.1
+	google.golang.org/genproto v0.0.0-20230410155749-daa745c078e1 // indirect
+	google.golang.org/grpc v1.56.3 // indirect
 )
 
 require (
@@ -49,6 +53,7 @@ require (
 	github.com/VividCortex/ewma v1.2.0 // indirect
 	github.com/acarl005/stripansi v0.0.0-20180116102854-5a71ef0e047d // indirect
 	github.com/apache/datasketches-go v0.1.0
+	github.com/apache/thrift v0.25.0
 	github.com/asavie/xdp v0.3.3
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0

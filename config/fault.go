@@ -90,7 +90,7 @@ func (f *faults) addAll(prefix string, err error) {
 		key := prefix
 		for _, text := range strings.Split(e.Error(), "\n") {
 			if m := ownKey.FindStringSubmatch(text); m != nil {
-				key, text = prefix+"."+m[1], text[len(m[0]):]
+				key, text = join(prefix, m[1]), text[len(m[0]):]
 			}
 			f.add(key, "%s", text)
 		}

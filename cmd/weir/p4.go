@@ -1,0 +1,174 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/p4/tables"
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/clock"
+)
+
+func newP4Command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "p4",
+		Short: "Configure P4 switches that stand beside Weir's",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newP4TablesCommand())
+	return cmd
+}
+
+// p4TablesOptions are the flags of weir p4 tables.
+type p4TablesOptions struct {
+	tables.Options
+	config, format, out    string
+	info, program          string
+	binary, epochs, asJSON bool
+	target                 tables.Target
+}
+
+func newP4TablesCommand() *cobra.Command {
+	o := p4TablesOptions{Options: tables.Options{CPUPort: tables.DefaultCPUPort}, target: tables.Target{Election: 1}}
+	cmd := &cobra.Command{
+		Use:   "tables -c FILE",
+		Short: "Write the tables of a P4 switch from a switch's configuration",
+		Long: `Tables makes, of the configuration of a switch, all that p4/v1model/weir.p4 is told
+before its first packet: table entries, default actions, registers, clone
+sessions, multicast groups and the parameters of its CRCs (docs/p4.md).
+
+With --format commands it writes the runtime commands of BMv2, for
+simple_switch_CLI; with --format p4runtime a WriteRequest of P4Runtime, whose ids
+are those of our program, or of another compiler's output with --p4info.
+
+What a P4 target cannot do is refused: all of it at once, with the line and the remedy.`,
+		Example: `  weir p4 tables -c switch.toml -o commands.txt
+  simple_switch_CLI <commands.txt
+  weir p4 tables -c switch.toml --format p4runtime -o write.txtpb`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usageError(writeP4Tables(&o, cmd.OutOrStdout()))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.config, "config", "c", "", "the switch's configuration `FILE`")
+	f.StringVar(&o.format, "format", "commands", "what to write: commands or p4runtime")
+	f.StringVarP(&o.out, "out", "o", "", "`FILE` to write; without it, standard output")
+	f.StringVar(&o.program, "program", "", "compiled program (JSON `FILE` of p4c-bm2-ss), for the names of its CRCs; without it, those of ours")
+	f.StringVar(&o.info, "p4info", "", "P4Info `FILE` of the compiler, text or binary; without it, ours")
+	f.BoolVar(&o.binary, "binary", false, "with --format p4runtime: protobuf's binary form instead of text")
+	f.IntVar(&o.CPUPort, "cpu-port", o.CPUPort, "number of the target's port to the control plane")
+	f.Uint64Var(&o.Now, "at", 0, "the time in `ns` of CLOCK_TAI whose epoch's keys to write, and the next one's; 0: now")
+	f.BoolVar(&o.epochs, "epochs", false, "only the registers of the present epoch and of the next: to be written anew in each epoch")
+	f.Uint64Var(&o.target.Device, "device", 0, "with --format p4runtime: the device's id")
+	f.Uint64Var(&o.target.Election, "election", o.target.Election, "with --format p4runtime: the client's election id")
+	f.BoolVar(&o.asJSON, "json", false, "with -o: report what was written as one JSON object")
+	_ = cmd.MarkFlagRequired("config")
+	return cmd
+}
+
+// writeP4Tables is the command, top to bottom.
+func writeP4Tables(o *p4TablesOptions, stdout io.Writer) error {
+	if o.asJSON && o.out == "" {
+		return errors.New("--json reports what was written: name a file with -o")
+	}
+	write, err := o.writer()
+	if err != nil {
+		return err
+	}
+	if o.Now == 0 {
+		o.Now = uint64(clock.Kernel.Read().TAI)
+	}
+	var contents *tables.Contents
+	_, err = config.LoadFor(o.config, func(c *config.Config) (err error) {
+		contents, err = tables.Build(p4Switch(c), o.Options)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if o.epochs {
+		contents = contents.OnlyEpochs()
+	}
+	var text strings.Builder
+	if err := write(contents, &text); err != nil {
+		return err
+	}
+	if o.out == "" {
+		_, err := io.WriteString(stdout, text.String())
+		return err
+	}
+	if err := os.WriteFile(o.out, []byte(text.String()), 0o644); err != nil {
+		return err
+	}
+	return o.report(contents, stdout)
+}
+
+// p4Switch is a configuration as the tables are made of it.
+func p4Switch(c *config.Config) *tables.Switch {
+	s := &tables.Switch{ID: c.Switch.ID, Hash: c.Switch.Hash, Graph: c.Switch.Graph, Stages: c.Stages}
+	for i := range c.Ports {
+		s.Ports = append(s.Ports, pipeline.Port{Name: c.Ports[i].Name})
+	}
+	return s
+}
+
+// writer is what writes the chosen format.
+func (o *p4TablesOptions) writer() (func(*tables.Contents, io.Writer) error, error) {
+	switch o.format {
+	case "commands":
+		crcs := tables.WeirCalculations()
+		if o.program != "" {
+			text, err := os.ReadFile(o.program)
+			if err != nil {
+				return nil, fmt.Errorf("--program: %w", err)
+			}
+			if crcs, err = tables.Calculations(text); err != nil {
+				return nil, fmt.Errorf("--program %s: %w", o.program, err)
+			}
+		}
+		if o.epochs {
+			crcs = nil
+		}
+		return func(c *tables.Contents, w io.Writer) error { return c.WriteCommands(w, crcs) }, nil
+	case "p4runtime":
+		info := tables.WeirInfo()
+		if o.info != "" {
+			text, err := os.ReadFile(o.info)
+			if err != nil {
+				return nil, fmt.Errorf("--p4info: %w", err)
+			}
+			if info, err = tables.ReadInfo(text); err != nil {
+				return nil, fmt.Errorf("--p4info %s: %w", o.info, err)
+			}
+		}
+		return func(c *tables.Contents, w io.Writer) error { return c.WriteP4Runtime(w, info, o.target, o.binary) }, nil
+	}
+	return nil, fmt.Errorf("--format %q: choose commands or p4runtime", o.format)
+}
+
+// report says what was written.
+func (o *p4TablesOptions) report(c *tables.Contents, w io.Writer) error {
+	s := c.Summary()
+	if o.asJSON {
+		return json.NewEncoder(w).Encode(s)
+	}
+	t := newTable("TABLE", ">ENTRIES")
+	for _, x := range s.Tables {
+		t.row(x.Name, x.Entries)
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%d default actions, %d register cells, %d clone sessions, %d multicast groups, %d digests\n",
+		s.Defaults, s.Registers, s.Clones, s.Groups, s.Digests)
+	return err
+}

@@ -1,0 +1,157 @@
+package tables
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirswitch/weir/pipeline"
+	stage "github.com/weirswitch/weir/stages/pint"
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/pint"
+)
+
+// faultsOf are the lines of an error.
+func faultsOf(t *testing.T, s *Switch) []string {
+	t.Helper()
+	_, err := Build(s, options)
+	if err == nil {
+		return nil
+	}
+	return strings.Split(err.Error(), "\n")
+}
+
+// TestFaults: all that the target cannot do is said at once, with key and remedy.
+func TestFaults(t *testing.T) {
+	got := faultsOf(t, load(t, "impossible.toml"))
+	want := []string{
+		`switch.hash: a P4 target cannot compute "xxhash": set hash = "crc" on all switches of the network`,
+		`switch.graph[3]: the program has no stage acl: it has parse, oblivious, lds_ingress, patch, l2, l3, pint, disketch, lds_egress`,
+		`switch.graph[6]: the program has pint in front of disketch: write the graph in its order, parse, oblivious, lds_ingress, patch, l2, l3, pint, disketch, lds_egress`,
+		`stages.l2.table_size: 5000: the program's table holds 4096: choose at most that`,
+		`stages.l2.storm: the program limits no floods: remove the limits`,
+		`stages.pint.next_plan: the program has one plan at a time: leave it out, and replace the plan on all switches at once`,
+		`stages.pint.plan: plan 1: hash "xxhash": a P4 target has "crc": make the plan with it (weir plan --hash crc)`,
+		`stages.pint.plan: plan 1: query "path": the program writes paths as one instance of hashed values in at most two layers: use code = "hashed", instances = 1, no vector and one or two [[query.static.layer]]`,
+		`stages.disketch.fragment[0].kind: the program has no univmon: choose "countsketch" or "countmin"`,
+		`stages.disketch.fragment[0].key: the program's flows are 5-tuples: leave out key = "src"`,
+		`stages.disketch.fragment[0].candidates: a P4 target does not remember the keys of heavy flows: set candidates = -1`,
+		`stages.disketch.fragment[0].memory: 100000 bytes are 25000 cells: a P4 target needs a power of two, and this program has up to 32768: choose memory = 65536 or 131072`,
+		`stages.disketch.fragment[1].memory: 1048576 bytes are 262144 cells: a P4 target needs a power of two, and this program has up to 32768: choose memory = 131072`,
+		`stages.oblivious.unit: "bytes": ranks by bytes need a division, which a P4 target has not: set unit = "packets"`,
+		`stages.oblivious.flows: the program has no sample of flows: set flows = false`,
+		`stages.lds_ingress.ports: 5 measurement points: the program has 4 on either side: name that many ports at most`,
+		`stages.lds_ingress.rows: 3: the program has 4: set rows = 4`,
+		`stages.lds_ingress.columns: 1000: a P4 target needs a power of two, and this program has up to 1024: choose columns = 512 or 1024`,
+		`stages.lds_ingress.virtual: 5 cells of a flow in each row need a multiplication: set virtual = 1`,
+		`stages.lds_ingress.banks: rows that sample need a multiplication: leave banks out`,
+		`stages.lds_ingress.weight: the program's flows all count once: remove the weights`,
+		`stages.lds_egress.columns: 2048: a P4 target needs a power of two, and this program has up to 1024: choose columns = 1024`,
+	}
+	for _, w := range want {
+		if !slices.Contains(got, w) {
+			t.Errorf("not said: %s", w)
+		}
+	}
+	for _, g := range got {
+		if !slices.Contains(want, g) {
+			t.Errorf("said: %s", g)
+		}
+	}
+}
+
+// TestFaultsOfRoutes: next hops that are no power of two, weights counted.
+func TestFaultsOfRoutes(t *testing.T) {
+	s := load(t, "router.toml")
+	if got := faultsOf(t, s); got != nil {
+		t.Fatal(got)
+	}
+	s = read(t, `
+[switch]
+name = "s3"
+hash = "crc"
+graph = ["parse", "l3"]
+[[port]]
+name = "left"
+interface = "left"
+[stages.l3]
+[[stages.l3.interface]]
+port = "left"
+addresses = ["10.0.1.1/24"]
+[[stages.l3.route]]
+prefix = "10.1.0.0/16"
+via = ["10.0.1.2", "10.0.1.3"]
+weights = [2, 3]
+[[stages.l3.route]]
+prefix = "10.2.0.0/16"
+via = ["10.0.1.2", "10.0.1.3", "10.0.1.4"]
+`)
+	want := []string{
+		"stages.l3.route[0].via: flows are spread over 5 next hops, weights counted: a P4 target needs a power of two: name gateways, or choose weights, such that there are 4 or 8",
+		"stages.l3.route[1].via: flows are spread over 3 next hops, weights counted: a P4 target needs a power of two: name gateways, or choose weights, such that there are 2 or 4",
+	}
+	if got := faultsOf(t, s); !slices.Equal(got, want) {
+		t.Errorf("said %q", got)
+	}
+}
+
+// TestFaultsOfPlans: each kind of query that the program has not, and more of a
+// kind than it has.
+func TestFaultsOfPlans(t *testing.T) {
+	static := func(code pint.ValueCode, layers ...pint.Layer) *pint.StaticQuery {
+		return &pint.StaticQuery{Code: code, ValueBits: map[bool]int{true: 8}[code != pint.Hashed], Layers: layers}
+	}
+	codes := &pint.NumericQuery{Multiplicative: true, Min: 100, Max: 100_000}
+	for _, c := range []struct {
+		name string
+		plan pint.PlanConfig
+		want string // "": good
+	}{
+		{"one layer", pint.PlanConfig{Bits: 16, Queries: []pint.Query{
+			{Name: "path", Bits: 16, Frequency: 1, Static: static(pint.Hashed, pint.Baseline()...)}}}, ""},
+		{"an odd length", pint.PlanConfig{Bits: 11, Queries: []pint.Query{
+			{Name: "path", Bits: 11, Frequency: 0.5, Static: static(pint.Hashed, pint.XOR(0.3)...)}}}, ""},
+		{"a short digest", pint.PlanConfig{Bits: 8, Queries: []pint.Query{
+			{Name: "path", Bits: 8, Frequency: 1, Static: static(pint.Hashed, pint.Hybrid(5)...)}}},
+			"bits 8: the program's digest has 2 bytes: make a plan of 9 to 16 bits"},
+		{"three layers", pint.PlanConfig{Bits: 16, Queries: []pint.Query{
+			{Name: "path", Bits: 16, Frequency: 1, Static: static(pint.Hashed, pint.Layer{Share: 0.5}, pint.Layer{Share: 0.25, P: 0.2}, pint.Layer{Share: 0.25, P: 0.5})}}},
+			`query "path": the program writes paths`},
+		{"whole values", pint.PlanConfig{Bits: 16, Queries: []pint.Query{
+			{Name: "path", Bits: 16, Frequency: 1, Static: static(pint.Whole, pint.Baseline()...)}}},
+			`query "path": the program writes paths`},
+		{"a path of ports", pint.PlanConfig{Bits: 16, Queries: []pint.Query{
+			{Name: "path", Value: pint.EgressPort, Bits: 16, Frequency: 1, Static: static(pint.Hashed, pint.Baseline()...)}}},
+			`query "path": the program has no path of egress_port`},
+		{"equal steps", pint.PlanConfig{Bits: 16, Queries: []pint.Query{
+			{Name: "latency", Value: pint.HopLatency, Aggregation: pint.Quantiles, Bits: 16, Frequency: 1, Numeric: &pint.NumericQuery{Max: 1 << 20}}}},
+			`query "latency": the program has no quantiles of hop_latency`},
+		{"two of a kind", pint.PlanConfig{Bits: 16, Queries: []pint.Query{
+			{Name: "fine", Value: pint.HopLatency, Aggregation: pint.Quantiles, Bits: 8, Frequency: 0.5, Numeric: codes},
+			{Name: "coarse", Value: pint.HopLatency, Aggregation: pint.Quantiles, Bits: 8, Frequency: 0.5, Numeric: codes}}},
+			`query "coarse": query "fine" is of the same kind, and the program has one of each: remove one`},
+		{"loops", pint.PlanConfig{Bits: 16, Queries: []pint.Query{
+			{Name: "loop", Aggregation: pint.Loop, Bits: 16, Frequency: 1, Threshold: 1}}},
+			`query "loop": the program has no loop of switch_id`},
+	} {
+		c.plan.ID, c.plan.Seed, c.plan.Hash = 5, 1, hash.CRC
+		p, err := pint.NewPlan(c.plan)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		file := t.TempDir() + "/plan.toml"
+		if err := p.Save(file); err != nil {
+			t.Fatal(err)
+		}
+		config := stage.DefaultConfig()
+		config.Plan = file
+		s := &Switch{ID: 1, Hash: hash.CRC, Graph: []string{"parse", "patch", "pint"}, Ports: []pipeline.Port{{Name: "p0"}}, Stages: map[string]any{"pint": &config}}
+		got := faultsOf(t, s)
+		switch want := "stages.pint.plan: plan 5: " + c.want; {
+		case c.want == "" && got != nil:
+			t.Errorf("%s: %q", c.name, got)
+		case c.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], want)):
+			t.Errorf("%s: said %q, want %q", c.name, got, want)
+		}
+	}
+}

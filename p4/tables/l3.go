@@ -1,0 +1,139 @@
+package tables
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/stages/l3"
+)
+
+// l3 is the router: interfaces, prefixes and next hops. The tables are those that
+// the stage itself makes of its configuration. What is learned later is the
+// control plane's to add.
+func (b *builder) l3(c *l3.Config) {
+	b.weights(c)
+	m, err := l3.New(*c, pipeline.Env{ID: b.ID, Ports: b.Ports, Workers: 1, Hash: b.Hash})
+	if err != nil {
+		b.fault("stages.l3", "%w", err)
+		return
+	}
+	key := keyOf(uint64(b.ID))
+	b.byDefault(l3Control+".l3_config", act(l3Control+".set_switch", param("key_p", key.p), param("key_q", key.q)))
+	ports, prefixes := m.Tables()
+	for i := range ports {
+		p := &ports[i]
+		if !p.Routed {
+			continue
+		}
+		linkLocal := Value{}
+		if p.LinkLocal.IsValid() {
+			linkLocal = Address(p.LinkLocal)
+		}
+		port := Number(uint64(i))
+		b.entry(l3Control+".in_interfaces", act(l3Control+".in_interface", param("mac", MAC(p.MAC)), param("link_local", linkLocal)), exact("meta.in_port", port))
+		b.entry(l3Control+".out_interfaces", act(l3Control+".out_interface", param("mac", MAC(p.MAC)), param("bytes", Number(uint64(p.MTU)))), exact("meta.out_port", port))
+	}
+	b.prefixes(prefixes)
+}
+
+// weights says which routes have no power of two of next hops.
+func (b *builder) weights(c *l3.Config) {
+	for i, r := range c.Routes {
+		n := len(r.Via)
+		if len(r.Weights) > 0 {
+			n = 0
+			for _, w := range r.Weights {
+				n += w
+			}
+		}
+		if _, ok := powerOfTwo(n); ok || n == 0 {
+			continue
+		}
+		below, above := nearest(n)
+		b.fault(fmt.Sprintf("stages.l3.route[%d].via", i), "flows are spread over %d next hops, weights counted: a P4 target needs a power of two: name gateways, or choose weights, such that there are %d or %d", n, below, above)
+	}
+}
+
+// prefixes fills the tables of routes and of next hops. Routes with the same hops
+// share them.
+func (b *builder) prefixes(all []l3.TablePrefix) {
+	first := map[string]int{}
+	hops, routes := 0, map[bool]int{}
+	for i := range all {
+		v := &all[i]
+		var action Action
+		switch v.Kind {
+		case l3.TableConnected:
+			action = act(l3Control+".route_connected", param("port", Number(uint64(v.Port))))
+		case l3.TableLocal:
+			action = act(l3Control + ".route_local")
+		case l3.TableDiscard:
+			reason := uint64(reasonMartian)
+			if v.Reason == l3.ReasonMulticast {
+				reason = reasonMulticast
+			}
+			action = act(l3Control+".route_discard", param("reason", Number(reason)))
+		default:
+			name := fmt.Sprint(v.Hops)
+			at, known := first[name]
+			if !known {
+				at, first[name] = hops, hops
+				for _, h := range v.Hops {
+					b.entry(l3Control+".next_hops", act(l3Control+".next_hop", param("port", Number(uint64(h.Port))), param("mac", MAC(h.MAC))), exact("first", Number(uint64(hops))))
+					hops++
+				}
+			}
+			log, _ := powerOfTwo(len(v.Hops))
+			action = act(l3Control+".route_by", param("first_hop", Number(uint64(at))), param("log_hops", Number(uint64(log))))
+		}
+		four := v.Prefix.Addr().Is4()
+		routes[four]++
+		b.entry(routeTable(four), action, lpm(routeField(four), v.Prefix))
+	}
+	if hops > maxNextHops {
+		b.fault("stages.l3.route", "%d next hops: the program's table holds %d: name fewer gateways", hops, maxNextHops)
+	}
+	for four, version := range map[bool]int{true: 4, false: 6} {
+		if routes[four] > maxRoutes {
+			b.fault("stages.l3.route", "%d prefixes of IPv%d, with the switch's own: the program's table holds %d: name fewer", routes[four], version, maxRoutes)
+		}
+	}
+}
+
+func routeTable(four bool) string {
+	if four {
+		return l3Control + ".routes4"
+	}
+	return l3Control + ".routes6"
+}
+
+func routeField(four bool) string {
+	if four {
+		return "hdr.ipv4.dst"
+	}
+	return "hdr.ipv6.dst"
+}
+
+// NextHopEntry is the entry of a station at a port's own link, for a control plane
+// that learned of it: the prefix and the hop, under a number that no hop has.
+func NextHopEntry(addr netip.Addr, port uint16, mac [6]byte, number int) []Entry {
+	four := addr.Is4()
+	return []Entry{
+		{Table: l3Control + ".next_hops", Action: act(l3Control+".next_hop", param("port", Number(uint64(port))), param("mac", MAC(mac))),
+			Keys: []Key{exact("first", Number(uint64(number)))}},
+		{Table: routeTable(four), Action: act(l3Control+".route_by", param("first_hop", Number(uint64(number))), param("log_hops", Value{})),
+			Keys: []Key{lpm(routeField(four), netip.PrefixFrom(addr, addr.BitLen()))}},
+	}
+}
+
+// StationEntries are those of a station that a bridge's digest told of: where to find it, and
+// where it is known to be.
+func StationEntries(vlan uint16, mac [6]byte, port uint16) []Entry {
+	return []Entry{
+		{Table: l2Control + ".stations", Action: act(l2Control+".forward_to", param("port", Number(uint64(port)))),
+			Keys: []Key{exact("meta.bridge_vlan", Number(uint64(vlan))), exact("hdr.ethernet.dst", MAC(mac))}},
+		{Table: l2Control + ".heard", Action: act("NoAction"),
+			Keys: []Key{exact("meta.bridge_vlan", Number(uint64(vlan))), exact("hdr.ethernet.src", MAC(mac)), exact("meta.in_port", Number(uint64(port)))}},
+	}
+}

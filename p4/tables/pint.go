@@ -1,0 +1,255 @@
+package tables
+
+import (
+	"slices"
+
+	stage "github.com/weirswitch/weir/stages/pint"
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/pint"
+)
+
+// What stands for a frame's longest length, in bytes, and for a link's speed, in bits
+// per second, where they are not known, as in stages/pint.
+const (
+	noLimit     = 1<<32 - 1
+	unknownRate = 10_000_000_000
+)
+
+// queries are those of a plan that the program has: at most one of each kind.
+type queries struct{ path, latency, congestion *pint.Query }
+
+// pint fills the tables of the control pint_egress and its encoder.
+func (b *builder) pint() {
+	c := configOf[stage.Config](b, "pint")
+	if c == nil {
+		return
+	}
+	before := len(b.faults)
+	plan := b.plan(c)
+	if plan == nil {
+		return
+	}
+	queries := b.queries(plan)
+	if len(b.faults) > before {
+		return
+	}
+	e, err := pint.Compile(plan)
+	if err != nil {
+		b.fault("stages.pint.plan", "%w", err)
+		return
+	}
+	b.byDefault(pintControl+".plan", act(pintControl+".set_plan", param("id", Number(uint64(plan.ID)))))
+	if plan.Carrier == pint.CarrierIPID {
+		b.byDefault(pintControl+".carrier", act(pintControl+".by_identification", param("any", oneBit(c.Identification == stage.IdentificationAny))))
+	} else {
+		b.byDefault(pintControl+".carrier", act(pintControl+".by_shim", param("bits", Number(uint64(c.IntervalBits)))))
+	}
+	if plan.Hops == pint.HopsFromTTL {
+		b.byDefault(pintControl+".hops", act(pintControl+".from_ttl", param("initial", Number(uint64(plan.InitialTTL)))))
+	} else {
+		b.byDefault(pintControl+".hops", act(pintControl+".from_shim"))
+	}
+	b.links(c)
+	b.encoder(e, plan, queries)
+}
+
+// plan reads the plan, and says what of it the program cannot do, but for queries.
+func (b *builder) plan(c *stage.Config) *pint.Plan {
+	if c.NextPlan != "" {
+		b.fault("stages.pint.next_plan", "the program has one plan at a time: leave it out, and replace the plan on all switches at once")
+	}
+	p, err := c.SourcePlan()
+	if err != nil {
+		b.fault("stages.pint.plan", "%w", err)
+		return nil
+	}
+	if p.Hash != hash.CRC {
+		b.fault("stages.pint.plan", "plan %d: hash %q: a P4 target has %q: make the plan with it (weir plan --hash %v)", p.ID, p.Hash, hash.CRC, hash.CRC)
+	}
+	if least := digestBits - 7; p.Bits < least || p.Bits > digestBits {
+		b.fault("stages.pint.plan", "plan %d: bits %d: the program's digest has 2 bytes: make a plan of %d to %d bits", p.ID, p.Bits, least, digestBits)
+	}
+	if len(p.Sets) > maxSets {
+		b.fault("stages.pint.plan", "plan %d: %d sets of queries: the program has room for %d: ask for fewer queries, or other frequencies", p.ID, len(p.Sets), maxSets)
+	}
+	return p
+}
+
+// queries sorts a plan's queries by what the program does for them.
+func (b *builder) queries(p *pint.Plan) (q queries) {
+	fault := func(x *pint.Query, format string, args ...any) {
+		b.fault("stages.pint.plan", "plan %d: query %q: "+format, append([]any{p.ID, x.Name}, args...)...)
+	}
+	take := func(place **pint.Query, x *pint.Query) {
+		if *place != nil {
+			fault(x, "query %q is of the same kind, and the program has one of each: remove one", (*place).Name)
+		}
+		*place = x
+	}
+	for i := range p.Queries {
+		x := &p.Queries[i]
+		multiplicative := x.Numeric != nil && x.Numeric.Multiplicative
+		switch {
+		case x.Aggregation == pint.Path && x.Value == pint.SwitchID:
+			if s := x.Static; s.Code != pint.Hashed || s.Instances > 1 || s.Vector || len(s.Layers) > 2 {
+				fault(x, "the program writes paths as one instance of hashed values in at most two layers: use code = \"hashed\", instances = 1, no vector and one or two [[query.static.layer]]")
+			}
+			take(&q.path, x)
+		case x.Aggregation == pint.Quantiles && x.Value == pint.HopLatency && multiplicative:
+			take(&q.latency, x)
+		case x.Aggregation == pint.Maximum && x.Value == pint.EgressUtilisation && multiplicative:
+			take(&q.congestion, x)
+		default:
+			fault(x, "the program has no %v of %v: it has path of switch_id, and with multiplicative codes quantiles of hop_latency and max of egress_utilisation", x.Aggregation, x.Value)
+		}
+	}
+	return q
+}
+
+// links are the ports: edges, the longest frames, and what the use of links is
+// measured against.
+func (b *builder) links(c *stage.Config) {
+	for i := range b.Ports {
+		p := &b.Ports[i]
+		edge := slices.Contains(c.Edge, p.Name)
+		if edge {
+			b.entry(pintControl+".arrival_port", act(pintControl+".edge_in"), exact("meta.in_port", Number(uint64(i))))
+		}
+		rate, longest := p.BitsPerSecond, uint64(noLimit)
+		if rate == 0 {
+			rate = unknownRate
+		}
+		if p.MaxFrame > 0 {
+			longest = uint64(p.MaxFrame)
+		}
+		u, err := pint.NewUtilisation(rate/8, uint64(c.RoundTrip))
+		if err != nil {
+			b.fault("stages.pint.round_trip", "port %s: %w", p.Name, err)
+			return
+		}
+		t := u.Tables()
+		b.entry(pintControl+".port", act(pintControl+".set_port",
+			param("edge", oneBit(edge)), param("longest", Number(longest)), param("round_trip", Number(t.RoundTripNs)),
+			param("log_round_trip", Number(uint64(t.LogRoundTrip))), param("log_bytes", Number(uint64(t.LogBytes)))),
+			exact("meta.out_port", Number(uint64(i))))
+		if i == 0 {
+			for j, v := range t.Log {
+				b.register(pintControl+".utilisation.logarithm", j, uint64(v))
+			}
+			for j, v := range t.Exp {
+				b.register(pintControl+".utilisation.exponential", j, v)
+			}
+		}
+	}
+}
+
+// encoder fills the tables of the control pint_encoder.
+func (b *builder) encoder(e *pint.Encoder, p *pint.Plan, q queries) {
+	const encoder = pintControl + ".encoder"
+	sets, seeds := e.TableSets(p), e.Seeds()
+	valueSeed := uint64(0)
+	if path := pathOf(sets, q.path); path != nil {
+		valueSeed = path.ValueSeed
+		b.path(encoder, path)
+	}
+	set, writer, value := keyOf(seeds.Set), keyOf(seeds.Writer), keyOf(valueSeed)
+	b.byDefault(encoder+".keys", act(encoder+".set_keys", param("of_switch", Number(uint64(b.ID))),
+		param("set_p", set.p), param("set_q", set.q), param("writer_p", writer.p), param("writer_q", writer.q),
+		param("value_p", value.p), param("value_q", value.q)))
+	b.sets(encoder, sets, q)
+	for hop, most := range e.Reservoir() {
+		if hop > 0 {
+			b.entry(encoder+".sample", act(encoder+".sample_up_to", param("most", high(most))), exact("hop", Number(uint64(hop))))
+		}
+	}
+	for _, c := range []struct {
+		instance string
+		query    *pint.Query
+	}{{"latency_code", q.latency}, {"congestion_code", q.congestion}} {
+		if k := codecOf(sets, c.query); k != nil {
+			b.codec(encoder+"."+c.instance, k)
+		}
+	}
+}
+
+// sets say where the digests of queries stand.
+func (b *builder) sets(encoder string, sets []pint.TableSet, q queries) {
+	from := uint64(0)
+	for i, s := range sets {
+		var params []Param
+		for _, x := range []struct {
+			name  string
+			query *pint.Query
+		}{{"path", q.path}, {"latency", q.latency}, {"congestion", q.congestion}} {
+			mask, shift := uint64(0), 0
+			for _, step := range s.Steps {
+				if step.Query == x.query {
+					mask, shift = 1<<step.Query.Bits-1, step.Shift
+				}
+			}
+			params = append(params, param("of_"+x.name, Number(mask)), param(x.name+"_at", Number(uint64(shift))))
+		}
+		b.out.Entries = append(b.out.Entries, Entry{
+			Table: encoder + ".query_set", Priority: i + 1, Action: act(encoder+".set_queries", params...),
+			Keys: []Key{{Field: "q.a", Match: Range, Value: Number(from), High: Number(s.Below - 1)}},
+		})
+		from = s.Below
+	}
+}
+
+// path says how and with which probability hops write to the path.
+func (b *builder) path(encoder string, path *pint.TablePath) {
+	from := uint64(0)
+	for number, l := range path.Layers {
+		to := uint64(1<<32 - 1)
+		if number == 0 && len(path.Layers) > 1 {
+			to = path.UpTo >> 32
+		}
+		b.out.Entries = append(b.out.Entries, Entry{
+			Table: encoder + ".layer", Priority: number + 1,
+			Keys:   []Key{{Field: "q.b", Match: Range, Value: Number(from), High: Number(to)}},
+			Action: act(encoder+".set_layer", param("number", Number(uint64(number))), param("overwriting", oneBit(l.Overwrites))),
+		})
+		from = to + 1
+		for hop := 1; hop <= pint.MaxHops; hop++ {
+			b.entry(encoder+".path_writes", act(encoder+".path_up_to", param("most", high(l.Accept[hop]))),
+				exact("layer_number", Number(uint64(number))), exact("hop", Number(uint64(hop))))
+		}
+	}
+}
+
+// pathOf is the encoding of the path, nil if no set has it.
+func pathOf(sets []pint.TableSet, q *pint.Query) *pint.TablePath {
+	for _, s := range sets {
+		for _, step := range s.Steps {
+			if q != nil && step.Query == q {
+				return step.Path
+			}
+		}
+	}
+	return nil
+}
+
+// codecOf is the code of a query's values, likewise.
+func codecOf(sets []pint.TableSet, q *pint.Query) *pint.Codec {
+	for _, s := range sets {
+		for _, step := range s.Steps {
+			if q != nil && step.Query == q {
+				return step.Codec
+			}
+		}
+	}
+	return nil
+}
+
+// high is the high half of a threshold, which is all that targets compare: hashes
+// of the family crc are accepted up to it with all lower bits set.
+func high(threshold uint64) Value { return Number(threshold >> 32) }
+
+// halves are those of a hash's key.
+type halves struct{ p, q Value }
+
+func keyOf(seed uint64) halves {
+	k := hash.Key(seed)
+	return halves{Number(k >> 32), Number(k & (1<<32 - 1))}
+}

@@ -1,0 +1,99 @@
+package vectors
+
+import (
+	"strings"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/stages/parse"
+)
+
+// Sizes of P4's counters (p4/include/types.p4, telemetry.p4).
+const (
+	numFaults  = 25
+	numReasons = 32
+)
+
+// The names under which counters stand in a State: that of P4's control and counter. What was
+// dropped is counted at both ends of the switch, and added up.
+const (
+	faultCounter  = "derive.faults"
+	reasonCounter = "dropped"
+	pintCounter   = "pint_egress.counts"
+)
+
+// reasonNumbers are P4's numbers of drop reasons (p4/include/types.p4) by their names.
+var reasonNumbers = map[string]int{
+	"consumed": 1, "no_port": 2, "runt": 3, "malformed": 4, "unpatched": 5, "vlan_filtered": 6, "link_local": 7, "same_port": 8,
+	"no_member": 9, "not_routed": 10, "not_for_us": 11, "multicast": 12, "martian": 13, "bad_checksum": 14, "ttl_expired": 15,
+	"no_route": 16, "mtu_exceeded": 17, "neighbour_unreachable": 18, "pint_loop": 19, "pint_host_shim": 20,
+	// What the Go stage answers or refuses by itself is the control plane's matter.
+	"neighbour_pending": 1, "no_listener": 1, "neighbour_refused": 1,
+}
+
+// reasonNumber is P4's number of a drop reason; false: P4 has none.
+func reasonNumber(r packet.Reason) (int, bool) {
+	n, ok := reasonNumbers[r.String()]
+	return n, ok
+}
+
+// pintCounts are P4's counters of pint, in order, by the Go stage's metrics: a name, and the value of
+// its label reason.
+var pintCounts = [...][2]string{
+	{"sourced_packets_total"}, {"transited_packets_total"}, {"sunk_packets_total"}, {"local_packets_total"},
+	{"left_packets_total", "bare"}, {"left_packets_total", "mtu"}, {"left_packets_total", "headroom"}, {"left_packets_total", "other"},
+	{"left_packets_total", "nonzero"}, {"left_packets_total", "own"}, {"left_packets_total", "looping"}, {"left_packets_total", "host_shim"},
+	{"unknown_plan_packets_total"}, {"saturated_packets_total"}, {"unknown_hop_packets_total"}, {"loop_packets_total"},
+	{"records_total"}, {"lost_records_total"},
+}
+
+// ldsCounts are P4's registers of one cell in a side of lds, by the Go stage's metrics.
+var ldsCounts = map[string]string{
+	"measured_packets_total": "measured", "skipped_packets_total": "skipped", "marked_packets_total": "by_bit",
+	"timed_packets_total": "timed", "waited_ns_total": "waited",
+}
+
+// count adds what the Go stages count to the state.
+func (g *goSwitch) count(s State) {
+	for _, n := range g.chain {
+		m, ok := n.Module.(pipeline.Metered)
+		if !ok {
+			continue
+		}
+		m.Metrics(func(x pipeline.Metric) {
+			switch {
+			case n.Name == "parse" && x.Name == "malformed_packets_total":
+				if f, ok := faultNumber(label(x)); ok {
+					s.add(faultCounter, numFaults, f, uint64(x.Value))
+				}
+			case n.Name == "pint":
+				for i, c := range pintCounts {
+					if c[0] == x.Name && c[1] == label(x) {
+						s.add(pintCounter, len(pintCounts), i, uint64(x.Value))
+					}
+				}
+			case strings.HasPrefix(n.Name, "lds_"):
+				if register, ok := ldsCounts[x.Name]; ok {
+					s.add(n.Name+".side."+register, 1, 0, uint64(x.Value))
+				}
+			}
+		})
+	}
+}
+
+// label is the value of a metric's one label, empty if it has none.
+func label(m pipeline.Metric) string {
+	if len(m.Labels) == 0 {
+		return ""
+	}
+	return m.Labels[0][1]
+}
+
+func faultNumber(name string) (int, bool) {
+	for f := parse.Fault(1); f < numFaults; f++ {
+		if f.String() == name {
+			return int(f), true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,96 @@
+package vectors
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/p4/tables"
+	"github.com/weirswitch/weir/pipeline"
+	stagepint "github.com/weirswitch/weir/stages/pint"
+	"github.com/weirswitch/weir/telemetry/pint"
+)
+
+// Setup is a switch whose Go stages and whose P4 program are compared.
+type Setup struct {
+	Name   string
+	Switch *tables.Switch
+	Plan   *pint.Plan
+}
+
+// Of the ports, which a configuration does not know: an Ethernet of 10 Gbit/s with long frames.
+const (
+	mtu           = 9000
+	bitsPerSecond = 10_000_000_000
+)
+
+// Setups lists the names of the configurations in a folder.
+func Setups(dir string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.toml"))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, f := range files {
+		if name := strings.TrimSuffix(filepath.Base(f), ".toml"); !strings.HasPrefix(name, "plan-") {
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return nil, fmt.Errorf("%s has no configuration", dir)
+	}
+	return names, nil
+}
+
+// LoadSetup reads a configuration of a folder by its name. The plan that it names is beside it.
+func LoadSetup(dir, name string) (*Setup, error) {
+	text, err := os.ReadFile(filepath.Join(dir, name+".toml"))
+	if err != nil {
+		return nil, fmt.Errorf("read a configuration: %w", err)
+	}
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	beside := strings.ReplaceAll(string(text), `plan = "`, `plan = "`+dir+string(filepath.Separator))
+	c, err := config.Parse([]byte(beside))
+	if err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", name, err)
+	}
+	s := &Setup{Name: name, Switch: &tables.Switch{
+		ID: c.Switch.ID, Hash: c.Switch.Hash, Graph: c.Switch.Graph, Stages: maps.Clone(c.Stages),
+	}}
+	for i := range c.Ports {
+		s.Switch.Ports = append(s.Switch.Ports, namedPorts(c.Ports[i].Name)...)
+	}
+	if p, ok := stageConfig[stagepint.Config](s.Switch, "pint"); ok {
+		if s.Plan, err = pint.LoadPlan(p.Plan); err != nil {
+			return nil, fmt.Errorf("configuration %s: %w", name, err)
+		}
+	}
+	return s, nil
+}
+
+// stageConfig is the configuration of a stage, if the graph has it.
+func stageConfig[C any](s *tables.Switch, name string) (*C, bool) {
+	if !slices.Contains(s.Graph, name) {
+		return nil, false
+	}
+	c, ok := s.Stages[name].(*C)
+	return c, ok
+}
+
+// has says whether the graph has a stage.
+func (s *Setup) has(stage string) bool { return slices.Contains(s.Switch.Graph, stage) }
+
+// namedPorts are ports with what is known of all.
+func namedPorts(names ...string) (ports []pipeline.Port) {
+	for _, n := range names {
+		ports = append(ports, pipeline.Port{Name: n, MTU: mtu, MaxFrame: mtu + 18, BitsPerSecond: bitsPerSecond})
+	}
+	return ports
+}

@@ -1,0 +1,10 @@
+package disketch
+
+import "github.com/weirswitch/weir/telemetry/sketch"
+
+// CellSeed is the seed that the cells of an epoch are chosen by, for the tables
+// of a P4 target.
+func (s Schedule) CellSeed() uint64 { return s.cellSeed() }
+
+// Width is how many cells a level of the fragment has.
+func (c *Config) Width() int { return c.Memory / sketch.CellBytes / c.levels() }
