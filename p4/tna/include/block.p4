@@ -219,4 +219,70 @@ control messages(in headers_t hdr, in packet_t md, out block_t block, out flow_t
     }
 }
 
+// The packet id: stages 1 and 2 behind the messages.
+control block_id(in block_t block, inout packet_t md) {
+    CRC32_OF(p);
+    CRC32C_OF(q);
+    CRC32_OF(p_id);
+    CRC32C_OF(q_id);
+
+    // hash.Key of the parser's seed.
+    action set_key(bit<32> key_p, bit<32> key_q) {
+        md.u = key_p;
+        md.v = key_q;
+    }
+    table id_key {
+        actions = { set_key; }
+        default_action = set_key(0, 0);
+        size = 1;
+    }
+    action first() {
+        md.u = md.u + p.get(ID_MESSAGE(block));
+        md.v = md.v + q.get(ID_MESSAGE(block));
+    }
+    action second() {
+        md.id_high = p_id.get({ md.u, md.v });
+        md.id_low = q_id.get({ md.u, md.v });
+    }
+    apply {
+        id_key.apply();
+        first();
+        second();
+    }
+}
+
+// A hash of the flow key under a seed whose key the control plane writes: under the
+// parser's seed low is packet.FlowHash.
+control flow_hash(in block_t block, in flow_t flow, out bit<32> high, out bit<32> low) {
+    CRC32_OF(p);
+    CRC32C_OF(q);
+    CRC32_OF(p_flow);
+    CRC32C_OF(q_flow);
+    bit<32> u;
+    bit<32> v;
+
+    action set_key(bit<32> key_p, bit<32> key_q) {
+        u = key_p;
+        v = key_q;
+    }
+    table flow_key {
+        actions = { set_key; }
+        default_action = set_key(0, 0);
+        size = 1;
+    }
+    action first() {
+        u = u + p.get(FLOW_MESSAGE(block, flow));
+        v = v + q.get(FLOW_MESSAGE(block, flow));
+    }
+    action second() {
+        high = p_flow.get({ u, v });
+        low = q_flow.get({ u, v });
+    }
+    apply {
+        flow_key.apply();
+        first();
+        second();
+    }
+}
+
 #endif

@@ -46,16 +46,35 @@
         difference = now >> (DISKETCH_EPOCH_BITS - log);                                                         \
     }
 
+// Ports behind which there is no other switch (host_ports).
+control disketch_ports(in PortId_t port, out bit<1> is_host) {
+    action host() {
+        is_host = 1;
+    }
+    action network() {
+        is_host = 0;
+    }
+    table hosts {
+        key = { port: exact; }
+        actions = { host; network; }
+        default_action = network();
+        size = 512;
+    }
+    apply {
+        hosts.apply();
+    }
+}
+
 // p and q are the first-round CRCs of the flow, now is its departure, length is that
 // of the packet on the wire, in bytes.
-control disketch(in bit<32> p, in bit<32> q, in bit<32> now, in bit<32> length, in bit<1> from_host, in bit<1> to_host) {
+control disketch(in bit<32> p, in bit<32> q, in bit<32> now, in bit<16> length, in bit<1> from_host, in bit<1> to_host) {
     bit<32> subepoch_u;
     bit<32> subepoch_v;
     bit<32> cell_u;
     bit<32> cell_v;
     bit<32> difference; // its lowest log bits: of the subepochs
     bit<1> sign;        // 1: the flow counts down
-    bit<32> value;
+    bit<16> value;
 
     CRC32C_OF(subepoch_hash);
     CRC32C_OF(sign_hash);
@@ -104,12 +123,12 @@ control disketch(in bit<32> p, in bit<32> q, in bit<32> now, in bit<32> length, 
     Register<bit<32>, bit<DISKETCH_COLUMN_BITS>>(1 << DISKETCH_COLUMN_BITS) cells;
     RegisterAction<bit<32>, bit<DISKETCH_COLUMN_BITS>, bit<32>>(cells) up = {
         void apply(inout bit<32> cell) {
-            cell = cell + value;
+            cell = cell + (bit<32>)value;
         }
     };
     RegisterAction<bit<32>, bit<DISKETCH_COLUMN_BITS>, bit<32>>(cells) down = {
         void apply(inout bit<32> cell) {
-            cell = cell - value;
+            cell = cell - (bit<32>)value;
         }
     };
     action add() {
