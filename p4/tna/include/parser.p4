@@ -87,7 +87,6 @@ parser parse_link(packet_in pkt, out headers_t hdr) {
 // Everything, for ingress.
 parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
     state start {
-        md.identification = 0;
         md.t2c = 0;
         md.src_port = 0;
         md.dst_port = 0;
@@ -154,7 +153,6 @@ parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
     }
     state ipv4 {
         pkt.extract(hdr.ipv4);
-        md.identification = hdr.ipv4.identification;
         transition select(hdr.ipv4.offset, hdr.ipv4.protocol) {
             (0, PROTO_TCP): tcp4;
             (0, PROTO_UDP): udp4;
