@@ -127,7 +127,9 @@ header dccp_t {
     bit<16> dst_port;
     bit<8> data_offset;
     bit<24> bytes;
-    bit<32> more;
+    bit<7> type;
+    bit<1> extended; // sequence numbers of 48 bits
+    bit<24> more;
 }
 
 header dccp_options_t {

@@ -5,11 +5,45 @@
 
 #include "headers.p4"
 
+// Eight bytes each that follow each other, in wire order; a word that the packet has
+// only in part is zero.
+struct words_t {
+    bit<64> a;
+    bit<64> b;
+    bit<64> c;
+}
+
+// What packets other than IP begin with behind the link header, in pieces: the first
+// 32 bytes, or all there is.
+header opaque_32_t {
+    bit<256> bytes;
+}
+
+header opaque_16_t {
+    bit<128> bytes;
+}
+
+header opaque_8_t {
+    bit<64> bytes;
+}
+
+header opaque_4_t {
+    bit<32> bytes;
+}
+
+header opaque_2_t {
+    bit<16> bytes;
+}
+
+header opaque_1_t {
+    bit<8> bytes;
+}
+
 struct headers_t {
     cpu_t cpu;
     given_time_t given_time;
     ethernet_t ethernet;
-    vlan_t[MAX_TAGS] vlan;
+    vlan_t[MAX_TAGS + 1] vlan; // one more than the parser takes out: forwarding may add one
     // The outermost shim is the network's, or a host's before the source has wrapped
     // it. Either digest or other_digest is there with it.
     shim_t shim;
@@ -27,6 +61,12 @@ struct headers_t {
     tcp_options_t tcp_options;
     dccp_t dccp;
     dccp_options_t dccp_options;
+    opaque_32_t opaque_32;
+    opaque_16_t opaque_16;
+    opaque_8_t opaque_8;
+    opaque_4_t opaque_4;
+    opaque_2_t opaque_2;
+    opaque_1_t opaque_1;
 }
 
 // Fields with the list CPU_FIELDS are what clones to the CPU port keep.
@@ -43,30 +83,26 @@ struct metadata_t {
     bit<16> vlan;        // the outer tag's TCI
     bit<16> src_port;
     bit<16> dst_port;
-    bit<16> l3;          // bytes of link header, tags, shims
-    bit<32> length;      // WireLen, bytes: it changes where a shim is put in or taken out
-
-    // Of packet.IDBlock: the pieces of the transport header and the payload, and what
-    // other packets begin with behind the link header, in wire order.
-    bit<64> t1;
-    bit<64> t2;
-    bit<64> payload;
-    bit<256> opaque;
+    bit<16> l3;          // bytes in front of the IP header
+    bit<32> length;      // WireLen, bytes: it changes where tags or shims come or go
 
     // What stages share, from behind the parser on.
     @field_list(CPU_FIELDS)
     bit<64> id;          // the packet id
-    crcs_t id_crcs;      // first round of the message id
+    crcs_t id_crcs;      // first round of the id as a message
     bit<32> flow_hash;   // of the 5-tuple under the parser's seed: packet.FlowHash
-    crcs_t flow_crcs;    // first round of the flow key's words (packet.KeyWords4, KeyWords6), of IP packets alone
+    crcs_t flow_crcs;    // first round of the flow key's words (packet.KeyWords4, KeyWords6): of IP packets alone
     @field_list(CPU_FIELDS)
     time_t arrival;
-    time_t now;          // ingress: arrival; egress: the time at this stage, not before arrival where the clock is the switch's
-    bit<32> depth;       // packets that wait at the output port
-    port_t out_port;     // egress: where the packet leaves; ingress: as chosen, NO_PORT if not, or flooded
+    time_t now;          // the clock: at ingress, and again at egress
+    bit<32> depth;       // packets that wait at the output port, known at egress
+    port_t out_port;     // where the packet leaves; NO_PORT until chosen, and at ingress where it is flooded
     reason_t reason;     // why it is dropped: stages pass by packets that have one
+    bit<12> bridge_vlan; // of l2: the VLAN of the packet inside the bridge
+    bit<1> bridged;      // l2 has forwarded it: it leaves with the port's tag
+    bit<16> zero;        // what the checksum of a right IPv4 header is
 
-    // What the clone to the CPU port is to say; kind 0: none.
+    // What the copy for the CPU port is to say; kind 0: there is none.
     @field_list(CPU_FIELDS)
     bit<8> cpu_kind;
     @field_list(CPU_FIELDS)
@@ -80,15 +116,25 @@ struct metadata_t {
     @field_list(CPU_FIELDS)
     port_t cpu_out_port;
 
+    // Of the parser, for derive: words behind the IP header (of IPv6: the fixed
+    // one), at the transport header, and at the payload behind a header with options.
+    words_t behind;
+    words_t transport;
+    bit<64> payload;
+
     // Of the parser alone.
-    bit<32> room;        // bytes of the packet behind the parser's place
+    bit<32> room;        // bytes of the packet from the parser's place on
     bit<32> inside;      // of these, bytes of the IP packet
-    bit<32> need;        // bytes that come next
-    bit<16> next_type;
+    bit<32> need;        // bytes of the header that comes next
     bit<1> fits;
-    bit<8> shims;
+    bit<1> valid;
+    bit<24> shim_ahead;
+    bit<64> ahead;
+    bit<16> next_type;
+    bit<8> tags;
+    bit<8> extensions;
     bit<8> extension;    // the type of the present extension header
-    bit<8> behind;       // the type that it names
+    bit<8> opaque;       // bytes that other than IP packets begin with, 0 to 32
 }
 
 #endif

@@ -65,6 +65,11 @@ const bit<8> PROTO_UDP_LITE = 136;
 const bit<8> PROTO_HIP = 139;
 const bit<8> PROTO_SHIM6 = 140;
 
+// What is neighbour discovery of ICMPv6 (RFC 4861), and fe80::/10.
+const bit<8> ICMPV6_NEIGHBOUR_SOLICIT = 135;
+const bit<8> ICMPV6_NEIGHBOUR_ADVERT = 136;
+const bit<10> LINK_LOCAL_PREFIX = 0x3fa;
+
 const port_t NO_PORT = 0xffff;
 
 // What the parser found (packet.Flags).
@@ -140,10 +145,11 @@ const reason_t REASON_PINT_LOOP = 19;
 const reason_t REASON_PINT_HOST_SHIM = 20;
 #define NUM_REASONS 32
 
-// Why a packet is at the CPU port (cpu_t.kind).
+// Why a packet is at the CPU port (cpu_t.kind): one or more of these.
 const bit<8> CPU_SAMPLE = 1; // oblivious: the sampler admits it
 const bit<8> CPU_RECORD = 2; // pint: its digest at the sink
-const bit<8> CPU_PUNT = 3;   // forward: for the switch itself, or a neighbour is not known
+const bit<8> CPU_PUNT = 4;   // forward: for the switch itself, or for a neighbour that is not known
+const bit<8> CPU_LOOP = 8;   // pint: it was found to loop
 
 // The clone session of the CPU port.
 #define CPU_SESSION 1
