@@ -296,4 +296,330 @@ control pint_code(in bit<1> of, in bit<32> value, in bit<16> round, out bit<8> c
     }
 }
 
+// What is done to a packet, and what its digest becomes. Tables:
+//
+//   arrival (of the program) ingress port -> edge or core
+//   port         egress port: exact -> set_port(edge, limit, source_limit)   limit: the longest frame plus 1, in the unit of
+//                pkt_length (it counts the bridge and the FCS); source_limit: the same less SHIM_LEN
+//   plan         plan: exact -> known(), for packets that have a digest; newest() sets the id for new ones
+//   query_set    q_a: ternary -> set_queries(path, latency, congestion)   prefixes of the sets' ranges
+//   layer        q_b: ternary -> set_layer(number, overwrites)            prefixes likewise
+//   path_writes  layer, hop: exact -> path_up_to(most)                    g_a is at most: accept's high half
+//   sample       hop: exact -> sample_up_to(most)                         g_b is at most: acceptReservoir's high half
+//   code.*       see pint_code
+//
+// Both thresholds are met where the saturating difference is zero.
+struct pint_egress_t {
+    bit<1> to_edge;
+    bit<1> known_plan;
+    bit<1> encodes;
+    bit<1> records;
+    bit<16> plan;        // for new digests
+    bit<16> room;        // 0: longer than the link takes
+    bit<16> source_room;
+    bit<1> of_path;      // the set's queries
+    bit<1> of_latency;
+    bit<1> of_congestion;
+    bit<1> layer;
+    bit<1> overwrites;
+    bit<32> path_most;
+    bit<32> sample_most;
+    bit<32> path_over;
+    bit<32> sample_over;
+    bit<32> latency;
+    bit<32> use;
+    bit<32> value;
+    bit<8> code;
+    bit<8> low;          // the digest
+    bit<8> high;
+    bit<8> hop;
+}
+
+control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intrinsic_metadata_t intrinsic,
+                    in egress_intrinsic_metadata_from_parser_t parsed,
+                    inout egress_intrinsic_metadata_for_deparser_t deparse, inout pint_egress_t md) {
+    DirectCounter<bit<64>>(CounterType_t.PACKETS) fates;
+    link_use() use;
+    pint_code() encode;
+
+    action set_port(bit<1> edge, bit<16> limit, bit<16> source_limit) {
+        md.to_edge = edge;
+        md.room = limit |-| intrinsic.pkt_length;
+        md.source_room = source_limit |-| intrinsic.pkt_length;
+    }
+    table port {
+        key = { intrinsic.egress_port: exact; }
+        actions = { set_port; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = MAX_PORTS;
+    }
+
+    action known() {
+        md.known_plan = 1;
+    }
+    table plan {
+        key = { hdr.shim.plan: exact; }
+        actions = { known; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = 2;
+    }
+    action newest(bit<16> id) {
+        md.plan = id;
+    }
+    table new_plan {
+        actions = { newest; }
+        default_action = newest(0);
+        size = 1;
+    }
+
+    action set_queries(bit<1> path, bit<1> latency, bit<1> congestion) {
+        md.of_path = path;
+        md.of_latency = latency;
+        md.of_congestion = congestion;
+    }
+    table query_set {
+        key = { bridge.q_a: ternary; }
+        actions = { set_queries; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = 256;
+    }
+
+    action set_layer(bit<1> number, bit<1> overwrites) {
+        md.layer = number;
+        md.overwrites = overwrites;
+    }
+    table layer {
+        key = { bridge.q_b: ternary; }
+        actions = { set_layer; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = 64;
+    }
+
+    action path_up_to(bit<32> most) {
+        md.path_most = most;
+    }
+    table path_writes {
+        key = {
+            md.layer: exact;
+            bridge.hop: exact;
+        }
+        actions = { path_up_to; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = 512;
+    }
+    action sample_up_to(bit<32> most) {
+        md.sample_most = most;
+    }
+    table sample {
+        key = { bridge.hop: exact; }
+        actions = { sample_up_to; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = 256;
+    }
+    action exceed_path() {
+        md.path_over = bridge.g_a |-| md.path_most;
+    }
+    action exceed_sample() {
+        md.sample_over = bridge.g_b |-| md.sample_most;
+    }
+
+    // What becomes of the packet: the counts of stages/pint.
+    action left_unmeasured() {
+        fates.count();
+    }
+    action left_mtu() {
+        fates.count();
+    }
+    action left_bare() {
+        fates.count();
+    }
+    action left_forged() {
+        deparse.drop_ctl = 1;
+        fates.count();
+    }
+    action sourced() {
+        hdr.added.setValid();
+        hdr.added.type = TYPE_SHIM;
+        hdr.added.version = SHIM_VERSION;
+        hdr.added.interval = bridge.interval;
+        hdr.added.length = DIGEST_LEN - 1;
+        hdr.added.hop = 1;
+        hdr.added.plan = md.plan;
+        hdr.added_digest.setValid();
+        md.low = 0;
+        md.high = 0;
+        md.encodes = 1;
+        fates.count();
+    }
+    action local() {
+        md.low = 0;
+        md.high = 0;
+        md.encodes = 1;
+        md.records = 1;
+        fates.count();
+    }
+    action transited() {
+        hdr.shim.hop = md.hop;
+        md.low = hdr.digest.value[7:0];
+        md.high = hdr.digest.value[15:8];
+        md.encodes = 1;
+        fates.count();
+    }
+    action unknown() {
+        hdr.shim.hop = md.hop;
+        fates.count();
+    }
+    action sunk() {
+        hdr.shim.setInvalid();
+        hdr.digest.setInvalid();
+        md.low = hdr.digest.value[7:0];
+        md.high = hdr.digest.value[15:8];
+        md.encodes = 1;
+        md.records = 1;
+        md.plan = hdr.shim.plan;
+        fates.count();
+    }
+    action stripped() {
+        hdr.shim.setInvalid();
+        hdr.digest.setInvalid();
+        fates.count();
+    }
+    table fate {
+        key = {
+            bridge.from_edge: ternary;
+            md.to_edge: ternary;
+            bridge.unmeasured: ternary;
+            hdr.shim.isValid(): ternary;
+            bridge.has_host_shim: ternary;
+            md.known_plan: ternary;
+            md.room: ternary;
+            md.source_room: ternary;
+        }
+        actions = {
+            left_unmeasured; left_mtu; left_bare; left_forged; sourced; local; transited; unknown; sunk; stripped;
+        }
+        const default_action = left_bare();
+        const entries = {
+            (1, 1, 1, _, _, _, _, _): left_unmeasured();
+            (1, 1, _, _, _, _, _, _): local();
+            (1, _, _, true, _, _, _, 0): left_forged();
+            (1, _, _, _, _, _, _, 0): left_mtu();
+            (1, _, _, _, 1, _, _, _): left_forged();
+            (1, _, 1, _, _, _, _, _): left_unmeasured();
+            (1, _, _, _, _, _, _, _): sourced();
+            (_, _, _, false, _, _, _, _): left_bare();
+            (_, 0, _, _, 1, _, 0, _): left_forged();
+            (_, 0, _, _, _, _, 0, _): stripped();
+            (_, 1, 1, _, _, _, _, _): stripped();
+            (_, 1, _, _, _, 1, _, _): sunk();
+            (_, 1, _, _, _, _, _, _): stripped();
+            (_, _, 1, _, _, _, _, _): left_unmeasured();
+            (_, _, _, _, _, 1, _, _): transited();
+            (_, _, _, _, _, _, _, _): unknown();
+        }
+        counters = fates;
+        size = 16;
+    }
+
+    action subtract_arrival() {
+        md.latency = parsed.global_tstamp[31:0] - bridge.arrival[31:0];
+    }
+    action take_use() {
+        md.value = md.use;
+    }
+    action take_latency() {
+        md.value = md.latency;
+    }
+
+    action overwrite() {
+        md.low = bridge.v;
+    }
+    action add() {
+        md.low = md.low ^ bridge.v;
+    }
+    table path {
+        key = {
+            md.encodes: ternary;
+            bridge.hop: ternary;
+            md.of_path: ternary;
+            md.path_over: ternary;
+            md.overwrites: ternary;
+        }
+        actions = { overwrite; add; @defaultonly NoAction; }
+        const default_action = NoAction();
+        const entries = {
+            (_, 0, _, _, _): NoAction();
+            (1, _, 1, 0, 1): overwrite();
+            (1, _, 1, 0, 0): add();
+        }
+        size = 4;
+    }
+
+    action put_latency() {
+        md.high = md.code;
+    }
+    action put_congestion() {
+        md.high = max(md.high, md.code);
+    }
+    table numeric {
+        key = {
+            md.encodes: ternary;
+            bridge.hop: ternary;
+            md.of_latency: ternary;
+            md.of_congestion: ternary;
+            md.sample_over: ternary;
+        }
+        actions = { put_latency; put_congestion; @defaultonly NoAction; }
+        const default_action = NoAction();
+        const entries = {
+            (_, 0, _, _, _): NoAction();
+            (1, _, 1, _, 0): put_latency();
+            (1, _, _, 1, _): put_congestion();
+        }
+        size = 4;
+    }
+
+    action write_digest() {
+        hdr.added_digest.value = md.high ++ md.low;
+        hdr.digest.value = md.high ++ md.low;
+    }
+    action write_added() {
+        hdr.added_digest.value = md.high ++ md.low;
+    }
+
+    apply {
+        port.apply();
+        plan.apply();
+        new_plan.apply();
+        query_set.apply();
+        layer.apply();
+        sample.apply();
+        path_writes.apply();
+        subtract_arrival();
+        use.apply(intrinsic, md.use);
+        exceed_sample();
+        exceed_path();
+        // The hop stays at its largest.
+        if (bridge.hop == 0) {
+            md.hop = MAX_HOPS;
+        } else {
+            md.hop = bridge.hop;
+        }
+        if (md.of_congestion == 1) {
+            take_use();
+        } else {
+            take_latency();
+        }
+        encode.apply(md.of_congestion, md.value, bridge.q_b[15:0], md.code);
+        fate.apply();
+        path.apply();
+        numeric.apply();
+        if (hdr.added.isValid()) {
+            write_added();
+        } else {
+            write_digest();
+        }
+    }
+}
+
 #endif
