@@ -5,7 +5,7 @@
 
 #include "include/headers.p4"
 #include "include/parser.p4"
-#include "include/id.p4"
+#include "include/block.p4"
 #include "include/pint.p4"
 
 const MirrorType_t MIRROR_RECORD = 1;
@@ -17,6 +17,8 @@ struct ingress_headers_t {
 
 struct ingress_metadata_t {
     packet_t packet;
+    block_t block;
+    flow_t flow;
     bit<8> hop;
 }
 
@@ -46,7 +48,8 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
                 in ingress_intrinsic_metadata_from_parser_t parsed,
                 inout ingress_intrinsic_metadata_for_deparser_t deparse,
                 inout ingress_intrinsic_metadata_for_tm_t tm) {
-    packet_id() id;
+    messages() message;
+    block_id() id;
     pint_hashes() hashes;
 
     // Patch pairs (stages/patch), and whether the port is one to hosts.
@@ -83,10 +86,9 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         hdr.bridge.kind = BRIDGED;
         hdr.bridge.pad = 0;
         hdr.bridge.interval = 0;
-        hdr.bridge.measured_host = 0;
         hdr.bridge.from_edge = 0;
         hdr.bridge.unmeasured = md.packet.unmeasured;
-        hdr.bridge.has_host_shim = 0;
+        hdr.bridge.two_shims = md.packet.two_shims;
         hdr.bridge.in_port = (bit<16>)intrinsic.ingress_port;
         hdr.bridge.arrival = intrinsic.ingress_mac_tstamp;
     }
@@ -100,13 +102,11 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         bridge();
         ports.apply();
         interval.apply();
-        if (hdr.packet.host_shim.isValid()) {
-            hdr.bridge.has_host_shim = 1;
-        }
         if (hdr.bridge.from_edge == 0) {
             count_hop();
         }
-        id.apply(hdr.packet, md.packet);
+        message.apply(hdr.packet, md.packet, md.block, md.flow);
+        id.apply(md.block, md.packet);
         hashes.apply(md.packet.id_high, md.packet.id_low, md.hop, hdr.bridge);
         bridge_id();
     }
@@ -165,7 +165,7 @@ control egress_deparser(packet_out pkt, inout egress_headers_t hdr, in egress_me
     Mirror(MIRROR_RECORD) record;
     apply {
         if (deparse.mirror_type == MIRROR_RECORD) {
-            record.emit<report_t>(CPU_SESSION, { CPU_RECORD, md.bridge.hop, md.pint.plan, md.bridge.in_port,
+            record.emit<report_t>(CPU_SESSION, { CPU_RECORD, md.pint.hop, md.pint.plan, md.bridge.in_port,
                 (bit<16>)intrinsic.egress_port, md.pint.high ++ md.pint.low, md.bridge.id_high, md.bridge.id_low,
                 md.bridge.arrival });
         }

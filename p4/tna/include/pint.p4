@@ -22,12 +22,11 @@
 header pint_bridge_t {
     bit<8> kind;          // BRIDGED
     bit<8> hop;           // that is to be written, 0: none
-    @padding bit<3> pad;
+    @padding bit<4> pad;
     bit<1> interval;      // of the shim that a source puts in
     bit<1> from_edge;
     bit<1> unmeasured;
-    bit<1> has_host_shim; // two shims
-    bit<1> measured_host; // unused by pint: see disketch
+    bit<1> two_shims;
     bit<16> in_port;
     bit<32> id_high;
     bit<32> id_low;
@@ -301,7 +300,7 @@ control pint_code(in bit<1> of, in bit<32> value, in bit<16> round, out bit<8> c
 //   arrival (of the program) ingress port -> edge or core
 //   port         egress port: exact -> set_port(edge, limit, source_limit)   limit: the longest frame plus 1, in the unit of
 //                pkt_length (it counts the bridge and the FCS); source_limit: the same less SHIM_LEN
-//   plan         plan: exact -> known(), for packets that have a digest; newest() sets the id for new ones
+//   plan         digest.isValid() (true), plan: exact -> known(); newest() sets the id for new ones
 //   query_set    q_a: ternary -> set_queries(path, latency, congestion)   prefixes of the sets' ranges
 //   layer        q_b: ternary -> set_layer(number, overwrites)            prefixes likewise
 //   path_writes  layer, hop: exact -> path_up_to(most)                    g_a is at most: accept's high half
@@ -358,7 +357,10 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
         md.known_plan = 1;
     }
     table plan {
-        key = { hdr.shim.plan: exact; }
+        key = {
+            hdr.digest.isValid(): exact;
+            hdr.shim.plan: exact;
+        }
         actions = { known; @defaultonly NoAction; }
         default_action = NoAction();
         size = 2;
@@ -469,9 +471,16 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
         hdr.shim.hop = md.hop;
         fates.count();
     }
-    action sunk() {
+    action strip() {
         hdr.shim.setInvalid();
         hdr.digest.setInvalid();
+        hdr.other_digest4.setInvalid();
+        hdr.other_digest8.setInvalid();
+        hdr.other_digest2.setInvalid();
+        hdr.other_digest1.setInvalid();
+    }
+    action sunk() {
+        strip();
         md.low = hdr.digest.value[7:0];
         md.high = hdr.digest.value[15:8];
         md.encodes = 1;
@@ -480,8 +489,7 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
         fates.count();
     }
     action stripped() {
-        hdr.shim.setInvalid();
-        hdr.digest.setInvalid();
+        strip();
         fates.count();
     }
     table fate {
@@ -490,7 +498,7 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
             md.to_edge: ternary;
             bridge.unmeasured: ternary;
             hdr.shim.isValid(): ternary;
-            bridge.has_host_shim: ternary;
+            bridge.two_shims: ternary;
             md.known_plan: ternary;
             md.room: ternary;
             md.source_room: ternary;
