@@ -98,6 +98,9 @@ struct metadata_t {
     bit<32> depth;       // packets that wait at the output port, known at egress
     port_t out_port;     // where the packet leaves; NO_PORT until chosen, and at ingress where it is flooded
     reason_t reason;     // why it is dropped: stages pass by packets that have one
+    bit<12> bridge_vlan; // of l2: the VLAN of the packet inside the bridge
+    bit<1> bridged;      // l2 has forwarded it: it leaves with the port's tag
+    bit<16> zero;        // what the checksum of a right IPv4 header is
 
     // What the copy for the CPU port is to say; kind 0: there is none.
     @field_list(CPU_FIELDS)

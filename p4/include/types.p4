@@ -65,6 +65,11 @@ const bit<8> PROTO_UDP_LITE = 136;
 const bit<8> PROTO_HIP = 139;
 const bit<8> PROTO_SHIM6 = 140;
 
+// What is neighbour discovery of ICMPv6 (RFC 4861), and fe80::/10.
+const bit<8> ICMPV6_NEIGHBOUR_SOLICIT = 135;
+const bit<8> ICMPV6_NEIGHBOUR_ADVERT = 136;
+const bit<10> LINK_LOCAL_PREFIX = 0x3fa;
+
 const port_t NO_PORT = 0xffff;
 
 // What the parser found (packet.Flags).

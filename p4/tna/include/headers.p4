@@ -62,6 +62,35 @@ header opaque_t {
 
 #define TCP_OPTION_WORDS 10
 
+// Digests of other lengths than DIGEST_LEN, from 1 to 8 bytes: as many of these as
+// make up the length.
+header bytes4_t {
+    bit<32> bytes;
+}
+header bytes2_t {
+    bit<16> bytes;
+}
+header bytes1_t {
+    bit<8> bytes;
+}
+
+// In front of mirrored packets, which go to the CPU port: what a kind does not use is
+// zero. It is cpu_t without the bits that a Tofino does not have, for a mirror
+// carries 32 bytes at most. Bridged packets begin with a kind of 0.
+header report_t {
+    bit<8> kind;      // CPU_SAMPLE, ...
+    bit<8> hop;       // record: that the packet passed
+    bit<16> plan;     // record
+    bit<16> in_port;
+    bit<16> out_port; // NO_PORT where none is chosen
+    bit<16> digest;   // record
+    bit<32> id_high;  // of the packet
+    bit<32> id_low;
+    bit<48> arrival;  // ns of the device's clock
+}
+
+const bit<8> BRIDGED = 0;
+
 // The headers in the order in which they are sent. What a packet lacks is not
 // valid, and reads as zero: no container is shared with what else such a
 // packet has.
@@ -72,6 +101,10 @@ struct headers_t {
     digest_t added_digest;
     shim_t shim;           // the network's, or a host's that arrives at the source
     digest_t digest;
+    bytes4_t other_digest4;
+    bytes4_t other_digest8;
+    bytes2_t other_digest2;
+    bytes1_t other_digest1;
     shim_t host_shim;      // behind the network's
     digest_t host_digest;
     ether_type_t ether_type;
@@ -87,13 +120,13 @@ struct headers_t {
     opaque_t opaque;
 }
 
-// What the parser and the id give to all systems; the names are those of
+// What the parser and the id give to all systems (u and v are free behind the id); the names are those of
 // packet.Packet.
 struct packet_t {
-    bit<16> identification; // of IPv4, as the id counts it
     bit<16> t2c;            // the last two bytes of T2
     bit<16> src_port;       // as the flow key has them: zero without ports
     bit<16> dst_port;
+    bit<1> two_shims;
     bit<1> unmeasured;      // the parser cannot follow it as the Go stages do: see README.md
     bit<32> u;              // the sums of the crc family that are worked on
     bit<32> v;

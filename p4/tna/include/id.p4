@@ -1,8 +1,12 @@
-// The packet id: the hash of packet.IDBlock under the seed of stages/parse. The
-// hash's second round makes the id, which is then the message of further hashes.
+// The packet id: the hash of packet.IDBlock under the seed of stages/parse. Both
+// rounds are made in three stages, with as many CRCs in each as it can bring to containers:
 //
-//   stage 0       1                      2                      3
-//   keys to u, v  u, v += CRCs (IPv4)    u, v += CRCs (others)  id = CRCs of u, v
+//   stage 0             1                        2
+//   u, v = key          u, v += p, q (IPv4)      id = CRCs of u, v
+//   p, q = CRCs (IPv4)  u, v += CRCs (IPv6)
+//   p = CRC (others)    u += p, v += CRC (others)
+//
+// The identification counts always: carrier ipid is not for Tofino.
 #ifndef WEIR_TNA_ID_P4
 #define WEIR_TNA_ID_P4
 
@@ -18,11 +22,13 @@ control packet_id(in headers_t hdr, inout packet_t md) {
     CRC32C_OF(q_opaque);
     CRC32_OF(p_id);
     CRC32C_OF(q_id);
+    bit<32> p;
+    bit<32> q;
 
     // hash.Key of the parser's seed.
-    action set_key(bit<32> p, bit<32> q) {
-        md.u = p;
-        md.v = q;
+    action set_key(bit<32> key_p, bit<32> key_q) {
+        md.u = key_p;
+        md.v = key_q;
     }
     table id_key {
         actions = { set_key; }
@@ -30,34 +36,17 @@ control packet_id(in headers_t hdr, inout packet_t md) {
         size = 1;
     }
 
-    // What the flags and the fragment offset say: with carrier ipid the control plane adds
-    // atomic datagrams, whose identification is a digest and does not count. Fragments have
-    // no ports in their flow keys.
-    action atomic() {
-        md.identification = 0;
+    action crcs4() {
+        p = p4.get({ hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.protocol, 8w0, hdr.ipv4.identification,
+            3w0, hdr.ipv4.offset, hdr.ipv4.total_length, hdr.l4.a, hdr.l4.b, hdr.l4.c,
+            hdr.ta.a, hdr.tb.b, md.t2c, hdr.payload.a, hdr.payload.b });
+        q = q4.get({ hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.protocol, 8w0, hdr.ipv4.identification,
+            3w0, hdr.ipv4.offset, hdr.ipv4.total_length, hdr.l4.a, hdr.l4.b, hdr.l4.c,
+            hdr.ta.a, hdr.tb.b, md.t2c, hdr.payload.a, hdr.payload.b });
     }
-    action fragment() {
-        md.src_port = 0;
-        md.dst_port = 0;
-    }
-    table fragments {
-        key = {
-            hdr.ipv4.dont_fragment: ternary;
-            hdr.ipv4.more_fragments: ternary;
-            hdr.ipv4.offset: ternary;
-        }
-        actions = { atomic; fragment; @defaultonly NoAction; }
-        default_action = NoAction();
-        size = 8;
-    }
-
     action first4() {
-        md.u = md.u + p4.get({ hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.protocol, 8w0, md.identification,
-            3w0, hdr.ipv4.offset, hdr.ipv4.total_length, hdr.l4.a, hdr.l4.b, hdr.l4.c,
-            hdr.ta.a, hdr.tb.b, md.t2c, hdr.payload.a, hdr.payload.b });
-        md.v = md.v + q4.get({ hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.protocol, 8w0, md.identification,
-            3w0, hdr.ipv4.offset, hdr.ipv4.total_length, hdr.l4.a, hdr.l4.b, hdr.l4.c,
-            hdr.ta.a, hdr.tb.b, md.t2c, hdr.payload.a, hdr.payload.b });
+        md.u = md.u + p;
+        md.v = md.v + q;
     }
     action first6() {
         md.u = md.u + p6.get({ hdr.ipv6.src, hdr.ipv6.dst, hdr.ipv6.next_header, 24w0,
@@ -67,9 +56,12 @@ control packet_id(in headers_t hdr, inout packet_t md) {
             hdr.ipv6.payload_length, 16w0, hdr.l4.a, hdr.l4.b, hdr.l4.c,
             hdr.ta.a, hdr.tb.b, md.t2c, hdr.payload.a, hdr.payload.b });
     }
-    action first_opaque() {
-        md.u = md.u + p_opaque.get({ hdr.opaque.w0, hdr.opaque.w1, hdr.opaque.w2, hdr.opaque.w3,
+    action crc_opaque() {
+        p = p_opaque.get({ hdr.opaque.w0, hdr.opaque.w1, hdr.opaque.w2, hdr.opaque.w3,
             hdr.opaque.w4, hdr.opaque.w5, hdr.opaque.w6, hdr.opaque.w7 });
+    }
+    action first_opaque() {
+        md.u = md.u + p;
         md.v = md.v + q_opaque.get({ hdr.opaque.w0, hdr.opaque.w1, hdr.opaque.w2, hdr.opaque.w3,
             hdr.opaque.w4, hdr.opaque.w5, hdr.opaque.w6, hdr.opaque.w7 });
     }
@@ -82,11 +74,12 @@ control packet_id(in headers_t hdr, inout packet_t md) {
     apply {
         id_key.apply();
         if (hdr.ipv4.isValid()) {
-            fragments.apply();
+            crcs4();
             first4();
         } else if (hdr.ipv6.isValid()) {
             first6();
         } else {
+            crc_opaque();
             first_opaque();
         }
         second();

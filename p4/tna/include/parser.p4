@@ -1,8 +1,8 @@
 // The parser of all programs for Tofino. It sees what stages/parse sees, with
 // these exceptions, which set md.unmeasured: no system measures such packets.
 //
-//   IPv4 options; IPv6 extension headers; DCCP; shims with digests of other
-//   lengths than DIGEST_LEN
+//   IPv4 options; IPv6 extension headers; DCCP; a second shim with a digest of
+//   another length than DIGEST_LEN
 //
 // And it cannot compare two lengths of a packet: what IP or UDP say of lengths
 // is believed, where stages/parse finds a packet malformed whose IP length exceeds the
@@ -28,14 +28,6 @@
         }                                                                              \
     }
 
-// version, interval, length of a shim, behind its type.
-#define SHIM_SELECT(known)                                                             \
-    transition select(pkt.lookahead<bit<24>>()) {                                      \
-        24w0x88b511 &&& 24w0xfffff7: known;                                            \
-        24w0x88b510 &&& 24w0xfffff0: other_shim;                                       \
-        default: behind;                                                               \
-    }
-
 // What stands in front of the EtherType.
 #define LINK_STATES                                                                    \
     state link {                                                                       \
@@ -56,7 +48,60 @@
     VLAN_STATE(5, vlan6)                                                               \
     VLAN_STATE(6, vlan7)                                                               \
     VLAN_STATE(7, behind) /* a ninth tag is an opaque EtherType */                     \
-    state shim { SHIM_SELECT(known_shim) }
+    /* version 1, and the length of the digest, less one */                            \
+    state shim {                                                                       \
+        transition select(pkt.lookahead<bit<24>>()) {                                  \
+            24w0x88b510 &&& 24w0xfffff0: first_shim;                                   \
+            default: behind;                                                           \
+        }                                                                              \
+    }                                                                                  \
+    state first_shim {                                                                 \
+        pkt.extract(hdr.shim);                                                         \
+        transition select(hdr.shim.length) {                                           \
+            0: digest_end;                                                             \
+            1: known_digest;                                                           \
+            2: digest2;                                                                \
+            3: digest4;                                                                \
+            4: digest4_1;                                                              \
+            5: digest4_2;                                                              \
+            6: digest4_3;                                                              \
+            7: digest8;                                                                \
+        }                                                                              \
+    }                                                                                  \
+    state known_digest {                                                               \
+        pkt.extract(hdr.digest);                                                       \
+        transition second_shim;                                                        \
+    }                                                                                  \
+    state digest8 {                                                                    \
+        pkt.extract(hdr.other_digest4);                                                \
+        pkt.extract(hdr.other_digest8);                                                \
+        transition second_shim;                                                        \
+    }                                                                                  \
+    state digest4 {                                                                    \
+        pkt.extract(hdr.other_digest4);                                                \
+        transition second_shim;                                                        \
+    }                                                                                  \
+    state digest4_1 {                                                                  \
+        pkt.extract(hdr.other_digest4);                                                \
+        transition digest_end;                                                         \
+    }                                                                                  \
+    state digest4_2 {                                                                  \
+        pkt.extract(hdr.other_digest4);                                                \
+        pkt.extract(hdr.other_digest2);                                                \
+        transition second_shim;                                                        \
+    }                                                                                  \
+    state digest4_3 {                                                                  \
+        pkt.extract(hdr.other_digest4);                                                \
+        transition digest2;                                                            \
+    }                                                                                  \
+    state digest2 {                                                                    \
+        pkt.extract(hdr.other_digest2);                                                \
+        transition digest_end;                                                         \
+    }                                                                                  \
+    state digest_end {                                                                 \
+        pkt.extract(hdr.other_digest1);                                                \
+        transition second_shim;                                                        \
+    }
 
 // Link headers and the first shim, for egress.
 parser parse_link(packet_in pkt, out headers_t hdr) {
@@ -64,12 +109,7 @@ parser parse_link(packet_in pkt, out headers_t hdr) {
         transition link;
     }
     LINK_STATES
-    state known_shim {
-        pkt.extract(hdr.shim);
-        pkt.extract(hdr.digest);
-        transition accept;
-    }
-    state other_shim {
+    state second_shim {
         transition accept;
     }
     state behind {
@@ -87,11 +127,11 @@ parser parse_link(packet_in pkt, out headers_t hdr) {
 // Everything, for ingress.
 parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
     state start {
-        md.identification = 0;
         md.t2c = 0;
         md.src_port = 0;
         md.dst_port = 0;
         md.unmeasured = 0;
+        md.two_shims = 0;
         md.u = 0;
         md.v = 0;
         md.id_high = 0;
@@ -99,21 +139,21 @@ parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
         transition link;
     }
     LINK_STATES
-    state known_shim {
-        pkt.extract(hdr.shim);
-        pkt.extract(hdr.digest);
+    state second_shim {
         transition select(pkt.lookahead<bit<24>>()) {
             24w0x88b511 &&& 24w0xfffff7: known_host_shim;
-            24w0x88b510 &&& 24w0xfffff0: other_shim;
+            24w0x88b510 &&& 24w0xfffff0: other_host_shim;
             default: behind;
         }
     }
     state known_host_shim {
+        md.two_shims = 1;
         pkt.extract(hdr.host_shim);
         pkt.extract(hdr.host_digest);
         transition behind;
     }
-    state other_shim {
+    state other_host_shim {
+        md.two_shims = 1;
         md.unmeasured = 1;
         transition accept;
     }
@@ -154,7 +194,6 @@ parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
     }
     state ipv4 {
         pkt.extract(hdr.ipv4);
-        md.identification = hdr.ipv4.identification;
         transition select(hdr.ipv4.offset, hdr.ipv4.protocol) {
             (0, PROTO_TCP): tcp4;
             (0, PROTO_UDP): udp4;

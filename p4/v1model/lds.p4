@@ -1,0 +1,216 @@
+// The Lossy Difference Sketch (stages/lds): a port is a measurement point, on the side
+// where packets arrive (lds_ingress) and on the one where they leave (lds_egress). Each
+// IP packet adds to one cell in each row; two points that see the same packets are
+// subtracted. All rows sample all packets (banks of rate 1), a flow has one cell in
+// a row (virtual = 1), and all flows weigh 1.
+//
+// Cells are never reset: they wrap, and the control plane takes differences. Intervals
+// have the bank of their parity; one is read when no more packets of it can come: behind
+// its end, and with the interval bit behind half of the next.
+//
+// Tables, of either side:
+//
+//   point    meta.in_port or meta.out_port: exact -> set_point(point_number)   below 2^LDS_POINT_BITS
+//   shape    no key -> set_shape(log_interval, by_shim, log_columns)
+//            by_shim 1: a shim's bit tells the interval; a row has 2^log_columns cells
+//   keys     no key -> set_keys(flow_0_p, flow_0_q, flow_1_p, flow_1_q, packet_p, packet_q, name_p, name_q)
+//            halves of hash.Key of the seeds of the rows 0 and 1 (flowSeed), 2 and 3 (flowSeed+1), of digests
+//            (packetSeed), each added to Config.Seed, and of 0, under which flow keys are hashed
+//
+// Registers, of either side, all written here:
+//
+//   cell_sum, cell_count, cell_digest, cell_bytes   64 bits
+//                               point << (1+LDS_ROW_BITS+LDS_COLUMN_BITS) | bank << (LDS_ROW_BITS+LDS_COLUMN_BITS)
+//                                         | row << LDS_COLUMN_BITS | column: lds.Cell; sum in two's complement
+//   packets, outside            64 bits   point << 1 | bank: Point.Packets, Point.Outside
+//   measured, skipped, by_bit, timed, waited   1 x 64 bits   counters of the stage
+#ifndef WEIR_LDS_P4
+#define WEIR_LDS_P4
+
+#include "../include/packet.p4"
+#include "../include/hash.p4"
+#include "../include/telemetry.p4"
+
+#define LDS_CELLS (1 << (LDS_POINT_BITS + 1 + LDS_ROW_BITS + LDS_COLUMN_BITS))
+#define LDS_BANKS (1 << (LDS_POINT_BITS + 1))
+
+// What a side is told of a packet: its port and time there, and the interval bit of its
+// outermost shim, if it has one.
+struct lds_packet_t {
+    port_t port;
+    time_t at;
+    time_t arrival;
+    time_t now;
+    flags_t flags;
+    bit<32> length;
+    bit<1> marked;
+    bit<1> odd;
+}
+
+control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
+    register<bit<64>>(LDS_CELLS) cell_sum;
+    register<bit<64>>(LDS_CELLS) cell_count;
+    register<bit<64>>(LDS_CELLS) cell_digest;
+    register<bit<64>>(LDS_CELLS) cell_bytes;
+    register<bit<64>>(LDS_BANKS) packets;
+    register<bit<64>>(LDS_BANKS) outside;
+    register<bit<64>>(1) measured;
+    register<bit<64>>(1) skipped;
+    register<bit<64>>(1) by_bit;
+    register<bit<64>>(1) timed;
+    register<bit<64>>(1) waited;
+
+    bit<8> interval_bits = 0;
+    bit<1> interval_bit = 0;
+    bit<8> column_bits = 0;
+    bit<32> number = 0;
+    hash_key_t flow_0 = { 0, 0 };
+    hash_key_t flow_1 = { 0, 0 };
+    hash_key_t packet = { 0, 0 };
+    hash_key_t name = { 0, 0 };
+    second_round() round_name;
+    second_round() round_flow_0;
+    second_round() round_flow_1;
+    second_round() round_packet;
+
+    action set_point(bit<8> point_number) {
+        number = (bit<32>)point_number;
+    }
+    table point {
+        key = { p.port : exact; }
+        actions = { set_point; NoAction; }
+        default_action = NoAction();
+        size = MAX_PORTS;
+    }
+
+    action set_shape(bit<8> log_interval, bit<1> by_shim, bit<8> log_columns) {
+        interval_bits = log_interval;
+        interval_bit = by_shim;
+        column_bits = log_columns;
+    }
+    table shape {
+        actions = { set_shape; NoAction; }
+        default_action = NoAction();
+    }
+
+    action set_keys(bit<32> flow_0_p, bit<32> flow_0_q, bit<32> flow_1_p, bit<32> flow_1_q, bit<32> packet_p, bit<32> packet_q,
+                    bit<32> name_p, bit<32> name_q) {
+        flow_0.p = flow_0_p;
+        flow_0.q = flow_0_q;
+        flow_1.p = flow_1_p;
+        flow_1.q = flow_1_q;
+        packet.p = packet_p;
+        packet.q = packet_q;
+        name.p = name_p;
+        name.q = name_q;
+    }
+    table keys {
+        actions = { set_keys; NoAction; }
+        default_action = NoAction();
+    }
+
+    action add_cell(in bit<32> row, in bit<32> half, in bit<32> bank, in bit<64> t, in hash_t d) {
+        bit<32> cell = (((bank << LDS_ROW_BITS) | row) << LDS_COLUMN_BITS) | (half >> (8w32 - column_bits));
+        ADD(cell_sum, cell, t)
+        ADD(cell_count, cell, 1)
+        ADD(cell_digest, cell, d.a ++ d.b)
+        ADD(cell_bytes, cell, (bit<64>)p.length)
+    }
+
+    apply {
+        if (point.apply().hit) {
+            if ((p.flags & FLAG_IP) == 0) {
+                ADD(skipped, 0, 1)
+            } else {
+                shape.apply();
+                keys.apply();
+
+                // By the clock, the interval is that of now; by a shim's bit, the nearest to
+                // the arrival that has its parity, at most one away.
+                bit<64> slice = p.now >> interval_bits;
+                bit<64> interval = slice;
+                if (interval_bit == 1 && p.marked == 1) {
+                    bit<64> told = p.arrival >> interval_bits;
+                    if (told[0:0] != p.odd) {
+                        bit<64> half = p.arrival >> (interval_bits - 1);
+                        if (half[0:0] == 0) {
+                            told = told - 1;
+                        } else {
+                            told = told + 1;
+                        }
+                    }
+                    if (told > slice) {
+                        interval = slice + 1;
+                    } else if (told < slice) {
+                        interval = slice - 1;
+                    }
+                    ADD(by_bit, 0, 1)
+                }
+                ADD(measured, 0, 1)
+                if (p.arrival != p.now) {
+                    ADD(timed, 0, 1)
+                }
+                ADD(waited, 0, p.at - p.arrival)
+
+                // Relative to the interval's beginning, in two's complement.
+                bit<64> t = p.at - (interval << interval_bits);
+                bit<64> slack = 64w1 << (interval_bits - 1);
+                bit<32> bank = (number << 1) | (bit<32>)interval[0:0];
+                if (t + slack >= 64w2 << interval_bits) {
+                    ADD(outside, bank, 1)
+                } else {
+                    ADD(packets, bank, 1)
+                    hash_t h;
+                    hash_t d;
+                    crcs_t crcs;
+                    round_packet.apply(d, id_crcs, packet);
+                    round_name.apply(h, flow_crcs, name);
+                    FIRST_ROUND(crcs, SWAP64(h.a ++ h.b));
+                    round_flow_0.apply(h, crcs, flow_0);
+                    add_cell(0, h.a, bank, t, d);
+                    add_cell(1, h.b, bank, t, d);
+                    round_flow_1.apply(h, crcs, flow_1);
+                    add_cell(2, h.a, bank, t, d);
+                    add_cell(3, h.b, bank, t, d);
+                }
+            }
+        }
+    }
+}
+
+#define LDS_TELL(p, at_port, at_time)                   \
+    p.port = at_port;                                   \
+    p.at = at_time;                                     \
+    p.arrival = meta.arrival;                           \
+    p.now = meta.now;                                   \
+    p.flags = meta.flags;                               \
+    p.length = meta.length;                             \
+    p.marked = hdr.shim.isValid() ? 1w1 : 1w0;          \
+    p.odd = hdr.shim.isValid() ? hdr.shim.interval : 1w0
+
+control lds_ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
+    lds_side() side;
+    lds_packet_t p;
+    apply {
+        if (meta.reason == NO_REASON) {
+            LDS_TELL(p, meta.in_port, meta.arrival);
+            side.apply(p, meta.id_crcs, meta.flow_crcs);
+        }
+    }
+}
+
+control lds_egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
+    lds_side() side;
+    lds_packet_t p;
+    apply {
+        if (meta.reason == NO_REASON) {
+            LDS_TELL(p, meta.out_port, meta.now);
+            if (p.arrival > p.at) {
+                p.at = p.arrival; // a replayed packet may arrive behind the clock
+            }
+            side.apply(p, meta.id_crcs, meta.flow_crcs);
+        }
+    }
+}
+
+#endif
