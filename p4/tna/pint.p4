@@ -50,7 +50,10 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
                 inout ingress_intrinsic_metadata_for_tm_t tm) {
     messages() message;
     block_id() id;
+    id_crcs() crcs;
     pint_hashes() hashes;
+    bit<32> p;
+    bit<32> q;
 
     // Patch pairs (stages/patch), and whether the port is one to hosts.
     action patch_to(PortId_t port, bit<1> edge) {
@@ -107,7 +110,8 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         }
         message.apply(hdr.packet, md.packet, md.block, md.flow);
         id.apply(md.block, md.packet);
-        hashes.apply(md.packet.id_high, md.packet.id_low, md.hop, hdr.bridge);
+        crcs.apply(md.packet, p, q);
+        hashes.apply(md.packet.id_high, md.packet.id_low, p, q, md.hop, hdr.bridge);
         bridge_id();
     }
 }

@@ -251,6 +251,19 @@ control block_id(in block_t block, inout packet_t md) {
     }
 }
 
+// The first round of the packet id, for those who hash it further: stage 3.
+control id_crcs(in packet_t md, out bit<32> p, out bit<32> q) {
+    CRC32_OF(p_of_id);
+    CRC32C_OF(q_of_id);
+    action crcs() {
+        p = p_of_id.get({ SWAP64(md.id_high, md.id_low) });
+        q = q_of_id.get({ SWAP64(md.id_high, md.id_low) });
+    }
+    apply {
+        crcs();
+    }
+}
+
 // A hash of the flow key under a seed whose key the control plane writes: under the
 // parser's seed low is packet.FlowHash.
 control flow_hash(in block_t block, in flow_t flow, out bit<32> high, out bit<32> low) {

@@ -38,10 +38,8 @@ header pint_bridge_t {
     bit<8> v;             // the switch's contribution to the path
 }
 
-// The hashes of a packet's digest. u and v of the packet id are not needed any more.
-control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<8> hop, inout pint_bridge_t bridge) {
-    CRC32_OF(p_id);
-    CRC32C_OF(q_id);
+// The hashes of a packet's digest; p and q are the first round of the packet id.
+control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<32> p, in bit<32> q, in bit<8> hop, inout pint_bridge_t bridge) {
     CRC32_OF(p_writer);
     CRC32C_OF(q_writer);
     CRC32_OF(a_set);
@@ -49,22 +47,12 @@ control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<8> hop, inout 
     CRC32_OF(a_writer);
     CRC32C_OF(b_writer);
     CRC32C_OF(b_value);
-    bit<32> p;
-    bit<32> q;
     bit<32> set_u;
     bit<32> set_v;
     bit<32> writer_u;
     bit<32> writer_v;
     bit<32> value_u;
     bit<32> value_v;
-
-    // The first round of the message id. That of (switch, id) differs from it by a
-    // constant of the switch, as a CRC does whose beginning is another:
-    // CRC(switch, id) = CRC(id) ^ (CRC(switch, 0) ^ CRC(0)), with words of 8 bytes.
-    action crcs_of_id() {
-        p = p_id.get({ SWAP64(id_high, id_low) });
-        q = q_id.get({ SWAP64(id_high, id_low) });
-    }
 
     // hash.Key of the seeds of q, g and v (telemetry/pint).
     action set_writer_key(bit<32> writer_p, bit<32> writer_q) {
@@ -93,7 +81,9 @@ control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<8> hop, inout 
         size = 1;
     }
 
-    // Both constants of the switch in turn.
+    // The first round of (switch, id) differs from that of id by a constant of the switch,
+    // as a CRC does whose beginning is another:
+    // CRC(switch, id) = CRC(id) ^ (CRC(switch, 0) ^ CRC(0)), with words of 8 bytes.
     action begin_with_switch(bit<32> switch_p, bit<32> switch_q) {
         value_u = p ^ switch_p;
         value_v = q ^ switch_q;
@@ -129,7 +119,6 @@ control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<8> hop, inout 
 
     apply {
         writer_key.apply();
-        crcs_of_id();
         crc_p_of_writer();
         crc_q_of_writer();
         set_key.apply();
