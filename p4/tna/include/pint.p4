@@ -302,6 +302,7 @@ struct pint_egress_t {
     bit<1> known_plan;
     bit<1> encodes;
     bit<1> records;
+    bit<1> strips;
     bit<16> plan;        // for new digests
     bit<16> room;        // 0: longer than the link takes
     bit<16> source_room;
@@ -467,6 +468,7 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
         hdr.other_digest8.setInvalid();
         hdr.other_digest2.setInvalid();
         hdr.other_digest1.setInvalid();
+        md.strips = 1;
     }
     action sunk() {
         strip();
