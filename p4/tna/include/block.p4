@@ -21,6 +21,7 @@
 #define WEIR_TNA_BLOCK_P4
 
 #include "headers.p4"
+#include "hash.p4"
 
 // What stands in front of a message that is 24, or 32 bytes shorter.
 #define SHORTER_BY_24_HIGH 32w0x6a587ad7

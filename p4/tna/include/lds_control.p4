@@ -47,7 +47,7 @@
 #define TNA_LDS_COLUMN_BITS 11
 #endif
 #define LDS_CELL_BITS (TNA_LDS_POINT_BITS + 1 + TNA_LDS_COLUMN_BITS)
-#define LDS_COLUMN_OF(hash) (hash)[31:32 - TNA_LDS_COLUMN_BITS]
+#define LDS_COLUMN_OF(hash) hash[31:32 - TNA_LDS_COLUMN_BITS]
 
 typedef bit<TNA_LDS_POINT_BITS> lds_point_t;
 typedef bit<TNA_LDS_COLUMN_BITS> lds_column_t;
@@ -178,9 +178,9 @@ control lds_clock(in bit<48> timestamp, out bit<32> x) {
 
 // The number of the interval of x modulo 4, whether x is in its second half, and what
 // is put in place of the number.
-#define LDS_NUMBER(x) (x)[LDS_INTERVAL_BITS + 1:LDS_INTERVAL_BITS]
-#define LDS_HALF(x) (x)[LDS_INTERVAL_BITS - 1:LDS_INTERVAL_BITS - 1]
-#define LDS_LATE(x) (x)[31:LDS_INTERVAL_BITS]
+#define LDS_NUMBER(x) x[LDS_INTERVAL_BITS + 1:LDS_INTERVAL_BITS]
+#define LDS_HALF(x) x[LDS_INTERVAL_BITS - 1:LDS_INTERVAL_BITS - 1]
+#define LDS_LATE(x) x[31:LDS_INTERVAL_BITS]
 typedef bit<(32 - LDS_INTERVAL_BITS)> lds_late_t;
 
 // WireLen by what IP says, from the link header on: packets are padded to 60 bytes.
