@@ -5,7 +5,7 @@
 //
 // What this target does otherwise than stages/disketch: include/disketch_control.p4,
 // and include/parser.p4 of packets that it does not measure. One fragment; by 5-tuple;
-// no UnivMon, no candidates; the exact counts of packets and bytes are those of the ports.
+// no UnivMon, no candidates.
 #include <core.p4>
 #include <tna.p4>
 
@@ -112,9 +112,9 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
     disketch_ports() ports;
     disketch() fragment;
 
-    // The length that the target tells has the bridge and the frame's checksum in it.
+    // Lengths that the target tells have the bridge and the frame's checksum in them.
     action wire_length() {
-        md.length = intrinsic.pkt_length - (bit<16>)sizeInBytes(hdr.bridge) - 4;
+        md.length = intrinsic.pkt_length - (bit<16>)(sizeInBytes(hdr.bridge) + 4);
     }
 
     apply {
@@ -122,7 +122,8 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
         clock.apply(from_parser.global_tstamp, md.now);
         ports.apply(intrinsic.egress_port, md.to_host);
         if (hdr.bridge.counted == 1) {
-            fragment.apply(hdr.bridge.p, hdr.bridge.q, md.now, md.length, hdr.bridge.from_host, md.to_host);
+            fragment.apply(hdr.bridge.p, hdr.bridge.q, md.now, md.length, sizeInBytes(hdr.bridge) + 4,
+                           hdr.bridge.from_host, md.to_host);
         }
     }
 }

@@ -1,7 +1,7 @@
 // One sample of the whole network on Tofino 1: what the sampler admits is copied to the
 // CPU port, and packets go from port to port.
 //
-//   ingress  messages ─> packet id ─> oblivious ─> deparser: a copy with a sample header
+//   ingress  packet id ─> oblivious ─> deparser: a copy with a report_t in front
 //
 // What this target does otherwise than stages/oblivious: include/oblivious_control.p4,
 // and include/parser.p4 of packets that it does not measure. Kinds by bytes and samples
@@ -10,19 +10,9 @@
 #include <tna.p4>
 
 #include "include/parser.p4"
-#include "include/block.p4"
+#include "include/id.p4"
 #include "include/patch.p4"
 #include "include/oblivious_control.p4"
-
-// In front of the packet at the CPU port: what of cpu_t a sample needs.
-header sample_t {
-    bit<8> kind; // CPU_SAMPLE
-    bit<8> zero;
-    port_t in_port;
-    bit<32> id_high;
-    bit<32> id_low;
-    bit<48> arrival; // by the target's clock
-}
 
 struct ingress_headers_t {
     headers_t packet;
@@ -30,9 +20,6 @@ struct ingress_headers_t {
 
 struct ingress_metadata_t {
     packet_t packet;
-    block_t block;
-    flow_t flow;
-    sample_t sample;
     MirrorId_t session;
 }
 
@@ -51,8 +38,7 @@ parser ingress_parser(packet_in pkt, out ingress_headers_t hdr, out ingress_meta
 control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ingress_intrinsic_metadata_t intrinsic,
                 in ingress_intrinsic_metadata_from_parser_t from_parser,
                 inout ingress_intrinsic_metadata_for_deparser_t deparser, inout ingress_intrinsic_metadata_for_tm_t tm) {
-    messages() message;
-    block_id() id;
+    packet_id() id;
     patch() forward;
     oblivious() sampler;
 
@@ -63,8 +49,7 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
     apply {
         copy();
         forward.apply(intrinsic.ingress_port, tm, deparser);
-        message.apply(hdr.packet, md.packet, md.block, md.flow);
-        id.apply(md.block, md.packet);
+        id.apply(hdr.packet, md.packet);
         if (md.packet.unmeasured == 0) {
             sampler.apply(md.packet.id_high, md.packet.id_low, deparser.mirror_type);
         }
@@ -78,7 +63,7 @@ control ingress_deparser(packet_out pkt, inout ingress_headers_t hdr, in ingress
 
     apply {
         if (deparser.mirror_type == 1) {
-            mirror.emit<sample_t>(md.session, { CPU_SAMPLE, 0, (bit<16>)intrinsic.ingress_port,
+            mirror.emit<report_t>(md.session, { CPU_SAMPLE, 0, 0, (bit<16>)intrinsic.ingress_port, NO_PORT, 0,
                 md.packet.id_high, md.packet.id_low, intrinsic.ingress_mac_tstamp });
         }
         pkt.emit(hdr.packet);

@@ -21,6 +21,7 @@
 #define WEIR_TNA_BLOCK_P4
 
 #include "headers.p4"
+#include "hash.p4"
 
 // What stands in front of a message that is 24, or 32 bytes shorter.
 #define SHORTER_BY_24_HIGH 32w0x6a587ad7
@@ -108,6 +109,7 @@ control messages(in headers_t hdr, in packet_t md, out block_t block, out flow_t
         block.a7l = hdr.ipv4.dst[15:0];
         block.f0h = hdr.ipv4.protocol;
         block.f0m = 0;
+        block.f0l = hdr.ipv4.identification;
         block.f1h = 3w0 ++ hdr.ipv4.offset;
         block.f1l = hdr.ipv4.total_length;
         transport();
@@ -118,38 +120,28 @@ control messages(in headers_t hdr, in packet_t md, out block_t block, out flow_t
         flow.protocol = hdr.ipv4.protocol;
         flow.version = 4;
     }
-    action ports() {
-        flow.src_port = md.src_port;
-        flow.dst_port = md.dst_port;
-    }
     action whole() {
         of_ipv4();
-        ports();
-        block.f0l = hdr.ipv4.identification;
-    }
-    action atomic() {
-        of_ipv4();
-        ports();
-        block.f0l = 0;
+        flow.src_port = md.src_port;
+        flow.dst_port = md.dst_port;
     }
     action fragment() {
         of_ipv4();
         flow.src_port = 0;
         flow.dst_port = 0;
-        block.f0l = hdr.ipv4.identification;
     }
-    // Fragments have no ports in their keys. The control plane writes what is no fragment:
-    // offset 0 and no more fragments -> whole; with carrier ipid, where a digest stands in
-    // the identification of atomic datagrams, those that must not be fragmented -> atomic.
+    // Fragments have no ports in their keys.
     table fragments {
         key = {
-            hdr.ipv4.dont_fragment: ternary;
-            hdr.ipv4.more_fragments: ternary;
-            hdr.ipv4.offset: ternary;
+            hdr.ipv4.more_fragments: exact;
+            hdr.ipv4.offset: exact;
         }
-        actions = { whole; atomic; fragment; }
+        actions = { whole; fragment; }
         default_action = fragment();
-        size = 4;
+        const entries = {
+            (0, 0) : whole();
+        }
+        size = 1;
     }
 
     action of_ipv6() {
@@ -174,8 +166,9 @@ control messages(in headers_t hdr, in packet_t md, out block_t block, out flow_t
         flow.a7h = hdr.ipv6.dst[31:16];
         flow.a7l = hdr.ipv6.dst[15:0];
         flow.protocol = hdr.ipv6.next_header;
+        flow.src_port = md.src_port;
+        flow.dst_port = md.dst_port;
         flow.version = 6;
-        ports();
     }
 
     action of_other() {

@@ -25,11 +25,12 @@
 // bit allows for half an interval: packets that come more than a quarter late or early
 // need the bank to be read in less than it takes to be exact.
 //
-// Counts as outside, by the egress alone: a packet that waited so long that it leaves
-// behind one and a half intervals.
+// Packets that are outside of their interval are those that leave, by the shim's bit, behind
+// one and a half intervals.
 #ifndef WEIR_TNA_LDS_CONTROL_P4
 #define WEIR_TNA_LDS_CONTROL_P4
 
+#include "../../include/telemetry.p4"
 #include "block.p4"
 #include "hash.p4"
 
@@ -46,7 +47,7 @@
 #define TNA_LDS_COLUMN_BITS 11
 #endif
 #define LDS_CELL_BITS (TNA_LDS_POINT_BITS + 1 + TNA_LDS_COLUMN_BITS)
-#define LDS_COLUMN_OF(hash) (hash)[31:32 - TNA_LDS_COLUMN_BITS]
+#define LDS_COLUMN_OF(hash) hash[31:32 - TNA_LDS_COLUMN_BITS]
 
 typedef bit<TNA_LDS_POINT_BITS> lds_point_t;
 typedef bit<TNA_LDS_COLUMN_BITS> lds_column_t;
@@ -177,17 +178,18 @@ control lds_clock(in bit<48> timestamp, out bit<32> x) {
 
 // The number of the interval of x modulo 4, whether x is in its second half, and what
 // is put in place of the number.
-#define LDS_NUMBER(x) (x)[LDS_INTERVAL_BITS + 1:LDS_INTERVAL_BITS]
-#define LDS_HALF(x) (x)[LDS_INTERVAL_BITS - 1:LDS_INTERVAL_BITS - 1]
-#define LDS_LATE(x) (x)[31:LDS_INTERVAL_BITS]
+#define LDS_NUMBER(x) x[LDS_INTERVAL_BITS + 1:LDS_INTERVAL_BITS]
+#define LDS_HALF(x) x[LDS_INTERVAL_BITS - 1:LDS_INTERVAL_BITS - 1]
+#define LDS_LATE(x) x[31:LDS_INTERVAL_BITS]
 typedef bit<(32 - LDS_INTERVAL_BITS)> lds_late_t;
 
 // WireLen by what IP says, from the link header on: packets are padded to 60 bytes.
 #define LDS_LINK(v0, v1, v2, v3, v4, v5, v6, v7, tags)                                              \
-    (v0, v1, v2, v3, v4, v5, v6, v7, false, false) : link(ETHERNET_LEN + VLAN_LEN * tags);          \
-    (v0, v1, v2, v3, v4, v5, v6, v7, true, false) : link(ETHERNET_LEN + VLAN_LEN * tags + SHIM_LEN); \
-    (v0, v1, v2, v3, v4, v5, v6, v7, true, true) : link(ETHERNET_LEN + VLAN_LEN * tags + 2 * SHIM_LEN);
-#define SHIM_LEN (SHIM_FIXED_LEN + DIGEST_LEN)
+    (v0, v1, v2, v3, v4, v5, v6, v7, false) : link(ETHERNET_LEN + VLAN_LEN * tags);                 \
+    (v0, v1, v2, v3, v4, v5, v6, v7, true) : link(ETHERNET_LEN + VLAN_LEN * tags + IPV6_LEN);
+#define LDS_SHIM(length)                                                                            \
+    (true, length - 1, false) : add(SHIM_FIXED_LEN + length);                                       \
+    (true, length - 1, true) : add(SHIM_FIXED_LEN + length + SHIM_LEN);
 
 control wire_length(in headers_t hdr, out bit<16> length) {
     action link(bit<16> bytes) {
@@ -203,8 +205,7 @@ control wire_length(in headers_t hdr, out bit<16> length) {
             hdr.vlan[5].isValid() : ternary;
             hdr.vlan[6].isValid() : ternary;
             hdr.vlan[7].isValid() : ternary;
-            hdr.shim.isValid() : ternary;
-            hdr.host_shim.isValid() : ternary;
+            hdr.ipv6.isValid() : ternary;
         }
         actions = { link; }
         default_action = link(ETHERNET_LEN);
@@ -219,16 +220,36 @@ control wire_length(in headers_t hdr, out bit<16> length) {
             LDS_LINK(_, _, _, _, _, _, true, false, 7)
             LDS_LINK(_, _, _, _, _, _, _, true, 8)
         }
-        size = 32;
+        size = 18;
+    }
+    action add(bit<16> bytes) {
+        length = length + bytes;
+    }
+    table shims {
+        key = {
+            hdr.shim.isValid() : exact;
+            hdr.shim.length : exact;
+            hdr.host_shim.isValid() : exact;
+        }
+        actions = { add; @defaultonly NoAction; }
+        default_action = NoAction();
+        const entries = {
+            LDS_SHIM(1)
+            LDS_SHIM(2)
+            LDS_SHIM(3)
+            LDS_SHIM(4)
+            LDS_SHIM(5)
+            LDS_SHIM(6)
+            LDS_SHIM(7)
+            LDS_SHIM(8)
+        }
+        size = 16;
     }
     action add_ipv4() {
         length = length + hdr.ipv4.total_length;
     }
     action add_ipv6() {
         length = length + hdr.ipv6.payload_length;
-    }
-    action add_ipv6_header() {
-        length = length + IPV6_LEN;
     }
     action pad() {
         length = max(length, 60);
@@ -239,8 +260,8 @@ control wire_length(in headers_t hdr, out bit<16> length) {
             add_ipv4();
         } else {
             add_ipv6();
-            add_ipv6_header();
         }
+        shims.apply();
         pad();
     }
 }
@@ -303,46 +324,57 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
     lds_row() row1;
     lds_point_t point;
     bit<1> measured;
+    bit<1> odd;
     bit<32> x;
 
-    action unmarked(bit<2> number, lds_late_t late) {
+    // With interval_bit the control plane adds: a packet with a shim -> by_shim.
+    action by_clock() {
         lds.marked = 0;
-        lds.told = number;
-        LDS_LATE(x) = late;
+        odd = 0;
     }
-    action marked(bit<2> number, lds_late_t late) {
+    action by_shim() {
         lds.marked = 1;
+        odd = hdr.shim.interval;
+    }
+    table mark {
+        key = { hdr.shim.isValid() : exact @name("shim"); }
+        actions = { by_clock; by_shim; }
+        default_action = by_clock();
+        size = 2;
+    }
+
+    action tell(bit<2> number, lds_late_t late) {
         lds.told = number;
         LDS_LATE(x) = late;
     }
     table interval {
         key = {
-            hdr.shim.isValid() : exact @name("marked");
-            hdr.shim.interval : ternary;
+            lds.marked : exact @name("marked");
+            odd : ternary @name("odd");
             LDS_NUMBER(x) : exact @name("number");
             LDS_HALF(x) : ternary @name("half");
         }
-        actions = { unmarked; marked; }
-        default_action = unmarked(0, 0);
+        actions = { tell; }
+        default_action = tell(0, 0);
         const entries = {
             // By the clock: x is half an interval ahead.
-            (false, _, 0, 0) : unmarked(3, 1);
-            (false, _, 1, 0) : unmarked(0, 1);
-            (false, _, 2, 0) : unmarked(1, 1);
-            (false, _, 3, 0) : unmarked(2, 1);
-            (false, _, 0, 1) : unmarked(0, 0);
-            (false, _, 1, 1) : unmarked(1, 0);
-            (false, _, 2, 1) : unmarked(2, 0);
-            (false, _, 3, 1) : unmarked(3, 0);
+            (0, _, 0, 0) : tell(3, 1);
+            (0, _, 1, 0) : tell(0, 1);
+            (0, _, 2, 0) : tell(1, 1);
+            (0, _, 3, 0) : tell(2, 1);
+            (0, _, 0, 1) : tell(0, 0);
+            (0, _, 1, 1) : tell(1, 0);
+            (0, _, 2, 1) : tell(2, 0);
+            (0, _, 3, 1) : tell(3, 0);
             // By the bit: the nearest interval of its parity.
-            (true, 0, 0, _) : marked(0, 0);
-            (true, 0, 1, _) : marked(0, 1);
-            (true, 0, 2, _) : marked(2, 0);
-            (true, 0, 3, _) : marked(2, 1);
-            (true, 1, 0, _) : marked(3, 1);
-            (true, 1, 1, _) : marked(1, 0);
-            (true, 1, 2, _) : marked(1, 1);
-            (true, 1, 3, _) : marked(3, 0);
+            (1, 0, 0, _) : tell(0, 0);
+            (1, 0, 1, _) : tell(0, 1);
+            (1, 0, 2, _) : tell(2, 0);
+            (1, 0, 3, _) : tell(2, 1);
+            (1, 1, 0, _) : tell(3, 1);
+            (1, 1, 1, _) : tell(1, 0);
+            (1, 1, 2, _) : tell(1, 1);
+            (1, 1, 3, _) : tell(3, 0);
         }
         size = 16;
     }
@@ -350,6 +382,7 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
     apply {
         point_of.apply(port, point, measured);
         clock.apply(timestamp, x);
+        mark.apply();
         interval.apply();
         if (measured == 1 && lds.measured == 1) {
             row0.apply(point, lds.told[0:0], lds.column0, x, lds);
@@ -370,8 +403,8 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in lds_t lds) {
     bit<1> inside;
     bit<32> x;
 
-    // By point and whether the packet was inside of its interval: Packets and Outside.
-    Counter<bit<32>, bit<(TNA_LDS_POINT_BITS + 1)>>(1 << (TNA_LDS_POINT_BITS + 1), CounterType_t.PACKETS) packets;
+    // By point and bank: Point.Outside.
+    Counter<bit<32>, bit<(TNA_LDS_POINT_BITS + 1)>>(1 << (TNA_LDS_POINT_BITS + 1), CounterType_t.PACKETS) outsides;
 
     action in_bank(bit<1> parity, lds_late_t late) {
         inside = 1;
@@ -412,7 +445,7 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in lds_t lds) {
         size = 16;
     }
     action tally() {
-        packets.count(point ++ inside);
+        outsides.count(point ++ lds.told[0:0]);
     }
 
     apply {
@@ -420,10 +453,11 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in lds_t lds) {
         clock.apply(timestamp, x);
         interval.apply();
         if (measured == 1 && lds.measured == 1) {
-            tally();
             if (inside == 1) {
                 row0.apply(point, bank, lds.column0, x, lds);
                 row1.apply(point, bank, lds.column1, x, lds);
+            } else {
+                tally();
             }
         }
     }
