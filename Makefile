@@ -22,7 +22,7 @@ PACKAGES  = $(shell $(GO) list ./... | grep -v /internal/doctest)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## compile bin/weir, without cgo, stamped with the commit
@@ -105,6 +105,10 @@ check-generate: ## generated files equal what their sources give (needs the same
 	(cd "$$copy" && $(GO) generate ./...); \
 	diff -rq --exclude=.git --exclude=bin . "$$copy" || { echo "run \"make generate\""; exit 1; }; \
 	echo "generated files are up to date"
+
+.PHONY: p4
+p4: ## compile the P4 programs into bin/p4 without a warning (p4c; P4C_BM2, P4C_BAREFOOT and BFAS say where)
+	@P4C_BM2="$(P4C_BM2)" P4C_BAREFOOT="$(P4C_BAREFOOT)" BFAS="$(BFAS)" p4/compile.sh bin/p4
 
 CI_STEPS := test lint check-generate race bench-once fuzz demo
 

@@ -70,6 +70,7 @@ var layers = []layer{
 	{"dataplane/lab/relay", []string{"telemetry/hash"}, "a relay is a cable, and knows no switch"},
 	{"dataplane/lab", []string{"dataplane/lab/netns", "dataplane/lab/process", "dataplane/lab/relay"},
 		"the lab starts the binary like any user and reads its JSON, so that it tests what is shipped"},
+	{"p4/include", nil, "P4 has its constants from nobody; only a test compares them with Go's"},
 	{"config", []string{"control/...", "dataplane/port", "dataplane/worker", "dataplane/xdp", "dataplane/xsk", "pipeline/...", "stages/...", "telemetry/..."},
 		"config gathers the Config of every package"},
 	{"bench/...", []string{"bench/...", "config", "control/...", "dataplane/...", "pipeline/...", "stages/...", "telemetry/..."},

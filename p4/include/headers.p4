@@ -36,7 +36,7 @@ header ethernet_t {
 }
 
 header vlan_t {
-    bit<16> type;  // TYPE_VLAN, TYPE_QINQ, TYPE_QINQ_OLD
+    bit<16> type;  // TYPE_VLAN, TYPE_SERVICE_VLAN, TYPE_LEGACY_QINQ
     bit<3> priority;
     bit<1> drop_eligible;
     bit<12> id;

@@ -130,6 +130,9 @@ struct metadata_t {
     bit<1> valid;
     bit<24> shim_ahead;
     bit<64> ahead;
+    bit<4> version;
+    bit<4> ihl;
+    bit<16> fragment;    // of IPv6: offset and flags
     bit<16> next_type;
     bit<8> tags;
     bit<8> extensions;

@@ -38,8 +38,8 @@ struct hash_key_t {
 const bit<16> TYPE_IPV4 = 0x0800;
 const bit<16> TYPE_ARP = 0x0806;
 const bit<16> TYPE_VLAN = 0x8100;
-const bit<16> TYPE_QINQ = 0x88a8;
-const bit<16> TYPE_QINQ_OLD = 0x9100;
+const bit<16> TYPE_SERVICE_VLAN = 0x88a8;
+const bit<16> TYPE_LEGACY_QINQ = 0x9100;
 const bit<16> TYPE_IPV6 = 0x86dd;
 const bit<16> TYPE_MPLS = 0x8847;
 const bit<16> TYPE_MPLS_MULTICAST = 0x8848;

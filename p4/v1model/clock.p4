@@ -27,7 +27,7 @@ control egress_clock(in headers_t hdr, inout metadata_t meta, in standard_metada
 #define NS_PER_TICK 1000
 
 control ingress_clock(in headers_t hdr, inout metadata_t meta, in standard_metadata_t sm) {
-    register<time_t>(1) tai_offset;
+    register<time_t, bit<32>>(1) tai_offset;
 
     apply {
         tai_offset.read(meta.arrival, 0);

@@ -156,7 +156,7 @@ control derive(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     bit<1> ipid_carrier = 0;
     bit<1> drop_malformed = 0;
 
-    counter(NUM_FAULTS, CounterType.packets) faults;
+    counter<fault_t>(NUM_FAULTS, CounterType.packets) faults;
 
     // set_parse is [stages.parse]: the key of its seed, whether digests travel in the
     // identification, and what becomes of malformed packets.
@@ -176,7 +176,7 @@ control derive(inout headers_t hdr, inout metadata_t meta, inout standard_metada
         parse_config.apply();
         flags_of.apply(hdr, meta);
         if (meta.fault != NO_FAULT) {
-            faults.count((bit<32>)meta.fault);
+            faults.count(meta.fault);
             if (drop_malformed == 1) {
                 meta.reason = REASON_MALFORMED;
             }

@@ -47,7 +47,11 @@ parser packet_parser(packet_in pkt, out headers_t hdr, inout metadata_t meta, in
     words_ahead() behind_ip;
     words_ahead() at_transport;
 
+    // BMv2 parses again what it copies at ingress, with the metadata of some packet
+    // before: then nothing but the packet's bytes counts, which all stay in their order.
     state start {
+        meta.tags = 0;
+        meta.extensions = 0;
         meta.in_port = (bit<16>)sm.ingress_port;
         meta.out_port = NO_PORT;
         meta.length = sm.packet_length;
@@ -65,7 +69,6 @@ parser packet_parser(packet_in pkt, out headers_t hdr, inout metadata_t meta, in
         }
     }
 
-    // The copy of a packet for the CPU port is parsed again, with a length of 0.
     state runt {
         meta.reason = REASON_RUNT;
         transition accept;
@@ -83,14 +86,14 @@ parser packet_parser(packet_in pkt, out headers_t hdr, inout metadata_t meta, in
         meta.fits = (bit<1>)(meta.room >= VLAN_LEN + 2);
         transition select(meta.next_type, meta.tags, meta.fits) {
             (TYPE_VLAN, MAX_TAGS, _): ether_type;
-            (TYPE_QINQ, MAX_TAGS, _): ether_type;
-            (TYPE_QINQ_OLD, MAX_TAGS, _): ether_type;
+            (TYPE_SERVICE_VLAN, MAX_TAGS, _): ether_type;
+            (TYPE_LEGACY_QINQ, MAX_TAGS, _): ether_type;
             (TYPE_VLAN, _, 1): vlan;
-            (TYPE_QINQ, _, 1): vlan;
-            (TYPE_QINQ_OLD, _, 1): vlan;
+            (TYPE_SERVICE_VLAN, _, 1): vlan;
+            (TYPE_LEGACY_QINQ, _, 1): vlan;
             (TYPE_VLAN, _, 0): vlan_truncated;
-            (TYPE_QINQ, _, 0): vlan_truncated;
-            (TYPE_QINQ_OLD, _, 0): vlan_truncated;
+            (TYPE_SERVICE_VLAN, _, 0): vlan_truncated;
+            (TYPE_LEGACY_QINQ, _, 0): vlan_truncated;
             (TYPE_SHIM, _, _): shim;
             default: ether_type;
         }
@@ -265,11 +268,13 @@ parser packet_parser(packet_in pkt, out headers_t hdr, inout metadata_t meta, in
     // The first eight bytes: version and header length, total length, fragment.
     state ipv4_ahead {
         meta.ahead = pkt.lookahead<bit<64>>();
-        meta.need = (bit<32>)meta.ahead[59:56] << 2;
+        meta.version = meta.ahead[63:60];
+        meta.ihl = meta.ahead[59:56];
+        meta.need = (bit<32>)meta.ihl << 2;
         meta.inside = (bit<32>)meta.ahead[47:32];
         meta.fits = (bit<1>)(meta.inside >= meta.need && meta.inside <= meta.room);
         meta.valid = (bit<1>)(((bit<32>)meta.ahead[12:0] << 3) + meta.inside <= MAX_DATAGRAM);
-        transition select(meta.ahead[63:60], meta.ahead[59:56], meta.fits, meta.valid) {
+        transition select(meta.version, meta.ihl, meta.fits, meta.valid) {
             (4, 0x0 &&& 0xc, _, _): ipv4_header_length;
             (4, 4, _, _): ipv4_header_length;
             (4, _, 0, _): ipv4_total_length;
@@ -352,9 +357,10 @@ parser packet_parser(packet_in pkt, out headers_t hdr, inout metadata_t meta, in
 
     state ipv6_ahead {
         meta.ahead = pkt.lookahead<bit<64>>();
+        meta.version = meta.ahead[63:60];
         meta.inside = (bit<32>)meta.ahead[31:16];
         meta.fits = (bit<1>)(meta.inside + IPV6_LEN <= meta.room);
-        transition select(meta.ahead[63:60], meta.fits) {
+        transition select(meta.version, meta.fits) {
             (6, 1): ipv6_extract;
             (6, 0): ipv6_payload_length;
             default: ipv6_version;
@@ -446,7 +452,8 @@ parser packet_parser(packet_in pkt, out headers_t hdr, inout metadata_t meta, in
         meta.extensions = meta.extensions + 1;
         meta.inside = meta.inside - meta.need;
         meta.proto = meta.ahead[63:56];
-        meta.fits = (bit<1>)((bit<32>)(meta.ahead[47:32] & 0xfff8) + meta.inside <= MAX_DATAGRAM);
+        meta.fragment = meta.ahead[47:32];
+        meta.fits = (bit<1>)((bit<32>)(meta.fragment & 0xfff8) + meta.inside <= MAX_DATAGRAM);
         transition select(meta.extension) {
             PROTO_FRAGMENT: extension_fragment;
             default: behind_extension;
@@ -455,7 +462,7 @@ parser packet_parser(packet_in pkt, out headers_t hdr, inout metadata_t meta, in
 
     // Offset and M flag; "first and last" makes no fragment.
     state extension_fragment {
-        transition select(meta.fits, meta.ahead[47:32]) {
+        transition select(meta.fits, meta.fragment) {
             (0, _): ipv6_fragment;
             (1, 0x0000 &&& 0xfff9): behind_extension;
             (1, 0x0001 &&& 0xfff9): extension_first_fragment;

@@ -5,6 +5,8 @@
 // Compile it with WEIR_GIVEN_TIME for packets that bring their time along
 // (given_time_t). Packets go to the CPU port, mirroring session CPU_SESSION, as
 // copies with the header cpu_t: what arrived at ingress, or what leaves at egress.
+#define V1MODEL_VERSION 20200408
+
 #include <core.p4>
 #include <v1model.p4>
 
@@ -42,7 +44,7 @@ control verify_checksums(inout headers_t hdr, inout metadata_t meta) {
 
 control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
     // By reason: what was dropped, or consumed, here.
-    counter(NUM_REASONS, CounterType.packets) ingress_dropped;
+    counter<reason_t>(NUM_REASONS, CounterType.packets) ingress_dropped;
 
     apply {
         ingress_clock.apply(hdr, meta, sm);
@@ -60,7 +62,7 @@ control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
         if (meta.reason == NO_REASON) {
             sm.egress_spec = (bit<9>)meta.out_port;
         } else {
-            ingress_dropped.count((bit<32>)meta.reason);
+            ingress_dropped.count(meta.reason);
             sm.mcast_grp = 0;
             mark_to_drop(sm);
         }
@@ -83,7 +85,7 @@ control to_cpu(inout headers_t hdr, in metadata_t meta) {
 }
 
 control egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
-    counter(NUM_REASONS, CounterType.packets) egress_dropped;
+    counter<reason_t>(NUM_REASONS, CounterType.packets) egress_dropped;
 
     apply {
         if (sm.instance_type == INSTANCE_INGRESS_CLONE || sm.instance_type == INSTANCE_EGRESS_CLONE) {
@@ -107,7 +109,7 @@ control egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
                 clone_preserving_field_list(CloneType.E2E, CPU_SESSION, CPU_FIELDS);
             }
             if (meta.reason != NO_REASON) {
-                egress_dropped.count((bit<32>)meta.reason);
+                egress_dropped.count(meta.reason);
                 mark_to_drop(sm);
             }
         }

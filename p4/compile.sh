@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Compiles the P4 programs into a folder, warnings being faults: those of v1model with
+# p4c-bm2-ss, twice, with the switch's clock and with given times; those of tna with
+# p4c-barefoot and its assembler, bfas, if both are there. "make p4" runs it.
+#
+#   p4/compile.sh [folder]      P4C_BM2, P4C_BAREFOOT and BFAS name the programs
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+out=${1:-bin/p4}
+p4c_bm2=${P4C_BM2:-p4c-bm2-ss}
+p4c_barefoot=${P4C_BAREFOOT:-p4c-barefoot}
+bfas=${BFAS:-bfas}
+
+if ! command -v "$p4c_bm2" >/dev/null; then
+	echo "$p4c_bm2 is not here: install p4c (https://github.com/p4lang/p4c), or say where its compiler for BMv2 is, as in P4C_BM2=/opt/p4c/p4c-bm2-ss" >&2
+	exit 1
+fi
+
+# bmv2 NAME FLAGS...: the JSON for simple_switch and what P4Runtime wants to know.
+bmv2() {
+	local name=$1
+	shift
+	"$p4c_bm2" --std p4-16 --Werror "$@" -o "$out/$name.json" \
+		--p4runtime-files "$out/$name.p4info.txtpb" p4/v1model/weir.p4
+	echo "$out/$name.json"
+}
+
+# tofino TARGET PROGRAM: the compiler claims success where the assembler says that a
+# program does not fit.
+tofino() {
+	local target=$1 name=$2
+	"$p4c_barefoot" --std p4-16 --target "$target" --arch "$3" --Werror -o "$out/$target/$name" "p4/tna/$name.p4"
+	"$bfas" --target "$target" -o "$out/$target/$name/pipe" "$out/$target/$name"/*.bfa
+	echo "$out/$target/$name"
+}
+
+mkdir -p "$out"
+bmv2 weir
+bmv2 weir-given-time -DWEIR_GIVEN_TIME
+
+if ! command -v "$p4c_barefoot" >/dev/null || ! command -v "$bfas" >/dev/null; then
+	echo "the tna programs are not compiled: $p4c_barefoot and $bfas are of p4c's Tofino back end; say where they are by P4C_BAREFOOT and BFAS" >&2
+	exit 0
+fi
+for program in pint disketch oblivious lds; do
+	tofino tofino "$program" tna
+done
+tofino tofino2 weir t2na
