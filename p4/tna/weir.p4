@@ -17,6 +17,9 @@
 #include "include/disketch_control.p4"
 #include "include/lds_control.p4"
 
+// What the target counts beyond a packet's bytes: the bridge, and the FCS.
+#define OVERHEAD (sizeInBytes(md.bridge) + sizeInBytes(md.disketch) + sizeInBytes(md.lds) + 4)
+
 const MirrorType_t MIRROR_SAMPLE = 1;
 const MirrorType_t MIRROR_RECORD = 2;
 
@@ -89,7 +92,7 @@ parser ingress_parser(packet_in pkt, out ingress_headers_t hdr, out ingress_meta
 
 // The hashes of the flow: packet.FlowHash, and LDS's name of the flow with the columns
 // that it leads to.
-control flow_hashes(inout ingress_metadata_t md, inout disketch_bridge_t disketch, inout lds_t lds) {
+control flow_hashes(inout ingress_metadata_t md, inout disketch_bridge_t fragment, inout lds_t lds) {
     CRC32_OF(p_flow);
     CRC32C_OF(q_flow);
     CRC32C_OF(low_hash);
@@ -128,8 +131,8 @@ control flow_hashes(inout ingress_metadata_t md, inout disketch_bridge_t disketc
         md.name_low = low_name.get({ md.name_u, md.name_v });
     }
     action first_of_hash() {
-        disketch.p = p_hash.get({ SWAP32(md.flow_hash), 32w0 });
-        disketch.q = q_hash.get({ SWAP32(md.flow_hash), 32w0 });
+        fragment.p = p_hash.get({ SWAP32(md.flow_hash), 32w0 });
+        fragment.q = q_hash.get({ SWAP32(md.flow_hash), 32w0 });
     }
     // Of the member flowSeed.
     action set_columns_key(bit<32> key_p, bit<32> key_q) {
@@ -349,9 +352,8 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
         md.session = CPU_SESSION;
     }
     // The length on the wire, as it came: the bridge and the FCS are in the target's.
-    action wire_length() {
-        md.length = intrinsic.pkt_length -
-            (bit<16>)(sizeInBytes(md.bridge) + sizeInBytes(md.disketch) + sizeInBytes(md.lds)) - 4;
+    action measure_length() {
+        md.length = intrinsic.pkt_length - (bit<16>)(OVERHEAD);
     }
     action grow() {
         md.length = md.length + SHIM_LEN;
@@ -364,7 +366,7 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
 
     apply {
         if (!hdr.report.isValid()) {
-            wire_length();
+            measure_length();
             digest.apply(hdr.packet, md.bridge, intrinsic, parsed, deparse, md.pint);
             if (md.pint.records == 1) {
                 mirror();
@@ -377,7 +379,7 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
             clock.apply(parsed.global_tstamp, md.now);
             hosts.apply(intrinsic.egress_port, md.to_host);
             if (md.bridge.unmeasured == 0) {
-                fragment.apply(md.disketch.p, md.disketch.q, md.now, md.length, md.disketch.from_host, md.to_host);
+                fragment.apply(md.disketch.p, md.disketch.q, md.now, md.length, OVERHEAD, md.disketch.from_host, md.to_host);
             }
             points.apply(parsed.global_tstamp, intrinsic.egress_port, md.lds);
         }

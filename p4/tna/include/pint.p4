@@ -471,12 +471,12 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
         md.strips = 1;
     }
     action sunk() {
-        strip();
         md.low = hdr.digest.value[7:0];
         md.high = hdr.digest.value[15:8];
         md.encodes = 1;
         md.records = 1;
         md.plan = hdr.shim.plan;
+        strip();
         fates.count();
     }
     action stripped() {
@@ -530,6 +530,7 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
         md.value = md.latency;
     }
 
+    action keep() { }
     action overwrite() {
         md.low = bridge.v;
     }
@@ -544,16 +545,17 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
             md.path_over: ternary;
             md.overwrites: ternary;
         }
-        actions = { overwrite; add; @defaultonly NoAction; }
-        const default_action = NoAction();
+        actions = { overwrite; add; keep; }
+        const default_action = keep();
         const entries = {
-            (_, 0, _, _, _): NoAction();
+            (_, 0, _, _, _): keep();
             (1, _, 1, 0, 1): overwrite();
             (1, _, 1, 0, 0): add();
         }
         size = 4;
     }
 
+    action keep_numeric() { }
     action put_latency() {
         md.high = md.code;
     }
@@ -568,10 +570,10 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
             md.of_congestion: ternary;
             md.sample_over: ternary;
         }
-        actions = { put_latency; put_congestion; @defaultonly NoAction; }
-        const default_action = NoAction();
+        actions = { put_latency; put_congestion; keep_numeric; }
+        const default_action = keep_numeric();
         const entries = {
-            (_, 0, _, _, _): NoAction();
+            (_, 0, _, _, _): keep_numeric();
             (1, _, 1, _, 0): put_latency();
             (1, _, _, 1, _): put_congestion();
         }
