@@ -21,8 +21,8 @@
         pkt.extract(hdr.vlan[n]);                                                      \
         transition select(pkt.lookahead<bit<16>>()) {                                  \
             TYPE_VLAN: next;                                                           \
-            TYPE_QINQ: next;                                                           \
-            TYPE_QINQ_OLD: next;                                                       \
+            TYPE_SERVICE_VLAN: next;                                                           \
+            TYPE_LEGACY_QINQ: next;                                                       \
             TYPE_SHIM: shim;                                                           \
             default: behind;                                                           \
         }                                                                              \
@@ -34,8 +34,8 @@
         pkt.extract(hdr.ethernet);                                                     \
         transition select(pkt.lookahead<bit<16>>()) {                                  \
             TYPE_VLAN: vlan0;                                                          \
-            TYPE_QINQ: vlan0;                                                          \
-            TYPE_QINQ_OLD: vlan0;                                                      \
+            TYPE_SERVICE_VLAN: vlan0;                                                          \
+            TYPE_LEGACY_QINQ: vlan0;                                                      \
             TYPE_SHIM: shim;                                                           \
             default: behind;                                                           \
         }                                                                              \
