@@ -54,9 +54,7 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         forward.apply(intrinsic.ingress_port, tm, deparser);
         message.apply(hdr.packet, md.packet, md.block, md.flow);
         id.apply(md.block, md.packet);
-        if (md.packet.unmeasured == 0) {
-            sampler.apply(md.packet.id_high, md.packet.id_low, deparser.mirror_type);
-        }
+        sampler.apply(md.packet.unmeasured, md.packet.id_high, md.packet.id_low, deparser.mirror_type);
     }
 }
 
