@@ -1,7 +1,7 @@
 // One sample of the whole network on Tofino 1: what the sampler admits is copied to the
 // CPU port, and packets go from port to port.
 //
-//   ingress  packet id ─> oblivious ─> deparser: a copy with a report_t in front
+//   ingress  messages ─> packet id ─> oblivious ─> deparser: a copy with a report_t in front
 //
 // What this target does otherwise than stages/oblivious: include/oblivious_control.p4,
 // and include/parser.p4 of packets that it does not measure. Kinds by bytes and samples
@@ -10,7 +10,7 @@
 #include <tna.p4>
 
 #include "include/parser.p4"
-#include "include/id.p4"
+#include "include/block.p4"
 #include "include/patch.p4"
 #include "include/oblivious_control.p4"
 
@@ -20,6 +20,8 @@ struct ingress_headers_t {
 
 struct ingress_metadata_t {
     packet_t packet;
+    block_t block;
+    flow_t flow;
     MirrorId_t session;
 }
 
@@ -38,7 +40,8 @@ parser ingress_parser(packet_in pkt, out ingress_headers_t hdr, out ingress_meta
 control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ingress_intrinsic_metadata_t intrinsic,
                 in ingress_intrinsic_metadata_from_parser_t from_parser,
                 inout ingress_intrinsic_metadata_for_deparser_t deparser, inout ingress_intrinsic_metadata_for_tm_t tm) {
-    packet_id() id;
+    messages() message;
+    block_id() id;
     patch() forward;
     oblivious() sampler;
 
@@ -49,10 +52,9 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
     apply {
         copy();
         forward.apply(intrinsic.ingress_port, tm, deparser);
-        id.apply(hdr.packet, md.packet);
-        if (md.packet.unmeasured == 0) {
-            sampler.apply(md.packet.id_high, md.packet.id_low, deparser.mirror_type);
-        }
+        message.apply(hdr.packet, md.packet, md.block, md.flow);
+        id.apply(md.block, md.packet);
+        sampler.apply(md.packet.unmeasured, md.packet.id_high, md.packet.id_low, deparser.mirror_type);
     }
 }
 

@@ -141,7 +141,6 @@ control messages(in headers_t hdr, in packet_t md, out block_t block, out flow_t
         const entries = {
             (0, 0) : whole();
         }
-        size = 1;
     }
 
     action of_ipv6() {

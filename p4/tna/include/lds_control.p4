@@ -220,7 +220,6 @@ control wire_length(in headers_t hdr, out bit<16> length) {
             LDS_LINK(_, _, _, _, _, _, true, false, 7)
             LDS_LINK(_, _, _, _, _, _, _, true, 8)
         }
-        size = 18;
     }
     action add(bit<16> bytes) {
         length = length + bytes;
@@ -243,7 +242,6 @@ control wire_length(in headers_t hdr, out bit<16> length) {
             LDS_SHIM(7)
             LDS_SHIM(8)
         }
-        size = 16;
     }
     action add_ipv4() {
         length = length + hdr.ipv4.total_length;
@@ -376,7 +374,6 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
             (1, 1, 2, _) : tell(1, 1);
             (1, 1, 3, _) : tell(3, 0);
         }
-        size = 16;
     }
 
     apply {
@@ -442,7 +439,6 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in lds_t lds) {
             (1, 3, 3, _) : in_bank(1, 0);
             (1, 3, 0, _) : in_bank(1, 1);
         }
-        size = 16;
     }
     action tally() {
         outsides.count(point ++ lds.told[0:0]);

@@ -10,14 +10,14 @@
 //   admit              high half of the hash <= limit (the sampler's, whose low half is
 //                      all ones): a copy to the CPU port
 //
-// The exact totals of packets and bytes are those of the port's MAC counters.
+// The counter totals: packets and bytes that arrived, exactly (Sample.Packets and Bytes).
 #ifndef WEIR_TNA_OBLIVIOUS_CONTROL_P4
 #define WEIR_TNA_OBLIVIOUS_CONTROL_P4
 
 #include "hash.p4"
 
 // mirror is what the deparser makes a copy for: 1 if the packet is admitted, else 0.
-control oblivious(in bit<32> id_high, in bit<32> id_low, inout MirrorType_t mirror) {
+control oblivious(in bit<1> unmeasured, in bit<32> id_high, in bit<32> id_low, inout MirrorType_t mirror) {
     bit<32> u;
     bit<32> v;
     bit<32> rank; // high half
@@ -25,6 +25,11 @@ control oblivious(in bit<32> id_high, in bit<32> id_low, inout MirrorType_t mirr
     CRC32_OF(rank_hash);
     CRC32_OF(id_crc32);
     CRC32C_OF(id_crc32c);
+
+    Counter<bit<64>, bit<1>>(1, CounterType_t.PACKETS_AND_BYTES) totals;
+    action count() {
+        totals.count(0, 4); // the target counts the frame's checksum
+    }
 
     action set_key(bit<32> p, bit<32> q) {
         u = p;
@@ -58,9 +63,12 @@ control oblivious(in bit<32> id_high, in bit<32> id_low, inout MirrorType_t mirr
     }
 
     apply {
+        count();
         key.apply();
         first_round();
-        admit();
+        if (unmeasured == 0) {
+            admit();
+        }
     }
 }
 
