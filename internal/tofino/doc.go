@@ -1,0 +1,10 @@
+// Command tofino compiles the programs of p4/tna with the open Tofino back end of
+// p4c, assembles them, and shows as a table what they need. The compiler reports success
+// for programs that do not fit; the assembler refuses them. And the compiler may
+// split the tables and registers of a program without a word: what it lists for
+// each stage is what counts, so the program fails if one needs more stages than it may
+// have, or if a register stands in two stages.
+//
+// The variables P4C_BAREFOOT and BFAS say where compiler and assembler are, if not
+// on the PATH.
+package main

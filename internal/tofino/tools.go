@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// tools are where the back end's programs are.
+type tools struct{ compiler, assembler string }
+
+func findTools() (t tools, err error) {
+	var faults []error
+	find := func(variable, name string) string {
+		if v := os.Getenv(variable); v != "" {
+			name = v
+		}
+		path, err := exec.LookPath(name)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s is not here: it is of the Tofino back end of p4c (https://github.com/p4lang/p4c); say where it is by %s", name, variable))
+		}
+		return path
+	}
+	t.compiler, t.assembler = find("P4C_BAREFOOT", "p4c-barefoot"), find("BFAS", "bfas")
+	return t, errors.Join(faults...)
+}
+
+// build compiles and assembles one program into a folder, which is emptied before.
+// A warning is no fault of a program: the back end has some that speak of itself.
+func (t tools) build(p program, source, dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	arch := "tna"
+	if p.target == "tofino2" {
+		arch = "t2na"
+	}
+	err := command(t.compiler, "--std", "p4-16", "--target", p.target, "--arch", arch, "-g",
+		"-D__TARGET_TOFINO__="+p.define, "-o", dir, source)
+	if err != nil {
+		return fmt.Errorf("compile: %w", err)
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := command(t.assembler, "--target", p.target, "--no-bin", "-o", pipe, filepath.Join(pipe, p.name+".bfa")); err != nil {
+		return fmt.Errorf("assemble: %w", err)
+	}
+	return nil
+}
+
+// command runs a program that is to say nothing but what is wrong.
+func command(name string, args ...string) error {
+	c := exec.Command(name, args...)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", filepath.Base(name), err, out.Bytes())
+	}
+	return nil
+}

@@ -1,0 +1,462 @@
+// The twin of stages/lds with virtual = 1 and rates of 1: the measurement points of
+// either side of a switch.
+//
+//   ingress  flow key, packet id ─> columns; u, v of the digest's hash ─> rows ─ bridge ┐
+//   egress   ┌──────────────────────────────────────────────────────────────────────────┘
+//            └> interval by the departure, or the shim's bit ─> rows
+//
+// A stateful ALU has two words of 32 bits, and cannot add a carry to a second operand.
+// So a cell's sums of 64 bits are kept as what can be had of them exactly, and are never
+// reset: the control plane makes the cell of an interval (lds.Cell) from what these
+// changed by, all modulo 2^64 but where it says 2^32:
+//
+//   times    -T, where T = sum of x, x = time in the interval + I/2, 0 <= x < 2I
+//   bytes    -B, where B = sum of lengths
+//   digests  -L, where L = sum of the digests' low halves
+//   counts   H = sum of the digests' high halves, N = packets, both modulo 2^32
+//
+//   Count = N, Sum = T - N*I/2, Bytes = B, Digest = L + H*2^32
+//
+// These sums go down since an ALU can compare what it subtracts with what it has, and so
+// sees the borrow. N is exact as a cell takes fewer than 2^32 packets in an interval.
+//
+// Banks: interval i counts in bank i mod 2. Bank i is complete half an interval behind
+// the end of i, and the first packet of i+2 may come at that time, too, as the shim's
+// bit allows for half an interval: packets that come more than a quarter late or early
+// need the bank to be read in less than it takes to be exact.
+//
+// Packets that are outside of their interval are those that leave, by the shim's bit, behind
+// one and a half intervals.
+#ifndef WEIR_TNA_LDS_CONTROL_P4
+#define WEIR_TNA_LDS_CONTROL_P4
+
+#include "../../include/telemetry.p4"
+#include "block.p4"
+#include "hash.p4"
+
+// Intervals of 2^LDS_INTERVAL_BITS ns (interval_bits), 20 to 30 on this target.
+#ifndef LDS_INTERVAL_BITS
+#define LDS_INTERVAL_BITS 30
+#endif
+// Points of a side, and cells of a row. A register of 2^14 cells takes 9 of the 48 map
+// RAMs of a stage, which has four of them.
+#ifndef TNA_LDS_POINT_BITS
+#define TNA_LDS_POINT_BITS 2
+#endif
+#ifndef TNA_LDS_COLUMN_BITS
+#define TNA_LDS_COLUMN_BITS 11
+#endif
+#define LDS_CELL_BITS (TNA_LDS_POINT_BITS + 1 + TNA_LDS_COLUMN_BITS)
+#define LDS_COLUMN_OF(hash) hash[31:32 - TNA_LDS_COLUMN_BITS]
+
+typedef bit<TNA_LDS_POINT_BITS> lds_point_t;
+typedef bit<TNA_LDS_COLUMN_BITS> lds_column_t;
+typedef bit<LDS_CELL_BITS> lds_cell_t;
+
+struct lds_sum_t {
+    bit<32> low;
+    bit<32> high;
+}
+
+struct lds_count_t {
+    bit<32> digests;
+    bit<32> packets;
+}
+
+// What the egress points need to know of a packet, in front of it in between.
+header lds_t {
+    @flexible bit<1> measured; // it has a flow key
+    @flexible bit<1> marked;   // by a shim
+    @flexible bit<2> told;     // number of the interval that the shim tells, modulo 4
+    @flexible bit<16> length;  // WireLen
+    @flexible bit<32> u;       // of the digest's hash
+    @flexible bit<32> v;
+    @flexible lds_column_t column0;
+    @flexible lds_column_t column1;
+}
+
+// One row of cells.
+control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in bit<32> x, in lds_t lds) {
+    CRC32_OF(digest_high);
+    CRC32C_OF(digest_low);
+    bit<32> high;
+    bit<32> low;
+
+    Register<lds_sum_t, lds_cell_t>(1 << LDS_CELL_BITS) times;
+    RegisterAction<lds_sum_t, lds_cell_t, bit<32>>(times) add_time = {
+        void apply(inout lds_sum_t sum) {
+            if (sum.low < x) {
+                sum.high = sum.high - 1;
+            }
+            sum.low = sum.low - x;
+        }
+    };
+    Register<lds_sum_t, lds_cell_t>(1 << LDS_CELL_BITS) bytes;
+    RegisterAction<lds_sum_t, lds_cell_t, bit<32>>(bytes) add_length = {
+        void apply(inout lds_sum_t sum) {
+            if (sum.low < (bit<32>)lds.length) {
+                sum.high = sum.high - 1;
+            }
+            sum.low = sum.low - (bit<32>)lds.length;
+        }
+    };
+    Register<lds_sum_t, lds_cell_t>(1 << LDS_CELL_BITS) digests;
+    RegisterAction<lds_sum_t, lds_cell_t, bit<32>>(digests) add_digest = {
+        void apply(inout lds_sum_t sum) {
+            if (sum.low < low) {
+                sum.high = sum.high - 1;
+            }
+            sum.low = sum.low - low;
+        }
+    };
+    Register<lds_count_t, lds_cell_t>(1 << LDS_CELL_BITS) counts;
+    RegisterAction<lds_count_t, lds_cell_t, bit<32>>(counts) add_packet = {
+        void apply(inout lds_count_t count) {
+            count.digests = count.digests + high;
+            count.packets = count.packets + 1;
+        }
+    };
+
+    action time() {
+        add_time.execute(point ++ bank ++ column);
+    }
+    action length() {
+        add_length.execute(point ++ bank ++ column);
+    }
+    action digest() {
+        low = digest_low.get({ lds.u, lds.v });
+        add_digest.execute(point ++ bank ++ column);
+    }
+    action count() {
+        high = digest_high.get({ lds.u, lds.v });
+        add_packet.execute(point ++ bank ++ column);
+    }
+    apply {
+        time();
+        length();
+        digest();
+        count();
+    }
+}
+
+// The port's point.
+control lds_points(in PortId_t port, out lds_point_t point, out bit<1> measured) {
+    action measure(lds_point_t of_port) {
+        point = of_port;
+        measured = 1;
+    }
+    action pass() {
+        point = 0;
+        measured = 0;
+    }
+    table points {
+        key = { port: exact; }
+        actions = { measure; pass; }
+        default_action = pass();
+        size = 1 << TNA_LDS_POINT_BITS;
+    }
+    apply {
+        points.apply();
+    }
+}
+
+// The time of a packet + I/2: the control plane adds I/2 to the offset of the clock. So
+// its highest bits are an interval, and x is what is left of it, or that + I.
+control lds_clock(in bit<48> timestamp, out bit<32> x) {
+    action shift(bit<32> offset) {
+        x = timestamp[31:0] + offset;
+    }
+    table clock {
+        actions = { shift; }
+        default_action = shift(0);
+        size = 1;
+    }
+    apply {
+        clock.apply();
+    }
+}
+
+// The number of the interval of x modulo 4, whether x is in its second half, and what
+// is put in place of the number.
+#define LDS_NUMBER(x) x[LDS_INTERVAL_BITS + 1:LDS_INTERVAL_BITS]
+#define LDS_HALF(x) x[LDS_INTERVAL_BITS - 1:LDS_INTERVAL_BITS - 1]
+#define LDS_LATE(x) x[31:LDS_INTERVAL_BITS]
+typedef bit<(32 - LDS_INTERVAL_BITS)> lds_late_t;
+
+// WireLen by what IP says, from the link header on: packets are padded to 60 bytes.
+#define LDS_LINK(v0, v1, v2, v3, v4, v5, v6, v7, tags)                                              \
+    (v0, v1, v2, v3, v4, v5, v6, v7, false) : link(ETHERNET_LEN + VLAN_LEN * tags);                 \
+    (v0, v1, v2, v3, v4, v5, v6, v7, true) : link(ETHERNET_LEN + VLAN_LEN * tags + IPV6_LEN);
+#define LDS_SHIM(length)                                                                            \
+    (true, length - 1, false) : add(SHIM_FIXED_LEN + length);                                       \
+    (true, length - 1, true) : add(SHIM_FIXED_LEN + length + SHIM_LEN);
+
+control wire_length(in headers_t hdr, out bit<16> length) {
+    action link(bit<16> bytes) {
+        length = bytes;
+    }
+    table tags {
+        key = {
+            hdr.vlan[0].isValid() : ternary;
+            hdr.vlan[1].isValid() : ternary;
+            hdr.vlan[2].isValid() : ternary;
+            hdr.vlan[3].isValid() : ternary;
+            hdr.vlan[4].isValid() : ternary;
+            hdr.vlan[5].isValid() : ternary;
+            hdr.vlan[6].isValid() : ternary;
+            hdr.vlan[7].isValid() : ternary;
+            hdr.ipv6.isValid() : ternary;
+        }
+        actions = { link; }
+        default_action = link(ETHERNET_LEN);
+        const entries = {
+            LDS_LINK(false, _, _, _, _, _, _, _, 0)
+            LDS_LINK(true, false, _, _, _, _, _, _, 1)
+            LDS_LINK(_, true, false, _, _, _, _, _, 2)
+            LDS_LINK(_, _, true, false, _, _, _, _, 3)
+            LDS_LINK(_, _, _, true, false, _, _, _, 4)
+            LDS_LINK(_, _, _, _, true, false, _, _, 5)
+            LDS_LINK(_, _, _, _, _, true, false, _, 6)
+            LDS_LINK(_, _, _, _, _, _, true, false, 7)
+            LDS_LINK(_, _, _, _, _, _, _, true, 8)
+        }
+    }
+    action add(bit<16> bytes) {
+        length = length + bytes;
+    }
+    table shims {
+        key = {
+            hdr.shim.isValid() : exact;
+            hdr.shim.length : exact;
+            hdr.host_shim.isValid() : exact;
+        }
+        actions = { add; @defaultonly NoAction; }
+        default_action = NoAction();
+        const entries = {
+            LDS_SHIM(1)
+            LDS_SHIM(2)
+            LDS_SHIM(3)
+            LDS_SHIM(4)
+            LDS_SHIM(5)
+            LDS_SHIM(6)
+            LDS_SHIM(7)
+            LDS_SHIM(8)
+        }
+    }
+    action add_ipv4() {
+        length = length + hdr.ipv4.total_length;
+    }
+    action add_ipv6() {
+        length = length + hdr.ipv6.payload_length;
+    }
+    action pad() {
+        length = max(length, 60);
+    }
+    apply {
+        tags.apply();
+        if (hdr.ipv4.isValid()) {
+            add_ipv4();
+        } else {
+            add_ipv6();
+        }
+        shims.apply();
+        pad();
+    }
+}
+
+// What both points of a packet share: its length, its columns and its digest.
+control lds_packet(in headers_t hdr, in packet_t md, in block_t block, in flow_t flow, inout lds_t lds) {
+    wire_length() wire;
+    flow_hash() hash_flow;
+    bit<32> flow_high;
+    bit<32> flow_low;
+    bit<32> u;
+    bit<32> v;
+
+    CRC32_OF(id_p);
+    CRC32C_OF(id_q);
+    CRC32_OF(flow_p);
+    CRC32C_OF(flow_q);
+    CRC32_OF(column_high);
+    CRC32C_OF(column_low);
+
+    // Of the members packetSeed and flowSeed.
+    action set_keys(bit<32> packet_p, bit<32> packet_q, bit<32> flow_p_key, bit<32> flow_q_key) {
+        lds.u = packet_p;
+        lds.v = packet_q;
+        u = flow_p_key;
+        v = flow_q_key;
+    }
+    table keys {
+        actions = { set_keys; }
+        default_action = set_keys(0, 0, 0, 0);
+        size = 1;
+    }
+    action first_round_of_id() {
+        lds.u = lds.u + id_p.get({ SWAP64(md.id_high, md.id_low) });
+        lds.v = lds.v + id_q.get({ SWAP64(md.id_high, md.id_low) });
+    }
+    action first_round_of_flow() {
+        u = u + flow_p.get({ SWAP64(flow_high, flow_low) });
+        v = v + flow_q.get({ SWAP64(flow_high, flow_low) });
+    }
+    action columns() {
+        lds.column0 = LDS_COLUMN_OF(column_high.get({ u, v }));
+        lds.column1 = LDS_COLUMN_OF(column_low.get({ u, v }));
+    }
+    apply {
+        keys.apply();
+        wire.apply(hdr, lds.length);
+        hash_flow.apply(block, flow, flow_high, flow_low);
+        first_round_of_flow();
+        columns();
+        first_round_of_id();
+    }
+}
+
+// Behind lds_packet. The port is the one of arrival.
+control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, inout lds_t lds) {
+    lds_points() point_of;
+    lds_clock() clock;
+    lds_row() row0;
+    lds_row() row1;
+    lds_point_t point;
+    bit<1> measured;
+    bit<1> odd;
+    bit<32> x;
+
+    // With interval_bit the control plane adds: a packet with a shim -> by_shim.
+    action by_clock() {
+        lds.marked = 0;
+        odd = 0;
+    }
+    action by_shim() {
+        lds.marked = 1;
+        odd = hdr.shim.interval;
+    }
+    table mark {
+        key = { hdr.shim.isValid() : exact @name("shim"); }
+        actions = { by_clock; by_shim; }
+        default_action = by_clock();
+        size = 2;
+    }
+
+    action tell(bit<2> number, lds_late_t late) {
+        lds.told = number;
+        LDS_LATE(x) = late;
+    }
+    table interval {
+        key = {
+            lds.marked : exact @name("marked");
+            odd : ternary @name("odd");
+            LDS_NUMBER(x) : exact @name("number");
+            LDS_HALF(x) : ternary @name("half");
+        }
+        actions = { tell; }
+        default_action = tell(0, 0);
+        const entries = {
+            // By the clock: x is half an interval ahead.
+            (0, _, 0, 0) : tell(3, 1);
+            (0, _, 1, 0) : tell(0, 1);
+            (0, _, 2, 0) : tell(1, 1);
+            (0, _, 3, 0) : tell(2, 1);
+            (0, _, 0, 1) : tell(0, 0);
+            (0, _, 1, 1) : tell(1, 0);
+            (0, _, 2, 1) : tell(2, 0);
+            (0, _, 3, 1) : tell(3, 0);
+            // By the bit: the nearest interval of its parity.
+            (1, 0, 0, _) : tell(0, 0);
+            (1, 0, 1, _) : tell(0, 1);
+            (1, 0, 2, _) : tell(2, 0);
+            (1, 0, 3, _) : tell(2, 1);
+            (1, 1, 0, _) : tell(3, 1);
+            (1, 1, 1, _) : tell(1, 0);
+            (1, 1, 2, _) : tell(1, 1);
+            (1, 1, 3, _) : tell(3, 0);
+        }
+    }
+
+    apply {
+        point_of.apply(port, point, measured);
+        clock.apply(timestamp, x);
+        mark.apply();
+        interval.apply();
+        if (measured == 1 && lds.measured == 1) {
+            row0.apply(point, lds.told[0:0], lds.column0, x, lds);
+            row1.apply(point, lds.told[0:0], lds.column1, x, lds);
+        }
+    }
+}
+
+// The port is the one of departure.
+control lds_egress(in bit<48> timestamp, in PortId_t port, in lds_t lds) {
+    lds_points() point_of;
+    lds_clock() clock;
+    lds_row() row0;
+    lds_row() row1;
+    lds_point_t point;
+    bit<1> measured;
+    bit<1> bank;
+    bit<1> inside;
+    bit<32> x;
+
+    // By point and bank: Point.Outside.
+    Counter<bit<32>, bit<(TNA_LDS_POINT_BITS + 1)>>(1 << (TNA_LDS_POINT_BITS + 1), CounterType_t.PACKETS) outsides;
+
+    action in_bank(bit<1> parity, lds_late_t late) {
+        inside = 1;
+        bank = parity;
+        LDS_LATE(x) = late;
+    }
+    action outside() {
+        inside = 0;
+        bank = 0;
+    }
+    table interval {
+        key = {
+            lds.marked : exact;
+            lds.told : ternary;
+            LDS_NUMBER(x) : exact @name("number");
+            LDS_HALF(x) : ternary @name("half");
+        }
+        actions = { in_bank; outside; }
+        default_action = outside();
+        const entries = {
+            (0, _, 0, 0) : in_bank(1, 1);
+            (0, _, 1, 0) : in_bank(0, 1);
+            (0, _, 2, 0) : in_bank(1, 1);
+            (0, _, 3, 0) : in_bank(0, 1);
+            (0, _, 0, 1) : in_bank(0, 0);
+            (0, _, 1, 1) : in_bank(1, 0);
+            (0, _, 2, 1) : in_bank(0, 0);
+            (0, _, 3, 1) : in_bank(1, 0);
+            (1, 0, 0, _) : in_bank(0, 0);
+            (1, 0, 1, _) : in_bank(0, 1);
+            (1, 1, 1, _) : in_bank(1, 0);
+            (1, 1, 2, _) : in_bank(1, 1);
+            (1, 2, 2, _) : in_bank(0, 0);
+            (1, 2, 3, _) : in_bank(0, 1);
+            (1, 3, 3, _) : in_bank(1, 0);
+            (1, 3, 0, _) : in_bank(1, 1);
+        }
+    }
+    action tally() {
+        outsides.count(point ++ lds.told[0:0]);
+    }
+
+    apply {
+        point_of.apply(port, point, measured);
+        clock.apply(timestamp, x);
+        interval.apply();
+        if (measured == 1 && lds.measured == 1) {
+            if (inside == 1) {
+                row0.apply(point, bank, lds.column0, x, lds);
+                row1.apply(point, bank, lds.column1, x, lds);
+            } else {
+                tally();
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,403 @@
+// All four systems on Tofino 2, between ports that are patched through: one parse, one
+// packet id, one flow key, whose first-round CRCs all systems share.
+//
+//   ingress  messages ─> packet id ─> CRCs of it ─> PINT's hashes, sample's rank, LDS's digest ┐
+//                   └──> CRCs of the flow key ─> flow hash, name ─> LDS's columns              ├─ bridge
+//            LDS points of arrival                                                             ┘
+//   egress   PINT's digest, DiSketch's fragment, LDS points of departure
+//
+// What this target does otherwise than the Go stages: include/*.p4 and README.md.
+#include <core.p4>
+#include <t2na.p4>
+
+#include "include/parser.p4"
+#include "include/block.p4"
+#include "include/clock.p4"
+#include "include/pint.p4"
+#include "include/disketch_control.p4"
+#include "include/lds_control.p4"
+
+// What the target counts beyond a packet's bytes: the bridge, and the FCS.
+#define OVERHEAD (sizeInBytes(md.bridge) + sizeInBytes(md.disketch) + sizeInBytes(md.lds) + 4)
+
+const MirrorType_t MIRROR_SAMPLE = 1;
+const MirrorType_t MIRROR_RECORD = 2;
+
+// What DiSketch's fragment needs to know.
+header disketch_bridge_t {
+    @flexible bit<32> p; // first round of the flow hash
+    @flexible bit<32> q;
+    @flexible bit<1> from_host;
+}
+
+struct ingress_headers_t {
+    pint_bridge_t pint;
+    disketch_bridge_t disketch;
+    lds_t lds;
+    headers_t packet;
+}
+
+struct ingress_metadata_t {
+    packet_t packet;
+    block_t block;
+    flow_t flow;
+    bit<8> hop;
+    MirrorId_t session;
+    // First rounds, and sums with keys.
+    bit<32> id_p;
+    bit<32> id_q;
+    bit<32> flow_p;
+    bit<32> flow_q;
+    bit<32> rank_u;
+    bit<32> rank_v;
+    bit<32> hash_u;
+    bit<32> hash_v;
+    bit<32> name_u;
+    bit<32> name_v;
+    bit<32> columns_u;
+    bit<32> columns_v;
+    bit<32> flow_hash;
+    bit<32> name_high;
+    bit<32> name_low;
+    bit<32> rank;
+}
+
+struct egress_headers_t {
+    report_t report;
+    headers_t packet;
+}
+
+struct egress_metadata_t {
+    pint_bridge_t bridge;
+    disketch_bridge_t disketch;
+    lds_t lds;
+    pint_egress_t pint;
+    bit<32> now;
+    bit<16> length;
+    bit<1> to_host;
+    MirrorId_t session;
+}
+
+parser ingress_parser(packet_in pkt, out ingress_headers_t hdr, out ingress_metadata_t md,
+                      out ingress_intrinsic_metadata_t intrinsic) {
+    parse_packet() parse;
+    state start {
+        pkt.extract(intrinsic);
+        pkt.advance(PORT_METADATA_SIZE);
+        md.hop = 1;
+        parse.apply(pkt, hdr.packet, md.packet);
+        transition accept;
+    }
+}
+
+// The hashes of the flow: packet.FlowHash, and LDS's name of the flow with the columns
+// that it leads to.
+control flow_hashes(inout ingress_metadata_t md, inout disketch_bridge_t fragment, inout lds_t lds) {
+    CRC32_OF(p_flow);
+    CRC32C_OF(q_flow);
+    CRC32C_OF(low_hash);
+    CRC32_OF(high_name);
+    CRC32C_OF(low_name);
+    CRC32_OF(p_name);
+    CRC32C_OF(q_name);
+    CRC32_OF(column_high);
+    CRC32C_OF(column_low);
+    CRC32_OF(p_hash);
+    CRC32C_OF(q_hash);
+
+    action crc_p() {
+        md.flow_p = p_flow.get(FLOW_MESSAGE(md.block, md.flow));
+    }
+    action crc_q() {
+        md.flow_q = q_flow.get(FLOW_MESSAGE(md.block, md.flow));
+    }
+    // Of the parser's seed, and of the seed 0, under which LDS hashes flow keys.
+    action add_keys(bit<32> hash_p, bit<32> hash_q, bit<32> name_p, bit<32> name_q) {
+        md.hash_u = md.flow_p + hash_p;
+        md.hash_v = md.flow_q + hash_q;
+        md.name_u = md.flow_p + name_p;
+        md.name_v = md.flow_q + name_q;
+    }
+    table keys {
+        actions = { add_keys; }
+        default_action = add_keys(0, 0, 0, 0);
+        size = 1;
+    }
+    action second_of_hash() {
+        md.flow_hash = low_hash.get({ md.hash_u, md.hash_v });
+    }
+    action second_of_name() {
+        md.name_high = high_name.get({ md.name_u, md.name_v });
+        md.name_low = low_name.get({ md.name_u, md.name_v });
+    }
+    action first_of_hash() {
+        fragment.p = p_hash.get({ SWAP32(md.flow_hash), 32w0 });
+        fragment.q = q_hash.get({ SWAP32(md.flow_hash), 32w0 });
+    }
+    // Of the member flowSeed.
+    action set_columns_key(bit<32> key_p, bit<32> key_q) {
+        md.columns_u = key_p;
+        md.columns_v = key_q;
+    }
+    table columns_key {
+        actions = { set_columns_key; }
+        default_action = set_columns_key(0, 0);
+        size = 1;
+    }
+    action first_of_name() {
+        md.columns_u = md.columns_u + p_name.get({ SWAP64(md.name_high, md.name_low) });
+        md.columns_v = md.columns_v + q_name.get({ SWAP64(md.name_high, md.name_low) });
+    }
+    action columns() {
+        lds.column0 = LDS_COLUMN_OF(column_high.get({ md.columns_u, md.columns_v }));
+        lds.column1 = LDS_COLUMN_OF(column_low.get({ md.columns_u, md.columns_v }));
+    }
+
+    apply {
+        crc_p();
+        crc_q();
+        keys.apply();
+        second_of_hash();
+        second_of_name();
+        first_of_hash();
+        columns_key.apply();
+        first_of_name();
+        columns();
+    }
+}
+
+// The sample's rank (stages/oblivious), and whether it is small enough; LDS's digest
+// begins with the same CRCs.
+control samples(inout ingress_metadata_t md, inout lds_t lds, inout ingress_intrinsic_metadata_for_deparser_t deparse) {
+    CRC32_OF(rank_hash);
+
+    action add_keys(bit<32> rank_p, bit<32> rank_q, bit<32> digest_p, bit<32> digest_q) {
+        md.rank_u = md.id_p + rank_p;
+        md.rank_v = md.id_q + rank_q;
+        lds.u = md.id_p + digest_p;
+        lds.v = md.id_q + digest_q;
+    }
+    table keys {
+        actions = { add_keys; }
+        default_action = add_keys(0, 0, 0, 0);
+        size = 1;
+    }
+    action second() {
+        md.rank = rank_hash.get({ md.rank_u, md.rank_v });
+    }
+
+    // The high half of the largest rank that can enter. Until the control plane writes
+    // it, all may.
+    Register<bit<32>, bit<1>>(1, 0xffffffff) limit;
+    RegisterAction<bit<32>, bit<1>, MirrorType_t>(limit) admits = {
+        void apply(inout bit<32> value, out MirrorType_t admitted) {
+            admitted = 0;
+            if (md.rank <= value) {
+                admitted = MIRROR_SAMPLE;
+            }
+        }
+    };
+    action admit() {
+        deparse.mirror_type = admits.execute(0);
+    }
+
+    apply {
+        keys.apply();
+        second();
+        if (md.packet.unmeasured == 0) {
+            admit();
+        }
+    }
+}
+
+control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ingress_intrinsic_metadata_t intrinsic,
+                in ingress_intrinsic_metadata_from_parser_t parsed,
+                inout ingress_intrinsic_metadata_for_deparser_t deparse,
+                inout ingress_intrinsic_metadata_for_tm_t tm) {
+    messages() message;
+    block_id() id;
+    id_crcs() crcs;
+    flow_hashes() flow;
+    samples() sample;
+    pint_hashes() hashes;
+    disketch_ports() hosts;
+    wire_length() wire;
+    lds_ingress() points;
+
+    // Patch pairs (stages/patch), and whether the port is one to hosts.
+    action patch_to(PortId_t port, bit<1> edge) {
+        tm.ucast_egress_port = port;
+        hdr.pint.from_edge = edge;
+    }
+    action unpatched() {
+        deparse.drop_ctl = 1;
+    }
+    table ports {
+        key = { intrinsic.ingress_port: exact; }
+        actions = { patch_to; unpatched; }
+        default_action = unpatched();
+        size = MAX_PORTS;
+    }
+
+    // The parity of the interval of arrival: one entry with the mask of its bit.
+    action odd() {
+        hdr.pint.interval = 1;
+    }
+    table interval {
+        key = { intrinsic.ingress_mac_tstamp: ternary; }
+        actions = { odd; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = 1;
+    }
+
+    action count_hop() {
+        md.hop = hdr.packet.shim.hop + 1; // 0 behind hop 255
+    }
+    action bridge() {
+        hdr.pint.setValid();
+        hdr.pint.kind = BRIDGED;
+        hdr.pint.pad = 0;
+        hdr.pint.interval = 0;
+        hdr.pint.from_edge = 0;
+        hdr.pint.unmeasured = md.packet.unmeasured;
+        hdr.pint.two_shims = md.packet.two_shims;
+        hdr.pint.in_port = (bit<16>)intrinsic.ingress_port;
+        hdr.pint.arrival = intrinsic.ingress_mac_tstamp;
+        hdr.disketch.setValid();
+        hdr.lds.setValid();
+        hdr.lds.measured = 0;
+        md.session = CPU_SESSION;
+    }
+    action measure() {
+        hdr.lds.measured = 1;
+    }
+    action bridge_id() {
+        hdr.pint.hop = md.hop;
+        hdr.pint.id_high = md.packet.id_high;
+        hdr.pint.id_low = md.packet.id_low;
+    }
+
+    apply {
+        bridge();
+        if (md.packet.unmeasured == 0 && (hdr.packet.ipv4.isValid() || hdr.packet.ipv6.isValid())) {
+            measure();
+        }
+        ports.apply();
+        interval.apply();
+        hosts.apply(intrinsic.ingress_port, hdr.disketch.from_host);
+        if (hdr.pint.from_edge == 0) {
+            count_hop();
+        }
+        message.apply(hdr.packet, md.packet, md.block, md.flow);
+        id.apply(md.block, md.packet);
+        crcs.apply(md.packet, md.id_p, md.id_q);
+        flow.apply(md, hdr.disketch, hdr.lds);
+        sample.apply(md, hdr.lds, deparse);
+        hashes.apply(md.packet.id_high, md.packet.id_low, md.id_p, md.id_q, md.hop, hdr.pint);
+        wire.apply(hdr.packet, hdr.lds.length);
+        points.apply(hdr.packet, parsed.global_tstamp, intrinsic.ingress_port, hdr.lds);
+        bridge_id();
+    }
+}
+
+control ingress_deparser(packet_out pkt, inout ingress_headers_t hdr, in ingress_metadata_t md,
+                         in ingress_intrinsic_metadata_for_deparser_t deparse, in ingress_intrinsic_metadata_t intrinsic) {
+    Mirror(MIRROR_SAMPLE) sample;
+    apply {
+        if (deparse.mirror_type == MIRROR_SAMPLE) {
+            sample.emit<report_t>(md.session, { CPU_SAMPLE, 0, 0, (bit<16>)intrinsic.ingress_port, NO_PORT, 0,
+                md.packet.id_high, md.packet.id_low, intrinsic.ingress_mac_tstamp });
+        }
+        pkt.emit(hdr);
+    }
+}
+
+// The egress parser does not look behind the shim: what is there is not changed.
+parser egress_parser(packet_in pkt, out egress_headers_t hdr, out egress_metadata_t md,
+                     out egress_intrinsic_metadata_t intrinsic) {
+    parse_link() parse;
+    state start {
+        pkt.extract(intrinsic);
+        md.pint = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+        transition select(pkt.lookahead<bit<8>>()) {
+            BRIDGED: bridged;
+            default: report;
+        }
+    }
+    state bridged {
+        pkt.extract(md.bridge);
+        pkt.extract(md.disketch);
+        pkt.extract(md.lds);
+        parse.apply(pkt, hdr.packet);
+        transition accept;
+    }
+    state report {
+        pkt.extract(hdr.report);
+        transition accept;
+    }
+}
+
+control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress_intrinsic_metadata_t intrinsic,
+               in egress_intrinsic_metadata_from_parser_t parsed,
+               inout egress_intrinsic_metadata_for_deparser_t deparse,
+               inout egress_intrinsic_metadata_for_output_port_t port) {
+    pint_digest() digest;
+    tai() clock;
+    disketch_ports() hosts;
+    disketch() fragment;
+    lds_egress() points;
+
+    action mirror() {
+        deparse.mirror_type = MIRROR_RECORD;
+        md.session = CPU_SESSION;
+    }
+    // The length on the wire, as it came: the bridge and the FCS are in the target's.
+    action measure_length() {
+        md.length = intrinsic.pkt_length - (bit<16>)(OVERHEAD);
+    }
+    action grow() {
+        md.length = md.length + SHIM_LEN;
+        md.lds.length = md.lds.length + SHIM_LEN;
+    }
+    action shrink() {
+        md.length = md.length - SHIM_LEN;
+        md.lds.length = md.lds.length - SHIM_LEN;
+    }
+
+    apply {
+        if (!hdr.report.isValid()) {
+            measure_length();
+            digest.apply(hdr.packet, md.bridge, intrinsic, parsed, deparse, md.pint);
+            if (md.pint.records == 1) {
+                mirror();
+            }
+            if (hdr.packet.added.isValid()) {
+                grow();
+            } else if (md.pint.strips == 1) {
+                shrink();
+            }
+            clock.apply(parsed.global_tstamp, md.now);
+            hosts.apply(intrinsic.egress_port, md.to_host);
+            if (md.bridge.unmeasured == 0) {
+                fragment.apply(md.disketch.p, md.disketch.q, md.now, md.length, OVERHEAD, md.disketch.from_host, md.to_host);
+            }
+            points.apply(parsed.global_tstamp, intrinsic.egress_port, md.lds);
+        }
+    }
+}
+
+control egress_deparser(packet_out pkt, inout egress_headers_t hdr, in egress_metadata_t md,
+                        in egress_intrinsic_metadata_for_deparser_t deparse, in egress_intrinsic_metadata_t intrinsic) {
+    Mirror(MIRROR_RECORD) record;
+    apply {
+        if (deparse.mirror_type == MIRROR_RECORD) {
+            record.emit<report_t>(md.session, { CPU_RECORD, md.pint.hop, md.pint.plan, md.bridge.in_port,
+                (bit<16>)intrinsic.egress_port, md.pint.high ++ md.pint.low, md.bridge.id_high, md.bridge.id_low,
+                md.bridge.arrival });
+        }
+        pkt.emit(hdr);
+    }
+}
+
+Pipeline(ingress_parser(), ingress(), ingress_deparser(), egress_parser(), egress(), egress_deparser()) pipe;
+Switch(pipe) main;
