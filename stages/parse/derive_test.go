@@ -1,9 +1,12 @@
 package parse
 
 import (
+	"encoding/binary"
+	"hash/crc32"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/hash"
 )
@@ -127,15 +130,34 @@ func TestSeedAndCarrier(t *testing.T) {
 }
 
 // TestIDsOfABatch compares the ids of batches, longer ones than a block too,
-// whose packets are plain, of other kinds and dropped, with XXH64 over IDBlock.
+// whose packets are plain, of other kinds and dropped, with hashes of IDBlock.
 func TestIDsOfABatch(t *testing.T) {
+	t.Run("xxhash", func(t *testing.T) {
+		testIDsOfABatch(t, hash.XX, func(words []uint64) uint64 { return hash.Bytes(9, bytesOf(words)) })
+	})
+	t.Run("crc", func(t *testing.T) {
+		testIDsOfABatch(t, hash.CRC, func(words []uint64) uint64 { return crcOf(9, words) })
+	})
+}
+
+// crcOf is the crc family, by the library's CRCs.
+func crcOf(seed uint64, words []uint64) uint64 {
+	castagnoli := crc32.MakeTable(crc32.Castagnoli)
+	m, key := bytesOf(words), hash.Key(seed)
+	v := crc32.Checksum(m, castagnoli) + uint32(key)
+	u := crc32.ChecksumIEEE(m) + uint32(key>>32) + v
+	joined := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, u), v)
+	return uint64(crc32.ChecksumIEEE(joined))<<32 | uint64(crc32.Checksum(joined, castagnoli))
+}
+
+func testIDsOfABatch(t *testing.T, f hash.Family, of func(words []uint64) uint64) {
 	const most = 3*packet.BatchSize + 5
 	b := newBatch(t, most)
 	var addrs [most]uint64
 	b.Frames.Alloc(addrs[:])
 	r := rand.New(rand.NewPCG(5, 5))
 	for _, carrier := range []bool{false, true} {
-		_, s := newStage(t, Config{Malformed: Forward, Seed: 9, IPIDCarrier: carrier}, packet.NeedID)
+		_, s := newStageOf(t, Config{Malformed: Forward, Seed: 9, IPIDCarrier: carrier}, pipeline.Env{Workers: 1, Needs: packet.NeedID, Hash: f})
 		for _, n := range []int{0, 1, 7, packet.BatchSize - 1, packet.BatchSize, packet.BatchSize + 1, most} {
 			long := packet.NewBatch(b.Frames, most)
 			for i := range n {
@@ -158,12 +180,44 @@ func TestIDsOfABatch(t *testing.T) {
 				if p.Reason == 0 {
 					var w packet.IDBlock
 					words := w.Fill(long.Data(p), p, carrier)
-					want = hash.Bytes(9, bytesOf(w[:words]))
+					want = of(w[:words])
 				}
 				if p.ID != want {
 					t.Fatalf("carrier %v, packet %d of %d: id %016x, want %016x: %x", carrier, i, n, p.ID, want, long.Data(p))
 				}
 			}
 		}
+	}
+}
+
+// TestFlowHashesOfCRC compares flow hashes with those of the library's CRCs: of IPv4 and IPv6,
+// of fragments, and of what is neither.
+func TestFlowHashesOfCRC(t *testing.T) {
+	b := newBatch(t, 64)
+	_, s := newStageOf(t, Config{Malformed: Forward, Seed: 7}, pipeline.Env{Workers: 1, Needs: packet.NeedFlowHash, Hash: hash.CRC})
+	seen := map[packet.Flags]bool{}
+	for _, c := range packets {
+		p := parseOne(s, b, c.data, len(c.data))
+		if p.Reason != 0 {
+			continue
+		}
+		var words []uint64
+		switch {
+		case p.Flags.Has(packet.FlagIPv4):
+			w0, w1 := p.KeyWords4(c.data)
+			words = []uint64{w0, w1}
+		case p.Flags.Has(packet.FlagIPv6):
+			w0, w1, w2, w3, w4 := p.KeyWords6(c.data)
+			words = []uint64{w0, w1, w2, w3, w4}
+		default:
+			words = []uint64{binary.LittleEndian.Uint64(c.data), uint64(binary.LittleEndian.Uint32(c.data[8:])) | uint64(p.EtherType)<<32}
+		}
+		if want := uint32(crcOf(7, words)); p.FlowHash != want {
+			t.Errorf("%s: flow hash %08x, want %08x", c.name, p.FlowHash, want)
+		}
+		seen[p.Flags&packet.FlagIP] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("packets of %d kinds only", len(seen))
 	}
 }

@@ -12,7 +12,12 @@ const allNeeds = packet.NeedFlowHash | packet.NeedID | packet.NeedArrival
 
 func newStage(t testing.TB, c Config, needs packet.Needs) (*Module, *stage) {
 	t.Helper()
-	m, err := New(c, pipeline.Env{Workers: 1, Needs: needs})
+	return newStageOf(t, c, pipeline.Env{Workers: 1, Needs: needs})
+}
+
+func newStageOf(t testing.TB, c Config, env pipeline.Env) (*Module, *stage) {
+	t.Helper()
+	m, err := New(c, env)
 	if err != nil {
 		t.Fatal(err)
 	}

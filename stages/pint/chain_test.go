@@ -2,12 +2,15 @@ package pint
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/header"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
 )
 
@@ -60,8 +63,14 @@ func TestTransparent(t *testing.T) {
 // TestDecoded: the sink finds the path of each flow, the latencies of the hops
 // as the switches have them, and the use of the links.
 func TestDecoded(t *testing.T) {
+	for _, f := range []hash.Family{hash.XX, hash.CRC} {
+		t.Run(f.String(), func(t *testing.T) { testDecoded(t, f) })
+	}
+}
+
+func testDecoded(t *testing.T, f hash.Family) {
 	const hops, packets, flows = 5, 400, 8
-	n := newChain(t, hops, DefaultConfig(), largeFrame)
+	n := newChainOf(t, f, hops, DefaultConfig(), largeFrame)
 	r := rand.New(rand.NewPCG(2, 2))
 	latency := func(hop int) int64 { return int64(float64(1000*hop) * math.Exp(r.NormFloat64()/4)) }
 	var frames [][]byte
@@ -148,5 +157,46 @@ func TestReroute(t *testing.T) {
 	}
 	if c := counts(n.sink()); c["changed_paths_total"] != 1 {
 		t.Errorf("%v", c)
+	}
+}
+
+// TestFamilies: both carriers decode paths of hashed values in both families of hashes, and
+// a switch whose plan has another family than itself is refused with the remedy.
+func TestFamilies(t *testing.T) {
+	const hops, packets = 5, 300
+	queries := func(c pint.PlanConfig) pint.PlanConfig {
+		c.Bits, c.Queries = 16, slices.Clone(pint.DefaultPlan().Queries)
+		c.Queries[0].Static = &pint.StaticQuery{Code: pint.Hashed, Layers: pint.Hybrid(hops)}
+		return c
+	}
+	for _, f := range []hash.Family{hash.XX, hash.CRC} {
+		for _, carrier := range []string{pint.CarrierShim, pint.CarrierIPID} {
+			c := DefaultConfig()
+			c.Plan = savePlan(t, queries(pint.PlanConfig{ID: 6, Seed: 5, Hash: f, Carrier: carrier}))
+			c.Switches = []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+			n := newChainOf(t, f, hops, c, largeFrame)
+			n.ttl = carrier == pint.CarrierIPID
+			r := rand.New(rand.NewPCG(9, 9))
+			var frames [][]byte
+			for range packets {
+				frames = append(frames, ethernet(0x0800, ipv4(64, 0x4000, 6, tcp(1, 2, r.Uint32(), random(r, 30)))))
+			}
+			n.through(frames, func(int) int64 { return 1000 })
+			if p := n.sink().Paths(Selection{}); len(p) != 1 || !p[0].Certain || p[0].Packets != packets || !slices.Equal(p[0].Path, []uint64{1, 2, 3, 4, 5}) {
+				t.Errorf("%v, carrier %s: %+v", f, carrier, p)
+			}
+			other := hash.XX + hash.CRC - f
+			_, err := New(c, pipeline.Env{ID: 1, Hash: other})
+			if want := fmt.Sprintf("plan 6 has hash %q, and the switch has %q: set hash = %q in [switch] of all switches, or write hash = %q in the plan's file", f, other, f, other); err == nil || err.Error() != want {
+				t.Errorf("a plan of %v in a switch of %v: %v", f, other, err)
+			}
+			if plans, err := c.Plans(f); err != nil || len(plans) != 1 || plans[0].Hash != f {
+				t.Errorf("plans %v, %v", plans, err)
+			}
+		}
+		c := DefaultConfig() // the built-in plan follows the switch
+		if plans, err := c.Plans(f); err != nil || len(plans) != 1 || plans[0].Hash != f {
+			t.Errorf("plans %v, %v", plans, err)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages/parse"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
 )
 
@@ -39,6 +40,11 @@ type testNetwork struct {
 // config is what a test says of its switches; edge is set by the chain.
 func newChain(t testing.TB, hops int, c Config, maxFrame int) *testNetwork {
 	t.Helper()
+	return newChainOf(t, hash.XX, hops, c, maxFrame)
+}
+
+func newChainOf(t testing.TB, f hash.Family, hops int, c Config, maxFrame int) *testNetwork {
+	t.Helper()
 	pool, err := packet.NewPool(packet.PoolConfig{Frames: 256, FrameSize: 4096})
 	if err != nil {
 		t.Fatal(err)
@@ -53,14 +59,19 @@ func newChain(t testing.TB, hops int, c Config, maxFrame int) *testNetwork {
 		if i == hops-1 {
 			c.Edge = append(c.Edge, "p1")
 		}
-		n.nodes = append(n.nodes, newNode(t, uint32(i+1), c, maxFrame))
+		n.nodes = append(n.nodes, newNodeOf(t, f, uint32(i+1), c, maxFrame))
 	}
 	return n
 }
 
 func newNode(t testing.TB, id uint32, c Config, maxFrame int) *node {
 	t.Helper()
-	env := pipeline.Env{ID: id, Workers: 1, Ports: []pipeline.Port{{Name: "p0", MaxFrame: maxFrame}, {Name: "p1", MaxFrame: maxFrame}}}
+	return newNodeOf(t, hash.XX, id, c, maxFrame)
+}
+
+func newNodeOf(t testing.TB, f hash.Family, id uint32, c Config, maxFrame int) *node {
+	t.Helper()
+	env := pipeline.Env{ID: id, Workers: 1, Hash: f, Ports: []pipeline.Port{{Name: "p0", MaxFrame: maxFrame}, {Name: "p1", MaxFrame: maxFrame}}}
 	m, err := New(c, env)
 	if err != nil {
 		t.Fatal(err)
