@@ -18,6 +18,8 @@ import (
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/patch"
 	"github.com/weirswitch/weir/telemetry/export"
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/pint"
 )
 
 const good = `
@@ -218,5 +220,46 @@ func TestLoadMissingFile(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.toml"))
 	if err == nil || !strings.Contains(err.Error(), "no such file") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestHashFamily: the switch's hash is a word, which Dump writes and Diff shows; another word is a
+// fault with the choice, and a PINT plan of another family is one too, with the remedy.
+func TestHashFamily(t *testing.T) {
+	before, err := Parse([]byte(good))
+	if err != nil || before.Switch.Hash != hash.XX {
+		t.Fatal(before, err)
+	}
+	with := func(word string) string { return strings.Replace(good, "[switch]\n", "[switch]\nhash = "+word+"\n", 1) }
+	c, err := Parse([]byte(with(`"crc"`)))
+	if err != nil || c.Switch.Hash != hash.CRC {
+		t.Fatal(c, err)
+	}
+	var text bytes.Buffer
+	if err := c.Dump(&text); err != nil || !strings.Contains(text.String(), `hash = "crc"`) {
+		t.Errorf("%v:\n%s", err, &text)
+	}
+	if changes := Diff(before, c); len(changes) != 1 || changes[0].String() != `~ switch.hash = "crc", was "xxhash"` {
+		t.Errorf("%v", changes)
+	}
+	for word, want := range map[string]string{
+		`"md5"`: `switch.hash: hash "md5": choose "xxhash" or "crc"`,
+		`7`:     `switch.hash: is an integer: write a word in quotes`,
+	} {
+		if _, err := Parse([]byte(with(word))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", word, err, want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "plan.toml")
+	if err := pint.DefaultPlan().Save(file); err != nil {
+		t.Fatal(err)
+	}
+	planned := strings.Replace(with(`"crc"`), `"patch"]`, `"patch", "pint"]`, 1)
+	if _, err := Parse([]byte(planned)); err != nil {
+		t.Errorf("the built-in plan has not the switch's hash: %v", err)
+	}
+	_, err = Parse([]byte(planned + "[stages.pint]\nplan = \"" + file + "\"\n"))
+	if err == nil || !strings.Contains(err.Error(), `plan 1 has hash "xxhash", and the switch has "crc": set hash = "xxhash" in [switch]`) {
+		t.Errorf("a plan of another hash: %v", err)
 	}
 }

@@ -25,6 +25,7 @@ var Figures = []Figure{
 	{"pint-fig11", "path, latency and congestion control together against alone (PINT, Fig. 11)", PintFig11},
 	{"pint-loops", "false reports of loops (PINT, A.4)", PintLoops},
 	{"pint-values", "errors of values in few bits against their bounds (PINT, 4.3 and Appendix C)", PintValues},
+	{"pint-crc", "packets to decode with the hashes of P4 targets, beside XXH64", PintCRC},
 	{"pint-decode", "digests per second through the path decoder", PintDecode},
 	{"disketch-fig2", "memory of a whole sketch for an F1 score of 99 % (DiSketch, Fig. 2)", DiSketchFig2},
 	{"disketch-fig6", "heavy hitters by path length, with rows on all switches (DiSketch, Fig. 6)", DiSketchFig6},

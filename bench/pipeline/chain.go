@@ -13,6 +13,7 @@ import (
 	"github.com/weirswitch/weir/stages"
 	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/stages/patch"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Graph is a graph with the packets that it is measured with.
@@ -29,6 +30,8 @@ type Graph struct {
 	Cold bool
 	// Slow to set up: left out by Config.Quick.
 	Slow bool
+	// Hash is the switch's family of hashes.
+	Hash hash.Family
 }
 
 // Graphs are the rows of the benchmark: baselines first, then each stage behind the ones that it needs,
@@ -42,6 +45,7 @@ var Graphs = []Graph{
 	{Name: "parse_patch_10M", Stages: []string{"parse", "patch"}, Flows: 10_000_000, Stations: 2},
 	{Name: "parse_patch_cold", Stages: []string{"parse", "patch"}, Flows: 1_000_000, Stations: 2, Cold: true},
 	{Name: "parse_hashes_patch", Stages: []string{"parse", "hashes", "patch"}, Flows: 1_000_000, Stations: 2},
+	{Name: "parse_crc_patch", Stages: []string{"parse", "hashes", "patch"}, Flows: 1_000_000, Stations: 2, Hash: hash.CRC},
 	{Name: "parse_l2_2", Stages: []string{"parse", "l2"}, Flows: 10_000, Stations: 2},
 	{Name: "parse_l2_10k", Stages: []string{"parse", "l2"}, Flows: 10_000, Stations: 10_000},
 	{Name: "parse_l2_10k_10M", Stages: []string{"parse", "l2"}, Flows: 10_000_000, Stations: 10_000},
@@ -93,10 +97,9 @@ type chain struct {
 	ended   chan struct{}
 }
 
-// newChain builds modules for the given ports. Unlike a
+// newChain builds modules for a switch. Unlike a
 // switch's, a chain need not be whole, so that it can be measured stage by stage.
-func newChain(names []string, configs map[string]any, portNames []string, workers int) (*chain, error) {
-	env := newEnv(portNames, workers)
+func newChain(names []string, configs map[string]any, env pipeline.Env) (*chain, error) {
 	c := &chain{modules: make([]pipeline.Named, len(names)), stop: make(chan struct{}), ended: make(chan struct{})}
 	var errs []error
 	for i, name := range slices.Backward(names) { // a module is told what those behind it need
@@ -114,8 +117,8 @@ func newChain(names []string, configs map[string]any, portNames []string, worker
 	return c, nil
 }
 
-func newEnv(portNames []string, workers int) pipeline.Env {
-	env := pipeline.Env{Name: "bench", ID: 1, Workers: workers}
+func newEnv(portNames []string, workers int, f hash.Family) pipeline.Env {
+	env := pipeline.Env{Name: "bench", ID: 1, Workers: workers, Hash: f}
 	for _, name := range portNames {
 		env.Ports = append(env.Ports, pipeline.Port{Name: name, MaxFrame: 1514})
 	}

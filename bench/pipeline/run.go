@@ -93,7 +93,7 @@ func measureGraphs(ctx context.Context, c *Config, steps *progress, out *bench.R
 
 // open builds the graph and teaches it its addresses.
 func (g Graph) open(ctx context.Context, r *ring, seed uint64) (*row, error) {
-	chain, err := newChain(g.Stages, g.configs(), []string{"p0", "p1"}, 1)
+	chain, err := newChain(g.Stages, g.configs(), newEnv([]string{"p0", "p1"}, 1, g.Hash))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", g.Name, err)
 	}
@@ -127,6 +127,7 @@ func reportStages(out *bench.Result, rows []*row) {
 		{"parse", "parse", "drop"},
 		{"patch", "parse_patch", "parse"},
 		{"hashes", "parse_hashes_patch", "parse_patch_1M"},
+		{"crc", "parse_crc_patch", "parse_patch_1M"},
 		{"l2_2", "parse_l2_2", "parse"},
 		{"l2_10k", "parse_l2_10k", "parse"},
 	} {

@@ -10,6 +10,7 @@ import (
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/stages"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Stage says which stage is measured alone.
@@ -19,6 +20,8 @@ type Stage struct {
 	Configs map[string]any
 	// Ports by name, of which packets arrive at the first two; empty: p0 and p1.
 	Ports []string
+	// Hash is the switch's family of hashes.
+	Hash hash.Family
 	// Variants are further configurations of the stage.
 	Variants []Variant
 	// Flows and Stations of the packets, as in Graph.
@@ -97,7 +100,7 @@ func (s *Stage) graphs() ([]stageGraph, error) {
 	return list, nil
 }
 
-func (s *Stage) env() pipeline.Env { return newEnv(s.Ports, 1) }
+func (s *Stage) env() pipeline.Env { return newEnv(s.Ports, 1, s.Hash) }
 
 func (s *Stage) measure(ctx context.Context, c *Config, list []stageGraph, out *bench.Result) (err error) {
 	r, err := newRing(c.Frames, c.Seed)
@@ -148,7 +151,7 @@ func (s *Stage) open(ctx context.Context, c *Config, r *ring, g stageGraph) (*ro
 		names = slices.Insert(slices.Clone(names), 1, needing)
 		configs[needing] = m.Needs()
 	}
-	chain, err := newChain(names, configs, s.Ports, 1)
+	chain, err := newChain(names, configs, s.env())
 	if err != nil {
 		return nil, err
 	}

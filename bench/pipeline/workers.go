@@ -129,7 +129,7 @@ func startSwitch(ctx context.Context, cores []int, queues int, packets [][]byte)
 		}
 	}()
 	g := Graph{Stages: []string{"parse", "patch"}}
-	chain, err := newChain(g.Stages, g.configs(), []string{"p0", "p1"}, len(cores))
+	chain, err := newChain(g.Stages, g.configs(), newEnv([]string{"p0", "p1"}, len(cores), g.Hash))
 	if err != nil {
 		return nil, err
 	}

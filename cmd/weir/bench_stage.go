@@ -84,7 +84,7 @@ func (o *benchStageOptions) readConfig() error {
 	if _, ok := c.Stages[o.stage.Name]; !ok {
 		return fmt.Errorf("%s: the graph has no stage %q", o.config, o.stage.Name)
 	}
-	o.stage.Configs = c.Stages
+	o.stage.Configs, o.stage.Hash = c.Stages, c.Switch.Hash
 	for _, p := range c.Ports {
 		o.stage.Ports = append(o.stage.Ports, p.Name)
 	}

@@ -349,7 +349,7 @@ func testECMP(t *testing.T, name string, version int, from, to string) {
 			h = hash.Uint64x5(0, w[0], w[1], w[2], w[3], w[4])
 		}
 		const s1 = 1 // its id: the first switch of the file
-		want[l3.Pick(uint32(h), s1, 2)] += each
+		want[l3.Pick(hash.XX, uint32(h), s1, 2)] += each
 	}
 	by2, by3 := forwardedBy(t, name, "s2")-before2, forwardedBy(t, name, "s3")-before3
 	// Neighbours of IPv6 are asked anew now and then, and the answers count, too.

@@ -30,10 +30,10 @@ func newP4Command() *cobra.Command {
 // p4TablesOptions are the flags of weir p4 tables.
 type p4TablesOptions struct {
 	tables.Options
-	config, format, out string
-	info, program       string
-	binary, asJSON      bool
-	target              tables.Target
+	config, format, out    string
+	info, program          string
+	binary, epochs, asJSON bool
+	target                 tables.Target
 }
 
 func newP4TablesCommand() *cobra.Command {
@@ -67,6 +67,7 @@ What a P4 target cannot do is refused: all of it at once, with the line and the 
 	f.BoolVar(&o.binary, "binary", false, "with --format p4runtime: protobuf's binary form instead of text")
 	f.IntVar(&o.CPUPort, "cpu-port", o.CPUPort, "number of the target's port to the control plane")
 	f.Uint64Var(&o.Now, "at", 0, "the time in `ns` of CLOCK_TAI whose epoch's keys to write, and the next one's; 0: now")
+	f.BoolVar(&o.epochs, "epochs", false, "only the registers of the present epoch and of the next: to be written anew in each epoch")
 	f.Uint64Var(&o.target.Device, "device", 0, "with --format p4runtime: the device's id")
 	f.Uint64Var(&o.target.Election, "election", o.target.Election, "with --format p4runtime: the client's election id")
 	f.BoolVar(&o.asJSON, "json", false, "with -o: report what was written as one JSON object")
@@ -93,6 +94,9 @@ func writeP4Tables(o *p4TablesOptions, stdout io.Writer) error {
 	})
 	if err != nil {
 		return err
+	}
+	if o.epochs {
+		contents = contents.OnlyEpochs()
 	}
 	var text strings.Builder
 	if err := write(contents, &text); err != nil {
@@ -130,6 +134,9 @@ func (o *p4TablesOptions) writer() (func(*tables.Contents, io.Writer) error, err
 			if crcs, err = tables.Calculations(text); err != nil {
 				return nil, fmt.Errorf("--program %s: %w", o.program, err)
 			}
+		}
+		if o.epochs {
+			crcs = nil
 		}
 		return func(c *tables.Contents, w io.Writer) error { return c.WriteCommands(w, crcs) }, nil
 	case "p4runtime":

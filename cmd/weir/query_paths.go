@@ -117,7 +117,7 @@ func (p *labPaths) way(flow query.Key) []uint32 {
 			return way // next is a host
 		}
 		way = append(way, id)
-		if next, ok = p.routers[id].next(flow.DstAddr(), flowHash, id); !ok {
+		if next, ok = p.routers[id].next(flow.DstAddr(), p.family, flowHash, id); !ok {
 			return way
 		}
 	}
@@ -125,7 +125,7 @@ func (p *labPaths) way(flow query.Key) []uint32 {
 }
 
 // next is the gateway towards a destination; false: it is on a port, or nowhere.
-func (r *router) next(dst netip.Addr, hash, id uint32) (netip.Addr, bool) {
+func (r *router) next(dst netip.Addr, f hash.Family, flowHash, id uint32) (netip.Addr, bool) {
 	best := routerRoute{}
 	for _, route := range r.routes {
 		if route.prefix.Contains(dst) && (!best.prefix.IsValid() || route.prefix.Bits() > best.prefix.Bits()) {
@@ -140,5 +140,5 @@ func (r *router) next(dst netip.Addr, hash, id uint32) (netip.Addr, bool) {
 	if len(best.via) == 0 {
 		return netip.Addr{}, false
 	}
-	return best.via[l3.Pick(hash, id, len(best.via))], true
+	return best.via[l3.Pick(f, flowHash, id, len(best.via))], true
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// measuringSwitch has all sketches and samples; its number and the hash family are to be
+// familySwitch has all sketches and samples; its number and the hash family are to be
 // filled in.
-const measuringSwitch = `[switch]
+const familySwitch = `[switch]
 name = "s%[1]d"
 id = %[1]d
 hash = "%[2]v"
@@ -45,20 +45,20 @@ columns = 1024
 columns = 1024
 `
 
-// measured is a network of two switches in a row, by its records, and the truth.
-type measured struct {
+// familyNetwork is a network of two switches in a row, by its records, and the truth.
+type familyNetwork struct {
 	query.Engine
 	keys           []query.Key // the flows, by number
 	packets, bytes []float64
 	delays         []int64 // ns, of each flow
 }
 
-// measure replays packets of 300 flows, of either IP version, through two switches, the
+// newFamilyNetwork replays packets of 300 flows, of either IP version, through two switches, the
 // second one some time later.
-func measure(t *testing.T, family hash.Family) *measured {
+func newFamilyNetwork(t *testing.T, family hash.Family) *familyNetwork {
 	t.Helper()
 	const flows, packets, gap = 300, 30_000, 100_000
-	m := &measured{packets: make([]float64, flows), bytes: make([]float64, flows), delays: make([]int64, flows)}
+	m := &familyNetwork{packets: make([]float64, flows), bytes: make([]float64, flows), delays: make([]int64, flows)}
 	for f := range flows {
 		m.keys = append(m.keys, familyKey(f))
 		m.delays[f] = 50_000 + 200*int64(f)
@@ -80,7 +80,7 @@ func measure(t *testing.T, family hash.Family) *measured {
 	folder := t.TempDir()
 	for i, recs := range [][]rec{sent, arrived} {
 		capture := writeRecords(t, "flows.pcap", pcapfile.Format{LinkField: uint32(pcapfile.Ethernet), Nano: true}, recs...)
-		status, _, stderr := runReplay(t, "-c", writeFile(t, fmt.Sprintf(measuringSwitch, i+1, family)), "--in", capture, "--records", folder)
+		status, _, stderr := runReplay(t, "-c", writeFile(t, fmt.Sprintf(familySwitch, i+1, family)), "--in", capture, "--records", folder)
 		if status != 0 {
 			t.Fatal(stderr)
 		}
@@ -136,7 +136,7 @@ func familyFrame(r *rand.Rand, k *query.Key, id uint16) string {
 func TestReplayFamilies(t *testing.T) {
 	var sketchErrors, delayErrors [2]float64
 	for family := hash.XX; family.Valid(); family++ {
-		m := measure(t, family)
+		m := newFamilyNetwork(t, family)
 		for i := range m.Store.Samples {
 			if h := m.Store.Samples[i].Sample.Hash; h != family {
 				t.Fatalf("a sample of %v, of a switch of %v", h, family)
@@ -153,15 +153,15 @@ func TestReplayFamilies(t *testing.T) {
 	}
 }
 
-func sum(values []float64) (s float64) {
+func totalOf(values []float64) (s float64) {
 	for _, v := range values {
 		s += v
 	}
 	return s
 }
 
-func (m *measured) volume(t *testing.T, family hash.Family) {
-	packets, bytes := sum(m.packets), sum(m.bytes)
+func (m *familyNetwork) volume(t *testing.T, family hash.Family) {
+	packets, bytes := totalOf(m.packets), totalOf(m.bytes)
 	v, err := m.Volume(nil)
 	if err != nil || !v.Packets.Holds(packets) || !v.Bytes.Holds(bytes) || float64(v.NaivePackets) != 2*packets {
 		t.Fatalf("%v: volume %+v, %v; sent %g packets, %g bytes", family, v, err, packets, bytes)
@@ -181,9 +181,9 @@ func (m *measured) volume(t *testing.T, family hash.Family) {
 }
 
 // heavyHitters asks the sample and the sketch: nearly the same flows, those that are.
-func (m *measured) heavyHitters(t *testing.T, family hash.Family) {
+func (m *familyNetwork) heavyHitters(t *testing.T, family hash.Family) {
 	const theta = 0.01
-	total := sum(m.packets)
+	total := totalOf(m.packets)
 	for _, ask := range []func() (*query.HeavyHitters, error){
 		func() (*query.HeavyHitters, error) { return m.HeavyHitters(oblivious.Packets, theta, 0) },
 		func() (*query.HeavyHitters, error) { return m.SketchHeavyHitters(theta, 0) },
@@ -214,7 +214,7 @@ func (m *measured) heavyHitters(t *testing.T, family hash.Family) {
 }
 
 // frequencies asks for all flows, and returns the sketch's mean error.
-func (m *measured) frequencies(t *testing.T, family hash.Family) (mean float64) {
+func (m *familyNetwork) frequencies(t *testing.T, family hash.Family) (mean float64) {
 	for f, n := range m.packets {
 		a, err := m.Frequency(m.keys[f])
 		if err != nil || a.Sample == nil || a.Sketch == nil {
@@ -230,7 +230,7 @@ func (m *measured) frequencies(t *testing.T, family hash.Family) (mean float64) 
 
 // between asks for the delays of flows of 20 packets and more, and returns their
 // mean error.
-func (m *measured) between(t *testing.T, family hash.Family) (mean float64) {
+func (m *familyNetwork) between(t *testing.T, family hash.Family) (mean float64) {
 	asked, known := 0.0, 0.0
 	for f, n := range m.packets {
 		if n < 20 {
@@ -257,7 +257,7 @@ func (m *measured) between(t *testing.T, family hash.Family) (mean float64) {
 func TestReplayFamilyChange(t *testing.T) {
 	folder := t.TempDir()
 	for i, family := range []hash.Family{hash.XX, hash.CRC} {
-		config := fmt.Sprintf(measuringSwitch, i+1, family)
+		config := fmt.Sprintf(familySwitch, i+1, family)
 		if status, _, stderr := runReplay(t, "-c", writeFile(t, config), "--in", flowsCapture(t, 2000), "--records", folder); status != 0 {
 			t.Fatal(stderr)
 		}

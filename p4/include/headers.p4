@@ -24,7 +24,7 @@ header cpu_t {
     bit<8> hop;       // record: that the packet passed
     bit<16> plan;     // record
     port_t in_port;
-    port_t out_port;  // NO_PORT where none is chosen
+    port_t out_port;  // record: where it left; else NO_PORT
     bit<64> digest;   // record
     bit<64> id;       // of the packet
     time_t arrival;

@@ -21,7 +21,7 @@ func (c *Contents) WriteCommands(w io.Writer, crcs []string) error {
 	for i := range c.Entries {
 		fmt.Fprintln(b, c.Entries[i].Command())
 	}
-	for _, r := range c.Registers {
+	for _, r := range c.registers() {
 		// The command line reads numbers of 64 bits with a sign.
 		fmt.Fprintf(b, "register_write %s %d %d\n", r.Name, r.Index, int64(r.Value))
 	}

@@ -21,6 +21,7 @@ table_add ingress.lengths ingress.forward 0x0&&&0x0 0x1 => 0x0 2
 table_add ingress.ranges NoAction 0x5->0x9 => 1
 table_add ingress.ranges NoAction 0x0->0xffffffff => 2
 register_write ingress.limit 1 4294967295
+register_write ingress.limit 0 7
 mirroring_add 1 510
 mc_mgrp_create 1
 mc_node_create 0 2
@@ -33,6 +34,10 @@ mc_node_associate 2 2
 `
 	if b.String() != want {
 		t.Errorf("wrote\n%s\nwant\n%s", b.String(), want)
+	}
+	b.Reset()
+	if err := sample().OnlyEpochs().WriteCommands(&b, nil); err != nil || b.String() != "register_write ingress.limit 0 7\n" {
+		t.Errorf("of an epoch: %q, %v", b.String(), err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"net/netip"
+	"slices"
 )
 
 // Contents are what a P4 switch is told before its first packet. Names are those of
@@ -13,10 +14,19 @@ type Contents struct {
 	Defaults  []Default
 	Entries   []Entry
 	Registers []Register
-	Clones    []Clone
-	Groups    []Group
-	Digests   []Digest
+	// Epochs are the registers of the present epoch and of the next one, which the control
+	// plane writes anew in each.
+	Epochs  []Register
+	Clones  []Clone
+	Groups  []Group
+	Digests []Digest
 }
+
+// OnlyEpochs are the contents that change from epoch to epoch.
+func (c *Contents) OnlyEpochs() *Contents { return &Contents{Epochs: c.Epochs} }
+
+// registers are all of them.
+func (c *Contents) registers() []Register { return slices.Concat(c.Registers, c.Epochs) }
 
 // Default is the action of a table for packets that match no entry.
 type Default struct {

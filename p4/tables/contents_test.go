@@ -49,6 +49,7 @@ func sample() *Contents {
 			{Table: "ingress.ranges", Priority: 2, Keys: []Key{{Field: "q", Match: Range, High: Number(0xffffffff)}}, Action: act("NoAction")},
 		},
 		Registers: []Register{{"ingress.limit", 1, 0xffffffff}},
+		Epochs:    []Register{{"ingress.limit", 0, 7}},
 		Clones:    []Clone{{1, 510}},
 		Groups:    []Group{{1, []int{0, 2}}, {2, []int{1}}},
 		Digests:   []Digest{{"heard"}},

@@ -82,7 +82,7 @@ func newTarget(c *Contents) *target {
 	for i := range c.Defaults {
 		t.defaults[c.Defaults[i].Table] = &c.Defaults[i].Action
 	}
-	for _, r := range c.Registers {
+	for _, r := range c.registers() {
 		if t.registers[r.Name] == nil {
 			t.registers[r.Name] = map[int]uint64{}
 		}

@@ -83,7 +83,7 @@ func (i *Info) Check(c *Contents) error {
 			k.fault("table %s has room for %d entries, not for %d", name, t.Size, n)
 		}
 	}
-	for _, r := range c.Registers {
+	for _, r := range c.registers() {
 		d := i.registers[r.Name]
 		switch {
 		case d == nil:

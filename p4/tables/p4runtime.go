@@ -38,7 +38,7 @@ func (c *Contents) WriteRequest(info *Info, to Target) (*p4.WriteRequest, error)
 	for i := range c.Entries {
 		write(p4.Update_INSERT, tableEntity(info.entry(&c.Entries[i], lowest)))
 	}
-	for _, x := range c.Registers {
+	for _, x := range c.registers() {
 		write(p4.Update_MODIFY, &p4.Entity{Entity: &p4.Entity_RegisterEntry{RegisterEntry: &p4.RegisterEntry{
 			RegisterId: info.registers[x.Name].Preamble.Id, Index: &p4.Index{Index: int64(x.Index)},
 			Data: &p4.P4Data{Data: &p4.P4Data_Bitstring{Bitstring: Number(x.Value).bytes()}},

@@ -57,6 +57,7 @@ updates { type: INSERT entity { table_entry { table_id: 4 priority: 1 match { fi
 updates { type: INSERT entity { table_entry { table_id: 5 priority: 2 match { field_id: 1 range { low: "\005" high: "\t" } } action { action { action_id: 10 } } } } }
 updates { type: INSERT entity { table_entry { table_id: 5 priority: 1 action { action { action_id: 10 } } } } }
 updates { type: MODIFY entity { register_entry { register_id: 20 index { index: 1 } data { bitstring: "\377\377\377\377" } } } }
+updates { type: MODIFY entity { register_entry { register_id: 20 index { } data { bitstring: "\007" } } } }
 updates { type: INSERT entity { packet_replication_engine_entry { clone_session_entry { session_id: 1 replicas { port: "\001\376" instance: 1 } } } } }
 updates { type: INSERT entity { packet_replication_engine_entry { multicast_group_entry { multicast_group_id: 1
   replicas { port: "\000" instance: 1 } replicas { port: "\002" instance: 0 } } } } }

@@ -11,7 +11,7 @@ const (
 
 	cpuSession = 1 // of the clones to the CPU port
 
-	maxStations    = 4096
+	maxStations    = 16384
 	maxRoutes      = 4096 // of each IP version
 	maxNextHops    = 1024
 	maxVLANMembers = 4096

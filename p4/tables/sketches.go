@@ -73,7 +73,7 @@ func (b *builder) fragment(c *stages.Config, i int) {
 	}
 	now := shape.Epochs.Epoch(b.Now)
 	for _, epoch := range []uint64{now, now + 1} {
-		b.out.Registers = append(b.out.Registers, ScheduleRegisters(i, plan.Schedule(epoch, 0), epoch&1 != 0)...)
+		b.out.Epochs = append(b.out.Epochs, ScheduleRegisters(i, plan.Schedule(epoch, 0), epoch&1 != 0)...)
 	}
 }
 
@@ -112,7 +112,7 @@ func (b *builder) oblivious() {
 		param("log_epoch", Number(uint64(c.EpochBits))), param("key_p", key.p), param("key_q", key.q)))
 	now := b.Now >> c.EpochBits
 	for _, epoch := range []uint64{now, now + 1} {
-		b.out.Registers = append(b.out.Registers, ThresholdRegisters(epoch, 1<<64-1)...)
+		b.out.Epochs = append(b.out.Epochs, ThresholdRegisters(epoch, 1<<64-1)...)
 	}
 }
 

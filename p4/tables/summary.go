@@ -24,7 +24,7 @@ type TableSummary struct {
 // Summary counts.
 func (c *Contents) Summary() *Summary {
 	s := &Summary{
-		Tables: []TableSummary{}, Defaults: len(c.Defaults), Registers: len(c.Registers),
+		Tables: []TableSummary{}, Defaults: len(c.Defaults), Registers: len(c.registers()),
 		Clones: len(c.Clones), Groups: len(c.Groups), Digests: len(c.Digests),
 	}
 	counts := map[string]int{}

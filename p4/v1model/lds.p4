@@ -19,10 +19,11 @@
 //
 // Registers, of either side, all written here:
 //
-//   cell_sum, cell_count, cell_digest, cell_bytes   64 bits
-//                               point << (1+LDS_ROW_BITS+LDS_COLUMN_BITS) | bank << (LDS_ROW_BITS+LDS_COLUMN_BITS)
-//                                         | row << LDS_COLUMN_BITS | column: lds.Cell; sum in two's complement
-//   packets, outside            64 bits   point << 1 | bank: Point.Packets, Point.Outside
+//   cell_sum, cell_count, cell_digest, cell_bytes   lds.Cell by point << (1+LDS_ROW_BITS+LDS_COLUMN_BITS)
+//             | bank << (LDS_ROW_BITS+LDS_COLUMN_BITS) | row << LDS_COLUMN_BITS | column; 64 bits, of which sum
+//             (two's complement) and digest are in halves, cell_sum_high and cell_sum_low and so on,
+//             as BMv2's runtime tells no number from 2^63 on
+//   packets, outside   64 bits   point << 1 | bank: Point.Packets, Point.Outside
 //   measured, skipped, by_bit, timed, waited   1 x 64 bits   counters of the stage
 #ifndef WEIR_LDS_P4
 #define WEIR_LDS_P4
@@ -48,9 +49,11 @@ struct lds_packet_t {
 }
 
 control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
-    register<bit<64>>(LDS_CELLS) cell_sum;
+    register<bit<32>>(LDS_CELLS) cell_sum_high;
+    register<bit<32>>(LDS_CELLS) cell_sum_low;
     register<bit<64>>(LDS_CELLS) cell_count;
-    register<bit<64>>(LDS_CELLS) cell_digest;
+    register<bit<32>>(LDS_CELLS) cell_digest_high;
+    register<bit<32>>(LDS_CELLS) cell_digest_low;
     register<bit<64>>(LDS_CELLS) cell_bytes;
     register<bit<64>>(LDS_BANKS) packets;
     register<bit<64>>(LDS_BANKS) outside;
@@ -111,9 +114,9 @@ control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
 
     action add_cell(in bit<32> row, in bit<32> half, in bit<32> bank, in bit<64> t, in hash_t d) {
         bit<32> cell = (((bank << LDS_ROW_BITS) | row) << LDS_COLUMN_BITS) | (half >> (8w32 - column_bits));
-        ADD(cell_sum, cell, t)
+        ADD_HALVES(cell_sum_high, cell_sum_low, cell, t)
         ADD(cell_count, cell, 1)
-        ADD(cell_digest, cell, d.a ++ d.b)
+        ADD_HALVES(cell_digest_high, cell_digest_low, cell, d.a ++ d.b)
         ADD(cell_bytes, cell, (bit<64>)p.length)
     }
 

@@ -53,8 +53,9 @@ control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
         lds_ingress.apply(hdr, meta, sm);
         forward.apply(hdr, meta, sm);
         if (meta.cpu_kind != 0) {
+            // Samples are taken before a port is chosen, and what is punted has none.
             meta.cpu_in_port = meta.in_port;
-            meta.cpu_out_port = meta.out_port;
+            meta.cpu_out_port = NO_PORT;
             clone_preserving_field_list(CloneType.I2E, CPU_SESSION, CPU_FIELDS);
         }
         if (meta.reason == NO_REASON) {

@@ -211,13 +211,15 @@ func compareMessages(a, b Message) int {
 func (p *P4) readState(state, want State) error {
 	for name, cells := range want {
 		var err error
-		switch name {
-		case reasonCounter:
+		switch {
+		case name == reasonCounter:
 			err = p.readCounter(state, name, len(cells), "ingress.ingress_dropped", "egress.egress_dropped")
-		case faultCounter, pintCounter:
+		case name == faultCounter || name == pintCounter:
 			err = p.readCounter(state, name, len(cells), name)
+		case strings.HasSuffix(name, ".cell_sum") || strings.HasSuffix(name, ".cell_digest"):
+			state[name], err = p.readHalves(name)
 		default:
-			state[name], err = p.readRegister(name)
+			state[name], err = p.sw.Registers(name)
 		}
 		if err != nil {
 			return err
@@ -226,24 +228,21 @@ func (p *P4) readState(state, want State) error {
 	return nil
 }
 
-// readRegister reads a register, or the two of 32 bits that make one of 64: BMv2's runtime tells
-// no number from 2^63 on.
-func (p *P4) readRegister(name string) ([]uint64, error) {
-	if !strings.HasSuffix(name, ".cell_sum") && !strings.HasSuffix(name, ".cell_digest") {
-		return p.sw.Registers(name)
-	}
+// readHalves reads numbers of which two registers have the halves, as BMv2's runtime tells
+// none from 2^63 on.
+func (p *P4) readHalves(name string) ([]uint64, error) {
 	high, err := p.sw.Registers(name + "_high")
 	if err != nil {
 		return nil, err
 	}
-	low, err := p.sw.Registers(name + "_low")
-	if err != nil {
-		return nil, err
+	cells, err := p.sw.Registers(name + "_low")
+	if err == nil && len(cells) != len(high) {
+		err = fmt.Errorf("register %s has %d high and %d low halves", name, len(high), len(cells))
 	}
-	for i := range low {
-		low[i] |= high[i] << 32
+	for i := range cells {
+		cells[i] |= high[i] << 32
 	}
-	return low, nil
+	return cells, err
 }
 
 func (p *P4) readCounter(state State, name string, size int, counters ...string) error {

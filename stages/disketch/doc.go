@@ -15,6 +15,10 @@
 // a fragment in the file is that of its sketch, so all switches list them in one order,
 // with the same values but for memory.
 //
+// Hashes are of the switch's family. With crc a P4 target counts the same packets in the same
+// cells, where a row has a power of two of them: its column is the high bits of a hash, the
+// sign its lowest bit, the subepoch the low bits of another.
+//
 // Records: kind disketch, one for each fragment and subepoch, instance = the fragment's
 // number. Drop reasons: none. Cost: a hash, a compare and, in the flow's
 // subepoch, a cell for each fragment.

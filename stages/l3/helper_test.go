@@ -70,11 +70,16 @@ func testEnv(workers int) pipeline.Env {
 
 func newBench(t testing.TB, c Config) *bench {
 	t.Helper()
-	m, err := New(c, testEnv(1))
+	return newBenchOf(t, c, testEnv(1))
+}
+
+func newBenchOf(t testing.TB, c Config, env pipeline.Env) *bench {
+	t.Helper()
+	m, err := New(c, env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := parse.New(parse.DefaultConfig(), testEnv(1))
+	first, err := parse.New(parse.DefaultConfig(), env)
 	if err != nil {
 		t.Fatal(err)
 	}

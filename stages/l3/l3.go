@@ -102,7 +102,7 @@ func (s *stage) Process(b *packet.Batch) {
 	t := s.module.tables.Load()
 	s.t = t
 	s.cache.follow(t)
-	id, mem, n := s.module.env.ID, b.Mem, len(b.Pkts)
+	id, family, mem, n := s.module.env.ID, s.module.env.Hash, b.Mem, len(b.Pkts)
 	pkts := b.Pkts[:n]
 	for i := range pkts {
 		p := &pkts[i]
@@ -147,7 +147,7 @@ func (s *stage) Process(b *packet.Batch) {
 		}
 		next := v.hops[0]
 		if len(v.hops) > 1 {
-			next = v.hops[Pick(p.FlowHash, id, len(v.hops))]
+			next = v.hops[Pick(family, p.FlowHash, id, len(v.hops))]
 		}
 		link := next.link.Load()
 		out := &t.ports[next.port]
@@ -286,7 +286,7 @@ func (s *stage) route(b *packet.Batch, p *packet.Packet, own bool) {
 	default:
 		n := v.hops[0]
 		if len(v.hops) > 1 {
-			n = v.hops[Pick(p.FlowHash, s.module.env.ID, len(v.hops))]
+			n = v.hops[Pick(s.module.env.Hash, p.FlowHash, s.module.env.ID, len(v.hops))]
 		}
 		s.toNeighbour(b, p, n, n.neighbourKey, own)
 	}
@@ -352,7 +352,7 @@ func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
 	if v := s.t.lookup(dst); v != nil && v.kind == forward && v.route {
 		i := 0
 		if len(v.hops) > 1 {
-			i = Pick(p.FlowHash, s.module.env.ID, len(v.hops))
+			i = Pick(s.module.env.Hash, p.FlowHash, s.module.env.ID, len(v.hops))
 		}
 		via = fmt.Sprintf("%s, via %s", v.prefix, v.hops[i].addr)
 		if len(v.hops) > 1 {

@@ -13,31 +13,39 @@ import (
 
 // flows returns the flow hashes, as parse gives them, of n UDP flows of a client
 // to a server, by source port.
-func flows(n int) []uint32 {
+func flows(f hash.Family, n int) []uint32 {
 	all := make([]uint32, n)
 	for i := range all {
 		k := packet.FlowKey{SrcPort: uint16(10000 + i), DstPort: 80, Proto: 17, Version: 4}
 		copy(k.Src[:], []byte{10, 0, 1, 2})
 		copy(k.Dst[:], []byte{10, 0, 9, 2})
 		w, _ := k.Words()
-		all[i] = uint32(hash.Uint64x2(0, w[0], w[1]))
+		all[i] = uint32(f.Uint64x2(0, w[0], w[1]))
 	}
 	return all
 }
 
+var families = []hash.Family{hash.XX, hash.CRC}
+
 // TestSpread: 10,000 flows spread within 5 % of even over 2 to 4 next hops, for
-// a hundred switches. The hash is fixed, so nothing here is luck; of a random
+// a hundred switches, in each family of hashes. The hash is fixed, so nothing here is luck; of a random
 // one, 5 % is 5 standard deviations at 2 next hops, and 2.9 at 4, where the bound is
 // five standard deviations.
 func TestSpread(t *testing.T) {
-	all := flows(10000)
+	for _, f := range families {
+		t.Run(f.String(), func(t *testing.T) { testSpread(t, f) })
+	}
+}
+
+func testSpread(t *testing.T, f hash.Family) {
+	all := flows(f, 10000)
 	for n := 2; n <= 4; n++ {
 		even := float64(len(all)) / float64(n)
 		sigma := math.Sqrt(even * (1 - 1/float64(n)))
 		for id := range uint32(100) {
 			counts := make([]int, n)
 			for _, h := range all {
-				counts[Pick(h, id, n)]++
+				counts[Pick(f, h, id, n)]++
 			}
 			for _, got := range counts {
 				if d := math.Abs(float64(got) - even); d > max(0.05*even, 5*sigma) {
@@ -51,14 +59,20 @@ func TestSpread(t *testing.T) {
 // TestNoPolarisation: behind a switch that chose one of two, the next one
 // chooses evenly again, whatever the two ids. Five standard deviations.
 func TestNoPolarisation(t *testing.T) {
-	all := flows(10000)
+	for _, f := range families {
+		t.Run(f.String(), func(t *testing.T) { testNoPolarisation(t, f) })
+	}
+}
+
+func testNoPolarisation(t *testing.T, f hash.Family) {
+	all := flows(f, 10000)
 	for first := range uint32(20) {
 		for second := first + 1; second < 20; second++ {
 			n, right := 0, 0
 			for _, h := range all {
-				if Pick(h, first, 2) == 0 {
+				if Pick(f, h, first, 2) == 0 {
 					n++
-					right += Pick(h, second, 2)
+					right += Pick(f, h, second, 2)
 				}
 			}
 			if d := math.Abs(float64(right) - float64(n)/2); d > 5*math.Sqrt(float64(n))/2 {
@@ -71,9 +85,17 @@ func TestNoPolarisation(t *testing.T) {
 // TestPickIsThePath: what leaves by which port is what Pick says, with weights;
 // all packets of a flow leave by one.
 func TestPickIsThePath(t *testing.T) {
+	for _, f := range families {
+		t.Run(f.String(), func(t *testing.T) { testPickIsThePath(t, f) })
+	}
+}
+
+func testPickIsThePath(t *testing.T, f hash.Family) {
 	c := testConfig()
 	c.Routes = []Route{{Prefix: "10.9.0.0/16", Via: []string{"10.0.2.2", "10.0.3.2"}, Weights: []int{1, 3}}}
-	b := newBench(t, c)
+	env := testEnv(1)
+	env.Hash = f
+	b := newBenchOf(t, c, env)
 	r := rand.New(rand.NewPCG(1, 1))
 	ports := [4]uint16{1, 2, 2, 2}
 	second := 0
@@ -81,7 +103,7 @@ func TestPickIsThePath(t *testing.T) {
 		data := udp(t, "10.0.1.2", net.IPv4(10, 9, byte(r.Uint32()), byte(r.Uint32())).String(), 9, 10)
 		p := packet.Packet{Flags: packet.FlagIPv4 | packet.FlagPorts, L3: 14, SrcPort: 1000, DstPort: 2000, Proto: 17}
 		w0, w1 := p.KeyWords4(data)
-		want := ports[Pick(uint32(hash.Uint64x2(0, w0, w1)), testID, 4)]
+		want := ports[Pick(f, uint32(f.Uint64x2(0, w0, w1)), testID, 4)]
 		if got := b.one(0, data); got.port != want {
 			t.Fatalf("port %d, Pick says %d", got.port, want)
 		}
@@ -97,6 +119,6 @@ func TestPickIsThePath(t *testing.T) {
 // Two switches choose for one flow, each by its own salt.
 func ExamplePick() {
 	const flowHash, nextHops = 0xdecafbad, 4
-	fmt.Println(Pick(flowHash, 1, nextHops), Pick(flowHash, 2, nextHops))
+	fmt.Println(Pick(hash.XX, flowHash, 1, nextHops), Pick(hash.XX, flowHash, 2, nextHops))
 	// Output: 1 3
 }

@@ -23,7 +23,8 @@
 // Points of several workers merge by addition. A switch adds packets by the batch
 // (Block), at half the cost. The smallest delays of both directions bound how far the
 // points' clocks are apart (Offset). A point must see what its
-// counterpart sees: the same flow hashes, packet ids, weights and intervals.
+// counterpart sees: the same flow hashes, packet ids, weights and intervals, by one hash
+// family.
 //
 // Deviations from the paper: the digest adds up the packets' hashes instead of
 // combining them by XOR, which would not see a packet that comes three times;

@@ -9,7 +9,7 @@
 //	switch z: Sampler ──> Sample ──┘
 //
 // Each packet has a rank, a number drawn from a hash of its packet id, so the
-// same at each switch. A Sampler keeps the chi entries of the smallest ranks.
+// same at each switch of one hash family. A Sampler keeps the chi entries of the smallest ranks.
 // What it kept says of every packet that passed there, sampled or not, whether
 // its rank is below the chi-th smallest one, the sample's threshold; so samples
 // can be joined as sets, and the joined sample is the one of an observer who

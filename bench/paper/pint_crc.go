@@ -1,0 +1,205 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+
+	"github.com/weirswitch/weir/bench"
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/pint"
+)
+
+// PintCRC compares the family of hashes that P4 targets have with XXH64, by what PINT needs of
+// one. Rows are
+//
+//	crc_over_xxhash[.<scheme>].mean_packets.k<hops>     packets until a path is known, of crc over
+//	crc_over_xxhash[.<scheme>].median_packets.k<hops>   those of xxhash; 1 is what it should be
+//	<family>[.<scheme>].mean_packets.k<hops>            the same, by itself
+//	<family>.pair_correlation.max_deviate               of g, over all pairs of 59 hops and ten seeds
+//	<family>.reservoir_share.max_deviate                of the last writers of 2 to 59 hops from 1/k each
+//
+// Without a scheme it is the paper's of figure 5 for that length; linear is the built-in plan's, and
+// hashed the paper's hashes of two times 8 bits, with 754 switches. Each run has a seed of its
+// own, and both families the same paths and packets. Deviates are in standard deviations; of the largest
+// of so many, 4 to 5 and about 3 are what chance gives.
+func PintCRC(ctx context.Context, o Options) ([]Row, error) {
+	var t table
+	lengths := []int{5, 12, 25, 36, 59}
+	steps := len(crcSchemes)*len(lengths) + 2
+	for i, s := range crcSchemes {
+		for j, k := range lengths {
+			o.progress(i*len(lengths)+j, steps, fmt.Sprintf("%s%d hops", s.prefix(), k))
+			if err := s.compare(ctx, o, k, &t); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, f := range hashFamilies {
+		o.progress(steps-2, steps, "independence of hops")
+		pairs, shares, err := hopDeviates(ctx, o, f)
+		if err != nil {
+			return nil, err
+		}
+		t.add(f.String()+".pair_correlation.max_deviate", "standard deviations", pairs, "measured", bench.Lower)
+		t.add(f.String()+".reservoir_share.max_deviate", "standard deviations", shares, "measured", bench.Lower)
+	}
+	return t, nil
+}
+
+var hashFamilies = []hash.Family{hash.XX, hash.CRC}
+
+// crcScheme is a way of writing paths.
+type crcScheme struct {
+	name   string
+	config func(hops int) pint.StaticConfig
+	solver func(*pint.Static) pint.Solver
+	values uint64 // how many there are
+	runs   int
+}
+
+// crcSwitches is how many switches there are where values are hashed: as in the Kentucky network.
+const crcSwitches = 754
+
+var crcSchemes = []crcScheme{
+	{"", func(k int) pint.StaticConfig {
+		return pint.StaticConfig{Bits: wholeBits, ValueBits: wholeBits, Layers: pint.Hybrid(k)}
+	}, peeling, 1 << wholeBits, 20000},
+	{"linear", func(int) pint.StaticConfig {
+		return pint.StaticConfig{Bits: 8, ValueBits: 10, Layers: pint.Dense(pint.Linear), Values: pint.Linear}
+	}, elimination, 1 << 10, 1000},
+	{"hashed", func(int) pint.StaticConfig {
+		return pint.StaticConfig{Bits: 8, Instances: 2, Layers: pint.Hybrid(10), Values: pint.Hashed}
+	}, func(s *pint.Static) pint.Solver {
+		all := make([]uint64, crcSwitches)
+		for i := range all {
+			all[i] = uint64(i)
+		}
+		return pint.NewCandidates(s, all)
+	}, crcSwitches, 4000},
+}
+
+func (s *crcScheme) prefix() string {
+	if s.name == "" {
+		return ""
+	}
+	return s.name + "."
+}
+
+// compare adds the rows of a length.
+func (s *crcScheme) compare(ctx context.Context, o Options, k int, t *table) error {
+	var packets [2]sample
+	for i, f := range hashFamilies {
+		c := s.config(k)
+		c.Hash = f
+		var err error
+		// The name does not tell families apart, so that runs have the same randomness.
+		if packets[i], err = trials(ctx, o, fmt.Sprint("crc.", s.prefix(), k), o.runs(s.runs), func() (trial, error) { return s.trial(c, k), nil }); err != nil {
+			return err
+		}
+		t.add(fmt.Sprintf("%v.%smean_packets.k%d", f, s.prefix(), k), "packets", packets[i].mean(), "measured", bench.Lower)
+	}
+	over := func(what string, of func(sample) float64) {
+		t.against(fmt.Sprintf("crc_over_xxhash.%s%s_packets.k%d", s.prefix(), what, k), "ratio", of(packets[1])/of(packets[0]), 1, "xxhash in the same run", bench.Neither)
+	}
+	over("mean", sample.mean)
+	over("median", func(s sample) float64 { return s.quantile(0.5) })
+	return nil
+}
+
+// trial decodes one path, under a seed of its own.
+func (s *crcScheme) trial(c pint.StaticConfig, k int) trial {
+	values := make([]uint64, k)
+	path := func(r *rand.Rand) []uint64 {
+		for i := range values {
+			values[i] = r.Uint64N(s.values)
+		}
+		return values
+	}
+	return func(r *rand.Rand) (float64, error) {
+		c.Seed = r.Uint64()
+		static, err := pint.NewStatic(c)
+		if err != nil {
+			return 0, err
+		}
+		return decodeTrial(static, s.solver(static), path, 100*k+1000)(r)
+	}
+}
+
+// hopDeviates are the largest deviates of pairs of hops, and of shares of the last writer.
+func hopDeviates(ctx context.Context, o Options, f hash.Family) (pairs, shares float64, err error) {
+	const seeds = 10
+	n := 64 * o.runs(1<<12)
+	r := rand.New(rand.NewPCG(hash.Bytes(o.Seed, []byte("hops")), 1))
+	ids := make([]uint64, n)
+	for range seeds {
+		if ctx.Err() != nil {
+			return 0, 0, ctx.Err()
+		}
+		for i := range ids {
+			ids[i] = r.Uint64()
+		}
+		seed := r.Uint64()
+		xor, err := pint.NewStatic(pint.StaticConfig{Bits: 8, ValueBits: 8, Layers: pint.XOR(0.5), Hash: f, Seed: seed})
+		if err != nil {
+			return 0, 0, err
+		}
+		reservoir, err := pint.NewStatic(pint.StaticConfig{Bits: 8, ValueBits: 8, Layers: pint.Baseline(), Hash: f, Seed: seed})
+		if err != nil {
+			return 0, 0, err
+		}
+		pairs, shares = max(pairs, pairDeviate(xor, ids)), max(shares, shareDeviate(reservoir, ids))
+	}
+	return pairs, shares, nil
+}
+
+// deviateHops is the longest path of the paper.
+const deviateHops = 59
+
+// pairDeviate is the largest deviate of how often two hops decide alike, which each do with
+// probability 1/2.
+func pairDeviate(s *pint.Static, ids []uint64) (most float64) {
+	words := len(ids) / 64
+	by := make([]uint64, deviateHops*words) // by hop and packet
+	for i, id := range ids {
+		writers, _ := s.Writers(id, 0, deviateHops)
+		for w := writers[0]; w != 0; w &= w - 1 {
+			by[bits.TrailingZeros64(w)*words+i/64] |= 1 << (i % 64)
+		}
+	}
+	for a := range deviateHops {
+		for b := range a {
+			alike := 0
+			for i := range words {
+				alike += bits.OnesCount64(^(by[a*words+i] ^ by[b*words+i]))
+			}
+			n := float64(64 * words)
+			most = max(most, math.Abs(float64(alike)-n/2)/math.Sqrt(n/4))
+		}
+	}
+	return most
+}
+
+// shareDeviate is the largest deviate of the last writers of 2 to 59 hops from equal shares: of Pearson's
+// statistic, by Wilson and Hilferty.
+func shareDeviate(s *pint.Static, ids []uint64) (most float64) {
+	var last [deviateHops + 1][deviateHops + 1]float64 // by length and hop
+	for _, id := range ids {
+		digest := uint64(0)
+		for k := 1; k <= deviateHops; k++ {
+			digest = s.Encode(id, k, digest, uint64(k))
+			last[k][digest]++
+		}
+	}
+	for k := 2; k <= deviateHops; k++ {
+		want, x := float64(len(ids))/float64(k), 0.0
+		for _, got := range last[k][1 : k+1] {
+			x += (got - want) * (got - want) / want
+		}
+		dof := float64(k - 1)
+		most = max(most, (math.Cbrt(x/dof)-(1-2/(9*dof)))/math.Sqrt(2/(9*dof)))
+	}
+	return most
+}
