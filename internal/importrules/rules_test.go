@@ -46,11 +46,11 @@ var layers = []layer{
 	// Record path.
 	{"telemetry/sketch/...", []string{"telemetry/hash", "telemetry/sketch/..."}, "a sketch is a data structure without packets or I/O"},
 	{"telemetry/jetstream", []string{"telemetry/hash", "telemetry/record"}, "how records travel, for both ends"},
-	{"telemetry/export", []string{"telemetry/jetstream", "telemetry/record"}, "the exporter declares the source that it drains"},
+	{"telemetry/export", []string{"telemetry/hash", "telemetry/jetstream", "telemetry/record"}, "the exporter declares the source that it drains"},
 	{"telemetry/collect", []string{"telemetry/jetstream", "telemetry/record"}, "the collector declares the sink that it fills"},
 	{"telemetry/collect/embed", []string{"telemetry/collect", "telemetry/jetstream"}, "the server knows names and subjects, and no record"},
 	{"telemetry/collect/web", []string{"telemetry/collect", "telemetry/record"}, "who comes in is decided in one place, whatever is served"},
-	{"telemetry/store", []string{"telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
+	{"telemetry/store", []string{"telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"the store merges records and knows neither questions nor transport"},
 	{"telemetry/query", []string{"telemetry/store", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"answers come from the store and the systems"},

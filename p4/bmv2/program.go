@@ -16,6 +16,7 @@ type Program struct {
 	registers map[string]*RegisterArray
 	counters  map[string]int  // sizes
 	custom    map[string]bool // calculations whose CRC32 can be set
+	digests   []int           // numbers of what it tells its control plane
 }
 
 type table struct {
@@ -84,6 +85,9 @@ type file struct {
 		Name string `json:"name"`
 		Algo string `json:"algo"`
 	} `json:"calculations"`
+	Digests []struct {
+		ID int `json:"id"`
+	} `json:"learn_lists"`
 }
 
 // LoadProgram reads a compiled program.
@@ -149,6 +153,9 @@ func parseProgram(text []byte) (*Program, error) {
 		if c.Algo == "crc32_custom" {
 			p.custom[c.Name] = true
 		}
+	}
+	for _, d := range f.Digests {
+		p.digests = append(p.digests, d.ID)
 	}
 	return p, nil
 }

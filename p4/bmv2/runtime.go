@@ -192,3 +192,9 @@ func (r *runtime) acknowledge(list int32, buffer int64) error {
 	_, err := r.call(serviceStandard, "bm_learning_ack_buffer", fields{contextZero, {2, list}, {3, buffer}})
 	return err
 }
+
+// setSamples makes the switch tell of so many samples at once; its own choice is to wait for more, up to a second.
+func (r *runtime) setSamples(list, samples int32) error {
+	_, err := r.call(serviceStandard, "bm_learning_set_buffer_size", fields{contextZero, {2, list}, {3, samples}})
+	return err
+}

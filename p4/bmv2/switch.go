@@ -127,6 +127,11 @@ func (s *Switch) start(ctx context.Context, c Config) error {
 	if err := s.connect(ctx, c); err != nil {
 		return s.failed(err)
 	}
+	for _, list := range s.program.digests {
+		if err := s.runtime.setSamples(int32(list), 1); err != nil {
+			return err
+		}
+	}
 	return s.runtime.setQueueDepths(depth)
 }
 

@@ -36,9 +36,9 @@ func NewP4(sw *bmv2.Switch, s *Setup, start int64) (*P4, error) {
 
 const (
 	// late is how long a packet that is to come may take; many times what a switch takes on a busy machine.
-	late = 5 * time.Second
+	late = 3 * time.Second
 	// quiet is how long nothing comes from a switch that has sent all.
-	quiet = 300 * time.Millisecond
+	quiet = 100 * time.Millisecond
 	// maxLate is how many packets may be waited for in vain before a run ends.
 	maxLate = 20
 )
@@ -63,19 +63,13 @@ func (p *P4) Run(packets []Packet, writes []Write, want *Run) (*Run, error) {
 		if err := p.learn(in); err != nil {
 			return nil, fmt.Errorf("packet %d: %w", i, err)
 		}
-		for range len(want.Results[i].Out) + len(want.Results[i].Messages) {
-			got, err := p.sw.Receive(late)
-			if errors.Is(err, bmv2.ErrQuiet) {
-				if lost++; lost > maxLate {
-					return r, fmt.Errorf("packet %d: nothing came for %v, %d times", i, late, lost)
-				}
-				break
-			}
-			if err != nil {
-				return nil, fmt.Errorf("packet %d: %w", i, err)
-			}
-			if err := r.Results[i].take(got); err != nil {
-				return nil, fmt.Errorf("packet %d: %w", i, err)
+		missing, err := p.receive(&r.Results[i], &want.Results[i])
+		if err != nil {
+			return nil, fmt.Errorf("packet %d: %w", i, err)
+		}
+		if missing {
+			if lost++; lost > maxLate {
+				return r, fmt.Errorf("packet %d: what was to come has not for %v, %d times", i, late, lost)
 			}
 		}
 	}
@@ -96,6 +90,45 @@ func (p *P4) Run(packets []Packet, writes []Write, want *Run) (*Run, error) {
 		r.Results[i].sort()
 	}
 	return r, p.readState(r.State, want.State)
+}
+
+// receive takes what comes of a packet: as much as is to come and, where that is not what it should be, all
+// that comes.
+func (p *P4) receive(r, want *Result) (missing bool, err error) {
+	for range len(want.Out) + len(want.Messages) {
+		got, err := p.sw.Receive(late)
+		if errors.Is(err, bmv2.ErrQuiet) {
+			missing = true
+			break
+		}
+		if err == nil {
+			err = r.take(got)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	if r.sort(); !missing && r.like(want) {
+		return false, nil
+	}
+	for {
+		got, err := p.sw.Receive(quiet)
+		if errors.Is(err, bmv2.ErrQuiet) {
+			return missing, nil
+		}
+		if err == nil {
+			err = r.take(got)
+		}
+		if err != nil {
+			return missing, err
+		}
+	}
+}
+
+// like says whether the results have the same ports and kinds of messages.
+func (r *Result) like(o *Result) bool {
+	return slices.EqualFunc(r.Out, o.Out, func(a, b Output) bool { return a.Port == b.Port }) &&
+		slices.EqualFunc(r.Messages, o.Messages, func(a, b Message) bool { return a.Kind == b.Kind })
 }
 
 // told is how long the switch may take to tell of a station. It tells of none where it dropped the packet.
@@ -163,7 +196,15 @@ func (r *Result) take(p bmv2.Packet) error {
 
 func (r *Result) sort() {
 	slices.SortStableFunc(r.Out, func(a, b Output) int { return int(a.Port) - int(b.Port) })
-	slices.SortStableFunc(r.Messages, func(a, b Message) int { return int(a.Kind) - int(b.Kind) })
+	slices.SortStableFunc(r.Messages, compareMessages)
+}
+
+// compareMessages orders them by kind and port.
+func compareMessages(a, b Message) int {
+	if a.Kind != b.Kind || a.Kind&MessageRecord == 0 {
+		return int(a.Kind) - int(b.Kind)
+	}
+	return int(a.OutPort) - int(b.OutPort)
 }
 
 // readState reads of the switch what the Go side has.

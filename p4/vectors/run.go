@@ -114,5 +114,5 @@ func (c *controlPlane) ingress(g *goSwitch, p Packet, r *Result) {
 	if m.Kind != 0 {
 		r.Messages = append(r.Messages, m)
 	}
-	slices.SortStableFunc(r.Messages, func(a, b Message) int { return int(a.Kind) - int(b.Kind) })
+	slices.SortStableFunc(r.Messages, compareMessages)
 }

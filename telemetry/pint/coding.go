@@ -289,16 +289,11 @@ func (s *Static) contribution(id uint64, instance, hop int, value uint64) uint64
 // key holds, from bit 0, the stride key bits of the instance's Toeplitz matrix.
 func (s *Static) key(id uint64, instance, hop int) uint64 {
 	first := instance - instance%s.perWord
-	return s.keys(first, id, hop) >> (instance % s.perWord * s.stride)
-}
-
-// keys is the hash that holds the keys of an instance and of the next ones.
-func (s *Static) keys(first int, id uint64, hop int) uint64 {
-	h := hash.Uint64x2(s.seeds[first].value, id, uint64(hop))
+	keys := hash.Uint64x2(s.seeds[first].value, id, uint64(hop))
 	if s.family == hash.CRC {
-		h = s.family.Uint64x2(s.seeds[first].value, id, uint64(hop))
+		keys = s.family.Uint64x2(s.seeds[first].value, id, uint64(hop))
 	}
-	return h
+	return keys >> (instance % s.perWord * s.stride)
 }
 
 // toeplitz multiplies the value by the matrix whose entry in row r and column
@@ -317,7 +312,11 @@ func toeplitz(key, value uint64) uint64 {
 func (s *Static) linearAll(id uint64, hop int, value uint64) uint64 {
 	var all uint64
 	for j := 0; j < s.instances; j += s.perWord {
-		sum := toeplitz(s.keys(j, id, hop), value)
+		keys := hash.Uint64x2(s.seeds[j].value, id, uint64(hop))
+		if s.family == hash.CRC {
+			keys = s.family.Uint64x2(s.seeds[j].value, id, uint64(hop))
+		}
+		sum := toeplitz(keys, value)
 		for i := j; i < min(j+s.perWord, s.instances); i++ {
 			all |= sum & s.mask << uint(i*s.bits)
 			sum >>= uint(s.stride)

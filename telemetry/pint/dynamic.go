@@ -21,6 +21,19 @@ func NewSampler(f hash.Family, seed uint64) Sampler { return Sampler{family: f, 
 // Hop returns the hop, in 1..hops, whose value a packet over that many hops
 // carries. Hops beyond MaxHops do not write.
 func (s Sampler) Hop(id uint64, hops int) int {
+	if s.family != hash.XX {
+		return s.hopOfOther(id, hops)
+	}
+	for hop := min(hops, MaxHops); hop > 1; hop-- {
+		if bits.RotateLeft64(hash.Uint64x2(s.seed, id, uint64(hop)), s.turn) <= reservoirAccept[hash.XX][hop] {
+			return hop
+		}
+	}
+	return 1
+}
+
+// hopOfOther is Hop in another family than XXH64.
+func (s Sampler) hopOfOther(id uint64, hops int) int {
 	for hop := min(hops, MaxHops); hop > 1; hop-- {
 		if s.writes(id, hop) {
 			return hop
@@ -31,11 +44,7 @@ func (s Sampler) Hop(id uint64, hops int) int {
 
 // writes reports whether a hop, in 1..MaxHops, overwrites the packet's value.
 func (s Sampler) writes(id uint64, hop int) bool {
-	g := hash.Uint64x2(s.seed, id, uint64(hop))
-	if s.family == hash.CRC {
-		g = s.family.Uint64x2(s.seed, id, uint64(hop))
-	}
-	return bits.RotateLeft64(g, s.turn) <= reservoirAccept[s.family][hop]
+	return bits.RotateLeft64(s.family.Uint64x2(s.seed, id, uint64(hop)), s.turn) <= reservoirAccept[s.family][hop]
 }
 
 // windowPanes is how many parts of a sliding window are kept apart: an answer

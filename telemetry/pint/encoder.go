@@ -205,9 +205,8 @@ func (e *Encoder) Encode(id uint64, hop int, digest uint64, v *Observed) uint64 
 	if e.family != hash.XX {
 		return e.encodeOther(id, hop, digest, v)
 	}
-	set, h := e.chooses(id)
-	g := hash.Uint64x2(e.seeds.Writer, id, uint64(hop))
-	steps := e.sets[set]
+	h, g := hash.Uint64(e.seeds.Set, id), hash.Uint64x2(e.seeds.Writer, id, uint64(hop))
+	steps := e.sets[e.set(h)]
 	for i := range steps {
 		s := &steps[i]
 		value := v[s.value&7]
