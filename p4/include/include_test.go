@@ -41,6 +41,12 @@ var goNames = map[string][]string{
 		"MAX_TAGS maxTags", "MAX_SHIMS MaxShims", "MAX_EXTENSIONS maxExtensions", "MAX_DATAGRAM maxDatagram",
 		"NUM_FAULTS numFaults",
 	},
+	"p4/tables": {
+		"REASON_MULTICAST reasonMulticast", "REASON_MARTIAN reasonMartian", "CPU_SESSION cpuSession", "MAX_PORTS MaxPorts",
+		"STATION_TABLE_SIZE maxStations", "ROUTE_TABLE_SIZE maxRoutes", "NEXT_HOP_TABLE_SIZE maxNextHops",
+		"VLAN_MEMBER_TABLE_SIZE maxVLANMembers", "FLOOD_TABLE_SIZE maxFloods", "DIGEST_BITS digestBits", "FRAGMENTS maxFragments",
+		"FRAGMENT_COLUMN_BITS maxFragmentColumnBits", "LDS_ROWS pointRows", "LDS_COLUMN_BITS maxLDSColumnBits",
+	},
 	"pipeline/packet": {"NO_PORT NoPort", "REASON_CONSUMED Consumed"},
 	"telemetry/pint": {
 		"MAX_HOPS MaxHops", "LOG_FRACTION LogFraction", "UTILISATION_TABLE_BITS utilisationTable", "UTILISATION_SCALE utilisationScale",

@@ -48,6 +48,6 @@ const (
 
 // The reasons for dropping that tables name (p4/include/types.p4).
 const (
-	reasonMulticast = 11
-	reasonMartian   = 12
+	reasonMulticast = 12
+	reasonMartian   = 13
 )

@@ -154,12 +154,14 @@ control l3(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t
             meta.reason = REASON_NOT_ROUTED;
         } else if (meta.flags & FLAG_ARP != 0) {
             meta.reason = REASON_CONSUMED;
-        } else if (discovery && (group || hdr.ethernet.dst == in_mac)) {
+        } else if (discovery && group) {
             meta.reason = REASON_CONSUMED;
-        } else if (group && !discovery) {
+        } else if (group) {
             meta.reason = REASON_MULTICAST;
         } else if (hdr.ethernet.dst != in_mac) {
             meta.reason = REASON_NOT_FOR_US;
+        } else if (discovery && hdr.shim.isValid()) {
+            meta.reason = REASON_CONSUMED;
         } else if (!ip) {
             meta.reason = REASON_NOT_ROUTED;
         } else if (hdr.ipv4.isValid()) {
@@ -200,7 +202,7 @@ control l3(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t
                 bit<32> bytes = hdr.ipv4.isValid() ? (bit<32>)hdr.ipv4.total_length : (bit<32>)hdr.ipv6.payload_length + IPV6_LEN;
                 if (bytes > (bit<32>)mtu) {
                     meta.reason = REASON_MTU_EXCEEDED;
-                } else if (neighbour == 0) {
+                } else if (neighbour == 0 || discovery && meta.length > (bit<32>)mtu + ETHERNET_LEN) {
                     meta.reason = REASON_CONSUMED;
                 } else {
                     hdr.ethernet.dst = neighbour;
@@ -214,6 +216,11 @@ control l3(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t
                     }
                 }
             }
+        }
+        // Neighbour discovery by unicast through the switch is forwarded like any packet;
+        // where that cannot be, it is the switch's own matter.
+        if (discovery && meta.reason != NO_REASON && meta.reason != REASON_NOT_ROUTED && meta.reason != REASON_NOT_FOR_US) {
+            meta.reason = REASON_CONSUMED;
         }
         if (meta.reason == REASON_CONSUMED) {
             meta.cpu_kind = meta.cpu_kind | CPU_PUNT;
