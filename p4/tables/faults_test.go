@@ -28,7 +28,7 @@ func TestFaults(t *testing.T) {
 		`switch.hash: a P4 target cannot compute "xxhash": set hash = "crc" on all switches of the network`,
 		`switch.graph[3]: the program has no stage acl: it has parse, oblivious, lds_ingress, patch, l2, l3, pint, disketch, lds_egress`,
 		`switch.graph[6]: the program has pint in front of disketch: write the graph in its order, parse, oblivious, lds_ingress, patch, l2, l3, pint, disketch, lds_egress`,
-		`stages.l2.table_size: 5000: the program's table holds 4096: choose at most that`,
+		`stages.l2.table_size: 20000: the program's table holds 16384: choose at most that`,
 		`stages.l2.storm: the program limits no floods: remove the limits`,
 		`stages.pint.next_plan: the program has one plan at a time: leave it out, and replace the plan on all switches at once`,
 		`stages.pint.plan: plan 1: hash "xxhash": a P4 target has "crc": make the plan with it (weir plan --hash crc)`,

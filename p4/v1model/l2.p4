@@ -110,10 +110,14 @@ control l2(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t
         if (carried == 0) {
             meta.reason = REASON_VLAN_FILTERED;
         } else {
+            bool moved = false;
             if (hdr.ethernet.src[40:40] == 0 && hdr.ethernet.src != 0) {
-                heard.apply();
+                moved = heard.apply().miss;
             }
-            if (meta.flags & FLAG_MULTICAST != 0) {
+            if (moved && hdr.ethernet.dst == hdr.ethernet.src) {
+                // The control plane will learn that the destination is behind this port.
+                meta.out_port = meta.in_port;
+            } else if (meta.flags & FLAG_MULTICAST != 0) {
                 reserved_groups.apply();
             } else {
                 stations.apply();
