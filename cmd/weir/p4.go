@@ -23,7 +23,7 @@ func newP4Command() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newP4TablesCommand())
+	cmd.AddCommand(newP4TablesCommand(), newP4SwitchCommand())
 	return cmd
 }
 

@@ -50,12 +50,23 @@ type Host struct {
 // Switch is a namespace in which a switch runs.
 type Switch struct {
 	Name string `toml:"name"`
+	// Kind is KindWeir (also if empty), or KindBMv2: the P4 program runs on BMv2 in the switch's place.
+	Kind string `toml:"kind"`
+	// Program is the P4 program of a switch on BMv2, its source or the compiled JSON; empty: ours,
+	// p4/v1model/weir.p4. A relative name counts from the working directory.
+	Program string `toml:"program"`
 	// Graph is short for config.switch.graph.
 	Graph []string `toml:"graph"`
 	// Config is the switch's own configuration, passed on as it stands; the lab
 	// adds name, control socket and ports where it says nothing about them.
 	Config map[string]any `toml:"config"`
 }
+
+// Kinds of switches.
+const (
+	KindWeir = "weir"
+	KindBMv2 = "bmv2"
+)
 
 // Bridge is a namespace with a Linux bridge over its ports, a switch to compare with.
 type Bridge struct {

@@ -27,9 +27,10 @@ const ReadyVariable = "WEIR_READY_FD"
 
 // How long a switch may take.
 const (
-	readyWait = 20 * time.Second
-	termWait  = 5 * time.Second // from SIGTERM to SIGKILL
-	killWait  = 5 * time.Second
+	readyWait   = 20 * time.Second
+	compileWait = 3 * time.Minute // of a P4 program, on a busy machine
+	termWait    = 5 * time.Second // from SIGTERM to SIGKILL
+	killWait    = 5 * time.Second
 )
 
 // switchProcess is a switch that this process has started. Another process that takes
@@ -40,6 +41,8 @@ type switchProcess struct {
 	ended chan struct{} // closed when command.Wait has returned
 	state *os.ProcessState
 	ready *os.File // read end of the readiness pipe
+	// patience is how long waitReady waits; 0: readyWait.
+	patience time.Duration
 }
 
 func configPath(dir, name string) string { return filepath.Join(dir, name+".toml") }
@@ -102,7 +105,11 @@ func startProcess(ns *netns.Namespace, command []string, dir, name string, files
 // waitReady waits for the switch's line "ready".
 func (s *switchProcess) waitReady(ctx context.Context, dir string) error {
 	defer s.ready.Close()
-	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	patience := s.patience
+	if patience == 0 {
+		patience = readyWait
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = s.ready.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()

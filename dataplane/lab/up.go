@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/weirswitch/weir/dataplane/lab/netns"
@@ -216,7 +217,7 @@ func (l *Lab) startSwitches(ctx context.Context) error {
 		if err := os.WriteFile(configPath(l.dir.path, s.Name), text, 0o644); err != nil {
 			return fmt.Errorf("write the configuration of switch %s: %w", s.Name, err)
 		}
-		p, err := startSwitch(l.spaces[s.Name], l.command, l.dir.path, s.Name)
+		p, err := startSwitch(l.spaces[s.Name], l.commandOf(&s), l.dir.path, s.Name)
 		if err != nil {
 			return err
 		}
@@ -234,11 +235,26 @@ func (l *Lab) startSwitches(ctx context.Context) error {
 	}
 	for _, s := range l.config.Switches {
 		l.progress.Step("switch %s starts", s.Name)
+		if s.Kind == KindBMv2 {
+			l.switches[s.Name].patience = compileWait
+		}
 		if err := l.switches[s.Name].waitReady(ctx, l.dir.path); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// commandOf starts a switch: the program itself, or what runs BMv2 in its place.
+func (l *Lab) commandOf(s *Switch) []string {
+	if s.Kind != KindBMv2 {
+		return l.command
+	}
+	command := append(slices.Clone(l.command[:len(l.command)-1]), "p4", "switch")
+	if s.Program != "" {
+		command = append(command, "--program", s.Program)
+	}
+	return command
 }
 
 func (l *Lab) node(name string) *nodeState {

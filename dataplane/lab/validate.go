@@ -128,6 +128,12 @@ func (h *Host) validateGateway(f *faults, key, text string) {
 func (c *Config) validateSwitches(f *faults) {
 	for i, s := range c.Switches {
 		key := fmt.Sprintf("switch[%d]", i)
+		if s.Kind != "" && s.Kind != KindWeir && s.Kind != KindBMv2 {
+			f.add("%s.kind: %q: choose %q or %q", key, s.Kind, KindWeir, KindBMv2)
+		}
+		if s.Program != "" && s.Kind != KindBMv2 {
+			f.add("%s.program: only a switch of kind %q runs one: leave it out", key, KindBMv2)
+		}
 		table, isTable := s.Config["switch"].(map[string]any)
 		if s.Config["switch"] != nil && !isTable {
 			f.add("%s.config.switch: write a table, [switch.config.switch]", key)

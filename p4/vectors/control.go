@@ -2,6 +2,7 @@ package vectors
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/weirswitch/weir/p4/tables"
@@ -124,7 +125,8 @@ func (c *controlPlane) fragment(h *record.Header, body []byte) error {
 
 // schedules adds the fragments' subepochs to their banks, and writes the schedules of their epochs.
 func (c *controlPlane) schedules() {
-	for instance, records := range c.fragments {
+	for _, instance := range slices.Sorted(maps.Keys(c.fragments)) {
+		records := c.fragments[instance]
 		slices.SortStableFunc(records, func(a, b *disketch.Record) int {
 			if a.Epoch != b.Epoch {
 				return compare(a.Epoch, b.Epoch)

@@ -3,6 +3,7 @@ package vectors
 import (
 	"strings"
 
+	"github.com/weirswitch/weir/p4/tables"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages/parse"
@@ -22,14 +23,17 @@ const (
 	pintCounter   = "pint_egress.counts"
 )
 
-// reasonNumbers are P4's numbers of drop reasons (p4/include/types.p4) by their names.
-var reasonNumbers = map[string]int{
-	"consumed": 1, "no_port": 2, "runt": 3, "malformed": 4, "unpatched": 5, "vlan_filtered": 6, "link_local": 7, "same_port": 8,
-	"no_member": 9, "not_routed": 10, "not_for_us": 11, "multicast": 12, "martian": 13, "bad_checksum": 14, "ttl_expired": 15,
-	"no_route": 16, "mtu_exceeded": 17, "neighbour_unreachable": 18, "pint_loop": 19, "pint_host_shim": 20,
-	// What the Go stage answers or refuses by itself is the control plane's matter.
-	"neighbour_pending": 1, "no_listener": 1, "neighbour_refused": 1,
-}
+// reasonNumbers are P4's numbers of drop reasons by their names. What the Go stage answers or
+// refuses by itself is the control plane's matter.
+var reasonNumbers = func() map[string]int {
+	numbers := map[string]int{"neighbour_pending": reasonConsumed, "no_listener": reasonConsumed, "neighbour_refused": reasonConsumed}
+	for n, name := range tables.ReasonNames() {
+		numbers[name] = n
+	}
+	return numbers
+}()
+
+const reasonConsumed = 1
 
 // reasonNumber is P4's number of a drop reason; false: P4 has none.
 func reasonNumber(r packet.Reason) (int, bool) {

@@ -107,7 +107,7 @@ func (c *controlPlane) ingress(g *goSwitch, p Packet, r *Result) {
 			continue
 		}
 		c.state.add(reasonCounter, numReasons, n, 1)
-		if n == reasonNumbers["consumed"] {
+		if n == reasonConsumed {
 			m.Kind |= MessagePunt
 		}
 	}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/p4/bmv2"
+	"github.com/weirswitch/weir/p4/controller"
+	"github.com/weirswitch/weir/p4/tables"
+	"github.com/weirswitch/weir/pipeline/clock"
+	stagepint "github.com/weirswitch/weir/stages/pint"
+)
+
+// p4SwitchOptions are the flags of weir p4 switch.
+type p4SwitchOptions struct {
+	config, program, report string
+	thriftPort              int
+}
+
+func newP4SwitchCommand() *cobra.Command {
+	var o p4SwitchOptions
+	cmd := &cobra.Command{
+		Use:   "switch -c FILE",
+		Short: "Run a switch's configuration on BMv2, by the P4 program",
+		Long: `Switch runs simple_switch, the P4 reference switch, with p4/v1model/weir.p4 in place of
+"weir switch", and is its control plane: it loads the tables of the configuration,
+sets the clock, learns stations and writes the schedules of epochs. It ends at
+SIGTERM or SIGINT and reports as "weir switch" does, as far as BMv2 tells.
+
+The programs p4c-bm2-ss and simple_switch are found by P4C_BM2 and
+SIMPLE_SWITCH, or on PATH.`,
+		Example: `  weir p4 switch -c switch.toml --program p4/v1model/weir.p4`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runP4Switch(cmd.Context(), &o, cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.config, "config", "c", "", "the switch's configuration `FILE`")
+	f.StringVar(&o.program, "program", "p4/v1model/weir.p4", "the program: its source, or JSON `FILE` of p4c-bm2-ss")
+	f.StringVar(&o.report, "report", "text", "what to print at the end: text, json or none")
+	f.IntVar(&o.thriftPort, "thrift-port", 9090, "TCP port of simple_switch's runtime server")
+	_ = cmd.MarkFlagRequired("config")
+	return cmd
+}
+
+// runP4Switch is the command, top to bottom.
+func runP4Switch(ctx context.Context, o *p4SwitchOptions, stdout io.Writer) (err error) {
+	printReport, err := reportPrinter(o.report)
+	if err != nil {
+		return usageError(err)
+	}
+	now := func() int64 { return clock.Kernel.Read().TAI }
+	options := tables.Options{CPUPort: tables.DefaultCPUPort, Now: uint64(now())}
+	c, err := config.LoadFor(o.config, func(c *config.Config) error {
+		_, err := tables.Build(p4Switch(c), options)
+		return err
+	})
+	if err != nil {
+		return usageError(err)
+	}
+	tell, err := newReadiness()
+	if err != nil {
+		return usageError(err)
+	}
+	s := &p4LiveSwitch{config: c, now: now}
+	if err := s.open(ctx, o, options); err != nil {
+		return usageError(errors.Join(err, s.close()))
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := tell.ready(); err != nil {
+		return err
+	}
+	err = s.serve(ctx)
+	report, reportErr := s.report()
+	if reportErr != nil {
+		return errors.Join(err, reportErr)
+	}
+	return errors.Join(err, printReport(stdout, report))
+}
+
+// p4LiveSwitch is a running simple_switch with its control plane.
+type p4LiveSwitch struct {
+	config  *config.Config
+	now     func() int64 // ns of CLOCK_TAI
+	here    *netns.Namespace
+	ports   *tables.Switch
+	begin   map[string]netns.Counters // of the interfaces, by port
+	sw      *bmv2.Switch
+	plane   *controller.Controller
+	started time.Time
+}
+
+// open starts the switch; the caller closes it also if that fails.
+func (s *p4LiveSwitch) open(ctx context.Context, o *p4SwitchOptions, options tables.Options) error {
+	programs, err := bmv2.Find()
+	if err != nil {
+		return err
+	}
+	if s.here, err = netns.Current(); err != nil {
+		return err
+	}
+	s.ports, s.begin = p4Switch(s.config), map[string]netns.Counters{}
+	interfaces := map[int]string{}
+	for i := range s.config.Ports {
+		p := &s.config.Ports[i]
+		link, err := s.here.Link(p.Interface)
+		if err != nil {
+			return err
+		}
+		interfaces[i] = p.Interface
+		// As of a port of Weir: an Ethernet header, and room for a tag.
+		s.ports.Ports[i].MTU, s.ports.Ports[i].MaxFrame = link.Attrs().MTU, link.Attrs().MTU+18
+		if s.begin[p.Name], err = s.here.Counters(p.Interface); err != nil {
+			return err
+		}
+	}
+	compiled := o.program
+	if strings.HasSuffix(o.program, ".p4") {
+		dir, err := os.MkdirTemp("", "weir-p4-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		compiled = filepath.Join(dir, "weir.json")
+		if err := programs.Compile(ctx, o.program, compiled); err != nil {
+			return err
+		}
+	}
+	s.sw, err = bmv2.Start(ctx, bmv2.Config{Binary: programs.Switch, Program: compiled, Interfaces: interfaces, ThriftPort: o.thriftPort})
+	if err != nil {
+		return err
+	}
+	if s.plane, err = controller.New(s.sw, s.ports, options); err != nil {
+		return err
+	}
+	// Packets' timestamps count from the switch's start.
+	offset, _, err := s.sw.Started(s.now)
+	if err != nil {
+		return err
+	}
+	return s.sw.WriteRegister("tai_offset", 0, uint64(offset))
+}
+
+// tick is how often the control plane looks at the clock: an epoch lasts 1 ms at least, and
+// schedules stand there one epoch ahead.
+const p4Tick = 20 * time.Millisecond
+
+// serve is the control plane's loop, until ctx ends.
+func (s *p4LiveSwitch) serve(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.sw.Ended():
+			return errors.New("simple_switch has ended")
+		default:
+		}
+		l, err := s.sw.Learned(p4Tick)
+		switch {
+		case errors.Is(err, bmv2.ErrQuiet):
+		case err != nil:
+			return err
+		default:
+			if err := s.plane.Learn(l); err != nil {
+				return err
+			}
+		}
+		if err := s.plane.Tick(uint64(s.now())); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *p4LiveSwitch) close() error {
+	var err error
+	if s.sw != nil {
+		err = s.sw.Stop()
+	}
+	if s.here != nil {
+		s.here.Close()
+	}
+	return err
+}
+
+// report is the switch's last one: what the interfaces counted, and what the program did.
+func (s *p4LiveSwitch) report() (*api.ReportResponse, error) {
+	r := &api.ReportResponse{
+		Name: s.config.Switch.Name, Id: s.config.Switch.ID, Dropped: map[string]uint64{}, Frames: &api.Frames{}, Copies: &api.Fate{},
+	}
+	for i := range s.config.Ports {
+		p := &s.config.Ports[i]
+		c, err := s.here.Counters(p.Interface)
+		if err != nil {
+			return nil, err
+		}
+		before := s.begin[p.Name]
+		port := &api.Port{
+			Name: p.Name, Interface: p.Interface, Driver: "bmv2", Mode: "bmv2", Queues: 1, Up: true,
+			Received: c.RxPackets - before.RxPackets, Transmitted: c.TxPackets - before.TxPackets, RxDropped: c.RxDropped - before.RxDropped,
+		}
+		r.Ports = append(r.Ports, port)
+		r.Modes = append(r.Modes, p.Name+": bmv2")
+		r.Received += port.Received
+		r.Forwarded += port.Transmitted
+	}
+	dropped := uint64(0)
+	for n, name := range tables.ReasonNames() {
+		for _, counter := range []string{"ingress.ingress_dropped", "egress.egress_dropped"} {
+			packets, _, err := s.sw.Counter(counter, n)
+			if err != nil {
+				return nil, err
+			}
+			switch {
+			case packets == 0:
+			case name == "consumed":
+				r.Consumed += packets
+			default:
+				r.Dropped[name] += packets
+			}
+			dropped += packets
+		}
+	}
+	r.Balanced = r.Received == r.Forwarded+dropped
+	if err := s.measured(r); err != nil {
+		return nil, err
+	}
+	r.Pint = s.pint()
+	return r, nil
+}
+
+// measured tells what the egress points of lds counted, from which the mean latency follows.
+func (s *p4LiveSwitch) measured(r *api.ReportResponse) error {
+	for register, name := range map[string]string{"measured": "measured_packets_total", "waited": "waited_ns_total"} {
+		cells, err := s.sw.Registers("lds_egress.side." + register)
+		if err != nil {
+			return err
+		}
+		r.Metrics = append(r.Metrics, &api.Metric{Stage: "lds_egress", Name: name, Value: float64(cells[0])})
+	}
+	return nil
+}
+
+// pint names the plan, so that a lab can see that all switches have the same.
+func (s *p4LiveSwitch) pint() *api.PintResponse {
+	c, ok := s.config.Stages["pint"].(*stagepint.Config)
+	if !ok {
+		return nil
+	}
+	plan, err := c.SourcePlan()
+	if err != nil {
+		return nil
+	}
+	digest, err := plan.Digest()
+	if err != nil {
+		return nil
+	}
+	return &api.PintResponse{Plans: []*api.PintPlan{{Id: uint32(plan.ID), Digest: fmt.Sprintf("%016x", digest)}}}
+}
