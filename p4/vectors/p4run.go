@@ -132,7 +132,7 @@ func (r *Result) like(o *Result) bool {
 }
 
 // told is how long the switch may take to tell of a station. It tells of none where it dropped the packet.
-const told = 200 * time.Millisecond
+const told = 3 * time.Second
 
 // learn waits for what the switch tells of a packet's source, where the control plane does not know it there.
 func (p *P4) learn(in Packet) error {
