@@ -103,8 +103,10 @@ control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<32> p, in bit<
         size = 1;
     }
 
-    action second_of_set() {
+    action second_of_set_a() {
         bridge.q_a = a_set.get({ set_u, set_v });
+    }
+    action second_of_set_b() {
         bridge.q_b = b_set.get({ set_u, set_v });
     }
     action second_of_writer_a() {
@@ -124,7 +126,8 @@ control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<32> p, in bit<
         set_key.apply();
         switch_id.apply();
         value_key.apply();
-        second_of_set();
+        second_of_set_a();
+        second_of_set_b();
         second_of_writer_a();
         second_of_writer_b();
         second_of_value();
@@ -154,6 +157,7 @@ control link_use(in egress_intrinsic_metadata_t intrinsic, out bit<32> value) {
         key = { intrinsic.egress_port: exact; }
         actions = { filter_rate; @defaultonly NoAction; }
         default_action = NoAction();
+        filters = rate_filter;
         size = MAX_PORTS;
     }
 
@@ -164,6 +168,7 @@ control link_use(in egress_intrinsic_metadata_t intrinsic, out bit<32> value) {
         key = { intrinsic.egress_port: exact; }
         actions = { filter_queue; @defaultonly NoAction; }
         default_action = NoAction();
+        filters = queue_filter;
         size = MAX_PORTS;
     }
 
@@ -254,7 +259,9 @@ control pint_code(in bit<1> of, in bit<32> value, in bit<16> round, out bit<8> c
         size = 4096;
     }
 
-    // Below the smallest value that matters the sum is negative.
+    // Below the smallest value that matters the sum is negative. An identical hash moves
+    // what is between containers of different sizes.
+    Hash<bit<8>>(HashAlgorithm_t.IDENTITY) narrow;
     action least() {
         code = 0;
     }
@@ -262,7 +269,7 @@ control pint_code(in bit<1> of, in bit<32> value, in bit<16> round, out bit<8> c
         code = 0xff;
     }
     action within() {
-        code = sum[23:16];
+        code = narrow.get({ sum[23:16] });
     }
     table bounds {
         key = { sum: ternary; }
