@@ -228,18 +228,24 @@ control block_id(in block_t block, inout packet_t md) {
         default_action = set_key(0, 0);
         size = 1;
     }
-    action first() {
+    action first_p() {
         md.u = md.u + p.get(ID_MESSAGE(block));
+    }
+    action first_q() {
         md.v = md.v + q.get(ID_MESSAGE(block));
     }
-    action second() {
+    action second_high() {
         md.id_high = p_id.get({ md.u, md.v });
+    }
+    action second_low() {
         md.id_low = q_id.get({ md.u, md.v });
     }
     apply {
         id_key.apply();
-        first();
-        second();
+        first_p();
+        first_q();
+        second_high();
+        second_low();
     }
 }
 
@@ -247,12 +253,15 @@ control block_id(in block_t block, inout packet_t md) {
 control id_crcs(in packet_t md, out bit<32> p, out bit<32> q) {
     CRC32_OF(p_of_id);
     CRC32C_OF(q_of_id);
-    action crcs() {
+    action crc_p() {
         p = p_of_id.get({ SWAP64(md.id_high, md.id_low) });
+    }
+    action crc_q() {
         q = q_of_id.get({ SWAP64(md.id_high, md.id_low) });
     }
     apply {
-        crcs();
+        crc_p();
+        crc_q();
     }
 }
 
@@ -275,18 +284,24 @@ control flow_hash(in block_t block, in flow_t flow, out bit<32> high, out bit<32
         default_action = set_key(0, 0);
         size = 1;
     }
-    action first() {
+    action first_p() {
         u = u + p.get(FLOW_MESSAGE(block, flow));
+    }
+    action first_q() {
         v = v + q.get(FLOW_MESSAGE(block, flow));
     }
-    action second() {
+    action second_high() {
         high = p_flow.get({ u, v });
+    }
+    action second_low() {
         low = q_flow.get({ u, v });
     }
     apply {
         flow_key.apply();
-        first();
-        second();
+        first_p();
+        first_q();
+        second_high();
+        second_low();
     }
 }
 
