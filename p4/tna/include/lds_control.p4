@@ -292,12 +292,16 @@ control lds_packet(in headers_t hdr, in packet_t md, in block_t block, in flow_t
         default_action = set_keys(0, 0, 0, 0);
         size = 1;
     }
-    action first_round_of_id() {
+    action first_p_of_id() {
         lds.u = lds.u + id_p.get({ SWAP64(md.id_high, md.id_low) });
+    }
+    action first_q_of_id() {
         lds.v = lds.v + id_q.get({ SWAP64(md.id_high, md.id_low) });
     }
-    action first_round_of_flow() {
+    action first_p_of_flow() {
         u = u + flow_p.get({ SWAP64(flow_high, flow_low) });
+    }
+    action first_q_of_flow() {
         v = v + flow_q.get({ SWAP64(flow_high, flow_low) });
     }
     action columns() {
@@ -308,9 +312,11 @@ control lds_packet(in headers_t hdr, in packet_t md, in block_t block, in flow_t
         keys.apply();
         wire.apply(hdr, lds.length);
         hash_flow.apply(block, flow, flow_high, flow_low);
-        first_round_of_flow();
+        first_p_of_flow();
+        first_q_of_flow();
         columns();
-        first_round_of_id();
+        first_p_of_id();
+        first_q_of_id();
     }
 }
 

@@ -41,8 +41,10 @@ control oblivious(in bit<1> unmeasured, in bit<32> id_high, in bit<32> id_low, i
         size = 1;
     }
 
-    action first_round() {
+    action first_p() {
         u = u + id_crc32.get({ SWAP64(id_high, id_low) });
+    }
+    action first_q() {
         v = v + id_crc32c.get({ SWAP64(id_high, id_low) });
     }
 
@@ -65,7 +67,8 @@ control oblivious(in bit<1> unmeasured, in bit<32> id_high, in bit<32> id_low, i
     apply {
         count();
         key.apply();
-        first_round();
+        first_p();
+        first_q();
         if (unmeasured == 0) {
             admit();
         }
