@@ -333,7 +333,7 @@ parser egress_parser(packet_in pkt, out egress_headers_t hdr, out egress_metadat
     parse_link() parse;
     state start {
         pkt.extract(intrinsic);
-        md.pint = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+        md.pint = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
         transition select(pkt.lookahead<bit<8>>()) {
             BRIDGED: bridged;
             default: report;

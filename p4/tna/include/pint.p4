@@ -142,11 +142,9 @@ control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<32> p, in bit<
 // takes away. So codes are those of the Go stage for the value, and the value is measured
 // by other means. Queues count in cells of 80 bytes, so the filter's scale makes
 // them bytes.
-control link_use(in egress_intrinsic_metadata_t intrinsic, out bit<32> value) {
+control link_use(in egress_intrinsic_metadata_t intrinsic, out bit<32> rate, out bit<32> queue) {
     DirectLpf<bit<32>>() rate_filter;
     DirectLpf<bit<32>>() queue_filter;
-    bit<32> rate;
-    bit<32> queue;
     bit<32> length;
     bit<32> depth;
 
@@ -179,7 +177,6 @@ control link_use(in egress_intrinsic_metadata_t intrinsic, out bit<32> value) {
         depth = (bit<32>)intrinsic.deq_qdepth;
         rates.apply();
         queues.apply();
-        value = rate + queue;
     }
 }
 
@@ -323,7 +320,8 @@ struct pint_egress_t {
     bit<32> path_over;
     bit<32> sample_over;
     bit<32> latency;
-    bit<32> use;
+    bit<32> rate;        // their sum is the use of the link
+    bit<32> queue;
     bit<32> value;
     bit<8> code;
     bit<8> low;          // the digest
@@ -531,7 +529,7 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
         md.latency = parsed.global_tstamp[31:0] - bridge.arrival[31:0];
     }
     action take_use() {
-        md.value = md.use;
+        md.value = md.rate + md.queue;
     }
     action take_latency() {
         md.value = md.latency;
@@ -604,7 +602,7 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
         sample.apply();
         path_writes.apply();
         subtract_arrival();
-        use.apply(intrinsic, md.use);
+        use.apply(intrinsic, md.rate, md.queue);
         exceed_sample();
         exceed_path();
         // The hop stays at its largest.
