@@ -97,6 +97,7 @@ func TestDrops(t *testing.T) {
 		{"other MAC", 0, change(func(d []byte) { d[5]++ }), ReasonNotForUs},
 		{"the MAC of another port", 1, good, ReasonNotForUs},
 		{"port without addresses", 3, good, ReasonNotRouted},
+		{"port without addresses, its own MAC", 3, change(func(d []byte) { copy(d, ownMAC(3)) }), ReasonNotRouted},
 		{"tagged", 0, frame(t, ether(ownMAC(0), hostMAC, layers.EthernetTypeDot1Q), &layers.Dot1Q{VLANIdentifier: 5, Type: layers.EthernetTypeIPv4}, gopacket.Payload(good[14:])), ReasonNotRouted},
 		{"no IP", 0, frame(t, ether(ownMAC(0), hostMAC, 0x88b5), gopacket.Payload(make([]byte, 50))), ReasonNotRouted},
 		{"checksum", 0, change(func(d []byte) { d[25]++ }), ReasonBadChecksum},

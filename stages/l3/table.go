@@ -23,12 +23,16 @@ type tables struct {
 
 // portTable is the IP side of a port.
 type portTable struct {
-	mac      uint64         // as the first six bytes of a little-endian load
+	mac      uint64         // as the first six bytes of a little-endian load; without prefixes noMAC
 	maxFrame uint32         // the longest packet that may leave, in bytes with Ethernet header
 	mtu      int            // the same without
 	prefixes []netip.Prefix // the switch's own address in each; none: not routed
 	local6   netip.Addr     // link-local address, of ports with IPv6
 }
+
+// noMAC is no packet's destination: what arrives by a port that is not routed is an
+// exception, even if sent to the address that the port would have.
+const noMAC = 1 << 63
 
 func (p *portTable) hardware() [6]byte { return macBytes(p.mac) }
 
@@ -192,6 +196,9 @@ func newPortTable(id uint32, number uint16, in *planInterface, port pipeline.Por
 		mac = DefaultMAC(id, number)
 	}
 	p := portTable{mac: macWord(mac), mtu: in.mtu, prefixes: in.prefixes}
+	if len(in.prefixes) == 0 {
+		p.mac = noMAC
+	}
 	if p.mtu == 0 {
 		p.mtu = defaultMTU
 	}
