@@ -92,14 +92,13 @@ func runP4Switch(ctx context.Context, o *p4SwitchOptions, stdout io.Writer) (err
 
 // p4LiveSwitch is a running simple_switch with its control plane.
 type p4LiveSwitch struct {
-	config  *config.Config
-	now     func() int64 // ns of CLOCK_TAI
-	here    *netns.Namespace
-	ports   *tables.Switch
-	begin   map[string]netns.Counters // of the interfaces, by port
-	sw      *bmv2.Switch
-	plane   *controller.Controller
-	started time.Time
+	config *config.Config
+	now    func() int64 // ns of CLOCK_TAI
+	here   *netns.Namespace
+	ports  *tables.Switch
+	begin  map[string]netns.Counters // of the interfaces, by port
+	sw     *bmv2.Switch
+	plane  *controller.Controller
 }
 
 // open starts the switch; the caller closes it also if that fails.
