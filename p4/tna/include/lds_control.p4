@@ -33,6 +33,7 @@
 #include "../../include/telemetry.p4"
 #include "block.p4"
 #include "hash.p4"
+#include "linear.p4"
 
 // Intervals of 2^LDS_INTERVAL_BITS ns (interval_bits), 20 to 30 on this target.
 #ifndef LDS_INTERVAL_BITS
@@ -76,9 +77,10 @@ header lds_t {
 }
 
 // One row of cells.
-control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in bit<32> x, in lds_t lds) {
-    CRC32_OF(digest_high);
-    CRC32C_OF(digest_low);
+control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in bit<32> x, in lds_t lds,
+                in bit<32> before_high, in bit<32> before_low) {
+    LINEAR_CRC32_OF(digest_high);
+    LINEAR_CRC32C_OF(digest_low);
     bit<32> high;
     bit<32> low;
 
@@ -124,11 +126,11 @@ control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in
         add_length.execute(point ++ bank ++ column);
     }
     action digest() {
-        low = digest_low.get({ lds.u, lds.v });
+        low = digest_low.get({ before_low, lds.u, lds.v });
         add_digest.execute(point ++ bank ++ column);
     }
     action count() {
-        high = digest_high.get({ lds.u, lds.v });
+        high = digest_high.get({ before_high, lds.u, lds.v });
         add_packet.execute(point ++ bank ++ column);
     }
     apply {
@@ -161,10 +163,13 @@ control lds_points(in PortId_t port, out lds_point_t point, out bit<1> measured)
 }
 
 // The time of a packet + I/2: the control plane adds I/2 to the offset of the clock. So
-// its highest bits are an interval, and x is what is left of it, or that + I.
-control lds_clock(in bit<48> timestamp, out bit<32> x) {
+// its highest bits are an interval, and x is what is left of it, or that + I. Beside, what
+// stands in front of the digest's messages.
+control lds_clock(in bit<48> timestamp, out bit<32> x, out bit<32> before_high, out bit<32> before_low) {
     action shift(bit<32> offset) {
         x = timestamp[31:0] + offset;
+        before_high = IN_FRONT_OF_CRC32;
+        before_low = IN_FRONT_OF_CRC32C;
     }
     table clock {
         actions = { shift; }
@@ -330,6 +335,8 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
     bit<1> measured;
     bit<1> odd;
     bit<32> x;
+    bit<32> before_high;
+    bit<32> before_low;
 
     // With interval_bit the control plane adds: a packet with a shim -> by_shim.
     action by_clock() {
@@ -384,12 +391,12 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
 
     apply {
         point_of.apply(port, point, measured);
-        clock.apply(timestamp, x);
+        clock.apply(timestamp, x, before_high, before_low);
         mark.apply();
         interval.apply();
         if (measured == 1 && lds.measured == 1) {
-            row0.apply(point, lds.told[0:0], lds.column0, x, lds);
-            row1.apply(point, lds.told[0:0], lds.column1, x, lds);
+            row0.apply(point, lds.told[0:0], lds.column0, x, lds, before_high, before_low);
+            row1.apply(point, lds.told[0:0], lds.column1, x, lds, before_high, before_low);
         }
     }
 }
@@ -405,6 +412,8 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in lds_t lds) {
     bit<1> bank;
     bit<1> inside;
     bit<32> x;
+    bit<32> before_high;
+    bit<32> before_low;
 
     // By point and bank: Point.Outside.
     Counter<bit<32>, bit<(TNA_LDS_POINT_BITS + 1)>>(1 << (TNA_LDS_POINT_BITS + 1), CounterType_t.PACKETS) outsides;
@@ -452,12 +461,12 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in lds_t lds) {
 
     apply {
         point_of.apply(port, point, measured);
-        clock.apply(timestamp, x);
+        clock.apply(timestamp, x, before_high, before_low);
         interval.apply();
         if (measured == 1 && lds.measured == 1) {
             if (inside == 1) {
-                row0.apply(point, bank, lds.column0, x, lds);
-                row1.apply(point, bank, lds.column1, x, lds);
+                row0.apply(point, bank, lds.column0, x, lds, before_high, before_low);
+                row1.apply(point, bank, lds.column1, x, lds, before_high, before_low);
             } else {
                 tally();
             }
