@@ -31,6 +31,7 @@ struct egress_metadata_t {
     pint_bridge_t bridge;
     pint_egress_t pint;
     MirrorId_t session;
+    bit<8> kind; // of a mirrored copy
 }
 
 parser ingress_parser(packet_in pkt, out ingress_headers_t hdr, out ingress_metadata_t md,
@@ -130,7 +131,7 @@ parser egress_parser(packet_in pkt, out egress_headers_t hdr, out egress_metadat
     parse_link() parse;
     state start {
         pkt.extract(intrinsic);
-        md.pint = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+        md.pint = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
         transition select(pkt.lookahead<bit<8>>()) {
             BRIDGED: bridged;
             default: report;
@@ -154,6 +155,7 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
     pint_digest() digest;
     action mirror() {
         deparse.mirror_type = MIRROR_RECORD;
+        md.kind = CPU_RECORD;
         md.session = CPU_SESSION;
     }
     apply {
@@ -171,7 +173,7 @@ control egress_deparser(packet_out pkt, inout egress_headers_t hdr, in egress_me
     Mirror(MIRROR_RECORD) record;
     apply {
         if (deparse.mirror_type == MIRROR_RECORD) {
-            record.emit<report_t>(md.session, { CPU_RECORD, md.pint.hop, md.pint.plan, md.bridge.in_port,
+            record.emit<report_t>(md.session, { md.kind, md.pint.hop, md.pint.plan, md.bridge.in_port,
                 (bit<16>)intrinsic.egress_port, md.pint.high ++ md.pint.low, md.bridge.id_high, md.bridge.id_low,
                 md.bridge.arrival });
         }

@@ -43,6 +43,7 @@ struct ingress_metadata_t {
     flow_t flow;
     bit<8> hop;
     MirrorId_t session;
+    bit<8> kind; // of a mirrored copy
     // First rounds, and sums with keys.
     bit<32> id_p;
     bit<32> id_q;
@@ -76,6 +77,7 @@ struct egress_metadata_t {
     bit<16> length;
     bit<1> to_host;
     MirrorId_t session;
+    bit<8> kind; // of a mirrored copy
 }
 
 parser ingress_parser(packet_in pkt, out ingress_headers_t hdr, out ingress_metadata_t md,
@@ -126,12 +128,16 @@ control flow_hashes(inout ingress_metadata_t md, inout disketch_bridge_t fragmen
     action second_of_hash() {
         md.flow_hash = low_hash.get({ md.hash_u, md.hash_v });
     }
-    action second_of_name() {
+    action second_of_name_p() {
         md.name_high = high_name.get({ md.name_u, md.name_v });
+    }
+    action second_of_name_q() {
         md.name_low = low_name.get({ md.name_u, md.name_v });
     }
-    action first_of_hash() {
+    action first_of_hash_p() {
         fragment.p = p_hash.get({ SWAP32(md.flow_hash), 32w0 });
+    }
+    action first_of_hash_q() {
         fragment.q = q_hash.get({ SWAP32(md.flow_hash), 32w0 });
     }
     // Of the member flowSeed.
@@ -144,12 +150,16 @@ control flow_hashes(inout ingress_metadata_t md, inout disketch_bridge_t fragmen
         default_action = set_columns_key(0, 0);
         size = 1;
     }
-    action first_of_name() {
+    action first_of_name_p() {
         md.columns_u = md.columns_u + p_name.get({ SWAP64(md.name_high, md.name_low) });
+    }
+    action first_of_name_q() {
         md.columns_v = md.columns_v + q_name.get({ SWAP64(md.name_high, md.name_low) });
     }
-    action columns() {
+    action columns_p() {
         lds.column0 = LDS_COLUMN_OF(column_high.get({ md.columns_u, md.columns_v }));
+    }
+    action columns_q() {
         lds.column1 = LDS_COLUMN_OF(column_low.get({ md.columns_u, md.columns_v }));
     }
 
@@ -158,11 +168,15 @@ control flow_hashes(inout ingress_metadata_t md, inout disketch_bridge_t fragmen
         crc_q();
         keys.apply();
         second_of_hash();
-        second_of_name();
-        first_of_hash();
+        second_of_name_p();
+        second_of_name_q();
+        first_of_hash_p();
+        first_of_hash_q();
         columns_key.apply();
-        first_of_name();
-        columns();
+        first_of_name_p();
+        first_of_name_q();
+        columns_p();
+        columns_q();
     }
 }
 
@@ -267,6 +281,7 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         hdr.lds.setValid();
         hdr.lds.measured = 0;
         md.session = CPU_SESSION;
+        md.kind = CPU_SAMPLE;
     }
     action measure() {
         hdr.lds.measured = 1;
@@ -305,7 +320,7 @@ control ingress_deparser(packet_out pkt, inout ingress_headers_t hdr, in ingress
     Mirror(MIRROR_SAMPLE) sample;
     apply {
         if (deparse.mirror_type == MIRROR_SAMPLE) {
-            sample.emit<report_t>(md.session, { CPU_SAMPLE, 0, 0, (bit<16>)intrinsic.ingress_port, NO_PORT, 0,
+            sample.emit<report_t>(md.session, { md.kind, 0, 0, hdr.pint.in_port, 0, 0,
                 md.packet.id_high, md.packet.id_low, intrinsic.ingress_mac_tstamp });
         }
         pkt.emit(hdr);
@@ -318,7 +333,7 @@ parser egress_parser(packet_in pkt, out egress_headers_t hdr, out egress_metadat
     parse_link() parse;
     state start {
         pkt.extract(intrinsic);
-        md.pint = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+        md.pint = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
         transition select(pkt.lookahead<bit<8>>()) {
             BRIDGED: bridged;
             default: report;
@@ -349,6 +364,7 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
 
     action mirror() {
         deparse.mirror_type = MIRROR_RECORD;
+        md.kind = CPU_RECORD;
         md.session = CPU_SESSION;
     }
     // The length on the wire, as it came: the bridge and the FCS are in the target's.
@@ -391,7 +407,7 @@ control egress_deparser(packet_out pkt, inout egress_headers_t hdr, in egress_me
     Mirror(MIRROR_RECORD) record;
     apply {
         if (deparse.mirror_type == MIRROR_RECORD) {
-            record.emit<report_t>(md.session, { CPU_RECORD, md.pint.hop, md.pint.plan, md.bridge.in_port,
+            record.emit<report_t>(md.session, { md.kind, md.pint.hop, md.pint.plan, md.bridge.in_port,
                 (bit<16>)intrinsic.egress_port, md.pint.high ++ md.pint.low, md.bridge.id_high, md.bridge.id_low,
                 md.bridge.arrival });
         }

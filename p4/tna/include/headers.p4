@@ -82,7 +82,7 @@ header report_t {
     bit<8> hop;       // record: that the packet passed
     bit<16> plan;     // record
     bit<16> in_port;
-    bit<16> out_port; // NO_PORT where none is chosen
+    bit<16> out_port; // record
     bit<16> digest;   // record
     bit<32> id_high;  // of the packet
     bit<32> id_low;

@@ -103,8 +103,10 @@ control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<32> p, in bit<
         size = 1;
     }
 
-    action second_of_set() {
+    action second_of_set_a() {
         bridge.q_a = a_set.get({ set_u, set_v });
+    }
+    action second_of_set_b() {
         bridge.q_b = b_set.get({ set_u, set_v });
     }
     action second_of_writer_a() {
@@ -124,7 +126,8 @@ control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<32> p, in bit<
         set_key.apply();
         switch_id.apply();
         value_key.apply();
-        second_of_set();
+        second_of_set_a();
+        second_of_set_b();
         second_of_writer_a();
         second_of_writer_b();
         second_of_value();
@@ -139,11 +142,9 @@ control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<32> p, in bit<
 // takes away. So codes are those of the Go stage for the value, and the value is measured
 // by other means. Queues count in cells of 80 bytes, so the filter's scale makes
 // them bytes.
-control link_use(in egress_intrinsic_metadata_t intrinsic, out bit<32> value) {
+control link_use(in egress_intrinsic_metadata_t intrinsic, out bit<32> rate, out bit<32> queue) {
     DirectLpf<bit<32>>() rate_filter;
     DirectLpf<bit<32>>() queue_filter;
-    bit<32> rate;
-    bit<32> queue;
     bit<32> length;
     bit<32> depth;
 
@@ -154,6 +155,7 @@ control link_use(in egress_intrinsic_metadata_t intrinsic, out bit<32> value) {
         key = { intrinsic.egress_port: exact; }
         actions = { filter_rate; @defaultonly NoAction; }
         default_action = NoAction();
+        filters = rate_filter;
         size = MAX_PORTS;
     }
 
@@ -164,6 +166,7 @@ control link_use(in egress_intrinsic_metadata_t intrinsic, out bit<32> value) {
         key = { intrinsic.egress_port: exact; }
         actions = { filter_queue; @defaultonly NoAction; }
         default_action = NoAction();
+        filters = queue_filter;
         size = MAX_PORTS;
     }
 
@@ -174,7 +177,6 @@ control link_use(in egress_intrinsic_metadata_t intrinsic, out bit<32> value) {
         depth = (bit<32>)intrinsic.deq_qdepth;
         rates.apply();
         queues.apply();
-        value = rate + queue;
     }
 }
 
@@ -254,7 +256,9 @@ control pint_code(in bit<1> of, in bit<32> value, in bit<16> round, out bit<8> c
         size = 4096;
     }
 
-    // Below the smallest value that matters the sum is negative.
+    // Below the smallest value that matters the sum is negative. An identical hash moves
+    // what is between containers of different sizes.
+    Hash<bit<8>>(HashAlgorithm_t.IDENTITY) narrow;
     action least() {
         code = 0;
     }
@@ -262,7 +266,7 @@ control pint_code(in bit<1> of, in bit<32> value, in bit<16> round, out bit<8> c
         code = 0xff;
     }
     action within() {
-        code = sum[23:16];
+        code = narrow.get({ sum[23:16] });
     }
     table bounds {
         key = { sum: ternary; }
@@ -316,7 +320,8 @@ struct pint_egress_t {
     bit<32> path_over;
     bit<32> sample_over;
     bit<32> latency;
-    bit<32> use;
+    bit<32> rate;        // their sum is the use of the link
+    bit<32> queue;
     bit<32> value;
     bit<8> code;
     bit<8> low;          // the digest
@@ -524,7 +529,7 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
         md.latency = parsed.global_tstamp[31:0] - bridge.arrival[31:0];
     }
     action take_use() {
-        md.value = md.use;
+        md.value = md.rate + md.queue;
     }
     action take_latency() {
         md.value = md.latency;
@@ -597,7 +602,7 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
         sample.apply();
         path_writes.apply();
         subtract_arrival();
-        use.apply(intrinsic, md.use);
+        use.apply(intrinsic, md.rate, md.queue);
         exceed_sample();
         exceed_path();
         // The hop stays at its largest.
