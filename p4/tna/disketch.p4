@@ -58,8 +58,10 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
     CRC32_OF(p);
     CRC32C_OF(q);
 
-    action first_round() {
+    action first_p() {
         hdr.bridge.p = p.get({ SWAP32(md.flow_hash), 32w0 });
+    }
+    action first_q() {
         hdr.bridge.q = q.get({ SWAP32(md.flow_hash), 32w0 });
     }
     action bridge() {
@@ -73,7 +75,8 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         ports.apply(intrinsic.ingress_port, hdr.bridge.from_host);
         message.apply(hdr.packet, md.packet, md.block, md.flow);
         hash_flow.apply(md.block, md.flow, md.flow_high, md.flow_hash);
-        first_round();
+        first_p();
+        first_q();
     }
 }
 

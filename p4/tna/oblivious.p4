@@ -22,6 +22,7 @@ struct ingress_metadata_t {
     packet_t packet;
     block_t block;
     flow_t flow;
+    report_t report;
     MirrorId_t session;
 }
 
@@ -45,12 +46,16 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
     patch() forward;
     oblivious() sampler;
 
-    action copy() {
+    // A mirror sends what stands in containers.
+    action report() {
         md.session = CPU_SESSION;
+        md.report.kind = CPU_SAMPLE;
+        md.report.in_port = (bit<16>)intrinsic.ingress_port;
+        md.report.arrival = from_parser.global_tstamp;
     }
 
     apply {
-        copy();
+        report();
         forward.apply(intrinsic.ingress_port, tm, deparser);
         message.apply(hdr.packet, md.packet, md.block, md.flow);
         id.apply(md.block, md.packet);
@@ -59,14 +64,13 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
 }
 
 control ingress_deparser(packet_out pkt, inout ingress_headers_t hdr, in ingress_metadata_t md,
-                         in ingress_intrinsic_metadata_for_deparser_t deparser,
-                         in ingress_intrinsic_metadata_t intrinsic) {
-    Mirror(1) mirror;
+                         in ingress_intrinsic_metadata_for_deparser_t deparser) {
+    Mirror() mirror;
 
     apply {
         if (deparser.mirror_type == 1) {
-            mirror.emit<report_t>(md.session, { CPU_SAMPLE, 0, 0, (bit<16>)intrinsic.ingress_port, NO_PORT, 0,
-                md.packet.id_high, md.packet.id_low, intrinsic.ingress_mac_tstamp });
+            mirror.emit<report_t>(md.session, { md.report.kind, 0, 0, md.report.in_port, 0, 0,
+                md.packet.id_high, md.packet.id_low, md.report.arrival });
         }
         pkt.emit(hdr.packet);
     }

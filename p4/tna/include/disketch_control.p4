@@ -126,11 +126,13 @@ control disketch(in bit<32> p, in bit<32> q, in bit<32> now, in bit<16> length, 
 
     // The flow's subepoch is in the lowest bits of a hash; of another one the lowest bit is the
     // sign and the highest ones are the column.
-    action choose() {
+    action choose_subepoch() {
         difference = subepoch[9:0] ^ subepoch_hash.get({ subepoch_u, subepoch_v })[9:0];
+        bank = subepoch ^ flip;
+    }
+    action choose_cell() {
         sign = sign_hash.get({ cell_u, cell_v })[0:0];
         column = column_hash.get({ cell_u, cell_v })[31:32 - FRAGMENT_COLUMN_BITS];
-        bank = subepoch ^ flip;
     }
 
     Register<bit<32>, cell_index_t>(1 << (FRAGMENT_BANK_BITS + FRAGMENT_COLUMN_BITS)) cells;
@@ -174,7 +176,8 @@ control disketch(in bit<32> p, in bit<32> q, in bit<32> now, in bit<16> length, 
     apply {
         unit.apply();
         if (schedule.apply().hit) {
-            choose();
+            choose_subepoch();
+            choose_cell();
             see();
             count.apply();
         }

@@ -18,7 +18,8 @@
 //   Count = N, Sum = T - N*I/2, Bytes = B, Digest = L + H*2^32
 //
 // These sums go down since an ALU can compare what it subtracts with what it has, and so
-// sees the borrow. N is exact as a cell takes fewer than 2^32 packets in an interval.
+// sees the borrow. The operand stands on the left of the comparison, because the compiler
+// forgets to negate a hash on the right. N is exact as a cell takes fewer than 2^32 packets in an interval.
 //
 // Banks: interval i counts in bank i mod 2. Bank i is complete half an interval behind
 // the end of i, and the first packet of i+2 may come at that time, too, as the shim's
@@ -33,6 +34,7 @@
 #include "../../include/telemetry.p4"
 #include "block.p4"
 #include "hash.p4"
+#include "linear.p4"
 
 // Intervals of 2^LDS_INTERVAL_BITS ns (interval_bits), 20 to 30 on this target.
 #ifndef LDS_INTERVAL_BITS
@@ -76,16 +78,17 @@ header lds_t {
 }
 
 // One row of cells.
-control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in bit<32> x, in lds_t lds) {
-    CRC32_OF(digest_high);
-    CRC32C_OF(digest_low);
+control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in bit<32> x, in lds_t lds,
+                in bit<32> before_high, in bit<32> before_low) {
+    LINEAR_CRC32_OF(digest_high);
+    LINEAR_CRC32C_OF(digest_low);
     bit<32> high;
     bit<32> low;
 
     Register<lds_sum_t, lds_cell_t>(1 << LDS_CELL_BITS) times;
     RegisterAction<lds_sum_t, lds_cell_t, bit<32>>(times) add_time = {
         void apply(inout lds_sum_t sum) {
-            if (sum.low < x) {
+            if (x > sum.low) {
                 sum.high = sum.high - 1;
             }
             sum.low = sum.low - x;
@@ -94,7 +97,7 @@ control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in
     Register<lds_sum_t, lds_cell_t>(1 << LDS_CELL_BITS) bytes;
     RegisterAction<lds_sum_t, lds_cell_t, bit<32>>(bytes) add_length = {
         void apply(inout lds_sum_t sum) {
-            if (sum.low < (bit<32>)lds.length) {
+            if ((bit<32>)lds.length > sum.low) {
                 sum.high = sum.high - 1;
             }
             sum.low = sum.low - (bit<32>)lds.length;
@@ -103,7 +106,7 @@ control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in
     Register<lds_sum_t, lds_cell_t>(1 << LDS_CELL_BITS) digests;
     RegisterAction<lds_sum_t, lds_cell_t, bit<32>>(digests) add_digest = {
         void apply(inout lds_sum_t sum) {
-            if (sum.low < low) {
+            if (low > sum.low) {
                 sum.high = sum.high - 1;
             }
             sum.low = sum.low - low;
@@ -124,11 +127,11 @@ control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in
         add_length.execute(point ++ bank ++ column);
     }
     action digest() {
-        low = digest_low.get({ lds.u, lds.v });
+        low = digest_low.get({ before_low, lds.u, lds.v });
         add_digest.execute(point ++ bank ++ column);
     }
     action count() {
-        high = digest_high.get({ lds.u, lds.v });
+        high = digest_high.get({ before_high, lds.u, lds.v });
         add_packet.execute(point ++ bank ++ column);
     }
     apply {
@@ -161,10 +164,13 @@ control lds_points(in PortId_t port, out lds_point_t point, out bit<1> measured)
 }
 
 // The time of a packet + I/2: the control plane adds I/2 to the offset of the clock. So
-// its highest bits are an interval, and x is what is left of it, or that + I.
-control lds_clock(in bit<48> timestamp, out bit<32> x) {
+// its highest bits are an interval, and x is what is left of it, or that + I. Beside, what
+// stands in front of the digest's messages.
+control lds_clock(in bit<48> timestamp, out bit<32> x, out bit<32> before_high, out bit<32> before_low) {
     action shift(bit<32> offset) {
         x = timestamp[31:0] + offset;
+        before_high = IN_FRONT_OF_CRC32;
+        before_low = IN_FRONT_OF_CRC32C;
     }
     table clock {
         actions = { shift; }
@@ -292,12 +298,16 @@ control lds_packet(in headers_t hdr, in packet_t md, in block_t block, in flow_t
         default_action = set_keys(0, 0, 0, 0);
         size = 1;
     }
-    action first_round_of_id() {
+    action first_p_of_id() {
         lds.u = lds.u + id_p.get({ SWAP64(md.id_high, md.id_low) });
+    }
+    action first_q_of_id() {
         lds.v = lds.v + id_q.get({ SWAP64(md.id_high, md.id_low) });
     }
-    action first_round_of_flow() {
+    action first_p_of_flow() {
         u = u + flow_p.get({ SWAP64(flow_high, flow_low) });
+    }
+    action first_q_of_flow() {
         v = v + flow_q.get({ SWAP64(flow_high, flow_low) });
     }
     action columns() {
@@ -308,9 +318,11 @@ control lds_packet(in headers_t hdr, in packet_t md, in block_t block, in flow_t
         keys.apply();
         wire.apply(hdr, lds.length);
         hash_flow.apply(block, flow, flow_high, flow_low);
-        first_round_of_flow();
+        first_p_of_flow();
+        first_q_of_flow();
         columns();
-        first_round_of_id();
+        first_p_of_id();
+        first_q_of_id();
     }
 }
 
@@ -324,6 +336,8 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
     bit<1> measured;
     bit<1> odd;
     bit<32> x;
+    bit<32> before_high;
+    bit<32> before_low;
 
     // With interval_bit the control plane adds: a packet with a shim -> by_shim.
     action by_clock() {
@@ -378,12 +392,12 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
 
     apply {
         point_of.apply(port, point, measured);
-        clock.apply(timestamp, x);
+        clock.apply(timestamp, x, before_high, before_low);
         mark.apply();
         interval.apply();
         if (measured == 1 && lds.measured == 1) {
-            row0.apply(point, lds.told[0:0], lds.column0, x, lds);
-            row1.apply(point, lds.told[0:0], lds.column1, x, lds);
+            row0.apply(point, lds.told[0:0], lds.column0, x, lds, before_high, before_low);
+            row1.apply(point, lds.told[0:0], lds.column1, x, lds, before_high, before_low);
         }
     }
 }
@@ -399,6 +413,8 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in lds_t lds) {
     bit<1> bank;
     bit<1> inside;
     bit<32> x;
+    bit<32> before_high;
+    bit<32> before_low;
 
     // By point and bank: Point.Outside.
     Counter<bit<32>, bit<(TNA_LDS_POINT_BITS + 1)>>(1 << (TNA_LDS_POINT_BITS + 1), CounterType_t.PACKETS) outsides;
@@ -446,12 +462,12 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in lds_t lds) {
 
     apply {
         point_of.apply(port, point, measured);
-        clock.apply(timestamp, x);
+        clock.apply(timestamp, x, before_high, before_low);
         interval.apply();
         if (measured == 1 && lds.measured == 1) {
             if (inside == 1) {
-                row0.apply(point, bank, lds.column0, x, lds);
-                row1.apply(point, bank, lds.column1, x, lds);
+                row0.apply(point, bank, lds.column0, x, lds, before_high, before_low);
+                row1.apply(point, bank, lds.column1, x, lds, before_high, before_low);
             } else {
                 tally();
             }

@@ -15,14 +15,16 @@
 #define WEIR_TNA_OBLIVIOUS_CONTROL_P4
 
 #include "hash.p4"
+#include "linear.p4"
 
 // mirror is what the deparser makes a copy for: 1 if the packet is admitted, else 0.
 control oblivious(in bit<1> unmeasured, in bit<32> id_high, in bit<32> id_low, inout MirrorType_t mirror) {
     bit<32> u;
     bit<32> v;
-    bit<32> rank; // high half
+    bit<32> rank;     // high half
+    bit<32> in_front; // of its message
 
-    CRC32_OF(rank_hash);
+    LINEAR_CRC32_OF(rank_hash);
     CRC32_OF(id_crc32);
     CRC32C_OF(id_crc32c);
 
@@ -34,6 +36,7 @@ control oblivious(in bit<1> unmeasured, in bit<32> id_high, in bit<32> id_low, i
     action set_key(bit<32> p, bit<32> q) {
         u = p;
         v = q;
+        in_front = IN_FRONT_OF_CRC32;
     }
     table key {
         actions = { set_key; }
@@ -41,8 +44,10 @@ control oblivious(in bit<1> unmeasured, in bit<32> id_high, in bit<32> id_low, i
         size = 1;
     }
 
-    action first_round() {
+    action first_p() {
         u = u + id_crc32.get({ SWAP64(id_high, id_low) });
+    }
+    action first_q() {
         v = v + id_crc32c.get({ SWAP64(id_high, id_low) });
     }
 
@@ -58,14 +63,15 @@ control oblivious(in bit<1> unmeasured, in bit<32> id_high, in bit<32> id_low, i
         }
     };
     action admit() {
-        rank = rank_hash.get({ u, v });
+        rank = rank_hash.get({ in_front, u, v });
         mirror = admits.execute(0);
     }
 
     apply {
         count();
         key.apply();
-        first_round();
+        first_p();
+        first_q();
         if (unmeasured == 0) {
             admit();
         }
