@@ -5,7 +5,8 @@
 //   h = CRC-32(u ++ v) ++ CRC-32C(u ++ v)
 //
 // A stage has six units that bring 16 bits of a hash to the action bus, so at most
-// three CRCs of 32 bits reach containers in a stage. Where a key stands in a container
+// three CRCs of 32 bits reach containers in a stage, and a table brings one: an action has one
+// of them. Where a key stands in a container
 // beforehand, the first round is one stage (u = u + CRC), and so is the second one with
 // a comparison (d = CRC |-| threshold, which is zero where the CRC is at most that).
 // Keys come from the control plane, as default actions of tables without keys.

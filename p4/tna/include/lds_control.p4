@@ -18,7 +18,8 @@
 //   Count = N, Sum = T - N*I/2, Bytes = B, Digest = L + H*2^32
 //
 // These sums go down since an ALU can compare what it subtracts with what it has, and so
-// sees the borrow. N is exact as a cell takes fewer than 2^32 packets in an interval.
+// sees the borrow. The operand stands on the left of the comparison, because the compiler
+// forgets to negate a hash on the right. N is exact as a cell takes fewer than 2^32 packets in an interval.
 //
 // Banks: interval i counts in bank i mod 2. Bank i is complete half an interval behind
 // the end of i, and the first packet of i+2 may come at that time, too, as the shim's
@@ -87,7 +88,7 @@ control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in
     Register<lds_sum_t, lds_cell_t>(1 << LDS_CELL_BITS) times;
     RegisterAction<lds_sum_t, lds_cell_t, bit<32>>(times) add_time = {
         void apply(inout lds_sum_t sum) {
-            if (sum.low < x) {
+            if (x > sum.low) {
                 sum.high = sum.high - 1;
             }
             sum.low = sum.low - x;
@@ -96,7 +97,7 @@ control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in
     Register<lds_sum_t, lds_cell_t>(1 << LDS_CELL_BITS) bytes;
     RegisterAction<lds_sum_t, lds_cell_t, bit<32>>(bytes) add_length = {
         void apply(inout lds_sum_t sum) {
-            if (sum.low < (bit<32>)lds.length) {
+            if ((bit<32>)lds.length > sum.low) {
                 sum.high = sum.high - 1;
             }
             sum.low = sum.low - (bit<32>)lds.length;
@@ -105,7 +106,7 @@ control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in
     Register<lds_sum_t, lds_cell_t>(1 << LDS_CELL_BITS) digests;
     RegisterAction<lds_sum_t, lds_cell_t, bit<32>>(digests) add_digest = {
         void apply(inout lds_sum_t sum) {
-            if (sum.low < low) {
+            if (low > sum.low) {
                 sum.high = sum.high - 1;
             }
             sum.low = sum.low - low;
