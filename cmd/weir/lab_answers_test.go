@@ -161,7 +161,7 @@ func TestOneSampleLab(t *testing.T) {
 	}
 	for _, args := range [][]string{{"volume"}, {"cardinality"}, {"heavy-hitters", "--theta", "0.01"}, {"heavy-hitters", "--unit", "bytes"}, {"heavy-hitters", "--at", "s2", "--unit", "bytes"},
 		{"frequency", "--flow", "198.18.0.0:49152 > 198.19.1.1:9 udp"}} {
-		for _, more := range [][]string{nil, {"--json"}, {"--last", "2s"}} {
+		for _, more := range [][]string{nil, {"--json"}, {"--last", "1m"}} {
 			line := append(append([]string{"query"}, args...), append(more, "--records", records)...)
 			if out, err := weirCommand(line...).CombinedOutput(); err != nil || len(out) == 0 {
 				t.Errorf("%v: %v\n%s", line, err, out)

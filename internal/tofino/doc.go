@@ -1,4 +1,4 @@
-// Command tofino compiles the programs of p4/tna with the open Tofino back end of
+// Tofino compiles the programs of p4/tna with the open Tofino back end of
 // p4c, assembles them, and shows as a table what they need. The compiler reports success
 // for programs that do not fit; the assembler refuses them. And the compiler may
 // split the tables and registers of a program without a word: what it lists for

@@ -31,8 +31,8 @@ func TestSwitchConstant(t *testing.T) {
 		id, of, seed := r.Uint64(), uint64(r.Uint32()), r.Uint64()
 		first, with, without := crcs(id), crcs(of, 0), crcs(0)
 		key := hash.Key(seed)
-		u := (first[0] ^ with[0] ^ without[0]) + uint32(key>>32)
 		v := (first[1] ^ with[1] ^ without[1]) + uint32(key)
+		u := (first[0] ^ with[0] ^ without[0]) + uint32(key>>32) + v
 		second := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, u), v)
 		got := uint64(crc32.Checksum(second, polynomials[0]))<<32 | uint64(crc32.Checksum(second, polynomials[1]))
 		if want := hash.CRC.Uint64x2(seed, of, id); got != want {

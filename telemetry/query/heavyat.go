@@ -134,7 +134,10 @@ func (e *Engine) candidatesAt(flows []Key) ([]Key, error) {
 			list = append(list, k)
 		}
 	}
-	if len(list) == 0 {
+	switch {
+	case len(flows) == 0:
+		return nil, errors.New("no flow is a candidate in the window: ask about a longer one, or one with traffic")
+	case len(list) == 0:
 		return nil, errors.New("none of the candidates has addresses, protocol and ports, by which a measurement point knows flows: set key = \"5-tuple\" in [stages.oblivious]")
 	}
 	return list, nil
