@@ -1,4 +1,4 @@
-// Command tofino compiles the programs of p4/tna with the open Tofino back end of
+// Tofino compiles the programs of p4/tna with the open Tofino back end of
 // p4c, assembles them, and shows as a table what they need. The compiler reports success
 // for programs that do not fit; the assembler refuses them. And the compiler may
 // split the tables and registers of a program without a word: what it lists for
@@ -6,6 +6,5 @@
 // have, or if a register stands in two stages.
 //
 // The variables P4C_BAREFOOT and BFAS say where compiler and assembler are, if not
-// on the PATH. A compiler that is not installed finds the target's headers by the variable
-// P4C_16_INCLUDE_PATH.
+// on the PATH. A compiler that is not installed is told by -I where core.p4 and tna.p4 are.
 package main
