@@ -327,13 +327,21 @@ control link_use(in egress_intrinsic_metadata_t intrinsic, out bit<32> rate, out
 #define PLACE(k, low)                                                                  \
     action at_##k(bit<32> logarithm) {                                                 \
         sum = sum + logarithm;                                                         \
-        fraction = value[k - 1:low];                                                   \
+        fraction = copy[k - 1:low];                                                    \
     }
 
 control pint_code(in bit<1> of, in bit<32> value, in bit<16> round, out bit<8> code) {
     bit<32> sum;
+    bit<32> copy;
     bit<10> fraction;
     bit<1> small;
+
+    // All bits of the copy are cut apart, and by a hash those of what made the value stay
+    // together: else the compiler places them one by one.
+    Hash<bit<32>>(HashAlgorithm_t.IDENTITY) identity;
+    action copy_value() {
+        copy = identity.get({ value });
+    }
 
     PLACE(10, 0)
     PLACE(11, 1)
@@ -359,12 +367,12 @@ control pint_code(in bit<1> of, in bit<32> value, in bit<16> round, out bit<8> c
     PLACE(31, 21)
     action below() {
         small = 1;
-        fraction = value[9:0];
+        fraction = copy[9:0];
     }
     table whole {
         key = {
             of: ternary;
-            value: ternary;
+            copy: ternary @name("value");
         }
         actions = {
             below;
@@ -415,6 +423,7 @@ control pint_code(in bit<1> of, in bit<32> value, in bit<16> round, out bit<8> c
     apply {
         sum = (bit<32>)round;
         small = 0;
+        copy_value();
         whole.apply();
         part.apply();
         bounds.apply();
