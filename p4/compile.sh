@@ -4,7 +4,9 @@
 # p4c-barefoot and its assembler, bfas, if both are there (internal/tofino). "make p4"
 # runs it.
 #
-#   p4/compile.sh [folder]      P4C_BM2, P4C_BAREFOOT and BFAS name the programs
+#   p4/compile.sh [folder]      P4C_BM2, P4C_BAREFOOT and BFAS name the programs; if p4c is
+#                               not installed, P4C_16_INCLUDE_PATH is the folder of core.p4
+#                               and TNA_INCLUDE that of tna.p4
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,5 +38,6 @@ if ! command -v "$p4c_barefoot" >/dev/null || ! command -v "$bfas" >/dev/null; t
 	exit 0
 fi
 # It assembles them too and judges the result, as only the assembler tells that a
-# program does not fit.
-P4C_BAREFOOT=$p4c_barefoot BFAS=$bfas "${GO:-go}" run ./internal/tofino -out "$out/tna"
+# program does not fit. A warning is no fault there: the back end has some of itself.
+P4C_BAREFOOT=$p4c_barefoot BFAS=$bfas "${GO:-go}" run ./internal/tofino -out "$out/tna" \
+	${P4C_16_INCLUDE_PATH:+-I "$P4C_16_INCLUDE_PATH"} ${TNA_INCLUDE:+-I "$TNA_INCLUDE"}

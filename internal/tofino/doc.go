@@ -6,6 +6,5 @@
 // have, or if a register stands in two stages.
 //
 // The variables P4C_BAREFOOT and BFAS say where compiler and assembler are, if not
-// on the PATH. A compiler that is not installed finds the target's headers by the variable
-// P4C_16_INCLUDE_PATH.
+// on the PATH. A compiler that is not installed is told by -I where core.p4 and tna.p4 are.
 package main

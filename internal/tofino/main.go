@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -28,40 +29,60 @@ var programs = []program{
 func main() {
 	source := flag.String("source", "p4/tna", "folder of the programs")
 	out := flag.String("out", "bin/p4/tna", "folder for what is made")
+	var include []string
+	flag.Func("I", "folder of the compiler's headers, if it is not installed (repeatable)", func(dir string) error {
+		include = append(include, dir)
+		return nil
+	})
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: tofino [-source DIR] [-out DIR] [PROGRAM...]\n")
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: tofino [-source DIR] [-out DIR] [-I DIR]... [PROGRAM...]\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if err := run(*source, *out, flag.Args()); err != nil {
+	if err := run(*source, *out, include, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// run builds the named programs, or all. It goes on behind one that does not fit.
-func run(source, out string, names []string) error {
+// run builds the named programs, or all, side by side, and shows them in order. It goes on
+// behind one that does not fit.
+func run(source, out string, include, names []string) error {
 	t, err := findTools()
 	if err != nil {
 		return err
 	}
-	var faults []error
+	t.include = include
+	var wanted []program
 	for _, p := range programs {
-		if len(names) > 0 && !contains(names, p.name) {
+		if len(names) == 0 || contains(names, p.name) {
+			wanted = append(wanted, p)
+		}
+	}
+	type result struct {
+		stages []stage
+		err    error
+	}
+	results := make([]chan result, len(wanted))
+	turns := make(chan struct{}, runtime.NumCPU()) // a compiler has one thread
+	for i, p := range wanted {
+		results[i] = make(chan result, 1)
+		go func() {
+			turns <- struct{}{}
+			stages, err := t.measure(p, filepath.Join(source, p.name+".p4"), filepath.Join(out, p.name))
+			<-turns
+			results[i] <- result{stages, err}
+		}()
+	}
+	var faults []error
+	for i, p := range wanted {
+		r := <-results[i]
+		if r.err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", p.name, r.err))
 			continue
 		}
-		dir := filepath.Join(out, p.name)
-		if err := t.build(p, filepath.Join(source, p.name+".p4"), dir); err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", p.name, err))
-			continue
-		}
-		stages, err := readStages(filepath.Join(dir, "pipe", "logs", "resources.json"))
-		if err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", p.name, err))
-			continue
-		}
-		fmt.Print(table(p, stages))
-		faults = append(faults, check(p, stages)...)
+		fmt.Print(table(p, r.stages))
+		faults = append(faults, check(p, r.stages)...)
 	}
 	return errors.Join(faults...)
 }

@@ -9,8 +9,11 @@ import (
 	"path/filepath"
 )
 
-// tools are where the back end's programs are.
-type tools struct{ compiler, assembler string }
+// tools are where the back end's programs are, and folders of headers.
+type tools struct {
+	compiler, assembler string
+	include             []string
+}
 
 func findTools() (t tools, err error) {
 	var faults []error
@@ -28,6 +31,14 @@ func findTools() (t tools, err error) {
 	return t, errors.Join(faults...)
 }
 
+// measure builds a program and reads what its stages need.
+func (t tools) measure(p program, source, dir string) ([]stage, error) {
+	if err := t.build(p, source, dir); err != nil {
+		return nil, err
+	}
+	return readStages(filepath.Join(dir, "pipe", "logs", "resources.json"))
+}
+
 // build compiles and assembles one program into a folder, which is emptied before.
 // A warning is no fault of a program: the back end has some that speak of itself.
 func (t tools) build(p program, source, dir string) error {
@@ -41,9 +52,11 @@ func (t tools) build(p program, source, dir string) error {
 	if p.target == "tofino2" {
 		arch = "t2na"
 	}
-	err := command(t.compiler, "--std", "p4-16", "--target", p.target, "--arch", arch, "-g",
-		"-D__TARGET_TOFINO__="+p.define, "-o", dir, source)
-	if err != nil {
+	args := []string{"--std", "p4-16", "--target", p.target, "--arch", arch, "-g", "-D__TARGET_TOFINO__=" + p.define, "-o", dir}
+	for _, dir := range t.include {
+		args = append(args, "-I", dir)
+	}
+	if err := command(t.compiler, append(args, source)...); err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
 	pipe := filepath.Join(dir, "pipe")

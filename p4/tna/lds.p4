@@ -15,8 +15,15 @@
 #include "include/patch.p4"
 #include "include/lds_control.p4"
 
+// The sums of the digest's hash, which egress would need two stages to make again.
+header digest_bridge_t {
+    @flexible bit<32> u;
+    @flexible bit<32> v;
+}
+
 struct ingress_headers_t {
     lds_t lds;
+    digest_bridge_t digest;
     headers_t packet;
 }
 
@@ -24,6 +31,8 @@ struct ingress_metadata_t {
     packet_t packet;
     block_t block;
     flow_t flow;
+    bit<32> id_high;
+    bit<32> id_low;
 }
 
 parser ingress_parser(packet_in pkt, out ingress_headers_t hdr, out ingress_metadata_t md,
@@ -44,11 +53,13 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
     messages() message;
     block_id() id;
     patch() forward;
+    lds_digest() digest;
     lds_packet() packet;
     lds_ingress() points;
 
     action bridge() {
         hdr.lds.setValid();
+        hdr.digest.setValid();
         hdr.lds.measured = 0;
     }
     action measure() {
@@ -62,9 +73,10 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         }
         forward.apply(intrinsic.ingress_port, tm, deparser);
         message.apply(hdr.packet, md.packet, md.block, md.flow);
-        id.apply(md.block, md.packet);
-        packet.apply(hdr.packet, md.packet, md.block, md.flow, hdr.lds);
-        points.apply(hdr.packet, from_parser.global_tstamp, intrinsic.ingress_port, hdr.lds);
+        id.apply(md.block, md.id_high, md.id_low);
+        digest.apply(md.id_high, md.id_low, hdr.digest.u, hdr.digest.v);
+        packet.apply(hdr.packet, md.block, md.flow, hdr.lds);
+        points.apply(hdr.packet, from_parser.global_tstamp, intrinsic.ingress_port, hdr.digest.u, hdr.digest.v, hdr.lds);
     }
 }
 
@@ -72,12 +84,14 @@ control ingress_deparser(packet_out pkt, inout ingress_headers_t hdr, in ingress
                          in ingress_intrinsic_metadata_for_deparser_t deparser) {
     apply {
         pkt.emit(hdr.lds);
+        pkt.emit(hdr.digest);
         pkt.emit(hdr.packet);
     }
 }
 
 struct egress_headers_t {
     lds_t lds;
+    digest_bridge_t digest;
 }
 
 struct egress_metadata_t {
@@ -88,6 +102,7 @@ parser egress_parser(packet_in pkt, out egress_headers_t hdr, out egress_metadat
     state start {
         pkt.extract(intrinsic);
         pkt.extract(hdr.lds);
+        pkt.extract(hdr.digest);
         transition accept;
     }
 }
@@ -99,7 +114,7 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
     lds_egress() points;
 
     apply {
-        points.apply(from_parser.global_tstamp, intrinsic.egress_port, hdr.lds);
+        points.apply(from_parser.global_tstamp, intrinsic.egress_port, hdr.digest.u, hdr.digest.v, hdr.lds);
     }
 }
 

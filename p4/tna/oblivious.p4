@@ -58,8 +58,8 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         report();
         forward.apply(intrinsic.ingress_port, tm, deparser);
         message.apply(hdr.packet, md.packet, md.block, md.flow);
-        id.apply(md.block, md.packet);
-        sampler.apply(md.packet.unmeasured, md.packet.id_high, md.packet.id_low, deparser.mirror_type);
+        id.apply(md.block, md.report.id_high, md.report.id_low);
+        sampler.apply(md.packet.unmeasured, md.report.id_high, md.report.id_low, deparser.mirror_type);
     }
 }
 
@@ -70,7 +70,7 @@ control ingress_deparser(packet_out pkt, inout ingress_headers_t hdr, in ingress
     apply {
         if (deparser.mirror_type == 1) {
             mirror.emit<report_t>(md.session, { md.report.kind, 0, 0, md.report.in_port, 0, 0,
-                md.packet.id_high, md.packet.id_low, md.report.arrival });
+                md.report.id_high, md.report.id_low, md.report.arrival });
         }
         pkt.emit(hdr.packet);
     }

@@ -23,13 +23,13 @@ struct ingress_metadata_t {
 }
 
 struct egress_headers_t {
-    report_t report;
-    headers_t packet;
+    link_headers_t packet;
 }
 
 struct egress_metadata_t {
     pint_bridge_t bridge;
     pint_egress_t pint;
+    bit<1> bridged; // else it is a copy for the CPU port
     MirrorId_t session;
     bit<8> kind; // of a mirrored copy
 }
@@ -89,7 +89,6 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
     action bridge() {
         hdr.bridge.setValid();
         hdr.bridge.kind = BRIDGED;
-        hdr.bridge.pad = 0;
         hdr.bridge.interval = 0;
         hdr.bridge.from_edge = 0;
         hdr.bridge.unmeasured = md.packet.unmeasured;
@@ -97,10 +96,8 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         hdr.bridge.in_port = (bit<16>)intrinsic.ingress_port;
         hdr.bridge.arrival = intrinsic.ingress_mac_tstamp;
     }
-    action bridge_id() {
+    action bridge_hop() {
         hdr.bridge.hop = md.hop;
-        hdr.bridge.id_high = md.packet.id_high;
-        hdr.bridge.id_low = md.packet.id_low;
     }
 
     apply {
@@ -111,10 +108,10 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
             count_hop();
         }
         message.apply(hdr.packet, md.packet, md.block, md.flow);
-        id.apply(md.block, md.packet);
-        crcs.apply(md.packet, p, q);
-        hashes.apply(md.packet.id_high, md.packet.id_low, p, q, md.hop, hdr.bridge);
-        bridge_id();
+        id.apply(md.block, hdr.bridge.id_high, hdr.bridge.id_low);
+        crcs.apply(hdr.bridge.id_high, hdr.bridge.id_low, p, q);
+        hashes.apply(p, q, md.hop, hdr.bridge);
+        bridge_hop();
     }
 }
 
@@ -131,19 +128,19 @@ parser egress_parser(packet_in pkt, out egress_headers_t hdr, out egress_metadat
     parse_link() parse;
     state start {
         pkt.extract(intrinsic);
-        md.pint = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+        md.bridged = 0;
+        md.pint.encodes = 0;
+        md.pint.records = 0;
+        md.pint.strips = 0;
         transition select(pkt.lookahead<bit<8>>()) {
             BRIDGED: bridged;
-            default: report;
+            default: accept;
         }
     }
     state bridged {
         pkt.extract(md.bridge);
+        md.bridged = 1;
         parse.apply(pkt, hdr.packet);
-        transition accept;
-    }
-    state report {
-        pkt.extract(hdr.report);
         transition accept;
     }
 }
@@ -159,7 +156,7 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
         md.session = CPU_SESSION;
     }
     apply {
-        if (!hdr.report.isValid()) {
+        if (md.bridged == 1) {
             digest.apply(hdr.packet, md.bridge, intrinsic, parsed, deparse, md.pint);
             if (md.pint.records == 1) {
                 mirror();

@@ -2,8 +2,13 @@ package tna_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -38,5 +43,30 @@ func TestSwitchConstant(t *testing.T) {
 		if want := hash.CRC.Uint64x2(seed, of, id); got != want {
 			t.Fatalf("switch %d, id %x: %x, want %x", of, id, got, want)
 		}
+	}
+}
+
+// TestSumsAreMixed holds the second rounds against the definition of the family: they
+// are of u and v, to which v was added.
+func TestSumsAreMixed(t *testing.T) {
+	files, err := filepath.Glob("include/*.p4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounds := 0
+	for _, file := range append(files, "weir.p4") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`\.get\(\{ (?:\w+, )?([\w.]*u), ([\w.]*v) \}\)`).FindAllStringSubmatch(string(text), -1) {
+			rounds++
+			if !strings.Contains(string(text), fmt.Sprintf(" %[1]s = %[1]s + %[2]s;", m[1], m[2])) {
+				t.Errorf("%s: a CRC of %s and %s, but the one is never added to the other", file, m[1], m[2])
+			}
+		}
+	}
+	if rounds < 20 {
+		t.Errorf("%d second rounds found: the pattern is another", rounds)
 	}
 }

@@ -1,10 +1,13 @@
 // All four systems on Tofino 2, between ports that are patched through: one parse, one
 // packet id, one flow key, whose first-round CRCs all systems share.
 //
-//   ingress  messages ─> packet id ─> CRCs of it ─> PINT's hashes, sample's rank, LDS's digest ┐
-//                   └──> CRCs of the flow key ─> flow hash, name ─> LDS's columns              ├─ bridge
+//   ingress  packet id ─> CRCs of it ─> PINT's hashes and choices, sample's rank, LDS's digest ┐
+//            CRCs of the flow key ─> flow hash, name ─> LDS's columns                          ├─ bridge
 //            LDS points of arrival                                                             ┘
 //   egress   PINT's digest, DiSketch's fragment, LDS points of departure
+//
+// Containers are what it has least of: so messages are hashed where they stand (include/sums.p4), and
+// CRCs that one word of the bridge leads to are made again in egress.
 //
 // What this target does otherwise than the Go stages: include/*.p4 and README.md.
 #include <core.p4>
@@ -12,6 +15,7 @@
 
 #include "include/parser.p4"
 #include "include/block.p4"
+#include "include/sums.p4"
 #include "include/clock.p4"
 #include "include/pint.p4"
 #include "include/disketch_control.p4"
@@ -25,8 +29,7 @@ const MirrorType_t MIRROR_RECORD = 2;
 
 // What DiSketch's fragment needs to know.
 header disketch_bridge_t {
-    @flexible bit<32> p; // first round of the flow hash
-    @flexible bit<32> q;
+    @flexible bit<32> flow_hash;
     @flexible bit<1> from_host;
 }
 
@@ -39,8 +42,6 @@ struct ingress_headers_t {
 
 struct ingress_metadata_t {
     packet_t packet;
-    block_t block;
-    flow_t flow;
     bit<8> hop;
     MirrorId_t session;
     bit<8> kind; // of a mirrored copy
@@ -57,15 +58,15 @@ struct ingress_metadata_t {
     bit<32> name_v;
     bit<32> columns_u;
     bit<32> columns_v;
-    bit<32> flow_hash;
+    bit<32> lds_u;
+    bit<32> lds_v;
     bit<32> name_high;
     bit<32> name_low;
     bit<32> rank;
 }
 
 struct egress_headers_t {
-    report_t report;
-    headers_t packet;
+    link_headers_t packet;
 }
 
 struct egress_metadata_t {
@@ -73,8 +74,13 @@ struct egress_metadata_t {
     disketch_bridge_t disketch;
     lds_t lds;
     pint_egress_t pint;
+    bit<32> flow_p; // first round of the flow hash
+    bit<32> flow_q;
+    bit<32> lds_u;
+    bit<32> lds_v;
     bit<32> now;
     bit<16> length;
+    bit<1> bridged; // else it is a copy for the CPU port
     bit<1> to_host;
     MirrorId_t session;
     bit<8> kind; // of a mirrored copy
@@ -94,9 +100,7 @@ parser ingress_parser(packet_in pkt, out ingress_headers_t hdr, out ingress_meta
 
 // The hashes of the flow: packet.FlowHash, and LDS's name of the flow with the columns
 // that it leads to.
-control flow_hashes(inout ingress_metadata_t md, inout disketch_bridge_t fragment, inout lds_t lds) {
-    CRC32_OF(p_flow);
-    CRC32C_OF(q_flow);
+control flow_hashes(inout ingress_metadata_t md, out bit<32> of_flow, inout lds_t lds) {
     CRC32C_OF(low_hash);
     CRC32_OF(high_name);
     CRC32C_OF(low_name);
@@ -104,15 +108,7 @@ control flow_hashes(inout ingress_metadata_t md, inout disketch_bridge_t fragmen
     CRC32C_OF(q_name);
     CRC32_OF(column_high);
     CRC32C_OF(column_low);
-    CRC32_OF(p_hash);
-    CRC32C_OF(q_hash);
 
-    action crc_p() {
-        md.flow_p = p_flow.get(FLOW_MESSAGE(md.block, md.flow));
-    }
-    action crc_q() {
-        md.flow_q = q_flow.get(FLOW_MESSAGE(md.block, md.flow));
-    }
     // Of the parser's seed, and of the seed 0, under which LDS hashes flow keys.
     action add_keys(bit<32> hash_p, bit<32> hash_q, bit<32> name_p, bit<32> name_q) {
         md.hash_u = md.flow_p + hash_p;
@@ -125,20 +121,18 @@ control flow_hashes(inout ingress_metadata_t md, inout disketch_bridge_t fragmen
         default_action = add_keys(0, 0, 0, 0);
         size = 1;
     }
+    action mix_keys() {
+        md.hash_u = md.hash_u + md.hash_v;
+        md.name_u = md.name_u + md.name_v;
+    }
     action second_of_hash() {
-        md.flow_hash = low_hash.get({ md.hash_u, md.hash_v });
+        of_flow = low_hash.get({ md.hash_u, md.hash_v });
     }
     action second_of_name_p() {
         md.name_high = high_name.get({ md.name_u, md.name_v });
     }
     action second_of_name_q() {
         md.name_low = low_name.get({ md.name_u, md.name_v });
-    }
-    action first_of_hash_p() {
-        fragment.p = p_hash.get({ SWAP32(md.flow_hash), 32w0 });
-    }
-    action first_of_hash_q() {
-        fragment.q = q_hash.get({ SWAP32(md.flow_hash), 32w0 });
     }
     // Of the member flowSeed.
     action set_columns_key(bit<32> key_p, bit<32> key_q) {
@@ -156,6 +150,9 @@ control flow_hashes(inout ingress_metadata_t md, inout disketch_bridge_t fragmen
     action first_of_name_q() {
         md.columns_v = md.columns_v + q_name.get({ SWAP64(md.name_high, md.name_low) });
     }
+    action mix_columns() {
+        md.columns_u = md.columns_u + md.columns_v;
+    }
     action columns_p() {
         lds.column0 = LDS_COLUMN_OF(column_high.get({ md.columns_u, md.columns_v }));
     }
@@ -164,17 +161,15 @@ control flow_hashes(inout ingress_metadata_t md, inout disketch_bridge_t fragmen
     }
 
     apply {
-        crc_p();
-        crc_q();
         keys.apply();
+        mix_keys();
         second_of_hash();
         second_of_name_p();
         second_of_name_q();
-        first_of_hash_p();
-        first_of_hash_q();
         columns_key.apply();
         first_of_name_p();
         first_of_name_q();
+        mix_columns();
         columns_p();
         columns_q();
     }
@@ -182,19 +177,27 @@ control flow_hashes(inout ingress_metadata_t md, inout disketch_bridge_t fragmen
 
 // The sample's rank (stages/oblivious), and whether it is small enough; LDS's digest
 // begins with the same CRCs.
-control samples(inout ingress_metadata_t md, inout lds_t lds, inout ingress_intrinsic_metadata_for_deparser_t deparse) {
+control samples(inout ingress_metadata_t md, inout ingress_intrinsic_metadata_for_deparser_t deparse) {
     CRC32_OF(rank_hash);
 
+    Counter<bit<64>, bit<1>>(1, CounterType_t.PACKETS_AND_BYTES) totals;
+    action count() {
+        totals.count(0, 4); // the target counts the frame's checksum
+    }
     action add_keys(bit<32> rank_p, bit<32> rank_q, bit<32> digest_p, bit<32> digest_q) {
         md.rank_u = md.id_p + rank_p;
         md.rank_v = md.id_q + rank_q;
-        lds.u = md.id_p + digest_p;
-        lds.v = md.id_q + digest_q;
+        md.lds_u = md.id_p + digest_p;
+        md.lds_v = md.id_q + digest_q;
     }
     table keys {
         actions = { add_keys; }
         default_action = add_keys(0, 0, 0, 0);
         size = 1;
+    }
+    action mix() {
+        md.rank_u = md.rank_u + md.rank_v;
+        md.lds_u = md.lds_u + md.lds_v;
     }
     action second() {
         md.rank = rank_hash.get({ md.rank_u, md.rank_v });
@@ -216,7 +219,9 @@ control samples(inout ingress_metadata_t md, inout lds_t lds, inout ingress_intr
     }
 
     apply {
+        count();
         keys.apply();
+        mix();
         second();
         if (md.packet.unmeasured == 0) {
             admit();
@@ -228,8 +233,8 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
                 in ingress_intrinsic_metadata_from_parser_t parsed,
                 inout ingress_intrinsic_metadata_for_deparser_t deparse,
                 inout ingress_intrinsic_metadata_for_tm_t tm) {
-    messages() message;
-    block_id() id;
+    packet_id() id;
+    flow_crcs() key;
     id_crcs() crcs;
     flow_hashes() flow;
     samples() sample;
@@ -270,7 +275,6 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
     action bridge() {
         hdr.pint.setValid();
         hdr.pint.kind = BRIDGED;
-        hdr.pint.pad = 0;
         hdr.pint.interval = 0;
         hdr.pint.from_edge = 0;
         hdr.pint.unmeasured = md.packet.unmeasured;
@@ -286,10 +290,8 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
     action measure() {
         hdr.lds.measured = 1;
     }
-    action bridge_id() {
+    action bridge_hop() {
         hdr.pint.hop = md.hop;
-        hdr.pint.id_high = md.packet.id_high;
-        hdr.pint.id_low = md.packet.id_low;
     }
 
     apply {
@@ -303,15 +305,15 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         if (hdr.pint.from_edge == 0) {
             count_hop();
         }
-        message.apply(hdr.packet, md.packet, md.block, md.flow);
-        id.apply(md.block, md.packet);
-        crcs.apply(md.packet, md.id_p, md.id_q);
-        flow.apply(md, hdr.disketch, hdr.lds);
-        sample.apply(md, hdr.lds, deparse);
-        hashes.apply(md.packet.id_high, md.packet.id_low, md.id_p, md.id_q, md.hop, hdr.pint);
+        id.apply(hdr.packet, md.packet, hdr.pint.id_high, hdr.pint.id_low);
+        key.apply(hdr.packet, md.packet, md.flow_p, md.flow_q);
+        crcs.apply(hdr.pint.id_high, hdr.pint.id_low, md.id_p, md.id_q);
+        flow.apply(md, hdr.disketch.flow_hash, hdr.lds);
+        sample.apply(md, deparse);
+        hashes.apply(md.id_p, md.id_q, md.hop, hdr.pint);
         wire.apply(hdr.packet, hdr.lds.length);
-        points.apply(hdr.packet, parsed.global_tstamp, intrinsic.ingress_port, hdr.lds);
-        bridge_id();
+        points.apply(hdr.packet, hdr.pint.arrival, intrinsic.ingress_port, md.lds_u, md.lds_v, hdr.lds);
+        bridge_hop();
     }
 }
 
@@ -321,7 +323,7 @@ control ingress_deparser(packet_out pkt, inout ingress_headers_t hdr, in ingress
     apply {
         if (deparse.mirror_type == MIRROR_SAMPLE) {
             sample.emit<report_t>(md.session, { md.kind, 0, 0, hdr.pint.in_port, 0, 0,
-                md.packet.id_high, md.packet.id_low, intrinsic.ingress_mac_tstamp });
+                hdr.pint.id_high, hdr.pint.id_low, hdr.pint.arrival });
         }
         pkt.emit(hdr);
     }
@@ -333,21 +335,21 @@ parser egress_parser(packet_in pkt, out egress_headers_t hdr, out egress_metadat
     parse_link() parse;
     state start {
         pkt.extract(intrinsic);
-        md.pint = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+        md.bridged = 0;
+        md.pint.encodes = 0;
+        md.pint.records = 0;
+        md.pint.strips = 0;
         transition select(pkt.lookahead<bit<8>>()) {
             BRIDGED: bridged;
-            default: report;
+            default: accept;
         }
     }
     state bridged {
         pkt.extract(md.bridge);
         pkt.extract(md.disketch);
         pkt.extract(md.lds);
+        md.bridged = 1;
         parse.apply(pkt, hdr.packet);
-        transition accept;
-    }
-    state report {
-        pkt.extract(hdr.report);
         transition accept;
     }
 }
@@ -360,8 +362,17 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
     tai() clock;
     disketch_ports() hosts;
     disketch() fragment;
+    lds_digest() sums;
     lds_egress() points;
+    CRC32_OF(p_hash);
+    CRC32C_OF(q_hash);
 
+    action first_of_hash_p() {
+        md.flow_p = p_hash.get({ SWAP32(md.disketch.flow_hash), 32w0 });
+    }
+    action first_of_hash_q() {
+        md.flow_q = q_hash.get({ SWAP32(md.disketch.flow_hash), 32w0 });
+    }
     action mirror() {
         deparse.mirror_type = MIRROR_RECORD;
         md.kind = CPU_RECORD;
@@ -381,7 +392,7 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
     }
 
     apply {
-        if (!hdr.report.isValid()) {
+        if (md.bridged == 1) {
             measure_length();
             digest.apply(hdr.packet, md.bridge, intrinsic, parsed, deparse, md.pint);
             if (md.pint.records == 1) {
@@ -395,9 +406,12 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
             clock.apply(parsed.global_tstamp, md.now);
             hosts.apply(intrinsic.egress_port, md.to_host);
             if (md.bridge.unmeasured == 0) {
-                fragment.apply(md.disketch.p, md.disketch.q, md.now, md.length, OVERHEAD, md.disketch.from_host, md.to_host);
+                first_of_hash_p();
+                first_of_hash_q();
+                fragment.apply(md.flow_p, md.flow_q, md.now, md.length, OVERHEAD, md.disketch.from_host, md.to_host);
             }
-            points.apply(parsed.global_tstamp, intrinsic.egress_port, md.lds);
+            sums.apply(md.bridge.id_high, md.bridge.id_low, md.lds_u, md.lds_v);
+            points.apply(parsed.global_tstamp, intrinsic.egress_port, md.lds_u, md.lds_v, md.lds);
         }
     }
 }

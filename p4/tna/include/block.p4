@@ -211,17 +211,19 @@ control messages(in headers_t hdr, in packet_t md, out block_t block, out flow_t
     }
 }
 
-// The packet id: stages 1 and 2 behind the messages.
-control block_id(in block_t block, inout packet_t md) {
+// The packet id: stages 1 to 3 behind the messages.
+control block_id(in block_t block, out bit<32> high, out bit<32> low) {
     CRC32_OF(p);
     CRC32C_OF(q);
     CRC32_OF(p_id);
     CRC32C_OF(q_id);
+    bit<32> u;
+    bit<32> v;
 
     // hash.Key of the parser's seed.
     action set_key(bit<32> key_p, bit<32> key_q) {
-        md.u = key_p;
-        md.v = key_q;
+        u = key_p;
+        v = key_q;
     }
     table id_key {
         actions = { set_key; }
@@ -229,35 +231,39 @@ control block_id(in block_t block, inout packet_t md) {
         size = 1;
     }
     action first_p() {
-        md.u = md.u + p.get(ID_MESSAGE(block));
+        u = u + p.get(ID_MESSAGE(block));
     }
     action first_q() {
-        md.v = md.v + q.get(ID_MESSAGE(block));
+        v = v + q.get(ID_MESSAGE(block));
+    }
+    action mix() {
+        u = u + v;
     }
     action second_high() {
-        md.id_high = p_id.get({ md.u, md.v });
+        high = p_id.get({ u, v });
     }
     action second_low() {
-        md.id_low = q_id.get({ md.u, md.v });
+        low = q_id.get({ u, v });
     }
     apply {
         id_key.apply();
         first_p();
         first_q();
+        mix();
         second_high();
         second_low();
     }
 }
 
-// The first round of the packet id, for those who hash it further: stage 3.
-control id_crcs(in packet_t md, out bit<32> p, out bit<32> q) {
+// The first round of the packet id, for those who hash it further: stage 4.
+control id_crcs(in bit<32> id_high, in bit<32> id_low, out bit<32> p, out bit<32> q) {
     CRC32_OF(p_of_id);
     CRC32C_OF(q_of_id);
     action crc_p() {
-        p = p_of_id.get({ SWAP64(md.id_high, md.id_low) });
+        p = p_of_id.get({ SWAP64(id_high, id_low) });
     }
     action crc_q() {
-        q = q_of_id.get({ SWAP64(md.id_high, md.id_low) });
+        q = q_of_id.get({ SWAP64(id_high, id_low) });
     }
     apply {
         crc_p();
@@ -290,6 +296,9 @@ control flow_hash(in block_t block, in flow_t flow, out bit<32> high, out bit<32
     action first_q() {
         v = v + q.get(FLOW_MESSAGE(block, flow));
     }
+    action mix() {
+        u = u + v;
+    }
     action second_high() {
         high = p_flow.get({ u, v });
     }
@@ -300,6 +309,7 @@ control flow_hash(in block_t block, in flow_t flow, out bit<32> high, out bit<32
         flow_key.apply();
         first_p();
         first_q();
+        mix();
         second_high();
         second_low();
     }

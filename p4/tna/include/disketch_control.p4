@@ -3,8 +3,9 @@
 //
 //   stage 0   the time
 //   stage 1   schedule    u, v of both hashes; the subepoch, which is a part of the time
-//   stage 2   choose      subepoch XOR that of the flow; sign, column, bank
-//   stage 3   count       the cell, up or down
+//   stage 2   mix         u, v of both hashes
+//   stage 3   choose      subepoch XOR that of the flow; sign, column, bank
+//   stage 4   count       the cell, up or down
 //
 // Cells are 32 bits wide and never reset, so they wrap and do not saturate as those of Go
 // do: the control plane takes differences. A subepoch has the bank of its parity, so that
@@ -124,6 +125,11 @@ control disketch(in bit<32> p, in bit<32> q, in bit<32> now, in bit<16> length, 
         size = 1 << (32 - DISKETCH_EPOCH_BITS);
     }
 
+    action mix() {
+        subepoch_u = subepoch_u + subepoch_v;
+        cell_u = cell_u + cell_v;
+    }
+
     // The flow's subepoch is in the lowest bits of a hash; of another one the lowest bit is the
     // sign and the highest ones are the column.
     action choose_subepoch() {
@@ -176,6 +182,7 @@ control disketch(in bit<32> p, in bit<32> q, in bit<32> now, in bit<16> length, 
     apply {
         unit.apply();
         if (schedule.apply().hit) {
+            mix();
             choose_subepoch();
             choose_cell();
             see();

@@ -1,14 +1,14 @@
 // The crc family of seeded hashes (telemetry/hash/crc.go) with the externs of TNA.
 // For a message m, whose numbers are least significant byte first,
 //
-//   u = CRC-32(m) + key.p, v = CRC-32C(m) + key.q    mod 2^32
+//   v = CRC-32C(m) + key.q, u = CRC-32(m) + key.p + v    mod 2^32
 //   h = CRC-32(u ++ v) ++ CRC-32C(u ++ v)
 //
 // A stage has six units that bring 16 bits of a hash to the action bus, so at most
 // three CRCs of 32 bits reach containers in a stage, and a table brings one: an action has one
-// of them. Where a key stands in a container
-// beforehand, the first round is one stage (u = u + CRC), and so is the second one with
-// a comparison (d = CRC |-| threshold, which is zero where the CRC is at most that).
+// of them. Where a key stands in a container beforehand, the first round is one stage
+// (u = u + CRC, v = v + CRC), the addition of v to u the next one, and the second round
+// the third.
 // Keys come from the control plane, as default actions of tables without keys.
 #ifndef WEIR_TNA_HASH_P4
 #define WEIR_TNA_HASH_P4

@@ -97,8 +97,6 @@ const bit<8> BRIDGED = 0;
 struct headers_t {
     ethernet_t ethernet;
     vlan_t[MAX_TAGS] vlan;
-    shim_t added;          // that this switch puts in, as the source
-    digest_t added_digest;
     shim_t shim;           // the network's, or a host's that arrives at the source
     digest_t digest;
     bytes4_t other_digest4;
@@ -120,18 +118,28 @@ struct headers_t {
     opaque_t opaque;
 }
 
-// What the parser and the id give to all systems (u and v are free behind the id); the names are those of
-// packet.Packet.
+// Those that egress knows: what stands behind the shim is not changed there, and takes no
+// containers.
+struct link_headers_t {
+    ethernet_t ethernet;
+    vlan_t[MAX_TAGS] vlan;
+    shim_t added;          // that this switch puts in, as the source
+    digest_t added_digest;
+    shim_t shim;
+    digest_t digest;
+    bytes4_t other_digest4;
+    bytes4_t other_digest8;
+    bytes2_t other_digest2;
+    bytes1_t other_digest1;
+}
+
+// What the parser gives to all systems; the names are those of packet.Packet.
 struct packet_t {
     bit<16> t2c;            // the last two bytes of T2
     bit<16> src_port;       // as the flow key has them: zero without ports
     bit<16> dst_port;
     bit<1> two_shims;
     bit<1> unmeasured;      // the parser cannot follow it as the Go stages do: see README.md
-    bit<32> u;              // the sums of the crc family that are worked on
-    bit<32> v;
-    bit<32> id_high;        // the packet id
-    bit<32> id_low;
 }
 
 #endif

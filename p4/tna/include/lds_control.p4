@@ -71,15 +71,13 @@ header lds_t {
     @flexible bit<1> marked;   // by a shim
     @flexible bit<2> told;     // number of the interval that the shim tells, modulo 4
     @flexible bit<16> length;  // WireLen
-    @flexible bit<32> u;       // of the digest's hash
-    @flexible bit<32> v;
     @flexible lds_column_t column0;
     @flexible lds_column_t column1;
 }
 
-// One row of cells.
-control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in bit<32> x, in lds_t lds,
-                in bit<32> before_high, in bit<32> before_low) {
+// One row of cells. u and v are of the digest's hash.
+control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in bit<32> x, in bit<16> bytes_of,
+                in bit<32> u, in bit<32> v, in bit<32> before_high, in bit<32> before_low) {
     LINEAR_CRC32_OF(digest_high);
     LINEAR_CRC32C_OF(digest_low);
     bit<32> high;
@@ -97,10 +95,10 @@ control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in
     Register<lds_sum_t, lds_cell_t>(1 << LDS_CELL_BITS) bytes;
     RegisterAction<lds_sum_t, lds_cell_t, bit<32>>(bytes) add_length = {
         void apply(inout lds_sum_t sum) {
-            if ((bit<32>)lds.length > sum.low) {
+            if ((bit<32>)bytes_of > sum.low) {
                 sum.high = sum.high - 1;
             }
-            sum.low = sum.low - (bit<32>)lds.length;
+            sum.low = sum.low - (bit<32>)bytes_of;
         }
     };
     Register<lds_sum_t, lds_cell_t>(1 << LDS_CELL_BITS) digests;
@@ -127,11 +125,11 @@ control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in
         add_length.execute(point ++ bank ++ column);
     }
     action digest() {
-        low = digest_low.get({ before_low, lds.u, lds.v });
+        low = digest_low.get({ before_low, u, v });
         add_digest.execute(point ++ bank ++ column);
     }
     action count() {
-        high = digest_high.get({ before_high, lds.u, lds.v });
+        high = digest_high.get({ before_high, u, v });
         add_packet.execute(point ++ bank ++ column);
     }
     apply {
@@ -270,8 +268,39 @@ control wire_length(in headers_t hdr, out bit<16> length) {
     }
 }
 
-// What both points of a packet share: its length, its columns and its digest.
-control lds_packet(in headers_t hdr, in packet_t md, in block_t block, in flow_t flow, inout lds_t lds) {
+// The sums of a packet's digest: its id's first round, and the key of the member packetSeed.
+control lds_digest(in bit<32> id_high, in bit<32> id_low, out bit<32> u, out bit<32> v) {
+    CRC32_OF(id_p);
+    CRC32C_OF(id_q);
+
+    action set_key(bit<32> p, bit<32> q) {
+        u = p;
+        v = q;
+    }
+    table digest_key {
+        actions = { set_key; }
+        default_action = set_key(0, 0);
+        size = 1;
+    }
+    action first_p() {
+        u = u + id_p.get({ SWAP64(id_high, id_low) });
+    }
+    action first_q() {
+        v = v + id_q.get({ SWAP64(id_high, id_low) });
+    }
+    action mix() {
+        u = u + v;
+    }
+    apply {
+        digest_key.apply();
+        first_p();
+        first_q();
+        mix();
+    }
+}
+
+// What both points of a packet share: its length and its columns.
+control lds_packet(in headers_t hdr, in block_t block, in flow_t flow, inout lds_t lds) {
     wire_length() wire;
     flow_hash() hash_flow;
     bit<32> flow_high;
@@ -279,30 +308,20 @@ control lds_packet(in headers_t hdr, in packet_t md, in block_t block, in flow_t
     bit<32> u;
     bit<32> v;
 
-    CRC32_OF(id_p);
-    CRC32C_OF(id_q);
     CRC32_OF(flow_p);
     CRC32C_OF(flow_q);
     CRC32_OF(column_high);
     CRC32C_OF(column_low);
 
-    // Of the members packetSeed and flowSeed.
-    action set_keys(bit<32> packet_p, bit<32> packet_q, bit<32> flow_p_key, bit<32> flow_q_key) {
-        lds.u = packet_p;
-        lds.v = packet_q;
-        u = flow_p_key;
-        v = flow_q_key;
+    // Of the member flowSeed.
+    action set_key(bit<32> p, bit<32> q) {
+        u = p;
+        v = q;
     }
-    table keys {
-        actions = { set_keys; }
-        default_action = set_keys(0, 0, 0, 0);
+    table columns_key {
+        actions = { set_key; }
+        default_action = set_key(0, 0);
         size = 1;
-    }
-    action first_p_of_id() {
-        lds.u = lds.u + id_p.get({ SWAP64(md.id_high, md.id_low) });
-    }
-    action first_q_of_id() {
-        lds.v = lds.v + id_q.get({ SWAP64(md.id_high, md.id_low) });
     }
     action first_p_of_flow() {
         u = u + flow_p.get({ SWAP64(flow_high, flow_low) });
@@ -310,24 +329,26 @@ control lds_packet(in headers_t hdr, in packet_t md, in block_t block, in flow_t
     action first_q_of_flow() {
         v = v + flow_q.get({ SWAP64(flow_high, flow_low) });
     }
+    action mix() {
+        u = u + v;
+    }
     action columns() {
         lds.column0 = LDS_COLUMN_OF(column_high.get({ u, v }));
         lds.column1 = LDS_COLUMN_OF(column_low.get({ u, v }));
     }
     apply {
-        keys.apply();
+        columns_key.apply();
         wire.apply(hdr, lds.length);
         hash_flow.apply(block, flow, flow_high, flow_low);
         first_p_of_flow();
         first_q_of_flow();
+        mix();
         columns();
-        first_p_of_id();
-        first_q_of_id();
     }
 }
 
 // Behind lds_packet. The port is the one of arrival.
-control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, inout lds_t lds) {
+control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in bit<32> u, in bit<32> v, inout lds_t lds) {
     lds_points() point_of;
     lds_clock() clock;
     lds_row() row0;
@@ -396,14 +417,14 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
         mark.apply();
         interval.apply();
         if (measured == 1 && lds.measured == 1) {
-            row0.apply(point, lds.told[0:0], lds.column0, x, lds, before_high, before_low);
-            row1.apply(point, lds.told[0:0], lds.column1, x, lds, before_high, before_low);
+            row0.apply(point, lds.told[0:0], lds.column0, x, lds.length, u, v, before_high, before_low);
+            row1.apply(point, lds.told[0:0], lds.column1, x, lds.length, u, v, before_high, before_low);
         }
     }
 }
 
 // The port is the one of departure.
-control lds_egress(in bit<48> timestamp, in PortId_t port, in lds_t lds) {
+control lds_egress(in bit<48> timestamp, in PortId_t port, in bit<32> u, in bit<32> v, in lds_t lds) {
     lds_points() point_of;
     lds_clock() clock;
     lds_row() row0;
@@ -466,8 +487,8 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in lds_t lds) {
         interval.apply();
         if (measured == 1 && lds.measured == 1) {
             if (inside == 1) {
-                row0.apply(point, bank, lds.column0, x, lds, before_high, before_low);
-                row1.apply(point, bank, lds.column1, x, lds, before_high, before_low);
+                row0.apply(point, bank, lds.column0, x, lds.length, u, v, before_high, before_low);
+                row1.apply(point, bank, lds.column1, x, lds.length, u, v, before_high, before_low);
             } else {
                 tally();
             }

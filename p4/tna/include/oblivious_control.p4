@@ -51,6 +51,10 @@ control oblivious(in bit<1> unmeasured, in bit<32> id_high, in bit<32> id_low, i
         v = v + id_crc32c.get({ SWAP64(id_high, id_low) });
     }
 
+    action mix() {
+        u = u + v;
+    }
+
     // The high half of the largest rank that can enter. Until the control plane writes
     // it, all may.
     Register<bit<32>, bit<1>>(1, 0xffffffff) limit;
@@ -72,6 +76,7 @@ control oblivious(in bit<1> unmeasured, in bit<32> id_high, in bit<32> id_low, i
         key.apply();
         first_p();
         first_q();
+        mix();
         if (unmeasured == 0) {
             admit();
         }

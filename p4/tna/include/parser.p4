@@ -104,7 +104,7 @@
     }
 
 // Link headers and the first shim, for egress.
-parser parse_link(packet_in pkt, out headers_t hdr) {
+parser parse_link(packet_in pkt, out link_headers_t hdr) {
     state start {
         transition link;
     }
@@ -132,10 +132,6 @@ parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
         md.dst_port = 0;
         md.unmeasured = 0;
         md.two_shims = 0;
-        md.u = 0;
-        md.v = 0;
-        md.id_high = 0;
-        md.id_low = 0;
         transition link;
     }
     LINK_STATES

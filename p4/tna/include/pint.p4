@@ -3,12 +3,13 @@
 // in the digest's bits 7 to 0, latency or congestion in 15 to 8, never both in one
 // query set. Carrier shim; hops from the shim.
 //
-//   ingress  0   1   2    3        4         5       6          egress  0      1      2     3     4     5      6
-//            packet id     CRCs of  sums with  g, q, v            fate, latency, layer; code of the value;  digest
-//                         the id   the keys                      thresholds ; path                  ; sample
+//   ingress  packet id ─> CRCs of it ─> sums with the keys ─> g, q, v ─> query set, layer, thresholds ─ bridge ┐
+//   egress   ┌──────────────────────────────────────────────────────────────────────────────────────────────┘
+//            └> fate ; latency, use of the link ─> code of the value ─> digest
 //
-// All hashes are made in ingress, where hop and packet id are known, and bridged;
-// what becomes of a packet is decided in egress, where its output port is. Both share the stages.
+// All hashes are made in ingress, where hop and packet id are known, and what they
+// choose is bridged; what becomes of a packet is decided in egress, where its output port
+// is. Both share the stages.
 //
 // Hashes as in v1model/pint_encoder.p4: q = h(id), g = h(id, hop), v = h(switch, id).
 #ifndef WEIR_TNA_PINT_P4
@@ -22,24 +23,32 @@
 header pint_bridge_t {
     bit<8> kind;          // BRIDGED
     bit<8> hop;           // that is to be written, 0: none
-    @padding bit<4> pad;
     bit<1> interval;      // of the shim that a source puts in
     bit<1> from_edge;
     bit<1> unmeasured;
     bit<1> two_shims;
+    bit<1> path;          // the path is written,
+    bit<1> overwrites;    // and not added to
+    bit<1> latency;       // latency is written
+    bit<1> congestion;    // the most congestion is kept
     bit<16> in_port;
     bit<32> id_high;
     bit<32> id_low;
     bit<48> arrival;
-    bit<32> q_a;          // query set
-    bit<32> q_b;          // layer, rounding
-    bit<32> g_a;          // path
-    bit<32> g_b;          // sample
+    bit<16> round;        // of the code
     bit<8> v;             // the switch's contribution to the path
 }
 
-// The hashes of a packet's digest; p and q are the first round of the packet id.
-control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<32> p, in bit<32> q, in bit<8> hop, inout pint_bridge_t bridge) {
+// The hashes of a packet's digest, and what they choose; the packet id stands in the
+// bridge, and p and q are its first round. Tables:
+//
+//   query_set    q_a: ternary -> set_queries(path, latency, congestion)   prefixes of the sets' ranges
+//   layer        q_b: ternary -> set_layer(number, overwrites)            prefixes likewise
+//   path_writes  layer, hop: exact -> path_up_to(most)                    g_a is at most: accept's high half
+//   sample       hop: exact -> sample_up_to(most)                         g_b is at most: acceptReservoir's high half
+//
+// Both thresholds are met where the saturating difference is zero.
+control pint_hashes(in bit<32> p, in bit<32> q, in bit<8> hop, inout pint_bridge_t bridge) {
     CRC32_OF(p_writer);
     CRC32C_OF(q_writer);
     CRC32_OF(a_set);
@@ -53,6 +62,17 @@ control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<32> p, in bit<
     bit<32> writer_v;
     bit<32> value_u;
     bit<32> value_v;
+    bit<32> q_a;         // query set
+    bit<32> q_b;         // layer, rounding
+    bit<32> g_a;         // path
+    bit<32> g_b;         // sample
+    bit<1> of_path;      // the set's queries
+    bit<1> of_latency;
+    bit<1> which;        // layer
+    bit<32> path_most;
+    bit<32> sample_most;
+    bit<32> path_over;
+    bit<32> sample_over;
 
     // hash.Key of the seeds of q, g and v (telemetry/pint).
     action set_writer_key(bit<32> writer_p, bit<32> writer_q) {
@@ -65,10 +85,10 @@ control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<32> p, in bit<
         size = 1;
     }
     action crc_p_of_writer() {
-        writer_u = writer_u + p_writer.get({ SWAP64(id_high, id_low), WORD_OF_8(hop) });
+        writer_u = writer_u + p_writer.get({ SWAP64(bridge.id_high, bridge.id_low), WORD_OF_8(hop) });
     }
     action crc_q_of_writer() {
-        writer_v = writer_v + q_writer.get({ SWAP64(id_high, id_low), WORD_OF_8(hop) });
+        writer_v = writer_v + q_writer.get({ SWAP64(bridge.id_high, bridge.id_low), WORD_OF_8(hop) });
     }
 
     action add_set_key(bit<32> set_p, bit<32> set_q) {
@@ -103,20 +123,121 @@ control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<32> p, in bit<
         size = 1;
     }
 
+    action mix_writer() {
+        writer_u = writer_u + writer_v;
+    }
+    action mix_set() {
+        set_u = set_u + set_v;
+    }
+    action mix_value() {
+        value_u = value_u + value_v;
+    }
     action second_of_set_a() {
-        bridge.q_a = a_set.get({ set_u, set_v });
+        q_a = a_set.get({ set_u, set_v });
     }
     action second_of_set_b() {
-        bridge.q_b = b_set.get({ set_u, set_v });
+        q_b = b_set.get({ set_u, set_v });
     }
     action second_of_writer_a() {
-        bridge.g_a = a_writer.get({ writer_u, writer_v });
+        g_a = a_writer.get({ writer_u, writer_v });
     }
     action second_of_writer_b() {
-        bridge.g_b = b_writer.get({ writer_u, writer_v });
+        g_b = b_writer.get({ writer_u, writer_v });
     }
     action second_of_value() {
         bridge.v = b_value.get({ value_u, value_v })[7:0];
+    }
+
+    action set_queries(bit<1> path, bit<1> latency, bit<1> congestion) {
+        of_path = path;
+        of_latency = latency;
+        bridge.congestion = congestion;
+    }
+    table query_set {
+        key = { q_a: ternary; }
+        actions = { set_queries; }
+        default_action = set_queries(0, 0, 0);
+        size = 256;
+    }
+
+    action set_layer(bit<1> number, bit<1> overwrites) {
+        which = number;
+        bridge.overwrites = overwrites;
+    }
+    table layer {
+        key = { q_b: ternary; }
+        actions = { set_layer; }
+        default_action = set_layer(0, 0);
+        size = 64;
+    }
+
+    action path_up_to(bit<32> most) {
+        path_most = most;
+    }
+    table path_writes {
+        key = {
+            which: exact;
+            hop: exact;
+        }
+        actions = { path_up_to; }
+        default_action = path_up_to(0);
+        size = 512;
+    }
+    action sample_up_to(bit<32> most) {
+        sample_most = most;
+    }
+    table sample {
+        key = { hop: exact; }
+        actions = { sample_up_to; }
+        default_action = sample_up_to(0);
+        size = 256;
+    }
+    action exceed_path() {
+        path_over = g_a |-| path_most;
+    }
+    action exceed_sample() {
+        sample_over = g_b |-| sample_most;
+    }
+
+
+    action write_path() {
+        bridge.path = 1;
+    }
+    action keep_path() {
+        bridge.path = 0;
+    }
+    table path_choice {
+        key = {
+            of_path: ternary;
+            path_over: ternary;
+        }
+        actions = { write_path; keep_path; }
+        const default_action = keep_path();
+        const entries = {
+            (1, 0): write_path();
+        }
+        size = 2;
+    }
+    action write_latency() {
+        bridge.latency = 1;
+    }
+    action keep_latency() {
+        bridge.latency = 0;
+    }
+    table latency_choice {
+        key = {
+            of_latency: ternary;
+            sample_over: ternary;
+        }
+        actions = { write_latency; keep_latency; }
+        const default_action = keep_latency();
+        const entries = {
+            (1, 0): write_latency();
+        }
+        size = 2;
+    }
+    action take_round() {
+        bridge.round = q_b[15:0];
     }
 
     apply {
@@ -126,11 +247,23 @@ control pint_hashes(in bit<32> id_high, in bit<32> id_low, in bit<32> p, in bit<
         set_key.apply();
         switch_id.apply();
         value_key.apply();
+        mix_writer();
+        mix_set();
+        mix_value();
         second_of_set_a();
         second_of_set_b();
         second_of_writer_a();
         second_of_writer_b();
         second_of_value();
+        take_round();
+        query_set.apply();
+        layer.apply();
+        sample.apply();
+        path_writes.apply();
+        exceed_sample();
+        exceed_path();
+        path_choice.apply();
+        latency_choice.apply();
     }
 }
 
@@ -194,13 +327,21 @@ control link_use(in egress_intrinsic_metadata_t intrinsic, out bit<32> rate, out
 #define PLACE(k, low)                                                                  \
     action at_##k(bit<32> logarithm) {                                                 \
         sum = sum + logarithm;                                                         \
-        fraction = value[k - 1:low];                                                   \
+        fraction = copy[k - 1:low];                                                    \
     }
 
 control pint_code(in bit<1> of, in bit<32> value, in bit<16> round, out bit<8> code) {
     bit<32> sum;
+    bit<32> copy;
     bit<10> fraction;
     bit<1> small;
+
+    // All bits of the copy are cut apart, and by a hash those of what made the value stay
+    // together: else the compiler places them one by one.
+    Hash<bit<32>>(HashAlgorithm_t.IDENTITY) identity;
+    action copy_value() {
+        copy = identity.get({ value });
+    }
 
     PLACE(10, 0)
     PLACE(11, 1)
@@ -226,12 +367,12 @@ control pint_code(in bit<1> of, in bit<32> value, in bit<16> round, out bit<8> c
     PLACE(31, 21)
     action below() {
         small = 1;
-        fraction = value[9:0];
+        fraction = copy[9:0];
     }
     table whole {
         key = {
             of: ternary;
-            value: ternary;
+            copy: ternary @name("value");
         }
         actions = {
             below;
@@ -282,6 +423,7 @@ control pint_code(in bit<1> of, in bit<32> value, in bit<16> round, out bit<8> c
     apply {
         sum = (bit<32>)round;
         small = 0;
+        copy_value();
         whole.apply();
         part.apply();
         bounds.apply();
@@ -290,17 +432,13 @@ control pint_code(in bit<1> of, in bit<32> value, in bit<16> round, out bit<8> c
 
 // What is done to a packet, and what its digest becomes. Tables:
 //
-//   arrival (of the program) ingress port -> edge or core
 //   port         egress port: exact -> set_port(edge, limit, source_limit)   limit: the longest frame plus 1, in the unit of
 //                pkt_length (it counts the bridge and the FCS); source_limit: the same less SHIM_LEN
 //   plan         digest.isValid() (true), plan: exact -> known(); newest() sets the id for new ones
-//   query_set    q_a: ternary -> set_queries(path, latency, congestion)   prefixes of the sets' ranges
-//   layer        q_b: ternary -> set_layer(number, overwrites)            prefixes likewise
-//   path_writes  layer, hop: exact -> path_up_to(most)                    g_a is at most: accept's high half
-//   sample       hop: exact -> sample_up_to(most)                         g_b is at most: acceptReservoir's high half
 //   code.*       see pint_code
 //
-// Both thresholds are met where the saturating difference is zero.
+// What fate decides (encodes, records, strips) is zeroed by the parser; each other one is
+// written by its table, so that containers are taken no longer than they are needed.
 struct pint_egress_t {
     bit<1> to_edge;
     bit<1> known_plan;
@@ -310,15 +448,6 @@ struct pint_egress_t {
     bit<16> plan;        // for new digests
     bit<16> room;        // 0: longer than the link takes
     bit<16> source_room;
-    bit<1> of_path;      // the set's queries
-    bit<1> of_latency;
-    bit<1> of_congestion;
-    bit<1> layer;
-    bit<1> overwrites;
-    bit<32> path_most;
-    bit<32> sample_most;
-    bit<32> path_over;
-    bit<32> sample_over;
     bit<32> latency;
     bit<32> rate;        // their sum is the use of the link
     bit<32> queue;
@@ -329,7 +458,7 @@ struct pint_egress_t {
     bit<8> hop;
 }
 
-control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intrinsic_metadata_t intrinsic,
+control pint_digest(inout link_headers_t hdr, in pint_bridge_t bridge, in egress_intrinsic_metadata_t intrinsic,
                     in egress_intrinsic_metadata_from_parser_t parsed,
                     inout egress_intrinsic_metadata_for_deparser_t deparse, inout pint_egress_t md) {
     DirectCounter<bit<64>>(CounterType_t.PACKETS) fates;
@@ -341,23 +470,31 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
         md.room = limit |-| intrinsic.pkt_length;
         md.source_room = source_limit |-| intrinsic.pkt_length;
     }
+    action no_port() {
+        md.to_edge = 0;
+        md.room = 0;
+        md.source_room = 0;
+    }
     table port {
         key = { intrinsic.egress_port: exact; }
-        actions = { set_port; @defaultonly NoAction; }
-        default_action = NoAction();
+        actions = { set_port; @defaultonly no_port; }
+        default_action = no_port();
         size = MAX_PORTS;
     }
 
     action known() {
         md.known_plan = 1;
     }
+    action unknown_plan() {
+        md.known_plan = 0;
+    }
     table plan {
         key = {
             hdr.digest.isValid(): exact;
             hdr.shim.plan: exact;
         }
-        actions = { known; @defaultonly NoAction; }
-        default_action = NoAction();
+        actions = { known; @defaultonly unknown_plan; }
+        default_action = unknown_plan();
         size = 2;
     }
     action newest(bit<16> id) {
@@ -367,57 +504,6 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
         actions = { newest; }
         default_action = newest(0);
         size = 1;
-    }
-
-    action set_queries(bit<1> path, bit<1> latency, bit<1> congestion) {
-        md.of_path = path;
-        md.of_latency = latency;
-        md.of_congestion = congestion;
-    }
-    table query_set {
-        key = { bridge.q_a: ternary; }
-        actions = { set_queries; @defaultonly NoAction; }
-        default_action = NoAction();
-        size = 256;
-    }
-
-    action set_layer(bit<1> number, bit<1> overwrites) {
-        md.layer = number;
-        md.overwrites = overwrites;
-    }
-    table layer {
-        key = { bridge.q_b: ternary; }
-        actions = { set_layer; @defaultonly NoAction; }
-        default_action = NoAction();
-        size = 64;
-    }
-
-    action path_up_to(bit<32> most) {
-        md.path_most = most;
-    }
-    table path_writes {
-        key = {
-            md.layer: exact;
-            bridge.hop: exact;
-        }
-        actions = { path_up_to; @defaultonly NoAction; }
-        default_action = NoAction();
-        size = 512;
-    }
-    action sample_up_to(bit<32> most) {
-        md.sample_most = most;
-    }
-    table sample {
-        key = { bridge.hop: exact; }
-        actions = { sample_up_to; @defaultonly NoAction; }
-        default_action = NoAction();
-        size = 256;
-    }
-    action exceed_path() {
-        md.path_over = bridge.g_a |-| md.path_most;
-    }
-    action exceed_sample() {
-        md.sample_over = bridge.g_b |-| md.sample_most;
     }
 
     // What becomes of the packet: the counts of stages/pint.
@@ -546,16 +632,15 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
         key = {
             md.encodes: ternary;
             bridge.hop: ternary;
-            md.of_path: ternary;
-            md.path_over: ternary;
-            md.overwrites: ternary;
+            bridge.path: ternary;
+            bridge.overwrites: ternary;
         }
         actions = { overwrite; add; keep; }
         const default_action = keep();
         const entries = {
-            (_, 0, _, _, _): keep();
-            (1, _, 1, 0, 1): overwrite();
-            (1, _, 1, 0, 0): add();
+            (_, 0, _, _): keep();
+            (1, _, 1, 1): overwrite();
+            (1, _, 1, 0): add();
         }
         size = 4;
     }
@@ -571,22 +656,20 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
         key = {
             md.encodes: ternary;
             bridge.hop: ternary;
-            md.of_latency: ternary;
-            md.of_congestion: ternary;
-            md.sample_over: ternary;
+            bridge.latency: ternary;
+            bridge.congestion: ternary;
         }
         actions = { put_latency; put_congestion; keep_numeric; }
         const default_action = keep_numeric();
         const entries = {
-            (_, 0, _, _, _): keep_numeric();
-            (1, _, 1, _, 0): put_latency();
-            (1, _, _, 1, _): put_congestion();
+            (_, 0, _, _): keep_numeric();
+            (1, _, 1, _): put_latency();
+            (1, _, _, 1): put_congestion();
         }
         size = 4;
     }
 
     action write_digest() {
-        hdr.added_digest.value = md.high ++ md.low;
         hdr.digest.value = md.high ++ md.low;
     }
     action write_added() {
@@ -597,32 +680,27 @@ control pint_digest(inout headers_t hdr, in pint_bridge_t bridge, in egress_intr
         port.apply();
         plan.apply();
         new_plan.apply();
-        query_set.apply();
-        layer.apply();
-        sample.apply();
-        path_writes.apply();
         subtract_arrival();
         use.apply(intrinsic, md.rate, md.queue);
-        exceed_sample();
-        exceed_path();
         // The hop stays at its largest.
         if (bridge.hop == 0) {
             md.hop = MAX_HOPS;
         } else {
             md.hop = bridge.hop;
         }
-        if (md.of_congestion == 1) {
+        if (bridge.congestion == 1) {
             take_use();
         } else {
             take_latency();
         }
-        encode.apply(md.of_congestion, md.value, bridge.q_b[15:0], md.code);
+        encode.apply(bridge.congestion, md.value, bridge.round, md.code);
         fate.apply();
         path.apply();
         numeric.apply();
+        // A digest that is not known to be of this plan stays as it is.
         if (hdr.added.isValid()) {
             write_added();
-        } else {
+        } else if (md.encodes == 1) {
             write_digest();
         }
     }
