@@ -78,8 +78,6 @@ var layers = []layer{
 		"it runs the same packets through the Go stages and through BMv2, and compares"},
 	{"config", []string{"control/...", "dataplane/port", "dataplane/worker", "dataplane/xdp", "dataplane/xsk", "pipeline/...", "stages/...", "telemetry/..."},
 		"config gathers the Config of every package"},
-	{"p4/tna", []string{"pipeline", "pipeline/packet", "stages/parse", "telemetry/hash", "telemetry/lds"},
-		"there is no Tofino to run it: its tests hold what the programs compute against Go's stages"},
 	{"p4/tables", []string{"pipeline", "stages/...", "telemetry/hash", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"entries are made of the stages' own numbers, whoever writes them; files and faults' lines are config's and cmd's"},
 	{"bench/...", []string{"bench/...", "config", "control/...", "dataplane/...", "pipeline/...", "stages/...", "telemetry/..."},
