@@ -524,7 +524,7 @@ control pint_digest(inout link_headers_t hdr, in pint_bridge_t bridge, in egress
         hdr.added.setValid();
         hdr.added.type = TYPE_SHIM;
         hdr.added.version = SHIM_VERSION;
-        hdr.added.interval = bridge.interval;
+        hdr.added.interval = 0;
         hdr.added.length = DIGEST_LEN - 1;
         hdr.added.hop = 1;
         hdr.added.plan = md.plan;
@@ -675,6 +675,11 @@ control pint_digest(inout link_headers_t hdr, in pint_bridge_t bridge, in egress
     action write_added() {
         hdr.added_digest.value = md.high ++ md.low;
     }
+    // An action of its own: one that writes constants into a container cannot move a bit
+    // into it from another place.
+    action mark_interval() {
+        hdr.added.interval = 1;
+    }
 
     apply {
         port.apply();
@@ -700,6 +705,9 @@ control pint_digest(inout link_headers_t hdr, in pint_bridge_t bridge, in egress
         // A digest that is not known to be of this plan stays as it is.
         if (hdr.added.isValid()) {
             write_added();
+            if (bridge.interval == 1) {
+                mark_interval();
+            }
         } else if (md.encodes == 1) {
             write_digest();
         }
