@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Compiles the P4 programs into a folder, warnings being faults: those of v1model with
 # p4c-bm2-ss, twice, with the switch's clock and with given times; those of tna with
-# p4c-barefoot and its assembler, bfas, if both are there. "make p4" runs it.
+# p4c-barefoot and its assembler, bfas, if both are there (internal/tofino). "make p4"
+# runs it.
 #
 #   p4/compile.sh [folder]      P4C_BM2, P4C_BAREFOOT and BFAS name the programs
 set -euo pipefail
@@ -26,15 +27,6 @@ bmv2() {
 	echo "$out/$name.json"
 }
 
-# tofino TARGET PROGRAM: the compiler claims success where the assembler says that a
-# program does not fit.
-tofino() {
-	local target=$1 name=$2
-	"$p4c_barefoot" --std p4-16 --target "$target" --arch "$3" --Werror -o "$out/$target/$name" "p4/tna/$name.p4"
-	"$bfas" --target "$target" -o "$out/$target/$name/pipe" "$out/$target/$name"/*.bfa
-	echo "$out/$target/$name"
-}
-
 mkdir -p "$out"
 bmv2 weir
 bmv2 weir-given-time -DWEIR_GIVEN_TIME
@@ -43,7 +35,6 @@ if ! command -v "$p4c_barefoot" >/dev/null || ! command -v "$bfas" >/dev/null; t
 	echo "the tna programs are not compiled: $p4c_barefoot and $bfas are of p4c's Tofino back end; say where they are by P4C_BAREFOOT and BFAS" >&2
 	exit 0
 fi
-for program in pint disketch oblivious lds; do
-	tofino tofino "$program" tna
-done
-tofino tofino2 weir t2na
+# It assembles them too and judges the result, as only the assembler tells that a
+# program does not fit.
+P4C_BAREFOOT=$p4c_barefoot BFAS=$bfas "${GO:-go}" run ./internal/tofino -out "$out/tna"

@@ -37,7 +37,7 @@ func TestContentsFit(t *testing.T) {
 }
 
 // TestProgram: the embedded P4Info and names of CRCs are those that the compiler
-// makes of the program; with -update they are written.
+// makes of the program; with -update they are written. And simple_switch takes all commands.
 func TestProgram(t *testing.T) {
 	compiler := os.Getenv("P4C_BM2")
 	if compiler == "" {
@@ -67,6 +67,9 @@ func TestProgram(t *testing.T) {
 	}
 	golden(t, "weir.p4info.txtpb", string(info))
 	golden(t, "weir.calculations", strings.Join(names, "\n")+"\n")
+	for _, name := range []string{"switch.toml", "bridge.toml", "router.toml"} {
+		t.Run(name, func(t *testing.T) { loadInto(t, out, name) })
+	}
 }
 
 // TestNames: without a compiler, too, the embedded P4Info has the tables, registers and

@@ -104,7 +104,7 @@ func (j *joiner) slice(t *trio, missed uint64, send func(p *lds.Point, missed ui
 	} else {
 		// The worker was not there, or its clock stepped. Early and late packets then
 		// are all that there is of their intervals.
-		if j.early.Packets() != 0 && j.early.Interval() == number-1 {
+		if j.early.Interval() == number-1 {
 			join(t.late, j.early)
 			j.early.Begin(0)
 		}
@@ -131,9 +131,10 @@ func (j *joiner) flush(send func(p *lds.Point, missed uint64)) {
 	j.begun = false
 }
 
-// sendPart gives away a part of an interval, if there is any.
+// sendPart gives away a part of an interval, if there is any: packets that were refused for
+// their time are to be known too.
 func sendPart(p *lds.Point, send func(p *lds.Point, missed uint64)) {
-	if p.Packets() != 0 {
+	if p.Packets() != 0 || p.Outside() != 0 {
 		p.Mark(lds.Partial)
 		send(p, 0)
 	}

@@ -337,7 +337,7 @@ func (s *stage) transit(b *packet.Batch, p *packet.Packet, out *port) count {
 		}
 	}
 	shim := header.ShimAt(data, end)
-	if s.pass(b, p, data, shim) {
+	if _, dropped := s.pass(b, p, data, shim); dropped {
 		return leftLooping
 	}
 	return transited
@@ -352,14 +352,11 @@ func (s *stage) sink(b *packet.Batch, p *packet.Packet) count {
 	data := b.Data(p)
 	end := linkEnd(data, p)
 	shim := header.ShimAt(data, end)
-	if s.pass(b, p, data, shim) {
+	hops, dropped := s.pass(b, p, data, shim)
+	if dropped {
 		return leftLooping
 	}
 	if i := s.of(shim); i >= 0 {
-		hops := int(shim.Hop())
-		if s.plans[i].ttlHops {
-			hops = s.hop(&s.plans[i], p, data, 0)
-		}
 		s.record(b, p, s.plans[i].id, hops, shim.Digest())
 	}
 	s.strip(p, data, shim, end)
@@ -395,10 +392,11 @@ func (s *stage) unload(b *packet.Batch, p *packet.Packet, data []byte) count {
 	return leftMTU
 }
 
-// pass counts the hop and writes the digest. It reports whether the packet was
-// dropped since it loops.
-func (s *stage) pass(b *packet.Batch, p *packet.Packet, data []byte, shim header.Shim) (dropped bool) {
-	hop := int(shim.Hop()) + 1
+// pass counts the hop and writes the digest. It returns the packet's hop number for its
+// plan, where the switch knows that, and reports whether the packet was dropped since it
+// loops.
+func (s *stage) pass(b *packet.Batch, p *packet.Packet, data []byte, shim header.Shim) (hop int, dropped bool) {
+	hop = int(shim.Hop()) + 1
 	if hop <= pint.MaxHops {
 		shim.SetHop(uint8(hop))
 	} else {
@@ -407,7 +405,7 @@ func (s *stage) pass(b *packet.Batch, p *packet.Packet, data []byte, shim header
 	i := s.of(shim)
 	if i < 0 {
 		s.counters.now[unknownPlan]++
-		return false
+		return hop, false
 	}
 	pl := &s.plans[i]
 	digest := shim.Digest()
@@ -415,10 +413,10 @@ func (s *stage) pass(b *packet.Batch, p *packet.Packet, data []byte, shim header
 		hop = s.hop(pl, p, data, hop)
 	}
 	if pl.loops && s.loops(b, p, pl, hop, digest) {
-		return true
+		return hop, true
 	}
 	shim.SetDigest(pl.encoder.Encode(p.ID, hop, digest, &s.seen))
-	return false
+	return hop, false
 }
 
 // of returns the number of a shim's plan, or -1: digests of another length than
