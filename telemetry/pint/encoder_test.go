@@ -80,6 +80,7 @@ var families = []hash.Family{hash.XX, hash.CRC}
 // The whole digest is what the plan says of the parts, each made by the slow
 // means that the parts' own tests check.
 func TestEncoderAgainstParts(t *testing.T) {
+	const packets = 12000
 	for _, p := range inFamilies(threeQueries(t), everyQuery(t)) {
 		t.Run(fmt.Sprint(p.ID, " ", p.Hash), func(t *testing.T) {
 			e, err := Compile(p)
@@ -88,7 +89,7 @@ func TestEncoderAgainstParts(t *testing.T) {
 			}
 			r := rand.New(rand.NewPCG(6, 1))
 			ran := map[string]int{}
-			for range 30000 {
+			for range packets {
 				id := r.Uint64()
 				path := make([]*Observed, 1+r.IntN(12))
 				var digest uint64
@@ -99,7 +100,7 @@ func TestEncoderAgainstParts(t *testing.T) {
 				checkDigest(t, p, e, id, digest, path, ran)
 			}
 			for _, q := range p.Queries {
-				if got := float64(ran[q.Name]) / 30000; math.Abs(got-q.Frequency) > 5*math.Sqrt(0.25/30000) {
+				if got := float64(ran[q.Name]) / packets; math.Abs(got-q.Frequency) > 5*math.Sqrt(0.25/packets) {
 					t.Errorf("query %s ran on %v of the packets, want %v", q.Name, got, q.Frequency)
 				}
 			}

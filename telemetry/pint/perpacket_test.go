@@ -4,11 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/weirswitch/weir/telemetry/hash"
 )
-
-func hash2(seed, id uint64, hop int) uint64 { return hash.Uint64x2(seed, id, uint64(hop)) }
 
 func TestCounterIsUnbiased(t *testing.T) {
 	for _, c := range []struct {
