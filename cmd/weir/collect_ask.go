@@ -93,14 +93,14 @@ func (a *collectAsker) readLab(file string) error {
 	return nil
 }
 
-// viewAge is how old a view may be that a question is answered from.
+// viewAge is how old a view may be that a question is answered from, though records came since.
 const viewAge = 100 * time.Millisecond
 
-// view is what memory holds.
+// view is what memory holds. While nothing comes, all questions share it, and what it remembers.
 func (a *collectAsker) view() *store.Store {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.seen == nil || time.Since(a.at) > viewAge {
+	if a.seen == nil || time.Since(a.at) > viewAge && a.live.Counts() != a.seen.Counts() {
 		a.seen, a.at = a.live.View(store.Window{}), time.Now()
 	}
 	return a.seen

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/telemetry/query"
 )
 
@@ -123,7 +125,29 @@ func (x *labAsker) congestion() error {
 	x.row(query.KindCongestion, a.Packets.Samples > 0 && mean > 0 && median.High >= mean/2 && median.Low <= mean*congestionFactor,
 		fmt.Sprintf("most used link that %d packets met", a.Packets.Samples), fmt.Sprintf("%.3f %% used on the average", 100*mean),
 		"median %.3f %% (%.3f to %.3f); 99 %%: %.3f %%", 100*median.Value, 100*median.Low, 100*median.High, 100*top.Value)
+	if seconds, planned := x.lab.FlowsEnded.Sub(x.lab.FlowsBegan).Seconds(), x.planned(); seconds > mostSlower*planned {
+		excuse(x.latest(1), fmt.Sprintf("the machine held the loads up, which took %.1f s in place of %.1f", seconds, planned))
+	}
 	return nil
+}
+
+// mostSlower is how many times as long as planned generated flows may take for their mean to say something about what
+// packets met in their bursts.
+const mostSlower = 2
+
+// planned is how long the generated flows take at their rates, in seconds: groups go one behind the other.
+func (x *labAsker) planned() (seconds float64) {
+	longest := map[string]float64{}
+	for i, l := range x.lab.Config.Traffic {
+		if l.Kind == lab.KindFlows {
+			group := cmp.Or(l.Group, fmt.Sprint(i))
+			longest[group] = max(longest[group], float64(l.Count)/float64(l.Rate))
+		}
+	}
+	for _, s := range longest {
+		seconds += s
+	}
+	return seconds
 }
 
 // congestionFactor is how far above the mean over time the median of what packets met may be: they come in bursts, and a

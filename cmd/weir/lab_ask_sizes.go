@@ -40,16 +40,17 @@ func (x *labAsker) frequency() error {
 			return err
 		}
 		if f.Sample != nil {
-			tallies[0].add(f.Sample.Packets, x.truth.flows[k].packets)
+			tallies[0].add(f.Sample.Packets, x.truth.flows[k].packets, &f.Sample.Basis)
 		}
 		if f.Sketch != nil && f.Sketch.Unit == "packets" {
-			tallies[1].add(f.Sketch.Bounded, x.truth.flows[k].packets)
+			tallies[1].add(f.Sketch.Bounded, x.truth.flows[k].packets, &f.Sketch.Basis)
 		}
 	}
 	for i, stage := range []string{"oblivious", "disketch"} {
 		if t := tallies[i]; x.measures(stage) {
 			x.row(query.KindFrequency, t.flows > 0 && t.within == t.flows, fmt.Sprintf("%d largest flows, by the %s", t.flows, t.by),
 				fmt.Sprintf("%.0f packets", t.truth), "%.0f packets; %d flows within bounds; mean error %.1f %%", t.sum, t.within, 100*t.errs/float64(max(t.flows, 1)))
+			excuse(x.latest(1), t.why)
 		}
 	}
 	return nil
@@ -59,10 +60,12 @@ type frequencyTally struct {
 	by               string
 	flows, within    int
 	truth, sum, errs float64
+	why              string
 }
 
-func (t *frequencyTally) add(b query.Bounded, truth float64) {
+func (t *frequencyTally) add(b query.Bounded, truth float64, basis *query.Basis) {
 	t.flows++
+	t.why = cmp.Or(t.why, heldUp(basis))
 	if b.Holds(truth) {
 		t.within++
 	}
@@ -93,6 +96,7 @@ func (x *labAsker) heavyHitters() error {
 		c := (&examiner{truth: x.truth}).heavy(h)
 		x.row(query.KindHeavyHitters, c.OK, fmt.Sprintf("%g %% of the packets, by the %s", 100*c.Theta, by.by), fmt.Sprintf("%d flows", c.Truth),
 			"%d flows, F1 %.3f; %d outside their bounds", c.Reported, c.F1, c.Outside)
+		excuse(x.latest(1), heldUp(&h.Basis))
 	}
 	return nil
 }
@@ -121,6 +125,7 @@ func (x *labAsker) volume() error {
 	}
 	x.bounded(query.KindVolume, "generated flows", v.Packets, x.truth.packets, "packets")
 	x.bounded(query.KindVolume, "generated flows", v.Bytes, x.truth.bytes, "bytes")
+	excuse(x.latest(2), heldUp(&v.Basis))
 	return nil
 }
 
@@ -136,6 +141,7 @@ func (x *labAsker) entropy() error {
 		return err
 	}
 	x.bounded(query.KindEntropy, "flows' shares of the packets", e.Bits, (&examiner{truth: x.truth}).entropy(), "bits")
+	excuse(x.latest(1), heldUp(&e.Basis))
 	return nil
 }
 
@@ -155,6 +161,7 @@ func (x *labAsker) cardinality() error {
 		}
 	}
 	x.bounded(query.KindCardinality, "flows", c.Flows, sent, "flows")
+	excuse(x.latest(1), heldUp(&c.Basis))
 	return nil
 }
 
@@ -186,7 +193,7 @@ func (x *labAsker) relayed(r *relay.Truth, port string, from, to query.Place) er
 	for class := range r.Classes {
 		d := labDelay{Relay: r.Name, Delay: r.Classes[class].Delay}
 		var errs []float64
-		incomplete := false
+		incomplete := ""
 		for i := range r.Flows {
 			f := &r.Flows[i]
 			if f.From != port || f.Class != class {
@@ -203,7 +210,7 @@ func (x *labAsker) relayed(r *relay.Truth, port string, from, to query.Place) er
 				return err
 			}
 			errs = d.add(f, b, errs)
-			incomplete = incomplete || missed(b.Missing)
+			incomplete = cmp.Or(incomplete, heldUp(&b.Basis))
 			d.From, d.To = b.From, b.To
 		}
 		if !d.conclude(errs) {
@@ -215,14 +222,11 @@ func (x *labAsker) relayed(r *relay.Truth, port string, from, to query.Place) er
 			"%s; error per flow %.2f %% median, %.2f %% at most, %d outside their bounds", nanoseconds(d.MeanNs), 100*d.Median, 100*d.Worst, d.Outside)
 		x.row(query.KindLoss, math.Abs(d.Lost-d.TruthLost) <= mostLossError*d.TruthLost, what, fmt.Sprintf("%.0f packets", d.TruthLost),
 			"%.0f packets; %d flows not exact", d.Lost, d.Wrong)
-		why := ""
-		switch {
-		case d.TruthNs > (1+mostHeldUp)*float64(d.Delay):
+		why := incomplete
+		if d.TruthNs > (1+mostHeldUp)*float64(d.Delay) {
 			why = "the machine held the relay up"
-		case incomplete:
-			why = "the machine held a switch up, which had no room to count all packets"
 		}
-		excuse(x.answer.Rows[len(x.answer.Rows)-2:], why)
+		excuse(x.latest(2), why)
 	}
 	return nil
 }
@@ -236,7 +240,14 @@ func excuse(rows []askedRow, why string) {
 	}
 }
 
-// missed reports whether packets passed a switch that had no room to count them.
-func missed(list []store.Missing) bool {
-	return slices.ContainsFunc(list, func(m store.Missing) bool { return m.Packets != 0 })
+// latest are the last n rows.
+func (x *labAsker) latest(n int) []askedRow { return x.answer.Rows[len(x.answer.Rows)-n:] }
+
+// heldUp is why what an answer leaves out says nothing of its system: packets passed a switch that had no room to
+// count them, since the machine let it collect too late, and the answer names it. Empty: none did.
+func heldUp(b *query.Basis) string {
+	if slices.ContainsFunc(b.Missing, func(m store.Missing) bool { return m.Packets != 0 }) {
+		return "the machine held a switch up, which had no room to count all packets"
+	}
+	return ""
 }

@@ -141,6 +141,7 @@ func (l *liveCollect) publish(t *testing.T, folder string) {
 			}
 		}
 		if taken == sent && sent > 0 {
+			time.Sleep(2 * viewAge) // until no question is answered from a view of before
 			return
 		}
 		select {

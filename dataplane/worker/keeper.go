@@ -58,17 +58,28 @@ type PortEvent struct {
 // keepPorts gives keepers to the ports that can be restored, and listens to the
 // kernel for them.
 func (s *Switch) keepPorts() (err error) {
+	kept := false
 	for i, old := range s.seats {
 		if k := s.newKeeper(old.number, old.port); k != nil {
 			info := old.port.Info()
 			k.attached, k.off = info.Index != 0, info.State == port.StateDisabled
 			s.seats[i] = &seat{number: i, port: old.port, keeper: k}
-			if s.links == nil {
-				s.links, err = port.WatchLinks(s.linkChanged)
-			}
+			kept = true
 		}
 	}
-	return err
+	if !kept {
+		return nil
+	}
+	// Not before all seats are taken, which the watch reads. What changed by then is found by a look.
+	if s.links, err = port.WatchLinks(s.linkChanged); err != nil {
+		return err
+	}
+	for _, seat := range s.seats {
+		if seat.keeper != nil {
+			seat.keeper.look()
+		}
+	}
+	return nil
 }
 
 // newKeeper returns the keeper of a port, nil if the port cannot be restored.
