@@ -90,7 +90,7 @@ bench-pipeline: build ## nanoseconds per packet of stages, graphs and workers, w
 SOAK ?= 10m
 .PHONY: soak
 soak: build ## SOAK (10m) at 90 % of the rate without loss: loss, memory, latency, pauses (root)
-	bin/weir bench forward --dut patch --size 64 --rounds 1 --ring 16384 --soak $(SOAK)
+	bin/weir bench forward --dut patch --size 64 --rounds 1 --ring 16384 --duration 60s --trials 1 --precision 0.05 --soak $(SOAK)
 
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck find nothing

@@ -112,7 +112,7 @@ func (x *labAsker) window() {
 // How long a collector may take to have all records of switches that have ended, and how long
 // nothing new comes by then.
 const (
-	askSettle = 10 * time.Second
+	askSettle = 30 * time.Second
 	askQuiet  = 400 * time.Millisecond
 )
 

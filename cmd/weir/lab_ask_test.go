@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,7 +52,7 @@ func TestCollectorLab(t *testing.T) {
 			}
 		}
 		if o.OK != (err == nil) || !o.OK || !strings.HasPrefix(o.Page, "http://127.0.0.1:") {
-			t.Errorf("%v, page %q: %v", err, o.Page, o.Account.Faults)
+			t.Errorf("%v, page %q: %v%s", err, o.Page, o.Account.Faults, said(err))
 		}
 		for _, name := range []string{lab.TruthFile, "collector"} {
 			if _, err := os.Stat(filepath.Join(kept, name)); err != nil {
@@ -60,6 +62,15 @@ func TestCollectorLab(t *testing.T) {
 		return
 	}
 	t.Fatalf("the machine was too busy in all of %d runs", freshRuns)
+}
+
+// said is what a command that failed wrote to standard error.
+func said(err error) string {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return ""
+	}
+	return "\n" + string(exit.Stderr)
 }
 
 // TestCollectorLabUp: a lab that is up shows its page on this machine, and its collector hears of

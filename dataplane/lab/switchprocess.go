@@ -28,8 +28,8 @@ const ReadyVariable = "WEIR_READY_FD"
 // How long a switch may take.
 const (
 	readyWait   = 20 * time.Second
-	compileWait = 3 * time.Minute // of a P4 program, on a busy machine
-	termWait    = 5 * time.Second // from SIGTERM to SIGKILL
+	compileWait = 3 * time.Minute  // of a P4 program, on a busy machine
+	termWait    = 15 * time.Second // from SIGTERM to SIGKILL, well above what a switch waits for its records
 	killWait    = 5 * time.Second
 )
 
