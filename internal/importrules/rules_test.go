@@ -27,6 +27,7 @@ var layers = []layer{
 	{"dataplane/lab/process", nil, "processes are the kernel's matter"},
 	{"telemetry/hash", nil, "P4 programs have the same functions; nothing of Weir's may leak into them"},
 	{"telemetry/record", []string{"telemetry/hash"}, "a query needs nothing but records, and a record nothing but its format"},
+	{"internal/socket", nil, "the servers of control and of the collector may not know each other, and their sockets know neither"},
 	{"internal/...", nil, "checks of the tree must not depend on what they check"},
 
 	{"telemetry/status", nil, "what a switch says of itself is read without the switch"},
@@ -49,7 +50,7 @@ var layers = []layer{
 	{"telemetry/export", []string{"telemetry/hash", "telemetry/jetstream", "telemetry/record"}, "the exporter declares the source that it drains"},
 	{"telemetry/collect", []string{"telemetry/jetstream", "telemetry/record"}, "the collector declares the sink that it fills"},
 	{"telemetry/collect/embed", []string{"telemetry/collect", "telemetry/jetstream"}, "the server knows names and subjects, and no record"},
-	{"telemetry/collect/web", []string{"telemetry/collect", "telemetry/record"}, "who comes in is decided in one place, whatever is served"},
+	{"telemetry/collect/web", []string{"internal/socket", "telemetry/collect", "telemetry/record"}, "who comes in is decided in one place, whatever is served"},
 	{"telemetry/store", []string{"telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"the store merges records and knows neither questions nor transport"},
 	{"telemetry/query", []string{"telemetry/store", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
@@ -64,7 +65,7 @@ var layers = []layer{
 		"the simulator, the collector and the live switch run the same algorithm, so it knows no packet and no I/O"},
 
 	// Users of both.
-	{"control/...", []string{"control/...", "pipeline", "pipeline/packet", "pipeline/table", "telemetry/record", "telemetry/query"},
+	{"control/...", []string{"control/...", "internal/socket", "pipeline", "pipeline/packet", "pipeline/table", "telemetry/record", "telemetry/query"},
 		"control declares what it needs of a stage or a switch; only cmd joins them"},
 	{"dataplane/lab/netnstest", []string{"dataplane/lab/netns", "dataplane/lab/process"}, "tests of any package use it, so it may use none of them"},
 	{"dataplane/lab/relay", []string{"telemetry/hash"}, "a relay is a cable, and knows no switch"},
@@ -105,8 +106,8 @@ var foreigns = []foreign{
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "internal/...", "p4/bmv2"}, "a switch starts no program"},
 	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/collect/web", "telemetry/view/..."}, "servers belong to control and to the collector's faces"},
-	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "p4/bmv2", "pipeline/clock", "pipeline/packet", "stages/l2", "telemetry/hash", "telemetry/lds", "telemetry/pint"},
-		"system calls are the data plane's; l2 reads the clock for its ageing, beside the packet path; hash, lds and pint ask what the processor can"},
+	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "internal/socket", "p4/bmv2", "pipeline/clock", "pipeline/packet", "stages/l2", "telemetry/hash", "telemetry/lds", "telemetry/pint"},
+		"system calls are the data plane's; socket asks who connected; l2 reads the clock for its ageing, beside the packet path; hash, lds and pint ask what the processor can"},
 
 	{"github.com/asavie/xdp", []string{"dataplane/port"},
 		"it is the second opinion on AF_XDP behind the port contract; nobody else may come to rely on it"},
