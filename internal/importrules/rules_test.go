@@ -28,6 +28,7 @@ var layers = []layer{
 	{"telemetry/hash", nil, "P4 programs have the same functions; nothing of Weir's may leak into them"},
 	{"telemetry/record", []string{"telemetry/hash"}, "a query needs nothing but records, and a record nothing but its format"},
 	{"internal/socket", nil, "the servers of control and of the collector may not know each other, and their sockets know neither"},
+	{"internal/plainjson", nil, "the messages of both APIs are written alike, whatever they say"},
 	{"internal/...", nil, "checks of the tree must not depend on what they check"},
 
 	{"telemetry/status", nil, "what a switch says of itself is read without the switch"},
@@ -60,12 +61,12 @@ var layers = []layer{
 		"answers as tables, and beside them the records as the store has them"},
 	{"telemetry/view", []string{"telemetry/query"}, "a view shows answers and computes none"},
 	{"telemetry/view/page", nil, "the page asks the API as any program does, so that it can show nothing that others cannot ask"},
-	{"telemetry/view/api/...", []string{"telemetry/query", "telemetry/view/api"}, "the API carries questions and answers, whoever answers them"},
+	{"telemetry/view/api/...", []string{"internal/plainjson", "telemetry/query", "telemetry/view/api"}, "the API carries questions and answers, whoever answers them"},
 	{"telemetry/*", []string{"telemetry/sketch/...", "telemetry/hash"},
 		"the simulator, the collector and the live switch run the same algorithm, so it knows no packet and no I/O"},
 
 	// Users of both.
-	{"control/...", []string{"control/...", "internal/socket", "pipeline", "pipeline/packet", "pipeline/table", "telemetry/record", "telemetry/query"},
+	{"control/...", []string{"control/...", "internal/plainjson", "internal/socket", "pipeline", "pipeline/packet", "pipeline/table", "telemetry/record", "telemetry/query"},
 		"control declares what it needs of a stage or a switch; only cmd joins them"},
 	{"dataplane/lab/netnstest", []string{"dataplane/lab/netns", "dataplane/lab/process"}, "tests of any package use it, so it may use none of them"},
 	{"dataplane/lab/relay", []string{"telemetry/hash"}, "a relay is a cable, and knows no switch"},
@@ -131,7 +132,7 @@ var foreigns = []foreign{
 	{"github.com/prometheus/client_golang", []string{"control/metrics", "telemetry/collect/web"}, "metrics are shown by control, out of reports, and by the collector's server"},
 	{"kernel.org/pub/linux/libs/security/libcap", []string{"cmd/..."}, "a process has one set of capabilities, and one place that gives them up"},
 	{"connectrpc.com/connect", []string{"cmd/...", "control/...", "telemetry/view/api"}, "the APIs are control's and the collector's"},
-	{"google.golang.org/protobuf", []string{"cmd/...", "control/...", "p4/tables", "telemetry/view/api"}, "the APIs' messages are theirs, P4Runtime's are p4/tables'; records have their own codec"},
+	{"google.golang.org/protobuf", []string{"cmd/...", "control/...", "internal/plainjson", "p4/tables", "telemetry/view/api"}, "the APIs' messages are theirs, plainjson writes any, P4Runtime's are p4/tables'; records have their own codec"},
 	{"github.com/p4lang/p4runtime", []string{"p4/tables"}, "one package speaks P4Runtime"},
 	{"github.com/parquet-go/parquet-go", []string{"telemetry/view/parquet"}, "one face writes Parquet"},
 	{"github.com/netsampler/goflow2", nil, "a collector of others, the second opinion of tests"},
