@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestRemoveStale: only a socket that nobody listens on goes.
@@ -25,10 +27,19 @@ func TestRemoveStale(t *testing.T) {
 	if err := dead.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]error{"none": nil, "file": ErrNotSocket, "link": ErrNotSocket, "live": ErrInUse, "dead": nil} {
+	datagrams, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path("datagrams"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer datagrams.Close()
+	for name, want := range map[string]error{"none": nil, "file": ErrNotSocket, "link": ErrNotSocket, "live": ErrInUse, "dead": nil, "datagrams": unix.EPROTOTYPE} {
 		if err := RemoveStale(path(name)); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}
+	}
+	var dialling *net.OpError
+	if err := RemoveStale(path("datagrams")); !errors.As(err, &dialling) {
+		t.Errorf("what could not be dialled: %v", err)
 	}
 	if _, err := os.Lstat(path("dead")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the stale socket is there: %v", err)
