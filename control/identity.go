@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 
-	"golang.org/x/sys/unix"
+	"github.com/weirswitch/weir/internal/socket"
 )
 
 // identity is who is at the other end of a connection: a process of this machine,
@@ -40,22 +39,8 @@ func identityOf(ctx context.Context) identity {
 // own user are admins. Others got past the socket's mode, so they are of its
 // group. A peer that the kernel does not name may read like these.
 func peerOf(c net.Conn) identity {
-	id := identity{uid: -1}
-	unixConn, ok := c.(*net.UnixConn)
-	if !ok {
-		return id
-	}
-	raw, err := unixConn.SyscallConn()
-	if err != nil {
-		return id
-	}
-	_ = raw.Control(func(fd uintptr) {
-		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			id.uid, id.pid = int(cred.Uid), int(cred.Pid)
-			id.admin = id.uid == 0 || id.uid == os.Geteuid()
-		}
-	})
-	return id
+	p := socket.PeerOf(c)
+	return identity{uid: p.UID, pid: p.PID, admin: p.Privileged()}
 }
 
 // certified returns the owner of the certificate with which a request came. The

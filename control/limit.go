@@ -2,8 +2,9 @@ package control
 
 import (
 	"net"
-	"sync"
 	"sync/atomic"
+
+	"github.com/weirswitch/weir/internal/socket"
 )
 
 // The most connections at a time. What comes beyond is closed at once. Admins
@@ -13,50 +14,25 @@ const (
 	maxAdmins  = 64
 )
 
-// limiter bounds the connections of a listener. It knows who connected before
+// bound bounds the connections of a listener. It knows who connected before
 // it decides, from the kernel; over TCP nobody is known before the handshake, so
 // all are readers.
-type limiter struct {
-	net.Listener
-	refused *atomic.Uint64
-	open    [2]atomic.Int64 // readers, admins
-}
-
-// Accept implements net.Listener.
-func (l *limiter) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
+func bound(l net.Listener, refused *atomic.Uint64) *socket.Bounded {
+	var readers, admins atomic.Int64
+	take := func(c net.Conn) (leave func(), ok bool) {
+		place, most := &readers, int64(maxReaders)
+		if socket.PeerOf(c).Privileged() {
+			place, most = &admins, maxAdmins
 		}
-		id := peerOf(c)
-		place, most := &l.open[0], int64(maxReaders)
-		if id.admin {
-			place, most = &l.open[1], maxAdmins
+		if place.Add(1) > most {
+			place.Add(-1)
+			return nil, false
 		}
-		if place.Add(1) <= most {
-			return &placed{Conn: c, id: id, place: place}, nil
-		}
-		place.Add(-1)
-		l.refused.Add(1)
-		_ = c.Close()
+		return func() { place.Add(-1) }, true
 	}
-}
-
-// placed is a connection that has a place until it is closed.
-type placed struct {
-	net.Conn
-	id    identity
-	place *atomic.Int64
-	once  sync.Once
-}
-
-// Close implements net.Conn.
-func (c *placed) Close() error {
-	c.once.Do(func() { c.place.Add(-1) })
-	return c.Conn.Close()
+	return &socket.Bounded{Listener: l, Take: take, Refused: func() { refused.Add(1) }}
 }
 
 // Bound returns a listener that closes connections at once that come when there
 // are as many as the API allows readers.
-func Bound(l net.Listener) net.Listener { return &limiter{Listener: l, refused: new(atomic.Uint64)} }
+func Bound(l net.Listener) net.Listener { return bound(l, new(atomic.Uint64)) }

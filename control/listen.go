@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/internal/socket"
 )
 
 // socketMode lets the owner and the group talk to the switch.
 const socketMode = 0o660
-
-// dialWait is how long a live switch may take to accept.
-const dialWait = time.Second
 
 // Listen makes the control socket at path, and its directory. The socket of a
 // process that is gone is replaced; that of a running one, or a file that is
@@ -186,25 +185,17 @@ func stillThere(d *os.File) error {
 
 // removeStale removes a socket that nobody listens on.
 func removeStale(path string) error {
-	info, err := os.Lstat(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if info.Mode()&os.ModeSocket == 0 {
-		return errors.New("a file that is no socket is in its place: remove it, or set control.socket to another path")
-	}
-	c, err := net.DialTimeout("unix", path, dialWait)
-	if err == nil {
-		_ = c.Close()
+	err := socket.RemoveStale(path)
+	var dial *net.OpError
+	switch {
+	case errors.Is(err, socket.ErrNotSocket):
+		return fmt.Errorf("%w: remove it, or set control.socket to another path", err)
+	case errors.Is(err, socket.ErrInUse):
 		return errors.New("a running switch listens there: stop it, or give this one another switch.name or control.socket")
-	}
-	if !errors.Is(err, unix.ECONNREFUSED) {
+	case errors.As(err, &dial):
 		return fmt.Errorf("see whether a switch listens there: %w", err)
 	}
-	return os.Remove(path)
+	return err
 }
 
 // accessRemedy says what to do about what the file system refuses.

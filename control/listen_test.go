@@ -87,8 +87,15 @@ func TestListenErrors(t *testing.T) {
 	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	datagrams := filepath.Join(dir, "datagrams")
+	other, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: datagrams, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
 	tests := []struct{ path, want string }{
 		{live, "a running switch listens there: stop it, or give this one another switch.name or control.socket"},
+		{datagrams, "see whether a switch listens there: dial unix " + datagrams},
 		{file, "a file that is no socket is in its place: remove it, or set control.socket to another path"},
 		{filepath.Join(file, "s.sock"), "set control.socket to a path in a directory that can be made"},
 		{"/proc/none/of/this/s.sock", "set control.socket to a path in a directory that can be made"},

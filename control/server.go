@@ -70,11 +70,11 @@ func Serve(l net.Listener, sw Switch, o Options) *Server {
 	mux.Handle(path, s.admins(whole(changes)))
 	handler := timed(mux)
 
-	s.start(&limiter{Listener: l, refused: &s.refused}, handler, func(ctx context.Context, c net.Conn) context.Context {
-		return context.WithValue(ctx, identityKey{}, c.(*placed).id)
+	s.start(bound(l, &s.refused), handler, func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, identityKey{}, peerOf(c))
 	})
 	if o.TCP != nil {
-		o.TCP.(*tlsListener).limiter.refused = &s.refused
+		o.TCP.(*tlsListener).bounded.Refused = func() { s.refused.Add(1) }
 		s.start(o.TCP, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx := context.WithValue(r.Context(), identityKey{}, certified(r, o.Admins))
 			handler.ServeHTTP(w, r.WithContext(ctx))

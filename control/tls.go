@@ -8,12 +8,14 @@ import (
 	"net"
 	"os"
 	"sync/atomic"
+
+	"github.com/weirswitch/weir/internal/socket"
 )
 
 // tlsListener is a listener of TLS connections, bounded before the handshake.
 type tlsListener struct {
 	net.Listener
-	limiter *limiter
+	bounded *socket.Bounded
 }
 
 // ListenTLS reads the certificates and listens for the API over TCP, for Serve;
@@ -35,7 +37,7 @@ func ListenTLS(c TLS) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control.tls.listen: %w: choose an address of this machine and a port that is free", err)
 	}
-	bounded := &limiter{Listener: l, refused: new(atomic.Uint64)}
+	bounded := bound(l, new(atomic.Uint64))
 	return &tlsListener{tls.NewListener(bounded, &tls.Config{
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{own},

@@ -1,16 +1,10 @@
 package control
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -23,74 +17,18 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/internal/certtest"
 )
 
-// authority is a certificate authority for tests, in a folder.
-type authority struct {
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T, name string) *authority {
+// signClient makes a client's certificate, good until end, or for an hour.
+func signClient(t *testing.T, a *certtest.Authority, name string, end time.Time) {
 	t.Helper()
-	a := &authority{dir: t.TempDir()}
-	a.cert, a.key = a.sign(t, "ca", &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	})
-	return a
-}
-
-// sign makes the files NAME.pem and NAME.key. Without a certificate of its own the
-// authority signs itself.
-func (a *authority) sign(t *testing.T, name string, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.SerialNumber = big.NewInt(time.Now().UnixNano())
-	if c.NotAfter.IsZero() {
-		c.NotAfter = time.Now().Add(time.Hour)
-	}
-	c.NotBefore = c.NotAfter.Add(-2 * time.Hour)
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.write(t, name+".pem", "CERTIFICATE", der)
-	a.write(t, name+".key", "PRIVATE KEY", keyDER)
-	signed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signed, key
-}
-
-func (a *authority) write(t *testing.T, name, kind string, der []byte) {
-	t.Helper()
-	if err := os.WriteFile(a.path(name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (a *authority) path(name string) string { return filepath.Join(a.dir, name) }
-
-func (a *authority) client(t *testing.T, name string, end time.Time) {
-	a.sign(t, name, &x509.Certificate{Subject: pkix.Name{CommonName: name}, NotAfter: end, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	a.Sign(t, name, x509.Certificate{NotAfter: end, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
 // tlsServer is a server with certificates on both sides.
 type tlsServer struct {
-	*authority
+	*certtest.Authority
 	*Server
 	f       *fakeSwitch
 	address string
@@ -99,18 +37,18 @@ type tlsServer struct {
 
 func serveTLS(t *testing.T) *tlsServer {
 	t.Helper()
-	a := newAuthority(t, "tests")
-	a.sign(t, "switch", &x509.Certificate{
-		Subject: pkix.Name{CommonName: "switch"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	a := certtest.New(t, "tests")
+	a.Sign(t, "switch", x509.Certificate{
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
-	a.client(t, "operator", time.Time{})
-	a.client(t, "monitor", time.Time{})
-	a.client(t, "expired", time.Now().Add(-time.Minute))
-	tcp, err := ListenTLS(TLS{"127.0.0.1:0", a.path("switch.pem"), a.path("switch.key"), a.path("ca.pem"), []string{"operator"}})
+	signClient(t, a, "operator", time.Time{})
+	signClient(t, a, "monitor", time.Time{})
+	signClient(t, a, "expired", time.Now().Add(-time.Minute))
+	tcp, err := ListenTLS(TLS{"127.0.0.1:0", a.Path("switch.pem"), a.Path("switch.key"), a.Path("ca.pem"), []string{"operator"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &tlsServer{authority: a, f: &fakeSwitch{stations: 3}, address: tcp.Addr().String(), socket: filepath.Join(t.TempDir(), "s1.sock")}
+	s := &tlsServer{Authority: a, f: &fakeSwitch{stations: 3}, address: tcp.Addr().String(), socket: filepath.Join(t.TempDir(), "s1.sock")}
 	l, err := Listen(s.socket, "")
 	if err != nil {
 		t.Fatal(err)
@@ -124,9 +62,9 @@ func serveTLS(t *testing.T) *tlsServer {
 	return s
 }
 
-func (s *tlsServer) dial(t *testing.T, from *authority, name string) *Client {
+func (s *tlsServer) dial(t *testing.T, from *certtest.Authority, name string) *Client {
 	t.Helper()
-	c, err := NewTLSClient(s.address, ClientTLS{Certificate: from.path(name + ".pem"), Key: from.path(name + ".key"), CA: s.path("ca.pem")})
+	c, err := NewTLSClient(s.address, ClientTLS{Certificate: from.Path(name + ".pem"), Key: from.Path(name + ".key"), CA: s.Path("ca.pem")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +77,7 @@ func TestCertificates(t *testing.T) {
 	s := serveTLS(t)
 	ctx := t.Context()
 	for _, name := range []string{"operator", "monitor"} {
-		c := s.dial(t, s.authority, name)
+		c := s.dial(t, s.Authority, name)
 		if r, err := c.Report(ctx, &api.ReportRequest{}); err != nil || r.Name != "s1" {
 			t.Errorf("%s reads %v, %v", name, r, err)
 		}
@@ -153,16 +91,15 @@ func TestCertificates(t *testing.T) {
 			}
 		}
 	}
-	foreign := newAuthority(t, "others")
-	foreign.client(t, "operator", time.Time{})
-	for what, c := range map[string]*Client{"another authority's": s.dial(t, foreign, "operator"), "expired": s.dial(t, s.authority, "expired")} {
+	foreign := certtest.New(t, "others")
+	signClient(t, foreign, "operator", time.Time{})
+	for what, c := range map[string]*Client{"another authority's": s.dial(t, foreign, "operator"), "expired": s.dial(t, s.Authority, "expired")} {
 		if _, err := c.Report(ctx, &api.ReportRequest{}); err == nil {
 			t.Errorf("a certificate that is %s is good enough", what)
 		}
 	}
-	pool := x509.NewCertPool()
-	pool.AddCert(s.cert)
-	own, err := tls.LoadX509KeyPair(s.path("operator.pem"), s.path("operator.key"))
+	pool := s.Pool()
+	own, err := tls.LoadX509KeyPair(s.Path("operator.pem"), s.Path("operator.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,15 +123,15 @@ func TestCertificates(t *testing.T) {
 	if n := s.f.changes.Load(); n != 3 { // set, reload and clear by the operator
 		t.Errorf("%d changes, want 3", n)
 	}
-	if _, err := s.dial(t, s.authority, "monitor").Report(ctx, &api.ReportRequest{}); err != nil {
+	if _, err := s.dial(t, s.Authority, "monitor").Report(ctx, &api.ReportRequest{}); err != nil {
 		t.Errorf("the server is harmed: %v", err)
 	}
 }
 
 func TestListenTLSFaults(t *testing.T) {
-	a := newAuthority(t, "tests")
-	a.client(t, "x", time.Time{})
-	empty := a.path("empty")
+	a := certtest.New(t, "tests")
+	signClient(t, a, "x", time.Time{})
+	empty := a.Path("empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -204,9 +141,9 @@ func TestListenTLSFaults(t *testing.T) {
 	}
 	defer taken.Close()
 	for want, c := range map[string]TLS{
-		"control.tls.certificate: ":                               {"127.0.0.1:0", a.path("none"), a.path("x.key"), a.path("ca.pem"), nil},
-		"control.tls.client_ca: " + empty + " has no certificate": {"127.0.0.1:0", a.path("x.pem"), a.path("x.key"), empty, nil},
-		"control.tls.listen: ":                                    {taken.Addr().String(), a.path("x.pem"), a.path("x.key"), a.path("ca.pem"), nil},
+		"control.tls.certificate: ":                               {"127.0.0.1:0", a.Path("none"), a.Path("x.key"), a.Path("ca.pem"), nil},
+		"control.tls.client_ca: " + empty + " has no certificate": {"127.0.0.1:0", a.Path("x.pem"), a.Path("x.key"), empty, nil},
+		"control.tls.listen: ":                                    {taken.Addr().String(), a.Path("x.pem"), a.Path("x.key"), a.Path("ca.pem"), nil},
 	} {
 		if _, err := ListenTLS(c); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -249,7 +186,7 @@ func TestAbuse(t *testing.T) {
 		t.Errorf("%d goroutines for idle connections", n)
 	}
 	waitFor(t, "all are closed", func() bool { return closed.Load() == 1000 })
-	for _, c := range []*Client{NewClient(s.socket), s.dial(t, s.authority, "operator")} {
+	for _, c := range []*Client{NewClient(s.socket), s.dial(t, s.Authority, "operator")} {
 		if _, err := c.Report(ctx, &api.ReportRequest{}); err != nil {
 			t.Errorf("behind idle connections: %v", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 )
 
@@ -131,12 +132,12 @@ func (t *obliviousTrace) throughput(ctx context.Context, c oblivious.Config) (fl
 			return 0, err
 		}
 		buffer = t.batch(buffer, first)
-		start := threadTime()
+		start := clock.Thread(0)
 		for i := range buffer {
 			p := &buffer[i]
 			s.Add(p.id, p.bytes, &t.keys[p.flow])
 		}
-		sum += threadTime() - start
+		sum += clock.Thread(0) - start
 	}
 	return sum.Seconds(), nil
 }
@@ -192,10 +193,10 @@ func (t *obliviousTrace) entering(ctx context.Context, s *oblivious.Sampler) ([]
 // have one key, as fetching keys from memory is no work of the structure.
 func (t *obliviousTrace) replay(s *oblivious.Sampler, packets []arrival) float64 {
 	s.Reset()
-	start := threadTime()
+	start := clock.Thread(0)
 	for i := range packets {
 		p := &packets[i]
 		s.Add(p.id, p.bytes, &t.keys[0])
 	}
-	return (threadTime() - start).Seconds()
+	return (clock.Thread(0) - start).Seconds()
 }

@@ -7,8 +7,7 @@ import (
 	"runtime"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/pint"
 )
 
@@ -66,8 +65,8 @@ func decodeRates(o Options, n *network, d pathDecoder, length int) (established,
 	defer runtime.UnlockOSThread()
 	state := make([]pint.Flow, batch)
 	round := func(least time.Duration, fresh bool) float64 {
-		start, digests := threadTime(), 0
-		for threadTime()-start < least {
+		start, digests := clock.Thread(0), 0
+		for clock.Thread(0)-start < least {
 			for i := range obs {
 				if fresh {
 					state[i] = pint.Flow{}
@@ -78,7 +77,7 @@ func decodeRates(o Options, n *network, d pathDecoder, length int) (established,
 			}
 			digests += batch * packets
 		}
-		return float64(digests) / (threadTime() - start).Seconds()
+		return float64(digests) / (clock.Thread(0) - start).Seconds()
 	}
 	least := time.Second
 	if o.Quick {
@@ -91,13 +90,4 @@ func decodeRates(o Options, n *network, d pathDecoder, length int) (established,
 		}
 	}
 	return round(least, false), flows, nil
-}
-
-// threadTime is the processor time that the thread has had.
-func threadTime() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		panic(err) // Linux has the clock
-	}
-	return time.Duration(t.Nano())
 }

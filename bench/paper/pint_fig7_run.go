@@ -14,6 +14,7 @@ import (
 	"github.com/weirswitch/weir/bench/netsim/event"
 	"github.com/weirswitch/weir/bench/netsim/fabric"
 	"github.com/weirswitch/weir/bench/netsim/transport"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/pint"
 )
 
@@ -84,7 +85,7 @@ func simulate(ctx context.Context, o Options, all []scenario) ([]simulated, erro
 func (s *scenario) run(ctx context.Context, behind *atomic.Int64, events *atomic.Uint64) (simulated, error) {
 	runtime.LockOSThread() // for its processor time
 	defer runtime.UnlockOSThread()
-	begin := threadTime()
+	begin := clock.Thread(0)
 	lastEnded, lastEvents := 0, uint64(0)
 	note := func(sim *transport.Simulation) {
 		ended, now := sim.Ended(), sim.Network().Counts().Events
@@ -110,7 +111,7 @@ func (s *scenario) run(ctx context.Context, behind *atomic.Int64, events *atomic
 		slow, _ := sim.Slowdown(i)
 		result.flows = append(result.flows, flowTime{f.Bytes, d.Seconds(), slow})
 	}
-	result.speed = speed{sim.Network().Counts().Events, threadTime() - begin, sim.Network().Now().Seconds()}
+	result.speed = speed{sim.Network().Counts().Events, clock.Thread(0) - begin, sim.Network().Now().Seconds()}
 	return result, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/bench/netsim"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/pint"
 )
 
@@ -51,9 +52,9 @@ func recorderRates(o Options, flows int, record func(*pint.Recorder, []pint.Reco
 			return 0, 0, err
 		}
 		for i := range took {
-			start := threadTime()
+			start := clock.Thread(0)
 			record(recorder, records)
-			took[i] += threadTime() - start
+			took[i] += clock.Thread(0) - start
 		}
 	}
 	n := float64(rounds * len(records))

@@ -23,20 +23,6 @@ func nowTAI() int64 {
 	return ts.Nano()
 }
 
-// threadTime is the processor time of a thread of this process; 0 is the calling one.
-func threadTime(thread int) time.Duration {
-	clock := int32(unix.CLOCK_THREAD_CPUTIME_ID)
-	if thread != 0 {
-		const perThread, scheduled = 4, 2 // include/linux/posix-timers_types.h
-		clock = ^int32(thread)<<3 | perThread | scheduled
-	}
-	var ts unix.Timespec
-	if unix.ClockGettime(clock, &ts) != nil {
-		return 0 // the thread has ended
-	}
-	return time.Duration(ts.Nano())
-}
-
 // favoured is the nice value of a measuring thread, where the process may set it.
 const favoured = -20
 

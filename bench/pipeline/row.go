@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirswitch/weir/bench/traffic"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/clock"
 )
 
 // row is a graph that is being measured.
@@ -135,13 +136,13 @@ func (u *row) measure(r *ring, slice time.Duration) sample {
 		if u.cold != nil {
 			u.cold.evict()
 		}
-		cpu := threadTime(0)
+		cpu := clock.Thread(0)
 		start := since()
 		r.pass(u.graph, u.stream.size, u.now)
 		wall := since() - start
 		s.wall += wall
 		u.now += int64(wall)
-		s.cpu += threadTime(0) - cpu
+		s.cpu += clock.Thread(0) - cpu
 		s.packets += uint64(len(r.frames))
 	}
 	return s

@@ -11,6 +11,7 @@ import (
 	"github.com/weirswitch/weir/bench/traffic"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -178,7 +179,7 @@ func readWorkers(running []*memorySwitch) (r reading) {
 		report := m.Report()
 		r.forwarded += report.Forwarded
 		for _, w := range report.Workers {
-			r.cpu += threadTime(w.Thread)
+			r.cpu += clock.Thread(w.Thread)
 		}
 	}
 	r.at = since()

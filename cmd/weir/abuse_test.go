@@ -22,7 +22,7 @@ func TestAbuseUnderLoad(t *testing.T) {
 		t.Skip("no openssl to make certificates with")
 	}
 	r := newRouter(t)
-	certificates(t, r.dir)
+	certificates(t, r.dir, "switch", "operator", "monitor")
 	// The address is in the switch's namespace, which has no loopback yet.
 	if err := r.ns.SetUp("lo"); err != nil {
 		t.Fatal(err)
@@ -65,8 +65,9 @@ admins = ["operator"]
 	}
 }
 
-// certificates makes what both sides need.
-func certificates(t *testing.T, dir string) {
+// certificates makes an authority and a certificate for each name, which is good for
+// 127.0.0.1 too.
+func certificates(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	openssl := func(args ...string) {
 		t.Helper()
@@ -78,8 +79,8 @@ func certificates(t *testing.T, dir string) {
 	}
 	key := []string{"-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"}
 	openssl(append([]string{"req", "-x509", "-subj", "/CN=tests", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2"}, key...)...)
-	for _, name := range []string{"switch", "operator", "monitor"} {
-		openssl(append([]string{"req", "-subj", "/CN=" + name, "-keyout", name + ".key", "-out", name + ".csr", "-addext", "subjectAltName=DNS:" + name}, key...)...)
+	for _, name := range names {
+		openssl(append([]string{"req", "-subj", "/CN=" + name, "-keyout", name + ".key", "-out", name + ".csr", "-addext", "subjectAltName=DNS:" + name + ",IP:127.0.0.1"}, key...)...)
 		openssl("x509", "-req", "-in", name+".csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-out", name+".pem", "-days", "2", "-copy_extensions", "copy")
 	}
 }
@@ -185,7 +186,7 @@ func (r *changingRouter) abuse(t *testing.T) {
 func (r *changingRouter) strangers(t *testing.T) (all [2]*tls.Config) {
 	t.Helper()
 	dir := t.TempDir()
-	certificates(t, dir)
+	certificates(t, dir, "operator")
 	other, err := tls.LoadX509KeyPair(filepath.Join(dir, "operator.pem"), filepath.Join(dir, "operator.key"))
 	if err != nil {
 		t.Fatal(err)

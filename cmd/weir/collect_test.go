@@ -225,25 +225,6 @@ func TestCollectSecondOfFolder(t *testing.T) {
 	}
 }
 
-// collectCertificates makes an authority and those of a collector at 127.0.0.1 and its clients.
-func collectCertificates(t *testing.T, dir string) {
-	t.Helper()
-	openssl := func(args ...string) {
-		t.Helper()
-		cmd := exec.Command("openssl", args...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("openssl %v: %v\n%s", args, err, out)
-		}
-	}
-	key := []string{"-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"}
-	openssl(append([]string{"req", "-x509", "-subj", "/CN=tests", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2"}, key...)...)
-	for _, name := range []string{"collector", "s3", "operator", "monitor"} {
-		openssl(append([]string{"req", "-subj", "/CN=" + name, "-keyout", name + ".key", "-out", name + ".csr", "-addext", "subjectAltName=IP:127.0.0.1"}, key...)...)
-		openssl("x509", "-req", "-in", name+".csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-out", name+".pem", "-days", "2", "-copy_extensions", "copy")
-	}
-}
-
 // awaitState waits until something is so.
 func awaitState(t *testing.T, what string, ok func() (now string, done bool)) {
 	t.Helper()
@@ -265,7 +246,7 @@ func TestCollectSecure(t *testing.T) {
 		t.Skip("no openssl to make certificates with")
 	}
 	certs := t.TempDir()
-	collectCertificates(t, certs)
+	certificates(t, certs, "collector", "s3", "operator", "monitor")
 	path := func(name string) string { return filepath.Join(certs, name) }
 	const secret = "sesame-of-the-switch"
 	if err := os.WriteFile(path("password"), []byte(secret+"\n"), 0o600); err != nil {

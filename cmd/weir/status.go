@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/worker"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/export"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/status"
@@ -119,21 +120,9 @@ func portStatus(p *worker.PortReport, number int) status.Port {
 
 func workerStatus(w *worker.WorkerReport) status.Worker {
 	return status.Worker{
-		ID: uint32(w.ID), Core: int64(w.Core), CPUNs: threadTime(w.Thread),
+		ID: uint32(w.ID), Core: int64(w.Core), CPUNs: uint64(clock.Thread(w.Thread)),
 		Batches: w.Batches, Packets: w.Packets, Rounds: w.Rounds, Sleeps: w.Sleeps,
 	}
-}
-
-// threadTime is the processor time that a thread of this process has used, in ns; 0 of
-// one that has ended.
-func threadTime(thread int) uint64 {
-	// The id of a thread's clock, as in the kernel's include/linux/posix-timers_types.h:
-	// CPUCLOCK_SCHED | CPUCLOCK_PERTHREAD_MASK.
-	var ts unix.Timespec
-	if unix.ClockGettime(int32(^thread<<3|6), &ts) != nil {
-		return 0
-	}
-	return uint64(ts.Nano())
 }
 
 // clockStatus is what the kernel knows of the clock's discipline.

@@ -5,4 +5,6 @@
 // be interrupted, for milliseconds on a busy machine, and the distance of the clocks
 // is wrong by that. So the one is read on both sides of the other, which bounds the
 // error, and again where that bound is too wide.
+//
+// Beside these it reads the processor time of a thread.
 package clock

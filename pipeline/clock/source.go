@@ -23,7 +23,8 @@ var base = time.Now()
 
 func readTAI() int64 { return read(unix.CLOCK_TAI) }
 
-// read reads one of the clocks that every kernel with AF_XDP has, so it cannot fail.
+// read reads a clock. Every kernel with AF_XDP has those of the system, so they cannot fail;
+// that of a thread which has ended does, and is 0.
 func read(id int32) int64 {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(id, &ts)

@@ -1,15 +1,9 @@
 package jetstream
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,76 +14,19 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
+
+	"github.com/weirswitch/weir/internal/certtest"
 )
 
-// authority signs certificates for a test.
-type authority struct {
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
+// pair makes a certificate for both sides, and its key.
+func pair(t *testing.T, a *certtest.Authority, name string) (cert, key string) {
 	t.Helper()
-	a := &authority{dir: t.TempDir()}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	a.cert, a.key = template, nil
-	der, key := a.sign(t, template)
-	a.key = key
-	var err error
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	a.write(t, "ca.pem", "CERTIFICATE", der)
-	return a
-}
-
-// sign signs a template for a new key; the authority itself while it has none.
-func (a *authority) sign(t *testing.T, template *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer := a.key
-	if signer == nil {
-		signer = key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return der, key
-}
-
-func (a *authority) write(t *testing.T, name, kind string, der []byte) string {
-	t.Helper()
-	path := filepath.Join(a.dir, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// pair writes a certificate and its key.
-func (a *authority) pair(t *testing.T, name string) (cert, key string) {
-	t.Helper()
-	der, private := a.sign(t, &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	a.Sign(t, name, x509.Certificate{
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	})
-	b, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a.write(t, name+".pem", "CERTIFICATE", der), a.write(t, name+".key", "EC PRIVATE KEY", b)
+	return a.Path(name + ".pem"), a.Path(name + ".key")
 }
-
-func (a *authority) ca() string { return filepath.Join(a.dir, "ca.pem") }
 
 // outcome tells whether a connection is made, or why not: what is said with want in it, at
 // whichever attempt; a busy machine may cost one its time.
@@ -119,31 +56,31 @@ func outcome(t *testing.T, o Options, want string) error {
 
 // TestTLS: both sides prove who they are, or nothing is said.
 func TestTLS(t *testing.T) {
-	ours, theirs := newAuthority(t), newAuthority(t)
-	cert, key := ours.pair(t, "server")
-	pair, err := tls.LoadX509KeyPair(cert, key)
+	ours, theirs := certtest.New(t, "test"), certtest.New(t, "test")
+	cert, key := pair(t, ours, "server")
+	own, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	roots, err := readRoots(ours.ca())
+	roots, err := readRoots(ours.Path("ca.pem"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := serve(t, &server.Options{TLS: true, TLSVerify: true, TLSConfig: &tls.Config{
-		Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12,
+		Certificates: []tls.Certificate{own}, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12,
 	}})
 	_, port, _ := net.SplitHostPort(s.Addr().String())
-	cert, key = ours.pair(t, "s1")
-	foreignCert, foreignKey := theirs.pair(t, "s1")
+	cert, key = pair(t, ours, "s1")
+	foreignCert, foreignKey := pair(t, theirs, "s1")
 	for _, c := range []struct {
 		name string
 		o    Options
 		want string // in the error; "": none
 	}{
-		{"good", Options{TLSCA: ours.ca(), TLSCert: cert, TLSKey: key}, ""},
-		{"another authority's server", Options{TLSCA: theirs.ca(), TLSCert: cert, TLSKey: key}, "certificate"},
-		{"another authority's client", Options{TLSCA: ours.ca(), TLSCert: foreignCert, TLSKey: foreignKey}, "tls"},
-		{"no certificate", Options{TLSCA: ours.ca()}, "tls"},
+		{"good", Options{TLSCA: ours.Path("ca.pem"), TLSCert: cert, TLSKey: key}, ""},
+		{"another authority's server", Options{TLSCA: theirs.Path("ca.pem"), TLSCert: cert, TLSKey: key}, "certificate"},
+		{"another authority's client", Options{TLSCA: ours.Path("ca.pem"), TLSCert: foreignCert, TLSKey: foreignKey}, "tls"},
+		{"no certificate", Options{TLSCA: ours.Path("ca.pem")}, "tls"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.o.Servers = []string{"nats://127.0.0.1:" + port}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"slices"
-	"syscall"
+
+	"github.com/weirswitch/weir/internal/socket"
 )
 
 // Identity is who is at the other end of a connection.
@@ -43,25 +43,8 @@ func IdentityOf(r *http.Request) Identity {
 
 // peerOf asks the kernel who connected to a unix socket.
 func peerOf(c net.Conn) Identity {
-	id := Identity{UID: -1}
-	if p, ok := c.(*placed); ok {
-		c = p.Conn
-	}
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return id
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return id
-	}
-	_ = raw.Control(func(fd uintptr) {
-		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
-			id.UID = int(cred.Uid)
-			id.Admin = id.UID == 0 || id.UID == os.Geteuid()
-		}
-	})
-	return id
+	p := socket.PeerOf(c)
+	return Identity{UID: p.UID, Admin: p.Privileged()}
 }
 
 // identified finds out who sends requests that came by TLS; what came otherwise is known by

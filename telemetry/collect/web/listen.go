@@ -7,9 +7,8 @@ import (
 	"net"
 	"os"
 	"sync"
-	"syscall"
-	"time"
 
+	"github.com/weirswitch/weir/internal/socket"
 	"github.com/weirswitch/weir/telemetry/collect"
 )
 
@@ -30,7 +29,7 @@ func listenTCP(address string, t collect.TLS, places *places) (net.Listener, err
 	if err != nil {
 		return nil, fmt.Errorf("collect.listen: %w: choose an address of this machine and a port that is free", err)
 	}
-	l = &limited{l, places}
+	l = places.bound(l)
 	if config != nil {
 		l = tls.NewListener(l, config)
 	}
@@ -51,29 +50,18 @@ func listenUnix(path string, places *places) (net.Listener, error) {
 	if err := os.Chmod(path, 0o660); err != nil {
 		return nil, errors.Join(fmt.Errorf("collect.socket: %w", err), l.Close())
 	}
-	return &limited{l, places}, nil
+	return places.bound(l), nil
 }
 
 func removeStale(path string) error {
-	info, err := os.Lstat(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+	err := socket.RemoveStale(path)
+	switch {
+	case errors.Is(err, socket.ErrNotSocket):
+		return fmt.Errorf("%w: remove it, or choose another path", err)
+	case errors.Is(err, socket.ErrInUse):
+		return fmt.Errorf("%w: stop it, or choose another path", err)
 	}
-	if err != nil {
-		return err
-	}
-	if info.Mode()&os.ModeSocket == 0 {
-		return errors.New("a file that is no socket is in its place: remove it, or choose another path")
-	}
-	c, err := net.DialTimeout("unix", path, time.Second)
-	if err == nil {
-		_ = c.Close()
-		return errors.New("a running process listens there: stop it, or choose another path")
-	}
-	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return err
-	}
-	return os.Remove(path)
+	return err
 }
 
 // places are those of connections: so many of all, half as many of one address.
@@ -110,41 +98,14 @@ func (p *places) leave(from string) {
 	}
 }
 
-// limited is a listener that closes at once what comes when its places are taken.
-type limited struct {
-	net.Listener
-	places *places
-}
-
-// Accept implements net.Listener.
-func (l *limited) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
+// bound gives a listener's connections these places.
+func (p *places) bound(l net.Listener) net.Listener {
+	take := func(c net.Conn) (leave func(), ok bool) {
 		from, _, err := net.SplitHostPort(c.RemoteAddr().String())
 		if err != nil {
 			from = "unix"
 		}
-		if l.places.take(from) {
-			return &placed{Conn: c, places: l.places, from: from}, nil
-		}
-		l.places.refused()
-		_ = c.Close()
+		return func() { p.leave(from) }, p.take(from)
 	}
-}
-
-// placed is a connection that has a place until it is closed.
-type placed struct {
-	net.Conn
-	places *places
-	from   string
-	once   sync.Once
-}
-
-// Close implements net.Conn.
-func (c *placed) Close() error {
-	c.once.Do(func() { c.places.leave(c.from) })
-	return c.Conn.Close()
+	return &socket.Bounded{Listener: l, Take: take, Refused: p.refused}
 }

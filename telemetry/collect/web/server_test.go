@@ -2,16 +2,10 @@ package web
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -23,69 +17,22 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/weirswitch/weir/internal/certtest"
 	"github.com/weirswitch/weir/telemetry/collect"
 )
 
-// authority is a certificate authority for tests, in a folder.
-type authority struct {
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{dir: t.TempDir()}
-	a.cert, a.key = a.sign(t, "ca", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
-	return a
-}
-
-// sign makes the files NAME.pem and NAME.key. The authority's own certificate is the first.
-func (a *authority) sign(t *testing.T, name string, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Subject, c.SerialNumber = pkix.Name{CommonName: name}, big.NewInt(time.Now().UnixNano())
-	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{name + ".pem": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "PRIVATE KEY", Bytes: pkcs}} {
-		if err := os.WriteFile(filepath.Join(a.dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	signed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signed, key
-}
-
-func (a *authority) files(name string) collect.TLS {
-	return collect.TLS{Certificate: filepath.Join(a.dir, name+".pem"), Key: filepath.Join(a.dir, name+".key"), CA: filepath.Join(a.dir, "ca.pem")}
+// files are those of a certificate, and of the authority that signed it.
+func files(a *certtest.Authority, name string) collect.TLS {
+	return collect.TLS{Certificate: a.Path(name + ".pem"), Key: a.Path(name + ".key"), CA: a.Path("ca.pem")}
 }
 
 // client is one with a certificate of the authority, or without any.
-func (a *authority) client(t *testing.T, name string) *http.Client {
+func client(t *testing.T, a *certtest.Authority, name string) *http.Client {
 	t.Helper()
-	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
-	c := &tls.Config{RootCAs: pool}
+	c := &tls.Config{RootCAs: a.Pool()}
 	if name != "" {
-		own, _, err := (&collect.TLS{Certificate: a.files(name).Certificate, Key: a.files(name).Key, CA: a.files(name).CA}).Load("tls")
+		of := files(a, name)
+		own, _, err := of.Load("tls")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,29 +92,30 @@ func get(t *testing.T, c *http.Client, url string) (int, string) {
 // TestRoles: over TLS whoever has a certificate reads, those named change, and nobody else comes
 // in; by the socket root changes; over plain TCP one reads.
 func TestRoles(t *testing.T) {
-	a, stranger := newAuthority(t), newAuthority(t)
+	a, stranger := certtest.New(t, "ca"), certtest.New(t, "ca")
+	here := x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	for _, name := range []string{"collector", "operator", "monitor"} {
-		a.sign(t, name, &x509.Certificate{})
+		a.Sign(t, name, here)
 	}
-	stranger.sign(t, "operator", &x509.Certificate{})
+	stranger.Sign(t, "operator", here)
 	socket := filepath.Join(t.TempDir(), "s")
-	s := serve(t, Config{Listen: "0.0.0.0:0", Socket: socket, TLS: a.files("collector"), Admins: []string{"operator"}})
+	s := serve(t, Config{Listen: "0.0.0.0:0", Socket: socket, TLS: files(a, "collector"), Admins: []string{"operator"}})
 	_, port, _ := net.SplitHostPort(s.Address())
 	base := "https://127.0.0.1:" + port
-	if code, text := get(t, a.client(t, "monitor"), base+"/"); code != 200 || text != `certificate "monitor"` {
+	if code, text := get(t, client(t, a, "monitor"), base+"/"); code != 200 || text != `certificate "monitor"` {
 		t.Errorf("a reader: %d %s", code, text)
 	}
-	if code, text := get(t, a.client(t, "monitor"), base+"/admin"); code != 403 || !strings.Contains(text, `certificate "monitor" may read, but not change`) {
+	if code, text := get(t, client(t, a, "monitor"), base+"/admin"); code != 403 || !strings.Contains(text, `certificate "monitor" may read, but not change`) {
 		t.Errorf("a reader who changes: %d %s", code, text)
 	}
-	if code, text := get(t, a.client(t, "operator"), base+"/admin"); code != 200 || text != "changed" {
+	if code, text := get(t, client(t, a, "operator"), base+"/admin"); code != 200 || text != "changed" {
 		t.Errorf("an admin: %d %s", code, text)
 	}
-	forged := stranger.client(t, "operator")
-	forged.Transport.(*http.Transport).TLSClientConfig.RootCAs = a.client(t, "").Transport.(*http.Transport).TLSClientConfig.RootCAs
-	old := a.client(t, "monitor")
+	forged := client(t, stranger, "operator")
+	forged.Transport.(*http.Transport).TLSClientConfig.RootCAs = a.Pool()
+	old := client(t, a, "monitor")
 	old.Transport.(*http.Transport).TLSClientConfig.MaxVersion = tls.VersionTLS12
-	for name, c := range map[string]*http.Client{"nobody": a.client(t, ""), "another authority's": forged, "TLS 1.2": old} {
+	for name, c := range map[string]*http.Client{"nobody": client(t, a, ""), "another authority's": forged, "TLS 1.2": old} {
 		if code, text := get(t, c, base+"/"); code != 0 {
 			t.Errorf("%s comes in: %d %s", name, code, text)
 		}

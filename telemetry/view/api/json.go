@@ -3,76 +3,17 @@ package api
 import (
 	"encoding/json"
 	"fmt"
-	"math"
-	"strconv"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/weirswitch/weir/internal/plainjson"
 )
 
 // JSON writes a message as package query writes its answers: the schema's field names in
 // the schema's order, numbers as numbers, empty lists, and no field that has no value.
-// (protojson writes 64-bit integers as strings and leaves zeros out.) NaN and infinity
-// have no such form, and are an error.
-func JSON(m proto.Message) (json.RawMessage, error) {
-	return appendMessage(nil, m.ProtoReflect())
-}
-
-func appendMessage(b []byte, m protoreflect.Message) (_ []byte, err error) {
-	fields := m.Descriptor().Fields()
-	b = append(b, '{')
-	first := true
-	for i := range fields.Len() {
-		f := fields.Get(i)
-		if f.HasPresence() && !m.Has(f) {
-			continue
-		}
-		if !first {
-			b = append(b, ',')
-		}
-		first = false
-		b = strconv.AppendQuote(b, string(f.Name()))
-		b = append(b, ':')
-		if f.IsList() {
-			b, err = appendList(b, f, m.Get(f).List())
-		} else {
-			b, err = appendValue(b, f, m.Get(f))
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return append(b, '}'), nil
-}
-
-func appendList(b []byte, f protoreflect.FieldDescriptor, list protoreflect.List) (_ []byte, err error) {
-	b = append(b, '[')
-	for i := range list.Len() {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		if b, err = appendValue(b, f, list.Get(i)); err != nil {
-			return nil, err
-		}
-	}
-	return append(b, ']'), nil
-}
-
-func appendValue(b []byte, f protoreflect.FieldDescriptor, v protoreflect.Value) ([]byte, error) {
-	switch f.Kind() {
-	case protoreflect.MessageKind:
-		return appendMessage(b, v.Message())
-	case protoreflect.DoubleKind:
-		if x := v.Float(); math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil, fmt.Errorf("%s: %v is no number: write a finite one", f.Name(), x)
-		}
-	case protoreflect.BytesKind, protoreflect.EnumKind, protoreflect.GroupKind, protoreflect.FloatKind:
-		panic(fmt.Sprintf("api: the schema's %s has a kind that JSON does not write", f.FullName()))
-	}
-	text, err := json.Marshal(v.Interface())
-	return append(b, text...), err
-}
+// NaN and infinity have no such form, and are an error.
+func JSON(m proto.Message) (json.RawMessage, error) { return plainjson.Present(m) }
 
 // codec is the JSON of the API over HTTP: it is written by JSON, so that a client reads the
 // same fields as from `weir query --json`, and read strictly. connect takes a codec for each

@@ -1,0 +1,39 @@
+package socket
+
+import (
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Peer is the process at the other end of a unix socket.
+type Peer struct {
+	UID int // -1: the kernel names nobody, as over TCP
+	PID int // 0: of another pid namespace, or nobody
+}
+
+// PeerOf asks the kernel who connected, of a connection as it came or from a Bounded.
+func PeerOf(c net.Conn) Peer {
+	p := Peer{UID: -1}
+	if placed, ok := c.(*placed); ok {
+		c = placed.Conn
+	}
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return p
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return p
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			p = Peer{UID: int(cred.Uid), PID: int(cred.Pid)}
+		}
+	})
+	return p
+}
+
+// Privileged reports whether the process is root's, or of the user as whom this one runs.
+func (p Peer) Privileged() bool { return p.UID == 0 || p.UID == os.Geteuid() }

@@ -1,0 +1,44 @@
+package socket
+
+import (
+	"errors"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What keeps RemoveStale from making room.
+var (
+	ErrNotSocket = errors.New("a file that is no socket is in its place")
+	ErrInUse     = errors.New("a running process listens there")
+)
+
+// dialWait is how long a live server may take to accept.
+const dialWait = time.Second
+
+// RemoveStale removes a socket that nobody listens on. Where nothing is, that is well. A file
+// that is no socket stays (ErrNotSocket), and so does a socket that a process answers at
+// (ErrInUse), or may: then the error is that of dialling, a *net.OpError.
+func RemoveStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode()&os.ModeSocket == 0 {
+		return ErrNotSocket
+	}
+	c, err := net.DialTimeout("unix", path, dialWait)
+	if err == nil {
+		_ = c.Close()
+		return ErrInUse
+	}
+	if !errors.Is(err, unix.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
+}
