@@ -3,7 +3,9 @@
 // for programs that do not fit; the assembler refuses them. And the compiler may
 // split the tables and registers of a program without a word: what it lists for
 // each stage is what counts, so the program fails if one needs more stages than it may
-// have, or if a register stands in two stages.
+// have, or if a register stands in two stages. It fails too where the compiler has
+// lost what a parser selects by, as some versions do: then the table tells of the stages,
+// and the program does not work.
 //
 // The variables P4C_BAREFOOT and BFAS say where compiler and assembler are, if not
 // on the PATH. A compiler that is not installed is told by -I where core.p4 and tna.p4 are.

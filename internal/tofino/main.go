@@ -79,10 +79,11 @@ func run(source, out string, include, names []string) error {
 		r := <-results[i]
 		if r.err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", p.name, r.err))
-			continue
 		}
-		fmt.Print(table(p, r.stages))
-		faults = append(faults, check(p, r.stages)...)
+		if len(r.stages) > 0 {
+			fmt.Print(table(p, r.stages))
+			faults = append(faults, check(p, r.stages)...)
+		}
 	}
 	return errors.Join(faults...)
 }

@@ -31,17 +31,29 @@ func findTools() (t tools, err error) {
 	return t, errors.Join(faults...)
 }
 
-// measure builds a program and reads what its stages need.
+// measure builds a program and reads what its stages need. There are stages beside an
+// error where the assembler takes a program whose parser does not do what it says.
 func (t tools) measure(p program, source, dir string) ([]stage, error) {
-	if err := t.build(p, source, dir); err != nil {
-		return nil, err
+	if err := t.compile(p, source, dir); err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
 	}
-	return readStages(filepath.Join(dir, "pipe", "logs", "resources.json"))
+	pipe := filepath.Join(dir, "pipe")
+	file := filepath.Join(pipe, p.name+".bfa")
+	assembly, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read what the compiler made: %w", err)
+	}
+	lost := lostSelections(string(assembly))
+	if err := command(t.assembler, "--target", p.target, "--no-bin", "-o", pipe, file); err != nil {
+		return nil, errors.Join(fmt.Errorf("assemble: %w", err), lost)
+	}
+	stages, err := readStages(filepath.Join(pipe, "logs", "resources.json"))
+	return stages, errors.Join(err, lost)
 }
 
-// build compiles and assembles one program into a folder, which is emptied before.
-// A warning is no fault of a program: the back end has some that speak of itself.
-func (t tools) build(p program, source, dir string) error {
+// compile compiles one program into a folder, which is emptied before. A warning is
+// no fault of a program: the back end has some that speak of itself.
+func (t tools) compile(p program, source, dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
@@ -56,23 +68,28 @@ func (t tools) build(p program, source, dir string) error {
 	for _, dir := range t.include {
 		args = append(args, "-I", dir)
 	}
-	if err := command(t.compiler, append(args, source)...); err != nil {
-		return fmt.Errorf("compile: %w", err)
-	}
-	pipe := filepath.Join(dir, "pipe")
-	if err := command(t.assembler, "--target", p.target, "--no-bin", "-o", pipe, filepath.Join(pipe, p.name+".bfa")); err != nil {
-		return fmt.Errorf("assemble: %w", err)
-	}
-	return nil
+	return command(t.compiler, append(args, source)...)
 }
 
-// command runs a program that is to say nothing but what is wrong.
+// command runs a program; its error has what the program says is wrong.
 func command(name string, args ...string) error {
 	c := exec.Command(name, args...)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	if err := c.Run(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", filepath.Base(name), err, out.Bytes())
+		return fmt.Errorf("%s: %w\n%s", filepath.Base(name), err, errorsAlone(out.Bytes()))
 	}
 	return nil
+}
+
+// errorsAlone is what a program said without the lines that are warnings, of which the
+// assembler has hundreds.
+func errorsAlone(said []byte) []byte {
+	var left []byte
+	for line := range bytes.Lines(said) {
+		if !bytes.Contains(line, []byte("warning:")) {
+			left = append(left, line...)
+		}
+	}
+	return left
 }

@@ -204,6 +204,20 @@ func (p *p4parser) state(t *testing.T, text string) (s p4state) {
 	return s
 }
 
+// next is the state behind a state, by what it selects on; empty if no case matches.
+func (s p4state) next(on ...uint64) string {
+	for _, c := range s.cases {
+		matches := true
+		for i, m := range c.match {
+			matches = matches && on[i]&m.mask == m.value&m.mask
+		}
+		if matches {
+			return c.to
+		}
+	}
+	return ""
+}
+
 func (p *p4parser) number(t *testing.T, text string) uint64 {
 	t.Helper()
 	text = strings.TrimSpace(text)
@@ -300,18 +314,11 @@ func (p *p4parser) run(t *testing.T, data []byte) (r parsed) {
 			}
 			r.fields[to] = value(from)
 		}
-		next := ""
-		for _, c := range s.cases {
-			matches := true
-			for i, m := range c.match {
-				matches = matches && value(s.on[i])&m.mask == m.value&m.mask
-			}
-			if matches {
-				next = c.to
-				break
-			}
+		on := make([]uint64, len(s.on))
+		for i, expression := range s.on {
+			on[i] = value(expression)
 		}
-		if name = next; name == "" {
+		if name = s.next(on...); name == "" {
 			r.ended = true
 			return r
 		}
@@ -518,4 +525,59 @@ func short(data []byte, p *packet.Packet, least uint16) bool {
 		l4 = int(p.L3) + 40
 	}
 	return binary.BigEndian.Uint16(data[l4+4:]) < least
+}
+
+// TestTCPLengths tries all lengths with all data offsets.
+func TestTCPLengths(t *testing.T) {
+	p := newP4parser(t)
+	for _, ip := range []struct {
+		state, other  string
+		header, least int // what of the length is not TCP's; what comes there
+	}{{"tcp4", "other4", 20, 28}, {"tcp6", "other6", 0, 0}} {
+		state := p.states[ip.state]
+		for length := ip.least; length < 1<<16; length++ {
+			for offset := range 16 {
+				want := "tcp"
+				switch segment := length - ip.header; {
+				case offset < 5, segment < 4*offset:
+					want = ip.other
+				case segment < 4*offset+8:
+					want = "tcp_alone"
+				}
+				if got := state.next(uint64(length), uint64(offset)); got != want {
+					t.Fatalf("%s: length %d, data offset %d: %s, want %s", ip.state, length, offset, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestParserRows counts the cases of all selects, and states without one: a Tofino has 256 rows for
+// them in ingress, and its compiler adds states for what one state cannot extract.
+func TestParserRows(t *testing.T) {
+	const most = 256 - 16
+	p := newP4parser(t)
+	rows := 0
+	seen := map[string]bool{"accept": true}
+	for todo := []string{"start"}; len(todo) > 0; {
+		name := todo[0]
+		todo = todo[1:]
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		rows += len(p.states[name].cases)
+		for _, c := range p.states[name].cases {
+			todo = append(todo, c.to)
+		}
+	}
+	t.Logf("%d rows", rows)
+	if rows > most {
+		t.Errorf("the parser needs %d rows, which are more than %d", rows, most)
+	}
+	for name := range p.states {
+		if !seen[name] {
+			t.Errorf("no state leads to %q", name)
+		}
+	}
 }

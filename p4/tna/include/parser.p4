@@ -10,19 +10,22 @@
 //
 // A piece of the id (T1, T2, P) is extracted where the IP packet has it whole, by the IP
 // length. The select expressions that decide it are written as masks: the lengths
-// in question are below 128.
+// in question are below 128. Each case of a select takes a row of the parser's memory, of
+// which ingress has 256: hence the order of cases, later ones being for what earlier ones left.
 #ifndef WEIR_TNA_PARSER_P4
 #define WEIR_TNA_PARSER_P4
 
 #include "headers.p4"
 
+// All bits but that in which TYPE_LEGACY_QINQ differs from TYPE_VLAN.
+#define NOT_LEGACY 16w0xefff
+
 #define VLAN_STATE(n, next)                                                            \
     state vlan##n {                                                                    \
         pkt.extract(hdr.vlan[n]);                                                      \
         transition select(pkt.lookahead<bit<16>>()) {                                  \
-            TYPE_VLAN: next;                                                           \
-            TYPE_SERVICE_VLAN: next;                                                           \
-            TYPE_LEGACY_QINQ: next;                                                       \
+            TYPE_VLAN &&& NOT_LEGACY: next; /* TYPE_LEGACY_QINQ too */                 \
+            TYPE_SERVICE_VLAN: next;                                                   \
             TYPE_SHIM: shim;                                                           \
             default: behind;                                                           \
         }                                                                              \
@@ -33,9 +36,8 @@
     state link {                                                                       \
         pkt.extract(hdr.ethernet);                                                     \
         transition select(pkt.lookahead<bit<16>>()) {                                  \
-            TYPE_VLAN: vlan0;                                                          \
-            TYPE_SERVICE_VLAN: vlan0;                                                          \
-            TYPE_LEGACY_QINQ: vlan0;                                                      \
+            TYPE_VLAN &&& NOT_LEGACY: vlan0;                                           \
+            TYPE_SERVICE_VLAN: vlan0;                                                  \
             TYPE_SHIM: shim;                                                           \
             default: behind;                                                           \
         }                                                                              \
@@ -176,6 +178,8 @@ parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
         transition select(pkt.lookahead<bit<32>>()) {
             32w0x45000000 &&& 32w0xff00fff0: opaque; // shorter than its header
             32w0x45000010 &&& 32w0xff00fffc: opaque;
+            32w0x45000014 &&& 32w0xff00fffc: ipv4_short; // no T1 in it
+            32w0x45000018 &&& 32w0xff00fffc: ipv4_short;
             32w0x45000000 &&& 32w0xff000000: ipv4;
             32w0x40000000 &&& 32w0xfc000000: opaque; // a header of less than 20 bytes
             32w0x44000000 &&& 32w0xff000000: opaque;
@@ -185,6 +189,10 @@ parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
     }
     state ipv4_options {
         md.unmeasured = 1;
+        pkt.extract(hdr.ipv4);
+        transition accept;
+    }
+    state ipv4_short {
         pkt.extract(hdr.ipv4);
         transition accept;
     }
@@ -203,12 +211,9 @@ parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
     }
 
     // Each state below knows how long the IP packet is: n4 means the whole IPv4 packet, with
-    // its header of 20 bytes.
+    // its header of 20 bytes. It has at least 28.
     state other4 {
         transition select(hdr.ipv4.total_length) {
-            16w0x0000 &&& 16w0xfff0: accept;      // below 28
-            16w0x0010 &&& 16w0xfff8: accept;
-            16w0x0018 &&& 16w0xfffc: accept;
             16w0x0000 &&& 16w0xffe0: t1_alone;    // below 36
             16w0x0020 &&& 16w0xfffc: t1_alone;
             16w0x0020 &&& 16w0xfff8: t1_t2;       // below 44
@@ -247,9 +252,6 @@ parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
 
     state icmp4 {
         transition select(hdr.ipv4.total_length) {
-            16w0x0000 &&& 16w0xfff0: accept;      // below 28: malformed
-            16w0x0010 &&& 16w0xfff8: accept;
-            16w0x0018 &&& 16w0xfffc: accept;
             16w0x0000 &&& 16w0xffe0: t1_alone;    // below 36
             16w0x0020 &&& 16w0xfffc: t1_alone;
             default: t1_payload;
@@ -257,20 +259,14 @@ parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
     }
     state udp4 {
         transition select(hdr.ipv4.total_length, pkt.lookahead<bit<48>>()[15:0]) {
-            (16w0x0000 &&& 16w0xfff0, _): accept; // below 28: malformed
-            (16w0x0010 &&& 16w0xfff8, _): accept;
-            (16w0x0018 &&& 16w0xfffc, _): accept;
             (_, 16w0x0000 &&& 16w0xfff8): other4; // a UDP length below 8: malformed
-            (16w0x0000 &&& 16w0xffe0, _): ports_alone;
+            (16w0x0000 &&& 16w0xffe0, _): ports_alone; // below 36
             (16w0x0020 &&& 16w0xfffc, _): ports_alone;
             default: ports_payload;
         }
     }
     state udp_lite4 {
         transition select(hdr.ipv4.total_length, pkt.lookahead<bit<48>>()[15:0]) {
-            (16w0x0000 &&& 16w0xfff0, _): accept;
-            (16w0x0010 &&& 16w0xfff8, _): accept;
-            (16w0x0018 &&& 16w0xfffc, _): accept;
             (16w0x0000 &&& 16w0xffe0, 16w0x0000): ports_alone; // covers all
             (16w0x0020 &&& 16w0xfffc, 16w0x0000): ports_alone;
             (_, 16w0x0000): ports_payload;
@@ -315,55 +311,49 @@ parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
         transition payload;
     }
 
-    // By the length and the data offset, in words, which stands in byte 12: a malformed header;
-    // one with less than 8 bytes behind it; one with a payload.
+    // By the length, of w words, and the data offset o, in words, which stands in byte 12: a
+    // malformed header, of less than five words or more than the packet has; one with less than
+    // 8 bytes behind it; one with a payload. Of IPv4, w is 5 more.
     state tcp4 {
         transition select(hdr.ipv4.total_length, pkt.lookahead<bit<104>>()[7:4]) {
             (16w0x0000 &&& 16w0xffe0, _): other4;
             (16w0x0020 &&& 16w0xfff8, _): other4;
             (_, 4w0x0 &&& 4w0xc): other4;
             (_, 4w0x4): other4;
-            (16w0x0028 &&& 16w0xfff8, 5): tcp_alone;
-            (16w0x0000 &&& 16w0xffe0, 6): other4;
-            (16w0x0020 &&& 16w0xfff8, 6): other4;
-            (16w0x0028 &&& 16w0xfffc, 6): other4;
-            (16w0x002c &&& 16w0xfffc, 6): tcp_alone;
-            (16w0x0030 &&& 16w0xfffc, 6): tcp_alone;
-            (16w0x0000 &&& 16w0xffe0, 7): other4;
-            (16w0x0020 &&& 16w0xfff0, 7): other4;
-            (16w0x0030 &&& 16w0xfff8, 7): tcp_alone;
-            (16w0x0000 &&& 16w0xffe0, 8): other4;
-            (16w0x0020 &&& 16w0xfff0, 8): other4;
-            (16w0x0030 &&& 16w0xfffc, 8): other4;
-            (16w0x0034 &&& 16w0xfffc, 8): tcp_alone;
-            (16w0x0038 &&& 16w0xfffc, 8): tcp_alone;
-            (16w0x0000 &&& 16w0xffe0, 9): other4;
-            (16w0x0020 &&& 16w0xfff0, 9): other4;
-            (16w0x0030 &&& 16w0xfff8, 9): other4;
-            (16w0x0038 &&& 16w0xfff8, 9): tcp_alone;
-            (16w0x0000 &&& 16w0xffe0, 10): other4;
-            (16w0x0020 &&& 16w0xfff0, 10): other4;
-            (16w0x0030 &&& 16w0xfff8, 10): other4;
-            (16w0x0038 &&& 16w0xfffc, 10): other4;
-            (16w0x003c &&& 16w0xfffc, 10): tcp_alone;
-            (16w0x0040 &&& 16w0xfffc, 10): tcp_alone;
-            (16w0x0000 &&& 16w0xffc0, 11): other4;
-            (16w0x0040 &&& 16w0xfff8, 11): tcp_alone;
-            (16w0x0000 &&& 16w0xffc0, 12): other4;
-            (16w0x0040 &&& 16w0xfffc, 12): other4;
-            (16w0x0044 &&& 16w0xfffc, 12): tcp_alone;
-            (16w0x0048 &&& 16w0xfffc, 12): tcp_alone;
-            (16w0x0000 &&& 16w0xffc0, 13): other4;
-            (16w0x0040 &&& 16w0xfff8, 13): other4;
-            (16w0x0048 &&& 16w0xfff8, 13): tcp_alone;
-            (16w0x0000 &&& 16w0xffc0, 14): other4;
-            (16w0x0040 &&& 16w0xfff8, 14): other4;
-            (16w0x0048 &&& 16w0xfffc, 14): other4;
-            (16w0x004c &&& 16w0xfffc, 14): tcp_alone;
-            (16w0x0050 &&& 16w0xfffc, 14): tcp_alone;
-            (16w0x0000 &&& 16w0xffc0, 15): other4;
-            (16w0x0040 &&& 16w0xfff0, 15): other4;
-            (16w0x0050 &&& 16w0xfff8, 15): tcp_alone;
+            // w is 10 or 11
+            (16w0x0028 &&& 16w0xfff8, 4w0x8 &&& 4w0x8): other4;
+            (16w0x0028 &&& 16w0xfff8, 4w0x7): other4;
+            (16w0x0028 &&& 16w0xfffc, 4w0x6): other4;
+            (16w0x0028 &&& 16w0xfff8, _): tcp_alone;
+            // 12 to 15: o is above w - 5
+            (16w0x0030 &&& 16w0xfff0, 4w0xc &&& 4w0xc): other4;
+            (16w0x0030 &&& 16w0xfff8, 4w0xa &&& 4w0xe): other4;
+            (16w0x0030 &&& 16w0xfffc, 4w0x8 &&& 4w0xe): other4;
+            (16w0x0034 &&& 16w0xfffc, 4w0x9): other4;
+            (16w0x0038 &&& 16w0xfffc, 4w0xa &&& 4w0xe): other4;
+            (16w0x003c &&& 16w0xfffc, 4w0xb): other4;
+            // o is w - 5 or w - 6
+            (16w0x0030 &&& 16w0xfff8, 4w0x7): tcp_alone;
+            (16w0x0030 &&& 16w0xfffc, 4w0x6): tcp_alone;
+            (16w0x0034 &&& 16w0xfffc, 4w0x8): tcp_alone;
+            (16w0x0038 &&& 16w0xfff8, 4w0x9): tcp_alone;
+            (16w0x0038 &&& 16w0xfffc, 4w0x8): tcp_alone;
+            (16w0x003c &&& 16w0xfffc, 4w0xa): tcp_alone;
+            // 16 to 19, the same
+            (16w0x0040 &&& 16w0xfff8, 4w0xe &&& 4w0xe): other4;
+            (16w0x0040 &&& 16w0xfffc, 4w0xc &&& 4w0xe): other4;
+            (16w0x0044 &&& 16w0xfffc, 4w0xd): other4;
+            (16w0x0048 &&& 16w0xfffc, 4w0xe &&& 4w0xe): other4;
+            (16w0x004c &&& 16w0xfffc, 4w0xf): other4;
+            (16w0x0040 &&& 16w0xfff8, 4w0xb): tcp_alone;
+            (16w0x0040 &&& 16w0xfffc, 4w0xa): tcp_alone;
+            (16w0x0044 &&& 16w0xfffc, 4w0xc): tcp_alone;
+            (16w0x0048 &&& 16w0xfff8, 4w0xd): tcp_alone;
+            (16w0x0048 &&& 16w0xfffc, 4w0xc): tcp_alone;
+            (16w0x004c &&& 16w0xfffc, 4w0xe): tcp_alone;
+            // 20 and 21
+            (16w0x0050 &&& 16w0xfff8, 4w0xf): tcp_alone;
+            (16w0x0050 &&& 16w0xfffc, 4w0xe): tcp_alone;
             default: tcp;
         }
     }
@@ -481,54 +471,36 @@ parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
             default: sctp_payload;
         }
     }
+    // o is above w where it has a one in the first bit in which they differ. It is w or
+    // w - 1 where it is not above and they differ in the last bit at most, and where it is odd and w the next.
     state tcp6 {
         transition select(hdr.ipv6.payload_length, pkt.lookahead<bit<104>>()[7:4]) {
-            (16w0x0000 &&& 16w0xfff0, _): other6;
-            (16w0x0010 &&& 16w0xfffc, _): other6;
             (_, 4w0x0 &&& 4w0xc): other6;
             (_, 4w0x4): other6;
-            (16w0x0014 &&& 16w0xfffc, 5): tcp_alone;
-            (16w0x0018 &&& 16w0xfffc, 5): tcp_alone;
-            (16w0x0000 &&& 16w0xfff0, 6): other6;
-            (16w0x0010 &&& 16w0xfff8, 6): other6;
-            (16w0x0018 &&& 16w0xfff8, 6): tcp_alone;
-            (16w0x0000 &&& 16w0xfff0, 7): other6;
-            (16w0x0010 &&& 16w0xfff8, 7): other6;
-            (16w0x0018 &&& 16w0xfffc, 7): other6;
-            (16w0x001c &&& 16w0xfffc, 7): tcp_alone;
-            (16w0x0020 &&& 16w0xfffc, 7): tcp_alone;
-            (16w0x0000 &&& 16w0xffe0, 8): other6;
-            (16w0x0020 &&& 16w0xfff8, 8): tcp_alone;
-            (16w0x0000 &&& 16w0xffe0, 9): other6;
-            (16w0x0020 &&& 16w0xfffc, 9): other6;
-            (16w0x0024 &&& 16w0xfffc, 9): tcp_alone;
-            (16w0x0028 &&& 16w0xfffc, 9): tcp_alone;
-            (16w0x0000 &&& 16w0xffe0, 10): other6;
-            (16w0x0020 &&& 16w0xfff8, 10): other6;
-            (16w0x0028 &&& 16w0xfff8, 10): tcp_alone;
-            (16w0x0000 &&& 16w0xffe0, 11): other6;
-            (16w0x0020 &&& 16w0xfff8, 11): other6;
-            (16w0x0028 &&& 16w0xfffc, 11): other6;
-            (16w0x002c &&& 16w0xfffc, 11): tcp_alone;
-            (16w0x0030 &&& 16w0xfffc, 11): tcp_alone;
-            (16w0x0000 &&& 16w0xffe0, 12): other6;
-            (16w0x0020 &&& 16w0xfff0, 12): other6;
-            (16w0x0030 &&& 16w0xfff8, 12): tcp_alone;
-            (16w0x0000 &&& 16w0xffe0, 13): other6;
-            (16w0x0020 &&& 16w0xfff0, 13): other6;
-            (16w0x0030 &&& 16w0xfffc, 13): other6;
-            (16w0x0034 &&& 16w0xfffc, 13): tcp_alone;
-            (16w0x0038 &&& 16w0xfffc, 13): tcp_alone;
-            (16w0x0000 &&& 16w0xffe0, 14): other6;
-            (16w0x0020 &&& 16w0xfff0, 14): other6;
-            (16w0x0030 &&& 16w0xfff8, 14): other6;
-            (16w0x0038 &&& 16w0xfff8, 14): tcp_alone;
-            (16w0x0000 &&& 16w0xffe0, 15): other6;
-            (16w0x0020 &&& 16w0xfff0, 15): other6;
-            (16w0x0030 &&& 16w0xfff8, 15): other6;
-            (16w0x0038 &&& 16w0xfffc, 15): other6;
-            (16w0x003c &&& 16w0xfffc, 15): tcp_alone;
-            (16w0x0040 &&& 16w0xfffc, 15): tcp_alone;
+            (16w0x0000 &&& 16w0xffe0, 4w0x8 &&& 4w0x8): other6;
+            (16w0x0000 &&& 16w0xfff0, 4w0x4 &&& 4w0xc): other6;
+            (16w0x0020 &&& 16w0xfff0, 4w0xc &&& 4w0xc): other6;
+            (16w0x0010 &&& 16w0xfff8, 4w0x6 &&& 4w0xe): other6;
+            (16w0x0020 &&& 16w0xfff8, 4w0xa &&& 4w0xe): other6;
+            (16w0x0030 &&& 16w0xfff8, 4w0xe &&& 4w0xe): other6;
+            (16w0x0010 &&& 16w0xfffc, 4w0x5): other6;
+            (16w0x0018 &&& 16w0xfffc, 4w0x7): other6;
+            (16w0x0020 &&& 16w0xfffc, 4w0x9): other6;
+            (16w0x0028 &&& 16w0xfffc, 4w0xb): other6;
+            (16w0x0030 &&& 16w0xfffc, 4w0xd): other6;
+            (16w0x0038 &&& 16w0xfffc, 4w0xf): other6;
+            (16w0x0010 &&& 16w0xfff8, 4w0x4 &&& 4w0xe): tcp_alone;
+            (16w0x0018 &&& 16w0xfff8, 4w0x6 &&& 4w0xe): tcp_alone;
+            (16w0x0020 &&& 16w0xfff8, 4w0x8 &&& 4w0xe): tcp_alone;
+            (16w0x0028 &&& 16w0xfff8, 4w0xa &&& 4w0xe): tcp_alone;
+            (16w0x0030 &&& 16w0xfff8, 4w0xc &&& 4w0xe): tcp_alone;
+            (16w0x0038 &&& 16w0xfff8, 4w0xe &&& 4w0xe): tcp_alone;
+            (16w0x0018 &&& 16w0xfffc, 4w0x5): tcp_alone;
+            (16w0x0020 &&& 16w0xfffc, 4w0x7): tcp_alone;
+            (16w0x0028 &&& 16w0xfffc, 4w0x9): tcp_alone;
+            (16w0x0030 &&& 16w0xfffc, 4w0xb): tcp_alone;
+            (16w0x0038 &&& 16w0xfffc, 4w0xd): tcp_alone;
+            (16w0x0040 &&& 16w0xfffc, 4w0xf): tcp_alone;
             default: tcp;
         }
     }
