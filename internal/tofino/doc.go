@@ -3,7 +3,7 @@
 // for programs that do not fit; the assembler refuses them. And the compiler may
 // split the tables and registers of a program without a word: what it lists for
 // each stage is what counts, so the program fails if one needs more stages than it may
-// have, or if a register stands in two stages. It fails too where the compiler has
+// have, or if a register stands in two stages. It warns where the compiler has
 // lost what a parser selects by, as some versions do: then the table tells of the stages,
 // and the program does not work.
 //

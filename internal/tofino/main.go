@@ -60,8 +60,8 @@ func run(source, out string, include, names []string) error {
 		}
 	}
 	type result struct {
-		stages []stage
-		err    error
+		stages    []stage
+		lost, err error
 	}
 	results := make([]chan result, len(wanted))
 	turns := make(chan struct{}, runtime.NumCPU()) // a compiler has one thread
@@ -69,14 +69,17 @@ func run(source, out string, include, names []string) error {
 		results[i] = make(chan result, 1)
 		go func() {
 			turns <- struct{}{}
-			stages, err := t.measure(p, filepath.Join(source, p.name+".p4"), filepath.Join(out, p.name))
+			stages, lost, err := t.measure(p, filepath.Join(source, p.name+".p4"), filepath.Join(out, p.name))
 			<-turns
-			results[i] <- result{stages, err}
+			results[i] <- result{stages, lost, err}
 		}()
 	}
 	var faults []error
 	for i, p := range wanted {
 		r := <-results[i]
+		if r.lost != nil {
+			fmt.Fprintf(os.Stderr, "warning: %s: %v\n", p.name, r.lost)
+		}
 		if r.err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", p.name, r.err))
 		}

@@ -31,24 +31,24 @@ func findTools() (t tools, err error) {
 	return t, errors.Join(faults...)
 }
 
-// measure builds a program and reads what its stages need. There are stages beside an
-// error where the assembler takes a program whose parser does not do what it says.
-func (t tools) measure(p program, source, dir string) ([]stage, error) {
+// measure builds a program and reads what its stages need. lost warns of parsers that the
+// compiler made and that do not do what the program says, also where the assembler takes them.
+func (t tools) measure(p program, source, dir string) (stages []stage, lost, err error) {
 	if err := t.compile(p, source, dir); err != nil {
-		return nil, fmt.Errorf("compile: %w", err)
+		return nil, nil, fmt.Errorf("compile: %w", err)
 	}
 	pipe := filepath.Join(dir, "pipe")
 	file := filepath.Join(pipe, p.name+".bfa")
 	assembly, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("read what the compiler made: %w", err)
+		return nil, nil, fmt.Errorf("read what the compiler made: %w", err)
 	}
-	lost := lostSelections(string(assembly))
+	lost = lostSelections(string(assembly))
 	if err := command(t.assembler, "--target", p.target, "--no-bin", "-o", pipe, file); err != nil {
-		return nil, errors.Join(fmt.Errorf("assemble: %w", err), lost)
+		return nil, lost, fmt.Errorf("assemble: %w", err)
 	}
-	stages, err := readStages(filepath.Join(pipe, "logs", "resources.json"))
-	return stages, errors.Join(err, lost)
+	stages, err = readStages(filepath.Join(pipe, "logs", "resources.json"))
+	return stages, lost, err
 }
 
 // compile compiles one program into a folder, which is emptied before. A warning is
