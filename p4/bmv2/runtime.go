@@ -181,10 +181,12 @@ func (r *runtime) elapsed() (time.Duration, error) {
 	return time.Duration(us) * time.Microsecond, err
 }
 
-// ping asks for nothing of consequence.
-func (r *runtime) ping() error {
-	_, err := r.call(serviceStandard, "bm_mgmt_get_info", nil)
-	return err
+// noticesAddress is where the switch that answers sends its notifications.
+func (r *runtime) noticesAddress() (string, error) {
+	v, err := r.call(serviceStandard, "bm_mgmt_get_info", nil)
+	info, _ := v.(reply)
+	address, _ := info[3].(string)
+	return address, err
 }
 
 // acknowledge tells the switch that a buffer of learned samples was taken in.

@@ -109,6 +109,9 @@ func (s *Switch) start(ctx context.Context, c Config) error {
 	if s.output, err = os.Create(filepath.Join(s.dir, "output")); err != nil {
 		return err
 	}
+	if err := vacant(ctx, c); err != nil {
+		return err
+	}
 	s.cmd = exec.Command(c.Binary, s.arguments(c)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -138,7 +141,7 @@ func (s *Switch) start(ctx context.Context, c Config) error {
 func (s *Switch) arguments(c Config) []string {
 	args := []string{
 		"--thrift-port", strconv.Itoa(c.ThriftPort),
-		"--notifications-addr", "ipc://" + s.socket("notices"),
+		"--notifications-addr", s.noticesAddress(),
 	}
 	if c.Log != "" {
 		args = append(args, "--log-file", strings.TrimSuffix(c.Log, ".txt"), "--log-flush")
@@ -154,11 +157,32 @@ func (s *Switch) arguments(c Config) []string {
 
 func (s *Switch) socket(name string) string { return filepath.Join(s.dir, name) }
 
+// noticesAddress is what no other switch has, and a switch says of itself.
+func (s *Switch) noticesAddress() string { return "ipc://" + s.socket("notices") }
+
+// address is that of the Thrift server, in its namespace.
+func (c *Config) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ThriftPort)) }
+
+// errTaken says that the Thrift port is somebody else's.
+func (c *Config) errTaken() error {
+	return fmt.Errorf("TCP port %d is taken: choose another one with --thrift-port", c.ThriftPort)
+}
+
+// vacant says whether nobody answers at the Thrift port yet: a switch that runs there would be told what is meant
+// for the one to be started.
+func vacant(ctx context.Context, c Config) error {
+	conn, err := c.Namespace.Dial(ctx, "tcp", c.address())
+	if err != nil {
+		return nil
+	}
+	_ = conn.Close()
+	return c.errTaken()
+}
+
 // connect opens all connections. The switch opens its sockets first and the Thrift server behind them.
 func (s *Switch) connect(ctx context.Context, c Config) error {
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ThriftPort))
 	for {
-		conn, err := c.Namespace.Dial(ctx, "tcp", address)
+		conn, err := c.Namespace.Dial(ctx, "tcp", c.address())
 		if err == nil {
 			s.runtime = newRuntime(conn)
 			break
@@ -171,10 +195,14 @@ func (s *Switch) connect(ctx context.Context, c Config) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	if err := s.runtime.ping(); err != nil {
+	// Two that are started at once both find the port vacant: then one answers for the other.
+	notices, err := s.runtime.noticesAddress()
+	if err != nil {
 		return err
 	}
-	var err error
+	if notices != s.noticesAddress() {
+		return c.errTaken()
+	}
 	if s.notices, err = dialMessages(s.socket("notices"), protocolSub, protocolPub, startWait); err != nil {
 		return err
 	}
