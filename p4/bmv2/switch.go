@@ -24,8 +24,9 @@ import (
 type Config struct {
 	// Binary is simple_switch, and Program the compiled program's file.
 	Binary, Program string
-	// Interfaces are the names of the ports' interfaces by port number, in Namespace.
-	// Nil: packets come by Send and go by Receive.
+	// Interfaces are the names of the ports' interfaces by port number, in Namespace, from
+	// which packets come as soon as the switch runs; [Switch.AddPort] adds others. Nil: packets come
+	// by Send and go by Receive.
 	Interfaces map[int]string
 	// Namespace is where the switch runs: its Thrift server listens on all addresses
 	// there. Nil: the namespace of this process.
@@ -67,6 +68,7 @@ type Switch struct {
 	sent    chan Packet
 	sentErr error // why sent was closed
 	learned chan []byte
+	expired chan []byte
 }
 
 const (
@@ -206,7 +208,7 @@ func (s *Switch) connect(ctx context.Context, c Config) error {
 	if s.notices, err = dialMessages(s.socket("notices"), protocolSub, protocolPub, startWait); err != nil {
 		return err
 	}
-	s.learned = make(chan []byte, waiting)
+	s.learned, s.expired = make(chan []byte, waiting), make(chan []byte, waiting)
 	go s.readNotifications()
 	if c.Interfaces != nil {
 		return nil
@@ -234,6 +236,17 @@ func (s *Switch) ID() process.ID { return s.id }
 
 // Ended is closed when the switch has ended, by itself or by Stop.
 func (s *Switch) Ended() <-chan struct{} { return s.ended }
+
+// Err says that the switch has ended, and what it said last. It is to be asked once Ended is closed.
+func (s *Switch) Err() error { return s.failed(errors.New("simple_switch has ended")) }
+
+// AddPort gives the switch a port by an interface of its namespace, as Config.Interfaces does.
+func (s *Switch) AddPort(number int, name string) error {
+	if err := s.runtime.addPort(int32(number), name); err != nil {
+		return s.failed(fmt.Errorf("open the interface %s as port %d: %w", name, number, err))
+	}
+	return nil
+}
 
 // Program is what the switch runs.
 func (s *Switch) Program() *Program { return s.program }
