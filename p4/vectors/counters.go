@@ -13,6 +13,7 @@ import (
 const (
 	numFaults  = 25
 	numReasons = 32
+	maxPorts   = 64
 )
 
 // The names under which counters stand in a State: that of P4's control and counter. What was
@@ -21,6 +22,12 @@ const (
 	faultCounter  = "derive.faults"
 	reasonCounter = "dropped"
 	pintCounter   = "pint_egress.counts"
+)
+
+// Registers of the links' averages.
+const (
+	utilisationUsed = "pint_egress.utilisation.used"
+	utilisationLast = "pint_egress.utilisation.last"
 )
 
 // reasonNumbers are P4's numbers of drop reasons by their names. What the Go stage answers or
