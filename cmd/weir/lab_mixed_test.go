@@ -113,7 +113,7 @@ func testMixedQueues(t *testing.T, compiled string) {
 	}
 	// On a machine that has no time for the lab packets wait elsewhere too. A run in which the queues sent less than
 	// they may says nothing if it is not as it should be.
-	const attempts = 3
+	const attempts = 5
 	for attempt := 1; ; attempt++ {
 		o := runMixedLab(t, file)
 		checkMixed(t, o)
