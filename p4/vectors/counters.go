@@ -22,6 +22,9 @@ const (
 	faultCounter  = "derive.faults"
 	reasonCounter = "dropped"
 	pintCounter   = "pint_egress.counts"
+
+	copyCounter       = "egress.copies"
+	copyReasonCounter = "egress.copies_dropped"
 )
 
 // Registers of the links' averages.
@@ -66,6 +69,7 @@ var ldsCounts = map[string]string{
 
 // count adds what the Go stages count to the state.
 func (g *goSwitch) count(s State) {
+	g.latencies(s)
 	for _, n := range g.chain {
 		m, ok := n.Module.(pipeline.Metered)
 		if !ok {
@@ -107,4 +111,25 @@ func faultNumber(name string) (int, bool) {
 		}
 	}
 	return 0, false
+}
+
+// copies counts the copies of flooded packets that reached their ports' stages, and of these the
+// dropped ones by P4's number of the reason.
+type copies struct {
+	all     uint64
+	dropped [numReasons]uint64
+}
+
+func (c *copies) count(r packet.Reason) {
+	c.all++
+	if n, ok := reasonNumber(r); ok && r != 0 {
+		c.dropped[n]++
+	}
+}
+
+func (c *copies) add(s State) {
+	s.add(copyCounter, 1, 0, c.all)
+	for n, packets := range c.dropped {
+		s.add(copyReasonCounter, numReasons, n, packets)
+	}
 }

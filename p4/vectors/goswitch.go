@@ -27,6 +27,7 @@ type goSwitch struct {
 	edge   []bool            // by port
 	bridge *bridge           // nil without l2
 
+	copies    copies          // of all packets
 	seen      seen            // of the packet that goes through
 	dropped   []packet.Reason // likewise
 	collector collector
@@ -129,6 +130,9 @@ func (g *goSwitch) step(in Packet) (Result, error) {
 	var r Result
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
+		if p.Flags.Has(packet.FlagCopy) && p.Reason != reasonOwn {
+			g.copies.count(p.Reason)
+		}
 		switch {
 		case p.Reason == reasonOwn:
 		case p.Reason != 0:

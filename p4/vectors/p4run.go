@@ -199,7 +199,7 @@ func (p *P4) readState(state, want State) error {
 		switch {
 		case name == reasonCounter:
 			err = p.readCounter(state, name, len(cells), "ingress.ingress_dropped", "egress.egress_dropped")
-		case name == faultCounter || name == pintCounter:
+		case name == faultCounter || name == pintCounter || name == copyCounter || name == copyReasonCounter:
 			err = p.readCounter(state, name, len(cells), name)
 		case strings.HasSuffix(name, ".cell_sum") || strings.HasSuffix(name, ".cell_digest"):
 			state[name], err = p.readHalves(name)

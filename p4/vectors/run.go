@@ -48,6 +48,7 @@ func RunGo(s *Setup, packets []Packet) (*Run, error) {
 	}
 	g.count(c.state)
 	g.utilisations(c.state)
+	g.copies.add(c.state)
 	c.schedules()
 	slices.SortStableFunc(c.writes, func(a, b Write) int { return a.Before - b.Before })
 	return &Run{Results: results, Writes: c.writes, State: c.state, heard: heard}, errors.Join(append(c.faults, g.close())...)

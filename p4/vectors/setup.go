@@ -1,6 +1,7 @@
 package vectors
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,8 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/BurntSushi/toml"
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/p4/tables"
@@ -26,7 +25,7 @@ type Setup struct {
 }
 
 // Of the ports, which a configuration does not know: an Ethernet of 10 Gbit/s with long frames, unless
-// the file ports-NAME.toml beside it says otherwise.
+// the file ports-NAME.json beside it says otherwise.
 const (
 	mtu           = 9000
 	linkHeader    = 18 // addresses, a tag, the EtherType
@@ -41,7 +40,7 @@ func Setups(dir string) ([]string, error) {
 	}
 	var names []string
 	for _, f := range files {
-		if name := strings.TrimSuffix(filepath.Base(f), ".toml"); !strings.HasPrefix(name, "plan-") && !strings.HasPrefix(name, portsPrefix) {
+		if name := strings.TrimSuffix(filepath.Base(f), ".toml"); !strings.HasPrefix(name, "plan-") {
 			names = append(names, name)
 		}
 	}
@@ -72,7 +71,7 @@ func LoadSetup(dir, name string) (*Setup, error) {
 	for i := range c.Ports {
 		s.Switch.Ports = append(s.Switch.Ports, namedPorts(c.Ports[i].Name)...)
 	}
-	if err := s.loadPorts(filepath.Join(dir, portsPrefix+name+".toml")); err != nil {
+	if err := s.loadPorts(filepath.Join(dir, portsPrefix+name+".json")); err != nil {
 		return nil, fmt.Errorf("configuration %s: %w", name, err)
 	}
 	if p, ok := stageConfig[stagepint.Config](s.Switch, "pint"); ok {
@@ -87,12 +86,17 @@ const portsPrefix = "ports-"
 
 // loadPorts reads what a file says of ports, if it is there.
 func (s *Setup) loadPorts(path string) error {
-	var file struct {
-		MTU map[string]int `toml:"mtu"` // by port, bytes
-	}
-	if _, err := toml.DecodeFile(path, &file); errors.Is(err, os.ErrNotExist) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil
-	} else if err != nil {
+	}
+	if err != nil {
+		return err
+	}
+	var file struct {
+		MTU map[string]int `json:"mtu"` // by port, bytes
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
 	for name, bytes := range file.MTU {
