@@ -124,18 +124,20 @@ p4: ## compile the P4 programs into bin/p4 without a warning (p4c; P4C_BM2, P4C_
 # Of each of five captures so many packets go through BMv2; all of the malformed ones do.
 P4_PACKETS ?= 20000
 P4_TEST = P4C_BM2="$(P4C_BM2)" SIMPLE_SWITCH="$(SIMPLE_SWITCH)" $(GO) test -count=1 -timeout 120m -v
-P4_QUIET = { grep -v -e '^=== ' -e '^PASS$$' || true; }
+P4_QUIET = { grep --line-buffered -v -e '^=== ' -e '^PASS$$' || true; }
 
 .PHONY: p4-test
 p4-test: ## the Go stages do what the P4 programs do on BMv2, afresh (P4C_BM2, SIMPLE_SWITCH; root), or as the vectors say
-	$(P4_TEST) -run '^TestVectors$$' ./p4/vectors | $(P4_QUIET)
+	$(P4_TEST) -run '^TestVectors' ./p4/vectors | $(P4_QUIET)
 	$(P4_TEST) ./p4/bmv2 ./p4/controller ./p4/v1model | $(P4_QUIET)
-	WEIR_P4_PACKETS=$(P4_PACKETS) $(P4_TEST) -run '^TestBMv2$$' ./p4/vectors | $(P4_QUIET)
+	WEIR_P4_PACKETS=$(P4_PACKETS) $(P4_TEST) -run '^TestBMv2' ./p4/vectors | $(P4_QUIET)
 	$(P4_TEST) -run '^(TestMixedLab|TestP4Bridge)$$' ./cmd/weir | $(P4_QUIET)
 
 .PHONY: p4-vectors
-p4-vectors: ## write p4/testdata/vectors anew, by BMv2 (the same)
+p4-vectors: ## write p4/testdata/vectors and p4/tables' P4Info anew, by p4c and BMv2 (the same), in minutes
+	$(P4_TEST) -run '^TestProgram$$/^$$' ./p4/tables -update | $(P4_QUIET)
 	$(P4_TEST) -run '^TestBMv2$$' ./p4/vectors -update | $(P4_QUIET)
+	$(P4_TEST) -run '^TestVectors' ./p4/vectors | { grep -e '^--- ' -e '_test.go' -e '^ok' -e '^FAIL' || true; }
 
 
 CI_STEPS := test lint check-generate race bench-once fuzz demo

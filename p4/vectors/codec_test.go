@@ -74,7 +74,7 @@ func FuzzRead(f *testing.F) {
 func TestCompare(t *testing.T) {
 	run := func() *Run {
 		v := exampleVector()
-		return &Run{v.Results, v.Writes, v.State}
+		return &Run{Results: v.Results, Writes: v.Writes, State: v.State}
 	}
 	packets := exampleVector().Packets
 	if d := Compare(packets, run(), run()); len(d) != 0 {

@@ -13,6 +13,7 @@ import (
 const (
 	numFaults  = 25
 	numReasons = 32
+	maxPorts   = 64
 )
 
 // The names under which counters stand in a State: that of P4's control and counter. What was
@@ -21,6 +22,15 @@ const (
 	faultCounter  = "derive.faults"
 	reasonCounter = "dropped"
 	pintCounter   = "pint_egress.counts"
+
+	copyCounter       = "egress.copies"
+	copyReasonCounter = "egress.copies_dropped"
+)
+
+// Registers of the links' averages.
+const (
+	utilisationUsed = "pint_egress.utilisation.used"
+	utilisationLast = "pint_egress.utilisation.last"
 )
 
 // reasonNumbers are P4's numbers of drop reasons by their names. What the Go stage answers or
@@ -59,6 +69,7 @@ var ldsCounts = map[string]string{
 
 // count adds what the Go stages count to the state.
 func (g *goSwitch) count(s State) {
+	g.latencies(s)
 	for _, n := range g.chain {
 		m, ok := n.Module.(pipeline.Metered)
 		if !ok {
@@ -100,4 +111,25 @@ func faultNumber(name string) (int, bool) {
 		}
 	}
 	return 0, false
+}
+
+// copies counts the copies of flooded packets that reached their ports' stages, and of these the
+// dropped ones by P4's number of the reason.
+type copies struct {
+	all     uint64
+	dropped [numReasons]uint64
+}
+
+func (c *copies) count(r packet.Reason) {
+	c.all++
+	if n, ok := reasonNumber(r); ok && r != 0 {
+		c.dropped[n]++
+	}
+}
+
+func (c *copies) add(s State) {
+	s.add(copyCounter, 1, 0, c.all)
+	for n, packets := range c.dropped {
+		s.add(copyReasonCounter, numReasons, n, packets)
+	}
 }

@@ -25,7 +25,9 @@ type goSwitch struct {
 	batch  *packet.Batch
 	pint   *stagepint.Module // nil without
 	edge   []bool            // by port
+	bridge *bridge           // nil without l2
 
+	copies    copies          // of all packets
 	seen      seen            // of the packet that goes through
 	dropped   []packet.Reason // likewise
 	collector collector
@@ -33,9 +35,9 @@ type goSwitch struct {
 
 // seen is what the tap behind the parser saw of a packet.
 type seen struct {
-	id     uint64
-	length uint32
-	alive  bool
+	id    uint64
+	vid   uint16 // of its tag; 0: none, or one of a priority alone
+	alive bool
 }
 
 const (
@@ -58,6 +60,9 @@ func newGoSwitch(s *tables.Switch, c collector) (*goSwitch, error) {
 	}
 	g := &goSwitch{ports: len(s.Ports), pool: pool, frames: pool.NewCache(), collector: c}
 	g.chain = slices.Insert(chain, 1, pipeline.Named{Name: "tap", Module: tap{&g.seen}})
+	if router := slices.IndexFunc(g.chain, func(n pipeline.Named) bool { return n.Name == "l3" }); router >= 0 {
+		g.chain = slices.Insert(g.chain, router+1, pipeline.Named{Name: "hush", Module: hush{}})
+	}
 	g.batch = packet.NewBatch(g.frames, packet.BatchSize*2)
 	g.batch.Depth = make([]uint32, len(s.Ports))
 	for _, n := range g.chain {
@@ -69,6 +74,9 @@ func newGoSwitch(s *tables.Switch, c collector) (*goSwitch, error) {
 				g.edge = append(g.edge, slices.Contains(c.Edge, s.Ports[i].Name))
 			}
 		}
+	}
+	if g.bridge, err = newBridge(s); err != nil {
+		return nil, errors.Join(err, g.close())
 	}
 	g.graph = pipeline.NewGraph(g.chain, 0)
 	g.graph.OnTick(func(now int64) { g.collect(now, false) })
@@ -122,7 +130,11 @@ func (g *goSwitch) step(in Packet) (Result, error) {
 	var r Result
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
+		if p.Flags.Has(packet.FlagCopy) && p.Reason != reasonOwn {
+			g.copies.count(p.Reason)
+		}
 		switch {
+		case p.Reason == reasonOwn:
 		case p.Reason != 0:
 			g.dropped = append(g.dropped, p.Reason)
 		case int(p.OutPort) < g.ports:
@@ -185,5 +197,32 @@ func (t tap) Stage(int) pipeline.Stage { return t }
 // Process implements pipeline.Stage.
 func (t tap) Process(b *packet.Batch) {
 	p := &b.Pkts[0]
-	*t.seen = seen{p.ID, p.WireLen, p.Reason == 0}
+	*t.seen = seen{id: p.ID, alive: p.Reason == 0}
+	if p.Flags.Has(packet.FlagVLAN) {
+		t.seen.vid = p.VLAN & 0xfff
+	}
+}
+
+// reasonOwn takes out what the switch itself asks and answers, which with P4 is the control plane's.
+var reasonOwn = packet.Register("vectors_own", "a packet of the switch itself, which the vectors leave out")
+
+// hush stands behind the router and takes out the packets that it made: they have no packet id.
+type hush struct{}
+
+// Role implements pipeline.Module.
+func (hush) Role() pipeline.Role { return pipeline.RoleEgress }
+
+// Needs implements pipeline.Module.
+func (hush) Needs() packet.Needs { return 0 }
+
+// Stage implements pipeline.Module.
+func (h hush) Stage(int) pipeline.Stage { return h }
+
+// Process implements pipeline.Stage.
+func (hush) Process(b *packet.Batch) {
+	for i := range b.Pkts {
+		if p := &b.Pkts[i]; p.Reason == 0 && p.ID == 0 {
+			p.Reason = reasonOwn
+		}
+	}
 }

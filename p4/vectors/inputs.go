@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/p4/tables"
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/stages/l3"
 	"github.com/weirswitch/weir/stages/patch"
 	stagepint "github.com/weirswitch/weir/stages/pint"
@@ -27,16 +28,20 @@ func Inputs(s *Setup, frames [][]byte, seed uint64) ([]Packet, error) {
 	if err != nil {
 		return nil, err
 	}
+	bridge, err := newBridge(s.Switch)
+	if err != nil {
+		return nil, errors.Join(err, up.close())
+	}
 	packets := make([]Packet, len(frames))
 	now := int64(begin)
 	gap := max(lasting/int64(max(len(frames), 1)), 1)
 	arrival := now
 	for i, f := range frames {
 		arrival += int64(d.next(uint64(2 * gap)))
-		// A packet stays some microseconds, and now and then a millisecond.
+		// A packet stays some microseconds, and now and then for longer than a short interval.
 		stay := 100 + int64(d.next(20_000))
-		if d.next(50) == 0 {
-			stay += int64(d.next(2_000_000))
+		if d.next(25) == 0 {
+			stay += int64(d.next(4_000_000))
 		}
 		now = max(now, arrival+stay)
 		p := &packets[i]
@@ -45,6 +50,7 @@ func Inputs(s *Setup, frames [][]byte, seed uint64) ([]Packet, error) {
 			p.Depth = uint16(d.next(300))
 		}
 		s.address(&d, p)
+		bridge.tag(&d, p)
 		if err := up.carry(&d, p); err != nil {
 			return nil, errors.Join(fmt.Errorf("packet %d: %w", i, err), up.close())
 		}
@@ -77,6 +83,35 @@ func (s *Setup) address(d *draws, p *Packet) {
 	if err == nil {
 		copy(p.Data, mac)
 	}
+}
+
+// tag gives most packets to a bridge with VLANs a tag of one of these: what captures have of tags
+// would be filtered.
+func (b *bridge) tag(d *draws, p *Packet) {
+	if b == nil || len(b.vlans) == 0 || len(p.Data) < 14 {
+		return
+	}
+	const priority = 5 << 13
+	vlan := b.vlans[d.next(uint64(len(b.vlans)))]
+	kind := d.next(8)
+	switch kind {
+	case 0, 1: // as it is
+		return
+	case 2:
+		vlan = priority
+	case 3:
+		vlan |= priority
+	}
+	in := binary.BigEndian.Uint16(p.Data[12:])
+	if header.IsVLAN(in) && len(p.Data) >= 18 && kind < 6 {
+		binary.BigEndian.PutUint16(p.Data[14:], vlan) // another one instead of its own
+		return
+	}
+	tags := []byte{0x81, 0, byte(vlan >> 8), byte(vlan)}
+	if kind == 7 {
+		tags = []byte{0x88, 0xa8, byte(vlan >> 8), byte(vlan), 0x81, 0, 0, byte(d.next(64))}
+	}
+	p.Data = slices.Insert(p.Data, 12, tags...)
 }
 
 // upstream are the switches that packets passed before: a source and two in the middle.
@@ -130,9 +165,13 @@ func (u *upstream) close() error {
 }
 
 // carry takes a packet for a port to other switches through some of these, and breaks a few of the
-// digests. A few packets come there without.
+// digests. A few packets come there without, and every other one of those that have a shim already with it alone.
 func (u *upstream) carry(d *draws, p *Packet) error {
-	if len(u.switches) == 0 || d.next(16) == 0 {
+	bare := uint64(16)
+	if len(p.Data) > 14 && binary.BigEndian.Uint16(p.Data[12:]) == header.TypeShim {
+		bare = 2
+	}
+	if len(u.switches) == 0 || d.next(bare) == 0 {
 		return nil
 	}
 	if u.edge[p.Port] {
@@ -163,7 +202,7 @@ func (u *upstream) carry(d *draws, p *Packet) error {
 // spoil makes something of a digest that no switch of ours would send.
 func (u *upstream) spoil(d *draws, p *Packet) {
 	const shimAt = 14 // behind the EtherType of a packet without tags
-	if u.ipid || len(p.Data) < shimAt+9 || binary.BigEndian.Uint16(p.Data[12:]) != 0x88b5 {
+	if u.ipid || len(p.Data) < shimAt+9 || binary.BigEndian.Uint16(p.Data[12:]) != header.TypeShim {
 		return
 	}
 	switch d.next(7) {

@@ -18,7 +18,6 @@ type P4 struct {
 	sw    *bmv2.Switch
 	setup *Setup
 	plane *controller.Controller
-	l2    bool
 }
 
 // CPUPort is the port to the control plane, beyond those of a setup.
@@ -31,7 +30,7 @@ func NewP4(sw *bmv2.Switch, s *Setup, start int64) (*P4, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &P4{sw: sw, setup: s, plane: plane, l2: s.has("l2")}, nil
+	return &P4{sw: sw, setup: s, plane: plane}, nil
 }
 
 const (
@@ -60,7 +59,7 @@ func (p *P4) Run(packets []Packet, writes []Write, want *Run) (*Run, error) {
 		if err := p.sw.Send(bmv2.Packet{Port: in.Port, Data: given(in)}); err != nil {
 			return nil, fmt.Errorf("packet %d: %w", i, err)
 		}
-		if err := p.learn(in); err != nil {
+		if err := p.learn(in, want.heard[i]); err != nil {
 			return nil, fmt.Errorf("packet %d: %w", i, err)
 		}
 		missing, err := p.receive(&r.Results[i], &want.Results[i])
@@ -131,16 +130,13 @@ func (r *Result) like(o *Result) bool {
 		slices.EqualFunc(r.Messages, o.Messages, func(a, b Message) bool { return a.Kind == b.Kind })
 }
 
-// told is how long the switch may take to tell of a station. It tells of none where it dropped the packet.
+// told is how long the switch may take to tell of a station.
 const told = 3 * time.Second
 
-// learn waits for what the switch tells of a packet's source, where the control plane does not know it there.
-func (p *P4) learn(in Packet) error {
-	if !p.l2 || len(in.Data) < 14 {
-		return nil
-	}
-	mac := [6]byte(in.Data[6:12])
-	if mac[0]&1 != 0 || mac == ([6]byte{}) || p.plane.Known(vlanOf(in.Data), mac, in.Port) {
+// learn waits for what the switch tells of a packet's source, where the control plane does not know it
+// there; vlan is that in which the Go stage hears it. A switch that tells nothing differs in what follows.
+func (p *P4) learn(in Packet, vlan int) error {
+	if vlan == nobody || p.plane.Known(uint16(vlan), [6]byte(in.Data[6:12]), in.Port) {
 		return nil
 	}
 	l, err := p.sw.Learned(told)
@@ -151,17 +147,6 @@ func (p *P4) learn(in Packet) error {
 		return err
 	}
 	return p.plane.Learn(l)
-}
-
-// vlanOf is the VLAN that a bridge without VLAN configuration learns a packet's source in.
-func vlanOf(data []byte) uint16 {
-	switch binary.BigEndian.Uint16(data[12:]) {
-	case 0x8100, 0x88a8, 0x9100:
-		if len(data) >= 18 {
-			return binary.BigEndian.Uint16(data[14:]) & 0xfff
-		}
-	}
-	return 0
 }
 
 // given is a packet as programs with WEIR_GIVEN_TIME expect it: behind a given_time_t.
@@ -214,7 +199,7 @@ func (p *P4) readState(state, want State) error {
 		switch {
 		case name == reasonCounter:
 			err = p.readCounter(state, name, len(cells), "ingress.ingress_dropped", "egress.egress_dropped")
-		case name == faultCounter || name == pintCounter:
+		case name == faultCounter || name == pintCounter || name == copyCounter || name == copyReasonCounter:
 			err = p.readCounter(state, name, len(cells), name)
 		case strings.HasSuffix(name, ".cell_sum") || strings.HasSuffix(name, ".cell_digest"):
 			state[name], err = p.readHalves(name)

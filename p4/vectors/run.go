@@ -18,6 +18,8 @@ type Run struct {
 	Results []Result
 	Writes  []Write // the control plane's
 	State   State
+
+	heard []int // by packet: the VLAN of the bridge in which its source is heard, or nobody
 }
 
 // RunGo takes packets through the Go stages of a switch, one by one, in the order of their
@@ -29,7 +31,7 @@ func RunGo(s *Setup, packets []Packet) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	results := make([]Result, len(packets))
+	results, heard := make([]Result, len(packets)), make([]int, len(packets))
 	for i, p := range packets {
 		if i > 0 && p.Now < packets[i-1].Now {
 			return nil, errors.Join(fmt.Errorf("packet %d: the clock ran backwards", i), g.close())
@@ -39,14 +41,17 @@ func RunGo(s *Setup, packets []Packet) (*Run, error) {
 			return nil, errors.Join(fmt.Errorf("packet %d: %w", i, err), g.close())
 		}
 		c.ingress(g, p, &results[i])
+		heard[i] = g.heard(p)
 	}
 	if n := len(packets); n > 0 {
 		g.finish(packets[n-1].Now)
 	}
 	g.count(c.state)
+	g.utilisations(c.state)
+	g.copies.add(c.state)
 	c.schedules()
 	slices.SortStableFunc(c.writes, func(a, b Write) int { return a.Before - b.Before })
-	return &Run{results, c.writes, c.state}, errors.Join(append(c.faults, g.close())...)
+	return &Run{Results: results, Writes: c.writes, State: c.state, heard: heard}, errors.Join(append(c.faults, g.close())...)
 }
 
 // newControlPlane knows the registers of the stages that the setup has, all zero.
@@ -65,6 +70,10 @@ func newControlPlane(s *Setup, packets []Packet) *controlPlane {
 	}
 	if x, ok := stageConfig[disketch.Config](s.Switch, "disketch"); ok {
 		c.epochBits = x.EpochBits
+		for i := range x.Fragments {
+			c.state.add(fragmentControl(uint16(i))+"missed", 1, 0, 0)
+		}
+		c.last = uint16(len(x.Fragments) - 1)
 	}
 	for side, name := range sides {
 		if x, ok := stageConfig[lds.Config](s.Switch, name); ok {

@@ -1,6 +1,8 @@
 package vectors
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -22,9 +24,11 @@ type Setup struct {
 	Plan   *pint.Plan
 }
 
-// Of the ports, which a configuration does not know: an Ethernet of 10 Gbit/s with long frames.
+// Of the ports, which a configuration does not know: an Ethernet of 10 Gbit/s with long frames, unless
+// the file ports-NAME.json beside it says otherwise.
 const (
 	mtu           = 9000
+	linkHeader    = 18 // addresses, a tag, the EtherType
 	bitsPerSecond = 10_000_000_000
 )
 
@@ -67,12 +71,42 @@ func LoadSetup(dir, name string) (*Setup, error) {
 	for i := range c.Ports {
 		s.Switch.Ports = append(s.Switch.Ports, namedPorts(c.Ports[i].Name)...)
 	}
+	if err := s.loadPorts(filepath.Join(dir, portsPrefix+name+".json")); err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", name, err)
+	}
 	if p, ok := stageConfig[stagepint.Config](s.Switch, "pint"); ok {
 		if s.Plan, err = pint.LoadPlan(p.Plan); err != nil {
 			return nil, fmt.Errorf("configuration %s: %w", name, err)
 		}
 	}
 	return s, nil
+}
+
+const portsPrefix = "ports-"
+
+// loadPorts reads what a file says of ports, if it is there.
+func (s *Setup) loadPorts(path string) error {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var file struct {
+		MTU map[string]int `json:"mtu"` // by port, bytes
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	for name, bytes := range file.MTU {
+		i := slices.IndexFunc(s.Switch.Ports, func(p pipeline.Port) bool { return p.Name == name })
+		if i < 0 {
+			return fmt.Errorf("%s: mtu.%s: there is no such port", filepath.Base(path), name)
+		}
+		s.Switch.Ports[i].MTU, s.Switch.Ports[i].MaxFrame = bytes, bytes+linkHeader
+	}
+	return nil
 }
 
 // stageConfig is the configuration of a stage, if the graph has it.
@@ -90,7 +124,7 @@ func (s *Setup) has(stage string) bool { return slices.Contains(s.Switch.Graph, 
 // namedPorts are ports with what is known of all.
 func namedPorts(names ...string) (ports []pipeline.Port) {
 	for _, n := range names {
-		ports = append(ports, pipeline.Port{Name: n, MTU: mtu, MaxFrame: mtu + 18, BitsPerSecond: bitsPerSecond})
+		ports = append(ports, pipeline.Port{Name: n, MTU: mtu, MaxFrame: mtu + linkHeader, BitsPerSecond: bitsPerSecond})
 	}
 	return ports
 }

@@ -3,7 +3,6 @@ package vectors
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -12,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/weirswitch/weir/bench/netsim"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/p4/bmv2"
 )
@@ -22,6 +21,14 @@ const (
 	setupDir  = "../testdata/setups"
 	vectorDir = "../testdata/vectors"
 )
+
+// suffix ends the names of vectors' files.
+const suffix = ".jsonl.gz"
+
+// vectorFile is where the vector of a setup and a capture is.
+func vectorFile(setup, capture string) string {
+	return filepath.Join(vectorDir, setup+"-"+shortName(capture)+suffix)
+}
 
 var program = "../v1model/weir.p4"
 
@@ -46,63 +53,12 @@ var (
 )
 
 const (
-	defaultPackets   = 150
-	vectorPackets    = 120
+	defaultPackets = 150
+	vectorPackets  = 60
+	// The packets of the malformed captures, and Corners.
 	malformedCapture = "malformed"
+	cornerCapture    = "corners"
 )
-
-// frames reads a capture of the shared data, from its beginning again where it is shorter than n,
-// or all of the malformed ones.
-func frames(t *testing.T, capture string, n int) [][]byte {
-	t.Helper()
-	if capture == malformedCapture {
-		return malformed(t, n)
-	}
-	path := filepath.Join(netsim.DataDir(), "traces", capture)
-	all, err := ReadCapture(path, n)
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("%s is missing: the shared data are not here", path)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for m := len(all); len(all) < n; {
-		all = append(all, all[len(all)%m])
-	}
-	return all
-}
-
-// malformed are the packets of all malformed captures that are Ethernet; of n files where that is
-// not 0, evenly chosen.
-func malformed(t *testing.T, n int) (all [][]byte) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(netsim.DataDir(), "malformed", "*.pcap*"))
-	if err != nil || len(files) == 0 {
-		t.Skip("the shared data are not here")
-	}
-	if n != 0 {
-		// Of projects whose licence lets their packets be passed on.
-		files = slices.DeleteFunc(files, func(f string) bool {
-			b := filepath.Base(f)
-			return !strings.HasPrefix(b, "suricata") && !strings.HasPrefix(b, "libpcap") && !strings.HasPrefix(b, "gopacket")
-		})
-	}
-	for _, f := range files {
-		limit := 1 << 20
-		if n != 0 {
-			limit = 2
-		}
-		packets, err := ReadCapture(f, limit)
-		if err != nil {
-			continue // not Ethernet, or no capture at all
-		}
-		all = append(all, packets...)
-	}
-	if n != 0 {
-		all = all[:min(n, len(all))]
-	}
-	return all
-}
 
 // TestVectors holds the Go stages to what BMv2 did when the vectors were made.
 func TestVectors(t *testing.T) {
@@ -112,14 +68,14 @@ func TestVectors(t *testing.T) {
 	}
 	sources := sourceDigest(t)
 	for _, f := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(f), ".jsonl.gz"), func(t *testing.T) {
+		t.Run(strings.TrimSuffix(filepath.Base(f), suffix), func(t *testing.T) {
 			v, err := ReadFile(f)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Logf("%d packets of %s, by p4c-bm2-ss %s and simple_switch %s", v.Count, v.Capture, v.Compiler, v.Switch)
 			if v.Program != sources {
-				t.Logf("the programs have changed since: run make p4-vectors")
+				t.Errorf("the programs have changed since: run make p4-vectors")
 			}
 			s, err := LoadSetup(setupDir, v.Setup)
 			if err != nil {
@@ -129,8 +85,23 @@ func TestVectors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report(t, Compare(v.Packets, want, &Run{v.Results, v.Writes, v.State}))
+			report(t, Compare(v.Packets, want, &Run{Results: v.Results, Writes: v.Writes, State: v.State}))
 		})
+	}
+}
+
+// TestVectorsAreThere: each setup has a vector of each capture.
+func TestVectorsAreThere(t *testing.T) {
+	setups, err := Setups(setupDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range setups {
+		for _, capture := range append(slices.Clone(committed), cornerCapture, malformedCapture) {
+			if _, err := os.Stat(vectorFile(name, capture)); err != nil {
+				t.Errorf("%v: run make p4-vectors", err)
+			}
+		}
 	}
 }
 
@@ -150,20 +121,23 @@ func report(t *testing.T, differences []Difference) {
 // stages give.
 func TestBMv2(t *testing.T) {
 	tools, err := bmv2.Find()
+	if err != nil && *update {
+		t.Fatal(err)
+	}
 	if err != nil {
 		t.Skipf("%v; the Go stages are held to the vectors of p4/testdata", err)
 	}
 	netnstest.Require(t)
 	compiled := compile(t, tools)
-	n, captures := defaultPackets, append(slices.Clone(committed), malformedCapture)
+	n, captures := defaultPackets, append(slices.Clone(committed), cornerCapture, malformedCapture)
 	if text := os.Getenv(PacketsVariable); text != "" {
 		if n, err = strconv.Atoi(text); err != nil {
 			t.Fatalf("%s: %v", PacketsVariable, err)
 		}
-		captures = append(slices.Clone(large), malformedCapture)
+		captures = append(slices.Clone(large), cornerCapture, malformedCapture)
 	}
 	if *update {
-		n, captures = vectorPackets, append(slices.Clone(committed), malformedCapture)
+		n, captures = vectorPackets, append(slices.Clone(committed), cornerCapture, malformedCapture)
 	}
 	compiler, simple, err := tools.Versions(context.Background())
 	if err != nil {
@@ -173,6 +147,7 @@ func TestBMv2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	begun, done := time.Now(), 0
 	for _, name := range setups {
 		for i, capture := range captures {
 			t.Run(name+"/"+shortName(capture), func(t *testing.T) {
@@ -191,12 +166,37 @@ func TestBMv2(t *testing.T) {
 					t.Fatal(err)
 				}
 				compareFresh(t, tools, compiled, s, v)
+				done++
+				t.Logf("%s: %d packets; %d of %d, %v", name+"/"+shortName(capture), len(v.Packets), done, len(setups)*len(captures), time.Since(begun).Round(time.Second))
 				if *update && !t.Failed() {
-					if err := v.WriteFile(filepath.Join(vectorDir, name+"-"+shortName(capture)+".jsonl.gz")); err != nil {
+					if err := v.WriteFile(vectorFile(name, capture)); err != nil {
 						t.Fatal(err)
 					}
 				}
 			})
+		}
+	}
+	if *update {
+		removeOthers(t, setups, captures)
+	}
+}
+
+// removeOthers removes the vectors of setups and captures that are no more.
+func removeOthers(t *testing.T, setups, captures []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(vectorDir, "*"+suffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		known := slices.ContainsFunc(setups, func(name string) bool {
+			return slices.ContainsFunc(captures, func(capture string) bool { return vectorFile(name, capture) == f })
+		})
+		if known {
+			continue
+		}
+		if err := os.Remove(f); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -226,6 +226,17 @@ func compareFresh(t *testing.T, tools bmv2.Tools, compiled string, s *Setup, v *
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := runP4(t, tools, compiled, s, v.Packets, want)
+	if got == nil {
+		return
+	}
+	v.Results, v.Writes, v.State = got.Results, got.Writes, got.State
+	report(t, Compare(v.Packets, want, got))
+}
+
+// runP4 runs the packets through a switch of its own, in whose registers preset has been written.
+func runP4(t *testing.T, tools bmv2.Tools, compiled string, s *Setup, packets []Packet, want *Run, preset ...Write) *Run {
+	t.Helper()
 	sw, err := bmv2.Start(context.Background(), bmv2.Config{
 		Binary: tools.Switch, Program: compiled, Namespace: netnstest.New(t, "wvec"), Log: os.Getenv("WEIR_P4_LOG"),
 	})
@@ -237,20 +248,68 @@ func compareFresh(t *testing.T, tools bmv2.Tools, compiled string, s *Setup, v *
 			t.Error(err)
 		}
 	})
-	p, err := NewP4(sw, s, v.Packets[0].Now)
+	p, err := NewP4(sw, s, packets[0].Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := p.Run(v.Packets, want.Writes, want)
+	for _, w := range preset {
+		if err := sw.WriteRegister(w.Register, w.Index, w.Value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := p.Run(packets, want.Writes, want)
 	if err != nil {
 		t.Error(err)
 	}
-	if got == nil {
-		return
+	return got
+}
+
+// TestBMv2CellsWrap: cells of fragments wrap at their ends, so that the difference of two readings is what
+// was counted between them.
+func TestBMv2CellsWrap(t *testing.T) {
+	tools, err := bmv2.Find()
+	if err != nil {
+		t.Skip(err)
 	}
-	v.Results, v.Writes, v.State = got.Results, got.Writes, got.State
-	report(t, Compare(v.Packets, want, got))
-	t.Logf("%d packets", len(v.Packets))
+	netnstest.Require(t)
+	s, err := LoadSetup(setupDir, "patch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packets, err := Inputs(s, frames(t, cornerCapture, 0), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := RunGo(s, packets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var preset []Write
+	for name, cells := range want.State {
+		if !narrow(name) {
+			continue
+		}
+		for i, v := range cells {
+			var first uint32
+			switch n := int32(v); {
+			case n > 0:
+				first = 1<<32 - 1
+			case n < 0:
+				first = 1 << 31
+			default:
+				continue
+			}
+			preset = append(preset, Write{Register: name, Index: i, Value: uint64(first)})
+			cells[i] = uint64(first + uint32(v))
+		}
+	}
+	if len(preset) < 100 {
+		t.Fatalf("%d cells count something", len(preset))
+	}
+	if got := runP4(t, tools, compile(t, tools), s, packets, want, preset...); got != nil {
+		report(t, Compare(packets, want, got))
+	}
+	t.Logf("%d cells", len(preset))
 }
 
 // sourceDigest is the SHA-256 of the program's sources, by name and content.

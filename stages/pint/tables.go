@@ -9,3 +9,15 @@ func (c *Config) SourcePlan() (*pint.Plan, error) {
 	}
 	return pint.LoadPlan(c.Plan)
 }
+
+// Utilisations are the estimates of the first worker, by port: nil if no plan asks for them. They
+// may be read between batches alone.
+func (m *Module) Utilisations() (all []*pint.Utilisation) {
+	if len(m.stages) == 0 || !m.stages[0].needUse {
+		return nil
+	}
+	for i := range m.stages[0].ports {
+		all = append(all, m.stages[0].ports[i].use)
+	}
+	return all
+}

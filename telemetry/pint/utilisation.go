@@ -96,3 +96,7 @@ func (u *Utilisation) product(x, y uint64, logFactor int64) uint64 {
 
 // Value is the utilisation at the last update, in units of 1/UtilisationOne.
 func (u *Utilisation) Value() uint64 { return u.u >> (utilisationScale - 16) }
+
+// State returns what the average holds: U in units of 2^-32, and the time of the last
+// packet in ns. A P4 switch has both in registers.
+func (u *Utilisation) State() (used, lastNs uint64) { return u.u, u.last }
