@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control/api"
@@ -81,4 +82,22 @@ func asksLatency(c *config.Config) bool {
 	}
 	plan, err := stage.SourcePlan()
 	return err == nil && slices.ContainsFunc(plan.Queries, func(q pint.Query) bool { return q.Value == pint.HopLatency })
+}
+
+// How long packets that are on their way at the end may take, and how often it is looked whether they have left.
+const (
+	settleWait = 2 * time.Second
+	settleTick = 20 * time.Millisecond
+)
+
+// settled is the last report, by take, when all packets that were in the switch have left: the interfaces
+// count a packet before the program does, and queues keep it for a while. A report that does not add up
+// for settleWait is given as it is.
+func settled(take func() (*api.ReportResponse, error)) (*api.ReportResponse, error) {
+	for deadline := time.Now().Add(settleWait); ; time.Sleep(settleTick) {
+		r, err := take()
+		if err != nil || r.Balanced || time.Now().After(deadline) {
+			return r, err
+		}
+	}
 }

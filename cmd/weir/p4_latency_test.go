@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/p4/tables"
 )
@@ -56,5 +59,23 @@ func TestMeasuredLatency(t *testing.T) {
 	}
 	if none := measuredLatency("p4", tables.LatenciesOf(cells, 4)); none.Packets != 0 {
 		t.Errorf("a port that nothing left by: %+v", none)
+	}
+}
+
+// TestSettled: the report is taken until it adds up, and as it is when that never comes or it cannot be taken.
+func TestSettled(t *testing.T) {
+	taken := 0
+	r, err := settled(func() (*api.ReportResponse, error) {
+		taken++
+		return &api.ReportResponse{Received: uint64(taken), Balanced: taken == 3}, nil
+	})
+	if err != nil || !r.Balanced || r.Received != 3 || taken != 3 {
+		t.Errorf("%+v, %v, taken %d times", r, err, taken)
+	}
+	if r, err = settled(func() (*api.ReportResponse, error) { return new(api.ReportResponse), nil }); err != nil || r.Balanced {
+		t.Errorf("packets were lost: %+v, %v", r, err)
+	}
+	if r, err = settled(func() (*api.ReportResponse, error) { return nil, io.ErrUnexpectedEOF }); r != nil || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("no report: %+v, %v", r, err)
 	}
 }

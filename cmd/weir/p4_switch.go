@@ -93,7 +93,7 @@ func runP4Switch(ctx context.Context, o *p4SwitchOptions, stdout io.Writer) (err
 	if err := s.plane.Serve(ctx, s.sw, s.now); err != nil {
 		return err
 	}
-	report, err := s.report()
+	report, err := settled(s.report)
 	if err != nil {
 		return err
 	}
