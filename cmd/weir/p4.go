@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,6 +34,7 @@ type p4TablesOptions struct {
 	tables.Options
 	config, format, out    string
 	info, program          string
+	mtu                    map[string]int // by port
 	binary, epochs, asJSON bool
 	target                 tables.Target
 }
@@ -49,13 +52,16 @@ With --format commands it writes the runtime commands of BMv2, for
 simple_switch_CLI; with --format p4runtime a WriteRequest of P4Runtime, whose ids
 are those of our program, or of another compiler's output with --p4info.
 
+A source of PINT's shims has to know how long frames may be: --mtu says it of the ports that
+lead to other switches, and without it there is a warning.
+
 What a P4 target cannot do is refused: all of it at once, with the line and the remedy.`,
 		Example: `  weir p4 tables -c switch.toml -o commands.txt
   simple_switch_CLI <commands.txt
-  weir p4 tables -c switch.toml --format p4runtime -o write.txtpb`,
+  weir p4 tables -c switch.toml --mtu core0=1508 --format p4runtime -o write.txtpb`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError(writeP4Tables(&o, cmd.OutOrStdout()))
+			return usageError(writeP4Tables(&o, cmd.OutOrStdout(), cmd.ErrOrStderr()))
 		},
 	}
 	f := cmd.Flags()
@@ -66,6 +72,7 @@ What a P4 target cannot do is refused: all of it at once, with the line and the 
 	f.StringVar(&o.info, "p4info", "", "P4Info `FILE` of the compiler, text or binary; without it, ours")
 	f.BoolVar(&o.binary, "binary", false, "with --format p4runtime: protobuf's binary form instead of text")
 	f.IntVar(&o.CPUPort, "cpu-port", o.CPUPort, "number of the target's port to the control plane")
+	f.StringToIntVar(&o.mtu, "mtu", nil, "MTU of a port's link in bytes, as `PORT=N`; again for each port")
 	f.Uint64Var(&o.Now, "at", 0, "the time in `ns` of CLOCK_TAI whose epoch's keys to write, and the next one's; 0: now")
 	f.BoolVar(&o.epochs, "epochs", false, "only the registers of the present epoch and of the next: to be written anew in each epoch")
 	f.Uint64Var(&o.target.Device, "device", 0, "with --format p4runtime: the device's id")
@@ -76,7 +83,7 @@ What a P4 target cannot do is refused: all of it at once, with the line and the 
 }
 
 // writeP4Tables is the command, top to bottom.
-func writeP4Tables(o *p4TablesOptions, stdout io.Writer) error {
+func writeP4Tables(o *p4TablesOptions, stdout, stderr io.Writer) error {
 	if o.asJSON && o.out == "" {
 		return errors.New("--json reports what was written: name a file with -o")
 	}
@@ -88,8 +95,13 @@ func writeP4Tables(o *p4TablesOptions, stdout io.Writer) error {
 		o.Now = uint64(clock.Kernel.Read().TAI)
 	}
 	var contents *tables.Contents
+	var s *tables.Switch
 	_, err = config.LoadFor(o.config, func(c *config.Config) (err error) {
-		contents, err = tables.Build(p4Switch(c), o.Options)
+		s = p4Switch(c)
+		if err := o.setMTUs(s); err != nil {
+			return err
+		}
+		contents, err = tables.Build(s, o.Options)
 		return err
 	})
 	if err != nil {
@@ -97,6 +109,9 @@ func writeP4Tables(o *p4TablesOptions, stdout io.Writer) error {
 	}
 	if o.epochs {
 		contents = contents.OnlyEpochs()
+	} else if ports := s.UnknownMTUs(); len(ports) != 0 {
+		fmt.Fprintf(stderr, "weir: warning: the MTU of %s is not known: PINT's source puts shims into frames of any length, and the link drops what becomes too long: add --mtu %s=N\n",
+			strings.Join(ports, ", "), strings.Join(ports, "=N --mtu "))
 	}
 	var text strings.Builder
 	if err := write(contents, &text); err != nil {
@@ -120,6 +135,33 @@ func p4Switch(c *config.Config) *tables.Switch {
 	}
 	return s
 }
+
+// setMTUs tells ports the MTUs of --mtu.
+func (o *p4TablesOptions) setMTUs(s *tables.Switch) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(o.mtu)) {
+		i := slices.IndexFunc(s.Ports, func(p pipeline.Port) bool { return p.Name == name })
+		switch n := o.mtu[name]; {
+		case i < 0:
+			errs = append(errs, fmt.Errorf("--mtu %s=%d: the switch has no port %q: name one of its [[port]]", name, n, name))
+		case n < minMTU || n > maxMTU:
+			errs = append(errs, fmt.Errorf("--mtu %s=%d: no link has that: choose %d to %d", name, n, minMTU, maxMTU))
+		default:
+			setMTU(&s.Ports[i], n)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// The MTUs that links have: IPv4's least one (RFC 791), and its longest packet.
+const (
+	minMTU = 68
+	maxMTU = 65535
+)
+
+// setMTU tells a port its MTU and, as of a port of Weir, its longest frame: an Ethernet header more,
+// and room for a tag.
+func setMTU(p *pipeline.Port, mtu int) { p.MTU, p.MaxFrame = mtu, mtu+18 }
 
 // writer is what writes the chosen format.
 func (o *p4TablesOptions) writer() (func(*tables.Contents, io.Writer) error, error) {

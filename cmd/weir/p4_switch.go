@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,11 +36,12 @@ func newP4SwitchCommand() *cobra.Command {
 		Short: "Run a switch's configuration on BMv2, by the P4 program",
 		Long: `Switch runs simple_switch, the P4 reference switch, with p4/v1model/weir.p4 in place of
 "weir switch", and is its control plane: it loads the tables of the configuration,
-sets the clock, learns stations and writes the schedules of epochs. It ends at
-SIGTERM or SIGINT and reports as "weir switch" does, as far as BMv2 tells.
+sets the clock, learns stations and forgets silent ones, and writes the schedules
+of epochs, of 2^27 ns at least. Its ports open when all that is there. It ends at SIGTERM or
+SIGINT and reports as "weir switch" does, as far as BMv2 tells (docs/p4.md).
 
 The programs p4c-bm2-ss and simple_switch are found by P4C_BM2 and
-SIMPLE_SWITCH, or on PATH.`,
+SIMPLE_SWITCH, or on PATH; a compiled program needs no compiler.`,
 		Example: `  weir p4 switch -c switch.toml --program p4/v1model/weir.p4`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,7 +64,7 @@ func runP4Switch(ctx context.Context, o *p4SwitchOptions, stdout io.Writer) (err
 		return usageError(err)
 	}
 	now := func() int64 { return clock.Kernel.Read().TAI }
-	options := tables.Options{CPUPort: tables.DefaultCPUPort, Now: uint64(now())}
+	options := tables.Options{CPUPort: tables.DefaultCPUPort, Now: uint64(now()), LeastEpochBits: controller.LeastEpochBits}
 	c, err := config.LoadFor(o.config, func(c *config.Config) error {
 		_, err := tables.Build(p4Switch(c), options)
 		return err
@@ -82,12 +84,14 @@ func runP4Switch(ctx context.Context, o *p4SwitchOptions, stdout io.Writer) (err
 	if err := tell.ready(); err != nil {
 		return err
 	}
-	err = s.serve(ctx)
-	report, reportErr := s.report()
-	if reportErr != nil {
-		return errors.Join(err, reportErr)
+	if err := s.plane.Serve(ctx, s.sw, s.now); err != nil {
+		return err
 	}
-	return errors.Join(err, printReport(stdout, report))
+	report, err := s.report()
+	if err != nil {
+		return err
+	}
+	return printReport(stdout, report)
 }
 
 // p4LiveSwitch is a running simple_switch with its control plane.
@@ -96,14 +100,19 @@ type p4LiveSwitch struct {
 	now    func() int64 // ns of CLOCK_TAI
 	here   *netns.Namespace
 	ports  *tables.Switch
-	begin  map[string]netns.Counters // of the interfaces, by port
+	begin  map[string]netns.Counters // by interface, when its port opened
 	sw     *bmv2.Switch
 	plane  *controller.Controller
 }
 
 // open starts the switch; the caller closes it also if that fails.
 func (s *p4LiveSwitch) open(ctx context.Context, o *p4SwitchOptions, options tables.Options) error {
-	programs, err := bmv2.Find()
+	fromSource := strings.HasSuffix(o.program, ".p4")
+	find := bmv2.FindSwitch
+	if fromSource {
+		find = bmv2.Find
+	}
+	programs, err := find()
 	if err != nil {
 		return err
 	}
@@ -119,14 +128,10 @@ func (s *p4LiveSwitch) open(ctx context.Context, o *p4SwitchOptions, options tab
 			return err
 		}
 		interfaces[i] = p.Interface
-		// As of a port of Weir: an Ethernet header, and room for a tag.
-		s.ports.Ports[i].MTU, s.ports.Ports[i].MaxFrame = link.Attrs().MTU, link.Attrs().MTU+18
-		if s.begin[p.Name], err = s.here.Counters(p.Interface); err != nil {
-			return err
-		}
+		setMTU(&s.ports.Ports[i], link.Attrs().MTU)
 	}
 	compiled := o.program
-	if strings.HasSuffix(o.program, ".p4") {
+	if fromSource {
 		dir, err := os.MkdirTemp("", "weir-p4-")
 		if err != nil {
 			return err
@@ -137,49 +142,37 @@ func (s *p4LiveSwitch) open(ctx context.Context, o *p4SwitchOptions, options tab
 			return err
 		}
 	}
-	s.sw, err = bmv2.Start(ctx, bmv2.Config{Binary: programs.Switch, Program: compiled, Interfaces: interfaces, ThriftPort: o.thriftPort})
+	s.sw, err = bmv2.Start(ctx, bmv2.Config{Binary: programs.Switch, Program: compiled, Interfaces: map[int]string{}, ThriftPort: o.thriftPort})
 	if err != nil {
 		return err
 	}
-	if s.plane, err = controller.New(s.sw, s.ports, options); err != nil {
-		return err
-	}
+	return s.fill(interfaces, options)
+}
+
+// fill tells the switch its clock and its tables, and opens its ports behind that, so that no packet is measured
+// by another time or passes half a configuration.
+func (s *p4LiveSwitch) fill(interfaces map[int]string, options tables.Options) error {
 	// Packets' timestamps count from the switch's start.
 	offset, _, err := s.sw.Started(s.now)
 	if err != nil {
 		return err
 	}
-	return s.sw.WriteRegister("tai_offset", 0, uint64(offset))
-}
-
-// tick is how often the control plane looks at the clock: an epoch lasts 1 ms at least, and
-// schedules stand there one epoch ahead.
-const p4Tick = 20 * time.Millisecond
-
-// serve is the control plane's loop, until ctx ends.
-func (s *p4LiveSwitch) serve(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.sw.Ended():
-			return errors.New("simple_switch has ended")
-		default:
-		}
-		l, err := s.sw.Learned(p4Tick)
-		switch {
-		case errors.Is(err, bmv2.ErrQuiet):
-		case err != nil:
+	if err := s.sw.WriteRegister("tai_offset", 0, uint64(offset)); err != nil {
+		return err
+	}
+	options.Now = uint64(s.now())
+	if s.plane, err = controller.New(s.sw, s.ports, options); err != nil {
+		return err
+	}
+	for _, number := range slices.Sorted(maps.Keys(interfaces)) {
+		if s.begin[interfaces[number]], err = s.here.Counters(interfaces[number]); err != nil {
 			return err
-		default:
-			if err := s.plane.Learn(l); err != nil {
-				return err
-			}
 		}
-		if err := s.plane.Tick(uint64(s.now())); err != nil {
+		if err := s.sw.AddPort(number, interfaces[number]); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 func (s *p4LiveSwitch) close() error {
@@ -196,7 +189,7 @@ func (s *p4LiveSwitch) close() error {
 // report is the switch's last one: what the interfaces counted, and what the program did.
 func (s *p4LiveSwitch) report() (*api.ReportResponse, error) {
 	r := &api.ReportResponse{
-		Name: s.config.Switch.Name, Id: s.config.Switch.ID, Dropped: map[string]uint64{}, Frames: &api.Frames{}, Copies: &api.Fate{},
+		Name: s.config.Switch.Name, Id: s.config.Switch.ID, Frames: &api.Frames{},
 	}
 	for i := range s.config.Ports {
 		p := &s.config.Ports[i]
@@ -204,7 +197,7 @@ func (s *p4LiveSwitch) report() (*api.ReportResponse, error) {
 		if err != nil {
 			return nil, err
 		}
-		before := s.begin[p.Name]
+		before := s.begin[p.Interface]
 		port := &api.Port{
 			Name: p.Name, Interface: p.Interface, Driver: "bmv2", Mode: "bmv2", Queues: 1, Up: true,
 			Received: c.RxPackets - before.RxPackets, Transmitted: c.TxPackets - before.TxPackets, RxDropped: c.RxDropped - before.RxDropped,
@@ -214,29 +207,67 @@ func (s *p4LiveSwitch) report() (*api.ReportResponse, error) {
 		r.Received += port.Received
 		r.Forwarded += port.Transmitted
 	}
-	dropped := uint64(0)
-	for n, name := range tables.ReasonNames() {
-		for _, counter := range []string{"ingress.ingress_dropped", "egress.egress_dropped"} {
-			packets, _, err := s.sw.Counter(counter, n)
-			if err != nil {
-				return nil, err
-			}
-			switch {
-			case packets == 0:
-			case name == "consumed":
-				r.Consumed += packets
-			default:
-				r.Dropped[name] += packets
-			}
-			dropped += packets
-		}
+	err := fates(r, func(name string, n int) (uint64, error) {
+		packets, _, err := s.sw.Counter(name, n)
+		return packets, err
+	})
+	if err != nil {
+		return nil, err
 	}
-	r.Balanced = r.Received == r.Forwarded+dropped
+	s.stations(r)
 	if err := s.measured(r); err != nil {
 		return nil, err
 	}
 	r.Pint = s.pint()
 	return r, nil
+}
+
+// fates tells what became of packets, and of the copies that flooding made of them, by the program's counters.
+// Forwarded has all that was transmitted before.
+func fates(r *api.ReportResponse, counter func(name string, n int) (uint64, error)) error {
+	var err error
+	count := func(name string, n int) uint64 {
+		packets, counterErr := counter(name, n)
+		err = errors.Join(err, counterErr)
+		return packets
+	}
+	r.Copies = &api.Fate{Received: count("egress.copies", 0), Dropped: map[string]uint64{}}
+	r.Dropped = map[string]uint64{}
+	dropped, copiesDropped := uint64(0), uint64(0)
+	for n, name := range tables.ReasonNames() {
+		copies := count("egress.copies_dropped", n)
+		packets := count("ingress.ingress_dropped", n) + count("egress.egress_dropped", n) - copies
+		if name == "consumed" {
+			r.Consumed += packets
+		} else if packets != 0 {
+			r.Dropped[name] = packets
+		}
+		if copies != 0 {
+			r.Copies.Dropped[name] = copies
+		}
+		dropped, copiesDropped = dropped+packets, copiesDropped+copies
+	}
+	r.Copies.Forwarded = min(r.Copies.Received-copiesDropped, r.Forwarded)
+	r.Forwarded -= r.Copies.Forwarded
+	r.Balanced = r.Received == r.Forwarded+dropped && r.Copies.Received == r.Copies.Forwarded+copiesDropped
+	return err
+}
+
+// stations tells what the control plane learned, by the names of the stage's metrics.
+func (s *p4LiveSwitch) stations(r *api.ReportResponse) {
+	if _, ok := s.ports.Learning(); !ok {
+		return
+	}
+	c := s.plane.Stations()
+	for _, m := range []struct {
+		name  string
+		value uint64
+	}{
+		{"learned_stations_total", c.Learned}, {"moved_stations_total", c.Moved}, {"aged_stations_total", c.Aged},
+		{"fdb_full_total", c.Full},
+	} {
+		r.Metrics = append(r.Metrics, &api.Metric{Stage: "l2", Name: m.name, Value: float64(m.value)})
+	}
 }
 
 // measured tells what the egress points of lds counted, from which the mean latency follows.

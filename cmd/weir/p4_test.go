@@ -85,6 +85,10 @@ func TestP4TablesFaults(t *testing.T) {
 		{[]string{"-c", good, "--json"}, []string{"--json reports what was written: name a file with -o"}},
 		{[]string{"-c", good, "--program", good}, []string{"s1.toml: it is no compiled program for BMv2"}},
 		{[]string{"-c", good, "--format", "p4runtime", "--p4info", good}, []string{"s1.toml: it is no P4Info"}},
+		{[]string{"-c", good, "--mtu", "middle=1500", "--mtu", "left=20"}, []string{`--mtu left=20: no link has that: choose 68 to 65535`,
+			`--mtu middle=1500: the switch has no port "middle": name one of its [[port]]`}},
+		{[]string{"-c", good, "--cpu-port", "1"}, []string{"the port to the control plane cannot have the number 1: choose --cpu-port 2 to 510, behind the switch's ports"}},
+		{[]string{"-c", good, "--cpu-port", "600"}, []string{"cannot have the number 600"}},
 		{[]string{"-c", "/nowhere.toml"}, []string{"/nowhere.toml: no such file"}},
 		{nil, []string{`required flag(s) "config" not set`}},
 	} {
@@ -97,5 +101,61 @@ func TestP4TablesFaults(t *testing.T) {
 				t.Errorf("%v: not said: %s; but\n%s", c.args, want, errs)
 			}
 		}
+	}
+}
+
+// p4Edge is an edge: what a host sends gets a shim and leaves by core.
+const p4Edge = `
+[switch]
+name = "s1"
+id = 1
+hash = "crc"
+graph = ["parse", "patch", "pint"]
+
+[[port]]
+name = "host"
+interface = "eth1"
+
+[[port]]
+name = "core"
+interface = "eth2"
+
+[stages.patch]
+pairs = [["host", "core"]]
+
+[stages.pint]
+plan = "PLAN"
+edge = ["host"]
+switches = [1]
+`
+
+// TestP4TablesMTU: the source of shims knows the longest frame of the link that they leave by; where nobody has
+// said it there is a warning.
+func TestP4TablesMTU(t *testing.T) {
+	plan, err := filepath.Abs("../../p4/testdata/setups/plan-shim.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := writeFile(t, strings.Replace(p4Edge, "PLAN", plan, 1))
+	longest := func(commands string) string {
+		for line := range strings.Lines(commands) {
+			if f := strings.Fields(line); len(f) > 6 && f[1] == "egress.pint_egress.port" && f[3] == "0x1" {
+				return f[6]
+			}
+		}
+		return "none"
+	}
+	status, commands, errs := weir("p4", "tables", "-c", file)
+	if status != 0 || longest(commands) != "0xffffffff" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "warning: the MTU of core is not known") ||
+		!strings.Contains(errs, "add --mtu core=N") {
+		t.Errorf("without --mtu: status %d, longest %s, %s", status, longest(commands), errs)
+	}
+	status, commands, errs = weir("p4", "tables", "-c", file, "--mtu", "core=1508")
+	if status != 0 || longest(commands) != "0x5f6" || errs != "" { // 1508 + 14 + 4
+		t.Errorf("with --mtu core=1508: status %d, longest %s, %s", status, longest(commands), errs)
+	}
+	// A switch that only passes digests on makes nothing longer.
+	if status, _, errs = weir("p4", "tables", "-c", writeFile(t, strings.Replace(strings.Replace(p4Edge, "PLAN", plan, 1), `edge = ["host"]`, "", 1))); status != 0 || errs != "" {
+		t.Errorf("no source: status %d, %s", status, errs)
 	}
 }

@@ -71,6 +71,7 @@ var layers = []layer{
 	{"dataplane/lab", []string{"dataplane/lab/netns", "dataplane/lab/process", "dataplane/lab/relay"},
 		"the lab starts the binary like any user and reads its JSON, so that it tests what is shipped"},
 	{"p4/include", nil, "P4 has its constants from nobody; only a test compares them with Go's"},
+	{"p4/v1model", nil, "P4 programs; a test runs parts of them on BMv2"},
 	{"p4/tna", nil, "P4 programs; only tests hold what they compute against Go's stages"},
 	{"p4/bmv2", []string{"dataplane/lab/process"}, "it runs a switch of others, and knows our programs by their files only"},
 	{"p4/controller", []string{"p4/bmv2", "p4/tables"}, "the control plane of a P4 switch is told what its tables hold, and tells the switch"},

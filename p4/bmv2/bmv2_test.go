@@ -41,7 +41,7 @@ control ingress(inout headers h, inout metadata m, inout standard_metadata_t s) 
     action flood(bit<16> group) { s.mcast_grp = group; }
     action drop() { mark_to_drop(s); }
     action mark(bit<16> value) { m.mark = value; }
-    table stations { key = { h.ethernet.dst: exact; } actions = { to; flood; drop; } default_action = drop(); }
+    table stations { key = { h.ethernet.dst: exact; } actions = { to; flood; drop; } default_action = drop(); support_timeout = true; }
     table prefixes { key = { h.ethernet.src: lpm; } actions = { mark; NoAction; } default_action = NoAction(); }
     table types { key = { h.ethernet.type: ternary; s.ingress_port: exact; } actions = { mark; NoAction; } default_action = NoAction(); }
     apply {

@@ -3,12 +3,14 @@ package bmv2
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"net"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // commands are the runtime commands that `weir p4 tables` writes, in the words of
@@ -64,6 +66,19 @@ func (s *Switch) DeleteEntry(table string, handle int32) error {
 		return err
 	}
 	return s.runtime.deleteEntry(t.name, handle)
+}
+
+// SetEntryTTL makes the switch tell, by [Switch.Expired], when no packet has hit an entry for so long, from 1 ms to
+// 24 days. The program's table has to have support_timeout.
+func (s *Switch) SetEntryTTL(table string, handle int32, ttl time.Duration) error {
+	t, err := resolve("table", table, s.program.tables)
+	if err != nil {
+		return err
+	}
+	if ms := ttl.Milliseconds(); ms < 1 || ms > math.MaxInt32 {
+		return fmt.Errorf("an entry of table %s cannot live for %v: choose 1ms to 24 days", t.name, ttl)
+	}
+	return s.runtime.setTTL(t.name, handle, int32(ttl.Milliseconds()))
 }
 
 func (s *Switch) tableAdd(args []string) error {

@@ -127,6 +127,39 @@ func (s *Switch) readLearned(m []byte) (Learned, error) {
 	return l, s.runtime.acknowledge(int32(list), int64(buffer))
 }
 
+// Expired are entries that no packet has hit for as long as [Switch.SetEntryTTL] said. They are still there.
+type Expired struct {
+	Table   string
+	Handles []int32 // as [Switch.AddEntry] gave them
+}
+
+// Expired returns what the switch has told next; false: nothing new. It looks through its tables once
+// a second.
+func (s *Switch) Expired() (Expired, bool) {
+	select {
+	case m := <-s.expired:
+		return s.program.readExpired(m)
+	default:
+		return Expired{}, false
+	}
+}
+
+// readExpired reads a notification of ageing: the same header as of samples, with the table's number in place of
+// the list's, and the handles (32).
+func (p *Program) readExpired(m []byte) (Expired, bool) {
+	table, ok := p.numbers[int(int32(binary.NativeEndian.Uint32(m[24:])))]
+	e := Expired{Table: table}
+	n := int(binary.NativeEndian.Uint32(m[28:]))
+	handles := m[learnHeader:]
+	if len(handles) != 4*n {
+		return e, false
+	}
+	for ; len(handles) > 0; handles = handles[4:] {
+		e.Handles = append(e.Handles, int32(binary.NativeEndian.Uint32(handles)))
+	}
+	return e, ok
+}
+
 func (s *Switch) readNotifications() {
 	defer close(s.learned)
 	for {
@@ -134,8 +167,17 @@ func (s *Switch) readNotifications() {
 		if err != nil {
 			return
 		}
-		if len(m) >= learnHeader && string(m[:4]) == "LEA|" {
+		if len(m) < learnHeader {
+			continue
+		}
+		switch string(m[:4]) {
+		case "LEA|":
 			s.learned <- m
+		case "AGE|":
+			select {
+			case s.expired <- m:
+			default: // Nobody has asked for hours.
+			}
 		}
 	}
 }

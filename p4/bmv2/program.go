@@ -12,6 +12,7 @@ import (
 // Program is what has to be known of a compiled program to configure it.
 type Program struct {
 	tables    map[string]*table
+	numbers   map[int]string // names of tables
 	actions   map[int]*action
 	registers map[string]*RegisterArray
 	counters  map[string]int  // sizes
@@ -63,6 +64,7 @@ type file struct {
 	Pipelines []struct {
 		Tables []struct {
 			Name  string `json:"name"`
+			ID    int    `json:"id"`
 			Match string `json:"match_type"`
 			Key   []struct {
 				Match  string          `json:"match_type"`
@@ -109,7 +111,7 @@ func parseProgram(text []byte) (*Program, error) {
 		return nil, err
 	}
 	p := &Program{
-		tables: map[string]*table{}, actions: map[int]*action{},
+		tables: map[string]*table{}, numbers: map[int]string{}, actions: map[int]*action{},
 		registers: map[string]*RegisterArray{}, counters: map[string]int{}, custom: map[string]bool{},
 	}
 	for _, a := range f.Actions {
@@ -140,7 +142,7 @@ func parseProgram(text []byte) (*Program, error) {
 				}
 				tab.keys = append(tab.keys, key{k.Match, bits})
 			}
-			p.tables[t.Name] = tab
+			p.tables[t.Name], p.numbers[t.ID] = tab, t.Name
 		}
 	}
 	for _, r := range f.Registers {

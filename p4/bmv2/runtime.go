@@ -2,8 +2,10 @@ package bmv2
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,24 +56,33 @@ func (r *runtime) call(service, method string, args fields) (any, error) {
 	// Field 0 is the result and field 1 the exception, of which all have a code and nothing else.
 	if ouch, ok := result[1].(reply); ok {
 		code, _ := ouch[1].(int64)
-		return nil, fmt.Errorf("%s: the switch refuses: %s", method, refusal(service, method, code))
+		return nil, fmt.Errorf("%s: the switch refuses: %w", method, refusal(service, method, code))
 	}
 	return result[0], nil
 }
 
-// tableRefusals are standard.thrift's TableOperationErrorCode.
+// ErrFull says that a table has no room for one more entry.
+var ErrFull = errors.New("the table is full")
+
+// errorFull is the code of ErrFull among standard.thrift's TableOperationErrorCode, which tableRefusals are.
+const errorFull = 1
+
 var tableRefusals = []string{
-	1: "the table is full", 2: "there is no such entry", 3: "the entry has expired", 4: "it has no counters", 5: "it has no meters",
+	2: "there is no such entry", 3: "the entry has expired", 4: "it has no counters", 5: "it has no meters",
 	6: "it has no ageing", 7: "there is no such table", 8: "there is no such action", 9: "the table is of another type",
 	17: "the entry is there already", 18: "the key does not fit the table", 20: "the default action is constant",
 	21: "the default entry is constant", 25: "the entries are constant", 26: "the action's parameters do not fit",
 }
 
-func refusal(service, method string, code int64) string {
-	if service == serviceStandard && len(method) > 5 && method[:5] == "bm_mt" && code > 0 && code < int64(len(tableRefusals)) && tableRefusals[code] != "" {
-		return tableRefusals[code]
+func refusal(service, method string, code int64) error {
+	ofTable := service == serviceStandard && strings.HasPrefix(method, "bm_mt")
+	switch {
+	case ofTable && code == errorFull:
+		return ErrFull
+	case ofTable && code > 0 && code < int64(len(tableRefusals)) && tableRefusals[code] != "":
+		return errors.New(tableRefusals[code])
 	}
-	return fmt.Sprintf("error code %d of service %s", code, service)
+	return fmt.Errorf("error code %d of service %s", code, service)
 }
 
 // context 0 is all that simple_switch has.
@@ -88,6 +99,12 @@ func (r *runtime) addEntry(table string, match []fields, action string, params [
 
 func (r *runtime) deleteEntry(table string, handle int32) error {
 	_, err := r.call(serviceStandard, "bm_mt_delete_entry", fields{contextZero, {2, table}, {3, handle}})
+	return err
+}
+
+// setTTL makes the switch tell when no packet has hit an entry for so many milliseconds; 0: never.
+func (r *runtime) setTTL(table string, handle, milliseconds int32) error {
+	_, err := r.call(serviceStandard, "bm_mt_set_entry_ttl", fields{contextZero, {2, table}, {3, handle}, {4, milliseconds}})
 	return err
 }
 
@@ -169,6 +186,12 @@ func (r *runtime) addMirror(session, port int32) error {
 	return err
 }
 
+// addPort opens an interface, without a file that its packets are written to.
+func (r *runtime) addPort(port int32, name string) error {
+	_, err := r.call(serviceStandard, "bm_dev_mgr_add_port", fields{{1, name}, {2, port}, {3, ""}})
+	return err
+}
+
 func (r *runtime) setQueueDepths(packets int32) error {
 	_, err := r.call(serviceSwitch, "set_all_egress_queue_depths", fields{{1, packets}})
 	return err
@@ -181,10 +204,12 @@ func (r *runtime) elapsed() (time.Duration, error) {
 	return time.Duration(us) * time.Microsecond, err
 }
 
-// ping asks for nothing of consequence.
-func (r *runtime) ping() error {
-	_, err := r.call(serviceStandard, "bm_mgmt_get_info", nil)
-	return err
+// noticesAddress is where the switch that answers sends its notifications.
+func (r *runtime) noticesAddress() (string, error) {
+	v, err := r.call(serviceStandard, "bm_mgmt_get_info", nil)
+	info, _ := v.(reply)
+	address, _ := info[3].(string)
+	return address, err
 }
 
 // acknowledge tells the switch that a buffer of learned samples was taken in.

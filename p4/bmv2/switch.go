@@ -24,8 +24,9 @@ import (
 type Config struct {
 	// Binary is simple_switch, and Program the compiled program's file.
 	Binary, Program string
-	// Interfaces are the names of the ports' interfaces by port number, in Namespace.
-	// Nil: packets come by Send and go by Receive.
+	// Interfaces are the names of the ports' interfaces by port number, in Namespace, from
+	// which packets come as soon as the switch runs; [Switch.AddPort] adds others. Nil: packets come
+	// by Send and go by Receive.
 	Interfaces map[int]string
 	// Namespace is where the switch runs: its Thrift server listens on all addresses
 	// there. Nil: the namespace of this process.
@@ -67,6 +68,7 @@ type Switch struct {
 	sent    chan Packet
 	sentErr error // why sent was closed
 	learned chan []byte
+	expired chan []byte
 }
 
 const (
@@ -109,6 +111,9 @@ func (s *Switch) start(ctx context.Context, c Config) error {
 	if s.output, err = os.Create(filepath.Join(s.dir, "output")); err != nil {
 		return err
 	}
+	if err := vacant(ctx, c); err != nil {
+		return err
+	}
 	s.cmd = exec.Command(c.Binary, s.arguments(c)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -138,7 +143,7 @@ func (s *Switch) start(ctx context.Context, c Config) error {
 func (s *Switch) arguments(c Config) []string {
 	args := []string{
 		"--thrift-port", strconv.Itoa(c.ThriftPort),
-		"--notifications-addr", "ipc://" + s.socket("notices"),
+		"--notifications-addr", s.noticesAddress(),
 	}
 	if c.Log != "" {
 		args = append(args, "--log-file", strings.TrimSuffix(c.Log, ".txt"), "--log-flush")
@@ -154,11 +159,32 @@ func (s *Switch) arguments(c Config) []string {
 
 func (s *Switch) socket(name string) string { return filepath.Join(s.dir, name) }
 
+// noticesAddress is what no other switch has, and a switch says of itself.
+func (s *Switch) noticesAddress() string { return "ipc://" + s.socket("notices") }
+
+// address is that of the Thrift server, in its namespace.
+func (c *Config) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ThriftPort)) }
+
+// errTaken says that the Thrift port is somebody else's.
+func (c *Config) errTaken() error {
+	return fmt.Errorf("TCP port %d is taken: choose another one with --thrift-port", c.ThriftPort)
+}
+
+// vacant says whether nobody answers at the Thrift port yet: a switch that runs there would be told what is meant
+// for the one to be started.
+func vacant(ctx context.Context, c Config) error {
+	conn, err := c.Namespace.Dial(ctx, "tcp", c.address())
+	if err != nil {
+		return nil
+	}
+	_ = conn.Close()
+	return c.errTaken()
+}
+
 // connect opens all connections. The switch opens its sockets first and the Thrift server behind them.
 func (s *Switch) connect(ctx context.Context, c Config) error {
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ThriftPort))
 	for {
-		conn, err := c.Namespace.Dial(ctx, "tcp", address)
+		conn, err := c.Namespace.Dial(ctx, "tcp", c.address())
 		if err == nil {
 			s.runtime = newRuntime(conn)
 			break
@@ -171,14 +197,18 @@ func (s *Switch) connect(ctx context.Context, c Config) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	if err := s.runtime.ping(); err != nil {
+	// Two that are started at once both find the port vacant: then one answers for the other.
+	notices, err := s.runtime.noticesAddress()
+	if err != nil {
 		return err
 	}
-	var err error
+	if notices != s.noticesAddress() {
+		return c.errTaken()
+	}
 	if s.notices, err = dialMessages(s.socket("notices"), protocolSub, protocolPub, startWait); err != nil {
 		return err
 	}
-	s.learned = make(chan []byte, waiting)
+	s.learned, s.expired = make(chan []byte, waiting), make(chan []byte, waiting)
 	go s.readNotifications()
 	if c.Interfaces != nil {
 		return nil
@@ -206,6 +236,17 @@ func (s *Switch) ID() process.ID { return s.id }
 
 // Ended is closed when the switch has ended, by itself or by Stop.
 func (s *Switch) Ended() <-chan struct{} { return s.ended }
+
+// Err says that the switch has ended, and what it said last. It is to be asked once Ended is closed.
+func (s *Switch) Err() error { return s.failed(errors.New("simple_switch has ended")) }
+
+// AddPort gives the switch a port by an interface of its namespace, as Config.Interfaces does.
+func (s *Switch) AddPort(number int, name string) error {
+	if err := s.runtime.addPort(int32(number), name); err != nil {
+		return s.failed(fmt.Errorf("open the interface %s as port %d: %w", name, number, err))
+	}
+	return nil
+}
 
 // Program is what the switch runs.
 func (s *Switch) Program() *Program { return s.program }

@@ -32,6 +32,18 @@ func Find() (Tools, error) {
 	return Tools{compiler, simple}, errors.Join(compilerErr, switchErr)
 }
 
+// FindCompiler looks for the compiler alone.
+func FindCompiler() (Tools, error) {
+	compiler, err := find("p4c-bm2-ss", CompilerVariable)
+	return Tools{Compiler: compiler}, err
+}
+
+// FindSwitch looks for the switch alone, for programs that are compiled.
+func FindSwitch() (Tools, error) {
+	simple, err := find("simple_switch", SwitchVariable)
+	return Tools{Switch: simple}, err
+}
+
 func find(name, variable string) (string, error) {
 	asked := name
 	if path := os.Getenv(variable); path != "" {
@@ -50,10 +62,20 @@ func find(name, variable string) (string, error) {
 // Compile makes a program's JSON for simple_switch. Defines are preprocessor names, such as
 // "WEIR_GIVEN_TIME". A warning of the compiler is an error.
 func (t Tools) Compile(ctx context.Context, source, json string, defines ...string) error {
-	args := []string{"--std", "p4-16", "--Werror", "-o", json}
+	var args []string
 	for _, d := range defines {
 		args = append(args, "-D"+d)
 	}
+	return t.compile(ctx, source, json, args...)
+}
+
+// CompileWithInfo makes the program's P4Info too, which P4Runtime needs, as text.
+func (t Tools) CompileWithInfo(ctx context.Context, source, json, info string) error {
+	return t.compile(ctx, source, json, "--p4runtime-files", info)
+}
+
+func (t Tools) compile(ctx context.Context, source, json string, more ...string) error {
+	args := append([]string{"--std", "p4-16", "--Werror", "-o", json}, more...)
 	out, err := exec.CommandContext(ctx, t.Compiler, append(args, source)...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("compile %s: %w: %s", source, err, strings.TrimSpace(string(out)))

@@ -1,10 +1,9 @@
 package controller
 
 import (
-	"encoding/binary"
 	"fmt"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirswitch/weir/p4/bmv2"
 	"github.com/weirswitch/weir/p4/tables"
@@ -12,28 +11,20 @@ import (
 
 // Controller is the control plane of a switch. It belongs to one goroutine.
 type Controller struct {
-	sw       *bmv2.Switch
-	config   *tables.Switch
-	options  tables.Options
-	stations map[station]*heard
+	sw       Switch
+	contents *tables.Contents
+	bridge   bridge
 	written  map[cell]uint64 // what the clock's registers hold
 }
 
-// station is a MAC address in a VLAN.
-type station struct {
-	vlan uint16
-	mac  [6]byte
-}
-
-// heard is where a station was heard, and its entries.
-type heard struct {
-	port    uint16
-	entries []entry
-}
-
-type entry struct {
-	table  string
-	handle int32
+// Switch is what the control plane does to a switch: a [bmv2.Switch].
+type Switch interface {
+	Program() *bmv2.Program
+	Load(commands string) error
+	AddEntry(command string) (handle int32, err error)
+	DeleteEntry(table string, handle int32) error
+	SetEntryTTL(table string, handle int32, ttl time.Duration) error
+	WriteRegister(name string, index int, value uint64) error
 }
 
 // cell is a cell of a register.
@@ -44,12 +35,12 @@ type cell struct {
 
 // New loads the tables of a configuration into a switch that has just started. Its error names
 // all that the configuration asks for and P4 cannot do.
-func New(sw *bmv2.Switch, config *tables.Switch, o tables.Options) (*Controller, error) {
-	c := &Controller{sw: sw, config: config, options: o, stations: map[station]*heard{}, written: map[cell]uint64{}}
+func New(sw Switch, config *tables.Switch, o tables.Options) (*Controller, error) {
 	contents, err := tables.Build(config, o)
 	if err != nil {
 		return nil, err
 	}
+	c := &Controller{sw: sw, contents: contents, bridge: newBridge(config), written: map[cell]uint64{}}
 	var text strings.Builder
 	if err := contents.WriteCommands(&text, sw.Program().CustomCRC32()); err != nil {
 		return nil, err
@@ -57,22 +48,16 @@ func New(sw *bmv2.Switch, config *tables.Switch, o tables.Options) (*Controller,
 	if err := sw.Load(text.String()); err != nil {
 		return nil, fmt.Errorf("load the switch's tables: %w", err)
 	}
-	for _, r := range contents.Registers {
+	for _, r := range contents.Epochs {
 		c.written[cell{r.Name, r.Index}] = r.Value
 	}
 	return c, nil
 }
 
 // Tick writes the schedules of the epoch of now, in ns of CLOCK_TAI, and of the next one, as far
-// as they are not there yet. It is to be called often enough that no epoch begins without.
+// as they are not there yet. It is to be called twice in each epoch at least, so that none begins without.
 func (c *Controller) Tick(now uint64) error {
-	o := c.options
-	o.Now = now
-	contents, err := tables.Build(c.config, o)
-	if err != nil {
-		return err
-	}
-	for _, r := range contents.Registers {
+	for _, r := range c.contents.EpochsAt(now) {
 		at := cell{r.Name, r.Index}
 		if before, ok := c.written[at]; ok && before == r.Value {
 			continue
@@ -83,53 +68,4 @@ func (c *Controller) Tick(now uint64) error {
 		c.written[at] = r.Value
 	}
 	return nil
-}
-
-// stationLen is the length of a sample of the digest station_t: VLAN, MAC address, port.
-const stationLen = 2 + 6 + 2
-
-// Learn takes in what the switch's bridge told: a station that it did not know at its port. One
-// that was elsewhere has moved.
-func (c *Controller) Learn(l bmv2.Learned) error {
-	for _, s := range l.Samples {
-		if len(s) != stationLen {
-			return fmt.Errorf("the switch tells of a station in %d bytes, want %d", len(s), stationLen)
-		}
-		who := station{vlan: binary.BigEndian.Uint16(s), mac: [6]byte(s[2:8])}
-		if err := c.learn(who, binary.BigEndian.Uint16(s[8:])); err != nil {
-			return fmt.Errorf("learn a station: %w", err)
-		}
-	}
-	return nil
-}
-
-func (c *Controller) learn(who station, port uint16) error {
-	before := c.stations[who]
-	if before != nil && before.port == port {
-		return nil
-	}
-	if before != nil {
-		for _, e := range slices.Backward(before.entries) {
-			if err := c.sw.DeleteEntry(e.table, e.handle); err != nil {
-				return err
-			}
-		}
-		delete(c.stations, who)
-	}
-	h := &heard{port: port}
-	for _, e := range tables.StationEntries(who.vlan, who.mac, port) {
-		handle, err := c.sw.AddEntry(e.Command())
-		if err != nil {
-			return err
-		}
-		h.entries = append(h.entries, entry{e.Table, handle})
-	}
-	c.stations[who] = h
-	return nil
-}
-
-// Known says whether a station is known at a port.
-func (c *Controller) Known(vlan uint16, mac [6]byte, port uint16) bool {
-	h := c.stations[station{vlan, mac}]
-	return h != nil && h.port == port
 }

@@ -150,7 +150,6 @@ struct hash_key_t {
 #define CPU_SAMPLE 8w1 // oblivious: the sampler admits it
 #define CPU_RECORD 8w2 // pint: its digest at the sink
 #define CPU_PUNT 8w4   // forward: for the switch itself, or for a neighbour that is not known
-#define CPU_LOOP 8w8   // pint: it was found to loop
 
 // The clone session of the CPU port.
 #define CPU_SESSION 1

@@ -20,6 +20,17 @@ type Contents struct {
 	Clones  []Clone
 	Groups  []Group
 	Digests []Digest
+
+	schedules []func(now uint64) []Register
+}
+
+// EpochsAt are the registers of the epochs at a time in ns of CLOCK_TAI, as Epochs are of the time that
+// the contents were made for. It costs next to nothing.
+func (c *Contents) EpochsAt(now uint64) (all []Register) {
+	for _, s := range c.schedules {
+		all = append(all, s(now)...)
+	}
+	return all
 }
 
 // OnlyEpochs are the contents that change from epoch to epoch.

@@ -3,6 +3,7 @@ package tables
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/stages/l2"
@@ -98,6 +99,22 @@ func (b *builder) l2(c *l2.Config) {
 	b.out.Digests = append(b.out.Digests, Digest{stationDigest})
 	b.room("stages.l2.port", l2Control+".members", maxVLANMembers, "VLANs of ports")
 	b.room("stages.l2.port", l2Control+".floods", maxFloods, "ways to flood VLANs")
+}
+
+// Learning is how a bridge's control plane learns stations.
+type Learning struct {
+	Stations int           // at most, beside static ones
+	Ageing   time.Duration // that one is kept for without a packet of its own
+}
+
+// Learning is that of the configuration; false: the switch is no bridge.
+func (s *Switch) Learning() (Learning, bool) {
+	c := configOf[l2.Config](&builder{Switch: s}, "l2")
+	if c == nil {
+		return Learning{}, false
+	}
+	static := len(c.Static)
+	return Learning{Stations: min(c.TableSize-static, maxStations-static*max(len(s.Ports), 1)), Ageing: c.Ageing}, true
 }
 
 // room notes a fault if a table has more entries than it has room for.

@@ -2,7 +2,6 @@ package tables
 
 import (
 	"fmt"
-	"net/netip"
 
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/stages/l3"
@@ -115,20 +114,8 @@ func routeField(four bool) string {
 	return "hdr.ipv6.dst"
 }
 
-// NextHopEntry is the entry of a station at a port's own link, for a control plane
-// that learned of it: the prefix and the hop, under a number that no hop has.
-func NextHopEntry(addr netip.Addr, port uint16, mac [6]byte, number int) []Entry {
-	four := addr.Is4()
-	return []Entry{
-		{Table: l3Control + ".next_hops", Action: act(l3Control+".next_hop", param("port", Number(uint64(port))), param("mac", MAC(mac))),
-			Keys: []Key{exact("first", Number(uint64(number)))}},
-		{Table: routeTable(four), Action: act(l3Control+".route_by", param("first_hop", Number(uint64(number))), param("log_hops", Value{})),
-			Keys: []Key{lpm(routeField(four), netip.PrefixFrom(addr, addr.BitLen()))}},
-	}
-}
-
 // StationEntries are those of a station that a bridge's digest told of: where to find it, and
-// where it is known to be.
+// where it is known to be. It is heard as long as the second one is hit.
 func StationEntries(vlan uint16, mac [6]byte, port uint16) []Entry {
 	return []Entry{
 		{Table: l2Control + ".stations", Action: act(l2Control+".forward_to", param("port", Number(uint64(port)))),

@@ -143,6 +143,24 @@ func (b *builder) links(c *stage.Config) {
 	}
 }
 
+// UnknownMTUs are the ports by which a source of shims sends them, and whose links' MTU is not known: it
+// lets frames become longer than they can be.
+func (s *Switch) UnknownMTUs() (names []string) {
+	c := configOf[stage.Config](&builder{Switch: s}, "pint")
+	if c == nil || len(c.Edge) == 0 {
+		return nil
+	}
+	if plan, err := c.SourcePlan(); err != nil || plan.Carrier == pint.CarrierIPID {
+		return nil
+	}
+	for i := range s.Ports {
+		if p := &s.Ports[i]; p.MaxFrame <= 0 && !slices.Contains(c.Edge, p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
 // encoder fills the tables of the control pint_encoder.
 func (b *builder) encoder(e *pint.Encoder, p *pint.Plan, q queries) {
 	const encoder = pintControl + ".encoder"

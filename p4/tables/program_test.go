@@ -1,8 +1,9 @@
 package tables
 
 import (
+	"context"
+	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+
+	"github.com/weirswitch/weir/p4/bmv2"
 )
 
 // TestContentsFit: the tables of all configurations fit the program: names, order
@@ -39,21 +42,18 @@ func TestContentsFit(t *testing.T) {
 // TestProgram: the embedded P4Info and names of CRCs are those that the compiler
 // makes of the program; with -update they are written. And simple_switch takes all commands.
 func TestProgram(t *testing.T) {
-	compiler := os.Getenv("P4C_BM2")
-	if compiler == "" {
-		compiler = "p4c-bm2-ss"
-	}
-	compiler, err := exec.LookPath(compiler)
-	if err != nil {
-		t.Skipf("no compiler for BMv2, so the embedded P4Info is compared with the sources' names only: %v", err)
+	tools, err := bmv2.FindCompiler()
+	if errors.Is(err, bmv2.ErrMissing) {
+		t.Skipf("the embedded P4Info is compared with the sources' names only: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	out := filepath.Join(dir, "weir.json")
-	cmd := exec.Command(compiler, "--std", "p4-16", "-o", out, "--p4runtime-files", filepath.Join(dir, "weir.p4info.txtpb"), "../v1model/weir.p4")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd, err, text)
+	out, infoFile := filepath.Join(dir, "weir.json"), filepath.Join(dir, "weir.p4info.txtpb")
+	if err := tools.CompileWithInfo(context.Background(), "../v1model/weir.p4", out, infoFile); err != nil {
+		t.Fatal(err)
 	}
-	info, err := os.ReadFile(filepath.Join(dir, "weir.p4info.txtpb"))
+	info, err := os.ReadFile(infoFile)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package tables
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/weirswitch/weir/pipeline"
 	stages "github.com/weirswitch/weir/stages/disketch"
@@ -34,6 +35,7 @@ func (b *builder) disketch() {
 			b.entry(disketchControl+".to_host", act(disketchControl+".out_to_host"), exact("meta.out_port", Number(uint64(port))))
 		}
 	}
+	b.checkEpochs("stages.disketch.epoch_bits", c.EpochBits)
 	for i := range c.Fragments {
 		b.fragment(c, i)
 	}
@@ -71,10 +73,25 @@ func (b *builder) fragment(c *stages.Config, i int) {
 		b.fault(key, "%w", err)
 		return
 	}
-	now := shape.Epochs.Epoch(b.Now)
-	for _, epoch := range []uint64{now, now + 1} {
-		b.out.Epochs = append(b.out.Epochs, ScheduleRegisters(i, plan.Schedule(epoch, 0), epoch&1 != 0)...)
+	b.epochs(int(shape.Epochs), func(epoch uint64) []Register {
+		return ScheduleRegisters(i, plan.Schedule(epoch, 0), epoch&1 != 0)
+	})
+}
+
+// checkEpochs refuses epochs of 2^bits ns that are too short.
+func (b *builder) checkEpochs(key string, bits int) {
+	if bits < b.LeastEpochBits {
+		b.fault(key, "%d: epochs of %v are too short for the control plane to write each one's registers in time: choose %d or more on all switches",
+			bits, time.Duration(1)<<bits, b.LeastEpochBits)
 	}
+}
+
+// epochs notes what is written for an epoch of 2^bits ns: for the present one and the next.
+func (b *builder) epochs(bits int, registers func(epoch uint64) []Register) {
+	b.out.schedules = append(b.out.schedules, func(now uint64) []Register {
+		epoch := now >> bits
+		return append(registers(epoch), registers(epoch+1)...)
+	})
 }
 
 func fragmentControl(i int) string { return fmt.Sprintf("%s.fragment_%d", disketchControl, i) }
@@ -110,10 +127,8 @@ func (b *builder) oblivious() {
 	key := keyOf(main.RankSeed())
 	b.byDefault(obliviousControl+".sampler", act(obliviousControl+".set_sampler",
 		param("log_epoch", Number(uint64(c.EpochBits))), param("key_p", key.p), param("key_q", key.q)))
-	now := b.Now >> c.EpochBits
-	for _, epoch := range []uint64{now, now + 1} {
-		b.out.Epochs = append(b.out.Epochs, ThresholdRegisters(epoch, 1<<64-1)...)
-	}
+	b.checkEpochs("stages.oblivious.epoch_bits", c.EpochBits)
+	b.epochs(c.EpochBits, func(epoch uint64) []Register { return ThresholdRegisters(epoch, 1<<64-1) })
 }
 
 // ThresholdRegisters are the cells that lower an epoch's threshold to a limit of ranks

@@ -28,6 +28,9 @@ type Options struct {
 	// Now is the time, in ns of CLOCK_TAI: epochs begin at multiples of their
 	// length, and their keys are those of the present one and of the next.
 	Now uint64
+	// LeastEpochBits refuses epochs of less than 2^LeastEpochBits ns: a control plane that looks at the
+	// clock from time to time does not write their schedules in time. 0: whoever calls does.
+	LeastEpochBits int
 }
 
 // order is that of the program's controls, which no table changes. The three
@@ -58,6 +61,7 @@ func Build(s *Switch, o Options) (*Contents, error) {
 	if len(b.faults) != 0 {
 		return nil, errors.Join(b.faults...)
 	}
+	b.out.Epochs = b.out.EpochsAt(o.Now)
 	return &b.out, nil
 }
 
@@ -82,6 +86,10 @@ func (b *builder) general() {
 	}
 	if n := len(b.Ports); n > MaxPorts {
 		b.fault("port", "%d of them: the program has tables for %d", n, MaxPorts)
+	}
+	if b.CPUPort < len(b.Ports) || b.CPUPort > DefaultCPUPort {
+		b.faults = append(b.faults, fmt.Errorf("the port to the control plane cannot have the number %d: choose --cpu-port %d to %d, behind the switch's ports",
+			b.CPUPort, len(b.Ports), DefaultCPUPort))
 	}
 	last := -1
 	for i, name := range b.Graph {

@@ -38,7 +38,12 @@ control ingress_clock(in headers_t hdr, inout metadata_t meta, in standard_metad
 
 control egress_clock(in headers_t hdr, inout metadata_t meta, in standard_metadata_t sm) {
     apply {
-        meta.now = meta.arrival + (bit<64>)(sm.egress_global_timestamp - sm.ingress_global_timestamp) * NS_PER_TICK;
+        // BMv2's clock may be set back while the packet waits.
+        bit<48> stay = sm.egress_global_timestamp - sm.ingress_global_timestamp;
+        if (stay[47:47] == 1) {
+            stay = 0;
+        }
+        meta.now = meta.arrival + (bit<64>)stay * NS_PER_TICK;
         meta.depth = (bit<32>)sm.deq_qdepth;
     }
 }

@@ -52,12 +52,14 @@ control l2(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t
         digest<station_t>(STATION_DIGEST, { meta.bridge_vlan, hdr.ethernet.src, meta.in_port });
     }
 
-    // Static stations stand here with every port: they do not move.
+    // Static stations stand here with every port: they do not move. A learned one is given a time
+    // to live by the control plane, which is told when it was not heard for so long.
     table heard {
         key = { meta.bridge_vlan: exact; hdr.ethernet.src: exact; meta.in_port: exact; }
         actions = { learn; NoAction; }
         default_action = learn();
         size = STATION_TABLE_SIZE;
+        support_timeout = true;
     }
 
     action forward_to(port_t port) {

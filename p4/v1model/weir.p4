@@ -84,7 +84,10 @@ control to_cpu(inout headers_t hdr, in metadata_t meta) {
 }
 
 control egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
+    // By reason, copies of flooded packets too, which copies_dropped has alone.
     counter(NUM_REASONS, CounterType.packets) egress_dropped;
+    counter(NUM_REASONS, CounterType.packets) copies_dropped;
+    counter(1, CounterType.packets) copies;
 
     apply {
         if (sm.instance_type == INSTANCE_INGRESS_CLONE || sm.instance_type == INSTANCE_EGRESS_CLONE) {
@@ -95,6 +98,7 @@ control egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
             meta.cpu_kind = 0;
             if (sm.egress_rid != 0) {
                 meta.flags = meta.flags | FLAG_COPY;
+                copies.count(0);
             }
             if (meta.bridged == 1) {
                 l2_leave.apply(hdr, meta);
@@ -109,6 +113,9 @@ control egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
             }
             if (meta.reason != NO_REASON) {
                 egress_dropped.count((bit<32>)meta.reason);
+                if (sm.egress_rid != 0) {
+                    copies_dropped.count((bit<32>)meta.reason);
+                }
                 mark_to_drop(sm);
             }
         }
