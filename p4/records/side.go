@@ -77,11 +77,11 @@ func (d *side) complete(number int64) int64 {
 }
 
 // reused is when the bank of an interval may be written again. By the shim it is when the next packets
-// might come that are early by a quarter of an interval.
+// might come that are early by an eighth of an interval.
 func (d *side) reused(number int64) int64 {
 	end := (number + 2) << d.bits
 	if d.byShim {
-		end -= 1 << d.bits >> 2
+		end -= 1 << d.bits >> 3
 	}
 	return end
 }

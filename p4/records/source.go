@@ -35,10 +35,11 @@ type Config struct {
 	Inline bool
 }
 
-// Of a switch that runs by itself: packets stay in it for less, and all of a fragment is read in less.
+// Of a switch that runs by itself: packets stay in it for less, and all of a fragment is read in much less, so that a
+// machine that is busy may hold the control plane up for half a second.
 const (
 	DefaultSettle   = 10_000_000
-	DefaultShortest = 27
+	DefaultShortest = 29
 )
 
 // Sizes of the program's registers (p4/include/telemetry.p4); a test compares.
