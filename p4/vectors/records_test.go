@@ -93,8 +93,8 @@ func recordsOfGo(t *testing.T, s *Setup, packets []Packet) []made {
 type registers struct {
 	t       *testing.T
 	setup   *Setup
-	plane   *controlPlane
-	cells   map[string][]uint64
+	plane   *controlPlane       // its state is what came
+	cells   map[string][]uint64 // what was there before, and what the control plane wrote
 	waiting []made
 }
 
@@ -139,13 +139,38 @@ func newRegisters(t *testing.T, s *Setup, waiting []made) *registers {
 	return r
 }
 
-// Registers implements records.Target. The cells stay as they are until all that is due is collected.
+// Registers implements records.Target.
 func (r *registers) Registers(name string) ([]uint64, error) {
 	cells, ok := r.cells[name]
 	if !ok {
 		return nil, fmt.Errorf("no register %s", name)
 	}
-	return cells, nil
+	if whole, half := strings.CutSuffix(name, "_low"); half {
+		return r.half(whole, 0), nil
+	} else if whole, half := strings.CutSuffix(name, "_high"); half {
+		return r.half(whole, 32), nil
+	}
+	sum := slices.Clone(cells)
+	for i, v := range r.plane.state[name] {
+		if sum[i] += v; narrow(name) {
+			sum[i] = uint64(uint32(sum[i]))
+		}
+	}
+	return sum, nil
+}
+
+// half are 32 bits of numbers that two registers have.
+func (r *registers) half(name string, shift int) []uint64 {
+	high, low, came := r.cells[name+"_high"], r.cells[name+"_low"], r.plane.state[name]
+	half := make([]uint64, len(low))
+	for i := range half {
+		sum := high[i]<<32 + low[i]
+		if came != nil {
+			sum += came[i]
+		}
+		half[i] = uint64(uint32(sum >> shift))
+	}
+	return half
 }
 
 // WriteRegister implements records.Target.
@@ -174,10 +199,9 @@ func (r *registers) pass(now int64, all bool) {
 	})
 }
 
-// add adds a record to the registers, modulo their widths.
+// add adds a record to what came to the registers.
 func (r *registers) add(m *made) {
 	r.t.Helper()
-	r.plane.state = State{}
 	switch m.Kind {
 	case record.DiSketch:
 		d := new(telemetry.Record)
@@ -195,22 +219,6 @@ func (r *registers) add(m *made) {
 	case record.LDS:
 		if err := r.plane.point(&m.Header, m.body); err != nil {
 			r.t.Fatal(err)
-		}
-	}
-	for name, cells := range r.plane.state {
-		low, halves := r.cells[name+"_low"]
-		for i, v := range cells {
-			switch {
-			case v == 0:
-			case halves:
-				high := r.cells[name+"_high"]
-				sum := high[i]<<32 + low[i] + v
-				high[i], low[i] = sum>>32, sum&(1<<32-1)
-			case narrow(name):
-				r.cells[name][i] = uint64(uint32(r.cells[name][i] + v))
-			default:
-				r.cells[name][i] += v
-			}
 		}
 	}
 }
