@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -147,22 +148,29 @@ func (s *p4LiveSwitch) open(ctx context.Context, o *p4SwitchOptions, options tab
 	if err != nil {
 		return err
 	}
-	return s.fill(interfaces, options)
+	return s.fill(s.sw, interfaces, options)
+}
+
+// p4Fillable is a switch that has just started: a [bmv2.Switch].
+type p4Fillable interface {
+	controller.Switch
+	Started(now func() int64) (at int64, within time.Duration, err error)
+	AddPort(number int, name string) error
 }
 
 // fill tells the switch its clock and its tables, and opens its ports behind that, so that no packet is measured
 // by another time or passes half a configuration.
-func (s *p4LiveSwitch) fill(interfaces map[int]string, options tables.Options) error {
+func (s *p4LiveSwitch) fill(sw p4Fillable, interfaces map[int]string, options tables.Options) error {
 	// Packets' timestamps count from the switch's start.
-	offset, _, err := s.sw.Started(s.now)
+	offset, _, err := sw.Started(s.now)
 	if err != nil {
 		return err
 	}
-	if err := s.sw.WriteRegister("tai_offset", 0, uint64(offset)); err != nil {
+	if err := sw.WriteRegister("tai_offset", 0, uint64(offset)); err != nil {
 		return err
 	}
 	options.Now = uint64(s.now())
-	if s.plane, err = controller.New(s.sw, s.ports, options); err != nil {
+	if s.plane, err = controller.New(sw, s.ports, options); err != nil {
 		return err
 	}
 	if s.records, err = startP4Records(s, options.CPUPort); err != nil {
@@ -172,7 +180,7 @@ func (s *p4LiveSwitch) fill(interfaces map[int]string, options tables.Options) e
 		if s.begin[interfaces[number]], err = s.here.Counters(interfaces[number]); err != nil {
 			return err
 		}
-		if err := s.sw.AddPort(number, interfaces[number]); err != nil {
+		if err := sw.AddPort(number, interfaces[number]); err != nil {
 			return err
 		}
 	}

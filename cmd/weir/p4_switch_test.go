@@ -8,10 +8,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/p4/bmv2"
 	"github.com/weirswitch/weir/p4/tables"
@@ -93,6 +97,55 @@ func TestFates(t *testing.T) {
 	gone := errors.New("gone")
 	if err := fates(new(api.ReportResponse), func(string, int) (uint64, error) { return 0, gone }); !errors.Is(err, gone) {
 		t.Errorf("a switch that does not answer: %v", err)
+	}
+}
+
+// fillable notes in which order a switch is told what.
+type fillable struct{ told []string }
+
+func (f *fillable) note(text string) error {
+	f.told = append(f.told, text)
+	return nil
+}
+
+func (f *fillable) Program() *bmv2.Program { return new(bmv2.Program) }
+
+func (f *fillable) Load(string) error { return f.note("tables") }
+
+func (f *fillable) AddEntry(string) (int32, error) { return 0, f.note("an entry") }
+
+func (f *fillable) DeleteEntry(string, int32) error { return f.note("an entry less") }
+
+func (f *fillable) SetEntryTTL(string, int32, time.Duration) error { return f.note("a time to live") }
+
+func (f *fillable) WriteRegister(name string, index int, value uint64) error {
+	return f.note(fmt.Sprintf("%s[%d] = %d", name, index, value))
+}
+
+func (f *fillable) Started(func() int64) (int64, time.Duration, error) { return 42, 1, nil }
+
+func (f *fillable) AddPort(number int, name string) error {
+	return f.note(fmt.Sprintf("port %d %s", number, name))
+}
+
+// TestP4FillOrder: a switch knows the time ahead of its tables, and has ports when it has both.
+func TestP4FillOrder(t *testing.T) {
+	c, err := config.Load(writeFile(t, p4Switch1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := netns.Current()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer here.Close()
+	s := &p4LiveSwitch{config: c, here: here, now: func() int64 { return 1_800_000_000_123_456_789 }, ports: p4Switch(c), begin: map[string]netns.Counters{}}
+	f := new(fillable)
+	if err := s.fill(f, map[int]string{1: "lo", 0: "lo"}, tables.Options{CPUPort: tables.DefaultCPUPort}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"tai_offset[0] = 42", "tables", "port 0 lo", "port 1 lo"}; !slices.Equal(f.told, want) {
+		t.Errorf("told %q, want %q", f.told, want)
 	}
 }
 

@@ -285,7 +285,7 @@ func TestStartFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Start(context.Background(), Config{Binary: programs.Switch, Program: path, Namespace: netnstest.New(t, "wbm")})
-	if err == nil || !strings.Contains(err.Error(), "it has ended; it said:") {
+	if err == nil || !strings.Contains(err.Error(), "has ended; it said:") {
 		t.Errorf("Start: %v", err)
 	}
 }

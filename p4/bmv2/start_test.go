@@ -45,6 +45,17 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
+// TestErr: a switch that ended is remembered by its last words.
+func TestErr(t *testing.T) {
+	s := &Switch{dir: t.TempDir()}
+	if err := os.WriteFile(s.socket("output"), []byte("1\n2\n3\nout of memory\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Err(); err.Error() != "simple_switch has ended; it said: 2 | 3 | out of memory" {
+		t.Error(err)
+	}
+}
+
 // crowded is a namespace whose ports seem vacant at the first look.
 type crowded struct {
 	Namespace

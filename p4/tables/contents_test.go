@@ -3,7 +3,9 @@ package tables
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 	"testing"
+	"time"
 )
 
 func TestValue(t *testing.T) {
@@ -53,5 +55,52 @@ func sample() *Contents {
 		Clones:    []Clone{{1, 510}},
 		Groups:    []Group{{1, []int{0, 2}}, {2, []int{1}}},
 		Digests:   []Digest{{"heard"}},
+	}
+}
+
+// TestEpochsAt: what the contents say of another time is what would be built for it, without building it.
+func TestEpochsAt(t *testing.T) {
+	s := load(t, "switch.toml")
+	c := build(t, s).Contents
+	if len(c.Epochs) == 0 {
+		t.Fatal("the configuration has no epochs")
+	}
+	for _, now := range []uint64{0, options.Now, options.Now + 1<<30, options.Now + 3<<40, 1<<64 - 1<<43} {
+		o := options
+		o.Now = now
+		want, err := Build(s, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.EpochsAt(now); !slices.Equal(got, want.Epochs) {
+			t.Errorf("at %d: %v, want %v", now, got, want.Epochs)
+		}
+	}
+	if n := testing.AllocsPerRun(10, func() { c.EpochsAt(options.Now) }); n > 200 {
+		t.Errorf("%v allocations: the tables are built", n)
+	}
+}
+
+// TestLearning: static stations take their room from those that are learned, an entry of heard for each port.
+func TestLearning(t *testing.T) {
+	bridge := func(keys string) *Switch {
+		return read(t, "[switch]\nname = \"s1\"\nhash = \"crc\"\ngraph = [\"parse\", \"l2\"]\n[[port]]\nname = \"p0\"\ninterface = \"e0\"\n[[port]]\nname = \"p1\"\ninterface = \"e1\"\n[stages.l2]\n"+keys)
+	}
+	static := "[[stages.l2.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p0\"\n"
+	for _, c := range []struct {
+		keys string
+		want Learning
+	}{
+		{"", Learning{16384, 300 * time.Second}},
+		{"ageing = \"7s\"\ntable_size = 100\n", Learning{100, 7 * time.Second}},
+		{"table_size = 100\n" + static, Learning{99, 300 * time.Second}},
+		{static, Learning{16382, 300 * time.Second}},
+	} {
+		if got, ok := bridge(c.keys).Learning(); !ok || got != c.want {
+			t.Errorf("%q: %+v, %v, want %+v", c.keys, got, ok, c.want)
+		}
+	}
+	if got, ok := load(t, "router.toml").Learning(); ok {
+		t.Errorf("a router learns %+v", got)
 	}
 }

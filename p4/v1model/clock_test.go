@@ -60,6 +60,9 @@ func TestClockSetBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := os.ReadFile("clock.p4"); err != nil { // so that results are not those of another clock.p4
+		t.Fatal(err)
+	}
 	ctx, dir := context.Background(), t.TempDir()
 	source, compiled := filepath.Join(dir, "clocked.p4"), filepath.Join(dir, "clocked.json")
 	if err := os.WriteFile(source, fmt.Appendf(nil, clocked, here), 0o600); err != nil {
