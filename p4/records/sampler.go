@@ -21,8 +21,13 @@ type sampler struct {
 	samples        [2]sample // by parity
 	number         int64     // the epoch that is to be emitted next
 	begun          int64
+	wait           int64  // how long behind an epoch's end its copies may come, in ns
 	stray          uint64 // copies of other epochs, since the last record
 }
+
+// copiesSettle is how many times longer than to be counted a packet may take to come here, which it does by a
+// queue and an interface.
+const copiesSettle = 10
 
 // sample is that of one epoch.
 type sample struct {
@@ -37,6 +42,7 @@ func newSampler(s *source, m *stage.Module, now int64) (*sampler, error) {
 		source: s, module: m, bits: m.EpochBits(),
 		packets: array{name: "oblivious_ingress.packets", bits: 64}, bytes: array{name: "oblivious_ingress.bytes", bits: 64},
 	}
+	d.wait = min(copiesSettle*s.settle, 1<<d.bits>>2)
 	for i := range d.samples {
 		d.samples[i].Sampler = m.Sampler()
 	}
@@ -83,7 +89,7 @@ func (d *sampler) insert(number int64, b *packet.Batch, p *packet.Packet) {
 func (d *sampler) collect(now int64, last bool, emit record.Emit) error {
 	for {
 		end := (d.number + 1) << d.bits
-		over := now >= end+d.settle
+		over := now >= end+d.wait
 		if !over && !last {
 			return d.lowerAll()
 		}
