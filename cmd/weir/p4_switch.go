@@ -90,7 +90,7 @@ func runP4Switch(ctx context.Context, o *p4SwitchOptions, stdout io.Writer) (err
 	if err := tell.ready(); err != nil {
 		return err
 	}
-	if err := s.plane.Serve(ctx, s.sw, s.now); err != nil {
+	if err := errors.Join(s.plane.Serve(ctx, s.sw, s.now), s.records.stop()); err != nil {
 		return err
 	}
 	report, err := settled(s.report)
@@ -102,13 +102,14 @@ func runP4Switch(ctx context.Context, o *p4SwitchOptions, stdout io.Writer) (err
 
 // p4LiveSwitch is a running simple_switch with its control plane.
 type p4LiveSwitch struct {
-	config *config.Config
-	now    func() int64 // ns of CLOCK_TAI
-	here   *netns.Namespace
-	ports  *tables.Switch
-	begin  map[string]netns.Counters // by interface, when its port opened
-	sw     *bmv2.Switch
-	plane  *controller.Controller
+	config  *config.Config
+	now     func() int64 // ns of CLOCK_TAI
+	here    *netns.Namespace
+	ports   *tables.Switch
+	begin   map[string]netns.Counters // by interface, when its port opened
+	sw      *bmv2.Switch
+	plane   *controller.Controller
+	records *p4Records // nil: nobody is to have them
 }
 
 // open starts the switch; the caller closes it also if that fails.
@@ -180,6 +181,9 @@ func (s *p4LiveSwitch) fill(sw p4Fillable, interfaces map[int]string, options ta
 	if s.plane, err = controller.New(sw, s.ports, options); err != nil {
 		return err
 	}
+	if s.records, err = startP4Records(s, options.CPUPort); err != nil {
+		return err
+	}
 	for _, number := range slices.Sorted(maps.Keys(interfaces)) {
 		if s.begin[interfaces[number]], err = s.here.Counters(interfaces[number]); err != nil {
 			return err
@@ -192,9 +196,9 @@ func (s *p4LiveSwitch) fill(sw p4Fillable, interfaces map[int]string, options ta
 }
 
 func (s *p4LiveSwitch) close() error {
-	var err error
+	err := s.records.stop()
 	if s.sw != nil {
-		err = s.sw.Stop()
+		err = errors.Join(err, s.sw.Stop())
 	}
 	if s.here != nil {
 		s.here.Close()
@@ -235,6 +239,7 @@ func (s *p4LiveSwitch) report() (*api.ReportResponse, error) {
 		return nil, err
 	}
 	r.Pint = s.pint()
+	s.records.report(r)
 	return r, s.latencies(r.Pint)
 }
 

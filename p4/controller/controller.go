@@ -15,6 +15,7 @@ type Controller struct {
 	contents *tables.Contents
 	bridge   bridge
 	written  map[cell]uint64 // what the clock's registers hold
+	left     bool            // they are others' to write
 }
 
 // Switch is what the control plane does to a switch: a [bmv2.Switch].
@@ -57,6 +58,9 @@ func New(sw Switch, config *tables.Switch, o tables.Options) (*Controller, error
 // Tick writes the schedules of the epoch of now, in ns of CLOCK_TAI, and of the next one, as far
 // as they are not there yet. It is to be called twice in each epoch at least, so that none begins without.
 func (c *Controller) Tick(now uint64) error {
+	if c.left {
+		return nil
+	}
 	for _, r := range c.contents.EpochsAt(now) {
 		at := cell{r.Name, r.Index}
 		if before, ok := c.written[at]; ok && before == r.Value {

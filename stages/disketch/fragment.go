@@ -40,6 +40,7 @@ type fragment struct {
 	samples uint64             // epochs looked at so far
 	// unmerged packets were in cells that did not fit to those of the open slice.
 	unmerged uint64
+	loaded   *disketch.Counter // of what was counted in registers
 	search   chan []*disketch.Record
 
 	records, packets, conflicts atomic.Uint64

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/p4/bmv2"
+	"github.com/weirswitch/weir/p4/records"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// p4Records makes the records of a P4 switch, out of its registers and of what comes to its CPU port, and
+// writes them where [telemetry] says. Nil, as where that says nothing, it does nothing.
+type p4Records struct {
+	cpu    *bmv2.CPUPort
+	source *p4Source
+	export *exporting
+
+	end       chan struct{}
+	running   sync.WaitGroup
+	finish    func() error // of the exporter
+	finishing sync.Once
+	err       error
+}
+
+// startP4Records gives a switch that has its clock and its tables a CPU port, and begins to measure, if
+// somebody is to have the records. The schedules of epochs follow from these then.
+func startP4Records(s *p4LiveSwitch, cpuPort int) (*p4Records, error) {
+	c := s.config
+	if c.Telemetry.Spool == "" {
+		return nil, nil
+	}
+	if err := checkSending(c.Telemetry); err != nil {
+		return nil, err
+	}
+	cpu, err := bmv2.OpenCPUPort()
+	if err != nil {
+		return nil, err
+	}
+	r := &p4Records{cpu: cpu, end: make(chan struct{})}
+	if err := s.sw.AddPort(cpuPort, cpu.Name()); err != nil {
+		return nil, errors.Join(err, r.stop())
+	}
+	source, err := records.New(records.Config{
+		Switch: s.ports, Target: s.sw, Clock: s.now, Settle: records.DefaultSettle, Shortest: records.DefaultShortest,
+	})
+	if err != nil {
+		return nil, errors.Join(err, r.stop())
+	}
+	s.plane.LeaveEpochs()
+	r.source = &p4Source{Source: source, cpu: cpu}
+	if r.export, err = newExporting(c.Telemetry, c.Switch, nil, r.source); err != nil {
+		return nil, errors.Join(err, r.stop())
+	}
+	r.running.Go(func() { source.Run(r.end) })
+	r.running.Go(r.read)
+	r.finish = r.export.start(c.Telemetry)
+	return r, nil
+}
+
+// maxCopy is the longest copy: a packet of 64 KiB behind a cpu_t.
+const maxCopy = 1<<16 + 64
+
+// read takes in what comes to the CPU port until that is closed.
+func (r *p4Records) read() {
+	b := make([]byte, maxCopy)
+	for {
+		n, err := r.cpu.Read(b)
+		if err != nil {
+			return
+		}
+		if c, err := records.ParseCopy(b[:n]); err == nil {
+			r.source.Take(&c, c.Arrival)
+		}
+	}
+}
+
+// p4Drain is how long copies that the switch has sent may take to be read.
+const p4Drain = 50 * time.Millisecond
+
+// stop emits what is left; the switch still runs. It does so once.
+func (r *p4Records) stop() error {
+	if r == nil {
+		return nil
+	}
+	r.finishing.Do(func() {
+		if r.finish != nil {
+			time.Sleep(p4Drain)
+			r.err = r.finish()
+		}
+		close(r.end)
+		r.err = errors.Join(r.err, r.cpu.Close())
+		r.running.Wait()
+		if r.source != nil {
+			r.err = errors.Join(r.err, r.source.Close())
+		}
+	})
+	return r.err
+}
+
+// report completes the switch's last report.
+func (r *p4Records) report(to *api.ReportResponse) {
+	if r == nil || r.export == nil {
+		return
+	}
+	to.Records = r.export.records()
+	add := func(name, help string, labels map[string]string, value uint64) {
+		to.Metrics = append(to.Metrics, &api.Metric{Stage: "p4", Name: name, Help: help, Labels: labels, Value: float64(value)})
+	}
+	faults, err := r.source.Faults()
+	help := "readings of registers that failed or were not what was counted"
+	if err != nil {
+		help += "; the last one: " + err.Error()
+	}
+	add("read_faults_total", help, nil, faults)
+	add("late_readings_total", "subepochs, epochs and intervals that were read too late, and missed", nil, r.source.Late())
+	add("lost_copies_total", "packets that found no room at the CPU port", nil, r.source.lost)
+	punts := r.source.Punts()
+	for _, reason := range slices.Sorted(maps.Keys(punts)) {
+		add("punted_packets_total", "packets for the control plane, which drops them", map[string]string{"reason": reason}, punts[reason])
+	}
+}
+
+// p4Source looks after what is lost at the CPU port, too.
+type p4Source struct {
+	*records.Source
+	cpu    *bmv2.CPUPort
+	looked int64 // ns
+	lost   uint64
+}
+
+// p4LookNs is how often.
+const p4LookNs = 100_000_000
+
+// Collect implements export.Source.
+func (s *p4Source) Collect(now int64, last bool, emit record.Emit) {
+	if last || now-s.looked > p4LookNs {
+		s.looked = now
+		if lost, err := s.cpu.Dropped(); err == nil && lost > s.lost {
+			s.Lose(lost - s.lost)
+			s.lost = lost
+		}
+	}
+	s.Source.Collect(now, last, emit)
+}

@@ -1,0 +1,54 @@
+package records
+
+import (
+	"net/netip"
+
+	"github.com/weirswitch/weir/pipeline/header"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/stages/l3"
+)
+
+// Why a packet is the control plane's own.
+const (
+	PuntARP       = "arp"                 // requests and answers, which nobody gives
+	PuntDiscovery = "neighbour_discovery" // likewise
+	PuntForUs     = "to_the_switch"       // to one of its addresses, link-local ones apart
+	PuntNeighbour = "neighbour_unknown"   // the next hop has no MAC address in the tables
+)
+
+// punts counts packets that a router hands to its control plane, which does nothing with them.
+type punts struct {
+	own    map[netip.Addr]bool
+	counts map[string]uint64
+}
+
+func newPunts(c *l3.Config) *punts {
+	p := &punts{own: map[netip.Addr]bool{}, counts: map[string]uint64{}}
+	if c == nil {
+		return p
+	}
+	for _, i := range c.Interfaces {
+		for _, text := range i.Addresses {
+			if a, err := netip.ParsePrefix(text); err == nil {
+				p.own[a.Addr()] = true
+			}
+		}
+	}
+	return p
+}
+
+// count counts a parsed packet by its reason.
+func (n *punts) count(data []byte, p *packet.Packet) { n.counts[n.reason(data, p)]++ }
+
+func (n *punts) reason(data []byte, p *packet.Packet) string {
+	const solicit, advert, icmpv6 = 135, 136, 58
+	switch k, ok := p.Key(data); {
+	case p.Flags.Has(packet.FlagARP) || p.EtherType == header.TypeARP:
+		return PuntARP
+	case p.Proto == icmpv6 && p.Flags.Has(packet.FlagIPv6) && p.Flags.Has(packet.FlagL4) && int(p.L4) < len(data) && (data[p.L4] == solicit || data[p.L4] == advert):
+		return PuntDiscovery
+	case ok && n.own[k.DstAddr()]:
+		return PuntForUs
+	}
+	return PuntNeighbour
+}
