@@ -28,6 +28,7 @@ import (
 type p4SwitchOptions struct {
 	config, program, report string
 	thriftPort              int
+	queues                  queueRates
 }
 
 func newP4SwitchCommand() *cobra.Command {
@@ -54,6 +55,7 @@ SIMPLE_SWITCH, or on PATH; a compiled program needs no compiler.`,
 	f.StringVar(&o.program, "program", "p4/v1model/weir.p4", "the program: its source, or JSON `FILE` of p4c-bm2-ss")
 	f.StringVar(&o.report, "report", "text", "what to print at the end: text, json or none")
 	f.IntVar(&o.thriftPort, "thrift-port", 9090, "TCP port of simple_switch's runtime server")
+	f.StringToInt64Var((*map[string]int64)(&o.queues), "queue-rate", nil, "most packets per second that a port's queue lets out, as `PORT=PPS`; repeatable")
 	_ = cmd.MarkFlagRequired("config")
 	return cmd
 }
@@ -70,6 +72,9 @@ func runP4Switch(ctx context.Context, o *p4SwitchOptions, stdout io.Writer) (err
 		_, err := tables.Build(p4Switch(c), options)
 		return err
 	})
+	if err == nil {
+		err = o.queues.check(c)
+	}
 	if err != nil {
 		return usageError(err)
 	}
@@ -88,7 +93,7 @@ func runP4Switch(ctx context.Context, o *p4SwitchOptions, stdout io.Writer) (err
 	if err := errors.Join(s.plane.Serve(ctx, s.sw, s.now), s.records.stop()); err != nil {
 		return err
 	}
-	report, err := s.report()
+	report, err := settled(s.report)
 	if err != nil {
 		return err
 	}
@@ -146,6 +151,9 @@ func (s *p4LiveSwitch) open(ctx context.Context, o *p4SwitchOptions, options tab
 	}
 	s.sw, err = bmv2.Start(ctx, bmv2.Config{Binary: programs.Switch, Program: compiled, Interfaces: map[int]string{}, ThriftPort: o.thriftPort})
 	if err != nil {
+		return err
+	}
+	if err := o.queues.apply(s.sw, s.config); err != nil {
 		return err
 	}
 	return s.fill(s.sw, interfaces, options)
@@ -232,7 +240,7 @@ func (s *p4LiveSwitch) report() (*api.ReportResponse, error) {
 	}
 	r.Pint = s.pint()
 	s.records.report(r)
-	return r, nil
+	return r, s.latencies(r.Pint)
 }
 
 // fates tells what became of packets, and of the copies that flooding made of them, by the program's counters.

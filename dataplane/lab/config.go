@@ -55,6 +55,8 @@ type Switch struct {
 	// Program is the P4 program of a switch on BMv2, its source or the compiled JSON; empty: ours,
 	// p4/v1model/weir.p4. A relative name counts from the working directory.
 	Program string `toml:"program"`
+	// QueueRates are the most packets per second that queues of a switch on BMv2 let out, by port; none: no limit.
+	QueueRates map[string]int64 `toml:"queue_rates"`
 	// Graph is short for config.switch.graph.
 	Graph []string `toml:"graph"`
 	// Config is the switch's own configuration, passed on as it stands; the lab

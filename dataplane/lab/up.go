@@ -254,7 +254,7 @@ func (l *Lab) commandOf(s *Switch) []string {
 	if s.Program != "" {
 		command = append(command, "--program", s.Program)
 	}
-	return command
+	return append(command, s.queueArguments()...)
 }
 
 func (l *Lab) node(name string) *nodeState {

@@ -134,6 +134,7 @@ func (c *Config) validateSwitches(f *faults) {
 		if s.Program != "" && s.Kind != KindBMv2 {
 			f.add("%s.program: only a switch of kind %q runs one: leave it out", key, KindBMv2)
 		}
+		c.validateQueueRates(f, key, &s)
 		table, isTable := s.Config["switch"].(map[string]any)
 		if s.Config["switch"] != nil && !isTable {
 			f.add("%s.config.switch: write a table, [switch.config.switch]", key)

@@ -45,6 +45,12 @@
 #define UTILISATION_SCALE 32
 #define UTILISATION_VALUE_BITS 16
 
+// Latencies are counted by the leading bit and the LATENCY_BITS behind it; those of 2^LATENCY_TOP ns
+// and more, 18 minutes, count as the longest below. A port has 2^LATENCY_PORT_BITS cells.
+#define LATENCY_BITS 3
+#define LATENCY_TOP 40
+#define LATENCY_PORT_BITS 9
+
 // disketch. Fragments of a switch, and the most cells of one bank of one fragment.
 #define FRAGMENTS 2
 #define FRAGMENT_COLUMN_BITS 15

@@ -19,6 +19,8 @@
 // Registers:
 //
 //   utilisation.*  see pint_utilisation.p4
+//   latencies      by port << LATENCY_PORT_BITS | leading bit, counted from 1 << LATENCY_BITS | bits behind it:
+//                  packets that left by the port with such a latency, of all, 32 bits
 //   counts         counters by count (SOURCED and so on, stages/pint/counters.go)
 //
 // Record: a copy at the CPU port (CPU_RECORD) with plan, hop, digest, packet id and
@@ -45,6 +47,7 @@ const bit<8> DO_DROP = 8;
 
 control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
     counter(PINT_COUNTS, CounterType.packets) counts;
+    register<bit<32>>(MAX_PORTS << LATENCY_PORT_BITS) latencies;
 
     bit<16> plan_id = 0;
     bit<1> in_identification = 0;
@@ -176,6 +179,15 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                 if (meta.now > meta.arrival) {
                     seen.hop_latency = meta.now - meta.arrival;
                 }
+                // Of every packet, as the Go stage has it, to compare with what sinks decode.
+                bit<64> latency = (seen.hop_latency >> LATENCY_TOP == 0) ? seen.hop_latency : (64w1 << LATENCY_TOP) - 1;
+                bit<8> leading = bit_length(latency);
+                bit<64> behind = latency << (8w65 - leading);
+                bit<32> bucket = (bit<32>)meta.out_port << LATENCY_PORT_BITS | (bit<32>)leading << LATENCY_BITS |
+                    (bit<32>)behind[63:64 - LATENCY_BITS];
+                bit<32> packets;
+                latencies.read(packets, bucket);
+                latencies.write(bucket, packets + 1);
 
                 // How far the TTL is from where it began: 0 if it says nothing.
                 bit<8> ttl_hop = 0;

@@ -59,6 +59,7 @@ var ldsCounts = map[string]string{
 
 // count adds what the Go stages count to the state.
 func (g *goSwitch) count(s State) {
+	g.latencies(s)
 	for _, n := range g.chain {
 		m, ok := n.Module.(pipeline.Metered)
 		if !ok {
