@@ -3,8 +3,10 @@ package records
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -38,6 +40,23 @@ func ParseCopy(b []byte) (Copy, error) {
 		OutPort: binary.BigEndian.Uint16(b[6:]), Digest: binary.BigEndian.Uint64(b[8:]), ID: binary.BigEndian.Uint64(b[16:]),
 		Arrival: int64(binary.BigEndian.Uint64(b[24:])), Data: b[copyLen:],
 	}, nil
+}
+
+// asArrived puts a shim in front of those that a digest's copy has left, for the one that the sink took out: the
+// switch looked behind [parse.MaxShims] of them.
+func asArrived(data []byte) []byte {
+	at := header.EthernetLen - 2
+	for at+2 <= len(data) && header.IsVLAN(binary.BigEndian.Uint16(data[at:])) {
+		at += header.VLANLen
+	}
+	if at+2 > len(data) || binary.BigEndian.Uint16(data[at:]) != header.TypeShim {
+		return data
+	}
+	shim := header.ShimAt(data, at+2)
+	if shim == nil {
+		return data
+	}
+	return slices.Concat(data[:at+len(shim)], data[at:])
 }
 
 // parser parses copies as the switch's own parser does. It has one user.

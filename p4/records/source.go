@@ -17,6 +17,7 @@ import (
 	"github.com/weirswitch/weir/stages/oblivious"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/pint"
+	plans "github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
@@ -60,6 +61,7 @@ type Source struct {
 	parser  *parser
 	sampler *sampler     // nil: no stage samples
 	digests *pint.Module // nil: none
+	shims   bool         // they come in shims
 	punts   *punts
 	strays  uint64 // copies that nobody takes
 }
@@ -104,6 +106,8 @@ func New(c Config) (*Source, error) {
 			s.sampler, err = newSampler(&s.source, m, now)
 		case *pint.Module:
 			s.digests = m
+			plan, planErr := c.Switch.Stages[n.Name].(*pint.Config).SourcePlan()
+			s.shims = planErr == nil && plan.Carrier == plans.CarrierShim
 		case *points.Module:
 			var d *side
 			if d, err = newSide(&s.source, n.Name, m, now); err == nil {
@@ -174,6 +178,10 @@ func (s *Source) Take(c *Copy, now int64) {
 	if s.parser == nil {
 		s.strays++
 		return
+	}
+	if own := *c; s.shims && c.Kind == copyRecord && c.Hop > 1 { // hop 1 came without a shim
+		own.Data = asArrived(c.Data)
+		c = &own
 	}
 	s.fail(s.parser.parse(c, func(b *packet.Batch, p *packet.Packet) { s.take(c, now, b, p) }))
 }
