@@ -131,7 +131,7 @@ p4-test: ## the Go stages do what the P4 programs do on BMv2, afresh (P4C_BM2, S
 	$(P4_TEST) -run '^TestVectors' ./p4/vectors | $(P4_QUIET)
 	$(P4_TEST) ./p4/bmv2 ./p4/controller ./p4/v1model | $(P4_QUIET)
 	WEIR_P4_PACKETS=$(P4_PACKETS) $(P4_TEST) -run '^TestBMv2' ./p4/vectors | $(P4_QUIET)
-	$(P4_TEST) -run '^(TestMixedLab|TestP4Bridge)$$' ./cmd/weir | $(P4_QUIET)
+	$(P4_TEST) -run '^(TestMixedLab|TestP4Bridge|TestP4Records)$$' ./cmd/weir | $(P4_QUIET)
 
 .PHONY: p4-vectors
 p4-vectors: ## write p4/testdata/vectors and p4/tables' P4Info anew, by p4c and BMv2 (the same), in minutes
