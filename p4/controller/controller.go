@@ -73,3 +73,7 @@ func (c *Controller) Tick(now uint64) error {
 	}
 	return nil
 }
+
+// LeaveEpochs leaves the registers of epochs to others, who know what was measured (p4/records): Tick writes none
+// any more.
+func (c *Controller) LeaveEpochs() { c.left = true }
