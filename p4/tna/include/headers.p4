@@ -63,7 +63,7 @@ header opaque_t {
 #define TCP_OPTION_WORDS 10
 
 // Digests of other lengths than DIGEST_LEN, from 1 to 8 bytes: as many of these as
-// make up the length.
+// make up the length, 8 being 4, 1, 2 and 1.
 header bytes4_t {
     bit<32> bytes;
 }
@@ -100,7 +100,7 @@ struct headers_t {
     shim_t shim;           // the network's, or a host's that arrives at the source
     digest_t digest;
     bytes4_t other_digest4;
-    bytes4_t other_digest8;
+    bytes1_t other_digest8;
     bytes2_t other_digest2;
     bytes1_t other_digest1;
     shim_t host_shim;      // behind the network's
@@ -128,7 +128,7 @@ struct link_headers_t {
     shim_t shim;
     digest_t digest;
     bytes4_t other_digest4;
-    bytes4_t other_digest8;
+    bytes1_t other_digest8;
     bytes2_t other_digest2;
     bytes1_t other_digest1;
 }

@@ -12,6 +12,10 @@
 // length. The select expressions that decide it are written as masks: the lengths
 // in question are below 128. Each case of a select takes a row of the parser's memory, of
 // which ingress has 256: hence the order of cases, later ones being for what earlier ones left.
+//
+// A select's first case leads to what selects or extracts most behind it, also where that takes
+// a case more: a compiler that loses what parsers select by (README.md) follows the
+// first case alone, and the assembler takes its result only if each header is on such a way.
 #ifndef WEIR_TNA_PARSER_P4
 #define WEIR_TNA_PARSER_P4
 
@@ -60,41 +64,34 @@
     state first_shim {                                                                 \
         pkt.extract(hdr.shim);                                                         \
         transition select(hdr.shim.length) {                                           \
+            4 &&& 4: digest4;                                                          \
+            3: digest4;                                                                \
             0: digest_end;                                                             \
             1: known_digest;                                                           \
             2: digest2;                                                                \
-            3: digest4;                                                                \
-            4: digest4_1;                                                              \
-            5: digest4_2;                                                              \
-            6: digest4_3;                                                              \
-            7: digest8;                                                                \
         }                                                                              \
     }                                                                                  \
     state known_digest {                                                               \
         pkt.extract(hdr.digest);                                                       \
         transition second_shim;                                                        \
     }                                                                                  \
-    state digest8 {                                                                    \
-        pkt.extract(hdr.other_digest4);                                                \
-        pkt.extract(hdr.other_digest8);                                                \
-        transition second_shim;                                                        \
-    }                                                                                  \
     state digest4 {                                                                    \
         pkt.extract(hdr.other_digest4);                                                \
-        transition second_shim;                                                        \
+        transition select(hdr.shim.length) {                                           \
+            7: digest8;                                                                \
+            3: second_shim;                                                            \
+            4: digest_end;                                                             \
+            5: digest2_alone;                                                          \
+            6: digest2;                                                                \
+        }                                                                              \
     }                                                                                  \
-    state digest4_1 {                                                                  \
-        pkt.extract(hdr.other_digest4);                                                \
-        transition digest_end;                                                         \
+    state digest8 {                                                                    \
+        pkt.extract(hdr.other_digest8);                                                \
+        transition digest2;                                                            \
     }                                                                                  \
-    state digest4_2 {                                                                  \
-        pkt.extract(hdr.other_digest4);                                                \
+    state digest2_alone {                                                              \
         pkt.extract(hdr.other_digest2);                                                \
         transition second_shim;                                                        \
-    }                                                                                  \
-    state digest4_3 {                                                                  \
-        pkt.extract(hdr.other_digest4);                                                \
-        transition digest2;                                                            \
     }                                                                                  \
     state digest2 {                                                                    \
         pkt.extract(hdr.other_digest2);                                                \
@@ -176,6 +173,7 @@ parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
 
     state ipv4_length {
         transition select(pkt.lookahead<bit<32>>()) {
+            32w0x45000400 &&& 32w0xff000400: ipv4;   // long
             32w0x45000000 &&& 32w0xff00fff0: opaque; // shorter than its header
             32w0x45000010 &&& 32w0xff00fffc: opaque;
             32w0x45000014 &&& 32w0xff00fffc: ipv4_short; // no T1 in it
@@ -316,6 +314,7 @@ parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
     // 8 bytes behind it; one with a payload. Of IPv4, w is 5 more.
     state tcp4 {
         transition select(hdr.ipv4.total_length, pkt.lookahead<bit<104>>()[7:4]) {
+            (16w0x0400 &&& 16w0x0400, 4w0x8 &&& 4w0x8): tcp; // long, with options
             (16w0x0000 &&& 16w0xffe0, _): other4;
             (16w0x0020 &&& 16w0xfff8, _): other4;
             (_, 4w0x0 &&& 4w0xc): other4;
@@ -376,16 +375,16 @@ parser parse_packet(packet_in pkt, out headers_t hdr, out packet_t md) {
         md.dst_port = hdr.l4.b;
         md.t2c = hdr.tcp_rest.checksum;
         transition select(hdr.tb.b[15:12]) {
-            6: options1;
-            7: options2;
-            8: options3;
-            9: options4;
-            10: options5;
-            11: options6;
-            12: options7;
-            13: options8;
-            14: options9;
             15: options10;
+            14: options9;
+            13: options8;
+            12: options7;
+            11: options6;
+            10: options5;
+            9: options4;
+            8: options3;
+            7: options2;
+            6: options1;
             default: payload;
         }
     }
