@@ -24,18 +24,37 @@ func frames(t *testing.T, capture string, n int) (all [][]byte) {
 	case cornerCapture:
 		all = Corners()
 	default:
-		path := filepath.Join(netsim.DataDir(), "traces", capture)
+		path := capture
+		if filepath.Base(path) == path {
+			path = filepath.Join(netsim.DataDir(), "traces", capture)
+		}
+		var left LeftOut
 		var err error
-		if all, err = ReadCapture(path, n); errors.Is(err, os.ErrNotExist) {
-			t.Skipf("%s is missing: the shared data are not here", path)
+		if all, left, err = ReadCapture(path, n); errors.Is(err, os.ErrNotExist) {
+			missing(t, path)
 		} else if err != nil {
 			t.Fatal(err)
+		}
+		if left != (LeftOut{}) {
+			t.Logf("left out: %d packets that are not Ethernet, %d too long", left.NotEthernet, left.TooLong)
+		}
+		if len(all) == 0 {
+			t.Fatalf("%s has no packet", path)
 		}
 	}
 	for m := len(all); len(all) < n; {
 		all = append(all, all[len(all)%m])
 	}
 	return all
+}
+
+// missing skips a test without its data, or fails it where a comparison was asked for.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv(PacketsVariable) != "" || os.Getenv(CapturesVariable) != "" {
+		t.Fatalf("%s is missing", what)
+	}
+	t.Skipf("%s is missing: the shared data are not here", what)
 }
 
 // Of each fault so many packets are chosen, and of those without one.
@@ -48,9 +67,10 @@ const (
 // different captures where there are as many.
 func malformed(t *testing.T, all bool) (chosen [][]byte) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(netsim.DataDir(), "malformed", "*.pcap*"))
+	folder := filepath.Join(netsim.DataDir(), "malformed")
+	files, err := filepath.Glob(filepath.Join(folder, "*.pcap*"))
 	if err != nil || len(files) == 0 {
-		t.Skip("the shared data are not here")
+		missing(t, folder)
 	}
 	if !all {
 		// Of projects whose licence, MIT or BSD, lets their packets be passed on.
@@ -61,12 +81,16 @@ func malformed(t *testing.T, all bool) (chosen [][]byte) {
 	}
 	faults := newFaultFinder(t)
 	byFault := map[string][][]byte{}
+	refused, left := 0, LeftOut{}
 	for range ofFault { // the first of each file, then the second ...
 		for _, f := range files {
-			packets, err := ReadCapture(f, 1<<20)
+			packets, l, err := ReadCapture(f, 1<<20)
 			if err != nil {
-				continue // not Ethernet, or no capture at all
+				refused++ // not Ethernet, or no capture at all
+				continue
 			}
+			left.NotEthernet += l.NotEthernet
+			left.TooLong += l.TooLong
 			if all {
 				chosen = append(chosen, packets...)
 				continue
@@ -87,6 +111,8 @@ func malformed(t *testing.T, all bool) (chosen [][]byte) {
 			}
 		}
 		if all {
+			t.Logf("%d packets of %d files; left out: %d files that are no capture of Ethernet, %d packets of other links, %d too long",
+				len(chosen), len(files)-refused, refused, left.NotEthernet, left.TooLong)
 			return chosen
 		}
 	}

@@ -37,6 +37,13 @@ var update = flag.Bool("update", false, "write the vectors of p4/testdata anew, 
 // PacketsVariable is how many packets of each capture go through BMv2; see make p4-test.
 const PacketsVariable = "WEIR_P4_PACKETS"
 
+// What is compared instead of the shared data's captures under the configurations of testdata; see README.md.
+const (
+	CapturesVariable = "WEIR_P4_CAPTURES" // files, with commas between them
+	SetupsVariable   = "WEIR_P4_SETUPS"   // a folder
+	SeedVariable     = "WEIR_P4_SEED"     // of what Inputs draw: the first capture's, the next one's is one more
+)
+
 // ProgramVariable names the program where it is compiled already, with WEIR_GIVEN_TIME.
 const ProgramVariable = "WEIR_P4_PROGRAM"
 
@@ -136,14 +143,26 @@ func TestBMv2(t *testing.T) {
 		}
 		captures = append(slices.Clone(large), cornerCapture, malformedCapture)
 	}
+	if text := os.Getenv(CapturesVariable); text != "" {
+		captures = strings.Split(text, ",")
+	}
+	dir, seed := setupDir, uint64(1)
+	if text := os.Getenv(SetupsVariable); text != "" {
+		dir = text
+	}
+	if text := os.Getenv(SeedVariable); text != "" {
+		if seed, err = strconv.ParseUint(text, 0, 64); err != nil {
+			t.Fatalf("%s: %v", SeedVariable, err)
+		}
+	}
 	if *update {
-		n, captures = vectorPackets, append(slices.Clone(committed), cornerCapture, malformedCapture)
+		n, captures, dir, seed = vectorPackets, append(slices.Clone(committed), cornerCapture, malformedCapture), setupDir, 1
 	}
 	compiler, simple, err := tools.Versions(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	setups, err := Setups(setupDir)
+	setups, err := Setups(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +170,7 @@ func TestBMv2(t *testing.T) {
 	for _, name := range setups {
 		for i, capture := range captures {
 			t.Run(name+"/"+shortName(capture), func(t *testing.T) {
-				s, err := LoadSetup(setupDir, name)
+				s, err := LoadSetup(dir, name)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -160,7 +179,7 @@ func TestBMv2(t *testing.T) {
 					count = 0
 				}
 				v := &Vector{Header: Header{
-					Setup: name, Capture: capture, Seed: uint64(i + 1), Compiler: compiler, Switch: simple, Program: sourceDigest(t),
+					Setup: name, Capture: capture, Seed: seed + uint64(i), Compiler: compiler, Switch: simple, Program: sourceDigest(t),
 				}}
 				if v.Packets, err = Inputs(s, frames(t, capture, count), v.Seed); err != nil {
 					t.Fatal(err)
@@ -202,7 +221,7 @@ func removeOthers(t *testing.T, setups, captures []string) {
 }
 
 func shortName(capture string) string {
-	short, _, _ := strings.Cut(capture, ".")
+	short, _, _ := strings.Cut(filepath.Base(capture), ".")
 	return short
 }
 
