@@ -70,10 +70,10 @@ func TestP4QueuedPackets(t *testing.T) {
 	}
 	spool := filepath.Join(b.dir, "records")
 	p := &process{cmd: weirCommand("p4", "switch", "-c", writeFile(t, fmt.Sprintf(endingSwitch, plan, spool)), "--program", compiled,
-		"--queue-rate", "p1=40", "--report", "json")}
+		"--queue-rate", "p1=10", "--report", "json")}
 	b.startCommand(t, p)
 	from := b.hosts[0].Packet(t)
-	const n = 30 // which is 0.75 s of the queue
+	const n = 12 // which wait for 1.1 s, with pauses as long as that without any copies
 	for i := range n {
 		if err := from.Send(udpFrame(uint16(i))); err != nil {
 			t.Fatal(err)
