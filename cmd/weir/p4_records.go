@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirswitch/weir/control/api"
@@ -20,11 +21,11 @@ type p4Records struct {
 	source *p4Source
 	export *exporting
 
+	came      atomic.Uint64 // frames from the CPU port
 	end       chan struct{}
 	running   sync.WaitGroup
 	finish    func() error // of the exporter
 	finishing sync.Once
-	err       error
 }
 
 // startP4Records gives a switch that has its clock and its tables a CPU port, and begins to measure, if
@@ -73,33 +74,47 @@ func (r *p4Records) read() {
 		if err != nil {
 			return
 		}
-		if c, err := records.ParseCopy(b[:n]); err == nil {
-			r.source.Take(&c, c.Arrival)
+		r.source.Receive(b[:n])
+		r.came.Add(1)
+	}
+}
+
+// p4Drain is how long nothing comes to the CPU port when all copies have been read.
+const p4Drain = 50 * time.Millisecond
+
+// drain waits until the copies have come of packets that have left, by a queue of their own. It gives up after
+// settleWait: copies of packets that still arrive never end.
+func (r *p4Records) drain() {
+	deadline := time.Now().Add(settleWait)
+	for {
+		before := r.came.Load()
+		time.Sleep(p4Drain)
+		if r.came.Load() == before || time.Now().After(deadline) {
+			return
 		}
 	}
 }
 
-// p4Drain is how long copies that the switch has sent may take to be read.
-const p4Drain = 50 * time.Millisecond
-
-// stop emits what is left; the switch still runs. It does so once.
-func (r *p4Records) stop() error {
+// stop emits what is left; the switch still runs, and what is still to be in a record has left it. It does so once, and
+// has an error only then.
+func (r *p4Records) stop() (err error) {
 	if r == nil {
 		return nil
 	}
 	r.finishing.Do(func() {
 		if r.finish != nil {
-			time.Sleep(p4Drain)
-			r.err = r.finish()
+			r.drain()
+			err = r.finish()
+			r.source.look()
 		}
 		close(r.end)
-		r.err = errors.Join(r.err, r.cpu.Close())
+		err = errors.Join(err, r.cpu.Close())
 		r.running.Wait()
 		if r.source != nil {
-			r.err = errors.Join(r.err, r.source.Close())
+			err = errors.Join(err, r.source.Close())
 		}
 	})
-	return r.err
+	return err
 }
 
 // report completes the switch's last report.
@@ -119,6 +134,10 @@ func (r *p4Records) report(to *api.ReportResponse) {
 	add("read_faults_total", help, nil, faults)
 	add("late_readings_total", "subepochs, epochs and intervals that were read too late, and missed", nil, r.source.Late())
 	add("lost_copies_total", "packets that found no room at the CPU port", nil, r.source.lost)
+	drops := r.source.Drops()
+	for _, reason := range records.DropReasons() {
+		add("dropped_copies_total", "frames from the CPU port that are in no record", map[string]string{"reason": reason}, drops[reason])
+	}
 	punts := r.source.Punts()
 	for _, reason := range slices.Sorted(maps.Keys(punts)) {
 		add("punted_packets_total", "packets for the control plane, which drops them", map[string]string{"reason": reason}, punts[reason])
@@ -140,10 +159,14 @@ const p4LookNs = 100_000_000
 func (s *p4Source) Collect(now int64, last bool, emit record.Emit) {
 	if last || now-s.looked > p4LookNs {
 		s.looked = now
-		if lost, err := s.cpu.Dropped(); err == nil && lost > s.lost {
-			s.Lose(lost - s.lost)
-			s.lost = lost
-		}
+		s.look()
 	}
 	s.Source.Collect(now, last, emit)
+}
+
+func (s *p4Source) look() {
+	if lost, err := s.cpu.Dropped(); err == nil && lost > s.lost {
+		s.Lose(lost - s.lost)
+		s.lost = lost
+	}
 }

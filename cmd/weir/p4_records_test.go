@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,8 +8,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/weirswitch/weir/dataplane/lab/netnstest"
-	"github.com/weirswitch/weir/p4/bmv2"
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/export"
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -116,16 +113,7 @@ type switchSums struct {
 // TestP4Records: of the packets that pass a Weir switch and a P4 switch both make the same of all four systems,
 // and queries answer about the P4 switch as about the other.
 func TestP4Records(t *testing.T) {
-	programs, err := bmv2.Find()
-	if err != nil {
-		t.Skip(err)
-	}
-	netnstest.Require(t)
-	dir := t.TempDir()
-	compiled := filepath.Join(dir, "weir.json")
-	if err := programs.Compile(context.Background(), "../../p4/v1model/weir.p4", compiled); err != nil {
-		t.Fatal(err)
-	}
+	compiled, dir := compiledWeir(t), t.TempDir()
 	plan, err := filepath.Abs("../../p4/testdata/setups/plan-shim.toml")
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control/api"
@@ -82,6 +83,9 @@ func runP4Switch(ctx context.Context, o *p4SwitchOptions, stdout io.Writer) (err
 	if err != nil {
 		return usageError(err)
 	}
+	if tell.file != nil {
+		unix.CloseOnExec(int(tell.file.Fd())) // else simple_switch had it, too, and whoever reads to its end waited for that
+	}
 	s := &p4LiveSwitch{config: c, now: now}
 	if err := s.open(ctx, o, options); err != nil {
 		return usageError(errors.Join(err, s.close()))
@@ -90,14 +94,25 @@ func runP4Switch(ctx context.Context, o *p4SwitchOptions, stdout io.Writer) (err
 	if err := tell.ready(); err != nil {
 		return err
 	}
-	if err := errors.Join(s.plane.Serve(ctx, s.sw, s.now), s.records.stop()); err != nil {
+	if err := s.plane.Serve(ctx, s.sw, s.now); err != nil {
 		return err
 	}
-	report, err := settled(s.report)
+	report, err := finalReport(s.report, s.records)
 	if err != nil {
 		return err
 	}
 	return printReport(stdout, report)
+}
+
+// finalReport is taken when all packets have left the switch. The last records are made behind it, so all that it counts
+// is in them, or counted with why not.
+func finalReport(take func() (*api.ReportResponse, error), records *p4Records) (*api.ReportResponse, error) {
+	r, err := settled(take)
+	if err := errors.Join(err, records.stop()); err != nil {
+		return nil, err
+	}
+	records.report(r)
+	return r, nil
 }
 
 // p4LiveSwitch is a running simple_switch with its control plane.
@@ -206,7 +221,7 @@ func (s *p4LiveSwitch) close() error {
 	return err
 }
 
-// report is the switch's last one: what the interfaces counted, and what the program did.
+// report is what the interfaces counted, and what the program did. What became of records is not in it.
 func (s *p4LiveSwitch) report() (*api.ReportResponse, error) {
 	r := &api.ReportResponse{
 		Name: s.config.Switch.Name, Id: s.config.Switch.ID, Frames: &api.Frames{},
@@ -239,7 +254,6 @@ func (s *p4LiveSwitch) report() (*api.ReportResponse, error) {
 		return nil, err
 	}
 	r.Pint = s.pint()
-	s.records.report(r)
 	return r, s.latencies(r.Pint)
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
-	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/p4/bmv2"
 	"github.com/weirswitch/weir/p4/tables"
 )
@@ -202,16 +200,7 @@ window = 1
 
 // TestP4Bridge: a P4 switch bridges a lab of three hosts, floods, learns, and every counter adds up.
 func TestP4Bridge(t *testing.T) {
-	programs, err := bmv2.Find()
-	if err != nil {
-		t.Skip(err)
-	}
-	netnstest.Require(t)
-	dir := t.TempDir()
-	compiled := filepath.Join(dir, "weir.json")
-	if err := programs.Compile(context.Background(), "../../p4/v1model/weir.p4", compiled); err != nil {
-		t.Fatal(err)
-	}
+	compiled, dir := compiledWeir(t), t.TempDir()
 	source := filepath.Join(dir, "p4bridge.toml")
 	if err := os.WriteFile(source, fmt.Appendf(nil, bridgeLab, compiled), 0o600); err != nil {
 		t.Fatal(err)

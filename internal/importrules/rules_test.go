@@ -76,6 +76,7 @@ var layers = []layer{
 	{"p4/v1model", nil, "P4 programs; a test runs parts of them on BMv2"},
 	{"p4/tna", nil, "P4 programs; only tests hold what they compute against Go's stages"},
 	{"p4/bmv2", []string{"dataplane/lab/process"}, "it runs a switch of others, and knows our programs by their files only"},
+	{"p4/bmv2/bmv2test", []string{"dataplane/lab/netnstest", "p4/bmv2"}, "tests of packages that run P4 programs share how these come to run"},
 	{"p4/controller", []string{"p4/bmv2", "p4/tables"}, "the control plane of a P4 switch is told what its tables hold, and tells the switch"},
 	{"p4/records", []string{"p4/tables", "pipeline", "pipeline/...", "stages", "stages/...", "telemetry/..."},
 		"records are made by the stages that make a Weir switch's, whoever reads the registers"},

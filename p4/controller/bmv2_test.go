@@ -2,43 +2,23 @@ package controller
 
 import (
 	"context"
-	"errors"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/p4/bmv2"
+	"github.com/weirswitch/weir/p4/bmv2/bmv2test"
 )
 
 // TestBridge: on BMv2, too, stations are learned, limited, and forgotten when they fall silent.
 func TestBridge(t *testing.T) {
-	programs, err := bmv2.Find()
-	if errors.Is(err, bmv2.ErrMissing) {
-		t.Skip(err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	netnstest.Require(t)
-	ctx, compiled := context.Background(), filepath.Join(t.TempDir(), "weir.json")
-	if err := programs.Compile(ctx, "../v1model/weir.p4", compiled); err != nil {
-		t.Fatal(err)
-	}
-	sw, err := bmv2.Start(ctx, bmv2.Config{Binary: programs.Switch, Program: compiled, Namespace: netnstest.New(t, "wctl")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := sw.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	tools := bmv2test.Find(t)
+	sw := bmv2test.Start(t, tools, bmv2test.Compile(t, tools, "../v1model/weir.p4"), "wctl")
 	c, err := New(sw, bridgeOf(2), options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.bridge.learning.Ageing = 100 * time.Millisecond // below what a configuration may say
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	// until serves the switch until the stations are as they should be.
 	until := func(what string, ok func(Stations) bool) {

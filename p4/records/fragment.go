@@ -78,21 +78,21 @@ func (f *fragment) tell(e schedule) error {
 	return f.write(tables.ScheduleRegisters(f.number, e.Schedule, e.flip != 0))
 }
 
-// collect emits the subepochs that are over.
+// collect emits the subepochs that are over, and the last time all that was counted.
 func (f *fragment) collect(now int64, last bool, emit record.Emit) error {
 	for {
 		slice := f.module.Slice(f.now.Schedule, f.subepoch)
-		over := now >= slice.End()+f.settle
-		if !over && !last {
+		over, settled := now >= slice.End(), now >= slice.End()+f.settle
+		if !settled && !last {
 			return nil
 		}
 		if err := readAll(f.target, f.arrays()...); err != nil {
 			return err
 		}
-		if over && f.clock() >= f.reused() {
+		if f.clock() >= f.reused() {
 			return f.lose(now, emit)
 		}
-		f.emit(!over, emit)
+		f.emit(!settled, emit)
 		if !over {
 			return nil
 		}

@@ -1,16 +1,20 @@
 package records
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/weirswitch/weir/p4/tables"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
 	sketches "github.com/weirswitch/weir/stages/disketch"
 	"github.com/weirswitch/weir/stages/l3"
 	points "github.com/weirswitch/weir/stages/lds"
@@ -93,7 +97,10 @@ type bench struct {
 	bodies [][]byte
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T) *bench { return newSettling(t, 0) }
+
+// newSettling waits so many ns behind each edge.
+func newSettling(t *testing.T, settle int64) *bench {
 	t.Helper()
 	sketch, point, sample := sketches.DefaultConfig(), points.DefaultConfig(), oblivious.DefaultConfig()
 	sketch.EpochBits, sketch.Fragments = epochBits, []sketches.Fragment{{Kind: "countmin", Memory: 64, Candidates: -1, Target: 1e-3}}
@@ -107,7 +114,7 @@ func newBench(t *testing.T) *bench {
 			Ports:  []pipeline.Port{{Name: "a"}, {Name: "b"}},
 			Stages: map[string]any{"disketch": &sketch, "lds_ingress": &point, "oblivious": &sample},
 		},
-		Target: b, Clock: func() int64 { return b.now }, Shortest: epochBits - 3, Inline: true,
+		Target: b, Clock: func() int64 { return b.now }, Settle: settle, Shortest: epochBits - 3, Inline: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -235,6 +242,105 @@ func TestEveryPacketOnce(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLastRecords: the last records have all packets, wherever between two edges they are made: also where what was
+// counted behind an edge would have waited for what comes late from before it.
+func TestLastRecords(t *testing.T) {
+	const settle = length / 64
+	for _, at := range []int64{1, settle / 2, settle + 1, 5 * settle, 10*settle + 1, length / 2, length - 1} {
+		b := newSettling(t, settle)
+		edge, sent := begin+8*length, uint64(0)
+		end := edge + at
+		count := func(now int64) {
+			b.now = now
+			b.pass(3)
+			sent += 3
+		}
+		for now := begin; now < end; now += length / 32 {
+			count(now)
+			b.collect(now+1, false)
+		}
+		count(max(edge, end-1))
+		b.collect(end, true)
+		counted, missed := b.sums(t)
+		for _, k := range measuring {
+			if counted[k] != sent || missed[k] != 0 {
+				t.Errorf("%d ns behind an edge: %v: %d counted, %d missed, of %d", at, k, counted[k], missed[k], sent)
+			}
+		}
+		// What might still have come is not there: such records say so.
+		for i, h := range b.heads {
+			if over := h.Start + h.Span; h.Kind == record.DiSketch && over+settle > end && !h.Partial {
+				t.Errorf("%d ns behind an edge: record %d, %+v, ends %d ns before the last reading and is not partial", at, i, h, end-over)
+			}
+		}
+	}
+}
+
+// sampledCopy is a frame at the CPU port: an IPv4 packet that was admitted to the sample, by its packet id.
+func sampledCopy(t *testing.T, b *bench, kind uint8) []byte {
+	t.Helper()
+	c := Copy{Kind: kind, Arrival: b.now, Data: []byte("\x02\x00\x00\x00\x00\x01\x02\x00\x00\x00\x00\x02\x08\x00\x45\x00\x00\x1c\x00\x01\x00\x00\x40\x11\x66\xce\x0a\x00\x00\x01\x0a\x00\x00\x02\x00\x07\x00\x08\x00\x08\x00\x00")}
+	if err := b.source.parser.parse(&c, func(_ *packet.Batch, p *packet.Packet) { c.ID = p.ID }); err != nil {
+		t.Fatal(err)
+	}
+	frame := append([]byte{kind}, make([]byte, 15)...)
+	frame = binary.BigEndian.AppendUint64(frame, c.ID)
+	frame = binary.BigEndian.AppendUint64(frame, uint64(c.Arrival))
+	return append(frame, c.Data...)
+}
+
+// TestDrops: each frame from the CPU port is in a record, or counted with why not.
+func TestDrops(t *testing.T) {
+	b := newBench(t)
+	entries := func() (n int) {
+		for i, h := range b.heads {
+			var s samples.Sample
+			if h.Kind == record.Oblivious {
+				if err := s.UnmarshalBinary(b.bodies[i]); err != nil {
+					t.Fatal(err)
+				}
+				n += len(s.Entries)
+			}
+		}
+		return n
+	}
+	expect := func(when string, want map[string]uint64) {
+		t.Helper()
+		if got := b.source.Drops(); !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", when, got, want)
+		}
+	}
+	sampled := sampledCopy(t, b, copySample)
+	b.source.Receive(sampled)
+	expect("a copy", map[string]uint64{})
+	b.source.Receive(nil)
+	b.source.Receive(sampled[:copyLen-1])
+	b.source.Receive(append([]byte{0}, sampled[1:]...))
+	b.source.Receive(append([]byte{8}, sampled[1:]...))
+	b.source.Receive(sampledCopy(t, b, copyRecord)) // this switch has no pint
+	want := map[string]uint64{DropForeign: 4, DropUnclaimed: 1}
+	expect("four that are none, and one that nobody wants", want)
+	b.collect(begin+length/2, true)
+	if n := entries(); n != 1 {
+		t.Errorf("%d entries of samples, want 1", n)
+	}
+	b.source.Receive(sampled)
+	b.source.Receive(sampledCopy(t, b, copySample|copyPunt))
+	want[DropLate] = 2
+	expect("two behind the last records", want)
+	if p := b.source.Punts(); p[PuntNeighbour] != 1 {
+		t.Errorf("packets for the control plane: %v", p)
+	}
+	if n, err := b.source.Faults(); n != 0 {
+		t.Errorf("%d faults: %v", n, err)
+	}
+	for reason := range want {
+		if !slices.Contains(DropReasons(), reason) {
+			t.Errorf("%s is not among the reasons", reason)
+		}
 	}
 }
 

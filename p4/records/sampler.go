@@ -85,18 +85,19 @@ func (d *sampler) insert(number int64, b *packet.Batch, p *packet.Packet) {
 	d.module.Insert(s.Sampler, b, p)
 }
 
-// collect emits the samples of epochs that are over, and lowers thresholds.
+// collect emits the samples of epochs that are over, and lowers thresholds. The last time it emits all: an epoch
+// whose copies may still be on their way, too, and the one behind it.
 func (d *sampler) collect(now int64, last bool, emit record.Emit) error {
 	for {
 		end := (d.number + 1) << d.bits
-		over := now >= end+d.wait
-		if !over && !last {
+		over, settled := now >= end, now >= end+d.wait
+		if !settled && !last {
 			return d.lowerAll()
 		}
 		if err := readAll(d.target, &d.packets, &d.bytes); err != nil {
 			return err
 		}
-		missed, late := uint64(0), over && d.clock() >= end+1<<d.bits
+		missed, late := uint64(0), d.clock() >= end+1<<d.bits
 		s := &d.samples[d.number&1]
 		if late {
 			missed = d.packets.take(0) + d.packets.take(1)
@@ -107,7 +108,7 @@ func (d *sampler) collect(now int64, last bool, emit record.Emit) error {
 		}
 		missed, d.stray = missed+d.stray, 0
 		slice := epoch.Slice{Start: d.number << d.bits, Shift: d.bits}
-		d.module.Emit(s.Sampler, slice, missed, late || !over || s.late || slice.Start < d.begun, emit)
+		d.module.Emit(s.Sampler, slice, missed, late || !settled || s.late || slice.Start < d.begun, emit)
 		if late {
 			return d.enter(max(now, d.clock()))
 		}

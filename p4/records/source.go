@@ -63,8 +63,19 @@ type Source struct {
 	digests *pint.Module // nil: none
 	shims   bool         // they come in shims
 	punts   *punts
-	strays  uint64 // copies that nobody takes
+	drops   map[string]uint64 // by reason
+	ended   bool              // Collect was called for the last time
 }
+
+// Why something that came to the CPU port is in no record.
+const (
+	DropForeign   = "not_a_copy" // it does not begin with a header cpu_t
+	DropUnclaimed = "no_stage"   // no stage of the configuration wants copies of its kind
+	DropLate      = "late"       // it came when the last records had been made
+)
+
+// DropReasons are all of them.
+func DropReasons() []string { return []string{DropForeign, DropLate, DropUnclaimed} }
 
 // reader makes the records of one thing that is measured.
 type reader interface {
@@ -86,7 +97,7 @@ type source struct {
 // New begins to measure. The tables of the configuration are loaded, and nobody else writes the schedules
 // of epochs.
 func New(c Config) (*Source, error) {
-	s := &Source{source: source{target: c.Target, clock: c.Clock, settle: c.Settle}}
+	s := &Source{source: source{target: c.Target, clock: c.Clock, settle: c.Settle}, drops: map[string]uint64{}}
 	env := pipeline.Env{ID: c.Switch.ID, Workers: 1, Hash: c.Switch.Hash, Ports: c.Switch.Ports}
 	var err error
 	if s.chain, err = stages.Build(c.Switch.Graph, c.Switch.Stages, env); err != nil {
@@ -153,6 +164,7 @@ func (s *Source) Collect(now int64, last bool, emit record.Emit) {
 	if s.digests != nil {
 		s.digests.Collect(now, last, emit)
 	}
+	s.ended = last
 }
 
 // Listen implements export.Listener.
@@ -162,12 +174,24 @@ func (s *Source) Listen() {
 	}
 }
 
-// Close gives the memory back; no other method may be called behind it.
+// Close gives the memory of packets back: neither Take nor Receive may be called behind it.
 func (s *Source) Close() error {
 	if s.parser == nil {
 		return nil
 	}
 	return s.parser.close()
+}
+
+// Receive takes in what was read from the CPU port, beside Collect. What is no copy is counted.
+func (s *Source) Receive(b []byte) {
+	c, err := ParseCopy(b)
+	if err != nil {
+		s.copies.Lock()
+		defer s.copies.Unlock()
+		s.drops[DropForeign]++
+		return
+	}
+	s.Take(&c, c.Arrival)
 }
 
 // Take takes in a packet from the CPU port, beside Collect. now is the batch's clock when the switch admitted
@@ -176,7 +200,7 @@ func (s *Source) Take(c *Copy, now int64) {
 	s.copies.Lock()
 	defer s.copies.Unlock()
 	if s.parser == nil {
-		s.strays++
+		s.drops[DropUnclaimed]++
 		return
 	}
 	if own := *c; s.shims && c.Kind == copyRecord && c.Hop > 1 { // hop 1 came without a shim
@@ -187,25 +211,26 @@ func (s *Source) Take(c *Copy, now int64) {
 }
 
 func (s *Source) take(c *Copy, now int64, b *packet.Batch, p *packet.Packet) {
-	taken := false
-	if c.Kind&copySample != 0 && s.sampler != nil {
-		taken = true
+	sampled, recorded := c.Kind&copySample != 0 && s.sampler != nil, c.Kind&copyRecord != 0 && s.digests != nil
+	switch {
+	case !sampled && !recorded && c.Kind&copyPunt == 0:
+		s.drops[DropUnclaimed]++
+	case s.ended && (sampled || recorded):
+		s.drops[DropLate]++
+		sampled, recorded = false, false
+	}
+	if sampled {
 		if p.ID != c.ID {
 			s.fail(fmt.Errorf("a sampled packet has the id %#x here, %#x in the switch", p.ID, c.ID))
 		}
 		s.sampler.insert(now>>s.sampler.bits, b, p)
 	}
-	if c.Kind&copyRecord != 0 && s.digests != nil {
-		taken = true
+	if recorded {
 		p.ID = c.ID // which is that of the packet as it arrived
 		s.digests.Record(b, p, c.Plan, int(c.Hop), c.Digest)
 	}
 	if c.Kind&copyPunt != 0 {
-		taken = true
 		s.punts.count(b.Data(p), p)
-	}
-	if !taken {
-		s.strays++
 	}
 }
 
@@ -227,6 +252,13 @@ func (s *Source) Punts() map[string]uint64 {
 	s.copies.Lock()
 	defer s.copies.Unlock()
 	return maps.Clone(s.punts.counts)
+}
+
+// Drops are how many frames from the CPU port are in no record, by reason.
+func (s *Source) Drops() map[string]uint64 {
+	s.copies.Lock()
+	defer s.copies.Unlock()
+	return maps.Clone(s.drops)
 }
 
 // Run does the stages' work beside that of Collect, until stop is closed: it finds the targets of sketches.

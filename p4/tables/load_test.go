@@ -2,34 +2,17 @@ package tables
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"math"
 	"testing"
 
-	"github.com/weirswitch/weir/dataplane/lab/netnstest"
-	"github.com/weirswitch/weir/p4/bmv2"
+	"github.com/weirswitch/weir/p4/bmv2/bmv2test"
 )
 
 // loadInto: simple_switch with a compiled program takes all commands of a configuration,
 // and its registers hold what was written.
 func loadInto(t *testing.T, program, name string) {
-	tools, err := bmv2.Find()
-	if errors.Is(err, bmv2.ErrMissing) {
-		t.Skip(err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	netnstest.Require(t)
-	s, err := bmv2.Start(context.Background(), bmv2.Config{Binary: tools.Switch, Program: program, Namespace: netnstest.New(t, "wp4tab")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Helper()
+	s := bmv2test.Start(t, bmv2test.Find(t), program, "wp4tab")
 	var commands bytes.Buffer
 	c := build(t, load(t, name)).Contents
 	if err := c.WriteCommands(&commands, WeirCalculations()); err != nil {
@@ -41,9 +24,11 @@ func loadInto(t *testing.T, program, name string) {
 	held := map[string][]uint64{}
 	for _, r := range c.registers() {
 		if held[r.Name] == nil {
-			if held[r.Name], err = s.Registers(r.Name); err != nil {
+			cells, err := s.Registers(r.Name)
+			if err != nil {
 				t.Fatal(err)
 			}
+			held[r.Name] = cells
 		}
 		// BMv2 tells numbers as signed ones: from 2^63 on as the largest of these.
 		if got := held[r.Name][r.Index]; got != min(r.Value, math.MaxInt64) {

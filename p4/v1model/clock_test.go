@@ -2,17 +2,15 @@
 package v1model_test
 
 import (
-	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/p4/bmv2"
+	"github.com/weirswitch/weir/p4/bmv2/bmv2test"
 )
 
 // clocked puts a packet's own time stamps, in cpu_t, in place of BMv2's and gives the packet what egress_clock makes of
@@ -49,13 +47,7 @@ V1Switch(parse(), no_verify(), ingress(), egress(), no_compute(), deparse()) mai
 // TestClockSetBack: a packet leaves as long after its arrival as BMv2 says and, if BMv2's clock was set back
 // meanwhile, at once: not years later.
 func TestClockSetBack(t *testing.T) {
-	programs, err := bmv2.Find()
-	if errors.Is(err, bmv2.ErrMissing) {
-		t.Skip(err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	netnstest.Require(t)
+	tools := bmv2test.Find(t)
 	here, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
@@ -63,23 +55,11 @@ func TestClockSetBack(t *testing.T) {
 	if _, err := os.ReadFile("clock.p4"); err != nil { // so that results are not those of another clock.p4
 		t.Fatal(err)
 	}
-	ctx, dir := context.Background(), t.TempDir()
-	source, compiled := filepath.Join(dir, "clocked.p4"), filepath.Join(dir, "clocked.json")
+	source := filepath.Join(t.TempDir(), "clocked.p4")
 	if err := os.WriteFile(source, fmt.Appendf(nil, clocked, here), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := programs.Compile(ctx, source, compiled); err != nil {
-		t.Fatal(err)
-	}
-	s, err := bmv2.Start(ctx, bmv2.Config{Binary: programs.Switch, Program: compiled, Namespace: netnstest.New(t, "wclk")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := bmv2test.Start(t, tools, bmv2test.Compile(t, tools, source), "wclk")
 	const arrival = 1_800_000_000_123_456_000
 	for _, c := range []struct{ ingress, egress, stay uint64 }{
 		{5, 5, 0},

@@ -3,8 +3,6 @@ package vectors
 import (
 	"maps"
 	"math/bits"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -44,13 +42,9 @@ var uncompared = map[string]string{
 // and each kind of message that P4 knows, but for those that are listed with why they cannot occur; and each
 // register of P4 is compared, and not 0 everywhere.
 func TestVectorsCover(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(vectorDir, "*"+suffix))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s has no vectors: %v", vectorDir, err)
-	}
 	sums := State{}
 	var kinds [8]uint64 // by bit
-	for _, f := range files {
+	for _, f := range vectorFiles(t) {
 		v, err := ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
@@ -140,18 +134,6 @@ func compareNames(t *testing.T, what string, names map[string]bool, listed map[s
 func sources(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, dir := range []string{"../include", "../v1model"} {
-		files, err := filepath.Glob(filepath.Join(dir, "*.p4"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s has no programs: %v", dir, err)
-		}
-		for _, f := range files {
-			text, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, _ = all.Write(text)
-		}
-	}
+	eachSource(t, func(_ string, text []byte) { _, _ = all.Write(text) })
 	return all.String()
 }

@@ -239,13 +239,9 @@ func (r *registers) flip(d *telemetry.Record) uint64 {
 // TestRecords: the registers that a switch has when the packets of the vectors have passed become the records
 // that the Go stages make of these packets, byte for byte, from numbers on that wrap meanwhile.
 func TestRecords(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(vectorDir, "*.gz"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s has no vectors: %v", vectorDir, err)
-	}
 	logs := map[uint8]int{}
-	for i, f := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(f), ".jsonl.gz"), func(t *testing.T) {
+	for i, f := range vectorFiles(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(f), suffix), func(t *testing.T) {
 			v, err := ReadFile(f)
 			if err != nil {
 				t.Fatal(err)

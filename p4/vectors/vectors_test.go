@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/p4/bmv2"
+	"github.com/weirswitch/weir/p4/bmv2/bmv2test"
 )
 
 const (
@@ -28,6 +29,16 @@ const suffix = ".jsonl.gz"
 // vectorFile is where the vector of a setup and a capture is.
 func vectorFile(setup, capture string) string {
 	return filepath.Join(vectorDir, setup+"-"+shortName(capture)+suffix)
+}
+
+// vectorFiles are all of them.
+func vectorFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(vectorDir, "*"+suffix))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s has no vectors: %v", vectorDir, err)
+	}
+	return files
 }
 
 var program = "../v1model/weir.p4"
@@ -69,12 +80,8 @@ const (
 
 // TestVectors holds the Go stages to what BMv2 did when the vectors were made.
 func TestVectors(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(vectorDir, "*.gz"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s has no vectors: %v", vectorDir, err)
-	}
 	sources := sourceDigest(t)
-	for _, f := range files {
+	for _, f := range vectorFiles(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(f), suffix), func(t *testing.T) {
 			v, err := ReadFile(f)
 			if err != nil {
@@ -203,11 +210,7 @@ func TestBMv2(t *testing.T) {
 // removeOthers removes the vectors of setups and captures that are no more.
 func removeOthers(t *testing.T, setups, captures []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(vectorDir, "*"+suffix))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
+	for _, f := range vectorFiles(t) {
 		known := slices.ContainsFunc(setups, func(name string) bool {
 			return slices.ContainsFunc(captures, func(capture string) bool { return vectorFile(name, capture) == f })
 		})
@@ -231,11 +234,7 @@ func compile(t *testing.T, tools bmv2.Tools) string {
 	if path := os.Getenv(ProgramVariable); path != "" {
 		return path
 	}
-	path := filepath.Join(t.TempDir(), "weir.json")
-	if err := tools.Compile(context.Background(), program, path, "WEIR_GIVEN_TIME"); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return bmv2test.Compile(t, tools, program, "WEIR_GIVEN_TIME")
 }
 
 // compareFresh runs both sides, and completes the vector.
@@ -256,17 +255,7 @@ func compareFresh(t *testing.T, tools bmv2.Tools, compiled string, s *Setup, v *
 // runP4 runs the packets through a switch of its own, in whose registers preset has been written.
 func runP4(t *testing.T, tools bmv2.Tools, compiled string, s *Setup, packets []Packet, want *Run, preset ...Write) *Run {
 	t.Helper()
-	sw, err := bmv2.Start(context.Background(), bmv2.Config{
-		Binary: tools.Switch, Program: compiled, Namespace: netnstest.New(t, "wvec"), Log: os.Getenv("WEIR_P4_LOG"),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := sw.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	sw := bmv2test.Start(t, tools, compiled, "wvec")
 	p, err := NewP4(sw, s, packets[0].Now)
 	if err != nil {
 		t.Fatal(err)
@@ -286,11 +275,7 @@ func runP4(t *testing.T, tools bmv2.Tools, compiled string, s *Setup, packets []
 // TestBMv2CellsWrap: cells of fragments wrap at their ends, so that the difference of two readings is what
 // was counted between them.
 func TestBMv2CellsWrap(t *testing.T) {
-	tools, err := bmv2.Find()
-	if err != nil {
-		t.Skip(err)
-	}
-	netnstest.Require(t)
+	tools := bmv2test.Find(t)
 	s, err := LoadSetup(setupDir, "patch")
 	if err != nil {
 		t.Fatal(err)
@@ -335,19 +320,27 @@ func TestBMv2CellsWrap(t *testing.T) {
 func sourceDigest(t *testing.T) string {
 	t.Helper()
 	h := sha256.New()
+	eachSource(t, func(name string, text []byte) {
+		fmt.Fprintf(h, "%s %d\n", name, len(text))
+		_, _ = h.Write(text)
+	})
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// eachSource hands over the P4 sources of the program, always in the same order.
+func eachSource(t *testing.T, f func(name string, text []byte)) {
+	t.Helper()
 	for _, dir := range []string{"../include", "../v1model"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.p4"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s has no programs: %v", dir, err)
 		}
-		for _, f := range files {
-			text, err := os.ReadFile(f)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			fmt.Fprintf(h, "%s %d\n", filepath.Base(f), len(text))
-			_, _ = h.Write(text)
+			f(filepath.Base(file), text)
 		}
 	}
-	return fmt.Sprintf("%x", h.Sum(nil))
 }
