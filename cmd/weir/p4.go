@@ -34,7 +34,7 @@ type p4TablesOptions struct {
 	tables.Options
 	config, format, out    string
 	info, program          string
-	mtu                    map[string]int // by port
+	mtu, speed             map[string]int // by port
 	binary, epochs, asJSON bool
 	target                 tables.Target
 }
@@ -53,12 +53,13 @@ simple_switch_CLI; with --format p4runtime a WriteRequest of P4Runtime, whose id
 are those of our program, or of another compiler's output with --p4info.
 
 A source of PINT's shims has to know how long frames may be: --mtu says it of the ports that
-lead to other switches, and without it there is a warning.
+lead to other switches. The use of links, if the plan asks for it, is measured against their
+--speed; rate_bits of a [[port]] is one, too. Without them there is a warning.
 
 What a P4 target cannot do is refused: all of it at once, with the line and the remedy.`,
 		Example: `  weir p4 tables -c switch.toml -o commands.txt
   simple_switch_CLI <commands.txt
-  weir p4 tables -c switch.toml --mtu core0=1508 --format p4runtime -o write.txtpb`,
+  weir p4 tables -c switch.toml --mtu core0=1508 --speed core0=25000 --format p4runtime -o write.txtpb`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return usageError(writeP4Tables(&o, cmd.OutOrStdout(), cmd.ErrOrStderr()))
@@ -73,6 +74,7 @@ What a P4 target cannot do is refused: all of it at once, with the line and the 
 	f.BoolVar(&o.binary, "binary", false, "with --format p4runtime: protobuf's binary form instead of text")
 	f.IntVar(&o.CPUPort, "cpu-port", o.CPUPort, "number of the target's port to the control plane")
 	f.StringToIntVar(&o.mtu, "mtu", nil, "MTU of a port's link in bytes, as `PORT=N`; again for each port")
+	f.StringToIntVar(&o.speed, "speed", nil, "speed of a port's link in Mb/s, as `PORT=N`; again for each port")
 	f.Uint64Var(&o.Now, "at", 0, "the time in `ns` of CLOCK_TAI whose epoch's keys to write, and the next one's; 0: now")
 	f.BoolVar(&o.epochs, "epochs", false, "only the registers of the present epoch and of the next: to be written anew in each epoch")
 	f.Uint64Var(&o.target.Device, "device", 0, "with --format p4runtime: the device's id")
@@ -98,7 +100,7 @@ func writeP4Tables(o *p4TablesOptions, stdout, stderr io.Writer) error {
 	var s *tables.Switch
 	_, err = config.LoadFor(o.config, func(c *config.Config) (err error) {
 		s = p4Switch(c)
-		if err := o.setMTUs(s); err != nil {
+		if err := errors.Join(o.setMTUs(s), o.setSpeeds(s)); err != nil {
 			return err
 		}
 		contents, err = tables.Build(s, o.Options)
@@ -109,9 +111,8 @@ func writeP4Tables(o *p4TablesOptions, stdout, stderr io.Writer) error {
 	}
 	if o.epochs {
 		contents = contents.OnlyEpochs()
-	} else if ports := s.UnknownMTUs(); len(ports) != 0 {
-		fmt.Fprintf(stderr, "weir: warning: the MTU of %s is not known: PINT's source puts shims into frames of any length, and the link drops what becomes too long: add --mtu %s=N\n",
-			strings.Join(ports, ", "), strings.Join(ports, "=N --mtu "))
+	} else {
+		warnOfLinks(s, stderr)
 	}
 	var text strings.Builder
 	if err := write(contents, &text); err != nil {
@@ -127,27 +128,49 @@ func writeP4Tables(o *p4TablesOptions, stdout, stderr io.Writer) error {
 	return o.report(contents, stdout)
 }
 
+// warnOfLinks says what of the links is not known, and what is done then.
+func warnOfLinks(s *tables.Switch, stderr io.Writer) {
+	if ports := s.UnknownMTUs(); len(ports) != 0 {
+		fmt.Fprintf(stderr, "weir: warning: the MTU of %s is not known: PINT's source puts shims into frames of any length, and the link drops what becomes too long: add --mtu %s=N\n",
+			strings.Join(ports, ", "), strings.Join(ports, "=N --mtu "))
+	}
+	if ports := s.UnknownSpeeds(); len(ports) != 0 {
+		fmt.Fprintf(stderr, "weir: warning: the speed of %s is not known: PINT measures the use of the link as if it were 10000 Mb/s: add --speed %s=N\n",
+			strings.Join(ports, ", "), strings.Join(ports, "=N --speed "))
+	}
+}
+
 // p4Switch is a configuration as the tables are made of it.
 func p4Switch(c *config.Config) *tables.Switch {
 	s := &tables.Switch{ID: c.Switch.ID, Hash: c.Switch.Hash, Graph: c.Switch.Graph, Stages: c.Stages}
 	for i := range c.Ports {
-		s.Ports = append(s.Ports, pipeline.Port{Name: c.Ports[i].Name})
+		s.Ports = append(s.Ports, pipeline.Port{Name: c.Ports[i].Name, BitsPerSecond: uint64(c.Ports[i].RateBits)})
 	}
 	return s
 }
 
 // setMTUs tells ports the MTUs of --mtu.
 func (o *p4TablesOptions) setMTUs(s *tables.Switch) error {
+	return eachPort(s, "mtu", o.mtu, minMTU, maxMTU, setMTU)
+}
+
+// setSpeeds tells ports the speeds of --speed.
+func (o *p4TablesOptions) setSpeeds(s *tables.Switch) error {
+	return eachPort(s, "speed", o.speed, minMegabits, maxMegabits, func(p *pipeline.Port, megabits int) { setSpeed(p, uint64(megabits)*1_000_000) })
+}
+
+// eachPort sets the values of a flag, by name of the port, that are from least to most.
+func eachPort(s *tables.Switch, flag string, values map[string]int, least, most int, set func(*pipeline.Port, int)) error {
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(o.mtu)) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		i := slices.IndexFunc(s.Ports, func(p pipeline.Port) bool { return p.Name == name })
-		switch n := o.mtu[name]; {
+		switch n := values[name]; {
 		case i < 0:
-			errs = append(errs, fmt.Errorf("--mtu %s=%d: the switch has no port %q: name one of its [[port]]", name, n, name))
-		case n < minMTU || n > maxMTU:
-			errs = append(errs, fmt.Errorf("--mtu %s=%d: no link has that: choose %d to %d", name, n, minMTU, maxMTU))
+			errs = append(errs, fmt.Errorf("--%s %s=%d: the switch has no port %q: name one of its [[port]]", flag, name, n, name))
+		case n < least || n > most:
+			errs = append(errs, fmt.Errorf("--%s %s=%d: no link has that: choose %d to %d", flag, name, n, least, most))
 		default:
-			setMTU(&s.Ports[i], n)
+			set(&s.Ports[i], n)
 		}
 	}
 	return errors.Join(errs...)
@@ -158,6 +181,19 @@ const (
 	minMTU = 68
 	maxMTU = 65535
 )
+
+// The speeds that links have, in Mb/s.
+const (
+	minMegabits = 10
+	maxMegabits = 1_000_000
+)
+
+// setSpeed tells a port its link's speed, bits per second, unless rate_bits is less.
+func setSpeed(p *pipeline.Port, bits uint64) {
+	if p.BitsPerSecond == 0 || bits < p.BitsPerSecond {
+		p.BitsPerSecond = bits
+	}
+}
 
 // setMTU tells a port its MTU and, as of a port of Weir, its longest frame: an Ethernet header more,
 // and room for a tag.

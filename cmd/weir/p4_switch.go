@@ -18,6 +18,7 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/p4/bmv2"
 	"github.com/weirswitch/weir/p4/controller"
 	"github.com/weirswitch/weir/p4/tables"
@@ -151,6 +152,9 @@ func (s *p4LiveSwitch) open(ctx context.Context, o *p4SwitchOptions, options tab
 		}
 		interfaces[i] = p.Interface
 		setMTU(&s.ports.Ports[i], link.Attrs().MTU)
+		if bits, err := port.Speed(p.Interface); err == nil { // else it counts as 10 Gb/s, as in a Weir switch
+			setSpeed(&s.ports.Ports[i], bits)
+		}
 	}
 	compiled := o.program
 	if fromSource {

@@ -87,6 +87,8 @@ func TestP4TablesFaults(t *testing.T) {
 		{[]string{"-c", good, "--format", "p4runtime", "--p4info", good}, []string{"s1.toml: it is no P4Info"}},
 		{[]string{"-c", good, "--mtu", "middle=1500", "--mtu", "left=20"}, []string{`--mtu left=20: no link has that: choose 68 to 65535`,
 			`--mtu middle=1500: the switch has no port "middle": name one of its [[port]]`}},
+		{[]string{"-c", good, "--speed", "middle=1000", "--speed", "left=1"}, []string{`--speed left=1: no link has that: choose 10 to 1000000`,
+			`--speed middle=1000: the switch has no port "middle": name one of its [[port]]`}},
 		{[]string{"-c", good, "--cpu-port", "1"}, []string{"the port to the control plane cannot have the number 1: choose --cpu-port 2 to 510, behind the switch's ports"}},
 		{[]string{"-c", good, "--cpu-port", "600"}, []string{"cannot have the number 600"}},
 		{[]string{"-c", "/nowhere.toml"}, []string{"/nowhere.toml: no such file"}},
@@ -129,6 +131,49 @@ edge = ["host"]
 switches = [1]
 `
 
+// corePort are the parameters of p4Edge's second port: edge, longest, round trip and two logarithms.
+func corePort(commands string) []string {
+	for line := range strings.Lines(commands) {
+		if f := strings.Fields(line); len(f) > 9 && f[1] == "egress.pint_egress.port" && f[3] == "0x1" {
+			return f[5:]
+		}
+	}
+	return make([]string, 5)
+}
+
+// TestP4TablesSpeed: the use of a link is measured against its speed, or its rate_bits, and where nobody has said
+// it, there is a warning.
+func TestP4TablesSpeed(t *testing.T) {
+	plan, err := filepath.Abs("../../p4/testdata/setups/plan-shim.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(p4Edge, "PLAN", plan, 1)
+	logBytes := func(text string, args ...string) (string, string) {
+		status, commands, errs := weir(append([]string{"p4", "tables", "--mtu=core=1508", "-c", writeFile(t, text)}, args...)...)
+		if status != 0 {
+			t.Fatal(errs)
+		}
+		return corePort(commands)[4], errs
+	}
+	unknown, errs := logBytes(text)
+	if strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "warning: the speed of host, core is not known") || !strings.Contains(errs, "add --speed host=N --speed core=N") {
+		t.Errorf("without --speed: %s", errs)
+	}
+	ten, errs := logBytes(text, "--speed=host=1000,core=10000")
+	if ten != unknown || errs != "" {
+		t.Errorf("10 Gb/s: %s, unknown %s; %s", ten, unknown, errs)
+	}
+	one, _ := logBytes(text, "--speed=core=1000")
+	if one == ten {
+		t.Errorf("1 Gb/s and 10 Gb/s are both %s", one)
+	}
+	shaped, _ := logBytes(strings.Replace(text, `interface = "eth2"`, "interface = \"eth2\"\nrate_bits = 1_000_000_000", 1), "--speed=core=10000")
+	if shaped != one {
+		t.Errorf("with rate_bits of 1 Gb/s: %s, at 1 Gb/s %s", shaped, one)
+	}
+}
+
 // TestP4TablesMTU: the source of shims knows the longest frame of the link that they leave by; where nobody has
 // said it there is a warning.
 func TestP4TablesMTU(t *testing.T) {
@@ -137,25 +182,19 @@ func TestP4TablesMTU(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := writeFile(t, strings.Replace(p4Edge, "PLAN", plan, 1))
-	longest := func(commands string) string {
-		for line := range strings.Lines(commands) {
-			if f := strings.Fields(line); len(f) > 6 && f[1] == "egress.pint_egress.port" && f[3] == "0x1" {
-				return f[6]
-			}
-		}
-		return "none"
-	}
-	status, commands, errs := weir("p4", "tables", "-c", file)
+	longest := func(commands string) string { return corePort(commands)[1] }
+	const speeds = "--speed=host=10000,core=10000"
+	status, commands, errs := weir("p4", "tables", "-c", file, speeds)
 	if status != 0 || longest(commands) != "0xffffffff" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "warning: the MTU of core is not known") ||
 		!strings.Contains(errs, "add --mtu core=N") {
 		t.Errorf("without --mtu: status %d, longest %s, %s", status, longest(commands), errs)
 	}
-	status, commands, errs = weir("p4", "tables", "-c", file, "--mtu", "core=1508")
+	status, commands, errs = weir("p4", "tables", "-c", file, speeds, "--mtu", "core=1508")
 	if status != 0 || longest(commands) != "0x5f6" || errs != "" { // 1508 + 14 + 4
 		t.Errorf("with --mtu core=1508: status %d, longest %s, %s", status, longest(commands), errs)
 	}
 	// A switch that only passes digests on makes nothing longer.
-	if status, _, errs = weir("p4", "tables", "-c", writeFile(t, strings.Replace(strings.Replace(p4Edge, "PLAN", plan, 1), `edge = ["host"]`, "", 1))); status != 0 || errs != "" {
+	if status, _, errs = weir("p4", "tables", speeds, "-c", writeFile(t, strings.Replace(strings.Replace(p4Edge, "PLAN", plan, 1), `edge = ["host"]`, "", 1))); status != 0 || errs != "" {
 		t.Errorf("no source: status %d, %s", status, errs)
 	}
 }

@@ -50,6 +50,17 @@ func (e ethtool) channels() (int, error) {
 	return 0, errors.ErrUnsupported
 }
 
+// Speed is the speed of an interface's link in bits per second, as its driver says (in the namespace of the calling
+// thread). The error is errors.ErrUnsupported where it does not know, or that of the kernel.
+func Speed(name string) (uint64, error) {
+	e, err := openEthtool(name)
+	if err != nil {
+		return 0, err
+	}
+	defer e.close()
+	return e.speed()
+}
+
 // linkSettings is the head of struct ethtool_link_settings; behind it are three bit
 // masks of words each.
 type linkSettings struct {

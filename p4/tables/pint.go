@@ -161,6 +161,25 @@ func (s *Switch) UnknownMTUs() (names []string) {
 	return names
 }
 
+// UnknownSpeeds are the ports whose use a plan asks for, and whose links' speed is not known: it counts as
+// 10 Gb/s, as in stages/pint.
+func (s *Switch) UnknownSpeeds() (names []string) {
+	c := configOf[stage.Config](&builder{Switch: s}, "pint")
+	if c == nil {
+		return nil
+	}
+	plan, err := c.SourcePlan()
+	if err != nil || !slices.ContainsFunc(plan.Queries, func(q pint.Query) bool { return q.Value == pint.EgressUtilisation }) {
+		return nil
+	}
+	for i := range s.Ports {
+		if s.Ports[i].BitsPerSecond == 0 {
+			names = append(names, s.Ports[i].Name)
+		}
+	}
+	return names
+}
+
 // encoder fills the tables of the control pint_encoder.
 func (b *builder) encoder(e *pint.Encoder, p *pint.Plan, q queries) {
 	const encoder = pintControl + ".encoder"
