@@ -85,7 +85,7 @@ func (b *builder) general() {
 		b.fault("switch.hash", "a P4 target cannot compute %q: set hash = %q on all switches of the network", b.Hash, hash.CRC)
 	}
 	if n := len(b.Ports); n > MaxPorts {
-		b.fault("port", "%d of them: the program has tables for %d", n, MaxPorts)
+		b.fault("port", "%d of them: the program has tables for %d: remove some", n, MaxPorts)
 	}
 	if b.CPUPort < len(b.Ports) || b.CPUPort > DefaultCPUPort {
 		b.faults = append(b.faults, fmt.Errorf("the port to the control plane cannot have the number %d: choose --cpu-port %d to %d, behind the switch's ports",
