@@ -9,8 +9,9 @@
 // compiler and assembler had, and where those of the program's own sources stand.
 //
 // With -check FILE it fails, too, where the table of a program in a Markdown file is not the one
-// that it has just printed. Compilers with and without the fault of selects, of August and September
-// 2026, print the same tables; a compiler that places otherwise needs a file with its own.
+// that it has just printed: number for number, since p4c of August 2026 gives the same tables as
+// published and with pull request 5753, which has it select. One that places otherwise needs a
+// file with its own.
 //
 // The variables P4C_BAREFOOT and BFAS say where compiler and assembler are, if not
 // on the PATH. A compiler that is not installed is told by -I where core.p4 and tna.p4 are.
