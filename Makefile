@@ -118,7 +118,7 @@ check-generate: ## generated files equal what their sources give (needs the same
 	echo "generated files are up to date"
 
 .PHONY: p4
-p4: ## compile the P4 programs into bin/p4 without a warning (p4c; P4C_BM2, P4C_BAREFOOT and BFAS say where)
+p4: ## compile the P4 programs into bin/p4, those for BMv2 without a warning (p4c; P4C_BM2, P4C_BAREFOOT and BFAS say where)
 	@P4C_BM2="$(P4C_BM2)" P4C_BAREFOOT="$(P4C_BAREFOOT)" BFAS="$(BFAS)" GO="$(GO)" p4/compile.sh bin/p4
 
 # Of each of five captures so many packets go through BMv2; all of the malformed ones do.

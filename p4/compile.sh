@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Compiles the P4 programs into a folder, warnings being faults: those of v1model with
-# p4c-bm2-ss, twice, with the switch's clock and with given times; those of tna with
-# p4c-barefoot and its assembler, bfas, if both are there (internal/tofino). "make p4"
-# runs it.
+# Compiles the P4 programs into a folder: those of v1model with p4c-bm2-ss, twice, with
+# the switch's clock and with given times, a warning being a fault; those of tna with
+# p4c-barefoot and its assembler, bfas, if both are there (internal/tofino), whose
+# tables of stages have to be those of README.md. "make p4" runs it.
 #
 #   p4/compile.sh [folder]      P4C_BM2, P4C_BAREFOOT and BFAS name the programs; if p4c is
 #                               not installed, P4C_16_INCLUDE_PATH is the folder of core.p4
@@ -38,6 +38,7 @@ if ! command -v "$p4c_barefoot" >/dev/null || ! command -v "$bfas" >/dev/null; t
 	exit 0
 fi
 # It assembles them too and judges the result, as only the assembler tells that a
-# program does not fit. A warning is no fault there: the back end has some of itself.
-P4C_BAREFOOT=$p4c_barefoot BFAS=$bfas "${GO:-go}" run ./internal/tofino -out "$out/tna" \
+# program does not fit. A warning is no fault there, but is counted: the back end has some
+# of itself.
+P4C_BAREFOOT=$p4c_barefoot BFAS=$bfas "${GO:-go}" run ./internal/tofino -out "$out/tna" -check p4/README.md \
 	${P4C_16_INCLUDE_PATH:+-I "$P4C_16_INCLUDE_PATH"} ${TNA_INCLUDE:+-I "$TNA_INCLUDE"}

@@ -29,28 +29,35 @@ var programs = []program{
 func main() {
 	source := flag.String("source", "p4/tna", "folder of the programs")
 	out := flag.String("out", "bin/p4/tna", "folder for what is made")
+	readme := flag.String("check", "", "Markdown file whose tables of the programs have to be the ones printed")
 	var include []string
 	flag.Func("I", "folder of the compiler's headers, if it is not installed (repeatable)", func(dir string) error {
 		include = append(include, dir)
 		return nil
 	})
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: tofino [-source DIR] [-out DIR] [-I DIR]... [PROGRAM...]\n")
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: tofino [-source DIR] [-out DIR] [-check FILE] [-I DIR]... [PROGRAM...]\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if err := run(*source, *out, include, flag.Args()); err != nil {
+	if err := run(*source, *out, *readme, include, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
 // run builds the named programs, or all, side by side, and shows them in order. It goes on
-// behind one that does not fit.
-func run(source, out string, include, names []string) error {
+// behind one that does not fit. readme is a file to compare the tables with, or "".
+func run(source, out, readme string, include, names []string) error {
 	t, err := findTools()
 	if err != nil {
 		return err
+	}
+	var text []byte
+	if readme != "" {
+		if text, err = os.ReadFile(readme); err != nil {
+			return fmt.Errorf("read what the tables are compared with: %w", err)
+		}
 	}
 	t.include = include
 	var wanted []program
@@ -59,19 +66,15 @@ func run(source, out string, include, names []string) error {
 			wanted = append(wanted, p)
 		}
 	}
-	type result struct {
-		stages    []stage
-		lost, err error
-	}
 	results := make([]chan result, len(wanted))
 	turns := make(chan struct{}, runtime.NumCPU()) // a compiler has one thread
 	for i, p := range wanted {
 		results[i] = make(chan result, 1)
 		go func() {
 			turns <- struct{}{}
-			stages, lost, err := t.measure(p, filepath.Join(source, p.name+".p4"), filepath.Join(out, p.name))
+			r := t.measure(p, source, filepath.Join(out, p.name))
 			<-turns
-			results[i] <- result{stages, lost, err}
+			results[i] <- r
 		}()
 	}
 	var faults []error
@@ -83,9 +86,17 @@ func run(source, out string, include, names []string) error {
 		if r.err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", p.name, r.err))
 		}
-		if len(r.stages) > 0 {
-			fmt.Print(table(p, r.stages))
-			faults = append(faults, check(p, r.stages)...)
+		if len(r.stages) == 0 {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%s: warnings: %v", p.name, r.warnings)
+		printed := table(p, r.stages)
+		fmt.Print(printed)
+		faults = append(faults, check(p, r.stages)...)
+		if readme != "" {
+			if err := compare(p, printed, string(text)); err != nil {
+				faults = append(faults, fmt.Errorf("%s: %w", readme, err))
+			}
 		}
 	}
 	return errors.Join(faults...)

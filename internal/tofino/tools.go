@@ -31,34 +31,49 @@ func findTools() (t tools, err error) {
 	return t, errors.Join(faults...)
 }
 
-// measure builds a program and reads what its stages need. lost warns of parsers that the
-// compiler made and that do not do what the program says, also where the assembler takes them.
-func (t tools) measure(p program, source, dir string) (stages []stage, lost, err error) {
-	if err := t.compile(p, source, dir); err != nil {
-		return nil, nil, fmt.Errorf("compile: %w", err)
+// result is what came of a program. lost warns of parsers that the compiler made and that do
+// not do what the program says, also where the assembler takes them.
+type result struct {
+	stages    []stage
+	warnings  warnings
+	lost, err error
+}
+
+// measure builds a program of a folder and reads what its stages need. The folder beside
+// has sources, too.
+func (t tools) measure(p program, source, dir string) (r result) {
+	said, err := t.compile(p, filepath.Join(source, p.name+".p4"), dir)
+	if err != nil {
+		r.err = fmt.Errorf("compile: %w", err)
+		return r
 	}
+	r.warnings = readWarnings(said, filepath.Dir(filepath.Clean(source)))
 	pipe := filepath.Join(dir, "pipe")
 	file := filepath.Join(pipe, p.name+".bfa")
 	assembly, err := os.ReadFile(file)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read what the compiler made: %w", err)
+		r.err = fmt.Errorf("read what the compiler made: %w", err)
+		return r
 	}
-	lost = lostSelections(string(assembly))
-	if err := command(t.assembler, "--target", p.target, "--no-bin", "-o", pipe, file); err != nil {
-		return nil, lost, fmt.Errorf("assemble: %w", err)
+	r.lost = lostSelections(string(assembly))
+	said, err = command(t.assembler, "--target", p.target, "--no-bin", "-o", pipe, file)
+	if err != nil {
+		r.err = fmt.Errorf("assemble: %w", err)
+		return r
 	}
-	stages, err = readStages(filepath.Join(pipe, "logs", "resources.json"))
-	return stages, lost, err
+	r.warnings.assembler = bytes.Count(said, []byte("warning:"))
+	r.stages, r.err = readStages(filepath.Join(pipe, "logs", "resources.json"))
+	return r
 }
 
 // compile compiles one program into a folder, which is emptied before. A warning is
 // no fault of a program: the back end has some that speak of itself.
-func (t tools) compile(p program, source, dir string) error {
+func (t tools) compile(p program, source, dir string) (said []byte, err error) {
 	if err := os.RemoveAll(dir); err != nil {
-		return err
+		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+		return nil, err
 	}
 	arch := "tna"
 	if p.target == "tofino2" {
@@ -71,15 +86,15 @@ func (t tools) compile(p program, source, dir string) error {
 	return command(t.compiler, append(args, source)...)
 }
 
-// command runs a program; its error has what the program says is wrong.
-func command(name string, args ...string) error {
+// command runs a program and returns what it says; the error has what it says is wrong.
+func command(name string, args ...string) (said []byte, err error) {
 	c := exec.Command(name, args...)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	if err := c.Run(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", filepath.Base(name), err, errorsAlone(out.Bytes()))
+		return nil, fmt.Errorf("%s: %w\n%s", filepath.Base(name), err, errorsAlone(out.Bytes()))
 	}
-	return nil
+	return out.Bytes(), nil
 }
 
 // errorsAlone is what a program said without the lines that are warnings, of which the

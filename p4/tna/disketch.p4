@@ -11,6 +11,7 @@
 
 #include "include/parser.p4"
 #include "include/block.p4"
+#include "include/flow_hash.p4"
 #include "include/clock.p4"
 #include "include/patch.p4"
 #include "include/disketch_control.p4"

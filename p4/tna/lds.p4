@@ -12,8 +12,10 @@
 
 #include "include/parser.p4"
 #include "include/block.p4"
+#include "include/block_id.p4"
 #include "include/patch.p4"
 #include "include/lds_control.p4"
+#include "include/lds_packet.p4"
 
 // The sums of the digest's hash, which egress would need two stages to make again.
 header digest_bridge_t {

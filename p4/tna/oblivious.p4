@@ -11,6 +11,7 @@
 
 #include "include/parser.p4"
 #include "include/block.p4"
+#include "include/block_id.p4"
 #include "include/patch.p4"
 #include "include/oblivious_control.p4"
 

@@ -3,9 +3,11 @@
 #include <core.p4>
 #include <tna.p4>
 
-#include "include/headers.p4"
 #include "include/parser.p4"
+#include "include/link.p4"
 #include "include/block.p4"
+#include "include/block_id.p4"
+#include "include/id_crcs.p4"
 #include "include/pint.p4"
 
 const MirrorType_t MIRROR_RECORD = 1;

@@ -14,7 +14,8 @@
 #include <t2na.p4>
 
 #include "include/parser.p4"
-#include "include/block.p4"
+#include "include/link.p4"
+#include "include/id_crcs.p4"
 #include "include/sums.p4"
 #include "include/clock.p4"
 #include "include/pint.p4"
@@ -234,7 +235,7 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
                 inout ingress_intrinsic_metadata_for_deparser_t deparse,
                 inout ingress_intrinsic_metadata_for_tm_t tm) {
     packet_id() id;
-    flow_crcs() key;
+    flow_crcs() of_flow;
     id_crcs() crcs;
     flow_hashes() flow;
     samples() sample;
@@ -306,7 +307,7 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
             count_hop();
         }
         id.apply(hdr.packet, md.packet, hdr.pint.id_high, hdr.pint.id_low);
-        key.apply(hdr.packet, md.packet, md.flow_p, md.flow_q);
+        of_flow.apply(hdr.packet, md.packet, md.flow_p, md.flow_q);
         crcs.apply(hdr.pint.id_high, hdr.pint.id_low, md.id_p, md.id_q);
         flow.apply(md, hdr.disketch.flow_hash, hdr.lds);
         sample.apply(md, deparse);

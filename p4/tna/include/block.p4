@@ -141,6 +141,7 @@ control messages(in headers_t hdr, in packet_t md, out block_t block, out flow_t
         const entries = {
             (0, 0) : whole();
         }
+        size = 1;
     }
 
     action of_ipv6() {
@@ -208,110 +209,6 @@ control messages(in headers_t hdr, in packet_t md, out block_t block, out flow_t
         } else {
             of_other();
         }
-    }
-}
-
-// The packet id: stages 1 to 3 behind the messages.
-control block_id(in block_t block, out bit<32> high, out bit<32> low) {
-    CRC32_OF(p);
-    CRC32C_OF(q);
-    CRC32_OF(p_id);
-    CRC32C_OF(q_id);
-    bit<32> u;
-    bit<32> v;
-
-    // hash.Key of the parser's seed.
-    action set_key(bit<32> key_p, bit<32> key_q) {
-        u = key_p;
-        v = key_q;
-    }
-    table id_key {
-        actions = { set_key; }
-        default_action = set_key(0, 0);
-        size = 1;
-    }
-    action first_p() {
-        u = u + p.get(ID_MESSAGE(block));
-    }
-    action first_q() {
-        v = v + q.get(ID_MESSAGE(block));
-    }
-    action mix() {
-        u = u + v;
-    }
-    action second_high() {
-        high = p_id.get({ u, v });
-    }
-    action second_low() {
-        low = q_id.get({ u, v });
-    }
-    apply {
-        id_key.apply();
-        first_p();
-        first_q();
-        mix();
-        second_high();
-        second_low();
-    }
-}
-
-// The first round of the packet id, for those who hash it further: stage 4.
-control id_crcs(in bit<32> id_high, in bit<32> id_low, out bit<32> p, out bit<32> q) {
-    CRC32_OF(p_of_id);
-    CRC32C_OF(q_of_id);
-    action crc_p() {
-        p = p_of_id.get({ SWAP64(id_high, id_low) });
-    }
-    action crc_q() {
-        q = q_of_id.get({ SWAP64(id_high, id_low) });
-    }
-    apply {
-        crc_p();
-        crc_q();
-    }
-}
-
-// A hash of the flow key under a seed whose key the control plane writes: under the
-// parser's seed low is packet.FlowHash.
-control flow_hash(in block_t block, in flow_t flow, out bit<32> high, out bit<32> low) {
-    CRC32_OF(p);
-    CRC32C_OF(q);
-    CRC32_OF(p_flow);
-    CRC32C_OF(q_flow);
-    bit<32> u;
-    bit<32> v;
-
-    action set_key(bit<32> key_p, bit<32> key_q) {
-        u = key_p;
-        v = key_q;
-    }
-    table flow_key {
-        actions = { set_key; }
-        default_action = set_key(0, 0);
-        size = 1;
-    }
-    action first_p() {
-        u = u + p.get(FLOW_MESSAGE(block, flow));
-    }
-    action first_q() {
-        v = v + q.get(FLOW_MESSAGE(block, flow));
-    }
-    action mix() {
-        u = u + v;
-    }
-    action second_high() {
-        high = p_flow.get({ u, v });
-    }
-    action second_low() {
-        low = q_flow.get({ u, v });
-    }
-    apply {
-        flow_key.apply();
-        first_p();
-        first_q();
-        mix();
-        second_high();
-        second_low();
     }
 }
 

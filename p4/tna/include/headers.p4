@@ -89,7 +89,7 @@ header report_t {
     bit<48> arrival;  // ns of the device's clock
 }
 
-const bit<8> BRIDGED = 0;
+#define BRIDGED 8w0
 
 // The headers in the order in which they are sent. What a packet lacks is not
 // valid, and reads as zero: no container is shared with what else such a

@@ -32,7 +32,7 @@
 #define WEIR_TNA_LDS_CONTROL_P4
 
 #include "../../include/telemetry.p4"
-#include "block.p4"
+#include "headers.p4"
 #include "hash.p4"
 #include "linear.p4"
 
@@ -224,6 +224,7 @@ control wire_length(in headers_t hdr, out bit<16> length) {
             LDS_LINK(_, _, _, _, _, _, true, false, 7)
             LDS_LINK(_, _, _, _, _, _, _, true, 8)
         }
+        size = 18;
     }
     action add(bit<16> bytes) {
         length = length + bytes;
@@ -246,6 +247,7 @@ control wire_length(in headers_t hdr, out bit<16> length) {
             LDS_SHIM(7)
             LDS_SHIM(8)
         }
+        size = 16;
     }
     action add_ipv4() {
         length = length + hdr.ipv4.total_length;
@@ -299,55 +301,7 @@ control lds_digest(in bit<32> id_high, in bit<32> id_low, out bit<32> u, out bit
     }
 }
 
-// What both points of a packet share: its length and its columns.
-control lds_packet(in headers_t hdr, in block_t block, in flow_t flow, inout lds_t lds) {
-    wire_length() wire;
-    flow_hash() hash_flow;
-    bit<32> flow_high;
-    bit<32> flow_low;
-    bit<32> u;
-    bit<32> v;
-
-    CRC32_OF(flow_p);
-    CRC32C_OF(flow_q);
-    CRC32_OF(column_high);
-    CRC32C_OF(column_low);
-
-    // Of the member flowSeed.
-    action set_key(bit<32> p, bit<32> q) {
-        u = p;
-        v = q;
-    }
-    table columns_key {
-        actions = { set_key; }
-        default_action = set_key(0, 0);
-        size = 1;
-    }
-    action first_p_of_flow() {
-        u = u + flow_p.get({ SWAP64(flow_high, flow_low) });
-    }
-    action first_q_of_flow() {
-        v = v + flow_q.get({ SWAP64(flow_high, flow_low) });
-    }
-    action mix() {
-        u = u + v;
-    }
-    action columns() {
-        lds.column0 = LDS_COLUMN_OF(column_high.get({ u, v }));
-        lds.column1 = LDS_COLUMN_OF(column_low.get({ u, v }));
-    }
-    apply {
-        columns_key.apply();
-        wire.apply(hdr, lds.length);
-        hash_flow.apply(block, flow, flow_high, flow_low);
-        first_p_of_flow();
-        first_q_of_flow();
-        mix();
-        columns();
-    }
-}
-
-// Behind lds_packet. The port is the one of arrival.
+// The port is the one of arrival; of lds, length and columns are there.
 control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in bit<32> u, in bit<32> v, inout lds_t lds) {
     lds_points() point_of;
     lds_clock() clock;
@@ -409,6 +363,7 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
             (1, 1, 2, _) : tell(1, 1);
             (1, 1, 3, _) : tell(3, 0);
         }
+        size = 16;
     }
 
     apply {
@@ -476,6 +431,7 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in bit<32> u, in bit<
             (1, 3, 3, _) : in_bank(1, 0);
             (1, 3, 0, _) : in_bank(1, 1);
         }
+        size = 16;
     }
     action tally() {
         outsides.count(point ++ lds.told[0:0]);

@@ -102,20 +102,6 @@
         transition second_shim;                                                        \
     }
 
-// Link headers and the first shim, for egress.
-parser parse_link(packet_in pkt, out link_headers_t hdr) {
-    state start {
-        transition link;
-    }
-    LINK_STATES
-    state second_shim {
-        transition accept;
-    }
-    state behind {
-        transition accept;
-    }
-}
-
 // n words of TCP options: they fill the last ones of the array, so that each has its place.
 #define OPTIONS_STATE(n, index, next)                                                  \
     state options##n {                                                                 \
