@@ -66,12 +66,11 @@ type crcScheme struct {
 var crcLengths = [...]int{5, 12, 25, 36, 59}
 
 // crcRuns is how many paths a quick run decodes, by length; a full one decodes ten times as many. They
-// keep the standard error of each ratio at 0.5 % (TestCRCRunsSuffice), or 0.16 % in a full run. For
+// keep the standard error of each ratio at 0.52 % or below (TestCRCRunsSuffice), at 0.165 % in a full run. For
 // means it is sqrt(2/n) times the runs' standard deviation over their mean, which is 0.35 at 5 hops, 0.13
 // at 59, and below 0.03 where values are linear; for medians m it is sqrt(2/n) / (2 f m), where a share
-// f of the runs takes m packets. 3 % is six of those: luck alone exceeds it with 2e-9, in
-// one of 30 ratios with 6e-8, and with below 1e-6 even if each error were a tenth more. 1 % is
-// 6.3 of a full run's.
+// f of the runs takes m packets. 3 % is 5.7 of the largest: luck alone exceeds that with 1.2e-8, so in
+// one of 30 ratios with less than 4e-7. 1 % is 6 of a full run's.
 type crcRuns [len(crcLengths)]int
 
 func (n crcRuns) of(o Options, length int) int {
