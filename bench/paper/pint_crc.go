@@ -23,16 +23,18 @@ import (
 //
 // Without a scheme it is the paper's of figure 5 for that length; linear is the built-in plan's, and
 // hashed the paper's hashes of two times 8 bits, with 754 switches. Each run has a seed of its
-// own, and both families the same paths and packets. Deviates are in standard deviations; of the largest
+// own, and both families the same paths and packets. The medians of ratios are grouped ones
+// (sample.groupedMedian): whole packets are steps of 3 % at 32. A quick run has so many paths that
+// luck alone takes none of the 30 ratios 3 % from 1, nor a full run 1 %, with a chance of
+// 1e-6 (see crcRuns). Deviates are in standard deviations; of the largest
 // of so many, 4 to 5 and about 3 are what chance gives.
 func PintCRC(ctx context.Context, o Options) ([]Row, error) {
 	var t table
-	lengths := []int{5, 12, 25, 36, 59}
-	steps := len(crcSchemes)*len(lengths) + 2
+	steps := len(crcSchemes)*len(crcLengths) + 2
 	for i, s := range crcSchemes {
-		for j, k := range lengths {
-			o.progress(i*len(lengths)+j, steps, fmt.Sprintf("%s%d hops", s.prefix(), k))
-			if err := s.compare(ctx, o, k, &t); err != nil {
+		for j, k := range crcLengths {
+			o.progress(i*len(crcLengths)+j, steps, fmt.Sprintf("%s%d hops", s.prefix(), k))
+			if err := s.compare(ctx, o, k, s.runs.of(o, j), &t); err != nil {
 				return nil, err
 			}
 		}
@@ -57,7 +59,25 @@ type crcScheme struct {
 	config func(hops int) pint.StaticConfig
 	solver func(*pint.Static) pint.Solver
 	values uint64 // how many there are
-	runs   int    // over the hops: short paths vary more
+	runs   crcRuns
+}
+
+// crcLengths are those of paths, in hops.
+var crcLengths = [...]int{5, 12, 25, 36, 59}
+
+// crcRuns is how many paths a quick run decodes, by length; a full one decodes ten times as many. They
+// keep the standard error of each ratio at 0.52 % or below (TestCRCRunsSuffice), at 0.165 % in a full run. For
+// means it is sqrt(2/n) times the runs' standard deviation over their mean, which is 0.35 at 5 hops, 0.13
+// at 59, and below 0.03 where values are linear; for medians m it is sqrt(2/n) / (2 f m), where a share
+// f of the runs takes m packets. 3 % is 5.7 of the largest: luck alone exceeds that with 1.2e-8, so in
+// one of 30 ratios with less than 4e-7. 1 % is 6 of a full run's.
+type crcRuns [len(crcLengths)]int
+
+func (n crcRuns) of(o Options, length int) int {
+	if o.Quick {
+		return n[length]
+	}
+	return 10 * n[length]
 }
 
 // crcSwitches is how many switches there are where values are hashed: as in the Kentucky network.
@@ -66,10 +86,10 @@ const crcSwitches = 754
 var crcSchemes = []crcScheme{
 	{"", func(k int) pint.StaticConfig {
 		return pint.StaticConfig{Bits: wholeBits, ValueBits: wholeBits, Layers: pint.Hybrid(k)}
-	}, peeling, 1 << wholeBits, 400_000},
+	}, peeling, 1 << wholeBits, crcRuns{13_000, 9_000, 3_800, 3_100, 2_400}},
 	{"linear", func(int) pint.StaticConfig {
 		return pint.StaticConfig{Bits: 8, ValueBits: 10, Layers: pint.Dense(pint.Linear), Values: pint.Linear}
-	}, elimination, 1 << 10, 20_000},
+	}, elimination, 1 << 10, crcRuns{1_000, 1_000, 400, 400, 400}},
 	{"hashed", func(int) pint.StaticConfig {
 		return pint.StaticConfig{Bits: 8, Instances: 2, Layers: pint.Hybrid(10), Values: pint.Hashed}
 	}, func(s *pint.Static) pint.Solver {
@@ -78,7 +98,7 @@ var crcSchemes = []crcScheme{
 			all[i] = uint64(i)
 		}
 		return pint.NewCandidates(s, all)
-	}, crcSwitches, 150_000},
+	}, crcSwitches, crcRuns{12_000, 5_400, 3_100, 2_400, 1_700}},
 }
 
 func (s *crcScheme) prefix() string {
@@ -88,24 +108,12 @@ func (s *crcScheme) prefix() string {
 	return s.name + "."
 }
 
-// runsOf is how many paths of k hops are decoded: so many that by luck alone means differ by 1 %, and
-// in a quick run by 3 %, once in hundreds.
-func (s *crcScheme) runsOf(o Options, k int) int {
-	if o.Quick {
-		return s.runs / k / 10
-	}
-	return s.runs / k
-}
-
-// compare adds the rows of a length.
-func (s *crcScheme) compare(ctx context.Context, o Options, k int, t *table) error {
+// compare adds the rows of a length, of so many runs.
+func (s *crcScheme) compare(ctx context.Context, o Options, k, runs int, t *table) error {
 	var packets [2]sample
 	for i, f := range hashFamilies {
-		c := s.config(k)
-		c.Hash = f
 		var err error
-		// The name does not tell families apart, so that runs have the same randomness.
-		if packets[i], err = trials(ctx, o, fmt.Sprint("crc.", s.prefix(), k), s.runsOf(o, k), func() (trial, error) { return s.trial(c, k), nil }); err != nil {
+		if packets[i], err = s.packets(ctx, o, f, k, runs); err != nil {
 			return err
 		}
 		t.add(fmt.Sprintf("%v.%smean_packets.k%d", f, s.prefix(), k), "packets", packets[i].mean(), "measured", bench.Lower)
@@ -114,8 +122,16 @@ func (s *crcScheme) compare(ctx context.Context, o Options, k int, t *table) err
 		t.against(fmt.Sprintf("crc_over_xxhash.%s%s_packets.k%d", s.prefix(), what, k), "ratio", of(packets[1])/of(packets[0]), 1, "xxhash in the same run", bench.Neither)
 	}
 	over("mean", sample.mean)
-	over("median", func(s sample) float64 { return s.quantile(0.5) })
+	over("median", sample.groupedMedian)
 	return nil
+}
+
+// packets decodes so many paths of k hops.
+func (s *crcScheme) packets(ctx context.Context, o Options, f hash.Family, k, runs int) (sample, error) {
+	c := s.config(k)
+	c.Hash = f
+	// The name does not tell families apart, so that runs have the same randomness.
+	return trials(ctx, o, fmt.Sprint("crc.", s.prefix(), k), runs, func() (trial, error) { return s.trial(c, k), nil })
 }
 
 // trial decodes one path, under a seed of its own.

@@ -29,6 +29,20 @@ func (s sample) quantile(q float64) float64 {
 	return s[min(int(q*float64(len(s))), len(s)-1)]
 }
 
+// groupedMedian is the median of whole numbers as of grouped data: with the n values taken to
+// spread evenly over steps of 1 around the numbers, it is
+//
+//	m - 1/2 + (n/2 - below) / at
+//
+// where m is the median, below of the values are smaller than m, and at of them are m. Thus it
+// changes by parts of a step where the median jumps by a whole one.
+func (s sample) groupedMedian() float64 {
+	m := s.quantile(0.5)
+	below, _ := slices.BinarySearch(s, m)
+	upTo, _ := slices.BinarySearch(s, m+1)
+	return m - 0.5 + (float64(len(s))/2-float64(below))/float64(upTo-below)
+}
+
 // trial is one run with randomness of its own.
 type trial func(r *rand.Rand) (float64, error)
 
