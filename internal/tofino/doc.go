@@ -8,10 +8,9 @@
 // and the program does not work. Of each program it says how many warnings of which kinds
 // compiler and assembler had, and where those of the program's own sources stand.
 //
-// With -check FILE it fails, too, where the table of a program in a Markdown file is not the one
-// that it has just printed: number for number, since p4c of August 2026 gives the same tables as
-// published and with pull request 5753, which has it select. One that places otherwise needs a
-// file with its own.
+// With -check FILE it warns where the table of a program in a Markdown file is not the one that it
+// has just printed. p4c of August 2026 gives the same tables as published and with pull request
+// 5753, which has it select; another p4c may place otherwise.
 //
 // The variables P4C_BAREFOOT and BFAS say where compiler and assembler are, if not
 // on the PATH. A compiler that is not installed is told by -I where core.p4 and tna.p4 are.

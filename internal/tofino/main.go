@@ -29,7 +29,7 @@ var programs = []program{
 func main() {
 	source := flag.String("source", "p4/tna", "folder of the programs")
 	out := flag.String("out", "bin/p4/tna", "folder for what is made")
-	readme := flag.String("check", "", "Markdown file whose tables of the programs have to be the ones printed")
+	readme := flag.String("check", "", "Markdown `FILE` whose tables of the programs are compared with the ones printed: a warning says what differs")
 	var include []string
 	flag.Func("I", "folder of the compiler's headers, if it is not installed (repeatable)", func(dir string) error {
 		include = append(include, dir)
@@ -95,7 +95,7 @@ func run(source, out, readme string, include, names []string) error {
 		faults = append(faults, check(p, r.stages)...)
 		if readme != "" {
 			if err := compare(p, printed, string(text)); err != nil {
-				faults = append(faults, fmt.Errorf("%s: %w", readme, err))
+				fmt.Fprintf(os.Stderr, "warning: %s: %v\n", readme, err) // another p4c may place otherwise
 			}
 		}
 	}
