@@ -24,6 +24,7 @@ type p4parser struct {
 	numbers map[string]uint64    // macros and constants
 	headers map[string][]p4field // by type
 	members map[string]string    // types of the members of headers_t
+	places  map[string]int       // of these, in the order in which they are sent
 	states  map[string]p4state
 }
 
@@ -58,7 +59,7 @@ var (
 
 func newP4parser(t *testing.T) *p4parser {
 	t.Helper()
-	p := &p4parser{numbers: map[string]uint64{}, headers: map[string][]p4field{}, members: map[string]string{}, states: map[string]p4state{}}
+	p := &p4parser{numbers: map[string]uint64{}, headers: map[string][]p4field{}, members: map[string]string{}, places: map[string]int{}, states: map[string]p4state{}}
 	text := ""
 	for _, name := range []string{"../include/sizes.p4", "../include/types.p4", "../include/headers.p4", "include/headers.p4", "include/parser.p4"} {
 		data, err := os.ReadFile(filepath.FromSlash(name))
@@ -88,8 +89,8 @@ func newP4parser(t *testing.T) *p4parser {
 	}
 	_, members, _ := strings.Cut(text, "struct headers_t {")
 	members, _, _ = strings.Cut(members, "}")
-	for _, m := range memberLine.FindAllStringSubmatch(members, -1) {
-		p.members[m[2]] = m[1]
+	for i, m := range memberLine.FindAllStringSubmatch(members, -1) {
+		p.members[m[2]], p.places[m[2]] = m[1], i
 	}
 	_, body, found := strings.Cut(text, "parser parse_packet(")
 	if !found {
@@ -257,6 +258,7 @@ func (p *p4parser) run(t *testing.T, data []byte) (r parsed) {
 	t.Helper()
 	r = parsed{fields: map[string]uint64{}, valid: map[string]bool{}}
 	at := 0 // bits
+	last := -1
 	padded := append(bytes.Clone(data), make([]byte, 64)...)
 	slice := func(v uint64, high, low string) uint64 {
 		if high == "" {
@@ -288,9 +290,16 @@ func (p *p4parser) run(t *testing.T, data []byte) (r parsed) {
 		for _, line := range s.statements {
 			if target, ok := strings.CutPrefix(line, "pkt.extract(hdr."); ok {
 				target = strings.TrimSuffix(target, ")")
-				kind, ok := p.headers[p.members[strings.Split(target, "[")[0]]]
+				base, index, _ := strings.Cut(strings.TrimSuffix(target, "]"), "[")
+				kind, ok := p.headers[p.members[base]]
 				if !ok {
 					t.Fatalf("no header %q", target)
+				}
+				i, _ := strconv.Atoi(index)
+				if place := p.places[base]<<8 | i; place <= last {
+					t.Fatalf("%q is sent in front of what came before it: %x", target, data)
+				} else {
+					last = place
 				}
 				r.valid[target] = true
 				for _, f := range kind {
@@ -401,6 +410,9 @@ func frame(r *rand.Rand) []byte {
 	}
 	protocols := []int{6, 6, 6, 17, 17, 1, 58, 132, 136, 47, 50, 33, 59, 0, 44}
 	payload := r.IntN(100)
+	if !often(8) {
+		payload = r.IntN(1500) // lengths of all bits
+	}
 	switch r.IntN(8) {
 	case 0: // anything
 		word(r.IntN(1 << 16))
