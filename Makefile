@@ -18,7 +18,8 @@ VCS = $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 # include the demo, run behind all others and alone.
 PARALLEL ?= 2
 TEST     := $(GO) test -p $(PARALLEL)
-PACKAGES  = $(shell $(GO) list ./... | grep -v /internal/doctest)
+# The tests of cmd/weir take longest, most of it waiting: they begin first, beside all others.
+PACKAGES  = ./cmd/weir $(shell $(GO) list ./... | grep -v -e /internal/doctest -e /cmd/weir$$)
 
 # Many tests run switches, servers and kernel peers on a machine that others use
 # too. With RERUNS, as in CI, up to three tests that failed run again, alone, and

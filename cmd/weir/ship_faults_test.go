@@ -302,6 +302,7 @@ func TestFaultNodeKilled(t *testing.T) {
 	b.awaitRecords(t, "all to be sent", b.caughtUp())
 	r := b.records(t)
 	stop()
+	b.awaitRecords(t, "the rest to be sent", b.caughtUp()) // a switch that ends waits for some seconds only
 	end := b.end(t, p)
 	whole(t, readStream(t, js), end)
 	sketches := kindOf(lastRecords(t, p), record.DiSketch)
