@@ -130,10 +130,10 @@ P4_QUIET = { grep --line-buffered -v -e '^=== ' -e '^PASS$$' || true; }
 .PHONY: p4-test
 p4-test: ## the Go stages do what the P4 programs do on BMv2, afresh (P4C_BM2, SIMPLE_SWITCH; root), or as the vectors say
 	$(P4_TEST) -run '^TestVectors' ./p4/vectors | $(P4_QUIET)
-	$(P4_TEST) ./p4/bmv2 ./p4/controller ./p4/v1model | $(P4_QUIET)
+	$(P4_TEST) ./p4/bmv2 ./p4/controller ./p4/tables ./p4/v1model | $(P4_QUIET)
 	WEIR_P4_PACKETS=$(P4_PACKETS) WEIR_P4_CAPTURES="$(P4_CAPTURES)" WEIR_P4_SETUPS="$(P4_SETUPS)" WEIR_P4_SEED=$(P4_SEED) \
 		$(P4_TEST) -run '^TestBMv2' ./p4/vectors | $(P4_QUIET)
-	$(P4_TEST) -run '^(TestMixedLab|TestP4Bridge|TestP4Records)$$' ./cmd/weir | $(P4_QUIET)
+	$(P4_TEST) -run '^(TestMixedLab|TestP4Bridge|TestP4Records|TestP4QueuedPackets)$$' ./cmd/weir | $(P4_QUIET)
 
 .PHONY: p4-vectors
 p4-vectors: ## write p4/testdata/vectors and p4/tables' P4Info anew, by p4c and BMv2 (the same), in minutes

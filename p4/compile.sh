@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compiles the P4 programs into a folder: those of v1model with p4c-bm2-ss, twice, with
 # the switch's clock and with given times, a warning being a fault; those of tna with
-# p4c-barefoot and its assembler, bfas, if both are there (internal/tofino), whose
-# tables of stages have to be those of README.md. "make p4" runs it.
+# p4c-barefoot and its assembler, bfas, if both are there (internal/tofino), which
+# warns where its tables of stages are not those of README.md. "make p4" runs it.
 #
 #   p4/compile.sh [folder]      P4C_BM2, P4C_BAREFOOT and BFAS name the programs; if p4c is
 #                               not installed, P4C_16_INCLUDE_PATH is the folder of core.p4

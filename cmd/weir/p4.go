@@ -123,7 +123,7 @@ func writeP4Tables(o *p4TablesOptions, stdout, stderr io.Writer) error {
 		return err
 	}
 	if err := os.WriteFile(o.out, []byte(text.String()), 0o644); err != nil {
-		return fmt.Errorf("%w: name a file in a folder that is there, with -o", err)
+		return fmt.Errorf("%w: choose another file with -o", err)
 	}
 	return o.report(contents, stdout)
 }

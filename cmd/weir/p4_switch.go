@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control/api"
@@ -83,9 +82,6 @@ func runP4Switch(ctx context.Context, o *p4SwitchOptions, stdout io.Writer) (err
 	tell, err := newReadiness()
 	if err != nil {
 		return usageError(err)
-	}
-	if tell.file != nil {
-		unix.CloseOnExec(int(tell.file.Fd())) // else simple_switch had it, too, and whoever reads to its end waited for that
 	}
 	s := &p4LiveSwitch{config: c, now: now}
 	if err := s.open(ctx, o, options); err != nil {

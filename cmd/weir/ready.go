@@ -5,6 +5,8 @@ import (
 	"net"
 	"os"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // readyVariable names a descriptor on which whoever started the switch waits
@@ -28,6 +30,7 @@ func newReadiness() (*readiness, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s=%q is not a descriptor: set it to the number of one, or not at all", readyVariable, text)
 	}
+	unix.CloseOnExec(int(fd)) // else programs that this one starts had it, too, and whoever reads to its end waited for them
 	r.file = os.NewFile(uintptr(fd), readyVariable)
 	if _, err := r.file.Stat(); err != nil {
 		return nil, fmt.Errorf("%s=%s is not open: set it to the number of a descriptor that the switch inherits", readyVariable, text)
