@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -138,11 +139,14 @@ func makeDirectory(dir string) (made []string, err error) {
 	if made == nil {
 		return nil, nil
 	}
-	err = os.MkdirAll(dir, 0o755)
-	if err == nil {
-		err = os.Chmod(dir, 0o755)
+	// os.MkdirAll fails with "file exists" where another process makes a directory
+	// and takes it away again meanwhile; here that is "no such file", and Listen tries again.
+	for _, d := range slices.Backward(made) {
+		if err := os.Mkdir(d, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			return made, err
+		}
 	}
-	return made, err
+	return made, os.Chmod(dir, 0o755)
 }
 
 // removeEmpty removes directories as far as they are empty, for the holder of the
