@@ -43,8 +43,7 @@ func TestFaults(t *testing.T) {
 		`stages.lds_ingress.ports: 5 measurement points: the program has 4 on either side: name that many ports at most`,
 		`stages.lds_ingress.rows: 3: the program has 4: set rows = 4`,
 		`stages.lds_ingress.columns: 1000: a P4 target needs a power of two, and this program has up to 1024: choose columns = 512 or 1024`,
-		`stages.lds_ingress.virtual: 5 cells of a flow in each row need a multiplication: set virtual = 1`,
-		`stages.lds_ingress.banks: rows that sample need a multiplication: leave banks out`,
+		`stages.lds_ingress.virtual: 5: a P4 target needs a power of two: choose virtual = 4 or 8`,
 		`stages.lds_ingress.weight: the program's flows all count once: remove the weights`,
 		`stages.lds_egress.columns: 2048: a P4 target needs a power of two, and this program has up to 1024: choose columns = 1024`,
 	}

@@ -2,7 +2,6 @@ package tables
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/weirswitch/weir/pipeline"
@@ -175,11 +174,10 @@ func (b *builder) points(c *points.Config, key, control, field string) {
 		}
 		b.fault(key+".columns", "%d: a P4 target needs a power of two, and this program has up to %d: %s", c.Columns, 1<<maxLDSColumnBits, remedy)
 	}
-	if c.Virtual != 1 {
-		b.fault(key+".virtual", "%d cells of a flow in each row need a multiplication: set virtual = 1", c.Virtual)
-	}
-	if slices.ContainsFunc(c.Banks, func(rate float64) bool { return rate != 1 }) {
-		b.fault(key+".banks", "rows that sample need a multiplication: leave banks out")
+	virtual, ok := powerOfTwo(c.Virtual)
+	if !ok {
+		below, above := nearest(c.Virtual)
+		b.fault(key+".virtual", "%d: a P4 target needs a power of two: choose virtual = %d or %d", c.Virtual, below, above)
 	}
 	if len(c.Weights) > 0 {
 		b.fault(key+".weight", "the program's flows all count once: remove the weights")
@@ -188,13 +186,18 @@ func (b *builder) points(c *points.Config, key, control, field string) {
 		b.entry(control+".point", act(control+".set_point", param("point_number", Number(uint64(number)))), exact(field, Number(uint64(port))))
 	}
 	b.byDefault(control+".shape", act(control+".set_shape", param("log_interval", Number(uint64(c.IntervalBits))),
-		param("by_shim", oneBit(c.IntervalBit)), param("log_columns", Number(uint64(columns)))))
+		param("by_shim", oneBit(c.IntervalBit)), param("log_columns", Number(uint64(columns))), param("log_virtual", Number(uint64(virtual)))))
 	s := c.Sketch(b.Hash)
+	var limits []Param
+	for row, accept := range s.Accepts() {
+		limits = append(limits, param(fmt.Sprintf("limit_%d", row), Number(accept-1)))
+	}
+	b.byDefault(control+".rates", act(control+".set_rates", limits...))
 	var keys []Param
 	for _, k := range []struct {
 		name string
 		seed uint64
-	}{{"flow_0", s.FlowSeed(0)}, {"flow_1", s.FlowSeed(1)}, {"packet", s.PacketSeed(0)}, {"name", flowNameSeed}} {
+	}{{"flow_0", s.FlowSeed(0)}, {"flow_1", s.FlowSeed(1)}, {"packet_0", s.PacketSeed(0)}, {"packet_1", s.PacketSeed(1)}, {"name", flowNameSeed}} {
 		h := keyOf(k.seed)
 		keys = append(keys, param(k.name+"_p", h.p), param(k.name+"_q", h.q))
 	}

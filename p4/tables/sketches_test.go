@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -170,6 +171,7 @@ func TestPoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, shape := x.apply(control + ".shape")
+		_, rates := x.apply(control + ".rates")
 		_, k := x.apply(control + ".keys")
 		interval := int64(options.Now) >> shape["log_interval"]
 		want.Begin(interval)
@@ -184,12 +186,18 @@ func TestPoints(t *testing.T) {
 				t.Fatalf("flow %#x, want %#x", flow, w)
 			}
 			want.Add(flow, id, at, bytes)
-			digest := family(k["packet_p"], k["packet_q"], little(id, 8))
+			digest := family(k["packet_0_p"], k["packet_0_q"], little(id, 8))
 			for row := range 4 {
-				pair := [2]string{"flow_0", "flow_1"}[row/2]
-				h := family(k[pair+"_p"], k[pair+"_q"], little(flow, 8))
-				half := [2]uint32{h.a, h.b}[row%2]
-				at2 := [2]int{row, int(half >> (32 - shape["log_columns"]))}
+				flowOf := fmt.Sprintf("flow_%d", row/2)
+				h := family(k[flowOf+"_p"], k[flowOf+"_q"], little(flow, 8))
+				packetOf := fmt.Sprintf("packet_%d", row/2)
+				p := family(k[packetOf+"_p"], k[packetOf+"_q"], little(id, 8))
+				ofFlow, ofPacket := [2]uint32{h.a, h.b}[row%2], [2]uint32{p.a, p.b}[row%2]
+				if uint64(ofPacket<<shape["log_virtual"]) > rates[fmt.Sprintf("limit_%d", row)] {
+					continue
+				}
+				column := ofFlow>>(32-shape["log_columns"]) + ofPacket>>(32-shape["log_virtual"])
+				at2 := [2]int{row, int(column & (1<<shape["log_columns"] - 1))}
 				cell := cells[at2]
 				cell.Sum += at - interval<<shape["log_interval"]
 				cell.Count++

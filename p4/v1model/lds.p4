@@ -1,8 +1,8 @@
 // The Lossy Difference Sketch (stages/lds): a port is a measurement point, on the side
 // where packets arrive (lds_ingress) and on the one where they leave (lds_egress). Each
-// IP packet adds to one cell in each row; two points that see the same packets are
-// subtracted. All rows sample all packets (banks of rate 1), a flow has one cell in
-// a row (virtual = 1), and all flows weigh 1.
+// IP packet adds to one cell in each row that samples it; two points that see the same
+// packets are subtracted. A row samples at a rate of its own (banks), a flow's packets
+// spread over 2^log_virtual cells of a row (virtual), and all flows weigh 1.
 //
 // Cells are never reset: they wrap, and the control plane takes differences. Intervals
 // have the bank of their parity; one is read when no more packets of it can come: behind
@@ -11,11 +11,15 @@
 // Tables, of either side:
 //
 //   point    meta.in_port or meta.out_port: exact -> set_point(point_number)   below 2^LDS_POINT_BITS
-//   shape    no key -> set_shape(log_interval, by_shim, log_columns)
-//            by_shim 1: a shim's bit tells the interval; a row has 2^log_columns cells
-//   keys     no key -> set_keys(flow_0_p, flow_0_q, flow_1_p, flow_1_q, packet_p, packet_q, name_p, name_q)
-//            halves of hash.Key of the seeds of the rows 0 and 1 (flowSeed), 2 and 3 (flowSeed+1), of digests
-//            (packetSeed), each added to Config.Seed, and of 0, under which flow keys are hashed
+//   shape    no key -> set_shape(log_interval, by_shim, log_columns, log_virtual)
+//            by_shim 1: a shim's bit tells the interval; a row has 2^log_columns cells, a flow 2^log_virtual of them
+//   rates    no key -> set_rates(limit_0, limit_1, limit_2, limit_3)
+//            by row: the most that 32 bits of a packet's hash may be for it to be sampled, rate * 2^32 - 1
+//   keys     no key -> set_keys(flow_0_p, flow_0_q, flow_1_p, flow_1_q, packet_0_p, packet_0_q, packet_1_p, packet_1_q,
+//            name_p, name_q)
+//            halves of hash.Key of the seeds of the rows 0 and 1 (flowSeed), 2 and 3 (flowSeed+1), of packets there
+//            (packetSeed, of digests too, and packetSeed+1), each added to Config.Seed, and of 0, under which flow keys
+//            are hashed
 //
 // Registers, of either side, all written here:
 //
@@ -34,6 +38,14 @@
 
 #define LDS_CELLS (1 << (LDS_POINT_BITS + 1 + LDS_ROW_BITS + LDS_COLUMN_BITS))
 #define LDS_BANKS (1 << (LDS_POINT_BITS + 1))
+
+// A row's 32 bits of the flow's and of the packet's hash lead to a cell: virtual_bits of the packet's
+// choose the flow's cell, the others are a fraction of 1, which the row samples up to a limit.
+#define ADD_SAMPLED(row, of_flow, of_packet, most)                                                     \
+    if ((of_packet << virtual_bits) <= most) {                                                         \
+        add_cell(row, ((of_flow >> (8w32 - column_bits)) + (of_packet >> (8w32 - virtual_bits))) &     \
+                 ((32w1 << column_bits) - 1), bank, t, d);                                             \
+    }
 
 // What a side is told of a packet: its port and time there, and the interval bit of its
 // outermost shim, if it has one.
@@ -66,15 +78,22 @@ control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
     bit<8> interval_bits = 0;
     bit<1> interval_bit = 0;
     bit<8> column_bits = 0;
+    bit<8> virtual_bits = 0;
+    bit<32> most_0 = 0;
+    bit<32> most_1 = 0;
+    bit<32> most_2 = 0;
+    bit<32> most_3 = 0;
     bit<32> number = 0;
     hash_key_t flow_0 = { 0, 0 };
     hash_key_t flow_1 = { 0, 0 };
-    hash_key_t packet = { 0, 0 };
+    hash_key_t packet_0 = { 0, 0 };
+    hash_key_t packet_1 = { 0, 0 };
     hash_key_t name = { 0, 0 };
     second_round() round_name;
     second_round() round_flow_0;
     second_round() round_flow_1;
-    second_round() round_packet;
+    second_round() round_packet_0;
+    second_round() round_packet_1;
 
     action set_point(bit<8> point_number) {
         number = (bit<32>)point_number;
@@ -86,24 +105,38 @@ control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
         size = MAX_PORTS;
     }
 
-    action set_shape(bit<8> log_interval, bit<1> by_shim, bit<8> log_columns) {
+    action set_shape(bit<8> log_interval, bit<1> by_shim, bit<8> log_columns, bit<8> log_virtual) {
         interval_bits = log_interval;
         interval_bit = by_shim;
         column_bits = log_columns;
+        virtual_bits = log_virtual;
     }
     table shape {
         actions = { set_shape; NoAction; }
         default_action = NoAction();
     }
 
-    action set_keys(bit<32> flow_0_p, bit<32> flow_0_q, bit<32> flow_1_p, bit<32> flow_1_q, bit<32> packet_p, bit<32> packet_q,
-                    bit<32> name_p, bit<32> name_q) {
+    action set_rates(bit<32> limit_0, bit<32> limit_1, bit<32> limit_2, bit<32> limit_3) {
+        most_0 = limit_0;
+        most_1 = limit_1;
+        most_2 = limit_2;
+        most_3 = limit_3;
+    }
+    table rates {
+        actions = { set_rates; NoAction; }
+        default_action = NoAction();
+    }
+
+    action set_keys(bit<32> flow_0_p, bit<32> flow_0_q, bit<32> flow_1_p, bit<32> flow_1_q, bit<32> packet_0_p, bit<32> packet_0_q,
+                    bit<32> packet_1_p, bit<32> packet_1_q, bit<32> name_p, bit<32> name_q) {
         flow_0.p = flow_0_p;
         flow_0.q = flow_0_q;
         flow_1.p = flow_1_p;
         flow_1.q = flow_1_q;
-        packet.p = packet_p;
-        packet.q = packet_q;
+        packet_0.p = packet_0_p;
+        packet_0.q = packet_0_q;
+        packet_1.p = packet_1_p;
+        packet_1.q = packet_1_q;
         name.p = name_p;
         name.q = name_q;
     }
@@ -112,8 +145,8 @@ control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
         default_action = NoAction();
     }
 
-    action add_cell(in bit<32> row, in bit<32> half, in bit<32> bank, in bit<64> t, in hash_t d) {
-        bit<32> cell = (((bank << LDS_ROW_BITS) | row) << LDS_COLUMN_BITS) | (half >> (8w32 - column_bits));
+    action add_cell(in bit<32> row, in bit<32> column, in bit<32> bank, in bit<64> t, in hash_t d) {
+        bit<32> cell = (((bank << LDS_ROW_BITS) | row) << LDS_COLUMN_BITS) | column;
         ADD_HALVES(cell_sum_high, cell_sum_low, cell, t)
         ADD(cell_count, cell, 1)
         ADD_HALVES(cell_digest_high, cell_digest_low, cell, d.a ++ d.b)
@@ -165,16 +198,19 @@ control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
                     ADD(packets, bank, 1)
                     hash_t h;
                     hash_t d;
+                    hash_t d_1;
                     crcs_t crcs;
-                    round_packet.apply(d, id_crcs, packet);
+                    rates.apply();
+                    round_packet_0.apply(d, id_crcs, packet_0);
+                    round_packet_1.apply(d_1, id_crcs, packet_1);
                     round_name.apply(h, flow_crcs, name);
                     FIRST_ROUND(crcs, SWAP64(h.a ++ h.b));
                     round_flow_0.apply(h, crcs, flow_0);
-                    add_cell(0, h.a, bank, t, d);
-                    add_cell(1, h.b, bank, t, d);
+                    ADD_SAMPLED(0, h.a, d.a, most_0)
+                    ADD_SAMPLED(1, h.b, d.b, most_1)
                     round_flow_1.apply(h, crcs, flow_1);
-                    add_cell(2, h.a, bank, t, d);
-                    add_cell(3, h.b, bank, t, d);
+                    ADD_SAMPLED(2, h.a, d_1.a, most_2)
+                    ADD_SAMPLED(3, h.b, d_1.b, most_3)
                 }
             }
         }

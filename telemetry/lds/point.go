@@ -126,10 +126,9 @@ func newGroup(c Config, cells []Cell) *group {
 		columns:  uint64(c.Columns),
 		virtual:  uint64(c.Virtual),
 		scatters: c.Virtual > 1,
-		accept:   make([]uint64, c.Rows),
+		accept:   c.Accepts(),
 	}
-	for r, rate := range c.rates() {
-		g.accept[r] = uint64(rate * (1 << 32))
+	for _, rate := range c.rates() {
 		g.scatters = g.scatters || rate < 1
 	}
 	return g
