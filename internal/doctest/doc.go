@@ -1,6 +1,6 @@
 // Package doctest holds the test that runs every command of the documentation.
 //
-// A fenced block of README.md, CONTRIBUTING.md or docs/*.md whose language is
+// A fenced block of README.md, CONTRIBUTING.md, p4/README.md or docs/*.md whose language is
 // sh is a script; in one whose language is console, a line that begins with
 // "$ " is a command and what follows is what it prints. The blocks of a file
 // run in order in a copy of the tree that has bin/weir; a block fails if a
@@ -21,7 +21,7 @@
 // differ, and a line "..." stands for any lines. `go test ./internal/doctest
 // -update` writes what was printed into the files.
 //
-// Targets of make that would run this test again, or all others, are only
-// checked for being there (make -n). Other tests hold the links between the
+// Targets of make that would run this test again, or all others, or need compilers that are no part
+// of Weir, are only checked for being there (make -n). Other tests hold the links between the
 // documents, the README's folder list and the list of drop reasons to the tree.
 package doctest

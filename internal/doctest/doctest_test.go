@@ -31,7 +31,7 @@ const preamble = `set -eu -o pipefail
 sudo() { "$@"; }
 make() {
 	case "${1:-}" in
-	test|race|fuzz|bench|bench-*|lint|ci) command make -n "$@" >/dev/null ;;
+	test|race|fuzz|bench|bench-*|lint|ci|p4|p4-*) command make -n "$@" >/dev/null ;;
 	*) command make --no-print-directory "$@" ;;
 	esac
 }
@@ -61,7 +61,10 @@ func TestCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	weir := buildWeir(t, root)
-	for _, path := range append([]string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}, names...) {
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "p4/README.md"} {
+		names = append(names, filepath.Join(root, name))
+	}
+	for _, path := range names {
 		name, _ := filepath.Rel(root, path)
 		t.Run(name, func(t *testing.T) {
 			text, err := os.ReadFile(path)
