@@ -4,7 +4,7 @@
 //   ingress  messages ─> packet id, flow hash ─> lds_packet ─> lds_ingress ─ bridge ─> egress: lds_egress
 //
 // What this target does otherwise than stages/lds: include/lds_control.p4, and
-// include/parser.p4 of packets that it does not measure. Two rows, virtual = 1, rates of 1,
+// include/parser.p4 of packets that it does not measure. Two rows, virtual = 1, a rate each,
 // no weights; lengths are what IP says of itself with what stands in front of it, so
 // bytes behind the IP packet count no more than the padding to 60 bytes.
 #include <core.p4>

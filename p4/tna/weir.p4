@@ -16,10 +16,16 @@
 #include "include/parser.p4"
 #include "include/link.p4"
 #include "include/id_crcs.p4"
+#include "include/linear.p4"
 #include "include/sums.p4"
 #include "include/clock.p4"
 #include "include/pint.p4"
 #include "include/disketch_control.p4"
+
+// Stages 9 to 11 have no unit of hashes to spare for the indices of these counters: there
+// the rows of departure begin.
+#define LDS_ARRIVALS_STAGE @stage(13)
+#define LDS_DEPARTURES_STAGE @stage(14)
 #include "include/lds_control.p4"
 
 // What the target counts beyond a packet's bytes: the bridge, and the FCS.
@@ -63,7 +69,6 @@ struct ingress_metadata_t {
     bit<32> lds_v;
     bit<32> name_high;
     bit<32> name_low;
-    bit<32> rank;
 }
 
 struct egress_headers_t {
@@ -179,7 +184,9 @@ control flow_hashes(inout ingress_metadata_t md, out bit<32> of_flow, inout lds_
 // The sample's rank (stages/oblivious), and whether it is small enough; LDS's digest
 // begins with the same CRCs.
 control samples(inout ingress_metadata_t md, inout ingress_intrinsic_metadata_for_deparser_t deparse) {
-    CRC32_OF(rank_hash);
+    LINEAR_CRC32_OF(rank_hash);
+    bit<32> rank;     // high half
+    bit<32> in_front; // of its message
 
     Counter<bit<64>, bit<1>>(1, CounterType_t.PACKETS_AND_BYTES) totals;
     action count() {
@@ -190,6 +197,7 @@ control samples(inout ingress_metadata_t md, inout ingress_intrinsic_metadata_fo
         md.rank_v = md.id_q + rank_q;
         md.lds_u = md.id_p + digest_p;
         md.lds_v = md.id_q + digest_q;
+        in_front = IN_FRONT_OF_CRC32;
     }
     table keys {
         actions = { add_keys; }
@@ -200,9 +208,6 @@ control samples(inout ingress_metadata_t md, inout ingress_intrinsic_metadata_fo
         md.rank_u = md.rank_u + md.rank_v;
         md.lds_u = md.lds_u + md.lds_v;
     }
-    action second() {
-        md.rank = rank_hash.get({ md.rank_u, md.rank_v });
-    }
 
     // The high half of the largest rank that can enter. Until the control plane writes
     // it, all may.
@@ -210,12 +215,13 @@ control samples(inout ingress_metadata_t md, inout ingress_intrinsic_metadata_fo
     RegisterAction<bit<32>, bit<1>, MirrorType_t>(limit) admits = {
         void apply(inout bit<32> value, out MirrorType_t admitted) {
             admitted = 0;
-            if (md.rank <= value) {
+            if (rank <= value) {
                 admitted = MIRROR_SAMPLE;
             }
         }
     };
     action admit() {
+        rank = rank_hash.get({ in_front, md.rank_u, md.rank_v });
         deparse.mirror_type = admits.execute(0);
     }
 
@@ -223,7 +229,6 @@ control samples(inout ingress_metadata_t md, inout ingress_intrinsic_metadata_fo
         count();
         keys.apply();
         mix();
-        second();
         if (md.packet.unmeasured == 0) {
             admit();
         }

@@ -1,8 +1,8 @@
-// The twin of stages/lds with virtual = 1 and rates of 1: the measurement points of
-// either side of a switch.
+// The twin of stages/lds with virtual = 1: the measurement points of either side of a
+// switch.
 //
-//   ingress  flow key, packet id ─> columns; u, v of the digest's hash ─> rows ─ bridge ┐
-//   egress   ┌──────────────────────────────────────────────────────────────────────────┘
+//   ingress  flow key, packet id ─> columns; u, v of the digest's hash ─> samples ─> rows ─ bridge ┐
+//   egress   ┌─────────────────────────────────────────────────────────────────────────────────────┘
 //            └> interval by the departure, or the shim's bit ─> rows
 //
 // A stateful ALU has two words of 32 bits, and cannot add a carry to a second operand.
@@ -25,6 +25,12 @@
 // the end of i, and the first packet of i+2 may come at that time, too, as the shim's
 // bit allows for half an interval: packets that come more than a quarter late or early
 // need the bank to be read in less than it takes to be exact.
+//
+// Rates (banks): row 0 counts the packets whose digest's high half is at most the register
+// limit0, row 1 those whose low half is at most limit1. The control plane writes rate * 2^32 - 1, rounded
+// down, to them before the first packet, the same at all points that are compared; a rate of
+// 1 is 0xffffffff, which they begin with. Where a packet arrives it is decided for both sides.
+// The counters packets have all packets (Point.Packets), whatever rows sample.
 //
 // Packets that are outside of their interval are those that leave, by the shim's bit, behind
 // one and a half intervals.
@@ -65,6 +71,15 @@ struct lds_count_t {
     bit<32> packets;
 }
 
+// A program may say by these in which stages (@stage) packets are counted, as the counters'
+// indices take units of hashes where they would come by themselves.
+#ifndef LDS_ARRIVALS_STAGE
+#define LDS_ARRIVALS_STAGE
+#endif
+#ifndef LDS_DEPARTURES_STAGE
+#define LDS_DEPARTURES_STAGE
+#endif
+
 // What the egress points need to know of a packet, in front of it in between.
 header lds_t {
     @flexible bit<1> measured; // it has a flow key
@@ -73,16 +88,13 @@ header lds_t {
     @flexible bit<16> length;  // WireLen
     @flexible lds_column_t column0;
     @flexible lds_column_t column1;
+    @flexible bit<1> sampled0; // by row 0
+    @flexible bit<1> sampled1;
 }
 
-// One row of cells. u and v are of the digest's hash.
-control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in bit<32> x, in bit<16> bytes_of,
-                in bit<32> u, in bit<32> v, in bit<32> before_high, in bit<32> before_low) {
-    LINEAR_CRC32_OF(digest_high);
-    LINEAR_CRC32C_OF(digest_low);
-    bit<32> high;
-    bit<32> low;
-
+// One row of cells, in two halves: times and lengths of its packets, which are known
+// stages before their digests.
+control lds_lengths(in lds_point_t point, in bit<1> bank, in lds_column_t column, in bit<32> x, in bit<16> bytes_of) {
     Register<lds_sum_t, lds_cell_t>(1 << LDS_CELL_BITS) times;
     RegisterAction<lds_sum_t, lds_cell_t, bit<32>>(times) add_time = {
         void apply(inout lds_sum_t sum) {
@@ -101,6 +113,27 @@ control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in
             sum.low = sum.low - (bit<32>)bytes_of;
         }
     };
+
+    action time() {
+        add_time.execute(point ++ bank ++ column);
+    }
+    action length() {
+        add_length.execute(point ++ bank ++ column);
+    }
+    apply {
+        time();
+        length();
+    }
+}
+
+// u and v are of the digest's hash.
+control lds_digests(in lds_point_t point, in bit<1> bank, in lds_column_t column, in bit<32> u, in bit<32> v,
+                    in bit<32> before_high, in bit<32> before_low) {
+    LINEAR_CRC32_OF(digest_high);
+    LINEAR_CRC32C_OF(digest_low);
+    bit<32> high;
+    bit<32> low;
+
     Register<lds_sum_t, lds_cell_t>(1 << LDS_CELL_BITS) digests;
     RegisterAction<lds_sum_t, lds_cell_t, bit<32>>(digests) add_digest = {
         void apply(inout lds_sum_t sum) {
@@ -118,12 +151,6 @@ control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in
         }
     };
 
-    action time() {
-        add_time.execute(point ++ bank ++ column);
-    }
-    action length() {
-        add_length.execute(point ++ bank ++ column);
-    }
     action digest() {
         low = digest_low.get({ before_low, u, v });
         add_digest.execute(point ++ bank ++ column);
@@ -133,8 +160,6 @@ control lds_row(in lds_point_t point, in bit<1> bank, in lds_column_t column, in
         add_packet.execute(point ++ bank ++ column);
     }
     apply {
-        time();
-        length();
         digest();
         count();
     }
@@ -301,12 +326,57 @@ control lds_digest(in bit<32> id_high, in bit<32> id_low, out bit<32> u, out bit
     }
 }
 
+// Whether the rows sample the packet, by a half of its digest each. The hash stands on the
+// left of the comparison here, too.
+control lds_rates(in bit<32> u, in bit<32> v, in bit<32> before_high, in bit<32> before_low, out bit<1> sampled0,
+                  out bit<1> sampled1) {
+    LINEAR_CRC32_OF(digest_high);
+    LINEAR_CRC32C_OF(digest_low);
+    bit<32> high;
+    bit<32> low;
+
+    Register<bit<32>, bit<1>>(1, 0xffffffff) limit0;
+    RegisterAction<bit<32>, bit<1>, bit<1>>(limit0) samples0 = {
+        void apply(inout bit<32> limit, out bit<1> sampled) {
+            sampled = 0;
+            if (high <= limit) {
+                sampled = 1;
+            }
+        }
+    };
+    Register<bit<32>, bit<1>>(1, 0xffffffff) limit1;
+    RegisterAction<bit<32>, bit<1>, bit<1>>(limit1) samples1 = {
+        void apply(inout bit<32> limit, out bit<1> sampled) {
+            sampled = 0;
+            if (low <= limit) {
+                sampled = 1;
+            }
+        }
+    };
+
+    action sample0() {
+        high = digest_high.get({ before_high, u, v });
+        sampled0 = samples0.execute(0);
+    }
+    action sample1() {
+        low = digest_low.get({ before_low, u, v });
+        sampled1 = samples1.execute(0);
+    }
+    apply {
+        sample0();
+        sample1();
+    }
+}
+
 // The port is the one of arrival; of lds, length and columns are there.
 control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in bit<32> u, in bit<32> v, inout lds_t lds) {
     lds_points() point_of;
     lds_clock() clock;
-    lds_row() row0;
-    lds_row() row1;
+    lds_rates() rates;
+    lds_lengths() lengths0;
+    lds_lengths() lengths1;
+    lds_digests() digests0;
+    lds_digests() digests1;
     lds_point_t point;
     bit<1> measured;
     bit<1> odd;
@@ -366,14 +436,37 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
         size = 16;
     }
 
+    // By point and bank: Point.Packets.
+    Counter<bit<32>, bit<(TNA_LDS_POINT_BITS + 1)>>(1 << (TNA_LDS_POINT_BITS + 1), CounterType_t.PACKETS) packets;
+    action tally() {
+        packets.count(point ++ lds.told[0:0]);
+    }
+    LDS_ARRIVALS_STAGE table tallies {
+        actions = { tally; }
+        default_action = tally();
+        size = 1;
+    }
+
     apply {
         point_of.apply(port, point, measured);
         clock.apply(timestamp, x, before_high, before_low);
         mark.apply();
         interval.apply();
+        rates.apply(u, v, before_high, before_low, lds.sampled0, lds.sampled1);
         if (measured == 1 && lds.measured == 1) {
-            row0.apply(point, lds.told[0:0], lds.column0, x, lds.length, u, v, before_high, before_low);
-            row1.apply(point, lds.told[0:0], lds.column1, x, lds.length, u, v, before_high, before_low);
+            tallies.apply();
+            if (lds.sampled0 == 1) {
+                lengths0.apply(point, lds.told[0:0], lds.column0, x, lds.length);
+            }
+            if (lds.sampled1 == 1) {
+                lengths1.apply(point, lds.told[0:0], lds.column1, x, lds.length);
+            }
+            if (lds.sampled0 == 1) {
+                digests0.apply(point, lds.told[0:0], lds.column0, u, v, before_high, before_low);
+            }
+            if (lds.sampled1 == 1) {
+                digests1.apply(point, lds.told[0:0], lds.column1, u, v, before_high, before_low);
+            }
         }
     }
 }
@@ -382,8 +475,10 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
 control lds_egress(in bit<48> timestamp, in PortId_t port, in bit<32> u, in bit<32> v, in lds_t lds) {
     lds_points() point_of;
     lds_clock() clock;
-    lds_row() row0;
-    lds_row() row1;
+    lds_lengths() lengths0;
+    lds_lengths() lengths1;
+    lds_digests() digests0;
+    lds_digests() digests1;
     lds_point_t point;
     bit<1> measured;
     bit<1> bank;
@@ -392,8 +487,8 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in bit<32> u, in bit<
     bit<32> before_high;
     bit<32> before_low;
 
-    // By point and bank: Point.Outside.
-    Counter<bit<32>, bit<(TNA_LDS_POINT_BITS + 1)>>(1 << (TNA_LDS_POINT_BITS + 1), CounterType_t.PACKETS) outsides;
+    // By point, bank and inside: Point.Packets, or Point.Outside.
+    Counter<bit<32>, bit<(TNA_LDS_POINT_BITS + 2)>>(1 << (TNA_LDS_POINT_BITS + 2), CounterType_t.PACKETS) packets;
 
     action in_bank(bit<1> parity, lds_late_t late) {
         inside = 1;
@@ -402,7 +497,7 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in bit<32> u, in bit<
     }
     action outside() {
         inside = 0;
-        bank = 0;
+        bank = lds.told[0:0];
     }
     table interval {
         key = {
@@ -434,7 +529,12 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in bit<32> u, in bit<
         size = 16;
     }
     action tally() {
-        outsides.count(point ++ lds.told[0:0]);
+        packets.count(point ++ bank ++ inside);
+    }
+    LDS_DEPARTURES_STAGE table tallies {
+        actions = { tally; }
+        default_action = tally();
+        size = 1;
     }
 
     apply {
@@ -442,11 +542,20 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in bit<32> u, in bit<
         clock.apply(timestamp, x, before_high, before_low);
         interval.apply();
         if (measured == 1 && lds.measured == 1) {
+            tallies.apply();
             if (inside == 1) {
-                row0.apply(point, bank, lds.column0, x, lds.length, u, v, before_high, before_low);
-                row1.apply(point, bank, lds.column1, x, lds.length, u, v, before_high, before_low);
-            } else {
-                tally();
+                if (lds.sampled0 == 1) {
+                    lengths0.apply(point, bank, lds.column0, x, lds.length);
+                }
+                if (lds.sampled1 == 1) {
+                    lengths1.apply(point, bank, lds.column1, x, lds.length);
+                }
+                if (lds.sampled0 == 1) {
+                    digests0.apply(point, bank, lds.column0, u, v, before_high, before_low);
+                }
+                if (lds.sampled1 == 1) {
+                    digests1.apply(point, bank, lds.column1, u, v, before_high, before_low);
+                }
             }
         }
     }
