@@ -14,7 +14,8 @@
 //   shape    no key -> set_shape(log_interval, by_shim, log_columns, log_virtual)
 //            by_shim 1: a shim's bit tells the interval; a row has 2^log_columns cells, a flow 2^log_virtual of them
 //   rates    no key -> set_rates(limit_0, limit_1, limit_2, limit_3)
-//            by row: the most that 32 bits of a packet's hash may be for it to be sampled, rate * 2^32 - 1
+//            by row: the most that 32 bits of a packet's hash, shifted left by log_virtual, may be for it to be
+//            sampled: rate * 2^32, rounded down, less 1. Until set, all are.
 //   keys     no key -> set_keys(flow_0_p, flow_0_q, flow_1_p, flow_1_q, packet_0_p, packet_0_q, packet_1_p, packet_1_q,
 //            name_p, name_q)
 //            halves of hash.Key of the seeds of the rows 0 and 1 (flowSeed), 2 and 3 (flowSeed+1), of packets there
@@ -79,10 +80,10 @@ control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
     bit<1> interval_bit = 0;
     bit<8> column_bits = 0;
     bit<8> virtual_bits = 0;
-    bit<32> most_0 = 0;
-    bit<32> most_1 = 0;
-    bit<32> most_2 = 0;
-    bit<32> most_3 = 0;
+    bit<32> most_0 = 0xffffffff;
+    bit<32> most_1 = 0xffffffff;
+    bit<32> most_2 = 0xffffffff;
+    bit<32> most_3 = 0xffffffff;
     bit<32> number = 0;
     hash_key_t flow_0 = { 0, 0 };
     hash_key_t flow_1 = { 0, 0 };

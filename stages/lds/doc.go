@@ -12,8 +12,9 @@
 // Effect on the packet: none. Packets without an IP header have no flow key, and
 // are counted as skipped. Both ends need equal rows, columns, virtual, banks,
 // weights, interval_bits and seed here, one seed in parse, and one hash family. With crc a P4
-// target fills the same cells where columns and virtual are powers of two: else a cell's
-// place is a product.
+// target fills the same cells where columns and virtual are powers of two (else a cell's
+// place is a product), flows weigh 1, and it has as many rows: p4/README.md says what a
+// target has.
 //
 // Timestamps are nanoseconds of CLOCK_TAI. lds_ingress has the packet's arrival:
 // that of the XDP program where it was granted (dataplane.timestamps), else the

@@ -60,8 +60,8 @@ func (c Config) Validate() error {
 	fault(c.Columns < 1 || c.Columns > MaxCells/max(c.Rows, 1), "%d columns: choose 1 or more, and at most %d cells in all", c.Columns, MaxCells)
 	fault(c.Virtual < 1 || c.Virtual > min(c.Columns, MaxVirtual), "%d virtual cells: choose 1 to %d, and no more than columns", c.Virtual, MaxVirtual)
 	fault(len(c.Rates) != 0 && len(c.Rates) != c.Rows, "%d rates for %d rows: give one per row, or none", len(c.Rates), c.Rows)
-	for _, r := range c.Rates {
-		fault(!(r >= MinRate && r <= 1), "rate %g: choose %g to 1", r, MinRate)
+	for row, r := range c.Rates {
+		fault(!(r >= MinRate && r <= 1), "rate %g of row %d: choose %g to 1", r, row, MinRate)
 	}
 	fault(!c.Hash.Valid(), "hash %v: choose %v or %v", c.Hash, hash.XX, hash.CRC)
 	fault(c.IntervalNs < 2 || c.IntervalNs > MaxIntervalNs, "an interval of %d ns: choose 2 ns to %d s", c.IntervalNs, int64(MaxIntervalNs)/1e9)
