@@ -133,6 +133,8 @@ func FuzzParseCollect(f *testing.F) {
 	f.Add(text)
 	f.Add([]byte("nats = 1\nlink = [1]\n[partitions]\nof = 99"))
 	f.Add([]byte("[[nats.client]]\nswitch = -1\n[nats.cluster]\nname = 'x'"))
+	f.Add([]byte("t = 0\nlink = [0b\n0"))
+	f.Add([]byte("\"a\\nb\" = [0b\n0"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := ParseCollect(data)
 		if err != nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
+	"unicode"
 
 	"github.com/BurntSushi/toml"
 
@@ -95,15 +97,25 @@ func syntaxFault(err error) *faults {
 	f := &faults{}
 	var syntax toml.ParseError
 	if !errors.As(err, &syntax) {
-		f.list = append(f.list, Fault{Text: fmt.Sprintf("not valid TOML: %v", err)})
+		f.list = append(f.list, Fault{Text: "not valid TOML: " + printable(err.Error())})
 		return f
 	}
 	f.list = append(f.list, Fault{
 		Line: syntax.Position.Line,
-		Key:  syntax.LastKey,
-		Text: "not valid TOML: " + syntax.Message,
+		Key:  printable(syntax.LastKey),
+		Text: "not valid TOML: " + printable(syntax.Message),
 	})
 	return f
+}
+
+// printable keeps a fault one line of text where it quotes what stands in a file.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 // complete fills in the defaults that depend on other values.
