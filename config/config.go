@@ -4,14 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
-	"unicode"
 
 	"github.com/BurntSushi/toml"
 
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/internal/printable"
 	"github.com/weirswitch/weir/telemetry/export"
 	"github.com/weirswitch/weir/telemetry/hash"
 )
@@ -97,25 +96,15 @@ func syntaxFault(err error) *faults {
 	f := &faults{}
 	var syntax toml.ParseError
 	if !errors.As(err, &syntax) {
-		f.list = append(f.list, Fault{Text: "not valid TOML: " + printable(err.Error())})
+		f.list = append(f.list, Fault{Text: "not valid TOML: " + printable.Text(err.Error())})
 		return f
 	}
 	f.list = append(f.list, Fault{
 		Line: syntax.Position.Line,
-		Key:  printable(syntax.LastKey),
-		Text: "not valid TOML: " + printable(syntax.Message),
+		Key:  printable.Text(syntax.LastKey),
+		Text: "not valid TOML: " + printable.Text(syntax.Message),
 	})
 	return f
-}
-
-// printable keeps a fault one line of text where it quotes what stands in a file.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
 }
 
 // complete fills in the defaults that depend on other values.

@@ -28,10 +28,11 @@ var layers = []layer{
 	{"telemetry/hash", nil, "P4 programs have the same functions; nothing of Weir's may leak into them"},
 	{"telemetry/record", []string{"telemetry/hash"}, "a query needs nothing but records, and a record nothing but its format"},
 	{"internal/socket", nil, "the servers of control and of the collector may not know each other, and their sockets know neither"},
+	{"internal/printable", nil, "what others write is made fit for a terminal in one way"},
 	{"internal/plainjson", nil, "the messages of both APIs are written alike, whatever they say"},
 	{"internal/...", nil, "checks of the tree must not depend on what they check"},
 
-	{"telemetry/status", nil, "what a switch says of itself is read without the switch"},
+	{"telemetry/status", []string{"internal/printable"}, "what a switch says of itself is read without the switch"},
 
 	// Packet path.
 	{"pipeline/table", []string{"pipeline/packet"}, "tables are matched on packets and know no stage"},
@@ -52,7 +53,7 @@ var layers = []layer{
 	{"telemetry/collect", []string{"telemetry/jetstream", "telemetry/record"}, "the collector declares the sink that it fills"},
 	{"telemetry/collect/embed", []string{"telemetry/collect", "telemetry/jetstream"}, "the server knows names and subjects, and no record"},
 	{"telemetry/collect/web", []string{"internal/socket", "telemetry/collect", "telemetry/record"}, "who comes in is decided in one place, whatever is served"},
-	{"telemetry/store", []string{"telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
+	{"telemetry/store", []string{"internal/printable", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"the store merges records and knows neither questions nor transport"},
 	{"telemetry/query", []string{"telemetry/store", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"answers come from the store and the systems"},
@@ -82,7 +83,7 @@ var layers = []layer{
 		"records are made by the stages that make a Weir switch's, whoever reads the registers"},
 	{"p4/vectors", []string{"config", "dataplane/pcapfile", "p4/bmv2", "p4/controller", "p4/records", "p4/tables", "pipeline/...", "stages/...", "telemetry/..."},
 		"it runs the same packets through the Go stages and through BMv2, and compares"},
-	{"config", []string{"control/...", "dataplane/port", "dataplane/worker", "dataplane/xdp", "dataplane/xsk", "pipeline/...", "stages/...", "telemetry/..."},
+	{"config", []string{"control/...", "internal/printable", "dataplane/port", "dataplane/worker", "dataplane/xdp", "dataplane/xsk", "pipeline/...", "stages/...", "telemetry/..."},
 		"config gathers the Config of every package"},
 	{"p4/tables", []string{"pipeline", "stages/...", "telemetry/hash", "telemetry/pint", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"entries are made of the stages' own numbers, whoever writes them; files and faults' lines are config's and cmd's"},

@@ -2,9 +2,9 @@ package status
 
 import (
 	"fmt"
-	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/weirswitch/weir/internal/printable"
 )
 
 // Status is what a switch says of itself at one moment. The zero value is valid.
@@ -133,14 +133,7 @@ func (s *Status) Bound() {
 
 // boundText makes a text printable and short enough.
 func boundText(t string) string {
-	if !printable(t) {
-		t = strings.Map(func(r rune) rune {
-			if !unicode.IsPrint(r) {
-				return unicode.ReplacementChar
-			}
-			return r
-		}, t)
-	}
+	t = printable.Text(t)
 	if len(t) <= MaxText {
 		return t
 	}
@@ -151,9 +144,9 @@ func boundText(t string) string {
 	return t[:end]
 }
 
-// printable reports whether a text may go to a terminal.
-func printable(t string) bool {
-	return utf8.ValidString(t) && !strings.ContainsFunc(t, func(r rune) bool { return !unicode.IsPrint(r) })
+// isPrintable reports whether a text may go to a terminal.
+func isPrintable(t string) bool {
+	return utf8.ValidString(t) && printable.Text(t) == t
 }
 
 // texts calls f for every text of the status.
@@ -203,7 +196,7 @@ func (s *Status) validate() error {
 	}
 	var err error
 	s.texts(func(t *string) {
-		if len(*t) > MaxText || !printable(*t) {
+		if len(*t) > MaxText || !isPrintable(*t) {
 			err = fmt.Errorf("the text %.40q: it must be printable, of %d bytes at most", *t, MaxText)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"hash/crc32"
 	"slices"
 
+	"github.com/weirswitch/weir/internal/printable"
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
@@ -101,7 +102,7 @@ func readEntry(h *record.Header, body []byte) (*entry, Outcome) {
 		identity: identity{kind: h.Kind, sw: h.Switch, instance: h.Instance, plan: h.Plan, start: h.Start},
 		known:    known{checksum(h, body), h.Partial},
 		origin: Origin{
-			Switch: h.Switch, Name: printable(h.Name), Instance: h.Instance,
+			Switch: h.Switch, Name: printable.Text(h.Name), Instance: h.Instance,
 			Window: Window{h.Start, h.Start + h.Span}, Missed: h.Missed, Partial: h.Partial, Hash: h.Hash,
 		},
 	}

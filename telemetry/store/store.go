@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"unicode"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -146,16 +144,6 @@ func (s *Store) Add(h record.Header, body []byte) Outcome {
 	}
 	s.counts.count(outcome)
 	return outcome
-}
-
-// printable is a name as it may go to a terminal: who sends records chooses it.
-func printable(name string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, name)
 }
 
 // put adds an entry to its collection; false: it contradicts what is there.
