@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/bench/paper"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 func newBenchCommand() *cobra.Command {
@@ -61,11 +62,11 @@ func newBenchListCommand() *cobra.Command {
 				}
 				return indentJSON(cmd.OutOrStdout(), list)
 			}
-			t := newTable("BENCHMARK", "MEASURES")
+			t := text.NewTable("BENCHMARK", "MEASURES")
 			for _, b := range all {
-				t.row(b.Name, b.About)
+				t.Row(b.Name, b.About)
 			}
-			return t.write(cmd.OutOrStdout())
+			return t.Write(cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

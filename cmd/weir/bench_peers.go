@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/bench/forward"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 func newBenchPeersCommand() *cobra.Command {
@@ -43,14 +44,14 @@ func printPeers(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return indentJSON(w, peers)
 	}
-	t := newTable("DEVICE", "PROGRAM", "VERSION", "PACKAGE", "PATH")
+	t := text.NewTable("DEVICE", "PROGRAM", "VERSION", "PACKAGE", "PATH")
 	for _, p := range peers {
 		if !p.Installed() {
 			p.Path, p.Version = "not installed: weir bench peers --install", "-"
 		}
-		t.row(p.Device, p.Name, p.Version, p.Package, p.Path)
+		t.Row(p.Device, p.Name, p.Version, p.Package, p.Path)
 	}
-	return t.write(w)
+	return t.Write(w)
 }
 
 // installPeers has apt-get install the packages that are missing.

@@ -12,6 +12,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 // Limits of what `weir lab run` accepts.
@@ -326,16 +327,16 @@ func (a *labAnswers) WriteText(w io.Writer) error {
 		}
 		return fmt.Sprintf("%.0f", x)
 	}
-	t := newTable("", "", ">truth", ">estimate", ">at least", ">at most", ">sum over switches")
+	t := text.NewTable("", "", ">truth", ">estimate", ">at least", ">at most", ">sum over switches")
 	for _, v := range a.Values {
 		naive := ""
 		if v.Naive != nil {
 			naive = number(*v.Naive)
 		}
-		t.row("  "+verdict(v.OK), v.What, number(v.Truth), number(v.Value), number(v.Low), number(v.High), naive)
+		t.Row("  "+verdict(v.OK), v.What, number(v.Truth), number(v.Value), number(v.Low), number(v.High), naive)
 	}
 	if len(a.Values) > 0 {
-		if err := t.write(w); err != nil {
+		if err := t.Write(w); err != nil {
 			return err
 		}
 	}
@@ -349,10 +350,10 @@ func (a *labAnswers) WriteText(w io.Writer) error {
 		return err
 	}
 	for _, m := range a.Missing {
-		fmt.Fprintln(w, "        missing:", missing(m))
+		fmt.Fprintln(w, "        missing:", text.Missing(m))
 	}
-	for _, line := range absent(a.Absent) {
+	for _, line := range text.Absent(a.Absent) {
 		fmt.Fprintln(w, "        "+line)
 	}
-	return printCounts(w, a.Records)
+	return text.WriteCounts(w, a.Records)
 }

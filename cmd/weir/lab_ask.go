@@ -12,6 +12,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/view/api"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 // labAsked are a collector's answers to one question of each kind or more, beside the truth.
@@ -45,15 +46,15 @@ func (a *labAsked) OK() bool { return a.Good }
 
 // WriteText implements lab.Answers.
 func (a *labAsked) WriteText(w io.Writer) error {
-	t := newTable("", "kind", "of", "truth", "answer")
+	t := text.NewTable("", "kind", "of", "truth", "answer")
 	for _, r := range a.Rows {
 		answer := r.Answer
 		if r.NotJudged != "" {
 			answer += "; not judged: " + r.NotJudged
 		}
-		t.row("  "+r.verdict(), string(r.Kind), r.What, r.Truth, answer)
+		t.Row("  "+r.verdict(), string(r.Kind), r.What, r.Truth, answer)
 	}
-	return t.write(w)
+	return t.Write(w)
 }
 
 // labAsker asks a lab's collector, as any client of its API does.

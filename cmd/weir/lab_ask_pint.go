@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/telemetry/query"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 // labPath counts for which generated flows PINT knows the path.
@@ -78,8 +79,8 @@ func (x *labAsker) latency() error {
 		median := h.Quantiles[0]
 		x.row(query.KindLatency, median.High*latencyFactor >= low && median.Low <= high*latencyFactor && low > 0,
 			fmt.Sprintf("median at %s, %d digests of %d flows", h.Switch, h.Samples, h.Flows),
-			fmt.Sprintf("%s to %s at its ports", nanoseconds(low), nanoseconds(high)), "%s (%s to %s); 99 %%: %s",
-			nanoseconds(median.Value), nanoseconds(median.Low), nanoseconds(median.High), nanoseconds(h.Quantiles[1].Value))
+			fmt.Sprintf("%s to %s at its ports", text.Nanoseconds(low), text.Nanoseconds(high)), "%s (%s to %s); 99 %%: %s",
+			text.Nanoseconds(median.Value), text.Nanoseconds(median.Low), text.Nanoseconds(median.High), text.Nanoseconds(h.Quantiles[1].Value))
 	}
 	if len(a.Hops) == 0 {
 		x.row(query.KindLatency, false, "all", "a median for each switch", "none")

@@ -10,6 +10,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab/relay"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 // mostHeldUp is by how much packets may be later than their relay was told, on average, for measurements of delay and
@@ -218,8 +219,8 @@ func (x *labAsker) relayed(r *relay.Truth, port string, from, to query.Place) er
 		}
 		x.answer.Delays = append(x.answer.Delays, d)
 		what := fmt.Sprintf("%s to %s, %d flows", d.From, d.To, d.Flows)
-		x.row(query.KindDelay, d.Measured == d.Flows && (d.Worst <= mostDelayError || d.Outside == 0), what, nanoseconds(d.TruthNs),
-			"%s; error per flow %.2f %% median, %.2f %% at most, %d outside their bounds", nanoseconds(d.MeanNs), 100*d.Median, 100*d.Worst, d.Outside)
+		x.row(query.KindDelay, d.Measured == d.Flows && (d.Worst <= mostDelayError || d.Outside == 0), what, text.Nanoseconds(d.TruthNs),
+			"%s; error per flow %.2f %% median, %.2f %% at most, %d outside their bounds", text.Nanoseconds(d.MeanNs), 100*d.Median, 100*d.Worst, d.Outside)
 		x.row(query.KindLoss, math.Abs(d.Lost-d.TruthLost) <= mostLossError*d.TruthLost, what, fmt.Sprintf("%.0f packets", d.TruthLost),
 			"%.0f packets; %d flows not exact", d.Lost, d.Wrong)
 		why := incomplete

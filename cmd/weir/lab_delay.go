@@ -13,6 +13,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/lab/relay"
 	"github.com/weirswitch/weir/telemetry/query"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 const (
@@ -190,16 +191,16 @@ func (d *labDelay) conclude(errs []float64) bool {
 func writeDelays(w io.Writer, delays []labDelay) error {
 	for i := range delays {
 		d := &delays[i]
-		text := fmt.Sprintf("  %-4s  delay %s to %s, set to %v: truth %s, estimate %s; error per flow %.2f %% median, %.2f %% at most (%g %%), %d of %d flows measured; lost %.0f in truth, %.0f estimated, %d flows wrong",
-			verdict(d.OK), d.From, d.To, d.Delay, nanoseconds(d.TruthNs), nanoseconds(d.MeanNs),
+		line := fmt.Sprintf("  %-4s  delay %s to %s, set to %v: truth %s, estimate %s; error per flow %.2f %% median, %.2f %% at most (%g %%), %d of %d flows measured; lost %.0f in truth, %.0f estimated, %d flows wrong",
+			verdict(d.OK), d.From, d.To, d.Delay, text.Nanoseconds(d.TruthNs), text.Nanoseconds(d.MeanNs),
 			100*d.Median, 100*d.Worst, 100*mostDelayError, d.Measured, d.Flows, d.TruthLost, d.Lost, d.Wrong)
-		text += fmt.Sprintf("; %d of %d cells refused (%.2g %%) in %d intervals\n", d.Refused, d.Cells, 100*float64(d.Refused)/float64(max(d.Cells, 1)), d.Intervals)
+		line += fmt.Sprintf("; %d of %d cells refused (%.2g %%) in %d intervals\n", d.Refused, d.Cells, 100*float64(d.Refused)/float64(max(d.Cells, 1)), d.Intervals)
 		if d.Clocks != nil {
-			for _, line := range clocks(d.Clocks) {
-				text += "        " + line + "\n"
+			for _, c := range text.Clocks(d.Clocks) {
+				line += "        " + c + "\n"
 			}
 		}
-		if _, err := io.WriteString(w, text); err != nil {
+		if _, err := io.WriteString(w, line); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 // metricsOf collects what the modules of a graph and the exporter count of their
@@ -63,18 +64,18 @@ func counterMetrics(c controlCounters) []*api.Metric {
 const recordStage = "telemetry"
 
 func printMetrics(w io.Writer, metrics []*api.Metric) error {
-	t := newTable("STAGE", "METRIC", "OF", ">VALUE", "WHAT")
+	t := text.NewTable("STAGE", "METRIC", "OF", ">VALUE", "WHAT")
 	for _, m := range metrics {
 		if m.Stage == recordStage {
 			continue // printRecords shows them
 		}
-		t.row(m.Stage, m.Name, labelText(m.Labels), formatValue(m.Value), m.Help)
+		t.Row(m.Stage, m.Name, labelText(m.Labels), formatValue(m.Value), m.Help)
 	}
-	if len(t.rows) == 0 {
+	if t.Empty() {
 		_, err := fmt.Fprintln(w, "no stage of the graph counts anything of its own")
 		return err
 	}
-	return t.write(w)
+	return t.Write(w)
 }
 
 func labelText(labels map[string]string) string {

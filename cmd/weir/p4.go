@@ -16,6 +16,7 @@ import (
 	"github.com/weirswitch/weir/p4/tables"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/clock"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 func newP4Command() *cobra.Command {
@@ -239,11 +240,11 @@ func (o *p4TablesOptions) report(c *tables.Contents, w io.Writer) error {
 	if o.asJSON {
 		return json.NewEncoder(w).Encode(s)
 	}
-	t := newTable("TABLE", ">ENTRIES")
+	t := text.NewTable("TABLE", ">ENTRIES")
 	for _, x := range s.Tables {
-		t.row(x.Name, x.Entries)
+		t.Row(x.Name, x.Entries)
 	}
-	if err := t.write(w); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\n%d default actions, %d register cells, %d clone sessions, %d multicast groups, %d digests\n",

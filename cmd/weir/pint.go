@@ -14,6 +14,7 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	stage "github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 // pintOf finds the stage pint of a graph, or nil.
@@ -184,7 +185,7 @@ func pintViews() []view {
 }
 
 func printPaths(w io.Writer, r *api.PintResponse) error {
-	t := newTable("FLOW", "QUERY", "PATH", "STATE", ">CONFIDENCE", ">PACKETS", ">CHANGES", ">STRAYS")
+	t := text.NewTable("FLOW", "QUERY", "PATH", "STATE", ">CONFIDENCE", ">PACKETS", ">CHANGES", ">STRAYS")
 	for _, p := range r.Paths {
 		state, path := "unknown", candidates(p.Left)
 		if len(p.Path) != 0 {
@@ -193,7 +194,7 @@ func printPaths(w io.Writer, r *api.PintResponse) error {
 		if p.Certain {
 			state = "certain"
 		}
-		t.row(p.Flow, p.Query, path, state, confidenceText(p.Confidence), p.Packets, p.Changes, p.Strays)
+		t.Row(p.Flow, p.Query, path, state, confidenceText(p.Confidence), p.Packets, p.Changes, p.Strays)
 	}
 	return orNothing(w, t, r, "no flow with a digest has ended here yet")
 }
@@ -217,9 +218,9 @@ func candidates(left []int64) string {
 }
 
 func printLatency(w io.Writer, r *api.PintResponse) error {
-	t := newTable("FLOW", "QUERY", ">HOP", ">SWITCH", ">MEDIAN", "WITHIN", ">90 %", ">99 %", ">SAMPLES")
+	t := text.NewTable("FLOW", "QUERY", ">HOP", ">SWITCH", ">MEDIAN", "WITHIN", ">90 %", ">99 %", ">SAMPLES")
 	for _, h := range r.Hops {
-		t.row(h.Flow, h.Query, h.Hop, switchText(h.SwitchId), quantity(h.Value, h.Median),
+		t.Row(h.Flow, h.Query, h.Hop, switchText(h.SwitchId), quantity(h.Value, h.Median),
 			quantity(h.Value, h.MedianLow)+" .. "+quantity(h.Value, h.MedianHigh), quantity(h.Value, h.P90), quantity(h.Value, h.P99), h.Samples)
 	}
 	if err := orNothing(w, t, r, "no hop has a sample yet"); err != nil {
@@ -231,16 +232,16 @@ func printLatency(w io.Writer, r *api.PintResponse) error {
 // printPools prints what the flows of each path have met together, and then what
 // packets said and the switch measured.
 func printPools(w io.Writer, r *api.PintResponse) error {
-	t := newTable("ALL FLOWS OF THE PATH", "QUERY", ">HOP", ">SWITCH", ">MEDIAN", "WITHIN", ">90 %", ">99 %", ">SAMPLES", ">FLOWS")
+	t := text.NewTable("ALL FLOWS OF THE PATH", "QUERY", ">HOP", ">SWITCH", ">MEDIAN", "WITHIN", ">90 %", ">99 %", ">SAMPLES", ">FLOWS")
 	for _, h := range r.Pools {
-		t.row(joinPath(h.Path), h.Query, h.Hop, switchText(h.SwitchId), quantity(h.Value, h.Median),
+		t.Row(joinPath(h.Path), h.Query, h.Hop, switchText(h.SwitchId), quantity(h.Value, h.Median),
 			quantity(h.Value, h.MedianLow)+" .. "+quantity(h.Value, h.MedianHigh), quantity(h.Value, h.P90), quantity(h.Value, h.P99), h.Samples, h.Flows)
 	}
-	if len(t.rows) != 0 {
+	if !t.Empty() {
 		if _, err := fmt.Fprintln(w); err != nil {
 			return err
 		}
-		if err := t.write(w); err != nil {
+		if err := t.Write(w); err != nil {
 			return err
 		}
 	}
@@ -252,7 +253,7 @@ func printCongestion(w io.Writer, r *api.PintResponse) error {
 		return printLatency(w, r)
 	}
 	if len(r.Values) == 0 {
-		if err := orNothing(w, newTable("FLOW"), r, "no packet with a digest of a link or queue has ended here yet"); err != nil {
+		if err := orNothing(w, text.NewTable("FLOW"), r, "no packet with a digest of a link or queue has ended here yet"); err != nil {
 			return err
 		}
 	}
@@ -262,27 +263,27 @@ func printCongestion(w io.Writer, r *api.PintResponse) error {
 // printValues prints what packets said of their whole path, and what the
 // switch measured itself.
 func printValues(w io.Writer, r *api.PintResponse) error {
-	v := newTable("FLOW", "QUERY", "OF", ">LAST", "WITHIN", ">LEAST", ">MEAN", ">MOST", ">PACKETS")
+	v := text.NewTable("FLOW", "QUERY", "OF", ">LAST", "WITHIN", ">LEAST", ">MEAN", ">MOST", ">PACKETS")
 	for _, p := range r.Values {
 		kind := p.Value
 		if p.Aggregation == "slow_hops" {
 			kind = "slow_hops"
 		}
-		v.row(p.Flow, p.Query, p.Aggregation+" "+p.Value, quantity(kind, p.Last), quantity(kind, p.Low)+" .. "+quantity(kind, p.High),
+		v.Row(p.Flow, p.Query, p.Aggregation+" "+p.Value, quantity(kind, p.Last), quantity(kind, p.Low)+" .. "+quantity(kind, p.High),
 			quantity(kind, p.Min), quantity(kind, p.Mean), quantity(kind, p.Max), p.Packets)
 	}
-	m := newTable("MEASURED HERE", "OF", ">MEDIAN", ">90 %", ">99 %", ">MOST", ">PACKETS")
+	m := text.NewTable("MEASURED HERE", "OF", ">MEDIAN", ">90 %", ">99 %", ">MOST", ">PACKETS")
 	for _, x := range r.Measured {
-		m.row(x.Port, x.Value, quantity(x.Value, x.Median), quantity(x.Value, x.P90), quantity(x.Value, x.P99), quantity(x.Value, x.Highest), x.Packets)
+		m.Row(x.Port, x.Value, quantity(x.Value, x.Median), quantity(x.Value, x.P90), quantity(x.Value, x.P99), quantity(x.Value, x.Highest), x.Packets)
 	}
-	for _, t := range []*table{v, m} {
-		if len(t.rows) == 0 {
+	for _, t := range []*text.Table{v, m} {
+		if t.Empty() {
 			continue
 		}
 		if _, err := fmt.Fprintln(w); err != nil {
 			return err
 		}
-		if err := t.write(w); err != nil {
+		if err := t.Write(w); err != nil {
 			return err
 		}
 	}
@@ -290,21 +291,21 @@ func printValues(w io.Writer, r *api.PintResponse) error {
 }
 
 func printLoops(w io.Writer, r *api.PintResponse) error {
-	t := newTable("FLOW", ">PACKETS", ">HOPS", "LAST")
+	t := text.NewTable("FLOW", ">PACKETS", ">HOPS", "LAST")
 	for _, l := range r.Loops {
-		t.row(l.Flow, l.Packets, l.Hops, time.Unix(0, int64(l.LastNs)).UTC().Format(time.RFC3339Nano))
+		t.Row(l.Flow, l.Packets, l.Hops, time.Unix(0, int64(l.LastNs)).UTC().Format(time.RFC3339Nano))
 	}
-	if len(t.rows) == 0 {
+	if t.Empty() {
 		_, err := fmt.Fprintln(w, "no packet was found to loop")
 		return err
 	}
-	return t.write(w)
+	return t.Write(w)
 }
 
 // orNothing prints a table, or why it is empty.
-func orNothing(w io.Writer, t *table, r *api.PintResponse, why string) error {
-	if len(t.rows) != 0 {
-		return t.write(w)
+func orNothing(w io.Writer, t *text.Table, r *api.PintResponse, why string) error {
+	if !t.Empty() {
+		return t.Write(w)
 	}
 	if !r.Sink {
 		why = "nothing ends here: the switch has no edge port (stages.pint.edge)"

@@ -13,6 +13,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 // planOptions are the flags of weir plan.
@@ -156,20 +157,20 @@ func (o *planOptions) print(w io.Writer, p *pint.Plan) error {
 		grow = fmt.Sprintf("packets grow by %d bytes", r.GrowthBy)
 	}
 	fmt.Fprintf(w, "plan %d: %d bits, carrier %s, hops from %s, hash %s, seed %d; %s\n\n", r.ID, r.Bits, r.Carrier, r.Hops, r.Hash, r.Seed, grow)
-	queries := newTable("QUERY", "VALUE", "AGGREGATION", ">BITS", ">OF PACKETS")
+	queries := text.NewTable("QUERY", "VALUE", "AGGREGATION", ">BITS", ">OF PACKETS")
 	for _, q := range r.Queries {
-		queries.row(q.Name, q.Value, q.Aggregation, q.Bits, percent(q.Frequency))
+		queries.Row(q.Name, q.Value, q.Aggregation, q.Bits, percent(q.Frequency))
 	}
-	sets := newTable("TOGETHER ON A PACKET", ">BITS", ">OF PACKETS")
+	sets := text.NewTable("TOGETHER ON A PACKET", ">BITS", ">OF PACKETS")
 	for _, s := range r.Sets {
-		sets.row(strings.Join(s.Queries, ", "), s.Bits, percent(s.Share))
+		sets.Row(strings.Join(s.Queries, ", "), s.Bits, percent(s.Share))
 	}
 	if r.Idle > 1e-9 {
-		sets.row("(none)", 0, percent(r.Idle))
+		sets.Row("(none)", 0, percent(r.Idle))
 	}
-	err := queries.write(w)
+	err := queries.Write(w)
 	fmt.Fprintln(w)
-	return errors.Join(err, sets.write(w))
+	return errors.Join(err, sets.Write(w))
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.4g %%", 100*share) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/view/api"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 // queryOptions are the flags of weir query that are no part of a question.
@@ -66,7 +68,7 @@ switches (--lab).`,
 				if err := q.finish(cmd); err != nil {
 					return usageError(err)
 				}
-				return o.run(cmd, &q.Question, k.print)
+				return o.run(cmd, &q.Question)
 			},
 		}
 		q.add(sub)
@@ -76,28 +78,27 @@ switches (--lab).`,
 	return cmd
 }
 
-// queryKind is how a kind of question is named and its answer printed.
+// queryKind is a kind of question, and what its command is for.
 type queryKind struct {
 	kind  query.Kind
 	short string
-	print func(io.Writer, any) error
 }
 
 // queryKinds are all kinds of questions.
 var queryKinds = []queryKind{
-	{query.KindPath, "The ways that flows take through the network", printAnswer(printPath)},
-	{query.KindLatency, "Latency of each hop of a flow, or of each switch", printAnswer(printHopLatency)},
-	{query.KindCongestion, "How congested the ways of flows are, and which links may be why", printAnswer(printPathCongestion)},
-	{query.KindLoops, "Flows whose packets pass a switch twice", printAnswer(printLoopsFound)},
-	{query.KindVolume, "Packets and bytes, each packet counted once in the network; of all flows, or some", printAnswer(printVolume)},
-	{query.KindFrequency, "Packets and bytes of a flow", printAnswer(printFrequency)},
-	{query.KindHeavyHitters, "The flows with the largest shares", printAnswer(printHeavyHitters)},
-	{query.KindEntropy, "Entropy of the flows' shares", printAnswer(printEntropy)},
-	{query.KindCardinality, "The number of flows", printAnswer(printCardinality)},
-	{query.KindTarget, "The error that all fragments of a sketch best aim at", printAnswer(printTarget)},
-	{query.KindDelay, "One-way delay between two measurement points", printAnswer(printDelay)},
-	{query.KindLoss, "Packets lost between two measurement points", printAnswer(printLoss)},
-	{query.KindNetwork, "Switches, ports and links: health, rates, queues", printAnswer(printNetwork)},
+	{query.KindPath, "The ways that flows take through the network"},
+	{query.KindLatency, "Latency of each hop of a flow, or of each switch"},
+	{query.KindCongestion, "How congested the ways of flows are, and which links may be why"},
+	{query.KindLoops, "Flows whose packets pass a switch twice"},
+	{query.KindVolume, "Packets and bytes, each packet counted once in the network; of all flows, or some"},
+	{query.KindFrequency, "Packets and bytes of a flow"},
+	{query.KindHeavyHitters, "The flows with the largest shares"},
+	{query.KindEntropy, "Entropy of the flows' shares"},
+	{query.KindCardinality, "The number of flows"},
+	{query.KindTarget, "The error that all fragments of a sketch best aim at"},
+	{query.KindDelay, "One-way delay between two measurement points"},
+	{query.KindLoss, "Packets lost between two measurement points"},
+	{query.KindNetwork, "Switches, ports and links: health, rates, queues"},
 }
 
 // querySource answers questions: a folder of records, or a collector.
@@ -122,7 +123,7 @@ func (o *queryOptions) source(cmd *cobra.Command) (querySource, error) {
 }
 
 // run is a question, top to bottom.
-func (o *queryOptions) run(cmd *cobra.Command, q *query.Question, print func(io.Writer, any) error) error {
+func (o *queryOptions) run(cmd *cobra.Command, q *query.Question) error {
 	from, err := o.source(cmd)
 	if err != nil {
 		return usageError(err)
@@ -130,12 +131,9 @@ func (o *queryOptions) run(cmd *cobra.Command, q *query.Question, print func(io.
 	if err := q.Validate(); err != nil {
 		return usageError(inFlags(err))
 	}
-	if q.Step != 0 {
-		print = printAnswer(printSeries)
-	}
 	stdout := cmd.OutOrStdout()
 	write := func(w io.Writer, answer any) error {
-		if err := print(w, answer); err != nil {
+		if err := text.Write(w, q.Kind, answer); err != nil {
 			return err
 		}
 		return from.Footer(w)
@@ -169,9 +167,8 @@ var fieldsElsewhere = strings.NewReplacer("last_ns", "--last", "start_ns", "--st
 
 // inFlags has the faults of a question name the flags in place of its fields, a fault each.
 func inFlags(err error) error {
-	text := strings.TrimPrefix(err.Error(), query.ErrInvalid.Error()+": ")
 	var faults []error
-	for line := range strings.SplitSeq(text, "\n") {
+	for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), query.ErrInvalid.Error()+": "), "\n") {
 		field := line[:len(line)-len(strings.TrimLeft(line, "abcdefghijklmnopqrstuvwxyz_"))]
 		if flag, ok := flagOf[field]; ok {
 			line = "--" + flag + line[len(field):]
@@ -179,6 +176,54 @@ func inFlags(err error) error {
 		faults = append(faults, errors.New(fieldsElsewhere.Replace(line)))
 	}
 	return errors.Join(faults...)
+}
+
+// The bounds of --watch, as the collector has them.
+const leastWatch, longestWatch = 100 * time.Millisecond, time.Hour
+
+// watchOn writes the answer again and again, until Ctrl-C: on a terminal in the place of the one
+// before, else behind it.
+func (o *queryOptions) watchOn(ctx context.Context, from querySource, q *query.Question, stdout io.Writer, write func(io.Writer, any) error) error {
+	if o.watch < leastWatch || o.watch > longestWatch {
+		return usageError(fmt.Errorf("--watch %v: choose %v to %v", o.watch, leastWatch, longestWatch))
+	}
+	show := func(answer []byte) error { _, err := stdout.Write(answer); return err }
+	if isTerminal(stdout) && !o.asJSON {
+		screen, err := text.NewScreen(stdout)
+		if err != nil {
+			return err
+		}
+		show = func(answer []byte) error { return screen.Show(answer, time.Now()) }
+	} else if !o.asJSON {
+		first := true
+		show = func(answer []byte) error {
+			if !first {
+				answer = append([]byte("\n"), answer...)
+			}
+			first = false
+			_, err := stdout.Write(answer)
+			return err
+		}
+	}
+	err := from.Watch(ctx, q, o.watch, func(answer any, why error) (err error) {
+		var b bytes.Buffer
+		switch {
+		case why == nil:
+			err = write(&b, answer)
+		case o.asJSON:
+			err = json.NewEncoder(&b).Encode(map[string]string{"fault": why.Error()})
+		default:
+			fmt.Fprintln(&b, "no answer:", why)
+		}
+		if err != nil {
+			return err
+		}
+		return show(b.Bytes())
+	})
+	if ctx.Err() != nil {
+		return nil // asked for
+	}
+	return refused(err)
 }
 
 // equal brings an answer of a folder into the form in which a collector's arrives, so that both

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/view/api"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 // queryCollector asks a running collector.
@@ -90,7 +91,7 @@ func newQueryCollectorCommand(o *queryOptions) *cobra.Command {
 				return client.late(ctx, api.Reason(err))
 			}
 			if !o.asJSON {
-				return printCollector(cmd.OutOrStdout(), status)
+				return text.WriteCollector(cmd.OutOrStdout(), status)
 			}
 			text, err := api.JSON(status)
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 // querySpool asks a folder of records.
@@ -93,7 +94,7 @@ func (s *querySpool) Watch(ctx context.Context, q *query.Question, interval time
 }
 
 // Footer implements querySource.
-func (s *querySpool) Footer(w io.Writer) error { return printCounts(w, s.counts) }
+func (s *querySpool) Footer(w io.Writer) error { return text.WriteCounts(w, s.counts) }
 
 // engine reads the records and whatever tells the flows' paths.
 func (s *querySpool) engine() (*query.Engine, error) {

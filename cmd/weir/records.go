@@ -9,6 +9,7 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/telemetry/export"
 	"github.com/weirswitch/weir/telemetry/record"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 // lostReason is that of records that the disk did not take.
@@ -147,13 +148,13 @@ func printRecords(w io.Writer, r *api.Records) error {
 }
 
 func printRecordKinds(w io.Writer, r *api.Records) error {
-	kinds := newTable("RECORDS", ">MADE", ">FOUND", ">SENT", ">WAITING", ">DROPPED", ">LOST", ">WAITING BYTES")
-	drops := newTable("RECORDS", "DROPPED BECAUSE", ">RECORDS", ">BYTES", ">FIRST EPOCH", ">LAST EPOCH", "WHEN")
+	kinds := text.NewTable("RECORDS", ">MADE", ">FOUND", ">SENT", ">WAITING", ">DROPPED", ">LOST", ">WAITING BYTES")
+	drops := text.NewTable("RECORDS", "DROPPED BECAUSE", ">RECORDS", ">BYTES", ">FIRST EPOCH", ">LAST EPOCH", "WHEN")
 	drop := func(d *api.RecordDrop, when string) {
-		drops.row(d.Kind, d.Reason, d.Records, d.Bytes, d.FirstEpoch, d.LastEpoch, when)
+		drops.Row(d.Kind, d.Reason, d.Records, d.Bytes, d.FirstEpoch, d.LastEpoch, when)
 	}
 	for _, k := range r.Kinds {
-		kinds.row(k.Kind, k.Made, k.Found, k.Sent, k.Waiting, k.Dropped, k.Lost, k.WaitingBytes)
+		kinds.Row(k.Kind, k.Made, k.Found, k.Sent, k.Waiting, k.Dropped, k.Lost, k.WaitingBytes)
 		for _, d := range k.Drops {
 			drop(d, "in this run")
 		}
@@ -161,14 +162,14 @@ func printRecordKinds(w io.Writer, r *api.Records) error {
 	for _, d := range r.DroppedBefore {
 		drop(d, "before")
 	}
-	for _, t := range []*table{kinds, drops} {
-		if len(t.rows) == 0 {
+	for _, t := range []*text.Table{kinds, drops} {
+		if t.Empty() {
 			continue
 		}
 		if _, err := fmt.Fprintln(w); err != nil {
 			return err
 		}
-		if err := t.write(w); err != nil {
+		if err := t.Write(w); err != nil {
 			return err
 		}
 	}

@@ -94,24 +94,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestTable(t *testing.T) {
-	table := newTable("NAME", ">NUMBER", "LAST")
-	table.row("é", 5, "")
-	table.row("longer", 123456789, "x")
-	var b bytes.Buffer
-	if err := table.write(&b); err != nil {
-		t.Fatal(err)
-	}
-	want := `
-NAME       NUMBER  LAST
-é               5
-longer  123456789  x
-`
-	if diff := cmp.Diff(want[1:], b.String()); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestPrintReport(t *testing.T) {
 	r := &api.ReportResponse{
 		Name: "s1", Id: 7, Received: 10, Forwarded: 7, Dropped: map[string]uint64{"tx_full": 2, "no_port": 1}, Balanced: true,

@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 func printPorts(w io.Writer, ports []*api.Port) error {
-	t := newTable("PORT", "INTERFACE", "LINK", "DRIVER", "MODE", ">QUEUES", ">MTU",
+	t := text.NewTable("PORT", "INTERFACE", "LINK", "DRIVER", "MODE", ">QUEUES", ">MTU",
 		">RECEIVED", ">FORWARDED", ">CONSUMED", ">DROPPED", ">TRANSMITTED", ">LOST")
 	for _, p := range ports {
-		t.row(p.Name, p.Interface, p.State, p.Driver, p.Mode, p.Queues, p.Mtu,
+		t.Row(p.Name, p.Interface, p.State, p.Driver, p.Mode, p.Queues, p.Mtu,
 			p.Received, p.Forwarded, p.Consumed, sum(p.Dropped), p.Transmitted, sum(losses(p)))
 	}
-	if err := t.write(w); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	if err := printFaults(w, ports); err != nil {
@@ -54,7 +55,7 @@ func losses(p *api.Port) map[string]uint64 {
 
 // printReasons adds, for ports where packets ended, why.
 func printReasons(w io.Writer, ports []*api.Port) error {
-	t := newTable("PORT", "WHAT", "REASON", ">PACKETS")
+	t := text.NewTable("PORT", "WHAT", "REASON", ">PACKETS")
 	for _, p := range ports {
 		for _, kind := range []struct {
 			what   string
@@ -67,48 +68,48 @@ func printReasons(w io.Writer, ports []*api.Port) error {
 		} {
 			for _, reason := range slices.Sorted(maps.Keys(kind.counts)) {
 				if n := kind.counts[reason]; n != 0 {
-					t.row(p.Name, kind.what, reason, n)
+					t.Row(p.Name, kind.what, reason, n)
 				}
 			}
 		}
 	}
-	if len(t.rows) == 0 {
+	if t.Empty() {
 		return nil
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	return t.write(w)
+	return t.Write(w)
 }
 
 func printStages(w io.Writer, stages []*api.Stage) error {
-	t := newTable("STAGE", ">PACKETS", ">BATCHES", ">PACKETS/BATCH", ">DROPPED", ">COPIED", ">NS/PACKET")
+	t := text.NewTable("STAGE", ">PACKETS", ">BATCHES", ">PACKETS/BATCH", ">DROPPED", ">COPIED", ">NS/PACKET")
 	for _, s := range stages {
 		cost := "-" // not one batch was timed
 		if s.SampledPackets != 0 {
 			cost = fmt.Sprintf("%.1f", s.NsPerPacket)
 		}
-		t.row(s.Name, s.Packets, s.Batches, ratio(s.Packets, s.Batches), s.Dropped, s.Copied, cost)
+		t.Row(s.Name, s.Packets, s.Batches, ratio(s.Packets, s.Batches), s.Dropped, s.Copied, cost)
 	}
-	return t.write(w)
+	return t.Write(w)
 }
 
 func printWorkers(w io.Writer, workers []*api.Worker) error {
-	t := newTable(">WORKER", ">CORE", ">THREAD", "QUEUES", ">PACKETS", ">BATCHES", ">PACKETS/BATCH",
+	t := text.NewTable(">WORKER", ">CORE", ">THREAD", "QUEUES", ">PACKETS", ">BATCHES", ">PACKETS/BATCH",
 		">HANDED OVER", ">TAKEN OVER", ">SLEEPS", ">FREE FRAMES")
 	for _, x := range workers {
 		core := fmt.Sprint(x.Core)
 		if x.Core < 0 {
 			core = "any"
 		}
-		t.row(x.Id, core, x.Thread, strings.Join(x.Queues, " "), x.Packets, x.Batches, ratio(x.Packets, x.Batches),
+		t.Row(x.Id, core, x.Thread, strings.Join(x.Queues, " "), x.Packets, x.Batches, ratio(x.Packets, x.Batches),
 			x.HandedOver, x.TakenOver, x.Sleeps, x.FreeFrames)
 	}
-	return t.write(w)
+	return t.Write(w)
 }
 
 func printFdb(w io.Writer, entries []*api.FdbEntry) error {
-	t := newTable(">VLAN", "MAC", "PORT", "KIND", ">AGE")
+	t := text.NewTable(">VLAN", "MAC", "PORT", "KIND", ">AGE")
 	for _, e := range entries {
 		kind, age := "learned", fmt.Sprint(time.Duration(e.AgeNs).Truncate(time.Second))
 		if e.Static {
@@ -118,9 +119,9 @@ func printFdb(w io.Writer, entries []*api.FdbEntry) error {
 		if e.Vlan != 0 {
 			vlan = fmt.Sprint(e.Vlan)
 		}
-		t.row(vlan, e.Mac, e.Port, kind, age)
+		t.Row(vlan, e.Mac, e.Port, kind, age)
 	}
-	return t.write(w)
+	return t.Write(w)
 }
 
 func printReport(w io.Writer, r *api.ReportResponse) error {

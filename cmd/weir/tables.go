@@ -11,6 +11,7 @@ import (
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/stages/acl"
 	"github.com/weirswitch/weir/stages/l3"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 // Acl implements control.Switch.
@@ -94,7 +95,7 @@ func askAcl(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Wr
 		return nil, nil, err
 	}
 	return control.JSON(r), func(w io.Writer) error {
-		t := newTable(">RULE", "NAME", "ACTION", "MATCH", ">PACKETS", ">BYTES")
+		t := text.NewTable(">RULE", "NAME", "ACTION", "MATCH", ">PACKETS", ">BYTES")
 		for i, x := range r.Rules {
 			number, match := fmt.Sprint(i+1), x.Match
 			if i == len(r.Rules)-1 {
@@ -102,9 +103,9 @@ func askAcl(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Wr
 			} else if match == "" {
 				match = "everything"
 			}
-			t.row(number, x.Name, x.Action, match, x.Packets, x.Bytes)
+			t.Row(number, x.Name, x.Action, match, x.Packets, x.Bytes)
 		}
-		return t.write(w)
+		return t.Write(w)
 	}, nil
 }
 
@@ -114,10 +115,10 @@ func askRoutes(ctx context.Context, c *control.Client) (json.RawMessage, func(io
 		return nil, nil, err
 	}
 	return control.JSON(r), func(w io.Writer) error {
-		t := newTable("PREFIX", "KIND", "VIA", "PORT")
+		t := text.NewTable("PREFIX", "KIND", "VIA", "PORT")
 		for _, x := range r.Routes {
 			if len(x.Hops) == 0 {
-				t.row(x.Prefix, x.Kind, "-", x.Port)
+				t.Row(x.Prefix, x.Kind, "-", x.Port)
 			}
 			for i := 0; i < len(x.Hops); {
 				n := i + 1 // a gateway's units of weight stand side by side
@@ -128,11 +129,11 @@ func askRoutes(ctx context.Context, c *control.Client) (json.RawMessage, func(io
 				if n-i > 1 {
 					via += fmt.Sprintf(" (weight %d)", n-i)
 				}
-				t.row(x.Prefix, x.Kind, via, x.Hops[i].Port)
+				t.Row(x.Prefix, x.Kind, via, x.Hops[i].Port)
 				i = n
 			}
 		}
-		return t.write(w)
+		return t.Write(w)
 	}, nil
 }
 
@@ -142,14 +143,14 @@ func askNeighbours(ctx context.Context, c *control.Client) (json.RawMessage, fun
 		return nil, nil, err
 	}
 	return control.JSON(r), func(w io.Writer) error {
-		t := newTable("ADDRESS", "PORT", "MAC", "STATE", ">WAITING")
+		t := text.NewTable("ADDRESS", "PORT", "MAC", "STATE", ">WAITING")
 		for _, x := range r.Neighbours {
 			mac := x.Mac
 			if mac == "" {
 				mac = "-"
 			}
-			t.row(x.Address, x.Port, mac, x.State, x.Waiting)
+			t.Row(x.Address, x.Port, mac, x.State, x.Waiting)
 		}
-		return t.write(w)
+		return t.Write(w)
 	}, nil
 }

@@ -63,6 +63,7 @@ var layers = []layer{
 	{"telemetry/view", []string{"telemetry/query"}, "a view shows answers and computes none"},
 	{"telemetry/view/page", nil, "the page asks the API as any program does, so that it can show nothing that others cannot ask"},
 	{"telemetry/view/api/...", []string{"internal/plainjson", "telemetry/query", "telemetry/view/api"}, "the API carries questions and answers, whoever answers them"},
+	{"telemetry/view/text", []string{"telemetry/query", "telemetry/store", "telemetry/view/api"}, "answers, and the status of a collector as its API reports it, as text for terminals"},
 	{"telemetry/*", []string{"telemetry/sketch/...", "telemetry/hash"},
 		"the simulator, the collector and the live switch run the same algorithm, so it knows no packet and no I/O"},
 

@@ -1,4 +1,4 @@
-package main
+package text
 
 import (
 	"fmt"
@@ -7,16 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// table is text in columns. Columns whose title begins with '>' hold numbers,
+// Table is text in columns. Columns whose title begins with '>' hold numbers,
 // which are aligned to the right.
-type table struct {
+type Table struct {
 	titles []string
 	rows   [][]string
 }
 
-func newTable(titles ...string) *table { return &table{titles: titles} }
+// NewTable makes a table without rows.
+func NewTable(titles ...string) *Table { return &Table{titles: titles} }
 
-func (t *table) row(cells ...any) {
+// Row adds a row; each cell is written as by fmt.Print.
+func (t *Table) Row(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
 		row[i] = fmt.Sprint(c)
@@ -24,8 +26,11 @@ func (t *table) row(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// write writes the titles and the rows, two spaces between columns.
-func (t *table) write(w io.Writer) error {
+// Empty reports whether the table has no rows.
+func (t *Table) Empty() bool { return len(t.rows) == 0 }
+
+// Write writes the titles and the rows, two spaces between columns.
+func (t *Table) Write(w io.Writer) error {
 	right := make([]bool, len(t.titles))
 	titles := make([]string, len(t.titles))
 	for i, title := range t.titles {

@@ -1,4 +1,4 @@
-package main
+package text
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 )
 
 func printNetwork(w io.Writer, n *query.Network) error {
-	t := newTable("switch", "health", ">heard", ">epochs", ">overruns", ">missed", ">spool", "clock")
+	t := NewTable("switch", "health", ">heard", ">epochs", ">overruns", ">missed", ">spool", "clock")
 	var notes []string
 	for i := range n.Switches {
 		s := &n.Switches[i]
@@ -18,12 +18,12 @@ func printNetwork(w io.Writer, n *query.Network) error {
 		if s.LastHeardNs != 0 {
 			heard = time.Duration(s.AgeNs).Round(time.Millisecond).String() + " ago"
 		}
-		t.row(s.Name, s.Health, heard, s.Epochs, s.Overruns, s.Missed, byteCount(s.Spool.Bytes), clockText(&s.Clock, s.HasStatus))
+		t.Row(s.Name, s.Health, heard, s.Epochs, s.Overruns, s.Missed, byteCount(s.Spool.Bytes), clockText(&s.Clock, s.HasStatus))
 		for _, fault := range s.Faults {
 			notes = append(notes, s.Name+": "+fault)
 		}
 	}
-	if err := t.write(w); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	if err := printNetworkPorts(w, n.Switches); err != nil {
@@ -41,7 +41,7 @@ func printNetwork(w io.Writer, n *query.Network) error {
 }
 
 func printNetworkPorts(w io.Writer, switches []query.NetworkSwitch) error {
-	t := newTable("port", "state", ">in", ">in use", ">out", ">out use", ">queue", ">drops/s", "drops")
+	t := NewTable("port", "state", ">in", ">in use", ">out", ">out use", ">queue", ">drops/s", "drops")
 	for i := range switches {
 		s := &switches[i]
 		for j := range s.Ports {
@@ -50,7 +50,7 @@ func printNetworkPorts(w io.Writer, switches []query.NetworkSwitch) error {
 			if p.Up {
 				state = "up"
 			}
-			t.row(fmt.Sprintf("%s:%d %s", s.Name, p.Number, p.Name), state, bitRate(p.HasRates, &p.Received), inUse(p.HasRates, p.Speed, &p.Received),
+			t.Row(fmt.Sprintf("%s:%d %s", s.Name, p.Number, p.Name), state, bitRate(p.HasRates, &p.Received), inUse(p.HasRates, p.Speed, &p.Received),
 				bitRate(p.HasRates, &p.Sent), inUse(p.HasRates, p.Speed, &p.Sent), p.Backlog, fmt.Sprintf("%.4g", p.DropsPS), drops(p))
 		}
 	}
@@ -58,7 +58,7 @@ func printNetworkPorts(w io.Writer, switches []query.NetworkSwitch) error {
 }
 
 func printNetworkLinks(w io.Writer, links []query.NetworkLink) error {
-	t := newTable("link", "state", ">speed", ">there", ">use", ">back", ">use", ">queues")
+	t := NewTable("link", "state", ">speed", ">there", ">use", ">back", ">use", ">queues")
 	for i := range links {
 		l := &links[i]
 		state, speed := "down", "?"
@@ -68,19 +68,19 @@ func printNetworkLinks(w io.Writer, links []query.NetworkLink) error {
 		if l.Speed > 0 {
 			speed = bits(float64(l.Speed))
 		}
-		t.row(endName(&l.Ends[0])+" - "+endName(&l.Ends[1]), state, speed, bitRate(l.HasRates, &l.Rates[0]), inUse(l.HasRates, l.Speed, &l.Rates[0]),
+		t.Row(endName(&l.Ends[0])+" - "+endName(&l.Ends[1]), state, speed, bitRate(l.HasRates, &l.Rates[0]), inUse(l.HasRates, l.Speed, &l.Rates[0]),
 			bitRate(l.HasRates, &l.Rates[1]), inUse(l.HasRates, l.Speed, &l.Rates[1]), fmt.Sprintf("%d, %d", l.Backlogs[0], l.Backlogs[1]))
 	}
 	return writeBelow(w, t)
 }
 
 // writeBelow writes a table that has rows behind an empty line.
-func writeBelow(w io.Writer, t *table) error {
-	if len(t.rows) == 0 {
+func writeBelow(w io.Writer, t *Table) error {
+	if t.Empty() {
 		return nil
 	}
 	fmt.Fprintln(w)
-	return t.write(w)
+	return t.Write(w)
 }
 
 func endName(e *query.NetworkEnd) string {
@@ -100,7 +100,7 @@ func clockText(c *query.NetworkClock, known bool) string {
 	}
 	for _, o := range c.Offsets {
 		if o.HasOffset {
-			text = append(text, fmt.Sprintf("%s ahead of %s", nanoseconds(o.OffsetNs.Value), o.Neighbour))
+			text = append(text, fmt.Sprintf("%s ahead of %s", Nanoseconds(o.OffsetNs.Value), o.Neighbour))
 		}
 	}
 	return strings.Join(text, ", ")

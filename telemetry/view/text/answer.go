@@ -1,4 +1,4 @@
-package main
+package text
 
 import (
 	"fmt"
@@ -12,9 +12,40 @@ import (
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// printAnswer makes a printer of answers of one type a printer of any.
-func printAnswer[A any](print func(io.Writer, *A) error) func(io.Writer, any) error {
-	return func(w io.Writer, answer any) error { return print(w, answer.(*A)) }
+// Write writes the answer to a question of a kind, as query.Engine.Ask and api.Client.Ask return it.
+func Write(w io.Writer, of query.Kind, answer any) error {
+	switch a := answer.(type) {
+	case *query.Volume:
+		return printVolume(w, a)
+	case *query.Frequency:
+		return printFrequency(w, a)
+	case *query.HeavyHitters:
+		return printHeavyHitters(w, a)
+	case *query.Entropy:
+		return printEntropy(w, a)
+	case *query.Cardinality:
+		return printCardinality(w, a)
+	case *query.Target:
+		return printTarget(w, a)
+	case *query.Between:
+		if of == query.KindLoss {
+			return printLoss(w, a)
+		}
+		return printDelay(w, a)
+	case *query.Network:
+		return printNetwork(w, a)
+	case *query.PathAnswer:
+		return printPath(w, a)
+	case *query.LatencyAnswer:
+		return printLatency(w, a)
+	case *query.CongestionAnswer:
+		return printCongestion(w, a)
+	case *query.LoopsAnswer:
+		return printLoops(w, a)
+	case *query.Series:
+		return printSeries(w, a)
+	}
+	return fmt.Errorf("an answer of type %T has no text", answer)
 }
 
 // within writes a value with its bounds.
@@ -29,15 +60,15 @@ func within(b query.Bounded) string {
 func lines(w io.Writer, b *query.Basis, text ...string) error {
 	text = append(text, "", "from "+b.String())
 	for _, m := range b.Missing {
-		text = append(text, "missing: "+missing(m))
+		text = append(text, "missing: "+Missing(m))
 	}
 	_, err := fmt.Fprintln(w, strings.Join(text, "\n"))
 	return err
 }
 
-// missing names what is known to be missing, and no more: absent slices of fragments are
+// Missing names what is known to be missing, and no more: absent slices of fragments are
 // told by each answer itself.
-func missing(m store.Missing) string {
+func Missing(m store.Missing) string {
 	var what []string
 	for _, p := range []struct {
 		n    uint64
@@ -54,8 +85,8 @@ func missing(m store.Missing) string {
 	return fmt.Sprintf("switch %s, %s %d: %s", m.Switch, m.Of, m.Instance, strings.Join(what, ", "))
 }
 
-// absent writes a line for each fragment.
-func absent(list []query.Absent) (text []string) {
+// Absent writes a line for each fragment of a sketch of which epochs are missing.
+func Absent(list []query.Absent) (text []string) {
 	epochs := map[string][]string{}
 	var order []string
 	for _, a := range list {
@@ -75,7 +106,8 @@ func absent(list []query.Absent) (text []string) {
 	return text
 }
 
-func printCounts(w io.Writer, c store.Counts) error {
+// WriteCounts writes what happened to records that were read, where some were refused; else nothing.
+func WriteCounts(w io.Writer, c store.Counts) error {
 	if c.Unreadable+c.Conflicts+c.Duplicates == 0 {
 		return nil
 	}
@@ -84,12 +116,12 @@ func printCounts(w io.Writer, c store.Counts) error {
 }
 
 func printVolume(w io.Writer, v *query.Volume) error {
-	t := newTable("switch", ">packets", ">bytes")
+	t := NewTable("switch", ">packets", ">bytes")
 	for _, s := range v.PerSwitch {
-		t.row(s.Switch, s.Packets, s.Bytes)
+		t.Row(s.Switch, s.Packets, s.Bytes)
 	}
-	t.row("sum over switches", v.NaivePackets, v.NaiveBytes)
-	if err := t.write(w); err != nil {
+	t.Row("sum over switches", v.NaivePackets, v.NaiveBytes)
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	packets, bytes := within(v.Packets), within(v.Bytes)
@@ -121,7 +153,7 @@ func printFrequency(w io.Writer, f *query.Frequency) error {
 	if s := f.Sketch; s != nil {
 		text := []string{"", "by the fragments on the path " + strings.Join(s.Path, ", ") + ":",
 			s.Unit + ": " + within(s.Bounded), fmt.Sprintf("covered: %.1f %% of the time", 100*s.Covered)}
-		if err := lines(w, &s.Basis, append(text, absent(s.Absent)...)...); err != nil {
+		if err := lines(w, &s.Basis, append(text, Absent(s.Absent)...)...); err != nil {
 			return err
 		}
 	}
@@ -136,15 +168,15 @@ func printHeavyHitters(w io.Writer, h *query.HeavyHitters) error {
 	if h.At != "" {
 		columns = append(columns, ">trust")
 	}
-	t := newTable(columns...)
+	t := NewTable(columns...)
 	for _, f := range h.Flows {
 		row := []any{f.Flow, fmt.Sprintf("%.0f", f.Value), fmt.Sprintf("%.0f", f.Low), fmt.Sprintf("%.0f", f.High), fmt.Sprintf("%.2f %%", 100*f.Share)}
 		if f.Trust != nil {
 			row = append(row, fmt.Sprintf("%.2f", *f.Trust))
 		}
-		t.row(row...)
+		t.Row(row...)
 	}
-	if err := t.write(w); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	by := fmt.Sprintf("by the %s: ", h.By)
@@ -162,7 +194,7 @@ func printHeavyHitters(w io.Writer, h *query.HeavyHitters) error {
 	if h.Unlocated > 0 {
 		text = append(text, fmt.Sprintf("%d more flows are named, but their paths are not known", h.Unlocated))
 	}
-	return lines(w, &h.Basis, append(text, absent(h.Absent)...)...)
+	return lines(w, &h.Basis, append(text, Absent(h.Absent)...)...)
 }
 
 // promise says what the sample's answer guarantees.
@@ -190,7 +222,7 @@ func printEntropy(w io.Writer, e *query.Entropy) error {
 		"F2:    " + within(e.F2),
 		fmt.Sprintf("candidates: %d flows, %d of them without a known path", e.Candidates, e.Unlocated),
 	}
-	return lines(w, &e.Basis, append(text, absent(e.Absent)...)...)
+	return lines(w, &e.Basis, append(text, Absent(e.Absent)...)...)
 }
 
 func printCardinality(w io.Writer, c *query.Cardinality) error {
@@ -198,19 +230,19 @@ func printCardinality(w io.Writer, c *query.Cardinality) error {
 }
 
 func printTarget(w io.Writer, a *query.Target) error {
-	t := newTable("switch", ">subepochs", ">estimated error")
+	t := NewTable("switch", ">subepochs", ">estimated error")
 	for _, f := range a.Fragments {
-		t.row(f.Switch, f.Subepochs, fmt.Sprintf("%.4g", f.Error))
+		t.Row(f.Switch, f.Subepochs, fmt.Sprintf("%.4g", f.Error))
 	}
-	if err := t.write(w); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	return lines(w, &a.Basis, "", fmt.Sprintf("target of sketch %d: %.4g %s per subepoch, from %d epochs and %d paths; set it as target of that fragment on all switches",
 		a.Sketch, a.Rho, a.Unit, a.Epochs, a.Paths))
 }
 
-// nanoseconds writes a time of ns.
-func nanoseconds(ns float64) string { return time.Duration(ns).Round(100 * time.Nanosecond).String() }
+// Nanoseconds writes a length of time of ns nanoseconds, to a tenth of a microsecond.
+func Nanoseconds(ns float64) string { return time.Duration(ns).Round(100 * time.Nanosecond).String() }
 
 // way names what was compared.
 func way(b *query.Between) string {
@@ -224,25 +256,25 @@ func way(b *query.Between) string {
 func printDelay(w io.Writer, b *query.Between) error {
 	delay := "delay: not known, no cell of the sketch survived"
 	if b.HasDelay {
-		delay = fmt.Sprintf("mean delay: %s (%s to %s)", nanoseconds(b.Delay.Value), nanoseconds(b.Delay.Low), nanoseconds(b.Delay.High))
+		delay = fmt.Sprintf("mean delay: %s (%s to %s)", Nanoseconds(b.Delay.Value), Nanoseconds(b.Delay.Low), Nanoseconds(b.Delay.High))
 		if b.StdNs > 0 {
-			delay += ", single packets vary by " + nanoseconds(b.StdNs)
+			delay += ", single packets vary by " + Nanoseconds(b.StdNs)
 		}
 		delay += fmt.Sprintf("; trust %.2f", b.Trust)
 	}
 	text := []string{way(b), delay}
 	if b.Clocks != nil {
-		text = append(text, clocks(b.Clocks)...)
+		text = append(text, Clocks(b.Clocks)...)
 	}
 	return lines(w, &b.Basis, append(text, fmt.Sprintf("cells refused: %d of %d", b.Refused, b.Cells))...)
 }
 
-// clocks says how far the receiver's clock is ahead.
-func clocks(c *query.Clocks) (text []string) {
-	offset := "clock offset: at most " + nanoseconds(c.OffsetNs.High) + " (nothing was measured the other way)"
+// Clocks says, in lines, how far the receiver's clock is ahead.
+func Clocks(c *query.Clocks) (text []string) {
+	offset := "clock offset: at most " + Nanoseconds(c.OffsetNs.High) + " (nothing was measured the other way)"
 	if c.HasOffset {
 		offset = fmt.Sprintf("clock offset: %s (%s to %s, by the smallest delays of both directions)",
-			nanoseconds(c.OffsetNs.Value), nanoseconds(c.OffsetNs.Low), nanoseconds(c.OffsetNs.High))
+			Nanoseconds(c.OffsetNs.Value), Nanoseconds(c.OffsetNs.Low), Nanoseconds(c.OffsetNs.High))
 	}
 	if text = append(text, offset); c.Warning != "" {
 		text = append(text, "warning: "+c.Warning)

@@ -1,4 +1,4 @@
-package main
+package text
 
 import (
 	"fmt"
@@ -54,11 +54,11 @@ func hops(path []query.PathHop) string {
 }
 
 func printPath(w io.Writer, a *query.PathAnswer) error {
-	t := newTable("flow", ">packets", "known (doubt)", "path")
+	t := NewTable("flow", ">packets", "known (doubt)", "path")
 	var notes []string
 	for i := range a.Flows {
 		f := &a.Flows[i]
-		t.row(f.Flow, f.Packets, sure(f), hops(f.Hops))
+		t.Row(f.Flow, f.Packets, sure(f), hops(f.Hops))
 		if len(f.Passages) > 1 {
 			notes = append(notes, f.Flow+" changed its path:")
 			for _, p := range f.Passages {
@@ -73,7 +73,7 @@ func printPath(w io.Writer, a *query.PathAnswer) error {
 			notes = append(notes, fmt.Sprintf("%s: %d digests contradict the path", f.Flow, f.Strays))
 		}
 	}
-	if err := t.write(w); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	text := append(digestLines(&a.DigestBasis), notes...)
@@ -86,7 +86,7 @@ type measure string
 func (m measure) value(x float64) string {
 	switch m {
 	case "ns":
-		return nanoseconds(x)
+		return Nanoseconds(x)
 	case "share of the link":
 		return fmt.Sprintf("%.2f %%", 100*x)
 	case "percent":
@@ -120,12 +120,12 @@ func (m measure) quantiles(list []query.QuantileValue) (cells []any) {
 }
 
 // hopTable lists hops, or switches.
-func (m measure) hopTable(list []query.HopStats) *table {
+func (m measure) hopTable(list []query.HopStats) *Table {
 	titles := []string{">hop", "switch", ">flows", ">samples"}
 	if len(list) > 0 {
 		titles = append(titles, ranks(list[0].Quantiles)...)
 	}
-	t := newTable(titles...)
+	t := NewTable(titles...)
 	for _, h := range list {
 		hop, sw := fmt.Sprint(h.Hop), h.Switch
 		if h.Hop == 0 {
@@ -134,7 +134,7 @@ func (m measure) hopTable(list []query.HopStats) *table {
 		if sw == "" {
 			sw = "?"
 		}
-		t.row(append([]any{hop, sw, h.Flows, h.Samples}, m.quantiles(h.Quantiles)...)...)
+		t.Row(append([]any{hop, sw, h.Flows, h.Samples}, m.quantiles(h.Quantiles)...)...)
 	}
 	return t
 }
@@ -150,9 +150,9 @@ func (m measure) coded(epsilon, delta float64) (text []string) {
 	return text
 }
 
-func printHopLatency(w io.Writer, a *query.LatencyAnswer) error {
+func printLatency(w io.Writer, a *query.LatencyAnswer) error {
 	unit := measure(a.Unit)
-	if err := unit.hopTable(a.Hops).write(w); err != nil {
+	if err := unit.hopTable(a.Hops).Write(w); err != nil {
 		return err
 	}
 	text := append(digestLines(&a.DigestBasis), unit.coded(a.Epsilon, a.Delta)...)
@@ -162,25 +162,25 @@ func printHopLatency(w io.Writer, a *query.LatencyAnswer) error {
 	return lines(w, &a.Basis, append(text, more(a.More, "hops")...)...)
 }
 
-func printPathCongestion(w io.Writer, a *query.CongestionAnswer) error {
+func printCongestion(w io.Writer, a *query.CongestionAnswer) error {
 	unit := measure(a.Unit)
-	t := newTable(append([]string{"flow", ">samples"}, ranks(a.Packets.Quantiles)...)...)
-	t.row(append([]any{"all together", a.Packets.Samples}, unit.quantiles(a.Packets.Quantiles)...)...)
+	t := NewTable(append([]string{"flow", ">samples"}, ranks(a.Packets.Quantiles)...)...)
+	t.Row(append([]any{"all together", a.Packets.Samples}, unit.quantiles(a.Packets.Quantiles)...)...)
 	for _, f := range a.Flows {
-		t.row(append([]any{f.Flow, f.Samples}, unit.quantiles(f.Quantiles)...)...)
+		t.Row(append([]any{f.Flow, f.Samples}, unit.quantiles(f.Quantiles)...)...)
 	}
-	if err := t.write(w); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	if len(a.Hops) > 0 {
 		fmt.Fprintln(w)
-		if err := unit.hopTable(a.Hops).write(w); err != nil {
+		if err := unit.hopTable(a.Hops).Write(w); err != nil {
 			return err
 		}
 	}
 	if len(a.Links) > 0 {
 		fmt.Fprintln(w)
-		t := newTable("link", ">flows", ">median at most", "by the flow")
+		t := NewTable("link", ">flows", ">median at most", "by the flow")
 		for _, l := range a.Links {
 			most := unit.value(l.AtMost)
 			if l.Open {
@@ -190,9 +190,9 @@ func printPathCongestion(w io.Writer, a *query.CongestionAnswer) error {
 			if to == "" {
 				to = "out"
 			}
-			t.row(l.From+" > "+to, l.Flows, most, l.Flow)
+			t.Row(l.From+" > "+to, l.Flows, most, l.Flow)
 		}
-		if err := t.write(w); err != nil {
+		if err := t.Write(w); err != nil {
 			return err
 		}
 	}
@@ -209,13 +209,13 @@ func packetsTell(aggregation string) string {
 	return aggregation + " over the hops of each packet"
 }
 
-func printLoopsFound(w io.Writer, a *query.LoopsAnswer) error {
+func printLoops(w io.Writer, a *query.LoopsAnswer) error {
 	if len(a.Flows) > 0 {
-		t := newTable("flow", ">reported", ">marked", ">packets", ">doubt", "passes twice", "reported by")
+		t := NewTable("flow", ">reported", ">marked", ">packets", ">doubt", "passes twice", "reported by")
 		for _, f := range a.Flows {
-			t.row(f.Flow, f.Reported, f.Marked, f.Packets, fmt.Sprintf("%.2g", f.Doubt), strings.Join(f.Repeated, ", "), strings.Join(f.By, ", "))
+			t.Row(f.Flow, f.Reported, f.Marked, f.Packets, fmt.Sprintf("%.2g", f.Doubt), strings.Join(f.Repeated, ", "), strings.Join(f.By, ", "))
 		}
-		if err := t.write(w); err != nil {
+		if err := t.Write(w); err != nil {
 			return err
 		}
 	} else if _, err := fmt.Fprintln(w, "no flow is known to loop"); err != nil {
@@ -237,7 +237,7 @@ func printSeries(w io.Writer, s *query.Series) error {
 			break
 		}
 	}
-	t := newTable(append(titles, "")...)
+	t := NewTable(append(titles, "")...)
 	for _, p := range s.Points {
 		row := []any{"+" + time.Duration(p.From-s.From).Round(time.Millisecond).String()}
 		for _, v := range p.Values {
@@ -246,9 +246,9 @@ func printSeries(w io.Writer, s *query.Series) error {
 		for len(row) < len(titles) {
 			row = append(row, "")
 		}
-		t.row(append(row[:len(titles)], p.Fault)...)
+		t.Row(append(row[:len(titles)], p.Fault)...)
 	}
-	if err := t.write(w); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	return lines(w, &s.Basis, "", fmt.Sprintf("%s in steps of %v, the first at %d ns of the switches' clock", s.Of, time.Duration(s.StepNs), s.From))

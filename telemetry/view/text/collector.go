@@ -1,4 +1,4 @@
-package main
+package text
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/weirswitch/weir/telemetry/view/api"
 )
 
-// printCollector writes how a collector is.
-func printCollector(w io.Writer, c *api.CollectorStatus) error {
+// WriteCollector writes the status of a collector.
+func WriteCollector(w io.Writer, c *api.CollectorStatus) error {
 	fmt.Fprintf(w, "collector %s, version %s, since %s\n", c.Name, c.Version, time.Unix(0, c.StartedNs).UTC().Format(time.RFC3339))
 	if c.Of > 1 {
 		fmt.Fprintf(w, "its share of PINT's digests: %d of %d\n", c.Index+1, c.Of)
@@ -23,16 +23,16 @@ func printCollector(w io.Writer, c *api.CollectorStatus) error {
 	if a := c.Api; a != nil {
 		fmt.Fprintf(w, "questions: %d answered, %d without an answer, %d refused; %d watches\n", a.Answered, a.Failed, a.Refused, a.Watches)
 	}
-	t := newTable("records", ">taken", ">in memory", ">duplicates", ">in conflict", ">unreadable", ">forgotten")
+	t := NewTable("records", ">taken", ">in memory", ">duplicates", ">in conflict", ">unreadable", ">forgotten")
 	for _, k := range c.Kinds {
-		t.row(k.Kind, k.Records, k.Held, k.Duplicates, k.Conflicts, k.Unreadable, k.Forgotten)
+		t.Row(k.Kind, k.Records, k.Held, k.Duplicates, k.Conflicts, k.Unreadable, k.Forgotten)
 	}
 	if err := writeBelow(w, t); err != nil {
 		return err
 	}
-	t = newTable("switch", ">id", ">records", ">packets not measured", ">newest record")
+	t = NewTable("switch", ">id", ">records", ">packets not measured", ">newest record")
 	for _, s := range c.Switches {
-		t.row(s.Name, s.Id, s.Records, s.MissedPackets, time.Duration(max(c.TimeNs-s.LastNs, 0)).Round(time.Millisecond).String()+" ago")
+		t.Row(s.Name, s.Id, s.Records, s.MissedPackets, time.Duration(max(c.TimeNs-s.LastNs, 0)).Round(time.Millisecond).String()+" ago")
 	}
 	return writeBelow(w, t)
 }
