@@ -52,7 +52,7 @@ type Collecting struct {
 	// Paths is a file of flows' paths, as weir query --paths reads it, for the flows of which PINT
 	// knows none.
 	Paths string `toml:"paths"`
-	// Lab is a lab's file instead, from whose switches' routes the paths follow.
+	// Lab is a lab's file instead: the paths follow from its switches' routes, else from its links.
 	Lab string `toml:"lab"`
 	// FlowSeed is the seed of [stages.parse] in the switches.
 	FlowSeed uint64 `toml:"flow_seed"`

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/labpath"
 	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/query"
@@ -24,8 +25,8 @@ import (
 // collectAsker answers questions from what memory holds, or has another collector answer.
 type collectAsker struct {
 	live       *store.Live
-	engine     query.Engine // without store and paths
-	labPaths   *labPaths    // nil: none
+	engine     query.Engine   // without store and paths
+	labPaths   *labpath.Paths // nil: none
 	pathsFile  string
 	partitions collect.Partitions
 	peers      []*api.Client
@@ -86,10 +87,10 @@ func (a *collectAsker) readLab(file string) error {
 	if err != nil {
 		return fmt.Errorf("collect.lab: %w", err)
 	}
-	if a.labPaths, err = newLabPaths(c); err != nil {
+	if a.labPaths, err = labpath.New(c); err != nil {
 		return fmt.Errorf("collect.lab: %w", err)
 	}
-	a.engine.FlowSeed = a.labPaths.seed
+	a.engine.FlowSeed = a.labPaths.Seed
 	return nil
 }
 

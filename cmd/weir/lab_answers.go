@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/labpath"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -125,12 +126,12 @@ func examineLab(ctx context.Context, e *lab.Evidence) (lab.Answers, error) {
 	if err != nil {
 		return nil, err
 	}
-	paths, err := newLabPaths(e.Config)
+	paths, err := labpath.New(e.Config)
 	if err != nil {
 		return nil, err
 	}
 	x := &examiner{
-		engine: query.Engine{Store: s, Confidence: labConfidence, Paths: paths, FlowSeed: paths.seed}, truth: truth,
+		engine: query.Engine{Store: s, Confidence: labConfidence, Paths: paths, FlowSeed: paths.Seed}, truth: truth,
 		answers: &labAnswers{Values: []labValue{}, Records: s.Counts()},
 	}
 	x.sample()

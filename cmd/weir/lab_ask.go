@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/labpath"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/view/api"
 	"github.com/weirswitch/weir/telemetry/view/text"
@@ -63,7 +64,7 @@ type labAsker struct {
 	client *api.Client
 	lab    *lab.Evidence
 	truth  *labTruth
-	paths  *labPaths
+	paths  *labpath.Paths
 	answer *labAsked
 	// flows is the window of the loads of kind "flows", in ns of CLOCK_TAI, with the quiet around them.
 	flows query.Question
@@ -79,7 +80,7 @@ func askLab(ctx context.Context, e *lab.Evidence) (lab.Answers, error) {
 	if err != nil {
 		return nil, err
 	}
-	paths, err := newLabPaths(e.Config)
+	paths, err := labpath.New(e.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -177,12 +178,8 @@ func (x *labAsker) measures(stages ...string) bool {
 
 // way is the path of a flow, by the links or by the routes; nil: these leave a choice.
 func (x *labAsker) way(k query.Key) (names []string) {
-	for _, id := range x.paths.way(k) {
+	for _, id := range x.paths.Of(k) {
 		names = append(names, x.name(id))
-	}
-	from, to := x.lab.Config.FlowSource(k.SrcAddr()), x.lab.Config.FlowTarget(k.DstAddr())
-	if names == nil && from != nil && to != nil && from != to {
-		return x.lab.Config.Way(from, to)
 	}
 	return names
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/labpath"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -138,11 +139,11 @@ func (o *restarted) check(t *testing.T) (faults []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	paths, err := newLabPaths(o.config)
+	paths, err := labpath.New(o.config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := query.Engine{Store: s, Confidence: manyConfidence, Paths: paths, FlowSeed: paths.seed}
+	e := query.Engine{Store: s, Confidence: manyConfidence, Paths: paths, FlowSeed: paths.Seed}
 	list, err := e.SketchFrequencies(truth.keys)
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +155,7 @@ func (o *restarted) check(t *testing.T) (faults []string) {
 	within, apart, named := 0, 0, 0
 	for i, k := range truth.keys {
 		is := truth.flows[k]
-		if slices.Contains(paths.way(k), spine1) {
+		if slices.Contains(paths.Of(k), spine1) {
 			if slices.ContainsFunc(list[i].Absent, func(a query.Absent) bool {
 				return strings.HasPrefix(a.Fragment, "switch spine1,") && first < a.Epoch && a.Epoch < last
 			}) {

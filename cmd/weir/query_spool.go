@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/labpath"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -135,11 +136,11 @@ func (s *querySpool) findPaths(e *query.Engine) error {
 		if err != nil {
 			return err
 		}
-		recomputed, err := newLabPaths(c)
+		recomputed, err := labpath.New(c)
 		if err != nil {
 			return err
 		}
-		paths, e.FlowSeed = append(paths, recomputed), recomputed.seed
+		paths, e.FlowSeed = append(paths, recomputed), recomputed.Seed
 	}
 	if paths != nil {
 		e.Paths = paths

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,10 +68,8 @@ func (c *Config) collectorConfig(runDirectory, data, file string) ([]byte, error
 	} {
 		setMissing(main, key, value)
 	}
-	if _, known := main["paths"]; !known && c.routes() && file != "" {
+	if _, known := main["paths"]; !known && file != "" {
 		setMissing(main, "lab", file)
-	} else if !known && !c.routes() {
-		main["paths"] = pathsPath(runDirectory)
 	}
 	setMissing(subtable(config, "nats"), "listen", collectorNATS)
 	if links := c.collectorLinks(); config["link"] == nil && len(links) > 0 {
@@ -83,58 +80,6 @@ func (c *Config) collectorConfig(runDirectory, data, file string) ([]byte, error
 		return nil, fmt.Errorf("write the configuration of the collector: %w", err)
 	}
 	return []byte(text.String()), nil
-}
-
-// pathsPath is where the lab writes the paths of flows between hosts, for a collector to use where PINT knows none.
-func pathsPath(runDirectory string) string { return filepath.Join(runDirectory, "paths.json") }
-
-// labPath is a line of a file of paths.
-type labPath struct {
-	Src      netip.Prefix `json:"src"`
-	Dst      netip.Prefix `json:"dst"`
-	Switches []string     `json:"switches"`
-}
-
-// paths are those between all hosts between which the links leave no choice.
-func (c *Config) paths() []labPath {
-	list := []labPath{}
-	addresses := func(h *Host, flows netip.Prefix) (all []netip.Prefix) {
-		for _, p := range h.prefixes() {
-			all = append(all, netip.PrefixFrom(p.Addr(), p.Addr().BitLen()))
-		}
-		return append(all, flows)
-	}
-	for i := range c.Hosts {
-		for j := range c.Hosts {
-			way := []string(nil)
-			if i != j {
-				way = c.Way(&c.Hosts[i], &c.Hosts[j])
-			}
-			if way == nil {
-				continue
-			}
-			for _, src := range addresses(&c.Hosts[i], flowSources(i)) {
-				for _, dst := range addresses(&c.Hosts[j], flowTargets(j)) {
-					if src.Addr().Is4() == dst.Addr().Is4() {
-						list = append(list, labPath{src, dst, way})
-					}
-				}
-			}
-		}
-	}
-	return list
-}
-
-// routes reports whether the lab's switches route, so that paths follow from their routes.
-func (c *Config) routes() bool {
-	for i := range c.Switches {
-		for _, stage := range c.Switches[i].stages() {
-			if stage == "l3" {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // collectorLinks are the cables between switches and to hosts, as the collector's configuration has them. A relay is a
@@ -228,9 +173,6 @@ func (l *Lab) startCollector(ctx context.Context) error {
 	path := configPath(l.dir.path, collectorName)
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		return fmt.Errorf("write the configuration of the collector: %w", err)
-	}
-	if err := writeJSON(pathsPath(l.dir.path), l.config.paths()); err != nil {
-		return err
 	}
 	p, err := startProcess(l.spaces[collectorName], []string{l.program, "collect", "-c", path}, l.dir.path, collectorName)
 	if err != nil {

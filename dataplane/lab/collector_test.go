@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net"
 	"os"
@@ -64,7 +63,7 @@ func TestCollectorConfig(t *testing.T) {
 	}
 	want := map[string]any{
 		"collect": map[string]any{
-			"name": "one", "listen": collectorPage, "socket": "/run/x/collector.sock", "data": "/data", "paths": "/run/x/paths.json",
+			"name": "one", "listen": collectorPage, "socket": "/run/x/collector.sock", "data": "/data", "lab": "/lab.toml",
 		},
 		"nats":      map[string]any{"listen": collectorNATS},
 		"retention": map[string]any{"bytes": int64(100_000_000)},
@@ -78,31 +77,6 @@ func TestCollectorConfig(t *testing.T) {
 	sw, err := c.switchConfig(0, "/run/x", "/run/x/spool")
 	if err != nil || !strings.Contains(string(sw), `collector = ["nats://`+collectorNATS) {
 		t.Errorf("%v: %s", err, sw)
-	}
-}
-
-// TestCollectorPaths: between two hosts on one line there is one way, for each family's addresses and for generated
-// flows.
-func TestCollectorPaths(t *testing.T) {
-	c, err := Parse(collected, "one")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(c.paths())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range []string{
-		`{"src":"10.0.0.1/32","dst":"10.0.0.2/32","switches":["s1","s2"]}`,
-		`{"src":"198.18.0.0/22","dst":"198.19.1.0/24","switches":["s1","s2"]}`,
-		`{"src":"198.18.4.0/22","dst":"198.19.0.0/24","switches":["s2","s1"]}`,
-	} {
-		if !strings.Contains(string(text), line) {
-			t.Errorf("%s is not in %s", line, text)
-		}
-	}
-	if strings.Contains(string(text), "fd00") {
-		t.Errorf("a path between two families: %s", text)
 	}
 }
 

@@ -210,8 +210,8 @@ func (c *Config) hostOf(text string) *Host {
 	return nil
 }
 
-// Way is the names of the switches between two hosts, by the links; nil if these leave a choice, or there is none.
-func (c *Config) Way(from, to *Host) (names []string) {
+// Path names the switches between two hosts, by the links; nil: these leave a choice, or do not join the hosts.
+func (c *Config) Path(from, to *Host) (names []string) {
 	var all [][]step
 	if c.walk(from.Name, to.Name, map[string]bool{from.Name: true}, nil, &all); len(all) != 1 {
 		return nil

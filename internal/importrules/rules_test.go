@@ -74,6 +74,8 @@ var layers = []layer{
 	{"dataplane/lab/relay", []string{"telemetry/hash"}, "a relay is a cable, and knows no switch"},
 	{"dataplane/lab", []string{"dataplane/lab/netns", "dataplane/lab/process", "dataplane/lab/relay"},
 		"the lab starts the binary like any user and reads its JSON, so that it tests what is shipped"},
+	{"dataplane/lab/labpath", []string{"config", "dataplane/lab", "stages/l3", "stages/parse", "telemetry/hash", "telemetry/query"},
+		"paths follow from the lab's file and the switches' configurations, by the functions with which switches choose next hops"},
 	{"p4/include", nil, "P4 has its constants from nobody; only a test compares them with Go's"},
 	{"p4/v1model", nil, "P4 programs; a test runs parts of them on BMv2"},
 	{"p4/tna", nil, "P4 programs; only tests hold what they compute against Go's stages"},

@@ -1,0 +1,169 @@
+// Package labpath computes the paths of flows through a lab from its file: by the routes of its switches, else by its
+// links. The collector, queries of records and the lab's grader use it where PINT has not decoded a path.
+package labpath
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/stages/l3"
+	"github.com/weirswitch/weir/stages/parse"
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/query"
+)
+
+// Paths implements query.Paths. It is immutable, so it is safe for concurrent use.
+type Paths struct {
+	// Seed of [stages.parse] and Family of hashes are the same in all switches.
+	Seed   uint64
+	Family hash.Family
+	// Switches are the switches' configurations, in the order of the lab's file.
+	Switches []*config.Config
+
+	lab     *lab.Config
+	routers map[uint32]*router
+	owner   map[netip.Addr]uint32 // router by its own address
+	byLinks map[[2]*lab.Host][]uint32
+}
+
+type router struct {
+	own    []netip.Prefix
+	routes []route
+}
+
+type route struct {
+	prefix netip.Prefix
+	via    []netip.Addr // a gateway appears once per unit of its weight; none: the network is on a port
+}
+
+// maxHops bounds a path, in case the routes loop.
+const maxHops = 64
+
+// New reads the configurations of a lab's switches.
+func New(c *lab.Config) (*Paths, error) {
+	texts, err := c.SwitchConfigs()
+	if err != nil {
+		return nil, err
+	}
+	p := &Paths{lab: c, routers: map[uint32]*router{}, owner: map[netip.Addr]uint32{}, byLinks: map[[2]*lab.Host][]uint32{}}
+	ids := map[string]uint32{}
+	for i, text := range texts {
+		name := c.Switches[i].Name
+		sw, err := config.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("switch %s: %w", name, err)
+		}
+		seed := parse.DefaultConfig().Seed
+		if p, ok := sw.Stages["parse"].(*parse.Config); ok {
+			seed = p.Seed
+		}
+		if i == 0 {
+			p.Seed, p.Family = seed, sw.Switch.Hash
+		} else if sw.Switch.Hash != p.Family {
+			return nil, fmt.Errorf("switch %s: switch.hash is %v, that of others %v: records can be joined only if all have the same", name, sw.Switch.Hash, p.Family)
+		} else if seed != p.Seed {
+			return nil, fmt.Errorf("switch %s: stages.parse.seed is %d, that of others %d: records can be joined only if all have the same", name, seed, p.Seed)
+		}
+		if routing, ok := sw.Stages["l3"].(*l3.Config); ok {
+			p.addRouter(sw.Switch.ID, routing)
+		}
+		ids[name] = sw.Switch.ID
+		p.Switches = append(p.Switches, sw)
+	}
+	for i := range c.Hosts {
+		for k := range c.Hosts {
+			if from, to := &c.Hosts[i], &c.Hosts[k]; from != to {
+				for _, name := range c.Path(from, to) {
+					p.byLinks[[2]*lab.Host{from, to}] = append(p.byLinks[[2]*lab.Host{from, to}], ids[name])
+				}
+			}
+		}
+	}
+	return p, nil
+}
+
+// addRouter takes the configuration of a router, which config.Parse has validated.
+func (p *Paths) addRouter(id uint32, c *l3.Config) {
+	r := &router{}
+	for _, i := range c.Interfaces {
+		for _, a := range i.Addresses {
+			own := netip.MustParsePrefix(a)
+			r.own = append(r.own, own)
+			p.owner[own.Addr()] = id
+		}
+	}
+	for _, configured := range c.Routes {
+		to := route{prefix: netip.MustParsePrefix(configured.Prefix)}
+		for i, via := range configured.Via {
+			gateway, weight := netip.MustParseAddr(via).WithZone(""), 1
+			if configured.Weights != nil {
+				weight = configured.Weights[i]
+			}
+			for range weight {
+				to.via = append(to.via, gateway)
+			}
+		}
+		r.routes = append(r.routes, to)
+	}
+	p.routers[id] = r
+}
+
+// Path implements query.Paths: routes and links do not change while a lab runs.
+func (p *Paths) Path(flow query.Key) []query.Passage { return query.PathFunc(p.Of).Path(flow) }
+
+// Of lists the ids of the switches that a flow passes; nil: the routes do not lead anywhere, and the links leave a choice.
+func (p *Paths) Of(flow query.Key) []uint32 {
+	source := p.lab.FlowSource(flow.SrcAddr())
+	if source == nil {
+		return nil
+	}
+	if path := p.byRoutes(source, flow); path != nil {
+		return path
+	}
+	return p.byLinks[[2]*lab.Host{source, p.lab.FlowTarget(flow.DstAddr())}]
+}
+
+// byRoutes follows the longest prefixes from the source's gateway on.
+func (p *Paths) byRoutes(source *lab.Host, flow query.Key) (path []uint32) {
+	gateway := source.Gateway
+	if flow.Version == 6 && source.Gateway6 != "" {
+		gateway = source.Gateway6
+	}
+	next, err := netip.ParseAddr(gateway)
+	if err != nil {
+		return nil
+	}
+	flowHash := uint32(query.Hash(p.Family, flow, p.Seed))
+	for len(path) < maxHops {
+		id, ok := p.owner[next]
+		if !ok {
+			return path // next is a host
+		}
+		path = append(path, id)
+		if next, ok = p.routers[id].next(flow.DstAddr(), p.Family, flowHash, id); !ok {
+			return path
+		}
+	}
+	return nil
+}
+
+// next is the gateway towards a destination; false: the destination is on a port, or there is no route.
+func (r *router) next(dst netip.Addr, f hash.Family, flowHash, id uint32) (netip.Addr, bool) {
+	best := route{}
+	for _, to := range r.routes {
+		if to.prefix.Contains(dst) && (!best.prefix.IsValid() || to.prefix.Bits() > best.prefix.Bits()) {
+			best = to
+		}
+	}
+	for _, own := range r.own {
+		if own.Masked().Contains(dst) && own.Bits() >= best.prefix.Bits() {
+			return netip.Addr{}, false
+		}
+	}
+	if len(best.via) == 0 {
+		return netip.Addr{}, false
+	}
+	return best.via[l3.Pick(f, flowHash, id, len(best.via))], true
+}

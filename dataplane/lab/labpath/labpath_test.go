@@ -1,0 +1,116 @@
+package labpath_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/labpath"
+	"github.com/weirswitch/weir/telemetry/query"
+)
+
+// line has a relay and a bridge between two switches.
+const line = `
+[[host]]
+name = "h1"
+addresses = ["10.0.0.1/24", "fd00::1/64"]
+[[host]]
+name = "h2"
+addresses = ["10.0.0.2/24", "fd00::2/64"]
+[[switch]]
+name = "s1"
+graph = ["parse", "patch"]
+[[switch]]
+name = "s2"
+graph = ["parse", "patch"]
+[[relay]]
+name = "slow"
+[[bridge]]
+name = "b1"
+[[link]]
+endpoints = ["h1", "s1:p0"]
+[[link]]
+endpoints = ["s1:p1", "slow:left"]
+[[link]]
+endpoints = ["s2:p0", "slow:right"]
+[[link]]
+endpoints = ["s2:p1", "b1:p0"]
+[[link]]
+endpoints = ["b1:p1", "h2"]
+`
+
+func pathOf(t *testing.T, p *labpath.Paths, flow string) []uint32 {
+	t.Helper()
+	k, err := query.ParseKey(flow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Of(k)
+}
+
+func TestPathByLinks(t *testing.T) {
+	c, err := lab.Parse(line, "line")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, second := range []bool{false, true} {
+		if second { // a second cable leaves a choice
+			c.Links = append(c.Links, lab.Link{Endpoints: []string{"s1:p9", "s2:p9"}})
+			for i := range c.Switches {
+				c.Switches[i].Graph = []string{"parse", "l2"}
+			}
+		}
+		p, err := labpath.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for flow, want := range map[string][]uint32{
+			"10.0.0.1:7 > 10.0.0.2:8 udp":          {1, 2},
+			"10.0.0.2:7 > 10.0.0.1:8 tcp":          {2, 1},
+			"[fd00::1]:7 > [fd00::2]:8 udp":        {1, 2},
+			"198.18.0.5:49152 > 198.19.1.1:9 udp":  {1, 2},
+			"198.18.4.0:49152 > 198.19.0.1:9 udp":  {2, 1},
+			"10.0.0.1:7 > 10.0.0.1:8 udp":          nil,
+			"10.0.0.9:7 > 10.0.0.2:8 udp":          nil,
+			"10.0.0.1:7 > 10.0.0.9:8 udp":          nil,
+			"198.18.4.0:49152 > 198.19.99.1:9 udp": nil,
+		} {
+			if second {
+				want = nil
+			}
+			if got := pathOf(t, p, flow); !slices.Equal(got, want) {
+				t.Errorf("two paths: %t, %s: %v, want %v", second, flow, got, want)
+			}
+		}
+	}
+}
+
+// Flows between leaves take both spines; those of one leaf none.
+func TestPathByRoutes(t *testing.T) {
+	c, err := lab.Load("../../../config/spineleaf.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := labpath.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := func(name string) uint32 {
+		return uint32(1 + slices.IndexFunc(c.Switches, func(s lab.Switch) bool { return s.Name == name }))
+	}
+	passed := map[uint32]int{}
+	for port := range 200 {
+		path := pathOf(t, p, fmt.Sprintf("198.18.0.0:%d > 198.19.2.1:9 udp", 49152+port))
+		if len(path) != 3 || path[0] != id("leaf1") || path[2] != id("leaf3") {
+			t.Fatalf("port %d: %v", port, path)
+		}
+		passed[path[1]]++
+	}
+	if len(passed) != 2 || passed[id("spine1")] < 50 || passed[id("spine2")] < 50 {
+		t.Errorf("flows by spine: %v", passed)
+	}
+	if path := pathOf(t, p, "10.0.1.2:1 > 10.0.1.1:2 udp"); !slices.Equal(path, []uint32{id("leaf1")}) {
+		t.Errorf("to the own leaf: %v", path)
+	}
+}
