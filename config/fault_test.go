@@ -42,7 +42,7 @@ func TestFaults(t *testing.T) {
 		{"stage without a kind", "[stages.patch]", "[stages.firewall]\n[stages.patch]", `line 11: stages.firewall: there is no such stage: remove it, or choose from ` + all},
 		{"stage not in the graph", "[stages.patch]", "[stages.l2]\n[stages.patch]", `line 11: stages.l2: is set, but the graph has no such stage: add "l2" to switch.graph or remove the table`},
 		{"stage's fault", `["p0", "eth1"]`, `["p0", "p1"]`, `line 12: stages.patch.pairs[0]: port "p1" is not defined: define [[port]] name = "p1" or correct the name`},
-		{"order of stages", `["parse", "patch"]`, `["patch", "parse"]`, "line 4: switch.graph: the graph begins with \"patch\": let it begin with \"parse\"\nline 4: switch.graph: stage \"parse\" (parse) stands behind \"patch\" (forward): move it in front"},
+		{"order of stages", `["parse", "patch"]`, `["patch", "parse"]`, "line 4: switch.graph: the graph begins with \"patch\": let it begin with \"parse\"\nline 4: switch.graph: stage \"parse\" (parse) is behind \"patch\" (forward): move it in front"},
 		{"no graph", `graph = ["parse", "patch"]`, "", "line 2: switch.graph: is missing: name the stages, as in [\"parse\", \"patch\"]; there are " + all},
 		{"switch's name", `"s1"`, `"a/b"`, `line 3: switch.name: "a/b" is not a name: use 1 to 32 letters, digits, '.', '_' and '-'`},
 		{"port's name", `name = "p0"`, `name = "p 0"`, "line 6: port[0].name: \"p 0\" is not a name: use 1 to 32 letters, digits, '.', '_' and '-'"},

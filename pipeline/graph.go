@@ -17,7 +17,7 @@ type Named struct {
 }
 
 // Check reports all faults of a graph, joined: every graph begins with its one
-// parse stage, has one forwarding stage, and stands in the order of roles.
+// parse stage, has one forwarding stage, and is in the order of roles.
 func Check(chain []Named) error {
 	var errs []error
 	seen := map[string]bool{}
@@ -25,7 +25,7 @@ func Check(chain []Named) error {
 	for i, n := range chain {
 		role := n.Module.Role()
 		if seen[n.Name] {
-			errs = append(errs, fmt.Errorf("stage %q stands twice: remove one", n.Name))
+			errs = append(errs, fmt.Errorf("stage %q appears twice: remove one", n.Name))
 		}
 		seen[n.Name] = true
 		if role == RoleForward {
@@ -35,7 +35,7 @@ func Check(chain []Named) error {
 			errs = append(errs, fmt.Errorf("the graph begins with %q: let it begin with \"parse\"", n.Name))
 		}
 		if i > 0 && role < chain[i-1].Module.Role() {
-			errs = append(errs, fmt.Errorf("stage %q (%s) stands behind %q (%s): move it in front",
+			errs = append(errs, fmt.Errorf("stage %q (%s) is behind %q (%s): move it in front",
 				n.Name, role, chain[i-1].Name, chain[i-1].Module.Role()))
 		}
 	}

@@ -38,8 +38,8 @@ func TestCheck(t *testing.T) {
 		{"no parse", []Named{{"patch", forward}}, []string{`begins with "patch"`}},
 		{"no forwarding", []Named{{"parse", parse}}, []string{"0 forwarding stages"}},
 		{"two forwarding", []Named{{"parse", parse}, {"patch", forward}, {"l2", forward}}, []string{"2 forwarding stages"}},
-		{"twice", []Named{{"parse", parse}, {"parse", parse}, {"patch", forward}}, []string{`"parse" stands twice`}},
-		{"all at once", []Named{{"pint", out}, {"lds", in}}, []string{`begins with "pint"`, `"lds" (ingress) stands behind "pint" (egress)`, "0 forwarding"}},
+		{"twice", []Named{{"parse", parse}, {"parse", parse}, {"patch", forward}}, []string{`"parse" appears twice`}},
+		{"all at once", []Named{{"pint", out}, {"lds", in}}, []string{`begins with "pint"`, `"lds" (ingress) is behind "pint" (egress)`, "0 forwarding"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			err := Check(tc.chain)

@@ -20,7 +20,7 @@ type Stage interface {
 // Module is a configured stage of one switch. Its tables are written by
 // control alone and read by all workers' stages without a lock.
 type Module interface {
-	// Role says where in a graph the module may stand.
+	// Role says where in a graph the module may be.
 	Role() Role
 	// Needs says what the parser must compute for it.
 	Needs() packet.Needs
@@ -49,7 +49,7 @@ type Ticker interface {
 	Finish(now int64)
 }
 
-// Metered is a Module with counters or gauges of its own, beside those that the
+// Metered is a Module with counters or gauges in addition to those that the
 // graph keeps of every stage. Metrics may be called from anywhere, while
 // packets flow.
 type Metered interface {
@@ -86,7 +86,7 @@ type PortFollower interface {
 	FollowPorts(ports []Port)
 }
 
-// Env is what a switch tells its modules when it is built.
+// Env is what a module gets when its switch is built.
 type Env struct {
 	Name    string // the switch's name
 	ID      uint32 // the switch's number in the network
@@ -128,7 +128,7 @@ func PortNames(ports []Port) []string {
 	return names
 }
 
-// Role is a module's place in the graph. Stages stand in the order of their
+// Role is a module's position in the graph. Stages are in the order of their
 // roles.
 type Role int
 

@@ -12,11 +12,11 @@ const (
 	EdgeDropped             // packets that the stage dropped
 )
 
-// Tap watches the packets at one stage's edge, for a capture. It stands in the
-// tracer's place (NewTap), so a graph without either pays one pointer load per batch;
+// Tap watches the packets at one stage's edge, for a capture. It takes the
+// tracer's position (NewTap), so a graph without either pays one pointer load per batch;
 // with one, batches are not timed.
 type Tap struct {
-	Stage int // its place in the graph, from 0
+	Stage int // its index in the graph, from 0
 	Edge  Edge
 	// Take is called on the workers for each packet at the edge. It may copy what it
 	// wants, and must neither wait nor allocate.

@@ -8,7 +8,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// Tracer collects, in words, the way of some packets through the stages. One
+// Tracer records, in words, what stages did to some packets. One
 // tracer may serve the graphs of all workers. A graph without a tracer pays
 // one pointer load per batch.
 type Tracer struct {
@@ -20,7 +20,7 @@ type Tracer struct {
 	traces []Trace
 }
 
-// Trace is the way of one packet through a graph.
+// Trace is the path of one packet through a graph.
 type Trace struct {
 	Length uint32 // bytes on the wire
 	InPort uint16

@@ -22,7 +22,7 @@ type Header struct {
 
 // Format describes how a capture file is written down.
 type Format struct {
-	NG        bool // pcapng; the fields below it then only matter to the reader's twin in pcap
+	NG        bool // pcapng; the fields below are then unused
 	BigEndian bool
 	Nano      bool   // nanoseconds, not microseconds (pcap)
 	SnapLen   uint32 // longest record; 0: no limit known
@@ -46,7 +46,7 @@ var (
 	ErrTruncated = errors.New("the capture is cut off")
 	// ErrCorrupt: the file contradicts itself.
 	ErrCorrupt = errors.New("the capture is corrupt")
-	// ErrFormat: this is no capture, or of a version nobody defined.
+	// ErrFormat: not a capture, or of an undefined version.
 	ErrFormat = errors.New("not a readable capture")
 )
 

@@ -16,7 +16,7 @@ import (
 type ngState struct {
 	ifaces []ngInterface // of this section
 	seen   []LinkType    // of all sections, each type once
-	alien  bool          // this section has a version that nobody defined
+	alien  bool          // this section has an undefined version
 	aliens int           // how many had
 	// block is the total length of the block being read; open says that a
 	// packet of it was handed out, behind which rest bytes of the body lie.
@@ -313,7 +313,7 @@ func (r *Reader) readPacket(body uint64, obsolete bool) (Header, error) {
 }
 
 // readSimple reads a simple packet block up to the packet. It belongs to the
-// first interface, whose snap length tells how much of the packet is there.
+// first interface, whose snap length says how much of the packet is there.
 //
 //	simple: wirelen(32) packet
 func (r *Reader) readSimple(body uint64) (Header, error) {

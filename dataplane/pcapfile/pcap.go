@@ -14,7 +14,7 @@ type pcapState struct {
 	fraction int64  // nanoseconds per unit of a record's second word
 	limit    uint32 // longest record that can be true
 	extra    int    // bytes that modified headers have more
-	swapped  bool   // before 2.3 the two lengths stood the other way round
+	swapped  bool   // before version 2.3 the two lengths were in the other order
 	either   bool   // 2.3: some writers used one order, some the other
 }
 

@@ -18,7 +18,7 @@ type arrival struct {
 	source  string // TimestampsBatch, TimestampsXDP or TimestampsHardware
 	detail  string // the clock, or why it is less than was asked
 	untimed uint64 // packets to which the program could not give their time
-	// Packets that have the program's time in the place of the device's: it gave
+	// Packets with the program's time instead of the device's: it gave
 	// none, or one that is no time of CLOCK_TAI.
 	unstamped, astray uint64
 }
@@ -45,7 +45,7 @@ func (a arrival) String() string {
 }
 
 // TimeArrivals implements ArrivalTimer: a program that reads the clock takes
-// the place of the one attached.
+// and replaces the attached one.
 func (x *XSK) TimeArrivals() error {
 	x.arrival = arrival{source: TimestampsBatch}
 	wanted := x.memory.config.Timestamps
@@ -68,7 +68,7 @@ func (x *XSK) TimeArrivals() error {
 	return nil
 }
 
-// takeHardware puts the program for the device of b in the place of the one there. Where that
+// takeHardware replaces the program by the one for the device of b. Where that
 // cannot be, b says why, and the program goes on by its own clock.
 func (x *XSK) takeHardware(b *beneath) {
 	if mode := b.attach.Mode(); mode != xdp.Native {
@@ -124,7 +124,7 @@ func (x *XSK) timedProgram(clock xdp.Clock) error {
 	return old.Close()
 }
 
-// resolution names the finest difference that the clock tells.
+// resolution is the smallest difference that the clock resolves.
 func resolution(clock xdp.Clock) string {
 	id, text := int32(unix.CLOCK_TAI), "%d ns"
 	if clock == xdp.ClockMonotonic {
@@ -137,7 +137,7 @@ func resolution(clock xdp.Clock) string {
 	return fmt.Sprintf(text, ts.Nano())
 }
 
-// TimeArrivals implements ArrivalTimer: the library hides what stands in front
+// TimeArrivals implements ArrivalTimer: the library hides what precedes
 // of a packet, so the batch's clock has to do.
 func (a *Asavie) TimeArrivals() error {
 	a.arrival = arrival{source: TimestampsBatch}

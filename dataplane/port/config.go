@@ -38,7 +38,7 @@ type Config struct {
 	// FCS, shared by its queues; 0 is no bound.
 	RateBits int64 `toml:"rate_bits"`
 	// QueuePackets is how many packets wait for that rate in each queue, a power of
-	// two; 0 stands for 1024.
+	// two; 0 means 1024.
 	QueuePackets int `toml:"queue_packets"`
 	// Jumbo admits packets longer than a frame, by multi-buffer.
 	Jumbo bool `toml:"jumbo"`
@@ -82,7 +82,7 @@ func (c Config) with(next Config) Config {
 }
 
 // Fixed names the keys in which a configuration differs from another one of the same
-// port, that cannot change while the port is open: they need another port in its place.
+// port, that cannot change while the port is open: such a change replaces the port.
 func (c *Config) Fixed(next *Config) (keys []string) {
 	for _, k := range []struct {
 		key  string

@@ -27,7 +27,7 @@ const deferralFolder = "/run/weir/napi"
 
 // deferral is a changed setting of an interface.
 type deferral struct {
-	face     *napi.Interface
+	device   *napi.Interface
 	name     string
 	file     string
 	original napi.Deferral
@@ -40,30 +40,30 @@ func deferInterrupts(name string) (_ *deferral, err error) {
 			err = fmt.Errorf("let the worker poll %s: %w: set busy_poll = 0 to do without", name, err)
 		}
 	}()
-	face, err := napi.Open(name)
+	device, err := napi.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	d := &deferral{face: face, name: name}
+	d := &deferral{device: device, name: name}
 	if err := d.begin(); err != nil {
-		return nil, errors.Join(err, face.Close())
+		return nil, errors.Join(err, device.Close())
 	}
 	return d, nil
 }
 
 func (d *deferral) begin() (err error) {
-	if d.original, err = d.face.Deferral(); err != nil {
+	if d.original, err = d.device.Deferral(); err != nil {
 		return err
 	}
 	var space unix.Stat_t
 	if err := unix.Stat("/proc/thread-self/ns/net", &space); err != nil {
-		return fmt.Errorf("tell the network namespace: %w", err)
+		return fmt.Errorf("identify the network namespace: %w", err)
 	}
 	d.file = filepath.Join(deferralFolder, fmt.Sprintf("%d-%s", space.Ino, d.name))
 	if err := d.save(); err != nil {
 		return err
 	}
-	if err := d.face.SetDeferral(busyDeferral); err != nil {
+	if err := d.device.SetDeferral(busyDeferral); err != nil {
 		return errors.Join(err, os.Remove(d.file))
 	}
 	return nil
@@ -90,12 +90,12 @@ func (d *deferral) save() error {
 // restore gives the interface its original setting, if it still exists. It may
 // be called on any thread.
 func (d *deferral) restore() error {
-	err := d.face.SetDeferral(d.original)
+	err := d.device.SetDeferral(d.original)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil // the interface is gone
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("restore the interrupts of %s: %w", d.name, err), d.face.Close())
+		return errors.Join(fmt.Errorf("restore the interrupts of %s: %w", d.name, err), d.device.Close())
 	}
-	return errors.Join(os.Remove(d.file), d.face.Close())
+	return errors.Join(os.Remove(d.file), d.device.Close())
 }

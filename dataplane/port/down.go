@@ -2,7 +2,7 @@ package port
 
 import "github.com/weirswitch/weir/pipeline/packet"
 
-// Down returns a queue that stands in for one whose interface is gone: nothing
+// Down returns the queue of a port whose interface is gone: nothing
 // arrives, and what is to be sent is refused with packet.ReasonPortDown. It
 // holds no frame and any number of workers may have it.
 func Down() Queue { return down{} }

@@ -76,7 +76,7 @@ type linkSettings struct {
 const unknownSpeed = ^uint32(0)
 
 // speed returns the link's speed in bits per second (ETHTOOL_GLINKSETTINGS). The
-// first call tells how long the masks are, the second one fills all.
+// first call returns the length of the masks, the second one fills them.
 func (e ethtool) speed() (uint64, error) {
 	s := linkSettings{cmd: unix.ETHTOOL_GLINKSETTINGS}
 	if err := e.call(unsafe.Pointer(&s)); err != nil {

@@ -42,7 +42,7 @@ func (m missingInterface) Error() string {
 	return fmt.Sprintf("no interface %s in this network namespace: create it or correct the name (ip link shows what there is)", string(m))
 }
 
-// IsMissing tells whether an error says that a port's interface does not exist.
+// IsMissing reports whether err means that a port's interface does not exist.
 func IsMissing(err error) bool { return errors.As(err, new(missingInterface)) }
 
 func findLink(name string) (*link, error) {

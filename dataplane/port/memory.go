@@ -8,7 +8,7 @@ import (
 )
 
 // Memory is a port without I/O. Each of its queues receives the same packets
-// over and over, and takes packets in for nothing, so what is left to measure
+// over and over, and takes packets in at no cost, so what is left to measure
 // is the pipeline and one copy of each packet into its frame.
 type Memory struct {
 	name    string

@@ -34,7 +34,7 @@ type PcapSet struct {
 // Pcap is a port whose wire is a capture file in each direction. A packet's
 // Arrival is its capture time. A packet longer than a frame is received without
 // its bytes, dropped as packet.ReasonTooLong; one of an interface that is not
-// Ethernet likewise as ReasonNotEthernet.
+// Ethernet as ReasonNotEthernet.
 type Pcap struct {
 	name   string
 	set    *PcapSet

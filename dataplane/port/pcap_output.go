@@ -23,7 +23,7 @@ type PcapOutput struct {
 	packets uint64
 }
 
-// outgoing is a packet of the present batch: idx was its place there.
+// outgoing is a packet of the present batch: idx was its index there.
 type outgoing struct {
 	packet packet.Packet
 	pool   *packet.Pool

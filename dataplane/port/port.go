@@ -13,7 +13,7 @@ type Port interface {
 	// Open opens a queue, 0 <= queue < Info().Queues, for the worker that owns
 	// the cache, or gives Down if the interface may be missing and is. Packets received there get number as their InPort.
 	Open(number uint16, queue int, frames *packet.Cache) (Queue, error)
-	// Info tells what the port is and which modes were granted. The modes are
+	// Info describes the port and the modes that were granted. The modes are
 	// known once all queues are open.
 	Info() Info
 	// Counters reads what the driver and the kernel count beneath the workers.
@@ -77,7 +77,7 @@ type Queue interface {
 	Refusal() packet.Reason
 	// Service does what is due between batches: it wakes the kernel where it
 	// asks to be woken, frees transmitted frames and offers new ones. It
-	// reports whether transmitted frames are still on their way.
+	// reports whether transmitted frames are still in flight.
 	Service() (pending bool)
 	// Depth is how many frames wait to be sent: Transmit took them, and the
 	// kernel has not confirmed them. It reads the rings as they are now, without a

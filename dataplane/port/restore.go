@@ -69,7 +69,7 @@ func (b *beneath) close() error {
 	return errors.Join(errs...)
 }
 
-// absence is what a port tells while it has no interface.
+// absence is what a port reports while it has no interface.
 type absence struct {
 	last     Info   // what it was before
 	why      string // why the interface is not back, or why it is not open
@@ -109,7 +109,7 @@ func (a *absence) info() Info {
 }
 
 // Lost implements Restorable. The kernel takes the program off an interface that
-// is removed or moved to another namespace, which its link tells; an index
+// is removed or moved to another namespace, which its link reports; an index
 // alone might belong to another one by now.
 func (x *XSK) Lost() bool {
 	x.mu.Lock()

@@ -9,7 +9,7 @@ import (
 )
 
 // space is the network namespace in which a port was opened, and in which it
-// must be opened again. In a switch of its own process it is the only one.
+// must be opened again. A process with one switch has one.
 type space struct {
 	file  *os.File
 	inode uint64
@@ -22,11 +22,11 @@ const threadSpace = "/proc/thread-self/ns/net"
 func currentSpace() (*space, error) {
 	file, err := os.Open(threadSpace)
 	if err != nil {
-		return nil, fmt.Errorf("tell the network namespace: %w", err)
+		return nil, fmt.Errorf("identify the network namespace: %w", err)
 	}
 	inode, err := spaceOf(int(file.Fd()))
 	if err != nil {
-		return nil, fmt.Errorf("tell the network namespace: %w", err)
+		return nil, fmt.Errorf("identify the network namespace: %w", err)
 	}
 	return &space{file, inode}, nil
 }
@@ -45,7 +45,7 @@ func (s *space) do(f func() error) error {
 	return <-result
 }
 
-// enter works on a goroutine of its own: if its thread cannot be put back, it
+// enter works on a separate goroutine: if its thread cannot be put back, it
 // ends locked, and the thread with it.
 func (s *space) enter(f func() error) error {
 	runtime.LockOSThread()

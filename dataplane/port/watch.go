@@ -11,39 +11,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LinkEvent is what the kernel told about a network interface.
+// LinkEvent is what the kernel reported about a network interface.
 type LinkEvent struct {
 	Index int
 	Name  string
 	Up    bool // it is up and has its carrier
 	Gone  bool // it was removed, or moved to another namespace
-	// Missed: the kernel told more than we could take in, so anything may have
+	// Missed: the kernel reported more than we could receive, so anything may have
 	// changed. The other fields say nothing.
 	Missed bool
 }
 
-// LinkWatch listens to what the kernel tells about the interfaces of one
+// LinkWatch receives what the kernel reports about the interfaces of one
 // network namespace (rtnetlink).
 type LinkWatch struct {
-	space *space
-	tell  func(LinkEvent)
-	stop  chan struct{}
-	done  sync.WaitGroup
+	space  *space
+	notify func(LinkEvent)
+	stop   chan struct{}
+	done   sync.WaitGroup
 }
 
 // watchBuffer is how much the kernel keeps for us, in bytes, where we may say so
 // (CAP_NET_ADMIN): some thousand events of a machine whose interfaces all change at once.
 const watchBuffer = 4 << 20
 
-// WatchLinks begins to listen in the namespace of the calling thread. tell is
+// WatchLinks begins to listen in the namespace of the calling thread. notify is
 // called for every event, in order, on one goroutine; while it runs, the
 // kernel keeps what happens.
-func WatchLinks(tell func(LinkEvent)) (*LinkWatch, error) {
+func WatchLinks(notify func(LinkEvent)) (*LinkWatch, error) {
 	here, err := currentSpace()
 	if err != nil {
 		return nil, err
 	}
-	w := &LinkWatch{space: here, tell: tell, stop: make(chan struct{})}
+	w := &LinkWatch{space: here, notify: notify, stop: make(chan struct{})}
 	updates, end, err := w.subscribe()
 	if err != nil {
 		here.close()
@@ -63,7 +63,7 @@ func (w *LinkWatch) subscribe() (updates chan netlink.LinkUpdate, end chan struc
 		err = netlink.LinkSubscribeWithOptions(updates, end, options)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("listen to what the kernel tells about interfaces: %w", err)
+		return nil, nil, fmt.Errorf("subscribe to the kernel's link events: %w", err)
 	}
 	return updates, end, nil
 }
@@ -88,7 +88,7 @@ func (w *LinkWatch) run(updates chan netlink.LinkUpdate, end chan struct{}) {
 		if stopped {
 			return
 		}
-		w.tell(LinkEvent{Missed: true})
+		w.notify(LinkEvent{Missed: true})
 	}
 }
 
@@ -102,8 +102,8 @@ func (w *LinkWatch) pass(updates <-chan netlink.LinkUpdate) (stopped bool) {
 			if !ok {
 				return false
 			}
-			if u.Family != unix.AF_BRIDGE { // these tell of bridges, about their ports
-				w.tell(linkEvent(&u))
+			if u.Family != unix.AF_BRIDGE { // these are about a bridge's ports
+				w.notify(linkEvent(&u))
 			}
 		}
 	}
@@ -127,12 +127,12 @@ func linkEvent(u *netlink.LinkUpdate) LinkEvent {
 	}
 }
 
-// isUp tells whether an interface is up and has its carrier.
+// isUp reports whether an interface is up and has its carrier.
 func isUp(a *netlink.LinkAttrs) bool {
 	return a.Flags&net.FlagUp != 0 && a.RawFlags&unix.IFF_RUNNING != 0
 }
 
-// Close ends the watch. tell is not called any more when it returns.
+// Close ends the watch. notify is not called any more when it returns.
 func (w *LinkWatch) Close() {
 	close(w.stop)
 	w.done.Wait()

@@ -6,8 +6,8 @@ import (
 	"github.com/weirswitch/weir/pipeline/clock"
 )
 
-// clockBase anchors the monotonic times that goroutines tell each other.
+// clockBase anchors the monotonic times that goroutines exchange.
 var clockBase = time.Now()
 
-// clockSource is what the clocks of workers read. Tests put in its place one that jumps.
+// clockSource is what the clocks of workers read. Tests replace it by one that jumps.
 var clockSource clock.Source

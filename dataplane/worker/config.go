@@ -7,7 +7,7 @@ import (
 
 // Config says how many workers run, and how they wait.
 type Config struct {
-	// Count is the number of workers, each on a thread and a core of its own.
+	// Count is the number of workers, each on its own thread and core.
 	Count int `toml:"count"`
 	// Cores are the cores to pin the workers to. Empty: the cores that the
 	// process may use, in turn, beginning with the switch's id so that several
@@ -25,7 +25,7 @@ type Config struct {
 	HandoffRing int `toml:"handoff_ring"`
 }
 
-// The ways to wait for packets.
+// How to wait for packets.
 const (
 	PollBusy      = "busy"      // never sleeps
 	PollAdaptive  = "adaptive"  // spins, then sleeps

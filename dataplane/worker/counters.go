@@ -7,7 +7,7 @@ import "github.com/weirswitch/weir/pipeline/packet"
 //
 // The fate counters belong to the port where a packet arrived, and each packet
 // has one fate: received = forwarded + consumed + the sum of dropped. Copies
-// have fates of their own: copied = the same sum over copies.
+// have fates too: copied = the same sum over copies.
 type portCounters struct {
 	received, receivedBytes       uint64
 	transmitted, transmittedBytes uint64

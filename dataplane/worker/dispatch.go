@@ -5,7 +5,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// outlet is one way out of a worker: a queue that it owns, or the ring to
+// outlet is one exit of a worker: a queue that it owns, or the ring to
 // another worker.
 type outlet struct {
 	queue    port.Queue // nil: handed over

@@ -28,12 +28,12 @@ type keeper struct {
 	ended    chan struct{} // closed when run has ended
 	off      bool          // control has switched the port off
 	gone     bool          // control has removed it
-	state    port.State    // as told last
+	state    port.State    // as reported last
 	maxFrame uint32        // as the workers know it
 	attached bool
 	wait     time.Duration // between two tries
 
-	up       atomic.Bool  // as the kernel told last
+	up       atomic.Bool  // as the kernel reported last
 	index    atomic.Int64 // of the interface
 	unsent   uint64       // packets left in TX rings; guarded by Switch.mu
 	rebuilds atomic.Uint64
@@ -111,7 +111,7 @@ func (s *Switch) startKeepers(start func(*keeper)) {
 	}
 }
 
-// linkChanged passes on what the kernel tells. It is called by one goroutine.
+// linkChanged passes on link events. It is called by one goroutine.
 func (s *Switch) linkChanged(e port.LinkEvent) {
 	for _, seat := range s.members() {
 		k := seat.keeper
@@ -171,7 +171,7 @@ func (k *keeper) run(stop <-chan struct{}) {
 		}
 		if !k.attached {
 			tried = time.Now()
-			_ = k.restore() // Info tells why it cannot be
+			_ = k.restore() // Info says why it cannot be
 		}
 		if !k.attached {
 			retry.Reset(k.wait)
@@ -215,19 +215,19 @@ func (k *keeper) set(on bool) {
 	k.off, k.wait = !on, firstWait
 }
 
-// follow tells the workers of another MTU, and the log of another state.
+// follow passes another MTU to the workers, and another state to the log.
 func (k *keeper) follow() {
 	info := k.port.Info()
 	if n := frameLimit(info.MaxFrame); k.attached && n != k.maxFrame {
 		k.limit(n)
-		k.tell(info)
+		k.notify(info)
 	} else if info.State != k.state {
-		k.tell(info)
+		k.notify(info)
 	}
 	k.state = info.State
 }
 
-func (k *keeper) tell(info port.Info) {
+func (k *keeper) notify(info port.Info) {
 	if k.sw.onEvent == nil {
 		return
 	}
@@ -294,7 +294,7 @@ func (k *keeper) release(queues []port.Queue, why, err error) {
 	}
 }
 
-// restore tries to open the port again, all its queues or none. Info tells why it
+// restore tries to open the port again, all its queues or none. Info says why it
 // cannot be.
 func (k *keeper) restore() error {
 	o, err := k.open()
@@ -368,7 +368,7 @@ func (k *keeper) admit() error {
 	return nil
 }
 
-// limit tells the workers the longest packet that the port sends.
+// limit passes the workers the length of the longest packet that the port sends.
 func (k *keeper) limit(n uint32) {
 	k.maxFrame = n
 	for _, w := range k.sw.workers {
@@ -376,7 +376,7 @@ func (k *keeper) limit(n uint32) {
 	}
 }
 
-// exchange puts another queue in the place of the worker's k-th, and returns
+// exchange replaces the worker's k-th queue, and returns
 // the one that was there. It is called on the worker, between two batches.
 func (w *Worker) exchange(k int, q port.Queue) (old port.Queue) {
 	r := &w.queues[k]

@@ -188,7 +188,7 @@ func (c *Change) Finish(remove []string) error {
 	defer s.changing.Unlock()
 	for _, a := range c.added {
 		if a.opened != nil {
-			_ = a.seat.keeper.admit() // Info tells why it cannot be
+			_ = a.seat.keeper.admit() // Info says why it cannot be
 		}
 		s.table.Lock()
 		s.start(a.seat.keeper)

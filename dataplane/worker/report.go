@@ -9,7 +9,7 @@ import (
 )
 
 // Report is everything that a switch counts, at one moment. While packets are
-// under way the workers' counters are of slightly different moments.
+// while it runs, the workers' counters are of slightly different moments.
 type Report struct {
 	Name    string         `json:"name"`
 	ID      uint32         `json:"id"`
@@ -85,7 +85,7 @@ type FrameReport struct {
 	HugePages bool   `json:"huge_pages"`
 	Audited   bool   `json:"audited"`
 	Faults    uint64 `json:"faults"` // wrong changes of owner, with the audit
-	// The others are known once the switch is closed. Lost frames are nobody's.
+	// The others are known once the switch is closed. Lost frames have no owner.
 	Lost int `json:"lost"`
 	// HeldByKernel frames were the kernel's until the sockets closed, and
 	// came back to us then. Those of interfaces that vanished are among them.

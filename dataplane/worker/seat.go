@@ -132,7 +132,7 @@ func (w *Worker) seat(n, cacheBound int) {
 }
 
 // connect gives a port number queues, each a worker and stood in for by port.Down,
-// and every worker its way to them.
+// and each worker its outlets to them.
 //
 // Queue q goes to worker q modulo the workers, so that a flow that enters and
 // leaves by the same queue number stays on one worker. Ports with fewer queues

@@ -60,7 +60,7 @@ type Parts struct {
 	// OnTick, if set, is called on a worker behind each round of its stages'
 	// work by the clock (Graph.OnTick). For switches of one worker.
 	OnTick func(now int64)
-	// OnEvent, if set, is told of ports that change their state. It may be called
+	// OnEvent, if set, is called when a port changes its state. It may be called
 	// by several goroutines beside the packet path, and should be short.
 	OnEvent func(PortEvent)
 }
@@ -257,7 +257,7 @@ func (s *Switch) supervise(ctx context.Context) error {
 }
 
 // drain makes the ports receive nothing more and lets the workers finish. A change
-// of the ports that is under way ends first.
+// of the ports that is in progress ends first.
 func (s *Switch) drain() error {
 	s.end()
 	var errs []error

@@ -211,7 +211,7 @@ func (w *Worker) receive(q *rxQueue) int {
 	if b.Now = b.Pkts[0].Arrival; !w.sw.arrival {
 		b.Now = w.clock.Now()
 	} else if b.Now == 0 {
-		b.Now = w.now // the beginning of time, or a record without one: the clock stands still
+		b.Now = w.now // the beginning of time, or a record without one: the clock stops
 	}
 	w.now = b.Now
 	if len(b.Depth) != 0 {

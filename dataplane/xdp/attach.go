@@ -37,7 +37,7 @@ func ParseMode(name string) (Mode, error) {
 }
 
 // Attachment is a program on an interface. It is held by a bpf_link, whose only reference is
-// our descriptor: the kernel removes the program when the process ends in any way.
+// our descriptor: the kernel removes the program when the process ends, however it ends.
 type Attachment struct {
 	link    link.Link
 	mode    Mode
@@ -48,7 +48,7 @@ type Attachment struct {
 // calling thread. It never replaces another program.
 func (p *Program) Attach(ifindex int, mode Mode) (*Attachment, error) {
 	if p.device != 0 {
-		return nil, fmt.Errorf("attach XDP program to interface %d: one for a device takes the place of another only (Replace)", ifindex)
+		return nil, fmt.Errorf("attach XDP program to interface %d: a program for a device can only replace another one (Replace)", ifindex)
 	}
 	wanted := []Mode{mode}
 	if mode == Auto {
@@ -78,7 +78,7 @@ func attachFlags(m Mode) link.XDPAttachFlags {
 // Mode is the mode granted: Native or Generic.
 func (a *Attachment) Mode() Mode { return a.mode }
 
-// Replace puts another program, of the same Options.Frags, in the place of the one there. No
+// Replace attaches another program, of the same Options.Frags, instead of the present one. No
 // packet passes by without either.
 func (a *Attachment) Replace(p *Program) error {
 	if p.device != 0 && (p.device != a.ifindex || a.mode != Native) {

@@ -18,7 +18,7 @@ var ErrNoDeviceTimes = errors.New("the driver gives XDP programs no receive time
 // the network namespace of the calling thread: packets get the time at which the device received
 // them (Documentation/networking/xdp-rx-metadata.rst, Linux 6.3), and where it gave none, or its clock is far from
 // CLOCK_TAI, that of the program, counted. The program must be one of ClockTAI. It can take the
-// place of p on that interface, natively, and ends with the interface.
+// replaces p on that interface, natively, and ends with the interface.
 func (p *Program) ForDevice(ifindex int) (*Program, error) {
 	if p.options.Timestamp != ClockTAI {
 		return nil, errors.New("load XDP program for a device: the program must read CLOCK_TAI, which takes Linux 6.1")
@@ -68,5 +68,5 @@ func deviceTimes(ifindex int) (bool, error) {
 			return binary.NativeEndian.Uint64(features.Value)&metadataTimestamp != 0, nil
 		}
 	}
-	return false, fmt.Errorf("the kernel tells no features of interface %d", ifindex)
+	return false, fmt.Errorf("the kernel reports no XDP features of interface %d", ifindex)
 }

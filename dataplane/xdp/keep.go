@@ -111,7 +111,7 @@ func parseNumber(text string) (uint64, error) {
 	return strconv.ParseUint(text, 10, 16)
 }
 
-// Empty tells whether nothing is kept.
+// Empty reports whether nothing is kept.
 func (k Keep) Empty() bool {
 	return len(k.EtherTypes) == 0 && len(k.Protocols) == 0 && len(k.Ports) == 0
 }

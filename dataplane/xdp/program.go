@@ -42,7 +42,7 @@ func Load(options Options) (*Program, error) {
 	return load(&Program{options: options, tag: tag}, nil)
 }
 
-// load loads p, with the maps given in the place of its own.
+// load loads p, with the given maps instead of new ones.
 func load(p *Program, maps map[string]*ebpf.Map) (*Program, error) {
 	spec, err := loadRedirect()
 	if err != nil {
@@ -146,7 +146,7 @@ type Counters struct {
 	NoSocket uint64 // on a queue without socket, left to the kernel
 	Untimed  uint64 // given to a socket without the arrival time asked for
 	// Of a program for one device (Program.ForDevice), packets that have the program's
-	// time in the place of the device's:
+	// time instead of the device's:
 	Unstamped uint64 // the device gave none
 	Astray    uint64 // it was more than 100 ms off the program's clock
 }

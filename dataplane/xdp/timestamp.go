@@ -30,16 +30,16 @@ func BestClock() Clock {
 	return ClockMonotonic
 }
 
-// TimestampSize is how many bytes stand directly in front of a packet with an arrival time:
+// TimestampSize is how many bytes directly precede a packet with an arrival time:
 //
 //	| tag (8) | nanoseconds (8) | packet ...
 //
 // both in the machine's byte order. A frame keeps what an earlier packet left in it, so only the
-// Program's own tag, which the reader clears, tells that the time is this packet's.
+// Program's own tag, which the reader clears, marks the time as this packet's.
 // Counters.Untimed counts the packets without, which are all where the driver lacks XDP metadata.
 const TimestampSize = 16
 
-// Tag is what marks a time in front of a packet; 0 if the program writes none. Nobody can
+// Tag marks a time in front of a packet; 0 if the program writes none. No sender can
 // guess it, so no bytes of a packet pass for a time.
 func (p *Program) Tag() uint64 { return p.tag }
 

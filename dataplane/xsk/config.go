@@ -37,11 +37,11 @@ func ParseMode(name string) (Mode, error) {
 // kernel: the first socket decides them, and a later one that wants something else is refused.
 type Config struct {
 	// Ring sizes in descriptors, powers of two. The completion ring bounds the
-	// packets under way in copy mode, so it should not be smaller than the TX ring.
+	// packets in flight in copy mode, so it should not be smaller than the TX ring.
 	FillSize, RXSize, TXSize, CompletionSize int
 
 	Mode        Mode
-	NeedWakeup  bool // the kernel tells when it needs a system call
+	NeedWakeup  bool // the kernel signals when it needs a system call
 	MultiBuffer bool // packets of several frames (XDP_USE_SG, kernel 6.6)
 
 	// TXBudget is how many descriptors one Kick sends in copy mode, from 32 to TXSize
@@ -97,7 +97,7 @@ func (c Config) Validate() error {
 type Granted struct {
 	ZeroCopy    bool // from XDP_OPTIONS
 	NeedWakeup  bool // the bind asked for it and was accepted, or inherited it
-	MultiBuffer bool // likewise
+	MultiBuffer bool // as granted
 	TXBudget    int  // descriptors per Kick in copy mode, or 0: the kernel's 32
 	BusyPoll    bool // all options asked for were accepted
 }

@@ -13,7 +13,7 @@
 //	   |    kernel     |                      4. and RX.Pop hands the packet to us.
 //	   +---------------+                      5. The pipeline works on the packet in place.
 //	4 RX   |       ^                          6. TX.Push offers it to the kernel, on any socket of the
-//	       v       | 6 TX                        same UMEM, so a switch forwards without a copy of its own.
+//	       v       | 6 TX                        same UMEM, so a switch forwards without a copy.
 //	   5 pipeline (ours)                      7. TX.Kick has it sent (__xsk_generic_xmit in net/xdp/xsk.c),
 //	                                          8. and Completion.Pop returns the frame, free again.
 //

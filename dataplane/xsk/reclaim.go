@@ -3,13 +3,13 @@ package xsk
 import "runtime"
 
 // Held counts the frames that the kernel took and has not given back through a ring. Which
-// ones they are it does not tell: they are those that the owner finds nowhere else.
+// ones they are it does not report: they are those that the owner does not find elsewhere.
 type Held struct {
 	// RX frames were taken from the fill ring and hold no delivered packet: in copy mode those
 	// on the pool's free list, left from packets that found the RX ring full; in zero-copy
 	// mode those posted to the device.
 	RX int
-	// TX frames were taken from the TX ring and are not completed: packets on their way,
+	// TX frames were taken from the TX ring and are not completed: packets in flight,
 	// or, for good, invalid descriptors (Stats.TXInvalidDescs).
 	TX int
 }
@@ -20,7 +20,7 @@ type Held struct {
 //	Fill.Push + TX.Push - RX.Pop - Completion.Pop = appended + Held.RX + Held.TX
 //
 // Call it once nothing redirects to the socket (its XSKMAP entry was removed) and
-// nobody uses its rings, right before Close: it empties our side of RX and
+// when its rings are unused, right before Close: it empties our side of RX and
 // completion, but the kernel may go on with fill and TX. Packets still in the TX ring
 // are sent if possible. All those frames, the held ones
 // too, may be used again when Close has returned.
@@ -51,7 +51,7 @@ func (s *Socket) Reclaim(addrs []uint64) ([]uint64, Held) {
 	return addrs, ix.held()
 }
 
-// Held tells how many frames the kernel holds now. It is exact while the socket is at
+// Held returns how many frames the kernel holds now. It is exact while the socket is at
 // rest, and else a moment's view.
 func (s *Socket) Held() Held { return s.indexes().held() }
 

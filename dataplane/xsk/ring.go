@@ -34,7 +34,7 @@ type shared[T Desc | uint64] struct {
 	slots    []T // length is a power of two
 }
 
-// NeedsWakeup tells whether the kernel waits for a system call before it goes on
+// NeedsWakeup reports whether the kernel waits for a system call before it goes on
 // with this ring. Without need_wakeup on the socket it is constant: true for TX in
 // copy mode (the kernel sends only inside the call), false for fill.
 func (s *shared[T]) NeedsWakeup() bool { return s.flags.Load()&needWakeup != 0 }

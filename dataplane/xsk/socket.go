@@ -58,7 +58,7 @@ func (u *UMEM) open(ifindex, queue int, config Config) (*Socket, error) {
 	return u.setup(ifindex, queue, config, nil)
 }
 
-// admit refuses what the shared bind would refuse with a bare EINVAL, or not tell.
+// admit rejects what the shared bind would reject with a bare EINVAL, or accept silently.
 func (u *UMEM) admit(ifindex, queue int, config Config) error {
 	for _, s := range u.sockets {
 		if s.ifindex == ifindex && s.queue == queue {
@@ -197,7 +197,7 @@ func (s *Socket) bind(flags uint16, sharedFD int) error {
 	})
 }
 
-// patience is how long the remains of a closed socket may be in the way: on cores that
+// patience is how long the remains of a closed socket may block the queue: on cores that
 // are full of receive work, work items have been seen to wait for more than a second.
 const patience = 5 * time.Second
 
@@ -224,7 +224,7 @@ func (s *Socket) askMode() error {
 	return nil
 }
 
-// Granted tells what the kernel gave.
+// Granted returns what the kernel granted.
 func (s *Socket) Granted() Granted { return s.granted }
 
 // FD is the descriptor, for the XSKMAP and for poll. Poll reports POLLIN with packets

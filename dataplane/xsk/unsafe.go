@@ -76,7 +76,7 @@ func statistics(fd int) (stats unix.XDPStatistics, err error) {
 	return stats, err
 }
 
-// options returns XDP_OPTIONS, which tells zero-copy (XDP_OPTIONS_ZEROCOPY) and nothing else.
+// options returns XDP_OPTIONS, which reports zero-copy (XDP_OPTIONS_ZEROCOPY) and nothing else.
 func options(fd int) (flags uint32, err error) {
 	err = getsockopt(fd, unix.XDP_OPTIONS, unsafe.Pointer(&flags), unsafe.Sizeof(flags))
 	return flags, err

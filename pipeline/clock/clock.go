@@ -19,7 +19,7 @@ func Of(s Source) Clock { return Clock{source: s} }
 
 const resync = int64(10 * time.Millisecond)
 
-// Slew is how far back a clock stands still instead of following, in ns: a resync
+// Slew is how far back a clock stops instead of following, in ns: a resync
 // moves by as much as one measurement of the distance and the next differ.
 const Slew = int64(10 * time.Millisecond)
 

@@ -1,5 +1,5 @@
 // Package clock reads CLOCK_TAI, the clock of packets and batches, cheaply, and
-// tells how far it is from CLOCK_MONOTONIC.
+// reports its distance from CLOCK_MONOTONIC.
 //
 // Two clocks cannot be read at the same moment. Between the two readings a thread may
 // be interrupted, for milliseconds on a busy machine, and the distance of the clocks

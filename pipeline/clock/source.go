@@ -7,7 +7,7 @@ import (
 )
 
 // Source is two clocks, in nanoseconds: CLOCK_TAI, which the system may set, and one
-// that nobody can set. Tests have clocks of their own.
+// that cannot be set. Tests have other clocks.
 type Source struct {
 	TAI, Monotonic func() int64
 }

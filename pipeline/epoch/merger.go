@@ -72,7 +72,7 @@ func (m *Merger[T]) Flush(emit func(*Merged[T])) {
 		}
 	}
 	for _, w := range m.workers {
-		if missed := w.untold.Swap(0); missed != 0 {
+		if missed := w.unreported.Swap(0); missed != 0 {
 			emit(&Merged[T]{Slice: w.Slice(), Missed: missed, Partial: true, Cells: m.merged.Cells})
 		}
 	}
@@ -132,7 +132,7 @@ func (m *Merger[T]) take() (progress bool) {
 	return progress
 }
 
-// complete reports whether nobody can add to the open slice any more.
+// complete reports whether no worker can add to the open slice any more.
 func (m *Merger[T]) complete(now int64) bool {
 	// The second matters once the clock was set back: the slice lies ahead then.
 	late := now-m.merged.Slice.End() > grace || now-m.since > grace

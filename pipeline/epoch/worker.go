@@ -28,7 +28,7 @@ type Worker[T any] struct {
 	holding bool
 	begun   bool
 	slice   Slice
-	missed  uint64 // to be told with the next cells handed over
+	missed  uint64 // to be reported with the next cells handed over
 	fresh   uint64 // of these, not in total yet
 	partial bool
 
@@ -39,9 +39,9 @@ type Worker[T any] struct {
 	// total the missed packets, as of the last edge.
 	overruns atomic.Uint64
 	total    atomic.Uint64
-	// untold is what the worker missed last, if it had no cells at its end to tell
+	// unreported is what the worker missed last, if it had no cells at its end to report
 	// it with; written by Finish, before the collector's last call.
-	untold atomic.Uint64
+	unreported atomic.Uint64
 }
 
 // NewWorker returns a worker with two copies of cells, both empty.
@@ -54,7 +54,7 @@ func NewWorker[T any](cells func() *T) *Worker[T] {
 }
 
 // Current returns the cells to update, or nil while both copies are with the
-// collector: then the stage tells Miss what it did not measure.
+// collector: then the stage passes Miss what it did not measure.
 func (w *Worker[T]) Current() *T {
 	if !w.holding {
 		return nil
@@ -133,7 +133,7 @@ func (w *Worker[T]) Finish(now int64) {
 	w.Tick(now, w.slice.Shift) // a copy may have come back
 	w.partial = true
 	if !w.holding {
-		w.untold.Store(w.missed)
+		w.unreported.Store(w.missed)
 	}
 	w.flip(w.slice, true)
 }
@@ -141,7 +141,7 @@ func (w *Worker[T]) Finish(now int64) {
 // Overruns counts the slices in which the worker lacked cells. From anywhere.
 func (w *Worker[T]) Overruns() uint64 { return w.overruns.Load() }
 
-// Missed counts the packets of which Miss was told, as of the last edge. From
+// Missed counts the packets passed to Miss, as of the last edge. From
 // anywhere.
 func (w *Worker[T]) Missed() uint64 { return w.total.Load() }
 

@@ -47,7 +47,7 @@ func ICMPIsError(typ uint8) bool {
 // ICMPv6IsError is ICMPIsError for ICMPv6 (RFC 4443, 2.4 e); redirects count.
 func ICMPv6IsError(typ uint8) bool { return typ < 128 || typ == ICMPv6Redirect }
 
-// Checksum returns the checksum as it stands.
+// Checksum returns the checksum field.
 func (h *ICMP) Checksum() uint16 { return binary.BigEndian.Uint16(h[2:4]) }
 
 // SetChecksum sets the checksum.

@@ -79,7 +79,7 @@ func (h *IPv4) TTL() uint8 { return h[8] }
 // Protocol returns the protocol of the payload.
 func (h *IPv4) Protocol() uint8 { return h[9] }
 
-// Checksum returns the header checksum as it stands.
+// Checksum returns the header checksum field.
 func (h *IPv4) Checksum() uint16 { return binary.BigEndian.Uint16(h[10:12]) }
 
 // Src returns the source address.

@@ -66,7 +66,7 @@ func IPv6ExtAt(data []byte, off int) *IPv6Ext {
 }
 
 // IsIPv6Ext reports whether a next header value names an extension header with
-// a next header of its own. ESP is not one: what follows it is encrypted.
+// a next-header field. ESP is not one: what follows it is encrypted.
 func IsIPv6Ext(next uint8) bool {
 	// A set of 256 bits, one word tested: the values are spread too widely
 	// for a jump table to be short.

@@ -2,14 +2,14 @@ package header
 
 import "encoding/binary"
 
-// Shim carries a telemetry digest between the switches of a network. It stands
-// behind the addresses and VLAN tags, where a VLAN tag would stand, and keeps
+// Shim carries a telemetry digest between the switches of a network. It is
+// behind the addresses and VLAN tags, where a VLAN tag would be, and keeps
 // the EtherType of the packet that it was put into:
 //
 //	bytes  | 0                                    | 1   | 2    | 4         | 4+n           6+n
 //	       | version(4) interval(1) length-1 (3)  | hop | plan | digest(n) | original type |
 //
-// in front of it stands the EtherType TypeShim. The digest has 1 to 8 bytes,
+// the EtherType TypeShim precedes it. The digest has 1 to 8 bytes,
 // most significant first, and the first byte says how many, so that a parser can
 // look behind a shim of a plan that it does not know. A Shim is a view: its
 // length is the shim's, so accessors need no further checks.
@@ -45,7 +45,7 @@ func ShimAt(data []byte, off int) Shim {
 }
 
 // NewShim writes a shim with a digest of n bytes, a hop number of 0 and a digest
-// of 0 in front of the original EtherType, which stands already where the view
+// of 0 in front of the original EtherType, which is already where the view
 // ends: data has ShimLen(n) bytes.
 func NewShim(data []byte, n int, plan uint16) Shim {
 	s := Shim(data[:ShimLen(n)])
@@ -58,7 +58,7 @@ func NewShim(data []byte, n int, plan uint16) Shim {
 // Version returns the version; the other accessors hold for ShimVersion.
 func (s Shim) Version() int { return int(s[0] >> 4) }
 
-// Interval returns the bit that tells one measurement interval from the next.
+// Interval returns the bit that separates a measurement interval from the next.
 func (s Shim) Interval() bool { return s[0]&shimInterval != 0 }
 
 // Hop returns how many switches have written the packet.

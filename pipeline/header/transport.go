@@ -51,10 +51,10 @@ func (h *TCP) HeaderLen() int { return int(h[12]>>4) * 4 }
 // Flags returns the eight flags, TCPFin to TCPCwr.
 func (h *TCP) Flags() uint8 { return h[13] }
 
-// Window returns the window as it stands, unscaled.
+// Window returns the window field, unscaled.
 func (h *TCP) Window() uint16 { return binary.BigEndian.Uint16(h[14:16]) }
 
-// Checksum returns the checksum as it stands.
+// Checksum returns the checksum field.
 func (h *TCP) Checksum() uint16 { return binary.BigEndian.Uint16(h[16:18]) }
 
 // UDP is a UDP header (RFC 768). UDP-Lite (RFC 3828) has the same, but its
@@ -84,7 +84,7 @@ func (h *UDP) DstPort() uint16 { return binary.BigEndian.Uint16(h[2:4]) }
 // Len returns the length of header and payload, in bytes.
 func (h *UDP) Len() int { return int(binary.BigEndian.Uint16(h[4:6])) }
 
-// Checksum returns the checksum as it stands; 0 over IPv4 means none.
+// Checksum returns the checksum field; 0 over IPv4 means none.
 func (h *UDP) Checksum() uint16 { return binary.BigEndian.Uint16(h[6:8]) }
 
 // SCTP is an SCTP common header (RFC 9260).

@@ -14,7 +14,7 @@ import (
 // The zero value has no limit. Set comes before the first Take; it makes the
 // bucket full.
 type Bucket struct {
-	emptyAt atomic.Int64 // nanoseconds of the clock that Take is told
+	emptyAt atomic.Int64 // nanoseconds of Take's clock
 	rate    uint64       // tokens per second; 0: no limit
 	burst   uint64
 	burstNs int64

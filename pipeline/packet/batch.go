@@ -125,7 +125,7 @@ func (b *Batch) ArrivalPort(p *Packet) uint16 {
 // Pool returns the pool whose frames the packets live in.
 func (b *Batch) Pool() *Pool { return b.pool }
 
-// Copy makes dst a copy of src, bytes and metadata, in frames of its own with
+// Copy makes dst a copy of src, bytes and metadata, in new frames with
 // the same offset into the frame, marked with FlagCopy. It reports false, and
 // dst owns no frame, if too few frames are free; that is counted.
 func (b *Batch) Copy(dst, src *Packet) bool {

@@ -12,11 +12,11 @@ import (
 // belongs to no packet.
 //
 // Later fragments carry no ports, so every fragment of a datagram, the first
-// too, has a key without ports. IPv6 fragments have ProtoFragment in place of
+// too, has a key without ports. IPv6 fragments have ProtoFragment instead of
 // the protocol, since the fragments of one datagram may differ in what their
 // fragment headers name (RFC 8200, 4.5).
 type FlowKey struct {
-	// Src and Dst are the addresses. An IPv4 address stands in the first four
+	// Src and Dst are the addresses. An IPv4 address is in the first four
 	// bytes, with zeros behind, so that a prefix is a prefix for both versions.
 	Src, Dst [16]byte
 	// SrcPort and DstPort are the ports, host byte order; zero without ports.

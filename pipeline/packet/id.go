@@ -4,8 +4,8 @@ import "encoding/binary"
 
 // IDBlock is what the packet id is the hash of: what does not change along the
 // path and differs between packets. All switches, whatever they forward by,
-// build the same block from a packet, and so does a P4 parser: fields stand at
-// fixed places, and what a packet lacks is zero. The number of words tells the
+// build the same block from a packet, and so does a P4 parser: fields are at
+// fixed offsets, and what a packet lacks is zero. The number of words gives the
 // three layouts apart, as the hash depends on it. A word is eight bytes of the
 // drawing in little-endian order; fields are in network byte order.
 //
@@ -50,7 +50,7 @@ const (
 	IDWords6     = 8
 )
 
-// Protocol numbers with a layout of their own.
+// Protocol numbers with their own layout.
 const (
 	protoICMP    = 1
 	protoTCP     = 6

@@ -37,7 +37,7 @@ type Packet struct {
 	// TTL is the time to live or hop limit, with FlagIP.
 	TTL uint8
 
-	// Flags tell what the parser found.
+	// Flags say what the parser found.
 	Flags Flags
 	// The offsets of headers from the packet's first byte: L3 behind the link
 	// header (always), L4 and Payload with FlagL4. Payload is L4 for protocols
@@ -58,7 +58,7 @@ type Packet struct {
 // NoPort is the value of OutPort before a stage has chosen a port.
 const NoPort = ^uint16(0)
 
-// Flags tell what the parser found in a packet.
+// Flags say what the parser found in a packet.
 type Flags uint16
 
 // What the parser found. A malformed or unknown header ends the parse: the

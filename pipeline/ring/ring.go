@@ -8,8 +8,8 @@ import (
 )
 
 // Ring takes values from one producer to one consumer, without locks and
-// without allocation. A full ring refuses, and nobody waits: the producer counts what
-// was refused. Each side's index is on a cache line of its own, and the
+// without allocation. A full ring rejects the value, and no side waits: the producer counts what
+// was rejected. Each side's index has its own cache line, and the
 // producer looks at the consumer's only when its copy says that the ring is full.
 //
 //	head ──> consumer reads        tail ──> producer writes

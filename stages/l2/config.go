@@ -164,7 +164,7 @@ func (pc *Port) trunk(key string, f *faults) portVLANs {
 			continue
 		}
 		if v.has(uint16(vid)) {
-			f.add("%s.trunk[%d]: VLAN %d stands twice: remove one", key, i, vid)
+			f.add("%s.trunk[%d]: VLAN %d appears twice: remove one", key, i, vid)
 		}
 		v.add(uint16(vid))
 	}

@@ -74,7 +74,7 @@ func TestValidate(t *testing.T) {
 			trunk = [0, 7, 7, 5000]
 			native = -1`, []string{
 			`port[0].trunk[0]: VLAN 0 does not exist: choose 1 to 4094`,
-			`port[0].trunk[2]: VLAN 7 stands twice: remove one`,
+			`port[0].trunk[2]: VLAN 7 appears twice: remove one`,
 			`port[0].trunk[3]: VLAN 5000 does not exist: choose 1 to 4094`,
 			`port[0].native: VLAN -1 does not exist: choose 1 to 4094`}},
 		{"static", `

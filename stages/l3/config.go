@@ -296,7 +296,7 @@ func (p *plan) planRoute(key string, rc Route, prefix netip.Prefix, ports []stri
 			g.weight = rc.Weights[j]
 		}
 		if slices.ContainsFunc(r.via, func(o gateway) bool { return o.neighbourKey == g.neighbourKey }) {
-			f.add("%s.via[%d]: %s stands twice: remove one, or use weights", key, j, text)
+			f.add("%s.via[%d]: %s appears twice: remove one, or use weights", key, j, text)
 		}
 		total += max(g.weight, 0)
 		r.via = append(r.via, g)

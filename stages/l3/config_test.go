@@ -48,7 +48,7 @@ func TestFaults(t *testing.T) {
 		{"off link", func(c *Config) { c.Routes[0].Via[0] = "10.7.0.1" }, "route[0].via[0]: 10.7.0.1 is in no network of an interface"},
 		{"own", func(c *Config) { c.Routes[0].Via[0] = "10.0.2.1" }, "route[0].via[0]: 10.0.2.1 is the switch's own address"},
 		{"zone", func(c *Config) { c.Routes[1].Via[0] = "fe80::1" }, `route[1].via[0]: a link-local address is not unique: name its port, as in "fe80::1%p0"`},
-		{"hop twice", func(c *Config) { c.Routes[0].Via = []string{"10.0.2.2", "10.0.2.2"} }, "route[0].via[1]: 10.0.2.2 stands twice: remove one, or use weights"},
+		{"hop twice", func(c *Config) { c.Routes[0].Via = []string{"10.0.2.2", "10.0.2.2"} }, "route[0].via[1]: 10.0.2.2 appears twice: remove one, or use weights"},
 		{"weights", func(c *Config) { c.Routes[0].Weights = []int{1, 2} }, "route[0].weights: 2 weights for 1 gateways: write one each"},
 		{"weight", func(c *Config) { c.Routes[0].Weights = []int{0} }, "route[0].weights[0]: 0 is out of range: choose 1 to 64"},
 		{"neighbour", func(c *Config) { c.Neighbours[0].Address = "x" }, `neighbour[0].address: "x" is not an IP address`},

@@ -437,7 +437,7 @@ func TestConfig(t *testing.T) {
 		{func(c *Config) { c.Plan = bad }, []string{"plan: ", "unknown keys unknown"}},
 		{func(c *Config) { c.NextPlan = ipid }, []string{"next_plan: the plans have carriers"}},
 		{func(c *Config) { c.Plan, c.NextPlan = ipid, ipid }, []string{"both plans have the id 3", "does not say which plan"}},
-		{func(c *Config) { c.Edge = []string{"p0", "p9", "p0"} }, []string{`edge[1]: port "p9" is not defined`, `edge[2]: port "p0" stands twice`}},
+		{func(c *Config) { c.Edge = []string{"p0", "p9", "p0"} }, []string{`edge[1]: port "p9" is not defined`, `edge[2]: port "p0" appears twice`}},
 		{func(c *Config) { c.Identification, c.MaxFlows, c.Records, c.RoundTrip = "some", 0, -1, 0 },
 			[]string{"identification:", "max_flows: 0", "records: -1", "round_trip: 0s"}},
 		{func(c *Config) { c.IntervalBits = 30 }, nil},

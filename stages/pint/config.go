@@ -96,7 +96,7 @@ func (c *Config) load(ports []string) (*loaded, error) {
 		case n < 0:
 			fault("edge[%d]: port %q is not defined: define [[port]] name = %q or correct the name", i, name, name)
 		case l.edge[n]:
-			fault("edge[%d]: port %q stands twice: remove one", i, name)
+			fault("edge[%d]: port %q appears twice: remove one", i, name)
 		default:
 			l.edge[n] = true
 		}

@@ -159,7 +159,7 @@ func testHeavyHittersOfRecords(t *testing.T, family hash.Family) {
 		flows = append(flows, c.Flow)
 	}
 	if !slices.IsSorted(flows) || len(slices.Compact(flows)) != len(keys) {
-		t.Error("a candidate stands twice, or out of order")
+		t.Error("a candidate appears twice, or out of order")
 	}
 	path := PathFunc(func(uint64) []uint64 { return []uint64{1, 2, 3} })
 	const threshold = 0.002 * epochs * 40_000
