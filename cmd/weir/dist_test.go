@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/weirswitch/weir/internal/privilege"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/stages/l2"
 )
@@ -202,7 +203,7 @@ func TestUnit(t *testing.T) {
 		}
 	}
 	granted := strings.Fields(strings.ToLower(keys["[Service]CapabilityBoundingSet"][0]))
-	for _, c := range portCapabilities {
+	for _, c := range privilege.ForPorts {
 		if !slices.Contains(granted, c.String()) {
 			t.Errorf("the unit does not grant %s", c)
 		}

@@ -2,7 +2,7 @@
 // This is its one binary: a file per subcommand, which joins the packages and
 // holds no logic of its own.
 //
-//	weir switch ...  ->  switch.go  ->  config.Load  ->  worker.Run  ->  pipeline.Graph.Run  ->  <stage>.Process
+//	weir switch ...  ->  switch.go  ->  config.Load  ->  node.Run  ->  worker.Run  ->  pipeline.Graph.Run  ->  <stage>.Process
 package main
 
 import (

@@ -14,6 +14,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/p4/bmv2"
 	"github.com/weirswitch/weir/p4/records"
+	"github.com/weirswitch/weir/telemetry/export"
 )
 
 // endingSwitch counts in all ways that make records; %s is its plan, and its folder of records.
@@ -137,7 +138,7 @@ func TestP4FinalReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.source = &p4Source{Source: source, cpu: r.cpu}
-	if r.export, err = newExporting(c.Telemetry, c.Switch, nil, r.source); err != nil {
+	if r.export, err = export.NewPath(c.Telemetry, c.Switch.ID, c.Switch.Name, c.Switch.Hash, nil, r.source); err != nil {
 		t.Fatal(err)
 	}
 	r.running.Go(r.read)
@@ -163,7 +164,7 @@ func TestP4FinalReport(t *testing.T) {
 	taken, finished := 0, 0
 	r.finish = func() error {
 		finished = taken
-		err := r.export.finish(taiNow())
+		err := r.export.Close(taiNow())
 		come(cpuFrame(1), cpuFrame(1))
 		return err
 	}

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/node"
 	"github.com/weirswitch/weir/p4/bmv2"
 	"github.com/weirswitch/weir/p4/records"
+	"github.com/weirswitch/weir/telemetry/export"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
@@ -19,7 +21,7 @@ import (
 type p4Records struct {
 	cpu    *bmv2.CPUPort
 	source *p4Source
-	export *exporting
+	export *export.Path
 
 	came      atomic.Uint64 // frames from the CPU port
 	end       chan struct{}
@@ -35,7 +37,7 @@ func startP4Records(s *p4LiveSwitch, cpuPort int) (*p4Records, error) {
 	if c.Telemetry.Spool == "" {
 		return nil, nil
 	}
-	if err := checkSending(c.Telemetry); err != nil {
+	if err := c.Telemetry.CheckSending(); err != nil {
 		return nil, err
 	}
 	cpu, err := bmv2.OpenCPUPort()
@@ -54,12 +56,13 @@ func startP4Records(s *p4LiveSwitch, cpuPort int) (*p4Records, error) {
 	}
 	s.plane.LeaveEpochs()
 	r.source = &p4Source{Source: source, cpu: cpu}
-	if r.export, err = newExporting(c.Telemetry, c.Switch, nil, r.source); err != nil {
+	if r.export, err = export.NewPath(c.Telemetry, c.Switch.ID, c.Switch.Name, c.Switch.Hash, nil, r.source); err != nil {
 		return nil, errors.Join(err, r.stop())
 	}
 	r.running.Go(func() { source.Run(r.end) })
 	r.running.Go(r.read)
-	r.finish = r.export.start(c.Telemetry)
+	_ = r.export.Configure(c.Telemetry) // the files are good; records wait in the spool otherwise
+	r.finish = r.export.Start(s.now)
 	return r, nil
 }
 
@@ -122,7 +125,7 @@ func (r *p4Records) report(to *api.ReportResponse) {
 	if r == nil || r.export == nil {
 		return
 	}
-	to.Records = r.export.records()
+	to.Records = node.Records(r.export)
 	add := func(name, help string, labels map[string]string, value uint64) {
 		to.Metrics = append(to.Metrics, &api.Metric{Stage: "p4", Name: name, Help: help, Labels: labels, Value: float64(value)})
 	}

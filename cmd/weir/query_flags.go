@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/query"
 )
 
@@ -159,5 +160,5 @@ func parseTime(flag, text string) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("--%s %q: write a time as 2026-01-31T12:00:00Z, or nanoseconds as answers have them", flag, text)
 	}
-	return t.UnixNano() + utcOffset(), nil
+	return t.UnixNano() + clock.UTCOffset(), nil
 }

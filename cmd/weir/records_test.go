@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/telemetry/export"
 )
 
 // TestPrintRecords: what people are shown of the record path.
@@ -17,7 +18,7 @@ func TestPrintRecords(t *testing.T) {
 		want string
 	}{
 		{"nothing", nil, ""},
-		{"no collector", &api.Records{Spool: "/spool", State: sendingOff, Kinds: []*api.RecordKind{{Kind: "lds", Made: 5, Waiting: 5, WaitingBytes: 500}}}, `
+		{"no collector", &api.Records{Spool: "/spool", State: string(export.Off), Kinds: []*api.RecordKind{{Kind: "lds", Made: 5, Waiting: 5, WaitingBytes: 500}}}, `
 records: spooled in /spool, they stay there, since no collector is configured
 
 RECORDS  MADE  FOUND  SENT  WAITING  DROPPED  LOST  WAITING BYTES

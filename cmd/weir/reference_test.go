@@ -22,9 +22,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/control/metrics"
 	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/node"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
@@ -313,15 +315,9 @@ func (r *reference) metrics(t *testing.T) {
 		m.Stage(0)
 		chain = append(chain, pipeline.Named{Name: name, Module: m})
 	}
-	all := metricsOf(chain, nil)
-	recordMetrics(&api.Records{Kinds: []*api.RecordKind{{Drops: []*api.RecordDrop{{}}}}}, 0, func(m pipeline.Metric) {
-		labels := map[string]string{}
-		for _, l := range m.Labels {
-			labels[l[0]] = ""
-		}
-		all = append(all, &api.Metric{Stage: recordStage, Name: m.Name, Help: m.Help, Labels: labels, Gauge: m.Gauge})
-	})
-	all = append(all, counterMetrics(controlCounters{})...)
+	all := node.StageMetrics(chain)
+	all = append(all, node.RecordMetrics(&api.Records{Kinds: []*api.RecordKind{{Drops: []*api.RecordDrop{{}}}}}, 0)...)
+	all = append(all, node.ControlMetrics(control.Counters{})...)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.NewCollector(oneOfAll{all}))
 	families, err := registry.Gather()

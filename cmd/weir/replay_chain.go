@@ -12,6 +12,7 @@ import (
 	"github.com/weirswitch/weir/bench/netsim"
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/node"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
@@ -175,8 +176,18 @@ func (r *replayReport) addDecoded(p *replayPlan) {
 	}
 }
 
+// pintOf finds the stage pint of a graph, or nil.
+func pintOf(chain []pipeline.Named) *pint.Module {
+	for _, n := range chain {
+		if m, ok := n.Module.(*pint.Module); ok {
+			return m
+		}
+	}
+	return nil
+}
+
 func newDecoded(m *pint.Module, id int, truth []uint64) *replayDecoded {
-	d := &replayDecoded{Switch: id, Pint: pintAnswer(m, &api.PintRequest{}), Hops: len(truth)}
+	d := &replayDecoded{Switch: id, Pint: node.PintAnswer(m, &api.PintRequest{}), Hops: len(truth)}
 	for _, p := range d.Pint.Paths {
 		right := truth == nil || slices.Equal(p.Path, truth)
 		d.Flows++

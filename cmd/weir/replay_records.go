@@ -5,19 +5,21 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/telemetry/export"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
 // replayRecords are the record paths of a replay: of the one switch, or of each
 // of a row.
-type replayRecords []*exporting
+type replayRecords []*export.Path
 
 // openRecords opens them. The switches of a row collect by themselves, as each
 // has a clock of its own.
 func (p *replayPlan) openRecords() (replayRecords, error) {
 	if p.chained == nil {
-		e, err := newExporting(p.telemetry, config.Switch{Name: p.name, ID: p.id, Hash: p.hash}, p.chain)
+		e, err := newRecordPath(p.telemetry, p.id, p.name, p.hash, p.chain)
 		if err != nil {
 			return nil, err
 		}
@@ -26,7 +28,7 @@ func (p *replayPlan) openRecords() (replayRecords, error) {
 	var r replayRecords
 	network := p.chained.network
 	for i := range p.chained.last + 1 {
-		e, err := newExporting(p.telemetry, config.Switch{Name: fmt.Sprintf("s%d", i+1), ID: uint32(i + 1), Hash: p.hash}, network.Chain(i))
+		e, err := newRecordPath(p.telemetry, uint32(i+1), fmt.Sprintf("s%d", i+1), p.hash, network.Chain(i))
 		if err != nil {
 			return nil, errors.Join(err, r.finish())
 		}
@@ -34,6 +36,17 @@ func (p *replayPlan) openRecords() (replayRecords, error) {
 		network.OnTick(i, func(now int64) { e.Poll(now) })
 	}
 	return r, nil
+}
+
+// newRecordPath joins the stages that measure to a spool.
+func newRecordPath(c export.Config, id uint32, name string, family hash.Family, chain []pipeline.Named) (*export.Path, error) {
+	var sources []export.Source
+	for _, n := range chain {
+		if s, ok := n.Module.(export.Source); ok {
+			sources = append(sources, s)
+		}
+	}
+	return export.NewPath(c, id, name, family, nil, sources...)
 }
 
 // poll is what the replay's own worker calls behind a round of its stages' work
@@ -49,21 +62,21 @@ func (r replayRecords) poll(now int64) {
 func (r replayRecords) finish() error {
 	var errs []error
 	for _, e := range r {
-		errs = append(errs, e.finish(math.MaxInt64), e.complete())
+		errs = append(errs, e.Close(math.MaxInt64), complete(e))
 	}
 	return errors.Join(errs...)
 }
 
 // complete reports what a finished record path has lost.
-func (e *exporting) complete() error {
-	if e.spool == nil {
+func complete(e *export.Path) error {
+	if e.Spool == nil {
 		return nil
 	}
 	var lost uint64
 	for k := range 256 {
 		lost += e.Counters(record.Kind(k)).Lost
 	}
-	switch dropped := e.spool.Dropped(); {
+	switch dropped := e.Spool.Dropped(); {
 	case lost != 0:
 		return fmt.Errorf("%d records could not be written: is the disk full?", lost)
 	case dropped != 0:

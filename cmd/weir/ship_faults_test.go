@@ -196,7 +196,7 @@ func TestFaultDiskFull(t *testing.T) {
 		t.Fatalf("%d records are missing: %v", missing, end)
 	}
 	epoch := uint64(base >> numberedBits)
-	if d := end.Drops[0]; d.Reason != lostReason || uint64(d.FirstEpoch) != epoch+first || uint64(d.LastEpoch) != epoch+last {
+	if d := end.Drops[0]; d.Reason != "lost" || uint64(d.FirstEpoch) != epoch+first || uint64(d.LastEpoch) != epoch+last {
 		t.Errorf("epochs %d to %d are missing: %v", epoch+first, epoch+last, d)
 	}
 	t.Logf("%d full disks: %d records, %d lost and counted", faultRounds(t), end.Made, end.Lost)

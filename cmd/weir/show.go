@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/telemetry/view/text"
 )
@@ -17,7 +18,7 @@ func printPorts(w io.Writer, ports []*api.Port) error {
 		">RECEIVED", ">FORWARDED", ">CONSUMED", ">DROPPED", ">TRANSMITTED", ">LOST")
 	for _, p := range ports {
 		t.Row(p.Name, p.Interface, p.State, p.Driver, p.Mode, p.Queues, p.Mtu,
-			p.Received, p.Forwarded, p.Consumed, sum(p.Dropped), p.Transmitted, sum(losses(p)))
+			p.Received, p.Forwarded, p.Consumed, sum(p.Dropped), p.Transmitted, sum(control.Losses(p)))
 	}
 	if err := t.Write(w); err != nil {
 		return err
@@ -43,16 +44,6 @@ func printFaults(w io.Writer, ports []*api.Port) error {
 	return nil
 }
 
-// losses are the packets of a port that were lost outside the workers' sight.
-func losses(p *api.Port) map[string]uint64 {
-	return map[string]uint64{
-		"rx_ring_full": p.RxRingFull, "rx_no_frame": p.RxNoFrame, "rx_dropped": p.RxDropped,
-		"rx_invalid": p.RxInvalid, "tx_invalid": p.TxInvalid,
-		"link_tx_drops": p.LinkTxDrops, "link_rx_errors": p.LinkRxErrors,
-		"tx_unsent": p.TxUnsent,
-	}
-}
-
 // printReasons adds, for ports where packets ended, why.
 func printReasons(w io.Writer, ports []*api.Port) error {
 	t := text.NewTable("PORT", "WHAT", "REASON", ">PACKETS")
@@ -63,7 +54,7 @@ func printReasons(w io.Writer, ports []*api.Port) error {
 		}{
 			{"dropped", p.Dropped},
 			{"copy dropped", p.Copies.GetDropped()},
-			{"lost", losses(p)},
+			{"lost", control.Losses(p)},
 			{"left to the kernel", map[string]uint64{"kept": p.Kept, "no_socket": p.NoSocket}},
 		} {
 			for _, reason := range slices.Sorted(maps.Keys(kind.counts)) {

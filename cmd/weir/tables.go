@@ -5,89 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
-	"github.com/weirswitch/weir/stages/acl"
-	"github.com/weirswitch/weir/stages/l3"
 	"github.com/weirswitch/weir/telemetry/view/text"
 )
-
-// Acl implements control.Switch.
-func (s *liveSwitch) Acl() (*api.AclResponse, bool) {
-	m, ok := moduleOf[*acl.Module](s.chain)
-	if !ok {
-		return nil, false
-	}
-	// A change between the two would give rules the counts of others.
-	s.changing.Lock()
-	rules, counts := m.Config().Rules, m.Counters()
-	s.changing.Unlock()
-	r := &api.AclResponse{}
-	for i, c := range counts {
-		rule := &api.AclRule{Name: c.Name, Action: c.Action, Packets: c.Packets, Bytes: c.Bytes}
-		if i < len(rules) {
-			rule.Match = matchText(&rules[i])
-		}
-		r.Rules = append(r.Rules, rule)
-	}
-	return r, true
-}
-
-// matchText is what a rule matches, as in the configuration.
-func matchText(r *acl.Rule) string {
-	var parts []string
-	if len(r.InPorts) != 0 {
-		parts = append(parts, fmt.Sprintf("in_ports = %q", r.InPorts))
-	}
-	for _, f := range [][2]string{
-		{"src_mac", r.SrcMAC}, {"dst_mac", r.DstMAC}, {"vlan", r.VLAN}, {"ethertype", r.EtherType}, {"src", r.Src}, {"dst", r.Dst},
-		{"protocol", r.Protocol}, {"src_port", r.SrcPort}, {"dst_port", r.DstPort}, {"tcp_flags", r.TCPFlags},
-	} {
-		if f[1] != "" {
-			parts = append(parts, fmt.Sprintf("%s = %q", f[0], f[1]))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// Routes implements control.Switch.
-func (s *liveSwitch) Routes() (*api.RoutesResponse, bool) {
-	m, ok := moduleOf[*l3.Module](s.chain)
-	if !ok {
-		return nil, false
-	}
-	names := s.portNames()
-	r := &api.RoutesResponse{}
-	for _, e := range m.Routes() {
-		route := &api.Route{Prefix: e.Prefix.String(), Kind: e.Kind}
-		for _, h := range e.Hops {
-			route.Hops = append(route.Hops, &api.Hop{Address: h.Address.String(), Port: names[h.Port]})
-		}
-		if len(e.Hops) == 0 {
-			route.Port = names[e.Port]
-		}
-		r.Routes = append(r.Routes, route)
-	}
-	return r, true
-}
-
-// Neighbours implements control.Switch.
-func (s *liveSwitch) Neighbours() (*api.NeighboursResponse, bool) {
-	m, ok := moduleOf[*l3.Module](s.chain)
-	if !ok {
-		return nil, false
-	}
-	names := s.portNames()
-	r := &api.NeighboursResponse{}
-	for _, e := range m.Neighbours() {
-		r.Neighbours = append(r.Neighbours, &api.Neighbour{
-			Address: e.Address.String(), Port: names[e.Port], Mac: e.MAC, State: e.State, Waiting: int64(e.Waiting),
-		})
-	}
-	return r, true
-}
 
 func askAcl(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
 	r, err := c.Acl(ctx, &api.AclRequest{})

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/node"
 )
 
 func newVersionCommand() *cobra.Command {
@@ -31,26 +30,8 @@ func newVersionCommand() *cobra.Command {
 	return cmd
 }
 
-// version reads what the Go tool has noted in the binary.
-func version() *api.VersionResponse {
-	v := &api.VersionResponse{Version: "(unknown)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	v.Version = info.Main.Version
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			v.Revision = s.Value
-		case "vcs.time":
-			v.Time = s.Value
-		case "vcs.modified":
-			v.Modified = s.Value == "true"
-		}
-	}
-	return v
-}
+// version is what the Go tool has noted in the binary.
+func version() *api.VersionResponse { return node.Version() }
 
 func printVersion(w io.Writer, v *api.VersionResponse) error {
 	revision := ""

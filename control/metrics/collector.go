@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
 )
 
@@ -89,15 +90,9 @@ func (e emitter) port(p *api.Port) {
 	for _, reason := range slices.Sorted(maps.Keys(p.Copies.GetDropped())) {
 		e.counter("port_dropped_copies_total", "copies that were dropped, by reason", p.Copies.Dropped[reason], "port", p.Name, "reason", reason)
 	}
-	for _, lost := range []struct {
-		reason string
-		n      uint64
-	}{
-		{"rx_ring_full", p.RxRingFull}, {"rx_no_frame", p.RxNoFrame}, {"rx_dropped", p.RxDropped}, {"rx_invalid", p.RxInvalid},
-		{"tx_invalid", p.TxInvalid}, {"link_tx_drops", p.LinkTxDrops}, {"link_rx_errors", p.LinkRxErrors},
-		{"tx_unsent", p.TxUnsent},
-	} {
-		e.counter("port_lost_packets_total", "packets lost outside the workers' sight, by reason", lost.n, "port", p.Name, "reason", lost.reason)
+	losses := control.Losses(p)
+	for _, reason := range slices.Sorted(maps.Keys(losses)) {
+		e.counter("port_lost_packets_total", "packets lost outside the workers' sight, by reason", losses[reason], "port", p.Name, "reason", reason)
 	}
 	e.counter("port_left_packets_total", "packets left to the kernel, by reason", p.Kept, "port", p.Name, "reason", "kept")
 	e.counter("port_left_packets_total", "packets left to the kernel, by reason", p.NoSocket, "port", p.Name, "reason", "no_socket")

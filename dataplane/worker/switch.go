@@ -73,7 +73,7 @@ func New(c Config, parts Parts) (*Switch, error) {
 		s.seats = append(s.seats, &seat{number: i, port: p})
 	}
 	if err := s.build(c, parts); err != nil {
-		return nil, errors.Join(err, s.close())
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
@@ -228,7 +228,7 @@ func (s *Switch) Run(ctx context.Context, ready func()) error {
 	s.startKeepers(nil)
 	close(stop)
 	background.Wait()
-	return errors.Join(err, s.close())
+	return errors.Join(err, s.Close())
 }
 
 // supervise waits for the end and begins the drain.
@@ -294,10 +294,10 @@ func (s *Switch) receiveDone(worker int) bool {
 	return s.done.Or(bit)|bit == all
 }
 
-// close frees everything, in the order of use: queues, caches, ports. Nearly all
-// of its time is spent waiting for the kernel's grace periods, so workers, and
-// then ports, close side by side.
-func (s *Switch) close() error {
+// Close frees everything, in the order of use: queues, caches, ports. Run does so at its
+// end; a switch that never runs needs it. Nearly all of its time is spent waiting for the
+// kernel's grace periods, so workers, and then ports, close side by side.
+func (s *Switch) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

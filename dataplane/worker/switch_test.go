@@ -218,7 +218,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	if s.workers[0].loop.TakenOver == 0 {
 		t.Error("nothing was handed over")
 	}
-	if err := s.close(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -245,7 +245,7 @@ func TestDepthOfHandoff(t *testing.T) {
 	if got := w.batch.Depth[1]; got != rest || uint64(rest) >= w.loop.HandedOver {
 		t.Errorf("depth %d behind %d packets, of which %d were taken over", got, w.loop.HandedOver, s.workers[1].loop.TakenOver)
 	}
-	if err := s.close(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -320,7 +320,7 @@ func TestIdleWorkersAreRefused(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return s.close()
+		return s.Close()
 	}
 	for workers := 1; workers <= 3; workers++ {
 		if err := build(workers); err != nil {

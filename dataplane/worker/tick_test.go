@@ -43,7 +43,7 @@ func clocked(t *testing.T, arrival bool) (*Worker, *clockwork) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.close(); err != nil {
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 		pool.Close()

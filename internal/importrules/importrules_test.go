@@ -186,7 +186,7 @@ func TestBans(t *testing.T) {
 // TestRulesDescribePlaces fails for a rule about a folder that the layout does
 // not have, which would guard nothing.
 func TestRulesDescribePlaces(t *testing.T) {
-	known := []string{"bench", "cmd", "config", "control", "dataplane", "internal", "p4", "pipeline", "stages", "telemetry"}
+	known := []string{"bench", "cmd", "config", "control", "dataplane", "internal", "node", "p4", "pipeline", "stages", "telemetry"}
 	check := func(rule string, patterns []string) {
 		for _, pattern := range patterns {
 			top, _, _ := strings.Cut(pattern, "/")

@@ -75,3 +75,10 @@ func (s Source) Read() (best Reading) {
 	}
 	return best
 }
+
+// UTCOffset is how far CLOCK_TAI, the clock of batches and records, is ahead of UTC, the
+// clock of captures and people: whole seconds in ns, 0 where the kernel does not know it.
+func UTCOffset() int64 {
+	const second = int64(time.Second)
+	return (readTAI() - read(unix.CLOCK_REALTIME) + second/2) / second * second
+}

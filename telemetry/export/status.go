@@ -9,6 +9,7 @@ type State string
 const (
 	Connecting State = "connecting" // no server answers
 	Connected  State = "connected"
+	Off        State = "off" // no collector is configured
 )
 
 // Status is what a shipper says of itself. Times are those of the wall clock.

@@ -1,4 +1,4 @@
-package main
+package node
 
 import (
 	"context"
@@ -8,12 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/control/capture"
 	"github.com/weirswitch/weir/control/filter"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -29,8 +28,9 @@ const (
 // errLooking refuses a second look at the packets.
 var errLooking = errors.New("a trace or a capture is under way: wait for its end")
 
-// Trace implements control.Switch.
-func (s *liveSwitch) Trace(ctx context.Context, q *api.TraceRequest) (*api.TraceResponse, error) {
+// Trace returns the path of some packets through the stages, in words. There is one trace
+// or capture at a time.
+func (n *Node) Trace(ctx context.Context, q *api.TraceRequest) (*api.TraceResponse, error) {
 	if q.Count < 1 || q.Count > maxTraces {
 		return nil, fmt.Errorf("%d packets: choose 1 to %d", q.Count, maxTraces)
 	}
@@ -41,13 +41,13 @@ func (s *liveSwitch) Trace(ctx context.Context, q *api.TraceRequest) (*api.Trace
 	if err != nil {
 		return nil, err
 	}
-	if !s.looking.TryLock() {
+	if !n.looking.TryLock() {
 		return nil, errLooking
 	}
-	defer s.looking.Unlock()
+	defer n.looking.Unlock()
 	tracer := pipeline.NewTracer(int(q.Count), func(b *packet.Batch, p *packet.Packet) bool { return f.Match(b.Data(p)) })
-	s.sw.SetTracer(tracer)
-	defer s.sw.SetTracer(nil)
+	n.sw.SetTracer(tracer)
+	defer n.sw.SetTracer(nil)
 	wait := time.NewTimer(time.Duration(q.WaitNs))
 	defer wait.Stop()
 	for over := false; !over && len(tracer.Traces()) < int(q.Count); {
@@ -59,7 +59,7 @@ func (s *liveSwitch) Trace(ctx context.Context, q *api.TraceRequest) (*api.Trace
 		case <-time.After(lookAgain):
 		}
 	}
-	names := s.portNames()
+	names := n.portNames()
 	r := &api.TraceResponse{}
 	for _, tr := range tracer.Traces() {
 		p := &api.TracedPacket{Port: names[tr.InPort], Length: tr.Length}
@@ -71,9 +71,9 @@ func (s *liveSwitch) Trace(ctx context.Context, q *api.TraceRequest) (*api.Trace
 	return r, nil
 }
 
-// Capture implements control.Switch.
-func (s *liveSwitch) Capture(ctx context.Context, q *api.CaptureRequest, send func(*api.CaptureResponse) error) error {
-	tap, err := s.edge(q)
+// Capture sends copies of packets at an edge of a stage until ctx ends or there are enough.
+func (n *Node) Capture(ctx context.Context, q *api.CaptureRequest, send func(*api.CaptureResponse) error) error {
+	tap, err := n.edge(q)
 	if err != nil {
 		return err
 	}
@@ -81,25 +81,25 @@ func (s *liveSwitch) Capture(ctx context.Context, q *api.CaptureRequest, send fu
 	if err != nil {
 		return err
 	}
-	if !s.looking.TryLock() {
+	if !n.looking.TryLock() {
 		return errLooking
 	}
-	defer s.looking.Unlock()
-	buffer := capture.NewBuffer(f, int(q.Truncate), s.config.Dataplane.FrameSize)
-	if err := send(&api.CaptureResponse{Ports: s.portNames()}); err != nil {
+	defer n.looking.Unlock()
+	buffer := capture.NewBuffer(f, int(q.Truncate), n.config.Dataplane.FrameSize)
+	if err := send(&api.CaptureResponse{Ports: n.portNames()}); err != nil {
 		return err
 	}
 	tap.Take = buffer.Take
-	s.sw.SetTracer(pipeline.NewTap(*tap))
-	defer s.sw.SetTracer(nil)
-	return s.sendCapture(ctx, q, buffer, send)
+	n.sw.SetTracer(pipeline.NewTap(*tap))
+	defer n.sw.SetTracer(nil)
+	return n.sendCapture(ctx, q, buffer, send)
 }
 
 // edge finds the place in the graph that a capture is of.
-func (s *liveSwitch) edge(q *api.CaptureRequest) (*pipeline.Tap, error) {
+func (n *Node) edge(q *api.CaptureRequest) (*pipeline.Tap, error) {
 	t := &pipeline.Tap{}
 	if q.Stage != "" {
-		graph := s.config.Switch.Graph
+		graph := n.config.Switch.Graph
 		if t.Stage = slices.Index(graph, q.Stage); t.Stage < 0 {
 			return nil, fmt.Errorf("the graph has no stage %q: there are %s", q.Stage, strings.Join(graph, ", "))
 		}
@@ -113,8 +113,8 @@ func (s *liveSwitch) edge(q *api.CaptureRequest) (*pipeline.Tap, error) {
 }
 
 // sendCapture sends what comes until there is enough.
-func (s *liveSwitch) sendCapture(ctx context.Context, q *api.CaptureRequest, buffer *capture.Buffer, send func(*api.CaptureResponse) error) error {
-	offset := utcOffset()
+func (n *Node) sendCapture(ctx context.Context, q *api.CaptureRequest, buffer *capture.Buffer, send func(*api.CaptureResponse) error) error {
+	offset := clock.UTCOffset()
 	look := time.NewTicker(takenEvery)
 	defer look.Stop()
 	sent, dropped := uint64(0), uint64(0)
@@ -151,13 +151,4 @@ func packetMessage(p *capture.Packet, offset int64) *api.CapturedPacket {
 		m.Reason = p.Reason.String()
 	}
 	return m
-}
-
-// utcOffset is how far CLOCK_TAI, by which batches go, is ahead of UTC, by which
-// captures do; zero where nobody told the kernel.
-func utcOffset() int64 {
-	var utc unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_REALTIME, &utc)
-	const second = int64(time.Second)
-	return (taiNow() - utc.Nano() + second/2) / second * second
 }

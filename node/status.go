@@ -1,15 +1,15 @@
-package main
+package node
 
 import (
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/control"
+	"github.com/weirswitch/weir/internal/buildinfo"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/export"
@@ -32,31 +32,27 @@ type statuses struct {
 	up   map[string]bool               // whether ports were up, in the newest one collected; the exporter's
 }
 
-// newStatuses is the source of those of s.
-func newStatuses(s *liveSwitch) *statuses {
-	boot := taiNow()
-	return &statuses{look: func() *status.Status { return s.status(boot) }}
+// newStatuses is the source of those of n.
+func newStatuses(n *Node) *statuses {
+	boot := clock.Kernel.TAI()
+	return &statuses{look: func() *status.Status { return n.status(boot) }}
 }
 
-// start looks at the switch until the function that it returns is called.
-func (s *statuses) start() (stop func()) {
-	end := make(chan struct{})
-	go func() {
-		tick := time.NewTicker(statusPause)
-		defer tick.Stop()
-		for slice := int64(0); ; {
-			if now := taiNow() >> statusBits; now != slice {
-				slice = now
-				s.made.Store(s.look())
-			}
-			select {
-			case <-end:
-				return
-			case <-tick.C:
-			}
+// run looks at the switch until stop is closed.
+func (s *statuses) run(stop <-chan struct{}) {
+	tick := time.NewTicker(statusPause)
+	defer tick.Stop()
+	for slice := int64(0); ; {
+		if now := clock.Kernel.TAI() >> statusBits; now != slice {
+			slice = now
+			s.made.Store(s.look())
 		}
-	}()
-	return sync.OnceFunc(func() { close(end) })
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // Collect implements export.Source. A status is of a moment of its slice, and of a run of the
@@ -82,47 +78,51 @@ func (s *statuses) Collect(_ int64, last bool, emit record.Emit) {
 }
 
 // status is how the switch is now.
-func (s *liveSwitch) status(boot int64) *status.Status {
-	r := s.sw.Report()
+func (n *Node) status(boot int64) *status.Status {
+	r := n.sw.Report()
 	at := &status.Status{
-		Time: taiNow(), Boot: boot, Program: version().Version, Clock: clockStatus(),
-		Measurements: measurements(s.chain),
+		Time: clock.Kernel.TAI(), Boot: boot, Program: buildinfo.Read().Version, Clock: clockStatus(),
+		Measurements: measurements(n.chain),
 	}
-	names := s.portNames()
-	for i := range r.Ports {
-		at.Ports = append(at.Ports, portStatus(&r.Ports[i], slices.Index(names, r.Ports[i].Name)))
-	}
-	for i := range r.Workers {
-		at.Workers = append(at.Workers, workerStatus(&r.Workers[i]))
-	}
-	s.export.status(at, s.inForce.Load().config.Telemetry.SpoolBytes)
-	at.Bound()
-	return at
-}
-
-func portStatus(p *worker.PortReport, number int) status.Port {
-	at := status.Port{
-		Number: uint32(max(number, 0)), Name: p.Name, Interface: p.Interface, Mode: p.Mode, Up: p.Up, Speed: p.Speed,
-		Received: p.Received, ReceivedBytes: p.ReceivedBytes, Transmitted: p.Transmitted, TransmittedBytes: p.TransmittedBytes,
-		Backlog: p.Backlog,
-	}
-	lost := losses(portMessage(p))
-	for _, drops := range []map[string]uint64{p.Dropped, lost} {
-		for reason, n := range drops {
-			if n != 0 {
-				at.Drops = append(at.Drops, status.Drop{Reason: reason, Packets: n})
+	names := n.portNames()
+	for i, m := range reportMessage(&r).Ports {
+		p := &r.Ports[i]
+		sp := status.Port{
+			Number: uint32(max(slices.Index(names, p.Name), 0)), Name: p.Name, Interface: p.Interface, Mode: p.Mode, Up: p.Up, Speed: p.Speed,
+			Received: p.Received, ReceivedBytes: p.ReceivedBytes, Transmitted: p.Transmitted, TransmittedBytes: p.TransmittedBytes,
+			Backlog: p.Backlog,
+		}
+		for _, drops := range []map[string]uint64{p.Dropped, control.Losses(m)} {
+			for reason, packets := range drops {
+				if packets != 0 {
+					sp.Drops = append(sp.Drops, status.Drop{Reason: reason, Packets: packets})
+				}
 			}
 		}
+		slices.SortFunc(sp.Drops, func(a, b status.Drop) int { return strings.Compare(a.Reason, b.Reason) })
+		at.Ports = append(at.Ports, sp)
 	}
-	slices.SortFunc(at.Drops, func(a, b status.Drop) int { return strings.Compare(a.Reason, b.Reason) })
+	for i := range r.Workers {
+		w := &r.Workers[i]
+		at.Workers = append(at.Workers, status.Worker{
+			ID: uint32(w.ID), Core: int64(w.Core), CPUNs: uint64(clock.Thread(w.Thread)),
+			Batches: w.Batches, Packets: w.Packets, Rounds: w.Rounds, Sleeps: w.Sleeps,
+		})
+	}
+	if records := n.Records(); records != nil {
+		at.Spool = status.Spool{
+			Bound:  uint64(n.inForce.Load().config.Telemetry.SpoolBytes),
+			Remote: records.State != string(export.Off), Connected: records.State == string(export.Connected),
+		}
+		for _, k := range records.Kinds {
+			at.Spool.Bytes += k.WaitingBytes
+			at.Exports = append(at.Exports, status.Export{
+				Kind: k.Kind, Made: k.Made, Sent: k.Sent, Dropped: k.Dropped, Lost: k.Lost, Waiting: k.Waiting,
+			})
+		}
+	}
+	at.Bound()
 	return at
-}
-
-func workerStatus(w *worker.WorkerReport) status.Worker {
-	return status.Worker{
-		ID: uint32(w.ID), Core: int64(w.Core), CPUNs: uint64(clock.Thread(w.Thread)),
-		Batches: w.Batches, Packets: w.Packets, Rounds: w.Rounds, Sleeps: w.Sleeps,
-	}
 }
 
 // clockStatus is what the kernel knows of the clock's discipline.
@@ -145,8 +145,8 @@ func clockStatus() status.Clock {
 // measurements are what the stages say of their epochs, by the metrics that all
 // measuring stages have.
 func measurements(chain []pipeline.Named) (list []status.Measurement) {
-	for _, n := range chain {
-		m, ok := n.Module.(pipeline.Metered)
+	for _, stage := range chain {
+		m, ok := stage.Module.(pipeline.Metered)
 		if !ok {
 			continue
 		}
@@ -157,10 +157,13 @@ func measurements(chain []pipeline.Named) (list []status.Measurement) {
 				return
 			}
 			measures = measures || v.Name == overrunsName
-			part := partOf(v.Labels)
+			part := "" // its labels in words: "fragment 0"
+			if len(v.Labels) != 0 {
+				part = v.Labels[0][0] + " " + v.Labels[0][1]
+			}
 			i := first + slices.IndexFunc(list[first:], func(m status.Measurement) bool { return m.Part == part })
 			if i < first {
-				i, list = len(list), append(list, status.Measurement{Stage: n.Name, Part: part})
+				i, list = len(list), append(list, status.Measurement{Stage: stage.Name, Part: part})
 			}
 			*[]*uint64{&list[i].Epochs, &list[i].Overruns, &list[i].Missed}[at] = uint64(v.Value)
 		})
@@ -171,30 +174,7 @@ func measurements(chain []pipeline.Named) (list []status.Measurement) {
 	return list
 }
 
-// status adds what became of the records so far. bound is the spool's, in bytes.
-func (e *exporting) status(at *status.Status, bound int64) {
-	r := e.records()
-	if r == nil {
-		return
-	}
-	at.Spool = status.Spool{Bound: uint64(bound), Remote: r.State != sendingOff, Connected: r.State == string(export.Connected)}
-	for _, k := range r.Kinds {
-		at.Spool.Bytes += k.WaitingBytes
-		at.Exports = append(at.Exports, status.Export{
-			Kind: k.Kind, Made: k.Made, Sent: k.Sent, Dropped: k.Dropped, Lost: k.Lost, Waiting: k.Waiting,
-		})
-	}
-}
-
 // measuredBy are the metrics of a measurement: its epochs, overruns and missed packets.
 var measuredBy = []string{"records_total", overrunsName, "missed_packets_total"}
 
 const overrunsName = "overruns_total"
-
-// partOf is a metric's labels in words: "fragment 0".
-func partOf(labels [][2]string) string {
-	if len(labels) == 0 {
-		return ""
-	}
-	return labels[0][0] + " " + labels[0][1]
-}

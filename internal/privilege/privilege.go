@@ -1,4 +1,5 @@
-package main
+// Package privilege gives up the capabilities of the process, and lists those that it has.
+package privilege
 
 import (
 	"errors"
@@ -12,17 +13,17 @@ import (
 	"kernel.org/pub/linux/libs/security/libcap/psx"
 )
 
-// portCapabilities are what it takes to open a port again, after its interface
+// ForPorts are the capabilities that it takes to open a port again, after its interface
 // went away: to register memory beyond the limit of locked memory (ipc_lock), to make
 // an AF_XDP socket (net_raw), to load the XDP program (bpf, and perfmon, without which the
 // verifier refuses it), and to attach it (net_admin). Ports that stay open need none of
 // them.
-var portCapabilities = []cap.Value{cap.IPC_LOCK, cap.NET_RAW, cap.BPF, cap.PERFMON, cap.NET_ADMIN}
+var ForPorts = []cap.Value{cap.IPC_LOCK, cap.NET_RAW, cap.BPF, cap.PERFMON, cap.NET_ADMIN}
 
-// dropPrivileges gives up all capabilities of the process but these, on all its
+// Drop gives up all capabilities of the process but these, on all its
 // threads, for good: no program that it could execute would get them back. What the
 // process does not have is not asked for.
-func dropPrivileges(keep []cap.Value) error {
+func Drop(keep []cap.Value) error {
 	now := cap.GetProc()
 	kept := cap.NewSet()
 	for _, v := range keep {
@@ -74,8 +75,8 @@ func setCapabilities(s *cap.Set) error {
 	return nil
 }
 
-// capabilities names what the process has, sorted: "bpf", "net_admin".
-func capabilities() []string {
+// Kept names the capabilities of the process, sorted: "bpf", "net_admin".
+func Kept() []string {
 	now := cap.GetProc()
 	names := []string{}
 	for v := range cap.MaxBits() {

@@ -1,0 +1,373 @@
+// Package node is one switch as a Go API: it opens the ports and the stages that a
+// configuration names, forwards, takes changes while packets flow, and reports what it
+// counts. "weir switch" is a thin program around it.
+//
+//	          config.Load, config.Parse              a program, or weir ctl by the control socket
+//	                   │                              │ Change, Reload, Set, Clear    ^ Report, Trace,
+//	                   v                              v                               │ Capture, Fdb, ...
+//	New ──> ┌ Node ─────────────────────────────────────────────────────────────────────────┐
+//	        │ ports ──> worker: batch ──> graph of stages ──> ports       the packet path   │
+//	        │                               │ epochs                                        │
+//	        │                               v                                               │
+//	        │ statuses ───────────> export.Path: exporter, spool, shipper the record path   │──> collector
+//	        └───────────────────────────────────────────────────────────────────────────────┘
+//	Run(ctx) starts all of it; when ctx ends it drains the ports and takes all down.
+//
+// A program that has packets of its own gives ports in [Options]; all others are network
+// interfaces, which need CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/control"
+	"github.com/weirswitch/weir/control/metrics"
+	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/clock"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/stages"
+	"github.com/weirswitch/weir/telemetry/export"
+)
+
+// Options are what a node has beside its configuration. The zero value runs the
+// configuration as it is, without a log.
+type Options struct {
+	// Log takes events, never packets; nil: none. A change of log.level sets Level, if it
+	// is there.
+	Log   *zap.Logger
+	Level *zap.AtomicLevel
+	// File is the configuration's file, which Reload reads again.
+	File string
+	// Ports are ports that the program made, by their names; each needs a [[port]] of that
+	// name in the configuration, whose interface is not opened then. They are the node's
+	// from New on, which closes them, also when New fails. No change can touch them.
+	Ports map[string]port.Port
+	// NoControl opens no control socket, TLS or metrics listener: only the program itself
+	// reads and changes the node.
+	NoControl bool
+	// Ready, if set, is called once by Run when all workers forward, before control
+	// answers. An error ends Run.
+	Ready func() error
+}
+
+// Node is a switch. Run and Close are for one goroutine; all other methods may be called
+// from any goroutine, from New on and also after Run.
+type Node struct {
+	config  *config.Config // at the start; inForce has what changed since
+	options Options
+	log     *zap.Logger
+
+	socket net.Listener // nil: the API is not served here
+	tcp    net.Listener // nil: the API is not served over TCP
+	scrape net.Listener // nil: metrics are not served
+	audit  *control.Audit
+	server atomic.Pointer[control.Server]
+	meters *metrics.Server
+
+	pool     *packet.Pool
+	memory   *port.UMEM // nil until the first port that needs it
+	chain    []pipeline.Named
+	sw       *worker.Switch
+	path     *export.Path
+	statuses *statuses
+
+	changing     sync.Mutex // one change of the configuration at a time
+	inForce      atomic.Pointer[inForce]
+	ports        []pipeline.Port          // by number, as the stages know them; guarded by changing
+	names        atomic.Pointer[[]string] // of the ports by number, also of those that went
+	portsChanged chan struct{}            // an interface may be other than the stages know it
+	looking      sync.Mutex               // one trace or capture at a time
+
+	began bool
+	final atomic.Pointer[worker.Report] // taken when Run ended
+	once  sync.Once                     // of Close
+}
+
+var _ control.Switch = (*Node)(nil)
+
+// New sets a node up, all but its start: memory, ports, stages, spool and listeners. It
+// opens interfaces in the network namespace of the calling thread. The error joins all
+// faults that were found; the machine is as it was then. The node keeps c, which may not
+// change any more.
+func New(c *config.Config, o Options) (*Node, error) {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	n := &Node{config: c, options: o, log: o.Log, portsChanged: make(chan struct{}, 1)}
+	if err := n.setUp(); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+func (n *Node) setUp() (err error) {
+	c := n.config
+	var opened []port.Port // until the workers have them
+	defer func() {
+		for _, p := range opened {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	given := map[string]bool{}
+	for name, p := range n.options.Ports {
+		opened = append(opened, p)
+		if c.PortNamed(name) == nil {
+			err = errors.Join(err, fmt.Errorf("port %s: the configuration has no [[port]] of that name: add it", name))
+		}
+		given[name] = true
+	}
+	queues := 0
+	for _, pc := range c.Ports {
+		if given[pc.Name] {
+			queues += n.options.Ports[pc.Name].Info().Queues
+			continue
+		}
+		count, queuesErr := port.QueuesOf(pc)
+		if queuesErr != nil {
+			err = errors.Join(err, fmt.Errorf("port %s: %w", pc.Name, queuesErr))
+		}
+		queues += count
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.Dataplane.CheckFrames(queues); err != nil {
+		return fmt.Errorf("dataplane.%w", err)
+	}
+	if err := c.Telemetry.CheckSending(); err != nil {
+		return err
+	}
+	force, err := newInForce(c)
+	if err != nil {
+		return err
+	}
+	n.inForce.Store(force)
+	if !n.options.NoControl {
+		var errs [4]error
+		n.socket, errs[0] = control.Listen(c.Control.Socket, c.Control.Group)
+		n.tcp, errs[1] = control.ListenTLS(c.Control.TLS)
+		n.audit, errs[2] = control.OpenAudit(c.Control.Audit)
+		n.scrape, errs[3] = metrics.Listen(c.Control.Metrics)
+		if err := errors.Join(errs[:]...); err != nil {
+			return err
+		}
+	}
+	n.pool, err = packet.NewPool(packet.PoolConfig{
+		Frames:    c.Dataplane.FramesFor(queues, c.Workers.Count),
+		FrameSize: c.Dataplane.FrameSize,
+		HugePages: c.Dataplane.HugePages,
+		Audit:     c.Dataplane.Audit,
+	})
+	if err != nil {
+		return err
+	}
+	var ports []port.Port // in the order of the configuration
+	for _, pc := range c.Ports {
+		p := n.options.Ports[pc.Name]
+		if p == nil {
+			var openErr error
+			if p, openErr = n.openPort(pc); openErr != nil {
+				err = errors.Join(err, openErr) // report all ports that cannot be opened
+				continue
+			}
+			opened = append(opened, p)
+		}
+		ports = append(ports, p)
+	}
+	if err != nil {
+		return err
+	}
+	env := pipeline.Env{Name: c.Switch.Name, ID: c.Switch.ID, Workers: c.Workers.Count, Hash: c.Switch.Hash}
+	for _, p := range ports {
+		env.Ports = append(env.Ports, stagePort(p.Info(), c))
+	}
+	n.ports = env.Ports
+	names := pipeline.PortNames(n.ports)
+	n.names.Store(&names)
+	if n.chain, err = stages.Build(c.Switch.Graph, c.Stages, env); err != nil {
+		return err
+	}
+	n.statuses = newStatuses(n)
+	sources := []export.Source{n.statuses}
+	for _, stage := range n.chain {
+		if source, ok := stage.Module.(export.Source); ok {
+			sources = append(sources, source)
+		}
+	}
+	if n.path, err = export.NewPath(c.Telemetry, c.Switch.ID, c.Switch.Name, c.Switch.Hash, n.logSending, sources...); err != nil {
+		return err
+	}
+	opened = nil
+	n.sw, err = worker.New(c.Workers, worker.Parts{
+		Name: c.Switch.Name, ID: c.Switch.ID, Pool: n.pool, Ports: ports, Chain: n.chain, OnEvent: n.portChanged,
+	})
+	return err
+}
+
+// openPort opens an interface as a port.
+func (n *Node) openPort(c port.Config) (port.Port, error) {
+	if c.Driver == port.DriverAsavie {
+		p, err := port.NewAsavie(c, n.config.Dataplane)
+		if err != nil {
+			return nil, err // not p: a nil pointer in an interface is not nil
+		}
+		return p, nil
+	}
+	if n.memory == nil {
+		var err error
+		if n.memory, err = port.NewUMEM(n.pool, n.config.Dataplane); err != nil {
+			return nil, err
+		}
+	}
+	p, err := port.NewXSK(c, n.memory)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// portChanged logs a new state of a port's interface, and wakes followPorts.
+func (n *Node) portChanged(e worker.PortEvent) {
+	select {
+	case n.portsChanged <- struct{}{}:
+	default:
+	}
+	fields := []zap.Field{zap.String("port", e.Port), zap.String("state", string(e.State)), zap.Int("index", e.Index)}
+	if e.Error != nil || e.State != port.StateUp {
+		n.log.Warn("port changed", append(fields, zap.NamedError("reason", e.Error))...)
+		return
+	}
+	n.log.Info("port changed", fields...)
+}
+
+func (n *Node) logSending(s export.Status) {
+	if s.State == export.Connected {
+		n.log.Info("records are sent", zap.String("server", s.Server))
+		return
+	}
+	n.log.Warn("records wait in the spool", zap.String("reason", s.LastError))
+}
+
+// Run forwards until ctx ends, all ports have received their last packet, or something
+// fails. Then it drains the ports, sends the last records within some seconds, closes the
+// node, and returns what failed: a worker, a port that did not close, counters that do not
+// add up, frames that are lost. It can be called once.
+//
+// Run sets GOMAXPROCS, since each worker occupies a processor.
+func (n *Node) Run(ctx context.Context) error {
+	if n.began {
+		return errors.New("a node runs once: make another")
+	}
+	n.began = true
+	stop := make(chan struct{})
+	var beside sync.WaitGroup // goroutines beside the packet path
+	beside.Go(func() { n.followPorts(stop) })
+	if n.path.Spool != nil {
+		beside.Go(func() { n.statuses.run(stop) })
+	}
+	if err := n.path.Configure(n.config.Telemetry); err != nil {
+		// The files were good when the node was set up; a reload may mend it.
+		n.log.Error("records are not sent", zap.Error(err))
+	}
+	stopExport := n.path.Start(clock.Kernel.TAI)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	var readyErr error
+	err := n.sw.Run(ctx, func() {
+		if n.options.Ready != nil {
+			if readyErr = n.options.Ready(); readyErr != nil {
+				end()
+				return
+			}
+		}
+		if n.socket != nil {
+			n.server.Store(control.Serve(n.socket, n, control.Options{
+				Log: n.log, Audit: n.audit, TCP: n.tcp, Admins: n.config.Control.TLS.Admins,
+			}))
+		}
+		if n.scrape != nil {
+			n.meters = metrics.Serve(n.scrape, n, n.log)
+		}
+		for _, mode := range n.sw.Report().Modes {
+			n.log.Info("port open", zap.String("mode", mode))
+		}
+		n.log.Info("forwarding", zap.String("switch", n.config.Switch.Name), zap.String("control", n.config.Control.Socket))
+	})
+	err = errors.Join(readyErr, err, stopExport())
+	close(stop)
+	beside.Wait()
+	r := n.sw.Report()
+	n.final.Store(&r)
+	return errors.Join(err, n.Close(), judge(&r))
+}
+
+// judge returns what a last report shows to be wrong.
+func judge(r *worker.Report) error {
+	var errs []error
+	if !r.Balanced {
+		errs = append(errs, fmt.Errorf("the counters do not add up: received %d, forwarded %d, consumed %d, dropped %d; copied %d, forwarded %d, dropped %d",
+			r.Received, r.Forwarded, r.Consumed, r.DroppedTotal(), r.Copies.Received, r.Copies.Forwarded, r.Copies.DroppedTotal()))
+	}
+	if r.Frames.Lost != 0 {
+		errs = append(errs, fmt.Errorf("%d of %d frames are lost", r.Frames.Lost, r.Frames.Total))
+	}
+	if r.Frames.Faults != 0 {
+		errs = append(errs, fmt.Errorf("the audit refused %d changes of a frame's owner", r.Frames.Faults))
+	}
+	return errors.Join(errs...)
+}
+
+// Close frees a node that does not run. Run does so at its end; Close behind it does
+// nothing, so a program may defer it behind New.
+func (n *Node) Close() (err error) {
+	n.once.Do(func() {
+		var errs []error
+		if server := n.server.Load(); server != nil {
+			errs = append(errs, server.Close())
+			n.socket, n.tcp = nil, nil // closed by the server
+		}
+		if n.meters != nil {
+			errs = append(errs, n.meters.Close())
+			n.scrape = nil
+		}
+		for _, listener := range []net.Listener{n.socket, n.tcp, n.scrape} {
+			if listener != nil {
+				errs = append(errs, listener.Close())
+			}
+		}
+		if n.audit != nil {
+			errs = append(errs, n.audit.Close())
+		}
+		if n.path != nil && n.path.Spool != nil && !n.began {
+			errs = append(errs, n.path.Spool.Close())
+		}
+		if n.sw != nil && !n.began {
+			errs = append(errs, n.sw.Close())
+		}
+		if n.pool != nil {
+			errs = append(errs, n.pool.Close())
+		}
+		err = errors.Join(errs...)
+	})
+	return err
+}
+
+// moduleOf finds the module of a type in a graph.
+func moduleOf[M pipeline.Module](chain []pipeline.Named) (m M, ok bool) {
+	for _, stage := range chain {
+		if m, ok := stage.Module.(M); ok {
+			return m, true
+		}
+	}
+	return m, false
+}

@@ -1,0 +1,109 @@
+package node
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/pipeline/clock"
+	"github.com/weirswitch/weir/stages/acl"
+	"github.com/weirswitch/weir/stages/l2"
+	"github.com/weirswitch/weir/stages/l3"
+)
+
+// Acl returns the rules of the access control list and their counts; false without the stage acl.
+func (n *Node) Acl() (*api.AclResponse, bool) {
+	m, ok := moduleOf[*acl.Module](n.chain)
+	if !ok {
+		return nil, false
+	}
+	// A change between the two would give rules the counts of others.
+	n.changing.Lock()
+	rules, counts := m.Config().Rules, m.Counters()
+	n.changing.Unlock()
+	r := &api.AclResponse{}
+	for i, c := range counts {
+		rule := &api.AclRule{Name: c.Name, Action: c.Action, Packets: c.Packets, Bytes: c.Bytes}
+		if i < len(rules) {
+			rule.Match = matchText(&rules[i])
+		}
+		r.Rules = append(r.Rules, rule)
+	}
+	return r, true
+}
+
+// matchText is what a rule matches, as in the configuration.
+func matchText(r *acl.Rule) string {
+	var parts []string
+	if len(r.InPorts) != 0 {
+		parts = append(parts, fmt.Sprintf("in_ports = %q", r.InPorts))
+	}
+	for _, f := range [][2]string{
+		{"src_mac", r.SrcMAC}, {"dst_mac", r.DstMAC}, {"vlan", r.VLAN}, {"ethertype", r.EtherType}, {"src", r.Src}, {"dst", r.Dst},
+		{"protocol", r.Protocol}, {"src_port", r.SrcPort}, {"dst_port", r.DstPort}, {"tcp_flags", r.TCPFlags},
+	} {
+		if f[1] != "" {
+			parts = append(parts, fmt.Sprintf("%s = %q", f[0], f[1]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Routes returns the routes in force; false without the stage l3.
+func (n *Node) Routes() (*api.RoutesResponse, bool) {
+	m, ok := moduleOf[*l3.Module](n.chain)
+	if !ok {
+		return nil, false
+	}
+	names := n.portNames()
+	r := &api.RoutesResponse{}
+	for _, e := range m.Routes() {
+		route := &api.Route{Prefix: e.Prefix.String(), Kind: e.Kind}
+		for _, h := range e.Hops {
+			route.Hops = append(route.Hops, &api.Hop{Address: h.Address.String(), Port: names[h.Port]})
+		}
+		if len(e.Hops) == 0 {
+			route.Port = names[e.Port]
+		}
+		r.Routes = append(r.Routes, route)
+	}
+	return r, true
+}
+
+// Neighbours returns the neighbours that the stage l3 knows or looks for; false without it.
+func (n *Node) Neighbours() (*api.NeighboursResponse, bool) {
+	m, ok := moduleOf[*l3.Module](n.chain)
+	if !ok {
+		return nil, false
+	}
+	names := n.portNames()
+	r := &api.NeighboursResponse{}
+	for _, e := range m.Neighbours() {
+		r.Neighbours = append(r.Neighbours, &api.Neighbour{
+			Address: e.Address.String(), Port: names[e.Port], Mac: e.MAC, State: e.State, Waiting: int64(e.Waiting),
+		})
+	}
+	return r, true
+}
+
+// Fdb returns the stations of the forwarding database, in no order; false without the
+// stage l2.
+func (n *Node) Fdb() (iter.Seq[*api.FdbEntry], bool) {
+	m, ok := moduleOf[*l2.Module](n.chain)
+	if !ok {
+		return nil, false
+	}
+	return func(yield func(*api.FdbEntry) bool) {
+		names := n.portNames()
+		for _, e := range m.Entries(nil, clock.Kernel.TAI()) {
+			entry := &api.FdbEntry{
+				Mac: e.MAC.String(), Vlan: uint32(e.VLAN), Port: names[e.Port],
+				AgeNs: int64(e.Age), Static: e.Static,
+			}
+			if !yield(entry) {
+				return
+			}
+		}
+	}, true
+}

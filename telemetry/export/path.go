@@ -1,0 +1,144 @@
+package export
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/jetstream"
+)
+
+// Path is the record path of one switch: an exporter, the spool to which it writes, and
+// the shipper that empties the spool. Configure, Sending and the counters may be called
+// from any goroutine.
+type Path struct {
+	*Exporter
+	Spool *Spool // nil: records are not kept
+
+	id     uint32
+	name   string
+	notify func(Status)
+
+	turning sync.Mutex // one start or stop of the shipper at a time
+	ended   bool       // guarded by turning
+
+	mu      sync.Mutex
+	shipper *Shipper // nil: records stay in the spool
+}
+
+// NewPath opens the spool, if one is configured, and joins the sources to it. notify, if
+// set, is called when the connection to the collector comes or goes.
+func NewPath(c Config, id uint32, name string, family hash.Family, notify func(Status), sources ...Source) (*Path, error) {
+	p := &Path{id: id, name: name, notify: notify}
+	if notify == nil {
+		p.notify = func(Status) {}
+	}
+	var sink Sink // nil, not a nil *Spool in an interface
+	if c.Spool != "" {
+		var err error
+		if p.Spool, err = OpenSpool(c, name); err != nil {
+			return nil, err
+		}
+		sink = p.Spool
+	}
+	p.Exporter = New(id, name, family, sources, sink)
+	return p, nil
+}
+
+// stopGrace is how long the end of a switch may wait for records that are not sent yet.
+const stopGrace = 3 * time.Second
+
+// Start polls the sources in a goroutine until stop is called. stop is for the time
+// behind the workers' end: it collects what they left, sends what it can of it, and
+// closes the spool.
+func (p *Path) Start(clock func() int64) (stop func() error) {
+	end := make(chan struct{})
+	var polling sync.WaitGroup
+	polling.Go(func() { p.Run(end, clock) })
+	return func() error {
+		close(end)
+		polling.Wait()
+		return p.Close(clock())
+	}
+}
+
+// Close collects what is left and closes the spool.
+func (p *Path) Close(now int64) error {
+	p.Finish(now)
+	if p.Spool == nil {
+		return nil
+	}
+	p.turning.Lock()
+	defer p.turning.Unlock()
+	p.ended = true
+	return errors.Join(p.stopSending(stopGrace), p.Spool.Close())
+}
+
+// CheckSending reports what would keep records from being sent, by key.
+func (c *Config) CheckSending() error {
+	if len(c.Collector) == 0 {
+		return nil
+	}
+	o := c.Options("")
+	err := o.CheckFiles()
+	if err == nil {
+		return nil
+	}
+	var errs []error
+	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() { // CheckFiles joins
+		errs = append(errs, fmt.Errorf("telemetry.%w", e))
+	}
+	return errors.Join(errs...)
+}
+
+// Configure sends records to the collector that c names, and to no earlier one; what was in
+// flight to that one is sent again. It also sets the spool's bound.
+func (p *Path) Configure(c Config) error {
+	p.turning.Lock()
+	defer p.turning.Unlock()
+	if p.Spool == nil || p.ended {
+		return nil
+	}
+	err := p.stopSending(0)
+	p.Spool.SetBound(c.SpoolBytes)
+	if len(c.Collector) == 0 {
+		return err
+	}
+	o := c.Options(p.name)
+	o.Inbox = jetstream.Acks(p.id)
+	shipper, shipErr := Ship(p.Spool, o, p.notify)
+	if shipErr != nil {
+		return errors.Join(err, shipErr)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shipper = shipper
+	return err
+}
+
+// stopSending ends the shipper. The caller has turning.
+func (p *Path) stopSending(grace time.Duration) error {
+	p.mu.Lock()
+	shipper := p.shipper
+	p.mu.Unlock()
+	if shipper == nil {
+		return nil
+	}
+	err := shipper.Stop(grace)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shipper = nil
+	return err
+}
+
+// Sending is the status of the shipper, Off without one.
+func (p *Path) Sending() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shipper == nil {
+		return Status{State: Off}
+	}
+	return p.shipper.Status()
+}
