@@ -18,6 +18,11 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab/process"
 )
 
+func TestMain(m *testing.M) {
+	netnstest.Isolate()
+	m.Run()
+}
+
 // shortConfig measures for a second or so, with the real weir.
 func shortConfig(t *testing.T, devices ...string) Config {
 	t.Helper()

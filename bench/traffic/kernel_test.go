@@ -19,6 +19,11 @@ import (
 	"github.com/weirswitch/weir/dataplane/xsk"
 )
 
+func TestMain(m *testing.M) {
+	netnstest.Isolate()
+	m.Run()
+}
+
 // cable makes a veth pair between two namespaces.
 func cable(t testing.TB, queues int) (a, b Port) {
 	t.Helper()

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 )
 
 // testMain makes the test binary be weir, for tests that need a process.
@@ -27,7 +29,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(testMain) == "1" {
 		os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
-	os.Exit(m.Run())
+	netnstest.Isolate()
+	m.Run()
 }
 
 // weirCommand is a command line of weir, to be started as a process.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 )
 
 // The test binary is also what labs of these tests start: a small switch that
@@ -28,7 +29,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "lab-up-and-hang" {
 		os.Exit(upAndHang(os.Args[2]))
 	}
-	os.Exit(m.Run())
+	netnstest.Isolate()
+	termWait = 5 * time.Second // these switches wait for no records
+	m.Run()
 }
 
 func upAndHang(file string) int {

@@ -28,10 +28,12 @@ const ReadyVariable = "WEIR_READY_FD"
 // How long a switch may take.
 const (
 	readyWait   = 20 * time.Second
-	compileWait = 3 * time.Minute  // of a P4 program, on a busy machine
-	termWait    = 15 * time.Second // from SIGTERM to SIGKILL, well above what a switch waits for its records
+	compileWait = 3 * time.Minute // of a P4 program, on a busy machine
 	killWait    = 5 * time.Second
 )
+
+// termWait is the time from SIGTERM to SIGKILL, well above what a switch waits for its records. Tests shorten it.
+var termWait = 15 * time.Second
 
 // switchProcess is a switch that this process has started. Another process that takes
 // the lab down knows it by its [process.ID] only.

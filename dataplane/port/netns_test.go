@@ -15,6 +15,11 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
+func TestMain(m *testing.M) {
+	netnstest.Isolate()
+	m.Run()
+}
+
 const prefix = "wpt"
 
 // wire is one queue of a port whose cable's far end is a host.

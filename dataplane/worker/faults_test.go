@@ -414,7 +414,7 @@ func TestSwitchedOff(t *testing.T) {
 // TestNamespaceGone deletes the namespace at the far end, and the cable with it.
 func TestNamespaceGone(t *testing.T) {
 	f := startFaulty(t, faultConfigs[0])
-	far, err := netns.Create(netnstest.UniqueName(prefix, ""))
+	far, err := netns.Create(netnstest.UniqueName(prefix))
 	f.must(err)
 	// Its port gets a cable into a namespace that can go before the test ends.
 	f.must(f.hosts[0].NS.DeleteLink("eth0"))

@@ -19,6 +19,11 @@ import (
 	"github.com/weirswitch/weir/stages/patch"
 )
 
+func TestMain(m *testing.M) {
+	netnstest.Isolate()
+	m.Run()
+}
+
 const prefix = "ww"
 
 // open is a parse stage that fills in nothing; patch needs nothing.

@@ -167,7 +167,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(holderVariable) != "" {
 		hold(os.Getenv(holderVariable))
 	}
-	os.Exit(m.Run())
+	netnstest.Isolate()
+	m.Run()
 }
 
 func hold(name string) {

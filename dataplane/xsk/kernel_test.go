@@ -17,6 +17,11 @@ import (
 	"github.com/weirswitch/weir/dataplane/xsk"
 )
 
+func TestMain(m *testing.M) {
+	netnstest.Isolate()
+	m.Run()
+}
+
 // newNamespace moves the thread of the test, but not of its subtests, into a network namespace without a name, which
 // ends with the thread: the goroutine keeps it locked, so the runtime throws it away.
 func newNamespace(t *testing.T) {

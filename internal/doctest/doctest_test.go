@@ -23,6 +23,11 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 )
 
+func TestMain(m *testing.M) {
+	netnstest.Isolate()
+	m.Run()
+}
+
 var update = flag.Bool("update", false, "write the output of blocks marked so into the documents")
 
 // preamble stands in front of every script. It takes commands back that a

@@ -16,6 +16,11 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 )
 
+func TestMain(m *testing.M) {
+	netnstest.Isolate()
+	m.Run()
+}
+
 // reflector has one of each thing that this package configures: tables of all matches, a
 // register, a counter, a custom CRC, a multicast group, a clone session, a digest.
 const reflector = `

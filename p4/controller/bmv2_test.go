@@ -5,9 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/p4/bmv2"
 	"github.com/weirswitch/weir/p4/bmv2/bmv2test"
 )
+
+func TestMain(m *testing.M) {
+	netnstest.Isolate()
+	m.Run()
+}
 
 // TestBridge: on BMv2, too, stations are learned, limited, and forgotten when they fall silent.
 func TestBridge(t *testing.T) {

@@ -12,8 +12,14 @@ import (
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/p4/bmv2"
 )
+
+func TestMain(m *testing.M) {
+	netnstest.Isolate()
+	m.Run()
+}
 
 // TestContentsFit: the tables of all configurations fit the program: names, order
 // of keys and parameters, widths, sizes. So does what a control plane adds later.

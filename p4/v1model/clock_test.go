@@ -9,9 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/p4/bmv2"
 	"github.com/weirswitch/weir/p4/bmv2/bmv2test"
 )
+
+func TestMain(m *testing.M) {
+	netnstest.Isolate()
+	m.Run()
+}
 
 // clocked puts a packet's own time stamps, in cpu_t, in place of BMv2's and gives the packet what egress_clock makes of
 // them.

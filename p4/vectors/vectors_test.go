@@ -18,6 +18,11 @@ import (
 	"github.com/weirswitch/weir/p4/bmv2/bmv2test"
 )
 
+func TestMain(m *testing.M) {
+	netnstest.Isolate()
+	m.Run()
+}
+
 const (
 	setupDir  = "../testdata/setups"
 	vectorDir = "../testdata/vectors"

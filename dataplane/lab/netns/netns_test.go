@@ -19,6 +19,11 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 )
 
+func TestMain(m *testing.M) {
+	netnstest.Isolate()
+	m.Run()
+}
+
 const prefix = "wl"
 
 // inode identifies the namespace of the calling thread.
@@ -33,7 +38,7 @@ func inode(t *testing.T) string {
 
 func TestNamespaceLifeCycle(t *testing.T) {
 	netnstest.Require(t)
-	name := netnstest.UniqueName(prefix, "cycle")
+	name := netnstest.UniqueName(prefix)
 	ns, err := netns.Create(name)
 	if err != nil {
 		t.Fatal(err)

@@ -1,10 +1,12 @@
 // Package netnstest gives tests network namespaces, hosts and veth pairs that
 // clean up after themselves.
 //
-// A test begins with [Require]. Its namespaces are called
-// PREFIX-PID.START-N-LABEL, where PID and START (the process's start time) name
-// the process that made them, so what a crashed test left behind is told from
-// what a running one uses, and is removed by the next test of the same prefix.
+// TestMain begins with [Isolate], and each test that needs namespaces with [Require].
+//
+//	func TestMain(m *testing.M) {
+//		netnstest.Isolate()
+//		m.Run()
+//	}
 //
 //	netnstest.Require(t)
 //	middle := netnstest.New(t, "wx")

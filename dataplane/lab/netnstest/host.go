@@ -1,20 +1,30 @@
 package netnstest
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 )
 
+var sequence atomic.Uint64
+
+// UniqueName returns a name that begins with prefix and that no other call returns,
+// in any process of this test run.
+func UniqueName(prefix string) string {
+	return fmt.Sprintf("%s-%d-%d", prefix, os.Getpid(), sequence.Add(1))
+}
+
 // New makes a namespace whose kernel says nothing unasked, and removes it when
 // the test ends.
 func New(t testing.TB, prefix string) *netns.Namespace {
 	t.Helper()
-	sweepOnce(t, prefix)
-	ns, err := netns.Create(UniqueName(prefix, ""))
+	ns, err := netns.Create(UniqueName(prefix))
 	if err != nil {
 		t.Fatal(err)
 	}

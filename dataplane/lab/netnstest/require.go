@@ -1,6 +1,7 @@
 package netnstest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -17,6 +18,9 @@ const RequireVariable = "WEIR_REQUIRE_NETNS"
 // made. With WEIR_REQUIRE_NETNS=1 it fails the test instead.
 func Require(t testing.TB) {
 	t.Helper()
+	if errors.Is(notIsolated, errNotCalled) {
+		t.Fatal(notIsolated)
+	}
 	err := probe()
 	if err == nil {
 		return
@@ -29,8 +33,10 @@ func Require(t testing.TB) {
 
 // probe tries, once per process, all that the helpers will do.
 var probe = sync.OnceValue(func() error {
-	name := UniqueName("weirprobe", "")
-	ns, err := netns.Create(name)
+	if notIsolated != nil {
+		return notIsolated
+	}
+	ns, err := netns.Create(UniqueName("probe"))
 	if err != nil {
 		return err
 	}

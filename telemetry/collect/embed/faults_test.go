@@ -15,10 +15,16 @@ import (
 	"github.com/nats-io/nats.go"
 	nats_js "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/record"
 )
+
+func TestMain(m *testing.M) {
+	netnstest.Isolate()
+	m.Run()
+}
 
 // total sums the counts of all kinds.
 func total(c *collect.Collector) (sum collect.Counters) {

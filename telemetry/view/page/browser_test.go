@@ -19,6 +19,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 )
 
 // chromium finds the browser; a test that needs it is skipped where there is none, and fails
@@ -79,6 +81,7 @@ var theBrowser struct {
 
 // TestMain ends the browser, which else goes on and writes its profile.
 func TestMain(m *testing.M) {
+	netnstest.Isolate()
 	code := m.Run()
 	if theBrowser.end != nil {
 		theBrowser.end()
