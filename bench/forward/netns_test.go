@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,10 +28,9 @@ func TestMain(m *testing.M) {
 func shortConfig(t *testing.T, devices ...string) Config {
 	t.Helper()
 	netnstest.Require(t)
-	binary := filepath.Join(t.TempDir(), "weir")
-	build := exec.Command("go", "build", "-o", binary, "github.com/weirswitch/weir/cmd/weir")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	binary, err := buildWeir()
+	if err != nil {
+		t.Fatal(err)
 	}
 	c := DefaultConfig()
 	c.Devices, c.Sizes, c.Rounds, c.Weir = devices, []string{"64"}, 1, []string{binary}
@@ -40,6 +40,16 @@ func shortConfig(t *testing.T, devices ...string) Config {
 	}
 	return c
 }
+
+// buildWeir builds weir for all tests, in the temporary files of this test run.
+var buildWeir = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(os.TempDir(), "weir")
+	out, err := exec.Command("go", "build", "-o", binary, "github.com/weirswitch/weir/cmd/weir").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build weir: %w: %s", err, out)
+	}
+	return binary, nil
+})
 
 // Nothing of a run stays: neither namespaces nor processes nor files.
 func checkGone(t *testing.T) {
