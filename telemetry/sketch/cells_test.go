@@ -86,7 +86,7 @@ func TestHostileLengths(t *testing.T) {
 		"a long number":    append(AppendHeader(nil, KindCountMinRow), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1),
 		"bytes behind":     append(AppendHeader(nil, KindCountMinRow), 1, 0, 2, 0),
 		"another version":  {Version + 1, byte(KindCountMinRow), 1, 0, 2},
-		"another kind":     {Version, byte(KindTopK), 1, 0, 2},
+		"another kind":     {Version, byte(KindCountSketchRow), 1, 0, 2},
 		"nothing":          {},
 	} {
 		var before, after runtime.MemStats
@@ -101,69 +101,5 @@ func TestHostileLengths(t *testing.T) {
 		if n := after.TotalAlloc - before.TotalAlloc; n > 64<<10 {
 			t.Errorf("%s: %d bytes allocated", name, n)
 		}
-	}
-}
-
-func TestReaderLength(t *testing.T) {
-	for _, c := range []struct {
-		n, behind, size, most int
-		ok                    bool
-	}{{2, 6, 3, 10, true}, {3, 6, 3, 10, false}, {2, 6, 3, 1, false}, {0, 0, 3, 10, true}} {
-		b := append(AppendHeader(nil, KindTopK), byte(c.n))
-		d := NewReader(append(b, make([]byte, c.behind)...), KindTopK)
-		n := d.Length(c.size, c.most)
-		if (d.Err() == nil) != c.ok || c.ok && n != c.n || !c.ok && n != 0 {
-			t.Errorf("%+v: %d, %v", c, n, d.Err())
-		}
-	}
-}
-
-func TestMedian(t *testing.T) {
-	for _, c := range []struct {
-		v    []float64
-		want float64
-	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{4, 1}, 2.5}, {[]float64{9, -5, 2}, 2}, {[]float64{4, 3, 2, 1}, 2.5}} {
-		if got := Median(c.v); got != c.want {
-			t.Errorf("Median(%v) = %v, want %v", c.v, got, c.want)
-		}
-	}
-}
-
-// TestMedianFactor compares with the binomial tail, summed coin by coin.
-func TestMedianFactor(t *testing.T) {
-	for depth := 1; depth <= 12; depth++ {
-		for _, confidence := range []float64{0.5, 0.75, 0.9, 0.999} {
-			p := math.Pow(MedianFactor(depth, confidence), -2)
-			fail := 0.0
-			for outcome := range 1 << depth {
-				chance, failed := 1.0, 0
-				for i := range depth {
-					if outcome>>i&1 == 1 {
-						chance *= p
-						failed++
-					} else {
-						chance *= 1 - p
-					}
-				}
-				if 2*failed >= depth {
-					fail += chance
-				}
-			}
-			if math.Abs(fail-(1-confidence)) > 1e-9 {
-				t.Errorf("%d rows: half fail with a chance of %v, want %v", depth, fail, 1-confidence)
-			}
-		}
-	}
-	if got := MedianFactor(1, 0.75); math.Abs(got-2) > 1e-9 {
-		t.Errorf("one row, 3/4: %v standard errors, want 2 (DiSketch, Equation 2)", got)
-	}
-	for _, delta := range []float64{0.3, 0.1, 1e-3, 1e-6} {
-		d := MedianDepth(delta)
-		if d%2 == 0 || halfFail(d, 0.25) > delta || d > 1 && halfFail(d-2, 0.25) <= delta {
-			t.Errorf("%d rows for %v", d, delta)
-		}
-	}
-	if MedianDepth(1e-300) <= MaxDepth {
-		t.Error("a depth for an impossible target")
 	}
 }

@@ -10,13 +10,9 @@ type Kind byte
 
 // The numbers are part of the format.
 const (
-	KindCountMinRow Kind = 1 + iota
-	KindCountMin
-	KindCountSketchRow
-	KindCountSketch
-	KindUnivMonFragment
-	KindUnivMon
-	KindTopK
+	KindCountMinRow     Kind = 1
+	KindCountSketchRow  Kind = 3
+	KindUnivMonFragment Kind = 5
 )
 
 // Version is the first byte of each binary form:
@@ -112,30 +108,6 @@ func (r *Reader) Varint() int64 {
 	}
 	r.b = r.b[n:]
 	return v
-}
-
-// Bytes reads n bytes, which the caller must not keep.
-func (r *Reader) Bytes(n int) []byte {
-	if n < 0 || n > len(r.b) {
-		r.Fail("it ends early")
-		return nil
-	}
-	v := r.b[:n]
-	r.b = r.b[n:]
-	return v
-}
-
-// Length reads how many things of at least size bytes follow, and refuses more
-// than there is room for.
-func (r *Reader) Length(size, most int) int {
-	n := r.Uvarint()
-	if r.err == nil && (n > uint64(most) || n > uint64(len(r.b)/size)) {
-		r.Fail("a length of %d, with %d bytes behind it", n, len(r.b))
-	}
-	if r.err != nil {
-		return 0
-	}
-	return int(n)
 }
 
 // Cells reads the cells of one row.

@@ -13,9 +13,8 @@
 // independent. Two keys of one hash are one flow to them; among 200,000 flows
 // that happens with a chance of 1e-9.
 //
-// A Row is what one switch holds of a sketch (a fragment of DiSketch); a Sketch
-// is several rows of one width in one place. Updates allocate nothing and take no
-// lock: a row has one writer. Copies of the same shape and seeds merge, in any
+// A Row is what one switch holds of a sketch (a fragment of DiSketch). Updates allocate
+// nothing and take no lock: a row has one writer. Copies of the same shape and seeds merge, in any
 // order, to what one row would hold that saw all their traffic.
 //
 // The package imports telemetry/hash alone.

@@ -65,21 +65,11 @@ func (r *Row) Estimate(h uint64) int64 {
 }
 
 // Error returns the estimated mean error of an estimate, the mean of the cells
-// (DiSketch's Equation 4). It reads all cells.
+// (DiSketch's Equation 4): an estimate is too high by t times that with a chance of at
+// most 1/t (Markov), of its Equation 1. It reads all cells.
 func (r *Row) Error() float64 {
 	return float64(r.Sum()) / float64(r.Width())
 }
-
-// Bound returns by how much an estimate of this row alone is too high at most, with
-// the stated confidence (above 0, below 1), by Markov's inequality. With a confidence of 3/4
-// it is DiSketch's Equation 1. It reads all cells, and is the same for all flows
-// but those for which IsSaturated holds.
-func (r *Row) Bound(confidence float64) float64 {
-	return r.Error() / (1 - confidence)
-}
-
-// Total returns the sum of all values added, exact unless Saturated is above zero.
-func (r *Row) Total() int64 { return r.Sum() }
 
 // Merge adds what o counted. It refuses a row of another width, seed or family.
 func (r *Row) Merge(o *Row) error {

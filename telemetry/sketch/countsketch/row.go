@@ -72,22 +72,11 @@ func (r *Row) Estimate(h uint64) int64 {
 }
 
 // Error returns the estimated standard error of an estimate, the square root of
-// the mean of the squared cells (DiSketch's Equation 4). It reads all cells.
+// the mean of the squared cells (DiSketch's Equation 4): an estimate errs by more than t
+// times that with a chance of at most 1/t^2 (Chebyshev, Equation 2). It reads all cells.
 func (r *Row) Error() float64 {
 	return math.Sqrt(r.SumSquares() / float64(r.Width()))
 }
-
-// Bound returns what an estimate of this row alone errs by at most, with
-// the stated confidence (above 0, below 1), by Chebyshev's inequality. With a confidence of
-// 3/4 it is DiSketch's Equation 2. It reads all cells, and is the same for all
-// flows but those for which IsSaturated holds.
-func (r *Row) Bound(confidence float64) float64 {
-	return r.Error() / math.Sqrt(1-confidence)
-}
-
-// SecondMoment estimates F2, the sum of the squares of all flows' values. Its
-// relative standard error is at most sqrt(2/width).
-func (r *Row) SecondMoment() float64 { return r.SumSquares() }
 
 // Merge adds what o counted. It refuses a row of another width, seed or family.
 func (r *Row) Merge(o *Row) error {

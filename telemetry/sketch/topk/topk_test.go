@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -177,48 +176,6 @@ func TestOfferAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() { i++; table.Offer(hash.Uint64(1, i&255), key, 1) }); n != 0 {
 		t.Fatalf("%v allocations", n)
 	}
-}
-
-func TestCodec(t *testing.T) {
-	entries := []Entry[Key]{{1, Key{1, 2, 3}, 4}, {1 << 63, Key{39: 9}, 1 << 62}}
-	b := AppendBinary(nil, entries, len(Key{}), PutKey)
-	want := "01072802" + // Header, size of a key, entries.
-		"0100000000000000" + "04" + "010203" + strings.Repeat("00", 37) +
-		"0000000000000080" + "808080808080808040" + strings.Repeat("00", 39) + "09"
-	if fmt.Sprintf("%x", b) != want {
-		t.Errorf("%x, want %s", b, want)
-	}
-	got, err := Decode(b, len(Key{}), GetKey)
-	if err != nil || !slices.Equal(got, entries) {
-		t.Fatalf("%v, %v; want %v", got, err, entries)
-	}
-	if _, err := Decode(b, 39, GetKey); err == nil {
-		t.Error("keys of another size were read")
-	}
-	refuse := errors.New("not today")
-	if _, err := Decode(b, 40, func(*Key, []byte) error { return refuse }); !errors.Is(err, refuse) {
-		t.Errorf("a refused key: %v", err)
-	}
-	for i := range b {
-		if _, err := Decode(b[:i], 40, GetKey); err == nil {
-			t.Errorf("the first %d of %d bytes were read", i, len(b))
-		}
-	}
-}
-
-func FuzzDecode(f *testing.F) {
-	f.Add(AppendBinary(nil, []Entry[Key]{{1, Key{1, 2, 3}, 4}, {2, Key{}, 1 << 62}}, len(Key{}), PutKey))
-	f.Add([]byte{sketch.Version, byte(sketch.KindTopK), 40, 0xff, 0xff, 0xff, 0xff, 0x0f})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		entries, err := Decode(b, 40, GetKey)
-		if err != nil {
-			return
-		}
-		again, err := Decode(AppendBinary(nil, entries, 40, PutKey), 40, GetKey)
-		if err != nil || !slices.Equal(again, entries) {
-			t.Fatalf("%v, %v; want %v", again, err, entries)
-		}
-	})
 }
 
 func ExampleTable() {

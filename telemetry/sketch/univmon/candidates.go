@@ -42,9 +42,6 @@ func (c *Candidates[K]) Offer(level int, h uint64, key *K, v int64) {
 // Table returns the table of a level.
 func (c *Candidates[K]) Table(level int) *topk.Table[K] { return c.levels[level] }
 
-// Levels returns the number of levels.
-func (c *Candidates[K]) Levels() int { return len(c.levels) }
-
 // AppendEntries appends the candidates of all levels.
 func (c *Candidates[K]) AppendEntries(dst []topk.Entry[K]) []topk.Entry[K] {
 	for _, t := range c.levels {

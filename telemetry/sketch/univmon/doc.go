@@ -23,6 +23,5 @@
 //     upwards counts 2^l times (its terms telescope), which is the inverse
 //     of its chance to be seen. So each answer also has a standard error.
 //
-// A Fragment is one row per level, what one switch of DiSketch holds. A Sketch is several
-// fragments of one shape in one place.
+// A Fragment is one row per level, what one switch of DiSketch holds.
 package univmon

@@ -163,12 +163,6 @@ func sumSquares(row []int32) float64 {
 	return sum
 }
 
-// Bound returns what an estimate for a flow of the level errs by at most, with the stated
-// confidence (above 0, below 1), by Chebyshev's inequality.
-func (f *Fragment) Bound(level int, confidence float64) float64 {
-	return f.Error(level) / math.Sqrt(1-confidence)
-}
-
 // SecondMoment estimates F2, the sum of the squares of all flows' values. Its
 // relative standard error is at most sqrt(2/width): the levels' moments add up.
 func (f *Fragment) SecondMoment() float64 { return f.cells.SumSquares() }
@@ -226,11 +220,7 @@ func (f *Fragment) Clone() *Fragment {
 //
 //	header, levels(1) level seed(8) seed(8) total(8), cells of all levels
 func (f *Fragment) AppendBinary(b []byte) ([]byte, error) {
-	return f.appendBody(sketch.AppendHeader(b, sketch.KindUnivMonFragment))
-}
-
-func (f *Fragment) appendBody(b []byte) ([]byte, error) {
-	b = append(b, byte(f.Levels()))
+	b = append(sketch.AppendHeader(b, sketch.KindUnivMonFragment), byte(f.Levels()))
 	b = binary.LittleEndian.AppendUint64(b, f.levelSeed)
 	b = binary.LittleEndian.AppendUint64(b, f.seed)
 	b = binary.LittleEndian.AppendUint64(b, uint64(f.total))
@@ -241,23 +231,15 @@ func (f *Fragment) appendBody(b []byte) ([]byte, error) {
 // or leaves it alone and says what is wrong.
 func (f *Fragment) UnmarshalBinary(b []byte) error {
 	d := sketch.NewReader(b, sketch.KindUnivMonFragment)
-	n := readBody(d)
+	levels := int(d.Byte())
+	n := Fragment{levelSeed: d.Uint64(), seed: d.Uint64(), total: int64(d.Uint64()), cells: d.Cells()}
+	if d.Err() == nil && (levels < 1 || levels > MaxLevels || n.cells.Width()%levels != 0) {
+		d.Fail("%d cells of %d levels", n.cells.Width(), levels)
+	}
 	if err := d.Close(); err != nil {
 		return err
 	}
+	n.width, n.top = uint64(n.cells.Width()/levels), 1<<(levels-1)
 	*f = n
 	return nil
-}
-
-func readBody(d *sketch.Reader) Fragment {
-	levels := int(d.Byte())
-	f := Fragment{levelSeed: d.Uint64(), seed: d.Uint64(), total: int64(d.Uint64()), cells: d.Cells()}
-	if d.Err() == nil && (levels < 1 || levels > MaxLevels || f.cells.Width()%levels != 0) {
-		d.Fail("%d cells of %d levels", f.cells.Width(), levels)
-	}
-	if d.Err() != nil {
-		return Fragment{}
-	}
-	f.width, f.top = uint64(f.cells.Width()/levels), 1<<(levels-1)
-	return f
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Flow is a heavy flow of some level, as an estimate: of one fragment, of a
-// sketch, or of all fragments of a path.
+// Flow is a heavy flow of some level, as an estimate: of one fragment, or of
+// all fragments of a path.
 type Flow struct {
 	Hash  uint64
 	Level int     // By Level.
