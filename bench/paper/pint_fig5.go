@@ -11,7 +11,7 @@ import (
 // there.
 //
 // Our best scheme was found in three steps. Optimising the layers for the
-// peeling decoder (LayerSearch) gives the rows layers.*, little better than
+// peeling decoder (BenchmarkLayerSearch) gives the rows layers.*, little better than
 // Algorithm 1. For elimination the same search has no use for Baseline, and ends
 // at one XOR layer of probability 0.3 or more: linear network coding, which
 // needs 1.6 packets over k on average. What it still loses it loses because
@@ -35,7 +35,7 @@ func PintFig5(ctx context.Context, o Options) ([]Row, error) {
 		{"hybrid_eliminated", pint.Hybrid(d), elimination, 41, 68, "the paper's layers, decoded by elimination"},
 		{"multilayer", pint.MultiLayer(d), peeling, 0, 0, "Algorithm 1"},
 		{"multilayer_revised", pint.MultiLayerRevised(d), peeling, 0, 0, "Algorithm 1 with the tau of A.3"},
-		{"layers", SearchedPeeling25, peeling, 0, 0, "best layers found for peeling (LayerSearch)"},
+		{"layers", searchedPeeling25, peeling, 0, 0, "best layers found for peeling (LayerSearch)"},
 		{"lnc", pint.Dense(pint.Whole), elimination, 0, 0, "linear network coding, p = 1/2"},
 		{"best", nil, elimination, 0, 0, "one layer of random matrices, elimination"},
 	}
@@ -71,3 +71,6 @@ func PintFig5(ctx context.Context, o Options) ([]Row, error) {
 	}
 	return t, nil
 }
+
+// searchedPeeling25 are the layers that BenchmarkLayerSearch found for the peeling decoder.
+var searchedPeeling25 = []pint.Layer{{Share: 0.33}, {Share: 0.12, P: 0.095}, {Share: 0.35, P: 0.157}, {Share: 0.20, P: 0.298}}

@@ -54,19 +54,6 @@ var Graphs = []Graph{
 	{Name: "parse_l2_10k_cold", Stages: []string{"parse", "l2"}, Flows: 10_000, Stations: 10_000, Cold: true},
 }
 
-// FlowsLabel writes the number of flows as 10k, 1M.
-func (g Graph) FlowsLabel() string { return count(g.Flows) }
-
-func count(n int) string {
-	switch {
-	case n >= 1_000_000 && n%1_000_000 == 0:
-		return fmt.Sprintf("%dM", n/1_000_000)
-	case n >= 1000 && n%1000 == 0:
-		return fmt.Sprintf("%dk", n/1000)
-	}
-	return fmt.Sprint(n)
-}
-
 // workload of 64 B packets.
 func (g Graph) workload(seed uint64) traffic.Workload {
 	w := traffic.DefaultWorkload()

@@ -206,7 +206,7 @@ func TestMedianAndSpread(t *testing.T) {
 
 func TestCount(t *testing.T) {
 	for n, want := range map[int]string{2: "2", 1500: "1500", 10_000: "10k", 10_000_000: "10M"} {
-		if got := count(n); got != want {
+		if got := flowsLabel(n); got != want {
 			t.Errorf("%d: %s", n, got)
 		}
 	}

@@ -3,7 +3,6 @@ package scale
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 
 	"github.com/weirswitch/weir/bench"
@@ -107,35 +106,6 @@ func Needs(one *Second) (all []Need) {
 		}
 	}
 	return all
-}
-
-// WriteTables writes what docs/scale.md shows.
-func WriteTables(w io.Writer, one *Second) error {
-	fmt.Fprintf(w, "| of one switch in 2^30 ns | |\n|---|---|\n")
-	fmt.Fprintf(w, "| packets, of flows | %s, of %s |\n| bytes of a packet, mean | %.0f |\n", short(float64(one.Packets)), short(float64(one.Flows)), one.PacketBytes)
-	for _, k := range []string{"disketch", "oblivious", "lds", "status"} {
-		fmt.Fprintf(w, "| a record of %s | %sB |\n", k, short(float64(one.Bytes[k])))
-	}
-	fmt.Fprintf(w, "| a digest in a full record | %.1f B |\n| the busiest of 16 partitions, over the mean | %.2f |\n\n", one.DigestBytes, one.PartitionExcess)
-	fmt.Fprintf(w, "| switches | setting | digests/s | records/s | bytes/s | disk per day | memory | NATS servers | regions | collectors |\n|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, n := range Needs(one) {
-		if _, err := fmt.Fprintf(w, "| %d | %s | %s | %s | %sB | %sB | %sB | %d | %d | %d |\n", n.Switches, n.Setting, short(n.Digests), short(n.Records), short(n.Bytes),
-			short(n.DiskPerDay), short(n.Memory), n.Servers, n.Regions, n.Collectors); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// short writes a number with three digits and a prefix.
-func short(x float64) string {
-	for _, unit := range []string{"", "k", "M", "G", "T"} {
-		if x < 999.5 {
-			return fmt.Sprintf("%.3g %s", x, unit)
-		}
-		x /= 1000
-	}
-	return fmt.Sprintf("%.3g P", x)
 }
 
 // Run gives the same as rows.

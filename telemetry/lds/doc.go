@@ -33,8 +33,8 @@
 // compared, which Fig. 6 leaves out; and cells are picked with the noise of
 // sampling in mind, see Difference.Flow.
 //
-// SDS is the simpler sketch of Section 2.2, for points that know each packet's
-// delay. Size chooses the dimensions (Section 3).
+// Size chooses the dimensions (Section 3). The simpler sketch of Section 2.2 (SDS) is left out:
+// its points know each packet's delay, as packets carry a timestamp, which Weir's do not.
 //
 // The package holds algorithms only: no packets, no clock, no I/O. A Point has
 // one writer; a Difference may be read concurrently.

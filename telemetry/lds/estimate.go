@@ -50,9 +50,6 @@ type Estimate struct {
 	LostTrust float64
 }
 
-// StdNs is the standard deviation of the delay, in nanoseconds.
-func (e *Estimate) StdNs() float64 { return math.Sqrt(max(e.VarianceNs2, 0)) }
-
 // Flow estimates a flow by the hash of its key. weight is what its packets were
 // added with, 1 by default.
 //
@@ -284,27 +281,4 @@ func variance(cells []candidate, w float64) (ns2 float64, freedom int) {
 		return 0, 0
 	}
 	return squares / float64(freedom), freedom
-}
-
-// Heavy is a flow with its estimate.
-type Heavy struct {
-	Flow uint64
-	Estimate
-}
-
-// HeavyHitters returns those of the flows that sent at least the given number
-// of packets and of bytes, the one with the most packets first. A sketch knows
-// no keys: candidates come from elsewhere, a sample of packets for instance. No
-// candidate that reaches both is left out, unless rows sample.
-func (d *Difference) HeavyHitters(flows []uint64, packets, bytes float64) []Heavy {
-	var heavy []Heavy
-	for _, f := range flows {
-		if e := d.Flow(f, 1, Balanced); e.Packets >= packets && e.Bytes >= bytes {
-			heavy = append(heavy, Heavy{f, e})
-		}
-	}
-	slices.SortFunc(heavy, func(a, b Heavy) int {
-		return cmp.Or(cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Flow, b.Flow))
-	})
-	return heavy
 }

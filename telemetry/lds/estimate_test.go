@@ -83,9 +83,6 @@ func testVariance(t *testing.T, family hash.Family) {
 			if e.VarianceFreedom != 16 {
 				t.Fatalf("%d degrees of freedom", e.VarianceFreedom)
 			}
-			if s := e.StdNs(); math.Abs(s*s-e.VarianceNs2) > 1e-6*e.VarianceNs2 {
-				t.Fatal("the deviation is not the variance's root")
-			}
 			ratio += e.VarianceNs2 / v / 300
 		}
 		if math.Abs(ratio-1) > 6*0.0205 {
@@ -206,40 +203,6 @@ func testCrowd(t *testing.T, family hash.Family) {
 		if absent > 0.3 {
 			t.Errorf("flows that are not there have a mean trust of %.2f", absent)
 		}
-	}
-}
-
-func TestHeavyHitters(t *testing.T) {
-	for family := hash.XX; family.Valid(); family++ {
-		t.Run(family.String(), func(t *testing.T) { testHeavyHitters(t, family) })
-	}
-}
-
-func testHeavyHitters(t *testing.T, family hash.Family) {
-	w := newCrowd(t, Config{Rows: 4, Columns: 800, Virtual: 1, IntervalNs: 1e9, Seed: 23, Hash: family}, 3000)
-	var flows []uint64
-	truth := 0
-	for f, n := range w.packets {
-		flows = append(flows, f)
-		if n >= 500 {
-			truth++
-		}
-	}
-	heavy := w.d.HeavyHitters(flows, 500, 0)
-	found := 0
-	for i, h := range heavy {
-		if w.packets[h.Flow] >= 500 {
-			found++
-		}
-		if i > 0 && h.Packets > heavy[i-1].Packets {
-			t.Error("not in order")
-		}
-	}
-	if found != truth || truth == 0 || len(heavy) > truth+truth/4+2 {
-		t.Errorf("%d of %d heavy flows, %d reported", found, truth, len(heavy))
-	}
-	if n := len(w.d.HeavyHitters(flows, 500, 1e9)); n != 0 {
-		t.Errorf("%d flows of a gigabyte", n)
 	}
 }
 
