@@ -92,7 +92,7 @@ func kind[C any, M pipeline.Module](
 	// What a module's type has is asked of its zero value.
 	_, ok := any(*new(M)).(preparer[C])
 	if _, old := any(*new(M)).(interface{ Prepare(C) (func(), error) }); old && !ok {
-		panic("stages: Prepare must be told of the ports: " + help)
+		panic("stages: Prepare must take the ports: " + help)
 	}
 	if ok {
 		k.Prepare = func(m pipeline.Module, config any, ports []pipeline.Port) (func(), error) {
@@ -117,7 +117,7 @@ func Names() []string { return slices.Sorted(maps.Keys(Kinds)) }
 
 // Build makes the modules of a graph from the names of its stages, in order,
 // and checks the graph. A stage without an entry in configs has its default
-// configuration. env.Needs is filled in: a module is told what the stages behind it
+// configuration. env.Needs is filled in: a module learns what the stages behind it
 // need, so parse, in front, knows it of all. All faults are reported, joined.
 func Build(names []string, configs map[string]any, env pipeline.Env) ([]pipeline.Named, error) {
 	var errs []error
@@ -136,7 +136,7 @@ func Build(names []string, configs map[string]any, env pipeline.Env) ([]pipeline
 		if config == nil {
 			config = k.Default()
 		}
-		// Who asks what is behind a port is told what another stage knows.
+		// disketch learns the edge ports from pint's configuration.
 		if d, ok := config.(*disketch.Config); ok && slices.Contains(names, "pint") {
 			if p, ok := configs["pint"].(*pint.Config); ok {
 				config = d.WithEdge(p.Edge)

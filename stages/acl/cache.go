@@ -42,7 +42,7 @@ func (k cache) set(at key) *cacheSet {
 }
 
 // lookup returns the verdict of a combination, or nil. Which of the two entries has it
-// is chosen without a branch, as nobody can predict it.
+// is chosen without a branch, as it cannot be predicted.
 func (s *cacheSet) lookup(at key) *verdict {
 	second := 0
 	if s[1].key.low == at.low {
@@ -73,7 +73,7 @@ func (c *classifier) key(t *tuple) key {
 	return k
 }
 
-// layOutKey gives every field its place in the key, none across its halves. It reports
+// layOutKey gives every field its position in the key, none across its halves. It reports
 // whether there is room, which only sets with tens of thousands of values in most fields lack.
 func (c *classifier) layOutKey() bool {
 	low, high := 0, 64

@@ -28,7 +28,7 @@ const (
 )
 
 // The number of values of the fields that are looked up directly. Behind the
-// field's own values stands one for packets that lack the field.
+// field's own values is one for packets that lack the field.
 const (
 	vlanValues  = vlanNone + 1
 	typeValues  = 1 << 16
@@ -44,15 +44,15 @@ type tuple [numFields]uint32
 // rows are the classes of one field. A class's row has a bit per rule, set if the
 // rule matches the class's values. Rules that match all values are in wild, once
 // for all classes. Of what is particular to a class, only words that are not zero are
-// kept: its summary has a bit per word, and the words stand in a row from start
+// kept: its summary has a bit per word, and the words are in a row from start
 // on. A class takes 12 bytes per 4,096 rules of the set and 8 per word kept,
-// where a whole row would take 512 per 4,096: with a value of its own in each of
+// where a whole row would take 512 per 4,096: with one value in each of
 // 65,536 rules, a field takes 13 MB instead of 540. Dense are only ranges of
 // ports that overlap each other by the thousand.
 type rows struct {
 	wild, wildSums []uint64
 	sums           []uint64 // by class and 64 words
-	start          []uint32 // likewise: index of the first of these words
+	start          []uint32 // index of the first of these words
 	packed         []uint64
 	byRow          map[uint64]uint32 // while building: class by the row's hash, or the next that is free
 }
@@ -80,13 +80,13 @@ type classifier struct {
 	direct           [fieldSrc][]uint32 // class by value
 	src, dst         addressTable
 	srcMACs, dstMACs macTable
-	// verify marks rules of which the classes tell less than the whole.
+	// verify marks rules of which the classes say less than the whole.
 	verify  []bool
 	hits    [][]hit // by worker, by rule; the default behind the rules
 	looksIn bool    // a rule has ports or flags
 	// caches are the workers', where they pay; else there are none.
 	caches   []cache
-	keyShift [numFields]uint8 // where a field's class stands in a key
+	keyShift [numFields]uint8 // where a field's class is in a key
 }
 
 // hit counts what a rule matched. One worker writes it.
@@ -126,7 +126,7 @@ func newClassifier(set *ruleSet, ports, workers int) *classifier {
 	c.srcMACs = c.buildMACs(fieldSrcMAC, func(m *match) maskedMAC { return m.srcMAC })
 	c.dstMACs = c.buildMACs(fieldDstMAC, func(m *match) maskedMAC { return m.dstMAC })
 	for f := range c.field {
-		if len(c.field[f].byRow) > 1 { // fields of one class tell nothing
+		if len(c.field[f].byRow) > 1 { // fields of one class distinguish nothing
 			c.active = append(c.active, f)
 		}
 		c.field[f].byRow = nil
@@ -313,7 +313,7 @@ func (c *classifier) buildIntervals(field, values int, interval func(*match) (lo
 	c.direct[field] = table
 }
 
-// buildPrefixes gives every prefix the rules of its own and of the prefixes
+// buildPrefixes gives every prefix its rules and those of the prefixes
 // around it. Class 0 is of the addresses, and of packets without any, that no
 // prefix holds.
 func (c *classifier) buildPrefixes(field int, prefix func(*match) netip.Prefix) addressTable {
@@ -376,7 +376,7 @@ type macTable struct {
 }
 
 // macSeed is any member of the hash family: rules come from control, which
-// nobody attacks by collisions.
+// collisions are no attack.
 const macSeed = 0x6d6163
 
 func (t *macTable) slot(mac uint64) uint64 { return hash.Uint64(macSeed, mac) >> t.shift }

@@ -15,7 +15,7 @@ type RuleCounters struct {
 	Bytes   uint64
 }
 
-// DefaultName is the name under which the default's counts stand, behind those of
+// DefaultName is the name of the default's counts, behind those of
 // the rules.
 const DefaultName = "default"
 

@@ -42,7 +42,7 @@ func tiny(p *packet.Packet, data []byte) bool {
 	return !p.Flags.Has(packet.FlagL4) && p.Next == 0 && p.Len == p.WireLen
 }
 
-// fragmentOffset is a later fragment's place in its datagram, in bytes.
+// fragmentOffset is a later fragment's offset in its datagram, in bytes.
 func fragmentOffset(p *packet.Packet, data []byte) int {
 	if p.Flags.Has(packet.FlagIPv4) {
 		return header.IPv4At(data, int(p.L3)).FragmentOffset()
@@ -63,5 +63,5 @@ func fragmentOffset(p *packet.Packet, data []byte) int {
 	return maxOffset
 }
 
-// maxOffset stands for a place that is not known, behind all headers.
+// maxOffset is an unknown offset, behind all headers.
 const maxOffset = 1 << 16

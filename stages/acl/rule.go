@@ -22,7 +22,7 @@ const (
 	actionCount
 )
 
-// vlanNone stands for packets without a tag, behind all VLANs.
+// vlanNone is the class of packets without a tag, behind all VLANs.
 const vlanNone = 4096
 
 // anyProto matches any protocol and packets without one.

@@ -6,7 +6,7 @@ import (
 )
 
 // trie maps IPv4 addresses to classes in at most three loads: by the first 16 bits, and
-// by each byte behind where longer prefixes are. Each class stands wherever it
+// by each byte behind where longer prefixes are. Each class is wherever it
 // holds, so nothing is searched; bart is slower and far smaller, and has IPv6
 // and what is too much for a trie. It is immutable once built.
 //

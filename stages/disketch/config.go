@@ -20,7 +20,7 @@ type Config struct {
 	HostPorts []string `toml:"host_ports"`
 	// Fragments of sketches that this switch holds.
 	Fragments []Fragment `toml:"fragment"`
-	// EdgePorts are told by stages.Build, not by a file: see WithEdge.
+	// EdgePorts are set by stages.Build, not by a file: see WithEdge.
 	EdgePorts []string `toml:"-"`
 }
 
@@ -32,34 +32,34 @@ func (c *Config) WithEdge(ports []string) *Config {
 	return &d
 }
 
-// Fragment is a [[stages.disketch.fragment]]. An empty or zero value stands for
+// Fragment is a [[stages.disketch.fragment]]. An empty or zero value means
 // the default.
 type Fragment struct {
 	// Kind is "countsketch" (the default), "countmin" or "univmon".
 	Kind string `toml:"kind"`
 	// Key is what a flow is: "5-tuple" (the default), "src", "dst" or "src-dst".
 	Key string `toml:"key"`
-	// Prefix4 and Prefix6 are the bits of addresses that the key keeps; 0 stands for
+	// Prefix4 and Prefix6 are the bits of addresses that the key keeps; 0 means
 	// all. They do not apply to the 5-tuple.
 	Prefix4 int `toml:"prefix4"`
 	Prefix6 int `toml:"prefix6"`
 	// Unit is "packets" (the default) or "bytes".
 	Unit string `toml:"unit"`
-	// Memory for one copy of the cells, in bytes; 0 stands for 128 KiB. Each worker has
+	// Memory for one copy of the cells, in bytes; 0 means 128 KiB. Each worker has
 	// two copies, and there is one more to merge them.
 	Memory int `toml:"memory"`
-	// Levels of UnivMon; 0 stands for 16.
+	// Levels of UnivMon; 0 means 16.
 	Levels int `toml:"levels"`
 	// Target is the error that all fragments of the sketch aim at; 0: each
 	// finds its own from its traffic, for paths of Hops switches.
 	Target float64 `toml:"target"`
-	// Hops is the length of the paths that matter most; 0 stands for 5.
+	// Hops is the length of the paths that matter most; 0 means 5.
 	Hops int `toml:"hops"`
 	// OneSubepoch counts flows between host ports in one subepoch, too, like
 	// all others.
 	OneSubepoch bool `toml:"one_subepoch"`
 	// Candidates is for how many flows a row of cells (of UnivMon each level) has room
-	// to remember their keys, so that records name the heavy ones; 0 stands for 256 (of
+	// to remember their keys, so that records name the heavy ones; 0 means 256 (of
 	// UnivMon 128), -1 for none. Each takes 54 bytes beside Memory, in as many copies.
 	Candidates int `toml:"candidates"`
 }

@@ -21,7 +21,7 @@ type Module struct {
 	needs     packet.Needs
 }
 
-// ports are the switch's, by number; a port that comes puts another in its place.
+// ports are the switch's, by number; adding a port replaces the list.
 type ports struct {
 	names []string
 	host  []bool // which ones have no other switch behind them
@@ -49,7 +49,7 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 }
 
 // Role implements pipeline.Module: what leaves is counted, and by which ports a
-// packet came and goes tells whether it passes another switch.
+// packet arrives and leaves says whether it passes another switch.
 func (m *Module) Role() pipeline.Role { return pipeline.RoleEgress }
 
 // Needs implements pipeline.Module.
@@ -85,7 +85,7 @@ type stage struct {
 	// switches, and of those from host to host.
 	flows, singleFlows   [packet.BatchSize]uint64
 	values, singleValues [packet.BatchSize]int64
-	// places are where these packets stand in the batch.
+	// places are the indexes of these packets in the batch.
 	places, singlePlaces [packet.BatchSize]uint8
 }
 

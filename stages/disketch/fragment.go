@@ -26,7 +26,7 @@ type fragment struct {
 	beside int // bytes of candidates beside the cells
 	inline bool
 
-	// mu guards what workers ask for once in an epoch, and the collector tells
+	// mu guards what workers ask for once in an epoch, and the collector sets
 	// once in a subepoch.
 	mu      sync.Mutex
 	auto    bool // the target is found from the traffic
@@ -110,7 +110,7 @@ func (f *fragment) merge(dst, src *disketch.Counter) {
 // emit makes the record of a subepoch.
 func (f *fragment) emit(m *epoch.Merged[disketch.Counter], emit func(*record.Header, func([]byte) ([]byte, error))) {
 	if !m.Cells.IsOpen() {
-		// No worker had cells: the record tells of what was missed alone.
+		// No worker had cells: the record has only what was missed.
 		defer m.Cells.Close()
 		m.Cells.Begin(f.scheduleOf(m.Slice))
 	}

@@ -25,7 +25,7 @@ type Counters struct {
 	LearnOverflow uint64             `json:"learn_overflow"` // learn events lost: the worker's ring was full
 	FDBFull       uint64             `json:"fdb_full"`       // learn events refused: the table was full
 	Learned       uint64             `json:"learned"`        // stations learned
-	Moved         uint64             `json:"moved"`          // stations heard on another port than before
+	Moved         uint64             `json:"moved"`          // stations seen on another port than before
 	Aged          uint64             `json:"aged"`           // stations forgotten for silence
 	Flushed       uint64             `json:"flushed"`        // stations forgotten by command
 	Entries       uint64             `json:"entries"`        // addresses in the table now, static ones included
@@ -68,7 +68,7 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		{"learn_overflow_total", "learn events lost: the worker's ring was full", c.LearnOverflow, false},
 		{"fdb_full_total", "learn events refused: the table was full", c.FDBFull, false},
 		{"learned_stations_total", "stations learned", c.Learned, false},
-		{"moved_stations_total", "stations heard on another port than before", c.Moved, false},
+		{"moved_stations_total", "stations seen on another port than before", c.Moved, false},
 		{"aged_stations_total", "stations forgotten for silence", c.Aged, false},
 		{"flushed_stations_total", "stations forgotten by command", c.Flushed, false},
 		{"fdb_entries", "addresses in the table, static ones included", c.Entries, true},

@@ -17,8 +17,8 @@ import (
 //	value    63         32 31      16 15     0
 //	         |   stamp    |  check   |  port  |
 //
-// stamp is the second in which the station was last heard, 0 for a static
-// entry. check is part of the key's hash, so a value tells whose it is.
+// stamp is the second in which the station was last seen, 0 for a static
+// entry. check is part of the key's hash, so a value identifies its key.
 //
 // Reading: find the slot with the key, load its value, load the key again. The
 // writer fills a slot value first, key last, and frees it by clearing the key,
@@ -40,7 +40,7 @@ type fdb struct {
 	seed    hashSeed
 	ageing  uint32 // seconds
 
-	// moves counts displacements. It is on a line of its own: readers load it
+	// moves counts displacements. It has its own cache line: readers load it
 	// for each miss.
 	_     [64]byte
 	moves atomic.Uint64
@@ -68,7 +68,7 @@ type fdbCounters struct {
 const minBuckets = 64
 
 // newFDB returns an empty table for a number of entries, which age after so
-// many seconds. The seed should be a secret, so that nobody can choose
+// many seconds. The seed should be a secret, so that no station can choose
 // addresses that fall into one bucket.
 func newFDB(entries int, ageing uint32, seed uint64) *fdb {
 	// A quarter of spare slots keeps displacement short; rounding up to a
@@ -130,7 +130,7 @@ func (b *bucket) read(i int, key uint64) (v uint64, ok bool) {
 	return v, b.keys[i&3].Load() == key
 }
 
-// bucket returns the first bucket of a hash. Nearly all keys stand in their first
+// bucket returns the first bucket of a hash. Nearly all keys are in their first
 // bucket, so the packet loop looks there itself, without a call, and uses find
 // only if it must.
 func (t *fdb) bucket(h uint64) *bucket { return &t.buckets[h&t.mask] }
@@ -139,7 +139,7 @@ func (t *fdb) bucket(h uint64) *bucket { return &t.buckets[h&t.mask] }
 // miss that is none costs one flooded packet.
 const maxRetries = 64
 
-// find returns the value of a key and where it stands, or nil. It looks into
+// find returns the value of a key and its slot, or nil. It looks into
 // both buckets until the writer leaves it in peace.
 func (t *fdb) find(key, h uint64) (*atomic.Uint64, uint64) {
 	for range maxRetries {
@@ -160,7 +160,7 @@ func (t *fdb) find(key, h uint64) (*atomic.Uint64, uint64) {
 	return nil, 0
 }
 
-// refresh marks the entry as heard in the second of stamp. Any reader may call
+// refresh marks the entry as seen in the second of stamp. Any reader may call
 // it with what find returned.
 func refresh(slot *atomic.Uint64, v uint64, stamp uint32) {
 	slot.CompareAndSwap(v, withStamp(v, stamp))
@@ -168,11 +168,11 @@ func refresh(slot *atomic.Uint64, v uint64, stamp uint32) {
 
 // What follows is the writer's.
 
-// learn notes that the station of key was heard on a port.
+// learn notes that the station of key was seen on a port.
 func (t *fdb) learn(key uint64, port uint16, stamp uint32) {
 	h := hashKey(key, t.seed)
 	if slot, v := t.find(key, h); slot != nil {
-		t.hear(slot, v, port, stamp)
+		t.refreshPort(slot, v, port, stamp)
 		return
 	}
 	if t.insert(key, h, makeValue(stamp, checkOf(h), port)) {
@@ -183,8 +183,8 @@ func (t *fdb) learn(key uint64, port uint16, stamp uint32) {
 	}
 }
 
-// hear notes that a known station was heard on a port.
-func (t *fdb) hear(slot *atomic.Uint64, v uint64, port uint16, stamp uint32) {
+// refreshPort notes that a known station was seen on a port.
+func (t *fdb) refreshPort(slot *atomic.Uint64, v uint64, port uint16, stamp uint32) {
 	if isStatic(v) {
 		return
 	}
@@ -197,7 +197,7 @@ func (t *fdb) hear(slot *atomic.Uint64, v uint64, port uint16, stamp uint32) {
 	t.oldest = older(t.oldest, stamp)
 }
 
-// older returns the older of two stamps; 0 stands for no entry at all.
+// older returns the older of two stamps; 0 means no entry.
 func older(a, b uint32) uint32 {
 	if a == 0 || int32(b-a) < 0 {
 		return b
@@ -277,7 +277,7 @@ func (b *bucket) fill(i int, key, v uint64) {
 	b.keys[i].Store(key)
 }
 
-// age removes the stations that were not heard for longer than the ageing time.
+// age removes the stations that were not seen for longer than the ageing time.
 // It looks through the table only when one may be due.
 func (t *fdb) age(now uint32) {
 	if t.oldest == 0 || int32(now-t.oldest) >= 0 && now-t.oldest <= t.ageing {

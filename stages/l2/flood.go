@@ -34,7 +34,7 @@ func newFloodTable(ports []portVLANs) (t floodTable) {
 func (t *floodTable) members(vlan uint16) []uint16 { return t.lists[t.list[vlan&vidMask]] }
 
 // flood sends the n marked packets of the batch to all ports of their VLANs but
-// their own. Copies stand beside their original, so the packets of a flow
+// their own. Copies are next to their original, so the packets of a flow
 // leave each port in the order in which they came.
 func (s *stage) flood(b *packet.Batch, n int) {
 	s.flooded.Add(uint64(n))

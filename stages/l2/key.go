@@ -20,7 +20,7 @@ func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 // nor zero.
 func (m MAC) learnable() bool { return m != MAC{} && m[0]&1 == 0 }
 
-// A key is an address in a VLAN, in one word. The address stands as a
+// A key is an address in a VLAN, in one word. The address is a
 // little-endian load finds it, its first byte lowest, because only its identity
 // matters. A free slot of the table has key 0, which no address has.
 //

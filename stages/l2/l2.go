@@ -39,7 +39,7 @@ type Module struct {
 	stages []*stage
 }
 
-// settings are what all workers read and nobody changes.
+// settings are what all workers read; they are immutable.
 type settings struct {
 	names  []string // of the ports
 	ports  []portVLANs
@@ -163,7 +163,7 @@ func (s *stage) Process(b *packet.Batch) {
 // flooded. It returns the number of flooded packets.
 //
 // One loop, because the processor overlaps the table reads of neighbouring
-// packets by itself: a loop of its own for the hashes, in front, measured the
+// packets by itself: a separate loop for the hashes, in front, measured the
 // same up to 10,000 stations.
 func (s *stage) decide(b *packet.Batch) (floods int) {
 	t, stamp := s.fdb, s.stamp
@@ -186,7 +186,7 @@ func (s *stage) decide(b *packet.Batch) (floods int) {
 		h := hashKey(src, seed)
 		bk := t.bucket(h)
 		if v, ok := bk.read(bk.match(src), src); !ok || v != makeValue(stamp, checkOf(h), p.InPort) {
-			s.heard(src, h, p.InPort)
+			s.seen(src, h, p.InPort)
 		}
 
 		if dst&macGroup != 0 {
@@ -231,9 +231,9 @@ func addresses(b *packet.Batch, p *packet.Packet, vlan uint16) (dst, src uint64)
 	return low&macMask | tag, low>>48 | uint64(high)<<16 | tag
 }
 
-// heard deals with a source that is not simply where it was, in the second in
-// which it was: unknown, moved, static, or heard in a new second.
-func (s *stage) heard(key, h uint64, port uint16) {
+// seen handles a source that is not simply where it was, in the second in
+// which it was: unknown, moved, static, or seen in a new second.
+func (s *stage) seen(key, h uint64, port uint16) {
 	slot, v := s.fdb.find(key, h)
 	if slot != nil {
 		if isStatic(v) {

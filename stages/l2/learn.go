@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// event tells the table's writer that a station was heard on a port.
+// event notifies the table's writer that a station was seen on a port.
 type event struct {
 	key   uint64
 	stamp uint32
@@ -49,7 +49,7 @@ const (
 )
 
 // Run implements pipeline.Background: it is the one writer of the table, which
-// learns what the workers heard and ages what they did not. It returns when
+// learns what the workers saw and ages what they did not. It returns when
 // stop is closed. An inline module has nothing to do here.
 func (m *Module) Run(stop <-chan struct{}) {
 	if m.inline {

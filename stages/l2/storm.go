@@ -18,7 +18,7 @@ type Storm struct {
 	Port      string `toml:"port"`                // where the packets arrive
 	Broadcast int    `toml:"broadcast,omitempty"` // to all stations
 	Multicast int    `toml:"multicast,omitempty"` // all other groups
-	Unknown   int    `toml:"unknown,omitempty"`   // stations that were never heard, or long ago
+	Unknown   int    `toml:"unknown,omitempty"`   // stations that were never seen, or long ago
 }
 
 // Bounds of storm control, in packets and packets per second.

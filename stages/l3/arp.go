@@ -20,7 +20,7 @@ func (s *stage) arp(b *packet.Batch, p *packet.Packet, in *portTable) {
 		p.Reason = ReasonNeighbour // somebody else has our address, or it comes back to us
 		return
 	}
-	s.heard(b, sender, p.InPort, macWord(arp.SenderHW()), forUs && in.onLink(sender))
+	s.confirm(b, sender, p.InPort, macWord(arp.SenderHW()), forUs && in.onLink(sender))
 	if arp.Op() != header.ARPRequest || !forUs {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 // Config is the stage's section of the configuration, [stages.l3].
 type Config struct {
 	// Reachable is how long a neighbour is believed to be there without having
-	// been heard, 1 s to 24 h. Then, if it is in use, it is asked again; if it
+	// answered, 1 s to 24 h. Then, if it is in use, it is asked again; if it
 	// is not for ten times as long, it is forgotten.
 	Reachable time.Duration `toml:"reachable"`
 	// NeighbourTable is the most neighbours that are known or looked for at a
@@ -26,7 +26,7 @@ type Config struct {
 	ICMPRate int `toml:"icmp_rate"`
 	// Interfaces are the ports that take part in routing.
 	Interfaces []Interface `toml:"interface"`
-	// Routes are the ways to networks that are not on a port.
+	// Routes lead to networks that are not on a port.
 	Routes []Route `toml:"route"`
 	// Neighbours are known from the start, do not age and are not asked for.
 	Neighbours []Neighbour `toml:"neighbour"`
@@ -40,7 +40,7 @@ type Interface struct {
 	MTU       int      `toml:"mtu,omitempty"` // bytes, without Ethernet header; 0: the port's, at most 1500
 }
 
-// Route is the way to a network: by gateways, among which flows are spread, or
+// Route leads to a network: by gateways, among which flows are spread, or
 // to a port on which the network is.
 type Route struct {
 	Prefix  string   `toml:"prefix"`            // the network, as in "10.0.3.0/24"

@@ -85,7 +85,7 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 	}
 }
 
-// Apply puts a configuration into force in place of the present one, between two
+// Apply replaces the present configuration, between two
 // batches, or refuses it whole, with all its faults. Neighbours that were
 // learned, and still can be there, stay known.
 func (m *Module) Apply(c Config) error {
@@ -191,7 +191,7 @@ func (m *Module) change(c Config, p *plan, ports []pipeline.Port) {
 		if o := m.known[n.neighbourKey]; o != nil {
 			if o != n { // learned while the tables were built
 				o.link.Store(n.link.Load())
-				o.heard, o.held = n.heard, n.held
+				o.confirmed, o.held = n.confirmed, n.held
 			}
 			continue
 		}
@@ -219,7 +219,7 @@ func (m *Module) abandon(n *neighbour) {
 	n.link.Store(0)
 }
 
-// SetRoutes puts routes in place of all present ones, or refuses them whole.
+// SetRoutes replaces all routes, or rejects them all.
 func (m *Module) SetRoutes(routes []Route) error {
 	m.mu.Lock()
 	c := m.config

@@ -62,7 +62,7 @@ func (s *stage) solicitation(b *packet.Batch, p *packet.Packet, in *portTable, i
 	if !in.owns(target) {
 		return true // of others
 	}
-	// Who has no address yet looks whether ours is free (RFC 4862, 5.4): all are told.
+	// A node without an address checks whether ours is free (RFC 4862, 5.4): answer all.
 	to, toMAC, flags := ip.Src(), header.EthernetAt(b.Data(p), 0).Src(), uint32(header.NeighbourRouter|header.NeighbourOverride)
 	if src.IsUnspecified() {
 		to = [16]byte{0xff, 0x02, 15: 1}
@@ -71,7 +71,7 @@ func (s *stage) solicitation(b *packet.Batch, p *packet.Packet, in *portTable, i
 		flags |= header.NeighbourSolicited
 		if found {
 			toMAC = mac
-			s.heard(b, src, p.InPort, macWord(mac), in.onLink(src))
+			s.confirm(b, src, p.InPort, macWord(mac), in.onLink(src))
 		}
 	}
 	s.neighbourMessage(b, p.InPort, message.Target(), to, toMAC, header.ICMPv6NeighbourAdvert, flags, message.Target(), header.OptTargetLink)
@@ -90,7 +90,7 @@ func (s *stage) advertisement(b *packet.Batch, p *packet.Packet, in *portTable, 
 	if !found {
 		mac = header.EthernetAt(b.Data(p), 0).Src() // the answer to a unicast question may lack it
 	}
-	s.heard(b, target, p.InPort, macWord(mac), false)
+	s.confirm(b, target, p.InPort, macWord(mac), false)
 	return true
 }
 

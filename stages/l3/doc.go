@@ -21,7 +21,7 @@
 // Routed ports are untagged. IPv4 options and IPv6 extension headers travel
 // along unread. Redirects, router advertisements and fragments are never made:
 // an IPv4 packet that is longer than the MTU and may be fragmented is dropped,
-// reason mtu_exceeded, as one with DF, whose sender is told.
+// reason mtu_exceeded, as one with DF, whose sender is notified.
 //
 // # What the switch says itself
 //
@@ -46,7 +46,7 @@
 // packets wait for each, 256 in all, outside of the frames; they leave in order,
 // in front of those that came later. Nothing is sent but in the wake of a
 // packet: time is Batch.Now, and there is no goroutine. A neighbour that was
-// not heard for Reachable is asked again by unicast while packets go on; one
+// not confirmed for Reachable is asked again by unicast while packets go on; one
 // that is silent three times is looked for anew. The workers share the table of
 // neighbours behind a lock that only packets off the straight path want, and
 // only by trying.

@@ -5,7 +5,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// trouble is what a sender is told, in both versions' types and codes.
+// trouble is what an ICMP error reports, in both versions' types and codes.
 type trouble struct{ type4, code4, type6, code6 uint8 }
 
 var (
@@ -26,20 +26,20 @@ const (
 // ownTTL is that of all packets that the switch makes.
 const ownTTL = 64
 
-// tellTooBig tells the sender of a packet the MTU of the link that it does not
+// sendTooBig reports to the sender of a packet the MTU of the link that it does not
 // fit. IPv4 packets without DF should be fragmented, which this switch does not:
-// their sender is not told, since no message says so.
-func (s *stage) tellTooBig(b *packet.Batch, p *packet.Packet, mtu int) {
+// their sender is not notified, since no message exists for that.
+func (s *stage) sendTooBig(b *packet.Batch, p *packet.Packet, mtu int) {
 	if p.Flags.Has(packet.FlagIPv4) && !header.IPv4At(b.Data(p), int(p.L3)).DontFragment() {
 		return
 	}
-	s.tell(b, p, tooBig, uint32(mtu))
+	s.sendError(b, p, tooBig, uint32(mtu))
 }
 
-// tell sends an ICMP error about a packet, which was not changed yet, to its
+// sendError sends an ICMP error about a packet, which was not changed yet, to its
 // sender, unless the rules forbid it or the worker has said enough for now. rest
 // is the message's second word.
-func (s *stage) tell(b *packet.Batch, p *packet.Packet, what trouble, rest uint32) {
+func (s *stage) sendError(b *packet.Batch, p *packet.Packet, what trouble, rest uint32) {
 	data := b.Data(p)
 	if !mayTell(p, data) {
 		return
@@ -148,7 +148,7 @@ func checksum6(b *packet.Batch, p *packet.Packet) {
 }
 
 // local deals with a packet to one of the switch's own addresses: echo requests
-// are answered, and who asks for a service is told that there is none.
+// are answered, and a request for a service gets port unreachable.
 func (s *stage) local(b *packet.Batch, p *packet.Packet) {
 	data := b.Data(p)
 	icmp := p.Flags.Has(packet.FlagL4) && p.Proto == header.ProtoICMP && p.Flags.Has(packet.FlagIPv4) ||
@@ -165,7 +165,7 @@ func (s *stage) local(b *packet.Batch, p *packet.Packet) {
 	default:
 		b.Drop(p, ReasonNoListener)
 		if p.Proto == header.ProtoUDP || p.Proto == header.ProtoTCP {
-			s.tell(b, p, portUnreachable, 0)
+			s.sendError(b, p, portUnreachable, 0)
 		}
 	}
 }

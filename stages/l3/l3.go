@@ -168,7 +168,7 @@ func (s *stage) Process(b *packet.Batch) {
 	s.finish(b, n)
 }
 
-// finish does what is left to the batch's end: to learn what was heard, to
+// finish does what is left to the batch's end: to learn neighbours, to
 // look after neighbours, and to route what was made here. The first n packets
 // are those that came.
 func (s *stage) finish(b *packet.Batch, n int) {
@@ -183,7 +183,7 @@ func (s *stage) finish(b *packet.Batch, n int) {
 	}
 }
 
-// send gives a packet its way: link is the next hop's. own packets were made
+// send sets a packet's next hop: link is its link. own packets were made
 // here and keep their TTL.
 func (s *stage) send(b *packet.Batch, p *packet.Packet, port uint16, link uint64, own bool) {
 	data := b.Data(p)
@@ -255,7 +255,7 @@ func destination(p *packet.Packet, data []byte) netip.Addr {
 	return netip.AddrFrom16(header.IPv6At(data, int(p.L3)).Dst())
 }
 
-// route finds a packet's way, from its destination on.
+// route finds a packet's route by its destination.
 func (s *stage) route(b *packet.Batch, p *packet.Packet, own bool) {
 	data := b.Data(p)
 	dst := destination(p, data)
@@ -268,7 +268,7 @@ func (s *stage) route(b *packet.Batch, p *packet.Packet, own bool) {
 	case v == nil:
 		b.Drop(p, ReasonNoRoute)
 		if !own {
-			s.tell(b, p, netUnreachable, 0)
+			s.sendError(b, p, netUnreachable, 0)
 		}
 	case v.kind == discard:
 		b.Drop(p, v.reason)
@@ -280,7 +280,7 @@ func (s *stage) route(b *packet.Batch, p *packet.Packet, own bool) {
 		b.Drop(p, ReasonMartian) // stays on its link (RFC 4291, 2.5.6)
 	case !own && p.TTL <= 1:
 		b.Drop(p, ReasonTTLExpired)
-		s.tell(b, p, timeExceeded, 0)
+		s.sendError(b, p, timeExceeded, 0)
 	case v.kind == connected:
 		s.toNeighbour(b, p, nil, neighbourKey{dst, v.port}, own)
 	default:
@@ -293,7 +293,7 @@ func (s *stage) route(b *packet.Batch, p *packet.Packet, own bool) {
 }
 
 // routeLinkLocal sends what the switch has to say to a link-local address back
-// where it came from. Nobody else's packets are routed to one.
+// where it came from. No other packets are routed to one.
 func (s *stage) routeLinkLocal(b *packet.Batch, p *packet.Packet, dst netip.Addr, own bool) {
 	if !own {
 		b.Drop(p, ReasonMartian)
@@ -309,7 +309,7 @@ func (s *stage) toNeighbour(b *packet.Batch, p *packet.Packet, n *neighbour, k n
 	if length(p, b.Data(p)) > out.mtu {
 		b.Drop(p, ReasonMTU)
 		if !own {
-			s.tellTooBig(b, p, out.mtu)
+			s.sendTooBig(b, p, out.mtu)
 		}
 		return
 	}

@@ -38,8 +38,8 @@ type neighbour struct {
 	probes atomic.Int32
 
 	// The rest is guarded by Module.mu.
-	heard int64   // when it last answered, in the batch's clock
-	held  []int32 // slots of the packets that wait, in order
+	confirmed int64   // when it last answered, in the batch's clock
+	held      []int32 // slots of the packets that wait, in order
 }
 
 const (
@@ -117,7 +117,7 @@ func (m *Module) add(n *neighbour) {
 	m.list = append(m.list, n)
 }
 
-// forget removes the i-th neighbour of the list, which nobody waits for.
+// forget removes the i-th neighbour of the list, which no packet waits for.
 func (m *Module) forget(i int) {
 	n := m.list[i]
 	m.list[i] = m.list[len(m.list)-1]
@@ -145,9 +145,9 @@ func (s *stage) tick(b *packet.Batch) {
 		case n.static:
 		case v == 0:
 			s.lookAfter(b, n, i)
-		case since(n.heard, b.Now) > forgetAfter*reachable && !n.fixed:
+		case since(n.confirmed, b.Now) > forgetAfter*reachable && !n.fixed:
 			m.forget(i)
-		case since(n.heard, b.Now) > reachable && v&linkStale == 0:
+		case since(n.confirmed, b.Now) > reachable && v&linkStale == 0:
 			n.link.CompareAndSwap(v, v|linkStale)
 		}
 	}

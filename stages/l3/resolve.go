@@ -39,19 +39,19 @@ func (s *stage) await(b *packet.Batch, p *packet.Packet, n *neighbour, k neighbo
 	}
 }
 
-// giveUp ends the search for a neighbour: the senders of what waited are told.
+// giveUp ends the search for a neighbour: the senders of waiting packets are notified.
 // The caller has the lock.
 func (s *stage) giveUp(b *packet.Batch, n *neighbour) {
 	n.probes.Store(0)
 	s.takeBack(b, n, func(p *packet.Packet, own bool) {
 		b.Drop(p, ReasonUnreachable)
 		if !own {
-			s.tell(b, p, hostUnreachable, 0)
+			s.sendError(b, p, hostUnreachable, 0)
 		}
 	})
 }
 
-// stale deals with a packet to a neighbour that was not heard for long: it is
+// stale handles a packet to a neighbour that was not confirmed for long: it is
 // asked, by unicast, while packets go on. It reports false if the neighbour has
 // to be looked for anew.
 func (s *stage) stale(b *packet.Batch, n *neighbour, v uint64) bool {
@@ -68,16 +68,16 @@ func (s *stage) stale(b *packet.Batch, n *neighbour, v uint64) bool {
 	return true
 }
 
-// finding is a neighbour that was heard in this batch.
+// finding is a neighbour that was confirmed in this batch.
 type finding struct {
 	neighbourKey
 	mac    uint64
 	create bool // it spoke to us, so we shall speak to it
 }
 
-// heard notes a neighbour's address. It takes effect at the batch's end, so that
+// confirm notes a neighbour's address. It takes effect at the batch's end, so that
 // packets that wait leave in front of those that would not have to.
-func (s *stage) heard(b *packet.Batch, addr netip.Addr, port uint16, mac uint64, create bool) {
+func (s *stage) confirm(b *packet.Batch, addr netip.Addr, port uint16, mac uint64, create bool) {
 	if mac&macGroup != 0 || mac == 0 {
 		return
 	}
@@ -106,7 +106,7 @@ func (s *stage) learn(b *packet.Batch) {
 			continue
 		}
 		v := f.mac | linkKnown
-		n.heard = b.Now
+		n.confirmed = b.Now
 		n.probes.Store(0)
 		n.asked.Store(0)
 		n.link.Store(v)

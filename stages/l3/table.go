@@ -18,7 +18,7 @@ import (
 type tables struct {
 	prefixes *bart.Fast[*target]
 	ports    []portTable     // by port number
-	env      []pipeline.Port // likewise, of which these were made
+	env      []pipeline.Port // of which these were made
 }
 
 // portTable is the IP side of a port.
@@ -151,7 +151,7 @@ func (m *Module) build(p *plan, env []pipeline.Port, known func(neighbourKey) *n
 	return t
 }
 
-// addHost makes a neighbour's address a prefix of its own, so that packets to
+// addHost makes a neighbour's address a host prefix, so that packets to
 // it are found by one lookup, unless a route, or an own address, has it. Link-
 // local addresses are not unique, and not routed.
 func (t *tables) addHost(n *neighbour, insert func(netip.Prefix, target)) {

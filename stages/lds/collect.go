@@ -20,7 +20,7 @@ func mergeCells(dst, src *cells) {
 	}
 }
 
-// join adds src to dst, in src's interval. An empty point may not have been told
+// join adds src to dst, in src's interval. An empty point may not have been given
 // its interval.
 func join(dst, src *lds.Point) {
 	if src.Packets() == 0 && src.Outside() == 0 {
@@ -159,7 +159,7 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		{"measured_packets_total", "packets counted in the points", measured},
 		{"timed_packets_total", "of these, packets whose arrival the XDP program timed, to 1 ns; others have the batch's clock, to the time of a batch", timed},
 		{"skipped_packets_total", "packets of the points without an IP header", skipped},
-		{"marked_packets_total", "packets whose interval the shim told", byBit},
+		{"marked_packets_total", "packets whose interval came from the shim", byBit},
 		{"clock_steps_total", "steps of the clock that workers saw", stepped},
 		{"missed_packets_total", "packets not measured because the exporter was late", missed},
 		{"overruns_total", "intervals in which a worker lacked cells", overruns},

@@ -24,7 +24,7 @@ type Config struct {
 	Banks   []float64 `toml:"banks"`
 	// IntervalBits is the base-2 logarithm of the interval in ns: 30 is 1.07 s.
 	IntervalBits int `toml:"interval_bits"`
-	// IntervalBit counts packets with a shim in the interval that its bit tells.
+	// IntervalBit counts packets with a shim in the interval of its bit.
 	IntervalBit bool `toml:"interval_bit"`
 	// Seed chooses the sketch's hashes.
 	Seed uint64 `toml:"seed"`
@@ -113,7 +113,7 @@ func (c *Config) compile(ports []string) (points []int, weights []weight, err er
 	shape := *c
 	if c.IntervalBits < minInterval || c.IntervalBits > maxInterval {
 		fail("interval_bits: %d: choose %d (1 ms) to %d (18 min)", c.IntervalBits, minInterval, maxInterval)
-		shape.IntervalBits = minInterval // to tell the other faults too
+		shape.IntervalBits = minInterval // to report the other faults too
 	}
 	sketch := shape.sketch(hash.XX)
 	if err := sketch.Validate(); err != nil {

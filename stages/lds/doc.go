@@ -2,7 +2,7 @@
 // delay and the loss between two points, with the Lossy Difference Sketch
 // (telemetry/lds). lds_ingress counts what arrives at its ports, lds_egress what
 // leaves by them; each port is a measurement point. Two points that see the same
-// packets are subtracted by whoever has the records of both:
+// packets are subtracted where the records of both arrive:
 //
 //	switch 1                                   switch 2
 //	... [forward] ── [lds_egress] ── link ── [parse] ── [lds_ingress] ── ...
@@ -13,20 +13,20 @@
 // are counted as skipped. Both ends need equal rows, columns, virtual, banks,
 // weights, interval_bits and seed here, one seed in parse, and one hash family. With crc a P4
 // target fills the same cells where columns and virtual are powers of two (else a cell's
-// place is a product), flows weigh 1, and it has as many rows: p4/README.md says what a
+// offset is a product), flows weigh 1, and it has as many rows: p4/README.md says what a
 // target has.
 //
 // Timestamps are nanoseconds of CLOCK_TAI. lds_ingress has the packet's arrival:
 // that of the XDP program where it was granted (dataplane.timestamps), else the
-// batch's clock; timed_packets_total tells how many had the former. lds_egress has
+// batch's clock; timed_packets_total counts the former. lds_egress has
 // the batch's clock, read when the batch was received, so its resolution is the time
 // of a batch, and of the delay inside one switch it sees what passed between a
 // packet's arrival and that reading.
 //
 // Intervals are 2^interval_bits ns from multiples of that on. By the clock, a
-// packet under way at an edge falls into different intervals at both ends, and
+// packet in flight at an edge falls into different intervals at both ends, and
 // spoils its cells in both. With interval_bit a packet that carries the PINT
-// shim is counted in the interval that the shim's bit tells (alternate marking,
+// shim is counted in the interval of the shim's bit (alternate marking,
 // RFC 9341), at both ends the same: odd intervals set it. A packet may arrive up to
 // half an interval late or early. An interval's record comes an interval later
 // then, and memory is three times as much.

@@ -195,7 +195,7 @@ func (s *stage) mark(f lds.Flags) {
 	}
 }
 
-// enter tells the cells, which may have changed, the number of their slice.
+// enter passes the cells, which may have changed, the number of their slice.
 func (s *stage) enter() {
 	if c := s.cells.Current(); c != nil {
 		c.enter(s.cells.Slice().Number())
@@ -235,7 +235,7 @@ func (s *stage) Process(b *packet.Batch) {
 		if m.bit {
 			if odd, marked := intervalBit(data); marked {
 				byBit++
-				point = t.of(m.told(p.Arrival, odd) - slice.Number())
+				point = t.of(m.intervalOf(p.Arrival, odd) - slice.Number())
 			}
 		}
 		w := uint32(1)
@@ -262,11 +262,11 @@ func (s *stage) Process(b *packet.Batch) {
 	add(&s.byBit, byBit)
 }
 
-// told is the number of the interval that a shim's bit tells of a packet, by its
+// intervalOf is the number of the interval of a packet by its shim's bit and its
 // arrival, however late the worker comes to it: in the first half of an interval, the
 // bit of the other parity is of the interval before, in the second half of the one
 // behind.
-func (m *Module) told(arrival int64, odd bool) int64 {
+func (m *Module) intervalOf(arrival int64, odd bool) int64 {
 	number := arrival >> m.shift
 	if odd == (number&1 != 0) {
 		return number

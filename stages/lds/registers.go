@@ -16,7 +16,7 @@ func (m *Module) Ports() []int { return slices.Clone(m.ports) }
 // NewPoint makes an empty point of the module's shape.
 func (m *Module) NewPoint() *lds.Point { return m.newPoint() }
 
-// IntervalBits is the base-2 logarithm of an interval in ns, and whether a shim's bit tells it.
+// IntervalBits is the base-2 logarithm of an interval in ns, and whether a shim's bit gives it.
 func (m *Module) IntervalBits() (bits uint8, byShim bool) { return m.shift, m.bit }
 
 // Emit makes the record of an interval of a measurement point, which is the port's by Ports.

@@ -13,7 +13,7 @@ const (
 )
 
 // steps watches the clock of the timestamps at the edges of intervals: CLOCK_TAI,
-// which the system may set, beside CLOCK_MONOTONIC, which nobody can. Timestamps from
+// which the system may set, next to CLOCK_MONOTONIC, which cannot be set. Timestamps from
 // before and behind a step must not be added up.
 type steps struct {
 	detector lds.StepDetector

@@ -6,7 +6,7 @@
 //
 // Effect on the packet: none. A copy is of the packet as it leaves the pipeline,
 // with the tags and headers of its output port; what an earlier stage dropped is
-// not mirrored. Copies stand at the end of the batch, so they are the first that
+// not mirrored. Copies are at the end of the batch, so they are the first that
 // lack room when there is too little; what could not be copied is counted as a
 // copy dropped for want of a frame or of room.
 //

@@ -58,7 +58,7 @@ func DefaultConfig() Config {
 }
 
 // Validate reports all faults of the configuration, joined. Each begins with
-// the key inside the stage's section. The ports do not matter.
+// the key inside the stage's section. The ports are not used.
 func (c *Config) Validate([]string) error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

@@ -5,10 +5,10 @@
 //	batch ──> [per packet: one hash of its id, one comparison] ──> batch
 //	               └── rarely: the flow key, into the sample
 //
-// It changes no packet. Packets are told apart by the packet id, so all switches
+// It changes no packet. Packets are distinguished by the packet id, so all switches
 // need the same seed in [stages.parse]; their samples can be merged if kind, unit
 // and seed here agree too, and the switches' hash family. With crc and packets as the unit a P4
-// target can tell which packets may enter: the comparison is one of 32 bits then. A retransmission is another packet where its header or
+// target can decide which packets may enter: the comparison is one of 32 bits then. A retransmission is another packet where its header or
 // first bytes differ; a packet that a loop brings back is the same.
 //
 // Records (kind oblivious), one for each epoch: instance 0 is the sample; with

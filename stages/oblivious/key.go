@@ -57,7 +57,7 @@ func prefix(a [16]byte, bits int) [16]byte {
 	return a
 }
 
-// flowSeed is the member of the hash family that flows are told apart by. It is
+// flowSeed is the member of the hash family that distinguishes flows. It is
 // the same everywhere; the sampler hashes what comes out under its own seed.
 const flowSeed = 0x666c_6f77
 

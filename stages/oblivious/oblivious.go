@@ -77,7 +77,7 @@ func (m *Module) newCells() *cells {
 	return c
 }
 
-// forget empties recent: no place holds an id that belongs there, not even 0.
+// forget empties recent: no slot holds an id that belongs there, not even 0.
 func (c *cells) forget() {
 	if clear(c.recent); c.recent != nil {
 		c.recent[0] = 1
@@ -100,8 +100,8 @@ type stage struct {
 	block struct {
 		ids      [oblivious.Block]uint64
 		lengths  [oblivious.Block]uint32
-		at       [oblivious.Block]uint16 // places in the batch
-		admitted [oblivious.Block]uint8  // places in the block
+		at       [oblivious.Block]uint16 // indexes in the batch
+		admitted [oblivious.Block]uint8  // indexes in the block
 	}
 }
 
@@ -275,7 +275,7 @@ func (m *Module) emit(e *epoch.Merged[cells], emit func(*record.Header, func([]b
 			continue
 		}
 		// The simple merge, so that a record does not depend on the number of
-		// workers. Samples of one module are alike, so it cannot fail.
+		// workers. Samples of one module have one shape, so it cannot fail.
 		sample, err := oblivious.Simple(samples...)
 		if err != nil {
 			panic("oblivious: workers' samples differ in kind: " + err.Error())

@@ -6,7 +6,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/hash"
 )
 
-// plainIP is what of a plain packet has fixed places behind the link header, in bytes.
+// plainIP is what of a plain packet has fixed offsets behind the link header, in bytes.
 const plainIP = header.IPv4Len + header.TCPLen
 
 // unchanging are the flags that say nothing about the IP packet.

@@ -25,7 +25,7 @@ type Config struct {
 func DefaultConfig() Config { return Config{Malformed: Forward} }
 
 // Validate reports all faults of the configuration. Each begins with the key
-// inside the stage's section. The ports do not matter.
+// inside the stage's section. The ports are not used.
 func (c *Config) Validate([]string) error {
 	if c.Malformed != Forward && c.Malformed != Drop {
 		return fmt.Errorf("malformed = %q: choose %q or %q", c.Malformed, Forward, Drop)

@@ -86,12 +86,12 @@ func linkWords(p *packet.Packet, data []byte) (w0, w1 uint64) {
 	return binary.LittleEndian.Uint64(h[0:8]), uint64(binary.LittleEndian.Uint32(h[8:12])) | uint64(p.EtherType)<<32
 }
 
-// ids computes the packet ids, and does what arrivals does on the way. Those of plain packets,
+// ids computes the packet ids, and does what arrivals does in the same pass. Those of plain packets,
 // which are most, are hashed side by side; a test compares.
 func (s *stage) ids(b *packet.Batch) {
 	mem, pkts, q := b.Mem, b.Pkts, &s.blocks
 	n, ipidCarrier := 0, s.ipidCarrier
-	now := int64(0) // what is 0 stays so, if nobody needs it
+	now := int64(0) // what is 0 stays 0 if no stage needs it
 	if s.needs&packet.NeedArrival != 0 {
 		now = b.Now
 	}

@@ -12,7 +12,7 @@
 // # What it knows
 //
 // Ethernet, VLAN tags (802.1Q, 802.1ad and 0x9100, up to 8), telemetry shims
-// (up to 2: what stands behind is parsed as if they were not there, so that all
+// (up to 2: what follows is parsed as if they were not there, so that all
 // switches of a path see the same packet), ARP, IPv4 with
 // options, IPv6 with extension headers (up to 16), TCP, UDP, UDP-Lite, ICMP,
 // ICMPv6, SCTP and DCCP. Everything else passes as opaque: MPLS, 802.3 lengths

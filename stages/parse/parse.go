@@ -145,7 +145,7 @@ func (s *stage) Process(b *packet.Batch) {
 }
 
 // touch loads the first byte of every packet. So short a loop has the loads of
-// the whole batch under way at once, where the long one waits for the few
+// the whole batch in flight at once, where the long one waits for the few
 // packets that the processor looks ahead. It costs next to nothing when the
 // frames are in the caches and pays when they are not (BenchmarkParse/spread
 // with and without). The bytes are returned, mixed, for the loads to be of use.

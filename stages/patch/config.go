@@ -9,7 +9,7 @@ import (
 // Config is the stage's section of the configuration, [stages.patch].
 type Config struct {
 	// Pairs are the names of the ports that are joined, both ways. A port
-	// stands in one pair at most.
+	// is in one pair at most.
 	Pairs [][2]string `toml:"pairs"`
 }
 
@@ -32,7 +32,7 @@ func (c *Config) Validate(ports []string) error {
 				continue
 			}
 			if before, ok := first[name]; ok {
-				errs = append(errs, fmt.Errorf("pairs[%d]: port %q is already in pairs[%d]: a port stands in one pair, use l2 to join more than two", i, name, before))
+				errs = append(errs, fmt.Errorf("pairs[%d]: port %q is already in pairs[%d]: a port is in one pair at most, use l2 to join more than two", i, name, before))
 				continue
 			}
 			first[name] = i

@@ -17,10 +17,10 @@ type Module struct {
 	table atomic.Pointer[table] // control swaps it
 }
 
-// table is what all workers read and nobody changes.
+// table is immutable; all workers read it.
 type table struct {
 	peer  []uint16 // by port number; NoPort for a port in no pair
-	names []string // likewise
+	names []string // by port number
 }
 
 // New makes the module of a configuration, which it validates.
@@ -58,7 +58,7 @@ func (m *Module) Role() pipeline.Role { return pipeline.RoleForward }
 // Needs implements pipeline.Module: the packets are not even looked at.
 func (m *Module) Needs() packet.Needs { return 0 }
 
-// Stage implements pipeline.Module. A worker's stage holds nothing of its own.
+// Stage implements pipeline.Module. A worker's stage has no state.
 func (m *Module) Stage(int) pipeline.Stage { return &stage{m} }
 
 type stage struct{ module *Module }

@@ -24,12 +24,12 @@ func TestValidate(t *testing.T) {
 		{"itself", [][2]string{{"p0", "p0"}}, []string{
 			`pairs[0]: port "p0" is paired with itself: name two ports`}},
 		{"twice", [][2]string{{"p0", "p1"}, {"p1", "p2"}}, []string{
-			`pairs[1]: port "p1" is already in pairs[0]: a port stands in one pair, use l2 to join more than two`}},
+			`pairs[1]: port "p1" is already in pairs[0]: a port is in one pair at most, use l2 to join more than two`}},
 		{"all at once", [][2]string{{"x", "x"}, {"p1", "p1"}, {"p2", "p1"}}, []string{
 			`pairs[0]: port "x" is not defined: define [[port]] name = "x" or correct the name`,
 			`pairs[0]: port "x" is not defined: define [[port]] name = "x" or correct the name`,
 			`pairs[1]: port "p1" is paired with itself: name two ports`,
-			`pairs[2]: port "p1" is already in pairs[1]: a port stands in one pair, use l2 to join more than two`}},
+			`pairs[2]: port "p1" is already in pairs[1]: a port is in one pair at most, use l2 to join more than two`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := Config{Pairs: tt.pairs}

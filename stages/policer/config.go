@@ -17,7 +17,7 @@ type Port struct {
 	Name string `toml:"name"`
 	// RateBits is the rate in bits per second, of packets without FCS.
 	RateBits int64 `toml:"rate_bits"`
-	// BurstBytes is what may arrive at once; 0 stands for what the rate gives in
+	// BurstBytes is what may arrive at once; 0 means what the rate gives in
 	// 10 ms, and at least for ten full packets.
 	BurstBytes int64 `toml:"burst_bytes"`
 }

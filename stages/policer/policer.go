@@ -23,7 +23,7 @@ type Module struct {
 	stages []*stage
 }
 
-// table is what all workers read and nobody changes.
+// table is immutable; all workers read it.
 type table struct {
 	names   []string  // by port
 	buckets []*bucket // by port; nil for one that is not policed
