@@ -62,7 +62,7 @@ flaps: ## 1,000 link flaps and 100 lost interfaces under load (root)
 FAULTS ?= 20
 .PHONY: collect-faults
 collect-faults: ## FAULTS (20) kills of switch, server, cluster node, collector; full disks and cut networks (root)
-	WEIR_REQUIRE_NETNS=1 WEIR_COLLECT_FAULTS=$(FAULTS) $(GO) test -count=1 -timeout 30m -v -run '^TestFault' ./cmd/weir
+	WEIR_REQUIRE_NETNS=1 WEIR_COLLECT_FAULTS=$(FAULTS) $(GO) test -count=1 -timeout 30m -v -run '^TestFault' ./cmd/weir ./telemetry/collect/service
 
 # Inputs are counted, not timed: before Go 1.27 a target may fail with "context deadline
 # exceeded" when its time is over, having found nothing (go.dev/issue/75804).

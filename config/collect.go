@@ -100,6 +100,14 @@ type Link struct {
 	Speed uint64 `toml:"speed"`
 }
 
+// URL is the URL of the page and the API at an address.
+func (c *Collect) URL(address string) string {
+	if c.TLS.Certificate != "" {
+		return "https://" + address + "/"
+	}
+	return "http://" + address + "/"
+}
+
 // Certificates are the files of [tls], as a collector's package reads them.
 func (c *Collect) Certificates() collect.TLS {
 	return collect.TLS{Certificate: c.TLS.Certificate, Key: c.TLS.Key, CA: c.TLS.CA}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/telemetry/collect/service"
 )
 
 // collectOptions are the flags of weir collect.
@@ -59,7 +59,10 @@ collector could not be set up.`,
 
 // runCollect is the command, top to bottom.
 func runCollect(ctx context.Context, o collectOptions, stdout, stderr io.Writer) error {
-	c, err := loadCollect(o.config)
+	c, err := config.ParseCollect(nil)
+	if o.config != "" {
+		c, err = config.LoadCollect(o.config)
+	}
 	if err != nil {
 		return usageError(err)
 	}
@@ -81,19 +84,11 @@ func runCollect(ctx context.Context, o collectOptions, stdout, stderr io.Writer)
 	if err != nil {
 		return usageError(err)
 	}
-	l, err := newLiveCollector(c, log, level)
+	collector, err := service.New(c, service.Options{Log: log, Level: level, Ready: tell.ready, Stopping: tell.stopping})
 	if err != nil {
-		return usageError(errors.Join(err, l.close()))
+		return usageError(err)
 	}
-	return l.run(ctx, tell)
-}
-
-// loadCollect reads a file, or takes the defaults.
-func loadCollect(file string) (*config.Collect, error) {
-	if file == "" {
-		return config.ParseCollect(nil)
-	}
-	return config.LoadCollect(file)
+	return collector.Run(ctx)
 }
 
 // collectSummary is what a configuration is about, on one line.
@@ -102,13 +97,5 @@ func collectSummary(c *config.Collect) string {
 	if len(c.NATS.Servers) != 0 {
 		where = "NATS at " + strings.Join(c.NATS.Servers, ", ")
 	}
-	return fmt.Sprintf("%s, page at %s", where, pageURL(c, c.Collect.Listen))
-}
-
-// pageURL is the page's address.
-func pageURL(c *config.Collect, address string) string {
-	if c.TLS.Certificate != "" {
-		return "https://" + address + "/"
-	}
-	return "http://" + address + "/"
+	return fmt.Sprintf("%s, page at %s", where, c.URL(c.Collect.Listen))
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,6 +42,24 @@ pairs = [["p0", "p1"]]
 epoch_bits = 28
 flows = true
 `
+
+// lockedBuffer is written by a process's reader while a test reads it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
 
 // liveCollect is a collector in a process of its own.
 type liveCollect struct {
@@ -141,7 +160,7 @@ func (l *liveCollect) publish(t *testing.T, folder string) {
 			}
 		}
 		if taken == sent && sent > 0 {
-			time.Sleep(2 * viewAge) // until no question is answered from a view of before
+			time.Sleep(200 * time.Millisecond) // until no question is answered from an earlier view of the store
 			return
 		}
 		select {

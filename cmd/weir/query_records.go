@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
+	"github.com/weirswitch/weir/telemetry/view/api"
 	"github.com/weirswitch/weir/telemetry/view/parquet"
 )
 
@@ -65,13 +66,17 @@ func (o *queryOptions) writeRecords(cmd *cobra.Command, kind string, q *query.Qu
 		if err != nil {
 			return usageError(err)
 		}
-		return parquetFault(parquet.WriteRecordsFile(o.parquet, s, kind, recordWindow(s, q.Start, q.End, int64(q.Last))))
+		window := s.Range(q.Start, q.End)
+		if q.Last > 0 {
+			window = s.Last(q.Last)
+		}
+		return parquetFault(parquet.WriteRecordsFile(o.parquet, s, kind, window))
 	}
 	client, err := o.collector.client()
 	if err := errors.Join(err, o.records.unused(cmd)); err != nil {
 		return usageError(err)
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), max(o.collector.timeout, recordsWait))
+	ctx, cancel := context.WithTimeout(cmd.Context(), max(o.collector.timeout, api.RecordsTimeout))
 	defer cancel()
 	return parquet.Atomically(o.parquet, func(w io.Writer) error {
 		return client.Records(ctx, w, kind, q.Start, q.End, int64(q.Last))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/lab/labpath"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/query"
@@ -132,11 +131,7 @@ func (s *querySpool) findPaths(e *query.Engine) error {
 		}
 		paths = append(paths, listed)
 	case s.lab != "":
-		c, err := lab.Load(s.lab)
-		if err != nil {
-			return err
-		}
-		recomputed, err := labpath.New(c)
+		recomputed, err := labpath.Load(s.lab)
 		if err != nil {
 			return err
 		}

@@ -64,6 +64,8 @@ var layers = []layer{
 	{"telemetry/view/page", nil, "the page asks the API as any program does, so that it can show nothing that others cannot ask"},
 	{"telemetry/view/api/...", []string{"internal/plainjson", "telemetry/query", "telemetry/view/api"}, "the API carries questions and answers, whoever answers them"},
 	{"telemetry/view/text", []string{"telemetry/query", "telemetry/store", "telemetry/view/api"}, "answers, and the status of a collector as its API reports it, as text for terminals"},
+	{"telemetry/collect/service", []string{"config", "dataplane/lab/labpath", "internal/buildinfo", "pipeline/clock", "telemetry/..."},
+		"it joins the record path from the stream to the views; of labs it knows the paths of flows"},
 	{"telemetry/*", []string{"telemetry/sketch/...", "telemetry/hash"},
 		"the simulator, the collector and the live switch run the same algorithm, so it knows no packet and no I/O"},
 
@@ -115,7 +117,7 @@ var foreigns = []foreign{
 		"types are known where packets run; dataplane/port closes what a library keeps to itself, and a table's columns are a type's fields"},
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "internal/...", "p4/bmv2"}, "a switch starts no program"},
-	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/collect/web", "telemetry/view/..."}, "servers belong to control and to the collector's faces"},
+	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/collect/service", "telemetry/collect/web", "telemetry/view/..."}, "servers belong to control and to the collector's faces"},
 	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "internal/privilege", "internal/socket", "node", "p4/bmv2", "pipeline/clock", "pipeline/packet", "stages/l2", "telemetry/hash", "telemetry/lds", "telemetry/pint"},
 		"system calls are the data plane's; socket asks who connected; l2 reads the clock for its ageing, beside the packet path; hash, lds and pint ask what the processor can"},
 
@@ -140,7 +142,7 @@ var foreigns = []foreign{
 	{"github.com/vbauerster/mpb", []string{"bench/...", "cmd/...", "dataplane/lab"}, "progress bars are for terminals"},
 	{"github.com/prometheus/client_golang", []string{"control/metrics", "telemetry/collect/web"}, "metrics are shown by control, out of reports, and by the collector's server"},
 	{"kernel.org/pub/linux/libs/security/libcap", []string{"internal/privilege"}, "a process has one set of capabilities, and one place that gives them up"},
-	{"connectrpc.com/connect", []string{"cmd/...", "control/...", "telemetry/view/api"}, "the APIs are control's and the collector's"},
+	{"connectrpc.com/connect", []string{"cmd/...", "control/...", "telemetry/collect/service", "telemetry/view/api"}, "the APIs are control's and the collector's"},
 	{"google.golang.org/protobuf", []string{"cmd/...", "control/...", "internal/plainjson", "node", "p4/tables", "telemetry/view/api"}, "the APIs' messages are theirs, plainjson writes any, P4Runtime's are p4/tables'; records have their own codec"},
 	{"github.com/p4lang/p4runtime", []string{"p4/tables"}, "one package speaks P4Runtime"},
 	{"github.com/parquet-go/parquet-go", []string{"telemetry/view/parquet"}, "one face writes Parquet"},

@@ -353,13 +353,5 @@ func (q *Question) window(s *store.Store, otherwise store.Window) store.Window {
 	case q.Start == 0 && q.End == 0:
 		return otherwise
 	}
-	w := store.Window{From: q.Start, To: q.End}
-	all := s.All()
-	if q.Start == 0 {
-		w.From = min(all.From, q.End)
-	}
-	if q.End == 0 {
-		w.To = max(all.To, q.Start)
-	}
-	return w
+	return s.Range(q.Start, q.End)
 }

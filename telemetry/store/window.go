@@ -29,6 +29,21 @@ func (s *Store) All() (w Window) {
 	return w
 }
 
+// Range is the window from one time to another; 0: from the first record on, up to the last one. It is empty where no
+// record can be.
+func (s *Store) Range(from, to int64) Window {
+	w, all := Window{From: from, To: to}, s.All()
+	if from == 0 {
+		if w.From = all.From; to != 0 {
+			w.From = min(all.From, to)
+		}
+	}
+	if to == 0 {
+		w.To = max(all.To, from)
+	}
+	return w
+}
+
 // Last is the window of the given length before the end of the newest record.
 func (s *Store) Last(length time.Duration) Window {
 	w := s.All()

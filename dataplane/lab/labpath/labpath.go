@@ -41,6 +41,15 @@ type route struct {
 // maxHops bounds a path, in case the routes loop.
 const maxHops = 64
 
+// Load reads a lab's file and the configurations of its switches.
+func Load(file string) (*Paths, error) {
+	c, err := lab.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	return New(c)
+}
+
 // New reads the configurations of a lab's switches.
 func New(c *lab.Config) (*Paths, error) {
 	texts, err := c.SwitchConfigs()

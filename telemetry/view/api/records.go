@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // RecordsPath, with a kind behind it, is where a collector serves the records that it has in memory, as
@@ -18,6 +19,9 @@ const RecordsPath = "/records/"
 // RecordTimes are the parameters of a window of records, in ns: from and to which time of the switches' clock, or how
 // long before the newest record.
 var RecordTimes = []string{"from_ns", "to_ns", "last_ns"}
+
+// RecordsTimeout is how long a table of records may take on its way: it may be as large as a collector's memory.
+const RecordsTimeout = 5 * time.Minute
 
 // maxReason bounds what is read of why a collector refuses.
 const maxReason = 4 << 10

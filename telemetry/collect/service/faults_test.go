@@ -1,12 +1,15 @@
-package main
+package service_test
 
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/export"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/record"
@@ -19,7 +22,7 @@ func TestFaultCollectorRestarts(t *testing.T) {
 	b := newCollectBed(t, "", "")
 	b.start(t)
 	spool, shipper := sender(t, jetstream.Options{Servers: []string{"nats://" + b.nats}, Inbox: jetstream.Acks(1)})
-	d := &digests{sw: 1, base: taiNow() - int64(time.Hour)}
+	d := &digests{sw: 1, base: clock.Kernel.TAI() - int64(time.Hour)}
 	end := make(chan struct{})
 	var making sync.WaitGroup
 	making.Go(func() {
@@ -83,4 +86,18 @@ func pintCounts(s *export.Spool) export.KindCounts {
 		}
 	}
 	return export.KindCounts{}
+}
+
+// faultRounds is how often a test has its fault: make collect-faults has more.
+func faultRounds(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("WEIR_COLLECT_FAULTS")
+	if text == "" {
+		return 1
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("WEIR_COLLECT_FAULTS=%s is no number of rounds", text)
+	}
+	return n
 }

@@ -1,10 +1,10 @@
-package main
+package service_test
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -13,9 +13,9 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"go.uber.org/zap"
 
 	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/telemetry/collect/service"
 	"github.com/weirswitch/weir/telemetry/query"
 )
 
@@ -24,7 +24,7 @@ import (
 // collector are scraped from one that works and was asked.
 func TestTelemetryDashboard(t *testing.T) {
 	shown := map[string]bool{}
-	reference, err := os.ReadFile("../../docs/reference.md")
+	reference, err := os.ReadFile("../../../docs/reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestTelemetryDashboard(t *testing.T) {
 	if switches < 50 || len(shown) < switches+20 {
 		t.Fatalf("%d metrics of switches, %d in all", switches, len(shown))
 	}
-	text, err := os.ReadFile("../../dist/grafana/telemetry.json")
+	text, err := os.ReadFile("../../../dist/grafana/telemetry.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,13 +91,14 @@ func scrapeCollector(t *testing.T) (names []string) {
 	t.Helper()
 	c := config.DefaultCollect()
 	c.Collect.Name, c.Collect.Data, c.Collect.Listen, c.NATS.Listen = "dashboard", t.TempDir(), "127.0.0.1:0", "127.0.0.1:0"
-	l, err := newLiveCollector(c, zap.NewNop(), zap.NewAtomicLevel())
+	ready := make(chan struct{})
+	s, err := service.New(c, service.Options{Ready: func() error { close(ready); return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- l.run(ctx, &readiness{}) }()
+	go func() { ended <- s.Run(ctx) }()
 	defer func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -105,17 +106,20 @@ func scrapeCollector(t *testing.T) (names []string) {
 		}
 	}()
 	select {
-	case <-l.collector.Ready():
+	case <-ready:
 	case <-time.After(30 * time.Second):
 		t.Fatal("the collector is not ready")
 	}
-	if _, err := l.asker.Ask(ctx, &query.Question{Kind: query.KindVolume}); err == nil {
-		t.Error("a volume without records")
+	if _, err := s.Ask(ctx, &query.Question{Kind: query.KindVolume}); !errors.Is(err, query.ErrNoRecords) {
+		t.Errorf("a volume without records: %v", err)
 	}
-	w := httptest.NewRecorder()
-	l.metrics.Handler(zap.NewNop()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	answer, err := http.Get(s.URL() + "metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(w.Body)
+	families, err := parser.TextToMetricFamilies(answer.Body)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/weirswitch/weir/config"
-	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/lab/labpath"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/query"
@@ -22,15 +23,13 @@ import (
 	"github.com/weirswitch/weir/telemetry/view/api"
 )
 
-// collectAsker answers questions from what memory holds, or has another collector answer.
-type collectAsker struct {
+// asker answers questions from the records in memory, or has another collector answer.
+type asker struct {
 	live       *store.Live
-	engine     query.Engine   // without store and paths
-	labPaths   *labpath.Paths // nil: none
-	pathsFile  string
+	engine     query.Engine // without Store and Now
+	pathsFile  string       // whose paths depend on the switches that sent records; empty: none
 	partitions collect.Partitions
 	peers      []*api.Client
-	queried    func(kind, outcome string, took time.Duration)
 
 	mu        sync.Mutex
 	seen      *store.Store // shared by questions that come in quick succession
@@ -39,15 +38,14 @@ type collectAsker struct {
 	names     []string // of the switches for which filePaths were read
 }
 
-// newCollectAsker reads the files that the configuration names.
-func newCollectAsker(c *config.Collect, live *store.Live) (*collectAsker, error) {
-	a := &collectAsker{
+// newAsker reads the files that the configuration names.
+func newAsker(c *config.Collect, live *store.Live) (*asker, error) {
+	a := &asker{
 		live: live, pathsFile: c.Collect.Paths, partitions: c.Partitions,
 		engine: query.Engine{
 			FlowSeed: c.Collect.FlowSeed,
 			Limits:   query.Limits{Candidates: c.Limits.Candidates, Records: c.Limits.Records, Bytes: c.Limits.Bytes},
 		},
-		queried: func(string, string, time.Duration) {},
 	}
 	var errs []error
 	for i, file := range c.Collect.Plans {
@@ -62,10 +60,19 @@ func newCollectAsker(c *config.Collect, live *store.Live) (*collectAsker, error)
 		a.engine.Links = append(a.engine.Links, query.Link{Ends: l.Ends, Speed: l.Speed})
 	}
 	if c.Collect.Lab != "" {
-		errs = append(errs, a.readLab(c.Collect.Lab))
+		paths, err := labpath.Load(c.Collect.Lab)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("collect.lab: %w", err))
+		} else {
+			a.engine.Paths, a.engine.FlowSeed, a.pathsFile = paths, paths.Seed, ""
+		}
 	}
 	for i, url := range c.Partitions.Peers {
-		p, err := api.NewClient(url, peerTLS(c, url))
+		var tls api.ClientTLS // the collector's own, where the peer has one
+		if strings.HasPrefix(url, "https:") {
+			tls = api.ClientTLS{Certificate: c.TLS.Certificate, Key: c.TLS.Key, CA: c.TLS.CA}
+		}
+		p, err := api.NewClient(url, tls)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("partitions.peers[%d]: %w", i, err))
 		}
@@ -74,31 +81,11 @@ func newCollectAsker(c *config.Collect, live *store.Live) (*collectAsker, error)
 	return a, errors.Join(errs...)
 }
 
-// peerTLS are the collector's own certificates where a peer wants any.
-func peerTLS(c *config.Collect, url string) api.ClientTLS {
-	if len(url) < 6 || url[:6] != "https:" {
-		return api.ClientTLS{}
-	}
-	return api.ClientTLS{Certificate: c.TLS.Certificate, Key: c.TLS.Key, CA: c.TLS.CA}
-}
-
-func (a *collectAsker) readLab(file string) error {
-	c, err := lab.Load(file)
-	if err != nil {
-		return fmt.Errorf("collect.lab: %w", err)
-	}
-	if a.labPaths, err = labpath.New(c); err != nil {
-		return fmt.Errorf("collect.lab: %w", err)
-	}
-	a.engine.FlowSeed = a.labPaths.Seed
-	return nil
-}
-
-// viewAge is how old a view may be that a question is answered from, though records came since.
+// viewAge is how old a view may be from which a question is answered although records arrived since.
 const viewAge = 100 * time.Millisecond
 
-// view is what memory holds. While nothing comes, all questions share it, and what it remembers.
-func (a *collectAsker) view() *store.Store {
+// view is the store as it is now. While no record arrives, all questions share it, and what it caches.
+func (a *asker) view() *store.Store {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.seen == nil || time.Since(a.at) > viewAge && a.live.Counts() != a.seen.Counts() {
@@ -107,15 +94,7 @@ func (a *collectAsker) view() *store.Store {
 	return a.seen
 }
 
-// Ask answers as query.Engine.Ask does.
-func (a *collectAsker) Ask(ctx context.Context, q *query.Question) (any, error) {
-	began := time.Now()
-	answer, err := a.ask(ctx, q)
-	a.queried(string(q.Kind), queryOutcome(err), time.Since(began))
-	return answer, err
-}
-
-func (a *collectAsker) ask(ctx context.Context, q *query.Question) (any, error) {
+func (a *asker) ask(ctx context.Context, q *query.Question) (any, error) {
 	if owner, elsewhere := a.owner(q); elsewhere {
 		answer, err := a.askPeer(ctx, owner, q)
 		if !errors.Is(err, errNoPeer) || q.Kind != query.KindFrequency {
@@ -123,23 +102,19 @@ func (a *collectAsker) ask(ctx context.Context, q *query.Question) (any, error) 
 		}
 	}
 	e := a.engine
-	e.Store, e.Now = a.view(), taiNow()
-	paths, err := a.paths(e.Store)
-	if err != nil {
-		return nil, err
+	e.Store, e.Now = a.view(), clock.Kernel.TAI()
+	if a.pathsFile != "" {
+		paths, err := a.readPaths(e.Store)
+		if err != nil {
+			return nil, err
+		}
+		e.Paths = paths
 	}
-	e.Paths = paths
 	return e.Ask(ctx, q)
 }
 
-// paths tells the flows' paths where digests do not; nil: nobody does.
-func (a *collectAsker) paths(s *store.Store) (query.Paths, error) {
-	if a.labPaths != nil {
-		return a.labPaths, nil
-	}
-	if a.pathsFile == "" {
-		return nil, nil
-	}
+// readPaths reads the file of paths, again whenever the switches in the store have changed, which it names.
+func (a *asker) readPaths(s *store.Store) (*query.FilePaths, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if names := s.Switches(); a.filePaths == nil || !slices.Equal(names, a.names) {
@@ -156,7 +131,7 @@ func (a *collectAsker) paths(s *store.Store) (query.Paths, error) {
 var ofDigests = []query.Kind{query.KindPath, query.KindLatency, query.KindCongestion, query.KindLoops, query.KindFrequency}
 
 // owner finds out which collector has the digests of the flow that a question is about.
-func (a *collectAsker) owner(q *query.Question) (index int, elsewhere bool) {
+func (a *asker) owner(q *query.Question) (index int, elsewhere bool) {
 	if a.partitions.Of <= 1 || q.Flow == "" || !slices.Contains(ofDigests, q.Kind) {
 		return 0, false
 	}
@@ -188,7 +163,7 @@ func forwarded(next http.Handler) http.Handler {
 }
 
 // askPeer has the owner of a flow's digests answer.
-func (a *collectAsker) askPeer(ctx context.Context, owner int, q *query.Question) (any, error) {
+func (a *asker) askPeer(ctx context.Context, owner int, q *query.Question) (any, error) {
 	if a.peers == nil {
 		return nil, fmt.Errorf("%w: ask collector %d of %d, or name all in [partitions] peers", errNoPeer, owner, a.partitions.Of)
 	}
@@ -204,8 +179,8 @@ func (a *collectAsker) askPeer(ctx context.Context, owner int, q *query.Question
 	return answer, nil
 }
 
-// queryOutcome sorts errors for metrics.
-func queryOutcome(err error) string {
+// outcome classifies an answer for the metrics.
+func outcome(err error) string {
 	switch {
 	case err == nil:
 		return "answered"
