@@ -4,6 +4,8 @@ go 1.26.8
 
 require github.com/gaissmai/bart v0.30.0
 
+require github.com/pelletier/go-toml/v2 v2.4.3 // indirect
+
 require (
 	github.com/bitfield/gotestdox v0.2.2 // indirect
 	github.com/dnephin/pflag v1.0.7 // indirect

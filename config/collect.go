@@ -6,13 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"time"
 
-	"github.com/BurntSushi/toml"
-
+	"github.com/weirswitch/weir/internal/tomlfile"
 	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/view/ipfix"
 )
@@ -131,45 +129,35 @@ func DefaultCollect() *Collect {
 	}
 }
 
-// LoadCollect reads and checks a file. The error joins a Fault for all that is wrong.
+// LoadCollect reads and checks a file. The error joins a tomlfile.Fault for all that is wrong.
 func LoadCollect(path string) (*Collect, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w: name a readable TOML file", err)
 	}
-	c, faults := readCollect(data)
-	return c, faults.err(path)
+	return readCollect(data, path)
 }
 
 // ParseCollect checks the text of a file, as LoadCollect does.
-func ParseCollect(data []byte) (*Collect, error) {
-	c, faults := readCollect(data)
-	return c, faults.err("")
-}
+func ParseCollect(data []byte) (*Collect, error) { return readCollect(data, "") }
 
-func readCollect(data []byte) (*Collect, *faults) {
-	var root map[string]any
-	if _, err := toml.Decode(string(data), &root); err != nil {
-		return nil, syntaxFault(err)
-	}
-	f := &faults{lines: locate(data)}
+func readCollect(data []byte, path string) (*Collect, error) {
 	c := DefaultCollect()
-	v := reflect.ValueOf(c).Elem()
-	decoder{f}.fields(root, v)
-	f.unread = f.list
+	f := tomlfile.Decode(data, c, nil)
 	c.complete(f)
-	if c.validate(f); len(f.list) != 0 {
-		return nil, f
+	c.validate(f)
+	if !f.Empty() {
+		return nil, f.Err(path)
 	}
-	return c, f
+	return c, nil
 }
 
 // complete fills in the defaults that depend on other values.
-func (c *Collect) complete(f *faults) {
+func (c *Collect) complete(f *tomlfile.Faults) {
 	if c.Collect.Name == "" {
 		name, err := os.Hostname()
 		if err != nil || !validName(name) {
-			f.add("collect.name", "is missing, and the host's name %q cannot serve: set it", name)
+			f.Add("collect.name", "is missing, and the host's name %q cannot serve: set it", name)
 		}
 		c.Collect.Name = name
 	}
@@ -181,18 +169,18 @@ func (c *Collect) complete(f *faults) {
 }
 
 // validate collects what is wrong with the values, table by table and across.
-func (c *Collect) validate(f *faults) {
-	if !validName(c.Collect.Name) && !f.under("collect.name") {
-		f.add("collect.name", "%q is not a name: use 1 to 32 letters, digits, '.', '_' and '-'", c.Collect.Name)
+func (c *Collect) validate(f *tomlfile.Faults) {
+	if !validName(c.Collect.Name) && !f.Under("collect.name") {
+		f.Add("collect.name", "%q is not a name: use 1 to 32 letters, digits, '.', '_' and '-'", c.Collect.Name)
 	}
-	f.addAll("collect", c.Collect.Validate())
-	f.addAll("nats", c.NATS.Validate())
-	f.addAll("retention", c.Retention.Validate())
-	f.addAll("store", c.Store.Validate())
-	f.addAll("partitions", c.Partitions.Validate())
-	f.addAll("limits", c.Limits.Validate())
-	f.addAll("ipfix", c.IPFIX.Validate())
-	f.addAll("log", c.Log.Validate())
+	f.AddAll("collect", c.Collect.Validate())
+	f.AddAll("nats", c.NATS.Validate())
+	f.AddAll("retention", c.Retention.Validate())
+	f.AddAll("store", c.Store.Validate())
+	f.AddAll("partitions", c.Partitions.Validate())
+	f.AddAll("limits", c.Limits.Validate())
+	f.AddAll("ipfix", c.IPFIX.Validate())
+	f.AddAll("log", c.Log.Validate())
 	c.validateTLS(f)
 	c.validateLinks(f)
 }
@@ -251,19 +239,19 @@ func (c *CollectLimits) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (c *Collect) validateTLS(f *faults) {
+func (c *Collect) validateTLS(f *tomlfile.Faults) {
 	remote, err := collect.Remote(c.Collect.Listen)
 	if remote && err == nil && c.Certificates() == (collect.TLS{}) {
-		f.add("collect.listen", "other machines reach %s, so both sides must have certificates: set [tls], or listen on 127.0.0.1", c.Collect.Listen)
+		f.Add("collect.listen", "other machines reach %s, so both sides must have certificates: set [tls], or listen on 127.0.0.1", c.Collect.Listen)
 	}
 	t := c.Certificates()
-	f.addAll("tls", t.Validate())
+	f.AddAll("tls", t.Validate())
 	if t == (collect.TLS{}) && len(c.TLS.Admins) != 0 {
-		f.add("tls.admins", "is set, but there are no certificates: set tls.certificate, tls.key and tls.ca, or remove it")
+		f.Add("tls.admins", "is set, but there are no certificates: set tls.certificate, tls.key and tls.ca, or remove it")
 	}
 	for i, name := range c.TLS.Admins {
 		if name == "" {
-			f.add(fmt.Sprintf("tls.admins[%d]", i), "is empty: name the common name of a certificate")
+			f.Add(fmt.Sprintf("tls.admins[%d]", i), "is empty: name the common name of a certificate")
 		}
 	}
 }
@@ -271,17 +259,17 @@ func (c *Collect) validateTLS(f *faults) {
 // linkEnd is a switch and a port by their names, or a host by its own.
 var linkEnd = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,31}(:[A-Za-z0-9_][A-Za-z0-9._-]{0,31})?$`)
 
-func (c *Collect) validateLinks(f *faults) {
+func (c *Collect) validateLinks(f *tomlfile.Faults) {
 	taken := map[string]int{}
 	for i, l := range c.Links {
 		for j, end := range l.Ends {
 			key := fmt.Sprintf("link[%d].ends[%d]", i, j)
 			if !linkEnd.MatchString(end) {
-				f.add(key, "%q is no end of a link: write \"SWITCH:PORT\", or a host's name", end)
+				f.Add(key, "%q is no end of a link: write \"SWITCH:PORT\", or a host's name", end)
 				continue
 			}
 			if k, ok := taken[end]; ok && strings.Contains(end, ":") {
-				f.add(key, "link[%d] is plugged into %s already: a port has one cable", k, end)
+				f.Add(key, "link[%d] is plugged into %s already: a port has one cable", k, end)
 			}
 			taken[end] = i
 		}
@@ -290,11 +278,4 @@ func (c *Collect) validateLinks(f *faults) {
 
 // Dump writes the complete configuration, defaults included, as TOML that loads
 // again to the same.
-func (c *Collect) Dump(w io.Writer) error {
-	e := toml.NewEncoder(w)
-	e.Indent = ""
-	if err := e.Encode(showLists(reflect.ValueOf(*c)).Interface()); err != nil {
-		return fmt.Errorf("write the configuration: %w", err)
-	}
-	return nil
-}
+func (c *Collect) Dump(w io.Writer) error { return dump(w, *c) }

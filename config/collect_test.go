@@ -138,7 +138,7 @@ func FuzzParseCollect(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := ParseCollect(data)
 		if err != nil {
-			for _, fault := range unjoin(err) {
+			for _, fault := range err.(interface{ Unwrap() []error }).Unwrap() {
 				if text := fault.Error(); text == "" || strings.ContainsRune(text, '\n') {
 					t.Errorf("a fault of %d bytes is no line: %q", len(text), text)
 				}

@@ -1,16 +1,15 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"os"
-
-	"github.com/BurntSushi/toml"
+	"reflect"
 
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
-	"github.com/weirswitch/weir/internal/printable"
+	"github.com/weirswitch/weir/internal/tomlfile"
+	"github.com/weirswitch/weir/stages"
 	"github.com/weirswitch/weir/telemetry/export"
 	"github.com/weirswitch/weir/telemetry/hash"
 )
@@ -58,61 +57,79 @@ func Default() *Config {
 	}
 }
 
-// Load reads and checks a file. The error joins a Fault for all that is wrong.
+// Load reads and checks a file. The error joins a tomlfile.Fault for all that is wrong.
 func Load(path string) (*Config, error) {
+	return LoadFor(path, func(*Config) error { return nil })
+}
+
+// LoadFor is Load for a use that not every good configuration is good for. check
+// says what is wrong with one for that use, as Validate methods do: errors joined, each
+// beginning with its key, here the full one. It is not called for a configuration
+// that has faults of its own.
+func LoadFor(path string, check func(*Config) error) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w: name a readable TOML file", err)
 	}
-	c, faults := read(data)
-	return c, faults.err(path)
+	c, f := read(data)
+	if f.Empty() {
+		f.AddAll("", check(c))
+	}
+	if !f.Empty() {
+		return nil, f.Err(path)
+	}
+	return c, nil
 }
 
 // Parse checks the text of a file, as Load does.
 func Parse(data []byte) (*Config, error) {
-	c, faults := read(data)
-	return c, faults.err("")
+	c, f := read(data)
+	if !f.Empty() {
+		return nil, f.Err("")
+	}
+	return c, nil
 }
 
-// read returns a configuration only if there is no fault.
-func read(data []byte) (*Config, *faults) {
-	var root map[string]any
-	if _, err := toml.Decode(string(data), &root); err != nil {
-		return nil, syntaxFault(err)
-	}
-	f := &faults{lines: locate(data)}
+func read(data []byte) (*Config, *tomlfile.Faults) {
 	c := Default()
-	d := decoder{f}
-	d.config(root, c)
-	f.unread = f.list
+	f := tomlfile.Decode(data, c, decodeHook)
 	c.complete(f)
-	if c.validate(f); len(f.list) != 0 {
-		return nil, f
-	}
+	c.validate(f)
 	return c, f
 }
 
-func syntaxFault(err error) *faults {
-	f := &faults{}
-	var syntax toml.ParseError
-	if !errors.As(err, &syntax) {
-		f.list = append(f.list, Fault{Text: "not valid TOML: " + printable.Text(err.Error())})
-		return f
+// decodeHook gives ports their defaults, and each stage's table the type of its Config.
+func decodeHook(d *tomlfile.Decoder, key string, data any, v reflect.Value) bool {
+	if p, isPort := v.Addr().Interface().(*port.Config); isPort {
+		*p = port.DefaultConfig()
 	}
-	f.list = append(f.list, Fault{
-		Line: syntax.Position.Line,
-		Key:  printable.Text(syntax.LastKey),
-		Text: "not valid TOML: " + printable.Text(syntax.Message),
-	})
-	return f
+	if key != "stages" {
+		return false
+	}
+	tables, ok := data.(map[string]any)
+	if !ok {
+		d.Mistyped(key, data, "a table [stages.NAME] for each stage")
+	}
+	for name, table := range tables {
+		key := "stages." + name
+		kind, ok := stages.Kinds[name]
+		if !ok {
+			d.Add(key, "there is no such stage: %s", tomlfile.Suggest(name, stages.Names()))
+			continue
+		}
+		config := kind.Default()
+		d.Value(key, table, reflect.ValueOf(config).Elem())
+		v.SetMapIndex(reflect.ValueOf(name), reflect.ValueOf(config))
+	}
+	return true
 }
 
 // complete fills in the defaults that depend on other values.
-func (c *Config) complete(f *faults) {
+func (c *Config) complete(f *tomlfile.Faults) {
 	if c.Switch.Name == "" {
 		name, err := os.Hostname()
 		if err != nil || !validName(name) {
-			f.add("switch.name", "is missing, and the host's name %q cannot serve: set it", name)
+			f.Add("switch.name", "is missing, and the host's name %q cannot serve: set it", name)
 		}
 		c.Switch.Name = name
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/weirswitch/weir/internal/tomlfile"
 )
 
 // Change is one difference between two configurations.
@@ -35,7 +37,7 @@ func Diff(old, new *Config) []Change {
 	var d differ
 	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem()
 	for i := range a.NumField() {
-		key := tagOf(a.Type().Field(i))
+		key := tomlfile.Key(a.Type().Field(i))
 		if key == "port" {
 			d.ports(old, new)
 			continue
@@ -90,7 +92,7 @@ func (d *differ) value(key string, a, b reflect.Value) {
 	switch {
 	case a.Kind() == reflect.Struct:
 		for i := range a.NumField() {
-			if name := tagOf(a.Type().Field(i)); name != "" {
+			if name := tomlfile.Key(a.Type().Field(i)); name != "" {
 				d.value(key+"."+name, a.Field(i), b.Field(i))
 			}
 		}
@@ -177,7 +179,7 @@ func literal(v reflect.Value) string {
 	case reflect.Struct:
 		var parts []string
 		for i := range v.NumField() {
-			if name := tagOf(v.Type().Field(i)); name != "" && !v.Field(i).IsZero() {
+			if name := tomlfile.Key(v.Type().Field(i)); name != "" && !v.Field(i).IsZero() {
 				parts = append(parts, name+" = "+literal(v.Field(i)))
 			}
 		}

@@ -16,9 +16,13 @@ func (c *Config) Dump(w io.Writer) error {
 	for name, config := range c.Stages {
 		full.Stages[name] = showLists(reflect.ValueOf(config)).Interface()
 	}
+	return dump(w, full)
+}
+
+func dump(w io.Writer, config any) error {
 	e := toml.NewEncoder(w)
 	e.Indent = ""
-	if err := e.Encode(showLists(reflect.ValueOf(full)).Interface()); err != nil {
+	if err := e.Encode(showLists(reflect.ValueOf(config)).Interface()); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
 	return nil

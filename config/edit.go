@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/internal/tomlfile"
 	"github.com/weirswitch/weir/stages"
 )
 
@@ -32,16 +32,14 @@ type Edit struct {
 // Edited returns a copy of a configuration with a change made to it, checked
 // whole. The error joins a Fault for all that is wrong.
 func (c *Config) Edited(e Edit) (*Config, error) {
-	f := &faults{}
+	f := &tomlfile.Faults{}
 	next := c.clone()
-	next.edit(e, f)
-	f.unread = f.list
-	next.complete(f)
-	if len(f.list) == 0 {
+	if next.edit(e, f); f.Empty() {
+		next.complete(f)
 		next.validate(f)
 	}
-	if len(f.list) != 0 {
-		return nil, f.err("")
+	if !f.Empty() {
+		return nil, f.Err("")
 	}
 	return next, nil
 }
@@ -60,7 +58,7 @@ func (c *Config) clone() *Config {
 	return &next
 }
 
-func (c *Config) edit(e Edit, f *faults) {
+func (c *Config) edit(e Edit, f *tomlfile.Faults) {
 	key, list, ok := c.listOf(e, f)
 	if !ok {
 		return
@@ -70,17 +68,18 @@ func (c *Config) edit(e Edit, f *faults) {
 		element.Set(reflect.ValueOf(port.DefaultConfig()))
 	}
 	like := reflect.New(list.Type().Elem()).Elem()
-	decoder{f}.words(key, e.Match, like)
-	decoder{f}.words(key, e.Fields, element)
+	words := tomlfile.Decoder{Faults: f, Words: true}
+	words.Value(key, anyValues(e.Match), like)
+	words.Value(key, anyValues(e.Fields), element)
 	switch {
-	case len(f.list) != 0:
+	case !f.Empty():
 	case e.At < 0 || e.At > list.Len()+1 || (e.Remove || e.Match != nil) && e.At > list.Len():
-		f.add(key, "there is no place %d: the list has %d elements", e.At, list.Len())
+		f.Add(key, "there is no place %d: the list has %d elements", e.At, list.Len())
 	case e.Match != nil:
 		if i, ok := find(key, list, e.At, e.Match, like, f); ok {
 			longer := reflect.MakeSlice(list.Type(), 0, list.Len())
 			list.Set(reflect.AppendSlice(longer, list)) // a copy: the present configuration stays
-			decoder{f}.words(fmt.Sprintf("%s[%d]", key, i), e.Fields, list.Index(i))
+			words.Value(fmt.Sprintf("%s[%d]", key, i), anyValues(e.Fields), list.Index(i))
 		}
 	case e.Remove:
 		if i, ok := find(key, list, e.At, e.Fields, element, f); ok {
@@ -101,38 +100,32 @@ func (c *Config) edit(e Edit, f *faults) {
 }
 
 // listOf finds the list that an edit is of, and its key.
-func (c *Config) listOf(e Edit, f *faults) (key string, list reflect.Value, ok bool) {
+func (c *Config) listOf(e Edit, f *tomlfile.Faults) (key string, list reflect.Value, ok bool) {
 	if e.Stage == "" && e.List == "port" {
 		return "port", reflect.ValueOf(c).Elem().FieldByName("Ports"), true
 	}
 	key = "stages." + e.Stage
 	config := c.Stages[e.Stage]
 	if config == nil {
-		f.add(key, "the graph has no such stage: there are %s", strings.Join(c.Switch.Graph, ", "))
+		f.Add(key, "the graph has no such stage: there are %s", strings.Join(c.Switch.Graph, ", "))
 		return key, list, false
 	}
-	if list, ok = listNamed(reflect.ValueOf(config).Elem(), e.List); !ok {
-		f.add(key+"."+e.List, "there is no such list of tables")
+	list = tomlfile.Field(reflect.ValueOf(config).Elem(), e.List)
+	if ok = list.IsValid() && isTables(list.Type()); !ok {
+		f.Add(key+"."+e.List, "there is no such list of tables")
 	}
 	return key + "." + e.List, list, ok
 }
 
-// listNamed finds the list of tables with a key.
-func listNamed(config reflect.Value, name string) (reflect.Value, bool) {
-	for i := range config.NumField() {
-		field := config.Field(i)
-		if tagOf(config.Type().Field(i)) == name && field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct {
-			return field, true
-		}
-	}
-	return reflect.Value{}, false
+func isTables(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
 }
 
 // find finds the one element that an edit means: it has the fields of like, and stands
 // at a place, if that is set.
-func find(key string, list reflect.Value, at int, fields map[string]string, like reflect.Value, f *faults) (int, bool) {
+func find(key string, list reflect.Value, at int, fields map[string]string, like reflect.Value, f *tomlfile.Faults) (int, bool) {
 	if len(fields) == 0 && at == 0 {
-		f.add(key, "nothing says which element is meant: give keys that it has, or its place")
+		f.Add(key, "nothing says which element is meant: give keys that it has, or its place")
 		return 0, false
 	}
 	var found []int
@@ -142,7 +135,7 @@ func find(key string, list reflect.Value, at int, fields map[string]string, like
 		}
 	}
 	if len(found) != 1 {
-		f.add(key, "%d elements are like that: give keys that one element has, or its place", len(found))
+		f.Add(key, "%d elements are like that: give keys that one element has, or its place", len(found))
 		return 0, false
 	}
 	return found[0], true
@@ -151,66 +144,32 @@ func find(key string, list reflect.Value, at int, fields map[string]string, like
 // has reports whether an element has the fields of another one.
 func has(element, like reflect.Value, fields map[string]string) bool {
 	for i := range element.NumField() {
-		if _, asked := fields[tagOf(element.Type().Field(i))]; asked && literal(element.Field(i)) != literal(like.Field(i)) {
+		if _, asked := fields[tomlfile.Key(element.Type().Field(i))]; asked && literal(element.Field(i)) != literal(like.Field(i)) {
 			return false
 		}
 	}
 	return true
 }
 
-// words decodes values that were written without TOML's quotes and brackets.
-func (d decoder) words(key string, fields map[string]string, v reflect.Value) {
-	data := map[string]any{}
+// anyValues returns fields as a table of a file.
+func anyValues(fields map[string]string) map[string]any {
+	table := map[string]any{}
 	for name, word := range fields {
-		for i := range v.NumField() {
-			if tagOf(v.Type().Field(i)) == name {
-				data[name] = parseWord(word, v.Type().Field(i).Type)
-			}
-		}
-		if _, known := data[name]; !known {
-			data[name] = word // the decoder says that there is no such key
-		}
+		table[name] = word
 	}
-	d.table(key, data, v)
-}
-
-// parseWord gives a word the form in which the TOML library would have read
-// it; one that cannot have it is left a string, which the decoder refuses.
-func parseWord(word string, t reflect.Type) any {
-	switch t.Kind() {
-	case reflect.Slice:
-		list := []any{}
-		for _, w := range strings.Split(word, ",") {
-			list = append(list, parseWord(strings.TrimSpace(w), t.Elem()))
-		}
-		return list
-	case reflect.Bool:
-		if b, err := strconv.ParseBool(word); err == nil {
-			return b
-		}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		if n, err := strconv.ParseInt(word, 0, 64); err == nil {
-			return n
-		}
-	case reflect.Float64:
-		if n, err := strconv.ParseFloat(word, 64); err == nil {
-			return n
-		}
-	}
-	return word
+	return table
 }
 
 // Lists names the lists of tables that an Edit can change, as "STAGE.LIST" and
 // ".port", with the keys of their elements.
 func Lists() map[string][]string {
-	lists := map[string][]string{".port": keysOf(reflect.TypeFor[port.Config]())}
+	lists := map[string][]string{".port": tomlfile.Keys(reflect.TypeFor[port.Config]())}
 	for name, kind := range stages.Kinds {
 		t := reflect.TypeOf(kind.Default()).Elem()
 		for i := range t.NumField() {
 			f := t.Field(i).Type
-			if tag := tagOf(t.Field(i)); tag != "" && kind.Prepare != nil && f.Kind() == reflect.Slice && f.Elem().Kind() == reflect.Struct {
-				lists[name+"."+tag] = keysOf(f.Elem())
+			if tag := tomlfile.Key(t.Field(i)); tag != "" && kind.Prepare != nil && isTables(f) {
+				lists[name+"."+tag] = tomlfile.Keys(f.Elem())
 			}
 		}
 	}

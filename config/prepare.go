@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/internal/tomlfile"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/stages"
 )
@@ -23,7 +24,7 @@ const restart = "cannot change while the switch runs: restart it"
 // know them if ports come or go.
 func Prepare(old, next *Config, chain []pipeline.Named, ports func() ([]pipeline.Port, error)) (changes []Change, commit func(), err error) {
 	changes = Diff(old, next)
-	f := &faults{}
+	f := &tomlfile.Faults{}
 	touched := map[string]bool{}
 	comeOrGo := old.portsComeOrGo(next)
 	refusePorts(old, next, chain, f)
@@ -36,13 +37,13 @@ func Prepare(old, next *Config, chain []pipeline.Named, ports func() ([]pipeline
 		case strings.HasPrefix(c.Key, "telemetry.") && c.Key != "telemetry.spool":
 		case inStage && (old.Stages[stage] == nil || next.Stages[stage] == nil): // follows from switch.graph
 		case !inStage || !known || kind.Prepare == nil:
-			f.add(c.Key, restart)
+			f.Add(c.Key, restart)
 		default:
 			touched[stage] = true
 		}
 	}
-	if len(f.list) != 0 {
-		return changes, nil, f.err("")
+	if !f.Empty() {
+		return changes, nil, f.Err("")
 	}
 	there, err := ports()
 	if err != nil {
@@ -56,13 +57,13 @@ func Prepare(old, next *Config, chain []pipeline.Named, ports func() ([]pipeline
 		}
 		commit, err := prepare(n.Module, next.Stages[n.Name], there)
 		if err != nil {
-			f.addAll("stages."+n.Name, err)
+			f.AddAll("stages."+n.Name, err)
 			continue
 		}
 		commits = append(commits, commit)
 	}
-	if len(f.list) != 0 {
-		return changes, nil, f.err("")
+	if !f.Empty() {
+		return changes, nil, f.Err("")
 	}
 	return changes, func() {
 		for _, commit := range commits {
@@ -93,23 +94,23 @@ func (c *Config) PortNamed(name string) *port.Config {
 
 // refusePorts names the keys of ports that cannot change while a port is open, and the
 // ports that cannot come.
-func refusePorts(old, next *Config, chain []pipeline.Named, f *faults) {
+func refusePorts(old, next *Config, chain []pipeline.Named, f *tomlfile.Faults) {
 	for i := range next.Ports {
 		p, key := &next.Ports[i], fmt.Sprintf("port[%d]", i)
 		if before := old.PortNamed(p.Name); before != nil {
 			for _, k := range before.Fixed(p) {
-				f.add(key+"."+k, "cannot change while the port is there: remove the port, and add it anew")
+				f.Add(key+"."+k, "cannot change while the port is there: remove the port, and add it anew")
 			}
 			continue
 		}
 		for j := range old.Ports {
 			if o := &old.Ports[j]; o.Interface == p.Interface && next.PortNamed(o.Name) == nil {
-				f.add(key+".name", "cannot change while the port is there: remove port %s, and add the other one then", o.Name)
+				f.Add(key+".name", "cannot change while the port is there: remove port %s, and add the other one then", o.Name)
 			}
 		}
 		for _, n := range chain {
 			if k := stages.Kinds[n.Name]; k.Prepare == nil && !k.Portless {
-				f.add(key, "stage %s learns of its ports when the switch starts: restart it", n.Name)
+				f.Add(key, "stage %s learns of its ports when the switch starts: restart it", n.Name)
 			}
 		}
 	}

@@ -7,20 +7,21 @@ import (
 	"strings"
 
 	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/internal/tomlfile"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/stages"
 )
 
 // validate collects what is wrong with the values, table by table and across.
-func (c *Config) validate(f *faults) {
-	if !validName(c.Switch.Name) && !f.under("switch.name") {
-		f.add("switch.name", "%q is not a name: use 1 to 32 letters, digits, '.', '_' and '-'", c.Switch.Name)
+func (c *Config) validate(f *tomlfile.Faults) {
+	if !validName(c.Switch.Name) && !f.Under("switch.name") {
+		f.Add("switch.name", "%q is not a name: use 1 to 32 letters, digits, '.', '_' and '-'", c.Switch.Name)
 	}
-	f.addAll("dataplane", c.Dataplane.Validate())
-	f.addAll("workers", c.Workers.Validate())
-	f.addAll("telemetry", c.Telemetry.Validate())
-	f.addAll("control", c.Control.Validate())
-	f.addAll("log", c.Log.Validate())
+	f.AddAll("dataplane", c.Dataplane.Validate())
+	f.AddAll("workers", c.Workers.Validate())
+	f.AddAll("telemetry", c.Telemetry.Validate())
+	f.AddAll("control", c.Control.Validate())
+	f.AddAll("log", c.Log.Validate())
 	c.validatePorts(f)
 	c.validateStages(f)
 }
@@ -38,57 +39,57 @@ func validName(name string) bool {
 	return true
 }
 
-func (c *Config) validatePorts(f *faults) {
+func (c *Config) validatePorts(f *tomlfile.Faults) {
 	if len(c.Ports) == 0 {
-		f.add("port", "is missing: add a table [[port]] for each port")
+		f.Add("port", "is missing: add a table [[port]] for each port")
 	}
 	names, interfaces, queues := map[string]int{}, map[string]int{}, 0
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		key := fmt.Sprintf("port[%d]", i)
 		queues += max(p.Queues, 1) // 0 is all that the interface has; the switch checks again when it knows
-		f.addAll(key, p.Validate())
+		f.AddAll(key, p.Validate())
 		if p.Name != "" && !validName(p.Name) {
-			f.add(key+".name", "%q is not a name: use 1 to 32 letters, digits, '.', '_' and '-'", p.Name)
+			f.Add(key+".name", "%q is not a name: use 1 to 32 letters, digits, '.', '_' and '-'", p.Name)
 		}
 		if j, ok := interfaces[p.Interface]; ok && p.Interface != "" {
-			f.add(key+".interface", "port[%d] is on %q already: an interface has one port, name another", j, p.Interface)
+			f.Add(key+".interface", "port[%d] is on %q already: an interface has one port, name another", j, p.Interface)
 		} else if j, ok := names[p.Name]; ok && p.Name != "" {
-			f.add(key+".name", "port[%d] is called %q already: choose another name", j, p.Name)
+			f.Add(key+".name", "port[%d] is called %q already: choose another name", j, p.Name)
 		}
 		interfaces[p.Interface], names[p.Name] = i, i
 		if t := c.Dataplane.Timestamps; p.Driver == port.DriverAsavie && (t == port.TimestampsXDP || t == port.TimestampsHardware) {
-			f.add(key+".driver", "asavie knows no arrival times: use driver = %q, or dataplane.timestamps = %q", port.DriverXSK, port.TimestampsAuto)
+			f.Add(key+".driver", "asavie knows no arrival times: use driver = %q, or dataplane.timestamps = %q", port.DriverXSK, port.TimestampsAuto)
 		}
 		if ring := c.Dataplane.TXRing; p.TXBudget > ring {
-			f.add(key+".tx_budget", "%d exceeds the TX ring: choose up to dataplane.tx_ring = %d", p.TXBudget, ring)
+			f.Add(key+".tx_budget", "%d exceeds the TX ring: choose up to dataplane.tx_ring = %d", p.TXBudget, ring)
 		}
 	}
-	if !f.under("dataplane") {
-		f.addAll("dataplane", c.Dataplane.CheckFrames(queues))
+	if !f.Under("dataplane") {
+		f.AddAll("dataplane", c.Dataplane.CheckFrames(queues))
 	}
 }
 
 // validateStages checks each stage's configuration and, if all are good, the
 // graph of them.
-func (c *Config) validateStages(f *faults) {
+func (c *Config) validateStages(f *tomlfile.Faults) {
 	// What would only follow from another fault is not said.
-	graphInDoubt := f.under("switch.graph")
-	namesInDoubt := f.has("port")
+	graphInDoubt := f.Under("switch.graph")
+	namesInDoubt := f.Has("port")
 	for i := range c.Ports {
 		key := fmt.Sprintf("port[%d]", i)
-		namesInDoubt = namesInDoubt || f.has(key) || f.has(key+".name") || f.has(key+".interface")
+		namesInDoubt = namesInDoubt || f.Has(key) || f.Has(key+".name") || f.Has(key+".interface")
 	}
 	if len(c.Switch.Graph) == 0 {
 		graphInDoubt = true
-		f.add("switch.graph", "is missing: name the stages, as in [\"parse\", \"patch\"]; there are %s", strings.Join(stages.Names(), ", "))
+		f.Add("switch.graph", "is missing: name the stages, as in [\"parse\", \"patch\"]; there are %s", strings.Join(stages.Names(), ", "))
 	}
 	inGraph := map[string]bool{}
 	for i, name := range c.Switch.Graph {
 		inGraph[name] = true
 		kind, ok := stages.Kinds[name]
 		if !ok {
-			f.add(fmt.Sprintf("switch.graph[%d]", i), "there is no stage %q: %s", name, suggest(name, stages.Names()))
+			f.Add(fmt.Sprintf("switch.graph[%d]", i), "there is no stage %q: %s", name, tomlfile.Suggest(name, stages.Names()))
 			continue
 		}
 		if c.Stages[name] == nil {
@@ -103,22 +104,22 @@ func (c *Config) validateStages(f *faults) {
 		key := "stages." + name
 		switch {
 		case inGraph[name] && !namesInDoubt:
-			f.addAll(key, stages.Kinds[name].Validate(c.Stages[name], names))
+			f.AddAll(key, stages.Kinds[name].Validate(c.Stages[name], names))
 		case !inGraph[name] && !graphInDoubt:
-			f.add(key, "is set, but the graph has no such stage: add %q to switch.graph or remove the table", name)
+			f.Add(key, "is set, but the graph has no such stage: add %q to switch.graph or remove the table", name)
 		}
 	}
-	if !f.under("switch") && !f.under("stages") && !f.under("port") {
+	if !f.Under("switch") && !f.Under("stages") && !f.Under("port") {
 		c.validateGraph(f, names)
 	}
 }
 
 // validateGraph builds the modules, as the switch will, to check their order.
-func (c *Config) validateGraph(f *faults, ports []string) {
+func (c *Config) validateGraph(f *tomlfile.Faults, ports []string) {
 	env := pipeline.Env{Name: c.Switch.Name, ID: c.Switch.ID, Workers: c.Workers.Count, Hash: c.Switch.Hash}
 	for _, name := range ports {
 		env.Ports = append(env.Ports, pipeline.Port{Name: name})
 	}
 	_, err := stages.Build(c.Switch.Graph, c.Stages, env)
-	f.addAll("switch.graph", err)
+	f.AddAll("switch.graph", err)
 }

@@ -84,7 +84,7 @@ func TestCollectorRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"[collector]\nlisten = \"192.0.2.1:80\"\n" + collected[len("\n[collector]\n[collector.config.retention]\nbytes = 100_000_000\n"):]: "collector.listen",
 		strings.ReplaceAll(collected, `"h2"`, `"collector"`):                                                                               "is the name of a part of [collector]",
-		strings.Replace(collected, "[collector]", "[collector]\nport = 1", 1):                                                              "collector.port: unknown key",
+		strings.Replace(collected, "[collector]", "[collector]\nport = 1", 1):                                                              "collector.port: there is no such key",
 	} {
 		if _, err := Parse(text, "one"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -1,16 +1,16 @@
 package lab
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/BurntSushi/toml"
+	"github.com/weirswitch/weir/internal/tomlfile"
 )
 
 // Config is one lab file.
@@ -126,39 +126,30 @@ type Traffic struct {
 	Group string `toml:"group"`
 }
 
-// Load reads and checks a lab file. The error names every fault at once.
+// Load reads and checks a lab file. The error joins a tomlfile.Fault for all that is wrong.
 func Load(path string) (*Config, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the lab file: %w", err)
 	}
 	base := filepath.Base(path)
-	return Parse(string(text), strings.TrimSuffix(base, filepath.Ext(base)))
+	return parse(text, strings.TrimSuffix(base, filepath.Ext(base)), path)
 }
 
 // Parse checks a lab file's text. A file without a name gets the given one.
-func Parse(text, name string) (*Config, error) {
+func Parse(text, name string) (*Config, error) { return parse([]byte(text), name, "") }
+
+func parse(text []byte, name, path string) (*Config, error) {
 	c := &Config{}
-	meta, err := toml.Decode(text, c)
-	if err != nil {
-		// ParseError's longer form, with an excerpt of the text, panics on some texts.
-		return nil, fmt.Errorf("not valid TOML: %w", err)
-	}
+	f := tomlfile.Decode(text, c, nil)
 	if c.Name == "" {
 		c.Name = name
 	}
-	var faults []error
-	for _, key := range meta.Undecoded() {
-		if len(key) > 2 && (key[0] == "switch" || key[0] == "collector") && key[1] == "config" {
-			continue // the program's own; it knows which keys it has
-		}
-		faults = append(faults, fmt.Errorf("%s: unknown key: see docs/lab.md for the known ones", key))
-	}
-	faults = append(faults, c.unusedKeys()...)
+	c.unusedKeys(f)
 	c.setDefaults()
-	faults = append(faults, c.Validate())
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
+	f.AddAll("", c.Validate())
+	if !f.Empty() {
+		return nil, f.Err(path)
 	}
 	return c, nil
 }
@@ -171,26 +162,20 @@ var trafficKeys = map[string][]string{
 	KindFlows: {"count", "size", "rate", "flows", "window", "distribution", "shape", "seed", "port", "group"},
 }
 
-// unusedKeys finds keys that the traffic's kind does not read. It looks for values other than
-// zero, since TOML arrays of tables have no key paths of their own.
-func (c *Config) unusedKeys() (faults []error) {
+// unusedKeys reports the keys that a traffic's kind does not read.
+func (c *Config) unusedKeys(f *tomlfile.Faults) {
 	for i, t := range c.Traffic {
-		keys, ok := trafficKeys[t.Kind]
+		used, ok := trafficKeys[t.Kind]
 		if !ok {
 			continue // Validate says so
 		}
-		for key, set := range map[string]bool{
-			"family": t.Family != 0, "count": t.Count != 0, "sizes": t.Sizes != nil, "size": t.Size != 0,
-			"rate": t.Rate != 0, "window": t.Window != 0, "bytes": t.Bytes != 0, "streams": t.Streams != 0, "flows": t.Flows != 0,
-			"distribution": t.Distribution != "", "shape": t.Shape != 0, "seed": t.Seed != 0, "port": t.Port != 0, "group": t.Group != "",
-		} {
-			if set && !slices.Contains(keys, key) {
-				faults = append(faults, fmt.Errorf("traffic[%d].%s: not read by kind %q: it reads %s", i, key, t.Kind, strings.Join(keys, ", ")))
+		for _, key := range tomlfile.Keys(reflect.TypeFor[Traffic]()) {
+			full := fmt.Sprintf("traffic[%d].%s", i, key)
+			if f.Set(full) && !slices.Contains(used, key) && !slices.Contains([]string{"kind", "from", "to"}, key) {
+				f.Add(full, "not read by kind %q: it reads %s", t.Kind, strings.Join(used, ", "))
 			}
 		}
 	}
-	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return faults
 }
 
 func (c *Config) setDefaults() {

@@ -116,7 +116,7 @@ bytes = -1
 		t.Fatal("no fault was found")
 	}
 	for _, want := range []string{
-		"colour: unknown key",
+		"colour: there is no such key",
 		`name: "no/name"`,
 		"host[0].addresses[0]: \"10.0.0.1\"",
 		"host[0].gateway: 10.1.0.1 is in the prefix of none",

@@ -77,15 +77,16 @@ func (c *Config) portEnds(node string) (ends []portEnd) {
 }
 
 // configPorts reads the port tables that a file gives itself.
-func configPorts(config map[string]any) ([]map[string]any, error) {
-	switch ports := config["port"].(type) {
-	case nil:
-		return nil, nil
-	case []map[string]any:
-		return ports, nil
-	default:
-		return nil, fmt.Errorf("%v: write tables, [[switch.config.port]]", ports)
+func configPorts(config map[string]any) (ports []map[string]any, err error) {
+	list, ok := config["port"].([]any)
+	for _, port := range list {
+		table, isTable := port.(map[string]any)
+		ports, ok = append(ports, table), ok && isTable
 	}
+	if !ok && config["port"] != nil {
+		return nil, fmt.Errorf("%v: write tables, [[switch.config.port]]", config["port"])
+	}
+	return ports, nil
 }
 
 // addPorts completes the ports: a table with a link's port name gets what it

@@ -434,7 +434,7 @@ func TestConfig(t *testing.T) {
 		{func(c *Config) { c.Plan, c.Edge, c.Switches = hashed, []string{"p0"}, []uint64{1, 2} }, nil},
 		{func(c *Config) { c.Plan, c.Edge, c.Links = hashed, []string{"p0"}, [][]uint64{{1, 2}} }, nil},
 		{func(c *Config) { c.Plan = "/nowhere/plan.toml" }, []string{"plan: load plan: open /nowhere/plan.toml"}},
-		{func(c *Config) { c.Plan = bad }, []string{"plan: ", "unknown keys unknown"}},
+		{func(c *Config) { c.Plan = bad }, []string{"plan: ", "unknown: there is no such key"}},
 		{func(c *Config) { c.NextPlan = ipid }, []string{"next_plan: the plans have carriers"}},
 		{func(c *Config) { c.Plan, c.NextPlan = ipid, ipid }, []string{"both plans have the id 3", "does not say which plan"}},
 		{func(c *Config) { c.Edge = []string{"p0", "p9", "p0"} }, []string{`edge[1]: port "p9" is not defined`, `edge[2]: port "p0" appears twice`}},

@@ -207,7 +207,7 @@ below = 0
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{
-		"unknown keys colour", "hash is missing", "bits 70", "initial_ttl 300", `hops "shim": carrier "ipid" has no hop field`,
+		"colour: there is no such key", "hash is missing", "bits 70", "initial_ttl 300", `hops "shim": carrier "ipid" has no hop field`,
 		`query "Path": name "Path"`, "frequency 1.5", "hop_latency differs between the packets", "[query.static]", "space_bytes: only",
 		`key "source"`, "dst_prefix 200", "numeric.slow: only", "leave multiplicative, epsilon and delta out",
 		"set 1: below 0", `query "sum" occurs twice`, `query "none" is not in the plan`, `query "sum": the sets give it 0`,

@@ -2,7 +2,6 @@ package pint
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/weirswitch/weir/internal/tomlfile"
 	"github.com/weirswitch/weir/telemetry/hash"
 )
 
@@ -19,26 +19,18 @@ const maxPlanBytes = 1 << 20
 // ReadPlan reads a plan in TOML and validates it. Unknown keys are faults; all
 // faults are reported at once.
 func ReadPlan(r io.Reader) (*Plan, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxPlanBytes+1))
+	text, err := readText(r)
 	if err != nil {
 		return nil, fmt.Errorf("read plan: %w", err)
-	}
-	if len(text) > maxPlanBytes {
-		return nil, fmt.Errorf("read plan: it is longer than %d bytes", maxPlanBytes)
 	}
 	p := new(Plan)
-	meta, err := toml.Decode(string(text), p)
-	if err != nil {
-		return nil, fmt.Errorf("read plan: %w", err)
+	f := tomlfile.Decode(text, p, nil)
+	if !f.Set("hash") {
+		f.Add("", "plan %d: hash is missing: write that of the switches, %q or %q", p.ID, hash.XX, hash.CRC)
 	}
-	if !meta.IsDefined("hash") {
-		err = fmt.Errorf("plan %d: hash is missing: write that of the switches, %q or %q", p.ID, hash.XX, hash.CRC)
-	}
-	if unknown := unknownKeys(meta); unknown != "" {
-		err = errors.Join(err, fmt.Errorf("plan %d: unknown keys %s", p.ID, unknown))
-	}
-	if err := errors.Join(err, p.Validate()); err != nil {
-		return nil, err
+	f.AddAll("", p.Validate())
+	if !f.Empty() {
+		return nil, f.Err("")
 	}
 	return p, nil
 }
@@ -55,6 +47,15 @@ func LoadPlan(file string) (*Plan, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return p, nil
+}
+
+// readText reads a file of bounded length.
+func readText(r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxPlanBytes+1))
+	if err == nil && len(text) > maxPlanBytes {
+		err = fmt.Errorf("the file is longer than %d bytes", maxPlanBytes)
+	}
+	return text, err
 }
 
 // Write writes the plan in TOML. Numbers keep their exact value.

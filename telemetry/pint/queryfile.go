@@ -1,13 +1,10 @@
 package pint
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
-	"github.com/BurntSushi/toml"
+	"github.com/weirswitch/weir/internal/tomlfile"
 )
 
 // queryText is a query as an operator writes it: with the keys of a plan's
@@ -46,43 +43,24 @@ var schemes = []struct {
 // the range of a value. Unknown keys are faults. The queries are validated by
 // NewPlan.
 func ReadQueries(r io.Reader) ([]Query, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxPlanBytes+1))
+	text, err := readText(r)
 	if err != nil {
 		return nil, fmt.Errorf("read queries: %w", err)
-	}
-	if len(text) > maxPlanBytes {
-		return nil, fmt.Errorf("read queries: the file is longer than %d bytes", maxPlanBytes)
 	}
 	var file struct {
 		Queries []queryText `toml:"query"`
 	}
-	meta, err := toml.Decode(string(text), &file)
-	if err != nil {
-		return nil, fmt.Errorf("read queries: %w", err)
-	}
-	var faults []error
-	if unknown := unknownKeys(meta); unknown != "" {
-		faults = append(faults, fmt.Errorf("unknown keys %s", unknown))
-	}
+	f := tomlfile.Decode(text, &file, nil)
 	var queries []Query
 	for i := range file.Queries {
 		q, err := file.Queries[i].complete()
-		if err != nil {
-			faults = append(faults, fmt.Errorf("query %q: %w", q.Name, err))
-		}
+		f.AddAll(fmt.Sprintf("query[%d]", i), err)
 		queries = append(queries, q)
 	}
-	return queries, errors.Join(faults...)
-}
-
-// unknownKeys lists the keys that nothing was decoded from, each once.
-func unknownKeys(meta toml.MetaData) string {
-	var keys []string
-	for _, k := range meta.Undecoded() {
-		keys = append(keys, k.String())
+	if err := f.Err(""); err != nil {
+		return nil, fmt.Errorf("read queries: %w", err)
 	}
-	slices.Sort(keys)
-	return strings.Join(slices.Compact(keys), ", ")
+	return queries, nil
 }
 
 func (t *queryText) complete() (Query, error) {

@@ -75,9 +75,9 @@ func TestQuerySchemes(t *testing.T) {
 		{"[query.static]\nscheme = \"dense\"\nhops = 3", 0, 0, nil, "leave it out"},
 		{"[query.static]\nscheme = \"best\"", 0, 0, nil, `static.scheme "best": use one of ["dense"`},
 		{"[query.static]\nscheme = \"baseline\"\n[[query.static.layer]]\nshare = 1.0", 0, 0, nil, "give one of them"},
-		{"[query.static]\nlayers = 3", 0, 0, nil, "unknown keys query.static.layers"},
-		{"nonsense = 1\nmore = 2", 0, 0, nil, "unknown keys query.more, query.nonsense"},
-		{"code = ", 0, 0, nil, "read queries"},
+		{"[query.static]\nlayers = 3", 0, 0, nil, `query[0].static.layers: there is no such key: did you mean "layer"?`},
+		{"nonsense = 1\nmore = 2", 0, 0, nil, "line 6: query[0].nonsense: there is no such key"},
+		{"code = ", 0, 0, nil, "line 6: query[0].code: not valid TOML"},
 	} {
 		q, err := read(c.static)
 		if c.fault != "" {

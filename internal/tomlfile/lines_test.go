@@ -1,7 +1,9 @@
-package config
+package tomlfile
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/BurntSushi/toml"
@@ -47,7 +49,11 @@ last = 0.5`
 		"stages": 23, "stages.l2": 23, "stages.l2.when": 24, "stages.l2.raw": 25, "stages.l2.last": 27,
 	}
 	checkLocate(t, []byte(text))
-	if diff := cmp.Diff(want, locate([]byte(text))); diff != "" {
+	got, table := locate([]byte(text))
+	if table != "stages.l2" {
+		t.Errorf("the last table is %q", table)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -62,27 +68,51 @@ func keysIn(prefix string, data any, into map[string]bool) {
 			keysIn(join(prefix, k), v, into)
 		}
 	}
-	if list, ok := listOf(data); ok {
+	switch list := data.(type) {
+	case []any:
+		for i, v := range list {
+			keysIn(fmt.Sprintf("%s[%d]", prefix, i), v, into)
+		}
+	case []map[string]any:
 		for i, v := range list {
 			keysIn(fmt.Sprintf("%s[%d]", prefix, i), v, into)
 		}
 	}
 }
 
-// checkLocate: for a valid document, the scanner finds the keys that the
-// library finds.
+// checkLocate: of a document that another library finds valid, too, locate finds the same keys.
 func checkLocate(t *testing.T, data []byte) {
 	var root map[string]any
 	if _, err := toml.Decode(string(data), &root); err != nil {
-		locate(data) // means nothing, but must end
+		locate(data) // means nothing, but must return
 		return
 	}
 	keys := map[string]bool{}
 	keysIn("", root, keys)
-	lines := locate(data)
+	var f Faults
+	f.lines, _ = locate(data)
 	for key := range keys {
-		if lines[key] == 0 {
+		if f.Line(key) == 0 {
 			t.Errorf("the line of %q is not found in %q", key, data)
 		}
 	}
+}
+
+// FuzzLocate: every key of every valid document has a line, but that of an empty list in a list.
+func FuzzLocate(f *testing.F) {
+	files, err := filepath.Glob("../../config/*.toml")
+	if err != nil || len(files) == 0 {
+		f.Fatal(files, err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	for _, text := range []string{"a = 1\nport = [{name = 'x'}, {}]", "port = [1]", "switch = [[]]", "a.\"b.c\" = [\n[1],\n[[2]]]"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { checkLocate(t, data) })
 }
