@@ -4,7 +4,7 @@ go 1.26.8
 
 require github.com/gaissmai/bart v0.30.0
 
-require github.com/pelletier/go-toml/v2 v2.4.3 // indirect
+require github.com/pelletier/go-toml/v2 v2.4.3
 
 require (
 	github.com/bitfield/gotestdox v0.2.2 // indirect

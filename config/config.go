@@ -82,10 +82,13 @@ func LoadFor(path string, check func(*Config) error) (*Config, error) {
 }
 
 // Parse checks the text of a file, as Load does.
-func Parse(data []byte) (*Config, error) {
+func Parse(data []byte) (*Config, error) { return ParseAs("", data) }
+
+// ParseAs is Parse of a file's text that the caller has already; faults name the path.
+func ParseAs(path string, data []byte) (*Config, error) {
 	c, f := read(data)
 	if !f.Empty() {
-		return nil, f.Err("")
+		return nil, f.Err(path)
 	}
 	return c, nil
 }
