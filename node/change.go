@@ -40,20 +40,7 @@ func (n *Node) Reload(q *api.ReloadRequest) (*api.ChangeResponse, error) {
 			}
 			return config.Load(n.options.File)
 		}
-		c, err := config.Parse([]byte(q.Toml))
-		if joined, ok := err.(interface{ Unwrap() []error }); ok && q.File != "" {
-			var named []error // with the client's file in each fault
-			for _, e := range joined.Unwrap() {
-				var fault config.Fault
-				if errors.As(e, &fault) {
-					fault.File = q.File
-					e = fault
-				}
-				named = append(named, e)
-			}
-			err = errors.Join(named...)
-		}
-		return c, err
+		return config.ParseAs(q.File, []byte(q.Toml))
 	})
 }
 
