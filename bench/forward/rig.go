@@ -6,8 +6,8 @@ import (
 	"net"
 	"time"
 
-	"github.com/weirswitch/weir/bench/traffic"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/traffic"
 )
 
 // The interfaces of a rig.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/bench"
-	"github.com/weirswitch/weir/bench/traffic"
+	"github.com/weirswitch/weir/dataplane/traffic"
 )
 
 // Name of the result.

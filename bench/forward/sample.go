@@ -3,7 +3,7 @@ package forward
 import (
 	"time"
 
-	"github.com/weirswitch/weir/bench/traffic"
+	"github.com/weirswitch/weir/dataplane/traffic"
 )
 
 // Sample is what one visit found: one device, one size, one round. Rates are in packets per second.

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/bench"
-	"github.com/weirswitch/weir/bench/traffic"
+	"github.com/weirswitch/weir/dataplane/traffic"
 )
 
 // favoured is the nice value of all that takes part: source, devices, receive threads. Whatever else

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/bench"
-	"github.com/weirswitch/weir/bench/traffic"
+	"github.com/weirswitch/weir/dataplane/traffic"
 )
 
 func TestCollections(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirswitch/weir/bench/traffic"
+	"github.com/weirswitch/weir/dataplane/traffic"
 )
 
 // testpmdDevice is DPDK's forwarder, in its plainest mode: no look at the packet.

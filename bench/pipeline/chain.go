@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirswitch/weir/bench/traffic"
+	"github.com/weirswitch/weir/dataplane/traffic"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weirswitch/weir/bench/traffic"
 	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/dataplane/traffic"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 )

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weirswitch/weir/bench/traffic"
+	"github.com/weirswitch/weir/dataplane/traffic"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/clock"
 )

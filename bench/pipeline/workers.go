@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/bench"
-	"github.com/weirswitch/weir/bench/traffic"
 	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/dataplane/traffic"
 	"github.com/weirswitch/weir/dataplane/worker"
 	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/pipeline/packet"

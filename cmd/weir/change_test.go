@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weirswitch/weir/bench/traffic"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+	"github.com/weirswitch/weir/dataplane/traffic"
 )
 
 // changingRouter is a switch with every stage that can change, and three hosts: the one

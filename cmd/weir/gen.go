@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirswitch/weir/bench/traffic"
+	"github.com/weirswitch/weir/dataplane/traffic"
 	"github.com/weirswitch/weir/dataplane/xsk"
 )
 

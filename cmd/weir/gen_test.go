@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirswitch/weir/bench/traffic"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+	"github.com/weirswitch/weir/dataplane/traffic"
 )
 
 // What gen sends over a cable, sink accounts for to the packet, with each kind of both.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirswitch/weir/bench/traffic"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/traffic"
 )
 
 // workloadFlags are the flags that weir gen and weir sink share: both must be told the same.

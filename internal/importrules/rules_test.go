@@ -75,8 +75,11 @@ var layers = []layer{
 	{"control/...", []string{"control/...", "internal/plainjson", "internal/socket", "pipeline", "pipeline/packet", "pipeline/table", "telemetry/record", "telemetry/query"},
 		"control declares what it needs of a stage or a switch; only cmd joins them"},
 	{"dataplane/lab/netnstest", []string{"dataplane/lab/netns", "dataplane/lab/process"}, "tests of any package use it, so it may use none of them"},
+	{"dataplane/traffic/bpf", nil, "programs that send and receive in the kernel"},
+	{"dataplane/traffic", []string{"dataplane/traffic/bpf", "dataplane/lab/netns", "dataplane/napi", "dataplane/pcapfile", "dataplane/xsk"},
+		"one generator sends what gen, the lab and the benchmarks send"},
 	{"dataplane/lab/relay", []string{"telemetry/hash"}, "a relay is a cable, and knows no switch"},
-	{"dataplane/lab", []string{"internal/tomlfile", "dataplane/lab/netns", "dataplane/lab/process", "dataplane/lab/relay"},
+	{"dataplane/lab", []string{"internal/tomlfile", "dataplane/lab/netns", "dataplane/lab/process", "dataplane/lab/relay", "dataplane/traffic"},
 		"the lab starts the binary like any user and reads its JSON, so that it tests what is shipped"},
 	{"dataplane/lab/labpath", []string{"config", "dataplane/lab", "stages/l3", "stages/parse", "telemetry/hash", "telemetry/query"},
 		"paths follow from the lab's file and the switches' configurations, by the functions with which switches choose next hops"},
@@ -113,7 +116,7 @@ type foreign struct {
 var foreigns = []foreign{
 	{"C", nil, "one binary without cgo builds on a machine with Go alone"},
 	{"plugin", nil, "one binary"},
-	{"unsafe", []string{"bench/...", "control/api", "dataplane/lab/...", "dataplane/port", "dataplane/xsk", "internal/privilege", "telemetry/view/api"},
+	{"unsafe", []string{"bench/...", "control/api", "dataplane/lab/...", "dataplane/port", "dataplane/traffic", "dataplane/xsk", "internal/privilege", "telemetry/view/api"},
 		"rings, ioctls and capset share memory with the kernel, and generated messages their own; all else is checked by the compiler"},
 	{"reflect", []string{"cmd/...", "config", "control/api", "dataplane/lab", "dataplane/port", "internal/tomlfile", "node", "telemetry/view/api", "telemetry/view/parquet"},
 		"types are known where packets run; dataplane/port closes what a library keeps to itself, and a table's columns are a type's fields"},
@@ -125,8 +128,8 @@ var foreigns = []foreign{
 
 	{"github.com/asavie/xdp", []string{"dataplane/port"},
 		"it is the second opinion on AF_XDP behind the port contract; nobody else may come to rely on it"},
-	{"github.com/cilium/ebpf", []string{"bench/...", "dataplane/port", "dataplane/xdp"}, "programs and maps stay behind the drivers"},
-	{"github.com/vishvananda/netlink", []string{"bench/...", "dataplane/lab/...", "dataplane/port", "dataplane/xdp"},
+	{"github.com/cilium/ebpf", []string{"bench/...", "dataplane/port", "dataplane/traffic/...", "dataplane/xdp"}, "programs and maps stay behind the drivers"},
+	{"github.com/vishvananda/netlink", []string{"bench/...", "dataplane/lab/...", "dataplane/port", "dataplane/traffic", "dataplane/xdp"},
 		"only what opens or makes interfaces asks for them"},
 	{"github.com/vishvananda/netns", []string{"dataplane/lab/netns"}, "one package switches threads between namespaces"},
 	{"github.com/google/gopacket", []string{"bench/..."}, "it allocates per packet; tests use it as a second opinion"},
@@ -151,7 +154,7 @@ var foreigns = []foreign{
 	{"github.com/parquet-go/parquet-go", []string{"telemetry/view/parquet"}, "one face writes Parquet"},
 	{"github.com/netsampler/goflow2", nil, "a collector of others, the second opinion of tests"},
 	{"github.com/apache/thrift", []string{"p4/bmv2"}, "BMv2's runtime speaks it, and nothing else here does"},
-	{"github.com/HdrHistogram/hdrhistogram-go", []string{"bench/..."}, "latencies are measured by benchmarks"},
+	{"github.com/HdrHistogram/hdrhistogram-go", []string{"bench/...", "dataplane/traffic"}, "latencies are measured by benchmarks and sinks"},
 }
 
 // ban keeps a package out of packages of ours, however many imports lie

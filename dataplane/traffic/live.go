@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
-	"github.com/weirswitch/weir/bench/traffic/bpf"
+	"github.com/weirswitch/weir/dataplane/traffic/bpf"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 
-	"github.com/weirswitch/weir/bench/traffic/bpf"
+	"github.com/weirswitch/weir/dataplane/traffic/bpf"
 )
 
 // subBits is the number of bits of a latency that the program's histogram keeps behind

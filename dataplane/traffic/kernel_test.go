@@ -13,9 +13,9 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/weirswitch/weir/bench/traffic/bpf"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+	"github.com/weirswitch/weir/dataplane/traffic/bpf"
 	"github.com/weirswitch/weir/dataplane/xsk"
 )
 
