@@ -38,7 +38,7 @@ type tree struct {
 }
 
 func main() {
-	packages := flag.Bool("packages", false, "list the packages with their lines and exported names, too")
+	packages := flag.Bool("packages", false, "also list the shapes, and the packages with their lines and exported names")
 	flag.Parse()
 	dirs := flag.Args()
 	if len(dirs) == 0 {
@@ -73,8 +73,9 @@ func main() {
 	row("one-letter locals (:=)", func(t *tree) string { return share(t.shortLocals, t.locals) })
 	row("lines of cmd/weir", func(t *tree) string { return fmt.Sprint(t.lines["cmd/weir"]) })
 	row("packages of ours that cmd/weir imports", func(t *tree) string { return fmt.Sprint(len(t.imports["cmd/weir"])) })
-	row("shapes of a path answer", func(t *tree) string { return fmt.Sprintf("%d: %s", len(t.shapes), strings.Join(t.shapes, " ")) })
+	row("shapes of a path answer", func(t *tree) string { return fmt.Sprint(len(t.shapes)) })
 	if *packages {
+		row("shapes", func(t *tree) string { return strings.Join(t.shapes, " ") })
 		var all []string
 		for _, t := range trees {
 			for dir := range t.lines {
