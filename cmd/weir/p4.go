@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/config"
+	p4node "github.com/weirswitch/weir/p4/node"
 	"github.com/weirswitch/weir/p4/tables"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/clock"
@@ -95,13 +97,15 @@ func writeP4Tables(o *p4TablesOptions, stdout, stderr io.Writer) error {
 		return err
 	}
 	if o.Now == 0 {
-		o.Now = uint64(clock.Kernel.Read().TAI)
+		o.Now = uint64(clock.Kernel.TAI())
 	}
 	var contents *tables.Contents
 	var s *tables.Switch
 	_, err = config.LoadFor(o.config, func(c *config.Config) (err error) {
-		s = p4Switch(c)
-		if err := errors.Join(o.setMTUs(s), o.setSpeeds(s)); err != nil {
+		s = p4node.Tables(c)
+		err = errors.Join(eachPort(s, "mtu", o.mtu, minMTU, maxMTU, s.SetMTU),
+			eachPort(s, "speed", o.speed, minMegabits, maxMegabits, func(port, megabits int) { s.SetSpeed(port, uint64(megabits)*1_000_000) }))
+		if err != nil {
 			return err
 		}
 		contents, err = tables.Build(s, o.Options)
@@ -141,27 +145,14 @@ func warnOfLinks(s *tables.Switch, stderr io.Writer) {
 	}
 }
 
-// p4Switch is a configuration as the tables are made of it.
-func p4Switch(c *config.Config) *tables.Switch {
-	s := &tables.Switch{ID: c.Switch.ID, Hash: c.Switch.Hash, Graph: c.Switch.Graph, Stages: c.Stages}
-	for i := range c.Ports {
-		s.Ports = append(s.Ports, pipeline.Port{Name: c.Ports[i].Name, BitsPerSecond: uint64(c.Ports[i].RateBits)})
-	}
-	return s
-}
+// The MTUs that links have: IPv4's least one (RFC 791), and its longest packet; and their speeds in Mb/s.
+const (
+	minMTU, maxMTU           = 68, 65535
+	minMegabits, maxMegabits = 10, 1_000_000
+)
 
-// setMTUs tells ports the MTUs of --mtu.
-func (o *p4TablesOptions) setMTUs(s *tables.Switch) error {
-	return eachPort(s, "mtu", o.mtu, minMTU, maxMTU, setMTU)
-}
-
-// setSpeeds tells ports the speeds of --speed.
-func (o *p4TablesOptions) setSpeeds(s *tables.Switch) error {
-	return eachPort(s, "speed", o.speed, minMegabits, maxMegabits, func(p *pipeline.Port, megabits int) { setSpeed(p, uint64(megabits)*1_000_000) })
-}
-
-// eachPort sets the values of a flag, by name of the port, that are from least to most.
-func eachPort(s *tables.Switch, flag string, values map[string]int, least, most int, set func(*pipeline.Port, int)) error {
+// eachPort sets the values of a flag, by the port's name, that are from least to most.
+func eachPort(s *tables.Switch, flag string, values map[string]int, least, most int, set func(port, value int)) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		i := slices.IndexFunc(s.Ports, func(p pipeline.Port) bool { return p.Name == name })
@@ -171,34 +162,11 @@ func eachPort(s *tables.Switch, flag string, values map[string]int, least, most 
 		case n < least || n > most:
 			errs = append(errs, fmt.Errorf("--%s %s=%d: no link has that: choose %d to %d", flag, name, n, least, most))
 		default:
-			set(&s.Ports[i], n)
+			set(i, n)
 		}
 	}
 	return errors.Join(errs...)
 }
-
-// The MTUs that links have: IPv4's least one (RFC 791), and its longest packet.
-const (
-	minMTU = 68
-	maxMTU = 65535
-)
-
-// The speeds that links have, in Mb/s.
-const (
-	minMegabits = 10
-	maxMegabits = 1_000_000
-)
-
-// setSpeed tells a port its link's speed, bits per second, unless rate_bits is less.
-func setSpeed(p *pipeline.Port, bits uint64) {
-	if p.BitsPerSecond == 0 || bits < p.BitsPerSecond {
-		p.BitsPerSecond = bits
-	}
-}
-
-// setMTU tells a port its MTU and, as of a port of Weir, its longest frame: an Ethernet header more,
-// and room for a tag.
-func setMTU(p *pipeline.Port, mtu int) { p.MTU, p.MaxFrame = mtu, mtu+18 }
 
 // writer is what writes the chosen format.
 func (o *p4TablesOptions) writer() (func(*tables.Contents, io.Writer) error, error) {
@@ -250,4 +218,68 @@ func (o *p4TablesOptions) report(c *tables.Contents, w io.Writer) error {
 	_, err := fmt.Fprintf(w, "\n%d default actions, %d register cells, %d clone sessions, %d multicast groups, %d digests\n",
 		s.Defaults, s.Registers, s.Clones, s.Groups, s.Digests)
 	return err
+}
+
+// p4SwitchOptions are the flags of weir p4 switch.
+type p4SwitchOptions struct {
+	p4node.Options
+	config, report string
+}
+
+func newP4SwitchCommand() *cobra.Command {
+	var o p4SwitchOptions
+	cmd := &cobra.Command{
+		Use:   "switch -c FILE",
+		Short: "Run a switch's configuration on BMv2, by the P4 program",
+		Long: `Switch runs simple_switch, the P4 reference switch, with p4/v1model/weir.p4 in place of
+"weir switch", and is its control plane: it loads the tables of the configuration,
+sets the clock, learns stations and forgets silent ones, and writes the schedules
+of epochs, of 2^27 ns at least. Its ports open when all that is there. It ends at SIGTERM or
+SIGINT and reports as "weir switch" does, as far as BMv2 tells (docs/p4.md).
+
+The programs p4c-bm2-ss and simple_switch are found by P4C_BM2 and
+SIMPLE_SWITCH, or on PATH; a compiled program needs no compiler.`,
+		Example: `  weir p4 switch -c switch.toml --program p4/v1model/weir.p4`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runP4Switch(cmd.Context(), &o, cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.config, "config", "c", "", "the switch's configuration `FILE`")
+	f.StringVar(&o.Program, "program", "p4/v1model/weir.p4", "the program: its source, or JSON `FILE` of p4c-bm2-ss")
+	f.StringVar(&o.report, "report", "text", "what to print at the end: text, json or none")
+	f.IntVar(&o.ThriftPort, "thrift-port", 9090, "TCP port of simple_switch's runtime server")
+	f.StringToInt64Var(&o.QueueRates, "queue-rate", nil, "most packets per second that a port's queue lets out, as `PORT=PPS`; repeatable")
+	_ = cmd.MarkFlagRequired("config")
+	return cmd
+}
+
+// runP4Switch is the command, top to bottom.
+func runP4Switch(ctx context.Context, o *p4SwitchOptions, stdout io.Writer) error {
+	printReport, err := reportPrinter(o.report)
+	if err != nil {
+		return usageError(err)
+	}
+	c, err := config.LoadFor(o.config, p4node.Check)
+	if err == nil {
+		err = p4node.CheckQueueRates(c, o.QueueRates)
+	}
+	if err != nil {
+		return usageError(err)
+	}
+	tell, err := newReadiness()
+	if err != nil {
+		return usageError(err)
+	}
+	o.Ready = tell.ready
+	n, err := p4node.Start(ctx, c, o.Options)
+	if err != nil {
+		return usageError(err)
+	}
+	report, err := n.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return printReport(stdout, report)
 }

@@ -2,21 +2,13 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/weirswitch/weir/config"
-	"github.com/weirswitch/weir/control/api"
-	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/p4/bmv2"
-	"github.com/weirswitch/weir/p4/tables"
 )
 
 // TestP4SwitchFaults: what is wrong is said before anything runs, BMv2 installed or not.
@@ -42,108 +34,28 @@ func TestP4SwitchFaults(t *testing.T) {
 	}
 }
 
-// TestFates: packets and the copies that flooding made of them add up, each by itself.
-func TestFates(t *testing.T) {
-	number := func(name string) int {
-		for n, reason := range tables.ReasonNames() {
-			if reason == name {
-				return n
-			}
-		}
-		t.Fatal(name)
-		return 0
-	}
+// TestQueueRates: all that is wrong with --queue-rate is said, before BMv2 is looked for.
+func TestQueueRates(t *testing.T) {
+	file := writeFile(t, p4Switch1)
 	for _, c := range []struct {
-		name                  string
-		received, transmitted uint64
-		counters              map[string]uint64 // by "counter reason", or "counter"
-		want                  *api.ReportResponse
-		copies                *api.Fate
+		flags []string
+		says  []string
 	}{
-		{"nothing", 0, 0, nil, &api.ReportResponse{Balanced: true}, &api.Fate{}},
-		{"drops at either end", 10, 6, map[string]uint64{"ingress.ingress_dropped unpatched": 2, "egress.egress_dropped pint_loop": 1, "ingress.ingress_dropped consumed": 1},
-			&api.ReportResponse{Forwarded: 6, Consumed: 1, Dropped: map[string]uint64{"unpatched": 2, "pint_loop": 1}, Balanced: true}, &api.Fate{}},
-		// A flood to three ports: one packet and two copies.
-		{"flood", 1, 3, map[string]uint64{"egress.copies": 2}, &api.ReportResponse{Forwarded: 1, Balanced: true}, &api.Fate{Received: 2, Forwarded: 2}},
-		{"flood with a drop", 1, 2, map[string]uint64{"egress.copies": 2, "egress.copies_dropped pint_loop": 1, "egress.egress_dropped pint_loop": 1},
-			&api.ReportResponse{Forwarded: 1, Balanced: true}, &api.Fate{Received: 2, Forwarded: 1, Dropped: map[string]uint64{"pint_loop": 1}}},
-		{"the packet itself drops", 1, 2, map[string]uint64{"egress.copies": 2, "egress.egress_dropped pint_loop": 1},
-			&api.ReportResponse{Forwarded: 0, Dropped: map[string]uint64{"pint_loop": 1}, Balanced: true}, &api.Fate{Received: 2, Forwarded: 2}},
-		{"one vanished", 2, 1, nil, &api.ReportResponse{Forwarded: 1}, &api.Fate{}},
-		{"copies vanished", 1, 1, map[string]uint64{"egress.copies": 2}, &api.ReportResponse{Forwarded: 0}, &api.Fate{Received: 2, Forwarded: 1}},
+		{[]string{"--queue-rate", "middle=5"}, []string{`port "middle" is not defined: define [[port]] name = "middle" or correct the name`}},
+		{[]string{"--queue-rate", "left=0,right=-1"}, []string{`port "left": 0 packets per second: choose 1 to 1000000000`, `port "right": -1 packets`}},
+		{[]string{"--queue-rate", "left=1", "--queue-rate", "right=1000000001"}, []string{`port "right": 1000000001 packets per second: choose`}},
+		{[]string{"--queue-rate", "left"}, []string{"left must be formatted as key=value"}},
+		{[]string{"--queue-rate", "left=fast"}, []string{"fast"}},
 	} {
-		left := map[string]uint64{}
-		for key, n := range c.counters {
-			counter, reason, named := strings.Cut(key, " ")
-			at := 0
-			if named {
-				at = number(reason)
+		status, _, errs := weir(append([]string{"p4", "switch", "-c", file}, c.flags...)...)
+		if status != statusUsage {
+			t.Errorf("%q: status %d", c.flags, status)
+		}
+		for _, want := range c.says {
+			if !strings.Contains(errs, want) {
+				t.Errorf("%q: %s, want it to say %s", c.flags, errs, want)
 			}
-			left[fmt.Sprint(counter, at)] = n
 		}
-		r := &api.ReportResponse{Received: c.received, Forwarded: c.transmitted}
-		if err := fates(r, func(name string, n int) (uint64, error) { return left[fmt.Sprint(name, n)], nil }); err != nil {
-			t.Fatal(err)
-		}
-		if r.Forwarded != c.want.Forwarded || r.Consumed != c.want.Consumed || r.Balanced != c.want.Balanced || !maps.Equal(r.Dropped, c.want.Dropped) {
-			t.Errorf("%s: %v", c.name, r)
-		}
-		if f := r.Copies; f.Received != c.copies.Received || f.Forwarded != c.copies.Forwarded || !maps.Equal(f.Dropped, c.copies.Dropped) {
-			t.Errorf("%s: copies %v", c.name, f)
-		}
-	}
-	gone := errors.New("gone")
-	if err := fates(new(api.ReportResponse), func(string, int) (uint64, error) { return 0, gone }); !errors.Is(err, gone) {
-		t.Errorf("a switch that does not answer: %v", err)
-	}
-}
-
-// fillable notes in which order a switch is told what.
-type fillable struct{ told []string }
-
-func (f *fillable) note(text string) error {
-	f.told = append(f.told, text)
-	return nil
-}
-
-func (f *fillable) Program() *bmv2.Program { return new(bmv2.Program) }
-
-func (f *fillable) Load(string) error { return f.note("tables") }
-
-func (f *fillable) AddEntry(string) (int32, error) { return 0, f.note("an entry") }
-
-func (f *fillable) DeleteEntry(string, int32) error { return f.note("an entry less") }
-
-func (f *fillable) SetEntryTTL(string, int32, time.Duration) error { return f.note("a time to live") }
-
-func (f *fillable) WriteRegister(name string, index int, value uint64) error {
-	return f.note(fmt.Sprintf("%s[%d] = %d", name, index, value))
-}
-
-func (f *fillable) Started(func() int64) (int64, time.Duration, error) { return 42, 1, nil }
-
-func (f *fillable) AddPort(number int, name string) error {
-	return f.note(fmt.Sprintf("port %d %s", number, name))
-}
-
-// TestP4FillOrder: a switch knows the time ahead of its tables, and has ports when it has both.
-func TestP4FillOrder(t *testing.T) {
-	c, err := config.Load(writeFile(t, p4Switch1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	here, err := netns.Current()
-	if err != nil {
-		t.Skip(err)
-	}
-	defer here.Close()
-	s := &p4LiveSwitch{config: c, here: here, now: func() int64 { return 1_800_000_000_123_456_789 }, ports: p4Switch(c), begin: map[string]netns.Counters{}}
-	f := new(fillable)
-	if err := s.fill(f, map[int]string{1: "lo", 0: "lo"}, tables.Options{CPUPort: tables.DefaultCPUPort}); err != nil {
-		t.Fatal(err)
-	}
-	if want := []string{"tai_offset[0] = 42", "tables", "port 0 lo", "port 1 lo"}; !slices.Equal(f.told, want) {
-		t.Errorf("told %q, want %q", f.told, want)
 	}
 }
 

@@ -91,6 +91,8 @@ var layers = []layer{
 	{"p4/controller", []string{"p4/bmv2", "p4/tables"}, "the control plane of a P4 switch is told what its tables hold, and tells the switch"},
 	{"p4/records", []string{"p4/tables", "pipeline", "pipeline/...", "stages", "stages/...", "telemetry/..."},
 		"records are made by the stages that make a Weir switch's, whoever reads the registers"},
+	{"p4/node", []string{"config", "control/api", "dataplane/lab/netns", "dataplane/port", "node", "p4/bmv2", "p4/controller", "p4/records", "p4/tables", "pipeline", "pipeline/clock", "stages/pint", "telemetry/export", "telemetry/pint", "telemetry/record"},
+		"a P4 switch is configured, and reports, as a Weir switch"},
 	{"p4/vectors", nil, "only tests run the same packets through the Go stages and through BMv2"},
 	{"config", []string{"control/...", "internal/tomlfile", "dataplane/port", "dataplane/worker", "dataplane/xdp", "dataplane/xsk", "pipeline/...", "stages/...", "telemetry/..."},
 		"config gathers the Config of every package"},

@@ -143,6 +143,17 @@ func (b *builder) links(c *stage.Config) {
 	}
 }
 
+// SetMTU sets the MTU of a port's link and, as of a port of Weir, the longest frame that it sends: an Ethernet header
+// more, and room for a tag.
+func (s *Switch) SetMTU(port, mtu int) { s.Ports[port].MTU, s.Ports[port].MaxFrame = mtu, mtu+18 }
+
+// SetSpeed sets the speed of a port's link in bits per second, unless the port's rate is below it.
+func (s *Switch) SetSpeed(port int, bits uint64) {
+	if p := &s.Ports[port]; p.BitsPerSecond == 0 || bits < p.BitsPerSecond {
+		p.BitsPerSecond = bits
+	}
+}
+
 // UnknownMTUs are the ports by which a source of shims sends them, and whose links' MTU is not known: it
 // lets frames become longer than they can be.
 func (s *Switch) UnknownMTUs() (names []string) {

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/internal/certtest"
 	"github.com/weirswitch/weir/internal/freeport"
 	"github.com/weirswitch/weir/pipeline/clock"
@@ -42,6 +43,7 @@ const testConfig = "WEIR_TEST_COLLECT"
 func TestMain(m *testing.M) {
 	file := os.Getenv(testConfig)
 	if file == "" {
+		netnstest.Isolate()
 		os.Exit(m.Run())
 	}
 	err := func() error {

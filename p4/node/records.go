@@ -1,4 +1,4 @@
-package main
+package node
 
 import (
 	"errors"
@@ -12,15 +12,16 @@ import (
 	"github.com/weirswitch/weir/node"
 	"github.com/weirswitch/weir/p4/bmv2"
 	"github.com/weirswitch/weir/p4/records"
+	"github.com/weirswitch/weir/p4/tables"
 	"github.com/weirswitch/weir/telemetry/export"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
-// p4Records makes the records of a P4 switch, out of its registers and of what comes to its CPU port, and
-// writes them where [telemetry] says. Nil, as where that says nothing, it does nothing.
-type p4Records struct {
+// recorder makes the records of a P4 switch, out of its registers and of the copies of packets at its CPU port, and
+// writes them where [telemetry] says. A nil recorder, of a switch without a spool, does nothing.
+type recorder struct {
 	cpu    *bmv2.CPUPort
-	source *p4Source
+	source *cpuSource
 	export *export.Path
 
 	came      atomic.Uint64 // frames from the CPU port
@@ -30,13 +31,10 @@ type p4Records struct {
 	finishing sync.Once
 }
 
-// startP4Records gives a switch that has its clock and its tables a CPU port, and begins to measure, if
-// somebody is to have the records. The schedules of epochs follow from these then.
-func startP4Records(s *p4LiveSwitch, cpuPort int) (*p4Records, error) {
-	c := s.config
-	if c.Telemetry.Spool == "" {
-		return nil, nil
-	}
+// startRecorder gives a switch that has its clock and its tables a CPU port, and begins to measure. It writes the
+// schedules of epochs from then on.
+func startRecorder(n *Node) (*recorder, error) {
+	c := n.config
 	if err := c.Telemetry.CheckSending(); err != nil {
 		return nil, err
 	}
@@ -44,25 +42,25 @@ func startP4Records(s *p4LiveSwitch, cpuPort int) (*p4Records, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &p4Records{cpu: cpu, end: make(chan struct{})}
-	if err := s.sw.AddPort(cpuPort, cpu.Name()); err != nil {
+	r := &recorder{cpu: cpu, end: make(chan struct{})}
+	if err := n.sw.AddPort(tables.DefaultCPUPort, cpu.Name()); err != nil {
 		return nil, errors.Join(err, r.stop())
 	}
-	source, err := records.New(records.Config{
-		Switch: s.ports, Target: s.sw, Clock: s.now, Settle: records.DefaultSettle, Shortest: records.DefaultShortest,
+	measured, err := records.New(records.Config{
+		Switch: n.ports, Target: n.sw, Clock: n.now, Settle: records.DefaultSettle, Shortest: records.DefaultShortest,
 	})
 	if err != nil {
 		return nil, errors.Join(err, r.stop())
 	}
-	s.plane.LeaveEpochs()
-	r.source = &p4Source{Source: source, cpu: cpu}
+	n.plane.LeaveEpochs()
+	r.source = &cpuSource{Source: measured, cpu: cpu}
 	if r.export, err = export.NewPath(c.Telemetry, c.Switch.ID, c.Switch.Name, c.Switch.Hash, nil, r.source); err != nil {
 		return nil, errors.Join(err, r.stop())
 	}
-	r.running.Go(func() { source.Run(r.end) })
+	r.running.Go(func() { measured.Run(r.end) })
 	r.running.Go(r.read)
 	_ = r.export.Configure(c.Telemetry) // the files are good; records wait in the spool otherwise
-	r.finish = r.export.Start(s.now)
+	r.finish = r.export.Start(n.now)
 	return r, nil
 }
 
@@ -70,7 +68,7 @@ func startP4Records(s *p4LiveSwitch, cpuPort int) (*p4Records, error) {
 const maxCopy = 1<<16 + 64
 
 // read takes in what comes to the CPU port until that is closed.
-func (r *p4Records) read() {
+func (r *recorder) read() {
 	b := make([]byte, maxCopy)
 	for {
 		n, err := r.cpu.Read(b)
@@ -82,25 +80,24 @@ func (r *p4Records) read() {
 	}
 }
 
-// p4Drain is how long nothing comes to the CPU port when all copies have been read.
-const p4Drain = 50 * time.Millisecond
+// drainPause is how long nothing comes to the CPU port when all copies have been read.
+const drainPause = 50 * time.Millisecond
 
 // drain waits until the copies have come of packets that have left, by a queue of their own. It gives up after
 // settleWait: copies of packets that still arrive never end.
-func (r *p4Records) drain() {
+func (r *recorder) drain() {
 	deadline := time.Now().Add(settleWait)
 	for {
 		before := r.came.Load()
-		time.Sleep(p4Drain)
+		time.Sleep(drainPause)
 		if r.came.Load() == before || time.Now().After(deadline) {
 			return
 		}
 	}
 }
 
-// stop emits what is left; the switch still runs, and what is still to be in a record has left it. It does so once, and
-// has an error only then.
-func (r *p4Records) stop() (err error) {
+// stop makes the last records while the switch still runs, behind the last packets. A second call does nothing.
+func (r *recorder) stop() (err error) {
 	if r == nil {
 		return nil
 	}
@@ -121,7 +118,7 @@ func (r *p4Records) stop() (err error) {
 }
 
 // report completes the switch's last report.
-func (r *p4Records) report(to *api.ReportResponse) {
+func (r *recorder) report(to *api.ReportResponse) {
 	if r == nil || r.export == nil {
 		return
 	}
@@ -147,27 +144,27 @@ func (r *p4Records) report(to *api.ReportResponse) {
 	}
 }
 
-// p4Source looks after what is lost at the CPU port, too.
-type p4Source struct {
+// cpuSource counts what is lost at the CPU port, too.
+type cpuSource struct {
 	*records.Source
 	cpu    *bmv2.CPUPort
 	looked int64 // ns
 	lost   uint64
 }
 
-// p4LookNs is how often.
-const p4LookNs = 100_000_000
+// lookNs is the time between two readings of that counter.
+const lookNs = 100_000_000
 
 // Collect implements export.Source.
-func (s *p4Source) Collect(now int64, last bool, emit record.Emit) {
-	if last || now-s.looked > p4LookNs {
+func (s *cpuSource) Collect(now int64, last bool, emit record.Emit) {
+	if last || now-s.looked > lookNs {
 		s.looked = now
 		s.look()
 	}
 	s.Source.Collect(now, last, emit)
 }
 
-func (s *p4Source) look() {
+func (s *cpuSource) look() {
 	if lost, err := s.cpu.Dropped(); err == nil && lost > s.lost {
 		s.Lose(lost - s.lost)
 		s.lost = lost
