@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/pipeline/header"
 )
 
 func TestParetoSizes(t *testing.T) {
@@ -78,7 +79,7 @@ func TestRoutedSink(t *testing.T) {
 		frame[22] = 61
 		change(frame)
 		frame[24], frame[25] = 0, 0
-		sum := checksum(frame[14:34])
+		sum := header.Checksum(frame[14:34])
 		frame[24], frame[25] = byte(sum>>8), byte(sum)
 		before := *s.track
 		s.accept(frame)

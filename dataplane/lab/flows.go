@@ -10,8 +10,9 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
+	"github.com/weirswitch/weir/dataplane/traffic"
+	"github.com/weirswitch/weir/pipeline/header"
 	"golang.org/x/sys/unix"
 )
 
@@ -97,7 +98,7 @@ func (f *flowFrames) number(buf []byte, i uint64) {
 	copy(ip[12:16], source[:])
 	binary.BigEndian.PutUint16(ip[20:], port)
 	ip[10], ip[11] = 0, 0
-	binary.BigEndian.PutUint16(ip[10:], checksum(ip[:20]))
+	binary.BigEndian.PutUint16(ip[10:], header.Checksum(ip[:20]))
 	binary.BigEndian.PutUint64(buf[flowHeaders:], f.load|i)
 }
 
@@ -157,33 +158,38 @@ func (l *load) sendFlows(ctx context.Context, frames *flowFrames, received func(
 	defer unix.Close(fd)
 	runtime.LockOSThread() // the pacer sleeps on it
 	defer runtime.UnlockOSThread()
-	v := newFrameVector(flowBatch, l.Size)
+	v := traffic.NewFrames(flowBatch, l.Size)
 	for i := range flowBatch {
-		frames.prepare(v.frame(i))
+		frames.prepare(v.Buffer(i))
 	}
-	pace, room := newPacer(l.Rate, flowBurst), window{size: min(uint64(l.Window), learning), received: received}
+	pace := newWindow(min(l.Window, learning), l.Rate, flowBurst, received)
 	count := uint64(l.Count)
 	for sent < count {
 		if received() >= learnt {
-			room.size = uint64(l.Window)
+			pace.size = uint64(l.Window)
 		}
-		n, err := pace.nextInWindow(ctx, &room, sent)
+		n, err := pace.next(ctx, sent, int(min(flowBatch, count-sent)))
 		if err != nil {
 			return sent, err
 		}
-		n = int(min(uint64(min(n, flowBatch)), count-sent))
 		for i := range n {
-			frames.number(v.frame(i), sent+uint64(i))
+			frames.number(v.Buffer(i), sent+uint64(i))
 		}
-		took, errno := v.send(fd, n)
-		switch errno {
-		case 0:
-		case unix.ENOBUFS, unix.EAGAIN, unix.EINTR: // the queue is full: they stay due
-		default:
-			return sent, fmt.Errorf("flows: send: %w", errno)
+		for taken := 0; taken < n; {
+			took, errno := v.Send(fd, taken, n)
+			switch errno {
+			case 0:
+				taken += took
+				sent += uint64(took)
+			case unix.ENOBUFS, unix.EAGAIN, unix.EINTR: // the queue is full
+				if err := ctx.Err(); err != nil {
+					return sent, err
+				}
+				doze()
+			default:
+				return sent, fmt.Errorf("flows: send: %w", errno)
+			}
 		}
-		sent += uint64(took)
-		pace.took(took)
 	}
 	return sent, nil
 }
@@ -233,15 +239,15 @@ func (s *flowSink) expectRouted(frame []byte) {
 		ip[8] = ttl
 	}
 	ip[10], ip[11] = 0, 0
-	binary.BigEndian.PutUint16(ip[10:], checksum(ip[:20]))
+	binary.BigEndian.PutUint16(ip[10:], header.Checksum(ip[:20]))
 }
 
 // run receives until it has been stopped and nothing has come for a while.
 func (s *flowSink) run(meter Meter) error {
-	v := newFrameVector(flowBatch, len(s.want)+1) // one more shows a frame that is too long
+	v := traffic.NewFrames(flowBatch, len(s.want)+1) // one more shows a frame that is too long
 	for {
 		stopping := s.stop.Load()
-		n, errno := v.receive(s.fd)
+		n, errno := v.Receive(s.fd)
 		switch errno {
 		case 0:
 		case unix.EINTR:
@@ -256,7 +262,7 @@ func (s *flowSink) run(meter Meter) error {
 		}
 		before := s.track.received
 		for i := range n {
-			s.accept(v.frame(i)[:v.length(i)])
+			s.accept(v.Buffer(i)[:min(v.Length(i), len(s.want)+1)])
 		}
 		s.received.Store(s.track.received)
 		meter.Add(int64(s.track.received - before))
@@ -306,70 +312,23 @@ func flowSocket(l *load, sender bool) (fd int, err error) {
 		return -1, err
 	}
 	err = ns.Do(func() (err error) {
-		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		if sender {
+			fd, err = traffic.PacketSocket(link.Attrs().Index, 0)
+			return err
+		}
+		fd, err = traffic.PacketSocket(link.Attrs().Index, unix.ETH_P_ALL,
+			traffic.SocketOption{Level: unix.SOL_SOCKET, Name: unix.SO_RCVBUFFORCE, Value: sinkBuffer},
+			traffic.SocketOption{Level: unix.SOL_PACKET, Name: unix.PACKET_IGNORE_OUTGOING, Value: 1})
+		if err != nil {
+			return err
+		}
+		if err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000}); err != nil {
+			unix.Close(fd)
+		}
 		return err
 	})
 	if err != nil {
-		return -1, fmt.Errorf("flows: open a packet socket: %w", err)
-	}
-	address := unix.SockaddrLinklayer{Ifindex: link.Attrs().Index}
-	if !sender {
-		protocol := uint16(unix.ETH_P_ALL)
-		address.Protocol = protocol<<8 | protocol>>8
-		err = errors.Join(
-			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, sinkBuffer),
-			unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
-			unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000}))
-	}
-	if err = errors.Join(err, unix.Bind(fd, &address)); err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("flows: prepare a packet socket: %w", err)
+		return -1, fmt.Errorf("flows: %w", err)
 	}
 	return fd, nil
-}
-
-// frameVector is the argument of sendmmsg and recvmmsg.
-type frameVector struct {
-	memory  []byte
-	size    int
-	iovecs  []unix.Iovec
-	headers []messageHeader
-}
-
-// messageHeader is the kernel's struct mmsghdr.
-type messageHeader struct {
-	header unix.Msghdr
-	length uint32
-}
-
-func newFrameVector(n, size int) *frameVector {
-	v := &frameVector{make([]byte, n*size), size, make([]unix.Iovec, n), make([]messageHeader, n)}
-	for i := range n {
-		v.iovecs[i].Base = &v.memory[i*size]
-		v.iovecs[i].SetLen(size)
-		v.headers[i].header.Iov = &v.iovecs[i]
-		v.headers[i].header.SetIovlen(1)
-	}
-	return v
-}
-
-func (v *frameVector) frame(i int) []byte { return v.memory[i*v.size : (i+1)*v.size] }
-func (v *frameVector) length(i int) int   { return int(v.headers[i].length) }
-
-func (v *frameVector) send(fd, n int) (int, unix.Errno) {
-	return v.call(unix.SYS_SENDMMSG, fd, n, 0)
-}
-
-// receive waits for one frame and takes what there is.
-func (v *frameVector) receive(fd int) (int, unix.Errno) {
-	return v.call(unix.SYS_RECVMMSG, fd, len(v.headers), unix.MSG_WAITFORONE)
-}
-
-func (v *frameVector) call(number uintptr, fd, n, flags int) (int, unix.Errno) {
-	took, _, errno := unix.Syscall6(number, uintptr(fd),
-		uintptr(unsafe.Pointer(&v.headers[0])), uintptr(n), uintptr(flags), 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(took), 0
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weirswitch/weir/pipeline/header"
 )
 
 // echo says what an ICMP echo looks like in one family (RFC 792, RFC 4443).
@@ -94,7 +96,7 @@ func (p *pinger) message(buf []byte, i int) []byte {
 	binary.BigEndian.PutUint16(m[6:], uint16(i))
 	fill(m[echoHeader:], uint64(i))
 	if p.kind.checksum {
-		binary.BigEndian.PutUint16(m[2:], checksum(m))
+		binary.BigEndian.PutUint16(m[2:], header.Checksum(m))
 	}
 	return m
 }
@@ -193,19 +195,4 @@ func (p *pinger) drain(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// checksum is the Internet checksum (RFC 1071) of b.
-func checksum(b []byte) uint16 {
-	var sum uint32
-	for ; len(b) >= 2; b = b[2:] {
-		sum += uint32(b[0])<<8 | uint32(b[1])
-	}
-	if len(b) == 1 {
-		sum += uint32(b[0]) << 8
-	}
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	return ^uint16(sum)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/traffic"
 	"golang.org/x/sys/unix"
 )
 
@@ -198,60 +199,30 @@ func (t *tracker) report(r *Result, sent uint64) {
 	r.Duplicated, r.Reordered, r.Wrong = t.duplicated, t.reordered, t.wrong
 }
 
-// pacer spreads packets evenly over time. What a late wake-up has missed is caught up, but never in
-// a burst larger than its limit, so that it does not test the ring sizes instead.
-type pacer struct {
-	rate, burst float64 // packets per second; packets
-	start       time.Time
-	credit      float64 // packets that were due and given up
-	sent        float64
-}
-
-// pacerTick is how often the pacer wakes up, at best.
-const pacerTick = 100 * time.Microsecond
-
-func newPacer(rate, burst int) *pacer {
-	return &pacer{rate: float64(rate), burst: float64(burst), start: time.Now()}
-}
-
-// due is how many packets may go at the given time, at least 0.
-func (p *pacer) due(now time.Time) int {
-	due := now.Sub(p.start).Seconds()*p.rate - p.sent - p.credit
-	if due > p.burst {
-		p.credit += due - p.burst
-		due = p.burst
-	}
-	return max(0, int(due))
-}
-
-func (p *pacer) took(n int) { p.sent += float64(n) }
-
-// next sleeps until packets are due and returns how many.
-func (p *pacer) next(ctx context.Context) (int, error) {
-	for {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		if n := p.due(time.Now()); n > 0 {
-			return n, nil
-		}
-		doze()
-	}
-}
-
-// window bounds the packets under way, by what the far end has counted. The hosts' processes share
+// window paces a load and bounds its packets in flight, by what the far end has counted. The hosts' processes share
 // the machine with the switches, and the queues on the way are finite: a load that runs on while a
 // switch waits for a processor would measure the machine's other work, not the switch.
 type window struct {
-	size     uint64 // most packets under way
+	pacer    traffic.Pacer
+	start    time.Time
+	size     uint64 // most packets in flight
 	received func() uint64
 	lost     uint64 // given up as lost, so that the load goes on
 	last     uint64 // received at the last progress
 	since    time.Time
 }
 
+// newWindow makes a window for a rate in packets per second; a late sender catches up a burst at most, so that it does
+// not test the ring sizes instead.
+func newWindow(size, rate, burst int, received func() uint64) *window {
+	return &window{
+		pacer: traffic.NewPacer(traffic.Load{Rate: float64(rate), CatchUp: burst}), start: time.Now(),
+		size: uint64(size), received: received,
+	}
+}
+
 // windowPatience is how long the window stays closed without an arrival, after which what
-// is under way is taken for lost. A starved machine may stall for tenths of a second.
+// is in flight is taken for lost. A starved machine may stall for tenths of a second.
 const windowPatience = time.Second
 
 // room is how many packets may follow the sent ones.
@@ -262,9 +233,9 @@ func (w *window) room(sent uint64, now time.Time) int {
 	}
 	// A packet that was given up may still arrive; then fewer are lost than was thought.
 	w.lost = min(w.lost, sent-min(sent, received))
-	underway := sent - min(sent, received+w.lost)
-	if underway < w.size {
-		return int(w.size - underway)
+	inFlight := sent - min(sent, received+w.lost)
+	if inFlight < w.size {
+		return int(w.size - inFlight)
 	}
 	if now.Sub(w.since) > windowPatience {
 		w.lost, w.since = sent-received, now
@@ -273,24 +244,26 @@ func (w *window) room(sent uint64, now time.Time) int {
 	return 0
 }
 
-// nextInWindow sleeps until packets are due and have room, and returns how many.
-func (p *pacer) nextInWindow(ctx context.Context, w *window, sent uint64) (int, error) {
+// next sleeps until packets are due and have room, and returns how many, at most limit.
+func (w *window) next(ctx context.Context, sent uint64, limit int) (int, error) {
 	for {
-		due, err := p.next(ctx)
-		if err != nil {
+		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		if n := min(due, w.room(sent, time.Now())); n > 0 {
-			return n, nil
+		now := time.Now()
+		if room := min(limit, w.room(sent, now)); room > 0 {
+			if n, _ := w.pacer.Due(uint64(now.Sub(w.start)), room); n > 0 {
+				return n, nil
+			}
 		}
 		doze()
 	}
 }
 
-// doze sleeps for a tick. The sleep is the kernel's: the runtime's timers wake an idle
+// doze sleeps for 100 us. The sleep is the kernel's: the runtime's timers wake an idle
 // program up to a millisecond late.
 func doze() {
-	pause := unix.NsecToTimespec(int64(pacerTick))
+	pause := unix.NsecToTimespec(100_000)
 	_ = unix.Nanosleep(&pause, nil)
 }
 

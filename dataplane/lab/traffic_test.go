@@ -12,6 +12,7 @@ import (
 	"github.com/google/gopacket/layers"
 
 	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/pipeline/header"
 )
 
 // slowTracker is the tracker's twin: it remembers all that arrived.
@@ -108,25 +109,9 @@ func TestFillDiffers(t *testing.T) {
 	}
 }
 
-func TestPacer(t *testing.T) {
-	p := newPacer(1000, 8)
-	at := func(ms int) time.Time { return p.start.Add(time.Duration(ms) * time.Millisecond) }
-	for _, step := range []struct{ ms, due int }{
-		{0, 0}, {1, 1}, {1, 0}, {4, 3}, {12, 8},
-		{200, 8}, // 188 are due; a late sender gives the rest up
-		{201, 1}, {203, 2},
-	} {
-		due := p.due(at(step.ms))
-		if due != step.due {
-			t.Errorf("at %d ms %d packets are due, want %d", step.ms, due, step.due)
-		}
-		p.took(due)
-	}
-}
-
 func TestWindow(t *testing.T) {
 	received := uint64(0)
-	w := window{size: 10, received: func() uint64 { return received }}
+	w := newWindow(10, 1000, 8, func() uint64 { return received })
 	start := time.Now()
 	for _, step := range []struct {
 		ms             int
@@ -152,16 +137,6 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-func TestChecksum(t *testing.T) {
-	// The example of RFC 1071, section 3, and an odd length.
-	if got := checksum([]byte{0, 1, 0xf2, 3, 0xf4, 0xf5, 0xf6, 0xf7}); got != ^uint16(0xddf2) {
-		t.Errorf("checksum = %#x", got)
-	}
-	if got := checksum([]byte{1, 2, 3}); got != ^uint16(0x0402) {
-		t.Errorf("checksum of an odd length = %#x", got)
-	}
-}
-
 // TestFlowFrames decodes frames with an independent decoder.
 func TestFlowFrames(t *testing.T) {
 	source, sink := netns.HardwareAddr(1), netns.HardwareAddr(2)
@@ -183,7 +158,7 @@ func TestFlowFrames(t *testing.T) {
 			if !bytes.Equal(eth.SrcMAC, source) || !bytes.Equal(eth.DstMAC, sink) || int(ip.Length) != size-14 || int(udp.Length) != size-34 {
 				t.Fatalf("size %d: frame %d: %v", size, i, p)
 			}
-			if checksum(buf[14:34]) != 0 {
+			if header.Checksum(buf[14:34]) != 0 {
 				t.Fatalf("size %d: frame %d: the IP checksum is wrong", size, i)
 			}
 			benchmarks := net.IPNet{IP: net.IPv4(198, 18, 0, 0), Mask: net.CIDRMask(15, 32)}

@@ -71,16 +71,15 @@ func (l *load) udp(ctx context.Context, r *Result) error {
 func (l *load) sendDatagrams(ctx context.Context, conn net.Conn, headers int, received func() uint64) (sent uint64, err error) {
 	buf := make([]byte, 65536)
 	// The first datagram travels alone, for the reason that ping's first request does.
-	pace, room := newPacer(l.Rate, 32), window{size: 1, received: received}
+	pace := newWindow(1, l.Rate, 32, received)
 	for i := 0; i < l.Count; {
 		if received() > 0 {
-			room.size = uint64(l.Window)
+			pace.size = uint64(l.Window)
 		}
-		n, err := pace.nextInWindow(ctx, &room, sent)
+		n, err := pace.next(ctx, sent, l.Count-i)
 		if err != nil {
 			return sent, err
 		}
-		n = min(n, l.Count-i)
 		for range n {
 			b := buf[:l.size(i)-headers]
 			fill(b, uint64(i))
@@ -90,7 +89,6 @@ func (l *load) sendDatagrams(ctx context.Context, conn net.Conn, headers int, re
 			sent++
 			i++
 		}
-		pace.took(n)
 	}
 	return sent, nil
 }

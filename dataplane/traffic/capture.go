@@ -140,7 +140,7 @@ type CaptureSource struct {
 	sender  *sender
 	capture *Capture
 	speed   float64
-	frames  *messages
+	frames  *Frames
 	fd      int
 }
 
@@ -154,7 +154,7 @@ func NewCaptureSource(port Port, c *Capture, speed float64) (*CaptureSource, err
 	if err != nil {
 		return nil, err
 	}
-	s := &CaptureSource{sender: sender, capture: c, speed: speed, frames: newMessages(sendBatch, c.longest)}
+	s := &CaptureSource{sender: sender, capture: c, speed: speed, frames: NewFrames(sendBatch, c.longest)}
 	if s.fd, err = openPacketSender(port, ifindex); err != nil {
 		return nil, fmt.Errorf("send over %s: %w", port, err)
 	}
@@ -193,8 +193,8 @@ func (s *CaptureSource) Run(ctx context.Context, load Load) (Sent, error) {
 func (s *CaptureSource) send(seq uint64, n int, sent *Sent) error {
 	for i := range n {
 		data := s.capture.Packet(int((seq + uint64(i)) % uint64(s.capture.Packets())))
-		copy(s.frames.buffer(i), data)
-		s.frames.vectors[i].SetLen(len(data))
+		copy(s.frames.Buffer(i), data)
+		s.frames.SetLength(i, len(data))
 		sent.Bytes += uint64(len(data))
 	}
 	sent.Packets += uint64(n)
@@ -228,8 +228,8 @@ func (p *capturePacer) offset(seq uint64) uint64 {
 	return seq/n*p.capture.period() + p.capture.times[seq%n]
 }
 
-// due implements pace.
-func (p *capturePacer) due(elapsed uint64, limit int) (n int, wait uint64) {
+// Due implements pace.
+func (p *capturePacer) Due(elapsed uint64, limit int) (n int, wait uint64) {
 	if at := p.at(p.next) + p.late; at > elapsed {
 		return 0, at - elapsed
 	} else if elapsed-at > maxLate {

@@ -122,7 +122,7 @@ func TestCapturePacer(t *testing.T) {
 	p := newCapturePacer(c, 2, 0)
 	var times []uint64
 	for now := uint64(0); len(times) < 7; {
-		n, wait := p.due(now, 32)
+		n, wait := p.Due(now, 32)
 		if n == 0 {
 			now += wait
 			continue
@@ -137,10 +137,10 @@ func TestCapturePacer(t *testing.T) {
 			t.Fatalf("due at %v, want %v", times, want)
 		}
 	}
-	if n, _ := p.due(50_000_000, 1<<20); n > 3*maxLate/30_000+3 || n < 3*maxLate/30_000-3 {
+	if n, _ := p.Due(50_000_000, 1<<20); n > 3*maxLate/30_000+3 || n < 3*maxLate/30_000-3 {
 		t.Errorf("%d packets at once after a hold-up", n)
 	}
-	if n, _ := newCapturePacer(c, 1, 0).due(1e9, 2); n != 2 {
+	if n, _ := newCapturePacer(c, 1, 0).Due(1e9, 2); n != 2 {
 		t.Errorf("%d packets, the limit is 2", n)
 	}
 	if g := p.gap(); g != 10*time.Microsecond {

@@ -174,7 +174,7 @@ func liveState(load Load) bpf.LiveState {
 	if load.Count > 0 {
 		state.Count = load.FirstSeq + load.Count
 	}
-	p := newPacer(load)
+	p := NewPacer(load)
 	state.Interval, state.MaxLag = p.interval, p.maxLag
 	return state
 }

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// messages is a vector of frames for sendmmsg and recvmmsg: frame i lies in
-// buffer(i). It does not allocate after its making.
-type messages struct {
+// Frames is a vector of frames for sendmmsg and recvmmsg. It does not allocate after its making.
+type Frames struct {
 	memory  []byte
 	stride  int
 	vectors []unix.Iovec
@@ -22,9 +21,10 @@ type mmsghdr struct {
 	length uint32
 }
 
-func newMessages(n, size int) *messages {
+// NewFrames makes a vector of n frames of up to size bytes.
+func NewFrames(n, size int) *Frames {
 	stride := (size + 63) &^ 63
-	m := &messages{make([]byte, n*stride), stride, make([]unix.Iovec, n), make([]mmsghdr, n)}
+	m := &Frames{make([]byte, n*stride), stride, make([]unix.Iovec, n), make([]mmsghdr, n)}
 	for i := range n {
 		m.vectors[i].Base = &m.memory[i*stride]
 		m.vectors[i].SetLen(size)
@@ -34,34 +34,40 @@ func newMessages(n, size int) *messages {
 	return m
 }
 
-func (m *messages) buffer(i int) []byte { return m.memory[i*m.stride : (i+1)*m.stride] }
+// Buffer is the memory of frame i, of the vector's size or somewhat more.
+func (m *Frames) Buffer(i int) []byte { return m.memory[i*m.stride : (i+1)*m.stride] }
 
-// send sends frames from up to to and returns how many went.
-func (m *messages) send(fd, from, to int) (int, unix.Errno) {
+// Length is how long the received frame i was, also if the vector holds less of it.
+func (m *Frames) Length(i int) int { return int(m.headers[i].length) }
+
+// SetLength sets how many bytes of frame i are sent.
+func (m *Frames) SetLength(i, length int) { m.vectors[i].SetLen(length) }
+
+// Send sends frames from up to to and returns how many went.
+func (m *Frames) Send(fd, from, to int) (int, unix.Errno) {
 	n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(fd),
 		uintptr(unsafe.Pointer(&m.headers[from])), uintptr(to-from), 0, 0, 0)
 	return int(n), errno
 }
 
-// receive waits for a frame and takes what there is. Lengths are the frames' own, though
-// only what a buffer holds of them is stored.
-func (m *messages) receive(fd int) (int, unix.Errno) {
+// Receive waits for a frame and returns how many there are.
+func (m *Frames) Receive(fd int) (int, unix.Errno) {
 	n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&m.headers[0])),
 		uintptr(len(m.headers)), unix.MSG_WAITFORONE|unix.MSG_TRUNC, 0, 0)
 	return int(n), errno
 }
 
-// packetSocket opens an AF_PACKET socket on an interface of the thread's namespace.
+// PacketSocket opens an AF_PACKET socket on an interface of the thread's namespace.
 // Protocol 0 receives nothing.
-func packetSocket(ifindex int, protocol uint16, options ...socketOption) (fd int, err error) {
+func PacketSocket(ifindex int, protocol uint16, options ...SocketOption) (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("open a packet socket (needs CAP_NET_RAW): %w", err)
 	}
 	for _, o := range options {
-		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
+		if err := unix.SetsockoptInt(fd, o.Level, o.Name, o.Value); err != nil {
 			unix.Close(fd)
-			return -1, fmt.Errorf("set option %d of a packet socket to %d: %w", o.name, o.value, err)
+			return -1, fmt.Errorf("set option %d of a packet socket to %d: %w", o.Name, o.Value, err)
 		}
 	}
 	address := unix.SockaddrLinklayer{Protocol: protocol<<8 | protocol>>8, Ifindex: ifindex}
@@ -72,4 +78,5 @@ func packetSocket(ifindex int, protocol uint16, options ...socketOption) (fd int
 	return fd, nil
 }
 
-type socketOption struct{ level, name, value int }
+// SocketOption is an option of a socket whose value is an integer.
+type SocketOption struct{ Level, Name, Value int }

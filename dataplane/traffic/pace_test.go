@@ -12,7 +12,7 @@ func TestPacerBounds(t *testing.T) {
 	for _, rate := range []float64{0.5, 1, 999, 1e5, 2.4e6, 1.488e7} {
 		random := rand.New(rand.NewPCG(uint64(rate), 1))
 		load := Load{Rate: rate, CatchUp: 10}
-		p := newPacer(load)
+		p := NewPacer(load)
 		var now, sent uint64
 		heldUp := false
 		step := uint64(1e9/rate) * 2
@@ -23,7 +23,7 @@ func TestPacerBounds(t *testing.T) {
 				heldUp = true
 			}
 			before := p.next
-			n, wait := p.due(now, 5)
+			n, wait := p.Due(now, 5)
 			if n == 0 && (wait == 0 || now<<rateShift+wait<<rateShift < before) {
 				t.Fatalf("rate %v: nothing due, yet a wait of %d ns", rate, wait)
 			}
@@ -46,10 +46,10 @@ func TestPacerBounds(t *testing.T) {
 
 func TestPacerKeepsRate(t *testing.T) {
 	for _, rate := range []float64{1000, 333_333.3, 2.4e6} {
-		p := newPacer(Load{Rate: rate})
+		p := NewPacer(Load{Rate: rate})
 		sent := 0
 		for now := uint64(0); now < 1e9; now += 200 {
-			n, _ := p.due(now, 32)
+			n, _ := p.Due(now, 32)
 			sent += n
 		}
 		if float64(sent) < rate-1 || float64(sent) > rate+2 {

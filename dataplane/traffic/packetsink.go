@@ -25,7 +25,7 @@ type PacketSink struct {
 	fd      int
 	reader  *Reader
 	clock   *clock
-	frames  *messages
+	frames  *Frames
 	closing atomic.Bool
 	done    chan error
 
@@ -49,12 +49,12 @@ func NewPacketSink(port Port, w Workload, options SinkOptions) (*PacketSink, err
 	}
 	s := &PacketSink{
 		port: port, reader: reader, clock: clock, done: make(chan error, 1),
-		frames: newMessages(sinkBatch, sinkSnapshot), tracker: newTracker(w.Flows, options),
+		frames: NewFrames(sinkBatch, sinkSnapshot), tracker: newTracker(w.Flows, options),
 	}
 	err = port.Namespace.Do(func() (err error) {
-		s.fd, err = packetSocket(link.Attrs().Index, unix.ETH_P_ALL,
-			socketOption{unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1},
-			socketOption{unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, sinkBuffer})
+		s.fd, err = PacketSocket(link.Attrs().Index, unix.ETH_P_ALL,
+			SocketOption{unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1},
+			SocketOption{unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, sinkBuffer})
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (s *PacketSink) Report() (*Report, error) {
 
 func (s *PacketSink) receive() error {
 	for !s.closing.Load() {
-		n, errno := s.frames.receive(s.fd)
+		n, errno := s.frames.Receive(s.fd)
 		switch errno {
 		case 0:
 			s.count(n)
@@ -110,8 +110,8 @@ func (s *PacketSink) count(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range n {
-		length := int(s.frames.headers[i].length)
-		mark, ok := s.reader.Read(s.frames.buffer(i)[:min(length, sinkSnapshot)])
+		length := s.frames.Length(i)
+		mark, ok := s.reader.Read(s.frames.Buffer(i)[:min(length, sinkSnapshot)])
 		if !ok {
 			s.tracker.report.Foreign++
 			continue

@@ -13,7 +13,7 @@ import (
 // second, and is several times slower.
 type PacketSource struct {
 	sender *sender
-	frames *messages
+	frames *Frames
 	fd     int
 }
 
@@ -23,7 +23,7 @@ func NewPacketSource(port Port, w Workload) (*PacketSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &PacketSource{sender: sender, frames: newMessages(sendBatch, w.MaxSize()-FCS)}
+	s := &PacketSource{sender: sender, frames: NewFrames(sendBatch, w.MaxSize()-FCS)}
 	if s.fd, err = openPacketSender(port, ifindex); err != nil {
 		return nil, fmt.Errorf("send over %s: %w", port, err)
 	}
@@ -33,9 +33,9 @@ func NewPacketSource(port Port, w Workload) (*PacketSource, error) {
 // openPacketSender opens a socket that sends past the queueing discipline.
 func openPacketSender(port Port, ifindex int) (fd int, err error) {
 	err = port.Namespace.Do(func() (err error) {
-		fd, err = packetSocket(ifindex, 0,
-			socketOption{unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1},
-			socketOption{unix.SOL_SOCKET, unix.SO_SNDBUF, 1 << 20})
+		fd, err = PacketSocket(ifindex, 0,
+			SocketOption{unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1},
+			SocketOption{unix.SOL_SOCKET, unix.SO_SNDBUF, 1 << 20})
 		return err
 	})
 	return fd, err
@@ -55,8 +55,8 @@ func (s *PacketSource) Run(ctx context.Context, load Load) (Sent, error) {
 // send writes and sends n packets.
 func (s *PacketSource) send(seq uint64, n int, sent *Sent) error {
 	for i := range n {
-		length := s.sender.writer.Write(s.frames.buffer(i), seq+uint64(i), s.sender.clock.now())
-		s.frames.vectors[i].SetLen(length)
+		length := s.sender.writer.Write(s.frames.Buffer(i), seq+uint64(i), s.sender.clock.now())
+		s.frames.SetLength(i, length)
 		sent.Bytes += uint64(length)
 	}
 	sent.Packets += uint64(n)
@@ -65,9 +65,9 @@ func (s *PacketSource) send(seq uint64, n int, sent *Sent) error {
 
 // sendAll sends the first n frames. What the device refuses for want of room is
 // counted, not sent again: a source does not wait for its receiver.
-func (m *messages) sendAll(fd, n int, sent *Sent) error {
+func (m *Frames) sendAll(fd, n int, sent *Sent) error {
 	for done := 0; done < n; {
-		went, errno := m.send(fd, done, n)
+		went, errno := m.Send(fd, done, n)
 		switch errno {
 		case 0:
 			done += went

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -43,16 +44,15 @@ func newSender(port Port, w Workload) (*sender, int, error) {
 
 // pace tells a sending loop when packets are due.
 type pace interface {
-	// due is the number of packets to send at the given time in ns after the start, at most limit, which count
-	// as sent from then on. If there is none, wait is the time until the next, in ns.
-	due(elapsed uint64, limit int) (n int, wait uint64)
+	// Due is as [Pacer.Due].
+	Due(elapsed uint64, limit int) (n int, wait uint64)
 	// gap is the mean time that a packet stands for.
 	gap() time.Duration
 }
 
 // run does what [Source.Run] promises, at the load's rate.
 func (s *sender) run(ctx context.Context, load Load, batch func(seq uint64, n int, sent *Sent) error) (Sent, error) {
-	p := newPacer(load)
+	p := NewPacer(load)
 	return s.runPaced(ctx, load, &p, batch)
 }
 
@@ -100,7 +100,7 @@ func (s *sender) loop(load Load, pacer pace, batch func(uint64, int, *Sent) erro
 		if limit == 0 {
 			break
 		}
-		n, wait := pacer.due(elapsed, limit)
+		n, wait := pacer.Due(elapsed, limit)
 		if n == 0 {
 			s.wait(load, elapsed, wait)
 			continue
@@ -126,4 +126,42 @@ func (s *sender) wait(load Load, elapsed, ns uint64) {
 	}
 	ts := unix.NsecToTimespec(int64(min(ns-spinBelow/2, 100e6)))
 	_ = unix.Nanosleep(&ts, nil) // a signal only makes the loop look again
+}
+
+// Pacer tells how many packets are due. It is the twin of the pacing in bpf/live.c.
+// Times are ns << rateShift after the start.
+type Pacer struct {
+	interval uint64 // 0: always due
+	maxLag   uint64
+	next     uint64
+}
+
+// NewPacer paces a load. The zero Pacer does not: packets are always due.
+func NewPacer(load Load) Pacer {
+	if load.Rate == 0 {
+		return Pacer{}
+	}
+	interval := 1e9 * (1 << rateShift) / load.Rate
+	return Pacer{interval: uint64(interval + 0.5), maxLag: uint64(interval * float64(cmp.Or(load.CatchUp, DefaultCatchUp)))}
+}
+
+// gap implements pace.
+func (p *Pacer) gap() time.Duration { return time.Duration(p.interval >> rateShift) }
+
+// Due is the number of packets to send at the given time in ns after the start, at most limit, which count
+// as sent from then on. If there is none, wait is the time until the next, in ns.
+func (p *Pacer) Due(elapsedNs uint64, limit int) (n int, wait uint64) {
+	if p.interval == 0 {
+		return limit, 0
+	}
+	at := elapsedNs << rateShift
+	if at < p.next {
+		return 0, (p.next - at + 1<<rateShift - 1) >> rateShift
+	}
+	if lag := at - p.next; lag > p.maxLag {
+		p.next = at - p.maxLag
+	}
+	n = min(limit, int((at-p.next)/p.interval)+1)
+	p.next += uint64(n) * p.interval
+	return n, 0
 }

@@ -48,13 +48,6 @@ func (l Load) Validate() error {
 	return errors.Join(faults...)
 }
 
-func (l Load) catchUp() int {
-	if l.CatchUp == 0 {
-		return DefaultCatchUp
-	}
-	return l.CatchUp
-}
-
 // Sent tells what a source did.
 type Sent struct {
 	// Packets and Bytes handed to the device, bytes without the frame check

@@ -79,7 +79,7 @@ var layers = []layer{
 	{"dataplane/traffic", []string{"dataplane/traffic/bpf", "dataplane/lab/netns", "dataplane/napi", "dataplane/pcapfile", "dataplane/xsk"},
 		"one generator sends what gen, the lab and the benchmarks send"},
 	{"dataplane/lab/relay", []string{"telemetry/hash"}, "a relay is a cable, and knows no switch"},
-	{"dataplane/lab", []string{"internal/tomlfile", "dataplane/lab/netns", "dataplane/lab/process", "dataplane/lab/relay", "dataplane/traffic"},
+	{"dataplane/lab", []string{"internal/tomlfile", "dataplane/lab/netns", "dataplane/lab/process", "dataplane/lab/relay", "dataplane/traffic", "pipeline/header"},
 		"the lab starts the binary like any user and reads its JSON, so that it tests what is shipped"},
 	{"dataplane/lab/labpath", []string{"config", "dataplane/lab", "stages/l3", "stages/parse", "telemetry/hash", "telemetry/query"},
 		"paths follow from the lab's file and the switches' configurations, by the functions with which switches choose next hops"},
