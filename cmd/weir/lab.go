@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/grade"
+	"github.com/weirswitch/weir/telemetry/view/api"
 )
 
 // newLabCommand is `weir lab`: networks of switches and hosts on this machine.
@@ -25,7 +27,7 @@ func newLabCommand() *cobra.Command {
 			Use: use + " FILE", Short: short, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				// The context ends at a signal: an interrupted lab is taken down, not left behind.
-				c := &lab.Command{Out: cmd.OutOrStdout(), Err: os.Stderr, JSON: asJSON, Keep: keep, Examine: examineLab, Linger: linger}
+				c := &lab.Command{Out: cmd.OutOrStdout(), Err: os.Stderr, JSON: asJSON, Keep: keep, Examine: gradeLab, Linger: linger}
 				return labStatus(run(cmd.Context(), c, args[0]))
 			},
 		}
@@ -43,6 +45,18 @@ func newLabCommand() *cobra.Command {
 	add("status", "Show what there is of the lab; FILE may be the lab's name",
 		func(_ context.Context, c *lab.Command, file string) error { return c.Status(file) })
 	return command
+}
+
+// gradeLab asks the lab's collector, or its records without one.
+func gradeLab(ctx context.Context, e *lab.Evidence) (lab.Answers, error) {
+	if e.Collector == "" {
+		return grade.Records(ctx, e)
+	}
+	client, err := api.NewClient("unix://"+e.Collector, api.ClientTLS{})
+	if err != nil {
+		return nil, err
+	}
+	return grade.Lab(ctx, e, client)
 }
 
 // labStatus gives a lab's failure the program's exit status.

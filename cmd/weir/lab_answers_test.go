@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/grade"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/telemetry/query"
 )
@@ -36,7 +37,8 @@ func smallLab(t *testing.T, name string, changes ...string) string {
 // labOutcome is what a run of a lab with answers says as JSON.
 type labOutcome struct {
 	OK      bool
-	Answers *labAnswers
+	Answers *grade.Report
+	Page    string
 	Traffic []lab.Result
 	Account lab.Account
 }
@@ -108,13 +110,14 @@ func runLab(t *testing.T, file string) (o labOutcome, records string) {
 	return o, records
 }
 
-func (a *labAnswers) find(t *testing.T, what string) labValue {
+// find is the first row of a kind; by and the like are a part of its What.
+func (o *labOutcome) find(t *testing.T, kind query.Kind, by string) grade.Row {
 	t.Helper()
-	i := slices.IndexFunc(a.Values, func(v labValue) bool { return v.What == what })
+	i := slices.IndexFunc(o.Answers.Rows, func(r grade.Row) bool { return r.Kind == kind && strings.Contains(r.What, by) })
 	if i < 0 {
-		t.Fatalf("no answer about %s in %+v", what, a.Values)
+		t.Fatalf("no answer of kind %s about %s in %+v", kind, by, o.Answers.Rows)
 	}
-	return a.Values[i]
+	return o.Answers.Rows[i]
 }
 
 // TestDisturbed: only overruns excuse a run; any other loss is judged.
@@ -152,11 +155,11 @@ func TestOneSampleLab(t *testing.T) {
 	if !o.OK {
 		t.Errorf("%+v %+v", o, *o.Answers)
 	}
-	v := o.Answers.find(t, "volume, packets")
-	if v.Truth != 5*8000 || v.Naive == nil || *v.Naive < 15*8000 || v.Low == v.High {
+	v := o.find(t, query.KindVolume, "")
+	if n := v.Numbers; n["truth"] != 5*8000 || n["sum"] < 15*8000 || n["low"] == n["high"] {
 		t.Errorf("%+v", v)
 	}
-	if h := o.Answers.Heavy; h == nil || h.Truth == 0 || h.F1 < leastF1 {
+	if h := o.find(t, query.KindHeavyHitters, query.BySample); !h.OK || h.Numbers["truth"] == 0 {
 		t.Errorf("%+v", h)
 	}
 	for _, args := range [][]string{{"volume"}, {"cardinality"}, {"heavy-hitters", "--theta", "0.01"}, {"heavy-hitters", "--unit", "bytes"}, {"heavy-hitters", "--at", "s2", "--unit", "bytes"},
@@ -204,23 +207,22 @@ func TestSpineLeafLab(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	for _, v := range o.Answers.Values {
-		// Entropy is held to a tenth below: how the epochs fall decides how far off it is.
-		if !v.OK && !strings.HasPrefix(v.What, "entropy") {
-			t.Errorf("%+v", v)
+	for _, r := range o.Answers.Rows {
+		// The entropy is compared by a tenth below: how the epochs fall decides how far off it is.
+		if !r.OK && r.Kind != query.KindEntropy {
+			t.Errorf("%+v", r)
 		}
 	}
-	if h := o.Answers.Heavy; h == nil || !h.OK {
-		t.Errorf("%+v", h)
+	for _, by := range []string{query.BySample, query.BySketch} {
+		if h := o.find(t, query.KindHeavyHitters, by); !h.OK || h.Numbers["truth"] == 0 {
+			t.Errorf("%+v", h)
+		}
 	}
-	if h := o.Answers.SketchHeavy; h == nil || !h.OK || h.Truth == 0 {
-		t.Errorf("by the sketch alone: %+v", h)
-	}
-	if s := o.Answers.Sketch; s == nil || !s.OK || s.Flows != 8000 || s.Heavy == 0 || s.RelativeError > 0.2 {
+	if s := o.find(t, query.KindFrequency, query.BySketch); !s.OK || s.Numbers["flows"] != 100 || s.Numbers["mean_error"] > 0.2 {
 		t.Errorf("%+v", s)
 	}
-	if e := o.Answers.find(t, "entropy, bits"); e.Truth < 5 || e.Value < 0.9*e.Truth || e.Value > 1.1*e.Truth {
-		t.Errorf("%+v", e)
+	if n := o.find(t, query.KindEntropy, "").Numbers; n["truth"] < 5 || n["value"] < 0.9*n["truth"] || n["value"] > 1.1*n["truth"] {
+		t.Errorf("%+v", n)
 	}
 	// Without its path, a flow is known to the sample only.
 	out, err := weirCommand("query", "frequency", "--json", "--records", records, "--lab", file, "--flow", "198.18.0.0:49152 > 198.19.2.1:9 udp").Output()
@@ -263,11 +265,19 @@ func withoutSwitch(t *testing.T, records, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers, err := examineLab(t.Context(), e)
+	report, err := grade.Records(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := answers.(*labAnswers); !a.Good || a.Sketch.Flows != 8000 {
-		t.Errorf("%+v, sketch %+v", a, a.Sketch)
+	for _, r := range report.Rows {
+		if !r.OK && r.NotJudged == "" && r.Kind != query.KindNetwork { // which has no status of spine1, and no last reports
+			t.Errorf("without spine1: %+v", r)
+		}
+		if r.Kind == query.KindFrequency && r.Numbers["flows"] != 100 {
+			t.Errorf("without spine1: %+v", r)
+		}
+	}
+	if !slices.ContainsFunc(report.Absent, func(a query.Absent) bool { return strings.HasPrefix(a.Fragment, "switch spine1,") }) {
+		t.Errorf("absent: %+v", report.Absent)
 	}
 }

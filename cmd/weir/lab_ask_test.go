@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/grade"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/view/api"
@@ -26,22 +27,16 @@ func TestCollectorLab(t *testing.T) {
 	for attempt := range freshRuns {
 		kept := filepath.Join(t.TempDir(), "kept")
 		out, err := weirCommand("lab", "run", "--json", "--keep", kept, file).Output()
-		var o struct {
-			OK      bool
-			Page    string
-			Answers *labAsked
-			Account lab.Account
-			Traffic []lab.Result
-		}
+		var o labOutcome
 		if jsonErr := json.Unmarshal(out, &o); jsonErr != nil || o.Answers == nil {
 			t.Fatalf("%v, %v\n%s", err, jsonErr, out)
 		}
-		if why := (&labOutcome{Account: o.Account, Traffic: o.Traffic}).disturbed(); why != "" {
+		if why := o.disturbed(); why != "" {
 			t.Logf("attempt %d: the machine was too busy: %v", attempt, why)
 			continue
 		}
 		for _, kind := range query.Kinds() {
-			i := slices.IndexFunc(o.Answers.Rows, func(r askedRow) bool { return r.Kind == kind })
+			i := slices.IndexFunc(o.Answers.Rows, func(r grade.Row) bool { return r.Kind == kind })
 			if i < 0 && kind != query.KindTarget {
 				t.Errorf("nothing of kind %s was asked", kind)
 			}
@@ -119,19 +114,5 @@ func waitFor(t *testing.T, what string, is func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)
 		}
-	}
-}
-
-// TestExcuse: a machine that was held up excuses what is wrong, and what is right stays right.
-func TestExcuse(t *testing.T) {
-	rows := []askedRow{{OK: true}, {OK: false}}
-	excuse(rows, "held up")
-	if rows[0].verdict() != "ok" || rows[1].verdict() != "-" {
-		t.Error(rows)
-	}
-	rows = []askedRow{{OK: true}, {OK: false}}
-	excuse(rows, "")
-	if rows[0].verdict() != "ok" || rows[1].verdict() != "FAIL" {
-		t.Error(rows)
 	}
 }

@@ -7,50 +7,73 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/p4/bmv2"
+	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/query"
+	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// mixedOutcome is what weir lab run tells of the mixed lab, as far as these tests read it.
+// mixedOutcome is what a run of the mixed lab shows: its report, and the latencies that the records answer.
 type mixedOutcome struct {
-	OK      bool `json:"ok"`
-	Account struct {
-		Faults []string          `json:"faults"`
-		Lost   map[string]uint64 `json:"lost"`
-	} `json:"account"`
-	Traffic []struct {
-		PacketsPerSec float64 `json:"packets_per_second"`
-	} `json:"traffic"`
-	Decoded []mixedDecoded `json:"decoded"`
+	labOutcome
+	Switches []struct {
+		Name   string           `json:"name"`
+		Report lab.SwitchReport `json:"report"`
+	} `json:"switches"`
+
+	hops map[string][]mixedHop // by host
 }
 
-// mixedDecoded is of the packets for one host.
-type mixedDecoded struct {
-	Host    string     `json:"host"`
-	Long    int        `json:"long"`
-	Decoded int        `json:"decoded"`
-	Wrong   int        `json:"wrong"`
-	Hops    []mixedHop `json:"hops"`
-}
-
+// mixedHop is the median latency of the packets to one host at a switch, decoded and as the switch measured it.
 type mixedHop struct {
-	Switch   string  `json:"switch"`
-	Samples  uint64  `json:"samples"`
-	Median   float64 `json:"decoded_median_ns"`
-	Low      float64 `json:"decoded_low_ns"`
-	High     float64 `json:"decoded_high_ns"`
-	Measured float64 `json:"measured_median_ns"`
+	Switch         string
+	Samples        uint64
+	Median         query.QuantileValue
+	Measured, high float64
 }
 
-// high is the upper bound.
-func (h *mixedHop) high() float64 {
-	if h.High < 0 {
-		return math.Inf(1)
+// mixedHosts are the hosts with the address of their UDP load, and the switches' ports towards them.
+var mixedHosts = map[string]struct{ address, port string }{"h1": {"fd00::1", "p0"}, "h2": {"10.0.0.2", "p1"}}
+
+// askLatencies asks the records for the latencies of the packets to each host.
+func (o *mixedOutcome) askLatencies(t *testing.T, records string) {
+	t.Helper()
+	plan, err := pint.LoadPlan("../../p4/testdata/setups/plan-shim.toml")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return h.High
+	e := query.Engine{Plans: []*pint.Plan{plan}}
+	if e.Store, err = store.Read(records); err != nil {
+		t.Fatal(err)
+	}
+	o.hops = map[string][]mixedHop{}
+	for host, to := range mixedHosts {
+		a, err := e.Ask(t.Context(), &query.Question{Kind: query.KindLatency, Dst: to.address, Confidence: 1 - 1e-9, Quantiles: []float64{0.5}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range a.(*query.LatencyAnswer).Hops {
+			hop := mixedHop{Switch: h.Switch, Samples: h.Samples, Median: h.Quantiles[0], high: h.Quantiles[0].High}
+			if hop.Median.Open {
+				hop.high = math.Inf(1)
+			}
+			for _, s := range o.Switches {
+				for _, m := range s.Report.Pint.Measured {
+					if s.Name == h.Switch && m.Port == to.port && m.Value == "hop_latency" {
+						hop.Measured = m.Median
+					}
+				}
+			}
+			o.hops[host] = append(o.hops[host], hop)
+		}
+		slices.SortFunc(o.hops[host], func(a, b mixedHop) int { return strings.Compare(a.Switch, b.Switch) })
+	}
 }
 
 // TestMixedLab: three Weir switches and two P4 switches on one path decode the paths of all flows and the
@@ -119,12 +142,12 @@ func testMixedQueues(t *testing.T, compiled string) {
 		checkMixed(t, o)
 		var faults []string
 		full := true
-		for _, d := range o.Decoded {
-			b := mixedBottlenecks[d.Host]
+		for host, hops := range o.hops {
+			b := mixedBottlenecks[host]
 			pps := o.Traffic[b.load].PacketsPerSec
-			t.Logf("attempt %d: to %s %.0f packets per second, the queue at %s may send %.0f", attempt, d.Host, pps, b.at, b.rate)
+			t.Logf("attempt %d: to %s %.0f packets per second, the queue at %s may send %.0f", attempt, host, pps, b.at, b.rate)
 			full = full && pps > 0.9*b.rate
-			faults = append(faults, bottleneckFaults(&d)...)
+			faults = append(faults, bottleneckFaults(host, hops)...)
 		}
 		if len(faults) == 0 {
 			return
@@ -137,25 +160,25 @@ func testMixedQueues(t *testing.T, compiled string) {
 }
 
 // bottleneckFaults: packets wait where the queue is slow, as long as they have to, and nowhere else as long.
-func bottleneckFaults(d *mixedDecoded) (faults []string) {
+func bottleneckFaults(host string, hops []mixedHop) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	b := mixedBottlenecks[d.Host]
+	b := mixedBottlenecks[host]
 	truth := mixedWindow * 1e9 / b.rate
 	var slow mixedHop
-	for _, h := range d.Hops {
+	for _, h := range hops {
 		if h.Switch == b.at {
 			slow = h
 		}
 	}
-	if slow.high() < 0.5*truth || slow.Low > 1.2*truth {
-		fault("to %s: packets wait %.0f ns at %s, decoded is a median of %.0f to %.0f ns", d.Host, truth, b.at, slow.Low, slow.High)
+	if slow.high < 0.5*truth || slow.Median.Low > 1.2*truth {
+		fault("to %s: packets wait %.0f ns at %s, decoded is a median of %.0f to %.0f ns", host, truth, b.at, slow.Median.Low, slow.high)
 	}
 	if slow.Measured < 0.5*truth || slow.Measured > 1.2*truth {
-		fault("to %s: packets wait %.0f ns at %s, which measured a median of %.0f ns", d.Host, truth, b.at, slow.Measured)
+		fault("to %s: packets wait %.0f ns at %s, which measured a median of %.0f ns", host, truth, b.at, slow.Measured)
 	}
-	for _, h := range d.Hops {
-		if h.Switch != b.at && (2*h.Low > slow.high() || 2*h.Measured > slow.Measured) {
-			fault("to %s: at %s packets seem to wait as at %s, where the queue is: %+v, %+v", d.Host, h.Switch, b.at, h, slow)
+	for _, h := range hops {
+		if h.Switch != b.at && (2*h.Median.Low > slow.high || 2*h.Measured > slow.Measured) {
+			fault("to %s: at %s packets seem to wait as at %s, where the queue is: %+v, %+v", host, h.Switch, b.at, h, slow)
 		}
 	}
 	return faults
@@ -164,14 +187,16 @@ func bottleneckFaults(d *mixedDecoded) (faults []string) {
 // runMixedLab runs the lab; nothing may be lost.
 func runMixedLab(t *testing.T, file string) *mixedOutcome {
 	t.Helper()
-	out, err := weirCommand("lab", "run", "--json", file).Output()
+	records := filepath.Join(t.TempDir(), "records")
+	out, err := weirCommand("lab", "run", "--json", "--keep", records, file).Output()
 	o := new(mixedOutcome)
 	if jsonErr := json.Unmarshal(out, o); jsonErr != nil {
 		t.Fatalf("%v, %v\n%s", err, jsonErr, out)
 	}
 	if !o.OK || err != nil {
-		t.Fatalf("%v, lost %v, faults %v", err, o.Account.Lost, o.Account.Faults)
+		t.Fatalf("%v, lost %v, faults %v, answers %+v", err, o.Account.Lost, o.Account.Faults, o.Answers)
 	}
+	o.askLatencies(t, records)
 	return o
 }
 
@@ -179,35 +204,28 @@ func runMixedLab(t *testing.T, file string) *mixedOutcome {
 // the switches themselves measured. Packets that take long because the machine is busy do so on both sides.
 func checkMixed(t *testing.T, o *mixedOutcome) {
 	t.Helper()
-	if len(o.Decoded) != 2 {
-		t.Fatalf("digests were decoded for %d hosts, want 2", len(o.Decoded))
-	}
-	for _, d := range o.Decoded {
-		t.Logf("to %s: %d flows of at least 60 packets, the right path of %d, %d wrong", d.Host, d.Long, d.Decoded, d.Wrong)
-		if d.Long == 0 || d.Decoded != d.Long || d.Wrong != 0 {
-			t.Errorf("to %s: of %d flows %d paths are right, and of all %d wrong", d.Host, d.Long, d.Decoded, d.Wrong)
+	for host, hops := range o.hops {
+		r := o.find(t, query.KindPath, "flows to "+host)
+		t.Logf("%s: %s", r.What, r.Answer)
+		if n := r.Numbers; n["long"] == 0 || n["long_right"] != n["long"] || n["wrong"] != 0 {
+			t.Errorf("%s: %s", r.What, r.Answer)
 		}
-		if len(d.Hops) != 5 {
-			t.Fatalf("to %s: latencies of %d hops, want 5", d.Host, len(d.Hops))
+		if len(hops) != 5 {
+			t.Fatalf("to %s: latencies of %d hops, want 5", host, len(hops))
 		}
-		for i, h := range d.Hops {
-			if want := fmt.Sprintf("s%d", i+1); h.Switch != want || h.Samples < 100 || h.Median <= 0 {
-				t.Errorf("to %s: hop %+v, want 100 samples of %s", d.Host, h, want)
+		for i, h := range hops {
+			if want := fmt.Sprintf("s%d", i+1); h.Switch != want || h.Samples < 100 || h.Median.Value <= 0 {
+				t.Errorf("to %s: hop %+v, want 100 samples of %s", host, h, want)
 			}
-			t.Logf("to %s, %s: median %.0f ns (%.0f to %.0f) decoded from %d samples, %.0f ns measured", d.Host, h.Switch, h.Median, h.Low, h.High, h.Samples, h.Measured)
-			checkLatency(t, d.Host, &h)
+			t.Logf("to %s, %s: median %.0f ns (%.0f to %.0f) decoded from %d samples, %.0f ns measured", host, h.Switch, h.Median.Value, h.Median.Low, h.high, h.Samples, h.Measured)
+			// The bounds of what is decoded, which fail with a probability of 2e-9, hold what the switch measured. That is exact to
+			// 12.5 %, the width of a cell of a P4 switch's register, codes are to 3 %, and a few packets, such as those of ARP and ping,
+			// are in one of them only. Both sides have a P4 switch's times in whole microseconds.
+			const within, tick = 1.25, 1000
+			if h.Measured <= 0 || h.Median.Low > within*h.Measured+tick || within*h.high+tick < h.Measured {
+				t.Errorf("to %s, %s: decoded is a median of %.0f to %.0f ns, the switch measured one of %.0f ns", host, h.Switch, h.Median.Low, h.high, h.Measured)
+			}
 		}
-	}
-}
-
-// checkLatency: the bounds of what is decoded, which fail with a probability of 2e-9, hold what the switch measured.
-// That is exact to 12.5 %, the width of a cell of a P4 switch's register, codes are to 3 %, and
-// a few packets, such as those of ARP, are in no decoded flow. Both sides have a P4 switch's times in whole microseconds.
-func checkLatency(t *testing.T, host string, h *mixedHop) {
-	t.Helper()
-	const within, tick = 1.25, 1000
-	if h.Measured <= 0 || h.Low > within*h.Measured+tick || within*h.high()+tick < h.Measured {
-		t.Errorf("to %s, %s: decoded is a median of %.0f to %.0f ns, the switch measured one of %.0f ns", host, h.Switch, h.Low, h.High, h.Measured)
 	}
 }
 

@@ -124,7 +124,27 @@ func account(c *Config, kernel kernelCounters, ends []SwitchEnd) Account {
 		a.checkCable(kernel, reports, link.Endpoints[0], link.Endpoints[1])
 		a.checkCable(kernel, reports, link.Endpoints[1], link.Endpoints[0])
 	}
+	a.checkPlans(ends)
 	return a
+}
+
+// checkPlans finds switches whose plan of PINT is not that of the first switch with a plan of this id: what they write into
+// digests means something else.
+func (a *Account) checkPlans(ends []SwitchEnd) {
+	type owner struct{ name, digest string }
+	first := map[uint16]owner{}
+	for _, e := range ends {
+		if e.Report == nil || e.Report.Pint == nil {
+			continue
+		}
+		for _, p := range e.Report.Pint.Plans {
+			if o, known := first[p.ID]; !known {
+				first[p.ID] = owner{e.Name, p.Digest}
+			} else if o.digest != p.Digest {
+				a.Faults = append(a.Faults, fmt.Sprintf("plan %d of %s (%s) is not that of %s (%s): give all switches the same file", p.ID, e.Name, p.Digest, o.name, o.digest))
+			}
+		}
+	}
 }
 
 // checkSwitch holds what a switch received, and what it copied, against what became of it.

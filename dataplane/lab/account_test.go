@@ -2,6 +2,7 @@ package lab
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,5 +100,35 @@ func TestSwitchEndKeepsTheWholeReport(t *testing.T) {
 	text, err := json.Marshal(ends[0])
 	if err != nil || !strings.Contains(string(text), `"unknown_to_the_lab":[1]`) || !strings.Contains(string(text), `"clean":true`) {
 		t.Errorf("json = %s, %v", text, err)
+	}
+}
+
+// Switches whose plans differ under one id are named.
+func TestPlanFaults(t *testing.T) {
+	var ends []SwitchEnd
+	for name, text := range map[string]string{
+		"s1": `{"pint": {"plans": [{"id": 1, "digest": "aa"}]}}`,
+		"s2": `{"pint": {"plans": [{"id": 2, "digest": "cc"}, {"id": 1, "digest": "bb"}]}}`,
+		"s3": `{}`,
+		"s4": `{"pint": {"plans": [{"id": 1, "digest": "aa"}]}}`,
+	} {
+		r := new(SwitchReport)
+		if err := json.Unmarshal([]byte(text), r); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, SwitchEnd{Name: name, Report: r})
+	}
+	slices.SortFunc(ends, func(a, b SwitchEnd) int { return strings.Compare(a.Name, b.Name) })
+	plansOf := func(ends []SwitchEnd) []string {
+		var a Account
+		a.checkPlans(ends)
+		return a.Faults
+	}
+	got := plansOf(ends)
+	if len(got) != 1 || !strings.HasPrefix(got[0], "plan 1 of s2 (bb) is not that of s1 (aa)") {
+		t.Errorf("%q", got)
+	}
+	if got := plansOf(ends[2:]); got != nil {
+		t.Errorf("%q", got)
 	}
 }

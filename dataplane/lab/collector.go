@@ -72,7 +72,11 @@ func (c *Config) collectorConfig(runDirectory, data, file string) ([]byte, error
 		setMissing(main, "lab", file)
 	}
 	setMissing(subtable(config, "nats"), "listen", collectorNATS)
-	if links := c.collectorLinks(); config["link"] == nil && len(links) > 0 {
+	var links []map[string]any
+	for _, ends := range c.Cables() {
+		links = append(links, map[string]any{"ends": ends[:]})
+	}
+	if config["link"] == nil && links != nil {
 		config["link"] = links
 	}
 	var text strings.Builder
@@ -82,9 +86,8 @@ func (c *Config) collectorConfig(runDirectory, data, file string) ([]byte, error
 	return []byte(text.String()), nil
 }
 
-// collectorLinks are the cables between switches and to hosts, as the collector's configuration has them. A relay is a
-// part of the cable that it stands in.
-func (c *Config) collectorLinks() (links []map[string]any) {
+// Cables lists the ends of the cables between switches and to hosts. A relay is a part of its cable.
+func (c *Config) Cables() (cables [][2]string) {
 	done := map[int]bool{}
 	for i := range c.Links {
 		if done[i] {
@@ -102,10 +105,10 @@ func (c *Config) collectorLinks() (links []map[string]any) {
 			}
 		}
 		if c.known(ends[0]) && c.known(ends[1]) {
-			links = append(links, map[string]any{"ends": ends[:]})
+			cables = append(cables, ends)
 		}
 	}
-	return links
+	return cables
 }
 
 // known reports whether an end is a switch's or a host's, and no bridge's.

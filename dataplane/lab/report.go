@@ -20,6 +20,20 @@ type SwitchReport struct {
 	Raw       json.RawMessage   `json:"-"`
 }
 
+// PintReport is what a switch reports of its stage pint: its plans, and the latencies that it measured of all packets.
+type PintReport struct {
+	Plans []struct {
+		ID     uint16 `json:"id"`
+		Digest string `json:"digest"`
+	} `json:"plans"`
+	Measured []struct {
+		Port    string  `json:"port"`
+		Value   string  `json:"value"`
+		Packets uint64  `json:"packets"`
+		Median  float64 `json:"median"`
+	} `json:"measured"`
+}
+
 // CopiesReport is what became of the copies that a switch made, as of flooded packets.
 type CopiesReport struct {
 	Received  uint64            `json:"received"` // made, or wanted

@@ -17,11 +17,7 @@ type Outcome struct {
 	Traffic  []Result    `json:"traffic"`
 	Switches []SwitchEnd `json:"switches"`
 	Account  Account     `json:"account"`
-	// Decoded is what sinks of PINT say, beside the truth; by host.
-	Decoded []Decoded `json:"decoded,omitempty"`
-	// PlanFaults are switches whose plans of PINT differ under one id.
-	PlanFaults []string `json:"plan_faults,omitempty"`
-	// Answers are what the records tell beside what the far ends counted; nil: nobody asked.
+	// Answers are those of the collector or the records, compared with what the lab knows; nil: there are neither.
 	Answers Answers `json:"answers,omitempty"`
 	// Page is the URL at which the collector's page was; empty without a collector.
 	Page string `json:"page,omitempty"`
@@ -29,7 +25,7 @@ type Outcome struct {
 	config *Config // nil in an outcome that is no run's
 }
 
-// Evidence is what a run has left once its switches have ended, for whoever can read records.
+// Evidence is what a run has left once its switches have ended, for a grader of the answers.
 type Evidence struct {
 	Config  *Config
 	Records string      // folder of the switches' records, and of what the lab knows; with a collector that has the records
@@ -65,11 +61,14 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 	truth, writeErr := l.writeTruth(out.Traffic)
 	relays, relayErr := l.relayTruths()
 	err = errors.Join(err, stopErr, writeErr, relayErr)
-	out.Switches, out.Decoded, out.PlanFaults = ends, c.decoded(ends), planFaults(ends)
+	out.Switches = ends
 	out.Account = account(c, kernel, ends)
 	out.Account.checkRelays(c, out.Traffic, relays)
 	if err == nil && o.Examine != nil && l.records != "" {
-		out.Answers, err = o.Examine(ctx, l.evidence(out, truth, relays))
+		var answers Answers
+		if answers, err = o.Examine(ctx, l.evidence(out, truth, relays)); err == nil {
+			out.Answers = answers
+		}
 	}
 	out.judge(err)
 	out.Seconds = time.Since(began).Seconds()
@@ -122,10 +121,7 @@ func (l *Lab) evidence(out *Outcome, truth []LoadCount, relays []relay.Truth) *E
 
 // judge says whether nothing was lost or wrong.
 func (o *Outcome) judge(err error) {
-	o.OK = err == nil && o.Account.OK() && (o.Answers == nil || o.Answers.OK()) && len(o.PlanFaults) == 0
-	for i := range o.Decoded {
-		o.OK = o.OK && o.Decoded[i].Wrong == 0
-	}
+	o.OK = err == nil && o.Account.OK() && (o.Answers == nil || o.Answers.OK())
 	for i := range o.Traffic {
 		o.OK = o.OK && o.Traffic[i].okIn(o.config)
 	}

@@ -173,6 +173,39 @@ func (c *Config) FlowTarget(target netip.Addr) *Host {
 	return nil
 }
 
+// Path names the switches between two hosts, by the links; nil: these leave a choice, or do not join the hosts.
+func (c *Config) Path(from, to *Host) []string {
+	var paths [][]string
+	been := map[string]bool{from.Name: true}
+	// walk collects the paths over links that pass no node twice, up to two of them. Bridges and relays are not named.
+	var walk func(at string, path []string)
+	walk = func(at string, path []string) {
+		if at == to.Name {
+			paths = append(paths, slices.Clone(path))
+			return
+		}
+		if slices.ContainsFunc(c.Switches, func(s Switch) bool { return s.Name == at }) {
+			path = append(path[:len(path):len(path)], at)
+		}
+		for _, l := range c.Links {
+			for end := range l.Endpoints {
+				node, _ := splitEndpoint(l.Endpoints[end])
+				next, _ := splitEndpoint(l.Endpoints[1-end])
+				if node != at || been[next] || len(paths) > 1 || c.host(next) != nil && next != to.Name {
+					continue
+				}
+				been[next] = true
+				walk(next, path)
+				been[next] = false
+			}
+		}
+	}
+	if walk(from.Name, nil); len(paths) != 1 {
+		return nil
+	}
+	return paths[0]
+}
+
 // flowTargets are the addresses that flows for the n-th host go to.
 func flowTargets(n int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 19, byte(n), 0}), 24)

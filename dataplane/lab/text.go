@@ -24,20 +24,13 @@ func (o *Outcome) WriteText(w io.Writer) error {
 		fmt.Fprintln(b, "\nCost of each stage (ns per packet, sampled):")
 		o.writeStages(b)
 	}
-	for _, fault := range o.PlanFaults {
-		fmt.Fprintf(b, "\n  FAIL  %s\n", fault)
-	}
-	if len(o.Decoded) > 0 {
-		fmt.Fprintln(b, "\nDecoded from digests, beside the truth:")
-		o.writeDecoded(b)
-	}
 	fmt.Fprintln(b, "\nCounters:")
 	o.Account.write(b)
 	if o.Answers != nil {
 		if o.Page != "" {
-			fmt.Fprintln(b, "\nAnswers of the collector, beside the truth:")
+			fmt.Fprintln(b, "\nAnswers of the collector, next to the truth:")
 		} else {
-			fmt.Fprintln(b, "\nAnswers from the records, beside what the far ends counted:")
+			fmt.Fprintln(b, "\nAnswers from the records, next to the truth:")
 		}
 		if err := o.Answers.WriteText(b); err != nil {
 			return err
@@ -58,17 +51,6 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func (o *Outcome) writeDecoded(b *strings.Builder) {
-	for _, d := range o.Decoded {
-		fmt.Fprintf(b, "  %s  to %s: %d flows, %d of at least %d packets, the right path of %d of these, %d wrong\n",
-			mark(d.Wrong == 0), d.Host, d.Flows, d.Long, longFlow, d.Right, d.Wrong)
-		for _, h := range d.Hops {
-			fmt.Fprintf(b, "        %s: median latency %.0f ns from %d samples, %.0f ns measured there (%+.1f %%)\n",
-				h.Switch, h.Decoded, h.Samples, h.Measured, 100*(h.Decoded/max(h.Measured, 1)-1))
-		}
-	}
 }
 
 func mark(ok bool) string {

@@ -83,6 +83,8 @@ var layers = []layer{
 		"the lab starts the binary like any user and reads its JSON, so that it tests what is shipped"},
 	{"dataplane/lab/labpath", []string{"config", "dataplane/lab", "stages/l3", "stages/parse", "telemetry/hash", "telemetry/query"},
 		"paths follow from the lab's file and the switches' configurations, by the functions with which switches choose next hops"},
+	{"dataplane/lab/grade", []string{"dataplane/lab", "dataplane/lab/labpath", "dataplane/lab/relay", "stages/pint", "telemetry/oblivious", "telemetry/pint", "telemetry/query", "telemetry/store", "telemetry/view/text"},
+		"it compares what the lab knows with what queries answer, so it knows both; a collector is behind an interface"},
 	{"p4/include", nil, "P4 has its constants from nobody; only a test compares them with Go's"},
 	{"p4/v1model", nil, "P4 programs; a test runs parts of them on BMv2"},
 	{"p4/tna", nil, "P4 programs; only tests hold what they compute against Go's stages"},

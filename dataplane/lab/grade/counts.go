@@ -1,0 +1,219 @@
+package grade
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/weirswitch/weir/telemetry/oblivious"
+	"github.com/weirswitch/weir/telemetry/query"
+)
+
+const (
+	// confidence is that of bounds which decide alone: they fail by chance once in a million rows.
+	confidence = 1 - 1e-6
+	// entropyConfidence is lower: the bounds of an entropy at confidence would hold almost any value.
+	entropyConfidence = 0.95
+	// theta is the share of the packets from which on a flow is heavy, and leastF1 how well the heavy flows must be found:
+	// estimates are off by some percent, so that flows close to theta fall on either side, and in a heavy tail a tenth of
+	// the heavy flows is that close.
+	theta   = 0.002
+	leastF1 = 0.8
+	// Questions of frequency are about the largestFlows, whose mean error is reported, and otherFlows of the rest: one
+	// question for each of some 10,000 flows would take minutes.
+	largestFlows = 20
+	otherFlows   = 80
+)
+
+// counters are the stages that count flows, and how an answer names them.
+var counters = [2]struct{ stage, by string }{{"oblivious", query.BySample}, {"disketch", query.BySketch}}
+
+// frequencyTally compares the answers of one stage.
+type frequencyTally struct {
+	flows, within, largest int
+	truth, sum, relative   float64 // relative errors of the largest flows
+	unit, why              string
+}
+
+func (t *frequencyTally) add(largest bool, b query.Bounded, truth float64, unit string) {
+	t.flows++
+	if b.Holds(truth) {
+		t.within++
+	}
+	t.truth, t.sum, t.unit = t.truth+truth, t.sum+b.Value, unit
+	if largest && truth > 0 {
+		t.largest++
+		t.relative += math.Abs(b.Value-truth) / truth
+	}
+}
+
+// frequency asks about the largest flows, and about others at equal distances in the order of their sizes.
+func (g *grader) frequency() error {
+	if len(g.truth.keys) == 0 || !g.measures("oblivious") && !g.measures("disketch") {
+		return nil
+	}
+	keys := slices.Clone(g.truth.keys[:min(largestFlows, len(g.truth.keys))])
+	rest := g.truth.keys[len(keys):]
+	for i := range min(otherFlows, len(rest)) {
+		keys = append(keys, rest[i*len(rest)/min(otherFlows, len(rest))])
+	}
+	var tallies [2]frequencyTally
+	located := g.measures("pint")
+	for i, k := range keys {
+		located = located || g.paths.Of(k) != nil
+		q := g.ofFlows(query.KindFrequency)
+		q.Flow = query.FormatKey(k)
+		f, err := ask[*query.Frequency](g, q)
+		if errors.Is(err, query.ErrNoRecords) || errors.Is(err, query.ErrUnknownFlow) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		if s := f.Sample; s != nil {
+			tallies[0].add(i < largestFlows, s.Packets, g.truth.flows[k].packets, oblivious.Packets.String())
+			tallies[0].why = g.heldUp(&s.Basis)
+		}
+		if s := f.Sketch; s != nil {
+			tallies[1].add(i < largestFlows, s.Bounded, g.truth.of(k, s.Unit), s.Unit)
+			tallies[1].why = g.heldUp(&s.Basis)
+			g.absent(s.Absent)
+		}
+	}
+	for i, from := range counters {
+		t := &tallies[i]
+		if !g.measures(from.stage) {
+			continue
+		}
+		if from.by == query.BySketch && t.flows == 0 && !located {
+			t.why = "neither PINT, routes nor links tell the flows' paths, along which fragments count"
+		}
+		g.add(Row{
+			Kind: query.KindFrequency, OK: t.flows > 0 && t.within == t.flows, NotJudged: t.why,
+			What: fmt.Sprintf("%d flows, by the %s", t.flows, from.by), Truth: fmt.Sprintf("%.0f %s", t.truth, t.unit),
+			Answer:  fmt.Sprintf("%.0f %s; %d flows within bounds; mean error of the largest %d: %.1f %%", t.sum, t.unit, t.within, t.largest, 100*t.relative/float64(max(t.largest, 1))),
+			Numbers: map[string]float64{"flows": float64(t.flows), "within": float64(t.within), "truth": t.truth, "value": t.sum, "mean_error": t.relative / float64(max(t.largest, 1))},
+		})
+	}
+	return nil
+}
+
+// absent notes fragments of which no record came.
+func (g *grader) absent(list []query.Absent) {
+	for _, a := range list {
+		if !slices.Contains(g.report.Absent, a) {
+			g.report.Absent = append(g.report.Absent, a)
+		}
+	}
+}
+
+// heavyHitters compares the flows reported with those that are heavy.
+func (g *grader) heavyHitters() error {
+	for _, from := range counters {
+		if !g.measures(from.stage) || len(g.truth.keys) == 0 {
+			continue
+		}
+		what := fmt.Sprintf("%g %% of the packets, by the %s", 100*theta, from.by)
+		q := g.ofFlows(query.KindHeavyHitters)
+		q.Theta, q.By = theta, from.by
+		h, err := ask[*query.HeavyHitters](g, q)
+		if err != nil {
+			// Fragments name heavy flows only if they have candidates.
+			if err := g.unanswered(query.KindHeavyHitters, what, err, from.by == query.BySample); err != nil {
+				return err
+			}
+			continue
+		}
+		if h.Unit != oblivious.Packets.String() {
+			continue // a share of the bytes is another set of flows
+		}
+		truth, right, outside := g.truth.heavy(theta), 0, 0
+		for _, f := range h.Flows {
+			k, err := query.ParseKey(f.Flow) // an answer of the API has no Key
+			if err != nil {
+				return err
+			}
+			sent := g.truth.flows[k].packets
+			if sent >= theta*g.truth.packets {
+				right++
+			}
+			if !f.Holds(sent) {
+				outside++
+			}
+		}
+		f1 := 1.0
+		if n := truth + len(h.Flows); n > 0 {
+			f1 = 2 * float64(right) / float64(n)
+		}
+		g.add(Row{
+			Kind: query.KindHeavyHitters, What: what, OK: f1 >= leastF1 && outside == 0, NotJudged: g.heldUp(&h.Basis),
+			Truth: fmt.Sprintf("%d flows", truth), Answer: fmt.Sprintf("%d flows, F1 %.3f (at least %g); %d outside their bounds", len(h.Flows), f1, leastF1, outside),
+			Numbers: map[string]float64{"truth": float64(truth), "value": float64(len(h.Flows)), "f1": f1, "outside": float64(outside)},
+		})
+	}
+	return nil
+}
+
+// bounded adds a row of a value with bounds. sum is the value's sum over the switches, which counts packets repeatedly; 0: none.
+func (g *grader) bounded(kind query.Kind, what, unit string, b query.Bounded, truth float64, basis *query.Basis, sum uint64) {
+	number := func(v float64) string {
+		if math.Abs(v) < 1000 && v != math.Trunc(v) {
+			return fmt.Sprintf("%.3f", v)
+		}
+		return fmt.Sprintf("%.0f", v)
+	}
+	r := Row{
+		Kind: kind, What: what, OK: b.Holds(truth), NotJudged: g.heldUp(basis), Truth: number(truth) + " " + unit,
+		Answer:  fmt.Sprintf("%s (%s to %s)", number(b.Value), number(b.Low), number(b.High)),
+		Numbers: map[string]float64{"truth": truth, "value": b.Value, "low": b.Low, "high": b.High},
+	}
+	if sum > 0 {
+		r.Answer += fmt.Sprintf("; %d summed over the switches", sum)
+		r.Numbers["sum"] = float64(sum)
+	}
+	g.add(r)
+}
+
+// volume asks how much the generated flows sent.
+func (g *grader) volume() error {
+	if !g.measures("oblivious") || len(g.truth.keys) == 0 {
+		return nil
+	}
+	q := g.ofFlows(query.KindVolume)
+	q.Dst = generated.String()
+	v, err := ask[*query.Volume](g, q)
+	if err != nil {
+		return g.unanswered(query.KindVolume, "generated flows", err, true)
+	}
+	g.bounded(query.KindVolume, "generated flows", "packets", v.Packets, g.truth.packets, &v.Basis, v.NaivePackets)
+	g.bounded(query.KindVolume, "generated flows", "bytes", v.Bytes, g.truth.bytes, &v.Basis, v.NaiveBytes)
+	return nil
+}
+
+// entropy asks for that of all flows while the generated ones were sent.
+func (g *grader) entropy() error {
+	if !g.measures("disketch") || len(g.truth.keys) == 0 {
+		return nil
+	}
+	q := g.ofFlows(query.KindEntropy)
+	q.Confidence = entropyConfidence
+	e, err := ask[*query.Entropy](g, q)
+	if err != nil {
+		return g.unanswered(query.KindEntropy, "flows' shares of the packets", err, false) // fragments other than UnivMon's have none
+	}
+	g.bounded(query.KindEntropy, "flows' shares of the packets", "bits", e.Bits, g.truth.entropy(), &e.Basis, 0)
+	return nil
+}
+
+// cardinality asks for the number of flows while the generated ones were sent.
+func (g *grader) cardinality() error {
+	if !g.measures("oblivious") || len(g.truth.keys) == 0 {
+		return nil
+	}
+	c, err := ask[*query.Cardinality](g, g.ofFlows(query.KindCardinality))
+	if err != nil {
+		return g.unanswered(query.KindCardinality, "flows", err, false) // it needs flows = true
+	}
+	g.bounded(query.KindCardinality, "flows", "flows", c.Flows, g.truth.sent(), &c.Basis, 0)
+	return nil
+}

@@ -1,0 +1,174 @@
+package grade
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirswitch/weir/dataplane/lab/relay"
+	"github.com/weirswitch/weir/telemetry/query"
+	"github.com/weirswitch/weir/telemetry/view/text"
+)
+
+const (
+	// MostDelayError is how far a flow's mean delay may be from what its relay achieved, for flows of leastDelayPackets or
+	// more: of so many packets enough are in cells that no loss spoiled, for a jitter of a fifth of the delay to average out.
+	// An answer that is further off is right if its bounds hold the truth.
+	MostDelayError    = 0.05
+	leastDelayPackets = 1000
+	// mostLossError is how far the count of a class's lost packets may be off where other flows share the cells of its flows.
+	// Without others it is exact.
+	mostLossError = 0.05
+	// MostHeldUp is by how much packets may be later than their relay was configured for, on average, for wrong answers to be
+	// faults: a machine that holds a relay up holds switches up too, and packets arrive intervals late.
+	MostHeldUp = 0.03
+)
+
+// Delay compares what two measurement points tell of a class of flows with what the relay between them did.
+type Delay struct {
+	Relay string        `json:"relay"`
+	From  string        `json:"from"` // measurement points
+	To    string        `json:"to"`
+	Delay time.Duration `json:"set_ns"` // the relay's configuration
+
+	Flows    int     `json:"flows"`    // of leastDelayPackets or more
+	Measured int     `json:"measured"` // of these, of which a cell survived
+	TruthNs  float64 `json:"truth_ns"` // the relay's own mean over these flows
+	MeanNs   float64 `json:"mean_ns"`  // the estimates' mean
+	Median   float64 `json:"median_error"`
+	Worst    float64 `json:"worst_error"`
+	Outside  int     `json:"outside"` // flows whose delay is not within the answer's bounds
+	// Lost counts packets of all flows of the class; Wrong are the flows whose loss is not exact.
+	TruthLost float64 `json:"truth_lost"`
+	Lost      float64 `json:"lost"`
+	Wrong     int     `json:"wrong_losses"`
+	// Refused of Cells that hold packets may not be used: packets were lost, or fell into different intervals at both ends.
+	Intervals int           `json:"intervals"`
+	Refused   int           `json:"refused_cells"`
+	Cells     int           `json:"cells"`
+	Clocks    *query.Clocks `json:"clocks,omitempty"`
+}
+
+// relays asks for delay and loss over each relay that joins two switches.
+func (g *grader) relays() error {
+	if !g.measures("lds_egress") || !g.measures("lds_ingress") {
+		return nil
+	}
+	for i := range g.lab.Relays {
+		r := &g.lab.Relays[i]
+		var ports, places []string // of the relay, and the measurement points next to them
+		for _, l := range g.lab.Config.Links {
+			for side, endpoint := range l.Endpoints {
+				if node, port, _ := strings.Cut(endpoint, ":"); node == r.Name {
+					ports, places = append(ports, port), append(places, g.place(l.Endpoints[1-side]))
+				}
+			}
+		}
+		for from := range ports {
+			if len(ports) != 2 || places[0] == "" || places[1] == "" {
+				continue
+			}
+			for class := range r.Classes {
+				if err := g.relay(r, class, ports[from], places[from], places[1-from]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// place is the measurement point at a switch's port, by the port's number; empty: the endpoint is not a switch's.
+func (g *grader) place(endpoint string) string {
+	node, port, _ := strings.Cut(endpoint, ":")
+	for _, sw := range g.paths.Switches {
+		for number := range sw.Ports {
+			if sw.Switch.Name == node && sw.Ports[number].Name == port {
+				return fmt.Sprintf("%s:%d", node, number)
+			}
+		}
+	}
+	return ""
+}
+
+// relay asks about the flows of a class that came to the relay by a port.
+func (g *grader) relay(r *relay.Truth, class int, port, from, to string) error {
+	q := g.ofFlows(query.KindDelay)
+	q.From, q.To = from, to
+	all, err := ask[*query.Between](g, q)
+	if errors.Is(err, query.ErrNoRecords) {
+		return nil // not both switches measure this direction
+	}
+	if err != nil {
+		return err
+	}
+	d := Delay{
+		Relay: r.Name, From: all.From, To: all.To, Delay: r.Classes[class].Delay,
+		Intervals: all.Intervals, Refused: all.Refused, Cells: all.Cells, Clocks: all.Clocks,
+	}
+	var relative []float64
+	why := ""
+	for _, f := range r.Flows {
+		if f.From != port || f.Class != class {
+			continue
+		}
+		q := *q
+		q.Flow = f.Flow
+		b, err := ask[*query.Between](g, &q)
+		if err != nil {
+			return err
+		}
+		why = cmp.Or(why, g.heldUp(&b.Basis))
+		d.TruthLost += float64(f.Dropped)
+		d.Lost += b.Lost
+		if !b.HasLoss || b.Lost != float64(f.Dropped) {
+			d.Wrong++
+		}
+		if f.Received < leastDelayPackets {
+			continue
+		}
+		d.Flows++
+		if !b.HasDelay {
+			continue
+		}
+		d.Measured++
+		d.TruthNs += f.MeanNs
+		d.MeanNs += b.Delay.Value
+		if !b.Delay.Holds(f.MeanNs) {
+			d.Outside++
+		}
+		relative = append(relative, math.Abs(b.Delay.Value-f.MeanNs)/f.MeanNs)
+	}
+	if n := float64(d.Measured); n > 0 {
+		d.TruthNs, d.MeanNs = d.TruthNs/n, d.MeanNs/n
+		slices.Sort(relative)
+		d.Median, d.Worst = relative[len(relative)/2], relative[len(relative)-1]
+	}
+	if d.Flows == 0 && d.TruthLost == 0 {
+		return nil // no flow of the class came by this port
+	}
+	if d.TruthNs > (1+MostHeldUp)*float64(d.Delay) {
+		why = "the machine held the relay up"
+	}
+	tolerance := 0.0
+	if len(g.truth.keys) > len(r.Flows) {
+		tolerance = mostLossError
+	}
+	g.report.Delays = append(g.report.Delays, d)
+	what := fmt.Sprintf("%s to %s, %d flows", d.From, d.To, d.Flows)
+	g.add(Row{
+		Kind: query.KindDelay, What: what, OK: d.Measured == d.Flows && (d.Worst <= MostDelayError || d.Outside == 0), NotJudged: why,
+		Truth: text.Nanoseconds(d.TruthNs),
+		Answer: fmt.Sprintf("%s; error per flow %.2f %% median, %.2f %% at most, %d outside their bounds; %d of %d cells refused", text.Nanoseconds(d.MeanNs),
+			100*d.Median, 100*d.Worst, d.Outside, d.Refused, d.Cells),
+	})
+	g.add(Row{
+		Kind: query.KindLoss, What: what, OK: math.Abs(d.Lost-d.TruthLost) <= tolerance*d.TruthLost && (tolerance > 0 || d.Wrong == 0), NotJudged: why,
+		Truth: fmt.Sprintf("%.0f packets", d.TruthLost), Answer: fmt.Sprintf("%.0f packets; %d flows not exact", d.Lost, d.Wrong),
+	})
+	return nil
+}

@@ -1,0 +1,291 @@
+// Package grade compares what a lab's telemetry answers with what the lab itself knows: its file, what the loads sent and
+// received, what relays did to packets, the switches' last reports, and the flows' paths by routes and links. It asks the
+// same questions whether records in a folder or a collector answer them.
+//
+//	grade.go    questions, rows, the verdict
+//	truth.go    what the lab knows
+//	counts.go   frequency, heavy hitters, volume, entropy, cardinality
+//	digests.go  path, latency, congestion, loops
+//	delay.go    delay and loss over relays
+package grade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/labpath"
+	"github.com/weirswitch/weir/stages/pint"
+	telemetrypint "github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/query"
+	"github.com/weirswitch/weir/telemetry/store"
+	"github.com/weirswitch/weir/telemetry/view/text"
+)
+
+// Asker answers questions: a [query.Engine] over records, or the client of a collector.
+type Asker interface {
+	Ask(ctx context.Context, q *query.Question) (any, error)
+}
+
+// Report is the outcome. It implements lab.Answers.
+type Report struct {
+	Good   bool    `json:"ok"`
+	Rows   []Row   `json:"answers"`
+	Delays []Delay `json:"delays,omitempty"`
+	// Missing and Absent are what the answers say they lack, where packets passed.
+	Missing []store.Missing `json:"missing,omitempty"`
+	Absent  []query.Absent  `json:"absent,omitempty"`
+}
+
+// Row is an answer next to the truth.
+type Row struct {
+	Kind   query.Kind `json:"kind"`
+	What   string     `json:"what"`
+	Truth  string     `json:"truth"`
+	Answer string     `json:"answer"`
+	OK     bool       `json:"ok"`
+	// NotJudged says why an answer that is not OK proves nothing; empty: it is a fault.
+	NotJudged string `json:"not_judged,omitempty"`
+	// Numbers are the figures in Truth and Answer, by name.
+	Numbers map[string]float64 `json:"numbers,omitempty"`
+}
+
+// OK implements lab.Answers.
+func (r *Report) OK() bool { return r.Good }
+
+// WriteText implements lab.Answers.
+func (r *Report) WriteText(w io.Writer) error {
+	t := text.NewTable("", "kind", "of", "truth", "answer")
+	for _, row := range r.Rows {
+		verdict, answer := "  FAIL", row.Answer
+		switch {
+		case row.OK:
+			verdict = "  ok"
+		case row.NotJudged != "":
+			verdict, answer = "  -", answer+"; not judged: "+row.NotJudged
+		}
+		t.Row(verdict, string(row.Kind), row.What, row.Truth, answer)
+	}
+	if err := t.Write(w); err != nil {
+		return err
+	}
+	var lines []string
+	for _, m := range r.Missing {
+		lines = append(lines, "missing: "+text.Missing(m))
+	}
+	for _, line := range append(lines, text.Absent(r.Absent)...) {
+		if _, err := fmt.Fprintln(w, "       "+line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Lab asks about a lab whose switches have ended.
+func Lab(ctx context.Context, e *lab.Evidence, asker Asker) (*Report, error) {
+	paths, err := labpath.New(e.Config)
+	if err != nil {
+		return nil, err
+	}
+	return grade(ctx, e, paths, asker)
+}
+
+// Records answers from the folder of a lab's records.
+func Records(ctx context.Context, e *lab.Evidence) (*Report, error) {
+	paths, err := labpath.New(e.Config)
+	if err != nil {
+		return nil, err
+	}
+	engine := &query.Engine{Paths: paths, FlowSeed: paths.Seed}
+	if engine.Store, err = store.Read(e.Records); err != nil {
+		return nil, err
+	}
+	for _, ends := range e.Config.Cables() {
+		engine.Links = append(engine.Links, query.Link{Ends: ends})
+	}
+	if engine.Plans, err = plans(paths); err != nil {
+		return nil, err
+	}
+	report, err := grade(ctx, e, paths, engine)
+	if c := engine.Store.Counts(); err == nil && c.Unreadable+c.Conflicts+c.Duplicates > 0 {
+		report.Good = false
+		report.Rows = append(report.Rows, Row{
+			Kind: "records", What: "all", Truth: "each once",
+			Answer: fmt.Sprintf("%d taken, %d duplicates, %d in conflict with others, %d unreadable", c.Records, c.Duplicates, c.Conflicts, c.Unreadable),
+		})
+	}
+	return report, err
+}
+
+// plans are the plans of PINT in the switches' configurations, each once; none: the default plan.
+func plans(paths *labpath.Paths) (list []*telemetrypint.Plan, err error) {
+	var files []string
+	for _, sw := range paths.Switches {
+		c, ok := sw.Stages["pint"].(*pint.Config)
+		if !ok {
+			continue
+		}
+		for _, file := range []string{c.Plan, c.NextPlan} {
+			if file == "" || slices.Contains(files, file) {
+				continue
+			}
+			plan, err := telemetrypint.LoadPlan(file)
+			if err != nil {
+				return nil, err
+			}
+			files, list = append(files, file), append(list, plan)
+		}
+	}
+	return list, nil
+}
+
+// grader asks the questions and collects the rows.
+type grader struct {
+	ctx    context.Context
+	asker  Asker
+	lab    *lab.Evidence
+	paths  *labpath.Paths
+	truth  *truth
+	report *Report
+	// window is that of the generated flows with half of the quiet time around them, so that whole epochs are in it and the
+	// other loads are not.
+	window query.Question
+}
+
+func grade(ctx context.Context, e *lab.Evidence, paths *labpath.Paths, asker Asker) (*Report, error) {
+	known, err := newTruth(e.Truth)
+	if err != nil {
+		return nil, err
+	}
+	g := &grader{ctx: ctx, asker: asker, lab: e, paths: paths, truth: known, report: &Report{}}
+	if !e.FlowsBegan.IsZero() {
+		var tai unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_TAI, &tai); err != nil {
+			return nil, err
+		}
+		ahead, half := tai.Nano()-time.Now().UnixNano(), int64(e.Config.Quiet/2)
+		g.window = query.Question{Start: e.FlowsBegan.UnixNano() + ahead - half, End: e.FlowsEnded.UnixNano() + ahead + half}
+	}
+	if e.Collector != "" {
+		if err := g.settle(); err != nil {
+			return nil, err
+		}
+	}
+	for _, ask := range []func() error{
+		g.network, g.path, g.latency, g.congestion, g.loops, g.frequency, g.heavyHitters, g.volume, g.entropy, g.cardinality, g.relays,
+	} {
+		if err := ask(); err != nil {
+			return nil, fmt.Errorf("grade the answers: %w", err)
+		}
+	}
+	g.report.Good = !slices.ContainsFunc(g.report.Rows, func(r Row) bool { return !r.OK && r.NotJudged == "" })
+	return g.report, nil
+}
+
+const (
+	// settleWait bounds how long a collector may take to apply the last records: as long as switches may take to send what
+	// a busy machine left in their spools. settleQuiet without a new record means that all are there: switches have sent
+	// everything before they end, so the collector only reads on.
+	settleWait  = 30 * time.Second
+	settleQuiet = 400 * time.Millisecond
+)
+
+// settle waits until a collector has applied the last records of all switches.
+func (g *grader) settle() error {
+	before, since := "", time.Now()
+	for deadline := time.Now().Add(settleWait); time.Now().Before(deadline); {
+		now := ""
+		if n, err := ask[*query.Network](g, &query.Question{Kind: query.KindNetwork}); err == nil {
+			for _, s := range n.Switches {
+				now += fmt.Sprintln(s.Name, s.LastHeardNs, s.Statuses)
+			}
+		} else if !errors.Is(err, query.ErrNoRecords) {
+			return fmt.Errorf("ask the collector: %w", err)
+		}
+		if now != before {
+			before, since = now, time.Now()
+		} else if now != "" && time.Since(since) > settleQuiet {
+			return nil
+		}
+		select {
+		case <-g.ctx.Done():
+			return g.ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return errors.New("the collector does not come to rest: look at its log with weir lab up")
+}
+
+// ask asks a question whose answer is of a known type.
+func ask[A any](g *grader, q *query.Question) (a A, err error) {
+	got, err := g.asker.Ask(g.ctx, q)
+	if err != nil {
+		return a, err
+	}
+	a, ok := got.(A)
+	if !ok {
+		return a, fmt.Errorf("the answer to %s is a %T", q.Kind, got)
+	}
+	return a, nil
+}
+
+// ofFlows is a question about the window of the generated flows.
+func (g *grader) ofFlows(kind query.Kind) *query.Question {
+	q := g.window
+	q.Kind, q.Confidence = kind, confidence
+	return &q
+}
+
+// add appends a row. What is right in spite of an excuse is right.
+func (g *grader) add(r Row) {
+	if r.OK {
+		r.NotJudged = ""
+	}
+	g.report.Rows = append(g.report.Rows, r)
+}
+
+// unanswered adds a row for a question without an answer and returns other errors. Of a stage that measures without options
+// an answer is required; of others the configuration decides whether their records answer the question.
+func (g *grader) unanswered(kind query.Kind, what string, err error, required bool) error {
+	if !errors.Is(err, query.ErrNoRecords) && !errors.Is(err, query.ErrUnknownFlow) {
+		return err
+	}
+	r := Row{Kind: kind, What: what, Truth: "an answer", Answer: "none"}
+	if !required {
+		r.Truth, r.NotJudged = "", strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	g.add(r)
+	return nil
+}
+
+// heldUp notes what an answer lacks. It returns why the gaps prove nothing against the system: packets passed a switch
+// that had no room to count them, as the machine ran its exporter too late. Empty: no packet is missing.
+func (g *grader) heldUp(b *query.Basis) (why string) {
+	for _, m := range b.Missing {
+		if m.Packets == 0 {
+			continue
+		}
+		why = "the machine held a switch up, which had no room to count all packets"
+		if !slices.Contains(g.report.Missing, m) {
+			g.report.Missing = append(g.report.Missing, m)
+		}
+	}
+	return why
+}
+
+// measures reports whether a switch of the lab has a stage.
+func (g *grader) measures(stage string) bool {
+	for _, sw := range g.paths.Switches {
+		if slices.Contains(sw.Switch.Graph, stage) {
+			return true
+		}
+	}
+	return false
+}

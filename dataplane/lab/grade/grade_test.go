@@ -1,0 +1,375 @@
+package grade
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/labpath"
+	"github.com/weirswitch/weir/dataplane/lab/relay"
+	"github.com/weirswitch/weir/telemetry/query"
+	"github.com/weirswitch/weir/telemetry/store"
+)
+
+// answering is an Asker with right answers about the lab of config/demo.toml, which a test spoils.
+type answering struct {
+	truth *truth
+	spoil func(q *query.Question, answer any) (any, error)
+}
+
+func exactly(v float64) query.Bounded { return query.Bounded{Value: v, Low: v, High: v} }
+
+func (a *answering) Ask(_ context.Context, q *query.Question) (any, error) {
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	answer := a.right(q)
+	if a.spoil != nil {
+		return a.spoil(q, answer)
+	}
+	return answer, nil
+}
+
+func (a *answering) right(q *query.Question) any {
+	of, _ := query.ParseKey(q.Flow)
+	switch q.Kind {
+	case query.KindNetwork:
+		n := &query.Network{Links: []query.NetworkLink{{Ends: [2]query.NetworkEnd{{Name: "h2"}, {Name: "s3", HasSwitch: true}}, Speed: 1e9}}}
+		for _, name := range []string{"s1", "s2", "s3"} {
+			s := query.NetworkSwitch{Name: name, HasStatus: true, SpanNs: 1e9}
+			for _, port := range []string{"p0", "p1"} {
+				s.Ports = append(s.Ports, query.NetworkPort{Name: port, HasRates: true, Received: query.Rate{PacketsPS: 1000}, Sent: query.Rate{PacketsPS: 900}})
+			}
+			n.Switches = append(n.Switches, s)
+		}
+		return n
+	case query.KindPath:
+		p := &query.PathAnswer{Value: "switch_id"}
+		for i, flow := range []string{query.FormatKey(a.truth.keys[0]), query.FormatKey(a.truth.keys[1]), "10.0.0.1:1 > 10.0.0.2:2 tcp", "10.0.0.9:1 > 10.0.0.2:2 tcp", "not IP"} {
+			f := query.FlowPath{Flow: flow, Packets: 100, Known: true, Certain: true}
+			if i == 2 {
+				f.Packets, f.Certain = 59, false // too short
+			}
+			for _, name := range []string{"s1", "s2", "s3"} {
+				f.Hops = append(f.Hops, query.PathHop{Switch: name})
+			}
+			p.Flows = append(p.Flows, f)
+		}
+		return p
+	case query.KindLatency:
+		l := &query.LatencyAnswer{}
+		for _, name := range []string{"s1", "s2", "s3"} {
+			l.Hops = append(l.Hops, query.HopStats{Switch: name, ValueStats: query.ValueStats{
+				Samples: 9, Quantiles: []query.QuantileValue{{Bounded: query.Bounded{Value: 1500, Low: 1400, High: 1600}}, {}},
+			}})
+		}
+		return l
+	case query.KindCongestion:
+		return &query.CongestionAnswer{Packets: query.ValueStats{Samples: 9, Quantiles: []query.QuantileValue{{Bounded: exactly(0.001)}, {}}}}
+	case query.KindLoops:
+		return &query.LoopsAnswer{}
+	case query.KindFrequency:
+		packets := exactly(a.truth.flows[of].packets)
+		return &query.Frequency{
+			Sample: &query.SampleFrequency{Packets: packets},
+			Sketch: &query.SketchFrequency{Unit: "packets", Bounded: packets},
+		}
+	case query.KindHeavyHitters:
+		h := &query.HeavyHitters{By: q.By, Unit: "packets"}
+		for _, k := range a.truth.keys {
+			if is := a.truth.flows[k].packets; is >= q.Theta*a.truth.packets {
+				h.Flows = append(h.Flows, query.HeavyFlow{Flow: query.FormatKey(k), Bounded: exactly(is)})
+			}
+		}
+		return h
+	case query.KindVolume:
+		return &query.Volume{Packets: exactly(a.truth.packets), Bytes: exactly(a.truth.bytes), NaivePackets: 3 * uint64(a.truth.packets)}
+	case query.KindEntropy:
+		return &query.Entropy{Bits: query.Bounded{Value: a.truth.entropy(), Low: 0, High: 99}}
+	case query.KindCardinality:
+		return &query.Cardinality{Flows: exactly(a.truth.sent())}
+	case query.KindDelay:
+		b := &query.Between{From: q.From, To: q.To, Intervals: 4, Refused: 5, Cells: 100, HasDelay: true, HasLoss: true}
+		if q.Flow != "" {
+			b.Delay, b.Lost = query.Bounded{Value: 20.1e6, Low: 19e6, High: 21e6}, 10
+		}
+		return b
+	}
+	panic(q.Kind)
+}
+
+// evidence is of config/demo.toml with 40 flows, of which 2 are delayed.
+func evidence(t *testing.T) (*lab.Evidence, *answering) {
+	t.Helper()
+	c, err := lab.Load("../../../config/demo.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &lab.Evidence{Config: c, FlowsBegan: time.Now().Add(-4 * time.Second), FlowsEnded: time.Now()}
+	load := lab.LoadCount{From: "h1", To: "h2"}
+	for i := range 40 {
+		n := uint64(2000 >> min(i, 10))
+		load.Flows = append(load.Flows, lab.FlowCount{
+			Flow: fmt.Sprintf("198.18.0.0:%d > 198.19.1.1:9 udp", 49152+i), Sent: n, Received: n, SentBytes: 100 * n, ReceivedBytes: 100 * n,
+		})
+	}
+	slow := relay.Truth{Name: "slow", Classes: []relay.ClassTruth{{Class: relay.Class{Delay: 20 * time.Millisecond}}}}
+	for _, f := range load.Flows[:2] {
+		slow.Flows = append(slow.Flows, relay.FlowTruth{Flow: f.Flow, From: "left", Received: 1000, Sent: 990, Dropped: 10, MeanNs: 20e6})
+	}
+	e.Truth, e.Relays = []lab.LoadCount{load}, []relay.Truth{slow}
+	for _, name := range []string{"s1", "s2", "s3"} {
+		r := &lab.SwitchReport{Name: name}
+		if err := json.Unmarshal([]byte(`{"ports": [{"name": "p0", "received": 1000, "transmitted": 900}, {"name": "p1", "received": 1000, "transmitted": 900}],
+			"pint": {"measured": [{"port": "p0", "value": "hop_latency", "packets": 5, "median": 1000}, {"port": "p1", "value": "hop_latency", "packets": 5, "median": 2000},
+				{"port": "p1", "value": "queue_occupancy", "packets": 5, "median": 9e9}, {"port": "p1", "value": "hop_latency", "packets": 0, "median": 1}]}}`), r); err != nil {
+			t.Fatal(err)
+		}
+		e.Switches = append(e.Switches, lab.SwitchEnd{Name: name, Report: r})
+	}
+	known, err := newTruth(e.Truth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, &answering{truth: known}
+}
+
+// TestVerdicts spoils one answer at a time: the rows of its kind fail, or say why they are not judged, and no others.
+func TestVerdicts(t *testing.T) {
+	overrun := query.Basis{Missing: []store.Missing{{Switch: "s1", Packets: 7}}}
+	for _, c := range []struct {
+		name   string
+		kind   query.Kind
+		change func(a any) (any, error)
+		want   string // "ok", "FAIL" or a part of why a row is not judged; empty: there is no row
+		lab    func(e *lab.Evidence)
+	}{
+		{"all is right", query.KindNetwork, func(a any) (any, error) { return a, nil }, "ok", nil},
+		{"a port is missing", query.KindNetwork, func(a any) (any, error) {
+			n := a.(*query.Network)
+			n.Switches[1].Ports = n.Switches[1].Ports[:1]
+			return n, nil
+		}, "FAIL", nil},
+		{"a port counted less", query.KindNetwork, func(a any) (any, error) {
+			a.(*query.Network).Switches[1].Ports[0].Received.PacketsPS = 900
+			return a, nil
+		}, "FAIL", nil},
+		{"a certain path is wrong", query.KindPath, func(a any) (any, error) {
+			a.(*query.PathAnswer).Flows[0].Hops[1].Switch = "s1"
+			return a, nil
+		}, "FAIL", nil},
+		{"a wrong path that is not certain", query.KindPath, func(a any) (any, error) {
+			a.(*query.PathAnswer).Flows[2].Hops[1].Switch = "s1"
+			return a, nil
+		}, "ok", nil},
+		{"no long flow is decoded", query.KindPath, func(a any) (any, error) {
+			for i := range a.(*query.PathAnswer).Flows {
+				a.(*query.PathAnswer).Flows[i].Certain = false
+			}
+			return a, nil
+		}, "FAIL", nil},
+		{"the plan has no path", query.KindPath, func(any) (any, error) { return nil, fmt.Errorf("%w of paths", query.ErrNoRecords) }, "no records of paths", nil},
+		{"a median is twice the largest", query.KindLatency, func(a any) (any, error) {
+			a.(*query.LatencyAnswer).Hops[0].Quantiles[0].Bounded = query.Bounded{Value: 4000, Low: 3900, High: 4100}
+			return a, nil
+		}, "FAIL", nil},
+		{"no median", query.KindLatency, func(a any) (any, error) { return &query.LatencyAnswer{}, nil }, "FAIL", nil},
+		{"links are used too much", query.KindCongestion, func(a any) (any, error) {
+			a.(*query.CongestionAnswer).Packets.Quantiles[0].Bounded = exactly(0.9)
+			return a, nil
+		}, "FAIL", nil},
+		{"links are used too much by loads that were held up", query.KindCongestion, func(a any) (any, error) {
+			a.(*query.CongestionAnswer).Packets.Quantiles[0].Bounded = exactly(0.9)
+			return a, nil
+		}, "held the loads up", func(e *lab.Evidence) { e.FlowsBegan = e.FlowsEnded.Add(-time.Minute) }},
+		{"a loop", query.KindLoops, func(a any) (any, error) {
+			a.(*query.LoopsAnswer).Flows = make([]query.FlowLoop, 1)
+			return a, nil
+		}, "FAIL", nil},
+		{"frequencies are outside", query.KindFrequency, func(a any) (any, error) {
+			a.(*query.Frequency).Sketch.Bounded = exactly(1e9)
+			return a, nil
+		}, "FAIL", nil},
+		{"frequencies are outside where packets were not counted", query.KindFrequency, func(a any) (any, error) {
+			a.(*query.Frequency).Sketch.Bounded, a.(*query.Frequency).Sketch.Basis = exactly(1e9), overrun
+			return a, nil
+		}, "held a switch up", nil},
+		{"frequencies are right where packets were not counted", query.KindFrequency, func(a any) (any, error) {
+			a.(*query.Frequency).Sketch.Basis = overrun
+			return a, nil
+		}, "ok", nil},
+		{"no frequency", query.KindFrequency, func(any) (any, error) { return nil, query.ErrUnknownFlow }, "FAIL", nil},
+		{"a third of the heavy flows", query.KindHeavyHitters, func(a any) (any, error) {
+			h := a.(*query.HeavyHitters)
+			h.Flows = h.Flows[:len(h.Flows)/3]
+			return h, nil
+		}, "FAIL", nil},
+		{"a heavy flow is outside its bounds", query.KindHeavyHitters, func(a any) (any, error) {
+			a.(*query.HeavyHitters).Flows[0].Bounded = exactly(1)
+			return a, nil
+		}, "FAIL", nil},
+		{"volume", query.KindVolume, func(a any) (any, error) {
+			a.(*query.Volume).Bytes = exactly(1)
+			return a, nil
+		}, "FAIL", nil},
+		{"no volume", query.KindVolume, func(any) (any, error) { return nil, query.ErrNoRecords }, "FAIL", nil},
+		{"entropy", query.KindEntropy, func(a any) (any, error) {
+			a.(*query.Entropy).Bits = exactly(0)
+			return a, nil
+		}, "FAIL", nil},
+		{"fragments without entropy", query.KindEntropy, func(any) (any, error) { return nil, query.ErrNoRecords }, "no records", nil},
+		{"cardinality", query.KindCardinality, func(a any) (any, error) {
+			a.(*query.Cardinality).Flows = exactly(41)
+			return a, nil
+		}, "FAIL", nil},
+		{"delay is off, as its bounds say", query.KindDelay, func(a any) (any, error) {
+			a.(*query.Between).Delay = query.Bounded{Value: 30e6, Low: 10e6, High: 50e6}
+			return a, nil
+		}, "ok", nil},
+		{"delay is off", query.KindDelay, func(a any) (any, error) {
+			a.(*query.Between).Delay = exactly(30e6)
+			return a, nil
+		}, "FAIL", nil},
+		{"no cell survived", query.KindDelay, func(a any) (any, error) {
+			a.(*query.Between).HasDelay = false
+			return a, nil
+		}, "FAIL", nil},
+		{"delay is off where the relay was late", query.KindDelay, func(a any) (any, error) {
+			a.(*query.Between).Delay = exactly(30e6)
+			return a, nil
+		}, "held the relay up", func(e *lab.Evidence) {
+			for i := range e.Relays[0].Flows {
+				e.Relays[0].Flows[i].MeanNs = 21e6
+			}
+		}},
+		{"no delay is measured", query.KindDelay, func(any) (any, error) { return nil, query.ErrNoRecords }, "", nil},
+		{"loss is off by a tenth", query.KindLoss, func(a any) (any, error) {
+			a.(*query.Between).Lost = 11
+			return a, nil
+		}, "FAIL", nil},
+		{"loss is off by little in cells that others share", query.KindLoss, func(a any) (any, error) {
+			a.(*query.Between).Lost = 10.4
+			return a, nil
+		}, "ok", nil},
+		{"loss is off by little in cells of its own", query.KindLoss, func(a any) (any, error) {
+			a.(*query.Between).Lost = 10.4
+			return a, nil
+		}, "FAIL", func(e *lab.Evidence) { e.Truth[0].Flows = e.Truth[0].Flows[:2] }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, asker := evidence(t)
+			if c.lab != nil {
+				c.lab(e)
+			}
+			known, err := newTruth(e.Truth)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asker.truth = known
+			asker.spoil = func(q *query.Question, answer any) (any, error) {
+				if q.Kind == c.kind || c.kind == query.KindLoss && q.Kind == query.KindDelay && q.Flow != "" {
+					return c.change(answer)
+				}
+				return answer, nil
+			}
+			report, err := Lab(t.Context(), e, asker)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, r := range report.Rows {
+				verdict := "FAIL"
+				if r.OK {
+					verdict = "ok"
+				} else if r.NotJudged != "" {
+					verdict = r.NotJudged
+				}
+				if r.Kind != c.kind && verdict != "ok" {
+					t.Errorf("%+v", r)
+				}
+				if r.Kind == c.kind && (got == "" || got == "ok") {
+					got = verdict
+				}
+			}
+			if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+			if report.OK() != (got != "FAIL") {
+				t.Errorf("the report is good: %t, with %q", report.OK(), got)
+			}
+			var text strings.Builder
+			if err := report.WriteText(&text); err != nil || strings.Contains(text.String(), "FAIL") != (got == "FAIL") {
+				t.Errorf("%v\n%s", err, &text)
+			}
+		})
+	}
+}
+
+// TestQuestions: a right lab has a row of each kind that its stages answer, and other errors than missing records end it.
+func TestQuestions(t *testing.T) {
+	e, asker := evidence(t)
+	report, err := Lab(t.Context(), e, asker)
+	if err != nil || !report.OK() {
+		t.Fatalf("%v, %+v", err, report)
+	}
+	for _, kind := range query.Kinds() {
+		if kind != query.KindTarget && !slices.ContainsFunc(report.Rows, func(r Row) bool { return r.Kind == kind }) {
+			t.Errorf("no row of kind %s", kind)
+		}
+	}
+	if d := report.Delays; len(d) != 1 || d[0].From != "s2:1" || d[0].To != "s3:0" || d[0].TruthLost != 20 || d[0].Refused != 5 {
+		t.Errorf("%+v", d)
+	}
+	for _, kind := range query.Kinds() {
+		if kind == query.KindTarget || kind == query.KindLoss {
+			continue
+		}
+		asker.spoil = func(q *query.Question, answer any) (any, error) {
+			if q.Kind == kind {
+				return nil, context.DeadlineExceeded
+			}
+			return answer, nil
+		}
+		if _, err := Lab(t.Context(), e, asker); err == nil {
+			t.Errorf("%s: no error", kind)
+		}
+	}
+	// Labs without stages that measure are asked for their switches only.
+	c, err := lab.Load("../../../config/routed.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asker.spoil = nil
+	if report, err = Lab(t.Context(), &lab.Evidence{Config: c}, asker); err != nil || len(report.Rows) != 1 {
+		t.Errorf("%v, %+v", err, report)
+	}
+}
+
+// TestPlans: each plan of the switches is read once.
+func TestPlans(t *testing.T) {
+	c, err := lab.Load("../../../config/demo.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.Switches {
+		stages := s.Config["stages"].(map[string]any)
+		if stages["pint"] == nil {
+			stages["pint"] = map[string]any{}
+		}
+		stages["pint"].(map[string]any)["plan"] = "../../../p4/testdata/setups/plan-shim.toml"
+		stages["pint"].(map[string]any)["switches"] = []any{int64(1), int64(2), int64(3)}
+		s.Config["switch"] = map[string]any{"hash": "crc"}
+	}
+	paths, err := labpath.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := plans(paths); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
