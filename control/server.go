@@ -154,6 +154,18 @@ func (s *Server) Counters() Counters {
 	return Counters{s.refused.Load(), s.denied.Load(), s.audit.Lost()}
 }
 
+// Metrics returns the counts as metrics of the API.
+func (c Counters) Metrics() []*api.Metric {
+	metric := func(name, help string, n uint64) *api.Metric {
+		return &api.Metric{Stage: "control", Name: name, Help: help, Value: float64(n)}
+	}
+	return []*api.Metric{
+		metric("refused_connections_total", "connections closed at once, since there were too many", c.Refused),
+		metric("denied_calls_total", "calls that change the switch, by clients that may not", c.Denied),
+		metric("lost_audit_lines_total", "lines of the audit log that could not be written", c.AuditLost),
+	}
+}
+
 // Close lets answers under way end, within a second, and removes the socket.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)

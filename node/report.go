@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/worker"
 	"github.com/weirswitch/weir/internal/buildinfo"
@@ -79,7 +78,7 @@ func (n *Node) Metrics() []*api.Metric {
 		all = append(all, RecordMetrics(records, n.path.Spool.Dropped())...)
 	}
 	if server := n.server.Load(); server != nil {
-		all = append(all, ControlMetrics(server.Counters())...)
+		all = append(all, server.Counters().Metrics()...)
 	}
 	return all
 }
@@ -99,18 +98,6 @@ func StageMetrics(chain []pipeline.Named) (all []*api.Metric) {
 		}
 	}
 	return all
-}
-
-// ControlMetrics returns what a control server counts.
-func ControlMetrics(c control.Counters) []*api.Metric {
-	metric := func(name, help string, n uint64) *api.Metric {
-		return &api.Metric{Stage: "control", Name: name, Help: help, Value: float64(n)}
-	}
-	return []*api.Metric{
-		metric("refused_connections_total", "connections closed at once, since there were too many", c.Refused),
-		metric("denied_calls_total", "calls that change the switch, by clients that may not", c.Denied),
-		metric("lost_audit_lines_total", "lines of the audit log that could not be written", c.AuditLost),
-	}
 }
 
 // RecordStage is the stage of the record path's metrics.

@@ -317,7 +317,7 @@ func (r *reference) metrics(t *testing.T) {
 	}
 	all := node.StageMetrics(chain)
 	all = append(all, node.RecordMetrics(&api.Records{Kinds: []*api.RecordKind{{Drops: []*api.RecordDrop{{}}}}}, 0)...)
-	all = append(all, node.ControlMetrics(control.Counters{})...)
+	all = append(all, control.Counters{}.Metrics()...)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.NewCollector(oneOfAll{all}))
 	families, err := registry.Gather()
