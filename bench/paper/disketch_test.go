@@ -120,6 +120,9 @@ func TestDSOrder(t *testing.T) {
 	if d/s < 4 || a/s < 50 || d/r < 2 {
 		t.Errorf("aggregated %.3f, DISCO %.3f, DiSketch %.3f, by rows %.3f", a, d, s, r)
 	}
+	if testing.Short() {
+		return
+	}
 	if a, d, s, r = rmse(4 << 20); a > 0.05 || d > 0.05 || s > 0.05 || r > 0.05 {
 		t.Errorf("with memory in plenty: aggregated %g, DISCO %g, DiSketch %g, by rows %g", a, d, s, r)
 	}

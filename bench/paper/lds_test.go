@@ -143,24 +143,46 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// TestLDSFloors: what the figures must reach, in short runs too.
+// TestLDSFloors: what the figures must reach, in quick runs too.
 func TestLDSFloors(t *testing.T) {
-	o := Options{Seed: 2, Quick: true, Data: dataDir(t)}
-	rows := map[string]float64{}
-	for _, f := range []func(context.Context, Options) ([]Row, error){LDSSizing, LDSFig10} {
-		all, err := f(context.Background(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range all {
-			rows[r.Metric] = r.Value
-		}
+	for name, figure := range map[string]struct {
+		run    func(context.Context, Options) ([]Row, error)
+		bounds map[string][2]float64
+	}{
+		"sizing": {LDSSizing, ldsSizingBounds},
+		"fig10":  {LDSFig10, ldsFig10Bounds},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name != "sizing" {
+				t.Skip("takes long")
+			}
+			all, err := figure.run(context.Background(), Options{Seed: 2, Quick: true, Data: dataDir(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := map[string]float64{}
+			for _, r := range all {
+				rows[r.Metric] = r.Value
+			}
+			for metric, bound := range figure.bounds {
+				if v, ok := rows[metric]; !ok || v < bound[0] || v > bound[1] {
+					t.Errorf("%s is %v, not in %v", metric, v, bound)
+				}
+			}
+		})
 	}
-	for metric, bound := range map[string][2]float64{
-		"one_row.computed":                  {0.90, 0.92},
-		"one_row.simulated":                 {0.90, 0.92},
-		"four_rows.computed":                {0.975, 0.995},
-		"four_rows.simulated":               {0.975, 0.995},
+}
+
+var (
+	ldsSizingBounds = map[string][2]float64{
+		"one_row.computed":       {0.90, 0.92},
+		"one_row.simulated":      {0.90, 0.92},
+		"four_rows.computed":     {0.975, 0.995},
+		"four_rows.simulated":    {0.975, 0.995},
+		"size.losses500.virtual": {5, 5},
+		"size.losses0.rows":      {4, 4},
+	}
+	ldsFig10Bounds = map[string][2]float64{
 		"median_error.500_999":              {0, 0.012},
 		"median_error.1000_9999":            {0, 0.004},
 		"median_error.10000_up":             {0, 0.0006},
@@ -170,11 +192,5 @@ func TestLDSFloors(t *testing.T) {
 		"columns_175000.median_error.10_99": {0, 0.01},
 		"columns_1750.median_error.500_999": {0.05, 0.5},
 		"capture.median_error.1000_9999":    {0, 0.01},
-		"size.losses500.virtual":            {5, 5},
-		"size.losses0.rows":                 {4, 4},
-	} {
-		if v, ok := rows[metric]; !ok || v < bound[0] || v > bound[1] {
-			t.Errorf("%s is %v, not in %v", metric, v, bound)
-		}
 	}
-}
+)

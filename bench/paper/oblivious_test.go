@@ -125,6 +125,9 @@ func TestHyperLogLog(t *testing.T) {
 // TestObliviousFloors runs the figures on a short trace, where the sample is of
 // the same share as in the long one. Seeds are fixed.
 func TestObliviousFloors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestObserveIsExact has the same sweep of fewer packets")
+	}
 	trace := shortTrace(t, 200_000)
 	traces := []*obliviousTrace{trace}
 	m, err := sweep(context.Background(), Options{Seed: 1, Quick: true}, traces, oblivious.Packets,

@@ -33,6 +33,9 @@ func TestGroupedMedian(t *testing.T) {
 // whose estimate of a standard error is itself off by a standard deviation of about a tenth. So it
 // asks for 0.6 %; the seed is fixed, so a pass is one for ever.
 func TestCRCRunsSuffice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	const runs, draws = 1000, 60
 	for _, s := range crcSchemes {
 		for j, k := range crcLengths {

@@ -58,6 +58,9 @@ func TestPintValuesWithinBounds(t *testing.T) {
 // The shape of figure 9: errors fall with packets, to the floor of compression;
 // a small sketch costs little.
 func TestPintFig9Shape(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestPintValuesWithinBounds has the codecs")
+	}
 	rows := quickRows(t, PintFig9)
 	value := func(metric string) float64 {
 		r, ok := rows[metric]
@@ -89,6 +92,9 @@ func TestPintFig9Shape(t *testing.T) {
 }
 
 func TestPintFig11Floors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	rows := quickRows(t, PintFig11)
 	for _, metric := range []string{"path.packets_increase", "latency.error_increase"} {
 		if r, ok := rows[metric]; !ok || r.Value > 0.02 || r.Value < -0.02 {

@@ -307,6 +307,9 @@ func eachFault(t *testing.T, f func(t *testing.T, f *faulty)) {
 func times(t *testing.T, variable string, usual int) int {
 	t.Helper()
 	text := os.Getenv(variable)
+	if text == "" && testing.Short() {
+		return max(1, usual/4)
+	}
 	if text == "" {
 		return usual
 	}

@@ -44,7 +44,11 @@ func flood(t *testing.T, from, to *netnstest.Host) (stop func()) {
 // TestCloseUnderLoad closes switches into which both hosts send all they can.
 // The audit knows every frame's owner, and none may be lost.
 func TestCloseUnderLoad(t *testing.T) {
-	for round := range 10 {
+	rounds := 10
+	if testing.Short() {
+		rounds = 3
+	}
+	for round := range rounds {
 		c := liveConfig{port.DriverXSK, 1 + round%2, 1 + round%3, 1500, worker.PollAdaptive, 0}
 		t.Run(fmt.Sprintf("%d workers %d queues", c.workers, c.queues), func(t *testing.T) {
 			l := startLive(t, c)

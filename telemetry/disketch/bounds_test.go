@@ -65,6 +65,9 @@ func TestErrorIsEqualised(t *testing.T) {
 func TestBounds(t *testing.T) {
 	for family := hash.XX; family.Valid(); family++ {
 		t.Run(family.String(), func(t *testing.T) { testBounds(t, family) })
+		if testing.Short() {
+			break
+		}
 	}
 }
 

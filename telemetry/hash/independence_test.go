@@ -110,7 +110,10 @@ type deviate struct {
 // their high 4 bits), and all members of a set at once (the number of them
 // that accept an input with probability 1/4 is binomial).
 func deviates(f family) []deviate {
-	const n = 1 << 16
+	n := 1 << 16
+	if testing.Short() {
+		n = 1 << 14
+	}
 	var ds []deviate
 	h := make([][]uint64, 8)
 	for set, key := range keys {
@@ -188,7 +191,10 @@ func chiSquare(seen, want []float64) float64 {
 // largest deviate, over all pairs of flipped and observed bit, of how often
 // the observed bit flipped.
 func worstAvalanche(f family) float64 {
-	const n = 4096
+	n := 4096
+	if testing.Short() {
+		n = 1024
+	}
 	r := rand.New(rand.NewPCG(5, 6))
 	worst := 0.0
 	for in := range 128 {
@@ -206,7 +212,7 @@ func worstAvalanche(f family) float64 {
 			}
 		}
 		for _, k := range flips {
-			worst = max(worst, math.Abs(float64(k)-n/2)/math.Sqrt(n/4))
+			worst = max(worst, math.Abs(float64(k)-float64(n)/2)/math.Sqrt(float64(n)/4))
 		}
 	}
 	return worst

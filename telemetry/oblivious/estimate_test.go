@@ -68,6 +68,9 @@ func (nw *network) samples(t testing.TB, samplers []*Sampler) []*Sample {
 // errors.
 func TestUnbiased(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("TestUnbiasedWithCRC has fewer seeds")
+	}
 	testUnbiased(t, hash.XX, 10_000, 3)
 }
 

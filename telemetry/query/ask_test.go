@@ -39,7 +39,11 @@ func TestDigestsChooseFragments(t *testing.T) {
 		t.Fatal("there is an entropy without paths")
 	}
 	n.withDigests(t)
-	for i := range 40 {
+	flows := 40
+	if testing.Short() {
+		flows = 5
+	}
+	for i := range flows {
 		q := Question{Kind: KindFrequency, Flow: FormatKey(key(i))}
 		want, got := ask[*Frequency](t, told, &q), ask[*Frequency](t, blind, &q)
 		if got.Sketch == nil || want.Sketch == nil || got.Sketch.Bounded != want.Sketch.Bounded || !slices.Equal(got.Sketch.Path, want.Sketch.Path) {

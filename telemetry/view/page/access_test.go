@@ -122,6 +122,7 @@ const focusCheck = `(() => {
 
 // TestContrast: every text has a contrast of 4.5:1 with its ground, in both schemes.
 func TestContrast(t *testing.T) {
+	long(t)
 	c := smallScene()
 	c.epochs, c.silent = 12, 6
 	server := newWorld(t, c).serve(t)

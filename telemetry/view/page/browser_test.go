@@ -40,6 +40,14 @@ func chromium(t *testing.T) string {
 	return ""
 }
 
+// long skips a test of the page that is left out under -short: a page takes seconds of two cores.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+}
+
 // look is how a page is looked at.
 type look struct {
 	width, height int64

@@ -269,6 +269,7 @@ func (p *tab) press(what, key, condition string) {
 
 // TestInspector: switches and links open by pointer and keyboard, and Escape gives the focus back.
 func TestInspector(t *testing.T) {
+	long(t)
 	w := usual(t)
 	p := open(t, browser(t), w.serve(t).URL, wide)
 	p.settled()
@@ -294,6 +295,7 @@ func TestInspector(t *testing.T) {
 
 // TestControls: window, unit and pause reach the questions.
 func TestControls(t *testing.T) {
+	long(t)
 	w := usual(t)
 	inner := w.serve(t)
 	var asked questions
@@ -355,6 +357,7 @@ func TestControls(t *testing.T) {
 
 // TestTheme: the toggle overrides the system's scheme, and is remembered.
 func TestTheme(t *testing.T) {
+	long(t)
 	p := open(t, browser(t), usual(t).serve(t).URL, wide)
 	ground := `getComputedStyle(document.body).backgroundColor`
 	light := eval[string](p, ground)
@@ -379,6 +382,7 @@ func smallScene() scene {
 
 // TestManyFlows: the document stays small, however many flows there are.
 func TestManyFlows(t *testing.T) {
+	long(t)
 	c := smallScene()
 	c.epochs, c.flows, c.packetsPerEpoch, c.sampleSize = 2, 10_000, 10_000, 20_000
 	w := newWorld(t, c)
@@ -402,6 +406,7 @@ func TestManyFlows(t *testing.T) {
 
 // TestHostileNames: markup in names is text.
 func TestHostileNames(t *testing.T) {
+	long(t)
 	c := smallScene()
 	const script, image = `<script>window.hacked = 1</script>`, `"><img src=x onerror="window.hacked=1">`
 	c.names[5], c.names[2], c.names[1] = script, image, strings.Repeat("very long name ", 16)
@@ -436,6 +441,7 @@ func TestHostileNames(t *testing.T) {
 // TestNoRecords: every panel of an empty collector says so in a sentence with a remedy; of
 // switches that its links name it says that they are silent.
 func TestNoRecords(t *testing.T) {
+	long(t)
 	b := browser(t)
 	panels := []string{"#flows .list", "#chart-volume .plot", "#chart-entropy .plot", "#chart-cardinality .plot"}
 	for _, unlinked := range []bool{true, false} {
@@ -505,6 +511,7 @@ func TestSilence(t *testing.T) {
 
 // TestNoShift: refreshing moves nothing.
 func TestNoShift(t *testing.T) {
+	long(t)
 	w := usual(t)
 	inner := w.serve(t)
 	var asked questions
@@ -540,6 +547,7 @@ func TestNoShift(t *testing.T) {
 
 // TestReducedMotion: nothing moves where the viewer asks for that.
 func TestReducedMotion(t *testing.T) {
+	long(t)
 	l := wide
 	server := usual(t).serve(t)
 	b := browser(t)
@@ -555,6 +563,7 @@ func TestReducedMotion(t *testing.T) {
 
 // TestLayout: the drawing depends on the network alone, and no two switches of it cover each other.
 func TestLayout(t *testing.T) {
+	long(t)
 	p := open(t, browser(t), usual(t).serve(t).URL, wide)
 	p.settled()
 	faults := eval[[]string](p, layoutCheck)
