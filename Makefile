@@ -13,24 +13,12 @@ BENCHTIME ?= 1s
 # archive has no commit, and "weir version" says so.
 VCS = $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
-# Packages that make network namespaces would starve each other on a small
-# machine, so at most two run at a time. The documentation's commands, which
-# include the demo, run behind all others and alone.
-PARALLEL ?= 2
-TEST     := $(GO) test -p $(PARALLEL)
-# The tests of cmd/weir take longest, most of it waiting: they begin first, beside all others.
-PACKAGES  = ./cmd/weir $(shell $(GO) list ./... | grep -v -e /internal/doctest -e /cmd/weir$$)
-
-# Many tests run switches, servers and kernel peers on a machine that others use
-# too. With RERUNS, as in CI, up to three tests that failed run again, alone, and
-# are named: one that passes then is a fault to mend, and no reason to stop.
-RERUNS ?= 0
-ifeq ($(RERUNS),0)
-run_tests = $(TEST) $(1) $(2)
-else
-run_tests = $(GO) tool gotestsum --format standard-quiet --rerun-fails=$(RERUNS) --rerun-fails-max-failures=3 \
-	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --packages "$(2)" -- -p $(PARALLEL) $(1)
-endif
+# Many tests wait most of the time, for switches, servers and kernels: more packages at a time than a small machine
+# has cores, and several tests of a package. The packages that take longest begin first.
+PARALLEL ?= 3
+TEST      = $(GO) test -p $(PARALLEL) -parallel 4
+FIRST    := ./cmd/weir ./internal/doctest
+PACKAGES  = $(FIRST) $(shell $(GO) list ./... | grep -v -e /cmd/weir$$ -e /internal/doctest$$)
 
 .PHONY: help
 help: ## list the targets
@@ -45,14 +33,20 @@ demo: build ## three switches between two hosts in network namespaces, with real
 	bin/weir lab run config/demo.toml
 
 .PHONY: test
-test: ## all tests; as root with network namespaces, else these skip with the reason
-	@$(GO) test -count=1 -v -run '^TestHere$$' ./dataplane/lab/netnstest | sed -n 's/^ *netnstest_test.go:[0-9]*: /the tests in network namespaces: /p'
-	$(call run_tests,-timeout 15m,$(PACKAGES))
-	$(call run_tests,-timeout 15m,./internal/doctest)
+test: here ## before each commit, in minutes: all packages, small (go test -short); without root, tests in network namespaces skip
+	$(TEST) -short -timeout 10m $(PACKAGES)
+
+.PHONY: test-all
+test-all: here ## all tests, in full size: figures, faults, labs and documents of all kinds
+	$(TEST) -timeout 30m $(PACKAGES)
 
 .PHONY: race
-race: ## all tests under the race detector (a C compiler)
-	CGO_ENABLED=1 $(call run_tests,-race -timeout 30m,$(PACKAGES))
+race: here ## what test runs, under the race detector, but for the documents (a C compiler)
+	CGO_ENABLED=1 $(TEST) -short -race -timeout 20m $(filter-out ./internal/doctest,$(PACKAGES))
+
+.PHONY: here
+here:
+	@$(GO) test -count=1 -v -run '^TestHere$$' ./dataplane/lab/netnstest | sed -n 's/^ *netnstest_test.go:[0-9]*: /the tests in network namespaces: /p'
 
 .PHONY: flaps
 flaps: ## 1,000 link flaps and 100 lost interfaces under load (root)
@@ -144,7 +138,8 @@ p4-vectors: ## write p4/testdata/vectors and p4/tables' P4Info anew, by p4c and 
 	$(GO) test -count=1 -run '^TestVectors' ./p4/vectors
 
 
-CI_STEPS := test lint check-generate race bench-once fuzz demo
+# test is not among them: race runs the same tests, and test-all the same in full size.
+CI_STEPS := lint check-generate race test-all bench-once fuzz demo
 
 .PHONY: ci
 ci: ## what CI runs, nothing else (needs what race and generate need)
