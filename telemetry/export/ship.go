@@ -47,10 +47,10 @@ type Shipper struct {
 
 	changed func(Status)
 
-	mu     sync.Mutex // guards what the connection's goroutines tell
-	acks   []jetstream.Ack
-	status Status
-	again  bool // the connection came back: what is in flight may be lost
+	mu        sync.Mutex // guards what the connection's goroutines report
+	acks      []jetstream.Ack
+	status    Status
+	connected bool // there is a new connection
 }
 
 // limits are maxInFlight and maxInFlightBytes, smaller in tests.
@@ -168,10 +168,8 @@ func (s *Shipper) takeAcks(now time.Time) {
 	s.mu.Lock()
 	acks := s.acks
 	s.acks = nil
-	if s.again {
-		s.again = false
-		s.window.repeat()
-		s.hold = time.Time{}
+	if s.connected {
+		s.connected, s.hold = false, time.Time{}
 	}
 	s.mu.Unlock()
 	for _, a := range acks {
@@ -188,7 +186,6 @@ func (s *Shipper) takeAck(a jetstream.Ack, now time.Time) {
 	if f == nil || f.settled {
 		return // it was acknowledged before
 	}
-	var refusal *jetstream.Refusal
 	switch {
 	case a.Err == nil:
 		f.settled = true
@@ -202,7 +199,10 @@ func (s *Shipper) takeAck(a jetstream.Ack, now time.Time) {
 		return
 	case errors.Is(a.Err, jetstream.ErrTooLarge):
 		f.settled, f.reason = true, DropTooLarge
-	case errors.As(a.Err, &refusal) && !refusal.Temporary():
+	case errors.Is(a.Err, jetstream.ErrDisconnected):
+		f.due = true // it may be lost; it is published again as soon as there is a connection
+		return
+	case errors.Is(a.Err, jetstream.ErrRefused):
 		if f.refusals++; f.refusals >= maxRefusals {
 			f.settled, f.reason = true, DropRefused
 		}

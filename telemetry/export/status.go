@@ -45,7 +45,7 @@ func (s *Shipper) up(server string) {
 	s.turn(func(c *Status) {
 		c.State, c.Server, c.Since = Connected, server, time.Now()
 		c.Connects++
-		s.again = true
+		s.connected = true
 	})
 }
 

@@ -1,12 +1,11 @@
 package jetstream
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
-	"strings"
+	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -14,77 +13,72 @@ import (
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
-// Errors of an Ack that a publisher branches on.
+// Errors on which a publisher branches.
 var (
 	// ErrNoStream: the servers answer, but none of them keeps the stream, or it
 	// has no leader just now.
 	ErrNoStream = errors.New("no server keeps the stream " + Stream + ": start weir collect, or look at the cluster's health")
 	// ErrTooLarge: the servers, or the stream, take no message of this size.
 	ErrTooLarge = errors.New("larger than the servers take: raise max_payload in their configuration, or make the records smaller")
+	// ErrDisconnected: there is no connection now, but there will be.
+	ErrDisconnected = errors.New("there is no connection")
+	// ErrRefused: the server did not keep a message for what it is; the same one will be refused again.
+	ErrRefused = errors.New("the server refused a record")
 )
 
-// ErrDisconnected: there is no connection now, but there will be.
-var ErrDisconnected = errors.New("there is no connection")
-
-// Refusal is a server's answer that it did not keep a message.
-type Refusal struct {
-	Code   int    // as of HTTP: 400 a fault of the message, 503 of the server
-	Number uint16 // of the error in NATS' list
-	Text   string
-}
-
-func (r *Refusal) Error() string {
-	return fmt.Sprintf("the server refused a record: %s (%d)", r.Text, r.Number)
-}
-
-// Temporary reports whether the same message may be kept later.
-func (r *Refusal) Temporary() bool { return r.Code != 400 }
+// ackTimeout is when an acknowledgement is forgotten. Publish again much earlier.
+const ackTimeout = time.Minute
 
 // Ack is what a server said of one message.
 type Ack struct {
 	Number    uint64 // the publisher's own
 	Sequence  uint64 // in the stream
 	Duplicate bool   // the stream had it already
-	Err       error  // ErrNoStream, ErrTooLarge or a *Refusal: it was not kept
+	Err       error  // ErrNoStream, ErrTooLarge, ErrRefused, ErrDisconnected or another: it was not kept
 }
 
-// Publisher publishes records, and does not wait for what becomes of them.
+// Publisher publishes records without waiting for the acknowledgements.
 type Publisher struct {
-	nc    *nats.Conn
-	acks  *nats.Subscription
-	inbox string // ends with a dot
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	numbers sync.Map // from *nats.Msg, until it is acknowledged
 }
 
 // NewPublisher returns a publisher over a connection, which may be made later or break in between.
-// acked is called by one goroutine of the connection's, and must not wait.
+// acked is called by goroutines of the connection's, and must neither wait nor publish.
 func NewPublisher(nc *nats.Conn, acked func(Ack)) (*Publisher, error) {
-	p := &Publisher{nc: nc, inbox: nc.NewInbox() + "."}
-	var err error
-	p.acks, err = nc.Subscribe(p.inbox+"*", func(m *nats.Msg) {
-		if a, ok := p.parse(m); ok {
+	p := &Publisher{nc: nc}
+	take := func(m *nats.Msg, a Ack) {
+		if number, ok := p.numbers.LoadAndDelete(m); ok && !errors.Is(a.Err, jetstream.ErrAsyncPublishTimeout) {
+			a.Number = number.(uint64)
 			acked(a)
 		}
-	})
+	}
+	var err error
+	p.js, err = jetstream.New(nc, jetstream.WithPublishAsyncTimeout(ackTimeout),
+		jetstream.WithPublishAsyncAckHandler(func(_ jetstream.JetStream, m *nats.Msg, ack *jetstream.PubAck) {
+			take(m, Ack{Sequence: ack.Sequence, Duplicate: ack.Duplicate})
+		}),
+		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, m *nats.Msg, err error) { take(m, Ack{Err: refusal(err)}) }))
 	if err != nil {
-		return nil, fmt.Errorf("listen for acknowledgements: %w", err)
+		return nil, fmt.Errorf("use JetStream: %w", err)
 	}
 	return p, nil
 }
 
 // Close ends the acks; the connection stays.
-func (p *Publisher) Close() error { return p.acks.Unsubscribe() }
+func (p *Publisher) Close() { p.js.CleanupPublisher() }
 
-// Publish sends a record under a number, which its Ack will have. No
-// acknowledgement may ever come: whoever published decides when to do it again. On
-// error nothing was sent; ErrTooLarge lasts, others pass.
+// Publish sends a record under a number, which its Ack will have. An acknowledgement may get lost: the caller
+// decides when to publish again. On error nothing was sent; ErrTooLarge is permanent, others pass.
 func (p *Publisher) Publish(number uint64, h *record.Header, encoded []byte) error {
-	m := &nats.Msg{
-		Subject: Subject(h),
-		Reply:   p.inbox + strconv.FormatUint(number, 10),
-		Header:  nats.Header{jetstream.MsgIDHeader: []string{ID(encoded, h.Switch)}},
-		Data:    encoded,
+	m := &nats.Msg{Subject: Subject(h), Data: encoded}
+	p.numbers.Store(m, number)
+	_, err := p.js.PublishMsgAsync(m, jetstream.WithMsgID(ID(encoded, h.Switch)), jetstream.WithRetryAttempts(0))
+	if err == nil {
+		return nil
 	}
-	err := p.nc.PublishMsg(m)
+	p.numbers.Delete(m)
 	var broken net.Error
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload):
@@ -98,50 +92,23 @@ func (p *Publisher) Publish(number uint64, h *record.Header, encoded []byte) err
 	return err
 }
 
-// statusHeader has the answer 503 where nobody listens to a subject.
-const (
-	statusHeader = "Status"
-	noResponders = "503"
-)
-
-func (p *Publisher) parse(m *nats.Msg) (a Ack, ok bool) {
-	number, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, p.inbox), 10, 64)
-	if err != nil {
-		return a, false
-	}
-	a.Number = number
-	if len(m.Data) == 0 && m.Header.Get(statusHeader) == noResponders {
-		a.Err = ErrNoStream
-		return a, true
-	}
-	a.fill(m.Data)
-	return a, true
-}
-
 // maxSizeNumber is NATS' error of a message that exceeds the stream's own bound.
 const maxSizeNumber = 10054
 
-// fill takes the JSON of an acknowledgement.
-func (a *Ack) fill(data []byte) {
-	var answer struct {
-		Stream    string
-		Seq       uint64
-		Duplicate bool
-		Error     *struct {
-			Code        int
-			ErrCode     uint16 `json:"err_code"`
-			Description string
-		}
-	}
-	err := json.Unmarshal(data, &answer)
+// refusal is the library's error of a message that was not kept, as an Ack has it.
+func refusal(err error) error {
+	var answer *jetstream.APIError
 	switch {
-	case err != nil || answer.Error == nil && answer.Stream == "":
-		a.Err = &Refusal{Code: 503, Text: "its answer is no acknowledgement"}
-	case answer.Error != nil && answer.Error.ErrCode == maxSizeNumber:
-		a.Err = fmt.Errorf("a record is %w", ErrTooLarge)
-	case answer.Error != nil:
-		a.Err = &Refusal{answer.Error.Code, answer.Error.ErrCode, answer.Error.Description}
-	default:
-		a.Sequence, a.Duplicate = answer.Seq, answer.Duplicate
+	case errors.Is(err, jetstream.ErrNoStreamResponse):
+		return ErrNoStream
+	case errors.Is(err, nats.ErrDisconnected):
+		return ErrDisconnected
+	case !errors.As(err, &answer):
+		return err
+	case answer.ErrorCode == maxSizeNumber:
+		return fmt.Errorf("a record is %w", ErrTooLarge)
+	case answer.Code == 400: // as of HTTP, the request is at fault
+		return fmt.Errorf("%w: %s (%d)", ErrRefused, answer.Description, answer.ErrorCode)
 	}
+	return fmt.Errorf("the server could not keep a record: %s (%d)", answer.Description, answer.ErrorCode)
 }

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -127,25 +128,26 @@ func TestPublish(t *testing.T) {
 	if _, err := EnsureStream(t.Context(), js, StreamConfig{Replicas: 3}); err == nil || !strings.Contains(err.Error(), "lower the replicas") {
 		t.Errorf("three replicas on one server: %v", err)
 	}
-	if err := p.Close(); err != nil {
-		t.Error(err)
-	}
+	p.Close()
 }
 
-// TestFill: whatever comes as an answer is one of the known.
-func TestFill(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"stream":"WEIR","seq":7}`:               "<nil>",
-		`{"error":{"code":400,"err_code":10054}}`: "a record is larger than",
-		`{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`: "the server refused a record: JetStream system temporarily unavailable (10008)",
-		`{}`:   "the server refused a record: its answer is no ack",
-		`nats`: "the server refused a record: its answer is no ack",
-		``:     "the server refused a record: its answer is no ack",
+// TestRefusal: each error of the library is one on which the publisher can branch.
+func TestRefusal(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		is   error
+		text string
+	}{
+		{&jetstream.APIError{Code: 400, ErrorCode: 10054}, ErrTooLarge, "a record is larger than"},
+		{&jetstream.APIError{Code: 400, ErrorCode: 10060, Description: "wrong"}, ErrRefused, "the server refused a record: wrong (10060)"},
+		{&jetstream.APIError{Code: 503, ErrorCode: 10008, Description: "not now"}, nil, "the server could not keep a record: not now (10008)"},
+		{jetstream.ErrInvalidJSAck, jetstream.ErrInvalidJSAck, "nats: invalid jetstream publish response"},
+		{jetstream.ErrNoStreamResponse, ErrNoStream, "no server keeps"},
+		{nats.ErrDisconnected, ErrDisconnected, "there is no connection"},
 	} {
-		var a Ack
-		a.fill([]byte(text))
-		if got := fmt.Sprint(a.Err); !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %s, want %s", text, got, want)
+		got := refusal(c.err)
+		if !strings.HasPrefix(got.Error(), c.text) || c.is != nil && !errors.Is(got, c.is) || c.is == nil && errors.Is(got, ErrRefused) {
+			t.Errorf("%v becomes %v, want %s", c.err, got, c.text)
 		}
 	}
 }
