@@ -4,11 +4,13 @@ import (
 	"net"
 	"sync/atomic"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/weirswitch/weir/internal/socket"
 )
 
 // The most connections at a time. What comes beyond is closed at once. Admins
-// have places of their own, so that readers cannot keep them out.
+// have their own limit, so that readers cannot keep them out.
 const (
 	maxReaders = 128
 	maxAdmins  = 64
@@ -18,17 +20,13 @@ const (
 // it decides, from the kernel; over TCP nobody is known before the handshake, so
 // all are readers.
 func bound(l net.Listener, refused *atomic.Uint64) *socket.Bounded {
-	var readers, admins atomic.Int64
+	readers, admins := semaphore.NewWeighted(maxReaders), semaphore.NewWeighted(maxAdmins)
 	take := func(c net.Conn) (leave func(), ok bool) {
-		place, most := &readers, int64(maxReaders)
+		slots := readers
 		if socket.PeerOf(c).Privileged() {
-			place, most = &admins, maxAdmins
+			slots = admins
 		}
-		if place.Add(1) > most {
-			place.Add(-1)
-			return nil, false
-		}
-		return func() { place.Add(-1) }, true
+		return func() { slots.Release(1) }, slots.TryAcquire(1)
 	}
 	return &socket.Bounded{Listener: l, Take: take, Refused: func() { refused.Add(1) }}
 }

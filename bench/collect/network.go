@@ -6,7 +6,8 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weirswitch/weir/stages/disketch"
 	obliviousstage "github.com/weirswitch/weir/stages/oblivious"
@@ -68,31 +69,20 @@ func newNetwork(ctx context.Context, c Config) (*network, error) {
 		n.flows = append(n.flows, key(i))
 	}
 	epochs := make([][]message, c.Epochs)
-	errs := make([]error, c.Epochs)
-	var all sync.WaitGroup
-	next := make(chan int)
-	for range runtime.GOMAXPROCS(0) {
-		all.Go(func() {
-			for i := range next {
-				epochs[i], errs[i] = c.epoch(i)
+	running, ctx := errgroup.WithContext(ctx)
+	running.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range c.Epochs {
+		running.Go(func() (err error) {
+			if err = ctx.Err(); err == nil {
+				epochs[i], err = c.epoch(i)
 			}
+			return err
 		})
 	}
-	for i := range c.Epochs {
-		if ctx.Err() != nil {
-			break
-		}
-		next <- i
-	}
-	close(next)
-	all.Wait()
-	if err := ctx.Err(); err != nil {
+	if err := running.Wait(); err != nil {
 		return nil, err
 	}
-	for i, list := range epochs {
-		if errs[i] != nil {
-			return nil, errs[i]
-		}
+	for _, list := range epochs {
 		for _, m := range list {
 			n.messages[m.header.Kind] = append(n.messages[m.header.Kind], m)
 			n.digests += m.digests

@@ -2,8 +2,9 @@ package collect
 
 import (
 	"context"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/record"
@@ -68,8 +69,7 @@ func share(ctx context.Context, folder string, messages []message) (s shared, er
 
 // read has collectors of their partitions each read what is theirs.
 func (t *transport) read(ctx context.Context, messages []message, parts []collect.Partitions) error {
-	var all sync.WaitGroup
-	errs := make(chan error, len(parts))
+	var reading errgroup.Group
 	for _, p := range parts {
 		want := 0
 		for i := range messages {
@@ -82,18 +82,12 @@ func (t *transport) read(ctx context.Context, messages []message, parts []collec
 			return err
 		}
 		_, stop := t.start(ctx, p, a)
-		all.Go(func() {
+		reading.Go(func() error {
 			defer stop()
-			errs <- a.arrived(ctx, want)
+			return a.arrived(ctx, want)
 		})
 	}
-	all.Wait()
-	for range parts {
-		if err := <-errs; err != nil {
-			return err
-		}
-	}
-	return nil
+	return reading.Wait()
 }
 
 // last is the time of two that take as long as the longer one.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/sketch/countmin"
@@ -60,17 +62,12 @@ type dsOutcome struct {
 
 // each runs f for 0 <= i < n on dsWorkers goroutines.
 func dsEach(n int, f func(i int) error) error {
-	errs := make([]error, dsWorkers)
-	var wg sync.WaitGroup
-	for w := range dsWorkers {
-		wg.Go(func() {
-			for i := w; i < n && errs[w] == nil; i += dsWorkers {
-				errs[w] = f(i)
-			}
-		})
+	var running errgroup.Group
+	running.SetLimit(dsWorkers)
+	for i := range n {
+		running.Go(func() error { return f(i) })
 	}
-	wg.Wait()
-	return errs[0]
+	return running.Wait()
 }
 
 // run plays the whole trace, epoch by epoch. Each epoch's records are queried and

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/weirswitch/weir/bench/netsim"
 	"github.com/weirswitch/weir/bench/workload"
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -221,30 +223,15 @@ func (f *fatTree) newSamplers(c oblivious.Config) ([]*oblivious.Sampler, error) 
 
 // parallel does n jobs on two goroutines at most, as each needs much memory.
 func parallel(ctx context.Context, n int, job func(i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next int
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for range min(2, n) {
-		wg.Go(func() {
-			for {
-				mu.Lock()
-				i := next
-				next++
-				mu.Unlock()
-				if i >= n || ctx.Err() != nil {
-					return
-				}
-				if err := job(i); err != nil {
-					cancel(err)
-				}
+	running, ctx := errgroup.WithContext(ctx)
+	running.SetLimit(2)
+	for i := range n {
+		running.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
 			}
+			return job(i)
 		})
 	}
-	wg.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return running.Wait()
 }

@@ -6,8 +6,9 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
@@ -53,29 +54,27 @@ func trials(ctx context.Context, o Options, name string, n int, setup func() (tr
 	out := make(sample, n)
 	base := hash.Bytes(o.Seed, []byte(name))
 	var next atomic.Int64
-	var wg sync.WaitGroup
-	workers := min(runtime.GOMAXPROCS(0), n)
-	errs := make([]error, workers)
-	for w := range workers {
+	running, ctx := errgroup.WithContext(ctx)
+	for range min(runtime.GOMAXPROCS(0), n) {
 		run, err := setup()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		wg.Go(func() {
-			for ctx.Err() == nil && errs[w] == nil {
-				i := next.Add(1) - 1
-				if i >= int64(n) {
-					return
+		running.Go(func() error {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				var err error
+				if out[i], err = run(rand.New(rand.NewPCG(base, uint64(i)))); err != nil {
+					return err
 				}
-				out[i], errs[w] = run(rand.New(rand.NewPCG(base, uint64(i))))
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
 			}
+			return nil
 		})
 	}
-	wg.Wait()
-	for _, err := range append(errs, ctx.Err()) {
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+	if err := running.Wait(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	slices.Sort(out)
 	return out, nil

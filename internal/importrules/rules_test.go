@@ -145,6 +145,7 @@ var foreigns = []foreign{
 	{"github.com/BurntSushi/toml", []string{"config", "dataplane/lab", "telemetry/pint"},
 		"it writes dumps and plans; a plan's digest is of the text that it writes, so another encoder cannot replace it"},
 	{"github.com/apache/datasketches-go", []string{"telemetry/pint"}, "quantiles and frequent values behind the recorder"},
+	{"golang.org/x/sync", []string{"bench/...", "control", "telemetry/view/api"}, "semaphores and groups of goroutines; packets meet neither"},
 	{"gonum.org/v1/gonum", []string{"bench/...", "telemetry/pint"}, "the plan's linear program, and plots"},
 	{"go.uber.org/zap", []string{"bench/...", "cmd/...", "control/...", "dataplane/lab", "node", "telemetry/collect/...", "telemetry/view/api"}, "the packet path counts instead of logging"},
 	{"github.com/spf13/cobra", []string{"cmd/..."}, "command lines are cmd's"},

@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/weirswitch/weir/telemetry/query"
 )
@@ -43,23 +44,23 @@ func NewHandler(c Config) (path string, h http.Handler) {
 		c.Log = zap.NewNop()
 	}
 	l := c.Limits
-	s := &service{Config: c, questions: newPlaces(l.Questions, "questions"), watches: newPlaces(l.Watches, "watches")}
+	s := &service{Config: c, questions: semaphore.NewWeighted(int64(l.Questions))}
 	path, calls := NewQueryServiceHandler(s,
 		connect.WithCodec(codec{"json"}), connect.WithCodec(codec{"json; charset=utf-8"}),
 		connect.WithReadMaxBytes(l.Body), connect.WithSendMaxBytes(l.Answer), connect.WithCompressMinBytes(1<<10),
 		connect.WithRecover(s.recovered))
 	return path, http.NewCrossOriginProtection().Handler(&bounded{
-		service: s, next: calls, requests: newPlaces(l.Requests, "requests"), errors: connect.NewErrorWriter(),
+		service: s, next: calls, errors: connect.NewErrorWriter(),
+		requests: semaphore.NewWeighted(int64(l.Requests)), watches: semaphore.NewWeighted(int64(l.Watches)),
 	})
 }
 
-// bounded lets in as many requests as there are places, reads them whole, and gives
-// deadlines to clients.
+// bounded limits the requests at a time, reads them whole, and gives deadlines to clients.
 type bounded struct {
 	*service
-	next     http.Handler
-	requests places
-	errors   *connect.ErrorWriter
+	next              http.Handler
+	requests, watches *semaphore.Weighted
+	errors            *connect.ErrorWriter
 }
 
 // ServeHTTP implements http.Handler.
@@ -73,15 +74,16 @@ func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	room := b.requests
+	slots, most, what := b.requests, b.Limits.Requests, "requests"
 	if strings.HasSuffix(r.URL.Path, "/Watch") {
-		room = b.watches
+		slots, most, what = b.watches, b.Limits.Watches, "watches"
 	}
-	if err := room.take(); err != nil {
-		b.refuse(w, r, err)
+	if !slots.TryAcquire(1) {
+		b.refuse(w, r, connect.NewError(connect.CodeResourceExhausted,
+			fmt.Errorf("%d %s are in progress, which is the limit: ask again later", most, what)))
 		return
 	}
-	defer room.leave()
+	defer slots.Release(1)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(b.Limits.Body)))
 	if err != nil {
 		b.refuse(w, r, b.incomplete(err))

@@ -1,12 +1,8 @@
 package api
 
 import (
-	"context"
-	"fmt"
 	"runtime"
 	"time"
-
-	"connectrpc.com/connect"
 )
 
 // Limits bound what clients may cost. Zero fields stand for those of DefaultLimits.
@@ -60,34 +56,3 @@ func fill[N int | time.Duration](to *N, value N) {
 		*to = value
 	}
 }
-
-// places are what so many may have at a time.
-type places struct {
-	free chan struct{}
-	what string
-}
-
-func newPlaces(n int, what string) places { return places{make(chan struct{}, n), what} }
-
-// take takes a place if one is free; free it with leave.
-func (p places) take() error {
-	select {
-	case p.free <- struct{}{}:
-		return nil
-	default:
-		return connect.NewError(connect.CodeResourceExhausted,
-			fmt.Errorf("%d %s are under way, and more are not taken: ask again later", cap(p.free), p.what))
-	}
-}
-
-// wait waits for a place.
-func (p places) wait(ctx context.Context) error {
-	select {
-	case p.free <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (p places) leave() { <-p.free }

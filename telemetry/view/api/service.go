@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/weirswitch/weir/telemetry/query"
 )
@@ -24,7 +25,8 @@ const (
 // service answers the calls.
 type service struct {
 	Config
-	questions, watches        places
+	questions                 *semaphore.Weighted
+	open                      atomic.Int64 // watches
 	answered, failed, refused atomic.Uint64
 }
 
@@ -54,6 +56,8 @@ func (s *service) Series(ctx context.Context, r *AskRequest) (*Series, error) {
 
 // Watch implements QueryServiceHandler.
 func (s *service) Watch(ctx context.Context, r *WatchRequest, stream *connect.ServerStream[Answer]) error {
+	s.open.Add(1)
+	defer s.open.Add(-1)
 	q, err := valid(r.GetQuestion())
 	interval := time.Duration(r.GetIntervalNs())
 	if interval == 0 {
@@ -96,7 +100,7 @@ func (s *service) Collector(ctx context.Context, _ *CollectorRequest) (*Collecto
 	if err != nil {
 		return nil, s.refusal(err)
 	}
-	status.Api = &ApiStatus{Answered: s.answered.Load(), Failed: s.failed.Load(), Refused: s.refused.Load(), Watches: int64(len(s.watches.free))}
+	status.Api = &ApiStatus{Answered: s.answered.Load(), Failed: s.failed.Load(), Refused: s.refused.Load(), Watches: s.open.Load()}
 	return status, nil
 }
 
@@ -116,10 +120,10 @@ func valid(m *Question) (*query.Question, error) {
 func (s *service) answer(ctx context.Context, q *query.Question) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Limits.Time)
 	defer cancel()
-	if err := s.questions.wait(ctx); err != nil {
+	if err := s.questions.Acquire(ctx, 1); err != nil {
 		return nil, s.refusal(err)
 	}
-	defer s.questions.leave()
+	defer s.questions.Release(1)
 	value, err := s.Config.Ask(ctx, q)
 	if err != nil {
 		s.failed.Add(1)
