@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/bench/collect"
+	"github.com/weirswitch/weir/internal/progress"
 )
 
 // benchCollectOptions are the flags of weir bench collect.
@@ -63,7 +64,7 @@ func runBenchCollect(ctx context.Context, o benchCollectOptions, stdout, stderr 
 		return usageError(err)
 	}
 	var stop func()
-	o.Progress, stop = benchProgress(stderr, collect.Name)
+	o.Progress, stop = progress.Steps(stderr, collect.Name)
 	result, err := collect.Run(ctx, o.Config)
 	stop()
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/bench/forward"
+	"github.com/weirswitch/weir/internal/progress"
 )
 
 // benchForwardOptions are the flags of weir bench forward.
@@ -140,7 +141,7 @@ func runBenchForward(ctx context.Context, o benchForwardOptions, stdout, stderr 
 		c.Raw = func(s forward.Sample) { _ = lines.Encode(s) } // a full disk shows when the file is closed
 	}
 	var stop func()
-	c.Progress, stop = benchProgress(stderr, "forward")
+	c.Progress, stop = progress.Steps(stderr, "forward")
 	result, err := forward.Run(ctx, c)
 	stop()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/bench/paper"
+	"github.com/weirswitch/weir/internal/progress"
 )
 
 func newBenchPaperCommand() *cobra.Command {
@@ -49,8 +50,8 @@ func runBenchPaper(cmd *cobra.Command, name string, o paper.Options, output benc
 			names = append(names, p.Name)
 			continue
 		}
-		progress, done := benchProgress(cmd.ErrOrStderr(), name)
-		o.Progress = progress
+		report, done := progress.Steps(cmd.ErrOrStderr(), name)
+		o.Progress = report
 		rows, err := p.Run(cmd.Context(), o)
 		done()
 		if err != nil {

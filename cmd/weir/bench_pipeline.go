@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/bench/pipeline"
+	"github.com/weirswitch/weir/internal/progress"
 )
 
 // benchPipelineOptions are the flags of weir bench pipeline.
@@ -72,7 +73,7 @@ func runBenchPipeline(ctx context.Context, o benchPipelineOptions, stdout, stder
 		return usageError(err)
 	}
 	var stop func()
-	o.Progress, stop = benchProgress(stderr, pipeline.Name)
+	o.Progress, stop = progress.Steps(stderr, pipeline.Name)
 	result, err := pipeline.Run(ctx, o.Config)
 	stop()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirswitch/weir/bench/pipeline"
 	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/internal/progress"
 )
 
 // benchStageOptions are the flags of weir bench stage.
@@ -16,6 +17,7 @@ type benchStageOptions struct {
 	pipeline.Config
 	stage  pipeline.Stage
 	config string
+	size   string
 	output benchOutput
 }
 
@@ -37,6 +39,13 @@ as firewalls have them, and such that thousands overlap.`,
   weir bench stage l2 --config config/l2.toml --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.size != "" {
+				result, err := pipeline.Size(args[0], o.size)
+				if err != nil {
+					return usageError(fmt.Errorf("--size: %w", err))
+				}
+				return o.output.print(cmd.OutOrStdout(), result)
+			}
 			o.stage.Name = args[0]
 			shortenPipeline(cmd, &o.Config)
 			return runBenchStage(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -48,7 +57,7 @@ as firewalls have them, and such that thousands overlap.`,
 	f.IntVar(&o.stage.Flows, "flows", 10_000, "flows, drawn uniformly, to 10,000,000")
 	f.IntVar(&o.stage.Stations, "stations", 10_000, "Ethernet addresses, half of them behind each port")
 	o.output.add(cmd)
-	addStageSize(cmd, &o.output)
+	f.StringVar(&o.size, "size", "", pipeline.SizeHelp)
 	return cmd
 }
 
@@ -63,7 +72,7 @@ func runBenchStage(ctx context.Context, o benchStageOptions, stdout, stderr io.W
 		o.stage.Variants = pipeline.ACLVariants(o.Seed)
 	}
 	var stop func()
-	o.Progress, stop = benchProgress(stderr, "stage "+o.stage.Name)
+	o.Progress, stop = progress.Steps(stderr, "stage "+o.stage.Name)
 	result, err := pipeline.RunStage(ctx, o.Config, o.stage)
 	stop()
 	if err != nil {

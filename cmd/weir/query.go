@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirswitch/weir/internal/progress"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/view/api"
 	"github.com/weirswitch/weir/telemetry/view/text"
@@ -188,7 +189,7 @@ func (o *queryOptions) watchOn(ctx context.Context, from querySource, q *query.Q
 		return usageError(fmt.Errorf("--watch %v: choose %v to %v", o.watch, leastWatch, longestWatch))
 	}
 	show := func(answer []byte) error { _, err := stdout.Write(answer); return err }
-	if isTerminal(stdout) && !o.asJSON {
+	if progress.Terminal(stdout) && !o.asJSON {
 		screen, err := text.NewScreen(stdout)
 		if err != nil {
 			return err

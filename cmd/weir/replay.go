@@ -14,6 +14,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/pcapfile"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/internal/progress"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
@@ -140,7 +141,7 @@ func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) erro
 		tracer = pipeline.NewTracer(o.trace, nil)
 		s.SetTracer(tracer)
 	}
-	stop := showProgress(stderr, files.ins)
+	stop := progress.Bytes(stderr, "replay", files.size(), files.read)
 	start := time.Now()
 	runErr := s.Run(ctx, nil)
 	runErr = errors.Join(runErr, records.finish())
@@ -337,6 +338,23 @@ func (f *replayFiles) free(path string) error {
 		}
 	}
 	return nil
+}
+
+// size is that of all captures that are read, in bytes, and read how much of it was.
+func (f *replayFiles) size() (total int64) {
+	for _, in := range f.ins {
+		_, size := in.Progress()
+		total += size
+	}
+	return total
+}
+
+func (f *replayFiles) read() (total int64) {
+	for _, in := range f.ins {
+		n, _ := in.Progress()
+		total += n
+	}
+	return total
 }
 
 // close closes all files; for the time before the ports own them.

@@ -104,7 +104,7 @@ var layers = []layer{
 		"it joins packet path, record path and control into one switch, and is what programs import; of the systems it knows only what control shows"},
 	{"bench/...", []string{"bench/...", "config", "control/...", "dataplane/...", "pipeline/...", "stages/...", "telemetry/..."},
 		"benchmarks are users of everything and nobody's tool but cmd's"},
-	{"cmd/...", []string{"bench/...", "cmd/...", "config", "control/...", "dataplane/...", "internal/privilege", "node", "node/...", "p4/...", "pipeline/...", "stages/...", "telemetry/..."},
+	{"cmd/...", []string{"bench/...", "cmd/...", "config", "control/...", "dataplane/...", "internal/privilege", "internal/progress", "node", "node/...", "p4/...", "pipeline/...", "stages/...", "telemetry/..."},
 		"wiring"},
 }
 
@@ -127,7 +127,7 @@ var foreigns = []foreign{
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "internal/...", "p4/bmv2"}, "a switch starts no program"},
 	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/collect/service", "telemetry/collect/web", "telemetry/view/..."}, "servers belong to control and to the collector's faces"},
-	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "internal/privilege", "internal/socket", "node", "p4/bmv2", "pipeline/clock", "pipeline/packet", "stages/l2", "telemetry/hash", "telemetry/lds", "telemetry/pint"},
+	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "internal/privilege", "internal/progress", "internal/socket", "node", "p4/bmv2", "pipeline/clock", "pipeline/packet", "stages/l2", "telemetry/hash", "telemetry/lds", "telemetry/pint"},
 		"system calls are the data plane's; socket asks who connected; l2 reads the clock for its ageing, beside the packet path; hash, lds and pint ask what the processor can"},
 
 	{"github.com/asavie/xdp", []string{"dataplane/port"},
@@ -150,7 +150,7 @@ var foreigns = []foreign{
 	{"go.uber.org/zap", []string{"bench/...", "cmd/...", "control/...", "dataplane/lab", "node", "telemetry/collect/...", "telemetry/view/api"}, "the packet path counts instead of logging"},
 	{"github.com/spf13/cobra", []string{"cmd/..."}, "command lines are cmd's"},
 	{"github.com/spf13/pflag", []string{"cmd/..."}, "likewise"},
-	{"github.com/vbauerster/mpb", []string{"bench/...", "cmd/...", "dataplane/lab"}, "progress bars are for terminals"},
+	{"github.com/vbauerster/mpb", []string{"dataplane/lab", "internal/progress"}, "progress bars are for terminals"},
 	{"github.com/prometheus/client_golang", []string{"control/metrics", "telemetry/collect/web"}, "metrics are shown by control, out of reports, and by the collector's server"},
 	{"kernel.org/pub/linux/libs/security/libcap", []string{"internal/privilege"}, "a process has one set of capabilities, and one place that gives them up"},
 	{"connectrpc.com/connect", []string{"cmd/...", "control/...", "telemetry/collect/service", "telemetry/view/api"}, "the APIs are control's and the collector's"},

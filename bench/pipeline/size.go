@@ -1,49 +1,37 @@
-package main
+package pipeline
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 )
 
-// addStageSize gives weir bench stage the flag --size, which computes the
-// dimensions of a stage's data structure instead of measuring it.
-func addStageSize(cmd *cobra.Command, output *benchOutput) {
-	var size string
-	cmd.Flags().StringVar(&size, "size", "", "compute the sketch of lds, or the sample of oblivious, for a target, as in `KEY=VALUE,...`:\nlds: flows, shape and scale (of Pareto sizes), packets, interference, failures, losses, virtual; - for the paper's;\noblivious: epsilon, delta and theta")
-	measure := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if size == "" {
-			return measure(cmd, args)
-		}
-		if args[0] == "oblivious" {
-			return runSampleSize(size, output, cmd.OutOrStdout())
-		}
-		if !strings.HasPrefix(args[0], "lds") {
-			return usageError(fmt.Errorf("--size: stage %q has no size to compute: choose lds or oblivious", args[0]))
-		}
-		return runStageSize(size, output, cmd.OutOrStdout())
-	}
-}
+// SizeHelp describes the targets that Size takes.
+const SizeHelp = `compute the sketch of lds, or the sample of oblivious, for a target, as in ` + "`KEY=VALUE,...`" + `:
+lds: flows, shape and scale (of Pareto sizes), packets, interference, failures, losses, virtual; - for the paper's;
+oblivious: epsilon, delta and theta`
 
-// runStageSize sizes a point of LDS.
-func runStageSize(size string, output *benchOutput, stdout io.Writer) error {
-	target, err := ldsTarget(size)
-	if err != nil {
-		return usageError(fmt.Errorf("--size: %w", err))
+// Size computes the dimensions of a stage's data structure for a target, in place of a measurement.
+func Size(stage, target string) (*bench.Result, error) {
+	if stage == "oblivious" {
+		return sampleSize(target)
 	}
-	s, err := lds.Size(target)
+	if !strings.HasPrefix(stage, "lds") {
+		return nil, fmt.Errorf("stage %q has no size to compute: choose lds or oblivious", stage)
+	}
+	t, err := ldsTarget(target)
 	if err != nil {
-		return usageError(fmt.Errorf("--size: %w", err))
+		return nil, err
+	}
+	s, err := lds.Size(t)
+	if err != nil {
+		return nil, err
 	}
 	r := &bench.Result{Name: "stage/lds-size", Machine: bench.ThisMachine()}
 	const source = "LDS Section 3"
@@ -55,7 +43,7 @@ func runStageSize(size string, output *benchOutput, stdout io.Writer) error {
 	}
 	r.Add("lds.bytes", "bytes", float64(s.Bytes), "cells of one point at one worker", bench.Lower)
 	r.Add("lds.small_collisions", "ratio", s.SmallCollisions, "share of the flows that meet the target", bench.Higher)
-	return output.print(stdout, r)
+	return r, nil
 }
 
 // ldsTarget reads a target, over the paper's (Section 3.1) as the default.
@@ -65,11 +53,8 @@ func ldsTarget(text string) (lds.Target, error) {
 		return t, nil
 	}
 	var virtual float64
-	keys := map[string]*float64{
-		"flows": &t.Flows, "shape": &t.Sizes.Shape, "scale": &t.Sizes.Scale, "packets": &t.Packets,
-		"interference": &t.Interference, "failures": &t.Failures, "losses": &t.Losses, "virtual": &virtual,
-	}
-	errs := readTarget(text, []string{"flows", "shape", "scale", "packets", "interference", "failures", "losses", "virtual"}, keys)
+	errs := readTarget(text, []string{"flows", "shape", "scale", "packets", "interference", "failures", "losses", "virtual"},
+		&t.Flows, &t.Sizes.Shape, &t.Sizes.Scale, &t.Packets, &t.Interference, &t.Failures, &t.Losses, &virtual)
 	if virtual != math.Trunc(virtual) || math.Abs(virtual) > lds.MaxVirtual {
 		errs = append(errs, fmt.Errorf("virtual = %g: write a whole number of at most %d", virtual, lds.MaxVirtual))
 	}
@@ -77,15 +62,20 @@ func ldsTarget(text string) (lds.Target, error) {
 	return t, errors.Join(errs...)
 }
 
-// readTarget reads KEY=VALUE,... into the keys' numbers, and returns all faults.
-func readTarget(text string, order []string, keys map[string]*float64) (errs []error) {
+// readTarget reads KEY=VALUE,... into the numbers of the keys, and returns all faults.
+func readTarget(text string, keys []string, numbers ...*float64) (errs []error) {
 	for pair := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(pair, "=")
-		to, known := keys[strings.TrimSpace(key)]
+		var to *float64
+		for i, name := range keys {
+			if name == strings.TrimSpace(key) {
+				to = numbers[i]
+			}
+		}
 		v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 		switch {
-		case !known:
-			errs = append(errs, fmt.Errorf("%q: choose among %s", key, strings.Join(order, ", ")))
+		case to == nil:
+			errs = append(errs, fmt.Errorf("%q: choose among %s", key, strings.Join(keys, ", ")))
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s = %q: write a number", key, value))
 		default:
@@ -95,15 +85,14 @@ func readTarget(text string, order []string, keys map[string]*float64) (errs []e
 	return errs
 }
 
-// runSampleSize tells how many entries a network-wide sample needs.
-func runSampleSize(text string, output *benchOutput, stdout io.Writer) error {
+// sampleSize computes how many entries a network-wide sample needs for each question that has an answer.
+func sampleSize(target string) (*bench.Result, error) {
 	epsilon, delta, theta := 0.01, 0.05, 0.0
-	errs := readTarget(text, []string{"epsilon", "delta", "theta"}, map[string]*float64{"epsilon": &epsilon, "delta": &delta, "theta": &theta})
+	errs := readTarget(target, []string{"epsilon", "delta", "theta"}, &epsilon, &delta, &theta)
 	if len(errs) > 0 {
-		return usageError(fmt.Errorf("--size: %w", errors.Join(errs...)))
+		return nil, errors.Join(errs...)
 	}
 	r := &bench.Result{Name: "stage/oblivious-size", Machine: bench.ThisMachine()}
-	// What one question cannot have, another may.
 	add := func(metric, source string, entries int, err error) {
 		if err != nil {
 			errs = append(errs, err)
@@ -120,7 +109,7 @@ func runSampleSize(text string, output *benchOutput, stdout io.Writer) error {
 		add("heavy_hitters", "all flows of theta, and none below theta - epsilon", heavy, err)
 	}
 	if len(r.Rows) == 0 {
-		return usageError(fmt.Errorf("--size: %w", errs[len(errs)-1]))
+		return nil, errs[len(errs)-1]
 	}
-	return output.print(stdout, r)
+	return r, nil
 }

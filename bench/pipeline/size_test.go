@@ -1,12 +1,8 @@
-package main
+package pipeline
 
 import (
-	"bytes"
-	"encoding/json"
 	"maps"
 	"testing"
-
-	"github.com/weirswitch/weir/bench"
 )
 
 // TestStageSize: the paper's example, and one with loss.
@@ -15,23 +11,19 @@ func TestStageSize(t *testing.T) {
 		"-": {"lds.rows": 4, "lds.virtual": 1, "lds.columns": 18253},
 		"flows=146000, packets=1000, interference=0.05, losses=500": {"lds.rows": 4, "lds.virtual": 5, "lds.banks.3": 1},
 	} {
-		var out bytes.Buffer
-		if err := runStageSize(size, &benchOutput{asJSON: true}, &out); err != nil {
-			t.Fatal(err)
-		}
-		var r bench.Result
-		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		r, err := Size("lds_ingress", size)
+		if err != nil {
 			t.Fatal(err)
 		}
 		for metric, v := range want {
 			if row, ok := r.Row(metric); !ok || row.Value != v {
-				t.Errorf("--size %s: %s is %v, want %g", size, metric, row.Value, v)
+				t.Errorf("target %s: %s is %v, want %g", size, metric, row.Value, v)
 			}
 		}
 	}
 	for _, size := range []string{"flows", "flows=x", "rows=3", "failures=2", "virtual=1.5", "virtual=NaN", "flows=NaN"} {
-		if err := runStageSize(size, &benchOutput{}, &bytes.Buffer{}); err == nil {
-			t.Errorf("--size %s: no error", size)
+		if _, err := Size("lds", size); err == nil {
+			t.Errorf("target %s: no error", size)
 		}
 	}
 }
@@ -43,12 +35,8 @@ func TestSampleSize(t *testing.T) {
 		"epsilon=0.05, delta=0.01, theta=0.1":       {"oblivious.volume": 6677, "oblivious.frequency": 28760, "oblivious.heavy_hitters": 2174},
 		"epsilon=0.0005,theta=0.001,delta=0.000001": {"oblivious.heavy_hitters": 717744},
 	} {
-		var out bytes.Buffer
-		if err := runSampleSize(size, &benchOutput{asJSON: true}, &out); err != nil {
-			t.Fatal(err)
-		}
-		var r bench.Result
-		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		r, err := Size("oblivious", size)
+		if err != nil {
 			t.Fatal(err)
 		}
 		got := map[string]float64{}
@@ -56,12 +44,12 @@ func TestSampleSize(t *testing.T) {
 			got[row.Metric] = row.Value
 		}
 		if !maps.Equal(got, want) {
-			t.Errorf("--size %s: %v, want %v", size, got, want)
+			t.Errorf("target %s: %v, want %v", size, got, want)
 		}
 	}
 	for _, size := range []string{"-", "epsilon", "epsilon=2", "delta=0", "epsilon=NaN", "flows=3", "epsilon=0.00001"} {
-		if err := runSampleSize(size, &benchOutput{}, &bytes.Buffer{}); err == nil {
-			t.Errorf("--size %s: no error", size)
+		if _, err := Size("oblivious", size); err == nil {
+			t.Errorf("target %s: no error", size)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package progress
 
 import (
 	"strings"
@@ -14,11 +14,11 @@ func (w lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestProgressLines: without a terminal, a line says again and again where a measurement is, and none
+// TestLines: without a terminal, a line says again and again where a measurement is, and none
 // comes once it has ended.
-func TestProgressLines(t *testing.T) {
+func TestLines(t *testing.T) {
 	w := make(lineWriter)
-	report, stop := progressLines(w, "paper/x", time.Millisecond)
+	report, stop := lines(w, "paper/x", time.Millisecond)
 	if line := <-w; !strings.HasPrefix(line, "paper/x: begins, after ") || !strings.HasSuffix(line, "\n") {
 		t.Errorf("%q", line)
 	}
