@@ -19,7 +19,7 @@ import (
 	"github.com/weirswitch/weir/stages/patch"
 	"github.com/weirswitch/weir/telemetry/export"
 	"github.com/weirswitch/weir/telemetry/hash"
-	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 const good = `
@@ -251,7 +251,7 @@ func TestHashFamily(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "plan.toml")
-	if err := pint.DefaultPlan().Save(file); err != nil {
+	if err := plan.Default().Save(file); err != nil {
 		t.Fatal(err)
 	}
 	planned := strings.Replace(with(`"crc"`), `"patch"]`, `"patch", "pint"]`, 1)

@@ -15,6 +15,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/record"
 )
@@ -131,7 +132,7 @@ func newRecorder(sw uint32, epoch int, seed uint64) (*recorder, error) {
 
 // epoch makes the records of all switches of an epoch.
 func (c *Config) epoch(epoch int) ([]message, error) {
-	encoder, err := pint.Compile(pint.DefaultPlan())
+	encoder, err := plan.Default().Compile()
 	if err != nil {
 		return nil, err
 	}

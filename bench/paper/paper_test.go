@@ -8,7 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintpath "github.com/weirswitch/weir/telemetry/pint/path"
 )
 
 // collector is the expected number of draws that collect all of n coupons.
@@ -49,7 +50,7 @@ func TestRivals(t *testing.T) {
 // TestTrialsDoNotDependOnWorkers: one core or many give the same runs.
 func TestTrialsDoNotDependOnWorkers(t *testing.T) {
 	once := func() sample {
-		s, err := wholeTrials(context.Background(), Options{Seed: 4}, "same", 9, pint.Hybrid(9), peeling, 200)
+		s, err := wholeTrials(context.Background(), Options{Seed: 4}, "same", 9, encode.Hybrid(9), peeling, 200)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,12 +77,12 @@ func TestTrialsEnd(t *testing.T) {
 // TestDecodeTrialCounts: the packet count is the first with which the solver
 // succeeds, for a solver that is called step by step, and for one that is not.
 func TestDecodeTrialCounts(t *testing.T) {
-	s, err := pint.NewStatic(pint.StaticConfig{Bits: 16, ValueBits: 16, Layers: pint.Hybrid(6), Seed: 2})
+	s, err := encode.NewStatic(encode.StaticConfig{Bits: 16, ValueBits: 16, Layers: encode.Hybrid(6), Seed: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := []uint64{5, 4, 3, 2, 1, 6}
-	for _, make := range []func(*pint.Static) pint.Solver{peeling, elimination} {
+	for _, make := range []func(*encode.Static) pintpath.Solver{peeling, elimination} {
 		run := decodeTrial(s, make(s), func(*rand.Rand) []uint64 { return path }, 1000)
 		for i := range uint64(100) {
 			got, err := run(rand.New(rand.NewPCG(1, i)))
@@ -89,11 +90,11 @@ func TestDecodeTrialCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := rand.New(rand.NewPCG(1, i))
-			var obs []pint.Observation
-			var sol pint.Solution
+			var obs []pintpath.Observation
+			var sol pintpath.Solution
 			for !sol.Unique {
 				id := r.Uint64()
-				obs = append(obs, pint.Observation{ID: id, Digest: s.Digest(id, path)})
+				obs = append(obs, pintpath.Observation{ID: id, Digest: s.Digest(new(encode.Scratch), id, path)})
 				make(s).Solve(obs, len(path), &sol)
 			}
 			if int(got) != len(obs) {

@@ -10,6 +10,8 @@ import (
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintpath "github.com/weirswitch/weir/telemetry/pint/path"
 )
 
 // PintCRC compares the family of hashes that P4 targets have with XXH64, by what PINT needs of
@@ -56,8 +58,8 @@ var hashFamilies = []hash.Family{hash.XX, hash.CRC}
 // crcScheme is a way of writing paths.
 type crcScheme struct {
 	name   string
-	config func(hops int) pint.StaticConfig
-	solver func(*pint.Static) pint.Solver
+	config func(hops int) encode.StaticConfig
+	solver func(*encode.Static) pintpath.Solver
 	values uint64 // how many there are
 	runs   crcRuns
 }
@@ -84,20 +86,20 @@ func (n crcRuns) of(o Options, length int) int {
 const crcSwitches = 754
 
 var crcSchemes = []crcScheme{
-	{"", func(k int) pint.StaticConfig {
-		return pint.StaticConfig{Bits: wholeBits, ValueBits: wholeBits, Layers: pint.Hybrid(k)}
+	{"", func(k int) encode.StaticConfig {
+		return encode.StaticConfig{Bits: wholeBits, ValueBits: wholeBits, Layers: encode.Hybrid(k)}
 	}, peeling, 1 << wholeBits, crcRuns{13_000, 9_000, 3_800, 3_100, 2_400}},
-	{"linear", func(int) pint.StaticConfig {
-		return pint.StaticConfig{Bits: 8, ValueBits: 10, Layers: pint.Dense(pint.Linear), Values: pint.Linear}
+	{"linear", func(int) encode.StaticConfig {
+		return encode.StaticConfig{Bits: 8, ValueBits: 10, Layers: encode.Dense(pint.Linear), Values: pint.Linear}
 	}, elimination, 1 << 10, crcRuns{1_000, 1_000, 400, 400, 400}},
-	{"hashed", func(int) pint.StaticConfig {
-		return pint.StaticConfig{Bits: 8, Instances: 2, Layers: pint.Hybrid(10), Values: pint.Hashed}
-	}, func(s *pint.Static) pint.Solver {
+	{"hashed", func(int) encode.StaticConfig {
+		return encode.StaticConfig{Bits: 8, Instances: 2, Layers: encode.Hybrid(10), Values: pint.Hashed}
+	}, func(s *encode.Static) pintpath.Solver {
 		all := make([]uint64, crcSwitches)
 		for i := range all {
 			all[i] = uint64(i)
 		}
-		return pint.NewCandidates(s, all)
+		return pintpath.NewCandidates(s, all)
 	}, crcSwitches, crcRuns{12_000, 5_400, 3_100, 2_400, 1_700}},
 }
 
@@ -135,7 +137,7 @@ func (s *crcScheme) packets(ctx context.Context, o Options, f hash.Family, k, ru
 }
 
 // trial decodes one path, under a seed of its own.
-func (s *crcScheme) trial(c pint.StaticConfig, k int) trial {
+func (s *crcScheme) trial(c encode.StaticConfig, k int) trial {
 	values := make([]uint64, k)
 	path := func(r *rand.Rand) []uint64 {
 		for i := range values {
@@ -145,7 +147,7 @@ func (s *crcScheme) trial(c pint.StaticConfig, k int) trial {
 	}
 	return func(r *rand.Rand) (float64, error) {
 		c.Seed = r.Uint64()
-		static, err := pint.NewStatic(c)
+		static, err := encode.NewStatic(c)
 		if err != nil {
 			return 0, err
 		}
@@ -167,11 +169,11 @@ func hopDeviates(ctx context.Context, o Options, f hash.Family) (pairs, shares f
 			ids[i] = r.Uint64()
 		}
 		seed := r.Uint64()
-		xor, err := pint.NewStatic(pint.StaticConfig{Bits: 8, ValueBits: 8, Layers: pint.XOR(0.5), Hash: f, Seed: seed})
+		xor, err := encode.NewStatic(encode.StaticConfig{Bits: 8, ValueBits: 8, Layers: encode.XOR(0.5), Hash: f, Seed: seed})
 		if err != nil {
 			return 0, 0, err
 		}
-		reservoir, err := pint.NewStatic(pint.StaticConfig{Bits: 8, ValueBits: 8, Layers: pint.Baseline(), Hash: f, Seed: seed})
+		reservoir, err := encode.NewStatic(encode.StaticConfig{Bits: 8, ValueBits: 8, Layers: encode.Baseline(), Hash: f, Seed: seed})
 		if err != nil {
 			return 0, 0, err
 		}
@@ -185,11 +187,12 @@ const deviateHops = 59
 
 // pairDeviate is the largest deviate of how often two hops decide alike, which each do with
 // probability 1/2.
-func pairDeviate(s *pint.Static, ids []uint64) (most float64) {
+func pairDeviate(s *encode.Static, ids []uint64) (most float64) {
+	var scratch encode.Scratch
 	words := len(ids) / 64
 	by := make([]uint64, deviateHops*words) // by hop and packet
 	for i, id := range ids {
-		writers, _ := s.Writers(id, 0, deviateHops)
+		writers, _ := s.Writers(&scratch, id, 0, deviateHops)
 		for w := writers[0]; w != 0; w &= w - 1 {
 			by[bits.TrailingZeros64(w)*words+i/64] |= 1 << (i % 64)
 		}
@@ -209,7 +212,7 @@ func pairDeviate(s *pint.Static, ids []uint64) (most float64) {
 
 // shareDeviate is the largest deviate of the last writers of 2 to 59 hops from equal shares: of Pearson's
 // statistic, by Wilson and Hilferty.
-func shareDeviate(s *pint.Static, ids []uint64) (most float64) {
+func shareDeviate(s *encode.Static, ids []uint64) (most float64) {
 	var last [deviateHops + 1][deviateHops + 1]float64 // by length and hop
 	for _, id := range ids {
 		digest := uint64(0)

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/pipeline/clock"
-	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintpath "github.com/weirswitch/weir/telemetry/pint/path"
+	pintsink "github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
 // PintDecode measures how many digests a core decodes per second of its own
@@ -53,23 +55,23 @@ func PintDecode(ctx context.Context, o Options) ([]Row, error) {
 func decodeRates(o Options, n *network, d pathDecoder, length int) (established, flows float64, err error) {
 	const packets, batch = 1000, 16
 	r := rand.New(rand.NewPCG(o.Seed, uint64(length)))
-	var obs [batch][]pint.Observation
+	var obs [batch][]pintpath.Observation
 	for i := range obs {
 		path := n.path(r, length)
 		for range packets {
 			id := r.Uint64()
-			obs[i] = append(obs[i], pint.Observation{ID: id, Digest: d.s.Digest(id, path)})
+			obs[i] = append(obs[i], pintpath.Observation{ID: id, Digest: d.s.Digest(new(encode.Scratch), id, path)})
 		}
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	state := make([]pint.Flow, batch)
+	state := make([]pintsink.Flow, batch)
 	round := func(least time.Duration, fresh bool) float64 {
 		start, digests := clock.Thread(0), 0
 		for clock.Thread(0)-start < least {
 			for i := range obs {
 				if fresh {
-					state[i] = pint.Flow{}
+					state[i] = pintsink.Flow{}
 				}
 				for _, p := range obs[i] {
 					d.d.Add(&state[i], p.ID, p.Digest, length)

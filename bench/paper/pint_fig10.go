@@ -9,6 +9,8 @@ import (
 
 	"github.com/weirswitch/weir/bench/netsim"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintpath "github.com/weirswitch/weir/telemetry/pint/path"
 )
 
 // PintFig10 measures figure 10: packets until the path of a flow is known, by
@@ -99,7 +101,7 @@ type network struct {
 	d       int // the paper's typical length
 	graph   *netsim.Graph
 	routes  *netsim.Routes
-	links   *pint.Topology
+	links   *pintpath.Topology
 	pairs   map[int][]netsim.Pair
 }
 
@@ -114,7 +116,7 @@ func fig10Networks(o Options) ([]*network, error) {
 			return fmt.Errorf("%w (shared data is looked for in %s: set WEIR_SHARED)", err, dir)
 		}
 		n := &network{name: name, lengths: lengths, d: d, graph: g, routes: netsim.NewRoutes(g), pairs: map[int][]netsim.Pair{}}
-		n.links, err = pint.NewTopology(g.IDs(), g.IDLinks())
+		n.links, err = pintpath.NewTopology(g.IDs(), g.IDLinks())
 		for _, l := range lengths {
 			if n.pairs[l] = n.routes.Pairs(l); err == nil && len(n.pairs[l]) == 0 {
 				err = fmt.Errorf("%s has no path of %d switches", name, l)
@@ -178,7 +180,7 @@ func (n *network) jobs(length int, headline bool) []fig10Job {
 		few, many = 2000, 10000
 	}
 	var jobs []fig10Job
-	ours := func(name string, c pint.StaticConfig, solver func(*pint.Static) pint.Solver, runs int) {
+	ours := func(name string, c encode.StaticConfig, solver func(*encode.Static) pintpath.Solver, runs int) {
 		jobs = append(jobs, fig10Job{at + name, func(ctx context.Context, o Options) (sample, error) {
 			return n.trials(ctx, o, at+name, c, solver, length, o.runs(runs))
 		}})
@@ -195,7 +197,7 @@ func (n *network) jobs(length int, headline bool) []fig10Job {
 	ours("1", densePlan(1, 1), elimination, few)
 	ours("1.topology", linkPlan(1, 1), n.walks, few)
 	ours("2x8.hashed", hashedPlan(searchedHashed(length)), n.candidates, few)
-	ours("2x8.paper", hashedPlan(pint.Hybrid(n.d)), n.candidates, few)
+	ours("2x8.paper", hashedPlan(encode.Hybrid(n.d)), n.candidates, few)
 	rival("ppm", func() trial { return ppmTrial(length) })
 	rival("ams2_m5", func() trial { return ams2Trial(length, 5) })
 	rival("ams2_m6", func() trial { return ams2Trial(length, 6) })
@@ -203,9 +205,9 @@ func (n *network) jobs(length int, headline bool) []fig10Job {
 }
 
 // trials counts the packets that a plan takes on paths of the length.
-func (n *network) trials(ctx context.Context, o Options, name string, c pint.StaticConfig, solver func(*pint.Static) pint.Solver, length, runs int) (sample, error) {
+func (n *network) trials(ctx context.Context, o Options, name string, c encode.StaticConfig, solver func(*encode.Static) pintpath.Solver, length, runs int) (sample, error) {
 	c.Seed, c.ValueBits = o.Seed, n.valueBits()
-	s, err := pint.NewStatic(c)
+	s, err := encode.NewStatic(c)
 	if err != nil {
 		return nil, err
 	}
@@ -216,25 +218,25 @@ func (n *network) trials(ctx context.Context, o Options, name string, c pint.Sta
 
 // walks and candidates make the solvers that know the network's links, or its
 // switches.
-func (n *network) walks(s *pint.Static) pint.Solver { return pint.NewWalks(s, n.links) }
-func (n *network) candidates(s *pint.Static) pint.Solver {
-	return pint.NewCandidates(s, n.graph.IDs())
+func (n *network) walks(s *encode.Static) pintpath.Solver { return pintpath.NewWalks(s, n.links) }
+func (n *network) candidates(s *encode.Static) pintpath.Solver {
+	return pintpath.NewCandidates(s, n.graph.IDs())
 }
 
 // densePlan is ours without knowledge of the network.
-func densePlan(bits, instances int) pint.StaticConfig {
-	return pint.StaticConfig{Bits: bits, Instances: instances, Layers: pint.Dense(pint.Linear), Values: pint.Linear}
+func densePlan(bits, instances int) encode.StaticConfig {
+	return encode.StaticConfig{Bits: bits, Instances: instances, Layers: encode.Dense(pint.Linear), Values: pint.Linear}
 }
 
 // linkPlan is ours for decoders that know the links. Shares from 0.5 to 0.8 of
 // Baseline differ little (BenchmarkLinkShare).
-func linkPlan(bits, instances int) pint.StaticConfig {
-	return pint.StaticConfig{Bits: bits, Instances: instances, Layers: pint.Interleaved(0.65, 1), Values: pint.Linear, Vector: true}
+func linkPlan(bits, instances int) encode.StaticConfig {
+	return encode.StaticConfig{Bits: bits, Instances: instances, Layers: encode.Interleaved(0.65, 1), Values: pint.Linear, Vector: true}
 }
 
 // hashedPlan has the paper's value hashes.
-func hashedPlan(layers []pint.Layer) pint.StaticConfig {
-	return pint.StaticConfig{Bits: 8, Instances: 2, Layers: layers, Values: pint.Hashed, Vector: true}
+func hashedPlan(layers []pint.Layer) encode.StaticConfig {
+	return encode.StaticConfig{Bits: 8, Instances: 2, Layers: layers, Values: pint.Hashed, Vector: true}
 }
 
 // searchedHashed are the layers that BenchmarkLayerSearch found for the joint decoder of hashed values, for

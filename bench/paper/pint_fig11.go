@@ -8,6 +8,9 @@ import (
 	"github.com/weirswitch/weir/bench/netsim"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+	pintsink "github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
 // fig11Packets is the flow's length for latency, as in figure 9's second row.
@@ -33,7 +36,7 @@ func PintFig11(ctx context.Context, o Options) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := pint.RecorderConfig{MaxFlows: 64, Decoders: map[string]pint.DecoderConfig{"path": {Values: tree.IDs()}}}
+	c := pintsink.RecorderConfig{MaxFlows: 64, Decoders: map[string]pintsink.DecoderConfig{"path": {Values: tree.IDs()}}}
 	packets, errs := map[string]float64{}, map[string]float64{}
 	for i, p := range plans {
 		o.progress(i, len(plans), p.name)
@@ -66,13 +69,13 @@ func PintFig11(ctx context.Context, o Options) ([]Row, error) {
 
 type fig11Plan struct {
 	name string
-	plan *pint.Plan
+	plan *pintplan.Plan
 }
 
 func fig11Plans(o Options) ([]fig11Plan, error) {
 	path := func(instances int) pint.Query {
 		return pint.Query{Name: "path", Value: pint.SwitchID, Aggregation: pint.Path, Bits: 8 * instances, Frequency: 1,
-			Static: &pint.StaticQuery{Code: pint.Hashed, Instances: instances, Layers: pint.Hybrid(fig9Hops)}}
+			Static: &pint.StaticQuery{Code: pint.Hashed, Instances: instances, Layers: encode.Hybrid(fig9Hops)}}
 	}
 	latency := func(bits int, frequency float64) pint.Query { return latencyQuery(bits, frequency, 0) }
 	latency16 := latency(16, 1)
@@ -90,7 +93,7 @@ func fig11Plans(o Options) ([]fig11Plan, error) {
 		{"latency", []pint.Query{latency(8, 1)}},
 		{"latency16", []pint.Query{latency16}},
 	} {
-		p, err := pint.NewPlan(pint.PlanConfig{ID: uint16(i), Seed: o.Seed + uint64(i), Bits: 16, Queries: c.queries})
+		p, err := pintplan.New(pintplan.Config{ID: uint16(i), Seed: o.Seed + uint64(i), Bits: 16, Queries: c.queries})
 		if err != nil {
 			return nil, fmt.Errorf("plan of %s: %w", c.name, err)
 		}
@@ -101,12 +104,12 @@ func fig11Plans(o Options) ([]fig11Plan, error) {
 
 // planPathPackets is the mean number of packets of a flow until the recorder
 // has its path, which must be the right one.
-func planPathPackets(ctx context.Context, o Options, p *pint.Plan, c pint.RecorderConfig, g *netsim.Graph, flows int) (float64, error) {
-	encoder, err := pint.Compile(p)
+func planPathPackets(ctx context.Context, o Options, p *pintplan.Plan, c pintsink.RecorderConfig, g *netsim.Graph, flows int) (float64, error) {
+	encoder, err := p.Compile()
 	if err != nil {
 		return 0, err
 	}
-	recorder, err := pint.NewRecorder(p, c)
+	recorder, err := pintsink.NewRecorder(p, c)
 	if err != nil {
 		return 0, err
 	}
@@ -133,7 +136,7 @@ func planPathPackets(ctx context.Context, o Options, p *pint.Plan, c pint.Record
 }
 
 // pathFlow counts one flow's packets.
-func pathFlow(r *rand.Rand, encoder *pint.Encoder, recorder *pint.Recorder, path []uint64, flow uint32) (int, error) {
+func pathFlow(r *rand.Rand, encoder *encode.Encoder, recorder *pintsink.Recorder, path []uint64, flow uint32) (int, error) {
 	key := pint.FlowKey{Src: [16]byte{byte(flow >> 24), byte(flow >> 16), byte(flow >> 8), byte(flow)}, Version: 4}
 	for n := 1; n <= 1000; n++ {
 		id := r.Uint64()

@@ -11,6 +11,8 @@ import (
 	"github.com/weirswitch/weir/bench/netsim/fabric"
 	"github.com/weirswitch/weir/bench/netsim/transport"
 	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+	pintsink "github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
 // shortBytes is up to where a flow is short: 10 kB, of which Hadoop's flows are three quarters. They end within a
@@ -80,7 +82,7 @@ func (r *simulated) p95(in func(bytes int64) bool) float64 {
 }
 
 // fig11NetworkPlan is figure 11's, with latencies from 10 ns: the queues of this network are short.
-func fig11NetworkPlan(o Options) (*pint.Plan, error) {
+func fig11NetworkPlan(o Options) (*pintplan.Plan, error) {
 	plans, err := fig11Plans(o)
 	if err != nil {
 		return nil, err
@@ -93,13 +95,13 @@ func fig11NetworkPlan(o Options) (*pint.Plan, error) {
 			queries[i].Numeric = &numeric
 		}
 	}
-	return pint.NewPlan(pint.PlanConfig{ID: 1, Seed: o.Seed, Bits: 16, Queries: queries})
+	return pintplan.New(pintplan.Config{ID: 1, Seed: o.Seed, Bits: 16, Queries: queries})
 }
 
 // fig11Sink records the digests of some flows, beside what switches really saw.
 type fig11Sink struct {
-	plan     *pint.Plan
-	recorder *pint.Recorder
+	plan     *pintplan.Plan
+	recorder *pintsink.Recorder
 	flows    map[uint32]*fig11Flow
 	order    []uint32
 }
@@ -112,8 +114,8 @@ type fig11Flow struct {
 // fig11Sampled is how many flows are recorded: those of fig11Packets packets or more.
 const fig11Sampled = 200
 
-func newFig11Sink(plan *pint.Plan, n *hpccNetwork, flows []transport.Flow) (*fig11Sink, error) {
-	r, err := pint.NewRecorder(plan, pint.RecorderConfig{Decoders: map[string]pint.DecoderConfig{"path": {Values: n.graph.IDs()}}})
+func newFig11Sink(plan *pintplan.Plan, n *hpccNetwork, flows []transport.Flow) (*fig11Sink, error) {
+	r, err := pintsink.NewRecorder(plan, pintsink.RecorderConfig{Decoders: map[string]pintsink.DecoderConfig{"path": {Values: n.graph.IDs()}}})
 	if err != nil {
 		return nil, err
 	}

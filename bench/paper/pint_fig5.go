@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintpath "github.com/weirswitch/weir/telemetry/pint/path"
 )
 
 // PintFig5 measures figure 5: packets until a path of k = d = 25 hops is known
@@ -19,24 +21,24 @@ import (
 // coefficient (pint.Linear), and all hops in every packet, it is 0.7 packets.
 func PintFig5(ctx context.Context, o Options) ([]Row, error) {
 	const k, d = 25, 25
-	linear := pint.StaticConfig{Bits: wholeBits, ValueBits: wholeBits, Layers: pint.Dense(pint.Linear), Values: pint.Linear}
+	linear := encode.StaticConfig{Bits: wholeBits, ValueBits: wholeBits, Layers: encode.Dense(pint.Linear), Values: pint.Linear}
 	var t table
 	schemes := []struct {
 		name        string
 		layers      []pint.Layer
-		solver      func(*pint.Static) pint.Solver
+		solver      func(*encode.Static) pintpath.Solver
 		median, p99 float64 // of the paper, 0: not given
 		source      string
 	}{
-		{"baseline", pint.Baseline(), peeling, 89, 189, "PINT Fig. 5"},
-		{"xor", pint.XOR(1.0 / d), peeling, 0, 0, "p = 1/d, Fig. 5 shows a curve"},
-		{"hybrid", pint.Hybrid(d), peeling, 41, 68, "PINT Fig. 5, tau = 3/4, p = ln ln d / ln d"},
-		{"hybrid_log2", pint.HybridBinary(d), peeling, 41, 68, "the same with binary logarithms"},
-		{"hybrid_eliminated", pint.Hybrid(d), elimination, 41, 68, "the paper's layers, decoded by elimination"},
-		{"multilayer", pint.MultiLayer(d), peeling, 0, 0, "Algorithm 1"},
-		{"multilayer_revised", pint.MultiLayerRevised(d), peeling, 0, 0, "Algorithm 1 with the tau of A.3"},
+		{"baseline", encode.Baseline(), peeling, 89, 189, "PINT Fig. 5"},
+		{"xor", encode.XOR(1.0 / d), peeling, 0, 0, "p = 1/d, Fig. 5 shows a curve"},
+		{"hybrid", encode.Hybrid(d), peeling, 41, 68, "PINT Fig. 5, tau = 3/4, p = ln ln d / ln d"},
+		{"hybrid_log2", encode.HybridBinary(d), peeling, 41, 68, "the same with binary logarithms"},
+		{"hybrid_eliminated", encode.Hybrid(d), elimination, 41, 68, "the paper's layers, decoded by elimination"},
+		{"multilayer", encode.MultiLayer(d), peeling, 0, 0, "Algorithm 1"},
+		{"multilayer_revised", encode.MultiLayerRevised(d), peeling, 0, 0, "Algorithm 1 with the tau of A.3"},
 		{"layers", searchedPeeling25, peeling, 0, 0, "best layers found for peeling (LayerSearch)"},
-		{"lnc", pint.Dense(pint.Whole), elimination, 0, 0, "linear network coding, p = 1/2"},
+		{"lnc", encode.Dense(pint.Whole), elimination, 0, 0, "linear network coding, p = 1/2"},
 		{"best", nil, elimination, 0, 0, "one layer of random matrices, elimination"},
 	}
 	for i, c := range schemes {

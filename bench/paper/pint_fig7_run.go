@@ -16,6 +16,7 @@ import (
 	"github.com/weirswitch/weir/bench/netsim/transport"
 	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 // scenario is one simulation of a study.
@@ -233,7 +234,7 @@ func congestionQuery(frequency float64) pint.Query {
 
 // congestionFeedback is the plan of that query alone.
 func congestionFeedback(o Options, bits int, frequency float64) (*fabric.Reader, error) {
-	p, err := pint.NewPlan(pint.PlanConfig{ID: 1, Seed: o.Seed, Bits: bits, Queries: []pint.Query{congestionQuery(frequency)}})
+	p, err := pintplan.New(pintplan.Config{ID: 1, Seed: o.Seed, Bits: bits, Queries: []pint.Query{congestionQuery(frequency)}})
 	if err != nil {
 		return nil, err
 	}

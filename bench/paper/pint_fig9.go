@@ -8,6 +8,9 @@ import (
 
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+	pintsink "github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
 // fig9Hops is the longest path of the paper's fat tree.
@@ -114,25 +117,25 @@ type latencyErrs struct {
 
 // latencyErrors runs flows through a plan of the one query.
 func latencyErrors(ctx context.Context, o Options, q pint.Query, packets []int, flows int) (latencyErrs, error) {
-	p, err := pint.NewPlan(pint.PlanConfig{Seed: o.Seed, Bits: q.Bits, Queries: []pint.Query{q}})
+	p, err := pintplan.New(pintplan.Config{Seed: o.Seed, Bits: q.Bits, Queries: []pint.Query{q}})
 	if err != nil {
 		return latencyErrs{}, err
 	}
-	return planLatencyErrors(ctx, o, p, pint.RecorderConfig{}, packets, flows)
+	return planLatencyErrors(ctx, o, p, pintsink.RecorderConfig{}, packets, flows)
 }
 
 // planLatencyErrors runs flows of fig9Hops hops through a plan with a query
 // "latency": encoders at each hop, recorder at the sink, compared with the
 // values of all packets. The same seed draws the same latencies whatever the
 // plan.
-func planLatencyErrors(ctx context.Context, o Options, p *pint.Plan, c pint.RecorderConfig, packets []int, flows int) (latencyErrs, error) {
+func planLatencyErrors(ctx context.Context, o Options, p *pintplan.Plan, c pintsink.RecorderConfig, packets []int, flows int) (latencyErrs, error) {
 	errs := latencyErrs{at: make([][2]float64, len(packets))}
-	encoder, err := pint.Compile(p)
+	encoder, err := p.Compile()
 	if err != nil {
 		return errs, err
 	}
 	q, _ := p.Query("latency")
-	codec, err := pint.NewCodec(pint.CodecConfig{Bits: q.Bits, Multiplicative: true, Min: q.Numeric.Min, Max: q.Numeric.Max})
+	codec, err := encode.NewCodec(encode.CodecConfig{Bits: q.Bits, Multiplicative: true, Min: q.Numeric.Min, Max: q.Numeric.Max})
 	if err != nil {
 		return errs, err
 	}
@@ -141,7 +144,7 @@ func planLatencyErrors(ctx context.Context, o Options, p *pint.Plan, c pint.Reco
 		if err := ctx.Err(); err != nil {
 			return errs, err
 		}
-		recorder, err := pint.NewRecorder(p, c)
+		recorder, err := pintsink.NewRecorder(p, c)
 		if err != nil {
 			return errs, err
 		}
@@ -159,7 +162,7 @@ func planLatencyErrors(ctx context.Context, o Options, p *pint.Plan, c pint.Reco
 }
 
 // latencyFlow adds the errors of one flow.
-func latencyFlow(r *rand.Rand, encoder *pint.Encoder, recorder *pint.Recorder, codec *pint.Codec, packets []int, errs *latencyErrs) error {
+func latencyFlow(r *rand.Rand, encoder *encode.Encoder, recorder *pintsink.Recorder, codec *encode.Codec, packets []int, errs *latencyErrs) error {
 	queues := hopQueues(fig9Hops)
 	for i := range queues {
 		queues[i].settle(r)
@@ -167,7 +170,7 @@ func latencyFlow(r *rand.Rand, encoder *pint.Encoder, recorder *pint.Recorder, c
 	var exact, decoded [fig9Hops][]float64
 	next := 0
 	for n := 1; n <= packets[len(packets)-1]; n++ {
-		id, round := r.Uint64(), r.Uint64N(pint.RoundOne)
+		id, round := r.Uint64(), r.Uint64N(encode.RoundOne)
 		var digest uint64
 		for i := range queues {
 			latency := uint64(queues[i].next(r))

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintpath "github.com/weirswitch/weir/telemetry/pint/path"
 )
 
 // PintK2 measures the example of section 4.2: two hops, whole values. Baseline
@@ -16,8 +18,8 @@ func PintK2(ctx context.Context, o Options) ([]Row, error) {
 		layers []pint.Layer
 		paper  float64
 	}{
-		{"baseline.mean", pint.Baseline(), 3},
-		{"interleaved.mean", pint.Interleaved(0.5, 1), 8.0 / 3},
+		{"baseline.mean", encode.Baseline(), 3},
+		{"interleaved.mean", encode.Interleaved(0.5, 1), 8.0 / 3},
 	} {
 		o.progress(i, 2, c.metric)
 		packets, err := wholeTrials(ctx, o, "k2."+c.metric, 2, c.layers, peeling, o.runs(200000))
@@ -30,13 +32,13 @@ func PintK2(ctx context.Context, o Options) ([]Row, error) {
 }
 
 // peeling and elimination make the solvers for whole values.
-func peeling(s *pint.Static) pint.Solver     { return pint.NewPeeling(s) }
-func elimination(s *pint.Static) pint.Solver { return pint.NewElimination(s) }
+func peeling(s *encode.Static) pintpath.Solver     { return pintpath.NewPeeling(s) }
+func elimination(s *encode.Static) pintpath.Solver { return pintpath.NewElimination(s) }
 
 // wholeTrials counts packets until a path of k random values is known, where
 // a digest has room for a whole value, as in figure 5.
-func wholeTrials(ctx context.Context, o Options, name string, k int, layers []pint.Layer, solver func(*pint.Static) pint.Solver, n int) (sample, error) {
-	return codedTrials(ctx, o, name, k, pint.StaticConfig{
+func wholeTrials(ctx context.Context, o Options, name string, k int, layers []pint.Layer, solver func(*encode.Static) pintpath.Solver, n int) (sample, error) {
+	return codedTrials(ctx, o, name, k, encode.StaticConfig{
 		Bits: wholeBits, ValueBits: wholeBits, Layers: layers, Values: pint.Whole,
 	}, solver, n)
 }
@@ -45,9 +47,9 @@ func wholeTrials(ctx context.Context, o Options, name string, k int, layers []pi
 // It does not change how many packets the schemes take.
 const wholeBits = 16
 
-func codedTrials(ctx context.Context, o Options, name string, k int, c pint.StaticConfig, solver func(*pint.Static) pint.Solver, n int) (sample, error) {
+func codedTrials(ctx context.Context, o Options, name string, k int, c encode.StaticConfig, solver func(*encode.Static) pintpath.Solver, n int) (sample, error) {
 	c.Seed = o.Seed
-	s, err := pint.NewStatic(c)
+	s, err := encode.NewStatic(c)
 	if err != nil {
 		return nil, err
 	}

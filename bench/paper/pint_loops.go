@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/weirswitch/weir/telemetry/hash"
-	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
 
 // PintLoops gives the false reports of loop detection on a path of 32 hops
@@ -19,13 +19,13 @@ func PintLoops(ctx context.Context, o Options) ([]Row, error) {
 		bits, threshold int
 		paper           float64
 	}{{"t1_b15", 15, 1, 5e-7}, {"t3_b14", 14, 3, 5e-13}} {
-		l, err := pint.NewLoops(hash.XX, c.bits, c.threshold, o.Seed)
+		l, err := encode.NewLoops(hash.XX, c.bits, c.threshold, o.Seed)
 		if err != nil {
 			return nil, err
 		}
 		t.against(c.name+".rate", "reports per packet", l.FalseRate(hops), c.paper, "PINT appendix A.4; computed", "lower")
 	}
-	l, err := pint.NewLoops(hash.XX, 15, 1, o.Seed)
+	l, err := encode.NewLoops(hash.XX, 15, 1, o.Seed)
 	if err != nil {
 		return nil, err
 	}

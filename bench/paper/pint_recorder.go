@@ -10,12 +10,14 @@ import (
 	"github.com/weirswitch/weir/bench/netsim"
 	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintsink "github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
 // recorderRates times the whole recorder, with the three queries of figure 11
 // in 16 bits and sketches of 100 bytes a hop, in a fat tree: records of flows from their first, 100 of each in
 // random order, and then the same records again, when all paths are known. record takes them in.
-func recorderRates(o Options, flows int, record func(*pint.Recorder, []pint.Record)) (established, fresh float64, err error) {
+func recorderRates(o Options, flows int, record func(*pintsink.Recorder, []pint.Record)) (established, fresh float64, err error) {
 	const packets, hops = 100, 5
 	tree, err := netsim.FatTree(8)
 	if err != nil {
@@ -31,16 +33,16 @@ func recorderRates(o Options, flows int, record func(*pint.Recorder, []pint.Reco
 			q.SpaceBytes = 500
 		}
 	}
-	encoder, err := pint.Compile(plan)
+	encoder, err := plan.Compile()
 	if err != nil {
 		return 0, 0, err
 	}
-	config := pint.RecorderConfig{Decoders: map[string]pint.DecoderConfig{"path": {Values: tree.IDs()}}}
+	config := pintsink.RecorderConfig{Decoders: map[string]pintsink.DecoderConfig{"path": {Values: tree.IDs()}}}
 	r := rand.New(rand.NewPCG(o.Seed, uint64(flows)))
 	records := recorderInput(r, encoder, tree.IDs(), flows, packets, hops)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var recorder *pint.Recorder
+	var recorder *pintsink.Recorder
 	least := time.Second
 	if o.Quick {
 		least /= 10
@@ -48,7 +50,7 @@ func recorderRates(o Options, flows int, record func(*pint.Recorder, []pint.Reco
 	var took [2]time.Duration // fresh, established
 	rounds := 0
 	for ; took[0] < least; rounds++ {
-		if recorder, err = pint.NewRecorder(plan, config); err != nil {
+		if recorder, err = pintsink.NewRecorder(plan, config); err != nil {
 			return 0, 0, err
 		}
 		for i := range took {
@@ -62,7 +64,7 @@ func recorderRates(o Options, flows int, record func(*pint.Recorder, []pint.Reco
 }
 
 // recorderInput is what a sink records of flows over random paths.
-func recorderInput(r *rand.Rand, e *pint.Encoder, ids []uint64, flows, packets, hops int) []pint.Record {
+func recorderInput(r *rand.Rand, e *encode.Encoder, ids []uint64, flows, packets, hops int) []pint.Record {
 	paths := make([][]uint64, flows)
 	for i := range paths {
 		for range hops {
@@ -90,14 +92,14 @@ func recorderInput(r *rand.Rand, e *pint.Encoder, ids []uint64, flows, packets, 
 func addRecorderRates(o Options, t *table) error {
 	for _, way := range []struct {
 		suffix string
-		record func(*pint.Recorder, []pint.Record)
+		record func(*pintsink.Recorder, []pint.Record)
 	}{
-		{"", func(r *pint.Recorder, records []pint.Record) {
+		{"", func(r *pintsink.Recorder, records []pint.Record) {
 			for i := range records {
 				r.Record(&records[i])
 			}
 		}},
-		{".batch", (*pint.Recorder).RecordBatch},
+		{".batch", (*pintsink.Recorder).RecordBatch},
 	} {
 		for _, flows := range []int{10, 10_000} {
 			established, fresh, err := recorderRates(o, flows, way.record)

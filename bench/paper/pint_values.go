@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
 
 // PintValues measures the approximate arithmetic against what is stated for it:
@@ -37,33 +38,33 @@ func anyScale(r *rand.Rand, low, high float64) uint64 {
 func codecErrors(o Options, r *rand.Rand, t *table) error {
 	for _, c := range []struct {
 		metric string
-		config pint.CodecConfig
+		config encode.CodecConfig
 		paper  float64
 	}{
-		{"multiplicative.16bits", pint.CodecConfig{Bits: 16, Multiplicative: true, Max: math.MaxUint32, Epsilon: 0.0025}, 0.0025},
-		{"multiplicative.8bits", pint.CodecConfig{Bits: 8, Multiplicative: true, Max: 200_000, Epsilon: 0.025}, 0.025},
+		{"multiplicative.16bits", encode.CodecConfig{Bits: 16, Multiplicative: true, Max: math.MaxUint32, Epsilon: 0.0025}, 0.0025},
+		{"multiplicative.8bits", encode.CodecConfig{Bits: 8, Multiplicative: true, Max: 200_000, Epsilon: 0.025}, 0.025},
 	} {
-		k, err := pint.NewCodec(c.config)
+		k, err := encode.NewCodec(c.config)
 		if err != nil {
 			return err
 		}
 		worst, sum, n := 0.0, 0.0, o.runs(1_000_000)
 		for range n {
 			v := anyScale(r, 1000, float64(c.config.Max))
-			worst = max(worst, math.Expm1(math.Abs(math.Log(k.Decode(k.Encode(v, pint.RoundNearest))/float64(v)))))
-			sum += math.Log(k.Decode(k.Encode(v, r.Uint64N(pint.RoundOne))) / float64(v))
+			worst = max(worst, math.Expm1(math.Abs(math.Log(k.Decode(k.Encode(v, encode.RoundNearest))/float64(v)))))
+			sum += math.Log(k.Decode(k.Encode(v, r.Uint64N(encode.RoundOne))) / float64(v))
 		}
 		t.against(c.metric+".error", "ratio", worst, c.paper, "PINT section 4.3, rounding to the nearest; the tables add 1/64 of a code", "lower")
 		t.add(c.metric+".random_bias", "ratio", math.Abs(sum)/float64(n), "mean logarithm of decoded over exact, random rounding", "lower")
 	}
-	k, err := pint.NewCodec(pint.CodecConfig{Bits: 12, Delta: 512, Max: 1 << 20})
+	k, err := encode.NewCodec(encode.CodecConfig{Bits: 12, Delta: 512, Max: 1 << 20})
 	if err != nil {
 		return err
 	}
 	worst := 0.0
 	for range o.runs(1_000_000) {
 		v := r.Uint64N(1 << 20)
-		worst = max(worst, math.Abs(k.Decode(k.Encode(v, pint.RoundNearest))-float64(v)))
+		worst = max(worst, math.Abs(k.Decode(k.Encode(v, encode.RoundNearest))-float64(v)))
 	}
 	t.against("additive.12bits.error", "units", worst, 512, "PINT section 4.3, delta 512", "lower")
 	return nil
@@ -71,21 +72,21 @@ func codecErrors(o Options, r *rand.Rand, t *table) error {
 
 func tableErrors(o Options, r *rand.Rand, t *table) error {
 	for _, q := range []int{4, 8, 10} {
-		l, err := pint.NewLog(q)
+		l, err := encode.NewLog(q)
 		if err != nil {
 			return err
 		}
-		e, err := pint.NewExp(q)
+		e, err := encode.NewExp(q)
 		if err != nil {
 			return err
 		}
 		logWorst, expWorst := 0.0, 0.0
 		for range o.runs(1_000_000) {
 			x := anyScale(r, 1, 1<<52)
-			logWorst = max(logWorst, math.Abs(math.Log2(float64(x))-math.Ldexp(float64(l.Log2(x)), -pint.LogFraction)))
+			logWorst = max(logWorst, math.Abs(math.Log2(float64(x))-math.Ldexp(float64(l.Log2(x)), -encode.LogFraction)))
 			// From 2^40 on the rounding of the result to an integer does not count.
-			y := int64(40)<<pint.LogFraction + r.Int64N(20<<pint.LogFraction)
-			expWorst = max(expWorst, math.Exp2(math.Ldexp(float64(y), -pint.LogFraction))/float64(e.Exp2(y))-1)
+			y := int64(40)<<encode.LogFraction + r.Int64N(20<<encode.LogFraction)
+			expWorst = max(expWorst, math.Exp2(math.Ldexp(float64(y), -encode.LogFraction))/float64(e.Exp2(y))-1)
 		}
 		t.against(fmt.Sprintf("log.q%d.error", q), "bits", logWorst, 1.44*math.Ldexp(1, -q), "PINT appendix C, 1.44 * 2^-q", "lower")
 		t.against(fmt.Sprintf("exp.q%d.error", q), "ratio", expWorst, math.Ldexp(1, -q), "PINT appendix C, R * 2^-q with R = 1; here R is 60", "lower")
@@ -97,7 +98,7 @@ func tableErrors(o Options, r *rand.Rand, t *table) error {
 // and compares with the recursion in floats.
 func utilisationError(o Options, r *rand.Rand, t *table) error {
 	const bytesPerNs, roundTrip = 12.5, 13_000
-	u, err := pint.NewUtilisation(bytesPerNs*1e9, roundTrip)
+	u, err := encode.NewUtilisation(bytesPerNs*1e9, roundTrip)
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func utilisationError(o Options, r *rand.Rand, t *table) error {
 // countingError sums ten hop latencies in 8 bits.
 func countingError(o Options, r *rand.Rand, t *table) error {
 	const hops = 10
-	k, err := pint.NewCounter(8, 100, 100_000_000)
+	k, err := encode.NewCounter(8, 100, 100_000_000)
 	if err != nil {
 		return err
 	}

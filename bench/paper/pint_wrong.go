@@ -6,7 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintsink "github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
 // wrongCertain counts paths that the online decoder reports with a confidence
@@ -62,8 +63,8 @@ const (
 )
 
 type pathDecoder struct {
-	s *pint.Static
-	d *pint.Decoder
+	s *encode.Static
+	d *pintsink.Decoder
 }
 
 // wrongDecoders makes a decoder for each network and plan.
@@ -72,19 +73,19 @@ func wrongDecoders(o Options, networks []*network) (map[string]pathDecoder, erro
 	for _, n := range networks {
 		for _, p := range []struct {
 			name    string
-			config  pint.StaticConfig
-			decoder pint.DecoderConfig
+			config  encode.StaticConfig
+			decoder pintsink.DecoderConfig
 		}{
-			{"dense", densePlan(8, 2), pint.DecoderConfig{}},
-			{"links", linkPlan(8, 2), pint.DecoderConfig{Topology: n.links}},
-			{"paper", hashedPlan(pint.Hybrid(n.d)), pint.DecoderConfig{Values: n.graph.IDs()}},
+			{"dense", densePlan(8, 2), pintsink.DecoderConfig{}},
+			{"links", linkPlan(8, 2), pintsink.DecoderConfig{Topology: n.links}},
+			{"paper", hashedPlan(encode.Hybrid(n.d)), pintsink.DecoderConfig{Values: n.graph.IDs()}},
 		} {
 			p.config.Seed, p.config.ValueBits = o.Seed, n.valueBits()
-			s, err := pint.NewStatic(p.config)
+			s, err := encode.NewStatic(p.config)
 			if err != nil {
 				return nil, err
 			}
-			d, err := pint.NewDecoder(s, p.decoder)
+			d, err := pintsink.NewDecoder(s, p.decoder)
 			if err != nil {
 				return nil, err
 			}
@@ -108,18 +109,18 @@ func followFlow(r *rand.Rand, n *network, d pathDecoder) int {
 		}
 	}
 	outcome, path := 0, first
-	var f pint.Flow
+	var f pintsink.Flow
 	for i := range packets {
 		if i == change {
 			path = second
 		}
 		id := r.Uint64()
-		event := d.d.Add(&f, id, d.s.Digest(id, path), length)
+		event := d.d.Add(&f, id, d.s.Digest(new(encode.Scratch), id, path), length)
 		right := slices.Equal(f.Path(), first) || slices.Equal(f.Path(), second)
 		switch {
-		case event == pint.Certain && !right:
+		case event == pintsink.Certain && !right:
 			outcome |= wronglyCertain
-		case event == pint.Decoded && !right:
+		case event == pintsink.Decoded && !right:
 			outcome |= wronglyDecoded
 		}
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/weirswitch/weir/bench/netsim"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintpath "github.com/weirswitch/weir/telemetry/pint/path"
 )
 
 // dataDir finds the shared data from a test's folder, or skips.
@@ -38,7 +40,7 @@ func TestLayerSearch(t *testing.T) {
 	if err != nil || found >= start || math.IsInf(found, 0) {
 		t.Fatalf("the search goes from %v to %v, %v", start, found, err)
 	}
-	if _, err := pint.NewStatic(pint.StaticConfig{Bits: 8, ValueBits: 8, Layers: layers}); err != nil {
+	if _, err := encode.NewStatic(encode.StaticConfig{Bits: 8, ValueBits: 8, Layers: layers}); err != nil {
 		t.Error(err)
 	}
 }
@@ -88,7 +90,7 @@ func BenchmarkLinkShare(b *testing.B) {
 			b.Run(fmt.Sprintf("tau%v/p%v", tau, p), func(b *testing.B) {
 				for b.Loop() {
 					c := linkPlan(8, 2)
-					c.Layers, c.ValueBits = pint.Interleaved(tau, p), n.valueBits()
+					c.Layers, c.ValueBits = encode.Interleaved(tau, p), n.valueBits()
 					packets, err := n.trials(context.Background(), o, "share", c, n.walks, n.longest(), 300)
 					if err != nil {
 						b.Fatal(err)
@@ -103,7 +105,7 @@ func BenchmarkLinkShare(b *testing.B) {
 
 // wholeCost is the sum of median and 99th percentile for k = d = 25, whole
 // values and the given decoder.
-func wholeCost(ctx context.Context, o Options, solver func(*pint.Static) pint.Solver) func([]pint.Layer) (float64, error) {
+func wholeCost(ctx context.Context, o Options, solver func(*encode.Static) pintpath.Solver) func([]pint.Layer) (float64, error) {
 	return func(layers []pint.Layer) (float64, error) {
 		packets, err := wholeTrials(ctx, o, "search.whole", 25, layers, solver, o.runs(3000))
 		if err != nil {

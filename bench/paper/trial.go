@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirswitch/weir/telemetry/hash"
-	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintpath "github.com/weirswitch/weir/telemetry/pint/path"
 )
 
 // sample is a measure of many runs, sorted.
@@ -84,16 +85,17 @@ func trials(ctx context.Context, o Options, name string, n int, setup func() (tr
 // must be the right one. path draws the values of a run. The count is the
 // smallest number of packets that suffices: more digests never make a unique
 // path ambiguous, so it is searched for where the solver starts anew each time.
-func decodeTrial(s *pint.Static, solver pint.Solver, path func(*rand.Rand) []uint64, limit int) trial {
-	var obs []pint.Observation
-	var sol pint.Solution
+func decodeTrial(s *encode.Static, solver pintpath.Solver, path func(*rand.Rand) []uint64, limit int) trial {
+	var obs []pintpath.Observation
+	var sol pintpath.Solution
+	var scratch encode.Scratch
 	return func(r *rand.Rand) (float64, error) {
 		values := path(r)
 		obs = obs[:0]
 		unique := func(n int) bool {
 			for len(obs) < n {
 				id := r.Uint64()
-				obs = append(obs, pint.Observation{ID: id, Digest: s.Digest(id, values)})
+				obs = append(obs, pintpath.Observation{ID: id, Digest: s.Digest(&scratch, id, values)})
 			}
 			solver.Solve(obs[:n], len(values), &sol)
 			return sol.Unique
@@ -127,9 +129,9 @@ func decodeTrial(s *pint.Static, solver pint.Solver, path func(*rand.Rand) []uin
 
 // stepwise reports whether the solver goes on from the call before, so that a
 // call per packet costs no more than one call at the end.
-func stepwise(solver pint.Solver) bool {
+func stepwise(solver pintpath.Solver) bool {
 	switch solver.(type) {
-	case *pint.Elimination, *pint.Candidates:
+	case *pintpath.Elimination, *pintpath.Candidates:
 		return true
 	}
 	return false

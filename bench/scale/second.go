@@ -12,6 +12,8 @@ import (
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	"github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/status"
 
@@ -98,7 +100,7 @@ type measuring struct {
 	number  uint64
 	batch   pint.DigestBatch
 	parts   [record.Partitions]int
-	encoder *pint.Encoder
+	encoder *encode.Encoder
 }
 
 func newMeasuring(ports int, seed uint64) (*measuring, error) {
@@ -122,7 +124,7 @@ func newMeasuring(ports int, seed uint64) (*measuring, error) {
 		return nil, err
 	}
 	m.point.Begin(1 << 29)
-	m.encoder, err = pint.Compile(pint.DefaultPlan())
+	m.encoder, err = plan.Default().Compile()
 	m.batch.Plan = m.encoder.Plan()
 	return m, err
 }

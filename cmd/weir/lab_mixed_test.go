@@ -14,7 +14,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/p4/bmv2"
-	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -44,11 +44,11 @@ var mixedHosts = map[string]struct{ address, port string }{"h1": {"fd00::1", "p0
 // askLatencies asks the records for the latencies of the packets to each host.
 func (o *mixedOutcome) askLatencies(t *testing.T, records string) {
 	t.Helper()
-	plan, err := pint.LoadPlan("../../p4/testdata/setups/plan-shim.toml")
+	plan, err := pintplan.Load("../../p4/testdata/setups/plan-shim.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := query.Engine{Plans: []*pint.Plan{plan}}
+	e := query.Engine{Plans: []*pintplan.Plan{plan}}
 	if e.Store, err = store.Read(records); err != nil {
 		t.Fatal(err)
 	}

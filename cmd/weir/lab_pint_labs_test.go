@@ -16,7 +16,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
-	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 // pintLab is a lab of two hosts and switches with the stage pint between them.
@@ -127,8 +127,8 @@ func diamondOfRouters(plan, identification string) string {
 // identification.
 func writePlan(t *testing.T, file string) {
 	t.Helper()
-	d := pint.DefaultPlan()
-	p, err := pint.NewPlan(pint.PlanConfig{ID: 2, Seed: 2, Bits: d.Bits, Carrier: pint.CarrierIPID, Queries: d.Queries})
+	d := pintplan.Default()
+	p, err := pintplan.New(pintplan.Config{ID: 2, Seed: 2, Bits: d.Bits, Carrier: pintplan.CarrierIPID, Queries: d.Queries})
 	if err != nil {
 		t.Fatal(err)
 	}

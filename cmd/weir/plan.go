@@ -12,19 +12,19 @@ import (
 
 	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/telemetry/hash"
-	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 // planOptions are the flags of weir plan.
 type planOptions struct {
-	pint.PlanConfig
+	pintplan.Config
 	queries, out, show string
 	asJSON             bool
 }
 
 func newPlanCommand() *cobra.Command {
-	o := planOptions{PlanConfig: pint.PlanConfig{ID: 2, Seed: 1, Bits: 16}}
+	o := planOptions{Config: pintplan.Config{ID: 2, Seed: 1, Bits: 16}}
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Make the plan of stage pint from queries, or show one",
@@ -44,7 +44,7 @@ Without --queries it takes those of the built-in plan, which has the id 1.`,
 						return usageError(fmt.Errorf("--%s makes a plan and --show reads one: give one of them", f))
 					}
 				}
-				p, err := pint.LoadPlan(o.show)
+				p, err := pintplan.Load(o.show)
 				if err != nil {
 					return usageError(err)
 				}
@@ -56,7 +56,7 @@ Without --queries it takes those of the built-in plan, which has the id 1.`,
 	f := cmd.Flags()
 	f.StringVar(&o.queries, "queries", "", "file of the queries; without it, those of the built-in plan")
 	f.IntVar(&o.Bits, "bits", o.Bits, "bits of a packet's digest, 1 to 64")
-	f.StringVar(&o.Carrier, "carrier", pint.CarrierShim, "what carries the digest: shim or ipid")
+	f.StringVar(&o.Carrier, "carrier", pintplan.CarrierShim, "what carries the digest: shim or ipid")
 	f.Uint16Var(&o.ID, "id", o.ID, "the plan's id, which tells it from another one")
 	f.TextVar(&o.Hash, "hash", o.Hash, "the switches' hash: xxhash, or crc, which P4 switches have too")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the plan's hashes")
@@ -72,18 +72,18 @@ func makePlan(o planOptions, out io.Writer) error {
 	if o.asJSON && o.out == "" {
 		return errors.New("--json reports what was written: name a file with --out")
 	}
-	o.Queries = pint.DefaultPlan().Queries
+	o.Queries = pintplan.Default().Queries
 	if o.queries != "" {
 		f, err := os.Open(o.queries)
 		if err != nil {
 			return fmt.Errorf("read queries: %w", err)
 		}
 		defer f.Close()
-		if o.Queries, err = pint.ReadQueries(f); err != nil {
+		if o.Queries, err = pintplan.ReadQueries(f); err != nil {
 			return fmt.Errorf("%s: %w", o.queries, err)
 		}
 	}
-	p, err := pint.NewPlan(o.PlanConfig)
+	p, err := pintplan.New(o.Config)
 	if err != nil {
 		return err
 	}
@@ -124,9 +124,9 @@ type planSetText struct {
 	Share   float64  `json:"share"`
 }
 
-func newPlanReport(p *pint.Plan) *planReport {
+func newPlanReport(p *pintplan.Plan) *planReport {
 	r := &planReport{ID: p.ID, Bits: p.Bits, Carrier: p.Carrier, Hops: p.Hops, Hash: p.Hash, Seed: p.Seed, Idle: 1}
-	if p.Carrier == pint.CarrierShim {
+	if p.Carrier == pintplan.CarrierShim {
 		r.GrowthBy = header.ShimLen((p.Bits + 7) / 8)
 	}
 	for i := range p.Queries {
@@ -147,7 +147,7 @@ func newPlanReport(p *pint.Plan) *planReport {
 	return r
 }
 
-func (o *planOptions) print(w io.Writer, p *pint.Plan) error {
+func (o *planOptions) print(w io.Writer, p *pintplan.Plan) error {
 	r := newPlanReport(p)
 	if o.asJSON {
 		return json.NewEncoder(w).Encode(r)

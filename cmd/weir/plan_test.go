@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 const planQueries = `[[query]]
@@ -43,8 +43,8 @@ func TestPlan(t *testing.T) {
 	if status, _, errs := weir("plan", "--queries", queries, "--bits", "16", "--id", "7", "--seed", "3", "--out", file); status != 0 {
 		t.Fatal(errs)
 	}
-	p, err := pint.LoadPlan(file)
-	if err != nil || p.ID != 7 || p.Seed != 3 || p.Bits != 16 || p.Carrier != pint.CarrierShim {
+	p, err := pintplan.Load(file)
+	if err != nil || p.ID != 7 || p.Seed != 3 || p.Bits != 16 || p.Carrier != pintplan.CarrierShim {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	status, out, errs := weir("plan", "--show", file, "--json")
@@ -64,7 +64,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("a switch refuses the plan: %s", errs)
 	}
 	status, out, errs = weir("plan", "--carrier", "ipid", "--id", "3")
-	if p, err := pint.ReadPlan(strings.NewReader(out)); status != 0 || err != nil || p.Carrier != pint.CarrierIPID || len(p.Queries) != 3 {
+	if p, err := pintplan.Read(strings.NewReader(out)); status != 0 || err != nil || p.Carrier != pintplan.CarrierIPID || len(p.Queries) != 3 {
 		t.Errorf("%s, %v", errs, err)
 	}
 }
@@ -98,7 +98,7 @@ func TestPlanFaults(t *testing.T) {
 		if status != 2 || !strings.Contains(errs, c.want) || out != "" {
 			t.Errorf("%q: status %d\n%s%s\nwant %q", c.args, status, out, errs, c.want)
 		}
-		if _, err := pint.LoadPlan(file); err == nil {
+		if _, err := pintplan.Load(file); err == nil {
 			t.Fatalf("%q wrote a plan", c.args)
 		}
 	}

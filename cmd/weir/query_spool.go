@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/dataplane/lab/labpath"
-	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
 	"github.com/weirswitch/weir/telemetry/view/text"
@@ -104,7 +104,7 @@ func (s *querySpool) engine() (*query.Engine, error) {
 	}
 	e := &query.Engine{Store: records, FlowSeed: s.seed}
 	for _, file := range s.plans {
-		plan, err := pint.LoadPlan(file)
+		plan, err := pintplan.Load(file)
 		if err != nil {
 			return nil, err
 		}

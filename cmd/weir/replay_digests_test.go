@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+	"github.com/weirswitch/weir/telemetry/pint/sink"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
@@ -29,7 +31,7 @@ func TestReplayDigests(t *testing.T) {
 	if c := s.Counts(); c.Unreadable+c.Conflicts+c.Unknown != 0 || c.Duplicates != c.Records {
 		t.Fatalf("%+v", c)
 	}
-	plan := pint.DefaultPlan()
+	plan := pintplan.Default()
 	n := 0
 	for i := range s.Batches {
 		if b := &s.Batches[i]; b.Name != "s3" || b.Plan != plan.ID || b.Missed != 0 {
@@ -41,7 +43,7 @@ func TestReplayDigests(t *testing.T) {
 		t.Fatalf("%d digests of %d packets, missing %+v", n, packets, s.Missing(store.OfDigests, s.All()))
 	}
 	path := plan.Queries[slices.IndexFunc(plan.Queries, func(q pint.Query) bool { return q.Aggregation == pint.Path })].Name
-	r, err := pint.NewRecorder(plan, pint.RecorderConfig{Decoders: map[string]pint.DecoderConfig{path: {Values: []uint64{1, 2, 3}}}})
+	r, err := sink.NewRecorder(plan, sink.RecorderConfig{Decoders: map[string]sink.DecoderConfig{path: {Values: []uint64{1, 2, 3}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

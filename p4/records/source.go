@@ -17,7 +17,7 @@ import (
 	"github.com/weirswitch/weir/stages/oblivious"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/pint"
-	plans "github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
@@ -118,7 +118,7 @@ func New(c Config) (*Source, error) {
 		case *pint.Module:
 			s.digests = m
 			plan, planErr := c.Switch.Stages[n.Name].(*pint.Config).SourcePlan()
-			s.shims = planErr == nil && plan.Carrier == plans.CarrierShim
+			s.shims = planErr == nil && plan.Carrier == pintplan.CarrierShim
 		case *points.Module:
 			var d *side
 			if d, err = newSide(&s.source, n.Name, m, now); err == nil {

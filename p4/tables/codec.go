@@ -3,12 +3,12 @@ package tables
 import (
 	"math/bits"
 
-	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
 
 // codec fills the tables of the control pint_codec, whose instance has the given
 // name, for a multiplicative code.
-func (b *builder) codec(instance string, k *pint.Codec) {
+func (b *builder) codec(instance string, k *encode.Codec) {
 	whole, part := instance+".whole", instance+".part"
 	for zeros := range 65 {
 		key := Key{Field: "value", Match: LPM, Prefix: 64}

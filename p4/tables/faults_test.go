@@ -9,6 +9,8 @@ import (
 	stage "github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 // faultsOf are the lines of an error.
@@ -103,38 +105,38 @@ func TestFaultsOfPlans(t *testing.T) {
 	codes := &pint.NumericQuery{Multiplicative: true, Min: 100, Max: 100_000}
 	for _, c := range []struct {
 		name string
-		plan pint.PlanConfig
+		plan pintplan.Config
 		want string // "": good
 	}{
-		{"one layer", pint.PlanConfig{Bits: 16, Queries: []pint.Query{
-			{Name: "path", Bits: 16, Frequency: 1, Static: static(pint.Hashed, pint.Baseline()...)}}}, ""},
-		{"an odd length", pint.PlanConfig{Bits: 11, Queries: []pint.Query{
-			{Name: "path", Bits: 11, Frequency: 0.5, Static: static(pint.Hashed, pint.XOR(0.3)...)}}}, ""},
-		{"a short digest", pint.PlanConfig{Bits: 8, Queries: []pint.Query{
-			{Name: "path", Bits: 8, Frequency: 1, Static: static(pint.Hashed, pint.Hybrid(5)...)}}},
+		{"one layer", pintplan.Config{Bits: 16, Queries: []pint.Query{
+			{Name: "path", Bits: 16, Frequency: 1, Static: static(pint.Hashed, encode.Baseline()...)}}}, ""},
+		{"an odd length", pintplan.Config{Bits: 11, Queries: []pint.Query{
+			{Name: "path", Bits: 11, Frequency: 0.5, Static: static(pint.Hashed, encode.XOR(0.3)...)}}}, ""},
+		{"a short digest", pintplan.Config{Bits: 8, Queries: []pint.Query{
+			{Name: "path", Bits: 8, Frequency: 1, Static: static(pint.Hashed, encode.Hybrid(5)...)}}},
 			"bits 8: the program's digest has 2 bytes: make a plan of 9 to 16 bits"},
-		{"three layers", pint.PlanConfig{Bits: 16, Queries: []pint.Query{
+		{"three layers", pintplan.Config{Bits: 16, Queries: []pint.Query{
 			{Name: "path", Bits: 16, Frequency: 1, Static: static(pint.Hashed, pint.Layer{Share: 0.5}, pint.Layer{Share: 0.25, P: 0.2}, pint.Layer{Share: 0.25, P: 0.5})}}},
 			`query "path": the program writes paths`},
-		{"whole values", pint.PlanConfig{Bits: 16, Queries: []pint.Query{
-			{Name: "path", Bits: 16, Frequency: 1, Static: static(pint.Whole, pint.Baseline()...)}}},
+		{"whole values", pintplan.Config{Bits: 16, Queries: []pint.Query{
+			{Name: "path", Bits: 16, Frequency: 1, Static: static(pint.Whole, encode.Baseline()...)}}},
 			`query "path": the program writes paths`},
-		{"a path of ports", pint.PlanConfig{Bits: 16, Queries: []pint.Query{
-			{Name: "path", Value: pint.EgressPort, Bits: 16, Frequency: 1, Static: static(pint.Hashed, pint.Baseline()...)}}},
+		{"a path of ports", pintplan.Config{Bits: 16, Queries: []pint.Query{
+			{Name: "path", Value: pint.EgressPort, Bits: 16, Frequency: 1, Static: static(pint.Hashed, encode.Baseline()...)}}},
 			`query "path": the program has no path of egress_port`},
-		{"equal steps", pint.PlanConfig{Bits: 16, Queries: []pint.Query{
+		{"equal steps", pintplan.Config{Bits: 16, Queries: []pint.Query{
 			{Name: "latency", Value: pint.HopLatency, Aggregation: pint.Quantiles, Bits: 16, Frequency: 1, Numeric: &pint.NumericQuery{Max: 1 << 20}}}},
 			`query "latency": the program has no quantiles of hop_latency`},
-		{"two of a kind", pint.PlanConfig{Bits: 16, Queries: []pint.Query{
+		{"two of a kind", pintplan.Config{Bits: 16, Queries: []pint.Query{
 			{Name: "fine", Value: pint.HopLatency, Aggregation: pint.Quantiles, Bits: 8, Frequency: 0.5, Numeric: codes},
 			{Name: "coarse", Value: pint.HopLatency, Aggregation: pint.Quantiles, Bits: 8, Frequency: 0.5, Numeric: codes}}},
 			`query "coarse": query "fine" is of the same kind, and the program has one of each: remove one`},
-		{"loops", pint.PlanConfig{Bits: 16, Queries: []pint.Query{
+		{"loops", pintplan.Config{Bits: 16, Queries: []pint.Query{
 			{Name: "loop", Aggregation: pint.Loop, Bits: 16, Frequency: 1, Threshold: 1}}},
 			`query "loop": the program has no loop of switch_id`},
 	} {
 		c.plan.ID, c.plan.Seed, c.plan.Hash = 5, 1, hash.CRC
-		p, err := pint.NewPlan(c.plan)
+		p, err := pintplan.New(c.plan)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}

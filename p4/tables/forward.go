@@ -11,7 +11,7 @@ import (
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/patch"
 	stage "github.com/weirswitch/weir/stages/pint"
-	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 // parse fills the table of the control derive.
@@ -23,7 +23,7 @@ func (b *builder) parse() {
 	carrier := c.IPIDCarrier
 	if p := configOf[stage.Config](b, "pint"); p != nil {
 		plan, err := p.SourcePlan()
-		carrier = carrier || err == nil && plan.Carrier == pint.CarrierIPID
+		carrier = carrier || err == nil && plan.Carrier == pintplan.CarrierIPID
 	}
 	key := keyOf(c.Seed)
 	b.byDefault(parseControl+".parse_config", act(parseControl+".set_parse",

@@ -6,6 +6,8 @@ import (
 	stage "github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 // What stands for a frame's longest length, in bytes, and for a link's speed, in bits
@@ -33,28 +35,28 @@ func (b *builder) pint() {
 	if len(b.faults) > before {
 		return
 	}
-	e, err := pint.Compile(plan)
+	e, err := plan.Compile()
 	if err != nil {
 		b.fault("stages.pint.plan", "%w", err)
 		return
 	}
 	b.byDefault(pintControl+".plan", act(pintControl+".set_plan", param("id", Number(uint64(plan.ID)))))
-	if plan.Carrier == pint.CarrierIPID {
+	if plan.Carrier == pintplan.CarrierIPID {
 		b.byDefault(pintControl+".carrier", act(pintControl+".by_identification", param("any", oneBit(c.Identification == stage.IdentificationAny))))
 	} else {
 		b.byDefault(pintControl+".carrier", act(pintControl+".by_shim", param("bits", Number(uint64(c.IntervalBits)))))
 	}
-	if plan.Hops == pint.HopsFromTTL {
+	if plan.Hops == pintplan.HopsFromTTL {
 		b.byDefault(pintControl+".hops", act(pintControl+".from_ttl", param("initial", Number(uint64(plan.InitialTTL)))))
 	} else {
 		b.byDefault(pintControl+".hops", act(pintControl+".from_shim"))
 	}
 	b.links(c)
-	b.encoder(e, plan, queries)
+	b.encoder(e, queries)
 }
 
 // plan reads the plan, and says what of it the program cannot do, but for queries.
-func (b *builder) plan(c *stage.Config) *pint.Plan {
+func (b *builder) plan(c *stage.Config) *pintplan.Plan {
 	if c.NextPlan != "" {
 		b.fault("stages.pint.next_plan", "the program has one plan at a time: leave it out, and replace the plan on all switches at once")
 	}
@@ -76,7 +78,7 @@ func (b *builder) plan(c *stage.Config) *pint.Plan {
 }
 
 // queries sorts a plan's queries by what the program does for them.
-func (b *builder) queries(p *pint.Plan) (q queries) {
+func (b *builder) queries(p *pintplan.Plan) (q queries) {
 	fault := func(x *pint.Query, format string, args ...any) {
 		b.fault("stages.pint.plan", "plan %d: query %q: "+format, append([]any{p.ID, x.Name}, args...)...)
 	}
@@ -122,7 +124,7 @@ func (b *builder) links(c *stage.Config) {
 		if p.MaxFrame > 0 {
 			longest = uint64(p.MaxFrame)
 		}
-		u, err := pint.NewUtilisation(rate/8, uint64(c.RoundTrip))
+		u, err := encode.NewUtilisation(rate/8, uint64(c.RoundTrip))
 		if err != nil {
 			b.fault("stages.pint.round_trip", "port %s: %w", p.Name, err)
 			return
@@ -161,7 +163,7 @@ func (s *Switch) UnknownMTUs() (names []string) {
 	if c == nil || len(c.Edge) == 0 {
 		return nil
 	}
-	if plan, err := c.SourcePlan(); err != nil || plan.Carrier == pint.CarrierIPID {
+	if plan, err := c.SourcePlan(); err != nil || plan.Carrier == pintplan.CarrierIPID {
 		return nil
 	}
 	for i := range s.Ports {
@@ -192,9 +194,9 @@ func (s *Switch) UnknownSpeeds() (names []string) {
 }
 
 // encoder fills the tables of the control pint_encoder.
-func (b *builder) encoder(e *pint.Encoder, p *pint.Plan, q queries) {
+func (b *builder) encoder(e *encode.Encoder, q queries) {
 	const encoder = pintControl + ".encoder"
-	sets, seeds := e.TableSets(p), e.Seeds()
+	sets, seeds := e.TableSets(), e.Seeds()
 	valueSeed := uint64(0)
 	if path := pathOf(sets, q.path); path != nil {
 		valueSeed = path.ValueSeed
@@ -221,7 +223,7 @@ func (b *builder) encoder(e *pint.Encoder, p *pint.Plan, q queries) {
 }
 
 // sets say where the digests of queries stand.
-func (b *builder) sets(encoder string, sets []pint.TableSet, q queries) {
+func (b *builder) sets(encoder string, sets []encode.TableSet, q queries) {
 	from := uint64(0)
 	for i, s := range sets {
 		var params []Param
@@ -246,7 +248,7 @@ func (b *builder) sets(encoder string, sets []pint.TableSet, q queries) {
 }
 
 // path says how and with which probability hops write to the path.
-func (b *builder) path(encoder string, path *pint.TablePath) {
+func (b *builder) path(encoder string, path *encode.TablePath) {
 	from := uint64(0)
 	for number, l := range path.Layers {
 		to := uint64(1<<32 - 1)
@@ -267,7 +269,7 @@ func (b *builder) path(encoder string, path *pint.TablePath) {
 }
 
 // pathOf is the encoding of the path, nil if no set has it.
-func pathOf(sets []pint.TableSet, q *pint.Query) *pint.TablePath {
+func pathOf(sets []encode.TableSet, q *pint.Query) *encode.TablePath {
 	for _, s := range sets {
 		for _, step := range s.Steps {
 			if q != nil && step.Query == q {
@@ -279,7 +281,7 @@ func pathOf(sets []pint.TableSet, q *pint.Query) *pint.TablePath {
 }
 
 // codecOf is the code of a query's values, likewise.
-func codecOf(sets []pint.TableSet, q *pint.Query) *pint.Codec {
+func codecOf(sets []encode.TableSet, q *pint.Query) *encode.Codec {
 	for _, s := range sets {
 		for _, step := range s.Steps {
 			if q != nil && step.Query == q {

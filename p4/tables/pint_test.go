@@ -7,6 +7,7 @@ import (
 
 	stage "github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
 
 // code is the control pint_codec.
@@ -70,7 +71,7 @@ func TestEncoder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := pint.Compile(plan)
+		e, err := plan.Compile()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,11 +100,11 @@ func TestThresholds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := pint.Compile(plan)
+	e, err := plan.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := e.TableSets(plan)[0].Steps[0].Path
+	path := e.TableSets()[0].Steps[0].Path
 	for hop, want := range e.Reservoir() {
 		if hop == 0 {
 			continue
@@ -190,7 +191,7 @@ func TestUtilisation(t *testing.T) {
 	for port, rate := range []uint64{10_000_000_000, 1_000_000_000} {
 		_, link := x.apply(pintControl+".port", uint64(port))
 		got := use{x: x}
-		want, err := pint.NewUtilisation(rate/8, 100_000)
+		want, err := encode.NewUtilisation(rate/8, 100_000)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,14 +14,14 @@ import (
 	"github.com/weirswitch/weir/p4/tables"
 	"github.com/weirswitch/weir/pipeline"
 	stagepint "github.com/weirswitch/weir/stages/pint"
-	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 // Setup is a switch whose Go stages and whose P4 program are compared.
 type Setup struct {
 	Name   string
 	Switch *tables.Switch
-	Plan   *pint.Plan
+	Plan   *plan.Plan
 }
 
 // Of the ports, which a configuration does not know: an Ethernet of 10 Gbit/s with long frames, unless
@@ -75,7 +75,7 @@ func LoadSetup(dir, name string) (*Setup, error) {
 		return nil, fmt.Errorf("configuration %s: %w", name, err)
 	}
 	if p, ok := stageConfig[stagepint.Config](s.Switch, "pint"); ok {
-		if s.Plan, err = pint.LoadPlan(p.Plan); err != nil {
+		if s.Plan, err = plan.Load(p.Plan); err != nil {
 			return nil, fmt.Errorf("configuration %s: %w", name, err)
 		}
 	}

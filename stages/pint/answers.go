@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
 // PathAnswer is what a sink knows of a flow's path.
@@ -14,7 +15,7 @@ type PathAnswer struct {
 	Query string
 	Value pint.Value
 	Flow  pint.FlowKey
-	pint.PathAnswer
+	sink.PathAnswer
 }
 
 // HopAnswer is what a sink knows of the values at one hop of a flow: of a query
@@ -26,8 +27,8 @@ type HopAnswer struct {
 	Hop    int
 	Switch uint64 // 0 if the flow's path is not known
 	// Quantiles, each with its bounds; or the frequent values.
-	Median, P90, P99 pint.Quantile
-	Frequent         []pint.FrequentValue
+	Median, P90, P99 sink.Quantile
+	Frequent         []sink.FrequentValue
 	Samples          uint64
 }
 
@@ -40,7 +41,7 @@ type PoolAnswer struct {
 	Hop              int
 	Switch           uint64
 	Flows            int
-	Median, P90, P99 pint.Quantile // of all packets of the flows
+	Median, P90, P99 sink.Quantile // of all packets of the flows
 	Samples          uint64
 	// Of the median's bounds, what comes of sampling alone.
 	SamplingLow, SamplingHigh float64
@@ -52,7 +53,7 @@ type PacketAnswer struct {
 	Value       pint.Value
 	Aggregation pint.Aggregation
 	Flow        pint.FlowKey
-	pint.PacketAnswer
+	sink.PacketAnswer
 }
 
 // LoopAnswer tells of a flow whose packets were found to loop, here.
@@ -184,7 +185,7 @@ func (m *Module) Pools(s Selection, values ...pint.Value) []PoolAnswer {
 			path string
 			hop  int
 		}
-		pools, paths := map[place]*pint.Pool{}, map[string][]uint64{}
+		pools, paths := map[place]*sink.Pool{}, map[string][]uint64{}
 		for flow := range m.flows(q, s) {
 			path := m.pathOf(flow)
 			key := fmt.Sprint(path)

@@ -9,14 +9,16 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 // paperPlan is the plan of section 6.4: three queries in 16 bits, with the
 // paper's own encoding of paths.
 func paperPlan(t testing.TB) string {
-	return savePlan(t, pint.PlanConfig{ID: 1, Seed: 1, Bits: 16, Queries: []pint.Query{
+	return savePlan(t, pintplan.Config{ID: 1, Seed: 1, Bits: 16, Queries: []pint.Query{
 		{Name: "path", Value: pint.SwitchID, Aggregation: pint.Path, Bits: 8, Frequency: 1,
-			Static: &pint.StaticQuery{Code: pint.Hashed, Layers: pint.Hybrid(10)}},
+			Static: &pint.StaticQuery{Code: pint.Hashed, Layers: encode.Hybrid(10)}},
 		{Name: "latency", Value: pint.HopLatency, Aggregation: pint.Quantiles, Bits: 8, Frequency: 15. / 16, SpaceBytes: 500,
 			Numeric: &pint.NumericQuery{Multiplicative: true, Min: 1000, Max: 100_000_000}},
 		{Name: "congestion", Value: pint.EgressUtilisation, Aggregation: pint.Maximum, Bits: 8, Frequency: 1. / 16,

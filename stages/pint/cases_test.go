@@ -13,6 +13,8 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 func still() int64 { return 1000 }
@@ -145,7 +147,7 @@ func TestUnknownAndSaturated(t *testing.T) {
 
 // loopPlan has a loop query on all packets.
 func loopPlan(t testing.TB) string {
-	return savePlan(t, pint.PlanConfig{ID: 9, Seed: 3, Bits: 16, Queries: []pint.Query{
+	return savePlan(t, pintplan.Config{ID: 9, Seed: 3, Bits: 16, Queries: []pint.Query{
 		{Name: "loops", Value: pint.SwitchID, Aggregation: pint.Loop, Bits: 16, Frequency: 1, Threshold: 1},
 	}})
 }
@@ -186,8 +188,8 @@ func TestLoop(t *testing.T) {
 // While one plan replaces the other, sources use one and all understand both.
 func TestTwoPlans(t *testing.T) {
 	old, next := DefaultConfig(), DefaultConfig()
-	d := pint.DefaultPlan()
-	file := savePlan(t, pint.PlanConfig{ID: 2, Seed: 9, Bits: 8, Queries: d.Queries[:1]})
+	d := pintplan.Default()
+	file := savePlan(t, pintplan.Config{ID: 2, Seed: 9, Bits: 8, Queries: d.Queries[:1]})
 	old.NextPlan = file // plan 1, and 2 is known
 	next.Plan = file    // plan 2 alone, at the source of the roll-out's second step
 	n := newChain(t, 3, old, largeFrame)
@@ -219,15 +221,15 @@ func TestTwoPlans(t *testing.T) {
 // TestRollOut replaces a plan on a chain, one switch after the other and with packets under
 // way, in the three steps of docs/pint.md: no digest is lost, and no packet changes.
 func TestRollOut(t *testing.T) {
-	d := pint.DefaultPlan()
-	file := savePlan(t, pint.PlanConfig{ID: 2, Seed: 9, Bits: 24, Queries: d.Queries})
+	d := pintplan.Default()
+	file := savePlan(t, pintplan.Config{ID: 2, Seed: 9, Bits: 24, Queries: d.Queries})
 	edges := [][]string{{"p0"}, nil, {"p1"}}
 	config := func(i int, plan, next string) Config {
 		c := DefaultConfig()
 		c.Plan, c.NextPlan, c.Edge = plan, next, edges[i]
 		return c
 	}
-	old := savePlan(t, pint.PlanConfig{ID: 1, Seed: 1, Bits: 16, Queries: d.Queries})
+	old := savePlan(t, pintplan.Config{ID: 1, Seed: 1, Bits: 16, Queries: d.Queries})
 	n := newChain(t, 3, config(1, old, ""), largeFrame)
 	r := rand.New(rand.NewPCG(6, 7))
 	for _, step := range [][2]string{{old, file}, {file, old}, {file, ""}} {
@@ -270,7 +272,7 @@ func TestRollOut(t *testing.T) {
 // Carrier ipid over routers, which lower the TTL: the digest is in the
 // identification of atomic datagrams, and the sink restores zero.
 func TestIPID(t *testing.T) {
-	plan := savePlan(t, pint.PlanConfig{ID: 3, Seed: 4, Bits: 16, Carrier: pint.CarrierIPID, Queries: pint.DefaultPlan().Queries})
+	plan := savePlan(t, pintplan.Config{ID: 3, Seed: 4, Bits: 16, Carrier: pintplan.CarrierIPID, Queries: pintplan.Default().Queries})
 	for _, identification := range []string{IdentificationAny, IdentificationZero} {
 		c := DefaultConfig()
 		c.Plan, c.Identification = plan, identification
@@ -324,7 +326,7 @@ func TestIPID(t *testing.T) {
 // A host that sets the mark itself is not let in.
 func TestIPIDForged(t *testing.T) {
 	c := DefaultConfig()
-	c.Plan = savePlan(t, pint.PlanConfig{ID: 3, Seed: 4, Bits: 16, Carrier: pint.CarrierIPID, Queries: pint.DefaultPlan().Queries})
+	c.Plan = savePlan(t, pintplan.Config{ID: 3, Seed: 4, Bits: 16, Carrier: pintplan.CarrierIPID, Queries: pintplan.Default().Queries})
 	n := newChain(t, 2, c, largeFrame)
 	n.ttl = true
 	if out := n.at(0, [][]byte{ethernet(0x0800, ipv4(64, 0xc000, 17, udp(1, 2, make([]byte, 30))))}, still); out[0] != nil {
@@ -338,7 +340,7 @@ func TestIPIDForged(t *testing.T) {
 // Without routers the TTL is no hop number: packets pass, and nothing is said.
 func TestIPIDWithoutRouters(t *testing.T) {
 	c := DefaultConfig()
-	c.Plan = savePlan(t, pint.PlanConfig{ID: 3, Seed: 4, Bits: 16, Carrier: pint.CarrierIPID, Queries: pint.DefaultPlan().Queries})
+	c.Plan = savePlan(t, pintplan.Config{ID: 3, Seed: 4, Bits: 16, Carrier: pintplan.CarrierIPID, Queries: pintplan.Default().Queries})
 	n := newChain(t, 3, c, largeFrame)
 	f := aFrame(50)
 	if out := n.through([][]byte{f}, func(int) int64 { return 1 }); !bytes.Equal(out[0], f) {
@@ -421,9 +423,9 @@ func TestConfig(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("id = 1\nunknown = 3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ipid := savePlan(t, pint.PlanConfig{ID: 3, Seed: 4, Bits: 16, Carrier: pint.CarrierIPID, Queries: pint.DefaultPlan().Queries})
-	hashed := savePlan(t, pint.PlanConfig{ID: 4, Seed: 4, Bits: 8, Queries: []pint.Query{
-		{Name: "path", Aggregation: pint.Path, Bits: 8, Frequency: 1, Static: &pint.StaticQuery{Code: pint.Hashed, Layers: pint.Baseline()}}}})
+	ipid := savePlan(t, pintplan.Config{ID: 3, Seed: 4, Bits: 16, Carrier: pintplan.CarrierIPID, Queries: pintplan.Default().Queries})
+	hashed := savePlan(t, pintplan.Config{ID: 4, Seed: 4, Bits: 8, Queries: []pint.Query{
+		{Name: "path", Aggregation: pint.Path, Bits: 8, Frequency: 1, Static: &pint.StaticQuery{Code: pint.Hashed, Layers: encode.Baseline()}}}})
 	for _, c := range []struct {
 		edit func(*Config)
 		want []string
@@ -463,8 +465,8 @@ func TestConfig(t *testing.T) {
 
 // No switch takes part whose id the plan's paths would take for another one's.
 func TestSwitchIDs(t *testing.T) {
-	hashed := savePlan(t, pint.PlanConfig{ID: 4, Seed: 4, Bits: 8, Queries: []pint.Query{
-		{Name: "path", Aggregation: pint.Path, Bits: 8, Frequency: 1, Static: &pint.StaticQuery{Code: pint.Hashed, Layers: pint.Baseline()}}}})
+	hashed := savePlan(t, pintplan.Config{ID: 4, Seed: 4, Bits: 8, Queries: []pint.Query{
+		{Name: "path", Aggregation: pint.Path, Bits: 8, Frequency: 1, Static: &pint.StaticQuery{Code: pint.Hashed, Layers: encode.Baseline()}}}})
 	for _, c := range []struct {
 		id   uint32
 		edit func(*Config)

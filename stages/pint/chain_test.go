@@ -12,6 +12,8 @@ import (
 	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 const largeFrame = 2014
@@ -164,18 +166,18 @@ func TestReroute(t *testing.T) {
 // a switch whose plan has another family than itself is refused with the remedy.
 func TestFamilies(t *testing.T) {
 	const hops, packets = 5, 300
-	queries := func(c pint.PlanConfig) pint.PlanConfig {
-		c.Bits, c.Queries = 16, slices.Clone(pint.DefaultPlan().Queries)
-		c.Queries[0].Static = &pint.StaticQuery{Code: pint.Hashed, Layers: pint.Hybrid(hops)}
+	queries := func(c pintplan.Config) pintplan.Config {
+		c.Bits, c.Queries = 16, slices.Clone(pintplan.Default().Queries)
+		c.Queries[0].Static = &pint.StaticQuery{Code: pint.Hashed, Layers: encode.Hybrid(hops)}
 		return c
 	}
 	for _, f := range []hash.Family{hash.XX, hash.CRC} {
-		for _, carrier := range []string{pint.CarrierShim, pint.CarrierIPID} {
+		for _, carrier := range []string{pintplan.CarrierShim, pintplan.CarrierIPID} {
 			c := DefaultConfig()
-			c.Plan = savePlan(t, queries(pint.PlanConfig{ID: 6, Seed: 5, Hash: f, Carrier: carrier}))
+			c.Plan = savePlan(t, queries(pintplan.Config{ID: 6, Seed: 5, Hash: f, Carrier: carrier}))
 			c.Switches = []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 			n := newChainOf(t, f, hops, c, largeFrame)
-			n.ttl = carrier == pint.CarrierIPID
+			n.ttl = carrier == pintplan.CarrierIPID
 			r := rand.New(rand.NewPCG(9, 9))
 			var frames [][]byte
 			for range packets {

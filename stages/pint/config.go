@@ -8,6 +8,9 @@ import (
 
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
+	pintpath "github.com/weirswitch/weir/telemetry/pint/path"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+	"github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
 // Which identifications carry a digest, with carrier ipid.
@@ -77,9 +80,9 @@ func (c *Config) Validate(ports []string) error {
 
 // loaded is a configuration that was found good.
 type loaded struct {
-	plans    []*pint.Plan // as sources use them: Plan, then NextPlan
-	edge     []bool       // by port number
-	topology *pint.Topology
+	plans    []*pintplan.Plan // as sources use them: Plan, then NextPlan
+	edge     []bool           // by port number
+	topology *pintpath.Topology
 }
 
 func (c *Config) load(ports []string) (*loaded, error) {
@@ -115,8 +118,8 @@ func (c *Config) load(ports []string) (*loaded, error) {
 	}
 	if c.IntervalBits != 0 && (c.IntervalBits < minInterval || c.IntervalBits > maxInterval) {
 		fault("interval_bits: %d: choose %d (1 ms) to %d (18 min), or 0 to leave the shim's interval bit clear", c.IntervalBits, minInterval, maxInterval)
-	} else if c.IntervalBits != 0 && len(l.plans) > 0 && l.plans[0].Carrier != pint.CarrierShim {
-		fault("interval_bits: carrier %q has no interval bit: leave it out, or use carrier %q", l.plans[0].Carrier, pint.CarrierShim)
+	} else if c.IntervalBits != 0 && len(l.plans) > 0 && l.plans[0].Carrier != pintplan.CarrierShim {
+		fault("interval_bits: carrier %q has no interval bit: leave it out, or use carrier %q", l.plans[0].Carrier, pintplan.CarrierShim)
 	}
 	l.topology = c.links(fault)
 	if len(faults) == 0 {
@@ -130,15 +133,15 @@ func (c *Config) load(ports []string) (*loaded, error) {
 }
 
 // loadPlans reads the plans. On error it returns those that were read.
-func (c *Config) loadPlans() (plans []*pint.Plan, err error) {
+func (c *Config) loadPlans() (plans []*pintplan.Plan, err error) {
 	for _, f := range []struct{ key, file string }{{"plan", c.Plan}, {"next_plan", c.NextPlan}} {
 		if f.file == "" {
 			if f.key == "plan" {
-				plans = append(plans, pint.DefaultPlan())
+				plans = append(plans, pintplan.Default())
 			}
 			continue
 		}
-		p, fault := pint.LoadPlan(f.file)
+		p, fault := pintplan.Load(f.file)
 		if fault != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", f.key, fault))
 			continue
@@ -155,7 +158,7 @@ func (c *Config) loadPlans() (plans []*pint.Plan, err error) {
 
 // checkIDs says which switch ids a plan's paths cannot hold: a sink would take
 // them for others, and be certain. own is this switch's.
-func (c *Config) checkIDs(p *pint.Plan, own uint32) error {
+func (c *Config) checkIDs(p *pintplan.Plan, own uint32) error {
 	if own == 0 {
 		return errors.New("switch.id is missing: give each switch a number of its own, from 1 on")
 	}
@@ -179,7 +182,7 @@ func (c *Config) checkIDs(p *pint.Plan, own uint32) error {
 
 // useFamily gives the built-in plan the switch's family of hashes, and says which other plans have
 // not got it: packet ids and digests are of one family, or nothing decodes.
-func (c *Config) useFamily(f hash.Family, plans []*pint.Plan) error {
+func (c *Config) useFamily(f hash.Family, plans []*pintplan.Plan) error {
 	var errs []error
 	for i, p := range plans {
 		if i == 0 && c.Plan == "" {
@@ -194,7 +197,7 @@ func (c *Config) useFamily(f hash.Family, plans []*pint.Plan) error {
 }
 
 // Plans are the plans of a switch with the family of hashes: that of sources first.
-func (c *Config) Plans(f hash.Family) ([]*pint.Plan, error) {
+func (c *Config) Plans(f hash.Family) ([]*pintplan.Plan, error) {
 	plans, err := c.loadPlans()
 	if err != nil {
 		return nil, err
@@ -203,7 +206,7 @@ func (c *Config) Plans(f hash.Family) ([]*pint.Plan, error) {
 }
 
 // together says why two plans cannot be live at once.
-func together(a, b *pint.Plan) error {
+func together(a, b *pintplan.Plan) error {
 	var errs []error
 	if a.ID == b.ID {
 		errs = append(errs, fmt.Errorf("both plans have the id %d: give the new one another", a.ID))
@@ -211,13 +214,13 @@ func together(a, b *pint.Plan) error {
 	if a.Carrier != b.Carrier {
 		errs = append(errs, fmt.Errorf("the plans have carriers %q and %q, and packet ids differ between them: use one carrier", a.Carrier, b.Carrier))
 	}
-	if a.Carrier == pint.CarrierIPID {
+	if a.Carrier == pintplan.CarrierIPID {
 		errs = append(errs, fmt.Errorf("carrier %q does not say which plan a digest is of: replace the plan on all switches at once", a.Carrier))
 	}
 	return errors.Join(errs...)
 }
 
-func (c *Config) links(fault func(string, ...any)) *pint.Topology {
+func (c *Config) links(fault func(string, ...any)) *pintpath.Topology {
 	if len(c.Links) == 0 {
 		return nil
 	}
@@ -232,7 +235,7 @@ func (c *Config) links(fault func(string, ...any)) *pint.Topology {
 		values = append(values, l...)
 	}
 	slices.Sort(values)
-	t, err := pint.NewTopology(slices.Compact(values), links)
+	t, err := pintpath.NewTopology(slices.Compact(values), links)
 	if err != nil {
 		fault("links: %w", err)
 	}
@@ -244,20 +247,20 @@ func (c *Config) links(fault func(string, ...any)) *pint.Topology {
 const maxPorts = 256
 
 // decoders completes the path queries of a plan.
-func (c *Config) decoders(p *pint.Plan, t *pint.Topology) map[string]pint.DecoderConfig {
-	d := map[string]pint.DecoderConfig{}
+func (c *Config) decoders(p *pintplan.Plan, t *pintpath.Topology) map[string]sink.DecoderConfig {
+	d := map[string]sink.DecoderConfig{}
 	for i := range p.Queries {
 		q := &p.Queries[i]
 		switch {
 		case q.Aggregation != pint.Path:
 		case q.Value == pint.SwitchID:
-			d[q.Name] = pint.DecoderConfig{Values: c.Switches, Topology: t}
+			d[q.Name] = sink.DecoderConfig{Values: c.Switches, Topology: t}
 		default:
 			ports := make([]uint64, maxPorts)
 			for n := range ports {
 				ports[n] = uint64(n)
 			}
-			d[q.Name] = pint.DecoderConfig{Values: ports}
+			d[q.Name] = sink.DecoderConfig{Values: ports}
 		}
 	}
 	return d
@@ -265,11 +268,11 @@ func (c *Config) decoders(p *pint.Plan, t *pint.Topology) map[string]pint.Decode
 
 // decodable says what a sink lacks to decode a plan. A switch without an edge
 // port decodes nothing.
-func (c *Config) decodable(p *pint.Plan, l *loaded) error {
+func (c *Config) decodable(p *pintplan.Plan, l *loaded) error {
 	if !slices.Contains(l.edge, true) {
 		return nil
 	}
-	if _, err := pint.NewRecorder(p, pint.RecorderConfig{MaxFlows: 1, Decoders: c.decoders(p, l.topology)}); err != nil {
+	if _, err := sink.NewRecorder(p, sink.RecorderConfig{MaxFlows: 1, Decoders: c.decoders(p, l.topology)}); err != nil {
 		return fmt.Errorf("plan %d: %w: name the ids of all switches in switches, or the network's links in links", p.ID, err)
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 // FuzzStage takes any bytes from a host through a chain, where they must arrive
@@ -21,7 +21,7 @@ func FuzzStage(f *testing.F) {
 		f.Add(one.at(0, [][]byte{anyFrame(r)}, still)[0])
 	}
 	ipid := DefaultConfig()
-	ipid.Plan = savePlan(f, pint.PlanConfig{ID: 3, Seed: 4, Bits: 16, Carrier: pint.CarrierIPID, Queries: pint.DefaultPlan().Queries})
+	ipid.Plan = savePlan(f, pintplan.Config{ID: 3, Seed: 4, Bits: 16, Carrier: pintplan.CarrierIPID, Queries: pintplan.Default().Queries})
 	ipid.Identification = IdentificationZero
 	looping := DefaultConfig()
 	looping.Plan = loopPlan(f)

@@ -13,7 +13,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/telemetry/hash"
-	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 // node is one switch of a test network: parser, a cross-connect from port 0 to
@@ -205,9 +205,9 @@ func checkSum(t testing.TB, m *Module, packets uint64) {
 }
 
 // savePlan writes a plan for a Config to name.
-func savePlan(t testing.TB, c pint.PlanConfig) string {
+func savePlan(t testing.TB, c pintplan.Config) string {
 	t.Helper()
-	p, err := pint.NewPlan(c)
+	p, err := pintplan.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+	"github.com/weirswitch/weir/telemetry/pint/sink"
 	envelope "github.com/weirswitch/weir/telemetry/record"
 )
 
@@ -90,7 +92,7 @@ func someRecord(r *rand.Rand, now int64) record {
 	}
 }
 
-var plan = pint.DefaultPlan().ID
+var plan = pintplan.Default().ID
 
 // TestExportTwin: what is exported is what was recorded, each once, loops apart from
 // digests, and those of a flow in their order.
@@ -273,7 +275,7 @@ func TestChainExports(t *testing.T) {
 	if got, _ := c.check(); got != 3000 {
 		t.Fatalf("%d digests", got)
 	}
-	again, err := pint.NewRecorder(pint.DefaultPlan(), pint.RecorderConfig{Decoders: n.sink().config.decoders(pint.DefaultPlan(), n.sink().loaded.topology)})
+	again, err := sink.NewRecorder(pintplan.Default(), sink.RecorderConfig{Decoders: n.sink().config.decoders(pintplan.Default(), n.sink().loaded.topology)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
 
 // passing are the packets of a batch, of one plan, whose digests transit is to
@@ -21,15 +22,15 @@ type passing struct {
 	head  uint32 // of the plan's shims, under headMask
 	shift uint   // of a digest, in the word that it ends in
 	long  bool   // digests of more than four bytes
-	block *pint.Block
+	block *encode.Block
 
 	// The values that the plan asks for: those of usual plans, and others that
 	// differ between packets.
 	latency, use bool
 	others       []pint.Value
 
-	at    [pint.BlockSize]uint64 // of the shim, in the batch's memory
-	words [pint.BlockSize]uint64 // that the shims began with
+	at    [encode.BlockSize]uint64 // of the shim, in the batch's memory
+	words [encode.BlockSize]uint64 // that the shims began with
 }
 
 // headMask leaves the digest's length and the plan in the first word of a shim:
@@ -41,7 +42,7 @@ const hopAt, digestAt, hopShift = 1, 4, 48
 
 // newPassing makes the block, in which the switch's id stands once and for all.
 func newPassing(pl *livePlan, id uint64) passing {
-	b := new(pint.Block)
+	b := new(encode.Block)
 	for i := range b.Values[pint.SwitchID] {
 		b.Values[pint.SwitchID][i] = id
 	}
@@ -76,10 +77,10 @@ func (t *passing) add(b *packet.Batch, p *packet.Packet, data []byte, seen *pint
 		return false
 	}
 	d := t.block
-	if d.N == pint.BlockSize {
+	if d.N == encode.BlockSize {
 		t.write(b)
 	}
-	i := d.N & (pint.BlockSize - 1) // BCE
+	i := d.N & (encode.BlockSize - 1) // BCE
 	d.N++
 	t.at[i] = p.Addr + uint64(p.Len) - uint64(len(data))
 	word := binary.BigEndian.Uint64(data)
@@ -170,12 +171,12 @@ func (s *stage) straight(b *packet.Batch, i int) (taken int) {
 		if word>>32&headMask != head || hop > pint.MaxHops {
 			break
 		}
-		if n == pint.BlockSize {
+		if n == encode.BlockSize {
 			d.N = n
 			t.write(b)
 			n = 0
 		}
-		k := n & (pint.BlockSize - 1) // BCE
+		k := n & (encode.BlockSize - 1) // BCE
 		n++
 		t.at[k], t.words[k] = at, word
 		d.ID[k], d.Hop[k], d.Digest[k] = p.ID, hop, word&(1<<32-1)>>shift

@@ -10,6 +10,9 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/pipeline/ring"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+	"github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
 // The drop reasons of the stage.
@@ -30,19 +33,19 @@ type Module struct {
 	plans  []livePlan
 
 	mu       sync.Mutex // guards what follows, between Run and questions
-	recorder *pint.Recorder
+	recorder *sink.Recorder
 	noted    []pint.Record // about to be recorded
 	outbox   *outbox       // nil: nobody keeps records of digests
 	queries  []pint.Query  // of all plans, by name
 	loops    map[pint.FlowKey]*loopEntry
-	events   map[pint.Event]uint64
+	events   map[sink.Event]uint64
 
 	batches *batches // of the goroutine that collects
 }
 
 // livePlan is a plan with what the packet path wants to know of it at once.
 type livePlan struct {
-	encoder    *pint.Encoder
+	encoder    *encode.Encoder
 	id         uint16
 	digest     uint64 // of the plan's file
 	bytes      int    // of the digest in a shim
@@ -63,7 +66,7 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	}
 	m := &Module{
 		env: env, config: c, loaded: l, needs: packet.NeedID,
-		loops: map[pint.FlowKey]*loopEntry{}, events: map[pint.Event]uint64{},
+		loops: map[pint.FlowKey]*loopEntry{}, events: map[sink.Event]uint64{},
 	}
 	if err := c.useFamily(env.Hash, l.plans); err != nil {
 		return nil, err
@@ -89,8 +92,8 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	return m, nil
 }
 
-func (m *Module) addPlan(p *pint.Plan) error {
-	e, err := pint.Compile(p)
+func (m *Module) addPlan(p *pintplan.Plan) error {
+	e, err := p.Compile()
 	if err != nil {
 		return err
 	}
@@ -100,9 +103,9 @@ func (m *Module) addPlan(p *pint.Plan) error {
 	}
 	m.plans = append(m.plans, livePlan{
 		encoder: e, id: p.ID, digest: digest, bytes: (p.Bits + 7) / 8, initialTTL: p.InitialTTL,
-		ttlHops: p.Hops == pint.HopsFromTTL, loops: e.Loops(),
+		ttlHops: p.Hops == pintplan.HopsFromTTL, loops: e.Loops(),
 	})
-	if p.Carrier == pint.CarrierIPID {
+	if p.Carrier == pintplan.CarrierIPID {
 		m.needs |= packet.NeedIPIDCarrier
 	}
 	// The recorder's windows need the time too, so it is always known.
@@ -172,7 +175,7 @@ type port struct {
 	edge     bool
 	maxFrame uint32
 	ring     uint64 // packets that can wait
-	use      *pint.Utilisation
+	use      *encode.Utilisation
 
 	// Of the present batch: packets and bytes that leave here, the packets that
 	// waited before, and the use of the link.
@@ -212,7 +215,7 @@ func (m *Module) newStage() (*stage, error) {
 			speed = unknownBitsPerSecond
 		}
 		var err error
-		if p.use, err = pint.NewUtilisation(speed/8, uint64(m.config.RoundTrip)); err != nil {
+		if p.use, err = encode.NewUtilisation(speed/8, uint64(m.config.RoundTrip)); err != nil {
 			return nil, fmt.Errorf("port %s: round_trip: %w", info.Name, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
 // record is what a worker tells the recorder: a digest, or that a packet loops.
@@ -77,9 +78,9 @@ func FlowText(k pint.FlowKey) string {
 func (m *Module) newRecorder() error {
 	for i, p := range slices.Backward(m.loaded.plans) {
 		m.queries = slices.Insert(m.queries, 0, p.Queries...)
-		config := pint.RecorderConfig{
+		config := sink.RecorderConfig{
 			MaxFlows: m.config.MaxFlows, Decoders: m.config.decoders(p, m.loaded.topology),
-			PathEvent: func(_ string, _ pint.FlowKey, e pint.Event) { m.events[e]++ },
+			PathEvent: func(_ string, _ pint.FlowKey, e sink.Event) { m.events[e]++ },
 		}
 		if !slices.Contains(m.loaded.edge, true) {
 			return nil // nothing ends here, so nothing is decoded
@@ -90,7 +91,7 @@ func (m *Module) newRecorder() error {
 			for _, other := range m.loaded.plans[:i] {
 				maps.Copy(config.Decoders, m.config.decoders(other, m.loaded.topology))
 			}
-			m.recorder, err = pint.NewRecorder(p, config)
+			m.recorder, err = sink.NewRecorder(p, config)
 		} else {
 			err = m.recorder.AddPlan(p)
 		}
@@ -206,7 +207,7 @@ func (m *Module) recorderMetrics(emit func(pipeline.Metric)) {
 	}
 	m.mu.Lock()
 	c := m.recorder.Counts()
-	certain, changed := m.events[pint.Certain], m.events[pint.Changed]
+	certain, changed := m.events[sink.Certain], m.events[sink.Changed]
 	m.mu.Unlock()
 	for _, v := range []struct {
 		name, help string

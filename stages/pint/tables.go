@@ -1,18 +1,21 @@
 package pint
 
-import "github.com/weirswitch/weir/telemetry/pint"
+import (
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+)
 
 // SourcePlan is the plan that sources use, as the stage reads it.
-func (c *Config) SourcePlan() (*pint.Plan, error) {
+func (c *Config) SourcePlan() (*pintplan.Plan, error) {
 	if c.Plan == "" {
-		return pint.DefaultPlan(), nil
+		return pintplan.Default(), nil
 	}
-	return pint.LoadPlan(c.Plan)
+	return pintplan.Load(c.Plan)
 }
 
 // Utilisations are the estimates of the first worker, by port: nil if no plan asks for them. They
 // may be read between batches alone.
-func (m *Module) Utilisations() (all []*pint.Utilisation) {
+func (m *Module) Utilisations() (all []*encode.Utilisation) {
 	if len(m.stages) == 0 || !m.stages[0].needUse {
 		return nil
 	}

@@ -11,6 +11,16 @@ import (
 	"github.com/weirswitch/weir/telemetry/hash"
 )
 
+// Record is what the sink keeps of a packet.
+type Record struct {
+	Flow   FlowKey // the 5-tuple
+	ID     uint64  // of the packet
+	Digest uint64
+	TimeNs uint64 // of the plan's clock
+	Plan   uint16
+	Hops   uint8 // that the packet passed
+}
+
 // DigestBatch is what a sink took off packets, of one plan and partition, as it
 // travels: the body of a record of kind PINT.
 type DigestBatch struct {
@@ -36,7 +46,7 @@ var ErrDigests = errors.New("not a batch of digests")
 // Partition is the part of n in which all digests of a flow travel; flow is a
 // 5-tuple.
 func (k *FlowKey) Partition(n int) int {
-	return int(hash.Reduce(k.hash(partitionSeed), uint64(n)))
+	return int(hash.Reduce(k.Hash(partitionSeed), uint64(n)))
 }
 
 // partitionSeed is a part of the records' format.
@@ -218,7 +228,7 @@ func groupFlows(records []Record) groups {
 	flowOf, runs := make([]uint16, len(records)), make([]flowRun, 0, 64)
 	for i := range records {
 		k := &records[i].Flow
-		at := int(k.hash(partitionSeed)) & mask
+		at := int(k.Hash(partitionSeed)) & mask
 		for slots[at] != 0 && records[runs[slots[at]-1].first].Flow != *k {
 			at = (at + 1) & mask
 		}

@@ -1,13 +1,8 @@
 package pint
 
 import (
-	"errors"
 	"fmt"
-	"math"
-	"regexp"
 	"slices"
-
-	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Value is what a query asks the switches for: table 1 of the paper.
@@ -30,6 +25,10 @@ var values = []string{"switch_id", "ingress_port", "egress_port", "ingress_time"
 // Observed holds what a switch observes of a packet, by Value. Values that no
 // query of the plan asks for (Encoder.Needs) may be left alone.
 type Observed [numValues]uint64
+
+// UtilisationOne is a utilisation of 1 in the integers of Observed: the link
+// is sent full. Above 1, a queue builds up.
+const UtilisationOne = 1 << 16
 
 func (v Value) String() string { return word("Value", values, int(v)) }
 
@@ -74,6 +73,51 @@ func (a *Aggregation) UnmarshalText(text []byte) error {
 	return unmarshalWord(a, "aggregation", aggregations, text)
 }
 
+// MaxHops is the largest hop number: the carrier's hop field has 8 bits.
+const MaxHops = 255
+
+// Layer is one way of writing a digest. A global hash of the packet's id picks
+// the layer, so all switches of the path and the decoder agree on it (section
+// 4.2 and Algorithm 1 of the PINT paper).
+type Layer struct {
+	// Share is the fraction of packets that the layer gets, in (0, 1].
+	Share float64 `toml:"share"`
+	// P is the probability with which each hop xors its value onto the digest.
+	// 0 stands for the Baseline layer, where hop i overwrites the digest with
+	// probability 1/i, so that each hop of a path is as likely as the others to
+	// be the last writer.
+	P float64 `toml:"p"`
+}
+
+// ValueCode says how a value meets the digest's bits.
+type ValueCode int
+
+const (
+	// Whole writes the value itself, which must fit.
+	Whole ValueCode = iota
+	// Fragmented writes one fragment of the value, of which a global hash of
+	// the packet's id gives the number (section 4.2).
+	Fragmented
+	// Hashed writes h(value, packet), a hash of any width of value. The
+	// decoder must know the set of possible values (section 4.2).
+	Hashed
+	// Linear writes A(packet, hop) * value over GF(2), where A is a random
+	// Toeplitz matrix: a hash family that is linear in the value (Krawczyk,
+	// "LFSR-based hashing and authentication", 1994). The paper notes that
+	// network coding does not work with hashed values; with these hashes it
+	// does: all digests of a flow are one system of linear equations in the
+	// bits of the path. Needs values of few bits, so number the switches
+	// densely; the decoder need not know the set of values.
+	Linear
+)
+
+var valueCodes = []string{"whole", "fragmented", "hashed", "linear"}
+
+// String is the name in plans.
+func (c ValueCode) String() string {
+	return word("ValueCode", valueCodes, int(c))
+}
+
 // MarshalText is the name in plans.
 func (c ValueCode) MarshalText() ([]byte, error) {
 	return marshalWord("value code", valueCodes, int(c))
@@ -93,7 +137,7 @@ func word(kind string, words []string, i int) string {
 
 func marshalWord(kind string, words []string, i int) ([]byte, error) {
 	if i < 0 || i >= len(words) {
-		return nil, fmt.Errorf("%s %d has no name", kind, i)
+		return nil, fmt.Errorf("%s %d: use one of %q", kind, i, words)
 	}
 	return []byte(words[i]), nil
 }
@@ -159,100 +203,4 @@ type NumericQuery struct {
 	// WindowNs makes per-flow answers speak of that much time before the newest
 	// packet only; 0: of all.
 	WindowNs uint64 `toml:"window_ns,omitzero"`
-}
-
-var queryName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
-
-// Validate reports all faults at once, each with its key and remedy.
-func (q *Query) Validate() error {
-	var faults []error
-	fault := func(format string, a ...any) { faults = append(faults, fmt.Errorf(format, a...)) }
-	if !queryName.MatchString(q.Name) {
-		fault("name %q: use 1 to 32 of a-z, 0-9, _ and -, first a letter", q.Name)
-	}
-	if q.Value >= numValues {
-		fault("value %v: use one of %q", q.Value, values)
-	}
-	if q.Aggregation >= numAggregations {
-		fault("aggregation %v: use one of %q", q.Aggregation, aggregations)
-	}
-	if !(q.Frequency > 0 && q.Frequency <= 1) {
-		fault("frequency %v: use a share of the packets, above 0 and at most 1", q.Frequency)
-	} else if math.Round(q.Frequency*thresholdOne) == 0 {
-		fault("frequency %v: use at least 2^-32", q.Frequency)
-	}
-	if q.Bits < 1 || q.Bits > 64 {
-		fault("bits %d: use 1 to 64", q.Bits)
-	}
-	if err := q.Flow.Validate(); err != nil {
-		fault("flow: %w", err)
-	}
-	q.validateParts(fault)
-	if len(faults) == 0 {
-		if err := q.build(); err != nil {
-			faults = append(faults, err)
-		}
-	}
-	for i, err := range faults {
-		faults[i] = fmt.Errorf("query %q: %w", q.Name, err)
-	}
-	return errors.Join(faults...)
-}
-
-// maxSpaceBytes bounds what a plan may grant to a flow: 16 MiB.
-const maxSpaceBytes = 1 << 24
-
-// validateParts reports parts that are missing, or that the aggregation does
-// not use.
-func (q *Query) validateParts(fault func(string, ...any)) {
-	a := q.Aggregation
-	dynamic, numeric := a == Quantiles || a == Frequent, a != Path && a != Loop
-	if a == Path && q.Static == nil {
-		fault("static: a path needs the table [query.static], with code and layers")
-	}
-	if a != Path && q.Static != nil {
-		fault("static: only for aggregation path: leave it out")
-	}
-	if numeric && q.Numeric == nil {
-		fault("numeric: aggregation %v needs the table [query.numeric]", a)
-	}
-	if q.Static != nil && q.Static.Instances < 0 {
-		fault("static.instances %d: use a positive number, or 0 for one", q.Static.Instances)
-	}
-	if !numeric && q.Numeric != nil {
-		fault("numeric: not for aggregation %v: leave it out", a)
-	}
-	if q.SpaceBytes != 0 && !dynamic {
-		fault("space_bytes: only for quantiles and frequent: leave it out")
-	}
-	if q.SpaceBytes < 0 || q.SpaceBytes > maxSpaceBytes {
-		fault("space_bytes %d: use at most %d, or 0 for no bound", q.SpaceBytes, maxSpaceBytes)
-	}
-	if a == Loop && q.Threshold < 1 {
-		fault("threshold %d: a loop query needs at least 1", q.Threshold)
-	}
-	if a != Loop && q.Threshold != 0 {
-		fault("threshold: only for aggregation loop: leave it out")
-	}
-	if (a == Path || a == Loop) && (q.Value == HopLatency || q.Value == IngressTime || q.Value == EgressUtilisation || q.Value == QueueOccupancy || q.Value == QueueCongestion) {
-		fault("value %v differs between the packets of a flow: use switch_id, ingress_port or egress_port, or aggregation quantiles", q.Value)
-	}
-	if a == Loop && q.Value != SwitchID {
-		fault("value %v: a loop query compares switch_id", q.Value)
-	}
-	if n := q.Numeric; n != nil && a != SlowHops && n.Slow != 0 {
-		fault("numeric.slow: only for slow_hops: leave it out")
-	}
-	if n := q.Numeric; n != nil && a == SlowHops && n.Slow == 0 {
-		fault("numeric.slow: slow_hops needs the value from which a hop is slow")
-	}
-	if n := q.Numeric; n != nil && (a == Sum || a == SlowHops) && (n.Multiplicative || n.Epsilon != 0 || n.Delta != 0) {
-		fault("numeric: %v counts at random up to max; leave multiplicative, epsilon and delta out", a)
-	}
-}
-
-// build makes everything once, to see whether it can be made.
-func (q *Query) build() error {
-	_, err := q.compile(hash.XX, 0, SharedSeeds{})
-	return err
 }

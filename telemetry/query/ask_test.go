@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/telemetry/oblivious"
-	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
 // withDigests adds the digests of the traffic's flows to its store.
 func (n *traffic) withDigests(t testing.TB) *sinks {
 	t.Helper()
-	s := newSinks(t, pint.DefaultPlan())
+	s := newSinks(t, pintplan.Default())
 	s.store = n.store
 	for i := range 24 * testFlows {
 		k := key(i % testFlows)
@@ -147,7 +147,7 @@ func TestUnknown(t *testing.T) {
 
 // Digests that did not come, and plans that are not known, are told.
 func TestPintMissing(t *testing.T) {
-	n := newSinks(t, pint.DefaultPlan())
+	n := newSinks(t, pintplan.Default())
 	for i := range 5000 {
 		n.send(key(0), int64(i)<<19, 1, 2)
 	}
@@ -159,9 +159,9 @@ func TestPintMissing(t *testing.T) {
 	if !a.Flows[0].Certain || a.Digests != 5000-1024 {
 		t.Errorf("%+v", a)
 	}
-	other := pint.DefaultPlan()
+	other := pintplan.Default()
 	other.ID = 9
-	_, err := (&Engine{Store: n.store, Plans: []*pint.Plan{other}}).Ask(context.Background(), &Question{Kind: KindPath, Flow: FormatKey(key(0))})
+	_, err := (&Engine{Store: n.store, Plans: []*pintplan.Plan{other}}).Ask(context.Background(), &Question{Kind: KindPath, Flow: FormatKey(key(0))})
 	if !errors.Is(err, ErrUnknownFlow) {
 		t.Errorf("digests of plan 1 asked with plan 9: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -45,7 +46,7 @@ var benchLive = sync.OnceValue(func() *store.Live {
 		panic(err)
 	}
 	r, e := rand.New(rand.NewPCG(1, 2)), Engine{}
-	plan, err := pint.Compile(pint.DefaultPlan())
+	plan, err := pintplan.Default().Compile()
 	if err != nil {
 		panic(err)
 	}

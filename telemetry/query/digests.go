@@ -8,17 +8,19 @@ import (
 
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+	"github.com/weirswitch/weir/telemetry/pint/sink"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
 // defaultReaders read the digests of networks without a plan of their own, whose switches
 // follow the default one with their hash family.
-var defaultReaders = sync.OnceValues(func() (list []*pint.Reader, err error) {
+var defaultReaders = sync.OnceValues(func() (list []*sink.Reader, err error) {
 	for family := hash.XX; family.Valid(); family++ {
-		p := pint.DefaultPlan()
+		p := pintplan.Default()
 		p.Hash = family
-		r, err := pint.NewReader(p)
+		r, err := sink.NewReader(p)
 		if err != nil {
 			return nil, err
 		}
@@ -28,12 +30,12 @@ var defaultReaders = sync.OnceValues(func() (list []*pint.Reader, err error) {
 })
 
 // readers are those of the engine's plans.
-func (e *Engine) readers() (list []*pint.Reader, err error) {
+func (e *Engine) readers() (list []*sink.Reader, err error) {
 	if len(e.Plans) == 0 {
 		return defaultReaders()
 	}
 	for _, p := range e.Plans {
-		r, err := pint.NewReader(p)
+		r, err := sink.NewReader(p)
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +65,7 @@ type planID struct {
 	hash hash.Family
 }
 
-func planOf(p *pint.Plan) planID { return planID{p.ID, p.Hash} }
+func planOf(p *pintplan.Plan) planID { return planID{p.ID, p.Hash} }
 
 func (p planID) String() string {
 	if p.hash == hash.XX {
@@ -159,7 +161,7 @@ type digests struct {
 	Basis
 	DigestBasis
 	e       *Engine
-	reader  *pint.Reader
+	reader  *sink.Reader
 	query   int // of the plan
 	batches *batches
 	flows   []digestFlow // those of most digests first
@@ -203,7 +205,7 @@ func (e *Engine) digests(q *Question, what string, suits func(*pint.Query) int) 
 }
 
 // choose finds the plan to answer from, and its flows.
-func (d *digests) choose(q *Question, readers []*pint.Reader, suits func(*pint.Query) int) error {
+func (d *digests) choose(q *Question, readers []*sink.Reader, suits func(*pint.Query) int) error {
 	flow, err := q.key()
 	if err != nil {
 		return err
@@ -237,7 +239,7 @@ func (d *digests) choose(q *Question, readers []*pint.Reader, suits func(*pint.Q
 	}
 	if d.reader != nil {
 		known := func(id planID) bool {
-			return slices.ContainsFunc(readers, func(r *pint.Reader) bool { return planOf(r.Plan()) == id })
+			return slices.ContainsFunc(readers, func(r *sink.Reader) bool { return planOf(r.Plan()) == id })
 		}
 		d.OtherPlans = uint64(all-most) + d.unknownPlans(pint.FlowKey(flow), known, selection)
 	}
@@ -245,7 +247,7 @@ func (d *digests) choose(q *Question, readers []*pint.Reader, suits func(*pint.Q
 }
 
 // bestQuery is the number of the plan's query that suits best.
-func bestQuery(p *pint.Plan, suits func(*pint.Query) int) (query int, ok bool) {
+func bestQuery(p *pintplan.Plan, suits func(*pint.Query) int) (query int, ok bool) {
 	best := 0
 	for i := range p.Queries {
 		if s := suits(&p.Queries[i]); s > best {
@@ -256,7 +258,7 @@ func bestQuery(p *pint.Plan, suits func(*pint.Query) int) (query int, ok bool) {
 }
 
 // list finds the flows that are wanted, and counts their digests.
-func (d *digests) list(r *pint.Reader, query int, flow Key, want func(*pint.FlowKey) bool) ([]digestFlow, int, error) {
+func (d *digests) list(r *sink.Reader, query int, flow Key, want func(*pint.FlowKey) bool) ([]digestFlow, int, error) {
 	limits := d.e.Limits.orDefaults()
 	of := r.Plan().Queries[query].Flow
 	if d.one && of == (pint.FlowDefinition{}) {
@@ -376,7 +378,7 @@ func (d *digests) records(f *digestFlow) []pint.Record {
 // switches.
 func (d *digests) tracer() (*tracer, error) { return d.e.tracer(d.reader, d.Confidence) }
 
-func (e *Engine) tracer(r *pint.Reader, confidence float64) (*tracer, error) {
+func (e *Engine) tracer(r *sink.Reader, confidence float64) (*tracer, error) {
 	query, ok := bestQuery(r.Plan(), suitsSwitches)
 	if !ok {
 		return nil, nil
@@ -413,7 +415,7 @@ func (e *Engine) plansSeen(w store.Window) (ids []planID) {
 	return ids
 }
 
-func planIDs(readers []*pint.Reader) (ids []planID) {
+func planIDs(readers []*sink.Reader) (ids []planID) {
 	for _, r := range readers {
 		ids = append(ids, planOf(r.Plan()))
 	}

@@ -11,14 +11,17 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+	"github.com/weirswitch/weir/telemetry/pint/sink"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
 // sinks are the digests of a network, as they came, and the store that got them.
 type sinks struct {
-	plan    *pint.Plan
-	encoder *pint.Encoder
+	plan    *pintplan.Plan
+	encoder *encode.Encoder
 	store   *store.Store
 	all     []pint.Record // in the order of time
 	loops   []pint.Record
@@ -28,9 +31,9 @@ type sinks struct {
 	met                  map[uint32][]uint64 // latencies of packets that passed, by switch
 }
 
-func newSinks(t testing.TB, p *pint.Plan) *sinks {
+func newSinks(t testing.TB, p *pintplan.Plan) *sinks {
 	t.Helper()
-	e, err := pint.Compile(p)
+	e, err := p.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +99,7 @@ func (n *sinks) write(t testing.TB, all []pint.Record, sw uint32, loop bool, ski
 	}
 }
 
-func (n *sinks) engine() *Engine { return &Engine{Store: n.store, Plans: []*pint.Plan{n.plan}} }
+func (n *sinks) engine() *Engine { return &Engine{Store: n.store, Plans: []*pintplan.Plan{n.plan}} }
 
 // ask puts a question that has an answer, which JSON can hold.
 func ask[A any](t testing.TB, e *Engine, q *Question) A {
@@ -112,14 +115,14 @@ func ask[A any](t testing.TB, e *Engine, q *Question) A {
 }
 
 // recorder is fed all digests of a window: what answers are compared with.
-func (n *sinks) recorder(t testing.TB, w store.Window) *pint.Recorder {
+func (n *sinks) recorder(t testing.TB, w store.Window) *sink.Recorder {
 	t.Helper()
 	exact := *n.plan
 	exact.Queries = slices.Clone(n.plan.Queries)
 	for i := range exact.Queries {
 		exact.Queries[i].SpaceBytes = 0 // counts every code, as the answers do
 	}
-	r, err := pint.NewRecorder(&exact, pint.RecorderConfig{})
+	r, err := sink.NewRecorder(&exact, sink.RecorderConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +140,7 @@ func route3(i int) []uint32 { return []uint32{1 + uint32(i)%4, 10 + uint32(i)%3,
 // mixed is traffic of 60 flows over 4 s, of which one changes its path in between.
 func mixed(t testing.TB) *sinks {
 	t.Helper()
-	n := newSinks(t, pint.DefaultPlan())
+	n := newSinks(t, pintplan.Default())
 	for i := range 30_000 {
 		flow := int(60 * n.rng.Float64() * n.rng.Float64())
 		ns := int64(i) * (4 << 30) / 30_000
@@ -283,7 +286,7 @@ func TestLatencyPooled(t *testing.T) {
 
 // The most congested link is the first suspect, and its congestion within the bounds.
 func TestCongestion(t *testing.T) {
-	n := newSinks(t, pint.DefaultPlan())
+	n := newSinks(t, pintplan.Default())
 	n.utilisation = func(sw uint32, _ Key) uint64 {
 		if sw == 11 {
 			return pint.UtilisationOne * 9 / 10

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/telemetry/oblivious"
-	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
@@ -34,7 +34,7 @@ type Engine struct {
 	Links []Link
 	Now   int64
 	// Plans are PINT's plans whose digests can be read; none: pint.DefaultPlan.
-	Plans []*pint.Plan
+	Plans []*pintplan.Plan
 	// Limits bound the cost of a question.
 	Limits Limits
 

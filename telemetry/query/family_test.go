@@ -11,7 +11,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
-	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -107,23 +107,23 @@ func TestMixedFragments(t *testing.T) {
 // TestDigestsOfFamilies: digests are read by the plan of their id and family: without plans,
 // by the default one in either family; by a plan of the other family not at all.
 func TestDigestsOfFamilies(t *testing.T) {
-	other := pint.DefaultPlan()
+	other := pintplan.Default()
 	for family := hash.XX; family.Valid(); family++ {
-		p := pint.DefaultPlan()
+		p := pintplan.Default()
 		p.Hash, other.Hash = family, hash.CRC-family
 		n := newSinks(t, p)
 		for i := range 3000 {
 			n.send(key(i%4), int64(i)*1e5, route3(i%4)...)
 		}
 		n.flush(t, nil)
-		for _, plans := range [][]*pint.Plan{nil, {p}, {other, p}} {
+		for _, plans := range [][]*pintplan.Plan{nil, {p}, {other, p}} {
 			e := &Engine{Store: n.store, Plans: plans}
 			a := ask[*PathAnswer](t, e, &Question{Kind: KindPath, Flow: FormatKey(key(1))})
 			if len(a.Flows) != 1 || !a.Flows[0].Certain || a.OtherPlans != 0 || !slices.EqualFunc(a.Flows[0].Hops, route3(1), func(h PathHop, sw uint32) bool { return h.Number == uint64(sw) }) {
 				t.Errorf("%v, %d plans: %+v", family, len(plans), a)
 			}
 		}
-		e := &Engine{Store: n.store, Plans: []*pint.Plan{other}}
+		e := &Engine{Store: n.store, Plans: []*pintplan.Plan{other}}
 		_, err := e.Ask(t.Context(), &Question{Kind: KindPath, Flow: FormatKey(key(1))})
 		if !errors.Is(err, ErrUnknownFlow) || !strings.Contains(err.Error(), "1 (hash crc)") {
 			t.Errorf("%v digests, read by a plan of %v: %v", family, other.Hash, err)

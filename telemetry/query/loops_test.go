@@ -5,14 +5,16 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 // loopPlan detects loops beside paths.
-func loopPlan(t testing.TB) *pint.Plan {
+func loopPlan(t testing.TB) *pintplan.Plan {
 	t.Helper()
-	p, err := pint.NewPlan(pint.PlanConfig{ID: 4, Seed: 2, Bits: 24, Queries: []pint.Query{
+	p, err := pintplan.New(pintplan.Config{ID: 4, Seed: 2, Bits: 24, Queries: []pint.Query{
 		{Name: "path", Value: pint.SwitchID, Aggregation: pint.Path, Bits: 8, Frequency: 1,
-			Static: &pint.StaticQuery{Code: pint.Linear, ValueBits: 10, Layers: pint.Dense(pint.Linear)}},
+			Static: &pint.StaticQuery{Code: pint.Linear, ValueBits: 10, Layers: encode.Dense(pint.Linear)}},
 		{Name: "loop", Value: pint.SwitchID, Aggregation: pint.Loop, Bits: 16, Frequency: 1, Threshold: 1},
 	}})
 	if err != nil {
@@ -24,7 +26,7 @@ func loopPlan(t testing.TB) *pint.Plan {
 // Flows whose packets pass a switch twice are listed, by their marks and by their paths, and no
 // others.
 func TestLoops(t *testing.T) {
-	for _, p := range []*pint.Plan{loopPlan(t), pint.DefaultPlan()} {
+	for _, p := range []*pintplan.Plan{loopPlan(t), pintplan.Default()} {
 		n := newSinks(t, p)
 		for i := range 4000 {
 			flow := i % 40
@@ -82,7 +84,7 @@ func TestLoopReports(t *testing.T) {
 // Ranks that bound a quantile are about as far away as the normal distribution has it, and beyond
 // what chance does: of 200,000 draws the share outside is at most the risk.
 func TestRankBounds(t *testing.T) {
-	n := newSinks(t, pint.DefaultPlan())
+	n := newSinks(t, pintplan.Default())
 	const draws, samples, risk = 2000, 100, 0.02
 	for _, rank := range []float64{0.5, 0.9, 0.99} {
 		low, high := rankBounds(rank, samples, risk)

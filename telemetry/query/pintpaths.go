@@ -10,13 +10,15 @@ import (
 	"strings"
 
 	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+	"github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
 // PintPaths are paths that sinks decoded from PINT's digests: from the digests
 // themselves (NewPintPaths and Record), or from what sinks say (ReadPintPaths). It
 // belongs to one goroutine while digests come.
 type PintPaths struct {
-	recorder *pint.Recorder // nil: paths are told
+	recorder *sink.Recorder // nil: paths are told
 	query    string
 	now      int64
 	flows    map[pint.FlowKey][]Passage
@@ -29,7 +31,7 @@ const maxPassages = 64
 // NewPintPaths decodes the paths of a plan from the digests that Record takes in,
 // by the first of its queries for the path of switches' ids. c.Decoders may name the network's
 // switches or links; c.PathEvent is set here.
-func NewPintPaths(p *pint.Plan, c pint.RecorderConfig) (*PintPaths, error) {
+func NewPintPaths(p *pintplan.Plan, c sink.RecorderConfig) (*PintPaths, error) {
 	i := slices.IndexFunc(p.Queries, func(q pint.Query) bool { return q.Aggregation == pint.Path && q.Value == pint.SwitchID })
 	if i < 0 {
 		return nil, fmt.Errorf("plan %d has no query for the path of switches", p.ID)
@@ -37,7 +39,7 @@ func NewPintPaths(p *pint.Plan, c pint.RecorderConfig) (*PintPaths, error) {
 	paths := &PintPaths{query: p.Queries[i].Name, flows: map[pint.FlowKey][]Passage{}}
 	c.PathEvent = paths.event
 	var err error
-	paths.recorder, err = pint.NewRecorder(p, c)
+	paths.recorder, err = sink.NewRecorder(p, c)
 	return paths, err
 }
 
@@ -51,12 +53,12 @@ func (p *PintPaths) Record(r *pint.Record) {
 // event notes a flow's path that became certain, or is not any more. A first
 // path is taken to have held since ever; one that changed is unknown from where the
 // change was noticed, until the next one is certain: that then began there.
-func (p *PintPaths) event(query string, flow pint.FlowKey, e pint.Event) {
+func (p *PintPaths) event(query string, flow pint.FlowKey, e sink.Event) {
 	if query != p.query {
 		return
 	}
 	all := p.flows[flow]
-	if e == pint.Changed {
+	if e == sink.Changed {
 		if n := len(all); n > 0 && all[n-1].Switches != nil {
 			p.flows[flow] = latest(append(all, Passage{From: p.now}))
 		}

@@ -12,12 +12,15 @@ import (
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+	"github.com/weirswitch/weir/telemetry/pint/sink"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
 // digest is what the sink records of a packet that passed the switches.
-func digest(e *pint.Encoder, r *rand.Rand, flow Key, way []uint32, at int64) *pint.Record {
+func digest(e *encode.Encoder, r *rand.Rand, flow Key, way []uint32, at int64) *pint.Record {
 	id, d := r.Uint64(), uint64(0)
 	for hop, sw := range way {
 		var v pint.Observed
@@ -39,12 +42,12 @@ func detour(change int64) func(at int64) []uint32 {
 
 // TestPintPaths: digests alone tell the ways of flows, and when one changed.
 func TestPintPaths(t *testing.T) {
-	plan := pint.DefaultPlan()
-	e, err := pint.Compile(plan)
+	plan := pintplan.Default()
+	e, err := plan.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPintPaths(plan, pint.RecorderConfig{})
+	p, err := NewPintPaths(plan, sink.RecorderConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +81,7 @@ func TestPintPaths(t *testing.T) {
 		t.Errorf("passages %+v", got)
 	}
 	plan.Queries[0].Value = pint.IngressPort
-	if _, err := NewPintPaths(plan, pint.RecorderConfig{}); err == nil {
+	if _, err := NewPintPaths(plan, sink.RecorderConfig{}); err == nil {
 		t.Error("a plan without the path of switches")
 	}
 }
@@ -88,12 +91,12 @@ func TestPintPaths(t *testing.T) {
 // digests tell. One that believes the first way misses what passed the second one.
 func TestPathChange(t *testing.T) {
 	const epochs, flows, packets, epochNs, first = 4, 50, 400, 1 << epochBits, 8
-	plan := pint.DefaultPlan()
-	e, err := pint.Compile(plan)
+	plan := pintplan.Default()
+	e, err := plan.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	decoded, err := NewPintPaths(plan, pint.RecorderConfig{})
+	decoded, err := NewPintPaths(plan, sink.RecorderConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

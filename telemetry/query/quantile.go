@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
 
 // tally counts samples by their codes, all of them: quantiles of it are exact but for
@@ -20,7 +20,7 @@ type tally struct {
 // denseBits is the size of codes up to which a tally has a place for each.
 const denseBits = 12
 
-func newTally(c *pint.Codec) *tally {
+func newTally(c *encode.Codec) *tally {
 	if c.Bits() <= denseBits {
 		return &tally{dense: make([]uint32, 1<<c.Bits())}
 	}
@@ -87,7 +87,7 @@ func (t *tally) codes(ranks []float64) []uint64 {
 
 // stats are the quantiles with bounds that hold, all of them together, with a
 // probability of 1 - delta.
-func (t *tally) stats(c *pint.Codec, ranks []float64, delta float64) ValueStats {
+func (t *tally) stats(c *encode.Codec, ranks []float64, delta float64) ValueStats {
 	v := ValueStats{Samples: t.n, Quantiles: []QuantileValue{}}
 	if t.n == 0 {
 		return v

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
 // decoderDoubt is the doubt below which a path is certain, unless a question's
@@ -16,15 +17,15 @@ const traceDigests = 1024
 
 // tracer decodes paths, flow by flow. It is for one goroutine.
 type tracer struct {
-	reader  *pint.Reader
+	reader  *sink.Reader
 	query   int
-	decoder *pint.Decoder
+	decoder *sink.Decoder
 }
 
 // newTracer makes a tracer of a path query. Values are what hops can be, for plans whose
 // digests are hashes of them.
-func newTracer(r *pint.Reader, query int, confidence float64, values []uint64) (*tracer, error) {
-	d, err := r.Decoder(query, pint.DecoderConfig{
+func newTracer(r *sink.Reader, query int, confidence float64, values []uint64) (*tracer, error) {
+	d, err := r.Decoder(query, sink.DecoderConfig{
 		Values: values, MaxDigests: traceDigests, Confidence: max(confidence, 1-decoderDoubt),
 	})
 	return &tracer{r, query, d}, err
@@ -39,7 +40,7 @@ type tracedWay struct {
 
 // traced is what digests in the order of time tell of a flow's path.
 type traced struct {
-	pint.Flow
+	sink.Flow
 	first, last int64
 	ways        []tracedWay // certain ones; the first one from the first digest on
 }
@@ -61,11 +62,11 @@ func (t *tracer) trace(records []pint.Record, every int) *traced {
 		f.last = now
 		length := f.Hops()
 		switch t.decoder.Add(&f.Flow, o.ID, r.Digest, int(o.Hops)) {
-		case pint.Certain:
+		case sink.Certain:
 			f.know(now)
-		case pint.Stray:
+		case sink.Stray:
 			stray = now
-		case pint.Changed:
+		case sink.Changed:
 			if f.Hops() != length {
 				stray = now // the length alone tells
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/weirswitch/weir/bench/netsim/event"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 var smallTree = Tree{Pods: 2, Racks: 2, Aggregations: 2, Core: 4, Hosts: 4}
@@ -80,9 +81,9 @@ func (s *source) drain(delivered func(host int, packet uint32)) {
 }
 
 // congestionPlan has 8 bits for the fullest link, on a share of the packets.
-func congestionPlan(t testing.TB, frequency float64) *pint.Plan {
+func congestionPlan(t testing.TB, frequency float64) *pintplan.Plan {
 	t.Helper()
-	p, err := pint.NewPlan(pint.PlanConfig{ID: 1, Seed: 7, Bits: 8, Queries: []pint.Query{congestionQuery(frequency)}})
+	p, err := pintplan.New(pintplan.Config{ID: 1, Seed: 7, Bits: 8, Queries: []pint.Query{congestionQuery(frequency)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/weirswitch/weir/stages/parse"
 	stage "github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 // realSwitch is a switch that runs parse and pint on frames.
@@ -27,7 +29,7 @@ type realSwitch struct {
 const frameBytes = 1000
 
 // newFrame is a UDP packet of a network that carries digests already, before its first switch.
-func newFrame(p *pint.Plan, number int) []byte {
+func newFrame(p *pintplan.Plan, number int) []byte {
 	f := make([]byte, frameBytes)
 	f[5], f[11] = 1, 2 // addresses
 	binary.BigEndian.PutUint16(f[12:], header.TypeShim)
@@ -48,9 +50,9 @@ func newFrame(p *pint.Plan, number int) []byte {
 // TestStageWritesTheSameDigest takes each simulated packet through the real stage as well, byte by byte, at
 // each switch with the time and the queue of the simulation: hop numbers and digests must be the simulator's.
 func TestStageWritesTheSameDigest(t *testing.T) {
-	plan, err := pint.NewPlan(pint.PlanConfig{ID: 9, Seed: 5, Bits: 16, Queries: []pint.Query{
+	plan, err := pintplan.New(pintplan.Config{ID: 9, Seed: 5, Bits: 16, Queries: []pint.Query{
 		{Name: "path", Value: pint.SwitchID, Aggregation: pint.Path, Bits: 8, Frequency: 1,
-			Static: &pint.StaticQuery{Code: pint.Hashed, Layers: pint.Hybrid(5)}},
+			Static: &pint.StaticQuery{Code: pint.Hashed, Layers: encode.Hybrid(5)}},
 		{Name: "latency", Value: pint.HopLatency, Aggregation: pint.Quantiles, Bits: 8, Frequency: .5,
 			Numeric: &pint.NumericQuery{Multiplicative: true, Min: 100, Max: 100_000_000}},
 		congestionQuery(.5),

@@ -5,6 +5,8 @@ import (
 
 	"github.com/weirswitch/weir/bench/netsim/event"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 // Telemetry is what switches write into data packets. The zero value is nothing.
@@ -12,7 +14,7 @@ type Telemetry struct {
 	// INT adds a HopRecord at each switch.
 	INT bool
 	// PINT encodes each switch's values into the digest; nil: no digest.
-	PINT *pint.Encoder
+	PINT *encode.Encoder
 	// RoundTrip is T of the links' utilisation, for PINT.
 	RoundTrip event.Time
 	// Observed, if set, hears of what a switch saw when it wrote the digest that the
@@ -22,12 +24,12 @@ type Telemetry struct {
 
 // meter is PINT at an egress port.
 type meter struct {
-	use  pint.Utilisation
+	use  encode.Utilisation
 	seen pint.Observed // the switch's id stays
 }
 
 func (t *Telemetry) newMeter(bitsPerSecond uint64) (meter, error) {
-	u, err := pint.NewUtilisation(bitsPerSecond/8, uint64(t.RoundTrip/event.Nanosecond))
+	u, err := encode.NewUtilisation(bitsPerSecond/8, uint64(t.RoundTrip/event.Nanosecond))
 	if err != nil {
 		return meter{}, fmt.Errorf("fabric: round trip: %w", err)
 	}
@@ -42,7 +44,7 @@ func (m *meter) depart(now event.Time, queue int64, bytes uint32) {
 
 // digest is what the packet, which came to the switch at the given time, carries on behind hop
 // number hop, after depart. Switches read clocks of nanoseconds.
-func (m *meter) digest(e *pint.Encoder, id uint64, hop int, digest uint64, came, now event.Time) uint64 {
+func (m *meter) digest(e *encode.Encoder, id uint64, hop int, digest uint64, came, now event.Time) uint64 {
 	m.seen[pint.EgressUtilisation] = m.use.Value()
 	m.seen[pint.HopLatency] = uint64(now/event.Nanosecond - came/event.Nanosecond)
 	return e.Encode(id, hop, digest, &m.seen)
@@ -52,7 +54,7 @@ func (m *meter) digest(e *pint.Encoder, id uint64, hop int, digest uint64, came,
 // hop with the largest value and one without any leave digests that differ in the bits
 // of the query, if the packet carries it.
 type Reader struct {
-	encoder *pint.Encoder
+	encoder *encode.Encoder
 	value   pint.Value
 	always  bool // every packet carries it there
 	mask    uint64
@@ -60,7 +62,7 @@ type Reader struct {
 }
 
 // NewReader reads the digests of a query of the maximum of a value.
-func NewReader(p *pint.Plan, query string) (*Reader, error) {
+func NewReader(p *pintplan.Plan, query string) (*Reader, error) {
 	q, ok := p.Query(query)
 	if !ok || q.Aggregation != pint.Maximum {
 		return nil, fmt.Errorf("fabric: plan %d has no query %q of a maximum", p.ID, query)
@@ -68,12 +70,12 @@ func NewReader(p *pint.Plan, query string) (*Reader, error) {
 	if q.Bits > 16 {
 		return nil, fmt.Errorf("fabric: query %q has %d bits: use at most 16", query, q.Bits)
 	}
-	e, err := pint.Compile(p)
+	e, err := p.Compile()
 	if err != nil {
 		return nil, err
 	}
 	n := q.Numeric
-	c, err := pint.NewCodec(pint.CodecConfig{Bits: q.Bits, Multiplicative: n.Multiplicative, Min: n.Min, Max: n.Max, Epsilon: n.Epsilon, Delta: n.Delta})
+	c, err := encode.NewCodec(encode.CodecConfig{Bits: q.Bits, Multiplicative: n.Multiplicative, Min: n.Min, Max: n.Max, Epsilon: n.Epsilon, Delta: n.Delta})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +93,7 @@ func NewReader(p *pint.Plan, query string) (*Reader, error) {
 func (r *Reader) Bytes() int { return (r.encoder.Bits() + 7) / 8 }
 
 // Encoder is the plan's.
-func (r *Reader) Encoder() *pint.Encoder { return r.encoder }
+func (r *Reader) Encoder() *encode.Encoder { return r.encoder }
 
 // Read returns the largest value on the packet's way, if the packet carries the query.
 func (r *Reader) Read(id, digest uint64) (value float64, ok bool) {

@@ -7,10 +7,12 @@ import (
 	"github.com/weirswitch/weir/bench/netsim/event"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 // pintConfig is a small tree with the plan's telemetry.
-func pintConfig(t testing.TB, p *pint.Plan) (Config, *Reader) {
+func pintConfig(t testing.TB, p *pintplan.Plan) (Config, *Reader) {
 	t.Helper()
 	r, err := NewReader(p, "congestion")
 	if err != nil {
@@ -102,9 +104,9 @@ func TestUseOfASteadyLink(t *testing.T) {
 
 // Reader finds the query wherever the plan puts it, on the share of packets that the plan chooses.
 func TestReaderInASharedDigest(t *testing.T) {
-	p, err := pint.NewPlan(pint.PlanConfig{ID: 3, Seed: 5, Bits: 16, Queries: []pint.Query{
+	p, err := pintplan.New(pintplan.Config{ID: 3, Seed: 5, Bits: 16, Queries: []pint.Query{
 		{Name: "path", Value: pint.SwitchID, Aggregation: pint.Path, Bits: 8, Frequency: 1,
-			Static: &pint.StaticQuery{Code: pint.Hashed, Layers: pint.Hybrid(5)}},
+			Static: &pint.StaticQuery{Code: pint.Hashed, Layers: encode.Hybrid(5)}},
 		{Name: "latency", Value: pint.HopLatency, Aggregation: pint.Quantiles, Bits: 8, Frequency: 15. / 16,
 			Numeric: &pint.NumericQuery{Multiplicative: true, Min: 100, Max: 100_000_000}},
 		congestionQuery(1. / 16),

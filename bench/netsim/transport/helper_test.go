@@ -6,12 +6,13 @@ import (
 	"github.com/weirswitch/weir/bench/netsim/event"
 	"github.com/weirswitch/weir/bench/netsim/fabric"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 // congestionPlan is the plan of section 6.1: 8 bits for the fullest link, on a share of the packets.
-func congestionPlan(t testing.TB, frequency float64) *pint.Plan {
+func congestionPlan(t testing.TB, frequency float64) *plan.Plan {
 	t.Helper()
-	p, err := pint.NewPlan(pint.PlanConfig{ID: 1, Seed: 7, Bits: 8, Queries: []pint.Query{
+	p, err := plan.New(plan.Config{ID: 1, Seed: 7, Bits: 8, Queries: []pint.Query{
 		{Name: "congestion", Value: pint.EgressUtilisation, Aggregation: pint.Maximum, Bits: 8, Frequency: frequency,
 			Numeric: &pint.NumericQuery{Multiplicative: true, Min: pint.UtilisationOne >> 10, Max: pint.UtilisationOne << 4, Epsilon: 0.025}},
 	}})

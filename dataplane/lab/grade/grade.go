@@ -23,7 +23,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/lab/labpath"
 	"github.com/weirswitch/weir/stages/pint"
-	telemetrypint "github.com/weirswitch/weir/telemetry/pint"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
 	"github.com/weirswitch/weir/telemetry/view/text"
@@ -125,7 +125,7 @@ func Records(ctx context.Context, e *lab.Evidence) (*Report, error) {
 }
 
 // plans are the plans of PINT in the switches' configurations, each once; none: the default plan.
-func plans(paths *labpath.Paths) (list []*telemetrypint.Plan, err error) {
+func plans(paths *labpath.Paths) (list []*pintplan.Plan, err error) {
 	var files []string
 	for _, sw := range paths.Switches {
 		c, ok := sw.Stages["pint"].(*pint.Config)
@@ -136,7 +136,7 @@ func plans(paths *labpath.Paths) (list []*telemetrypint.Plan, err error) {
 			if file == "" || slices.Contains(files, file) {
 				continue
 			}
-			plan, err := telemetrypint.LoadPlan(file)
+			plan, err := pintplan.Load(file)
 			if err != nil {
 				return nil, err
 			}

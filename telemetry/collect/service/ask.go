@@ -17,6 +17,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -49,7 +50,7 @@ func newAsker(c *config.Collect, live *store.Live) (*asker, error) {
 	}
 	var errs []error
 	for i, file := range c.Collect.Plans {
-		p, err := pint.LoadPlan(file)
+		p, err := plan.Load(file)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("collect.plans[%d]: %w", i, err))
 			continue

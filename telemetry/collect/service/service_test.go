@@ -31,6 +31,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/export"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/view/api"
@@ -215,7 +216,7 @@ func (d *digests) batch(t *testing.T) (*record.Header, []byte) {
 	t.Helper()
 	flow := digestFlow(d.next)
 	start := d.base + int64(d.next)<<16
-	b := &pint.DigestBatch{Boot: 7, Sequence: d.next, Sent: d.next * digestsEach, Plan: pint.DefaultPlan().ID}
+	b := &pint.DigestBatch{Boot: 7, Sequence: d.next, Sent: d.next * digestsEach, Plan: plan.Default().ID}
 	for i := range uint64(digestsEach) {
 		b.Records = append(b.Records, pint.Record{Flow: flow, ID: d.next<<8 | i, Digest: i, TimeNs: uint64(start) + i, Plan: b.Plan, Hops: 3})
 	}

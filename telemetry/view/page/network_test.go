@@ -15,6 +15,8 @@ import (
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+	"github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/status"
@@ -63,7 +65,7 @@ type world struct {
 	t     testing.TB
 	rand  *rand.Rand
 	store *store.Store
-	plan  *pint.Encoder
+	plan  *encode.Encoder
 
 	ports    map[[2]uint32]*status.Port // by switch and neighbour; 0 is the host
 	digests  [leaves + 1]pint.DigestBatch
@@ -83,7 +85,7 @@ func newWorld(t testing.TB, c scene) *world {
 	t.Helper()
 	w := &world{scene: c, t: t, rand: rand.New(rand.NewPCG(7, 8)), store: &store.Store{}, ports: map[[2]uint32]*status.Port{}}
 	var err error
-	if w.plan, err = pint.Compile(pint.DefaultPlan()); err != nil {
+	if w.plan, err = plan.Default().Compile(); err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range links() {

@@ -1,0 +1,20 @@
+//go:build !purego
+
+package encode
+
+import "golang.org/x/sys/cpu"
+
+// wide says that the processor has what lanes_amd64.s needs. It is a variable for tests
+// to compare both ways.
+var wide = cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasBMI2
+
+// The functions of lanes_amd64.s are for n in 1..64; each pointer is to as many words.
+
+//go:noescape
+func wideWithin(a *uint64, turn, low, width uint64, n int) uint64
+
+//go:noescape
+func wideAtMost(a, limits *uint64, turn uint64, n int) uint64
+
+//go:noescape
+func wideMerge(dst, src *uint64, which, shift, mask, keep uint64, n int)

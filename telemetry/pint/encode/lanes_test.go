@@ -1,0 +1,71 @@
+package encode
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"testing"
+)
+
+// BothWays runs f with the wide instructions, if the processor has them, and without.
+func BothWays(t *testing.T, f func(t *testing.T)) {
+	has := wide
+	defer func() { wide = has }()
+	for _, w := range []bool{false, true} {
+		if w && !has {
+			t.Log("the processor has no AVX-512DQ: only the portable way is tested")
+			continue
+		}
+		wide = w
+		t.Run(fmt.Sprintf("wide=%v", w), f)
+	}
+}
+
+// TestLanes compares with the definitions, for every number of words; what is beyond stays.
+func TestLanes(t *testing.T) {
+	BothWays(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(41, 1))
+		// Few different words, so that equal ones and the ends of ranges are met.
+		word := func() uint64 {
+			switch r.IntN(4) {
+			case 0:
+				return uint64(r.IntN(4)) - 2
+			case 1:
+				return r.Uint64() >> 32 << 32
+			case 2:
+				return uint64(r.IntN(64)) << 32
+			}
+			return r.Uint64()
+		}
+		for round := range 200 * (BlockSize + 1) {
+			n := round % (BlockSize + 1)
+			var a, limits, dst, was [BlockSize + 8]uint64
+			for i := range a {
+				a[i], limits[i], dst[i] = word(), word(), word()
+			}
+			was = dst
+			turn, low, width := r.IntN(64), word(), word()
+			which, shift, mask, keep := r.Uint64(), uint8(r.IntN(64)), word(), word()
+			merge(dst[:n], a[:n], which, shift, mask, keep)
+			most, in := atMost(a[:n], limits[:], turn), within(a[:n], turn, low, width)
+			for i := range dst {
+				w := was[i]
+				if i < n && which>>i&1 != 0 {
+					w = w&keep ^ a[i]<<shift&mask
+				}
+				if dst[i] != w {
+					t.Fatalf("merge of %d, word %d: %x, want %x", n, i, dst[i], w)
+				}
+			}
+			for i := range 64 {
+				turned := bits.RotateLeft64(a[i], turn)
+				if got, want := most>>i&1 != 0, i < n && turned <= limits[i]; got != want {
+					t.Fatalf("atMost of %d, word %d: %v, want %v", n, i, got, want)
+				}
+				if got, want := in>>i&1 != 0, i < n && turned-low <= width; got != want {
+					t.Fatalf("within of %d, word %d: %v, want %v", n, i, got, want)
+				}
+			}
+		}
+	})
+}

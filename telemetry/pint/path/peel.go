@@ -1,0 +1,81 @@
+package path
+
+import (
+	"github.com/weirswitch/weir/telemetry/pint/encode"
+)
+
+// Peeling is the paper's decoder for values that are written whole or in
+// fragments: a digest with one unknown writer gives that writer's value, which
+// is then removed from all other digests.
+type Peeling struct {
+	s     *encode.Static
+	lanes encode.Scratch
+	eqs   []equation
+	known []encode.HopSet // by fragment
+	part  []uint64        // by fragment and hop
+}
+
+// NewPeeling makes a decoder. The values must be Whole or Fragmented.
+func NewPeeling(s *encode.Static) *Peeling { return &Peeling{s: s} }
+
+// Solve implements Solver.
+func (d *Peeling) Solve(obs []Observation, hops int, sol *Solution) {
+	sol.reset(hops)
+	var ok bool
+	if d.eqs, ok = equations(d.s, &d.lanes, d.eqs[:0], obs, hops); !ok {
+		sol.Contradiction = true
+		return
+	}
+	d.known = resize(d.known, d.s.Fragments)
+	d.part = resize(d.part, d.s.Fragments*hops)
+	for progress := true; progress && !sol.Contradiction; {
+		progress = false
+		for i := range d.eqs {
+			if e := &d.eqs[i]; !e.used && d.peel(e, hops, sol) {
+				progress = true
+			}
+		}
+	}
+	d.collect(hops, sol)
+}
+
+// peel uses the digest up if at most one writer is unknown, and reports
+// whether a value became known.
+func (d *Peeling) peel(e *equation, hops int, sol *Solution) bool {
+	f := d.s.Fragment(e.id, e.instance)
+	open := e.writers.Without(&d.known[f])
+	n := open.Len()
+	if n > 1 {
+		return false
+	}
+	e.used = true
+	residual := e.digest
+	for hop := range e.writers.All {
+		residual ^= d.part[f*hops+hop-1] // 0 while unknown
+	}
+	if n == 0 {
+		sol.Contradiction = sol.Contradiction || residual != 0
+		sol.Spare += d.s.Bits
+		return false
+	}
+	hop := open.Last()
+	d.known[f].Add(hop)
+	d.part[f*hops+hop-1] = residual
+	return true
+}
+
+// collect joins the fragments.
+func (d *Peeling) collect(hops int, sol *Solution) {
+	done := encode.FirstHops(hops)
+	for f := range d.known {
+		done = done.And(&d.known[f])
+		sol.Missing += (hops - d.known[f].Len()) * d.s.Bits
+	}
+	for hop := range done.All {
+		sol.Left[hop-1] = 1
+		for f := range d.known {
+			sol.Path[hop-1] |= d.part[f*hops+hop-1] << (f * d.s.Bits)
+		}
+	}
+	sol.Unique = done.Len() == hops && !sol.Contradiction
+}
