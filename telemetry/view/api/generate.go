@@ -1,9 +1,10 @@
 package api
 
-// `go generate` needs protoc (Debian: protobuf-compiler); its two plugins are
+// The messages of answers follow package query (schemagen). `go generate` needs protoc (Debian: protobuf-compiler); its two plugins are
 // tools of go.mod. The handlers that answer each call with "not implemented" are cut
 // out: the compiler shall say which call has no answer.
 
+//go:generate go run ./schemagen query.proto
 //go:generate go build -o .bin/ google.golang.org/protobuf/cmd/protoc-gen-go connectrpc.com/connect/cmd/protoc-gen-connect-go
 //go:generate protoc --plugin=.bin/protoc-gen-go --plugin=.bin/protoc-gen-connect-go --go_out=paths=source_relative:. --connect-go_out=paths=source_relative,package_suffix,simple:. query.proto
 //go:generate sed -i -E "/^(\\/\\/ Unimplemented|type Unimplemented|\terrors )/d;/^func \\(Unimplemented/,/^}/d" query.connect.go

@@ -708,238 +708,23 @@ func (x *None) GetMessage() string {
 	return ""
 }
 
-// Bounded is a value with bounds, which hold with the answer's confidence.
-type Bounded struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Value         float64                `protobuf:"fixed64,1,opt,name=value,proto3" json:"value,omitempty"`
-	Low           float64                `protobuf:"fixed64,2,opt,name=low,proto3" json:"low,omitempty"`
-	High          float64                `protobuf:"fixed64,3,opt,name=high,proto3" json:"high,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Bounded) Reset() {
-	*x = Bounded{}
-	mi := &file_query_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Bounded) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Bounded) ProtoMessage() {}
-
-func (x *Bounded) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Bounded.ProtoReflect.Descriptor instead.
-func (*Bounded) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *Bounded) GetValue() float64 {
-	if x != nil {
-		return x.Value
-	}
-	return 0
-}
-
-func (x *Bounded) GetLow() float64 {
-	if x != nil {
-		return x.Low
-	}
-	return 0
-}
-
-func (x *Bounded) GetHigh() float64 {
-	if x != nil {
-		return x.High
-	}
-	return 0
-}
-
-// Missing is what is known to be missing in an answer's window of one measurement of a switch.
-type Missing struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Switch         string                 `protobuf:"bytes,1,opt,name=switch,proto3" json:"switch,omitempty"`
-	Of             string                 `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"`                                                // "sample", "sample of flows", "measurement point", "fragment" and others
-	Instance       uint32                 `protobuf:"varint,3,opt,name=instance,proto3" json:"instance,omitempty"`                                   // which of the switch's such measurements
-	AbsentSlices   int64                  `protobuf:"varint,4,opt,name=absent_slices,json=absentSlices,proto3" json:"absent_slices,omitempty"`       // that other switches have and this one has not
-	PartialSlices  int64                  `protobuf:"varint,5,opt,name=partial_slices,json=partialSlices,proto3" json:"partial_slices,omitempty"`    // that the switch was not there for all of
-	MissedPackets  uint64                 `protobuf:"varint,6,opt,name=missed_packets,json=missedPackets,proto3" json:"missed_packets,omitempty"`    // that passed the switch and are in no record
-	LostRecords    uint64                 `protobuf:"varint,7,opt,name=lost_records,json=lostRecords,proto3" json:"lost_records,omitempty"`          // of digests: the switch numbered them, and they did not come
-	EvictedRecords uint64                 `protobuf:"varint,8,opt,name=evicted_records,json=evictedRecords,proto3" json:"evicted_records,omitempty"` // that were here, and had to make room; their switch is not known
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
-}
-
-func (x *Missing) Reset() {
-	*x = Missing{}
-	mi := &file_query_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Missing) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Missing) ProtoMessage() {}
-
-func (x *Missing) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Missing.ProtoReflect.Descriptor instead.
-func (*Missing) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *Missing) GetSwitch() string {
-	if x != nil {
-		return x.Switch
-	}
-	return ""
-}
-
-func (x *Missing) GetOf() string {
-	if x != nil {
-		return x.Of
-	}
-	return ""
-}
-
-func (x *Missing) GetInstance() uint32 {
-	if x != nil {
-		return x.Instance
-	}
-	return 0
-}
-
-func (x *Missing) GetAbsentSlices() int64 {
-	if x != nil {
-		return x.AbsentSlices
-	}
-	return 0
-}
-
-func (x *Missing) GetPartialSlices() int64 {
-	if x != nil {
-		return x.PartialSlices
-	}
-	return 0
-}
-
-func (x *Missing) GetMissedPackets() uint64 {
-	if x != nil {
-		return x.MissedPackets
-	}
-	return 0
-}
-
-func (x *Missing) GetLostRecords() uint64 {
-	if x != nil {
-		return x.LostRecords
-	}
-	return 0
-}
-
-func (x *Missing) GetEvictedRecords() uint64 {
-	if x != nil {
-		return x.EvictedRecords
-	}
-	return 0
-}
-
-// Absent is a fragment's epoch of which nothing came.
-type Absent struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`      // its number: begin / length
-	Fragment      string                 `protobuf:"bytes,2,opt,name=fragment,proto3" json:"fragment,omitempty"` // "switch s1, sketch 0"; empty: the path was not known
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Absent) Reset() {
-	*x = Absent{}
-	mi := &file_query_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Absent) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Absent) ProtoMessage() {}
-
-func (x *Absent) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Absent.ProtoReflect.Descriptor instead.
-func (*Absent) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *Absent) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
-func (x *Absent) GetFragment() string {
-	if x != nil {
-		return x.Fragment
-	}
-	return ""
-}
-
 // Volume is what passed the network, each packet counted once.
 type Volume struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	FromNs     int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	ToNs       int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
-	Confidence float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Records    int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`   // that the answer rests on
-	Switches   int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"` // that sent these
-	Missing    []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
-	Packets    *Bounded               `protobuf:"bytes,10,opt,name=packets,proto3" json:"packets,omitempty"`
-	Bytes      *Bounded               `protobuf:"bytes,11,opt,name=bytes,proto3" json:"bytes,omitempty"` // on the wire, without FCS
-	// Sums over switches: a packet counts once for each that it passed.
-	NaivePackets uint64          `protobuf:"varint,12,opt,name=naive_packets,json=naivePackets,proto3" json:"naive_packets,omitempty"`
-	NaiveBytes   uint64          `protobuf:"varint,13,opt,name=naive_bytes,json=naiveBytes,proto3" json:"naive_bytes,omitempty"`
-	Entries      int64           `protobuf:"varint,14,opt,name=entries,proto3" json:"entries,omitempty"` // of the joined sample
-	PerSwitch    []*SwitchVolume `protobuf:"bytes,15,rep,name=per_switch,json=perSwitch,proto3" json:"per_switch,omitempty"`
-	// The set of flows that packets and bytes are of, and their share of all.
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	FromNs       int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	ToNs         int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	Confidence   float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	Records      int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
+	Switches     int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
+	Missing      []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
+	Packets      *Bounded               `protobuf:"bytes,10,opt,name=packets,proto3" json:"packets,omitempty"`
+	Bytes        *Bounded               `protobuf:"bytes,11,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	NaivePackets uint64                 `protobuf:"varint,12,opt,name=naive_packets,json=naivePackets,proto3" json:"naive_packets,omitempty"` // Naive sums count a packet once for each switch that it passed.
+	NaiveBytes   uint64                 `protobuf:"varint,13,opt,name=naive_bytes,json=naiveBytes,proto3" json:"naive_bytes,omitempty"`
+	Entries      int64                  `protobuf:"varint,14,opt,name=entries,proto3" json:"entries,omitempty"` // of the joined sample
+	PerSwitch    []*SwitchVolume        `protobuf:"bytes,15,rep,name=per_switch,json=perSwitch,proto3" json:"per_switch,omitempty"`
+	// flows names the set of flows that packets and bytes are of, and share is which
+	// part of the network's volume they are; empty and nil: all of it.
 	Flows         *string `protobuf:"bytes,16,opt,name=flows,proto3,oneof" json:"flows,omitempty"`
 	Share         *Share  `protobuf:"bytes,17,opt,name=share,proto3" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -948,7 +733,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_query_proto_msgTypes[8]
+	mi := &file_query_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +745,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[8]
+	mi := &file_query_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +758,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{8}
+	return file_query_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Volume) GetFromNs() int64 {
@@ -1074,6 +859,169 @@ func (x *Volume) GetShare() *Share {
 	return nil
 }
 
+// Missing is what a window lacks of one measurement of a switch.
+type Missing struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Switch        string                 `protobuf:"bytes,1,opt,name=switch,proto3" json:"switch,omitempty"`
+	Of            string                 `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"` // OfSamples and the like
+	Instance      uint32                 `protobuf:"varint,3,opt,name=instance,proto3" json:"instance,omitempty"`
+	AbsentSlices  int64                  `protobuf:"varint,4,opt,name=absent_slices,json=absentSlices,proto3" json:"absent_slices,omitempty"`    // absent_slices slices are those that other switches have and this one has not.
+	PartialSlices int64                  `protobuf:"varint,5,opt,name=partial_slices,json=partialSlices,proto3" json:"partial_slices,omitempty"` // partial_slices slices are those that the switch was not there for all of.
+	MissedPackets uint64                 `protobuf:"varint,6,opt,name=missed_packets,json=missedPackets,proto3" json:"missed_packets,omitempty"` // missed_packets passed the switch and are in none of its records.
+	LostRecords   uint64                 `protobuf:"varint,7,opt,name=lost_records,json=lostRecords,proto3" json:"lost_records,omitempty"`       // lost_records records of digests were numbered by the switch, and did not come.
+	// evicted_records records were here, and had to make room. Of these the switch is not known.
+	EvictedRecords uint64 `protobuf:"varint,8,opt,name=evicted_records,json=evictedRecords,proto3" json:"evicted_records,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Missing) Reset() {
+	*x = Missing{}
+	mi := &file_query_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Missing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Missing) ProtoMessage() {}
+
+func (x *Missing) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Missing.ProtoReflect.Descriptor instead.
+func (*Missing) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Missing) GetSwitch() string {
+	if x != nil {
+		return x.Switch
+	}
+	return ""
+}
+
+func (x *Missing) GetOf() string {
+	if x != nil {
+		return x.Of
+	}
+	return ""
+}
+
+func (x *Missing) GetInstance() uint32 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
+func (x *Missing) GetAbsentSlices() int64 {
+	if x != nil {
+		return x.AbsentSlices
+	}
+	return 0
+}
+
+func (x *Missing) GetPartialSlices() int64 {
+	if x != nil {
+		return x.PartialSlices
+	}
+	return 0
+}
+
+func (x *Missing) GetMissedPackets() uint64 {
+	if x != nil {
+		return x.MissedPackets
+	}
+	return 0
+}
+
+func (x *Missing) GetLostRecords() uint64 {
+	if x != nil {
+		return x.LostRecords
+	}
+	return 0
+}
+
+func (x *Missing) GetEvictedRecords() uint64 {
+	if x != nil {
+		return x.EvictedRecords
+	}
+	return 0
+}
+
+// Bounded is a value with bounds that hold with the engine's confidence.
+type Bounded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Value         float64                `protobuf:"fixed64,1,opt,name=value,proto3" json:"value,omitempty"`
+	Low           float64                `protobuf:"fixed64,2,opt,name=low,proto3" json:"low,omitempty"`
+	High          float64                `protobuf:"fixed64,3,opt,name=high,proto3" json:"high,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bounded) Reset() {
+	*x = Bounded{}
+	mi := &file_query_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bounded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bounded) ProtoMessage() {}
+
+func (x *Bounded) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bounded.ProtoReflect.Descriptor instead.
+func (*Bounded) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Bounded) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *Bounded) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *Bounded) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
 // SwitchVolume is what passed one switch, exactly.
 type SwitchVolume struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1086,7 +1034,7 @@ type SwitchVolume struct {
 
 func (x *SwitchVolume) Reset() {
 	*x = SwitchVolume{}
-	mi := &file_query_proto_msgTypes[9]
+	mi := &file_query_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1046,7 @@ func (x *SwitchVolume) String() string {
 func (*SwitchVolume) ProtoMessage() {}
 
 func (x *SwitchVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[9]
+	mi := &file_query_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1059,7 @@ func (x *SwitchVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchVolume.ProtoReflect.Descriptor instead.
 func (*SwitchVolume) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{9}
+	return file_query_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SwitchVolume) GetSwitch() string {
@@ -1135,7 +1083,7 @@ func (x *SwitchVolume) GetBytes() uint64 {
 	return 0
 }
 
-// Share is a part of the network's volume, 0 to 1.
+// Share is a part of the network's volume.
 type Share struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Packets       *Bounded               `protobuf:"bytes,1,opt,name=packets,proto3" json:"packets,omitempty"`
@@ -1146,7 +1094,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_query_proto_msgTypes[10]
+	mi := &file_query_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1158,7 +1106,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[10]
+	mi := &file_query_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1171,7 +1119,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{10}
+	return file_query_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Share) GetPackets() *Bounded {
@@ -1190,18 +1138,20 @@ func (x *Share) GetBytes() *Bounded {
 
 // Frequency is how often a flow occurred, by each system that knows.
 type Frequency struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Flow          string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
-	Sample        *SampleFrequency       `protobuf:"bytes,2,opt,name=sample,proto3" json:"sample,omitempty"`
-	Sketch        *SketchFrequency       `protobuf:"bytes,3,opt,name=sketch,proto3" json:"sketch,omitempty"`
-	Faults        []string               `protobuf:"bytes,4,rep,name=faults,proto3" json:"faults,omitempty"` // why a system does not know
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Flow   string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	Sample *SampleFrequency       `protobuf:"bytes,2,opt,name=sample,proto3" json:"sample,omitempty"` // sample is what the network-wide sample says; nil: there is none.
+	// sketch is what the fragments on the flow's path say; nil: there are none, or
+	// the path is not known.
+	Sketch        *SketchFrequency `protobuf:"bytes,3,opt,name=sketch,proto3" json:"sketch,omitempty"`
+	Faults        []string         `protobuf:"bytes,4,rep,name=faults,proto3" json:"faults,omitempty"` // faults say why a system does not know.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Frequency) Reset() {
 	*x = Frequency{}
-	mi := &file_query_proto_msgTypes[11]
+	mi := &file_query_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1163,7 @@ func (x *Frequency) String() string {
 func (*Frequency) ProtoMessage() {}
 
 func (x *Frequency) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[11]
+	mi := &file_query_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1176,7 @@ func (x *Frequency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frequency.ProtoReflect.Descriptor instead.
 func (*Frequency) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{11}
+	return file_query_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Frequency) GetFlow() string {
@@ -1257,7 +1207,7 @@ func (x *Frequency) GetFaults() []string {
 	return nil
 }
 
-// SampleFrequency is what the network-wide sample says.
+// SampleFrequency is the sample's part of a Frequency.
 type SampleFrequency struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
@@ -1274,7 +1224,7 @@ type SampleFrequency struct {
 
 func (x *SampleFrequency) Reset() {
 	*x = SampleFrequency{}
-	mi := &file_query_proto_msgTypes[12]
+	mi := &file_query_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1236,7 @@ func (x *SampleFrequency) String() string {
 func (*SampleFrequency) ProtoMessage() {}
 
 func (x *SampleFrequency) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[12]
+	mi := &file_query_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1249,7 @@ func (x *SampleFrequency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleFrequency.ProtoReflect.Descriptor instead.
 func (*SampleFrequency) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{12}
+	return file_query_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SampleFrequency) GetFromNs() int64 {
@@ -1358,7 +1308,7 @@ func (x *SampleFrequency) GetBytes() *Bounded {
 	return nil
 }
 
-// SketchFrequency is what the fragments on the flow's path say.
+// SketchFrequency is the fragments' part of a Frequency.
 type SketchFrequency struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
@@ -1367,20 +1317,20 @@ type SketchFrequency struct {
 	Records       int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
 	Switches      int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
 	Missing       []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
-	Unit          string                 `protobuf:"bytes,10,opt,name=unit,proto3" json:"unit,omitempty"` // "packets" or "bytes"
-	Path          []string               `protobuf:"bytes,11,rep,name=path,proto3" json:"path,omitempty"` // switches, first one first
+	Unit          string                 `protobuf:"bytes,10,opt,name=unit,proto3" json:"unit,omitempty"`
+	Path          []string               `protobuf:"bytes,11,rep,name=path,proto3" json:"path,omitempty"`
 	Value         float64                `protobuf:"fixed64,12,opt,name=value,proto3" json:"value,omitempty"`
 	Low           float64                `protobuf:"fixed64,13,opt,name=low,proto3" json:"low,omitempty"`
 	High          float64                `protobuf:"fixed64,14,opt,name=high,proto3" json:"high,omitempty"`
-	Covered       float64                `protobuf:"fixed64,15,opt,name=covered,proto3" json:"covered,omitempty"` // share of the time of which there was a record, 0 to 1
-	Absent        []*Absent              `protobuf:"bytes,16,rep,name=absent,proto3" json:"absent,omitempty"`
+	Covered       float64                `protobuf:"fixed64,15,opt,name=covered,proto3" json:"covered,omitempty"` // covered is the share of the time of which there was a record of the flow.
+	Absent        []*Absent              `protobuf:"bytes,16,rep,name=absent,proto3" json:"absent,omitempty"`     // absent are fragments on the path of which a record should be there.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SketchFrequency) Reset() {
 	*x = SketchFrequency{}
-	mi := &file_query_proto_msgTypes[13]
+	mi := &file_query_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1342,7 @@ func (x *SketchFrequency) String() string {
 func (*SketchFrequency) ProtoMessage() {}
 
 func (x *SketchFrequency) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[13]
+	mi := &file_query_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1355,7 @@ func (x *SketchFrequency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SketchFrequency.ProtoReflect.Descriptor instead.
 func (*SketchFrequency) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{13}
+	return file_query_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SketchFrequency) GetFromNs() int64 {
@@ -1499,7 +1449,62 @@ func (x *SketchFrequency) GetAbsent() []*Absent {
 	return nil
 }
 
-// HeavyHitters are the flows of at least a share of the volume, the largest first.
+// Absent is a fragment's epoch of which nothing came, or not the subepoch that
+// was asked for.
+type Absent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Fragment      string                 `protobuf:"bytes,2,opt,name=fragment,proto3" json:"fragment,omitempty"` // "switch s1, sketch 0"; empty: the path was not known
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Absent) Reset() {
+	*x = Absent{}
+	mi := &file_query_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Absent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Absent) ProtoMessage() {}
+
+func (x *Absent) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Absent.ProtoReflect.Descriptor instead.
+func (*Absent) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Absent) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Absent) GetFragment() string {
+	if x != nil {
+		return x.Fragment
+	}
+	return ""
+}
+
+// HeavyHitters are the flows of at least a share of the network's volume, or of that of a
+// measurement point, the largest first.
 type HeavyHitters struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	FromNs     int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
@@ -1508,23 +1513,32 @@ type HeavyHitters struct {
 	Records    int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
 	Switches   int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
 	Missing    []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
-	By         string                 `protobuf:"bytes,10,opt,name=by,proto3" json:"by,omitempty"`                        // "sample", "sketch" or "measurement point"
-	At         *string                `protobuf:"bytes,11,opt,name=at,proto3,oneof" json:"at,omitempty"`                  // the measurement point
-	Candidates *int64                 `protobuf:"varint,12,opt,name=candidates,proto3,oneof" json:"candidates,omitempty"` // that it was asked for
-	Unit       string                 `protobuf:"bytes,13,opt,name=unit,proto3" json:"unit,omitempty"`
-	Theta      float64                `protobuf:"fixed64,14,opt,name=theta,proto3" json:"theta,omitempty"`
-	// Reported are flows whose estimate is at least theta - epsilon/2. Guaranteed: all above
-	// theta are, and none below theta - epsilon, except with probability delta.
-	Epsilon       float64      `protobuf:"fixed64,15,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
-	Delta         float64      `protobuf:"fixed64,16,opt,name=delta,proto3" json:"delta,omitempty"`
-	Guaranteed    bool         `protobuf:"varint,17,opt,name=guaranteed,proto3" json:"guaranteed,omitempty"`
-	LeastEpsilon  *float64     `protobuf:"fixed64,18,opt,name=least_epsilon,json=leastEpsilon,proto3,oneof" json:"least_epsilon,omitempty"`   // that would be guaranteed; none up to theta
-	EffectiveSize *int64       `protobuf:"varint,19,opt,name=effective_size,json=effectiveSize,proto3,oneof" json:"effective_size,omitempty"` // entries of a uniform sample as good; nothing was left out
-	Volume        *Bounded     `protobuf:"bytes,20,opt,name=volume,proto3" json:"volume,omitempty"`                                           // of all flows, in the unit; 0: it was not needed
+	By         string                 `protobuf:"bytes,10,opt,name=by,proto3" json:"by,omitempty"` // BySample, BySketch or ByPoint
+	// At is the measurement point, which was asked for so many candidates: its cells
+	// have no keys.
+	At         *string `protobuf:"bytes,11,opt,name=at,proto3,oneof" json:"at,omitempty"`
+	Candidates *int64  `protobuf:"varint,12,opt,name=candidates,proto3,oneof" json:"candidates,omitempty"`
+	Unit       string  `protobuf:"bytes,13,opt,name=unit,proto3" json:"unit,omitempty"`
+	Theta      float64 `protobuf:"fixed64,14,opt,name=theta,proto3" json:"theta,omitempty"`
+	// Reported are the flows whose estimate is at least theta - epsilon/2. guaranteed
+	// says that the sample is large enough for this: all flows above theta are
+	// reported, except with probability delta, and each flow below theta - epsilon is
+	// with probability delta*epsilon at most. A sketch guarantees nothing of the kind.
+	Epsilon    float64 `protobuf:"fixed64,15,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
+	Delta      float64 `protobuf:"fixed64,16,opt,name=delta,proto3" json:"delta,omitempty"`
+	Guaranteed bool    `protobuf:"varint,17,opt,name=guaranteed,proto3" json:"guaranteed,omitempty"`
+	// least_epsilon is the smallest one that the sample guarantees; nil: none up to
+	// theta. effective_size is the number of entries that a uniform sample as good has,
+	// 0 if nothing was left out.
+	LeastEpsilon  *float64     `protobuf:"fixed64,18,opt,name=least_epsilon,json=leastEpsilon,proto3,oneof" json:"least_epsilon,omitempty"`
+	EffectiveSize *int64       `protobuf:"varint,19,opt,name=effective_size,json=effectiveSize,proto3,oneof" json:"effective_size,omitempty"`
+	Volume        *Bounded     `protobuf:"bytes,20,opt,name=volume,proto3" json:"volume,omitempty"` // 0 if it was not needed
 	Flows         []*HeavyFlow `protobuf:"bytes,21,rep,name=flows,proto3" json:"flows,omitempty"`
-	More          *int64       `protobuf:"varint,22,opt,name=more,proto3,oneof" json:"more,omitempty"`     // flows that the limit left out
-	Unlocated     int64        `protobuf:"varint,23,opt,name=unlocated,proto3" json:"unlocated,omitempty"` // flows that are named, but whose paths are not known
-	Absent        []*Absent    `protobuf:"bytes,24,rep,name=absent,proto3" json:"absent,omitempty"`
+	More          *int64       `protobuf:"varint,22,opt,name=more,proto3,oneof" json:"more,omitempty"` // flows that the question's limit left out
+	// unlocated flows are named by the sketch's records, but their paths are not
+	// known; absent are fragments on the paths of the others.
+	Unlocated     int64     `protobuf:"varint,23,opt,name=unlocated,proto3" json:"unlocated,omitempty"`
+	Absent        []*Absent `protobuf:"bytes,24,rep,name=absent,proto3" json:"absent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1708,13 +1722,15 @@ func (x *HeavyHitters) GetAbsent() []*Absent {
 
 // HeavyFlow is a flow with its size.
 type HeavyFlow struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Flow          string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
-	Share         float64                `protobuf:"fixed64,2,opt,name=share,proto3" json:"share,omitempty"`       // of the volume, 0 to 1
-	Trust         *float64               `protobuf:"fixed64,3,opt,name=trust,proto3,oneof" json:"trust,omitempty"` // share of what its cells hold that is expected to be its own
-	Value         float64                `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"`       // in the answer's unit
-	Low           float64                `protobuf:"fixed64,5,opt,name=low,proto3" json:"low,omitempty"`
-	High          float64                `protobuf:"fixed64,6,opt,name=high,proto3" json:"high,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Flow  string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	Share float64                `protobuf:"fixed64,2,opt,name=share,proto3" json:"share,omitempty"` // of the network's volume, or the point's
+	// trust is how much of what the flow's cells hold is expected to be its own; nil: no
+	// cells were asked.
+	Trust         *float64 `protobuf:"fixed64,3,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
+	Value         float64  `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"`
+	Low           float64  `protobuf:"fixed64,5,opt,name=low,proto3" json:"low,omitempty"`
+	High          float64  `protobuf:"fixed64,6,opt,name=high,proto3" json:"high,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1791,7 +1807,8 @@ func (x *HeavyFlow) GetHigh() float64 {
 	return 0
 }
 
-// Entropy is the entropy of the flows' shares, and what else the sketch tells of all flows.
+// Entropy is the entropy of the flows' shares of all packets, and what else the
+// levels of UnivMon tell of all flows.
 type Entropy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
@@ -1800,10 +1817,10 @@ type Entropy struct {
 	Records       int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
 	Switches      int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
 	Missing       []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
-	Unit          string                 `protobuf:"bytes,10,opt,name=unit,proto3" json:"unit,omitempty"` // that the shares are of
+	Unit          string                 `protobuf:"bytes,10,opt,name=unit,proto3" json:"unit,omitempty"`
 	Bits          *Bounded               `protobuf:"bytes,11,opt,name=bits,proto3" json:"bits,omitempty"`
 	Flows         *Bounded               `protobuf:"bytes,12,opt,name=flows,proto3" json:"flows,omitempty"`
-	F2            *Bounded               `protobuf:"bytes,13,opt,name=f2,proto3" json:"f2,omitempty"`                  // sum of the squares of the flows' sizes
+	F2            *Bounded               `protobuf:"bytes,13,opt,name=f2,proto3" json:"f2,omitempty"`
 	Candidates    int64                  `protobuf:"varint,14,opt,name=candidates,proto3" json:"candidates,omitempty"` // flows that records name
 	Unlocated     int64                  `protobuf:"varint,15,opt,name=unlocated,proto3" json:"unlocated,omitempty"`   // of these, without a known path
 	Total         *Bounded               `protobuf:"bytes,16,opt,name=total,proto3" json:"total,omitempty"`            // the volume that was used, of the sample
@@ -2035,33 +2052,42 @@ func (x *Cardinality) GetFlows() *Bounded {
 
 // Between is the delay and the loss between two measurement points.
 type Between struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	FromNs         int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	ToNs           int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
-	Confidence     float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Records        int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
-	Switches       int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
-	Missing        []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
-	From           string                 `protobuf:"bytes,10,opt,name=from,proto3" json:"from,omitempty"` // the points: "s1:0 out"
-	To             string                 `protobuf:"bytes,11,opt,name=to,proto3" json:"to,omitempty"`
-	Flow           *string                `protobuf:"bytes,12,opt,name=flow,proto3,oneof" json:"flow,omitempty"`                                      // all flows together
-	Intervals      int64                  `protobuf:"varint,13,opt,name=intervals,proto3" json:"intervals,omitempty"`                                 // in which both points have a record
-	WholeIntervals int64                  `protobuf:"varint,14,opt,name=whole_intervals,json=wholeIntervals,proto3" json:"whole_intervals,omitempty"` // of these, seen whole by both
-	RefusedCells   int64                  `protobuf:"varint,15,opt,name=refused_cells,json=refusedCells,proto3" json:"refused_cells,omitempty"`       // that hold packets and may not be used
-	Cells          int64                  `protobuf:"varint,16,opt,name=cells,proto3" json:"cells,omitempty"`                                         // that hold packets
-	HasDelay       bool                   `protobuf:"varint,20,opt,name=has_delay,json=hasDelay,proto3" json:"has_delay,omitempty"`                   // a cell survived
-	DelayNs        *Bounded               `protobuf:"bytes,21,opt,name=delay_ns,json=delayNs,proto3" json:"delay_ns,omitempty"`                       // of the mean, ns
-	StdNs          float64                `protobuf:"fixed64,22,opt,name=std_ns,json=stdNs,proto3" json:"std_ns,omitempty"`                           // of single packets, ns; 0: not known
-	Measured       float64                `protobuf:"fixed64,23,opt,name=measured,proto3" json:"measured,omitempty"`                                  // packets behind the mean
-	Trust          float64                `protobuf:"fixed64,24,opt,name=trust,proto3" json:"trust,omitempty"`                                        // share of the cells behind it that is the flow's own, 0 to 1
-	Clocks         *Clocks                `protobuf:"bytes,25,opt,name=clocks,proto3" json:"clocks,omitempty"`                                        // one clock, or no cell survived
-	HasLoss        bool                   `protobuf:"varint,30,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"`                      // an interval was whole
-	Packets        float64                `protobuf:"fixed64,31,opt,name=packets,proto3" json:"packets,omitempty"`                                    // sent by the flow
-	Bytes          float64                `protobuf:"fixed64,32,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Lost           float64                `protobuf:"fixed64,33,opt,name=lost,proto3" json:"lost,omitempty"`                               // packets
-	CountTrust     float64                `protobuf:"fixed64,34,opt,name=count_trust,json=countTrust,proto3" json:"count_trust,omitempty"` // share of packets and bytes that is expected to be the flow's own, 0 to 1
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	FromNs     int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	ToNs       int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	Confidence float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	Records    int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
+	Switches   int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
+	Missing    []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
+	From       string                 `protobuf:"bytes,10,opt,name=from,proto3" json:"from,omitempty"`
+	To         string                 `protobuf:"bytes,11,opt,name=to,proto3" json:"to,omitempty"`
+	Flow       *string                `protobuf:"bytes,12,opt,name=flow,proto3,oneof" json:"flow,omitempty"` // empty: all flows together
+	// intervals in which both points have a record; of these, whole_intervals ones were seen
+	// from beginning to end by both.
+	Intervals      int64 `protobuf:"varint,13,opt,name=intervals,proto3" json:"intervals,omitempty"`
+	WholeIntervals int64 `protobuf:"varint,14,opt,name=whole_intervals,json=wholeIntervals,proto3" json:"whole_intervals,omitempty"`
+	RefusedCells   int64 `protobuf:"varint,15,opt,name=refused_cells,json=refusedCells,proto3" json:"refused_cells,omitempty"` // refused_cells cells hold packets and may not be used, of cells that hold any.
+	Cells          int64 `protobuf:"varint,16,opt,name=cells,proto3" json:"cells,omitempty"`
+	// has_delay tells that a cell survived. delay_ns is the mean; its bounds are of which
+	// packets were measured, and of what other flows left in the cells.
+	HasDelay bool     `protobuf:"varint,20,opt,name=has_delay,json=hasDelay,proto3" json:"has_delay,omitempty"`
+	DelayNs  *Bounded `protobuf:"bytes,21,opt,name=delay_ns,json=delayNs,proto3" json:"delay_ns,omitempty"`
+	StdNs    float64  `protobuf:"fixed64,22,opt,name=std_ns,json=stdNs,proto3" json:"std_ns,omitempty"` // of single packets, where it is known
+	Measured float64  `protobuf:"fixed64,23,opt,name=measured,proto3" json:"measured,omitempty"`        // packets behind the mean
+	Trust    float64  `protobuf:"fixed64,24,opt,name=trust,proto3" json:"trust,omitempty"`              // share of the cells behind it that is the flow's own
+	// clocks is what the delays tell of the two switches' clocks; nil: both points
+	// have one clock, or no cell survived.
+	Clocks *Clocks `protobuf:"bytes,25,opt,name=clocks,proto3" json:"clocks,omitempty"`
+	// has_loss tells that an interval was whole. lost is over these. packets and bytes
+	// are what the flow sent, and what other flows may have left in all of its cells;
+	// count_trust is the share that is expected to be its own.
+	HasLoss       bool    `protobuf:"varint,30,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"`
+	Packets       float64 `protobuf:"fixed64,31,opt,name=packets,proto3" json:"packets,omitempty"`
+	Bytes         float64 `protobuf:"fixed64,32,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Lost          float64 `protobuf:"fixed64,33,opt,name=lost,proto3" json:"lost,omitempty"`
+	CountTrust    float64 `protobuf:"fixed64,34,opt,name=count_trust,json=countTrust,proto3" json:"count_trust,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Between) Reset() {
@@ -2262,12 +2288,19 @@ func (x *Between) GetCountTrust() float64 {
 	return 0
 }
 
-// Clocks is how far the clock at the arrival's end is ahead of the sender's.
+// Clocks is how far the clock at the arrival's end is ahead of the one at the
+// sender's end, as far as the smallest delays of both directions tell. Delays are
+// measured with it in them.
 type Clocks struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	HasOffset     bool                   `protobuf:"varint,1,opt,name=has_offset,json=hasOffset,proto3" json:"has_offset,omitempty"` // both directions were measured; else only offset_ns.high is known
-	OffsetNs      *Bounded               `protobuf:"bytes,2,opt,name=offset_ns,json=offsetNs,proto3" json:"offset_ns,omitempty"`
-	Warning       *string                `protobuf:"bytes,3,opt,name=warning,proto3,oneof" json:"warning,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// has_offset tells that both directions were measured. offset_ns is right if the
+	// fastest packets of both took equally long; its bounds hold whatever they took,
+	// as no packet arrives before it leaves. Without has_offset only High is known.
+	HasOffset bool     `protobuf:"varint,1,opt,name=has_offset,json=hasOffset,proto3" json:"has_offset,omitempty"`
+	OffsetNs  *Bounded `protobuf:"bytes,2,opt,name=offset_ns,json=offsetNs,proto3" json:"offset_ns,omitempty"`
+	// warning says that the offset may be as large as what was measured; empty: it is
+	// not.
+	Warning       *string `protobuf:"bytes,3,opt,name=warning,proto3,oneof" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2325,19 +2358,21 @@ func (x *Clocks) GetWarning() string {
 
 // Target is the error that all fragments of a sketch best aim at.
 type Target struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	ToNs          int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
-	Confidence    float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Records       int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
-	Switches      int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
-	Missing       []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
-	Sketch        uint32                 `protobuf:"varint,10,opt,name=sketch,proto3" json:"sketch,omitempty"`
-	Unit          string                 `protobuf:"bytes,11,opt,name=unit,proto3" json:"unit,omitempty"`
-	Rho           float64                `protobuf:"fixed64,12,opt,name=rho,proto3" json:"rho,omitempty"`      // the target, in the unit per subepoch
-	Epochs        int64                  `protobuf:"varint,13,opt,name=epochs,proto3" json:"epochs,omitempty"` // whose targets it is the mean of
-	Paths         int64                  `protobuf:"varint,14,opt,name=paths,proto3" json:"paths,omitempty"`   // that were tried
-	Fragments     []*FragmentError       `protobuf:"bytes,15,rep,name=fragments,proto3" json:"fragments,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	FromNs     int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	ToNs       int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	Confidence float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	Records    int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
+	Switches   int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
+	Missing    []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
+	Sketch     uint32                 `protobuf:"varint,10,opt,name=sketch,proto3" json:"sketch,omitempty"`
+	Unit       string                 `protobuf:"bytes,11,opt,name=unit,proto3" json:"unit,omitempty"`
+	// rho is the target, in the unit per subepoch: DiSketch's rho_target. It is the mean of what
+	// suits each of epochs.
+	Rho           float64          `protobuf:"fixed64,12,opt,name=rho,proto3" json:"rho,omitempty"`
+	Epochs        int64            `protobuf:"varint,13,opt,name=epochs,proto3" json:"epochs,omitempty"`
+	Paths         int64            `protobuf:"varint,14,opt,name=paths,proto3" json:"paths,omitempty"`        // that were tried
+	Fragments     []*FragmentError `protobuf:"bytes,15,rep,name=fragments,proto3" json:"fragments,omitempty"` // fragments are what the switches do now.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2456,12 +2491,12 @@ func (x *Target) GetFragments() []*FragmentError {
 	return nil
 }
 
-// FragmentError is how a fragment fares in its last epoch.
+// FragmentError is how a fragment fares in the last of its epochs.
 type FragmentError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Switch        string                 `protobuf:"bytes,1,opt,name=switch,proto3" json:"switch,omitempty"`
 	Subepochs     int64                  `protobuf:"varint,2,opt,name=subepochs,proto3" json:"subepochs,omitempty"`
-	Error         float64                `protobuf:"fixed64,3,opt,name=error,proto3" json:"error,omitempty"` // in the unit per subepoch
+	Error         float64                `protobuf:"fixed64,3,opt,name=error,proto3" json:"error,omitempty"` // Equation 5
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2517,25 +2552,30 @@ func (x *FragmentError) GetError() float64 {
 	return 0
 }
 
-// PathAnswer tells the paths of flows in a window, those of the most packets first.
+// PathAnswer tells the paths of flows in a window, from their packets' digests in that
+// window alone: those of most packets first.
 type PathAnswer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	ToNs          int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
-	Confidence    float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Records       int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
-	Switches      int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
-	Missing       []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
-	Plan          uint32                 `protobuf:"varint,10,opt,name=plan,proto3" json:"plan,omitempty"`                               // id of PINT's plan whose digests were read
-	Query         string                 `protobuf:"bytes,11,opt,name=query,proto3" json:"query,omitempty"`                              // of the plan
-	Of            string                 `protobuf:"bytes,12,opt,name=of,proto3" json:"of,omitempty"`                                    // the flows asked about
-	FlowCount     int64                  `protobuf:"varint,13,opt,name=flow_count,json=flowCount,proto3" json:"flow_count,omitempty"`    // of these, with a digest
-	Digests       uint64                 `protobuf:"varint,14,opt,name=digests,proto3" json:"digests,omitempty"`                         // of these flows and the plan, in the window
-	Used          uint64                 `protobuf:"varint,15,opt,name=used,proto3" json:"used,omitempty"`                               // that said something to the query
-	OtherPlans    uint64                 `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"` // digests of these flows and other plans, which were not read
-	Value         string                 `protobuf:"bytes,20,opt,name=value,proto3" json:"value,omitempty"`                              // what hops are told by: "switch_id", or ports
-	Flows         []*FlowPath            `protobuf:"bytes,21,rep,name=flows,proto3" json:"flows,omitempty"`
-	More          int64                  `protobuf:"varint,22,opt,name=more,proto3" json:"more,omitempty"` // flows that the limit left out
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	FromNs     int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	ToNs       int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	Confidence float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	Records    int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
+	Switches   int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
+	Missing    []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
+	Plan       uint32                 `protobuf:"varint,10,opt,name=plan,proto3" json:"plan,omitempty"` // plan is the id of the plan whose digests were read, query its query's name.
+	Query      string                 `protobuf:"bytes,11,opt,name=query,proto3" json:"query,omitempty"`
+	Of         string                 `protobuf:"bytes,12,opt,name=of,proto3" json:"of,omitempty"` // Of names the flows asked about; flow_count is how many of them sent a digest.
+	FlowCount  int64                  `protobuf:"varint,13,opt,name=flow_count,json=flowCount,proto3" json:"flow_count,omitempty"`
+	// digests of these flows are in the window, of this plan; used of them said something
+	// to the query.
+	Digests uint64 `protobuf:"varint,14,opt,name=digests,proto3" json:"digests,omitempty"`
+	Used    uint64 `protobuf:"varint,15,opt,name=used,proto3" json:"used,omitempty"`
+	// other_plans is how many digests of these flows are of plans that the engine does not
+	// know, or of another one that it knows, and were not read.
+	OtherPlans    uint64      `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"`
+	Value         string      `protobuf:"bytes,20,opt,name=value,proto3" json:"value,omitempty"` // what hops are told by: switch_id, or ports
+	Flows         []*FlowPath `protobuf:"bytes,21,rep,name=flows,proto3" json:"flows,omitempty"`
+	More          int64       `protobuf:"varint,22,opt,name=more,proto3" json:"more,omitempty"` // flows that the limit left out
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2684,18 +2724,23 @@ func (x *PathAnswer) GetMore() int64 {
 
 // FlowPath is a flow's path at the end of the window.
 type FlowPath struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Flow          string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
-	Packets       uint64                 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"` // with a digest for the path
-	FirstNs       int64                  `protobuf:"varint,3,opt,name=first_ns,json=firstNs,proto3" json:"first_ns,omitempty"`
-	LastNs        int64                  `protobuf:"varint,4,opt,name=last_ns,json=lastNs,proto3" json:"last_ns,omitempty"`
-	Known         bool                   `protobuf:"varint,5,opt,name=known,proto3" json:"known,omitempty"`     // one path alone explains the digests
-	Certain       bool                   `protobuf:"varint,6,opt,name=certain,proto3" json:"certain,omitempty"` // enough more of them agree with it
-	Doubt         float64                `protobuf:"fixed64,7,opt,name=doubt,proto3" json:"doubt,omitempty"`    // most probability that it is wrong; 1 while it is not known
-	Hops          []*PathHop             `protobuf:"bytes,8,rep,name=hops,proto3" json:"hops,omitempty"`
-	Changes       uint64                 `protobuf:"varint,9,opt,name=changes,proto3" json:"changes,omitempty"`   // of the path, noticed in the window
-	Strays        uint64                 `protobuf:"varint,10,opt,name=strays,proto3" json:"strays,omitempty"`    // digests that contradicted a path that was certain
-	Passages      []*PathPassage         `protobuf:"bytes,11,rep,name=passages,proto3" json:"passages,omitempty"` // in the order of time
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Flow    string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	Packets uint64                 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"` // with a digest for the path
+	FirstNs int64                  `protobuf:"varint,3,opt,name=first_ns,json=firstNs,proto3" json:"first_ns,omitempty"`
+	LastNs  int64                  `protobuf:"varint,4,opt,name=last_ns,json=lastNs,proto3" json:"last_ns,omitempty"`
+	// known: one path alone explains the digests. certain: enough more of them agree
+	// with it for the answer's confidence. doubt bounds the probability that it is
+	// wrong; 1 while it is not known.
+	Known   bool       `protobuf:"varint,5,opt,name=known,proto3" json:"known,omitempty"`
+	Certain bool       `protobuf:"varint,6,opt,name=certain,proto3" json:"certain,omitempty"`
+	Doubt   float64    `protobuf:"fixed64,7,opt,name=doubt,proto3" json:"doubt,omitempty"`
+	Hops    []*PathHop `protobuf:"bytes,8,rep,name=hops,proto3" json:"hops,omitempty"` // hops is the path, hop 1 first.
+	// changes of the path were noticed in the window, and strays contradicted a path
+	// that was certain: damaged ones, or the first of another path.
+	Changes       uint64         `protobuf:"varint,9,opt,name=changes,proto3" json:"changes,omitempty"`
+	Strays        uint64         `protobuf:"varint,10,opt,name=strays,proto3" json:"strays,omitempty"`
+	Passages      []*PathPassage `protobuf:"bytes,11,rep,name=passages,proto3" json:"passages,omitempty"` // passages are the ways within the window, in the order of time.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2809,11 +2854,13 @@ func (x *FlowPath) GetPassages() []*PathPassage {
 
 // PathHop is a hop of a path.
 type PathHop struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Hop           int64                  `protobuf:"varint,1,opt,name=hop,proto3" json:"hop,omitempty"`               // from 1
-	Switch        string                 `protobuf:"bytes,2,opt,name=switch,proto3" json:"switch,omitempty"`          // its name, or the port's number; empty: not known
-	Number        uint64                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`         // the value in the digests
-	Candidates    int64                  `protobuf:"varint,4,opt,name=candidates,proto3" json:"candidates,omitempty"` // values left; 1: it is known; 0: not narrowed down
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Hop   int64                  `protobuf:"varint,1,opt,name=hop,proto3" json:"hop,omitempty"` // from 1
+	// switch is its name, or the port's number; empty while it is not known. number is
+	// the value in the digests.
+	Switch        string `protobuf:"bytes,2,opt,name=switch,proto3" json:"switch,omitempty"`
+	Number        uint64 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
+	Candidates    int64  `protobuf:"varint,4,opt,name=candidates,proto3" json:"candidates,omitempty"` // candidates are the values left: 1: it is known; 0: not narrowed down.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2878,10 +2925,12 @@ func (x *PathHop) GetCandidates() int64 {
 
 // PathPassage is a way that a flow took for a time.
 type PathPassage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	ToNs          int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
-	Switches      []string               `protobuf:"bytes,3,rep,name=switches,proto3" json:"switches,omitempty"` // none: it changed, and was not certain again
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// from_ns is when the digests first tell it, to_ns when the next one's do, or the
+	// flow's last packet in the window.
+	FromNs        int64    `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	ToNs          int64    `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	Switches      []string `protobuf:"bytes,3,rep,name=switches,proto3" json:"switches,omitempty"` // empty: it changed, and was not certain again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2937,182 +2986,45 @@ func (x *PathPassage) GetSwitches() []string {
 	return nil
 }
 
-// QuantileValue is a quantile. Its bounds hold for all of a list together.
-type QuantileValue struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rank          float64                `protobuf:"fixed64,1,opt,name=rank,proto3" json:"rank,omitempty"` // 0 to 1
-	Value         float64                `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
-	Low           float64                `protobuf:"fixed64,3,opt,name=low,proto3" json:"low,omitempty"`
-	High          float64                `protobuf:"fixed64,4,opt,name=high,proto3" json:"high,omitempty"`
-	RankLow       float64                `protobuf:"fixed64,5,opt,name=rank_low,json=rankLow,proto3" json:"rank_low,omitempty"` // ranks in the samples between which the true quantile is
-	RankHigh      float64                `protobuf:"fixed64,6,opt,name=rank_high,json=rankHigh,proto3" json:"rank_high,omitempty"`
-	Open          bool                   `protobuf:"varint,7,opt,name=open,proto3" json:"open,omitempty"` // too few samples bound it from above; high is the largest of them
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *QuantileValue) Reset() {
-	*x = QuantileValue{}
-	mi := &file_query_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *QuantileValue) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*QuantileValue) ProtoMessage() {}
-
-func (x *QuantileValue) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use QuantileValue.ProtoReflect.Descriptor instead.
-func (*QuantileValue) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{26}
-}
-
-func (x *QuantileValue) GetRank() float64 {
-	if x != nil {
-		return x.Rank
-	}
-	return 0
-}
-
-func (x *QuantileValue) GetValue() float64 {
-	if x != nil {
-		return x.Value
-	}
-	return 0
-}
-
-func (x *QuantileValue) GetLow() float64 {
-	if x != nil {
-		return x.Low
-	}
-	return 0
-}
-
-func (x *QuantileValue) GetHigh() float64 {
-	if x != nil {
-		return x.High
-	}
-	return 0
-}
-
-func (x *QuantileValue) GetRankLow() float64 {
-	if x != nil {
-		return x.RankLow
-	}
-	return 0
-}
-
-func (x *QuantileValue) GetRankHigh() float64 {
-	if x != nil {
-		return x.RankHigh
-	}
-	return 0
-}
-
-func (x *QuantileValue) GetOpen() bool {
-	if x != nil {
-		return x.Open
-	}
-	return false
-}
-
-// ValueStats are what samples of a value say.
-type ValueStats struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Samples       uint64                 `protobuf:"varint,1,opt,name=samples,proto3" json:"samples,omitempty"`
-	Quantiles     []*QuantileValue       `protobuf:"bytes,2,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ValueStats) Reset() {
-	*x = ValueStats{}
-	mi := &file_query_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ValueStats) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ValueStats) ProtoMessage() {}
-
-func (x *ValueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ValueStats.ProtoReflect.Descriptor instead.
-func (*ValueStats) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{27}
-}
-
-func (x *ValueStats) GetSamples() uint64 {
-	if x != nil {
-		return x.Samples
-	}
-	return 0
-}
-
-func (x *ValueStats) GetQuantiles() []*QuantileValue {
-	if x != nil {
-		return x.Quantiles
-	}
-	return nil
-}
-
-// LatencyAnswer is the latency of hops: of one flow by hop, of several by switch.
+// LatencyAnswer is the latency of hops in ns, of a flow by hop, of several pooled by
+// switch.
 type LatencyAnswer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	ToNs          int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
-	Confidence    float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Records       int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
-	Switches      int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
-	Missing       []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
-	Plan          uint32                 `protobuf:"varint,10,opt,name=plan,proto3" json:"plan,omitempty"`                               // id of PINT's plan whose digests were read
-	Query         string                 `protobuf:"bytes,11,opt,name=query,proto3" json:"query,omitempty"`                              // of the plan
-	Of            string                 `protobuf:"bytes,12,opt,name=of,proto3" json:"of,omitempty"`                                    // the flows asked about
-	FlowCount     int64                  `protobuf:"varint,13,opt,name=flow_count,json=flowCount,proto3" json:"flow_count,omitempty"`    // of these, with a digest
-	Digests       uint64                 `protobuf:"varint,14,opt,name=digests,proto3" json:"digests,omitempty"`                         // of these flows and the plan, in the window
-	Used          uint64                 `protobuf:"varint,15,opt,name=used,proto3" json:"used,omitempty"`                               // that said something to the query
-	OtherPlans    uint64                 `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"` // digests of these flows and other plans, which were not read
-	Value         string                 `protobuf:"bytes,20,opt,name=value,proto3" json:"value,omitempty"`                              // "hop_latency"
-	Unit          string                 `protobuf:"bytes,21,opt,name=unit,proto3" json:"unit,omitempty"`                                // "ns"
-	Epsilon       float64                `protobuf:"fixed64,22,opt,name=epsilon,proto3" json:"epsilon,omitempty"`                        // relative error of a value by its code
-	Delta         float64                `protobuf:"fixed64,23,opt,name=delta,proto3" json:"delta,omitempty"`                            // absolute error, for codes of equal steps
-	Hops          []*HopStats            `protobuf:"bytes,24,rep,name=hops,proto3" json:"hops,omitempty"`
-	Unlocated     int64                  `protobuf:"varint,25,opt,name=unlocated,proto3" json:"unlocated,omitempty"` // flows that are left out, since their paths are not known
-	More          int64                  `protobuf:"varint,26,opt,name=more,proto3" json:"more,omitempty"`           // hops that the limit left out
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	FromNs     int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	ToNs       int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	Confidence float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	Records    int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
+	Switches   int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
+	Missing    []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
+	Plan       uint32                 `protobuf:"varint,10,opt,name=plan,proto3" json:"plan,omitempty"` // plan is the id of the plan whose digests were read, query its query's name.
+	Query      string                 `protobuf:"bytes,11,opt,name=query,proto3" json:"query,omitempty"`
+	Of         string                 `protobuf:"bytes,12,opt,name=of,proto3" json:"of,omitempty"` // Of names the flows asked about; flow_count is how many of them sent a digest.
+	FlowCount  int64                  `protobuf:"varint,13,opt,name=flow_count,json=flowCount,proto3" json:"flow_count,omitempty"`
+	// digests of these flows are in the window, of this plan; used of them said something
+	// to the query.
+	Digests uint64 `protobuf:"varint,14,opt,name=digests,proto3" json:"digests,omitempty"`
+	Used    uint64 `protobuf:"varint,15,opt,name=used,proto3" json:"used,omitempty"`
+	// other_plans is how many digests of these flows are of plans that the engine does not
+	// know, or of another one that it knows, and were not read.
+	OtherPlans uint64 `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"`
+	Value      string `protobuf:"bytes,20,opt,name=value,proto3" json:"value,omitempty"` // hop_latency
+	Unit       string `protobuf:"bytes,21,opt,name=unit,proto3" json:"unit,omitempty"`   // ns
+	// epsilon is the relative error of a value by its code: value and code differ by a
+	// factor of up to (1+epsilon) if rounded to the nearest, up to its square at random.
+	Epsilon float64     `protobuf:"fixed64,22,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
+	Delta   float64     `protobuf:"fixed64,23,opt,name=delta,proto3" json:"delta,omitempty"` // delta is its absolute error, in the value's unit, for codes of equal steps.
+	Hops    []*HopStats `protobuf:"bytes,24,rep,name=hops,proto3" json:"hops,omitempty"`
+	// unlocated flows are left out of pools, since their paths are not known; so are
+	// the hops that Limit left out, more of them.
+	Unlocated     int64 `protobuf:"varint,25,opt,name=unlocated,proto3" json:"unlocated,omitempty"`
+	More          int64 `protobuf:"varint,26,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LatencyAnswer) Reset() {
 	*x = LatencyAnswer{}
-	mi := &file_query_proto_msgTypes[28]
+	mi := &file_query_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3124,7 +3036,7 @@ func (x *LatencyAnswer) String() string {
 func (*LatencyAnswer) ProtoMessage() {}
 
 func (x *LatencyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[28]
+	mi := &file_query_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3137,7 +3049,7 @@ func (x *LatencyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyAnswer.ProtoReflect.Descriptor instead.
 func (*LatencyAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{28}
+	return file_query_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LatencyAnswer) GetFromNs() int64 {
@@ -3294,7 +3206,7 @@ type HopStats struct {
 
 func (x *HopStats) Reset() {
 	*x = HopStats{}
-	mi := &file_query_proto_msgTypes[29]
+	mi := &file_query_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3306,7 +3218,7 @@ func (x *HopStats) String() string {
 func (*HopStats) ProtoMessage() {}
 
 func (x *HopStats) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[29]
+	mi := &file_query_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3319,7 +3231,7 @@ func (x *HopStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HopStats.ProtoReflect.Descriptor instead.
 func (*HopStats) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{29}
+	return file_query_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HopStats) GetHop() int64 {
@@ -3357,39 +3269,145 @@ func (x *HopStats) GetQuantiles() []*QuantileValue {
 	return nil
 }
 
+// QuantileValue is a quantile with its bounds, which hold for all quantiles of a list
+// together with the answer's confidence.
+type QuantileValue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Rank  float64                `protobuf:"fixed64,1,opt,name=rank,proto3" json:"rank,omitempty"` // in 0..1
+	Value float64                `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
+	Low   float64                `protobuf:"fixed64,3,opt,name=low,proto3" json:"low,omitempty"`
+	High  float64                `protobuf:"fixed64,4,opt,name=high,proto3" json:"high,omitempty"`
+	// rank_low and rank_high are the ranks in the samples between which the true quantile
+	// is; Low and High are the values there, widened by the step of a code.
+	RankLow       float64 `protobuf:"fixed64,5,opt,name=rank_low,json=rankLow,proto3" json:"rank_low,omitempty"`
+	RankHigh      float64 `protobuf:"fixed64,6,opt,name=rank_high,json=rankHigh,proto3" json:"rank_high,omitempty"`
+	Open          bool    `protobuf:"varint,7,opt,name=open,proto3" json:"open,omitempty"` // open: too few samples bound it from above; High is the largest of them.
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuantileValue) Reset() {
+	*x = QuantileValue{}
+	mi := &file_query_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuantileValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuantileValue) ProtoMessage() {}
+
+func (x *QuantileValue) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuantileValue.ProtoReflect.Descriptor instead.
+func (*QuantileValue) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *QuantileValue) GetRank() float64 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *QuantileValue) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *QuantileValue) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *QuantileValue) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
+func (x *QuantileValue) GetRankLow() float64 {
+	if x != nil {
+		return x.RankLow
+	}
+	return 0
+}
+
+func (x *QuantileValue) GetRankHigh() float64 {
+	if x != nil {
+		return x.RankHigh
+	}
+	return 0
+}
+
+func (x *QuantileValue) GetOpen() bool {
+	if x != nil {
+		return x.Open
+	}
+	return false
+}
+
 // CongestionAnswer is how congested the paths of flows were, packet by packet.
 type CongestionAnswer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	ToNs          int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
-	Confidence    float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Records       int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
-	Switches      int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
-	Missing       []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
-	Plan          uint32                 `protobuf:"varint,10,opt,name=plan,proto3" json:"plan,omitempty"`                               // id of PINT's plan whose digests were read
-	Query         string                 `protobuf:"bytes,11,opt,name=query,proto3" json:"query,omitempty"`                              // of the plan
-	Of            string                 `protobuf:"bytes,12,opt,name=of,proto3" json:"of,omitempty"`                                    // the flows asked about
-	FlowCount     int64                  `protobuf:"varint,13,opt,name=flow_count,json=flowCount,proto3" json:"flow_count,omitempty"`    // of these, with a digest
-	Digests       uint64                 `protobuf:"varint,14,opt,name=digests,proto3" json:"digests,omitempty"`                         // of these flows and the plan, in the window
-	Used          uint64                 `protobuf:"varint,15,opt,name=used,proto3" json:"used,omitempty"`                               // that said something to the query
-	OtherPlans    uint64                 `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"` // digests of these flows and other plans, which were not read
-	Value         string                 `protobuf:"bytes,20,opt,name=value,proto3" json:"value,omitempty"`                              // "egress_utilisation", "queue_occupancy" or "queue_congestion"
-	Aggregation   string                 `protobuf:"bytes,21,opt,name=aggregation,proto3" json:"aggregation,omitempty"`                  // of what a packet tells: "max" of its hops, or "quantiles": of one of them
-	Unit          string                 `protobuf:"bytes,22,opt,name=unit,proto3" json:"unit,omitempty"`                                // "share of the link", "packets" or "percent"
-	Epsilon       float64                `protobuf:"fixed64,23,opt,name=epsilon,proto3" json:"epsilon,omitempty"`                        // errors by codes, as in LatencyAnswer
-	Delta         float64                `protobuf:"fixed64,24,opt,name=delta,proto3" json:"delta,omitempty"`
-	Packets       *ValueStats            `protobuf:"bytes,25,opt,name=packets,proto3" json:"packets,omitempty"` // of all packets of the flows together
-	Flows         []*FlowCongestion      `protobuf:"bytes,26,rep,name=flows,proto3" json:"flows,omitempty"`     // the largest medians first
-	More          int64                  `protobuf:"varint,27,opt,name=more,proto3" json:"more,omitempty"`      // flows that the limit left out
-	Links         []*LinkCongestion      `protobuf:"bytes,28,rep,name=links,proto3" json:"links,omitempty"`     // with "max"; the largest at_most first: suspects
-	Hops          []*HopStats            `protobuf:"bytes,29,rep,name=hops,proto3" json:"hops,omitempty"`       // with "quantiles": of one flow its hops, of several the switches
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	FromNs     int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	ToNs       int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	Confidence float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	Records    int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
+	Switches   int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
+	Missing    []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
+	Plan       uint32                 `protobuf:"varint,10,opt,name=plan,proto3" json:"plan,omitempty"` // plan is the id of the plan whose digests were read, query its query's name.
+	Query      string                 `protobuf:"bytes,11,opt,name=query,proto3" json:"query,omitempty"`
+	Of         string                 `protobuf:"bytes,12,opt,name=of,proto3" json:"of,omitempty"` // Of names the flows asked about; flow_count is how many of them sent a digest.
+	FlowCount  int64                  `protobuf:"varint,13,opt,name=flow_count,json=flowCount,proto3" json:"flow_count,omitempty"`
+	// digests of these flows are in the window, of this plan; used of them said something
+	// to the query.
+	Digests uint64 `protobuf:"varint,14,opt,name=digests,proto3" json:"digests,omitempty"`
+	Used    uint64 `protobuf:"varint,15,opt,name=used,proto3" json:"used,omitempty"`
+	// other_plans is how many digests of these flows are of plans that the engine does not
+	// know, or of another one that it knows, and were not read.
+	OtherPlans uint64 `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"`
+	Value      string `protobuf:"bytes,20,opt,name=value,proto3" json:"value,omitempty"` // egress_utilisation, queue_occupancy, queue_congestion
+	// aggregation is what a packet tells: "max" of the hops that it passed, or, with
+	// "quantiles", that of one of them, which hops then tell apart.
+	Aggregation string      `protobuf:"bytes,21,opt,name=aggregation,proto3" json:"aggregation,omitempty"`
+	Unit        string      `protobuf:"bytes,22,opt,name=unit,proto3" json:"unit,omitempty"`         // "share of the link", "packets", "percent"
+	Epsilon     float64     `protobuf:"fixed64,23,opt,name=epsilon,proto3" json:"epsilon,omitempty"` // of codes, as in LatencyAnswer
+	Delta       float64     `protobuf:"fixed64,24,opt,name=delta,proto3" json:"delta,omitempty"`
+	Packets     *ValueStats `protobuf:"bytes,25,opt,name=packets,proto3" json:"packets,omitempty"` // packets are the values of all packets of the flows together.
+	// flows are those with the largest medians first; more of them the limit left out.
+	Flows []*FlowCongestion `protobuf:"bytes,26,rep,name=flows,proto3" json:"flows,omitempty"`
+	More  int64             `protobuf:"varint,27,opt,name=more,proto3" json:"more,omitempty"`
+	// links are what the flows' paths tell of where it was, with "max": a link is at most
+	// as congested as the least congested flow over it, so those with the largest AtMost
+	// are suspects, and come first.
+	Links         []*LinkCongestion `protobuf:"bytes,28,rep,name=links,proto3" json:"links,omitempty"`
+	Hops          []*HopStats       `protobuf:"bytes,29,rep,name=hops,proto3" json:"hops,omitempty"` // hops are of one flow its hops, of several the switches; empty with "max".
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CongestionAnswer) Reset() {
 	*x = CongestionAnswer{}
-	mi := &file_query_proto_msgTypes[30]
+	mi := &file_query_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3401,7 +3419,7 @@ func (x *CongestionAnswer) String() string {
 func (*CongestionAnswer) ProtoMessage() {}
 
 func (x *CongestionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[30]
+	mi := &file_query_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3414,7 +3432,7 @@ func (x *CongestionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CongestionAnswer.ProtoReflect.Descriptor instead.
 func (*CongestionAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{30}
+	return file_query_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CongestionAnswer) GetFromNs() int64 {
@@ -3578,13 +3596,66 @@ func (x *CongestionAnswer) GetHops() []*HopStats {
 	return nil
 }
 
+// ValueStats are what samples of a value say.
+type ValueStats struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Samples       uint64                 `protobuf:"varint,1,opt,name=samples,proto3" json:"samples,omitempty"`
+	Quantiles     []*QuantileValue       `protobuf:"bytes,2,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValueStats) Reset() {
+	*x = ValueStats{}
+	mi := &file_query_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValueStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValueStats) ProtoMessage() {}
+
+func (x *ValueStats) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValueStats.ProtoReflect.Descriptor instead.
+func (*ValueStats) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ValueStats) GetSamples() uint64 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *ValueStats) GetQuantiles() []*QuantileValue {
+	if x != nil {
+		return x.Quantiles
+	}
+	return nil
+}
+
 // FlowCongestion is what the packets of one flow met.
 type FlowCongestion struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Flow          string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
 	Samples       uint64                 `protobuf:"varint,2,opt,name=samples,proto3" json:"samples,omitempty"`
 	Quantiles     []*QuantileValue       `protobuf:"bytes,3,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
-	Median        *QuantileValue         `protobuf:"bytes,4,opt,name=median,proto3" json:"median,omitempty"` // the order of the list
+	Median        *QuantileValue         `protobuf:"bytes,4,opt,name=median,proto3" json:"median,omitempty"` // median is the order of the list, and one of the bounds of Links.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3649,13 +3720,15 @@ func (x *FlowCongestion) GetMedian() *QuantileValue {
 
 // LinkCongestion bounds a link's congestion by the flows that pass it.
 type LinkCongestion struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"` // switch
-	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`     // switch; empty: where the flows leave the network
-	Flows         int64                  `protobuf:"varint,3,opt,name=flows,proto3" json:"flows,omitempty"`
-	AtMost        float64                `protobuf:"fixed64,4,opt,name=at_most,json=atMost,proto3" json:"at_most,omitempty"` // upper bound of the link's median: the least of its flows'
-	Flow          string                 `protobuf:"bytes,5,opt,name=flow,proto3" json:"flow,omitempty"`                     // whose it is
-	Open          bool                   `protobuf:"varint,6,opt,name=open,proto3" json:"open,omitempty"`                    // nothing bounds it
+	state protoimpl.MessageState `protogen:"open.v1"`
+	From  string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"` // switch
+	To    string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`     // switch; empty: where the flows leave the network
+	Flows int64                  `protobuf:"varint,3,opt,name=flows,proto3" json:"flows,omitempty"`
+	// at_most bounds the link's median, as the packets of flow met it, from above: flow is
+	// that of the least upper bound. open: nothing bounds it.
+	AtMost        float64 `protobuf:"fixed64,4,opt,name=at_most,json=atMost,proto3" json:"at_most,omitempty"`
+	Flow          string  `protobuf:"bytes,5,opt,name=flow,proto3" json:"flow,omitempty"`
+	Open          bool    `protobuf:"varint,6,opt,name=open,proto3" json:"open,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3732,28 +3805,35 @@ func (x *LinkCongestion) GetOpen() bool {
 	return false
 }
 
-// LoopsAnswer lists the flows whose packets pass a switch twice, those of most reports first.
+// LoopsAnswer lists the flows whose packets pass a switch twice: those of most reports
+// first.
 type LoopsAnswer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	ToNs          int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
-	Confidence    float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Records       int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
-	Switches      int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
-	Missing       []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
-	Plan          uint32                 `protobuf:"varint,10,opt,name=plan,proto3" json:"plan,omitempty"`                               // id of PINT's plan whose digests were read
-	Query         string                 `protobuf:"bytes,11,opt,name=query,proto3" json:"query,omitempty"`                              // of the plan
-	Of            string                 `protobuf:"bytes,12,opt,name=of,proto3" json:"of,omitempty"`                                    // the flows asked about
-	FlowCount     int64                  `protobuf:"varint,13,opt,name=flow_count,json=flowCount,proto3" json:"flow_count,omitempty"`    // of these, with a digest
-	Digests       uint64                 `protobuf:"varint,14,opt,name=digests,proto3" json:"digests,omitempty"`                         // of these flows and the plan, in the window
-	Used          uint64                 `protobuf:"varint,15,opt,name=used,proto3" json:"used,omitempty"`                               // that said something to the query
-	OtherPlans    uint64                 `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"` // digests of these flows and other plans, which were not read
-	Packets       uint64                 `protobuf:"varint,20,opt,name=packets,proto3" json:"packets,omitempty"`                         // that arrived and were looked at
-	Marked        uint64                 `protobuf:"varint,21,opt,name=marked,proto3" json:"marked,omitempty"`                           // of these, with a match of a switch's own hash
-	ByChance      float64                `protobuf:"fixed64,22,opt,name=by_chance,json=byChance,proto3" json:"by_chance,omitempty"`      // most of these that are expected without any loop
-	Flows         []*FlowLoop            `protobuf:"bytes,23,rep,name=flows,proto3" json:"flows,omitempty"`
-	More          int64                  `protobuf:"varint,24,opt,name=more,proto3" json:"more,omitempty"`         // flows that the limit left out
-	Reported      uint64                 `protobuf:"varint,25,opt,name=reported,proto3" json:"reported,omitempty"` // packets that switches found to loop, on the fly
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	FromNs     int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	ToNs       int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	Confidence float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	Records    int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
+	Switches   int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
+	Missing    []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
+	Plan       uint32                 `protobuf:"varint,10,opt,name=plan,proto3" json:"plan,omitempty"` // plan is the id of the plan whose digests were read, query its query's name.
+	Query      string                 `protobuf:"bytes,11,opt,name=query,proto3" json:"query,omitempty"`
+	Of         string                 `protobuf:"bytes,12,opt,name=of,proto3" json:"of,omitempty"` // Of names the flows asked about; flow_count is how many of them sent a digest.
+	FlowCount  int64                  `protobuf:"varint,13,opt,name=flow_count,json=flowCount,proto3" json:"flow_count,omitempty"`
+	// digests of these flows are in the window, of this plan; used of them said something
+	// to the query.
+	Digests uint64 `protobuf:"varint,14,opt,name=digests,proto3" json:"digests,omitempty"`
+	Used    uint64 `protobuf:"varint,15,opt,name=used,proto3" json:"used,omitempty"`
+	// other_plans is how many digests of these flows are of plans that the engine does not
+	// know, or of another one that it knows, and were not read.
+	OtherPlans uint64 `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"`
+	// packets that arrived were looked at, marked of them hold a match of a switch's own
+	// hash, of which up to by_chance are expected without any loop.
+	Packets       uint64      `protobuf:"varint,20,opt,name=packets,proto3" json:"packets,omitempty"`
+	Marked        uint64      `protobuf:"varint,21,opt,name=marked,proto3" json:"marked,omitempty"`
+	ByChance      float64     `protobuf:"fixed64,22,opt,name=by_chance,json=byChance,proto3" json:"by_chance,omitempty"`
+	Flows         []*FlowLoop `protobuf:"bytes,23,rep,name=flows,proto3" json:"flows,omitempty"`
+	More          int64       `protobuf:"varint,24,opt,name=more,proto3" json:"more,omitempty"`
+	Reported      uint64      `protobuf:"varint,25,opt,name=reported,proto3" json:"reported,omitempty"` // reported packets were found to loop by switches, on the fly.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3923,17 +4003,21 @@ func (x *LoopsAnswer) GetReported() uint64 {
 
 // FlowLoop is a flow with a loop.
 type FlowLoop struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Flow          string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
-	Packets       uint64                 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
-	Marked        uint64                 `protobuf:"varint,3,opt,name=marked,proto3" json:"marked,omitempty"`
-	Doubt         float64                `protobuf:"fixed64,4,opt,name=doubt,proto3" json:"doubt,omitempty"`                   // most probability that a flow without a loop looks so to the sinks; 1: switches alone reported it
-	Path          []string               `protobuf:"bytes,5,rep,name=path,proto3" json:"path,omitempty"`                       // if it is known
-	Repeated      []string               `protobuf:"bytes,6,rep,name=repeated,proto3" json:"repeated,omitempty"`               // switches that it passes more than once
-	FirstNs       int64                  `protobuf:"varint,7,opt,name=first_ns,json=firstNs,proto3" json:"first_ns,omitempty"` // of the packets that tell it
-	LastNs        int64                  `protobuf:"varint,8,opt,name=last_ns,json=lastNs,proto3" json:"last_ns,omitempty"`
-	Reported      uint64                 `protobuf:"varint,9,opt,name=reported,proto3" json:"reported,omitempty"` // packets
-	By            []string               `protobuf:"bytes,10,rep,name=by,proto3" json:"by,omitempty"`             // switches that reported them
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Flow    string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	Packets uint64                 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
+	Marked  uint64                 `protobuf:"varint,3,opt,name=marked,proto3" json:"marked,omitempty"`
+	// doubt bounds the probability that a flow without a loop looks so to the sinks, by as
+	// many marks or by a wrong path; 1: switches alone reported it.
+	Doubt float64 `protobuf:"fixed64,4,opt,name=doubt,proto3" json:"doubt,omitempty"`
+	// path is the flow's, if it is known, and repeated the switches that it passes
+	// more than once.
+	Path          []string `protobuf:"bytes,5,rep,name=path,proto3" json:"path,omitempty"`
+	Repeated      []string `protobuf:"bytes,6,rep,name=repeated,proto3" json:"repeated,omitempty"`
+	FirstNs       int64    `protobuf:"varint,7,opt,name=first_ns,json=firstNs,proto3" json:"first_ns,omitempty"` // of the packets that tell it
+	LastNs        int64    `protobuf:"varint,8,opt,name=last_ns,json=lastNs,proto3" json:"last_ns,omitempty"`
+	Reported      uint64   `protobuf:"varint,9,opt,name=reported,proto3" json:"reported,omitempty"` // reported packets, and by which switches; marked ones of the packets that arrived.
+	By            []string `protobuf:"bytes,10,rep,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4038,18 +4122,22 @@ func (x *FlowLoop) GetBy() []string {
 	return nil
 }
 
-// Series is an answer over time: the window in pieces, in the order of time.
+// Series is an answer over time: the window in pieces, in the order of time. Its basis
+// is of the whole window.
 type Series struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	ToNs          int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
-	Confidence    float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Records       int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
-	Switches      int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
-	Missing       []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
-	Of            string                 `protobuf:"bytes,10,opt,name=of,proto3" json:"of,omitempty"` // the kind asked for
-	StepNs        int64                  `protobuf:"varint,11,opt,name=step_ns,json=stepNs,proto3" json:"step_ns,omitempty"`
-	Points        []*SeriesPoint         `protobuf:"bytes,12,rep,name=points,proto3" json:"points,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	FromNs     int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	ToNs       int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	Confidence float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	Records    int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
+	Switches   int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
+	Missing    []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
+	Of         string                 `protobuf:"bytes,10,opt,name=of,proto3" json:"of,omitempty"`
+	// step_ns is the length of a piece but for the ends: the one asked for, rounded up to
+	// whole slices of the records, so that each record is in one piece if slices are
+	// powers of two, as epochs are. Pieces begin at multiples of it.
+	StepNs        int64          `protobuf:"varint,11,opt,name=step_ns,json=stepNs,proto3" json:"step_ns,omitempty"`
+	Points        []*SeriesPoint `protobuf:"bytes,12,rep,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4149,11 +4237,13 @@ func (x *Series) GetPoints() []*SeriesPoint {
 
 // SeriesPoint is the answer of one piece.
 type SeriesPoint struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	ToNs          int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
-	Values        []*SeriesValue         `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
-	Fault         *string                `protobuf:"bytes,4,opt,name=fault,proto3,oneof" json:"fault,omitempty"` // why there is no value
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	FromNs int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	ToNs   int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	// values are what the kind's answers have of numbers, each under the same name in
+	// every point: "packets" and "bytes" of volume, "entropy", "flows", and so on.
+	Values        []*SeriesValue `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
+	Fault         *string        `protobuf:"bytes,4,opt,name=fault,proto3,oneof" json:"fault,omitempty"` // fault says why there is no value; empty: there is one.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4219,7 +4309,7 @@ func (x *SeriesPoint) GetFault() string {
 // SeriesValue is a number with its bounds.
 type SeriesValue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // the same in every point: "packets" and "bytes" of volume, "bits" of entropy, ...
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Unit          string                 `protobuf:"bytes,2,opt,name=unit,proto3" json:"unit,omitempty"`
 	Value         float64                `protobuf:"fixed64,3,opt,name=value,proto3" json:"value,omitempty"`
 	Low           float64                `protobuf:"fixed64,4,opt,name=low,proto3" json:"low,omitempty"`
@@ -4293,14 +4383,15 @@ func (x *SeriesValue) GetHigh() float64 {
 	return 0
 }
 
-// Network is what the switches say of themselves, with the links between them. Rates are
-// means over the window; where it has but one status, they are not known.
+// Network is what the switches say of themselves, with the links between them.
+// Rates are means over the statuses of the window; where there is but one, they are
+// not known. Basis counts statuses.
 type Network struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
 	ToNs          int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
 	Confidence    float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Records       int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"` // statuses
+	Records       int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
 	Missing       []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
 	Switches      []*NetworkSwitch       `protobuf:"bytes,10,rep,name=switches,proto3" json:"switches,omitempty"`
 	Links         []*NetworkLink         `protobuf:"bytes,11,rep,name=links,proto3" json:"links,omitempty"`
@@ -4387,27 +4478,30 @@ func (x *Network) GetLinks() []*NetworkLink {
 	return nil
 }
 
-// NetworkSwitch is one switch. Fields behind has_status are of its last status of the window,
-// unless they say otherwise.
+// NetworkSwitch is one switch. Fields behind HasStatus are of its last status of the
+// window, unless they say otherwise.
 type NetworkSwitch struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Switch      uint32                 `protobuf:"varint,1,opt,name=switch,proto3" json:"switch,omitempty"` // its number
-	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Health      string                 `protobuf:"bytes,3,opt,name=health,proto3" json:"health,omitempty"`                                 // "ok", "warning" or "silent"
-	Faults      []string               `protobuf:"bytes,4,rep,name=faults,proto3" json:"faults,omitempty"`                                 // why it is not ok
-	LastHeardNs int64                  `protobuf:"varint,5,opt,name=last_heard_ns,json=lastHeardNs,proto3" json:"last_heard_ns,omitempty"` // when it made its newest record of any kind; 0: never
-	AgeNs       int64                  `protobuf:"varint,6,opt,name=age_ns,json=ageNs,proto3" json:"age_ns,omitempty"`                     // how long before the window's end that was
-	HasStatus   bool                   `protobuf:"varint,7,opt,name=has_status,json=hasStatus,proto3" json:"has_status,omitempty"`
-	Statuses    int64                  `protobuf:"varint,8,opt,name=statuses,proto3" json:"statuses,omitempty"`           // in the window
-	BootNs      int64                  `protobuf:"varint,9,opt,name=boot_ns,json=bootNs,proto3" json:"boot_ns,omitempty"` // when it began
-	Restarts    int64                  `protobuf:"varint,10,opt,name=restarts,proto3" json:"restarts,omitempty"`          // in the window
-	Program     string                 `protobuf:"bytes,11,opt,name=program,proto3" json:"program,omitempty"`             // its version
-	// Of all measurements, in the window.
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Switch uint32                 `protobuf:"varint,1,opt,name=switch,proto3" json:"switch,omitempty"`
+	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Health string                 `protobuf:"bytes,3,opt,name=health,proto3" json:"health,omitempty"`
+	Faults []string               `protobuf:"bytes,4,rep,name=faults,proto3" json:"faults,omitempty"` // faults say in clauses why health is not "ok".
+	// last_heard_ns is when it made its newest record of any kind, in ns of CLOCK_TAI, and
+	// age_ns how long before the window's end that was. 0 and 0: it was never heard of.
+	LastHeardNs int64  `protobuf:"varint,5,opt,name=last_heard_ns,json=lastHeardNs,proto3" json:"last_heard_ns,omitempty"`
+	AgeNs       int64  `protobuf:"varint,6,opt,name=age_ns,json=ageNs,proto3" json:"age_ns,omitempty"`
+	HasStatus   bool   `protobuf:"varint,7,opt,name=has_status,json=hasStatus,proto3" json:"has_status,omitempty"` // has_status: there was a status in the window.
+	Statuses    int64  `protobuf:"varint,8,opt,name=statuses,proto3" json:"statuses,omitempty"`                    // of the window
+	BootNs      int64  `protobuf:"varint,9,opt,name=boot_ns,json=bootNs,proto3" json:"boot_ns,omitempty"`          // when it began
+	Restarts    int64  `protobuf:"varint,10,opt,name=restarts,proto3" json:"restarts,omitempty"`                   // in the window
+	Program     string `protobuf:"bytes,11,opt,name=program,proto3" json:"program,omitempty"`                      // version
+	// epochs, overruns and missed_packets packets are of all measurements, in the window;
+	// measurements has them one by one.
 	Epochs        uint64                `protobuf:"varint,12,opt,name=epochs,proto3" json:"epochs,omitempty"`
 	Overruns      uint64                `protobuf:"varint,13,opt,name=overruns,proto3" json:"overruns,omitempty"`
 	MissedPackets uint64                `protobuf:"varint,14,opt,name=missed_packets,json=missedPackets,proto3" json:"missed_packets,omitempty"`
 	Measurements  []*NetworkMeasurement `protobuf:"bytes,15,rep,name=measurements,proto3" json:"measurements,omitempty"`
-	Exports       []*NetworkExport      `protobuf:"bytes,16,rep,name=exports,proto3" json:"exports,omitempty"`
+	Exports       []*NetworkExport      `protobuf:"bytes,16,rep,name=exports,proto3" json:"exports,omitempty"` // exports count records by kind since the switch began.
 	Spool         *NetworkSpool         `protobuf:"bytes,17,opt,name=spool,proto3" json:"spool,omitempty"`
 	Clock         *NetworkClock         `protobuf:"bytes,18,opt,name=clock,proto3" json:"clock,omitempty"`
 	Ports         []*NetworkPort        `protobuf:"bytes,19,rep,name=ports,proto3" json:"ports,omitempty"`
@@ -4594,14 +4688,16 @@ func (x *NetworkSwitch) GetSpanNs() int64 {
 	return 0
 }
 
-// NetworkMeasurement is one of a stage's.
+// Measurement is one of a stage's: a fragment, the points of a direction, a sample.
 type NetworkMeasurement struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Stage         string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
-	Part          string                 `protobuf:"bytes,2,opt,name=part,proto3" json:"part,omitempty"`          // tells several of a stage apart; empty: there is one
-	Epochs        uint64                 `protobuf:"varint,3,opt,name=epochs,proto3" json:"epochs,omitempty"`     // made into records
-	Overruns      uint64                 `protobuf:"varint,4,opt,name=overruns,proto3" json:"overruns,omitempty"` // epochs in which a worker lacked cells
-	Missed        uint64                 `protobuf:"varint,5,opt,name=missed,proto3" json:"missed,omitempty"`     // packets that were not measured for it
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Stage  string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
+	Part   string                 `protobuf:"bytes,2,opt,name=part,proto3" json:"part,omitempty"`      // part tells several measurements of a stage apart; empty: there is one.
+	Epochs uint64                 `protobuf:"varint,3,opt,name=epochs,proto3" json:"epochs,omitempty"` // epochs were made into records, of slices of the stage's own length.
+	// overruns are epochs in which a worker lacked cells, and missed the packets that
+	// were not measured for it.
+	Overruns      uint64 `protobuf:"varint,4,opt,name=overruns,proto3" json:"overruns,omitempty"`
+	Missed        uint64 `protobuf:"varint,5,opt,name=missed,proto3" json:"missed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4671,12 +4767,12 @@ func (x *NetworkMeasurement) GetMissed() uint64 {
 	return 0
 }
 
-// NetworkExport counts the records of a kind since the switch began.
+// Export counts the records of one kind.
 type NetworkExport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	Made          uint64                 `protobuf:"varint,2,opt,name=made,proto3" json:"made,omitempty"`
-	Sent          uint64                 `protobuf:"varint,3,opt,name=sent,proto3" json:"sent,omitempty"`       // acknowledged
+	Made          uint64                 `protobuf:"varint,2,opt,name=made,proto3" json:"made,omitempty"`       // made is how many there were; of these were
+	Sent          uint64                 `protobuf:"varint,3,opt,name=sent,proto3" json:"sent,omitempty"`       // acknowledged by the collector's store
 	Dropped       uint64                 `protobuf:"varint,4,opt,name=dropped,proto3" json:"dropped,omitempty"` // given up, beyond the spool's bound
 	Lost          uint64                 `protobuf:"varint,5,opt,name=lost,proto3" json:"lost,omitempty"`       // not encoded, or not written to the spool
 	Waiting       uint64                 `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"` // in the spool
@@ -4756,13 +4852,15 @@ func (x *NetworkExport) GetWaiting() uint64 {
 	return 0
 }
 
-// NetworkSpool is what waits on a switch's disk.
+// Spool is what waits on the switch's disk.
 type NetworkSpool struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Bytes         uint64                 `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	BoundBytes    uint64                 `protobuf:"varint,2,opt,name=bound_bytes,json=boundBytes,proto3" json:"bound_bytes,omitempty"` // 0: there is no spool
-	Connected     bool                   `protobuf:"varint,3,opt,name=connected,proto3" json:"connected,omitempty"`                     // the collector's store takes records at the moment
-	Remote        bool                   `protobuf:"varint,4,opt,name=remote,proto3" json:"remote,omitempty"`                           // records go on to a collector; else the spool is all there is
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Bytes      uint64                 `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	BoundBytes uint64                 `protobuf:"varint,2,opt,name=bound_bytes,json=boundBytes,proto3" json:"bound_bytes,omitempty"` // 0: there is no spool
+	Connected  bool                   `protobuf:"varint,3,opt,name=connected,proto3" json:"connected,omitempty"`
+	// remote: records go on to a collector; else the spool is all there is. connected: its
+	// store takes them at the moment.
+	Remote        bool `protobuf:"varint,4,opt,name=remote,proto3" json:"remote,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4825,16 +4923,22 @@ func (x *NetworkSpool) GetRemote() bool {
 	return false
 }
 
-// NetworkClock is a switch's clock: as its kernel knows it, and as delays tell.
+// NetworkClock is a switch's clock: as its kernel knows it, and as the delays to
+// its neighbours tell.
 type NetworkClock struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`                      // "CLOCK_TAI"
-	Synchronised  bool                   `protobuf:"varint,2,opt,name=synchronised,proto3" json:"synchronised,omitempty"`         // the kernel holds it to be
-	OffsetNs      int64                  `protobuf:"varint,3,opt,name=offset_ns,json=offsetNs,proto3" json:"offset_ns,omitempty"` // what the kernel still corrects
-	ErrorNs       uint64                 `protobuf:"varint,4,opt,name=error_ns,json=errorNs,proto3" json:"error_ns,omitempty"`    // its estimate of the clock's error
-	MaxErrorNs    uint64                 `protobuf:"varint,5,opt,name=max_error_ns,json=maxErrorNs,proto3" json:"max_error_ns,omitempty"`
-	TaiOffsetS    int64                  `protobuf:"varint,6,opt,name=tai_offset_s,json=taiOffsetS,proto3" json:"tai_offset_s,omitempty"` // that CLOCK_TAI is ahead of UTC, in seconds; 0: the kernel was not told
-	Offsets       []*NetworkOffset       `protobuf:"bytes,7,rep,name=offsets,proto3" json:"offsets,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Source       string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`              // "CLOCK_TAI"
+	Synchronised bool                   `protobuf:"varint,2,opt,name=synchronised,proto3" json:"synchronised,omitempty"` // synchronised: the kernel holds the clock to be disciplined.
+	// offset_ns is what the kernel still corrects, error_ns its estimate of the clock's
+	// error and max_error_ns the bound of it. Without synchronisation they mean little.
+	OffsetNs   int64  `protobuf:"varint,3,opt,name=offset_ns,json=offsetNs,proto3" json:"offset_ns,omitempty"`
+	ErrorNs    uint64 `protobuf:"varint,4,opt,name=error_ns,json=errorNs,proto3" json:"error_ns,omitempty"`
+	MaxErrorNs uint64 `protobuf:"varint,5,opt,name=max_error_ns,json=maxErrorNs,proto3" json:"max_error_ns,omitempty"`
+	// tai_offset_s is what CLOCK_TAI is ahead of UTC, in seconds; 0: the kernel was not told.
+	TaiOffsetS int64 `protobuf:"varint,6,opt,name=tai_offset_s,json=taiOffsetS,proto3" json:"tai_offset_s,omitempty"`
+	// offsets are how far the clock is ahead of those of neighbours, for links that have
+	// measurement points of LDS at both ends.
+	Offsets       []*NetworkOffset `protobuf:"bytes,7,rep,name=offsets,proto3" json:"offsets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4920,11 +5024,16 @@ func (x *NetworkClock) GetOffsets() []*NetworkOffset {
 
 // NetworkOffset is how far a clock is ahead of a neighbour's.
 type NetworkOffset struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Neighbour     string                 `protobuf:"bytes,1,opt,name=neighbour,proto3" json:"neighbour,omitempty"`
-	HasOffset     bool                   `protobuf:"varint,2,opt,name=has_offset,json=hasOffset,proto3" json:"has_offset,omitempty"` // as in Clocks
-	OffsetNs      *Bounded               `protobuf:"bytes,3,opt,name=offset_ns,json=offsetNs,proto3" json:"offset_ns,omitempty"`
-	Warning       *string                `protobuf:"bytes,4,opt,name=warning,proto3,oneof" json:"warning,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Neighbour string                 `protobuf:"bytes,1,opt,name=neighbour,proto3" json:"neighbour,omitempty"` // name of the switch
+	// has_offset tells that both directions were measured. offset_ns is right if the
+	// fastest packets of both took equally long; its bounds hold whatever they took,
+	// as no packet arrives before it leaves. Without has_offset only High is known.
+	HasOffset bool     `protobuf:"varint,2,opt,name=has_offset,json=hasOffset,proto3" json:"has_offset,omitempty"`
+	OffsetNs  *Bounded `protobuf:"bytes,3,opt,name=offset_ns,json=offsetNs,proto3" json:"offset_ns,omitempty"`
+	// warning says that the offset may be as large as what was measured; empty: it is
+	// not.
+	Warning       *string `protobuf:"bytes,4,opt,name=warning,proto3,oneof" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4989,20 +5098,26 @@ func (x *NetworkOffset) GetWarning() string {
 
 // NetworkPort is a port in the window.
 type NetworkPort struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Number         uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // from 0, as places name it
-	Name           string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Interface      string                 `protobuf:"bytes,3,opt,name=interface,proto3" json:"interface,omitempty"`
-	Mode           string                 `protobuf:"bytes,4,opt,name=mode,proto3" json:"mode,omitempty"` // all that was granted, in words
-	Up             bool                   `protobuf:"varint,5,opt,name=up,proto3" json:"up,omitempty"`
-	SpeedBps       uint64                 `protobuf:"varint,6,opt,name=speed_bps,json=speedBps,proto3" json:"speed_bps,omitempty"` // bits per second; 0: not known, and so are utilisations
-	HasRates       bool                   `protobuf:"varint,7,opt,name=has_rates,json=hasRates,proto3" json:"has_rates,omitempty"`
-	Received       *Rate                  `protobuf:"bytes,8,opt,name=received,proto3" json:"received,omitempty"`
-	Sent           *Rate                  `protobuf:"bytes,9,opt,name=sent,proto3" json:"sent,omitempty"`
-	Backlog        uint64                 `protobuf:"varint,10,opt,name=backlog,proto3" json:"backlog,omitempty"`                            // frames that wait to be sent, in the last status
-	MostBacklog    uint64                 `protobuf:"varint,11,opt,name=most_backlog,json=mostBacklog,proto3" json:"most_backlog,omitempty"` // in that of the window in which it was longest
-	Drops          []*Drop                `protobuf:"bytes,12,rep,name=drops,proto3" json:"drops,omitempty"`                                 // in the window with has_rates, else since the switch began
-	DropsPerSecond float64                `protobuf:"fixed64,13,opt,name=drops_per_second,json=dropsPerSecond,proto3" json:"drops_per_second,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Number    uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // from 0, as places name it
+	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Interface string                 `protobuf:"bytes,3,opt,name=interface,proto3" json:"interface,omitempty"`
+	Mode      string                 `protobuf:"bytes,4,opt,name=mode,proto3" json:"mode,omitempty"` // all that was granted, in words
+	Up        bool                   `protobuf:"varint,5,opt,name=up,proto3" json:"up,omitempty"`
+	// speed_bps is that of the configured link, else the interface's, in bits per second;
+	// 0: not known, and so are utilisations.
+	SpeedBps uint64 `protobuf:"varint,6,opt,name=speed_bps,json=speedBps,proto3" json:"speed_bps,omitempty"`
+	HasRates bool   `protobuf:"varint,7,opt,name=has_rates,json=hasRates,proto3" json:"has_rates,omitempty"` // has_rates: there were two statuses of one run to compare.
+	Received *Rate  `protobuf:"bytes,8,opt,name=received,proto3" json:"received,omitempty"`
+	Sent     *Rate  `protobuf:"bytes,9,opt,name=sent,proto3" json:"sent,omitempty"`
+	// backlog is how many frames wait to be sent, in the last status, and most_backlog in that
+	// in which it was longest, of up to mostStatuses of the window.
+	Backlog     uint64 `protobuf:"varint,10,opt,name=backlog,proto3" json:"backlog,omitempty"`
+	MostBacklog uint64 `protobuf:"varint,11,opt,name=most_backlog,json=mostBacklog,proto3" json:"most_backlog,omitempty"`
+	// drops are by reason: of packets that arrived here, and of those lost at the port,
+	// in the window where has_rates, else since the switch began. drops_per_second is of all.
+	Drops          []*Drop `protobuf:"bytes,12,rep,name=drops,proto3" json:"drops,omitempty"`
+	DropsPerSecond float64 `protobuf:"fixed64,13,opt,name=drops_per_second,json=dropsPerSecond,proto3" json:"drops_per_second,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -5128,7 +5243,70 @@ func (x *NetworkPort) GetDropsPerSecond() float64 {
 	return 0
 }
 
-// Drop counts the packets that were dropped for a reason.
+// Rate is traffic in one direction.
+type Rate struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	PacketsPerSecond float64                `protobuf:"fixed64,1,opt,name=packets_per_second,json=packetsPerSecond,proto3" json:"packets_per_second,omitempty"`
+	BitsPerSecond    float64                `protobuf:"fixed64,2,opt,name=bits_per_second,json=bitsPerSecond,proto3" json:"bits_per_second,omitempty"` // of frames, without FCS
+	// utilisation is the share of the speed, with what each frame takes on the wire beside
+	// itself (24 bytes); 0 where the speed is not known.
+	Utilisation   float64 `protobuf:"fixed64,3,opt,name=utilisation,proto3" json:"utilisation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rate) Reset() {
+	*x = Rate{}
+	mi := &file_query_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rate) ProtoMessage() {}
+
+func (x *Rate) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rate.ProtoReflect.Descriptor instead.
+func (*Rate) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *Rate) GetPacketsPerSecond() float64 {
+	if x != nil {
+		return x.PacketsPerSecond
+	}
+	return 0
+}
+
+func (x *Rate) GetBitsPerSecond() float64 {
+	if x != nil {
+		return x.BitsPerSecond
+	}
+	return 0
+}
+
+func (x *Rate) GetUtilisation() float64 {
+	if x != nil {
+		return x.Utilisation
+	}
+	return 0
+}
+
+// Drop counts the packets that were dropped for one reason.
 type Drop struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -5139,7 +5317,7 @@ type Drop struct {
 
 func (x *Drop) Reset() {
 	*x = Drop{}
-	mi := &file_query_proto_msgTypes[46]
+	mi := &file_query_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5151,7 +5329,7 @@ func (x *Drop) String() string {
 func (*Drop) ProtoMessage() {}
 
 func (x *Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[46]
+	mi := &file_query_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5164,7 +5342,7 @@ func (x *Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drop.ProtoReflect.Descriptor instead.
 func (*Drop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{46}
+	return file_query_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Drop) GetReason() string {
@@ -5183,20 +5361,22 @@ func (x *Drop) GetPackets() uint64 {
 
 // NetworkWorker is a worker in the window.
 type NetworkWorker struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	Id               uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Core             int64                  `protobuf:"varint,2,opt,name=core,proto3" json:"core,omitempty"` // -1: not pinned
-	HasRates         bool                   `protobuf:"varint,3,opt,name=has_rates,json=hasRates,proto3" json:"has_rates,omitempty"`
-	Cpu              float64                `protobuf:"fixed64,4,opt,name=cpu,proto3" json:"cpu,omitempty"`   // share of a processor that its thread used, 0 to 1
-	Busy             float64                `protobuf:"fixed64,5,opt,name=busy,proto3" json:"busy,omitempty"` // share of its rounds that found packets, 0 to 1
-	PacketsPerSecond float64                `protobuf:"fixed64,6,opt,name=packets_per_second,json=packetsPerSecond,proto3" json:"packets_per_second,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Core  int64                  `protobuf:"varint,2,opt,name=core,proto3" json:"core,omitempty"` // -1: not pinned
+	// has_rates: there were two statuses to compare. cpu is the share of a processor that the
+	// thread used, busy the share of its rounds over the queues that found packets.
+	HasRates         bool    `protobuf:"varint,3,opt,name=has_rates,json=hasRates,proto3" json:"has_rates,omitempty"`
+	Cpu              float64 `protobuf:"fixed64,4,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Busy             float64 `protobuf:"fixed64,5,opt,name=busy,proto3" json:"busy,omitempty"`
+	PacketsPerSecond float64 `protobuf:"fixed64,6,opt,name=packets_per_second,json=packetsPerSecond,proto3" json:"packets_per_second,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *NetworkWorker) Reset() {
 	*x = NetworkWorker{}
-	mi := &file_query_proto_msgTypes[47]
+	mi := &file_query_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5208,7 +5388,7 @@ func (x *NetworkWorker) String() string {
 func (*NetworkWorker) ProtoMessage() {}
 
 func (x *NetworkWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[47]
+	mi := &file_query_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5221,7 +5401,7 @@ func (x *NetworkWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkWorker.ProtoReflect.Descriptor instead.
 func (*NetworkWorker) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{47}
+	return file_query_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NetworkWorker) GetId() uint32 {
@@ -5266,76 +5446,17 @@ func (x *NetworkWorker) GetPacketsPerSecond() float64 {
 	return 0
 }
 
-// Rate is traffic in one direction.
-type Rate struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	PacketsPerSecond float64                `protobuf:"fixed64,1,opt,name=packets_per_second,json=packetsPerSecond,proto3" json:"packets_per_second,omitempty"`
-	BitsPerSecond    float64                `protobuf:"fixed64,2,opt,name=bits_per_second,json=bitsPerSecond,proto3" json:"bits_per_second,omitempty"` // of frames, without FCS
-	Utilisation      float64                `protobuf:"fixed64,3,opt,name=utilisation,proto3" json:"utilisation,omitempty"`                            // share of the speed, with 24 bytes beside each frame
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
-}
-
-func (x *Rate) Reset() {
-	*x = Rate{}
-	mi := &file_query_proto_msgTypes[48]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Rate) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Rate) ProtoMessage() {}
-
-func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[48]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Rate.ProtoReflect.Descriptor instead.
-func (*Rate) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{48}
-}
-
-func (x *Rate) GetPacketsPerSecond() float64 {
-	if x != nil {
-		return x.PacketsPerSecond
-	}
-	return 0
-}
-
-func (x *Rate) GetBitsPerSecond() float64 {
-	if x != nil {
-		return x.BitsPerSecond
-	}
-	return 0
-}
-
-func (x *Rate) GetUtilisation() float64 {
-	if x != nil {
-		return x.Utilisation
-	}
-	return 0
-}
-
-// NetworkLink is a configured link. Its lists have two elements, for either end.
+// NetworkLink is a configured link.
 type NetworkLink struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ends          []*NetworkEnd          `protobuf:"bytes,1,rep,name=ends,proto3" json:"ends,omitempty"`
-	SpeedBps      uint64                 `protobuf:"varint,2,opt,name=speed_bps,json=speedBps,proto3" json:"speed_bps,omitempty"` // 0: not known
-	Up            bool                   `protobuf:"varint,3,opt,name=up,proto3" json:"up,omitempty"`                             // all ports of it say so
-	HasRates      bool                   `protobuf:"varint,4,opt,name=has_rates,json=hasRates,proto3" json:"has_rates,omitempty"`
-	Rates         []*Rate                `protobuf:"bytes,5,rep,name=rates,proto3" json:"rates,omitempty"`               // of what leaves the end
-	Backlogs      []uint64               `protobuf:"varint,6,rep,packed,name=backlogs,proto3" json:"backlogs,omitempty"` // of the end's port, frames
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Ends     []*NetworkEnd          `protobuf:"bytes,1,rep,name=ends,proto3" json:"ends,omitempty"`
+	SpeedBps uint64                 `protobuf:"varint,2,opt,name=speed_bps,json=speedBps,proto3" json:"speed_bps,omitempty"` // speed_bps in bits per second; 0: not known.
+	Up       bool                   `protobuf:"varint,3,opt,name=up,proto3" json:"up,omitempty"`                             // Up: all ports of it say so.
+	// has_rates: an end is a switch whose rates are known. rates are of what leaves ends[0]
+	// and ends[1], as the sender counts it, else as the receiver.
+	HasRates      bool     `protobuf:"varint,4,opt,name=has_rates,json=hasRates,proto3" json:"has_rates,omitempty"`
+	Rates         []*Rate  `protobuf:"bytes,5,rep,name=rates,proto3" json:"rates,omitempty"`
+	Backlogs      []uint64 `protobuf:"varint,6,rep,packed,name=backlogs,proto3" json:"backlogs,omitempty"` // backlogs are of the ends' ports, in frames.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5412,14 +5533,15 @@ func (x *NetworkLink) GetBacklogs() []uint64 {
 	return nil
 }
 
-// NetworkEnd is an end of a link: a port of a switch, or a host.
+// NetworkEnd is an end of a link: a port of a switch, or what stands beside the
+// network, such as a host.
 type NetworkEnd struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	HasSwitch     bool                   `protobuf:"varint,2,opt,name=has_switch,json=hasSwitch,proto3" json:"has_switch,omitempty"` // name is a switch that was heard of
-	Switch        uint32                 `protobuf:"varint,3,opt,name=switch,proto3" json:"switch,omitempty"`                        // its number
-	Port          string                 `protobuf:"bytes,4,opt,name=port,proto3" json:"port,omitempty"`                             // the port's name
-	Number        int64                  `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"`                        // the port's; -1: not known
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                             // of the switch or the host
+	HasSwitch     bool                   `protobuf:"varint,2,opt,name=has_switch,json=hasSwitch,proto3" json:"has_switch,omitempty"` // has_switch: name is a switch that was heard of, and switch its number.
+	Switch        uint32                 `protobuf:"varint,3,opt,name=switch,proto3" json:"switch,omitempty"`
+	Port          string                 `protobuf:"bytes,4,opt,name=port,proto3" json:"port,omitempty"` // port is the port's name; number its number, -1: it is not known.
+	Number        int64                  `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6233,23 +6355,7 @@ const file_query_proto_rawDesc = "" +
 	"\x06answer\"4\n" +
 	"\x04None\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"E\n" +
-	"\aBounded\x12\x14\n" +
-	"\x05value\x18\x01 \x01(\x01R\x05value\x12\x10\n" +
-	"\x03low\x18\x02 \x01(\x01R\x03low\x12\x12\n" +
-	"\x04high\x18\x03 \x01(\x01R\x04high\"\x8c\x02\n" +
-	"\aMissing\x12\x16\n" +
-	"\x06switch\x18\x01 \x01(\tR\x06switch\x12\x0e\n" +
-	"\x02of\x18\x02 \x01(\tR\x02of\x12\x1a\n" +
-	"\binstance\x18\x03 \x01(\rR\binstance\x12#\n" +
-	"\rabsent_slices\x18\x04 \x01(\x03R\fabsentSlices\x12%\n" +
-	"\x0epartial_slices\x18\x05 \x01(\x03R\rpartialSlices\x12%\n" +
-	"\x0emissed_packets\x18\x06 \x01(\x04R\rmissedPackets\x12!\n" +
-	"\flost_records\x18\a \x01(\x04R\vlostRecords\x12'\n" +
-	"\x0fevicted_records\x18\b \x01(\x04R\x0eevictedRecords\":\n" +
-	"\x06Absent\x12\x14\n" +
-	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1a\n" +
-	"\bfragment\x18\x02 \x01(\tR\bfragment\"\x8b\x04\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x8b\x04\n" +
 	"\x06Volume\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -6270,7 +6376,20 @@ const file_query_proto_rawDesc = "" +
 	"per_switch\x18\x0f \x03(\v2\x1b.weir.query.v1.SwitchVolumeR\tperSwitch\x12\x19\n" +
 	"\x05flows\x18\x10 \x01(\tH\x00R\x05flows\x88\x01\x01\x12*\n" +
 	"\x05share\x18\x11 \x01(\v2\x14.weir.query.v1.ShareR\x05shareB\b\n" +
-	"\x06_flows\"V\n" +
+	"\x06_flows\"\x8c\x02\n" +
+	"\aMissing\x12\x16\n" +
+	"\x06switch\x18\x01 \x01(\tR\x06switch\x12\x0e\n" +
+	"\x02of\x18\x02 \x01(\tR\x02of\x12\x1a\n" +
+	"\binstance\x18\x03 \x01(\rR\binstance\x12#\n" +
+	"\rabsent_slices\x18\x04 \x01(\x03R\fabsentSlices\x12%\n" +
+	"\x0epartial_slices\x18\x05 \x01(\x03R\rpartialSlices\x12%\n" +
+	"\x0emissed_packets\x18\x06 \x01(\x04R\rmissedPackets\x12!\n" +
+	"\flost_records\x18\a \x01(\x04R\vlostRecords\x12'\n" +
+	"\x0fevicted_records\x18\b \x01(\x04R\x0eevictedRecords\"E\n" +
+	"\aBounded\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\x01R\x05value\x12\x10\n" +
+	"\x03low\x18\x02 \x01(\x01R\x03low\x12\x12\n" +
+	"\x04high\x18\x03 \x01(\x01R\x04high\"V\n" +
 	"\fSwitchVolume\x12\x16\n" +
 	"\x06switch\x18\x01 \x01(\tR\x06switch\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x14\n" +
@@ -6311,7 +6430,10 @@ const file_query_proto_rawDesc = "" +
 	"\x03low\x18\r \x01(\x01R\x03low\x12\x12\n" +
 	"\x04high\x18\x0e \x01(\x01R\x04high\x12\x18\n" +
 	"\acovered\x18\x0f \x01(\x01R\acovered\x12-\n" +
-	"\x06absent\x18\x10 \x03(\v2\x15.weir.query.v1.AbsentR\x06absent\"\xe8\x05\n" +
+	"\x06absent\x18\x10 \x03(\v2\x15.weir.query.v1.AbsentR\x06absent\":\n" +
+	"\x06Absent\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1a\n" +
+	"\bfragment\x18\x02 \x01(\tR\bfragment\"\xe8\x05\n" +
 	"\fHeavyHitters\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -6488,19 +6610,7 @@ const file_query_proto_rawDesc = "" +
 	"\vPathPassage\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1a\n" +
-	"\bswitches\x18\x03 \x03(\tR\bswitches\"\xab\x01\n" +
-	"\rQuantileValue\x12\x12\n" +
-	"\x04rank\x18\x01 \x01(\x01R\x04rank\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value\x12\x10\n" +
-	"\x03low\x18\x03 \x01(\x01R\x03low\x12\x12\n" +
-	"\x04high\x18\x04 \x01(\x01R\x04high\x12\x19\n" +
-	"\brank_low\x18\x05 \x01(\x01R\arankLow\x12\x1b\n" +
-	"\trank_high\x18\x06 \x01(\x01R\brankHigh\x12\x12\n" +
-	"\x04open\x18\a \x01(\bR\x04open\"b\n" +
-	"\n" +
-	"ValueStats\x12\x18\n" +
-	"\asamples\x18\x01 \x01(\x04R\asamples\x12:\n" +
-	"\tquantiles\x18\x02 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\"\xa6\x04\n" +
+	"\bswitches\x18\x03 \x03(\tR\bswitches\"\xa6\x04\n" +
 	"\rLatencyAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -6532,7 +6642,15 @@ const file_query_proto_rawDesc = "" +
 	"\x06switch\x18\x02 \x01(\tR\x06switch\x12\x14\n" +
 	"\x05flows\x18\x03 \x01(\x03R\x05flows\x12\x18\n" +
 	"\asamples\x18\x04 \x01(\x04R\asamples\x12:\n" +
-	"\tquantiles\x18\x05 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\"\xcc\x05\n" +
+	"\tquantiles\x18\x05 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\"\xab\x01\n" +
+	"\rQuantileValue\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\x01R\x04rank\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value\x12\x10\n" +
+	"\x03low\x18\x03 \x01(\x01R\x03low\x12\x12\n" +
+	"\x04high\x18\x04 \x01(\x01R\x04high\x12\x19\n" +
+	"\brank_low\x18\x05 \x01(\x01R\arankLow\x12\x1b\n" +
+	"\trank_high\x18\x06 \x01(\x01R\brankHigh\x12\x12\n" +
+	"\x04open\x18\a \x01(\bR\x04open\"\xcc\x05\n" +
 	"\x10CongestionAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -6561,7 +6679,11 @@ const file_query_proto_rawDesc = "" +
 	"\x05flows\x18\x1a \x03(\v2\x1d.weir.query.v1.FlowCongestionR\x05flows\x12\x12\n" +
 	"\x04more\x18\x1b \x01(\x03R\x04more\x123\n" +
 	"\x05links\x18\x1c \x03(\v2\x1d.weir.query.v1.LinkCongestionR\x05links\x12+\n" +
-	"\x04hops\x18\x1d \x03(\v2\x17.weir.query.v1.HopStatsR\x04hops\"\xb0\x01\n" +
+	"\x04hops\x18\x1d \x03(\v2\x17.weir.query.v1.HopStatsR\x04hops\"b\n" +
+	"\n" +
+	"ValueStats\x12\x18\n" +
+	"\asamples\x18\x01 \x01(\x04R\asamples\x12:\n" +
+	"\tquantiles\x18\x02 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\"\xb0\x01\n" +
 	"\x0eFlowCongestion\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\asamples\x18\x02 \x01(\x04R\asamples\x12:\n" +
@@ -6722,7 +6844,11 @@ const file_query_proto_rawDesc = "" +
 	" \x01(\x04R\abacklog\x12!\n" +
 	"\fmost_backlog\x18\v \x01(\x04R\vmostBacklog\x12)\n" +
 	"\x05drops\x18\f \x03(\v2\x13.weir.query.v1.DropR\x05drops\x12(\n" +
-	"\x10drops_per_second\x18\r \x01(\x01R\x0edropsPerSecond\"8\n" +
+	"\x10drops_per_second\x18\r \x01(\x01R\x0edropsPerSecond\"~\n" +
+	"\x04Rate\x12,\n" +
+	"\x12packets_per_second\x18\x01 \x01(\x01R\x10packetsPerSecond\x12&\n" +
+	"\x0fbits_per_second\x18\x02 \x01(\x01R\rbitsPerSecond\x12 \n" +
+	"\vutilisation\x18\x03 \x01(\x01R\vutilisation\"8\n" +
 	"\x04Drop\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\"\xa4\x01\n" +
@@ -6732,11 +6858,7 @@ const file_query_proto_rawDesc = "" +
 	"\thas_rates\x18\x03 \x01(\bR\bhasRates\x12\x10\n" +
 	"\x03cpu\x18\x04 \x01(\x01R\x03cpu\x12\x12\n" +
 	"\x04busy\x18\x05 \x01(\x01R\x04busy\x12,\n" +
-	"\x12packets_per_second\x18\x06 \x01(\x01R\x10packetsPerSecond\"~\n" +
-	"\x04Rate\x12,\n" +
-	"\x12packets_per_second\x18\x01 \x01(\x01R\x10packetsPerSecond\x12&\n" +
-	"\x0fbits_per_second\x18\x02 \x01(\x01R\rbitsPerSecond\x12 \n" +
-	"\vutilisation\x18\x03 \x01(\x01R\vutilisation\"\xcd\x01\n" +
+	"\x12packets_per_second\x18\x06 \x01(\x01R\x10packetsPerSecond\"\xcd\x01\n" +
 	"\vNetworkLink\x12-\n" +
 	"\x04ends\x18\x01 \x03(\v2\x19.weir.query.v1.NetworkEndR\x04ends\x12\x1b\n" +
 	"\tspeed_bps\x18\x02 \x01(\x04R\bspeedBps\x12\x0e\n" +
@@ -6843,15 +6965,15 @@ var file_query_proto_goTypes = []any{
 	(*Question)(nil),           // 2: weir.query.v1.Question
 	(*Answer)(nil),             // 3: weir.query.v1.Answer
 	(*None)(nil),               // 4: weir.query.v1.None
-	(*Bounded)(nil),            // 5: weir.query.v1.Bounded
+	(*Volume)(nil),             // 5: weir.query.v1.Volume
 	(*Missing)(nil),            // 6: weir.query.v1.Missing
-	(*Absent)(nil),             // 7: weir.query.v1.Absent
-	(*Volume)(nil),             // 8: weir.query.v1.Volume
-	(*SwitchVolume)(nil),       // 9: weir.query.v1.SwitchVolume
-	(*Share)(nil),              // 10: weir.query.v1.Share
-	(*Frequency)(nil),          // 11: weir.query.v1.Frequency
-	(*SampleFrequency)(nil),    // 12: weir.query.v1.SampleFrequency
-	(*SketchFrequency)(nil),    // 13: weir.query.v1.SketchFrequency
+	(*Bounded)(nil),            // 7: weir.query.v1.Bounded
+	(*SwitchVolume)(nil),       // 8: weir.query.v1.SwitchVolume
+	(*Share)(nil),              // 9: weir.query.v1.Share
+	(*Frequency)(nil),          // 10: weir.query.v1.Frequency
+	(*SampleFrequency)(nil),    // 11: weir.query.v1.SampleFrequency
+	(*SketchFrequency)(nil),    // 12: weir.query.v1.SketchFrequency
+	(*Absent)(nil),             // 13: weir.query.v1.Absent
 	(*HeavyHitters)(nil),       // 14: weir.query.v1.HeavyHitters
 	(*HeavyFlow)(nil),          // 15: weir.query.v1.HeavyFlow
 	(*Entropy)(nil),            // 16: weir.query.v1.Entropy
@@ -6864,11 +6986,11 @@ var file_query_proto_goTypes = []any{
 	(*FlowPath)(nil),           // 23: weir.query.v1.FlowPath
 	(*PathHop)(nil),            // 24: weir.query.v1.PathHop
 	(*PathPassage)(nil),        // 25: weir.query.v1.PathPassage
-	(*QuantileValue)(nil),      // 26: weir.query.v1.QuantileValue
-	(*ValueStats)(nil),         // 27: weir.query.v1.ValueStats
-	(*LatencyAnswer)(nil),      // 28: weir.query.v1.LatencyAnswer
-	(*HopStats)(nil),           // 29: weir.query.v1.HopStats
-	(*CongestionAnswer)(nil),   // 30: weir.query.v1.CongestionAnswer
+	(*LatencyAnswer)(nil),      // 26: weir.query.v1.LatencyAnswer
+	(*HopStats)(nil),           // 27: weir.query.v1.HopStats
+	(*QuantileValue)(nil),      // 28: weir.query.v1.QuantileValue
+	(*CongestionAnswer)(nil),   // 29: weir.query.v1.CongestionAnswer
+	(*ValueStats)(nil),         // 30: weir.query.v1.ValueStats
 	(*FlowCongestion)(nil),     // 31: weir.query.v1.FlowCongestion
 	(*LinkCongestion)(nil),     // 32: weir.query.v1.LinkCongestion
 	(*LoopsAnswer)(nil),        // 33: weir.query.v1.LoopsAnswer
@@ -6884,9 +7006,9 @@ var file_query_proto_goTypes = []any{
 	(*NetworkClock)(nil),       // 43: weir.query.v1.NetworkClock
 	(*NetworkOffset)(nil),      // 44: weir.query.v1.NetworkOffset
 	(*NetworkPort)(nil),        // 45: weir.query.v1.NetworkPort
-	(*Drop)(nil),               // 46: weir.query.v1.Drop
-	(*NetworkWorker)(nil),      // 47: weir.query.v1.NetworkWorker
-	(*Rate)(nil),               // 48: weir.query.v1.Rate
+	(*Rate)(nil),               // 46: weir.query.v1.Rate
+	(*Drop)(nil),               // 47: weir.query.v1.Drop
+	(*NetworkWorker)(nil),      // 48: weir.query.v1.NetworkWorker
 	(*NetworkLink)(nil),        // 49: weir.query.v1.NetworkLink
 	(*NetworkEnd)(nil),         // 50: weir.query.v1.NetworkEnd
 	(*CollectorRequest)(nil),   // 51: weir.query.v1.CollectorRequest
@@ -6901,67 +7023,67 @@ var file_query_proto_goTypes = []any{
 var file_query_proto_depIdxs = []int32{
 	2,  // 0: weir.query.v1.AskRequest.question:type_name -> weir.query.v1.Question
 	2,  // 1: weir.query.v1.WatchRequest.question:type_name -> weir.query.v1.Question
-	8,  // 2: weir.query.v1.Answer.volume:type_name -> weir.query.v1.Volume
-	11, // 3: weir.query.v1.Answer.frequency:type_name -> weir.query.v1.Frequency
+	5,  // 2: weir.query.v1.Answer.volume:type_name -> weir.query.v1.Volume
+	10, // 3: weir.query.v1.Answer.frequency:type_name -> weir.query.v1.Frequency
 	14, // 4: weir.query.v1.Answer.heavy_hitters:type_name -> weir.query.v1.HeavyHitters
 	16, // 5: weir.query.v1.Answer.entropy:type_name -> weir.query.v1.Entropy
 	17, // 6: weir.query.v1.Answer.cardinality:type_name -> weir.query.v1.Cardinality
 	18, // 7: weir.query.v1.Answer.between:type_name -> weir.query.v1.Between
 	20, // 8: weir.query.v1.Answer.target:type_name -> weir.query.v1.Target
 	22, // 9: weir.query.v1.Answer.path:type_name -> weir.query.v1.PathAnswer
-	28, // 10: weir.query.v1.Answer.latency:type_name -> weir.query.v1.LatencyAnswer
-	30, // 11: weir.query.v1.Answer.congestion:type_name -> weir.query.v1.CongestionAnswer
+	26, // 10: weir.query.v1.Answer.latency:type_name -> weir.query.v1.LatencyAnswer
+	29, // 11: weir.query.v1.Answer.congestion:type_name -> weir.query.v1.CongestionAnswer
 	33, // 12: weir.query.v1.Answer.loops:type_name -> weir.query.v1.LoopsAnswer
 	35, // 13: weir.query.v1.Answer.series:type_name -> weir.query.v1.Series
 	38, // 14: weir.query.v1.Answer.network:type_name -> weir.query.v1.Network
 	4,  // 15: weir.query.v1.Answer.none:type_name -> weir.query.v1.None
 	6,  // 16: weir.query.v1.Volume.missing:type_name -> weir.query.v1.Missing
-	5,  // 17: weir.query.v1.Volume.packets:type_name -> weir.query.v1.Bounded
-	5,  // 18: weir.query.v1.Volume.bytes:type_name -> weir.query.v1.Bounded
-	9,  // 19: weir.query.v1.Volume.per_switch:type_name -> weir.query.v1.SwitchVolume
-	10, // 20: weir.query.v1.Volume.share:type_name -> weir.query.v1.Share
-	5,  // 21: weir.query.v1.Share.packets:type_name -> weir.query.v1.Bounded
-	5,  // 22: weir.query.v1.Share.bytes:type_name -> weir.query.v1.Bounded
-	12, // 23: weir.query.v1.Frequency.sample:type_name -> weir.query.v1.SampleFrequency
-	13, // 24: weir.query.v1.Frequency.sketch:type_name -> weir.query.v1.SketchFrequency
+	7,  // 17: weir.query.v1.Volume.packets:type_name -> weir.query.v1.Bounded
+	7,  // 18: weir.query.v1.Volume.bytes:type_name -> weir.query.v1.Bounded
+	8,  // 19: weir.query.v1.Volume.per_switch:type_name -> weir.query.v1.SwitchVolume
+	9,  // 20: weir.query.v1.Volume.share:type_name -> weir.query.v1.Share
+	7,  // 21: weir.query.v1.Share.packets:type_name -> weir.query.v1.Bounded
+	7,  // 22: weir.query.v1.Share.bytes:type_name -> weir.query.v1.Bounded
+	11, // 23: weir.query.v1.Frequency.sample:type_name -> weir.query.v1.SampleFrequency
+	12, // 24: weir.query.v1.Frequency.sketch:type_name -> weir.query.v1.SketchFrequency
 	6,  // 25: weir.query.v1.SampleFrequency.missing:type_name -> weir.query.v1.Missing
-	5,  // 26: weir.query.v1.SampleFrequency.packets:type_name -> weir.query.v1.Bounded
-	5,  // 27: weir.query.v1.SampleFrequency.bytes:type_name -> weir.query.v1.Bounded
+	7,  // 26: weir.query.v1.SampleFrequency.packets:type_name -> weir.query.v1.Bounded
+	7,  // 27: weir.query.v1.SampleFrequency.bytes:type_name -> weir.query.v1.Bounded
 	6,  // 28: weir.query.v1.SketchFrequency.missing:type_name -> weir.query.v1.Missing
-	7,  // 29: weir.query.v1.SketchFrequency.absent:type_name -> weir.query.v1.Absent
+	13, // 29: weir.query.v1.SketchFrequency.absent:type_name -> weir.query.v1.Absent
 	6,  // 30: weir.query.v1.HeavyHitters.missing:type_name -> weir.query.v1.Missing
-	5,  // 31: weir.query.v1.HeavyHitters.volume:type_name -> weir.query.v1.Bounded
+	7,  // 31: weir.query.v1.HeavyHitters.volume:type_name -> weir.query.v1.Bounded
 	15, // 32: weir.query.v1.HeavyHitters.flows:type_name -> weir.query.v1.HeavyFlow
-	7,  // 33: weir.query.v1.HeavyHitters.absent:type_name -> weir.query.v1.Absent
+	13, // 33: weir.query.v1.HeavyHitters.absent:type_name -> weir.query.v1.Absent
 	6,  // 34: weir.query.v1.Entropy.missing:type_name -> weir.query.v1.Missing
-	5,  // 35: weir.query.v1.Entropy.bits:type_name -> weir.query.v1.Bounded
-	5,  // 36: weir.query.v1.Entropy.flows:type_name -> weir.query.v1.Bounded
-	5,  // 37: weir.query.v1.Entropy.f2:type_name -> weir.query.v1.Bounded
-	5,  // 38: weir.query.v1.Entropy.total:type_name -> weir.query.v1.Bounded
-	7,  // 39: weir.query.v1.Entropy.absent:type_name -> weir.query.v1.Absent
+	7,  // 35: weir.query.v1.Entropy.bits:type_name -> weir.query.v1.Bounded
+	7,  // 36: weir.query.v1.Entropy.flows:type_name -> weir.query.v1.Bounded
+	7,  // 37: weir.query.v1.Entropy.f2:type_name -> weir.query.v1.Bounded
+	7,  // 38: weir.query.v1.Entropy.total:type_name -> weir.query.v1.Bounded
+	13, // 39: weir.query.v1.Entropy.absent:type_name -> weir.query.v1.Absent
 	6,  // 40: weir.query.v1.Cardinality.missing:type_name -> weir.query.v1.Missing
-	5,  // 41: weir.query.v1.Cardinality.flows:type_name -> weir.query.v1.Bounded
+	7,  // 41: weir.query.v1.Cardinality.flows:type_name -> weir.query.v1.Bounded
 	6,  // 42: weir.query.v1.Between.missing:type_name -> weir.query.v1.Missing
-	5,  // 43: weir.query.v1.Between.delay_ns:type_name -> weir.query.v1.Bounded
+	7,  // 43: weir.query.v1.Between.delay_ns:type_name -> weir.query.v1.Bounded
 	19, // 44: weir.query.v1.Between.clocks:type_name -> weir.query.v1.Clocks
-	5,  // 45: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
+	7,  // 45: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
 	6,  // 46: weir.query.v1.Target.missing:type_name -> weir.query.v1.Missing
 	21, // 47: weir.query.v1.Target.fragments:type_name -> weir.query.v1.FragmentError
 	6,  // 48: weir.query.v1.PathAnswer.missing:type_name -> weir.query.v1.Missing
 	23, // 49: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
 	24, // 50: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
 	25, // 51: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
-	26, // 52: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	6,  // 53: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
-	29, // 54: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
-	26, // 55: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	6,  // 56: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
-	27, // 57: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
-	31, // 58: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowCongestion
-	32, // 59: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
-	29, // 60: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
-	26, // 61: weir.query.v1.FlowCongestion.quantiles:type_name -> weir.query.v1.QuantileValue
-	26, // 62: weir.query.v1.FlowCongestion.median:type_name -> weir.query.v1.QuantileValue
+	6,  // 52: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
+	27, // 53: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
+	28, // 54: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	6,  // 55: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
+	30, // 56: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
+	31, // 57: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowCongestion
+	32, // 58: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
+	27, // 59: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
+	28, // 60: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	28, // 61: weir.query.v1.FlowCongestion.quantiles:type_name -> weir.query.v1.QuantileValue
+	28, // 62: weir.query.v1.FlowCongestion.median:type_name -> weir.query.v1.QuantileValue
 	6,  // 63: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
 	34, // 64: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
 	6,  // 65: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
@@ -6975,14 +7097,14 @@ var file_query_proto_depIdxs = []int32{
 	42, // 73: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
 	43, // 74: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
 	45, // 75: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
-	47, // 76: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
+	48, // 76: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
 	44, // 77: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
-	5,  // 78: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
-	48, // 79: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
-	48, // 80: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
-	46, // 81: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
+	7,  // 78: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
+	46, // 79: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
+	46, // 80: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
+	47, // 81: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
 	50, // 82: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
-	48, // 83: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
+	46, // 83: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
 	53, // 84: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
 	54, // 85: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
 	55, // 86: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
@@ -7025,7 +7147,7 @@ func file_query_proto_init() {
 		(*Answer_Network)(nil),
 		(*Answer_None)(nil),
 	}
-	file_query_proto_msgTypes[8].OneofWrappers = []any{}
+	file_query_proto_msgTypes[5].OneofWrappers = []any{}
 	file_query_proto_msgTypes[14].OneofWrappers = []any{}
 	file_query_proto_msgTypes[15].OneofWrappers = []any{}
 	file_query_proto_msgTypes[18].OneofWrappers = []any{}
