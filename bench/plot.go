@@ -3,35 +3,55 @@ package bench
 import (
 	"cmp"
 	"fmt"
-	"html"
+	"image/color"
 	"io"
 	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Sizes of a plot, in pixels.
+// Sizes of a plot.
 const (
-	plotWidth  = 860
-	plotMargin = 14
-	labelWidth = 300 // of the names of bars
-	valueWidth = 130 // of the figures behind bars
-	barHeight  = 11
-	barGap     = 8
-	lineHeight = 240 // of a diagram of lines
-	axisWidth  = 70  // of the figures beside it
-	textSize   = 12
+	plotWidth  = vg.Length(720)
+	plotMargin = vg.Length(90) // at the right of bars, for their values
+	leftMargin = vg.Length(14)
+	// slack is between a text and what is to its right: a viewer's font may be wider than the library's.
+	slack      = vg.Length(20)
+	barWidth   = vg.Length(10)
+	lineHeight = vg.Length(240) // of a diagram of lines
+	axisHeight = vg.Length(70)  // of titles and of the axis below
+	textSize   = vg.Length(10)
+	legendLine = vg.Length(14)
 	maxSeries  = 8 // in one diagram of lines
 )
 
-// The colours of ours and of the reference, and of lines (Okabe and Ito's, which the colour-blind tell apart).
+// The colours of our bars and of the reference, and of lines (Okabe and Ito's, which the colour-blind can distinguish).
 var (
-	ourColour       = "#0072b2"
-	referenceColour = "#bbbbbb"
-	lineColours     = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"}
+	ourColour       = rgb(0x0072b2)
+	referenceColour = rgb(0xbbbbbb)
+	lineColours     = []color.Color{rgb(0x0072b2), rgb(0xd55e00), rgb(0x009e73), rgb(0xcc79a7), rgb(0xe69f00), rgb(0x56b4e9), rgb(0), rgb(0x999999)}
 )
+
+func rgb(hex uint32) color.Color {
+	return color.RGBA{R: uint8(hex >> 16), G: uint8(hex >> 8), B: uint8(hex), A: 0xff}
+}
+
+// panel is one diagram of a drawing.
+type panel struct {
+	*plot.Plot
+	height, right vg.Length
+	legend        plot.Legend // below the diagram
+	legendHeight  vg.Length
+}
 
 // Plot draws a result as SVG. Rows of one unit are one panel of bars, the value beside its reference. Rows
 // whose metrics differ by a number at the end of a word, such as "error.k5" and "error.k25", become a line
@@ -40,46 +60,58 @@ func Plot(w io.Writer, r *Result) error {
 	if err := r.Validate(); err != nil {
 		return fmt.Errorf("result %s: %w", r.Name, err)
 	}
-	d := &drawing{y: plotMargin + textSize}
-	d.text(plotMargin, d.y, "start", "bold", fmt.Sprintf("%s, seed %d", r.Name, r.Seed))
-	d.y += textSize + 4
-	d.text(plotMargin, d.y, "start", "normal", fmt.Sprintf("%s, Linux %s, %s", r.Machine.CPU, r.Machine.Kernel, r.Machine.Go))
-	d.y += 2 * textSize
-	d.legend()
+	title := newPanel(fmt.Sprintf("%s, seed %d\n%s, Linux %s, %s", r.Name, r.Seed, r.Machine.CPU, r.Machine.Kernel, r.Machine.Go), 3*textSize)
+	title.HideAxes()
+	title.addLegend("value of this run", ourColour)
+	title.addLegend("reference (dashed in lines)", referenceColour)
+	panels := []*panel{title}
 	lines, rest := series(r.Rows)
-	for _, unit := range units(r.Rows) {
-		var some []line
-		for _, l := range lines {
-			if l.unit == unit {
-				some = append(some, l)
-			}
+	var units []string
+	for _, row := range r.Rows {
+		if slices.Contains(units, row.Unit) {
+			continue
 		}
+		units = append(units, row.Unit)
+		some := slices.DeleteFunc(slices.Clone(lines), func(l line) bool { return l.unit != row.Unit })
 		for group := range slices.Chunk(some, maxSeries) {
-			d.lines(unit, group)
+			panels = append(panels, linePanel(row.Unit, group))
 		}
-		var bars []Row
-		for _, row := range rest {
-			if row.Unit == unit {
-				bars = append(bars, row)
-			}
+		if bars := slices.DeleteFunc(slices.Clone(rest), func(other Row) bool { return other.Unit != row.Unit }); len(bars) > 0 {
+			panels = append(panels, barPanel(row.Unit, bars))
 		}
-		d.bars(unit, bars)
 	}
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%.0f" viewBox="0 0 %d %.0f" font-family="sans-serif" font-size="%d">
-<rect width="100%%" height="100%%" fill="white"/>
-%s</svg>
-`, plotWidth, d.y, plotWidth, d.y, textSize, d.out.String())
+	var height vg.Length
+	for _, p := range panels {
+		height += p.height + p.legendHeight
+	}
+	canvas := vgsvg.New(plotWidth, height)
+	top := height
+	for _, p := range panels {
+		bottom := top - p.height
+		p.Draw(draw.Crop(draw.New(canvas), leftMargin, -p.right, bottom, top-height))
+		p.legend.Draw(draw.Crop(draw.New(canvas), leftMargin, 0, bottom-p.legendHeight, bottom-height))
+		top = bottom - p.legendHeight
+	}
+	_, err := canvas.WriteTo(w)
 	return err
 }
 
-// units in the order of their first rows.
-func units(rows []Row) (list []string) {
-	for _, row := range rows {
-		if !slices.Contains(list, row.Unit) {
-			list = append(list, row.Unit)
-		}
+func newPanel(title string, height vg.Length) *panel {
+	p := &panel{Plot: plot.New(), height: height, legend: plot.NewLegend()}
+	p.Title.Text = title
+	p.legend.Left, p.legend.Top, p.legend.Padding = true, true, legendLine-textSize
+	for _, f := range []*font.Font{
+		&p.Title.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.legend.TextStyle.Font,
+	} {
+		f.Size, f.Variant = textSize, "Sans"
 	}
-	return list
+	return p
+}
+
+// addLegend names a colour.
+func (p *panel) addLegend(name string, colour color.Color) {
+	p.legend.Add(name, &plotter.Line{LineStyle: draw.LineStyle{Color: colour, Width: 4}})
+	p.legendHeight += legendLine
 }
 
 // line is a series of rows over a number in their metrics.
@@ -153,142 +185,93 @@ func series(rows []Row) (lines []line, rest []Row) {
 	return lines, rest
 }
 
-// drawing grows downwards.
-type drawing struct {
-	out strings.Builder
-	y   float64
-}
-
-func (d *drawing) text(x, y float64, anchor, weight, text string) {
-	fmt.Fprintf(&d.out, `<text x="%.1f" y="%.1f" text-anchor="%s" font-weight="%s">%s</text>`+"\n", x, y, anchor, weight, html.EscapeString(text))
-}
-
-func (d *drawing) rect(x, y, width, height float64, colour string) {
-	fmt.Fprintf(&d.out, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n", x, y, width, height, colour)
-}
-
-func (d *drawing) legend() {
-	d.rect(plotMargin, d.y-barHeight+1, 16, barHeight, ourColour)
-	d.text(plotMargin+22, d.y, "start", "normal", "value of this run")
-	d.rect(plotMargin+160, d.y-barHeight+1, 16, barHeight, referenceColour)
-	d.text(plotMargin+182, d.y, "start", "normal", "reference (dashed in lines)")
-	d.y += 2 * textSize
-}
-
-// bars draws rows of one unit. All have one scale, from zero, which is logarithmic where values of more
+// barPanel draws rows of one unit. All have one scale, from zero, which is logarithmic where values of more
 // than three orders of magnitude would leave most bars invisible.
-func (d *drawing) bars(unit string, rows []Row) {
-	if len(rows) == 0 {
-		return
-	}
+func barPanel(unit string, rows []Row) *panel {
+	var names []string
 	low, high := math.Inf(1), 0.0
-	note := func(x float64) {
-		if x = math.Abs(x); x > 0 {
-			low, high = min(low, x), max(high, x)
-		}
-	}
-	for _, row := range rows {
-		note(row.Value)
-		if row.Reference != nil {
-			note(*row.Reference)
-		}
-	}
-	logarithmic := high > 1000*low
-	title := unit
-	if logarithmic {
-		title += ", logarithmic"
-	}
-	d.y += textSize
-	d.text(plotMargin, d.y, "start", "bold", title)
-	d.y += barGap
-	const room = plotWidth - labelWidth - valueWidth - 2*plotMargin
-	width := func(x float64) float64 {
-		x = math.Abs(x)
-		switch {
-		case x == 0 || high == 0:
-			return 0
-		case logarithmic:
-			return room * math.Log(2*x/low) / math.Log(2*high/low)
-		}
-		return room * x / high
-	}
-	for _, row := range rows {
-		d.text(labelWidth+plotMargin-6, d.y+barHeight, "end", "normal", row.Metric)
-		d.bar(width(row.Value), row.Value, ourColour)
-		if row.Reference != nil {
-			d.bar(width(*row.Reference), *row.Reference, referenceColour)
-		}
-		d.y += barGap
-	}
-}
-
-func (d *drawing) bar(width, value float64, colour string) {
-	d.rect(labelWidth+plotMargin, d.y+2, width, barHeight, colour)
-	d.text(labelWidth+plotMargin+width+5, d.y+barHeight+1, "start", "normal", formatNumber(value))
-	d.y += barHeight + 1
-}
-
-// lines draws series of one unit in one diagram.
-func (d *drawing) lines(unit string, group []line) {
-	left, right := math.Inf(1), math.Inf(-1)
-	bottom, top := 0.0, math.Inf(-1)
-	for _, l := range group {
-		for _, p := range l.points {
-			left, right = min(left, p.x), max(right, p.x)
-			bottom, top = min(bottom, p.y), max(top, p.y)
-			if p.reference != nil {
-				bottom, top = min(bottom, *p.reference), max(top, *p.reference)
+	ours, theirs := make(plotter.Values, len(rows)), make(plotter.Values, len(rows))
+	var labels [2]plotter.XYLabels
+	for i := range rows {
+		row := rows[len(rows)-1-i] // the axis points upwards
+		names = append(names, row.Metric)
+		for j, v := range []*float64{&row.Value, row.Reference} {
+			if v == nil {
+				continue
+			}
+			size := math.Abs(*v)
+			[]plotter.Values{ours, theirs}[j][i] = size
+			labels[j].XYs = append(labels[j].XYs, plotter.XY{X: size, Y: float64(i)})
+			labels[j].Labels = append(labels[j].Labels, formatNumber(*v))
+			if size > 0 {
+				low, high = min(low, size), max(high, size)
 			}
 		}
 	}
-	if right == left {
-		right = left + 1
+	p := newPanel(unit, axisHeight+vg.Length(len(rows))*(2*barWidth+8))
+	p.right = plotMargin
+	p.NominalY(names...)
+	p.Y.Padding, p.Y.LineStyle.Width = slack, 0
+	for j, values := range []plotter.Values{ours, theirs} {
+		offset := barWidth * vg.Length(1-2*j) / 2
+		p.Add(&plotter.BarChart{Values: values, Width: barWidth, Offset: offset, Horizontal: true, Color: []color.Color{ourColour, referenceColour}[j]})
+		text, err := plotter.NewLabels(labels[j])
+		if err != nil || len(labels[j].XYs) == 0 {
+			continue // no value is NaN, by Validate
+		}
+		for k := range text.TextStyle {
+			text.TextStyle[k].Font.Size, text.TextStyle[k].Font.Variant = textSize, "Sans"
+		}
+		text.Offset = vg.Point{X: 4, Y: offset - textSize/3}
+		p.Add(text)
 	}
-	if top <= bottom {
-		top = bottom + 1
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, cmp.Or(high, 1), -0.6, float64(len(rows))-0.4
+	p.X.Tick.Marker = plot.TickerFunc(numberTicks)
+	if high > 1000*low {
+		p.Title.Text += ", logarithmic"
+		p.X.Min, p.X.Scale, p.X.Tick.Marker = low/2, logBars{}, plot.LogTicks{Prec: -1}
 	}
-	d.y += textSize
-	d.text(plotMargin, d.y, "start", "bold", unit)
-	d.y += barGap
-	const width = plotWidth - axisWidth - 2*plotMargin
-	x := func(v float64) float64 { return plotMargin + axisWidth + width*(v-left)/(right-left) }
-	y := func(v float64) float64 { return d.y + lineHeight*(top-v)/(top-bottom) }
-	d.axes(left, right, bottom, top, x, y)
+	return p
+}
+
+// logBars is a logarithmic scale on which a bar may begin at zero.
+type logBars struct{}
+
+// Normalize implements plot.Normalizer.
+func (logBars) Normalize(least, most, x float64) float64 {
+	return math.Log(max(x, least)/least) / math.Log(most/least)
+}
+
+// linePanel draws series of one unit in one diagram.
+func linePanel(unit string, group []line) *panel {
+	p := newPanel(unit, axisHeight+lineHeight)
+	p.Add(plotter.NewGrid())
+	p.Y.Min = 0
 	for i, l := range group {
 		colour := lineColours[i%len(lineColours)]
-		var ours, theirs []string
-		for _, p := range l.points {
-			ours = append(ours, fmt.Sprintf("%.1f,%.1f", x(p.x), y(p.y)))
-			fmt.Fprintf(&d.out, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", x(p.x), y(p.y), colour)
-			if p.reference != nil {
-				theirs = append(theirs, fmt.Sprintf("%.1f,%.1f", x(p.x), y(*p.reference)))
+		var ours, theirs plotter.XYs
+		for _, point := range l.points {
+			ours = append(ours, plotter.XY{X: point.x, Y: point.y})
+			if point.reference != nil {
+				theirs = append(theirs, plotter.XY{X: point.x, Y: *point.reference})
 			}
 		}
-		d.polyline(ours, colour, "")
-		d.polyline(theirs, colour, ` stroke-dasharray="5 4"`)
+		p.Add(&plotter.Line{XYs: ours, LineStyle: draw.LineStyle{Color: colour, Width: 2}},
+			&plotter.Line{XYs: theirs, LineStyle: draw.LineStyle{Color: colour, Width: 2, Dashes: []vg.Length{5, 4}}},
+			&plotter.Scatter{XYs: ours, GlyphStyle: draw.GlyphStyle{Color: colour, Radius: 3, Shape: draw.CircleGlyph{}}})
+		p.addLegend(l.name, colour)
 	}
-	d.y += lineHeight + 2*textSize
-	for i, l := range group {
-		d.rect(plotMargin+axisWidth, d.y-8, 16, 4, lineColours[i%len(lineColours)])
-		d.text(plotMargin+axisWidth+22, d.y, "start", "normal", l.name)
-		d.y += textSize + 4
-	}
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(numberTicks), plot.TickerFunc(numberTicks)
+	return p
 }
 
-func (d *drawing) polyline(points []string, colour, style string) {
-	if len(points) > 1 {
-		fmt.Fprintf(&d.out, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"%s/>`+"\n", strings.Join(points, " "), colour, style)
+// numberTicks are the library's, with numbers as in the report.
+func numberTicks(least, most float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(least, most)
+	for i := range ticks {
+		if !ticks[i].IsMinor() {
+			ticks[i].Label = formatNumber(ticks[i].Value)
+		}
 	}
-}
-
-// axes draws five lines across, and the numbers at both axes.
-func (d *drawing) axes(left, right, bottom, top float64, x, y func(float64) float64) {
-	const steps = 4
-	for i := range steps + 1 {
-		v := bottom + (top-bottom)*float64(i)/steps
-		fmt.Fprintf(&d.out, `<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="#dddddd"/>`+"\n", x(left), x(right), y(v), y(v))
-		d.text(x(left)-6, y(v)+4, "end", "normal", formatNumber(v))
-		h := left + (right-left)*float64(i)/steps
-		d.text(x(h), y(bottom)+textSize+4, "middle", "normal", formatNumber(h))
-	}
+	return ticks
 }

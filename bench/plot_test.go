@@ -51,8 +51,16 @@ func TestPlot(t *testing.T) {
 			t.Errorf("%q is not in the drawing", text)
 		}
 	}
-	// Background, two of the legend, three values and a reference as bars, a line's legend.
-	if elements["rect"] != 8 || elements["circle"] != 5 || elements["polyline"] != 2 || strings.Count(out.String(), "dasharray") != 1 {
+	// Three values and five points of a line, a reference and a dashed line; a colour of the legend is a thick line.
+	for style, want := range map[string]int{
+		"fill:#0072B2": 3 + 5, "stroke:#0072B2;stroke-width:2\"": 1, "stroke:#0072B2;stroke-width:2;stroke-dasharray": 1, "stroke:#0072B2;stroke-width:4": 2,
+		"stroke:#BBBBBB;stroke-width:4": 1,
+	} {
+		if got := strings.Count(out.String(), style); got != want {
+			t.Errorf("%d elements are %s, want %d", got, style, want)
+		}
+	}
+	if elements["svg"] != 1 {
 		t.Errorf("%v", elements)
 	}
 	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
@@ -77,7 +85,7 @@ func TestPlotOddValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		parseSVG(t, out.String())
-		if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") || strings.Contains(out.String(), `width="-`) {
+		if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
 			t.Errorf("%s: %s", name, &out)
 		}
 	}
