@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"slices"
-
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/hash"
 )
@@ -110,12 +108,6 @@ type Port struct {
 	// TxRing is how many packets can wait in a worker's transmit queue of the
 	// port, 0 if that is not known.
 	TxRing int
-}
-
-// PortNumber returns the number of the port with the given name.
-func (e *Env) PortNumber(name string) (uint16, bool) {
-	i := slices.IndexFunc(e.Ports, func(p Port) bool { return p.Name == name })
-	return uint16(max(i, 0)), i >= 0
 }
 
 // PortNames returns the names of ports by number. A port that the switch has no more

@@ -72,12 +72,6 @@ func NewGraph(name string, nodes []Node, links []Link) (*Graph, error) {
 // Neighbours of a node, in increasing order; the caller must not change them.
 func (g *Graph) Neighbours(node int) []int { return g.near[node] }
 
-// Number returns the number of the node with the id.
-func (g *Graph) Number(id int) (int, bool) {
-	n, ok := g.number[id]
-	return n, ok
-}
-
 // EdgeNodes lists the nodes to which hosts connect.
 func (g *Graph) EdgeNodes() []int {
 	var edge []int

@@ -32,7 +32,7 @@ func TestReadGML(t *testing.T) {
 	if !slices.Equal(g.Neighbours(1), []int{0, 2}) || !slices.Equal(g.PathIDs(Path{2, 1, 0}), []uint64{9, 7, 3}) {
 		t.Errorf("neighbours %v, ids %v", g.Neighbours(1), g.PathIDs(Path{2, 1, 0}))
 	}
-	if n, ok := g.Number(9); !ok || n != 2 {
+	if n, ok := g.number[9]; !ok || n != 2 {
 		t.Errorf("id 9 is node %d, %v", n, ok)
 	}
 }

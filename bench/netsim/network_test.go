@@ -59,7 +59,7 @@ func TestNetworkOfSwitches(t *testing.T) {
 	}
 	frames := newCache(t)
 	b := packet.NewBatch(frames, 64)
-	switches, cables := g.Switches(func(_ int, s *Switch) {
+	switches, cables := g.switches(func(_ int, s *Switch) {
 		c, bridge := pint.DefaultConfig(), l2.DefaultConfig()
 		c.Edge = []string{"host"}
 		s.Graph, s.Stages = []string{"parse", "l2", "pint"}, map[string]any{"pint": &c, "l2": &bridge}
@@ -69,7 +69,7 @@ func TestNetworkOfSwitches(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Delay = func(sw int) int64 { return int64(1000 * (sw + 1)) }
-	host := func(node int) End { return End{node, g.HostPort(node)} }
+	host := func(node int) End { return End{node, g.hostPort(node)} }
 
 	ends, data := send(t, n, frames, b, host(0), frame(1, 5, 0), 1e9)
 	if len(ends) != 4 {
@@ -154,8 +154,55 @@ func TestNetworkFaults(t *testing.T) {
 			t.Errorf("%d: nothing said", i)
 		}
 	}
-	line, err := NewLine(4)
-	if err != nil || len(line.Links) != 3 || line.PortTo(1, 2) != 1 || line.PortTo(0, 3) != -1 {
+	line, err := newLine(4)
+	if err != nil || len(line.Links) != 3 || line.portTo(1, 2) != 1 || line.portTo(0, 3) != -1 {
 		t.Errorf("line %+v, %v", line, err)
 	}
+}
+
+// switches turns a graph into the switches and cables of a Network: each node is
+// a switch with the node's id, a port "to<id>" for each neighbour, in their order, and a port
+// "host" behind them. configure completes each switch: its graph and stages.
+func (g *Graph) switches(configure func(node int, s *Switch)) ([]Switch, []Cable) {
+	switches := make([]Switch, len(g.Nodes))
+	var cables []Cable
+	for i := range g.Nodes {
+		s := &switches[i]
+		s.ID = uint32(g.Nodes[i].ID)
+		for _, k := range g.Neighbours(i) {
+			s.Ports = append(s.Ports, fmt.Sprintf("to%d", g.Nodes[k].ID))
+		}
+		s.Ports = append(s.Ports, "host")
+		configure(i, s)
+	}
+	for _, l := range g.Links {
+		cables = append(cables, Cable{{l.A, g.portTo(l.A, l.B)}, {l.B, g.portTo(l.B, l.A)}})
+	}
+	return switches, cables
+}
+
+// hostPort is the number of a node's port to its hosts.
+func (g *Graph) hostPort(node int) int { return len(g.Neighbours(node)) }
+
+// newLine returns the graph of n switches in a row, with ids from 1.
+func newLine(n int) (*Graph, error) {
+	nodes := make([]Node, n)
+	var links []Link
+	for i := range nodes {
+		nodes[i] = Node{ID: i + 1, Label: fmt.Sprintf("s%d", i+1), Edge: i == 0 || i == n-1}
+		if i > 0 {
+			links = append(links, Link{i - 1, i})
+		}
+	}
+	return NewGraph(fmt.Sprintf("line %d", n), nodes, links)
+}
+
+// portTo is the number of a node's port to its neighbour.
+func (g *Graph) portTo(node, neighbour int) int {
+	for i, k := range g.Neighbours(node) {
+		if k == neighbour {
+			return i
+		}
+	}
+	return -1
 }

@@ -71,11 +71,11 @@ func TestTaggedUnderTheShim(t *testing.T) {
 func TestSamePacketAgain(t *testing.T) {
 	frames := newCache(t)
 	b := packet.NewBatch(frames, 64)
-	g, err := NewLine(5)
+	g, err := newLine(5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	switches, cables := g.Switches(func(node int, s *Switch) {
+	switches, cables := g.switches(func(node int, s *Switch) {
 		c, bridge := pint.DefaultConfig(), l2.DefaultConfig()
 		if g.Nodes[node].Edge {
 			c.Edge = []string{"host"}
@@ -87,7 +87,7 @@ func TestSamePacketAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range int64(2000) {
-		send(t, n, frames, b, End{0, g.HostPort(0)}, frame(1, 5, uint16(i%4)), 1e9+i*1e6)
+		send(t, n, frames, b, End{0, g.hostPort(0)}, frame(1, 5, uint16(i%4)), 1e9+i*1e6)
 	}
 	n.Finish(4e9)
 	for _, a := range moduleOf(n.Chain(4)).Paths(pint.Selection{}) {

@@ -44,13 +44,6 @@ func (s *hyperLogLog) raise(h uint64, rank uint8) {
 	}
 }
 
-// merge takes in another sketch of the same size and seed.
-func (s *hyperLogLog) merge(o *hyperLogLog) {
-	for i, r := range o.registers {
-		s.registers[i] = max(s.registers[i], r)
-	}
-}
-
 // estimate is the number or sum, by linear counting where it is small.
 func (s *hyperLogLog) estimate() float64 {
 	m := float64(len(s.registers))

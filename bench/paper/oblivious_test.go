@@ -156,3 +156,10 @@ func TestObliviousFloors(t *testing.T) {
 		}
 	}
 }
+
+// merge takes in another sketch of the same size and seed.
+func (s *hyperLogLog) merge(o *hyperLogLog) {
+	for i, r := range o.registers {
+		s.registers[i] = max(s.registers[i], r)
+	}
+}

@@ -17,7 +17,6 @@ type ngState struct {
 	ifaces []ngInterface // of this section
 	seen   []LinkType    // of all sections, each type once
 	alien  bool          // this section has an undefined version
-	aliens int           // how many had
 	// block is the total length of the block being read; open says that a
 	// packet of it was handed out, behind which rest bytes of the body lie.
 	block uint32
@@ -72,9 +71,6 @@ func (r *Reader) openNG() error {
 	r.ng.ahead, r.ng.header = true, h
 	return nil
 }
-
-// SkippedSections counts the sections of unknown versions that were passed over.
-func (r *Reader) SkippedSections() int { return r.ng.aliens }
 
 func (r *Reader) nextNG() (Header, error) {
 	if r.ng.ahead {
@@ -181,9 +177,7 @@ func (r *Reader) readSection() error {
 	// Minor 2 is 1.0 under the number of an early draft. Of other versions
 	// only the framing is known, so their packets cannot be read.
 	major, minor := r.order.Uint16(b[4:]), r.order.Uint16(b[6:])
-	if r.ng.alien = major != 1 || minor != 0 && minor != 2; r.ng.alien {
-		r.ng.aliens++
-	}
+	r.ng.alien = major != 1 || minor != 0 && minor != 2
 	return r.endBlock(uint64(r.ng.block) - 28)
 }
 

@@ -20,7 +20,6 @@ type PcapOutput struct {
 	pending []outgoing
 	mixed   bool // pending is of several ports
 	err     error
-	packets uint64
 }
 
 // outgoing is a packet of the present batch: idx was its index there.
@@ -35,9 +34,6 @@ type outgoing struct {
 
 // NewPcapOutput returns an output that writes to, and closes, the file.
 func NewPcapOutput(file *pcapfile.Out) *PcapOutput { return &PcapOutput{file: file} }
-
-// Packets returns how many packets were written. Valid once the worker has ended.
-func (o *PcapOutput) Packets() uint64 { return o.packets }
 
 // push takes packets of a batch. Their frames are kept until flush.
 func (o *PcapOutput) push(b *packet.Batch, q *pcapQueue, idx []uint16) {
@@ -89,7 +85,6 @@ func (o *PcapOutput) write(out *outgoing) error {
 		}
 		link = next
 	}
-	o.packets++
 	return nil
 }
 

@@ -244,8 +244,8 @@ func TestPcapThrough(t *testing.T) {
 			}
 			want, _ := os.ReadFile(path)
 			got, _ := os.ReadFile(copied)
-			if out.Packets() != 1000 || !bytes.Equal(got, want) {
-				t.Errorf("%d packets, %d bytes came out, want 1000 and the same %d", out.Packets(), len(got), len(want))
+			if !bytes.Equal(got, want) {
+				t.Errorf("%d bytes came out, want the same %d", len(got), len(want))
 			}
 		})
 	}

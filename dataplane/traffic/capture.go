@@ -118,9 +118,6 @@ func (c *Capture) period() uint64 {
 	return last + last/(n-1)
 }
 
-// OwnRate is the mean rate of the capture in packets per second.
-func (c *Capture) OwnRate() float64 { return float64(len(c.times)) * 1e9 / float64(c.period()) }
-
 // Sizes are sixteen sizes, in bytes on the wire with frame check sequence, distributed as those of the capture:
 // the middles of sixteenths, so the share of each size is right to a sixteenth. They are mixed, for packets
 // take them in turn. No size is below least, a Workload's MinSize, or above 9018 bytes.

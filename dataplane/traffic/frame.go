@@ -61,9 +61,6 @@ func NewWriter(w Workload) (*Writer, error) {
 	return fw, nil
 }
 
-// Flow is the flow of the packet with the given sequence number.
-func (fw *Writer) Flow(seq uint64) uint32 { return fw.drawer.flow(seq) }
-
 // FrameLen is the length of packet seq in bytes as handed to a device, without the
 // frame check sequence.
 func (fw *Writer) FrameLen(seq uint64) int {

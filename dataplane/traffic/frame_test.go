@@ -13,7 +13,7 @@ import (
 func serialise(t *testing.T, fw *Writer, seq, sent uint64) []byte {
 	t.Helper()
 	w := fw.w
-	src, dst := fw.sides.of(fw.Flow(seq))
+	src, dst := fw.sides.of(fw.drawer.flow(seq))
 	srcNet, dstNet := w.Source.Net.Addr().AsSlice(), w.Destination.Net.Addr().AsSlice()
 	be.PutUint32(srcNet[len(srcNet)-4:], src.addr)
 	be.PutUint32(dstNet[len(dstNet)-4:], dst.addr)
@@ -69,7 +69,7 @@ func TestWriteMatchesLibraryAndReads(t *testing.T) {
 			if want := serialise(t, fw, seq, sent); !bytes.Equal(frame[:n], want) {
 				t.Fatalf("%s: packet %d is\n%x, want\n%x", name, seq, frame[:n], want)
 			}
-			want := Mark{Seq: seq, Run: w.Run, SentNs: sent, Flow: fw.Flow(seq)}
+			want := Mark{Seq: seq, Run: w.Run, SentNs: sent, Flow: fw.drawer.flow(seq)}
 			if got, ok := reader.Read(frame[:n]); !ok || got != want {
 				t.Fatalf("%s: read %+v %v, want %+v", name, got, ok, want)
 			}

@@ -40,7 +40,6 @@ type LiveSource struct {
 	port    Port
 	objects bpf.LiveObjects
 	frame   []byte
-	batch   int
 }
 
 // NewLiveSource loads the program. It needs CAP_BPF and CAP_NET_ADMIN, and Linux
@@ -128,10 +127,6 @@ func (s *LiveSource) Name() string { return "live-frames" }
 // Close frees the program and its maps.
 func (s *LiveSource) Close() error { return s.objects.Close() }
 
-// SetBatch sets the number of program calls between two flushes towards the device, 1 to
-// 256; 0 restores the choice by rate. It takes effect with the next Run.
-func (s *LiveSource) SetBatch(n int) { s.batch = n }
-
 // Run implements [Source].
 func (s *LiveSource) Run(ctx context.Context, load Load) (Sent, error) {
 	if err := load.Validate(); err != nil {
@@ -213,12 +208,9 @@ func (s *LiveSource) sendOn(ctx context.Context, load Load) (restarts int, err e
 		close(finished)
 		<-watcher
 	}()
-	batch := s.batch
-	if batch == 0 {
-		batch = floodBatch
-		if load.Rate > 0 {
-			batch = pacedBatch
-		}
+	batch := floodBatch
+	if load.Rate > 0 {
+		batch = pacedBatch
 	}
 	for {
 		if _, err := runLiveFrames(s.objects.Live, s.frame, batch); err != nil {

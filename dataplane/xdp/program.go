@@ -166,12 +166,6 @@ func (p *Program) Counters() (Counters, error) {
 	return Counters{Kept: sums[0], NoSocket: sums[1], Untimed: sums[2], Unstamped: sums[3], Astray: sums[4]}, nil
 }
 
-// Kept is how many packets were on the keep list, since Load.
-func (p *Program) Kept() (uint64, error) {
-	c, err := p.Counters()
-	return c.Kept, err
-}
-
 // Close frees the program and its maps. Attachments keep the program alive; close them first.
 func (p *Program) Close() error {
 	return errors.Join(p.program.Close(), p.sockets.Close(), p.counters.Close())

@@ -232,15 +232,6 @@ func (s *Socket) Granted() Granted { return s.granted }
 // sends what is in the TX ring (xsk_poll in net/xdp/xsk.c).
 func (s *Socket) FD() int { return s.fd }
 
-// Ifindex is the index of the interface.
-func (s *Socket) Ifindex() int { return s.ifindex }
-
-// Queue is the queue's number.
-func (s *Socket) Queue() int { return s.queue }
-
-// UMEM is the packet memory.
-func (s *Socket) UMEM() *UMEM { return s.umem }
-
 // WakeRX makes the driver look at the fill ring again, when Fill.NeedsWakeup says so.
 func (s *Socket) WakeRX() KickResult { return kickResult(recvfromNothing(s.fd)) }
 

@@ -272,9 +272,6 @@ func (s *Source) Run(stop <-chan struct{}) {
 	running.Wait()
 }
 
-// Modules are the stages that make the records, for questions and metrics. No packet passes through them.
-func (s *Source) Modules() []pipeline.Named { return s.chain }
-
 // fail counts a fault, if there is one.
 func (s *source) fail(err error) {
 	if err == nil {

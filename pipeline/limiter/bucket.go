@@ -29,9 +29,6 @@ func (k *Bucket) Set(rate, burst uint64) {
 	k.burstNs = k.span(burst)
 }
 
-// Limited reports whether there is a limit.
-func (k *Bucket) Limited() bool { return k.rate != 0 }
-
 // span is how long the rate takes for some tokens, in ns, rounded up.
 func (k *Bucket) span(tokens uint64) int64 {
 	hi, lo := bits.Mul64(tokens, 1e9)

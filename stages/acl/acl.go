@@ -59,21 +59,6 @@ func (m *Module) Stage(w int) pipeline.Stage {
 	return s
 }
 
-// SetConfig replaces the rules and the default. Packets meet the old rules or
-// the new ones, and none is lost. On error nothing changes. It returns once the
-// workers have left the old rules, at once or within a tenth of a second.
-func (m *Module) SetConfig(c Config) error {
-	m.mu.Lock()
-	ports := m.env.Ports
-	m.mu.Unlock()
-	commit, err := m.Prepare(c, ports)
-	if err != nil {
-		return err
-	}
-	commit()
-	return nil
-}
-
 // Prepare compiles rules without putting them into force, which commit does.
 func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err error) {
 	set, err := c.compile(pipeline.PortNames(ports))

@@ -117,7 +117,7 @@ func TestCacheForgets(t *testing.T) {
 		for range 100 + r.IntN(200) {
 			c.Rules = append(c.Rules, randomRule(r))
 		}
-		if err := m.SetConfig(c); err != nil {
+		if err := m.setConfig(c); err != nil {
 			t.Fatal(err)
 		}
 		m.rules.Load().remember(1, 64) // though there are few rules

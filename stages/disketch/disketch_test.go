@@ -63,7 +63,7 @@ func add(t testing.TB, b *packet.Batch, k packet.FlowKey, in, out uint16) *packe
 		copy(data[14+24:], k.Dst[:])
 	}
 	five := (&Fragment{}).NewKeyer(hash.XX)
-	p.FlowHash = uint32(five.Flow(&k, parseSeed))
+	p.FlowHash = uint32(five.flow(&k, parseSeed))
 	return p
 }
 
@@ -116,7 +116,7 @@ func testRecords(t *testing.T, family hash.Family) {
 		keyer := c.Fragments[h.Instance].NewKeyer(family)
 		for _, x := range r.Candidates {
 			k := packet.FlowKey(x.Key)
-			if keyer.Flow(&k, parseSeed) != x.Flow || !keyer.tuple && k.SrcPort != 0 {
+			if keyer.flow(&k, parseSeed) != x.Flow || !keyer.tuple && k.SrcPort != 0 {
 				t.Fatalf("fragment %d names flow %x as %v", h.Instance, x.Flow, k)
 			}
 			named[h.Instance] += uint64(x.Count)
@@ -149,7 +149,7 @@ func testRecords(t *testing.T, family hash.Family) {
 			f := r.Uint64N(40)
 			k := key(f)
 			p := add(t, b, k, uint16(r.IntN(3)), uint16(r.IntN(3)))
-			p.FlowHash = uint32(tuple.Flow(&k, parseSeed))
+			p.FlowHash = uint32(tuple.flow(&k, parseSeed))
 			switch r.IntN(9) {
 			case 0:
 				b.Drop(p, packet.ReasonNoPort)
@@ -190,7 +190,7 @@ func testRecords(t *testing.T, family hash.Family) {
 		for f, n := range exact {
 			k := key(f)
 			keyer := c.Fragments[i].NewKeyer(family)
-			a := all.Frequency(disketch.Query{Sketch: uint16(i), Hash: family, From: 1, To: epochs + 1, Confidence: 0.999}, keyer.Flow(&k, parseSeed), path)
+			a := all.Frequency(disketch.Query{Sketch: uint16(i), Hash: family, From: 1, To: epochs + 1, Confidence: 0.999}, keyer.flow(&k, parseSeed), path)
 			if n*unit < a.Low || n*unit > a.High || a.Value < n*unit*0.7 || a.Value > n*unit*1.3 {
 				t.Errorf("fragment %d, flow %d: %+v, it has %g", i, f, a, n*unit)
 			}
@@ -226,7 +226,7 @@ func testKeysOfPackets(t *testing.T, family hash.Family) {
 					k := key(i)
 					p := add(t, b, k, 0, 1)
 					got, ok := keyer.address(b.Data(p), p)
-					if want := keyer.Flow(&k, parseSeed); !ok || got != want {
+					if want := keyer.flow(&k, parseSeed); !ok || got != want {
 						t.Fatalf("%s, /%d, /%d, flow %d: %x, want %x", name, bits, bits6, i, got, want)
 					}
 					other := k
@@ -234,7 +234,7 @@ func testKeysOfPackets(t *testing.T, family hash.Family) {
 					if name != "dst" && k.Version == 6 && bits6 > 0 && bits6 < 128 {
 						other.Src[15] ^= 1
 					}
-					if keyer.Flow(&other, parseSeed) != got {
+					if keyer.flow(&other, parseSeed) != got {
 						t.Fatalf("%s, /%d: what is not in the key changes the flow", name, bits6)
 					}
 					clearBatch(b)
@@ -547,4 +547,22 @@ func TestPrepare(t *testing.T) {
 	if _, err := m.Prepare(bad, env().Ports); err == nil {
 		t.Error("a target below 0 was taken")
 	}
+}
+
+// flow is that of a key. parseSeed is the seed of [stages.parse].
+func (k *Keyer) flow(key *packet.FlowKey, parseSeed uint64) uint64 {
+	if k.tuple {
+		w, n := key.Words()
+		if n == 2 {
+			return uint64(uint32(k.family.Uint64x2(parseSeed, w[0], w[1])))
+		}
+		return uint64(uint32(k.family.Uint64x5(parseSeed, w[0], w[1], w[2], w[3], w[4])))
+	}
+	mask := &k.mask6
+	if key.Version == 4 {
+		mask = &k.mask4
+	}
+	return k.addresses(mask, uint64(key.Version),
+		binary.BigEndian.Uint64(key.Src[:8]), binary.BigEndian.Uint64(key.Src[8:]),
+		binary.BigEndian.Uint64(key.Dst[:8]), binary.BigEndian.Uint64(key.Dst[8:]))
 }

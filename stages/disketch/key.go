@@ -51,24 +51,6 @@ func boolWord(b bool) uint64 {
 // addressSeed is that of flows that are addresses.
 const addressSeed = 'A'
 
-// Flow is that of a key. parseSeed is the seed of [stages.parse].
-func (k *Keyer) Flow(key *packet.FlowKey, parseSeed uint64) uint64 {
-	if k.tuple {
-		w, n := key.Words()
-		if n == 2 {
-			return uint64(uint32(k.family.Uint64x2(parseSeed, w[0], w[1])))
-		}
-		return uint64(uint32(k.family.Uint64x5(parseSeed, w[0], w[1], w[2], w[3], w[4])))
-	}
-	mask := &k.mask6
-	if key.Version == 4 {
-		mask = &k.mask4
-	}
-	return k.addresses(mask, uint64(key.Version),
-		binary.BigEndian.Uint64(key.Src[:8]), binary.BigEndian.Uint64(key.Src[8:]),
-		binary.BigEndian.Uint64(key.Dst[:8]), binary.BigEndian.Uint64(key.Dst[8:]))
-}
-
 func (k *Keyer) addresses(mask *[4]uint64, version, a, b, c, d uint64) uint64 {
 	return k.family.Uint64x5(addressSeed, a&mask[0], b&mask[1], c&mask[2], d&mask[3], version)
 }

@@ -110,9 +110,6 @@ func (m *Module) Entries(dst []Entry, now int64) []Entry {
 	return dst
 }
 
-// Capacity returns the most addresses that the table holds.
-func (m *Module) Capacity() int { return m.fdb.limit }
-
 // Flush forgets all learned addresses and returns how many.
 func (m *Module) Flush() int {
 	return m.flush(func(uint16, uint16) bool { return true })

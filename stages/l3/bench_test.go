@@ -132,7 +132,7 @@ func BenchmarkSetRoutes(b *testing.B) {
 		routes[i] = Route{Prefix: netip.PrefixFrom(a, 24).String(), Via: []string{"10.0.2.2"}}
 	}
 	for b.Loop() {
-		if err := m.SetRoutes(routes); err != nil {
+		if err := m.setRoutes(routes); err != nil {
 			b.Fatal(err)
 		}
 	}

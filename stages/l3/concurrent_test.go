@@ -69,7 +69,7 @@ func TestWorkersAndControl(t *testing.T) {
 			if k%2 == 1 {
 				set = append(routes[:len(routes):len(routes)], Route{Prefix: "10.0.3.9/32", Via: []string{"10.0.2.2"}})
 			}
-			if err := m.SetRoutes(set); err != nil {
+			if err := m.setRoutes(set); err != nil {
 				t.Fatal(err)
 			}
 			m.Neighbours()

@@ -219,15 +219,6 @@ func (m *Module) abandon(n *neighbour) {
 	n.link.Store(0)
 }
 
-// SetRoutes replaces all routes, or rejects them all.
-func (m *Module) SetRoutes(routes []Route) error {
-	m.mu.Lock()
-	c := m.config
-	m.mu.Unlock()
-	c.Routes = slices.Clone(routes)
-	return m.Apply(c)
-}
-
 // RouteEntry is a prefix of the table as control sees it.
 type RouteEntry struct {
 	Prefix netip.Prefix `json:"prefix"`

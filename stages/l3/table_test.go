@@ -74,7 +74,7 @@ func TestTwin(t *testing.T) {
 			}
 			routes = append(routes, Route{Prefix: p.String(), Via: []string{via}})
 		}
-		if err := m.SetRoutes(routes); err != nil {
+		if err := m.setRoutes(routes); err != nil {
 			t.Fatal(err)
 		}
 		for range 2000 {
@@ -243,4 +243,13 @@ func TestFollowPorts(t *testing.T) {
 	if got := b.one(0, packet(1301)); got.port != 1 {
 		t.Errorf("a packet of 1301 bytes: %+v", got)
 	}
+}
+
+// setRoutes replaces all routes, or rejects them all.
+func (m *Module) setRoutes(routes []Route) error {
+	m.mu.Lock()
+	c := m.config
+	m.mu.Unlock()
+	c.Routes = slices.Clone(routes)
+	return m.Apply(c)
 }

@@ -14,11 +14,6 @@ const (
 	DropCutOff     = "cut_off"    // the switch was killed while it wrote the record
 )
 
-// Reasons are all of them.
-func Reasons() []string {
-	return []string{DropFull, DropTooLarge, DropRefused, DropUnreadable, DropCutOff}
-}
-
 // Drop is what was dropped of a kind, for a reason.
 type Drop struct {
 	Reason string `json:"reason"`

@@ -3,7 +3,6 @@ package jetstream
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"path/filepath"
 	"strconv"
@@ -123,19 +122,4 @@ func (o *Options) Secure() bool {
 		}
 	}
 	return o.TLSCA != "" || o.TLSCert != ""
-}
-
-// Local reports whether all servers are on this machine.
-func (o *Options) Local() bool {
-	for _, s := range o.Servers {
-		u, err := url.Parse(s)
-		if err != nil {
-			return false
-		}
-		ip := net.ParseIP(u.Hostname())
-		if u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return false
-		}
-	}
-	return true
 }

@@ -68,20 +68,7 @@ func size(x, epsilon, delta float64) (int, error) {
 	return max(int(math.Ceil(x)), MinSize), nil
 }
 
-// VolumeError is the epsilon that a sample of the size has for its volume: what
-// VolumeSize inverts.
-func VolumeError(size int, delta float64) float64 {
-	// (size-1) e^2 = c (1+e)
-	n, c := float64(size-1), 3*math.Log(2/delta)
-	return (c + math.Sqrt(c*c+4*n*c)) / (2 * n)
-}
-
-// FrequencyError is likewise what FrequencySize inverts.
-func FrequencyError(size int, delta float64) float64 {
-	return math.Sqrt(12 * math.Log(4/delta) / float64(size))
-}
-
-// HeavyHitterError is likewise what HeavyHitterSize inverts; beyond theta, where
+// HeavyHitterError is the epsilon that a sample of the size has, what HeavyHitterSize inverts; beyond theta, where
 // no epsilon up to it has the size.
 func HeavyHitterError(theta float64, size int, delta float64) float64 {
 	low, high := 0.0, theta

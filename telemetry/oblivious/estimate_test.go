@@ -330,10 +330,10 @@ func TestSizes(t *testing.T) {
 		if err := errors.Join(err1, err2, err3); err != nil {
 			t.Fatal(err)
 		}
-		if e := VolumeError(volume, c.delta); e > c.epsilon || VolumeError(volume-1, c.delta) < c.epsilon {
+		if e := volumeError(volume, c.delta); e > c.epsilon || volumeError(volume-1, c.delta) < c.epsilon {
 			t.Errorf("%+v: size %d has a volume error of %g", c, volume, e)
 		}
-		if e := FrequencyError(frequency, c.delta); e > c.epsilon || FrequencyError(frequency-1, c.delta) < c.epsilon {
+		if e := frequencyError(frequency, c.delta); e > c.epsilon || frequencyError(frequency-1, c.delta) < c.epsilon {
 			t.Errorf("%+v: size %d has a frequency error of %g", c, frequency, e)
 		}
 		if heavy > 2*frequency || volume > frequency {
@@ -520,4 +520,17 @@ func TestKey(t *testing.T) {
 	if !HasPort(443)(&k4) || !HasPort(1)(&k4) || HasPort(2)(&k4) {
 		t.Error("HasPort")
 	}
+}
+
+// volumeError is the epsilon that a sample of the size has for its volume: what
+// VolumeSize inverts.
+func volumeError(size int, delta float64) float64 {
+	// (size-1) e^2 = c (1+e)
+	n, c := float64(size-1), 3*math.Log(2/delta)
+	return (c + math.Sqrt(c*c+4*n*c)) / (2 * n)
+}
+
+// frequencyError is likewise what FrequencySize inverts.
+func frequencyError(size int, delta float64) float64 {
+	return math.Sqrt(12 * math.Log(4/delta) / float64(size))
 }

@@ -58,9 +58,6 @@ func (h *heap) put(r Rank, bytes uint32, key *Key) bool {
 	return true
 }
 
-// max is the largest rank value that can enter.
-func (h *heap) max() uint64 { return h.limit }
-
 func (h *heap) reset() {
 	h.store.reset()
 	h.heap, h.limit = h.heap[:0], math.MaxUint64

@@ -59,9 +59,6 @@ func (q *qmax) put(r Rank, bytes uint32, key *Key) bool {
 	return true
 }
 
-// max is the largest rank value that can enter.
-func (q *qmax) max() uint64 { return q.limit }
-
 func (q *qmax) reset() {
 	q.store.reset()
 	q.limit = math.MaxUint64

@@ -272,3 +272,6 @@ func BenchmarkUpdate(b *testing.B) {
 		}
 	}
 }
+
+func (h *heap) max() uint64 { return h.limit }
+func (q *qmax) max() uint64 { return q.limit }

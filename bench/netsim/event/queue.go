@@ -58,14 +58,6 @@ func (q *Queue) Push(at Time, id uint32) {
 	q.rise(len(q.heap) - 1)
 }
 
-// Len is the number of events in the queue.
-func (q *Queue) Len() int {
-	if q.hole {
-		return len(q.heap) - 1
-	}
-	return len(q.heap)
-}
-
 // Next is the time of the first event; Never if there is none.
 func (q *Queue) Next() Time {
 	if q.hole {

@@ -94,3 +94,9 @@ func congestionQuery(frequency float64) pint.Query {
 	return pint.Query{Name: "congestion", Value: pint.EgressUtilisation, Aggregation: pint.Maximum, Bits: 8, Frequency: frequency,
 		Numeric: &pint.NumericQuery{Multiplicative: true, Min: pint.UtilisationOne >> 10, Max: pint.UtilisationOne << 4, Epsilon: 0.025}}
 }
+
+// routeLinks are the links of a route, the host's first.
+func (n *Network) routeLinks(id uint32) []uint32 {
+	r := &n.routes[id]
+	return r.links[:r.n]
+}

@@ -151,9 +151,6 @@ func (n *Network) Now() event.Time { return n.now }
 // Counts returns what became of packets so far.
 func (n *Network) Counts() Counts { return n.counts }
 
-// InFlight is the number of packets in the network, and in the caller's hands.
-func (n *Network) InFlight() int { return n.inUse }
-
 // Route lays out the way of a flow between two hosts: at each switch, its hash picks one of
 // the next hops of equal cost (netsim.Routes.Path).
 func (n *Network) Route(from, to int, flow uint64) (uint32, error) {
@@ -214,9 +211,3 @@ func (n *Network) LinkRate(l uint32) float64 {
 
 // LinkSent is the bytes that a link has sent.
 func (n *Network) LinkSent(l uint32) uint64 { return n.links[l].sent }
-
-// RouteLinks are the links of a route, the host's first.
-func (n *Network) RouteLinks(id uint32) []uint32 {
-	r := &n.routes[id]
-	return r.links[:r.n]
-}

@@ -23,7 +23,7 @@ func TestPaperTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The base round trip of the paper: 12 us of delay, beside what bytes take.
-	if r := n.RouteLinks(id); len(r) != 6 || n.Unloaded(id, 1, 0, 0) != 6*event.Microsecond {
+	if r := n.routeLinks(id); len(r) != 6 || n.Unloaded(id, 1, 0, 0) != 6*event.Microsecond {
 		t.Errorf("route %v takes %d ps", r, n.Unloaded(id, 1, 0, 0))
 	}
 }
@@ -67,7 +67,7 @@ func TestRoutesAreEven(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		links := n.RouteLinks(id)
+		links := n.routeLinks(id)
 		if len(links) != 6 {
 			t.Fatalf("%d links", len(links))
 		}
@@ -160,7 +160,7 @@ func TestNothingIsLostUncounted(t *testing.T) {
 					order[h] = p.Seq
 				}
 				k := n.Counts()
-				inside := uint64(n.InFlight()-1) - controlFrames(n)
+				inside := uint64(n.inUse-1) - controlFrames(n)
 				if k.Injected != k.Delivered+k.Dropped+inside {
 					t.Fatalf("%+v, %d in the network", k, inside)
 				}
@@ -172,8 +172,8 @@ func TestNothingIsLostUncounted(t *testing.T) {
 			if (k.Dropped > 0) != c.dropped || (k.Pauses > 0) != c.pfc || k.LargestBuffer > config.Buffer {
 				t.Errorf("%+v", k)
 			}
-			if n.InFlight() != 0 {
-				t.Errorf("%d packets are left", n.InFlight())
+			if n.inUse != 0 {
+				t.Errorf("%d packets are left", n.inUse)
 			}
 			for i := range n.links {
 				if l := &n.links[i]; l.queued != 0 || l.held != 0 || l.paused || l.pausing || !l.queue.empty() || !l.flying.empty() {

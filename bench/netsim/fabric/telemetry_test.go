@@ -160,7 +160,7 @@ func TestRecordsOfINT(t *testing.T) {
 	last := map[uint32]HopRecord{} // by link
 	s.drain(func(host int, packet uint32) {
 		p := n.At(packet)
-		links, records := n.RouteLinks(p.Route), n.HopRecords(packet)
+		links, records := n.routeLinks(p.Route), n.HopRecords(packet)
 		if len(records) != len(links)-1 {
 			t.Fatalf("%d records of %d links", len(records), len(links))
 		}

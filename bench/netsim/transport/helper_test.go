@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/weirswitch/weir/bench/netsim/event"
@@ -46,4 +48,14 @@ func hpccConfig(t testing.TB, tree fabric.Tree, feedback string) Config {
 	c.Fabric.Telemetry.PINT = c.Feedback.Encoder()
 	c.TelemetryBytes = c.Feedback.Bytes()
 	return c
+}
+
+// newDistribution makes a distribution of points: sizes in bytes, and the share of flows, from 0 to 1, that are
+// at most as large.
+func newDistribution(bytes, share []float64) (*Distribution, error) {
+	d := &Distribution{slices.Clone(bytes), slices.Clone(share)}
+	if err := d.validate(); err != nil {
+		return nil, fmt.Errorf("flow sizes: %w", err)
+	}
+	return d, nil
 }

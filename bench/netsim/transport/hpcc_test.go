@@ -80,7 +80,7 @@ func TestBottleneckIsSharedFairly(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range n {
-				acked[i] = s.Acknowledged(i)
+				acked[i] = s.flows[i].una
 			}
 			return acked, s.net.LinkSent(2*8 + 1)
 		}

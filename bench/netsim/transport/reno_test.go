@@ -32,8 +32,8 @@ func TestRenoAlone(t *testing.T) {
 		if got, ok := s.Completion(0); !ok || got < s.Ideal(0) || got > s.Ideal(0)+12*event.Nanosecond {
 			t.Errorf("%d bytes: %d ps, ideal %d", bytes, got, s.Ideal(0))
 		}
-		if s.Retries() != 0 {
-			t.Errorf("%d bytes: %d segments were sent again", bytes, s.Retries())
+		if s.retries != 0 {
+			t.Errorf("%d bytes: %d segments were sent again", bytes, s.retries)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestRenoSawtooth(t *testing.T) {
 			last, highest = w, max(highest, w)
 		}
 	}
-	t.Logf("%d teeth, %d steps up, largest window %.0f, %d segments sent again", len(teeth), up, highest, s.Retries())
+	t.Logf("%d teeth, %d steps up, largest window %.0f, %d segments sent again", len(teeth), up, highest, s.retries)
 	if len(teeth) < 10 || up < 20*down {
 		t.Errorf("%d teeth, %d steps up", down, up)
 	}
@@ -87,7 +87,7 @@ func TestRenoSawtooth(t *testing.T) {
 			t.Errorf("the window falls from %.0f to %.0f, not to about half", c.from, c.to)
 		}
 	}
-	if goodput := float64(s.Acknowledged(0)+s.Acknowledged(1)) * 8 / s.net.Now().Seconds(); goodput < 0.9*10e9*1460/1518 {
+	if goodput := float64(s.flows[0].una+s.flows[1].una) * 8 / s.net.Now().Seconds(); goodput < 0.9*10e9*1460/1518 {
 		t.Errorf("the two flows reach %.3g bit/s", goodput)
 	}
 }
@@ -103,8 +103,8 @@ func TestRenoRecovers(t *testing.T) {
 			flows = append(flows, Flow{From: i, To: 15, Bytes: 300_000 + int64(i)})
 		}
 		s := run(t, c, flows)
-		if s.Ended() != len(flows) || s.net.Counts().Dropped == 0 || s.Retries() == 0 {
-			t.Errorf("queues of %d bytes: %d flows of %d ended, %d packets dropped, %d sent again", limit, s.Ended(), len(flows), s.net.Counts().Dropped, s.Retries())
+		if s.Ended() != len(flows) || s.net.Counts().Dropped == 0 || s.retries == 0 {
+			t.Errorf("queues of %d bytes: %d flows of %d ended, %d packets dropped, %d sent again", limit, s.Ended(), len(flows), s.net.Counts().Dropped, s.retries)
 		}
 		for i := range flows {
 			if f := &s.flows[i]; f.expected != f.Bytes || f.una != f.Bytes {

@@ -223,18 +223,6 @@ func (s *Simulation) Network() *fabric.Network { return s.net }
 // Ended is how many flows have ended.
 func (s *Simulation) Ended() int { return s.ended }
 
-// Retries is how many segments were sent more than once.
-func (s *Simulation) Retries() uint64 { return s.retries }
-
-// Feedbacks is how many acknowledgements told HPCC the use of links.
-func (s *Simulation) Feedbacks() uint64 { return s.feedbacks }
-
-// Window is a flow's present window in bytes.
-func (s *Simulation) Window(flow int) float64 { return s.flows[flow].window }
-
-// Acknowledged is how many bytes of a flow its sender knows to have arrived.
-func (s *Simulation) Acknowledged(flow int) int64 { return s.flows[flow].una }
-
 // Completion is how long a flow took, from its start to the last acknowledgement, and false if
 // it has not ended.
 func (s *Simulation) Completion(flow int) (event.Time, bool) {

@@ -16,7 +16,7 @@ import (
 // mixed are flows of a few sizes at half load.
 func mixed(t testing.TB, hosts int, rate uint64, until event.Time) []Flow {
 	t.Helper()
-	d, err := NewDistribution([]float64{100, 10_000, 300_000}, []float64{0, 0.6, 1})
+	d, err := newDistribution([]float64{100, 10_000, 300_000}, []float64{0, 0.6, 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestFeedbackOnAShareOfPackets(t *testing.T) {
 	const bytes = 10_000_000
 	s := run(t, c, []Flow{{From: 0, To: 12, Bytes: bytes}, {From: 4, To: 12, Bytes: bytes}})
 	// 6 standard deviations of a binomial.
-	if got, want := float64(s.Feedbacks()), 2*bytes/1000./16; math.Abs(got-want) > 6*math.Sqrt(want) {
+	if got, want := float64(s.feedbacks), 2*bytes/1000./16; math.Abs(got-want) > 6*math.Sqrt(want) {
 		t.Errorf("%v acknowledgements of %v fed HPCC, want one of 16", got, 2*bytes/1000)
 	}
 	// Both share the link: the ideal twice, over eta, and headers count already.
@@ -99,8 +99,8 @@ func TestWatchAndContext(t *testing.T) {
 	if err := s.Run(ctx); !errors.Is(err, context.Canceled) || watched != 2 {
 		t.Errorf("%v, watched %d times", err, watched)
 	}
-	if arrived < s.Acknowledged(0)/1000 || arrived > s.Acknowledged(0)/1000+400 {
-		t.Errorf("%d packets arrived, %d bytes are acknowledged", arrived, s.Acknowledged(0))
+	if arrived < s.flows[0].una/1000 || arrived > s.flows[0].una/1000+400 {
+		t.Errorf("%d packets arrived, %d bytes are acknowledged", arrived, s.flows[0].una)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestConfigFaults(t *testing.T) {
 
 // Arrivals have the load asked for: the mean of n exponential gaps and n sizes is within 6 standard errors.
 func TestArrivals(t *testing.T) {
-	d, err := NewDistribution([]float64{0, 1000, 2000}, []float64{0, 0.5, 1})
+	d, err := newDistribution([]float64{0, 1000, 2000}, []float64{0, 0.5, 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,16 +55,6 @@ func LoadDistribution(data, name string) (*Distribution, error) {
 	return d, nil
 }
 
-// NewDistribution makes a distribution of points: sizes in bytes, and the share of flows, from 0 to 1, that are
-// at most as large.
-func NewDistribution(bytes, share []float64) (*Distribution, error) {
-	d := &Distribution{slices.Clone(bytes), slices.Clone(share)}
-	if err := d.validate(); err != nil {
-		return nil, fmt.Errorf("flow sizes: %w", err)
-	}
-	return d, nil
-}
-
 func (d *Distribution) validate() error {
 	n := len(d.bytes)
 	switch {

@@ -106,13 +106,6 @@ func (ns *Namespace) SetMTU(name string, mtu int) error {
 	})
 }
 
-// SetMAC sets the hardware address.
-func (ns *Namespace) SetMAC(name string, mac net.HardwareAddr) error {
-	return ns.change(name, "set the MAC address of", func(l netlink.Link) error {
-		return ns.handle.LinkSetHardwareAddr(l, mac)
-	})
-}
-
 // SetARP switches address resolution (ARP, and neighbour discovery with its
 // multicast groups) on or off. With it off, every neighbour must be static.
 func (ns *Namespace) SetARP(name string, on bool) error {
@@ -121,15 +114,6 @@ func (ns *Namespace) SetARP(name string, on bool) error {
 		f = ns.handle.LinkSetARPOn
 	}
 	return ns.change(name, "set address resolution of", f)
-}
-
-// SetPromiscuous makes an interface accept frames for any address, or not.
-func (ns *Namespace) SetPromiscuous(name string, on bool) error {
-	f := ns.handle.SetPromiscOff
-	if on {
-		f = ns.handle.SetPromiscOn
-	}
-	return ns.change(name, "set promiscuous mode of", f)
 }
 
 // DeleteLink deletes an interface; of a veth, both ends.

@@ -3,7 +3,6 @@ package relay
 import (
 	"cmp"
 	"slices"
-	"time"
 )
 
 // Truth is what a relay did, by classes and by flows.
@@ -60,6 +59,3 @@ func truth(c *Config, lines [2]*line) Truth {
 	})
 	return t
 }
-
-// Mean is the mean achieved delay.
-func (c *ClassTruth) Mean() time.Duration { return time.Duration(c.MeanNs) }
