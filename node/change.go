@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/stages/acl"
 	"github.com/weirswitch/weir/stages/l2"
 )
@@ -71,7 +72,10 @@ func (n *Node) Change(next func(now *config.Config) (*config.Config, error)) (*a
 		return nil, err
 	}
 	ports := &portChange{n: n, old: old, next: c}
-	changes, commit, err := config.Prepare(old, c, n.chain, ports.open)
+	changes, commit, err := config.Prepare(old, c, n.chain, func() (_ []pipeline.Port, err error) {
+		err = n.space.Do(ports.open)
+		return ports.ports, err
+	})
 	if err == nil {
 		err = ports.configure()
 	}

@@ -74,6 +74,7 @@ type Node struct {
 	server atomic.Pointer[control.Server]
 	meters *metrics.Server
 
+	space    *port.Space // where interfaces are opened
 	pool     *packet.Pool
 	memory   *port.UMEM // nil until the first port that needs it
 	chain    []pipeline.Named
@@ -96,7 +97,8 @@ type Node struct {
 var _ control.Switch = (*Node)(nil)
 
 // New sets a node up, all but its start: memory, ports, stages, spool and listeners. It
-// opens interfaces in the network namespace of the calling thread. The error joins all
+// opens interfaces in the network namespace of the calling thread, and so does each later
+// change. The error joins all
 // faults that were found; the machine is as it was then. The node keeps c, which may not
 // change any more.
 func New(c *config.Config, o Options) (*Node, error) {
@@ -125,6 +127,10 @@ func (n *Node) setUp() (err error) {
 			err = errors.Join(err, fmt.Errorf("port %s: the configuration has no [[port]] of that name: add it", name))
 		}
 		given[name] = true
+	}
+	var spaceErr error
+	if n.space, spaceErr = port.CurrentSpace(); spaceErr != nil {
+		return errors.Join(err, spaceErr)
 	}
 	queues := 0
 	for _, pc := range c.Ports {
@@ -356,6 +362,9 @@ func (n *Node) Close() (err error) {
 		}
 		if n.pool != nil {
 			errs = append(errs, n.pool.Close())
+		}
+		if n.space != nil {
+			n.space.Close()
 		}
 		err = errors.Join(errs...)
 	})

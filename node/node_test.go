@@ -118,6 +118,17 @@ func TestLife(t *testing.T) {
 	if _, ok := n.Routes(); ok {
 		t.Error("there are routes without a stage l3")
 	}
+	trace, err := n.Trace(t.Context(), &api.TraceRequest{Count: 1, WaitNs: int64(10 * time.Second)})
+	if err != nil || len(trace.Packets) != 1 || trace.Packets[0].Port != "left" || len(trace.Packets[0].Steps) != 3 || trace.Packets[0].Steps[2].Stage != "l2" {
+		t.Errorf("trace: %v, %v", trace, err)
+	}
+	captured := 0
+	if err := n.Capture(t.Context(), &api.CaptureRequest{Count: 5, Stage: "l2", Edge: "before"}, func(r *api.CaptureResponse) error {
+		captured += len(r.Packets)
+		return nil
+	}); err != nil || captured != 5 {
+		t.Errorf("captured %d packets, %v", captured, err)
+	}
 	inForce := n.Config()
 	for what, change := range map[string]func(*config.Config) (*config.Config, error){
 		"a port of the program goes": func(c *config.Config) (*config.Config, error) {

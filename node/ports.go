@@ -33,7 +33,7 @@ type portChange struct {
 
 // open opens the ports that come. It refuses ports whose rings the memory cannot fill,
 // which is as large as it was at the start.
-func (c *portChange) open() ([]pipeline.Port, error) {
+func (c *portChange) open() error {
 	n := c.n
 	c.ports = slices.Clone(n.ports)
 	var errs []error
@@ -72,11 +72,11 @@ func (c *portChange) open() ([]pipeline.Port, error) {
 		}
 	}
 	if errs != nil || len(come)+len(c.removed) == 0 {
-		return c.ports, errors.Join(errs...)
+		return errors.Join(errs...)
 	}
 	var err error
 	if c.change, err = n.sw.Change(); err != nil {
-		return nil, err
+		return err
 	}
 	for _, i := range come {
 		detached := c.next.Ports[i]
@@ -98,7 +98,7 @@ func (c *portChange) open() ([]pipeline.Port, error) {
 	for _, name := range c.removed {
 		c.ports[slices.IndexFunc(c.ports, func(p pipeline.Port) bool { return p.Name == name })] = pipeline.Port{}
 	}
-	return c.ports, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // stagePort is a port as stages see it.

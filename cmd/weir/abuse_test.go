@@ -114,8 +114,8 @@ func (r *changingRouter) measure(t *testing.T, f func()) measured {
 	t.Helper()
 	l := r.load(t, 2000, 6000)
 	f()
-	sent, at := l.received(t)
-	report, err := l.sinks[0].Report()
+	sent, at := l.Received(t)
+	report, err := l.Sinks[0].Report()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
-	"github.com/weirswitch/weir/dataplane/traffic"
+	"github.com/weirswitch/weir/dataplane/traffic/traffictest"
 )
 
-// changingRouter is a switch with every stage that can change, and three hosts: the one
-// at p0 sends to a network behind gateways at p1 and p2.
+// changingRouter is the router of node/testdata, and three hosts: the one at p0 sends to a
+// network behind gateways at p1 and p2.
 type changingRouter struct {
 	*testbed
 	hosts []*netnstest.Host
@@ -36,46 +37,13 @@ func newRouter(t *testing.T) *changingRouter {
 // write writes the configuration with extra tables at its end.
 func (r *changingRouter) write(t *testing.T, gateway int, extra string) (path string) {
 	t.Helper()
-	text := fmt.Sprintf(`[switch]
-name = %q
-graph = ["parse", "policer", "acl", "l3", "mirror"]
-[dataplane]
-audit = true
-[workers]
-poll = "interrupt"
-[[port]]
-interface = "p0"
-[[port]]
-interface = "p1"
-[[port]]
-interface = "p2"
-[[stages.l3.interface]]
-port = "p0"
-addresses = ["10.0.0.1/24"]
-mac = "06:00:00:00:00:00"
-[[stages.l3.interface]]
-port = "p1"
-addresses = ["10.0.1.1/24"]
-[[stages.l3.interface]]
-port = "p2"
-addresses = ["10.0.2.1/24"]
-[[stages.l3.neighbour]]
-address = "10.0.1.2"
-mac = "02:00:00:00:01:02"
-port = "p1"
-[[stages.l3.neighbour]]
-address = "10.0.2.2"
-mac = "02:00:00:00:02:02"
-port = "p2"
-[[stages.l3.route]]
-prefix = "198.19.0.0/16"
-via = ["10.0.%d.2"]
-[control]
-socket = %q
-audit = %q
-%s`, r.name, gateway, r.socket(r.name), filepath.Join(r.dir, "audit.log"), extra)
+	text, err := os.ReadFile("../../node/testdata/router.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	path = filepath.Join(r.dir, r.name+".toml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	full := strings.NewReplacer("$DIR", r.dir, "$GATEWAY", fmt.Sprint(gateway)).Replace(string(text)) + extra
+	if err := os.WriteFile(path, []byte(full), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -91,131 +59,10 @@ func (r *changingRouter) ctl(t *testing.T, args ...string) (stdout string) {
 	return stdout
 }
 
-// load sends numbered packets from p0's host and counts them at the others.
-type load struct {
-	sinks []*traffic.PacketSink
-	done  chan traffic.Sent
-}
-
-func (r *changingRouter) load(t *testing.T, rate float64, count uint64) *load {
+// load sends numbered packets from p0's host to the others.
+func (r *changingRouter) load(t *testing.T, rate float64, count uint64) *traffictest.Load {
 	t.Helper()
-	return r.loadOf(t, 128, rate, count)
-}
-
-// loadOf sends packets of a size, in bytes with FCS.
-func (r *changingRouter) loadOf(t *testing.T, size int, rate float64, count uint64) *load {
-	t.Helper()
-	w := traffic.DefaultWorkload()
-	w.Sizes = traffic.Fixed(size)
-	w.Source.Net, w.Destination.Net = netip.MustParsePrefix("198.18.0.0/16"), netip.MustParsePrefix("198.19.0.0/16")
-	l := &load{done: make(chan traffic.Sent, 1)}
-	for _, h := range r.hosts[1:] {
-		sink, err := traffic.NewPacketSink(traffic.Port{Namespace: h.NS, Interface: h.Interface}, w, traffic.DefaultSinkOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = sink.Close() })
-		l.sinks = append(l.sinks, sink)
-	}
-	source, err := traffic.NewPacketSource(traffic.Port{Namespace: r.hosts[0].NS, Interface: r.hosts[0].Interface}, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = source.Close() })
-	go func() {
-		sent, err := source.Run(t.Context(), traffic.Load{Rate: rate, Count: count})
-		if err != nil {
-			t.Error(err)
-		}
-		l.done <- sent
-	}()
-	return l
-}
-
-// received waits for the end of the load, and for what is under way; those that are known
-// to be lost are not waited for.
-func (l *load) received(t *testing.T, lost ...func() uint64) (sent uint64, at []uint64) {
-	t.Helper()
-	s := <-l.done
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		at = nil
-		sum := uint64(0)
-		for _, sink := range l.sinks {
-			report, err := sink.Report()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if report.Overflow != 0 {
-				t.Skipf("the sink itself lost %d packets: the machine is too busy", report.Overflow)
-			}
-			at = append(at, report.Unique())
-			sum += report.Unique()
-		}
-		for _, f := range lost {
-			sum += f()
-		}
-		if sum >= s.Packets || time.Now().After(deadline) {
-			return s.Packets, at
-		}
-	}
-}
-
-// TestReloadUnderLoad: reloads that change the access control list, routes and
-// rate limits lose not one numbered packet, and packets go where the newest
-// routes say.
-func TestReloadUnderLoad(t *testing.T) {
-	r := newRouter(t)
-	file := r.write(t, 1, "")
-	p := r.start(t, file)
-	l := r.load(t, 5000, 20_000)
-	reloads := 0
-	for len(l.done) == 0 {
-		reloads++
-		var rules strings.Builder
-		for i := range 200 {
-			fmt.Fprintf(&rules, "[[stages.acl.rule]]\nname = \"r%d\"\naction = \"deny\"\nsrc = \"172.16.%d.%d/32\"\n", i, reloads%256, i)
-		}
-		fmt.Fprintf(&rules, "[[stages.acl.rule]]\nname = \"all\"\naction = \"count\"\n[[stages.policer.port]]\nname = \"p0\"\nrate_bits = %d\n", 1_000_000_000+reloads)
-		r.write(t, 1+reloads%2, rules.String())
-		if reloads%10 == 0 {
-			if err := p.cmd.Process.Signal(unix.SIGHUP); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		r.ctl(t, "reload", file)
-	}
-	sent, at := l.received(t)
-	fmt.Printf("reload under load: %d reloads of acl, l3 and policer, sent %d, received %d at one gateway and %d at the other, lost %d\n",
-		reloads, sent, at[0], at[1], int64(sent)-int64(at[0]+at[1]))
-	if at[0]+at[1] != sent {
-		t.Errorf("%d of %d packets are lost", int64(sent)-int64(at[0]+at[1]), sent)
-	}
-	if reloads < 4 || at[0] == 0 || at[1] == 0 {
-		t.Errorf("%d reloads, received %v: the routes did not change under the load", reloads, at)
-	}
-	var list struct {
-		Rules []struct {
-			Name    string
-			Packets uint64
-		}
-	}
-	if err := json.Unmarshal([]byte(r.ctl(t, "show", "acl", "--json")), &list); err != nil || len(list.Rules) != 202 {
-		t.Fatalf("%d rules, %v", len(list.Rules), err)
-	}
-	if n := list.Rules[200]; n.Name != "all" || n.Packets == 0 || n.Packets > sent {
-		t.Errorf("the counting rule: %+v of %d packets", n, sent)
-	}
-	if status := p.stop(t); status != 0 {
-		t.Errorf("status %d: %s", status, &p.stderr)
-	}
-	if report := p.report(t); report.Received != sent || report.Forwarded != sent || len(report.Dropped) != 0 || !report.Balanced {
-		t.Errorf("last report: %+v", report)
-	}
-	text, err := os.ReadFile(filepath.Join(r.dir, "audit.log"))
-	if lines := strings.Count(string(text), "\n"); err != nil || lines == 0 || lines > reloads {
-		t.Errorf("%d lines in the audit log of %d reloads, %v", lines, reloads, err)
-	}
+	return traffictest.Start(t, r.hosts[0], r.hosts[1:], 128, rate, count)
 }
 
 // TestSetAndClear: single changes are in force at once, shown, and undone.
@@ -238,7 +85,7 @@ func TestSetAndClear(t *testing.T) {
 	expect("+ stages.acl.rule[0] = {name = \"no\", action = \"deny\", protocol = \"udp\"}\n", "set", "acl", "add", "name=no", "action=deny", "protocol=udp")
 	expect("+ stages.acl.rule[0] = {name = \"log\", action = \"count\", in_ports = [\"p0\", \"p1\"]}\n", "set", "acl", "add", "name=log", "action=count", "in_ports=p0,p1", "--at", "1")
 	l := r.load(t, 5000, 100)
-	<-l.done
+	l.Wait()
 	type rule struct {
 		Name, Match    string
 		Packets, Bytes uint64
@@ -300,48 +147,11 @@ func TestSetAndClear(t *testing.T) {
 	}
 }
 
-// TestSetFdb: a static station comes, moves what was learned, and goes; learned
-// ones are flushed by port.
-func TestSetFdb(t *testing.T) {
-	b := newTestbed(t, 0)
-	b.start(t, b.config(t, "s1", `"patch"]`, `"l2"]`, "[stages.patch]\npairs = [[\"p0\", \"p1\"]]", ""))
-	b.exchange(t, 3)
-	ctl := func(args ...string) string {
-		t.Helper()
-		status, stdout, stderr := weir(append([]string{"ctl", "--socket", b.socket("s1")}, args...)...)
-		if status != 0 {
-			t.Fatalf("%v: %s", args, stderr)
-		}
-		return stdout
-	}
-	for deadline := time.Now().Add(5 * time.Second); strings.Count(ctl("show", "fdb"), "learned") != 2; {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing was learned")
-		}
-	}
-	ctl("set", "fdb", "add", "mac=02:00:00:00:01:01", "port=p0")
-	if got := ctl("show", "fdb"); !strings.Contains(got, "02:00:00:00:01:01  p0    static") || strings.Count(got, "02:00:00:00:01:01") != 1 {
-		t.Errorf("fdb:\n%s", got)
-	}
-	if got := ctl("clear", "fdb", "--port", "p1"); got != "forgot 1 stations\n" {
-		t.Errorf("clear says %q", got)
-	}
-	b.exchange(t, 3)
-	ctl("set", "fdb", "remove", "mac=02:00:00:00:01:01")
-	if got := ctl("show", "fdb"); strings.Contains(got, "static") {
-		t.Errorf("fdb:\n%s", got)
-	}
-	b.exchange(t, 3)
-	if got := ctl("reload"); got != "nothing differs\n" {
-		t.Errorf("reload says %q", got)
-	}
-}
-
 // TestPatchReload: pairs change under way, and the file is sent by the client.
 func TestPatchReload(t *testing.T) {
 	b := newTestbed(t, 0)
 	file := b.config(t, "s1")
-	b.start(t, file)
+	p := b.start(t, file)
 	b.exchange(t, 3)
 	other := b.config(t, "s2", `pairs = [["p0", "p1"]]`, "pairs = []", b.socket("s2"), b.socket("s1"), `"s2"`, `"s1"`)
 	if status, stdout, stderr := weir("ctl", "--socket", b.socket("s1"), "reload", other); status != 0 || stdout != "- stages.patch.pairs[0] = [\"p0\", \"p1\"]\n" {
@@ -359,6 +169,22 @@ func TestPatchReload(t *testing.T) {
 		t.Fatalf("status %d: %q %q", status, stdout, stderr)
 	}
 	b.exchange(t, 3)
+	// SIGHUP does what reload without a file does.
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, bytes.Replace(text, []byte(`[["p0", "p1"]]`), []byte("[]"), 1), 0o600)
+	}
+	if err = errors.Join(err, p.cmd.Process.Signal(unix.SIGHUP)); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		_, config, _ := weir("ctl", "--socket", b.socket("s1"), "show", "config")
+		if strings.Contains(config, "pairs = []") {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("SIGHUP changes nothing:\n%s", config)
+		}
+	}
 	bad := writeFile(t, "[switch]\nname = 5\n")
 	if status, _, stderr := weir("ctl", "--socket", b.socket("s1"), "reload", bad); status != 1 || !strings.Contains(stderr, bad+":2: switch.name: is an integer") {
 		t.Errorf("status %d: %s", status, stderr)

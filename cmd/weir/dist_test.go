@@ -60,7 +60,7 @@ ports = ["p0"]
 to = "p2"
 `))
 	l := r.load(t, 2000, 1000)
-	<-l.done
+	l.Wait()
 	var report struct {
 		Received, Forwarded uint64
 		Dropped             map[string]uint64

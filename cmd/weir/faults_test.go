@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -268,110 +266,4 @@ func TestControlSocketLost(t *testing.T) {
 		t.Errorf("last report: %+v", r)
 	}
 	b.checkClean(t)
-}
-
-// TestMTUReachesStages: when an interface's MTU changes, the router tells senders the
-// new one; they need no restart, and packets that fit go on.
-func TestMTUReachesStages(t *testing.T) {
-	r := newRouter(t)
-	p := r.start(t, r.write(t, 1, ""))
-	set := func(mtu int) {
-		t.Helper()
-		if err := errors.Join(r.hosts[1].NS.SetMTU("eth0", mtu), r.ns.SetMTU("p1", mtu)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	exceeded := func() uint64 {
-		var ports struct {
-			Ports []struct{ Dropped map[string]uint64 }
-		}
-		if err := json.Unmarshal([]byte(r.ctl(t, "show", "ports", "--json")), &ports); err != nil {
-			t.Fatal(err)
-		}
-		return ports.Ports[0].Dropped["mtu_exceeded"]
-	}
-	// Each try is fresh traffic, since the stages hear of a change a moment later.
-	await := func(what string, ok func(sent, received, exceeded uint64) bool) {
-		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); ; {
-			before := exceeded()
-			l := r.loadOf(t, 1400, 1000, 20)
-			sent, at := l.received(t, func() uint64 { return exceeded() - before })
-			if n := exceeded() - before; ok(sent, at[0], n) {
-				return
-			} else if time.Now().After(deadline) {
-				t.Fatalf("%s: of %d packets %d arrive and %d exceed the MTU", what, sent, at[0], n)
-			}
-		}
-	}
-	passes := func(sent, received, exceeded uint64) bool { return received == sent && exceeded == 0 }
-	await("at the beginning", passes)
-	set(1300)
-	await("with a lower MTU", func(sent, received, exceeded uint64) bool { return received == 0 && exceeded == sent })
-	set(1500)
-	await("with the old MTU", passes)
-	if status := p.stop(t); status != 0 {
-		t.Errorf("status %d: %s", status, &p.stderr)
-	}
-	if r := p.report(t); !r.Balanced || r.Frames.Lost != 0 || r.Dropped["too_long"] > 20 {
-		t.Errorf("last report: %+v", r)
-	}
-}
-
-// TestMetricsFail: scrapers that never read, never ask, and are too many harm neither
-// forwarding nor the one that behaves.
-func TestMetricsFail(t *testing.T) {
-	r := newRouter(t)
-	if err := r.ns.SetUp("lo"); err != nil {
-		t.Fatal(err)
-	}
-	const address = "127.0.0.1:9464"
-	p := r.start(t, r.write(t, 1, fmt.Sprintf("metrics = %q\n", address)))
-	l := r.load(t, 4000, 8000)
-	var open []net.Conn
-	for i := 0; len(l.done) == 0; i++ {
-		c, err := r.ns.Dial(t.Context(), "tcp", address)
-		if err != nil {
-			continue
-		}
-		_, _ = io.WriteString(c, []string{"", "GET /metrics HTTP/1.1\r\nHost: w\r\n\r\n", "GET /metrics HTTP/1.1\r\nHost: w\r\nX: ", "\x00\xff\r\n\r\n"}[i%4])
-		if open = append(open, c); len(open) == 500 {
-			for _, c := range open {
-				_ = c.Close()
-			}
-			open = nil
-		}
-	}
-	sent, at := l.received(t)
-	if at[0] != sent {
-		t.Errorf("%d of %d packets arrive", at[0], sent)
-	}
-	for _, c := range open {
-		_ = c.Close()
-	}
-	scrape := func() string {
-		c, err := r.ns.Dial(t.Context(), "tcp", address)
-		if err != nil {
-			return err.Error()
-		}
-		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
-		_, _ = io.WriteString(c, "GET /metrics HTTP/1.0\r\n\r\n")
-		text, _ := io.ReadAll(c)
-		return string(text)
-	}
-	// The places of those that left become free a moment later.
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if text := scrape(); strings.Contains(text, fmt.Sprintf("weir_port_received_packets_total{port=\"p0\"} %d\n", sent)) {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatalf("a scrape says %s", text)
-		}
-	}
-	if status := p.stop(t); status != 0 {
-		t.Errorf("status %d: %s", status, &p.stderr)
-	}
-	if r := p.report(t); r.Received != sent || r.Forwarded != sent || !r.Balanced || r.Frames.Lost != 0 {
-		t.Errorf("last report: %+v", r)
-	}
 }

@@ -42,7 +42,7 @@ func TestTrace(t *testing.T) {
 			t.Errorf("%q: status %d, %s", filter, status, stderr)
 		}
 	}
-	<-l.done
+	l.Wait()
 	if status := p.stop(t); status != 0 {
 		t.Errorf("status %d: %s", status, &p.stderr)
 	}
@@ -117,7 +117,7 @@ func TestCapture(t *testing.T) {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 	r.interruptCapture(t)
-	sent := (<-l.done).Packets
+	sent := l.Wait()
 	if status := p.stop(t); status != 0 {
 		t.Errorf("status %d: %s", status, &p.stderr)
 	}

@@ -63,7 +63,7 @@ func (x *XSK) TimeArrivals() error {
 	}
 	x.arrival = arrival{source: TimestampsXDP, detail: resolution(clock)}
 	if x.hardware = wanted == TimestampsHardware; x.hardware && x.beneath != nil {
-		return x.space.do(func() error { x.takeHardware(x.beneath); return nil })
+		return x.space.Do(func() error { x.takeHardware(x.beneath); return nil })
 	}
 	return nil
 }

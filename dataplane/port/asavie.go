@@ -22,7 +22,7 @@ import (
 // as long as the port, and what hangs on one interface is beneath it.
 type Asavie struct {
 	rings   DataplaneConfig
-	space   *space
+	space   *Space
 	arrival arrival
 
 	mu      sync.Mutex // guards what follows
@@ -48,7 +48,7 @@ func NewAsavie(c Config, d DataplaneConfig) (*Asavie, error) {
 }
 
 func (a *Asavie) open() (err error) {
-	if a.space, err = currentSpace(); err != nil {
+	if a.space, err = CurrentSpace(); err != nil {
 		return err
 	}
 	l, err := findLink(a.config.Interface)
@@ -94,7 +94,7 @@ func (a *Asavie) Open(number uint16, queue int, frames *packet.Cache) (Queue, er
 	var socket *asavie.Socket
 	// The library searches all frames for a free one, so their number is kept
 	// as small as full rings allow.
-	err := a.space.do(func() (err error) {
+	err := a.space.Do(func() (err error) {
 		socket, err = asavie.NewSocket(index, queue, &asavie.SocketOptions{
 			NumFrames:              a.rings.FillRing + a.rings.TXRing,
 			FrameSize:              a.rings.FrameSize,
@@ -227,7 +227,7 @@ func (a *Asavie) Close() error {
 		a.program, a.queues = nil, nil
 	}
 	if a.space != nil {
-		a.space.close()
+		a.space.Close()
 		a.space = nil
 	}
 	return errors.Join(errs...)
@@ -271,7 +271,7 @@ func (a *Asavie) Detach(why error) error {
 // Restore implements Restorable.
 func (a *Asavie) Restore() error {
 	var b *beneath
-	err := a.space.do(func() error {
+	err := a.space.Do(func() error {
 		l, err := findAgain(&a.config, a.fits)
 		if err == nil {
 			b, err = attach(a.program, l, &a.config)

@@ -148,7 +148,7 @@ func (x *XSK) Detach(why error) error {
 // Restore implements Restorable.
 func (x *XSK) Restore() error {
 	var b *beneath
-	err := x.space.do(func() error {
+	err := x.space.Do(func() error {
 		l, err := findAgain(&x.config, x.fits)
 		if err == nil {
 			b, err = x.attach(l)

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// space is the network namespace in which a port was opened, and in which it
-// must be opened again. A process with one switch has one.
-type space struct {
+// Space is a network namespace: that in which a port was opened, and in which it must be
+// opened again. A process with one switch has one.
+type Space struct {
 	file  *os.File
 	inode uint64
 }
@@ -18,8 +18,8 @@ type space struct {
 // threadSpace is the namespace of the calling thread.
 const threadSpace = "/proc/thread-self/ns/net"
 
-// currentSpace keeps the namespace of the calling thread.
-func currentSpace() (*space, error) {
+// CurrentSpace opens the namespace of the calling thread; Close ends that.
+func CurrentSpace() (*Space, error) {
 	file, err := os.Open(threadSpace)
 	if err != nil {
 		return nil, fmt.Errorf("identify the network namespace: %w", err)
@@ -28,7 +28,7 @@ func currentSpace() (*space, error) {
 	if err != nil {
 		return nil, fmt.Errorf("identify the network namespace: %w", err)
 	}
-	return &space{file, inode}, nil
+	return &Space{file, inode}, nil
 }
 
 func spaceOf(fd int) (uint64, error) {
@@ -37,9 +37,9 @@ func spaceOf(fd int) (uint64, error) {
 	return s.Ino, err
 }
 
-// do runs f on a thread in the namespace. Only where that is not the calling
+// Do runs f on a thread in the namespace. Only where that is not the calling
 // thread's does it take privilege (CAP_SYS_ADMIN). Goroutines that f starts may be elsewhere.
-func (s *space) do(f func() error) error {
+func (s *Space) Do(f func() error) error {
 	result := make(chan error, 1)
 	go func() { result <- s.enter(f) }()
 	return <-result
@@ -47,14 +47,14 @@ func (s *space) do(f func() error) error {
 
 // enter works on a separate goroutine: if its thread cannot be put back, it
 // ends locked, and the thread with it.
-func (s *space) enter(f func() error) error {
+func (s *Space) enter(f func() error) error {
 	runtime.LockOSThread()
-	origin, err := currentSpace()
+	origin, err := CurrentSpace()
 	if err != nil {
 		runtime.UnlockOSThread()
 		return err
 	}
-	defer origin.close()
+	defer origin.Close()
 	if origin.inode == s.inode {
 		defer runtime.UnlockOSThread()
 		return f()
@@ -71,4 +71,5 @@ func (s *space) enter(f func() error) error {
 	return f()
 }
 
-func (s *space) close() { _ = s.file.Close() }
+// Close lets go of the namespace.
+func (s *Space) Close() { _ = s.file.Close() }

@@ -25,7 +25,7 @@ type LinkEvent struct {
 // LinkWatch receives what the kernel reports about the interfaces of one
 // network namespace (rtnetlink).
 type LinkWatch struct {
-	space  *space
+	space  *Space
 	notify func(LinkEvent)
 	stop   chan struct{}
 	done   sync.WaitGroup
@@ -39,14 +39,14 @@ const watchBuffer = 4 << 20
 // called for every event, in order, on one goroutine; while it runs, the
 // kernel keeps what happens.
 func WatchLinks(notify func(LinkEvent)) (*LinkWatch, error) {
-	here, err := currentSpace()
+	here, err := CurrentSpace()
 	if err != nil {
 		return nil, err
 	}
 	w := &LinkWatch{space: here, notify: notify, stop: make(chan struct{})}
 	updates, end, err := w.subscribe()
 	if err != nil {
-		here.close()
+		here.Close()
 		return nil, err
 	}
 	w.done.Go(func() { w.run(updates, end) })
@@ -78,7 +78,7 @@ func (w *LinkWatch) run(updates chan netlink.LinkUpdate, end chan struct{}) {
 			// Until its goroutine has ended.
 		}
 		for updates = nil; updates == nil && !stopped; {
-			if err := w.space.do(func() (err error) {
+			if err := w.space.Do(func() (err error) {
 				updates, end, err = w.subscribe()
 				return err
 			}); err != nil {
@@ -136,5 +136,5 @@ func isUp(a *netlink.LinkAttrs) bool {
 func (w *LinkWatch) Close() {
 	close(w.stop)
 	w.done.Wait()
-	w.space.close()
+	w.space.Close()
 }

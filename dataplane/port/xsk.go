@@ -17,7 +17,7 @@ import (
 type XSK struct {
 	config  Config
 	memory  *UMEM
-	space   *space
+	space   *Space
 	options xdp.Options // of program
 	arrival arrival     // what TimeArrivals granted
 	shaper  *shaper     // nil without a rate
@@ -92,7 +92,7 @@ func NewXSK(c Config, memory *UMEM) (*XSK, error) {
 }
 
 func (x *XSK) open() (err error) {
-	if x.space, err = currentSpace(); err != nil {
+	if x.space, err = CurrentSpace(); err != nil {
 		return err
 	}
 	l, err := findLink(x.config.Interface)
@@ -165,7 +165,7 @@ func (x *XSK) Open(number uint16, queue int, frames *packet.Cache) (q Queue, err
 		return Down(), nil // an optional interface that is not there
 	}
 	var opened *xskQueue
-	if err = x.space.do(func() error {
+	if err = x.space.Do(func() error {
 		opened, err = x.openQueue(b, program, number, queue, frames)
 		return err
 	}); err != nil {
@@ -344,7 +344,7 @@ func (x *XSK) Close() error {
 		x.program, x.queues = nil, nil
 	}
 	if x.space != nil {
-		x.space.close()
+		x.space.Close()
 		x.space = nil
 	}
 	return errors.Join(errs...)

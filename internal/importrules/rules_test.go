@@ -81,6 +81,7 @@ var layers = []layer{
 		"control declares what it needs of a stage or a switch; only cmd joins them"},
 	{"dataplane/lab/netnstest", []string{"dataplane/lab/netns", "dataplane/lab/process"}, "tests of any package use it, so it may use none of them"},
 	{"dataplane/traffic/bpf", nil, "programs that send and receive in the kernel"},
+	{"dataplane/traffic/traffictest", []string{"dataplane/lab/netnstest", "dataplane/traffic"}, "tests of any package send its packets"},
 	{"dataplane/traffic", []string{"dataplane/traffic/bpf", "dataplane/lab/netns", "dataplane/napi", "dataplane/pcapfile", "dataplane/xsk"},
 		"one generator sends what gen, the lab and the benchmarks send"},
 	{"dataplane/lab/relay", []string{"telemetry/hash"}, "a relay is a cable, and knows no switch"},
