@@ -45,24 +45,24 @@ func (e *Engine) ParsePlace(text string) (Place, error) {
 // Between is the delay and the loss between two measurement points.
 type Between struct {
 	Basis
-	From string `json:"from"`
-	To   string `json:"to"`
-	Flow string `json:"flow,omitempty"` // empty: all flows together
+	From string `json:"from" column:"from"`
+	To   string `json:"to" column:"to"`
+	Flow string `json:"flow,omitempty" column:"flow" null:"zero"` // empty: all flows together
 	// Intervals in which both points have a record; of these, Whole ones were seen
 	// from beginning to end by both.
-	Intervals int `json:"intervals"`
-	Whole     int `json:"whole_intervals"`
+	Intervals int `json:"intervals" column:"intervals" unit:"intervals"`
+	Whole     int `json:"whole_intervals" column:"whole_intervals" unit:"intervals"`
 	// Refused cells hold packets and may not be used, of Cells that hold any.
-	Refused int `json:"refused_cells"`
-	Cells   int `json:"cells"`
+	Refused int `json:"refused_cells" column:"refused_cells" unit:"cells"`
+	Cells   int `json:"cells" column:"cells" unit:"cells"`
 
 	// HasDelay tells that a cell survived. Delay is the mean; its bounds are of which
 	// packets were measured, and of what other flows left in the cells.
 	HasDelay bool    `json:"has_delay"`
-	Delay    Bounded `json:"delay_ns"`
-	StdNs    float64 `json:"std_ns"`   // of single packets, where it is known
-	Sampled  float64 `json:"measured"` // packets behind the mean
-	Trust    float64 `json:"trust"`    // share of the cells behind it that is the flow's own
+	Delay    Bounded `json:"delay_ns" column:"delay_ns" unit:"ns" null:"has_delay"`
+	StdNs    float64 `json:"std_ns" column:"std_ns" unit:"ns" null:"has_delay"`          // of single packets, where it is known
+	Sampled  float64 `json:"measured" column:"measured" unit:"packets" null:"has_delay"` // packets behind the mean
+	Trust    float64 `json:"trust" column:"trust" unit:"share" null:"has_delay"`         // share of the cells behind it that is the flow's own
 	// Clocks is what the delays tell of the two switches' clocks; nil: both points
 	// have one clock, or no cell survived.
 	Clocks *Clocks `json:"clocks,omitempty"`
@@ -71,10 +71,10 @@ type Between struct {
 	// are what the flow sent, and what other flows may have left in all of its cells;
 	// CountTrust is the share that is expected to be its own.
 	HasLoss    bool    `json:"has_loss"`
-	Packets    float64 `json:"packets"`
-	Bytes      float64 `json:"bytes"`
-	Lost       float64 `json:"lost"`
-	CountTrust float64 `json:"count_trust"`
+	Packets    float64 `json:"packets" column:"packets" unit:"packets"`
+	Bytes      float64 `json:"bytes" column:"bytes" unit:"bytes"`
+	Lost       float64 `json:"lost" column:"lost" unit:"packets" null:"has_loss"`
+	CountTrust float64 `json:"count_trust" column:"count_trust" unit:"share"`
 }
 
 // Between asks for delay and loss from one place to another; flow nil: of all

@@ -7,7 +7,7 @@ import "github.com/weirswitch/weir/telemetry/status"
 // not known. Basis counts statuses.
 type Network struct {
 	Basis
-	Switches []NetworkSwitch `json:"switches"`
+	Switches []NetworkSwitch `json:"switches" rows:""`
 	Links    []NetworkLink   `json:"links"`
 }
 
@@ -21,34 +21,34 @@ const (
 // NetworkSwitch is one switch. Fields behind HasStatus are of its last status of the
 // window, unless they say otherwise.
 type NetworkSwitch struct {
-	Switch uint32 `json:"switch"`
-	Name   string `json:"name"`
+	Switch uint32 `json:"switch" column:"switch_number"`
+	Name   string `json:"name" column:"switch"`
 	Health string `json:"health"`
 	// Faults say in clauses why Health is not "ok".
 	Faults []string `json:"faults"`
 	// LastHeardNs is when it made its newest record of any kind, in ns of CLOCK_TAI, and
 	// AgeNs how long before the window's end that was. 0 and 0: it was never heard of.
-	LastHeardNs int64 `json:"last_heard_ns"`
-	AgeNs       int64 `json:"age_ns"`
+	LastHeardNs int64 `json:"last_heard_ns" unit:"ns of CLOCK_TAI"`
+	AgeNs       int64 `json:"age_ns" unit:"ns"`
 
 	// HasStatus: there was a status in the window.
 	HasStatus bool   `json:"has_status"`
-	Statuses  int    `json:"statuses"` // of the window
-	SpanNs    int64  `json:"span_ns"`  // that rates are over
-	BootNs    int64  `json:"boot_ns"`  // when it began
-	Restarts  int    `json:"restarts"` // in the window
-	Program   string `json:"program"`  // version
+	Statuses  int    `json:"statuses" unit:"statuses"`       // of the window
+	SpanNs    int64  `json:"span_ns" unit:"ns"`              // that rates are over
+	BootNs    int64  `json:"boot_ns" unit:"ns of CLOCK_TAI"` // when it began
+	Restarts  int    `json:"restarts" unit:"restarts"`       // in the window
+	Program   string `json:"program"`                        // version
 	// Epochs, Overruns and Missed packets are of all measurements, in the window;
 	// Measurements has them one by one.
-	Epochs       uint64               `json:"epochs"`
-	Overruns     uint64               `json:"overruns"`
-	Missed       uint64               `json:"missed_packets"`
+	Epochs       uint64               `json:"epochs" unit:"epochs"`
+	Overruns     uint64               `json:"overruns" unit:"epochs"`
+	Missed       uint64               `json:"missed_packets" unit:"packets"`
 	Measurements []status.Measurement `json:"measurements"`
 	// Exports count records by kind since the switch began.
 	Exports []status.Export `json:"exports"`
 	Spool   status.Spool    `json:"spool"`
 	Clock   NetworkClock    `json:"clock"`
-	Ports   []NetworkPort   `json:"ports"`
+	Ports   []NetworkPort   `json:"ports" rows:""`
 	Workers []NetworkWorker `json:"workers"`
 }
 
@@ -81,36 +81,36 @@ type NetworkWorker struct {
 
 // NetworkPort is a port in the window.
 type NetworkPort struct {
-	Number    uint32 `json:"number"` // from 0, as places name it
-	Name      string `json:"name"`
+	Number    uint32 `json:"number" column:"port_number"` // from 0, as places name it
+	Name      string `json:"name" column:"port"`
 	Interface string `json:"interface"`
 	Mode      string `json:"mode"` // all that was granted, in words
 	Up        bool   `json:"up"`
 	// Speed is that of the configured link, else the interface's, in bits per second;
 	// 0: not known, and so are utilisations.
-	Speed uint64 `json:"speed_bps"`
+	Speed uint64 `json:"speed_bps" unit:"bits per second" null:"zero"`
 
 	// HasRates: there were two statuses of one run to compare.
 	HasRates bool `json:"has_rates"`
-	Received Rate `json:"received"`
-	Sent     Rate `json:"sent"`
+	Received Rate `json:"received" columns:"received_" null:"has_rates"`
+	Sent     Rate `json:"sent" columns:"sent_" null:"has_rates"`
 	// Backlog is how many frames wait to be sent, in the last status, and MostBacklog in that
 	// in which it was longest, of up to mostStatuses of the window.
-	Backlog     uint64 `json:"backlog"`
-	MostBacklog uint64 `json:"most_backlog"`
+	Backlog     uint64 `json:"backlog" unit:"frames"`
+	MostBacklog uint64 `json:"most_backlog" unit:"frames"`
 	// Drops are by reason: of packets that arrived here, and of those lost at the port,
 	// in the window where HasRates, else since the switch began. DropsPS is of all.
 	Drops   []status.Drop `json:"drops"`
-	DropsPS float64       `json:"drops_per_second"`
+	DropsPS float64       `json:"drops_per_second" unit:"packets per second" null:"has_rates"`
 }
 
 // Rate is traffic in one direction.
 type Rate struct {
-	PacketsPS float64 `json:"packets_per_second"`
-	BitsPS    float64 `json:"bits_per_second"` // of frames, without FCS
+	PacketsPS float64 `json:"packets_per_second" unit:"packets per second"`
+	BitsPS    float64 `json:"bits_per_second" unit:"bits per second"` // of frames, without FCS
 	// Utilisation is the share of the speed, with what each frame takes on the wire beside
 	// itself (24 bytes); 0 where the speed is not known.
-	Utilisation float64 `json:"utilisation"`
+	Utilisation float64 `json:"utilisation" unit:"share of the speed" null:"speed_bps"`
 }
 
 // NetworkLink is a configured link.

@@ -24,7 +24,7 @@ type PathAnswer struct {
 	Basis
 	DigestBasis
 	Value string     `json:"value"` // what hops are told by: switch_id, or ports
-	Flows []FlowPath `json:"flows"`
+	Flows []FlowPath `json:"flows" rows:""`
 	More  int        `json:"more"` // flows that the limit left out
 }
 
@@ -32,21 +32,21 @@ type PathAnswer struct {
 type FlowPath struct {
 	Key     Key    `json:"-"`
 	Flow    string `json:"flow"`
-	Packets uint64 `json:"packets"` // with a digest for the path
-	FirstNs int64  `json:"first_ns"`
-	LastNs  int64  `json:"last_ns"`
+	Packets uint64 `json:"packets" unit:"packets"` // with a digest for the path
+	FirstNs int64  `json:"first_ns" unit:"ns of CLOCK_TAI"`
+	LastNs  int64  `json:"last_ns" unit:"ns of CLOCK_TAI"`
 	// Known: one path alone explains the digests. Certain: enough more of them agree
 	// with it for the answer's confidence. Doubt bounds the probability that it is
 	// wrong; 1 while it is not known.
 	Known   bool    `json:"known"`
 	Certain bool    `json:"certain"`
-	Doubt   float64 `json:"doubt"`
+	Doubt   float64 `json:"doubt" unit:"probability"`
 	// Hops is the path, hop 1 first.
-	Hops []PathHop `json:"hops"`
+	Hops []PathHop `json:"hops" rows:""`
 	// Changes of the path were noticed in the window, and Strays contradicted a path
 	// that was certain: damaged ones, or the first of another path.
-	Changes uint64 `json:"changes"`
-	Strays  uint64 `json:"strays"`
+	Changes uint64 `json:"changes" unit:"changes"`
+	Strays  uint64 `json:"strays" unit:"packets"`
 	// Passages are the ways within the window, in the order of time.
 	Passages []PathPassage `json:"passages"`
 }
@@ -56,10 +56,10 @@ type PathHop struct {
 	Hop int `json:"hop"` // from 1
 	// Switch is its name, or the port's number; empty while it is not known. Number is
 	// the value in the digests.
-	Switch string `json:"switch"`
-	Number uint64 `json:"number"`
+	Switch string `json:"switch" null:"zero"`
+	Number uint64 `json:"number" null:"zero"`
 	// Candidates are the values left: 1: it is known; 0: not narrowed down.
-	Candidates int `json:"candidates"`
+	Candidates int `json:"candidates" unit:"values"`
 }
 
 // PathPassage is a way that a flow took for a time.
@@ -78,16 +78,16 @@ type QuantileValue struct {
 	Bounded
 	// RankLow and RankHigh are the ranks in the samples between which the true quantile
 	// is; Low and High are the values there, widened by the step of a code.
-	RankLow  float64 `json:"rank_low"`
-	RankHigh float64 `json:"rank_high"`
+	RankLow  float64 `json:"rank_low" unit:"share of the samples"`
+	RankHigh float64 `json:"rank_high" unit:"share of the samples"`
 	// Open: too few samples bound it from above; High is the largest of them.
 	Open bool `json:"open"`
 }
 
 // ValueStats are what samples of a value say.
 type ValueStats struct {
-	Samples   uint64          `json:"samples"`
-	Quantiles []QuantileValue `json:"quantiles"`
+	Samples   uint64          `json:"samples" unit:"samples"`
+	Quantiles []QuantileValue `json:"quantiles" rows:""`
 }
 
 // LatencyAnswer is the latency of hops in ns, of a flow by hop, of several pooled by
@@ -95,14 +95,14 @@ type ValueStats struct {
 type LatencyAnswer struct {
 	Basis
 	DigestBasis
-	Value string `json:"value"` // hop_latency
-	Unit  string `json:"unit"`  // ns
+	Value string `json:"value"`              // hop_latency
+	Unit  string `json:"unit" column:"unit"` // ns
 	// Epsilon is the relative error of a value by its code: value and code differ by a
 	// factor of up to (1+Epsilon) if rounded to the nearest, up to its square at random.
 	Epsilon float64 `json:"epsilon"`
 	// Delta is its absolute error, in the value's unit, for codes of equal steps.
 	Delta float64    `json:"delta"`
-	Hops  []HopStats `json:"hops"`
+	Hops  []HopStats `json:"hops" rows:""`
 	// Unlocated flows are left out of pools, since their paths are not known; so are
 	// the hops that Limit left out, More of them.
 	Unlocated int `json:"unlocated"`
@@ -111,9 +111,9 @@ type LatencyAnswer struct {
 
 // HopStats are the values of a hop, or of a switch over flows.
 type HopStats struct {
-	Hop    int    `json:"hop"`    // from 1; 0: of a switch at whatever hop
-	Switch string `json:"switch"` // empty: the path is not known
-	Flows  int    `json:"flows"`
+	Hop    int    `json:"hop" null:"zero"`    // from 1; 0: of a switch at whatever hop
+	Switch string `json:"switch" null:"zero"` // empty: the path is not known
+	Flows  int    `json:"flows" unit:"flows"`
 	ValueStats
 }
 
@@ -125,13 +125,13 @@ type CongestionAnswer struct {
 	// Aggregation is what a packet tells: "max" of the hops that it passed, or, with
 	// "quantiles", that of one of them, which Hops then tell apart.
 	Aggregation string  `json:"aggregation"`
-	Unit        string  `json:"unit"`    // "share of the link", "packets", "percent"
-	Epsilon     float64 `json:"epsilon"` // of codes, as in LatencyAnswer
+	Unit        string  `json:"unit" column:"unit"` // "share of the link", "packets", "percent"
+	Epsilon     float64 `json:"epsilon"`            // of codes, as in LatencyAnswer
 	Delta       float64 `json:"delta"`
 	// Packets are the values of all packets of the flows together.
-	Packets ValueStats `json:"packets"`
+	Packets ValueStats `json:"packets" rows:""`
 	// Flows are those with the largest medians first; More of them the limit left out.
-	Flows []FlowCongestion `json:"flows"`
+	Flows []FlowCongestion `json:"flows" rows:""`
 	More  int              `json:"more"`
 	// Hops are of one flow its hops, of several the switches; empty with "max".
 	Hops []HopStats `json:"hops"`
@@ -173,7 +173,7 @@ type LoopsAnswer struct {
 	Packets  uint64     `json:"packets"`
 	Marked   uint64     `json:"marked"`
 	ByChance float64    `json:"by_chance"`
-	Flows    []FlowLoop `json:"flows"`
+	Flows    []FlowLoop `json:"flows" rows:""`
 	More     int        `json:"more"`
 }
 
@@ -181,17 +181,17 @@ type LoopsAnswer struct {
 type FlowLoop struct {
 	Flow string `json:"flow"`
 	// Reported packets, and by which switches; Marked ones of the Packets that arrived.
-	Reported uint64   `json:"reported"`
+	Reported uint64   `json:"reported" unit:"packets"`
 	By       []string `json:"by"`
-	Packets  uint64   `json:"packets"`
-	Marked   uint64   `json:"marked"`
+	Packets  uint64   `json:"packets" unit:"packets"`
+	Marked   uint64   `json:"marked" unit:"packets"`
 	// Doubt bounds the probability that a flow without a loop looks so to the sinks, by as
 	// many marks or by a wrong path; 1: switches alone reported it.
-	Doubt float64 `json:"doubt"`
+	Doubt float64 `json:"doubt" unit:"probability"`
 	// Path is the flow's, if it is known, and Repeated the switches that it passes
 	// more than once.
 	Path     []string `json:"path"`
 	Repeated []string `json:"repeated"`
-	FirstNs  int64    `json:"first_ns"` // of the packets that tell it
-	LastNs   int64    `json:"last_ns"`
+	FirstNs  int64    `json:"first_ns" unit:"ns of CLOCK_TAI"` // of the packets that tell it
+	LastNs   int64    `json:"last_ns" unit:"ns of CLOCK_TAI"`
 }

@@ -183,10 +183,10 @@ func (n *network) volume(in oblivious.In) (*Volume, error) {
 type HeavyFlow struct {
 	Key   Key     `json:"-"`
 	Flow  string  `json:"flow"`
-	Share float64 `json:"share"` // of the network's volume, or the point's
+	Share float64 `json:"share" unit:"share of the volume"` // of the network's volume, or the point's
 	// Trust is how much of what the flow's cells hold is expected to be its own; nil: no
 	// cells were asked.
-	Trust *float64 `json:"trust,omitempty"`
+	Trust *float64 `json:"trust,omitempty" unit:"share"`
 	Bounded
 }
 
@@ -199,7 +199,7 @@ type HeavyHitters struct {
 	// have no keys.
 	At         string  `json:"at,omitempty"`
 	Candidates int     `json:"candidates,omitempty"`
-	Unit       string  `json:"unit"`
+	Unit       string  `json:"unit" column:"unit"`
 	Theta      float64 `json:"theta"`
 	// Reported are the flows whose estimate is at least Theta - Epsilon/2. Guaranteed
 	// says that the sample is large enough for this: all flows above Theta are
@@ -214,7 +214,7 @@ type HeavyHitters struct {
 	LeastEpsilon  *float64    `json:"least_epsilon"`
 	EffectiveSize int         `json:"effective_size,omitempty"`
 	Volume        Bounded     `json:"volume"` // 0 if it was not needed
-	Flows         []HeavyFlow `json:"flows"`
+	Flows         []HeavyFlow `json:"flows" rows:""`
 	More          int         `json:"more,omitempty"` // flows that the question's limit left out
 	// Unlocated flows are named by the sketch's records, but their paths are not
 	// known; Absent are fragments on the paths of the others.

@@ -20,7 +20,7 @@ type Series struct {
 	// whole slices of the records, so that each record is in one piece if slices are
 	// powers of two, as epochs are. Pieces begin at multiples of it.
 	StepNs int64         `json:"step_ns"`
-	Points []SeriesPoint `json:"points"`
+	Points []SeriesPoint `json:"points" rows:""`
 }
 
 // MaxPoints bounds the points of a Series.
@@ -31,9 +31,9 @@ type SeriesPoint struct {
 	store.Window
 	// Values are what the kind's answers have of numbers, each under the same name in
 	// every point: "packets" and "bytes" of volume, "entropy", "flows", and so on.
-	Values []SeriesValue `json:"values"`
+	Values []SeriesValue `json:"values" rows:""`
 	// Fault says why there is no value; empty: there is one.
-	Fault string `json:"fault,omitempty"`
+	Fault string `json:"fault,omitempty" null:"zero"`
 }
 
 // SeriesValue is a number with its bounds.
@@ -166,15 +166,15 @@ func (e *Engine) point(ctx context.Context, q *Question, w store.Window) (Series
 		p.Fault = err.Error()
 		return p, nil
 	}
-	p.Values = numbers(answer)
+	p.Values = Numbers(answer)
 	if len(p.Values) == 0 {
 		p.Fault = "the records of this time say nothing"
 	}
 	return p, nil
 }
 
-// numbers are what a series shows of an answer.
-func numbers(answer any) []SeriesValue {
+// Numbers are the named values of an answer: what a series shows of it, and a table of an answer without a list.
+func Numbers(answer any) []SeriesValue {
 	switch a := answer.(type) {
 	case *Volume:
 		return []SeriesValue{{"packets", "packets", a.Packets}, {"bytes", "bytes", a.Bytes}}

@@ -13,20 +13,20 @@ import (
 type Target struct {
 	Basis
 	Sketch uint16 `json:"sketch"`
-	Unit   string `json:"unit"`
+	Unit   string `json:"unit" column:"unit"` // of errors, per subepoch
 	// Rho is the target, in the unit per subepoch: DiSketch's rho_target. It is the mean of what
 	// suits each of Epochs.
 	Rho    float64 `json:"rho"`
 	Epochs int     `json:"epochs"`
 	Paths  int     `json:"paths"` // that were tried
 	// Fragments are what the switches do now.
-	Fragments []FragmentError `json:"fragments"`
+	Fragments []FragmentError `json:"fragments" rows:""`
 }
 
 // FragmentError is how a fragment fares in the last of its epochs.
 type FragmentError struct {
 	Switch    string  `json:"switch"`
-	Subepochs int     `json:"subepochs"`
+	Subepochs int     `json:"subepochs" unit:"subepochs of an epoch"`
 	Error     float64 `json:"error"` // Equation 5
 }
 

@@ -5,8 +5,8 @@ import "time"
 // Window is a piece of time, From <= t < To, in ns of CLOCK_TAI. Records belong
 // to it whole if their slice overlaps it.
 type Window struct {
-	From int64 `json:"from_ns"`
-	To   int64 `json:"to_ns"`
+	From int64 `json:"from_ns" unit:"ns of CLOCK_TAI"`
+	To   int64 `json:"to_ns" unit:"ns of CLOCK_TAI"`
 }
 
 // Overlaps reports whether windows have a nanosecond in common.

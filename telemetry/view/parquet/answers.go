@@ -2,291 +2,341 @@ package parquet
 
 import (
 	"fmt"
+	"io"
+	"reflect"
 	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
+// The columns of an answer follow from its type in package query:
+//
+//	rows:""           each element of the list is a row, or several if it has such a list, too; what is above repeats in each
+//	column:"name"     another name than in JSON; of an answer itself, only fields with this tag are columns
+//	columns:"prefix_" the fields of the struct are columns, with the prefix
+//	unit:"ns"         the unit, in the file's metadata
+//	null:"zero"       null where the value is zero
+//	null:"name"       null where the field of that name, of the same struct or of one around it, is zero
+//
+// A value with bounds is three columns: name, name_low, name_high; name is "value" if it is embedded. A flow has columns
+// for the parts of its key. Lists of structs without the tag rows stay in the summary (see [Write]).
+
+// names are those of the tables.
+var names = map[reflect.Type]string{
+	reflect.TypeFor[query.HeavyHitters](): "heavy-hitters", reflect.TypeFor[query.PathAnswer](): "path",
+	reflect.TypeFor[query.LatencyAnswer](): "latency", reflect.TypeFor[query.CongestionAnswer](): "congestion",
+	reflect.TypeFor[query.LoopsAnswer](): "loops", reflect.TypeFor[query.Volume](): "volume",
+	reflect.TypeFor[query.Frequency](): "frequency", reflect.TypeFor[query.Entropy](): "entropy",
+	reflect.TypeFor[query.Cardinality](): "cardinality", reflect.TypeFor[query.Between](): "delay",
+	reflect.TypeFor[query.Target](): "target", reflect.TypeFor[query.Network](): "network", reflect.TypeFor[query.Series](): "series",
+}
+
 // answerTable is the table of an answer.
 func answerTable(answer any) (*table, error) {
+	value := reflect.ValueOf(answer)
+	if value.Kind() != reflect.Pointer || names[value.Type().Elem()] == "" {
+		return nil, fmt.Errorf("%w: an answer of type %T", ErrNoTable, answer)
+	}
+	value = value.Elem()
+	rows := value
 	switch a := answer.(type) {
-	case *query.HeavyHitters:
-		return heavyHitters(a)
-	case *query.PathAnswer:
-		return paths(a)
-	case *query.LatencyAnswer:
-		return latency(a)
-	case *query.CongestionAnswer:
-		return congestion(a)
-	case *query.LoopsAnswer:
-		return loops(a)
-	case *query.Volume:
-		return volume(a)
+	case *query.Volume, *query.Entropy, *query.Cardinality: // without a list: a row for each value
+		rows = reflect.ValueOf(values{Values: query.Numbers(answer)})
 	case *query.Frequency:
-		return frequency(a)
-	case *query.Entropy:
-		return entropy(a)
-	case *query.Cardinality:
-		return cardinality(a)
-	case *query.Between:
-		return between(a)
-	case *query.Target:
-		return target(a)
-	case *query.Network:
-		return network(a)
-	case *query.Series:
-		return series(a)
+		rows = reflect.ValueOf(values{Flow: a.Flow, Values: query.Numbers(answer)})
 	}
-	return nil, fmt.Errorf("%w: an answer of type %T", ErrNoTable, answer)
-}
-
-// of completes a table by the answer's basis, and the answer without what rows say.
-func (t *table) of(b *query.Basis, rest any) (*table, error) {
-	if err := t.basis(b); err != nil {
+	t := &table{metadata: map[string]string{"weir.table": names[value.Type()]}}
+	if err := t.basis(basisOf(answer)); err != nil {
 		return nil, err
 	}
-	if err := t.summary(rest); err != nil {
-		return nil, err
-	}
-	return t, nil
-}
-
-// rows yields rows that are there already.
-func rows[R any](list ...R) func(func(R) bool) { return slices.Values(list) }
-
-// volumeRow is what passed the network or a part of it, of the selected flows ("network", and "share" of it), or
-// of all flows exactly (a switch).
-type volumeRow struct {
-	Of          string  `parquet:"of"`
-	Switch      *string `parquet:"switch,optional"`
-	Packets     float64 `parquet:"packets" unit:"packets, or a share of them where of = share"`
-	PacketsLow  float64 `parquet:"packets_low" unit:"packets, or a share of them where of = share"`
-	PacketsHigh float64 `parquet:"packets_high" unit:"packets, or a share of them where of = share"`
-	Bytes       float64 `parquet:"bytes" unit:"bytes, or a share of them where of = share"`
-	BytesLow    float64 `parquet:"bytes_low" unit:"bytes, or a share of them where of = share"`
-	BytesHigh   float64 `parquet:"bytes_high" unit:"bytes, or a share of them where of = share"`
-}
-
-func volumeOf(of string, p, b query.Bounded) volumeRow {
-	return volumeRow{Of: of, Packets: p.Value, PacketsLow: p.Low, PacketsHigh: p.High, Bytes: b.Value, BytesLow: b.Low, BytesHigh: b.High}
-}
-
-func volume(v *query.Volume) (*table, error) {
-	list := []volumeRow{volumeOf("network", v.Packets, v.Bytes)}
-	if v.Share != nil {
-		list = append(list, volumeOf("share", v.Share.Packets, v.Share.Bytes))
-	}
-	for _, s := range v.PerSwitch {
-		p, b := float64(s.Packets), float64(s.Bytes)
-		row := volumeOf("switch", query.Bounded{Value: p, Low: p, High: p}, query.Bounded{Value: b, Low: b, High: b})
-		row.Switch = &s.Switch
-		list = append(list, row)
-	}
-	rest := *v
-	rest.PerSwitch = nil
-	return tableOf("volume", rows(list...)).of(&v.Basis, rest)
-}
-
-// frequencyRow is what one system says of a flow, in one unit.
-type frequencyRow struct {
-	flowColumns
-	By   string `parquet:"by"`
-	Unit string `parquet:"unit"`
-	bounds
-	FromNs     int64    `parquet:"from_ns" unit:"ns of CLOCK_TAI"`
-	ToNs       int64    `parquet:"to_ns" unit:"ns of CLOCK_TAI"`
-	Confidence float64  `parquet:"confidence" unit:"probability"`
-	Records    int64    `parquet:"records" unit:"records"`
-	Covered    *float64 `parquet:"covered,optional" unit:"share of the time"`
-	Path       []string `parquet:"path,list"`
-}
-
-func frequency(f *query.Frequency) (*table, error) {
-	c := columnsOfText(f.Flow)
-	row := func(by, unit string, b query.Bounded, basis *query.Basis) frequencyRow {
-		return frequencyRow{flowColumns: c, By: by, Unit: unit, bounds: bounds(b),
-			FromNs: basis.From, ToNs: basis.To, Confidence: basis.Confidence, Records: int64(basis.Records)}
-	}
-	var list []frequencyRow
-	basis := &query.Basis{Missing: []store.Missing{}}
-	if s := f.Sketch; s != nil {
-		r := row(query.BySketch, s.Unit, s.Bounded, &s.Basis)
-		r.Covered, r.Path = &s.Covered, s.Path
-		list, basis = append(list, r), &s.Basis
-	}
-	if s := f.Sample; s != nil {
-		list = append(list, row(query.BySample, "packets", s.Packets, &s.Basis), row(query.BySample, "bytes", s.Bytes, &s.Basis))
-		both := s.Basis
-		if f.Sketch != nil { // one question has one window
-			both.Records += basis.Records
-			both.Switches = max(both.Switches, basis.Switches)
-			both.Missing = slices.Concat(both.Missing, basis.Missing)
+	l := new(layout)
+	root := l.node(rows.Type(), true)
+	for _, c := range l.columns {
+		if c.unit != "" {
+			t.metadata["weir.unit."+c.name] = c.unit
 		}
-		basis = &both
 	}
-	return tableOf("frequency", rows(list...)).of(basis, f)
+	t.write = func(out io.Writer, options ...parquet.WriterOption) error { return l.write(out, root, rows, options) }
+	return t, t.summary(root.without(value))
 }
 
-// valueRow is one figure with a name.
-type valueRow struct {
-	Name string `parquet:"name"`
-	Unit string `parquet:"unit"`
-	bounds
+// values is the table of an answer without a list.
+type values struct {
+	Flow   string              `json:"flow" column:"flow" null:"zero"`
+	Values []query.SeriesValue `rows:""`
 }
 
-func entropy(a *query.Entropy) (*table, error) {
-	list := []valueRow{
-		{"bits", "bits", bounds(a.Bits)}, {"flows", "flows", bounds(a.Flows)}, {"f2", a.Unit + " squared", bounds(a.F2)},
+// basisOf is what an answer rests on; a frequency has one for each system.
+func basisOf(answer any) *query.Basis {
+	f, ok := answer.(*query.Frequency)
+	switch {
+	case !ok:
+		return reflect.ValueOf(answer).Elem().FieldByName("Basis").Addr().Interface().(*query.Basis)
+	case f.Sample != nil && f.Sketch != nil: // one question has one window
+		both := f.Sample.Basis
+		both.Records += f.Sketch.Records
+		both.Switches = max(both.Switches, f.Sketch.Switches)
+		both.Missing = slices.Concat(f.Sketch.Missing, both.Missing)
+		return &both
+	case f.Sample != nil:
+		return &f.Sample.Basis
+	case f.Sketch != nil:
+		return &f.Sketch.Basis
 	}
-	if a.TotalSample != nil {
-		list = append(list, valueRow{"total", a.Unit, bounds(*a.TotalSample)})
-	}
-	return tableOf("entropy", rows(list...)).of(&a.Basis, a)
+	return &query.Basis{Missing: []store.Missing{}}
 }
 
-func cardinality(a *query.Cardinality) (*table, error) {
-	return tableOf("cardinality", rows(valueRow{"flows", "flows", bounds(a.Flows)})).of(&a.Basis, a)
+// layout is the columns of a table.
+type layout struct{ columns []column }
+
+// column can be null in each row, as a row need not have an element of each list.
+type column struct {
+	name, unit string
+	of         reflect.Type // string, bool, int64, uint32, uint64, float64 or []string
 }
 
-// betweenRow is delay and loss between two points. What is not known is null.
-type betweenRow struct {
-	From       string   `parquet:"from"`
-	To         string   `parquet:"to"`
-	Flow       *string  `parquet:"flow,optional"` // null: all flows
-	Intervals  int64    `parquet:"intervals" unit:"intervals"`
-	Whole      int64    `parquet:"whole_intervals" unit:"intervals"`
-	Cells      int64    `parquet:"cells" unit:"cells"`
-	Refused    int64    `parquet:"refused_cells" unit:"cells"`
-	Delay      *float64 `parquet:"delay_ns,optional" unit:"ns"`
-	DelayLow   *float64 `parquet:"delay_ns_low,optional" unit:"ns"`
-	DelayHigh  *float64 `parquet:"delay_ns_high,optional" unit:"ns"`
-	Std        *float64 `parquet:"std_ns,optional" unit:"ns"`
-	Measured   *float64 `parquet:"measured,optional" unit:"packets"`
-	Trust      *float64 `parquet:"trust,optional" unit:"share"`
-	Packets    float64  `parquet:"packets" unit:"packets"`
-	Bytes      float64  `parquet:"bytes" unit:"bytes"`
-	Lost       *float64 `parquet:"lost,optional" unit:"packets"`
-	CountTrust float64  `parquet:"count_trust" unit:"share"`
+// node is a struct that makes rows.
+type node struct {
+	fields   []access
+	children []child // lists whose elements are rows
 }
 
-func between(b *query.Between) (*table, error) {
-	r := betweenRow{From: b.From, To: b.To, Flow: text(b.Flow), Intervals: int64(b.Intervals), Whole: int64(b.Whole),
-		Cells: int64(b.Cells), Refused: int64(b.Refused), Packets: b.Packets, Bytes: b.Bytes, CountTrust: b.CountTrust}
-	if b.HasDelay {
-		r.Delay, r.DelayLow, r.DelayHigh = &b.Delay.Value, &b.Delay.Low, &b.Delay.High
-		r.Std, r.Measured, r.Trust = &b.StdNs, &b.Sampled, &b.Trust
-	}
-	if b.HasLoss {
-		r.Lost = &b.Lost
-	}
-	return tableOf("delay", rows(r)).of(&b.Basis, b)
+// access is the way from a node's struct to a column's value.
+type access struct {
+	column int
+	path   []int
+	flow   bool    // the column is the first one of a flow's
+	nulls  [][]int // paths to fields: null where one of them is zero
 }
 
-type targetRow struct {
-	Switch    string  `parquet:"switch"`
-	Subepochs int64   `parquet:"subepochs" unit:"subepochs of an epoch"`
-	Error     float64 `parquet:"error"`
-	Unit      string  `parquet:"unit,dict"`
+type child struct {
+	path []int
+	node *node
 }
 
-func target(a *query.Target) (*table, error) {
-	var list []targetRow
-	for _, f := range a.Fragments {
-		list = append(list, targetRow{f.Switch, int64(f.Subepochs), f.Error, a.Unit + " per subepoch"})
-	}
-	rest := *a
-	rest.Fragments = nil
-	return tableOf("target", rows(list...)).of(&a.Basis, rest)
+// node lays out the columns of a struct, and of its lists of rows. top: it is an answer.
+func (l *layout) node(of reflect.Type, top bool) *node {
+	n := new(node)
+	l.walk(n, of, of, nil, "", nil, top)
+	return n
 }
 
-// portRow is a port of a switch, with the switch; a switch without ports has one row without.
-type portRow struct {
-	Switch      string   `parquet:"switch"`
-	Number      uint32   `parquet:"switch_number"`
-	Health      string   `parquet:"health,dict"`
-	AgeNs       int64    `parquet:"age_ns" unit:"ns"`
-	Epochs      uint64   `parquet:"epochs" unit:"epochs"`
-	Overruns    uint64   `parquet:"overruns" unit:"epochs"`
-	Missed      uint64   `parquet:"missed_packets" unit:"packets"`
-	Port        *string  `parquet:"port,optional"`
-	PortNumber  *uint32  `parquet:"port_number,optional"`
-	Up          *bool    `parquet:"up,optional"`
-	Speed       *uint64  `parquet:"speed_bps,optional" unit:"bits per second"`
-	ReceivedPS  *float64 `parquet:"received_packets_per_second,optional" unit:"packets per second"`
-	ReceivedBPS *float64 `parquet:"received_bits_per_second,optional" unit:"bits per second"`
-	ReceivedUse *float64 `parquet:"received_utilisation,optional" unit:"share of the speed"`
-	SentPS      *float64 `parquet:"sent_packets_per_second,optional" unit:"packets per second"`
-	SentBPS     *float64 `parquet:"sent_bits_per_second,optional" unit:"bits per second"`
-	SentUse     *float64 `parquet:"sent_utilisation,optional" unit:"share of the speed"`
-	Backlog     *uint64  `parquet:"backlog,optional" unit:"frames"`
-	MostBacklog *uint64  `parquet:"most_backlog,optional" unit:"frames"`
-	DropsPS     *float64 `parquet:"drops_per_second,optional" unit:"packets per second"`
-}
-
-func network(n *query.Network) (*table, error) {
-	t := tableOf("network", func(yield func(portRow) bool) {
-		for i := range n.Switches {
-			s := &n.Switches[i]
-			row := portRow{Switch: s.Name, Number: s.Switch, Health: s.Health, AgeNs: s.AgeNs, Epochs: s.Epochs, Overruns: s.Overruns, Missed: s.Missed}
-			if len(s.Ports) == 0 && !yield(row) {
-				return
+// walk adds the fields of the struct "of", which is at a path of the node's own struct.
+func (l *layout) walk(n *node, own, of reflect.Type, at []int, prefix string, nulls [][]int, top bool) {
+	for i := range of.NumField() {
+		f := of.Field(i)
+		path := append(slices.Clone(at), i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		renamed, isColumn := f.Tag.Lookup("column")
+		if isColumn {
+			name = renamed
+		}
+		nulls := nulls
+		if null := f.Tag.Get("null"); null == "zero" {
+			nulls = append(slices.Clone(nulls), path)
+		} else if null != "" {
+			nulls = append(slices.Clone(nulls), find(own, at, null))
+		}
+		if _, isRows := f.Tag.Lookup("rows"); isRows {
+			element := f.Type
+			if element.Kind() == reflect.Slice {
+				element = element.Elem()
 			}
-			for j := range s.Ports {
-				if !yield(row.withPort(&s.Ports[j])) {
-					return
+			n.children = append(n.children, child{path, l.node(element, false)})
+			continue
+		}
+		embedded := f.Anonymous && name == ""
+		if f.Type == reflect.TypeFor[query.Basis]() || f.Type == reflect.TypeFor[query.DigestBasis]() || name == "-" || top && !isColumn && !embedded {
+			continue
+		}
+		if embedded {
+			name = "value"
+		}
+		columns, hasPrefix := f.Tag.Lookup("columns")
+		switch of := f.Type; {
+		case of == reflect.TypeFor[query.Bounded]():
+			for k, suffix := range []string{"", "_low", "_high"} { // the order of its fields
+				l.add(n, column{prefix + name + suffix, f.Tag.Get("unit"), reflect.TypeFor[float64]()}, append(slices.Clone(path), k), nulls)
+			}
+		case of.Kind() == reflect.Struct && (embedded || hasPrefix):
+			l.walk(n, own, of, path, prefix+columns, nulls, top)
+		case name == "flow":
+			l.add(n, column{"flow", "", of}, path, nulls)
+			n.fields[len(n.fields)-1].flow = true
+			for _, part := range []column{{name: "ip_version", of: reflect.TypeFor[uint32]()}, {name: "src", of: of}, {name: "dst", of: of},
+				{name: "src_port", of: reflect.TypeFor[uint32]()}, {name: "dst_port", of: reflect.TypeFor[uint32]()}, {name: "proto", of: reflect.TypeFor[uint32]()}} {
+				l.index(part)
+			}
+		default:
+			if of.Kind() == reflect.Pointer {
+				of = of.Elem()
+			}
+			if leaf := leafOf(of); leaf != nil {
+				l.add(n, column{prefix + name, f.Tag.Get("unit"), leaf}, path, nulls)
+			}
+		}
+	}
+}
+
+// find is the path to the field of a name, of the struct at a path or of one around it.
+func find(own reflect.Type, at []int, name string) []int {
+	for ; ; at = at[:len(at)-1] {
+		of := own
+		if len(at) > 0 {
+			of = own.FieldByIndex(at).Type
+		}
+		for i := range of.NumField() {
+			if tag, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); tag == name {
+				return append(slices.Clone(at), i)
+			}
+		}
+		if len(at) == 0 {
+			panic(fmt.Sprintf("parquet: %s has no field %q, which a tag null names", own, name))
+		}
+	}
+}
+
+// leafOf is a column's type for values of a type; nil: it is no column.
+func leafOf(of reflect.Type) reflect.Type {
+	switch of.Kind() {
+	case reflect.String:
+		return reflect.TypeFor[string]()
+	case reflect.Bool:
+		return reflect.TypeFor[bool]()
+	case reflect.Float64:
+		return reflect.TypeFor[float64]()
+	case reflect.Int, reflect.Int64:
+		return reflect.TypeFor[int64]()
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32:
+		return reflect.TypeFor[uint32]()
+	case reflect.Uint64:
+		return reflect.TypeFor[uint64]()
+	case reflect.Slice:
+		if of.Elem().Kind() == reflect.String {
+			return reflect.TypeFor[[]string]()
+		}
+	}
+	return nil
+}
+
+// index is a column's number; lists next to each other share the columns of one name.
+func (l *layout) index(c column) int {
+	if i := slices.IndexFunc(l.columns, func(o column) bool { return o.name == c.name }); i >= 0 {
+		return i
+	}
+	l.columns = append(l.columns, c)
+	return len(l.columns) - 1
+}
+
+func (l *layout) add(n *node, c column, path []int, nulls [][]int) {
+	n.fields = append(n.fields, access{column: l.index(c), path: path, nulls: nulls})
+}
+
+// rowType is a struct with a field for each column.
+func (l *layout) rowType() reflect.Type {
+	fields := make([]reflect.StructField, len(l.columns))
+	for i, c := range l.columns {
+		of, options := reflect.PointerTo(c.of), ",optional"
+		switch c.of.Kind() {
+		case reflect.Slice:
+			of, options = c.of, ",list"
+		case reflect.String:
+			options = ",optional,dict"
+		}
+		fields[i] = reflect.StructField{Name: fmt.Sprintf("C%d", i), Type: of, Tag: reflect.StructTag(fmt.Sprintf(`parquet:"%s%s"`, c.name, options))}
+	}
+	return reflect.StructOf(fields)
+}
+
+// write writes the rows of an answer.
+func (l *layout) write(out io.Writer, root *node, answer reflect.Value, options []parquet.WriterOption) error {
+	row := reflect.New(l.rowType())
+	w := parquet.NewWriter(out, append(options, parquet.SchemaOf(row.Interface()))...)
+	emit := func(row reflect.Value) error { return w.Write(row.Addr().Interface()) }
+	if err := l.rows(root, answer, row.Elem(), len(root.children) == 0, emit); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// rows sets the columns of a struct, and emits its rows: one for each element of its lists, or itself if it has none and alone
+// is set.
+func (l *layout) rows(n *node, from, row reflect.Value, alone bool, emit func(reflect.Value) error) error {
+	for _, f := range n.fields {
+		null := slices.ContainsFunc(f.nulls, func(path []int) bool { return from.FieldByIndex(path).IsZero() })
+		value := from.FieldByIndex(f.path)
+		if value.Kind() == reflect.Pointer {
+			null = null || value.IsNil()
+			value = value.Elem()
+		}
+		if f.flow {
+			c := flowColumns{}
+			if !null {
+				c = columnsOfText(value.String())
+			}
+			for k, part := range []any{c.IPVersion, c.Src, c.Dst, c.SrcPort, c.DstPort, c.Proto} {
+				row.Field(f.column + 1 + k).Set(reflect.ValueOf(part))
+			}
+		}
+		field := row.Field(f.column)
+		switch {
+		case null:
+			field.SetZero()
+		case field.Kind() == reflect.Slice:
+			field.Set(value)
+		default:
+			field.Set(reflect.New(field.Type().Elem()))
+			field.Elem().Set(value.Convert(field.Type().Elem()))
+		}
+	}
+	some := false
+	for _, c := range n.children {
+		list := from.FieldByIndex(c.path)
+		for i := range max(1, length(list)) {
+			element := list
+			if list.Kind() == reflect.Slice {
+				if list.Len() == 0 {
+					break
 				}
+				element = list.Index(i)
 			}
-		}
-	})
-	return t.of(&n.Basis, n)
-}
-
-func (r portRow) withPort(p *query.NetworkPort) portRow {
-	r.Port, r.PortNumber, r.Up, r.Backlog, r.MostBacklog = &p.Name, &p.Number, &p.Up, &p.Backlog, &p.MostBacklog
-	if p.Speed != 0 {
-		r.Speed = &p.Speed
-	}
-	if p.HasRates {
-		r.ReceivedPS, r.ReceivedBPS = &p.Received.PacketsPS, &p.Received.BitsPS
-		r.SentPS, r.SentBPS, r.DropsPS = &p.Sent.PacketsPS, &p.Sent.BitsPS, &p.DropsPS
-		if p.Speed != 0 {
-			r.ReceivedUse, r.SentUse = &p.Received.Utilisation, &p.Sent.Utilisation
+			some = true
+			own := reflect.New(row.Type()).Elem()
+			own.Set(row)
+			if err := l.rows(c.node, element, own, true, emit); err != nil {
+				return err
+			}
 		}
 	}
-	return r
+	if !some && alone {
+		return emit(row)
+	}
+	return nil
 }
 
-// pointRow is a value of a piece of the window; a piece without values has one row with its fault.
-type pointRow struct {
-	FromNs int64    `parquet:"from_ns" unit:"ns of CLOCK_TAI"`
-	ToNs   int64    `parquet:"to_ns" unit:"ns of CLOCK_TAI"`
-	Name   *string  `parquet:"name,optional,dict"`
-	Unit   *string  `parquet:"unit,optional,dict"`
-	Value  *float64 `parquet:"value,optional"`
-	Low    *float64 `parquet:"value_low,optional"`
-	High   *float64 `parquet:"value_high,optional"`
-	Fault  *string  `parquet:"fault,optional"`
+// length is how many elements a list has; a struct is one.
+func length(list reflect.Value) int {
+	if list.Kind() == reflect.Slice {
+		return list.Len()
+	}
+	return 1
 }
 
-func series(s *query.Series) (*table, error) {
-	t := tableOf("series", func(yield func(pointRow) bool) {
-		for i := range s.Points {
-			p := &s.Points[i]
-			row := pointRow{FromNs: p.From, ToNs: p.To, Fault: text(p.Fault)}
-			if len(p.Values) == 0 && !yield(row) {
-				return
-			}
-			for j := range p.Values {
-				v := &p.Values[j]
-				row.Name, row.Unit, row.Value, row.Low, row.High = &v.Name, &v.Unit, &v.Value, &v.Low, &v.High
-				if !yield(row) {
-					return
-				}
-			}
+// without is an answer without what its rows have. An answer of which the rows are another form stays whole.
+func (n *node) without(answer reflect.Value) any {
+	rest := reflect.New(answer.Type()).Elem()
+	rest.Set(answer)
+	if _, ok := answer.Interface().(query.Frequency); ok {
+		return rest.Interface()
+	}
+	for i := range rest.NumField() {
+		if _, isRows := rest.Type().Field(i).Tag.Lookup("rows"); isRows {
+			rest.Field(i).SetZero()
 		}
-	})
-	rest := *s
-	rest.Points = nil
-	return t.of(&s.Basis, rest)
+	}
+	return rest.Interface()
 }

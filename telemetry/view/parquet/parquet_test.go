@@ -225,15 +225,12 @@ var wants = []struct {
 	{func() any { return new(query.PathAnswer) }, func(a object) (rows []object) {
 		for _, f := range list(a, "flows") {
 			hops := list(f, "hops")
-			base := sameNames(keyed(object{"hops": float64(len(hops))}, f["flow"].(string)), f, "packets", "first_ns", "last_ns", "known", "certain", "doubt", "changes", "strays")
+			base := sameNames(keyed(object{}, f["flow"].(string)), f, "packets", "first_ns", "last_ns", "known", "certain", "doubt", "changes", "strays")
 			if len(hops) == 0 {
 				rows = append(rows, base)
 			}
 			for _, h := range hops {
-				row := sameNames(maps.Clone(base), h, "hop", "switch", "candidates")
-				if h["candidates"] == 1. {
-					row["number"] = h["number"]
-				}
+				row := sameNames(maps.Clone(base), h, "hop", "switch", "candidates", "number")
 				rows = append(rows, row)
 			}
 		}
@@ -258,55 +255,36 @@ var wants = []struct {
 	}},
 	{func() any { return new(query.LoopsAnswer) }, func(a object) (rows []object) {
 		for _, f := range list(a, "flows") {
-			row := sameNames(keyed(object{}, f["flow"].(string)), f, "packets", "marked", "doubt", "first_ns", "last_ns", "path", "repeated")
+			row := sameNames(keyed(object{}, f["flow"].(string)), f, "reported", "by", "packets", "marked", "doubt", "first_ns", "last_ns", "path", "repeated")
 			rows = append(rows, row)
 		}
 		return rows
 	}},
-	{func() any { return new(query.Volume) }, func(a object) (rows []object) {
-		both := func(of string, packets, bytes any) object {
-			return bounded(bounded(object{"of": of}, "packets", packets), "bytes", bytes)
+	{func() any { return new(query.Volume) }, func(a object) []object {
+		return []object{
+			bounded(object{"name": "packets", "unit": "packets"}, "value", a["packets"]),
+			bounded(object{"name": "bytes", "unit": "bytes"}, "value", a["bytes"]),
 		}
-		rows = append(rows, both("network", a["packets"], a["bytes"]))
-		if s, ok := a["share"].(object); ok {
-			rows = append(rows, both("share", s["packets"], s["bytes"]))
-		}
-		exactly := func(v any) object { return object{"value": v, "low": v, "high": v} }
-		for _, s := range list(a, "per_switch") {
-			row := both("switch", exactly(s["packets"]), exactly(s["bytes"]))
-			row["switch"] = s["switch"]
-			rows = append(rows, row)
-		}
-		return rows
 	}},
 	{func() any { return new(query.Frequency) }, func(a object) (rows []object) {
-		base := func(o object) object {
-			return sameNames(keyed(object{}, a["flow"].(string)), o, "from_ns", "to_ns", "confidence", "records", "covered", "path", "unit")
-		}
-		if s, ok := a["sketch"].(object); ok {
-			row := bounded(base(s), "value", s)
-			row["by"] = "sketch"
-			rows = append(rows, row)
+		named := func(name string, unit, value any) {
+			rows = append(rows, bounded(keyed(object{"name": name, "unit": unit}, a["flow"].(string)), "value", value))
 		}
 		if s, ok := a["sample"].(object); ok {
-			for _, unit := range []string{"packets", "bytes"} {
-				row := bounded(base(s), "value", s[unit])
-				row["by"], row["unit"] = "sample", unit
-				rows = append(rows, row)
-			}
+			named("packets", "packets", s["packets"])
+			named("bytes", "bytes", s["bytes"])
+		}
+		if s, ok := a["sketch"].(object); ok {
+			named("sketch", s["unit"], s)
 		}
 		return rows
 	}},
 	{func() any { return new(query.Entropy) }, func(a object) []object {
-		rows := []object{
-			bounded(object{"name": "bits", "unit": "bits"}, "value", a["bits"]),
+		return []object{
+			bounded(object{"name": "entropy", "unit": "bits"}, "value", a["bits"]),
 			bounded(object{"name": "flows", "unit": "flows"}, "value", a["flows"]),
-			bounded(object{"name": "f2", "unit": a["unit"].(string) + " squared"}, "value", a["f2"]),
+			bounded(object{"name": "f2", "unit": a["unit"].(string) + "^2"}, "value", a["f2"]),
 		}
-		if a["total"] != nil {
-			rows = append(rows, bounded(object{"name": "total", "unit": a["unit"]}, "value", a["total"]))
-		}
-		return rows
 	}},
 	{func() any { return new(query.Cardinality) }, func(a object) []object {
 		return []object{bounded(object{"name": "flows", "unit": "flows"}, "value", a["flows"])}
@@ -323,18 +301,19 @@ var wants = []struct {
 	}},
 	{func() any { return new(query.Target) }, func(a object) (rows []object) {
 		for _, f := range list(a, "fragments") {
-			rows = append(rows, sameNames(object{"unit": a["unit"].(string) + " per subepoch"}, f, "switch", "subepochs", "error"))
+			rows = append(rows, sameNames(object{"unit": a["unit"]}, f, "switch", "subepochs", "error"))
 		}
 		return rows
 	}},
 	{func() any { return new(query.Network) }, func(a object) (rows []object) {
 		for _, s := range list(a, "switches") {
-			base := sameNames(object{"switch": s["name"], "switch_number": s["switch"]}, s, "health", "age_ns", "epochs", "overruns", "missed_packets")
+			base := sameNames(object{"switch": s["name"], "switch_number": s["switch"]}, s, "health", "last_heard_ns", "age_ns", "has_status", "statuses",
+				"span_ns", "boot_ns", "restarts", "program", "epochs", "overruns", "missed_packets", "faults")
 			if len(list(s, "ports")) == 0 {
 				rows = append(rows, base)
 			}
 			for _, p := range list(s, "ports") {
-				row := sameNames(maps.Clone(base), p, "up", "backlog", "most_backlog")
+				row := sameNames(maps.Clone(base), p, "up", "backlog", "most_backlog", "interface", "mode", "has_rates")
 				row["port"], row["port_number"] = p["name"], p["number"]
 				if p["speed_bps"] != 0. {
 					row["speed_bps"] = p["speed_bps"]
