@@ -5,7 +5,10 @@ go 1.26.8
 require github.com/gaissmai/bart v0.30.0
 
 require (
+	github.com/coreos/go-systemd/v22 v22.7.0
+	github.com/google/renameio/v2 v2.0.2
 	github.com/pelletier/go-toml/v2 v2.4.3
+	golang.org/x/term v0.47.0
 	gonum.org/v1/plot v0.17.0
 )
 

@@ -2,26 +2,25 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 )
 
-// readyVariable names a descriptor on which whoever started the switch waits
+// readyVariable names a descriptor on which the process that started the switch waits
 // for the line "ready".
 const readyVariable = "WEIR_READY_FD"
 
-// readiness tells whoever started the switch that it forwards.
+// readiness notifies the process that started the switch, or systemd, when it forwards.
 type readiness struct {
-	file   *os.File // nil if nobody waits
-	socket string   // of systemd, see sd_notify(3); empty without it
+	file *os.File // nil without such a descriptor
 }
 
 // newReadiness reads the environment.
 func newReadiness() (*readiness, error) {
-	r := &readiness{socket: os.Getenv("NOTIFY_SOCKET")}
+	r := &readiness{}
 	text, ok := os.LookupEnv(readyVariable)
 	if !ok {
 		return r, nil
@@ -30,7 +29,7 @@ func newReadiness() (*readiness, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s=%q is not a descriptor: set it to the number of one, or not at all", readyVariable, text)
 	}
-	unix.CloseOnExec(int(fd)) // else programs that this one starts had it, too, and whoever reads to its end waited for them
+	unix.CloseOnExec(int(fd)) // else children inherit it, and its reader waits for them too
 	r.file = os.NewFile(uintptr(fd), readyVariable)
 	if _, err := r.file.Stat(); err != nil {
 		return nil, fmt.Errorf("%s=%s is not open: set it to the number of a descriptor that the switch inherits", readyVariable, text)
@@ -38,7 +37,7 @@ func newReadiness() (*readiness, error) {
 	return r, nil
 }
 
-// ready tells it once.
+// ready notifies once.
 func (r *readiness) ready() error {
 	if r.file != nil {
 		_, err := r.file.WriteString("ready\n")
@@ -53,21 +52,12 @@ func (r *readiness) ready() error {
 	return r.notify("READY=1")
 }
 
-// stopping tells systemd that the end is wanted.
+// stopping notifies systemd that the switch shuts down.
 func (r *readiness) stopping() error { return r.notify("STOPPING=1") }
 
-// notify sends one datagram to systemd. An address with @ in front is in the
-// abstract namespace, which package net understands as sd_notify does.
+// notify sends a state to systemd, if that started the process.
 func (r *readiness) notify(state string) error {
-	if r.socket == "" {
-		return nil
-	}
-	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: r.socket, Net: "unixgram"})
-	if err != nil {
-		return fmt.Errorf("notify systemd: %w", err)
-	}
-	defer c.Close()
-	if _, err := c.Write([]byte(state)); err != nil {
+	if _, err := daemon.SdNotify(false, state); err != nil {
 		return fmt.Errorf("notify systemd: %w", err)
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 // console shows progress: bars on a terminal, else one line for each step.
@@ -18,8 +18,7 @@ type console struct {
 
 // newConsole writes to a file, usually standard error.
 func newConsole(f *os.File) Progress {
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return console{f, err == nil}
+	return console{f, term.IsTerminal(int(f.Fd()))}
 }
 
 func (c console) Step(format string, args ...any) {

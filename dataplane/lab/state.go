@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/weirswitch/weir/dataplane/lab/process"
+	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/lab/process"
 )
 
 // Root holds one run directory per lab.
@@ -144,10 +146,7 @@ func (d *runDirectory) file(name string) string { return filepath.Join(d.path, n
 func (d *runDirectory) save(s *state) error {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err == nil {
-		err = os.WriteFile(d.file("state.json.new"), text, 0o644)
-	}
-	if err == nil {
-		err = os.Rename(d.file("state.json.new"), d.file("state.json"))
+		err = renameio.WriteFile(d.file("state.json"), text, 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("save the lab's state: %w", err)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/BurntSushi/toml"
+	"github.com/google/renameio/v2"
 
 	"github.com/weirswitch/weir/internal/tomlfile"
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -82,30 +82,13 @@ func (p *Plan) Digest() (uint64, error) {
 }
 
 // Save replaces the plan's file as a whole, so that a reader never sees a part.
-func (p *Plan) Save(file string) (err error) {
+func (p *Plan) Save(file string) error {
 	var text bytes.Buffer
 	if err := p.Write(&text); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*")
-	if err != nil {
+	if err := renameio.WriteFile(file, text.Bytes(), 0o644, renameio.IgnoreUmask()); err != nil {
 		return fmt.Errorf("save plan %d: %w", p.ID, err)
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-			err = fmt.Errorf("save plan %d: %w", p.ID, err)
-		}
-	}()
-	_, err = f.Write(text.Bytes())
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), file)
+	return nil
 }

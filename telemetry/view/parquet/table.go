@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/google/renameio/v2"
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/weirswitch/weir/telemetry/query"
@@ -139,23 +138,14 @@ func WriteFile(file string, answer any) error {
 
 // Atomically has a file written by a function: into another one beside it, which takes its place once it is whole
 // and on the disk. On error the file is as it was.
-func Atomically(file string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
+func Atomically(file string, write func(io.Writer) error) error {
+	f, err := renameio.NewPendingFile(file, renameio.WithPermissions(0o644), renameio.IgnoreUmask())
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if err = write(f); err != nil {
+	defer f.Cleanup()
+	if err := write(f); err != nil {
 		return err
 	}
-	// CreateTemp makes files that nobody else may read.
-	if err = errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), file)
+	return f.CloseAtomicallyReplace()
 }
