@@ -258,7 +258,7 @@ func TestSeries(t *testing.T) {
 			t.Errorf("%s: %d points", q.Kind, len(s.Points))
 		}
 		for _, p := range s.Points {
-			if p.Fault != "" || len(p.Values) == 0 || p.Values[0].Name != numbers(whole)[0].Name {
+			if p.Fault != "" || len(p.Values) == 0 || p.Values[0].Name != Numbers(whole)[0].Name {
 				t.Errorf("%s: %+v", q.Kind, p)
 			}
 		}

@@ -2366,7 +2366,7 @@ type Target struct {
 	Switches   int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
 	Missing    []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
 	Sketch     uint32                 `protobuf:"varint,10,opt,name=sketch,proto3" json:"sketch,omitempty"`
-	Unit       string                 `protobuf:"bytes,11,opt,name=unit,proto3" json:"unit,omitempty"`
+	Unit       string                 `protobuf:"bytes,11,opt,name=unit,proto3" json:"unit,omitempty"` // of errors, per subepoch
 	// rho is the target, in the unit per subepoch: DiSketch's rho_target. It is the mean of what
 	// suits each of epochs.
 	Rho           float64          `protobuf:"fixed64,12,opt,name=rho,proto3" json:"rho,omitempty"`
