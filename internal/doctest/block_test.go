@@ -16,6 +16,7 @@ type block struct {
 	text     []string
 
 	netns, output, background bool
+	long                      bool     // left out under -short
 	config, lab               bool     // toml: what kind of file it is
 	ready                     string   // background: it printed this
 	needs                     []string // programs
@@ -86,6 +87,8 @@ func (b *block) mark(marks string) error {
 		switch {
 		case word == "netns" && rest == "":
 			b.netns = true
+		case word == "long" && rest == "":
+			b.long = true
 		case word == "config" && rest == "" && b.language == "toml":
 			b.config = true
 		case word == "lab" && rest == "" && b.language == "toml":
@@ -171,7 +174,7 @@ func sameShape(documented, printed []string) bool {
 
 func TestParse(t *testing.T) {
 	text := strings.Split("# Title\n\n<!-- doctest: skip none -->\n```toml\na = 1\n```\n<!-- doctest: netns; output -->\n```console\n$ a \\\n> b\nx 1\n$ c\n```\n\n```text\n```\n"+
-		"<!-- doctest: exit 2; needs ip ethtool -->\n```sh\nfalse\n```", "\n")
+		"<!-- doctest: exit 2; needs ip ethtool; long -->\n```sh\nfalse\n```", "\n")
 	blocks, err := parse(text)
 	if err != nil || len(blocks) != 2 {
 		t.Fatal(blocks, err)
@@ -183,7 +186,7 @@ func TestParse(t *testing.T) {
 	if c := first.commands(); len(c) != 2 || c[0].script != "a \\\nb" || !slices.Equal(c[0].printed, []string{"x 1"}) || c[1].script != "c" || c[1].printed != nil {
 		t.Errorf("commands: %+v", c)
 	}
-	if second.exit != 2 || !slices.Equal(second.needs, []string{"ip", "ethtool"}) || second.netns {
+	if second.exit != 2 || !slices.Equal(second.needs, []string{"ip", "ethtool"}) || second.netns || !second.long {
 		t.Errorf("second block: %+v", second)
 	}
 	for _, bad := range []string{

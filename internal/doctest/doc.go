@@ -14,10 +14,11 @@
 //	                               it once it printed X, and at SIGTERM ends with status 0
 //	<!-- doctest: config -->       (toml) is a switch's configuration
 //	<!-- doctest: lab -->          (toml) is a lab file
+//	<!-- doctest: long -->         is left out under -short
 //	<!-- doctest: skip REASON -->  is not run
 //
 // Several marks are separated by semicolons. With WEIR_REQUIRE_NETNS=1 only
-// the last one lets a block be skipped. Where output is compared, numbers may
+// the last two let a block be skipped. Where output is compared, numbers may
 // differ, and a line "..." stands for any lines. `go test ./internal/doctest
 // -update` writes what was printed into the files.
 //

@@ -191,6 +191,9 @@ func (d *document) require(t *testing.T, b *block) {
 	if b.skip != "" {
 		t.Skipf("%s:%d is not run: %s", d.name, b.line, b.skip)
 	}
+	if b.long && testing.Short() {
+		t.Skipf("%s:%d takes long", d.name, b.line)
+	}
 	for _, program := range b.needs {
 		if _, err := exec.LookPath(program); err != nil {
 			if os.Getenv(netnstest.RequireVariable) == "1" {
