@@ -188,7 +188,7 @@ func (b *bed) exchange(t *testing.T, n int) {
 			if err := direction.from.Send(frame); err != nil {
 				t.Fatal(err)
 			}
-			if err := direction.to.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			if err := direction.to.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 			if n, err := direction.to.Receive(buf); err != nil || !bytes.Equal(buf[:n], frame) {

@@ -96,7 +96,7 @@ func TestLife(t *testing.T) {
 	}
 	end := running(t, n, ready)
 	client := control.NewClient(c.Control.Socket)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		r, err := client.Report(t.Context(), &api.ReportRequest{})
 		if err != nil {
 			t.Fatal(err)

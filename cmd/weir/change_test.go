@@ -91,7 +91,7 @@ func TestSetAndClear(t *testing.T) {
 		Packets, Bytes uint64
 	}
 	var list struct{ Rules []rule }
-	for deadline := time.Now().Add(5 * time.Second); (len(list.Rules) == 0 || list.Rules[1].Packets != 100) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); (len(list.Rules) == 0 || list.Rules[1].Packets != 100) && time.Now().Before(deadline); {
 		if err := json.Unmarshal([]byte(r.ctl(t, "show", "acl", "--json")), &list); err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func TestPatchReload(t *testing.T) {
 	if err = errors.Join(err, p.cmd.Process.Signal(unix.SIGHUP)); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		_, config, _ := weir("ctl", "--socket", b.socket("s1"), "show", "config")
 		if strings.Contains(config, "pairs = []") {
 			break

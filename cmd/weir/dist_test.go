@@ -75,7 +75,7 @@ to = "p2"
 		}
 	}
 	// Nothing is sent any more: two reports that are equal have all in them.
-	for deadline := time.Now().Add(5 * time.Second); report.Received < 1000 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); report.Received < 1000 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if err := json.Unmarshal([]byte(r.ctl(t, "show", "report", "--json")), &report); err != nil {
 			t.Fatal(err)
 		}

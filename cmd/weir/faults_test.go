@@ -94,7 +94,7 @@ func (b *testbed) recreate(t *testing.T) {
 	h := b.hosts[0]
 	err := netns.AddVeth(netns.End{Namespace: h.NS, Name: h.Interface, MAC: h.MAC}, netns.End{Namespace: b.ns, Name: "p0"}, netns.Veth{})
 	if err = errors.Join(err, h.NS.SetHostOffloads(h.Interface), b.ns.SetSwitchOffloads("p0"), h.NS.SetARP(h.Interface, false),
-		b.ns.SetUp("p0"), h.NS.SetUp(h.Interface), b.ns.WaitUp("p0", 10*time.Second), h.NS.WaitUp(h.Interface, 10*time.Second)); err != nil {
+		b.ns.SetUp("p0"), h.NS.SetUp(h.Interface), b.ns.WaitUp("p0", time.Minute), h.NS.WaitUp(h.Interface, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 }

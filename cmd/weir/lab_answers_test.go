@@ -199,6 +199,9 @@ func TestOneSampleLab(t *testing.T) {
 // TestSpineLeafLab: six switches with unequal memories answer as one sketch, along paths that are recomputed
 // from their routes, and name what they cannot know.
 func TestSpineLeafLab(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: TestOneSampleLab is smaller")
+	}
 	netnstest.Require(t)
 	file := smallLab(t, "spineleaf", "count = 60_000", "count = 20_000", "flows = 5000", "flows = 2000")
 	o, records := undisturbedRun(t, file)

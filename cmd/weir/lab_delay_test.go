@@ -26,6 +26,9 @@ var gentler = []string{"flows = 10", "flows = 4", "count = 15_000", "count = 4_8
 // switches' clocks are found to be one. Each class and direction has to show that in
 // one run of some.
 func TestDelayLab(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: TestInsideSwitch measures delays")
+	}
 	netnstest.Require(t)
 	const ways = 3 // two classes forth, one back
 	var shown [ways]bool
@@ -92,6 +95,9 @@ func skipUnlessCalm(t *testing.T, calm int) {
 // packets under way at each, no cell is spoiled where the shim's bit tells the interval;
 // by the clock most are, and the report says how many.
 func TestIntervalBitLab(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: TestInsideSwitch measures delays")
+	}
 	netnstest.Require(t)
 	for _, bit := range []bool{true, false} {
 		t.Run(fmt.Sprintf("bit %t", bit), func(t *testing.T) { testIntervalBit(t, bit) })

@@ -303,7 +303,7 @@ func testECMP(t *testing.T, name string, version int, from, to string) {
 	receive := func(got map[int]int, n int) map[int]int {
 		buf := make([]byte, 100)
 		for range n {
-			_ = sink.SetReadDeadline(time.Now().Add(5 * time.Second))
+			_ = sink.SetReadDeadline(time.Now().Add(time.Minute))
 			_, from, err := sink.ReadFrom(buf)
 			if err != nil {
 				break

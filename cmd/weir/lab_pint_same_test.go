@@ -144,6 +144,9 @@ func TestPintIsNotSeen(t *testing.T) {
 		mtu       string
 		recording [][]byte
 	}{{"1508", recording}, {"1500", wrappable}} {
+		if testing.Short() && c.mtu == "1500" {
+			break
+		}
 		t.Run(c.mtu, func(t *testing.T) {
 			mtu := strings.NewReplacer("mtu = 1600", "mtu = "+c.mtu)
 			var plain, measured map[byte][][]byte

@@ -59,6 +59,9 @@ func restart(t *testing.T, l *lab.Lab, name, node string) {
 // Senders that nothing holds up overrun switches that get no processor. Where that spoils a run, another one has
 // half of the traffic at half of the rate.
 func TestRestartInTheMiddle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	netnstest.Require(t)
 	t.Setenv(testMain, "1")
 	const attempts = 4

@@ -136,7 +136,7 @@ func (r *changingRouter) interruptCapture(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if info, err := os.Stat(file); err == nil && info.Size() > 1000 {
 			break
 		}
@@ -156,7 +156,7 @@ func (r *changingRouter) interruptCapture(t *testing.T) {
 		t.Error("the capture is empty")
 	}
 	// The switch learns of the client's end when it sends.
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if status, _, _ := weir("ctl", "--socket", r.socket(r.name), "trace", "--wait", "1ms"); status == 0 {
 			return
 		}

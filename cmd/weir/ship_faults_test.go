@@ -55,6 +55,9 @@ func whole(t *testing.T, k kept, end *api.RecordKind) {
 // TestFaultSwitchKilled kills the switch while it sends. What it made is in the
 // stream once: of each run all records up to the last one whose writing the kill let end.
 func TestFaultSwitchKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: TestFaultServerKilled and TestFaultNetworkCut are shorter")
+	}
 	b := newShipBed(t)
 	n := alone(t, b)
 	_, js := client(t, b.ns, n)
@@ -166,6 +169,9 @@ func TestFaultNetworkCut(t *testing.T) {
 // TestFaultDiskFull kills the server until the spool's disk is full, and starts it
 // again. What the disk did not take is counted with its epochs, and everything else is in the stream.
 func TestFaultDiskFull(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: TestFaultServerKilled and TestFaultNetworkCut are shorter")
+	}
 	b := newShipBed(t)
 	n := alone(t, b)
 	_, js := client(t, b.ns, n)
@@ -205,6 +211,9 @@ func TestFaultDiskFull(t *testing.T) {
 // TestFaultBound keeps the server away until the spool is full of records. The oldest
 // are dropped, and counted with their epochs; everything else is in the stream.
 func TestFaultBound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: TestFaultServerKilled and TestFaultNetworkCut are shorter")
+	}
 	b := newShipBed(t)
 	n := alone(t, b)
 	_, js := client(t, b.ns, n)
@@ -240,6 +249,9 @@ func TestFaultBound(t *testing.T) {
 // TestFaultNodeKilled kills one node after the other of a cluster that keeps each
 // record on three.
 func TestFaultNodeKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: TestFaultServerKilled and TestFaultNetworkCut are shorter")
+	}
 	b := newShipBed(t)
 	var nodes []*natsNode
 	routes := []int{6222, 6223, 6224}

@@ -42,7 +42,7 @@ func TestDepth(t *testing.T) {
 			}
 
 			check(t, w.ns.SetUp("p0"))
-			check(t, w.ns.WaitUp("p0", 10*time.Second))
+			check(t, w.ns.WaitUp("p0", time.Minute))
 			for deadline := time.Now().Add(10 * time.Second); w.queue.Service() && time.Now().Before(deadline); {
 			}
 			depth(0)

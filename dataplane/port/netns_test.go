@@ -158,7 +158,7 @@ func TestPortComesBack(t *testing.T) {
 				}
 
 				check(t, w.ns.SetUp("p0"))
-				check(t, w.ns.WaitUp("p0", 10*time.Second))
+				check(t, w.ns.WaitUp("p0", time.Minute))
 				receiver := w.host.Packet(t)
 				if asleep {
 					_, err := unix.Poll([]unix.PollFd{{Fd: int32(w.queue.FD()), Events: unix.POLLIN}}, 0)

@@ -156,7 +156,7 @@ func TestDepthWhileDown(t *testing.T) {
 			if err := l.middle.SetUp("p1"); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.middle.WaitUp("p1", 10*time.Second); err != nil {
+			if err := l.middle.WaitUp("p1", time.Minute); err != nil {
 				t.Fatal(err)
 			}
 			for n := 3 + packets; ; n++ {

@@ -176,7 +176,7 @@ func (l *live) transfer(n int64) error {
 		_, err = io.Copy(h, conn)
 		got <- result{hex.EncodeToString(h.Sum(nil)), err}
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	conn, err := l.a.NS.Dial(ctx, "tcp", "10.0.0.2:5000")
 	if err != nil {

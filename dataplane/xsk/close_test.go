@@ -44,7 +44,7 @@ func closeUnderLoad(t *testing.T, config xsk.Config, mtu, size int) {
 	for range 10 {
 		u := newUMEM(t, 2048)
 		f := newForwarder(u, newPort(t, u, a, config, xdp.Native), newPort(t, u, b, config, xdp.Native))
-		for deadline := time.Now().Add(5 * time.Second); f.forwarded < 2000 && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); f.forwarded < 2000 && time.Now().Before(deadline); {
 			f.step()
 		}
 		if f.forwarded < 2000 {
@@ -78,7 +78,7 @@ func TestUnpoppedRing(t *testing.T) {
 		check(t, err)
 	}
 	var stats xsk.Stats
-	for deadline := time.Now().Add(5 * time.Second); stats.RXRingFull < 200-64 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); stats.RXRingFull < 200-64 && time.Now().Before(deadline); {
 		var err error
 		stats, err = f.ports[0].Stats()
 		check(t, err)
@@ -170,7 +170,7 @@ func TestInterfaceDownAndRemoved(t *testing.T) {
 	f.step()
 	_, err = unix.Write(b.host, packet(100, 1))
 	check(t, err)
-	for deadline := time.Now().Add(5 * time.Second); f.forwarded < 1 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); f.forwarded < 1 && time.Now().Before(deadline); {
 		f.step()
 	}
 	if f.forwarded != 1 {

@@ -209,7 +209,7 @@ func crossing(t *testing.T, config xsk.Config, mode xdp.Mode, mtu int, sizes []i
 			check(t, err)
 		}
 		// The veth peer receives in its NAPI, which may run later than the write.
-		for deadline := time.Now().Add(5 * time.Second); f.forwarded < sequence+burst && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); f.forwarded < sequence+burst && time.Now().Before(deadline); {
 			f.step()
 		}
 		for i := range burst {
@@ -355,7 +355,7 @@ func TestBusyPoll(t *testing.T) {
 		_, err := unix.Write(a.host, packet(100, i))
 		check(t, err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); f.forwarded < 100 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); f.forwarded < 100 && time.Now().Before(deadline); {
 		f.ports[0].WakeRX()
 		f.step()
 	}

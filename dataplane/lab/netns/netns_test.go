@@ -286,7 +286,7 @@ func TestBridgeAndNeighboursAndRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 16)
-	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	if n, _, err := conn.ReadFrom(buf); err != nil || string(buf[:n]) != "routed" {
 		t.Errorf("received %q, %v", buf[:n], err)
 	}

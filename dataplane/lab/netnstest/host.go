@@ -88,7 +88,7 @@ func (h *Host) cable(t testing.TB, port Port) {
 }
 
 // upWait is far more than an interface needs to come up.
-const upWait = 10 * time.Second
+const upWait = time.Minute
 
 func (h *Host) address(t testing.TB, address string) {
 	t.Helper()

@@ -70,7 +70,7 @@ func (l *Load) Wait() (sent uint64) {
 func (l *Load) Received(t testing.TB, lost ...func() uint64) (sent uint64, at []uint64) {
 	t.Helper()
 	sent = l.Wait()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		at = nil
 		sum := uint64(0)
 		for _, sink := range l.Sinks {
