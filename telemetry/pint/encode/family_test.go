@@ -56,7 +56,10 @@ func hopDecisions(t *testing.T, f hash.Family, seed uint64, p float64, id func(i
 // uncorrelated, also with the hash that chooses a packet's set; and the number of hops that
 // write is binomial.
 func TestHopsDecideIndependently(t *testing.T) {
-	const n = 1 << 17
+	n := 1 << 17
+	if testing.Short() {
+		n = 1 << 14
+	}
 	for _, f := range families {
 		for kind, id := range idKinds {
 			for seed, p := range map[uint64]float64{1: 0.5, 99: 0.25, 0xfeedface00000000: 1. / 59} {
@@ -68,7 +71,7 @@ func TestHopsDecideIndependently(t *testing.T) {
 							t.Errorf("%s: hops %d and %d: deviate %.1f", where, a+1, b+1, z)
 						}
 					}
-					if z := (ones(by[a]) - n*p) / math.Sqrt(n*p*(1-p)); math.Abs(z) > maxDeviate {
+					if z := (ones(by[a]) - float64(n)*p) / math.Sqrt(float64(n)*p*(1-p)); math.Abs(z) > maxDeviate {
 						t.Errorf("%s: hop %d writes %v of %d: deviate %.1f", where, a+1, ones(by[a]), n, z)
 					}
 				}
@@ -151,7 +154,10 @@ func chiDeviate(got, want []float64) float64 {
 // TestReservoirShares: over k hops, each is the last writer of 1/k of the packets, for all k up to
 // 59: by the hash's upper bits, as paths decide, and turned, as samples do.
 func TestReservoirShares(t *testing.T) {
-	const n = 1 << 16
+	n := 1 << 16
+	if testing.Short() {
+		n = 1 << 13
+	}
 	for _, f := range families {
 		for kind, id := range idKinds {
 			for _, seed := range []uint64{1, 0xfeedface00000000} {
@@ -171,7 +177,7 @@ func TestReservoirShares(t *testing.T) {
 					for k := 2; k <= longest; k++ {
 						want := make([]float64, k)
 						for i := range want {
-							want[i] = n / float64(k)
+							want[i] = float64(n) / float64(k)
 						}
 						if z := chiDeviate(last[k][1:k+1], want); z > maxDeviate {
 							t.Errorf("%v, %s bits, ids in a %s, seed %x: the last writers of %d hops: deviate %.1f", f, half, kind, seed, k, z)

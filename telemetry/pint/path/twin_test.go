@@ -89,7 +89,11 @@ func TestSolversAgainstSlow(t *testing.T) {
 		c.ValueBits = max(min(c.ValueBits, 16), 5)
 		s := mustStatic(t, c)
 		unique := 0
-		for range 8 {
+		worlds := 8
+		if testing.Short() {
+			worlds = 5
+		}
+		for range worlds {
 			top := ringWithChords(t, 30, r)
 			hops := 1 + r.IntN(12)
 			path, other := randomPath(top, hops, r), randomPath(top, hops, r)
