@@ -54,8 +54,8 @@ func (n *Node) Set(q *api.SetRequest) (*api.ChangeResponse, error) {
 
 // Change puts the configuration that next makes of the present one into force while packets
 // flow, or refuses it whole: the error joins all faults by key, and nothing has changed then.
-// next must not write into the present one. Changes run one at a time; one that adds or
-// removes ports works only while the node runs.
+// next must not write into the present one. Changes run one at a time; ports change only
+// while the node runs.
 func (n *Node) Change(next func(now *config.Config) (*config.Config, error)) (*api.ChangeResponse, error) {
 	n.changing.Lock()
 	defer n.changing.Unlock()

@@ -16,16 +16,15 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// The bounds of a trace.
+// The bounds of a trace and of a capture.
 const (
 	maxTraces   = 1000
 	maxWait     = time.Minute
 	lookAgain   = 2 * time.Millisecond
-	takenEvery  = 10 * time.Millisecond // between two looks at what was captured
+	takenEvery  = 10 * time.Millisecond // between two drains of a capture's buffer
 	pieceLength = 256 << 10             // bytes of packets in a piece of a capture, about
 )
 
-// errLooking refuses a second look at the packets.
 var errLooking = errors.New("a trace or a capture is under way: wait for its end")
 
 // Trace returns the path of some packets through the stages, in words. There is one trace
@@ -71,12 +70,21 @@ func (n *Node) Trace(ctx context.Context, q *api.TraceRequest) (*api.TraceRespon
 	return r, nil
 }
 
-// Capture sends copies of packets at an edge of a stage until ctx ends or there are enough.
+// Capture sends copies of packets at an edge of a stage until ctx ends, which is no error,
+// or there are enough. send is called by the calling goroutine.
 func (n *Node) Capture(ctx context.Context, q *api.CaptureRequest, send func(*api.CaptureResponse) error) error {
-	tap, err := n.edge(q)
-	if err != nil {
-		return err
+	tap := pipeline.Tap{}
+	if q.Stage != "" {
+		graph := n.config.Switch.Graph
+		if tap.Stage = slices.Index(graph, q.Stage); tap.Stage < 0 {
+			return fmt.Errorf("the graph has no stage %q: there are %s", q.Stage, strings.Join(graph, ", "))
+		}
 	}
+	edge := slices.Index([]string{"before", "after", "dropped"}, q.Edge)
+	if edge < 0 && q.Edge != "" {
+		return fmt.Errorf("%q is no edge of a stage: choose before, after or dropped", q.Edge)
+	}
+	tap.Edge = pipeline.Edge(max(edge, 0))
 	f, err := filter.Parse(q.Filter)
 	if err != nil {
 		return err
@@ -85,35 +93,14 @@ func (n *Node) Capture(ctx context.Context, q *api.CaptureRequest, send func(*ap
 		return errLooking
 	}
 	defer n.looking.Unlock()
-	buffer := capture.NewBuffer(f, int(q.Truncate), n.config.Dataplane.FrameSize)
 	if err := send(&api.CaptureResponse{Ports: n.portNames()}); err != nil {
 		return err
 	}
+	buffer := capture.NewBuffer(f, int(q.Truncate), n.config.Dataplane.FrameSize)
 	tap.Take = buffer.Take
-	n.sw.SetTracer(pipeline.NewTap(*tap))
+	n.sw.SetTracer(pipeline.NewTap(tap))
 	defer n.sw.SetTracer(nil)
-	return n.sendCapture(ctx, q, buffer, send)
-}
 
-// edge finds the place in the graph that a capture is of.
-func (n *Node) edge(q *api.CaptureRequest) (*pipeline.Tap, error) {
-	t := &pipeline.Tap{}
-	if q.Stage != "" {
-		graph := n.config.Switch.Graph
-		if t.Stage = slices.Index(graph, q.Stage); t.Stage < 0 {
-			return nil, fmt.Errorf("the graph has no stage %q: there are %s", q.Stage, strings.Join(graph, ", "))
-		}
-	}
-	i := slices.Index([]string{"before", "after", "dropped"}, q.Edge)
-	if i < 0 && q.Edge != "" {
-		return nil, fmt.Errorf("%q is no edge of a stage: choose before, after or dropped", q.Edge)
-	}
-	t.Edge = pipeline.Edge(max(i, 0))
-	return t, nil
-}
-
-// sendCapture sends what comes until there is enough.
-func (n *Node) sendCapture(ctx context.Context, q *api.CaptureRequest, buffer *capture.Buffer, send func(*api.CaptureResponse) error) error {
 	offset := clock.UTCOffset()
 	look := time.NewTicker(takenEvery)
 	defer look.Stop()
@@ -127,7 +114,11 @@ func (n *Node) sendCapture(ctx context.Context, q *api.CaptureRequest, buffer *c
 		for more := true; more && (q.Count == 0 || sent < q.Count); {
 			r, length := &api.CaptureResponse{}, 0
 			more = buffer.Drain(func(p *capture.Packet) bool {
-				r.Packets = append(r.Packets, packetMessage(p, offset))
+				m := &api.CapturedPacket{TimeNs: p.Time - offset, Port: uint32(p.InPort), Length: p.WireLen, Data: slices.Clone(p.Data)}
+				if p.Reason != 0 {
+					m.Reason = p.Reason.String()
+				}
+				r.Packets = append(r.Packets, m)
 				length += len(p.Data)
 				sent++
 				return length < pieceLength && (q.Count == 0 || sent < q.Count)
@@ -143,12 +134,4 @@ func (n *Node) sendCapture(ctx context.Context, q *api.CaptureRequest, buffer *c
 		}
 	}
 	return nil
-}
-
-func packetMessage(p *capture.Packet, offset int64) *api.CapturedPacket {
-	m := &api.CapturedPacket{TimeNs: p.Time - offset, Port: uint32(p.InPort), Length: p.WireLen, Data: slices.Clone(p.Data)}
-	if p.Reason != 0 {
-		m.Reason = p.Reason.String()
-	}
-	return m
 }

@@ -61,7 +61,7 @@ type Options struct {
 }
 
 // Node is a switch. Run and Close are for one goroutine; all other methods may be called
-// from any goroutine, from New on and also after Run.
+// from any goroutine, from New on and also after Run. Answers belong to the caller.
 type Node struct {
 	config  *config.Config // at the start; inForce has what changed since
 	options Options

@@ -205,7 +205,8 @@ func TestSetUpFails(t *testing.T) {
 	}
 }
 
-// TestNeverRuns: Close frees a node that does not run, also its spool.
+// TestNeverRuns: a node that does not run answers and takes changes of tables; Close frees
+// it, also its spool.
 func TestNeverRuns(t *testing.T) {
 	spool := fmt.Sprintf("[telemetry]\nspool = %q\n", t.TempDir())
 	for range 2 {
@@ -214,8 +215,20 @@ func TestNeverRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if r := n.Report(); len(r.Ports) != 2 || r.Received != 0 {
+			t.Errorf("before Run: %v", r)
+		}
+		if r, err := n.Set(&api.SetRequest{Stage: "acl", List: "rule", Fields: pairs("action=deny")}); err != nil || len(r.Changes) != 1 {
+			t.Errorf("a change of a table before Run: %v, %v", r, err)
+		}
+		if _, err := n.Set(&api.SetRequest{List: "port", Fields: pairs("interface=lo")}); err == nil || !strings.Contains(err.Error(), "only while the switch runs") {
+			t.Errorf("a change of a port before Run: %v", err)
+		}
 		if err := errors.Join(n.Close(), n.Close()); err != nil {
 			t.Error(err)
+		}
+		if r := n.Report(); len(r.Ports) != 2 {
+			t.Errorf("after Close: %v", r)
 		}
 		for _, p := range all {
 			if p.closed != 1 {

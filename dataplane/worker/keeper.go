@@ -187,8 +187,11 @@ type order struct {
 	done chan error
 }
 
-// errClosing is why nothing can change any more.
-var errClosing = errors.New("the switch is closing")
+// Why no port can change.
+var (
+	errClosing    = errors.New("the switch is closing")
+	errNotRunning = errors.New("ports change only while the switch runs")
+)
 
 func (k *keeper) order(do func() error) error {
 	o := order{do, make(chan error, 1)}

@@ -28,6 +28,9 @@ func (s *Switch) keeperOf(name string) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !s.running.Load() {
+		return nil, errNotRunning
+	}
 	if seat.keeper == nil {
 		return nil, fmt.Errorf("port %s is no network interface, so it stays as it is", name)
 	}
@@ -80,7 +83,11 @@ type admission struct {
 // Change begins a change of the ports. There is one at a time.
 func (s *Switch) Change() (*Change, error) {
 	s.changing.Lock()
-	if !s.running.Load() || s.ending {
+	if !s.running.Load() {
+		s.changing.Unlock()
+		return nil, errNotRunning
+	}
+	if s.ending {
 		s.changing.Unlock()
 		return nil, errClosing
 	}
@@ -154,7 +161,7 @@ func (c *Change) number(name string) int {
 func (s *Switch) reseat(n, more int) {
 	bound := s.cacheBound(len(s.workers), more)
 	for _, w := range s.workers {
-		w.between(func() { w.seat(n, bound) })
+		w.Do(func() { w.seat(n, bound) })
 	}
 	s.table.Lock()
 	defer s.table.Unlock()

@@ -82,15 +82,6 @@ func (s *Switch) member(name string) (*seat, error) {
 	return nil, fmt.Errorf("there is no port %s", name)
 }
 
-// between runs fn on the worker between two batches, or at once before it runs.
-func (w *Worker) between(fn func()) {
-	if w.sw.running.Load() {
-		w.Do(fn)
-	} else {
-		fn()
-	}
-}
-
 // slot is where a worker keeps a queue.
 type slot struct {
 	w *Worker
@@ -102,7 +93,7 @@ type slot struct {
 func (s *Switch) slots(number, queues int) []slot {
 	slots := make([]slot, queues)
 	for _, w := range s.workers {
-		w.between(func() {
+		w.Do(func() {
 			for i := range w.queues {
 				if q := &w.queues[i]; int(q.port) == number && int(q.number) < queues {
 					slots[q.number] = slot{w, i}
@@ -152,7 +143,7 @@ func (s *Switch) connect(number, queues int, name string) error {
 		if queues < n {
 			owners[q] = s.workers[(s.opened+q)%n]
 		}
-		owners[q].between(func() { owners[q].adopt(number, q) })
+		owners[q].Do(func() { owners[q].adopt(number, q) })
 	}
 	s.opened += queues
 	for _, w := range s.workers {
@@ -161,7 +152,7 @@ func (s *Switch) connect(number, queues int, name string) error {
 				s.join(w, to)
 			}
 		}
-		w.between(func() { w.routeTo(number, owners, name) })
+		w.Do(func() { w.routeTo(number, owners, name) })
 	}
 	return nil
 }
@@ -179,13 +170,13 @@ func (w *Worker) adopt(number, queue int) {
 // beginning.
 func (s *Switch) join(from, to *Worker) {
 	h := newHandoff(s.handoff)
-	to.between(func() {
+	to.Do(func() {
 		if to.rings == nil {
 			to.rings = make([]*handoff, len(s.workers))
 		}
 		to.rings[from.id] = h
 	})
-	from.between(func() {
+	from.Do(func() {
 		from.peers[to] = uint16(len(from.outlets))
 		from.outlets = append(from.outlets, outlet{ring: h, to: to, maxFrame: ^uint32(0), idx: make([]uint16, cap(from.batch.Pkts))})
 	})

@@ -216,6 +216,9 @@ func (s *Switch) Run(ctx context.Context, ready func()) error {
 	var started sync.WaitGroup
 	started.Add(len(s.workers))
 	for _, w := range s.workers {
+		w.mu.Lock()
+		w.begun = true
+		w.mu.Unlock()
 		go w.run(&started)
 	}
 	started.Wait()

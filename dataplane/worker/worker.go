@@ -51,6 +51,7 @@ type Worker struct {
 	event    int          // shared: eventfd that ends a sleep
 
 	mu      sync.Mutex // serialises Do
+	begun   bool       // the thread runs, or did; guarded by mu
 	call    atomic.Pointer[call]
 	stopped chan struct{} // closed when the thread has ended
 	err     error         // why it ended, valid once stopped
@@ -84,11 +85,15 @@ const (
 	stateDraining
 )
 
-// Do runs fn on the worker between two batches, or here once the worker has
-// ended, and returns when fn has. fn must be short: packets wait meanwhile.
+// Do runs fn on the worker between two batches, or here while the worker does not run,
+// and returns when fn has. fn must be short: packets wait meanwhile.
 func (w *Worker) Do(fn func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.begun {
+		fn()
+		return
+	}
 	c := &call{fn: fn, done: make(chan struct{})}
 	w.call.Store(c)
 	w.wake()
