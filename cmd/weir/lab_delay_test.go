@@ -14,6 +14,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/lab/grade"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -234,7 +235,7 @@ endpoints = ["s1:p1", "h2"]
 		grown := func(name string) float64 { return after["lds_egress "+name] - before["lds_egress "+name] }
 		own := grown("measured_packets_total")
 		truth := grown("waited_ns_total") / own
-		if own < 1500 || taiNow()>>insideBits != number {
+		if own < 1500 || clock.Kernel.TAI()>>insideBits != number {
 			t.Logf("attempt %d: the machine was too busy: %g packets of 1500 in time", attempt, own)
 			continue
 		}
@@ -257,8 +258,8 @@ const insideBits = 32
 
 // awaitInterval waits for the beginning of an interval, and returns its number.
 func awaitInterval() int64 {
-	number := taiNow()>>insideBits + 1
-	time.Sleep(time.Duration(number<<insideBits-taiNow()) + 50*time.Millisecond)
+	number := clock.Kernel.TAI()>>insideBits + 1
+	time.Sleep(time.Duration(number<<insideBits-clock.Kernel.TAI()) + 50*time.Millisecond)
 	return number
 }
 
@@ -287,7 +288,7 @@ func (l *pintLab) inside(records string, number int64) (b query.Between) {
 	l.t.Helper()
 	for range 100 {
 		time.Sleep(100 * time.Millisecond)
-		if taiNow()>>insideBits <= number {
+		if clock.Kernel.TAI()>>insideBits <= number {
 			continue
 		}
 		s, err := store.Read(records)

@@ -25,6 +25,7 @@ import (
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
 	"github.com/weirswitch/weir/telemetry/jetstream"
@@ -174,7 +175,7 @@ func init() {
 			Default:  func() any { return new(numberedStage) },
 			Validate: func(any, []string) error { return nil },
 			New: func(any, pipeline.Env) (pipeline.Module, error) {
-				return &numberedStage{base: taiNow() >> numberedBits << numberedBits}, nil
+				return &numberedStage{base: clock.Kernel.TAI() >> numberedBits << numberedBits}, nil
 			},
 		}
 	}

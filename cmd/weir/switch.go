@@ -17,7 +17,6 @@ import (
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/internal/privilege"
 	"github.com/weirswitch/weir/node"
-	"github.com/weirswitch/weir/pipeline/clock"
 )
 
 // switchOptions are the flags of weir switch.
@@ -139,6 +138,3 @@ func reportPrinter(kind string) (func(io.Writer, *api.ReportResponse) error, err
 	}
 	return nil, fmt.Errorf("--report %q: choose text, json or none", kind)
 }
-
-// taiNow reads CLOCK_TAI in ns.
-var taiNow = clock.Kernel.TAI
