@@ -24,5 +24,5 @@
 //
 // Targets of make that would run this test again, or all others, or need compilers that are no part
 // of Weir, are only checked for being there (make -n). Other tests hold the links between the
-// documents, the README's folder list and the list of drop reasons to the tree.
+// documents, ARCHITECTURE's list of packages and the list of drop reasons to the tree.
 package doctest

@@ -30,15 +30,15 @@ var link = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
 
 // TestLinks: what a document points to is there.
 func TestLinks(t *testing.T) {
-	documents, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+	var documents []string
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md"} {
+		some, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, some...)
 	}
-	tops, err := filepath.Glob("../../*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range append(tops, documents...) {
+	for _, path := range documents {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -54,11 +54,11 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestFolderList compares the README's list of folders with the packages.
+// TestFolderList compares ARCHITECTURE's list of packages with the tree.
 func TestFolderList(t *testing.T) {
-	_, list, ok := strings.Cut(read(t, "README.md"), "## Where things are\n\n```\n")
+	_, list, ok := strings.Cut(read(t, "ARCHITECTURE.md"), "## Packages\n\n```\n")
 	if !ok {
-		t.Fatal("README.md has no folder list")
+		t.Fatal("ARCHITECTURE.md has no list of packages")
 	}
 	list, _, _ = strings.Cut(list, "```")
 	var listed []string
@@ -66,7 +66,7 @@ func TestFolderList(t *testing.T) {
 		folder := strings.TrimSuffix(strings.Fields(line)[0], "/")
 		listed = append(listed, folder)
 		if info, err := os.Stat(filepath.Join("../..", folder)); err != nil || !info.IsDir() {
-			t.Errorf("README.md lists %s, which is no folder", folder)
+			t.Errorf("ARCHITECTURE.md lists %s, which is no folder", folder)
 		}
 	}
 	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}}", "../../...").Output()
@@ -78,11 +78,11 @@ func TestFolderList(t *testing.T) {
 		for ; folder != "." && !slices.Contains(listed, folder); folder = filepath.Dir(folder) {
 			// A folder is covered by the line of one above it, but each stage has its own.
 			if filepath.Dir(folder) == "stages" {
-				t.Errorf("README.md does not list %s", folder)
+				t.Errorf("ARCHITECTURE.md does not list %s", folder)
 			}
 		}
 		if folder == "." {
-			t.Errorf("README.md does not list %s", path)
+			t.Errorf("ARCHITECTURE.md does not list %s", path)
 		}
 	}
 }
