@@ -1,8 +1,7 @@
 package main
 
 import (
-	"context"
-	"fmt"
+	"errors"
 	"io"
 	"os/exec"
 
@@ -27,7 +26,11 @@ vSwitch as a service then; the benchmark does not use it, and
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if install {
-				if err := installPeers(cmd.Context(), cmd.ErrOrStderr()); err != nil {
+				err := forward.InstallPeers(cmd.Context(), cmd.ErrOrStderr())
+				if errors.Is(err, exec.ErrNotFound) {
+					err = usageError(err)
+				}
+				if err != nil {
 					return err
 				}
 			}
@@ -52,28 +55,4 @@ func printPeers(w io.Writer, asJSON bool) error {
 		t.Row(p.Device, p.Name, p.Version, p.Package, p.Path)
 	}
 	return t.Write(w)
-}
-
-// installPeers has apt-get install the packages that are missing.
-func installPeers(ctx context.Context, stderr io.Writer) error {
-	var packages []string
-	for _, p := range forward.Peers() {
-		if !p.Installed() {
-			packages = append(packages, p.Package)
-		}
-	}
-	if len(packages) == 0 {
-		return nil
-	}
-	if _, err := exec.LookPath("apt-get"); err != nil {
-		return usageError(fmt.Errorf("there is no apt-get: install the programs by the system's own means (Debian's packages are %v)", packages))
-	}
-	for _, arguments := range [][]string{{"update"}, append([]string{"install", "--yes", "--no-install-recommends"}, packages...)} {
-		apt := exec.CommandContext(ctx, "apt-get", arguments...)
-		apt.Stdout, apt.Stderr = stderr, stderr
-		if err := apt.Run(); err != nil {
-			return fmt.Errorf("apt-get %s: %w", arguments[0], err)
-		}
-	}
-	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/dataplane/traffic"
-	"github.com/weirswitch/weir/dataplane/xsk"
 )
 
 // genOptions are the flags of weir gen.
@@ -90,7 +89,12 @@ func runGen(ctx context.Context, o genOptions, stdout io.Writer) (err error) {
 			o.speed = maxSpeed
 		}
 	}
-	source, err := o.open(port, w)
+	var source traffic.Source
+	if o.replays() {
+		source, err = traffic.NewCaptureSource(port, o.packets, o.speed)
+	} else {
+		source, err = traffic.NewSource(o.source, port, w)
+	}
 	if err != nil {
 		return usageError(err)
 	}
@@ -107,25 +111,6 @@ const maxSpeed = 1e6
 
 // replays tells whether the packets are a capture's.
 func (o *genOptions) replays() bool { return o.packets != nil && !o.capturedSizes() }
-
-func (o *genOptions) open(port traffic.Port, w traffic.Workload) (traffic.Source, error) {
-	if o.replays() {
-		return orNil[traffic.Source](traffic.NewCaptureSource(port, o.packets, o.speed))
-	}
-	return newSource(o.source, port, w)
-}
-
-func newSource(kind string, port traffic.Port, w traffic.Workload) (traffic.Source, error) {
-	switch kind {
-	case "live":
-		return orNil[traffic.Source](traffic.NewLiveSource(port, w))
-	case "xsk":
-		return orNil[traffic.Source](traffic.NewXSKSource(port, w, xsk.Auto))
-	case "packet":
-		return orNil[traffic.Source](traffic.NewPacketSource(port, w))
-	}
-	return nil, fmt.Errorf("--source %q: choose live, xsk or packet", kind)
-}
 
 // genReport is the JSON form.
 type genReport struct {

@@ -16,7 +16,6 @@ import (
 	"github.com/weirswitch/weir/config"
 	p4node "github.com/weirswitch/weir/p4/node"
 	"github.com/weirswitch/weir/p4/tables"
-	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/view/text"
 )
@@ -155,7 +154,7 @@ const (
 func eachPort(s *tables.Switch, flag string, values map[string]int, least, most int, set func(port, value int)) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		i := slices.IndexFunc(s.Ports, func(p pipeline.Port) bool { return p.Name == name })
+		i := s.PortNumber(name)
 		switch n := values[name]; {
 		case i < 0:
 			errs = append(errs, fmt.Errorf("--%s %s=%d: the switch has no port %q: name one of its [[port]]", flag, name, n, name))

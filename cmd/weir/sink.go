@@ -15,12 +15,10 @@ import (
 // sinkOptions are the flags of weir sink.
 type sinkOptions struct {
 	workloadFlags
-	duration time.Duration
-	count    uint64
-	idle     time.Duration
-	kind     string
-	generic  bool
-	asJSON   bool
+	traffic.End
+	kind    string
+	generic bool
+	asJSON  bool
 }
 
 func newSinkCommand() *cobra.Command {
@@ -49,9 +47,9 @@ arrived for --idle after the first packet, or at SIGINT.`,
 	}
 	f := cmd.Flags()
 	o.add(cmd)
-	f.DurationVar(&o.duration, "duration", 0, "how long to receive; 0: no limit")
-	f.Uint64Var(&o.count, "count", 0, "packets that are sent; 0: unknown")
-	f.DurationVar(&o.idle, "idle", 0, "end after so long a silence; 0: never")
+	f.DurationVar(&o.Duration, "duration", 0, "how long to receive; 0: no limit")
+	f.Uint64Var(&o.Count, "count", 0, "packets that are sent; 0: unknown")
+	f.DurationVar(&o.Idle, "idle", 0, "end after so long a silence; 0: never")
 	f.StringVar(&o.kind, "sink", "xdp", "xdp, tc or packet")
 	f.BoolVar(&o.generic, "generic", false, "the kernel's generic XDP, for drivers without it")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
@@ -69,63 +67,21 @@ func runSink(ctx context.Context, o sinkOptions, stdout, stderr io.Writer) (err 
 		return usageError(err)
 	}
 	defer port.Namespace.Close()
-	sink, err := newSink(o, port, w)
+	sink, err := traffic.NewSink(o.kind, port, w, o.generic)
 	if err != nil {
 		return usageError(err)
 	}
 	defer func() { err = errors.Join(err, sink.Close()) }()
 	fmt.Fprintf(stderr, "receiving on %s\n", port)
-	r, err := watchSink(ctx, o, sink)
+	r, err := traffic.Receive(ctx, sink, o.End)
 	if err != nil {
 		return err
 	}
 	sent := r.NextSeq
-	if o.count > 0 {
-		sent = o.count
+	if o.Count > 0 {
+		sent = o.Count
 	}
 	return printReceived(stdout, sink.Name(), r, sent, o.asJSON)
-}
-
-func newSink(o sinkOptions, port traffic.Port, w traffic.Workload) (traffic.Sink, error) {
-	options := traffic.DefaultSinkOptions()
-	switch o.kind {
-	case "xdp":
-		return orNil[traffic.Sink](traffic.NewXDPSink(port, w, options, o.generic))
-	case "tc":
-		return orNil[traffic.Sink](traffic.NewTCSink(port, w, options))
-	case "packet":
-		return orNil[traffic.Sink](traffic.NewPacketSink(port, w, options))
-	}
-	return nil, fmt.Errorf("--sink %q: choose xdp, tc or packet", o.kind)
-}
-
-// watchSink looks at the sink ten times a second until one of the ends has come.
-func watchSink(ctx context.Context, o sinkOptions, sink traffic.Sink) (*traffic.Report, error) {
-	start, changed, last := time.Now(), time.Now(), uint64(0)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		done := false
-		select {
-		case <-ctx.Done():
-			done = true
-		case <-tick.C:
-		}
-		r, err := sink.Report()
-		if err != nil {
-			return nil, err
-		}
-		if r.Packets != last {
-			last, changed = r.Packets, time.Now()
-		}
-		switch {
-		case done,
-			o.duration > 0 && time.Since(start) >= o.duration,
-			o.count > 0 && r.Unique() >= o.count,
-			o.idle > 0 && last > 0 && time.Since(changed) >= o.idle:
-			return r, nil
-		}
-	}
 }
 
 // sinkReport is the JSON form.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/traffic"
 )
 
@@ -98,34 +97,12 @@ func (w *workloadFlags) workload() (traffic.Workload, error) {
 // capturedSizes tells whether packets have the sizes of a capture.
 func (w *workloadFlags) capturedSizes() bool { return len(w.sizes) == 1 && w.sizes[0] == "capture" }
 
-// port opens the interface's namespace; close it at the end.
+// port opens the interface; close its namespace at the end.
 func (w *workloadFlags) port() (traffic.Port, error) {
 	if w.device == "" {
 		return traffic.Port{}, errors.New("--interface: name the network interface (ip link shows what there is)")
 	}
-	open := netns.Current
-	if w.namespace != "" {
-		open = func() (*netns.Namespace, error) { return netns.Open(w.namespace) }
-	}
-	ns, err := open()
-	if err != nil {
-		return traffic.Port{}, err
-	}
-	if _, err := ns.Link(w.device); err != nil {
-		ns.Close()
-		return traffic.Port{}, err
-	}
-	return traffic.Port{Namespace: ns, Interface: w.device, Core: w.core}, nil
-}
-
-// orNil makes an interface I of what a constructor returns, and a nil one of what it returns with an
-// error: a nil pointer in an interface is not nil.
-func orNil[I, T any](made T, err error) (I, error) {
-	var none I
-	if err != nil {
-		return none, err
-	}
-	return any(made).(I), nil
+	return traffic.OpenPort(w.namespace, w.device, w.core)
 }
 
 func parseSizes(names []string) ([]int, error) {

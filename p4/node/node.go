@@ -80,8 +80,9 @@ func Check(c *config.Config) error {
 // CheckQueueRates reports ports that the configuration does not have, and rates that BMv2 does not have.
 func CheckQueueRates(c *config.Config, rates map[string]int64) error {
 	var errs []error
+	ports := Tables(c)
 	for _, name := range slices.Sorted(maps.Keys(rates)) {
-		if portNumber(c, name) < 0 {
+		if ports.PortNumber(name) < 0 {
 			errs = append(errs, fmt.Errorf("queue rate: port %q is not defined: define [[port]] name = %q or correct the name", name, name))
 		}
 		if rate := rates[name]; rate < 1 || rate > bmv2.MaxQueueRate {
@@ -89,11 +90,6 @@ func CheckQueueRates(c *config.Config, rates map[string]int64) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// portNumber is the index of a port in the configuration, -1 without one of the name.
-func portNumber(c *config.Config, name string) int {
-	return slices.IndexFunc(c.Ports, func(p port.Config) bool { return p.Name == name })
 }
 
 // Start compiles the program, if that is a source, starts simple_switch in the network namespace of the calling
@@ -148,7 +144,7 @@ func Start(ctx context.Context, c *config.Config, o Options) (_ *Node, err error
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.QueueRates)) {
-		if err := n.sw.SetQueueRate(portNumber(c, name), o.QueueRates[name]); err != nil {
+		if err := n.sw.SetQueueRate(n.ports.PortNumber(name), o.QueueRates[name]); err != nil {
 			return nil, err
 		}
 	}

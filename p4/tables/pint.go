@@ -3,6 +3,7 @@ package tables
 import (
 	"slices"
 
+	"github.com/weirswitch/weir/pipeline"
 	stage "github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
@@ -143,6 +144,11 @@ func (b *builder) links(c *stage.Config) {
 			}
 		}
 	}
+}
+
+// PortNumber is the number of a port, -1 without one of the name.
+func (s *Switch) PortNumber(name string) int {
+	return slices.IndexFunc(s.Ports, func(p pipeline.Port) bool { return p.Name == name })
 }
 
 // SetMTU sets the MTU of a port's link and, as of a port of Weir, the longest frame that it sends: an Ethernet header
