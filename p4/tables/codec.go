@@ -8,7 +8,7 @@ import (
 
 // codec fills the tables of the control pint_codec, whose instance has the given
 // name, for a multiplicative code.
-func (b *builder) codec(instance string, k *encode.Codec) {
+func (b *builder) codec(instance string, t encode.CodecTable) {
 	whole, part := instance+".whole", instance+".part"
 	for zeros := range 65 {
 		key := Key{Field: "value", Match: LPM, Prefix: 64}
@@ -17,11 +17,10 @@ func (b *builder) codec(instance string, k *encode.Codec) {
 			key.Value, key.Prefix, shift = Number(1<<(63-zeros)), zeros+1, zeros
 		}
 		b.entry(whole, act(instance+".whole_of",
-			param("logarithm", Number(uint64(k.Whole(64-zeros)))), param("zeros", Number(uint64(shift)))), key)
+			param("logarithm", Number(uint64(t.Whole[64-zeros]))), param("zeros", Number(uint64(shift)))), key)
 	}
-	entries := k.Part()
-	q := bits.Len(uint(len(entries))) - 1
-	for i, logarithm := range entries {
+	q := bits.Len(uint(len(t.Part))) - 1
+	for i, logarithm := range t.Part {
 		b.entry(part, act(instance+".part_of", param("logarithm", Number(uint64(logarithm)))),
 			Key{Field: "fraction", Match: LPM, Value: Number(uint64(i) << (codePartBits - q)), Prefix: q})
 	}

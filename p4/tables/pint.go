@@ -202,11 +202,13 @@ func (s *Switch) UnknownSpeeds() (names []string) {
 // encoder fills the tables of the control pint_encoder.
 func (b *builder) encoder(e *encode.Encoder, q queries) {
 	const encoder = pintControl + ".encoder"
-	sets, seeds := e.TableSets(), e.Seeds()
+	sets, seeds := e.Sets(), e.Seeds()
 	valueSeed := uint64(0)
-	if path := pathOf(sets, q.path); path != nil {
-		valueSeed = path.ValueSeed
-		b.path(encoder, path)
+	if step := stepOf(sets, q.path); step != nil {
+		if path := step.Static.Table(); path != nil {
+			valueSeed = path.ValueSeed
+			b.path(encoder, path)
+		}
 	}
 	set, writer, value := keyOf(seeds.Set), keyOf(seeds.Writer), keyOf(valueSeed)
 	b.byDefault(encoder+".keys", act(encoder+".set_keys", param("of_switch", Number(uint64(b.ID))),
@@ -222,14 +224,14 @@ func (b *builder) encoder(e *encode.Encoder, q queries) {
 		instance string
 		query    *pint.Query
 	}{{"latency_code", q.latency}, {"congestion_code", q.congestion}} {
-		if k := codecOf(sets, c.query); k != nil {
-			b.codec(encoder+"."+c.instance, k)
+		if step := stepOf(sets, c.query); step != nil {
+			b.codec(encoder+"."+c.instance, step.Codec.Table())
 		}
 	}
 }
 
 // sets say where the digests of queries stand.
-func (b *builder) sets(encoder string, sets []encode.TableSet, q queries) {
+func (b *builder) sets(encoder string, sets []encode.Set, q queries) {
 	from := uint64(0)
 	for i, s := range sets {
 		var params []Param
@@ -240,7 +242,7 @@ func (b *builder) sets(encoder string, sets []encode.TableSet, q queries) {
 			mask, shift := uint64(0), 0
 			for _, step := range s.Steps {
 				if step.Query == x.query {
-					mask, shift = 1<<step.Query.Bits-1, step.Shift
+					mask, shift = 1<<step.Query.Bits-1, int(step.Shift)
 				}
 			}
 			params = append(params, param("of_"+x.name, Number(mask)), param(x.name+"_at", Number(uint64(shift))))
@@ -254,7 +256,7 @@ func (b *builder) sets(encoder string, sets []encode.TableSet, q queries) {
 }
 
 // path says how and with which probability hops write to the path.
-func (b *builder) path(encoder string, path *encode.TablePath) {
+func (b *builder) path(encoder string, path *encode.PathTable) {
 	from := uint64(0)
 	for number, l := range path.Layers {
 		to := uint64(1<<32 - 1)
@@ -274,24 +276,12 @@ func (b *builder) path(encoder string, path *encode.TablePath) {
 	}
 }
 
-// pathOf is the encoding of the path, nil if no set has it.
-func pathOf(sets []encode.TableSet, q *pint.Query) *encode.TablePath {
+// stepOf is how packets carry a query, nil if no set has it.
+func stepOf(sets []encode.Set, q *pint.Query) *encode.Step {
 	for _, s := range sets {
-		for _, step := range s.Steps {
-			if q != nil && step.Query == q {
-				return step.Path
-			}
-		}
-	}
-	return nil
-}
-
-// codecOf is the code of a query's values, likewise.
-func codecOf(sets []encode.TableSet, q *pint.Query) *encode.Codec {
-	for _, s := range sets {
-		for _, step := range s.Steps {
-			if q != nil && step.Query == q {
-				return step.Codec
+		for i := range s.Steps {
+			if q != nil && s.Steps[i].Query == q {
+				return &s.Steps[i]
 			}
 		}
 	}

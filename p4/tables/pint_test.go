@@ -104,7 +104,7 @@ func TestThresholds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := e.TableSets()[0].Steps[0].Path
+	path := e.Sets()[0].Steps[0].Static.Table()
 	for hop, want := range e.Reservoir() {
 		if hop == 0 {
 			continue

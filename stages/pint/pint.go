@@ -2,6 +2,7 @@ package pint
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/weirswitch/weir/pipeline"
@@ -110,7 +111,7 @@ func (m *Module) addPlan(p *pintplan.Plan) error {
 	}
 	// The recorder's windows need the time too, so it is always known.
 	m.needs |= packet.NeedArrival
-	if e.Needs(pint.QueueOccupancy) || e.Needs(pint.QueueCongestion) || e.Needs(pint.EgressUtilisation) {
+	if m.asked(pint.QueueOccupancy, pint.QueueCongestion, pint.EgressUtilisation) {
 		m.needs |= packet.NeedDepth
 	}
 	return nil
@@ -120,7 +121,7 @@ func (m *Module) addPlan(p *pintplan.Plan) error {
 func (m *Module) asked(values ...pint.Value) bool {
 	for i := range m.plans {
 		for _, v := range values {
-			if m.plans[i].encoder.Needs(v) {
+			if slices.Contains(m.plans[i].encoder.Values(), v) {
 				return true
 			}
 		}

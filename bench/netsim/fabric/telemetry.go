@@ -58,6 +58,7 @@ type Reader struct {
 	value   pint.Value
 	always  bool // every packet carries it there
 	mask    uint64
+	bytes   int
 	values  []float64
 }
 
@@ -74,14 +75,13 @@ func NewReader(p *pintplan.Plan, query string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := q.Numeric
-	c, err := encode.NewCodec(encode.CodecConfig{Bits: q.Bits, Multiplicative: n.Multiplicative, Min: n.Min, Max: n.Max, Epsilon: n.Epsilon, Delta: n.Delta})
+	step, err := p.Step(q)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{encoder: e, value: q.Value, values: make([]float64, 1<<q.Bits)}
+	r := &Reader{encoder: e, bytes: (p.Bits + 7) / 8, value: q.Value, values: make([]float64, 1<<q.Bits)}
 	for code := range r.values {
-		r.values[code] = c.Decode(uint64(code))
+		r.values[code] = step.Value(uint64(code))
 	}
 	if len(p.Queries) == 1 && q.Frequency == 1 {
 		r.always, r.mask = true, uint64(len(r.values)-1)
@@ -90,7 +90,7 @@ func NewReader(p *pintplan.Plan, query string) (*Reader, error) {
 }
 
 // Bytes is the size of a digest on the wire.
-func (r *Reader) Bytes() int { return (r.encoder.Bits() + 7) / 8 }
+func (r *Reader) Bytes() int { return r.bytes }
 
 // Encoder is the plan's.
 func (r *Reader) Encoder() *encode.Encoder { return r.encoder }

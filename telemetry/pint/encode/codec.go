@@ -224,9 +224,6 @@ func (k *Codec) Interval(code uint64) (low, high float64) {
 // Bits is the size of a code.
 func (k *Codec) Bits() int { return bits.Len64(k.top) }
 
-// Max is the largest value that is told from larger ones.
-func (k *Codec) Max() float64 { return k.Decode(k.top) }
-
 // Epsilon bounds the relative error of a value in Min..Max by rounding to the
 // nearest code: exact and decoded value differ by a factor of at most
 // 1 + Epsilon. Random rounding can be off by twice as many logarithms, and has
@@ -247,3 +244,17 @@ func (k *Codec) Delta() float64 {
 	}
 	return math.Ldexp(0.5, int(k.shift))
 }
+
+// CodecTable is a multiplicative code as a P4 target gets it. With a value's length of n bits, and p of the
+// bits behind its leading one, as many as index Part:
+//
+//	code = (Whole[n] + Part[p] + round) >> 16, in 0..2^Bits-1
+//
+// Whole[0] is less than any sum that reaches 0. Bits that a short value has not are 0.
+type CodecTable struct {
+	Whole [65]int64
+	Part  []uint32
+}
+
+// Table is the code's table, to be read only.
+func (k *Codec) Table() CodecTable { return CodecTable{k.whole, k.part} }

@@ -72,13 +72,8 @@ func (s *Static) Digest(w *Scratch, id uint64, path []uint64) uint64 {
 	}
 	var d uint64
 	for j := range s.Instances {
-		set, last := s.Writers(w, id, j, len(path))
-		if last {
-			hop := set.Last()
-			d |= s.contribution(id, j, hop, path[hop-1]&s.valueMask) << uint(j*s.Bits)
-		} else {
-			d |= s.Combine(w, id, j, &set, path) << uint(j*s.Bits)
-		}
+		set, _ := s.Writers(w, id, j, len(path))
+		d |= s.Combine(w, id, j, &set, path) << uint(j*s.Bits)
 	}
 	return d
 }
@@ -88,36 +83,21 @@ func (s *Static) Dense() bool {
 	return s.Values == pint.Linear && len(s.layers) == 1 && s.layers[0].always
 }
 
-// denseDigest takes the keys of the instances that lie in one hash at once, as
-// linearAll does for one hop: shifting moves bits of a neighbour only into rows
-// that are masked off.
-func (s *Static) denseDigest(w *Scratch, id uint64, path []uint64) uint64 {
-	var d uint64
-	if len(path) <= fewHops {
-		for i, v := range path {
-			d ^= s.linearAll(id, i+1, v&s.valueMask)
-		}
-		return d
-	}
+// denseDigest takes the keys of the instances that lie in one hash at once: shifting moves bits of a neighbour only into
+// rows that are masked off.
+func (s *Static) denseDigest(w *Scratch, id uint64, path []uint64) (d uint64) {
 	for j := 0; j < s.Instances; j += s.perWord {
-		sum := s.products(w, s.seeds[j].value, id, path)
+		var sum uint64
+		for first := 0; first < len(path); first += laneCount {
+			n := min(laneCount, len(path)-first)
+			sum ^= toeplitzSum(s.Keys(w, id, j, first+1, n), path[first:first+n], s.valueMask)
+		}
 		for i := j; i < min(j+s.perWord, s.Instances); i++ {
 			d |= sum & s.mask << uint(i*s.Bits)
 			sum >>= uint(s.stride)
 		}
 	}
 	return d
-}
-
-// products xors the Toeplitz products of the keys of hops 1, 2, ... with the
-// path's values.
-func (s *Static) products(w *Scratch, seed, id uint64, path []uint64) (sum uint64) {
-	for first := 0; first < len(path); first += laneCount {
-		n := min(laneCount, len(path)-first)
-		keys := w.ofHops(s.Hash, seed, id, hopNumbers[first:first+n])
-		sum ^= toeplitzSum(keys, path[first:first+n], s.valueMask)
-	}
-	return sum
 }
 
 // toeplitzSum xors the products of keys and values by the method of the four
@@ -182,9 +162,7 @@ func (s *Static) combineLanes(w *Scratch, id uint64, instance int, hops, values 
 		}
 		return d
 	}
-	first := instance - instance%s.perWord
-	keys := w.ofHops(s.Hash, s.seeds[first].value, id, hops)
-	return toeplitzSum(keys, values, s.valueMask) >> (instance % s.perWord * s.stride)
+	return toeplitzSum(w.ofHops(s.Hash, s.seeds[instance].value, id, hops), values, s.valueMask) >> s.seeds[instance].shift
 }
 
 // Contributions returns what each of at most 64 values contributes to the instance's digest at a hop. The
@@ -208,9 +186,11 @@ func (s *Static) Contributions(w *Scratch, id uint64, instance, hop int, values 
 // adds to bit r of the instance's digest. Bits of a key beyond Bits+ValueBits-1 are garbage. The result is valid
 // until the scratch memory is used again.
 func (s *Static) Keys(w *Scratch, id uint64, instance, hop, n int) []uint64 {
-	keys := w.ofHops(s.Hash, s.seeds[instance-instance%s.perWord].value, id, hopNumbers[hop-1:hop-1+n])
-	for i := range keys {
-		keys[i] >>= instance % s.perWord * s.stride
+	keys := w.ofHops(s.Hash, s.seeds[instance].value, id, hopNumbers[hop-1:hop-1+n])
+	if shift := s.seeds[instance].shift; shift != 0 {
+		for i := range keys {
+			keys[i] >>= shift & 63
+		}
 	}
 	return keys
 }
@@ -238,57 +218,35 @@ func (w *Scratch) gather(word int, set uint64, path []uint64) (hops, values []ui
 func (s *Static) Writers(w *Scratch, id uint64, instance, hops int) (HopSet, bool) {
 	hops = min(hops, pint.MaxHops)
 	l := s.layer(id, instance)
-	switch {
-	case l.always:
-		return FirstHops(hops), false
-	case l.baseline:
-		return single(s.lastWriter(w, l, id, instance, hops)), true
-	}
 	set := FirstHops(hops)
-	seed := s.seeds[instance].writer
-	for block := 0; block <= (hops-1)/laneCount; block++ {
-		if s.Vector {
-			set[block] = l.planes.writers(s.Hash, seed, id, block, set[block])
-		} else {
-			set[block] = s.decide(w, l, seed, id, block, hops)
+	if l.always {
+		return set, false
+	}
+	for block := (hops - 1) / laneCount; block >= 0; block-- {
+		set[block] = s.decide(w, l, id, instance, block, set[block])
+		if l.baseline && set[block] != 0 {
+			return single(block*laneCount + bits.Len64(set[block])), true
 		}
 	}
 	return set, false
 }
 
-// lastWriter is the hop that overwrote the digest of a Baseline packet last. Hop 1
-// always writes.
-func (s *Static) lastWriter(w *Scratch, l *staticLayer, id uint64, instance, hops int) int {
+// layer is H of the paper: the layer of the packet in the instance.
+func (s *Static) layer(id uint64, instance int) *staticLayer {
+	if len(s.layers) == 1 {
+		return &s.layers[0]
+	}
+	return s.layerOf(s.Hash.Uint64(s.seeds[instance].layer, id), instance)
+}
+
+// decide is g of the paper for a block of hops, of which want marks those that matter.
+func (s *Static) decide(w *Scratch, l *staticLayer, id uint64, instance, block int, want uint64) (set uint64) {
 	seed := s.seeds[instance].writer
-	if !s.Vector && hops <= fewHops {
-		for hop := hops; hop > 1; hop-- {
-			if s.writes(l, id, instance, hop) {
-				return hop
-			}
-		}
-		return 1
-	}
-	for block := (hops - 1) / laneCount; block > 0; block-- {
-		if last := s.lastOf(w, l, seed, id, block, hops); last != 0 {
-			return block*laneCount + last
-		}
-	}
-	return s.lastOf(w, l, seed, id, 0, hops)
-}
-
-// lastOf is the last writer of a block of hops, counted from 1 in the block; 0 if
-// none of them writes.
-func (s *Static) lastOf(w *Scratch, l *staticLayer, seed, id uint64, block, hops int) int {
 	if s.Vector {
-		return l.planes.last(s.Hash, seed, id, block, lowBits(min(hops-block*laneCount, laneCount)))
+		return l.planes.writers(s.Hash, seed, id, block, want)
 	}
-	return bits.Len64(s.decide(w, l, seed, id, block, hops))
-}
-
-// decide compares g with the thresholds of a block of hops, side by side.
-func (s *Static) decide(w *Scratch, l *staticLayer, seed, id uint64, block, hops int) (set uint64) {
 	first := block * laneCount
-	n := min(hops-first, laneCount)
+	n := bits.Len64(want)
 	limits := l.accept[first+1:][:n]
 	for i, g := range w.ofHops(s.Hash, seed, id, hopNumbers[first:first+n]) {
 		_, above := bits.Sub64(limits[i], g, 0)

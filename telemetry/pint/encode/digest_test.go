@@ -2,7 +2,6 @@ package encode
 
 import (
 	"maps"
-	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -11,33 +10,18 @@ import (
 )
 
 // slowWriters is Static.Writers, one hop after the other.
-func slowWriters(s *Static, id uint64, instance, hops int) (HopSet, bool) {
-	hops = min(hops, pint.MaxHops)
-	l := s.layer(id, instance)
-	set := FirstHops(hops)
-	switch {
-	case l.always:
-	case s.Vector:
-		seed := s.seeds[instance].writer
-		for b := (hops - 1) / 64; b >= 0; b-- {
-			set[b] = l.planes.writers(s.Hash, seed, id, b, set[b])
-			if l.baseline && set[b] != 0 {
-				return single(64*b + bits.Len64(set[b])), true
-			}
+func slowWriters(s *Static, id uint64, instance, hops int) (set HopSet, last bool) {
+	l, seed := s.layer(id, instance), s.seeds[instance].writer
+	for hop := 1; hop <= min(hops, pint.MaxHops); hop++ {
+		writes := s.Hash.Uint64x2(seed, id, uint64(hop)) <= l.accept[hop]
+		if s.Vector {
+			writes = l.planes.writes(s.Hash, seed, id, hop)
 		}
-	case l.baseline:
-		for hop := hops; hop > 0; hop-- {
-			if s.writes(l, id, instance, hop) {
-				return single(hop), true
-			}
+		if writes && l.baseline {
+			set = HopSet{}
 		}
-	default:
-		seed, limit := s.seeds[instance].writer, l.accept[1]
-		set = HopSet{}
-		for hop := 1; hop <= hops; hop++ {
-			if s.Hash.Uint64x2(seed, id, uint64(hop)) <= limit {
-				set.Add(hop)
-			}
+		if writes {
+			set.Add(hop)
 		}
 	}
 	return set, l.baseline

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -97,7 +98,7 @@ func checkDigest(t *testing.T, p *plan.Plan, e *encode.Encoder, id, digest uint6
 		}
 		part := digest >> shift & (1<<q.Bits - 1)
 		shift += q.Bits
-		if want := digestOf(e, &s, id, h, path); part != want {
+		if want := digestOf(p, &s, id, h, path); part != want {
 			t.Fatalf("query %s of packet %#x over %d hops: digest %#x, want %#x", name, id, len(path), part, want)
 		}
 	}
@@ -108,7 +109,7 @@ func checkDigest(t *testing.T, p *plan.Plan, e *encode.Encoder, id, digest uint6
 
 // digestOf is what the sink should see of a query: by its definition, over the
 // whole path at once where the aggregation allows.
-func digestOf(e *encode.Encoder, s *encode.Step, id, h uint64, path []*pint.Observed) uint64 {
+func digestOf(p *plan.Plan, s *encode.Step, id, h uint64, path []*pint.Observed) uint64 {
 	var values []uint64
 	q := s.Query
 	for _, v := range path {
@@ -118,10 +119,10 @@ func digestOf(e *encode.Encoder, s *encode.Step, id, h uint64, path []*pint.Obse
 	case pint.Path:
 		return s.Static.Digest(new(encode.Scratch), id, values)
 	case pint.Quantiles:
-		hop := s.Hop(id, len(path))
+		_, hop := s.Read(id, 0, len(path))
 		return s.Codec.Encode(values[hop-1], h%encode.RoundOne)
 	case pint.Frequent:
-		hop := s.Hop(id, len(path))
+		_, hop := s.Read(id, 0, len(path))
 		return s.Codec.Encode(values[hop-1], encode.RoundNearest)
 	case pint.Maximum, pint.Minimum:
 		best := s.Codec.Encode(values[0], h%encode.RoundOne)
@@ -130,18 +131,21 @@ func digestOf(e *encode.Encoder, s *encode.Step, id, h uint64, path []*pint.Obse
 				best = c
 			}
 		}
-		return best ^ s.Flip
+		if q.Aggregation == pint.Minimum {
+			best ^= 1<<q.Bits - 1
+		}
+		return best
 	}
 	var d uint64
 	for i, v := range values {
-		random := e.Hash().Uint64x2(s.Seed, id, uint64(i+1))
+		random := p.Hash.Uint64x2(s.Seed(), id, uint64(i+1))
 		switch {
 		case q.Aggregation == pint.Loop:
-			d, _ = s.Loops.Process(id, i+1, d, v)
+			d, _ = s.LoopsOf().Process(id, i+1, d, v)
 		case q.Aggregation == pint.Sum:
-			d = s.Counter.Add(d, v, random)
+			d = s.CounterOf().Add(d, v, random)
 		case v >= q.Numeric.Slow:
-			d = s.Counter.Add(d, 1, random)
+			d = s.CounterOf().Add(d, 1, random)
 		}
 	}
 	return d
@@ -161,8 +165,8 @@ func TestEncoderBounds(t *testing.T) {
 	for i := range uint64(1000) {
 		e.Encode(i, pint.MaxHops, math.MaxUint64, v)
 	}
-	if !e.Needs(pint.HopLatency) || e.Needs(pint.IngressPort) || e.Needs(8) || e.Loops() {
-		t.Error("needs are wrong")
+	if !slices.Equal(e.Values(), []pint.Value{pint.SwitchID, pint.HopLatency, pint.EgressUtilisation}) || e.Loops() {
+		t.Error("the values are wrong")
 	}
 }
 

@@ -47,11 +47,7 @@ func (l *Loops) Bits() int { return l.bits + bits.Len64(l.threshold) }
 // reports a loop. Hop numbers count from 1, without a limit: a looping
 // packet goes on being sampled.
 func (l *Loops) Process(id uint64, hop int, digest, s uint64) (uint64, bool) {
-	own, g := hash.Uint64x2(l.seedH, s, id), hash.Uint64x2(l.seedG, id, uint64(hop))
-	if l.family == hash.CRC {
-		own, g = l.family.Uint64x2(l.seedH, s, id), l.family.Uint64x2(l.seedG, id, uint64(hop))
-	}
-	own &= l.mask
+	own, g := l.family.Uint64x2(l.seedH, s, id)&l.mask, l.family.Uint64x2(l.seedG, id, uint64(hop))
 	if digest&l.mask == own {
 		if digest>>l.bits >= l.threshold {
 			return digest, true

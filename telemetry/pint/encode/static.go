@@ -35,17 +35,6 @@ type StaticConfig struct {
 	Shared *SharedSeeds
 }
 
-// SharedSeeds are the hash functions that the queries of a plan share, so that a
-// switch computes each once per packet: the one that chooses the query set, of
-// whose other bits paths take H, and g. A query's decisions are as random as with hashes of its own;
-// those of different queries, of which no query's answer depends on another's,
-// use different bits.
-type SharedSeeds struct{ Set, Writer uint64 }
-
-// sharedTurn is how far queries turn a shared hash to decide by other bits than
-// those at the top.
-const sharedTurn = 32
-
 // validate reports all faults at once.
 func (c StaticConfig) validate() error {
 	var faults []error
@@ -84,15 +73,11 @@ func (c StaticConfig) validate() error {
 
 // Static encodes and reads the digests of one static per-flow query. It is
 // immutable, and safe for concurrent use.
-//
-// Here and in what reads digests, single hashes are written as XXH64, which the compiler
-// puts in line, and replaced where the family is another one: a method of the
-// family in its place would be a call for each.
 type Static struct {
 	StaticConfig        // to be read only; Instances is at least 1
 	mask         uint64 // of one instance
 	valueMask    uint64
-	Fragments    int
+	Fragments    int // of a value
 	layers       []staticLayer
 	seeds        []staticSeeds
 	// Linear: an instance's key has stride bits, and perWord keys come from
@@ -105,7 +90,8 @@ type Static struct {
 // chooses the fragment.
 type staticSeeds struct {
 	layer, writer, value, number uint64
-	turn                         int // of H, in bits
+	turn                         int  // of H, in bits
+	shift                        uint // Linear: of the instance's key in its hash
 }
 
 // staticLayer is a Layer in integers.
@@ -128,7 +114,7 @@ func NewStatic(c StaticConfig) (*Static, error) {
 		s.valueMask = lowBits(64)
 	}
 	if c.Values == pint.Fragmented {
-		s.Fragments = Fragments(c.ValueBits, c.Bits)
+		s.Fragments = (c.ValueBits + c.Bits - 1) / c.Bits // the paper's F = ceil(q / b)
 	}
 	if c.Values == pint.Linear {
 		s.stride = c.Bits + c.ValueBits - 1
@@ -148,6 +134,9 @@ func NewStatic(c StaticConfig) (*Static, error) {
 			layer: hash.Uint64(seed, 'H'), writer: hash.Uint64(seed, 'g'),
 			value: hash.Uint64(seed, 'h'), number: hash.Uint64(seed, 'f'),
 		})
+		if c.Values == pint.Linear {
+			s.seeds[j].value, s.seeds[j].shift = s.seeds[j-j%s.perWord].value, uint(j%s.perWord*s.stride)
+		}
 	}
 	if c.Shared != nil {
 		s.seeds[0].layer, s.seeds[0].turn, s.seeds[0].writer = c.Shared.Set, sharedTurn, c.Shared.Writer
@@ -170,9 +159,6 @@ func newStaticLayer(f hash.Family, l pint.Layer, upTo uint64, vector bool) stati
 	return sl
 }
 
-// numValues is how many values there are.
-const numValues = len(pint.Observed{})
-
 // lowBits is a mask of n ones, 0 <= n <= 64.
 func lowBits(n int) uint64 { return 1<<n - 1 }
 
@@ -186,34 +172,35 @@ func (s *Static) Encode(id uint64, hop int, digest, value uint64) uint64 {
 	if uint(hop-1) >= pint.MaxHops {
 		return digest
 	}
+	return s.encode(id, hop, s.Hash.Uint64(s.seeds[0].layer, id), s.Hash.Uint64x2(s.seeds[0].writer, id, uint64(hop)), digest, value)
+}
+
+// encode is Encode for a hop in 1..MaxHops, with the first instance's hashes H and g.
+func (s *Static) encode(id uint64, hop int, h, g, digest, value uint64) uint64 {
 	value &= s.valueMask
-	if s.Values == pint.Linear && len(s.layers) == 1 && s.layers[0].always {
-		return digest ^ s.linearAll(id, hop, value)
-	}
 	for j := range s.Instances {
-		l := s.layer(id, j)
-		if !l.always && !s.writes(l, id, j, hop) {
+		if j > 0 {
+			h, g = s.Hash.Uint64(s.seeds[j].layer, id), s.Hash.Uint64x2(s.seeds[j].writer, id, uint64(hop))
+		}
+		l := s.layerOf(h, j)
+		writes := g <= l.accept[hop]
+		if s.Vector {
+			writes = l.planes.writes(s.Hash, s.seeds[j].writer, id, hop)
+		}
+		if !writes {
 			continue
 		}
 		shift := uint(j * s.Bits)
-		c := s.contribution(id, j, hop, value) << shift
 		if l.baseline {
 			digest &^= s.mask << shift
 		}
-		digest ^= c
+		digest ^= s.contribution(id, j, hop, value) << shift
 	}
 	return digest
 }
 
-// layer is H of the paper: the layer of the packet in the instance.
-func (s *Static) layer(id uint64, instance int) *staticLayer {
-	if len(s.layers) == 1 {
-		return &s.layers[0]
-	}
-	h := hash.Uint64(s.seeds[instance].layer, id)
-	if s.Hash == hash.CRC {
-		h = s.Hash.Uint64(s.seeds[instance].layer, id)
-	}
+// layerOf is the layer of a packet with the hash H in the instance.
+func (s *Static) layerOf(h uint64, instance int) *staticLayer {
 	h = bits.RotateLeft64(h, s.seeds[instance].turn)
 	i := 0
 	for h > s.layers[i].upTo {
@@ -222,43 +209,26 @@ func (s *Static) layer(id uint64, instance int) *staticLayer {
 	return &s.layers[i]
 }
 
-// writes is g of the paper: whether the hop acts on the packet.
-func (s *Static) writes(l *staticLayer, id uint64, instance, hop int) bool {
-	if s.Vector {
-		return l.planes.writes(s.Hash, s.seeds[instance].writer, id, hop)
-	}
-	g := hash.Uint64x2(s.seeds[instance].writer, id, uint64(hop))
-	if s.Hash == hash.CRC {
-		g = s.Hash.Uint64x2(s.seeds[instance].writer, id, uint64(hop))
-	}
-	return g <= l.accept[hop]
-}
-
 // contribution is what the hop writes or xors when it acts, in the low bits.
 func (s *Static) contribution(id uint64, instance, hop int, value uint64) uint64 {
 	switch s.Values {
 	case pint.Fragmented:
 		return value >> (s.Fragment(id, instance) * s.Bits) & s.mask
 	case pint.Hashed:
-		h := hash.Uint64x2(s.seeds[instance].value, value, id)
-		if s.Hash == hash.CRC {
-			h = s.Hash.Uint64x2(s.seeds[instance].value, value, id)
-		}
-		return h & s.mask
+		return s.Hash.Uint64x2(s.seeds[instance].value, value, id) & s.mask
 	case pint.Linear:
-		return toeplitz(s.key(id, instance, hop), value) & s.mask
+		return toeplitz(s.Hash.Uint64x2(s.seeds[instance].value, id, uint64(hop))>>(s.seeds[instance].shift&63), value) & s.mask
 	}
 	return value
 }
 
-// key holds, from bit 0, the stride key bits of the instance's Toeplitz matrix.
-func (s *Static) key(id uint64, instance, hop int) uint64 {
-	first := instance - instance%s.perWord
-	keys := hash.Uint64x2(s.seeds[first].value, id, uint64(hop))
-	if s.Hash == hash.CRC {
-		keys = s.Hash.Uint64x2(s.seeds[first].value, id, uint64(hop))
+// Fragment is the number, from 0, of the fragment that the instance's digest
+// of the packet carries; fragment 0 has the lowest bits.
+func (s *Static) Fragment(id uint64, instance int) int {
+	if s.Fragments == 1 {
+		return 0
 	}
-	return keys >> (instance % s.perWord * s.stride)
+	return int(hash.Reduce(s.Hash.Uint64(s.seeds[instance].number, id), uint64(s.Fragments)))
 }
 
 // toeplitz multiplies the value by the matrix whose entry in row r and column
@@ -271,21 +241,32 @@ func toeplitz(key, value uint64) uint64 {
 	return sum
 }
 
-// linearAll is what a hop xors where every instance is linear and every hop
-// acts. The keys of several instances lie side by side in one hash; shifting
-// moves bits of a neighbour only into rows that are masked off.
-func (s *Static) linearAll(id uint64, hop int, value uint64) uint64 {
-	var all uint64
-	for j := 0; j < s.Instances; j += s.perWord {
-		keys := hash.Uint64x2(s.seeds[j].value, id, uint64(hop))
-		if s.Hash == hash.CRC {
-			keys = s.Hash.Uint64x2(s.seeds[j].value, id, uint64(hop))
-		}
-		sum := toeplitz(keys, value)
-		for i := j; i < min(j+s.perWord, s.Instances); i++ {
-			all |= sum & s.mask << uint(i*s.Bits)
-			sum >>= uint(s.stride)
-		}
+// PathTable is the encoding of a path as a P4 target gets it: the numbers that Encode decides by.
+type PathTable struct {
+	// ValueSeed is that of h(value, packet id).
+	ValueSeed uint64
+	// UpTo: the packet is of layer 0 if its hash q, turned by 32 bits, is at most
+	// this, else of layer 1.
+	UpTo   uint64
+	Layers []LayerTable
+}
+
+// LayerTable is one way of writing.
+type LayerTable struct {
+	// Overwrites: a hop that writes overwrites the digest, else it xors.
+	Overwrites bool
+	// Accept: hop i writes if g(packet, i) is at most Accept[i].
+	Accept [pint.MaxHops + 1]uint64
+}
+
+// Table is nil but for hashed values in one instance with at most two layers, without Vector.
+func (s *Static) Table() *PathTable {
+	if s.Values != pint.Hashed || s.Instances > 1 || s.Vector || len(s.layers) > 2 {
+		return nil
 	}
-	return all
+	t := &PathTable{ValueSeed: s.seeds[0].value, UpTo: s.layers[0].upTo}
+	for i := range s.layers {
+		t.Layers = append(t.Layers, LayerTable{s.layers[i].baseline, s.layers[i].accept})
+	}
+	return t
 }

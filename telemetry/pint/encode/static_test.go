@@ -154,7 +154,7 @@ func TestVectorTwin(t *testing.T) {
 			for block := range 4 {
 				set := s.layers[0].planes.writers(s.Hash, s.seeds[0].writer, id, block, math.MaxUint64)
 				for hop := 64*block + 1; hop <= min(64*block+64, pint.MaxHops); hop++ {
-					if one := s.writes(&s.layers[0], id, 0, hop); one != (set>>(hop-1-64*block)&1 != 0) {
+					if one := s.layers[0].planes.writes(s.Hash, s.seeds[0].writer, id, hop); one != (set>>(hop-1-64*block)&1 != 0) {
 						t.Fatalf("packet %d, hop %d: alone %v", id, hop, one)
 					}
 				}
@@ -174,7 +174,7 @@ func TestLinearTwin(t *testing.T) {
 			a, b := r.Uint64()&s.valueMask, r.Uint64()&s.valueMask
 			var want uint64
 			for j := range s.Instances {
-				key := s.key(id, j, hop)
+				key := s.Keys(new(Scratch), id, j, hop, 1)[0]
 				for row := range c.Bits {
 					bit := uint64(0)
 					for col := range c.ValueBits {

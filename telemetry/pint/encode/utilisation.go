@@ -96,3 +96,18 @@ func (u *Utilisation) Value() uint64 { return u.u >> (utilisationScale - 16) }
 // State returns what the average holds: U in units of 2^-32, and the time of the last
 // packet in ns. A P4 switch has both in registers.
 func (u *Utilisation) State() (used, lastNs uint64) { return u.u, u.last }
+
+// UtilisationTables are the constants of a Utilisation, to be read only.
+type UtilisationTables struct {
+	RoundTripNs uint64 // T
+	// LogRoundTrip is log2(T), and LogBytes log2 of the bytes of a full link in T,
+	// in units of 2^-LogFraction.
+	LogRoundTrip, LogBytes int64
+	Log                    []uint32 // see Log: by the bits behind the leading one
+	Exp                    []uint64 // see Exp: by the first bits of the fraction
+}
+
+// Tables are the constants of the estimate, as a P4 target gets them.
+func (u *Utilisation) Tables() UtilisationTables {
+	return UtilisationTables{u.t, u.logT, u.logBytes, u.log.table, u.exp.table}
+}

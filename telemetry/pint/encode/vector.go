@@ -68,12 +68,8 @@ func newPlanes(accept *[pint.MaxHops + 1]uint64) *planes {
 func (p *planes) writes(f hash.Family, seed, id uint64, hop int) bool {
 	block, lane := (hop-1)>>6&3, uint(hop-1)&63
 	for t := range 64 {
-		word := hash.Uint64x2(seed, id, uint64(block<<6|t))
-		if f == hash.CRC {
-			word = f.Uint64x2(seed, id, uint64(block<<6|t))
-		}
 		a := p[block][t] >> lane & 1
-		if r := word >> lane & 1; r != a {
+		if r := f.Uint64x2(seed, id, uint64(block<<6|t)) >> lane & 1; r != a {
 			return r < a
 		}
 	}
@@ -85,31 +81,11 @@ func (p *planes) writers(f hash.Family, seed, id uint64, block int, want uint64)
 	var less uint64
 	open := want
 	for t := 0; t < 64 && open != 0; t++ {
-		word, a := hash.Uint64x2(seed, id, uint64(block<<6|t)), p[block][t]
-		if f == hash.CRC {
-			word = f.Uint64x2(seed, id, uint64(block<<6|t))
-		}
+		word, a := f.Uint64x2(seed, id, uint64(block<<6|t)), p[block][t]
 		less |= open & a &^ word
 		open &^= a ^ word
 	}
 	return less | open
-}
-
-// last is the last writer of a block of 64 hops, counted from 1 in the block, of
-// those that want marks; 0 if there is none. Hops before one that surely writes
-// need no decision.
-func (p *planes) last(f hash.Family, seed, id uint64, block int, want uint64) int {
-	var less uint64
-	open := want
-	for t := 0; t < 64 && open != 0; t++ {
-		word, a := hash.Uint64x2(seed, id, uint64(block<<6|t)), p[block][t]
-		if f == hash.CRC {
-			word = f.Uint64x2(seed, id, uint64(block<<6|t))
-		}
-		less |= open & a &^ word
-		open &^= a ^ word | lowBits(bits.Len64(less))
-	}
-	return bits.Len64(less | open)
 }
 
 func single(hop int) HopSet {

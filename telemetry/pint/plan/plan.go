@@ -266,5 +266,5 @@ func (p *Plan) Compile() (*encode.Encoder, error) {
 			sets[i].Steps = append(sets[i].Steps, step)
 		}
 	}
-	return encode.New(p.ID, p.Bits, p.Hash, p.seeds(), sets), nil
+	return encode.New(p.ID, p.Hash, p.seeds(), sets), nil
 }

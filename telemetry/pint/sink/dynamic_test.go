@@ -6,29 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
-
-// Every hop gets its share of the packets, and the sink knows which one wrote.
-func TestSamplerIsUniform(t *testing.T) {
-	const hops, packets = 10, 200000
-	r := rand.New(rand.NewPCG(14, 1))
-	s := encode.NewSampler(hash.XX, 5)
-	var got [hops + 1]int
-	for range packets {
-		got[s.Hop(r.Uint64(), hops)]++
-	}
-	chi := 0.0
-	for hop := 1; hop <= hops; hop++ {
-		d := float64(got[hop]) - packets/hops
-		chi += d * d / (packets / hops)
-	}
-	if chi > 33.7 { // 1e-4 of chi squared with 9 degrees of freedom
-		t.Errorf("chi squared %v: %v", chi, got)
-	}
-}
 
 // streamCodecs are an exact code, an 8-bit and a 16-bit one.
 func streamCodec(t testing.TB, c encode.CodecConfig) *encode.Codec {

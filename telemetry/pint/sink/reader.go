@@ -4,6 +4,7 @@ package sink
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
@@ -16,19 +17,8 @@ import (
 type Reader struct {
 	plan    *plan.Plan
 	encoder *encode.Encoder
-	queries []readQuery
-}
-
-// readQuery is a query with its places in the digests.
-type readQuery struct {
-	step   encode.Step
-	places []readPlace // by set
-}
-
-// readPlace is where a set has the query's digest; mask 0: nowhere.
-type readPlace struct {
-	mask  uint64
-	shift uint8
+	steps   []encode.Step    // by query
+	inSet   [][]*encode.Step // by set and query, nil where the set has not the query
 }
 
 // Reading is what a digest says to one query.
@@ -45,20 +35,19 @@ func NewReader(p *plan.Plan) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{plan: p, encoder: e, queries: make([]readQuery, len(p.Queries))}
+	r := &Reader{plan: p, encoder: e, steps: make([]encode.Step, len(p.Queries))}
 	for i := range p.Queries {
-		q := &r.queries[i]
-		q.places = make([]readPlace, len(p.Sets)+1) // the last set is of packets without a query
-		if q.step, err = p.Step(&p.Queries[i]); err != nil {
+		if r.steps[i], err = p.Step(&p.Queries[i]); err != nil {
 			return nil, fmt.Errorf("plan %d: query %q: %w", p.ID, p.Queries[i].Name, err)
 		}
-		for set, s := range e.Sets() {
-			for _, step := range s.Steps {
-				if step.Query == &p.Queries[i] {
-					q.places[set] = readPlace{1<<step.Query.Bits - 1, step.Shift}
-				}
-			}
+	}
+	for _, s := range append(slices.Clone(e.Sets()), encode.Set{}) { // the last set is of packets without a query
+		steps := make([]*encode.Step, len(p.Queries))
+		for i := range s.Steps {
+			number := slices.IndexFunc(p.Queries, func(q pint.Query) bool { return q.Name == s.Steps[i].Query.Name })
+			steps[number] = &s.Steps[i]
 		}
+		r.inSet = append(r.inSet, steps)
 	}
 	return r, nil
 }
@@ -73,18 +62,18 @@ func (r *Reader) Read(query int, o *pint.Record) (Reading, bool) {
 	if o.Plan != r.plan.ID || o.Hops == 0 {
 		return Reading{}, false
 	}
-	q := &r.queries[query]
-	at := q.places[r.encoder.SetOf(o.ID)]
-	if at.mask == 0 {
+	s := r.inSet[r.encoder.SetOf(o.ID)][query]
+	if s == nil {
 		return Reading{}, false
 	}
-	return Reading{q.step.Hop(o.ID, int(o.Hops)), o.Digest>>(at.shift&63)&at.mask ^ q.step.Flip}, true
+	digest, hop := s.Read(o.ID, o.Digest, int(o.Hops))
+	return Reading{hop, digest}, true
 }
 
 // Decoder makes a decoder of a path query. A flow whose readings it gets decodes as in
 // a Recorder with the same config.
 func (r *Reader) Decoder(query int, c DecoderConfig) (*Decoder, error) {
-	s := r.queries[query].step.Static
+	s := r.steps[query].Static
 	if s == nil {
 		return nil, fmt.Errorf("query %q of plan %d is not for a path", r.plan.Queries[query].Name, r.plan.ID)
 	}
@@ -92,18 +81,18 @@ func (r *Reader) Decoder(query int, c DecoderConfig) (*Decoder, error) {
 }
 
 // Codec is how a query's values are coded; nil for paths, counts and loops.
-func (r *Reader) Codec(query int) *encode.Codec { return r.queries[query].step.Codec }
+func (r *Reader) Codec(query int) *encode.Codec { return r.steps[query].Codec }
 
 // Value is what a reading's digest stands for: a value, a sum, a count, or of a loop query
 // how often switches found their own hash. Of a path's digest it means nothing.
-func (r *Reader) Value(query int, digest uint64) float64 { return r.queries[query].step.Value(digest) }
+func (r *Reader) Value(query int, digest uint64) float64 { return r.steps[query].Value(digest) }
 
 // Interval is what the exact value may have been: of codes, all that can have been
 // rounded to it; of sums and counts over the hops, two standard deviations.
 func (r *Reader) Interval(query int, digest uint64, hops int) (low, high float64) {
-	return r.queries[query].step.Interval(digest, hops)
+	return r.steps[query].Interval(digest, hops)
 }
 
 // ByChance is how often a packet over the hops, without a loop, has a match of a
 // switch's own hash in a loop query's digest, at most; 0 for other queries.
-func (r *Reader) ByChance(query, hops int) float64 { return r.queries[query].step.ByChance(hops) }
+func (r *Reader) ByChance(query, hops int) float64 { return r.steps[query].ByChance(hops) }

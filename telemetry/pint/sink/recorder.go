@@ -54,11 +54,10 @@ type recordedPlan struct {
 	seed    uint64 // of the flow tables
 }
 
-// recordedStep is a query's place in the digests of a set.
+// recordedStep is a query on the packets of a set.
 type recordedStep struct {
 	query *recordedQuery
-	shift uint8
-	mask  uint64
+	step  *encode.Step
 }
 
 // recordedQuery has one of the three tables.
@@ -113,8 +112,8 @@ func (r *Recorder) AddPlan(p *plan.Plan) error {
 	}
 	for _, set := range e.Sets() {
 		var steps []recordedStep
-		for _, s := range set.Steps {
-			steps = append(steps, recordedStep{byQuery[s.Query], s.Shift, 1<<s.Query.Bits - 1})
+		for i := range set.Steps {
+			steps = append(steps, recordedStep{byQuery[set.Steps[i].Query], &set.Steps[i]})
 		}
 		n.sets = append(n.sets, steps)
 	}
@@ -195,14 +194,12 @@ func (r *Recorder) prepare(o *pint.Record) {
 	for i := range p.sets[set] {
 		s := &p.sets[set][i]
 		q := s.query
-		r.due = append(r.due, feeding{query: q, record: o, digest: o.Digest >> (s.shift & 63) & s.mask, flow: o.Flow, hash: fiveTuple})
+		own, hop := s.step.Read(o.ID, o.Digest, int(o.Hops))
+		r.due = append(r.due, feeding{query: q, record: o, digest: own, hop: hop, flow: o.Flow, hash: fiveTuple})
 		d := &r.due[len(r.due)-1]
 		if q.Flow != (pint.FlowDefinition{}) {
 			d.flow = q.Flow.Of(o.Flow)
 			d.hash = d.flow.Hash(p.seed)
-		}
-		if q.samples != nil {
-			d.hop = q.step.Hop(o.ID, int(o.Hops))
 		}
 	}
 }
@@ -219,8 +216,7 @@ func (r *Recorder) feed(d *feeding) {
 	case q.samples != nil:
 		q.samples.at(&d.flow, d.hash, &r.counts.Evicted).add(q.streams, d.hop, hops, d.digest, o.TimeNs)
 	default:
-		code := d.digest ^ q.step.Flip
-		q.packets.at(&d.flow, d.hash, &r.counts.Evicted).add(code, q.step.Value(code), o.TimeNs, hops)
+		q.packets.at(&d.flow, d.hash, &r.counts.Evicted).add(d.digest, q.step.Value(d.digest), o.TimeNs, hops)
 	}
 }
 
