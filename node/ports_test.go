@@ -67,7 +67,7 @@ func TestPortsUnderLoad(t *testing.T) {
 func testPortsUnderLoad(t *testing.T, workers int) {
 	x := newPatched(t, workers)
 	defer x.stop(t)
-	const rate = 4000
+	const rate = 1500 // a second and more of it waits in the RX ring while a busy machine runs others
 	t.Run("tables", func(t *testing.T) {
 		l := x.load(t, rate, rate)
 		n := 0
