@@ -17,6 +17,16 @@ VCS = $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 # has cores, and several tests of a package. The packages that take longest begin first.
 PARALLEL ?= 3
 TEST      = $(GO) test -p $(PARALLEL) -parallel 4
+# Many tests run switches, servers and kernel peers on a machine that others use, too. With RERUNS, as in CI, up to
+# three tests that failed run again, alone, and are named: one that passes then is a fault to fix, and no reason to stop.
+RERUNS ?= 0
+ifneq ($(RERUNS),0)
+TEST = $(GO) tool gotestsum --format standard-quiet --rerun-fails=$(RERUNS) --rerun-fails-max-failures=3 \
+	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --packages "$(PACKAGES)" -- -p $(PARALLEL) -parallel 4
+run = $(TEST) $(1)
+else
+run = $(TEST) $(1) $(PACKAGES)
+endif
 FIRST    := ./cmd/weir ./internal/doctest
 PACKAGES  = $(FIRST) $(shell $(GO) list ./... | grep -v -e /cmd/weir$$ -e /internal/doctest$$)
 
@@ -34,15 +44,16 @@ demo: build ## three switches between two hosts in network namespaces, with real
 
 .PHONY: test
 test: here ## before each commit, in minutes: all packages, small (go test -short); without root, tests in network namespaces skip
-	$(TEST) -short -timeout 10m $(PACKAGES)
+	$(call run,-short -timeout 10m)
 
 .PHONY: test-all
 test-all: here ## all tests, in full size: figures, faults, labs and documents of all kinds
-	$(TEST) -timeout 30m $(PACKAGES)
+	$(call run,-timeout 30m)
 
 .PHONY: race
+race: PACKAGES := $(filter-out ./internal/doctest,$(PACKAGES))
 race: here ## what test runs, under the race detector, but for the documents (a C compiler)
-	CGO_ENABLED=1 $(TEST) -short -race -timeout 20m $(filter-out ./internal/doctest,$(PACKAGES))
+	CGO_ENABLED=1 $(call run,-short -race -timeout 20m)
 
 .PHONY: here
 here:
