@@ -34,7 +34,7 @@ func Prepare(old, next *Config, chain []pipeline.Named, ports func() ([]pipeline
 		kind, known := stages.Kinds[stage]
 		switch {
 		case c.Key == "log.level" || strings.HasPrefix(c.Key, "port["):
-		case strings.HasPrefix(c.Key, "telemetry.") && c.Key != "telemetry.spool":
+		case strings.HasPrefix(c.Key, "telemetry.") && c.Key != "telemetry.spool" && c.Key != "telemetry.local_bytes":
 		case inStage && (old.Stages[stage] == nil || next.Stages[stage] == nil): // follows from switch.graph
 		case !inStage || !known || kind.Prepare == nil:
 			f.Add(c.Key, restart)

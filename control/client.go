@@ -14,12 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/control/api"
+	queries "github.com/weirswitch/weir/telemetry/view/api"
 )
 
 // Client talks to one running switch. It may be used by many goroutines.
 type Client struct {
 	api.SwitchClient
 	api.AdminClient
+	queries.QueryServiceClient
 }
 
 // NewClient returns a client of the switch that listens on a socket. Calls
@@ -41,7 +43,7 @@ func NewClient(socket string) *Client {
 
 func newClient(transport http.RoundTripper, url string) *Client {
 	c := &http.Client{Transport: transport}
-	return &Client{api.NewSwitchClient(c, url), api.NewAdminClient(c, url)}
+	return &Client{api.NewSwitchClient(c, url), api.NewAdminClient(c, url), queries.NewQueryServiceClient(c, url)}
 }
 
 // newTLSClient returns a client over TCP.

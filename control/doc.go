@@ -21,6 +21,7 @@ import (
 	"iter"
 
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/telemetry/query"
 )
 
 // Switch is what control needs of a switch. Its methods are called by many
@@ -36,8 +37,10 @@ type Switch interface {
 	Metrics() []*api.Metric
 	// Records tells where the records go; nil: nowhere.
 	Records() *api.Records
-	// Pint answers for the stage pint; ok is false if there is none.
-	Pint(*api.PintRequest) (answer *api.PintResponse, ok bool)
+	// Pint reports what the stage pint measured itself; ok is false if there is none.
+	Pint() (r *api.PintReport, ok bool)
+	// Ask answers a question from the digests that ended at the switch, as query.Engine.Ask does.
+	Ask(context.Context, *query.Question) (answer any, err error)
 	// Config tells the complete configuration in force, as TOML.
 	Config() string
 	// Acl, Routes and Neighbours tell tables; ok is false if no stage has them.

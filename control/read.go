@@ -43,13 +43,9 @@ func (r *reader) Config(context.Context, *api.ConfigRequest) (*api.ConfigRespons
 	return &api.ConfigResponse{Toml: r.sw.Config()}, nil
 }
 
-func (r *reader) Pint(_ context.Context, q *api.PintRequest) (*api.PintResponse, error) {
-	answer, ok := r.sw.Pint(q)
-	if !ok {
-		return nil, connect.NewError(connect.CodeFailedPrecondition,
-			errors.New("this switch decodes no digests: its graph has no stage pint"))
-	}
-	return answer, nil
+func (r *reader) Pint(context.Context, *api.PintRequest) (*api.PintReport, error) {
+	answer, ok := r.sw.Pint()
+	return answerOf(answer, ok, "digests", "pint")
 }
 
 func (r *reader) Acl(context.Context, *api.AclRequest) (*api.AclResponse, error) {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/weirswitch/weir/control/api"
+	queries "github.com/weirswitch/weir/telemetry/view/api"
 )
 
 // The bounds of what clients may ask of the server.
@@ -48,6 +49,7 @@ type Options struct {
 type Server struct {
 	servers []*http.Server
 	ended   chan error
+	closing chan struct{} // ends watches
 	audit   *Audit
 	log     *zap.Logger
 
@@ -57,7 +59,7 @@ type Server struct {
 // Serve answers what arrives at the listener, which is the server's from now
 // on.
 func Serve(l net.Listener, sw Switch, o Options) *Server {
-	s := &Server{ended: make(chan error, 2), audit: o.Audit, log: o.Log}
+	s := &Server{ended: make(chan error, 2), closing: make(chan struct{}), audit: o.Audit, log: o.Log}
 	if s.log == nil {
 		s.log = zap.NewNop()
 	}
@@ -68,6 +70,14 @@ func Serve(l net.Listener, sw Switch, o Options) *Server {
 	mux.Handle(api.NewSwitchHandler(&reader{sw}, connect.WithReadMaxBytes(maxRequest)))
 	path, changes := api.NewAdminHandler(&admin{sw, s.audit, s.log}, connect.WithReadMaxBytes(maxChange))
 	mux.Handle(path, s.admins(whole(changes)))
+	path, questions := queries.NewHandler(queries.Config{
+		Ask: sw.Ask, Closing: s.closing, Log: s.log,
+		Collector: func(context.Context) (*queries.CollectorStatus, error) {
+			return nil, errors.New("this is a switch, and no collector: its state is in weir.v1.Switch/Report")
+		},
+		Limits: queries.Limits{Requests: 16, Questions: 1, Watches: 4}, // questions share the machine with the packets
+	})
+	mux.Handle(path, questions)
 	handler := timed(mux)
 
 	s.start(bound(l, &s.refused), handler, func(ctx context.Context, c net.Conn) context.Context {
@@ -168,6 +178,7 @@ func (c Counters) Metrics() []*api.Metric {
 
 // Close lets answers under way end, within a second, and removes the socket.
 func (s *Server) Close() error {
+	close(s.closing)
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
 	var errs []error

@@ -21,6 +21,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/telemetry/query"
+	queries "github.com/weirswitch/weir/telemetry/view/api"
 )
 
 // fakeSwitch has the given number of stations, or no database if it is
@@ -60,11 +62,18 @@ func (f *fakeSwitch) Metrics() []*api.Metric {
 	return []*api.Metric{{Stage: "l2", Name: "fdb_entries", Value: float64(f.stations), Gauge: true}}
 }
 
-func (f *fakeSwitch) Pint(q *api.PintRequest) (*api.PintResponse, bool) {
+func (f *fakeSwitch) Pint() (*api.PintReport, bool) {
 	if f.stations == 0 {
 		return nil, false
 	}
-	return &api.PintResponse{Sink: true, Paths: []*api.PintPath{{Query: q.View, Flow: q.Flow, Path: []uint64{1, 2, 3}, Packets: uint64(q.Limit)}}}, true
+	return &api.PintReport{Sink: true, Measured: []*api.PintMeasured{{Port: "p1", Value: "hop_latency", Packets: 7}}}, true
+}
+
+func (f *fakeSwitch) Ask(_ context.Context, q *query.Question) (any, error) {
+	if f.stations == 0 {
+		return nil, query.ErrNoRecords
+	}
+	return &query.PathAnswer{Value: string(q.Kind), Flows: []query.FlowPath{}, More: q.Limit}, nil
 }
 
 func (f *fakeSwitch) Config() string { return "[switch]\nname = \"s1\"\n" }
@@ -175,11 +184,21 @@ func TestCalls(t *testing.T) {
 	if err != nil || len(metrics.Metrics) != 1 || metrics.Metrics[0].Name != "fdb_entries" || metrics.Records.State != "connected" {
 		t.Errorf("metrics %v, %v", metrics, err)
 	}
-	decoded, err := c.Pint(ctx, &api.PintRequest{View: "paths", Flow: "10.", Limit: 7})
-	if err != nil || len(decoded.Paths) != 1 || !proto.Equal(decoded.Paths[0], &api.PintPath{Query: "paths", Flow: "10.", Path: []uint64{1, 2, 3}, Packets: 7}) {
-		t.Errorf("decoded %v, %v", decoded, err)
+	pint, err := c.Pint(ctx, &api.PintRequest{})
+	if err != nil || !pint.Sink || len(pint.Measured) != 1 || !proto.Equal(pint.Measured[0], &api.PintMeasured{Port: "p1", Value: "hop_latency", Packets: 7}) {
+		t.Errorf("measured %v, %v", pint, err)
 	}
-	if _, err := NewClient(serve(t, &fakeSwitch{})).Pint(ctx, &api.PintRequest{}); err == nil || Reason(err).Error() != "this switch decodes no digests: its graph has no stage pint" {
+	question := &queries.AskRequest{Question: &queries.Question{Kind: "path", Limit: 7}}
+	if a, err := c.Ask(ctx, question); err != nil || a.GetPath().GetValue() != "path" || a.GetPath().More != 7 {
+		t.Errorf("answer %v, %v", a, err)
+	}
+	if _, err := NewClient(serve(t, &fakeSwitch{})).Ask(ctx, question); !errors.Is(queries.Reason(err), query.ErrNoRecords) {
+		t.Errorf("without records: %v", err)
+	}
+	if _, err := c.Collector(ctx, &queries.CollectorRequest{}); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+		t.Errorf("a switch as a collector: %v", err)
+	}
+	if _, err := NewClient(serve(t, &fakeSwitch{})).Pint(ctx, &api.PintRequest{}); err == nil || Reason(err).Error() != "this switch has no digests: its graph has no stage pint" {
 		t.Errorf("without the stage: %v", err)
 	}
 	workers, err := c.Workers(ctx, &api.WorkersRequest{})

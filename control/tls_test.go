@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/internal/certtest"
@@ -191,7 +192,9 @@ func TestAbuse(t *testing.T) {
 			t.Errorf("behind idle connections: %v", err)
 		}
 		// A request that reads has a small bound, one that changes a large one.
-		if _, err := c.Pint(ctx, &api.PintRequest{Flow: strings.Repeat("x", maxRequest)}); connect.CodeOf(err) != connect.CodeResourceExhausted {
+		large := &api.PintRequest{}
+		large.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), strings.Repeat("x", maxRequest)))
+		if _, err := c.Pint(ctx, large); connect.CodeOf(err) != connect.CodeResourceExhausted {
 			t.Errorf("an oversized request: %v", err)
 		}
 		if _, err := c.Reload(ctx, &api.ReloadRequest{Toml: strings.Repeat("#", 1<<20)}); err != nil {

@@ -37,6 +37,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
 	"github.com/weirswitch/weir/telemetry/export"
+	"github.com/weirswitch/weir/telemetry/local"
 )
 
 // Options are what a node has beside its configuration. The zero value runs the
@@ -80,6 +81,7 @@ type Node struct {
 	chain    []pipeline.Named
 	sw       *worker.Switch
 	path     *export.Path
+	digests  *local.Digests // nil: the node answers no questions
 	statuses *statuses
 
 	changing     sync.Mutex // one change of the configuration at a time
@@ -210,7 +212,10 @@ func (n *Node) setUp() (err error) {
 			sources = append(sources, source)
 		}
 	}
-	if n.path, err = export.NewPath(c.Telemetry, c.Switch.ID, c.Switch.Name, c.Switch.Hash, n.logSending, sources...); err != nil {
+	if n.digests, err = NewDigests(c.Telemetry, n.chain); err != nil {
+		return err
+	}
+	if n.path, err = export.NewPath(c.Telemetry, c.Switch.ID, c.Switch.Name, c.Switch.Hash, n.digests.Local(), n.logSending, sources...); err != nil {
 		return err
 	}
 	opened = nil

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"go.uber.org/zap"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/weirswitch/weir/control/api"
@@ -18,7 +19,7 @@ import (
 
 // Report returns all counters at one moment. While packets flow the workers' counters are
 // of slightly different moments; after Run they are the last ones, frames are accounted
-// for, and Pint has what the sink decoded of up to 1,000 flows per query.
+// for, and Pint has what PINT's digests answer, about up to 1,000 flows each.
 func (n *Node) Report() *api.ReportResponse {
 	r := n.final.Load()
 	if r == nil {
@@ -29,7 +30,13 @@ func (n *Node) Report() *api.ReportResponse {
 	}
 	m := reportMessage(r)
 	m.Metrics, m.Records = n.Metrics(), n.Records()
-	m.Pint, _ = n.Pint(&api.PintRequest{Limit: finalFlows})
+	answers, err := n.digests.Answers(finalFlows)
+	if err == nil {
+		m.Pint, err = PintReport(n.chain, answers)
+	}
+	if err != nil {
+		n.log.Error("the report lacks what digests answer", zap.Error(err))
+	}
 	return m
 }
 

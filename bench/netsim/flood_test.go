@@ -53,6 +53,7 @@ func TestFlooded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keepDigests(n)
 	plan := []byte{1<<4 | 1, 3, 0, 1, 0xde, 0xad} // version, hop, plan 1 of two bytes, digest
 	arp := append(broadcast(make([]byte, 12)), 8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 2)
 	arp[6] = 2
@@ -85,7 +86,7 @@ func TestFlooded(t *testing.T) {
 		}
 	}
 	for _, sw := range []int{0, 2} {
-		for _, a := range moduleOf(n.Chain(sw)).Paths(pint.Selection{}) {
+		for _, a := range pathsAt(t, n, sw) {
 			if a.Strays != 0 || a.Changes != 0 {
 				t.Errorf("switch %d: %+v", sw+1, a)
 			}

@@ -35,6 +35,7 @@ func TestTaggedUnderTheShim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keepDigests(n)
 	play := func(from, to uint16) {
 		t.Helper()
 		for i := from; i < to; i++ {
@@ -46,12 +47,12 @@ func TestTaggedUnderTheShim(t *testing.T) {
 			}
 		}
 		n.Finish(1e9 + int64(to)*1e6)
-		answers := moduleOf(n.Chain(2)).Paths(pint.Selection{})
+		answers := pathsAt(t, n, 2)
 		if len(answers) != 2 {
 			t.Fatalf("%+v", answers)
 		}
 		for _, a := range answers {
-			if !a.Certain || !slices.Equal(a.Path, []uint64{1, 2, 3}) || a.Packets != uint64(to-from) || a.Strays != 0 {
+			if !a.Certain || !slices.Equal(a.Passages[0].Switches, []string{"1", "2", "3"}) || a.Packets != uint64(to-from) || a.Strays != 0 {
 				t.Errorf("%+v", a)
 			}
 		}
@@ -63,6 +64,7 @@ func TestTaggedUnderTheShim(t *testing.T) {
 	}
 	fresh.cables = n.nodes[2].cables
 	n.nodes[2] = fresh
+	keepDigests(n)
 	play(60, 120)
 }
 
@@ -86,12 +88,13 @@ func TestSamePacketAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keepDigests(n)
 	for i := range int64(2000) {
 		send(t, n, frames, b, End{0, g.hostPort(0)}, frame(1, 5, uint16(i%4)), 1e9+i*1e6)
 	}
 	n.Finish(4e9)
-	for _, a := range moduleOf(n.Chain(4)).Paths(pint.Selection{}) {
-		if a.Certain || a.Digests > 4 || a.Packets != 2000 {
+	for _, a := range pathsAt(t, n, 4) {
+		if a.Certain || a.Undecoded > 4 || a.Packets != 2000 {
 			t.Errorf("four packets, again and again: %s", fmt.Sprintf("%+v", a))
 		}
 	}

@@ -66,7 +66,7 @@ certificate that control.tls.admins names may also change the switch.`,
 			},
 		}
 		if v.askFlows != nil {
-			command.Flags().StringVar(&o.flow, "flow", "", "only flows that contain this `TEXT`, an address or \":80\"")
+			command.Flags().StringVar(&o.flow, "flow", "", "only this `FLOW`, \"10.0.0.1:1234 > 10.0.0.2:80 udp\", or those of an address, a prefix or \":80\"")
 			command.Flags().IntVar(&o.limit, "limit", 20, "show the `N` flows of the most packets; 0: all")
 		}
 		show.AddCommand(command)

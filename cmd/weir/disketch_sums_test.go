@@ -154,7 +154,7 @@ func testSums(t *testing.T, seed uint64, late, steps, full bool) {
 		t.Fatal(err)
 	}
 	sink := &losing{Spool: spool, t: t, lost: newSums()}
-	exporter := export.New(7, "s7", hash.XX, []export.Source{module}, sink)
+	exporter := export.New(7, "s7", hash.XX, []export.Source{module}, sink, nil)
 	var running [workers]pipeline.Stage
 	for i := range running {
 		running[i] = module.Stage(i)

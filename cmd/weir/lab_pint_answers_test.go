@@ -8,12 +8,17 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/telemetry/query"
 )
 
 // ask shows a view of a switch.
 func (l *pintLab) ask(sw, view string, answer any) {
 	l.t.Helper()
-	status, out, errs := weir("ctl", "--socket", filepath.Join(lab.Root, l.name, sw+".sock"), "show", view, "--limit", "0", "--json")
+	args := []string{"ctl", "--socket", filepath.Join(lab.Root, l.name, sw+".sock"), "show", view, "--json"}
+	if view != "telemetry" {
+		args = append(args, "--limit", "0")
+	}
+	status, out, errs := weir(args...)
 	if status != 0 {
 		l.t.Fatalf("%s: %s", sw, errs)
 	}
@@ -22,18 +27,50 @@ func (l *pintLab) ask(sw, view string, answer any) {
 	}
 }
 
-type labPath struct {
-	Flow                     string
-	Path                     []uint64
-	Certain                  bool
-	Packets, Changes, Strays uint64
-	Digests                  int
+// awaitDigests waits until a switch answers from all digests that it recorded: their records come when a slice of
+// the clock is over.
+func (l *pintLab) awaitDigests(sw string) {
+	l.t.Helper()
+	counts := map[string]float64{}
+	l.patiently(func() bool {
+		var r struct {
+			Metrics []struct {
+				Stage, Name string
+				Value       float64
+			}
+		}
+		l.ask(sw, "telemetry", &r)
+		for _, m := range r.Metrics {
+			if m.Stage == "pint" {
+				counts[m.Name] = m.Value
+			}
+		}
+		return counts["records_total"] == counts["exported_digests_total"]
+	})
+	if counts["records_total"] != counts["exported_digests_total"] || counts["records_total"] == 0 {
+		l.t.Fatalf("%s recorded digests that are in no record: %v", sw, counts)
+	}
 }
 
-func (l *pintLab) paths(sw string) []labPath {
-	var r struct{ Paths []labPath }
+// labPath is a flow's path with the numbers of its switches.
+type labPath struct {
+	query.FlowPath
+	Path []uint64
+}
+
+func (l *pintLab) paths(sw string) (list []labPath) {
+	var r struct{ Paths query.PathAnswer }
 	l.ask(sw, "paths", &r)
-	return r.Paths
+	for _, f := range r.Paths.Flows {
+		p := labPath{FlowPath: f}
+		for _, h := range f.Hops {
+			if f.Known {
+				p.Path = append(p.Path, h.Number)
+			}
+		}
+		list = append(list, p)
+	}
+	return list
 }
 
 // awaitPaths wants that many flows of enough packets.

@@ -2,31 +2,29 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/weirswitch/weir/control"
+	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/telemetry/query"
+	queries "github.com/weirswitch/weir/telemetry/view/api"
 )
 
 // labHop is what the sink tells of one hop of all flows together, and what the
 // hop's switch has measured of the packets that it sent on by the port.
 type labHop struct {
-	Hop      int
-	SwitchID uint64 `json:"switch_id"`
-	Flows    int
-	Samples  uint64
-	Path     []uint64
-	Median   float64
-	Low      float64 `json:"median_low"`
-	High     float64 `json:"median_high"`
-
-	SamplingLow  float64 `json:"sampling_low"`
-	SamplingHigh float64 `json:"sampling_high"`
+	query.HopStats
+	median                    query.QuantileValue
+	samplingLow, samplingHigh float64 // between which sampling alone leaves the median
 
 	measured float64
 	packets  uint64
 }
 
 // off is how far the decoded median is from the measured one, as a share of this.
-func (h *labHop) off() float64 { return h.Median/h.measured - 1 }
+func (h *labHop) off() float64 { return h.median.Value/h.measured - 1 }
 
 // latencyWithin is how far decoded and measured medians may be apart. Sampling may take
 // samplingWithin of it; the rest is for the code of 8 bits, whose half step is 2.8 %, and for the
@@ -35,7 +33,7 @@ const latencyWithin, samplingWithin = 0.1, 0.06
 
 // conclusive reports whether there are enough samples.
 func (h *labHop) conclusive() bool {
-	return h.SamplingLow*(1+samplingWithin) >= h.Median && h.SamplingHigh <= h.Median*(1+samplingWithin) && h.SamplingHigh > 0
+	return h.median.RankLow > 0 && h.median.RankHigh < 1 && h.samplingLow*(1+samplingWithin) >= h.median.Value && h.samplingHigh <= h.median.Value*(1+samplingWithin)
 }
 
 // checkLatency compares the medians that the sink of h2 has decoded of all flows together
@@ -45,9 +43,8 @@ func (h *labHop) conclusive() bool {
 // A digest tells the latency of one hop of five, so the sink has a sample of what the
 // switch knows of all. How far the median of n samples may be off depends on how far the
 // latencies spread about it, which is the machine's and the moment's. So packets are
-// sent until sampling can make up 6 % at most (or 24 times: what agrees by then agrees), by bounds of 1 - 1e-9 each, 3.27/sqrt(n) of the ranks
-// around the median; looked at up to 24 times on 5 hops they fail by luck with a
-// probability of 1.2e-7. Under -short they are looked at once: where samples are too few, the bounds of sampling are taken as they are. As latencies spread here (a quartile is 1.5 to 2.5 times the median) that takes 10,000 to
+// sent until sampling can make up 6 % at most (or 24 times: what agrees by then agrees), by bounds of 1 - 1e-9 each; looked at up to 24 times
+// on 5 hops they fail by luck with a probability of 1.2e-7. Under -short they are looked at once: where samples are too few, the bounds of sampling are taken as they are. As latencies spread here (a quartile is 1.5 to 2.5 times the median) that takes 10,000 to
 // 25,000 samples of each hop.
 func (l *pintLab) checkLatency(kind string) {
 	l.t.Helper()
@@ -60,6 +57,7 @@ func (l *pintLab) checkLatency(kind string) {
 			l.tcp(0, 1<<20)
 		}
 		l.settle()
+		l.awaitDigests(kind + "5")
 		hops, enough, worst := l.latency(kind), true, 0.0
 		for i := range hops {
 			enough = enough && hops[i].conclusive()
@@ -70,15 +68,15 @@ func (l *pintLab) checkLatency(kind string) {
 		for i := range hops {
 			h := &hops[i]
 			worst = max(worst, h.off(), -h.off())
-			text := fmt.Sprintf("switch %d: median %.0f ns (%.0f .. %.0f, by sampling alone %.0f .. %.0f) decoded from %d samples of %d flows, %.0f ns measured of %d packets: %+.1f %%",
-				h.SwitchID, h.Median, h.Low, h.High, h.SamplingLow, h.SamplingHigh, h.Samples, h.Flows, h.measured, h.packets, 100*h.off())
+			text := fmt.Sprintf("switch %s: median %.0f ns (%.0f .. %.0f, by sampling alone %.0f .. %.0f) decoded from %d samples of %d flows, %.0f ns measured of %d packets: %+.1f %%",
+				h.Switch, h.median.Value, h.median.Low, h.median.High, h.samplingLow, h.samplingHigh, h.Samples, h.Flows, h.measured, h.packets, 100*h.off())
 			if !h.conclusive() {
 				text += "; too few samples for so wide a spread"
 			}
 			wrong := max(h.off(), -h.off()) > latencyWithin
 			if testing.Short() && !h.conclusive() {
 				const rest = latencyWithin - samplingWithin
-				wrong = h.measured < h.SamplingLow/(1+rest) || h.SamplingHigh > 0 && h.measured > h.SamplingHigh*(1+rest)
+				wrong = h.median.RankLow > 0 && h.measured < h.samplingLow/(1+rest) || h.median.RankHigh < 1 && h.measured > h.samplingHigh*(1+rest)
 			}
 			if wrong {
 				l.t.Error(text)
@@ -91,19 +89,22 @@ func (l *pintLab) checkLatency(kind string) {
 	}
 }
 
-// latency asks the sink for all hops, and each hop's switch.
+// latency asks the sink for all switches, and each switch itself.
 func (l *pintLab) latency(kind string) []labHop {
 	l.t.Helper()
-	var decoded struct{ Pools []labHop }
-	l.ask(kind+"5", "latency", &decoded)
-	if len(decoded.Pools) != 5 {
-		l.t.Fatalf("the sink tells of %d hops, want 5: %+v", len(decoded.Pools), decoded.Pools)
+	a := l.medians(kind+"5", 0.5)
+	if len(a.Hops) != 5 {
+		l.t.Fatalf("the sink tells of %d switches, want 5: %+v", len(a.Hops), a.Hops)
 	}
-	for i := range decoded.Pools {
-		h := &decoded.Pools[i]
-		if h.Hop != i+1 || h.SwitchID != uint64(h.Hop) {
-			l.t.Fatalf("hop %d: %+v", i+1, h)
+	hops := make([]labHop, 5)
+	for i := range hops {
+		h := &hops[i]
+		*h = labHop{HopStats: a.Hops[i], median: a.Hops[i].Quantiles[0]}
+		if h.Switch != strconv.Itoa(i+1) {
+			l.t.Fatalf("switch %d: %+v", i+1, h)
 		}
+		around := l.medians(kind+"5", h.median.RankLow, h.median.RankHigh).Hops[i].Quantiles
+		h.samplingLow, h.samplingHigh = around[0].Value, around[1].Value
 		var own struct {
 			Measured []struct {
 				Port    string
@@ -111,12 +112,30 @@ func (l *pintLab) latency(kind string) []labHop {
 				Median  float64
 			}
 		}
-		l.ask(kind+strconv.Itoa(h.Hop), "latency", &own)
+		l.ask(kind+h.Switch, "latency", &own)
 		for _, m := range own.Measured {
 			if m.Port == "p1" {
 				h.measured, h.packets = m.Median, m.Packets
 			}
 		}
 	}
-	return decoded.Pools
+	return hops
+}
+
+// medians asks a switch's API for quantiles of the latencies, with bounds of 1 - 1e-9.
+func (l *pintLab) medians(sw string, ranks ...float64) *query.LatencyAnswer {
+	l.t.Helper()
+	q, err := queries.NewQuestion(&query.Question{Kind: query.KindLatency, Quantiles: ranks, Confidence: 1 - 1e-9})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	a, err := control.NewClient(filepath.Join(lab.Root, l.name, sw+".sock")).Ask(l.t.Context(), &queries.AskRequest{Question: q})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	answer, err := a.Value()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return answer.(*query.LatencyAnswer)
 }

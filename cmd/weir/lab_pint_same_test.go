@@ -113,6 +113,7 @@ func play(t *testing.T, text string, recording [][]byte) map[byte][][]byte {
 		t.Fatal(err)
 	}
 	if strings.Contains(text, `"pint"`) {
+		l.awaitDigests("s5")
 		if paths := l.paths("s5"); len(paths) < recordedFlows {
 			t.Errorf("the sink saw digests of %d flows alone", len(paths))
 		}

@@ -47,6 +47,7 @@ func pintTellsTheSketch(t *testing.T, last bool) (again bool) {
 			received++
 		}
 	}
+	l.awaitDigests("s5")
 	paths := filepath.Join(dir, "paths.json")
 	out, err := weirCommand("ctl", "--socket", filepath.Join(lab.Root, l.name, "s5.sock"), "show", "paths", "--json").Output()
 	if err == nil {

@@ -85,7 +85,7 @@ func testPintRouters(t *testing.T, plan, identification string) {
 	noticed, changed := false, labPath{}
 	l.patiently(func() bool {
 		for _, p := range l.paths("r5") {
-			if strings.Contains(p.Flow, fmt.Sprintf(":%d > 10.0.9.2:%d protocol 17", udpFrom, udpTo)) {
+			if strings.Contains(p.Flow, fmt.Sprintf(":%d > 10.0.9.2:%d udp", udpFrom, udpTo)) {
 				changed = p
 				noticed = p.Certain && p.Changes == 1 && slices.Equal(p.Path, []uint64{1, 2, 6, 4, 5})
 			}

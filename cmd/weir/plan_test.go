@@ -103,11 +103,3 @@ func TestPlanFaults(t *testing.T) {
 		}
 	}
 }
-
-func TestConfidenceText(t *testing.T) {
-	for c, want := range map[float64]string{0: "0", 0.5: "0.5", 0.95: "1-5e-02", 1 - 1e-7: "1-1e-07", 1: "1-0e+00"} {
-		if got := confidenceText(c); got != want {
-			t.Errorf("%v: %s, want %s", c, got, want)
-		}
-	}
-}

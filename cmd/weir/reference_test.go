@@ -128,7 +128,7 @@ func tagged(f reflect.StructField) string {
 // restartOnly are keys of live stages that cannot change; TestPrepareTableSize of
 // package config and TestPrepare of stages/disketch see them refused. log.level is live without a stage.
 var restartOnly = append([]string{
-	"[telemetry] spool", "[stages.l2] table_size", "[stages.disketch] epoch_bits", "[stages.disketch] seed", "[stages.disketch] host_ports",
+	"[telemetry] spool", "[telemetry] local_bytes", "[stages.l2] table_size", "[stages.disketch] epoch_bits", "[stages.disketch] seed", "[stages.disketch] host_ports",
 }, fixedFragmentKeys()...)
 
 // fixedFragmentKeys are those of a fragment but for its target.

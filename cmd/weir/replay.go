@@ -149,8 +149,7 @@ func replay(ctx context.Context, o replayOptions, stdout, stderr io.Writer) erro
 	stop()
 	r := newReplayReport(s.Report(), p, seconds)
 	r.addTraces(tracer, p)
-	r.addDecoded(p)
-	err = r.judge(runErr, files.readError(), ctx.Err())
+	err = r.judge(errors.Join(runErr, r.addDecoded(p, records)), files.readError(), ctx.Err())
 	if p.toStdout() {
 		stdout = stderr // a report does not belong in a capture
 	}
@@ -169,6 +168,7 @@ func planReplay(o replayOptions) (*replayPlan, error) {
 		return nil, fmt.Errorf("--chain %d: choose 1 to %d switches", o.chain, maxRow)
 	}
 	p := &replayPlan{name: "replay", id: 1, ports: []string{"p0", "p1"}, telemetry: export.DefaultConfig()}
+	p.telemetry.LocalBytes = replayBytes
 	graph := strings.FieldsFunc(o.graph, func(r rune) bool { return r == ',' || r == ' ' })
 	configs := map[string]any{"patch": &patch.Config{Pairs: [][2]string{{"p0", "p1"}}}}
 	if o.config != "" {

@@ -17,6 +17,9 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
 	"github.com/weirswitch/weir/stages/pint"
+	"github.com/weirswitch/weir/telemetry/query"
+	queries "github.com/weirswitch/weir/telemetry/view/api"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 // maxRow bounds --chain: the hop field ends at 255.
@@ -50,14 +53,12 @@ func (p *replayPlan) row(n int, pool *packet.Pool) error {
 	return err
 }
 
-// replayFlows is how many flows a replay without a configuration keeps: those of
-// a long capture.
-const replayFlows = 1 << 20
+// replayBytes bounds the memory for digests in a replay without a configuration: it holds those of a long capture.
+const replayBytes = 1 << 30
 
 // edges is the configuration of pint for a switch of the row.
 func (p *replayPlan) edges(first, last bool) *pint.Config {
 	c := pint.DefaultConfig()
-	c.MaxFlows = replayFlows
 	if given, ok := p.configs["pint"].(*pint.Config); ok {
 		c = *given
 	}
@@ -135,16 +136,18 @@ func (m *rowModule) Tick(int64) int64 { return 1<<63 - 1 }
 // Finish implements pipeline.Ticker.
 func (m *rowModule) Finish(now int64) { m.network.Finish(now) }
 
-// replayDecoded is what one switch of a replay has decoded, and whether it is
-// true, where that is known: in a chain each flow's path is.
+// replayDecoded is what the digests that ended at one switch of a replay tell, and whether it is true, where that is known:
+// in a chain each flow's path is.
 type replayDecoded struct {
-	Switch int               `json:"switch"`
-	Pint   *api.PintResponse `json:"-"`
-	Flows  int               `json:"flows"`   // with a path query's digest
-	Long   int               `json:"long"`    // of these, with at least LongFlow packets
-	Found  int               `json:"decoded"` // of these, certain and right
-	Wrong  int               `json:"wrong"`   // of all flows, certain and not right
-	Hops   int               `json:"hops"`    // of the chain, 0 if there is none
+	Switch int             `json:"switch"`
+	Pint   *api.PintReport `json:"-"`
+	Flows  int             `json:"flows"`   // with a path query's digest
+	Long   int             `json:"long"`    // of these, with at least LongFlow packets
+	Found  int             `json:"decoded"` // of these, certain and right
+	Wrong  int             `json:"wrong"`   // of all flows, certain and not right
+	Hops   int             `json:"hops"`    // of the chain, 0 if there is none
+
+	answers []any // of the query engine, as in Pint
 }
 
 // longFlow is how many packets a flow needs for its path to count as decodable:
@@ -152,17 +155,15 @@ type replayDecoded struct {
 const longFlow = 60
 
 // addDecoded asks the sinks.
-func (r *replayReport) addDecoded(p *replayPlan) {
+func (r *replayReport) addDecoded(p *replayPlan, records replayRecords) error {
 	if p.chained == nil {
-		if m := pintOf(p.chain); m != nil {
-			r.Decoded = append(r.Decoded, newDecoded(m, int(p.id), nil))
-		}
-		return
+		return r.decodedAt(p.chain, records[0], int(p.id), nil)
 	}
+	var errs []error
 	n := p.chained.last + 1
 	for i := range n {
-		m := pintOf(p.chained.network.Chain(i))
-		if m == nil || !m.Sink() || n > 1 && i != 0 && i != n-1 {
+		chain := p.chained.network.Chain(i)
+		if n > 1 && i != 0 && i != n-1 || !slices.Contains(p.graph, "pint") {
 			continue
 		}
 		truth := make([]uint64, n)
@@ -172,44 +173,42 @@ func (r *replayReport) addDecoded(p *replayPlan) {
 		if i == 0 {
 			slices.Reverse(truth)
 		}
-		r.Decoded = append(r.Decoded, newDecoded(m, i+1, truth))
+		errs = append(errs, r.decodedAt(chain, records[i], i+1, truth))
 	}
+	return errors.Join(errs...)
 }
 
-// pintOf finds the stage pint of a graph, or nil.
-func pintOf(chain []pipeline.Named) *pint.Module {
-	for _, n := range chain {
-		if m, ok := n.Module.(*pint.Module); ok {
-			return m
-		}
+// decodedAt asks one switch; truth is the path of all flows, nil: it is not known.
+func (r *replayReport) decodedAt(chain []pipeline.Named, records *replayPath, id int, truth []uint64) error {
+	answers, err := records.digests.Answers(query.MaxLimit)
+	report, reportErr := node.PintReport(chain, answers)
+	if err := errors.Join(err, reportErr); err != nil || report == nil {
+		return err
 	}
-	return nil
-}
-
-func newDecoded(m *pint.Module, id int, truth []uint64) *replayDecoded {
-	d := &replayDecoded{Switch: id, Pint: node.PintAnswer(m, &api.PintRequest{}), Hops: len(truth)}
-	for _, p := range d.Pint.Paths {
-		right := truth == nil || slices.Equal(p.Path, truth)
+	d := &replayDecoded{Switch: id, Pint: report, Flows: int(report.Paths.GetMore()), Hops: len(truth), answers: answers}
+	for _, f := range report.Paths.GetFlows() {
+		right := truth == nil || slices.EqualFunc(f.Hops, truth, func(h *queries.PathHop, id uint64) bool { return h.Number == id })
 		d.Flows++
-		if p.Packets >= longFlow && (p.Certain || p.Digests >= longFlow) {
+		if f.Packets >= longFlow && (f.Certain || f.Undecoded >= longFlow) {
 			d.Long++
-			if p.Certain && right {
+			if f.Certain && right {
 				d.Found++
 			}
 		}
-		if p.Certain && !right {
+		if f.Certain && !right {
 			d.Wrong++
 		}
 	}
-	return d
+	r.Decoded = append(r.Decoded, d)
+	return nil
 }
 
-// shownFlows is how many flows of a view the text report shows.
+// shownFlows is how many flows of an answer the text report shows.
 const shownFlows = 10
 
 func (r *replayReport) printDecoded(w io.Writer) error {
 	for _, d := range r.Decoded {
-		if d.Flows == 0 && len(d.Pint.Loops) == 0 {
+		if d.Flows == 0 && len(d.Pint.Loops.GetFlows()) == 0 {
 			continue
 		}
 		_, err := fmt.Fprintf(w, "\nswitch %d decoded: %d flows, %d of at least %d packets, of these %d paths certain", d.Switch, d.Flows, d.Long, longFlow, d.Found)
@@ -217,18 +216,26 @@ func (r *replayReport) printDecoded(w io.Writer) error {
 			_, err = fmt.Fprintf(w, " and right, %d wrong", d.Wrong)
 		}
 		fmt.Fprintln(w)
-		short := &api.PintResponse{
-			Sink: d.Pint.Sink, Paths: d.Pint.Paths[:min(len(d.Pint.Paths), shownFlows)], Hops: d.Pint.Hops[:min(len(d.Pint.Hops), shownFlows)],
-			Values: d.Pint.Values[:min(len(d.Pint.Values), shownFlows)], Measured: d.Pint.Measured,
-		}
-		if err := errors.Join(err, printPaths(w, short)); err != nil {
+		if err != nil {
 			return err
 		}
-		if len(short.Hops) != 0 {
-			fmt.Fprintln(w)
-			if err := printLatency(w, short); err != nil {
+		for _, answer := range d.answers {
+			kind := query.KindLatency
+			switch a := answer.(type) {
+			case *query.PathAnswer:
+				kind, a.Flows, a.More = query.KindPath, a.Flows[:min(len(a.Flows), shownFlows)], 0
+			case *query.LoopsAnswer:
+				if len(a.Flows) == 0 {
+					continue
+				}
+				kind, a.Flows, a.More = query.KindLoops, a.Flows[:min(len(a.Flows), shownFlows)], 0
+			case *query.CongestionAnswer:
+				continue
+			}
+			if err := text.Write(w, kind, answer); err != nil {
 				return err
 			}
+			fmt.Fprintln(w)
 		}
 	}
 	return nil

@@ -5,15 +5,23 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/weirswitch/weir/node"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/telemetry/export"
 	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/local"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
 // replayRecords are the record paths of a replay: of the one switch, or of each
 // of a row.
-type replayRecords []*export.Path
+type replayRecords []*replayPath
+
+// replayPath is the record path of one switch, and the memory for its digests.
+type replayPath struct {
+	*export.Path
+	digests *local.Digests // nil: none
+}
 
 // openRecords opens them. The switches of a row collect by themselves, as each
 // has a clock of its own.
@@ -38,15 +46,20 @@ func (p *replayPlan) openRecords() (replayRecords, error) {
 	return r, nil
 }
 
-// newRecordPath joins the stages that measure to a spool.
-func newRecordPath(c export.Config, id uint32, name string, family hash.Family, chain []pipeline.Named) (*export.Path, error) {
+// newRecordPath joins the stages that measure to a spool, and to memory for digests.
+func newRecordPath(c export.Config, id uint32, name string, family hash.Family, chain []pipeline.Named) (*replayPath, error) {
 	var sources []export.Source
 	for _, n := range chain {
 		if s, ok := n.Module.(export.Source); ok {
 			sources = append(sources, s)
 		}
 	}
-	return export.NewPath(c, id, name, family, nil, sources...)
+	digests, err := node.NewDigests(c, chain)
+	if err != nil {
+		return nil, err
+	}
+	path, err := export.NewPath(c, id, name, family, digests.Local(), nil, sources...)
+	return &replayPath{path, digests}, err
 }
 
 // poll is what the replay's own worker calls behind a round of its stages' work
@@ -68,7 +81,7 @@ func (r replayRecords) finish() error {
 }
 
 // complete reports what a finished record path has lost.
-func complete(e *export.Path) error {
+func complete(e *replayPath) error {
 	if e.Spool == nil {
 		return nil
 	}

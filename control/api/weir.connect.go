@@ -81,9 +81,10 @@ type SwitchClient interface {
 	// Metrics tells the counters and gauges that stages and the exporter keep of
 	// their own, telemetry above all.
 	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
-	// Pint tells what a sink of PINT has decoded, beside what the switch has
-	// measured itself. It fails with failed_precondition without a stage pint.
-	Pint(context.Context, *PintRequest) (*PintResponse, error)
+	// Pint tells the live plans, and what the switch has measured itself of all packets. It fails with
+	// failed_precondition without a stage pint. What digests say, service QueryService
+	// (telemetry/view/api/query.proto) answers at the same address, as a collector does.
+	Pint(context.Context, *PintRequest) (*PintReport, error)
 	// Fdb sends the forwarding database in pieces, in no order. It fails with
 	// failed_precondition if no stage of the graph has one.
 	Fdb(context.Context, *FdbRequest) (*connect.ServerStreamForClient[FdbResponse], error)
@@ -144,7 +145,7 @@ func NewSwitchClient(httpClient connect.HTTPClient, baseURL string, opts ...conn
 			connect.WithSchema(switchMethods.ByName("Metrics")),
 			connect.WithClientOptions(opts...),
 		),
-		pint: connect.NewClient[PintRequest, PintResponse](
+		pint: connect.NewClient[PintRequest, PintReport](
 			httpClient,
 			baseURL+SwitchPintProcedure,
 			connect.WithSchema(switchMethods.ByName("Pint")),
@@ -191,7 +192,7 @@ type _switchClient struct {
 	stages     *connect.Client[StagesRequest, StagesResponse]
 	workers    *connect.Client[WorkersRequest, WorkersResponse]
 	metrics    *connect.Client[MetricsRequest, MetricsResponse]
-	pint       *connect.Client[PintRequest, PintResponse]
+	pint       *connect.Client[PintRequest, PintReport]
 	fdb        *connect.Client[FdbRequest, FdbResponse]
 	config     *connect.Client[ConfigRequest, ConfigResponse]
 	acl        *connect.Client[AclRequest, AclResponse]
@@ -254,7 +255,7 @@ func (c *_switchClient) Metrics(ctx context.Context, req *MetricsRequest) (*Metr
 }
 
 // Pint calls weir.v1.Switch.Pint.
-func (c *_switchClient) Pint(ctx context.Context, req *PintRequest) (*PintResponse, error) {
+func (c *_switchClient) Pint(ctx context.Context, req *PintRequest) (*PintReport, error) {
 	response, err := c.pint.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
@@ -315,9 +316,10 @@ type SwitchHandler interface {
 	// Metrics tells the counters and gauges that stages and the exporter keep of
 	// their own, telemetry above all.
 	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
-	// Pint tells what a sink of PINT has decoded, beside what the switch has
-	// measured itself. It fails with failed_precondition without a stage pint.
-	Pint(context.Context, *PintRequest) (*PintResponse, error)
+	// Pint tells the live plans, and what the switch has measured itself of all packets. It fails with
+	// failed_precondition without a stage pint. What digests say, service QueryService
+	// (telemetry/view/api/query.proto) answers at the same address, as a collector does.
+	Pint(context.Context, *PintRequest) (*PintReport, error)
 	// Fdb sends the forwarding database in pieces, in no order. It fails with
 	// failed_precondition if no stage of the graph has one.
 	Fdb(context.Context, *FdbRequest, *connect.ServerStream[FdbResponse]) error

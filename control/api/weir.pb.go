@@ -7,6 +7,7 @@
 package api
 
 import (
+	api "github.com/weirswitch/weir/telemetry/view/api"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -331,9 +332,6 @@ func (*MetricsRequest) Descriptor() ([]byte, []int) {
 
 type PintRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	View          string                 `protobuf:"bytes,1,opt,name=view,proto3" json:"view,omitempty"`    // "paths", "latency", "congestion", "loops"; empty: all
-	Flow          string                 `protobuf:"bytes,2,opt,name=flow,proto3" json:"flow,omitempty"`    // only flows whose text contains this
-	Limit         int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // flows of each query, those of the most packets; 0: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -366,27 +364,6 @@ func (x *PintRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use PintRequest.ProtoReflect.Descriptor instead.
 func (*PintRequest) Descriptor() ([]byte, []int) {
 	return file_weir_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *PintRequest) GetView() string {
-	if x != nil {
-		return x.View
-	}
-	return ""
-}
-
-func (x *PintRequest) GetFlow() string {
-	if x != nil {
-		return x.Flow
-	}
-	return ""
-}
-
-func (x *PintRequest) GetLimit() int64 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
 }
 
 type AclRequest struct {
@@ -1766,7 +1743,7 @@ type ReportResponse struct {
 	Frames        *Frames           `protobuf:"bytes,12,opt,name=frames,proto3" json:"frames,omitempty"`
 	Balanced      bool              `protobuf:"varint,13,opt,name=balanced,proto3" json:"balanced,omitempty"` // the sums hold for each port, and for the copies
 	Metrics       []*Metric         `protobuf:"bytes,14,rep,name=metrics,proto3" json:"metrics,omitempty"`
-	Pint          *PintResponse     `protobuf:"bytes,15,opt,name=pint,proto3" json:"pint,omitempty"`       // in the last report of a switch with a stage pint
+	Pint          *PintReport       `protobuf:"bytes,15,opt,name=pint,proto3" json:"pint,omitempty"`       // in the last report of a switch with a stage pint
 	Records       *Records          `protobuf:"bytes,16,opt,name=records,proto3" json:"records,omitempty"` // missing: the switch keeps none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1900,7 +1877,7 @@ func (x *ReportResponse) GetMetrics() []*Metric {
 	return nil
 }
 
-func (x *ReportResponse) GetPint() *PintResponse {
+func (x *ReportResponse) GetPint() *PintReport {
 	if x != nil {
 		return x.Pint
 	}
@@ -3010,34 +2987,35 @@ func (x *Metric) GetGauge() bool {
 	return false
 }
 
-type PintResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sink          bool                   `protobuf:"varint,1,opt,name=sink,proto3" json:"sink,omitempty"` // the switch has edge ports, so it decodes
-	Paths         []*PintPath            `protobuf:"bytes,2,rep,name=paths,proto3" json:"paths,omitempty"`
-	Hops          []*PintHop             `protobuf:"bytes,3,rep,name=hops,proto3" json:"hops,omitempty"`
-	Values        []*PintValue           `protobuf:"bytes,4,rep,name=values,proto3" json:"values,omitempty"`
-	Measured      []*PintMeasured        `protobuf:"bytes,5,rep,name=measured,proto3" json:"measured,omitempty"`
-	Loops         []*PintLoop            `protobuf:"bytes,6,rep,name=loops,proto3" json:"loops,omitempty"`
-	Pools         []*PintPool            `protobuf:"bytes,7,rep,name=pools,proto3" json:"pools,omitempty"`
-	Plans         []*PintPlan            `protobuf:"bytes,8,rep,name=plans,proto3" json:"plans,omitempty"` // that are live
+// PintReport is what a switch with the stage pint says of it.
+type PintReport struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Sink     bool                   `protobuf:"varint,1,opt,name=sink,proto3" json:"sink,omitempty"` // the switch has edge ports, so digests end there
+	Measured []*PintMeasured        `protobuf:"bytes,2,rep,name=measured,proto3" json:"measured,omitempty"`
+	Plans    []*PintPlan            `protobuf:"bytes,3,rep,name=plans,proto3" json:"plans,omitempty"` // that are live
+	// What the digests say that ended at the switch: in the last report, and where it was asked for.
+	Paths         *api.PathAnswer       `protobuf:"bytes,4,opt,name=paths,proto3" json:"paths,omitempty"`
+	Latency       *api.LatencyAnswer    `protobuf:"bytes,5,opt,name=latency,proto3" json:"latency,omitempty"`
+	Congestion    *api.CongestionAnswer `protobuf:"bytes,6,opt,name=congestion,proto3" json:"congestion,omitempty"`
+	Loops         *api.LoopsAnswer      `protobuf:"bytes,7,opt,name=loops,proto3" json:"loops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *PintResponse) Reset() {
-	*x = PintResponse{}
+func (x *PintReport) Reset() {
+	*x = PintReport{}
 	mi := &file_weir_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PintResponse) String() string {
+func (x *PintReport) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PintResponse) ProtoMessage() {}
+func (*PintReport) ProtoMessage() {}
 
-func (x *PintResponse) ProtoReflect() protoreflect.Message {
+func (x *PintReport) ProtoReflect() protoreflect.Message {
 	mi := &file_weir_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3049,63 +3027,56 @@ func (x *PintResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PintResponse.ProtoReflect.Descriptor instead.
-func (*PintResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use PintReport.ProtoReflect.Descriptor instead.
+func (*PintReport) Descriptor() ([]byte, []int) {
 	return file_weir_proto_rawDescGZIP(), []int{46}
 }
 
-func (x *PintResponse) GetSink() bool {
+func (x *PintReport) GetSink() bool {
 	if x != nil {
 		return x.Sink
 	}
 	return false
 }
 
-func (x *PintResponse) GetPaths() []*PintPath {
-	if x != nil {
-		return x.Paths
-	}
-	return nil
-}
-
-func (x *PintResponse) GetHops() []*PintHop {
-	if x != nil {
-		return x.Hops
-	}
-	return nil
-}
-
-func (x *PintResponse) GetValues() []*PintValue {
-	if x != nil {
-		return x.Values
-	}
-	return nil
-}
-
-func (x *PintResponse) GetMeasured() []*PintMeasured {
+func (x *PintReport) GetMeasured() []*PintMeasured {
 	if x != nil {
 		return x.Measured
 	}
 	return nil
 }
 
-func (x *PintResponse) GetLoops() []*PintLoop {
-	if x != nil {
-		return x.Loops
-	}
-	return nil
-}
-
-func (x *PintResponse) GetPools() []*PintPool {
-	if x != nil {
-		return x.Pools
-	}
-	return nil
-}
-
-func (x *PintResponse) GetPlans() []*PintPlan {
+func (x *PintReport) GetPlans() []*PintPlan {
 	if x != nil {
 		return x.Plans
+	}
+	return nil
+}
+
+func (x *PintReport) GetPaths() *api.PathAnswer {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *PintReport) GetLatency() *api.LatencyAnswer {
+	if x != nil {
+		return x.Latency
+	}
+	return nil
+}
+
+func (x *PintReport) GetCongestion() *api.CongestionAnswer {
+	if x != nil {
+		return x.Congestion
+	}
+	return nil
+}
+
+func (x *PintReport) GetLoops() *api.LoopsAnswer {
+	if x != nil {
+		return x.Loops
 	}
 	return nil
 }
@@ -3163,653 +3134,11 @@ func (x *PintPlan) GetDigest() string {
 	return ""
 }
 
-// PintPath is what a sink knows of a flow's path.
-type PintPath struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Query         string                 `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
-	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`       // "switch_id", or a port's number
-	Flow          string                 `protobuf:"bytes,3,opt,name=flow,proto3" json:"flow,omitempty"`         // "10.0.0.1:1234 > 10.0.0.2:80 protocol 6"
-	Path          []uint64               `protobuf:"varint,4,rep,packed,name=path,proto3" json:"path,omitempty"` // the values, first hop first; empty while unknown
-	Certain       bool                   `protobuf:"varint,5,opt,name=certain,proto3" json:"certain,omitempty"`
-	Confidence    float64                `protobuf:"fixed64,6,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Left          []int64                `protobuf:"varint,7,rep,packed,name=left,proto3" json:"left,omitempty"` // candidates of each hop; 0: not narrowed down
-	Packets       uint64                 `protobuf:"varint,8,opt,name=packets,proto3" json:"packets,omitempty"`  // with a digest for the query
-	Changes       uint64                 `protobuf:"varint,9,opt,name=changes,proto3" json:"changes,omitempty"`  // of the path, noticed
-	Strays        uint64                 `protobuf:"varint,10,opt,name=strays,proto3" json:"strays,omitempty"`   // packets that contradicted a certain path
-	Digests       int64                  `protobuf:"varint,11,opt,name=digests,proto3" json:"digests,omitempty"` // kept to decode from, of packets with different ids; 0 once certain
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PintPath) Reset() {
-	*x = PintPath{}
-	mi := &file_weir_proto_msgTypes[48]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PintPath) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PintPath) ProtoMessage() {}
-
-func (x *PintPath) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[48]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PintPath.ProtoReflect.Descriptor instead.
-func (*PintPath) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{48}
-}
-
-func (x *PintPath) GetQuery() string {
-	if x != nil {
-		return x.Query
-	}
-	return ""
-}
-
-func (x *PintPath) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-func (x *PintPath) GetFlow() string {
-	if x != nil {
-		return x.Flow
-	}
-	return ""
-}
-
-func (x *PintPath) GetPath() []uint64 {
-	if x != nil {
-		return x.Path
-	}
-	return nil
-}
-
-func (x *PintPath) GetCertain() bool {
-	if x != nil {
-		return x.Certain
-	}
-	return false
-}
-
-func (x *PintPath) GetConfidence() float64 {
-	if x != nil {
-		return x.Confidence
-	}
-	return 0
-}
-
-func (x *PintPath) GetLeft() []int64 {
-	if x != nil {
-		return x.Left
-	}
-	return nil
-}
-
-func (x *PintPath) GetPackets() uint64 {
-	if x != nil {
-		return x.Packets
-	}
-	return 0
-}
-
-func (x *PintPath) GetChanges() uint64 {
-	if x != nil {
-		return x.Changes
-	}
-	return 0
-}
-
-func (x *PintPath) GetStrays() uint64 {
-	if x != nil {
-		return x.Strays
-	}
-	return 0
-}
-
-func (x *PintPath) GetDigests() int64 {
-	if x != nil {
-		return x.Digests
-	}
-	return 0
-}
-
-// PintHop is what a sink knows of the values at one hop of a flow. Times are in
-// nanoseconds, queues in packets.
-type PintHop struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Query         string                 `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
-	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // "hop_latency" and others
-	Flow          string                 `protobuf:"bytes,3,opt,name=flow,proto3" json:"flow,omitempty"`
-	Hop           int64                  `protobuf:"varint,4,opt,name=hop,proto3" json:"hop,omitempty"`                           // from 1
-	SwitchId      uint64                 `protobuf:"varint,5,opt,name=switch_id,json=switchId,proto3" json:"switch_id,omitempty"` // 0 if the path is not known
-	Samples       uint64                 `protobuf:"varint,6,opt,name=samples,proto3" json:"samples,omitempty"`
-	Median        float64                `protobuf:"fixed64,7,opt,name=median,proto3" json:"median,omitempty"`
-	MedianLow     float64                `protobuf:"fixed64,8,opt,name=median_low,json=medianLow,proto3" json:"median_low,omitempty"` // bounds, which hold with a probability of 0.99; -1: no upper bound
-	MedianHigh    float64                `protobuf:"fixed64,9,opt,name=median_high,json=medianHigh,proto3" json:"median_high,omitempty"`
-	P90           float64                `protobuf:"fixed64,10,opt,name=p90,proto3" json:"p90,omitempty"`
-	P99           float64                `protobuf:"fixed64,11,opt,name=p99,proto3" json:"p99,omitempty"`
-	P99Low        float64                `protobuf:"fixed64,12,opt,name=p99_low,json=p99Low,proto3" json:"p99_low,omitempty"`
-	P99High       float64                `protobuf:"fixed64,13,opt,name=p99_high,json=p99High,proto3" json:"p99_high,omitempty"`
-	Frequent      []*PintFrequent        `protobuf:"bytes,14,rep,name=frequent,proto3" json:"frequent,omitempty"` // of a query for frequent values
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PintHop) Reset() {
-	*x = PintHop{}
-	mi := &file_weir_proto_msgTypes[49]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PintHop) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PintHop) ProtoMessage() {}
-
-func (x *PintHop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[49]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PintHop.ProtoReflect.Descriptor instead.
-func (*PintHop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{49}
-}
-
-func (x *PintHop) GetQuery() string {
-	if x != nil {
-		return x.Query
-	}
-	return ""
-}
-
-func (x *PintHop) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-func (x *PintHop) GetFlow() string {
-	if x != nil {
-		return x.Flow
-	}
-	return ""
-}
-
-func (x *PintHop) GetHop() int64 {
-	if x != nil {
-		return x.Hop
-	}
-	return 0
-}
-
-func (x *PintHop) GetSwitchId() uint64 {
-	if x != nil {
-		return x.SwitchId
-	}
-	return 0
-}
-
-func (x *PintHop) GetSamples() uint64 {
-	if x != nil {
-		return x.Samples
-	}
-	return 0
-}
-
-func (x *PintHop) GetMedian() float64 {
-	if x != nil {
-		return x.Median
-	}
-	return 0
-}
-
-func (x *PintHop) GetMedianLow() float64 {
-	if x != nil {
-		return x.MedianLow
-	}
-	return 0
-}
-
-func (x *PintHop) GetMedianHigh() float64 {
-	if x != nil {
-		return x.MedianHigh
-	}
-	return 0
-}
-
-func (x *PintHop) GetP90() float64 {
-	if x != nil {
-		return x.P90
-	}
-	return 0
-}
-
-func (x *PintHop) GetP99() float64 {
-	if x != nil {
-		return x.P99
-	}
-	return 0
-}
-
-func (x *PintHop) GetP99Low() float64 {
-	if x != nil {
-		return x.P99Low
-	}
-	return 0
-}
-
-func (x *PintHop) GetP99High() float64 {
-	if x != nil {
-		return x.P99High
-	}
-	return 0
-}
-
-func (x *PintHop) GetFrequent() []*PintFrequent {
-	if x != nil {
-		return x.Frequent
-	}
-	return nil
-}
-
-// PintPool is what a sink knows of the values at one hop of all flows of a path
-// together: of their packets. The bounds hold with a probability of 1 - 1e-9.
-type PintPool struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Query         string                 `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
-	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	Path          []uint64               `protobuf:"varint,3,rep,packed,name=path,proto3" json:"path,omitempty"` // switch ids
-	Hop           int64                  `protobuf:"varint,4,opt,name=hop,proto3" json:"hop,omitempty"`          // from 1
-	SwitchId      uint64                 `protobuf:"varint,5,opt,name=switch_id,json=switchId,proto3" json:"switch_id,omitempty"`
-	Flows         int64                  `protobuf:"varint,6,opt,name=flows,proto3" json:"flows,omitempty"`
-	Samples       uint64                 `protobuf:"varint,7,opt,name=samples,proto3" json:"samples,omitempty"`
-	Median        float64                `protobuf:"fixed64,8,opt,name=median,proto3" json:"median,omitempty"`
-	MedianLow     float64                `protobuf:"fixed64,9,opt,name=median_low,json=medianLow,proto3" json:"median_low,omitempty"`
-	MedianHigh    float64                `protobuf:"fixed64,10,opt,name=median_high,json=medianHigh,proto3" json:"median_high,omitempty"` // -1: no upper bound
-	P90           float64                `protobuf:"fixed64,11,opt,name=p90,proto3" json:"p90,omitempty"`
-	P99           float64                `protobuf:"fixed64,12,opt,name=p99,proto3" json:"p99,omitempty"`
-	P99Low        float64                `protobuf:"fixed64,13,opt,name=p99_low,json=p99Low,proto3" json:"p99_low,omitempty"`
-	P99High       float64                `protobuf:"fixed64,14,opt,name=p99_high,json=p99High,proto3" json:"p99_high,omitempty"`
-	SamplingLow   float64                `protobuf:"fixed64,15,opt,name=sampling_low,json=samplingLow,proto3" json:"sampling_low,omitempty"` // of the median's bounds, what comes of sampling alone; -1: no upper bound
-	SamplingHigh  float64                `protobuf:"fixed64,16,opt,name=sampling_high,json=samplingHigh,proto3" json:"sampling_high,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PintPool) Reset() {
-	*x = PintPool{}
-	mi := &file_weir_proto_msgTypes[50]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PintPool) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PintPool) ProtoMessage() {}
-
-func (x *PintPool) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[50]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PintPool.ProtoReflect.Descriptor instead.
-func (*PintPool) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{50}
-}
-
-func (x *PintPool) GetQuery() string {
-	if x != nil {
-		return x.Query
-	}
-	return ""
-}
-
-func (x *PintPool) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-func (x *PintPool) GetPath() []uint64 {
-	if x != nil {
-		return x.Path
-	}
-	return nil
-}
-
-func (x *PintPool) GetHop() int64 {
-	if x != nil {
-		return x.Hop
-	}
-	return 0
-}
-
-func (x *PintPool) GetSwitchId() uint64 {
-	if x != nil {
-		return x.SwitchId
-	}
-	return 0
-}
-
-func (x *PintPool) GetFlows() int64 {
-	if x != nil {
-		return x.Flows
-	}
-	return 0
-}
-
-func (x *PintPool) GetSamples() uint64 {
-	if x != nil {
-		return x.Samples
-	}
-	return 0
-}
-
-func (x *PintPool) GetMedian() float64 {
-	if x != nil {
-		return x.Median
-	}
-	return 0
-}
-
-func (x *PintPool) GetMedianLow() float64 {
-	if x != nil {
-		return x.MedianLow
-	}
-	return 0
-}
-
-func (x *PintPool) GetMedianHigh() float64 {
-	if x != nil {
-		return x.MedianHigh
-	}
-	return 0
-}
-
-func (x *PintPool) GetP90() float64 {
-	if x != nil {
-		return x.P90
-	}
-	return 0
-}
-
-func (x *PintPool) GetP99() float64 {
-	if x != nil {
-		return x.P99
-	}
-	return 0
-}
-
-func (x *PintPool) GetP99Low() float64 {
-	if x != nil {
-		return x.P99Low
-	}
-	return 0
-}
-
-func (x *PintPool) GetP99High() float64 {
-	if x != nil {
-		return x.P99High
-	}
-	return 0
-}
-
-func (x *PintPool) GetSamplingLow() float64 {
-	if x != nil {
-		return x.SamplingLow
-	}
-	return 0
-}
-
-func (x *PintPool) GetSamplingHigh() float64 {
-	if x != nil {
-		return x.SamplingHigh
-	}
-	return 0
-}
-
-type PintFrequent struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Value         float64                `protobuf:"fixed64,1,opt,name=value,proto3" json:"value,omitempty"`
-	Share         float64                `protobuf:"fixed64,2,opt,name=share,proto3" json:"share,omitempty"` // of the packets
-	Low           float64                `protobuf:"fixed64,3,opt,name=low,proto3" json:"low,omitempty"`
-	High          float64                `protobuf:"fixed64,4,opt,name=high,proto3" json:"high,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PintFrequent) Reset() {
-	*x = PintFrequent{}
-	mi := &file_weir_proto_msgTypes[51]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PintFrequent) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PintFrequent) ProtoMessage() {}
-
-func (x *PintFrequent) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[51]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PintFrequent.ProtoReflect.Descriptor instead.
-func (*PintFrequent) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{51}
-}
-
-func (x *PintFrequent) GetValue() float64 {
-	if x != nil {
-		return x.Value
-	}
-	return 0
-}
-
-func (x *PintFrequent) GetShare() float64 {
-	if x != nil {
-		return x.Share
-	}
-	return 0
-}
-
-func (x *PintFrequent) GetLow() float64 {
-	if x != nil {
-		return x.Low
-	}
-	return 0
-}
-
-func (x *PintFrequent) GetHigh() float64 {
-	if x != nil {
-		return x.High
-	}
-	return 0
-}
-
-// PintValue is what single packets said of their whole path.
-type PintValue struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Query         string                 `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
-	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	Aggregation   string                 `protobuf:"bytes,3,opt,name=aggregation,proto3" json:"aggregation,omitempty"` // "max", "min", "sum", "slow_hops"
-	Flow          string                 `protobuf:"bytes,4,opt,name=flow,proto3" json:"flow,omitempty"`
-	Packets       uint64                 `protobuf:"varint,5,opt,name=packets,proto3" json:"packets,omitempty"`
-	Last          float64                `protobuf:"fixed64,6,opt,name=last,proto3" json:"last,omitempty"` // the newest packet's
-	Low           float64                `protobuf:"fixed64,7,opt,name=low,proto3" json:"low,omitempty"`   // bounds of the last; -1: no upper bound
-	High          float64                `protobuf:"fixed64,8,opt,name=high,proto3" json:"high,omitempty"`
-	LastNs        uint64                 `protobuf:"varint,9,opt,name=last_ns,json=lastNs,proto3" json:"last_ns,omitempty"`
-	Min           float64                `protobuf:"fixed64,10,opt,name=min,proto3" json:"min,omitempty"`
-	Max           float64                `protobuf:"fixed64,11,opt,name=max,proto3" json:"max,omitempty"`
-	Mean          float64                `protobuf:"fixed64,12,opt,name=mean,proto3" json:"mean,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PintValue) Reset() {
-	*x = PintValue{}
-	mi := &file_weir_proto_msgTypes[52]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PintValue) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PintValue) ProtoMessage() {}
-
-func (x *PintValue) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[52]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PintValue.ProtoReflect.Descriptor instead.
-func (*PintValue) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{52}
-}
-
-func (x *PintValue) GetQuery() string {
-	if x != nil {
-		return x.Query
-	}
-	return ""
-}
-
-func (x *PintValue) GetValue() string {
-	if x != nil {
-		return x.Value
-	}
-	return ""
-}
-
-func (x *PintValue) GetAggregation() string {
-	if x != nil {
-		return x.Aggregation
-	}
-	return ""
-}
-
-func (x *PintValue) GetFlow() string {
-	if x != nil {
-		return x.Flow
-	}
-	return ""
-}
-
-func (x *PintValue) GetPackets() uint64 {
-	if x != nil {
-		return x.Packets
-	}
-	return 0
-}
-
-func (x *PintValue) GetLast() float64 {
-	if x != nil {
-		return x.Last
-	}
-	return 0
-}
-
-func (x *PintValue) GetLow() float64 {
-	if x != nil {
-		return x.Low
-	}
-	return 0
-}
-
-func (x *PintValue) GetHigh() float64 {
-	if x != nil {
-		return x.High
-	}
-	return 0
-}
-
-func (x *PintValue) GetLastNs() uint64 {
-	if x != nil {
-		return x.LastNs
-	}
-	return 0
-}
-
-func (x *PintValue) GetMin() float64 {
-	if x != nil {
-		return x.Min
-	}
-	return 0
-}
-
-func (x *PintValue) GetMax() float64 {
-	if x != nil {
-		return x.Max
-	}
-	return 0
-}
-
-func (x *PintValue) GetMean() float64 {
-	if x != nil {
-		return x.Mean
-	}
-	return 0
-}
-
 // PintMeasured is what the switch measured of all packets that left by a port.
 type PintMeasured struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Port          string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
-	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // "hop_latency", "queue_occupancy"
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // "hop_latency" in ns, "queue_occupancy" in packets
 	Packets       uint64                 `protobuf:"varint,3,opt,name=packets,proto3" json:"packets,omitempty"`
 	Median        float64                `protobuf:"fixed64,4,opt,name=median,proto3" json:"median,omitempty"`
 	P90           float64                `protobuf:"fixed64,5,opt,name=p90,proto3" json:"p90,omitempty"`
@@ -3821,7 +3150,7 @@ type PintMeasured struct {
 
 func (x *PintMeasured) Reset() {
 	*x = PintMeasured{}
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3833,7 +3162,7 @@ func (x *PintMeasured) String() string {
 func (*PintMeasured) ProtoMessage() {}
 
 func (x *PintMeasured) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3846,7 +3175,7 @@ func (x *PintMeasured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintMeasured.ProtoReflect.Descriptor instead.
 func (*PintMeasured) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{53}
+	return file_weir_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PintMeasured) GetPort() string {
@@ -3898,75 +3227,6 @@ func (x *PintMeasured) GetHighest() float64 {
 	return 0
 }
 
-// PintLoop tells of a flow whose packets were found to loop.
-type PintLoop struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Flow          string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
-	Packets       uint64                 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
-	Hops          int64                  `protobuf:"varint,3,opt,name=hops,proto3" json:"hops,omitempty"` // of the last one
-	LastNs        uint64                 `protobuf:"varint,4,opt,name=last_ns,json=lastNs,proto3" json:"last_ns,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PintLoop) Reset() {
-	*x = PintLoop{}
-	mi := &file_weir_proto_msgTypes[54]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PintLoop) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PintLoop) ProtoMessage() {}
-
-func (x *PintLoop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[54]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PintLoop.ProtoReflect.Descriptor instead.
-func (*PintLoop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{54}
-}
-
-func (x *PintLoop) GetFlow() string {
-	if x != nil {
-		return x.Flow
-	}
-	return ""
-}
-
-func (x *PintLoop) GetPackets() uint64 {
-	if x != nil {
-		return x.Packets
-	}
-	return 0
-}
-
-func (x *PintLoop) GetHops() int64 {
-	if x != nil {
-		return x.Hops
-	}
-	return 0
-}
-
-func (x *PintLoop) GetLastNs() uint64 {
-	if x != nil {
-		return x.LastNs
-	}
-	return 0
-}
-
 // Stage is one stage's counters, summed over the workers.
 type Stage struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -3984,7 +3244,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_weir_proto_msgTypes[55]
+	mi := &file_weir_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3996,7 +3256,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[55]
+	mi := &file_weir_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4009,7 +3269,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{55}
+	return file_weir_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Stage) GetName() string {
@@ -4087,7 +3347,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_weir_proto_msgTypes[56]
+	mi := &file_weir_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4099,7 +3359,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[56]
+	mi := &file_weir_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4112,7 +3372,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{56}
+	return file_weir_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Worker) GetId() int64 {
@@ -4210,7 +3470,7 @@ type Frames struct {
 
 func (x *Frames) Reset() {
 	*x = Frames{}
-	mi := &file_weir_proto_msgTypes[57]
+	mi := &file_weir_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4222,7 +3482,7 @@ func (x *Frames) String() string {
 func (*Frames) ProtoMessage() {}
 
 func (x *Frames) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[57]
+	mi := &file_weir_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4235,7 +3495,7 @@ func (x *Frames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frames.ProtoReflect.Descriptor instead.
 func (*Frames) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{57}
+	return file_weir_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Frames) GetTotal() int64 {
@@ -4307,7 +3567,7 @@ type FdbEntry struct {
 
 func (x *FdbEntry) Reset() {
 	*x = FdbEntry{}
-	mi := &file_weir_proto_msgTypes[58]
+	mi := &file_weir_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4319,7 +3579,7 @@ func (x *FdbEntry) String() string {
 func (*FdbEntry) ProtoMessage() {}
 
 func (x *FdbEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[58]
+	mi := &file_weir_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4332,7 +3592,7 @@ func (x *FdbEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbEntry.ProtoReflect.Descriptor instead.
 func (*FdbEntry) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{58}
+	return file_weir_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FdbEntry) GetMac() string {
@@ -4375,7 +3635,7 @@ var File_weir_proto protoreflect.FileDescriptor
 const file_weir_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
-	"weir.proto\x12\aweir.v1\"\x10\n" +
+	"weir.proto\x12\aweir.v1\x1a\vquery.proto\"\x10\n" +
 	"\x0eVersionRequest\"\xc7\x01\n" +
 	"\x0fVersionResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
@@ -4389,11 +3649,8 @@ const file_weir_proto_rawDesc = "" +
 	"\fPortsRequest\"\x0f\n" +
 	"\rStagesRequest\"\x10\n" +
 	"\x0eWorkersRequest\"\x10\n" +
-	"\x0eMetricsRequest\"K\n" +
-	"\vPintRequest\x12\x12\n" +
-	"\x04view\x18\x01 \x01(\tR\x04view\x12\x12\n" +
-	"\x04flow\x18\x02 \x01(\tR\x04flow\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\x03R\x05limit\"\f\n" +
+	"\x0eMetricsRequest\"\r\n" +
+	"\vPintRequest\"\f\n" +
 	"\n" +
 	"AclRequest\"\x0f\n" +
 	"\rRoutesRequest\"\x13\n" +
@@ -4487,7 +3744,7 @@ const file_weir_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"\f\n" +
 	"\n" +
 	"FdbRequest\"\x0f\n" +
-	"\rConfigRequest\"\x82\x05\n" +
+	"\rConfigRequest\"\x80\x05\n" +
 	"\x0eReportResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x14\n" +
@@ -4503,8 +3760,8 @@ const file_weir_proto_rawDesc = "" +
 	"\x06copies\x18\v \x01(\v2\r.weir.v1.FateR\x06copies\x12'\n" +
 	"\x06frames\x18\f \x01(\v2\x0f.weir.v1.FramesR\x06frames\x12\x1a\n" +
 	"\bbalanced\x18\r \x01(\bR\bbalanced\x12)\n" +
-	"\ametrics\x18\x0e \x03(\v2\x0f.weir.v1.MetricR\ametrics\x12)\n" +
-	"\x04pint\x18\x0f \x01(\v2\x15.weir.v1.PintResponseR\x04pint\x12*\n" +
+	"\ametrics\x18\x0e \x03(\v2\x0f.weir.v1.MetricR\ametrics\x12'\n" +
+	"\x04pint\x18\x0f \x01(\v2\x13.weir.v1.PintReportR\x04pint\x12*\n" +
 	"\arecords\x18\x10 \x01(\v2\x10.weir.v1.RecordsR\arecords\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -4626,91 +3883,21 @@ const file_weir_proto_rawDesc = "" +
 	"\x05gauge\x18\x06 \x01(\bR\x05gauge\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcb\x02\n" +
-	"\fPintResponse\x12\x12\n" +
-	"\x04sink\x18\x01 \x01(\bR\x04sink\x12'\n" +
-	"\x05paths\x18\x02 \x03(\v2\x11.weir.v1.PintPathR\x05paths\x12$\n" +
-	"\x04hops\x18\x03 \x03(\v2\x10.weir.v1.PintHopR\x04hops\x12*\n" +
-	"\x06values\x18\x04 \x03(\v2\x12.weir.v1.PintValueR\x06values\x121\n" +
-	"\bmeasured\x18\x05 \x03(\v2\x15.weir.v1.PintMeasuredR\bmeasured\x12'\n" +
-	"\x05loops\x18\x06 \x03(\v2\x11.weir.v1.PintLoopR\x05loops\x12'\n" +
-	"\x05pools\x18\a \x03(\v2\x11.weir.v1.PintPoolR\x05pools\x12'\n" +
-	"\x05plans\x18\b \x03(\v2\x11.weir.v1.PintPlanR\x05plans\"2\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd8\x02\n" +
+	"\n" +
+	"PintReport\x12\x12\n" +
+	"\x04sink\x18\x01 \x01(\bR\x04sink\x121\n" +
+	"\bmeasured\x18\x02 \x03(\v2\x15.weir.v1.PintMeasuredR\bmeasured\x12'\n" +
+	"\x05plans\x18\x03 \x03(\v2\x11.weir.v1.PintPlanR\x05plans\x12/\n" +
+	"\x05paths\x18\x04 \x01(\v2\x19.weir.query.v1.PathAnswerR\x05paths\x126\n" +
+	"\alatency\x18\x05 \x01(\v2\x1c.weir.query.v1.LatencyAnswerR\alatency\x12?\n" +
+	"\n" +
+	"congestion\x18\x06 \x01(\v2\x1f.weir.query.v1.CongestionAnswerR\n" +
+	"congestion\x120\n" +
+	"\x05loops\x18\a \x01(\v2\x1a.weir.query.v1.LoopsAnswerR\x05loops\"2\n" +
 	"\bPintPlan\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\tR\x06digest\"\x92\x02\n" +
-	"\bPintPath\x12\x14\n" +
-	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
-	"\x04flow\x18\x03 \x01(\tR\x04flow\x12\x12\n" +
-	"\x04path\x18\x04 \x03(\x04R\x04path\x12\x18\n" +
-	"\acertain\x18\x05 \x01(\bR\acertain\x12\x1e\n" +
-	"\n" +
-	"confidence\x18\x06 \x01(\x01R\n" +
-	"confidence\x12\x12\n" +
-	"\x04left\x18\a \x03(\x03R\x04left\x12\x18\n" +
-	"\apackets\x18\b \x01(\x04R\apackets\x12\x18\n" +
-	"\achanges\x18\t \x01(\x04R\achanges\x12\x16\n" +
-	"\x06strays\x18\n" +
-	" \x01(\x04R\x06strays\x12\x18\n" +
-	"\adigests\x18\v \x01(\x03R\adigests\"\xf5\x02\n" +
-	"\aPintHop\x12\x14\n" +
-	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
-	"\x04flow\x18\x03 \x01(\tR\x04flow\x12\x10\n" +
-	"\x03hop\x18\x04 \x01(\x03R\x03hop\x12\x1b\n" +
-	"\tswitch_id\x18\x05 \x01(\x04R\bswitchId\x12\x18\n" +
-	"\asamples\x18\x06 \x01(\x04R\asamples\x12\x16\n" +
-	"\x06median\x18\a \x01(\x01R\x06median\x12\x1d\n" +
-	"\n" +
-	"median_low\x18\b \x01(\x01R\tmedianLow\x12\x1f\n" +
-	"\vmedian_high\x18\t \x01(\x01R\n" +
-	"medianHigh\x12\x10\n" +
-	"\x03p90\x18\n" +
-	" \x01(\x01R\x03p90\x12\x10\n" +
-	"\x03p99\x18\v \x01(\x01R\x03p99\x12\x17\n" +
-	"\ap99_low\x18\f \x01(\x01R\x06p99Low\x12\x19\n" +
-	"\bp99_high\x18\r \x01(\x01R\ap99High\x121\n" +
-	"\bfrequent\x18\x0e \x03(\v2\x15.weir.v1.PintFrequentR\bfrequent\"\xa1\x03\n" +
-	"\bPintPool\x12\x14\n" +
-	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
-	"\x04path\x18\x03 \x03(\x04R\x04path\x12\x10\n" +
-	"\x03hop\x18\x04 \x01(\x03R\x03hop\x12\x1b\n" +
-	"\tswitch_id\x18\x05 \x01(\x04R\bswitchId\x12\x14\n" +
-	"\x05flows\x18\x06 \x01(\x03R\x05flows\x12\x18\n" +
-	"\asamples\x18\a \x01(\x04R\asamples\x12\x16\n" +
-	"\x06median\x18\b \x01(\x01R\x06median\x12\x1d\n" +
-	"\n" +
-	"median_low\x18\t \x01(\x01R\tmedianLow\x12\x1f\n" +
-	"\vmedian_high\x18\n" +
-	" \x01(\x01R\n" +
-	"medianHigh\x12\x10\n" +
-	"\x03p90\x18\v \x01(\x01R\x03p90\x12\x10\n" +
-	"\x03p99\x18\f \x01(\x01R\x03p99\x12\x17\n" +
-	"\ap99_low\x18\r \x01(\x01R\x06p99Low\x12\x19\n" +
-	"\bp99_high\x18\x0e \x01(\x01R\ap99High\x12!\n" +
-	"\fsampling_low\x18\x0f \x01(\x01R\vsamplingLow\x12#\n" +
-	"\rsampling_high\x18\x10 \x01(\x01R\fsamplingHigh\"`\n" +
-	"\fPintFrequent\x12\x14\n" +
-	"\x05value\x18\x01 \x01(\x01R\x05value\x12\x14\n" +
-	"\x05share\x18\x02 \x01(\x01R\x05share\x12\x10\n" +
-	"\x03low\x18\x03 \x01(\x01R\x03low\x12\x12\n" +
-	"\x04high\x18\x04 \x01(\x01R\x04high\"\x92\x02\n" +
-	"\tPintValue\x12\x14\n" +
-	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\x12 \n" +
-	"\vaggregation\x18\x03 \x01(\tR\vaggregation\x12\x12\n" +
-	"\x04flow\x18\x04 \x01(\tR\x04flow\x12\x18\n" +
-	"\apackets\x18\x05 \x01(\x04R\apackets\x12\x12\n" +
-	"\x04last\x18\x06 \x01(\x01R\x04last\x12\x10\n" +
-	"\x03low\x18\a \x01(\x01R\x03low\x12\x12\n" +
-	"\x04high\x18\b \x01(\x01R\x04high\x12\x17\n" +
-	"\alast_ns\x18\t \x01(\x04R\x06lastNs\x12\x10\n" +
-	"\x03min\x18\n" +
-	" \x01(\x01R\x03min\x12\x10\n" +
-	"\x03max\x18\v \x01(\x01R\x03max\x12\x12\n" +
-	"\x04mean\x18\f \x01(\x01R\x04mean\"\xa8\x01\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\"\xa8\x01\n" +
 	"\fPintMeasured\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\tR\x04port\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x12\x18\n" +
@@ -4718,12 +3905,7 @@ const file_weir_proto_rawDesc = "" +
 	"\x06median\x18\x04 \x01(\x01R\x06median\x12\x10\n" +
 	"\x03p90\x18\x05 \x01(\x01R\x03p90\x12\x10\n" +
 	"\x03p99\x18\x06 \x01(\x01R\x03p99\x12\x18\n" +
-	"\ahighest\x18\a \x01(\x01R\ahighest\"e\n" +
-	"\bPintLoop\x12\x12\n" +
-	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
-	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x12\n" +
-	"\x04hops\x18\x03 \x01(\x03R\x04hops\x12\x17\n" +
-	"\alast_ns\x18\x04 \x01(\x04R\x06lastNs\"\xed\x01\n" +
+	"\ahighest\x18\a \x01(\x01R\ahighest\"\xed\x01\n" +
 	"\x05Stage\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\abatches\x18\x02 \x01(\x04R\abatches\x12\x18\n" +
@@ -4765,15 +3947,15 @@ const file_weir_proto_rawDesc = "" +
 	"\x04vlan\x18\x02 \x01(\rR\x04vlan\x12\x12\n" +
 	"\x04port\x18\x03 \x01(\tR\x04port\x12\x15\n" +
 	"\x06age_ns\x18\x04 \x01(\x03R\x05ageNs\x12\x16\n" +
-	"\x06static\x18\x05 \x01(\bR\x06static2\xe0\x05\n" +
+	"\x06static\x18\x05 \x01(\bR\x06static2\xde\x05\n" +
 	"\x06Switch\x12>\n" +
 	"\aVersion\x12\x17.weir.v1.VersionRequest\x1a\x18.weir.v1.VersionResponse\"\x00\x12;\n" +
 	"\x06Report\x12\x16.weir.v1.ReportRequest\x1a\x17.weir.v1.ReportResponse\"\x00\x128\n" +
 	"\x05Ports\x12\x15.weir.v1.PortsRequest\x1a\x16.weir.v1.PortsResponse\"\x00\x12;\n" +
 	"\x06Stages\x12\x16.weir.v1.StagesRequest\x1a\x17.weir.v1.StagesResponse\"\x00\x12>\n" +
 	"\aWorkers\x12\x17.weir.v1.WorkersRequest\x1a\x18.weir.v1.WorkersResponse\"\x00\x12>\n" +
-	"\aMetrics\x12\x17.weir.v1.MetricsRequest\x1a\x18.weir.v1.MetricsResponse\"\x00\x125\n" +
-	"\x04Pint\x12\x14.weir.v1.PintRequest\x1a\x15.weir.v1.PintResponse\"\x00\x124\n" +
+	"\aMetrics\x12\x17.weir.v1.MetricsRequest\x1a\x18.weir.v1.MetricsResponse\"\x00\x123\n" +
+	"\x04Pint\x12\x14.weir.v1.PintRequest\x1a\x13.weir.v1.PintReport\"\x00\x124\n" +
 	"\x03Fdb\x12\x13.weir.v1.FdbRequest\x1a\x14.weir.v1.FdbResponse\"\x000\x01\x12;\n" +
 	"\x06Config\x12\x16.weir.v1.ConfigRequest\x1a\x17.weir.v1.ConfigResponse\"\x00\x122\n" +
 	"\x03Acl\x12\x13.weir.v1.AclRequest\x1a\x14.weir.v1.AclResponse\"\x00\x12;\n" +
@@ -4799,154 +3981,150 @@ func file_weir_proto_rawDescGZIP() []byte {
 	return file_weir_proto_rawDescData
 }
 
-var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_weir_proto_goTypes = []any{
-	(*VersionRequest)(nil),     // 0: weir.v1.VersionRequest
-	(*VersionResponse)(nil),    // 1: weir.v1.VersionResponse
-	(*ReportRequest)(nil),      // 2: weir.v1.ReportRequest
-	(*PortsRequest)(nil),       // 3: weir.v1.PortsRequest
-	(*StagesRequest)(nil),      // 4: weir.v1.StagesRequest
-	(*WorkersRequest)(nil),     // 5: weir.v1.WorkersRequest
-	(*MetricsRequest)(nil),     // 6: weir.v1.MetricsRequest
-	(*PintRequest)(nil),        // 7: weir.v1.PintRequest
-	(*AclRequest)(nil),         // 8: weir.v1.AclRequest
-	(*RoutesRequest)(nil),      // 9: weir.v1.RoutesRequest
-	(*NeighboursRequest)(nil),  // 10: weir.v1.NeighboursRequest
-	(*AclResponse)(nil),        // 11: weir.v1.AclResponse
-	(*AclRule)(nil),            // 12: weir.v1.AclRule
-	(*RoutesResponse)(nil),     // 13: weir.v1.RoutesResponse
-	(*Route)(nil),              // 14: weir.v1.Route
-	(*Hop)(nil),                // 15: weir.v1.Hop
-	(*NeighboursResponse)(nil), // 16: weir.v1.NeighboursResponse
-	(*Neighbour)(nil),          // 17: weir.v1.Neighbour
-	(*SetRequest)(nil),         // 18: weir.v1.SetRequest
-	(*ReloadRequest)(nil),      // 19: weir.v1.ReloadRequest
-	(*ChangeResponse)(nil),     // 20: weir.v1.ChangeResponse
-	(*Change)(nil),             // 21: weir.v1.Change
-	(*ClearRequest)(nil),       // 22: weir.v1.ClearRequest
-	(*ClearResponse)(nil),      // 23: weir.v1.ClearResponse
-	(*TraceRequest)(nil),       // 24: weir.v1.TraceRequest
-	(*TraceResponse)(nil),      // 25: weir.v1.TraceResponse
-	(*TracedPacket)(nil),       // 26: weir.v1.TracedPacket
-	(*TraceStep)(nil),          // 27: weir.v1.TraceStep
-	(*CaptureRequest)(nil),     // 28: weir.v1.CaptureRequest
-	(*CaptureResponse)(nil),    // 29: weir.v1.CaptureResponse
-	(*CapturedPacket)(nil),     // 30: weir.v1.CapturedPacket
-	(*FdbRequest)(nil),         // 31: weir.v1.FdbRequest
-	(*ConfigRequest)(nil),      // 32: weir.v1.ConfigRequest
-	(*ReportResponse)(nil),     // 33: weir.v1.ReportResponse
-	(*PortsResponse)(nil),      // 34: weir.v1.PortsResponse
-	(*StagesResponse)(nil),     // 35: weir.v1.StagesResponse
-	(*WorkersResponse)(nil),    // 36: weir.v1.WorkersResponse
-	(*ConfigResponse)(nil),     // 37: weir.v1.ConfigResponse
-	(*FdbResponse)(nil),        // 38: weir.v1.FdbResponse
-	(*Fate)(nil),               // 39: weir.v1.Fate
-	(*Port)(nil),               // 40: weir.v1.Port
-	(*MetricsResponse)(nil),    // 41: weir.v1.MetricsResponse
-	(*Records)(nil),            // 42: weir.v1.Records
-	(*RecordKind)(nil),         // 43: weir.v1.RecordKind
-	(*RecordDrop)(nil),         // 44: weir.v1.RecordDrop
-	(*Metric)(nil),             // 45: weir.v1.Metric
-	(*PintResponse)(nil),       // 46: weir.v1.PintResponse
-	(*PintPlan)(nil),           // 47: weir.v1.PintPlan
-	(*PintPath)(nil),           // 48: weir.v1.PintPath
-	(*PintHop)(nil),            // 49: weir.v1.PintHop
-	(*PintPool)(nil),           // 50: weir.v1.PintPool
-	(*PintFrequent)(nil),       // 51: weir.v1.PintFrequent
-	(*PintValue)(nil),          // 52: weir.v1.PintValue
-	(*PintMeasured)(nil),       // 53: weir.v1.PintMeasured
-	(*PintLoop)(nil),           // 54: weir.v1.PintLoop
-	(*Stage)(nil),              // 55: weir.v1.Stage
-	(*Worker)(nil),             // 56: weir.v1.Worker
-	(*Frames)(nil),             // 57: weir.v1.Frames
-	(*FdbEntry)(nil),           // 58: weir.v1.FdbEntry
-	nil,                        // 59: weir.v1.SetRequest.FieldsEntry
-	nil,                        // 60: weir.v1.SetRequest.MatchEntry
-	nil,                        // 61: weir.v1.ReportResponse.DroppedEntry
-	nil,                        // 62: weir.v1.Fate.DroppedEntry
-	nil,                        // 63: weir.v1.Port.DroppedEntry
-	nil,                        // 64: weir.v1.Metric.LabelsEntry
+	(*VersionRequest)(nil),       // 0: weir.v1.VersionRequest
+	(*VersionResponse)(nil),      // 1: weir.v1.VersionResponse
+	(*ReportRequest)(nil),        // 2: weir.v1.ReportRequest
+	(*PortsRequest)(nil),         // 3: weir.v1.PortsRequest
+	(*StagesRequest)(nil),        // 4: weir.v1.StagesRequest
+	(*WorkersRequest)(nil),       // 5: weir.v1.WorkersRequest
+	(*MetricsRequest)(nil),       // 6: weir.v1.MetricsRequest
+	(*PintRequest)(nil),          // 7: weir.v1.PintRequest
+	(*AclRequest)(nil),           // 8: weir.v1.AclRequest
+	(*RoutesRequest)(nil),        // 9: weir.v1.RoutesRequest
+	(*NeighboursRequest)(nil),    // 10: weir.v1.NeighboursRequest
+	(*AclResponse)(nil),          // 11: weir.v1.AclResponse
+	(*AclRule)(nil),              // 12: weir.v1.AclRule
+	(*RoutesResponse)(nil),       // 13: weir.v1.RoutesResponse
+	(*Route)(nil),                // 14: weir.v1.Route
+	(*Hop)(nil),                  // 15: weir.v1.Hop
+	(*NeighboursResponse)(nil),   // 16: weir.v1.NeighboursResponse
+	(*Neighbour)(nil),            // 17: weir.v1.Neighbour
+	(*SetRequest)(nil),           // 18: weir.v1.SetRequest
+	(*ReloadRequest)(nil),        // 19: weir.v1.ReloadRequest
+	(*ChangeResponse)(nil),       // 20: weir.v1.ChangeResponse
+	(*Change)(nil),               // 21: weir.v1.Change
+	(*ClearRequest)(nil),         // 22: weir.v1.ClearRequest
+	(*ClearResponse)(nil),        // 23: weir.v1.ClearResponse
+	(*TraceRequest)(nil),         // 24: weir.v1.TraceRequest
+	(*TraceResponse)(nil),        // 25: weir.v1.TraceResponse
+	(*TracedPacket)(nil),         // 26: weir.v1.TracedPacket
+	(*TraceStep)(nil),            // 27: weir.v1.TraceStep
+	(*CaptureRequest)(nil),       // 28: weir.v1.CaptureRequest
+	(*CaptureResponse)(nil),      // 29: weir.v1.CaptureResponse
+	(*CapturedPacket)(nil),       // 30: weir.v1.CapturedPacket
+	(*FdbRequest)(nil),           // 31: weir.v1.FdbRequest
+	(*ConfigRequest)(nil),        // 32: weir.v1.ConfigRequest
+	(*ReportResponse)(nil),       // 33: weir.v1.ReportResponse
+	(*PortsResponse)(nil),        // 34: weir.v1.PortsResponse
+	(*StagesResponse)(nil),       // 35: weir.v1.StagesResponse
+	(*WorkersResponse)(nil),      // 36: weir.v1.WorkersResponse
+	(*ConfigResponse)(nil),       // 37: weir.v1.ConfigResponse
+	(*FdbResponse)(nil),          // 38: weir.v1.FdbResponse
+	(*Fate)(nil),                 // 39: weir.v1.Fate
+	(*Port)(nil),                 // 40: weir.v1.Port
+	(*MetricsResponse)(nil),      // 41: weir.v1.MetricsResponse
+	(*Records)(nil),              // 42: weir.v1.Records
+	(*RecordKind)(nil),           // 43: weir.v1.RecordKind
+	(*RecordDrop)(nil),           // 44: weir.v1.RecordDrop
+	(*Metric)(nil),               // 45: weir.v1.Metric
+	(*PintReport)(nil),           // 46: weir.v1.PintReport
+	(*PintPlan)(nil),             // 47: weir.v1.PintPlan
+	(*PintMeasured)(nil),         // 48: weir.v1.PintMeasured
+	(*Stage)(nil),                // 49: weir.v1.Stage
+	(*Worker)(nil),               // 50: weir.v1.Worker
+	(*Frames)(nil),               // 51: weir.v1.Frames
+	(*FdbEntry)(nil),             // 52: weir.v1.FdbEntry
+	nil,                          // 53: weir.v1.SetRequest.FieldsEntry
+	nil,                          // 54: weir.v1.SetRequest.MatchEntry
+	nil,                          // 55: weir.v1.ReportResponse.DroppedEntry
+	nil,                          // 56: weir.v1.Fate.DroppedEntry
+	nil,                          // 57: weir.v1.Port.DroppedEntry
+	nil,                          // 58: weir.v1.Metric.LabelsEntry
+	(*api.PathAnswer)(nil),       // 59: weir.query.v1.PathAnswer
+	(*api.LatencyAnswer)(nil),    // 60: weir.query.v1.LatencyAnswer
+	(*api.CongestionAnswer)(nil), // 61: weir.query.v1.CongestionAnswer
+	(*api.LoopsAnswer)(nil),      // 62: weir.query.v1.LoopsAnswer
 }
 var file_weir_proto_depIdxs = []int32{
 	12, // 0: weir.v1.AclResponse.rules:type_name -> weir.v1.AclRule
 	14, // 1: weir.v1.RoutesResponse.routes:type_name -> weir.v1.Route
 	15, // 2: weir.v1.Route.hops:type_name -> weir.v1.Hop
 	17, // 3: weir.v1.NeighboursResponse.neighbours:type_name -> weir.v1.Neighbour
-	59, // 4: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
-	60, // 5: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
+	53, // 4: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
+	54, // 5: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
 	21, // 6: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
 	26, // 7: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
 	27, // 8: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
 	30, // 9: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
 	40, // 10: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
-	55, // 11: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
-	56, // 12: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
-	61, // 13: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
+	49, // 11: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
+	50, // 12: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
+	55, // 13: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
 	39, // 14: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
-	57, // 15: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
+	51, // 15: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
 	45, // 16: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
-	46, // 17: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintResponse
+	46, // 17: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintReport
 	42, // 18: weir.v1.ReportResponse.records:type_name -> weir.v1.Records
 	40, // 19: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
-	55, // 20: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
-	56, // 21: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
-	58, // 22: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
-	62, // 23: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
-	63, // 24: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
+	49, // 20: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
+	50, // 21: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
+	52, // 22: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
+	56, // 23: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
+	57, // 24: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
 	39, // 25: weir.v1.Port.copies:type_name -> weir.v1.Fate
 	45, // 26: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
 	42, // 27: weir.v1.MetricsResponse.records:type_name -> weir.v1.Records
 	43, // 28: weir.v1.Records.kinds:type_name -> weir.v1.RecordKind
 	44, // 29: weir.v1.Records.dropped_before:type_name -> weir.v1.RecordDrop
 	44, // 30: weir.v1.RecordKind.drops:type_name -> weir.v1.RecordDrop
-	64, // 31: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
-	48, // 32: weir.v1.PintResponse.paths:type_name -> weir.v1.PintPath
-	49, // 33: weir.v1.PintResponse.hops:type_name -> weir.v1.PintHop
-	52, // 34: weir.v1.PintResponse.values:type_name -> weir.v1.PintValue
-	53, // 35: weir.v1.PintResponse.measured:type_name -> weir.v1.PintMeasured
-	54, // 36: weir.v1.PintResponse.loops:type_name -> weir.v1.PintLoop
-	50, // 37: weir.v1.PintResponse.pools:type_name -> weir.v1.PintPool
-	47, // 38: weir.v1.PintResponse.plans:type_name -> weir.v1.PintPlan
-	51, // 39: weir.v1.PintHop.frequent:type_name -> weir.v1.PintFrequent
-	0,  // 40: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
-	2,  // 41: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
-	3,  // 42: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
-	4,  // 43: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
-	5,  // 44: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
-	6,  // 45: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
-	7,  // 46: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
-	31, // 47: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
-	32, // 48: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
-	8,  // 49: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
-	9,  // 50: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
-	10, // 51: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
-	18, // 52: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
-	19, // 53: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
-	22, // 54: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
-	24, // 55: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
-	28, // 56: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
-	1,  // 57: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
-	33, // 58: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
-	34, // 59: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
-	35, // 60: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
-	36, // 61: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
-	41, // 62: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
-	46, // 63: weir.v1.Switch.Pint:output_type -> weir.v1.PintResponse
-	38, // 64: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
-	37, // 65: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
-	11, // 66: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
-	13, // 67: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
-	16, // 68: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
-	20, // 69: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
-	20, // 70: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
-	23, // 71: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
-	25, // 72: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
-	29, // 73: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
-	57, // [57:74] is the sub-list for method output_type
-	40, // [40:57] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	58, // 31: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
+	48, // 32: weir.v1.PintReport.measured:type_name -> weir.v1.PintMeasured
+	47, // 33: weir.v1.PintReport.plans:type_name -> weir.v1.PintPlan
+	59, // 34: weir.v1.PintReport.paths:type_name -> weir.query.v1.PathAnswer
+	60, // 35: weir.v1.PintReport.latency:type_name -> weir.query.v1.LatencyAnswer
+	61, // 36: weir.v1.PintReport.congestion:type_name -> weir.query.v1.CongestionAnswer
+	62, // 37: weir.v1.PintReport.loops:type_name -> weir.query.v1.LoopsAnswer
+	0,  // 38: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
+	2,  // 39: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
+	3,  // 40: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
+	4,  // 41: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
+	5,  // 42: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
+	6,  // 43: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
+	7,  // 44: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
+	31, // 45: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
+	32, // 46: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
+	8,  // 47: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
+	9,  // 48: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
+	10, // 49: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
+	18, // 50: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
+	19, // 51: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
+	22, // 52: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
+	24, // 53: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
+	28, // 54: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
+	1,  // 55: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
+	33, // 56: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
+	34, // 57: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
+	35, // 58: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
+	36, // 59: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
+	41, // 60: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
+	46, // 61: weir.v1.Switch.Pint:output_type -> weir.v1.PintReport
+	38, // 62: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
+	37, // 63: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
+	11, // 64: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
+	13, // 65: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
+	16, // 66: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
+	20, // 67: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
+	20, // 68: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
+	23, // 69: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
+	25, // 70: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
+	29, // 71: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
+	55, // [55:72] is the sub-list for method output_type
+	38, // [38:55] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_weir_proto_init() }
@@ -4960,7 +4138,7 @@ func file_weir_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_proto_rawDesc), len(file_weir_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   65,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -58,6 +58,8 @@ var layers = []layer{
 		"the store merges records and knows neither questions nor transport"},
 	{"telemetry/query", []string{"telemetry/store", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/pint/...", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"answers come from the store and the systems"},
+	{"telemetry/local", []string{"telemetry/export", "telemetry/pint", "telemetry/pint/...", "telemetry/query", "telemetry/record", "telemetry/store"},
+		"a switch's own answers are those of the engine over a smaller store, which an exporter fills"},
 	{"telemetry/view/ipfix", []string{"telemetry/query"}, "heavy flows in another system's format, as query answers them"},
 	{"telemetry/view/parquet", []string{"telemetry/query", "telemetry/store", "telemetry/pint", "telemetry/pint/...", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"answers as tables, and beside them the records as the store has them"},
@@ -77,8 +79,8 @@ var layers = []layer{
 		"the simulator, the collector and the live switch run the same algorithm, so it knows no packet and no I/O"},
 
 	// Users of both.
-	{"control/...", []string{"control/...", "internal/plainjson", "internal/socket", "pipeline", "pipeline/packet", "pipeline/table", "telemetry/record", "telemetry/query"},
-		"control declares what it needs of a stage or a switch; only cmd joins them"},
+	{"control/...", []string{"control/...", "internal/plainjson", "internal/socket", "pipeline", "pipeline/packet", "pipeline/table", "telemetry/record", "telemetry/query", "telemetry/view/api"},
+		"control declares what it needs of a stage or a switch, which node joins; a switch answers questions in the messages of the collector's API"},
 	{"dataplane/lab/netnstest", []string{"dataplane/lab/netns", "dataplane/lab/process"}, "tests of any package use it, so it may use none of them"},
 	{"dataplane/traffic/bpf", nil, "programs that send and receive in the kernel"},
 	{"dataplane/traffic/traffictest", []string{"dataplane/lab/netnstest", "dataplane/traffic"}, "tests of any package send its packets"},
@@ -106,7 +108,7 @@ var layers = []layer{
 		"config gathers the Config of every package"},
 	{"p4/tables", []string{"pipeline", "stages/...", "telemetry/hash", "telemetry/pint", "telemetry/pint/...", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"entries are made of the stages' own numbers, whoever writes them; files and faults' lines are config's and cmd's"},
-	{"node", []string{"config", "control/...", "dataplane/port", "dataplane/worker", "internal/buildinfo", "internal/privilege", "pipeline/...", "stages/...", "telemetry/export", "telemetry/pint", "telemetry/record", "telemetry/status"},
+	{"node", []string{"config", "control/...", "dataplane/port", "dataplane/worker", "internal/buildinfo", "internal/privilege", "pipeline/...", "stages/...", "telemetry/export", "telemetry/local", "telemetry/pint", "telemetry/query", "telemetry/record", "telemetry/status", "telemetry/view/api"},
 		"it joins packet path, record path and control into one switch, and is what programs import; of the systems it knows only what control shows"},
 	{"bench/...", []string{"bench/...", "config", "control/...", "dataplane/...", "pipeline/...", "stages/...", "telemetry/..."},
 		"benchmarks are users of everything and nobody's tool but cmd's"},

@@ -246,7 +246,7 @@ func TestFinalReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.source = &cpuSource{Source: source, cpu: r.cpu}
-	if r.export, err = export.NewPath(c.Telemetry, c.Switch.ID, c.Switch.Name, c.Switch.Hash, nil, r.source); err != nil {
+	if r.export, err = export.NewPath(c.Telemetry, c.Switch.ID, c.Switch.Name, c.Switch.Hash, nil, nil, r.source); err != nil {
 		t.Fatal(err)
 	}
 	r.running.Go(r.read)

@@ -54,7 +54,7 @@ func startRecorder(n *Node) (*recorder, error) {
 	}
 	n.plane.LeaveEpochs()
 	r.source = &cpuSource{Source: measured, cpu: cpu}
-	if r.export, err = export.NewPath(c.Telemetry, c.Switch.ID, c.Switch.Name, c.Switch.Hash, nil, r.source); err != nil {
+	if r.export, err = export.NewPath(c.Telemetry, c.Switch.ID, c.Switch.Name, c.Switch.Hash, nil, nil, r.source); err != nil {
 		return nil, errors.Join(err, r.stop())
 	}
 	r.running.Go(func() { measured.Run(r.end) })

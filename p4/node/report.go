@@ -118,7 +118,7 @@ func (n *Node) pint(r *api.ReportResponse) error {
 	if err != nil {
 		return err
 	}
-	r.Pint = &api.PintResponse{Plans: []*api.PintPlan{{Id: uint32(plan.ID), Digest: fmt.Sprintf("%016x", digest)}}}
+	r.Pint = &api.PintReport{Plans: []*api.PintPlan{{Id: uint32(plan.ID), Digest: fmt.Sprintf("%016x", digest)}}}
 	if !slices.ContainsFunc(plan.Queries, func(q pint.Query) bool { return q.Value == pint.HopLatency }) {
 		return nil
 	}

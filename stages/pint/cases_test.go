@@ -3,6 +3,7 @@ package pint
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+	"github.com/weirswitch/weir/telemetry/query"
 )
 
 func still() int64 { return 1000 }
@@ -98,7 +100,7 @@ func TestLocal(t *testing.T) {
 			t.Fatalf("% x", out[0])
 		}
 	}
-	if p := n.sink().Paths(Selection{}); len(p) != 1 || !p[0].Certain || !slices.Equal(p[0].Path, []uint64{1}) {
+	if p := n.paths(); len(p) != 1 || !p[0].Certain || !slices.Equal(p[0].numbers, []uint64{1}) {
 		t.Errorf("%+v", p)
 	}
 	if c := counts(n.sink()); c["local_packets_total"] != 60 {
@@ -140,7 +142,7 @@ func TestUnknownAndSaturated(t *testing.T) {
 	if c := counts(n.nodes[1].module); c["unknown_plan_packets_total"] != 1 || c["saturated_packets_total"] != 1 || c["transited_packets_total"] != 2 {
 		t.Errorf("%v", c)
 	}
-	if c := counts(n.sink()); c["unknown_plan_packets_total"] != 2 || c["records_total"] != 1 || c["unknown_plan_records_total"] != 0 || c["sunk_packets_total"] != 3 {
+	if c := counts(n.sink()); c["unknown_plan_packets_total"] != 2 || c["records_total"] != 1 || c["sunk_packets_total"] != 3 {
 		t.Errorf("%v", c)
 	}
 }
@@ -167,11 +169,15 @@ func TestLoop(t *testing.T) {
 		}
 		var found uint64
 		for _, node := range n.nodes[1:3] {
-			for _, l := range node.module.Loops(Selection{}) {
-				found += l.Packets
-				if l.Flow.SrcPort != 1 || l.Hops == 0 {
-					t.Errorf("%+v", l)
+			answer, err := n.ask(node.module, query.Question{Kind: query.KindLoops})
+			if err == nil {
+				loops := answer.(*query.LoopsAnswer)
+				found += loops.Reported
+				if len(loops.Flows) != 1 || !strings.Contains(loops.Flows[0].Flow, ":1 > ") {
+					t.Errorf("%+v", loops)
 				}
+			} else if !errors.Is(err, query.ErrNoRecords) {
+				t.Error(err)
 			}
 			checkSum(t, node.module, counts(node.module)["packets_total"])
 		}
@@ -179,8 +185,9 @@ func TestLoop(t *testing.T) {
 			t.Errorf("drop %v: %d reports, after %d rounds the packet is % x", drop, found, rounds, frames[0])
 		}
 		good := n.through([][]byte{aFrame(200)}, func(int) int64 { return 1 })
-		if good[0] == nil || len(n.sink().Loops(Selection{})) != 0 {
-			t.Error("a packet that does not loop was reported")
+		answer, err := n.ask(n.sink(), query.Question{Kind: query.KindLoops})
+		if loops, ok := answer.(*query.LoopsAnswer); good[0] == nil || !ok || len(loops.Flows) != 0 || loops.Reported != 0 {
+			t.Errorf("a packet that does not loop was reported: %+v, %v", answer, err)
 		}
 	}
 }
@@ -209,11 +216,11 @@ func TestTwoPlans(t *testing.T) {
 	next.Edge = []string{"p0"}
 	n.nodes[0] = newNode(t, 1, next, largeFrame)
 	send()
-	if c := counts(n.sink()); c["unknown_plan_records_total"] != 0 || c["unknown_plan_packets_total"] != 0 || c["decoded_records_total"] != 160 {
+	if c := counts(n.sink()); c["unknown_plan_packets_total"] != 0 || c["records_total"] != 160 {
 		t.Errorf("%v", c)
 	}
-	p := n.sink().Paths(Selection{})
-	if len(p) != 1 || !p[0].Certain || !slices.Equal(p[0].Path, []uint64{1, 2, 3}) || p[0].Packets != 80 {
+	p := n.paths()
+	if len(p) != 1 || !p[0].Certain || !slices.Equal(p[0].numbers, []uint64{1, 2, 3}) || p[0].Packets != 80 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -245,7 +252,7 @@ func TestRollOut(t *testing.T) {
 					n.nodes[i] = newNode(t, uint32(i+1), config(i, step[0], step[1]), largeFrame)
 				}
 				if i == len(n.nodes)-1 {
-					before = counts(n.sink())["decoded_records_total"]
+					before = counts(n.sink())["records_total"]
 				}
 				frames = n.at(i, frames, still)
 				if got := counts(n.nodes[i].module)["unknown_plan_packets_total"]; got != 0 {
@@ -257,11 +264,11 @@ func TestRollOut(t *testing.T) {
 					t.Fatalf("step %v, switch %d changes: % x", step, changed+1, frames[k])
 				}
 			}
-			if got := counts(n.sink())["decoded_records_total"] - before; got != 60 {
+			if got := counts(n.sink())["records_total"] - before; got != 60 {
 				t.Errorf("step %v, switch %d changes: %d digests of 60 are recorded", step, changed+1, got)
 			}
-			for _, p := range n.sink().Paths(Selection{}) {
-				if !p.Certain || !slices.Equal(p.Path, []uint64{1, 2, 3}) {
+			for _, p := range n.paths() {
+				if !p.Certain || !slices.Equal(p.numbers, []uint64{1, 2, 3}) {
 					t.Errorf("step %v, switch %d changes: %+v", step, changed+1, p)
 				}
 			}
@@ -309,11 +316,11 @@ func TestIPID(t *testing.T) {
 			}
 		}
 		certain := 0
-		for _, p := range n.sink().Paths(Selection{}) {
+		for _, p := range n.paths() {
 			if p.Packets < 60 {
 				continue
 			}
-			if certain++; !p.Certain || !slices.Equal(p.Path, []uint64{1, 2, 3, 4, 5}) {
+			if certain++; !p.Certain || !slices.Equal(p.numbers, []uint64{1, 2, 3, 4, 5}) {
 				t.Errorf("%s: %+v", identification, p)
 			}
 		}
@@ -346,7 +353,7 @@ func TestIPIDWithoutRouters(t *testing.T) {
 	if out := n.through([][]byte{f}, func(int) int64 { return 1 }); !bytes.Equal(out[0], f) {
 		t.Errorf("% x", out[0])
 	}
-	if c := counts(n.sink()); c["unknown_hop_packets_total"] != 1 || c["no_hops_records_total"] != 1 || len(n.sink().Paths(Selection{})) != 0 {
+	if c := counts(n.sink()); c["unknown_hop_packets_total"] != 1 || c["records_total"] != 1 || len(n.paths()) != 0 {
 		t.Errorf("%v", c)
 	}
 }
@@ -377,7 +384,8 @@ func TestRingFull(t *testing.T) {
 	stop := make(chan struct{})
 	close(stop)
 	n.sink().Run(stop)
-	if got := counts(n.sink()); got["decoded_records_total"] != 64 {
+	n.paths() // which collects
+	if got := counts(n.sink()); got["exported_digests_total"] != 64 {
 		t.Errorf("%v", got)
 	}
 }
@@ -440,8 +448,8 @@ func TestConfig(t *testing.T) {
 		{func(c *Config) { c.NextPlan = ipid }, []string{"next_plan: the plans have carriers"}},
 		{func(c *Config) { c.Plan, c.NextPlan = ipid, ipid }, []string{"both plans have the id 3", "does not say which plan"}},
 		{func(c *Config) { c.Edge = []string{"p0", "p9", "p0"} }, []string{`edge[1]: port "p9" is not defined`, `edge[2]: port "p0" appears twice`}},
-		{func(c *Config) { c.Identification, c.MaxFlows, c.Records, c.RoundTrip = "some", 0, -1, 0 },
-			[]string{"identification:", "max_flows: 0", "records: -1", "round_trip: 0s"}},
+		{func(c *Config) { c.Identification, c.Records, c.RoundTrip = "some", -1, 0 },
+			[]string{"identification:", "records: -1", "round_trip: 0s"}},
 		{func(c *Config) { c.IntervalBits = 30 }, nil},
 		{func(c *Config) { c.IntervalBits = 19 }, []string{"interval_bits: 19"}},
 		{func(c *Config) { c.IntervalBits = -1 }, []string{"interval_bits: -1"}},

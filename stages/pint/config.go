@@ -48,10 +48,7 @@ type Config struct {
 	// Links are pairs of switch ids, if the network is known: paths then decode
 	// from fewer packets.
 	Links [][]uint64 `toml:"links"`
-	// MaxFlows is how many flows a sink keeps for each query, 1 to 2^24. The
-	// least recently heard of are forgotten, and counted.
-	MaxFlows int `toml:"max_flows"`
-	// Records is how many records wait for the recorder at most, per worker.
+	// Records is how many digests wait for the exporter at most, per worker.
 	Records int `toml:"records"`
 	// RoundTrip is the base round trip time of the network: the time over which
 	// the use of a link is averaged.
@@ -60,12 +57,11 @@ type Config struct {
 
 // DefaultConfig returns a switch in the middle of a network with the default plan.
 func DefaultConfig() Config {
-	return Config{Identification: IdentificationAny, MaxFlows: 1 << 16, Records: 1 << 14, RoundTrip: time.Millisecond}
+	return Config{Identification: IdentificationAny, Records: 1 << 14, RoundTrip: time.Millisecond}
 }
 
 // Bounds of the configuration.
 const (
-	maxFlows   = 1 << 24
 	maxRecords = 1 << 20
 	// An interval's, as the stages lds have them: 1 ms to 18 min.
 	minInterval, maxInterval = 20, 40
@@ -106,9 +102,6 @@ func (c *Config) load(ports []string) (*loaded, error) {
 	}
 	if c.Identification != IdentificationZero && c.Identification != IdentificationAny {
 		fault("identification: %q: choose %q or %q", c.Identification, IdentificationZero, IdentificationAny)
-	}
-	if c.MaxFlows < 1 || c.MaxFlows > maxFlows {
-		fault("max_flows: %d is out of range: choose 1 to %d", c.MaxFlows, maxFlows)
 	}
 	if c.Records < 1 || c.Records > maxRecords {
 		fault("records: %d is out of range: choose 1 to %d", c.Records, maxRecords)
@@ -242,38 +235,21 @@ func (c *Config) links(fault func(string, ...any)) *pintpath.Topology {
 	return t
 }
 
-// maxPorts is how many port numbers a path of ports chooses among, if they are
-// hashed.
-const maxPorts = 256
-
-// decoders completes the path queries of a plan.
-func (c *Config) decoders(p *pintplan.Plan, t *pintpath.Topology) map[string]sink.DecoderConfig {
-	d := map[string]sink.DecoderConfig{}
-	for i := range p.Queries {
-		q := &p.Queries[i]
-		switch {
-		case q.Aggregation != pint.Path:
-		case q.Value == pint.SwitchID:
-			d[q.Name] = sink.DecoderConfig{Values: c.Switches, Topology: t}
-		default:
-			ports := make([]uint64, maxPorts)
-			for n := range ports {
-				ports[n] = uint64(n)
-			}
-			d[q.Name] = sink.DecoderConfig{Values: ports}
-		}
-	}
-	return d
-}
-
-// decodable says what a sink lacks to decode a plan. A switch without an edge
-// port decodes nothing.
+// decodable says what a sink lacks to decode a plan's paths. A switch without an edge port decodes nothing.
 func (c *Config) decodable(p *pintplan.Plan, l *loaded) error {
 	if !slices.Contains(l.edge, true) {
 		return nil
 	}
-	if _, err := sink.NewRecorder(p, sink.RecorderConfig{MaxFlows: 1, Decoders: c.decoders(p, l.topology)}); err != nil {
-		return fmt.Errorf("plan %d: %w: name the ids of all switches in switches, or the network's links in links", p.ID, err)
+	r, err := sink.NewReader(p)
+	if err != nil {
+		return err
+	}
+	for i := range p.Queries {
+		if q := &p.Queries[i]; q.Aggregation == pint.Path && q.Value == pint.SwitchID {
+			if _, err := r.Decoder(i, sink.DecoderConfig{Values: c.Switches, Topology: l.topology}); err != nil {
+				return fmt.Errorf("plan %d: query %q: %w: name the ids of all switches in switches, or the network's links in links", p.ID, q.Name, err)
+			}
+		}
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ const (
 	hopSaturated                   // of transited and sunk: hop 255 stays
 	hopUnknown                     // ipid: the TTL is no hop number
 	loopsFound
-	recorded // given to the recorder
+	recorded // pushed to the ring
 	ringFull // records lost
 	numCounts
 )
@@ -57,8 +57,8 @@ var countTexts = [numCounts]struct{ name, reason, help string }{
 	hopSaturated: {"saturated_packets_total", "", "packets that passed more than 255 hops"},
 	hopUnknown:   {"unknown_hop_packets_total", "", "packets whose TTL is no hop number"},
 	loopsFound:   {"loop_packets_total", "", "packets that were found to loop"},
-	recorded:     {"records_total", "", "digests given to the recorder"},
-	ringFull:     {"lost_records_total", "", "digests that found the ring to the recorder full"},
+	recorded:     {"records_total", "", "digests taken off packets, or of packets found to loop"},
+	ringFull:     {"lost_records_total", "", "digests that found the ring to the exporter full"},
 }
 
 // counters are one worker's. The worker counts in plain memory and publishes
@@ -109,5 +109,5 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 			Labels: [][2]string{{"id", strconv.Itoa(int(p.ID))}, {"digest", fmt.Sprintf("%016x", p.Digest)}},
 		})
 	}
-	m.recorderMetrics(emit)
+	m.outboxMetrics(emit)
 }

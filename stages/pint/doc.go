@@ -8,7 +8,7 @@
 //	core in ─┘          │ sink: write the last hop, take the digest out  │ ──> out by an edge port
 //	                    └───────────────────────┬────────────────────────┘
 //	                                       ring │ records; full: counted
-//	                    background: Recorder <──┘ ──> paths, latency, congestion, loops
+//	                      background: outbox <──┘ ──> exporter: records
 //
 // A packet that arrives by an edge port begins here, one that leaves by an edge
 // port ends here: the switch is its source, its sink, both, or in between.
@@ -37,11 +37,11 @@
 // The switch's id, the port numbers, the arrival, the time from there to this
 // stage, the use of the output link, the packets that wait there, and their
 // share of the ring. Only what the plan asks for is found out. The stage also
-// keeps exact histograms of latency and queue, to compare with what sinks decode.
+// keeps exact histograms of latency and queue, to compare with what digests say.
 //
 // # Records
 //
-// Where records are kept (Listen), what the rings bring goes to the exporter too: in batches of
+// Where records are kept (Listen), what the rings bring goes to the exporter: in batches of
 // up to 4096 digests of a plan, of a partition of the flows (record.Partitions) and of a slice of 2^30
 // ns, numbered by partition. A record's missed packets are those whose digests found a ring, or
 // the room behind it, full. Packets that were found to loop are in batches of their own.
@@ -55,7 +55,7 @@
 // and of digests
 //
 //	sunk and local packets of known plans + loops found = records + lost records
-//	records = exported + unexported digests, where a spool keeps records
+//	records = exported + unexported digests, where records are kept
 //
 // and beside that unknown plans, saturated hops, loops, and records that found
 // the ring full. Drop reasons: pint_loop, pint_host_shim.

@@ -2,8 +2,11 @@ package pint
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -14,6 +17,9 @@ import (
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/telemetry/hash"
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+	"github.com/weirswitch/weir/telemetry/query"
+	envelope "github.com/weirswitch/weir/telemetry/record"
+	"github.com/weirswitch/weir/telemetry/store"
 )
 
 // node is one switch of a test network: parser, a cross-connect from port 0 to
@@ -33,6 +39,8 @@ type testNetwork struct {
 	nodes []*node
 	now   int64
 
+	stores map[*Module]*store.Store // of what was recorded
+
 	headroom int  // in front of packets, if not 0
 	ttl      bool // the switches route: each lowers the TTL
 }
@@ -50,7 +58,7 @@ func newChainOf(t testing.TB, f hash.Family, hops int, c Config, maxFrame int) *
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { pool.Close() })
-	n := &testNetwork{t: t, batch: packet.NewBatch(pool.NewCache(), packet.BatchSize), now: 1_000_000_000}
+	n := &testNetwork{t: t, batch: packet.NewBatch(pool.NewCache(), packet.BatchSize), now: 1_000_000_000, stores: map[*Module]*store.Store{}}
 	for i := range hops {
 		c.Edge = nil
 		if i == 0 {
@@ -77,6 +85,7 @@ func newNodeOf(t testing.TB, f hash.Family, id uint32, c Config, maxFrame int) *
 		t.Fatal(err)
 	}
 	m.Inline()
+	m.Listen()
 	env.Needs = m.Needs()
 	p, err := parse.New(parse.DefaultConfig(), env)
 	if err != nil {
@@ -168,6 +177,56 @@ func (n *testNetwork) through(frames [][]byte, latency func(hop int) int64) [][]
 }
 
 func (n *testNetwork) sink() *Module { return n.nodes[len(n.nodes)-1].module }
+
+// ask asks the engine about all that a switch has recorded.
+func (n *testNetwork) ask(m *Module, q query.Question) (any, error) {
+	n.t.Helper()
+	s := n.stores[m]
+	if s == nil {
+		s = new(store.Store)
+		n.stores[m] = s
+	}
+	m.drain()
+	m.Collect(math.MaxInt64, true, func(h *envelope.Header, body func([]byte) ([]byte, error)) {
+		h.Switch, h.Hash = m.env.ID, m.env.Hash
+		text, err := body(nil)
+		if outcome := s.Add(*h, text); err != nil || outcome != store.Taken {
+			n.t.Fatalf("a record is %v: %v", outcome, err)
+		}
+	})
+	s.Sort()
+	plans, switches, links := m.Decoding()
+	e := query.Engine{Store: s, Plans: plans, Switches: switches, Topology: links}
+	return e.Ask(context.Background(), &q)
+}
+
+// path is what is known of a flow's path.
+type path struct {
+	query.FlowPath
+	numbers []uint64 // of the switches
+}
+
+// paths are those that the digests of the last switch tell.
+func (n *testNetwork) paths() (list []path) {
+	n.t.Helper()
+	answer, err := n.ask(n.sink(), query.Question{Kind: query.KindPath})
+	if errors.Is(err, query.ErrNoRecords) {
+		return nil
+	}
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, f := range answer.(*query.PathAnswer).Flows {
+		p := path{FlowPath: f}
+		for _, h := range f.Hops {
+			if f.Known {
+				p.numbers = append(p.numbers, h.Number)
+			}
+		}
+		list = append(list, p)
+	}
+	return list
+}
 
 // counts are the counters of a switch by name and reason.
 func counts(m *Module) map[string]uint64 {

@@ -9,8 +9,7 @@ import (
 	envelope "github.com/weirswitch/weir/telemetry/record"
 )
 
-// outbox is where digests wait to be exported: behind the ring that feeds the
-// recorder, in front of the goroutine that collects. Its fields but the counters are
+// outbox is where digests wait to be exported: between the workers' rings and the goroutine that collects. Its fields but the counters are
 // guarded by the module's lock.
 type outbox struct {
 	waiting []record
@@ -205,7 +204,7 @@ func (m *Module) outboxMetrics(emit func(pipeline.Metric)) {
 	}{
 		{"exported_batches_total", "batches of digests given to the exporter", batches},
 		{"exported_digests_total", "digests given to the exporter in batches", exported},
-		{"unexported_digests_total", "digests given to the recorder for which there was no room on the way to the exporter", lost},
+		{"unexported_digests_total", "digests for which there was no room on the way to the exporter", lost},
 	} {
 		emit(pipeline.Metric{Name: v.name, Help: v.help, Value: float64(v.n)})
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
-	"github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
 // The drop reasons of the stage.
@@ -33,13 +32,8 @@ type Module struct {
 	stages []*stage
 	plans  []livePlan
 
-	mu       sync.Mutex // guards what follows, between Run and questions
-	recorder *sink.Recorder
-	noted    []pint.Record // about to be recorded
-	outbox   *outbox       // nil: nobody keeps records of digests
-	queries  []pint.Query  // of all plans, by name
-	loops    map[pint.FlowKey]*loopEntry
-	events   map[sink.Event]uint64
+	mu     sync.Mutex // guards outbox, between Run and Collect
+	outbox *outbox    // nil: records of digests are not collected
 
 	batches *batches // of the goroutine that collects
 }
@@ -65,10 +59,7 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{
-		env: env, config: c, loaded: l, needs: packet.NeedID,
-		loops: map[pint.FlowKey]*loopEntry{}, events: map[sink.Event]uint64{},
-	}
+	m := &Module{env: env, config: c, loaded: l, needs: packet.NeedID}
 	if err := c.useFamily(env.Hash, l.plans); err != nil {
 		return nil, err
 	}
@@ -79,9 +70,6 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 		if err := m.addPlan(p); err != nil {
 			return nil, err
 		}
-	}
-	if err := m.newRecorder(); err != nil {
-		return nil, err
 	}
 	for range max(env.Workers, 1) {
 		s, err := m.newStage()
@@ -109,7 +97,7 @@ func (m *Module) addPlan(p *pintplan.Plan) error {
 	if p.Carrier == pintplan.CarrierIPID {
 		m.needs |= packet.NeedIPIDCarrier
 	}
-	// The recorder's windows need the time too, so it is always known.
+	// Records have the time of a digest, so it is always known.
 	m.needs |= packet.NeedArrival
 	if m.asked(pint.QueueOccupancy, pint.QueueCongestion, pint.EgressUtilisation) {
 		m.needs |= packet.NeedDepth

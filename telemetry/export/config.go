@@ -33,13 +33,16 @@ type Config struct {
 	// SpoolBytes bounds the folder's files of this switch; beyond, the oldest
 	// file goes.
 	SpoolBytes int64 `toml:"spool_bytes"`
+	// LocalBytes bounds the memory for PINT's digests that the switch keeps to answer questions itself
+	// (weir ctl show paths, latency, congestion, loops); beyond, the oldest go. 0: it keeps none.
+	LocalBytes int64 `toml:"local_bytes"`
 }
 
 // DefaultSpool is the folder of a switch that has a collector and names none.
 const DefaultSpool = "/var/lib/weir/spool"
 
-// DefaultConfig writes nothing; a spool is bounded to 256 MiB.
-func DefaultConfig() Config { return Config{SpoolBytes: 256 << 20} }
+// DefaultConfig writes nothing; a spool is bounded to 256 MiB, digests in memory to 32 MiB.
+func DefaultConfig() Config { return Config{SpoolBytes: 256 << 20, LocalBytes: 32 << 20} }
 
 // Complete fills in what depends on other keys.
 func (c *Config) Complete() {
@@ -48,14 +51,21 @@ func (c *Config) Complete() {
 	}
 }
 
-// minSpool is the smallest bound: a full file and the one being written.
-const minSpool = 1 << 20
+const (
+	// minSpool is the smallest bound: a full file and the one being written.
+	minSpool = 1 << 20
+	// minLocal holds a few seconds of a small network, as package store has it.
+	minLocal = 1 << 20
+)
 
 // Validate reports all faults, each beginning with its key.
 func (c *Config) Validate() error {
 	var errs []error
 	if c.SpoolBytes < minSpool {
 		errs = append(errs, fmt.Errorf("spool_bytes = %d: choose at least %d", c.SpoolBytes, minSpool))
+	}
+	if c.LocalBytes != 0 && c.LocalBytes < minLocal {
+		errs = append(errs, fmt.Errorf("local_bytes = %d: choose at least %d, or 0 to keep no digests in memory", c.LocalBytes, minLocal))
 	}
 	o := c.Options("")
 	if err := o.Validate(); err != nil {

@@ -64,7 +64,7 @@ func TestExport(t *testing.T) {
 	c.Spool = filepath.Join(t.TempDir(), "deep", "spool")
 	for id, name := range []string{"s1", "s2-x"} {
 		source := &numbers{stop: 10, kind: record.LDS}
-		e := New(uint32(id), name, hash.Family(id), []Source{source}, openSpool(t, c, name))
+		e := New(uint32(id), name, hash.Family(id), []Source{source}, openSpool(t, c, name), nil)
 		for e.Poll(0) > 0 {
 		}
 		e.Finish(0)
@@ -98,7 +98,7 @@ func TestBound(t *testing.T) {
 	for run := range 2 {
 		spool := openSpool(t, c, "s1")
 		source := &numbers{next: next, stop: next + 2000, kind: record.DiSketch, size: 1000}
-		e := New(1, "s1", hash.XX, []Source{source}, spool)
+		e := New(1, "s1", hash.XX, []Source{source}, spool, nil)
 		for e.Poll(0) > 0 {
 		}
 		next = source.next
@@ -125,7 +125,7 @@ func TestFullDisk(t *testing.T) {
 	spool := openSpool(t, Config{Spool: t.TempDir(), SpoolBytes: minSpool}, "s1")
 	good := spool.file
 	source := &numbers{stop: 3}
-	e := New(1, "s1", hash.XX, []Source{source}, spool)
+	e := New(1, "s1", hash.XX, []Source{source}, spool, nil)
 	e.Poll(0)
 	spool.file, source.stop = full, 6
 	e.Poll(0)
@@ -143,7 +143,7 @@ func TestFullDisk(t *testing.T) {
 // back, ends its file, and the next goes to another.
 func TestPartOfARecord(t *testing.T) {
 	spool := openSpool(t, Config{Spool: t.TempDir(), SpoolBytes: 64 * minSpool}, "s1")
-	e := New(1, "s1", hash.XX, []Source{&numbers{stop: 6}}, spool)
+	e := New(1, "s1", hash.XX, []Source{&numbers{stop: 6}}, spool, nil)
 	e.Poll(0)
 	good := spool.file
 	r, w, err := os.Pipe() // takes a part, and cannot be cut
@@ -178,7 +178,7 @@ func TestFolderVanishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := &numbers{stop: 100, size: 10_000}
-	e := New(1, "s1", hash.XX, []Source{source}, spool)
+	e := New(1, "s1", hash.XX, []Source{source}, spool, nil)
 	for e.Poll(0) > 0 {
 	}
 	if got := e.Counters(0); got.Records != 100 || got.Lost != 0 {
@@ -202,7 +202,7 @@ func TestOneWriter(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.Spool, "s1-00000001.records"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	e := New(1, "s1", hash.XX, []Source{&numbers{stop: 30, size: 10_000}}, first)
+	e := New(1, "s1", hash.XX, []Source{&numbers{stop: 30, size: 10_000}}, first, nil)
 	for e.Poll(0) > 0 {
 	}
 	if got := e.Counters(0); got.Records != 29 || got.Lost != 1 {
@@ -233,7 +233,7 @@ func TestEmptyFiles(t *testing.T) {
 // TestCut: the end of a file that a switch is still writing is no fault, garbage is.
 func TestCut(t *testing.T) {
 	c := Config{Spool: t.TempDir(), SpoolBytes: minSpool}
-	e := New(1, "s1", hash.XX, []Source{&numbers{stop: 3}}, openSpool(t, c, "s1"))
+	e := New(1, "s1", hash.XX, []Source{&numbers{stop: 3}}, openSpool(t, c, "s1"), nil)
 	e.Poll(0)
 	found, err := spoolFiles(c.Spool, "s1")
 	if err != nil || len(found) != 1 {
@@ -272,7 +272,7 @@ func TestRefuses(t *testing.T) {
 func TestRun(t *testing.T) {
 	source := &numbers{stop: 20}
 	spool := openSpool(t, Config{Spool: t.TempDir(), SpoolBytes: minSpool}, "s1")
-	e := New(1, "s1", hash.XX, []Source{source}, spool)
+	e := New(1, "s1", hash.XX, []Source{source}, spool, nil)
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		e.Run(stop, func() int64 { return time.Now().UnixNano() })

@@ -27,6 +27,11 @@ type Sink interface {
 	Write(h *record.Header, encoded []byte) error
 }
 
+// Local is a store on the switch itself. Add takes a record of kind PINT; it keeps nothing of body.
+type Local interface {
+	Add(h *record.Header, body []byte)
+}
+
 // Counters count the records of one kind. Made are Records and Lost.
 type Counters struct {
 	Records uint64 // written
@@ -43,23 +48,25 @@ type Exporter struct {
 	name    string
 	hash    hash.Family
 	sources []Source
-	sink    Sink
-	buffer  []byte
+	sink    Sink          // nil: records are not kept
+	local   Local         // nil: none
+	buffer  []byte        // of the latest record
+	body    []byte        // of the latest record of digests
 	counts  [256]counters // by kind
 
 	mu   sync.Mutex // guards lost
 	lost tallies
 }
 
-// New returns the exporter of the switch with the given number, name and hash family. A
-// nil sink makes the sources be drained all the same, and writes nothing.
-func New(id uint32, name string, family hash.Family, sources []Source, sink Sink) *Exporter {
+// New returns the exporter of the switch with the given number, name and hash family. All records go to
+// the sink, and those of PINT's digests to the local store. Without either, sources are drained all the same.
+func New(id uint32, name string, family hash.Family, sources []Source, sink Sink, local Local) *Exporter {
 	for _, s := range sources {
-		if l, ok := s.(Listener); ok && sink != nil {
+		if l, ok := s.(Listener); ok && (sink != nil || local != nil) {
 			l.Listen()
 		}
 	}
-	return &Exporter{id: id, name: name, hash: family, sources: sources, sink: sink}
+	return &Exporter{id: id, name: name, hash: family, sources: sources, sink: sink, local: local}
 }
 
 // Poll collects from all sources once, and returns how many records came.
@@ -80,10 +87,18 @@ func (e *Exporter) collect(now int64, last bool) (records int) {
 }
 
 func (e *Exporter) emit(h *record.Header, body func([]byte) ([]byte, error)) {
+	h.Switch, h.Name, h.Hash = e.id, e.name, e.hash
+	if e.local != nil && h.Kind == record.PINT {
+		text, err := body(e.body[:0])
+		if err == nil {
+			e.body = text
+			e.local.Add(h, text)
+		}
+		body = func(dst []byte) ([]byte, error) { return append(dst, text...), err }
+	}
 	if e.sink == nil {
 		return
 	}
-	h.Switch, h.Name, h.Hash = e.id, e.name, e.hash
 	c := &e.counts[h.Kind]
 	encoded, err := record.Append(e.buffer[:0], h, body)
 	e.buffer = encoded[:0]

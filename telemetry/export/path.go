@@ -28,9 +28,9 @@ type Path struct {
 	shipper *Shipper // nil: records stay in the spool
 }
 
-// NewPath opens the spool, if one is configured, and joins the sources to it. notify, if
+// NewPath opens the spool, if one is configured, and joins the sources to it, and to a local store, if there is one. notify, if
 // set, is called when the connection to the collector comes or goes.
-func NewPath(c Config, id uint32, name string, family hash.Family, notify func(Status), sources ...Source) (*Path, error) {
+func NewPath(c Config, id uint32, name string, family hash.Family, local Local, notify func(Status), sources ...Source) (*Path, error) {
 	p := &Path{id: id, name: name, notify: notify}
 	if notify == nil {
 		p.notify = func(Status) {}
@@ -43,7 +43,7 @@ func NewPath(c Config, id uint32, name string, family hash.Family, notify func(S
 		}
 		sink = p.Spool
 	}
-	p.Exporter = New(id, name, family, sources, sink)
+	p.Exporter = New(id, name, family, sources, sink, local)
 	return p, nil
 }
 

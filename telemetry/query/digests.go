@@ -383,7 +383,7 @@ func (e *Engine) tracer(r *sink.Reader, confidence float64) (*tracer, error) {
 	if !ok {
 		return nil, nil
 	}
-	return newTracer(r, query, confidence, e.switchNumbers())
+	return e.newTracer(r, query, confidence)
 }
 
 // suitsSwitches ranks queries for the path of switches.
@@ -394,8 +394,9 @@ func suitsSwitches(q *pint.Query) int {
 	return 0
 }
 
-// switchNumbers are those of all switches of which a record came.
+// switchNumbers are those of all switches of which a record came, and Switches.
 func (e *Engine) switchNumbers() (all []uint64) {
+	all = slices.Clone(e.Switches)
 	for _, name := range e.Store.Switches() {
 		if id, ok := e.Store.Switch(name); ok && !slices.Contains(all, uint64(id)) {
 			all = append(all, uint64(id))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/telemetry/oblivious"
+	pintpath "github.com/weirswitch/weir/telemetry/pint/path"
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -35,6 +36,10 @@ type Engine struct {
 	Now   int64
 	// Plans are PINT's plans whose digests can be read; none: pint.DefaultPlan.
 	Plans []*pintplan.Plan
+	// Switches are numbers of switches beside those of which there are records, and Topology the links
+	// between switches, nil if they are not known: among these, paths are decoded from digests.
+	Switches []uint64
+	Topology *pintpath.Topology
 	// Limits bound the cost of a question.
 	Limits Limits
 

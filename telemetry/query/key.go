@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"net"
 	"net/netip"
 	"strings"
 
@@ -70,10 +71,15 @@ func parseEnd(text string) (netip.Addr, uint16, error) {
 	return p.Addr().Unmap().WithZone(""), p.Port(), nil
 }
 
-// FormatKey writes a key as ParseKey reads it.
+// FormatKey writes a key as ParseKey reads it. PINT's flows of packets that are not IP, which ParseKey does
+// not read, are addresses and an EtherType, in the place of the destination's port; in other systems all of
+// them are one flow.
 func FormatKey(k Key) string {
-	if k.Version == 0 {
+	switch {
+	case k == Key{}:
 		return "not IP"
+	case k.Version == 0:
+		return fmt.Sprintf("%s > %s type 0x%04x", net.HardwareAddr(k.Src[:6]), net.HardwareAddr(k.Dst[:6]), k.DstPort)
 	}
 	if k.Proto == 0 && k.SrcPort == 0 && k.DstPort == 0 {
 		return fmt.Sprintf("%s > %s", k.SrcAddr(), k.DstAddr())

@@ -143,6 +143,9 @@ func (p *hopPool) stats(q *Question) (list []HopStats, more int) {
 	for _, at := range places {
 		t := p.by[at]
 		h := HopStats{Hop: at.hop, Flows: t.flows, ValueStats: t.stats(codec, q.quantiles(), 1-p.d.Confidence)}
+		if !p.d.one {
+			t.interpolate(codec, &h.ValueStats)
+		}
 		if at.known {
 			h.Switch = p.d.e.hopName(at.sw, pint.SwitchID)
 		}

@@ -27,7 +27,7 @@ func (e *Engine) tracePaths(q *Question) (*PathAnswer, error) {
 		return nil, err
 	}
 	query := &d.reader.Plan().Queries[d.query]
-	t, err := newTracer(d.reader, d.query, d.Confidence, e.pathValues(query))
+	t, err := e.newTracer(d.reader, d.query, d.Confidence)
 	if err != nil {
 		return nil, err
 	}
@@ -51,20 +51,13 @@ func (e *Engine) tracePaths(q *Question) (*PathAnswer, error) {
 	return a, nil
 }
 
-// pathValues are what hops of a path can be, where that is known: of switches' numbers.
-func (e *Engine) pathValues(q *pint.Query) []uint64 {
-	if q.Value == pint.SwitchID {
-		return e.switchNumbers()
-	}
-	return nil
-}
-
 // flowPath is the answer about one flow.
 func (e *Engine) flowPath(k Key, f *traced, of pint.Value) FlowPath {
 	p := FlowPath{
 		Key: k, Flow: FormatKey(k), Packets: f.Packets, FirstNs: f.first, LastNs: f.last,
 		Known: f.Path() != nil, Certain: f.Certain(), Doubt: f.Doubt(), Changes: f.Changes, Strays: f.Strays,
-		Hops: []PathHop{}, Passages: []PathPassage{},
+		Undecoded: f.Kept(),
+		Hops:      []PathHop{}, Passages: []PathPassage{},
 	}
 	for hop := 1; hop <= f.Hops(); hop++ {
 		h := PathHop{Hop: hop, Candidates: f.Left(hop)}

@@ -47,6 +47,9 @@ type FlowPath struct {
 	// that was certain: damaged ones, or the first of another path.
 	Changes uint64 `json:"changes" unit:"changes"`
 	Strays  uint64 `json:"strays" unit:"packets"`
+	// Undecoded digests, of packets with different ids, are what the path would be decoded from;
+	// 0 once it is certain.
+	Undecoded int `json:"undecoded" unit:"digests"`
 	// Passages are the ways within the window, in the order of time.
 	Passages []PathPassage `json:"passages"`
 }

@@ -107,9 +107,8 @@ func (p *PintPaths) Path(flow Key) []Passage {
 // Flows is how many flows have a path.
 func (p *PintPaths) Flows() int { return len(p.flows) }
 
-// ReadPintPaths reads what sinks say of paths: files of `weir ctl show paths --json`. A path
-// that is not certain, or of ports instead of switches, is left out; so is one that changed,
-// since the sink does not say when.
+// ReadPintPaths reads what sinks report of paths: files of `weir ctl show paths --json`. A path that is not certain, or of
+// ports instead of switches, is left out; so is one that changed, since the answers of several sinks are not of one time.
 func ReadPintPaths(files ...string) (*PintPaths, error) {
 	p := &PintPaths{flows: map[pint.FlowKey][]Passage{}}
 	var faults []error
@@ -126,33 +125,30 @@ func ReadPintPaths(files ...string) (*PintPaths, error) {
 }
 
 func (p *PintPaths) parse(text []byte) error {
-	var said struct {
-		Sink  *bool
-		Paths []struct {
-			Value, Flow string
-			Path        []uint64
-			Certain     bool
-			Changes     uint64
-		}
-	}
-	if err := json.Unmarshal(text, &said); err != nil {
+	var report struct{ Paths *PathAnswer }
+	if err := json.Unmarshal(text, &report); err != nil {
 		return err
 	}
-	if said.Sink == nil && said.Paths == nil {
-		return errors.New("neither \"sink\" nor \"paths\" is in it: write it by weir ctl show paths --json")
+	if report.Paths == nil {
+		return errors.New("no \"paths\" are in it: write it by weir ctl show paths --json")
 	}
-	for i, a := range said.Paths {
-		if !a.Certain || a.Changes != 0 || a.Value != pint.SwitchID.String() {
+	if report.Paths.Value != pint.SwitchID.String() {
+		return nil
+	}
+	for i := range report.Paths.Flows {
+		f := &report.Paths.Flows[i]
+		if !f.Certain || f.Changes != 0 || strings.Contains(f.Flow, " type 0x") { // not IP
 			continue
 		}
-		k, err := ParseKey(strings.Replace(a.Flow, " protocol ", " ", 1))
+		k, err := ParseKey(f.Flow)
 		if err != nil {
-			if strings.Contains(a.Flow, " type 0x") {
-				continue // not IP
-			}
 			return fmt.Errorf("paths[%d]: %w", i, err)
 		}
-		p.know(pint.FlowKey(k), a.Path)
+		path := make([]uint64, len(f.Hops))
+		for i, h := range f.Hops {
+			path[i] = h.Number
+		}
+		p.know(pint.FlowKey(k), path)
 	}
 	return nil
 }

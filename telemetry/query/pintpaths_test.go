@@ -164,14 +164,14 @@ func TestReadPintPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(`{"sink": true, "paths": [
-		{"query": "path", "value": "switch_id", "flow": "10.0.0.0:1000 > 10.1.0.1:9 protocol 17", "path": [4, 2], "certain": true},
-		{"query": "path", "value": "switch_id", "flow": "10.0.0.1:1001 > 10.1.0.1:9 protocol 17", "path": [4, 2]},
-		{"query": "path", "value": "switch_id", "flow": "10.0.0.2:1002 > 10.1.0.1:9 protocol 17", "path": [4, 2], "certain": true, "changes": 1},
-		{"query": "path", "value": "ingress_port", "flow": "10.0.0.3:1003 > 10.1.0.1:9 protocol 17", "path": [4, 2], "certain": true},
-		{"query": "path", "value": "switch_id", "flow": "02:00:00:00:00:01 > ff:ff:ff:ff:ff:ff type 0x0806", "path": [4, 2], "certain": true},
-		{"query": "pairs", "value": "switch_id", "flow": "10.0.0.4:0 > 10.1.0.1:0 protocol 0", "path": [4, 3], "certain": true},
-		{"query": "path", "value": "switch_id", "flow": "[fd00::1]:1 > [fd00::2]:2 protocol 6", "path": [9], "certain": true}]}`)
+	const hops = `"hops": [{"hop": 1, "switch": "4", "number": 4, "candidates": 1}, {"hop": 2, "switch": "2", "number": 2, "candidates": 1}]`
+	write(`{"sink": true, "paths": {"value": "switch_id", "flows": [
+		{"flow": "10.0.0.0:1000 > 10.1.0.1:9 udp", ` + hops + `, "certain": true},
+		{"flow": "10.0.0.1:1001 > 10.1.0.1:9 udp", ` + hops + `},
+		{"flow": "10.0.0.2:1002 > 10.1.0.1:9 udp", ` + hops + `, "certain": true, "changes": 1},
+		{"flow": "02:00:00:00:00:01 > ff:ff:ff:ff:ff:ff type 0x0806", ` + hops + `, "certain": true},
+		{"flow": "10.0.0.4 > 10.1.0.1", "hops": [{"number": 4}, {"number": 3}], "certain": true},
+		{"flow": "[fd00::1]:1 > [fd00::2]:2 tcp", "hops": [{"number": 9}], "certain": true}]}}`)
 	p, err := ReadPintPaths(file)
 	if err != nil || p.Flows() != 3 {
 		t.Fatalf("%d flows, %v", p.Flows(), err)
@@ -184,7 +184,7 @@ func TestReadPintPaths(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`[]`: "paths.json", `{}`: "ctl show paths --json",
-		`{"sink": true, "paths": [{"value": "switch_id", "flow": "frog", "certain": true}]}`: "paths[0]",
+		`{"paths": {"value": "switch_id", "flows": [{"flow": "frog", "certain": true}]}}`: "paths[0]",
 	} {
 		write(text)
 		if _, err := ReadPintPaths(file); err == nil || !strings.Contains(err.Error(), want) {

@@ -45,15 +45,23 @@ func (t *tally) reset() {
 	t.n = 0
 }
 
-// codes finds, for each of the ranks, the smallest code of which at least that share of the
+// place is a code, and where in its step a rank is, from -1/2 to 1/2: the samples of a code are taken to be spread evenly over
+// the step around it. Random rounding of values between two codes shares them in proportion to how near each is,
+// so that the share of codes below tells a value's place within the step.
+type place struct {
+	code uint64
+	part float64
+}
+
+// places finds, for each of the ranks, the smallest code of which at least that share of the
 // samples is at most that. The tally must not be empty.
-func (t *tally) codes(ranks []float64) []uint64 {
+func (t *tally) places(ranks []float64) []place {
 	order := make([]int, len(ranks))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ranks[a], ranks[b]) })
-	found, next, sum := make([]uint64, len(ranks)), 0, uint64(0)
+	found, next, sum := make([]place, len(ranks)), 0, uint64(0)
 	visit := func(code, n uint64) bool {
 		if n == 0 {
 			return true
@@ -64,7 +72,7 @@ func (t *tally) codes(ranks []float64) []uint64 {
 			if sum < uint64(max(1, math.Ceil(rank*float64(t.n)))) {
 				return true
 			}
-			found[order[next]] = code
+			found[order[next]] = place{code, (rank*float64(t.n)-float64(sum-n))/float64(n) - 0.5}
 			next++
 		}
 		return false
@@ -98,19 +106,30 @@ func (t *tally) stats(c *encode.Codec, ranks []float64, delta float64) ValueStat
 		low, high := rankBounds(rank, t.n, delta/float64(2*len(ranks)))
 		want = append(want, rank, low, high)
 	}
-	codes := t.codes(want)
+	places := t.places(want)
 	for i, rank := range ranks {
 		q := QuantileValue{Rank: rank, RankLow: want[3*i+1], RankHigh: want[3*i+2]}
-		q.Value = c.Decode(codes[3*i])
+		q.Value = c.Decode(places[3*i].code)
 		if q.RankLow > 0 {
-			q.Low, _ = c.Interval(codes[3*i+1])
+			q.Low, _ = c.Interval(places[3*i+1].code)
 		}
-		_, q.High = c.Interval(codes[3*i+2])
-		q.Open = q.RankHigh >= 1 || codes[3*i+2] == top
+		_, q.High = c.Interval(places[3*i+2].code)
+		q.Open = q.RankHigh >= 1 || places[3*i+2].code == top
 		q.Low, q.High = min(q.Low, q.Value), max(q.High, q.Value)
 		v.Quantiles = append(v.Quantiles, q)
 	}
 	return v
+}
+
+// interpolate moves the quantiles within the steps of their codes, for the samples of many flows together.
+func (t *tally) interpolate(c *encode.Codec, v *ValueStats) {
+	ranks := make([]float64, len(v.Quantiles))
+	for i := range ranks {
+		ranks[i] = v.Quantiles[i].Rank
+	}
+	for i, p := range t.places(ranks) {
+		v.Quantiles[i].Value = c.Between(p.code, max(p.part, -0.5))
+	}
 }
 
 // rankBounds are the ranks in n uniform samples between which the value of a rank in the

@@ -22,12 +22,21 @@ type tracer struct {
 	decoder *sink.Decoder
 }
 
-// newTracer makes a tracer of a path query. Values are what hops can be, for plans whose
-// digests are hashes of them.
-func newTracer(r *sink.Reader, query int, confidence float64, values []uint64) (*tracer, error) {
-	d, err := r.Decoder(query, sink.DecoderConfig{
-		Values: values, MaxDigests: traceDigests, Confidence: max(confidence, 1-decoderDoubt),
-	})
+// portNumbers are what hops of a path of ports are chosen among, if they are hashed.
+var portNumbers = func() (all []uint64) {
+	for port := range uint64(256) {
+		all = append(all, port)
+	}
+	return all
+}()
+
+// newTracer makes a tracer of a path query.
+func (e *Engine) newTracer(r *sink.Reader, query int, confidence float64) (*tracer, error) {
+	c := sink.DecoderConfig{Values: portNumbers, MaxDigests: traceDigests, Confidence: max(confidence, 1-decoderDoubt)}
+	if r.Plan().Queries[query].Value == pint.SwitchID {
+		c.Values, c.Topology = e.switchNumbers(), e.Topology
+	}
+	d, err := r.Decoder(query, c)
 	return &tracer{r, query, d}, err
 }
 

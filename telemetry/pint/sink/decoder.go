@@ -148,6 +148,9 @@ func (f *Flow) Certain() bool { return f.state == certain }
 // Hops is the length of the path, 0 before the first digest.
 func (f *Flow) Hops() int { return f.hops }
 
+// Kept is how many digests are kept to decode from, of packets with different ids; 0 once the path is certain.
+func (f *Flow) Kept() int { return len(f.obs) }
+
 // Left is how many candidates the hop has, by the last attempt to decode; 0:
 // not narrowed down.
 func (f *Flow) Left(hop int) int {

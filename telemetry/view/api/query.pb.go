@@ -2738,9 +2738,12 @@ type FlowPath struct {
 	Hops    []*PathHop `protobuf:"bytes,8,rep,name=hops,proto3" json:"hops,omitempty"` // hops is the path, hop 1 first.
 	// changes of the path were noticed in the window, and strays contradicted a path
 	// that was certain: damaged ones, or the first of another path.
-	Changes       uint64         `protobuf:"varint,9,opt,name=changes,proto3" json:"changes,omitempty"`
-	Strays        uint64         `protobuf:"varint,10,opt,name=strays,proto3" json:"strays,omitempty"`
-	Passages      []*PathPassage `protobuf:"bytes,11,rep,name=passages,proto3" json:"passages,omitempty"` // passages are the ways within the window, in the order of time.
+	Changes  uint64         `protobuf:"varint,9,opt,name=changes,proto3" json:"changes,omitempty"`
+	Strays   uint64         `protobuf:"varint,10,opt,name=strays,proto3" json:"strays,omitempty"`
+	Passages []*PathPassage `protobuf:"bytes,11,rep,name=passages,proto3" json:"passages,omitempty"` // passages are the ways within the window, in the order of time.
+	// undecoded digests, of packets with different ids, are what the path would be decoded from;
+	// 0 once it is certain.
+	Undecoded     int64 `protobuf:"varint,12,opt,name=undecoded,proto3" json:"undecoded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2850,6 +2853,13 @@ func (x *FlowPath) GetPassages() []*PathPassage {
 		return x.Passages
 	}
 	return nil
+}
+
+func (x *FlowPath) GetUndecoded() int64 {
+	if x != nil {
+		return x.Undecoded
+	}
+	return 0
 }
 
 // PathHop is a hop of a path.
@@ -6586,7 +6596,7 @@ const file_query_proto_rawDesc = "" +
 	"otherPlans\x12\x14\n" +
 	"\x05value\x18\x14 \x01(\tR\x05value\x12-\n" +
 	"\x05flows\x18\x15 \x03(\v2\x17.weir.query.v1.FlowPathR\x05flows\x12\x12\n" +
-	"\x04more\x18\x16 \x01(\x03R\x04more\"\xc8\x02\n" +
+	"\x04more\x18\x16 \x01(\x03R\x04more\"\xe6\x02\n" +
 	"\bFlowPath\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x19\n" +
@@ -6599,7 +6609,8 @@ const file_query_proto_rawDesc = "" +
 	"\achanges\x18\t \x01(\x04R\achanges\x12\x16\n" +
 	"\x06strays\x18\n" +
 	" \x01(\x04R\x06strays\x126\n" +
-	"\bpassages\x18\v \x03(\v2\x1a.weir.query.v1.PathPassageR\bpassages\"k\n" +
+	"\bpassages\x18\v \x03(\v2\x1a.weir.query.v1.PathPassageR\bpassages\x12\x1c\n" +
+	"\tundecoded\x18\f \x01(\x03R\tundecoded\"k\n" +
 	"\aPathHop\x12\x10\n" +
 	"\x03hop\x18\x01 \x01(\x03R\x03hop\x12\x16\n" +
 	"\x06switch\x18\x02 \x01(\tR\x06switch\x12\x16\n" +

@@ -225,7 +225,7 @@ var wants = []struct {
 	{func() any { return new(query.PathAnswer) }, func(a object) (rows []object) {
 		for _, f := range list(a, "flows") {
 			hops := list(f, "hops")
-			base := sameNames(keyed(object{}, f["flow"].(string)), f, "packets", "first_ns", "last_ns", "known", "certain", "doubt", "changes", "strays")
+			base := sameNames(keyed(object{}, f["flow"].(string)), f, "packets", "first_ns", "last_ns", "known", "certain", "doubt", "changes", "strays", "undecoded")
 			if len(hops) == 0 {
 				rows = append(rows, base)
 			}
