@@ -14,7 +14,6 @@ import (
 
 	"github.com/weirswitch/weir/internal/progress"
 	"github.com/weirswitch/weir/telemetry/query"
-	"github.com/weirswitch/weir/telemetry/view/api"
 	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
@@ -114,7 +113,7 @@ type querySource interface {
 
 // source takes the folder if there is one, else the collector.
 func (o *queryOptions) source(cmd *cobra.Command) (querySource, error) {
-	if o.records.folder != "" {
+	if o.records.Records != "" {
 		return &o.records, o.collector.unused(cmd)
 	}
 	if err := o.records.unused(cmd); err != nil {
@@ -225,14 +224,4 @@ func (o *queryOptions) watchOn(ctx context.Context, from querySource, q *query.Q
 		return nil // asked for
 	}
 	return refused(err)
-}
-
-// equal brings an answer of a folder into the form in which a collector's arrives, so that both
-// print the same.
-func equal(answer any) (any, error) {
-	m, err := api.NewAnswer(answer)
-	if err != nil {
-		return nil, fmt.Errorf("%w: this is a fault of weir", err)
-	}
-	return m.Value()
 }

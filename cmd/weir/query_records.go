@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirswitch/weir/telemetry/collect/service"
 	"github.com/weirswitch/weir/telemetry/query"
-	"github.com/weirswitch/weir/telemetry/store"
 	"github.com/weirswitch/weir/telemetry/view/api"
 	"github.com/weirswitch/weir/telemetry/view/parquet"
 )
@@ -58,14 +58,15 @@ digest. Of a collector, those that it has in memory.`,
 
 // writeRecords takes them from the folder if there is one, else from the collector.
 func (o *queryOptions) writeRecords(cmd *cobra.Command, kind string, q *query.Question) error {
-	if o.records.folder != "" {
+	if o.records.Records != "" {
 		if err := o.collector.unused(cmd); err != nil {
 			return usageError(err)
 		}
-		s, err := store.Read(o.records.folder)
+		e, err := (&service.Folder{Records: o.records.Records}).Engine()
 		if err != nil {
 			return usageError(err)
 		}
+		s := e.Store
 		window := s.Range(q.Start, q.End)
 		if q.Last > 0 {
 			window = s.Last(q.Last)

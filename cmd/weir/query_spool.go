@@ -9,23 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirswitch/weir/dataplane/lab/labpath"
-	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+	"github.com/weirswitch/weir/telemetry/collect/service"
 	"github.com/weirswitch/weir/telemetry/query"
-	"github.com/weirswitch/weir/telemetry/store"
+	"github.com/weirswitch/weir/telemetry/view/api"
 	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 // querySpool asks a folder of records.
 type querySpool struct {
-	folder string
-	paths  string
-	pint   []string
-	plans  []string
-	lab    string
-	seed   uint64
-
-	counts store.Counts // of the last answer
+	service.Folder
+	last *query.Engine // that answered last
 }
 
 // spoolFlags are of a folder alone; a collector has them in its configuration.
@@ -33,12 +26,12 @@ var spoolFlags = []string{"paths", "pint", "plan", "lab", "seed"}
 
 func (s *querySpool) add(cmd *cobra.Command) {
 	p := cmd.PersistentFlags()
-	p.StringVar(&s.folder, "records", "", "ask this `FOLDER` of records in place of a collector")
-	p.StringVar(&s.paths, "paths", "", "with --records: `FILE` of the flows' paths (docs/query.md)")
-	p.StringSliceVar(&s.pint, "pint", nil, "with --records: `FILES` of the paths that sinks decoded: weir ctl show paths --json")
-	p.StringSliceVar(&s.plans, "plan", nil, "with --records: `FILES` of the plans of the switches' stage pint; without, the built-in one")
-	p.StringVar(&s.lab, "lab", "", "with --records: lab `FILE` whose switches' routes tell the flows' paths")
-	p.Uint64Var(&s.seed, "seed", 0, "with --records: seed of [stages.parse] in the switches; with --lab its own")
+	p.StringVar(&s.Records, "records", "", "ask this `FOLDER` of records in place of a collector")
+	p.StringVar(&s.Paths, "paths", "", "with --records: `FILE` of the flows' paths (docs/query.md)")
+	p.StringSliceVar(&s.Pint, "pint", nil, "with --records: `FILES` of the paths that sinks decoded: weir ctl show paths --json")
+	p.StringSliceVar(&s.Plans, "plan", nil, "with --records: `FILES` of the plans of the switches' stage pint; without, the built-in one")
+	p.StringVar(&s.Lab, "lab", "", "with --records: lab `FILE` whose switches' routes tell the flows' paths")
+	p.Uint64Var(&s.FlowSeed, "seed", 0, "with --records: seed of [stages.parse] in the switches; with --lab its own")
 }
 
 // unused refuses the flags that a collector has no use for.
@@ -58,16 +51,20 @@ func refuseFlags(cmd *cobra.Command, names []string, why string) error {
 
 // Ask implements querySource. The folder is read anew: switches may be writing to it.
 func (s *querySpool) Ask(ctx context.Context, q *query.Question) (any, error) {
-	e, err := s.engine()
+	e, err := s.Engine()
 	if err != nil {
 		return nil, usageError(err)
 	}
-	s.counts = e.Store.Counts()
+	s.last = e
 	answer, err := e.Ask(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	return equal(answer)
+	m, err := api.NewAnswer(answer) // in the form in which a collector's arrives, so that both print the same
+	if err != nil {
+		return nil, fmt.Errorf("%w: this is a fault of weir", err)
+	}
+	return m.Value()
 }
 
 // Watch implements querySource.
@@ -94,51 +91,4 @@ func (s *querySpool) Watch(ctx context.Context, q *query.Question, interval time
 }
 
 // Footer implements querySource.
-func (s *querySpool) Footer(w io.Writer) error { return text.WriteCounts(w, s.counts) }
-
-// engine reads the records and whatever tells the flows' paths.
-func (s *querySpool) engine() (*query.Engine, error) {
-	records, err := store.Read(s.folder)
-	if err != nil {
-		return nil, err
-	}
-	e := &query.Engine{Store: records, FlowSeed: s.seed}
-	for _, file := range s.plans {
-		plan, err := pintplan.Load(file)
-		if err != nil {
-			return nil, err
-		}
-		e.Plans = append(e.Plans, plan)
-	}
-	return e, s.findPaths(e)
-}
-
-// findPaths gives an engine what was named to tell paths.
-func (s *querySpool) findPaths(e *query.Engine) error {
-	var paths query.FirstOf
-	if s.pint != nil {
-		decoded, err := query.ReadPintPaths(s.pint...)
-		if err != nil {
-			return err
-		}
-		paths = append(paths, decoded)
-	}
-	switch {
-	case s.paths != "":
-		listed, err := query.ReadPaths(s.paths, e.Store)
-		if err != nil {
-			return err
-		}
-		paths = append(paths, listed)
-	case s.lab != "":
-		recomputed, err := labpath.Load(s.lab)
-		if err != nil {
-			return err
-		}
-		paths, e.FlowSeed = append(paths, recomputed), recomputed.Seed
-	}
-	if paths != nil {
-		e.Paths = paths
-	}
-	return nil
-}
+func (s *querySpool) Footer(w io.Writer) error { return text.WriteCounts(w, s.last.Store.Counts()) }
