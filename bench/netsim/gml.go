@@ -17,14 +17,14 @@ func ReadGMLFile(file string) (*Graph, error) {
 		return nil, fmt.Errorf("read topology: %w", err)
 	}
 	defer f.Close()
-	return ReadGML(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), f)
+	return readGML(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), f)
 }
 
-// ReadGML reads a graph in the Graph Modelling Language (Himsolt, 1996), as far
+// readGML reads a graph in the Graph Modelling Language (Himsolt, 1996), as far
 // as the Topology Zoo uses it: node records with id and label, edge records
 // with source and target. Everything else is skipped; parallel edges are
 // merged, with a "multigraph" flag or without.
-func ReadGML(name string, r io.Reader) (*Graph, error) {
+func readGML(name string, r io.Reader) (*Graph, error) {
 	p := &gmlParser{r: bufio.NewReader(r), line: 1}
 	var nodes []Node
 	var ends [][2]int // by id: edges may stand before nodes

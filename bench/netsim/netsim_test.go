@@ -22,7 +22,7 @@ graph [
 ]`
 
 func TestReadGML(t *testing.T) {
-	g, err := ReadGML("tiny", strings.NewReader(tiny))
+	g, err := readGML("tiny", strings.NewReader(tiny))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestReadGMLFaults(t *testing.T) {
 		"graph [ ] ]":                                        "where a key should be",
 		"graph [ a " + strings.Repeat("[ b ", 100) + "1":     "nested",
 	} {
-		if _, err := ReadGML("bad", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readGML("bad", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v does not say %q", text, err, want)
 		}
 	}
@@ -59,7 +59,7 @@ func TestReadGMLFaults(t *testing.T) {
 func FuzzReadGML(f *testing.F) {
 	f.Add(tiny)
 	f.Fuzz(func(t *testing.T, text string) {
-		g, err := ReadGML("fuzz", strings.NewReader(text))
+		g, err := readGML("fuzz", strings.NewReader(text))
 		if err != nil {
 			return
 		}
@@ -136,8 +136,8 @@ func TestSpineLeaf(t *testing.T) {
 	}
 	r := NewRoutes(g)
 	checkPaths(t, g, r)
-	if len(g.Links) != 24 || len(r.Pairs(3)) != 30 || len(r.NextHops(nil, 4, 5)) != 4 {
-		t.Errorf("%d links, %d pairs, next hops %v", len(g.Links), len(r.Pairs(3)), r.NextHops(nil, 4, 5))
+	if len(g.Links) != 24 || len(r.Pairs(3)) != 30 || len(r.nextHops(nil, 4, 5)) != 4 {
+		t.Errorf("%d links, %d pairs, next hops %v", len(g.Links), len(r.Pairs(3)), r.nextHops(nil, 4, 5))
 	}
 }
 
@@ -176,7 +176,7 @@ func checkPaths(t *testing.T, g *Graph, r *Routes) {
 func TestNoPath(t *testing.T) {
 	g, _ := NewGraph("two", []Node{{ID: 1}, {ID: 2}}, nil)
 	r := NewRoutes(g)
-	if _, err := r.Path(0, 1, 1); err == nil || r.Distance(0, 1) != -1 || len(r.NextHops(nil, 0, 1)) != 0 {
+	if _, err := r.Path(0, 1, 1); err == nil || r.Distance(0, 1) != -1 || len(r.nextHops(nil, 0, 1)) != 0 {
 		t.Error("a path between islands")
 	}
 }

@@ -22,8 +22,8 @@ type Switch struct {
 // End is a port of a switch of a Network, both by number.
 type End struct{ Switch, Port int }
 
-// Outside is the switch number of what is none of the network's.
-const Outside = -1
+// outside is the switch number of what is none of the network's.
+const outside = -1
 
 // Cable joins two ports. Packets take no time on it.
 type Cable [2]End
@@ -59,9 +59,9 @@ type transfer struct {
 	hops   int
 }
 
-// ReasonHops is the drop reason of packets that pass more switches than a
+// reasonHops is the drop reason of packets that pass more switches than a
 // Network lets them: they loop.
-var ReasonHops = packet.Register("netsim_hops", "the packet passed 256 switches of a simulated network")
+var reasonHops = packet.Register("netsim_hops", "the packet passed 256 switches of a simulated network")
 
 const maxHops = 256
 
@@ -89,7 +89,7 @@ func newNode(s Switch, frames *packet.Cache) (*node, error) {
 	v := &node{cables: make([]End, len(s.Ports)), batch: packet.NewBatch(frames, packet.BatchSize*max(len(s.Ports), 1))}
 	for i, name := range s.Ports {
 		env.Ports = append(env.Ports, pipeline.Port{Name: name})
-		v.cables[i].Switch = Outside
+		v.cables[i].Switch = outside
 	}
 	var err error
 	if v.chain, err = stages.Build(s.Graph, s.Stages, env); err != nil {
@@ -105,7 +105,7 @@ func (n *Network) plug(a, b End) error {
 		return fmt.Errorf("a cable ends at port %d of switch %d, which does not exist", a.Port, a.Switch)
 	}
 	at := &n.nodes[a.Switch].cables[a.Port]
-	if at.Switch != Outside {
+	if at.Switch != outside {
 		return fmt.Errorf("two cables end at port %d of switch %d", a.Port, a.Switch)
 	}
 	*at = b
@@ -127,9 +127,9 @@ func (n *Network) Carry(enter End, p packet.Packet, left func(at End, p *packet.
 		t := n.waiting[0]
 		n.waiting = n.waiting[1:]
 		if t.hops == maxHops {
-			t.packet.Reason = ReasonHops
+			t.packet.Reason = reasonHops
 			t.packet.Arrival = arrival
-			left(End{Switch: Outside}, &t.packet)
+			left(End{Switch: outside}, &t.packet)
 			continue
 		}
 		n.pass(&t, arrival, left)
@@ -160,10 +160,10 @@ func (n *Network) pass(t *transfer, arrival int64, left func(End, *packet.Packet
 			q.Reason = packet.ReasonNoPort
 		}
 		if q.Reason != 0 {
-			left(End{Switch: Outside}, q)
+			left(End{Switch: outside}, q)
 			continue
 		}
-		if next := v.cables[q.OutPort]; next.Switch != Outside {
+		if next := v.cables[q.OutPort]; next.Switch != outside {
 			n.waiting = append(n.waiting, transfer{next, *q, b.Now, t.hops + 1})
 			continue
 		}

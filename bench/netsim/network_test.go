@@ -168,7 +168,7 @@ func TestNetworkLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends, _ := send(t, n, frames, b, End{0, 0}, frame(1, 2, 0), 1)
-	if len(ends) != 1 || ends[0].Switch != Outside {
+	if len(ends) != 1 || ends[0].Switch != outside {
 		t.Errorf("it leaves at %v", ends)
 	}
 }

@@ -52,9 +52,9 @@ func (r *Routes) Diameter() int {
 	return most
 }
 
-// NextHops appends the equal-cost next hops of a node towards a destination to
+// nextHops appends the equal-cost next hops of a node towards a destination to
 // buf, in increasing order: none at the destination, or without a path.
-func (r *Routes) NextHops(buf []int, at, to int) []int {
+func (r *Routes) nextHops(buf []int, at, to int) []int {
 	d := r.distance[to]
 	if d[at] < 0 {
 		return buf
@@ -76,7 +76,7 @@ func (r *Routes) Path(from, to int, flow uint64) (Path, error) {
 	path := Path{from}
 	var next []int
 	for at := from; at != to; path = append(path, at) {
-		next = r.NextHops(next[:0], at, to)
+		next = r.nextHops(next[:0], at, to)
 		at = next[hash.Reduce(hash.Uint64x2('E', flow, uint64(at)), uint64(len(next)))]
 	}
 	return path, nil

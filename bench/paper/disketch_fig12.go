@@ -9,7 +9,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/disketch"
 )
 
-// DiSketchFig12 measures figure 12: errors of frequencies against memory, of flows with full-length
+// disketchFig12 measures figure 12: errors of frequencies against memory, of flows with full-length
 // paths, by each sketch in four networks: fat tree and spine-leaf, with
 // equal and with unequal memories.
 //
@@ -17,7 +17,7 @@ import (
 // functions renewed each epoch, and DiSketch read by the paper's composition (rows) instead
 // of ours. The rows that are compared are those of the Count Sketch in the fat tree
 // with unequal memories; there memory is placed several times.
-func DiSketchFig12(ctx context.Context, o Options) ([]Row, error) {
+func disketchFig12(ctx context.Context, o Options) ([]Row, error) {
 	synthetic, err := dsSynthetic(o)
 	if err != nil {
 		return nil, err

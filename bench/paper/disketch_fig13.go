@@ -17,11 +17,11 @@ const (
 	fig13Heavy   = 1000 // heavy flows of each level that the answer uses
 )
 
-// DiSketchFig13 measures figure 13: the relative error of the entropy of all flows by
+// disketchFig13 measures figure 13: the relative error of the entropy of all flows by
 // UnivMon, in the fat tree with unequal memories. In the synthetic trace each
 // flow has a source address of its own, so the entropy of the flows is that of these
 // addresses.
-func DiSketchFig13(ctx context.Context, o Options) ([]Row, error) {
+func disketchFig13(ctx context.Context, o Options) ([]Row, error) {
 	tr, err := dsTreeTraffic(o)
 	if err != nil {
 		return nil, err

@@ -23,9 +23,9 @@ const (
 	fig14Measured = 300
 )
 
-// DiSketchFig14 measures figure 14: the normalised error along one path, by the
+// disketchFig14 measures figure 14: the normalised error along one path, by the
 // coefficients of variation of the switches' memories and of their background traffic.
-func DiSketchFig14(ctx context.Context, o Options) ([]Row, error) {
+func disketchFig14(ctx context.Context, o Options) ([]Row, error) {
 	grid, repeats := []float64{0, 0.3, 0.6, 0.9, 1.2, 1.5, 1.8}, 10
 	if o.Quick {
 		grid, repeats = []float64{0, 0.6, 1.2, 1.8}, 3

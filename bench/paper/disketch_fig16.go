@@ -8,10 +8,10 @@ import (
 	"github.com/weirswitch/weir/telemetry/disketch"
 )
 
-// DiSketchFig16 measures figure 16: the error of the Count Sketch by the number
+// disketchFig16 measures figure 16: the error of the Count Sketch by the number
 // of switches on the path, in the fat tree with unequal memories; and what it
 // changes to count flows of one hop in two subepochs (Section 4.4).
-func DiSketchFig16(ctx context.Context, o Options) ([]Row, error) {
+func disketchFig16(ctx context.Context, o Options) ([]Row, error) {
 	tr, err := dsTreeTraffic(o)
 	if err != nil {
 		return nil, err

@@ -18,11 +18,11 @@ const fig2SRAM = 12 * 80 * 16 << 10
 // fig2Wanted is the F1 score to reach.
 const fig2Wanted = 0.99
 
-// DiSketchFig2 measures figure 2: the memory that a whole sketch on one switch
+// disketchFig2 measures figure 2: the memory that a whole sketch on one switch
 // takes to find the heavy hitters of 30 s with an F1 score of 99 %. The trace is
 // the synthetic one at the same rate; heavy is a ten-thousandth of the packets; each
 // sketch has 5 rows.
-func DiSketchFig2(ctx context.Context, o Options) ([]Row, error) {
+func disketchFig2(ctx context.Context, o Options) ([]Row, error) {
 	trace, err := workload.Synthetic{Packets: 12_000_000 / o.dsShrink(), Flows: 1_200_000 / o.dsShrink(), Seconds: 30, Seed: o.Seed}.Trace()
 	if err != nil {
 		return nil, err

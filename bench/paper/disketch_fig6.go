@@ -10,10 +10,10 @@ import (
 // dsHeavyShare of all packets makes a flow a heavy hitter.
 const dsHeavyShare = 1e-4
 
-// DiSketchFig6 measures figure 6: how well DISCO's rows of a Count Sketch, on the switches
+// disketchFig6 measures figure 6: how well DISCO's rows of a Count Sketch, on the switches
 // of a fat tree with unequal memories, find heavy hitters, by the number of
 // switches on their path; and DiSketch's, which the paper's figure has not.
-func DiSketchFig6(ctx context.Context, o Options) ([]Row, error) {
+func disketchFig6(ctx context.Context, o Options) ([]Row, error) {
 	tr, err := dsTreeTraffic(o)
 	if err != nil {
 		return nil, err

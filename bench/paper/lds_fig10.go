@@ -35,7 +35,7 @@ var levels = []struct {
 // packets, and so on. Rows without a prefix have 17,500 x 4 cells and measured
 // delays; capture rows have the packets of a real trace, in as many cells
 // per flow.
-func LDSFig10(ctx context.Context, o Options) ([]Row, error) {
+func ldsFig10(ctx context.Context, o Options) ([]Row, error) {
 	trace, err := ldsTrace(o, ldsSeconds)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 // whose estimate is within 10 %; a flow without an estimate is not. Rows without
 // a prefix have banks and measured delays; capture rows have the packets of a real trace,
 // in as many cells per flow. Quick runs have only banks.
-func LDSFig11(ctx context.Context, o Options) ([]Row, error) {
+func ldsFig11(ctx context.Context, o Options) ([]Row, error) {
 	trace, err := ldsTrace(o, ldsSeconds)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func ldsClass(seed uint64, flow uint32) int {
 //
 // The trace is as in the other figures, but takes 5 s: the paper's heaviest
 // weights, 2,500, would fill cells beyond what is exact for an interval of 287 s.
-func LDSFig12(ctx context.Context, o Options) ([]Row, error) {
+func ldsFig12(ctx context.Context, o Options) ([]Row, error) {
 	trace, err := ldsTrace(o, 5)
 	if err != nil {
 		return nil, err

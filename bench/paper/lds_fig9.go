@@ -20,7 +20,7 @@ var ldsClasses = []struct {
 // delays; mpe10_over_lds and rli_over_lds are for 17,500 x 4 cells and flows of
 // more than 1,000 packets. capture rows have the packets of a real trace, in as
 // many cells per flow, and a tenth and ten times of these.
-func LDSFig9(ctx context.Context, o Options) ([]Row, error) {
+func ldsFig9(ctx context.Context, o Options) ([]Row, error) {
 	trace, err := ldsTrace(o, ldsSeconds)
 	if err != nil {
 		return nil, err

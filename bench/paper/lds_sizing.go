@@ -14,7 +14,7 @@ import (
 // with at most 50 packets, in half as many cells as flows, of one row and of
 // four. Computed rows are the paper's formula; simulated ones count collisions
 // of all flows of the trace, under fresh hashes in each run.
-func LDSSizing(ctx context.Context, o Options) ([]Row, error) {
+func ldsSizing(ctx context.Context, o Options) ([]Row, error) {
 	const small, cells = 50, ldsFlows / 2
 	trace, err := ldsTrace(o, ldsSeconds)
 	if err != nil {

@@ -149,8 +149,8 @@ func TestLDSFloors(t *testing.T) {
 		run    func(context.Context, Options) ([]Row, error)
 		bounds map[string][2]float64
 	}{
-		"sizing": {LDSSizing, ldsSizingBounds},
-		"fig10":  {LDSFig10, ldsFig10Bounds},
+		"sizing": {ldsSizing, ldsSizingBounds},
+		"fig10":  {ldsFig10, ldsFig10Bounds},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && name != "sizing" {

@@ -16,14 +16,14 @@ const (
 	boundsEpsilon = 0.15
 )
 
-// ObliviousBounds counts how often estimates leave the bounds that they state,
+// obliviousBounds counts how often estimates leave the bounds that they state,
 // over delta = 0.1, in 1,000 runs of the fat tree: of the volume, of the twenty
 // largest flows, of the packets of one protocol and of those from or to low
 // ports; packets from samples of packets, bytes from samples of bytes by UWRA
 // and by NWPS, and each from the other; by all merges. And how often the volume
 // leaves 1 +- epsilon where chi is VolumeSize(epsilon, delta). The row
 // misses_over_delta is the largest of all.
-func ObliviousBounds(ctx context.Context, o Options) ([]Row, error) {
+func obliviousBounds(ctx context.Context, o Options) ([]Row, error) {
 	packets := o.Packets
 	if packets == 0 {
 		packets = 200_000

@@ -10,7 +10,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/oblivious"
 )
 
-// ObliviousFig11 measures packets per second through a sampler, on one core,
+// obliviousFig11 measures packets per second through a sampler, on one core,
 // hash of the packet id included: the processor time of one thread, the best of
 // several passes over the trace, as others use the machine too. The reference
 // is what the paper states for C++.
@@ -22,7 +22,7 @@ import (
 // ratio over the whole trace. The heap here is a better one than the paper's
 // DUS had, which moved whole entries: it sifts ranks only, and replaces the top
 // in one go.
-func ObliviousFig11(ctx context.Context, o Options) ([]Row, error) {
+func obliviousFig11(ctx context.Context, o Options) ([]Row, error) {
 	const source = "routing-oblivious Fig. 11, C++"
 	return obliviousThroughput(ctx, o, source, []throughputCase{
 		{"uwra", oblivious.Config{Kind: oblivious.UWRA, Unit: oblivious.Packets}, 11, source},
@@ -32,8 +32,8 @@ func ObliviousFig11(ctx context.Context, o Options) ([]Row, error) {
 	})
 }
 
-// ObliviousFig12 is the same for bytes.
-func ObliviousFig12(ctx context.Context, o Options) ([]Row, error) {
+// obliviousFig12 is the same for bytes.
+func obliviousFig12(ctx context.Context, o Options) ([]Row, error) {
 	const source = "routing-oblivious Fig. 12, C++"
 	return obliviousThroughput(ctx, o, source, []throughputCase{
 		{"uwra", oblivious.Config{Kind: oblivious.UWRA, Unit: oblivious.Bytes}, 11, source},

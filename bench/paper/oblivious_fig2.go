@@ -1,19 +1,15 @@
 package paper
 
 import (
-	"context"
-
 	"github.com/weirswitch/weir/telemetry/oblivious"
 )
 
 // byKinds are the kinds that figures 2 to 10 compare.
 var byKinds = []oblivious.Kind{oblivious.UWRA, oblivious.NWPS}
 
-// ObliviousFig2 measures the size of the merged sample by each merge. Rows
+// obliviousFig2 measures the size of the merged sample by each merge. Rows
 // named union are a merge beyond the paper, which leaves nothing out; its
 // entries weigh differently, so that its size does not compare with the others.
-func ObliviousFig2(ctx context.Context, o Options) ([]Row, error) { return obliviousFig2.run(ctx, o) }
-
 var obliviousFig2 = netFigure{
 	name: "fig2",
 	unit: oblivious.Packets,

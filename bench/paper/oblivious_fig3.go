@@ -10,16 +10,12 @@ import (
 	"github.com/weirswitch/weir/telemetry/oblivious"
 )
 
-// ObliviousFig3 measures the relative error of the number of packets in the
-// network, beside HyperLogLog with as many registers as a sample has entries.
+// obliviousFig3 measures the relative error of the number of packets in the
+// network, beside HyperLogLog with as many registers as a sample has entries, and
+// obliviousFig4 of the bytes, beside CKY.
 // An entry takes 64 bytes or so and a register one: rows named hll_same_memory
 // are of a sketch of 64 times as many registers. It counts well, and counts one
 // thing only.
-func ObliviousFig3(ctx context.Context, o Options) ([]Row, error) { return obliviousFig3.run(ctx, o) }
-
-// ObliviousFig4 is the same for bytes, beside CKY.
-func ObliviousFig4(ctx context.Context, o Options) ([]Row, error) { return obliviousFig4.run(ctx, o) }
-
 var (
 	obliviousFig3 = volumeFigure("fig3", oblivious.Packets, "hll", "routing-oblivious Fig. 3: below HyperLogLog")
 	obliviousFig4 = volumeFigure("fig4", oblivious.Bytes, "cky", "routing-oblivious Fig. 4: below CKY")

@@ -1,20 +1,14 @@
 package paper
 
 import (
-	"context"
 	"math"
 
 	"github.com/weirswitch/weir/telemetry/oblivious"
 )
 
-// ObliviousFig5 measures the root mean square error of the packets of all
-// flows, those without an entry included. DUS is what its simple merge makes of
-// either kind.
-func ObliviousFig5(ctx context.Context, o Options) ([]Row, error) { return obliviousFig5.run(ctx, o) }
-
-// ObliviousFig6 is the same for bytes.
-func ObliviousFig6(ctx context.Context, o Options) ([]Row, error) { return obliviousFig6.run(ctx, o) }
-
+// obliviousFig5 measures the root mean square error of the packets of all
+// flows, those without an entry included, and obliviousFig6 of the bytes. DUS is what its
+// simple merge makes of either kind.
 var (
 	obliviousFig5 = frequencyFigure("fig5", oblivious.Packets, "routing-oblivious Fig. 5")
 	obliviousFig6 = frequencyFigure("fig6", oblivious.Bytes, "routing-oblivious Fig. 6")

@@ -1,24 +1,17 @@
 package paper
 
 import (
-	"context"
-
 	"github.com/weirswitch/weir/telemetry/oblivious"
 )
 
 // heavyShare is theta in figures 7 and 8.
 const heavyShare = 0.001
 
-// ObliviousFig7 measures how well the flows of at least a thousandth of all
-// packets are found: F1, the harmonic mean of precision (the share of the
+// obliviousFig7 measures how well the flows of at least a thousandth of all
+// packets, and obliviousFig8 of all bytes, are found: F1, the harmonic mean of precision (the share of the
 // reported flows that are heavy) and recall (the share of the heavy flows that
 // are reported). Flows are reported by their estimates alone; the epsilon of
 // these sizes would be above theta.
-func ObliviousFig7(ctx context.Context, o Options) ([]Row, error) { return obliviousFig7.run(ctx, o) }
-
-// ObliviousFig8 is the same for bytes.
-func ObliviousFig8(ctx context.Context, o Options) ([]Row, error) { return obliviousFig8.run(ctx, o) }
-
 var (
 	obliviousFig7 = heavyFigure("fig7", oblivious.Packets, "routing-oblivious Fig. 7: near 1")
 	obliviousFig8 = heavyFigure("fig8", oblivious.Bytes, "routing-oblivious Fig. 8: near 1")

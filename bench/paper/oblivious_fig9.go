@@ -9,17 +9,17 @@ import (
 	"github.com/weirswitch/weir/telemetry/oblivious"
 )
 
-// ObliviousFig9 measures how often a packet at a switch updates its sample of
+// obliviousFig9 measures how often a packet at a switch updates its sample of
 // chi = 10^4, as the trace goes on: entries that entered over packets that
 // passed, in the part of the trace up to the position in the row's name, from
 // the position before.
-func ObliviousFig9(ctx context.Context, o Options) ([]Row, error) {
+func obliviousFig9(ctx context.Context, o Options) ([]Row, error) {
 	return obliviousUpdates(ctx, o, oblivious.Packets, "routing-oblivious Fig. 9: falls with the trace's length")
 }
 
-// ObliviousFig10 is the same for bytes, where UWRA enters several bytes of a
+// obliviousFig10 is the same for bytes, where UWRA enters several bytes of a
 // packet.
-func ObliviousFig10(ctx context.Context, o Options) ([]Row, error) {
+func obliviousFig10(ctx context.Context, o Options) ([]Row, error) {
 	return obliviousUpdates(ctx, o, oblivious.Bytes, "routing-oblivious Fig. 10: falls with the trace's length")
 }
 

@@ -162,9 +162,9 @@ func sweep(ctx context.Context, o Options, traces []*obliviousTrace, unit oblivi
 	return out, nil
 }
 
-// ObliviousNetwork measures figures 2 to 8 on the same runs, which is quicker
+// obliviousNetwork measures figures 2 to 8 on the same runs, which is quicker
 // than one after another. Rows have the figure's name in front.
-func ObliviousNetwork(ctx context.Context, o Options) ([]Row, error) {
+func obliviousNetwork(ctx context.Context, o Options) ([]Row, error) {
 	traces, err := obliviousTraces(o)
 	if err != nil {
 		return nil, err

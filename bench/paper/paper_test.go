@@ -69,7 +69,7 @@ func TestTrialsDoNotDependOnWorkers(t *testing.T) {
 func TestTrialsEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := PintFig5(ctx, Options{Quick: true}); err == nil {
+	if _, err := pintFig5(ctx, Options{Quick: true}); err == nil {
 		t.Error("a cancelled run gives rows")
 	}
 }
@@ -109,7 +109,7 @@ func TestDecodeTrialCounts(t *testing.T) {
 func TestFloors(t *testing.T) {
 	o := Options{Seed: 2, Quick: true}
 	rows := map[string]float64{}
-	for _, f := range []func(context.Context, Options) ([]Row, error){PintK2, PintFig5} {
+	for _, f := range []func(context.Context, Options) ([]Row, error){pintK2, pintFig5} {
 		all, err := f(context.Background(), o)
 		if err != nil {
 			t.Fatal(err)

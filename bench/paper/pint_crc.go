@@ -14,7 +14,7 @@ import (
 	pintpath "github.com/weirswitch/weir/telemetry/pint/path"
 )
 
-// PintCRC compares the family of hashes that P4 targets have with XXH64, by what PINT needs of
+// pintCRC compares the family of hashes that P4 targets have with XXH64, by what PINT needs of
 // one. Rows are
 //
 //	crc_over_xxhash[.<scheme>].mean_packets.k<hops>     packets until a path is known, of crc over
@@ -30,7 +30,7 @@ import (
 // luck alone takes none of the 30 ratios 3 % from 1, nor a full run 1 %, with a chance of
 // 1e-6 (see crcRuns). Deviates are in standard deviations; of the largest
 // of so many, 4 to 5 and about 3 are what chance gives.
-func PintCRC(ctx context.Context, o Options) ([]Row, error) {
+func pintCRC(ctx context.Context, o Options) ([]Row, error) {
 	var t table
 	steps := len(crcSchemes)*len(crcLengths) + 2
 	for i, s := range crcSchemes {

@@ -13,14 +13,14 @@ import (
 	pintsink "github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
-// PintDecode measures how many digests a core decodes per second of its own
+// pintDecode measures how many digests a core decodes per second of its own
 // time, which does not count what other processes take, with the
 // online decoder on paths of several lengths, for packets of flows whose path
 // is certain (<plan>.<switches>.established) and for whole flows of 1000
 // packets, decoding included (<plan>.<switches>.flows). The rows of
 // recorder.<flows> are the whole recorder's, with the paper's three queries, records one by one or
 // in batches; a record has two digests for queries.
-func PintDecode(ctx context.Context, o Options) ([]Row, error) {
+func pintDecode(ctx context.Context, o Options) ([]Row, error) {
 	networks, err := fig10Networks(o)
 	if err != nil {
 		return nil, err

@@ -9,9 +9,9 @@ import (
 	"github.com/weirswitch/weir/bench/netsim/transport"
 )
 
-// PintFig1 is what bytes of telemetry cost TCP Reno (section 2): the mean flow completion time at 30 and 70 % of load,
+// pintFig1 is what bytes of telemetry cost TCP Reno (section 2): the mean flow completion time at 30 and 70 % of load,
 // web search, 64 hosts at 10 Gbit/s in a fat tree of 5 hops, over that without such bytes. fct.48B.load70 is the row of 48 bytes on each packet.
-func PintFig1(ctx context.Context, o Options) ([]Row, error) {
+func pintFig1(ctx context.Context, o Options) ([]Row, error) {
 	return renoFigure(ctx, o, "fct", "mean flow completion time over that without overhead, Reno, web search; PINT Fig. 1", "lower",
 		map[string]float64{"48B.load70": 1.10, "108B.load70": 1.25}, (*simulated).meanFCT)
 }

@@ -13,7 +13,7 @@ import (
 	pintpath "github.com/weirswitch/weir/telemetry/pint/path"
 )
 
-// PintFig10 measures figure 10: packets until the path of a flow is known, by
+// pintFig10 measures figure 10: packets until the path of a flow is known, by
 // path length, in two networks of the Topology Zoo and a fat tree of 8-port
 // switches. Rows are <network>.<switches on the path>.<scheme>.mean and .p99:
 //
@@ -38,7 +38,7 @@ import (
 // only with more knowledge of the path, such as the links. So ppm_over_1 and ams2_over_1 compare plans with links, as AMS2 itself
 // needs the map; *.without_links are beside them. *_over_2x8 compare plans
 // without links.
-func PintFig10(ctx context.Context, o Options) ([]Row, error) {
+func pintFig10(ctx context.Context, o Options) ([]Row, error) {
 	networks, err := fig10Networks(o)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 // fig11Packets is the flow's length for latency, as in figure 9's second row.
 const fig11Packets = 500
 
-// PintFig11 measures what path and latency lose when they share 16 bits with
+// pintFig11 measures what path and latency lose when they share 16 bits with
 // congestion control, each query with 8 bits (section 6.4): the path runs on
 // all packets, beside it the latency on 15/16 and congestion on 1/16. Alone means the
 // same query, with its 8 bits, on all packets. path.packets_increase is the ratio
@@ -27,7 +27,7 @@ const fig11Packets = 500
 // hpcc.slowdown95_increase.short and .long are the increase of the 95th percentile of the
 // slowdown of flows up to 10 kB, and from 1 MB, in the packet simulator (Hadoop, 50 % of load), when HPCC
 // shares its 16 bits with the two others; network.* is what the sinks of that run decode.
-func PintFig11(ctx context.Context, o Options) ([]Row, error) {
+func pintFig11(ctx context.Context, o Options) ([]Row, error) {
 	tree, err := netsim.FatTree(8)
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	pintpath "github.com/weirswitch/weir/telemetry/pint/path"
 )
 
-// PintFig5 measures figure 5: packets until a path of k = d = 25 hops is known
+// pintFig5 measures figure 5: packets until a path of k = d = 25 hops is known
 // whose values fit the digest. The paper's schemes are decoded by peeling, as
 // there.
 //
@@ -19,7 +19,7 @@ import (
 // needs 1.6 packets over k on average. What it still loses it loses because
 // coefficients are 0 or 1; with a random matrix over GF(2) as each hop's
 // coefficient (pint.Linear), and all hops in every packet, it is 0.7 packets.
-func PintFig5(ctx context.Context, o Options) ([]Row, error) {
+func pintFig5(ctx context.Context, o Options) ([]Row, error) {
 	const k, d = 25, 25
 	linear := encode.StaticConfig{Bits: wholeBits, ValueBits: wholeBits, Layers: encode.Dense(pint.Linear), Values: pint.Linear}
 	var t table

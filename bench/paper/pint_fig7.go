@@ -8,14 +8,14 @@ import (
 	"github.com/weirswitch/weir/bench/netsim/transport"
 )
 
-// PintFig7 compares HPCC on PINT, 8 bits, with HPCC on INT, 42 bytes, in the paper's fat tree (section 6.1).
+// pintFig7 compares HPCC on PINT, 8 bits, with HPCC on INT, 42 bytes, in the paper's fat tree (section 6.1).
 //
 // goodput_gain.loadL is how much higher the mean goodput of flows over 10 MB is with PINT, web search, at L % of
 // load (7a). slowdown95.V.decileD is the 95th percentile of the slowdown of the D-th tenth of flows by size, web
 // search, at 50 % (7b), and hadoop.slowdown95... the same for Hadoop (7c). pint_over_int is their ratio.
 //
 // Quick runs have 64 hosts, and a quarter of the time.
-func PintFig7(ctx context.Context, o Options) ([]Row, error) {
+func pintFig7(ctx context.Context, o Options) ([]Row, error) {
 	n, err := newHPCCNetwork(o)
 	if err != nil {
 		return nil, err

@@ -7,12 +7,12 @@ import (
 	"github.com/weirswitch/weir/bench/netsim/transport"
 )
 
-// PintFig8 runs HPCC on PINT where only a share p of the packets carries the query, chosen by the plan (section
+// pintFig8 runs HPCC on PINT where only a share p of the packets carries the query, chosen by the plan (section
 // 6.1). slowdown95.pN.decileD is the 95th percentile of the slowdown of the D-th tenth of flows by size with p = 1/N,
 // web search, at 50 % of load (8a), hadoop.slowdown95... the same for Hadoop (8b); pN_over_p1 is the ratio to p = 1.
 //
 // Quick runs have 64 hosts, and a quarter of the time.
-func PintFig8(ctx context.Context, o Options) ([]Row, error) {
+func pintFig8(ctx context.Context, o Options) ([]Row, error) {
 	n, err := newHPCCNetwork(o)
 	if err != nil {
 		return nil, err

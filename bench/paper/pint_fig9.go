@@ -26,7 +26,7 @@ var (
 	}{{"median", 0.5}, {"p99", 0.99}}
 )
 
-// PintFig9 measures the relative error of the median and the 99th percentile
+// pintFig9 measures the relative error of the median and the 99th percentile
 // of hop latencies, over 5 hops, against the flow's packets and against the size of the
 // sketch (for 500 packets), for codes of 4 and 8 bits. Latencies are
 // hopQueue's. Rows ".sketch" keep 100 bytes for each hop; 4-bit codes are
@@ -35,7 +35,7 @@ var (
 // with 10,000 packets is that floor. Fewer flows are as long as 100,000 packets: their
 // rows ".long" have a floor of their own. The library's sketches toss coins that no seed
 // makes: rows of 8 bits with a sketch repeat within about 5 %, all others exactly.
-func PintFig9(ctx context.Context, o Options) ([]Row, error) {
+func pintFig9(ctx context.Context, o Options) ([]Row, error) {
 	var t table
 	step, steps := 0, 8+len(fig9Sketch)
 	floors := map[string]float64{}

@@ -9,9 +9,9 @@ import (
 	pintpath "github.com/weirswitch/weir/telemetry/pint/path"
 )
 
-// PintK2 measures the example of section 4.2: two hops, whole values. Baseline
+// pintK2 measures the example of section 4.2: two hops, whole values. Baseline
 // takes 3 packets on average, and interleaved with an XOR of both 8/3.
-func PintK2(ctx context.Context, o Options) ([]Row, error) {
+func pintK2(ctx context.Context, o Options) ([]Row, error) {
 	var t table
 	for i, c := range []struct {
 		metric string

@@ -8,10 +8,10 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
 
-// PintLoops gives the false reports of loop detection on a path of 32 hops
+// pintLoops gives the false reports of loop detection on a path of 32 hops
 // (appendix A.4): computed, and for T = 1 counted in a simulation of packets
 // that meet no loop. The second rate is too small to be counted.
-func PintLoops(ctx context.Context, o Options) ([]Row, error) {
+func pintLoops(ctx context.Context, o Options) ([]Row, error) {
 	const hops, chunk = 32, 1 << 18
 	var t table
 	for _, c := range []struct {

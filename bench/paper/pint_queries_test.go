@@ -44,7 +44,7 @@ func quickRows(t *testing.T, f func(context.Context, Options) ([]Row, error)) ma
 }
 
 func TestPintValuesWithinBounds(t *testing.T) {
-	for metric, r := range quickRows(t, PintValues) {
+	for metric, r := range quickRows(t, pintValues) {
 		// The codecs' tables add 1/64 of a code, 1/32 of the half that epsilon is.
 		if r.Reference != nil && r.Value > *r.Reference*1.04 {
 			t.Errorf("%s is %v, stated %v", metric, r.Value, *r.Reference)
@@ -61,7 +61,7 @@ func TestPintFig9Shape(t *testing.T) {
 	if testing.Short() {
 		t.Skip("TestPintValuesWithinBounds has the codecs")
 	}
-	rows := quickRows(t, PintFig9)
+	rows := quickRows(t, pintFig9)
 	value := func(metric string) float64 {
 		r, ok := rows[metric]
 		if !ok {
@@ -95,7 +95,7 @@ func TestPintFig11Floors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	rows := quickRows(t, PintFig11)
+	rows := quickRows(t, pintFig11)
 	for _, metric := range []string{"path.packets_increase", "latency.error_increase"} {
 		if r, ok := rows[metric]; !ok || r.Value > 0.02 || r.Value < -0.02 {
 			t.Errorf("%s is %v, at most 0.02", metric, r.Value)

@@ -11,11 +11,11 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
 
-// PintValues measures the approximate arithmetic against what is stated for it:
+// pintValues measures the approximate arithmetic against what is stated for it:
 // codes of few bits (section 4.3), logarithms and exponentials from tables
 // (appendix C), utilisation (appendix B) and randomised counting. Values are the
 // worst errors found, references the bounds.
-func PintValues(ctx context.Context, o Options) ([]Row, error) {
+func pintValues(ctx context.Context, o Options) ([]Row, error) {
 	var t table
 	steps := []func(Options, *rand.Rand, *table) error{codecErrors, tableErrors, utilisationError, countingError}
 	for i, step := range steps {

@@ -46,8 +46,8 @@ func onCore(core int, f func() error) error {
 // favour gives a thread priority, if the process may: without, figures are noisier, not wrong.
 func favour(thread int) { _ = unix.Setpriority(unix.PRIO_PROCESS, thread, favoured) }
 
-// Cores are those that the process may use, in order.
-func Cores() ([]int, error) {
+// cores are those that the process may use, in order.
+func cores() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
 		return nil, fmt.Errorf("ask which cores the process may use: %w", err)

@@ -29,7 +29,7 @@ type Config struct {
 // daemons tend to the first.
 func DefaultConfig() Config {
 	c := Config{Rounds: 15, Slice: 30 * time.Millisecond, Seed: 1, Frames: 4096}
-	if cores, err := Cores(); err == nil {
+	if cores, err := cores(); err == nil {
 		c.Core = cores[len(cores)-1]
 	}
 	return c
@@ -53,7 +53,7 @@ func (c *Config) Validate() error {
 	if c.Frames < 128 || c.Frames > 1<<20 || c.Frames%128 != 0 {
 		fault("frames: %d is no multiple of 128 between 128 and %d", c.Frames, 1<<20)
 	}
-	cores, err := Cores()
+	cores, err := cores()
 	if err != nil {
 		errs = append(errs, err)
 	} else if !slices.Contains(cores, c.Core) {

@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 	if r.Name != "pipeline" || r.Seed != 1 {
 		t.Errorf("%s, seed %d", r.Name, r.Seed)
 	}
-	cores, err := Cores()
+	cores, err := cores()
 	if err != nil {
 		t.Fatal(err)
 	}

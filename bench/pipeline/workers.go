@@ -27,7 +27,7 @@ const workerPackets = 4096
 // workers with one: two with a queue of their own at each port, pinned to two cores, over the mean of
 // one alone on either core. For want of a device, the worker copies each packet into its frame.
 func measureWorkers(ctx context.Context, c *Config, steps *progress, out *bench.Result) error {
-	cores, err := Cores()
+	cores, err := cores()
 	if err != nil {
 		return err
 	}

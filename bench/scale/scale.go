@@ -12,20 +12,20 @@ import (
 
 // The assumptions.
 const (
-	Rate  = 100e9 // bits per second that each switch forwards
-	Hops  = 5     // switches that a packet passes
-	Ports = 4     // of 25 Gbit/s each, with a measurement point in each direction
+	rate  = 100e9 // bits per second that each switch forwards
+	hops  = 5     // switches that a packet passes
+	ports = 4     // of 25 Gbit/s each, with a measurement point in each direction
 
-	CollectorDigests = 200_000 // that a collector on two cores takes in a second
-	CollectorRecords = 2_000   // of 128 KB, likewise
-	ServerBytes      = 250e6   // that a NATS server writes to its disk in a second
-	Replicas         = 3
-	Epochs           = 100 // that are kept in memory
+	collectorDigests = 200_000 // that a collector on two cores takes in a second
+	collectorRecords = 2_000   // of 128 KB, likewise
+	serverBytes      = 250e6   // that a NATS server writes to its disk in a second
+	replicas         = 3
+	epochs           = 100 // that are kept in memory
 	slice            = (1 << 30) / 1e9
 )
 
-// Setting is what switches measure.
-type Setting struct {
+// setting is what switches measure.
+type setting struct {
 	Name string
 	// DigestShare is the share of packets whose digests sinks export.
 	DigestShare float64
@@ -35,18 +35,18 @@ type Setting struct {
 	Points int
 }
 
-// Settings are the defaults and what is left of them where they are too much.
-var Settings = []Setting{
-	{"all digests, defaults", 1, 1, 2 * Ports},
-	{"1 of 64 digests", 1. / 64, 1, 2 * Ports},
+// settings are the defaults and what is left of them where they are too much.
+var settings = []setting{
+	{"all digests, defaults", 1, 1, 2 * ports},
+	{"1 of 64 digests", 1. / 64, 1, 2 * ports},
 	{"1 of 4096 digests, epochs of 8.6 s, one point", 1. / 4096, 8, 1},
 }
 
-// Sizes are the networks, in switches.
-var Sizes = []int{20, 1000, 10_000}
+// sizes are the networks, in switches.
+var sizes = []int{20, 1000, 10_000}
 
-// Need is what a network makes and takes.
-type Need struct {
+// need is what a network makes and takes.
+type need struct {
 	Switches   int
 	Setting    string
 	Digests    float64 // per second
@@ -62,11 +62,11 @@ type Need struct {
 }
 
 // needOf counts by the formulas of docs/scale.md.
-func needOf(n int, s Setting, one *Second) Need {
+func needOf(n int, s setting, one *second) need {
 	switches := float64(n)
 	packets := float64(one.Packets) / slice
-	need := Need{Switches: n, Setting: s.Name}
-	need.Digests = switches * packets / Hops * s.DigestShare
+	need := need{Switches: n, Setting: s.Name}
+	need.Digests = switches * packets / hops * s.DigestShare
 	each := switches / slice / s.EpochSlices
 	batches := max(need.Digests/batchDigests, min(need.Digests, switches*16/slice)) // 16 partitions, once a slice at least
 	points := each * float64(s.Points)
@@ -75,17 +75,17 @@ func needOf(n int, s Setting, one *Second) Need {
 	header := float64(one.Bytes["pint"]) - one.DigestBytes*batchDigests + 100
 	need.Bytes = need.Digests*one.DigestBytes + batches*max(header, 0) +
 		each*float64(one.Bytes["disketch"]+one.Bytes["oblivious"]) + points*float64(one.Bytes["lds"]) + statuses*float64(one.Bytes["status"])
-	need.DiskPerDay = need.Bytes * 86400 * Replicas
-	need.Memory = need.Bytes * slice * Epochs * max(s.EpochSlices, 1)
-	need.Servers = max(1, int(math.Ceil(need.Bytes*Replicas/ServerBytes)))
+	need.DiskPerDay = need.Bytes * 86400 * replicas
+	need.Memory = need.Bytes * slice * epochs * max(s.EpochSlices, 1)
+	need.Servers = max(1, int(math.Ceil(need.Bytes*replicas/serverBytes)))
 	if need.Servers > 1 || n > 20 {
-		need.Servers = max(need.Servers, Replicas)
+		need.Servers = max(need.Servers, replicas)
 	}
 	for need.Regions = 1; need.Regions <= n; need.Regions++ {
 		share := math.Ceil(switches/float64(need.Regions)) / switches
 		// Every collector of a region takes all of its records but digests.
-		room := 1 - share*(2*each+points)/CollectorRecords
-		want := math.Ceil(share * need.Digests / CollectorDigests * one.PartitionExcess / max(room, 0.01))
+		room := 1 - share*(2*each+points)/collectorRecords
+		want := math.Ceil(share * need.Digests / collectorDigests * one.PartitionExcess / max(room, 0.01))
 		if room > 0 && want <= record.Partitions {
 			need.Collectors = need.Regions * max(1, int(want))
 			return need
@@ -95,13 +95,10 @@ func needOf(n int, s Setting, one *Second) Need {
 	return need
 }
 
-// Simulate runs the second of a switch, at a share of its rate for tests in a hurry.
-func Simulate(seed uint64) (*Second, error) { return simulate(netsim.DataDir(), Rate, Ports, seed) }
-
-// Needs are those of all sizes and settings.
-func Needs(one *Second) (all []Need) {
-	for _, n := range Sizes {
-		for _, s := range Settings {
+// needs are those of all sizes and settings.
+func needs(one *second) (all []need) {
+	for _, n := range sizes {
+		for _, s := range settings {
 			all = append(all, needOf(n, s, one))
 		}
 	}
@@ -110,7 +107,7 @@ func Needs(one *Second) (all []Need) {
 
 // Run gives the same as rows.
 func Run(_ context.Context, o bench.Options) (*bench.Result, error) {
-	one, err := Simulate(o.Seed)
+	one, err := simulate(netsim.DataDir(), rate, ports, o.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +118,7 @@ func Run(_ context.Context, o bench.Options) (*bench.Result, error) {
 	}
 	r.Add("switch.bytes_per_digest", "bytes", one.DigestBytes, "in full records", bench.Neither)
 	settings := []string{"all", "some", "few"}
-	for i, n := range Needs(one) {
+	for i, n := range needs(one) {
 		name := fmt.Sprintf("switches%d.%s.", n.Switches, settings[i%len(settings)])
 		for _, row := range []struct {
 			metric, unit string

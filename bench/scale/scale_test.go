@@ -19,7 +19,7 @@ func TestDocument(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(netsim.DataDir(), "flowsizes")); err != nil {
 		t.Skipf("no flow sizes: %v", err)
 	}
-	one, err := Simulate(1)
+	one, err := simulate(netsim.DataDir(), rate, ports, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,11 +51,11 @@ func TestDocument(t *testing.T) {
 // TestNeeds: a network of more switches needs more of everything, in proportion where nothing is rounded; turning down
 // helps.
 func TestNeeds(t *testing.T) {
-	one := &Second{Packets: 1e7, Bytes: map[string]int{"disketch": 1e5, "oblivious": 3e5, "lds": 1e6, "status": 500, "pint": 80_000}, DigestBytes: 19, PartitionExcess: 1.1}
-	all := Needs(one)
+	one := &second{Packets: 1e7, Bytes: map[string]int{"disketch": 1e5, "oblivious": 3e5, "lds": 1e6, "status": 500, "pint": 80_000}, DigestBytes: 19, PartitionExcess: 1.1}
+	all := needs(one)
 	for i, n := range all {
-		if i >= len(Settings) {
-			less := all[i-len(Settings)]
+		if i >= len(settings) {
+			less := all[i-len(settings)]
 			if ratio, want := n.Digests/less.Digests, float64(n.Switches)/float64(less.Switches); ratio < want*0.999 || ratio > want*1.001 {
 				t.Errorf("%+v beside %+v", n, less)
 			}
@@ -63,7 +63,7 @@ func TestNeeds(t *testing.T) {
 				t.Errorf("%+v beside %+v", n, less)
 			}
 		}
-		if i%len(Settings) > 0 && (n.Bytes >= all[i-1].Bytes || n.Digests >= all[i-1].Digests) {
+		if i%len(settings) > 0 && (n.Bytes >= all[i-1].Bytes || n.Digests >= all[i-1].Digests) {
 			t.Errorf("%+v is no less than %+v", n, all[i-1])
 		}
 	}
@@ -79,7 +79,7 @@ func TestNeeds(t *testing.T) {
 }
 
 // writeTables writes what docs/scale.md shows.
-func writeTables(w io.Writer, one *Second) error {
+func writeTables(w io.Writer, one *second) error {
 	fmt.Fprintf(w, "| of one switch in 2^30 ns | |\n|---|---|\n")
 	fmt.Fprintf(w, "| packets, of flows | %s, of %s |\n| bytes of a packet, mean | %.0f |\n", short(float64(one.Packets)), short(float64(one.Flows)), one.PacketBytes)
 	for _, k := range []string{"disketch", "oblivious", "lds", "status"} {
@@ -87,7 +87,7 @@ func writeTables(w io.Writer, one *Second) error {
 	}
 	fmt.Fprintf(w, "| a digest in a full record | %.1f B |\n| the busiest of 16 partitions, over the mean | %.2f |\n\n", one.DigestBytes, one.PartitionExcess)
 	fmt.Fprintf(w, "| switches | setting | digests/s | records/s | bytes/s | disk per day | memory | NATS servers | regions | collectors |\n|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, n := range Needs(one) {
+	for _, n := range needs(one) {
 		if _, err := fmt.Fprintf(w, "| %d | %s | %s | %s | %sB | %sB | %sB | %d | %d | %d |\n", n.Switches, n.Setting, short(n.Digests), short(n.Records), short(n.Bytes),
 			short(n.DiskPerDay), short(n.Memory), n.Servers, n.Regions, n.Collectors); err != nil {
 			return err

@@ -20,8 +20,8 @@ import (
 	sketch "github.com/weirswitch/weir/telemetry/disketch"
 )
 
-// Second is what one switch makes in a slice of the clock of 2^30 ns at its full rate.
-type Second struct {
+// second is what one switch makes in a slice of the clock of 2^30 ns at its full rate.
+type second struct {
 	Flows, Packets  int
 	PacketBytes     float64        // mean, on the wire without what is between frames
 	Bytes           map[string]int // of one record, by kind
@@ -41,7 +41,7 @@ const (
 
 // simulate runs a second of traffic at a share of the rate, bits per second, of flows of which half of the bytes are of a
 // web search and half of a Hadoop cluster, through the data structures of a switch's stages.
-func simulate(data string, rate float64, ports int, seed uint64) (*Second, error) {
+func simulate(data string, rate float64, ports int, seed uint64) (*second, error) {
 	var sizes [2]*transport.Distribution
 	for i, name := range []string{transport.WebSearch, transport.Hadoop} {
 		d, err := transport.LoadDistribution(data, name)
@@ -90,7 +90,7 @@ func simulate(data string, rate float64, ports int, seed uint64) (*Second, error
 
 // measuring is a switch's stages in work.
 type measuring struct {
-	second  Second
+	second  second
 	counter *sketch.Counter
 	sampler *oblivious.Sampler
 	point   *lds.Point // of one port: its share of the packets
@@ -154,16 +154,16 @@ func (m *measuring) packet(r *rand.Rand, length uint32) {
 	m.parts[k.Partition(record.Partitions)]++
 	if len(m.batch.Records) < batchDigests && id%64 == 0 {
 		digest := uint64(0)
-		for hop := 1; hop <= Hops; hop++ {
+		for hop := 1; hop <= hops; hop++ {
 			v := pint.Observed{pint.SwitchID: uint64(hop), pint.HopLatency: 1000, pint.EgressUtilisation: pint.UtilisationOne / 2}
 			digest = m.encoder.Encode(id, hop, digest, &v)
 		}
-		m.batch.Records = append(m.batch.Records, pint.Record{Flow: k, ID: id, Digest: digest, TimeNs: uint64(at), Plan: m.batch.Plan, Hops: Hops})
+		m.batch.Records = append(m.batch.Records, pint.Record{Flow: k, ID: id, Digest: digest, TimeNs: uint64(at), Plan: m.batch.Plan, Hops: hops})
 	}
 }
 
 // finish encodes the records.
-func (m *measuring) finish() (*Second, error) {
+func (m *measuring) finish() (*second, error) {
 	m.second.Bytes = map[string]int{}
 	s := &status.Status{Program: "v1.0.0", Ports: make([]status.Port, m.ports), Workers: make([]status.Worker, m.ports), Measurements: make([]status.Measurement, 3), Exports: make([]status.Export, 5)}
 	for i := range s.Ports {

@@ -118,14 +118,14 @@ func (r *captureReader) flow(key packet.FlowKey) uint32 {
 	if !ok {
 		f = uint32(len(r.trace.Flows))
 		r.flows[key] = f
-		r.trace.Flows = append(r.trace.Flows, Flow{Key: key, Hash: HashKey(key)})
+		r.trace.Flows = append(r.trace.Flows, Flow{Key: key, Hash: hashKey(key)})
 	}
 	return f
 }
 
-// HashKey is the hash of a flow key under which telemetry updates its cells in
+// hashKey is the hash of a flow key under which telemetry updates its cells in
 // these measurements.
-func HashKey(k packet.FlowKey) uint64 {
+func hashKey(k packet.FlowKey) uint64 {
 	w, _ := k.Words()
 	if k.Version == 4 {
 		return hash.Uint64x2(0, w[0], w[1])

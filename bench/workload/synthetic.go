@@ -79,7 +79,7 @@ func (c Synthetic) Trace() (*Trace, error) {
 	}
 	for f, size := range sizes {
 		key := c.key(uint64(f))
-		t.Flows[f] = Flow{Key: key, Hash: HashKey(key), Packets: uint64(size)}
+		t.Flows[f] = Flow{Key: key, Hash: hashKey(key), Packets: uint64(size)}
 		for range size {
 			t.order = append(t.order, uint32(f))
 		}

@@ -11,8 +11,8 @@ import (
 // memory bounds the bytes of a buffer's slots together.
 const memory = 8 << 20
 
-// MaxTruncate bounds the bytes that are kept of a packet.
-const MaxTruncate = 16 << 10
+// maxTruncate bounds the bytes that are kept of a packet.
+const maxTruncate = 16 << 10
 
 // Packet is one captured packet. Data is the buffer's.
 type Packet struct {
@@ -42,8 +42,8 @@ type Buffer struct {
 // many bytes; 0: to as many as a frame holds.
 func NewBuffer(f filter.Filter, truncate, frameSize int) *Buffer {
 	most := truncate
-	if most <= 0 || most > MaxTruncate {
-		most = min(frameSize, MaxTruncate)
+	if most <= 0 || most > maxTruncate {
+		most = min(frameSize, maxTruncate)
 	}
 	n := 1
 	for n*2*most <= memory {

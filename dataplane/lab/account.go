@@ -149,7 +149,7 @@ func (a *Account) checkPlans(ends []SwitchEnd) {
 
 // checkSwitch holds what a switch received, and what it copied, against what became of it.
 func (a *Account) checkSwitch(c *Config, name string, r *SwitchReport) {
-	a.checkFate(name+" received", r.Received, r.Forwarded, r.Consumed, r.DroppedTotal())
+	a.checkFate(name+" received", r.Received, r.Forwarded, r.Consumed, r.droppedTotal())
 	if r.Copies.Received != 0 {
 		a.checkFate(name+" copied", r.Copies.Received, r.Copies.Forwarded, r.Copies.Consumed, sum(r.Copies.Dropped))
 	}

@@ -208,7 +208,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_ = c.Drawing()
+		_ = c.drawing()
 		for i := range c.Switches {
 			if _, err := c.switchConfig(i, "/run", ""); err != nil {
 				t.Errorf("an accepted file gives no configuration: %v", err)

@@ -7,7 +7,7 @@ import (
 
 // Drawing draws the topology in ASCII: trails of boxes joined by cables. A node that stands on several
 // trails is drawn in each.
-func (c *Config) Drawing() string {
+func (c *Config) drawing() string {
 	var b strings.Builder
 	for i, trail := range c.trails() {
 		if i > 0 {

@@ -47,7 +47,7 @@ endpoints = ["c", "hub:z"]
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.Drawing(); got != test.want {
+		if got := c.drawing(); got != test.want {
 			t.Errorf("Drawing:\n%s\nwant:\n%s", got, test.want)
 		}
 	}

@@ -96,7 +96,7 @@ func patchSwitch(file string) int {
 	for i := range ports {
 		all.Go(func() { patchPort(ports[i], ports[1-i], &report.Ports[i], behaviour == "lossy") })
 	}
-	if ready := os.NewFile(3, "ready"); os.Getenv(ReadyVariable) == "3" {
+	if ready := os.NewFile(3, "ready"); os.Getenv(readyVariable) == "3" {
 		fmt.Fprintln(ready, "ready")
 		ready.Close()
 	}

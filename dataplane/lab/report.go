@@ -75,8 +75,8 @@ type FrameReport struct {
 	Lost  int `json:"lost"`
 }
 
-// DroppedTotal sums the drops of all reasons, those of copies excluded.
-func (r *SwitchReport) DroppedTotal() uint64 { return sum(r.Dropped) }
+// droppedTotal sums the drops of all reasons, those of copies excluded.
+func (r *SwitchReport) droppedTotal() uint64 { return sum(r.Dropped) }
 
 func sum(byReason map[string]uint64) (n uint64) {
 	for _, v := range byReason {

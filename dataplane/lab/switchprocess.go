@@ -21,9 +21,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadyVariable names, to a switch, the descriptor on which it writes the line
+// readyVariable names, to a switch, the descriptor on which it writes the line
 // "ready" as soon as it forwards.
-const ReadyVariable = "WEIR_READY_FD"
+const readyVariable = "WEIR_READY_FD"
 
 // How long a switch may take.
 const (
@@ -82,7 +82,7 @@ func startProcess(ns *netns.Namespace, command []string, dir, name string, files
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = out, log
 	cmd.ExtraFiles = append([]*os.File{child}, files...) // becomes descriptor 3, and firstExtra on
-	cmd.Env = append(os.Environ(), ReadyVariable+"=3")
+	cmd.Env = append(os.Environ(), readyVariable+"=3")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := ns.Start(cmd); err != nil {
 		ready.Close()

@@ -223,7 +223,7 @@ func writeEnds(w io.Writer, ends []SwitchEnd) {
 		}
 		if e.Report != nil {
 			how += fmt.Sprintf("; received %d, forwarded %d, consumed %d, dropped %d",
-				e.Report.Received, e.Report.Forwarded, e.Report.Consumed, e.Report.DroppedTotal())
+				e.Report.Received, e.Report.Forwarded, e.Report.Consumed, e.Report.droppedTotal())
 		} else {
 			how += "; " + e.Fault
 		}

@@ -23,7 +23,7 @@ type In struct {
 
 // Open opens the capture at path, or the standard input for "-". Of a regular
 // file whose first packet comes before any Ethernet interface, it looks through
-// the rest for one, so that LinkTypes is the whole truth for those.
+// the rest for one, so that linkTypes is the whole truth for those.
 func Open(path string) (*In, error) {
 	file := os.Stdin
 	if path != "-" {
@@ -71,7 +71,7 @@ func (in *In) begin() error {
 }
 
 func (in *In) hasEthernet() bool {
-	for _, link := range in.LinkTypes() {
+	for _, link := range in.linkTypes() {
 		if link == Ethernet {
 			return true
 		}
@@ -82,7 +82,7 @@ func (in *In) hasEthernet() bool {
 // CheckEthernet refuses a capture none of whose interfaces is Ethernet. One
 // that describes no interface holds no packet either, and passes.
 func (in *In) CheckEthernet() error {
-	links := in.LinkTypes()
+	links := in.linkTypes()
 	if len(links) == 0 || in.hasEthernet() {
 		return nil
 	}

@@ -79,9 +79,9 @@ func (r *Reader) nextPcap() (Header, error) {
 	return h, nil
 }
 
-// LinkTypes returns the link types of the interfaces that the file has
+// linkTypes returns the link types of the interfaces that the file has
 // described so far; pcap has one.
-func (r *Reader) LinkTypes() []LinkType {
+func (r *Reader) linkTypes() []LinkType {
 	if !r.format.NG {
 		return []LinkType{r.link}
 	}

@@ -34,7 +34,7 @@ type Reader struct {
 }
 
 // NewReader reads the head of a capture: of pcapng, up to the first packet, so
-// that LinkTypes knows the interfaces described by then.
+// that linkTypes knows the interfaces described by then.
 func NewReader(r io.Reader) (*Reader, error) {
 	rd := &Reader{in: bufio.NewReaderSize(r, bufferSize)}
 	if magic, _ := rd.in.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {

@@ -9,9 +9,9 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// ReasonNotEthernet is the drop reason of packets that an interface of another
+// reasonNotEthernet is the drop reason of packets that an interface of another
 // link type captured, in a capture of several interfaces.
-var ReasonNotEthernet = packet.Register("not_ethernet", "the packet was not captured on Ethernet")
+var reasonNotEthernet = packet.Register("not_ethernet", "the packet was not captured on Ethernet")
 
 // PcapConfig says what a pcap port receives and where its packets go. The port
 // owns the files from PcapSet.Add on.
@@ -34,7 +34,7 @@ type PcapSet struct {
 // Pcap is a port whose wire is a capture file in each direction. A packet's
 // Arrival is its capture time. A packet longer than a frame is received without
 // its bytes, dropped as packet.ReasonTooLong; one of an interface that is not
-// Ethernet as ReasonNotEthernet.
+// Ethernet as reasonNotEthernet.
 type Pcap struct {
 	name   string
 	set    *PcapSet
@@ -207,7 +207,7 @@ func (q *pcapQueue) take(b *packet.Batch, addr uint64) bool {
 	pool := q.frames.Pool()
 	switch {
 	case h.LinkType != pcapfile.Ethernet:
-		reason = ReasonNotEthernet
+		reason = reasonNotEthernet
 	case int64(h.CapLen) > int64(PcapRoom(pool.FrameSize())):
 		reason = packet.ReasonTooLong
 	}

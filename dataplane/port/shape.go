@@ -7,9 +7,9 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// ReasonQueueFull is the drop reason of packets that find no room in the queue
+// reasonQueueFull is the drop reason of packets that find no room in the queue
 // of a port with a rate.
-var ReasonQueueFull = packet.Register("queue_full", "the queue of the output port, which has a rate, was full")
+var reasonQueueFull = packet.Register("queue_full", "the queue of the output port, which has a rate, was full")
 
 // shaper is the rate of a port, which its queues share.
 type shaper struct {
@@ -78,7 +78,7 @@ func (q *shapedQueue) Transmit(b *packet.Batch, idx []uint16) int {
 
 // drain sends what the rate allows.
 func (q *shapedQueue) drain() {
-	q.blocked = ReasonQueueFull
+	q.blocked = reasonQueueFull
 	for q.head != q.tail {
 		n, granted := q.allowed()
 		if n == 0 {

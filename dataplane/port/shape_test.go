@@ -92,7 +92,7 @@ func TestShape(t *testing.T) {
 	step(1, 0, 0, 4, 17)
 	step(5, 0, 0, 7, 14) // no more than a burst
 	step(0, 60, 50, 7, 64)
-	if s.Refusal() != ReasonQueueFull {
+	if s.Refusal() != reasonQueueFull {
 		t.Errorf("refused for %v", s.Refusal())
 	}
 	for s.Service() {

@@ -100,7 +100,7 @@ func (c *Capture) Cut() int { return c.cut }
 func (c *Capture) Skipped() int { return c.skipped }
 
 // Packet i, in bytes without frame check sequence. It must not be changed.
-func (c *Capture) Packet(i int) []byte {
+func (c *Capture) packet(i int) []byte {
 	start := 0
 	if i > 0 {
 		start = c.ends[i-1]
@@ -189,9 +189,9 @@ func (s *CaptureSource) Run(ctx context.Context, load Load) (Sent, error) {
 
 func (s *CaptureSource) send(seq uint64, n int, sent *Sent) error {
 	for i := range n {
-		data := s.capture.Packet(int((seq + uint64(i)) % uint64(s.capture.Packets())))
+		data := s.capture.packet(int((seq + uint64(i)) % uint64(s.capture.Packets())))
 		copy(s.frames.Buffer(i), data)
-		s.frames.SetLength(i, len(data))
+		s.frames.setLength(i, len(data))
 		sent.Bytes += uint64(len(data))
 	}
 	sent.Packets += uint64(n)

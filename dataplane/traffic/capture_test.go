@@ -61,8 +61,8 @@ func TestReadCapture(t *testing.T) {
 		t.Fatalf("%d packets, %d cut, %d skipped", c.Packets(), c.Cut(), c.Skipped())
 	}
 	for i, want := range [][]byte{filled(60, 1), filled(100, 2), filled(70, 3)} {
-		if !bytes.Equal(c.Packet(i), want) {
-			t.Errorf("packet %d is %v", i, c.Packet(i))
+		if !bytes.Equal(c.packet(i), want) {
+			t.Errorf("packet %d is %v", i, c.packet(i))
 		}
 	}
 	if got := [3]uint64(c.times); got != [3]uint64{0, 100_000, 100_000} || c.period() != 150_000 {
@@ -181,7 +181,7 @@ func TestReplayArrives(t *testing.T) {
 		}
 		for i := range want {
 			n, err := socket.Receive(got)
-			if err != nil || !bytes.Equal(got[:n], c.Packet(int((load.FirstSeq+i)%50))) {
+			if err != nil || !bytes.Equal(got[:n], c.packet(int((load.FirstSeq+i)%50))) {
 				t.Fatalf("packet %d: %d bytes, %v", i, n, err)
 			}
 		}

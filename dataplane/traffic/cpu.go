@@ -19,15 +19,15 @@ type CPUTime struct {
 	User, System, IRQ, Softirq, Idle, Steal time.Duration
 }
 
-// Busy is all time spent working, in whatever context.
-func (t CPUTime) Busy() time.Duration { return t.User + t.System + t.IRQ + t.Softirq }
+// busy is all time spent working, in whatever context.
+func (t CPUTime) busy() time.Duration { return t.User + t.System + t.IRQ + t.Softirq }
 
 // PerPacket is the busy time for each of n packets, in ns.
 func (t CPUTime) PerPacket(n uint64) float64 {
 	if n == 0 {
 		return 0
 	}
-	return float64(t.Busy().Nanoseconds()) / float64(n)
+	return float64(t.busy().Nanoseconds()) / float64(n)
 }
 
 func (t CPUTime) minus(u CPUTime) CPUTime {

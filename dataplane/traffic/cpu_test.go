@@ -17,7 +17,7 @@ func TestParseStat(t *testing.T) {
 	if total != want || len(cores) != 2 || cores[11].User != 3*tick {
 		t.Errorf("got %+v, %+v", total, cores)
 	}
-	if got := total.Busy(); got != 25*tick {
+	if got := total.busy(); got != 25*tick {
 		t.Errorf("busy %v", got)
 	}
 	if got := total.PerPacket(1000); got != 250_000 {

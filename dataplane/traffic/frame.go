@@ -61,9 +61,9 @@ func NewWriter(w Workload) (*Writer, error) {
 	return fw, nil
 }
 
-// FrameLen is the length of packet seq in bytes as handed to a device, without the
+// frameLen is the length of packet seq in bytes as handed to a device, without the
 // frame check sequence.
-func (fw *Writer) FrameLen(seq uint64) int {
+func (fw *Writer) frameLen(seq uint64) int {
 	sizes := fw.w.Sizes
 	if len(sizes) == 1 {
 		return sizes[0] - FCS
@@ -76,7 +76,7 @@ func (fw *Writer) FrameLen(seq uint64) int {
 // touched and must be zero.
 func (fw *Writer) Write(buf []byte, seq, sentNs uint64) int {
 	flow := fw.drawer.flow(seq)
-	n := fw.FrameLen(seq)
+	n := fw.frameLen(seq)
 	buf = buf[:n]
 	from, to := fw.sides.of(flow)
 	if fw.w.Reversed {
@@ -85,7 +85,7 @@ func (fw *Writer) Write(buf []byte, seq, sentNs uint64) int {
 	putMAC(buf[0:6], to.mac)
 	putMAC(buf[6:12], from.mac)
 	var rest []byte
-	if fw.w.IPv6() {
+	if fw.w.iPv6() {
 		rest = fw.writeIPv6(buf, from.addr, to.addr)
 	} else {
 		rest = writeIPv4(buf, from.addr, to.addr)
@@ -100,7 +100,7 @@ func (fw *Writer) Write(buf []byte, seq, sentNs uint64) int {
 	be.PutUint64(rest[8:], magicSeq)
 	be.PutUint16(rest[16:], fw.w.Run)
 	be.PutUint64(rest[18:], sentNs)
-	if fw.w.UDPChecksum || fw.w.IPv6() {
+	if fw.w.UDPChecksum || fw.w.iPv6() {
 		sum := uint64(fw.netSum) + words(uint64(from.addr)) + words(uint64(to.addr)) + protoUDP + 2*uint64(length) +
 			uint64(from.port) + uint64(to.port) + words(magicSeq) + uint64(fw.w.Run) + words(sentNs)
 		folded := fold(sum)
@@ -168,12 +168,12 @@ type Reader struct {
 	run      uint16
 }
 
-// NewReader makes a reader of a workload, which must be valid.
-func NewReader(w Workload) (*Reader, error) {
+// newReader makes a reader of a workload, which must be valid.
+func newReader(w Workload) (*Reader, error) {
 	if err := w.Validate(); err != nil {
 		return nil, err
 	}
-	return &Reader{newSides(w), w.IPv6(), w.Reversed, w.Run}, nil
+	return &Reader{newSides(w), w.iPv6(), w.Reversed, w.Run}, nil
 }
 
 // Read gives the mark of a frame, or false if the frame is not of this run. VLAN tags

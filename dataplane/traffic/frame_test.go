@@ -23,7 +23,7 @@ func serialise(t *testing.T, fw *Writer, seq, sent uint64) []byte {
 	eth := &layers.Ethernet{SrcMAC: macBytes(src.mac), DstMAC: macBytes(dst.mac), EthernetType: layers.EthernetTypeIPv4}
 	udp := &layers.UDP{SrcPort: layers.UDPPort(src.port), DstPort: layers.UDPPort(dst.port)}
 	stack := []gopacket.SerializableLayer{eth}
-	if w.IPv6() {
+	if w.iPv6() {
 		eth.EthernetType = layers.EthernetTypeIPv6
 		ip := &layers.IPv6{Version: 6, HopLimit: 64, NextHeader: layers.IPProtocolUDP, SrcIP: srcNet, DstIP: dstNet}
 		must(t, udp.SetNetworkLayerForChecksum(ip))
@@ -43,7 +43,7 @@ func serialise(t *testing.T, fw *Writer, seq, sent uint64) []byte {
 	options := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
 	must(t, gopacket.SerializeLayers(buffer, options, append(stack, udp, gopacket.Payload(payload))...))
 	frame := buffer.Bytes()
-	if !w.IPv6() && !w.UDPChecksum {
+	if !w.iPv6() && !w.UDPChecksum {
 		be.PutUint16(frame[ethLen+ip4Len+6:], 0)
 	}
 	return frame
@@ -60,7 +60,7 @@ func TestWriteMatchesLibraryAndReads(t *testing.T) {
 	for name, w := range variants() {
 		fw, err := NewWriter(w)
 		must(t, err)
-		reader, err := NewReader(w)
+		reader, err := newReader(w)
 		must(t, err)
 		for range 500 {
 			seq, sent := random.Uint64()&seqMask, random.Uint64()
@@ -126,7 +126,7 @@ func TestReadRefusesOthers(t *testing.T) {
 	w := DefaultWorkload()
 	fw, err := NewWriter(w)
 	must(t, err)
-	reader, err := NewReader(w)
+	reader, err := newReader(w)
 	must(t, err)
 	for name, change := range map[string]func([]byte) []byte{
 		"short":       func(f []byte) []byte { return f[:59] },
@@ -149,7 +149,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	for name, w := range variants() {
 		fw, err := NewWriter(w)
 		must(t, err)
-		reader, err := NewReader(w)
+		reader, err := newReader(w)
 		must(t, err)
 		tracker := newTracker(w.Flows, SinkOptions{true, true, true})
 		frame, seq := make([]byte, w.MaxSize()), uint64(0)
@@ -170,7 +170,7 @@ func FuzzRead(f *testing.F) {
 	for _, w := range variants() {
 		fw, err := NewWriter(w)
 		must(f, err)
-		reader, err := NewReader(w)
+		reader, err := newReader(w)
 		must(f, err)
 		frame := make([]byte, w.MaxSize())
 		f.Add(frame[:fw.Write(frame, 1, 2)])

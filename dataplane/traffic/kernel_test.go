@@ -88,14 +88,14 @@ func TestSinkProgramMatchesTracker(t *testing.T) {
 		must(t, err)
 		fw, err := NewWriter(w)
 		must(t, err)
-		reader, err := NewReader(w)
+		reader, err := newReader(w)
 		must(t, err)
 		tracker := newTracker(w.Flows, options)
 		clock, err := newClock(w.Clock)
 		must(t, err)
 		random := rand.New(rand.NewPCG(9, 9))
 		frame := make([]byte, w.MaxSize())
-		for i, seq := range disturbed(random, Window*3-1000, 3000) {
+		for i, seq := range disturbed(random, window*3-1000, 3000) {
 			sent := clock.now() - random.Uint64N(1<<random.IntN(30))
 			n := fw.Write(frame, seq, sent)
 			if i%10 == 0 {

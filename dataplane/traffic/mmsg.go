@@ -40,8 +40,8 @@ func (m *Frames) Buffer(i int) []byte { return m.memory[i*m.stride : (i+1)*m.str
 // Length is how long the received frame i was, also if the vector holds less of it.
 func (m *Frames) Length(i int) int { return int(m.headers[i].length) }
 
-// SetLength sets how many bytes of frame i are sent.
-func (m *Frames) SetLength(i, length int) { m.vectors[i].SetLen(length) }
+// setLength sets how many bytes of frame i are sent.
+func (m *Frames) setLength(i, length int) { m.vectors[i].SetLen(length) }
 
 // Send sends frames from up to to and returns how many went.
 func (m *Frames) Send(fd, from, to int) (int, unix.Errno) {

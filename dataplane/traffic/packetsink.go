@@ -35,7 +35,7 @@ type PacketSink struct {
 
 // NewPacketSink opens the socket and begins to receive. It needs CAP_NET_RAW and CAP_NET_ADMIN.
 func NewPacketSink(port Port, w Workload, options SinkOptions) (*PacketSink, error) {
-	reader, err := NewReader(w)
+	reader, err := newReader(w)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (s *PacketSource) Run(ctx context.Context, load Load) (Sent, error) {
 func (s *PacketSource) send(seq uint64, n int, sent *Sent) error {
 	for i := range n {
 		length := s.sender.writer.Write(s.frames.Buffer(i), seq+uint64(i), s.sender.clock.now())
-		s.frames.SetLength(i, length)
+		s.frames.setLength(i, length)
 		sent.Bytes += uint64(length)
 	}
 	sent.Packets += uint64(n)

@@ -40,8 +40,8 @@ type Report struct {
 	SentPerBin []uint64
 }
 
-// Window is the number of sequence numbers within which sinks tell duplicates.
-const Window = 1 << windowBits
+// window is the number of sequence numbers within which sinks tell duplicates.
+const window = 1 << windowBits
 
 const windowBits = 24
 

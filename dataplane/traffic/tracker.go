@@ -22,7 +22,7 @@ type windowEntry struct {
 func newTracker(flows int, options SinkOptions) *tracker {
 	t := &tracker{report: Report{Latency: newHistogram()}}
 	if options.Duplicates {
-		t.window = make([]windowEntry, Window/32)
+		t.window = make([]windowEntry, window/32)
 	}
 	if options.FlowOrder {
 		t.flows = make([]uint32, flows)

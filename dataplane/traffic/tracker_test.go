@@ -53,7 +53,7 @@ func TestTrackerMatchesSlowTwin(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		// The stream crosses from one turn of the window's ring to the next, and with odd
 		// seeds over the end of the 32 bits that are kept of each flow.
-		first := uint64(Window)*(1+seed%2*255) - 5000
+		first := uint64(window)*(1+seed%2*255) - 5000
 		tracker := newTracker(flows, SinkOptions{Duplicates: true, FlowOrder: true})
 		slow := slowTracker{seen: map[uint64]bool{}, highest: map[uint32]uint64{}}
 		for _, seq := range disturbed(random, first, 10_000) {
@@ -74,7 +74,7 @@ func TestTrackerMatchesSlowTwin(t *testing.T) {
 
 func TestTrackerCallsOldPacketsStale(t *testing.T) {
 	tracker := newTracker(1, DefaultSinkOptions())
-	for _, seq := range []uint64{0, Window, 0, 1} {
+	for _, seq := range []uint64{0, window, 0, 1} {
 		tracker.add(Mark{Seq: seq}, 60, 1)
 	}
 	// Number 0 shares its entry with Window, which is newer; so does 1.

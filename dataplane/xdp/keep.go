@@ -23,8 +23,8 @@ type Transport struct {
 
 // The sizes of the program's lists (redirect.c).
 const (
-	MaxEtherTypes = 8
-	MaxPorts      = 16
+	maxEtherTypes = 8
+	maxPorts      = 16
 )
 
 const (
@@ -119,11 +119,11 @@ func (k Keep) Empty() bool {
 // Validate checks that the lists fit into the program.
 func (k Keep) Validate() error {
 	var faults []error
-	if n := len(k.EtherTypes); n > MaxEtherTypes {
-		faults = append(faults, fmt.Errorf("keep list of %d EtherTypes: at most %d", n, MaxEtherTypes))
+	if n := len(k.EtherTypes); n > maxEtherTypes {
+		faults = append(faults, fmt.Errorf("keep list of %d EtherTypes: at most %d", n, maxEtherTypes))
 	}
-	if n := len(k.Ports); n > MaxPorts {
-		faults = append(faults, fmt.Errorf("keep list of %d ports: at most %d", n, MaxPorts))
+	if n := len(k.Ports); n > maxPorts {
+		faults = append(faults, fmt.Errorf("keep list of %d ports: at most %d", n, maxPorts))
 	}
 	return errors.Join(faults...)
 }

@@ -46,7 +46,7 @@ func TestParseKeepFaults(t *testing.T) {
 	if _, err := ParseKeep([]string{"x", "y"}); err == nil || !strings.Contains(err.Error(), `"x"`) || !strings.Contains(err.Error(), `"y"`) {
 		t.Errorf("error %v", err)
 	}
-	for entry, most := range map[string]int{"lldp": MaxEtherTypes, "udp/53": MaxPorts} {
+	for entry, most := range map[string]int{"lldp": maxEtherTypes, "udp/53": maxPorts} {
 		entries := strings.Fields(strings.Repeat(entry+" ", most+1))
 		if _, err := ParseKeep(entries[:most]); err != nil {
 			t.Errorf("%d of %q: %v", most, entry, err)

@@ -84,13 +84,13 @@ func (p *Program) specialise(spec *ebpf.CollectionSpec) error {
 	}
 	spec.Maps["sockets"].MaxEntries = uint32(options.MaxQueues)
 
-	var ethertypes [MaxEtherTypes]uint16
+	var ethertypes [maxEtherTypes]uint16
 	copy(ethertypes[:], options.Keep.EtherTypes)
 	var protocols [256]bool
 	for _, protocol := range options.Keep.Protocols {
 		protocols[protocol] = true
 	}
-	var ports [MaxPorts]uint32
+	var ports [maxPorts]uint32
 	for i, t := range options.Keep.Ports {
 		ports[i] = uint32(t.Protocol)<<16 | uint32(t.Port)
 	}

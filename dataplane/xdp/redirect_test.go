@@ -331,7 +331,7 @@ func TestLoadRefuses(t *testing.T) {
 	if _, err := Load(Options{}); err == nil {
 		t.Error("no queues are accepted")
 	}
-	if _, err := Load(Options{MaxQueues: 1, Keep: Keep{EtherTypes: make([]uint16, MaxEtherTypes+1)}}); err == nil {
+	if _, err := Load(Options{MaxQueues: 1, Keep: Keep{EtherTypes: make([]uint16, maxEtherTypes+1)}}); err == nil {
 		t.Error("too many EtherTypes are accepted")
 	}
 }

@@ -92,8 +92,8 @@ type file struct {
 	} `json:"learn_lists"`
 }
 
-// LoadProgram reads a compiled program.
-func LoadProgram(path string) (*Program, error) {
+// loadProgram reads a compiled program.
+func loadProgram(path string) (*Program, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read a compiled program: %w", err)

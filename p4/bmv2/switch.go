@@ -84,7 +84,7 @@ const (
 // process that crashed has left running is ended first.
 func Start(ctx context.Context, c Config) (*Switch, error) {
 	sweep()
-	program, err := LoadProgram(c.Program)
+	program, err := loadProgram(c.Program)
 	if err != nil {
 		return nil, err
 	}

@@ -178,11 +178,11 @@ func TestLearn(t *testing.T) {
 		t.Error("a station that moved is not known at its new port alone")
 	}
 	// What was told before it moved is of an entry that is gone.
-	if err := c.Expire(bmv2.Expired{Table: heardAt, Handles: []int32{first, 999}}); err != nil {
+	if err := c.expire(bmv2.Expired{Table: heardAt, Handles: []int32{first, 999}}); err != nil {
 		t.Fatal(err)
 	}
 	expect("an old entry expired", Stations{Known: 2, Learned: 2, Moved: 1, Full: 1})
-	if err := c.Expire(bmv2.Expired{Table: heardAt, Handles: []int32{f.newest(heardAt)}}); err != nil {
+	if err := c.expire(bmv2.Expired{Table: heardAt, Handles: []int32{f.newest(heardAt)}}); err != nil {
 		t.Fatal(err)
 	}
 	expect("aged", Stations{Known: 1, Learned: 2, Moved: 1, Aged: 1, Full: 1})

@@ -64,7 +64,7 @@ func (c *Controller) step(s Source, now func() int64) error {
 		return err
 	}
 	for e, ok := s.Expired(); ok; e, ok = s.Expired() {
-		if err := c.Expire(e); err != nil {
+		if err := c.expire(e); err != nil {
 			return err
 		}
 	}

@@ -142,8 +142,8 @@ func (c *Controller) forget(who station) error {
 	return c.remove(h.entries)
 }
 
-// Expire takes in which entries no packet has hit for their time: their stations are forgotten.
-func (c *Controller) Expire(e bmv2.Expired) error {
+// expire takes in which entries no packet has hit for their time: their stations are forgotten.
+func (c *Controller) expire(e bmv2.Expired) error {
 	for _, handle := range e.Handles {
 		who, ok := c.bridge.byEntry[handle]
 		if !ok || c.bridge.last(who).table != e.Table {

@@ -30,8 +30,8 @@ type Copy struct {
 // copyLen is the length of a cpu_t.
 const copyLen = 32
 
-// ParseCopy reads what came from the CPU port. It aliases b.
-func ParseCopy(b []byte) (Copy, error) {
+// parseCopy reads what came from the CPU port. It aliases b.
+func parseCopy(b []byte) (Copy, error) {
 	if len(b) < copyLen || b[0] == 0 || b[0] > copyPunt|copyRecord|copySample {
 		return Copy{}, fmt.Errorf("%d bytes at the CPU port do not begin with a header cpu_t", len(b))
 	}

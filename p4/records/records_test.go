@@ -415,7 +415,7 @@ func FuzzCopy(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x07" + strings.Repeat("\x00", 31) + "\x02\x00\x00\x00\x00\x01\x02\x00\x00\x00\x00\x02\x08\x00\x45\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := ParseCopy(b)
+		c, err := parseCopy(b)
 		if (err != nil) != (len(b) < copyLen || b[0] == 0 || b[0] > 7) {
 			t.Fatal(err)
 		}

@@ -184,7 +184,7 @@ func (s *Source) Close() error {
 
 // Receive takes in what was read from the CPU port, beside Collect. What is no copy is counted.
 func (s *Source) Receive(b []byte) {
-	c, err := ParseCopy(b)
+	c, err := parseCopy(b)
 	if err != nil {
 		s.copies.Lock()
 		defer s.copies.Unlock()

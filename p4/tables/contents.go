@@ -131,8 +131,8 @@ func oneBit(yes bool) Value {
 	return Number(0)
 }
 
-// Address is an IP address as a value of 32 or 128 bits.
-func Address(a netip.Addr) Value {
+// address is an IP address as a value of 32 or 128 bits.
+func address(a netip.Addr) Value {
 	b := a.As16()
 	if a.Is4() {
 		return Number(uint64(binary.BigEndian.Uint32(b[12:])))
@@ -191,7 +191,7 @@ func ternary(field string, v, mask Value) Key {
 }
 
 func lpm(field string, p netip.Prefix) Key {
-	return Key{Field: field, Match: LPM, Value: Address(p.Addr()), Prefix: p.Bits()}
+	return Key{Field: field, Match: LPM, Value: address(p.Addr()), Prefix: p.Bits()}
 }
 
 func act(name string, params ...Param) Action { return Action{name, params} }

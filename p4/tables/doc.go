@@ -5,7 +5,7 @@
 //
 //	Switch --Build--> Contents --WriteCommands--> runtime commands of BMv2
 //	                      |
-//	                      +-----WriteRequest----> P4Runtime
+//	                      +-----writeRequest----> P4Runtime
 //
 // The numbers are those that the Go stages decide by: the stages' own packages
 // give them (files tables.go), so that both cannot decide otherwise. What a P4 target

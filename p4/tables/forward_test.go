@@ -120,7 +120,7 @@ func TestRouter(t *testing.T) {
 		dst := [][4]byte{{10, byte(r.Uint32N(5)), byte(r.Uint32N(3)), byte(r.Uint32())}, {byte(r.Uint32()), 0, 0, 1}}[r.IntN(2)]
 		addr, flow := netip.AddrFrom4(dst), r.Uint32()
 		want := longest(prefixes, addr)
-		action, p := x.apply(l3Control+".routes4", Address(addr).Low)
+		action, p := x.apply(l3Control+".routes4", address(addr).Low)
 		if want == nil {
 			if action != "" {
 				t.Fatalf("%v: %s, want no route", addr, action)

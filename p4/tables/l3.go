@@ -27,7 +27,7 @@ func (b *builder) l3(c *l3.Config) {
 		}
 		linkLocal := Value{}
 		if p.LinkLocal.IsValid() {
-			linkLocal = Address(p.LinkLocal)
+			linkLocal = address(p.LinkLocal)
 		}
 		port := Number(uint64(i))
 		b.entry(l3Control+".in_interfaces", act(l3Control+".in_interface", param("mac", MAC(p.MAC)), param("link_local", linkLocal)), exact("meta.in_port", port))

@@ -13,7 +13,7 @@ const (
 	latencyPortBits = 9
 
 	// LatencyCells is how many cells it has.
-	LatencyCells = MaxPorts << latencyPortBits
+	LatencyCells = maxPorts << latencyPortBits
 )
 
 // LatencyCell is the cell for a latency in ns of a packet that left by a port: by the place of the leading bit,
@@ -29,7 +29,7 @@ type Latencies []uint64
 
 // LatenciesOf takes a port's cells from those of the whole register; none if it has none of the port.
 func LatenciesOf(cells []uint64, port int) Latencies {
-	if port < 0 || port >= MaxPorts || len(cells) != LatencyCells {
+	if port < 0 || port >= maxPorts || len(cells) != LatencyCells {
 		return nil
 	}
 	return Latencies(cells[port<<latencyPortBits:][:1<<latencyPortBits])

@@ -51,7 +51,7 @@ func latencies(n int) []uint64 {
 // an eighth wide.
 func TestLatencyCells(t *testing.T) {
 	for _, v := range latencies(20000) {
-		for _, port := range []int{0, 5, MaxPorts - 1} {
+		for _, port := range []int{0, 5, maxPorts - 1} {
 			cell := LatencyCell(port, v)
 			if cell>>latencyPortBits != port || cell >= LatencyCells {
 				t.Fatalf("%d ns of port %d are in cell %d", v, port, cell)
@@ -87,7 +87,7 @@ func TestLatencyQuantiles(t *testing.T) {
 		}
 	}
 	none := LatenciesOf(cells, 9)
-	if none.Packets() != 0 || none.Quantile(0.5) != 0 || none.Highest() != 0 || LatenciesOf(cells[1:], 7) != nil || LatenciesOf(cells, MaxPorts) != nil {
+	if none.Packets() != 0 || none.Quantile(0.5) != 0 || none.Highest() != 0 || LatenciesOf(cells[1:], 7) != nil || LatenciesOf(cells, maxPorts) != nil {
 		t.Errorf("a port without packets has some: %v", none)
 	}
 }

@@ -17,10 +17,10 @@ type Target struct {
 	Election uint64 // of the client that may write
 }
 
-// WriteRequest is the contents as one request of P4Runtime, with the ids of the
+// writeRequest is the contents as one request of P4Runtime, with the ids of the
 // program, to which they must fit. P4Runtime knows no parameters of CRCs: these are the
 // target's own.
-func (c *Contents) WriteRequest(info *Info, to Target) (*p4.WriteRequest, error) {
+func (c *Contents) writeRequest(info *Info, to Target) (*p4.WriteRequest, error) {
 	if err := info.Check(c); err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (i *Info) action(a *Action) *p4.TableAction {
 
 // WriteP4Runtime writes the request in protobuf's text form, or in its binary one.
 func (c *Contents) WriteP4Runtime(w io.Writer, info *Info, to Target, binary bool) error {
-	r, err := c.WriteRequest(info, to)
+	r, err := c.writeRequest(info, to)
 	if err != nil {
 		return err
 	}

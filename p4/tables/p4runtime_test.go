@@ -36,7 +36,7 @@ func sampleProgram(t *testing.T) *Info {
 }
 
 func TestWriteRequest(t *testing.T) {
-	got, err := sample().WriteRequest(sampleProgram(t), Target{Device: 3, Election: 1})
+	got, err := sample().writeRequest(sampleProgram(t), Target{Device: 3, Election: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ updates { type: INSERT entity { digest_entry { digest_id: 30 config { max_timeou
 // not change by itself.
 func TestWriteP4Runtime(t *testing.T) {
 	info := sampleProgram(t)
-	want, err := sample().WriteRequest(info, Target{Election: 1})
+	want, err := sample().writeRequest(info, Target{Election: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestCheck(t *testing.T) {
 	if n := strings.Count(err.Error(), "\n") + 1; n != 14 {
 		t.Errorf("%d faults:\n%v", n, err)
 	}
-	if _, err := c.WriteRequest(info, Target{}); err == nil {
+	if _, err := c.writeRequest(info, Target{}); err == nil {
 		t.Error("a request is made of contents that do not fit")
 	}
 }

@@ -29,7 +29,7 @@ func TestContentsFit(t *testing.T) {
 		if err := WeirInfo().Check(c); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		r, err := c.WriteRequest(WeirInfo(), Target{Election: 1})
+		r, err := c.writeRequest(WeirInfo(), Target{Election: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,8 +3,8 @@ package tables
 // What the program has room for: p4/include/sizes.p4 and telemetry.p4, to which a
 // test compares.
 const (
-	// MaxPorts is how many ports a switch has.
-	MaxPorts = 64
+	// maxPorts is how many ports a switch has.
+	maxPorts = 64
 	// DefaultCPUPort is the number of the port to the control plane where nothing else
 	// is said: the highest one of BMv2 that carries packets.
 	DefaultCPUPort = 510

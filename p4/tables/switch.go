@@ -84,8 +84,8 @@ func (b *builder) general() {
 	if b.Hash != hash.CRC {
 		b.fault("switch.hash", "a P4 target cannot compute %q: set hash = %q on all switches of the network", b.Hash, hash.CRC)
 	}
-	if n := len(b.Ports); n > MaxPorts {
-		b.fault("port", "%d of them: the program has tables for %d: remove some", n, MaxPorts)
+	if n := len(b.Ports); n > maxPorts {
+		b.fault("port", "%d of them: the program has tables for %d: remove some", n, maxPorts)
 	}
 	if b.CPUPort < len(b.Ports) || b.CPUPort > DefaultCPUPort {
 		b.faults = append(b.faults, fmt.Errorf("the port to the control plane cannot have the number %d: choose --cpu-port %d to %d, behind the switch's ports",

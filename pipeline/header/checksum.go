@@ -36,13 +36,13 @@ func Sum(data []byte, sum uint16) uint16 {
 // right checksum.
 func Checksum(data []byte) uint16 { return ^Sum(data, 0) }
 
-// ChecksumUpdate returns the checksum after one 16-bit word of the data
+// checksumUpdate returns the checksum after one 16-bit word of the data
 // changed from old to new (RFC 1624, equation 3).
-func ChecksumUpdate(sum, old, new uint16) uint16 {
+func checksumUpdate(sum, old, new uint16) uint16 {
 	return ^fold(uint32(^sum) + uint32(^old) + uint32(new))
 }
 
-// ChecksumUpdate32 is ChecksumUpdate for two adjacent words, such as an IPv4
+// ChecksumUpdate32 is checksumUpdate for two adjacent words, such as an IPv4
 // address.
 func ChecksumUpdate32(sum uint16, old, new uint32) uint16 {
 	return ^fold(uint32(^sum) + (^old)>>16 + ^old&0xffff + new>>16 + new&0xffff)

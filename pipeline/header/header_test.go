@@ -216,7 +216,7 @@ func TestSumAgainstSlowTwin(t *testing.T) {
 // TestChecksumUpdate changes words of headers and compares with summing anew.
 // The RFC 1624 example, where RFC 1141 fails, comes first.
 func TestChecksumUpdate(t *testing.T) {
-	if got := ChecksumUpdate(0xdd2f, 0x5555, 0x3285); got != 0x0000 {
+	if got := checksumUpdate(0xdd2f, 0x5555, 0x3285); got != 0x0000 {
 		t.Fatalf("RFC 1624 example: %04x, want 0000", got)
 	}
 	r := rand.New(rand.NewPCG(3, 4))

@@ -56,7 +56,7 @@ func (h *ICMP) SetChecksum(sum uint16) { binary.BigEndian.PutUint16(h[2:4], sum)
 // SetType sets the type and updates the checksum.
 func (h *ICMP) SetType(typ uint8) {
 	code := uint16(h[1])
-	h.SetChecksum(ChecksumUpdate(h.Checksum(), uint16(h[0])<<8|code, uint16(typ)<<8|code))
+	h.SetChecksum(checksumUpdate(h.Checksum(), uint16(h[0])<<8|code, uint16(typ)<<8|code))
 	h[0] = typ
 }
 

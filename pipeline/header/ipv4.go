@@ -90,14 +90,14 @@ func (h *IPv4) Dst() [4]byte { return [4]byte(h[16:20]) }
 
 // SetID sets the identification and updates the checksum.
 func (h *IPv4) SetID(id uint16) {
-	h.setChecksum(ChecksumUpdate(h.Checksum(), h.ID(), id))
+	h.setChecksum(checksumUpdate(h.Checksum(), h.ID(), id))
 	binary.BigEndian.PutUint16(h[4:6], id)
 }
 
 // SetTTL sets the time to live and updates the checksum.
 func (h *IPv4) SetTTL(ttl uint8) {
 	proto := uint16(h[9])
-	h.setChecksum(ChecksumUpdate(h.Checksum(), uint16(h[8])<<8|proto, uint16(ttl)<<8|proto))
+	h.setChecksum(checksumUpdate(h.Checksum(), uint16(h[8])<<8|proto, uint16(ttl)<<8|proto))
 	h[8] = ttl
 }
 

@@ -150,7 +150,7 @@ func (b *Batch) Copy(dst, src *Packet) bool {
 		if last == 0 {
 			dst.Next = l
 		} else {
-			b.pool.SetNext(last, l)
+			b.pool.setNext(last, l)
 		}
 		last, link = l, next
 	}

@@ -129,7 +129,7 @@ func (p *Pool) Next(link uint32) (addr uint64, length, next uint32) {
 
 // Link makes the bytes [addr, addr+length) the continuation that the returned
 // link names, with next as the link behind it. Chains are built back to front,
-// or with SetNext.
+// or with setNext.
 func (p *Pool) Link(addr uint64, length, next uint32) uint32 {
 	i := p.Index(addr)
 	p.segOff[i] = uint32(addr - p.Base(addr))
@@ -138,8 +138,8 @@ func (p *Pool) Link(addr uint64, length, next uint32) uint32 {
 	return i + 1
 }
 
-// SetNext appends: the piece that link names is continued by next.
-func (p *Pool) SetNext(link, next uint32) { p.next[link-1] = next }
+// setNext appends: the piece that link names is continued by next.
+func (p *Pool) setNext(link, next uint32) { p.next[link-1] = next }
 
 // take moves up to len(dst) free frames from the pool's list into dst. A worker
 // that finds the pool busy tries again for about as long as another one has it:

@@ -10,9 +10,9 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// ReasonDenied is the drop reason of packets that a rule, or the default,
+// reasonDenied is the drop reason of packets that a rule, or the default,
 // denies.
-var ReasonDenied = packet.Register("acl_denied", "a rule of the access control list denies the packet")
+var reasonDenied = packet.Register("acl_denied", "a rule of the access control list denies the packet")
 
 // Module is the access control of one switch. Its methods may be called from
 // anywhere.
@@ -127,7 +127,7 @@ func (s *stage) Process(b *packet.Batch) {
 			continue
 		}
 		if c.looksIn && p.Flags.Has(packet.FlagFragment) && tiny(p, b.Data(p)) {
-			b.Drop(p, ReasonTinyFragment)
+			b.Drop(p, reasonTinyFragment)
 			continue
 		}
 		f = fieldsOf(p, b.Data(p))
@@ -137,7 +137,7 @@ func (s *stage) Process(b *packet.Batch) {
 		h.packets++
 		h.bytes += uint64(p.WireLen)
 		if !c.permits(v) {
-			b.Drop(p, ReasonDenied)
+			b.Drop(p, reasonDenied)
 		}
 	}
 }

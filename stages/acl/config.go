@@ -86,8 +86,8 @@ func (c *Config) compile(ports []string) (*ruleSet, error) {
 		switch m.name {
 		case "":
 			m.name = strconv.Itoa(i + 1)
-		case DefaultName:
-			errs = append(errs, fmt.Errorf("rule[%d].name: %q is the default's: choose another name", i, DefaultName))
+		case defaultName:
+			errs = append(errs, fmt.Errorf("rule[%d].name: %q is the default's: choose another name", i, defaultName))
 		}
 		if before, ok := names[m.name]; ok {
 			errs = append(errs, fmt.Errorf("rule[%d].name: rule[%d] is called %q already: choose another name", i, before, m.name))

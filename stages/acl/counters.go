@@ -15,9 +15,9 @@ type RuleCounters struct {
 	Bytes   uint64
 }
 
-// DefaultName is the name of the default's counts, behind those of
+// defaultName is the name of the default's counts, behind those of
 // the rules.
-const DefaultName = "default"
+const defaultName = "default"
 
 // Counters returns the counts of the present rules and the default, in order.
 // It asks the workers, and waits a tenth of a second for them while packets flow.
@@ -131,9 +131,9 @@ func (m *Module) fold(c *classifier, hits []hit) {
 func (c *classifier) ruleName(i int) (name, action string) {
 	if i == len(c.rules) {
 		if c.permit {
-			return DefaultName, Permit
+			return defaultName, Permit
 		}
-		return DefaultName, Deny
+		return defaultName, Deny
 	}
 	return c.rules[i].name, [...]string{actionPermit: Permit, actionDeny: Deny, actionCount: Count}[c.rules[i].action]
 }

@@ -8,7 +8,7 @@ import (
 
 // Explain implements pipeline.Explainer.
 func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
-	if p.Reason == ReasonTinyFragment {
+	if p.Reason == reasonTinyFragment {
 		return "a fragment that keeps its transport header from the rules"
 	}
 	f := fieldsOf(p, b.Data(p))

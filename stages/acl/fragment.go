@@ -5,9 +5,9 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// ReasonTinyFragment is the drop reason of fragments that would take the transport
+// reasonTinyFragment is the drop reason of fragments that would take the transport
 // header out of the rules' sight.
-var ReasonTinyFragment = packet.Register("tiny_fragment", "a first fragment without its whole transport header, or a later one that overlaps it, where rules look at ports or flags")
+var reasonTinyFragment = packet.Register("tiny_fragment", "a first fragment without its whole transport header, or a later one that overlaps it, where rules look at ports or flags")
 
 // headerLens are the bytes of the transport header in which ports and flags are, of
 // the protocols that have them.

@@ -95,7 +95,7 @@ func TestPackets(t *testing.T) {
 		copy(b.Data(p), c.frame)
 		parser.Stage(0).Process(b)
 		m.Stage(0).Process(b)
-		if got := p.Reason == ReasonDenied; got != c.matches {
+		if got := p.Reason == reasonDenied; got != c.matches {
 			t.Errorf("%s: the rule matches: %v, reason %v", name, got, p.Reason)
 		}
 	}
@@ -198,23 +198,23 @@ func TestTinyFragments(t *testing.T) {
 		rules []Rule
 		want  packet.Reason
 	}{
-		"first, with 8 bytes of TCP":         {ethernet(nil, 0x0800, ipv4(6, more, whole[:8])), denySSH, ReasonTinyFragment},
-		"first, with 16 bytes of TCP":        {ethernet(nil, 0x0800, ipv4(6, more, whole[:16])), denySYN, ReasonTinyFragment},
+		"first, with 8 bytes of TCP":         {ethernet(nil, 0x0800, ipv4(6, more, whole[:8])), denySSH, reasonTinyFragment},
+		"first, with 16 bytes of TCP":        {ethernet(nil, 0x0800, ipv4(6, more, whole[:16])), denySYN, reasonTinyFragment},
 		"first, with all of TCP":             {ethernet(nil, 0x0800, ipv4(6, more, whole)), denySSH, passes},
-		"first, denied":                      {ethernet(nil, 0x0800, ipv4(6, more, tcp(ack))), denySSH, ReasonDenied},
-		"later, over the flags":              {ethernet(nil, 0x0800, ipv4(6, more|1, whole[:16])), denySYN, ReasonTinyFragment},
-		"last, over the flags":               {ethernet(nil, 0x0800, ipv4(6, 1, whole[:16])), denySYN, ReasonTinyFragment},
-		"later, over the end of the header":  {ethernet(nil, 0x0800, ipv4(6, 2, whole[:16])), denySYN, ReasonTinyFragment},
+		"first, denied":                      {ethernet(nil, 0x0800, ipv4(6, more, tcp(ack))), denySSH, reasonDenied},
+		"later, over the flags":              {ethernet(nil, 0x0800, ipv4(6, more|1, whole[:16])), denySYN, reasonTinyFragment},
+		"last, over the flags":               {ethernet(nil, 0x0800, ipv4(6, 1, whole[:16])), denySYN, reasonTinyFragment},
+		"later, over the end of the header":  {ethernet(nil, 0x0800, ipv4(6, 2, whole[:16])), denySYN, reasonTinyFragment},
 		"later, behind the header":           {ethernet(nil, 0x0800, ipv4(6, 3, whole[:16])), denySYN, passes},
 		"later of UDP, behind its header":    {ethernet(nil, 0x0800, ipv4(17, 1, udp)), denySSH, passes},
 		"first, with all of UDP's header":    {ethernet(nil, 0x0800, ipv4(17, more, udp)), denySSH, passes},
-		"first, with 4 bytes of UDP":         {ethernet(nil, 0x0800, ipv4(17, more, udp[:4])), denySSH, ReasonTinyFragment},
-		"first, with 8 bytes of SCTP":        {ethernet(nil, 0x0800, ipv4(132, more, sctp[:8])), denySSH, ReasonTinyFragment},
-		"later, over SCTP's header":          {ethernet(nil, 0x0800, ipv4(132, 1, sctp)), denySSH, ReasonTinyFragment},
+		"first, with 4 bytes of UDP":         {ethernet(nil, 0x0800, ipv4(17, more, udp[:4])), denySSH, reasonTinyFragment},
+		"first, with 8 bytes of SCTP":        {ethernet(nil, 0x0800, ipv4(132, more, sctp[:8])), denySSH, reasonTinyFragment},
+		"later, over SCTP's header":          {ethernet(nil, 0x0800, ipv4(132, 1, sctp)), denySSH, reasonTinyFragment},
 		"first of a protocol without ports":  {ethernet(nil, 0x0800, ipv4(50, more, udp[:8])), denySSH, passes},
-		"IPv6, first, with 8 bytes of TCP":   {fragment6(6, 0, whole[:8]), denySSH, ReasonTinyFragment},
+		"IPv6, first, with 8 bytes of TCP":   {fragment6(6, 0, whole[:8]), denySSH, reasonTinyFragment},
 		"IPv6, first, with all of TCP":       {fragment6(6, 0, whole), denySSH, passes},
-		"IPv6, later, over the flags":        {fragment6(6, 1, whole[:16]), denySSH, ReasonTinyFragment},
+		"IPv6, later, over the flags":        {fragment6(6, 1, whole[:16]), denySSH, reasonTinyFragment},
 		"IPv6, later, behind the header":     {fragment6(6, 3, whole[:16]), denySSH, passes},
 		"no rule looks at ports, first tiny": {ethernet(nil, 0x0800, ipv4(6, more, whole[:8])), denyNet, passes},
 		"no rule looks at ports, later tiny": {ethernet(nil, 0x0800, ipv4(6, 1, whole[:16])), denyNet, passes},

@@ -62,7 +62,7 @@ func add(t testing.TB, b *packet.Batch, k packet.FlowKey, in, out uint16) *packe
 		copy(data[14+8:], k.Src[:])
 		copy(data[14+24:], k.Dst[:])
 	}
-	five := (&Fragment{}).NewKeyer(hash.XX)
+	five := (&Fragment{}).newKeyer(hash.XX)
 	p.FlowHash = uint32(five.flow(&k, parseSeed))
 	return p
 }
@@ -113,7 +113,7 @@ func testRecords(t *testing.T, family hash.Family) {
 			uint64(h.Start) != r.Epoch<<20+r.Subepoch*(1<<20/r.N()) || uint64(h.Span) != 1<<20/r.N() || h.Partial != r.Partial {
 			t.Fatalf("header %+v of %+v", h, r)
 		}
-		keyer := c.Fragments[h.Instance].NewKeyer(family)
+		keyer := c.Fragments[h.Instance].newKeyer(family)
 		for _, x := range r.Candidates {
 			k := packet.FlowKey(x.Key)
 			if keyer.flow(&k, parseSeed) != x.Flow || !keyer.tuple && k.SrcPort != 0 {
@@ -132,7 +132,7 @@ func testRecords(t *testing.T, family hash.Family) {
 			partial++
 		}
 	}
-	tuple := (&Fragment{}).NewKeyer(family)
+	tuple := (&Fragment{}).newKeyer(family)
 	r := rand.New(rand.NewPCG(1, 1))
 	b := newBatch(t)
 	exact := map[uint64]float64{}
@@ -189,7 +189,7 @@ func testRecords(t *testing.T, family hash.Family) {
 	for i, unit := range []float64{1, 100} {
 		for f, n := range exact {
 			k := key(f)
-			keyer := c.Fragments[i].NewKeyer(family)
+			keyer := c.Fragments[i].newKeyer(family)
 			a := all.Frequency(disketch.Query{Sketch: uint16(i), Hash: family, From: 1, To: epochs + 1, Confidence: 0.999}, keyer.flow(&k, parseSeed), path)
 			if n*unit < a.Low || n*unit > a.High || a.Value < n*unit*0.7 || a.Value > n*unit*1.3 {
 				t.Errorf("fragment %d, flow %d: %+v, it has %g", i, f, a, n*unit)
@@ -221,7 +221,7 @@ func testKeysOfPackets(t *testing.T, family hash.Family) {
 		for _, bits := range []int{0, 1, 24, 32} {
 			for _, bits6 := range []int{0, 1, 63, 64, 65, 128} {
 				f := Fragment{Key: name, Prefix4: bits, Prefix6: bits6}
-				keyer := f.NewKeyer(family)
+				keyer := f.newKeyer(family)
 				for i := range uint64(30) {
 					k := key(i)
 					p := add(t, b, k, 0, 1)

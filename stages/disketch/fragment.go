@@ -54,7 +54,7 @@ func newFragment(f Fragment, id disketch.ID, epochs disketch.Epochs, seed uint64
 		return nil, err
 	}
 	return &fragment{
-		id: id, epochs: epochs, keyer: f.NewKeyer(family), kind: f.Kind, bytes: f.Unit == "bytes", hops: f.Hops, memory: f.Memory,
+		id: id, epochs: epochs, keyer: f.newKeyer(family), kind: f.Kind, bytes: f.Unit == "bytes", hops: f.Hops, memory: f.Memory,
 		beside: plan.CandidateBytes(), auto: f.Target == 0, plan: plan, search: make(chan []*disketch.Record, 1),
 	}, nil
 }

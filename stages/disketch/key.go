@@ -17,8 +17,8 @@ type Keyer struct {
 	mask4, mask6 [4]uint64
 }
 
-// NewKeyer returns the keyer of a valid fragment on a switch of a hash family.
-func (f *Fragment) NewKeyer(family hash.Family) Keyer {
+// newKeyer returns the keyer of a valid fragment on a switch of a hash family.
+func (f *Fragment) newKeyer(family hash.Family) Keyer {
 	d := f.withDefaults()
 	k := Keyer{tuple: d.Key == "5-tuple", family: family}
 	for side, has := range []bool{d.Key != "dst", d.Key != "src"} {

@@ -68,7 +68,7 @@ func (s *stage) floodOne(b *packet.Batch, p *packet.Packet, originals int) {
 	*o = *p
 	if last == packet.NoPort {
 		o.OutPort = packet.NoPort
-		b.Drop(o, ReasonNoMember)
+		b.Drop(o, reasonNoMember)
 		return
 	}
 	s.leave(b, o, last, vlan)
@@ -92,6 +92,6 @@ func (s *stage) copyTo(b *packet.Batch, p *packet.Packet, port, vlan uint16, ori
 func (s *stage) leave(b *packet.Batch, p *packet.Packet, port, vlan uint16) {
 	p.OutPort = port
 	if !s.ports[port].tag(b, p, vlan) {
-		b.Drop(p, ReasonNoHeadroom)
+		b.Drop(p, reasonNoHeadroom)
 	}
 }

@@ -16,10 +16,10 @@ import (
 // The drop reasons of the bridge.
 var (
 	ReasonVLANFiltered = packet.Register("vlan_filtered", "the port does not carry the packet's VLAN")
-	ReasonSamePort     = packet.Register("same_port", "the destination is behind the port on which the packet arrived")
-	ReasonNoMember     = packet.Register("no_member", "no other port carries the packet's VLAN")
-	ReasonLinkLocal    = packet.Register("link_local", "a reserved group address, 01:80:c2:00:00:00 to 0f, ends at a bridge")
-	ReasonNoHeadroom   = packet.Register("no_headroom", "no room in front of the packet for the VLAN tag of the output port")
+	reasonSamePort     = packet.Register("same_port", "the destination is behind the port on which the packet arrived")
+	reasonNoMember     = packet.Register("no_member", "no other port carries the packet's VLAN")
+	reasonLinkLocal    = packet.Register("link_local", "a reserved group address, 01:80:c2:00:00:00 to 0f, ends at a bridge")
+	reasonNoHeadroom   = packet.Register("no_headroom", "no room in front of the packet for the VLAN tag of the output port")
 )
 
 // flooded is the OutPort of a packet between the two passes of Process.
@@ -191,7 +191,7 @@ func (s *stage) decide(b *packet.Batch) (floods int) {
 
 		if dst&macGroup != 0 {
 			if linkLocal(dst) && !s.passGroups {
-				b.Drop(p, ReasonLinkLocal)
+				b.Drop(p, reasonLinkLocal)
 				continue
 			}
 			p.OutPort = flooded
@@ -211,12 +211,12 @@ func (s *stage) decide(b *packet.Batch) (floods int) {
 		}
 		out := valuePort(v)
 		if out == p.InPort {
-			b.Drop(p, ReasonSamePort)
+			b.Drop(p, reasonSamePort)
 			continue
 		}
 		p.OutPort = out
 		if s.tagging && !s.ports[out].tag(b, p, vlan) {
-			b.Drop(p, ReasonNoHeadroom)
+			b.Drop(p, reasonNoHeadroom)
 		}
 	}
 	return floods

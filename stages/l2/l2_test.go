@@ -37,7 +37,7 @@ func TestVLANModes(t *testing.T) {
 		{name: "transparent, 802.1ad", tag: "88a8600a81000014", want: "88a8600a81000014"},
 		{name: "transparent, reserved VID", tag: "81000fff", want: "81000fff"},
 		{name: "access to access", in: Port{Access: 10}, out: Port{Access: 10}},
-		{name: "access to other access", in: Port{Access: 10}, out: Port{Access: 20}, wantDrop: ReasonNoMember},
+		{name: "access to other access", in: Port{Access: 10}, out: Port{Access: 20}, wantDrop: reasonNoMember},
 		{name: "access to trunk", in: Port{Access: 10}, out: trunk, want: "8100000a"},
 		{name: "access to native", in: Port{Access: 1}, out: native},
 		{name: "access to transparent", in: Port{Access: 10}, want: "8100000a"},
@@ -58,7 +58,7 @@ func TestVLANModes(t *testing.T) {
 		{name: "native tagged to native", in: native, out: native, tag: "8100a001"},
 		{name: "native to tagged", in: native, out: Port{Trunk: []int{1}}, want: "81000001"},
 		{name: "native with priority tag to tagged", in: native, out: Port{Trunk: []int{1}}, tag: "8100e000", want: "8100e001"},
-		{name: "untagged to access alone", out: Port{Access: 10}, wantDrop: ReasonNoMember},
+		{name: "untagged to access alone", out: Port{Access: 10}, wantDrop: reasonNoMember},
 		{name: "transparent to access", tag: "8100000a", out: Port{Access: 10}},
 	} {
 		for _, known := range []bool{false, true} {
@@ -130,7 +130,7 @@ func TestNoHeadroom(t *testing.T) {
 	p.Addr -= testHeadroom - tagLen + 1
 	copy(b.Mem[p.Addr:], data)
 	s.Process(b)
-	if len(b.Pkts) != 2 || b.Pkts[0].Reason != ReasonNoHeadroom || b.Pkts[1].Reason != 0 || b.Dropped != 1 {
+	if len(b.Pkts) != 2 || b.Pkts[0].Reason != reasonNoHeadroom || b.Pkts[1].Reason != 0 || b.Dropped != 1 {
 		t.Fatalf("packets %+v, want the copy to p1 dropped and p2's sent", b.Pkts)
 	}
 	if !bytes.Equal(b.Data(&b.Pkts[1]), data) {

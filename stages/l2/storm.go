@@ -8,8 +8,8 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// ReasonStorm is the drop reason of flooded packets beyond a port's limits.
-var ReasonStorm = packet.Register("storm", "the input port's limit of broadcasts, multicasts or unknown destinations was exceeded")
+// reasonStorm is the drop reason of flooded packets beyond a port's limits.
+var reasonStorm = packet.Register("storm", "the input port's limit of broadcasts, multicasts or unknown destinations was exceeded")
 
 // Storm limits what a port may have flooded, [[stages.l2.storm]], in packets
 // per second of each kind. 0 sets no limit. A tenth of the rate may come at once,
@@ -121,7 +121,7 @@ func (s *stage) limitStorm(b *packet.Batch, n int) int {
 			left[kind]--
 			continue
 		}
-		b.Drop(p, ReasonStorm)
+		b.Drop(p, reasonStorm)
 		s.stormed[kind].Add(1)
 		n--
 	}

@@ -35,7 +35,7 @@ func leaves(b *packet.Batch) (sent, storm int) {
 		switch b.Pkts[i].Reason {
 		case 0:
 			sent++
-		case ReasonStorm:
+		case reasonStorm:
 			storm++
 		}
 	}

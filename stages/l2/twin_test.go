@@ -105,12 +105,12 @@ func (w *twin) receive(in int, data []byte, second int64) []sent {
 	dst, src := MAC(data[:6]), MAC(data[6:12])
 	w.learn(twinKey{vlan, src}, in, second)
 	if bytes.HasPrefix(data, []byte{1, 0x80, 0xc2, 0, 0}) && dst[5] < 16 && !w.config.ForwardLinkLocal {
-		w.dropped[ReasonLinkLocal]++
+		w.dropped[reasonLinkLocal]++
 		return nil
 	}
 	if e, ok := w.table[twinKey{vlan, dst}]; ok {
 		if e.port == in {
-			w.dropped[ReasonSamePort]++
+			w.dropped[reasonSamePort]++
 			return nil
 		}
 		return []sent{{e.port, w.tagged(data, e.port, vlan)}}
@@ -122,7 +122,7 @@ func (w *twin) receive(in int, data []byte, second int64) []sent {
 		}
 	}
 	if out == nil {
-		w.dropped[ReasonNoMember]++
+		w.dropped[reasonNoMember]++
 	}
 	return out
 }
@@ -178,7 +178,7 @@ func TestTwin(t *testing.T) {
 			return
 		}
 	}
-	for _, r := range []packet.Reason{ReasonVLANFiltered, ReasonSamePort, ReasonNoMember, ReasonLinkLocal} {
+	for _, r := range []packet.Reason{ReasonVLANFiltered, reasonSamePort, reasonNoMember, reasonLinkLocal} {
 		if reached[r] == 0 {
 			t.Errorf("no packet was dropped as %s: the test does not test what it should", r)
 		}

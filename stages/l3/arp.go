@@ -17,7 +17,7 @@ func (s *stage) arp(b *packet.Batch, p *packet.Packet, in *portTable) {
 	forUs := in.owns(target)
 	b.Drop(p, packet.Consumed)
 	if in.owns(sender) {
-		p.Reason = ReasonNeighbour // somebody else has our address, or it comes back to us
+		p.Reason = reasonNeighbour // somebody else has our address, or it comes back to us
 		return
 	}
 	s.confirm(b, sender, p.InPort, macWord(arp.SenderHW()), forUs && in.onLink(sender))

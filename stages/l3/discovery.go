@@ -26,16 +26,16 @@ func (s *stage) discovery(b *packet.Batch, p *packet.Packet, in *portTable) {
 	end := int(p.L3) + header.IPv6Len + ip.PayloadLen()
 	mac := header.EthernetAt(data, 0).Dst()
 	if mac[0]&1 == 0 && macWord(mac) != in.mac {
-		b.Drop(p, ReasonNotForUs)
+		b.Drop(p, reasonNotForUs)
 		return
 	}
 	if p.TTL != linkHopLimit || end > len(data) || end-int(p.L4) < header.NeighbourLen {
-		b.Drop(p, ReasonNeighbour)
+		b.Drop(p, reasonNeighbour)
 		return
 	}
 	body := data[p.L4:end]
 	if header.Sum(body, header.PseudoSum6(ip, header.ProtoICMPv6, len(body))) != 0xffff {
-		b.Drop(p, ReasonBadChecksum)
+		b.Drop(p, reasonBadChecksum)
 		return
 	}
 	b.Drop(p, packet.Consumed)
@@ -47,7 +47,7 @@ func (s *stage) discovery(b *packet.Batch, p *packet.Packet, in *portTable) {
 		ok = s.advertisement(b, p, in, message, body[header.NeighbourLen:])
 	}
 	if !ok {
-		p.Reason = ReasonNeighbour
+		p.Reason = reasonNeighbour
 	}
 }
 

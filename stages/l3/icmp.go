@@ -155,7 +155,7 @@ func (s *stage) local(b *packet.Batch, p *packet.Packet) {
 		p.Flags.Has(packet.FlagL4) && p.Proto == header.ProtoICMPv6 && p.Flags.Has(packet.FlagIPv6)
 	switch {
 	case icmp && p.Flags.Has(packet.FlagFragment):
-		b.Drop(p, ReasonNoListener) // nothing is put together here
+		b.Drop(p, reasonNoListener) // nothing is put together here
 	case icmp && (data[p.L4] == header.ICMPEchoRequest && p.Flags.Has(packet.FlagIPv4) ||
 		data[p.L4] == header.ICMPv6EchoRequest && p.Flags.Has(packet.FlagIPv6)):
 		b.Drop(p, packet.Consumed)
@@ -163,7 +163,7 @@ func (s *stage) local(b *packet.Batch, p *packet.Packet) {
 	case icmp:
 		b.Drop(p, packet.Consumed) // an error, or an answer to what we never asked
 	default:
-		b.Drop(p, ReasonNoListener)
+		b.Drop(p, reasonNoListener)
 		if p.Proto == header.ProtoUDP || p.Proto == header.ProtoTCP {
 			s.sendError(b, p, portUnreachable, 0)
 		}

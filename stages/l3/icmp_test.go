@@ -24,15 +24,15 @@ func TestErrors(t *testing.T) {
 		kind, code uint8
 		rest       uint32
 	}{
-		{"TTL 1", udp(t, "10.0.1.2", "10.9.8.7", 1, 30), ReasonTTLExpired, "10.0.1.1", 11, 0, 0},
-		{"TTL 0", udp(t, "10.0.1.2", "10.9.8.7", 0, 30), ReasonTTLExpired, "10.0.1.1", 11, 0, 0},
-		{"hop limit 1", udp(t, "fd00:1::2", "fd09::1", 1, 30), ReasonTTLExpired, "fd00:1::1", 3, 0, 0},
-		{"no route", udp(t, "10.0.1.2", "192.0.2.1", 9, 30), ReasonNoRoute, "10.0.1.1", 3, 0, 0},
-		{"no route, v6", udp(t, "fd00:1::2", "2001:db8::1", 9, 30), ReasonNoRoute, "fd00:1::1", 1, 0, 0},
-		{"DF", udp(t, "10.0.1.2", "10.0.3.2", 9, 1373, df), ReasonMTU, "10.0.1.1", 3, 4, 1400},
-		{"too big", udp(t, "fd00:1::2", "fd00:3::2", 9, 1353), ReasonMTU, "fd00:1::1", 2, 0, 1400},
-		{"UDP to the switch", udp(t, "10.0.1.2", "10.0.2.1", 9, 30), ReasonNoListener, "10.0.1.1", 3, 3, 0},
-		{"UDP to the switch, v6", udp(t, "fd00:1::2", "fd00:2::1", 9, 30), ReasonNoListener, "fd00:1::1", 1, 4, 0},
+		{"TTL 1", udp(t, "10.0.1.2", "10.9.8.7", 1, 30), reasonTTLExpired, "10.0.1.1", 11, 0, 0},
+		{"TTL 0", udp(t, "10.0.1.2", "10.9.8.7", 0, 30), reasonTTLExpired, "10.0.1.1", 11, 0, 0},
+		{"hop limit 1", udp(t, "fd00:1::2", "fd09::1", 1, 30), reasonTTLExpired, "fd00:1::1", 3, 0, 0},
+		{"no route", udp(t, "10.0.1.2", "192.0.2.1", 9, 30), reasonNoRoute, "10.0.1.1", 3, 0, 0},
+		{"no route, v6", udp(t, "fd00:1::2", "2001:db8::1", 9, 30), reasonNoRoute, "fd00:1::1", 1, 0, 0},
+		{"DF", udp(t, "10.0.1.2", "10.0.3.2", 9, 1373, df), reasonMTU, "10.0.1.1", 3, 4, 1400},
+		{"too big", udp(t, "fd00:1::2", "fd00:3::2", 9, 1353), reasonMTU, "fd00:1::1", 2, 0, 1400},
+		{"UDP to the switch", udp(t, "10.0.1.2", "10.0.2.1", 9, 30), reasonNoListener, "10.0.1.1", 3, 3, 0},
+		{"UDP to the switch, v6", udp(t, "fd00:1::2", "fd00:2::1", 9, 30), reasonNoListener, "fd00:1::1", 1, 4, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, testConfig())
@@ -81,7 +81,7 @@ func TestFits(t *testing.T) {
 	if got := b.one(0, udp(t, "fd00:1::2", "fd00:3::2", 9, 1352)); got.port != 2 || len(got.data) != 1414 {
 		t.Errorf("port %d, %d bytes", got.port, len(got.data))
 	}
-	b.none(0, udp(t, "10.0.1.2", "10.0.3.2", 9, 1373), ReasonMTU)
+	b.none(0, udp(t, "10.0.1.2", "10.0.3.2", 9, 1373), reasonMTU)
 }
 
 // TestNoErrors: never about errors, groups, later fragments, or to nobody.
@@ -98,16 +98,16 @@ func TestNoErrors(t *testing.T) {
 	}
 	b := newBench(t, testConfig())
 	for _, typ := range []uint8{3, 4, 5, 11, 12} {
-		b.none(0, icmp(typ, 0), ReasonTTLExpired)
+		b.none(0, icmp(typ, 0), reasonTTLExpired)
 	}
 	for _, typ := range []uint8{1, 2, 3, 4, 100, 137} {
-		b.none(0, icmp6(typ), ReasonTTLExpired)
+		b.none(0, icmp6(typ), reasonTTLExpired)
 	}
-	b.none(0, udp(t, "10.0.1.2", "10.9.8.7", 1, 30, func(ip *layers.IPv4) { ip.FragOffset = 10 }), ReasonTTLExpired)
+	b.none(0, udp(t, "10.0.1.2", "10.9.8.7", 1, 30, func(ip *layers.IPv4) { ip.FragOffset = 10 }), reasonTTLExpired)
 	for _, data := range [][]byte{icmp(8, 0), icmp(0, 0), icmp(13, 0), icmp6(128), icmp6(129), udp(t, "10.0.1.2", "10.9.8.7", 1, 30, func(ip *layers.IPv4) { ip.Flags = layers.IPv4MoreFragments })} {
 		b.one(0, data)
 	}
-	b.none(0, icmp(8, 10), ReasonTTLExpired)
+	b.none(0, icmp(8, 10), reasonTTLExpired)
 }
 
 // TestEcho: the switch answers on all of its addresses, at every length.

@@ -14,18 +14,18 @@ import (
 
 // The drop reasons of the router.
 var (
-	ReasonNotRouted   = packet.Register("not_routed", "the port has no IP address, or the packet is neither untagged IP nor ARP")
-	ReasonNotForUs    = packet.Register("not_for_us", "the destination MAC address is not the port's")
+	reasonNotRouted   = packet.Register("not_routed", "the port has no IP address, or the packet is neither untagged IP nor ARP")
+	reasonNotForUs    = packet.Register("not_for_us", "the destination MAC address is not the port's")
 	ReasonMulticast   = packet.Register("multicast", "a multicast or broadcast packet, which is not routed")
-	ReasonMartian     = packet.Register("martian", "no packet may come from, or go to, such an IP address")
-	ReasonBadChecksum = packet.Register("bad_checksum", "the checksum of the IPv4 header, or of a neighbour's message, is wrong")
-	ReasonTTLExpired  = packet.Register("ttl_expired", "the time to live or hop limit ended here")
-	ReasonNoRoute     = packet.Register("no_route", "no route leads to the destination")
-	ReasonMTU         = packet.Register("mtu_exceeded", "the packet exceeds the MTU of its output port")
-	ReasonPending     = packet.Register("neighbour_pending", "the next hop's MAC address is not known yet, and no more packets may wait for it")
-	ReasonUnreachable = packet.Register("neighbour_unreachable", "the next hop does not answer ARP or neighbour discovery")
-	ReasonNoListener  = packet.Register("no_listener", "for an address of the switch, which offers no such service")
-	ReasonNeighbour   = packet.Register("neighbour_refused", "an ARP or neighbour discovery message that breaks the rules, or is none of ours")
+	reasonMartian     = packet.Register("martian", "no packet may come from, or go to, such an IP address")
+	reasonBadChecksum = packet.Register("bad_checksum", "the checksum of the IPv4 header, or of a neighbour's message, is wrong")
+	reasonTTLExpired  = packet.Register("ttl_expired", "the time to live or hop limit ended here")
+	reasonNoRoute     = packet.Register("no_route", "no route leads to the destination")
+	reasonMTU         = packet.Register("mtu_exceeded", "the packet exceeds the MTU of its output port")
+	reasonPending     = packet.Register("neighbour_pending", "the next hop's MAC address is not known yet, and no more packets may wait for it")
+	reasonUnreachable = packet.Register("neighbour_unreachable", "the next hop does not answer ARP or neighbour discovery")
+	reasonNoListener  = packet.Register("no_listener", "for an address of the switch, which offers no such service")
+	reasonNeighbour   = packet.Register("neighbour_refused", "an ARP or neighbour discovery message that breaks the rules, or is none of ours")
 )
 
 // Module is the router of one switch. Its exported methods may be called from
@@ -211,7 +211,7 @@ func (s *stage) exception(b *packet.Batch, p *packet.Packet) {
 	mac := binary.LittleEndian.Uint64(data[0:8]) & macMask
 	switch {
 	case p.Flags.Has(packet.FlagVLAN) || len(in.prefixes) == 0:
-		b.Drop(p, ReasonNotRouted)
+		b.Drop(p, reasonNotRouted)
 	case p.Flags.Has(packet.FlagARP):
 		s.arp(b, p, in)
 	case discovery(p, data):
@@ -219,13 +219,13 @@ func (s *stage) exception(b *packet.Batch, p *packet.Packet) {
 	case p.Flags.Has(packet.FlagMulticast):
 		b.Drop(p, ReasonMulticast)
 	case mac != in.mac:
-		b.Drop(p, ReasonNotForUs)
+		b.Drop(p, reasonNotForUs)
 	case !p.Flags.Has(packet.FlagIP):
-		b.Drop(p, ReasonNotRouted)
+		b.Drop(p, reasonNotRouted)
 	case !validHeader(p, data):
-		b.Drop(p, ReasonBadChecksum)
+		b.Drop(p, reasonBadChecksum)
 	case martian(source(p, data)):
-		b.Drop(p, ReasonMartian)
+		b.Drop(p, reasonMartian)
 	default:
 		s.route(b, p, false)
 	}
@@ -266,20 +266,20 @@ func (s *stage) route(b *packet.Batch, p *packet.Packet, own bool) {
 	v := s.t.lookup(dst)
 	switch {
 	case v == nil:
-		b.Drop(p, ReasonNoRoute)
+		b.Drop(p, reasonNoRoute)
 		if !own {
 			s.sendError(b, p, netUnreachable, 0)
 		}
 	case v.kind == discard:
 		b.Drop(p, v.reason)
 	case v.kind == local && own:
-		b.Drop(p, ReasonNoListener) // to ourselves, by a forged source
+		b.Drop(p, reasonNoListener) // to ourselves, by a forged source
 	case v.kind == local:
 		s.local(b, p)
 	case !own && source(p, data).IsLinkLocalUnicast() && p.Flags.Has(packet.FlagIPv6):
-		b.Drop(p, ReasonMartian) // stays on its link (RFC 4291, 2.5.6)
+		b.Drop(p, reasonMartian) // stays on its link (RFC 4291, 2.5.6)
 	case !own && p.TTL <= 1:
-		b.Drop(p, ReasonTTLExpired)
+		b.Drop(p, reasonTTLExpired)
 		s.sendError(b, p, timeExceeded, 0)
 	case v.kind == connected:
 		s.toNeighbour(b, p, nil, neighbourKey{dst, v.port}, own)
@@ -296,7 +296,7 @@ func (s *stage) route(b *packet.Batch, p *packet.Packet, own bool) {
 // where it came from. No other packets are routed to one.
 func (s *stage) routeLinkLocal(b *packet.Batch, p *packet.Packet, dst netip.Addr, own bool) {
 	if !own {
-		b.Drop(p, ReasonMartian)
+		b.Drop(p, reasonMartian)
 		return
 	}
 	s.toNeighbour(b, p, nil, neighbourKey{dst, p.InPort}, own)
@@ -307,7 +307,7 @@ func (s *stage) routeLinkLocal(b *packet.Batch, p *packet.Packet, dst netip.Addr
 func (s *stage) toNeighbour(b *packet.Batch, p *packet.Packet, n *neighbour, k neighbourKey, own bool) {
 	out := &s.t.ports[k.port]
 	if length(p, b.Data(p)) > out.mtu {
-		b.Drop(p, ReasonMTU)
+		b.Drop(p, reasonMTU)
 		if !own {
 			s.sendTooBig(b, p, out.mtu)
 		}

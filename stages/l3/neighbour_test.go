@@ -105,10 +105,10 @@ func TestDiscoveryAnswers(t *testing.T) {
 	hops[21] = 254
 	sum := bytes.Clone(solicit)
 	sum[56]++
-	b.none(0, hops, ReasonNeighbour)
-	b.none(0, sum, ReasonBadChecksum)
-	b.none(0, neighbourFrame(t, group, hostMAC, "fd00:1::1", "ff02::1:ff00:1", 135, 0, "fd00:1::1", layers.ICMPv6OptSourceAddress, hostMAC), ReasonNeighbour)
-	b.none(0, neighbourFrame(t, group, hostMAC, "::", "ff02::1:ff00:1", 135, 0, "fd00:1::1", layers.ICMPv6OptSourceAddress, hostMAC), ReasonNeighbour)
+	b.none(0, hops, reasonNeighbour)
+	b.none(0, sum, reasonBadChecksum)
+	b.none(0, neighbourFrame(t, group, hostMAC, "fd00:1::1", "ff02::1:ff00:1", 135, 0, "fd00:1::1", layers.ICMPv6OptSourceAddress, hostMAC), reasonNeighbour)
+	b.none(0, neighbourFrame(t, group, hostMAC, "::", "ff02::1:ff00:1", 135, 0, "fd00:1::1", layers.ICMPv6OptSourceAddress, hostMAC), reasonNeighbour)
 	if left := b.run(in{0, neighbourFrame(t, group, hostMAC, "fd00:1::2", "ff02::1:ff00:1", 135, 0, "fd00:1::7", layers.ICMPv6OptSourceAddress, hostMAC)}); len(left) != 0 {
 		t.Error("answers for others")
 	}

@@ -12,13 +12,13 @@ import (
 func (s *stage) await(b *packet.Batch, p *packet.Packet, n *neighbour, k neighbourKey, own bool) {
 	m := s.module
 	if !m.lock() {
-		b.Drop(p, ReasonPending)
+		b.Drop(p, reasonPending)
 		return
 	}
 	defer m.mu.Unlock()
 	if n == nil || m.known[n.neighbourKey] != n { // unknown, or forgotten since the batch began
 		if n = m.find(k); n == nil {
-			b.Drop(p, ReasonPending)
+			b.Drop(p, reasonPending)
 			return
 		}
 	}
@@ -32,7 +32,7 @@ func (s *stage) await(b *packet.Batch, p *packet.Packet, n *neighbour, k neighbo
 	if m.hold(b, p, n, own) {
 		b.Drop(p, packet.Consumed)
 	} else {
-		b.Drop(p, ReasonPending)
+		b.Drop(p, reasonPending)
 	}
 	if n.due(b.Now) {
 		s.request(b, n, 0)
@@ -44,7 +44,7 @@ func (s *stage) await(b *packet.Batch, p *packet.Packet, n *neighbour, k neighbo
 func (s *stage) giveUp(b *packet.Batch, n *neighbour) {
 	n.probes.Store(0)
 	s.takeBack(b, n, func(p *packet.Packet, own bool) {
-		b.Drop(p, ReasonUnreachable)
+		b.Drop(p, reasonUnreachable)
 		if !own {
 			s.sendError(b, p, hostUnreachable, 0)
 		}

@@ -276,7 +276,7 @@ func unroutable(a netip.Addr) packet.Reason {
 			if a.IsMulticast() {
 				return ReasonMulticast
 			}
-			return ReasonMartian
+			return reasonMartian
 		}
 	}
 	return 0

@@ -34,12 +34,12 @@ const MaxSessions = 64
 // New makes the module of a configuration, which it validates.
 func New(c Config, env pipeline.Env) (*Module, error) {
 	m := &Module{env: env}
-	return m, m.SetConfig(c)
+	return m, m.setConfig(c)
 }
 
-// SetConfig replaces all sessions at once. On error nothing changes. A session
+// setConfig replaces all sessions at once. On error nothing changes. A session
 // that keeps its name keeps its counts.
-func (m *Module) SetConfig(c Config) error {
+func (m *Module) setConfig(c Config) error {
 	m.mu.Lock()
 	ports := m.env.Ports
 	m.mu.Unlock()

@@ -180,7 +180,7 @@ func TestCountsFollowNames(t *testing.T) {
 	}
 	pass(0, 0, 0, 1)
 	set := func(sessions ...Session) {
-		if err := r.SetConfig(Config{Sessions: sessions}); err != nil {
+		if err := r.setConfig(Config{Sessions: sessions}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -235,7 +235,7 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	r := newRig(t, 4, packet.BatchSize, Session{Ports: []string{"p1"}, To: "p3"})
-	if r.SetConfig(Config{Sessions: make([]Session, MaxSessions+1)}) == nil || r.SetConfig(c) == nil {
+	if r.setConfig(Config{Sessions: make([]Session, MaxSessions+1)}) == nil || r.setConfig(c) == nil {
 		t.Error("a wrong configuration was taken")
 	}
 	if got := r.Explain(r.Batch, &packet.Packet{InPort: 1}); got != "watched by session 1" {

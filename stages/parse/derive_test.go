@@ -170,7 +170,7 @@ func testIDsOfABatch(t *testing.T, f hash.Family, of func(words []uint64) uint64
 				p.Addr, p.Len = addrs[i], uint32(copy(b.Mem[addrs[i]:], data))
 				p.WireLen = p.Len
 				if r.IntN(10) == 0 {
-					p.Reason = ReasonRunt
+					p.Reason = reasonRunt
 				}
 			}
 			s.Process(long)

@@ -56,7 +56,7 @@ func TestExplain(t *testing.T) {
 			p := b.Append()
 			p.Addr, p.Len, p.WireLen = addr, uint32(copy(b.Mem[addr:], c.data[:n])), uint32(len(c.data))
 			s.Process(b)
-			if got := s.Explain(b, p); got == "" || strings.Contains(got, "%!") || (n < 14) != (p.Reason == ReasonRunt) {
+			if got := s.Explain(b, p); got == "" || strings.Contains(got, "%!") || (n < 14) != (p.Reason == reasonRunt) {
 				t.Errorf("%s, first %d bytes: %q, reason %s", c.name, n, got, packet.Reason(p.Reason))
 			}
 		}

@@ -28,7 +28,7 @@ func FuzzParse(f *testing.F) {
 		wire := len(data) + int(more)
 		checkPacket(t, data, parseOne(s, b, data, wire))
 		dropped := parseOne(carrier, b, data, wire)
-		if (dropped.Reason == ReasonMalformed) != (dropped.Flags.Has(packet.FlagMalformed)) {
+		if (dropped.Reason == reasonMalformed) != (dropped.Flags.Has(packet.FlagMalformed)) {
 			t.Errorf("flags %b, reason %s", dropped.Flags, dropped.Reason)
 		}
 	})
@@ -78,7 +78,7 @@ func TestMutatedPackets(t *testing.T) {
 func checkPacket(t *testing.T, data []byte, got packet.Packet) {
 	t.Helper()
 	if len(data) < 14 {
-		if got.Reason != ReasonRunt {
+		if got.Reason != reasonRunt {
 			t.Errorf("%d bytes: reason %s", len(data), got.Reason)
 		}
 		return

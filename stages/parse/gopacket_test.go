@@ -64,7 +64,7 @@ func compareFile(t *testing.T, file string) {
 		p.Addr = 0
 		total++
 		if len(data) < 14 {
-			if p.Reason != ReasonRunt {
+			if p.Reason != reasonRunt {
 				t.Errorf("packet %d of %d bytes: reason %s", total, len(data), p.Reason)
 			}
 			continue

@@ -5,11 +5,11 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// maxTags bounds the VLAN tags that are looked behind, MaxShims the telemetry
+// maxTags bounds the VLAN tags that are looked behind, maxShims the telemetry
 // shims: one of the network and one that a host sent.
 const (
 	maxTags  = 8
-	MaxShims = 2
+	maxShims = 2
 )
 
 // headers parses a packet of at least 14 bytes, whatever it holds, and sets
@@ -80,9 +80,9 @@ func link(p *packet.Packet, data []byte) Fault {
 }
 
 // shims finds the EtherType behind the shims. A shim that is malformed, and what
-// follows MaxShims of them, is an opaque EtherType.
+// follows maxShims of them, is an opaque EtherType.
 func shims(p *packet.Packet, data []byte) Fault {
-	for range MaxShims {
+	for range maxShims {
 		if p.EtherType != header.TypeShim {
 			return NoFault
 		}

@@ -12,8 +12,8 @@ import (
 
 // The drop reasons of the parser.
 var (
-	ReasonRunt      = packet.Register("runt", "the packet is shorter than an Ethernet header")
-	ReasonMalformed = packet.Register("malformed", "a header contradicts itself or the packet's length")
+	reasonRunt      = packet.Register("runt", "the packet is shorter than an Ethernet header")
+	reasonMalformed = packet.Register("malformed", "a header contradicts itself or the packet's length")
 )
 
 // Module is the parse stage of one switch. Counters may be called from
@@ -198,13 +198,13 @@ func plainHeader(h *[plainLen]byte, payload int) int {
 // parse handles whatever the loop of Process does not, and the faults.
 func (s *stage) parse(b *packet.Batch, p *packet.Packet, data []byte) {
 	if len(data) < header.EthernetLen {
-		b.Drop(p, ReasonRunt)
+		b.Drop(p, reasonRunt)
 		return
 	}
 	if fault := headers(p, data); fault != NoFault {
 		s.faults[fault].Add(1)
 		if s.drop {
-			b.Drop(p, ReasonMalformed)
+			b.Drop(p, reasonMalformed)
 		}
 	}
 }

@@ -256,12 +256,12 @@ func TestRuntsAndMalformed(t *testing.T) {
 		data   []byte
 		want   packet.Reason
 	}{
-		{Config{Malformed: Forward}, nil, ReasonRunt},
-		{Config{Malformed: Forward}, zeros(13), ReasonRunt},
+		{Config{Malformed: Forward}, nil, reasonRunt},
+		{Config{Malformed: Forward}, zeros(13), reasonRunt},
 		{Config{Malformed: Forward}, zeros(14), 0},
 		{Config{Malformed: Forward}, bad, 0},
-		{Config{Malformed: Drop}, bad, ReasonMalformed},
-		{Config{Malformed: Drop}, zeros(13), ReasonRunt},
+		{Config{Malformed: Drop}, bad, reasonMalformed},
+		{Config{Malformed: Drop}, zeros(13), reasonRunt},
 		{Config{Malformed: Drop}, eth(0x0800, v4(17, 0, nil, udpOf())), 0},
 	} {
 		m, s := newStage(t, c.config, allNeeds)

@@ -48,7 +48,7 @@ func TestBehindShims(t *testing.T) {
 					want.L4 += uint16(grow)
 					want.Payload += uint16(grow)
 				}
-				if len(lens) == MaxShims && want.EtherType == header.TypeShim {
+				if len(lens) == maxShims && want.EtherType == header.TypeShim {
 					want.Flags &^= packet.FlagMalformed // beyond MaxShims nobody looks whether one is right
 				}
 				if got := parseOne(s, b, data, wire+grow); got != want {

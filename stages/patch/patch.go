@@ -9,8 +9,8 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// ReasonUnpatched is the drop reason of packets from a port in no pair.
-var ReasonUnpatched = packet.Register("unpatched", "the input port is in no pair of the patch stage")
+// reasonUnpatched is the drop reason of packets from a port in no pair.
+var reasonUnpatched = packet.Register("unpatched", "the input port is in no pair of the patch stage")
 
 // Module is the patch stage of one switch. All workers read the one table.
 type Module struct {
@@ -73,7 +73,7 @@ func (s *stage) Process(b *packet.Batch) {
 		}
 		out := peer[p.InPort]
 		if out == packet.NoPort {
-			b.Drop(p, ReasonUnpatched)
+			b.Drop(p, reasonUnpatched)
 			continue
 		}
 		p.OutPort = out

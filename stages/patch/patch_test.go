@@ -81,7 +81,7 @@ func TestProcess(t *testing.T) {
 				}
 			case p.OutPort != want[p.InPort]:
 				t.Fatalf("from port %d to %d, want %d", p.InPort, p.OutPort, want[p.InPort])
-			case (p.Reason == ReasonUnpatched) != (p.OutPort == packet.NoPort):
+			case (p.Reason == reasonUnpatched) != (p.OutPort == packet.NoPort):
 				t.Fatalf("from port %d to %d with reason %q", p.InPort, p.OutPort, p.Reason)
 			}
 		}

@@ -21,14 +21,14 @@ func TestPrepareKeepsTokens(t *testing.T) {
 		t.Fatalf("a full bucket gives %d", got)
 	}
 	c.Ports = append([]Port{{Name: "p1", RateBits: 2e6}}, c.Ports...)
-	if err := m.SetConfig(c); err != nil {
+	if err := m.setConfig(c); err != nil {
 		t.Fatal(err)
 	}
 	if b := m.table.Load().buckets[0]; b != before || b.Take(now, 1000) != 0 {
 		t.Error("the bucket of a port that did not change is full again")
 	}
 	c.Ports[1].RateBits = 3e6
-	if err := m.SetConfig(c); err != nil {
+	if err := m.setConfig(c); err != nil {
 		t.Fatal(err)
 	}
 	if b := m.table.Load().buckets[0]; b == before || b.Take(now, 1000) != 1000 {

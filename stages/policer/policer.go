@@ -10,8 +10,8 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// ReasonPoliced is the drop reason of packets beyond a port's rate.
-var ReasonPoliced = packet.Register("policed", "the input port's rate limit was exceeded")
+// reasonPoliced is the drop reason of packets beyond a port's rate.
+var reasonPoliced = packet.Register("policed", "the input port's rate limit was exceeded")
 
 // Module is the policer of one switch. Its methods may be called from anywhere.
 type Module struct {
@@ -32,12 +32,12 @@ type table struct {
 // New makes the module of a configuration, which it validates.
 func New(c Config, env pipeline.Env) (*Module, error) {
 	m := &Module{ports: env.Ports}
-	return m, m.SetConfig(c)
+	return m, m.setConfig(c)
 }
 
-// SetConfig replaces all policers at once. On error nothing changes. New
+// setConfig replaces all policers at once. On error nothing changes. New
 // buckets are full.
-func (m *Module) SetConfig(c Config) error {
+func (m *Module) setConfig(c Config) error {
 	m.mu.Lock()
 	ports := m.ports
 	m.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *stage) Process(b *packet.Batch) {
 		}
 		packets++
 		bytes += uint64(p.WireLen)
-		b.Drop(p, ReasonPoliced)
+		b.Drop(p, reasonPoliced)
 	}
 	k.GiveBack(taken, left)
 	c := (*s.counts.Load())[port]
@@ -198,7 +198,7 @@ func (s *stage) Explain(_ *packet.Batch, p *packet.Packet) string {
 	switch {
 	case k == nil:
 		return name + " is not policed"
-	case p.Reason == ReasonPoliced:
+	case p.Reason == reasonPoliced:
 		return fmt.Sprintf("%s exceeds %d bit/s", name, k.rateBits)
 	}
 	return fmt.Sprintf("%s keeps to %d bit/s", name, k.rateBits)

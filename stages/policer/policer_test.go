@@ -205,20 +205,20 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	m, s := newStage(t, DefaultConfig())
-	if m.SetConfig(c) == nil {
+	if m.setConfig(c) == nil {
 		t.Error("a wrong configuration was taken")
 	}
 	p := packet.Packet{InPort: 0}
 	if got := s.Explain(nil, &p); got != "p0 is not policed" {
 		t.Error(got)
 	}
-	if err := m.SetConfig(Config{Ports: []Port{{"p0", 9000, 0}}}); err != nil {
+	if err := m.setConfig(Config{Ports: []Port{{"p0", 9000, 0}}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Explain(nil, &p); got != "p0 keeps to 9000 bit/s" {
 		t.Error(got)
 	}
-	p.Reason = ReasonPoliced
+	p.Reason = reasonPoliced
 	if got := s.Explain(nil, &p); got != "p0 exceeds 9000 bit/s" {
 		t.Error(got)
 	}

@@ -39,8 +39,8 @@ type Admission struct {
 	Key *Key
 }
 
-// MaxCandidates bounds the candidates of a record.
-const MaxCandidates = 1 << 20
+// maxCandidates bounds the candidates of a record.
+const maxCandidates = 1 << 20
 
 // offersPerBatch is how many packets of a batch become candidates' counts beside
 // single rows: what is left out is counted by those that are not, so that a busy
@@ -137,7 +137,7 @@ func (k *candidates) list() []Candidate {
 	if k.tables == nil {
 		return nil
 	}
-	entries := topk.Top(k.tables.AppendEntries(nil), MaxCandidates)
+	entries := topk.Top(k.tables.AppendEntries(nil), maxCandidates)
 	all := make([]Candidate, len(entries))
 	for i, e := range entries {
 		all[i] = Candidate{Flow: tableHash(e.Hash), Key: e.Key, Count: e.Count} // its own inverse
@@ -191,7 +191,7 @@ const (
 // decodeCandidates reads the binary form from the beginning of b.
 func decodeCandidates(b []byte) (all []Candidate, rest []byte, err error) {
 	n, size := binary.Uvarint(b)
-	if size <= 0 || n > MaxCandidates || n > uint64(len(b)-size)/leastCandidate {
+	if size <= 0 || n > maxCandidates || n > uint64(len(b)-size)/leastCandidate {
 		return nil, nil, fmt.Errorf("%w: %d candidates in %d bytes", ErrFormat, n, len(b))
 	}
 	b = b[size:]

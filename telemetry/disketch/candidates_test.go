@@ -234,7 +234,7 @@ func TestPlainRecord(t *testing.T) {
 
 // TestCandidatesRefuse: configurations and bytes that are none.
 func TestCandidatesRefuse(t *testing.T) {
-	for _, n := range []int{-1, MaxCandidates/16 + 1} {
+	for _, n := range []int{-1, maxCandidates/16 + 1} {
 		c := Config{Kind: UnivMon, Memory: 64 << 10, Epochs: 30, Candidates: n}
 		if c.Validate() == nil {
 			t.Errorf("%d candidates were taken", n)

@@ -111,7 +111,7 @@ func TestStep(t *testing.T) {
 		{0, 20.1, 10, 10, 1}, {3, 20.1, 10, 10, 4}, {3, 20, 10, 10, 3}, {3, 5, 10, 10, 3},
 		{3, 4.9, 10, 10, 2}, {0, 4.9, 10, 10, 0}, {10, 99, 10, 10, 10}, {2, 99, 0, 10, 2}, {4, 0, 0, 10, 4},
 	} {
-		if got := Step(c.log, c.rho, c.target, c.most); got != c.want {
+		if got := step(c.log, c.rho, c.target, c.most); got != c.want {
 			t.Errorf("Step(%d, %g, %g, %d) = %d, want %d", c.log, c.rho, c.target, c.most, got, c.want)
 		}
 	}
@@ -185,7 +185,7 @@ func testSingleHopFlowsHaveTwoSubepochs(t *testing.T, family hash.Family) {
 					in = append(in, sub)
 				}
 			}
-			want := []uint64{s.Subepoch(flow), s.Second(s.Subepoch(flow))}
+			want := []uint64{s.Subepoch(flow), s.second(s.Subepoch(flow))}
 			slices.Sort(want)
 			if !slices.Equal(in, slices.Compact(want)) || log > 0 && in[1]-in[0] != s.N()/2 {
 				t.Fatalf("n = %d: counted in %v", s.N(), in)

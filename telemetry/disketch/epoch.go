@@ -67,9 +67,9 @@ func (s Schedule) Subepoch(flow uint64) uint64 {
 // of is the subepoch of a flow with a hash.
 func (s Schedule) of(h uint64) uint64 { return h & (s.N() - 1) }
 
-// Second is the other subepoch in which a single-hop flow is counted, half an
+// second is the other subepoch in which a single-hop flow is counted, half an
 // epoch from its first: the same one if n = 1.
-func (s Schedule) Second(subepoch uint64) uint64 {
+func (s Schedule) second(subepoch uint64) uint64 {
 	return (subepoch + s.N()/2) & (s.N() - 1)
 }
 
@@ -81,7 +81,7 @@ func (s Schedule) Counts(flow, subepoch uint64, singleHop bool) bool {
 
 // counts is Counts of a flow whose first subepoch is known.
 func (s Schedule) counts(first, subepoch uint64, singleHop bool) bool {
-	return first == subepoch || singleHop && s.SingleHop && s.Second(first) == subepoch
+	return first == subepoch || singleHop && s.SingleHop && s.second(first) == subepoch
 }
 
 // cellSeed keeps the choice of the cell independent of that of the subepoch. Seeds are of

@@ -21,7 +21,7 @@ func TestConfigFaults(t *testing.T) {
 		t.Error("a fragment without a cell per level")
 	}
 	// 2^62 candidates on 16 levels are none in 64 bits.
-	for _, many := range []int{1 << 62, 1 << 60, MaxCandidates/16 + 1, -1} {
+	for _, many := range []int{1 << 62, 1 << 60, maxCandidates/16 + 1, -1} {
 		if err := (&Config{Kind: UnivMon, Memory: 1 << 10, Epochs: 20, Candidates: many}).Validate(); err == nil || !strings.Contains(err.Error(), "candidates") {
 			t.Errorf("%d candidates: %v", many, err)
 		}

@@ -81,8 +81,8 @@ func (c *Config) Validate() error {
 	if c.MaxLog > MaxLog {
 		faults = append(faults, fmt.Errorf("n up to 2^%d: choose at most 2^%d", c.MaxLog, MaxLog))
 	}
-	if c.Candidates < 0 || c.Candidates > MaxCandidates/max(c.levels(), 1) {
-		faults = append(faults, fmt.Errorf("%d candidates for each of %d rows: choose 0 (none) to %d", c.Candidates, c.levels(), MaxCandidates/max(c.levels(), 1)))
+	if c.Candidates < 0 || c.Candidates > maxCandidates/max(c.levels(), 1) {
+		faults = append(faults, fmt.Errorf("%d candidates for each of %d rows: choose 0 (none) to %d", c.Candidates, c.levels(), maxCandidates/max(c.levels(), 1)))
 	}
 	return errors.Join(faults...)
 }
@@ -101,9 +101,9 @@ func (c *Config) levels() int {
 	return c.Levels
 }
 
-// Step is Equation 6: the n of the next epoch, as its logarithm, from the mean
+// step is Equation 6: the n of the next epoch, as its logarithm, from the mean
 // error of an epoch with n = 2^log. It is bounded by most.
-func Step(log uint8, rho, target float64, most uint8) uint8 {
+func step(log uint8, rho, target float64, most uint8) uint8 {
 	switch {
 	case !(target > 0):
 		return log
@@ -203,7 +203,7 @@ func (f *Fragment) next(epoch uint64) uint8 {
 	}
 	switch {
 	case last != nil:
-		return Step(last.log, last.mean(), f.target, f.config.MaxLog)
+		return step(last.log, last.mean(), f.target, f.config.MaxLog)
 	case latest != nil:
 		return latest.log
 	}

@@ -37,7 +37,7 @@ func checkPackedOf(t *testing.T, form []byte, family hash.Family) (taken bool) {
 		return false
 	}
 	slow.Use(family)
-	want := Prepare(&slow)
+	want := prepare(&slow)
 	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 	if !near(x.rho, want.rho) || !near(x.Error(), slow.Error()) || x.Shape() != slow.Shape() || x.Kind() != slow.Kind() || x.Saturated() != slow.Saturated() ||
 		x.Schedule != slow.Schedule || x.Fragment != slow.Fragment || !slices.Equal(x.Candidates, slow.Candidates) {
@@ -221,7 +221,7 @@ func BenchmarkDecode(b *testing.B) {
 				if err := r.UnmarshalBinary(form); err != nil {
 					b.Fatal(err)
 				}
-				Prepare(&r)
+				prepare(&r)
 			}
 		})
 		b.Run(c.name+"/packed", func(b *testing.B) {
@@ -267,7 +267,7 @@ func TestFrequencies(t *testing.T) {
 	path := PathFunc(func(flow uint64) []uint64 { return []uint64{0, 1, 2}[:flow%4] })
 	q := Query{From: 2, To: 210}
 	one, i := all.Asker(), 0
-	all.Asker().Frequencies(q, flows, path, func(flow uint64, got Answer) {
+	all.Asker().frequencies(q, flows, path, func(flow uint64, got Answer) {
 		if want := one.Frequency(q, flow, path); flow != flows[i] || !reflect.DeepEqual(got, want) {
 			t.Fatalf("flow %d: %+v, alone %+v", flow, got, want)
 		}

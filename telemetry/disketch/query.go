@@ -119,9 +119,9 @@ func (a *Asker) Frequency(q Query, flow uint64, paths Paths) Answer {
 // far, and the records of an epoch, stay in a processor's cache.
 const flowsTogether = 4096
 
-// Frequencies is Frequency of many flows, epoch by epoch, so that records are read from
+// frequencies is Frequency of many flows, epoch by epoch, so that records are read from
 // memory once and not for each flow. f gets the answers in the order of the flows.
-func (a *Asker) Frequencies(q Query, flows []uint64, paths Paths, f func(flow uint64, answer Answer)) {
+func (a *Asker) frequencies(q Query, flows []uint64, paths Paths, f func(flow uint64, answer Answer)) {
 	sums := make([]running, min(len(flows), flowsTogether))
 	for some := range slices.Chunk(flows, flowsTogether) {
 		clear(sums)
@@ -229,7 +229,7 @@ func (a *Asker) observe(f *fragmentEpoch, flow uint64, segment int) bool {
 	first := f.schedule.Subepoch(flow)
 	ok := a.observeSubepoch(f, first, flow, segment)
 	if f.schedule.SingleHop && a.singleHop() {
-		if second := f.schedule.Second(first); second != first {
+		if second := f.schedule.second(first); second != first {
 			ok = a.observeSubepoch(f, second, flow, segment) && ok
 		}
 	}
@@ -279,7 +279,7 @@ type Heavy struct {
 func (r *Records) HeavyHitters(q Query, candidates []uint64, threshold float64, paths Paths) []Heavy {
 	a := r.Asker()
 	var heavy []Heavy
-	a.Frequencies(q, candidates, paths, func(flow uint64, f Answer) {
+	a.frequencies(q, candidates, paths, func(flow uint64, f Answer) {
 		if f.Value >= threshold {
 			heavy = append(heavy, Heavy{flow, f})
 		}

@@ -160,7 +160,7 @@ func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte) (rows, error)
 	var err error
 	if b[0] != recordVersionPlain {
 		room, size := binary.Uvarint(rest)
-		if size <= 0 || room > MaxCandidates {
+		if size <= 0 || room > maxCandidates {
 			return fmt.Errorf("%w: room for %d candidates", ErrFormat, room)
 		}
 		n.Room = int(room)

@@ -56,8 +56,8 @@ type Prepared struct {
 	levels []level
 }
 
-// Prepare reads all cells of a record, which must not change any more.
-func Prepare(rec *Record) *Prepared {
+// prepare reads all cells of a record, which must not change any more.
+func prepare(rec *Record) *Prepared {
 	x := &Prepared{Record: rec, rho: rec.Error(), levels: make([]level, rec.rows.levels())}
 	for i := range x.levels {
 		x.levels[i].rho = rec.rows.error(i)
@@ -100,7 +100,7 @@ var (
 // ErrPartial, ErrDuplicate or ErrConflict, changes nothing but that the fragment
 // is expected.
 func (r *Records) Add(rec *Record) error {
-	return r.add(rec, func() *Prepared { return Prepare(rec) })
+	return r.add(rec, func() *Prepared { return prepare(rec) })
 }
 
 // AddPrepared is Add of a record whose cells were read already: it takes no longer for
@@ -114,7 +114,7 @@ func (r *Records) add(rec *Record, prepared func() *Prepared) error {
 	if r.epochs == nil {
 		r.epochs = map[uint64]map[ID]*fragmentEpoch{}
 	}
-	r.Expect(rec.Fragment)
+	r.expect(rec.Fragment)
 	if rec.Partial {
 		return fmt.Errorf("%v, epoch %d, subepoch %d: %w", rec.Fragment, rec.Epoch, rec.Subepoch, ErrPartial)
 	}
@@ -148,7 +148,7 @@ func (r *Records) add(rec *Record, prepared func() *Prepared) error {
 
 // Expect says that there is such a fragment, so that answers name it where its
 // records are missing. Each fragment of which a record came is expected.
-func (r *Records) Expect(id ID) {
+func (r *Records) expect(id ID) {
 	if r.fragments == nil {
 		r.fragments = map[ID]bool{}
 	}

@@ -38,7 +38,7 @@ func (r *Records) Summarise(q Query, k int, candidates []uint64, paths Paths) (*
 	a := r.Asker()
 	flows := make([]univmon.Flow, 0, len(candidates))
 	seen := map[Missing]bool{}
-	a.Frequencies(q, candidates, paths, func(flow uint64, f Answer) {
+	a.frequencies(q, candidates, paths, func(flow uint64, f Answer) {
 		for _, m := range f.Missing {
 			if !seen[m] {
 				seen[m] = true

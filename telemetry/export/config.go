@@ -38,8 +38,8 @@ type Config struct {
 	LocalBytes int64 `toml:"local_bytes"`
 }
 
-// DefaultSpool is the folder of a switch that has a collector and names none.
-const DefaultSpool = "/var/lib/weir/spool"
+// defaultSpool is the folder of a switch that has a collector and names none.
+const defaultSpool = "/var/lib/weir/spool"
 
 // DefaultConfig writes nothing; a spool is bounded to 256 MiB, digests in memory to 32 MiB.
 func DefaultConfig() Config { return Config{SpoolBytes: 256 << 20, LocalBytes: 32 << 20} }
@@ -47,7 +47,7 @@ func DefaultConfig() Config { return Config{SpoolBytes: 256 << 20, LocalBytes: 3
 // Complete fills in what depends on other keys.
 func (c *Config) Complete() {
 	if len(c.Collector) != 0 && c.Spool == "" {
-		c.Spool = DefaultSpool
+		c.Spool = defaultSpool
 	}
 }
 

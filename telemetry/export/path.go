@@ -102,7 +102,7 @@ func (p *Path) Configure(c Config) error {
 		return nil
 	}
 	err := p.stopSending(0)
-	p.Spool.SetBound(c.SpoolBytes)
+	p.Spool.setBound(c.SpoolBytes)
 	if len(c.Collector) == 0 {
 		return err
 	}

@@ -486,7 +486,7 @@ func TestConfig(t *testing.T) {
 	c := DefaultConfig()
 	c.Collector = []string{"nats://127.0.0.1:4222"}
 	c.Complete()
-	if err := c.Validate(); err != nil || c.Spool != DefaultSpool {
+	if err := c.Validate(); err != nil || c.Spool != defaultSpool {
 		t.Errorf("%q, %v", c.Spool, err)
 	}
 	c.Spool = filepath.Join("/", "elsewhere")

@@ -334,8 +334,8 @@ func (s *Spool) drop(reason string, t Tally) {
 	}
 }
 
-// SetBound changes the bound of a spool that is in use.
-func (s *Spool) SetBound(spoolBytes int64) {
+// setBound changes the bound of a spool that is in use.
+func (s *Spool) setBound(spoolBytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.limit = spoolBytes / files

@@ -87,7 +87,7 @@ func Pause(attempt int) time.Duration {
 }
 
 func (o *Options) tlsOptions() (opts []nats.Option) {
-	if !o.Secure() {
+	if !o.secure() {
 		return nil
 	}
 	opts = append(opts, nats.Secure(&tls.Config{MinVersion: tls.VersionTLS12}))

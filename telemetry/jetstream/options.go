@@ -115,7 +115,7 @@ func checkServer(s string) error {
 }
 
 // Secure reports whether connections are TLS, whatever a server asks for.
-func (o *Options) Secure() bool {
+func (o *Options) secure() bool {
 	for _, s := range o.Servers {
 		if strings.HasPrefix(s, "tls:") {
 			return true

@@ -25,8 +25,8 @@ type Block struct {
 
 	// What Add works with.
 	digest, flowHash, packetHash [BlockSize]uint64
-	rows                         [MaxRows][BlockSize]uint64 // updates
-	taken                        [MaxRows]int               // of a row
+	rows                         [maxRows][BlockSize]uint64 // updates
+	taken                        [maxRows]int               // of a row
 }
 
 // Len is the number of packets that were put in since the last Add.

@@ -132,7 +132,7 @@ func parseHeader(b []byte, family hash.Family) (f form, err error) {
 		IntervalNs: int64(order.Uint64(b[16:])), Seed: order.Uint64(b[24:]), Hash: family}
 	f = form{flags: Flags(b[1]), number: int64(order.Uint64(b[32:])), packets: order.Uint64(b[40:]), outside: order.Uint64(b[48:])}
 	rest := b[headerBytes:]
-	if c.Rows > MaxRows || len(rest) < 8*c.Rows {
+	if c.Rows > maxRows || len(rest) < 8*c.Rows {
 		return f, fmt.Errorf("%d rows in %d bytes", c.Rows, len(b))
 	}
 	for r := range c.Rows {

@@ -12,11 +12,11 @@ import (
 // Limits of a Config. They bound what a decoder may be made to allocate, and
 // keep the products of the hot path in 64 bits.
 const (
-	MaxRows    = 16
+	maxRows    = 16
 	MaxVirtual = 256
 	MaxCells   = 1 << 22 // of all rows: 128 MB
-	// MaxIntervalNs is about 18 minutes.
-	MaxIntervalNs = 1 << 40
+	// maxIntervalNs is about 18 minutes.
+	maxIntervalNs = 1 << 40
 	// MinRate is the lowest sampling rate: decisions have 32 bits, of which k cost
 	// up to 8.
 	MinRate = 1e-6
@@ -25,7 +25,7 @@ const (
 // Config is the shape of a point. Two points can be subtracted only if their
 // configs are equal.
 type Config struct {
-	// Rows is R, 1 to MaxRows.
+	// Rows is R, 1 to maxRows.
 	Rows int
 	// Columns is C, the cells of a row; no power of two is needed.
 	Columns int
@@ -56,7 +56,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	fault(c.Rows < 1 || c.Rows > MaxRows, "%d rows: choose 1 to %d", c.Rows, MaxRows)
+	fault(c.Rows < 1 || c.Rows > maxRows, "%d rows: choose 1 to %d", c.Rows, maxRows)
 	fault(c.Columns < 1 || c.Columns > MaxCells/max(c.Rows, 1), "%d columns: choose 1 or more, and at most %d cells in all", c.Columns, MaxCells)
 	fault(c.Virtual < 1 || c.Virtual > min(c.Columns, MaxVirtual), "%d virtual cells: choose 1 to %d, and no more than columns", c.Virtual, MaxVirtual)
 	fault(len(c.Rates) != 0 && len(c.Rates) != c.Rows, "%d rates for %d rows: give one per row, or none", len(c.Rates), c.Rows)
@@ -64,7 +64,7 @@ func (c Config) Validate() error {
 		fault(!(r >= MinRate && r <= 1), "rate %g of row %d: choose %g to 1", r, row, MinRate)
 	}
 	fault(!c.Hash.Valid(), "hash %v: choose %v or %v", c.Hash, hash.XX, hash.CRC)
-	fault(c.IntervalNs < 2 || c.IntervalNs > MaxIntervalNs, "an interval of %d ns: choose 2 ns to %d s", c.IntervalNs, int64(MaxIntervalNs)/1e9)
+	fault(c.IntervalNs < 2 || c.IntervalNs > maxIntervalNs, "an interval of %d ns: choose 2 ns to %d s", c.IntervalNs, int64(maxIntervalNs)/1e9)
 	return errors.Join(errs...)
 }
 
@@ -79,7 +79,7 @@ func (c Config) Equal(d Config) bool {
 // Bytes is the memory of a point's cells.
 func (c Config) Bytes() int { return c.Rows * c.Columns * cellBytes }
 
-// Capacity is the largest weighted packet count up to which a cell is exact;
+// capacity is the largest weighted packet count up to which a cell is exact;
 // fuller ones are refused.
 //
 // Proof that nothing overflows: Add takes only timestamps t, relative to the
@@ -91,7 +91,7 @@ func (c Config) Bytes() int { return c.Rows * c.Columns * cellBytes }
 // for intervals of a second. Sums wrap modulo 2^64 beyond, which harms nothing,
 // as the count, which cannot wrap in any interval (2^64 / 2^32 packets), has
 // the cell refused.
-func (c Config) Capacity() uint64 { return math.MaxInt64 / (2 * uint64(c.IntervalNs)) }
+func (c Config) capacity() uint64 { return math.MaxInt64 / (2 * uint64(c.IntervalNs)) }
 
 // rates is Rates with the default put in.
 func (c Config) rates() []float64 {

@@ -78,7 +78,7 @@ func Subtract(sender, receiver *Point, limits Limits) (*Difference, error) {
 	d := &Difference{sender: sender, receiver: receiver, rates: sender.config.rates(),
 		states: make([]State, len(sender.cells)), leastNs: math.Inf(1)}
 	d.bestRate = slices.Max(d.rates)
-	capacity := sender.config.Capacity()
+	capacity := sender.config.capacity()
 	stepped := (sender.flags|receiver.flags)&Stepped != 0
 	sum, count := 0.0, 0.0
 	var means moments // of the cells' mean delays

@@ -234,7 +234,7 @@ func (d *Difference) pick(cells []candidate, w, own, ratio float64) []candidate 
 	slices.SortFunc(cells, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(single(a), single(b)), cmp.Compare(a.row, b.row))
 	})
-	var covered [MaxRows]float64 // the share of the flow's packets, by row
+	var covered [maxRows]float64 // the share of the flow's packets, by row
 	count, foreign := 0.0, 0.0
 	best, taken := math.Inf(1), 0
 	for i, c := range cells {

@@ -38,7 +38,7 @@ func TestConfigRefuses(t *testing.T) {
 	good := DefaultConfig()
 	for name, change := range map[string]func(*Config){
 		"no rows":         func(c *Config) { c.Rows = 0 },
-		"too many rows":   func(c *Config) { c.Rows = MaxRows + 1 },
+		"too many rows":   func(c *Config) { c.Rows = maxRows + 1 },
 		"no columns":      func(c *Config) { c.Columns = 0 },
 		"too many cells":  func(c *Config) { c.Columns = MaxCells/4 + 1 },
 		"no virtual":      func(c *Config) { c.Virtual = 0 },
@@ -49,7 +49,7 @@ func TestConfigRefuses(t *testing.T) {
 		"rate NaN":        func(c *Config) { c.Rates = []float64{1, math.NaN(), 1, 1} },
 		"no interval":     func(c *Config) { c.IntervalNs = 0 },
 		"no hash family":  func(c *Config) { c.Hash = 2 },
-		"long interval":   func(c *Config) { c.IntervalNs = MaxIntervalNs + 1 },
+		"long interval":   func(c *Config) { c.IntervalNs = maxIntervalNs + 1 },
 	} {
 		c := good
 		change(&c)
@@ -247,10 +247,10 @@ func counts(p *Point, flow uint64) (n [5][6]uint64) {
 // TestSumsAreExactUpToCapacity fills a cell with the extreme timestamps, up to
 // the capacity and beyond, and compares with integers that cannot overflow.
 func TestSumsAreExactUpToCapacity(t *testing.T) {
-	for _, interval := range []int64{2, 1e6, 1e9, MaxIntervalNs} {
+	for _, interval := range []int64{2, 1e6, 1e9, maxIntervalNs} {
 		c := Config{Rows: 1, Columns: 1, Virtual: 1, IntervalNs: interval}
 		early, late := -interval/2, 2*interval-interval/2-1
-		capacity := c.Capacity()
+		capacity := c.capacity()
 		for _, swap := range []bool{false, true} {
 			a, b := newPoint(t, c), newPoint(t, c)
 			ta, tb := early, late

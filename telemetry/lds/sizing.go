@@ -88,7 +88,7 @@ func Size(t Target) (Sizing, error) {
 			rates = append(rates, max(MinRate, math.Pow(worst, 1-float64(r)/float64(rows-1))))
 		}
 	}
-	rows = min(rows, MaxRows)
+	rows = min(rows, maxRows)
 	tail := t.Sizes.Tail(t.Packets * t.Interference)
 	rk := float64(rows * k)
 	columns := math.Ceil(t.Flows * float64(k) * tail / math.Pow(t.Failures, 1/rk))

@@ -62,8 +62,8 @@ func size(x, epsilon, delta float64) (int, error) {
 	if !(epsilon > 0 && epsilon < 1 && delta > 0 && delta < 1) {
 		return 0, fmt.Errorf("epsilon %g, delta %g: choose both above 0 and below 1", epsilon, delta)
 	}
-	if x > MaxSize {
-		return 0, fmt.Errorf("epsilon %g, delta %g take %.0f entries, above %d: choose larger ones", epsilon, delta, x, MaxSize)
+	if x > maxSize {
+		return 0, fmt.Errorf("epsilon %g, delta %g take %.0f entries, above %d: choose larger ones", epsilon, delta, x, maxSize)
 	}
 	return max(int(math.Ceil(x)), MinSize), nil
 }

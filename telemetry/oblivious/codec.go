@@ -152,7 +152,7 @@ func (s *Sample) check() error {
 		}
 	}
 	switch n := len(s.Entries); {
-	case s.Complete():
+	case s.complete():
 		// An improved merge may have any number.
 	case s.Threshold.Value == 0:
 		return errors.New("a threshold of zero, below which nothing is ever sampled")

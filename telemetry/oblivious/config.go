@@ -73,7 +73,7 @@ func ParseUnit(name string) (Unit, error) {
 // The bounds of Config.Size, and the default of Config.Gamma.
 const (
 	MinSize      = 2
-	MaxSize      = 1 << 24
+	maxSize      = 1 << 24
 	DefaultGamma = 0.25
 )
 
@@ -82,7 +82,7 @@ const (
 type Config struct {
 	Kind Kind
 	Unit Unit
-	// Size is chi, the entries of a sample: MinSize to MaxSize.
+	// Size is chi, the entries of a sample: MinSize to maxSize.
 	Size int
 	// Gamma is the share of Size that a sampler has as room beyond it: the more,
 	// the rarer its maintenance. 0 stands for DefaultGamma; at most 4.
@@ -106,8 +106,8 @@ func (c Config) Validate() error {
 	if c.Kind == DUS && c.Unit == Bytes {
 		errs = append(errs, errors.New("dus samples no bytes: choose uwra or nwps for them"))
 	}
-	if c.Size < MinSize || c.Size > MaxSize {
-		errs = append(errs, fmt.Errorf("size %d: choose %d to %d entries", c.Size, MinSize, MaxSize))
+	if c.Size < MinSize || c.Size > maxSize {
+		errs = append(errs, fmt.Errorf("size %d: choose %d to %d entries", c.Size, MinSize, maxSize))
 	}
 	if !c.Hash.Valid() {
 		errs = append(errs, fmt.Errorf("hash %v: choose %v or %v", c.Hash, hash.XX, hash.CRC))

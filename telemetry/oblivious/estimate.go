@@ -167,7 +167,7 @@ func (s *Sample) weigher(of Unit) (*weigher, error) {
 		return nil, fmt.Errorf("%w: it is one of %v, asked for %v", ErrUnit, s.Unit, of)
 	}
 	r := newRanker(Config{Kind: s.Kind, Unit: s.Unit, Seed: s.Seed})
-	return &weigher{r, s.Below(), s.Threshold.Value, s.Limits, s.Complete(), of}, nil
+	return &weigher{r, s.below(), s.Threshold.Value, s.Limits, s.complete(), of}, nil
 }
 
 // part returns what entry i counts, and the probability of its being sampled.

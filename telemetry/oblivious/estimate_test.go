@@ -107,7 +107,7 @@ func testUnbiased(t *testing.T, family hash.Family, seeds, deviations float64) {
 				s.ranker = newRanker(s.config)
 			}
 			samples := nw.samples(t, samplers)
-			if seed == 0 && !(samples[3].Complete() && len(samples[3].Entries) == 0 && samples[4].Complete() && len(samples[4].Entries) > 0 && !samples[0].Complete()) {
+			if seed == 0 && !(samples[3].complete() && len(samples[3].Entries) == 0 && samples[4].complete() && len(samples[4].Entries) > 0 && !samples[0].complete()) {
 				t.Fatalf("%s: no empty switch, none with less than a sample, or none with more", c.name())
 			}
 			for merge, f := range map[string]func(...*Sample) (*Sample, error){"simple": Simple, "improved": Improved, "union": Union} {
@@ -115,7 +115,7 @@ func testUnbiased(t *testing.T, family hash.Family, seeds, deviations float64) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if m.Complete() && merge != "union" {
+				if m.complete() && merge != "union" {
 					t.Fatalf("%s, %s: nothing was left out", c.name(), merge)
 				}
 				if c.Kind == NWPS && m.probability(9000) >= 1 {
@@ -366,7 +366,7 @@ func TestHeavyHitterSize(t *testing.T) {
 					continue
 				}
 				n, err := HeavyHitterSize(theta, epsilon, delta)
-				if x > MaxSize {
+				if x > maxSize {
 					if err == nil {
 						t.Errorf("%d entries", n)
 					}
@@ -469,7 +469,7 @@ func TestShare(t *testing.T) {
 				for _, of := range []Unit{Packets, Bytes} {
 					e, err := s.Share(of, 1e-7, in)
 					want := truth(ps, of, in) / truth(ps, of, sets["all"])
-					if err != nil || !(0 <= e.Low && e.Low <= want+1e-9 && want-1e-9 <= e.High && e.High <= 1) || s.Complete() && math.Abs(e.Low-e.High) > 1e-9 {
+					if err != nil || !(0 <= e.Low && e.Low <= want+1e-9 && want-1e-9 <= e.High && e.High <= 1) || s.complete() && math.Abs(e.Low-e.High) > 1e-9 {
 						t.Errorf("%s, %d entries, share of %s in %v: %+v, truth %g, %v", c.name(), size, name, of, e, want, err)
 					}
 				}

@@ -40,12 +40,12 @@ type Entry struct {
 
 // Complete reports that the sample lacks nothing: what it counts it counts
 // exactly.
-func (s *Sample) Complete() bool { return s.Threshold == maxRank }
+func (s *Sample) complete() bool { return s.Threshold == maxRank }
 
-// Below returns the entries that estimates count: those below the threshold,
+// below returns the entries that estimates count: those below the threshold,
 // which is itself an entry.
-func (s *Sample) Below() []Entry {
-	if s.Complete() || s.Limits != nil || len(s.Entries) == 0 {
+func (s *Sample) below() []Entry {
+	if s.complete() || s.Limits != nil || len(s.Entries) == 0 {
 		return s.Entries
 	}
 	return s.Entries[:len(s.Entries)-1]

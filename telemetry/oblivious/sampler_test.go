@@ -157,7 +157,7 @@ func TestConfigRefuses(t *testing.T) {
 		{Config{Kind: NWPS, Unit: Bytes, Size: 1000, Gamma: 4}, 0},
 		{Config{}, 3},
 		{Config{Kind: DUS, Unit: Bytes, Size: 10}, 1},
-		{Config{Kind: UWRA, Unit: Flows + 1, Size: MaxSize + 1, Gamma: -1}, 3},
+		{Config{Kind: UWRA, Unit: Flows + 1, Size: maxSize + 1, Gamma: -1}, 3},
 		{Config{Kind: UWRA, Unit: Flows, Size: 1, Gamma: 5}, 2},
 	} {
 		err := c.config.Validate()

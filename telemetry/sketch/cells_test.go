@@ -85,8 +85,8 @@ func TestHostileLengths(t *testing.T) {
 		"a cell of 2^32":   append(AppendHeader(nil, KindCountMinRow), 1, 0, 0x80, 0x80, 0x80, 0x80, 0x20),
 		"a long number":    append(AppendHeader(nil, KindCountMinRow), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1),
 		"bytes behind":     append(AppendHeader(nil, KindCountMinRow), 1, 0, 2, 0),
-		"another version":  {Version + 1, byte(KindCountMinRow), 1, 0, 2},
-		"another kind":     {Version, byte(KindCountSketchRow), 1, 0, 2},
+		"another version":  {version + 1, byte(KindCountMinRow), 1, 0, 2},
+		"another kind":     {version, byte(KindCountSketchRow), 1, 0, 2},
 		"nothing":          {},
 	} {
 		var before, after runtime.MemStats

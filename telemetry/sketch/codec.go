@@ -15,18 +15,18 @@ const (
 	KindUnivMonFragment Kind = 5
 )
 
-// Version is the first byte of each binary form:
+// version is the first byte of each binary form:
 //
 //	version(1) kind(1) seeds and sizes of the kind, then for each row its cells:
 //	width(uvarint) saturated(uvarint) width times cell(zigzag varint)
 //
 // Seeds are 8 bytes, little-endian. A cell takes at least a byte, which bounds
 // what a length can make a reader allocate to four times what it was sent.
-const Version = 1
+const version = 1
 
 // AppendHeader appends version and kind.
 func AppendHeader(b []byte, kind Kind) []byte {
-	return append(b, Version, byte(kind))
+	return append(b, version, byte(kind))
 }
 
 // AppendBinary appends the binary form. It never fails.
@@ -49,8 +49,8 @@ type Reader struct {
 // NewReader reads b, whose header must be that of the kind.
 func NewReader(b []byte, kind Kind) *Reader {
 	r := &Reader{b: b}
-	if v := r.Byte(); r.err == nil && v != Version {
-		r.Fail("version %d; this reader knows %d", v, Version)
+	if v := r.Byte(); r.err == nil && v != version {
+		r.Fail("version %d; this reader knows %d", v, version)
 	}
 	if k := r.Byte(); r.err == nil && Kind(k) != kind {
 		r.Fail("kind %d where %d is expected", k, kind)
@@ -99,8 +99,8 @@ func (r *Reader) Uvarint() uint64 {
 	return v
 }
 
-// Varint reads a signed number of variable length.
-func (r *Reader) Varint() int64 {
+// varint reads a signed number of variable length.
+func (r *Reader) varint() int64 {
 	v, n := binary.Varint(r.b)
 	if n <= 0 {
 		r.Fail("a number ends early or is too large")
@@ -122,7 +122,7 @@ func (r *Reader) Cells() Cells {
 	}
 	c := Cells{c: make([]int32, width), saturated: saturated}
 	for i := range c.c {
-		v := r.Varint()
+		v := r.varint()
 		if v != int64(int32(v)) {
 			r.Fail("a cell of %d, outside 32 bits", v)
 		}

@@ -51,10 +51,10 @@ func (s *Status) walk(c codec) {
 	c.unsigned(&s.Spool.Bound)
 	c.flag(&s.Spool.Remote)
 	c.flag(&s.Spool.Connected)
-	each(c, &s.Ports, MaxPorts, (*Port).walk)
-	each(c, &s.Measurements, MaxMeasurements, (*Measurement).walk)
-	each(c, &s.Exports, MaxExports, (*Export).walk)
-	each(c, &s.Workers, MaxWorkers, (*Worker).walk)
+	each(c, &s.Ports, maxPorts, (*Port).walk)
+	each(c, &s.Measurements, maxMeasurements, (*Measurement).walk)
+	each(c, &s.Exports, maxExports, (*Export).walk)
+	each(c, &s.Workers, maxWorkers, (*Worker).walk)
 }
 
 func (k *Clock) walk(c codec) {
@@ -75,7 +75,7 @@ func (p *Port) walk(c codec) {
 	for _, v := range []*uint64{&p.Speed, &p.Received, &p.ReceivedBytes, &p.Transmitted, &p.TransmittedBytes, &p.Backlog} {
 		c.unsigned(v)
 	}
-	each(c, &p.Drops, MaxDrops, (*Drop).walk)
+	each(c, &p.Drops, maxDrops, (*Drop).walk)
 }
 
 func (d *Drop) walk(c codec) {
@@ -229,7 +229,7 @@ func (r *reader) signed(v *int64) {
 }
 
 func (r *reader) text(v *string) {
-	n := int(r.atMost(MaxText, "a text"))
+	n := int(r.atMost(maxText, "a text"))
 	if n > len(r.b) {
 		r.fail("it is cut off in a text")
 		return

@@ -112,32 +112,32 @@ type Worker struct {
 
 // Bounds of a status, and of its texts, which are printable UTF-8. What is beyond is cut off by [Status.Bound].
 const (
-	MaxPorts        = 1024
-	MaxDrops        = 128 // reasons of a port
-	MaxMeasurements = 256
-	MaxExports      = 32
-	MaxWorkers      = 1024
-	MaxText         = 255 // bytes
+	maxPorts        = 1024
+	maxDrops        = 128 // reasons of a port
+	maxMeasurements = 256
+	maxExports      = 32
+	maxWorkers      = 1024
+	maxText         = 255 // bytes
 	maxTime         = 1 << 61
 )
 
 // Bound cuts off what is beyond the bounds of the format.
 func (s *Status) Bound() {
-	s.Ports, s.Measurements = s.Ports[:min(len(s.Ports), MaxPorts)], s.Measurements[:min(len(s.Measurements), MaxMeasurements)]
-	s.Exports, s.Workers = s.Exports[:min(len(s.Exports), MaxExports)], s.Workers[:min(len(s.Workers), MaxWorkers)]
+	s.Ports, s.Measurements = s.Ports[:min(len(s.Ports), maxPorts)], s.Measurements[:min(len(s.Measurements), maxMeasurements)]
+	s.Exports, s.Workers = s.Exports[:min(len(s.Exports), maxExports)], s.Workers[:min(len(s.Workers), maxWorkers)]
 	s.texts(func(t *string) { *t = boundText(*t) })
 	for i := range s.Ports {
-		s.Ports[i].Drops = s.Ports[i].Drops[:min(len(s.Ports[i].Drops), MaxDrops)]
+		s.Ports[i].Drops = s.Ports[i].Drops[:min(len(s.Ports[i].Drops), maxDrops)]
 	}
 }
 
 // boundText makes a text printable and short enough.
 func boundText(t string) string {
 	t = printable.Text(t)
-	if len(t) <= MaxText {
+	if len(t) <= maxText {
 		return t
 	}
-	end := MaxText
+	end := maxText
 	for !utf8.RuneStart(t[end]) {
 		end--
 	}
@@ -177,18 +177,18 @@ func (s *Status) validate() error {
 		what     string
 		n, bound int
 	}{
-		{"ports", len(s.Ports), MaxPorts},
-		{"measurements", len(s.Measurements), MaxMeasurements},
-		{"kinds of records", len(s.Exports), MaxExports},
-		{"workers", len(s.Workers), MaxWorkers},
+		{"ports", len(s.Ports), maxPorts},
+		{"measurements", len(s.Measurements), maxMeasurements},
+		{"kinds of records", len(s.Exports), maxExports},
+		{"workers", len(s.Workers), maxWorkers},
 	} {
 		if l.n > l.bound {
 			return fmt.Errorf("%d %s: %d at most", l.n, l.what, l.bound)
 		}
 	}
 	for i := range s.Ports {
-		if n := len(s.Ports[i].Drops); n > MaxDrops {
-			return fmt.Errorf("%d drop reasons: %d at most", n, MaxDrops)
+		if n := len(s.Ports[i].Drops); n > maxDrops {
+			return fmt.Errorf("%d drop reasons: %d at most", n, maxDrops)
 		}
 	}
 	if outside(s.Time) || outside(s.Boot) {
@@ -196,8 +196,8 @@ func (s *Status) validate() error {
 	}
 	var err error
 	s.texts(func(t *string) {
-		if len(*t) > MaxText || !isPrintable(*t) {
-			err = fmt.Errorf("the text %.40q: it must be printable, of %d bytes at most", *t, MaxText)
+		if len(*t) > maxText || !isPrintable(*t) {
+			err = fmt.Errorf("the text %.40q: it must be printable, of %d bytes at most", *t, maxText)
 		}
 	})
 	return err

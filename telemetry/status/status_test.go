@@ -44,7 +44,7 @@ func encode(t testing.TB, s *Status) []byte {
 
 // TestRoundTrip: no field is forgotten, as each has a value of its own.
 func TestRoundTrip(t *testing.T) {
-	for _, want := range []*Status{example(), {}, {Time: -maxTime, Boot: maxTime, Ports: make([]Port, MaxPorts)}} {
+	for _, want := range []*Status{example(), {}, {Time: -maxTime, Boot: maxTime, Ports: make([]Port, maxPorts)}} {
 		got, err := Decode(encode(t, want))
 		if err != nil {
 			t.Fatal(err)
@@ -107,13 +107,13 @@ func TestCut(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	long := strings.Repeat("ü", MaxText)
+	long := strings.Repeat("ü", maxText)
 	for name, s := range map[string]*Status{
-		"ports":        {Ports: make([]Port, MaxPorts+1)},
-		"drops":        {Ports: []Port{{Drops: make([]Drop, MaxDrops+1)}}},
-		"measurements": {Measurements: make([]Measurement, MaxMeasurements+1)},
-		"exports":      {Exports: make([]Export, MaxExports+1)},
-		"workers":      {Workers: make([]Worker, MaxWorkers+1)},
+		"ports":        {Ports: make([]Port, maxPorts+1)},
+		"drops":        {Ports: []Port{{Drops: make([]Drop, maxDrops+1)}}},
+		"measurements": {Measurements: make([]Measurement, maxMeasurements+1)},
+		"exports":      {Exports: make([]Export, maxExports+1)},
+		"workers":      {Workers: make([]Worker, maxWorkers+1)},
 		"long text":    {Ports: []Port{{Mode: long}}},
 		"control":      {Program: "\x1b[2J"},
 		"no UTF-8":     {Measurements: []Measurement{{Part: "\xff"}}},

@@ -3,7 +3,7 @@ package fabric
 // threshold is how much of a switch's buffer one ingress may hold: a share of what is left,
 // so that ingresses share the buffer and none takes all.
 func (n *Network) threshold(s *switchState) int64 {
-	return int64(PFCShare * float64(max(n.config.Buffer-s.headroom-s.used, 0)))
+	return int64(pfcShare * float64(max(n.config.Buffer-s.headroom-s.used, 0)))
 }
 
 // leaveBuffer accounts for a packet that leaves a switch.

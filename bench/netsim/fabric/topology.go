@@ -76,8 +76,8 @@ type Config struct {
 	Seed uint64
 }
 
-// PFCShare is the share of the free buffer that one ingress may hold: HPCC's setting.
-const PFCShare = 0.11
+// pfcShare is the share of the free buffer that one ingress may hold: HPCC's setting.
+const pfcShare = 0.11
 
 // resumeBelow is how far an ingress has to fall below its threshold until the link goes
 // on, in bytes: two packets or so.

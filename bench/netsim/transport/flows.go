@@ -39,11 +39,11 @@ func (a Arrivals) Flows() ([]Flow, error) {
 	if a.Hosts < 2 || !(a.Load > 0 && a.Load < 1) || a.Rate == 0 || a.Sizes == nil {
 		return nil, fmt.Errorf("arrivals: %d hosts, load %v, rate %d bit/s: use two hosts or more, a load between 0 and 1, a rate, and sizes", a.Hosts, a.Load, a.Rate)
 	}
-	gap := a.Sizes.Mean() * 8 / (a.Load * float64(a.Rate)) * float64(event.Second)
+	gap := a.Sizes.mean() * 8 / (a.Load * float64(a.Rate)) * float64(event.Second)
 	// In floats: what a tiny load leaves between two flows is more than a Time holds.
 	until := float64(a.Until)
 	if expected := float64(a.Hosts) * until / gap; expected > maxArrivals {
-		return nil, fmt.Errorf("arrivals: about %.2g flows of %.3g bytes on average are more than %.2g: use larger flows, a lower load or less time", expected, a.Sizes.Mean(), float64(maxArrivals))
+		return nil, fmt.Errorf("arrivals: about %.2g flows of %.3g bytes on average are more than %.2g: use larger flows, a lower load or less time", expected, a.Sizes.mean(), float64(maxArrivals))
 	}
 	var flows []Flow
 	for from := range a.Hosts {

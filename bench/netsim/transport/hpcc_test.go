@@ -36,8 +36,8 @@ func TestAloneIsIdeal(t *testing.T) {
 				c := hpccConfig(t, smallFat, feedback)
 				c.TelemetryBytes = 0
 				s := run(t, c, []Flow{{From: 0, To: to, Bytes: bytes, Start: 77}})
-				if got, ok := s.Completion(0); !ok || got < s.Ideal(0) || got > s.Ideal(0)+wait {
-					t.Errorf("%s, %d bytes to host %d: %d ps, ideal %d", feedback, bytes, to, got, s.Ideal(0))
+				if got, ok := s.Completion(0); !ok || got < s.ideal(0) || got > s.ideal(0)+wait {
+					t.Errorf("%s, %d bytes to host %d: %d ps, ideal %d", feedback, bytes, to, got, s.ideal(0))
 				}
 			}
 		}

@@ -29,8 +29,8 @@ func renoConfig(t testing.TB, tree fabric.Tree) Config {
 func TestRenoAlone(t *testing.T) {
 	for _, bytes := range []int64{1, 1460, 10_000, 14_600} {
 		s := run(t, renoConfig(t, smallFat), []Flow{{From: 0, To: 9, Bytes: bytes}})
-		if got, ok := s.Completion(0); !ok || got < s.Ideal(0) || got > s.Ideal(0)+12*event.Nanosecond {
-			t.Errorf("%d bytes: %d ps, ideal %d", bytes, got, s.Ideal(0))
+		if got, ok := s.Completion(0); !ok || got < s.ideal(0) || got > s.ideal(0)+12*event.Nanosecond {
+			t.Errorf("%d bytes: %d ps, ideal %d", bytes, got, s.ideal(0))
 		}
 		if s.retries != 0 {
 			t.Errorf("%d bytes: %d segments were sent again", bytes, s.retries)

@@ -29,14 +29,14 @@ type Config struct {
 	// Deadline ends the simulation; flows that did not end by then have no completion time.
 	Deadline event.Time
 	Seed     uint64
-	// Watch, if set, is called every WatchEvery events with the present state; for progress.
+	// Watch, if set, is called every watchEvery events with the present state; for progress.
 	Watch func(s *Simulation)
 	// Arrived, if set, hears of each data packet that arrives.
 	Arrived func(flow int, now event.Time, p *fabric.Packet)
 }
 
-// WatchEvery is how many events lie between two calls of Watch.
-const WatchEvery = 1 << 18
+// watchEvery is how many events lie between two calls of Watch.
+const watchEvery = 1 << 18
 
 func (c *Config) validate() error {
 	var faults []error
@@ -160,7 +160,7 @@ func (s *Simulation) Run(ctx context.Context) error {
 		case fabric.Until:
 			return s.lossless()
 		}
-		if n := s.net.Counts().Events; n-watched >= WatchEvery {
+		if n := s.net.Counts().Events; n-watched >= watchEvery {
 			watched = n
 			if err := ctx.Err(); err != nil {
 				return err
@@ -229,9 +229,9 @@ func (s *Simulation) Completion(flow int) (event.Time, bool) {
 	return s.done[flow], s.done[flow] > 0
 }
 
-// Ideal is how long a flow takes alone, without telemetry: at the full rate of its slowest
+// ideal is how long a flow takes alone, without telemetry: at the full rate of its slowest
 // link, up to the last acknowledgement.
-func (s *Simulation) Ideal(flow int) event.Time {
+func (s *Simulation) ideal(flow int) event.Time {
 	f, c := &s.flows[flow], &s.config
 	packets := (f.Bytes + int64(c.Payload) - 1) / int64(c.Payload)
 	last := f.Bytes - (packets-1)*int64(c.Payload)
@@ -242,5 +242,5 @@ func (s *Simulation) Ideal(flow int) event.Time {
 // Slowdown is Completion over Ideal.
 func (s *Simulation) Slowdown(flow int) (float64, bool) {
 	d, ok := s.Completion(flow)
-	return float64(d) / float64(s.Ideal(flow)), ok
+	return float64(d) / float64(s.ideal(flow)), ok
 }

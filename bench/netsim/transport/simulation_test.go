@@ -44,8 +44,8 @@ func TestSimulation(t *testing.T) {
 			if y, _ := b.Completion(i); x != y {
 				t.Fatalf("%s: flow %d takes %d ps and %d ps", name, i, x, y)
 			}
-			if x < a.Ideal(i) {
-				t.Errorf("%s: flow %d takes %d ps, ideal %d", name, i, x, a.Ideal(i))
+			if x < a.ideal(i) {
+				t.Errorf("%s: flow %d takes %d ps, ideal %d", name, i, x, a.ideal(i))
 			}
 		}
 		if a.net.Counts() != b.net.Counts() {
@@ -188,8 +188,8 @@ func TestDistributions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if math.Abs(d.Mean()-mean) > 1 {
-			t.Errorf("%s: mean %v, want %v", name, d.Mean(), mean)
+		if math.Abs(d.mean()-mean) > 1 {
+			t.Errorf("%s: mean %v, want %v", name, d.mean(), mean)
 		}
 		sum := 0.0
 		const n = 1_000_000

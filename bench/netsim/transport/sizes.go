@@ -64,8 +64,8 @@ func (d *Distribution) validate() error {
 		return fmt.Errorf("shares from %v to %v: want 0 to 1", d.share[0], d.share[n-1])
 	case !(d.bytes[0] >= 0) || !slices.IsSorted(d.bytes) || !slices.IsSorted(d.share) || d.bytes[n-1] < 1 || d.bytes[n-1] > 1<<40:
 		return fmt.Errorf("sizes and shares must not decrease, and sizes lie in 0..2^40")
-	case d.Mean() < 1:
-		return fmt.Errorf("a mean of %.3g bytes: want at least 1", d.Mean())
+	case d.mean() < 1:
+		return fmt.Errorf("a mean of %.3g bytes: want at least 1", d.mean())
 	}
 	return nil
 }
@@ -82,8 +82,8 @@ func (d *Distribution) Quantile(u float64) float64 {
 	return max(at, 1)
 }
 
-// Mean is the mean size in bytes.
-func (d *Distribution) Mean() float64 {
+// mean is the mean size in bytes.
+func (d *Distribution) mean() float64 {
 	sum := 0.0
 	for i := 1; i < len(d.bytes); i++ {
 		sum += (d.bytes[i] + d.bytes[i-1]) / 2 * (d.share[i] - d.share[i-1])

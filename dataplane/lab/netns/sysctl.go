@@ -11,7 +11,7 @@ import (
 
 // Sysctl sets a network sysctl inside the namespace, named with slashes
 // below /proc/sys, such as "net/ipv4/ip_forward".
-func (ns *Namespace) Sysctl(key, value string) error {
+func (ns *Namespace) sysctl(key, value string) error {
 	err := ns.Do(func() error {
 		return os.WriteFile(filepath.Join("/proc/sys", key), []byte(value), 0)
 	})
@@ -49,11 +49,11 @@ func (ns *Namespace) DisableIPv6() error {
 	if err := ns.ipv6Default("disable_ipv6", "1"); err != nil {
 		return err
 	}
-	return ignoreMissing(ns.Sysctl("net/ipv6/conf/all/disable_ipv6", "1"))
+	return ignoreMissing(ns.sysctl("net/ipv6/conf/all/disable_ipv6", "1"))
 }
 
 func (ns *Namespace) ipv6Default(key, value string) error {
-	return ignoreMissing(ns.Sysctl("net/ipv6/conf/default/"+key, value))
+	return ignoreMissing(ns.sysctl("net/ipv6/conf/default/"+key, value))
 }
 
 // ignoreMissing accepts a kernel without IPv6, which is as quiet as can be.

@@ -35,14 +35,14 @@ func Compile(t testing.TB, tools bmv2.Tools, source string, defines ...string) s
 	return path
 }
 
-// LogVariable names a file for a switch's log of what it does to each packet, for who looks for a fault.
-const LogVariable = "WEIR_P4_LOG"
+// logVariable names a file for a switch's log of what it does to each packet, for who looks for a fault.
+const logVariable = "WEIR_P4_LOG"
 
 // Start starts a switch that takes packets from its test, in a namespace whose name begins with prefix.
 func Start(t testing.TB, tools bmv2.Tools, compiled, prefix string) *bmv2.Switch {
 	t.Helper()
 	sw, err := bmv2.Start(context.Background(), bmv2.Config{
-		Binary: tools.Switch, Program: compiled, Namespace: netnstest.New(t, prefix), Log: os.Getenv(LogVariable),
+		Binary: tools.Switch, Program: compiled, Namespace: netnstest.New(t, prefix), Log: os.Getenv(logVariable),
 	})
 	if err != nil {
 		t.Fatal(err)

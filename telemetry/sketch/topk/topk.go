@@ -14,8 +14,8 @@ import (
 // each, a set is one cache line.
 const ways = 4
 
-// MaxEntries bounds the entries of a table.
-const MaxEntries = 1 << 24
+// maxEntries bounds the entries of a table.
+const maxEntries = 1 << 24
 
 // Key is a flow's key as opaque bytes, long enough for the addresses of two IPv6
 // hosts, their ports, protocol and version. A table holds any other type as well.
@@ -45,10 +45,10 @@ type set struct {
 }
 
 // New returns an empty table of at least the given number of entries, 1 to
-// MaxEntries, in sets of four. The seed is that of its decisions about admission.
+// maxEntries, in sets of four. The seed is that of its decisions about admission.
 func New[K any](entries int, seed uint64) (*Table[K], error) {
-	if entries < 1 || entries > MaxEntries {
-		return nil, fmt.Errorf("a table of %d candidates; the range is 1 to %d", entries, MaxEntries)
+	if entries < 1 || entries > maxEntries {
+		return nil, fmt.Errorf("a table of %d candidates; the range is 1 to %d", entries, maxEntries)
 	}
 	sets := (entries + ways - 1) / ways
 	return &Table[K]{sets: make([]set, sets), keys: make([]K, sets*ways), seed: seed}, nil

@@ -155,7 +155,7 @@ func TestHeavyFlowsAreFound(t *testing.T) {
 }
 
 func TestTableRefuses(t *testing.T) {
-	for _, n := range []int{-1, 0, MaxEntries + 1} {
+	for _, n := range []int{-1, 0, maxEntries + 1} {
 		if _, err := New[Key](n, 1); err == nil {
 			t.Errorf("a table of %d entries was made", n)
 		}

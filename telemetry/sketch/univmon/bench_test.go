@@ -81,7 +81,7 @@ func BenchmarkFragment(b *testing.B) {
 	run("AddLevel+Offer", func(h []uint64, v []int64) {
 		for i, x := range h {
 			l := f.Level(x)
-			f.AddLevel(l, x, v[i])
+			f.addLevel(l, x, v[i])
 			c.Offer(l, x, key, v[i])
 		}
 	})

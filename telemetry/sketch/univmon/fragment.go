@@ -79,11 +79,11 @@ func (f *Fragment) Level(h uint64) int {
 // Add adds v (packets, bytes; of at most 2^62 either way) to the flow whose key
 // hashes to h under the flow seed.
 func (f *Fragment) Add(h uint64, v int64) {
-	f.AddLevel(f.Level(h), h, v)
+	f.addLevel(f.Level(h), h, v)
 }
 
-// AddLevel is Add for who knows the flow's level already.
-func (f *Fragment) AddLevel(level int, h uint64, v int64) {
+// addLevel is Add for who knows the flow's level already.
+func (f *Fragment) addLevel(level int, h uint64, v int64) {
 	m := f.family.Uint64(f.seed, h)
 	s := -int64(m & 1)
 	f.total += v

@@ -171,7 +171,7 @@ func TestAllocatesNothing(t *testing.T) {
 		i++
 		f.AddBatch(h, v)
 		l := f.Level(i)
-		f.AddLevel(l, i, 1)
+		f.addLevel(l, i, 1)
 		f.Add(i, 1)
 		c.Offer(l, i, key, 1)
 	}); n != 0 {
