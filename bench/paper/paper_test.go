@@ -50,7 +50,7 @@ func TestRivals(t *testing.T) {
 // TestTrialsDoNotDependOnWorkers: one core or many give the same runs.
 func TestTrialsDoNotDependOnWorkers(t *testing.T) {
 	once := func() sample {
-		s, err := wholeTrials(context.Background(), Options{Seed: 4}, "same", 9, encode.Hybrid(9), peeling, 200)
+		s, err := wholeTrials(context.Background(), Options{Seed: 4}, "same", 9, encode.Hybrid(9), pintpath.NewPeeling, 200)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestDecodeTrialCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := []uint64{5, 4, 3, 2, 1, 6}
-	for _, make := range []func(*encode.Static) pintpath.Solver{peeling, elimination} {
+	for _, make := range []func(*encode.Static) pintpath.Solver{pintpath.NewPeeling, pintpath.NewElimination} {
 		run := decodeTrial(s, make(s), func(*rand.Rand) []uint64 { return path }, 1000)
 		for i := range uint64(100) {
 			got, err := run(rand.New(rand.NewPCG(1, i)))
@@ -174,7 +174,7 @@ func TestTopologyHelps(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := networks[0]
-	dense, err := n.trials(context.Background(), o, "dense", densePlan(8, 2), elimination, 59, 40)
+	dense, err := n.trials(context.Background(), o, "dense", densePlan(8, 2), pintpath.NewElimination, 59, 40)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,10 +88,10 @@ const crcSwitches = 754
 var crcSchemes = []crcScheme{
 	{"", func(k int) encode.StaticConfig {
 		return encode.StaticConfig{Bits: wholeBits, ValueBits: wholeBits, Layers: encode.Hybrid(k)}
-	}, peeling, 1 << wholeBits, crcRuns{13_000, 9_000, 3_800, 3_100, 2_400}},
+	}, pintpath.NewPeeling, 1 << wholeBits, crcRuns{13_000, 9_000, 3_800, 3_100, 2_400}},
 	{"linear", func(int) encode.StaticConfig {
 		return encode.StaticConfig{Bits: 8, ValueBits: 10, Layers: encode.Dense(pint.Linear), Values: pint.Linear}
-	}, elimination, 1 << 10, crcRuns{1_000, 1_000, 400, 400, 400}},
+	}, pintpath.NewElimination, 1 << 10, crcRuns{1_000, 1_000, 400, 400, 400}},
 	{"hashed", func(int) encode.StaticConfig {
 		return encode.StaticConfig{Bits: 8, Instances: 2, Layers: encode.Hybrid(10), Values: pint.Hashed}
 	}, func(s *encode.Static) pintpath.Solver {

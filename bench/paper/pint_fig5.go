@@ -30,23 +30,23 @@ func pintFig5(ctx context.Context, o Options) ([]Row, error) {
 		median, p99 float64 // of the paper, 0: not given
 		source      string
 	}{
-		{"baseline", encode.Baseline(), peeling, 89, 189, "PINT Fig. 5"},
-		{"xor", encode.XOR(1.0 / d), peeling, 0, 0, "p = 1/d, Fig. 5 shows a curve"},
-		{"hybrid", encode.Hybrid(d), peeling, 41, 68, "PINT Fig. 5, tau = 3/4, p = ln ln d / ln d"},
-		{"hybrid_log2", encode.HybridBinary(d), peeling, 41, 68, "the same with binary logarithms"},
-		{"hybrid_eliminated", encode.Hybrid(d), elimination, 41, 68, "the paper's layers, decoded by elimination"},
-		{"multilayer", encode.MultiLayer(d), peeling, 0, 0, "Algorithm 1"},
-		{"multilayer_revised", encode.MultiLayerRevised(d), peeling, 0, 0, "Algorithm 1 with the tau of A.3"},
-		{"layers", searchedPeeling25, peeling, 0, 0, "best layers found for peeling (LayerSearch)"},
-		{"lnc", encode.Dense(pint.Whole), elimination, 0, 0, "linear network coding, p = 1/2"},
-		{"best", nil, elimination, 0, 0, "one layer of random matrices, elimination"},
+		{"baseline", encode.Baseline(), pintpath.NewPeeling, 89, 189, "PINT Fig. 5"},
+		{"xor", encode.XOR(1.0 / d), pintpath.NewPeeling, 0, 0, "p = 1/d, Fig. 5 shows a curve"},
+		{"hybrid", encode.Hybrid(d), pintpath.NewPeeling, 41, 68, "PINT Fig. 5, tau = 3/4, p = ln ln d / ln d"},
+		{"hybrid_log2", encode.HybridBinary(d), pintpath.NewPeeling, 41, 68, "the same with binary logarithms"},
+		{"hybrid_eliminated", encode.Hybrid(d), pintpath.NewElimination, 41, 68, "the paper's layers, decoded by elimination"},
+		{"multilayer", encode.MultiLayer(d), pintpath.NewPeeling, 0, 0, "Algorithm 1"},
+		{"multilayer_revised", encode.MultiLayerRevised(d), pintpath.NewPeeling, 0, 0, "Algorithm 1 with the tau of A.3"},
+		{"layers", searchedPeeling25, pintpath.NewPeeling, 0, 0, "best layers found for peeling (LayerSearch)"},
+		{"lnc", encode.Dense(pint.Whole), pintpath.NewElimination, 0, 0, "linear network coding, p = 1/2"},
+		{"best", nil, pintpath.NewElimination, 0, 0, "one layer of random matrices, elimination"},
 	}
 	for i, c := range schemes {
 		o.progress(i, len(schemes)+3, c.name)
 		var packets sample
 		var err error
 		if c.layers == nil {
-			packets, err = codedTrials(ctx, o, "fig5.best", k, linear, elimination, o.runs(10000))
+			packets, err = codedTrials(ctx, o, "fig5.best", k, linear, pintpath.NewElimination, o.runs(10000))
 		} else {
 			packets, err = wholeTrials(ctx, o, "fig5."+c.name, k, c.layers, c.solver, o.runs(100000))
 		}
@@ -64,7 +64,7 @@ func pintFig5(ctx context.Context, o Options) ([]Row, error) {
 	// The best scheme knows no d; other lengths show that it needs none.
 	for i, length := range []int{5, 50} {
 		o.progress(len(schemes)+i, len(schemes)+3, "other lengths")
-		packets, err := codedTrials(ctx, o, "fig5.best.other", length, linear, elimination, o.runs(2000))
+		packets, err := codedTrials(ctx, o, "fig5.best.other", length, linear, pintpath.NewElimination, o.runs(2000))
 		if err != nil {
 			return nil, err
 		}

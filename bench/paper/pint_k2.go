@@ -22,7 +22,7 @@ func pintK2(ctx context.Context, o Options) ([]Row, error) {
 		{"interleaved.mean", encode.Interleaved(0.5, 1), 8.0 / 3},
 	} {
 		o.progress(i, 2, c.metric)
-		packets, err := wholeTrials(ctx, o, "k2."+c.metric, 2, c.layers, peeling, o.runs(200000))
+		packets, err := wholeTrials(ctx, o, "k2."+c.metric, 2, c.layers, pintpath.NewPeeling, o.runs(200000))
 		if err != nil {
 			return nil, err
 		}
@@ -32,8 +32,6 @@ func pintK2(ctx context.Context, o Options) ([]Row, error) {
 }
 
 // peeling and elimination make the solvers for whole values.
-func peeling(s *encode.Static) pintpath.Solver     { return pintpath.NewPeeling(s) }
-func elimination(s *encode.Static) pintpath.Solver { return pintpath.NewElimination(s) }
 
 // wholeTrials counts packets until a path of k random values is known, where
 // a digest has room for a whole value, as in figure 5.

@@ -31,7 +31,7 @@ func dataDir(t testing.TB) string {
 // and always layers that are a scheme.
 func TestLayerSearch(t *testing.T) {
 	ctx, o := context.Background(), Options{Seed: 3, Quick: true}
-	cost := wholeCost(ctx, o, peeling)
+	cost := wholeCost(ctx, o, pintpath.NewPeeling)
 	start, err := cost(layersOf(make([]float64, 3)))
 	if err != nil {
 		t.Fatal(err)
@@ -59,8 +59,8 @@ func BenchmarkLayerSearch(b *testing.B) {
 		xors int
 		cost func([]pint.Layer) (float64, error)
 	}{
-		{"peeling", 3, wholeCost(ctx, o, peeling)},
-		{"elimination", 2, wholeCost(ctx, o, elimination)},
+		{"pintpath.NewPeeling", 3, wholeCost(ctx, o, pintpath.NewPeeling)},
+		{"pintpath.NewElimination", 2, wholeCost(ctx, o, pintpath.NewElimination)},
 		{"hashed", 3, hashedCost(ctx, o, networks[0])},
 	} {
 		b.Run(c.name, func(b *testing.B) {

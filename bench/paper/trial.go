@@ -101,7 +101,7 @@ func decodeTrial(s *encode.Static, solver pintpath.Solver, path func(*rand.Rand)
 			return sol.Unique
 		}
 		n := 1
-		if stepwise(solver) {
+		if solver.Resumes() {
 			for ; n <= limit && !unique(n); n++ {
 			}
 		} else {
@@ -125,14 +125,4 @@ func decodeTrial(s *encode.Static, solver pintpath.Solver, path func(*rand.Rand)
 		}
 		return float64(n), nil
 	}
-}
-
-// stepwise reports whether the solver goes on from the call before, so that a
-// call per packet costs no more than one call at the end.
-func stepwise(solver pintpath.Solver) bool {
-	switch solver.(type) {
-	case *pintpath.Elimination, *pintpath.Candidates:
-		return true
-	}
-	return false
 }

@@ -9,11 +9,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
 
-// Candidates decodes digests when the set of possible values is known, by
-// elimination: each hop keeps the values that all its digests allow. A digest
-// of one unknown writer filters that hop; one of several filters each of them
-// by what the others can contribute together. It reads every ValueCode.
-type Candidates struct {
+type candidateSolver struct {
 	s      *encode.Static
 	lanes  encode.Scratch
 	values []uint64
@@ -32,13 +28,24 @@ type Candidates struct {
 	contradictory bool
 }
 
-// NewCandidates makes a decoder for values of the given set.
-func NewCandidates(s *encode.Static, values []uint64) *Candidates {
-	return &Candidates{s: s, values: values}
+// NewCandidates makes a solver for values of the given set. It decodes by
+// elimination: each hop keeps the values that all its digests allow. A digest
+// of one unknown writer filters that hop; one of several filters each of them
+// by what the others can contribute together. It reads every ValueCode.
+func NewCandidates(s *encode.Static, values []uint64) Solver {
+	return &candidateSolver{s: s, values: values}
 }
 
+// PathBits implements Solver.
+func (d *candidateSolver) PathBits(hops int) float64 {
+	return math.Log2(float64(len(d.values))) * float64(hops)
+}
+
+// Resumes implements Solver.
+func (d *candidateSolver) Resumes() bool { return true }
+
 // Solve implements Solver.
-func (d *Candidates) Solve(obs []Observation, hops int, sol *Solution) {
+func (d *candidateSolver) Solve(obs []Observation, hops int, sol *Solution) {
 	sol.reset(hops)
 	from := d.resume.from(obs, hops)
 	if from == 0 {
@@ -71,7 +78,7 @@ func (d *Candidates) Solve(obs []Observation, hops int, sol *Solution) {
 }
 
 // fresh reports whether a hop of the digest was narrowed since it was tried.
-func (d *Candidates) fresh(e *equation) bool {
+func (d *candidateSolver) fresh(e *equation) bool {
 	for hop := range e.writers.All {
 		if d.narrowed[hop-1] >= e.tried {
 			return true
@@ -82,7 +89,7 @@ func (d *Candidates) fresh(e *equation) bool {
 
 // apply uses the digest up if at most one writer is unknown, and reports
 // whether it narrowed that hop.
-func (d *Candidates) apply(e *equation) bool {
+func (d *candidateSolver) apply(e *equation) bool {
 	open := e.writers.Without(&d.known)
 	n := open.Len()
 	if n > 1 {
@@ -100,14 +107,14 @@ func (d *Candidates) apply(e *equation) bool {
 }
 
 // residual is the digest without the known writers.
-func (d *Candidates) residual(e *equation) uint64 {
+func (d *candidateSolver) residual(e *equation) uint64 {
 	known := e.writers.And(&d.known)
 	return e.digest ^ d.s.Combine(&d.lanes, e.id, e.instance, &known, d.path)
 }
 
 // filter keeps the hop's values that give the residual, alone or together with one of the others' sums, and reports
 // whether fewer are left.
-func (d *Candidates) filter(hop int, e *equation, residual uint64, others *sums) bool {
+func (d *candidateSolver) filter(hop int, e *equation, residual uint64, others *sums) bool {
 	from, into := d.candidates(hop)
 	before := len(from)
 	for len(from) > 0 {
@@ -124,7 +131,7 @@ func (d *Candidates) filter(hop int, e *equation, residual uint64, others *sums)
 
 // candidates returns the hop's values, and room for those that shall be left; it
 // may be the same memory.
-func (d *Candidates) candidates(hop int) (from, into []uint64) {
+func (d *candidateSolver) candidates(hop int) (from, into []uint64) {
 	if from = d.left[hop-1]; from == nil {
 		return d.values, d.room[hop-1][:0]
 	}
@@ -132,7 +139,7 @@ func (d *Candidates) candidates(hop int) (from, into []uint64) {
 }
 
 // keep notes the values left, of those before, and reports whether they are fewer.
-func (d *Candidates) keep(hop, before int, into []uint64) bool {
+func (d *candidateSolver) keep(hop, before int, into []uint64) bool {
 	if d.left[hop-1] == nil || len(into) < before {
 		d.now++
 		d.narrowed[hop-1] = d.now
@@ -151,7 +158,7 @@ func (d *Candidates) keep(hop, before int, into []uint64) bool {
 	return len(into) < before
 }
 
-func (d *Candidates) collect(hops int, sol *Solution) {
+func (d *candidateSolver) collect(hops int, sol *Solution) {
 	copy(sol.Path, d.path)
 	sol.Spare, sol.Contradiction = d.spare, d.contradictory
 	sol.Unique = d.known.Len() == hops && !sol.Contradiction
@@ -192,7 +199,7 @@ type jointFilter struct {
 }
 
 // applyJoint filters all unknown writers of a digest by each other.
-func (d *Candidates) applyJoint(e *equation) bool {
+func (d *candidateSolver) applyJoint(e *equation) bool {
 	open := e.writers.Without(&d.known)
 	j := &d.joint
 	j.hops = j.hops[:0]
@@ -225,7 +232,7 @@ func (d *Candidates) applyJoint(e *equation) bool {
 }
 
 // prepareJoint fills the filter, and reports whether it can narrow anything.
-func (d *Candidates) prepareJoint(e *equation) bool {
+func (d *candidateSolver) prepareJoint(e *equation) bool {
 	j, n := &d.joint, len(d.joint.hops)
 	j.own, j.before, j.further = resize(j.own, n), resize(j.before, n), resize(j.further, n)
 	for i, hop := range j.hops {

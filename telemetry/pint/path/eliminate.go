@@ -5,14 +5,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
 
-// Elimination decodes by Gaussian elimination over GF(2), which finds the path
-// as soon as the digests determine it, where peeling has to wait for digests
-// with one unknown. It reads Whole, Fragmented and Linear values. With h hops
-// and w-bit values in b-bit digests a flow costs about (h w)^3 / 128 word
-// operations, once, and about a fourth of them for digests that come at once, as the
-// first ones do (linearSystem.absorb): 0.2 ms for 59 hops of 10 bits. If a call's
-// digests continue those of the call before, so does the elimination.
-type Elimination struct {
+type eliminationSolver struct {
 	s       *encode.Static
 	lanes   encode.Scratch
 	eqs     []equation
@@ -26,11 +19,23 @@ type Elimination struct {
 	contradictory bool
 }
 
-// NewElimination makes a decoder. The values must not be Hashed.
-func NewElimination(s *encode.Static) *Elimination { return &Elimination{s: s} }
+// NewElimination makes a solver that decodes by Gaussian elimination over GF(2), which finds the path
+// as soon as the digests determine it, where peeling has to wait for digests
+// with one unknown. It reads Whole, Fragmented and Linear values. With h hops
+// and w-bit values in b-bit digests a flow costs about (h w)^3 / 128 word
+// operations, once, and about a fourth of them for digests that come at once, as the
+// first ones do (linearSystem.absorb): 0.2 ms for 59 hops of 10 bits. If a call's
+// digests continue those of the call before, so does the elimination.
+func NewElimination(s *encode.Static) Solver { return &eliminationSolver{s: s} }
+
+// PathBits implements Solver.
+func (d *eliminationSolver) PathBits(hops int) float64 { return float64(d.s.ValueBits * hops) }
+
+// Resumes implements Solver.
+func (d *eliminationSolver) Resumes() bool { return true }
 
 // Solve implements Solver.
-func (d *Elimination) Solve(obs []Observation, hops int, sol *Solution) {
+func (d *eliminationSolver) Solve(obs []Observation, hops int, sol *Solution) {
 	sol.reset(hops)
 	from := d.resume.from(obs, hops)
 	if from == 0 {
@@ -57,7 +62,7 @@ func (d *Elimination) Solve(obs []Observation, hops int, sol *Solution) {
 }
 
 // values writes the solution of systems of full rank into an empty path.
-func (d *Elimination) values(path []uint64) {
+func (d *eliminationSolver) values(path []uint64) {
 	if w := d.s.ValueBits; d.s.Values == pint.Linear {
 		x := d.systems[0].solveBits()
 		for i := range path {
@@ -74,7 +79,7 @@ func (d *Elimination) values(path []uint64) {
 
 // restart empties the systems. The unknowns are the values, or fragments of
 // them, of all hops; in the Linear case unknown i*w+t is bit t of hop i+1.
-func (d *Elimination) restart(hops int) {
+func (d *eliminationSolver) restart(hops int) {
 	d.hops, d.spare, d.contradictory = hops, 0, false
 	d.keys = resize(d.keys, hops)
 	for len(d.systems) < d.s.Fragments {
@@ -90,7 +95,7 @@ func (d *Elimination) restart(hops int) {
 }
 
 // take adds digests.
-func (d *Elimination) take(obs []Observation) {
+func (d *eliminationSolver) take(obs []Observation) {
 	var ok bool
 	if d.eqs, ok = equations(d.s, &d.lanes, d.eqs[:0], obs, d.hops); !ok {
 		d.contradictory = true
@@ -119,7 +124,7 @@ func (d *Elimination) take(obs []Observation) {
 
 // takeBits adds the rows of a linear digest: row r has bits r..r+w-1 of each
 // writer's key at the writer's unknowns.
-func (d *Elimination) takeBits(e *equation) {
+func (d *eliminationSolver) takeBits(e *equation) {
 	system := &d.systems[0]
 	d.hashKeys(e)
 	for r := range d.s.Bits {
@@ -130,7 +135,7 @@ func (d *Elimination) takeBits(e *equation) {
 }
 
 // hashKeys sets the writers' keys, and those of other hops to 0.
-func (d *Elimination) hashKeys(e *equation) {
+func (d *eliminationSolver) hashKeys(e *equation) {
 	for at := 0; at < d.hops; at += laneCount {
 		n := min(laneCount, d.hops-at)
 		writers := e.writers[at/laneCount]

@@ -13,7 +13,7 @@ type walkFilter struct {
 }
 
 // keep keeps the nodes that contribute the digest.
-func (f *walkFilter) keep(d *Walks, hop int, e *equation, nodes []int32) []int32 {
+func (f *walkFilter) keep(d *walkSolver, hop int, e *equation, nodes []int32) []int32 {
 	if d.s.Values == pint.Linear {
 		clear(f.basis[:d.s.ValueBits])
 		f.addBasis(d, hop, e, 0)
@@ -33,7 +33,7 @@ func (f *walkFilter) keep(d *Walks, hop int, e *equation, nodes []int32) []int32
 }
 
 // pack sets the words of nodes to what they contribute to the digests, side by side.
-func (f *walkFilter) pack(words []uint64, d *Walks, hop int, digests []*equation, nodes []int32) {
+func (f *walkFilter) pack(words []uint64, d *walkSolver, hop int, digests []*equation, nodes []int32) {
 	if d.s.Values == pint.Linear {
 		clear(f.basis[:d.s.ValueBits])
 		for i, e := range digests {
@@ -58,7 +58,7 @@ func (f *walkFilter) pack(words []uint64, d *Walks, hop int, digests []*equation
 }
 
 // add adds what the nodes contribute to a digest to their words, from a bit on.
-func (f *walkFilter) add(words []uint64, d *Walks, hop int, e *equation, nodes []int32, bit int) {
+func (f *walkFilter) add(words []uint64, d *walkSolver, hop int, e *equation, nodes []int32, bit int) {
 	for len(nodes) > 0 {
 		n := min(len(nodes), laneCount)
 		for i, c := range f.contributions(d, hop, e, nodes[:n]) {
@@ -70,7 +70,7 @@ func (f *walkFilter) add(words []uint64, d *Walks, hop int, e *equation, nodes [
 
 // contributions are those of at most laneCount nodes; of linear values, those that the
 // table has. Bits beyond the digest's may be garbage.
-func (f *walkFilter) contributions(d *Walks, hop int, e *equation, nodes []int32) []uint64 {
+func (f *walkFilter) contributions(d *walkSolver, hop int, e *equation, nodes []int32) []uint64 {
 	values := f.values[:len(nodes)]
 	for i, n := range nodes {
 		values[i] = d.t.values[n]
@@ -85,7 +85,7 @@ func (f *walkFilter) contributions(d *Walks, hop int, e *equation, nodes []int32
 }
 
 // addBasis adds a digest of linear values to the basis, from a bit on.
-func (f *walkFilter) addBasis(d *Walks, hop int, e *equation, bit int) {
+func (f *walkFilter) addBasis(d *walkSolver, hop int, e *equation, bit int) {
 	key := d.s.Keys(&d.lanes, e.id, e.instance, hop, 1)[0]
 	for t := range f.basis[:d.s.ValueBits] {
 		f.basis[t] |= key >> (t & 63) & lowBits(d.s.Bits) << (bit & 63)

@@ -55,7 +55,7 @@ type hit struct {
 }
 
 // run joins at the links of alive[cut].
-func (j *walkJoin) run(d *Walks, hops, cut int, sol *Solution) {
+func (j *walkJoin) run(d *walkSolver, hops, cut int, sol *Solution) {
 	j.pack(d, hops)
 	j.first = j.growBefore(d, cut)
 	j.last = j.growAfter(d, hops, cut)
@@ -94,7 +94,7 @@ func cutRoot(p []piece) (first, rest []piece) {
 
 // pack chooses the digests that pieces carry along, and computes what the candidates
 // of each hop contribute to them.
-func (j *walkJoin) pack(d *Walks, hops int) {
+func (j *walkJoin) pack(d *walkSolver, hops int) {
 	j.packed, j.target = j.packed[:0], 0
 	for i := range d.eqs {
 		if e := &d.eqs[i]; !e.used && (len(j.packed)+1)*d.s.Bits <= 64 {
@@ -112,7 +112,7 @@ func (j *walkJoin) pack(d *Walks, hops int) {
 
 // growBefore lists the pieces before the cut, until they are as many as the heads that
 // they extend, and returns where they begin.
-func (j *walkJoin) growBefore(d *Walks, cut int) int {
+func (j *walkJoin) growBefore(d *walkSolver, cut int) int {
 	j.before.start(d.alive[cut])
 	for cut > 1 && float64(len(j.before.full())) < total(d.ahead[cut]) {
 		cut--
@@ -122,7 +122,7 @@ func (j *walkJoin) growBefore(d *Walks, cut int) int {
 }
 
 // growAfter does the same behind the cut.
-func (j *walkJoin) growAfter(d *Walks, hops, cut int) int {
+func (j *walkJoin) growAfter(d *walkSolver, hops, cut int) int {
 	j.after.start(d.alive[cut])
 	for cut < hops-1 && float64(len(j.after.full())) < total(d.behind[cut]) {
 		cut++
@@ -132,7 +132,7 @@ func (j *walkJoin) growAfter(d *Walks, hops, cut int) int {
 }
 
 // growHead lists the pieces from hop 1 to the links of alive[last].
-func (j *walkJoin) growHead(d *Walks, last int) {
+func (j *walkJoin) growHead(d *walkSolver, last int) {
 	j.head.start(d.alive[1])
 	for i := range j.head.all {
 		p := &j.head.all[i]
@@ -144,7 +144,7 @@ func (j *walkJoin) growHead(d *Walks, last int) {
 }
 
 // growTail lists the pieces from the links of alive[first] to the last hop.
-func (j *walkJoin) growTail(d *Walks, hops, first int) {
+func (j *walkJoin) growTail(d *walkSolver, hops, first int) {
 	j.tail.start(d.alive[hops-1])
 	for i := hops - 2; i >= first; i-- {
 		j.backward(d, &j.tail, i)
@@ -168,7 +168,7 @@ func (p *pieces) start(links []int32) {
 
 // forward extends the pieces to the links of alive[i]. A piece contains what the end
 // of its last link contributes, but for roots of the cut.
-func (j *walkJoin) forward(d *Walks, p *pieces, i int) {
+func (j *walkJoin) forward(d *walkSolver, p *pieces, i int) {
 	t, from, end, words := d.t, p.last, len(p.all), j.words[i]
 	for _, l := range d.alive[i] {
 		d.place[l] = 1
@@ -187,7 +187,7 @@ func (j *walkJoin) forward(d *Walks, p *pieces, i int) {
 
 // backward puts the links of alive[i] in front of the pieces. A piece does not
 // contain what its first link's end contributes.
-func (j *walkJoin) backward(d *Walks, p *pieces, i int) {
+func (j *walkJoin) backward(d *walkSolver, p *pieces, i int) {
 	t, from, end, words := d.t, p.last, len(p.all), j.words[i+1]
 	for _, l := range d.alive[i] {
 		d.place[l] = 1
@@ -256,7 +256,7 @@ func spread(xor uint64) uint64 { return xor * 0x9e3779b97f4a7c15 }
 
 // meet finds the walks through one link of the cut, and returns how many they are; it
 // stops when, with those found before, they are two.
-func (j *walkJoin) meet(d *Walks, hops int, before, after []piece, sol *Solution, found int) int {
+func (j *walkJoin) meet(d *walkSolver, hops int, before, after []piece, sol *Solution, found int) int {
 	j.sieve(before, after)
 	if len(j.hits) == 0 {
 		return 0
@@ -328,7 +328,7 @@ func (j *walkJoin) tabulate() (shift int) {
 }
 
 // explains builds the whole walk, and checks it against loops and all digests.
-func (j *walkJoin) explains(d *Walks, hops int, head, before, after, tail *piece) bool {
+func (j *walkJoin) explains(d *walkSolver, hops int, head, before, after, tail *piece) bool {
 	t := d.t
 	j.nodes = resize(j.nodes, hops)
 	j.lay(t, &j.head, head, j.first, -1)

@@ -47,6 +47,12 @@ type Solver interface {
 	// Solve overwrites sol with what the digests of one flow, over a path of
 	// the given number of hops (1..MaxHops), say.
 	Solve(obs []Observation, hops int, sol *Solution)
+	// PathBits is about how many digest bits name a path of the given number of hops: fewer do
+	// not decode one. 0: there is no such path.
+	PathBits(hops int) float64
+	// Resumes reports whether Solve goes on from the call before where it gets the same digests and more, so that
+	// a call per digest costs no more than one call at the end.
+	Resumes() bool
 }
 
 // laneCount is how many contributions are computed at once.

@@ -194,7 +194,7 @@ func randomPath(top *Topology, hops int, r *rand.Rand) []uint64 {
 	}
 }
 
-// TestWalksAgainstSearch does the same with a topology. Walks is exact but for
+// TestWalksAgainstSearch does the same with a topology. walkSolver is exact but for
 // its waiting for as many digest bits as there are bits of walks.
 func TestWalksAgainstSearch(t *testing.T) {
 	for name, c := range map[string]encode.StaticConfig{
@@ -304,7 +304,7 @@ func TestTopologyFaults(t *testing.T) {
 		t.Error("a link to nowhere is taken")
 	}
 	top, err := NewTopology([]uint64{1, 2, 5}, [][2]uint64{{1, 2}, {2, 1}, {5, 5}, {5, 1}})
-	if err != nil || top.Links() != 2 {
+	if err != nil || len(top.to)/2 != 2 {
 		t.Fatalf("parallel links and loops: %v, %v", top, err)
 	}
 	for l := range top.to {

@@ -4,10 +4,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
 
-// Peeling is the paper's decoder for values that are written whole or in
-// fragments: a digest with one unknown writer gives that writer's value, which
-// is then removed from all other digests.
-type Peeling struct {
+type peelSolver struct {
 	s     *encode.Static
 	lanes encode.Scratch
 	eqs   []equation
@@ -15,11 +12,19 @@ type Peeling struct {
 	part  []uint64        // by fragment and hop
 }
 
-// NewPeeling makes a decoder. The values must be Whole or Fragmented.
-func NewPeeling(s *encode.Static) *Peeling { return &Peeling{s: s} }
+// NewPeeling makes the paper's decoder for values that are written whole or in
+// fragments: a digest with one unknown writer gives that writer's value, which
+// is then removed from all other digests.
+func NewPeeling(s *encode.Static) Solver { return &peelSolver{s: s} }
+
+// PathBits implements Solver.
+func (d *peelSolver) PathBits(hops int) float64 { return float64(d.s.ValueBits * hops) }
+
+// Resumes implements Solver.
+func (d *peelSolver) Resumes() bool { return false }
 
 // Solve implements Solver.
-func (d *Peeling) Solve(obs []Observation, hops int, sol *Solution) {
+func (d *peelSolver) Solve(obs []Observation, hops int, sol *Solution) {
 	sol.reset(hops)
 	var ok bool
 	if d.eqs, ok = equations(d.s, &d.lanes, d.eqs[:0], obs, hops); !ok {
@@ -41,7 +46,7 @@ func (d *Peeling) Solve(obs []Observation, hops int, sol *Solution) {
 
 // peel uses the digest up if at most one writer is unknown, and reports
 // whether a value became known.
-func (d *Peeling) peel(e *equation, hops int, sol *Solution) bool {
+func (d *peelSolver) peel(e *equation, hops int, sol *Solution) bool {
 	f := d.s.Fragment(e.id, e.instance)
 	open := e.writers.Without(&d.known[f])
 	n := open.Len()
@@ -65,7 +70,7 @@ func (d *Peeling) peel(e *equation, hops int, sol *Solution) bool {
 }
 
 // collect joins the fragments.
-func (d *Peeling) collect(hops int, sol *Solution) {
+func (d *peelSolver) collect(hops int, sol *Solution) {
 	done := encode.FirstHops(hops)
 	for f := range d.known {
 		done = done.And(&d.known[f])

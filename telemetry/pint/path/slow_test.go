@@ -26,7 +26,7 @@ func slowContribution(s *encode.Static, id uint64, instance, hop int, value uint
 	return s.Contributions(new(encode.Scratch), id, instance, hop, []uint64{value})[0]
 }
 
-// slowCandidates is Candidates.
+// slowCandidates is candidateSolver.
 type slowCandidates struct {
 	s      *encode.Static
 	values []uint64
@@ -228,7 +228,7 @@ func slowSumset(a, b *sums) (out sums) {
 	return out
 }
 
-// slowWalks is Walks.
+// slowWalks is walkSolver.
 type slowWalks struct {
 	s   *encode.Static
 	t   *Topology
@@ -614,3 +614,10 @@ func (j *slowJoin) explains(d *slowWalks, front int32, r *slowHalf, hops, cut in
 	}
 	return true
 }
+
+func (d *slowCandidates) PathBits(hops int) float64 {
+	return NewCandidates(d.s, d.values).PathBits(hops)
+}
+func (d *slowCandidates) Resumes() bool        { return true }
+func (d *slowWalks) PathBits(hops int) float64 { return NewWalks(d.s, d.t).PathBits(hops) }
+func (d *slowWalks) Resumes() bool             { return false }

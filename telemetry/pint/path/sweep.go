@@ -18,7 +18,7 @@ type walkSweep struct {
 
 // run lists the candidates, and reports whether each hop has one. It marks the
 // equations of single writers as used.
-func (w *walkSweep) run(d *Walks, hops int) bool {
+func (w *walkSweep) run(d *walkSolver, hops int) bool {
 	w.sort(d, hops)
 	for hop := 1; hop <= hops; hop++ {
 		if w.all[hop-1] = hop == 1 || w.all[hop-2]; !w.all[hop-1] {
@@ -51,7 +51,7 @@ func (w *walkSweep) run(d *Walks, hops int) bool {
 }
 
 // sort lists the equations of single writers by hop.
-func (w *walkSweep) sort(d *Walks, hops int) {
+func (w *walkSweep) sort(d *walkSolver, hops int) {
 	for len(w.nodes) < hops {
 		w.nodes, w.by = append(w.nodes, nil), append(w.by, nil)
 	}
@@ -147,7 +147,7 @@ func (w *walkSweep) nextTo(t *Topology, nodes, others []int32) []int32 {
 }
 
 // apply keeps the hop's nodes whose contribution is the digest.
-func (w *walkSweep) apply(d *Walks, hop int, e *equation) {
+func (w *walkSweep) apply(d *walkSolver, hop int, e *equation) {
 	if w.all[hop-1] {
 		w.fill(d.t, hop-1)
 	}

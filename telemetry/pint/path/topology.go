@@ -60,8 +60,5 @@ func NewTopology(values []uint64, links [][2]uint64) (*Topology, error) {
 // Values returns the values of all nodes; the caller must not change them.
 func (t *Topology) Values() []uint64 { return t.values }
 
-// Links is how many links the topology has, both directions counted as one.
-func (t *Topology) Links() int { return len(t.to) / 2 }
-
 // out are the links that leave node v: out(v) <= link < end.
 func (t *Topology) out(v int32) (start, end int32) { return t.first[v], t.first[v+1] }

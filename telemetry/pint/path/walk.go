@@ -6,21 +6,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
 
-// Walks decodes with a known topology: a path is a walk over links that visits
-// no switch twice. It goes in three steps.
-//
-//  1. Digests of a single writer filter that hop's candidates, and neighbouring
-//     hops' candidates prune each other (walkSweep).
-//  2. Dynamic programming over (hop, directed link) keeps the links that lie on
-//     a walk through candidates of all hops, and counts the walks. A link is
-//     never followed by the same one backwards.
-//  3. The digests of several writers choose among the walks. If they have
-//     bits enough to expect one survivor, the walks are cut at the hop where
-//     both halves are fewest; each half is listed with the digests it gives, and
-//     the halves meet in a hash table. So w walks cost about sqrt(w) (walkJoin).
-//
-// It reads every ValueCode.
-type Walks struct {
+type walkSolver struct {
 	s     *encode.Static
 	lanes encode.Scratch
 	t     *Topology
@@ -35,13 +21,26 @@ type Walks struct {
 	join          walkJoin
 }
 
-// NewWalks makes a decoder that knows the topology.
-func NewWalks(s *encode.Static, t *Topology) *Walks {
-	return &Walks{s: s, t: t, sweep: walkSweep{mark: make([]int32, len(t.values))}, walks: make([]float64, len(t.to)), sums: make([]float64, len(t.values)), place: make([]int32, len(t.to))}
+// NewWalks makes a solver for a known topology: a path is a walk over links that visits
+// no switch twice. It goes in three steps.
+//
+//  1. Digests of a single writer filter that hop's candidates, and neighbouring
+//     hops' candidates prune each other (walkSweep).
+//  2. Dynamic programming over (hop, directed link) keeps the links that lie on
+//     a walk through candidates of all hops, and counts the walks. A link is
+//     never followed by the same one backwards.
+//  3. The digests of several writers choose among the walks. If they have
+//     bits enough to expect one survivor, the walks are cut at the hop where
+//     both halves are fewest; each half is listed with the digests it gives, and
+//     the halves meet in a hash table. So w walks cost about sqrt(w) (walkJoin).
+//
+// It reads every ValueCode.
+func NewWalks(s *encode.Static, t *Topology) Solver {
+	return &walkSolver{s: s, t: t, sweep: walkSweep{mark: make([]int32, len(t.values))}, walks: make([]float64, len(t.to)), sums: make([]float64, len(t.values)), place: make([]int32, len(t.to))}
 }
 
 // Solve implements Solver.
-func (d *Walks) Solve(obs []Observation, hops int, sol *Solution) {
+func (d *walkSolver) Solve(obs []Observation, hops int, sol *Solution) {
 	sol.reset(hops)
 	if hops == 1 {
 		NewCandidates(d.s, d.t.values).Solve(obs, hops, sol)
@@ -65,7 +64,7 @@ func (d *Walks) Solve(obs []Observation, hops int, sol *Solution) {
 }
 
 // bits is the binary logarithm of the number of walks that prune has left.
-func (d *Walks) bits() float64 {
+func (d *walkSolver) bits() float64 {
 	walks := 0.0
 	for i, n := range d.ahead[1] {
 		walks += n * d.behind[1][i]
@@ -73,21 +72,25 @@ func (d *Walks) bits() float64 {
 	return math.Log2(walks)
 }
 
-// PathBits is about how many bits name one of the topology's paths of the
-// given number of hops: digests of fewer do not decode one. Without a path it
-// is 0.
-func (d *Walks) PathBits(hops int) float64 {
+// PathBits implements Solver.
+func (d *walkSolver) PathBits(hops int) float64 {
 	if hops == 1 {
-		return math.Log2(float64(len(d.t.values)))
+		return math.Log2(float64(len(d.t.values))) - walkSlack
 	}
 	if d.eqs = d.eqs[:0]; !d.sweep.run(d, hops) || !d.prune(hops) {
 		return 0
 	}
-	return d.bits()
+	return d.bits() - walkSlack
 }
 
+// walkSlack is how many bits earlier attempts begin: where digests tell some walks apart better than others, fewer suffice.
+const walkSlack = 8
+
+// Resumes implements Solver.
+func (d *walkSolver) Resumes() bool { return false }
+
 // prune lists the links on walks, and reports whether there is a walk.
-func (d *Walks) prune(hops int) bool {
+func (d *walkSolver) prune(hops int) bool {
 	for len(d.alive) < hops {
 		d.alive, d.ahead, d.behind = append(d.alive, nil), append(d.ahead, nil), append(d.behind, nil)
 	}
@@ -107,7 +110,7 @@ func (d *Walks) prune(hops int) bool {
 }
 
 // begin lists the links from hop 1 to hop 2.
-func (d *Walks) begin() {
+func (d *walkSolver) begin() {
 	t := d.t
 	list, ahead := d.alive[1][:0], d.ahead[1][:0]
 	d.sweep.only(1)
@@ -123,7 +126,7 @@ func (d *Walks) begin() {
 
 // forward lists the links to the candidates of hop i+1 that continue a link of
 // alive[i-1], and counts the walks that end in them.
-func (d *Walks) forward(i int) {
+func (d *walkSolver) forward(i int) {
 	t := d.t
 	for k, l := range d.alive[i-1] {
 		d.load(t.to[l], t.back[l], d.ahead[i-1][k])
@@ -145,7 +148,7 @@ func (d *Walks) forward(i int) {
 
 // backward drops the links of alive[i] that no link of alive[i+1] continues, and
 // counts the walks that begin with the others.
-func (d *Walks) backward(i int) {
+func (d *walkSolver) backward(i int) {
 	t := d.t
 	for k, l := range d.alive[i+1] {
 		d.load(t.from[l], l, d.behind[i+1][k])
@@ -163,16 +166,16 @@ func (d *Walks) backward(i int) {
 }
 
 // load notes the walks by a link out of the node.
-func (d *Walks) load(node, link int32, walks float64) {
+func (d *walkSolver) load(node, link int32, walks float64) {
 	d.walks[link] = walks
 	d.sums[node] += walks
 }
 
-func (d *Walks) unload(node, link int32) { d.walks[link], d.sums[node] = 0, 0 }
+func (d *walkSolver) unload(node, link int32) { d.walks[link], d.sums[node] = 0, 0 }
 
 // othersOf sums the walks by the links out of a node but for one: that one would be
 // the way back.
-func (d *Walks) othersOf(node, except int32) float64 {
+func (d *walkSolver) othersOf(node, except int32) float64 {
 	if sum := d.sums[node]; sum <= 1<<53 {
 		return sum - d.walks[except] // all of them integers, and so exact
 	}
@@ -181,7 +184,7 @@ func (d *Walks) othersOf(node, except int32) float64 {
 
 // othersOneByOne is othersOf for numbers so large that a difference may not be exact, and
 // be 0 where it should not.
-func (d *Walks) othersOneByOne(node, except int32) (sum float64) {
+func (d *walkSolver) othersOneByOne(node, except int32) (sum float64) {
 	first, end := d.t.out(node)
 	for i, n := range d.walks[first:end] {
 		if first+int32(i) != except {
@@ -191,14 +194,14 @@ func (d *Walks) othersOneByOne(node, except int32) (sum float64) {
 	return sum
 }
 
-func (d *Walks) unplace(list []int32) {
+func (d *walkSolver) unplace(list []int32) {
 	for _, l := range list {
 		d.place[l] = 0
 	}
 }
 
 // count sets the candidates left of each hop, and leaves no others in the sweep.
-func (d *Walks) count(hops int, sol *Solution) {
+func (d *walkSolver) count(hops int, sol *Solution) {
 	for hop := 1; hop <= hops; hop++ {
 		ends := d.t.to
 		if hop == 1 {
@@ -216,7 +219,7 @@ const walkCap = 1 << 17
 
 // choose finds the walks that explain the digests of several writers. Joining at a cut
 // takes the sums before it twice, and those behind it once.
-func (d *Walks) choose(hops int, sol *Solution) {
+func (d *walkSolver) choose(hops int, sol *Solution) {
 	cut, cheapest, least := 0, math.Inf(1), math.Inf(1)
 	for i := 1; i < hops; i++ {
 		a, b := total(d.ahead[i]), total(d.behind[i])

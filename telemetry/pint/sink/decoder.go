@@ -61,21 +61,19 @@ type DecoderConfig struct {
 // Decoder decodes the paths of any number of flows, digest by digest. It holds
 // scratch memory, so it is for one goroutine at a time.
 type Decoder struct {
-	s        *encode.Static
-	solver   path.Solver
-	sol      path.Solution
-	doubt    float64 // 1 - confidence
-	max      int
-	pathBits func(hops int) float64 // that a path needs at least
-	tries    [pint.MaxHops + 1]int  // firstTry, once known; 0 before
-	dense    bool
-	lanes    encode.Scratch
+	s      *encode.Static
+	solver path.Solver
+	sol    path.Solution
+	doubt  float64 // 1 - confidence
+	max    int
+	tries  [pint.MaxHops + 1]int // firstTry, once known; 0 before
+	dense  bool
+	lanes  encode.Scratch
 }
 
 // NewDecoder chooses the solver.
 func NewDecoder(s *encode.Static, c DecoderConfig) (*Decoder, error) {
 	d := &Decoder{s: s, doubt: 1 - c.Confidence, max: c.MaxDigests}
-	perHop := func(bits float64) func(int) float64 { return func(hops int) float64 { return bits * float64(hops) } }
 	if c.Confidence == 0 {
 		d.doubt = 1e-6
 	}
@@ -85,22 +83,18 @@ func NewDecoder(s *encode.Static, c DecoderConfig) (*Decoder, error) {
 	if d.max == 0 {
 		d.max = 4096
 	}
-	d.dense = s.Dense()
+	d.dense = s.Dense() && c.Topology == nil // a mixture of walks may pass where a random path would not
 	switch {
-	case c.Topology != nil:
-		w := path.NewWalks(s, c.Topology)
-		d.solver, d.dense = w, false // a mixture of walks may pass where a random path would not
-		d.pathBits = func(hops int) float64 { return w.PathBits(hops) - 8 }
-	case s.Values == pint.Hashed:
-		if len(c.Values) == 0 {
-			return nil, fmt.Errorf("path decoder: hashed values can be decoded only with the set of values, or a topology")
-		}
-		d.solver, d.pathBits = path.NewCandidates(s, c.Values), perHop(math.Log2(float64(len(c.Values))))
-	default:
-		d.solver, d.pathBits = path.NewElimination(s), perHop(float64(s.ValueBits))
-	}
-	if c.Solver != nil {
+	case c.Solver != nil:
 		d.solver = c.Solver
+	case c.Topology != nil:
+		d.solver = path.NewWalks(s, c.Topology)
+	case s.Values != pint.Hashed:
+		d.solver = path.NewElimination(s)
+	case len(c.Values) > 0:
+		d.solver = path.NewCandidates(s, c.Values)
+	default:
+		return nil, fmt.Errorf("path decoder: hashed values can be decoded only with the set of values, or a topology")
 	}
 	return d, nil
 }
@@ -225,7 +219,7 @@ func (d *Decoder) resize(f *Flow, o path.Observation, hops int) Event {
 // firstTry is how many digests can determine a path at the earliest.
 func (d *Decoder) firstTry(hops int) int {
 	if d.tries[hops] == 0 {
-		d.tries[hops] = max(1, int(math.Ceil(d.pathBits(hops)/float64(d.s.DigestBits()))))
+		d.tries[hops] = max(1, int(math.Ceil(d.solver.PathBits(hops)/float64(d.s.DigestBits()))))
 	}
 	return d.tries[hops]
 }
