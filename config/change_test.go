@@ -82,7 +82,7 @@ func portsOf(c *Config) func() ([]pipeline.Port, error) {
 	}
 }
 
-// TestPrepare: what changes is told by key; what cannot is refused, all of it,
+// TestPrepare: changes are reported by key; what cannot is refused, all of it,
 // and then nothing is in force that was not before.
 func TestPrepare(t *testing.T) {
 	for _, tt := range []struct {
@@ -146,7 +146,7 @@ func TestPrepare(t *testing.T) {
 
 func pointer[T any](v T) *T { return &v }
 
-// TestPrepareTableSize: a stage names the key of its own that cannot change.
+// TestPrepareTableSize: a stage names its key that cannot change.
 func TestPrepareTableSize(t *testing.T) {
 	text := "[switch]\nname = \"s1\"\ngraph = [\"parse\", \"l2\"]\n[[port]]\ninterface = \"p0\"\n[stages.l2]\nageing = \"5m\"\n"
 	old := parsed(t, text)
@@ -174,10 +174,10 @@ func TestEdited(t *testing.T) {
 		{Edit{Stage: "l3", List: "route", Fields: map[string]string{"prefix": "10.8.0.0/16", "via": "10.0.0.2,10.0.1.2", "weights": "1,3"}},
 			`+ stages.l3.route[1] = {prefix = "10.8.0.0/16", via = ["10.0.0.2", "10.0.1.2"], weights = [1, 3]}`},
 		{Edit{Stage: "policer", List: "port", Fields: map[string]string{"name": "p1", "rate_bits": "8000000"}}, `+ stages.policer.port[0] = {name = "p1", rate_bits = 8000000}`},
-		{Edit{Stage: "acl", List: "rule", Remove: true, Fields: map[string]string{"name": "x"}}, "stages.acl.rule: 0 elements are like that: give keys that one element has, or its place"},
-		{Edit{Stage: "acl", List: "rule", Remove: true}, "stages.acl.rule: nothing says which element is meant: give keys that it has, or its place"},
-		{Edit{Stage: "acl", List: "rule", At: 5, Fields: map[string]string{"action": "deny"}}, "stages.acl.rule: there is no place 5: the list has 3 elements"},
-		{Edit{Stage: "acl", List: "rule", At: -1, Remove: true}, "stages.acl.rule: there is no place -1: the list has 3 elements"},
+		{Edit{Stage: "acl", List: "rule", Remove: true, Fields: map[string]string{"name": "x"}}, "stages.acl.rule: 0 elements are like that: give keys that one element has, or its position"},
+		{Edit{Stage: "acl", List: "rule", Remove: true}, "stages.acl.rule: nothing says which element is meant: give keys that it has, or its position"},
+		{Edit{Stage: "acl", List: "rule", At: 5, Fields: map[string]string{"action": "deny"}}, "stages.acl.rule: there is no element 5: the list has 3 elements"},
+		{Edit{Stage: "acl", List: "rule", At: -1, Remove: true}, "stages.acl.rule: there is no element -1: the list has 3 elements"},
 		{Edit{Stage: "acl", List: "rule", Fields: map[string]string{"action": "drop", "vlan": "5000"}},
 			"stages.acl.rule[3].action: \"drop\": choose \"permit\", \"deny\" or \"count\"\nstages.acl.rule[3].vlan: \"5000\": write a VLAN from 0 to 4095, or \"none\" for packets without a tag"},
 		{Edit{Stage: "acl", List: "rule", Fields: map[string]string{"acton": "deny"}}, `stages.acl.rule.acton: there is no such key: did you mean "action"?`},
@@ -228,7 +228,7 @@ func TestDiffOfRules(t *testing.T) {
 		changes := Diff(old, next)
 		for _, c := range changes {
 			switch {
-			case strings.HasSuffix(c.Key, ".vlan"): // one element stands for another
+			case strings.HasSuffix(c.Key, ".vlan"): // one element replaces another
 				count[strings.Trim(c.Old, `"`)]++
 				count[strings.Trim(c.New, `"`)]--
 			case c.Old == "":

@@ -70,7 +70,7 @@ type CollectLimits struct {
 	// QueryTime is how long an answer may take.
 	QueryTime time.Duration `toml:"query_time"`
 	// Candidates are the flows of one question that are asked one by one, Records the
-	// records or digests that it reads, Bytes the memory that it takes beside the store's.
+	// records or digests that it reads, Bytes the memory that it takes in addition to the store's.
 	Candidates int   `toml:"candidates"`
 	Records    int   `toml:"records"`
 	Bytes      int64 `toml:"bytes"`
@@ -79,8 +79,8 @@ type CollectLimits struct {
 	Connections  int   `toml:"connections"`
 }
 
-// CollectTLS is who may come from other machines, [tls]: TLS 1.3 with certificates on
-// both sides. Whoever has one of the CA may read.
+// CollectTLS says which other machines may connect, [tls]: TLS 1.3 with certificates on
+// both sides. A client with a certificate of the CA may read.
 type CollectTLS struct {
 	// Certificate and Key are the collector's own, CA signs the clients'; files in PEM.
 	Certificate string `toml:"certificate"`
@@ -94,7 +94,7 @@ type CollectTLS struct {
 type Link struct {
 	// Ends are "SWITCH:PORT", by names, or the name of a host.
 	Ends [2]string `toml:"ends"`
-	// Speed is what the cable carries each way, in bits per second; 0: what the ports say.
+	// Speed is what the cable carries in each direction, in bits per second; 0: what the ports say.
 	Speed uint64 `toml:"speed"`
 }
 
@@ -200,7 +200,7 @@ func (c *Collecting) Validate() error {
 		errs = append(errs, fmt.Errorf("socket: the path has %d bytes, a unix socket's has at most %d: choose a shorter one", len(c.Socket), maxPath))
 	}
 	if c.Paths != "" && c.Lab != "" {
-		errs = append(errs, errors.New("lab: paths tells the flows' paths already: remove one of them"))
+		errs = append(errs, errors.New("lab: paths names the flows' paths already: remove one of them"))
 	}
 	for i, p := range c.Plans {
 		if p == "" {

@@ -91,7 +91,7 @@ func TestCollectFaults(t *testing.T) {
 		{"limits", name + "[limits]\nqueries = 0\nquery_time = \"1ms\"\nrequest_bytes = 5", "line 4: limits.queries: 0: choose 1 to 1024\nline 5: limits.query_time: 1ms: choose 10ms to 1h\nline 6: limits.request_bytes: 5: choose 1024 to 67108864"},
 		{"link", name + "[[link]]\nends = [\"s1:p0\", \"s 2\"]\n[[link]]\nends = [\"s1:p0\", \"h1\"]", "line 4: link[0].ends[1]: \"s 2\" is no end of a link: write \"SWITCH:PORT\", or a host's name\nline 6: link[1].ends[0]: link[0] is plugged into s1:p0 already: a port has one cable"},
 		{"ipfix", name + "[ipfix]\ntarget = \"x\"\ntheta = 2", "line 4: ipfix.target: \"x\": it is not a host and a port: write it as \"udp://192.0.2.1:4739\" or \"tcp://192.0.2.1:4739\"\nline 5: ipfix.theta: 2: choose a share above 0, up to 1"},
-		{"two ways to paths", name + "paths = \"a\"\nlab = \"b\"", `line 4: collect.lab: paths tells the flows' paths already: remove one of them`},
+		{"two ways to paths", name + "paths = \"a\"\nlab = \"b\"", `line 4: collect.lab: paths names the flows' paths already: remove one of them`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, err := ParseCollect([]byte(tt.text))

@@ -65,7 +65,7 @@ func Load(path string) (*Config, error) {
 // LoadFor is Load for a use that not every good configuration is good for. check
 // says what is wrong with one for that use, as Validate methods do: errors joined, each
 // beginning with its key, here the full one. It is not called for a configuration
-// that has faults of its own.
+// that has faults.
 func LoadFor(path string, check func(*Config) error) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -119,7 +119,7 @@ func TestDumpRoundTrip(t *testing.T) {
 	}
 }
 
-// isLab tells a network's file from a switch's: it has tables [[link]].
+// isLab reports whether a file describes a network, not a switch: it has tables [[link]].
 func isLab(t *testing.T, file string) bool {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 type Change struct {
 	Key string // full, as in stages.acl.rule[3]; elements are counted in the list that has them
 	Old string // the value as TOML; empty if the key or the element is new
-	New string // likewise; empty if it is gone
+	New string // the value as TOML; empty if the key or the element is gone
 }
 
 // String writes the change as a line of "weir ctl reload".
@@ -109,9 +109,9 @@ func scalar(t reflect.Type) bool {
 	return t.Kind() != reflect.Struct && t.Kind() != reflect.Array && t.Kind() != reflect.Slice
 }
 
-// list compares lists of tables, or of pairs: what stands at both ends of both is
-// left alone, and between them elements are known again by their whole value, so
-// that 10,000 rules take no time that matters.
+// list compares lists of tables, or of pairs: a common prefix and
+// suffix are skipped, and between them elements are matched by their whole value, so
+// that 10,000 rules take little time.
 func (d *differ) list(key string, a, b reflect.Value) {
 	x, y := literals(a), literals(b)
 	first := 0

@@ -9,6 +9,6 @@
 // Load refuses unknown keys, wrong types and values that no package wants, and
 // reports all of it at once, each with the file, the line, the full key and
 // the remedy. What it returns is complete: every default is filled in, and
-// Dump writes it as a file that loads again to the same. The files beside this
-// one are examples; reference.toml explains every key.
+// Dump writes it as a file that loads again to the same. The TOML files in this
+// folder are examples; reference.toml explains every key.
 package config

@@ -30,8 +30,8 @@ func dump(w io.Writer, config any) error {
 
 // showLists returns a copy of a configuration in which empty lists are empty,
 // not nil: the encoder leaves nil out, and a complete configuration shows
-// every key. Lists of tables stay nil: behind "port = []" nobody could add a
-// [[port]].
+// every key. Lists of tables stay nil: after "port = []" a file cannot
+// have a [[port]].
 func showLists(v reflect.Value) reflect.Value {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()

@@ -16,13 +16,13 @@ import (
 type Edit struct {
 	Stage string // "acl"; empty for the ports
 	List  string // the key of the list: "rule", "port"
-	// Remove removes the elements that have all of Fields, and stand At, if that
+	// Remove removes the elements that have all of Fields, and are At, if that
 	// is set; there must be one.
 	Remove bool
 	// Match, if there is any, makes it a change: the one element that has all of these
 	// gets Fields.
 	Match map[string]string
-	// At is the number, from 1, of the element's place; 0: behind the last.
+	// At is the element's position, from 1; 0: after the last.
 	At int
 	// Fields are the element's keys, with values as in the file but without
 	// quotes and brackets; elements of lists are separated by commas.
@@ -74,7 +74,7 @@ func (c *Config) edit(e Edit, f *tomlfile.Faults) {
 	switch {
 	case !f.Empty():
 	case e.At < 0 || e.At > list.Len()+1 || (e.Remove || e.Match != nil) && e.At > list.Len():
-		f.Add(key, "there is no place %d: the list has %d elements", e.At, list.Len())
+		f.Add(key, "there is no element %d: the list has %d elements", e.At, list.Len())
 	case e.Match != nil:
 		if i, ok := find(key, list, e.At, e.Match, like, f); ok {
 			longer := reflect.MakeSlice(list.Type(), 0, list.Len())
@@ -121,11 +121,11 @@ func isTables(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
 }
 
-// find finds the one element that an edit means: it has the fields of like, and stands
-// at a place, if that is set.
+// find finds the one element that an edit means: it has the fields of like, and is
+// at a position, if that is set.
 func find(key string, list reflect.Value, at int, fields map[string]string, like reflect.Value, f *tomlfile.Faults) (int, bool) {
 	if len(fields) == 0 && at == 0 {
-		f.Add(key, "nothing says which element is meant: give keys that it has, or its place")
+		f.Add(key, "nothing says which element is meant: give keys that it has, or its position")
 		return 0, false
 	}
 	var found []int
@@ -135,7 +135,7 @@ func find(key string, list reflect.Value, at int, fields map[string]string, like
 		}
 	}
 	if len(found) != 1 {
-		f.Add(key, "%d elements are like that: give keys that one element has, or its place", len(found))
+		f.Add(key, "%d elements are like that: give keys that one element has, or its position", len(found))
 		return 0, false
 	}
 	return found[0], true

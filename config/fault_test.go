@@ -13,7 +13,7 @@ import (
 
 // TestFaults changes one line of a good file at a time, and expects exactly
 // these faults, with their lines. good begins with an empty line, so its
-// [switch] stands in line 2.
+// [switch] is in line 2.
 func TestFaults(t *testing.T) {
 	all := strings.Join(stages.Names(), ", ")
 	tests := []struct{ name, old, new, want string }{

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Log says what the switch tells of itself on standard error, [log].
+// Log configures the switch's log on standard error, [log].
 type Log struct {
 	Level  string `toml:"level"`  // "debug", "info", "warn" or "error"
 	Format string `toml:"format"` // "text" or "json"

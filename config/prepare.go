@@ -19,9 +19,9 @@ const restart = "cannot change while the switch runs: restart it"
 // all at once; then nothing has changed. The log's level, the ports and where records go, which are no
 // module's, are left to the caller.
 //
-// ports is called once all keys were found such that they can change; it opens the
-// ports that come and tells, by number, those that there will be. The stages get to
-// know them if ports come or go.
+// ports is called once all changed keys were found changeable; it opens the new
+// ports and returns, by number, those that there will be. The stages are notified
+// if ports come or go.
 func Prepare(old, next *Config, chain []pipeline.Named, ports func() ([]pipeline.Port, error)) (changes []Change, commit func(), err error) {
 	changes = Diff(old, next)
 	f := &tomlfile.Faults{}

@@ -35,7 +35,7 @@ func publicDir(t *testing.T) string {
 }
 
 // as runs f on a thread that has become another user of one group, and is thrown
-// away behind it. The kernel checks files and tells peers by the thread.
+// away behind it. The kernel checks files and identifies peers by the thread.
 func as(t *testing.T, uid, gid int, f func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -37,7 +37,7 @@ func NewClient(socket string) *Client {
 		},
 		DisableKeepAlives: true, // a client asks once; an idle connection would only wait
 	}
-	// The host stands in the request's head and nowhere else.
+	// The host appears only in the request's header.
 	return newClient(transport, "http://weir")
 }
 

@@ -19,7 +19,7 @@ type Config struct {
 	// empty: changes are in the log alone.
 	Audit string `toml:"audit"`
 	// Metrics is the address of /metrics and /healthz, as in "127.0.0.1:9464",
-	// over plain HTTP for whoever reaches it; empty: not served.
+	// over plain HTTP without authentication; empty: not served.
 	Metrics string `toml:"metrics"`
 	// KeepCapabilities keeps what a port needs that is opened again, once the
 	// switch forwards: see docs/control.md. Without, the switch keeps none.
@@ -29,7 +29,7 @@ type Config struct {
 }
 
 // TLS is the API over TCP, with TLS 1.3 and certificates on both sides,
-// [control.tls]. Whoever has a certificate of the client CA may read.
+// [control.tls]. A client with a certificate of the client CA may read.
 type TLS struct {
 	// Listen is the address, as in "192.0.2.1:9465"; empty: the API is not served
 	// over TCP.

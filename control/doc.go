@@ -6,7 +6,7 @@
 //	                                                                └──> Audit
 //
 // The calls that read are in read.go, those that change a switch or look into its
-// packets in admin.go. A change is checked whole and built beside what is in force,
+// packets in admin.go. A change is checked whole and built next to what is in force,
 // and then swapped between two batches; no call blocks a worker for longer than a copy
 // of its counters takes, and none lets it wait for a client.
 //
@@ -27,15 +27,15 @@ import (
 // Switch is what control needs of a switch. Its methods are called by many
 // goroutines at once, while packets flow. What they return is the caller's.
 type Switch interface {
-	// Version tells which program runs.
+	// Version identifies the program.
 	Version() *api.VersionResponse
 	// Report collects all counters.
 	Report() *api.ReportResponse
 	// Fdb walks the forwarding database; ok is false if no stage has one.
 	Fdb() (entries iter.Seq[*api.FdbEntry], ok bool)
-	// Metrics collects what stages count of their own.
+	// Metrics collects the stages' own counters.
 	Metrics() []*api.Metric
-	// Records tells where the records go; nil: nowhere.
+	// Records reports where the records go; nil: nowhere.
 	Records() *api.Records
 	// Pint reports what the stage pint measured itself; ok is false if there is none.
 	Pint() (r *api.PintReport, ok bool)
@@ -43,7 +43,7 @@ type Switch interface {
 	Ask(context.Context, *query.Question) (answer any, err error)
 	// Config tells the complete configuration in force, as TOML.
 	Config() string
-	// Acl, Routes and Neighbours tell tables; ok is false if no stage has them.
+	// Acl, Routes and Neighbours return tables; ok is false if no stage has them.
 	Acl() (r *api.AclResponse, ok bool)
 	Routes() (r *api.RoutesResponse, ok bool)
 	Neighbours() (r *api.NeighboursResponse, ok bool)

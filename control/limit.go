@@ -17,7 +17,7 @@ const (
 )
 
 // bound bounds the connections of a listener. It knows who connected before
-// it decides, from the kernel; over TCP nobody is known before the handshake, so
+// it decides, from the kernel; over TCP the peer is unknown before the handshake, so
 // all are readers.
 func bound(l net.Listener, refused *atomic.Uint64) *socket.Bounded {
 	readers, admins := semaphore.NewWeighted(maxReaders), semaphore.NewWeighted(maxAdmins)

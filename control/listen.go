@@ -82,8 +82,8 @@ func groupNumber(name string) (int, error) {
 	return strconv.Atoi(g.Gid)
 }
 
-// bind makes the socket under another name and moves it to its place when it
-// has its mode, so that nobody connects before, and nobody finds it half made.
+// bind makes the socket under another name and renames it when it has its mode,
+// so that no client connects before.
 func bind(path string, gid int) (*net.UnixListener, error) {
 	hidden := fmt.Sprintf("%s/.%d", filepath.Dir(path), os.Getpid())
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: hidden, Net: "unix"})
@@ -126,7 +126,7 @@ func (l *listener) Close() error {
 	return err
 }
 
-// makeDirectory makes a missing directory, whatever the umask, open to all to
+// makeDirectory makes a missing directory, independent of the umask, open to all to
 // pass: the socket's own mode decides who may talk. It returns what it made, the
 // deepest first.
 func makeDirectory(dir string) (made []string, err error) {
@@ -150,7 +150,7 @@ func makeDirectory(dir string) (made []string, err error) {
 }
 
 // removeEmpty removes directories as far as they are empty, for the holder of the
-// lock: nobody else is about to fill them.
+// lock: no other process is about to fill them.
 func removeEmpty(dirs []string) {
 	for _, d := range dirs {
 		_ = os.Remove(d) // in use by others, or gone
@@ -187,7 +187,7 @@ func stillThere(d *os.File) error {
 	return err
 }
 
-// removeStale removes a socket that nobody listens on.
+// removeStale removes a socket without a listener.
 func removeStale(path string) error {
 	err := socket.RemoveStale(path)
 	var dial *net.OpError

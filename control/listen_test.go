@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestListenModes: whatever the umask, the group may talk, others may not, and
+// TestListenModes: with any umask, the group may talk, others may not, and
 // all may pass the directory.
 func TestListenModes(t *testing.T) {
 	for _, umask := range []int{0, 0o022, 0o077} {
@@ -96,7 +96,7 @@ func TestListenErrors(t *testing.T) {
 	tests := []struct{ path, want string }{
 		{live, "a running switch listens there: stop it, or give this one another switch.name or control.socket"},
 		{datagrams, "see whether a switch listens there: dial unix " + datagrams},
-		{file, "a file that is no socket is in its place: remove it, or set control.socket to another path"},
+		{file, "a file that is no socket has its path: remove it, or set control.socket to another path"},
 		{filepath.Join(file, "s.sock"), "set control.socket to a path in a directory that can be made"},
 		{"/proc/none/of/this/s.sock", "set control.socket to a path in a directory that can be made"},
 	}
@@ -116,7 +116,7 @@ func TestListenErrors(t *testing.T) {
 	}
 }
 
-// TestListenAccess: an unprivileged user is told what to do.
+// TestListenAccess: the error tells an unprivileged user what to do.
 func TestListenAccess(t *testing.T) {
 	if err := accessRemedy(fmt.Errorf("mkdir: %w", unix.EACCES)); !strings.HasPrefix(err.Error(), "no permission: run as root, or set control.socket") || !errors.Is(err, unix.EACCES) {
 		t.Error(err)

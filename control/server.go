@@ -32,20 +32,20 @@ const (
 	answerWait = 30 * time.Second
 	// idleWait is how long a connection may wait for its next request.
 	idleWait = 30 * time.Second
-	// closeWait is how long answers under way may take when the server closes.
+	// closeWait is how long answers in flight may take when the server closes.
 	closeWait = time.Second
 )
 
-// Options are what a server has beside its socket and its switch. The zero value
+// Options are what a server has in addition to its socket and its switch. The zero value
 // keeps no log.
 type Options struct {
 	Log    *zap.Logger  // of what the transport complains about, and of changes
-	Audit  *Audit       // closed by whoever opened it, behind the server
+	Audit  *Audit       // closed by the caller, after the server
 	TCP    net.Listener // the API over TCP, from ListenTLS; nil: none. The server's from now on
 	Admins []string     // the certificates' names that may change the switch
 }
 
-// Server answers requests in goroutines of its own.
+// Server answers requests in its own goroutines.
 type Server struct {
 	servers []*http.Server
 	ended   chan error
@@ -117,7 +117,7 @@ func timed(next http.Handler) http.Handler {
 
 // whole reads the request before the call begins, and then lifts the deadline for
 // reading, which would end a call that takes longer. Each piece of a long answer
-// has a deadline of its own.
+// has its own deadline.
 func whole(next http.Handler) http.Handler {
 	writer := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -176,7 +176,7 @@ func (c Counters) Metrics() []*api.Metric {
 	}
 }
 
-// Close lets answers under way end, within a second, and removes the socket.
+// Close lets answers in flight end, within a second, and removes the socket.
 func (s *Server) Close() error {
 	close(s.closing)
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)

@@ -31,7 +31,7 @@ type fakeSwitch struct {
 	stations int
 	reports  atomic.Uint64
 	changes  atomic.Uint64 // that were made
-	entered  chan struct{} // Report tells that it began, if there is one
+	entered  chan struct{} // Report signals that it began, if not nil
 	slow     chan struct{} // Report waits for it, if there is one
 }
 
@@ -270,7 +270,7 @@ func TestConcurrentReaders(t *testing.T) {
 	all.Wait()
 }
 
-// TestMalformedRequests: whatever arrives, the answer is an error, and the
+// TestMalformedRequests: the answer to any malformed request is an error, and the
 // next client is served.
 func TestMalformedRequests(t *testing.T) {
 	socket := serve(t, &fakeSwitch{})
@@ -320,7 +320,7 @@ func TestMalformedRequests(t *testing.T) {
 	}
 }
 
-// TestCloseLetsAnswersEnd: a call under way is answered, and then nobody is.
+// TestCloseLetsAnswersEnd: a call in flight is answered, and none after it.
 func TestCloseLetsAnswersEnd(t *testing.T) {
 	f := &fakeSwitch{entered: make(chan struct{}), slow: make(chan struct{})}
 	path := filepath.Join(t.TempDir(), "s1.sock")
@@ -340,7 +340,7 @@ func TestCloseLetsAnswersEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-answered; err != nil {
-		t.Errorf("a call under way failed: %v", err)
+		t.Errorf("a call in flight failed: %v", err)
 	}
 	var dial *DialError
 	_, err = NewClient(path).Report(t.Context(), &api.ReportRequest{})

@@ -182,7 +182,7 @@ func TestAbuse(t *testing.T) {
 		}
 	}()
 	waitFor(t, "most are refused", func() bool { return s.Counters().Refused >= 1000-maxReaders-maxAdmins })
-	// Each connection that has its place takes a goroutine, or two.
+	// Each accepted connection takes a goroutine, or two.
 	if n := runtime.NumGoroutine() - before - 1000; n > 3*(maxReaders+maxAdmins) {
 		t.Errorf("%d goroutines for idle connections", n)
 	}
@@ -216,7 +216,7 @@ func waitFor(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// TestReadersCannotKeepAdminsOut: with all places of readers taken, root is served.
+// TestReadersCannotKeepAdminsOut: with all connections of readers taken, root is served.
 func TestReadersCannotKeepAdminsOut(t *testing.T) {
 	dir := publicDir(t)
 	path := filepath.Join(dir, "s1.sock")
@@ -242,7 +242,7 @@ func TestReadersCannotKeepAdminsOut(t *testing.T) {
 	}
 }
 
-// FuzzRequest: whatever bytes arrive on a connection, the server lives, and answers
+// FuzzRequest: with any bytes on a connection, the server lives, and answers
 // the next client.
 func FuzzRequest(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "s1.sock")

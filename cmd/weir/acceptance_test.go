@@ -54,7 +54,7 @@ func TestLabs(t *testing.T) {
 
 // ownLab copies a lab's file under a name that is this process's own, for
 // a lab's name is unique on the machine, and takes it down if the test dies
-// half way.
+// halfway.
 func ownLab(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -16,8 +16,8 @@ import (
 func newBenchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the switch, beside its rivals, in one run",
-		Long: `Bench measures. A figure counts only beside another one of the same run, so
+		Short: "Measure the switch and its rivals in one run",
+		Long: `Bench measures. A figure counts only next to another one of the same run, so
 each benchmark runs its rivals too, and reports ratios.
 
 Each prints a table, or with --json one object of rows with metric, unit, value,

@@ -25,7 +25,7 @@ func newBenchCollectCommand() *cobra.Command {
 		Long: `Collect measures the collector with the records of a network of 20 switches over
 100 epochs: from publication over an embedded NATS JetStream, with files on disk,
 into the store; questions to that store, cold and warm; and two collectors that
-share the digests, beside one.
+share the digests, next to one.
 
 All of it runs in one process and shares its cores. It needs no root, up to 6 GB of
 memory, and a few GB of disk in --folder while it runs.`,

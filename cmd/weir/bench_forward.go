@@ -31,9 +31,9 @@ func newBenchForwardCommand() *cobra.Command {
 	o := benchForwardOptions{Config: forward.DefaultConfig()}
 	cmd := &cobra.Command{
 		Use:   "forward",
-		Short: "Measure forwarding, beside other forwarders (root)",
+		Short: "Measure forwarding, next to other forwarders (root)",
 		Long: `Forward measures a device under test between a source and a sink, each in a
-network namespace of its own, in the manner of RFC 2544:
+network namespace, in the manner of RFC 2544:
 
   source eth0 ---- p0 device p1 ---- eth0 sink
 

@@ -16,7 +16,7 @@ func newBenchPaperCommand() *cobra.Command {
 	var output benchOutput
 	cmd := &cobra.Command{
 		Use:   "paper NAME",
-		Short: "Repeat a figure of a paper, beside its rivals",
+		Short: "Repeat a figure of a paper, with its rivals",
 		Long:  paperHelp(),
 		Example: `  weir bench paper pint-fig5 --quick
   weir bench paper pint-fig10 --data ../shared/data --json`,
@@ -29,7 +29,7 @@ func newBenchPaperCommand() *cobra.Command {
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of all that is random")
 	f.BoolVar(&o.Quick, "quick", false, "a twentieth of the runs")
 	f.IntVar(&o.Packets, "packets", 0, "length of synthetic traces; default: what the figure chooses")
-	f.StringVar(&o.Data, "data", "", "`FOLDER` with topologies and traces; default: found beside the working directory")
+	f.StringVar(&o.Data, "data", "", "`FOLDER` with topologies and traces; default: found next to the working directory")
 	output.add(cmd)
 	return cmd
 }

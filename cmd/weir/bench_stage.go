@@ -29,7 +29,7 @@ func newBenchStageCommand() *cobra.Command {
 		Long: `Stage measures a graph with a stage and the same graph without it, in turns, and
 prints the difference in nanoseconds per packet: over parse and patch, or over
 parse alone for a stage that chooses the output port. What the parser does only
-because the stage asks for it is part of that, and has a row of its own.
+because the stage asks for it is part of that, and has its own row.
 
 The stage has its default configuration, or the one that a switch's
 configuration file gives it. Packets arrive at the first two ports of the file.

@@ -10,12 +10,12 @@ import (
 func (b *testbed) deferral(t *testing.T, name string) (d napi.Deferral) {
 	t.Helper()
 	if err := b.ns.Do(func() error {
-		face, err := napi.Open(name)
+		device, err := napi.Open(name)
 		if err != nil {
 			return err
 		}
-		defer face.Close()
-		d, err = face.Deferral()
+		defer device.Close()
+		d, err = device.Deferral()
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -30,12 +30,12 @@ func TestBusyPoll(t *testing.T) {
 	b := newTestbed(t, 0)
 	old := napi.Deferral{Rounds: 1, Flush: 50_000}
 	if err := b.ns.Do(func() error {
-		face, err := napi.Open("p0")
+		device, err := napi.Open("p0")
 		if err != nil {
 			return err
 		}
-		defer face.Close()
-		return face.SetDeferral(old)
+		defer device.Close()
+		return device.SetDeferral(old)
 	}); err != nil {
 		t.Fatal(err)
 	}

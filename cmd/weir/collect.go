@@ -80,11 +80,11 @@ func runCollect(ctx context.Context, o collectOptions, stdout, stderr io.Writer)
 	if err != nil {
 		return usageError(err)
 	}
-	tell, err := newReadiness()
+	notifier, err := newReadiness()
 	if err != nil {
 		return usageError(err)
 	}
-	collector, err := service.New(c, service.Options{Log: log, Level: level, Ready: tell.ready, Stopping: tell.stopping})
+	collector, err := service.New(c, service.Options{Log: log, Level: level, Ready: notifier.ready, Stopping: notifier.stopping})
 	if err != nil {
 		return usageError(err)
 	}

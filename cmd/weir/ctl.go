@@ -24,7 +24,7 @@ type ctlOptions struct {
 	name    string
 	timeout time.Duration
 	json    bool
-	address string // over TCP, in place of socket and name
+	address string // over TCP, instead of socket and name
 	tls     control.ClientTLS
 	flow    string // of views that show flows
 	limit   int
@@ -40,7 +40,7 @@ unless the switch's configuration says otherwise. With neither --name nor
 --socket it takes the one switch that runs on this machine. With --address it talks
 over TCP, and proves by --cert and --key who it is.
 
-Whoever may open the socket may read. Root, the switch's own user, and owners of a
+Users who may open the socket may read. Root, the switch's own user, and owners of a
 certificate that control.tls.admins names may also change the switch.`,
 	}
 	p := ctl.PersistentFlags()
@@ -83,7 +83,7 @@ certificate that control.tls.admins names may also change the switch.`,
 type view struct {
 	name, short string
 	ask         func(context.Context, *control.Client) (json.RawMessage, func(io.Writer) error, error)
-	// askFlows stands in its place in views with the flags of flows.
+	// askFlows replaces it in views with the flags of flows.
 	askFlows func(context.Context, *control.Client, *ctlOptions) (json.RawMessage, func(io.Writer) error, error)
 }
 
@@ -95,7 +95,7 @@ var views = []view{
 	{name: "neighbours", short: "The neighbours that the l3 stage knows or looks for", ask: askNeighbours},
 	{name: "stages", short: "The stages: packets, drops and the time per packet", ask: askStages},
 	{name: "workers", short: "The workers: cores, queues and load", ask: askWorkers},
-	{name: "telemetry", short: "What the stages measure and count of their own, and the records sent", ask: askMetrics},
+	{name: "telemetry", short: "The stages' own measurements and counters, and the records sent", ask: askMetrics},
 	{name: "config", short: "The configuration in force, with every default", ask: askConfig},
 	{name: "report", short: "All counters at one moment", ask: askReport},
 	{name: "version", short: "Which program the switch runs, and which capabilities it has kept", ask: askVersion},
@@ -163,7 +163,7 @@ func completeNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// findSocket tells which switch is meant.
+// findSocket finds the socket of the switch that is meant.
 func (o *ctlOptions) findSocket() (string, error) {
 	if o.socket != "" {
 		return o.socket, nil
@@ -174,7 +174,7 @@ func (o *ctlOptions) findSocket() (string, error) {
 	found, _ := filepath.Glob(control.DefaultSocket("*"))
 	switch len(found) {
 	case 0:
-		return "", errors.New("no switch has a control socket in the usual place: start one, or name its socket with --socket")
+		return "", errors.New("no switch has a control socket at the default path: start one, or name its socket with --socket")
 	case 1:
 		return found[0], nil
 	}

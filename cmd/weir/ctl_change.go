@@ -149,7 +149,7 @@ func newElementCommand(o *ctlOptions, x settable, remove bool) *cobra.Command {
 			return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		},
 	}
-	cmd.Flags().IntVar(&at, "at", 0, "the `PLACE` in the list, from 1; default: its end")
+	cmd.Flags().IntVar(&at, "at", 0, "the `POSITION` in the list, from 1; default: its end")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as one JSON object")
 	return cmd
 }
@@ -182,7 +182,7 @@ leave there is dropped (port_down), until "up" opens it again.`,
 			Use: "change NAME KEY=VALUE...", Short: "Give a port other settings", Args: cobra.MinimumNArgs(2),
 			Long: `Change gives a port other settings, as in [[port]] of the configuration. The port is
 closed and opened with them; packets that arrive meanwhile are the kernel's. If it
-cannot be opened so, it is opened as it was, and the reason is told.`,
+cannot be opened so, it is opened as it was, and the reason is printed.`,
 			Example: "  weir ctl set port change p0 rate_bits=100000000",
 			RunE: func(cmd *cobra.Command, args []string) error {
 				fields, err := keyValues(args[1:])

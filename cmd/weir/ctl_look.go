@@ -29,8 +29,8 @@ func newTraceCommand(o *ctlOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace [FILTER...]",
 		Short: "Follow packets through the stages, in words",
-		Long: `Trace follows the next packets that FILTER wants through the stages, and tells what
-each stage did to them. Until they have come, batches take a slower way through
+		Long: `Trace follows the next packets that match FILTER through the stages, and prints what
+each stage did to them. Until they have come, batches take a slower path through
 the graph.
 ` + filterHelp,
 		Example: `  weir ctl trace --count 3
@@ -180,7 +180,7 @@ func (w *captureWriter) receive(ctx context.Context, c *control.Client, q *api.C
 	return stream.Err()
 }
 
-// write writes a piece and flushes, so that whoever reads a pipe sees it.
+// write writes a piece and flushes, so that the reader of a pipe sees it.
 func (w *captureWriter) write(m *api.CaptureResponse) (err error) {
 	if w.ng == nil {
 		format := pcapfile.Format{NG: true, Nano: true, LinkField: uint32(pcapfile.Ethernet)}

@@ -118,7 +118,7 @@ func (l *losing) Write(h *record.Header, encoded []byte) error {
 }
 
 // TestSums runs the stage on two workers into the exporter and a spool, through
-// each fault: whatever happens, every packet is in exactly one record, as seen or as
+// each fault: in each case, every packet is in exactly one record, as seen or as
 // missed, and every record is in the spool or counted as lost.
 func TestSums(t *testing.T) {
 	for _, c := range []struct {

@@ -144,13 +144,13 @@ func checkDashboard(t *testing.T, scrape string) {
 	metrics := regexp.MustCompile(`\b[a-z0-9_]+\{`)
 	for _, p := range dashboard.Panels {
 		if seen[p.ID] || len(p.Targets) == 0 {
-			t.Errorf("panel %d, %q, is there twice or asks for nothing", p.ID, p.Title)
+			t.Errorf("panel %d, %q, is there twice or has no query", p.ID, p.Title)
 		}
 		seen[p.ID] = true
 		for _, target := range p.Targets {
 			names := metrics.FindAllString(target.Expr, -1)
 			if len(names) == 0 {
-				t.Errorf("panel %q asks for nothing: %s", p.Title, target.Expr)
+				t.Errorf("panel %q has no query: %s", p.Title, target.Expr)
 			}
 			for _, name := range names {
 				if _, ok := families[strings.TrimSuffix(name, "{")]; !ok {
@@ -189,7 +189,7 @@ func TestUnit(t *testing.T) {
 	}
 	for key, values := range keys {
 		if len(values) != 1 {
-			t.Errorf("%s stands %d times", key, len(values))
+			t.Errorf("%s is there %d times", key, len(values))
 		}
 	}
 	for _, key := range []string{"ExecStart", "ExecReload"} {
@@ -232,7 +232,7 @@ func TestUnit(t *testing.T) {
 	t.Logf("systemd-analyze verify: %v %s", err, out)
 }
 
-// bridgeMetrics are the names of what the stage l2 counts of its own.
+// bridgeMetrics are the names of the counters of stage l2.
 func bridgeMetrics(t *testing.T) (names []string) {
 	t.Helper()
 	m, err := l2.New(l2.DefaultConfig(), pipeline.Env{Workers: 1, Ports: []pipeline.Port{{Name: "p0"}}})

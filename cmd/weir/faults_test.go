@@ -249,7 +249,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestControlSocketLost: nobody can ask a switch whose socket was removed; it
+// TestControlSocketLost: no client can reach a switch whose socket was removed; it
 // forwards as before.
 func TestControlSocketLost(t *testing.T) {
 	b := newTestbed(t, 0)

@@ -31,7 +31,7 @@ func newGenCommand() *cobra.Command {
 		Use:   "gen -i INTERFACE",
 		Short: "Send packets that a weir sink can account for (root)",
 		Long: `Gen sends UDP packets out of an interface at a steady rate. Each bears its
-sequence number and send time, so that "weir sink", told the same flags, knows
+sequence number and send time, so that "weir sink", with the same flags, knows
 of each whether it was lost, duplicated, reordered or late.
 
 Sources:
@@ -109,7 +109,7 @@ func runGen(ctx context.Context, o genOptions, stdout io.Writer) (err error) {
 // maxSpeed of a capture leaves no gaps.
 const maxSpeed = 1e6
 
-// replays tells whether the packets are a capture's.
+// replays reports whether the packets are a capture's.
 func (o *genOptions) replays() bool { return o.packets != nil && !o.capturedSizes() }
 
 // genReport is the JSON form.

@@ -29,17 +29,17 @@ func TestGenToSink(t *testing.T) {
 	for source, sink := range map[string]string{"live": "xdp", "xsk": "tc", "packet": "packet"} {
 		t.Run(source+" to "+sink, func(t *testing.T) {
 			var received bytes.Buffer
-			heard, said := io.Pipe()
+			output, said := io.Pipe()
 			ended := make(chan int, 1)
 			go func() {
 				args := append([]string{"sink", "-i", "b", "--namespace", b.Name(), "--sink", sink, "--idle", "1s"}, workload...)
 				ended <- run(args, strings.NewReader(""), &received, said)
 			}()
 			line := make([]byte, 256)
-			if n, err := heard.Read(line); err != nil || !strings.HasPrefix(string(line[:n]), "receiving on ") {
+			if n, err := output.Read(line); err != nil || !strings.HasPrefix(string(line[:n]), "receiving on ") {
 				t.Fatalf("sink said %q, %v", line[:n], err)
 			}
-			go io.Copy(io.Discard, heard)
+			go io.Copy(io.Discard, output)
 			args := append([]string{"gen", "-i", "a", "--namespace", a.Name(), "--source", source, "--rate", "20k", "--count", "3000"}, workload...)
 			status, out, errs := weir(args...)
 			if sinkStatus := <-ended; status != statusGood || sinkStatus != statusGood {

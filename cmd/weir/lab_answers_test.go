@@ -44,7 +44,7 @@ type labOutcome struct {
 }
 
 // overruns are the ends of reasons that the machine is to blame for: a switch or a host got no
-// processor for so long that a ring overflowed. Whatever else a packet was lost for is a fault.
+// processor for so long that a ring overflowed. Any other cause of loss is a fault.
 var overruns = []string{"RX ring full", "no free frame", "dropped by the kernel", "dropped by the device", "tx_full", "handoff_full", "no_frame"}
 
 // disturbed says why a run shows nothing of the switches, as the machine was too busy for its
@@ -171,7 +171,7 @@ func TestOneSampleLab(t *testing.T) {
 			}
 		}
 	}
-	// At one point a sketch tells, of what the sample names.
+	// At one point a sketch estimates what the sample names.
 	out, err := weirCommand("query", "heavy-hitters", "--at", "s2", "--theta", "0.002", "--epsilon", "0.001", "--json", "--records", records).Output()
 	var h query.HeavyHitters
 	if jsonErr := json.Unmarshal(out, &h); err != nil || jsonErr != nil || !strings.HasSuffix(h.At, " in") || !h.Guaranteed || len(h.Flows) == 0 || h.Candidates <= len(h.Flows) {

@@ -68,7 +68,7 @@ func said(err error) string {
 	return "\n" + string(exit.Stderr)
 }
 
-// TestCollectorLabUp: a lab that is up shows its page on this machine, and its collector hears of
+// TestCollectorLabUp: a lab that is up shows its page on this machine, and its collector receives
 // all switches; a second one finds another port.
 func TestCollectorLabUp(t *testing.T) {
 	netnstest.Require(t)

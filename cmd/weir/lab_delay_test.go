@@ -31,8 +31,8 @@ func TestDelayLab(t *testing.T) {
 		t.Skip("takes long: TestInsideSwitch measures delays")
 	}
 	netnstest.Require(t)
-	const ways = 3 // two classes forth, one back
-	var shown [ways]bool
+	const classes = 3 // two classes forth, one back
+	var shown [classes]bool
 	calm := 0
 	for attempt := range freshRuns {
 		o, records, undisturbed := freshRun(t, attempt, smallLab(t, "delay", gentler...))
@@ -40,7 +40,7 @@ func TestDelayLab(t *testing.T) {
 			continue
 		}
 		delays := o.Answers.Delays
-		if len(delays) != ways {
+		if len(delays) != classes {
 			t.Fatalf("%+v", o)
 		}
 		right := true
@@ -76,7 +76,7 @@ func TestDelayLab(t *testing.T) {
 	t.Errorf("in %d runs not every class had its delays within %g %% and its losses exactly: %v", freshRuns, 100*grade.MostDelayError, shown)
 }
 
-// onTime tells whether the machine let the relays send when they were told to, by their own
+// onTime reports whether the machine let the relays send when they were to, by their own
 // clock. Where it did not, it held the switches up as well: packets arrive intervals late, and
 // no measurement of intervals survives that.
 func onTime(delays []grade.Delay) bool {
@@ -93,7 +93,7 @@ func skipUnlessCalm(t *testing.T, calm int) {
 }
 
 // TestIntervalBitLab: over some ten edges of intervals, with a twentieth of an interval's
-// packets under way at each, no cell is spoiled where the shim's bit tells the interval;
+// packets in flight at each, no cell is spoiled where the shim's bit names the interval;
 // by the clock most are, and the report says how many.
 func TestIntervalBitLab(t *testing.T) {
 	if testing.Short() {
@@ -128,7 +128,7 @@ func testIntervalBit(t *testing.T, bit bool) {
 	stage := func(name, port string) string {
 		return fmt.Sprintf("[switch.config.stages.pint]\nedge = [\"host\"]\ninterval_bits = 29\n\n%sinterval_bits = 29\ninterval_bit = %t\n", pointOf(name, port), bit)
 	}
-	// One direction, as a switch that is source and sink measures one way only.
+	// One direction, as a switch that is source and sink measures one direction only.
 	changes := append(slices.Clone(gentler),
 		backwards(t), "",
 		`quiet = "1500ms"`, `quiet = "1100ms"`, // intervals are shorter
@@ -177,7 +177,7 @@ func testIntervalBit(t *testing.T, bit bool) {
 }
 
 // TestInsideSwitch: the delay inside one switch, from its ingress to its egress point,
-// beside what the switch itself measured of the same packets.
+// next to what the switch itself measured of the same packets.
 func TestInsideSwitch(t *testing.T) {
 	netnstest.Require(t)
 	records := t.TempDir()
@@ -296,11 +296,11 @@ func (l *pintLab) inside(records string, number int64) (b query.Between) {
 			l.t.Fatal(err)
 		}
 		e := query.Engine{Store: s, Window: store.Window{From: number << insideBits, To: (number + 1) << insideBits}}
-		place, err := e.ParsePlace("s1")
+		point, err := e.ParsePlace("s1")
 		if err != nil {
 			continue // no record yet
 		}
-		answer, err := e.Between(place, place, nil)
+		answer, err := e.Between(point, point, nil)
 		if err == nil && answer.Intervals == 1 {
 			return *answer
 		}

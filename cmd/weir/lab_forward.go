@@ -10,7 +10,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab"
 )
 
-// newForwardCommand is what `weir lab` starts beside a collector: it carries connections from other namespaces to it
+// newForwardCommand is what `weir lab` starts next to a collector: it carries connections from other namespaces to it
 // until SIGTERM.
 func newForwardCommand() *cobra.Command {
 	var file string

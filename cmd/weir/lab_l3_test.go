@@ -126,7 +126,7 @@ func TestTraceroute(t *testing.T) {
 	}
 }
 
-// probe sends a UDP datagram with a TTL to a port that nobody listens to, named
+// probe sends a UDP datagram with a TTL to a port without a listener, named
 // by the TTL, and returns who reports its end.
 func probe(t *testing.T, ns *netns.Namespace, icmp net.PacketConn, family int, dst string, ttl int) string {
 	t.Helper()
@@ -152,7 +152,7 @@ func probe(t *testing.T, ns *netns.Namespace, icmp net.PacketConn, family int, d
 			if err != nil {
 				break // lost: once more
 			}
-			// Behind the ICMP header stands the datagram: its IP header, then UDP.
+			// The datagram follows the ICMP header: its IP header, then UDP.
 			off := 8 + map[int]int{4: 20, 6: 40}[family]
 			if n >= off+4 && int(binary.BigEndian.Uint16(buf[off+2:])) == port {
 				return from.String()
@@ -206,7 +206,7 @@ func pathMTU(t *testing.T, ns *netns.Namespace, family int, dst string) (mtu int
 	return mtu
 }
 
-// diamond is h1 - s1 = (s2 | s3) = s4 - h2: two equal ways.
+// diamond is h1 - s1 = (s2 | s3) = s4 - h2: two equal paths.
 const diamond = `
 name = "diamond"
 expected_drops = ["multicast"]
@@ -259,7 +259,7 @@ endpoints = ["s4:p2", "h2"]
 `
 
 // TestECMP sends 10,000 flows of each IP version, three packets each, over two equal
-// ways. Each way carries exactly the packets of the flows for which l3.Pick names it, so
+// paths. Each path carries exactly the packets of the flows for which l3.Pick names it, so
 // every flow keeps to one, and half of the flows within 5 %.
 func TestECMP(t *testing.T) {
 	netnstest.Require(t)
@@ -290,7 +290,7 @@ func testECMP(t *testing.T, name string, version int, from, to string) {
 		setOption(t, source.(*net.IPConn), unix.IPPROTO_IPV6, unix.IPV6_CHECKSUM, 6)
 	}
 
-	// Both ways and all neighbours are known before the count.
+	// Both paths and all neighbours are known before the count.
 	send := func(flow int) {
 		d := make([]byte, 8+18)
 		binary.BigEndian.PutUint16(d[0:], uint16(firstPort+flow))
@@ -322,7 +322,7 @@ func testECMP(t *testing.T, name string, version int, from, to string) {
 		t.Fatalf("packets of %d flows came through at first, want 10", len(got))
 	}
 	before2, before3 := forwardedBy(t, name, "s2"), forwardedBy(t, name, "s3")
-	// 128 packets are under way at most, so that no queue on the way overflows.
+	// 128 packets are in flight at most, so that no queue overflows.
 	const window = 128
 	got := map[int]int{}
 	for k := range flows * each {

@@ -87,14 +87,14 @@ func TestMixedLab(t *testing.T) {
 	t.Run("queues", func(t *testing.T) { testMixedQueues(t, compiled) })
 }
 
-// The packets under way are counted out of band, so each direction has one bottleneck, a queue of
+// The packets in flight are counted out of band, so each direction has one bottleneck, a queue of
 // a P4 switch: by Little's law a packet waits there for mixedWindow others. All else takes so much less
 // that it does not matter. Both waits are within the plan's 100 ms.
 const mixedWindow = 16
 
 var mixedBottlenecks = map[string]struct {
 	at, queue string
-	load      int     // its place in the lab's traffic
+	load      int     // its index in the lab's traffic
 	rate      float64 // packets per second
 }{
 	"h2": {"s2", "p1", 0, 250}, // 64 ms
@@ -200,7 +200,7 @@ func runMixedLab(t *testing.T, file string) *mixedOutcome {
 	return o
 }
 
-// checkMixed: all paths are right, and the latencies of all hops, of Weir and of P4 switches alike, are what
+// checkMixed: all paths are right, and the latencies of all hops, of Weir and of P4 switches, are what
 // the switches themselves measured. Packets that take long because the machine is busy do so on both sides.
 func checkMixed(t *testing.T, o *mixedOutcome) {
 	t.Helper()

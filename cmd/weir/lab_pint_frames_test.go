@@ -64,12 +64,12 @@ func (w *witness) watch() {
 		}) != nil || got != nil {
 			return
 		}
-		way := 0
+		direction := 0
 		if ll, ok := from.(*unix.SockaddrLinklayer); ok && ll.Pkttype == unix.PACKET_OUTGOING {
-			way = 1
+			direction = 1
 		}
 		w.mu.Lock()
-		w.all[way] = append(w.all[way], bytes.Clone(buf[:n]))
+		w.all[direction] = append(w.all[direction], bytes.Clone(buf[:n]))
 		w.mu.Unlock()
 	}
 }
@@ -123,7 +123,7 @@ func (l *pintLab) compareAtLeast(to, least int, change func([]byte) []byte) {
 	l.t.Helper()
 	var total, missing int
 	var wrong []string
-	// On a busy machine frames may be under way for long after they were sent.
+	// On a busy machine frames may be in flight for long after they were sent.
 	l.patiently(func() bool {
 		total, missing, wrong = l.difference(to, change)
 		return total >= least && missing == 0

@@ -12,7 +12,7 @@ import (
 	queries "github.com/weirswitch/weir/telemetry/view/api"
 )
 
-// labHop is what the sink tells of one hop of all flows together, and what the
+// labHop is what the sink reports of one hop of all flows together, and what the
 // hop's switch has measured of the packets that it sent on by the port.
 type labHop struct {
 	query.HopStats
@@ -40,7 +40,7 @@ func (h *labHop) conclusive() bool {
 // with those that the switches measured of the same packets. The switches are named by the kind
 // and 1 to 5.
 //
-// A digest tells the latency of one hop of five, so the sink has a sample of what the
+// A digest carries the latency of one hop of five, so the sink has a sample of what the
 // switch knows of all. How far the median of n samples may be off depends on how far the
 // latencies spread about it, which is the machine's and the moment's. So packets are
 // sent until sampling can make up 6 % at most (or 24 times: what agrees by then agrees), by bounds of 1 - 1e-9 each; looked at up to 24 times
@@ -94,7 +94,7 @@ func (l *pintLab) latency(kind string) []labHop {
 	l.t.Helper()
 	a := l.medians(kind+"5", 0.5)
 	if len(a.Hops) != 5 {
-		l.t.Fatalf("the sink tells of %d switches, want 5: %+v", len(a.Hops), a.Hops)
+		l.t.Fatalf("the sink reports %d switches, want 5: %+v", len(a.Hops), a.Hops)
 	}
 	hops := make([]labHop, 5)
 	for i := range hops {

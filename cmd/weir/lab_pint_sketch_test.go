@@ -15,8 +15,8 @@ import (
 	"github.com/weirswitch/weir/telemetry/query"
 )
 
-// TestPintTellsTheSketch: five switches carry PINT's digests and hold a fragment each. Nobody
-// knows the network but by these digests: the paths that the sink decoded tell the query which
+// TestPintTellsTheSketch: five switches carry PINT's digests and hold a fragment each. The
+// network is known only by these digests: the paths that the sink decoded tell the query which
 // fragments counted a flow, and it counts what the far end received. On a machine with much else
 // to do, switches may have an epoch of the traffic in part only, and say so; then another run must do.
 func TestPintTellsTheSketch(t *testing.T) {
@@ -86,7 +86,7 @@ func pintTellsTheSketch(t *testing.T, last bool) (again bool) {
 	if !slices.Equal(f.Sketch.Path, []string{"s1", "s2", "s3", "s4", "s5"}) || f.Sketch.Value > 1.05*received {
 		t.Errorf("%+v; %g datagrams were received", f.Sketch, received)
 	}
-	// The digests are among the records: without the sink's word they tell the same path.
+	// The digests are among the records: without the sink they give the same path.
 	waitFor(t, "the path out of the records", func() bool { f, err = ask(); return err == nil && f.Sketch != nil })
 	if !slices.Equal(f.Sketch.Path, []string{"s1", "s2", "s3", "s4", "s5"}) {
 		t.Errorf("by the records: %+v", f.Sketch)

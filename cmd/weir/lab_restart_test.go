@@ -89,7 +89,7 @@ type restarted struct {
 // runRestart runs the lab with the given number of packets of each load, and per second.
 func runRestart(t *testing.T, packets, rate int) *restarted {
 	t.Helper()
-	// What is lost on the way must not hold up the senders: only the switch is to be away.
+	// What is lost must not hold up the senders: only the switch is to be away.
 	file := smallLab(t, "spineleaf", "count = 60_000", fmt.Sprintf("count = %d", packets), "flows = 5000", "flows = 500",
 		"window = 200", "window = 100_000", "rate = 6000", fmt.Sprintf("rate = %d", rate))
 	c, err := lab.Load(file)
@@ -180,7 +180,7 @@ func (o *restarted) check(t *testing.T) (faults []string) {
 		if is.Sent != is.Received {
 			o.starved++
 		}
-		// Switches before the place of a loss saw what was sent, those behind it what was received.
+		// Switches upstream of a loss saw what was sent, those behind it what was received.
 		if list[i].Low <= float64(is.Sent) && list[i].High >= float64(is.Received) {
 			within++
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/pcapfile"
 )
 
-// TestTrace: the way of a packet through every stage, in words.
+// TestTrace: the path of a packet through every stage, in words.
 func TestTrace(t *testing.T) {
 	r := newRouter(t)
 	p := r.start(t, r.write(t, 2, "[[stages.acl.rule]]\nname = \"no-dns\"\naction = \"deny\"\ndst = \"198.19.0.0/24\"\n"))
@@ -161,5 +161,5 @@ func (r *changingRouter) interruptCapture(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the switch goes on with a capture that nobody reads")
+	t.Error("the switch goes on with a capture that has no reader")
 }

@@ -1,6 +1,6 @@
 // Weir is a userspace software switch that forwards packets through AF_XDP.
 // This is its one binary: a file per subcommand, which joins the packages and
-// holds no logic of its own.
+// holds no logic.
 //
 //	weir switch ...  ->  switch.go  ->  config.Load  ->  node.Run  ->  worker.Run  ->  pipeline.Graph.Run  ->  <stage>.Process
 package main
@@ -99,7 +99,7 @@ func noteBegin(cmd *cobra.Command, began *bool) {
 }
 
 // withSignals returns a context that the first SIGINT or SIGTERM cancels. The
-// second one ends the process at once: whoever sends it does not want to wait
+// second one ends the process at once: its sender does not want to wait
 // for the drain. The kernel cleans up then: sockets, memory and XDP programs
 // go with the process.
 func withSignals(stderr io.Writer) (context.Context, func()) {
@@ -128,7 +128,7 @@ func withSignals(stderr io.Writer) (context.Context, func()) {
 	}
 }
 
-// statusError is an error with an exit status of its own.
+// statusError is an error with its own exit status.
 type statusError struct {
 	status int
 	error
@@ -136,7 +136,7 @@ type statusError struct {
 
 func (e statusError) Unwrap() error { return e.error }
 
-// usageError marks what the user can mend before the next start: the command
+// usageError marks what the user can fix before the next start: the command
 // line, the configuration, the machine. It keeps nil.
 func usageError(err error) error {
 	if err == nil {

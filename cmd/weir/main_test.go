@@ -127,7 +127,7 @@ func TestConclude(t *testing.T) {
 }
 
 // TestSecondSignal: a command that does not heed the first signal ends at the
-// second one. It waits for a named pipe that nobody writes.
+// second one. It waits for a named pipe without a writer.
 func TestSecondSignal(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "never.pcap")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {

@@ -22,7 +22,7 @@ func printMetrics(w io.Writer, metrics []*api.Metric) error {
 		t.Row(m.Stage, m.Name, labelText(m.Labels), formatValue(m.Value), m.Help)
 	}
 	if t.Empty() {
-		_, err := fmt.Fprintln(w, "no stage of the graph counts anything of its own")
+		_, err := fmt.Fprintln(w, "no stage of the graph has its own counters")
 		return err
 	}
 	return t.Write(w)

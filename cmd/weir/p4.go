@@ -23,7 +23,7 @@ import (
 func newP4Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "p4",
-		Short: "Configure P4 switches that stand beside Weir's",
+		Short: "Configure P4 switches next to Weir's",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -46,7 +46,7 @@ func newP4TablesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tables -c FILE",
 		Short: "Write the tables of a P4 switch from a switch's configuration",
-		Long: `Tables makes, of the configuration of a switch, all that p4/v1model/weir.p4 is told
+		Long: `Tables makes, from the configuration of a switch, all that p4/v1model/weir.p4 receives
 before its first packet: table entries, default actions, registers, clone
 sessions, multicast groups and the parameters of its CRCs (docs/p4.md).
 
@@ -230,11 +230,11 @@ func newP4SwitchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "switch -c FILE",
 		Short: "Run a switch's configuration on BMv2, by the P4 program",
-		Long: `Switch runs simple_switch, the P4 reference switch, with p4/v1model/weir.p4 in place of
+		Long: `Switch runs simple_switch, the P4 reference switch, with p4/v1model/weir.p4 instead of
 "weir switch", and is its control plane: it loads the tables of the configuration,
 sets the clock, learns stations and forgets silent ones, and writes the schedules
 of epochs, of 2^27 ns at least. Its ports open when all that is there. It ends at SIGTERM or
-SIGINT and reports as "weir switch" does, as far as BMv2 tells (docs/p4.md).
+SIGINT and reports as "weir switch" does, as far as BMv2 reports it (docs/p4.md).
 
 The programs p4c-bm2-ss and simple_switch are found by P4C_BM2 and
 SIMPLE_SWITCH, or on PATH; a compiled program needs no compiler.`,
@@ -267,11 +267,11 @@ func runP4Switch(ctx context.Context, o *p4SwitchOptions, stdout io.Writer) erro
 	if err != nil {
 		return usageError(err)
 	}
-	tell, err := newReadiness()
+	notifier, err := newReadiness()
 	if err != nil {
 		return usageError(err)
 	}
-	o.Ready = tell.ready
+	o.Ready = notifier.ready
 	n, err := p4node.Start(ctx, c, o.Options)
 	if err != nil {
 		return usageError(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// endingSwitch counts in all ways that make records; %s is its plan, and its folder of records.
+// endingSwitch runs every kind of telemetry that makes records; %s is its plan, and its folder of records.
 const endingSwitch = `
 [switch]
 name = "s1"
@@ -51,7 +51,7 @@ interval_bits = 31
 spool = %q
 `
 
-// TestP4QueuedPackets: packets that wait in a queue when the switch is told to end still leave, and are in its records.
+// TestP4QueuedPackets: packets that wait in a queue when the switch receives SIGINT still leave, and are in its records.
 func TestP4QueuedPackets(t *testing.T) {
 	compiled := compiledWeir(t)
 	b := newTestbed(t, 0)

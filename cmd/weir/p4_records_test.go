@@ -205,28 +205,28 @@ func compareBoth(t *testing.T, spool string) {
 	}
 	compareCells(t, "s1 to s2", weir.cells[1], p4.cells[0], forth)
 	compareCells(t, "s2 to s1", p4.cells[1], weir.cells[0], back)
-	for _, way := range [][2]string{{"s1", "s2"}, {"s2", "s1"}} {
-		out, err := weirCommand("query", "loss", "--json", "--records", spool, "--from", way[0], "--to", way[1]).Output()
+	for _, direction := range [][2]string{{"s1", "s2"}, {"s2", "s1"}} {
+		out, err := weirCommand("query", "loss", "--json", "--records", spool, "--from", direction[0], "--to", direction[1]).Output()
 		var loss query.Between
 		if jsonErr := json.Unmarshal(out, &loss); err != nil || jsonErr != nil || !loss.HasLoss || loss.Lost != 0 {
-			t.Errorf("from %s to %s: %v, %v: %s", way[0], way[1], err, jsonErr, out)
+			t.Errorf("from %s to %s: %v, %v: %s", direction[0], direction[1], err, jsonErr, out)
 		}
 	}
 }
 
 // compareCells holds the cells of both ends of a link, that so many packets passed. Row 0 samples a tenth of them, the last
 // row all.
-func compareCells(t *testing.T, way string, sent, received map[[2]int]lds.Cell, packets uint64) {
+func compareCells(t *testing.T, direction string, sent, received map[[2]int]lds.Cell, packets uint64) {
 	t.Helper()
 	if !maps.Equal(sent, received) {
-		t.Errorf("%s: cells are not the same", way)
+		t.Errorf("%s: cells are not the same", direction)
 	}
 	rows := map[int]uint64{}
 	for at, cell := range received {
 		rows[at[0]] += cell.Count
 	}
 	if rows[0] == 0 || rows[0] >= packets/2 || rows[3] != packets {
-		t.Errorf("%s: rows have %v of %d packets", way, rows, packets)
+		t.Errorf("%s: rows have %v of %d packets", direction, rows, packets)
 	}
 }
 

@@ -68,7 +68,7 @@ func TestP4Tables(t *testing.T) {
 	}
 }
 
-// TestP4TablesFaults: each is said in a line of its own, with file, line and key, those
+// TestP4TablesFaults: each is reported on its own line, with file, line and key, those
 // of P4 and of the configuration itself, and the status is that of usage.
 func TestP4TablesFaults(t *testing.T) {
 	good := writeFile(t, p4Switch1)
@@ -141,7 +141,7 @@ func corePort(commands string) []string {
 	return make([]string, 5)
 }
 
-// TestP4TablesSpeed: the use of a link is measured against its speed, or its rate_bits, and where nobody has said
+// TestP4TablesSpeed: the use of a link is measured against its speed, or its rate_bits, and where neither is configured
 // it, there is a warning.
 func TestP4TablesSpeed(t *testing.T) {
 	plan, err := filepath.Abs("../../p4/testdata/setups/plan-shim.toml")
@@ -174,7 +174,7 @@ func TestP4TablesSpeed(t *testing.T) {
 	}
 }
 
-// TestP4TablesMTU: the source of shims knows the longest frame of the link that they leave by; where nobody has
+// TestP4TablesMTU: the source of shims knows the longest frame of the link that they leave by; where none is
 // said it there is a warning.
 func TestP4TablesMTU(t *testing.T) {
 	plan, err := filepath.Abs("../../p4/testdata/setups/plan-shim.toml")

@@ -57,7 +57,7 @@ Without --queries it takes those of the built-in plan, which has the id 1.`,
 	f.StringVar(&o.queries, "queries", "", "file of the queries; without it, those of the built-in plan")
 	f.IntVar(&o.Bits, "bits", o.Bits, "bits of a packet's digest, 1 to 64")
 	f.StringVar(&o.Carrier, "carrier", pintplan.CarrierShim, "what carries the digest: shim or ipid")
-	f.Uint16Var(&o.ID, "id", o.ID, "the plan's id, which tells it from another one")
+	f.Uint16Var(&o.ID, "id", o.ID, "the plan's id, which identifies it among others")
 	f.TextVar(&o.Hash, "hash", o.Hash, "the switches' hash: xxhash, or crc, which P4 switches have too")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the plan's hashes")
 	f.IntVar(&o.InitialTTL, "initial-ttl", 0, "the TTL that hosts send, for carrier ipid; 0: the nearest of 32, 64, 128 and 255")

@@ -54,7 +54,7 @@ switches (--lab).`,
 	o.collector.add(cmd)
 	p := cmd.PersistentFlags()
 	p.BoolVar(&o.asJSON, "json", false, "print each answer as one JSON object, in a line")
-	p.StringVar(&o.parquet, "parquet", "", "write the answer to a Parquet `FILE` in place of printing it")
+	p.StringVar(&o.parquet, "parquet", "", "write the answer to a Parquet `FILE` instead of printing it")
 	p.DurationVar(&o.watch, "watch", 0, "ask again after each `INTERVAL`, 100ms to 1h, until Ctrl-C")
 	cmd.MarkFlagsMutuallyExclusive("records", "collector")
 	cmd.MarkFlagsMutuallyExclusive("paths", "lab")
@@ -86,9 +86,9 @@ type queryKind struct {
 
 // queryKinds are all kinds of questions.
 var queryKinds = []queryKind{
-	{query.KindPath, "The ways that flows take through the network"},
+	{query.KindPath, "The paths that flows take through the network"},
 	{query.KindLatency, "Latency of each hop of a flow, or of each switch"},
-	{query.KindCongestion, "How congested the ways of flows are, and which links may be why"},
+	{query.KindCongestion, "How congested the paths of flows are, and which links may be why"},
 	{query.KindLoops, "Flows whose packets pass a switch twice"},
 	{query.KindVolume, "Packets and bytes, each packet counted once in the network; of all flows, or some"},
 	{query.KindFrequency, "Packets and bytes of a flow"},
@@ -154,7 +154,7 @@ func (o *queryOptions) run(cmd *cobra.Command, q *query.Question) error {
 	return write(stdout, answer)
 }
 
-// refused is why there is no answer: a question that is wrong is its user's to mend.
+// refused is why there is no answer: a wrong question is a usage error.
 func refused(err error) error {
 	if errors.Is(err, query.ErrInvalid) {
 		return usageError(inFlags(err))
@@ -165,7 +165,7 @@ func refused(err error) error {
 // fieldsElsewhere are the fields' names that are no words of sentences.
 var fieldsElsewhere = strings.NewReplacer("last_ns", "--last", "start_ns", "--start", "end_ns", "--end", "step_ns", "--step", "at_least", "--at-least")
 
-// inFlags has the faults of a question name the flags in place of its fields, a fault each.
+// inFlags has the faults of a question name the flags instead of its fields, a fault each.
 func inFlags(err error) error {
 	var faults []error
 	for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), query.ErrInvalid.Error()+": "), "\n") {
@@ -181,7 +181,7 @@ func inFlags(err error) error {
 // The bounds of --watch, as the collector has them.
 const leastWatch, longestWatch = 100 * time.Millisecond, time.Hour
 
-// watchOn writes the answer again and again, until Ctrl-C: on a terminal in the place of the one
+// watchOn writes the answer again and again, until Ctrl-C: on a terminal over the one
 // before, else behind it.
 func (o *queryOptions) watchOn(ctx context.Context, from querySource, q *query.Question, stdout io.Writer, write func(io.Writer, any) error) error {
 	if o.watch < leastWatch || o.watch > longestWatch {

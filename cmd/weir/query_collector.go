@@ -77,7 +77,7 @@ func (*queryCollector) Footer(io.Writer) error { return nil }
 
 func newQueryCollectorCommand(o *queryOptions) *cobra.Command {
 	return &cobra.Command{
-		Use: "collector", Short: "How the collector itself is: its stream, its memory, and when switches were heard of", Args: cobra.NoArgs,
+		Use: "collector", Short: "The collector's status: its stream, its memory, and when each switch last sent", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := refuseFlags(cmd, []string{"records", "parquet", "watch"}, "is for questions, and this is none: leave it out")
 			client, err2 := o.collector.client()

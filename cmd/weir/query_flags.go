@@ -39,7 +39,7 @@ func (q *queryFlags) add(cmd *cobra.Command) {
 	for _, field := range q.Kind.Uses() {
 		cmd.Flags().AddFlag(all.Lookup(flagOf[field]))
 	}
-	cmd.Flags().Float64Var(&q.delta, "delta", 0, "probability with which bounds may fail, in place of --confidence 1-delta")
+	cmd.Flags().Float64Var(&q.delta, "delta", 0, "probability with which bounds may fail, instead of --confidence 1-delta")
 	cmd.MarkFlagsMutuallyExclusive("confidence", "delta")
 }
 
@@ -53,7 +53,7 @@ func (q *queryFlags) flows(f *pflag.FlagSet) {
 	f.StringVar(&q.Port, "port", "", "only flows from or to this port `NUMBER`")
 	f.StringVar(&q.From, "from", "", "switch, or switch:port number, that packets leave")
 	f.StringVar(&q.To, "to", "", "switch, or switch:port number, at which they arrive")
-	f.StringVar(&q.At, "at", "", "measurement point whose sketch tells: switch, or switch:port number, and \"in\" or \"out\" behind it; without, the network-wide sample")
+	f.StringVar(&q.At, "at", "", "measurement point whose sketch answers: switch, or switch:port number, and \"in\" or \"out\" behind it; without, the network-wide sample")
 	f.StringVar(&q.flowsFile, "flows", "", "with --at, `FILE` of the flows to look for, one in a line; without, those that samples name")
 }
 
@@ -63,11 +63,11 @@ func (q *queryFlags) numbers(f *pflag.FlagSet) {
 	f.Float64Var(&q.Theta, "theta", query.DefaultTheta, "share of the volume from which on a flow is heavy")
 	f.Float64Var(&q.Epsilon, "epsilon", 0, "error of that share, up to theta: report from theta - epsilon/2 on; 0: by the estimates alone")
 	f.StringVar(&q.By, "by", "", "sample or sketch; default: the sample if there is one")
-	f.Float64Var(&q.AtLeast, "at-least", 0, "with the sketch: size from which on a flow is heavy, in place of --theta")
+	f.Float64Var(&q.AtLeast, "at-least", 0, "with the sketch: size from which on a flow is heavy, instead of --theta")
 	f.Uint16Var(&q.Sketch, "sketch", 0, "number of the sketch: the position of its fragments in the switches' files, from 0")
 	f.Uint32Var(&q.Weight, "weight", 1, "what the points count a packet of the flow as: its weight in [[stages.lds_ingress.weight]]")
 	f.IntVar(&q.Hop, "hop", 0, "only this hop, from 1; 0: all")
-	f.Float64SliceVar(&q.Quantiles, "quantiles", query.DefaultQuantiles(), "`RANKS` to tell the values at, 0 to 1")
+	f.Float64SliceVar(&q.Quantiles, "quantiles", query.DefaultQuantiles(), "`RANKS` of the values to show, 0 to 1")
 	f.IntVar(&q.Limit, "limit", query.DefaultLimit, fmt.Sprintf("list at most `N` flows, or hops; up to %d", query.MaxLimit))
 	f.Float64Var(&q.Confidence, "confidence", 0.95, "probability with which bounds hold")
 }
@@ -80,7 +80,7 @@ func (q *queryFlags) window(f *pflag.FlagSet) {
 	f.DurationVar(&q.Step, "step", 0, "answer for each `STEP` of this time; 0: once for all")
 }
 
-// finish makes the question whole. A flag of zero is a fault where a question's zero stands for
+// finish makes the question whole. A flag of zero is a fault where a question's zero means
 // the default.
 func (q *queryFlags) finish(cmd *cobra.Command) (err error) {
 	var faults []error
@@ -115,7 +115,7 @@ func (q *queryFlags) finish(cmd *cobra.Command) (err error) {
 	return errors.Join(append(faults, err)...)
 }
 
-// leaveOut takes the flags' defaults out of the question: whoever answers has its own, and a kind
+// leaveOut takes the flags' defaults out of the question: the engine has its own, and a kind
 // must get nothing that it does not use.
 func (q *queryFlags) leaveOut(given func(string) bool) {
 	for flag, clear := range map[string]func(){

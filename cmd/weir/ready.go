@@ -46,7 +46,7 @@ func (r *readiness) ready() error {
 		}
 		r.file = nil
 		if err != nil {
-			return fmt.Errorf("tell that the switch is ready: %w", err)
+			return fmt.Errorf("notify that the switch is ready: %w", err)
 		}
 	}
 	return r.notify("READY=1")

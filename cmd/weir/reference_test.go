@@ -266,8 +266,8 @@ func commentsOf(t *testing.T, dir string) map[string]string {
 	return comments
 }
 
-// fieldComments notes what stands above or behind fields. Fields that follow one
-// another without comments of their own share the one above: "Src and Dst are ...".
+// fieldComments reads the comments above or after fields. Fields that follow one
+// another without comments share the one above: "Src and Dst are ...".
 func fieldComments(comments map[string]string, name string, s *ast.StructType) {
 	above := ""
 	for _, f := range s.Fields.List {
@@ -325,7 +325,7 @@ func (r *reference) metrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.line("\n## Metrics")
-	r.line("\nServed at `/metrics` where `control.metrics` says, beside those of the Go runtime and the process.\nWhat a stage counts of its own, `weir_STAGE_...`, `weir ctl show telemetry` shows too.\n")
+	r.line("\nServed at `/metrics` where `control.metrics` says, next to those of the Go runtime and the process.\n`weir ctl show telemetry` shows a stage's own counters, `weir_STAGE_...`, too.\n")
 	r.line("| metric | type | labels | meaning |\n|---|---|---|---|")
 	for _, f := range families {
 		var labels []string

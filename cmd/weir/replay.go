@@ -72,7 +72,7 @@ What was readable of it is processed and reported all the same.`,
 	f.StringVar(&o.records, "records", "", "write the records of what the stages measured into this `FOLDER`")
 	f.BoolVar(&o.json, "json", false, "report as one JSON object")
 	f.IntVar(&o.chain, "chain", 0, "run `N` switches in a row, each with the stages, with hosts at both ends; pint's edges are set, and records are those of s1 to sN")
-	f.IntVar(&o.trace, "trace", 0, "tell the way of the first `N` packets through the stages")
+	f.IntVar(&o.trace, "trace", 0, "print the path of the first `N` packets through the stages")
 	cmd.MarkFlagsMutuallyExclusive("config", "graph")
 	return cmd
 }
@@ -86,8 +86,8 @@ type replayPlan struct {
 	chain []pipeline.Named
 	// telemetry is where records go.
 	telemetry export.Config
-	// graph and configs are what chain was made of; chained is what stands in
-	// its place with --chain.
+	// graph and configs are what chain was made of; chained replaces it
+	// with --chain.
 	graph   []string
 	configs map[string]any
 	chained *rowModule
@@ -203,7 +203,7 @@ func planReplay(o replayOptions) (*replayPlan, error) {
 	return p, err
 }
 
-// assign reads [PORT=]FILE arguments. What stands before the first '=' counts
+// assign reads [PORT=]FILE arguments. The text before the first '=' counts
 // as a port only if it is one: file names may have a '=' too.
 func (p *replayPlan) assign(flag string, args []string, unnamed string) (map[string]string, error) {
 	files := map[string]string{}
@@ -218,7 +218,7 @@ func (p *replayPlan) assign(flag string, args []string, unnamed string) (map[str
 			return nil, fmt.Errorf("%s %q names no file: write %s [PORT=]FILE", flag, arg, flag)
 		}
 		if before, ok := files[name]; ok {
-			return nil, fmt.Errorf("%s %s: %s stands there already: name a port of its own, as in %s %s=FILE",
+			return nil, fmt.Errorf("%s %s: %s has that port already: name another port, as in %s %s=FILE",
 				flag, arg, before, flag, p.ports[len(p.ports)-1])
 		}
 		files[name] = path
@@ -274,7 +274,7 @@ func openReplay(p *replayPlan) (*replayFiles, error) {
 	return f, nil
 }
 
-// hintPorts helps whoever wrote --in eth7=FILE for a port that is not there.
+// hintPorts helps a user who wrote --in eth7=FILE for a missing port.
 func hintPorts(err error, path string, ports []string) error {
 	if name, _, ok := strings.Cut(path, "="); ok {
 		return fmt.Errorf("%w (if %q was to be a port: there are %s)", err, name, strings.Join(ports, ", "))

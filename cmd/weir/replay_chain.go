@@ -25,7 +25,7 @@ import (
 // maxRow bounds --chain: the hop field ends at 255.
 const maxRow = 255
 
-// row puts n switches in a row in place of the one: each has the stages of the
+// row puts n switches in a row instead of the one: each has the stages of the
 // plan, the ids are 1 to n, and with the stage pint the ends are its edges.
 func (p *replayPlan) row(n int, pool *packet.Pool) error {
 	if len(p.ports) != 2 {
@@ -130,7 +130,7 @@ func (m *rowModule) leave(b *packet.Batch, at netsim.End, q *packet.Packet, in u
 	}
 }
 
-// Tick implements pipeline.Ticker: the switches of the row have clocks of their own.
+// Tick implements pipeline.Ticker: the switches of the row have their own clocks.
 func (m *rowModule) Tick(int64) int64 { return 1<<63 - 1 }
 
 // Finish implements pipeline.Ticker.
@@ -151,7 +151,7 @@ type replayDecoded struct {
 }
 
 // longFlow is how many packets a flow needs for its path to count as decodable:
-// packets that have ids of their own, for a repeated packet says nothing new.
+// packets with distinct ids: a repeated packet adds no information.
 const longFlow = 60
 
 // addDecoded asks the sinks.

@@ -12,7 +12,7 @@ import (
 )
 
 // TestReplayDigests: the sink of a chain writes each packet's digest into its records, once,
-// from which whoever reads them decodes the flows' paths; the same capture makes the same records.
+// from which a reader decodes the flows' paths; the same capture makes the same records.
 func TestReplayDigests(t *testing.T) {
 	const packets = 4000
 	capture := flowsCapture(t, packets)

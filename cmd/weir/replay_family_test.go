@@ -100,7 +100,7 @@ func familyKey(f int) query.Key {
 	return k
 }
 
-// familyFrame is a packet of a flow, with a payload of its own.
+// familyFrame is a packet of a flow, with a distinct payload.
 func familyFrame(r *rand.Rand, k *query.Key, id uint16) string {
 	ip := 20
 	if k.Version == 6 {
@@ -132,7 +132,7 @@ func familyFrame(r *rand.Rand, k *query.Key, id uint16) string {
 }
 
 // TestReplayFamilies: switches of either hash family make records from which the same
-// questions have answers, as good ones, without being told the family.
+// questions have answers of the same quality, without naming the family.
 func TestReplayFamilies(t *testing.T) {
 	var sketchErrors, delayErrors [2]float64
 	for family := hash.XX; family.Valid(); family++ {
@@ -255,7 +255,7 @@ func (m *familyNetwork) between(t *testing.T, family hash.Family) (mean float64)
 	return mean / known
 }
 
-// TestReplayFamilyChange: a switch that was given another family makes records that tell so,
+// TestReplayFamilyChange: a switch that was given another family makes records that say so,
 // and questions over both say what is wrong instead of an answer.
 func TestReplayFamilyChange(t *testing.T) {
 	folder := t.TempDir()

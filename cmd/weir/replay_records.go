@@ -24,7 +24,7 @@ type replayPath struct {
 }
 
 // openRecords opens them. The switches of a row collect by themselves, as each
-// has a clock of its own.
+// has its own clock.
 func (p *replayPlan) openRecords() (replayRecords, error) {
 	if p.chained == nil {
 		e, err := newRecordPath(p.telemetry, p.id, p.name, p.hash, p.chain)
@@ -71,7 +71,7 @@ func (r replayRecords) poll(now int64) {
 }
 
 // finish collects what is left, behind the workers' end, closes the spools, and
-// reports records that are not there: a replay has nobody else who would count them.
+// reports missing records: nothing else counts them in a replay.
 func (r replayRecords) finish() error {
 	var errs []error
 	for _, e := range r {

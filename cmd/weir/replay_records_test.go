@@ -159,7 +159,7 @@ func TestQuerySelections(t *testing.T) {
 }
 
 // TestReplayRecordsDropped: a spool that is too small for a replay's records is an error,
-// since nobody else would see that the first are gone.
+// since nothing else reports that the first are gone.
 func TestReplayRecordsDropped(t *testing.T) {
 	big := strings.Replace(samplingSwitch, "size = 50", "size = 20_000", 1)
 	small := strings.Replace(big, "[stages.oblivious]", "[telemetry]\nspool_bytes = 1_048_576\nspool = \"/nonexistent/spool\"\n[stages.oblivious]", 1)

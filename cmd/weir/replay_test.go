@@ -288,8 +288,8 @@ func TestReplayUsage(t *testing.T) {
 		{"no file", "no such file", []string{"--in", "absent.pcap"}},
 		{"no port", `"p7"`, []string{"--in", "p7=" + good}},
 		{"no name", "names no file", []string{"--in", "p0="}},
-		{"twice in", "stands there already", []string{"--in", good, "--in", good}},
-		{"twice out", "stands there already", []string{"--in", good, "--out", "a", "--out", "b"}},
+		{"twice in", "has that port already", []string{"--in", good, "--in", good}},
+		{"twice out", "has that port already", []string{"--in", good, "--out", "a", "--out", "b"}},
 		{"directory", "directory", []string{"--in", t.TempDir()}},
 		{"empty", "too few", []string{"--in", file(nil)}},
 		{"text", "not a readable capture", []string{"--in", file([]byte("hello, world, how are you?"))}},
@@ -488,7 +488,7 @@ func TestReplayConfig(t *testing.T) {
 	}
 }
 
-// TestReplayTrace tells the way of two packets, in words and in JSON.
+// TestReplayTrace prints the path of two packets, in words and in JSON.
 func TestReplayTrace(t *testing.T) {
 	path := writeRecords(t, "in.pcap", pcapfile.Format{}, frame(1, 2, 0, 60), frame(1, 2, 0, 61), frame(1, 2, 0, 62))
 	_, text, _ := runReplay(t, "--in", path, "--trace", "2")

@@ -325,7 +325,7 @@ func TestFaultNodeKilled(t *testing.T) {
 	t.Logf("%d kills, %d of leaders: %d records, %d published again, %d of them known", rounds, leaders, end.Made, r.Retried, r.Duplicates)
 }
 
-// TestTelemetryReload: a switch begins to send, sends to another place, and stops sending,
+// TestTelemetryReload: a switch begins to send, sends to another destination, and stops sending,
 // without a restart; its folder stays, and what cannot serve is refused.
 func TestTelemetryReload(t *testing.T) {
 	b := newShipBed(t)
@@ -372,7 +372,7 @@ func TestTelemetryReload(t *testing.T) {
 	end := b.end(t, p)
 	k := readStream(t, js)
 	base := k.sorted()[0]
-	// Some may be there of which the switch did not wait to hear.
+	// Some may be there whose acknowledgement the switch did not wait for.
 	n0 := uint64(len(k[base]))
 	if missing, first, _ := k.missing(t, base, n0); missing != 0 || n0 < sent || end.Sent != sent {
 		t.Errorf("%d of %d records are missing, from %d on; %v", missing, n0, first, end)

@@ -26,7 +26,7 @@ func newSinkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sink -i INTERFACE",
 		Short: "Count what a weir gen sends: loss, duplicates, order, latency (root)",
-		Long: `Sink receives what "weir gen" sends, and must be told the same flags. It prints
+		Long: `Sink receives what "weir gen" sends, and needs the same flags. It prints
 how many packets were lost, duplicated or reordered within their flows, and
 their latency. Loss is counted up to the highest sequence number seen; with
 --count, up to that number.
@@ -93,7 +93,7 @@ type sinkReport struct {
 	Duplicates uint64  `json:"duplicates"`
 	Reordered  uint64  `json:"reordered"` // behind a later packet of their flow
 	Late       uint64  `json:"late"`      // behind a later packet of any flow
-	Stale      uint64  `json:"stale"`     // too late to tell duplicates; counted as lost
+	Stale      uint64  `json:"stale"`     // too late to detect duplicates; counted as lost
 	Foreign    uint64  `json:"foreign"`   // not of this run
 	Overflow   uint64  `json:"overflow"`  // found the sink's socket full
 	NextSeq    uint64  `json:"next_seq"`

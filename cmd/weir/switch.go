@@ -82,7 +82,7 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 	if err != nil {
 		return usageError(err)
 	}
-	tell, err := newReadiness()
+	notifier, err := newReadiness()
 	if err != nil {
 		return usageError(err)
 	}
@@ -96,12 +96,12 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 			return err // with more privileges than it reports, it must not run
 		}
 		log.Info("privileges dropped", zap.Strings("capabilities kept", privilege.Kept()))
-		if err := tell.ready(); err != nil {
+		if err := notifier.ready(); err != nil {
 			log.Warn("cannot notify that the switch forwards", zap.Error(err))
 		}
 		stopNotes = context.AfterFunc(ctx, func() {
 			log.Info("draining")
-			if err := tell.stopping(); err != nil {
+			if err := notifier.stopping(); err != nil {
 				log.Warn("cannot notify that the switch ends", zap.Error(err))
 			}
 		})

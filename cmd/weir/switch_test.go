@@ -47,7 +47,7 @@ func becomePoor() {
 }
 
 // testbed is a namespace for switches, with two interfaces p0 and p1 that lead
-// to a host each. Nobody sends unasked.
+// to a host each. No host sends unasked.
 type testbed struct {
 	ns    *netns.Namespace
 	hosts [2]*netnstest.Host
@@ -133,7 +133,7 @@ func (b *testbed) start(t *testing.T, config string, env ...string) *process {
 	return p
 }
 
-// startCommand starts a command that is, or becomes, a switch, likewise.
+// startCommand starts a command that is, or becomes, a switch, in the same way.
 func (b *testbed) startCommand(t *testing.T, p *process, env ...string) {
 	t.Helper()
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
@@ -203,24 +203,24 @@ func testFrame(to, from byte, n uint32) []byte {
 	return f
 }
 
-// exchange sends n frames each way, one after the other, and expects each at the
+// exchange sends n frames in each direction, one after the other, and expects each at the
 // far end.
 func (b *testbed) exchange(t *testing.T, n int) {
 	t.Helper()
 	a, z := b.hosts[0].Packet(t), b.hosts[1].Packet(t)
 	buf := make([]byte, 2048)
 	for i := range n {
-		for _, way := range []struct {
+		for _, direction := range []struct {
 			from, to *netns.PacketSocket
 			frame    []byte
 		}{{a, z, testFrame(2, 1, uint32(i))}, {z, a, testFrame(1, 2, uint32(i))}} {
-			if err := way.from.Send(way.frame); err != nil {
+			if err := direction.from.Send(direction.frame); err != nil {
 				t.Fatal(err)
 			}
-			if err := way.to.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			if err := direction.to.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 				t.Fatal(err)
 			}
-			if n, err := way.to.Receive(buf); err != nil || !bytes.Equal(buf[:n], way.frame) {
+			if n, err := direction.to.Receive(buf); err != nil || !bytes.Equal(buf[:n], direction.frame) {
 				t.Fatalf("frame %d: got %x, %v", i, buf[:max(n, 0)], err)
 			}
 		}
@@ -320,7 +320,7 @@ func TestShowFdb(t *testing.T) {
 	b.start(t, b.config(t, "s1", `"patch"]`, `"l2"]`, "[stages.patch]\npairs = [[\"p0\", \"p1\"]]",
 		"[stages.l2]\n[[stages.l2.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p1\""))
 	b.exchange(t, 1)
-	// Learning is done beside the packet path, soon after.
+	// Learning is done off the packet path, soon after.
 	var fields []string
 	for deadline := time.Now().Add(time.Minute); len(fields) != 20 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		status, stdout, stderr := weir("ctl", "--socket", b.socket("s1"), "show", "fdb")
@@ -345,7 +345,7 @@ func TestShowFdb(t *testing.T) {
 	}
 }
 
-// TestNotify: systemd is told when the switch is ready and when it stops.
+// TestNotify: systemd is notified when the switch is ready and when it stops.
 func TestNotify(t *testing.T) {
 	b := newTestbed(t, 0)
 	path := filepath.Join(b.dir, "notify")
@@ -407,7 +407,7 @@ func expectFaults(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// TestRefusals: what the machine does not allow is told in one sentence with
+// TestRefusals: what the machine does not allow is reported in one sentence with
 // the remedy, and leaves nothing behind.
 func TestRefusals(t *testing.T) {
 	b := newTestbed(t, 0)

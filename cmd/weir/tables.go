@@ -43,7 +43,7 @@ func askRoutes(ctx context.Context, c *control.Client) (json.RawMessage, func(io
 				t.Row(x.Prefix, x.Kind, "-", x.Port)
 			}
 			for i := 0; i < len(x.Hops); {
-				n := i + 1 // a gateway's units of weight stand side by side
+				n := i + 1 // a gateway's units of weight are adjacent
 				for n < len(x.Hops) && x.Hops[n].Address == x.Hops[i].Address && x.Hops[n].Port == x.Hops[i].Port {
 					n++
 				}

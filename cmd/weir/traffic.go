@@ -13,7 +13,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/traffic"
 )
 
-// workloadFlags are the flags that weir gen and weir sink share: both must be told the same.
+// workloadFlags are the flags that weir gen and weir sink share: both need the same.
 type workloadFlags struct {
 	namespace, device string
 	core              int
@@ -48,7 +48,7 @@ func (w *workloadFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&w.UDPChecksum, "udp-checksum", false, "fill in the UDP checksum over IPv4")
 	f.BoolVar(&w.Reversed, "reversed", false, "the answers' direction: source and destination swapped")
 	f.Uint64Var(&w.Seed, "seed", w.Seed, "seed of the draw of flows")
-	f.Uint16Var(&w.Run, "run", w.Run, "number of the run, which tells its packets from others")
+	f.Uint16Var(&w.Run, "run", w.Run, "number of the run, which identifies its packets")
 	f.BoolVar(&w.tai, "tai", false, "send times of CLOCK_TAI, for two machines, not CLOCK_MONOTONIC")
 }
 
@@ -94,7 +94,7 @@ func (w *workloadFlags) workload() (traffic.Workload, error) {
 	return out, errors.Join(errs...)
 }
 
-// capturedSizes tells whether packets have the sizes of a capture.
+// capturedSizes reports whether packets have the sizes of a capture.
 func (w *workloadFlags) capturedSizes() bool { return len(w.sizes) == 1 && w.sizes[0] == "capture" }
 
 // port opens the interface; close its namespace at the end.

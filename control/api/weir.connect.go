@@ -71,15 +71,15 @@ const (
 
 // SwitchClient is a client for the weir.v1.Switch service.
 type SwitchClient interface {
-	// Version tells which program runs.
+	// Version identifies the program.
 	Version(context.Context, *VersionRequest) (*VersionResponse, error)
-	// Report tells everything that the switch counts, at one moment.
+	// Report returns all counters of the switch, at one moment.
 	Report(context.Context, *ReportRequest) (*ReportResponse, error)
 	Ports(context.Context, *PortsRequest) (*PortsResponse, error)
 	Stages(context.Context, *StagesRequest) (*StagesResponse, error)
 	Workers(context.Context, *WorkersRequest) (*WorkersResponse, error)
-	// Metrics tells the counters and gauges that stages and the exporter keep of
-	// their own, telemetry above all.
+	// Metrics returns the counters and gauges of stages and the exporter,
+	// mostly of telemetry.
 	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
 	// Pint tells the live plans, and what the switch has measured itself of all packets. It fails with
 	// failed_precondition without a stage pint. What digests say, service QueryService
@@ -88,13 +88,13 @@ type SwitchClient interface {
 	// Fdb sends the forwarding database in pieces, in no order. It fails with
 	// failed_precondition if no stage of the graph has one.
 	Fdb(context.Context, *FdbRequest) (*connect.ServerStreamForClient[FdbResponse], error)
-	// Config tells the complete configuration that is in force, as TOML.
+	// Config returns the complete configuration in force, as TOML.
 	Config(context.Context, *ConfigRequest) (*ConfigResponse, error)
-	// Acl tells the rules in force and what each matched.
+	// Acl returns the rules in force and what each matched.
 	Acl(context.Context, *AclRequest) (*AclResponse, error)
-	// Routes tells the routes in force, sorted.
+	// Routes returns the routes in force, sorted.
 	Routes(context.Context, *RoutesRequest) (*RoutesResponse, error)
-	// Neighbours tells the stations that the router knows or looks for.
+	// Neighbours returns the stations that the router knows or resolves.
 	Neighbours(context.Context, *NeighboursRequest) (*NeighboursResponse, error)
 }
 
@@ -306,15 +306,15 @@ func (c *_switchClient) Neighbours(ctx context.Context, req *NeighboursRequest) 
 
 // SwitchHandler is an implementation of the weir.v1.Switch service.
 type SwitchHandler interface {
-	// Version tells which program runs.
+	// Version identifies the program.
 	Version(context.Context, *VersionRequest) (*VersionResponse, error)
-	// Report tells everything that the switch counts, at one moment.
+	// Report returns all counters of the switch, at one moment.
 	Report(context.Context, *ReportRequest) (*ReportResponse, error)
 	Ports(context.Context, *PortsRequest) (*PortsResponse, error)
 	Stages(context.Context, *StagesRequest) (*StagesResponse, error)
 	Workers(context.Context, *WorkersRequest) (*WorkersResponse, error)
-	// Metrics tells the counters and gauges that stages and the exporter keep of
-	// their own, telemetry above all.
+	// Metrics returns the counters and gauges of stages and the exporter,
+	// mostly of telemetry.
 	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
 	// Pint tells the live plans, and what the switch has measured itself of all packets. It fails with
 	// failed_precondition without a stage pint. What digests say, service QueryService
@@ -323,13 +323,13 @@ type SwitchHandler interface {
 	// Fdb sends the forwarding database in pieces, in no order. It fails with
 	// failed_precondition if no stage of the graph has one.
 	Fdb(context.Context, *FdbRequest, *connect.ServerStream[FdbResponse]) error
-	// Config tells the complete configuration that is in force, as TOML.
+	// Config returns the complete configuration in force, as TOML.
 	Config(context.Context, *ConfigRequest) (*ConfigResponse, error)
-	// Acl tells the rules in force and what each matched.
+	// Acl returns the rules in force and what each matched.
 	Acl(context.Context, *AclRequest) (*AclResponse, error)
-	// Routes tells the routes in force, sorted.
+	// Routes returns the routes in force, sorted.
 	Routes(context.Context, *RoutesRequest) (*RoutesResponse, error)
-	// Neighbours tells the stations that the router knows or looks for.
+	// Neighbours returns the stations that the router knows or resolves.
 	Neighbours(context.Context, *NeighboursRequest) (*NeighboursResponse, error)
 }
 
@@ -455,7 +455,7 @@ type AdminClient interface {
 	Reload(context.Context, *ReloadRequest) (*ChangeResponse, error)
 	// Clear forgets what a table has learned, or sets counters to zero.
 	Clear(context.Context, *ClearRequest) (*ClearResponse, error)
-	// Trace follows packets through the stages, and tells in words what each did.
+	// Trace follows packets through the stages, and describes what each did.
 	Trace(context.Context, *TraceRequest) (*TraceResponse, error)
 	// Capture sends packets as they are at a stage's edge, until as many were
 	// taken as were asked for, or the client leaves. What the client is too slow for
@@ -568,7 +568,7 @@ type AdminHandler interface {
 	Reload(context.Context, *ReloadRequest) (*ChangeResponse, error)
 	// Clear forgets what a table has learned, or sets counters to zero.
 	Clear(context.Context, *ClearRequest) (*ClearResponse, error)
-	// Trace follows packets through the stages, and tells in words what each did.
+	// Trace follows packets through the stages, and describes what each did.
 	Trace(context.Context, *TraceRequest) (*TraceResponse, error)
 	// Capture sends packets as they are at a stage's edge, until as many were
 	// taken as were asked for, or the client leaves. What the client is too slow for

@@ -883,7 +883,7 @@ type SetRequest struct {
 	Stage  string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"` // "acl"; empty for the ports
 	List   string                 `protobuf:"bytes,2,opt,name=list,proto3" json:"list,omitempty"`   // the key of its list of tables: "rule", "port"
 	Remove bool                   `protobuf:"varint,3,opt,name=remove,proto3" json:"remove,omitempty"`
-	At     int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"` // the element's place, from 1; 0: the end
+	At     int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"` // the element's position, from 1; 0: the end
 	// The element's keys, with values as in the file but without quotes and brackets;
 	// elements of lists are separated by commas.
 	Fields map[string]string `protobuf:"bytes,5,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -2527,7 +2527,7 @@ func (x *MetricsResponse) GetRecords() *Records {
 	return nil
 }
 
-// Records tells where the records go. By kind, made = spooled + lost, and
+// Records reports where the records go. By kind, made = spooled + lost, and
 // spooled + found = sent + waiting + dropped.
 type Records struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2902,7 +2902,7 @@ func (x *RecordDrop) GetLastNs() int64 {
 	return 0
 }
 
-// Metric is one value that a stage keeps of its own.
+// Metric is one value that a stage defines.
 type Metric struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Stage         string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"` // or "telemetry", "control"
@@ -3461,7 +3461,7 @@ type Frames struct {
 	Audited   bool                   `protobuf:"varint,4,opt,name=audited,proto3" json:"audited,omitempty"`
 	Faults    uint64                 `protobuf:"varint,5,opt,name=faults,proto3" json:"faults,omitempty"` // wrong changes of owner, with the audit
 	// The others are known once the switch is closed.
-	Lost          int64 `protobuf:"varint,6,opt,name=lost,proto3" json:"lost,omitempty"`                                       // nobody's
+	Lost          int64 `protobuf:"varint,6,opt,name=lost,proto3" json:"lost,omitempty"`                                       // without an owner
 	HeldByKernel  int64 `protobuf:"varint,7,opt,name=held_by_kernel,json=heldByKernel,proto3" json:"held_by_kernel,omitempty"` // the kernel's until the sockets closed
 	Unconfirmed   int64 `protobuf:"varint,8,opt,name=unconfirmed,proto3" json:"unconfirmed,omitempty"`                         // packets transmitted, but not confirmed
 	unknownFields protoimpl.UnknownFields
@@ -3559,7 +3559,7 @@ type FdbEntry struct {
 	Mac           string                 `protobuf:"bytes,1,opt,name=mac,proto3" json:"mac,omitempty"`    // "02:00:00:00:00:01"
 	Vlan          uint32                 `protobuf:"varint,2,opt,name=vlan,proto3" json:"vlan,omitempty"` // 0 for the untagged VLAN of transparent ports
 	Port          string                 `protobuf:"bytes,3,opt,name=port,proto3" json:"port,omitempty"`
-	AgeNs         int64                  `protobuf:"varint,4,opt,name=age_ns,json=ageNs,proto3" json:"age_ns,omitempty"` // since the station was heard; 0 for static entries
+	AgeNs         int64                  `protobuf:"varint,4,opt,name=age_ns,json=ageNs,proto3" json:"age_ns,omitempty"` // since the station was last seen; 0 for static entries
 	Static        bool                   `protobuf:"varint,5,opt,name=static,proto3" json:"static,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

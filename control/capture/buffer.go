@@ -26,7 +26,7 @@ type Packet struct {
 // Buffer takes packets from all workers of a switch, and gives them to one
 // reader. Workers share its lock, which each only tries: while another has it, or
 // the reader, what comes is counted as dropped after some tries. Captures are for
-// looking, so workers may meet there; without one nobody pays.
+// looking, so workers may contend there; without one there is no cost.
 type Buffer struct {
 	filter  filter.Filter
 	most    int // bytes of each packet

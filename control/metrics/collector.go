@@ -19,8 +19,8 @@ type Switch interface {
 }
 
 // Collector shows a switch's report to Prometheus: weir_port_*, weir_stage_*,
-// weir_worker_* of what every switch has, and weir_STAGE_* of what a stage counts
-// of its own. It asks the switch when it is asked itself, so packets pay nothing.
+// weir_worker_* of what every switch has, and weir_STAGE_* of a stage's own counters.
+// It reads the switch only when scraped, at no cost per packet.
 type Collector struct{ sw Switch }
 
 // NewCollector returns the collector of a switch.
@@ -98,7 +98,7 @@ func (e emitter) port(p *api.Port) {
 	e.counter("port_left_packets_total", "packets left to the kernel, by reason", p.NoSocket, "port", p.Name, "reason", "no_socket")
 }
 
-// own sends what a stage counts of its own.
+// own sends one of a stage's own counters.
 func (e emitter) own(m *api.Metric) {
 	kind := prometheus.CounterValue
 	if m.Gauge {

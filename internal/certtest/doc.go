@@ -1,3 +1,3 @@
 // Package certtest gives tests an authority that signs certificates, and the files that
-// programs are told to read.
+// programs read.
 package certtest

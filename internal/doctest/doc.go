@@ -8,7 +8,7 @@
 //
 //	<!-- doctest: netns -->        needs root; runs in a network namespace of this file's own
 //	<!-- doctest: needs ip -->     runs programs that Debian may lack; skips without them
-//	<!-- doctest: output -->       (console) compares what is printed with what stands there
+//	<!-- doctest: output -->       (console) compares the output with the block
 //	<!-- doctest: exit 2 -->       (sh) ends with this status
 //	<!-- doctest: background X --> (sh) one command, which goes on during the blocks behind
 //	                               it once it printed X, and at SIGTERM ends with status 0

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 var update = flag.Bool("update", false, "write the output of blocks marked so into the documents")
 
-// preamble stands in front of every script. It takes commands back that a
+// preamble precedes every script. It takes commands back that a
 // reader types and a test must not run.
 const preamble = `set -eu -o pipefail
 sudo() { "$@"; }
@@ -210,7 +210,7 @@ func (d *document) require(t *testing.T, b *block) {
 	}
 }
 
-// shell returns a shell for the script, in a process group of its own, so that
+// shell returns a shell for the script, in its own process group, so that
 // all that a block leaves behind can be ended.
 func (d *document) shell(ctx context.Context, script string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-c", preamble+script)
@@ -292,7 +292,7 @@ func TestExecute(t *testing.T) {
 }
 
 // start starts a background block and waits until it printed its text. Its one
-// command takes the shell's place, so that the signal at the end reaches it and
+// command replaces the shell, so that the signal at the end reaches it and
 // the status is its own.
 func (d *document) start(t *testing.T, b *block) {
 	t.Helper()

@@ -14,8 +14,8 @@ var (
 	given = map[int]bool{}
 )
 
-// Address is one of 127.0.0.1 that nobody listens on, and that no other call in this process
-// was or will be given. Its port lies below those that the kernel gives to who asks for any:
+// Address is one of 127.0.0.1 without a listener, and that no other call in this process
+// was or will be given. Its port is below those that the kernel chooses for port 0:
 // between two runs of a server neither a client's connection nor a listener on port 0 takes
 // it. Other processes' tests draw from the same ports, so the draw is not seeded.
 func Address(t testing.TB) string {

@@ -145,7 +145,7 @@ func TestLayers(t *testing.T) {
 				t.Errorf("%s imports %s: %s may import %v, because %s", p.path(), below(imp), l.pkg, l.may, l.why)
 			}
 		}
-		// Tests may join what the code keeps apart, but cmd is nobody's library.
+		// Tests may join what the code keeps apart, but cmd is not a library.
 		for _, imp := range append(p.TestImports, p.XTestImports...) {
 			if ours(imp) && match("cmd/...", below(imp)) && !match("cmd/...", p.path()) {
 				t.Errorf("the tests of %s import %s: nothing imports cmd", p.path(), below(imp))

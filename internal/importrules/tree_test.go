@@ -84,7 +84,7 @@ var forbidden = []struct {
 	word *regexp.Regexp
 	why  string
 }{
-	{regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X|HA` + `CK)\b`), "a promise that nobody holds: do it, or open an issue"},
+	{regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X|HA` + `CK)\b`), "an unkept promise: do it, or open an issue"},
 	{regexp.MustCompile(`/(ho` + `me|Use` + `rs)/[a-z]`), "a path of one machine"},
 	{regexp.MustCompile(`(?i)\b(not implemented|unimplemented) ` + `yet\b`), "what is not there is not in the tree"},
 	{regexp.MustCompile(`<<<<` + `<<< |>>>>` + `>>> `), "a merge that was not finished"},

@@ -17,7 +17,7 @@ func Every(m proto.Message) (json.RawMessage, error) {
 	return writer{every: true}.message(nil, m.ProtoReflect())
 }
 
-// Present is Every without the fields that tell whether they have a value, and have none.
+// Present is Every without the fields with explicit presence that are not set.
 func Present(m proto.Message) (json.RawMessage, error) {
 	return writer{}.message(nil, m.ProtoReflect())
 }

@@ -49,7 +49,7 @@ func Drop(keep []cap.Value) error {
 // setCapabilities gives all threads of the process the permitted and effective
 // capabilities of s, and no inheritable ones (capset(2)). cap.Set.SetProc does the same,
 // but hands the address of a header on its stack through a function value; where the
-// stack then grows on the way to the system call, the kernel reads what lies there now, and
+// stack then grows on the way to the system call, the kernel reads what is there now, and
 // refuses it. Here the compiler sees the conversion in the call itself, and keeps both on
 // the heap.
 func setCapabilities(s *cap.Set) error {

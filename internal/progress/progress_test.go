@@ -25,7 +25,7 @@ func TestLines(t *testing.T) {
 	report(3, 40, "nwps")
 	want := "paper/x: 3 of 40 steps, now nwps, after "
 	for range 2 {
-		if line := <-w; !strings.HasPrefix(line, want) && !strings.HasPrefix(<-w, want) { // one line may be under way
+		if line := <-w; !strings.HasPrefix(line, want) && !strings.HasPrefix(<-w, want) { // one line may be in flight
 			t.Errorf("%q", line)
 		}
 	}
@@ -42,7 +42,7 @@ func TestLines(t *testing.T) {
 		}
 		break
 	}
-	report(40, 40, "") // a late report blocks nobody
+	report(40, 40, "") // a late report does not block
 	select {
 	case line := <-w:
 		t.Errorf("%q after the end", line)

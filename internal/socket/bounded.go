@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// Bounded is a listener whose connections take places. What comes when its places are taken
-// is closed at once, before a byte of it is read.
+// Bounded is a listener with bounded connections. A connection beyond the bound is closed at
+// once, before a byte of it is read.
 type Bounded struct {
 	net.Listener
-	// Take takes a place for a connection, which leave gives back; ok is false if there is
-	// none. It is called by whoever accepts, leave by whoever closes.
+	// Take takes a slot for a connection, which leave gives back; ok is false if there is
+	// none. Take is called on accept, leave on close.
 	Take func(net.Conn) (leave func(), ok bool)
 	// Refused counts a connection that was closed.
 	Refused func()
@@ -24,22 +24,22 @@ func (b *Bounded) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if leave, ok := b.Take(c); ok {
-			return &placed{Conn: c, leave: leave}, nil
+			return &bounded{Conn: c, leave: leave}, nil
 		}
 		b.Refused()
 		_ = c.Close()
 	}
 }
 
-// placed is a connection that has a place until it is closed.
-type placed struct {
+// bounded is a connection that holds a slot until it is closed.
+type bounded struct {
 	net.Conn
 	leave func()
 	once  sync.Once
 }
 
 // Close implements net.Conn.
-func (c *placed) Close() error {
+func (c *bounded) Close() error {
 	c.once.Do(c.leave)
 	return c.Conn.Close()
 }

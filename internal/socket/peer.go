@@ -9,15 +9,15 @@ import (
 
 // Peer is the process at the other end of a unix socket.
 type Peer struct {
-	UID int // -1: the kernel names nobody, as over TCP
-	PID int // 0: of another pid namespace, or nobody
+	UID int // -1: unknown to the kernel, as over TCP
+	PID int // 0: of another pid namespace, or unknown
 }
 
 // PeerOf asks the kernel who connected, of a connection as it came or from a Bounded.
 func PeerOf(c net.Conn) Peer {
 	p := Peer{UID: -1}
-	if placed, ok := c.(*placed); ok {
-		c = placed.Conn
+	if held, ok := c.(*bounded); ok {
+		c = held.Conn
 	}
 	u, ok := c.(*net.UnixConn)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRemoveStale: only a socket that nobody listens on goes.
+// TestRemoveStale: only a socket without a listener is removed.
 func TestRemoveStale(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -50,7 +50,7 @@ func TestRemoveStale(t *testing.T) {
 	dial(t, live)
 }
 
-// TestPeerOf: the kernel names the process of a unix socket, and nobody over TCP.
+// TestPeerOf: the kernel names the process of a unix socket, and none over TCP.
 func TestPeerOf(t *testing.T) {
 	l := listen(t, filepath.Join(t.TempDir(), "s"))
 	b := &Bounded{Listener: l, Take: func(net.Conn) (func(), bool) { return func() {}, true }}
@@ -61,7 +61,7 @@ func TestPeerOf(t *testing.T) {
 	}
 	defer c.Close()
 	want := Peer{UID: os.Geteuid(), PID: os.Getpid()}
-	for _, c := range []net.Conn{c, c.(*placed).Conn} {
+	for _, c := range []net.Conn{c, c.(*bounded).Conn} {
 		if p := PeerOf(c); p != want || !p.Privileged() {
 			t.Errorf("%T: %+v, want %+v", c, p, want)
 		}
@@ -85,7 +85,7 @@ func TestPrivileged(t *testing.T) {
 	}
 }
 
-// TestBounded: a connection beyond the places is closed and counted, and a place that is
+// TestBounded: a connection beyond the slots is closed and counted, and a slot that is
 // left, however often its connection is closed, is one other's.
 func TestBounded(t *testing.T) {
 	var open, refused atomic.Int64
@@ -120,14 +120,14 @@ func TestBounded(t *testing.T) {
 	_ = first.Close()
 	_ = first.Close()
 	if n := open.Load(); n != 0 {
-		t.Errorf("%d places are taken", n)
+		t.Errorf("%d slots are taken", n)
 	}
 	dial(t, b)
 	if c := <-accepted; c != nil {
 		defer c.Close()
 	}
 	if refused.Load() != 1 || open.Load() != 1 {
-		t.Errorf("%d were refused, %d places are taken: want 1 and 1", refused.Load(), open.Load())
+		t.Errorf("%d were refused, %d slots are taken: want 1 and 1", refused.Load(), open.Load())
 	}
 }
 

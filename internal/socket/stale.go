@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What keeps RemoveStale from making room.
+// Reasons why RemoveStale leaves a file.
 var (
-	ErrNotSocket = errors.New("a file that is no socket is in its place")
+	ErrNotSocket = errors.New("a file that is no socket has its path")
 	ErrInUse     = errors.New("a running process listens there")
 )
 
 // dialWait is how long a live server may take to accept.
 const dialWait = time.Second
 
-// RemoveStale removes a socket that nobody listens on. Where nothing is, that is well. A file
+// RemoveStale removes a socket without a listener. A missing one is no error. A file
 // that is no socket stays (ErrNotSocket), and so does a socket that a process answers at
 // (ErrInUse), or may: then the error is that of dialling, a *net.OpError.
 func RemoveStale(path string) error {

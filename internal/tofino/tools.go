@@ -39,7 +39,7 @@ type result struct {
 	lost, err error
 }
 
-// measure builds a program of a folder and reads what its stages need. The folder beside
+// measure builds a program of a folder and reads what its stages need. The folder next to
 // has sources, too.
 func (t tools) measure(p program, source, dir string) (r result) {
 	said, err := t.compile(p, filepath.Join(source, p.name+".p4"), dir)

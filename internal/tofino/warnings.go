@@ -19,17 +19,17 @@ type warnings struct {
 
 type warning struct {
 	kind string // as in --Wwarn=kind, or unnamedKind
-	file string // "" without a place
+	file string // "" without a position
 	line string
 	text string
 }
 
 const unnamedKind = "no kind"
 
-// warningLine is a warning of p4c: place and kind are not always there.
+// warningLine is a warning of p4c: position and kind are not always there.
 var warningLine = regexp.MustCompile(`^(?:(.+)\((\d+)\): )?(?:\[--Wwarn=([\w-]+)\] )?warning: (.*)$`)
 
-// readWarnings sorts what the compiler said of sources that stand in a folder or below.
+// readWarnings sorts what the compiler said of sources in a folder or below.
 func readWarnings(said []byte, sources string) (w warnings) {
 	for line := range bytes.Lines(said) {
 		m := warningLine.FindSubmatch(bytes.TrimRight(line, "\r\n"))
@@ -56,25 +56,25 @@ func readWarnings(said []byte, sources string) (w warnings) {
 }
 
 // String is a line with how many there are of which kinds, and one for each kind and
-// file of the sources with where they stand.
+// file of the sources with their positions.
 func (w warnings) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of the sources, %s of the compiler itself, %d of the assembler\n", kinds(w.ours), kinds(w.compilers), w.assembler)
-	places := map[[2]string][]string{}
+	positions := map[[2]string][]string{}
 	for _, is := range w.ours {
 		where := is.line
 		if is.file == "" {
 			where = is.text
 		}
-		if at := [2]string{is.kind, is.file}; !slices.Contains(places[at], where) {
-			places[at] = append(places[at], where)
+		if at := [2]string{is.kind, is.file}; !slices.Contains(positions[at], where) {
+			positions[at] = append(positions[at], where)
 		}
 	}
-	for _, at := range slices.SortedFunc(maps.Keys(places), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+	for _, at := range slices.SortedFunc(maps.Keys(positions), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
 		if kind, file := at[0], at[1]; file == "" {
-			fmt.Fprintf(&b, "  %s: %s\n", kind, strings.Join(places[at], "; "))
+			fmt.Fprintf(&b, "  %s: %s\n", kind, strings.Join(positions[at], "; "))
 		} else {
-			fmt.Fprintf(&b, "  %s: %s, lines %s\n", kind, file, strings.Join(places[at], " "))
+			fmt.Fprintf(&b, "  %s: %s, lines %s\n", kind, file, strings.Join(positions[at], " "))
 		}
 	}
 	return b.String()

@@ -142,7 +142,7 @@ func Suggest(name string, known []string) string {
 	return "remove it, or choose from " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
 }
 
-// distance counts the edits of one byte that turn a into b, whatever the case
+// distance counts the edits of one byte that turn a into b, ignoring case
 // (Wagner and Fischer, row by row).
 func distance(a, b string) int {
 	a, b = strings.ToLower(a), strings.ToLower(b)

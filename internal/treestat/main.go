@@ -218,7 +218,7 @@ func receiver(method *ast.FuncDecl) string {
 }
 
 // findShapes collects struct types of a flow's path: they, or a struct that they embed, have a field for
-// the flow's hops beside how sure they are. Generated messages count, as readers meet them, too.
+// the flow's hops next to how sure they are. Generated messages count, as readers meet them, too.
 func (t *tree) findShapes(folder string, file *ast.File) {
 	for _, decl := range file.Decls {
 		general, ok := decl.(*ast.GenDecl)

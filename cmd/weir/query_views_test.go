@@ -61,13 +61,13 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// liveCollect is a collector in a process of its own.
+// liveCollect is a collector in its own process.
 type liveCollect struct {
 	url, socket, nats string
 	stderr            lockedBuffer
 }
 
-// startCollect starts a collector on loopback and waits until it is ready. What stands in more is
+// startCollect starts a collector on loopback and waits until it is ready. The text in more is
 // added to its configuration.
 func startCollect(t *testing.T, more string) *liveCollect {
 	t.Helper()
@@ -171,9 +171,9 @@ func (l *liveCollect) publish(t *testing.T, folder string) {
 	}
 }
 
-// TestQueryFaces: a collector answers each kind of question as the folder of the same records
+// TestQueryViews: a collector answers each kind of question as the folder of the same records
 // does, to the letter, by its address and by its socket, once and again.
-func TestQueryFaces(t *testing.T) {
+func TestQueryViews(t *testing.T) {
 	records := t.TempDir()
 	if status, _, stderr := runReplay(t, "--chain", "3", "-c", writeFile(t, measuringSwitch), "--in", flowsCapture(t, 4000), "--records", records); status != 0 {
 		t.Fatal(stderr)
@@ -211,9 +211,9 @@ func TestQueryFaces(t *testing.T) {
 			}
 		}
 	}
-	t.Run("watch", func(t *testing.T) { watchFaces(t, collector, records) })
-	t.Run("faults", func(t *testing.T) { faultFaces(t, collector, records) })
-	t.Run("records", func(t *testing.T) { recordFaces(t, collector, records) })
+	t.Run("watch", func(t *testing.T) { watchViews(t, collector, records) })
+	t.Run("faults", func(t *testing.T) { faultViews(t, collector, records) })
+	t.Run("records", func(t *testing.T) { recordViews(t, collector, records) })
 	t.Run("parquet", func(t *testing.T) {
 		var files [2][]byte
 		for i, from := range [][]string{{"--records", records}, {"--collector", collector.url}} {
@@ -226,13 +226,13 @@ func TestQueryFaces(t *testing.T) {
 			files[i] = b
 		}
 		if !bytes.Equal(files[0], files[1]) {
-			t.Error("the files of both ways differ")
+			t.Error("the files of the command line and the API differ")
 		}
 	})
 }
 
-// recordFaces has the records themselves written, by the collector and by the folder.
-func recordFaces(t *testing.T, collector *liveCollect, records string) {
+// recordViews has the records themselves written, by the collector and by the folder.
+func recordViews(t *testing.T, collector *liveCollect, records string) {
 	table := func(args ...string) (rows int64, switches []string) {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "records.parquet")
@@ -303,8 +303,8 @@ func recordFaces(t *testing.T, collector *liveCollect, records string) {
 	}
 }
 
-// watchFaces watches both ways, and ends as a user would.
-func watchFaces(t *testing.T, collector *liveCollect, records string) {
+// watchViews watches by command line and API, and ends as a user would.
+func watchViews(t *testing.T, collector *liveCollect, records string) {
 	for _, from := range [][]string{{"--records", records}, {"--collector", collector.url}} {
 		cmd := weirCommand(append([]string{"query", "volume", "--watch", "100ms", "--json"}, from...)...)
 		var stderr bytes.Buffer
@@ -329,8 +329,8 @@ func watchFaces(t *testing.T, collector *liveCollect, records string) {
 	}
 }
 
-// faultFaces asks what cannot be answered: both ways say the same, with the same status.
-func faultFaces(t *testing.T, collector *liveCollect, records string) {
+// faultViews asks what cannot be answered: command line and API say the same, with the same status.
+func faultViews(t *testing.T, collector *liveCollect, records string) {
 	for _, c := range []struct {
 		line   string
 		status int
