@@ -41,7 +41,7 @@ type Switch interface {
 	Pint() (r *api.PintReport, ok bool)
 	// Ask answers a question from the digests that ended at the switch, as query.Engine.Ask does.
 	Ask(context.Context, *query.Question) (answer any, err error)
-	// Config tells the complete configuration in force, as TOML.
+	// Config returns the complete configuration in force, as TOML.
 	Config() string
 	// Acl, Routes and Neighbours return tables; ok is false if no stage has them.
 	Acl() (r *api.AclResponse, ok bool)

@@ -30,7 +30,7 @@ func (s *querySpool) add(cmd *cobra.Command) {
 	p.StringVar(&s.Paths, "paths", "", "with --records: `FILE` of the flows' paths (docs/query.md)")
 	p.StringSliceVar(&s.Pint, "pint", nil, "with --records: `FILES` of the paths that sinks decoded: weir ctl show paths --json")
 	p.StringSliceVar(&s.Plans, "plan", nil, "with --records: `FILES` of the plans of the switches' stage pint; without, the built-in one")
-	p.StringVar(&s.Lab, "lab", "", "with --records: lab `FILE` whose switches' routes tell the flows' paths")
+	p.StringVar(&s.Lab, "lab", "", "with --records: lab `FILE` whose switches' routes give the flows' paths")
 	p.Uint64Var(&s.FlowSeed, "seed", 0, "with --records: seed of [stages.parse] in the switches; with --lab its own")
 }
 

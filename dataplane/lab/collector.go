@@ -17,7 +17,7 @@ import (
 )
 
 // Collector is the section [collector]: a collector that all switches of the lab send their records to. It runs in
-// a namespace of its own, in which it listens on the loopback alone; a process of the lab carries connections there
+// its own namespace, in which it listens on the loopback alone; a process of the lab carries connections there
 // from the loopback of each switch, and from this machine's for the page:
 //
 //	s1 127.0.0.1:4222 ──┐
@@ -26,13 +26,13 @@ import (
 type Collector struct {
 	// Listen is the page's address on this machine, on the loopback. Empty: port 9470 if it is free, else another.
 	Listen string `toml:"listen"`
-	// Config is the collector's own configuration, passed on as it stands; the lab adds where it listens, its folder
+	// Config is the collector's own configuration, passed on unchanged; the lab adds where it listens, its folder
 	// and the links where it says nothing about them.
 	Config map[string]any `toml:"config"`
 }
 
 const (
-	// collectorName is the name of the collector's node, and forwardName that of the process beside it.
+	// collectorName is the name of the collector's node, and forwardName that of the forwarding process.
 	collectorName = "collector"
 	forwardName   = "forward"
 

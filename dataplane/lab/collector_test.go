@@ -103,7 +103,7 @@ func duplicate(t *testing.T, file *os.File) int {
 	return fd
 }
 
-// TestForward carries a connection both ways, ends with its context, and refuses what is no listener.
+// TestForward carries a connection in both directions, ends with its context, and refuses what is no listener.
 func TestForward(t *testing.T) {
 	far, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

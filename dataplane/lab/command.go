@@ -64,7 +64,7 @@ func (c *Command) Run(ctx context.Context, file string) error {
 	if c.Linger {
 		options.Linger = func(ctx context.Context, o *Outcome) {
 			printed = true
-			_ = c.print(o, o.WriteText) // where it cannot be written, nobody reads an error
+			_ = c.print(o, o.WriteText) // without a writable output an error cannot be printed either
 			options.Progress.Step("The page is at %s until you press Ctrl-C.", o.Page)
 			<-ctx.Done()
 		}

@@ -25,7 +25,7 @@ type Config struct {
 	// Records keeps the switches' records; it is the default where a switch has a telemetry stage.
 	Records bool `toml:"records"`
 	// Quiet is how long nothing is sent before the first load and behind the last one, so that records of
-	// whole epochs stand around them.
+	// whole epochs surround them.
 	Quiet time.Duration `toml:"quiet"`
 	// Collector has the switches send their records to a collector; nil: they keep them in files.
 	Collector *Collector `toml:"collector"`
@@ -50,7 +50,7 @@ type Host struct {
 // Switch is a namespace in which a switch runs.
 type Switch struct {
 	Name string `toml:"name"`
-	// Kind is KindWeir (also if empty), or KindBMv2: the P4 program runs on BMv2 in the switch's place.
+	// Kind is KindWeir (also if empty), or KindBMv2: the P4 program runs on BMv2 instead of the switch.
 	Kind string `toml:"kind"`
 	// Program is the P4 program of a switch on BMv2, its source or the compiled JSON; empty: ours,
 	// p4/v1model/weir.p4. A relative name counts from the working directory.
@@ -59,7 +59,7 @@ type Switch struct {
 	QueueRates map[string]int64 `toml:"queue_rates"`
 	// Graph is short for config.switch.graph.
 	Graph []string `toml:"graph"`
-	// Config is the switch's own configuration, passed on as it stands; the lab
+	// Config is the switch's own configuration, passed on unchanged; the lab
 	// adds name, control socket and ports where it says nothing about them.
 	Config map[string]any `toml:"config"`
 }
@@ -108,7 +108,7 @@ type Traffic struct {
 	Size int `toml:"size"`
 	// Rate in packets per second. (udp, flows)
 	Rate int `toml:"rate"`
-	// Window is how many packets, or of TCP how many bytes of each stream, may be under way.
+	// Window is how many packets, or of TCP how many bytes of each stream, may be in flight.
 	Window int `toml:"window"`
 	// Bytes to transfer, over all streams. (tcp)
 	Bytes int64 `toml:"bytes"`
@@ -122,7 +122,7 @@ type Traffic struct {
 	Seed         uint64  `toml:"seed"`
 	// Port is the destination port. (flows)
 	Port int `toml:"port"`
-	// Group is a word that this load shares with those beside it in the file that run at the same time. (udp, flows)
+	// Group is shared by adjacent loads of the file that run at the same time. (udp, flows)
 	Group string `toml:"group"`
 }
 
@@ -242,7 +242,7 @@ func (c *Config) host(name string) *Host {
 	return nil
 }
 
-// hostIndex is the place of a host in the file, from 0.
+// hostIndex is the index of a host in the file, from 0.
 func (c *Config) hostIndex(name string) int {
 	return slices.IndexFunc(c.Hosts, func(h Host) bool { return h.Name == name })
 }

@@ -44,7 +44,7 @@ type barMeter struct {
 
 func (m *barMeter) Add(n int64) { m.bar.IncrInt64(n) }
 
-// Done leaves the bar where it stands, complete or not.
+// Done leaves the bar as it is, complete or not.
 func (m *barMeter) Done() {
 	m.bar.Abort(false)
 	m.progress.Wait()

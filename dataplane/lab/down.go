@@ -87,7 +87,7 @@ func stopAll(s *state, dir string, stop func(*nodeState) (Exit, error)) ([]Switc
 	return ends, errors.Join(errs...)
 }
 
-// stopRest stops what runs in a lab beside the switches, and behind them, and whatever process the state has missed.
+// stopRest stops the processes of a lab other than the switches, after these, and any process that the state has missed.
 func stopRest(s *state, dir string, stop func(*nodeState) (Exit, error)) error {
 	var errs []error
 	for i := range s.Nodes {

@@ -44,7 +44,7 @@ func stops(t *testing.T, what string, number func() int, want int) {
 }
 
 // The first request is answered before there is a second one; then the window
-// is full, whatever is answered.
+// is full, regardless of answers.
 func TestFirstRequestAlone(t *testing.T) {
 	const count, size = 100, 16
 	host := &echoHost{requests: make(chan []byte, count)}
@@ -60,7 +60,7 @@ func TestFirstRequestAlone(t *testing.T) {
 	for i := range count {
 		host.answer(p)
 		if i%10 == 0 {
-			stops(t, fmt.Sprintf("requests under way after %d answers", i+1), waiting, min(size, count-1-i))
+			stops(t, fmt.Sprintf("requests in flight after %d answers", i+1), waiting, min(size, count-1-i))
 		}
 	}
 	if err := <-ended; err != nil || p.track.received != count || p.track.wrong != 0 {
@@ -91,7 +91,7 @@ func TestFirstDatagramAlone(t *testing.T) {
 	under := func() int { return int(conn.written.Load() - received.Load()) }
 	stops(t, "datagrams before the first arrived", under, 1)
 	received.Store(1)
-	stops(t, "datagrams under way", under, 16)
+	stops(t, "datagrams in flight", under, 16)
 	for conn.written.Load() < 100 {
 		received.Store(conn.written.Load())
 		time.Sleep(time.Millisecond)

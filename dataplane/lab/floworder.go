@@ -110,7 +110,7 @@ type LoadCount struct {
 	Flows []FlowCount `json:"flows"`
 }
 
-// counts tells for each flow what was sent and what the tracker saw.
+// counts returns for each flow what was sent and what the tracker saw.
 func (l *load) counts(frames *flowFrames, track *tracker, sent uint64) *LoadCount {
 	c := &LoadCount{From: l.From, To: l.To, Flows: make([]FlowCount, l.Flows)}
 	for i := range sent {

@@ -21,7 +21,7 @@ import (
 //	Ethernet 14 | IPv4 20 | UDP 8 | packet number 8 | mark 4 | filling
 //
 // The number is of the load in the file (16 bits) and of the packet in the load (48), so the first 8 bytes
-// behind the headers tell all packets of a lab apart.
+// behind the headers distinguish all packets of a lab.
 //
 // Addresses are of 198.18.0.0/15, which RFC 2544 keeps for benchmarks, so no host's stack answers: to the
 // n-th host of the file, counted from 0, go packets to 198.19.n.1, and its own come from the 1,024 addresses
@@ -30,7 +30,7 @@ const (
 	flowHeaders  = 14 + 20 + 8
 	minFlowFrame = flowHeaders + 4 + 8
 	maxFlows     = 1 << 24
-	flowMark     = 0x77656972 // tells our frames from any other ones
+	flowMark     = 0x77656972 // marks our frames
 	flowTTL      = 64
 	flowBatch    = 64       // frames in one system call
 	flowBurst    = 128      // most frames that a late sender catches up at once
@@ -142,10 +142,10 @@ func (l *load) flows(ctx context.Context, r *Result) error {
 	return errors.Join(sendErr, recvErr, err)
 }
 
-// The first packets go a few at a time: routers on the way may have to ask for their neighbours, for each of several
-// equal ways, and have room for a few packets only while they wait.
+// The first packets go a few at a time: routers may have to ask for their neighbours, for each of several
+// equal paths, and have room for a few packets only while they wait.
 const (
-	learning = 8   // packets under way
+	learning = 8   // packets in flight
 	learnt   = 256 // packets received
 )
 
@@ -277,7 +277,7 @@ func (s *flowSink) accept(frame []byte) {
 	}
 	i := binary.BigEndian.Uint64(frame[flowHeaders:])
 	if s.shared && i&^packetNumber != s.frames.load {
-		return // of another load, which has a sink of its own here
+		return // of another load, which has its own sink here
 	}
 	i &= packetNumber
 	s.frames.number(s.want, i)

@@ -74,10 +74,10 @@ func accept(ctx context.Context, listener net.Listener, to string) {
 // carry passes bytes on in both directions until both have ended.
 func carry(a, b *net.TCPConn) {
 	var both sync.WaitGroup
-	for _, way := range [][2]*net.TCPConn{{a, b}, {b, a}} {
+	for _, direction := range [][2]*net.TCPConn{{a, b}, {b, a}} {
 		both.Go(func() {
-			_, _ = io.Copy(way[1], way[0])
-			_ = way[1].CloseWrite()
+			_, _ = io.Copy(direction[1], direction[0])
+			_ = direction[1].CloseWrite()
 		})
 	}
 	both.Wait()

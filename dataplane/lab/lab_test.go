@@ -89,8 +89,8 @@ count = 5000
 rate = 10_000
 `
 
-// newLab writes and reads a lab file of a name of its own, and sees to it that
-// nothing of it remains. The test runs beside others, as it waits most of the time.
+// newLab writes and reads a lab file with a unique name, and removes the lab at the
+// end. The test runs in parallel to others, as it waits most of the time.
 func newLab(t *testing.T, text string) (c *Config, file string) {
 	t.Helper()
 	t.Parallel()
@@ -397,7 +397,7 @@ func crash(t *testing.T, c *Config, file string, delay time.Duration) {
 	time.Sleep(delay)
 }
 
-// TestInterruptedTests ends a test run while it has a lab up, whose switches are in sessions of their own and outlive their
+// TestInterruptedTests ends a test run while it has a lab up, whose switches are in their own sessions and outlive their
 // lab's maker: they do not outlive the tests.
 func TestInterruptedTests(t *testing.T) {
 	const labVariable = "WEIR_TEST_LAB"

@@ -31,7 +31,7 @@ var echoes = map[int]echo{
 
 const (
 	echoHeader  = 8           // bytes: type, code, checksum, identifier, sequence number
-	pingTimeout = time.Second // after which a place in the window is given up
+	pingTimeout = time.Second // after which a slot of the window is given up
 )
 
 // ping sends echo requests from the source's stack and checks every reply of
@@ -70,7 +70,7 @@ func (l *load) ping(ctx context.Context, r *Result) error {
 	return errors.Join(sendErr, recvErr)
 }
 
-// pinger is one ping under way: one goroutine sends, one receives.
+// pinger is one running ping: one goroutine sends, one receives.
 type pinger struct {
 	*load
 	kind   echo
@@ -80,7 +80,7 @@ type pinger struct {
 	began  time.Time
 	sent   atomic.Uint64
 	sentAt []atomic.Int64 // ns after began, per packet
-	window chan struct{}  // holds one token per packet under way
+	window chan struct{}  // holds one token per packet in flight
 
 	// the receiver's
 	mu    sync.Mutex // guards track against drain
@@ -116,7 +116,7 @@ func (p *pinger) send(ctx context.Context) error {
 		patience.Reset(pingTimeout)
 		select {
 		case p.window <- struct{}{}:
-		case <-patience.C: // a packet was lost: go on without its place
+		case <-patience.C: // a packet was lost: go on without its slot
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -150,7 +150,7 @@ func (p *pinger) receive() error {
 	}
 }
 
-// accept counts one reply. One whose number cannot be told, or whose bytes differ, is wrong.
+// accept counts one reply. One whose number cannot be read, or whose bytes differ, is wrong.
 func (p *pinger) accept(m, buf []byte) {
 	if len(m) < echoHeader+8 {
 		p.track.wrong++
@@ -171,11 +171,11 @@ func (p *pinger) accept(m, buf []byte) {
 	}
 	p.rtts = append(p.rtts, int64(time.Since(p.began))-p.sentAt[i].Load())
 	p.meter.Add(1)
-	places := 1
+	slots := 1
 	if p.track.received == 1 {
-		places = p.Window
+		slots = p.Window
 	}
-	for range places {
+	for range slots {
 		select {
 		case <-p.window:
 		default:
@@ -183,7 +183,7 @@ func (p *pinger) accept(m, buf []byte) {
 	}
 }
 
-// drain waits for what is under way.
+// drain waits for packets in flight.
 func (p *pinger) drain(ctx context.Context) {
 	for deadline := time.Now().Add(drainWait); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
 		p.mu.Lock()

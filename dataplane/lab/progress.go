@@ -1,6 +1,6 @@
 package lab
 
-// Progress hears what a lab is doing. All methods are called from one goroutine at a time.
+// Progress receives what a lab is doing. All methods are called from one goroutine at a time.
 type Progress interface {
 	// Step says what begins now.
 	Step(format string, args ...any)
@@ -14,7 +14,7 @@ type Meter interface {
 	Done()
 }
 
-// silent is the Progress that nobody watches.
+// silent is the Progress that shows nothing.
 type silent struct{}
 
 func (silent) Step(string, ...any)       {}

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// maxQueueRate is the highest of [Switch.QueueRates]: what BMv2 can tell from no limit.
+// maxQueueRate is the highest of [Switch.QueueRates]: what BMv2 distinguishes from no limit.
 const maxQueueRate = 1_000_000_000
 
 // validateQueueRates checks that the ports are there, and that the switch has such queues.

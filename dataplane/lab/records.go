@@ -32,7 +32,7 @@ func recordsPath(runDirectory, keep string) string {
 	return filepath.Join(runDirectory, "records")
 }
 
-// Names of what a run leaves beside the records.
+// Names of what a run leaves next to the records.
 const (
 	// TruthFile has a [LoadCount] for each load of kind "flows".
 	TruthFile = "truth.json"
@@ -70,7 +70,7 @@ func (l *Lab) spool() string {
 	return l.records
 }
 
-// writeTruth writes what the far ends counted beside the records.
+// writeTruth writes what the receivers counted next to the records.
 func (l *Lab) writeTruth(results []Result) ([]LoadCount, error) {
 	truth := []LoadCount{}
 	for i := range results {

@@ -47,12 +47,12 @@ type state struct {
 type nodeState struct {
 	Name      string     `json:"name"`
 	Kind      string     `json:"kind"`      // host, switch, bridge, relay, collector or forward
-	Namespace string     `json:"namespace"` // empty: it has none of its own
+	Namespace string     `json:"namespace"` // empty: it has none
 	Process   process.ID `json:"process"`   // zero: none, or it died before it was noted
 }
 
 // runs reports whether a process runs in the node, and reports reports whether that is a switch, or a relay, which
-// tells what became of packets.
+// reports what became of packets.
 func (n *nodeState) runs() bool {
 	return n.reports() || n.Kind == collectorName || n.Kind == forwardName
 }
@@ -86,7 +86,7 @@ func makeRunDirectory(name string) (*runDirectory, error) {
 // lockRunDirectory locks the folder of a lab that exists.
 func lockRunDirectory(name string) (*runDirectory, error) {
 	path := directoryOf(name)
-	// Not the folder itself: whoever listens on a socket in it may lock that.
+	// Not the folder itself: a listener of a socket in it may lock that.
 	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("lab %s: %w", name, ErrNotUp)

@@ -107,7 +107,7 @@ func addPorts(given []map[string]any, ends []portEnd) []map[string]any {
 	return ports
 }
 
-// subtable returns a copy of the table at key, and puts the copy in its place. What is no table
+// subtable returns a copy of the table at key, and replaces the table with the copy. What is no table
 // stays, for the switch to complain about.
 func subtable(t map[string]any, key string) map[string]any {
 	sub, isTable := t[key].(map[string]any)

@@ -64,7 +64,7 @@ ageing = "5s"
 				table{"name": "p0", "interface": "p0", "queues": int64(4)}),
 			"stages": table{"l2": table{"ageing": "5s"}},
 		}},
-		{"pairs of its own", `
+		{"own pairs", `
 [[switch]]
 name = "s1"
 graph = ["patch"]

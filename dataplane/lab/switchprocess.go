@@ -51,7 +51,7 @@ func configPath(dir, name string) string { return filepath.Join(dir, name+".toml
 func logPath(dir, name string) string    { return filepath.Join(dir, name+".log") }
 func outputPath(dir, name string) string { return filepath.Join(dir, name+".out") }
 
-// startSwitch starts a switch in its namespace, in a session of its own, so that neither an
+// startSwitch starts a switch in its namespace, in its own session, so that neither an
 // interrupt at the terminal nor the end of this process reaches it. Its log goes to NAME.log,
 // its report to NAME.out.
 func startSwitch(ns *netns.Namespace, command []string, dir, name string) (*switchProcess, error) {
@@ -61,7 +61,7 @@ func startSwitch(ns *netns.Namespace, command []string, dir, name string) (*swit
 // firstExtra is the descriptor of the first file that startProcess passes on.
 const firstExtra = 4
 
-// startProcess starts whatever keeps a switch's contract: it says when it is ready, and ends at SIGTERM.
+// startProcess starts a program with a switch's contract: it reports when it is ready, and ends at SIGTERM.
 func startProcess(ns *netns.Namespace, command []string, dir, name string, files ...*os.File) (*switchProcess, error) {
 	fail := func(err error) (*switchProcess, error) { return nil, fmt.Errorf("start %s: %w", name, err) }
 	out, err := os.Create(outputPath(dir, name))

@@ -26,7 +26,7 @@ const (
 // tcp transfers bytes over the two kernels' TCP, in parallel streams. Each end hashes
 // what it wrote or read; the hashes must be equal.
 //
-// The streams' buffers hold one window, so no more than that is ever under way: a
+// The streams' buffers hold one window, so no more than that is ever in flight: a
 // loss is then the network's fault, not the sign of a full queue by which TCP finds its rate.
 func (l *load) tcp(ctx context.Context, r *Result) error {
 	listener, err := l.listenTCP(ctx)

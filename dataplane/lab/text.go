@@ -60,21 +60,21 @@ func mark(ok bool) string {
 	return "FAIL"
 }
 
-// sentence tells a result in one line.
+// sentence is a result in one line.
 func (r *Result) sentence() string {
-	way := fmt.Sprintf("%-5s %s -> %s", r.Kind, r.From, r.To)
+	direction := fmt.Sprintf("%-5s %s -> %s", r.Kind, r.From, r.To)
 	var s string
 	switch r.Kind {
 	case KindTCP:
 		s = fmt.Sprintf("%s  IPv%d: %d of %d bytes in %d streams, %.2f Gbit/s, %d segments sent again, %s",
-			way, r.Family, r.Received, r.Sent, r.Flows, r.GbitPerSec, r.Retransmitted, r.digestWord())
+			direction, r.Family, r.Received, r.Sent, r.Flows, r.GbitPerSec, r.Retransmitted, r.digestWord())
 	case KindPing:
 		s = fmt.Sprintf("%s  IPv%d: %d of %d answered, round trip %.0f us median, %.0f us at most",
-			way, r.Family, r.Received, r.Sent, r.RTTMedianUs, r.RTTMaxUs)
+			direction, r.Family, r.Received, r.Sent, r.RTTMedianUs, r.RTTMaxUs)
 	case KindFlows:
-		s = fmt.Sprintf("%s  %d of %d packets of %d flows at %.0f packets/s", way, r.Received, r.Sent, r.Flows, r.PacketsPerSec)
+		s = fmt.Sprintf("%s  %d of %d packets of %d flows at %.0f packets/s", direction, r.Received, r.Sent, r.Flows, r.PacketsPerSec)
 	default:
-		s = fmt.Sprintf("%s  IPv%d: %d of %d packets at %.0f packets/s", way, r.Family, r.Received, r.Sent, r.PacketsPerSec)
+		s = fmt.Sprintf("%s  IPv%d: %d of %d packets at %.0f packets/s", direction, r.Family, r.Received, r.Sent, r.PacketsPerSec)
 	}
 	if r.Kind != KindTCP {
 		s += fmt.Sprintf("; lost %d, duplicated %d, reordered %d, wrong %d", r.Lost, r.Duplicated, r.Reordered, r.Wrong)
@@ -211,7 +211,7 @@ func (s *Status) WriteText(w io.Writer) error {
 	return err
 }
 
-// writeEnds tells how switches ended, one line each.
+// writeEnds writes how switches ended, one line each.
 func writeEnds(w io.Writer, ends []SwitchEnd) {
 	for _, e := range ends {
 		how := "ended at SIGTERM"

@@ -23,8 +23,8 @@ type Result struct {
 	Flows  int    `json:"flows,omitempty"` // or TCP streams
 
 	Sent       uint64 `json:"sent"`       // packets; of TCP, bytes
-	Received   uint64 `json:"received"`   // likewise
-	Lost       uint64 `json:"lost"`       // likewise
+	Received   uint64 `json:"received"`   // as Sent
+	Lost       uint64 `json:"lost"`       // as Sent
 	Duplicated uint64 `json:"duplicated"` // arrived again
 	Reordered  uint64 `json:"reordered"`  // arrived behind a later packet of the same flow
 	Wrong      uint64 `json:"wrong"`      // arrived with other bytes; of TCP, streams with another SHA-256
@@ -73,7 +73,7 @@ func (l *Lab) Traffic(ctx context.Context, t Traffic) Result {
 	return l.traffic(ctx, t, 0, l.progress)
 }
 
-// traffic carries out the n-th load of the file. Loads may run at a time, each with a progress of its own.
+// traffic carries out the n-th load of the file. Loads may run at a time, each with its own progress.
 func (l *Lab) traffic(ctx context.Context, t Traffic, n int, progress Progress) Result {
 	from, to := l.config.host(t.From), l.config.host(t.To)
 	r := Result{Kind: t.Kind, From: t.From, To: t.To, Family: t.family(from, to)}
@@ -147,7 +147,7 @@ func fill(buf []byte, i uint64) {
 	}
 }
 
-// tracker tells new packets from repeated and overtaken ones, exactly. It is not safe for concurrent use.
+// tracker distinguishes new, repeated and overtaken packets exactly. It is not safe for concurrent use.
 type tracker struct {
 	seen    []uint64 // one bit per packet
 	highest []int64  // per flow: the latest packet so far, or -1
@@ -200,7 +200,7 @@ func (t *tracker) report(r *Result, sent uint64) {
 }
 
 // window paces a load and bounds its packets in flight, by what the far end has counted. The hosts' processes share
-// the machine with the switches, and the queues on the way are finite: a load that runs on while a
+// the machine with the switches, and queues are finite: a load that runs on while a
 // switch waits for a processor would measure the machine's other work, not the switch.
 type window struct {
 	pacer    traffic.Pacer

@@ -27,11 +27,11 @@ type Options struct {
 	// Command starts a switch; "-c FILE --report json" is appended. Empty: this
 	// program's own "switch" command.
 	Command []string
-	// Progress, if not nil, hears what is being done.
+	// Progress, if not nil, receives each step.
 	Progress Progress
 	// Keep is an empty or a new folder in which the switches' records are left; empty: they go with the lab.
 	Keep string
-	// Examine, if not nil, is asked by [Run] what the records tell, before they go.
+	// Examine, if not nil, is called by [Run] to examine the records, before they are removed.
 	Examine func(context.Context, *Evidence) (Answers, error)
 	// Linger, if not nil, is called by [Run] with the outcome while a collector's page is still there, and returns when that
 	// may go.
@@ -168,7 +168,7 @@ func (l *Lab) cableEnd(endpoint string) cableEnd {
 func (l *Lab) makeCables(context.Context) error {
 	for i, link := range l.config.Links {
 		a, b := l.cableEnd(link.Endpoints[0]), l.cableEnd(link.Endpoints[1])
-		// Addresses of one's own choice keep captures of two runs alike.
+		// Fixed addresses keep captures of two runs equal.
 		macA, macB := netns.HardwareAddr(uint32(2*i)), netns.HardwareAddr(uint32(2*i+1))
 		err := netns.AddVeth(netns.End{Namespace: a.ns, Name: a.iface, MAC: macA},
 			netns.End{Namespace: b.ns, Name: b.iface, MAC: macB},
@@ -245,7 +245,7 @@ func (l *Lab) startSwitches(ctx context.Context) error {
 	return nil
 }
 
-// commandOf starts a switch: the program itself, or what runs BMv2 in its place.
+// commandOf starts a switch: the program itself, or what runs BMv2 instead.
 func (l *Lab) commandOf(s *Switch) []string {
 	if s.Kind != KindBMv2 {
 		return l.command

@@ -22,7 +22,7 @@ const maxCapture = 2 << 30
 // A replayed packet has the bytes of the capture, and nothing of a [Mark]: most packets have no room for one,
 // and a changed payload would need other checksums and lengths, so it would not be that packet any more. A sink counts
 // replayed packets as foreign. Where loss, order and latency are asked for, a Workload with the
-// capture's sizes tells them.
+// capture's sizes selects them.
 type Capture struct {
 	memory  []byte
 	ends    []int    // of packet i in memory

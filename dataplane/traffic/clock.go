@@ -25,7 +25,7 @@ func newClock(c Clock) (*clock, error) {
 }
 
 // sync measures the offset, keeping the narrowest of some tries. CLOCK_TAI is slewed,
-// so whoever uses it for long calls sync from time to time.
+// so long-running callers call sync from time to time.
 func (k *clock) sync() error {
 	narrowest := time.Duration(math.MaxInt64)
 	for range 8 {

@@ -47,7 +47,7 @@
 //	300 kpps, AF_PACKET sink on core 1                 no loss
 //	  the same, receive thread on core 1               0.2 to 0.7 % refused
 //
-// (Two runs of two seconds each, beside other work on the machine.) The refusals with the receive
+// (Two runs of two seconds each, with other work on the machine.) The refusals with the receive
 // thread on core 0 show the starvation: a task that shares the source's core, be it
 // a receive thread or the switch under test, waits for whole time slices of about 4 ms,
 // in which a paced source overruns the ring. Hence:
@@ -66,7 +66,7 @@
 // # Honesty
 //
 // Sent.Packets counts what was handed to the device. A veth that has no room drops silently;
-// Sent.Refused tells how many from the device's counters, and they are lost as far as the sink
+// Sent.Refused counts them by the device's counters, and they are lost as far as the sink
 // is concerned. With nothing else between source and sink, sent = unique + refused +
 // overflow holds to the packet, and the tests insist on it.
 //

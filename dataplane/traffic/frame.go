@@ -25,7 +25,7 @@ var be = binary.BigEndian
 //	| magic | sequence no | run | send time in ns |   big-endian, the rest is zero
 //
 // Magic and sequence number come first so that the first eight payload bytes
-// differ between packets; the flow is told by the addresses, and its order by the
+// differ between packets; the addresses identify the flow, and its order by the
 // sequence number, which grows within each flow.
 type Mark struct {
 	// Seq counts the packets of a run from 0, modulo 2^48.

@@ -299,7 +299,7 @@ func TestSourcesStopWithTheirContext(t *testing.T) {
 			source := newSource()
 			before, err := sink.Report()
 			must(t, err)
-			go func() { // end the run, which has no end of its own, with its first arrival
+			go func() { // end the run, which has no end, at its first arrival
 				defer cancel()
 				for {
 					r, err := sink.Report()

@@ -17,7 +17,7 @@ import (
 const (
 	// rateShift is the number of fraction bits of times inside the program.
 	rateShift = 16
-	// maxLiveFrame is what one page holds beside headroom and the kernel's tail, in
+	// maxLiveFrame is what one page holds after headroom and the kernel's tail, in
 	// bytes without the frame check sequence (net/bpf/test_run.c, TEST_XDP_FRAME_SIZE).
 	maxLiveFrame = 3000
 	// pacedBatch and floodBatch are the numbers of program calls between two flushes
@@ -175,7 +175,7 @@ func liveState(load Load) bpf.LiveState {
 }
 
 // liveElapsed is the duration where that ended the run. Otherwise it reaches to the
-// last packet, plus the time that packet stands for.
+// last packet, plus the time slot of that packet.
 func liveElapsed(load Load, state *bpf.LiveState) time.Duration {
 	if state.Seq == load.FirstSeq {
 		return load.Duration
@@ -204,7 +204,7 @@ func (s *LiveSource) sendOn(ctx context.Context, load Load) (restarts int, err e
 		defer close(watcher)
 		s.watch(ctx, thread, finished)
 	}()
-	defer func() { // before the thread is handed back no signal may be on its way
+	defer func() { // before the thread is handed back no signal may be pending
 		close(finished)
 		<-watcher
 	}()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Whatever the times at which a source gets to run, no stretch of time holds more packets than
+// At any times at which a source gets to run, no stretch of time holds more packets than
 // rate and catch-up allow, and without hold-ups none is given up.
 func TestPacerBounds(t *testing.T) {
 	for _, rate := range []float64{0.5, 1, 999, 1e5, 2.4e6, 1.488e7} {

@@ -134,7 +134,7 @@ func (s *programSink) specialise() (*ebpf.CollectionSpec, error) {
 func (s *programSink) Close() error { return errors.Join(s.link.Close(), s.objects.Close()) }
 
 // Reset begins to count anew. The packets before it keep their sequence numbers: those that come
-// again or late are still told. Call it while nothing arrives.
+// again or late are still detected. Call it while nothing arrives.
 func (s *programSink) Reset() error {
 	cores, err := ebpf.PossibleCPU()
 	if err != nil {

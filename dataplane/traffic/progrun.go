@@ -12,7 +12,7 @@ import (
 )
 
 // wakeSignal interrupts BPF_PROG_RUN. The Go runtime has a handler for each
-// real-time signal, which does nothing when nobody has asked for the signal.
+// real-time signal, which does nothing without a handler for the signal.
 const wakeSignal = unix.Signal(0x24)
 
 // progRunAttr is the member "test" of union bpf_attr (include/uapi/linux/bpf.h).

@@ -16,7 +16,7 @@ type column struct {
 }
 
 const (
-	// exactRanks flows at the head of Zipf's law have a bucket of their own.
+	// exactRanks flows at the head of Zipf's law have their own bucket.
 	exactRanks = 4096
 	// bucketsPerE is the number of tail buckets while the rank grows by e. Within a
 	// bucket the true probability varies by a factor of at most

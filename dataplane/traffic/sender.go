@@ -42,11 +42,11 @@ func newSender(port Port, w Workload) (*sender, int, error) {
 	return &sender{port: port, writer: writer, clock: clock}, link.Attrs().Index, nil
 }
 
-// pace tells a sending loop when packets are due.
+// pace computes when a sending loop's packets are due.
 type pace interface {
 	// Due is as [Pacer.Due].
 	Due(elapsed uint64, limit int) (n int, wait uint64)
-	// gap is the mean time that a packet stands for.
+	// gap is the mean time between packets.
 	gap() time.Duration
 }
 
@@ -128,7 +128,7 @@ func (s *sender) wait(load Load, elapsed, ns uint64) {
 	_ = unix.Nanosleep(&ts, nil) // a signal only makes the loop look again
 }
 
-// Pacer tells how many packets are due. It is the twin of the pacing in bpf/live.c.
+// Pacer computes how many packets are due. It is the twin of the pacing in bpf/live.c.
 // Times are ns << rateShift after the start.
 type Pacer struct {
 	interval uint64 // 0: always due

@@ -14,7 +14,7 @@ type Report struct {
 	Foreign uint64
 	// Duplicates bear a sequence number that was seen before.
 	Duplicates uint64
-	// Stale packets came so late that duplicates can no longer be told: more than
+	// Stale packets came so late that duplicates can no longer be detected: more than
 	// Window sequence numbers behind the highest. They count as lost.
 	Stale uint64
 	// Reordered packets came behind a later one of their own flow (RFC 4737, type-P-reordered,
@@ -69,7 +69,7 @@ func (r *Report) Rate() float64 {
 
 // SinkOptions choose what a sink looks at beyond counting.
 type SinkOptions struct {
-	// Duplicates are told by a bitmap; without it they pass as packets and the loss is
+	// Duplicates are detected by a bitmap; without it they pass as packets and the loss is
 	// understated by them.
 	Duplicates bool
 	// FlowOrder watches the order within each flow, at four bytes of memory, and a cache miss if

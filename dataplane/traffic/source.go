@@ -48,11 +48,11 @@ func (l Load) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Sent tells what a source did.
+// Sent counts what a source sent.
 type Sent struct {
 	// Packets and Bytes handed to the device, bytes without the frame check
 	// sequence. A veth whose peer's ring is full then refuses a packet without
-	// telling the live-frame source: Refused counts those where the device says so.
+	// notifying the live-frame source: Refused counts those where the device says so.
 	Packets, Bytes uint64
 	// Refused packets, of Packets, were dropped by the sending device itself.
 	Refused uint64

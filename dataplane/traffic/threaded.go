@@ -57,12 +57,12 @@ func ReceiveThreads(port Port) (ids []int, err error) {
 // in Documentation/networking/napi.rst.
 func SetDeferral(port Port, rounds int, flush time.Duration) error {
 	err := port.Namespace.Do(func() error {
-		face, err := napi.Open(port.Interface)
+		device, err := napi.Open(port.Interface)
 		if err != nil {
 			return err
 		}
-		defer face.Close()
-		return face.SetDeferral(napi.Deferral{Rounds: rounds, Flush: flush})
+		defer device.Close()
+		return device.SetDeferral(napi.Deferral{Rounds: rounds, Flush: flush})
 	})
 	if err != nil {
 		return fmt.Errorf("defer the receive work of %s: %w", port, err)
@@ -72,12 +72,12 @@ func SetDeferral(port Port, rounds int, flush time.Duration) error {
 
 // write writes a file of an interface's folder in sysfs.
 func write(name, file, value string) error {
-	face, err := napi.Open(name)
+	device, err := napi.Open(name)
 	if err != nil {
 		return err
 	}
-	defer face.Close()
-	return face.Write(file, value)
+	defer device.Close()
+	return device.Write(file, value)
 }
 
 // Numbers of the netlink family "netdev" (include/uapi/linux/netdev.h).

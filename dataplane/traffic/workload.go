@@ -104,7 +104,7 @@ type Workload struct {
 	Reversed bool
 	// Seed of the draw.
 	Seed uint64
-	// Run tells the packets of one run from those of another.
+	// Run distinguishes the packets of one run from those of another.
 	Run uint16
 	// Clock of the send times.
 	Clock Clock

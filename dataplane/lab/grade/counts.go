@@ -86,7 +86,7 @@ func (g *grader) frequency() error {
 			continue
 		}
 		if from.by == query.BySketch && t.flows == 0 && !located {
-			t.why = "neither PINT, routes nor links tell the flows' paths, along which fragments count"
+			t.why = "neither PINT, routes nor links give the flows' paths, along which fragments count"
 		}
 		g.add(Row{
 			Kind: query.KindFrequency, OK: t.flows > 0 && t.within == t.flows, NotJudged: t.why,

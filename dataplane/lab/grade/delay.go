@@ -28,7 +28,7 @@ const (
 	MostHeldUp = 0.03
 )
 
-// Delay compares what two measurement points tell of a class of flows with what the relay between them did.
+// Delay compares what two measurement points report of a class of flows with what the relay between them did.
 type Delay struct {
 	Relay string        `json:"relay"`
 	From  string        `json:"from"` // measurement points
@@ -60,20 +60,20 @@ func (g *grader) relays() error {
 	}
 	for i := range g.lab.Relays {
 		r := &g.lab.Relays[i]
-		var ports, places []string // of the relay, and the measurement points next to them
+		var ports, points []string // of the relay, and the measurement points next to them
 		for _, l := range g.lab.Config.Links {
 			for side, endpoint := range l.Endpoints {
 				if node, port, _ := strings.Cut(endpoint, ":"); node == r.Name {
-					ports, places = append(ports, port), append(places, g.place(l.Endpoints[1-side]))
+					ports, points = append(ports, port), append(points, g.point(l.Endpoints[1-side]))
 				}
 			}
 		}
 		for from := range ports {
-			if len(ports) != 2 || places[0] == "" || places[1] == "" {
+			if len(ports) != 2 || points[0] == "" || points[1] == "" {
 				continue
 			}
 			for class := range r.Classes {
-				if err := g.relay(r, class, ports[from], places[from], places[1-from]); err != nil {
+				if err := g.relay(r, class, ports[from], points[from], points[1-from]); err != nil {
 					return err
 				}
 			}
@@ -82,8 +82,8 @@ func (g *grader) relays() error {
 	return nil
 }
 
-// place is the measurement point at a switch's port, by the port's number; empty: the endpoint is not a switch's.
-func (g *grader) place(endpoint string) string {
+// point is the measurement point at a switch's port, by the port's number; empty: the endpoint is not a switch's.
+func (g *grader) point(endpoint string) string {
 	node, port, _ := strings.Cut(endpoint, ":")
 	for _, sw := range g.paths.Switches {
 		for number := range sw.Ports {

@@ -185,7 +185,7 @@ func (g *grader) congestion() error {
 		Answer: fmt.Sprintf("median %.3f %% (%.3f to %.3f); 99 %%: %.3f %%", 100*median.Value, 100*median.Low, 100*median.High, 100*top.Value),
 	}
 	if seconds, planned := g.lab.FlowsEnded.Sub(g.lab.FlowsBegan).Seconds(), g.planned(); seconds > mostSlower*planned {
-		r.NotJudged = fmt.Sprintf("the machine held the loads up, which took %.1f s in place of %.1f", seconds, planned)
+		r.NotJudged = fmt.Sprintf("the machine held the loads up, which took %.1f s instead of %.1f", seconds, planned)
 	}
 	g.add(r)
 	return nil

@@ -256,7 +256,7 @@ func TestVerdicts(t *testing.T) {
 			a.(*query.Between).Lost = 10.4
 			return a, nil
 		}, "ok", nil},
-		{"loss is off by little in cells of its own", query.KindLoss, func(a any) (any, error) {
+		{"loss is off by little in its own cells", query.KindLoss, func(a any) (any, error) {
 			a.(*query.Between).Lost = 10.4
 			return a, nil
 		}, "FAIL", func(e *lab.Evidence) { e.Truth[0].Flows = e.Truth[0].Flows[:2] }},

@@ -181,7 +181,7 @@ func List(prefix string) ([]string, error) {
 
 // Do runs f on a thread inside the namespace and returns f's error.
 //
-// f runs in a goroutine of its own, so it must not call testing.T's FailNow, and
+// f runs in its own goroutine, so it must not call testing.T's FailNow, and
 // goroutines that f starts are outside the namespace. If the thread cannot be
 // switched back it is never used again.
 func (ns *Namespace) Do(f func() error) error {

@@ -29,7 +29,7 @@ const (
 	// GRO joins received segments. On a veth it also runs NAPI at that end, which
 	// a peer needs before XDP can redirect frames towards it.
 	GRO
-	// TxVLAN carries the VLAN tag beside the packet. Off puts it into the bytes,
+	// TxVLAN carries the VLAN tag outside the packet. Off puts it into the bytes,
 	// where an XDP program at the peer can see it.
 	TxVLAN
 	// RxVLAN strips the VLAN tag from the bytes on reception.

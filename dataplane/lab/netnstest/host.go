@@ -115,7 +115,7 @@ func Pair(t testing.TB, prefix string, addresses ...string) (a, b *Host) {
 }
 
 // Introduce gives every host permanent neighbour entries for all the others and
-// switches address resolution off, so that nobody ever asks and counters are exact.
+// switches address resolution off, so that no host sends requests and counters are exact.
 func Introduce(t testing.TB, hosts ...*Host) {
 	t.Helper()
 	for _, h := range hosts {

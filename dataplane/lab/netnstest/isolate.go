@@ -30,12 +30,12 @@ var errNotCalled = errors.New("TestMain does not call netnstest.Isolate")
 // notIsolated is why the tests run in the namespaces of others, or nil.
 var notIsolated = errNotCalled
 
-// Isolate, called first by TestMain, moves the test binary into process, mount and network namespaces of its own,
-// with its own /run and temporary files, in memory. Whatever ends the test binary, the kernel then ends
+// Isolate, called first by TestMain, moves the test binary into new process, mount and network namespaces,
+// with its own /run and temporary files, in memory. When the test binary ends in any way, the kernel then ends
 // all that the tests have started and removes all network namespaces that they have made; and two
 // test runs on one machine do not share names, ports or sockets.
 //
-// The tests run in a grandchild of the process that was started: process 1 stands between them, because a test must not
+// The tests run in a grandchild of the process that was started: process 1 is between them, because a test must not
 // have to reap the orphans of its labs. The tests fail if they leave a process or a network namespace behind.
 //
 // Without the privilege to make namespaces, Isolate does nothing, and [Require] skips.
@@ -59,7 +59,7 @@ func Isolate() {
 	os.Exit(exitCode(tests.Wait()))
 }
 
-// Outside is the environment of a test run that a test starts beside its own: it isolates itself again.
+// Outside is the environment of a test run that a test starts: it isolates itself again.
 func Outside() []string { return append(os.Environ(), stageVariable+"=") }
 
 // self is a command that runs the test binary again, in the given stage.
@@ -106,7 +106,7 @@ func beInit() int {
 // temporary is where the tests' files are.
 const temporary = "/run/tmp"
 
-// mountOwn gives the new mount namespace a /proc that shows the new processes, and a /run and temporary files of its own.
+// mountOwn gives the new mount namespace a /proc that shows the new processes, and its own /run and temporary files.
 func mountOwn() error {
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("make all mounts private: %w", err)
@@ -169,10 +169,10 @@ func leftovers() (left []string) {
 	return left
 }
 
-// patience is how long a process may take to end that was killed, or told to.
+// patience is how long a process may take to end after a signal.
 const patience = 5 * time.Second
 
-// processes lists the processes of this process namespace beside the calling one.
+// processes lists the processes of this process namespace except the calling one.
 func processes() (left []string) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range paths {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 // interruptedVariable makes [TestInterrupted] be the one that is interrupted.
 const interruptedVariable = "NETNSTEST_INTERRUPTED"
 
-// TestInterrupted ends test runs in the middle of a test. Their processes end with them, also one in a session of its own,
+// TestInterrupted ends test runs in the middle of a test. Their processes end with them, also one in its own session,
 // and their network namespaces are destroyed: the cable that the parent laid into one vanishes.
 func TestInterrupted(t *testing.T) {
 	Require(t)
@@ -63,7 +63,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// beInterrupted starts a process in a network namespace and a session of its own, listens on a socket, and waits for the end.
+// beInterrupted starts a process in its own network namespace and session, listens on a socket, and waits for the end.
 func beInterrupted(t *testing.T, token string) {
 	ns := New(t, "interrupted")
 	cmd := exec.Command("/bin/sh", "-c", "read line", token)

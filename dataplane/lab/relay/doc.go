@@ -1,4 +1,4 @@
-// Package relay is a cable that delays and loses packets as it is told, and knows
+// Package relay is a cable that delays and loses packets as configured, and knows
 // exactly what it did: the truth for measurements of delay and loss.
 //
 //	port 0 ── receive, with the kernel's time ──> queue by due time ── send, with the time ──> port 1
@@ -10,6 +10,6 @@
 // what was achieved: from the kernel's time of arrival to the reading of the clock
 // before the packet is sent.
 //
-// A direction is one goroutine on a thread of its own. Its queue grows as it
+// A direction is one goroutine on its own thread. Its queue grows as it
 // must: packets of delay times rate.
 package relay

@@ -2,7 +2,7 @@ package relay
 
 import "time"
 
-// parcel is a frame under way. Times are since 1970.
+// parcel is a frame in flight. Times are since 1970.
 type parcel struct {
 	due    time.Duration
 	number uint64 // of equal ones, the first goes first

@@ -38,7 +38,7 @@ type PortReport struct {
 
 // Run relays between two interfaces of the calling thread's network namespace,
 // which all threads of the process share, until ctx ends; then it sends what is
-// under way. It calls ready as soon as it relays.
+// in flight. It calls ready as soon as it relays.
 func Run(ctx context.Context, c *Config, ready func()) (*Report, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("relay %s: %w", c.Name, err)

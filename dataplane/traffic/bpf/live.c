@@ -60,7 +60,7 @@ struct column {
 
 const volatile struct config config;
 struct state state;
-/* Written by user space while the program runs, so it stands alone. */
+/* Written by user space while the program runs, so it is separate. */
 volatile __u64 stop;
 
 struct {

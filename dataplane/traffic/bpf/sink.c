@@ -1,6 +1,6 @@
 //go:build ignore
 
-/* The packet sink: checks the mark, counts, and drops. Whatever does not bear
+/* The packet sink: checks the mark, counts, and drops. A packet that does not bear
  * the mark of this run goes on to the kernel's stack. */
 #include <linux/pkt_cls.h>
 #include "traffic.h"
@@ -10,7 +10,7 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 #define SUB_BITS 7
 #define MAX_EXPONENT 34
 #define BUCKETS ((MAX_EXPONENT - SUB_BITS + 2) << SUB_BITS)
-#define WINDOW_BITS 24 /* sequence numbers within which a duplicate is told */
+#define WINDOW_BITS 24 /* sequence numbers within which a duplicate is detected */
 #define BIN_SHIFT 20   /* a bin of send times is 2^20 ns, about 1.05 ms */
 #define BINS 65536
 #define FLOWS_PER_LINE 16
