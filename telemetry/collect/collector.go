@@ -196,7 +196,7 @@ func (c *Collector) stream(ctx context.Context, js nats_js.JetStream) (nats_js.S
 	}
 	c.note(info)
 	if !info.Created.Equal(c.created) || info.State.LastSeq+1 < c.next {
-		// Another stream, whose numbers say nothing of ours: records are applied once, whoever
+		// Another stream, whose numbers are unrelated: records are applied once, whichever stream
 		// sends them again.
 		if c.started {
 			c.config.Log.Warn("the stream was made anew: it is read from its beginning")

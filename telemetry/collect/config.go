@@ -25,7 +25,7 @@ type NATS struct {
 	// Replicas is how many servers keep each record: 1, 3 or 5.
 	Replicas int `toml:"replicas"`
 	// Sync is how often the own server has its disk write down what it took; 0:
-	// before each acknowledgement. A killed process loses nothing either way, a
+	// before each acknowledgement. A killed process loses nothing in either case, a
 	// machine without power at most so much.
 	Sync time.Duration `toml:"sync"`
 	// TLS has the certificates: of the own server and of its clients' authority, or
@@ -50,7 +50,7 @@ type TLS struct {
 	CA          string `toml:"ca"`          // signs those of the other side
 }
 
-// Cluster is the own server's place among those of other collectors, [nats.cluster].
+// Cluster is the own server's part in a cluster of collectors, [nats.cluster].
 type Cluster struct {
 	// Name is the cluster's, the same in all; empty: the server is alone.
 	Name string `toml:"name"`
@@ -80,7 +80,7 @@ type Client struct {
 
 // The roles of clients.
 const (
-	RoleSwitch    = "switch"    // publishes records of its own number, and reads their acknowledgements
+	RoleSwitch    = "switch"    // publishes records under its number, and reads their acknowledgements
 	RoleCollector = "collector" // reads all records, and makes the stream
 )
 
@@ -162,7 +162,7 @@ func (c *NATS) validateServers() (errs []error) {
 		fault("client: is of the collector's own server, but servers names others: remove one of them")
 	}
 	if (c.User == "") != (c.PasswordFile == "") {
-		fault("user: comes with password_file, and the other way round: set both, or none")
+		fault("user: comes with password_file, and vice versa: set both, or none")
 	}
 	ways := 0
 	for _, w := range []string{c.User, c.TokenFile, c.Credentials} {
@@ -189,14 +189,14 @@ func (c *NATS) validateServer() (errs []error) {
 		fault("listen: other machines reach %s, so both sides must have certificates: set [nats.tls], or listen on 127.0.0.1", c.Listen)
 	}
 	if c.TLS != (TLS{}) && len(c.Clients) == 0 {
-		fault("client: is missing: with [nats.tls] nobody may connect who is not named, add a table [[nats.client]] for each switch")
+		fault("client: is missing: with [nats.tls] only named clients may connect, add a table [[nats.client]] for each switch")
 	}
 	errs = append(errs, c.validateClients()...)
 	errs = append(errs, c.validateCluster()...)
 	return errs
 }
 
-// token is what may stand between two dots of a subject.
+// token is what may be between two dots of a subject.
 var token = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func (c *NATS) validateClients() (errs []error) {

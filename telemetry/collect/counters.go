@@ -71,7 +71,7 @@ func (c *counters) read() (r Counters) {
 	return r
 }
 
-// kindOther stands for what has no kind: messages under subjects of none, and
+// kindOther is for what has no kind: messages under subjects of none, and
 // records of later versions.
 const kindOther = record.Kind(0)
 

@@ -1,5 +1,5 @@
 // Package collect takes the records of a network out of the stream in which they
-// are kept, and gives each to whoever applies it.
+// are kept, and gives each to its consumer.
 //
 //	switches ── publish ──> stream WEIR (JetStream, on disk) ── ordered consumer ──> check ──> Applier
 //	                                                                                  └── Counters
@@ -12,5 +12,5 @@
 // can be believed.
 //
 // Package embed is the server that a collector brings along, package web the HTTP
-// server of its faces.
+// server of its views.
 package collect

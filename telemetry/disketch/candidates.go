@@ -14,7 +14,7 @@ import (
 // fields of the pipeline's flow key, so that one converts to the other. Version 0:
 // the flow has no key, as what is not IP.
 type Key struct {
-	// Src and Dst are the addresses; an IPv4 address stands in the first four
+	// Src and Dst are the addresses; an IPv4 address is in the first four
 	// bytes, with zeros behind.
 	Src, Dst         [16]byte
 	SrcPort, DstPort uint16
@@ -82,7 +82,7 @@ func tableHash(flow uint64) uint64 { return bits.RotateLeft64(flow, 32) }
 
 // offer offers flows of a batch that were counted. Of few, all; of more, about
 // offersPerBatch at equal distances, each for as many as the distance. index
-// tells their places in the caller's batch from base on, nil: they are all of it.
+// gives their positions in the caller's batch from base on, nil: they are all of it.
 func (k *candidates) offer(r *rows, flows []uint64, values []int64, index *[batch]uint8, base int) {
 	values = values[:len(flows)] // BCE
 	step, first := 1, 0

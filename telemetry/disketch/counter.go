@@ -17,7 +17,7 @@ type Counter struct {
 	seen     uint64
 	open     bool // for the subepoch of the last Begin
 
-	// What AddBatch found to be counted, before it is added, and where it stood.
+	// What AddBatch found to be counted, before it is added, and where it was.
 	flows  [batch]uint64
 	values [batch]int64
 	index  [batch]uint8

@@ -35,7 +35,7 @@ type Config struct {
 	Unit Unit
 	// Memory for the cells, in bytes, of one copy. All of it is used.
 	Memory int
-	// Levels of UnivMon; 0 stands for 16.
+	// Levels of UnivMon; 0 means 16.
 	Levels int
 	Epochs Epochs
 	// Seed of the network.
@@ -47,7 +47,7 @@ type Config struct {
 	Target float64
 	// SingleHop counts flows that pass no other switch in two subepochs.
 	SingleHop bool
-	// MaxLog bounds n = 2^x; 0 stands for MaxLog.
+	// MaxLog bounds n = 2^x; 0 means MaxLog.
 	MaxLog uint8
 	// Candidates is for how many flows a row (of UnivMon each level) has room to
 	// remember their keys; 0: none. Records name the flows.
@@ -154,7 +154,7 @@ func NewFragment(c Config) (*Fragment, error) {
 	return &Fragment{config: c, target: c.Target}, nil
 }
 
-// Config returns the configuration, with what stood for defaults.
+// Config returns the configuration, with the defaults filled in.
 func (f *Fragment) Config() Config { return f.config }
 
 // Target is the error aimed at; 0: none is known yet.

@@ -6,7 +6,7 @@ import (
 )
 
 // A noise is what the cells of a row say of the error of its estimates: a cell
-// that the flow shares with nobody holds none, and what another cell holds is a
+// that the flow shares with no other flow holds none, and what another cell holds is a
 // draw from what the flow's own may hold beside it.
 type noise struct {
 	// clean is the share of empty cells.

@@ -19,7 +19,7 @@ import (
 //	body    | 0 0 1 0 ... | 0 -3 200 0 ...     | of one level, and so on
 //	blocks    ^             ^
 //
-// It is immutable, and belongs to whoever has the bytes.
+// It is immutable; the owner of the bytes owns it.
 type packed struct {
 	of        Kind
 	nLevels   int
@@ -37,7 +37,7 @@ type packed struct {
 	scans     []scan    // by level; nil once they are used
 }
 
-// blockCells is after how many cells a place is noted: a power of two. It costs a
+// blockCells is after how many cells a position is noted: a power of two. It costs a
 // sixteenth of the body at most.
 const blockCells = 64
 

@@ -8,7 +8,7 @@ type Segment struct {
 	From, To float64
 }
 
-// Paths says which way flows go: decoded from PINT's digests, recomputed from
+// Paths says which path flows take: decoded from PINT's digests, recomputed from
 // the hashes of ECMP, or read from a file.
 type Paths interface {
 	// Path appends the segments of a flow's path in an epoch to buf, in the order
@@ -17,7 +17,7 @@ type Paths interface {
 	Path(buf []Segment, flow, epoch uint64) []Segment
 }
 
-// PathFunc is a way to know paths that do not change within an epoch, as with
+// PathFunc gives paths that do not change within an epoch, as with
 // recomputed ECMP; nil from it means that the path is not known.
 type PathFunc func(flow uint64) []uint64
 

@@ -17,10 +17,10 @@ type Query struct {
 	// another one know them by other numbers, and are missing.
 	Hash hash.Family
 	Composition
-	// Confidence of the bounds, in (0, 1); 0 stands for 0.95.
+	// Confidence of the bounds, in (0, 1); 0 means 0.95.
 	Confidence float64
 	// Dispersion is the variance over the mean of the number of a flow's packets
-	// in a part of an epoch, 1 if they come independently; 0 stands for 1. It
+	// in a part of an epoch, 1 if they come independently; 0 means 1. It
 	// widens the bounds of what is extrapolated.
 	Dispersion float64
 }
@@ -66,7 +66,7 @@ type Answer struct {
 	// extrapolated within epochs. An epoch without any record counts as 0.
 	Covered float64
 	// Missing does not list gaps of more than 64 epochs of which there are no records
-	// at all; Covered tells of them.
+	// at all; Covered counts them.
 	Missing []Missing
 	// variance of the value, as far as it comes from other flows and from
 	// extrapolation.
@@ -211,7 +211,7 @@ func (a *Asker) epoch(q Query, flow, epoch uint64, paths Paths, missing *[]Missi
 	return a.compose.join(q.Composition, from, to), true
 }
 
-// observed says that the switch at position j of segment i stood in an earlier
+// observed says that the switch at position j of segment i was in an earlier
 // segment, or earlier in this one.
 func (a *Asker) observed(i, j int) bool {
 	sw := a.path[i].Switches[j]

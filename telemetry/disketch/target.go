@@ -21,7 +21,7 @@ type TargetSearch struct {
 	// Paths of flows, to draw from. A switch on its own gives its own id, as often
 	// as a path has hops.
 	Paths [][]uint64
-	// Trials is the number of flows to try out; 0 stands for 4000.
+	// Trials is the number of flows to try out; 0 means 4000.
 	Trials int
 	Seed   uint64
 }

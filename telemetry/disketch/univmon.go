@@ -8,7 +8,7 @@ import (
 )
 
 // ErrNotUnivMon says that a question needs UnivMon's levels.
-var ErrNotUnivMon = errors.New("only fragments of UnivMon tell cardinality, entropy and F2 of all flows")
+var ErrNotUnivMon = errors.New("only fragments of UnivMon estimate cardinality, entropy and F2 of all flows")
 
 // Summary answers questions about all flows of a network: the heavy flows of
 // each level, estimated along their paths, so that a flow counts once however

@@ -25,7 +25,7 @@ type Config struct {
 	User string `toml:"user"`
 	// PasswordFile is a file with the password of the user.
 	PasswordFile string `toml:"password_file"`
-	// TokenFile is a file with a token, in place of a user and a password.
+	// TokenFile is a file with a token, instead of a user and a password.
 	TokenFile string `toml:"token_file"`
 	// Spool is the folder to which records are written; empty: they are dropped, unless there is a
 	// collector, which makes it /var/lib/weir/spool. Several switches may share it, each under its own name.

@@ -19,7 +19,7 @@
 // where found are records that an earlier run left behind, lost are those that the
 // disk did not take, and dropped ones have a reason each.
 //
-// Sent means kept by JetStream. A shipper that does not hear so publishes again,
+// Sent means kept by JetStream. A shipper without an acknowledgement publishes again,
 // and JetStream knows the record by its id. Files are not synced to the disk: a
 // machine that loses its power loses what its kernel had not written yet.
 package export

@@ -120,7 +120,7 @@ func (e *Exporter) lose(t Tally) {
 	e.lost.add(t)
 }
 
-// Lost tells of which epochs the lost records of a kind are.
+// Lost lists of which epochs the lost records of a kind are.
 func (e *Exporter) Lost(k record.Kind) Tally {
 	e.mu.Lock()
 	defer e.mu.Unlock()

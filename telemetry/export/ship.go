@@ -17,7 +17,7 @@ const (
 
 // The times of a shipper.
 const (
-	// ackWait is how long nothing may be heard of what is in flight before all of it is published again; it
+	// ackWait is how long no acknowledgement of what is in flight may arrive before all of it is published again; it
 	// doubles up to maxAckWait while nothing comes. A cluster needs some seconds to find a new leader.
 	ackWait    = 2 * time.Second
 	maxAckWait = 30 * time.Second
@@ -221,7 +221,7 @@ func (s *Shipper) publish(now time.Time) {
 		return
 	}
 	if len(s.flights) == 0 {
-		s.faults = 0 // nobody is left to be tried
+		s.faults = 0 // no server is left to try
 	}
 	s.overdue(now)
 	for i := range s.flights {

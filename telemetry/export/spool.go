@@ -43,7 +43,7 @@ type Spool struct {
 	found, spooled, sent tallies
 	stateChanged         bool
 
-	// more is told of records that may be taken.
+	// more is signalled when records may be taken.
 	more chan struct{}
 }
 
@@ -132,7 +132,7 @@ func (s *Spool) find(f numbered, st state) error {
 }
 
 // cutOff counts what is behind the last whole record of a file: one record that
-// the kill of a switch left in part, or garbage, whose records nobody can count.
+// the kill of a switch left in part, or garbage, whose records cannot be counted.
 func (s *Spool) cutOff(file io.ReaderAt, from, to int64, err error) {
 	reason := DropUnreadable
 	if errors.Is(err, record.ErrShort) {
@@ -268,7 +268,7 @@ func (s *Spool) open() error {
 	return err
 }
 
-// forgetIfDone removes a file that nobody needs any more, and that is not being written.
+// forgetIfDone removes a file that is not needed any more, and that is not being written.
 func (s *Spool) forgetIfDone(x *spooled) {
 	if x.done == x.size && !x.gone && (s.file == nil || x != s.current()) {
 		s.forget(x)
@@ -285,7 +285,7 @@ func (s *Spool) forget(x *spooled) {
 }
 
 // bound removes the oldest files while there is too much. What waits in them is
-// dropped; what the shipper took already is on its way.
+// dropped; what the shipper took already is in flight.
 func (s *Spool) bound() {
 	for s.total > s.limit*files && len(s.kept) > 1 {
 		s.dropRest(s.kept[0], DropFull)
@@ -310,7 +310,7 @@ func (s *Spool) dropRest(x *spooled, reason string) {
 }
 
 // exactRest reads which epochs wait behind those that were taken; if it cannot, it
-// tells those of the whole file.
+// counts those of the whole file.
 func (x *spooled) exactRest() tallies {
 	file, err := os.Open(x.path)
 	if err != nil {

@@ -28,7 +28,7 @@ type window struct {
 	hold    time.Time     // until when nothing is published
 	faults  int           // since something was acknowledged; with any, one record is tried alone
 	heardAt time.Time     // when something was acknowledged, or all was published again
-	wait    time.Duration // how long nothing may be heard
+	wait    time.Duration // how long no acknowledgement may arrive
 	saved   time.Time
 }
 
@@ -82,13 +82,13 @@ func (w *window) heard(now time.Time) {
 // back holds everything back for a while, longer with each fault in turn.
 func (w *window) back(now time.Time) {
 	if now.Before(w.hold) {
-		return // one fault, told of by many records
+		return // one fault, reported for many records
 	}
 	w.faults++
 	w.hold = now.Add(jetstream.Pause(w.faults))
 }
 
-// overdue makes due what seems lost: everything, if nothing was heard for too long;
+// overdue makes due what seems lost: everything, if no acknowledgement arrived for too long;
 // else what others have overtaken, and long ago.
 func (w *window) overdue(now time.Time) {
 	w.wait = max(w.wait, ackWait)

@@ -5,7 +5,7 @@ package hash
 import "golang.org/x/sys/cpu"
 
 // wide says that the processor multiplies eight words of 64 bits at once. It is a
-// variable for tests to compare both ways.
+// variable for tests to compare both.
 var wide = cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasBMI2
 
 // The functions of block_amd64.s hash n >= 1 inputs; each pointer is to as many words.

@@ -11,7 +11,7 @@
 // The functions of the package are XXH64, those of Family are the family's. Hot loops ask once for
 // the family, and call the package's functions if it is XX: the compiler puts these in line. Variable
 // lengths go through Bytes, on github.com/cespare/xxhash; the short fixed
-// lengths of the packet path have functions of their own, without buffers or
+// lengths of the packet path have special functions, without buffers or
 // calls, that give the same value as XXH64 over their words in little-endian
 // order:
 //

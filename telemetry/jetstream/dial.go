@@ -49,7 +49,7 @@ func (o *Options) Dial(more ...nats.Option) (*nats.Conn, error) {
 		nats.MaxPingsOutstanding(2),
 		nats.FlusherTimeout(writeTimeout),
 		nats.ReconnectOnFlusherError(),
-		// Whoever publishes knows what was not acknowledged and says it again.
+		// The publisher knows what was not acknowledged and sends it again.
 		nats.ReconnectBufSize(-1),
 	}
 	if o.Inbox != "" {
@@ -171,14 +171,14 @@ func firstLine(path string) (string, error) {
 	return string(bytes.TrimRight(line, "\r")), nil
 }
 
-// Events are what a connection tells: by goroutines of its own, which must not wait.
+// Events are what a connection reports: on its own goroutines, which must not wait.
 type Events struct {
 	Up    func(server string) // connected, to a server
 	Down  func(err error)     // the connection broke; it will be made again
 	Fault func(err error)     // an attempt to connect failed, or the server refuses something
 }
 
-// Options are those of a connection that tells its events.
+// Options are those of a connection that reports its events.
 func (e Events) Options() []nats.Option {
 	up := func(nc *nats.Conn) { e.Up(nc.ConnectedUrlRedacted()) }
 	return []nats.Option{

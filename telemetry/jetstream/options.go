@@ -63,7 +63,7 @@ func (o *Options) Validate() error {
 		}
 	}
 	if len(ways) > 1 {
-		errs = append(errs, fmt.Errorf("%s: a client proves who it is in one way: keep one of %s", ways[1], strings.Join(ways, ", ")))
+		errs = append(errs, fmt.Errorf("%s: a client authenticates by one method: keep one of %s", ways[1], strings.Join(ways, ", ")))
 	}
 	return errors.Join(errs...)
 }

@@ -5,7 +5,7 @@ const BlockSize = 64
 
 // Block is a batch of packets to add to points, each step taken for all of them
 // together: hashes cost a fraction side by side, and many cells, of a sketch that is
-// larger than the cache, are on their way at once. The zero value is empty. It has
+// larger than the cache, are in flight at once. The zero value is empty. It has
 // one user.
 //
 //	Put x 64 ──> Flow ──> Add: digests ──> row by row: hashes, cells, touch ──> update

@@ -5,7 +5,7 @@ package lds
 import "golang.org/x/sys/cpu"
 
 // wide says that the processor adds the four fields of a cell at once. It is a
-// variable for tests to compare both ways.
+// variable for tests to compare both.
 var wide = cpu.X86.HasAVX2
 
 // The functions of cells_amd64.s take 1 <= n <= BlockSize updates. They check no bounds:

@@ -1,6 +1,6 @@
 package lds
 
-// StepDetector tells when the clock of the timestamps steps, by a second clock
+// StepDetector detects when the clock of the timestamps steps, by a second clock
 // that never does (on Linux CLOCK_TAI beside CLOCK_MONOTONIC). The zero value
 // has a tolerance of 0; set it. It has one user.
 type StepDetector struct {

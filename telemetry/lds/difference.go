@@ -50,7 +50,7 @@ type Limits struct {
 // AnyDelay refuses no delay.
 func AnyDelay() Limits { return Limits{MinNs: math.MinInt64, MaxNs: math.MaxInt64} }
 
-// Difference is what two points tell about one interval. It refers to the
+// Difference is what two points measured in one interval. It refers to the
 // points, which must not change while it is in use, and is itself immutable.
 type Difference struct {
 	sender, receiver *Point

@@ -17,7 +17,7 @@
 //
 // Where both points have the same packets in a cell, the difference of the
 // sums is the sum of the delays, whatever happened between. Count and digest
-// tell whether they have; a cell that fails is refused as a whole. Rows may
+// decide whether they have; a cell that fails is rejected as a whole. Rows may
 // sample, each at its own rate (a bank), so that some cell survives much loss.
 //
 // Points of several workers merge by addition. A switch adds packets by the batch
@@ -28,7 +28,7 @@
 //
 // Deviations from the paper: the digest adds up the packets' hashes instead of
 // combining them by XOR, which would not see a packet that comes three times;
-// rows have packet hashes of their own, as in Section 2.3.4 (Fig. 5 has one for
+// rows have their own packet hashes, as in Section 2.3.4 (Fig. 5 has one for
 // all); counts of sampled rows are divided by the rate wherever cells are
 // compared, which Fig. 6 leaves out; and cells are picked with the noise of
 // sampling in mind, see Difference.Flow.

@@ -15,12 +15,12 @@ const (
 	PaperAlpha = 0.1
 )
 
-// Estimate is what the sketch tells about a flow in an interval. Each part has
+// Estimate is what the sketch estimates of a flow in an interval. Each part has
 // a trust from 0 to 1: the share of the cells behind it that is expected to be
 // the flow's own. A flow that sent nothing has trust near 0, as all of its
 // cells are other flows'.
 type Estimate struct {
-	// HasDelay tells that a cell survived, and MeanNs is its delay, in
+	// HasDelay: a cell survived, and MeanNs is its delay, in
 	// nanoseconds. It is the mean over Sampled packets in Cells cells; a packet
 	// counts once for each row that it was sampled in.
 	HasDelay   bool
@@ -29,7 +29,7 @@ type Estimate struct {
 	Sampled    float64
 	DelayTrust float64
 
-	// HasVariance tells that VarianceNs2 could be had from VarianceFreedom
+	// HasVariance: VarianceNs2 could be had from VarianceFreedom
 	// degrees of freedom; its relative standard error is about
 	// sqrt(2 / VarianceFreedom) for delays without heavy tails.
 	HasVariance     bool
@@ -42,7 +42,7 @@ type Estimate struct {
 	Bytes        float64
 	PacketsTrust float64
 
-	// HasLoss tells that both points saw the whole interval. Lost counts packets
+	// HasLoss: both points saw the whole interval. Lost counts packets
 	// that the receiver did not; duplicates count against them. It is exact if the
 	// flow does not share its cells, in a row that does not sample.
 	HasLoss   bool

@@ -1,22 +1,22 @@
 package lds
 
 // Offset is how far the receiver's clock is ahead of the sender's, in nanoseconds,
-// as far as delays tell: no packet arrives before it leaves, so it is at most the
-// smallest delay that was measured one way, forward, and at least minus the
-// smallest one measured the other way, back,
+// as far as delays bound it: no packet arrives before it leaves, so it is at most the
+// smallest delay that was measured in one direction, forward, and at least minus the
+// smallest one measured in the other, back,
 //
 //	-back <= offset <= forward
 //
-// and in the middle if both ways take equally long. A delay that is measured is the
+// and in the middle if both directions take equally long. A delay that is measured is the
 // true one plus the offset.
 type Offset struct {
-	// HasValue tells that both ways were measured. Value is the middle, and Low the
+	// HasValue:  both ways were measured. Value is the middle, and Low the
 	// lower bound.
 	HasValue   bool
 	Value, Low float64
 	// High is the upper bound.
 	High float64
-	// Moved tells that no offset fits all delays: the clocks moved against each
+	// Moved: no offset fits all delays: the clocks moved against each
 	// other while they were measured.
 	Moved bool
 }

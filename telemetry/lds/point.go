@@ -36,9 +36,9 @@ type Flags uint8
 
 const (
 	// Partial: the point did not see the interval from its beginning to its end,
-	// as after a restart. Counts then tell nothing of loss.
+	// as after a restart. Counts then say nothing about loss.
 	Partial Flags = 1 << iota
-	// Stepped: the point's clock stepped within the interval. Its sums then tell
+	// Stepped: the point's clock stepped within the interval. Its sums then say
 	// nothing of delay.
 	Stepped
 
@@ -169,7 +169,7 @@ func (p *Point) Mark(f Flags) { p.flags |= f & allFlags }
 // Add counts a packet: the hash of its flow's key, its packet id, its arrival
 // on the points' common clock, its length. A timestamp more than half an
 // interval outside the interval is not counted, which spoils the packet's cells
-// for this interval; Outside tells how many there were.
+// for this interval; Outside counts them.
 func (p *Point) Add(flow, id uint64, timeNs int64, bytes uint32) {
 	p.AddWeighted(flow, id, timeNs, bytes, 1)
 }

@@ -46,7 +46,7 @@ type Target struct {
 	// 0 if losses are rare. Virtual is k; 0 has it chosen.
 	Losses  float64
 	Virtual int
-	// IntervalNs and Seed go into the config; 0 stands for a second.
+	// IntervalNs and Seed go into the config; 0 means a second.
 	IntervalNs int64
 	Seed       uint64
 }

@@ -22,8 +22,8 @@ func (c *Cell) in(u Unit) float64 {
 	return float64(c.Count)
 }
 
-// Volumes tells how much flows sent, by one point alone (Section 4.3): each of a
-// flow's rows has at least that, and the rows' own cells tell what others leave there.
+// Volumes estimates how much flows sent, by one point alone (Section 4.3): each of a
+// flow's rows has at least that, and the rows' own cells estimate what others leave there.
 type Volumes struct {
 	point *Point
 	unit  Unit

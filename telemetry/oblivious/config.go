@@ -45,7 +45,7 @@ type Unit uint8
 const (
 	Packets Unit = iota + 1
 	Bytes
-	// Flows counts each flow once: the sampler is given the flow's hash in place
+	// Flows counts each flow once: the sampler is given the flow's hash instead
 	// of a packet id.
 	Flows
 )
@@ -85,7 +85,7 @@ type Config struct {
 	// Size is chi, the entries of a sample: MinSize to maxSize.
 	Size int
 	// Gamma is the share of Size that a sampler has as room beyond it: the more,
-	// the rarer its maintenance. 0 stands for DefaultGamma; at most 4.
+	// the rarer its maintenance. 0 means DefaultGamma; at most 4.
 	Gamma float64
 	// Seed names the member of the hash family Hash that ranks are drawn from.
 	Seed uint64

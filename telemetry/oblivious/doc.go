@@ -21,7 +21,7 @@
 //
 //	DUS   packets only: the hash h itself
 //	UWRA  a packet of w bytes is w entries, with the w order statistics of w
-//	      uniform numbers as ranks: each byte is sampled alike
+//	      uniform numbers as ranks: each byte is sampled with equal probability
 //	NWPS  one entry with rank h/w, priority sampling: each packet by its size
 //
 // Ranks here are kept when small. The paper's priority w/h is kept when large,

@@ -31,7 +31,7 @@ func (s *Sample) Frequency(of Unit, delta float64, flow Key) (Estimate, error) {
 func (s *Sample) DistinctFlows(delta float64) (Estimate, error) { return s.Volume(Flows, delta) }
 
 // Subset estimates the volume of a set of flows. It is unbiased: an entry
-// stands for as many as its probability of being sampled says (Horvitz and
+// counts as many as its probability of being sampled says (Horvitz and
 // Thompson, 1952), and given the other entries, that is the probability of a
 // rank below the threshold.
 func (s *Sample) Subset(of Unit, delta float64, in In) (Estimate, error) {
@@ -72,7 +72,7 @@ func (s *Sample) Share(of Unit, delta float64, in In) (Estimate, error) {
 }
 
 // EffectiveSize is how many entries a uniform sample has that is as good: the
-// volume over the most that one entry stands for. Of a simple or improved merge in
+// volume over the most that one entry weighs. Of a simple or improved merge in
 // its own unit that is the number of entries, but for the large packets of NWPS,
 // which are certain and count as if they were sampled. The largest integer stands for a
 // sample that lacks nothing.
@@ -152,7 +152,7 @@ func (s *Sample) HeavyHitters(of Unit, theta, epsilon, delta float64) ([]Flow, e
 	return flows[:n], nil
 }
 
-// weigher tells what the entries of a sample stand for.
+// weigher gives the weight of the entries of a sample.
 type weigher struct {
 	ranker
 	entries []Entry
@@ -199,7 +199,7 @@ func (w *weigher) add(s *share, i int) {
 	}
 }
 
-// largest is the most that an entry of the sample stands for, of those that
+// largest is the largest weight of an entry of the sample, of those that
 // were sampled by chance.
 func (w *weigher) largest() (most float64) {
 	for i := range w.entries {

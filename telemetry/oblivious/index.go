@@ -7,7 +7,7 @@ import "math/bits"
 //
 //	| bits of the hash | slot+1 |     0: empty; 32 bits, of which the slot takes what it needs
 //
-// The bits of the hash tell nearly all other ranks apart without a look at the
+// The bits of the hash distinguish nearly all other ranks without a look at the
 // slot. Small cells matter, as each look is for another line of the cache.
 //
 // Nothing is removed. The cell of an entry that left stays, and does no harm, as

@@ -22,7 +22,7 @@ type Key struct {
 // SrcAddr returns the source address, the zero Addr for other than IP.
 func (k *Key) SrcAddr() netip.Addr { return k.addr(&k.Src) }
 
-// DstAddr returns the destination address, likewise.
+// DstAddr returns the destination address.
 func (k *Key) DstAddr() netip.Addr { return k.addr(&k.Dst) }
 
 func (k *Key) addr(a *[16]byte) netip.Addr {

@@ -48,7 +48,7 @@ func Improved(samples ...*Sample) (*Sample, error) {
 
 // empty is the merged sample before it has entries.
 func empty(samples []*Sample) (*Sample, error) {
-	if err := alike(samples); err != nil {
+	if err := sameShape(samples); err != nil {
 		return nil, err
 	}
 	first := samples[0]
@@ -65,7 +65,7 @@ func empty(samples []*Sample) (*Sample, error) {
 // once: a heap of what is left of each, the smallest head on top.
 type cursors struct {
 	left  []cursor
-	entry Entry // where next stands
+	entry Entry // where next is
 	// limit is the largest threshold of the samples that have it.
 	limit Rank
 }

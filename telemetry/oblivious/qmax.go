@@ -146,7 +146,7 @@ func (q *qmax) selectValue() (value uint64, below, equal int) {
 	return value, below, equal
 }
 
-// selectSmallest returns the value that would stand at place k if s were
+// selectSmallest returns the value that would be at index k if s were
 // sorted, and reorders s (Hoare's selection, with the median of three).
 func selectSmallest(s []uint64, k int) uint64 {
 	low, high := 0, len(s)-1

@@ -81,7 +81,7 @@ func (r *ranker) coarse(limit uint64) uint64 {
 const admitBlock = 64
 
 // admitsEach is admits of up to admitBlock packets at once, as hashing many costs a
-// fraction of as many single hashes. It stores the places of those that pass. Few do,
+// fraction of as many single hashes. It stores the indexes of those that pass. Few do,
 // and which is random: each is written where the next one belongs, with a step on
 // only if it passes.
 func (r *ranker) admitsEach(limit uint64, admitted *[admitBlock]uint8, ids []uint64, bytes []uint32) (n int) {

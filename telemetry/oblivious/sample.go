@@ -61,8 +61,8 @@ func (s *Sample) Clone() *Sample {
 // ErrUnlike is returned for samples that cannot be merged.
 var ErrUnlike = errors.New("samples that cannot be merged")
 
-// alike checks that samples count the same by the same ranks.
-func alike(samples []*Sample) error {
+// sameShape checks that samples count the same by the same ranks.
+func sameShape(samples []*Sample) error {
 	if len(samples) == 0 {
 		return fmt.Errorf("%w: none given", ErrUnlike)
 	}

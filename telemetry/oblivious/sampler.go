@@ -12,7 +12,7 @@ type Sampler struct {
 	total   uint64 // bytes
 	updates uint64
 	qmax    *qmax
-	heap    *heap // in place of qmax
+	heap    *heap // instead of qmax
 }
 
 // NewSampler makes an empty sampler. All its memory is allocated here.
@@ -56,7 +56,7 @@ func (s *Sampler) Admits(id uint64, bytes uint32) bool { return s.admits(s.limit
 const Block = admitBlock
 
 // AdmitsEach is Admits of up to Block packets at once, a few times as fast. It
-// stores the places of the packets that may enter, of those that are to be given to
+// stores the indexes of the packets that may enter, of those that are to be given to
 // Insert, and returns how many. ids and bytes are equally long.
 func (s *Sampler) AdmitsEach(admitted *[Block]uint8, ids []uint64, bytes []uint32) int {
 	return s.admitsEach(s.limit, admitted, ids, bytes)

@@ -65,7 +65,7 @@ func (s *store) settle(slot, bytes uint32, key *Key) {
 }
 
 // remove gives a slot back. Its rank stays findable until the slot is used
-// again, so nobody must ask for it: it is beyond the limit by now.
+// again, so it must not be asked for: it is beyond the limit by now.
 func (s *store) remove(slot uint32) { s.free = append(s.free, slot) }
 
 func (s *store) reset() {

@@ -1,7 +1,7 @@
 package oblivious
 
 // Union merges samples without leaving out an entry that could be used: each
-// keeps a threshold of its own, the largest of the samples that have it. A
+// keeps its own threshold, the largest of the samples that have it. A
 // packet is sampled if its rank is below the threshold of any switch that it
 // passed; those of its switches that do not have it have smaller thresholds
 // than its rank, so the largest one is known without its path. (This goes

@@ -1,7 +1,7 @@
 // Package record is the envelope in which what a switch measured in an epoch
 // travels: to a file, to a collector, into a query. The body is of the system
-// that measured, by a codec of its own; the envelope names all that is needed to
-// tell records apart, to count what is missing and to join them.
+// that measured, by its codec; the envelope names all that is needed to
+// distinguish records, to count what is missing and to join them.
 //
 // A record, in network byte order; an offset is in bytes:
 //
@@ -12,7 +12,7 @@
 //
 // length counts everything, from the first byte to the checksum. Bit 0 of flags says that
 // the switch was not there for the whole slice, bit 1 that it hashes by the family crc,
-// where 0 stands for xxhash; others are zero.
+// where 0 means xxhash; others are zero.
 package record
 
 import (
@@ -67,7 +67,7 @@ type Header struct {
 	// at most 255 bytes.
 	Switch uint32
 	Name   string
-	// Instance tells several measurements of a kind on one switch apart: the
+	// Instance distinguishes several measurements of a kind on one switch: the
 	// fragment, the measurement point, the partition of digests.
 	Instance uint16
 	// Plan is the id of PINT's plan; 0 for the other kinds.
@@ -87,7 +87,7 @@ type Header struct {
 
 // Emit takes one record off who measured it: its header, in which the exporter
 // fills in the switch, its name and its hash family, and the function that appends its body. Both
-// are used before it returns. Where nobody keeps records, body is not called.
+// are used before it returns. Where no records are kept, body is not called.
 type Emit = func(h *Header, body func(dst []byte) ([]byte, error))
 
 // The sizes of the format, in bytes.

@@ -46,7 +46,7 @@ func (c *Cells) Values() []int32 { return c.c }
 // Saturated returns how many additions met a limit of their cell.
 func (c *Cells) Saturated() uint64 { return c.saturated }
 
-// Add adds v, of at most 2^62 either way, to cell i.
+// Add adds v, of magnitude at most 2^62, to cell i.
 func (c *Cells) Add(i uint64, v int64) {
 	if s, ok := Sum(c.c[i], v); ok {
 		c.c[i] = s
@@ -81,7 +81,7 @@ func (c *Cells) saturate(i uint64, v int64) {
 	}
 }
 
-// IsSaturated says that cell i stands at a limit, so that its true value is
+// IsSaturated says that cell i is at a limit, so that its true value is
 // unknown.
 func (c *Cells) IsSaturated(i uint64) bool { return atLimit(c.c[i]) }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Kind tells the binary forms of sketches apart.
+// Kind distinguishes the binary forms of sketches.
 type Kind byte
 
 // The numbers are part of the format.
@@ -39,7 +39,7 @@ func (c *Cells) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// A Reader reads a binary form from front to back. Its first fault stands in
+// A Reader reads a binary form from front to back. Its first fault is in
 // Err, and all that is read behind it is zero.
 type Reader struct {
 	b   []byte

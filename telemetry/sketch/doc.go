@@ -9,7 +9,7 @@
 //
 // All of them take a flow as the 64-bit hash of its key under the flow seed,
 // which a packet carries in its metadata, and mix it once more under the seed
-// of each row, by the hash family that the row was told to use (xxhash, if none). So they never look at a key, and rows of different seeds are
+// of each row, by the hash family that the row was set to use (xxhash, if none). So they never look at a key, and rows of different seeds are
 // independent. Two keys of one hash are one flow to them; among 200,000 flows
 // that happens with a chance of 1e-9.
 //

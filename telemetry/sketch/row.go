@@ -49,7 +49,7 @@ func (r *Row) Column(h uint64) uint64 {
 	return hash.Reduce(r.Mix(h), uint64(r.cells.Width()))
 }
 
-// Count adds v, of at most 2^62 either way, to a cell.
+// Count adds v, of magnitude at most 2^62, to a cell.
 func (r *Row) Count(column uint64, v int64) { r.cells.Add(column, v) }
 
 // IsSaturated says that the cell of a flow met its limit, so that its estimate

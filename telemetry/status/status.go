@@ -9,7 +9,7 @@ import (
 
 // Status is what a switch says of itself at one moment. The zero value is valid.
 type Status struct {
-	// Time is when, in ns of CLOCK_TAI, and Boot when the switch began. Boot tells
+	// Time is when, in ns of CLOCK_TAI, and Boot when the switch began. Boot distinguishes
 	// the runs of a switch apart.
 	Time int64 `json:"time_ns"`
 	Boot int64 `json:"boot_ns"`
@@ -53,7 +53,7 @@ type Drop struct {
 // Measurement is one of a stage's: a fragment, the points of a direction, a sample.
 type Measurement struct {
 	Stage string `json:"stage"`
-	// Part tells several measurements of a stage apart; empty: there is one.
+	// Part distinguishes several measurements of a stage; empty: there is one.
 	Part string `json:"part"`
 	// Epochs were made into records, of slices of the stage's own length.
 	Epochs uint64 `json:"epochs"`
@@ -94,7 +94,7 @@ type Clock struct {
 	OffsetNs   int64  `json:"offset_ns"`
 	ErrorNs    uint64 `json:"error_ns"`
 	MaxErrorNs uint64 `json:"max_error_ns"`
-	// TAIOffset is what CLOCK_TAI is ahead of UTC, in seconds; 0: the kernel was not told.
+	// TAIOffset is what CLOCK_TAI is ahead of UTC, in seconds; 0: the kernel does not know it.
 	TAIOffset int64 `json:"tai_offset_s"`
 }
 

@@ -4,7 +4,7 @@
 //	                           ├── Add ──> Store: Samples, Points, Sketches, Batches, Statuses
 //	records from elsewhere ────┘            └── Missing, Counts: what was duplicate, unreadable, lost
 //
-//	records as they come ── Live.Add ──> shelves of a second each, bounded in bytes ── Live.View ──> Store
+//	records as they come ── Live.Add ──> buckets of a second each, bounded in bytes ── Live.View ──> Store
 //
 // Whatever comes is taken or counted: no record, however broken, ends a query. A
 // slice is a piece of the clock, an epoch of a sample or an interval of a

@@ -37,7 +37,7 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// identity tells records apart.
+// identity distinguishes records.
 type identity struct {
 	kind           record.Kind
 	sw             uint32

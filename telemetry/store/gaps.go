@@ -68,7 +68,7 @@ type sent struct {
 // gaps finds which numbers of batches are missing, with the digests that were in them.
 // A batch that is missing was sent between its neighbours, so a gap belongs to all
 // windows that hold a part of that time. What was sent before the first
-// batch that is here, or behind the last, nobody can know.
+// batch that is here, or behind the last, is unknown.
 func (s *Store) gaps() []gap {
 	if s.memo != nil {
 		return s.memo.gaps()
@@ -116,7 +116,7 @@ func (s *Store) gapsOf(from sender, list []sent) (found []gap) {
 		a, b := &list[i-1], &list[i]
 		lost := b.Sequence - a.Sequence
 		// At the edge of what is kept, one between them may have had to make room.
-		edge := len(s.evicted) > 0 && min(a.From, b.From) < s.keptFrom+1<<shelfBits
+		edge := len(s.evicted) > 0 && min(a.From, b.From) < s.keptFrom+1<<bucketBits
 		if lost <= 1 || edge {
 			continue
 		}
@@ -132,7 +132,7 @@ func (s *Store) gapsOf(from sender, list []sent) (found []gap) {
 // sum stays at what signed numbers hold: senders choose the terms.
 func sum(a, b uint64) uint64 { return min(min(a, math.MaxInt64)+min(b, math.MaxInt64), math.MaxInt64) }
 
-// missingDigests adds what gaps tell to what is known of a measurement.
+// missingDigests adds what gaps show to what is known of a measurement.
 func (s *Store) missingDigests(w Window, found map[source]*Missing) {
 	all := s.gaps()
 	for i := range all {

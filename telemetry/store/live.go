@@ -20,7 +20,7 @@ type LiveConfig struct {
 	// Now is the present in ns of CLOCK_TAI; nil: nothing is known of it, and no record
 	// is of the future.
 	Now func() int64
-	// Ahead is by how much switches' clocks may be ahead; 0 stands for
+	// Ahead is by how much switches' clocks may be ahead; 0 means
 	// DefaultAhead.
 	Ahead time.Duration
 }
@@ -48,8 +48,8 @@ func (c *LiveConfig) Validate() error {
 // Live is a network's records while they come: those that were measured last, as many as
 // there is memory for. All of its methods are safe for concurrent use.
 //
-//	Add ── read and check, several at a time ──> shelf of its second ── oldest shelf goes when memory is full
-//	View <── the shelves of a window, as a Store that does not change
+//	Add ── read and check, several at a time ──> bucket of its second ── oldest bucket goes when memory is full
+//	View <── the buckets of a window, as a Store that does not change
 //
 // Whatever comes is taken once or counted. A record that came before, or that
 // contradicts one that did, is left out, and so is one of the future: else who sends it
@@ -59,14 +59,14 @@ type Live struct {
 	config LiveConfig
 
 	mu      sync.Mutex // guards all below
-	shelves map[int64]*shelf
-	oldest  shelfHeap
+	buckets map[int64]*bucket
+	oldest  bucketHeap
 	bytes   int64
 	agreed  agreements
 	tallies map[record.Kind]*Tally
 	counts  Counts
 	evicted []eviction // in the order of time
-	floor   int64      // shelves below were evicted
+	floor   int64      // buckets below were evicted
 	evicts  bool       // there is a floor
 }
 
@@ -78,12 +78,12 @@ type Tally struct {
 	Digests uint64
 }
 
-// shelfBits: a shelf has the records whose slice begins in 2^30 ns.
-const shelfBits = 30
+// bucketBits: a bucket has the records whose slice begins in 2^30 ns.
+const bucketBits = 30
 
-// shelf is what is evicted at once. Entries are only appended, so that who holds the
+// bucket is what is evicted at once. Entries are only appended, so that who holds the
 // beginning of the list can read it without a lock.
-type shelf struct {
+type bucket struct {
 	number  int64
 	known   map[identity][]known
 	entries []*entry
@@ -91,8 +91,8 @@ type shelf struct {
 	bytes   int64
 }
 
-// shelfBytes is what an empty shelf takes.
-const shelfBytes = 1024
+// bucketBytes is what an empty bucket takes.
+const bucketBytes = 1024
 
 // maxSpan bounds a slice, to twice the longest epoch: a forged one would be part of every
 // window.
@@ -106,7 +106,7 @@ func NewLive(c LiveConfig) (*Live, error) {
 	if c.Ahead == 0 {
 		c.Ahead = DefaultAhead
 	}
-	return &Live{config: c, shelves: map[int64]*shelf{}, tallies: map[record.Kind]*Tally{}}, nil
+	return &Live{config: c, buckets: map[int64]*bucket{}, tallies: map[record.Kind]*Tally{}}, nil
 }
 
 // Add takes a record and says what became of it. body is not kept.
@@ -146,13 +146,13 @@ func (l *Live) read(h *record.Header, body []byte) (*entry, Outcome) {
 	return e, outcome
 }
 
-// put puts an entry on its shelf.
+// put puts an entry on its bucket.
 func (l *Live) put(e *entry, t *Tally) Outcome {
-	number := e.start >> shelfBits
+	number := e.start >> bucketBits
 	if l.evicts && number <= l.floor {
 		return Late
 	}
-	s := l.shelves[number]
+	s := l.buckets[number]
 	if s != nil {
 		if outcome := judge(s.known[e.identity], e); outcome != Taken {
 			return outcome
@@ -162,10 +162,10 @@ func (l *Live) put(e *entry, t *Tally) Outcome {
 		return Conflict
 	}
 	if s == nil {
-		s = &shelf{number: number, known: map[identity][]known{}}
-		l.shelves[number] = s
+		s = &bucket{number: number, known: map[identity][]known{}}
+		l.buckets[number] = s
 		heap.Push(&l.oldest, s)
-		s.bytes, l.bytes = shelfBytes, l.bytes+shelfBytes
+		s.bytes, l.bytes = bucketBytes, l.bytes+bucketBytes
 	}
 	s.known[e.identity] = append(s.known[e.identity], e.known)
 	s.entries = append(s.entries, e)
@@ -180,14 +180,14 @@ func (l *Live) put(e *entry, t *Tally) Outcome {
 	return Taken
 }
 
-// makeRoom evicts the oldest shelves until the others fit.
+// makeRoom evicts the oldest buckets until the others fit.
 func (l *Live) makeRoom() {
 	for l.bytes > l.config.Bytes {
-		s := heap.Pop(&l.oldest).(*shelf)
-		delete(l.shelves, s.number)
+		s := heap.Pop(&l.oldest).(*bucket)
+		delete(l.buckets, s.number)
 		l.bytes -= s.bytes
 		l.floor, l.evicts = max(l.floor, s.number), true
-		gone := eviction{Window: Window{s.number << shelfBits, (s.number + 1) << shelfBits}, of: map[string]uint64{}}
+		gone := eviction{Window: Window{s.number << bucketBits, (s.number + 1) << bucketBits}, of: map[string]uint64{}}
 		for _, e := range s.entries {
 			t := l.tally(e.kind)
 			t.Held--
@@ -207,7 +207,7 @@ func (l *Live) makeRoom() {
 	}
 }
 
-// tally is that of a kind; all kinds that nobody knows have one.
+// tally is that of a kind; all unknown kinds have one.
 func (l *Live) tally(k record.Kind) *Tally {
 	if k < record.PINT || k > lastKind {
 		k = 0
@@ -228,7 +228,7 @@ func (l *Live) Counts() Counts {
 	return l.counts
 }
 
-// Tally returns what became of the records of a kind; kind 0 is all that nobody knows.
+// Tally returns what became of the records of a kind; kind 0 is all unknown kinds.
 func (l *Live) Tally(k record.Kind) Tally {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -247,7 +247,7 @@ func (l *Live) Bytes() (held, bound int64) {
 // copied; those that have to make room stay in memory for as long as a view has them, beyond
 // the bound.
 func (l *Live) View(w Window) *Store {
-	entries, s := l.shelved(w)
+	entries, s := l.collect(w)
 	slices.SortStableFunc(entries, func(a, b *entry) int { return a.origin.compare(&b.origin) })
 	for _, e := range entries {
 		s.put(e)
@@ -257,16 +257,16 @@ func (l *Live) View(w Window) *Store {
 	return s
 }
 
-// shelved finds the entries of a window, and begins a view of them.
-func (l *Live) shelved(w Window) ([]*entry, *Store) {
+// collect finds the entries of a window, and begins a view of them.
+func (l *Live) collect(w Window) ([]*entry, *Store) {
 	l.mu.Lock()
-	s := &Store{counts: l.counts, evicted: l.evicted[:len(l.evicted):len(l.evicted)], keptFrom: (l.floor + 1) << shelfBits}
+	s := &Store{counts: l.counts, evicted: l.evicted[:len(l.evicted):len(l.evicted)], keptFrom: (l.floor + 1) << bucketBits}
 	var parts [][]*entry
-	for _, number := range slices.Sorted(maps.Keys(l.shelves)) { // so that little is left to sort
-		shelf := l.shelves[number]
-		parts = append(parts, shelf.entries)
-		if len(shelf.digests) > 0 {
-			s.sent = append(s.sent, shelf.digests)
+	for _, number := range slices.Sorted(maps.Keys(l.buckets)) { // so that little is left to sort
+		bucket := l.buckets[number]
+		parts = append(parts, bucket.entries)
+		if len(bucket.digests) > 0 {
+			s.sent = append(s.sent, bucket.digests)
 		}
 	}
 	l.mu.Unlock()
@@ -281,14 +281,14 @@ func (l *Live) shelved(w Window) ([]*entry, *Store) {
 	return list, s
 }
 
-// shelfHeap has the oldest shelf first.
-type shelfHeap []*shelf
+// bucketHeap has the oldest bucket first.
+type bucketHeap []*bucket
 
-func (h shelfHeap) Len() int           { return len(h) }
-func (h shelfHeap) Less(i, j int) bool { return h[i].number < h[j].number }
-func (h shelfHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *shelfHeap) Push(x any)        { *h = append(*h, x.(*shelf)) }
-func (h *shelfHeap) Pop() any {
+func (h bucketHeap) Len() int           { return len(h) }
+func (h bucketHeap) Less(i, j int) bool { return h[i].number < h[j].number }
+func (h bucketHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *bucketHeap) Push(x any)        { *h = append(*h, x.(*bucket)) }
+func (h *bucketHeap) Pop() any {
 	last := len(*h) - 1
 	s := (*h)[last]
 	(*h)[last], *h = nil, (*h)[:last]

@@ -65,14 +65,14 @@ func (l *Live) check(t testing.TB) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	bytes, held := int64(0), map[record.Kind]*Tally{}
-	for _, s := range l.shelves {
-		of := int64(shelfBytes)
+	for _, s := range l.buckets {
+		of := int64(bucketBytes)
 		known := 0
 		for _, list := range s.known {
 			known += len(list)
 		}
 		if known != len(s.entries) || s.number <= l.floor && l.evicts {
-			t.Fatalf("shelf %d: %d of %d entries are known, floor %d", s.number, known, len(s.entries), l.floor)
+			t.Fatalf("bucket %d: %d of %d entries are known, floor %d", s.number, known, len(s.entries), l.floor)
 		}
 		for _, e := range s.entries {
 			of += e.bytes
@@ -88,12 +88,12 @@ func (l *Live) check(t testing.TB) {
 			}
 		}
 		if of != s.bytes {
-			t.Fatalf("shelf %d: %d bytes, counted %d", s.number, of, s.bytes)
+			t.Fatalf("bucket %d: %d bytes, counted %d", s.number, of, s.bytes)
 		}
 		bytes += of
 	}
-	if bytes != l.bytes || bytes > l.config.Bytes || len(l.oldest) != len(l.shelves) {
-		t.Fatalf("%d bytes, counted %d of %d; %d of %d shelves", bytes, l.bytes, l.config.Bytes, len(l.oldest), len(l.shelves))
+	if bytes != l.bytes || bytes > l.config.Bytes || len(l.oldest) != len(l.buckets) {
+		t.Fatalf("%d bytes, counted %d of %d; %d of %d buckets", bytes, l.bytes, l.config.Bytes, len(l.oldest), len(l.buckets))
 	}
 	var sum Counts
 	for kind, tally := range l.tallies {
@@ -146,7 +146,7 @@ func TestLiveTwin(t *testing.T) {
 		l.check(t)
 		want := &Store{}
 		for _, b := range taken {
-			if h, body, _, _ := record.Decode(b); !l.evicts || h.Start>>shelfBits > l.floor {
+			if h, body, _, _ := record.Decode(b); !l.evicts || h.Start>>bucketBits > l.floor {
 				want.Add(h, body)
 			}
 		}

@@ -14,7 +14,7 @@ type memo struct {
 	gaps func() []gap
 
 	mu    sync.Mutex
-	known []remembered // what was asked for last stands last
+	known []remembered // what was asked for last is last
 	bytes int64
 }
 
@@ -32,7 +32,7 @@ func (s *Store) Freeze() { s.memo = &memo{gaps: sync.OnceValue(s.findGaps)} }
 // made; of one that still changes it is made each time. Who gets it must not change
 // it. bytes is the memory that the value takes: what was not asked for longest goes first, and what
 // is too large is not kept, and neither is what came with an error. Keys compare by ==, and have a
-// type of their own in each package.
+// separate type in each package.
 func (s *Store) Remember(key any, compute func() (value any, bytes int64, err error)) (any, error) {
 	if s.memo == nil {
 		value, _, err := compute()

@@ -31,9 +31,9 @@ type source struct {
 
 // Missing lists what is known to be missing in a window of one measurement:
 // nothing of a switch that never sent a record. Fragments divide their epochs
-// each in its own way, so their queries tell absent ones themselves.
+// each differently, so their queries report absent ones themselves.
 //
-// Of a view it also tells what had to make room, and of digests which of the records
+// Of a view it also reports what was evicted, and of digests which of the records
 // that switches numbered did not come.
 func (s *Store) Missing(of string, w Window) []Missing {
 	list, _ := s.Remember(missingKey{of, w}, func() (any, int64, error) { // which never fails

@@ -67,7 +67,7 @@ func eachRecord(b []byte, add func(record.Header, []byte)) (unreadable, cutOff u
 	return unreadable, cutOff
 }
 
-// searches bounds how many places that look like a record are tried behind a
+// searches bounds how many positions that look like a record are tried behind a
 // broken one: each may cost a checksum over all of the rest.
 const searches = 256
 

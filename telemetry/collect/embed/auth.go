@@ -22,7 +22,7 @@ const ownName = "weir-collect"
 // auth decides who a client is and what it may do. It does not change once made.
 type auth struct {
 	own     string // the password of ownName, random
-	open    bool   // nobody is named, so whoever comes may publish
+	open    bool   // no client is named, so any client may publish
 	tls     bool   // the name is that of the certificate
 	clients map[string]client
 }
@@ -118,7 +118,7 @@ func switchMay(number uint32) *server.Permissions {
 }
 
 // anybodyMay is for who needs no name: all of what switches may, and replies under NATS' usual
-// names, under which nobody sends records.
+// names, under which no records are sent.
 func anybodyMay() *server.Permissions {
 	return may([]string{jetstream.Subjects}, []string{jetstream.AllAcks, "_INBOX.>"})
 }

@@ -1,8 +1,8 @@
 // Package embed runs the NATS server that a collector brings along: JetStream with
 // its files in one folder, for the switches that publish to it.
 //
-// Nobody may do more at it than their part: a switch publishes records under its own
+// Each client may do its part only: a switch publishes records under its own
 // number and reads their acknowledgements, a collector makes the stream and reads it,
-// and whoever comes from this machine without a name, where no names are
+// and any client on this machine without a name, where no names are
 // configured, publishes. None of them can delete what is kept.
 package embed

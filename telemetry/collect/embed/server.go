@@ -152,7 +152,7 @@ func (s *Server) options() (*server.Options, error) {
 // maxMemory is for streams in memory, of which there are none.
 const maxMemory = 1 << 20
 
-// maxStore bounds nothing: the stream, which is the only one, has a bound of its own. A server would
+// maxStore bounds nothing: the stream, which is the only one, has its own bound. A server would
 // not lower that of a stream which is larger than all that it may store.
 const maxStore = 1 << 62
 

@@ -106,7 +106,7 @@ func available(folder string) (uint64, error) {
 }
 
 // tooSmall says that the disk is full before the oldest records go; empty: it has room for what may be
-// kept, or nobody knows.
+// kept, or unknown.
 func (c *Config) tooSmall() string {
 	has, err := available(c.Data)
 	if err != nil {

@@ -79,7 +79,7 @@ func (s *Collector) records() http.Handler {
 			times[name] = n
 		}
 		if !sending.TryLock() { // a table may be as large as the store
-			http.Error(w, "another table of records is under way: ask again later", http.StatusTooManyRequests)
+			http.Error(w, "another table of records is being sent: ask again later", http.StatusTooManyRequests)
 			return
 		}
 		defer sending.Unlock()

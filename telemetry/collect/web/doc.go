@@ -1,4 +1,4 @@
-// Package web is the HTTP server of a collector's faces: it decides who comes in, as
+// Package web is the HTTP server of a collector's views: it decides who comes in, as
 // whom, and for how long; what is served is given to it.
 //
 //	TCP on loopback, plain   ──> reads

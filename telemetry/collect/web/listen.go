@@ -13,7 +13,7 @@ import (
 )
 
 // listenTCP listens on an address, with TLS where there are certificates.
-func listenTCP(address string, t collect.TLS, places *places) (net.Listener, error) {
+func listenTCP(address string, t collect.TLS, slots *slots) (net.Listener, error) {
 	var config *tls.Config
 	if t != (collect.TLS{}) {
 		own, pool, err := t.Load("tls")
@@ -29,16 +29,16 @@ func listenTCP(address string, t collect.TLS, places *places) (net.Listener, err
 	if err != nil {
 		return nil, fmt.Errorf("collect.listen: %w: choose an address of this machine and a port that is free", err)
 	}
-	l = places.bound(l)
+	l = slots.bound(l)
 	if config != nil {
 		l = tls.NewListener(l, config)
 	}
 	return l, nil
 }
 
-// listenUnix makes a socket, in place of one that nobody listens on. A file that is no
+// listenUnix makes a socket, replacing one without a listener. A file that is no
 // socket, and one that a process answers at, stay.
-func listenUnix(path string, places *places) (net.Listener, error) {
+func listenUnix(path string, slots *slots) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, fmt.Errorf("collect.socket: %s: %w", path, err)
 	}
@@ -50,7 +50,7 @@ func listenUnix(path string, places *places) (net.Listener, error) {
 	if err := os.Chmod(path, 0o660); err != nil {
 		return nil, errors.Join(fmt.Errorf("collect.socket: %w", err), l.Close())
 	}
-	return places.bound(l), nil
+	return slots.bound(l), nil
 }
 
 func removeStale(path string) error {
@@ -64,8 +64,8 @@ func removeStale(path string) error {
 	return err
 }
 
-// places are those of connections: so many of all, half as many of one address.
-type places struct {
+// slots are those of connections: so many of all, half as many of one address.
+type slots struct {
 	most    int
 	refused func()
 
@@ -74,11 +74,11 @@ type places struct {
 	of   map[string]int
 }
 
-func newPlaces(most int, refused func()) *places {
-	return &places{most: most, refused: refused, of: map[string]int{}}
+func newSlots(most int, refused func()) *slots {
+	return &slots{most: most, refused: refused, of: map[string]int{}}
 }
 
-func (p *places) take(from string) bool {
+func (p *slots) take(from string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.open >= p.most || p.of[from] >= max(1, p.most/2) {
@@ -89,7 +89,7 @@ func (p *places) take(from string) bool {
 	return true
 }
 
-func (p *places) leave(from string) {
+func (p *slots) leave(from string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open--
@@ -98,8 +98,8 @@ func (p *places) leave(from string) {
 	}
 }
 
-// bound gives a listener's connections these places.
-func (p *places) bound(l net.Listener) net.Listener {
+// bound gives a listener's connections these slots.
+func (p *slots) bound(l net.Listener) net.Listener {
 	take := func(c net.Conn) (leave func(), ok bool) {
 		from, _, err := net.SplitHostPort(c.RemoteAddr().String())
 		if err != nil {

@@ -26,7 +26,7 @@ type Config struct {
 	Connections int
 	Log         *zap.Logger
 
-	patience time.Duration // in place of requestWait, for tests
+	patience time.Duration // instead of requestWait, for tests
 }
 
 // The bounds of what a client may take.
@@ -37,7 +37,7 @@ const (
 	// answerWait is for reading an answer; a handler that sends more often has the time anew.
 	answerWait = 30 * time.Second
 	idleWait   = time.Minute
-	// closeWait is for answers under way when the server closes.
+	// closeWait is for answers in progress when the server closes.
 	closeWait = 2 * time.Second
 )
 
@@ -58,15 +58,15 @@ func Listen(c Config) (*Server, error) {
 	if remote, err := collect.Remote(c.Listen); err == nil && remote && c.TLS == (collect.TLS{}) {
 		return nil, fmt.Errorf("collect.listen: other machines reach %s, so both sides must have certificates: set [tls]", c.Listen)
 	}
-	places := newPlaces(c.Connections, func() { s.refused.Add(1) })
-	l, err := listenTCP(c.Listen, c.TLS, places)
+	slots := newSlots(c.Connections, func() { s.refused.Add(1) })
+	l, err := listenTCP(c.Listen, c.TLS, slots)
 	if err != nil {
 		return nil, err
 	}
 	s.listeners = append(s.listeners, l)
 	if c.Socket != "" {
-		// Places of their own, so that nobody from elsewhere keeps the operator out.
-		l, err := listenUnix(c.Socket, newPlaces(2*c.Connections, func() { s.refused.Add(1) }))
+		// Places of their own, so that remote clients cannot lock the operator out.
+		l, err := listenUnix(c.Socket, newSlots(2*c.Connections, func() { s.refused.Add(1) }))
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -75,7 +75,7 @@ func Listen(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Serve answers with a handler, in goroutines of its own.
+// Serve answers with a handler, in its own goroutines.
 func (s *Server) Serve(h http.Handler) {
 	h = s.local(s.identified(h))
 	wait := cmp.Or(s.config.patience, requestWait)
@@ -136,7 +136,7 @@ func (s *Server) Counters() Counters {
 	return Counters{s.refused.Load(), s.denied.Load(), s.misdirected.Load()}
 }
 
-// Close lets answers under way end, for a short time.
+// Close lets answers in progress end, for a short time.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()

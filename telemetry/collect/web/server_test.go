@@ -197,7 +197,7 @@ func TestMisbehaved(t *testing.T) {
 	fmt.Fprintf(large, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Large: %s", strings.Repeat("x", 64<<10))
 	deaf := dial()
 	fmt.Fprintf(deaf, "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	// The places of one address are half of all: the rest is closed at once.
+	// The slots of one address are half of all: the rest is closed at once.
 	for range 8 {
 		dial()
 	}
@@ -230,10 +230,10 @@ func TestMisbehaved(t *testing.T) {
 	}
 }
 
-// TestPlaces: one address has half of the places, all have no more than there are.
+// TestPlaces: one address has half of the slots, all have no more than there are.
 func TestPlaces(t *testing.T) {
 	refused := 0
-	p := newPlaces(4, func() { refused++ })
+	p := newSlots(4, func() { refused++ })
 	for i, step := range []struct {
 		from string
 		ok   bool

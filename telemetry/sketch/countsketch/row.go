@@ -29,7 +29,7 @@ func NewRowBytes(bytes int, seed uint64) (*Row, error) {
 	return NewRow(bytes/sketch.CellBytes, seed)
 }
 
-// Add adds v (packets, bytes; of at most 2^62 either way) to the flow whose key
+// Add adds v (packets, bytes; of magnitude at most 2^62) to the flow whose key
 // hashes to h under the flow seed.
 func (r *Row) Add(h uint64, v int64) {
 	m := r.Mix(h)

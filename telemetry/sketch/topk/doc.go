@@ -3,7 +3,7 @@
 //
 // A Table is a set-associative cache: a flow's hash chooses a set of four
 // entries, which is one cache line of hashes and counts. A flow of the set is
-// counted; a new one takes the place of the set's smallest count n with
+// counted; a new one replaces the set's smallest count n with
 // probability v/(n+v) and then counts n+v (the randomized admission of Ben Basat,
 // Einziger, Friedman and Kassner, INFOCOM 2017), so that a stream of small
 // flows does not wash out the large ones, and most packets of small

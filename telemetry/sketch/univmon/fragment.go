@@ -21,7 +21,7 @@ const MaxLevels = 32
 func Level(levels int, levelSeed, h uint64) int { return LevelOf(hash.XX, levels, levelSeed, h) }
 
 // LevelOf returns the level of a flow, 0 to levels-1, by the number of trailing zeros of
-// a hash of its own. Who shares the family, levels and levelSeed agrees on it.
+// its own hash. A fragment that shares the family, levels and levelSeed agrees on it.
 func LevelOf(f hash.Family, levels int, levelSeed, h uint64) int {
 	return bits.TrailingZeros64(f.Uint64(levelSeed, h) | 1<<(levels-1))
 }
@@ -76,7 +76,7 @@ func (f *Fragment) Level(h uint64) int {
 	return bits.TrailingZeros64(f.family.Uint64(f.levelSeed, h) | f.top)
 }
 
-// Add adds v (packets, bytes; of at most 2^62 either way) to the flow whose key
+// Add adds v (packets, bytes; of magnitude at most 2^62) to the flow whose key
 // hashes to h under the flow seed.
 func (f *Fragment) Add(h uint64, v int64) {
 	f.addLevel(f.Level(h), h, v)
