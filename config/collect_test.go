@@ -75,7 +75,7 @@ func TestCollectFaults(t *testing.T) {
 		{"open to all switches", name + "[nats]\nlisten = \"[::]:4222\"", `line 4: nats.listen: other machines reach [::]:4222, so both sides must have certificates: set [nats.tls], or listen on 127.0.0.1`},
 		{"half of TLS", name + "[tls]\nkey = \"k\"", "line 3: tls.ca: is missing: name a file in PEM; both sides need certificates\nline 3: tls.certificate: is missing: name a file in PEM; both sides need certificates\nline 4: tls.key: \"k\" is not an absolute path: begin it with a slash"},
 		{"admins of nothing", name + "[tls]\nadmins = [\"a\"]", `line 4: tls.admins: is set, but there are no certificates: set tls.certificate, tls.key and tls.ca, or remove it`},
-		{"no clients", name + "[nats]\nlisten = \"0.0.0.0:4222\"\n[nats.tls]\n" + files, `line 3: nats.client: is missing: with [nats.tls] nobody may connect who is not named, add a table [[nats.client]] for each switch`},
+		{"no clients", name + "[nats]\nlisten = \"0.0.0.0:4222\"\n[nats.tls]\n" + files, `line 3: nats.client: is missing: with [nats.tls] only named clients may connect, add a table [[nats.client]] for each switch`},
 		{"client", name + "[[nats.client]]\nname = \"s1\"\nrole = \"swich\"", "line 3: nats.client[0].password_file: is missing: without [nats.tls] a password is all that the client has\nline 5: nats.client[0].role: \"swich\": choose \"switch\" or \"collector\""},
 		{"number twice", name + "[[nats.client]]\nname = \"a\"\npassword_file = \"/a\"\nswitch = 1\n[[nats.client]]\nname = \"a\"\npassword_file = \"/b\"\nswitch = 1",
 			"line 8: nats.client[1].name: client[0] is called \"a\" already: choose another name\nline 10: nats.client[1].switch: client[0] is switch 1 already: choose another number"},

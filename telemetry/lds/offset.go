@@ -10,7 +10,7 @@ package lds
 // and in the middle if both directions take equally long. A delay that is measured is the
 // true one plus the offset.
 type Offset struct {
-	// HasValue:  both ways were measured. Value is the middle, and Low the
+	// HasValue: both directions were measured. Value is the middle, and Low the
 	// lower bound.
 	HasValue   bool
 	Value, Low float64
