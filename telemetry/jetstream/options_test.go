@@ -28,7 +28,7 @@ func TestValidate(t *testing.T) {
 	}
 	text := fmt.Sprint(bad.Validate())
 	for _, want := range []string{"servers[0]: ", "servers[1]: ", "servers[2]: ", "servers[3]: ", "servers[4]: ", "servers[5]: ", "servers[6]: ",
-		"tls_cert: \"c\" is not an absolute", "tls_key: is missing", "password_file: is missing", "user: a client proves"} {
+		"tls_cert: \"c\" is not an absolute", "tls_key: is missing", "password_file: is missing", "user: a client authenticates"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("nothing begins with %q: %s", want, text)
 		}
