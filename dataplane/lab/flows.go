@@ -131,9 +131,7 @@ func (l *load) flows(ctx context.Context, r *Result) error {
 	sent, sendErr := l.sendFlows(ctx, frames, sink.received.Load)
 	r.Seconds = time.Since(began).Seconds()
 	r.PacketsPerSec = float64(sent) / r.Seconds
-	for deadline := time.Now().Add(drainWait); sink.received.Load() < sent && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	l.drain(ctx, sent, sink.received.Load)
 	sink.stop.Store(true) // it still reads until its socket is empty for a while
 	recvErr := <-finished
 	sink.track.report(r, sent)

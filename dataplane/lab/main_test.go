@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 		os.Exit(upAndHang(os.Args[2]))
 	}
 	netnstest.Isolate()
-	termWait = 5 * time.Second // these switches wait for no records
+	termWait = 5 * time.Second  // these switches wait for no records
+	drainWait = 2 * time.Second // what is lost here is lost on purpose
 	m.Run()
 }
 

@@ -56,7 +56,12 @@ func (l *load) ping(ctx context.Context, r *Result) error {
 	finished := make(chan error, 1)
 	go func() { finished <- p.receive() }()
 	sendErr := p.send(ctx)
-	p.drain(ctx)
+	p.drain(ctx, p.sent.Load(), func() uint64 {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.track.received
+	})
+	time.Sleep(50 * time.Millisecond) // for copies that should not be there
 	_ = conn.SetReadDeadline(time.Unix(1, 0))
 	recvErr := <-finished
 	p.track.report(r, p.sent.Load())
@@ -179,20 +184,6 @@ func (p *pinger) accept(m, buf []byte) {
 		select {
 		case <-p.window:
 		default:
-		}
-	}
-}
-
-// drain waits for packets in flight.
-func (p *pinger) drain(ctx context.Context) {
-	for deadline := time.Now().Add(drainWait); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
-		p.mu.Lock()
-		received := p.track.received
-		p.mu.Unlock()
-		if received >= p.sent.Load() {
-			// A moment more for copies that should not be there.
-			time.Sleep(50 * time.Millisecond)
-			return
 		}
 	}
 }

@@ -84,6 +84,10 @@ func (l *Lab) traffic(ctx context.Context, t Traffic, n int, progress Progress) 
 	if t.Kind == KindFlows {
 		r.Family = 4
 	}
+	load.drainWait = drainWait
+	if _, drops := l.config.relaysChange(); drops || len(l.config.ExpectedDrops) > 0 {
+		load.drainWait = lossyDrainWait
+	}
 	load.gateway, _ = netip.ParseAddr(from.Gateway)
 	load.sourceIP, _ = from.address(r.Family)
 	load.sinkIP, _ = to.address(r.Family)
@@ -121,6 +125,7 @@ type load struct {
 	index, fromIndex, toIndex int        // in the file
 	routed                    bool       // routers are between the hosts
 	gateway                   netip.Addr // of the source; the zero Addr: none
+	drainWait                 time.Duration
 }
 
 // size is the length of the i-th packet: every size from the smallest to the largest in turn, or, with
@@ -267,8 +272,22 @@ func doze() {
 	_ = unix.Nanosleep(&pause, nil)
 }
 
-// drainWait is how long the last packets may take to arrive once none is sent any more.
-const drainWait = 2 * time.Second
+// How long no packet may arrive, once none is sent any more, before those that are missing are lost: a switch may get no
+// processor for seconds. Where packets are meant to be lost, each load would wait so long. Tests shorten it.
+var drainWait = 10 * time.Second
+
+const lossyDrainWait = 2 * time.Second
+
+// drain waits until all packets have arrived, or no more do.
+func (l *load) drain(ctx context.Context, sent uint64, received func() uint64) {
+	since, before := time.Now(), received()
+	for before < sent && time.Since(since) < l.drainWait && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+		if now := received(); now != before {
+			since, before = time.Now(), now
+		}
+	}
+}
 
 // isTimeout reports whether a read ended at its deadline.
 func isTimeout(err error) bool {

@@ -58,9 +58,7 @@ func (l *load) udp(ctx context.Context, r *Result) error {
 	began := time.Now()
 	sent, sendErr := l.sendDatagrams(ctx, sender, headers, received.Load)
 	r.Seconds = time.Since(began).Seconds()
-	for deadline := time.Now().Add(drainWait); received.Load() < sent && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	l.drain(ctx, sent, received.Load)
 	_ = receiver.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) // for copies
 	recvErr := <-finished
 	track.report(r, sent)
