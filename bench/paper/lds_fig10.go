@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 
-	"github.com/weirswitch/weir/bench/netsim"
 	"github.com/weirswitch/weir/bench/workload"
 )
 
@@ -29,26 +27,17 @@ var levels = []struct {
 	low, high float64
 }{{"delay_0_50", 0, 0.5}, {"delay_50_150", 0.5, 1.5}, {"delay_150_up", 1.5, math.Inf(1)}}
 
-// LDSFig10 measures figure 10: the median and the 95th percentile of the
+// ldsFig10 measures figure 10: the median and the 95th percentile of the
 // relative error by flow size, for three sizes of the sketch, and by flow size
 // and delay: delay_0_50 are flows whose delay is 0 to 50 % of the mean of all
 // packets, and so on. Rows without a prefix have 17,500 x 4 cells and measured
 // delays; capture rows have the packets of a real trace, in as many cells
 // per flow.
 func ldsFig10(ctx context.Context, o Options) ([]Row, error) {
-	trace, err := ldsTrace(o, ldsSeconds)
+	synthetic, captured, measured, err := ldsInputs(o, ldsSeconds)
 	if err != nil {
 		return nil, err
 	}
-	measured, err := readDelays(o)
-	if err != nil {
-		return nil, err
-	}
-	captured, err := ldsCapture(o)
-	if err != nil {
-		return nil, err
-	}
-	synthetic, real := &crossings{trace: trace}, &crossings{trace: captured}
 	cases := []struct {
 		prefix  string
 		all     *crossings
@@ -56,7 +45,7 @@ func ldsFig10(ctx context.Context, o Options) ([]Row, error) {
 		delays  delays
 	}{
 		{"", synthetic, 17500, measured}, {"two_queues.", synthetic, 17500, newTwoQueues()},
-		{"capture.", real, ldsColumns(captured, 17500), measured},
+		{"capture.", captured, ldsColumns(captured.trace, 17500), measured},
 		{"columns_1750.", synthetic, 1750, measured}, {"columns_175000.", synthetic, 175000, measured},
 	}
 	var jobs []ldsJob
@@ -102,17 +91,4 @@ func ldsFig10(ctx context.Context, o Options) ([]Row, error) {
 // per flow.
 func ldsColumns(t *workload.Trace, ofPaper int) int {
 	return (len(t.Flows)*ofPaper + ldsFlows/2) / ldsFlows
-}
-
-// ldsCapture reads the largest of the real traces.
-func ldsCapture(o Options) (*workload.Trace, error) {
-	dir := o.Data
-	if dir == "" {
-		dir = netsim.DataDir()
-	}
-	t, err := workload.Capture(filepath.Join(dir, "traces", "realmix-snap128.pcap.gz"), o.Seed)
-	if err != nil {
-		return nil, fmt.Errorf("a real trace: %w; set WEIR_SHARED to the folder of the shared data", err)
-	}
-	return t, nil
 }

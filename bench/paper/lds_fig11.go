@@ -8,26 +8,17 @@ import (
 	"github.com/weirswitch/weir/telemetry/lds"
 )
 
-// LDSFig11 measures figure 11: 4 rows of 5 * 17,500 cells, k = 5, under random
+// ldsFig11 measures figure 11: 4 rows of 5 * 17,500 cells, k = 5, under random
 // loss, with banks that sample at 0.01, 0.1, 0.5 and 1, and with all rows at
 // 0.05 and at 1. within10 is the share of the flows of more than 1,000 packets
 // whose estimate is within 10 %; a flow without an estimate is not. Rows without
 // a prefix have banks and measured delays; capture rows have the packets of a real trace,
 // in as many cells per flow. Quick runs have only banks.
 func ldsFig11(ctx context.Context, o Options) ([]Row, error) {
-	trace, err := ldsTrace(o, ldsSeconds)
+	synthetic, captured, measured, err := ldsInputs(o, ldsSeconds)
 	if err != nil {
 		return nil, err
 	}
-	measured, err := readDelays(o)
-	if err != nil {
-		return nil, err
-	}
-	captured, err := ldsCapture(o)
-	if err != nil {
-		return nil, err
-	}
-	synthetic, real := &crossings{trace: trace}, &crossings{trace: captured}
 	cases := []struct {
 		prefix string
 		all    *crossings
@@ -38,7 +29,7 @@ func ldsFig11(ctx context.Context, o Options) ([]Row, error) {
 	}{
 		{"", synthetic, []float64{0.01, 0.1, 0.5, 1}, measured, lds.Balanced, "banks of 0.01, 0.1, 0.5, 1"},
 		{"two_queues.", synthetic, []float64{0.01, 0.1, 0.5, 1}, newTwoQueues(), lds.Balanced, "banks of 0.01, 0.1, 0.5, 1"},
-		{"capture.", real, []float64{0.01, 0.1, 0.5, 1}, measured, lds.Balanced, "banks of 0.01, 0.1, 0.5, 1"},
+		{"capture.", captured, []float64{0.01, 0.1, 0.5, 1}, measured, lds.Balanced, "banks of 0.01, 0.1, 0.5, 1"},
 		{"all_rows_5.", synthetic, []float64{0.05, 0.05, 0.05, 0.05}, measured, lds.Balanced, "all rows at 0.05"},
 		{"all_rows_100.", synthetic, nil, measured, lds.Balanced, "all rows at 1"},
 		{"paper_alpha.", synthetic, []float64{0.01, 0.1, 0.5, 1}, measured, lds.PaperAlpha, "banks of 0.01, 0.1, 0.5, 1, cells picked by alpha = 0.1"},

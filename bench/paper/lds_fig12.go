@@ -24,7 +24,7 @@ func ldsClass(seed uint64, flow uint32) int {
 	return 0
 }
 
-// LDSFig12 measures figure 12: errors by class of customer, with three policies
+// ldsFig12 measures figure 12: errors by class of customer, with three policies
 // of weights and two sizes of the sketch in 4 rows, over the same without
 // weights. gold_over_unweighted is the ratio of the gold flows' median errors,
 // all sizes of flows, for weights of 1, 10 and 100 and 25,000 x 4 cells and measured
@@ -34,27 +34,18 @@ func ldsClass(seed uint64, flow uint32) int {
 // The trace is as in the other figures, but takes 5 s: the paper's heaviest
 // weights, 2,500, would fill cells beyond what is exact for an interval of 287 s.
 func ldsFig12(ctx context.Context, o Options) ([]Row, error) {
-	trace, err := ldsTrace(o, 5)
-	if err != nil {
-		return nil, err
-	}
-	measured, err := readDelays(o)
+	synthetic, captured, measured, err := ldsInputs(o, 5)
 	if err != nil {
 		return nil, err
 	}
 	weighings := []ldsWeighing{{1, 1, 1}, {1, 10, 100}, {1, 25, 100}, {1, 50, 2500}}
-	captured, err := ldsCapture(o)
-	if err != nil {
-		return nil, err
-	}
-	synthetic, real := &crossings{trace: trace}, &crossings{trace: captured}
 	models := []struct {
 		prefix  string
 		all     *crossings
 		columns int
 		delays  delays
 	}{
-		{"", synthetic, 25000, measured}, {"capture.", real, ldsColumns(captured, 25000), measured},
+		{"", synthetic, 25000, measured}, {"capture.", captured, ldsColumns(captured.trace, 25000), measured},
 		{"columns_10000.", synthetic, 10000, measured}, {"two_queues.", synthetic, 25000, newTwoQueues()},
 	}
 	if o.Quick {

@@ -14,26 +14,17 @@ var ldsClasses = []struct {
 	low  uint64
 }{{"over_1000", 1001}, {"over_100", 101}, {"all", 1}}
 
-// LDSFig9 measures figure 9: the relative error of each flow's delay by LDS in
+// ldsFig9 measures figure 9: the relative error of each flow's delay by LDS in
 // three sizes, by MPE with 1 % and 10 % sampling, by RLI with 1,000 probes per
 // second, and by the mean of all packets. Rows without a prefix have measured
 // delays; mpe10_over_lds and rli_over_lds are for 17,500 x 4 cells and flows of
 // more than 1,000 packets. capture rows have the packets of a real trace, in as
 // many cells per flow, and a tenth and ten times of these.
 func ldsFig9(ctx context.Context, o Options) ([]Row, error) {
-	trace, err := ldsTrace(o, ldsSeconds)
+	synthetic, captured, measured, err := ldsInputs(o, ldsSeconds)
 	if err != nil {
 		return nil, err
 	}
-	measured, err := readDelays(o)
-	if err != nil {
-		return nil, err
-	}
-	captured, err := ldsCapture(o)
-	if err != nil {
-		return nil, err
-	}
-	synthetic, real := &crossings{trace: trace}, &crossings{trace: captured}
 	models := []struct {
 		prefix  string
 		all     *crossings
@@ -41,7 +32,7 @@ func ldsFig9(ctx context.Context, o Options) ([]Row, error) {
 		delays  delays
 	}{
 		{"", synthetic, 17500, measured}, {"two_queues.", synthetic, 17500, newTwoQueues()},
-		{"capture.", real, ldsColumns(captured, 17500), measured},
+		{"capture.", captured, ldsColumns(captured.trace, 17500), measured},
 	}
 	var jobs []ldsJob
 	for _, m := range models {

@@ -1,13 +1,16 @@
 package paper
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/weirswitch/weir/bench/netsim"
 	"github.com/weirswitch/weir/bench/workload"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
@@ -235,4 +238,22 @@ func ldsMeasure(ctx context.Context, o Options, n int, jobs []ldsJob) ([][]flowE
 		joined[i/n] = append(joined[i/n], out[i]...)
 	}
 	return joined, ctx.Err()
+}
+
+// ldsInputs are the packets and the delays of figures 9 to 12: a drawn trace over the given time, a real one, and
+// measured delays.
+func ldsInputs(o Options, seconds float64) (synthetic, captured *crossings, measured *measuredDelays, err error) {
+	drawn, err := ldsTrace(o, seconds)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if measured, err = readDelays(o); err != nil {
+		return nil, nil, nil, err
+	}
+	// The largest of the real traces.
+	real, err := workload.Capture(filepath.Join(cmp.Or(o.Data, netsim.DataDir()), "traces", "realmix-snap128.pcap.gz"), o.Seed)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("a real trace: %w; set WEIR_SHARED to the folder of the shared data", err)
+	}
+	return &crossings{trace: drawn}, &crossings{trace: real}, measured, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/lds"
 )
 
-// LDSSizing measures the numbers of Section 3: the share of flows that collide
+// ldsSizing measures the numbers of Section 3: the share of flows that collide
 // with at most 50 packets, in half as many cells as flows, of one row and of
 // four. Computed rows are the paper's formula; simulated ones count collisions
 // of all flows of the trace, under fresh hashes in each run.

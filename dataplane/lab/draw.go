@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Drawing draws the topology in ASCII: trails of boxes joined by cables. A node that is on several
+// drawing draws the topology in ASCII: trails of boxes joined by cables. A node that is on several
 // trails is drawn in each.
 func (c *Config) drawing() string {
 	var b strings.Builder

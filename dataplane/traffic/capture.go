@@ -99,7 +99,7 @@ func (c *Capture) Cut() int { return c.cut }
 // Skipped is how many records are left out: not Ethernet, or shorter than its header.
 func (c *Capture) Skipped() int { return c.skipped }
 
-// Packet i, in bytes without frame check sequence. It must not be changed.
+// packet i, in bytes without frame check sequence. It must not be changed.
 func (c *Capture) packet(i int) []byte {
 	start := 0
 	if i > 0 {

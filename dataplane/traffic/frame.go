@@ -85,7 +85,7 @@ func (fw *Writer) Write(buf []byte, seq, sentNs uint64) int {
 	putMAC(buf[0:6], to.mac)
 	putMAC(buf[6:12], from.mac)
 	var rest []byte
-	if fw.w.iPv6() {
+	if fw.w.isIPv6() {
 		rest = fw.writeIPv6(buf, from.addr, to.addr)
 	} else {
 		rest = writeIPv4(buf, from.addr, to.addr)
@@ -100,7 +100,7 @@ func (fw *Writer) Write(buf []byte, seq, sentNs uint64) int {
 	be.PutUint64(rest[8:], magicSeq)
 	be.PutUint16(rest[16:], fw.w.Run)
 	be.PutUint64(rest[18:], sentNs)
-	if fw.w.UDPChecksum || fw.w.iPv6() {
+	if fw.w.UDPChecksum || fw.w.isIPv6() {
 		sum := uint64(fw.netSum) + words(uint64(from.addr)) + words(uint64(to.addr)) + protoUDP + 2*uint64(length) +
 			uint64(from.port) + uint64(to.port) + words(magicSeq) + uint64(fw.w.Run) + words(sentNs)
 		folded := fold(sum)
@@ -173,7 +173,7 @@ func newReader(w Workload) (*Reader, error) {
 	if err := w.Validate(); err != nil {
 		return nil, err
 	}
-	return &Reader{newSides(w), w.iPv6(), w.Reversed, w.Run}, nil
+	return &Reader{newSides(w), w.isIPv6(), w.Reversed, w.Run}, nil
 }
 
 // Read gives the mark of a frame, or false if the frame is not of this run. VLAN tags

@@ -23,7 +23,7 @@ func serialise(t *testing.T, fw *Writer, seq, sent uint64) []byte {
 	eth := &layers.Ethernet{SrcMAC: macBytes(src.mac), DstMAC: macBytes(dst.mac), EthernetType: layers.EthernetTypeIPv4}
 	udp := &layers.UDP{SrcPort: layers.UDPPort(src.port), DstPort: layers.UDPPort(dst.port)}
 	stack := []gopacket.SerializableLayer{eth}
-	if w.iPv6() {
+	if w.isIPv6() {
 		eth.EthernetType = layers.EthernetTypeIPv6
 		ip := &layers.IPv6{Version: 6, HopLimit: 64, NextHeader: layers.IPProtocolUDP, SrcIP: srcNet, DstIP: dstNet}
 		must(t, udp.SetNetworkLayerForChecksum(ip))
@@ -43,7 +43,7 @@ func serialise(t *testing.T, fw *Writer, seq, sent uint64) []byte {
 	options := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
 	must(t, gopacket.SerializeLayers(buffer, options, append(stack, udp, gopacket.Payload(payload))...))
 	frame := buffer.Bytes()
-	if !w.iPv6() && !w.UDPChecksum {
+	if !w.isIPv6() && !w.UDPChecksum {
 		be.PutUint16(frame[ethLen+ip4Len+6:], 0)
 	}
 	return frame

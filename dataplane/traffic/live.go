@@ -87,7 +87,7 @@ func liveConfig(fw *Writer, ifindex int) bpf.LiveConfig {
 		SrcBits: uint32(fw.sides.srcBits), DstBits: uint32(fw.sides.dstBits),
 		NetSum: fw.netSum, Flows: uint32(w.Flows), Columns: uint32(len(fw.drawer.columns)),
 		Ifindex: uint32(ifindex), SizeCount: uint8(len(w.Sizes)), Order: uint8(w.Order),
-		Ipv6: flag(w.iPv6()), UdpChecksum: flag(w.iPv6() || w.UDPChecksum),
+		Ipv6: flag(w.isIPv6()), UdpChecksum: flag(w.isIPv6() || w.UDPChecksum),
 		Reversed: flag(w.Reversed), Tai: flag(w.Clock == TAI), Run: w.Run,
 	}
 	for i, size := range w.Sizes {

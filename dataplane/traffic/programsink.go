@@ -115,7 +115,7 @@ func (s *programSink) specialise() (*ebpf.CollectionSpec, error) {
 	w, options, sides := s.w, s.options, newSides(s.w)
 	config := bpf.SinkConfig{
 		SrcNet: sides.srcNet, SrcBits: uint32(sides.srcBits), Flows: uint32(w.Flows),
-		Ipv6: flag(w.iPv6()), Reversed: flag(w.Reversed), Tai: flag(w.Clock == TAI),
+		Ipv6: flag(w.isIPv6()), Reversed: flag(w.Reversed), Tai: flag(w.Clock == TAI),
 		Bins: flag(options.Bins), Order: flag(options.FlowOrder), Exact: flag(options.Duplicates), Run: w.Run,
 	}
 	if err := spec.Variables["config"].Set(config); err != nil {

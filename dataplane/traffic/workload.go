@@ -138,8 +138,8 @@ func DefaultWorkload() Workload {
 	}
 }
 
-// IPv6 reports whether the packets are of IPv6.
-func (w Workload) iPv6() bool { return w.Source.Net.Addr().Is6() }
+// isIPv6 reports whether the packets are of IPv6.
+func (w Workload) isIPv6() bool { return w.Source.Net.Addr().Is6() }
 
 // MinSize is the smallest size, in bytes with the frame check sequence, that holds
 // all headers and the mark: 64 for IPv4, 84 for IPv6.
@@ -148,7 +148,7 @@ func (w Workload) MinSize() int {
 }
 
 func (w Workload) headerLen() int {
-	if w.iPv6() {
+	if w.isIPv6() {
 		return ethLen + ip6Len + udpLen
 	}
 	return ethLen + ip4Len + udpLen

@@ -423,9 +423,6 @@ func TestMissing(t *testing.T) {
 	if err := kept.Add(other); !errors.Is(err, ErrConflict) {
 		t.Errorf("another n: %v", err)
 	}
-	if kept.Forget(2); !slices.Equal(kept.Epochs(), []uint64{2}) || len(kept.Fragments(0)) != 3 {
-		t.Errorf("epochs %v, fragments %v", kept.Epochs(), kept.Fragments(0))
-	}
 }
 
 // TestAddDoesNotAllocate holds for the packet path.

@@ -78,9 +78,6 @@ func TestUnlikeFragments(t *testing.T) {
 		if other.ID.Sketch = 1; add(other) != nil {
 			t.Errorf("another %s of another sketch is refused", name)
 		}
-		if all.Forget(6); add(other) != nil || len(all.shapes) != 1 {
-			t.Errorf("another %s is refused behind Forget", name)
-		}
 	}
 }
 

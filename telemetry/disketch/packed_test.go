@@ -39,7 +39,7 @@ func checkPackedOf(t *testing.T, form []byte, family hash.Family) (taken bool) {
 	slow.Use(family)
 	want := prepare(&slow)
 	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
-	if !near(x.rho, want.rho) || !near(x.Error(), slow.Error()) || x.Shape() != slow.Shape() || x.Kind() != slow.Kind() || x.Saturated() != slow.Saturated() ||
+	if !near(x.rho, want.rho) || !near(x.Error(), slow.Error()) || x.Shape() != slow.Shape() || x.Kind() != slow.Kind() || x.rows.saturated() != slow.rows.saturated() ||
 		x.Schedule != slow.Schedule || x.Fragment != slow.Fragment || !slices.Equal(x.Candidates, slow.Candidates) {
 		t.Fatalf("packed: %+v, as numbers: %+v", x, want)
 	}

@@ -56,10 +56,6 @@ func (r *Record) Cells(level int) []int32 { return r.rows.cells(level) }
 // Estimate is O_R: what the row alone says of a flow in the subepoch.
 func (r *Record) Estimate(flow uint64) float64 { return r.rows.estimate(flow) }
 
-// Saturated is how many additions met the limit of their cell: these cells are
-// too low in amount.
-func (r *Record) Saturated() uint64 { return r.rows.saturated() }
-
 // Clone returns a record that shares nothing.
 func (r *Record) Clone() *Record {
 	c := *r

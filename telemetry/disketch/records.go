@@ -146,23 +146,13 @@ func (r *Records) add(rec *Record, prepared func() *Prepared) error {
 	return nil
 }
 
-// Expect says that there is such a fragment, so that answers name it where its
+// expect says that there is such a fragment, so that answers name it where its
 // records are missing. Each fragment of which a record came is expected.
 func (r *Records) expect(id ID) {
 	if r.fragments == nil {
 		r.fragments = map[ID]bool{}
 	}
 	r.fragments[id] = true
-}
-
-// Forget drops the records of all epochs before the given one.
-func (r *Records) Forget(before uint64) {
-	for e := range r.epochs {
-		if e < before {
-			delete(r.epochs, e)
-		}
-	}
-	maps.DeleteFunc(r.shapes, func(at sketchEpoch, _ Shape) bool { return at.epoch < before })
 }
 
 // Epochs lists the epochs of which there are records, in order.

@@ -121,8 +121,3 @@ func (s *Summary) AtLeast(threshold float64) (flows []uint64) {
 	}
 	return flows
 }
-
-// HeavyHitters of at least the threshold, the heaviest first.
-func (s *Summary) HeavyHitters(threshold float64) []univmon.Flow {
-	return s.sample.Heavy(nil, threshold)
-}

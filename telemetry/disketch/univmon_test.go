@@ -61,7 +61,7 @@ func testSummary(t *testing.T, family hash.Family) {
 			t.Errorf("%s: %.2f with a standard error of %.2f, it is %.2f", c.what, c.got.Value, c.got.StdErr, c.want)
 		}
 	}
-	heavy := s.HeavyHitters(300)
+	heavy := s.sample.Heavy(nil, 300)
 	// Flows of one hop have one row, where a heavy flow may sit on a small one.
 	wrong := 0
 	for _, f := range heavy {

@@ -114,7 +114,7 @@ func checkServer(s string) error {
 	return nil
 }
 
-// Secure reports whether connections are TLS, whatever a server asks for.
+// secure reports whether connections are TLS, whatever a server asks for.
 func (o *Options) secure() bool {
 	for _, s := range o.Servers {
 		if strings.HasPrefix(s, "tls:") {

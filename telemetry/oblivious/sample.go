@@ -38,7 +38,7 @@ type Entry struct {
 	Key   Key
 }
 
-// Complete reports that the sample lacks nothing: what it counts it counts
+// complete reports that the sample lacks nothing: what it counts it counts
 // exactly.
 func (s *Sample) complete() bool { return s.Threshold == maxRank }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// Paths says by which switches flows go: decoded from PINT's digests (PintPaths),
+// Paths says by which switches flows go: reported by PINT's sinks (PintPaths),
 // recomputed from the switches' routes (a PathFunc), or read from a file (FilePaths).
 type Paths interface {
 	// Path lists a flow's passages in the order of time; none: its path is not

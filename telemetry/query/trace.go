@@ -111,6 +111,9 @@ func (f *traced) forget(since int64) {
 	}
 }
 
+// maxPassages bounds the passages of a flow: the oldest goes.
+const maxPassages = 64
+
 // bound drops the oldest of too many ways.
 func (f *traced) bound() { f.ways = f.ways[max(0, len(f.ways)-maxPassages):] }
 

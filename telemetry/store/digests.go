@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 
 	"github.com/weirswitch/weir/telemetry/pint"
@@ -34,33 +33,6 @@ func (s *Store) Digests(flow pint.FlowKey, plan uint16) (all []pint.Record) {
 	return all
 }
 
-// AllDigests iterates over the digests of all flows under a plan, by slice, switch and
-// flow: those of a flow from one sink are in the order of time. The pointer is
-// valid until the next.
-func (s *Store) AllDigests(plan uint16) iter.Seq[*pint.Record] { return s.records(plan, false) }
-
-// Loops iterates over the packets that switches found to loop, under a plan, as they
-// were then.
-func (s *Store) Loops(plan uint16) iter.Seq[*pint.Record] { return s.records(plan, true) }
-
-func (s *Store) records(plan uint16, loop bool) iter.Seq[*pint.Record] {
-	return func(yield func(*pint.Record) bool) {
-		for i := range s.Batches {
-			b := &s.Batches[i]
-			if b.Plan != plan || b.Loop != loop {
-				continue
-			}
-			for _, run := range b.All() {
-				for k := range run {
-					if !yield(&run[k]) {
-						return
-					}
-				}
-			}
-		}
-	}
-}
-
 // Flow is a flow with digests, and how many it has.
 type Flow struct {
 	Key     pint.FlowKey
@@ -84,16 +56,5 @@ func (s *Store) Flows(plan uint16) []Flow {
 		list = append(list, Flow{k, n})
 	}
 	slices.SortFunc(list, func(a, b Flow) int { return cmp.Or(cmp.Compare(b.Digests, a.Digests), a.Key.Compare(&b.Key)) })
-	return list
-}
-
-// Plans lists the plans of which there are digests.
-func (s *Store) Plans() (list []uint16) {
-	for i := range s.Batches {
-		if p := s.Batches[i].Plan; !slices.Contains(list, p) {
-			list = append(list, p)
-		}
-	}
-	slices.Sort(list)
 	return list
 }

@@ -196,14 +196,4 @@ func BenchmarkFlow(b *testing.B) {
 			v.Flows(1)
 		}
 	})
-	b.Run("all", func(b *testing.B) {
-		n := 0
-		for b.Loop() {
-			n = 0
-			for range v.AllDigests(1) {
-				n++
-			}
-		}
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/digest")
-	})
 }

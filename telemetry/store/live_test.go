@@ -189,8 +189,8 @@ func compareStores(t *testing.T, got, want *Store) {
 	if a, b := got.Digests(k, 5), want.Digests(k, 5); !slices.Equal(a, b) || len(a) == 0 {
 		t.Errorf("%d and %d digests", len(a), len(b))
 	}
-	if !slices.Equal(got.Plans(), want.Plans()) || !slices.Equal(got.Flows(5), want.Flows(5)) {
-		t.Errorf("plans %v and %v", got.Plans(), want.Plans())
+	if !slices.Equal(got.plans(), want.plans()) || !slices.Equal(got.Flows(5), want.Flows(5)) {
+		t.Errorf("plans %v and %v", got.plans(), want.plans())
 	}
 }
 
@@ -502,7 +502,7 @@ func FuzzLive(f *testing.F) {
 		for _, of := range []string{OfSamples, OfFlowSamples, OfPoints, OfFragments, OfDigests, OfStatuses} {
 			v.Missing(of, v.All())
 		}
-		for _, plan := range v.Plans() {
+		for _, plan := range v.plans() {
 			for _, x := range v.Flows(plan) {
 				if len(v.Digests(x.Key, plan)) != x.Digests {
 					t.Errorf("%+v", x)
@@ -510,4 +510,15 @@ func FuzzLive(f *testing.F) {
 			}
 		}
 	})
+}
+
+// plans lists the plans of which there are digests.
+func (s *Store) plans() (list []uint16) {
+	for i := range s.Batches {
+		if p := s.Batches[i].Plan; !slices.Contains(list, p) {
+			list = append(list, p)
+		}
+	}
+	slices.Sort(list)
+	return list
 }

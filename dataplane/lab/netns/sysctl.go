@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Sysctl sets a network sysctl inside the namespace, named with slashes
+// sysctl sets a network sysctl inside the namespace, named with slashes
 // below /proc/sys, such as "net/ipv4/ip_forward".
 func (ns *Namespace) sysctl(key, value string) error {
 	err := ns.Do(func() error {
