@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/dataplane/pcapfile"
+	"github.com/weirswitch/weir/dataplane/pcapfile/pcaptest"
 )
 
 // TestPintDissector captures in the middle of a chain, on a Linux bridge that
@@ -35,11 +36,11 @@ func TestPintDissector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var records []rec
+	var records []pcaptest.Record
 	for i, f := range frames {
-		records = append(records, rec{pcapfile.Header{Time: int64(i) * 1000, CapLen: uint32(len(f)), WireLen: uint32(len(f)), LinkType: pcapfile.Ethernet}, string(f)})
+		records = append(records, pcaptest.Ethernet(int64(i)*1000, string(f)))
 	}
-	path := writeRecords(t, "middle.pcap", pcapfile.Format{LinkField: uint32(pcapfile.Ethernet)}, records...)
+	path := pcaptest.Write(t, "middle.pcap", pcapfile.Format{LinkField: uint32(pcapfile.Ethernet)}, records...)
 
 	text, err := exec.Command(tshark, "-X", "lua_script:../../docs/pint.lua", "-r", path, "-Y", "pint", "-T", "fields",
 		"-e", "pint.hop", "-e", "pint.plan", "-e", "pint.digest", "-e", "frame.protocols", "-e", "pint.version", "-e", "_ws.malformed").Output()

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/lds"
+	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
@@ -51,5 +54,55 @@ func TestQueryRefuses(t *testing.T) {
 		if (status == 0) != (want == "") || !strings.Contains(stderr, want) {
 			t.Errorf("%s: status %d, %q, want %q", line, status, stderr, want)
 		}
+	}
+}
+
+// TestQuerySelections: a prefix, a protocol, a port, alone and together, in packets and
+// bytes, with shares, by the command.
+func TestQuerySelections(t *testing.T) {
+	records := t.TempDir()
+	if status, _, stderr := runReplay(t, "--graph", "parse,oblivious,patch", "--chain", "2", "--in", "../../docs/example.pcap", "--records", records); status != 0 {
+		t.Fatal(stderr)
+	}
+	ask := func(args ...string) (string, error) {
+		out, err := weirCommand(append([]string{"query", args[0], "--records", records}, args[1:]...)...).CombinedOutput()
+		return string(out), err
+	}
+	for _, c := range []struct {
+		args    string
+		packets float64
+	}{
+		{"", 12}, {"--proto icmp", 6}, {"--proto 17", 4}, {"--proto tcp", 0}, {"--port 9", 4}, {"--port 40001 --proto udp", 1},
+		{"--src 10.0.0.1", 7}, {"--dst 10.0.0.1/32", 3}, {"--prefix 10.0.0.0/30", 10}, {"--prefix 10.0.0.1 --dst 10.0.0.2 --proto icmp", 3}, {"--prefix fd00::/8", 0},
+	} {
+		out, err := ask(append([]string{"volume", "--json"}, strings.Fields(c.args)...)...)
+		var v query.Volume
+		if jsonErr := json.Unmarshal([]byte(out), &v); err != nil || jsonErr != nil {
+			t.Fatalf("%s: %v, %v\n%s", c.args, err, jsonErr, out)
+		}
+		if want := (query.Bounded{Value: c.packets, Low: c.packets, High: c.packets}); v.Packets != want || v.NaivePackets != 24 {
+			t.Errorf("%q: %+v, want %g", c.args, v, c.packets)
+		}
+		if (v.Share == nil) != (c.args == "") || v.Share != nil && v.Share.Packets.Value != c.packets/12 {
+			t.Errorf("%q: share %+v of %g in 12", c.args, v.Share, c.packets)
+		}
+		if out, err := ask(append([]string{"volume"}, strings.Fields(c.args)...)...); err != nil || !strings.Contains(out, fmt.Sprintf("packets, each counted once: %g (exact)", c.packets)) {
+			t.Errorf("%q: %v\n%s", c.args, err, out)
+		}
+	}
+	for _, c := range []struct{ args, says string }{
+		{"volume --prefix 10.0.0.0/33", "is no prefix"}, {"volume --src ten", "is no prefix"}, {"volume --proto frog", "known protocol"},
+		{"volume --port 65536", "65535"}, {"volume --port -1", "65535"}, {"volume --delta 1.5", "above 0 and below 1"},
+		{"volume --confidence 0", "above 0 and below 1"}, {"volume --confidence NaN", "above 0 and below 1"},
+		{"volume --delta 0.1 --confidence 0.9", "none of the others"}, {"heavy-hitters --theta 0", "choose a share"},
+		{"heavy-hitters --theta NaN", "choose a share"}, {"heavy-hitters --theta 0.01 --epsilon 0.02", "choose 0 up to theta"}, {"heavy-hitters --epsilon -1", "choose 0 up to theta"},
+	} {
+		cmd := weirCommand(append([]string{"query", "--records", records}, strings.Fields(c.args)...)...)
+		if out, err := cmd.CombinedOutput(); err == nil || cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), c.says) {
+			t.Errorf("%s: %v\n%s", c.args, err, out)
+		}
+	}
+	if out, err := ask("heavy-hitters", "--theta", "0.2", "--epsilon", "0.1", "--delta", "0.01"); err != nil || !strings.Contains(out, "3 flows of at least 15 %") || !strings.Contains(out, "exact") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

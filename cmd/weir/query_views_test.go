@@ -20,6 +20,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"golang.org/x/sys/unix"
 
+	"github.com/weirswitch/weir/dataplane/pcapfile/pcaptest"
 	"github.com/weirswitch/weir/internal/freeport"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/record"
@@ -175,7 +176,7 @@ func (l *liveCollect) publish(t *testing.T, folder string) {
 // does, to the letter, by its address and by its socket, once and again.
 func TestQueryViews(t *testing.T) {
 	records := t.TempDir()
-	if status, _, stderr := runReplay(t, "--chain", "3", "-c", writeFile(t, measuringSwitch), "--in", flowsCapture(t, 4000), "--records", records); status != 0 {
+	if status, _, stderr := runReplay(t, "--chain", "3", "-c", writeFile(t, measuringSwitch), "--in", pcaptest.Flows(t, 4000), "--records", records); status != 0 {
 		t.Fatal(stderr)
 	}
 	paths := filepath.Join(t.TempDir(), "paths.json")

@@ -23,6 +23,7 @@ var layers = []layer{
 	{"dataplane/napi", nil, "settings of an interface's receive work, for several callers"},
 	{"dataplane/xdp", nil, "the redirect program is read and tested against the kernel alone"},
 	{"dataplane/pcapfile", nil, "a file format knows nothing of its users"},
+	{"dataplane/pcapfile/pcaptest", []string{"dataplane/pcapfile"}, "tests of several packages make and read captures"},
 	{"dataplane/lab/netns", nil, "namespaces are the kernel's matter"},
 	{"dataplane/lab/process", nil, "processes are the kernel's matter"},
 	{"telemetry/hash", nil, "P4 programs have the same functions; nothing of Weir's may leak into them"},
@@ -111,7 +112,9 @@ var layers = []layer{
 	{"node", []string{"config", "control/...", "dataplane/port", "dataplane/worker", "internal/buildinfo", "internal/privilege", "pipeline/...", "stages/...", "telemetry/export", "telemetry/local", "telemetry/pint", "telemetry/query", "telemetry/record", "telemetry/status", "telemetry/view/api"},
 		"it joins packet path, record path and control into one switch, and is what programs import; of the systems it knows only what control shows"},
 	{"bench/...", []string{"bench/...", "config", "control/...", "dataplane/...", "pipeline/...", "stages/...", "telemetry/..."},
-		"benchmarks may use everything; only cmd uses them"},
+		"benchmarks may use everything; only cmd, and replay a simulated network, use them"},
+	{"node/replay", []string{"bench/netsim", "config", "control", "control/api", "dataplane/pcapfile", "dataplane/port", "dataplane/worker", "node", "pipeline", "pipeline/packet", "stages", "stages/...", "telemetry/export", "telemetry/local", "telemetry/query", "telemetry/record", "telemetry/view/api", "telemetry/view/text"},
+		"it runs a switch's pipeline over captures, or a simulated row of switches, and reports what a node would"},
 	{"cmd/...", []string{"bench/...", "cmd/...", "config", "control/...", "dataplane/...", "internal/privilege", "internal/progress", "node", "node/...", "p4/...", "pipeline/...", "stages/...", "telemetry/..."},
 		"wiring"},
 }

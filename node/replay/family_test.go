@@ -1,4 +1,4 @@
-package main
+package replay_test
 
 import (
 	"encoding/binary"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/dataplane/pcapfile"
+	"github.com/weirswitch/weir/dataplane/pcapfile/pcaptest"
 	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/oblivious"
@@ -65,24 +66,25 @@ func newFamilyNetwork(t *testing.T, family hash.Family) *familyNetwork {
 	}
 	r := rand.New(rand.NewPCG(7, 7))
 	zipf := rand.NewZipf(r, 1.2, 4, flows-1)
-	sent, arrived := make([]rec, packets), make([]rec, packets)
+	sent, arrived := make([]pcaptest.Record, packets), make([]pcaptest.Record, packets)
 	for i := range sent {
 		f := int(zipf.Uint64())
 		data := familyFrame(r, &m.keys[f], uint16(i))
 		m.packets[f]++
 		m.bytes[f] += float64(len(data))
 		at := int64(1e18) + int64(i)*gap
-		sent[i] = rec{pcapfile.Header{Time: at, CapLen: uint32(len(data)), WireLen: uint32(len(data)), LinkType: pcapfile.Ethernet}, data}
+		sent[i] = pcaptest.Ethernet(at, data)
 		arrived[i] = sent[i]
 		arrived[i].Time += m.delays[f]
 	}
-	slices.SortStableFunc(arrived, func(a, b rec) int { return int(a.Time - b.Time) })
+	slices.SortStableFunc(arrived, func(a, b pcaptest.Record) int { return int(a.Time - b.Time) })
 	folder := t.TempDir()
-	for i, recs := range [][]rec{sent, arrived} {
-		capture := writeRecords(t, "flows.pcap", pcapfile.Format{LinkField: uint32(pcapfile.Ethernet), Nano: true}, recs...)
-		status, _, stderr := runReplay(t, "-c", writeFile(t, fmt.Sprintf(familySwitch, i+1, family)), "--in", capture, "--records", folder)
-		if status != 0 {
-			t.Fatal(stderr)
+	for i, recs := range [][]pcaptest.Record{sent, arrived} {
+		capture := pcaptest.Write(t, "flows.pcap", pcapfile.Format{LinkField: uint32(pcapfile.Ethernet), Nano: true}, recs...)
+		c := captures(capture, "")
+		c.Switch, c.Records = parsed(t, fmt.Sprintf(familySwitch, i+1, family)), folder
+		if _, err := run(t, c); err != nil {
+			t.Fatal(err)
 		}
 	}
 	m.Engine = query.Engine{Store: readStore(t, folder), Confidence: 1 - 1e-6, Paths: query.PathFunc(func(query.Key) []uint32 { return []uint32{1, 2} })}
@@ -131,9 +133,9 @@ func familyFrame(r *rand.Rand, k *query.Key, id uint16) string {
 	return string(f)
 }
 
-// TestReplayFamilies: switches of either hash family make records from which the same
+// TestFamilies: switches of either hash family make records from which the same
 // questions have answers of the same quality, without naming the family.
-func TestReplayFamilies(t *testing.T) {
+func TestFamilies(t *testing.T) {
 	var sketchErrors, delayErrors [2]float64
 	for family := hash.XX; family.Valid(); family++ {
 		m := newFamilyNetwork(t, family)
@@ -255,14 +257,15 @@ func (m *familyNetwork) between(t *testing.T, family hash.Family) (mean float64)
 	return mean / known
 }
 
-// TestReplayFamilyChange: a switch that was given another family makes records that say so,
+// TestFamilyChange: a switch that was given another family makes records that say so,
 // and questions over both say what is wrong instead of an answer.
-func TestReplayFamilyChange(t *testing.T) {
+func TestFamilyChange(t *testing.T) {
 	folder := t.TempDir()
 	for i, family := range []hash.Family{hash.XX, hash.CRC} {
-		config := fmt.Sprintf(familySwitch, i+1, family)
-		if status, _, stderr := runReplay(t, "-c", writeFile(t, config), "--in", flowsCapture(t, 2000), "--records", folder); status != 0 {
-			t.Fatal(stderr)
+		c := captures(pcaptest.Flows(t, 2000), "")
+		c.Switch, c.Records = parsed(t, fmt.Sprintf(familySwitch, i+1, family)), folder
+		if _, err := run(t, c); err != nil {
+			t.Fatal(err)
 		}
 	}
 	s, err := store.Read(folder)

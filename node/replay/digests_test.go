@@ -1,30 +1,31 @@
-package main
+package replay_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/weirswitch/weir/dataplane/pcapfile/pcaptest"
 	"github.com/weirswitch/weir/telemetry/pint"
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/pint/sink"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// TestReplayDigests: the sink of a chain writes each packet's digest into its records, once,
+// TestDigests: the sink of a chain writes each packet's digest into its records, once,
 // from which a reader decodes the flows' paths; the same capture makes the same records.
-func TestReplayDigests(t *testing.T) {
+func TestDigests(t *testing.T) {
 	const packets = 4000
-	capture := flowsCapture(t, packets)
-	file := writeFile(t, strings.Replace(samplingSwitch, `"patch"]`, `"patch", "pint"]`, 1))
-	folder := t.TempDir()
+	capture := pcaptest.Flows(t, packets)
+	c := captures(capture, "")
+	c.Switch = parsed(t, strings.Replace(samplingSwitch, `"patch"]`, `"patch", "pint"]`, 1))
+	c.Chain, c.Records = 3, t.TempDir()
 	for range 2 { // The second time all of it is there already.
-		args := []string{"--chain", "3", "-c", file, "--in", capture, "--records", folder}
-		if status, _, stderr := runReplay(t, args...); status != 0 {
-			t.Fatal(stderr)
+		if _, err := run(t, c); err != nil {
+			t.Fatal(err)
 		}
 	}
-	s, err := store.Read(folder)
+	s, err := store.Read(c.Records)
 	if err != nil {
 		t.Fatal(err)
 	}
