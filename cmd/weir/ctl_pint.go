@@ -12,8 +12,6 @@ import (
 
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
-	"github.com/weirswitch/weir/telemetry/local"
-	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/query"
 	queries "github.com/weirswitch/weir/telemetry/view/api"
 	"github.com/weirswitch/weir/telemetry/view/text"
@@ -24,15 +22,15 @@ func pintViews() (list []view) {
 	for _, v := range []struct {
 		name, short string
 		kind        query.Kind
-		measured    pint.Value // what the switch measured itself is shown beside the answer
+		measured    string // of PintReport.Measured, what to show next to the answer
 	}{
-		{"paths", "The paths of flows that end here, decoded from PINT's digests", query.KindPath, pint.SwitchID},
-		{"latency", "The latency of the switches that flows passed which end here, beside what this switch measured itself", query.KindLatency, pint.HopLatency},
-		{"congestion", "The use of links and queues that flows met, beside what this switch measured itself", query.KindCongestion, pint.QueueOccupancy},
-		{"loops", "Flows whose packets were found to loop", query.KindLoops, pint.SwitchID},
+		{"paths", "The paths of flows that end here, decoded from PINT's digests", query.KindPath, ""},
+		{"latency", "The latency of the switches that flows passed which end here, next to what this switch measured itself", query.KindLatency, "hop_latency"},
+		{"congestion", "The use of links and queues that flows met, next to what this switch measured itself", query.KindCongestion, "queue_occupancy"},
+		{"loops", "Flows whose packets were found to loop", query.KindLoops, ""},
 	} {
 		ask := func(ctx context.Context, c *control.Client, o *ctlOptions) (json.RawMessage, func(io.Writer) error, error) {
-			q := &query.Question{Kind: v.kind, Limit: o.limit, Confidence: local.Confidence}
+			q := &query.Question{Kind: v.kind, Limit: o.limit}
 			if err := o.question(q); err != nil {
 				return nil, nil, usageError(err)
 			}
@@ -69,7 +67,7 @@ func (o *ctlOptions) question(q *query.Question) error {
 }
 
 // askPint asks a switch a question, and what it measured itself. That it has no digest of the flows is an answer.
-func askPint(ctx context.Context, c *control.Client, q *query.Question, measured pint.Value) (json.RawMessage, func(io.Writer) error, error) {
+func askPint(ctx context.Context, c *control.Client, q *query.Question, measured string) (json.RawMessage, func(io.Writer) error, error) {
 	r, err := c.Pint(ctx, &api.PintRequest{})
 	if err != nil {
 		return nil, nil, err
@@ -116,16 +114,16 @@ func printDigests(w io.Writer, r *api.PintReport, q *query.Question, a *queries.
 }
 
 // printMeasured prints what the switch measured itself of a value.
-func printMeasured(w io.Writer, r *api.PintReport, of pint.Value) error {
+func printMeasured(w io.Writer, r *api.PintReport, of string) error {
 	t := text.NewTable("MEASURED HERE", "OF", ">MEDIAN", ">90 %", ">99 %", ">MOST", ">PACKETS")
 	for _, m := range r.Measured {
 		quantity := func(x float64) string {
-			if of == pint.HopLatency {
+			if of == "hop_latency" {
 				return fmt.Sprint(time.Duration(x).Round(10 * time.Nanosecond))
 			}
 			return fmt.Sprintf("%.4g", x)
 		}
-		if m.Value == of.String() {
+		if m.Value == of {
 			t.Row(m.Port, m.Value, quantity(m.Median), quantity(m.P90), quantity(m.P99), quantity(m.Highest), m.Packets)
 		}
 	}

@@ -4,13 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/query"
 )
 
@@ -109,9 +106,9 @@ func (q *queryFlags) finish(cmd *cobra.Command) (err error) {
 		q.Flows, err = readFlows(q.flowsFile)
 		faults = append(faults, err)
 	}
-	q.Start, err = parseTime("start", q.start)
+	q.Start, err = query.ParseTime("--start", q.start)
 	faults = append(faults, err)
-	q.End, err = parseTime("end", q.end)
+	q.End, err = query.ParseTime("--end", q.end)
 	return errors.Join(append(faults, err)...)
 }
 
@@ -146,19 +143,4 @@ func readFlows(file string) ([]string, error) {
 		flows[i] = query.FormatKey(k)
 	}
 	return flows, nil
-}
-
-// parseTime reads a time: ns of CLOCK_TAI, or RFC 3339, which this machine's clocks convert.
-func parseTime(flag, text string) (int64, error) {
-	if text == "" {
-		return 0, nil
-	}
-	if ns, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return ns, nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return 0, fmt.Errorf("--%s %q: write a time as 2026-01-31T12:00:00Z, or nanoseconds as answers have them", flag, text)
-	}
-	return t.UnixNano() + clock.UTCOffset(), nil
 }

@@ -38,9 +38,9 @@ digest. Of a collector, those that it has in memory.`,
 				errs = append(errs, fmt.Errorf("--last %v: choose a length of time above 0, and neither --start nor --end with it", q.Last))
 			}
 			var err error
-			q.Start, err = parseTime("start", q.start)
+			q.Start, err = query.ParseTime("--start", q.start)
 			errs = append(errs, err)
-			q.End, err = parseTime("end", q.end)
+			q.End, err = query.ParseTime("--end", q.end)
 			errs = append(errs, err)
 			if err := errors.Join(errs...); err != nil {
 				return usageError(err)

@@ -57,7 +57,7 @@ var layers = []layer{
 	{"telemetry/collect/web", []string{"internal/socket", "telemetry/collect", "telemetry/record"}, "one package decides who may connect"},
 	{"telemetry/store", []string{"internal/printable", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/pint/...", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"the store merges records and knows neither questions nor transport"},
-	{"telemetry/query", []string{"telemetry/store", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/pint/...", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
+	{"telemetry/query", []string{"pipeline/clock", "telemetry/store", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/pint/...", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"answers come from the store and the systems"},
 	{"telemetry/local", []string{"telemetry/export", "telemetry/pint", "telemetry/pint/...", "telemetry/query", "telemetry/record", "telemetry/store"},
 		"a switch's own answers are those of the engine over a smaller store, which an exporter fills"},

@@ -44,7 +44,7 @@ func New(c Config) (*Digests, error) {
 	}
 	return &Digests{live, query.Engine{
 		Plans: c.Plans, Switches: c.Switches, Topology: c.Topology,
-		Limits: query.Limits{Candidates: math.MaxInt, Records: math.MaxInt, Bytes: 64 << 20},
+		Confidence: Confidence, Limits: query.Limits{Candidates: math.MaxInt, Records: math.MaxInt, Bytes: 64 << 20},
 	}}, nil
 }
 
@@ -66,7 +66,7 @@ func (d *Digests) Add(h *record.Header, body []byte) {
 // Bytes is how much memory the records take, of the bound.
 func (d *Digests) Bytes() (held, bound int64) { return d.live.Bytes() }
 
-// Confidence is that of answers about a switch's own digests: that of a path which is certain.
+// Confidence is the default of answers about a switch's own digests: that of a path which is certain.
 const Confidence = 1 - 1e-6
 
 // Kinds are the kinds of questions that digests answer.
@@ -96,7 +96,7 @@ func (d *Digests) Answers(flows int) (all []any, err error) {
 	e := d.engine
 	e.Store = d.live.View(store.Window{})
 	for _, kind := range Kinds {
-		answer, askErr := e.Ask(ctx, &query.Question{Kind: kind, Limit: flows, Confidence: Confidence})
+		answer, askErr := e.Ask(ctx, &query.Question{Kind: kind, Limit: flows})
 		switch {
 		case askErr == nil:
 			all = append(all, answer)

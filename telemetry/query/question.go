@@ -9,11 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// Question is what all faces of the collector ask an [Engine]. Zero values stand for
+// Question is what all views ask an [Engine]. Zero values mean
 // the defaults; fields that the kind does not use must be zero ([Kind.Uses]).
 type Question struct {
 	Kind Kind `json:"kind"`
@@ -354,4 +355,20 @@ func (q *Question) window(s *store.Store, otherwise store.Window) store.Window {
 		return otherwise
 	}
 	return s.Range(q.Start, q.End)
+}
+
+// ParseTime reads a time of a window: ns of CLOCK_TAI, or RFC 3339, which this machine's clocks convert. 0: text is
+// empty. name is what an error calls it.
+func ParseTime(name, text string) (ns int64, err error) {
+	if text == "" {
+		return 0, nil
+	}
+	if ns, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return ns, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return 0, fmt.Errorf("%s %q: write a time as 2026-01-31T12:00:00Z, or nanoseconds as answers have them", name, text)
+	}
+	return t.UnixNano() + clock.UTCOffset(), nil
 }

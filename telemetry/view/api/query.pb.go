@@ -4702,7 +4702,7 @@ func (x *NetworkSwitch) GetSpanNs() int64 {
 type NetworkMeasurement struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Stage  string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
-	Part   string                 `protobuf:"bytes,2,opt,name=part,proto3" json:"part,omitempty"`      // part tells several measurements of a stage apart; empty: there is one.
+	Part   string                 `protobuf:"bytes,2,opt,name=part,proto3" json:"part,omitempty"`      // part distinguishes several measurements of a stage; empty: there is one.
 	Epochs uint64                 `protobuf:"varint,3,opt,name=epochs,proto3" json:"epochs,omitempty"` // epochs were made into records, of slices of the stage's own length.
 	// overruns are epochs in which a worker lacked cells, and missed the packets that
 	// were not measured for it.
@@ -4944,7 +4944,7 @@ type NetworkClock struct {
 	OffsetNs   int64  `protobuf:"varint,3,opt,name=offset_ns,json=offsetNs,proto3" json:"offset_ns,omitempty"`
 	ErrorNs    uint64 `protobuf:"varint,4,opt,name=error_ns,json=errorNs,proto3" json:"error_ns,omitempty"`
 	MaxErrorNs uint64 `protobuf:"varint,5,opt,name=max_error_ns,json=maxErrorNs,proto3" json:"max_error_ns,omitempty"`
-	// tai_offset_s is what CLOCK_TAI is ahead of UTC, in seconds; 0: the kernel was not told.
+	// tai_offset_s is what CLOCK_TAI is ahead of UTC, in seconds; 0: the kernel does not know it.
 	TaiOffsetS int64 `protobuf:"varint,6,opt,name=tai_offset_s,json=taiOffsetS,proto3" json:"tai_offset_s,omitempty"`
 	// offsets are how far the clock is ahead of those of neighbours, for links that have
 	// measurement points of LDS at both ends.
