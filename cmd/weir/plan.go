@@ -10,8 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirswitch/weir/pipeline/header"
-	"github.com/weirswitch/weir/telemetry/hash"
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/view/text"
 )
@@ -96,59 +94,8 @@ func makePlan(o planOptions, out io.Writer) error {
 	return o.print(out, p)
 }
 
-// planReport is what weir plan --show --json prints.
-type planReport struct {
-	ID       uint16        `json:"id"`
-	Bits     int           `json:"bits"`
-	Carrier  string        `json:"carrier"`
-	Hops     string        `json:"hops"`
-	Hash     hash.Family   `json:"hash"`
-	Seed     uint64        `json:"seed"`
-	GrowthBy int           `json:"growth_bytes"` // of a packet
-	Queries  []planQuery   `json:"queries"`
-	Sets     []planSetText `json:"sets"`
-	Idle     float64       `json:"idle"` // share of the packets without a query
-}
-
-type planQuery struct {
-	Name        string  `json:"name"`
-	Value       string  `json:"value"`
-	Aggregation string  `json:"aggregation"`
-	Bits        int     `json:"bits"`
-	Frequency   float64 `json:"frequency"`
-}
-
-type planSetText struct {
-	Queries []string `json:"queries"`
-	Bits    int      `json:"bits"`
-	Share   float64  `json:"share"`
-}
-
-func newPlanReport(p *pintplan.Plan) *planReport {
-	r := &planReport{ID: p.ID, Bits: p.Bits, Carrier: p.Carrier, Hops: p.Hops, Hash: p.Hash, Seed: p.Seed, Idle: 1}
-	if p.Carrier == pintplan.CarrierShim {
-		r.GrowthBy = header.ShimLen((p.Bits + 7) / 8)
-	}
-	for i := range p.Queries {
-		q := &p.Queries[i]
-		r.Queries = append(r.Queries, planQuery{q.Name, q.Value.String(), q.Aggregation.String(), q.Bits, p.Frequency(q.Name)})
-	}
-	from := int64(0)
-	for _, s := range p.Sets {
-		set := planSetText{Queries: s.Queries, Share: float64(s.Below-from) / (1 << 32)}
-		for _, name := range s.Queries {
-			q, _ := p.Query(name)
-			set.Bits += q.Bits
-		}
-		from = s.Below
-		r.Sets = append(r.Sets, set)
-	}
-	r.Idle = 1 - float64(from)/(1<<32)
-	return r
-}
-
 func (o *planOptions) print(w io.Writer, p *pintplan.Plan) error {
-	r := newPlanReport(p)
+	r := p.Report()
 	if o.asJSON {
 		return json.NewEncoder(w).Encode(r)
 	}

@@ -73,7 +73,7 @@ var layers = []layer{
 		"it joins the record path from the stream to the views; of labs it knows the paths of flows"},
 	{"telemetry/pint/encode", []string{"telemetry/hash", "telemetry/pint"}, "what a switch does to a digest needs neither the engine that plans nor the solvers that decode"},
 	{"telemetry/pint/path", []string{"telemetry/hash", "telemetry/pint", "telemetry/pint/encode"}, "a solver reads what the encoding wrote, and knows no plan"},
-	{"telemetry/pint/plan", []string{"internal/tomlfile", "telemetry/hash", "telemetry/pint", "telemetry/pint/encode"}, "a plan is valid if its queries can be encoded; how they are decoded is the sink's"},
+	{"telemetry/pint/plan", []string{"internal/tomlfile", "pipeline/header", "telemetry/hash", "telemetry/pint", "telemetry/pint/encode"}, "a plan is valid if its queries can be encoded, and packets grow by the shim; how they are decoded is the sink's"},
 	{"telemetry/pint/sink", []string{"telemetry/hash", "telemetry/pint", "telemetry/pint/encode", "telemetry/pint/path", "telemetry/pint/plan"}, "the sink joins the other three"},
 	{"telemetry/pint/pinttest", []string{"telemetry/pint", "telemetry/pint/encode"}, "queries that tests of several packages go through"},
 	{"telemetry/*", []string{"telemetry/sketch/...", "telemetry/hash"},
