@@ -48,7 +48,7 @@ func TestPlan(t *testing.T) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	status, out, errs := weir("plan", "--show", file, "--json")
-	var r planReport
+	var r pintplan.Report
 	if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil {
 		t.Fatal(errs, err)
 	}

@@ -29,6 +29,10 @@ var (
 // ackTimeout is when an acknowledgement is forgotten. Publish again much earlier.
 const ackTimeout = time.Minute
 
+// maxPending is more than callers have in flight, also if they publish all of it again several times before ackTimeout:
+// they bound that themselves, and must not be made to wait.
+const maxPending = 1 << 20
+
 // Ack is what a server said of one message.
 type Ack struct {
 	Number    uint64 // the publisher's own
@@ -55,7 +59,7 @@ func NewPublisher(nc *nats.Conn, acked func(Ack)) (*Publisher, error) {
 		}
 	}
 	var err error
-	p.js, err = jetstream.New(nc, jetstream.WithPublishAsyncTimeout(ackTimeout),
+	p.js, err = jetstream.New(nc, jetstream.WithPublishAsyncTimeout(ackTimeout), jetstream.WithPublishAsyncMaxPending(maxPending),
 		jetstream.WithPublishAsyncAckHandler(func(_ jetstream.JetStream, m *nats.Msg, ack *jetstream.PubAck) {
 			take(m, Ack{Sequence: ack.Sequence, Duplicate: ack.Duplicate})
 		}),
