@@ -17,11 +17,11 @@ type Options struct {
 	Seed uint64
 	// Quick asks for a run of seconds, with wider error bounds, instead of minutes.
 	Quick bool
-	// Progress is told of each step; nil: nobody listens.
+	// Progress is called for each step; nil: no progress is reported.
 	Progress Progress
 }
 
-// Progress hears that done of total steps are behind, and what comes now. It is called from one
+// Progress reports that done of total steps are finished, and what comes now. It is called from one
 // goroutine.
 type Progress func(done, total int, what string)
 

@@ -125,7 +125,7 @@ type point struct {
 	reference *float64
 }
 
-// numbered is a number at the end of a word of a metric; letters may stand before it, and 0_5 is 0.5. A size
+// numbered is a number at the end of a word of a metric; letters may come before it, and 0_5 is 0.5. A size
 // such as 64B is a name and no number.
 var numbered = regexp.MustCompile(`\.[a-z_]*?(\d+(?:_\d+)?)(?:\.|$)`)
 

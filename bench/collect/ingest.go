@@ -43,7 +43,7 @@ func (a *applier) Apply(h record.Header, body []byte) collect.Outcome {
 	return collect.Applied
 }
 
-// transport is an embedded server with its files in a folder of its own.
+// transport is an embedded server with its files in its own folder.
 type transport struct {
 	server *embed.Server
 	folder string

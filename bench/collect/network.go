@@ -52,7 +52,7 @@ func key(i int) query.Key {
 	return k
 }
 
-// way is by which switches a flow goes.
+// way is the path of a flow, by switches.
 func (c *Config) way(flow int) (way [hops]uint32) {
 	for i := range way {
 		way[i] = 1 + uint32(flow*7+i*3)%uint32(c.Switches)

@@ -14,7 +14,7 @@ import (
 type shared struct {
 	one       took
 	both      took   // at the same time
-	apart     []took // one after the other, as on machines of their own
+	apart     []took // one after the other, as on separate machines
 	digests   []int  // that each has
 	exclusive bool   // no record of digests went to two
 }

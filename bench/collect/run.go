@@ -131,7 +131,7 @@ func shareRows(r *bench.Result, parts []shared, n *network) {
 	r.Add("partition_exclusive", "1: yes", exclusive, "each digest is read by one of the two collectors", bench.Neither)
 }
 
-// sizeRows tell how large records are, which docs/scale.md counts by.
+// sizeRows say how large records are, which docs/scale.md counts by.
 func (n *network) sizeRows(r *bench.Result) {
 	bytes := func(k record.Kind) (total int) {
 		for _, m := range n.messages[k] {

@@ -30,7 +30,7 @@ type child struct {
 }
 
 // startChild starts a program in a namespace, bound to cores, with its output in a file. The
-// command may have a standard output of its own.
+// command may have its own standard output.
 //
 // Its death signal follows the thread that made it, not the process; so that thread, locked, does
 // nothing else until the child ends.
@@ -73,7 +73,7 @@ func startChild(ns *netns.Namespace, cores unix.CPUSet, dir string, cmd *exec.Cm
 		write.Close()
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
-	// It has a session of its own, and no terminal's interrupt reaches it.
+	// It has its own session, and no terminal's interrupt reaches it.
 	if _, err := bench.SessionNice(cmd.Process.Pid, favoured); err != nil {
 		return nil, errors.Join(err, c.end())
 	}

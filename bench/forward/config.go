@@ -47,9 +47,9 @@ type Config struct {
 	// ring bridges the moments in which others have the core: 16384 packets are 30 ms
 	// at half a million per second.
 	Ring int
-	// Progress is told of each step.
+	// Progress is called for each step.
 	Progress bench.Progress
-	// Raw is told of each measurement as it is made, for the record; nil: nobody listens.
+	// Raw gets each measurement as it is made, for the record; nil: none.
 	Raw func(Sample)
 }
 

@@ -14,7 +14,7 @@
 //
 // redirect is an XDP program of four instructions and the ceiling of what a veth carries. bridge
 // is the Linux bridge. asavie, patch and l2 are "weir switch" with its own defaults. ovs is a
-// private Open vSwitch with two afxdp ports, one PMD thread and one flow each way. testpmd forwards in
+// private Open vSwitch with two afxdp ports, one PMD thread and one flow in each direction. testpmd forwards in
 // mode io, with the NAPI deferral that its guide recommends. All processes run on the device's core.
 //
 // # Cores
@@ -42,7 +42,7 @@
 //	source    2.88     0.66   0.70   0.89 0.91    0.91  0.90
 //	device    3.91     0.69   0.37   0.35 0.32    0.45  0.45
 //
-// The bridge is as fast in both; what it gains by a core of its own it loses because packets
+// The bridge is as fast in both; what it gains by its own core it loses because packets
 // change cores.
 //
 // # Noise
@@ -52,5 +52,5 @@
 // something spread by 30 to 100 %; with it, by 2 to 10 %. What a hypervisor takes is shown as "stolen".
 //
 // Namespaces are named after the process; a run removes what a crashed one has left. Processes of
-// devices die with this one, in whatever way it ends.
+// devices die with this one, however it ends.
 package forward

@@ -11,7 +11,7 @@ import (
 )
 
 // prefix begins the names of all namespaces of this benchmark. The rest names their maker, so
-// that a later run can tell what a crashed one has left.
+// that a later run recognises what a crashed one has left.
 const prefix = "wb"
 
 var sequence atomic.Uint64

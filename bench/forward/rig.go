@@ -17,7 +17,7 @@ const (
 	portB   = "p1"   // of the device, towards the sink
 )
 
-// rig is a device under test between a source and a sink, each in a namespace of its own.
+// rig is a device under test between a source and a sink, each in its own namespace.
 //
 //	source eth0 ---- p0 device p1 ---- eth0 sink
 type rig struct {

@@ -136,7 +136,7 @@ func (s *search) visit(rate, goal float64) (*point, error) {
 	return &s.points[len(s.points)-1], nil
 }
 
-// decided tells whether further trials of n cannot change the majority.
+// decided reports whether further trials of n cannot change the majority.
 func (p *point) decided(goal float64, n int) bool {
 	met := p.met(goal)
 	return 2*met > n || 2*(len(p.losses)-met) > n

@@ -102,7 +102,7 @@ func residentMemory(pid int) (uint64, error) {
 //
 //	gc 1 @0.012s 2%: 0.018+1.1+0.003 ms clock, 0.036+... ms cpu, ...
 //
-// and finds the longest pause: the world stands still for the first and the last of the three times.
+// and finds the longest pause: the world is stopped for the first and the last of the three times.
 func collections(log []byte) (n int, longest time.Duration) {
 	for line := range bytes.Lines(log) {
 		text := string(line)

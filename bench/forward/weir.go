@@ -77,7 +77,7 @@ func startWorkers(driver, stage string, coresOf func(Cores) []int) func(*rig, de
 	}
 }
 
-// weirDevice is a switch in a process of its own.
+// weirDevice is a switch in its own process.
 type weirDevice struct {
 	*child
 	report string // path

@@ -9,7 +9,7 @@
 //	GML, FatTree, SpineLeaf --> Graph --> Routes --> Path of a flow hash
 //
 // Nothing here knows packets or stages. What carries packets along a Path, and
-// what a node does to them, stands on these types and leaves them as they are.
+// what a node does to them, is built on these types and leaves them as they are.
 //
 // A Graph is immutable once built, and then safe for concurrent use; Routes
 // are too.

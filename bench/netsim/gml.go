@@ -27,7 +27,7 @@ func ReadGMLFile(file string) (*Graph, error) {
 func readGML(name string, r io.Reader) (*Graph, error) {
 	p := &gmlParser{r: bufio.NewReader(r), line: 1}
 	var nodes []Node
-	var ends [][2]int // by id: edges may stand before nodes
+	var ends [][2]int // by id: edges may come before nodes
 	err := p.record(0, func(key string) error {
 		if key != "graph" {
 			return p.skip()
@@ -107,7 +107,7 @@ type gmlParser struct {
 }
 
 // token returns the next word, bracket or quoted string (with its opening
-// quote, to tell it from a word). At the end of the file it is empty.
+// quote, to distinguish it from a word). At the end of the file it is empty.
 func (p *gmlParser) token() (string, error) {
 	c, err := p.space()
 	if err == io.EOF {

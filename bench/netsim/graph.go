@@ -18,7 +18,7 @@ type Node struct {
 	Edge bool
 }
 
-// Link joins two nodes, by number, and carries packets both ways.
+// Link joins two nodes, by number, and carries packets in both directions.
 type Link struct{ A, B int }
 
 // Graph is a network of switches: simple and undirected.

@@ -67,8 +67,8 @@ func (r *Routes) nextHops(buf []int, at, to int) []int {
 	return buf
 }
 
-// Path is the way of a flow: at each node the flow's hash, mixed with the node,
-// picks one of the next hops, as routers with seeds of their own do.
+// Path is the path of a flow: at each node the flow's hash, mixed with the node,
+// picks one of the next hops, as routers with different seeds do.
 func (r *Routes) Path(from, to int, flow uint64) (Path, error) {
 	if r.Distance(from, to) < 0 {
 		return nil, fmt.Errorf("%s: no path from node %d to %d", r.g.Name, from, to)

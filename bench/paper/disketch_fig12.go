@@ -13,7 +13,7 @@ import (
 // paths, by each sketch in four networks: fat tree and spine-leaf, with
 // equal and with unequal memories.
 //
-// Beside the paper's systems stands what its parts contribute: DISCO with hash
+// Next to the paper's systems is what its parts contribute: DISCO with hash
 // functions renewed each epoch, and DiSketch read by the paper's composition (rows) instead
 // of ours. The rows that are compared are those of the Count Sketch in the fat tree
 // with unequal memories; there memory is placed several times.

@@ -19,7 +19,7 @@ const (
 
 // disketchFig13 measures figure 13: the relative error of the entropy of all flows by
 // UnivMon, in the fat tree with unequal memories. In the synthetic trace each
-// flow has a source address of its own, so the entropy of the flows is that of these
+// flow has its own source address, so the entropy of the flows is that of these
 // addresses.
 func disketchFig13(ctx context.Context, o Options) ([]Row, error) {
 	tr, err := dsTreeTraffic(o)

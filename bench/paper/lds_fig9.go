@@ -67,7 +67,7 @@ func ldsFig9(ctx context.Context, o Options) ([]Row, error) {
 	return t, nil
 }
 
-// ldsRival is a way to know the delays of flows.
+// ldsRival estimates the delays of flows.
 type ldsRival struct {
 	name string
 	run  func(x *crossing) ([]flowError, error)

@@ -34,7 +34,7 @@ func newTwoQueues() *twoQueues {
 	return q
 }
 
-// lowPriority tells which queue a flow waits in.
+// lowPriority says which queue a flow waits in.
 func (q *twoQueues) lowPriority(seed uint64, flow uint32) bool {
 	return hash.Uint64x2(seed, delayQueueSeed, uint64(flow))>>63 != 0
 }

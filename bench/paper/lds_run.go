@@ -52,7 +52,7 @@ type truth struct {
 	all  float64
 }
 
-// crossing is a trace on its way from sender to receiver.
+// crossing is a trace in flight from sender to receiver.
 type crossing struct {
 	trace  *workload.Trace
 	delays delays

@@ -76,7 +76,7 @@ type obliviousTrace struct {
 }
 
 // newObliviousTrace indexes a trace. Packets of a capture that have one id are
-// one packet, seen twice, as their bytes do not tell them apart; so the truth
+// one packet, seen twice, as their bytes do not distinguish them; so the truth
 // counts them once, as all that is measured here does.
 func newObliviousTrace(t *workload.Trace, prefix string) *obliviousTrace {
 	n := len(t.Flows)

@@ -55,7 +55,7 @@ func pintCRC(ctx context.Context, o Options) ([]Row, error) {
 
 var hashFamilies = []hash.Family{hash.XX, hash.CRC}
 
-// crcScheme is a way of writing paths.
+// crcScheme is an encoding of paths.
 type crcScheme struct {
 	name   string
 	config func(hops int) encode.StaticConfig
@@ -132,11 +132,11 @@ func (s *crcScheme) compare(ctx context.Context, o Options, k, runs int, t *tabl
 func (s *crcScheme) packets(ctx context.Context, o Options, f hash.Family, k, runs int) (sample, error) {
 	c := s.config(k)
 	c.Hash = f
-	// The name does not tell families apart, so that runs have the same randomness.
+	// The name does not depend on the family, so that runs have the same randomness.
 	return trials(ctx, o, fmt.Sprint("crc.", s.prefix(), k), runs, func() (trial, error) { return s.trial(c, k), nil })
 }
 
-// trial decodes one path, under a seed of its own.
+// trial decodes one path, under its own seed.
 func (s *crcScheme) trial(c encode.StaticConfig, k int) trial {
 	values := make([]uint64, k)
 	path := func(r *rand.Rand) []uint64 {
@@ -185,7 +185,7 @@ func hopDeviates(ctx context.Context, o Options, f hash.Family) (pairs, shares f
 // deviateHops is the longest path of the paper.
 const deviateHops = 59
 
-// pairDeviate is the largest deviate of how often two hops decide alike, which each do with
+// pairDeviate is the largest deviate of how often two hops decide the same, which each do with
 // probability 1/2.
 func pairDeviate(s *encode.Static, ids []uint64) (most float64) {
 	var scratch encode.Scratch

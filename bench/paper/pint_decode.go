@@ -13,7 +13,7 @@ import (
 	pintsink "github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
-// pintDecode measures how many digests a core decodes per second of its own
+// pintDecode measures how many digests a core decodes per second
 // time, which does not count what other processes take, with the
 // online decoder on paths of several lengths, for packets of flows whose path
 // is certain (<plan>.<switches>.established) and for whole flows of 1000

@@ -25,7 +25,7 @@ import (
 //	2x8.hashed          the paper's hashes, our layers for the path's length, decoded by
 //	                    joint candidate elimination; knows the set of switches
 //	2x8.paper           the paper's layers (d = 10; 5 in the fat tree) and hashes,
-//	                    decoded in the same way
+//	                    decoded the same
 //	ppm, ams2_m5, ams2_m6    the rivals, 16 bits per packet
 //
 // The paper's 42 packets (99th percentile 94) for 59 hops with 2x8 bits are

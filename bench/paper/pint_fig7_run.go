@@ -45,8 +45,8 @@ type speed struct {
 	span   float64       // seconds
 }
 
-// simulate runs scenarios on all cores. Each is a simulation of its own, so that the outcomes do not
-// depend on how many cores there are. Progress is told of flows, and of events per second.
+// simulate runs scenarios on all cores. Each is a separate simulation, so that the outcomes do not
+// depend on how many cores there are. Progress reports flows, and of events per second.
 func simulate(ctx context.Context, o Options, all []scenario) ([]simulated, error) {
 	out, errs := make([]simulated, len(all)), make([]error, len(all))
 	var next, behind atomic.Int64 // scenarios begun; flows ended

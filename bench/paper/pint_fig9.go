@@ -33,7 +33,7 @@ var (
 // counted exactly in that. The rows ".compression" are the floor: the error
 // when every hop's code of every packet is known. The reference of the rows
 // with 10,000 packets is that floor. Fewer flows are as long as 100,000 packets: their
-// rows ".long" have a floor of their own. The library's sketches toss coins that no seed
+// rows ".long" have their own floor. The library's sketches toss coins that no seed
 // makes: rows of 8 bits with a sketch repeat within about 5 %, all others exactly.
 func pintFig9(ctx context.Context, o Options) ([]Row, error) {
 	var t table

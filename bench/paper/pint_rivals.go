@@ -9,7 +9,7 @@ import (
 // sampling (Sattari, 2007): a packet carries the mark of a hop that is uniform
 // on the path, not one that is biased to the last hops. Both have 16 bits per
 // packet. What they need is a matter of combinatorics; no scheme is charged
-// for false positives, nor for telling paths of several sources apart, so
+// for false positives, nor for distinguishing paths of several sources, so
 // the counts favour the rivals.
 
 // ppmTrial is probabilistic packet marking with compressed edge fragments

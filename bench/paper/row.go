@@ -11,7 +11,7 @@ type Options struct {
 	Data string
 	// Packets is the length of synthetic traces; 0: what the measurement chooses.
 	Packets int
-	// Progress, if set, hears that done of total steps are behind and what
+	// Progress, if set, is called when done of total steps are finished and what
 	// comes now.
 	Progress func(done, total int, what string)
 }

@@ -45,11 +45,11 @@ func (s sample) groupedMedian() float64 {
 	return m - 0.5 + (float64(len(s))/2-float64(below))/float64(upTo-below)
 }
 
-// trial is one run with randomness of its own.
+// trial is one run with its own randomness.
 type trial func(r *rand.Rand) (float64, error)
 
 // trials makes n runs on all cores. setup gives each worker a trial with
-// scratch memory of its own. The i-th run has the same randomness whoever does
+// its own scratch memory. The i-th run has the same randomness whichever worker does
 // it, so the outcome depends on the seed and the name alone.
 func trials(ctx context.Context, o Options, name string, n int, setup func() (trial, error)) (sample, error) {
 	out := make(sample, n)

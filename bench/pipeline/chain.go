@@ -22,7 +22,7 @@ type Graph struct {
 	Name string
 	// Stages by name; beside those of package stages there are touch and hashes.
 	Stages []string
-	// Flows, drawn uniformly, each with 64 B packets both ways.
+	// Flows, drawn uniformly, each with 64 B packets in both directions.
 	Flows int
 	// Stations are the Ethernet addresses, half of them behind each port.
 	Stations int
@@ -89,7 +89,7 @@ type chain struct {
 func newChain(names []string, configs map[string]any, env pipeline.Env) (*chain, error) {
 	c := &chain{modules: make([]pipeline.Named, len(names)), stop: make(chan struct{}), ended: make(chan struct{})}
 	var errs []error
-	for i, name := range slices.Backward(names) { // a module is told what those behind it need
+	for i, name := range slices.Backward(names) { // a module learns what those behind it need
 		m, err := newModule(name, configs[name], env)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("stage %q: %w", name, err))

@@ -13,7 +13,7 @@
 // vary by packet, and no packet comes twice.
 //
 // The batches' clock runs only while their row is timed: l2 marks an address once in a second, and
-// in a short turn would otherwise mark all of them. Wall time counts; a thread's processor time stands beside it. Where the two differ, something else ran on
+// in a short turn would otherwise mark all of them. Wall time counts; a thread's processor time is next to it. Where the two differ, something else ran on
 // the core. The row drop is the floor: descriptors alone, and a graph without stages; touch reads each
 // packet's header and chooses a port. A stage's cost is the difference between the graph that ends
 // with it and the one before, within the same round.

@@ -51,7 +51,7 @@ func newRing(frames int, seed uint64) (*ring, error) {
 func (r *ring) close() error { return r.pool.Close() }
 
 // stream writes the packets of a workload: those of even batches go from port 0 to port 1, those
-// of odd ones go the other way in flows of the same draw.
+// of odd ones go in the other direction in flows of the same draw.
 type stream struct {
 	writers [ports]*traffic.Writer
 	size    uint32 // bytes without frame check sequence
@@ -125,7 +125,7 @@ func newEvictor() *evictor { return &evictor{memory: make([]byte, max(64<<20, 2*
 
 func (e *evictor) evict() {
 	for i := 0; i < len(e.memory); i += 64 {
-		e.memory[i]++ // written, so that zero pages do not stand for all
+		e.memory[i]++ // written, so that zero pages do not back all
 		e.sum += e.memory[i]
 	}
 }

@@ -58,7 +58,7 @@ func (u *row) close() { u.chain.close() }
 // copies are the stage's purpose: the table's writer comes within 16 ms.
 const steadySweeps = 64
 
-// learn sends packets of all flows that differ in their addresses, both ways, until no more
+// learn sends packets of all flows that differ in their addresses, in both directions, until no more
 // than always is flooded.
 func (u *row) learn(ctx context.Context, r *ring, w traffic.Workload) error {
 	w.Flows, w.Order = max(w.Source.MACs, w.Destination.MACs), traffic.RoundRobin

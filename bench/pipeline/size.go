@@ -17,7 +17,7 @@ const SizeHelp = `compute the sketch of lds, or the sample of oblivious, for a t
 lds: flows, shape and scale (of Pareto sizes), packets, interference, failures, losses, virtual; - for the paper's;
 oblivious: epsilon, delta and theta`
 
-// Size computes the dimensions of a stage's data structure for a target, in place of a measurement.
+// Size computes the dimensions of a stage's data structure for a target, instead of a measurement.
 func Size(stage, target string) (*bench.Result, error) {
 	if stage == "oblivious" {
 		return sampleSize(target)

@@ -55,7 +55,7 @@ func RunStage(ctx context.Context, c Config, s Stage) (*bench.Result, error) {
 	return out, nil
 }
 
-// stageGraph is one of the graphs that a stage is measured by. Needs stand for the stage: the parser works as
+// stageGraph is one of the graphs that a stage is measured by. Needs represent the stage: the parser works as
 // if it were there.
 type stageGraph struct {
 	name   string

@@ -24,7 +24,7 @@ const workerSteps = 5
 const workerPackets = 4096
 
 // measureWorkers runs whole workers, receive to transmit, between two ports of memory, and compares two
-// workers with one: two with a queue of their own at each port, pinned to two cores, over the mean of
+// workers with one: two with their own queue at each port, pinned to two cores, over the mean of
 // one alone on either core. For want of a device, the worker copies each packet into its frame.
 func measureWorkers(ctx context.Context, c *Config, steps *progress, out *bench.Result) error {
 	cores, err := cores()

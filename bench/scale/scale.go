@@ -17,7 +17,7 @@ const (
 	ports = 4     // of 25 Gbit/s each, with a measurement point in each direction
 
 	collectorDigests = 200_000 // that a collector on two cores takes in a second
-	collectorRecords = 2_000   // of 128 KB, likewise
+	collectorRecords = 2_000   // of 128 KB
 	serverBytes      = 250e6   // that a NATS server writes to its disk in a second
 	replicas         = 3
 	epochs           = 100 // that are kept in memory
@@ -56,7 +56,7 @@ type need struct {
 	Memory     float64 // bytes, of Epochs slices in collectors
 	Servers    int
 	// Regions, of which each has up to 16 collectors, Collectors in all; 0: not even a switch
-	// of its own would be small enough a region.
+	// alone would be small enough a region.
 	Regions    int
 	Collectors int
 }

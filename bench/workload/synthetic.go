@@ -19,12 +19,12 @@ type Synthetic struct {
 	Packets int
 	Flows   int // at most Packets
 	// Shape is the tail's exponent, above 0: the smaller, the heavier the tail. 0
-	// stands for 1.05, which gives the largest hundredth of the flows about two
+	// means 1.05, which gives the largest hundredth of the flows about two
 	// thirds of the packets, as backbone traces have.
 	Shape float64
-	// Largest bounds a flow's share of the packets, in (0, 1]; 0 stands for 0.02.
+	// Largest bounds a flow's share of the packets, in (0, 1]; 0 means 0.02.
 	Largest float64
-	// Seconds is the duration; 0 stands for 1.
+	// Seconds is the duration; 0 means 1.
 	Seconds float64
 	Seed    uint64
 }
@@ -140,7 +140,7 @@ func (c *Synthetic) key(f uint64) packet.FlowKey {
 	if h>>63 != 0 {
 		k.Proto = 17
 	}
-	// The source address alone tells the flows apart, by a mixing that is one to
+	// The source address alone distinguishes the flows, by a mixing that is one to
 	// one: an odd factor.
 	binary.BigEndian.PutUint32(k.Src[:4], uint32(f)*0x9e3779b1)
 	binary.BigEndian.PutUint32(k.Dst[:4], uint32(h>>32))

@@ -5,7 +5,7 @@ import "github.com/weirswitch/weir/pipeline/packet"
 // Packet is a packet as telemetry sees it.
 type Packet struct {
 	// ID is the packet id: distinct for all packets of a synthetic trace; in a
-	// capture equal only for packets whose bytes do not tell them apart.
+	// capture equal only for packets whose bytes do not distinguish them.
 	ID uint64
 	// TimeNs is the arrival, in nanoseconds from the beginning of the trace.
 	TimeNs int64

@@ -35,7 +35,7 @@ type xdpMD struct {
 // until a signal arrives. It returns true when a signal ended it.
 //
 // ebpf.Program.Run is not used because it starts anew after each signal, and a signal
-// is the only way to end a run early.
+// is the only means to end a run early.
 func runLiveFrames(prog *ebpf.Program, frame []byte, batch int) (interrupted bool, err error) {
 	ctx := xdpMD{dataEnd: uint32(len(frame))}
 	var pinner runtime.Pinner

@@ -17,7 +17,7 @@ type Report struct {
 	// Stale packets came so late that duplicates can no longer be detected: more than
 	// Window sequence numbers behind the highest. They count as lost.
 	Stale uint64
-	// Reordered packets came behind a later one of their own flow (RFC 4737, type-P-reordered,
+	// Reordered packets came behind a later one of their flow (RFC 4737, type-P-reordered,
 	// applied to each flow).
 	Reordered uint64
 	// Late packets came behind a later one of any flow. With several receive queues that is
@@ -40,7 +40,7 @@ type Report struct {
 	SentPerBin []uint64
 }
 
-// window is the number of sequence numbers within which sinks tell duplicates.
+// window is the number of sequence numbers within which sinks detect duplicates.
 const window = 1 << windowBits
 
 const windowBits = 24

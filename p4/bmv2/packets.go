@@ -144,7 +144,7 @@ func (s *Switch) Expired() (Expired, bool) {
 	}
 }
 
-// readExpired reads a notification of ageing: the same header as of samples, with the table's number in place of
+// readExpired reads a notification of ageing: the same header as of samples, with the table's number instead of
 // the list's, and the handles (32).
 func (p *Program) readExpired(m []byte) (Expired, bool) {
 	table, ok := p.numbers[int(int32(binary.NativeEndian.Uint32(m[24:])))]

@@ -37,7 +37,7 @@ func (s *stage) push(r *record) {
 }
 
 // flowKey is the 5-tuple. Packets that are not IP are flows by their addresses
-// and EtherType: version 0, and the type in the place of the destination port.
+// and EtherType: version 0, and the type instead of the destination port.
 func flowKey(p *packet.Packet, data []byte) pint.FlowKey {
 	if k, ok := p.Key(data); ok {
 		return pint.FlowKey(k)

@@ -83,7 +83,7 @@ type Layer struct {
 	// Share is the fraction of packets that the layer gets, in (0, 1].
 	Share float64 `toml:"share"`
 	// P is the probability with which each hop xors its value onto the digest.
-	// 0 stands for the Baseline layer, where hop i overwrites the digest with
+	// 0 means the Baseline layer, where hop i overwrites the digest with
 	// probability 1/i, so that each hop of a path is as likely as the others to
 	// be the last writer.
 	P float64 `toml:"p"`

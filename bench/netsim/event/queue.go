@@ -32,7 +32,7 @@ const MaxID = 1<<idBits - 1
 type Queue struct {
 	heap   []entry
 	pushed uint64
-	// hole: heap[0] was taken out and nothing took its place yet. Most events push
+	// hole: heap[0] was removed and not replaced yet. Most events push
 	// another one, which then sinks from the root: one walk instead of two.
 	hole bool
 }
@@ -44,7 +44,7 @@ type entry struct {
 
 func (a entry) before(b entry) bool { return a.at < b.at || a.at == b.at && a.key < b.key }
 
-// Push adds an event. Its number is at most MaxID; an event may stand in the queue
+// Push adds an event. Its number is at most MaxID; an event may be in the queue
 // more than once.
 func (q *Queue) Push(at Time, id uint32) {
 	e := entry{at, q.pushed<<idBits | uint64(id)&MaxID}
@@ -90,7 +90,7 @@ func (q *Queue) fill() {
 	}
 }
 
-// sink puts an entry where it belongs below the root, whose place is free.
+// sink puts an entry where it belongs below the root, whose slot is free.
 func (q *Queue) sink(e entry) {
 	h, i := q.heap, 0
 	for {
@@ -113,7 +113,7 @@ func (q *Queue) sink(e entry) {
 	h[i] = e
 }
 
-// rise moves the entry at place i up to where it belongs.
+// rise moves the entry at index i up to where it belongs.
 func (q *Queue) rise(i int) {
 	h, e := q.heap, q.heap[i]
 	for i > 0 {

@@ -2,7 +2,7 @@ package fabric
 
 import "github.com/weirswitch/weir/bench/netsim/event"
 
-// The functions of this file stand in the order in which a packet meets them:
+// The functions of this file are in the order in which a packet meets them:
 // Send, transmit, arrive, enqueue, transmit, and at the end Delivered to the caller.
 
 // What is why Next returned.

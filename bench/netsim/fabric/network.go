@@ -29,7 +29,7 @@ type Network struct {
 }
 
 // Counts are what became of packets. Injected is the sum of Delivered, Dropped and those
-// in the network, in packets and in bytes; control frames of PFC stand apart.
+// in the network, in packets and in bytes; control frames of PFC are separate.
 type Counts struct {
 	Injected, Delivered, Dropped                uint64
 	InjectedBytes, DeliveredBytes, DroppedBytes uint64
@@ -55,10 +55,10 @@ type link struct {
 
 type switchState struct {
 	used     int64 // bytes in the buffer
-	headroom int64 // kept for what arrives while pauses are under way
+	headroom int64 // kept for what arrives while pauses are in flight
 }
 
-// route is a flow's way: links, the host's first.
+// route is a flow's path: links, the host's first.
 type route struct {
 	links [MaxRoute]uint32
 	n     uint8
@@ -151,7 +151,7 @@ func (n *Network) Now() event.Time { return n.now }
 // Counts returns what became of packets so far.
 func (n *Network) Counts() Counts { return n.counts }
 
-// Route lays out the way of a flow between two hosts: at each switch, its hash picks one of
+// Route lays out the path of a flow between two hosts: at each switch, its hash picks one of
 // the next hops of equal cost (netsim.Routes.Path).
 func (n *Network) Route(from, to int, flow uint64) (uint32, error) {
 	if from == to || min(from, to) < 0 || max(from, to) >= n.Hosts() {

@@ -14,7 +14,7 @@ const (
 	resume
 )
 
-// Packet is a packet on its way. Seq, Acked, Flow and Sent are the hosts' alone.
+// Packet is a packet in flight. Seq, Acked, Flow and Sent are the hosts' alone.
 type Packet struct {
 	ID     uint64 // the same at every hop
 	Digest uint64 // PINT's

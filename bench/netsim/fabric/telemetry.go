@@ -17,7 +17,7 @@ type Telemetry struct {
 	PINT *encode.Encoder
 	// RoundTrip is T of the links' utilisation, for PINT.
 	RoundTrip event.Time
-	// Observed, if set, hears of what a switch saw when it wrote the digest that the
+	// Observed, if set, gets what a switch saw when it wrote the digest that the
 	// packet now has, as hop number Hops. It must keep no pointer.
 	Observed func(p *Packet, v *pint.Observed)
 }
@@ -95,7 +95,7 @@ func (r *Reader) Bytes() int { return r.bytes }
 // Encoder is the plan's.
 func (r *Reader) Encoder() *encode.Encoder { return r.encoder }
 
-// Read returns the largest value on the packet's way, if the packet carries the query.
+// Read returns the largest value on the packet's path, if the packet carries the query.
 func (r *Reader) Read(id, digest uint64) (value float64, ok bool) {
 	if r.always {
 		return r.values[digest&r.mask], true

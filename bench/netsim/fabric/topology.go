@@ -69,7 +69,7 @@ type Config struct {
 	// the only limit.
 	QueueLimit int64
 	// PFC pauses a link whose packets hold more than PFCShare of what the switch's buffer has
-	// left, so that nothing is dropped. Each ingress has headroom for what is under way meanwhile.
+	// left, so that nothing is dropped. Each ingress has headroom for what is in flight meanwhile.
 	PFC       bool
 	Telemetry Telemetry
 	// Seed chooses routes among equals, with the flow's hash.

@@ -8,7 +8,7 @@
 // HPCC is Algorithm 1 of Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019. On INT, hosts
 // estimate each link's use from the switches' records. On PINT, switches do (section 4.3 of
 // "PINT: Probabilistic In-band Network Telemetry", SIGCOMM 2020) and the digest brings
-// the largest use on the way, on each packet or on those that the plan chooses.
+// the largest use on the path, on each packet or on those that the plan chooses.
 //
 // Flows of HPCC have a window W and are paced at W/T; the network must not drop. Reno is RFC 5681 with the
 // recovery of RFC 6582 (partial acknowledgements), without selective acknowledgements.

@@ -251,7 +251,7 @@ func (s *Simulation) expired(i uint32) {
 	f := &s.flows[i]
 	t := f.reno
 	if t == nil || t.timer != s.net.Now() {
-		return // the flow has ended, or an earlier timer took this one's place
+		return // the flow has ended, or an earlier timer replaced this one
 	}
 	t.timer = 0
 	switch {

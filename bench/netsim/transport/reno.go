@@ -51,7 +51,7 @@ func (t *renoState) duplicate(window, segment float64, una, next int64) float64 
 		return window + segment
 	}
 	t.duplicates++
-	// What was sent before a timeout does not start a recovery of its own.
+	// What was sent before a timeout does not start another recovery.
 	if t.duplicates != 3 || una < t.recover {
 		return window
 	}

@@ -31,7 +31,7 @@ type Config struct {
 	Seed     uint64
 	// Watch, if set, is called every watchEvery events with the present state; for progress.
 	Watch func(s *Simulation)
-	// Arrived, if set, hears of each data packet that arrives.
+	// Arrived, if set, gets each data packet that arrives.
 	Arrived func(flow int, now event.Time, p *fabric.Packet)
 }
 
@@ -84,7 +84,7 @@ type host struct {
 	timer  event.Time // the earliest one pending; 0: none
 }
 
-// flow is a Flow on its way.
+// flow is a Flow in progress.
 type flow struct {
 	Flow
 	route, back uint32

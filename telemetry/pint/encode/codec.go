@@ -19,7 +19,7 @@ const (
 type CodecConfig struct {
 	// Bits of the code, in 1..64; 2..16 if multiplicative.
 	Bits int
-	// Multiplicative: code c > 0 stands for Min * (1+Epsilon)^(2(c-1)), and code
+	// Multiplicative: code c > 0 means Min * (1+Epsilon)^(2(c-1)), and code
 	// 0 for 0 and all that is well below Min. Otherwise codes are equal steps
 	// from 0.
 	Multiplicative bool

@@ -15,7 +15,7 @@ type StaticConfig struct {
 	Bits int
 	// Instances is how many independent digests a packet carries: the digest
 	// of the query has Bits*Instances bits, at most 64, the first instance in
-	// the lowest ones. 0 stands for 1.
+	// the lowest ones. 0 means 1.
 	Instances int
 	// Layers are the ways of writing, with shares that add up to 1.
 	Layers []pint.Layer

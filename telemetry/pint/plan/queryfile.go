@@ -16,7 +16,7 @@ type queryText struct {
 	Static *staticText `toml:"static"`
 }
 
-// staticText names a scheme in place of a plan's layers.
+// staticText names a scheme instead of a plan's layers.
 type staticText struct {
 	pint.StaticQuery
 	Code *pint.ValueCode `toml:"code"`

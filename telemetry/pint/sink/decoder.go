@@ -50,11 +50,11 @@ type DecoderConfig struct {
 	Topology *path.Topology
 	// Solver takes the place of the one that suits encoding and topology; nil: that one.
 	Solver path.Solver
-	// Confidence is how certain a path must be to be called so; 0 stands for
+	// Confidence is how certain a path must be to be called so; 0 means
 	// 1 - 1e-6.
 	Confidence float64
 	// MaxDigests bounds the digests kept for a flow whose path is not known (16
-	// bytes each); beyond, the older half is dropped. 0 stands for 4096.
+	// bytes each); beyond, the older half is dropped. 0 means 4096.
 	MaxDigests int
 }
 

@@ -14,7 +14,7 @@ import (
 // RecorderConfig bounds a recorder's memory.
 type RecorderConfig struct {
 	// MaxFlows is how many flows each query keeps; beyond, flows that were not
-	// heard of for a while are evicted. 0 stands for 65536.
+	// heard of for a while are evicted. 0 means 65536.
 	MaxFlows int
 	// Decoders completes path queries, by name. MaxDigests is 1024 unless given.
 	Decoders map[string]DecoderConfig
