@@ -28,7 +28,7 @@ const (
 // switch, since a worker that hangs must not hold up the exporter.
 type statuses struct {
 	look func() *status.Status
-	made atomic.Pointer[status.Status] // the newest that nobody has collected
+	made atomic.Pointer[status.Status] // the newest that was not collected
 	up   map[string]bool               // whether ports were up, in the newest one collected; the exporter's
 }
 

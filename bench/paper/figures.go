@@ -16,7 +16,7 @@ type Figure struct {
 var Figures = []Figure{
 	{"pint-k2", "packets to decode two hops: baseline and interleaved (PINT, Section 4.2)", pintK2},
 	{"pint-fig1", "flow completion times of TCP Reno with bytes of telemetry on packets (PINT, Fig. 1)", pintFig1},
-	{"pint-fig2", "goodput of long flows, likewise (PINT, Fig. 2)", pintFig2},
+	{"pint-fig2", "goodput of long flows (PINT, Fig. 2)", pintFig2},
 	{"pint-fig5", "packets to decode 25 hops by each encoding (PINT, Fig. 5)", pintFig5},
 	{"pint-fig7", "slowdown and goodput of HPCC on PINT, beside HPCC on INT (PINT, Fig. 7)", pintFig7},
 	{"pint-fig8", "slowdown of HPCC where a share of the packets carries the query (PINT, Fig. 8)", pintFig8},

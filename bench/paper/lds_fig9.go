@@ -55,7 +55,7 @@ func ldsFig9(ctx context.Context, o Options) ([]Row, error) {
 			return pick(of[rival], 1001, math.MaxUint64).quantile(0.5) / pick(of[0], 1001, math.MaxUint64).quantile(0.5)
 		}
 		t.add(m.prefix+"mpe10_over_lds", "ratio", over(3), fmt.Sprintf("median errors of flows over 1,000 packets, %d x 4 cells; %s", m.columns, source), "higher")
-		t.add(m.prefix+"rli_over_lds", "ratio", over(5), "likewise; "+source, "higher")
+		t.add(m.prefix+"rli_over_lds", "ratio", over(5), source, "higher")
 		for j, s := range schemes {
 			for _, c := range ldsClasses {
 				e := pick(of[j], c.low, math.MaxUint64)

@@ -16,8 +16,8 @@ type twoQueues struct {
 
 const (
 	propagationNs  = 200_000
-	highPriorityNs = 50_000  // mean waiting time
-	lowPriorityNs  = 300_000 // likewise
+	highPriorityNs = 50_000 // mean waiting time
+	lowPriorityNs  = 300_000
 	queueSteps     = 1 << 12
 )
 

@@ -35,7 +35,7 @@ type Trace struct {
 
 	packets []Packet   // of a capture
 	order   []uint32   // of a synthetic trace: flow by packet
-	draw    *Synthetic // likewise: how the rest of a packet is made
+	draw    *Synthetic // how the rest of a packet is made
 }
 
 // Len is the number of packets.

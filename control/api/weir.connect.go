@@ -81,7 +81,7 @@ type SwitchClient interface {
 	// Metrics returns the counters and gauges of stages and the exporter,
 	// mostly of telemetry.
 	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
-	// Pint tells the live plans, and what the switch has measured itself of all packets. It fails with
+	// Pint reports the live plans, and what the switch has measured itself of all packets. It fails with
 	// failed_precondition without a stage pint. What digests say, service QueryService
 	// (telemetry/view/api/query.proto) answers at the same address, as a collector does.
 	Pint(context.Context, *PintRequest) (*PintReport, error)
@@ -316,7 +316,7 @@ type SwitchHandler interface {
 	// Metrics returns the counters and gauges of stages and the exporter,
 	// mostly of telemetry.
 	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
-	// Pint tells the live plans, and what the switch has measured itself of all packets. It fails with
+	// Pint reports the live plans, and what the switch has measured itself of all packets. It fails with
 	// failed_precondition without a stage pint. What digests say, service QueryService
 	// (telemetry/view/api/query.proto) answers at the same address, as a collector does.
 	Pint(context.Context, *PintRequest) (*PintReport, error)

@@ -19,7 +19,7 @@
 //
 // Several marks are separated by semicolons. With WEIR_REQUIRE_NETNS=1 only
 // the last two let a block be skipped. Where output is compared, numbers may
-// differ, and a line "..." stands for any lines. `go test ./internal/doctest
+// differ, and a line "..." matches any lines. `go test ./internal/doctest
 // -update` writes what was printed into the files.
 //
 // Targets of make that would run this test again, or all others, or need compilers that are no part

@@ -39,7 +39,7 @@ type Config struct {
 	Out map[string]string
 	// Records is a folder for the records of what the stages measured; empty: none are written.
 	Records string
-	// Chain is how many switches stand in a row, with hosts at both ends; each has the stages, the numbers are 1 to Chain
+	// Chain is how many switches are in a row, with hosts at both ends; each has the stages, the numbers are 1 to Chain
 	// and the names s1 to sN. The edges of stage pint are set. 0: the switch alone.
 	Chain int
 	// Trace is of how many packets the report has the steps.

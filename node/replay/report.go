@@ -102,7 +102,7 @@ func (r *Replay) report(s *worker.Report, seconds float64) *Report {
 	return report
 }
 
-// Decoded is what the digests that ended at one switch tell, and whether it is true, where that is known: in a
+// Decoded is what the digests that ended at one switch say, and whether it is true, where that is known: in a
 // chain each flow's path is.
 type Decoded struct {
 	Switch int             `json:"switch"`
@@ -120,7 +120,7 @@ type Decoded struct {
 // packets with distinct ids: a repeated packet adds no information.
 const longFlow = 60
 
-// addDecoded adds what the digests tell that ended at the switch, or at each end of the row.
+// addDecoded adds what the digests say that ended at the switch, or at each end of the row.
 func (r *Replay) addDecoded(to *Report) error {
 	if r.row == nil {
 		return to.decodedAt(r.chain, r.records[0], int(r.config.Switch.Switch.ID), nil)

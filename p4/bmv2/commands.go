@@ -68,7 +68,7 @@ func (s *Switch) DeleteEntry(table string, handle int32) error {
 	return s.runtime.deleteEntry(t.name, handle)
 }
 
-// SetEntryTTL makes the switch tell, by [Switch.Expired], when no packet has hit an entry for so long, from 1 ms to
+// SetEntryTTL makes the switch report, by [Switch.Expired], when no packet has hit an entry for so long, from 1 ms to
 // 24 days. The program's table has to have support_timeout.
 func (s *Switch) SetEntryTTL(table string, handle int32, ttl time.Duration) error {
 	t, err := resolve("table", table, s.program.tables)
@@ -172,7 +172,7 @@ func (t *table) match(words []string) ([]fields, error) {
 // holds the key is one higher than the type's number plus one.
 var matchTypes = map[string]int32{"exact": 0, "lpm": 1, "ternary": 2, "valid": 3, "range": 4}
 
-// separators stand between the two halves of a key.
+// separators are between the two halves of a key.
 var separators = map[string]string{"lpm": "/", "ternary": "&&&", "range": "->"}
 
 // read makes a BmMatchParam of a key as it is written.

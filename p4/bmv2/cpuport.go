@@ -98,7 +98,7 @@ func (p *CPUPort) Dropped() (uint64, error) {
 	}
 	for line := range strings.Lines(string(text)) {
 		name, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
-		// Behind the eight fields of what is received stand bytes, packets, errs, drop.
+		// Behind the eight fields of what is received are bytes, packets, errs, drop.
 		if f := strings.Fields(rest); name == p.name && len(f) > 11 {
 			return strconv.ParseUint(f[11], 10, 64)
 		}

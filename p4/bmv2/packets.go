@@ -97,7 +97,7 @@ type Learned struct {
 // learnHeader precedes a buffer of samples.
 const learnHeader = 32
 
-// Learned returns what the program has told next, and acknowledges it: the switch tells
+// Learned returns the program's next digest, and acknowledges it: the switch sends
 // equal samples once until then. The error is [ErrQuiet] if there was nothing for the given while.
 func (s *Switch) Learned(wait time.Duration) (Learned, error) {
 	timer := time.NewTimer(wait)
@@ -119,7 +119,7 @@ func (s *Switch) readLearned(m []byte) (Learned, error) {
 	l := Learned{List: int(list)}
 	rest := m[learnHeader:]
 	if n == 0 || len(rest)%n != 0 {
-		return l, fmt.Errorf("the switch tells %d samples in %d bytes", n, len(rest))
+		return l, fmt.Errorf("the switch announces %d samples in %d bytes", n, len(rest))
 	}
 	for size := len(rest) / n; len(rest) > 0; rest = rest[size:] {
 		l.Samples = append(l.Samples, rest[:size])
@@ -176,7 +176,7 @@ func (s *Switch) readNotifications() {
 		case "AGE|":
 			select {
 			case s.expired <- m:
-			default: // Nobody has asked for hours.
+			default: // Not read for hours.
 			}
 		}
 	}

@@ -17,7 +17,7 @@ type Program struct {
 	registers map[string]*RegisterArray
 	counters  map[string]int  // sizes
 	custom    map[string]bool // calculations whose CRC32 can be set
-	digests   []int           // numbers of what it tells its control plane
+	digests   []int           // numbers of its digests
 }
 
 type table struct {

@@ -102,7 +102,7 @@ func (r *runtime) deleteEntry(table string, handle int32) error {
 	return err
 }
 
-// setTTL makes the switch tell when no packet has hit an entry for so many milliseconds; 0: never.
+// setTTL makes the switch report when no packet has hit an entry for so many milliseconds; 0: never.
 func (r *runtime) setTTL(table string, handle, milliseconds int32) error {
 	_, err := r.call(serviceStandard, "bm_mt_set_entry_ttl", fields{contextZero, {2, table}, {3, handle}, {4, milliseconds}})
 	return err
@@ -212,13 +212,13 @@ func (r *runtime) noticesAddress() (string, error) {
 	return address, err
 }
 
-// acknowledge tells the switch that a buffer of learned samples was taken in.
+// acknowledge confirms to the switch that a buffer of learned samples was taken in.
 func (r *runtime) acknowledge(list int32, buffer int64) error {
 	_, err := r.call(serviceStandard, "bm_learning_ack_buffer", fields{contextZero, {2, list}, {3, buffer}})
 	return err
 }
 
-// setSamples makes the switch tell of so many samples at once; its own choice is to wait for more, up to a second.
+// setSamples makes the switch send so many samples at once; its own choice is to wait for more, up to a second.
 func (r *runtime) setSamples(list, samples int32) error {
 	_, err := r.call(serviceStandard, "bm_learning_set_buffer_size", fields{contextZero, {2, list}, {3, samples}})
 	return err

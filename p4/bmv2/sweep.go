@@ -16,7 +16,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab/process"
 )
 
-// A switch's sockets lie in a directory of their own, whose name tells who started it: a
+// A switch's sockets are in a directory whose name identifies who started it: a
 // process that crashed cannot end its switches, so the next one does.
 //
 //	$TMPDIR/weir-bmv2-PID.START-N/{packets,notices,output,process}

@@ -76,7 +76,7 @@ const (
 	stopWait  = 5 * time.Second
 	// depth is how many packets wait at an output port before it drops; BMv2's own is 64.
 	depth = 4096
-	// waiting is how many packets and buffers wait here for whoever asks.
+	// waiting is how many packets and buffers wait here for a reader.
 	waiting = 1 << 14
 )
 
@@ -170,7 +170,7 @@ func (c *Config) errTaken() error {
 	return fmt.Errorf("TCP port %d is taken: choose another one with --thrift-port", c.ThriftPort)
 }
 
-// vacant says whether nobody answers at the Thrift port yet: a switch that runs there would be told what is meant
+// vacant reports whether no server answers at the Thrift port yet: a switch that runs there would get what is meant
 // for the one to be started.
 func vacant(ctx context.Context, c Config) error {
 	conn, err := c.Namespace.Dial(ctx, "tcp", c.address())

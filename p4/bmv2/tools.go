@@ -106,5 +106,5 @@ func version(ctx context.Context, program string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("%s tells no version: %q", program, out)
+	return "", fmt.Errorf("%s prints no version: %q", program, out)
 }

@@ -11,14 +11,14 @@ import (
 const (
 	// tick is how often the control plane looks at the clock, if nothing holds it up.
 	tick = 20 * time.Millisecond
-	// LeastEpochBits is the shortest epoch that [Controller.Serve] writes schedules for: 2^27 ns, 134 ms. They stand
+	// LeastEpochBits is the shortest epoch that [Controller.Serve] writes schedules for: 2^27 ns, 134 ms. They are
 	// there one epoch ahead, so a machine that is busy may hold the control plane up for as long.
 	LeastEpochBits = 27
 	// deathWait is how soon a process is known to have ended that has closed its connections.
 	deathWait = time.Second
 )
 
-// Source is what a running switch tells its control plane: a [bmv2.Switch].
+// Source is what a running switch sends its control plane: a [bmv2.Switch].
 type Source interface {
 	Learned(wait time.Duration) (bmv2.Learned, error)
 	Expired() (bmv2.Expired, bool)
@@ -52,7 +52,7 @@ func (c *Controller) Serve(ctx context.Context, s Source, now func() int64) erro
 	}
 }
 
-// step takes in what the switch tells within a tick, and writes what the clock asks for.
+// step takes in what the switch sends within a tick, and writes what the clock asks for.
 func (c *Controller) step(s Source, now func() int64) error {
 	l, err := s.Learned(tick)
 	if err == nil {

@@ -48,7 +48,7 @@ type entry struct {
 	handle int32
 }
 
-// Stations tells what became of stations.
+// Stations counts what became of stations.
 func (c *Controller) Stations() Stations {
 	s := c.bridge.counts
 	s.Known = uint64(len(c.bridge.stations))
@@ -69,7 +69,7 @@ const stationLen = 2 + 6 + 2
 func (c *Controller) Learn(l bmv2.Learned) error {
 	for _, s := range l.Samples {
 		if len(s) != stationLen {
-			return fmt.Errorf("the switch tells of a station in %d bytes, want %d", len(s), stationLen)
+			return fmt.Errorf("the switch reports a station in %d bytes, want %d", len(s), stationLen)
 		}
 		who := station{vlan: binary.BigEndian.Uint16(s), mac: [6]byte(s[2:8])}
 		if err := c.learn(who, binary.BigEndian.Uint16(s[8:])); err != nil {

@@ -6,7 +6,7 @@
 //	                                                                     v
 //	                         export.Path: spool, shipper <── records ── p4/records
 //
-// Its report has the form of a Weir switch's (control/api), as far as BMv2 tells: docs/p4.md.
+// Its report has the form of a Weir switch's (control/api), as far as BMv2 reports: docs/p4.md.
 package node
 
 import (

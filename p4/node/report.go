@@ -72,7 +72,7 @@ func (n *Node) report() (*api.ReportResponse, error) {
 	return r, n.pint(r)
 }
 
-// fates tells what became of packets, and of the copies that flooding made of them, by the program's counters.
+// fates counts what became of packets, and of the copies that flooding made of them, by the program's counters.
 // Forwarded has all that was transmitted before.
 func fates(r *api.ReportResponse, counter func(name string, n int) (uint64, error)) error {
 	var err error

@@ -54,27 +54,27 @@ func (f *fragment) arrays() []*array {
 	return []*array{&f.cells, &f.packets, &f.value, &f.seen, &f.missed}
 }
 
-// enter begins in the midst of an epoch: what the switch had counted at the last reading is of nobody.
+// enter begins in the midst of an epoch: what the switch had counted at the last reading is not counted.
 func (f *fragment) enter(now int64) error {
 	number := f.epochs.Epoch(uint64(now))
 	f.now = schedule{Schedule: f.module.Begin(f.number, number), flip: number & 1}
-	err := f.tell(f.now)
+	err := f.configure(f.now)
 	forget(f.arrays()...)
 	f.subepoch = f.epochs.Subepoch(uint64(now), f.now.Log)
 	f.partial = now != f.module.Slice(f.now.Schedule, f.subepoch).Start
 	return errors.Join(err, f.plan())
 }
 
-// plan begins the epoch behind the present one, and tells the switch.
+// plan begins the epoch behind the present one, and configures the switch.
 func (f *fragment) plan() error {
 	// The banks take turns also where an epoch has one subepoch.
 	f.next = schedule{Schedule: f.module.Begin(f.number, f.now.Epoch+1), flip: f.now.flip ^ f.now.N()&1}
-	err := f.tell(f.next)
+	err := f.configure(f.next)
 	f.next.late = err != nil || f.clock() >= f.module.Slice(f.next.Schedule, 0).Start
 	return err
 }
 
-func (f *fragment) tell(e schedule) error {
+func (f *fragment) configure(e schedule) error {
 	return f.write(tables.ScheduleRegisters(f.number, e.Schedule, e.flip != 0))
 }
 

@@ -10,8 +10,8 @@ import (
 
 // Why a packet is the control plane's own.
 const (
-	PuntARP       = "arp"                 // requests and answers, which nobody gives
-	PuntDiscovery = "neighbour_discovery" // likewise
+	PuntARP       = "arp"                 // requests and replies, which are not answered
+	PuntDiscovery = "neighbour_discovery" // as ARP
 	PuntForUs     = "to_the_switch"       // to one of its addresses, link-local ones apart
 	PuntNeighbour = "neighbour_unknown"   // the next hop has no MAC address in the tables
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
-// sampler keeps the samples of what the switch admits: of each epoch the smallest ranks. It tells the switch
+// sampler keeps the samples of what the switch admits: of each epoch the smallest ranks. It gives the switch
 // when it needs no larger ones.
 type sampler struct {
 	*source
@@ -52,7 +52,7 @@ func newSampler(s *source, m *stage.Module, now int64) (*sampler, error) {
 	return d, d.enter(now)
 }
 
-// enter begins in the midst of an epoch: what the switch had counted at the last reading is of nobody.
+// enter begins in the midst of an epoch: what the switch had counted at the last reading is not counted.
 func (d *sampler) enter(now int64) error {
 	d.begun, d.number = now, now>>d.bits
 	forget(&d.packets, &d.bytes)
@@ -69,7 +69,7 @@ func (d *sampler) begin(number int64) error {
 	return err
 }
 
-// lower tells the switch the largest rank that can enter.
+// lower gives the switch the largest rank that can enter.
 func (d *sampler) lower(s *sample, limit uint64) error {
 	s.threshold = limit >> 32
 	return d.write(tables.ThresholdRegisters(uint64(s.number), limit|(1<<32-1)))

@@ -50,7 +50,7 @@ func (d *side) arrays() []*array {
 	return []*array{&d.sum, &d.count, &d.digest, &d.bytes, &d.packets, &d.outside}
 }
 
-// enter begins in the midst of an interval: what the switch had counted at the last reading is of nobody.
+// enter begins in the midst of an interval: what the switch had counted at the last reading is not counted.
 func (d *side) enter(now int64) {
 	forget(d.arrays()...)
 	d.begun, d.number = now, now>>d.bits
@@ -59,13 +59,13 @@ func (d *side) enter(now int64) {
 	}
 }
 
-// partial says that an interval began before counting did; of one that a shim tells, packets that came
+// partial says that an interval began before counting did; of one that a shim gives, packets that came
 // early in the interval before are missing too.
 func (d *side) partial(number int64) bool {
 	return number<<d.bits < d.begun || d.byShim && number<<d.bits == d.begun
 }
 
-// complete is when no packet of an interval can come any more: at its end or, where a shim tells the
+// complete is when no packet of an interval can come any more: at its end or, where a shim gives the
 // interval, in the middle of the next, before which its packets come late, and behind which those of the
 // one after that come early.
 func (d *side) complete(number int64) int64 {

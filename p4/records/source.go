@@ -94,7 +94,7 @@ type source struct {
 	err    error  // why, of the last
 }
 
-// New begins to measure. The tables of the configuration are loaded, and nobody else writes the schedules
+// New begins to measure. The tables of the configuration are loaded, and no other program writes the schedules
 // of epochs.
 func New(c Config) (*Source, error) {
 	s := &Source{source: source{target: c.Target, clock: c.Clock, settle: c.Settle}, drops: map[string]uint64{}}
@@ -234,7 +234,7 @@ func (s *Source) take(c *Copy, now int64, b *packet.Batch, p *packet.Packet) {
 	}
 }
 
-// Lose counts copies that were lost on the way here. They may have been anything: samples and digests tell of
+// Lose counts copies that were lost on the way here. They may have been anything: samples and digests report
 // them.
 func (s *Source) Lose(copies uint64) {
 	s.copies.Lock()

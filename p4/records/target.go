@@ -1,7 +1,7 @@
 package records
 
 // Target is a switch that runs the program p4/v1model/weir.p4, as its control plane sees it. Names
-// of registers are those of the program, without what stands in front of them.
+// of registers are those of the program, without what precedes them.
 type Target interface {
 	// Registers reads all cells of a register.
 	Registers(name string) ([]uint64, error)
@@ -65,7 +65,7 @@ func readAll(t Target, arrays ...*array) error {
 	return nil
 }
 
-// forget takes all that came up to the last reading: it is of nobody.
+// forget takes all that came up to the last reading: it is not counted.
 func forget(arrays ...*array) {
 	for _, a := range arrays {
 		for i := range a.now {

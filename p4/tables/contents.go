@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Contents are what a P4 switch is told before its first packet. Names are those of
+// Contents are what a P4 switch needs before its first packet. Names are those of
 // the program's controls, with the control in front: "ingress.forward.patch".
 type Contents struct {
 	Defaults  []Default
@@ -45,7 +45,7 @@ type Default struct {
 	Action Action
 }
 
-// Entry is one entry of a table. Keys stand in the order in which the program
+// Entry is one entry of a table. Keys are in the order in which the program
 // declares them.
 type Entry struct {
 	Table string

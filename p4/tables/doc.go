@@ -1,4 +1,4 @@
-// Package tables makes, of a switch's configuration, all that the control plane tells
+// Package tables makes, of a switch's configuration, all that the control plane writes to
 // a P4 switch that runs p4/v1model/weir.p4 in its place: table entries,
 // default actions, registers, clone sessions, multicast groups and the parameters
 // of the second CRC.

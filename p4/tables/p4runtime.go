@@ -165,7 +165,7 @@ func (c *Contents) WriteP4Runtime(w io.Writer, info *Info, to Target, binary boo
 }
 
 // blanks are what the library puts at random behind the names of fields, so that
-// nobody compares its text: ours shall be the same each time.
+// its text is not compared: ours shall be the same each time.
 var blanks = regexp.MustCompile(`(?m)^( *[a-z0-9_]+:?) +`)
 
 func marshalText(m proto.Message) ([]byte, error) {

@@ -11,7 +11,7 @@ import (
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
-// What stands for a frame's longest length, in bytes, and for a link's speed, in bits
+// The unknown values of a frame's longest length, in bytes, and for a link's speed, in bits
 // per second, where they are not known, as in stages/pint.
 const (
 	noLimit     = 1<<32 - 1
@@ -230,7 +230,7 @@ func (b *builder) encoder(e *encode.Encoder, q queries) {
 	}
 }
 
-// sets say where the digests of queries stand.
+// sets say where the digests of queries are.
 func (b *builder) sets(encoder string, sets []encode.Set, q queries) {
 	from := uint64(0)
 	for i, s := range sets {

@@ -95,7 +95,7 @@ func (b *builder) epochs(bits int, registers func(epoch uint64) []Register) {
 
 func fragmentControl(i int) string { return fmt.Sprintf("%s.fragment_%d", disketchControl, i) }
 
-// ScheduleRegisters are the cells that tell a fragment, by its number on the switch,
+// ScheduleRegisters are the cells that configure a fragment, by its number on the switch,
 // an epoch's schedule. flip is the bank of the epoch's first subepoch: the other one than
 // that of the last subepoch before.
 func ScheduleRegisters(fragment int, s disketch.Schedule, flip bool) []Register {
@@ -136,7 +136,7 @@ func ThresholdRegisters(epoch, limit uint64) []Register {
 	parity := int(epoch & 1)
 	return []Register{
 		{obliviousControl + ".threshold", parity, limit >> 32},
-		{obliviousControl + ".epoch", parity, epoch}, // last, likewise
+		{obliviousControl + ".epoch", parity, epoch}, // last, too
 	}
 }
 

@@ -29,7 +29,7 @@ type Options struct {
 	// length, and their keys are those of the present one and of the next.
 	Now uint64
 	// LeastEpochBits refuses epochs of less than 2^LeastEpochBits ns: a control plane that looks at the
-	// clock from time to time does not write their schedules in time. 0: whoever calls does.
+	// clock from time to time does not write their schedules in time. 0: the caller does.
 	LeastEpochBits int
 }
 

@@ -9,7 +9,7 @@ import (
 
 // The second word of an IPv4 header, of identification, flags and fragment
 // offset. mark is the reserved flag: between source and sink it says that the
-// identification is a digest, so that switches tell it from a host's number.
+// identification is a digest, so that switches distinguish it from a host's number.
 const (
 	wordAtomic     = 0x4000
 	wordMark       = 0x8000

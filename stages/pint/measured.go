@@ -44,7 +44,7 @@ func (m *Module) Decoding() (plans []*pintplan.Plan, switches []uint64, links *p
 // Asks reports whether any live plan asks for one of the values.
 func (m *Module) Asks(values ...pint.Value) bool { return m.asked(values...) }
 
-// Measured tells what this switch measured itself, by output port. It is up to
+// Measured returns what this switch measured itself, by output port. It is up to
 // 100 ms old.
 func (m *Module) Measured(value pint.Value) []Measured {
 	var list []Measured

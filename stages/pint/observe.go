@@ -78,7 +78,7 @@ func (s *stage) observe(p *packet.Packet, out *port) {
 }
 
 // shown is the copy of a worker's histograms for questions. The worker renews
-// it by its clock, if nobody reads at that moment.
+// it by its clock, if it is not being read at that moment.
 type shown struct {
 	mu             sync.Mutex
 	latency, queue []histogram // by port

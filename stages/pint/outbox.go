@@ -121,7 +121,7 @@ type batch struct {
 // add puts a digest into its batch, and emits that if it is full.
 func (b *batches) add(r *record, o *outbox, emit envelope.Emit) {
 	if b.boot == 0 {
-		// When the first digest came tells the runs of a switch apart, and makes a
+		// When the first digest came distinguishes the runs of a switch, and makes a
 		// replay's records the same each time.
 		b.boot = max(r.TimeNs, 1)
 	}

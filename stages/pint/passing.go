@@ -37,10 +37,10 @@ type passing struct {
 // without version, interval and hop.
 const headMask = 0x0700ffff
 
-// Where hop number and digest stand in a shim, and where the hop number stands in its first word.
+// Where hop number and digest are in a shim, and where the hop number is in its first word.
 const hopAt, digestAt, hopShift = 1, 4, 48
 
-// newPassing makes the block, in which the switch's id stands once and for all.
+// newPassing makes the block, in which the switch's id is constant.
 func newPassing(pl *livePlan, id uint64) passing {
 	b := new(encode.Block)
 	for i := range b.Values[pint.SwitchID] {

@@ -173,7 +173,7 @@ type port struct {
 	latency, queue *histogram
 }
 
-// What stands for a link's speed and a ring's size where they are not known.
+// Defaults for a link's speed and a ring's size where they are not known.
 const (
 	unknownBitsPerSecond = 10_000_000_000
 	unknownRing          = 2048
@@ -365,13 +365,13 @@ func (s *stage) strip(p *packet.Packet, data []byte, shim header.Shim, end int) 
 	shift(p, -grow)
 }
 
-// nested reports whether a shim that a host sent stands behind the network's.
+// nested reports whether a shim that a host sent is behind the network's.
 func nested(p *packet.Packet, shim header.Shim, end int) bool {
 	return shim.Type() == header.TypeShim && int(p.L3) > end+len(shim)
 }
 
 // unload takes the shim out of a packet in transit that is longer than the next
-// link's: the packet matters more than its digest, which nobody records. What
+// link's: the packet matters more than its digest, which is not recorded. What
 // is a host's behind it must not be met by the next switch.
 func (s *stage) unload(b *packet.Batch, p *packet.Packet, data []byte) count {
 	end := linkEnd(data, p)

@@ -239,7 +239,7 @@ func (r *rows) saturated() uint64 {
 
 // holds says whether the cells can be what is left of additions that sum up to
 // value: of Count-Min their sum is that, of Count Sketch it is so up to signs, and UnivMon
-// tells it. Cells that saturated may be anything.
+// gives it. Cells that saturated may be anything.
 func (r *rows) holds(value uint64) bool {
 	if r.packed != nil {
 		return r.packed.holds(value)

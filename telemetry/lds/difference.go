@@ -140,7 +140,7 @@ func compare(a, b *Cell, capacity uint64, limits Limits) State {
 
 // noise estimates how many packets of other flows a flow meets: in the cleanest
 // of its R cells, and of its R rows of k cells each. As a flow's place is
-// random, the cells that the point has tell what it meets in one of them; the
+// random, the cells that the point has show what it meets in one of them; the
 // least of R is below that distribution's quantile of 1 - 2^(-1/R) every other
 // time. Only rows with the highest rate are looked at.
 func noise(p *Point, rates []float64, best float64) (cell, row float64) {

@@ -74,7 +74,7 @@ func (s *Sample) Share(of Unit, delta float64, in In) (Estimate, error) {
 // EffectiveSize is how many entries a uniform sample has that is as good: the
 // volume over the most that one entry weighs. Of a simple or improved merge in
 // its own unit that is the number of entries, but for the large packets of NWPS,
-// which are certain and count as if they were sampled. The largest integer stands for a
+// which are certain and count as if they were sampled. The largest integer means a
 // sample that lacks nothing.
 func (s *Sample) EffectiveSize(of Unit) (int, error) {
 	w, err := s.weigher(of)

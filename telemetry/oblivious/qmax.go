@@ -68,7 +68,7 @@ func (q *qmax) reset() {
 // accordingly. All slots are in use, so none is free.
 //
 // Values are hashes, spread up to the limit, so one pass of counting them by
-// their leading bits tells a limit that few values beyond the size smallest are
+// their leading bits gives a limit that few values beyond the size smallest are
 // below; the sample leaves those out. Where values are not spread, as while the
 // limit is still far above them, the exact one is selected.
 func (q *qmax) maintain() {

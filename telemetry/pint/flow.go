@@ -12,7 +12,7 @@ import (
 // FlowKey is the 5-tuple of a flow, or the part of it that a FlowDefinition
 // keeps. It is comparable.
 type FlowKey struct {
-	// Src and Dst are the addresses; an IPv4 address stands in the first four
+	// Src and Dst are the addresses; an IPv4 address is in the first four
 	// bytes, with zeros behind.
 	Src, Dst         [16]byte
 	SrcPort, DstPort uint16

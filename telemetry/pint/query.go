@@ -176,7 +176,7 @@ type Query struct {
 // StaticQuery completes a query with aggregation Path.
 type StaticQuery struct {
 	// Instances is how many independent digests share the query's bits; 0
-	// stands for 1.
+	// means 1.
 	Instances int `toml:"instances,omitzero"`
 	// Code says how values meet the bits, ValueBits how wide they are (not for
 	// hashed ones).
@@ -185,7 +185,7 @@ type StaticQuery struct {
 	// Vector draws the decisions of 64 hops at once; see StaticConfig.
 	Vector bool `toml:"vector,omitempty"`
 	// Layers are the ways of writing: Hybrid, MultiLayer and others make them.
-	// They stand in the plan as numbers, so that all readers have the same ones.
+	// They are in the plan as numbers, so that all readers have the same ones.
 	Layers []Layer `toml:"layer"`
 }
 

@@ -16,7 +16,7 @@ var (
 	ErrTooCostly = errors.New("the question is too costly")
 )
 
-// Limits bound what one question may cost. 0 stands for the default.
+// Limits bound what one question may cost. 0 means the default.
 type Limits struct {
 	Candidates int   `json:"candidates"` // flows that are asked one by one; 1<<18
 	Records    int   `json:"records"`    // records, or digests, that are read; 1<<24

@@ -15,7 +15,7 @@ const defaultEntries = 1 << 17
 // largest number below which there are not more. Samples themselves are not changed.
 //
 // Whether an entry stays depends on the others only by that threshold, which does not
-// change while its rank moves below it; so entries stand for as many packets as before, by
+// change while its rank moves below it; so entries represent as many packets as before, by
 // their new thresholds (as in bottom-k samples; Cohen and Kaplan, 2007).
 func cut(samples []*oblivious.Sample, most int) []*oblivious.Sample {
 	low, high, total := make([]int, len(samples)), make([]int, len(samples)), 0

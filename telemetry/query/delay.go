@@ -56,18 +56,18 @@ type Between struct {
 	Refused int `json:"refused_cells" column:"refused_cells" unit:"cells"`
 	Cells   int `json:"cells" column:"cells" unit:"cells"`
 
-	// HasDelay tells that a cell survived. Delay is the mean; its bounds are of which
+	// HasDelay: a cell survived. Delay is the mean; its bounds are of which
 	// packets were measured, and of what other flows left in the cells.
 	HasDelay bool    `json:"has_delay"`
 	Delay    Bounded `json:"delay_ns" column:"delay_ns" unit:"ns" null:"has_delay"`
 	StdNs    float64 `json:"std_ns" column:"std_ns" unit:"ns" null:"has_delay"`          // of single packets, where it is known
 	Sampled  float64 `json:"measured" column:"measured" unit:"packets" null:"has_delay"` // packets behind the mean
 	Trust    float64 `json:"trust" column:"trust" unit:"share" null:"has_delay"`         // share of the cells behind it that is the flow's own
-	// Clocks is what the delays tell of the two switches' clocks; nil: both points
+	// Clocks is what the delays say about the two switches' clocks; nil: both points
 	// have one clock, or no cell survived.
 	Clocks *Clocks `json:"clocks,omitempty"`
 
-	// HasLoss tells that an interval was whole. Lost is over these. Packets and Bytes
+	// HasLoss: an interval was whole. Lost is over these. Packets and Bytes
 	// are what the flow sent, and what other flows may have left in all of its cells;
 	// CountTrust is the share that is expected to be its own.
 	HasLoss    bool    `json:"has_loss"`

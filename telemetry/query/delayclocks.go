@@ -9,10 +9,10 @@ import (
 )
 
 // Clocks is how far the clock at the arrival's end is ahead of the one at the
-// sender's end, as far as the smallest delays of both directions tell. Delays are
+// sender's end, as far as the smallest delays of both directions bound it. Delays are
 // measured with it in them.
 type Clocks struct {
-	// HasOffset tells that both directions were measured. OffsetNs is right if the
+	// HasOffset: both directions were measured. OffsetNs is right if the
 	// fastest packets of both took equally long; its bounds hold whatever they took,
 	// as no packet arrives before it leaves. Without HasOffset only High is known.
 	HasOffset bool    `json:"has_offset"`

@@ -58,7 +58,7 @@ type batchPlace struct {
 	partition uint16
 }
 
-// planID tells plans apart, and the hash families of the switches that follow them: digests
+// planID distinguishes plans, and the hash families of the switches that follow them: digests
 // of one family mean nothing to a plan of the other.
 type planID struct {
 	id   uint16
@@ -328,7 +328,7 @@ func (b *batches) find(flow pint.FlowKey, plan planID) (runs []run, digests int)
 	return runs, digests
 }
 
-// unknownPlans counts the digests of the flows that are of plans nobody here knows.
+// unknownPlans counts the digests of the flows that are of unknown plans.
 func (d *digests) unknownPlans(flow pint.FlowKey, known func(planID) bool, s *Selection) (n uint64) {
 	for at, list := range d.batches.by {
 		if known(at.plan) {

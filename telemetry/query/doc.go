@@ -13,7 +13,7 @@
 //
 // The systems complete each other: the sample knows flows by their keys, which a
 // sketch cannot list, so it gives the candidates of the sketch's queries, and a
-// total in which no packet counts twice; PINT's digests tell the paths, which say
+// total in which no packet counts twice; PINT's digests give the paths, which say
 // which fragments counted a flow. A question to which the records say nothing gives
 // [ErrNoRecords], one about a flow that none of them is of [ErrUnknownFlow], and one that
 // would take more than [Limits] [ErrTooCostly].

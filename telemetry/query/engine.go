@@ -20,12 +20,12 @@ type Engine struct {
 	Store *store.Store
 	// Window that is asked about; the zero window: all there is.
 	Window store.Window
-	// Confidence that bounds hold, above 0 and below 1; 0 stands for 0.95.
+	// Confidence that bounds hold, above 0 and below 1; 0 means 0.95.
 	Confidence float64
 	// Paths of flows, for questions that fragments answer; nil: none are known.
 	Paths Paths
 	// Weight is what measurement points count a packet of the flows as that are asked
-	// about; 0 stands for 1.
+	// about; 0 means 1.
 	Weight uint32
 	// FlowSeed is the seed of [stages.parse] in all switches.
 	FlowSeed uint64

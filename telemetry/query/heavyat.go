@@ -43,7 +43,7 @@ func (e *Engine) ParseAt(text string) (At, error) {
 	return At{p, direction}, err
 }
 
-// HeavyHittersAt asks as HeavyHitters does, but of what passed a measurement point: its sketch tells
+// HeavyHittersAt asks as HeavyHitters does, but of what passed a measurement point: its sketch says
 // how much each flow sent there. Keys are not in it: candidates are the flows given, and
 // without any those that the samples name. Of several points that at may mean, that one is taken
 // which counted most packets.
@@ -143,7 +143,7 @@ func (e *Engine) candidatesAt(flows []Key) ([]Key, error) {
 	return list, nil
 }
 
-// volumeSums are what the intervals of a point tell of one unit.
+// volumeSums are what the intervals of a point say of one unit.
 type volumeSums struct {
 	total float64
 	// What others leave in a flow's cells: in the median, and at most, except with the

@@ -5,8 +5,8 @@ import (
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// digestPaths are the paths that the store's own digests tell, decoded when they are asked
-// for, and those of e.Paths for flows of which digests tell none. It belongs to one question.
+// digestPaths are the paths that the store's own digests give, decoded when they are asked
+// for, and those of e.Paths for flows of which digests give none. It belongs to one question.
 //
 // A path is looked for in the question's window first, and then in all there is: one that
 // did not change is the same outside.
@@ -21,7 +21,7 @@ type digestPaths struct {
 	known     map[Key][]Passage
 }
 
-// joinDigests bounds the digests that are read of a flow to tell its path: of more, some at
+// joinDigests bounds the digests that are read of a flow to decode its path: of more, some at
 // equal distances, since elephants have very many, and a change is noticed by any.
 const joinDigests = 512
 
@@ -67,7 +67,7 @@ func (p *digestPaths) Path(flow Key) []Passage {
 	return path
 }
 
-// decode takes the first window, and the first plan, that tells the path.
+// decode takes the first window, and the first plan, that gives the path.
 func (p *digestPaths) decode(flow Key) []Passage {
 	for i, w := range p.windows {
 		if p.batches[i] == nil {

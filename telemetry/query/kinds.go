@@ -67,7 +67,7 @@ var (
 	flowFields      = append([]string{"flow"}, selectionFields...)
 )
 
-// ofCounts are samples and fragments, either of which tell how much there was of a flow.
+// ofCounts are samples and fragments, either of which say how much there was of a flow.
 const ofCounts = "sample or a fragment"
 
 // kinds is filled by init, since series ask by it themselves.

@@ -18,7 +18,7 @@ func askLoops(_ context.Context, e *Engine, q *Question) (any, error) {
 	return answer(e.loops(q))
 }
 
-// suitsLoops prefers a query for loops; a path tells them too.
+// suitsLoops prefers a query for loops; a path shows them too.
 func suitsLoops(q *pint.Query) int {
 	if q.Aggregation == pint.Loop {
 		return 2
@@ -132,7 +132,7 @@ func (r *loopReports) add(e *Engine, k pint.FlowKey, run []pint.Record, sw uint3
 }
 
 // looped looks for loops in the digests that arrived, and adds what they say to the
-// flows that switches reported. Flows that the sinks alone tell are added to a.
+// flows that switches reported. Flows that only the sinks report are added to a.
 func (d *digests) looped(a *LoopsAnswer, reported map[pint.FlowKey]*FlowLoop) error {
 	t, err := d.tracer()
 	if err != nil {
@@ -154,7 +154,7 @@ func (d *digests) looped(a *LoopsAnswer, reported map[pint.FlowKey]*FlowLoop) er
 		a.Packets += f.Packets
 		a.Marked += f.Marked
 		d.Used += f.Packets
-		// All flows that are told are to be right together.
+		// All reported flows shall be right together.
 		doubt := min(1, f.Doubt*float64(len(d.flows)))
 		if known := reported[d.flows[i].key]; known != nil {
 			known.Packets, known.Marked, known.Doubt, known.Path, known.Repeated = f.Packets, f.Marked, doubt, f.Path, f.Repeated

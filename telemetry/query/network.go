@@ -53,7 +53,7 @@ type NetworkSwitch struct {
 }
 
 // NetworkClock is a switch's clock: as its kernel knows it, and as the delays to
-// its neighbours tell.
+// its neighbours say.
 type NetworkClock struct {
 	status.Clock
 	// Offsets are how far the clock is ahead of those of neighbours, for links that have
@@ -128,7 +128,7 @@ type NetworkLink struct {
 	Backlogs [2]uint64 `json:"backlogs"`
 }
 
-// NetworkEnd is an end of a link: a port of a switch, or what stands beside the
+// NetworkEnd is an end of a link: a port of a switch, or what is next to the
 // network, such as a host.
 type NetworkEnd struct {
 	Name string `json:"name"` // of the switch or the host

@@ -23,7 +23,7 @@ const (
 
 func askNetwork(_ context.Context, e *Engine, _ *Question) (any, error) { return answer(e.Network()) }
 
-// Network tells what the switches said of themselves in the window.
+// Network reports what the switches said of themselves in the window.
 func (e *Engine) Network() (*Network, error) {
 	basis, err := e.basis(store.OfStatuses)
 	if err != nil {
@@ -38,7 +38,7 @@ func (e *Engine) Network() (*Network, error) {
 	if e.Now == 0 || basis.To < e.Store.All().To {
 		n.now = basis.To // of a time that is past, it says how it was then
 	}
-	n.hear()
+	n.findNewest()
 	if err := n.statuses(); err != nil {
 		return nil, err
 	}
@@ -64,8 +64,8 @@ type networkSearch struct {
 	answer *Network
 }
 
-// hear notes when each switch made its newest record.
-func (n *networkSearch) hear() {
+// findNewest notes when each switch made its newest record.
+func (n *networkSearch) findNewest() {
 	heard := func(o *store.Origin, at int64) {
 		s := n.all[o.Switch]
 		if s == nil {
@@ -123,7 +123,7 @@ func (s *NetworkSwitch) fault(format string, a ...any) {
 // no longer for a week than for an hour. Counters lose nothing by those between.
 const mostStatuses = 256
 
-// statuses tells what the switches said, by those of the window and the last one before,
+// statuses reports what the switches said, by those of the window and the last one before,
 // from which rates begin.
 func (n *networkSearch) statuses() error {
 	window := n.answer.Window
@@ -148,7 +148,7 @@ func (n *networkSearch) statuses() error {
 		}
 		n.answer.Records += len(read)
 		n.answer.Basis.Switches++
-		n.all[id].tell(read, ofWindow[id])
+		n.all[id].describe(read, ofWindow[id])
 	}
 	return nil
 }
@@ -170,8 +170,8 @@ func (n *networkSearch) read(list []*store.Status) (read []*status.Status, err e
 	return read, nil
 }
 
-// tell fills in what the statuses of a switch say, the newest last.
-func (s *NetworkSwitch) tell(list []*status.Status, ofWindow int) {
+// describe fills in what the statuses of a switch say, the newest last.
+func (s *NetworkSwitch) describe(list []*status.Status, ofWindow int) {
 	last, done := list[len(list)-1], progressOf(list)
 	s.HasStatus, s.Statuses, s.BootNs, s.Restarts, s.Program = true, ofWindow, last.Boot, done.restarts, last.Program
 	s.SpanNs = int64(math.Round(done.seconds * 1e9))

@@ -12,7 +12,7 @@ import (
 // the cells of a longer time take long to read.
 const offsetWindow = 3 * time.Second
 
-// links tells of the configured links, and of the clocks at their ends.
+// links reports the configured links, and of the clocks at their ends.
 func (n *networkSearch) links() {
 	for _, l := range n.e.Links {
 		at := NetworkLink{Speed: l.Speed, Up: true}
@@ -26,7 +26,7 @@ func (n *networkSearch) links() {
 					at.Speed = p.Speed
 				}
 			} else if at.Ends[i].Port != "" {
-				at.Up = false // nobody says so
+				at.Up = false // unknown
 			}
 		}
 		for i := range ports {
@@ -79,7 +79,7 @@ func (n *networkSearch) end(text string) (NetworkEnd, *NetworkPort) {
 	return end, &s.Ports[i]
 }
 
-// compareClocks tells how far the clocks of a link's two switches are apart, if both measure
+// compareClocks estimates how far the clocks of a link's two switches are apart, if both measure
 // delays there.
 func (n *networkSearch) compareClocks(l *NetworkLink) {
 	a, b := &l.Ends[0], &l.Ends[1]

@@ -11,7 +11,7 @@ import (
 const frameOverhead = 24
 
 // progress is what a switch counted over statuses, with the time that passed. Pairs of
-// statuses from different runs count for nothing: nobody knows what was between.
+// statuses from different runs count for nothing: what was between is unknown.
 type progress struct {
 	seconds      float64
 	restarts     int

@@ -81,7 +81,7 @@ func (e *Engine) flowPath(k Key, f *traced, of pint.Value) FlowPath {
 	return p
 }
 
-// hopName is the name of a switch, or the number of what else hops are told by.
+// hopName is the name of a switch, or the number of what else identifies hops.
 func (e *Engine) hopName(v uint64, of pint.Value) string {
 	if of == pint.SwitchID && v <= math.MaxUint32 {
 		return e.Store.Name(uint32(v))

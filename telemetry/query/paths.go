@@ -29,7 +29,7 @@ type Passage struct {
 	Switches []uint32
 }
 
-// Always is the beginning of passages that nobody saw begin.
+// Always is the beginning of passages whose beginning is unknown.
 const Always = math.MinInt64
 
 // PathFunc makes Paths of a function for ways that do not change; nil from it: unknown.
@@ -45,7 +45,7 @@ func always(way []uint32) []Passage {
 	return []Passage{{Always, way}}
 }
 
-// FirstOf asks several Paths in turn: the first that knows a flow's path tells it.
+// FirstOf asks several Paths in turn: the first that knows a flow's path returns it.
 type FirstOf []Paths
 
 // Path implements Paths.

@@ -47,7 +47,7 @@ func (t *tally) reset() {
 
 // place is a code, and where in its step a rank is, from -1/2 to 1/2: the samples of a code are taken to be spread evenly over
 // the step around it. Random rounding of values between two codes shares them in proportion to how near each is,
-// so that the share of codes below tells a value's place within the step.
+// so that the share of codes below gives a value's position within the step.
 type place struct {
 	code uint64
 	part float64

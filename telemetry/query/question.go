@@ -42,25 +42,25 @@ type Question struct {
 	// Unit is "packets" (also if empty) or "bytes".
 	Unit string `json:"unit,omitempty"`
 	// Theta is the share of the volume from which on a flow is heavy, in (0, 1]; 0
-	// stands for 0.001. Epsilon is its error, in [0, Theta]; 0: by the estimates alone.
+	// means 0.001. Epsilon is its error, in [0, Theta]; 0: by the estimates alone.
 	Theta   float64 `json:"theta,omitempty"`
 	Epsilon float64 `json:"epsilon,omitempty"`
 	// AtLeast is a size in Unit instead of Theta, of the sketch; 0: by Theta.
 	AtLeast float64 `json:"at_least,omitempty"`
-	// By is who tells heavy hitters: "sample", "sketch", or empty: the sample if there
+	// By is what names heavy hitters: "sample", "sketch", or empty: the sample if there
 	// is one.
 	By string `json:"by,omitempty"`
 	// Sketch is the number of a sketch, for target.
 	Sketch uint16 `json:"sketch,omitempty"`
 	// Weight is what measurement points count a packet of Flow as, in
-	// 1..MaxWeight; 0 stands for 1.
+	// 1..MaxWeight; 0 means 1.
 	Weight uint32 `json:"weight,omitempty"`
 
 	// Hop is one hop of a flow, from 1; 0: all.
 	Hop int `json:"hop,omitempty"`
-	// Quantiles are ranks in [0, 1]; none stands for DefaultQuantiles.
+	// Quantiles are ranks in [0, 1]; none means DefaultQuantiles.
 	Quantiles []float64 `json:"quantiles,omitempty"`
-	// Limit bounds the rows of an answer's lists, in 1..MaxLimit; 0 stands for
+	// Limit bounds the rows of an answer's lists, in 1..MaxLimit; 0 means
 	// DefaultLimit. Answers count what they leave out.
 	Limit int `json:"limit,omitempty"`
 
@@ -70,7 +70,7 @@ type Question struct {
 	Last  time.Duration `json:"last_ns,omitempty"`
 	Start int64         `json:"start_ns,omitempty"`
 	End   int64         `json:"end_ns,omitempty"`
-	// Confidence that bounds hold, in (0, 1); 0 stands for the engine's.
+	// Confidence that bounds hold, in (0, 1); 0 means the engine's.
 	Confidence float64 `json:"confidence,omitempty"`
 	// Step asks for a Series of the window in pieces of this length, in ns; 0: one
 	// answer. For the kinds of which [Kind.HasSeries] is true.

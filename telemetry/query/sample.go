@@ -252,7 +252,7 @@ func (e *Engine) HeavyHitters(unit oblivious.Unit, theta, epsilon float64) (*Hea
 	return h, h.promise(n.union, unit)
 }
 
-// promise tells what the sample's size guarantees.
+// promise says what the sample's size guarantees.
 func (h *HeavyHitters) promise(s *oblivious.Sample, unit oblivious.Unit) error {
 	size, err := s.EffectiveSize(unit)
 	if err != nil {

@@ -54,7 +54,7 @@ func (s *Selection) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// ParsePrefix reads a prefix; an address stands for itself alone.
+// ParsePrefix reads a prefix; an address means itself alone.
 func ParsePrefix(text string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		a = a.Unmap().WithZone("")
@@ -90,7 +90,7 @@ func formatProto(proto uint8) string {
 }
 
 // answerable refuses what the entries' keys do not know, as the switches may be
-// configured to keep less than the 5-tuple. Without an IP packet nobody can tell.
+// configured to keep less than the 5-tuple. Without an IP packet that is unknown.
 func (s *Selection) answerable(entries []oblivious.Entry) error {
 	var ip, src, dst, proto bool
 	for i := range entries {

@@ -262,7 +262,7 @@ func (e *Engine) volume(s *sketch, l *located) (Bounded, *disketch.Summary, erro
 }
 
 // Entropy is the entropy of the flows' shares of all packets, and what else the
-// levels of UnivMon tell of all flows.
+// levels of UnivMon cover all flows.
 type Entropy struct {
 	Basis
 	Unit        string   `json:"unit"`

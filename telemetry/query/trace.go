@@ -47,7 +47,7 @@ type tracedWay struct {
 	path []uint64
 }
 
-// traced is what digests in the order of time tell of a flow's path.
+// traced is what digests in the order of time say of a flow's path.
 type traced struct {
 	sink.Flow
 	first, last int64
@@ -77,7 +77,7 @@ func (t *tracer) trace(records []pint.Record, every int) *traced {
 			stray = now
 		case sink.Changed:
 			if f.Hops() != length {
-				stray = now // the length alone tells
+				stray = now // the length alone shows it
 			}
 			f.forget(stray)
 		}
@@ -117,7 +117,7 @@ const maxPassages = 64
 // bound drops the oldest of too many ways.
 func (f *traced) bound() { f.ways = f.ways[max(0, len(f.ways)-maxPassages):] }
 
-// at is the path at a time, nil if it is not known. The first way holds since ever.
+// at is the path at a time, nil if it is not known. The first path holds from the beginning.
 func (f *traced) at(ns int64) []uint64 {
 	for i := len(f.ways) - 1; i >= 0; i-- {
 		if ns >= f.ways[i].from || i == 0 {

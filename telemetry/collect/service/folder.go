@@ -19,7 +19,7 @@ type Folder struct {
 	FlowSeed uint64
 }
 
-// Engine reads the records as they are now, and the files that tell paths.
+// Engine reads the records as they are now, and the files with paths.
 func (f *Folder) Engine() (*query.Engine, error) {
 	records, err := store.Read(f.Records)
 	if err != nil {

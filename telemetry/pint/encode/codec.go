@@ -24,7 +24,7 @@ type CodecConfig struct {
 	// from 0.
 	Multiplicative bool
 	// Min is the smallest value that matters, for multiplicative codes; 0
-	// stands for 1.
+	// means 1.
 	Min uint64
 	// Max is the largest value; larger ones get the code of Max. 0: what the
 	// bits reach, which needs Epsilon, or Delta, or steps of 1.

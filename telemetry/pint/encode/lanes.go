@@ -6,7 +6,7 @@ import "math/bits"
 // most 64. On processors with AVX-512 eight are decided by one instruction. Bits beyond the
 // last packet are 0.
 
-// within tells which words, turned left by turn bits, are in low..low+width, modulo 2^64.
+// within reports which words, turned left by turn bits, are in low..low+width, modulo 2^64.
 func within(a []uint64, turn int, low, width uint64) (m uint64) {
 	if len(a) == 0 {
 		return 0
@@ -21,7 +21,7 @@ func within(a []uint64, turn int, low, width uint64) (m uint64) {
 	return m
 }
 
-// atMost tells which words, turned left by turn bits, do not exceed their limits, of which there
+// atMost reports which words, turned left by turn bits, do not exceed their limits, of which there
 // are as many.
 func atMost(a, limits []uint64, turn int) (m uint64) {
 	if len(a) == 0 {

@@ -72,7 +72,7 @@ type equation struct {
 	tried    int32 // by a solver that goes on: when it was last of no use
 }
 
-// resume tells whether digests continue those of the call before, so that a
+// resume says whether digests continue those of the call before, so that a
 // solver can go on from there.
 type resume struct {
 	hops, taken int

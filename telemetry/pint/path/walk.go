@@ -83,7 +83,7 @@ func (d *walkSolver) PathBits(hops int) float64 {
 	return d.bits() - walkSlack
 }
 
-// walkSlack is how many bits earlier attempts begin: where digests tell some walks apart better than others, fewer suffice.
+// walkSlack is how many bits earlier attempts begin: where digests distinguish some walks better than others, fewer suffice.
 const walkSlack = 8
 
 // Resumes implements Solver.

@@ -6,7 +6,7 @@ import (
 )
 
 // Default is the plan of a network that has none of its own: 16 bits per
-// packet for the three queries of section 6.4. The path stands on all packets,
+// packet for the three queries of section 6.4. The path is on all packets,
 // in linear hashes that no set of switches is needed to decode, for switch ids
 // below 1024; beside it the latency of hops, from 100 ns to 100 ms, on 15 of 16
 // packets, and the most used link on the others.

@@ -27,7 +27,7 @@ const (
 
 // Config is what an operator asks for.
 type Config struct {
-	// ID tells plans apart while one replaces another; the shim carries it.
+	// ID distinguishes plans while one replaces another; the shim carries it.
 	ID uint16
 	// Hash is the family of the plan's hash functions: that of the switches.
 	Hash hash.Family
@@ -35,8 +35,8 @@ type Config struct {
 	Seed uint64
 	// Bits is the global budget: the size of a packet's digest, in 1..64.
 	Bits    int
-	Carrier string // "" stands for CarrierShim
-	Hops    string // "" stands for HopsFromShim, or HopsFromTTL with CarrierIPID
+	Carrier string // "" means CarrierShim
+	Hops    string // "" means HopsFromShim, or HopsFromTTL with CarrierIPID
 	// InitialTTL is the TTL that hosts send; 0: the nearest of 32, 64, 128 and
 	// 255 from above.
 	InitialTTL int

@@ -71,7 +71,7 @@ func (p *Plan) Write(w io.Writer) error {
 	return nil
 }
 
-// Digest tells plans of one id from each other: it is equal for plans that encode alike, and for
+// Digest distinguishes plans of one id: it is equal for plans that encode the same, and for
 // others it is not but with a probability of 2^-64.
 func (p *Plan) Digest() (uint64, error) {
 	var text bytes.Buffer

@@ -157,7 +157,7 @@ func (s *stream) merge(p *streamPlan, o *stream) {
 		s.large.Merge(o.large.ItemsSketch)
 		s.large.tail.merge(&o.large.tail, s.n)
 	default:
-		_, _ = s.items.Merge(o.items) // it has no fault to tell
+		_, _ = s.items.Merge(o.items) // it never fails
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
-// Reader tells what the digests of a plan say to its queries, one digest at a time, and
+// Reader returns what the digests of a plan say to its queries, one digest at a time, and
 // keeps nothing of them. A Recorder keeps what all flows say; a Reader answers about
 // digests that lie somewhere else already. It is immutable, and safe for concurrent use.
 type Reader struct {

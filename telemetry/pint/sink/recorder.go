@@ -18,7 +18,7 @@ type RecorderConfig struct {
 	MaxFlows int
 	// Decoders completes path queries, by name. MaxDigests is 1024 unless given.
 	Decoders map[string]DecoderConfig
-	// PathEvent, if set, hears of paths that became certain or changed.
+	// PathEvent, if set, is called for paths that became certain or changed.
 	PathEvent func(query string, flow pint.FlowKey, e Event)
 }
 

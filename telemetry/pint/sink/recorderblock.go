@@ -43,7 +43,7 @@ func (r *Recorder) RecordBatch(records []pint.Record) {
 // fetch reads what feed will, one pointer after the other. It changes nothing, and what
 // it reads may be another flow's.
 func (r *Recorder) fetch() {
-	var read uint64 // Reads whose results nobody used could be left out.
+	var read uint64 // Reads whose results are unused could be optimised away.
 	for i := range r.due {
 		d := &r.due[i]
 		switch q := d.query; {

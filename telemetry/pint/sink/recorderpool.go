@@ -148,7 +148,7 @@ func (p *Pool) code(codes []uint64, rank float64) uint64 {
 
 // interpolate spreads the weight of a code evenly over the step around it. Random
 // rounding of values between two codes shares them in proportion to how near each
-// is, so that the share of codes below tells a value's place within the step.
+// is, so that the share of codes below gives a value's position within the step.
 func (p *Pool) interpolate(codes []uint64, rank float64) float64 {
 	need := min(max(rank, 0), 1) * float64(p.total())
 	sum := 0.0

@@ -18,7 +18,7 @@ type Flow struct {
 // all flows follows.
 //
 // A flow that is among the k heaviest from substream l upwards was there with a chance
-// of 2^-l, so it stands for 2^l flows like it (the paper's recursion, in
+// of 2^-l, so it represents 2^l flows like it (the paper's recursion, in
 // closed form). Where a substream has fewer than k flows, all of them are in the
 // sample. The standard errors are those of sampling; what the estimates of single
 // flows err by comes on top.

@@ -98,7 +98,7 @@ func (t *ClientTLS) config() (*tls.Config, error) {
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dial makes a dialer's errors tell where nobody listens.
+// dial makes a dialer's errors name the address without a listener.
 func dial(where string, d dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := d(ctx, network, address)
@@ -171,8 +171,8 @@ func Reason(err error) error {
 	if err == nil {
 		return nil
 	}
-	if nobody := (*DialError)(nil); errors.As(err, &nobody) {
-		return nobody
+	if dial := (*DialError)(nil); errors.As(err, &dial) {
+		return dial
 	}
 	call := (*connect.Error)(nil)
 	if !errors.As(err, &call) || !connect.IsWireError(err) && call.Code() == connect.CodeCanceled {

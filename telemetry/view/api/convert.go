@@ -123,7 +123,7 @@ func decode(text []byte, m proto.Message) error {
 	return nil
 }
 
-// strict reads JSON into a value of package query, likewise.
+// strict reads JSON into a value of package query, as strictly.
 func strict(text []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

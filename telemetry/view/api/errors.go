@@ -17,7 +17,7 @@ func invalid(err error) error {
 }
 
 // refusal is the error of a call. The reasons of package query are the client's to read;
-// what nobody foresaw is too, and is logged.
+// so is an unforeseen one, which is logged.
 func (s *service) refusal(err error) error {
 	switch {
 	case errors.Is(err, query.ErrInvalid):
@@ -54,7 +54,7 @@ func passing(err error) *Answer {
 	return nil
 }
 
-// err is the error of Ask that a None stands for.
+// err is the error of Ask that a None carries.
 func (n *None) err() error {
 	var code connect.Code
 	if code.UnmarshalText([]byte(n.Code)) != nil {

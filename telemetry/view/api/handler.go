@@ -22,7 +22,7 @@ import (
 type Config struct {
 	// Ask answers a question as query.Engine.Ask does.
 	Ask func(context.Context, *query.Question) (any, error)
-	// Collector tells how the collector itself is, in a message of its own, to which the
+	// Collector reports the collector's state, in a message to which the
 	// handler adds api.
 	Collector func(context.Context) (*CollectorStatus, error)
 	// Allow says why a client may not ask, before its request is read; nil: all may. Whoever
@@ -32,7 +32,7 @@ type Config struct {
 	Limits Limits
 	// Closing ends all watches when it is closed, so that a server can shut down; nil: never.
 	Closing <-chan struct{}
-	// Log gets what went wrong inside, which clients are not told; nil: nobody.
+	// Log gets what went wrong inside, which clients do not get; nil: none.
 	Log *zap.Logger
 }
 

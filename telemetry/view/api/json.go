@@ -23,7 +23,7 @@ type codec struct{ name string }
 // Name implements connect.Codec.
 func (c codec) Name() string { return c.name }
 
-// IsBinary tells connect that the JSON may stand in texts.
+// IsBinary tells connect that the JSON may be text.
 func (codec) IsBinary() bool { return false }
 
 // Marshal implements connect.Codec.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Limits bound what clients may cost. Zero fields stand for those of DefaultLimits.
+// Limits bound what clients may cost. Zero fields mean those of DefaultLimits.
 type Limits struct {
 	// Body is the most bytes of a request, before and behind decompression.
 	Body int

@@ -51,7 +51,7 @@ type QueryServiceClient interface {
 	// Series answers a question with step_ns: once for each step of its window. Ask does the
 	// same for such a question.
 	Series(context.Context, *AskRequest) (*Series, error)
-	// Collector tells how the collector itself is.
+	// Collector reports the collector's state.
 	Collector(context.Context, *CollectorRequest) (*CollectorStatus, error)
 }
 
@@ -143,7 +143,7 @@ type QueryServiceHandler interface {
 	// Series answers a question with step_ns: once for each step of its window. Ask does the
 	// same for such a question.
 	Series(context.Context, *AskRequest) (*Series, error)
-	// Collector tells how the collector itself is.
+	// Collector reports the collector's state.
 	Collector(context.Context, *CollectorRequest) (*CollectorStatus, error)
 }
 

@@ -1808,7 +1808,7 @@ func (x *HeavyFlow) GetHigh() float64 {
 }
 
 // Entropy is the entropy of the flows' shares of all packets, and what else the
-// levels of UnivMon tell of all flows.
+// levels of UnivMon cover all flows.
 type Entropy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
@@ -2068,17 +2068,17 @@ type Between struct {
 	WholeIntervals int64 `protobuf:"varint,14,opt,name=whole_intervals,json=wholeIntervals,proto3" json:"whole_intervals,omitempty"`
 	RefusedCells   int64 `protobuf:"varint,15,opt,name=refused_cells,json=refusedCells,proto3" json:"refused_cells,omitempty"` // refused_cells cells hold packets and may not be used, of cells that hold any.
 	Cells          int64 `protobuf:"varint,16,opt,name=cells,proto3" json:"cells,omitempty"`
-	// has_delay tells that a cell survived. delay_ns is the mean; its bounds are of which
+	// has_delay: a cell survived. delay_ns is the mean; its bounds are of which
 	// packets were measured, and of what other flows left in the cells.
 	HasDelay bool     `protobuf:"varint,20,opt,name=has_delay,json=hasDelay,proto3" json:"has_delay,omitempty"`
 	DelayNs  *Bounded `protobuf:"bytes,21,opt,name=delay_ns,json=delayNs,proto3" json:"delay_ns,omitempty"`
 	StdNs    float64  `protobuf:"fixed64,22,opt,name=std_ns,json=stdNs,proto3" json:"std_ns,omitempty"` // of single packets, where it is known
 	Measured float64  `protobuf:"fixed64,23,opt,name=measured,proto3" json:"measured,omitempty"`        // packets behind the mean
 	Trust    float64  `protobuf:"fixed64,24,opt,name=trust,proto3" json:"trust,omitempty"`              // share of the cells behind it that is the flow's own
-	// clocks is what the delays tell of the two switches' clocks; nil: both points
+	// clocks is what the delays say about the two switches' clocks; nil: both points
 	// have one clock, or no cell survived.
 	Clocks *Clocks `protobuf:"bytes,25,opt,name=clocks,proto3" json:"clocks,omitempty"`
-	// has_loss tells that an interval was whole. lost is over these. packets and bytes
+	// has_loss: an interval was whole. lost is over these. packets and bytes
 	// are what the flow sent, and what other flows may have left in all of its cells;
 	// count_trust is the share that is expected to be its own.
 	HasLoss       bool    `protobuf:"varint,30,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"`
@@ -2289,11 +2289,11 @@ func (x *Between) GetCountTrust() float64 {
 }
 
 // Clocks is how far the clock at the arrival's end is ahead of the one at the
-// sender's end, as far as the smallest delays of both directions tell. Delays are
+// sender's end, as far as the smallest delays of both directions bound it. Delays are
 // measured with it in them.
 type Clocks struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// has_offset tells that both directions were measured. offset_ns is right if the
+	// has_offset: both directions were measured. offset_ns is right if the
 	// fastest packets of both took equally long; its bounds hold whatever they took,
 	// as no packet arrives before it leaves. Without has_offset only High is known.
 	HasOffset bool     `protobuf:"varint,1,opt,name=has_offset,json=hasOffset,proto3" json:"has_offset,omitempty"`
@@ -4934,7 +4934,7 @@ func (x *NetworkSpool) GetRemote() bool {
 }
 
 // NetworkClock is a switch's clock: as its kernel knows it, and as the delays to
-// its neighbours tell.
+// its neighbours say.
 type NetworkClock struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Source       string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`              // "CLOCK_TAI"
@@ -5036,7 +5036,7 @@ func (x *NetworkClock) GetOffsets() []*NetworkOffset {
 type NetworkOffset struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Neighbour string                 `protobuf:"bytes,1,opt,name=neighbour,proto3" json:"neighbour,omitempty"` // name of the switch
-	// has_offset tells that both directions were measured. offset_ns is right if the
+	// has_offset: both directions were measured. offset_ns is right if the
 	// fastest packets of both took equally long; its bounds hold whatever they took,
 	// as no packet arrives before it leaves. Without has_offset only High is known.
 	HasOffset bool     `protobuf:"varint,2,opt,name=has_offset,json=hasOffset,proto3" json:"has_offset,omitempty"`
@@ -5543,7 +5543,7 @@ func (x *NetworkLink) GetBacklogs() []uint64 {
 	return nil
 }
 
-// NetworkEnd is an end of a link: a port of a switch, or what stands beside the
+// NetworkEnd is an end of a link: a port of a switch, or what is next to the
 // network, such as a host.
 type NetworkEnd struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`

@@ -23,7 +23,7 @@ type Config struct {
 	Delay time.Duration `toml:"delay"`
 	// Theta is the share of the network's packets, or bytes, from which on a flow is exported.
 	Theta float64 `toml:"theta"`
-	// Domain is the observation domain; 0 stands for the whole network.
+	// Domain is the observation domain; 0 means the whole network.
 	Domain uint32 `toml:"domain"`
 	// Templates is how often templates are sent again over UDP.
 	Templates time.Duration `toml:"templates"`

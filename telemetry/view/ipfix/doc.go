@@ -16,7 +16,7 @@
 // length. There is no samplingProbability on purpose: collectors that find one divide counts by
 // it, and these are of the whole traffic already.
 //
-// Which of the parts a record has tells its template: 256 plus the sum of 1 for IPv6, 2 for the 5-tuple, 4 for
+// Which of the parts a record has is its template: 256 plus the sum of 1 for IPv6, 2 for the 5-tuple, 4 for
 // packets and 8 for bytes. The observation domain of what was measured in the whole network is 0, as RFC 7011
 // wants it of aggregated records, unless the configuration says otherwise.
 //

@@ -18,7 +18,7 @@ type Options struct {
 	Ask func(context.Context, *query.Question) (any, error)
 	// Clock reads the switches' clock (CLOCK_TAI) and UTC since 1970 at one moment, in ns.
 	Clock func() (tai, utc int64)
-	// Fault hears of what could not be asked or sent; nil: nobody listens.
+	// Fault is called with what could not be asked or sent; nil: it is dropped.
 	Fault func(error)
 }
 

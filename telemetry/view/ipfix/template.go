@@ -60,7 +60,7 @@ func (t template) id() uint16 { return firstTemplate + uint16(t) }
 // used reports whether records can be of the template: they count something.
 func (t template) used() bool { return t&(hasPackets|hasBytes) != 0 }
 
-// templateOf tells which template a flow's record is of; false: none, since it is not IP or of
+// templateOf returns which template a flow's record is of; false: none, since it is not IP or of
 // no known size.
 func templateOf(f *Flow) (t template, ok bool) {
 	if f.Key.Version == 6 {

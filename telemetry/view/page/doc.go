@@ -19,6 +19,6 @@
 //	dom.js, format.js  elements and numbers
 //	theme.js     light and dark, before the first drawing
 //
-// Names of switches and flows come from whoever sends records. They enter the document as text
+// Names of switches and flows come from the senders of records. They enter the document as text
 // alone, and the content security policy forbids what is not one of these files.
 package page

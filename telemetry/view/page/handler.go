@@ -21,12 +21,12 @@ var embedded embed.FS
 // Config is what the page is served with. The zero value is ready.
 type Config struct {
 	// Refresh is how often the page asks unless the viewer chooses otherwise: 1, 2, 5,
-	// 15 or 60 s; 0 stands for 2 s.
+	// 15 or 60 s; 0 means 2 s.
 	Refresh time.Duration
 }
 
 // policy lets the page load its own files and ask its own server, and nothing else;
-// no script or style stands in a document, and no string becomes markup.
+// no script or style is in a document, and no string becomes markup.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
