@@ -124,6 +124,18 @@ func TestAggregationsOverHops(t *testing.T) {
 				}
 			}
 			check("all", &a.Packets, all)
+			reader, err := sink.NewReader(n.plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			most, number := uint64(0), slices.IndexFunc(n.plan.Queries, func(q pint.Query) bool { return q.Name == "other" })
+			for i := range n.all {
+				r, _ := reader.Read(number, &n.all[i])
+				most = max(most, r.Digest)
+			}
+			if _, high := reader.Interval(number, most, 3); a.Packets.Quantiles[2].High != high/c.scale {
+				t.Errorf("bounded by %g, want %g", a.Packets.Quantiles[2].High, high/c.scale)
+			}
 			recorder := n.recorder(t, store.Window{})
 			for _, f := range a.Flows {
 				k, err := ParseKey(f.Flow)
