@@ -16,26 +16,12 @@ func askCongestion(_ context.Context, e *Engine, q *Question) (any, error) {
 
 // suitsCongestion prefers what packets carry of their whole path, and utilisation.
 func suitsCongestion(q *pint.Query) int {
-	of := slices.Index([]pint.Value{pint.QueueOccupancy, pint.QueueCongestion, pint.EgressUtilisation}, q.Value) + 1
-	switch {
-	case of == 0:
-	case q.Aggregation == pint.Maximum:
-		return of + 3
-	case q.Aggregation == pint.Quantiles:
-		return of
+	value := slices.Index([]pint.Value{pint.QueueOccupancy, pint.QueueCongestion, pint.EgressUtilisation}, q.Value)
+	aggregation := slices.Index([]pint.Aggregation{pint.Minimum, pint.SlowHops, pint.Sum, pint.Frequent, pint.Quantiles, pint.Maximum}, q.Aggregation)
+	if value < 0 || aggregation < 0 {
+		return 0
 	}
-	return 0
-}
-
-// unitOf is the unit of a value of congestion, and what one of the digests' is in it.
-func unitOf(v pint.Value) (name string, scale float64) {
-	switch v {
-	case pint.EgressUtilisation:
-		return "share of the link", 1. / pint.UtilisationOne
-	case pint.QueueCongestion:
-		return "percent", 1
-	}
-	return "packets", 1
+	return 1 + 3*aggregation + value
 }
 
 func (e *Engine) congestion(q *Question) (*CongestionAnswer, error) {
@@ -43,43 +29,47 @@ func (e *Engine) congestion(q *Question) (*CongestionAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	query := &d.reader.Plan().Queries[d.query]
-	codec := d.reader.Codec(d.query)
-	unit, scale := unitOf(query.Value)
+	c := codingOf(d)
 	a := &CongestionAnswer{
-		Value: query.Value.String(), Aggregation: query.Aggregation.String(), Unit: unit,
-		Epsilon: codec.Epsilon(), Delta: codec.Delta() * scale,
-		Flows: []FlowCongestion{}, Hops: []HopStats{}, Links: []LinkCongestion{},
+		Value: c.Value.String(), Aggregation: c.Aggregation.String(), Unit: c.unit, Hops: []HopStats{}, Links: []LinkCongestion{},
 	}
-	if err := d.congested(a, q, scale); err != nil {
+	a.Epsilon, a.Delta = c.steps()
+	var links *links
+	if c.Aggregation == pint.Maximum {
+		links = newLinks()
+	}
+	if a.Packets, a.Flows, a.More, err = d.packets(q, c, links); err != nil {
 		return nil, err
 	}
-	if query.Aggregation == pint.Quantiles {
-		p, err := d.pool(0)
+	if links != nil {
+		a.Links = links.list(e, q.limit())
+	}
+	if ofHops(c.Query) {
+		p, err := d.pool(c, 0)
 		if err != nil {
 			return nil, err
 		}
 		a.Hops, _ = p.stats(q)
-		for i := range a.Hops {
-			a.Hops[i].ValueStats = a.Hops[i].scaled(scale)
-		}
 		d.Digests, d.Used = d.Digests/2, d.Used/2 // they were read twice
 	}
 	a.Basis, a.DigestBasis = d.Basis, d.DigestBasis
 	return a, nil
 }
 
-// congested reads all flows' digests, and sums them up by packet, flow and link.
-func (d *digests) congested(a *CongestionAnswer, q *Question, scale float64) error {
-	t, err := d.tracer()
-	if err != nil {
-		return err
+// packets reads all flows' digests, and sums them up by packet and flow, and by link unless links is nil. more flows
+// are beyond the question's limit.
+func (d *digests) packets(q *Question, c *coding, links *links) (packets ValueStats, flows []FlowValues, more int, err error) {
+	var t *tracer
+	if links != nil {
+		if t, err = d.tracer(); err != nil {
+			return packets, nil, 0, err
+		}
 	}
-	codec, links := d.reader.Codec(d.query), newLinks(a.Aggregation)
-	all, own := newTally(codec), newTally(codec)
+	flows = []FlowValues{}
+	all, own := newTally(c), newTally(c)
 	for i := range d.flows {
 		if err := d.e.stopped(); err != nil {
-			return err
+			return packets, nil, 0, err
 		}
 		records := d.records(&d.flows[i])
 		own.reset()
@@ -87,6 +77,7 @@ func (d *digests) congested(a *CongestionAnswer, q *Question, scale float64) err
 			if r, ok := d.reader.Read(d.query, &records[k]); ok {
 				own.add(r.Digest)
 				all.add(r.Digest)
+				c.hops = max(c.hops, int(records[k].Hops))
 			}
 		}
 		if own.n == 0 {
@@ -95,28 +86,25 @@ func (d *digests) congested(a *CongestionAnswer, q *Question, scale float64) err
 		d.Used += own.n
 		// All flows' medians are to hold together, as the least of them bounds a link.
 		delta := (1 - d.Confidence) / float64(len(d.flows))
-		f := FlowCongestion{
+		f := FlowValues{
 			Flow:       FormatKey(Key(d.flows[i].key)),
-			Median:     own.stats(codec, []float64{0.5}, delta).scaled(scale).Quantiles[0],
-			ValueStats: own.stats(codec, q.quantiles(), 1-d.Confidence).scaled(scale),
+			Median:     own.stats(c, []float64{0.5}, delta).Quantiles[0],
+			ValueStats: own.stats(c, q.quantiles(), 1-d.Confidence),
 		}
-		a.Flows = append(a.Flows, f)
-		if t != nil && links != nil {
+		flows = append(flows, f)
+		if t != nil {
 			links.add(t.trace(records, 1), &f)
 		}
 	}
-	a.Packets = all.stats(codec, q.quantiles(), 1-d.Confidence).scaled(scale)
-	slices.SortStableFunc(a.Flows, func(x, y FlowCongestion) int { return cmp.Compare(y.Median.Value, x.Median.Value) })
-	if limit := q.limit(); len(a.Flows) > limit {
-		a.More = len(a.Flows) - limit
-		a.Flows = slices.Clone(a.Flows[:limit])
+	slices.SortStableFunc(flows, func(x, y FlowValues) int { return cmp.Compare(y.Median.Value, x.Median.Value) })
+	if limit := q.limit(); len(flows) > limit {
+		more = len(flows) - limit
+		flows = slices.Clone(flows[:limit])
 	}
-	a.Links = links.list(d.e, q.limit())
-	return nil
+	return all.stats(c, q.quantiles(), 1-d.Confidence), flows, more, nil
 }
 
-// links are bounded by the flows over them; nil: they are not, as packets do not tell of
-// their whole path.
+// links are bounded by the flows over them.
 type links struct {
 	at  map[link]int
 	all []boundedLink
@@ -133,15 +121,10 @@ type boundedLink struct {
 	LinkCongestion
 }
 
-func newLinks(aggregation string) *links {
-	if aggregation != pint.Maximum.String() {
-		return nil
-	}
-	return &links{at: map[link]int{}}
-}
+func newLinks() *links { return &links{at: map[link]int{}} }
 
 // add bounds the links of a flow's path, if it had one path all the time.
-func (l *links) add(f *traced, c *FlowCongestion) {
+func (l *links) add(f *traced, c *FlowValues) {
 	if len(f.ways) != 1 || f.ways[0].path == nil {
 		return
 	}
@@ -169,9 +152,6 @@ func (l *links) add(f *traced, c *FlowCongestion) {
 // list names the links, the suspects first: those that nothing bounds come last.
 func (l *links) list(e *Engine, limit int) []LinkCongestion {
 	list := []LinkCongestion{}
-	if l == nil {
-		return list
-	}
 	for _, b := range l.all {
 		c := b.LinkCongestion
 		c.From = e.hopName(b.from, pint.SwitchID)

@@ -49,7 +49,7 @@ func (n *sinks) send(flow Key, ns int64, path ...uint32) *pint.Record {
 	for i, sw := range path {
 		latency := n.latency(sw, flow)
 		n.met[sw] = append(n.met[sw], latency)
-		v := pint.Observed{pint.SwitchID: uint64(sw), pint.HopLatency: latency, pint.EgressUtilisation: n.utilisation(sw, flow)}
+		v := pint.Observed{pint.SwitchID: uint64(sw), pint.HopLatency: latency, pint.EgressUtilisation: n.utilisation(sw, flow), pint.IngressTime: uint64(ns)}
 		o.Digest = n.encoder.Encode(o.ID, i+1, o.Digest, &v)
 	}
 	n.all = append(n.all, o)

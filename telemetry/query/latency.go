@@ -16,27 +16,37 @@ func askLatency(_ context.Context, e *Engine, q *Question) (any, error) {
 	return answer(e.latency(q))
 }
 
-func suitsLatency(q *pint.Query) int {
-	if q.Aggregation == pint.Quantiles && q.Value == pint.HopLatency {
-		return 1
+// suitsLatency prefers hop latencies, and what tells hops apart; nothing else suits a question about one hop.
+func (q *Question) suitsLatency(p *pint.Query) int {
+	value := slices.Index([]pint.Value{pint.IngressTime, pint.HopLatency}, p.Value)
+	aggregation := slices.Index([]pint.Aggregation{pint.Minimum, pint.SlowHops, pint.Maximum, pint.Sum, pint.Frequent, pint.Quantiles}, p.Aggregation)
+	if value < 0 || aggregation < 0 || q.Hop != 0 && !ofHops(p) {
+		return 0
 	}
-	return 0
+	return 1 + 6*value + aggregation
 }
 
 func (e *Engine) latency(q *Question) (*LatencyAnswer, error) {
-	d, err := e.digests(q, "latencies", suitsLatency)
+	d, err := e.digests(q, "latencies", q.suitsLatency)
 	if err != nil {
 		return nil, err
 	}
-	a := &LatencyAnswer{Value: pint.HopLatency.String(), Unit: "ns"}
-	codec := d.reader.Codec(d.query)
-	a.Epsilon, a.Delta = codec.Epsilon(), codec.Delta()
-	p, err := d.pool(q.Hop)
-	if err != nil {
+	c := codingOf(d)
+	a := &LatencyAnswer{
+		Value: c.Value.String(), Aggregation: c.Aggregation.String(), Unit: c.unit,
+		Hops: []HopStats{}, Packets: ValueStats{Quantiles: []QuantileValue{}}, Flows: []FlowValues{},
+	}
+	a.Epsilon, a.Delta = c.steps()
+	if ofHops(c.Query) {
+		p, err := d.pool(c, q.Hop)
+		if err != nil {
+			return nil, err
+		}
+		a.Unlocated = p.unlocated
+		a.Hops, a.More = p.stats(q)
+	} else if a.Packets, a.Flows, a.More, err = d.packets(q, c, nil); err != nil {
 		return nil, err
 	}
-	a.Unlocated = p.unlocated
-	a.Hops, a.More = p.stats(q)
 	a.Basis, a.DigestBasis = d.Basis, d.DigestBasis
 	return a, nil
 }
@@ -52,6 +62,7 @@ type hopPlace struct {
 // hopPool are samples by place.
 type hopPool struct {
 	d         *digests
+	c         *coding
 	by        map[hopPlace]*hopTally
 	unlocated int
 }
@@ -62,10 +73,10 @@ type hopTally struct {
 	last  int // number of the flow that was counted last
 }
 
-// pool reads the samples of a quantiles query. hop other than 0 restricts it to that hop of
+// pool reads the samples of a query that tells hops apart. hop other than 0 restricts it to that hop of
 // a flow.
-func (d *digests) pool(hop int) (*hopPool, error) {
-	p := &hopPool{d: d, by: map[hopPlace]*hopTally{}}
+func (d *digests) pool(c *coding, hop int) (*hopPool, error) {
+	p := &hopPool{d: d, c: c, by: map[hopPlace]*hopTally{}}
 	t, err := d.tracer()
 	if err != nil {
 		return nil, err
@@ -110,7 +121,7 @@ func (p *hopPool) add(number int, records []pint.Record, f *traced, hop int) {
 		}
 		t := p.by[at]
 		if t == nil {
-			t = &hopTally{tally: *newTally(p.d.reader.Codec(p.d.query)), last: -1}
+			t = &hopTally{tally: *newTally(p.c), last: -1}
 			p.by[at] = t
 		}
 		if t.last != number {
@@ -139,12 +150,13 @@ func (p *hopPool) stats(q *Question) (list []HopStats, more int) {
 		places = places[:limit]
 	}
 	list = []HopStats{}
-	codec := p.d.reader.Codec(p.d.query)
 	for _, at := range places {
 		t := p.by[at]
-		h := HopStats{Hop: at.hop, Flows: t.flows, ValueStats: t.stats(codec, q.quantiles(), 1-p.d.Confidence)}
-		if !p.d.one {
-			t.interpolate(codec, &h.ValueStats)
+		h := HopStats{Hop: at.hop, Flows: t.flows, ValueStats: t.stats(p.c, q.quantiles(), 1-p.d.Confidence), Frequent: []FrequentValue{}}
+		if p.c.Aggregation == pint.Frequent {
+			h.Frequent = t.frequent(p.c, 1-p.d.Confidence)
+		} else if !p.d.one {
+			t.interpolate(p.c, &h.ValueStats)
 		}
 		if at.known {
 			h.Switch = p.d.e.hopName(at.sw, pint.SwitchID)
@@ -160,18 +172,6 @@ func (e *Engine) affordable(bytes int64) error {
 		return fmt.Errorf("%w: it takes %d MiB of memory, and %d are allowed: ask about fewer flows or a shorter window", ErrTooCostly, bytes>>20, limit>>20)
 	}
 	return nil
-}
-
-// scaled are statistics in another unit.
-func (v ValueStats) scaled(by float64) ValueStats {
-	if by == 1 {
-		return v
-	}
-	for i := range v.Quantiles {
-		b := &v.Quantiles[i].Bounded
-		b.Value, b.Low, b.High = b.Value*by, b.Low*by, b.High*by
-	}
-	return v
 }
 
 // median is the one of a list of quantiles that is nearest to the middle.

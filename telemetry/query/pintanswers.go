@@ -93,23 +93,37 @@ type ValueStats struct {
 	Quantiles []QuantileValue `json:"quantiles" rows:""`
 }
 
+// FrequentValue is a value that many packets had.
+type FrequentValue struct {
+	Value float64 `json:"value"`
+	// Share is that of the packets. Its bounds hold with the answer's confidence, for each value alone.
+	Share Bounded `json:"share" unit:"share of the samples"`
+}
+
 // LatencyAnswer is the latency of hops in ns, of a flow by hop, of several pooled by
-// switch.
+// switch; or, where the plan has no query for that, what packets tell of their paths.
 type LatencyAnswer struct {
 	Basis
 	DigestBasis
-	Value string `json:"value"`              // hop_latency
-	Unit  string `json:"unit" column:"unit"` // ns
+	Value string `json:"value"`              // hop_latency, or ingress_time: the time of arrival, modulo 2^k ns
+	Unit  string `json:"unit" column:"unit"` // "ns", "hops"
 	// Epsilon is the relative error of a value by its code: value and code differ by a
 	// factor of up to (1+Epsilon) if rounded to the nearest, up to its square at random.
 	Epsilon float64 `json:"epsilon"`
-	// Delta is its absolute error, in the value's unit, for codes of equal steps.
-	Delta float64    `json:"delta"`
-	Hops  []HopStats `json:"hops" rows:""`
+	// Delta is its absolute error, in the value's unit, for codes of equal steps. Both are 0 with "sum" and "slow_hops":
+	// bounds allow for two standard deviations of a count.
+	Delta float64 `json:"delta"`
+	// Hops are filled with "quantiles" and "frequent".
+	Hops []HopStats `json:"hops" rows:""`
 	// Unlocated flows are left out of pools, since their paths are not known; so are
-	// the hops that Limit left out, More of them.
+	// the hops or flows that Limit left out, More of them.
 	Unlocated int `json:"unlocated"`
 	More      int `json:"more"`
+	// Aggregation is what a packet tells, as in CongestionAnswer.
+	Aggregation string `json:"aggregation"`
+	// Packets and Flows are filled with "max", "min", "sum" and "slow_hops", as in CongestionAnswer.
+	Packets ValueStats   `json:"packets"`
+	Flows   []FlowValues `json:"flows" rows:""`
 }
 
 // HopStats are the values of a hop, or of a switch over flows.
@@ -118,6 +132,8 @@ type HopStats struct {
 	Switch string `json:"switch" null:"zero"` // empty: the path is not known
 	Flows  int    `json:"flows" unit:"flows"`
 	ValueStats
+	// Frequent are up to ten values that a tenth of the packets or more may have had, the most frequent first, with "frequent".
+	Frequent []FrequentValue `json:"frequent" rows:""`
 }
 
 // CongestionAnswer is how congested the paths of flows were, packet by packet.
@@ -125,18 +141,18 @@ type CongestionAnswer struct {
 	Basis
 	DigestBasis
 	Value string `json:"value"` // egress_utilisation, queue_occupancy, queue_congestion
-	// Aggregation is what a packet tells: "max" of the hops that it passed, or, with
-	// "quantiles", that of one of them, which Hops then tell apart.
+	// Aggregation is what a packet tells: "max", "min" or "sum" of the hops that it passed, with "slow_hops" how many of
+	// them had at least the query's value, or, with "quantiles" and "frequent", that of one of them, which Hops then tell apart.
 	Aggregation string  `json:"aggregation"`
-	Unit        string  `json:"unit" column:"unit"` // "share of the link", "packets", "percent"
+	Unit        string  `json:"unit" column:"unit"` // "share of the link", "packets", "percent", "hops"
 	Epsilon     float64 `json:"epsilon"`            // of codes, as in LatencyAnswer
 	Delta       float64 `json:"delta"`
 	// Packets are the values of all packets of the flows together.
 	Packets ValueStats `json:"packets" rows:""`
 	// Flows are those with the largest medians first; More of them the limit left out.
-	Flows []FlowCongestion `json:"flows" rows:""`
-	More  int              `json:"more"`
-	// Hops are of one flow its hops, of several the switches; empty with "max".
+	Flows []FlowValues `json:"flows" rows:""`
+	More  int          `json:"more"`
+	// Hops are of one flow its hops, of several the switches; with "quantiles" and "frequent".
 	Hops []HopStats `json:"hops"`
 	// Links are what the flows' paths tell of where it was, with "max": a link is at most
 	// as congested as the least congested flow over it, so those with the largest AtMost
@@ -144,8 +160,8 @@ type CongestionAnswer struct {
 	Links []LinkCongestion `json:"links"`
 }
 
-// FlowCongestion is what the packets of one flow met.
-type FlowCongestion struct {
+// FlowValues are what the packets of one flow met.
+type FlowValues struct {
 	Flow string `json:"flow"`
 	// Median is the order of the list, and one of the bounds of Links.
 	Median QuantileValue `json:"median"`

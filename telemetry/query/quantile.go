@@ -6,8 +6,57 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
+	"github.com/weirswitch/weir/telemetry/pint/sink"
 )
+
+// coding is what the codes of a plan's query stand for, in the unit of its answers.
+type coding struct {
+	*pint.Query
+	reader *sink.Reader
+	number int           // of the query
+	codec  *encode.Codec // nil: codes are registers that count
+	unit   string
+	scale  float64
+	hops   int // of the longest path of a packet so far: roundings of counts add up
+}
+
+// codingOf is that of the query that a question asks.
+func codingOf(d *digests) *coding {
+	c := &coding{Query: &d.reader.Plan().Queries[d.query], reader: d.reader, number: d.query, codec: d.reader.Codec(d.query), unit: "packets", scale: 1}
+	switch {
+	case c.Aggregation == pint.SlowHops:
+		c.unit = "hops"
+	case c.Value == pint.HopLatency || c.Value == pint.IngressTime:
+		c.unit = "ns"
+	case c.Value == pint.EgressUtilisation:
+		c.unit, c.scale = "share of the link", 1./pint.UtilisationOne
+	case c.Value == pint.QueueCongestion:
+		c.unit = "percent"
+	}
+	return c
+}
+
+// ofHops reports whether a packet tells the value of one of its hops, and which hop that is; others tell of all together.
+func ofHops(q *pint.Query) bool {
+	return q.Aggregation == pint.Quantiles || q.Aggregation == pint.Frequent
+}
+
+func (c *coding) value(code uint64) float64 { return c.scale * c.reader.Value(c.number, code) }
+
+func (c *coding) interval(code uint64) (low, high float64) {
+	low, high = c.reader.Interval(c.number, code, c.hops)
+	return c.scale * low, c.scale * high
+}
+
+// steps are the relative and the absolute error of a code, 0 of counts: theirs depends on the count, and is in the bounds alone.
+func (c *coding) steps() (epsilon, delta float64) {
+	if c.codec == nil {
+		return 0, 0
+	}
+	return c.codec.Epsilon(), c.codec.Delta() * c.scale
+}
 
 // tally counts samples by their codes, all of them: quantiles of it are exact but for
 // the codes' steps.
@@ -20,9 +69,9 @@ type tally struct {
 // denseBits is the size of codes up to which a tally has a place for each.
 const denseBits = 12
 
-func newTally(c *encode.Codec) *tally {
-	if c.Bits() <= denseBits {
-		return &tally{dense: make([]uint32, 1<<c.Bits())}
+func newTally(c *coding) *tally {
+	if c.Bits <= denseBits {
+		return &tally{dense: make([]uint32, 1<<c.Bits)}
 	}
 	return &tally{sparse: map[uint64]uint64{}}
 }
@@ -95,12 +144,12 @@ func (t *tally) places(ranks []float64) []place {
 
 // stats are the quantiles with bounds that hold, all of them together, with a
 // probability of 1 - delta.
-func (t *tally) stats(c *encode.Codec, ranks []float64, delta float64) ValueStats {
+func (t *tally) stats(c *coding, ranks []float64, delta float64) ValueStats {
 	v := ValueStats{Samples: t.n, Quantiles: []QuantileValue{}}
 	if t.n == 0 {
 		return v
 	}
-	top := uint64(1)<<c.Bits() - 1
+	top := uint64(1)<<c.Bits - 1
 	want := make([]float64, 0, 3*len(ranks))
 	for _, rank := range ranks {
 		low, high := rankBounds(rank, t.n, delta/float64(2*len(ranks)))
@@ -109,11 +158,11 @@ func (t *tally) stats(c *encode.Codec, ranks []float64, delta float64) ValueStat
 	places := t.places(want)
 	for i, rank := range ranks {
 		q := QuantileValue{Rank: rank, RankLow: want[3*i+1], RankHigh: want[3*i+2]}
-		q.Value = c.Decode(places[3*i].code)
+		q.Value = c.value(places[3*i].code)
 		if q.RankLow > 0 {
-			q.Low, _ = c.Interval(places[3*i+1].code)
+			q.Low, _ = c.interval(places[3*i+1].code)
 		}
-		_, q.High = c.Interval(places[3*i+2].code)
+		_, q.High = c.interval(places[3*i+2].code)
 		q.Open = q.RankHigh >= 1 || places[3*i+2].code == top
 		q.Low, q.High = min(q.Low, q.Value), max(q.High, q.Value)
 		v.Quantiles = append(v.Quantiles, q)
@@ -122,14 +171,45 @@ func (t *tally) stats(c *encode.Codec, ranks []float64, delta float64) ValueStat
 }
 
 // interpolate moves the quantiles within the steps of their codes, for the samples of many flows together.
-func (t *tally) interpolate(c *encode.Codec, v *ValueStats) {
+func (t *tally) interpolate(c *coding, v *ValueStats) {
 	ranks := make([]float64, len(v.Quantiles))
 	for i := range ranks {
 		ranks[i] = v.Quantiles[i].Rank
 	}
 	for i, p := range t.places(ranks) {
-		v.Quantiles[i].Value = c.Between(p.code, max(p.part, -0.5))
+		v.Quantiles[i].Value = c.scale * c.codec.Between(p.code, max(p.part, -0.5))
 	}
+}
+
+// frequentShare is the share from which a value is frequent, and so many values can have it.
+const frequentShare, frequentMost = 0.1, 10
+
+// frequent are the values of which at least frequentShare of the whole may be, the most frequent first; the bounds of each share
+// hold with a probability of 1 - delta. Rounding is to the nearest code, so that a value has one.
+func (t *tally) frequent(c *coding, delta float64) []FrequentValue {
+	list := []FrequentValue{}
+	need := math.Log(2/delta) / float64(t.n)
+	add := func(code, count uint64) {
+		share := float64(count) / float64(t.n)
+		b := Bounded{
+			Value: share,
+			Low:   share - farthest(need, func(d float64) (x, r float64) { return share, share - d }, share),
+			High:  share + farthest(need, func(d float64) (x, r float64) { return share, share + d }, 1-share),
+		}
+		if count > 0 && b.High >= frequentShare {
+			list = append(list, FrequentValue{Value: c.value(code), Share: b})
+		}
+	}
+	for code, count := range t.dense {
+		add(uint64(code), uint64(count))
+	}
+	for code, count := range t.sparse {
+		add(code, count)
+	}
+	slices.SortFunc(list, func(a, b FrequentValue) int {
+		return cmp.Or(cmp.Compare(b.Share.Value, a.Share.Value), cmp.Compare(a.Value, b.Value))
+	})
+	return list[:min(frequentMost, len(list))]
 }
 
 // rankBounds are the ranks in n uniform samples between which the value of a rank in the

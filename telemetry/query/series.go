@@ -187,7 +187,7 @@ func Numbers(answer any) []SeriesValue {
 	case *Between:
 		return a.numbers()
 	case *LatencyAnswer:
-		return hopNumbers(a.Hops, a.Unit)
+		return append(quantileNumbers("", a.Packets.Quantiles, a.Unit), hopNumbers(a.Hops, a.Unit)...)
 	case *CongestionAnswer:
 		return quantileNumbers("", a.Packets.Quantiles, a.Unit)
 	}

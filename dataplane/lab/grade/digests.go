@@ -142,6 +142,10 @@ func (g *grader) latency() error {
 	if err != nil {
 		return g.unanswered(query.KindLatency, "all", err, false) // the plan may have no latency
 	}
+	if a.Value != "hop_latency" || a.Packets.Samples > 0 {
+		g.add(Row{Kind: query.KindLatency, What: "all", NotJudged: fmt.Sprintf("the plan asks for %s of %s, which switches do not count", a.Aggregation, a.Value)})
+		return nil
+	}
 	for _, h := range a.Hops {
 		low, high := g.measuredLatency(h.Switch)
 		median := h.Quantiles[0]
@@ -171,6 +175,10 @@ func (g *grader) congestion() error {
 	a, err := ask[*query.CongestionAnswer](g, q)
 	if err != nil {
 		return g.unanswered(query.KindCongestion, "generated flows", err, false) // the plan may have no congestion
+	}
+	if a.Value != "egress_utilisation" || a.Aggregation != "max" {
+		g.add(Row{Kind: query.KindCongestion, What: "generated flows", NotJudged: fmt.Sprintf("the plan asks for %s of %s, which switches do not count", a.Aggregation, a.Value)})
+		return nil
 	}
 	n, err := ask[*query.Network](g, &query.Question{Kind: query.KindNetwork})
 	if err != nil {

@@ -62,7 +62,7 @@ func (a *answering) right(q *query.Question) any {
 		}
 		return p
 	case query.KindLatency:
-		l := &query.LatencyAnswer{}
+		l := &query.LatencyAnswer{Value: "hop_latency", Aggregation: "quantiles"}
 		for _, name := range []string{"s1", "s2", "s3"} {
 			l.Hops = append(l.Hops, query.HopStats{Switch: name, ValueStats: query.ValueStats{
 				Samples: 9, Quantiles: []query.QuantileValue{{Bounded: query.Bounded{Value: 1500, Low: 1400, High: 1600}}, {}},
@@ -70,7 +70,7 @@ func (a *answering) right(q *query.Question) any {
 		}
 		return l
 	case query.KindCongestion:
-		return &query.CongestionAnswer{Packets: query.ValueStats{Samples: 9, Quantiles: []query.QuantileValue{{Bounded: exactly(0.001)}, {}}}}
+		return &query.CongestionAnswer{Value: "egress_utilisation", Aggregation: "max", Packets: query.ValueStats{Samples: 9, Quantiles: []query.QuantileValue{{Bounded: exactly(0.001)}, {}}}}
 	case query.KindLoops:
 		return &query.LoopsAnswer{}
 	case query.KindFrequency:
@@ -178,7 +178,7 @@ func TestVerdicts(t *testing.T) {
 			a.(*query.LatencyAnswer).Hops[0].Quantiles[0].Bounded = query.Bounded{Value: 4000, Low: 3900, High: 4100}
 			return a, nil
 		}, "FAIL", nil},
-		{"no median", query.KindLatency, func(a any) (any, error) { return &query.LatencyAnswer{}, nil }, "FAIL", nil},
+		{"no median", query.KindLatency, func(a any) (any, error) { return &query.LatencyAnswer{Value: "hop_latency"}, nil }, "FAIL", nil},
 		{"links are used too much", query.KindCongestion, func(a any) (any, error) {
 			a.(*query.CongestionAnswer).Packets.Quantiles[0].Bounded = exactly(0.9)
 			return a, nil

@@ -2997,7 +2997,7 @@ func (x *PathPassage) GetSwitches() []string {
 }
 
 // LatencyAnswer is the latency of hops in ns, of a flow by hop, of several pooled by
-// switch.
+// switch; or, where the plan has no query for that, what packets tell of their paths.
 type LatencyAnswer struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	FromNs     int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
@@ -3017,17 +3017,23 @@ type LatencyAnswer struct {
 	// other_plans is how many digests of these flows are of plans that the engine does not
 	// know, or of another one that it knows, and were not read.
 	OtherPlans uint64 `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"`
-	Value      string `protobuf:"bytes,20,opt,name=value,proto3" json:"value,omitempty"` // hop_latency
-	Unit       string `protobuf:"bytes,21,opt,name=unit,proto3" json:"unit,omitempty"`   // ns
+	Value      string `protobuf:"bytes,20,opt,name=value,proto3" json:"value,omitempty"` // hop_latency, or ingress_time: the time of arrival, modulo 2^k ns
+	Unit       string `protobuf:"bytes,21,opt,name=unit,proto3" json:"unit,omitempty"`   // "ns", "hops"
 	// epsilon is the relative error of a value by its code: value and code differ by a
 	// factor of up to (1+epsilon) if rounded to the nearest, up to its square at random.
-	Epsilon float64     `protobuf:"fixed64,22,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
-	Delta   float64     `protobuf:"fixed64,23,opt,name=delta,proto3" json:"delta,omitempty"` // delta is its absolute error, in the value's unit, for codes of equal steps.
-	Hops    []*HopStats `protobuf:"bytes,24,rep,name=hops,proto3" json:"hops,omitempty"`
+	Epsilon float64 `protobuf:"fixed64,22,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
+	// delta is its absolute error, in the value's unit, for codes of equal steps. Both are 0 with "sum" and "slow_hops":
+	// bounds allow for two standard deviations of a count.
+	Delta float64     `protobuf:"fixed64,23,opt,name=delta,proto3" json:"delta,omitempty"`
+	Hops  []*HopStats `protobuf:"bytes,24,rep,name=hops,proto3" json:"hops,omitempty"` // hops are filled with "quantiles" and "frequent".
 	// unlocated flows are left out of pools, since their paths are not known; so are
-	// the hops that Limit left out, more of them.
-	Unlocated     int64 `protobuf:"varint,25,opt,name=unlocated,proto3" json:"unlocated,omitempty"`
-	More          int64 `protobuf:"varint,26,opt,name=more,proto3" json:"more,omitempty"`
+	// the hops or flows that Limit left out, more of them.
+	Unlocated   int64  `protobuf:"varint,25,opt,name=unlocated,proto3" json:"unlocated,omitempty"`
+	More        int64  `protobuf:"varint,26,opt,name=more,proto3" json:"more,omitempty"`
+	Aggregation string `protobuf:"bytes,27,opt,name=aggregation,proto3" json:"aggregation,omitempty"` // aggregation is what a packet tells, as in CongestionAnswer.
+	// packets and flows are filled with "max", "min", "sum" and "slow_hops", as in CongestionAnswer.
+	Packets       *ValueStats   `protobuf:"bytes,28,opt,name=packets,proto3" json:"packets,omitempty"`
+	Flows         []*FlowValues `protobuf:"bytes,29,rep,name=flows,proto3" json:"flows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3202,14 +3208,37 @@ func (x *LatencyAnswer) GetMore() int64 {
 	return 0
 }
 
+func (x *LatencyAnswer) GetAggregation() string {
+	if x != nil {
+		return x.Aggregation
+	}
+	return ""
+}
+
+func (x *LatencyAnswer) GetPackets() *ValueStats {
+	if x != nil {
+		return x.Packets
+	}
+	return nil
+}
+
+func (x *LatencyAnswer) GetFlows() []*FlowValues {
+	if x != nil {
+		return x.Flows
+	}
+	return nil
+}
+
 // HopStats are the values of a hop, or of a switch over flows.
 type HopStats struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Hop           int64                  `protobuf:"varint,1,opt,name=hop,proto3" json:"hop,omitempty"`      // from 1; 0: of a switch at whatever hop
-	Switch        string                 `protobuf:"bytes,2,opt,name=switch,proto3" json:"switch,omitempty"` // empty: the path is not known
-	Flows         int64                  `protobuf:"varint,3,opt,name=flows,proto3" json:"flows,omitempty"`
-	Samples       uint64                 `protobuf:"varint,4,opt,name=samples,proto3" json:"samples,omitempty"`
-	Quantiles     []*QuantileValue       `protobuf:"bytes,5,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Hop       int64                  `protobuf:"varint,1,opt,name=hop,proto3" json:"hop,omitempty"`      // from 1; 0: of a switch at whatever hop
+	Switch    string                 `protobuf:"bytes,2,opt,name=switch,proto3" json:"switch,omitempty"` // empty: the path is not known
+	Flows     int64                  `protobuf:"varint,3,opt,name=flows,proto3" json:"flows,omitempty"`
+	Samples   uint64                 `protobuf:"varint,4,opt,name=samples,proto3" json:"samples,omitempty"`
+	Quantiles []*QuantileValue       `protobuf:"bytes,5,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
+	// frequent are up to ten values that a tenth of the packets or more may have had, the most frequent first, with "frequent".
+	Frequent      []*FrequentValue `protobuf:"bytes,6,rep,name=frequent,proto3" json:"frequent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3275,6 +3304,13 @@ func (x *HopStats) GetSamples() uint64 {
 func (x *HopStats) GetQuantiles() []*QuantileValue {
 	if x != nil {
 		return x.Quantiles
+	}
+	return nil
+}
+
+func (x *HopStats) GetFrequent() []*FrequentValue {
+	if x != nil {
+		return x.Frequent
 	}
 	return nil
 }
@@ -3375,6 +3411,182 @@ func (x *QuantileValue) GetOpen() bool {
 	return false
 }
 
+// FrequentValue is a value that many packets had.
+type FrequentValue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Value float64                `protobuf:"fixed64,1,opt,name=value,proto3" json:"value,omitempty"`
+	// share is that of the packets. Its bounds hold with the answer's confidence, for each value alone.
+	Share         *Bounded `protobuf:"bytes,2,opt,name=share,proto3" json:"share,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FrequentValue) Reset() {
+	*x = FrequentValue{}
+	mi := &file_query_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FrequentValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FrequentValue) ProtoMessage() {}
+
+func (x *FrequentValue) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FrequentValue.ProtoReflect.Descriptor instead.
+func (*FrequentValue) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *FrequentValue) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *FrequentValue) GetShare() *Bounded {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+// ValueStats are what samples of a value say.
+type ValueStats struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Samples       uint64                 `protobuf:"varint,1,opt,name=samples,proto3" json:"samples,omitempty"`
+	Quantiles     []*QuantileValue       `protobuf:"bytes,2,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValueStats) Reset() {
+	*x = ValueStats{}
+	mi := &file_query_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValueStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValueStats) ProtoMessage() {}
+
+func (x *ValueStats) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValueStats.ProtoReflect.Descriptor instead.
+func (*ValueStats) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ValueStats) GetSamples() uint64 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *ValueStats) GetQuantiles() []*QuantileValue {
+	if x != nil {
+		return x.Quantiles
+	}
+	return nil
+}
+
+// FlowValues are what the packets of one flow met.
+type FlowValues struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Flow          string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	Samples       uint64                 `protobuf:"varint,2,opt,name=samples,proto3" json:"samples,omitempty"`
+	Quantiles     []*QuantileValue       `protobuf:"bytes,3,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
+	Median        *QuantileValue         `protobuf:"bytes,4,opt,name=median,proto3" json:"median,omitempty"` // median is the order of the list, and one of the bounds of Links.
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FlowValues) Reset() {
+	*x = FlowValues{}
+	mi := &file_query_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FlowValues) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FlowValues) ProtoMessage() {}
+
+func (x *FlowValues) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FlowValues.ProtoReflect.Descriptor instead.
+func (*FlowValues) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *FlowValues) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+func (x *FlowValues) GetSamples() uint64 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *FlowValues) GetQuantiles() []*QuantileValue {
+	if x != nil {
+		return x.Quantiles
+	}
+	return nil
+}
+
+func (x *FlowValues) GetMedian() *QuantileValue {
+	if x != nil {
+		return x.Median
+	}
+	return nil
+}
+
 // CongestionAnswer is how congested the paths of flows were, packet by packet.
 type CongestionAnswer struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -3396,28 +3608,29 @@ type CongestionAnswer struct {
 	// know, or of another one that it knows, and were not read.
 	OtherPlans uint64 `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"`
 	Value      string `protobuf:"bytes,20,opt,name=value,proto3" json:"value,omitempty"` // egress_utilisation, queue_occupancy, queue_congestion
-	// aggregation is what a packet tells: "max" of the hops that it passed, or, with
-	// "quantiles", that of one of them, which hops then tell apart.
+	// aggregation is what a packet tells: "max", "min" or "sum" of the hops that it passed, with "slow_hops" how many of
+	// them had at least the query's value, or, with "quantiles" and "frequent", that of one of them, which hops then tell apart.
 	Aggregation string      `protobuf:"bytes,21,opt,name=aggregation,proto3" json:"aggregation,omitempty"`
-	Unit        string      `protobuf:"bytes,22,opt,name=unit,proto3" json:"unit,omitempty"`         // "share of the link", "packets", "percent"
+	Unit        string      `protobuf:"bytes,22,opt,name=unit,proto3" json:"unit,omitempty"`         // "share of the link", "packets", "percent", "hops"
 	Epsilon     float64     `protobuf:"fixed64,23,opt,name=epsilon,proto3" json:"epsilon,omitempty"` // of codes, as in LatencyAnswer
 	Delta       float64     `protobuf:"fixed64,24,opt,name=delta,proto3" json:"delta,omitempty"`
 	Packets     *ValueStats `protobuf:"bytes,25,opt,name=packets,proto3" json:"packets,omitempty"` // packets are the values of all packets of the flows together.
 	// flows are those with the largest medians first; more of them the limit left out.
-	Flows []*FlowCongestion `protobuf:"bytes,26,rep,name=flows,proto3" json:"flows,omitempty"`
-	More  int64             `protobuf:"varint,27,opt,name=more,proto3" json:"more,omitempty"`
+	Flows []*FlowValues `protobuf:"bytes,26,rep,name=flows,proto3" json:"flows,omitempty"`
+	More  int64         `protobuf:"varint,27,opt,name=more,proto3" json:"more,omitempty"`
 	// links are what the flows' paths tell of where it was, with "max": a link is at most
 	// as congested as the least congested flow over it, so those with the largest AtMost
 	// are suspects, and come first.
-	Links         []*LinkCongestion `protobuf:"bytes,28,rep,name=links,proto3" json:"links,omitempty"`
-	Hops          []*HopStats       `protobuf:"bytes,29,rep,name=hops,proto3" json:"hops,omitempty"` // hops are of one flow its hops, of several the switches; empty with "max".
+	Links []*LinkCongestion `protobuf:"bytes,28,rep,name=links,proto3" json:"links,omitempty"`
+	// hops are of one flow its hops, of several the switches; with "quantiles" and "frequent".
+	Hops          []*HopStats `protobuf:"bytes,29,rep,name=hops,proto3" json:"hops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CongestionAnswer) Reset() {
 	*x = CongestionAnswer{}
-	mi := &file_query_proto_msgTypes[29]
+	mi := &file_query_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3429,7 +3642,7 @@ func (x *CongestionAnswer) String() string {
 func (*CongestionAnswer) ProtoMessage() {}
 
 func (x *CongestionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[29]
+	mi := &file_query_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3442,7 +3655,7 @@ func (x *CongestionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CongestionAnswer.ProtoReflect.Descriptor instead.
 func (*CongestionAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{29}
+	return file_query_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CongestionAnswer) GetFromNs() int64 {
@@ -3578,7 +3791,7 @@ func (x *CongestionAnswer) GetPackets() *ValueStats {
 	return nil
 }
 
-func (x *CongestionAnswer) GetFlows() []*FlowCongestion {
+func (x *CongestionAnswer) GetFlows() []*FlowValues {
 	if x != nil {
 		return x.Flows
 	}
@@ -3606,128 +3819,6 @@ func (x *CongestionAnswer) GetHops() []*HopStats {
 	return nil
 }
 
-// ValueStats are what samples of a value say.
-type ValueStats struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Samples       uint64                 `protobuf:"varint,1,opt,name=samples,proto3" json:"samples,omitempty"`
-	Quantiles     []*QuantileValue       `protobuf:"bytes,2,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ValueStats) Reset() {
-	*x = ValueStats{}
-	mi := &file_query_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ValueStats) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ValueStats) ProtoMessage() {}
-
-func (x *ValueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ValueStats.ProtoReflect.Descriptor instead.
-func (*ValueStats) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{30}
-}
-
-func (x *ValueStats) GetSamples() uint64 {
-	if x != nil {
-		return x.Samples
-	}
-	return 0
-}
-
-func (x *ValueStats) GetQuantiles() []*QuantileValue {
-	if x != nil {
-		return x.Quantiles
-	}
-	return nil
-}
-
-// FlowCongestion is what the packets of one flow met.
-type FlowCongestion struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Flow          string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
-	Samples       uint64                 `protobuf:"varint,2,opt,name=samples,proto3" json:"samples,omitempty"`
-	Quantiles     []*QuantileValue       `protobuf:"bytes,3,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
-	Median        *QuantileValue         `protobuf:"bytes,4,opt,name=median,proto3" json:"median,omitempty"` // median is the order of the list, and one of the bounds of Links.
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FlowCongestion) Reset() {
-	*x = FlowCongestion{}
-	mi := &file_query_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FlowCongestion) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FlowCongestion) ProtoMessage() {}
-
-func (x *FlowCongestion) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FlowCongestion.ProtoReflect.Descriptor instead.
-func (*FlowCongestion) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{31}
-}
-
-func (x *FlowCongestion) GetFlow() string {
-	if x != nil {
-		return x.Flow
-	}
-	return ""
-}
-
-func (x *FlowCongestion) GetSamples() uint64 {
-	if x != nil {
-		return x.Samples
-	}
-	return 0
-}
-
-func (x *FlowCongestion) GetQuantiles() []*QuantileValue {
-	if x != nil {
-		return x.Quantiles
-	}
-	return nil
-}
-
-func (x *FlowCongestion) GetMedian() *QuantileValue {
-	if x != nil {
-		return x.Median
-	}
-	return nil
-}
-
 // LinkCongestion bounds a link's congestion by the flows that pass it.
 type LinkCongestion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3745,7 +3836,7 @@ type LinkCongestion struct {
 
 func (x *LinkCongestion) Reset() {
 	*x = LinkCongestion{}
-	mi := &file_query_proto_msgTypes[32]
+	mi := &file_query_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3757,7 +3848,7 @@ func (x *LinkCongestion) String() string {
 func (*LinkCongestion) ProtoMessage() {}
 
 func (x *LinkCongestion) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[32]
+	mi := &file_query_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3770,7 +3861,7 @@ func (x *LinkCongestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkCongestion.ProtoReflect.Descriptor instead.
 func (*LinkCongestion) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{32}
+	return file_query_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LinkCongestion) GetFrom() string {
@@ -3850,7 +3941,7 @@ type LoopsAnswer struct {
 
 func (x *LoopsAnswer) Reset() {
 	*x = LoopsAnswer{}
-	mi := &file_query_proto_msgTypes[33]
+	mi := &file_query_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3862,7 +3953,7 @@ func (x *LoopsAnswer) String() string {
 func (*LoopsAnswer) ProtoMessage() {}
 
 func (x *LoopsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[33]
+	mi := &file_query_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3875,7 +3966,7 @@ func (x *LoopsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoopsAnswer.ProtoReflect.Descriptor instead.
 func (*LoopsAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{33}
+	return file_query_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LoopsAnswer) GetFromNs() int64 {
@@ -4034,7 +4125,7 @@ type FlowLoop struct {
 
 func (x *FlowLoop) Reset() {
 	*x = FlowLoop{}
-	mi := &file_query_proto_msgTypes[34]
+	mi := &file_query_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4046,7 +4137,7 @@ func (x *FlowLoop) String() string {
 func (*FlowLoop) ProtoMessage() {}
 
 func (x *FlowLoop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[34]
+	mi := &file_query_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4059,7 +4150,7 @@ func (x *FlowLoop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowLoop.ProtoReflect.Descriptor instead.
 func (*FlowLoop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{34}
+	return file_query_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FlowLoop) GetFlow() string {
@@ -4154,7 +4245,7 @@ type Series struct {
 
 func (x *Series) Reset() {
 	*x = Series{}
-	mi := &file_query_proto_msgTypes[35]
+	mi := &file_query_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4166,7 +4257,7 @@ func (x *Series) String() string {
 func (*Series) ProtoMessage() {}
 
 func (x *Series) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[35]
+	mi := &file_query_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4179,7 +4270,7 @@ func (x *Series) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Series.ProtoReflect.Descriptor instead.
 func (*Series) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{35}
+	return file_query_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Series) GetFromNs() int64 {
@@ -4260,7 +4351,7 @@ type SeriesPoint struct {
 
 func (x *SeriesPoint) Reset() {
 	*x = SeriesPoint{}
-	mi := &file_query_proto_msgTypes[36]
+	mi := &file_query_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4272,7 +4363,7 @@ func (x *SeriesPoint) String() string {
 func (*SeriesPoint) ProtoMessage() {}
 
 func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[36]
+	mi := &file_query_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4285,7 +4376,7 @@ func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesPoint.ProtoReflect.Descriptor instead.
 func (*SeriesPoint) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{36}
+	return file_query_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SeriesPoint) GetFromNs() int64 {
@@ -4330,7 +4421,7 @@ type SeriesValue struct {
 
 func (x *SeriesValue) Reset() {
 	*x = SeriesValue{}
-	mi := &file_query_proto_msgTypes[37]
+	mi := &file_query_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4342,7 +4433,7 @@ func (x *SeriesValue) String() string {
 func (*SeriesValue) ProtoMessage() {}
 
 func (x *SeriesValue) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[37]
+	mi := &file_query_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4355,7 +4446,7 @@ func (x *SeriesValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesValue.ProtoReflect.Descriptor instead.
 func (*SeriesValue) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{37}
+	return file_query_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SeriesValue) GetName() string {
@@ -4411,7 +4502,7 @@ type Network struct {
 
 func (x *Network) Reset() {
 	*x = Network{}
-	mi := &file_query_proto_msgTypes[38]
+	mi := &file_query_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4423,7 +4514,7 @@ func (x *Network) String() string {
 func (*Network) ProtoMessage() {}
 
 func (x *Network) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[38]
+	mi := &file_query_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4436,7 +4527,7 @@ func (x *Network) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Network.ProtoReflect.Descriptor instead.
 func (*Network) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{38}
+	return file_query_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Network) GetFromNs() int64 {
@@ -4523,7 +4614,7 @@ type NetworkSwitch struct {
 
 func (x *NetworkSwitch) Reset() {
 	*x = NetworkSwitch{}
-	mi := &file_query_proto_msgTypes[39]
+	mi := &file_query_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4535,7 +4626,7 @@ func (x *NetworkSwitch) String() string {
 func (*NetworkSwitch) ProtoMessage() {}
 
 func (x *NetworkSwitch) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[39]
+	mi := &file_query_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4548,7 +4639,7 @@ func (x *NetworkSwitch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkSwitch.ProtoReflect.Descriptor instead.
 func (*NetworkSwitch) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{39}
+	return file_query_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *NetworkSwitch) GetSwitch() uint32 {
@@ -4714,7 +4805,7 @@ type NetworkMeasurement struct {
 
 func (x *NetworkMeasurement) Reset() {
 	*x = NetworkMeasurement{}
-	mi := &file_query_proto_msgTypes[40]
+	mi := &file_query_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4726,7 +4817,7 @@ func (x *NetworkMeasurement) String() string {
 func (*NetworkMeasurement) ProtoMessage() {}
 
 func (x *NetworkMeasurement) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[40]
+	mi := &file_query_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4739,7 +4830,7 @@ func (x *NetworkMeasurement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkMeasurement.ProtoReflect.Descriptor instead.
 func (*NetworkMeasurement) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{40}
+	return file_query_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *NetworkMeasurement) GetStage() string {
@@ -4792,7 +4883,7 @@ type NetworkExport struct {
 
 func (x *NetworkExport) Reset() {
 	*x = NetworkExport{}
-	mi := &file_query_proto_msgTypes[41]
+	mi := &file_query_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4804,7 +4895,7 @@ func (x *NetworkExport) String() string {
 func (*NetworkExport) ProtoMessage() {}
 
 func (x *NetworkExport) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[41]
+	mi := &file_query_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4817,7 +4908,7 @@ func (x *NetworkExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkExport.ProtoReflect.Descriptor instead.
 func (*NetworkExport) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{41}
+	return file_query_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *NetworkExport) GetKind() string {
@@ -4877,7 +4968,7 @@ type NetworkSpool struct {
 
 func (x *NetworkSpool) Reset() {
 	*x = NetworkSpool{}
-	mi := &file_query_proto_msgTypes[42]
+	mi := &file_query_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4889,7 +4980,7 @@ func (x *NetworkSpool) String() string {
 func (*NetworkSpool) ProtoMessage() {}
 
 func (x *NetworkSpool) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[42]
+	mi := &file_query_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4902,7 +4993,7 @@ func (x *NetworkSpool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkSpool.ProtoReflect.Descriptor instead.
 func (*NetworkSpool) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{42}
+	return file_query_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NetworkSpool) GetBytes() uint64 {
@@ -4955,7 +5046,7 @@ type NetworkClock struct {
 
 func (x *NetworkClock) Reset() {
 	*x = NetworkClock{}
-	mi := &file_query_proto_msgTypes[43]
+	mi := &file_query_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4967,7 +5058,7 @@ func (x *NetworkClock) String() string {
 func (*NetworkClock) ProtoMessage() {}
 
 func (x *NetworkClock) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[43]
+	mi := &file_query_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4980,7 +5071,7 @@ func (x *NetworkClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkClock.ProtoReflect.Descriptor instead.
 func (*NetworkClock) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{43}
+	return file_query_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *NetworkClock) GetSource() string {
@@ -5050,7 +5141,7 @@ type NetworkOffset struct {
 
 func (x *NetworkOffset) Reset() {
 	*x = NetworkOffset{}
-	mi := &file_query_proto_msgTypes[44]
+	mi := &file_query_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5062,7 +5153,7 @@ func (x *NetworkOffset) String() string {
 func (*NetworkOffset) ProtoMessage() {}
 
 func (x *NetworkOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[44]
+	mi := &file_query_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5075,7 +5166,7 @@ func (x *NetworkOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkOffset.ProtoReflect.Descriptor instead.
 func (*NetworkOffset) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{44}
+	return file_query_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NetworkOffset) GetNeighbour() string {
@@ -5134,7 +5225,7 @@ type NetworkPort struct {
 
 func (x *NetworkPort) Reset() {
 	*x = NetworkPort{}
-	mi := &file_query_proto_msgTypes[45]
+	mi := &file_query_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5146,7 +5237,7 @@ func (x *NetworkPort) String() string {
 func (*NetworkPort) ProtoMessage() {}
 
 func (x *NetworkPort) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[45]
+	mi := &file_query_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5159,7 +5250,7 @@ func (x *NetworkPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkPort.ProtoReflect.Descriptor instead.
 func (*NetworkPort) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{45}
+	return file_query_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NetworkPort) GetNumber() uint32 {
@@ -5267,7 +5358,7 @@ type Rate struct {
 
 func (x *Rate) Reset() {
 	*x = Rate{}
-	mi := &file_query_proto_msgTypes[46]
+	mi := &file_query_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5279,7 +5370,7 @@ func (x *Rate) String() string {
 func (*Rate) ProtoMessage() {}
 
 func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[46]
+	mi := &file_query_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5292,7 +5383,7 @@ func (x *Rate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rate.ProtoReflect.Descriptor instead.
 func (*Rate) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{46}
+	return file_query_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Rate) GetPacketsPerSecond() float64 {
@@ -5327,7 +5418,7 @@ type Drop struct {
 
 func (x *Drop) Reset() {
 	*x = Drop{}
-	mi := &file_query_proto_msgTypes[47]
+	mi := &file_query_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5339,7 +5430,7 @@ func (x *Drop) String() string {
 func (*Drop) ProtoMessage() {}
 
 func (x *Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[47]
+	mi := &file_query_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5352,7 +5443,7 @@ func (x *Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drop.ProtoReflect.Descriptor instead.
 func (*Drop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{47}
+	return file_query_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Drop) GetReason() string {
@@ -5386,7 +5477,7 @@ type NetworkWorker struct {
 
 func (x *NetworkWorker) Reset() {
 	*x = NetworkWorker{}
-	mi := &file_query_proto_msgTypes[48]
+	mi := &file_query_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5398,7 +5489,7 @@ func (x *NetworkWorker) String() string {
 func (*NetworkWorker) ProtoMessage() {}
 
 func (x *NetworkWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[48]
+	mi := &file_query_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5411,7 +5502,7 @@ func (x *NetworkWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkWorker.ProtoReflect.Descriptor instead.
 func (*NetworkWorker) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{48}
+	return file_query_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *NetworkWorker) GetId() uint32 {
@@ -5473,7 +5564,7 @@ type NetworkLink struct {
 
 func (x *NetworkLink) Reset() {
 	*x = NetworkLink{}
-	mi := &file_query_proto_msgTypes[49]
+	mi := &file_query_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5485,7 +5576,7 @@ func (x *NetworkLink) String() string {
 func (*NetworkLink) ProtoMessage() {}
 
 func (x *NetworkLink) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[49]
+	mi := &file_query_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5498,7 +5589,7 @@ func (x *NetworkLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkLink.ProtoReflect.Descriptor instead.
 func (*NetworkLink) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{49}
+	return file_query_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NetworkLink) GetEnds() []*NetworkEnd {
@@ -5558,7 +5649,7 @@ type NetworkEnd struct {
 
 func (x *NetworkEnd) Reset() {
 	*x = NetworkEnd{}
-	mi := &file_query_proto_msgTypes[50]
+	mi := &file_query_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5570,7 +5661,7 @@ func (x *NetworkEnd) String() string {
 func (*NetworkEnd) ProtoMessage() {}
 
 func (x *NetworkEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[50]
+	mi := &file_query_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5583,7 +5674,7 @@ func (x *NetworkEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkEnd.ProtoReflect.Descriptor instead.
 func (*NetworkEnd) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{50}
+	return file_query_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NetworkEnd) GetName() string {
@@ -5629,7 +5720,7 @@ type CollectorRequest struct {
 
 func (x *CollectorRequest) Reset() {
 	*x = CollectorRequest{}
-	mi := &file_query_proto_msgTypes[51]
+	mi := &file_query_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5641,7 +5732,7 @@ func (x *CollectorRequest) String() string {
 func (*CollectorRequest) ProtoMessage() {}
 
 func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[51]
+	mi := &file_query_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5654,7 +5745,7 @@ func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorRequest.ProtoReflect.Descriptor instead.
 func (*CollectorRequest) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{51}
+	return file_query_proto_rawDescGZIP(), []int{52}
 }
 
 // CollectorStatus is how the collector itself is.
@@ -5679,7 +5770,7 @@ type CollectorStatus struct {
 
 func (x *CollectorStatus) Reset() {
 	*x = CollectorStatus{}
-	mi := &file_query_proto_msgTypes[52]
+	mi := &file_query_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5691,7 +5782,7 @@ func (x *CollectorStatus) String() string {
 func (*CollectorStatus) ProtoMessage() {}
 
 func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[52]
+	mi := &file_query_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5704,7 +5795,7 @@ func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorStatus.ProtoReflect.Descriptor instead.
 func (*CollectorStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{52}
+	return file_query_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CollectorStatus) GetName() string {
@@ -5813,7 +5904,7 @@ type StreamStatus struct {
 
 func (x *StreamStatus) Reset() {
 	*x = StreamStatus{}
-	mi := &file_query_proto_msgTypes[53]
+	mi := &file_query_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5825,7 +5916,7 @@ func (x *StreamStatus) String() string {
 func (*StreamStatus) ProtoMessage() {}
 
 func (x *StreamStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[53]
+	mi := &file_query_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5838,7 +5929,7 @@ func (x *StreamStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStatus.ProtoReflect.Descriptor instead.
 func (*StreamStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{53}
+	return file_query_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *StreamStatus) GetName() string {
@@ -5946,7 +6037,7 @@ type StoreStatus struct {
 
 func (x *StoreStatus) Reset() {
 	*x = StoreStatus{}
-	mi := &file_query_proto_msgTypes[54]
+	mi := &file_query_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5958,7 +6049,7 @@ func (x *StoreStatus) String() string {
 func (*StoreStatus) ProtoMessage() {}
 
 func (x *StoreStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[54]
+	mi := &file_query_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5971,7 +6062,7 @@ func (x *StoreStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatus.ProtoReflect.Descriptor instead.
 func (*StoreStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{54}
+	return file_query_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *StoreStatus) GetBytes() uint64 {
@@ -6018,7 +6109,7 @@ type KindStatus struct {
 
 func (x *KindStatus) Reset() {
 	*x = KindStatus{}
-	mi := &file_query_proto_msgTypes[55]
+	mi := &file_query_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6030,7 +6121,7 @@ func (x *KindStatus) String() string {
 func (*KindStatus) ProtoMessage() {}
 
 func (x *KindStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[55]
+	mi := &file_query_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6043,7 +6134,7 @@ func (x *KindStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindStatus.ProtoReflect.Descriptor instead.
 func (*KindStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{55}
+	return file_query_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *KindStatus) GetKind() string {
@@ -6110,7 +6201,7 @@ type SwitchStatus struct {
 
 func (x *SwitchStatus) Reset() {
 	*x = SwitchStatus{}
-	mi := &file_query_proto_msgTypes[56]
+	mi := &file_query_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6122,7 +6213,7 @@ func (x *SwitchStatus) String() string {
 func (*SwitchStatus) ProtoMessage() {}
 
 func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[56]
+	mi := &file_query_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6135,7 +6226,7 @@ func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchStatus.ProtoReflect.Descriptor instead.
 func (*SwitchStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{56}
+	return file_query_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SwitchStatus) GetId() uint32 {
@@ -6191,7 +6282,7 @@ type LastRecord struct {
 
 func (x *LastRecord) Reset() {
 	*x = LastRecord{}
-	mi := &file_query_proto_msgTypes[57]
+	mi := &file_query_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6203,7 +6294,7 @@ func (x *LastRecord) String() string {
 func (*LastRecord) ProtoMessage() {}
 
 func (x *LastRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[57]
+	mi := &file_query_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6216,7 +6307,7 @@ func (x *LastRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastRecord.ProtoReflect.Descriptor instead.
 func (*LastRecord) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{57}
+	return file_query_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *LastRecord) GetKind() string {
@@ -6246,7 +6337,7 @@ type ApiStatus struct {
 
 func (x *ApiStatus) Reset() {
 	*x = ApiStatus{}
-	mi := &file_query_proto_msgTypes[58]
+	mi := &file_query_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6258,7 +6349,7 @@ func (x *ApiStatus) String() string {
 func (*ApiStatus) ProtoMessage() {}
 
 func (x *ApiStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[58]
+	mi := &file_query_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6271,7 +6362,7 @@ func (x *ApiStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiStatus.ProtoReflect.Descriptor instead.
 func (*ApiStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{58}
+	return file_query_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ApiStatus) GetAnswered() uint64 {
@@ -6621,7 +6712,7 @@ const file_query_proto_rawDesc = "" +
 	"\vPathPassage\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1a\n" +
-	"\bswitches\x18\x03 \x03(\tR\bswitches\"\xa6\x04\n" +
+	"\bswitches\x18\x03 \x03(\tR\bswitches\"\xae\x05\n" +
 	"\rLatencyAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -6647,13 +6738,17 @@ const file_query_proto_rawDesc = "" +
 	"\x05delta\x18\x17 \x01(\x01R\x05delta\x12+\n" +
 	"\x04hops\x18\x18 \x03(\v2\x17.weir.query.v1.HopStatsR\x04hops\x12\x1c\n" +
 	"\tunlocated\x18\x19 \x01(\x03R\tunlocated\x12\x12\n" +
-	"\x04more\x18\x1a \x01(\x03R\x04more\"\xa0\x01\n" +
+	"\x04more\x18\x1a \x01(\x03R\x04more\x12 \n" +
+	"\vaggregation\x18\x1b \x01(\tR\vaggregation\x123\n" +
+	"\apackets\x18\x1c \x01(\v2\x19.weir.query.v1.ValueStatsR\apackets\x12/\n" +
+	"\x05flows\x18\x1d \x03(\v2\x19.weir.query.v1.FlowValuesR\x05flows\"\xda\x01\n" +
 	"\bHopStats\x12\x10\n" +
 	"\x03hop\x18\x01 \x01(\x03R\x03hop\x12\x16\n" +
 	"\x06switch\x18\x02 \x01(\tR\x06switch\x12\x14\n" +
 	"\x05flows\x18\x03 \x01(\x03R\x05flows\x12\x18\n" +
 	"\asamples\x18\x04 \x01(\x04R\asamples\x12:\n" +
-	"\tquantiles\x18\x05 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\"\xab\x01\n" +
+	"\tquantiles\x18\x05 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\x128\n" +
+	"\bfrequent\x18\x06 \x03(\v2\x1c.weir.query.v1.FrequentValueR\bfrequent\"\xab\x01\n" +
 	"\rQuantileValue\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x01R\x04rank\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value\x12\x10\n" +
@@ -6661,7 +6756,20 @@ const file_query_proto_rawDesc = "" +
 	"\x04high\x18\x04 \x01(\x01R\x04high\x12\x19\n" +
 	"\brank_low\x18\x05 \x01(\x01R\arankLow\x12\x1b\n" +
 	"\trank_high\x18\x06 \x01(\x01R\brankHigh\x12\x12\n" +
-	"\x04open\x18\a \x01(\bR\x04open\"\xcc\x05\n" +
+	"\x04open\x18\a \x01(\bR\x04open\"S\n" +
+	"\rFrequentValue\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\x01R\x05value\x12,\n" +
+	"\x05share\x18\x02 \x01(\v2\x16.weir.query.v1.BoundedR\x05share\"b\n" +
+	"\n" +
+	"ValueStats\x12\x18\n" +
+	"\asamples\x18\x01 \x01(\x04R\asamples\x12:\n" +
+	"\tquantiles\x18\x02 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\"\xac\x01\n" +
+	"\n" +
+	"FlowValues\x12\x12\n" +
+	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
+	"\asamples\x18\x02 \x01(\x04R\asamples\x12:\n" +
+	"\tquantiles\x18\x03 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\x124\n" +
+	"\x06median\x18\x04 \x01(\v2\x1c.weir.query.v1.QuantileValueR\x06median\"\xc8\x05\n" +
 	"\x10CongestionAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -6686,20 +6794,11 @@ const file_query_proto_rawDesc = "" +
 	"\x04unit\x18\x16 \x01(\tR\x04unit\x12\x18\n" +
 	"\aepsilon\x18\x17 \x01(\x01R\aepsilon\x12\x14\n" +
 	"\x05delta\x18\x18 \x01(\x01R\x05delta\x123\n" +
-	"\apackets\x18\x19 \x01(\v2\x19.weir.query.v1.ValueStatsR\apackets\x123\n" +
-	"\x05flows\x18\x1a \x03(\v2\x1d.weir.query.v1.FlowCongestionR\x05flows\x12\x12\n" +
+	"\apackets\x18\x19 \x01(\v2\x19.weir.query.v1.ValueStatsR\apackets\x12/\n" +
+	"\x05flows\x18\x1a \x03(\v2\x19.weir.query.v1.FlowValuesR\x05flows\x12\x12\n" +
 	"\x04more\x18\x1b \x01(\x03R\x04more\x123\n" +
 	"\x05links\x18\x1c \x03(\v2\x1d.weir.query.v1.LinkCongestionR\x05links\x12+\n" +
-	"\x04hops\x18\x1d \x03(\v2\x17.weir.query.v1.HopStatsR\x04hops\"b\n" +
-	"\n" +
-	"ValueStats\x12\x18\n" +
-	"\asamples\x18\x01 \x01(\x04R\asamples\x12:\n" +
-	"\tquantiles\x18\x02 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\"\xb0\x01\n" +
-	"\x0eFlowCongestion\x12\x12\n" +
-	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
-	"\asamples\x18\x02 \x01(\x04R\asamples\x12:\n" +
-	"\tquantiles\x18\x03 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\x124\n" +
-	"\x06median\x18\x04 \x01(\v2\x1c.weir.query.v1.QuantileValueR\x06median\"\x8b\x01\n" +
+	"\x04hops\x18\x1d \x03(\v2\x17.weir.query.v1.HopStatsR\x04hops\"\x8b\x01\n" +
 	"\x0eLinkCongestion\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
@@ -6969,7 +7068,7 @@ func file_query_proto_rawDescGZIP() []byte {
 	return file_query_proto_rawDescData
 }
 
-var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_query_proto_goTypes = []any{
 	(*AskRequest)(nil),         // 0: weir.query.v1.AskRequest
 	(*WatchRequest)(nil),       // 1: weir.query.v1.WatchRequest
@@ -7000,36 +7099,37 @@ var file_query_proto_goTypes = []any{
 	(*LatencyAnswer)(nil),      // 26: weir.query.v1.LatencyAnswer
 	(*HopStats)(nil),           // 27: weir.query.v1.HopStats
 	(*QuantileValue)(nil),      // 28: weir.query.v1.QuantileValue
-	(*CongestionAnswer)(nil),   // 29: weir.query.v1.CongestionAnswer
+	(*FrequentValue)(nil),      // 29: weir.query.v1.FrequentValue
 	(*ValueStats)(nil),         // 30: weir.query.v1.ValueStats
-	(*FlowCongestion)(nil),     // 31: weir.query.v1.FlowCongestion
-	(*LinkCongestion)(nil),     // 32: weir.query.v1.LinkCongestion
-	(*LoopsAnswer)(nil),        // 33: weir.query.v1.LoopsAnswer
-	(*FlowLoop)(nil),           // 34: weir.query.v1.FlowLoop
-	(*Series)(nil),             // 35: weir.query.v1.Series
-	(*SeriesPoint)(nil),        // 36: weir.query.v1.SeriesPoint
-	(*SeriesValue)(nil),        // 37: weir.query.v1.SeriesValue
-	(*Network)(nil),            // 38: weir.query.v1.Network
-	(*NetworkSwitch)(nil),      // 39: weir.query.v1.NetworkSwitch
-	(*NetworkMeasurement)(nil), // 40: weir.query.v1.NetworkMeasurement
-	(*NetworkExport)(nil),      // 41: weir.query.v1.NetworkExport
-	(*NetworkSpool)(nil),       // 42: weir.query.v1.NetworkSpool
-	(*NetworkClock)(nil),       // 43: weir.query.v1.NetworkClock
-	(*NetworkOffset)(nil),      // 44: weir.query.v1.NetworkOffset
-	(*NetworkPort)(nil),        // 45: weir.query.v1.NetworkPort
-	(*Rate)(nil),               // 46: weir.query.v1.Rate
-	(*Drop)(nil),               // 47: weir.query.v1.Drop
-	(*NetworkWorker)(nil),      // 48: weir.query.v1.NetworkWorker
-	(*NetworkLink)(nil),        // 49: weir.query.v1.NetworkLink
-	(*NetworkEnd)(nil),         // 50: weir.query.v1.NetworkEnd
-	(*CollectorRequest)(nil),   // 51: weir.query.v1.CollectorRequest
-	(*CollectorStatus)(nil),    // 52: weir.query.v1.CollectorStatus
-	(*StreamStatus)(nil),       // 53: weir.query.v1.StreamStatus
-	(*StoreStatus)(nil),        // 54: weir.query.v1.StoreStatus
-	(*KindStatus)(nil),         // 55: weir.query.v1.KindStatus
-	(*SwitchStatus)(nil),       // 56: weir.query.v1.SwitchStatus
-	(*LastRecord)(nil),         // 57: weir.query.v1.LastRecord
-	(*ApiStatus)(nil),          // 58: weir.query.v1.ApiStatus
+	(*FlowValues)(nil),         // 31: weir.query.v1.FlowValues
+	(*CongestionAnswer)(nil),   // 32: weir.query.v1.CongestionAnswer
+	(*LinkCongestion)(nil),     // 33: weir.query.v1.LinkCongestion
+	(*LoopsAnswer)(nil),        // 34: weir.query.v1.LoopsAnswer
+	(*FlowLoop)(nil),           // 35: weir.query.v1.FlowLoop
+	(*Series)(nil),             // 36: weir.query.v1.Series
+	(*SeriesPoint)(nil),        // 37: weir.query.v1.SeriesPoint
+	(*SeriesValue)(nil),        // 38: weir.query.v1.SeriesValue
+	(*Network)(nil),            // 39: weir.query.v1.Network
+	(*NetworkSwitch)(nil),      // 40: weir.query.v1.NetworkSwitch
+	(*NetworkMeasurement)(nil), // 41: weir.query.v1.NetworkMeasurement
+	(*NetworkExport)(nil),      // 42: weir.query.v1.NetworkExport
+	(*NetworkSpool)(nil),       // 43: weir.query.v1.NetworkSpool
+	(*NetworkClock)(nil),       // 44: weir.query.v1.NetworkClock
+	(*NetworkOffset)(nil),      // 45: weir.query.v1.NetworkOffset
+	(*NetworkPort)(nil),        // 46: weir.query.v1.NetworkPort
+	(*Rate)(nil),               // 47: weir.query.v1.Rate
+	(*Drop)(nil),               // 48: weir.query.v1.Drop
+	(*NetworkWorker)(nil),      // 49: weir.query.v1.NetworkWorker
+	(*NetworkLink)(nil),        // 50: weir.query.v1.NetworkLink
+	(*NetworkEnd)(nil),         // 51: weir.query.v1.NetworkEnd
+	(*CollectorRequest)(nil),   // 52: weir.query.v1.CollectorRequest
+	(*CollectorStatus)(nil),    // 53: weir.query.v1.CollectorStatus
+	(*StreamStatus)(nil),       // 54: weir.query.v1.StreamStatus
+	(*StoreStatus)(nil),        // 55: weir.query.v1.StoreStatus
+	(*KindStatus)(nil),         // 56: weir.query.v1.KindStatus
+	(*SwitchStatus)(nil),       // 57: weir.query.v1.SwitchStatus
+	(*LastRecord)(nil),         // 58: weir.query.v1.LastRecord
+	(*ApiStatus)(nil),          // 59: weir.query.v1.ApiStatus
 }
 var file_query_proto_depIdxs = []int32{
 	2,  // 0: weir.query.v1.AskRequest.question:type_name -> weir.query.v1.Question
@@ -7043,10 +7143,10 @@ var file_query_proto_depIdxs = []int32{
 	20, // 8: weir.query.v1.Answer.target:type_name -> weir.query.v1.Target
 	22, // 9: weir.query.v1.Answer.path:type_name -> weir.query.v1.PathAnswer
 	26, // 10: weir.query.v1.Answer.latency:type_name -> weir.query.v1.LatencyAnswer
-	29, // 11: weir.query.v1.Answer.congestion:type_name -> weir.query.v1.CongestionAnswer
-	33, // 12: weir.query.v1.Answer.loops:type_name -> weir.query.v1.LoopsAnswer
-	35, // 13: weir.query.v1.Answer.series:type_name -> weir.query.v1.Series
-	38, // 14: weir.query.v1.Answer.network:type_name -> weir.query.v1.Network
+	32, // 11: weir.query.v1.Answer.congestion:type_name -> weir.query.v1.CongestionAnswer
+	34, // 12: weir.query.v1.Answer.loops:type_name -> weir.query.v1.LoopsAnswer
+	36, // 13: weir.query.v1.Answer.series:type_name -> weir.query.v1.Series
+	39, // 14: weir.query.v1.Answer.network:type_name -> weir.query.v1.Network
 	4,  // 15: weir.query.v1.Answer.none:type_name -> weir.query.v1.None
 	6,  // 16: weir.query.v1.Volume.missing:type_name -> weir.query.v1.Missing
 	7,  // 17: weir.query.v1.Volume.packets:type_name -> weir.query.v1.Bounded
@@ -7086,55 +7186,59 @@ var file_query_proto_depIdxs = []int32{
 	25, // 51: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
 	6,  // 52: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
 	27, // 53: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
-	28, // 54: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	6,  // 55: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
-	30, // 56: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
-	31, // 57: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowCongestion
-	32, // 58: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
-	27, // 59: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
-	28, // 60: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	28, // 61: weir.query.v1.FlowCongestion.quantiles:type_name -> weir.query.v1.QuantileValue
-	28, // 62: weir.query.v1.FlowCongestion.median:type_name -> weir.query.v1.QuantileValue
-	6,  // 63: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
-	34, // 64: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
-	6,  // 65: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
-	36, // 66: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
-	37, // 67: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
-	6,  // 68: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
-	39, // 69: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
-	49, // 70: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
-	40, // 71: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
-	41, // 72: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
-	42, // 73: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
-	43, // 74: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
-	45, // 75: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
-	48, // 76: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
-	44, // 77: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
-	7,  // 78: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
-	46, // 79: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
-	46, // 80: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
-	47, // 81: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
-	50, // 82: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
-	46, // 83: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
-	53, // 84: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
-	54, // 85: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
-	55, // 86: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
-	56, // 87: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
-	58, // 88: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
-	57, // 89: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
-	0,  // 90: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
-	1,  // 91: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
-	0,  // 92: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
-	51, // 93: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
-	3,  // 94: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
-	3,  // 95: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
-	35, // 96: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
-	52, // 97: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
-	94, // [94:98] is the sub-list for method output_type
-	90, // [90:94] is the sub-list for method input_type
-	90, // [90:90] is the sub-list for extension type_name
-	90, // [90:90] is the sub-list for extension extendee
-	0,  // [0:90] is the sub-list for field type_name
+	30, // 54: weir.query.v1.LatencyAnswer.packets:type_name -> weir.query.v1.ValueStats
+	31, // 55: weir.query.v1.LatencyAnswer.flows:type_name -> weir.query.v1.FlowValues
+	28, // 56: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	29, // 57: weir.query.v1.HopStats.frequent:type_name -> weir.query.v1.FrequentValue
+	7,  // 58: weir.query.v1.FrequentValue.share:type_name -> weir.query.v1.Bounded
+	28, // 59: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	28, // 60: weir.query.v1.FlowValues.quantiles:type_name -> weir.query.v1.QuantileValue
+	28, // 61: weir.query.v1.FlowValues.median:type_name -> weir.query.v1.QuantileValue
+	6,  // 62: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
+	30, // 63: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
+	31, // 64: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowValues
+	33, // 65: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
+	27, // 66: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
+	6,  // 67: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
+	35, // 68: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
+	6,  // 69: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
+	37, // 70: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
+	38, // 71: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
+	6,  // 72: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
+	40, // 73: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
+	50, // 74: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
+	41, // 75: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
+	42, // 76: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
+	43, // 77: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
+	44, // 78: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
+	46, // 79: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
+	49, // 80: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
+	45, // 81: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
+	7,  // 82: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
+	47, // 83: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
+	47, // 84: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
+	48, // 85: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
+	51, // 86: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
+	47, // 87: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
+	54, // 88: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
+	55, // 89: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
+	56, // 90: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
+	57, // 91: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
+	59, // 92: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
+	58, // 93: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
+	0,  // 94: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
+	1,  // 95: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
+	0,  // 96: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
+	52, // 97: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
+	3,  // 98: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
+	3,  // 99: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
+	36, // 100: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
+	53, // 101: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
+	98, // [98:102] is the sub-list for method output_type
+	94, // [94:98] is the sub-list for method input_type
+	94, // [94:94] is the sub-list for extension type_name
+	94, // [94:94] is the sub-list for extension extendee
+	0,  // [0:94] is the sub-list for field type_name
 }
 
 func init() { file_query_proto_init() }
@@ -7163,15 +7267,15 @@ func file_query_proto_init() {
 	file_query_proto_msgTypes[15].OneofWrappers = []any{}
 	file_query_proto_msgTypes[18].OneofWrappers = []any{}
 	file_query_proto_msgTypes[19].OneofWrappers = []any{}
-	file_query_proto_msgTypes[36].OneofWrappers = []any{}
-	file_query_proto_msgTypes[44].OneofWrappers = []any{}
+	file_query_proto_msgTypes[37].OneofWrappers = []any{}
+	file_query_proto_msgTypes[45].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_query_proto_rawDesc), len(file_query_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   59,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

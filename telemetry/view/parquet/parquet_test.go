@@ -242,7 +242,16 @@ var wants = []struct {
 			if h["hop"] == 0. {
 				delete(base, "hop")
 			}
-			rows = append(rows, quantileRows(base, h)...)
+			of := quantileRows(base, h)
+			for _, f := range list(h, "frequent") {
+				row := bounded(maps.Clone(base), "share", f["share"])
+				row["value"], row["samples"] = f["value"], h["samples"]
+				of = append(of, row)
+			}
+			rows = append(rows, of...)
+		}
+		for _, f := range list(a, "flows") {
+			rows = append(rows, quantileRows(object{"unit": a["unit"], "flow": f["flow"]}, f)...)
 		}
 		return rows
 	}},

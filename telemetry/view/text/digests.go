@@ -3,6 +3,7 @@ package text
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,6 +126,9 @@ func (m measure) hopTable(list []query.HopStats) *Table {
 	if len(list) > 0 {
 		titles = append(titles, ranks(list[0].Quantiles)...)
 	}
+	if slices.ContainsFunc(list, func(h query.HopStats) bool { return len(h.Frequent) > 0 }) {
+		titles = append(titles, "frequent values")
+	}
 	t := NewTable(titles...)
 	for _, h := range list {
 		hop, sw := fmt.Sprint(h.Hop), h.Switch
@@ -134,7 +138,33 @@ func (m measure) hopTable(list []query.HopStats) *Table {
 		if sw == "" {
 			sw = "?"
 		}
-		t.Row(append([]any{hop, sw, h.Flows, h.Samples}, m.quantiles(h.Quantiles)...)...)
+		row := append([]any{hop, sw, h.Flows, h.Samples}, m.quantiles(h.Quantiles)...)
+		if len(row) < len(titles) {
+			row = append(row, m.frequent(h.Frequent))
+		}
+		t.Row(row...)
+	}
+	return t
+}
+
+// shownFrequent is how many frequent values of a hop are printed.
+const shownFrequent = 3
+
+// frequent writes values with the bounds of their shares.
+func (m measure) frequent(list []query.FrequentValue) string {
+	var cells []string
+	for _, f := range list[:min(shownFrequent, len(list))] {
+		cells = append(cells, fmt.Sprintf("%s: %.3g %% (%.3g to %.3g)", m.value(f.Value), 100*f.Share.Value, 100*f.Share.Low, 100*f.Share.High))
+	}
+	return strings.Join(cells, ", ")
+}
+
+// packetTable lists what packets tell, of all flows and of each.
+func (m measure) packetTable(all *query.ValueStats, flows []query.FlowValues) *Table {
+	t := NewTable(append([]string{"flow", ">samples"}, ranks(all.Quantiles)...)...)
+	t.Row(append([]any{"all together", all.Samples}, m.quantiles(all.Quantiles)...)...)
+	for _, f := range flows {
+		t.Row(append([]any{f.Flow, f.Samples}, m.quantiles(f.Quantiles)...)...)
 	}
 	return t
 }
@@ -151,25 +181,25 @@ func (m measure) coded(epsilon, delta float64) (text []string) {
 }
 
 func printLatency(w io.Writer, a *query.LatencyAnswer) error {
-	unit := measure(a.Unit)
-	if err := unit.hopTable(a.Hops).Write(w); err != nil {
+	unit, of := measure(a.Unit), "hops"
+	t := unit.hopTable(a.Hops)
+	if a.Packets.Samples > 0 {
+		t, of = unit.packetTable(&a.Packets, a.Flows), "flows"
+	}
+	if err := t.Write(w); err != nil {
 		return err
 	}
-	text := append(digestLines(&a.DigestBasis), unit.coded(a.Epsilon, a.Delta)...)
+	text := append(digestLines(&a.DigestBasis), a.Value+", "+packetsTell(a.Aggregation))
+	text = append(text, unit.coded(a.Epsilon, a.Delta)...)
 	if a.Unlocated > 0 {
 		text = append(text, fmt.Sprintf("%d flows are left out, as their paths are not known", a.Unlocated))
 	}
-	return lines(w, &a.Basis, append(text, more(a.More, "hops")...)...)
+	return lines(w, &a.Basis, append(text, more(a.More, of)...)...)
 }
 
 func printCongestion(w io.Writer, a *query.CongestionAnswer) error {
 	unit := measure(a.Unit)
-	t := NewTable(append([]string{"flow", ">samples"}, ranks(a.Packets.Quantiles)...)...)
-	t.Row(append([]any{"all together", a.Packets.Samples}, unit.quantiles(a.Packets.Quantiles)...)...)
-	for _, f := range a.Flows {
-		t.Row(append([]any{f.Flow, f.Samples}, unit.quantiles(f.Quantiles)...)...)
-	}
-	if err := t.Write(w); err != nil {
+	if err := unit.packetTable(&a.Packets, a.Flows).Write(w); err != nil {
 		return err
 	}
 	if len(a.Hops) > 0 {
@@ -203,8 +233,11 @@ func printCongestion(w io.Writer, a *query.CongestionAnswer) error {
 
 // packetsTell says what a packet's value is.
 func packetsTell(aggregation string) string {
-	if aggregation == "quantiles" {
+	switch aggregation {
+	case "quantiles", "frequent":
 		return "of one hop of each packet"
+	case "slow_hops":
+		return "the number of slow hops of each packet"
 	}
 	return aggregation + " over the hops of each packet"
 }
