@@ -37,8 +37,7 @@ var layers = []layer{
 	{"telemetry/status", []string{"internal/printable"}, "what a switch says of itself is read without the switch"},
 
 	// Packet path.
-	{"pipeline/table", []string{"pipeline/packet"}, "tables are matched on packets and know no stage"},
-	{"pipeline", []string{"pipeline/packet", "pipeline/header", "pipeline/table", "telemetry/hash"},
+	{"pipeline", []string{"pipeline/packet", "pipeline/header", "telemetry/hash"},
 		"stages depend on the graph's contract, so the graph must not depend on them, nor on I/O"},
 	{"stages", []string{"stages/*", "pipeline", "pipeline/packet"}, "the one map from names to constructors"},
 	{"stages/*", []string{"pipeline/...", "telemetry/=", "telemetry/=/...", "telemetry/hash", "telemetry/record"},
@@ -64,7 +63,6 @@ var layers = []layer{
 	{"telemetry/view/ipfix", []string{"telemetry/query"}, "heavy flows in another system's format, as query answers them"},
 	{"telemetry/view/parquet", []string{"telemetry/query", "telemetry/store", "telemetry/pint", "telemetry/pint/...", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"answers as tables, and the records as the store has them"},
-	{"telemetry/view", []string{"telemetry/query"}, "a view shows answers and computes none"},
 	{"telemetry/view/page", nil, "the page asks the API as any program does, so that it can show nothing that others cannot ask"},
 	{"telemetry/view/api/schemagen", []string{"telemetry/query", "telemetry/status"}, "the schema of answers follows the types that declare them"},
 	{"telemetry/view/api/...", []string{"internal/plainjson", "telemetry/query", "telemetry/view/api"}, "the API carries questions and answers, independent of the engine"},
@@ -80,7 +78,7 @@ var layers = []layer{
 		"the simulator, the collector and the live switch run the same algorithm, so it knows no packet and no I/O"},
 
 	// Users of both.
-	{"control/...", []string{"control/...", "internal/plainjson", "internal/socket", "pipeline", "pipeline/packet", "pipeline/table", "telemetry/record", "telemetry/query", "telemetry/view/api"},
+	{"control/...", []string{"control/...", "internal/plainjson", "internal/socket", "pipeline", "pipeline/packet", "telemetry/record", "telemetry/query", "telemetry/view/api"},
 		"control declares what it needs of a stage or a switch, which node joins; a switch answers questions in the messages of the collector's API"},
 	{"dataplane/lab/netnstest", []string{"dataplane/lab/netns", "dataplane/lab/process"}, "tests of any package use it, so it may use none of them"},
 	{"dataplane/traffic/bpf", nil, "programs that send and receive in the kernel"},
