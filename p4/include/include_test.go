@@ -48,7 +48,7 @@ var goNames = map[string][]string{
 		"FRAGMENT_COLUMN_BITS maxFragmentColumnBits", "LDS_ROWS pointRows", "LDS_COLUMN_BITS maxLDSColumnBits",
 	},
 	"pipeline/packet": {"NO_PORT NoPort", "REASON_CONSUMED Consumed"},
-	"telemetry/pint": {"MAX_HOPS MaxHops"},
+	"telemetry/pint":  {"MAX_HOPS MaxHops"},
 	"telemetry/pint/encode": {
 		"LOG_FRACTION LogFraction", "UTILISATION_TABLE_BITS utilisationTable", "UTILISATION_SCALE utilisationScale",
 		"EXP_BITS expBits",
