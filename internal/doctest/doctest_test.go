@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirswitch/weir/bench/netsim"
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
@@ -216,6 +217,9 @@ func (d *document) shell(ctx context.Context, script string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-c", preamble+script)
 	cmd.Dir = d.dir
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(d.dir, "bin")+":"+os.Getenv("PATH"))
+	if shared, err := filepath.Abs(filepath.Dir(netsim.DataDir())); err == nil && os.Getenv("WEIR_SHARED") == "" {
+		cmd.Env = append(cmd.Env, "WEIR_SHARED="+shared) // the copy of the tree is elsewhere
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second
