@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weirswitch/weir/bench/netsim"
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/dataplane/lab"
@@ -66,6 +68,7 @@ func TestCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	emptyTmp(t, root)
 	weir := buildWeir(t, root)
 	for _, name := range []string{"README.md", "CONTRIBUTING.md", "p4/README.md"} {
 		names = append(names, filepath.Join(root, name))
@@ -93,6 +96,23 @@ func TestCommands(t *testing.T) {
 			}
 		})
 	}
+}
+
+// emptyTmp gives the documents' commands an empty /tmp: some begin with a folder that must not exist,
+// which an earlier run, or a reader who tried them, may have left.
+func emptyTmp(t *testing.T, root string) {
+	t.Helper()
+	if netnstest.Available() != nil || strings.HasPrefix(root, "/tmp/") {
+		return
+	}
+	if err := unix.Mount("tmpfs", "/tmp", "tmpfs", 0, "mode=1777"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount("/tmp", unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // buildWeir compiles the binary once for all documents.

@@ -31,6 +31,9 @@ func Require(t testing.TB) {
 	t.Skipf("needs network namespaces (run as root): %v", err)
 }
 
+// Available is why network namespaces cannot be made, or nil.
+func Available() error { return probe() }
+
 // probe tries, once per process, all that the helpers will do.
 var probe = sync.OnceValue(func() error {
 	if notIsolated != nil {
