@@ -236,7 +236,8 @@ func (d *document) require(t *testing.T, b *block) {
 func (d *document) shell(ctx context.Context, script string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-c", preamble+script)
 	cmd.Dir = d.dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(d.dir, "bin")+":"+os.Getenv("PATH"))
+	// Without paths in them, objects of one copy of the tree serve all others from Go's cache.
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(d.dir, "bin")+":"+os.Getenv("PATH"), "GOFLAGS=-trimpath", "CGO_ENABLED=0")
 	if shared, err := filepath.Abs(filepath.Dir(netsim.DataDir())); err == nil && os.Getenv("WEIR_SHARED") == "" {
 		cmd.Env = append(cmd.Env, "WEIR_SHARED="+shared) // the copy of the tree is elsewhere
 	}
