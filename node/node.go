@@ -140,7 +140,7 @@ func (n *Node) setUp() (err error) {
 			queues += n.options.Ports[pc.Name].Info().Queues
 			continue
 		}
-		count, queuesErr := port.QueuesOf(pc)
+		count, queuesErr := port.QueuesOf(n.withWorkers(pc))
 		if queuesErr != nil {
 			err = errors.Join(err, fmt.Errorf("port %s: %w", pc.Name, queuesErr))
 		}
@@ -225,8 +225,15 @@ func (n *Node) setUp() (err error) {
 	return err
 }
 
+// withWorkers is a port's configuration with what the switch adds to it.
+func (n *Node) withWorkers(c port.Config) port.Config {
+	c.Workers = n.config.Workers.Count
+	return c
+}
+
 // openPort opens an interface as a port.
 func (n *Node) openPort(c port.Config) (port.Port, error) {
+	c = n.withWorkers(c)
 	if c.Driver == port.DriverAsavie {
 		p, err := port.NewAsavie(c, n.config.Dataplane)
 		if err != nil {
@@ -259,6 +266,16 @@ func (n *Node) portChanged(e worker.PortEvent) {
 		return
 	}
 	n.log.Info("port changed", fields...)
+}
+
+// logSettings logs which settings of its interface a port has changed, and which it could not.
+func (n *Node) logSettings(i port.Info) {
+	for _, s := range i.Settings {
+		n.log.Info("setting changed", zap.String("port", i.Name), zap.String("setting", s.Name), zap.String("was", s.Was), zap.String("is", s.Is))
+	}
+	for _, s := range i.Refused {
+		n.log.Warn("setting not changed", zap.String("port", i.Name), zap.String("setting", s.Name), zap.String("reason", s.Why))
+	}
 }
 
 func (n *Node) logSending(s export.Status) {
@@ -311,6 +328,9 @@ func (n *Node) Run(ctx context.Context) error {
 		}
 		for _, mode := range n.sw.Report().Modes {
 			n.log.Info("port open", zap.String("mode", mode))
+		}
+		for _, info := range n.sw.Infos() {
+			n.logSettings(info)
 		}
 		n.log.Info("forwarding", zap.String("switch", n.config.Switch.Name), zap.String("control", n.config.Control.Socket))
 	})

@@ -58,7 +58,7 @@ func (c *portChange) open() error {
 			continue
 		}
 		come = append(come, i)
-		count, err := port.QueuesOf(p)
+		count, err := port.QueuesOf(n.withWorkers(p))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("port[%d]: port %s: %w", i, p.Name, err))
 		}

@@ -26,6 +26,9 @@ func printPorts(w io.Writer, ports []*api.Port) error {
 	if err := printFaults(w, ports); err != nil {
 		return err
 	}
+	if err := printSettings(w, ports); err != nil {
+		return err
+	}
 	return printReasons(w, ports)
 }
 
@@ -42,6 +45,26 @@ func printFaults(w io.Writer, ports []*api.Port) error {
 		first = ""
 	}
 	return nil
+}
+
+// printSettings adds which settings of the interfaces the ports have changed, and which they could not.
+func printSettings(w io.Writer, ports []*api.Port) error {
+	t := text.NewTable("PORT", "SETTING", "WAS", "IS", "NOT CHANGED BECAUSE")
+	for _, p := range ports {
+		for _, s := range p.Settings {
+			t.Row(p.Name, s.Name, s.Was, s.Is, "")
+		}
+		for _, s := range p.Refused {
+			t.Row(p.Name, s.Name, "", "", s.Why)
+		}
+	}
+	if t.Empty() {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return t.Write(w)
 }
 
 // printReasons adds, for ports where packets ended, why.

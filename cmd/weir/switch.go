@@ -37,7 +37,7 @@ ends it at once. It logs to standard error and reports to standard output at
 its end.
 
 --check reads the file, says all that is wrong with it, and exits; interfaces
-need not be there. --dump prints the configuration with every default.
+need not be there. For those that are it tells what their ports would be granted. --dump prints the configuration with every default.
 
 When the switch forwards, it writes the line "ready" to the descriptor that the
 environment names in ` + readyVariable + `, and notifies systemd where that started it.
@@ -76,7 +76,10 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 	if o.check {
 		_, err := fmt.Fprintf(stdout, "%s is good: switch %s, %d ports, graph %s\n",
 			o.config, c.Switch.Name, len(c.Ports), strings.Join(c.Switch.Graph, ", "))
-		return err
+		if err != nil {
+			return err
+		}
+		return printPortPlans(stdout, c)
 	}
 	log, level, err := newLogger(c.Log, stderr)
 	if err != nil {

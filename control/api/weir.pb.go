@@ -2217,6 +2217,8 @@ type Port struct {
 	Rebuilds         uint64            `protobuf:"varint,43,opt,name=rebuilds,proto3" json:"rebuilds,omitempty"`                          // times it came back after its interface had vanished
 	LinkChanges      uint64            `protobuf:"varint,44,opt,name=link_changes,json=linkChanges,proto3" json:"link_changes,omitempty"` // times its link went up or down
 	TxUnsent         uint64            `protobuf:"varint,45,opt,name=tx_unsent,json=txUnsent,proto3" json:"tx_unsent,omitempty"`          // left in the TX ring of an interface that vanished
+	Settings         []*Setting        `protobuf:"bytes,46,rep,name=settings,proto3" json:"settings,omitempty"`                           // of the interface, changed while the port is open
+	Refused          []*RefusedSetting `protobuf:"bytes,47,rep,name=refused,proto3" json:"refused,omitempty"`                             // that the port needs and could not change
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -2475,6 +2477,133 @@ func (x *Port) GetTxUnsent() uint64 {
 	return 0
 }
 
+func (x *Port) GetSettings() []*Setting {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+func (x *Port) GetRefused() []*RefusedSetting {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// Setting is one of an interface that a port has changed.
+type Setting struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // a feature as ethtool -k names it, "channels", "rss-spread", ...
+	Was           string                 `protobuf:"bytes,2,opt,name=was,proto3" json:"was,omitempty"`
+	Is            string                 `protobuf:"bytes,3,opt,name=is,proto3" json:"is,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Setting) Reset() {
+	*x = Setting{}
+	mi := &file_weir_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Setting) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Setting) ProtoMessage() {}
+
+func (x *Setting) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Setting.ProtoReflect.Descriptor instead.
+func (*Setting) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *Setting) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Setting) GetWas() string {
+	if x != nil {
+		return x.Was
+	}
+	return ""
+}
+
+func (x *Setting) GetIs() string {
+	if x != nil {
+		return x.Is
+	}
+	return ""
+}
+
+type RefusedSetting struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"` // the reason, and what follows
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefusedSetting) Reset() {
+	*x = RefusedSetting{}
+	mi := &file_weir_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefusedSetting) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefusedSetting) ProtoMessage() {}
+
+func (x *RefusedSetting) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefusedSetting.ProtoReflect.Descriptor instead.
+func (*RefusedSetting) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *RefusedSetting) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RefusedSetting) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 type MetricsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Metrics       []*Metric              `protobuf:"bytes,1,rep,name=metrics,proto3" json:"metrics,omitempty"`
@@ -2485,7 +2614,7 @@ type MetricsResponse struct {
 
 func (x *MetricsResponse) Reset() {
 	*x = MetricsResponse{}
-	mi := &file_weir_proto_msgTypes[41]
+	mi := &file_weir_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +2626,7 @@ func (x *MetricsResponse) String() string {
 func (*MetricsResponse) ProtoMessage() {}
 
 func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[41]
+	mi := &file_weir_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +2639,7 @@ func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
 func (*MetricsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{41}
+	return file_weir_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MetricsResponse) GetMetrics() []*Metric {
@@ -2550,7 +2679,7 @@ type Records struct {
 
 func (x *Records) Reset() {
 	*x = Records{}
-	mi := &file_weir_proto_msgTypes[42]
+	mi := &file_weir_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2562,7 +2691,7 @@ func (x *Records) String() string {
 func (*Records) ProtoMessage() {}
 
 func (x *Records) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[42]
+	mi := &file_weir_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2575,7 +2704,7 @@ func (x *Records) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Records.ProtoReflect.Descriptor instead.
 func (*Records) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{42}
+	return file_weir_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Records) GetSpool() string {
@@ -2689,7 +2818,7 @@ type RecordKind struct {
 
 func (x *RecordKind) Reset() {
 	*x = RecordKind{}
-	mi := &file_weir_proto_msgTypes[43]
+	mi := &file_weir_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2701,7 +2830,7 @@ func (x *RecordKind) String() string {
 func (*RecordKind) ProtoMessage() {}
 
 func (x *RecordKind) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[43]
+	mi := &file_weir_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2714,7 +2843,7 @@ func (x *RecordKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordKind.ProtoReflect.Descriptor instead.
 func (*RecordKind) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{43}
+	return file_weir_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RecordKind) GetKind() string {
@@ -2818,7 +2947,7 @@ type RecordDrop struct {
 
 func (x *RecordDrop) Reset() {
 	*x = RecordDrop{}
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2830,7 +2959,7 @@ func (x *RecordDrop) String() string {
 func (*RecordDrop) ProtoMessage() {}
 
 func (x *RecordDrop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2843,7 +2972,7 @@ func (x *RecordDrop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordDrop.ProtoReflect.Descriptor instead.
 func (*RecordDrop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{44}
+	return file_weir_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RecordDrop) GetKind() string {
@@ -2917,7 +3046,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2929,7 +3058,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2942,7 +3071,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{45}
+	return file_weir_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Metric) GetStage() string {
@@ -3004,7 +3133,7 @@ type PintReport struct {
 
 func (x *PintReport) Reset() {
 	*x = PintReport{}
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3016,7 +3145,7 @@ func (x *PintReport) String() string {
 func (*PintReport) ProtoMessage() {}
 
 func (x *PintReport) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3029,7 +3158,7 @@ func (x *PintReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintReport.ProtoReflect.Descriptor instead.
 func (*PintReport) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{46}
+	return file_weir_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PintReport) GetSink() bool {
@@ -3092,7 +3221,7 @@ type PintPlan struct {
 
 func (x *PintPlan) Reset() {
 	*x = PintPlan{}
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3104,7 +3233,7 @@ func (x *PintPlan) String() string {
 func (*PintPlan) ProtoMessage() {}
 
 func (x *PintPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3117,7 +3246,7 @@ func (x *PintPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintPlan.ProtoReflect.Descriptor instead.
 func (*PintPlan) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{47}
+	return file_weir_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PintPlan) GetId() uint32 {
@@ -3150,7 +3279,7 @@ type PintMeasured struct {
 
 func (x *PintMeasured) Reset() {
 	*x = PintMeasured{}
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3291,7 @@ func (x *PintMeasured) String() string {
 func (*PintMeasured) ProtoMessage() {}
 
 func (x *PintMeasured) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3304,7 @@ func (x *PintMeasured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintMeasured.ProtoReflect.Descriptor instead.
 func (*PintMeasured) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{48}
+	return file_weir_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PintMeasured) GetPort() string {
@@ -3244,7 +3373,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3256,7 +3385,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3269,7 +3398,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{49}
+	return file_weir_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Stage) GetName() string {
@@ -3347,7 +3476,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3359,7 +3488,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3372,7 +3501,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{50}
+	return file_weir_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Worker) GetId() int64 {
@@ -3470,7 +3599,7 @@ type Frames struct {
 
 func (x *Frames) Reset() {
 	*x = Frames{}
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3482,7 +3611,7 @@ func (x *Frames) String() string {
 func (*Frames) ProtoMessage() {}
 
 func (x *Frames) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3495,7 +3624,7 @@ func (x *Frames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frames.ProtoReflect.Descriptor instead.
 func (*Frames) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{51}
+	return file_weir_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Frames) GetTotal() int64 {
@@ -3567,7 +3696,7 @@ type FdbEntry struct {
 
 func (x *FdbEntry) Reset() {
 	*x = FdbEntry{}
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3579,7 +3708,7 @@ func (x *FdbEntry) String() string {
 func (*FdbEntry) ProtoMessage() {}
 
 func (x *FdbEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3592,7 +3721,7 @@ func (x *FdbEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbEntry.ProtoReflect.Descriptor instead.
 func (*FdbEntry) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{52}
+	return file_weir_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FdbEntry) GetMac() string {
@@ -3783,7 +3912,7 @@ const file_weir_proto_rawDesc = "" +
 	"\adropped\x18\x04 \x03(\v2\x1a.weir.v1.Fate.DroppedEntryR\adropped\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xea\a\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xcb\b\n" +
 	"\x04Port\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tinterface\x18\x02 \x01(\tR\tinterface\x12\x16\n" +
@@ -3821,10 +3950,19 @@ const file_weir_proto_rawDesc = "" +
 	"\x05error\x18* \x01(\tR\x05error\x12\x1a\n" +
 	"\brebuilds\x18+ \x01(\x04R\brebuilds\x12!\n" +
 	"\flink_changes\x18, \x01(\x04R\vlinkChanges\x12\x1b\n" +
-	"\ttx_unsent\x18- \x01(\x04R\btxUnsent\x1a:\n" +
+	"\ttx_unsent\x18- \x01(\x04R\btxUnsent\x12,\n" +
+	"\bsettings\x18. \x03(\v2\x10.weir.v1.SettingR\bsettings\x121\n" +
+	"\arefused\x18/ \x03(\v2\x17.weir.v1.RefusedSettingR\arefused\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"h\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"?\n" +
+	"\aSetting\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03was\x18\x02 \x01(\tR\x03was\x12\x0e\n" +
+	"\x02is\x18\x03 \x01(\tR\x02is\"6\n" +
+	"\x0eRefusedSetting\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"h\n" +
 	"\x0fMetricsResponse\x12)\n" +
 	"\ametrics\x18\x01 \x03(\v2\x0f.weir.v1.MetricR\ametrics\x12*\n" +
 	"\arecords\x18\x02 \x01(\v2\x10.weir.v1.RecordsR\arecords\"\xaa\x03\n" +
@@ -3981,7 +4119,7 @@ func file_weir_proto_rawDescGZIP() []byte {
 	return file_weir_proto_rawDescData
 }
 
-var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_weir_proto_goTypes = []any{
 	(*VersionRequest)(nil),       // 0: weir.v1.VersionRequest
 	(*VersionResponse)(nil),      // 1: weir.v1.VersionResponse
@@ -4024,107 +4162,111 @@ var file_weir_proto_goTypes = []any{
 	(*FdbResponse)(nil),          // 38: weir.v1.FdbResponse
 	(*Fate)(nil),                 // 39: weir.v1.Fate
 	(*Port)(nil),                 // 40: weir.v1.Port
-	(*MetricsResponse)(nil),      // 41: weir.v1.MetricsResponse
-	(*Records)(nil),              // 42: weir.v1.Records
-	(*RecordKind)(nil),           // 43: weir.v1.RecordKind
-	(*RecordDrop)(nil),           // 44: weir.v1.RecordDrop
-	(*Metric)(nil),               // 45: weir.v1.Metric
-	(*PintReport)(nil),           // 46: weir.v1.PintReport
-	(*PintPlan)(nil),             // 47: weir.v1.PintPlan
-	(*PintMeasured)(nil),         // 48: weir.v1.PintMeasured
-	(*Stage)(nil),                // 49: weir.v1.Stage
-	(*Worker)(nil),               // 50: weir.v1.Worker
-	(*Frames)(nil),               // 51: weir.v1.Frames
-	(*FdbEntry)(nil),             // 52: weir.v1.FdbEntry
-	nil,                          // 53: weir.v1.SetRequest.FieldsEntry
-	nil,                          // 54: weir.v1.SetRequest.MatchEntry
-	nil,                          // 55: weir.v1.ReportResponse.DroppedEntry
-	nil,                          // 56: weir.v1.Fate.DroppedEntry
-	nil,                          // 57: weir.v1.Port.DroppedEntry
-	nil,                          // 58: weir.v1.Metric.LabelsEntry
-	(*api.PathAnswer)(nil),       // 59: weir.query.v1.PathAnswer
-	(*api.LatencyAnswer)(nil),    // 60: weir.query.v1.LatencyAnswer
-	(*api.CongestionAnswer)(nil), // 61: weir.query.v1.CongestionAnswer
-	(*api.LoopsAnswer)(nil),      // 62: weir.query.v1.LoopsAnswer
+	(*Setting)(nil),              // 41: weir.v1.Setting
+	(*RefusedSetting)(nil),       // 42: weir.v1.RefusedSetting
+	(*MetricsResponse)(nil),      // 43: weir.v1.MetricsResponse
+	(*Records)(nil),              // 44: weir.v1.Records
+	(*RecordKind)(nil),           // 45: weir.v1.RecordKind
+	(*RecordDrop)(nil),           // 46: weir.v1.RecordDrop
+	(*Metric)(nil),               // 47: weir.v1.Metric
+	(*PintReport)(nil),           // 48: weir.v1.PintReport
+	(*PintPlan)(nil),             // 49: weir.v1.PintPlan
+	(*PintMeasured)(nil),         // 50: weir.v1.PintMeasured
+	(*Stage)(nil),                // 51: weir.v1.Stage
+	(*Worker)(nil),               // 52: weir.v1.Worker
+	(*Frames)(nil),               // 53: weir.v1.Frames
+	(*FdbEntry)(nil),             // 54: weir.v1.FdbEntry
+	nil,                          // 55: weir.v1.SetRequest.FieldsEntry
+	nil,                          // 56: weir.v1.SetRequest.MatchEntry
+	nil,                          // 57: weir.v1.ReportResponse.DroppedEntry
+	nil,                          // 58: weir.v1.Fate.DroppedEntry
+	nil,                          // 59: weir.v1.Port.DroppedEntry
+	nil,                          // 60: weir.v1.Metric.LabelsEntry
+	(*api.PathAnswer)(nil),       // 61: weir.query.v1.PathAnswer
+	(*api.LatencyAnswer)(nil),    // 62: weir.query.v1.LatencyAnswer
+	(*api.CongestionAnswer)(nil), // 63: weir.query.v1.CongestionAnswer
+	(*api.LoopsAnswer)(nil),      // 64: weir.query.v1.LoopsAnswer
 }
 var file_weir_proto_depIdxs = []int32{
 	12, // 0: weir.v1.AclResponse.rules:type_name -> weir.v1.AclRule
 	14, // 1: weir.v1.RoutesResponse.routes:type_name -> weir.v1.Route
 	15, // 2: weir.v1.Route.hops:type_name -> weir.v1.Hop
 	17, // 3: weir.v1.NeighboursResponse.neighbours:type_name -> weir.v1.Neighbour
-	53, // 4: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
-	54, // 5: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
+	55, // 4: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
+	56, // 5: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
 	21, // 6: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
 	26, // 7: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
 	27, // 8: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
 	30, // 9: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
 	40, // 10: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
-	49, // 11: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
-	50, // 12: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
-	55, // 13: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
+	51, // 11: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
+	52, // 12: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
+	57, // 13: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
 	39, // 14: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
-	51, // 15: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
-	45, // 16: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
-	46, // 17: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintReport
-	42, // 18: weir.v1.ReportResponse.records:type_name -> weir.v1.Records
+	53, // 15: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
+	47, // 16: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
+	48, // 17: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintReport
+	44, // 18: weir.v1.ReportResponse.records:type_name -> weir.v1.Records
 	40, // 19: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
-	49, // 20: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
-	50, // 21: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
-	52, // 22: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
-	56, // 23: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
-	57, // 24: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
+	51, // 20: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
+	52, // 21: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
+	54, // 22: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
+	58, // 23: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
+	59, // 24: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
 	39, // 25: weir.v1.Port.copies:type_name -> weir.v1.Fate
-	45, // 26: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
-	42, // 27: weir.v1.MetricsResponse.records:type_name -> weir.v1.Records
-	43, // 28: weir.v1.Records.kinds:type_name -> weir.v1.RecordKind
-	44, // 29: weir.v1.Records.dropped_before:type_name -> weir.v1.RecordDrop
-	44, // 30: weir.v1.RecordKind.drops:type_name -> weir.v1.RecordDrop
-	58, // 31: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
-	48, // 32: weir.v1.PintReport.measured:type_name -> weir.v1.PintMeasured
-	47, // 33: weir.v1.PintReport.plans:type_name -> weir.v1.PintPlan
-	59, // 34: weir.v1.PintReport.paths:type_name -> weir.query.v1.PathAnswer
-	60, // 35: weir.v1.PintReport.latency:type_name -> weir.query.v1.LatencyAnswer
-	61, // 36: weir.v1.PintReport.congestion:type_name -> weir.query.v1.CongestionAnswer
-	62, // 37: weir.v1.PintReport.loops:type_name -> weir.query.v1.LoopsAnswer
-	0,  // 38: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
-	2,  // 39: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
-	3,  // 40: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
-	4,  // 41: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
-	5,  // 42: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
-	6,  // 43: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
-	7,  // 44: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
-	31, // 45: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
-	32, // 46: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
-	8,  // 47: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
-	9,  // 48: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
-	10, // 49: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
-	18, // 50: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
-	19, // 51: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
-	22, // 52: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
-	24, // 53: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
-	28, // 54: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
-	1,  // 55: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
-	33, // 56: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
-	34, // 57: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
-	35, // 58: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
-	36, // 59: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
-	41, // 60: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
-	46, // 61: weir.v1.Switch.Pint:output_type -> weir.v1.PintReport
-	38, // 62: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
-	37, // 63: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
-	11, // 64: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
-	13, // 65: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
-	16, // 66: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
-	20, // 67: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
-	20, // 68: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
-	23, // 69: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
-	25, // 70: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
-	29, // 71: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
-	55, // [55:72] is the sub-list for method output_type
-	38, // [38:55] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	41, // 26: weir.v1.Port.settings:type_name -> weir.v1.Setting
+	42, // 27: weir.v1.Port.refused:type_name -> weir.v1.RefusedSetting
+	47, // 28: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
+	44, // 29: weir.v1.MetricsResponse.records:type_name -> weir.v1.Records
+	45, // 30: weir.v1.Records.kinds:type_name -> weir.v1.RecordKind
+	46, // 31: weir.v1.Records.dropped_before:type_name -> weir.v1.RecordDrop
+	46, // 32: weir.v1.RecordKind.drops:type_name -> weir.v1.RecordDrop
+	60, // 33: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
+	50, // 34: weir.v1.PintReport.measured:type_name -> weir.v1.PintMeasured
+	49, // 35: weir.v1.PintReport.plans:type_name -> weir.v1.PintPlan
+	61, // 36: weir.v1.PintReport.paths:type_name -> weir.query.v1.PathAnswer
+	62, // 37: weir.v1.PintReport.latency:type_name -> weir.query.v1.LatencyAnswer
+	63, // 38: weir.v1.PintReport.congestion:type_name -> weir.query.v1.CongestionAnswer
+	64, // 39: weir.v1.PintReport.loops:type_name -> weir.query.v1.LoopsAnswer
+	0,  // 40: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
+	2,  // 41: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
+	3,  // 42: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
+	4,  // 43: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
+	5,  // 44: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
+	6,  // 45: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
+	7,  // 46: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
+	31, // 47: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
+	32, // 48: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
+	8,  // 49: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
+	9,  // 50: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
+	10, // 51: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
+	18, // 52: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
+	19, // 53: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
+	22, // 54: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
+	24, // 55: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
+	28, // 56: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
+	1,  // 57: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
+	33, // 58: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
+	34, // 59: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
+	35, // 60: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
+	36, // 61: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
+	43, // 62: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
+	48, // 63: weir.v1.Switch.Pint:output_type -> weir.v1.PintReport
+	38, // 64: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
+	37, // 65: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
+	11, // 66: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
+	13, // 67: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
+	16, // 68: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
+	20, // 69: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
+	20, // 70: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
+	23, // 71: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
+	25, // 72: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
+	29, // 73: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
+	57, // [57:74] is the sub-list for method output_type
+	40, // [40:57] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_weir_proto_init() }
@@ -4138,7 +4280,7 @@ func file_weir_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_proto_rawDesc), len(file_weir_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   59,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

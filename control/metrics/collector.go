@@ -74,6 +74,12 @@ func (e emitter) port(p *api.Port) {
 	e.gauge("port_up", "whether the link is up", up, "port", p.Name)
 	e.gauge("port_mtu_bytes", "the longest packet behind the Ethernet header", float64(p.Mtu), "port", p.Name)
 	e.gauge("port_info", "what was granted, always 1", 1, "port", p.Name, "interface", p.Interface, "driver", p.Driver, "mode", p.Mode)
+	for _, s := range p.Settings {
+		e.gauge("port_setting_info", "a setting of the interface that the port has changed, always 1", 1, "port", p.Name, "setting", s.Name, "was", s.Was, "is", s.Is)
+	}
+	for _, s := range p.Refused {
+		e.gauge("port_refused_setting_info", "a setting of the interface that the port needs and could not change, always 1", 1, "port", p.Name, "setting", s.Name, "why", s.Why)
+	}
 	e.counter("port_rebuilds_total", "times the port came back after its interface had vanished", p.Rebuilds, "port", p.Name)
 	e.counter("port_link_changes_total", "times the link went up or down", p.LinkChanges, "port", p.Name)
 	e.counter("port_received_packets_total", "packets that arrived at the port", p.Received, "port", p.Name)

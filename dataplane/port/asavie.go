@@ -7,6 +7,7 @@ import (
 
 	asavie "github.com/asavie/xdp"
 
+	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/dataplane/xdp"
 	"github.com/weirswitch/weir/dataplane/xsk"
 	"github.com/weirswitch/weir/pipeline/packet"
@@ -55,7 +56,13 @@ func (a *Asavie) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if a.config.Queues, err = l.queues(a.config.Queues); err == nil {
+	var settings *nic.Held
+	if a.config.Disabled {
+		a.config.Queues, err = planQueues(l, &a.config)
+	} else {
+		settings, err = prepare(l, &a.config)
+	}
+	if err == nil {
 		err = a.fits(l)
 	}
 	if err == nil {
@@ -63,6 +70,9 @@ func (a *Asavie) open() (err error) {
 	}
 	if err != nil {
 		l.close()
+		if settings != nil {
+			err = errors.Join(err, settings.Release())
+		}
 		return err
 	}
 	if a.config.Disabled {
@@ -71,7 +81,7 @@ func (a *Asavie) open() (err error) {
 		l.close()
 		return nil
 	}
-	a.beneath, err = attach(a.program, l, &a.config)
+	a.beneath, err = attach(a.program, l, settings, &a.config)
 	return err
 }
 
@@ -151,6 +161,7 @@ func (a *Asavie) info() Info {
 		i.Error = missingInterface(a.config.Interface).Error()
 	}
 	i.Mode = a.beneath.attach.Mode().String() + ", copy into the pool" + a.arrival.String()
+	a.beneath.describe(&i)
 	return i
 }
 
@@ -221,9 +232,9 @@ func (a *Asavie) Close() error {
 		if a.beneath != nil {
 			a.last, a.why = a.info(), ""
 			errs = append(errs, a.beneath.close())
-			a.beneath = nil
+			a.settings, a.beneath = a.beneath.settings, nil
 		}
-		errs = append(errs, a.program.Close())
+		errs = append(errs, a.giveBack(), a.program.Close())
 		a.program, a.queues = nil, nil
 	}
 	if a.space != nil {
@@ -264,17 +275,25 @@ func (a *Asavie) Detach(why error) error {
 	c := a.beneathCounters()
 	a.past.Add(&c)
 	err := errors.Join(a.unregister(), a.beneath.close())
+	a.settings = a.beneath.settings
 	a.beneath, a.queues, a.opening = nil, nil, false
 	return err
+}
+
+// GiveBack implements Restorable.
+func (a *Asavie) GiveBack() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.giveBack()
 }
 
 // Restore implements Restorable.
 func (a *Asavie) Restore() error {
 	var b *beneath
 	err := a.space.Do(func() error {
-		l, err := findAgain(&a.config, a.fits)
+		l, settings, err := findAgain(&a.config, a.fits)
 		if err == nil {
-			b, err = attach(a.program, l, &a.config)
+			b, err = attach(a.program, l, settings, &a.config)
 		}
 		return err
 	})

@@ -18,8 +18,9 @@ type Config struct {
 	Interface string `toml:"interface"`
 	// Driver is "xsk" or "asavie".
 	Driver string `toml:"driver"`
-	// Queues is how many of the interface's queues to serve, from queue 0;
-	// 0 serves all. Packets of other queues stay with the kernel, and are counted.
+	// Queues is how many queues the interface shall have for the port; 0 is one for each worker. Where the
+	// driver has no choice, 0 serves all that there are, and a number those from queue 0:
+	// packets of other queues stay with the kernel, and are counted.
 	Queues int `toml:"queues"`
 	// Mode is where the XDP program runs: "auto" (native where the driver has
 	// it, else generic), "native" or "generic".
@@ -42,6 +43,9 @@ type Config struct {
 	QueuePackets int `toml:"queue_packets"`
 	// Jumbo admits packets longer than a frame, by multi-buffer.
 	Jumbo bool `toml:"jumbo"`
+	// RSS is how the interface chooses the queue of a packet: "keep" (as it is set) or
+	// "symmetric" (both directions of a flow the same, where the driver can).
+	RSS string `toml:"rss"`
 	// Optional lets the switch start without the interface, and open the port once
 	// there is one. The number of queues must be set then.
 	Optional bool `toml:"optional"`
@@ -50,6 +54,9 @@ type Config struct {
 	Disabled bool `toml:"disabled"`
 	// Keep is the traffic left to the kernel (see xdp.ParseKeep).
 	Keep []string `toml:"keep"`
+	// Workers is how many workers the switch has, for Queues; 0 stands for enough. The
+	// switch sets it.
+	Workers int `toml:"-"`
 }
 
 // The drivers for network interfaces.
@@ -75,7 +82,7 @@ func (c *Config) queuePackets() int {
 
 // with returns a port's configuration with what another one may change of it.
 func (c Config) with(next Config) Config {
-	c.Mode, c.TXBudget, c.BusyPoll = next.Mode, next.TXBudget, next.BusyPoll
+	c.Mode, c.TXBudget, c.BusyPoll, c.RSS = next.Mode, next.TXBudget, next.BusyPoll, next.RSS
 	c.RateBits, c.QueuePackets = next.RateBits, next.QueuePackets
 	c.Optional, c.Disabled = next.Optional, next.Disabled
 	return c
@@ -106,7 +113,7 @@ const maxBusyPoll = 10_000
 
 // DefaultConfig returns a port with the best modes that are granted.
 func DefaultConfig() Config {
-	return Config{Driver: DriverXSK, Mode: "auto"}
+	return Config{Driver: DriverXSK, Mode: "auto", RSS: RSSKeep}
 }
 
 // Validate reports all faults, each beginning with its key.
@@ -124,6 +131,9 @@ func (c *Config) Validate() error {
 	}
 	if _, err := xdp.ParseMode(c.Mode); err != nil {
 		fault("mode: %w", err)
+	}
+	if c.RSS != RSSKeep && c.RSS != RSSSymmetric {
+		fault("rss: %q: choose %q or %q", c.RSS, RSSKeep, RSSSymmetric)
 	}
 	if c.TXBudget != 0 && c.TXBudget < 32 {
 		fault("tx_budget: %d: choose 32 or more, or 0 for the kernel's own", c.TXBudget)

@@ -29,6 +29,7 @@ func TestConfigFaults(t *testing.T) {
 		{func(c *Config) { c.Queues = -1 }, "queues: -1: choose 1 to 256"},
 		{func(c *Config) { c.Queues = 257 }, "queues: 257"},
 		{func(c *Config) { c.Mode = "driver" }, "mode: XDP mode \"driver\": want auto, native or generic"},
+		{func(c *Config) { c.RSS = "toeplitz" }, "rss: \"toeplitz\": choose \"keep\" or \"symmetric\""},
 		{func(c *Config) { c.TXBudget = 31 }, "tx_budget: 31: choose 32"},
 		{func(c *Config) { c.Keep = []string{"arp", "tcp/0"} }, "keep: keep entry \"tcp/0\": want a number"},
 		{func(c *Config) { c.Driver, c.Keep = "asavie", []string{"arp"} }, "keep: the driver asavie has no keep list: use "},
@@ -81,9 +82,9 @@ func checkFault(t *testing.T, err error, want string) {
 
 // TestFaultsAreJoined: several faults are reported at once.
 func TestFaultsAreJoined(t *testing.T) {
-	c := Config{Driver: "x", Mode: "y", Queues: -1, TXBudget: 1, Keep: []string{"z"}}
-	if n := strings.Count(c.Validate().Error(), "\n") + 1; n != 6 {
-		t.Errorf("%d faults, want 6: %v", n, c.Validate())
+	c := Config{Driver: "x", Mode: "y", RSS: "r", Queues: -1, TXBudget: 1, Keep: []string{"z"}}
+	if n := strings.Count(c.Validate().Error(), "\n") + 1; n != 7 {
+		t.Errorf("%d faults, want 7: %v", n, c.Validate())
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/nic"
 )
 
 // ethernetOverhead is what the device may add to its MTU: the Ethernet header
@@ -17,10 +19,10 @@ const ethernetOverhead = 14 + 4
 // the thread that found it, so it may be asked from any thread.
 type link struct {
 	handle *netlink.Handle
-	driver ethtool
+	driver *nic.Driver
 	name   string
 	index  int
-	rx     int // receive queues
+	rx     int // receive queues, as of countQueues
 	mac    string
 
 	mu      sync.Mutex
@@ -28,6 +30,7 @@ type link struct {
 	up      bool
 	gone    bool   // it was not there when we looked last
 	speed   uint64 // bits per second, or 0
+	rxNow   int    // receive queues
 	first   losses
 	last    losses
 	stopped bool
@@ -59,30 +62,24 @@ func findLink(name string) (*link, error) {
 		return nil, fmt.Errorf("ask the kernel for interface %s: %w", name, err)
 	}
 	a := found.Attrs()
-	driver, err := openEthtool(name)
+	driver, err := nic.OpenDriver()
 	if err != nil {
 		h.Close()
 		return nil, fmt.Errorf("ask the driver of interface %s: %w", name, err)
 	}
-	l := &link{handle: h, driver: driver, name: name, index: a.Index, mtu: a.MTU, rx: a.NumRxQueues, mac: a.HardwareAddr.String()}
-	if n, err := driver.channels(); err == nil {
-		l.rx = n
-	}
+	l := &link{handle: h, driver: driver, name: name, index: a.Index, mtu: a.MTU, rxNow: a.NumRxQueues, mac: a.HardwareAddr.String()}
 	l.read()
+	l.countQueues()
 	l.first = l.last
 	return l, nil
 }
 
-// queues returns how many queues to serve: want, or all if want is 0.
-func (l *link) queues(want int) (int, error) {
-	switch {
-	case want == 0:
-		return l.rx, nil
-	case want > l.rx:
-		return 0, fmt.Errorf("%d queues are configured but %s has %d: set queues = %d, or give the interface more (ethtool -L)",
-			want, l.name, l.rx, l.rx)
-	}
-	return want, nil
+// countQueues notes how many receive queues there are, for those who ask whether there are others since.
+func (l *link) countQueues() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.read()
+	l.rx = l.rxNow
 }
 
 func (l *link) maxFrame() int { return l.mtu + ethernetOverhead }
@@ -125,8 +122,11 @@ func (l *link) read() {
 	l.gone = false
 	a := found.Attrs()
 	// A driver may know its speed only while the link is up; the last one stays.
-	if speed, err := l.driver.speed(); err == nil {
+	if speed, err := l.driver.Speed(a.Name); err == nil {
 		l.speed = speed
+	}
+	if n, err := l.driver.Queues(a.Name); err == nil {
+		l.rxNow = n
 	}
 	l.up, l.mtu = isUp(a), a.MTU
 	if s := a.Statistics; s != nil {
@@ -140,5 +140,5 @@ func (l *link) close() {
 	l.read()
 	l.stopped = true
 	l.handle.Close()
-	l.driver.close()
+	_ = l.driver.Close()
 }

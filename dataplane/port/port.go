@@ -3,6 +3,7 @@ package port
 import (
 	"errors"
 
+	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -48,6 +49,9 @@ type Restorable interface {
 	// out of use, and closes them behind it. Why the port is not back yet, if
 	// that is known, is for Info; ErrDisabled if it shall not come back.
 	Detach(why error) error
+	// GiveBack puts back the settings of the interface that Detach let go of. The caller has closed the
+	// queues: a driver removes no queue that a socket has.
+	GiveBack() error
 	// Restore finds the interface of the port's name and readies the port for an
 	// Open of each of its queues, as many as there were. Where it fails, nothing has changed,
 	// and Info says why.
@@ -142,6 +146,10 @@ type Info struct {
 	State     State  `json:"state"`
 	// Error is why the port cannot do all it should, in words; empty if it can.
 	Error string `json:"error"`
+	// Settings are those of the interface that the port has changed, until it closes; Refused are those
+	// that it could not change.
+	Settings []nic.Change  `json:"settings"`
+	Refused  []nic.Refusal `json:"refused"`
 	// Speed is the link's, in bits per second; 0 where the driver does not
 	// tell. It is for the stages, and in no report.
 	Speed uint64 `json:"-"`

@@ -4,7 +4,7 @@ import "errors"
 
 // QueuesOf returns how many queues the port of a configuration will serve. It
 // looks at the interface, in the network namespace of the calling thread, and
-// opens nothing.
+// opens and changes nothing.
 func QueuesOf(c Config) (int, error) {
 	l, err := findLink(c.Interface)
 	if c.Optional && errors.As(err, new(missingInterface)) {
@@ -14,5 +14,5 @@ func QueuesOf(c Config) (int, error) {
 		return 0, err
 	}
 	defer l.close()
-	return l.queues(c.Queues)
+	return planQueues(l, &c)
 }

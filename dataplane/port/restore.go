@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/dataplane/xdp"
 	"github.com/weirswitch/weir/dataplane/xsk"
 )
@@ -16,16 +17,17 @@ type beneath struct {
 	// and noHardware says why, if it was asked for.
 	device     *xdp.Program
 	noHardware string
-	// deferral gives the interface its interrupts back; nil without busy polling.
-	deferral *deferral
+	// settings are those of the interface that were changed for the port. They are put back behind
+	// close and the queues: a driver removes no queue that a socket has.
+	settings *nic.Held
 }
 
-// attach puts a program on the interface of l, which it takes over.
-func attach(program *xdp.Program, l *link, c *Config) (_ *beneath, err error) {
-	b := &beneath{link: l}
+// attach puts a program on the interface of l, which it takes over with its settings.
+func attach(program *xdp.Program, l *link, settings *nic.Held, c *Config) (_ *beneath, err error) {
+	b := &beneath{link: l, settings: settings}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, b.close())
+			err = errors.Join(err, b.close(), settings.Release())
 		}
 	}()
 	mode, err := xdp.ParseMode(c.Mode)
@@ -35,18 +37,13 @@ func attach(program *xdp.Program, l *link, c *Config) (_ *beneath, err error) {
 	if b.attach, err = program.Attach(l.index, mode); err != nil {
 		return nil, err
 	}
-	if c.BusyPoll != 0 {
-		if b.deferral, err = deferInterrupts(c.Interface); err != nil {
-			return nil, err
-		}
-	}
 	return b, nil
 }
 
 // attach puts the port's program on the interface of l, or where that was asked for, the
 // one for its device.
-func (x *XSK) attach(l *link) (*beneath, error) {
-	b, err := attach(x.program, l, &x.config)
+func (x *XSK) attach(l *link, settings *nic.Held) (*beneath, error) {
+	b, err := attach(x.program, l, settings, &x.config)
 	if err == nil && x.hardware {
 		x.takeHardware(b)
 	}
@@ -62,19 +59,17 @@ func (b *beneath) close() error {
 	if b.device != nil {
 		errs = append(errs, b.device.Close())
 	}
-	if b.deferral != nil {
-		errs = append(errs, b.deferral.restore())
-	}
 	b.link.close()
 	return errors.Join(errs...)
 }
 
 // absence is what a port reports while it has no interface.
 type absence struct {
-	last     Info   // what it was before
-	why      string // why the interface is not back, or why it is not open
-	present  bool   // there is an interface of the name again, though it is not open
-	disabled bool   // control has switched the port off
+	last     Info      // what it was before
+	why      string    // why the interface is not back, or why it is not open
+	settings *nic.Held // of the interface that was left, until GiveBack
+	present  bool      // there is an interface of the name again, though it is not open
+	disabled bool      // control has switched the port off
 }
 
 // leave notes what a port was, and why it is not so any more: why is nil if its
@@ -85,6 +80,16 @@ func (a *absence) leave(was Info, why error) {
 	if why != nil {
 		a.present, a.why = true, why.Error()
 	}
+}
+
+// giveBack puts back the settings of the interface that was left.
+func (a *absence) giveBack() error {
+	if a.settings == nil {
+		return nil
+	}
+	settings := a.settings
+	a.settings = nil
+	return settings.Release()
 }
 
 // failed notes what came of a try to be back.
@@ -141,17 +146,25 @@ func (x *XSK) Detach(why error) error {
 	c := x.beneathCounters()
 	x.past.Add(&c)
 	err := errors.Join(x.unregister(), x.beneath.close())
+	x.settings = x.beneath.settings
 	x.beneath, x.queues, x.opening = nil, nil, false
 	return err
+}
+
+// GiveBack implements Restorable.
+func (x *XSK) GiveBack() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.giveBack()
 }
 
 // Restore implements Restorable.
 func (x *XSK) Restore() error {
 	var b *beneath
 	err := x.space.Do(func() error {
-		l, err := findAgain(&x.config, x.fits)
+		l, settings, err := findAgain(&x.config, x.fits)
 		if err == nil {
-			b, err = x.attach(l)
+			b, err = x.attach(l, settings)
 		}
 		return err
 	})
@@ -191,20 +204,25 @@ func (x *XSK) Restored() error {
 }
 
 // findAgain finds what is now the interface of a port's name, if it can do what the
-// one before could.
-func findAgain(c *Config, fits func(*link) error) (*link, error) {
+// one before could, and gives it the same settings.
+func findAgain(c *Config, fits func(*link) error) (*link, *nic.Held, error) {
 	l, err := findLink(c.Interface)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if l.rx < c.Queues {
+	settings, err := nic.Take(l.name, c.NIC())
+	if err != nil {
+		l.close()
+		return nil, nil, err
+	}
+	if l.countQueues(); l.rx < c.Queues {
 		err = fmt.Errorf("%s came back with %d queues, and had %d: give it as many (ethtool -L), or restart the switch", l.name, l.rx, c.Queues)
 	} else {
 		err = fits(l)
 	}
 	if err != nil {
 		l.close()
-		return nil, err
+		return nil, nil, errors.Join(err, settings.Release())
 	}
-	return l, nil
+	return l, settings, nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/dataplane/xdp"
 	"github.com/weirswitch/weir/dataplane/xsk"
 	"github.com/weirswitch/weir/pipeline/packet"
@@ -102,7 +103,13 @@ func (x *XSK) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if x.config.Queues, err = l.queues(x.config.Queues); err == nil {
+	var settings *nic.Held
+	if x.config.Disabled {
+		x.config.Queues, err = planQueues(l, &x.config)
+	} else {
+		settings, err = prepare(l, &x.config)
+	}
+	if err == nil {
 		err = x.fits(l)
 	}
 	if err == nil {
@@ -110,6 +117,9 @@ func (x *XSK) open() (err error) {
 	}
 	if err != nil {
 		l.close()
+		if settings != nil {
+			err = errors.Join(err, settings.Release())
+		}
 		return err
 	}
 	if x.config.Disabled {
@@ -118,7 +128,7 @@ func (x *XSK) open() (err error) {
 		l.close()
 		return nil
 	}
-	x.beneath, err = x.attach(l)
+	x.beneath, err = x.attach(l, settings)
 	return err
 }
 
@@ -267,6 +277,7 @@ func (x *XSK) info() Info {
 		i.Mode += ", " + x.queues[0].socket.Granted().String()
 	}
 	i.Mode += x.memory.pages() + x.arrivals().String()
+	x.beneath.describe(&i)
 	return i
 }
 
@@ -338,9 +349,9 @@ func (x *XSK) Close() error {
 		if x.beneath != nil {
 			x.last, x.why = x.info(), ""
 			errs = append(errs, x.beneath.close())
-			x.beneath = nil
+			x.settings, x.beneath = x.beneath.settings, nil
 		}
-		errs = append(errs, x.program.Close())
+		errs = append(errs, x.giveBack(), x.program.Close())
 		x.program, x.queues = nil, nil
 	}
 	if x.space != nil {

@@ -3,13 +3,14 @@ package traffic
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/weirswitch/weir/dataplane/napi"
+	"github.com/weirswitch/weir/dataplane/nic"
 )
 
 // SetThreaded moves the receive work of a port out of softirqs into kernel threads, one per
@@ -57,12 +58,10 @@ func ReceiveThreads(port Port) (ids []int, err error) {
 // in Documentation/networking/napi.rst.
 func SetDeferral(port Port, rounds int, flush time.Duration) error {
 	err := port.Namespace.Do(func() error {
-		device, err := napi.Open(port.Interface)
-		if err != nil {
+		if err := write(port.Interface, "napi_defer_hard_irqs", strconv.Itoa(rounds)); err != nil {
 			return err
 		}
-		defer device.Close()
-		return device.SetDeferral(napi.Deferral{Rounds: rounds, Flush: flush})
+		return write(port.Interface, "gro_flush_timeout", strconv.FormatInt(flush.Nanoseconds(), 10))
 	})
 	if err != nil {
 		return fmt.Errorf("defer the receive work of %s: %w", port, err)
@@ -72,7 +71,7 @@ func SetDeferral(port Port, rounds int, flush time.Duration) error {
 
 // write writes a file of an interface's folder in sysfs.
 func write(name, file, value string) error {
-	device, err := napi.Open(name)
+	device, err := nic.OpenSysfs(name)
 	if err != nil {
 		return err
 	}

@@ -290,6 +290,7 @@ func (k *keeper) release(queues []port.Queue, why, err error) {
 		k.sw.rest.Add(rest)
 		k.sw.mu.Unlock()
 	}
+	err = errors.Join(err, k.port.GiveBack())
 	frames.Close()
 	if err != nil && k.sw.onEvent != nil {
 		info := k.port.Info()

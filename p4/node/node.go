@@ -23,7 +23,7 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
-	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/p4/bmv2"
 	"github.com/weirswitch/weir/p4/controller"
 	"github.com/weirswitch/weir/p4/tables"
@@ -123,7 +123,7 @@ func Start(ctx context.Context, c *config.Config, o Options) (_ *Node, err error
 			return nil, err
 		}
 		n.ports.SetMTU(i, link.Attrs().MTU)
-		if bits, err := port.Speed(c.Ports[i].Interface); err == nil { // else it counts as 10 Gb/s, as in a Weir switch
+		if bits, err := nic.Speed(c.Ports[i].Interface); err == nil { // else it counts as 10 Gb/s, as in a Weir switch
 			n.ports.SetSpeed(i, bits)
 		}
 	}

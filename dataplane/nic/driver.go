@@ -1,0 +1,54 @@
+package nic
+
+import "errors"
+
+// Driver asks the driver of an interface, of the namespace of the thread that opened it. It may be used
+// from any thread.
+type Driver struct{ ethtool }
+
+// OpenDriver opens a socket for questions; Close ends that.
+func OpenDriver() (*Driver, error) {
+	e, err := openEthtool()
+	return &Driver{e}, err
+}
+
+// Queues returns the number of receive queues. Interfaces whose drivers do not say it have those that
+// rtnetlink tells.
+func (d *Driver) Queues(name string) (int, error) {
+	c, err := d.channels(name)
+	if err == nil && c.receive() == 0 {
+		err = errors.ErrUnsupported
+	}
+	return c.receive(), err
+}
+
+// Speed returns the link's speed in bits per second. The error is errors.ErrUnsupported where the driver does not know
+// it, or that of the kernel.
+func (d *Driver) Speed(name string) (uint64, error) { return d.speed(name) }
+
+// Speed is the speed of an interface's link in bits per second, in the namespace of the calling thread. The errors
+// are those of Driver.Speed.
+func Speed(name string) (uint64, error) {
+	d, err := OpenDriver()
+	if err != nil {
+		return 0, err
+	}
+	defer d.Close()
+	return d.Speed(name)
+}
+
+// SetQueues gives an interface of the calling thread's namespace n receive queues, for good.
+func SetQueues(name string, n int) error {
+	d, err := open(name)
+	if err != nil {
+		return err
+	}
+	c, err := d.channels(d.name)
+	if err == nil {
+		err = d.setChannels(d.name, c.serving(n))
+	}
+	return errors.Join(err, d.close())
+}
+
+// Close closes the socket.
+func (d *Driver) Close() error { return d.close() }

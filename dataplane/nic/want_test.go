@@ -1,0 +1,116 @@
+package nic
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// igb is an interface as igb has it, with n of 8 queues.
+func igb(n int) *Interface {
+	c := channelCounts{maxCombined: 8, maxOther: 1, other: 1, combined: uint32(n)}
+	return &Interface{
+		Name: "eth0", Driver: "igb", MTU: 1500, counts: c,
+		Queues: Queues{Receive: n, Max: 8, Channels: c.String(), Settable: true},
+		RSS:    RSS{Spread: equalText(n), Size: 128, Function: "toeplitz", Key: symmetricKey(40), Transform: "none"},
+		Features: map[string]Feature{
+			"rx-vlan-hw-parse": {On: true}, "rx-vlan-filter": {On: true, Fixed: true}, "rx-lro": {Fixed: true},
+		},
+		XDP: XDP{Known: true, Native: true, Redirect: true, Transmit: true, ZeroCopy: true},
+	}
+}
+
+// without returns i as a driver without certain settings has it.
+func without(i *Interface, settings ...Setting) *Interface {
+	for _, s := range settings {
+		switch s {
+		case Channels:
+			i.Queues.Settable = false
+		case Spread:
+			i.RSS = RSS{}
+		}
+	}
+	return i
+}
+
+// TestGrant: which queues a port serves, what it would change for that, and what it would lack.
+func TestGrant(t *testing.T) {
+	vlan := Change{"rx-vlan-hw-parse", "on", "off"}
+	for _, c := range []struct {
+		name    string
+		i       *Interface
+		c       Config
+		queues  int
+		changes []Change
+		refused []string
+	}{
+		{"one queue for each worker", igb(8), Config{Workers: 2}, 2, []Change{vlan, {"channels", "combined 8", "combined 2"}}, []string{"rx-vlan-filter"}},
+		{"more queues for more workers", igb(1), Config{Workers: 4}, 4, []Change{vlan, {"channels", "combined 1", "combined 4"}}, []string{"rx-vlan-filter"}},
+		{"no more than there can be", igb(4), Config{Workers: 16}, 8, []Change{vlan, {"channels", "combined 4", "combined 8"}}, []string{"rx-vlan-filter"}},
+		{"as many as configured", igb(8), Config{Queues: 3, Workers: 2}, 3, []Change{vlan, {"channels", "combined 8", "combined 3"}}, []string{"rx-vlan-filter"}},
+		{"all, where there is no choice", without(igb(8), Channels), Config{Workers: 2}, 8, []Change{vlan}, []string{"rx-vlan-filter"}},
+		{"RSS uses fewer", without(igb(8), Channels), Config{Queues: 2, Workers: 2}, 2, []Change{vlan, {"rss-spread", "equal 8", "equal 2"}}, []string{"rx-vlan-filter"}},
+		{"the key is symmetric already", igb(2), Config{Workers: 2, Symmetric: true}, 2, []Change{vlan, {"rss-transform", "none", "symmetric-xor"}}, []string{"rx-vlan-filter"}},
+		{"no RSS to make symmetric", without(igb(1), Spread), Config{Workers: 1, Symmetric: true}, 1, []Change{vlan}, []string{"rx-vlan-filter", "rss-transform"}},
+		{"a veth's ends must fit", &Interface{Driver: vethDriver, Queues: Queues{Receive: 4, Max: 4, Channels: "rx 4 tx 4"}, Features: map[string]Feature{"rx-vlan-hw-parse": {On: true}}},
+			Config{Queues: 2, Workers: 1}, 2, []Change{}, nil},
+		{"a tun has no channels", &Interface{Driver: "tun", Queues: Queues{Receive: 2}}, Config{Queues: 1}, 1, []Change{}, []string{"channels"}},
+	} {
+		g := c.i.Grant(c.c)
+		var refused []string
+		for _, r := range g.Obstacles {
+			refused = append(refused, r.Name)
+		}
+		if g.Queues != c.queues || !cmp.Equal(g.Changes, c.changes) || !cmp.Equal(refused, c.refused) {
+			t.Errorf("%s: %d queues, changes %v, obstacles %v", c.name, g.Queues, g.Changes, refused)
+		}
+	}
+}
+
+// TestServing: the counts for n receive queues, by what a driver counts.
+func TestServing(t *testing.T) {
+	for _, c := range []struct {
+		now  channelCounts
+		n    int
+		want string
+	}{
+		{channelCounts{maxCombined: 8, combined: 8}, 2, "combined 2"},
+		{channelCounts{maxCombined: 8, maxRx: 8, combined: 4, rx: 2}, 4, "rx 2 combined 2"},
+		{channelCounts{maxRx: 8, maxTx: 8, rx: 8, tx: 8}, 2, "rx 2 tx 8"},
+		{channelCounts{maxRx: 8, maxTx: 8, rx: 1, tx: 1}, 4, "rx 4 tx 4"},
+		{channelCounts{maxRx: 8, maxTx: 2, rx: 1, tx: 1}, 4, "rx 4 tx 2"},
+	} {
+		got := c.now.serving(c.n).String()
+		if got != c.want {
+			t.Errorf("%v for %d: %s, want %s", c.now, c.n, got, c.want)
+		}
+		if back, err := c.now.with(got); err != nil || back != c.now.serving(c.n) {
+			t.Errorf("%s is read as %v, %v", got, back, err)
+		}
+	}
+}
+
+// TestTable: a table is written short where it can be, and read back.
+func TestTable(t *testing.T) {
+	for _, c := range []struct {
+		table []uint32
+		text  string
+	}{
+		{[]uint32{0, 1, 2, 3, 0, 1, 2, 3}, "equal 4"},
+		{[]uint32{0, 0, 0}, "equal 1"},
+		{[]uint32{0, 1, 1, 0}, "0 1 1 0"},
+		{[]uint32{2, 3}, "2 3"},
+	} {
+		if got := formatTable(c.table); got != c.text {
+			t.Errorf("%v is written %q, want %q", c.table, got, c.text)
+		}
+		if got, err := parseTable(c.text, len(c.table)); err != nil || !cmp.Equal(got, c.table) {
+			t.Errorf("%q is read as %v, %v", c.text, got, err)
+		}
+	}
+	for _, bad := range []string{"equal 0", "equal x", "1 2 x", "1 2"} {
+		if got, err := parseTable(bad, 3); err == nil {
+			t.Errorf("%q is read as %v", bad, got)
+		}
+	}
+}
