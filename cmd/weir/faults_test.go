@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
@@ -62,6 +63,8 @@ type shownPort struct {
 	Name, Mode, State, Error string
 	Index                    int
 	Rebuilds                 int
+	Settings                 []nic.Change
+	Refused                  []nic.Refusal
 }
 
 func (b *testbed) show(t *testing.T, name string) []shownPort {

@@ -46,6 +46,9 @@ for each.`,
 	return cmd
 }
 
+// defaultPort is what a port needs whose switch has one worker.
+var defaultPort = nic.Config{Workers: 1}
+
 // lookedAt is an interface and what a port would be granted there.
 type lookedAt struct {
 	*nic.Interface
@@ -57,7 +60,7 @@ func showInterface(w io.Writer, name string, asJSON bool) error {
 	if err != nil {
 		return usageError(err)
 	}
-	l := lookedAt{i, i.Grant(nic.Config{})}
+	l := lookedAt{i, i.Grant(defaultPort)}
 	if asJSON {
 		return json.NewEncoder(w).Encode(l)
 	}
@@ -72,13 +75,13 @@ func showInterfaces(w io.Writer, asJSON bool) error {
 	if asJSON {
 		looked := []lookedAt{}
 		for _, i := range all {
-			looked = append(looked, lookedAt{i, i.Grant(nic.Config{})})
+			looked = append(looked, lookedAt{i, i.Grant(defaultPort)})
 		}
 		return json.NewEncoder(w).Encode(looked)
 	}
 	t := text.NewTable("INTERFACE", "DRIVER", "LINK", "SPEED", ">MTU", ">QUEUES", "MODE", ">CHANGES", ">OBSTACLES", ">NOTES")
 	for _, i := range all {
-		g := i.Grant(nic.Config{})
+		g := i.Grant(defaultPort)
 		t.Row(i.Name, i.Driver, linkText(i), speedText(i), i.MTU, g.Queues, g.Mode(), len(g.Changes), len(g.Obstacles), len(g.Notes))
 	}
 	return t.Write(w)

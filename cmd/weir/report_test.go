@@ -19,7 +19,9 @@ func TestPrintReport(t *testing.T) {
 				Received: 10, Forwarded: 7, Dropped: map[string]uint64{"tx_full": 2, "no_port": 1}, RxRingFull: 4, Kept: 3,
 			},
 			{Name: "p1", Interface: "eth1", Driver: "xsk", Mode: "native, copy", Queues: 1, Mtu: 1500, Transmitted: 7,
-				State: "gone", Error: "no interface eth1"},
+				State: "gone", Error: "no interface eth1",
+				Settings: []*api.Setting{{Name: "rx-lro", Was: "on", Is: "off"}},
+				Refused:  []*api.RefusedSetting{{Name: "rx-vlan-filter", Why: "the driver keeps it as it is: packets may not arrive"}}},
 		},
 		Stages:  []*api.Stage{{Name: "parse", Packets: 10, Batches: 4}, {Name: "patch", Packets: 10, Batches: 4, SampledPackets: 1, NsPerPacket: 12.34}},
 		Workers: []*api.Worker{{Id: 0, Core: -1, Thread: 99, Queues: []string{"p0/0", "p1/0"}, Packets: 10, Batches: 4, Sleeps: 3, FreeFrames: 100}},
@@ -33,6 +35,10 @@ p0    eth0       up    xsk     native, copy       1  1500        10          7  
 p1    eth1       gone  xsk     native, copy       1  1500         0          0         0        0            7     0
 
 p1 is gone: no interface eth1
+
+PORT  SETTING         WAS  IS   NOT CHANGED BECAUSE
+p1    rx-lro          on   off
+p1    rx-vlan-filter            the driver keeps it as it is: packets may not arrive
 
 PORT  WHAT                REASON        PACKETS
 p0    dropped             no_port             1

@@ -232,13 +232,13 @@ func (c channelCounts) with(value string) (channelCounts, error) {
 	return c, nil
 }
 
-// serving returns the counts with n receive queues, each with a transmit queue of its number.
+// serving returns the counts with n receive queues, each with a transmit queue of its number. Some drivers want
+// combined queues for XDP (bnxt), or as many of both kinds (gve).
 func (c channelCounts) serving(n int) channelCounts {
 	if c.maxCombined != 0 {
-		c.combined = uint32(max(n-int(c.rx), 1))
+		c.rx, c.tx, c.combined = 0, 0, uint32(n)
 		return c
 	}
-	c.rx = uint32(n)
-	c.tx = min(max(c.tx, c.rx), c.maxTx)
+	c.rx, c.tx = uint32(n), min(uint32(n), c.maxTx)
 	return c
 }

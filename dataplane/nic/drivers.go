@@ -6,8 +6,40 @@ type driverFacts struct {
 	noXDP, noZeroCopy string
 	// bufferUnit is the step of receive buffers' sizes in zero-copy, in bytes; 0: any size.
 	bufferUnit int
-	note       string
+	// perProcessor: with an XDP program the driver adds a queue for each processor, if there can be so many.
+	perProcessor bool
+	// halfQueues: XDP takes as many queues for itself, so the others may be half of what there can be.
+	halfQueues bool
+	// needs is what else zero-copy takes, as far as it can be seen.
+	needs func(*Interface) string
+	note  string
 }
 
 // drivers is by the name of ETHTOOL_GDRVINFO; docs/nic.md has the whole table, with the sources.
-var drivers = map[string]driverFacts{}
+var drivers = map[string]driverFacts{
+	"igb":   {bufferUnit: 1024, noZeroCopy: "it came with Linux 6.14"},
+	"igc":   {bufferUnit: 1024},
+	"ixgbe": {bufferUnit: 1024}, // the 82599; later ones would not need it
+	"virtio_net": {
+		perProcessor: true, needs: virtioNeeds,
+		noXDP: "unless the host's offloads can be switched off (QEMU: ctrl_guest_offloads=on, or guest_tso4=off and its likes)",
+	},
+	"mlx5_core": {noXDP: "while LRO or hardware GRO is on; a port turns them off"},
+	"ena":       {halfQueues: true, note: "XDP takes an MTU of one page at most, less headroom (3,498 bytes)"},
+	"gve":       {halfQueues: true, noXDP: "in this queue format (GQI-QPL has it)"},
+	"vmxnet3":   {note: "the number of queues follows the processors of the virtual machine, and cannot be set"},
+	"hv_netvsc": {note: "VLAN tags are always taken out of the packets: give the virtual machine one network per VLAN"},
+	"bonding":   {noXDP: "unless all members have it, in the modes active-backup, balance-rr, balance-xor and 802.3ad"},
+}
+
+// accessPlatform is VIRTIO_F_ACCESS_PLATFORM, a bit of the device's features.
+const accessPlatform = 33
+
+// virtioNeeds says why virtio_net would refuse zero-copy: the driver maps frames for the device itself only where that takes
+// the kernel's DMA addresses.
+func virtioNeeds(i *Interface) string {
+	if len(i.virtio) > accessPlatform && i.virtio[accessPlatform] == '0' {
+		return "the device does not take the kernel's DMA addresses (QEMU: iommu_platform=on,disable-legacy=on)"
+	}
+	return ""
+}

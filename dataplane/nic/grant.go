@@ -54,6 +54,10 @@ func (g *Grant) mode(i *Interface) {
 		}
 	default:
 		g.Native, g.ZeroCopy = true, true
+		if facts.needs != nil {
+			g.WhyNot = facts.needs(i)
+			g.ZeroCopy = g.WhyNot == ""
+		}
 	}
 	switch {
 	case g.ZeroCopy:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -44,7 +45,9 @@ type Interface struct {
 	Rounds string `json:"napi_defer_hard_irqs"`
 	Flush  string `json:"gro_flush_timeout"`
 
-	counts channelCounts
+	counts     channelCounts
+	processors int    // that the kernel may get (nr_cpu_ids)
+	virtio     string // the features of a virtio device, a digit each
 }
 
 // Queues are the receive queues of an interface.
@@ -133,7 +136,9 @@ func (d *device) look() (*Interface, error) {
 	i.Rings, _ = d.rings(d.name)
 	i.RSS, _ = d.rss(d.name)
 	i.XDP, _ = xdpFeatures(d.index)
+	i.processors, _ = ebpf.PossibleCPU()
 	if d.sysfs != nil {
+		i.virtio, _ = d.sysfs.Read("device/features")
 		i.Rounds, _ = d.read(DeferRounds)
 		i.Flush, _ = d.read(DeferFlush)
 		if text, err := d.sysfs.Read("device/numa_node"); err == nil {

@@ -9,6 +9,8 @@ type Config struct {
 	// where the driver lets us choose, else all that there are.
 	Queues  int
 	Workers int // 0 stands for all queues
+	// Generic: the XDP program does not run in the driver, so what that costs there does not matter.
+	Generic bool
 	// Symmetric asks for a hash that gives both directions of a flow the same queue.
 	Symmetric bool
 	// Poll: the worker does the interface's receive work, so interrupts wait for it.
@@ -39,10 +41,23 @@ func (i *Interface) Serve(c Config) int {
 	switch {
 	case c.Queues != 0:
 		return c.Queues
-	case c.Workers != 0 && i.Queues.Settable && i.Queues.Max != 0:
-		return min(c.Workers, i.Queues.Max)
+	case c.Workers == 0 || !i.Queues.Settable || i.Queues.Max == 0:
+		return i.Queues.Receive
 	}
-	return i.Queues.Receive
+	n, most := min(c.Workers, i.Queues.Max), i.Queues.Max
+	if c.Generic {
+		return n
+	}
+	facts := drivers[i.Driver]
+	if facts.halfQueues {
+		n = min(n, max(most/2, 1))
+	}
+	// Queues that come with the XDP program receive too, and cannot be removed before it is. They do not come if there
+	// would be too many then.
+	if facts.perProcessor && n+i.processors <= most {
+		n = most - i.processors + 1
+	}
+	return n
 }
 
 // wishes lists all settings that matter to a port with the values that they should have, also those that

@@ -20,6 +20,19 @@ func igb(n int) *Interface {
 	}
 }
 
+// virtio is an interface as virtio_net has it, with up to n queues on a machine of so many processors.
+func virtio(n, processors int) *Interface {
+	i := named(igb(n), "virtio_net")
+	i.counts.maxCombined, i.Queues.Max, i.processors = uint32(n), n, processors
+	i.Features = nil
+	return i
+}
+
+func named(i *Interface, driver string) *Interface {
+	i.Driver = driver
+	return i
+}
+
 // without returns i as a driver without certain settings has it.
 func without(i *Interface, settings ...Setting) *Interface {
 	for _, s := range settings {
@@ -54,6 +67,10 @@ func TestGrant(t *testing.T) {
 		{"no RSS to make symmetric", without(igb(1), Spread), Config{Workers: 1, Symmetric: true}, 1, []Change{vlan}, []string{"rx-vlan-filter", "rss-transform"}},
 		{"a veth's ends must fit", &Interface{Driver: vethDriver, Queues: Queues{Receive: 4, Max: 4, Channels: "rx 4 tx 4"}, Features: map[string]Feature{"rx-vlan-hw-parse": {On: true}}},
 			Config{Queues: 2, Workers: 1}, 2, []Change{}, nil},
+		{"virtio adds a queue for each processor to XDP, unless there are too few", virtio(8, 4), Config{Workers: 2}, 5, []Change{{"channels", "combined 8", "combined 5"}}, nil},
+		{"which generic XDP does not", virtio(8, 4), Config{Workers: 2, Generic: true}, 2, []Change{{"channels", "combined 8", "combined 2"}}, nil},
+		{"nor one that has too few anyhow", virtio(4, 4), Config{Workers: 2}, 2, []Change{{"channels", "combined 4", "combined 2"}}, nil},
+		{"ena keeps half of the queues for XDP", named(igb(8), "ena"), Config{Workers: 6}, 4, []Change{vlan, {"channels", "combined 8", "combined 4"}}, []string{"rx-vlan-filter"}},
 		{"a tun has no channels", &Interface{Driver: "tun", Queues: Queues{Receive: 2}}, Config{Queues: 1}, 1, []Change{}, []string{"channels"}},
 	} {
 		g := c.i.Grant(c.c)
@@ -75,8 +92,8 @@ func TestServing(t *testing.T) {
 		want string
 	}{
 		{channelCounts{maxCombined: 8, combined: 8}, 2, "combined 2"},
-		{channelCounts{maxCombined: 8, maxRx: 8, combined: 4, rx: 2}, 4, "rx 2 combined 2"},
-		{channelCounts{maxRx: 8, maxTx: 8, rx: 8, tx: 8}, 2, "rx 2 tx 8"},
+		{channelCounts{maxCombined: 8, maxRx: 8, combined: 4, rx: 2}, 4, "combined 4"},
+		{channelCounts{maxRx: 8, maxTx: 8, rx: 8, tx: 8}, 2, "rx 2 tx 2"},
 		{channelCounts{maxRx: 8, maxTx: 8, rx: 1, tx: 1}, 4, "rx 4 tx 4"},
 		{channelCounts{maxRx: 8, maxTx: 2, rx: 1, tx: 1}, 4, "rx 4 tx 2"},
 	} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weirswitch/weir/dataplane/nic"
+	"github.com/weirswitch/weir/dataplane/xdp"
 )
 
 // How a port's interface chooses the queue of a packet.
@@ -15,7 +16,7 @@ const (
 
 // NIC is what the port of a configuration needs of its interface.
 func (c *Config) NIC() nic.Config {
-	return nic.Config{Queues: c.Queues, Workers: c.Workers, Symmetric: c.RSS == RSSSymmetric, Poll: c.BusyPoll != 0}
+	return nic.Config{Queues: c.Queues, Workers: c.Workers, Generic: c.Mode == xdp.Generic.String(), Symmetric: c.RSS == RSSSymmetric, Poll: c.BusyPoll != 0}
 }
 
 // planQueues returns how many queues a port will serve, and changes nothing.

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirswitch/weir/dataplane/nic"
+)
+
+// nic runs weir nic in the testbed's namespace.
+func (b *testbed) nic(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := weirCommand(append([]string{"nic"}, args...)...)
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := b.ns.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, &errs)
+	}
+	return out.String()
+}
+
+// TestNIC: what a port changes on its interface is in show ports and in nic show while the switch runs; what a
+// killed switch leaves, nic restore puts back, and the next switch puts back if it does not want it.
+func TestNIC(t *testing.T) {
+	b := newTestbed(t, 0)
+	old := deferral{"1", "50000"}
+	b.setDeferral(t, "p0", deferRounds, old.rounds)
+	b.setDeferral(t, "p0", deferFlush, old.flush)
+	polled := b.config(t, "s1", `interface = "p0"`, "interface = \"p0\"\nrss = \"symmetric\"\nbusy_poll = 50")
+	changes := []nic.Change{{Name: deferRounds, Was: "1", Is: "100"}, {Name: deferFlush, Was: "50000", Is: "2000000"}}
+
+	p := b.start(t, polled)
+	shown := b.show(t, "s1")[0]
+	refused := []nic.Refusal{{Name: "rss-transform", Why: "the driver has no such setting: the two directions of a flow may arrive on different queues, and so at different workers"}}
+	if !cmp.Equal(shown.Settings, changes) || !cmp.Equal(shown.Refused, refused) {
+		t.Errorf("show ports: %+v", shown)
+	}
+	if got := b.nic(t, "show", "p0"); !strings.Contains(got, "a running switch has changed 2 settings") {
+		t.Errorf("nic show: %s", got)
+	}
+	if got := b.nic(t, "restore"); !strings.Contains(got, "uses it") {
+		t.Errorf("nic restore beside a switch: %s", got)
+	}
+	p.kill()
+	var looked []lookedAt
+	if err := json.Unmarshal([]byte(b.nic(t, "show", "--json")), &looked); err != nil {
+		t.Fatal(err)
+	}
+	if len(looked) != 2 || !looked[0].Left || !cmp.Equal(looked[0].Held, changes) || looked[1].Held != nil {
+		t.Errorf("nic show --json: %+v", looked)
+	}
+	b.setDeferral(t, "p0", deferRounds, "3")
+	if got := b.nic(t, "restore", "p0"); !strings.Contains(got, "gro_flush_timeout     2000000  50000  put back") || !strings.Contains(got, "napi_defer_hard_irqs  100      3      changed since") {
+		t.Errorf("nic restore: %s", got)
+	}
+	if d := b.deferral(t, "p0"); d != (deferral{"3", old.flush}) {
+		t.Errorf("restored: %+v", d)
+	}
+	if got := b.nic(t, "restore"); got != "nothing to put back\n" {
+		t.Errorf("nic restore again: %s", got)
+	}
+
+	b.setDeferral(t, "p0", deferRounds, old.rounds)
+	b.start(t, polled).kill()
+	p = b.start(t, b.config(t, "s1"))
+	if d := b.deferral(t, "p0"); d != old {
+		t.Errorf("with the next switch: %+v", d)
+	}
+	if status := p.stop(t); status != 0 {
+		t.Errorf("status %d: %s", status, &p.stderr)
+	}
+	b.checkClean(t)
+}
+
+// TestCheckTellsPorts: --check tells what each port would be granted, and of interfaces that are elsewhere that
+// it does not know.
+func TestCheckTellsPorts(t *testing.T) {
+	b := newTestbed(t, 0)
+	cmd := weirCommand("switch", "--check", "-c", b.config(t, "s1", `"p1"`, `"p9"`))
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err := b.ns.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"is good: switch s1, 2 ports",
+		"port p0: veth: native, copy (the driver has no zero-copy); 1 queue\n",
+		"port p9: no interface p9 here, so nothing is known of it\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("without %q: %s", want, &out)
+		}
+	}
+}
