@@ -29,6 +29,9 @@ type Grant struct {
 func (i *Interface) Grant(c Config) Grant {
 	g := Grant{Interface: i.Name, Driver: i.Driver, Queues: i.Serve(c), Changes: []Change{}, Obstacles: []Refusal{}, Notes: []string{}}
 	g.mode(i)
+	if r := i.addedQueues(c); r != nil && g.Native {
+		g.Obstacles = append(g.Obstacles, *r)
+	}
 	for _, w := range i.wishes(c) {
 		g.judge(i, &w)
 	}

@@ -135,7 +135,7 @@ func (d *device) look() (*Interface, error) {
 	i.BitsPerSecond, _ = d.speed(d.name)
 	i.Rings, _ = d.rings(d.name)
 	i.RSS, _ = d.rss(d.name)
-	i.XDP, _ = xdpFeatures(d.index)
+	i.XDP, _ = XDPFeatures(d.index)
 	i.processors, _ = ebpf.PossibleCPU()
 	if d.sysfs != nil {
 		i.virtio, _ = d.sysfs.Read("device/features")

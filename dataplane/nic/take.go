@@ -59,6 +59,9 @@ func Take(name string, c Config) (_ *Held, err error) {
 	if err := h.putBackAllBut(wishes); err != nil {
 		return nil, err
 	}
+	if r := h.found.addedQueues(c); r != nil {
+		h.refused = append(h.refused, *r)
+	}
 	for i := range wishes {
 		if err := h.grant(&wishes[i]); err != nil {
 			return nil, err

@@ -95,6 +95,16 @@ func (i *Interface) wishes(c Config) []wish {
 	return all
 }
 
+// addedQueues tells of queues that come with the XDP program and have no socket; nil if there are none.
+func (i *Interface) addedQueues(c Config) *Refusal {
+	n := i.Serve(c)
+	if c.Generic || !drivers[i.Driver].perProcessor || n+i.processors > i.Queues.Max {
+		return nil
+	}
+	return &Refusal{string(Channels), fmt.Sprintf("the driver adds a queue for each of %d processors to the XDP program: packets on queues %d to %d go to the kernel, "+
+		"counted as no_socket; set queues = %d", i.processors, n, n+i.processors-1, i.Queues.Max-i.processors+1)}
+}
+
 // queueWish has packets arrive on n queues alone: there are no more, or RSS uses no others. It is nil where
 // nothing can be set.
 func (i *Interface) queueWish(n int) *wish {

@@ -68,6 +68,7 @@ func TestGrant(t *testing.T) {
 		{"a veth's ends must fit", &Interface{Driver: vethDriver, Queues: Queues{Receive: 4, Max: 4, Channels: "rx 4 tx 4"}, Features: map[string]Feature{"rx-vlan-hw-parse": {On: true}}},
 			Config{Queues: 2, Workers: 1}, 2, []Change{}, nil},
 		{"virtio adds a queue for each processor to XDP, unless there are too few", virtio(8, 4), Config{Workers: 2}, 5, []Change{{"channels", "combined 8", "combined 5"}}, nil},
+		{"which are told if the number is given", virtio(8, 4), Config{Queues: 2}, 2, []Change{{"channels", "combined 8", "combined 2"}}, []string{"channels"}},
 		{"which generic XDP does not", virtio(8, 4), Config{Workers: 2, Generic: true}, 2, []Change{{"channels", "combined 8", "combined 2"}}, nil},
 		{"nor one that has too few anyhow", virtio(4, 4), Config{Workers: 2}, 2, []Change{{"channels", "combined 4", "combined 2"}}, nil},
 		{"ena keeps half of the queues for XDP", named(igb(8), "ena"), Config{Workers: 6}, 4, []Change{vlan, {"channels", "combined 8", "combined 4"}}, []string{"rx-vlan-filter"}},

@@ -23,6 +23,8 @@ type XDP struct {
 	TXBuffers   bool `json:"tx_buffers"`   // and sent
 	// ZeroCopySegments is how many buffers a packet may have without copies; 1: no multi-buffer.
 	ZeroCopySegments int `json:"zero_copy_segments"`
+	// MetadataKnown: the kernel has told about what follows.
+	MetadataKnown bool `json:"metadata_known"`
 	// RxTimestamp, RxHash and RxVLAN are what programs get with a packet.
 	RxTimestamp bool `json:"rx_timestamp"`
 	RxHash      bool `json:"rx_hash"`
@@ -44,8 +46,8 @@ const (
 	netdevXSK        = 6
 )
 
-// xdpFeatures asks the kernel about an interface of the calling thread's namespace.
-func xdpFeatures(ifindex int) (x XDP, err error) {
+// XDPFeatures asks the kernel what the driver of an interface can, of the calling thread's namespace.
+func XDPFeatures(ifindex int) (x XDP, err error) {
 	family, err := netlink.GenlFamilyGet(netdevFamily)
 	if err != nil {
 		return x, fmt.Errorf("ask for the XDP features of interface %d (Linux 6.3): %w", ifindex, err)
@@ -80,6 +82,7 @@ func (x *XDP) fill(attributes map[uint16]syscall.NetlinkRouteAttr) {
 		return 0
 	}
 	_, x.Known = attributes[netdevXDP]
+	_, x.MetadataKnown = attributes[netdevRxMetadata]
 	for _, b := range []struct {
 		field     *bool
 		attribute uint16

@@ -37,6 +37,7 @@ func attach(program *xdp.Program, l *link, settings *nic.Held, c *Config) (_ *be
 	if b.attach, err = program.Attach(l.index, mode); err != nil {
 		return nil, err
 	}
+	l.countQueues() // some drivers add queues for XDP
 	return b, nil
 }
 

@@ -13,6 +13,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/nic"
 )
 
 func newTap(t *testing.T) (index int) {
@@ -38,8 +40,8 @@ func TestDeviceTimes(t *testing.T) {
 		ifindex int
 		want    bool
 	}{{"veth", veth, true}, {"lo", 1, false}, {"tap", newTap(t), false}} {
-		if has, err := deviceTimes(test.ifindex); err != nil || has != test.want {
-			t.Errorf("%s: %v, %v", test.name, has, err)
+		if can, err := nic.XDPFeatures(test.ifindex); err != nil || !can.MetadataKnown || can.RxTimestamp != test.want {
+			t.Errorf("%s: %+v, %v", test.name, can, err)
 		}
 		device, err := p.ForDevice(test.ifindex)
 		if test.want {
@@ -49,7 +51,7 @@ func TestDeviceTimes(t *testing.T) {
 			t.Errorf("%s: error %v", test.name, err)
 		}
 	}
-	if _, err := deviceTimes(9999); err == nil {
+	if _, err := nic.XDPFeatures(9999); err == nil {
 		t.Error("an interface that is not there is described")
 	}
 	if _, err := newProgram(t, Options{Timestamp: ClockMonotonic}).ForDevice(veth); err == nil {

@@ -21,7 +21,7 @@ var layers = []layer{
 	{"pipeline/header", nil, "views over bytes serve stages, tests and tools"},
 	{"dataplane/xsk", nil, "AF_XDP rings are read and tested against the kernel alone"},
 	{"dataplane/nic", nil, "settings of interfaces, for several callers; whose ports they are it does not know"},
-	{"dataplane/xdp", nil, "the redirect program is read and tested against the kernel alone"},
+	{"dataplane/xdp", []string{"dataplane/nic"}, "the redirect program is read and tested against the kernel alone"},
 	{"dataplane/pcapfile", nil, "a file format knows nothing of its users"},
 	{"dataplane/pcapfile/pcaptest", []string{"dataplane/pcapfile"}, "tests of several packages make and read captures"},
 	{"dataplane/lab/netns", nil, "namespaces are the kernel's matter"},
