@@ -21,9 +21,10 @@ var drivers = map[string]driverFacts{
 	"igc":   {bufferUnit: 1024},
 	"ixgbe": {bufferUnit: 1024}, // the 82599; later ones would not need it
 	"virtio_net": {
-		perProcessor: true, needs: virtioNeeds,
+		perProcessor: true, needs: virtioNeeds, noZeroCopy: "it came with Linux 6.13",
 		noXDP: "unless the host's offloads can be switched off (QEMU: ctrl_guest_offloads=on, or guest_tso4=off and its likes)",
 	},
+	vethDriver:  {noXDP: "while it has fewer receive queues than the far end has to transmit (ethtool -L)"},
 	"mlx5_core": {noXDP: "while LRO or hardware GRO is on; a port turns them off"},
 	"ena":       {halfQueues: true, note: "XDP takes an MTU of one page at most, less headroom (3,498 bytes)"},
 	"gve":       {halfQueues: true, noXDP: "in this queue format (GQI-QPL has it)"},

@@ -12,6 +12,6 @@
 // the process ends, by kill -9 too.
 //
 // VLAN tags that the device has taken out of the packet (hardware offload, and veth with
-// tx-vlan-offload at the sending end) are seen neither by the program nor by the socket. Turn
-// the offload off: ethtool -K DEV rxvlan off, and for the peer of a veth txvlan off.
+// tx-vlan-offload at the sending end) are seen neither by the program nor by the socket. Ports turn the
+// offload off (dataplane/nic); for the peer of a veth: ethtool -K PEER txvlan off.
 package xdp
