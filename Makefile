@@ -63,6 +63,12 @@ here:
 flaps: ## 1,000 link flaps and 100 lost interfaces under load (root)
 	WEIR_REQUIRE_NETNS=1 WEIR_FLAPS=1000 WEIR_RECREATE=100 $(GO) test -count=1 -timeout 20m -v -run '^(TestFlaps|TestRecreated)$$' ./dataplane/worker
 
+# VM is a driver, or a driver and a row with a colon between them; "full" is all of the matrix.
+VM ?= full
+.PHONY: vm-test
+vm-test: ## the acceptance on NICs' drivers in virtual machines, a table of driver, mode and test (root; dataplane/vm/install.sh)
+	WEIR_REQUIRE_VM=1 WEIR_REQUIRE_NETNS=1 WEIR_VM="$(VM)" $(GO) test -count=1 -timeout 4h -v -run '^TestDrivers$$' ./dataplane/vm
+
 # Faults are how often each one happens.
 FAULTS ?= 20
 .PHONY: collect-faults

@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"net"
 	"net/netip"
 	"time"
@@ -91,27 +90,7 @@ func (l *Lab) traffic(ctx context.Context, t Traffic, n int, progress Progress) 
 	load.gateway, _ = netip.ParseAddr(from.Gateway)
 	load.sourceIP, _ = from.address(r.Family)
 	load.sinkIP, _ = to.address(r.Family)
-	began := time.Now()
-	var err error
-	switch t.Kind {
-	case KindPing:
-		err = load.ping(ctx, &r)
-	case KindTCP:
-		err = load.tcp(ctx, &r)
-	case KindUDP:
-		err = load.udp(ctx, &r)
-	case KindFlows:
-		err = load.flows(ctx, &r)
-	default:
-		err = fmt.Errorf("traffic of unknown kind %q", t.Kind)
-	}
-	r.Began, r.Ended = began, time.Now()
-	if r.Seconds == 0 {
-		r.Seconds = r.Ended.Sub(began).Seconds()
-	}
-	if err != nil {
-		r.Fault = err.Error()
-	}
+	load.carry(ctx, &r)
 	return r
 }
 

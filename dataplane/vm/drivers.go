@@ -1,0 +1,62 @@
+package vm
+
+import "fmt"
+
+// Driver is a driver, the device that QEMU has for it, and the rows of the table that are tried on it.
+type Driver struct {
+	Name string
+	// Modules of the driver, behind common.
+	Modules []string
+	// Device, RootPort and Pairs are as in [Machine], Veth as in [Plan].
+	Device   string
+	RootPort bool
+	Pairs    int
+	Veth     bool
+	Rows     []Row
+}
+
+// common are the modules of the bridge and of VLANs, each behind those that it needs.
+var common = []string{"llc", "stp", "bridge", "garp", "mrp", "8021q"}
+
+var (
+	// overPatch are the tests that a bridge can do.
+	overPatch  = []Test{Ping, VLAN, TCP, Flows, Jumbo}
+	everything = []Test{Ping, VLAN, TCP, Flows, Jumbo, L2, L3, PINT, LDS}
+)
+
+// Drivers are those of the full matrix.
+func Drivers() []Driver {
+	bridge := Row{Name: "bridge", Bridge: true, Tests: overPatch}
+	zeroCopy := Row{Name: "zero-copy", Copy: "zero-copy", Granted: "native, zero-copy", Tests: everything}
+	copied := Row{Name: "copy", Copy: "copy", Granted: "native, copy", Tests: everything}
+	generic := Row{Name: "generic", Mode: "generic", Granted: "generic, copy", Tests: everything}
+	auto := Row{Name: "auto", Tests: everything}
+	// virtio_net has zero-copy only where the device keeps to the platform's DMA.
+	const virtio = "virtio-net-pci,iommu_platform=on,disable-legacy=on"
+	return []Driver{
+		{Name: "veth", Modules: []string{"veth"}, Veth: true, Rows: []Row{bridge, auto, generic}},
+		{Name: "virtio_net", Modules: virtioModules, Device: virtio, Rows: []Row{bridge, copied, zeroCopy}},
+		{Name: "virtio_net, 4 queue pairs", Modules: virtioModules, Device: virtio, Pairs: 4, Rows: []Row{bridge, copied, zeroCopy}},
+		{Name: "igb", Modules: []string{"dca", "i2c-algo-bit", "igb"}, Device: "igb", RootPort: true,
+			Rows: []Row{bridge, copied, zeroCopy, largeFrames(zeroCopy), auto}},
+		{Name: "e1000e", Modules: []string{"e1000e"}, Device: "e1000e", RootPort: true, Rows: []Row{bridge, auto, zeroCopy}},
+		{Name: "vmxnet3", Modules: []string{"vmxnet3"}, Device: "vmxnet3", Rows: []Row{bridge, auto, zeroCopy}},
+	}
+}
+
+var virtioModules = []string{"failover", "net_failover", "virtio_net"}
+
+// largeFrames is a row with frames of 4 KiB.
+func largeFrames(r Row) Row {
+	r.Name, r.FrameSize = r.Name+fmt.Sprintf(", %d-byte frames", 4096), 4096
+	return r
+}
+
+// Machine is a machine with the driver's NICs, for the given rows. Kernel, programs and folder are left to the caller.
+func (d *Driver) Machine(rows []Row) *Machine {
+	modules := append(common[:len(common):len(common)], d.Modules...)
+	return &Machine{
+		Plan:   Plan{Modules: modules, Veth: d.Veth, Rows: rows},
+		Device: d.Device, RootPort: d.RootPort, Pairs: d.Pairs,
+	}
+}

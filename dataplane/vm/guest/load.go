@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+
+	"github.com/weirswitch/weir/dataplane/lab"
+)
+
+// pingSizes are bytes with the IP header.
+var pingSizes = []int{64, 576, 1000, 1400, 1500}
+
+// pings are how many of each size.
+const pings = 10
+
+// ping pings both ways with packets of each size.
+func ping(ctx context.Context, from, to lab.Stack, sizes ...int) error {
+	for _, size := range sizes {
+		load := lab.Traffic{Kind: lab.KindPing, Count: pings, Window: 2, Sizes: []int{size, size}}
+		if err := bothWays(ctx, load, from, to); err != nil {
+			return fmt.Errorf("%d bytes: %w", size, err)
+		}
+	}
+	return nil
+}
+
+// bothWays carries out a load in one direction, then in the other.
+func bothWays(ctx context.Context, load lab.Traffic, from, to lab.Stack) error {
+	for range 2 {
+		r := lab.Carry(ctx, load, from, to)
+		if !r.OK() {
+			return fmt.Errorf("%s from %s to %s: sent %d, received %d, duplicated %d, reordered %d, wrong %d %s",
+				load.Kind, from.Address, to.Address, r.Sent, r.Received, r.Duplicated, r.Reordered, r.Wrong, r.Fault)
+		}
+		from, to = to, from
+	}
+	return nil
+}
+
+// numbered sends the packets of a run from one host to the other and counts them there.
+func (r *running) numbered(ctx context.Context, run int, from, to *host) error {
+	flags := []string{
+		"--run", fmt.Sprint(run), "--size", "64,576,1000,1518", "--flows", "64", "--order", "round-robin",
+		"--src-mac", from.mac, "--dst-mac", to.mac, "-i", hostInterface, "--count", fmt.Sprint(r.row.Packets), "--json",
+	}
+	sink := exec.CommandContext(ctx, weirProgram, append([]string{"sink", "--namespace", to.Name(), "--sink", "packet", "--idle", "10s"}, flags...)...)
+	var out bytes.Buffer
+	sink.Stdout = &out
+	messages, err := sink.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := sink.Start(); err != nil {
+		return err
+	}
+	said := bufio.NewReader(messages)
+	if line, err := said.ReadString('\n'); !strings.HasPrefix(line, "receiving") {
+		return errors.Join(fmt.Errorf("the sink does not receive: %s", line), err, sink.Wait())
+	}
+	_, sendErr := weir(append([]string{"gen", "--namespace", from.Name(), "--source", "packet", "--rate", genRate}, flags...)...)
+	rest, _ := io.ReadAll(said)
+	if err := errors.Join(sendErr, sink.Wait()); err != nil {
+		return fmt.Errorf("%w: %s", err, rest)
+	}
+	var got struct{ Packets, Lost, Duplicates, Reordered, Stale, Overflow uint64 }
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		return fmt.Errorf("the sink's report: %w", err)
+	}
+	if got.Packets != uint64(r.row.Packets) || got.Lost+got.Duplicates+got.Reordered+got.Stale+got.Overflow != 0 {
+		return fmt.Errorf("of %d numbered packets from %s to %s: %+v", r.row.Packets, from.Name(), to.Name(), got)
+	}
+	return nil
+}
+
+// genRate is in packets per second, as slow as an emulated processor.
+const genRate = "1000"

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/vm"
+)
+
+// run runs one test of the bed. The text is figures.
+func (r *running) run(ctx context.Context, test vm.Test) (text string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, testWait)
+	defer cancel()
+	a, b := &r.hosts[0], &r.hosts[1]
+	from, to := r.ends()
+	stack := func(h *host) (plain, six, vlan lab.Stack) {
+		return lab.Stack{Namespace: h.Namespace, Address: h.plain}, lab.Stack{Namespace: h.Namespace, Address: h.six},
+			lab.Stack{Namespace: h.Namespace, Address: h.vlan}
+	}
+	_, six1, vlan1 := stack(a)
+	_, six2, vlan2 := stack(b)
+	switch test {
+	case vm.Ping:
+		return "", errors.Join(ping(ctx, from, to, pingSizes...), ping(ctx, six1, six2, 1500))
+	case vm.VLAN:
+		return "", ping(ctx, vlan1, vlan2, pingSizes...)
+	case vm.TCP:
+		return r.tcp(ctx, from, to, r.row.Bytes)
+	case vm.Flows:
+		return "", r.bothNumbered(ctx)
+	case vm.Jumbo:
+		if err := ping(ctx, from, to, 1500, 4000, 9000); err != nil {
+			return "", err
+		}
+		return r.tcp(ctx, from, to, r.row.Bytes/4)
+	case vm.L2:
+		if err := errors.Join(ping(ctx, from, to, pingSizes...), ping(ctx, vlan1, vlan2, pingSizes...)); err != nil {
+			return "", err
+		}
+		return r.tcp(ctx, from, to, r.row.Bytes/4)
+	case vm.L3:
+		six1.Address, six2.Address = a.far6, b.far6
+		if err := errors.Join(ping(ctx, from, to, pingSizes...), ping(ctx, six1, six2, 64, 1500)); err != nil {
+			return "", err
+		}
+		return r.tcp(ctx, from, to, r.row.Bytes/4)
+	case vm.PINT:
+		return r.pint(ctx, from, to)
+	case vm.LDS:
+		return r.lds(ctx)
+	}
+	return "", fmt.Errorf("unknown test %s", test)
+}
+
+// tcp sends bytes in each direction, and compares their SHA-256.
+func (r *running) tcp(ctx context.Context, from, to lab.Stack, bytes int64) (text string, err error) {
+	for range 2 {
+		result := lab.Carry(ctx, lab.Traffic{Kind: lab.KindTCP, Bytes: bytes, Streams: 4, Window: 128 << 10}, from, to)
+		if !result.OK() {
+			return "", fmt.Errorf("TCP from %s to %s: %d of %d bytes, %d streams wrong, %d segments sent again: %s",
+				from.Address, to.Address, result.Received, bytes, result.Wrong, result.Retransmitted, result.Fault)
+		}
+		text += fmt.Sprintf("%.0f Mbit/s, %d segments sent again; ", 1000*result.GbitPerSec, result.Retransmitted)
+		from, to = to, from
+	}
+	return strings.TrimSuffix(text, "; "), nil
+}
+
+// bothNumbered sends numbered packets in both directions at the same time.
+func (r *running) bothNumbered(ctx context.Context) error {
+	a, b := &r.hosts[0], &r.hosts[1]
+	r.runs += 2
+	there, back := r.runs-1, r.runs
+	ended := make(chan error, 1)
+	go func() { ended <- r.numbered(ctx, back, b, a) }()
+	return errors.Join(r.numbered(ctx, there, a, b), <-ended)
+}
+
+// pint looks for the path of both switches in what the sink decoded of packets that the hosts saw without shim.
+func (r *running) pint(ctx context.Context, from, to lab.Stack) (text string, err error) {
+	if err := ping(ctx, from, to, pingSizes...); err != nil {
+		return "", err
+	}
+	text, err = r.tcp(ctx, from, to, r.row.Bytes/4)
+	if err != nil {
+		return "", err
+	}
+	out, err := weir("ctl", "--socket", r.bed.switches[1].socket(), "show", "paths", "--json")
+	if err != nil {
+		return "", err
+	}
+	var answer struct {
+		Flows []struct {
+			Flow    string
+			Certain bool
+			Hops    []struct{ Number uint64 }
+		}
+	}
+	if err := json.Unmarshal(out, &answer); err != nil {
+		return "", fmt.Errorf("the paths: %w", err)
+	}
+	for _, f := range answer.Flows {
+		if f.Certain && len(f.Hops) == 2 && f.Hops[0].Number == 1 && f.Hops[1].Number == 2 {
+			return text, nil
+		}
+	}
+	return "", fmt.Errorf("no flow has the path 1, 2: %s", out)
+}
+
+// lds asks the records of both switches for loss and delay of numbered packets on the cable between them.
+func (r *running) lds(ctx context.Context) (text string, err error) {
+	if err := r.bothNumbered(ctx); err != nil {
+		return "", err
+	}
+	if err := r.stop(); err != nil { // which completes the records
+		return "", err
+	}
+	for _, way := range [][2]string{{"s1", "s2"}, {"s2", "s1"}} {
+		out, err := weir("query", "delay", "--records", spool, "--from", way[0], "--to", way[1], "--json")
+		if err != nil {
+			return "", err
+		}
+		var answer struct {
+			HasDelay bool `json:"has_delay"`
+			Delay    struct{ Value float64 }
+			HasLoss  bool `json:"has_loss"`
+			Packets  float64
+			Lost     float64
+		}
+		if err := json.Unmarshal(out, &answer); err != nil {
+			return "", fmt.Errorf("the delay: %w", err)
+		}
+		if !answer.HasDelay || !answer.HasLoss || answer.Lost != 0 || answer.Packets == 0 {
+			return "", fmt.Errorf("from %s to %s: %s", way[0], way[1], out)
+		}
+	}
+	return "", nil
+}

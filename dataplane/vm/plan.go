@@ -1,0 +1,71 @@
+package vm
+
+// Plan is what one virtual machine does.
+type Plan struct {
+	// Modules are the kernel's modules to load, in this order, as names of files in the folder of modules.
+	Modules []string
+	// Veth makes pairs of veth in place of NICs.
+	Veth bool
+	Rows []Row
+	// Logs has the logs of all switches on the console, also after tests that pass.
+	Logs bool
+}
+
+// Row is a way to run ports, and the tests in it.
+type Row struct {
+	Name string
+	// Bridge uses the kernel's bridge, in place of switches: the rig's own control.
+	Bridge bool
+	// Copy, Mode, FrameSize and Queues are the keys dataplane.copy, port.mode, dataplane.frame_size and
+	// port.queues; zero values leave the defaults.
+	Copy, Mode        string
+	FrameSize, Queues int
+	// Granted is what the mode in the switch's report of each port must begin with; empty: anything.
+	Granted string
+	Tests   []Test
+	// Bytes is how many TCP carries in each direction, Packets how many numbered packets are sent in each.
+	Bytes   int64
+	Packets int
+	// Flaps is how often a port's link goes down and up, and Resets how often its driver resets, under load.
+	Flaps, Resets int
+}
+
+// Test is a column of the table.
+type Test string
+
+// The tests. All but those of graphs run over the stage patch, or the bridge.
+const (
+	Ping  Test = "ping"  // of 64 to 1,500 bytes, both ways, IPv4 and IPv6
+	VLAN  Test = "vlan"  // the same with a tag
+	TCP   Test = "tcp"   // equal SHA-256, both ways, with the host driver's own offloads
+	Flows Test = "flows" // numbered packets of weir gen, counted by weir sink, both ways at the same time
+	Jumbo Test = "jumbo" // MTU 9,000
+	L2    Test = "l2"    // untagged at one side, a trunk at the other
+	L3    Test = "l3"    // a router: IPv4 and IPv6
+	PINT  Test = "pint"  // two switches with shims between them
+	LDS   Test = "lds"   // two switches measure loss and delay of the cable between them
+	Flaps Test = "flaps" // links and drivers that go down and up, with the audit of frames
+)
+
+// Tests are all columns, in the table's order.
+var Tests = []Test{Ping, VLAN, TCP, Flows, Jumbo, L2, L3, PINT, LDS, Flaps}
+
+// Outcome is how a test ended.
+type Outcome string
+
+// The outcomes.
+const (
+	OK      Outcome = "ok"
+	Refused Outcome = "refused" // Weir, or the kernel's bridge, did not start, and said why
+	Failed  Outcome = "failed"
+)
+
+// Result is what became of a test in a row.
+type Result struct {
+	Row     string
+	Test    Test
+	Outcome Outcome
+	Text    string  // why, if it is not ok; else figures
+	Mode    string  // what the switch's report says of its first port
+	Seconds float64 // that it took
+}

@@ -1,0 +1,178 @@
+package vm
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+)
+
+func TestMain(m *testing.M) {
+	netnstest.Isolate()
+	m.Run()
+}
+
+// requireKernel skips the test where no virtual machine can run, and fails it with WEIR_REQUIRE_VM=1.
+func requireKernel(t *testing.T) *Kernel {
+	t.Helper()
+	netnstest.Require(t)
+	k, err := FindKernel()
+	if err != nil && os.Getenv("WEIR_REQUIRE_VM") == "1" {
+		t.Fatalf("WEIR_REQUIRE_VM=1, but no virtual machine can run: %v", err)
+	}
+	if err != nil {
+		t.Skipf("no virtual machine can run: %v", err)
+	}
+	return k
+}
+
+// build builds the static programs of a guest.
+func build(t *testing.T) Programs {
+	t.Helper()
+	p := Programs{Weir: filepath.Join(t.TempDir(), "weir"), Guest: filepath.Join(t.TempDir(), "guest")}
+	for path, pkg := range map[string]string{p.Weir: "cmd/weir", p.Guest: "dataplane/vm/guest"} {
+		cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", path, "github.com/weirswitch/weir/"+pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", pkg, err, out)
+		}
+	}
+	return p
+}
+
+// selection is what of the matrix a test run does: all of it with WEIR_VM=full, else two drivers with little traffic. WEIR_VM may
+// name a driver, or a driver and a row with a colon between them; WEIR_VM_SMALL=1 has little traffic there, too.
+func selection(all []Driver) []Driver {
+	name, row, _ := strings.Cut(os.Getenv("WEIR_VM"), ":")
+	bytes, packets := int64(64<<20), 10_000
+	if name == "" || os.Getenv("WEIR_VM_SMALL") == "1" {
+		bytes, packets = 8<<20, 2000
+	}
+	if name == "" {
+		all = slices.DeleteFunc(all, func(d Driver) bool {
+			return d.Name != "virtio_net" && (d.Name != "igb" || testing.Short())
+		})
+	} else if name != "full" {
+		all = slices.DeleteFunc(all, func(d Driver) bool { return d.Name != name })
+	}
+	for i := range all {
+		rows := &all[i].Rows
+		*rows = slices.DeleteFunc(*rows, func(r Row) bool {
+			return row != "" && r.Name != row || testing.Short() && r.Name != "zero-copy"
+		})
+		for j := range *rows {
+			r := &(*rows)[j]
+			if testing.Short() {
+				r.Tests = []Test{Ping}
+			}
+			r.Bytes, r.Packets = bytes, packets
+		}
+	}
+	return all
+}
+
+// TestDrivers is the acceptance on the drivers of NICs: a table of driver, mode and test, of which all cells are ok, or
+// refused where the driver is known not to do it.
+func TestDrivers(t *testing.T) {
+	kernel := requireKernel(t)
+	programs := build(t)
+	var table Table
+	for _, d := range selection(Drivers()) {
+		t.Run(d.Name, func(t *testing.T) { testDriver(t, kernel, programs, d, &table) })
+	}
+	var text bytes.Buffer
+	if err := table.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("Linux %s\n%s", kernel.Version, &text)
+}
+
+// machineWait is far more than a machine needs for all of its rows.
+const machineWait = time.Hour
+
+func testDriver(t *testing.T, kernel *Kernel, programs Programs, d Driver, table *Table) {
+	m := d.Machine(d.Rows)
+	m.Kernel, m.Programs, m.Dir = kernel, programs, t.TempDir()
+	m.Plan.Logs = os.Getenv("WEIR_VM_LOGS") == "1"
+	if d.Pairs > 1 {
+		makeCables(t, d.Pairs)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), machineWait)
+	defer cancel()
+	want := 0
+	for _, row := range d.Rows {
+		want += len(row.Tests)
+	}
+	err := m.Run(ctx, func(r Result) {
+		want--
+		t.Logf("%s: %s: %s in %.0f s %s", r.Row, r.Test, r.Outcome, r.Seconds, r.Text)
+		table.Add(d.Name, r)
+		if r.Outcome == Failed {
+			t.Errorf("%s: %s: %s", r.Row, r.Test, r.Text)
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if want != 0 {
+		t.Errorf("%d results are missing", want)
+	}
+	if t.Failed() || m.Plan.Logs {
+		console, _ := os.ReadFile(m.ConsoleFile())
+		t.Logf("the console:\n%s", console)
+	}
+}
+
+// makeCables makes the cables of multi-queue NICs: tap interfaces, joined in pairs by bridges.
+func makeCables(t *testing.T, pairs int) {
+	here, err := netns.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(here.Close)
+	if err := here.DisableIPv6(); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < NICs; i += 2 {
+		ends := []string{tapName(i), tapName(i + 1)}
+		for _, name := range ends {
+			attributes := netlink.NewLinkAttrs()
+			attributes.Name, attributes.TxQLen = name, tapQueue
+			tap := &netlink.Tuntap{LinkAttrs: attributes, Mode: netlink.TUNTAP_MODE_TAP, Queues: pairs,
+				Flags: netlink.TUNTAP_MULTI_QUEUE_DEFAULTS | netlink.TUNTAP_VNET_HDR}
+			if err := here.Netlink().LinkAdd(tap); err != nil {
+				t.Fatalf("make %s: %v", name, err)
+			}
+			for _, f := range tap.Fds {
+				f.Close()
+			}
+			t.Cleanup(func() { _ = here.DeleteLink(name) })
+			if err := here.SetMTU(name, tapMTU); err != nil {
+				t.Fatal(err)
+			}
+			if err := here.SetUp(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bridge := "cable" + ends[0]
+		if err := here.AddBridge(bridge, ends...); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = here.DeleteLink(bridge) })
+	}
+}
+
+const (
+	tapQueue = 10_000 // packets: an emulated processor takes them late
+	tapMTU   = 9100   // bytes: above that of any guest
+)
