@@ -21,7 +21,7 @@ var common = []string{"llc", "stp", "bridge", "garp", "mrp", "8021q"}
 var (
 	// overPatch are the tests that a bridge can do.
 	overPatch  = []Test{Ping, VLAN, TCP, Flows, Jumbo}
-	everything = []Test{Ping, VLAN, TCP, Flows, Jumbo, L2, L3, PINT, LDS}
+	everything = []Test{Ping, VLAN, TCP, Flows, Jumbo, L2, L3, PINT, LDS, Faults, Restart}
 )
 
 // Drivers are those of the full matrix.

@@ -45,6 +45,9 @@ type Machine struct {
 // ConsoleFile is where the console's output goes.
 func (m *Machine) ConsoleFile() string { return filepath.Join(m.Dir, "console") }
 
+// MessagesFile is where QEMU's own messages go.
+func (m *Machine) MessagesFile() string { return filepath.Join(m.Dir, "qemu") }
+
 // Run runs the machine to its end, and calls each with every result. It ends the machine when ctx does.
 func (m *Machine) Run(ctx context.Context, each func(Result)) error {
 	plan, err := json.Marshal(m.Plan)
@@ -62,7 +65,7 @@ func (m *Machine) Run(ctx context.Context, each func(Result)) error {
 	defer results.Close()
 	qemu := exec.CommandContext(ctx, m.Kernel.QEMU, m.arguments(initramfs)...)
 	qemu.ExtraFiles = []*os.File{serial} // descriptor 3
-	messages, err := os.Create(filepath.Join(m.Dir, "qemu"))
+	messages, err := os.Create(m.MessagesFile())
 	if err != nil {
 		return err
 	}
@@ -83,8 +86,7 @@ func (m *Machine) Run(ctx context.Context, each func(Result)) error {
 		each(r)
 	}
 	if err := qemu.Wait(); err != nil {
-		text, _ := os.ReadFile(messages.Name())
-		return fmt.Errorf("run QEMU: %w: %s", err, text)
+		return fmt.Errorf("run QEMU: %w", err)
 	}
 	return nil
 }

@@ -23,6 +23,8 @@ type Row struct {
 	// Granted is what the mode in the switch's report of each port must begin with; empty: anything.
 	Granted string
 	Tests   []Test
+	// Refuses are the tests that the driver, or the mode, is known not to do: there alone a refusal is right.
+	Refuses []Test
 	// Bytes is how many TCP carries in each direction, Packets how many numbered packets are sent in each.
 	Bytes   int64
 	Packets int
@@ -35,20 +37,21 @@ type Test string
 
 // The tests. All but those of graphs run over the stage patch, or the bridge.
 const (
-	Ping  Test = "ping"  // of 64 to 1,500 bytes, both ways, IPv4 and IPv6
-	VLAN  Test = "vlan"  // the same with a tag
-	TCP   Test = "tcp"   // equal SHA-256, both ways, with the host driver's own offloads
-	Flows Test = "flows" // numbered packets of weir gen, counted by weir sink, both ways at the same time
-	Jumbo Test = "jumbo" // MTU 9,000
-	L2    Test = "l2"    // untagged at one side, a trunk at the other
-	L3    Test = "l3"    // a router: IPv4 and IPv6
-	PINT  Test = "pint"  // two switches with shims between them
-	LDS   Test = "lds"   // two switches measure loss and delay of the cable between them
-	Flaps Test = "flaps" // links and drivers that go down and up, with the audit of frames
+	Ping    Test = "ping"    // of 64 to 1,500 bytes, both ways, IPv4 and IPv6
+	VLAN    Test = "vlan"    // the same with a tag
+	TCP     Test = "tcp"     // equal SHA-256, both ways, with the host driver's own offloads
+	Flows   Test = "flows"   // numbered packets of weir gen, counted by weir sink, both ways at the same time
+	Jumbo   Test = "jumbo"   // MTU 9,000
+	L2      Test = "l2"      // untagged at one side, a trunk at the other
+	L3      Test = "l3"      // a router: IPv4 and IPv6
+	PINT    Test = "pint"    // two switches with shims between them
+	LDS     Test = "lds"     // two switches measure loss and delay of the cable between them
+	Faults  Test = "faults"  // links that go down and up, and drivers that reset, under load, with the audit of frames
+	Restart Test = "restart" // SIGTERM, and kill -9 with a restart, leave the settings of interfaces as they were
 )
 
 // Tests are all columns, in the table's order.
-var Tests = []Test{Ping, VLAN, TCP, Flows, Jumbo, L2, L3, PINT, LDS, Flaps}
+var Tests = []Test{Ping, VLAN, TCP, Flows, Jumbo, L2, L3, PINT, LDS, Faults, Restart}
 
 // Outcome is how a test ended.
 type Outcome string
@@ -56,7 +59,7 @@ type Outcome string
 // The outcomes.
 const (
 	OK      Outcome = "ok"
-	Refused Outcome = "refused" // Weir, or the kernel's bridge, did not start, and said why
+	Refused Outcome = "refused" // the driver refused an MTU, or Weir did not start; the text is theirs
 	Failed  Outcome = "failed"
 )
 

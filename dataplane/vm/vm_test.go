@@ -54,9 +54,9 @@ func build(t *testing.T) Programs {
 // name a driver, or a driver and a row with a colon between them; WEIR_VM_SMALL=1 has little traffic there, too.
 func selection(all []Driver) []Driver {
 	name, row, _ := strings.Cut(os.Getenv("WEIR_VM"), ":")
-	bytes, packets := int64(64<<20), 10_000
+	size := Row{Bytes: 64 << 20, Packets: 10_000, Flaps: 1000, Resets: 100}
 	if name == "" || os.Getenv("WEIR_VM_SMALL") == "1" {
-		bytes, packets = 8<<20, 2000
+		size = Row{Bytes: 8 << 20, Packets: 2000, Flaps: 20, Resets: 4}
 	}
 	if name == "" {
 		all = slices.DeleteFunc(all, func(d Driver) bool {
@@ -75,7 +75,7 @@ func selection(all []Driver) []Driver {
 			if testing.Short() {
 				r.Tests = []Test{Ping}
 			}
-			r.Bytes, r.Packets = bytes, packets
+			r.Bytes, r.Packets, r.Flaps, r.Resets = size.Bytes, size.Packets, size.Flaps, size.Resets
 		}
 	}
 	return all
@@ -109,16 +109,17 @@ func testDriver(t *testing.T, kernel *Kernel, programs Programs, d Driver, table
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), machineWait)
 	defer cancel()
-	want := 0
+	want, refuses := 0, map[string][]Test{}
 	for _, row := range d.Rows {
 		want += len(row.Tests)
+		refuses[row.Name] = row.Refuses
 	}
 	err := m.Run(ctx, func(r Result) {
 		want--
 		t.Logf("%s: %s: %s in %.0f s %s", r.Row, r.Test, r.Outcome, r.Seconds, r.Text)
 		table.Add(d.Name, r)
-		if r.Outcome == Failed {
-			t.Errorf("%s: %s: %s", r.Row, r.Test, r.Text)
+		if r.Outcome == Failed || (r.Outcome == Refused) != slices.Contains(refuses[r.Row], r.Test) {
+			t.Errorf("%s: %s: %s, refusals are right for %v: %s", r.Row, r.Test, r.Outcome, refuses[r.Row], r.Text)
 		}
 	})
 	if err != nil {
@@ -128,8 +129,10 @@ func testDriver(t *testing.T, kernel *Kernel, programs Programs, d Driver, table
 		t.Errorf("%d results are missing", want)
 	}
 	if t.Failed() || m.Plan.Logs {
-		console, _ := os.ReadFile(m.ConsoleFile())
-		t.Logf("the console:\n%s", console)
+		for _, name := range []string{m.ConsoleFile(), m.MessagesFile()} {
+			text, _ := os.ReadFile(name)
+			t.Logf("%s:\n%s", name, text)
+		}
 	}
 }
 

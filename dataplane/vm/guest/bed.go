@@ -35,7 +35,7 @@ const (
 // beds are in the order in which they are made.
 var beds = []bed{
 	{
-		tests: []vm.Test{vm.Ping, vm.VLAN, vm.TCP, vm.Flows, vm.Flaps}, mtu: mtu, core: mtu,
+		tests: []vm.Test{vm.Ping, vm.VLAN, vm.TCP, vm.Flows}, mtu: mtu, core: mtu,
 		switches: []switchFile{patch},
 	},
 	{tests: []vm.Test{vm.Jumbo}, mtu: jumboMTU, core: jumboMTU, jumbo: true, switches: []switchFile{patch}},
@@ -66,6 +66,8 @@ addresses = ["10.1.2.1/24", "fd00:2::1/64"]
 		{"s1", 1, []string{"a", "c"}, `"parse", "lds_ingress", "patch", "lds_egress"`, pairs("a", "c") + points("c")},
 		{"s2", 2, []string{"d", "b"}, `"parse", "lds_ingress", "patch", "lds_egress"`, pairs("d", "b") + points("d")},
 	}},
+	{tests: []vm.Test{vm.Faults}, mtu: mtu, core: mtu, switches: []switchFile{patch}},
+	{tests: []vm.Test{vm.Restart}, mtu: mtu, core: mtu, switches: []switchFile{patch}},
 }
 
 var patch = switchFile{"s1", 1, []string{"a", "b"}, `"parse", "patch"`, pairs("a", "b")}

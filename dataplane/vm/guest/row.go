@@ -48,6 +48,9 @@ func (n *network) group(ctx context.Context, r *running, tests []vm.Test, report
 		result := &results[i]
 		*result = vm.Result{Row: r.row.Name, Test: test}
 		err := startErr
+		if err != nil && i > 0 && !errors.As(err, new(refusal)) {
+			err = fmt.Errorf("as %s", tests[0])
+		}
 		if err == nil {
 			fmt.Printf("guest: %s, %s\n", r.row.Name, test)
 			result.Text, err = r.run(ctx, test)
@@ -80,6 +83,11 @@ func (r *running) start(ctx context.Context) error {
 		}
 		return r.settle(ctx)
 	}
+	return r.startSwitches(ctx)
+}
+
+// startSwitches starts the bed's switches and waits until packets pass.
+func (r *running) startSwitches(ctx context.Context) error {
 	for _, f := range r.bed.switches {
 		s, err := startSwitch(f.name, f.text(r.row, r.jumbo))
 		if err != nil {
@@ -94,7 +102,7 @@ func (r *running) start(ctx context.Context) error {
 }
 
 // settleTries is how often settle asks. A link may take seconds to come back after its driver was reset.
-const settleTries = 15
+const settleTries = 10
 
 // settle pings until there is an answer.
 func (r *running) settle(ctx context.Context) error {

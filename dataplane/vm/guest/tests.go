@@ -36,22 +36,26 @@ func (r *running) run(ctx context.Context, test vm.Test) (text string, err error
 		if err := ping(ctx, from, to, 1500, 4000, 9000); err != nil {
 			return "", err
 		}
-		return r.tcp(ctx, from, to, r.row.Bytes/4)
+		return r.tcp(ctx, from, to, r.row.Bytes/16)
 	case vm.L2:
 		if err := errors.Join(ping(ctx, from, to, pingSizes...), ping(ctx, vlan1, vlan2, pingSizes...)); err != nil {
 			return "", err
 		}
-		return r.tcp(ctx, from, to, r.row.Bytes/4)
+		return r.tcp(ctx, from, to, r.row.Bytes/16)
 	case vm.L3:
 		six1.Address, six2.Address = a.far6, b.far6
 		if err := errors.Join(ping(ctx, from, to, pingSizes...), ping(ctx, six1, six2, 64, 1500)); err != nil {
 			return "", err
 		}
-		return r.tcp(ctx, from, to, r.row.Bytes/4)
+		return r.tcp(ctx, from, to, r.row.Bytes/16)
 	case vm.PINT:
 		return r.pint(ctx, from, to)
 	case vm.LDS:
 		return r.lds(ctx)
+	case vm.Faults:
+		return r.faults(ctx)
+	case vm.Restart:
+		return "", r.restart(ctx)
 	}
 	return "", fmt.Errorf("unknown test %s", test)
 }
@@ -85,7 +89,7 @@ func (r *running) pint(ctx context.Context, from, to lab.Stack) (text string, er
 	if err := ping(ctx, from, to, pingSizes...); err != nil {
 		return "", err
 	}
-	text, err = r.tcp(ctx, from, to, r.row.Bytes/4)
+	text, err = r.tcp(ctx, from, to, r.row.Bytes/16)
 	if err != nil {
 		return "", err
 	}

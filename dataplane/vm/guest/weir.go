@@ -132,6 +132,12 @@ func (s *switchProcess) stop() (*switchReport, error) {
 	return report, nil
 }
 
+// kill ends the switch as nothing that it could prepare for.
+func (s *switchProcess) kill() {
+	_ = s.command.Process.Kill()
+	<-s.ended
+}
+
 // weir runs a command of weir to its end and returns its standard output.
 func weir(args ...string) ([]byte, error) {
 	command := exec.Command(weirProgram, args...)

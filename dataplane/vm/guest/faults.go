@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/vm"
+)
+
+// faults takes the links of both ports down and up in turn, and has their drivers reset, while the hosts send. Then packets
+// pass again; that no frame is lost and none had two owners is found when the switch ends.
+func (r *running) faults(ctx context.Context) (text string, err error) {
+	load, err := r.startLoad(ctx)
+	if err != nil {
+		return "", err
+	}
+	how, faultErr := r.cause()
+	if err := errors.Join(faultErr, load.stop()); err != nil {
+		return "", err
+	}
+	if err := r.up(); err != nil {
+		return "", err
+	}
+	if err := r.settle(ctx); err != nil {
+		return "", err
+	}
+	from, to := r.ends()
+	if err := ping(ctx, from, to, pingSizes...); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d flaps, %d resets (%s)", r.row.Flaps, r.row.Resets, how), nil
+}
+
+// cause causes all faults and returns how drivers were reset.
+func (r *running) cause() (how string, err error) {
+	ports := []string{"a", "b"}
+	every := max(1, r.row.Flaps/max(1, r.row.Resets))
+	resets := 0
+	for i := range r.row.Flaps {
+		port := ports[i%len(ports)]
+		if err := r.ports.SetDown(port); err != nil {
+			return "", err
+		}
+		if err := r.ports.SetUp(port); err != nil {
+			return "", err
+		}
+		if i%every != 0 || resets == r.row.Resets {
+			continue
+		}
+		if how, err = reset(ports[resets%len(ports)]); err != nil {
+			return "", err
+		}
+		resets++
+	}
+	return how, nil
+}
+
+// background is both hosts' generators, which send until they are stopped.
+type background []*exec.Cmd
+
+func (r *running) startLoad(ctx context.Context) (background, error) {
+	var load background
+	for i := range r.hosts {
+		from, to := &r.hosts[i], &r.hosts[1-i]
+		gen := exec.CommandContext(ctx, weirProgram, "gen", "--namespace", from.Name(), "-i", hostInterface, "--source", "packet",
+			"--rate", genRate, "--size", "64,576,1518", "--src-mac", from.mac, "--dst-mac", to.mac)
+		if err := gen.Start(); err != nil {
+			return nil, errors.Join(err, load.stop())
+		}
+		load = append(load, gen)
+	}
+	return load, nil
+}
+
+func (b background) stop() error {
+	var errs []error
+	for _, gen := range b {
+		_ = gen.Process.Signal(unix.SIGINT)
+		errs = append(errs, gen.Wait())
+	}
+	return errors.Join(errs...)
+}
+
+// restart ends the switch in ways, after which the ports' settings are what they were before it came.
+func (r *running) restart(ctx context.Context) error {
+	if err := r.stop(); err != nil {
+		return err
+	}
+	before, err := settings()
+	if err != nil {
+		return err
+	}
+	for _, way := range []struct {
+		name string
+		end  func() error
+	}{
+		{"SIGTERM", r.stop},
+		{"kill -9, a restart and SIGTERM", func() error {
+			r.kill()
+			return errors.Join(r.startSwitches(ctx), r.stop())
+		}},
+		{"kill -9 and weir nic restore", func() error {
+			r.kill()
+			_, err := weir("nic", "restore")
+			return err
+		}},
+	} {
+		if err := errors.Join(r.startSwitches(ctx), way.end()); err != nil {
+			return fmt.Errorf("%s: %w", way.name, err)
+		}
+		after, err := settings()
+		if err != nil {
+			return err
+		}
+		if after != before {
+			return fmt.Errorf("settings after %s:\n%s\nbefore:\n%s", way.name, after, before)
+		}
+	}
+	return nil
+}
+
+// kill kills all switches.
+func (r *running) kill() {
+	for _, s := range r.switches {
+		s.kill()
+	}
+	r.switches = nil
+}
+
+// settings are those of both ports' interfaces.
+func settings() (string, error) {
+	var all strings.Builder
+	for _, port := range []int{vm.PortA, vm.PortB} {
+		out, err := weir("nic", "show", names[port], "--json")
+		if err != nil {
+			return "", err
+		}
+		all.Write(out)
+	}
+	return all.String(), nil
+}
