@@ -27,6 +27,10 @@ var (
 // Drivers are those of the full matrix.
 func Drivers() []Driver {
 	bridge := Row{Name: "bridge", Bridge: true, Tests: overPatch}
+	refused := func(r Row, tests ...Test) Row {
+		r.Refuses = tests
+		return r
+	}
 	zeroCopy := Row{Name: "zero-copy", Copy: "zero-copy", Granted: "native, zero-copy", Tests: everything}
 	copied := Row{Name: "copy", Copy: "copy", Granted: "native, copy", Tests: everything}
 	generic := Row{Name: "generic", Mode: "generic", Granted: "generic, copy", Tests: everything}
@@ -35,12 +39,12 @@ func Drivers() []Driver {
 	const virtio = "virtio-net-pci,iommu_platform=on,disable-legacy=on"
 	return []Driver{
 		{Name: "veth", Modules: []string{"veth"}, Veth: true, Rows: []Row{bridge, auto, generic}},
-		{Name: "virtio_net", Modules: virtioModules, Device: virtio, Rows: []Row{bridge, copied, zeroCopy}},
-		{Name: "virtio_net, 4 queue pairs", Modules: virtioModules, Device: virtio, Pairs: 4, Rows: []Row{bridge, copied, zeroCopy}},
+		{Name: "virtio_net", Modules: virtioModules, Device: virtio, Rows: []Row{bridge, copied, refused(zeroCopy, Jumbo)}},
+		{Name: "virtio_net, 4 queue pairs", Modules: virtioModules, Device: virtio, Pairs: 4, Rows: []Row{bridge, copied, refused(zeroCopy, Jumbo)}},
 		{Name: "igb", Modules: []string{"dca", "i2c-algo-bit", "igb"}, Device: "igb", RootPort: true,
 			Rows: []Row{bridge, copied, zeroCopy, largeFrames(zeroCopy), auto}},
-		{Name: "e1000e", Modules: []string{"e1000e"}, Device: "e1000e", RootPort: true, Rows: []Row{bridge, auto, zeroCopy}},
-		{Name: "vmxnet3", Modules: []string{"vmxnet3"}, Device: "vmxnet3", Rows: []Row{bridge, auto, zeroCopy}},
+		{Name: "e1000e", Modules: []string{"e1000e"}, Device: "e1000e", RootPort: true, Rows: []Row{bridge, auto, refused(zeroCopy, everything...)}},
+		{Name: "vmxnet3", Modules: []string{"vmxnet3"}, Device: "vmxnet3", Rows: []Row{bridge, auto, refused(zeroCopy, everything...)}},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/weirswitch/weir/dataplane/lab"
@@ -98,16 +99,17 @@ func (r *running) pint(ctx context.Context, from, to lab.Stack) (text string, er
 		return "", err
 	}
 	var answer struct {
-		Flows []struct {
-			Flow    string
-			Certain bool
-			Hops    []struct{ Number uint64 }
+		Paths struct {
+			Flows []struct {
+				Certain bool
+				Hops    []struct{ Number uint64 }
+			}
 		}
 	}
 	if err := json.Unmarshal(out, &answer); err != nil {
 		return "", fmt.Errorf("the paths: %w", err)
 	}
-	for _, f := range answer.Flows {
+	for _, f := range answer.Paths.Flows {
 		if f.Certain && len(f.Hops) == 2 && f.Hops[0].Number == 1 && f.Hops[1].Number == 2 {
 			return text, nil
 		}
@@ -117,6 +119,7 @@ func (r *running) pint(ctx context.Context, from, to lab.Stack) (text string, er
 
 // lds asks the records of both switches for loss and delay of numbered packets on the cable between them.
 func (r *running) lds(ctx context.Context) (text string, err error) {
+	defer os.RemoveAll(spool) // of the next row's
 	if err := r.bothNumbered(ctx); err != nil {
 		return "", err
 	}
@@ -130,15 +133,14 @@ func (r *running) lds(ctx context.Context) (text string, err error) {
 		}
 		var answer struct {
 			HasDelay bool `json:"has_delay"`
-			Delay    struct{ Value float64 }
 			HasLoss  bool `json:"has_loss"`
-			Packets  float64
+			Measured float64
 			Lost     float64
 		}
 		if err := json.Unmarshal(out, &answer); err != nil {
 			return "", fmt.Errorf("the delay: %w", err)
 		}
-		if !answer.HasDelay || !answer.HasLoss || answer.Lost != 0 || answer.Packets == 0 {
+		if !answer.HasDelay || !answer.HasLoss || answer.Lost != 0 || answer.Measured == 0 {
 			return "", fmt.Errorf("from %s to %s: %s", way[0], way[1], out)
 		}
 	}
