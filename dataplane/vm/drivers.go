@@ -42,7 +42,7 @@ func Drivers() []Driver {
 		{Name: "virtio_net", Modules: virtioModules, Device: virtio, Rows: []Row{bridge, copied, refused(zeroCopy, Jumbo)}},
 		{Name: "virtio_net, 4 queue pairs", Modules: virtioModules, Device: virtio, Pairs: 4, Rows: []Row{bridge, copied, refused(zeroCopy, Jumbo)}},
 		{Name: "igb", Modules: []string{"dca", "i2c-algo-bit", "igb"}, Device: "igb", RootPort: true,
-			Rows: []Row{bridge, copied, zeroCopy, largeFrames(zeroCopy), auto}},
+			Rows: []Row{bridge, copied, refused(zeroCopy, Jumbo), refused(largeFrames(zeroCopy), Jumbo), auto}},
 		{Name: "e1000e", Modules: []string{"e1000e"}, Device: "e1000e", RootPort: true, Rows: []Row{bridge, auto, refused(zeroCopy, everything...)}},
 		{Name: "vmxnet3", Modules: []string{"vmxnet3"}, Device: "vmxnet3", Rows: []Row{bridge, auto, refused(zeroCopy, everything...)}},
 	}
