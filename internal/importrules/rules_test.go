@@ -144,7 +144,7 @@ var foreigns = []foreign{
 	{"github.com/asavie/xdp", []string{"dataplane/port"},
 		"it is the second opinion on AF_XDP behind the port contract; nothing else may rely on it"},
 	{"github.com/cilium/ebpf", []string{"bench/...", "dataplane/nic", "dataplane/port", "dataplane/traffic/...", "dataplane/xdp"}, "programs and maps stay behind the drivers"},
-	{"github.com/vishvananda/netlink", []string{"bench/...", "dataplane/lab/...", "dataplane/nic", "dataplane/port", "dataplane/traffic", "dataplane/xdp"},
+	{"github.com/vishvananda/netlink", []string{"bench/...", "dataplane/lab/...", "dataplane/nic", "dataplane/port", "dataplane/traffic", "dataplane/vm/guest", "dataplane/xdp"},
 		"only what opens or makes interfaces asks for them"},
 	{"github.com/vishvananda/netns", []string{"dataplane/lab/netns"}, "one package switches threads between namespaces"},
 	{"github.com/google/gopacket", []string{"bench/..."}, "it allocates per packet; tests use it as a second opinion"},

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/vm"
 )
@@ -120,6 +122,11 @@ func (r *running) pint(ctx context.Context, from, to lab.Stack) (text string, er
 // lds asks the records of both switches for loss and delay of numbered packets on the cable between them.
 func (r *running) lds(ctx context.Context) (text string, err error) {
 	defer os.RemoveAll(spool) // of the next row's
+	// Before, packets were lost while links came up.
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_TAI, &now); err != nil {
+		return "", err
+	}
 	if err := r.bothNumbered(ctx); err != nil {
 		return "", err
 	}
@@ -127,7 +134,7 @@ func (r *running) lds(ctx context.Context) (text string, err error) {
 		return "", err
 	}
 	for _, way := range [][2]string{{"s1", "s2"}, {"s2", "s1"}} {
-		out, err := weir("query", "delay", "--records", spool, "--from", way[0], "--to", way[1], "--json")
+		out, err := weir("query", "delay", "--records", spool, "--from", way[0], "--to", way[1], "--start", fmt.Sprint(now.Nano()), "--json")
 		if err != nil {
 			return "", err
 		}
