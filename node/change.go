@@ -85,6 +85,9 @@ func (n *Node) Change(next func(now *config.Config) (*config.Config, error)) (*a
 	ports.install()
 	commit()
 	ports.finish()
+	if err := n.sw.FollowGraph(); err != nil {
+		n.log.Error("a port does not receive what the graph needs", zap.Error(err))
+	}
 	if level, err := zapcore.ParseLevel(c.Log.Level); err == nil && n.options.Level != nil {
 		n.options.Level.SetLevel(level)
 	}

@@ -96,7 +96,7 @@ func (n *Node) Capture(ctx context.Context, q *api.CaptureRequest, send func(*ap
 	if err := send(&api.CaptureResponse{Ports: n.portNames()}); err != nil {
 		return err
 	}
-	buffer := capture.NewBuffer(f, int(q.Truncate), n.config.Dataplane.FrameSize)
+	buffer := capture.NewBuffer(f, int(q.Truncate), n.pool.FrameSize())
 	tap.Take = buffer.Take
 	n.sw.SetTracer(pipeline.NewTap(tap))
 	defer n.sw.SetTracer(nil)

@@ -172,7 +172,7 @@ func (n *Node) setUp() (err error) {
 	}
 	n.pool, err = packet.NewPool(packet.PoolConfig{
 		Frames:    c.Dataplane.FramesFor(queues, c.Workers.Count),
-		FrameSize: c.Dataplane.FrameSize,
+		FrameSize: c.Dataplane.FrameSizeFor(c.Ports),
 		HugePages: c.Dataplane.HugePages,
 		Audit:     c.Dataplane.Audit,
 	})
@@ -222,7 +222,10 @@ func (n *Node) setUp() (err error) {
 	n.sw, err = worker.New(c.Workers, worker.Parts{
 		Name: c.Switch.Name, ID: c.Switch.ID, Pool: n.pool, Ports: ports, Chain: n.chain, OnEvent: n.portChanged,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return n.sw.FollowGraph()
 }
 
 // withWorkers is a port's configuration with what the switch adds to it.
@@ -235,7 +238,9 @@ func (n *Node) withWorkers(c port.Config) port.Config {
 func (n *Node) openPort(c port.Config) (port.Port, error) {
 	c = n.withWorkers(c)
 	if c.Driver == port.DriverAsavie {
-		p, err := port.NewAsavie(c, n.config.Dataplane)
+		d := n.config.Dataplane
+		d.FrameSize = n.pool.FrameSize()
+		p, err := port.NewAsavie(c, d)
 		if err != nil {
 			return nil, err // not p: a nil pointer in an interface is not nil
 		}
@@ -326,8 +331,9 @@ func (n *Node) Run(ctx context.Context) error {
 		if n.scrape != nil {
 			n.meters = metrics.Serve(n.scrape, n, n.log)
 		}
-		for _, mode := range n.sw.Report().Modes {
-			n.log.Info("port open", zap.String("mode", mode))
+		for _, i := range n.sw.Infos() {
+			n.log.Info("port open", zap.String("port", i.Name), zap.String("mode", i.Mode),
+				zap.String("reception", i.Reception), zap.Strings("fallbacks", i.Fallbacks))
 		}
 		for _, info := range n.sw.Infos() {
 			n.logSettings(info)

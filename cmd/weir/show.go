@@ -32,7 +32,7 @@ func printPorts(w io.Writer, ports []*api.Port) error {
 	return printReasons(w, ports)
 }
 
-// printFaults adds, for ports that cannot do all they should, why.
+// printFaults adds, for ports that cannot do all they should, or have a lesser mode, why.
 func printFaults(w io.Writer, ports []*api.Port) error {
 	first := "\n"
 	for _, p := range ports {
@@ -40,6 +40,18 @@ func printFaults(w io.Writer, ports []*api.Port) error {
 			continue
 		}
 		if _, err := fmt.Fprintf(w, "%s%s is %s: %s\n", first, p.Name, p.State, p.Error); err != nil {
+			return err
+		}
+		first = ""
+	}
+	fellBack := map[string][]string{} // by why their modes are less
+	for _, p := range ports {
+		for _, why := range p.Fallbacks {
+			fellBack[why] = append(fellBack[why], p.Name)
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(fellBack)) {
+		if _, err := fmt.Fprintf(w, "%s%s: %s\n", first, strings.Join(fellBack[why], ", "), why); err != nil {
 			return err
 		}
 		first = ""
@@ -79,6 +91,7 @@ func printReasons(w io.Writer, ports []*api.Port) error {
 			{"copy dropped", p.Copies.GetDropped()},
 			{"lost", control.Losses(p)},
 			{"left to the kernel", map[string]uint64{"kept": p.Kept, "no_socket": p.NoSocket}},
+			{"received", map[string]uint64{"checksums_completed": p.ChecksumsCompleted}},
 		} {
 			for _, reason := range slices.Sorted(maps.Keys(kind.counts)) {
 				if n := kind.counts[reason]; n != 0 {

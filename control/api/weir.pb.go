@@ -2203,24 +2203,28 @@ type Port struct {
 	LinkTxDrops  uint64 `protobuf:"varint,17,opt,name=link_tx_drops,json=linkTxDrops,proto3" json:"link_tx_drops,omitempty"`    // dropped by the device after it was sent
 	LinkRxErrors uint64 `protobuf:"varint,18,opt,name=link_rx_errors,json=linkRxErrors,proto3" json:"link_rx_errors,omitempty"` // dropped by the device before XDP saw it
 	// What became of the packets that arrived here, and of their copies.
-	Received         uint64            `protobuf:"varint,19,opt,name=received,proto3" json:"received,omitempty"`
-	Forwarded        uint64            `protobuf:"varint,20,opt,name=forwarded,proto3" json:"forwarded,omitempty"`
-	Consumed         uint64            `protobuf:"varint,21,opt,name=consumed,proto3" json:"consumed,omitempty"`
-	Dropped          map[string]uint64 `protobuf:"bytes,22,rep,name=dropped,proto3" json:"dropped,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	Copies           *Fate             `protobuf:"bytes,23,opt,name=copies,proto3" json:"copies,omitempty"`
-	ReceivedBytes    uint64            `protobuf:"varint,24,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"`
-	Transmitted      uint64            `protobuf:"varint,25,opt,name=transmitted,proto3" json:"transmitted,omitempty"` // packets that left here
-	TransmittedBytes uint64            `protobuf:"varint,26,opt,name=transmitted_bytes,json=transmittedBytes,proto3" json:"transmitted_bytes,omitempty"`
-	Index            int64             `protobuf:"varint,40,opt,name=index,proto3" json:"index,omitempty"`                                // of the interface; 0 without one
-	State            string            `protobuf:"bytes,41,opt,name=state,proto3" json:"state,omitempty"`                                 // "up", "down", "gone", "rebuilding"
-	Error            string            `protobuf:"bytes,42,opt,name=error,proto3" json:"error,omitempty"`                                 // why the port cannot do all it should
-	Rebuilds         uint64            `protobuf:"varint,43,opt,name=rebuilds,proto3" json:"rebuilds,omitempty"`                          // times it came back after its interface had vanished
-	LinkChanges      uint64            `protobuf:"varint,44,opt,name=link_changes,json=linkChanges,proto3" json:"link_changes,omitempty"` // times its link went up or down
-	TxUnsent         uint64            `protobuf:"varint,45,opt,name=tx_unsent,json=txUnsent,proto3" json:"tx_unsent,omitempty"`          // left in the TX ring of an interface that vanished
-	Settings         []*Setting        `protobuf:"bytes,46,rep,name=settings,proto3" json:"settings,omitempty"`                           // of the interface, changed while the port is open
-	Refused          []*RefusedSetting `protobuf:"bytes,47,rep,name=refused,proto3" json:"refused,omitempty"`                             // that the port needs and could not change
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	Received           uint64            `protobuf:"varint,19,opt,name=received,proto3" json:"received,omitempty"`
+	Forwarded          uint64            `protobuf:"varint,20,opt,name=forwarded,proto3" json:"forwarded,omitempty"`
+	Consumed           uint64            `protobuf:"varint,21,opt,name=consumed,proto3" json:"consumed,omitempty"`
+	Dropped            map[string]uint64 `protobuf:"bytes,22,rep,name=dropped,proto3" json:"dropped,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Copies             *Fate             `protobuf:"bytes,23,opt,name=copies,proto3" json:"copies,omitempty"`
+	ReceivedBytes      uint64            `protobuf:"varint,24,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"`
+	Transmitted        uint64            `protobuf:"varint,25,opt,name=transmitted,proto3" json:"transmitted,omitempty"` // packets that left here
+	TransmittedBytes   uint64            `protobuf:"varint,26,opt,name=transmitted_bytes,json=transmittedBytes,proto3" json:"transmitted_bytes,omitempty"`
+	Index              int64             `protobuf:"varint,40,opt,name=index,proto3" json:"index,omitempty"`                                                     // of the interface; 0 without one
+	State              string            `protobuf:"bytes,41,opt,name=state,proto3" json:"state,omitempty"`                                                      // "up", "down", "gone", "rebuilding"
+	Error              string            `protobuf:"bytes,42,opt,name=error,proto3" json:"error,omitempty"`                                                      // why the port cannot do all it should
+	Rebuilds           uint64            `protobuf:"varint,43,opt,name=rebuilds,proto3" json:"rebuilds,omitempty"`                                               // times it came back after its interface had vanished
+	LinkChanges        uint64            `protobuf:"varint,44,opt,name=link_changes,json=linkChanges,proto3" json:"link_changes,omitempty"`                      // times its link went up or down
+	TxUnsent           uint64            `protobuf:"varint,45,opt,name=tx_unsent,json=txUnsent,proto3" json:"tx_unsent,omitempty"`                               // left in the TX ring of an interface that vanished
+	ChecksumsCompleted uint64            `protobuf:"varint,48,opt,name=checksums_completed,json=checksumsCompleted,proto3" json:"checksums_completed,omitempty"` // packets that came with a partial checksum, and were received with a complete one
+	Reception          string            `protobuf:"bytes,49,opt,name=reception,proto3" json:"reception,omitempty"`                                              // what the device was told to receive: "promiscuous", or addresses and "all multicast"
+	RxTooLong          uint64            `protobuf:"varint,51,opt,name=rx_too_long,json=rxTooLong,proto3" json:"rx_too_long,omitempty"`                          // longer than a frame, dropped by the XDP program
+	Fallbacks          []string          `protobuf:"bytes,50,rep,name=fallbacks,proto3" json:"fallbacks,omitempty"`                                              // why mode is less than "auto" tries first
+	Settings           []*Setting        `protobuf:"bytes,46,rep,name=settings,proto3" json:"settings,omitempty"`                                                // of the interface, changed while the port is open
+	Refused            []*RefusedSetting `protobuf:"bytes,47,rep,name=refused,proto3" json:"refused,omitempty"`                                                  // that the port needs and could not change
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Port) Reset() {
@@ -2475,6 +2479,34 @@ func (x *Port) GetTxUnsent() uint64 {
 		return x.TxUnsent
 	}
 	return 0
+}
+
+func (x *Port) GetChecksumsCompleted() uint64 {
+	if x != nil {
+		return x.ChecksumsCompleted
+	}
+	return 0
+}
+
+func (x *Port) GetReception() string {
+	if x != nil {
+		return x.Reception
+	}
+	return ""
+}
+
+func (x *Port) GetRxTooLong() uint64 {
+	if x != nil {
+		return x.RxTooLong
+	}
+	return 0
+}
+
+func (x *Port) GetFallbacks() []string {
+	if x != nil {
+		return x.Fallbacks
+	}
+	return nil
 }
 
 func (x *Port) GetSettings() []*Setting {
@@ -3912,7 +3944,7 @@ const file_weir_proto_rawDesc = "" +
 	"\adropped\x18\x04 \x03(\v2\x1a.weir.v1.Fate.DroppedEntryR\adropped\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xcb\b\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xd8\t\n" +
 	"\x04Port\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tinterface\x18\x02 \x01(\tR\tinterface\x12\x16\n" +
@@ -3950,7 +3982,11 @@ const file_weir_proto_rawDesc = "" +
 	"\x05error\x18* \x01(\tR\x05error\x12\x1a\n" +
 	"\brebuilds\x18+ \x01(\x04R\brebuilds\x12!\n" +
 	"\flink_changes\x18, \x01(\x04R\vlinkChanges\x12\x1b\n" +
-	"\ttx_unsent\x18- \x01(\x04R\btxUnsent\x12,\n" +
+	"\ttx_unsent\x18- \x01(\x04R\btxUnsent\x12/\n" +
+	"\x13checksums_completed\x180 \x01(\x04R\x12checksumsCompleted\x12\x1c\n" +
+	"\treception\x181 \x01(\tR\treception\x12\x1e\n" +
+	"\vrx_too_long\x183 \x01(\x04R\trxTooLong\x12\x1c\n" +
+	"\tfallbacks\x182 \x03(\tR\tfallbacks\x12,\n" +
 	"\bsettings\x18. \x03(\v2\x10.weir.v1.SettingR\bsettings\x121\n" +
 	"\arefused\x18/ \x03(\v2\x17.weir.v1.RefusedSettingR\arefused\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +

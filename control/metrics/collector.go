@@ -73,7 +73,7 @@ func (e emitter) port(p *api.Port) {
 	}
 	e.gauge("port_up", "whether the link is up", up, "port", p.Name)
 	e.gauge("port_mtu_bytes", "the longest packet behind the Ethernet header", float64(p.Mtu), "port", p.Name)
-	e.gauge("port_info", "what was granted, always 1", 1, "port", p.Name, "interface", p.Interface, "driver", p.Driver, "mode", p.Mode)
+	e.gauge("port_info", "what was granted, always 1", 1, "port", p.Name, "interface", p.Interface, "driver", p.Driver, "mode", p.Mode, "reception", p.Reception)
 	for _, s := range p.Settings {
 		e.gauge("port_setting_info", "a setting of the interface that the port has changed, always 1", 1, "port", p.Name, "setting", s.Name, "was", s.Was, "is", s.Is)
 	}
@@ -102,6 +102,7 @@ func (e emitter) port(p *api.Port) {
 	}
 	e.counter("port_left_packets_total", "packets left to the kernel, by reason", p.Kept, "port", p.Name, "reason", "kept")
 	e.counter("port_left_packets_total", "packets left to the kernel, by reason", p.NoSocket, "port", p.Name, "reason", "no_socket")
+	e.counter("port_checksums_completed_total", "packets received with a partial checksum, which was completed", p.ChecksumsCompleted, "port", p.Name)
 }
 
 // own sends one of a stage's own counters.

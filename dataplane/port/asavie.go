@@ -10,6 +10,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/dataplane/xdp"
 	"github.com/weirswitch/weir/dataplane/xsk"
+	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -36,12 +37,14 @@ type Asavie struct {
 	absence          // while there is nothing beneath
 	past    Counters // of interfaces that are gone, and all as of Close
 	opening bool     // between Restore and Restored
+	// reception is what a device beneath is told to let in.
+	reception pipeline.Reception
 }
 
 // NewAsavie finds the interface, in the network namespace of the calling
 // thread, and attaches the XDP program.
 func NewAsavie(c Config, d DataplaneConfig) (*Asavie, error) {
-	a := &Asavie{config: c, rings: d}
+	a := &Asavie{config: c, rings: d, reception: pipeline.Reception{All: true}}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("port %s: %w", c.Name, err), a.Close())
 	}
@@ -66,7 +69,7 @@ func (a *Asavie) open() (err error) {
 		err = a.fits(l)
 	}
 	if err == nil {
-		a.program, err = xdp.Load(xdp.Options{MaxQueues: a.config.Queues})
+		a.program, err = xdp.Load(xdp.Options{MaxQueues: a.config.Queues, Longest: a.rings.FrameSize - Headroom})
 	}
 	if err != nil {
 		l.close()
@@ -81,8 +84,10 @@ func (a *Asavie) open() (err error) {
 		l.close()
 		return nil
 	}
-	a.beneath, err = attach(a.program, l, settings, &a.config)
-	return err
+	if a.beneath, err = attach(a.program, l, settings, &a.config); err != nil {
+		return err
+	}
+	return a.beneath.member.set(a.reception)
 }
 
 func (a *Asavie) fits(l *link) error {
@@ -120,6 +125,9 @@ func (a *Asavie) Open(number uint16, queue int, frames *packet.Cache) (Queue, er
 			a.config.Name, queue, a.config.Interface, err)
 	}
 	q := &asavieQueue{socket: socket, frames: frames, port: number, number: uint8(queue)}
+	if a.beneath.link.partialChecksums() {
+		q.sums = &completer{pool: frames.Pool()}
+	}
 	switch {
 	case a.stopped:
 		err = errStopped
@@ -135,6 +143,17 @@ func (a *Asavie) Open(number uint16, queue int, frames *packet.Cache) (Queue, er
 		a.shaper = newShaper(&a.config, a.beneath.link.maxFrame())
 	}
 	return a.shaper.shape(q, frames), nil
+}
+
+// Receive implements Receptive.
+func (a *Asavie) Receive(r pipeline.Reception) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reception = r
+	if a.beneath == nil {
+		return nil
+	}
+	return a.beneath.member.set(r)
 }
 
 // Info implements Port.
@@ -160,6 +179,10 @@ func (a *Asavie) info() Info {
 	case i.State == StateGone:
 		i.Error = missingInterface(a.config.Interface).Error()
 	}
+	i.Reception = describe(a.reception)
+	if c, err := a.program.Counters(); err == nil && c.TooLong != 0 && i.Error == "" {
+		i.Error = tooLong(c.TooLong, a.rings.FrameSize-Headroom)
+	}
 	i.Mode = a.beneath.attach.Mode().String() + ", copy into the pool" + a.arrival.String()
 	a.beneath.describe(&i)
 	return i
@@ -180,7 +203,7 @@ func (a *Asavie) counters() Counters {
 	b := a.beneathCounters()
 	c.Add(&b)
 	if p, err := a.program.Counters(); err == nil {
-		c.NoSocket = p.NoSocket
+		c.NoSocket, c.RxTooLong = p.NoSocket, p.TooLong
 	}
 	return c
 }
@@ -195,6 +218,9 @@ func (a *Asavie) beneathCounters() (c Counters) {
 		c.RxInvalid += k.Rx_invalid_descs
 		c.TxInvalid += k.Tx_invalid_descs
 		c.addDropped(k.Rx_dropped, k.Rx_fill_ring_empty_descs)
+		if q.sums != nil {
+			c.ChecksumsCompleted += q.sums.completed.Load()
+		}
 	}
 	if a.beneath != nil {
 		c.LinkTxDrops, c.LinkRxErrors = a.beneath.link.losses()
@@ -299,8 +325,11 @@ func (a *Asavie) Restore() error {
 	})
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if err == nil {
+		err = b.member.set(a.reception)
+	}
 	if a.failed(err) {
-		return err
+		return errors.Join(err, b.close())
 	}
 	a.beneath, a.opening = b, true
 	return nil

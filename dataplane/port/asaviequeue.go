@@ -21,6 +21,7 @@ type asavieQueue struct {
 	number uint8
 	down   bool // the interface refused to send
 	addrs  [packet.BatchSize]uint64
+	sums   *completer // nil: the device delivers complete checksums
 
 	mu     sync.Mutex // guards what follows, which control reads
 	closed bool
@@ -50,12 +51,16 @@ func (q *asavieQueue) Receive(b *packet.Batch) int {
 		return 0
 	}
 	n = q.frames.Alloc(q.addrs[:n])
+	first := len(b.Pkts)
 	for i, d := range q.socket.Receive(n) {
 		addr := q.addrs[i] + Headroom
 		copy(b.Mem[addr:], q.socket.GetFrame(d))
 		p := b.Append()
 		p.Addr, p.Len, p.WireLen = addr, d.Len, d.Len
 		p.InPort, p.InQueue = q.port, q.number
+	}
+	if q.sums != nil {
+		q.sums.complete(b.Mem, b.Pkts[first:])
 	}
 	q.fill()
 	return n

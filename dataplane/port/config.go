@@ -172,7 +172,8 @@ func (c *Config) Validate() error {
 type DataplaneConfig struct {
 	// Frames is the number of frames; 0 computes what the rings can hold.
 	Frames int `toml:"frames"`
-	// FrameSize is in bytes: 2048 or 4096.
+	// FrameSize is in bytes: 2048 or 4096, or 0 for 4096 with NICs, some of which need
+	// it for zero-copy, and 2048 with software interfaces alone.
 	FrameSize int `toml:"frame_size"`
 	// HugePages asks for 2 MiB pages.
 	HugePages bool `toml:"huge_pages"`
@@ -205,13 +206,36 @@ const (
 	TimestampsAuto     = "auto"
 )
 
-// DefaultDataplaneConfig returns rings of 2048 packets and frames of 2 KiB.
+// DefaultDataplaneConfig returns rings of 2048 packets.
 func DefaultDataplaneConfig() DataplaneConfig {
 	return DataplaneConfig{
-		FrameSize: 2048,
-		RXRing:    2048, TXRing: 2048, FillRing: 2048, CompletionRing: 2048,
+		RXRing: 2048, TXRing: 2048, FillRing: 2048, CompletionRing: 2048,
 		Copy: "auto", NeedWakeup: true, Timestamps: TimestampsBatch,
 	}
+}
+
+// The sizes of frames, in bytes.
+const (
+	smallFrame = 2048
+	largeFrame = 4096
+)
+
+// FrameSizeFor returns the size of frames, in bytes, for those ports: FrameSize where that is set. It looks at the
+// interfaces, in the network namespace of the calling thread.
+func (c *DataplaneConfig) FrameSizeFor(ports []Config) int {
+	if c.FrameSize != 0 {
+		return c.FrameSize
+	}
+	for i := range ports {
+		if l, err := findLink(ports[i].Interface); err == nil {
+			nic := l.kind == kindDevice
+			l.close()
+			if nic {
+				return largeFrame
+			}
+		}
+	}
+	return smallFrame
 }
 
 // FramesFor returns the number of frames for that many queues and workers:
@@ -231,8 +255,8 @@ func (c *DataplaneConfig) Validate() error {
 	if c.Frames != 0 && (c.Frames < 256 || c.Frames > 1<<24) {
 		fault("frames: %d: choose 256 to 16777216, or 0 for as many as the rings hold", c.Frames)
 	}
-	if c.FrameSize != 2048 && c.FrameSize != 4096 {
-		fault("frame_size: %d: choose 2048 or 4096", c.FrameSize)
+	if c.FrameSize != 0 && c.FrameSize != smallFrame && c.FrameSize != largeFrame {
+		fault("frame_size: %d: choose %d or %d, or 0 for what the ports need", c.FrameSize, smallFrame, largeFrame)
 	}
 	for _, ring := range []struct {
 		key  string

@@ -3,6 +3,7 @@ package port
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/vishvananda/netlink"
@@ -22,7 +23,9 @@ type link struct {
 	driver *nic.Driver
 	name   string
 	index  int
-	rx     int // receive queues, as of countQueues
+	kind   string // the kernel's for a software interface: "veth", "tuntap"; else kindDevice
+	module string // the driver's name
+	rx     int    // receive queues, as of countQueues
 	mac    string
 
 	mu      sync.Mutex
@@ -67,7 +70,8 @@ func findLink(name string) (*link, error) {
 		h.Close()
 		return nil, fmt.Errorf("ask the driver of interface %s: %w", name, err)
 	}
-	l := &link{handle: h, driver: driver, name: name, index: a.Index, mtu: a.MTU, rxNow: a.NumRxQueues, mac: a.HardwareAddr.String()}
+	l := &link{handle: h, driver: driver, name: name, index: a.Index, mtu: a.MTU, rxNow: a.NumRxQueues, mac: a.HardwareAddr.String(),
+		kind: found.Type(), module: driver.Name(name)}
 	l.read()
 	l.countQueues()
 	l.first = l.last
@@ -80,6 +84,15 @@ func (l *link) countQueues() {
 	defer l.mu.Unlock()
 	l.read()
 	l.rx = l.rxNow
+}
+
+// kindDevice is the kind of interfaces that are no software of the kernel's.
+const kindDevice = "device"
+
+// partialChecksums reports whether packets may come with a checksum that their sender has left to a
+// device: from software interfaces, and from paravirtual ones, whose other end is a kernel's memory.
+func (l *link) partialChecksums() bool {
+	return l.kind != kindDevice || slices.Contains([]string{"virtio_net", "xen_netfront", "vif", "vmxnet3", "hv_netvsc", "ibmveth"}, l.module)
 }
 
 func (l *link) maxFrame() int { return l.mtu + ethernetOverhead }

@@ -138,10 +138,15 @@ type Info struct {
 	Index     int    `json:"index"`               // of the interface; 0 without one
 	Driver    string `json:"driver"`
 	Mode      string `json:"mode"` // all that was granted, in words: "native, copy, need_wakeup"
-	Queues    int    `json:"queues"`
-	MTU       int    `json:"mtu"`       // bytes behind the Ethernet header
-	MaxFrame  int    `json:"max_frame"` // longest packet, bytes without FCS
-	MAC       string `json:"mac,omitempty"`
+	// Fallbacks are why Mode is less than "auto" tries first, a sentence each.
+	Fallbacks []string `json:"fallbacks,omitempty"`
+	Queues    int      `json:"queues"`
+	MTU       int      `json:"mtu"`       // bytes behind the Ethernet header
+	MaxFrame  int      `json:"max_frame"` // longest packet, bytes without FCS
+	MAC       string   `json:"mac,omitempty"`
+	// Reception is what the device is told to receive beside what is for its own address:
+	// "promiscuous", or addresses and "all multicast"; empty without a device.
+	Reception string `json:"reception,omitempty"`
 	Up        bool   `json:"up"`
 	State     State  `json:"state"`
 	// Error is why the port cannot do all it should, in words; empty if it can.
@@ -167,7 +172,11 @@ type Counters struct {
 	NoSocket     uint64 `json:"no_socket"`      // left to the kernel: arrived on a queue that the port does not serve
 	LinkTxDrops  uint64 `json:"link_tx_drops"`  // dropped by the device after it was sent
 	LinkRxErrors uint64 `json:"link_rx_errors"` // dropped by the device before XDP saw it
+	RxTooLong    uint64 `json:"rx_too_long"`    // longer than a frame, dropped by the XDP program
 	TxUnsent     uint64 `json:"tx_unsent"`      // left in the TX ring of an interface that vanished
+	// ChecksumsCompleted counts packets whose sender had left the transport checksum to its device, which did not
+	// compute it. Their checksums were completed, and they were received like all others.
+	ChecksumsCompleted uint64 `json:"checksums_completed"`
 }
 
 // Add sums the counters of another time or socket.
@@ -181,7 +190,9 @@ func (c *Counters) Add(o *Counters) {
 	c.NoSocket += o.NoSocket
 	c.LinkTxDrops += o.LinkTxDrops
 	c.LinkRxErrors += o.LinkRxErrors
+	c.RxTooLong += o.RxTooLong
 	c.TxUnsent += o.TxUnsent
+	c.ChecksumsCompleted += o.ChecksumsCompleted
 }
 
 // addDropped adds what a socket counts as dropped. In copy mode a packet that
@@ -195,5 +206,5 @@ func (c *Counters) addDropped(dropped, fillEmpty uint64) {
 
 // Lost sums the packets that were lost outside the workers' sight.
 func (c Counters) Lost() uint64 {
-	return c.RxRingFull + c.RxNoFrame + c.RxDropped + c.RxInvalid + c.TxInvalid + c.LinkTxDrops + c.LinkRxErrors + c.TxUnsent
+	return c.RxRingFull + c.RxNoFrame + c.RxDropped + c.RxInvalid + c.TxInvalid + c.LinkTxDrops + c.LinkRxErrors + c.RxTooLong + c.TxUnsent
 }

@@ -20,6 +20,9 @@ type beneath struct {
 	// settings are those of the interface that were changed for the port. They are put back behind
 	// close and the queues: a driver removes no queue that a socket has.
 	settings *nic.Held
+	member   *membership
+	// noZeroCopy is why its sockets were not asked for zero-copy, or nil.
+	noZeroCopy error
 }
 
 // attach puts a program on the interface of l, which it takes over with its settings.
@@ -38,6 +41,9 @@ func attach(program *xdp.Program, l *link, settings *nic.Held, c *Config) (_ *be
 		return nil, err
 	}
 	l.countQueues() // some drivers add queues for XDP
+	if b.member, err = openMembership(l.index); err != nil {
+		return nil, err
+	}
 	return b, nil
 }
 
@@ -51,14 +57,20 @@ func (x *XSK) attach(l *link, settings *nic.Held) (*beneath, error) {
 	return b, err
 }
 
-// close lets go of an interface, which may be gone.
+// close lets go of an interface, which may be gone. A nil beneath has none.
 func (b *beneath) close() error {
+	if b == nil {
+		return nil
+	}
 	var errs []error
 	if b.attach != nil {
 		errs = append(errs, b.attach.Close())
 	}
 	if b.device != nil {
 		errs = append(errs, b.device.Close())
+	}
+	if b.member != nil {
+		b.member.close()
 	}
 	b.link.close()
 	return errors.Join(errs...)
@@ -171,8 +183,11 @@ func (x *XSK) Restore() error {
 	})
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if err == nil {
+		err = b.member.set(x.reception)
+	}
 	if x.failed(err) {
-		return err
+		return errors.Join(err, b.close())
 	}
 	x.beneath, x.opening = b, true
 	return nil

@@ -1,6 +1,7 @@
 package port
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/dataplane/xdp"
 	"github.com/weirswitch/weir/dataplane/xsk"
+	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -30,9 +32,11 @@ type XSK struct {
 	beneath *beneath // nil while the interface is gone
 	queues  []*xskQueue
 	stopped bool
-	absence          // while there is nothing beneath
-	past    Counters // of interfaces that are gone, and all as of Close
-	opening bool     // between Restore and Restored
+	// reception is what a device beneath is told to let in.
+	reception pipeline.Reception
+	absence            // while there is nothing beneath
+	past      Counters // of interfaces that are gone, and all as of Close
+	opening   bool     // between Restore and Restored
 }
 
 // UMEM is the packet memory of all xsk ports of a switch, with what the kernel
@@ -85,7 +89,7 @@ func (m *UMEM) pages() string {
 // and attaches the XDP program. Packets pass on to the kernel until the queues
 // are open. All ports of a switch are made before the first queue is opened.
 func NewXSK(c Config, memory *UMEM) (*XSK, error) {
-	x := &XSK{config: c, memory: memory}
+	x := &XSK{config: c, memory: memory, reception: pipeline.Reception{All: true}}
 	if err := x.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("port %s: %w", c.Name, err), x.Close())
 	}
@@ -128,8 +132,10 @@ func (x *XSK) open() (err error) {
 		l.close()
 		return nil
 	}
-	x.beneath, err = x.attach(l, settings)
-	return err
+	if x.beneath, err = x.attach(l, settings); err != nil {
+		return err
+	}
+	return x.beneath.member.set(x.reception)
 }
 
 // openWithout readies all that needs no interface. The MTU is a guess until
@@ -161,7 +167,7 @@ func (x *XSK) load() error {
 	if err != nil {
 		return err
 	}
-	x.options = xdp.Options{Keep: keep, MaxQueues: x.config.Queues, Frags: x.config.Jumbo}
+	x.options = xdp.Options{Keep: keep, MaxQueues: x.config.Queues, Frags: x.config.Jumbo, Longest: x.memory.umem.PacketRoom()}
 	x.program, err = xdp.Load(x.options)
 	return err
 }
@@ -192,7 +198,7 @@ func (x *XSK) Open(number uint16, queue int, frames *packet.Cache) (q Queue, err
 
 func (x *XSK) openQueue(b *beneath, program *xdp.Program, number uint16, queue int, frames *packet.Cache) (*xskQueue, error) {
 	d := &x.memory.config
-	mode, err := xsk.ParseMode(d.Copy)
+	mode, err := x.copyMode(b)
 	if err != nil {
 		return nil, err
 	}
@@ -213,6 +219,9 @@ func (x *XSK) openQueue(b *beneath, program *xdp.Program, number uint16, queue i
 	}
 	x.memory.opened.Store(true)
 	q := newXSKQueue(socket, number, uint8(queue), frames)
+	if b.link.partialChecksums() {
+		q.sums = &completer{pool: frames.Pool()}
+	}
 	q.stamps = stamps{tag: program.Tag(), monotonic: x.options.Timestamp == xdp.ClockMonotonic}
 	if err := x.register(program, queue, socket.FD()); err != nil {
 		_, closeErr := q.Close()
@@ -246,6 +255,20 @@ func (x *XSK) txBudget() int {
 	return x.config.TXBudget
 }
 
+// Receive implements Receptive.
+func (x *XSK) Receive(r pipeline.Reception) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.reception = r
+	if x.beneath == nil {
+		return nil
+	}
+	if err := x.beneath.member.set(r); err != nil {
+		return fmt.Errorf("port %s: %w", x.config.Name, err)
+	}
+	return nil
+}
+
 // Info implements Port.
 func (x *XSK) Info() Info {
 	x.mu.Lock()
@@ -272,9 +295,20 @@ func (x *XSK) info() Info {
 	if r := uint64(x.config.RateBits); r != 0 && (i.Speed == 0 || i.Speed > r) {
 		i.Speed = r
 	}
+	i.Reception = describe(x.reception)
+	if c, err := x.program.Counters(); err == nil && c.TooLong != 0 && i.Error == "" {
+		i.Error = tooLong(c.TooLong, x.memory.umem.PacketRoom())
+	}
 	i.Mode = x.beneath.attach.Mode().String()
+	if why := x.beneath.attach.NoNative(); why != nil {
+		i.Fallbacks = append(i.Fallbacks, why.Error())
+	}
 	if len(x.queues) != 0 {
-		i.Mode += ", " + x.queues[0].socket.Granted().String()
+		g := x.queues[0].socket.Granted()
+		i.Mode += ", " + g.String()
+		if why := cmp.Or(x.beneath.noZeroCopy, g.NoZeroCopy); why != nil {
+			i.Fallbacks = append(i.Fallbacks, why.Error())
+		}
 	}
 	i.Mode += x.memory.pages() + x.arrivals().String()
 	x.beneath.describe(&i)
@@ -296,7 +330,7 @@ func (x *XSK) counters() Counters {
 	b := x.beneathCounters()
 	c.Add(&b)
 	if p, err := x.program.Counters(); err == nil {
-		c.Kept, c.NoSocket = p.Kept, p.NoSocket
+		c.Kept, c.NoSocket, c.RxTooLong = p.Kept, p.NoSocket, p.TooLong
 	}
 	return c
 }
@@ -312,6 +346,9 @@ func (x *XSK) beneathCounters() (c Counters) {
 		c.RxInvalid += q.stats.RXInvalidDescs
 		c.TxInvalid += q.stats.TXInvalidDescs
 		c.addDropped(q.stats.RXDropped, q.stats.RXFillRingEmpty)
+		if q.sums != nil {
+			c.ChecksumsCompleted += q.sums.completed.Load()
+		}
 	}
 	if x.beneath != nil {
 		c.LinkTxDrops, c.LinkRxErrors = x.beneath.link.losses()

@@ -18,7 +18,11 @@ type xskQueue struct {
 	stats  xsk.Stats
 	// busyPoll is set if the worker runs the receive work itself.
 	busyPoll bool
+	// zeroCopy: the device itself takes frames from the fill ring, and may
+	// have to be told even of frames that it was given long ago.
+	zeroCopy bool
 	stamps   stamps
+	sums     *completer // nil: the device delivers complete checksums
 
 	debt     int // frames that fill lacks
 	inFlight int // frames in TX, with the kernel, or in completion
@@ -34,7 +38,7 @@ type xskQueue struct {
 
 func newXSKQueue(s *xsk.Socket, port uint16, number uint8, frames *packet.Cache) *xskQueue {
 	q := &xskQueue{socket: s, frames: frames, pool: frames.Pool(), port: port, number: number}
-	q.busyPoll = s.Granted().BusyPoll
+	q.busyPoll, q.zeroCopy = s.Granted().BusyPoll, s.Granted().ZeroCopy
 	q.debt = s.Fill.Size()
 	q.given = make([]bool, q.pool.Frames())
 	q.refill()
@@ -117,6 +121,9 @@ func (q *xskQueue) Receive(b *packet.Batch) int {
 	}
 	if q.stamps.tag != 0 {
 		q.stamps.read(b.Mem, b.Pkts[first:])
+	}
+	if q.sums != nil {
+		q.sums.complete(b.Mem, b.Pkts[first:])
 	}
 	return packets
 }
@@ -223,9 +230,11 @@ func (q *xskQueue) Service() bool {
 	}
 	if q.debt != 0 {
 		q.refill()
-		if q.socket.Fill.NeedsWakeup() {
-			q.socket.WakeRX()
-		}
+	}
+	// A driver that found the ring empty once, at its start or behind a reset, asks to be
+	// woken even if the ring is full by now.
+	if q.zeroCopy && q.socket.Fill.NeedsWakeup() {
+		q.socket.WakeRX()
 	}
 	return q.inFlight != 0
 }

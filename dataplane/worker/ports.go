@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/pipeline"
 )
 
 // SetPort switches a port on or off while the switch runs. What arrives at one
@@ -35,6 +36,18 @@ func (s *Switch) keeperOf(name string) (*keeper, error) {
 		return nil, fmt.Errorf("port %s is no network interface, so it stays as it is", name)
 	}
 	return seat.keeper, nil
+}
+
+// FollowGraph tells the ports what the graph's modules must receive, behind each
+// change of these or of the ports.
+func (s *Switch) FollowGraph() error {
+	var errs []error
+	for _, seat := range s.members() {
+		if r, ok := seat.port.(port.Receptive); ok {
+			errs = append(errs, r.Receive(pipeline.ReceptionOf(s.chain, seat.number)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // SetConfig gives a port other settings while the switch runs, those that

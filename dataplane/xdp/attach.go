@@ -39,9 +39,10 @@ func ParseMode(name string) (Mode, error) {
 // Attachment is a program on an interface. It is held by a bpf_link, whose only reference is
 // our descriptor: the kernel removes the program when the process ends, however it ends.
 type Attachment struct {
-	link    link.Link
-	mode    Mode
-	ifindex int
+	link     link.Link
+	mode     Mode
+	ifindex  int
+	noNative error
 }
 
 // Attach puts the program on the interface, which must be in the network namespace of the
@@ -50,22 +51,37 @@ func (p *Program) Attach(ifindex int, mode Mode) (*Attachment, error) {
 	if p.device != 0 {
 		return nil, fmt.Errorf("attach XDP program to interface %d: a program for a device can only replace another one (Replace)", ifindex)
 	}
-	wanted := []Mode{mode}
+	first := mode
 	if mode == Auto {
-		wanted = []Mode{Native, Generic}
+		first = Native
 	}
-	var err error
-	for _, m := range wanted {
-		var l link.Link
-		l, err = link.AttachXDP(link.XDPOptions{Program: p.program, Interface: ifindex, Flags: attachFlags(m)})
-		if err == nil {
-			return &Attachment{link: l, mode: m, ifindex: ifindex}, nil
-		}
-		if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, link.ErrNotSupported) {
-			break
+	l, err := p.attachAs(ifindex, first)
+	if err == nil {
+		return &Attachment{link: l, mode: first, ifindex: ifindex}, nil
+	}
+	refused := p.attachError(ifindex, err)
+	if mode != Auto || !mayBeGeneric(err) {
+		return nil, refused
+	}
+	if l, err = p.attachAs(ifindex, Generic); err != nil {
+		return nil, refused
+	}
+	return &Attachment{link: l, mode: Generic, ifindex: ifindex, noNative: refused}, nil
+}
+
+func (p *Program) attachAs(ifindex int, mode Mode) (link.Link, error) {
+	return link.AttachXDP(link.XDPOptions{Program: p.program, Interface: ifindex, Flags: attachFlags(mode)})
+}
+
+// mayBeGeneric reports whether the kernel may run a program that the driver has refused:
+// not if the refusal was the kernel's own, and not if packets are longer than the program takes.
+func mayBeGeneric(err error) bool {
+	for _, kernel := range []error{unix.EBUSY, unix.EEXIST, unix.EPERM, unix.ENODEV, unix.ERANGE} {
+		if errors.Is(err, kernel) {
+			return false
 		}
 	}
-	return nil, p.attachError(ifindex, err)
+	return true
 }
 
 func attachFlags(m Mode) link.XDPAttachFlags {
@@ -77,6 +93,9 @@ func attachFlags(m Mode) link.XDPAttachFlags {
 
 // Mode is the mode granted: Native or Generic.
 func (a *Attachment) Mode() Mode { return a.mode }
+
+// NoNative is why a program attached with Auto is Generic, else nil.
+func (a *Attachment) NoNative() error { return a.noNative }
 
 // Replace attaches another program, of the same Options.Frags, instead of the present one. No
 // packet passes by without either.

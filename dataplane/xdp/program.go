@@ -10,9 +10,12 @@ import (
 
 // Options are fixed when the program is loaded.
 type Options struct {
-	Keep      Keep  // traffic left to the kernel
-	MaxQueues int   // receive queues that may have a socket, 1 or more
-	Frags     bool  // packets of several buffers (multi-buffer, jumbo)
+	Keep      Keep // traffic left to the kernel
+	MaxQueues int  // receive queues that may have a socket, 1 or more
+	Frags     bool // packets of several buffers (multi-buffer, jumbo)
+	// Longest is the longest packet that a frame of the sockets holds, in bytes; longer
+	// ones are dropped and counted. 0, and with Frags, leaves them to the socket.
+	Longest   int
 	Timestamp Clock // write the arrival time in front of each packet, see TimestampSize
 }
 
@@ -94,7 +97,12 @@ func (p *Program) specialise(spec *ebpf.CollectionSpec) error {
 	for i, t := range options.Keep.Ports {
 		ports[i] = uint32(t.Protocol)<<16 | uint32(t.Port)
 	}
+	longest := uint32(options.Longest)
+	if options.Frags {
+		longest = 0
+	}
 	for name, value := range map[string]any{
+		"longest":              longest,
 		"keep_ethertype_count": uint32(len(options.Keep.EtherTypes)),
 		"keep_ethertypes":      ethertypes,
 		"keep_any_protocol":    len(options.Keep.Protocols) > 0,
@@ -144,6 +152,7 @@ func (p *Program) Unregister(queue int) error {
 type Counters struct {
 	Kept     uint64 // on the keep list, left to the kernel
 	NoSocket uint64 // on a queue without socket, left to the kernel
+	TooLong  uint64 // dropped, as they exceed Options.Longest
 	Untimed  uint64 // given to a socket without the arrival time asked for
 	// Of a program for one device (Program.ForDevice), packets that have the program's
 	// time instead of the device's:
@@ -153,7 +162,7 @@ type Counters struct {
 
 // Counters sums over the CPUs.
 func (p *Program) Counters() (Counters, error) {
-	var sums [5]uint64
+	var sums [6]uint64
 	for i := range sums {
 		var perCPU []uint64
 		if err := p.counters.Lookup(uint32(i), &perCPU); err != nil {
@@ -163,7 +172,7 @@ func (p *Program) Counters() (Counters, error) {
 			sums[i] += n
 		}
 	}
-	return Counters{Kept: sums[0], NoSocket: sums[1], Untimed: sums[2], Unstamped: sums[3], Astray: sums[4]}, nil
+	return Counters{Kept: sums[0], NoSocket: sums[1], Untimed: sums[2], Unstamped: sums[3], Astray: sums[4], TooLong: sums[5]}, nil
 }
 
 // Close frees the program and its maps. Attachments keep the program alive; close them first.

@@ -40,6 +40,9 @@ const volatile __u64 timestamp_tag = 0;
 /* Take CLOCK_TAI (Linux 6.1), else CLOCK_MONOTONIC. */
 const volatile bool timestamp_tai = true;
 
+/* The longest packet that a frame holds, in bytes; 0 leaves it to the socket. */
+const volatile __u32 longest = 0;
+
 /* Per CPU, so that no packet touches another CPU's line. The order is that of Counters in Go. */
 enum counter {
 	KEPT,      /* on the keep list: left to the kernel */
@@ -47,6 +50,7 @@ enum counter {
 	UNTIMED,   /* redirected without the timestamp asked for */
 	UNSTAMPED, /* timed by the program: the device gave no time */
 	ASTRAY,    /* timed by the program: the device's clock is elsewhere */
+	TOO_LONG,  /* dropped: longer than a frame */
 	COUNTERS,
 };
 
@@ -285,6 +289,11 @@ static __always_inline int to_socket(struct xdp_md *ctx, bool hardware)
 	if (kept(ctx)) {
 		count(KEPT);
 		return XDP_PASS;
+	}
+	/* The socket would drop it too, but among others. */
+	if (longest && (long)ctx->data_end - (long)ctx->data > longest) {
+		count(TOO_LONG);
+		return XDP_DROP;
 	}
 	if (timestamp_tag)
 		write_time(ctx, hardware);

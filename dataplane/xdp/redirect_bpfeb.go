@@ -28,6 +28,7 @@ const (
 	redirectVarKeepPortCount          = "keep_port_count"
 	redirectVarKeepPorts              = "keep_ports"
 	redirectVarKeepProtocols          = "keep_protocols"
+	redirectVarLongest                = "longest"
 	redirectVarTimestampTag           = "timestamp_tag"
 	redirectVarTimestampTai           = "timestamp_tai"
 )
@@ -98,6 +99,7 @@ type redirectVariableSpecs struct {
 	KeepPortCount      *ebpf.VariableSpec `ebpf:"keep_port_count"`
 	KeepPorts          *ebpf.VariableSpec `ebpf:"keep_ports"`
 	KeepProtocols      *ebpf.VariableSpec `ebpf:"keep_protocols"`
+	Longest            *ebpf.VariableSpec `ebpf:"longest"`
 	TimestampTag       *ebpf.VariableSpec `ebpf:"timestamp_tag"`
 	TimestampTai       *ebpf.VariableSpec `ebpf:"timestamp_tai"`
 }
@@ -143,6 +145,7 @@ type redirectVariables struct {
 	KeepPortCount      *ebpf.Variable `ebpf:"keep_port_count"`
 	KeepPorts          *ebpf.Variable `ebpf:"keep_ports"`
 	KeepProtocols      *ebpf.Variable `ebpf:"keep_protocols"`
+	Longest            *ebpf.Variable `ebpf:"longest"`
 	TimestampTag       *ebpf.Variable `ebpf:"timestamp_tag"`
 	TimestampTai       *ebpf.Variable `ebpf:"timestamp_tai"`
 }

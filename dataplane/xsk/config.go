@@ -9,8 +9,8 @@ import (
 type Mode uint8
 
 const (
-	// Auto takes zero-copy where the driver has it, else copy. The kernel decides
-	// within the bind (xp_assign_dev in net/xdp/xsk_buff_pool.c).
+	// Auto takes zero-copy where the driver grants it, else copy, for each interface;
+	// Granted.NoZeroCopy says why (xp_assign_dev in net/xdp/xsk_buff_pool.c).
 	Auto Mode = iota
 	// ZeroCopy fails with ErrNotSupported where the driver does not have it.
 	ZeroCopy
@@ -33,7 +33,7 @@ func ParseMode(name string) (Mode, error) {
 	return Auto, fmt.Errorf("AF_XDP mode %q: want auto, zero-copy or copy", name)
 }
 
-// Config shapes a socket. Mode, NeedWakeup and MultiBuffer belong to the UMEM in the
+// Config shapes a socket. NeedWakeup and MultiBuffer belong to the UMEM in the
 // kernel: the first socket decides them, and a later one that wants something else is refused.
 type Config struct {
 	// Ring sizes in descriptors, powers of two. The completion ring bounds the
@@ -95,7 +95,9 @@ func (c Config) Validate() error {
 
 // Granted is what the kernel gave, as far as it can be asked.
 type Granted struct {
-	ZeroCopy    bool // from XDP_OPTIONS
+	ZeroCopy bool // from XDP_OPTIONS
+	// NoZeroCopy is why a socket of mode Auto has copy mode, else nil.
+	NoZeroCopy  error
 	NeedWakeup  bool // the bind asked for it and was accepted, or inherited it
 	MultiBuffer bool // as granted
 	TXBudget    int  // descriptors per Kick in copy mode, or 0: the kernel's 32

@@ -29,12 +29,15 @@ func bindError(err error, config Config) error {
 	switch {
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("the queue is in use by another AF_XDP socket (find its process with ss --xdp -p): %w", err)
+	case errors.Is(err, unix.EOPNOTSUPP) && config.MultiBuffer:
+		return fmt.Errorf("zero-copy for packets of several frames is %w by the driver: use copy mode: %w", ErrNotSupported, err)
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("zero-copy is %w by the driver: use copy mode: %w", ErrNotSupported, err)
+	case errors.Is(err, unix.EINVAL) && config.Mode == ZeroCopy:
+		return fmt.Errorf("the driver refuses zero-copy, perhaps for the size of frames or because its device cannot reach the memory "+
+			"(dmesg may say why), or there is no such queue (ethtool -l): %w", err)
 	case errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("the interface has no such queue (see ethtool -l), or the kernel does not know a flag: %w", err)
-	case errors.Is(err, unix.EOPNOTSUPP) && config.MultiBuffer:
-		return fmt.Errorf("zero-copy, or multi-buffer with zero-copy, is %w by the driver: use copy mode: %w", ErrNotSupported, err)
-	case errors.Is(err, unix.EOPNOTSUPP):
-		return fmt.Errorf("zero-copy is %w by the driver: use copy mode for all ports of the switch: %w", ErrNotSupported, err)
 	case errors.Is(err, unix.ENODEV):
 		return fmt.Errorf("no such interface in this network namespace: %w", err)
 	case errors.Is(err, unix.EPERM):

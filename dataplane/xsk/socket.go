@@ -48,7 +48,43 @@ func (u *UMEM) open(ifindex, queue int, config Config) (*Socket, error) {
 	if err := u.admit(ifindex, queue, config); err != nil {
 		return nil, err
 	}
+	if config.Mode != Auto {
+		return u.openAs(ifindex, queue, config)
+	}
+	refused := u.refused(ifindex)
+	if refused == nil {
+		config.Mode = ZeroCopy
+		s, err := u.openAs(ifindex, queue, config)
+		if err == nil || errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENODEV) {
+			return s, err // copy mode would fail too
+		}
+		refused = err
+	}
+	config.Mode = Copy
+	s, err := u.openAs(ifindex, queue, config)
+	if err != nil {
+		return nil, err
+	}
+	s.granted.NoZeroCopy = refused
+	return s, nil
+}
+
+// refused is why another queue of the interface has no zero-copy.
+func (u *UMEM) refused(ifindex int) error {
+	for _, s := range u.sockets {
+		if s.ifindex == ifindex && s.granted.NoZeroCopy != nil {
+			return s.granted.NoZeroCopy
+		}
+	}
+	return nil
+}
+
+// openAs opens a socket in one mode, ZeroCopy or Copy, on a registration of that mode.
+func (u *UMEM) openAs(ifindex, queue int, config Config) (*Socket, error) {
 	for _, lender := range u.sockets {
+		if lender.granted.ZeroCopy != (config.Mode == ZeroCopy) {
+			continue
+		}
 		s, err := u.setup(ifindex, queue, config, lender)
 		if !errors.Is(err, unix.EBADF) {
 			return s, err
@@ -70,10 +106,6 @@ func (u *UMEM) admit(ifindex, queue int, config Config) error {
 	}
 	g := u.sockets[0].granted
 	switch {
-	case config.Mode == ZeroCopy && !g.ZeroCopy:
-		return fmt.Errorf("zero-copy is %w beside sockets in copy mode: all sockets of one packet memory have one mode", ErrNotSupported)
-	case config.Mode == Copy && g.ZeroCopy:
-		return fmt.Errorf("copy mode is %w beside zero-copy sockets: all sockets of one packet memory have one mode", ErrNotSupported)
 	case config.NeedWakeup != g.NeedWakeup:
 		return errors.New("need_wakeup differs from that of the other sockets: all sockets of one packet memory agree on it")
 	case config.MultiBuffer != g.MultiBuffer:
@@ -107,7 +139,7 @@ func (s *Socket) configure(config Config, lender *Socket) error {
 	}
 	s.tune(config)
 	if lender != nil {
-		return s.bindShared(lender)
+		return s.bindShared(config, lender)
 	}
 	return s.bindFirst(config)
 }
@@ -169,7 +201,7 @@ func (s *Socket) bindFirst(config Config) error {
 		flags |= unix.XDP_USE_SG
 	}
 	err := s.bind(flags, 0)
-	if errors.Is(err, unix.EINVAL) && config.MultiBuffer && s.bind(flags&^unix.XDP_USE_SG, 0) == nil {
+	if errors.Is(err, unix.EINVAL) && config.MultiBuffer && config.Mode == Copy && s.bind(flags&^unix.XDP_USE_SG, 0) == nil {
 		// An older kernel does not know the flag. A wrong queue gives EINVAL too, so ask without it.
 		return fmt.Errorf("multi-buffer packets are %w by this kernel: Linux 6.6 has them; else keep the MTU within one frame", ErrNotSupported)
 	}
@@ -181,9 +213,9 @@ func (s *Socket) bindFirst(config Config) error {
 }
 
 // bindShared binds to the registration of a bound socket.
-func (s *Socket) bindShared(lender *Socket) error {
+func (s *Socket) bindShared(config Config, lender *Socket) error {
 	if err := s.bind(unix.XDP_SHARED_UMEM, lender.fd); err != nil {
-		return bindError(err, Config{})
+		return bindError(err, config)
 	}
 	s.granted.NeedWakeup, s.granted.MultiBuffer = lender.granted.NeedWakeup, lender.granted.MultiBuffer
 	return s.askMode()

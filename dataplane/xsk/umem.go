@@ -50,10 +50,12 @@ func (c UMEMConfig) Validate() error {
 // The kernel ties the registration of the memory to sockets: the first one registers
 // it and binds with the mode's flags, and each further one names a bound socket to
 // share with (XDP_SHARED_UMEM) and inherits zero-copy, need_wakeup and multi-buffer;
-// own flags are refused (xsk_bind in net/xdp/xsk.c). There is no descriptor for the UMEM itself,
-// and an unbound socket cannot lend it (EBADF). So UMEM keeps its bound sockets: any
-// of them lends the registration, they may be closed in any order, and when the last
-// is gone the next Open registers anew.
+// own flags are refused (xsk_bind in net/xdp/xsk.c). So the memory is registered once for
+// zero-copy and once for copy mode, as far as there are sockets of both, which pins it twice;
+// frames pass between them all the same, for an address means the same in both. There is
+// no descriptor for the UMEM itself, and an unbound socket cannot lend it (EBADF). So UMEM
+// keeps its bound sockets: any of a mode lends the registration, they may be closed in
+// any order, and when the last is gone the next Open registers anew.
 //
 // Open and Close may be called by any goroutine. The frames' contents have the
 // owner's rules.

@@ -3,6 +3,7 @@ package l3
 import (
 	"net/netip"
 
+	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -62,4 +63,14 @@ func (m *Module) Tables() (ports []TablePort, prefixes []TablePrefix) {
 		prefixes = append(prefixes, e)
 	}
 	return ports, prefixes
+}
+
+// Receives implements pipeline.Receiver: a router takes what is for the port's MAC
+// address, and multicast.
+func (m *Module) Receives(port int) pipeline.Reception {
+	ports := m.tables.Load().ports
+	if port >= len(ports) || len(ports[port].prefixes) == 0 {
+		return pipeline.Reception{}
+	}
+	return pipeline.Reception{Addresses: [][6]byte{ports[port].hardware()}}
 }

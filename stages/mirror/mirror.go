@@ -97,6 +97,15 @@ func (m *Module) sum(slot int) (c Counters) {
 // Role implements pipeline.Module: copies are made of what leaves.
 func (m *Module) Role() pipeline.Role { return pipeline.RoleEgress }
 
+// Receives implements pipeline.Receiver: copies are made of all that is on a watched link.
+func (m *Module) Receives(port int) pipeline.Reception {
+	var r pipeline.Reception
+	for _, s := range *m.sessions.Load() {
+		r.All = r.All || port < len(s.in) && s.in[port]
+	}
+	return r
+}
+
 // Needs implements pipeline.Module.
 func (m *Module) Needs() packet.Needs { return 0 }
 

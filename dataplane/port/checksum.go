@@ -1,0 +1,169 @@
+package port
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/weirswitch/weir/pipeline/header"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// completer completes partial checksums. A host whose interface has transmit checksum offload leaves the
+// checksum to the device, and a device that is software only (veth, a TAP, a paravirtual NIC)
+// hands the packet on as it is. The kernel knows that beside the packet (CHECKSUM_PARTIAL, include/linux/skbuff.h),
+// but AF_XDP has no place for it, and the next kernel drops what a switch forwards so: ping
+// works, and TCP hangs.
+//
+// A partial checksum shows in the packet: the field holds the sum of the pseudo-header, not inverted
+// (tcp_v4_check and udp4_hwcsum in the kernel), and of SCTP zero. A complete one
+// has that value once in 65,536 packets and is told apart by the full sum, so nothing right is ever changed, and a wrong
+// checksum is made right only if it is wrong in exactly this way. Sums within tunnels are not looked at.
+type completer struct {
+	pool      *packet.Pool
+	completed atomic.Uint64 // packets; written by the worker
+}
+
+// complete looks at received packets. It costs a few nanoseconds each where nothing is to be done.
+func (c *completer) complete(mem []byte, packets []packet.Packet) {
+	for i := range packets {
+		p := &packets[i]
+		data := mem[p.Addr : p.Addr+uint64(p.Len) : p.Addr+uint64(p.Len)]
+		if t, ok := partial(data); ok && c.finish(data, p, t) {
+			c.completed.Add(1)
+		}
+	}
+}
+
+// transport is where the checksum of a packet is, and what it covers.
+type transport struct {
+	protocol   uint8
+	start, end int    // of the transport header and its payload, from the packet's first byte
+	field      int    // of the checksum
+	pseudo     uint16 // the sum of the pseudo-header
+}
+
+// partial reports whether a packet's transport checksum looks as if it were partial.
+func partial(data []byte) (t transport, ok bool) {
+	const ethernet, ipv4, ipv6 = 14, 20, 40
+	if len(data) < ethernet+ipv4 {
+		return t, false
+	}
+	l3, etherType := ethernet, binary.BigEndian.Uint16(data[12:])
+	for tags := 0; tags < 2 && (etherType == header.TypeVLAN || etherType == header.TypeServiceVLAN); tags++ {
+		if len(data) < l3+4+ipv4 {
+			return t, false
+		}
+		etherType = binary.BigEndian.Uint16(data[l3+2:])
+		l3 += 4
+	}
+	ip := data[l3:]
+	var sum uint64
+	switch etherType {
+	case header.TypeIPv4:
+		size := int(ip[0]&0x0f) * 4
+		const fragment = 0x3fff // more fragments, and the offset
+		if size < ipv4 || binary.BigEndian.Uint16(ip[6:])&fragment != 0 {
+			return t, false
+		}
+		t.protocol = ip[9]
+		t.start, t.end = l3+size, l3+int(binary.BigEndian.Uint16(ip[2:]))
+		sum = uint64(binary.BigEndian.Uint32(ip[12:])) + uint64(binary.BigEndian.Uint32(ip[16:]))
+	case header.TypeIPv6:
+		if len(ip) < ipv6 {
+			return t, false
+		}
+		t.protocol = ip[6]
+		t.start, t.end = l3+ipv6, l3+ipv6+int(binary.BigEndian.Uint16(ip[4:]))
+		for i := 8; i < ipv6; i += 4 {
+			sum += uint64(binary.BigEndian.Uint32(ip[i:]))
+		}
+		// The options that hosts send with TCP and UDP; a routing header changes the pseudo-header.
+		for n := 0; n < 2 && (t.protocol == header.ProtoHopByHop || t.protocol == header.ProtoDestination); n++ {
+			if len(data) < t.start+8 {
+				return t, false
+			}
+			t.protocol = data[t.start]
+			t.start += 8 + 8*int(data[t.start+1])
+		}
+	default:
+		return t, false
+	}
+	switch t.protocol {
+	case header.ProtoTCP:
+		t.field = t.start + 16
+	case header.ProtoUDP:
+		t.field = t.start + 6
+	case header.ProtoSCTP:
+		t.field = t.start + 8
+		return t, t.field+4 <= len(data) && t.field+4 <= t.end && binary.LittleEndian.Uint32(data[t.field:]) == 0
+	default:
+		return t, false
+	}
+	if t.field+2 > len(data) || t.field+2 > t.end {
+		return t, false
+	}
+	sum += uint64(t.protocol) + uint64(t.end-t.start)
+	sum = sum>>32 + sum&0xffffffff
+	sum = sum>>16 + sum&0xffff
+	sum = sum>>16 + sum&0xffff
+	sum = sum>>16 + sum&0xffff
+	t.pseudo = uint16(sum)
+	return t, binary.BigEndian.Uint16(data[t.field:]) == t.pseudo
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// finish computes a checksum that looks partial, and reports whether it was.
+//
+//go:noinline
+func (c *completer) finish(data []byte, p *packet.Packet, t transport) bool {
+	if t.end > int(p.WireLen) {
+		return false // cut short: what is missing was summed too
+	}
+	if t.protocol == header.ProtoSCTP {
+		crc := uint32(0)
+		c.each(data, p, t, func(piece []byte) { crc = crc32.Update(crc, castagnoli, piece) })
+		binary.LittleEndian.PutUint32(data[t.field:], crc) // RFC 9260, appendix A
+		return true
+	}
+	sum, odd := uint32(0), false
+	c.each(data, p, t, func(piece []byte) {
+		part := header.Sum(piece, 0)
+		if odd {
+			part = bits.ReverseBytes16(part)
+		}
+		sum += uint32(part)
+		odd = odd != (len(piece)%2 != 0)
+	})
+	// The field is in the sum, and stands for the pseudo-header.
+	sum = sum>>16 + sum&0xffff
+	sum = sum>>16 + sum&0xffff
+	whole := sum + uint32(t.pseudo)
+	if whole = whole>>16 + whole&0xffff; whole == 0xffff {
+		return false // it is right as it is
+	}
+	check := ^uint16(sum)
+	if check == 0 && t.protocol == header.ProtoUDP {
+		check = 0xffff // RFC 768: zero would mean none
+	}
+	binary.BigEndian.PutUint16(data[t.field:], check)
+	return true
+}
+
+// each passes the pieces of what a checksum covers, one for each frame, in order.
+func (c *completer) each(data []byte, p *packet.Packet, t transport, add func(piece []byte)) {
+	left := t.end - t.start
+	piece := data[t.start:]
+	for link := p.Next; ; {
+		piece = piece[:min(left, len(piece))]
+		add(piece)
+		left -= len(piece)
+		if left == 0 || link == 0 {
+			return
+		}
+		addr, length, next := c.pool.Next(link)
+		piece, link = c.pool.Memory()[addr:addr+uint64(length)], next
+	}
+}

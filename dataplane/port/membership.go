@@ -1,0 +1,82 @@
+package port
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/pipeline"
+)
+
+// Receptive is a Port whose device keeps for itself what it is not told to receive. Ports
+// that are not Receptive receive everything.
+type Receptive interface {
+	// Receive has the device let in what r says, from now on and after each Restore. It may
+	// be called at any time, by one goroutine. Until the first call the port receives everything.
+	Receive(r pipeline.Reception) error
+}
+
+// membership is what a port has the kernel let in at its interface, by a packet socket that
+// receives nothing itself (packet_mc_add in net/packet/af_packet.c). The kernel counts such wishes beside
+// those of others, and takes ours back when the descriptor closes, however the process ends.
+// The socket belongs to the namespace of the thread that opened it; any thread may use it.
+type membership struct {
+	fd    int
+	index int
+	held  []unix.PacketMreq
+}
+
+func openMembership(index int) (*membership, error) {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open a packet socket, to receive what is not for the interface's own address (CAP_NET_RAW): %w", err)
+	}
+	return &membership{fd: fd, index: index}, nil
+}
+
+// set replaces what is let in. What stays is not touched, so no packet of it is missed.
+func (m *membership) set(r pipeline.Reception) error {
+	wanted := []unix.PacketMreq{{Type: unix.PACKET_MR_PROMISC}}
+	if !r.All {
+		wanted[0].Type = unix.PACKET_MR_ALLMULTI
+		for _, mac := range r.Addresses {
+			q := unix.PacketMreq{Type: unix.PACKET_MR_UNICAST, Alen: uint16(len(mac))}
+			copy(q.Address[:], mac[:])
+			wanted = append(wanted, q)
+		}
+	}
+	before := m.held
+	m.held = nil
+	var errs []error
+	for _, q := range wanted {
+		q.Ifindex = int32(m.index)
+		if err := unix.SetsockoptPacketMreq(m.fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &q); err != nil {
+			errs = append(errs, fmt.Errorf("have the interface receive %s: %w", describe(r), err))
+			continue
+		}
+		m.held = append(m.held, q)
+	}
+	// The kernel counts each wish, so one that was there already is still held once.
+	for _, q := range before {
+		err := unix.SetsockoptPacketMreq(m.fd, unix.SOL_PACKET, unix.PACKET_DROP_MEMBERSHIP, &q)
+		if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) && !errors.Is(err, unix.ENODEV) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (m *membership) close() { _ = unix.Close(m.fd) }
+
+// describe is Info.Reception.
+func describe(r pipeline.Reception) string {
+	if r.All {
+		return "promiscuous"
+	}
+	text := ""
+	for _, mac := range r.Addresses {
+		text += fmt.Sprintf("%x:%x:%x:%x:%x:%x, ", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5])
+	}
+	return text + "all multicast"
+}
