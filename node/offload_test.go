@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,21 +20,67 @@ import (
 // by default, and veth devices that do none of it, speak TCP and UDP over a switch.
 func TestHostsWithOffloads(t *testing.T) {
 	for _, driver := range []string{"xsk", "asavie"} {
-		for _, mode := range []string{"native", "generic"} {
-			t.Run(driver+"/"+mode, func(t *testing.T) { hostsWithOffloads(t, driver, mode) })
-		}
+		t.Run(driver, func(t *testing.T) {
+			b := bedWithOffloads(t, driver, "native")
+			for _, n := range offloadNetworks {
+				to := netip.MustParsePrefix(fmt.Sprintf(n, 2)).Addr()
+				if err := transfer(b.hosts[0], b.hosts[1], to, 4<<20); err != nil {
+					t.Errorf("TCP to %v: %v", to, err)
+				}
+				if err := echo(b.hosts[0], b.hosts[1], to); err != nil {
+					t.Errorf("UDP to %v: %v", to, err)
+				}
+			}
+			completed := uint64(0)
+			for _, p := range b.stop(t).Ports {
+				completed += p.ChecksumsCompleted
+			}
+			if completed == 0 {
+				t.Error("no checksum was completed: the hosts have left none open")
+			}
+		})
 	}
 }
 
-func hostsWithOffloads(t *testing.T, driver, mode string) {
+// TestLongSegments: in generic mode packets come as long as the host's TCP makes them, and no frame
+// holds them. The port counts them by name and says what to do.
+func TestLongSegments(t *testing.T) {
+	b := bedWithOffloads(t, "xsk", "generic")
+	ended := make(chan error, 1)
+	to := netip.MustParsePrefix(fmt.Sprintf(offloadNetworks[0], 2)).Addr()
+	stop := make(chan struct{})
+	go func() { ended <- transferUntil(stop, b.hosts[0], b.hosts[1], to, 4<<20) }()
+	told := ""
+	for deadline := time.Now().Add(patience); told == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		for _, p := range b.Report().Ports {
+			told += p.Error
+		}
+	}
+	close(stop)
+	<-ended
+	if !strings.Contains(told, "ethtool -K IFACE tso off gso off") {
+		t.Errorf("the port says %q", told)
+	}
+	lost := uint64(0)
+	for _, p := range b.stop(t).Ports {
+		lost += p.RxTooLong
+	}
+	if lost == 0 {
+		t.Error("no packet was counted as too long")
+	}
+}
+
+var offloadNetworks = []string{"10.9.0.%d/24", "fd09::%d/64"}
+
+// bedWithOffloads is a bed whose node joins two hosts that have their offloads.
+func bedWithOffloads(t *testing.T, driver, mode string) *bed {
 	b := newBed(t)
-	networks := []string{"10.9.0.%d/24", "fd09::%d/64"}
 	for i, h := range b.hosts[:2] {
 		for _, o := range []netns.Offload{netns.TxChecksum, netns.TSO} {
 			check(t, h.NS.SetOffload("eth0", o, true))
 		}
 		check(t, h.NS.SetARP("eth0", true))
-		for _, n := range networks {
+		for _, n := range offloadNetworks {
 			check(t, h.NS.AddAddress("eth0", netip.MustParsePrefix(fmt.Sprintf(n, i+1))))
 		}
 	}
@@ -59,22 +106,7 @@ audit = ""
 metrics = ""
 `, driver, mode))
 	b.start(t)
-	for _, n := range networks {
-		to := netip.MustParsePrefix(fmt.Sprintf(n, 2)).Addr()
-		if err := transfer(b.hosts[0], b.hosts[1], to, 4<<20); err != nil {
-			t.Errorf("TCP to %v: %v", to, err)
-		}
-		if err := echo(b.hosts[0], b.hosts[1], to); err != nil {
-			t.Errorf("UDP to %v: %v", to, err)
-		}
-	}
-	completed := uint64(0)
-	for _, p := range b.stop(t).Ports {
-		completed += p.ChecksumsCompleted
-	}
-	if completed == 0 {
-		t.Error("no checksum was completed: the hosts have left none open")
-	}
+	return b
 }
 
 // patience is far more than what a test waits for takes.
@@ -82,6 +114,11 @@ const patience = time.Minute
 
 // transfer sends random bytes over TCP, which must arrive whole.
 func transfer(from, to *netnstest.Host, address netip.Addr, size int64) error {
+	return transferUntil(nil, from, to, address, size)
+}
+
+// transferUntil gives up when stop is closed.
+func transferUntil(stop <-chan struct{}, from, to *netnstest.Host, address netip.Addr, size int64) error {
 	listener, err := to.NS.Listen("tcp", net.JoinHostPort(address.String(), "0"))
 	if err != nil {
 		return err
@@ -92,6 +129,7 @@ func transfer(from, to *netnstest.Host, address netip.Addr, size int64) error {
 		var sum [sha256.Size]byte
 		if conn, err := listener.Accept(); err == nil {
 			digest := sha256.New()
+			_ = conn.SetDeadline(time.Now().Add(patience))
 			_, _ = io.Copy(digest, conn)
 			sum = [sha256.Size]byte(digest.Sum(nil))
 			conn.Close()
@@ -108,6 +146,16 @@ func transfer(from, to *netnstest.Host, address netip.Addr, size int64) error {
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		select {
+		case <-stop:
+			conn.Close()
+			listener.Close()
+		case <-over:
+		}
+	}()
 	var seed [32]byte
 	digest := sha256.New()
 	if _, err := io.CopyN(io.MultiWriter(conn, digest), rand.NewChaCha8(seed), size); err != nil {

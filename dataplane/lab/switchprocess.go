@@ -27,9 +27,9 @@ const readyVariable = "WEIR_READY_FD"
 
 // How long a switch may take.
 const (
-	readyWait   = 20 * time.Second
+	readyWait   = 2 * time.Minute // seconds on a quiet machine
 	compileWait = 3 * time.Minute // of a P4 program, on a busy machine
-	killWait    = 5 * time.Second
+	killWait    = 30 * time.Second
 )
 
 // termWait is the time from SIGTERM to SIGKILL, well above what a switch waits for its records. Tests shorten it.

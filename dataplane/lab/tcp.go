@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	tcpBlock    = 256 << 10        // bytes written and hashed at a time
-	tcpPatience = 20 * time.Second // without any progress, after which a stream is given up
+	tcpBlock    = 256 << 10   // bytes written and hashed at a time
+	tcpPatience = time.Minute // without any progress, after which a stream is given up
 )
 
 // tcp transfers bytes over the two kernels' TCP, in parallel streams. Each end hashes

@@ -203,7 +203,7 @@ func (l *Lab) makeCables(context.Context) error {
 }
 
 // upWait is far more than an interface needs to come up.
-const upWait = 10 * time.Second
+const upWait = time.Minute
 
 func (l *Lab) startSwitches(ctx context.Context) error {
 	if err := l.startRelays(); err != nil {

@@ -44,6 +44,7 @@ type Asavie struct {
 // NewAsavie finds the interface, in the network namespace of the calling
 // thread, and attaches the XDP program.
 func NewAsavie(c Config, d DataplaneConfig) (*Asavie, error) {
+	d.FrameSize = d.FrameSizeFor([]Config{c})
 	a := &Asavie{config: c, rings: d, reception: pipeline.Reception{All: true}}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("port %s: %w", c.Name, err), a.Close())

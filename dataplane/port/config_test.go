@@ -53,7 +53,7 @@ func TestDataplaneConfigFaults(t *testing.T) {
 		want   string
 	}{
 		{func(c *DataplaneConfig) { c.Frames = -1 }, "frames: -1: choose"},
-		{func(c *DataplaneConfig) { c.FrameSize = 3000 }, "frame_size: 3000: choose 2048 or 4096"},
+		{func(c *DataplaneConfig) { c.FrameSize = 3000 }, "frame_size: 3000: choose 2048 or 4096, or 0 for what the ports need"},
 		{func(c *DataplaneConfig) { c.RXRing = 100 }, "rx_ring: 100: choose a power of two from 64"},
 		{func(c *DataplaneConfig) { c.TXRing = 32 }, "tx_ring: 32"},
 		{func(c *DataplaneConfig) { c.FillRing = 0 }, "fill_ring: 0"},

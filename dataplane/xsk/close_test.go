@@ -246,7 +246,7 @@ func TestOpenErrors(t *testing.T) {
 		{"no such queue with multi-buffer", other, c.ifindex, 77, change(func(c *xsk.Config) { c.MultiBuffer = true }), unix.EINVAL, "no such queue"},
 		{"no such interface", other, 9999, 0, testConfig(), unix.ENODEV, "no such interface"},
 		{"zero-copy on veth", other, c.ifindex, 1, change(func(c *xsk.Config) { c.Mode = xsk.ZeroCopy }), xsk.ErrNotSupported, "copy mode"},
-		{"zero-copy beside copy", u, c.ifindex, 1, change(func(c *xsk.Config) { c.Mode = xsk.ZeroCopy }), xsk.ErrNotSupported, "one mode"},
+		{"zero-copy beside copy", u, c.ifindex, 1, change(func(c *xsk.Config) { c.Mode = xsk.ZeroCopy }), xsk.ErrNotSupported, "copy mode"},
 		{"need_wakeup differs", u, c.ifindex, 1, change(func(c *xsk.Config) { c.NeedWakeup = false }), nil, "agree on it"},
 		{"multi-buffer differs", u, c.ifindex, 1, change(func(c *xsk.Config) { c.MultiBuffer = true }), nil, "agree on it"},
 		{"bad size", u, c.ifindex, 1, change(func(c *xsk.Config) { c.RXSize = 1000 }), nil, "power of two"},
