@@ -1,27 +1,18 @@
 package pipeline
 
-// Reception is what a port must receive for the modules of a graph. A device
-// keeps all other unicast and multicast for itself, unless it is told.
-type Reception struct {
-	// All is everything that is on the link: promiscuous mode. The other fields
-	// say nothing then.
-	All bool
-	// Addresses are the MAC addresses to receive, beside the device's own, all
-	// multicast and broadcast.
-	Addresses [][6]byte
-}
+import "github.com/weirswitch/weir/pipeline/packet"
 
 // Receiver is a Module that says what it must receive on a port. The forwarding
 // module of a graph that is none gets everything, as switching needs.
 type Receiver interface {
 	// Receives returns the module's part for a port by its number. It may be called from
 	// anywhere, while packets flow, and tells of the present configuration.
-	Receives(port int) Reception
+	Receives(port int) packet.Reception
 }
 
 // ReceptionOf is what a port must receive for all modules of a graph.
-func ReceptionOf(chain []Named, port int) Reception {
-	var r Reception
+func ReceptionOf(chain []Named, port int) packet.Reception {
+	var r packet.Reception
 	for _, n := range chain {
 		m, ok := n.Module.(Receiver)
 		if !ok {

@@ -10,7 +10,6 @@ import (
 	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/dataplane/xdp"
 	"github.com/weirswitch/weir/dataplane/xsk"
-	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -38,14 +37,14 @@ type Asavie struct {
 	past    Counters // of interfaces that are gone, and all as of Close
 	opening bool     // between Restore and Restored
 	// reception is what a device beneath is told to let in.
-	reception pipeline.Reception
+	reception packet.Reception
 }
 
 // NewAsavie finds the interface, in the network namespace of the calling
 // thread, and attaches the XDP program.
 func NewAsavie(c Config, d DataplaneConfig) (*Asavie, error) {
 	d.FrameSize = d.FrameSizeFor([]Config{c})
-	a := &Asavie{config: c, rings: d, reception: pipeline.Reception{All: true}}
+	a := &Asavie{config: c, rings: d, reception: packet.Reception{All: true}}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("port %s: %w", c.Name, err), a.Close())
 	}
@@ -147,7 +146,7 @@ func (a *Asavie) Open(number uint16, queue int, frames *packet.Cache) (Queue, er
 }
 
 // Receive implements Receptive.
-func (a *Asavie) Receive(r pipeline.Reception) error {
+func (a *Asavie) Receive(r packet.Reception) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reception = r

@@ -6,7 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+
 )
 
 // Receptive is a Port whose device keeps for itself what it is not told to receive. Ports
@@ -14,7 +15,7 @@ import (
 type Receptive interface {
 	// Receive has the device let in what r says, from now on and after each Restore. It may
 	// be called at any time, by one goroutine. Until the first call the port receives everything.
-	Receive(r pipeline.Reception) error
+	Receive(r packet.Reception) error
 }
 
 // membership is what a port has the kernel let in at its interface, by a packet socket that
@@ -36,7 +37,7 @@ func openMembership(index int) (*membership, error) {
 }
 
 // set replaces what is let in. What stays is not touched, so no packet of it is missed.
-func (m *membership) set(r pipeline.Reception) error {
+func (m *membership) set(r packet.Reception) error {
 	wanted := []unix.PacketMreq{{Type: unix.PACKET_MR_PROMISC}}
 	if !r.All {
 		wanted[0].Type = unix.PACKET_MR_ALLMULTI
@@ -70,7 +71,7 @@ func (m *membership) set(r pipeline.Reception) error {
 func (m *membership) close() { _ = unix.Close(m.fd) }
 
 // describe is Info.Reception.
-func describe(r pipeline.Reception) string {
+func describe(r packet.Reception) string {
 	if r.All {
 		return "promiscuous"
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/dataplane/xdp"
 	"github.com/weirswitch/weir/dataplane/xsk"
-	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -33,7 +32,7 @@ type XSK struct {
 	queues  []*xskQueue
 	stopped bool
 	// reception is what a device beneath is told to let in.
-	reception pipeline.Reception
+	reception packet.Reception
 	absence            // while there is nothing beneath
 	past      Counters // of interfaces that are gone, and all as of Close
 	opening   bool     // between Restore and Restored
@@ -89,7 +88,7 @@ func (m *UMEM) pages() string {
 // and attaches the XDP program. Packets pass on to the kernel until the queues
 // are open. All ports of a switch are made before the first queue is opened.
 func NewXSK(c Config, memory *UMEM) (*XSK, error) {
-	x := &XSK{config: c, memory: memory, reception: pipeline.Reception{All: true}}
+	x := &XSK{config: c, memory: memory, reception: packet.Reception{All: true}}
 	if err := x.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("port %s: %w", c.Name, err), x.Close())
 	}
@@ -256,7 +255,7 @@ func (x *XSK) txBudget() int {
 }
 
 // Receive implements Receptive.
-func (x *XSK) Receive(r pipeline.Reception) error {
+func (x *XSK) Receive(r packet.Reception) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.reception = r

@@ -42,8 +42,8 @@ var layers = []layer{
 	{"stages", []string{"stages/*", "pipeline", "pipeline/packet"}, "the one map from names to constructors"},
 	{"stages/*", []string{"pipeline/...", "telemetry/=", "telemetry/=/...", "telemetry/hash", "telemetry/record"},
 		"a stage knows neither other stages nor I/O, so that any graph and any driver can run it; of telemetry it knows its own system"},
-	{"dataplane/port", []string{"dataplane/nic", "dataplane/xsk", "dataplane/xdp", "dataplane/pcapfile", "pipeline/packet", "pipeline/clock", "pipeline/limiter"},
-		"a driver moves packets and knows no stage"},
+	{"dataplane/port", []string{"dataplane/nic", "dataplane/xsk", "dataplane/xdp", "dataplane/pcapfile", "pipeline/packet", "pipeline/clock", "pipeline/header", "pipeline/limiter"},
+		"a driver moves packets, completes their checksums, and knows no stage"},
 	{"dataplane/worker", []string{"dataplane/port", "pipeline", "pipeline/clock", "pipeline/packet"},
 		"a worker runs any graph over any driver and must know none of either by name"},
 

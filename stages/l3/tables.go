@@ -3,7 +3,6 @@ package l3
 import (
 	"net/netip"
 
-	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -67,10 +66,10 @@ func (m *Module) Tables() (ports []TablePort, prefixes []TablePrefix) {
 
 // Receives implements pipeline.Receiver: a router takes what is for the port's MAC
 // address, and multicast.
-func (m *Module) Receives(port int) pipeline.Reception {
+func (m *Module) Receives(port int) packet.Reception {
 	ports := m.tables.Load().ports
 	if port >= len(ports) || len(ports[port].prefixes) == 0 {
-		return pipeline.Reception{}
+		return packet.Reception{}
 	}
-	return pipeline.Reception{Addresses: [][6]byte{ports[port].hardware()}}
+	return packet.Reception{Addresses: [][6]byte{ports[port].hardware()}}
 }

@@ -98,8 +98,8 @@ func (m *Module) sum(slot int) (c Counters) {
 func (m *Module) Role() pipeline.Role { return pipeline.RoleEgress }
 
 // Receives implements pipeline.Receiver: copies are made of all that is on a watched link.
-func (m *Module) Receives(port int) pipeline.Reception {
-	var r pipeline.Reception
+func (m *Module) Receives(port int) packet.Reception {
+	var r packet.Reception
 	for _, s := range *m.sessions.Load() {
 		r.All = r.All || port < len(s.in) && s.in[port]
 	}
