@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/pipeline/packet"
-
 )
 
 // Receptive is a Port whose device keeps for itself what it is not told to receive. Ports
