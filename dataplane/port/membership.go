@@ -76,7 +76,7 @@ func describe(r packet.Reception) string {
 	}
 	text := ""
 	for _, mac := range r.Addresses {
-		text += fmt.Sprintf("%x:%x:%x:%x:%x:%x, ", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5])
+		text += fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x, ", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5])
 	}
 	return text + "all multicast"
 }

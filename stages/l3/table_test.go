@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/gopacket/layers"
+
+	"github.com/weirswitch/weir/pipeline"
 )
 
 // randomPrefix returns a prefix of which some contain others: few first bytes,
@@ -252,4 +254,18 @@ func (m *Module) setRoutes(routes []Route) error {
 	m.mu.Unlock()
 	c.Routes = slices.Clone(routes)
 	return m.Apply(c)
+}
+
+// TestReceives: a routed port takes its MAC address and multicast, another one nothing more than multicast.
+func TestReceives(t *testing.T) {
+	m, err := New(Config{Interfaces: []Interface{{Port: "p1", Addresses: []string{"10.0.0.1/24"}}}},
+		pipeline.Env{ID: 7, Workers: 1, Ports: []pipeline.Port{{Name: "p0"}, {Name: "p1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for port, want := range map[int][][6]byte{0: nil, 1: {DefaultMAC(7, 1)}, 2: nil} {
+		if r := m.Receives(port); r.All || !slices.Equal(r.Addresses, want) {
+			t.Errorf("port %d receives %+v, want %x", port, r, want)
+		}
+	}
 }
