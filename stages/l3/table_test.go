@@ -258,8 +258,9 @@ func (m *Module) setRoutes(routes []Route) error {
 
 // TestReceives: a routed port takes its MAC address and multicast, another one nothing more than multicast.
 func TestReceives(t *testing.T) {
-	m, err := New(Config{Interfaces: []Interface{{Port: "p1", Addresses: []string{"10.0.0.1/24"}}}},
-		pipeline.Env{ID: 7, Workers: 1, Ports: []pipeline.Port{{Name: "p0"}, {Name: "p1"}}})
+	c := DefaultConfig()
+	c.Interfaces = []Interface{{Port: "p1", Addresses: []string{"10.0.0.1/24"}}}
+	m, err := New(c, pipeline.Env{ID: 7, Workers: 1, Ports: []pipeline.Port{{Name: "p0"}, {Name: "p1"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
