@@ -127,11 +127,11 @@ func printInterface(w io.Writer, l lookedAt) error {
 		t.Row("rings", fmt.Sprintf("rx %d of %d, tx %d of %d", i.Rings.RX, i.Rings.RXMax, i.Rings.TX, i.Rings.TXMax))
 	}
 	if i.RSS.Size != 0 {
-		t.Row("RSS", fmt.Sprintf("%s, %s, transform %s", i.RSS.Function, i.RSS.Spread, i.RSS.Transform))
+		t.Row("RSS", fmt.Sprintf("%s, %s, transform %s", i.RSS.Function, nic.Short(i.RSS.Spread), i.RSS.Transform))
 	}
 	t.Row("metadata", metadataText(&i.XDP))
 	for _, c := range g.Changes {
-		t.Row("would change", fmt.Sprintf("%s from %s to %s", c.Name, c.Was, c.Is))
+		t.Row("would change", fmt.Sprintf("%s from %s to %s", c.Name, nic.Short(c.Was), nic.Short(c.Is)))
 	}
 	for _, o := range g.Obstacles {
 		t.Row("in the way", o.Name+": "+o.Why)
@@ -202,10 +202,10 @@ func printRestored(w io.Writer, all []nic.Restored) error {
 	t := text.NewTable("INTERFACE", "SETTING", "WAS", "IS", "NOTE")
 	for _, r := range all {
 		for _, c := range r.Settings {
-			t.Row(r.Interface, c.Name, c.Was, c.Is, "put back")
+			t.Row(r.Interface, c.Name, nic.Short(c.Was), nic.Short(c.Is), "put back")
 		}
 		for _, c := range r.Stayed {
-			t.Row(r.Interface, c.Name, c.Was, c.Is, "changed since, left as it is")
+			t.Row(r.Interface, c.Name, nic.Short(c.Was), nic.Short(c.Is), "changed since, left as it is")
 		}
 		if r.Note != "" {
 			t.Row(r.Interface, "", "", "", r.Note)

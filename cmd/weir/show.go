@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
@@ -64,7 +65,7 @@ func printSettings(w io.Writer, ports []*api.Port) error {
 	t := text.NewTable("PORT", "SETTING", "WAS", "IS", "NOT CHANGED BECAUSE")
 	for _, p := range ports {
 		for _, s := range p.Settings {
-			t.Row(p.Name, s.Name, s.Was, s.Is, "")
+			t.Row(p.Name, s.Name, nic.Short(s.Was), nic.Short(s.Is), "")
 		}
 		for _, s := range p.Refused {
 			t.Row(p.Name, s.Name, "", "", s.Why)

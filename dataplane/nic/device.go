@@ -18,7 +18,7 @@ type Setting string
 const (
 	// Channels is how many queues there are: "combined 4", or "rx 2 tx 4".
 	Channels Setting = "channels"
-	// Spread is the indirection table of RSS: "equal 4", or the queue of each hash value.
+	// Spread is the indirection table of RSS, see RSS.
 	Spread Setting = "rss-spread"
 	// Key is the key of RSS, hexadecimal.
 	Key Setting = "rss-key"

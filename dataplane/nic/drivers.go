@@ -10,6 +10,8 @@ type driverFacts struct {
 	perProcessor bool
 	// halfQueues: XDP takes as many queues for itself, so the others may be half of what there can be.
 	halfQueues bool
+	// symmetric: the device has a symmetric hash of its own. For others a port tries it too, before it takes another key.
+	symmetric bool
 	// needs is what else zero-copy takes, as far as it can be seen.
 	needs func(*Interface) string
 	note  string
@@ -26,6 +28,8 @@ var drivers = map[string]driverFacts{
 	},
 	vethDriver:  {noXDP: "while it has fewer receive queues than the far end has to transmit (ethtool -L)"},
 	"mlx5_core": {noXDP: "while LRO or hardware GRO is on; a port turns them off"},
+	"ice":       {symmetric: true},
+	"iavf":      {symmetric: true},
 	"ena":       {halfQueues: true, note: "XDP takes an MTU of one page at most, less headroom (3,498 bytes)"},
 	"gve":       {halfQueues: true, noXDP: "in this queue format (GQI-QPL has it)"},
 	"vmxnet3":   {note: "the number of queues follows the processors of the virtual machine, and cannot be set"},

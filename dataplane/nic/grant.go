@@ -86,6 +86,10 @@ const (
 func (g *Grant) judge(i *Interface, w *wish) {
 	now := i.value(w.setting)
 	switch {
+	case w.setting == Transform && !drivers[i.Driver].symmetric && w.or != nil:
+		g.judge(i, w.or)
+	case w.setting == Transform && !drivers[i.Driver].symmetric:
+		g.Obstacles = append(g.Obstacles, Refusal{string(w.setting), "the device is not known to have it, nor a key to choose: " + w.lacking})
 	case now == w.value:
 	case i.Features[string(w.setting)].Fixed:
 		g.Obstacles = append(g.Obstacles, Refusal{string(w.setting), errFixed.Error() + ": " + w.lacking})
@@ -129,8 +133,13 @@ func (g *Grant) note(i *Interface) {
 	if i.Driver == vethDriver {
 		g.notePeer(i, add)
 	}
+	for _, name := range []string{"rx-vlan-filter", "rx-vlan-stag-filter"} {
+		if f := i.Features[name]; f.On && f.Fixed {
+			add("%s is on and fixed: the device may drop VLANs that the kernel does not use, unless it is promiscuous, as ports are that switch", name)
+		}
+	}
 	if g.FrameSize != 0 {
-		add("in zero-copy the driver takes buffers in steps of %d bytes: packets of the MTU need dataplane.frame_size = %d", drivers[i.Driver].bufferUnit, g.FrameSize)
+		add("in zero-copy the driver takes buffers in steps of %d bytes: packets of the MTU need frames of %d bytes (dataplane.frame_size)", drivers[i.Driver].bufferUnit, g.FrameSize)
 	}
 	if text := drivers[i.Driver].note; text != "" {
 		add("%s", text)
@@ -160,6 +169,15 @@ func (g *Grant) notePeer(i *Interface, add func(string, ...any)) {
 	}
 }
 
+// Short is a setting's value for a table: of keys and long tables the beginning.
+func Short(value string) string {
+	const most = 24
+	if len(value) <= most {
+		return value
+	}
+	return value[:most-3] + "..."
+}
+
 // Mode is the grant in words, as a port says it: "native, zero-copy".
 func (g *Grant) Mode() string {
 	switch {
@@ -183,10 +201,10 @@ func (g *Grant) String() string {
 	}
 	parts = append(parts, queues)
 	if g.FrameSize != 0 {
-		parts = append(parts, fmt.Sprintf("needs frame_size = %d", g.FrameSize))
+		parts = append(parts, fmt.Sprintf("zero-copy needs frames of %d bytes", g.FrameSize))
 	}
 	for _, c := range g.Changes {
-		parts = append(parts, fmt.Sprintf("changes %s from %s to %s", c.Name, c.Was, c.Is))
+		parts = append(parts, fmt.Sprintf("changes %s from %s to %s", c.Name, Short(c.Was), Short(c.Is)))
 	}
 	for _, o := range g.Obstacles {
 		parts = append(parts, "cannot change "+o.Name)

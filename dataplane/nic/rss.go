@@ -14,7 +14,8 @@ import (
 
 // RSS is how a device spreads packets over its receive queues.
 type RSS struct {
-	// Spread is the indirection table: "equal 4", or the queue of each hash value.
+	// Spread is the indirection table: "equal 4", or the queues of the hash values with how many follow
+	// each other, as in "0*64 1*64".
 	Spread string `json:"spread"`
 	// Size is the table's, in entries; 0: the device has no table.
 	Size int `json:"size"`
@@ -97,6 +98,9 @@ func (e ethtool) rss(name string) (RSS, error) {
 	if err != nil {
 		return RSS{}, err
 	}
+	if len(h.table)+len(h.key) == 0 {
+		return RSS{}, errors.ErrUnsupported // as virtio_net answers for a device without
+	}
 	r := RSS{
 		Spread: formatTable(h.table), Size: len(h.table), Key: hex.EncodeToString(h.key),
 		Function: functions[h.function], Transform: transforms[h.transform],
@@ -119,7 +123,7 @@ func equal(size, n int) []uint32 {
 	return t
 }
 
-// formatTable writes "equal 4" for the table that spreads over four queues in turn, else the entries.
+// formatTable writes "equal 4" for the table that spreads over four queues in turn, else the runs of entries.
 func formatTable(t []uint32) string {
 	if len(t) == 0 {
 		return ""
@@ -127,7 +131,14 @@ func formatTable(t []uint32) string {
 	if n := int(slices.Max(t)) + 1; slices.Equal(t, equal(len(t), n)) {
 		return equalText(n)
 	}
-	return strings.Trim(fmt.Sprint(t), "[]")
+	var runs []string
+	for start, i := 0, 1; i <= len(t); i++ {
+		if i == len(t) || t[i] != t[start] {
+			runs = append(runs, fmt.Sprintf("%d*%d", t[start], i-start))
+			start = i
+		}
+	}
+	return strings.Join(runs, " ")
 }
 
 func equalText(n int) string { return fmt.Sprintf("equal %d", n) }
@@ -142,12 +153,14 @@ func parseTable(s string, size int) ([]uint32, error) {
 		return equal(size, count), nil
 	}
 	var t []uint32
-	for _, field := range strings.Fields(s) {
-		queue, err := strconv.ParseUint(field, 10, 32)
-		if err != nil {
+	for _, run := range strings.Fields(s) {
+		queue, length, _ := strings.Cut(run, "*")
+		q, err := strconv.ParseUint(queue, 10, 32)
+		n, lengthErr := strconv.ParseUint(length, 10, 16)
+		if err != nil || lengthErr != nil {
 			return nil, fmt.Errorf("%q is no indirection table", s)
 		}
-		t = append(t, uint32(queue))
+		t = append(t, slices.Repeat([]uint32{uint32(q)}, int(n))...)
 	}
 	if len(t) != size {
 		return nil, fmt.Errorf("the indirection table has %d entries now, and had %d", size, len(t))

@@ -71,8 +71,11 @@ func (i *Interface) wishes(c Config) []wish {
 	}
 	if i.Driver != vethDriver {
 		off("packets arrive without their VLAN tags, so the port is good for untagged packets alone", "rx-vlan-hw-parse", "rx-vlan-stag-hw-parse")
-		off("packets of VLANs that the kernel does not use on the interface may not arrive, unless promiscuous mode lifts the filter",
-			"rx-vlan-filter", "rx-vlan-stag-filter")
+		for _, filter := range []Setting{"rx-vlan-filter", "rx-vlan-stag-filter"} {
+			if !i.Features[string(filter)].Fixed { // else promiscuous mode lifts it
+				off("packets of VLANs that the kernel does not use on the interface may not arrive", filter)
+			}
+		}
 	}
 	off("packets may arrive joined, longer than the MTU, and are then dropped", "rx-lro", "rx-gro-hw")
 	if w := i.queueWish(i.Serve(c)); w != nil {
@@ -95,14 +98,22 @@ func (i *Interface) wishes(c Config) []wish {
 	return all
 }
 
+// QueueRange names queues: "queue 1", "queues 1 to 3".
+func QueueRange(first, last int) string {
+	if first == last {
+		return fmt.Sprintf("queue %d", first)
+	}
+	return fmt.Sprintf("queues %d to %d", first, last)
+}
+
 // addedQueues tells of queues that come with the XDP program and have no socket; nil if there are none.
 func (i *Interface) addedQueues(c Config) *Refusal {
 	n := i.Serve(c)
 	if c.Generic || !drivers[i.Driver].perProcessor || n+i.processors > i.Queues.Max {
 		return nil
 	}
-	return &Refusal{string(Channels), fmt.Sprintf("the driver adds a queue for each of %d processors to the XDP program: packets on queues %d to %d go to the kernel, "+
-		"counted as no_socket; set queues = %d", i.processors, n, n+i.processors-1, i.Queues.Max-i.processors+1)}
+	return &Refusal{string(Channels), fmt.Sprintf("the driver adds a queue for each of %d processors to the XDP program: packets on %s go to the kernel, "+
+		"counted as no_socket; set queues = %d", i.processors, QueueRange(n, n+i.processors-1), i.Queues.Max-i.processors+1)}
 }
 
 // queueWish has packets arrive on n queues alone: there are no more, or RSS uses no others. It is nil where
@@ -110,7 +121,7 @@ func (i *Interface) addedQueues(c Config) *Refusal {
 func (i *Interface) queueWish(n int) *wish {
 	w := &wish{setting: Channels, value: i.counts.serving(n).String()}
 	if n < i.Queues.Receive {
-		w.lacking = fmt.Sprintf("packets on queues %d to %d go to the kernel, counted as no_socket", n, i.Queues.Receive-1)
+		w.lacking = fmt.Sprintf("packets on %s go to the kernel, counted as no_socket", QueueRange(n, i.Queues.Receive-1))
 		if i.RSS.Size != 0 {
 			w.or = &wish{setting: Spread, value: equalText(n), lacking: w.lacking}
 		}

@@ -14,7 +14,7 @@ func igb(n int) *Interface {
 		Queues: Queues{Receive: n, Max: 8, Channels: c.String(), Settable: true},
 		RSS:    RSS{Spread: equalText(n), Size: 128, Function: "toeplitz", Key: symmetricKey(40), Transform: "none"},
 		Features: map[string]Feature{
-			"rx-vlan-hw-parse": {On: true}, "rx-vlan-filter": {On: true, Fixed: true}, "rx-lro": {Fixed: true},
+			"rx-vlan-hw-parse": {On: true}, "rx-vlan-filter": {On: true, Fixed: true}, "rx-lro": {On: true, Fixed: true},
 		},
 		XDP: XDP{Known: true, Native: true, Redirect: true, Transmit: true, ZeroCopy: true},
 	}
@@ -57,21 +57,22 @@ func TestGrant(t *testing.T) {
 		changes []Change
 		refused []string
 	}{
-		{"one queue for each worker", igb(8), Config{Workers: 2}, 2, []Change{vlan, {"channels", "combined 8", "combined 2"}}, []string{"rx-vlan-filter"}},
-		{"more queues for more workers", igb(1), Config{Workers: 4}, 4, []Change{vlan, {"channels", "combined 1", "combined 4"}}, []string{"rx-vlan-filter"}},
-		{"no more than there can be", igb(4), Config{Workers: 16}, 8, []Change{vlan, {"channels", "combined 4", "combined 8"}}, []string{"rx-vlan-filter"}},
-		{"as many as configured", igb(8), Config{Queues: 3, Workers: 2}, 3, []Change{vlan, {"channels", "combined 8", "combined 3"}}, []string{"rx-vlan-filter"}},
-		{"all, where there is no choice", without(igb(8), Channels), Config{Workers: 2}, 8, []Change{vlan}, []string{"rx-vlan-filter"}},
-		{"RSS uses fewer", without(igb(8), Channels), Config{Queues: 2, Workers: 2}, 2, []Change{vlan, {"rss-spread", "equal 8", "equal 2"}}, []string{"rx-vlan-filter"}},
-		{"the key is symmetric already", igb(2), Config{Workers: 2, Symmetric: true}, 2, []Change{vlan, {"rss-transform", "none", "symmetric-xor"}}, []string{"rx-vlan-filter"}},
-		{"no RSS to make symmetric", without(igb(1), Spread), Config{Workers: 1, Symmetric: true}, 1, []Change{vlan}, []string{"rx-vlan-filter", "rss-transform"}},
+		{"one queue for each worker", igb(8), Config{Workers: 2}, 2, []Change{vlan, {"channels", "combined 8", "combined 2"}}, []string{"rx-lro"}},
+		{"more queues for more workers", igb(1), Config{Workers: 4}, 4, []Change{vlan, {"channels", "combined 1", "combined 4"}}, []string{"rx-lro"}},
+		{"no more than there can be", igb(4), Config{Workers: 16}, 8, []Change{vlan, {"channels", "combined 4", "combined 8"}}, []string{"rx-lro"}},
+		{"as many as configured", igb(8), Config{Queues: 3, Workers: 2}, 3, []Change{vlan, {"channels", "combined 8", "combined 3"}}, []string{"rx-lro"}},
+		{"all, where there is no choice", without(igb(8), Channels), Config{Workers: 2}, 8, []Change{vlan}, []string{"rx-lro"}},
+		{"RSS uses fewer", without(igb(8), Channels), Config{Queues: 2, Workers: 2}, 2, []Change{vlan, {"rss-spread", "equal 8", "equal 2"}}, []string{"rx-lro"}},
+		{"the key is symmetric already", igb(2), Config{Workers: 2, Symmetric: true}, 2, []Change{vlan}, []string{"rx-lro"}},
+		{"ice needs no other key", named(igb(2), "ice"), Config{Workers: 2, Symmetric: true}, 2, []Change{vlan, {"rss-transform", "none", "symmetric-xor"}}, []string{"rx-lro"}},
+		{"no RSS to make symmetric", without(igb(1), Spread), Config{Workers: 1, Symmetric: true}, 1, []Change{vlan}, []string{"rx-lro", "rss-transform"}},
 		{"a veth's ends must fit", &Interface{Driver: vethDriver, Queues: Queues{Receive: 4, Max: 4, Channels: "rx 4 tx 4"}, Features: map[string]Feature{"rx-vlan-hw-parse": {On: true}}},
 			Config{Queues: 2, Workers: 1}, 2, []Change{}, nil},
 		{"virtio adds a queue for each processor to XDP, unless there are too few", virtio(8, 4), Config{Workers: 2}, 5, []Change{{"channels", "combined 8", "combined 5"}}, nil},
 		{"which are told if the number is given", virtio(8, 4), Config{Queues: 2}, 2, []Change{{"channels", "combined 8", "combined 2"}}, []string{"channels"}},
 		{"which generic XDP does not", virtio(8, 4), Config{Workers: 2, Generic: true}, 2, []Change{{"channels", "combined 8", "combined 2"}}, nil},
 		{"nor one that has too few anyhow", virtio(4, 4), Config{Workers: 2}, 2, []Change{{"channels", "combined 4", "combined 2"}}, nil},
-		{"ena keeps half of the queues for XDP", named(igb(8), "ena"), Config{Workers: 6}, 4, []Change{vlan, {"channels", "combined 8", "combined 4"}}, []string{"rx-vlan-filter"}},
+		{"ena keeps half of the queues for XDP", named(igb(8), "ena"), Config{Workers: 6}, 4, []Change{vlan, {"channels", "combined 8", "combined 4"}}, []string{"rx-lro"}},
 		{"a tun has no channels", &Interface{Driver: "tun", Queues: Queues{Receive: 2}}, Config{Queues: 1}, 1, []Change{}, []string{"channels"}},
 	} {
 		g := c.i.Grant(c.c)
@@ -116,8 +117,8 @@ func TestTable(t *testing.T) {
 	}{
 		{[]uint32{0, 1, 2, 3, 0, 1, 2, 3}, "equal 4"},
 		{[]uint32{0, 0, 0}, "equal 1"},
-		{[]uint32{0, 1, 1, 0}, "0 1 1 0"},
-		{[]uint32{2, 3}, "2 3"},
+		{[]uint32{0, 1, 1, 0}, "0*1 1*2 0*1"},
+		{[]uint32{2, 3}, "2*1 3*1"},
 	} {
 		if got := formatTable(c.table); got != c.text {
 			t.Errorf("%v is written %q, want %q", c.table, got, c.text)
@@ -126,7 +127,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%q is read as %v, %v", c.text, got, err)
 		}
 	}
-	for _, bad := range []string{"equal 0", "equal x", "1 2 x", "1 2"} {
+	for _, bad := range []string{"equal 0", "equal x", "1*1 2*1 x*1", "1*1 2*x", "1 2 3", "1*1 2*1"} {
 		if got, err := parseTable(bad, 3); err == nil {
 			t.Errorf("%q is read as %v", bad, got)
 		}

@@ -63,8 +63,8 @@ func (l *link) queueFault(served int) string {
 	defer l.mu.Unlock()
 	switch {
 	case l.rxNow > l.rx && l.rxNow > served:
-		return fmt.Sprintf("%s has %d receive queues now, and had %d: packets of queues %d to %d go to the kernel (no_socket); give it %d again (ethtool -L), or restart the switch",
-			l.name, l.rxNow, l.rx, served, l.rxNow-1, l.rx)
+		return fmt.Sprintf("%s has %d receive queues now, and had %d: packets on %s go to the kernel (no_socket); give it %d again (ethtool -L), or restart the switch",
+			l.name, l.rxNow, l.rx, nic.QueueRange(served, l.rxNow-1), l.rx)
 	case l.rxNow < served:
 		return fmt.Sprintf("%s has %d receive queues now, and the port serves %d: give it as many (ethtool -L), or restart the switch", l.name, l.rxNow, served)
 	}

@@ -99,7 +99,7 @@ func TestQueuesChange(t *testing.T) {
 		fault  string
 	}{
 		{2, ""},
-		{4, "p0 has 4 receive queues now, and had 2: packets of queues 2 to 3 go to the kernel (no_socket)"},
+		{4, "p0 has 4 receive queues now, and had 2: packets on queues 2 to 3 go to the kernel (no_socket)"},
 		{1, "p0 has 1 receive queues now, and the port serves 2"},
 		{2, ""},
 	} {
