@@ -156,11 +156,11 @@ func (g *Grant) note(i *Interface) {
 func (g *Grant) notePeer(i *Interface, add func(string, ...any)) {
 	switch {
 	case i.Peer == nil:
-		add("the far end is in another namespace, and needs its checksums and VLAN tags in the packets: ethtool -K PEER tx off txvlan off")
+		add("the far end is in another namespace: it must send VLAN tags within the packets (ethtool -K FAR txvlan off), and saves the port time if it computes checksums (tx off)")
 	case i.Peer.Checksum || i.Peer.VLAN:
 		var on []string
 		if i.Peer.Checksum {
-			on = append(on, "leaves checksums to others (ethtool -K %[1]s tx off)")
+			on = append(on, "leaves checksums to the port, which takes time (ethtool -K %[1]s tx off)")
 		}
 		if i.Peer.VLAN {
 			on = append(on, "sends VLAN tags outside the packets (ethtool -K %[1]s txvlan off)")

@@ -326,10 +326,12 @@ func (a *Asavie) Restore() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err == nil {
-		err = b.member.set(a.reception)
+		if err = b.member.set(a.reception); err != nil {
+			err = errors.Join(err, b.close(), b.settings.Release())
+		}
 	}
 	if a.failed(err) {
-		return errors.Join(err, b.close())
+		return err
 	}
 	a.beneath, a.opening = b, true
 	return nil

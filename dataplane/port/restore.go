@@ -57,11 +57,8 @@ func (x *XSK) attach(l *link, settings *nic.Held) (*beneath, error) {
 	return b, err
 }
 
-// close lets go of an interface, which may be gone. A nil beneath has none.
+// close lets go of an interface, which may be gone.
 func (b *beneath) close() error {
-	if b == nil {
-		return nil
-	}
 	var errs []error
 	if b.attach != nil {
 		errs = append(errs, b.attach.Close())
@@ -184,10 +181,12 @@ func (x *XSK) Restore() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err == nil {
-		err = b.member.set(x.reception)
+		if err = b.member.set(x.reception); err != nil {
+			err = errors.Join(err, b.close(), b.settings.Release())
+		}
 	}
 	if x.failed(err) {
-		return errors.Join(err, b.close())
+		return err
 	}
 	x.beneath, x.opening = b, true
 	return nil
