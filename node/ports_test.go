@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/dataplane/traffic/traffictest"
 )
 
@@ -267,6 +268,47 @@ func TestPortReturns(t *testing.T) {
 	}
 	send(100)
 	x.stop(t)
+}
+
+// TestRenamed: a port stays with its interface under another name, with its settings, and is opened anew
+// when that one goes and another has the configured name.
+func TestRenamed(t *testing.T) {
+	x := newPatched(t, 1)
+	send := func(n uint64) {
+		t.Helper()
+		x.lossless(t, x.load(t, 2000, n), "renamed")
+	}
+	send(100)
+	l, err := x.ns.Link("p1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := x.load(t, 2000, 1000)
+	if err := x.ns.Netlink().LinkSetName(l, "other"); err != nil {
+		t.Fatal(err)
+	}
+	x.lossless(t, load, "renamed under load")
+	if p := x.Report().Ports[1]; p.State != "up" || p.Reception != "promiscuous" || p.Error != "" {
+		t.Errorf("renamed: %+v", p)
+	}
+	if err := x.ns.DeleteLink("other"); err != nil {
+		t.Fatal(err)
+	}
+	state := func(want string) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); x.Report().Ports[1].State != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("not %s: %+v", want, x.Report().Ports[1])
+			}
+		}
+	}
+	state("gone")
+	host := netnstest.NewHost(t, prefix, netnstest.Port{Namespace: x.ns, Name: "p1"})
+	netnstest.Introduce(t, host)
+	state("up")
+	if err := x.end(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestFailingSettings: a port that cannot be opened with its new settings is open with
