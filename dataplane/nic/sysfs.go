@@ -4,23 +4,57 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
 // Sysfs is a network interface's folder in sysfs. It belongs to the network namespace of
 // the thread that opened it, and may be used from any thread: it holds a sysfs of that
 // namespace, which is mounted nowhere and vanishes with its descriptor. (The sysfs at /sys shows
-// the interfaces of the namespace in which it was mounted.)
+// the interfaces of the namespace in which it was mounted; without the privilege for another one it is used if it
+// shows this interface.)
 type Sysfs struct {
 	name  string
 	mount int
 }
 
 // OpenSysfs opens the folder of an interface of the calling thread's namespace. That it exists is
-// seen at the first use. It needs CAP_SYS_ADMIN and Linux 5.2.
+// seen at the first use. It needs CAP_SYS_ADMIN and Linux 5.2, unless /sys shows the interface.
 func OpenSysfs(name string) (*Sysfs, error) {
+	s, err := mountSysfs(name)
+	if err == nil {
+		return s, nil
+	}
+	if s, mountedErr := mountedSysfs(name); mountedErr == nil {
+		return s, nil
+	}
+	return nil, err
+}
+
+// mountedSysfs opens /sys, if the interface of the name has the index and the address there that it has here.
+func mountedSysfs(name string) (*Sysfs, error) {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return nil, missing(err)
+	}
+	fd, err := unix.Open("/sys", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sysfs{name, fd}
+	index, err := s.Read("ifindex")
+	address, addressErr := s.Read("address")
+	a := link.Attrs()
+	if err == nil && addressErr == nil && index == strconv.Itoa(a.Index) && address == a.HardwareAddr.String() {
+		return s, nil
+	}
+	return nil, errors.Join(errors.New("/sys is that of another network namespace"), s.Close())
+}
+
+func mountSysfs(name string) (*Sysfs, error) {
 	context, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("open a sysfs of the namespace (Linux 5.2, CAP_SYS_ADMIN): %w", err)

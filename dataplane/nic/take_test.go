@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,6 +25,9 @@ func TestMain(m *testing.M) {
 	netnstest.Isolate()
 	if name := os.Getenv(holdVariable); name != "" {
 		hold(name)
+	}
+	if name := os.Getenv(sysfsVariable); name != "" {
+		readMounted(name)
 	}
 	m.Run()
 }
@@ -67,6 +71,45 @@ func hold(name string) {
 	}
 	fmt.Println("held")
 	select {}
+}
+
+// sysfsVariable names the interface that a child of the tests reads by /sys.
+const sysfsVariable = "WEIR_TEST_NIC_SYSFS"
+
+// readMounted is that child: it prints a setting.
+func readMounted(name string) {
+	s, err := mountedSysfs(name)
+	if err == nil {
+		var value string
+		if value, err = s.Read(string(DeferRounds)); err == nil {
+			fmt.Println(value)
+			os.Exit(0)
+		}
+	}
+	fmt.Println(err)
+	os.Exit(1)
+}
+
+// TestMountedSysfs: /sys is good if it shows the interface, and else is not.
+func TestMountedSysfs(t *testing.T) {
+	p := newPort(t)
+	for command, want := range map[string]string{
+		"exec /proc/self/exe": "/sys is that of another network namespace",
+		"mount --make-rprivate / && mount -t sysfs sysfs /sys && exec /proc/self/exe": before[DeferRounds] + "\n",
+	} {
+		child := exec.Command("/bin/sh", "-c", strings.Replace(command, "/proc/self/exe", os.Args[0], 1))
+		child.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+		child.Env = append(os.Environ(), sysfsVariable+"="+name)
+		var out strings.Builder
+		child.Stdout, child.Stderr = &out, &out
+		if err := p.ns.Do(child.Start); err != nil {
+			t.Fatal(err)
+		}
+		_ = child.Wait()
+		if got := out.String(); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
 }
 
 // port is an interface in a namespace of its own, with the settings of before.
