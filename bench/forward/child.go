@@ -18,6 +18,12 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 )
 
+// How long a device under test may take to begin, and to end when it is killed: both take no time on a quiet machine.
+const (
+	startWait = 2 * time.Minute
+	killWait  = 30 * time.Second
+)
+
 // child is a process of a device under test. It is killed when this process ends in any
 // way.
 type child struct {
@@ -138,7 +144,7 @@ func (c *child) stop() error {
 	return c.end()
 }
 
-// end ends the child, if it runs, by SIGTERM, and by SIGKILL where that takes more than 5 s.
+// end ends the child, if it runs, by SIGTERM, and by SIGKILL where that takes longer than killWait.
 func (c *child) end() error {
 	defer c.stdin.Close()
 	for _, signal := range []os.Signal{unix.SIGTERM, unix.SIGKILL} {
@@ -148,7 +154,7 @@ func (c *child) end() error {
 		select {
 		case <-c.ended:
 			return nil
-		case <-time.After(5 * time.Second):
+		case <-time.After(killWait):
 		}
 	}
 	return fmt.Errorf("%s does not end", c.name)

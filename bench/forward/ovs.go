@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"time"
 )
 
 // ovsDevice is an Open vSwitch of our own: its files, its sockets and its two daemons are in the rig's
@@ -49,7 +48,7 @@ func (d *ovsDevice) startDaemons(r *rig) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := d.database.waitFor("opening its socket", 10*time.Second, exists(d.path("db.sock"))); err != nil {
+	if err := d.database.waitFor("opening its socket", startWait, exists(d.path("db.sock"))); err != nil {
 		return err
 	}
 	// PMD threads are made as soon as there is a port for them, so the mask comes first.
@@ -62,7 +61,7 @@ func (d *ovsDevice) startDaemons(r *rig) (err error) {
 	if err != nil {
 		return err
 	}
-	return d.daemon.waitFor("opening its socket", 10*time.Second, exists(d.path("vswitchd.ctl")))
+	return d.daemon.waitFor("opening its socket", startWait, exists(d.path("vswitchd.ctl")))
 }
 
 // configure makes a bridge of two AF_XDP ports with one flow in each direction.

@@ -126,7 +126,8 @@ func (r *rig) learn(ctx context.Context) error {
 	defer source.Close()
 	addresses := max(r.workload.Source.MACs, r.workload.Destination.MACs)
 	load := traffic.Load{Rate: 20_000, Count: uint64(max(100, 4*addresses))}
-	for try := range 20 {
+	deadline := time.Now().Add(startWait)
+	for try := 0; try < 2 || time.Now().Before(deadline); try++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func startTestpmd(r *rig, _ deviceOptions) (running, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.waitFor("forwarding", 20*time.Second, func() bool { return c.printed("Press enter to exit") }); err != nil {
+	if err := c.waitFor("forwarding", startWait, func() bool { return c.printed("Press enter to exit") }); err != nil {
 		return nil, errors.Join(err, c.end())
 	}
 	return testpmdDevice{c}, nil

@@ -108,7 +108,7 @@ func runWeir(r *rig, o deviceOptions, config string, cores unix.CPUSet) (running
 		return nil, err
 	}
 	theirs.Close()
-	err = c.waitFor("forwarding", 20*time.Second, func() bool {
+	err = c.waitFor("forwarding", startWait, func() bool {
 		var line [64]byte
 		_ = ready.SetReadDeadline(time.Now().Add(time.Millisecond))
 		n, _ := ready.Read(line[:])

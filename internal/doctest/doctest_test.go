@@ -332,7 +332,7 @@ func (d *document) start(t *testing.T, b *block) {
 	go func() { ended <- cmd.Wait() }()
 	d.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		stop := time.AfterFunc(time.Minute, func() { _ = cmd.Cancel() })
+		stop := time.AfterFunc(blockTime, func() { _ = cmd.Cancel() })
 		defer stop.Stop()
 		if err := <-ended; err != nil {
 			d.t.Errorf("%s:%d: %s\nends with %v, want status 0 at SIGTERM; it printed\n%s", d.name, b.line, script, err, out)
@@ -343,7 +343,7 @@ func (d *document) start(t *testing.T, b *block) {
 	case err := <-ended:
 		ended <- err
 		t.Fatalf("%s:%d: %s\nends (%v) before it printed %q, with\n%s", d.name, b.line, script, err, b.ready, out)
-	case <-time.After(time.Minute):
+	case <-time.After(blockTime):
 		t.Fatalf("%s:%d: %s\ndoes not print %q but\n%s", d.name, b.line, script, b.ready, out)
 	}
 }
