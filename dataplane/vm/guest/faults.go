@@ -91,7 +91,7 @@ func (r *running) restart(ctx context.Context) error {
 	if err := r.stop(); err != nil {
 		return err
 	}
-	before, err := settings()
+	before, err := r.settings()
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (r *running) restart(ctx context.Context) error {
 		if err := errors.Join(r.startSwitches(ctx), way.end()); err != nil {
 			return fmt.Errorf("%s: %w", way.name, err)
 		}
-		after, err := settings()
+		after, err := r.settings()
 		if err != nil {
 			return err
 		}
@@ -132,8 +132,11 @@ func (r *running) kill() {
 	r.switches = nil
 }
 
-// settings are those of both ports' interfaces.
-func settings() (string, error) {
+// settings are those of both ports' interfaces, once their links are up.
+func (r *running) settings() (string, error) {
+	if err := r.up(); err != nil {
+		return "", err
+	}
 	var all strings.Builder
 	for _, port := range []int{vm.PortA, vm.PortB} {
 		out, err := weir("nic", "show", names[port], "--json")

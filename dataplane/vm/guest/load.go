@@ -23,7 +23,7 @@ const pings = 10
 // ping pings both ways with packets of each size.
 func ping(ctx context.Context, from, to lab.Stack, sizes ...int) error {
 	for _, size := range sizes {
-		load := lab.Traffic{Kind: lab.KindPing, Count: pings, Window: 2, Sizes: []int{size, size}}
+		load := lab.Traffic{Kind: lab.KindPing, Count: pings, Window: 1, Sizes: []int{size, size}}
 		if err := bothWays(ctx, load, from, to); err != nil {
 			return fmt.Errorf("%d bytes: %w", size, err)
 		}

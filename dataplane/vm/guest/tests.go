@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -122,19 +123,21 @@ func (r *running) pint(ctx context.Context, from, to lab.Stack) (text string, er
 // lds asks the records of both switches for loss and delay of numbered packets on the cable between them.
 func (r *running) lds(ctx context.Context) (text string, err error) {
 	defer os.RemoveAll(spool) // of the next row's
-	// Before, packets were lost while links came up.
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_TAI, &now); err != nil {
+	start, err := quiet() // before, packets were lost while links came up
+	if err != nil {
 		return "", err
 	}
 	if err := r.bothNumbered(ctx); err != nil {
+		return "", err
+	}
+	if _, err := quiet(); err != nil {
 		return "", err
 	}
 	if err := r.stop(); err != nil { // which completes the records
 		return "", err
 	}
 	for _, way := range [][2]string{{"s1", "s2"}, {"s2", "s1"}} {
-		out, err := weir("query", "delay", "--records", spool, "--from", way[0], "--to", way[1], "--start", fmt.Sprint(now.Nano()), "--json")
+		out, err := weir("query", "delay", "--records", spool, "--from", way[0], "--to", way[1], "--start", fmt.Sprint(start), "--json")
 		if err != nil {
 			return "", err
 		}
@@ -152,4 +155,19 @@ func (r *running) lds(ctx context.Context) (text string, err error) {
 		}
 	}
 	return "", nil
+}
+
+// interval is that of the stages lds_ingress and lds_egress by default, in bits of nanoseconds.
+const interval = 30
+
+// quiet waits for a whole interval, so that no packet is on the cable at the edge of one that is compared: it would be
+// sent in one interval and arrive in the next. It returns the first edge, in nanoseconds of CLOCK_TAI.
+func quiet() (edge int64, err error) {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_TAI, &now); err != nil {
+		return 0, err
+	}
+	first := now.Nano()>>interval + 1
+	time.Sleep(time.Duration((first+1)<<interval - now.Nano()))
+	return first << interval, nil
 }
