@@ -123,7 +123,7 @@ func (r *running) pint(ctx context.Context, from, to lab.Stack) (text string, er
 // lds asks the records of both switches for loss and delay of numbered packets on the cable between them.
 func (r *running) lds(ctx context.Context) (text string, err error) {
 	defer os.RemoveAll(spool) // of the next row's
-	start, err := quiet() // before, packets were lost while links came up
+	start, err := quiet()     // before, packets were lost while links came up
 	if err != nil {
 		return "", err
 	}

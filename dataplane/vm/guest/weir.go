@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -67,7 +68,7 @@ func startSwitch(name, config string) (*switchProcess, error) {
 		return s, nil
 	}
 	if !errors.Is(err, io.EOF) {
-		_ = s.command.Process.Kill()
+		s.dump()
 	}
 	<-s.ended
 	if s.command.ProcessState.ExitCode() == 2 {
@@ -115,8 +116,7 @@ func (s *switchProcess) stop() (*switchReport, error) {
 	select {
 	case <-s.ended:
 	case <-time.After(endWait):
-		_ = s.command.Process.Kill()
-		<-s.ended
+		s.dump()
 		return fail("does not end at SIGTERM")
 	}
 	if s.status != nil {
@@ -130,6 +130,22 @@ func (s *switchProcess) stop() (*switchReport, error) {
 		return fail("balanced %t, %d frames lost", report.Balanced, report.Frames.Lost)
 	}
 	return report, nil
+}
+
+// dump ends a switch that hangs, with its goroutines in its log and what its threads do in the kernel on the console.
+func (s *switchProcess) dump() {
+	stacks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stack", s.command.Process.Pid))
+	for _, path := range stacks {
+		text, _ := os.ReadFile(path)
+		fmt.Printf("guest: %s:\n%s", path, text)
+	}
+	_ = s.command.Process.Signal(unix.SIGQUIT)
+	select {
+	case <-s.ended:
+	case <-time.After(readyWait):
+		s.kill()
+	}
+	fmt.Printf("guest: the log of %s, which hung:\n%s\n", s.name, s.log.String())
 }
 
 // kill ends the switch as nothing that it could prepare for.
