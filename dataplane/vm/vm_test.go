@@ -58,17 +58,19 @@ func selection(all []Driver) []Driver {
 	if name == "" || os.Getenv("WEIR_VM_SMALL") == "1" {
 		size = Row{Bytes: 8 << 20, Packets: 2000, Flaps: 20, Resets: 4}
 	}
+	few := map[string][]string{"virtio_net": {"bridge", "copy", "zero-copy"}, "igb": {"zero-copy"}}
+	if testing.Short() {
+		few = map[string][]string{"virtio_net": {"zero-copy"}}
+	}
 	if name == "" {
-		all = slices.DeleteFunc(all, func(d Driver) bool {
-			return d.Name != "virtio_net" && (d.Name != "igb" || testing.Short())
-		})
+		all = slices.DeleteFunc(all, func(d Driver) bool { return few[d.Name] == nil })
 	} else if name != "full" {
 		all = slices.DeleteFunc(all, func(d Driver) bool { return d.Name != name })
 	}
 	for i := range all {
 		rows := &all[i].Rows
 		*rows = slices.DeleteFunc(*rows, func(r Row) bool {
-			return row != "" && r.Name != row || testing.Short() && r.Name != "zero-copy"
+			return row != "" && r.Name != row || name == "" && !slices.Contains(few[all[i].Name], r.Name)
 		})
 		for j := range *rows {
 			r := &(*rows)[j]

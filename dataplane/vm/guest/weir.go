@@ -20,8 +20,8 @@ const weirProgram = "/bin/weir"
 
 // How long a switch may take. The processor is emulated.
 const (
-	readyWait = 2 * time.Minute
-	endWait   = 2 * time.Minute
+	readyWait = 5 * time.Minute
+	endWait   = 5 * time.Minute
 )
 
 // refusal is why a switch did not start, in its own words.
