@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -185,13 +186,18 @@ func (l *ledger) current() bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// read reads all complete lines. An empty ledger is that of a switch which was killed before it
-// changed anything.
+// read reads the file.
 func (l *ledger) read() error {
-	if _, err := l.file.Seek(0, 0); err != nil {
+	if _, err := l.file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	lines := bufio.NewReader(l.file)
+	return l.parse(l.file)
+}
+
+// parse reads all complete lines. An empty ledger is that of a switch which was killed before it
+// changed anything.
+func (l *ledger) parse(r io.Reader) error {
+	lines := bufio.NewReader(r)
 	for n := 0; ; n++ {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
