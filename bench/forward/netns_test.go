@@ -111,14 +111,25 @@ func TestForward(t *testing.T) {
 func TestForwardMRR(t *testing.T) {
 	c := shortConfig(t, "redirect", "asavie", "l2")
 	c.Placement, c.Searches, c.Sizes = OnDevice, false, []string{"imix"}
-	r, err := Run(context.Background(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkGone(t)
-	for _, metric := range []string{"redirect.IMIX.mrr", "asavie.IMIX.mrr", "l2.IMIX.mrr", "l2.IMIX.mrr_over_best_afxdp"} {
-		if row, ok := r.Row(metric); !ok || row.Value <= 0 {
-			t.Errorf("%s: %+v", metric, row)
+	// On a core that others use as well, a worker may not run at all within a trial: then another one tells.
+	var r *bench.Result
+	for tries := 5; ; tries-- {
+		var err error
+		if r, err = Run(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+		checkGone(t)
+		missing := ""
+		for _, metric := range []string{"redirect.IMIX.mrr", "asavie.IMIX.mrr", "l2.IMIX.mrr", "l2.IMIX.mrr_over_best_afxdp"} {
+			if row, ok := r.Row(metric); !ok || row.Value <= 0 {
+				missing += fmt.Sprintf("%s: %+v\n", metric, row)
+			}
+		}
+		if missing == "" {
+			break
+		}
+		if tries == 0 {
+			t.Fatal(missing)
 		}
 	}
 	if _, ok := r.Row("l2.IMIX.ndr"); ok {
