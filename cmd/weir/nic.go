@@ -184,8 +184,16 @@ changed since stay, and those that a running switch has.`,
 				name = args[0]
 			}
 			all, err := nic.Restore(name)
+			if len(all) == 0 && err == nil && name != "" {
+				if _, err := nic.Look(name); errors.Is(err, nic.ErrMissing) {
+					return usageError(err)
+				}
+			}
 			if asJSON {
 				return errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(append([]nic.Restored{}, all...)))
+			}
+			if len(all) == 0 && err != nil {
+				return err
 			}
 			return errors.Join(err, printRestored(cmd.OutOrStdout(), all))
 		},

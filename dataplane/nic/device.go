@@ -68,8 +68,9 @@ func open(name string) (_ *device, err error) {
 	if err != nil {
 		return nil, missing(err)
 	}
-	d.index = found.Attrs().Index
-	d.sysfs, d.noSysfs = OpenSysfs(name)
+	// An alternative name may be longer than a request to a driver takes.
+	d.index, d.name = found.Attrs().Index, found.Attrs().Name
+	d.sysfs, d.noSysfs = OpenSysfs(d.name)
 	return d, nil
 }
 

@@ -36,10 +36,11 @@ type owner struct {
 }
 
 // ledger is an open, locked file. Lines are appended before a setting changes, and never rewritten: what a crash
-// leaves at the end, without an end of line, was not followed by a change.
+// leaves at the end, without an end of line, was not followed by a change, and is overwritten.
 type ledger struct {
 	path    string
 	file    *os.File
+	length  int64 // of the complete lines, in bytes
 	owner   owner
 	entries []Change // in the order of the changes; one per setting
 }
@@ -91,7 +92,7 @@ func findLedger(o owner) (*ledger, error) {
 		if strings.HasSuffix(path, damagedSuffix) {
 			continue
 		}
-		l, err := openLedger(path, os.O_RDWR|os.O_APPEND)
+		l, err := openLedger(path, os.O_RDWR)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // its switch has ended by itself
 		}
@@ -131,7 +132,7 @@ func makeLedger(o owner) (*ledger, error) {
 	if err := os.MkdirAll(Folder, 0o755); err != nil {
 		return nil, err
 	}
-	l, err := openLedger(filepath.Join(Folder, o.prefix()+o.Interface), os.O_RDWR|os.O_APPEND|os.O_CREATE)
+	l, err := openLedger(filepath.Join(Folder, o.prefix()+o.Interface), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
@@ -200,9 +201,13 @@ func (l *ledger) parse(r io.Reader) error {
 	lines := bufio.NewReader(r)
 	for n := 0; ; n++ {
 		line, err := lines.ReadBytes('\n')
-		if err != nil {
+		if err == io.EOF {
 			return nil
 		}
+		if err != nil {
+			return err
+		}
+		l.length += int64(len(line))
 		if n == 0 {
 			if err := json.Unmarshal(line, &l.owner); err != nil || l.owner.Index == 0 {
 				return fmt.Errorf("%w: its first line names no interface", errDamaged)
@@ -251,11 +256,13 @@ func (l *ledger) setAside(why error) error {
 func (l *ledger) append(v any) error {
 	line, err := json.Marshal(v)
 	if err == nil {
-		_, err = l.file.Write(append(line, '\n'))
+		line = append(line, '\n')
+		_, err = l.file.WriteAt(line, l.length)
 	}
 	if err != nil {
 		return fmt.Errorf("note the settings of %s in %s: %w", l.owner.Interface, l.path, err)
 	}
+	l.length += int64(len(line))
 	return nil
 }
 

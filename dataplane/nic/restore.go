@@ -51,7 +51,7 @@ func Restore(name string) ([]Restored, error) {
 
 // restoreFile does so for one ledger; the result is nil if it is of another interface than name.
 func restoreFile(path, name string, space owner) (*Restored, error) {
-	l, err := openLedger(path, os.O_RDWR|os.O_APPEND)
+	l, err := openLedger(path, os.O_RDWR)
 	var busy *heldError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -61,6 +61,8 @@ func restoreFile(path, name string, space owner) (*Restored, error) {
 			return nil, nil
 		}
 		return &Restored{Interface: busy.owner.Interface, Note: fmt.Sprintf("the switch of process %d uses it", busy.owner.Process)}, nil
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%w: run the command as root", err)
 	case err != nil:
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package nic
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -54,6 +55,10 @@ func Take(name string, c Config) (_ *Held, err error) {
 	}
 	if h.found, err = d.look(); err != nil {
 		return nil, err
+	}
+	if h.found.Program != 0 {
+		// That of a switch which had nothing to change, perhaps. Its queues and hash must stay as they are.
+		return nil, fmt.Errorf("another XDP program is attached to %s: stop its owner, or remove it with `ip link set dev %s xdp off`: %w", d.name, d.name, unix.EBUSY)
 	}
 	wishes := h.found.wishes(c)
 	if err := h.putBackAllBut(wishes); err != nil {
@@ -181,13 +186,21 @@ func (h *Held) putBack(match func(Change) bool) error {
 			continue
 		}
 		if err := h.putBackOne(c); err != nil {
-			errs = append(errs, fmt.Errorf("put %s of %s back to %q: %w: set it by hand (ethtool), and remove %s", c.Name, h.device.name, c.Was, err, h.ledger.path))
+			errs = append(errs, fmt.Errorf("put %s of %s back to %q: %w: %s", c.Name, h.device.name, c.Was, err, h.remedy(err)))
 			left = append(left, c)
 		}
 	}
 	slices.Reverse(left)
 	h.ledger.entries = left
 	return errors.Join(errs...)
+}
+
+// remedy is for a setting that could not be put back.
+func (h *Held) remedy(err error) string {
+	if errors.Is(err, fs.ErrPermission) { // given up with control.keep_capabilities = false
+		return "run weir nic restore " + h.device.name + " as root"
+	}
+	return "set it by hand (ethtool), and remove " + h.ledger.path
 }
 
 // The kernel takes queues from an AF_XDP socket some time after the socket was closed
@@ -203,6 +216,8 @@ func (h *Held) putBackOne(c Change) error {
 	switch {
 	case err != nil || c.Was == c.Is:
 		return err
+	case now == c.Was:
+		return nil // killed between the line and the change
 	case now != c.Is:
 		h.stayed = append(h.stayed, Change{c.Name, c.Is, now})
 		return nil

@@ -11,6 +11,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
@@ -319,6 +322,54 @@ func TestTakeTwice(t *testing.T) {
 	p.expect(name, before)
 }
 
+// TestTakeBesideProgram: beside the XDP program of a switch that had nothing to change, nothing is changed.
+func TestTakeBesideProgram(t *testing.T) {
+	p := newPort(t)
+	p.do(func() error {
+		program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+			Type: ebpf.XDP, License: "MIT", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}, // XDP_PASS
+		})
+		if err != nil {
+			return err
+		}
+		defer program.Close()
+		i, err := Look(name)
+		if err != nil {
+			return err
+		}
+		attached, err := link.AttachXDP(link.XDPOptions{Program: program, Interface: i.Index})
+		if err != nil {
+			return err
+		}
+		if _, err := Take(name, Config{Poll: true}); err == nil || !strings.HasPrefix(err.Error(), "another XDP program is attached to p0: stop its owner") {
+			t.Errorf("error %v", err)
+		}
+		return attached.Close()
+	})
+	p.expect(name, before)
+	checkNoLedger(t)
+}
+
+// TestAlternativeName: a long one is no name for requests to the driver.
+func TestAlternativeName(t *testing.T) {
+	p := newPort(t)
+	p.do(func() error {
+		const long = "an-alternative-name-of-p0"
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkAddAltName(l, long); err != nil {
+			return err
+		}
+		i, err := Look(long)
+		if err == nil && (i.Name != name || i.Driver != "veth" || i.Rounds != before[DeferRounds]) {
+			t.Errorf("%+v", i)
+		}
+		return err
+	})
+}
+
 // TestRestore: the command puts back what a killed switch left, in its namespace alone.
 func TestRestore(t *testing.T) {
 	p := newPort(t)
@@ -381,6 +432,22 @@ func TestDamagedLedger(t *testing.T) {
 			t.Errorf("refused %v, changed %v", h.Refused(), h.Changed())
 		}
 		return h.Release()
+	})
+	p.expect(name, before)
+	checkNoLedger(t)
+
+	// The lines of the next switch take its place, and can be read when that one is killed.
+	half := string(text) + `{"name":"rx-lro","was":"on, and more than the next line has","is":"` + strings.Repeat("off", 100)
+	if err := os.WriteFile(path, []byte(half), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.killed()
+	p.do(func() error {
+		all, err := Restore(name)
+		if len(all) != 1 || len(all[0].Settings) == 0 {
+			t.Errorf("restored %+v", all)
+		}
+		return err
 	})
 	p.expect(name, before)
 	checkNoLedger(t)
