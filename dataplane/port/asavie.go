@@ -180,11 +180,11 @@ func (a *Asavie) info() Info {
 		i.Error = missingInterface(a.config.Interface).Error()
 	}
 	i.Reception = describe(a.reception)
+	a.beneath.describe(&i)
 	if c, err := a.program.Counters(); err == nil && c.TooLong != 0 && i.Error == "" {
 		i.Error = tooLong(c.TooLong, a.rings.FrameSize-Headroom)
 	}
 	i.Mode = a.beneath.attach.Mode().String() + ", copy into the pool" + a.arrival.String()
-	a.beneath.describe(&i)
 	return i
 }
 

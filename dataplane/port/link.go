@@ -71,7 +71,7 @@ func findLink(name string) (*link, error) {
 		return nil, fmt.Errorf("ask the driver of interface %s: %w", name, err)
 	}
 	l := &link{handle: h, driver: driver, name: name, index: a.Index, mtu: a.MTU, rxNow: a.NumRxQueues, mac: a.HardwareAddr.String(),
-		kind: found.Type(), module: driver.Name(name)}
+		kind: found.Type(), module: driver.Name(a.Name)}
 	l.read()
 	l.countQueues()
 	l.first = l.last

@@ -295,6 +295,7 @@ func (x *XSK) info() Info {
 		i.Speed = r
 	}
 	i.Reception = describe(x.reception)
+	x.beneath.describe(&i)
 	if c, err := x.program.Counters(); err == nil && c.TooLong != 0 && i.Error == "" {
 		i.Error = tooLong(c.TooLong, x.memory.umem.PacketRoom())
 	}
@@ -310,7 +311,6 @@ func (x *XSK) info() Info {
 		}
 	}
 	i.Mode += x.memory.pages() + x.arrivals().String()
-	x.beneath.describe(&i)
 	return i
 }
 

@@ -39,6 +39,8 @@ func (x *XSK) refuseZeroCopy(b *beneath) error {
 // copyMode is how the sockets of an interface shall be opened: as configured, but in copy mode
 // where zero-copy would be granted and not work, and b.noZeroCopy says why.
 func (x *XSK) copyMode(b *beneath) (xsk.Mode, error) {
+	x.mu.Lock() // Info reads b, and asks its link
+	defer x.mu.Unlock()
 	mode, err := xsk.ParseMode(x.memory.config.Copy)
 	if err != nil || mode == xsk.Copy {
 		return mode, err
