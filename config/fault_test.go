@@ -34,7 +34,7 @@ func TestFaults(t *testing.T) {
 		{"interface twice", `interface = "eth1"`, `interface = "eth0"`, "line 9: port[1].interface: port[0] is on \"eth0\" already: an interface has one port, name another"},
 		{"name twice", `interface = "eth1"`, "name = \"p0\"\ninterface = \"eth1\"", "line 9: port[1].name: port[0] is called \"p0\" already: choose another name"},
 		{"no interface", `interface = "eth0"`, "", `line 5: port[0].interface: missing: name the network interface (ip link shows what there is)`},
-		{"package's fault", "queues = 4", "queues = 1000", `line 10: port[1].queues: 1000: choose 1 to 256, or 0 for all`},
+		{"package's fault", "queues = 4", "queues = 1000", `line 10: port[1].queues: 1000: choose 1 to 256, or 0 for one per worker`},
 		{"TX budget", "queues = 4", "tx_budget = 4096", `line 10: port[1].tx_budget: 4096 exceeds the TX ring: choose up to dataplane.tx_ring = 2048`},
 		{"timestamps", "[stages.patch]", "[dataplane]\ntimestamps = \"tai\"\n[stages.patch]", `line 12: dataplane.timestamps: "tai": choose "batch", "xdp", "hardware" or "auto"`},
 		{"frames", "[stages.patch]", "[dataplane]\nframes = 10000\n[stages.patch]", `line 12: dataplane.frames: 10000 cannot fill the fill rings of 5 queues: choose 10240 or more, 0 for as many as the rings hold, or a smaller fill_ring`},

@@ -28,21 +28,30 @@ type Grant struct {
 // Grant tells what a port of a configuration would be granted.
 func (i *Interface) Grant(c Config) Grant {
 	g := Grant{Interface: i.Name, Driver: i.Driver, Queues: i.Serve(c), Changes: []Change{}, Obstacles: []Refusal{}, Notes: []string{}}
-	g.mode(i)
+	g.mode(i, c)
+	most := i.most()
+	if g.Queues > most {
+		g.Obstacles = append(g.Obstacles, Refusal{string(Channels),
+			fmt.Sprintf("%d queues are configured and there can be %d: the port does not open; set queues = %d", g.Queues, most, most)})
+	}
 	if r := i.addedQueues(c); r != nil && g.Native {
 		g.Obstacles = append(g.Obstacles, *r)
 	}
 	for _, w := range i.wishes(c) {
-		g.judge(i, &w)
+		if w.setting != Channels || g.Queues <= most {
+			g.judge(i, &w)
+		}
 	}
 	g.note(i)
 	return g
 }
 
 // mode foresees how packets come.
-func (g *Grant) mode(i *Interface) {
+func (g *Grant) mode(i *Interface, c Config) {
 	facts := drivers[i.Driver]
 	switch {
+	case c.Generic:
+		g.WhyNot = `mode = "generic" is configured`
 	case !i.XDP.Known:
 		g.WhyNot = "this kernel does not tell what drivers can (Linux 6.3 does)"
 	case !i.XDP.Native || !i.XDP.Redirect:
@@ -207,7 +216,7 @@ func (g *Grant) String() string {
 		parts = append(parts, fmt.Sprintf("changes %s from %s to %s", c.Name, Short(c.Was), Short(c.Is)))
 	}
 	for _, o := range g.Obstacles {
-		parts = append(parts, "cannot change "+o.Name)
+		parts = append(parts, "cannot change "+o.Name+": "+o.Why)
 	}
 	return strings.Join(parts, "; ")
 }

@@ -60,6 +60,14 @@ func (i *Interface) Serve(c Config) int {
 	return n
 }
 
+// most is how many queues a port could serve at most.
+func (i *Interface) most() int {
+	if i.Queues.Settable && i.Queues.Max != 0 {
+		return i.Queues.Max
+	}
+	return i.Queues.Receive
+}
+
 // wishes lists all settings that matter to a port with the values that they should have, also those that
 // have them already.
 func (i *Interface) wishes(c Config) []wish {

@@ -68,6 +68,8 @@ func TestGrant(t *testing.T) {
 		{"no RSS to make symmetric", without(igb(1), Spread), Config{Workers: 1, Symmetric: true}, 1, []Change{vlan}, []string{"rx-lro", "rss-transform"}},
 		{"a veth's ends must fit", &Interface{Driver: vethDriver, Queues: Queues{Receive: 4, Max: 4, Channels: "rx 4 tx 4"}, Features: map[string]Feature{"rx-vlan-hw-parse": {On: true}}},
 			Config{Queues: 2, Workers: 1}, 2, []Change{}, nil},
+		{"a veth has no more", &Interface{Driver: vethDriver, Queues: Queues{Receive: 4, Max: 8, Channels: "rx 4 tx 4"}}, Config{Queues: 8}, 8, []Change{}, []string{"channels"}},
+		{"nor has igb", igb(4), Config{Queues: 9}, 9, []Change{vlan}, []string{"channels", "rx-lro"}},
 		{"virtio adds a queue for each processor to XDP, unless there are too few", virtio(8, 4), Config{Workers: 2}, 5, []Change{{"channels", "combined 8", "combined 5"}}, nil},
 		{"which are told if the number is given", virtio(8, 4), Config{Queues: 2}, 2, []Change{{"channels", "combined 8", "combined 2"}}, []string{"channels"}},
 		{"which generic XDP does not", virtio(8, 4), Config{Workers: 2, Generic: true}, 2, []Change{{"channels", "combined 8", "combined 2"}}, nil},
@@ -83,6 +85,16 @@ func TestGrant(t *testing.T) {
 		if g.Queues != c.queues || !cmp.Equal(g.Changes, c.changes) || !cmp.Equal(refused, c.refused) {
 			t.Errorf("%s: %d queues, changes %v, obstacles %v", c.name, g.Queues, g.Changes, refused)
 		}
+	}
+}
+
+// TestGrantMode: with mode = "generic" nothing better is promised.
+func TestGrantMode(t *testing.T) {
+	if g := igb(1).Grant(Config{Workers: 1}); !g.ZeroCopy || g.Mode() != "native, zero-copy" {
+		t.Errorf("%+v", g)
+	}
+	if g := igb(1).Grant(Config{Workers: 1, Generic: true}); g.Native || g.ZeroCopy || g.FrameSize != 0 || g.Mode() != "generic, copy" || g.WhyNot == "" {
+		t.Errorf("%+v", g)
 	}
 }
 

@@ -127,7 +127,7 @@ func (c *Config) Validate() error {
 		fault("driver: %q: choose %q or %q", c.Driver, DriverXSK, DriverAsavie)
 	}
 	if c.Queues < 0 || c.Queues > 256 {
-		fault("queues: %d: choose 1 to 256, or 0 for all", c.Queues)
+		fault("queues: %d: choose 1 to 256, or 0 for one per worker", c.Queues)
 	}
 	if _, err := xdp.ParseMode(c.Mode); err != nil {
 		fault("mode: %w", err)
