@@ -19,7 +19,7 @@ func (r *running) faults(ctx context.Context) (text string, err error) {
 	if err != nil {
 		return "", err
 	}
-	how, faultErr := r.cause()
+	text, faultErr := r.cause()
 	if err := errors.Join(faultErr, load.stop()); err != nil {
 		return "", err
 	}
@@ -33,14 +33,14 @@ func (r *running) faults(ctx context.Context) (text string, err error) {
 	if err := ping(ctx, from, to, pingSizes...); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d flaps, %d resets (%s)", r.row.Flaps, r.row.Resets, how), nil
+	return text, nil
 }
 
-// cause causes all faults and returns how drivers were reset.
-func (r *running) cause() (how string, err error) {
+// cause causes all faults, and returns how many and how drivers were reset.
+func (r *running) cause() (text string, err error) {
 	ports := []string{"a", "b"}
 	every := max(1, r.row.Flaps/max(1, r.row.Resets))
-	resets := 0
+	resets, how := 0, ""
 	for i := range r.row.Flaps {
 		port := ports[i%len(ports)]
 		if err := r.ports.SetDown(port); err != nil {
@@ -49,7 +49,7 @@ func (r *running) cause() (how string, err error) {
 		if err := r.ports.SetUp(port); err != nil {
 			return "", err
 		}
-		if i%every != 0 || resets == r.row.Resets {
+		if i%every != 0 || resets == r.row.Resets || r.plan.Veth { // which has nothing to reset
 			continue
 		}
 		if how, err = reset(ports[resets%len(ports)]); err != nil {
@@ -57,7 +57,7 @@ func (r *running) cause() (how string, err error) {
 		}
 		resets++
 	}
-	return how, nil
+	return fmt.Sprintf("%d flaps, %d resets (%s)", r.row.Flaps, resets, how), nil
 }
 
 // background is both hosts' generators, which send until they are stopped.

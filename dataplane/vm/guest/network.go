@@ -63,6 +63,9 @@ func newNetwork(plan *vm.Plan) (*network, error) {
 		if err := h.Quiet(); err != nil {
 			return nil, err
 		}
+		if err := h.beStrict(); err != nil {
+			return nil, err
+		}
 	}
 	if plan.Veth {
 		err = n.makePairs()
@@ -80,6 +83,19 @@ func newNetwork(plan *vm.Plan) (*network, error) {
 	return n, nil
 }
 
+// beStrict has the host take packets and answer requests only on the interface that has the address, else a tag that was lost
+// on the way would go unnoticed.
+func (h *host) beStrict() error {
+	return h.Do(func() error {
+		for key, value := range map[string]string{"rp_filter": "1", "arp_ignore": "1"} {
+			if err := os.WriteFile("/proc/sys/net/ipv4/conf/all/"+key, []byte(value), 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // spaceOf is the namespace that a NIC belongs to.
 func (n *network) spaceOf(nic int) *netns.Namespace {
 	switch nic {
@@ -95,6 +111,12 @@ func (n *network) makePairs() error {
 	for i := 0; i < vm.NICs; i += 2 {
 		err := netns.AddVeth(netns.End{Namespace: n.spaceOf(i), Name: names[i]}, netns.End{Namespace: n.spaceOf(i + 1), Name: names[i+1]}, netns.Veth{})
 		if err != nil {
+			return err
+		}
+	}
+	for i := range n.hosts {
+		// A tag outside the packet has no place in AF_XDP, and no port can change its far end.
+		if err := n.hosts[i].SetOffload(hostInterface, netns.TxVLAN, false); err != nil {
 			return err
 		}
 	}
