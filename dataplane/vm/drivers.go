@@ -1,6 +1,9 @@
 package vm
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Driver is a driver, the device that QEMU has for it, and the rows of the table that are tried on it.
 type Driver struct {
@@ -19,8 +22,8 @@ type Driver struct {
 var common = []string{"llc", "stp", "bridge", "garp", "mrp", "8021q"}
 
 var (
-	// overPatch are the tests that a bridge can do.
-	overPatch  = []Test{Ping, VLAN, TCP, Flows, Jumbo}
+	// overPatch are the tests that a bridge can do, too.
+	overPatch  = []Test{Ping, VLAN, TCP, Flows, Jumbo, Faults}
 	everything = []Test{Ping, VLAN, TCP, Flows, Jumbo, L2, L3, PINT, LDS, Faults, Restart}
 )
 
@@ -44,7 +47,9 @@ func Drivers() []Driver {
 		{Name: "igb", Modules: []string{"dca", "i2c-algo-bit", "igb"}, Device: "igb", RootPort: true,
 			Rows: []Row{bridge, copied, refused(zeroCopy, Jumbo), refused(largeFrames(zeroCopy), Jumbo), auto}},
 		{Name: "e1000e", Modules: []string{"e1000e"}, Device: "e1000e", RootPort: true, Rows: []Row{bridge, auto, refused(zeroCopy, everything...)}},
-		{Name: "vmxnet3", Modules: []string{"vmxnet3"}, Device: "vmxnet3", Rows: []Row{bridge, auto, refused(zeroCopy, everything...)}},
+		// QEMU's vmxnet3 loses packets of several buffers, over the kernel's bridge as well.
+		{Name: "vmxnet3", Modules: []string{"vmxnet3"}, Device: "vmxnet3",
+			Rows: without(Jumbo, bridge, auto, refused(zeroCopy, everything...))},
 	}
 }
 
@@ -54,6 +59,14 @@ var virtioModules = []string{"failover", "net_failover", "virtio_net"}
 func largeFrames(r Row) Row {
 	r.Name, r.FrameSize = r.Name+fmt.Sprintf(", %d-byte frames", 4096), 4096
 	return r
+}
+
+// without are rows without a test.
+func without(test Test, rows ...Row) []Row {
+	for i := range rows {
+		rows[i].Tests = slices.DeleteFunc(slices.Clone(rows[i].Tests), func(t Test) bool { return t == test })
+	}
+	return rows
 }
 
 // Machine is a machine with the driver's NICs, for the given rows. Kernel, programs and folder are left to the caller.
