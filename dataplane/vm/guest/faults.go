@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -74,7 +75,33 @@ func (r *running) startLoad(ctx context.Context) (background, error) {
 		}
 		load = append(load, gen)
 	}
+	for i := range r.hosts {
+		if err := r.hosts[i].awaitPackets(); err != nil {
+			return nil, errors.Join(err, load.stop())
+		}
+	}
 	return load, nil
+}
+
+// flowing is how many packets of a load show that it runs.
+const flowing = 100
+
+// awaitPackets waits until packets arrive at a host.
+func (h *host) awaitPackets() error {
+	var first uint64
+	for deadline := time.Now().Add(readyWait); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		c, err := h.Counters(hostInterface)
+		if err != nil {
+			return err
+		}
+		if first == 0 {
+			first = c.RxPackets
+		}
+		if c.RxPackets-first >= flowing {
+			return nil
+		}
+	}
+	return fmt.Errorf("the load does not reach %s", h.Name())
 }
 
 func (b background) stop() error {
