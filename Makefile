@@ -63,7 +63,7 @@ here:
 flaps: ## 1,000 link flaps and 100 lost interfaces under load (root)
 	WEIR_REQUIRE_NETNS=1 WEIR_FLAPS=1000 WEIR_RECREATE=100 $(GO) test -count=1 -timeout 20m -v -run '^(TestFlaps|TestRecreated)$$' ./dataplane/worker
 
-# VM is a driver, or a driver and a row with a colon between them; "full" is all of the matrix.
+# VM is a driver, or a driver, a row and a test with colons between them; "full" is all of the matrix.
 VM ?= full
 .PHONY: vm-test
 vm-test: ## the acceptance on NICs' drivers in virtual machines, a table of driver, mode and test (root; dataplane/vm/install.sh)

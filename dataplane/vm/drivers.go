@@ -43,9 +43,10 @@ func Drivers() []Driver {
 	return []Driver{
 		{Name: "veth", Modules: []string{"veth"}, Veth: true, Rows: []Row{bridge, auto, generic}},
 		{Name: "virtio_net", Modules: virtioModules, Device: virtio, Rows: []Row{bridge, copied, refused(zeroCopy, Jumbo)}},
-		{Name: "virtio_net, 4 queue pairs", Modules: virtioModules, Device: virtio, Pairs: 4, Rows: []Row{bridge, copied, refused(zeroCopy, Jumbo)}},
+		{Name: "virtio_net, 4 queue pairs", Modules: virtioModules, Device: virtio, Pairs: 4,
+			Rows: []Row{bridge, spread(copied, 4), spread(refused(zeroCopy, Jumbo), 4)}},
 		{Name: "igb", Modules: []string{"dca", "i2c-algo-bit", "igb"}, Device: "igb", RootPort: true,
-			Rows: []Row{bridge, copied, refused(zeroCopy, Jumbo), refused(largeFrames(zeroCopy), Jumbo), auto}},
+			Rows: []Row{bridge, spread(copied, 2), refused(zeroCopy, Jumbo), spread(refused(zeroCopy, Jumbo), 2), refused(smallFrames(zeroCopy), everything...), auto}},
 		{Name: "e1000e", Modules: []string{"e1000e"}, Device: "e1000e", RootPort: true, Rows: []Row{bridge, auto, refused(zeroCopy, everything...)}},
 		// QEMU's vmxnet3 loses packets of several buffers, over the kernel's bridge as well.
 		{Name: "vmxnet3", Modules: []string{"vmxnet3"}, Device: "vmxnet3",
@@ -55,9 +56,15 @@ func Drivers() []Driver {
 
 var virtioModules = []string{"failover", "net_failover", "virtio_net"}
 
-// largeFrames is a row with frames of 4 KiB.
-func largeFrames(r Row) Row {
-	r.Name, r.FrameSize = r.Name+fmt.Sprintf(", %d-byte frames", 4096), 4096
+// smallFrames is a row with frames of 2 KiB, of which igb would use 1 KiB.
+func smallFrames(r Row) Row {
+	r.Name, r.FrameSize = r.Name+", 2 KiB frames", 2048
+	return r
+}
+
+// spread is a row with several queues and two workers.
+func spread(r Row, queues int) Row {
+	r.Name, r.Queues, r.Workers = fmt.Sprintf("%s, %d queues", r.Name, queues), queues, 2
 	return r
 }
 

@@ -16,10 +16,10 @@ type Row struct {
 	Name string
 	// Bridge uses the kernel's bridge, in place of switches: the rig's own control.
 	Bridge bool
-	// Copy, Mode, FrameSize and Queues are the keys dataplane.copy, port.mode, dataplane.frame_size and
-	// port.queues; zero values leave the defaults.
-	Copy, Mode        string
-	FrameSize, Queues int
+	// Copy, Mode, FrameSize, Queues and Workers are the keys dataplane.copy, port.mode, dataplane.frame_size, port.queues and
+	// workers.count; zero values leave the defaults.
+	Copy, Mode                 string
+	FrameSize, Queues, Workers int
 	// Granted is what the mode in the switch's report of each port must begin with; empty: anything.
 	Granted string
 	Tests   []Test

@@ -94,6 +94,9 @@ func (f *switchFile) text(row *vm.Row, jumbo bool) string {
 	if row.FrameSize != 0 {
 		fmt.Fprintf(&t, "frame_size = %d\n", row.FrameSize)
 	}
+	if row.Workers != 0 {
+		fmt.Fprintf(&t, "[workers]\ncount = %d\n", row.Workers)
+	}
 	for _, port := range f.ports {
 		fmt.Fprintf(&t, "[[port]]\ninterface = %q\njumbo = %t\nqueues = %d\n", port, jumbo, row.Queues)
 		if row.Mode != "" {
