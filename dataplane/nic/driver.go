@@ -24,7 +24,7 @@ func (d *Driver) Name(name string) string {
 // BufferUnit is by how many bytes a driver counts its receive buffers in zero-copy mode, 0 for single bytes. What
 // remains of a frame behind the last whole unit is not used, and a packet that is longer arrives cut into several
 // (igb) or not at all (82599 of ixgbe): SRRCTL.BSIZEPKT in igb_setup_srrctl, igc_configure_rx_ring and
-// ixgbe_configure_rx_ring. The kernel has no question for it.
+// ixgbe_configure_srrctl. The kernel has no question for it.
 func BufferUnit(driver string) int { return drivers[driver].bufferUnit }
 
 // Queues returns the number of receive queues. Interfaces whose drivers do not say it have those that

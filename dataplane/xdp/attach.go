@@ -122,6 +122,9 @@ func (p *Program) attachError(ifindex int, err error) error {
 	}
 	name, mtu := l.Attrs().Name, l.Attrs().MTU
 	switch {
+	case errors.Is(err, unix.EBUSY) && l.Attrs().Xdp != nil && !l.Attrs().Xdp.Attached:
+		// dev_xdp_install and netif_xdp_propagate since Linux 6.14, in all modes.
+		return fmt.Errorf("attach XDP program to %s: the device is in use otherwise, perhaps it splits headers from data: turn that off with `ethtool -G %s tcp-data-split off`: %w", name, name, err)
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
 		return fmt.Errorf("another XDP program is attached to %s: stop its owner, or remove it with `ip link set dev %s xdp off`: %w", name, name, err)
 	case errors.Is(err, unix.EPERM):

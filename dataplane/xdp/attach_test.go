@@ -131,6 +131,15 @@ func TestAttachBesideAnother(t *testing.T) {
 	}
 }
 
+// TestAttachToBusyDevice: the kernel refuses a program beside split headers as it does beside another program.
+func TestAttachToBusyDevice(t *testing.T) {
+	newNamespace(t)
+	veth, _ := newVeth(t, 1500)
+	if err := newProgram(t, Options{}).attachError(veth, unix.EBUSY); !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), "`ethtool -G wxa tcp-data-split off`") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestAttachWithLargeMTU(t *testing.T) {
 	newNamespace(t)
 	veth, _ := newVeth(t, 9000)
