@@ -1,7 +1,6 @@
 package port
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -304,14 +303,29 @@ func (x *XSK) info() Info {
 		i.Fallbacks = append(i.Fallbacks, why.Error())
 	}
 	if len(x.queues) != 0 {
-		g := x.queues[0].socket.Granted()
-		i.Mode += ", " + g.String()
-		if why := cmp.Or(x.beneath.noZeroCopy, g.NoZeroCopy); why != nil {
+		i.Mode += ", " + x.queues[0].socket.Granted().String()
+		if why := x.copies(); why != nil {
 			i.Fallbacks = append(i.Fallbacks, why.Error())
 		}
 	}
 	i.Mode += x.memory.pages() + x.arrivals().String()
 	return i
+}
+
+// copies is why queues have copy mode where zero-copy was tried, or would have been; nil if none has.
+func (x *XSK) copies() error {
+	if x.beneath.noZeroCopy != nil {
+		return x.beneath.noZeroCopy
+	}
+	for n, q := range x.queues {
+		switch why := q.socket.Granted().NoZeroCopy; {
+		case why != nil && n != 0:
+			return fmt.Errorf("queue %d and those after it: %w", q.number, why)
+		case why != nil:
+			return why
+		}
+	}
+	return nil
 }
 
 // Counters implements Port.
