@@ -56,7 +56,7 @@ func (k *Kernel) module(name string) (string, error) {
 		return err
 	})
 	if err == nil && found == "" {
-		err = fmt.Errorf("Linux %s has no module %s: name another one", k.Version, name)
+		err = fmt.Errorf("no module %[2]s in Linux %[1]s: name another one", k.Version, name)
 	}
 	return found, err
 }
