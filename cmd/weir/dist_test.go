@@ -26,7 +26,7 @@ import (
 // scrape reads /metrics of a switch in a namespace.
 func (b *testbed) scrape(t *testing.T, path string) (status int, text string) {
 	t.Helper()
-	client := http.Client{Transport: &http.Transport{DialContext: b.ns.Dial, DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	client := http.Client{Transport: &http.Transport{DialContext: b.ns.Dial, DisableKeepAlives: true}, Timeout: time.Minute}
 	r, err := client.Get("http://127.0.0.1:9464" + path)
 	if err != nil {
 		t.Fatal(err)

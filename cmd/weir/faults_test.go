@@ -80,7 +80,7 @@ func (b *testbed) show(t *testing.T, name string) []shownPort {
 // await waits until the first port is in a state.
 func (b *testbed) await(t *testing.T, name, state string) shownPort {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		p := b.show(t, name)[0]
 		if p.State == state {
 			return p
@@ -238,7 +238,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	const frames = 200
 	b.exchange(t, frames)
-	for deadline := time.Now().Add(20 * time.Second); lost() == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); lost() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("no record is lost on a full disk")
 		}

@@ -164,7 +164,7 @@ func (l *pintLab) restart(sw, old, new string) {
 	if err := os.WriteFile(changed, bytes.ReplaceAll(text, []byte(old), []byte(new)), 0o600); err != nil {
 		l.t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); syscall.Kill(s.Nodes[i].PID, 0) == nil && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); syscall.Kill(s.Nodes[i].PID, 0) == nil && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	b := &testbed{ns: labHost(l.t, l.name, sw), dir: l.t.TempDir()}

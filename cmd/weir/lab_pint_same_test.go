@@ -103,7 +103,7 @@ func play(t *testing.T, text string, recording [][]byte) map[byte][][]byte {
 		return ours
 	}
 	// Until all are there, however long a busy machine takes; then what should not come may.
-	if _, err := receiver.ReceiveAll(20*time.Second, len(recording), keep); err != nil {
+	if _, err := receiver.ReceiveAll(2*time.Minute, len(recording), keep); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := receiver.ReceiveAll(300*time.Millisecond, 0, keep); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestPintChain: real TCP, UDP, ICMP and fragments, of both IP versions, pass
@@ -80,18 +81,24 @@ func testPintRouters(t *testing.T, plan, identification string) {
 	}
 	l.checkLatency("r")
 	l.restart("r2", "10.0.23.3", "10.0.26.6")
-	l.udp(4, 300, 100)
-	l.settle()
 	noticed, changed := false, labPath{}
-	l.patiently(func() bool {
-		for _, p := range l.paths("r5") {
-			if strings.Contains(p.Flow, fmt.Sprintf(":%d > 10.0.9.2:%d udp", udpFrom, udpTo)) {
-				changed = p
-				noticed = p.Certain && p.Changes == 1 && slices.Equal(p.Path, []uint64{1, 2, 6, 4, 5})
+	// On a busy machine some of the first packets may still go the old way, or wait for a neighbour without a digest.
+	for tries := 0; tries < 5 && !noticed; tries++ {
+		l.udp(4, 300, 100)
+		l.settle()
+		for range 20 {
+			for _, p := range l.paths("r5") {
+				if strings.Contains(p.Flow, fmt.Sprintf(":%d > 10.0.9.2:%d udp", udpFrom, udpTo)) {
+					changed = p
+					noticed = p.Certain && p.Changes == 1 && slices.Equal(p.Path, []uint64{1, 2, 6, 4, 5})
+				}
 			}
+			if noticed {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
 		}
-		return noticed
-	})
+	}
 	t.Logf("behind the restart: %+v", changed)
 	if !noticed {
 		t.Errorf("the sink did not notice that router 2 goes by 6")

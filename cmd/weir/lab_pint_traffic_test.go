@@ -166,7 +166,7 @@ func (l *pintLab) exchange(from, to net.PacketConn, at net.Addr, count int, data
 // settle waits until the hosts' witnesses see nothing more.
 func (l *pintLab) settle() {
 	last := -1
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
 		time.Sleep(300 * time.Millisecond)
 		n := l.seen[0].count() + l.seen[1].count()
 		if n == last {
@@ -176,10 +176,10 @@ func (l *pintLab) settle() {
 	}
 }
 
-// patiently asks again and again, up to 20 s, whether something has come about that may take its
+// patiently asks again and again, up to two minutes, whether something has come about that may take its
 // time on a busy machine. Its caller looks at what it was in the end.
 func (l *pintLab) patiently(done func() bool) {
-	for range 100 {
+	for range 600 {
 		if done() {
 			return
 		}

@@ -144,7 +144,7 @@ func client(t *testing.T, ns *netns.Namespace, nodes ...*natsNode) (*nats.Conn, 
 func ensureStream(t *testing.T, js natsstream.JetStream, replicas int) {
 	t.Helper()
 	awaitThat(t, "the stream", func() (string, bool) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		_, err := jetstream.EnsureStream(ctx, js, jetstream.StreamConfig{Replicas: replicas, Duplicates: 10 * time.Minute})
 		return fmt.Sprint(err), err == nil
