@@ -35,7 +35,7 @@ func openMembership(index int) (*membership, error) {
 	return &membership{fd: fd, index: index}, nil
 }
 
-// set replaces what is let in. What stays is not touched, so no packet of it is missed.
+// set replaces what is let in, or leaves it as it was. What stays is not touched, so no packet of it is missed.
 func (m *membership) set(r packet.Reception) error {
 	wanted := []unix.PacketMreq{{Type: unix.PACKET_MR_PROMISC}}
 	if !r.All {
@@ -46,20 +46,24 @@ func (m *membership) set(r packet.Reception) error {
 			wanted = append(wanted, q)
 		}
 	}
-	before := m.held
-	m.held = nil
-	var errs []error
-	for _, q := range wanted {
+	for i := range wanted {
+		q := &wanted[i]
 		q.Ifindex = int32(m.index)
-		if err := unix.SetsockoptPacketMreq(m.fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &q); err != nil {
-			errs = append(errs, fmt.Errorf("have the interface receive %s: %w", describe(r), err))
-			continue
+		if err := unix.SetsockoptPacketMreq(m.fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, q); err != nil {
+			return errors.Join(fmt.Errorf("have the interface receive %s: %w", describe(r), err), m.drop(wanted[:i]))
 		}
-		m.held = append(m.held, q)
 	}
 	// The kernel counts each wish, so one that was there already is still held once.
-	for _, q := range before {
-		err := unix.SetsockoptPacketMreq(m.fd, unix.SOL_PACKET, unix.PACKET_DROP_MEMBERSHIP, &q)
+	before := m.held
+	m.held = wanted
+	return m.drop(before)
+}
+
+// drop takes wishes back; with an interface that is gone went its wishes.
+func (m *membership) drop(wishes []unix.PacketMreq) error {
+	var errs []error
+	for i := range wishes {
+		err := unix.SetsockoptPacketMreq(m.fd, unix.SOL_PACKET, unix.PACKET_DROP_MEMBERSHIP, &wishes[i])
 		if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) && !errors.Is(err, unix.ENODEV) {
 			errs = append(errs, err)
 		}

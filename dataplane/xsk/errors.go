@@ -30,9 +30,9 @@ func bindError(err error, config Config) error {
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("the queue is in use by another AF_XDP socket (find its process with ss --xdp -p): %w", err)
 	case errors.Is(err, unix.EOPNOTSUPP) && config.MultiBuffer:
-		return fmt.Errorf("zero-copy for packets of several frames is %w by the driver: use copy mode: %w", ErrNotSupported, err)
+		return fmt.Errorf("zero-copy for packets of several frames is %w by the driver: %w", ErrNotSupported, err)
 	case errors.Is(err, unix.EOPNOTSUPP):
-		return fmt.Errorf("zero-copy is %w by the driver: use copy mode: %w", ErrNotSupported, err)
+		return fmt.Errorf("zero-copy is %w by the driver: %w", ErrNotSupported, err)
 	case errors.Is(err, unix.EINVAL) && config.Mode == ZeroCopy:
 		return fmt.Errorf("the driver refuses zero-copy, perhaps for the size of frames or because its device cannot reach the memory "+
 			"(dmesg may say why), or there is no such queue (ethtool -l): %w", err)

@@ -34,6 +34,9 @@ func (u *UMEM) Open(ifindex, queue int, config Config) (*Socket, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s, err := u.open(ifindex, queue, config)
+	if config.Mode == ZeroCopy && errors.Is(err, ErrNotSupported) {
+		err = fmt.Errorf("%w: use copy mode, or auto", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open AF_XDP socket on queue %d of %s: %w", queue, interfaceName(ifindex), err)
 	}
