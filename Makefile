@@ -47,7 +47,8 @@ test: here ## before each commit, in minutes: all packages, small (go test -shor
 	$(call run,-short -timeout 10m)
 
 .PHONY: test-all
-test-all: here ## all tests, in full size: figures, faults, labs and documents of all kinds
+test-all: PACKAGES := $(filter-out %/dataplane/vm,$(PACKAGES))
+test-all: here ## all tests but vm-some, in full size: figures, faults, labs and documents of all kinds
 	$(call run,-timeout 30m)
 
 .PHONY: race
@@ -62,6 +63,11 @@ here:
 .PHONY: flaps
 flaps: ## 1,000 link flaps and 100 lost interfaces under load (root)
 	WEIR_REQUIRE_NETNS=1 WEIR_FLAPS=1000 WEIR_RECREATE=100 $(GO) test -count=1 -timeout 20m -v -run '^(TestFlaps|TestRecreated)$$' ./dataplane/worker
+
+.PHONY: vm-some
+vm-some: PACKAGES := ./dataplane/vm
+vm-some: here ## two drivers of vm-test, with little traffic (root; dataplane/vm/install.sh)
+	$(call run,-timeout 30m)
 
 # VM is a driver, or a driver, a row and a test with colons between them; "full" is all of the matrix.
 VM ?= full
@@ -156,7 +162,7 @@ p4-vectors: ## write p4/testdata/vectors and p4/tables' P4Info anew, by p4c and 
 
 
 # test is not among them: race runs the same tests, and test-all the same in full size.
-CI_STEPS := lint check-generate race test-all bench-once fuzz demo
+CI_STEPS := lint check-generate race test-all vm-some bench-once fuzz demo
 
 .PHONY: ci
 ci: ## what CI runs, nothing else (needs what race and generate need)
