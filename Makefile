@@ -44,7 +44,7 @@ demo: build ## three switches between two hosts in network namespaces, with real
 
 .PHONY: test
 test: here ## before each commit, in minutes: all packages, small (go test -short); without root, tests in network namespaces skip
-	$(call run,-short -timeout 10m)
+	$(call run,-short -timeout 30m)
 
 .PHONY: test-all
 test-all: PACKAGES := $(filter-out %/dataplane/vm,$(PACKAGES))

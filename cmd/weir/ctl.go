@@ -46,7 +46,7 @@ certificate that control.tls.admins names may also change the switch.`,
 	p := ctl.PersistentFlags()
 	p.StringVar(&o.socket, "socket", "", "the switch's control socket (`PATH`)")
 	p.StringVar(&o.name, "name", "", "the switch's `NAME`")
-	p.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait for the answer")
+	p.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait for the answer")
 	p.StringVar(&o.address, "address", "", "talk over TCP to `HOST:PORT`, control.tls.listen of the switch")
 	p.StringVar(&o.tls.Certificate, "cert", "", "the client's certificate (`FILE` in PEM)")
 	p.StringVar(&o.tls.Key, "key", "", "its key (`FILE` in PEM)")
