@@ -3,7 +3,9 @@ package config
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
+	"strings"
 
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/dataplane/port"
@@ -140,6 +142,9 @@ func (c *Config) complete(f *tomlfile.Faults) {
 		p := &c.Ports[i]
 		if p.Name == "" {
 			p.Name = p.Interface
+			if p.Driver == port.DriverVhost && p.Socket != "" {
+				p.Name = strings.TrimSuffix(filepath.Base(p.Socket), filepath.Ext(p.Socket))
+			}
 		}
 	}
 	c.Telemetry.Complete()

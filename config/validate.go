@@ -43,7 +43,7 @@ func (c *Config) validatePorts(f *tomlfile.Faults) {
 	if len(c.Ports) == 0 {
 		f.Add("port", "is missing: add a table [[port]] for each port")
 	}
-	names, interfaces, queues := map[string]int{}, map[string]int{}, 0
+	names, interfaces, sockets, queues := map[string]int{}, map[string]int{}, map[string]int{}, 0
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		key := fmt.Sprintf("port[%d]", i)
@@ -54,12 +54,14 @@ func (c *Config) validatePorts(f *tomlfile.Faults) {
 		}
 		if j, ok := interfaces[p.Interface]; ok && p.Interface != "" {
 			f.Add(key+".interface", "port[%d] is on %q already: an interface has one port, name another", j, p.Interface)
+		} else if j, ok := sockets[p.Socket]; ok && p.Socket != "" {
+			f.Add(key+".socket", "port[%d] is on %q already: a socket has one port, name another", j, p.Socket)
 		} else if j, ok := names[p.Name]; ok && p.Name != "" {
 			f.Add(key+".name", "port[%d] is called %q already: choose another name", j, p.Name)
 		}
-		interfaces[p.Interface], names[p.Name] = i, i
-		if t := c.Dataplane.Timestamps; p.Driver == port.DriverAsavie && (t == port.TimestampsXDP || t == port.TimestampsHardware) {
-			f.Add(key+".driver", "asavie knows no arrival times: use driver = %q, or dataplane.timestamps = %q", port.DriverXSK, port.TimestampsAuto)
+		interfaces[p.Interface], sockets[p.Socket], names[p.Name] = i, i, i
+		if t := c.Dataplane.Timestamps; p.Driver != port.DriverXSK && (t == port.TimestampsXDP || t == port.TimestampsHardware) {
+			f.Add(key+".driver", "%s knows no arrival times: use driver = %q, or dataplane.timestamps = %q", p.Driver, port.DriverXSK, port.TimestampsAuto)
 		}
 		if ring := c.Dataplane.TXRing; p.TXBudget > ring {
 			f.Add(key+".tx_budget", "%d exceeds the TX ring: choose up to dataplane.tx_ring = %d", p.TXBudget, ring)

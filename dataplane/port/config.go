@@ -16,14 +16,20 @@ type Config struct {
 	Name string `toml:"name"`
 	// Interface is the network interface.
 	Interface string `toml:"interface"`
-	// Driver is "xsk" or "asavie".
+	// Driver is "xsk", "asavie" or "vhost". A port with "vhost" is a virtual machine's, by vhost-user: of the
+	// keys of a port it has name, socket, mode, queues, rate_bits and queue_packets.
 	Driver string `toml:"driver"`
+	// Socket is the path of the Unix socket by which the virtual machine and the switch find each other; driver = "vhost"
+	// alone has it.
+	Socket string `toml:"socket"`
 	// Queues is how many queues the interface shall have for the port; 0 is one for each worker. Where the
 	// driver has no choice, 0 serves all that there are, and a number those from queue 0:
-	// packets of other queues stay with the kernel, and are counted.
+	// packets of other queues stay with the kernel, and are counted. With driver = "vhost" it is how many pairs of
+	// rings the guest shall use, and 0 is one.
 	Queues int `toml:"queues"`
 	// Mode is where the XDP program runs: "auto" (native where the driver has
-	// it, else generic), "native" or "generic".
+	// it, else generic), "native" or "generic". With driver = "vhost" it is who opens the socket: "server" (the
+	// switch; also "auto") or "client" (the virtual machine).
 	Mode string `toml:"mode"`
 	// TXBudget is how many packets one system call sends in copy mode; 0 leaves
 	// the kernel's own number, 32.
@@ -59,10 +65,17 @@ type Config struct {
 	Workers int `toml:"-"`
 }
 
-// The drivers for network interfaces.
+// The drivers: for network interfaces, and for virtual machines.
 const (
 	DriverXSK    = "xsk"
 	DriverAsavie = "asavie"
+	DriverVhost  = "vhost"
+)
+
+// Who opens the socket of a port with DriverVhost.
+const (
+	ModeServer = "server"
+	ModeClient = "client"
 )
 
 // The bounds of a port's rate and queue.
@@ -97,6 +110,7 @@ func (c *Config) Fixed(next *Config) (keys []string) {
 	}{
 		{"interface", c.Interface == next.Interface},
 		{"driver", c.Driver == next.Driver},
+		{"socket", c.Socket == next.Socket},
 		{"queues", c.Queues == next.Queues},
 		{"jumbo", c.Jumbo == next.Jumbo},
 		{"keep", slices.Equal(c.Keep, next.Keep)},
@@ -120,11 +134,18 @@ func DefaultConfig() Config {
 func (c *Config) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Driver == DriverVhost {
+		c.validateVhost(fault)
+		return errors.Join(errs...)
+	}
 	if c.Interface == "" {
 		fault("interface: missing: name the network interface (ip link shows what there is)")
 	}
 	if c.Driver != DriverXSK && c.Driver != DriverAsavie {
-		fault("driver: %q: choose %q or %q", c.Driver, DriverXSK, DriverAsavie)
+		fault("driver: %q: choose %q, %q or %q", c.Driver, DriverXSK, DriverAsavie, DriverVhost)
+	}
+	if c.Socket != "" {
+		fault("socket: an interface has none: remove it, or use driver = %q", DriverVhost)
 	}
 	if c.Queues < 0 || c.Queues > 256 {
 		fault("queues: %d: choose 1 to 256, or 0 for one per worker", c.Queues)
@@ -149,12 +170,7 @@ func (c *Config) Validate() error {
 	} else if c.Driver == DriverAsavie && !keep.Empty() {
 		fault("keep: the driver asavie has no keep list: use driver = %q", DriverXSK)
 	}
-	if c.RateBits != 0 && (c.RateBits < minRate || c.RateBits > maxRate) {
-		fault("rate_bits: %d: choose %d to %d bits per second, or 0 for no bound", c.RateBits, minRate, int64(maxRate))
-	}
-	if n := c.QueuePackets; n != 0 && (n < minQueuePackets || n > maxQueuePackets || bits.OnesCount(uint(n)) != 1) {
-		fault("queue_packets: %d: choose a power of two from %d to %d, or 0 for 1024", n, minQueuePackets, maxQueuePackets)
-	}
+	c.validateRate(fault)
 	if c.Optional && c.Queues == 0 {
 		fault("queues: 0, but an interface that is not there cannot be asked: say how many, or set optional = false")
 	}
@@ -165,6 +181,47 @@ func (c *Config) Validate() error {
 		fault("jumbo: the driver asavie has no multi-buffer: use driver = %q", DriverXSK)
 	}
 	return errors.Join(errs...)
+}
+
+// validateVhost reports the faults of a virtual machine's port.
+func (c *Config) validateVhost(fault func(string, ...any)) {
+	if c.Socket == "" {
+		fault("socket: missing: name the path of the Unix socket, as the virtual machine has it")
+	}
+	if len(c.Socket) > maxSocket {
+		fault("socket: %d bytes: the kernel takes paths of up to %d", len(c.Socket), maxSocket)
+	}
+	if c.Mode != "auto" && c.Mode != ModeServer && c.Mode != ModeClient {
+		fault("mode: %q: choose %q or %q with driver = %q", c.Mode, ModeServer, ModeClient, DriverVhost)
+	}
+	if c.Queues < 0 || c.Queues > 64 {
+		fault("queues: %d: choose 1 to 64, or 0 for 1", c.Queues)
+	}
+	// What says something about an interface alone is refused rather than ignored.
+	for _, k := range []struct {
+		key string
+		set bool
+	}{
+		{"interface", c.Interface != ""}, {"tx_budget", c.TXBudget != 0}, {"busy_poll", c.BusyPoll != 0}, {"jumbo", c.Jumbo},
+		{"rss", c.RSS != RSSKeep}, {"optional", c.Optional}, {"disabled", c.Disabled}, {"keep", len(c.Keep) != 0},
+	} {
+		if k.set {
+			fault("%s: the driver vhost has no interface: remove it, or use driver = %q", k.key, DriverXSK)
+		}
+	}
+	c.validateRate(fault)
+}
+
+// maxSocket is the longest path of a Unix socket, in bytes (struct sockaddr_un, with its end).
+const maxSocket = 107
+
+func (c *Config) validateRate(fault func(string, ...any)) {
+	if c.RateBits != 0 && (c.RateBits < minRate || c.RateBits > maxRate) {
+		fault("rate_bits: %d: choose %d to %d bits per second, or 0 for no bound", c.RateBits, minRate, int64(maxRate))
+	}
+	if n := c.QueuePackets; n != 0 && (n < minQueuePackets || n > maxQueuePackets || bits.OnesCount(uint(n)) != 1) {
+		fault("queue_packets: %d: choose a power of two from %d to %d, or 0 for 1024", n, minQueuePackets, maxQueuePackets)
+	}
 }
 
 // DataplaneConfig is what all ports of a switch share, [dataplane]: the memory,
@@ -227,6 +284,9 @@ func (c *DataplaneConfig) FrameSizeFor(ports []Config) int {
 		return c.FrameSize
 	}
 	for i := range ports {
+		if ports[i].Driver == DriverVhost {
+			continue
+		}
 		if l, err := findLink(ports[i].Interface); err == nil {
 			nic := l.kind == kindDevice
 			l.close()

@@ -104,6 +104,14 @@ type Rehomer interface {
 	Rehome(frames *packet.Cache)
 }
 
+// Sleeper is a Queue whose other end notifies it only where it is asked to.
+type Sleeper interface {
+	Queue
+	// Sleep asks for FD to become readable with the next packet. It reports whether packets wait
+	// already, and the worker must not sleep. It is called once all queues were found empty.
+	Sleep() (ready bool)
+}
+
 // Rest is what was left in a queue when it closed, and is free now.
 type Rest struct {
 	HeldRx int // frames that the kernel held to receive into

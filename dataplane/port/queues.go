@@ -6,6 +6,9 @@ import "errors"
 // looks at the interface, in the network namespace of the calling thread, and
 // opens and changes nothing.
 func QueuesOf(c Config) (int, error) {
+	if c.Driver == DriverVhost {
+		return max(c.Queues, 1), nil
+	}
 	l, err := findLink(c.Interface)
 	if c.Optional && errors.As(err, new(missingInterface)) {
 		return c.Queues, nil

@@ -76,6 +76,12 @@ func (q *shapedQueue) Transmit(b *packet.Batch, idx []uint16) int {
 	return n
 }
 
+// Sleep implements Sleeper, for queues that do.
+func (q *shapedQueue) Sleep() (ready bool) {
+	s, ok := q.Queue.(Sleeper)
+	return ok && s.Sleep()
+}
+
 // drain sends what the rate allows.
 func (q *shapedQueue) drain() {
 	q.blocked = reasonQueueFull

@@ -385,6 +385,7 @@ func (k *keeper) limit(n uint32) {
 func (w *Worker) exchange(k int, q port.Queue) (old port.Queue) {
 	r := &w.queues[k]
 	old, r.queue, r.ended = r.queue, q, false
+	r.sleeper, _ = q.(port.Sleeper)
 	w.pollFDs[k+1] = pollFD(q)
 	w.outlets[r.outlet].queue = q
 	return old

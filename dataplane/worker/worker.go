@@ -59,11 +59,13 @@ type Worker struct {
 
 // rxQueue is a queue that the worker owns.
 type rxQueue struct {
-	queue  port.Queue
-	port   uint16
-	number uint8
-	ended  bool
-	outlet uint16 // what is sent by it
+	queue port.Queue
+	// sleeper is the queue, if its other end must be asked for notifications.
+	sleeper port.Sleeper
+	port    uint16
+	number  uint8
+	ended   bool
+	outlet  uint16 // what is sent by it
 }
 
 type call struct {
@@ -292,6 +294,12 @@ func (w *Worker) sleep(pending bool) {
 	if w.call.Load() != nil || w.state.Load() != stateRunning {
 		w.sleeping.Store(false)
 		return
+	}
+	for k := range w.queues {
+		if s := w.queues[k].sleeper; s != nil && s.Sleep() {
+			w.sleeping.Store(false)
+			return
+		}
 	}
 	w.loop.Sleeps++
 	timeout := idleSleep

@@ -1,0 +1,242 @@
+package port
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/weirswitch/weir/dataplane/vhost"
+	"github.com/weirswitch/weir/dataplane/virtio"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// Vhost is a port of a virtual machine, or of another program that drives a virtio network device in shared
+// memory: the back-end of vhost-user. Each packet is copied once, between the guest's buffer and a
+// frame of the pool. Queue k of the port is the guest's pair of rings k.
+//
+// Front-ends come and go while the port stays: without one its state is "down".
+type Vhost struct {
+	config  Config
+	device  *vhost.Device
+	room    int     // bytes of a packet in a frame
+	shaper  *shaper // nil without a rate
+	stopped atomic.Bool
+}
+
+// NewVhost opens a device with frames of that many bytes, and waits for no front-end.
+func NewVhost(c Config, frameSize int) (*Vhost, error) {
+	c.Queues = max(c.Queues, 1)
+	d, err := vhost.New(vhost.Config{Socket: c.Socket, Server: c.Mode != ModeClient, Queues: c.Queues})
+	if err != nil {
+		return nil, fmt.Errorf("port %s: %w", c.Name, err)
+	}
+	v := &Vhost{config: c, device: d, room: frameSize - Headroom}
+	v.shaper = newShaper(&c, v.room)
+	return v, nil
+}
+
+// Open implements Port.
+func (v *Vhost) Open(number uint16, queue int, frames *packet.Cache) (Queue, error) {
+	q := &vhostQueue{
+		port: v, rx: v.device.Receive(queue), tx: v.device.Transmit(queue),
+		frames: frames, number: number, queue: uint8(queue), room: uint64(v.room),
+	}
+	return v.shaper.shape(q, frames), nil
+}
+
+// Info implements Port.
+func (v *Vhost) Info() Info {
+	i := Info{
+		Name: v.config.Name, Interface: v.config.Socket, Driver: DriverVhost, Queues: v.config.Queues,
+		MTU: v.room - ethernetOverhead, MaxFrame: v.room, State: StateDown,
+	}
+	s := v.device.Status()
+	mode := []string{ModeServer}
+	if v.config.Mode == ModeClient {
+		mode[0] = ModeClient
+	}
+	switch {
+	case s.Rings != 0:
+		i.Up, i.State = true, StateUp
+		mode = append(mode, vhost.FeatureNames(s.Features)...)
+		if pairs := s.Rings / 2; pairs < v.config.Queues {
+			i.Error = fmt.Sprintf("the guest uses %d of %d pairs of rings: packets for the others are dropped (port_down); set queues to %d, or give the guest more (ethtool -L)",
+				pairs, v.config.Queues, max(pairs, 1))
+		}
+	case s.Connected:
+		i.Error = "the guest has not started its device yet"
+	case s.Error != "":
+		i.Error = s.Error
+	default:
+		i.Error = "no virtual machine is connected to " + v.config.Socket
+	}
+	i.Mode = strings.Join(append(mode, "copy"), ", ")
+	if text := v.faults(); text != "" && i.Error == "" {
+		i.Error = "the guest's rings had faults, each of which cost a packet: " + text
+	}
+	return i
+}
+
+// faults lists the faults of all rings by name.
+func (v *Vhost) faults() string {
+	sums := map[virtio.Fault]uint64{}
+	var order []virtio.Fault
+	for k := range v.config.Queues {
+		for _, r := range []*vhost.Vring{v.device.Receive(k), v.device.Transmit(k)} {
+			r.Faults.Each(func(f virtio.Fault, n uint64) {
+				if sums[f] == 0 {
+					order = append(order, f)
+				}
+				sums[f] += n
+			})
+		}
+	}
+	var text []string
+	for _, f := range order {
+		text = append(text, fmt.Sprintf("%s %d", f, sums[f]))
+	}
+	return strings.Join(text, ", ")
+}
+
+// Counters implements Port.
+func (v *Vhost) Counters() (c Counters) {
+	for k := range v.config.Queues {
+		c.RxInvalid += v.device.Receive(k).Faults.Sum()
+		c.TxInvalid += v.device.Transmit(k).Faults.Sum()
+	}
+	return c
+}
+
+// StopReceive implements Port.
+func (v *Vhost) StopReceive() error {
+	v.stopped.Store(true)
+	return nil
+}
+
+// Close implements Port.
+func (v *Vhost) Close() error { return v.device.Close() }
+
+// maxPieces bounds the frames of a packet that is sent to a guest.
+const maxPieces = 16
+
+type vhostQueue struct {
+	port    *Vhost
+	rx, tx  *vhost.Vring
+	frames  *packet.Cache
+	number  uint16
+	queue   uint8
+	refusal packet.Reason
+	room    uint64
+
+	// addrs[next:end] are frames that Receive has, and no packet yet.
+	addrs     [packet.BatchSize]uint64
+	next, end int
+	pieces    [maxPieces][]byte
+}
+
+// Receive implements Queue.
+func (q *vhostQueue) Receive(b *packet.Batch) (received int) {
+	if q.port.stopped.Load() {
+		return 0
+	}
+	ring := q.rx.Acquire()
+	if ring == nil {
+		return 0
+	}
+	defer q.rx.Release()
+	want := ring.Available(min(packet.BatchSize, cap(b.Pkts)-len(b.Pkts)))
+	if want == 0 {
+		return 0
+	}
+	ring.Disarm()
+	q.next, q.end = 0, q.frames.Alloc(q.addrs[:want])
+	defer q.free() // also if the guest's memory is gone in the middle
+	for tries := q.end; tries > 0; tries-- {
+		addr := q.addrs[q.next] + Headroom
+		n, ok := ring.Get(b.Mem[addr:][:q.room])
+		if !ok {
+			break
+		}
+		if n == 0 {
+			continue // refused, and counted
+		}
+		q.next++
+		p := b.Append()
+		p.Addr, p.Len, p.WireLen = addr, uint32(n), uint32(n)
+		p.InPort, p.InQueue = q.number, q.queue
+		received++
+	}
+	if ring.Flush() {
+		q.rx.Call()
+	}
+	return received
+}
+
+// free gives back the frames that Receive did not need.
+func (q *vhostQueue) free() {
+	for _, addr := range q.addrs[q.next:q.end] {
+		q.frames.Free(addr)
+	}
+	q.next, q.end = 0, 0
+}
+
+// Transmit implements Queue. A packet that no buffer of the guest will hold is taken, and counted as invalid.
+func (q *vhostQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
+	q.refusal = packet.ReasonPortDown
+	ring := q.tx.Acquire()
+	if ring == nil {
+		return 0
+	}
+	defer q.tx.Release()
+	for _, i := range idx {
+		p := &b.Pkts[i]
+		n, length := q.gather(b, p)
+		if ring.Put(q.pieces[:n], length) == virtio.Full {
+			q.refusal = packet.ReasonTxFull
+			break
+		}
+		q.frames.FreePacket(p)
+		taken++
+	}
+	if ring.Flush() {
+		q.tx.Call()
+	}
+	return taken
+}
+
+// gather lists the pieces of a packet, and sums their length.
+func (q *vhostQueue) gather(b *packet.Batch, p *packet.Packet) (n, length int) {
+	q.pieces[0] = b.Data(p)
+	n, length = 1, int(p.Len)
+	for link := p.Next; link != 0 && n < maxPieces; n++ {
+		addr, size, next := b.Pool().Next(link)
+		q.pieces[n] = b.Mem[addr:][:size]
+		length += int(size)
+		link = next
+	}
+	return n, length
+}
+
+// Refusal implements Queue.
+func (q *vhostQueue) Refusal() packet.Reason { return q.refusal }
+
+// Service implements Queue: there is nothing between batches, for packets are copied.
+func (q *vhostQueue) Service() bool { return false }
+
+// Depth implements Queue: what was transmitted is the guest's at once.
+func (q *vhostQueue) Depth() int { return 0 }
+
+// FD implements Queue.
+func (q *vhostQueue) FD() int { return q.rx.FD() }
+
+// Sleep implements Sleeper.
+func (q *vhostQueue) Sleep() (ready bool) { return q.rx.Sleep() }
+
+// Ended implements Queue: there may always be another front-end.
+func (q *vhostQueue) Ended() bool { return false }
+
+// Rehome implements Rehomer.
+func (q *vhostQueue) Rehome(frames *packet.Cache) { q.frames = frames }
+
+// Close implements Queue. It holds no frame between two calls.
+func (q *vhostQueue) Close() (Rest, error) { return Rest{}, nil }

@@ -1,0 +1,270 @@
+package vhost
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/weirswitch/weir/internal/socket"
+)
+
+// Config is a network device for one front-end at a time.
+type Config struct {
+	Socket string // path of the Unix socket
+	Server bool   // listen on it; else connect to it
+	Queues int    // pairs of rings
+}
+
+// Status is what a device reports.
+type Status struct {
+	Connected bool
+	Rings     int    // that run and are enabled
+	Features  uint64 // of virtio, as negotiated
+	MTU       int    // as the front-end set it, or 0
+	// Error is why no front-end is served, or why the last one was dismissed.
+	Error string
+	// Connections counts front-ends that were served.
+	Connections uint64
+}
+
+// Device serves front-ends, one after the other, until Close.
+type Device struct {
+	config Config
+	vrings []*Vring
+	stop   chan struct{}
+	done   sync.WaitGroup
+	broken chan error // a worker found a ring broken; holds one
+
+	mu       sync.Mutex // guards what follows
+	listener *net.UnixListener
+	conn     *net.UnixConn
+	status   Status
+
+	// The session's, on its goroutine alone.
+	memory   *guestMemory
+	features uint64
+	protocol uint64
+}
+
+// The time between two tries to connect, in client mode, grows from the first to the last.
+const (
+	firstWait = 50 * time.Millisecond
+	lastWait  = time.Second
+)
+
+// New begins to listen or to connect. A front-end may come at any time later.
+func New(c Config) (*Device, error) {
+	d := &Device{config: c, stop: make(chan struct{}), broken: make(chan error, 1)}
+	for i := range 2 * c.Queues {
+		v, err := newVring(d, i)
+		if err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		d.vrings = append(d.vrings, v)
+	}
+	if !c.Server {
+		d.done.Go(d.runClient)
+		return d, nil
+	}
+	if err := socket.RemoveStale(c.Socket); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: c.Socket, Net: "unix"})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen for a virtual machine on %s: %w", c.Socket, err), d.Close())
+	}
+	d.listener = l
+	d.done.Go(d.runServer)
+	return d, nil
+}
+
+// Receive is the ring of packets from the guest, of a pair of rings; Transmit the one of packets to it.
+func (d *Device) Receive(pair int) *Vring { return d.vrings[2*pair+1] }
+
+// Transmit is the ring of packets to the guest, of a pair.
+func (d *Device) Transmit(pair int) *Vring { return d.vrings[2*pair] }
+
+// Status may be called at any time.
+func (d *Device) Status() Status {
+	rings := 0
+	for _, v := range d.vrings {
+		if v.running.Load() {
+			rings++
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.status
+	s.Rings = rings
+	return s
+}
+
+// Close ends the connection and the rings. No worker uses these any more.
+func (d *Device) Close() error {
+	close(d.stop)
+	d.mu.Lock()
+	var errs []error
+	if d.listener != nil {
+		errs = append(errs, d.listener.Close()) // and removes the socket
+	}
+	if d.conn != nil {
+		_ = d.conn.Close()
+	}
+	d.mu.Unlock()
+	d.done.Wait()
+	for _, v := range d.vrings {
+		errs = append(errs, v.close())
+	}
+	return errors.Join(errs...)
+}
+
+// fail ends the connection, from a worker.
+func (d *Device) fail(why error) {
+	select {
+	case d.broken <- why:
+	default:
+	}
+}
+
+func (d *Device) runServer() {
+	for {
+		c, err := d.listener.AcceptUnix()
+		if err != nil {
+			if d.stopped() {
+				return
+			}
+			d.note(fmt.Errorf("accept a virtual machine on %s: %w", d.config.Socket, err))
+			d.pause(lastWait)
+			continue
+		}
+		d.serve(c)
+	}
+}
+
+func (d *Device) runClient() {
+	wait := firstWait
+	for !d.stopped() {
+		c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: d.config.Socket, Net: "unix"})
+		if err != nil {
+			d.note(fmt.Errorf("connect to a virtual machine: %w", err))
+			d.pause(wait)
+			wait = min(2*wait, lastWait)
+			continue
+		}
+		d.serve(c)
+		wait = firstWait
+		d.pause(wait)
+	}
+}
+
+func (d *Device) stopped() bool {
+	select {
+	case <-d.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+func (d *Device) pause(t time.Duration) {
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-d.stop:
+	case <-timer.C:
+	}
+}
+
+func (d *Device) note(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.status.Error = err.Error()
+}
+
+// serve speaks with one front-end until one of both ends it.
+func (d *Device) serve(c *net.UnixConn) {
+	select {
+	case <-d.broken: // of the one before
+	default:
+	}
+	d.mu.Lock()
+	d.conn = c
+	d.status.Connected, d.status.Error = true, ""
+	d.status.Connections++
+	d.mu.Unlock()
+	if d.stopped() {
+		_ = c.Close() // Close may have looked before
+	}
+	var why error
+	ended := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case why = <-d.broken:
+			_ = c.Close()
+		case <-ended:
+		}
+	})
+	err := d.converse(c)
+	close(ended)
+	watch.Wait()
+	_ = c.Close()
+	err = errors.Join(why, err, d.forget())
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conn = nil
+	d.status = Status{Connections: d.status.Connections}
+	if err != nil {
+		d.status.Error = err.Error()
+	}
+}
+
+// converse handles messages until the connection ends.
+func (d *Device) converse(c *net.UnixConn) error {
+	m := new(message)
+	for {
+		err := m.read(c)
+		if err == nil {
+			err = d.handle(c, m)
+		}
+		m.close()
+		if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("the front-end was dismissed: %w", err)
+		}
+	}
+}
+
+// forget stops all rings and gives the memory back.
+func (d *Device) forget() error {
+	for _, v := range d.vrings {
+		v.mu.Lock()
+		v.reset()
+		v.mu.Unlock()
+	}
+	d.features, d.protocol = 0, 0
+	return d.replaceMemory(nil)
+}
+
+// replaceMemory gives all rings another memory. They have been stopped.
+func (d *Device) replaceMemory(g *guestMemory) error {
+	old := d.memory
+	d.memory = g
+	for _, v := range d.vrings {
+		v.mu.Lock()
+		v.memory = nil
+		if g != nil {
+			v.memory = g.Memory
+		}
+		v.mu.Unlock()
+	}
+	if old == nil {
+		return nil
+	}
+	return old.unmap()
+}

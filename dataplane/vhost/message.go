@@ -1,0 +1,147 @@
+package vhost
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// request is the kind of a message.
+type request uint32
+
+const (
+	getFeatures         request = 1
+	setFeatures         request = 2
+	setOwner            request = 3
+	resetOwner          request = 4
+	setMemTable         request = 5
+	setVringNum         request = 8
+	setVringAddr        request = 9
+	setVringBase        request = 10
+	getVringBase        request = 11
+	setVringKick        request = 12
+	setVringCall        request = 13
+	setVringErr         request = 14
+	getProtocolFeatures request = 15
+	setProtocolFeatures request = 16
+	getQueueNum         request = 17
+	setVringEnable      request = 18
+	sendRARP            request = 19
+	netSetMTU           request = 20
+)
+
+// The flags of a message: in bits 0 and 1 the version, 1.
+const (
+	flagVersion   = 1
+	flagReply     = 1 << 2
+	flagNeedReply = 1 << 3
+)
+
+// The features of the protocol that a back-end can offer.
+const (
+	protocolMQ       = 1 << 0
+	protocolReplyAck = 1 << 3
+	protocolMTU      = 1 << 4
+)
+
+// The bounds of a message.
+const (
+	headerSize = 12
+	maxPayload = 512 // the longest that we know has 264 bytes
+	maxRegions = 8
+)
+
+// message is what a front-end sent. The descriptors belong to whoever handles it, and those left are closed.
+type message struct {
+	request request
+	flags   uint32
+	payload []byte
+	files   []int
+	buf     [headerSize + maxPayload]byte
+}
+
+// read reads one message. The front-end sends a message's descriptors with its first byte.
+func (m *message) read(c *net.UnixConn) error {
+	oob := make([]byte, unix.CmsgSpace(4*maxRegions))
+	m.files = m.files[:0]
+	n, oobn, flags, _, err := c.ReadMsgUnix(m.buf[:headerSize], oob)
+	if oobn != 0 {
+		controls, parseErr := unix.ParseSocketControlMessage(oob[:oobn])
+		for i := range controls {
+			if fds, fdErr := unix.ParseUnixRights(&controls[i]); fdErr == nil {
+				m.files = append(m.files, fds...)
+			}
+		}
+		err = errors.Join(err, parseErr)
+	}
+	switch {
+	case err != nil:
+		return err
+	case n == 0:
+		return io.EOF
+	case flags&unix.MSG_CTRUNC != 0:
+		return fmt.Errorf("a message with more than %d descriptors", maxRegions)
+	}
+	if _, err := io.ReadFull(c, m.buf[n:headerSize]); err != nil {
+		return err
+	}
+	m.request = request(binary.LittleEndian.Uint32(m.buf[0:]))
+	m.flags = binary.LittleEndian.Uint32(m.buf[4:])
+	size := binary.LittleEndian.Uint32(m.buf[8:])
+	if m.flags&3 != flagVersion {
+		return fmt.Errorf("a message of version %d: want %d", m.flags&3, flagVersion)
+	}
+	if size > maxPayload {
+		return fmt.Errorf("request %d of %d bytes: at most %d are known", m.request, size, maxPayload)
+	}
+	m.payload = m.buf[headerSize : headerSize+size]
+	_, err = io.ReadFull(c, m.payload)
+	return err
+}
+
+// close closes the descriptors that nobody took.
+func (m *message) close() {
+	for _, fd := range m.files {
+		_ = unix.Close(fd)
+	}
+	m.files = m.files[:0]
+}
+
+// takeFile returns the message's one descriptor.
+func (m *message) takeFile() (int, error) {
+	if len(m.files) != 1 {
+		return -1, fmt.Errorf("request %d with %d descriptors: want 1", m.request, len(m.files))
+	}
+	fd := m.files[0]
+	m.files = m.files[:0]
+	return fd, nil
+}
+
+// number returns a payload of 64 bits.
+func (m *message) number() (uint64, error) {
+	if len(m.payload) < 8 {
+		return 0, fmt.Errorf("request %d of %d bytes: want 8", m.request, len(m.payload))
+	}
+	return binary.LittleEndian.Uint64(m.payload), nil
+}
+
+// state returns a ring's number and a value of 32 bits.
+func (m *message) state() (index, value uint32, err error) {
+	v, err := m.number()
+	return uint32(v), uint32(v >> 32), err
+}
+
+// reply answers with a number.
+func (m *message) reply(c *net.UnixConn, v uint64) error {
+	var b [headerSize + 8]byte
+	binary.LittleEndian.PutUint32(b[0:], uint32(m.request))
+	binary.LittleEndian.PutUint32(b[4:], flagVersion|flagReply)
+	binary.LittleEndian.PutUint32(b[8:], 8)
+	binary.LittleEndian.PutUint64(b[headerSize:], v)
+	_, err := c.Write(b[:])
+	return err
+}

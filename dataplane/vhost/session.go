@@ -1,0 +1,255 @@
+package vhost
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+)
+
+// The features of virtio that are offered (virtio 1.3, sections 5.1.3 and 6; the front-end's
+// protocol adds one). No offload is: packets are complete.
+const (
+	netMergeable  = 1 << 15 // VIRTIO_NET_F_MRG_RXBUF
+	netControl    = 1 << 17 // VIRTIO_NET_F_CTRL_VQ, whose ring the front-end serves
+	netMQ         = 1 << 22 // VIRTIO_NET_F_MQ
+	ringIndirect  = 1 << 28 // VIRTIO_RING_F_INDIRECT_DESC
+	ringEventIdx  = 1 << 29 // VIRTIO_RING_F_EVENT_IDX
+	hasProtocol   = 1 << 30 // VHOST_USER_F_PROTOCOL_FEATURES
+	version1      = 1 << 32 // VIRTIO_F_VERSION_1
+	ringPacked    = 1 << 34 // VIRTIO_F_RING_PACKED
+	offered       = netMergeable | netControl | netMQ | ringIndirect | ringEventIdx | hasProtocol | version1 | ringPacked
+	offeredByWire = protocolMQ | protocolReplyAck | protocolMTU
+)
+
+// handle does what a message says, and answers it.
+func (d *Device) handle(c *net.UnixConn, m *message) error {
+	switch m.request {
+	case getFeatures:
+		return m.reply(c, offered)
+	case getProtocolFeatures:
+		return m.reply(c, offeredByWire)
+	case getQueueNum:
+		return m.reply(c, uint64(d.config.Queues))
+	case getVringBase:
+		return d.getBase(c, m)
+	}
+	if err := d.apply(m); err != nil {
+		return err
+	}
+	if m.flags&flagNeedReply != 0 && d.protocol&protocolReplyAck != 0 {
+		return m.reply(c, 0)
+	}
+	return nil
+}
+
+// apply does what a message says that has no answer.
+func (d *Device) apply(m *message) error {
+	switch m.request {
+	case setOwner, resetOwner, sendRARP, setVringErr:
+		return nil // a guest that moved announces itself; no errors are notified
+	case setFeatures:
+		return d.setFeatures(m)
+	case setProtocolFeatures:
+		v, err := m.number()
+		if err == nil && v&^uint64(offeredByWire) != 0 {
+			err = fmt.Errorf("features %#x of the protocol, of which %#x were offered", v, offeredByWire)
+		}
+		d.protocol = v
+		return err
+	case setMemTable:
+		return d.setMemory(m)
+	case netSetMTU:
+		v, err := m.number()
+		d.mu.Lock()
+		d.status.MTU = int(v & 0xffff)
+		d.mu.Unlock()
+		return err
+	case setVringKick, setVringCall:
+		return d.setNotification(m)
+	case setVringNum, setVringBase, setVringAddr, setVringEnable:
+		index, value, err := m.state()
+		if err != nil {
+			return err
+		}
+		return d.withRing(index, func(v *Vring) error { return d.setRing(v, m, value) })
+	}
+	return fmt.Errorf("request %d, which was not negotiated", m.request)
+}
+
+func (d *Device) withRing(index uint32, f func(*Vring) error) error {
+	if index >= uint32(len(d.vrings)) {
+		return fmt.Errorf("ring %d of %d: set queues to as many pairs as the front-end has", index, len(d.vrings))
+	}
+	v := d.vrings[index]
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return f(v)
+}
+
+func (d *Device) setFeatures(m *message) error {
+	v, err := m.number()
+	if err != nil {
+		return err
+	}
+	if v&^uint64(offered) != 0 {
+		return fmt.Errorf("features %#x, of which %#x were offered", v, uint64(offered))
+	}
+	d.features = v
+	d.mu.Lock()
+	d.status.Features = v
+	d.mu.Unlock()
+	for _, r := range d.vrings {
+		r.mu.Lock()
+		r.negotiated(v)
+		r.mu.Unlock()
+	}
+	return nil
+}
+
+// negotiated notes the features. A running ring keeps those that it began with: the front-end stops it before
+// it changes them. The caller holds the lock.
+func (v *Vring) negotiated(features uint64) {
+	l := &v.layout
+	l.Packed = features&ringPacked != 0
+	l.Indirect = features&ringIndirect != 0
+	l.EventIdx = features&ringEventIdx != 0
+	l.Mergeable = features&netMergeable != 0
+	l.Header = 10
+	if features&(netMergeable|version1) != 0 {
+		l.Header = 12
+	}
+	if features&hasProtocol == 0 {
+		v.enabled = true // there is no message for it
+		v.changed()
+	}
+}
+
+// setMemory replaces the memory. Rings that run are stopped for it, and go on where they were.
+func (d *Device) setMemory(m *message) error {
+	g, err := mapMemory(m.payload, m.files)
+	if err != nil {
+		return err
+	}
+	running := make([]bool, len(d.vrings))
+	for i, v := range d.vrings {
+		v.mu.Lock()
+		running[i] = v.ring != nil
+		v.stop()
+		v.mu.Unlock()
+	}
+	if err := d.replaceMemory(g); err != nil {
+		return err
+	}
+	for i, v := range d.vrings {
+		if !running[i] {
+			continue
+		}
+		v.mu.Lock()
+		err := v.start()
+		v.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setNotification takes the descriptor of a ring's kick, with which the ring starts, or of its call. Bits 0 to 7 are the ring,
+// bit 8 says that there is none.
+func (d *Device) setNotification(m *message) error {
+	value, err := m.number()
+	if err != nil {
+		return err
+	}
+	fd := -1
+	if value&(1<<8) == 0 {
+		if fd, err = m.takeFile(); err != nil {
+			return err
+		}
+		m.files = append(m.files, fd) // until the ring has it
+		if err := eventfd(fd); err != nil {
+			return err
+		}
+	}
+	return d.withRing(uint32(value&0xff), func(v *Vring) error {
+		m.files = m.files[:0]
+		if m.request == setVringCall {
+			v.setCall(fd)
+			return nil
+		}
+		if err := v.setKick(fd); err != nil {
+			return err
+		}
+		return v.start()
+	})
+}
+
+// setRing sets one property of a ring; the caller holds its lock.
+func (d *Device) setRing(v *Vring, m *message, value uint32) error {
+	switch m.request {
+	case setVringEnable:
+		v.enabled = value != 0
+		v.changed()
+		return nil
+	case setVringAddr:
+		// The index, flags (of the dirty log), and the addresses of descriptors, used and available ring.
+		if len(m.payload) < 32 {
+			return fmt.Errorf("addresses of a ring in %d bytes: want 32 or more", len(m.payload))
+		}
+		v.layout.Desc = binary.LittleEndian.Uint64(m.payload[8:])
+		v.layout.Device = binary.LittleEndian.Uint64(m.payload[16:])
+		v.layout.Driver = binary.LittleEndian.Uint64(m.payload[24:])
+		v.placed = true
+		return nil
+	}
+	if v.ring != nil {
+		return fmt.Errorf("request %d for ring %d while it runs", m.request, v.index)
+	}
+	if m.request == setVringBase {
+		v.layout.Base = value
+		return nil
+	}
+	if value == 0 || value > 1<<15 {
+		return fmt.Errorf("ring %d of %d descriptors: want 1 to %d", v.index, value, 1<<15)
+	}
+	v.layout.Size = int(value)
+	return nil
+}
+
+// getBase stops a ring and answers where it stopped.
+func (d *Device) getBase(c *net.UnixConn, m *message) error {
+	index, _, err := m.state()
+	if err != nil {
+		return err
+	}
+	var base uint32
+	err = d.withRing(index, func(v *Vring) error {
+		v.stop()
+		base = v.layout.Base
+		_ = v.setKick(-1)
+		v.setCall(-1)
+		v.placed = false
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return m.reply(c, uint64(index)|uint64(base)<<32)
+}
+
+// FeatureNames lists the negotiated features that change what a ring does, for reports.
+func FeatureNames(features uint64) []string {
+	names := []string{"split"}
+	if features&ringPacked != 0 {
+		names[0] = "packed"
+	}
+	for _, f := range []struct {
+		bit  uint64
+		name string
+	}{{netMergeable, "mergeable"}, {ringIndirect, "indirect"}, {ringEventIdx, "event index"}} {
+		if features&f.bit != 0 {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
