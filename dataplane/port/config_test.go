@@ -25,7 +25,9 @@ func TestConfigFaults(t *testing.T) {
 		want   string
 	}{
 		{func(c *Config) { c.Interface = "" }, "interface: missing: name "},
-		{func(c *Config) { c.Driver = "dpdk" }, "driver: \"dpdk\": choose \"xsk\" or \"asavie\""},
+		{func(c *Config) { c.Driver = "dpdk" }, "driver: \"dpdk\": choose \"xsk\", \"asavie\" or \"vhost\""},
+		{func(c *Config) { c.Socket = "/run/vm1" }, "socket: an interface has none: remove it, or use driver = \"vhost\""},
+
 		{func(c *Config) { c.Queues = -1 }, "queues: -1: choose 1 to 256"},
 		{func(c *Config) { c.Queues = 257 }, "queues: 257"},
 		{func(c *Config) { c.Mode = "driver" }, "mode: XDP mode \"driver\": want auto, native or generic"},
@@ -42,6 +44,35 @@ func TestConfigFaults(t *testing.T) {
 	for _, tt := range tests {
 		c := DefaultConfig()
 		c.Name, c.Interface = "p0", "eth0"
+		tt.change(&c)
+		checkFault(t, c.Validate(), tt.want)
+	}
+}
+
+// TestVhostConfigFaults is the same for the port of a virtual machine, which takes no key of an interface.
+func TestVhostConfigFaults(t *testing.T) {
+	good := DefaultConfig()
+	good.Name, good.Driver, good.Socket, good.Queues, good.Mode = "vm1", DriverVhost, "/run/weir/vm1.sock", 2, ModeClient
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	tests := []struct {
+		change func(*Config)
+		want   string
+	}{
+		{func(c *Config) { c.Socket = "" }, "socket: missing: name the path of the Unix socket"},
+		{func(c *Config) { c.Socket = strings.Repeat("a", 108) }, "socket: 108 bytes: the kernel takes paths of up to 107"},
+		{func(c *Config) { c.Mode = "native" }, "mode: \"native\": choose \"server\" or \"client\""},
+		{func(c *Config) { c.Queues = 65 }, "queues: 65: choose 1 to 64, or 0 for 1"},
+		{func(c *Config) { c.Interface = "eth0" }, "interface: the driver vhost has no interface: remove it"},
+		{func(c *Config) { c.Jumbo = true }, "jumbo: the driver vhost has no interface"},
+		{func(c *Config) { c.Keep = []string{"arp"} }, "keep: the driver vhost has no interface"},
+		{func(c *Config) { c.RSS = RSSSymmetric }, "rss: the driver vhost has no interface"},
+		{func(c *Config) { c.Disabled = true }, "disabled: the driver vhost has no interface"},
+		{func(c *Config) { c.RateBits = 7999 }, "rate_bits: 7999: choose 8000"},
+	}
+	for _, tt := range tests {
+		c := good
 		tt.change(&c)
 		checkFault(t, c.Validate(), tt.want)
 	}

@@ -72,7 +72,7 @@ func (v *Vhost) Info() Info {
 	}
 	i.Mode = strings.Join(append(mode, "copy"), ", ")
 	if text := v.faults(); text != "" && i.Error == "" {
-		i.Error = "the guest's rings had faults, each of which cost a packet: " + text
+		i.Error = "the guest's rings had faults, which cost packets: " + text
 	}
 	return i
 }
@@ -190,8 +190,9 @@ func (q *vhostQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 	defer q.tx.Release()
 	for _, i := range idx {
 		p := &b.Pkts[i]
-		n, length := q.gather(b, p)
-		if ring.Put(q.pieces[:n], length) == virtio.Full {
+		if n, length := q.gather(b, p); n == 0 {
+			q.tx.Faults[virtio.FaultLong].Add(1)
+		} else if ring.Put(q.pieces[:n], length) == virtio.Full {
 			q.refusal = packet.ReasonTxFull
 			break
 		}
@@ -204,11 +205,14 @@ func (q *vhostQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 	return taken
 }
 
-// gather lists the pieces of a packet, and sums their length.
+// gather lists the pieces of a packet, and sums their length. There are none if they are too many.
 func (q *vhostQueue) gather(b *packet.Batch, p *packet.Packet) (n, length int) {
 	q.pieces[0] = b.Data(p)
 	n, length = 1, int(p.Len)
-	for link := p.Next; link != 0 && n < maxPieces; n++ {
+	for link := p.Next; link != 0; n++ {
+		if n == maxPieces {
+			return 0, 0
+		}
 		addr, size, next := b.Pool().Next(link)
 		q.pieces[n] = b.Mem[addr:][:size]
 		length += int(size)

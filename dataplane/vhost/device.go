@@ -22,8 +22,7 @@ type Config struct {
 type Status struct {
 	Connected bool
 	Rings     int    // that run and are enabled
-	Features  uint64 // of virtio, as negotiated
-	MTU       int    // as the front-end set it, or 0
+	Features  uint64 // of virtio, as negotiated; see FeatureNames
 	// Error is why no front-end is served, or why the last one was dismissed.
 	Error string
 	// Connections counts front-ends that were served.

@@ -59,6 +59,9 @@ func (g *guestMemory) mapRegion(fd int, size, offset uint64) ([]byte, error) {
 	if size == 0 || size > maxRegion || offset > maxRegion || offset+size > uint64(s.Size) {
 		return nil, fmt.Errorf("%d bytes at %d of a file of %d bytes", size, offset, s.Size)
 	}
+	if err := memoryFile(fd); err != nil {
+		return nil, err
+	}
 	page := uint64(max(s.Blksize, int64(unix.Getpagesize()))) // of hugetlbfs, its own
 	if page > 1<<30 || page&(page-1) != 0 {
 		return nil, fmt.Errorf("a file with blocks of %d bytes", page)
@@ -71,6 +74,19 @@ func (g *guestMemory) mapRegion(fd int, size, offset uint64) ([]byte, error) {
 	}
 	g.maps = append(g.maps, mapped)
 	return mapped[offset-begin:][:size:size], nil
+}
+
+// memoryFile refuses files that are not memory of the kernel's: a page fault in one of another file system
+// waits for its disk, or for a process that serves it (FUSE), and so would the worker.
+func memoryFile(fd int) error {
+	var s unix.Statfs_t
+	if err := unix.Fstatfs(fd, &s); err != nil {
+		return err
+	}
+	if s.Type != unix.TMPFS_MAGIC && s.Type != unix.HUGETLBFS_MAGIC {
+		return fmt.Errorf("a file of file system %#x: share the guest's memory by memfd, /dev/shm or huge pages", s.Type)
+	}
+	return nil
 }
 
 // unmap is safe to call twice. No ring may be in the memory any more.

@@ -31,7 +31,6 @@ const (
 	getQueueNum         request = 17
 	setVringEnable      request = 18
 	sendRARP            request = 19
-	netSetMTU           request = 20
 )
 
 // The flags of a message: in bits 0 and 1 the version, 1.
@@ -45,7 +44,6 @@ const (
 const (
 	protocolMQ       = 1 << 0
 	protocolReplyAck = 1 << 3
-	protocolMTU      = 1 << 4
 )
 
 // The bounds of a message.

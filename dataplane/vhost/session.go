@@ -18,7 +18,7 @@ const (
 	version1      = 1 << 32 // VIRTIO_F_VERSION_1
 	ringPacked    = 1 << 34 // VIRTIO_F_RING_PACKED
 	offered       = netMergeable | netControl | netMQ | ringIndirect | ringEventIdx | hasProtocol | version1 | ringPacked
-	offeredByWire = protocolMQ | protocolReplyAck | protocolMTU
+	offeredByWire = protocolMQ | protocolReplyAck
 )
 
 // handle does what a message says, and answers it.
@@ -58,12 +58,6 @@ func (d *Device) apply(m *message) error {
 		return err
 	case setMemTable:
 		return d.setMemory(m)
-	case netSetMTU:
-		v, err := m.number()
-		d.mu.Lock()
-		d.status.MTU = int(v & 0xffff)
-		d.mu.Unlock()
-		return err
 	case setVringKick, setVringCall:
 		return d.setNotification(m)
 	case setVringNum, setVringBase, setVringAddr, setVringEnable:

@@ -36,7 +36,7 @@ type Vring struct {
 	call    int
 	layout  virtio.Layout
 	placed  bool // layout has addresses
-	panics  bool // what SetPanicOnFault was before Acquire
+	panics  bool // what SetPanicOnFault was at Acquire
 }
 
 func newVring(d *Device, index int) (*Vring, error) {
@@ -49,6 +49,7 @@ func newVring(d *Device, index int) (*Vring, error) {
 		err = unix.EpollCtl(poll, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET})
 	}
 	if err != nil {
+		_ = unix.Close(poll)
 		return nil, fmt.Errorf("make a descriptor to wake the worker of ring %d: %w", index, err)
 	}
 	return &Vring{device: d, index: index, poll: poll, wake: wake, kick: -1, call: -1}, nil
