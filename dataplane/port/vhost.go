@@ -12,7 +12,7 @@ import (
 
 // Vhost is a port of a virtual machine, or of another program that drives a virtio network device in shared
 // memory: the back-end of vhost-user. Each packet is copied once, between the guest's buffer and a
-// frame of the pool. Queue k of the port is the guest's pair of rings k.
+// frame of the pool. Queue k of the port is the guest's pair of rings k. Guests may enable fewer pairs at first.
 //
 // Front-ends come and go while the port stays: without one its state is "down".
 type Vhost struct {
@@ -60,7 +60,7 @@ func (v *Vhost) Info() Info {
 		i.Up, i.State = true, StateUp
 		mode = append(mode, vhost.FeatureNames(s.Features)...)
 		if pairs := s.Rings / 2; pairs < v.config.Queues {
-			i.Error = fmt.Sprintf("the guest uses %d of %d pairs of rings: packets for the others are dropped (port_down); set queues to %d, or give the guest more (ethtool -L)",
+			i.Error = fmt.Sprintf("the guest uses %d of %d pairs of rings, and what is for the others leaves by the first: set queues to %d, or have the guest use more (ethtool -L)",
 				pairs, v.config.Queues, max(pairs, 1))
 		}
 	case s.Connected:
@@ -180,18 +180,23 @@ func (q *vhostQueue) free() {
 	q.next, q.end = 0, 0
 }
 
-// Transmit implements Queue. A packet that no buffer of the guest will hold is taken, and counted as invalid.
+// Transmit implements Queue. A packet that no buffer of the guest will hold is taken, and counted as invalid. Where the
+// guest uses fewer pairs of rings than the port has, the first one serves the others' workers too.
 func (q *vhostQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 	q.refusal = packet.ReasonPortDown
-	ring := q.tx.Acquire()
+	tx := q.tx
+	if !tx.Running() {
+		tx = q.port.device.Transmit(0)
+	}
+	ring := tx.Acquire()
 	if ring == nil {
 		return 0
 	}
-	defer q.tx.Release()
+	defer tx.Release()
 	for _, i := range idx {
 		p := &b.Pkts[i]
 		if n, length := q.gather(b, p); n == 0 {
-			q.tx.Faults[virtio.FaultLong].Add(1)
+			tx.Faults[virtio.FaultLong].Add(1)
 		} else if ring.Put(q.pieces[:n], length) == virtio.Full {
 			q.refusal = packet.ReasonTxFull
 			break
@@ -200,7 +205,7 @@ func (q *vhostQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 		taken++
 	}
 	if ring.Flush() {
-		q.tx.Call()
+		tx.Call()
 	}
 	return taken
 }

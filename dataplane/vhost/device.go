@@ -90,7 +90,7 @@ func (d *Device) Transmit(pair int) *Vring { return d.vrings[2*pair] }
 func (d *Device) Status() Status {
 	rings := 0
 	for _, v := range d.vrings {
-		if v.running.Load() {
+		if v.Running() {
 			rings++
 		}
 	}

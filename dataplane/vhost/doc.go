@@ -4,8 +4,8 @@
 //
 //	front-end ── messages, descriptors ──> Device (a goroutine) ── starts, stops ──> Vring <── Acquire, Release ── worker
 //
-// A Vring has a lock. A worker takes it once per batch, never waits for it, and finds nothing
-// to do where the Device has it. So when a message that stops a ring or unmaps memory is answered, no worker uses
+// A Vring has a lock. A worker takes it once per batch, gives up after some microseconds, and then finds nothing
+// to do. So when a message that stops a ring or unmaps memory is answered, no worker uses
 // them any more.
 //
 // The guest and its front-end are hostile. Messages have a bounded length, memory is mapped only if its file is long

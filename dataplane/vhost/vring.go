@@ -25,10 +25,10 @@ type Vring struct {
 	// as well, is never read.
 	poll int
 	wake int // our own event in poll: the ring has started
-	// running is whether there is a ring and it is enabled, for Device.Status.
+	// running is whether there is a ring and it is enabled: for who does not have the lock.
 	running atomic.Bool
 
-	mu      sync.Mutex // guards what follows; a worker never waits for it
+	mu      sync.Mutex // guards what follows; a worker only tries it
 	ring    *virtio.Ring
 	enabled bool
 	memory  *virtio.Memory
@@ -58,11 +58,22 @@ func newVring(d *Device, index int) (*Vring, error) {
 // FD is readable once the ring has started, or its driver has notified it, since Sleep.
 func (v *Vring) FD() int { return v.poll }
 
-// Acquire returns the ring if it runs, else nil. Release follows, deferred, if it is not nil. One worker at a time
-// calls it.
+// Running reports whether there is a ring to acquire.
+func (v *Vring) Running() bool { return v.running.Load() }
+
+// acquireTries bounds how long Acquire tries: about as long as another worker needs for a batch.
+const acquireTries = 2000
+
+// Acquire returns the ring if it runs, else nil. Release follows, deferred, if it is not nil. Several workers may share a
+// ring to transmit.
 func (v *Vring) Acquire() *virtio.Ring {
-	if !v.mu.TryLock() {
+	if !v.running.Load() {
 		return nil
+	}
+	for try := 0; !v.mu.TryLock(); try++ {
+		if try == acquireTries {
+			return nil
+		}
 	}
 	if v.ring == nil || !v.enabled || v.ring.Broken() {
 		v.mu.Unlock()

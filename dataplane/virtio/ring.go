@@ -277,7 +277,7 @@ func (r *Ring) scatter(pieces [][]byte, length int) {
 func (r *Ring) reset() { r.nsegs, r.nbufs = 0, 0 }
 
 // take reads the next available chain into the segments. got is false if there is none or the ring is broken;
-// good is false if the chain is refused, and its buffer has room 0.
+// good is false if the chain is refused, and then it only goes back to the driver.
 func (r *Ring) take(write bool) (got, good bool) {
 	if r.broken {
 		return false, false
