@@ -115,7 +115,7 @@ func (d *Device) Close() error {
 	d.mu.Unlock()
 	d.done.Wait()
 	for _, v := range d.vrings {
-		errs = append(errs, v.close())
+		v.close()
 	}
 	return errors.Join(errs...)
 }
@@ -242,9 +242,9 @@ func (d *Device) converse(c *net.UnixConn) error {
 // forget stops all rings and gives the memory back.
 func (d *Device) forget() error {
 	for _, v := range d.vrings {
-		v.mu.Lock()
+		v.gate.Lock()
 		v.reset()
-		v.mu.Unlock()
+		v.gate.Unlock()
 	}
 	d.features, d.protocol = 0, 0
 	return d.replaceMemory(nil)
@@ -255,12 +255,12 @@ func (d *Device) replaceMemory(g *guestMemory) error {
 	old := d.memory
 	d.memory = g
 	for _, v := range d.vrings {
-		v.mu.Lock()
+		v.gate.Lock()
 		v.memory = nil
 		if g != nil {
 			v.memory = g.Memory
 		}
-		v.mu.Unlock()
+		v.gate.Unlock()
 	}
 	if old == nil {
 		return nil

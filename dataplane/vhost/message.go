@@ -2,12 +2,11 @@ package vhost
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 
-	"golang.org/x/sys/unix"
+	"github.com/weirswitch/weir/dataplane/shmem"
 )
 
 // request is the kind of a message.
@@ -64,25 +63,13 @@ type message struct {
 
 // read reads one message. The front-end sends a message's descriptors with its first byte.
 func (m *message) read(c *net.UnixConn) error {
-	oob := make([]byte, unix.CmsgSpace(4*maxRegions))
-	m.files = m.files[:0]
-	n, oobn, flags, _, err := c.ReadMsgUnix(m.buf[:headerSize], oob)
-	if oobn != 0 {
-		controls, parseErr := unix.ParseSocketControlMessage(oob[:oobn])
-		for i := range controls {
-			if fds, fdErr := unix.ParseUnixRights(&controls[i]); fdErr == nil {
-				m.files = append(m.files, fds...)
-			}
-		}
-		err = errors.Join(err, parseErr)
-	}
+	n, files, err := shmem.ReceiveFiles(c, m.buf[:headerSize], m.files[:0], maxRegions)
+	m.files = files
 	switch {
 	case err != nil:
 		return err
 	case n == 0:
 		return io.EOF
-	case flags&unix.MSG_CTRUNC != 0:
-		return fmt.Errorf("a message with more than %d descriptors", maxRegions)
 	}
 	if _, err := io.ReadFull(c, m.buf[n:headerSize]); err != nil {
 		return err
@@ -102,12 +89,7 @@ func (m *message) read(c *net.UnixConn) error {
 }
 
 // close closes the descriptors that nobody took.
-func (m *message) close() {
-	for _, fd := range m.files {
-		_ = unix.Close(fd)
-	}
-	m.files = m.files[:0]
-}
+func (m *message) close() { m.files = shmem.CloseFiles(m.files) }
 
 // takeFile returns the message's one descriptor.
 func (m *message) takeFile() (int, error) {

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+
+	"github.com/weirswitch/weir/dataplane/shmem"
 )
 
 // The features of virtio that are offered (virtio 1.3, sections 5.1.3 and 6; the front-end's
@@ -75,8 +77,8 @@ func (d *Device) withRing(index uint32, f func(*Vring) error) error {
 		return fmt.Errorf("ring %d of %d: set queues to as many pairs as the front-end has", index, len(d.vrings))
 	}
 	v := d.vrings[index]
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.gate.Lock()
+	defer v.gate.Unlock()
 	return f(v)
 }
 
@@ -93,9 +95,9 @@ func (d *Device) setFeatures(m *message) error {
 	d.status.Features = v
 	d.mu.Unlock()
 	for _, r := range d.vrings {
-		r.mu.Lock()
+		r.gate.Lock()
 		r.negotiated(v)
-		r.mu.Unlock()
+		r.gate.Unlock()
 	}
 	return nil
 }
@@ -126,10 +128,10 @@ func (d *Device) setMemory(m *message) error {
 	}
 	running := make([]bool, len(d.vrings))
 	for i, v := range d.vrings {
-		v.mu.Lock()
+		v.gate.Lock()
 		running[i] = v.ring != nil
 		v.stop()
-		v.mu.Unlock()
+		v.gate.Unlock()
 	}
 	if err := d.replaceMemory(g); err != nil {
 		return err
@@ -138,9 +140,9 @@ func (d *Device) setMemory(m *message) error {
 		if !running[i] {
 			continue
 		}
-		v.mu.Lock()
+		v.gate.Lock()
 		err := v.start()
-		v.mu.Unlock()
+		v.gate.Unlock()
 		if err != nil {
 			return err
 		}
@@ -161,7 +163,7 @@ func (d *Device) setNotification(m *message) error {
 			return err
 		}
 		m.files = append(m.files, fd) // until the ring has it
-		if err := eventfd(fd); err != nil {
+		if err := shmem.Eventfd(fd); err != nil {
 			return err
 		}
 	}

@@ -3,13 +3,11 @@ package vhost
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime/debug"
-	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weirswitch/weir/dataplane/shmem"
 	"github.com/weirswitch/weir/dataplane/virtio"
 )
 
@@ -20,66 +18,41 @@ type Vring struct {
 
 	device *Device
 	index  int
-	// poll is an epoll descriptor that has the front-end's kick: it is one descriptor for the worker to
-	// wait for, whoever is there. Its events are edge-triggered, so that the kick itself, which belongs to others
-	// as well, is never read.
-	poll int
-	wake int // our own event in poll: the ring has started
-	// running is whether there is a ring and it is enabled: for who does not have the lock.
-	running atomic.Bool
+	bell   *shmem.Bell // what the worker waits for: the front-end's kick, and the start of the ring
 
-	mu      sync.Mutex // guards what follows; a worker only tries it
+	gate    shmem.Gate // open while there is a ring and it is enabled; guards what follows
 	ring    *virtio.Ring
 	enabled bool
 	memory  *virtio.Memory
-	kick    int // descriptors, -1 without
-	call    int
+	call    int // descriptor, -1 without
 	layout  virtio.Layout
 	placed  bool // layout has addresses
-	panics  bool // what SetPanicOnFault was at Acquire
 }
 
 func newVring(d *Device, index int) (*Vring, error) {
-	poll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	bell, err := shmem.NewBell()
 	if err != nil {
-		return nil, fmt.Errorf("make a descriptor to wait for ring %d: %w", index, err)
+		return nil, fmt.Errorf("ring %d: %w", index, err)
 	}
-	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err == nil {
-		err = unix.EpollCtl(poll, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET})
-	}
-	if err != nil {
-		_ = unix.Close(poll)
-		return nil, fmt.Errorf("make a descriptor to wake the worker of ring %d: %w", index, err)
-	}
-	return &Vring{device: d, index: index, poll: poll, wake: wake, kick: -1, call: -1}, nil
+	return &Vring{device: d, index: index, bell: bell, call: -1}, nil
 }
 
 // FD is readable once the ring has started, or its driver has notified it, since Sleep.
-func (v *Vring) FD() int { return v.poll }
+func (v *Vring) FD() int { return v.bell.FD() }
 
 // Running reports whether there is a ring to acquire.
-func (v *Vring) Running() bool { return v.running.Load() }
-
-// acquireTries bounds how long Acquire tries: about as long as another worker needs for a batch.
-const acquireTries = 2000
+func (v *Vring) Running() bool { return v.gate.Open() }
 
 // Acquire returns the ring if it runs, else nil. Release follows, deferred, if it is not nil. Several workers may share a
 // ring to transmit.
 func (v *Vring) Acquire() *virtio.Ring {
-	if !v.running.Load() {
+	if !v.gate.Enter() {
 		return nil
-	}
-	for try := 0; !v.mu.TryLock(); try++ {
-		if try == acquireTries {
-			return nil
-		}
 	}
 	if v.ring == nil || !v.enabled || v.ring.Broken() {
-		v.mu.Unlock()
+		v.gate.Leave()
 		return nil
 	}
-	v.panics = debug.SetPanicOnFault(true)
 	return v.ring
 }
 
@@ -87,19 +60,16 @@ func (v *Vring) Acquire() *virtio.Ring {
 // fault of guest memory that is not there any more, and then the connection ends.
 func (v *Vring) Release() {
 	if r := recover(); r != nil {
-		fault, ok := r.(interface{ Addr() uintptr })
-		if !ok || !v.memory.Holds(fault.Addr()) {
-			debug.SetPanicOnFault(v.panics)
-			v.mu.Unlock()
+		if !shmem.Lost(r, v.memory.Holds) {
+			v.gate.Leave()
 			panic(r) // a fault of ours
 		}
 		v.ring.Break(virtio.FaultMemory)
 	}
-	debug.SetPanicOnFault(v.panics)
 	if v.ring.Broken() {
 		v.device.fail(fmt.Errorf("ring %d cannot be followed any more (the counts of faults say why)", v.index))
 	}
-	v.mu.Unlock()
+	v.gate.Leave()
 }
 
 // Call notifies the driver. The ring is acquired.
@@ -107,14 +77,12 @@ func (v *Vring) Call() {
 	if v.call < 0 {
 		return
 	}
-	one := [8]byte{1}
-	_, _ = unix.Write(v.call, one[:]) // fails only where so many notifications are pending already
+	shmem.Notify(v.call)
 }
 
 // Sleep asks the driver for a notification, and reports whether buffers wait already.
 func (v *Vring) Sleep() (ready bool) {
-	var events [1]unix.EpollEvent
-	_, _ = unix.EpollWait(v.poll, events[:], 0) // forget the kicks before
+	v.bell.Forget()
 	r := v.Acquire()
 	if r == nil {
 		return false
@@ -139,10 +107,9 @@ func (v *Vring) start() error {
 
 // changed follows from a ring's start, stop and enabling; the caller holds the lock.
 func (v *Vring) changed() {
-	v.running.Store(v.ring != nil && v.enabled)
-	if v.running.Load() {
-		one := [8]byte{1}
-		_, _ = unix.Write(v.wake, one[:]) // fails only where it is set
+	v.gate.SetOpen(v.ring != nil && v.enabled)
+	if v.gate.Open() {
+		v.bell.Wake()
 	}
 }
 
@@ -152,8 +119,7 @@ func (v *Vring) newRing() (r *virtio.Ring, err error) {
 	defer debug.SetPanicOnFault(before)
 	defer func() {
 		if p := recover(); p != nil {
-			fault, ok := p.(interface{ Addr() uintptr })
-			if !ok || !v.memory.Holds(fault.Addr()) {
+			if !shmem.Lost(p, v.memory.Holds) {
 				panic(p)
 			}
 			v.Faults[virtio.FaultMemory].Add(1)
@@ -173,16 +139,7 @@ func (v *Vring) stop() {
 }
 
 // setKick replaces the descriptor by which the driver notifies; -1 is none. The caller holds the lock.
-func (v *Vring) setKick(fd int) error {
-	if v.kick >= 0 {
-		_ = unix.EpollCtl(v.poll, unix.EPOLL_CTL_DEL, v.kick, nil)
-		_ = unix.Close(v.kick)
-	}
-	if v.kick = fd; fd < 0 {
-		return nil
-	}
-	return unix.EpollCtl(v.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET})
-}
+func (v *Vring) setKick(fd int) error { return v.bell.SetKick(fd) }
 
 func (v *Vring) setCall(fd int) {
 	if v.call >= 0 {
@@ -200,22 +157,9 @@ func (v *Vring) reset() {
 	v.changed()
 }
 
-func (v *Vring) close() error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+func (v *Vring) close() {
+	v.gate.Lock()
+	defer v.gate.Unlock()
 	v.reset()
-	return errors.Join(unix.Close(v.wake), unix.Close(v.poll))
-}
-
-// eventfd makes a descriptor of a front-end one that no worker can block on: other kinds of files might,
-// when they are polled or written.
-func eventfd(fd int) error {
-	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
-	if err != nil {
-		return fmt.Errorf("what is descriptor %d: %w", fd, err)
-	}
-	if name != "anon_inode:[eventfd]" {
-		return fmt.Errorf("a notification by %s: want an eventfd", name)
-	}
-	return unix.SetNonblock(fd, true)
+	v.bell.Close()
 }

@@ -2,8 +2,9 @@ package virtio
 
 import (
 	"fmt"
-	"sync/atomic"
 	"unsafe"
+
+	"github.com/weirswitch/weir/dataplane/shmem"
 )
 
 // Region is a piece of the guest's memory that is mapped here.
@@ -41,8 +42,7 @@ func (m *Memory) Regions() []Region { return m.regions }
 // Holds reports whether an address of this process is in a region's mapping.
 func (m *Memory) Holds(addr uintptr) bool {
 	for i := range m.regions {
-		b := m.regions[i].Bytes
-		if base := uintptr(unsafe.Pointer(unsafe.SliceData(b))); addr >= base && addr-base < uintptr(len(b)) {
+		if shmem.Holds(m.regions[i].Bytes, addr) {
 			return true
 		}
 	}
@@ -76,35 +76,4 @@ func (m *Memory) part(what string, addr, size, align uint64) ([]byte, error) {
 		return b, nil
 	}
 	return nil, fmt.Errorf("%s, %d bytes at %#x, is not in the guest's memory", what, size, addr)
-}
-
-// words views aligned memory as numbers.
-func words[T uint16 | uint32 | uint64](b []byte) []T {
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
-}
-
-// half is a number of 16 bits that both sides use at the same time. sync/atomic has none, so it is accessed by the
-// aligned word of 32 bits around it, which is always in the same page.
-type half struct {
-	word  *uint32
-	shift uint
-}
-
-func halfAt(b []byte, offset uint64) half {
-	p := unsafe.Pointer(&b[offset])
-	odd := uintptr(p) & 2
-	return half{(*uint32)(unsafe.Add(p, -int(odd))), uint(odd) * 8}
-}
-
-func (h half) load() uint16 { return uint16(atomic.LoadUint32(h.word) >> h.shift) }
-
-// store leaves the word's other half, which may be anybody's, as it is. It gives up
-// where a driver keeps changing that: this costs the driver a notification.
-func (h half) store(v uint16) {
-	for range 16 {
-		old := atomic.LoadUint32(h.word)
-		if atomic.CompareAndSwapUint32(h.word, old, old&^(0xffff<<h.shift)|uint32(v)<<h.shift) {
-			return
-		}
-	}
 }

@@ -1,6 +1,10 @@
 package virtio
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/weirswitch/weir/dataplane/shmem"
+)
 
 // The flags of event suppression (virtio 1.3, 2.8.10).
 const (
@@ -20,7 +24,7 @@ func (r *Ring) mapPacked() error {
 	if err != nil {
 		return err
 	}
-	r.drvEv, r.devEv = &words[uint32](driver)[0], &words[uint32](device)[0]
+	r.drvEv, r.devEv = &shmem.Words[uint32](driver)[0], &shmem.Words[uint32](device)[0]
 	base := r.layout.Base
 	r.next = cursor{uint16(base & 0x7fff), base&(1<<15) != 0}
 	r.used = r.next // all that was taken was used

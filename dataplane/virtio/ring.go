@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/bits"
 	"sync/atomic"
+
+	"github.com/weirswitch/weir/dataplane/shmem"
 )
 
 // The bounds of what one call takes from the driver.
@@ -74,19 +76,19 @@ type Ring struct {
 	called cursor
 	fresh  bool
 
-	desc   []uint64 // of both kinds: two words each
-	seen   uint16   // split: available index as read last
-	avail  half     // split: the available index
-	heads  []uint16 // split: the available ring's entries
-	done   []uint32 // split: the used ring; its first word has flags and index
-	useEv  half     // split: used_event, which the driver writes
-	avEv   half     // split: avail_event, which we write
-	flags  half     // split: the available ring's flags
-	quiet  uint32   // split: flags of the used ring
-	first  uint64   // packed: the used descriptor that is published last
-	firstI uint16   // packed: its slot
-	drvEv  *uint32  // packed: driver event suppression
-	devEv  *uint32  // packed: device event suppression
+	desc   []uint64   // of both kinds: two words each
+	seen   uint16     // split: available index as read last
+	avail  shmem.Half // split: the available index
+	heads  []uint16   // split: the available ring's entries
+	done   []uint32   // split: the used ring; its first word has flags and index
+	useEv  shmem.Half // split: used_event, which the driver writes
+	avEv   shmem.Half // split: avail_event, which we write
+	flags  shmem.Half // split: the available ring's flags
+	quiet  uint32     // split: flags of the used ring
+	first  uint64     // packed: the used descriptor that is published last
+	firstI uint16     // packed: its slot
+	drvEv  *uint32    // packed: driver event suppression
+	devEv  *uint32    // packed: device event suppression
 
 	// What take has read and checked.
 	segments [maxSegments][]byte
@@ -108,7 +110,7 @@ func NewRing(m *Memory, l Layout, faults *Faults) (*Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.desc = words[uint64](desc)
+	r.desc = shmem.Words[uint64](desc)
 	if l.Packed {
 		return r, r.mapPacked()
 	}
@@ -377,7 +379,7 @@ func (r *Ring) Arm() (ready bool) {
 	}
 	r.quiet = 0
 	if r.layout.EventIdx {
-		r.avEv.store(r.next.at)
+		r.avEv.Store(r.next.at)
 	} else {
 		r.publish()
 	}

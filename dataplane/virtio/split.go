@@ -1,6 +1,10 @@
 package virtio
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/weirswitch/weir/dataplane/shmem"
+)
 
 // mapSplit finds the parts of a split ring:
 //
@@ -16,9 +20,9 @@ func (r *Ring) mapSplit() error {
 	if err != nil {
 		return err
 	}
-	r.flags, r.avail, r.useEv = halfAt(avail, 0), halfAt(avail, 2), halfAt(avail, 4+2*n)
-	r.heads = words[uint16](avail[4 : 4+2*n])
-	r.done, r.avEv = words[uint32](used[:4+8*n]), halfAt(used, 4+8*n)
+	r.flags, r.avail, r.useEv = shmem.HalfAt(avail, 0), shmem.HalfAt(avail, 2), shmem.HalfAt(avail, 4+2*n)
+	r.heads = shmem.Words[uint16](avail[4 : 4+2*n])
+	r.done, r.avEv = shmem.Words[uint32](used[:4+8*n]), shmem.HalfAt(used, 4+8*n)
 	// All that this device took, it has used. If the used ring says otherwise, its last user has ended
 	// in between, and what it took is served again.
 	r.used.at = uint16(atomic.LoadUint32(&r.done[0]) >> 16)
@@ -32,7 +36,7 @@ func (r *Ring) mapSplit() error {
 // waiting returns how many chains are available.
 func (r *Ring) waiting() int {
 	if r.seen == r.next.at {
-		r.seen = r.avail.load()
+		r.seen = r.avail.Load()
 		if r.seen-r.next.at > r.size {
 			r.Break(FaultIndex)
 			r.seen = r.next.at
@@ -126,9 +130,9 @@ func (r *Ring) flushSplit() (call bool) {
 	r.publish()
 	r.pending = 0
 	if !r.layout.EventIdx {
-		return r.flags.load()&1 == 0
+		return r.flags.Load()&1 == 0
 	}
 	old, fresh := r.called.at, r.fresh
 	r.called, r.fresh = r.used, false
-	return fresh || needEvent(r.useEv.load(), r.used.at, old)
+	return fresh || needEvent(r.useEv.Load(), r.used.at, old)
 }
