@@ -7,6 +7,8 @@ require github.com/gaissmai/bart v0.30.0
 require (
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/google/renameio/v2 v2.0.2
+	github.com/mdlayher/genetlink v1.4.0
+	github.com/mdlayher/netlink v1.11.2
 	github.com/pelletier/go-toml/v2 v2.4.3
 	golang.org/x/term v0.47.0
 	gonum.org/v1/plot v0.17.0
@@ -26,6 +28,7 @@ require (
 	github.com/google/shlex v0.0.0-20191202100458-e7afc7fbc510 // indirect
 	github.com/mattn/go-colorable v0.1.13 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/mdlayher/socket v0.6.0 // indirect
 	golang.org/x/image v0.30.0 // indirect
 	gotest.tools/gotestsum v1.13.0 // indirect
 )

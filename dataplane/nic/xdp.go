@@ -1,13 +1,10 @@
 package nic
 
 import (
-	"encoding/binary"
 	"fmt"
-	"syscall"
 
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
-	"golang.org/x/sys/unix"
+	"github.com/mdlayher/genetlink"
+	"github.com/mdlayher/netlink"
 )
 
 // XDP is what a driver can do for XDP and AF_XDP, as it says itself (Linux 6.3; metadata 6.8). Some drivers
@@ -38,6 +35,7 @@ type XDP struct {
 // Of the generic netlink family netdev (include/uapi/linux/netdev.h).
 const (
 	netdevFamily     = "netdev"
+	netdevVersion    = 1
 	netdevDeviceGet  = 1
 	netdevIfindex    = 1
 	netdevXDP        = 3
@@ -48,54 +46,61 @@ const (
 
 // XDPFeatures asks the kernel what the driver of an interface can, of the calling thread's namespace.
 func XDPFeatures(ifindex int) (x XDP, err error) {
-	family, err := netlink.GenlFamilyGet(netdevFamily)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("ask for the XDP features of interface %d (Linux 6.3): %w", ifindex, err)
+		}
+	}()
+	conn, err := genetlink.Dial(nil)
 	if err != nil {
-		return x, fmt.Errorf("ask for the XDP features of interface %d (Linux 6.3): %w", ifindex, err)
+		return x, err
 	}
-	request := nl.NewNetlinkRequest(int(family.ID), 0)
-	// Command, version and two reserved bytes, which nl.Genlmsg leaves to chance and this
-	// family wants to be zero.
-	header := []byte{netdevDeviceGet, 1, 0, 0}
-	request.AddRawData(append(header, nl.NewRtAttr(netdevIfindex, nl.Uint32Attr(uint32(ifindex))).Serialize()...))
-	replies, err := request.Execute(unix.NETLINK_GENERIC, 0)
+	defer conn.Close()
+	family, err := conn.GetFamily(netdevFamily)
 	if err != nil {
-		return x, fmt.Errorf("ask for the XDP features of interface %d: %w", ifindex, err)
+		return x, err
+	}
+	request := netlink.NewAttributeEncoder()
+	request.Uint32(netdevIfindex, uint32(ifindex))
+	data, err := request.Encode()
+	if err != nil {
+		return x, err
+	}
+	header := genetlink.Header{Command: netdevDeviceGet, Version: netdevVersion}
+	replies, err := conn.Execute(genetlink.Message{Header: header, Data: data}, family.ID, netlink.Request)
+	if err != nil {
+		return x, err
 	}
 	for _, reply := range replies {
-		if len(reply) < nl.SizeofGenlmsg {
-			continue
-		}
-		attributes, err := nl.ParseRouteAttrAsMap(reply[nl.SizeofGenlmsg:])
+		attributes, err := netlink.NewAttributeDecoder(reply.Data)
 		if err != nil {
-			return x, fmt.Errorf("read the XDP features of interface %d: %w", ifindex, err)
+			return x, err
 		}
-		x.fill(attributes)
+		if err := x.fill(attributes); err != nil {
+			return x, err
+		}
 	}
 	return x, nil
 }
 
-func (x *XDP) fill(attributes map[uint16]syscall.NetlinkRouteAttr) {
-	bits := func(attribute uint16) uint64 {
-		if a, ok := attributes[attribute]; ok && len(a.Value) == 8 {
-			return binary.NativeEndian.Uint64(a.Value)
+func (x *XDP) fill(attributes *netlink.AttributeDecoder) error {
+	for attributes.Next() {
+		switch attributes.Type() {
+		case netdevXDP:
+			bits := attributes.Uint64()
+			x.Known = true
+			x.Native, x.Redirect, x.Transmit = bits&1 != 0, bits&(1<<1) != 0, bits&(1<<2) != 0
+			x.ZeroCopy, x.MultiBuffer, x.TXBuffers = bits&(1<<3) != 0, bits&(1<<5) != 0, bits&(1<<6) != 0
+		case netdevRxMetadata:
+			bits := attributes.Uint64()
+			x.MetadataKnown = true
+			x.RxTimestamp, x.RxHash, x.RxVLAN = bits&1 != 0, bits&(1<<1) != 0, bits&(1<<2) != 0
+		case netdevXSK:
+			bits := attributes.Uint64()
+			x.TxTimestamp, x.TxChecksum, x.TxLaunchTime = bits&1 != 0, bits&(1<<1) != 0, bits&(1<<2) != 0
+		case netdevSegments:
+			x.ZeroCopySegments = int(attributes.Uint32())
 		}
-		return 0
 	}
-	_, x.Known = attributes[netdevXDP]
-	_, x.MetadataKnown = attributes[netdevRxMetadata]
-	for _, b := range []struct {
-		field     *bool
-		attribute uint16
-		bit       int
-	}{
-		{&x.Native, netdevXDP, 0}, {&x.Redirect, netdevXDP, 1}, {&x.Transmit, netdevXDP, 2},
-		{&x.ZeroCopy, netdevXDP, 3}, {&x.MultiBuffer, netdevXDP, 5}, {&x.TXBuffers, netdevXDP, 6},
-		{&x.RxTimestamp, netdevRxMetadata, 0}, {&x.RxHash, netdevRxMetadata, 1}, {&x.RxVLAN, netdevRxMetadata, 2},
-		{&x.TxTimestamp, netdevXSK, 0}, {&x.TxChecksum, netdevXSK, 1}, {&x.TxLaunchTime, netdevXSK, 2},
-	} {
-		*b.field = bits(b.attribute)&(1<<b.bit) != 0
-	}
-	if a, ok := attributes[netdevSegments]; ok && len(a.Value) == 4 {
-		x.ZeroCopySegments = int(binary.NativeEndian.Uint32(a.Value))
-	}
+	return attributes.Err()
 }

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
+	"github.com/mdlayher/genetlink"
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/dataplane/nic"
@@ -109,66 +109,44 @@ func pinNAPI(ifindex, core int) error {
 }
 
 func napiThreads(ifindex int) (pids []int, err error) {
-	family, err := netlink.GenlFamilyGet("netdev")
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("list the receive contexts (needs Linux 6.8 or newer): %w", err)
+		}
+	}()
+	conn, err := genetlink.Dial(nil)
 	if err != nil {
 		return nil, err
 	}
-	request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_DUMP)
-	request.AddData(genericHeader{netdevNAPIGet, 1})
-	request.AddData(nl.NewRtAttr(netdevNAPIIfindex, nl.Uint32Attr(uint32(ifindex))))
-	err = dump(request, func(reply []byte) error {
-		attributes, err := nl.ParseRouteAttr(reply[nl.SizeofGenlmsg:])
+	defer conn.Close()
+	family, err := conn.GetFamily("netdev")
+	if err != nil {
+		return nil, err
+	}
+	request := netlink.NewAttributeEncoder()
+	request.Uint32(netdevNAPIIfindex, uint32(ifindex))
+	data, err := request.Encode()
+	if err != nil {
+		return nil, err
+	}
+	header := genetlink.Header{Command: netdevNAPIGet, Version: 1}
+	replies, err := conn.Execute(genetlink.Message{Header: header, Data: data}, family.ID, netlink.Request|netlink.Dump)
+	if err != nil {
+		return nil, err
+	}
+	for _, reply := range replies {
+		attributes, err := netlink.NewAttributeDecoder(reply.Data)
 		if err != nil {
-			return fmt.Errorf("decode a receive context: %w", err)
+			return nil, err
 		}
-		for _, a := range attributes {
-			if a.Attr.Type == netdevNAPIPID && len(a.Value) == 4 {
-				pids = append(pids, int(nl.NativeEndian().Uint32(a.Value)))
+		for attributes.Next() {
+			if attributes.Type() == netdevNAPIPID {
+				pids = append(pids, int(attributes.Uint32()))
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the receive contexts (needs Linux 6.8 or newer): %w", err)
+		if err := attributes.Err(); err != nil {
+			return nil, err
+		}
 	}
 	return pids, nil
 }
-
-// dump sends a request and gives each message of the answer to f. The library's own Execute
-// stops at the first message without NLM_F_MULTI, which this family never sets.
-func dump(request *nl.NetlinkRequest, f func([]byte) error) error {
-	socket, err := nl.Subscribe(unix.NETLINK_GENERIC)
-	if err != nil {
-		return fmt.Errorf("open a netlink socket: %w", err)
-	}
-	defer socket.Close()
-	if err := socket.Send(request); err != nil {
-		return fmt.Errorf("send a netlink request: %w", err)
-	}
-	for {
-		messages, _, err := socket.Receive()
-		if err != nil {
-			return fmt.Errorf("receive a netlink answer: %w", err)
-		}
-		for _, m := range messages {
-			switch {
-			case m.Header.Type == unix.NLMSG_DONE:
-				return nil
-			case m.Header.Type == unix.NLMSG_ERROR && len(m.Data) >= 4:
-				return unix.Errno(-int32(nl.NativeEndian().Uint32(m.Data)))
-			case len(m.Data) < nl.SizeofGenlmsg:
-				return fmt.Errorf("netlink message of %d bytes", len(m.Data))
-			}
-			if err := f(m.Data); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// genericHeader is struct genlmsghdr: command, version and two reserved bytes, which this
-// family insists on being zero. The library's own type leaves them to chance.
-type genericHeader [4]byte
-
-func (h genericHeader) Len() int          { return len(h) }
-func (h genericHeader) Serialize() []byte { return h[:] }

@@ -149,6 +149,8 @@ var foreigns = []foreign{
 	{"github.com/cilium/ebpf", []string{"bench/...", "dataplane/nic", "dataplane/port", "dataplane/traffic/...", "dataplane/xdp"}, "programs and maps stay behind the drivers"},
 	{"github.com/vishvananda/netlink", []string{"bench/...", "dataplane/lab/...", "dataplane/nic", "dataplane/port", "dataplane/traffic", "dataplane/vm/guest", "dataplane/xdp"},
 		"only what opens or makes interfaces asks for them"},
+	{"github.com/mdlayher", []string{"dataplane/nic", "dataplane/traffic"},
+		"generic netlink; the other library's header reads two bytes behind its end"},
 	{"github.com/vishvananda/netns", []string{"dataplane/lab/netns"}, "one package switches threads between namespaces"},
 	{"github.com/google/gopacket", []string{"bench/..."}, "it allocates per packet; tests use it as a second opinion"},
 	{"github.com/cespare/xxhash", []string{"bench/...", "pipeline/packet", "stages/parse", "telemetry/hash"}, "one family of hashes, behind one name"},
