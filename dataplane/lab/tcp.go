@@ -219,7 +219,7 @@ func receiveStream(ctx context.Context, listener net.Listener, streams []stream,
 	return nil
 }
 
-// retransmissions reads how many segments a connection has sent again.
+// retransmissions reads how many segments a connection has retransmitted.
 func retransmissions(conn net.Conn) uint64 {
 	raw, err := conn.(*net.TCPConn).SyscallConn()
 	if err != nil {

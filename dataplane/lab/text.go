@@ -66,7 +66,7 @@ func (r *Result) sentence() string {
 	var s string
 	switch r.Kind {
 	case KindTCP:
-		s = fmt.Sprintf("%s  IPv%d: %d of %d bytes in %d streams, %.2f Gbit/s, %d segments sent again, %s",
+		s = fmt.Sprintf("%s  IPv%d: %d of %d bytes in %d streams, %.2f Gbit/s, %d segments retransmitted, %s",
 			direction, r.Family, r.Received, r.Sent, r.Flows, r.GbitPerSec, r.Retransmitted, r.digestWord())
 	case KindPing:
 		s = fmt.Sprintf("%s  IPv%d: %d of %d answered, round trip %.0f us median, %.0f us at most",

@@ -79,10 +79,10 @@ func (r *running) tcp(ctx context.Context, from, to lab.Stack, bytes int64) (tex
 	for range 2 {
 		result := lab.Carry(ctx, lab.Traffic{Kind: lab.KindTCP, Bytes: bytes, Streams: 4, Window: 128 << 10}, from, to)
 		if !result.OK() {
-			return "", fmt.Errorf("TCP from %s to %s: %d of %d bytes, %d streams wrong, %d segments sent again: %s",
+			return "", fmt.Errorf("TCP from %s to %s: %d of %d bytes, %d streams wrong, %d segments retransmitted: %s",
 				from.Address, to.Address, result.Received, bytes, result.Wrong, result.Retransmitted, result.Fault)
 		}
-		text += fmt.Sprintf("%.0f Mbit/s, %d segments sent again; ", 1000*result.GbitPerSec, result.Retransmitted)
+		text += fmt.Sprintf("%.0f Mbit/s, %d segments retransmitted; ", 1000*result.GbitPerSec, result.Retransmitted)
 		from, to = to, from
 	}
 	return strings.TrimSuffix(text, "; "), nil
