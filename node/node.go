@@ -253,6 +253,15 @@ func (n *Node) openPort(c port.Config) (port.Port, error) {
 		}
 		return p, nil
 	}
+	if c.Driver == port.DriverTap {
+		d := n.config.Dataplane
+		d.FrameSize = n.pool.FrameSize()
+		p, err := port.NewTap(c, d)
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
+	}
 	if n.memory == nil {
 		var err error
 		if n.memory, err = port.NewUMEM(n.pool, n.config.Dataplane); err != nil {

@@ -16,8 +16,10 @@ type Config struct {
 	Name string `toml:"name"`
 	// Interface is the network interface.
 	Interface string `toml:"interface"`
-	// Driver is "xsk", "asavie" or "vhost". A port with "vhost" is a virtual machine's, by vhost-user: of the
-	// keys of a port it has name, socket, mode, queues, rate_bits and queue_packets.
+	// Driver is "xsk", "asavie", "vhost" or "tap". A port with "vhost" is a virtual machine's, by vhost-user: of the
+	// keys of a port it has name, socket, mode, queues, rate_bits and queue_packets. A port with "tap" is the host's
+	// own: it makes a TAP interface, which vanishes with the switch, and has name, interface, queues, mac, mtu, disabled,
+	// rate_bits and queue_packets.
 	Driver string `toml:"driver"`
 	// Socket is the path of the Unix socket by which the virtual machine and the switch find each other; driver = "vhost"
 	// alone has it.
@@ -41,6 +43,12 @@ type Config struct {
 	// defers its interrupts, so a packet that finds the worker asleep waits up to
 	// 2 ms: best with poll = "busy".
 	BusyPoll int `toml:"busy_poll"`
+	// MAC is the MAC address of the interface that driver = "tap" makes; default: a random one, and for the host
+	// interface of a router's port that port's.
+	MAC string `toml:"mac"`
+	// MTU is that of the interface that driver = "tap" makes, in bytes behind the Ethernet header; 0 is 1500. It may be
+	// changed later (ip link set).
+	MTU int `toml:"mtu"`
 	// RateBits bounds what leaves the port, in bits per second of packets without
 	// FCS, shared by its queues; 0 is no bound.
 	RateBits int64 `toml:"rate_bits"`
@@ -65,11 +73,12 @@ type Config struct {
 	Workers int `toml:"-"`
 }
 
-// The drivers: for network interfaces, and for virtual machines.
+// The drivers: for network interfaces, for virtual machines, and for the host.
 const (
 	DriverXSK    = "xsk"
 	DriverAsavie = "asavie"
 	DriverVhost  = "vhost"
+	DriverTap    = "tap"
 )
 
 // Who opens the socket of a port with DriverVhost.
@@ -112,6 +121,8 @@ func (c *Config) Fixed(next *Config) (keys []string) {
 		{"driver", c.Driver == next.Driver},
 		{"socket", c.Socket == next.Socket},
 		{"queues", c.Queues == next.Queues},
+		{"mac", c.MAC == next.MAC},
+		{"mtu", c.MTU == next.MTU},
 		{"jumbo", c.Jumbo == next.Jumbo},
 		{"keep", slices.Equal(c.Keep, next.Keep)},
 	} {
@@ -138,14 +149,21 @@ func (c *Config) Validate() error {
 		c.validateVhost(fault)
 		return errors.Join(errs...)
 	}
+	if c.Driver == DriverTap {
+		c.validateTap(fault)
+		return errors.Join(errs...)
+	}
 	if c.Interface == "" {
 		fault("interface: missing: name the network interface (ip link shows what there is)")
 	}
 	if c.Driver != DriverXSK && c.Driver != DriverAsavie {
-		fault("driver: %q: choose %q, %q or %q", c.Driver, DriverXSK, DriverAsavie, DriverVhost)
+		fault("driver: %q: choose %q, %q, %q or %q", c.Driver, DriverXSK, DriverAsavie, DriverVhost, DriverTap)
 	}
 	if c.Socket != "" {
 		fault("socket: an interface has none: remove it, or use driver = %q", DriverVhost)
+	}
+	if c.MAC != "" || c.MTU != 0 {
+		fault("mac, mtu: an interface that exists has its own: remove them (ip link set), or use driver = %q", DriverTap)
 	}
 	if c.Queues < 0 || c.Queues > 256 {
 		fault("queues: %d: choose 1 to 256, or 0 for one per worker", c.Queues)
@@ -202,7 +220,7 @@ func (c *Config) validateVhost(fault func(string, ...any)) {
 		key string
 		set bool
 	}{
-		{"interface", c.Interface != ""}, {"tx_budget", c.TXBudget != 0}, {"busy_poll", c.BusyPoll != 0}, {"jumbo", c.Jumbo},
+		{"interface", c.Interface != ""}, {"mac", c.MAC != ""}, {"mtu", c.MTU != 0}, {"tx_budget", c.TXBudget != 0}, {"busy_poll", c.BusyPoll != 0}, {"jumbo", c.Jumbo},
 		{"rss", c.RSS != RSSKeep}, {"optional", c.Optional}, {"disabled", c.Disabled}, {"keep", len(c.Keep) != 0},
 	} {
 		if k.set {
@@ -284,7 +302,7 @@ func (c *DataplaneConfig) FrameSizeFor(ports []Config) int {
 		return c.FrameSize
 	}
 	for i := range ports {
-		if ports[i].Driver == DriverVhost {
+		if ports[i].Driver == DriverVhost || ports[i].Driver == DriverTap {
 			continue
 		}
 		if l, err := findLink(ports[i].Interface); err == nil {

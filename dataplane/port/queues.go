@@ -9,6 +9,9 @@ func QueuesOf(c Config) (int, error) {
 	if c.Driver == DriverVhost {
 		return max(c.Queues, 1), nil
 	}
+	if c.Driver == DriverTap {
+		return tapQueues(&c), nil
+	}
 	l, err := findLink(c.Interface)
 	if c.Optional && errors.As(err, new(missingInterface)) {
 		return c.Queues, nil
