@@ -58,9 +58,12 @@ func (l *Lab) readCounters() (kernelCounters, error) {
 	return counters, nil
 }
 
+// The lab is at rest if its counters stay the same for settleQuiet and settleLooks readings: on a busy machine a
+// packet, like this goroutine, may wait that long for a core.
 const (
-	settleQuiet = 300 * time.Millisecond // without a packet: the lab is at rest
-	settleWait  = 6 * time.Second        // at most
+	settleQuiet = 300 * time.Millisecond
+	settleLooks = 15
+	settleWait  = time.Minute // at most
 )
 
 // settle stops what the hosts' kernels would say by themselves, and waits until no counter moves.
@@ -74,8 +77,8 @@ func (l *Lab) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	since, deadline := time.Now(), time.Now().Add(settleWait)
-	for time.Since(since) < settleQuiet && time.Now().Before(deadline) {
+	since, looks, deadline := time.Now(), 0, time.Now().Add(settleWait)
+	for (time.Since(since) < settleQuiet || looks < settleLooks) && time.Now().Before(deadline) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -85,8 +88,9 @@ func (l *Lab) settle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		looks++
 		if !equalCounters(before, now) {
-			before, since = now, time.Now()
+			before, since, looks = now, time.Now(), 0
 		}
 	}
 	return nil
