@@ -142,7 +142,7 @@ func (c *Config) complete(f *tomlfile.Faults) {
 		p := &c.Ports[i]
 		if p.Name == "" {
 			p.Name = p.Interface
-			if p.Driver == port.DriverVhost && p.Socket != "" {
+			if p.InSharedMemory() && p.Socket != "" {
 				p.Name = strings.TrimSuffix(filepath.Base(p.Socket), filepath.Ext(p.Socket))
 			}
 		}

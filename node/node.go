@@ -262,6 +262,13 @@ func (n *Node) openPort(c port.Config) (port.Port, error) {
 		}
 		return p, nil
 	}
+	if c.Driver == port.DriverMemif {
+		p, err := port.NewMemif(c, n.pool.FrameSize())
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
+	}
 	if n.memory == nil {
 		var err error
 		if n.memory, err = port.NewUMEM(n.pool, n.config.Dataplane); err != nil {

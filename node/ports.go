@@ -43,8 +43,8 @@ func (c *portChange) open() error {
 		if n.options.Ports[before.Name] != nil && (after == nil || !reflect.DeepEqual(before, after)) {
 			errs = append(errs, fmt.Errorf("port[%d]: port %s is the program's, and stays as it is", i, before.Name))
 		}
-		if before.Driver == port.DriverVhost && (after == nil || !reflect.DeepEqual(before, after)) {
-			errs = append(errs, fmt.Errorf("port[%d]: port %s: ports with driver = %q change when the switch starts: restart it", i, before.Name, port.DriverVhost))
+		if before.InSharedMemory() && (after == nil || !reflect.DeepEqual(before, after)) {
+			errs = append(errs, fmt.Errorf("port[%d]: port %s: ports with driver = %q change when the switch starts: restart it", i, before.Name, before.Driver))
 		}
 		if after == nil {
 			c.removed = append(c.removed, before.Name)
@@ -61,8 +61,8 @@ func (c *portChange) open() error {
 			continue
 		}
 		come = append(come, i)
-		if p.Driver == port.DriverVhost {
-			errs = append(errs, fmt.Errorf("port[%d]: port %s: ports with driver = %q come when the switch starts: restart it", i, p.Name, port.DriverVhost))
+		if p.InSharedMemory() {
+			errs = append(errs, fmt.Errorf("port[%d]: port %s: ports with driver = %q come when the switch starts: restart it", i, p.Name, p.Driver))
 		}
 		count, err := port.QueuesOf(n.withWorkers(p))
 		if err != nil {

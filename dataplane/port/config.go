@@ -3,6 +3,7 @@ package port
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -16,23 +17,32 @@ type Config struct {
 	Name string `toml:"name"`
 	// Interface is the network interface.
 	Interface string `toml:"interface"`
-	// Driver is "xsk", "asavie", "vhost" or "tap". A port with "vhost" is a virtual machine's, by vhost-user: of the
-	// keys of a port it has name, socket, mode, queues, rate_bits and queue_packets. A port with "tap" is the host's
+	// Driver is "xsk", "asavie", "vhost", "memif" or "tap". A port with "vhost" is a virtual machine's, by vhost-user: of the
+	// keys of a port it has name, socket, mode, queues, rate_bits and queue_packets. A port with "memif" is a container's or
+	// another program's: it has the same keys, and id, ring_size and secret_file. A port with "tap" is the host's
 	// own: it makes a TAP interface, which vanishes with the switch, and has name, interface, queues, mac, mtu, disabled,
 	// rate_bits and queue_packets.
 	Driver string `toml:"driver"`
-	// Socket is the path of the Unix socket by which the virtual machine and the switch find each other; driver = "vhost"
-	// alone has it.
+	// Socket is the path of the Unix socket by which the switch and the other side find each other; driver = "vhost" and "memif"
+	// alone have it.
 	Socket string `toml:"socket"`
 	// Queues is how many queues the interface shall have for the port; 0 is one for each worker. Where the
 	// driver has no choice, 0 serves all that there are, and a number those from queue 0:
 	// packets of other queues stay with the kernel, and are counted. With driver = "vhost" it is how many pairs of
-	// rings the guest shall use, and 0 is one.
+	// rings the guest shall use, and 0 is one; with "memif", how many pairs the peer has at most.
 	Queues int `toml:"queues"`
 	// Mode is where the XDP program runs: "auto" (native where the driver has
-	// it, else generic), "native" or "generic". With driver = "vhost" it is who opens the socket: "server" (the
-	// switch; also "auto") or "client" (the virtual machine).
+	// it, else generic), "native" or "generic". With driver = "vhost" or "memif" it is who opens the socket: "server"
+	// (the switch; also "auto") or "client" (the other side).
 	Mode string `toml:"mode"`
+	// ID is the number of a memif interface, unique among the servers of a socket: with driver = "memif" several ports
+	// may have the same socket.
+	ID int `toml:"id"`
+	// RingSize is how many descriptors each ring of a memif has, a power of two from 2 to 16384; 0 means 1024. The client
+	// decides.
+	RingSize int `toml:"ring_size"`
+	// SecretFile is a file with what a memif client must know, 1 to 24 bytes in a line; empty: no secret.
+	SecretFile string `toml:"secret_file"`
 	// TXBudget is how many packets one system call sends in copy mode; 0 leaves
 	// the kernel's own number, 32.
 	TXBudget int `toml:"tx_budget"`
@@ -73,15 +83,19 @@ type Config struct {
 	Workers int `toml:"-"`
 }
 
-// The drivers: for network interfaces, for virtual machines, and for the host.
+// The drivers: for network interfaces, virtual machines, containers, and the host.
 const (
 	DriverXSK    = "xsk"
 	DriverAsavie = "asavie"
 	DriverVhost  = "vhost"
+	DriverMemif  = "memif"
 	DriverTap    = "tap"
 )
 
-// Who opens the socket of a port with DriverVhost.
+// InSharedMemory reports whether the port has a socket and a peer, and no interface.
+func (c *Config) InSharedMemory() bool { return c.Driver == DriverVhost || c.Driver == DriverMemif }
+
+// Who opens the socket of a port in shared memory.
 const (
 	ModeServer = "server"
 	ModeClient = "client"
@@ -120,6 +134,9 @@ func (c *Config) Fixed(next *Config) (keys []string) {
 		{"interface", c.Interface == next.Interface},
 		{"driver", c.Driver == next.Driver},
 		{"socket", c.Socket == next.Socket},
+		{"id", c.ID == next.ID},
+		{"ring_size", c.RingSize == next.RingSize},
+		{"secret_file", c.SecretFile == next.SecretFile},
 		{"queues", c.Queues == next.Queues},
 		{"mac", c.MAC == next.MAC},
 		{"mtu", c.MTU == next.MTU},
@@ -145,8 +162,8 @@ func DefaultConfig() Config {
 func (c *Config) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if c.Driver == DriverVhost {
-		c.validateVhost(fault)
+	if c.InSharedMemory() {
+		c.validateShared(fault)
 		return errors.Join(errs...)
 	}
 	if c.Driver == DriverTap {
@@ -157,14 +174,15 @@ func (c *Config) Validate() error {
 		fault("interface: missing: name the network interface (ip link shows what there is)")
 	}
 	if c.Driver != DriverXSK && c.Driver != DriverAsavie {
-		fault("driver: %q: choose %q, %q, %q or %q", c.Driver, DriverXSK, DriverAsavie, DriverVhost, DriverTap)
+		fault("driver: %q: choose %q, %q, %q, %q or %q", c.Driver, DriverXSK, DriverAsavie, DriverVhost, DriverMemif, DriverTap)
 	}
 	if c.Socket != "" {
-		fault("socket: an interface has none: remove it, or use driver = %q", DriverVhost)
+		fault("socket: an interface has none: remove it, or use driver = %q or %q", DriverVhost, DriverMemif)
 	}
 	if c.MAC != "" || c.MTU != 0 {
 		fault("mac, mtu: an interface that exists has its own: remove them (ip link set), or use driver = %q", DriverTap)
 	}
+	c.validateMemif(fault)
 	if c.Queues < 0 || c.Queues > 256 {
 		fault("queues: %d: choose 1 to 256, or 0 for one per worker", c.Queues)
 	}
@@ -201,16 +219,45 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateVhost reports the faults of a virtual machine's port.
-func (c *Config) validateVhost(fault func(string, ...any)) {
+// validateMemif reports the faults of the keys that memif alone has.
+func (c *Config) validateMemif(fault func(string, ...any)) {
+	if c.Driver != DriverMemif {
+		for _, k := range []struct {
+			key string
+			set bool
+		}{{"id", c.ID != 0}, {"ring_size", c.RingSize != 0}, {"secret_file", c.SecretFile != ""}} {
+			if k.set {
+				fault("%s: the driver %s has none: remove it, or use driver = %q", k.key, c.Driver, DriverMemif)
+			}
+		}
+		return
+	}
+	if c.ID < 0 || c.ID > math.MaxUint32 {
+		fault("id: %d: choose 0 to %d", c.ID, uint32(math.MaxUint32))
+	}
+	if n := c.RingSize; n != 0 && (n < 2 || n > 1<<14 || bits.OnesCount(uint(n)) != 1) {
+		fault("ring_size: %d: choose a power of two from 2 to %d, or 0 for 1024", n, 1<<14)
+	}
+}
+
+func (c *Config) ringSize() int {
+	if c.RingSize == 0 {
+		return 1024
+	}
+	return c.RingSize
+}
+
+// validateShared reports the faults of a port in shared memory.
+func (c *Config) validateShared(fault func(string, ...any)) {
+	c.validateMemif(fault)
 	if c.Socket == "" {
-		fault("socket: missing: name the path of the Unix socket, as the virtual machine has it")
+		fault("socket: missing: name the path of the Unix socket, as the other side has it")
 	}
 	if len(c.Socket) > maxSocket {
 		fault("socket: %d bytes: the kernel takes paths of up to %d", len(c.Socket), maxSocket)
 	}
 	if c.Mode != "auto" && c.Mode != ModeServer && c.Mode != ModeClient {
-		fault("mode: %q: choose %q or %q with driver = %q", c.Mode, ModeServer, ModeClient, DriverVhost)
+		fault("mode: %q: choose %q or %q with driver = %q", c.Mode, ModeServer, ModeClient, c.Driver)
 	}
 	if c.Queues < 0 || c.Queues > 64 {
 		fault("queues: %d: choose 1 to 64, or 0 for 1", c.Queues)
@@ -224,7 +271,7 @@ func (c *Config) validateVhost(fault func(string, ...any)) {
 		{"rss", c.RSS != RSSKeep}, {"optional", c.Optional}, {"disabled", c.Disabled}, {"keep", len(c.Keep) != 0},
 	} {
 		if k.set {
-			fault("%s: the driver vhost has no interface: remove it, or use driver = %q", k.key, DriverXSK)
+			fault("%s: the driver %s has no interface: remove it, or use driver = %q", k.key, c.Driver, DriverXSK)
 		}
 	}
 	c.validateRate(fault)
@@ -302,7 +349,7 @@ func (c *DataplaneConfig) FrameSizeFor(ports []Config) int {
 		return c.FrameSize
 	}
 	for i := range ports {
-		if ports[i].Driver == DriverVhost || ports[i].Driver == DriverTap {
+		if ports[i].InSharedMemory() || ports[i].Driver == DriverTap {
 			continue
 		}
 		if l, err := findLink(ports[i].Interface); err == nil {

@@ -25,8 +25,9 @@ func TestConfigFaults(t *testing.T) {
 		want   string
 	}{
 		{func(c *Config) { c.Interface = "" }, "interface: missing: name "},
-		{func(c *Config) { c.Driver = "dpdk" }, "driver: \"dpdk\": choose \"xsk\", \"asavie\" or \"vhost\""},
-		{func(c *Config) { c.Socket = "/run/vm1" }, "socket: an interface has none: remove it, or use driver = \"vhost\""},
+		{func(c *Config) { c.Driver = "dpdk" }, "driver: \"dpdk\": choose \"xsk\", \"asavie\", \"vhost\", \"memif\" or \"tap\""},
+		{func(c *Config) { c.Socket = "/run/vm1" }, "socket: an interface has none: remove it, or use driver = \"vhost\" or \"memif\""},
+		{func(c *Config) { c.ID = 1 }, "id: the driver xsk has none: remove it, or use driver = \"memif\""},
 
 		{func(c *Config) { c.Queues = -1 }, "queues: -1: choose 1 to 256"},
 		{func(c *Config) { c.Queues = 257 }, "queues: 257"},
@@ -70,6 +71,10 @@ func TestVhostConfigFaults(t *testing.T) {
 		{func(c *Config) { c.RSS = RSSSymmetric }, "rss: the driver vhost has no interface"},
 		{func(c *Config) { c.Disabled = true }, "disabled: the driver vhost has no interface"},
 		{func(c *Config) { c.RateBits = 7999 }, "rate_bits: 7999: choose 8000"},
+		{func(c *Config) { c.SecretFile = "secret" }, "secret_file: the driver vhost has none"},
+		{func(c *Config) { c.Driver, c.ID = DriverMemif, -1 }, "id: -1: choose 0 to 4294967295"},
+		{func(c *Config) { c.Driver, c.RingSize = DriverMemif, 1000 }, "ring_size: 1000: choose a power of two from 2 to 16384"},
+		{func(c *Config) { c.Driver, c.Interface = DriverMemif, "eth0" }, "interface: the driver memif has no interface"},
 	}
 	for _, tt := range tests {
 		c := good

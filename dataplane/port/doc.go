@@ -4,6 +4,7 @@
 //	xsk     our own AF_XDP rings on the switch's one UMEM; no copy inside the switch
 //	asavie  github.com/asavie/xdp, for comparison; copies each packet in and out
 //	vhost   virtual machines, by vhost-user; copies each packet between guest and pool
+//	memif   containers and other programs; copies each packet between shared memory and pool
 //	tap     the host's own stack, by a TAP interface; copies each packet by a system call
 //	pcap    a capture file in, a capture file out
 //	memory  packets made once and sent round, for measuring stages without I/O

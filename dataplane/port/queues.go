@@ -6,7 +6,7 @@ import "errors"
 // looks at the interface, in the network namespace of the calling thread, and
 // opens and changes nothing.
 func QueuesOf(c Config) (int, error) {
-	if c.Driver == DriverVhost {
+	if c.InSharedMemory() {
 		return max(c.Queues, 1), nil
 	}
 	if c.Driver == DriverTap {

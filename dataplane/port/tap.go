@@ -509,6 +509,7 @@ func (q *tapQueue) Close() (Rest, error) {
 
 // validateTap reports the faults of a port of the host.
 func (c *Config) validateTap(fault func(string, ...any)) {
+	c.validateMemif(fault)
 	if c.Interface == "" {
 		fault("interface: missing: name the interface that the port makes")
 	} else if len(c.Interface) >= unix.IFNAMSIZ || strings.ContainsAny(c.Interface, "/:% \t\n") || c.Interface == "." || c.Interface == ".." {

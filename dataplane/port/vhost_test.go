@@ -146,13 +146,23 @@ type testpmd struct {
 
 func startTestpmd(t *testing.T, b *vhostBridge, huge, options string) *testpmd {
 	t.Helper()
+	return runTestpmd(t, filepath.Dir(b.ports[0].config.Socket), huge, "flowgen",
+		"net_virtio_user0,queue_size=256,path="+b.ports[0].Info().Interface+options,
+		"net_virtio_user1,queue_size=256,path="+b.ports[1].Info().Interface+options)
+}
+
+// runTestpmd starts testpmd with two devices.
+func runTestpmd(t *testing.T, dir, huge, forward string, devices ...string) *testpmd {
+	t.Helper()
 	p := &testpmd{ended: make(chan struct{})}
-	p.cmd = exec.Command("dpdk-testpmd", "--lcores", "0@0,1@0", "--no-pci", "--no-telemetry", "--single-file-segments", "-m", "128",
-		"--huge-dir", huge, "--file-prefix", "weir",
-		"--vdev", "net_virtio_user0,queue_size=256,path="+b.ports[0].Info().Interface+options,
-		"--vdev", "net_virtio_user1,queue_size=256,path="+b.ports[1].Info().Interface+options,
-		"--", "-i", "--auto-start", "--forward-mode=flowgen", "--nb-cores=1", "--no-mlockall", "--total-num-mbufs=8192")
-	p.cmd.Env = append(os.Environ(), "RUNTIME_DIRECTORY="+filepath.Dir(b.ports[0].config.Socket)) // for DPDK's own files
+	arguments := []string{"--lcores", "0@0,1@0", "--no-pci", "--no-telemetry", "--single-file-segments", "-m", "128",
+		"--huge-dir", huge, "--file-prefix", "weir"}
+	for _, d := range devices {
+		arguments = append(arguments, "--vdev", d)
+	}
+	p.cmd = exec.Command("dpdk-testpmd", append(arguments, "--", "-i", "--auto-start", "--forward-mode="+forward, "--nb-cores=1",
+		"--no-mlockall", "--no-flush-rx", "--total-num-mbufs=8192")...)
+	p.cmd.Env = append(os.Environ(), "RUNTIME_DIRECTORY="+dir) // for DPDK's own files
 	p.cmd.Stdout, p.cmd.Stderr = &p.text, &p.text
 	var err error
 	p.input, err = p.cmd.StdinPipe()

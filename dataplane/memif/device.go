@@ -1,0 +1,240 @@
+package memif
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// Config is one interface, for one peer at a time.
+type Config struct {
+	Socket string // path of the Unix socket
+	Server bool   // listen on it (master); else connect to it (slave)
+	ID     uint32 // of the interface, unique among the servers of a socket
+	Secret string // that the client must know, up to SecretSize bytes; empty: none
+	Queues int    // pairs of rings
+	// RingSize is how many descriptors each ring has, a power of two, 2 to 16384. The client decides.
+	RingSize int
+	Name     string // for the peer's reports
+}
+
+// Status is what a device reports.
+type Status struct {
+	Connected bool
+	Peer      string // the peer's names of itself and of its interface
+	Rings     int    // that run
+	RingSize  int
+	// Error is why no peer is connected, or why the last one was dismissed.
+	Error string
+	// Connections counts the peers that were connected.
+	Connections uint64
+}
+
+// Device is an interface. It serves peers, one after the other, until Close.
+type Device struct {
+	config   Config
+	receive  []*Queue
+	transmit []*Queue
+	stop     chan struct{}
+	done     sync.WaitGroup
+	broken   chan error // a worker found a ring broken; holds one
+	listener *listener  // of a server
+
+	mu     sync.Mutex // guards what follows
+	closed bool
+	conn   *net.UnixConn
+	status Status
+}
+
+// The time between two tries to connect grows from the first to the last.
+const (
+	firstWait = 50 * time.Millisecond
+	lastWait  = time.Second
+)
+
+// New begins to listen or to connect. A peer may come at any time later.
+func New(c Config) (*Device, error) {
+	if len(c.Secret) > SecretSize {
+		return nil, fmt.Errorf("a secret of %d bytes: at most %d", len(c.Secret), SecretSize)
+	}
+	d := &Device{config: c, stop: make(chan struct{}), broken: make(chan error, 1)}
+	for i := range c.Queues {
+		for _, q := range []struct {
+			list *[]*Queue
+			name string
+		}{{&d.receive, "received"}, {&d.transmit, "sent"}} {
+			queue, err := newQueue(d, fmt.Sprintf("ring %d of packets that are %s", i, q.name))
+			if err != nil {
+				return nil, errors.Join(err, d.Close())
+			}
+			*q.list = append(*q.list, queue)
+		}
+	}
+	if !c.Server {
+		d.done.Go(d.runClient)
+		return d, nil
+	}
+	if err := listen(d); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Receive is a queue of packets from the peer, Transmit one of packets to it.
+func (d *Device) Receive(queue int) *Queue { return d.receive[queue] }
+
+// Transmit is a queue of packets to the peer.
+func (d *Device) Transmit(queue int) *Queue { return d.transmit[queue] }
+
+// Status may be called at any time.
+func (d *Device) Status() Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.status
+	for i := range d.receive {
+		for _, q := range []*Queue{d.receive[i], d.transmit[i]} {
+			if q.Running() {
+				s.Rings++
+			}
+		}
+	}
+	return s
+}
+
+// Close ends the connection and the rings. No worker uses these any more.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	close(d.stop)
+	conn := d.conn
+	d.mu.Unlock()
+	var err error
+	if d.listener != nil {
+		err = d.listener.leave(d)
+	}
+	if conn != nil {
+		farewell(conn, errors.New("the port was closed"))
+		_ = conn.Close()
+	}
+	d.done.Wait()
+	for i := range d.receive {
+		d.receive[i].close()
+	}
+	for i := range d.transmit {
+		d.transmit[i].close()
+	}
+	return err
+}
+
+// fail ends the connection, from a worker.
+func (d *Device) fail(why error) {
+	select {
+	case d.broken <- why:
+	default:
+	}
+}
+
+func (d *Device) runClient() {
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: d.config.Socket, Net: "unixpacket"})
+		if err != nil {
+			d.note(fmt.Errorf("connect to the server: %w", err))
+		} else if d.attach(c) == nil {
+			before := d.Status().Connections
+			d.serve(c, func(s *session) error { return s.introduce() })
+			if d.Status().Connections != before {
+				wait = firstWait
+			}
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-d.stop:
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+func (d *Device) note(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.status.Error = err.Error()
+}
+
+// attach makes a connection the device's, if it has none. The device closes it then. serve follows.
+func (d *Device) attach(c *net.UnixConn) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.closed:
+		_ = c.Close()
+		return errors.New("the port was closed")
+	case d.conn != nil:
+		return fmt.Errorf("interface %d has a peer already", d.config.ID)
+	}
+	d.conn = c
+	d.done.Add(1)
+	return nil
+}
+
+// serve speaks with the peer of a connection that was attached, until one of both ends it.
+func (d *Device) serve(c *net.UnixConn, begin func(*session) error) {
+	defer d.done.Done()
+	select {
+	case <-d.broken: // of the one before
+	default:
+	}
+	var why error
+	ended := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case why = <-d.broken:
+			farewell(c, why)
+			_ = c.Close()
+		case <-ended:
+		}
+	})
+	s := &session{device: d, conn: c}
+	err := begin(s)
+	if err == nil {
+		err = s.stay()
+	}
+	close(ended)
+	watch.Wait()
+	if why != nil {
+		err = why
+	}
+	switch {
+	case errors.Is(err, net.ErrClosed):
+		err = nil // by Close
+	case errors.Is(err, io.EOF):
+		err = errors.New("the peer went away")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = fmt.Errorf("the peer said nothing for %v, and was dismissed", patience)
+	case err != nil && why == nil && !errors.Is(err, errDisconnected):
+		farewell(c, err)
+		err = fmt.Errorf("the peer was dismissed: %w", err)
+	}
+	_ = c.Close()
+	err = errors.Join(err, s.forget())
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conn = nil
+	d.status = Status{Connections: d.status.Connections}
+	if err != nil {
+		d.status.Error = err.Error()
+	}
+}
+
+// farewell tells a peer why it is disconnected, as well as that works.
+func farewell(c *net.UnixConn, why error) {
+	m := newMessage(disconnect)
+	m.putText(6, reasonSize, why.Error())
+	_ = m.send(c, -1)
+}

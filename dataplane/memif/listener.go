@@ -1,0 +1,165 @@
+package memif
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/weirswitch/weir/internal/socket"
+)
+
+// listener is the socket of one or several servers. Clients say which interface they want.
+type listener struct {
+	path   string
+	socket *net.UnixListener
+	done   sync.WaitGroup
+	slots  chan struct{} // taken by connections that have no interface yet
+
+	mu      sync.Mutex
+	devices map[uint32]*Device
+	waiting map[*net.UnixConn]bool // connections that have no interface yet
+}
+
+// maxWaiting bounds the connections of a socket that have said nothing yet.
+const maxWaiting = 16
+
+// listeners are those of this process, by path: the interfaces of a socket are opened one by one.
+var (
+	listeners   = map[string]*listener{}
+	listenersMu sync.Mutex
+)
+
+// listen adds a server to its socket.
+func listen(d *Device) error {
+	listenersMu.Lock()
+	defer listenersMu.Unlock()
+	path := d.config.Socket
+	l := listeners[path]
+	if l == nil {
+		if err := socket.RemoveStale(path); err != nil {
+			return err
+		}
+		s, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+		if err != nil {
+			return fmt.Errorf("listen for clients on %s: %w", path, err)
+		}
+		l = &listener{path: path, socket: s, slots: make(chan struct{}, maxWaiting),
+			devices: map[uint32]*Device{}, waiting: map[*net.UnixConn]bool{}}
+		listeners[path] = l
+		l.done.Go(l.run)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.devices[d.config.ID] != nil {
+		return fmt.Errorf("socket %s has an interface %d already: give the other one another id", path, d.config.ID)
+	}
+	l.devices[d.config.ID] = d
+	d.listener = l
+	return nil
+}
+
+// leave removes a server, and closes the socket behind the last one.
+func (l *listener) leave(d *Device) error {
+	listenersMu.Lock()
+	defer listenersMu.Unlock()
+	l.mu.Lock()
+	delete(l.devices, d.config.ID)
+	last := len(l.devices) == 0
+	l.mu.Unlock()
+	if !last {
+		return nil
+	}
+	delete(listeners, l.path)
+	err := l.socket.Close() // and removes the socket
+	l.mu.Lock()
+	for c := range l.waiting {
+		_ = c.Close()
+	}
+	l.mu.Unlock()
+	l.done.Wait()
+	return err
+}
+
+func (l *listener) run() {
+	for {
+		c, err := l.socket.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(firstWait) // too many open files, say: they pass
+			continue
+		}
+		select {
+		case l.slots <- struct{}{}:
+			l.done.Go(func() { l.greet(c) })
+		default:
+			_ = c.Close()
+		}
+	}
+}
+
+// greet finds the interface that a client wants.
+func (l *listener) greet(c *net.UnixConn) {
+	l.mu.Lock()
+	l.waiting[c] = true
+	queues := 1
+	for _, d := range l.devices {
+		queues = max(queues, d.config.Queues)
+	}
+	l.mu.Unlock()
+	m, d, err := l.meet(c, queues)
+	m.close()
+	l.mu.Lock()
+	delete(l.waiting, c)
+	l.mu.Unlock()
+	<-l.slots
+	if err != nil {
+		farewell(c, err)
+		_ = c.Close()
+		return
+	}
+	// On a goroutine of the device's, which waits for it at its end.
+	go d.serve(c, func(s *session) error { return s.accept(m) })
+}
+
+// meet says hello and attaches the connection to the interface of the answer.
+func (l *listener) meet(c *net.UnixConn, queues int) (m *message, d *Device, err error) {
+	m = new(message)
+	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return m, nil, err
+	}
+	h := newMessage(hello)
+	h.putText(2, nameSize, "weir")
+	h.put16(34, version)
+	h.put16(36, version)
+	h.put16(38, maxRegions-1)
+	h.put16(40, uint16(queues-1)) // the highest index of rings to the client
+	h.put16(42, uint16(queues-1)) // and from it
+	h.bytes[44] = maxLog2
+	if err := h.send(c, -1); err != nil {
+		return m, nil, err
+	}
+	if err := m.receive(c); err != nil {
+		return m, nil, err
+	}
+	if m.kind() != initialize {
+		return m, nil, fmt.Errorf("%s: want %s", m.kind(), initialize)
+	}
+	if v := m.get16(2); v != version {
+		return m, nil, fmt.Errorf("version %#x: want %#x", v, version)
+	}
+	l.mu.Lock()
+	d = l.devices[m.get32(4)]
+	l.mu.Unlock()
+	if d == nil {
+		return m, nil, fmt.Errorf("there is no interface %d at this socket", m.get32(4))
+	}
+	if err := d.admit(m); err != nil {
+		d.note(fmt.Errorf("a client was refused: %w", err))
+		return m, nil, err
+	}
+	return m, d, d.attach(c)
+}

@@ -1,0 +1,78 @@
+package memif
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/shmem"
+)
+
+// The bounds of what a client may share. DPDK's zero-copy clients have a region for each piece of their memory.
+const maxRegions = 64
+
+// bufferSize is what a buffer of ours holds, in bytes: what libmemif and DPDK have by default. Longer packets take several.
+const bufferSize = 2048
+
+// memory is what a connection shares. It does not change while rings run.
+type memory struct {
+	regions [][]byte
+	maps    [][]byte // whole pages
+}
+
+// add maps the next region.
+func (m *memory) add(fd int, size uint64) error {
+	part, whole, err := shmem.Map(fd, size, 0)
+	if err != nil {
+		return err
+	}
+	m.regions = append(m.regions, part)
+	m.maps = append(m.maps, whole)
+	return nil
+}
+
+// holds reports whether an address of this process is in a mapping.
+func (m *memory) holds(addr uintptr) bool {
+	for _, b := range m.maps {
+		if shmem.Holds(b, addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// unmap is safe to call twice. No ring may be in the memory any more.
+func (m *memory) unmap() error {
+	var errs []error
+	for _, b := range m.maps {
+		errs = append(errs, unix.Munmap(b))
+	}
+	m.maps, m.regions = nil, nil
+	return errors.Join(errs...)
+}
+
+// ringBytes is the size of a ring of that many descriptors.
+func ringBytes(size int) int { return ringHeader + descBytes*size }
+
+// share makes the memory of a client with rings of a size, and their buffers behind them. The file is sealed, so that the server
+// cannot truncate it. The caller closes the file.
+func share(rings, size int) (_ *memory, fd int, err error) {
+	total := rings * (ringBytes(size) + bufferSize*size)
+	fd, err = unix.MemfdCreate("weir-memif", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, -1, fmt.Errorf("make memory to share: %w", err)
+	}
+	m := &memory{}
+	if err = unix.Ftruncate(fd, int64(total)); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+	}
+	if err == nil {
+		err = m.add(fd, uint64(total))
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, -1, fmt.Errorf("make %d bytes to share: %w", total, err)
+	}
+	return m, fd, nil
+}

@@ -1,0 +1,260 @@
+package port
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	"github.com/weirswitch/weir/dataplane/memif"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// Memif is a port of a container, or of another program, by memif. Each packet is copied once, between the shared memory and
+// a frame of the pool. Queue k of the port is pair of rings k. Peers may have fewer pairs.
+//
+// Peers come and go while the port stays: without one its state is "down".
+type Memif struct {
+	config  Config
+	device  *memif.Device
+	room    int     // bytes of a packet in a frame
+	shaper  *shaper // nil without a rate
+	stopped atomic.Bool
+}
+
+// NewMemif opens an interface with frames of that many bytes, and waits for no peer.
+func NewMemif(c Config, frameSize int) (*Memif, error) {
+	c.Queues = max(c.Queues, 1)
+	secret, err := readSecret(c.SecretFile)
+	if err != nil {
+		return nil, fmt.Errorf("port %s: secret_file: %w", c.Name, err)
+	}
+	d, err := memif.New(memif.Config{
+		Socket: c.Socket, Server: c.Mode != ModeClient, ID: uint32(c.ID), Secret: secret,
+		Queues: c.Queues, RingSize: c.ringSize(), Name: c.Name,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("port %s: %w", c.Name, err)
+	}
+	m := &Memif{config: c, device: d, room: frameSize - Headroom}
+	m.shaper = newShaper(&c, m.room)
+	return m, nil
+}
+
+// readSecret returns a file's content, less the end of its line.
+func readSecret(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	s := strings.TrimRight(string(b), "\r\n")
+	if s == "" || len(s) > memif.SecretSize || strings.IndexByte(s, 0) >= 0 {
+		return "", fmt.Errorf("%s has a secret of %d bytes: want 1 to %d, none of them 0", file, len(s), memif.SecretSize)
+	}
+	return s, nil
+}
+
+// Open implements Port.
+func (m *Memif) Open(number uint16, queue int, frames *packet.Cache) (Queue, error) {
+	q := &memifQueue{
+		port: m, rx: m.device.Receive(queue), tx: m.device.Transmit(queue),
+		frames: frames, number: number, queue: uint8(queue), room: uint64(m.room),
+	}
+	return m.shaper.shape(q, frames), nil
+}
+
+// Info implements Port.
+func (m *Memif) Info() Info {
+	i := Info{
+		Name: m.config.Name, Interface: m.config.Socket, Driver: DriverMemif, Queues: m.config.Queues,
+		MTU: m.room - ethernetOverhead, MaxFrame: m.room, State: StateDown,
+	}
+	s := m.device.Status()
+	role := ModeServer
+	if m.config.Mode == ModeClient {
+		role = ModeClient
+	}
+	mode := []string{role, fmt.Sprintf("id %d", m.config.ID)}
+	switch {
+	case s.Connected:
+		i.Up, i.State = true, StateUp
+		mode = append(mode, fmt.Sprintf("%d descriptors", s.RingSize))
+		if s.Rings < 2*m.config.Queues {
+			i.Error = fmt.Sprintf("the peer uses %d of %d rings, and what is for the others leaves by the first: set queues as the peer has them", s.Rings, 2*m.config.Queues)
+		}
+	case s.Error != "":
+		i.Error = s.Error
+	default:
+		i.Error = fmt.Sprintf("no peer has connected to interface %d of %s", m.config.ID, m.config.Socket)
+	}
+	i.Mode = strings.Join(append(mode, "copy"), ", ")
+	if text := m.faults(); text != "" && i.Error == "" {
+		i.Error = "the peer's rings had faults, which cost packets: " + text
+	}
+	return i
+}
+
+// faults lists the faults of all rings by name.
+func (m *Memif) faults() string {
+	var sums memif.Faults
+	for k := range m.config.Queues {
+		for _, q := range []*memif.Queue{m.device.Receive(k), m.device.Transmit(k)} {
+			q.Faults.Each(func(f memif.Fault, n uint64) { sums[f].Add(n) })
+		}
+	}
+	var text []string
+	sums.Each(func(f memif.Fault, n uint64) { text = append(text, fmt.Sprintf("%s %d", f, n)) })
+	return strings.Join(text, ", ")
+}
+
+// Counters implements Port.
+func (m *Memif) Counters() (c Counters) {
+	for k := range m.config.Queues {
+		c.RxInvalid += m.device.Receive(k).Faults.Sum()
+		c.TxInvalid += m.device.Transmit(k).Faults.Sum()
+	}
+	return c
+}
+
+// StopReceive implements Port.
+func (m *Memif) StopReceive() error {
+	m.stopped.Store(true)
+	return nil
+}
+
+// Close implements Port.
+func (m *Memif) Close() error { return m.device.Close() }
+
+type memifQueue struct {
+	port    *Memif
+	rx, tx  *memif.Queue
+	frames  *packet.Cache
+	number  uint16
+	queue   uint8
+	refusal packet.Reason
+	room    uint64
+
+	// addrs[next:end] are frames that Receive has, and no packet yet.
+	addrs     [packet.BatchSize]uint64
+	next, end int
+	pieces    [maxPieces][]byte
+}
+
+// Receive implements Queue.
+func (q *memifQueue) Receive(b *packet.Batch) (received int) {
+	if q.port.stopped.Load() {
+		return 0
+	}
+	ring := q.rx.Acquire()
+	if ring == nil {
+		return 0
+	}
+	defer q.rx.Release()
+	want := ring.Available(min(packet.BatchSize, cap(b.Pkts)-len(b.Pkts)))
+	if want == 0 {
+		return 0
+	}
+	ring.Disarm()
+	q.next, q.end = 0, q.frames.Alloc(q.addrs[:want])
+	defer q.free() // also if the memory is gone in the middle
+	for tries := q.end; tries > 0; tries-- {
+		addr := q.addrs[q.next] + Headroom
+		n, ok := ring.Get(b.Mem[addr:][:q.room])
+		if !ok {
+			break
+		}
+		if n == 0 {
+			continue // refused, and counted
+		}
+		q.next++
+		p := b.Append()
+		p.Addr, p.Len, p.WireLen = addr, uint32(n), uint32(n)
+		p.InPort, p.InQueue = q.number, q.queue
+		received++
+	}
+	ring.Flush()
+	return received
+}
+
+// free gives back the frames that Receive did not need.
+func (q *memifQueue) free() {
+	for _, addr := range q.addrs[q.next:q.end] {
+		q.frames.Free(addr)
+	}
+	q.next, q.end = 0, 0
+}
+
+// Transmit implements Queue. A packet that the peer's buffers will never hold is taken, and counted as invalid. Where the
+// peer has fewer rings than the port has queues, the first one serves the others' workers too.
+func (q *memifQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
+	q.refusal = packet.ReasonPortDown
+	tx := q.tx
+	if !tx.Running() {
+		tx = q.port.device.Transmit(0)
+	}
+	ring := tx.Acquire()
+	if ring == nil {
+		return 0
+	}
+	defer tx.Release()
+	for _, i := range idx {
+		p := &b.Pkts[i]
+		if n, length := q.gather(b, p); n == 0 {
+			tx.Faults[memif.FaultLong].Add(1)
+		} else if result := ring.Put(q.pieces[:n], length); result == memif.Full {
+			q.refusal = packet.ReasonTxFull
+			break
+		} else if result == memif.Refused && ring.Broken() {
+			break
+		}
+		q.frames.FreePacket(p)
+		taken++
+	}
+	if ring.Flush() {
+		tx.Notify()
+	}
+	return taken
+}
+
+// gather lists the pieces of a packet, and sums their length. There are none if they are too many.
+func (q *memifQueue) gather(b *packet.Batch, p *packet.Packet) (n, length int) {
+	q.pieces[0] = b.Data(p)
+	n, length = 1, int(p.Len)
+	for link := p.Next; link != 0; n++ {
+		if n == maxPieces {
+			return 0, 0
+		}
+		addr, size, next := b.Pool().Next(link)
+		q.pieces[n] = b.Mem[addr:][:size]
+		length += int(size)
+		link = next
+	}
+	return n, length
+}
+
+// Refusal implements Queue.
+func (q *memifQueue) Refusal() packet.Reason { return q.refusal }
+
+// Service implements Queue: there is nothing between batches, for packets are copied.
+func (q *memifQueue) Service() bool { return false }
+
+// Depth implements Queue: what was transmitted is the peer's at once.
+func (q *memifQueue) Depth() int { return 0 }
+
+// FD implements Queue.
+func (q *memifQueue) FD() int { return q.rx.FD() }
+
+// Sleep implements Sleeper.
+func (q *memifQueue) Sleep() (ready bool) { return q.rx.Sleep() }
+
+// Ended implements Queue: there may always be another peer.
+func (q *memifQueue) Ended() bool { return false }
+
+// Rehome implements Rehomer.
+func (q *memifQueue) Rehome(frames *packet.Cache) { q.frames = frames }
+
+// Close implements Queue. It holds no frame between two calls.
+func (q *memifQueue) Close() (Rest, error) { return Rest{}, nil }
