@@ -289,6 +289,9 @@ func (n *Node) portChanged(e worker.PortEvent) {
 	default:
 	}
 	fields := []zap.Field{zap.String("port", e.Port), zap.String("state", string(e.State)), zap.Int("index", e.Index)}
+	if e.Note != "" {
+		fields = append(fields, zap.String("note", e.Note))
+	}
 	if e.Error != nil || e.State != port.StateUp {
 		n.log.Warn("port changed", append(fields, zap.NamedError("reason", e.Error))...)
 		return

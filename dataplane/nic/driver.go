@@ -27,6 +27,11 @@ func (d *Driver) Name(name string) string {
 // ixgbe_configure_srrctl. The kernel has no question for it.
 func BufferUnit(driver string) int { return drivers[driver].bufferUnit }
 
+// ForgetsXDP reports whether a driver drops the XDP program whenever it stops its device: when the link is set down, at another
+// MTU or ring size, and at a reset. The kernel does not see it and reports the program as attached, while packets pass it by
+// (vmxnet3_rq_cleanup_all in drivers/net/vmxnet3/vmxnet3_drv.c, as of Linux 7.3).
+func ForgetsXDP(driver string) bool { return drivers[driver].forgetsXDP }
+
 // Queues returns the number of receive queues. Interfaces whose drivers do not say it have those that
 // rtnetlink tells.
 func (d *Driver) Queues(name string) (int, error) {

@@ -12,6 +12,8 @@ type driverFacts struct {
 	halfQueues bool
 	// symmetric: the device has a symmetric hash of its own. For others a port tries it too, before it takes another key.
 	symmetric bool
+	// forgetsXDP: the driver drops the XDP program when it stops the device, and the kernel does not know.
+	forgetsXDP bool
 	// needs is what else zero-copy takes, as far as it can be seen.
 	needs func(*Interface) string
 	note  string
@@ -32,7 +34,7 @@ var drivers = map[string]driverFacts{
 	"iavf":      {symmetric: true},
 	"ena":       {halfQueues: true, note: "XDP takes an MTU of one page at most, less headroom (3,498 bytes)"},
 	"gve":       {halfQueues: true, noXDP: "in this queue format (GQI-QPL has it)"},
-	"vmxnet3":   {note: "the number of queues follows the processors of the virtual machine, and cannot be set"},
+	"vmxnet3":   {forgetsXDP: true, note: "the number of queues follows the processors of the virtual machine, and cannot be set"},
 	"hv_netvsc": {note: "VLAN tags are always taken out of the packets: give the virtual machine one network per VLAN"},
 	"bonding":   {noXDP: "unless all members have it, in the modes active-backup, balance-rr, balance-xor and 802.3ad"},
 }

@@ -64,6 +64,14 @@ type Restorable interface {
 	Restored() error
 }
 
+// Renewable is a Restorable whose driver may drop what the port gave it.
+type Renewable interface {
+	Restorable
+	// Renew puts back what the driver has dropped without a word since the last time. It is called after each event of the
+	// link. The first time that something had to be put back, it returns why, for the log.
+	Renew() (note string, err error)
+}
+
 // ErrDisabled is why a port is detached that control has switched off.
 var ErrDisabled = errors.New("the port was switched off")
 

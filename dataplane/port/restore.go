@@ -21,6 +21,7 @@ type beneath struct {
 	// close and the queues: a driver removes no queue that a socket has.
 	settings *nic.Held
 	member   *membership
+	renewal  renewal
 	// noZeroCopy is why its sockets were not asked for zero-copy, or nil.
 	noZeroCopy error
 }
@@ -65,6 +66,9 @@ func (b *beneath) close() error {
 	}
 	if b.device != nil {
 		errs = append(errs, b.device.Close())
+	}
+	if b.renewal.twin != nil {
+		errs = append(errs, b.renewal.twin.Close())
 	}
 	if b.member != nil {
 		b.member.close()

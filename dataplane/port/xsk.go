@@ -308,7 +308,7 @@ func (x *XSK) info() Info {
 			i.Fallbacks = append(i.Fallbacks, why.Error())
 		}
 	}
-	i.Mode += x.memory.pages() + x.arrivals().String()
+	i.Mode += x.memory.pages() + x.arrivals().String() + x.beneath.renewal.String()
 	return i
 }
 

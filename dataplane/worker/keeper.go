@@ -53,6 +53,7 @@ type PortEvent struct {
 	State port.State
 	// Error is why the port cannot do all it should; nil if it can.
 	Error error
+	Note  string // what the port did about it, if that is worth a line of the log
 }
 
 // keepPorts gives keepers to the ports that can be restored, and listens to the
@@ -169,6 +170,9 @@ func (k *keeper) run(stop <-chan struct{}) {
 			k.takeOut(nil)
 			k.follow() // before it is back already
 		}
+		if k.attached {
+			k.renew()
+		}
 		if !k.attached {
 			tried = time.Now()
 			_ = k.restore() // Info says why it cannot be
@@ -242,6 +246,20 @@ func (k *keeper) notify(info port.Info) {
 		e.Index = 0
 	}
 	k.sw.onEvent(e)
+}
+
+// renew puts back what the driver has dropped, and reports it the first time, and where it fails.
+func (k *keeper) renew() {
+	r, ok := k.port.(port.Renewable)
+	if !ok {
+		return
+	}
+	note, err := r.Renew()
+	if k.sw.onEvent == nil || note == "" && err == nil {
+		return
+	}
+	info := k.port.Info()
+	k.sw.onEvent(PortEvent{Port: info.Name, Index: info.Index, State: info.State, Error: err, Note: note})
 }
 
 // hasEnded reports whether the worker's thread has ended.

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
@@ -298,4 +299,39 @@ func readClock(t *testing.T, id int32) uint64 {
 	var ts unix.Timespec
 	check(t, unix.ClockGettime(id, &ts))
 	return uint64(ts.Nano())
+}
+
+// TestTwin: the kernel ignores a replacement by the same program, and takes its twin, with the same counters.
+func TestTwin(t *testing.T) {
+	newNamespace(t)
+	veth, peer := newVeth(t, 1500)
+	p := newProgram(t, Options{})
+	a, err := p.Attach(veth, Native)
+	check(t, err)
+	twin, err := p.Twin()
+	check(t, err)
+	id := func() uint32 {
+		l, err := netlink.LinkByIndex(veth)
+		check(t, err)
+		return l.Attrs().Xdp.ProgId
+	}
+	first := id()
+	check(t, a.Replace(p))
+	if id() != first {
+		t.Error("the same program came anew")
+	}
+	check(t, a.Replace(twin))
+	if id() == first {
+		t.Error("the twin did not come")
+	}
+	sendFrames(t, peer, 1)
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		if c, err := p.Counters(); err != nil || time.Now().After(deadline) {
+			t.Fatalf("the packet was not counted: %v", err)
+		} else if c.NoSocket == 1 {
+			break
+		}
+	}
+	check(t, a.Close())
+	check(t, twin.Close())
 }

@@ -11,6 +11,16 @@ import (
 // ErrNoDeviceTimes says that the interface's driver gives XDP programs no times.
 var ErrNoDeviceTimes = errors.New("the driver gives XDP programs no receive times")
 
+// Twin loads the program once more, with the same constants and maps. A driver that has forgotten the program gets it back only by
+// another one: the kernel ignores a replacement by the same (bpf_xdp_link_update in net/core/dev.c).
+func (p *Program) Twin() (*Program, error) {
+	return load(&Program{options: p.options, tag: p.tag, device: p.device}, p.maps())
+}
+
+func (p *Program) maps() map[string]*ebpf.Map {
+	return map[string]*ebpf.Map{"sockets": p.sockets, "counters": p.counters}
+}
+
 // ForDevice loads the program once more, with the same constants and maps, for one interface in
 // the network namespace of the calling thread: packets get the time at which the device received
 // them (Documentation/networking/xdp-rx-metadata.rst, Linux 6.3), and where it gave none, or its clock is far from
@@ -26,5 +36,5 @@ func (p *Program) ForDevice(ifindex int) (*Program, error) {
 		return nil, ErrNoDeviceTimes
 	}
 	device := &Program{options: p.options, tag: p.tag, device: ifindex}
-	return load(device, map[string]*ebpf.Map{"sockets": p.sockets, "counters": p.counters})
+	return load(device, p.maps())
 }
