@@ -43,7 +43,7 @@ type Device struct {
 	status   Status
 
 	// The session's, on its goroutine alone.
-	memory   *guestMemory
+	mapped   mappings
 	features uint64
 	protocol uint64
 }
@@ -247,23 +247,41 @@ func (d *Device) forget() error {
 		v.gate.Unlock()
 	}
 	d.features, d.protocol = 0, 0
-	return d.replaceMemory(nil)
+	return d.remap(mappings{})
 }
 
-// replaceMemory gives all rings another memory. They have been stopped.
-func (d *Device) replaceMemory(g *guestMemory) error {
-	old := d.memory
-	d.memory = g
-	for _, v := range d.vrings {
+// remap replaces what is mapped. Rings that run are stopped for it, and go on where they were. What is not mapped any more
+// is unmapped, also with an error.
+func (d *Device) remap(next mappings) error {
+	running := make([]bool, len(d.vrings))
+	for i, v := range d.vrings {
 		v.gate.Lock()
+		running[i] = v.ring != nil
+		v.stop()
 		v.memory = nil
-		if g != nil {
-			v.memory = g.Memory
+		v.gate.Unlock()
+	}
+	old := d.mapped
+	d.mapped = next
+	kept := map[*mapping]bool{}
+	next.each(func(m *mapping) { kept[m] = true })
+	var errs []error
+	old.each(func(m *mapping) {
+		if !kept[m] {
+			errs = append(errs, m.unmap())
+		}
+	})
+	memory, err := next.memory(d.features&logAll != 0)
+	if errs = append(errs, err); memory == nil {
+		return errors.Join(errs...)
+	}
+	for i, v := range d.vrings {
+		v.gate.Lock()
+		v.memory = memory
+		if running[i] {
+			errs = append(errs, v.start())
 		}
 		v.gate.Unlock()
 	}
-	if old == nil {
-		return nil
-	}
-	return old.unmap()
+	return errors.Join(errs...)
 }

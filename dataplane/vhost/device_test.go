@@ -2,6 +2,7 @@ package vhost
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,7 +29,10 @@ func exchange(t *testing.T, d *Device, f *frontend) {
 	}
 	f.offer(0, 3, bufferSize, true)
 	if !put(d.Transmit(0), frame) {
-		t.Fatal("the packet was not sent")
+		v := d.Transmit(0)
+		var faults []string
+		v.Faults.Each(func(f virtio.Fault, n uint64) { faults = append(faults, fmt.Sprint(f, " ", n)) })
+		t.Fatalf("the packet was not sent: running %t, faults %q, %+v", v.Running(), faults, d.Status())
 	}
 	k, n, ok := f.collect(0)
 	if !ok || k != 3 || !bytes.Equal(f.buffer(0, k)[12:n], frame) {
@@ -178,7 +182,7 @@ func TestRefusals(t *testing.T) {
 		{"a short payload", func(f *frontend) error { return f.send(setFeatures, 0, make([]byte, 7)) }, "of 7 bytes: want 8"},
 		{"another version", func(f *frontend) error { return f.send(setFeatures, 2, numbers(0)) }, "version 3: want 1"},
 		{"a feature not offered", func(f *frontend) error { return f.send(setFeatures, 0, numbers(1)) }, "features 0x1, of which"},
-		{"a protocol feature not offered", func(f *frontend) error { return f.send(setProtocolFeatures, 0, numbers(1<<1)) }, "features 0x2 of the protocol"},
+		{"a protocol feature not offered", func(f *frontend) error { return f.send(setProtocolFeatures, 0, numbers(1<<2)) }, "features 0x4 of the protocol"},
 		{"a ring that is not there", func(f *frontend) error { return f.send(setVringNum, 0, state(2, 16)) }, "ring 2 of 2: set queues"},
 		{"a ring without descriptors", func(f *frontend) error { return f.send(setVringNum, 0, state(0, 0)) }, "ring 0 of 0 descriptors"},
 		{"a ring of too many", func(f *frontend) error { return f.send(setVringNum, 0, state(0, 1<<16)) }, "of 65536 descriptors"},
@@ -287,7 +291,7 @@ func TestNothingLeaks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(entries), strings.Count(string(text), "memfd:guest")
+		return len(entries), strings.Count(string(text), "memfd:")
 	}
 	visit := func() {
 		f := dial(t, path)
@@ -296,7 +300,20 @@ func TestNothingLeaks(t *testing.T) {
 		f.must(setMemTable, memoryTable([4]uint64{guestBase, memorySize, userBase, 0}), f.file)
 		f.sync()
 		exchange(t, d, f)
+		more := region(guestBase+memorySize, memorySize, userBase+memorySize, 0)
+		f.must(addMemReg, more, f.file)
+		f.must(setLogBase, numbers(memorySize/2, memorySize/2), f.file)
+		f.empty(setLogBase)
+		f.must(remMemReg, more)
+		f.sync()
 		f.close()
+		awaitGone(d)
+		tracked := dial(t, path)
+		message, fd := tracked.inflight()
+		tracked.upTracked(message, fd)
+		exchange(t, d, tracked)
+		tracked.close()
+		_ = unix.Close(fd)
 		awaitGone(d)
 	}
 	visit()

@@ -14,5 +14,9 @@
 // recovers it, breaks the ring, and has the Device close the connection. The alternatives cost more: a copy by
 // process_vm_readv is a system call per batch, and sealed files (F_SEAL_SHRINK) are not what front-ends send.
 //
-// Not here yet: offloads, logging of dirty pages, tracking of buffers in flight, memory that is added in pieces.
+// What is mapped changes only while all rings stand still (Device.remap): the guest's memory, in one table or region by region;
+// the log of dirty pages, in which a ring marks all that it writes while the guest migrates; and the tracking of buffers in
+// flight, with which a packed ring goes on after a back-end that ended at any point.
+//
+// Not here yet: offloads.
 package vhost

@@ -285,3 +285,34 @@ func put(v *Vring, p []byte) (sent bool) {
 	}
 	return done
 }
+
+// recvFD reads an answer of n bytes that comes with a descriptor.
+func (f *frontend) recvFD(n int) (payload []byte, fd int) {
+	f.t.Helper()
+	b, oob := make([]byte, headerSize+n), make([]byte, unix.CmsgSpace(4))
+	got, oobn, _, _, err := f.conn.ReadMsgUnix(b, oob)
+	if err != nil || got != len(b) {
+		f.t.Fatalf("an answer of %d bytes: %v", got, err)
+	}
+	controls, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil || len(controls) != 1 {
+		f.t.Fatalf("%d control messages: %v", len(controls), err)
+	}
+	fds, err := unix.ParseUnixRights(&controls[0])
+	if err != nil || len(fds) != 1 {
+		f.t.Fatalf("%d descriptors: %v", len(fds), err)
+	}
+	return b[headerSize:], fds[0]
+}
+
+// empty reads an answer without a payload.
+func (f *frontend) empty(r request) {
+	f.t.Helper()
+	var b [headerSize]byte
+	if _, err := io.ReadFull(f.conn, b[:]); err != nil {
+		f.t.Fatal(err)
+	}
+	if got, n := request(binary.LittleEndian.Uint32(b[:])), binary.LittleEndian.Uint32(b[8:]); got != r || n != 0 {
+		f.t.Fatalf("an answer of %d bytes to request %d, want none to %d", n, got, r)
+	}
+}

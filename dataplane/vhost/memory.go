@@ -11,49 +11,97 @@ import (
 	"github.com/weirswitch/weir/dataplane/virtio"
 )
 
-// guestMemory is the mapped memory of a guest.
-type guestMemory struct {
-	*virtio.Memory
-	maps [][]byte // whole pages, around the regions
+// mapping is a piece of a front-end's file that is mapped here.
+type mapping struct {
+	region virtio.Region // of the guest's memory, the bytes alone of others
+	pages  []byte        // whole pages, around the region
 }
 
-// mapMemory maps the regions of SET_MEM_TABLE: their number, 4 bytes of padding, and for each the guest's
-// address, length, the front-end's address, and the offset in its file. The files stay the caller's.
-func mapMemory(payload []byte, files []int) (_ *guestMemory, err error) {
+// mappings are all that a device has mapped. They change only while no ring runs.
+type mappings struct {
+	regions  []*mapping
+	log      *mapping // of dirty pages; nil without
+	inflight *mapping // nil without
+}
+
+func (m *mappings) each(f func(*mapping)) {
+	for _, r := range m.regions {
+		f(r)
+	}
+	for _, r := range []*mapping{m.log, m.inflight} {
+		if r != nil {
+			f(r)
+		}
+	}
+}
+
+// memory is what rings use of the mappings; nil without regions. The log is used only where logging is on.
+func (m *mappings) memory(logging bool) (*virtio.Memory, error) {
+	if len(m.regions) == 0 {
+		return nil, nil
+	}
+	var regions []virtio.Region
+	for _, r := range m.regions {
+		regions = append(regions, r.region)
+	}
+	memory, err := virtio.NewMemory(regions)
+	if err != nil {
+		return nil, err
+	}
+	var log, inflight []byte
+	if m.log != nil && logging {
+		log = m.log.region.Bytes
+	}
+	if m.inflight != nil {
+		inflight = m.inflight.region.Bytes
+	}
+	return memory.Shared(log, inflight)
+}
+
+// mapTable maps the regions of SET_MEM_TABLE: their number, 4 bytes of padding, and the regions. The files stay
+// the caller's.
+func mapTable(payload []byte, files []int) (regions []*mapping, err error) {
 	if len(payload) < 8 {
 		return nil, errors.New("a memory table without a header")
 	}
 	n := binary.LittleEndian.Uint32(payload)
-	if n == 0 || n > maxRegions || len(payload) < 8+32*int(n) || len(files) != int(n) {
+	if n == 0 || n > maxRegions || len(payload) < 8+regionSize*int(n) || len(files) != int(n) {
 		return nil, fmt.Errorf("a memory table of %d regions in %d bytes with %d descriptors: want 1 to %d of each (testpmd: --single-file-segments)",
 			n, len(payload), len(files), maxRegions)
 	}
-	g := &guestMemory{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, g.unmap())
-		}
-	}()
-	var regions []virtio.Region
 	for i, fd := range files {
-		field := func(k int) uint64 { return binary.LittleEndian.Uint64(payload[8+32*i+8*k:]) }
-		bytes, whole, err := shmem.Map(fd, field(1), field(3))
+		m, err := mapRegion(fd, payload[8+regionSize*i:])
 		if err != nil {
+			for _, m := range regions {
+				err = errors.Join(err, m.unmap())
+			}
 			return nil, fmt.Errorf("memory region %d: %w", i, err)
 		}
-		g.maps = append(g.maps, whole)
-		regions = append(regions, virtio.Region{Guest: field(0), User: field(2), Bytes: bytes})
+		regions = append(regions, m)
 	}
-	g.Memory, err = virtio.NewMemory(regions)
-	return g, err
+	return regions, nil
 }
 
-// unmap is safe to call twice. No ring may be in the memory any more.
-func (g *guestMemory) unmap() error {
-	var errs []error
-	for _, m := range g.maps {
-		errs = append(errs, unix.Munmap(m))
+// regionSize is the bytes of a region in messages: the guest's address, length, the front-end's address, and the offset
+// in its file.
+const regionSize = 32
+
+// mapRegion maps a region of a message.
+func mapRegion(fd int, payload []byte) (*mapping, error) {
+	field := func(k int) uint64 { return binary.LittleEndian.Uint64(payload[8*k:]) }
+	m, err := mapFile(fd, field(1), field(3))
+	if err != nil {
+		return nil, err
 	}
-	g.maps = nil
-	return errors.Join(errs...)
+	m.region.Guest, m.region.User = field(0), field(2)
+	return m, nil
 }
+
+// mapFile maps the pages around size bytes of a file.
+func mapFile(fd int, size, offset uint64) (*mapping, error) {
+	part, whole, err := shmem.Map(fd, size, offset)
+	return &mapping{region: virtio.Region{Bytes: part}, pages: whole}, err
+}
+
+// unmap gives the pages back. No ring may be in them any more.
+func (m *mapping) unmap() error { return unix.Munmap(m.pages) }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weirswitch/weir/dataplane/shmem"
 )
 
@@ -25,11 +27,18 @@ const (
 	setVringKick        request = 12
 	setVringCall        request = 13
 	setVringErr         request = 14
+	setLogBase          request = 6
+	setLogFD            request = 7
 	getProtocolFeatures request = 15
 	setProtocolFeatures request = 16
 	getQueueNum         request = 17
 	setVringEnable      request = 18
 	sendRARP            request = 19
+	getInflightFD       request = 31
+	setInflightFD       request = 32
+	getMaxMemSlots      request = 36
+	addMemReg           request = 37
+	remMemReg           request = 38
 )
 
 // The flags of a message: in bits 0 and 1 the version, 1.
@@ -42,14 +51,18 @@ const (
 // The features of the protocol that a back-end can offer.
 const (
 	protocolMQ       = 1 << 0
+	protocolLog      = 1 << 1 // LOG_SHMFD
 	protocolReplyAck = 1 << 3
+	protocolInflight = 1 << 12 // INFLIGHT_SHMFD
+	protocolSlots    = 1 << 15 // CONFIGURE_MEM_SLOTS
 )
 
 // The bounds of a message.
 const (
 	headerSize = 12
 	maxPayload = 512 // the longest that we know has 264 bytes
-	maxRegions = 8
+	maxRegions = 8   // of one message
+	maxSlots   = 64  // regions that are added one by one
 )
 
 // message is what a front-end sent. The descriptors belong to whoever handles it, and those left are closed.
@@ -117,11 +130,18 @@ func (m *message) state() (index, value uint32, err error) {
 
 // reply answers with a number.
 func (m *message) reply(c *net.UnixConn, v uint64) error {
-	var b [headerSize + 8]byte
-	binary.LittleEndian.PutUint32(b[0:], uint32(m.request))
-	binary.LittleEndian.PutUint32(b[4:], flagVersion|flagReply)
-	binary.LittleEndian.PutUint32(b[8:], 8)
-	binary.LittleEndian.PutUint64(b[headerSize:], v)
-	_, err := c.Write(b[:])
+	return m.answer(c, binary.LittleEndian.AppendUint64(nil, v))
+}
+
+// answer answers with a payload and descriptors, which stay the caller's.
+func (m *message) answer(c *net.UnixConn, payload []byte, files ...int) error {
+	b := binary.LittleEndian.AppendUint32(make([]byte, 0, headerSize+len(payload)), uint32(m.request))
+	b = binary.LittleEndian.AppendUint32(b, flagVersion|flagReply)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
+	var oob []byte
+	if len(files) != 0 {
+		oob = unix.UnixRights(files...)
+	}
+	_, _, err := c.WriteMsgUnix(append(b, payload...), oob, nil)
 	return err
 }

@@ -14,13 +14,14 @@ const (
 	netMergeable  = 1 << 15 // VIRTIO_NET_F_MRG_RXBUF
 	netControl    = 1 << 17 // VIRTIO_NET_F_CTRL_VQ, whose ring the front-end serves
 	netMQ         = 1 << 22 // VIRTIO_NET_F_MQ
+	logAll        = 1 << 26 // VHOST_F_LOG_ALL, of the front-end: pages that are written are marked
 	ringIndirect  = 1 << 28 // VIRTIO_RING_F_INDIRECT_DESC
 	ringEventIdx  = 1 << 29 // VIRTIO_RING_F_EVENT_IDX
 	hasProtocol   = 1 << 30 // VHOST_USER_F_PROTOCOL_FEATURES
 	version1      = 1 << 32 // VIRTIO_F_VERSION_1
 	ringPacked    = 1 << 34 // VIRTIO_F_RING_PACKED
-	offered       = netMergeable | netControl | netMQ | ringIndirect | ringEventIdx | hasProtocol | version1 | ringPacked
-	offeredByWire = protocolMQ | protocolReplyAck
+	offered       = netMergeable | netControl | netMQ | logAll | ringIndirect | ringEventIdx | hasProtocol | version1 | ringPacked
+	offeredByWire = protocolMQ | protocolLog | protocolReplyAck | protocolInflight | protocolSlots
 )
 
 // handle does what a message says, and answers it.
@@ -32,8 +33,17 @@ func (d *Device) handle(c *net.UnixConn, m *message) error {
 		return m.reply(c, offeredByWire)
 	case getQueueNum:
 		return m.reply(c, uint64(d.config.Queues))
+	case getMaxMemSlots:
+		return m.reply(c, maxSlots)
 	case getVringBase:
 		return d.getBase(c, m)
+	case getInflightFD:
+		return d.getInflight(c, m)
+	case setLogBase:
+		if err := d.setLog(m); err != nil {
+			return err
+		}
+		return m.answer(c, nil) // whether one was asked for or not
 	}
 	if err := d.apply(m); err != nil {
 		return err
@@ -47,8 +57,8 @@ func (d *Device) handle(c *net.UnixConn, m *message) error {
 // apply does what a message says that has no answer.
 func (d *Device) apply(m *message) error {
 	switch m.request {
-	case setOwner, resetOwner, sendRARP, setVringErr:
-		return nil // a guest that moved announces itself; no errors are notified
+	case setOwner, resetOwner, sendRARP, setVringErr, setLogFD:
+		return nil // a guest that moved announces itself; neither errors nor a log's changes are notified
 	case setFeatures:
 		return d.setFeatures(m)
 	case setProtocolFeatures:
@@ -59,7 +69,15 @@ func (d *Device) apply(m *message) error {
 		d.protocol = v
 		return err
 	case setMemTable:
-		return d.setMemory(m)
+		regions, err := mapTable(m.payload, m.files)
+		if err != nil {
+			return err
+		}
+		return d.remap(mappings{regions, d.mapped.log, d.mapped.inflight})
+	case addMemReg, remMemReg:
+		return d.changeMemory(m)
+	case setInflightFD:
+		return d.setInflight(m)
 	case setVringKick, setVringCall:
 		return d.setNotification(m)
 	case setVringNum, setVringBase, setVringAddr, setVringEnable:
@@ -90,6 +108,7 @@ func (d *Device) setFeatures(m *message) error {
 	if v&^uint64(offered) != 0 {
 		return fmt.Errorf("features %#x, of which %#x were offered", v, uint64(offered))
 	}
+	logging := (d.features^v)&logAll != 0
 	d.features = v
 	d.mu.Lock()
 	d.status.Features = v
@@ -98,6 +117,9 @@ func (d *Device) setFeatures(m *message) error {
 		r.gate.Lock()
 		r.negotiated(v)
 		r.gate.Unlock()
+	}
+	if logging { // a migration begins or ends, while rings run
+		return d.remap(d.mapped)
 	}
 	return nil
 }
@@ -118,36 +140,6 @@ func (v *Vring) negotiated(features uint64) {
 		v.enabled = true // there is no message for it
 		v.changed()
 	}
-}
-
-// setMemory replaces the memory. Rings that run are stopped for it, and go on where they were.
-func (d *Device) setMemory(m *message) error {
-	g, err := mapMemory(m.payload, m.files)
-	if err != nil {
-		return err
-	}
-	running := make([]bool, len(d.vrings))
-	for i, v := range d.vrings {
-		v.gate.Lock()
-		running[i] = v.ring != nil
-		v.stop()
-		v.gate.Unlock()
-	}
-	if err := d.replaceMemory(g); err != nil {
-		return err
-	}
-	for i, v := range d.vrings {
-		if !running[i] {
-			continue
-		}
-		v.gate.Lock()
-		err := v.start()
-		v.gate.Unlock()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // setNotification takes the descriptor of a ring's kick, with which the ring starts, or of its call. Bits 0 to 7 are the ring,
@@ -195,8 +187,19 @@ func (d *Device) setRing(v *Vring, m *message, value uint32) error {
 		v.layout.Desc = binary.LittleEndian.Uint64(m.payload[8:])
 		v.layout.Device = binary.LittleEndian.Uint64(m.payload[16:])
 		v.layout.Driver = binary.LittleEndian.Uint64(m.payload[24:])
+		v.layout.Log = value&1 != 0
+		if v.layout.Log && len(m.payload) < 40 {
+			return fmt.Errorf("addresses of a ring with a log in %d bytes: want 40", len(m.payload))
+		}
+		if v.layout.Log {
+			v.layout.LogUsed = binary.LittleEndian.Uint64(m.payload[32:])
+		}
 		v.placed = true
-		return nil
+		if v.ring == nil {
+			return nil
+		}
+		v.stop() // the log's address changes while a ring runs
+		return v.start()
 	}
 	if v.ring != nil {
 		return fmt.Errorf("request %d for ring %d while it runs", m.request, v.index)

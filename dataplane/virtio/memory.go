@@ -2,6 +2,7 @@ package virtio
 
 import (
 	"fmt"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/weirswitch/weir/dataplane/shmem"
@@ -15,7 +16,15 @@ type Region struct {
 }
 
 // Memory is the guest's memory. It does not change; the zero value has no region.
-type Memory struct{ regions []Region }
+type Memory struct {
+	regions  []Region
+	log      []uint32 // a bit for each page of the guest; nil without a log
+	logBytes []byte   // the same
+	inflight []byte
+}
+
+// logPage is the memory that a bit of the log stands for, in bytes (vhost-user.rst, "Migration").
+const logPage = 4096
 
 // NewMemory checks that regions neither overlap nor reach beyond the address space.
 func NewMemory(regions []Region) (*Memory, error) {
@@ -39,14 +48,50 @@ func overlap(a, aSize, b, bSize uint64) bool { return a <= b+(bSize-1) && b <= a
 // Regions returns the regions, which the caller does not change.
 func (m *Memory) Regions() []Region { return m.regions }
 
-// Holds reports whether an address of this process is in a region's mapping.
+// Shared returns the same memory with what the front-end shares beside it; either may be nil. All that is written to the
+// guest's memory is marked in the log, which must have a bit for each page. Rings keep their state in inflight (see InflightSize).
+func (m *Memory) Shared(log, inflight []byte) (*Memory, error) {
+	if uint64(uintptr(unsafe.Pointer(unsafe.SliceData(log))))%8 != 0 || len(log)%8 != 0 {
+		return nil, fmt.Errorf("a log of %d bytes: its address and its length must be multiples of 8", len(log))
+	}
+	n := &Memory{regions: m.regions, inflight: inflight}
+	if log == nil {
+		return n, nil
+	}
+	n.log, n.logBytes = shmem.Words[uint32](log), log
+	for i, r := range m.regions {
+		if last := r.Guest + uint64(len(r.Bytes)) - 1; last/logPage/8 >= uint64(len(log)) {
+			return nil, fmt.Errorf("a log of %d bytes: memory region %d, up to %#x, needs %d", len(log), i, last, last/logPage/8+1)
+		}
+	}
+	return n, nil
+}
+
+// mark notes in the log that n bytes at a guest's address were written. Addresses of no region may be beyond the log.
+func (m *Memory) mark(addr, n uint64) {
+	if m.log == nil || n == 0 {
+		return
+	}
+	for page, last := addr/logPage, (addr+n-1)/logPage; page <= last; page++ {
+		word := page / 32
+		if word >= uint64(len(m.log)) {
+			return
+		}
+		// The front-end takes bits away at any time. One that is set is not written: it is most often the same page.
+		if bit := uint32(1) << (page % 32); atomic.LoadUint32(&m.log[word])&bit == 0 {
+			atomic.OrUint32(&m.log[word], bit)
+		}
+	}
+}
+
+// Holds reports whether an address of this process is in a region's mapping, or in what is shared beside it.
 func (m *Memory) Holds(addr uintptr) bool {
 	for i := range m.regions {
 		if shmem.Holds(m.regions[i].Bytes, addr) {
 			return true
 		}
 	}
-	return false
+	return shmem.Holds(m.inflight, addr) || shmem.Holds(m.logBytes, addr)
 }
 
 // piece returns the bytes at a guest's address, up to n or to the end of the region; nil if the address is
@@ -61,8 +106,9 @@ func (m *Memory) piece(addr, n uint64) []byte {
 	return nil
 }
 
-// part returns size bytes of a ring at an address of the front-end, in one region and aligned to align bytes.
-func (m *Memory) part(what string, addr, size, align uint64) ([]byte, error) {
+// part returns size bytes of a ring at an address of the front-end, in one region and aligned to align bytes, and
+// the guest's address of them.
+func (m *Memory) part(what string, addr, size, align uint64) ([]byte, uint64, error) {
 	for i := range m.regions {
 		r := &m.regions[i]
 		at, length := addr-r.User, uint64(len(r.Bytes))
@@ -71,9 +117,9 @@ func (m *Memory) part(what string, addr, size, align uint64) ([]byte, error) {
 		}
 		b := r.Bytes[at : at+size]
 		if uint64(uintptr(unsafe.Pointer(&b[0])))%align != 0 {
-			return nil, fmt.Errorf("%s at %#x is not aligned to %d bytes", what, addr, align)
+			return nil, 0, fmt.Errorf("%s at %#x is not aligned to %d bytes", what, addr, align)
 		}
-		return b, nil
+		return b, r.Guest + at, nil
 	}
-	return nil, fmt.Errorf("%s, %d bytes at %#x, is not in the guest's memory", what, size, addr)
+	return nil, 0, fmt.Errorf("%s, %d bytes at %#x, is not in the guest's memory", what, size, addr)
 }

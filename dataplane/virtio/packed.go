@@ -16,24 +16,34 @@ const (
 // mapPacked finds the event suppression of both sides, of 32 bits: in bits 0 to 14 a slot, in bit 15 its wrap
 // counter, in bits 16 and 17 the flags.
 func (r *Ring) mapPacked() error {
-	driver, err := r.memory.part("the driver's event suppression", r.layout.Driver, 4, 4)
+	driver, _, err := r.memory.part("the driver's event suppression", r.layout.Driver, 4, 4)
 	if err != nil {
 		return err
 	}
-	device, err := r.memory.part("the device's event suppression", r.layout.Device, 4, 4)
+	device, at, err := r.memory.part("the device's event suppression", r.layout.Device, 4, 4)
 	if err != nil {
 		return err
 	}
 	r.drvEv, r.devEv = &shmem.Words[uint32](driver)[0], &shmem.Words[uint32](device)[0]
+	r.logEv = at
 	base := r.layout.Base
 	r.next = cursor{uint16(base & 0x7fff), base&(1<<15) != 0}
+	if r.track.on {
+		r.next = r.recoverPacked()
+	}
 	r.used = r.next // all that was taken was used
 	if r.next.at >= r.size {
 		return errBase
 	}
 	r.called = r.used
-	atomic.StoreUint32(r.devEv, eventDisable<<16)
+	r.suppress(eventDisable)
 	return nil
+}
+
+// suppress writes our event suppression.
+func (r *Ring) suppress(flags uint32) {
+	atomic.StoreUint32(r.devEv, flags<<16)
+	r.memory.mark(r.logEv, 4)
 }
 
 // advance moves a cursor on by n slots, at most a ring's.
@@ -117,6 +127,9 @@ func (r *Ring) pushPacked(id, descs uint16, n uint32) {
 		// The driver goes from one used slot to the next, so it finds none until the first is there.
 		r.first, r.firstI = word, r.used.at
 	} else {
+		if r.track.on {
+			r.track.save(r.used.at, atomic.LoadUint64(&r.desc[2*int(r.used.at)+1]))
+		}
 		atomic.StoreUint64(&r.desc[2*int(r.used.at)+1], word)
 	}
 	r.used = r.advance(r.used, descs)
@@ -124,7 +137,16 @@ func (r *Ring) pushPacked(id, descs uint16, n uint32) {
 }
 
 func (r *Ring) flushPacked() (call bool) {
+	if r.track.on {
+		r.track.begin(r.used)
+	}
 	atomic.StoreUint64(&r.desc[2*int(r.firstI)+1], r.first)
+	if r.track.on {
+		r.track.commit(r.used, r.firstI, r.pending, r.size)
+	}
+	if r.memory.log != nil {
+		r.markSlots(0, 16)
+	}
 	n := r.pending
 	r.pending = 0
 	event := atomic.LoadUint32(r.drvEv)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"sync/atomic"
 
 	"github.com/weirswitch/weir/dataplane/shmem"
 )
@@ -44,6 +43,12 @@ type Layout struct {
 	// Base is where the ring goes on: for a split ring the available index; for a packed ring in bits 0 to 14 the next available
 	// descriptor and in bit 15 its wrap counter, and in bits 16 to 31 the same of the used one.
 	Base uint32
+	// LogUsed is the guest's address under which writes to a split ring's used ring are marked in the memory's log,
+	// if Log; those to other parts of rings are marked where they are.
+	Log     bool
+	LogUsed uint64
+	// Inflight is this ring's part of the memory's tracking of buffers in flight, of InflightSize bytes or more; nil without.
+	Inflight []byte
 }
 
 // buffer is one chain of descriptors that the driver has made available.
@@ -75,6 +80,9 @@ type Ring struct {
 	// called is the used index at the last decision whether to notify; fresh: there was none.
 	called cursor
 	fresh  bool
+	// Where writes to the ring are marked in the log: split: the used ring; packed: the descriptors, and our event suppression.
+	logAt, logEv uint64
+	track        tracking
 
 	desc   []uint64   // of both kinds: two words each
 	seen   uint16     // split: available index as read last
@@ -92,6 +100,7 @@ type Ring struct {
 
 	// What take has read and checked.
 	segments [maxSegments][]byte
+	guests   [maxSegments]uint64 // the segments' addresses, where there is a log
 	nsegs    int
 	buffers  [maxBuffers]buffer
 	nbufs    int
@@ -106,11 +115,14 @@ func NewRing(m *Memory, l Layout, faults *Faults) (*Ring, error) {
 		return nil, fmt.Errorf("a ring of %d descriptors: want 1 to %d, a power of two for a split ring", l.Size, maxSize)
 	}
 	r := &Ring{memory: m, faults: faults, layout: l, size: uint16(l.Size), fresh: true}
-	desc, err := m.part("the descriptor table", l.Desc, 16*uint64(l.Size), 16)
+	desc, at, err := m.part("the descriptor table", l.Desc, 16*uint64(l.Size), 16)
 	if err != nil {
 		return nil, err
 	}
-	r.desc = shmem.Words[uint64](desc)
+	r.desc, r.logAt = shmem.Words[uint64](desc), at
+	if err := r.mapInflight(); err != nil {
+		return nil, err
+	}
 	if l.Packed {
 		return r, r.mapPacked()
 	}
@@ -267,12 +279,27 @@ func (r *Ring) scatter(pieces [][]byte, length int) {
 	for _, p := range pieces {
 		write(p)
 	}
+	if r.memory.log != nil {
+		r.markSegments(length + r.layout.Header)
+	}
 	left := length + r.layout.Header
 	for i := range r.buffers[:r.nbufs] {
 		b := &r.buffers[i]
 		n := min(left, b.room)
 		left -= n
 		r.push(b.id, b.descs, uint32(n))
+	}
+}
+
+// markSegments marks the first n bytes of the segments in the log. It follows the writes: a bit that is taken before
+// a write would be lost.
+func (r *Ring) markSegments(n int) {
+	for i, s := range r.segments[:r.nsegs] {
+		part := min(n, len(s))
+		r.memory.mark(r.guests[i], uint64(part))
+		if n -= part; n == 0 {
+			return
+		}
 	}
 }
 
@@ -304,6 +331,9 @@ func (r *Ring) add(b *buffer, addr uint64, length uint32, flags uint16, write bo
 			return r.fault(FaultAddress)
 		}
 		r.segments[r.nsegs] = p
+		if r.memory.log != nil {
+			r.guests[r.nsegs] = addr
+		}
 		r.nsegs++
 		addr += uint64(len(p))
 		left -= uint64(len(p))
@@ -374,12 +404,13 @@ func (r *Ring) Arm() (ready bool) {
 	}
 	r.armed = true
 	if r.layout.Packed {
-		atomic.StoreUint32(r.devEv, eventEnable<<16)
+		r.suppress(eventEnable)
 		return r.readyPacked()
 	}
 	r.quiet = 0
 	if r.layout.EventIdx {
 		r.avEv.Store(r.next.at)
+		r.memory.mark(r.logAt+4+8*uint64(r.size), 2)
 	} else {
 		r.publish()
 	}
@@ -394,7 +425,7 @@ func (r *Ring) Disarm() {
 	r.armed = false
 	switch {
 	case r.layout.Packed:
-		atomic.StoreUint32(r.devEv, eventDisable<<16)
+		r.suppress(eventDisable)
 	case !r.layout.EventIdx: // with it, the index that was asked for is left behind
 		r.quiet = 1
 		r.publish()

@@ -12,11 +12,11 @@ import (
 //	used:      flags, idx (16 bits each), ring[size] of id and length (32 bits each), avail_event (16 bits)
 func (r *Ring) mapSplit() error {
 	n := uint64(r.size)
-	avail, err := r.memory.part("the available ring", r.layout.Driver, 6+2*n, 2)
+	avail, _, err := r.memory.part("the available ring", r.layout.Driver, 6+2*n, 2)
 	if err != nil {
 		return err
 	}
-	used, err := r.memory.part("the used ring", r.layout.Device, 6+8*n, 4)
+	used, at, err := r.memory.part("the used ring", r.layout.Device, 6+8*n, 4)
 	if err != nil {
 		return err
 	}
@@ -29,6 +29,10 @@ func (r *Ring) mapSplit() error {
 	r.next.at = r.used.at
 	r.seen = r.next.at
 	r.called, r.quiet = r.used, 1
+	r.logAt = at
+	if r.layout.Log {
+		r.logAt = r.layout.LogUsed
+	}
 	r.publish()
 	return nil
 }
@@ -124,10 +128,19 @@ func (r *Ring) pushSplit(id uint16, n uint32) {
 }
 
 // publish shows the used index and the flags. It orders all writes before it, and the reads behind it.
-func (r *Ring) publish() { atomic.StoreUint32(&r.done[0], r.quiet|uint32(r.used.at)<<16) }
+func (r *Ring) publish() {
+	atomic.StoreUint32(&r.done[0], r.quiet|uint32(r.used.at)<<16)
+	r.memory.mark(r.logAt, 4)
+}
 
 func (r *Ring) flushSplit() (call bool) {
+	if r.memory.log != nil {
+		r.markSlots(4, 8)
+	}
 	r.publish()
+	if r.track.on {
+		r.track.splitUsed(r.used.at)
+	}
 	r.pending = 0
 	if !r.layout.EventIdx {
 		return r.flags.Load()&1 == 0
@@ -135,4 +148,19 @@ func (r *Ring) flushSplit() (call bool) {
 	old, fresh := r.called.at, r.fresh
 	r.called, r.fresh = r.used, false
 	return fresh || needEvent(r.useEv.Load(), r.used.at, old)
+}
+
+// markSlots marks the pending slots of a ring in the log: slot i is size bytes at offset + i*size.
+func (r *Ring) markSlots(offset, size uint64) {
+	n := uint64(r.size)
+	end := uint64(r.used.at) // of a packed ring at most n
+	if !r.layout.Packed {
+		end &= n - 1
+	}
+	pending := min(uint64(r.pending), n)
+	if pending > end {
+		r.memory.mark(r.logAt+offset+(n-(pending-end))*size, (pending-end)*size)
+		pending = end
+	}
+	r.memory.mark(r.logAt+offset+(end-pending)*size, pending*size)
 }
