@@ -52,14 +52,18 @@ func (c *Config) validatePorts(f *tomlfile.Faults) {
 		if p.Name != "" && !validName(p.Name) {
 			f.Add(key+".name", "%q is not a name: use 1 to 32 letters, digits, '.', '_' and '-'", p.Name)
 		}
+		address := p.Socket
+		if p.Driver == port.DriverMemif {
+			address = fmt.Sprintf("%s id %d", p.Socket, p.ID)
+		}
 		if j, ok := interfaces[p.Interface]; ok && p.Interface != "" {
 			f.Add(key+".interface", "port[%d] is on %q already: an interface has one port, name another", j, p.Interface)
-		} else if j, ok := sockets[p.Socket]; ok && p.Socket != "" {
-			f.Add(key+".socket", "port[%d] is on %q already: a socket has one port, name another", j, p.Socket)
+		} else if j, ok := sockets[address]; ok && p.Socket != "" {
+			f.Add(key+".socket", "port[%d] is on %q already: a socket has one port, name another (with memif, one for each id)", j, address)
 		} else if j, ok := names[p.Name]; ok && p.Name != "" {
 			f.Add(key+".name", "port[%d] is called %q already: choose another name", j, p.Name)
 		}
-		interfaces[p.Interface], sockets[p.Socket], names[p.Name] = i, i, i
+		interfaces[p.Interface], sockets[address], names[p.Name] = i, i, i
 		if t := c.Dataplane.Timestamps; p.Driver != port.DriverXSK && (t == port.TimestampsXDP || t == port.TimestampsHardware) {
 			f.Add(key+".driver", "%s knows no arrival times: use driver = %q, or dataplane.timestamps = %q", p.Driver, port.DriverXSK, port.TimestampsAuto)
 		}
