@@ -9,6 +9,6 @@ func Losses(p *api.Port) map[string]uint64 {
 		"rx_ring_full": p.RxRingFull, "rx_no_frame": p.RxNoFrame, "rx_dropped": p.RxDropped,
 		"rx_invalid": p.RxInvalid, "tx_invalid": p.TxInvalid,
 		"link_tx_drops": p.LinkTxDrops, "link_rx_errors": p.LinkRxErrors,
-		"tx_unsent": p.TxUnsent, "rx_too_long": p.RxTooLong,
+		"tx_unsent": p.TxUnsent, "rx_too_long": p.RxTooLong, "rx_tag_lost": p.RxTagLost,
 	}
 }

@@ -2220,6 +2220,7 @@ type Port struct {
 	ChecksumsCompleted uint64            `protobuf:"varint,48,opt,name=checksums_completed,json=checksumsCompleted,proto3" json:"checksums_completed,omitempty"` // packets that came with a partial checksum, and were received with a complete one
 	Reception          string            `protobuf:"bytes,49,opt,name=reception,proto3" json:"reception,omitempty"`                                              // what the device was told to receive: "promiscuous", or addresses and "all multicast"
 	RxTooLong          uint64            `protobuf:"varint,51,opt,name=rx_too_long,json=rxTooLong,proto3" json:"rx_too_long,omitempty"`                          // longer than a frame, dropped by the XDP program
+	RxTagLost          uint64            `protobuf:"varint,58,opt,name=rx_tag_lost,json=rxTagLost,proto3" json:"rx_tag_lost,omitempty"`                          // dropped by the XDP program, which could not put their VLAN tag into them
 	Fallbacks          []string          `protobuf:"bytes,50,rep,name=fallbacks,proto3" json:"fallbacks,omitempty"`                                              // why mode is less than "auto" tries first
 	Settings           []*Setting        `protobuf:"bytes,46,rep,name=settings,proto3" json:"settings,omitempty"`                                                // of the interface, changed while the port is open
 	Refused            []*RefusedSetting `protobuf:"bytes,47,rep,name=refused,proto3" json:"refused,omitempty"`                                                  // that the port needs and could not change
@@ -2498,6 +2499,13 @@ func (x *Port) GetReception() string {
 func (x *Port) GetRxTooLong() uint64 {
 	if x != nil {
 		return x.RxTooLong
+	}
+	return 0
+}
+
+func (x *Port) GetRxTagLost() uint64 {
+	if x != nil {
+		return x.RxTagLost
 	}
 	return 0
 }
@@ -3944,7 +3952,7 @@ const file_weir_proto_rawDesc = "" +
 	"\adropped\x18\x04 \x03(\v2\x1a.weir.v1.Fate.DroppedEntryR\adropped\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xd8\t\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xf8\t\n" +
 	"\x04Port\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tinterface\x18\x02 \x01(\tR\tinterface\x12\x16\n" +
@@ -3985,7 +3993,8 @@ const file_weir_proto_rawDesc = "" +
 	"\ttx_unsent\x18- \x01(\x04R\btxUnsent\x12/\n" +
 	"\x13checksums_completed\x180 \x01(\x04R\x12checksumsCompleted\x12\x1c\n" +
 	"\treception\x181 \x01(\tR\treception\x12\x1e\n" +
-	"\vrx_too_long\x183 \x01(\x04R\trxTooLong\x12\x1c\n" +
+	"\vrx_too_long\x183 \x01(\x04R\trxTooLong\x12\x1e\n" +
+	"\vrx_tag_lost\x18: \x01(\x04R\trxTagLost\x12\x1c\n" +
 	"\tfallbacks\x182 \x03(\tR\tfallbacks\x12,\n" +
 	"\bsettings\x18. \x03(\v2\x10.weir.v1.SettingR\bsettings\x121\n" +
 	"\arefused\x18/ \x03(\v2\x17.weir.v1.RefusedSettingR\arefused\x1a:\n" +

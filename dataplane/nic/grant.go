@@ -165,16 +165,18 @@ func (g *Grant) note(i *Interface) {
 func (g *Grant) notePeer(i *Interface, add func(string, ...any)) {
 	switch {
 	case i.Peer == nil:
-		add("the far end is in another namespace: it must send VLAN tags within the packets (ethtool -K FAR txvlan off), and saves the port time if it computes checksums (tx off)")
-	case i.Peer.Checksum || i.Peer.VLAN:
+		add("the far end is in another namespace: without native XDP of Linux 6.8 it must send VLAN tags within the packets (ethtool -K FAR txvlan off), and it saves the port time if it computes checksums (tx off)")
+	default:
 		var on []string
 		if i.Peer.Checksum {
 			on = append(on, "leaves checksums to the port, which takes time (ethtool -K %[1]s tx off)")
 		}
-		if i.Peer.VLAN {
+		if i.Peer.VLAN && !(g.Native && i.XDP.RxVLAN) { // else the XDP program puts them in
 			on = append(on, "sends VLAN tags outside the packets (ethtool -K %[1]s txvlan off)")
 		}
-		add("the far end, %[1]s, "+strings.Join(on, " and "), i.Peer.Name)
+		if len(on) > 0 {
+			add("the far end, %[1]s, "+strings.Join(on, " and "), i.Peer.Name)
+		}
 	}
 }
 

@@ -110,17 +110,37 @@ func (x *XSK) timedProgram(clock xdp.Clock) error {
 	}
 	options := x.options
 	options.Timestamp = clock
-	program, err := xdp.Load(options)
-	if err != nil {
+	var program *xdp.Program
+	if err := x.space.Do(func() (err error) {
+		program, err = xdp.Load(options)
+		return err
+	}); err != nil {
 		return err
 	}
 	if x.beneath != nil {
-		if err := x.beneath.attach.Replace(program); err != nil {
+		if err := x.beneath.replace(program); err != nil {
 			return errors.Join(err, program.Close())
 		}
 	}
 	old := x.program
 	x.program, x.options = program, options
+	return old.Close()
+}
+
+// replace puts the port's new program, or one like it for what this interface has, in the place of the present one.
+func (b *beneath) replace(program *xdp.Program) error {
+	if b.device == nil {
+		return b.attach.Replace(program)
+	}
+	device, err := program.WithTags(b.device.TagsOf())
+	if err != nil {
+		return err
+	}
+	if err := b.attach.Replace(device); err != nil {
+		return errors.Join(err, device.Close())
+	}
+	old := b.device
+	b.device = device
 	return old.Close()
 }
 

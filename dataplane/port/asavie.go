@@ -85,7 +85,8 @@ func (a *Asavie) open() (err error) {
 		return nil
 	}
 	if a.beneath, err = attach(a.program, l, settings, &a.config); err != nil {
-		return err
+		l.close()
+		return errors.Join(err, settings.Release())
 	}
 	return a.beneath.member.set(a.reception)
 }
@@ -319,7 +320,10 @@ func (a *Asavie) Restore() error {
 	err := a.space.Do(func() error {
 		l, settings, err := findAgain(&a.config, a.fits)
 		if err == nil {
-			b, err = attach(a.program, l, settings, &a.config)
+			if b, err = attach(a.program, l, settings, &a.config); err != nil {
+				l.close()
+				err = errors.Join(err, settings.Release())
+			}
 		}
 		return err
 	})

@@ -189,6 +189,7 @@ type Counters struct {
 	LinkTxDrops  uint64 `json:"link_tx_drops"`  // dropped by the device after it was sent
 	LinkRxErrors uint64 `json:"link_rx_errors"` // dropped by the device before XDP saw it
 	RxTooLong    uint64 `json:"rx_too_long"`    // longer than a frame, dropped by the XDP program
+	RxTagLost    uint64 `json:"rx_tag_lost"`    // dropped by the XDP program, which could not put their VLAN tag into them
 	TxUnsent     uint64 `json:"tx_unsent"`      // left in the TX ring of an interface that vanished
 	// ChecksumsCompleted counts packets whose sender had left the transport checksum to its device, which did not
 	// compute it. Their checksums were completed, and they were received like all others.
@@ -207,6 +208,7 @@ func (c *Counters) Add(o *Counters) {
 	c.LinkTxDrops += o.LinkTxDrops
 	c.LinkRxErrors += o.LinkRxErrors
 	c.RxTooLong += o.RxTooLong
+	c.RxTagLost += o.RxTagLost
 	c.TxUnsent += o.TxUnsent
 	c.ChecksumsCompleted += o.ChecksumsCompleted
 }
@@ -222,5 +224,5 @@ func (c *Counters) addDropped(dropped, fillEmpty uint64) {
 
 // Lost sums the packets that were lost outside the workers' sight.
 func (c Counters) Lost() uint64 {
-	return c.RxRingFull + c.RxNoFrame + c.RxDropped + c.RxInvalid + c.TxInvalid + c.LinkTxDrops + c.LinkRxErrors + c.RxTooLong + c.TxUnsent
+	return c.RxRingFull + c.RxNoFrame + c.RxDropped + c.RxInvalid + c.TxInvalid + c.LinkTxDrops + c.LinkRxErrors + c.RxTooLong + c.RxTagLost + c.TxUnsent
 }

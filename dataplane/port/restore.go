@@ -13,8 +13,8 @@ import (
 type beneath struct {
 	link   *link
 	attach *xdp.Attachment
-	// device is the port's program for this interface's device; nil where there is none,
-	// and noHardware says why, if it was asked for.
+	// device is the program on this interface where it is not the port's first one, but one for this device, or for none; else nil.
+	// noHardware says why it has no times of the device, if they were asked for.
 	device     *xdp.Program
 	noHardware string
 	// settings are those of the interface that were changed for the port. They are put back behind
@@ -22,16 +22,18 @@ type beneath struct {
 	settings *nic.Held
 	member   *membership
 	renewal  renewal
+	// noTags is why VLAN tags outside the packets are lost, empty where they are not, or where there are none.
+	noTags string
 	// noZeroCopy is why its sockets were not asked for zero-copy, or nil.
 	noZeroCopy error
 }
 
-// attach puts a program on the interface of l, which it takes over with its settings.
+// attach puts a program on the interface of l. Of b its caller has l and settings where it fails.
 func attach(program *xdp.Program, l *link, settings *nic.Held, c *Config) (_ *beneath, err error) {
 	b := &beneath{link: l, settings: settings}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, b.close(), settings.Release())
+			err = errors.Join(err, b.detach())
 		}
 	}()
 	mode, err := xdp.ParseMode(c.Mode)
@@ -48,18 +50,15 @@ func attach(program *xdp.Program, l *link, settings *nic.Held, c *Config) (_ *be
 	return b, nil
 }
 
-// attach puts the port's program on the interface of l, or where that was asked for, the
-// one for its device.
-func (x *XSK) attach(l *link, settings *nic.Held) (*beneath, error) {
-	b, err := attach(x.program, l, settings, &x.config)
-	if err == nil && x.hardware {
-		x.takeHardware(b)
-	}
-	return b, err
-}
-
 // close lets go of an interface, which may be gone.
 func (b *beneath) close() error {
+	err := b.detach()
+	b.link.close()
+	return err
+}
+
+// detach is close, but for the link.
+func (b *beneath) detach() error {
 	var errs []error
 	if b.attach != nil {
 		errs = append(errs, b.attach.Close())
@@ -73,7 +72,6 @@ func (b *beneath) close() error {
 	if b.member != nil {
 		b.member.close()
 	}
-	b.link.close()
 	return errors.Join(errs...)
 }
 
@@ -193,6 +191,11 @@ func (x *XSK) Restore() error {
 		return err
 	}
 	x.beneath, x.opening = b, true
+	if b.device != nil && b.device.TagsOf() != 0 { // the one before ended with its interface
+		var old *xdp.Program
+		old, x.program, b.device = x.program, b.device, nil
+		return old.Close()
+	}
 	return nil
 }
 

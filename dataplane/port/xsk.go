@@ -22,6 +22,7 @@ type XSK struct {
 	options xdp.Options // of program
 	arrival arrival     // what TimeArrivals granted
 	shaper  *shaper     // nil without a rate
+	bound   bool        // program has been on an interface; if it was loaded for that one, it ends with it
 	// hardware has devices time packets, where they do (takeHardware).
 	hardware bool
 
@@ -115,7 +116,7 @@ func (x *XSK) open() (err error) {
 		err = x.fits(l)
 	}
 	if err == nil {
-		err = x.load()
+		err = x.load(l)
 	}
 	if err != nil {
 		l.close()
@@ -145,7 +146,7 @@ func (x *XSK) openWithout(why error) error {
 		Queues: x.config.Queues, MTU: mtu, MaxFrame: mtu + ethernetOverhead,
 	}
 	x.why, x.disabled = why.Error(), x.config.Disabled
-	return x.load()
+	return x.load(nil)
 }
 
 // fits refuses an MTU whose packets exceed what the port can take.
@@ -157,7 +158,8 @@ func (x *XSK) fits(l *link) error {
 	return nil
 }
 
-func (x *XSK) load() error {
+// load loads the program: for the interface of l where its driver has VLAN tags for it. A nil l is not there yet.
+func (x *XSK) load(l *link) error {
 	if err := x.memory.admit(x.config.Jumbo); err != nil {
 		return err
 	}
@@ -166,7 +168,13 @@ func (x *XSK) load() error {
 		return err
 	}
 	x.options = xdp.Options{Keep: keep, MaxQueues: x.config.Queues, Frags: x.config.Jumbo, Longest: x.memory.umem.PacketRoom()}
-	x.program, err = xdp.Load(x.options)
+	if l != nil && !x.config.Disabled {
+		x.options.TagsOf, _ = x.tagsOf(l) // attach says why not
+	}
+	if x.program, err = xdp.Load(x.options); err != nil && x.options.TagsOf != 0 {
+		x.options.TagsOf = 0
+		x.program, err = xdp.Load(x.options)
+	}
 	return err
 }
 
@@ -302,6 +310,9 @@ func (x *XSK) info() Info {
 	if why := x.beneath.attach.NoNative(); why != nil {
 		i.Fallbacks = append(i.Fallbacks, why.Error())
 	}
+	if why := x.beneath.noTags; why != "" {
+		i.Fallbacks = append(i.Fallbacks, why)
+	}
 	if len(x.queues) != 0 {
 		i.Mode += ", " + x.queues[0].socket.Granted().String()
 		if why := x.copies(); why != nil {
@@ -343,7 +354,7 @@ func (x *XSK) counters() Counters {
 	b := x.beneathCounters()
 	c.Add(&b)
 	if p, err := x.program.Counters(); err == nil {
-		c.Kept, c.NoSocket, c.RxTooLong = p.Kept, p.NoSocket, p.TooLong
+		c.Kept, c.NoSocket, c.RxTooLong, c.RxTagLost = p.Kept, p.NoSocket, p.TooLong, p.TagLost
 	}
 	return c
 }

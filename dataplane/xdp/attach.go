@@ -46,10 +46,10 @@ type Attachment struct {
 }
 
 // Attach puts the program on the interface, which must be in the network namespace of the
-// calling thread. It never replaces another program.
+// calling thread. It never replaces another program. One for a device is never Generic, with Auto neither.
 func (p *Program) Attach(ifindex int, mode Mode) (*Attachment, error) {
-	if p.device != 0 {
-		return nil, fmt.Errorf("attach XDP program to interface %d: a program for a device can only replace another one (Replace)", ifindex)
+	if p.device != 0 && (p.device != ifindex || mode == Generic) {
+		return nil, fmt.Errorf("attach XDP program to interface %d: one for a device runs natively, on that device alone", ifindex)
 	}
 	first := mode
 	if mode == Auto {
@@ -60,7 +60,7 @@ func (p *Program) Attach(ifindex int, mode Mode) (*Attachment, error) {
 		return &Attachment{link: l, mode: first, ifindex: ifindex}, nil
 	}
 	refused := p.attachError(ifindex, err)
-	if mode != Auto || !mayBeGeneric(err) {
+	if mode != Auto || !mayBeGeneric(err) || p.device != 0 {
 		return nil, refused
 	}
 	if l, err = p.attachAs(ifindex, Generic); err != nil {

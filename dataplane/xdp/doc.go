@@ -11,7 +11,7 @@
 // A [Program] is loaded per interface and attached by a bpf_link, which the kernel removes when
 // the process ends, by kill -9 too.
 //
-// VLAN tags that the device has taken out of the packet (hardware offload, and veth with
-// tx-vlan-offload at the sending end) are seen neither by the program nor by the socket. Ports turn the
-// offload off (dataplane/nic); for the peer of a veth: ethtool -K PEER txvlan off.
+// VLAN tags that the device has taken out of the packet (hardware offload), or that its sender has never put in (veth with
+// tx-vlan-offload at the far end), are not in what the socket receives. Ports turn the offload off (dataplane/nic), and a
+// program that is loaded for a veth puts the tags in (Options.TagsOf).
 package xdp

@@ -21,6 +21,16 @@ func (p *Program) maps() map[string]*ebpf.Map {
 	return map[string]*ebpf.Map{"sockets": p.sockets, "counters": p.counters}
 }
 
+// WithTags loads the program once more, with the same constants and maps, and another Options.TagsOf.
+func (p *Program) WithTags(ifindex int) (*Program, error) {
+	other := &Program{options: p.options, tag: p.tag, device: ifindex}
+	other.options.TagsOf = ifindex
+	return load(other, p.maps())
+}
+
+// TagsOf is Options.TagsOf.
+func (p *Program) TagsOf() int { return p.options.TagsOf }
+
 // ForDevice loads the program once more, with the same constants and maps, for one interface in
 // the network namespace of the calling thread: packets get the time at which the device received
 // them (Documentation/networking/xdp-rx-metadata.rst, Linux 6.3), and where it gave none, or its clock is far from
@@ -36,5 +46,6 @@ func (p *Program) ForDevice(ifindex int) (*Program, error) {
 		return nil, ErrNoDeviceTimes
 	}
 	device := &Program{options: p.options, tag: p.tag, device: ifindex}
+	device.options.TagsOf = 0
 	return load(device, p.maps())
 }

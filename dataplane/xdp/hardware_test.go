@@ -125,8 +125,11 @@ func TestForDeviceElsewhere(t *testing.T) {
 	device, err := p.ForDevice(veth)
 	check(t, err)
 	defer device.Close()
-	if _, err := device.Attach(veth, Native); err == nil {
-		t.Error("attached by itself")
+	if _, err := device.Attach(peer, Native); err == nil {
+		t.Error("attached to another device")
+	}
+	if _, err := device.Attach(veth, Generic); err == nil {
+		t.Error("attached in generic mode")
 	}
 	for _, where := range []struct {
 		ifindex int

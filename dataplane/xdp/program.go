@@ -17,6 +17,9 @@ type Options struct {
 	// ones are dropped and counted. 0, and with Frags, leaves them to the socket.
 	Longest   int
 	Timestamp Clock // write the arrival time in front of each packet, see TimestampSize
+	// TagsOf is an interface of the calling thread's namespace, by its index, whose driver gives the program the VLAN tags that are
+	// not in the packets (Linux 6.8). The program puts them there, and can be attached to this interface alone, natively. 0: none.
+	TagsOf int
 }
 
 // Program is a loaded program with its socket map. Each interface needs its own, for the
@@ -42,7 +45,7 @@ func Load(options Options) (*Program, error) {
 	if options.Timestamp != ClockNone {
 		tag = newTag()
 	}
-	return load(&Program{options: options, tag: tag}, nil)
+	return load(&Program{options: options, tag: tag, device: options.TagsOf}, nil)
 }
 
 // load loads p, with the given maps instead of new ones.
@@ -67,7 +70,10 @@ func load(p *Program, maps map[string]*ebpf.Map) (*Program, error) {
 // name is that of the variant in redirect.c.
 func (p *Program) name() string {
 	name := "redirect"
-	if p.device != 0 {
+	switch {
+	case p.options.TagsOf != 0:
+		name += "_tags"
+	case p.device != 0:
 		name += "_hardware"
 	}
 	if p.options.Frags {
@@ -158,11 +164,12 @@ type Counters struct {
 	// time instead of the device's:
 	Unstamped uint64 // the device gave none
 	Astray    uint64 // it was more than 100 ms off the program's clock
+	TagLost   uint64 // dropped, as there was no room in front of the packet for its VLAN tag
 }
 
 // Counters sums over the CPUs.
 func (p *Program) Counters() (Counters, error) {
-	var sums [6]uint64
+	var sums [7]uint64
 	for i := range sums {
 		var perCPU []uint64
 		if err := p.counters.Lookup(uint32(i), &perCPU); err != nil {
@@ -172,7 +179,7 @@ func (p *Program) Counters() (Counters, error) {
 			sums[i] += n
 		}
 	}
-	return Counters{Kept: sums[0], NoSocket: sums[1], Untimed: sums[2], Unstamped: sums[3], Astray: sums[4], TooLong: sums[5]}, nil
+	return Counters{Kept: sums[0], NoSocket: sums[1], Untimed: sums[2], Unstamped: sums[3], Astray: sums[4], TooLong: sums[5], TagLost: sums[6]}, nil
 }
 
 // Close frees the program and its maps. Attachments keep the program alive; close them first.

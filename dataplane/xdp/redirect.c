@@ -51,6 +51,7 @@ enum counter {
 	UNSTAMPED, /* timed by the program: the device gave no time */
 	ASTRAY,    /* timed by the program: the device's clock is elsewhere */
 	TOO_LONG,  /* dropped: longer than a frame */
+	TAG_LOST,  /* dropped: no room to put its VLAN tag back */
 	COUNTERS,
 };
 
@@ -282,13 +283,65 @@ static __always_inline void write_time(struct xdp_md *ctx, bool hardware)
 	arrival->time = time;
 }
 
-static __always_inline int to_socket(struct xdp_md *ctx, bool hardware)
+/*
+ * The VLAN tag that the device has taken out of the packet, or that its sender has never put in (Linux 6.8). As above, only
+ * a program that is loaded for one device may call it.
+ */
+extern int bpf_xdp_metadata_rx_vlan_tag(const struct xdp_md *ctx, __be16 *protocol, __u16 *tci) __ksym;
+
+struct tagged {
+	__u32 addresses[3];
+	struct vlan_tag tag; /* its type, then its TCI */
+};
+
+/* Puts a tag behind the addresses. Returns whether there was room. */
+static __always_inline bool put_tag(struct xdp_md *ctx, __be16 protocol, __u16 tci)
 {
+	struct tagged *to;
+	__u32 *from;
+
+	if (bpf_xdp_adjust_head(ctx, -(int)sizeof(struct vlan_tag)))
+		return false;
+	to = (void *)(long)ctx->data;
+	if ((void *)(to + 1) > (void *)(long)ctx->data_end)
+		return false;
+	from = &to->addresses[1];
+	to->addresses[0] = from[0];
+	to->addresses[1] = from[1];
+	to->addresses[2] = from[2];
+	to->tag.tci = protocol;
+	to->tag.ethertype = bpf_htons(tci);
+	return true;
+}
+
+/* What a variant asks the device for. */
+enum device { NOTHING, TIMES, TAGS };
+
+static __always_inline int to_socket(struct xdp_md *ctx, enum device device)
+{
+	bool tagged = false;
+	__be16 protocol = 0;
+	__u16 tci = 0;
+	__u32 queue;
 	long action;
 
-	if (kept(ctx)) {
+	if (device == TAGS)
+		tagged = bpf_xdp_metadata_rx_vlan_tag(ctx, &protocol, &tci) == 0;
+	if ((tagged && kept_ethertype(bpf_ntohs(protocol))) || kept(ctx)) {
 		count(KEPT);
 		return XDP_PASS;
+	}
+	if (tagged) {
+		/* The kernel has the tag still: what goes to it stays as it came. */
+		queue = ctx->rx_queue_index;
+		if (!bpf_map_lookup_elem(&sockets, &queue)) {
+			count(NO_SOCKET);
+			return XDP_PASS;
+		}
+		if (!put_tag(ctx, protocol, tci)) {
+			count(TAG_LOST);
+			return XDP_DROP;
+		}
 	}
 	/* The socket would drop it too, but among others. */
 	if (longest && (long)ctx->data_end - (long)ctx->data > longest) {
@@ -296,8 +349,8 @@ static __always_inline int to_socket(struct xdp_md *ctx, bool hardware)
 		return XDP_DROP;
 	}
 	if (timestamp_tag)
-		write_time(ctx, hardware);
-	action = bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
+		write_time(ctx, device == TIMES);
+	action = bpf_redirect_map(&sockets, ctx->rx_queue_index, tagged ? XDP_DROP : XDP_PASS);
 	if (action != XDP_REDIRECT)
 		count(NO_SOCKET);
 	return action;
@@ -307,27 +360,40 @@ static __always_inline int to_socket(struct xdp_md *ctx, bool hardware)
 SEC("xdp")
 int redirect(struct xdp_md *ctx)
 {
-	return to_socket(ctx, false);
+	return to_socket(ctx, NOTHING);
 }
 
 /* The same for packets of several buffers. Headers are in the first one. */
 SEC("xdp.frags")
 int redirect_frags(struct xdp_md *ctx)
 {
-	return to_socket(ctx, false);
+	return to_socket(ctx, NOTHING);
 }
 
 /* The same two with the device's times. */
 SEC("xdp")
 int redirect_hardware(struct xdp_md *ctx)
 {
-	return to_socket(ctx, true);
+	return to_socket(ctx, TIMES);
 }
 
 SEC("xdp.frags")
 int redirect_hardware_frags(struct xdp_md *ctx)
 {
-	return to_socket(ctx, true);
+	return to_socket(ctx, TIMES);
+}
+
+/* The same two with tags that are not in the packets. */
+SEC("xdp")
+int redirect_tags(struct xdp_md *ctx)
+{
+	return to_socket(ctx, TAGS);
+}
+
+SEC("xdp.frags")
+int redirect_tags_frags(struct xdp_md *ctx)
+{
+	return to_socket(ctx, TAGS);
 }
 
 char _license[] SEC("license") = "Dual MIT/GPL";

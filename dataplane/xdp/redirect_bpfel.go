@@ -22,6 +22,8 @@ const (
 	redirectProgRedirectFrags         = "redirect_frags"
 	redirectProgRedirectHardware      = "redirect_hardware"
 	redirectProgRedirectHardwareFrags = "redirect_hardware_frags"
+	redirectProgRedirectTags          = "redirect_tags"
+	redirectProgRedirectTagsFrags     = "redirect_tags_frags"
 	redirectVarKeepAnyProtocol        = "keep_any_protocol"
 	redirectVarKeepEthertypeCount     = "keep_ethertype_count"
 	redirectVarKeepEthertypes         = "keep_ethertypes"
@@ -79,6 +81,8 @@ type redirectProgramSpecs struct {
 	RedirectFrags         *ebpf.ProgramSpec `ebpf:"redirect_frags"`
 	RedirectHardware      *ebpf.ProgramSpec `ebpf:"redirect_hardware"`
 	RedirectHardwareFrags *ebpf.ProgramSpec `ebpf:"redirect_hardware_frags"`
+	RedirectTags          *ebpf.ProgramSpec `ebpf:"redirect_tags"`
+	RedirectTagsFrags     *ebpf.ProgramSpec `ebpf:"redirect_tags_frags"`
 }
 
 // redirectMapSpecs contains maps before they are loaded into the kernel.
@@ -158,6 +162,8 @@ type redirectPrograms struct {
 	RedirectFrags         *ebpf.Program `ebpf:"redirect_frags"`
 	RedirectHardware      *ebpf.Program `ebpf:"redirect_hardware"`
 	RedirectHardwareFrags *ebpf.Program `ebpf:"redirect_hardware_frags"`
+	RedirectTags          *ebpf.Program `ebpf:"redirect_tags"`
+	RedirectTagsFrags     *ebpf.Program `ebpf:"redirect_tags_frags"`
 }
 
 func (p *redirectPrograms) Close() error {
@@ -166,6 +172,8 @@ func (p *redirectPrograms) Close() error {
 		p.RedirectFrags,
 		p.RedirectHardware,
 		p.RedirectHardwareFrags,
+		p.RedirectTags,
+		p.RedirectTagsFrags,
 	)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -114,13 +115,20 @@ func (n *network) makePairs() error {
 			return err
 		}
 	}
-	for i := range n.hosts {
-		// A tag outside the packet has no place in AF_XDP, and no port can change its far end.
-		if err := n.hosts[i].SetOffload(hostInterface, netns.TxVLAN, false); err != nil {
-			return err
-		}
-	}
 	return nil
+}
+
+// setTags has the hosts of veth pairs leave VLAN tags outside the packets, as Linux does, but in generic mode: there such a tag
+// is lost, and no port can change its far end.
+func (n *network) setTags(row *vm.Row) error {
+	if !n.plan.Veth {
+		return nil
+	}
+	var errs []error
+	for i := range n.hosts {
+		errs = append(errs, n.hosts[i].SetOffload(hostInterface, netns.TxVLAN, row.Mode != "generic"))
+	}
+	return errors.Join(errs...)
 }
 
 // takeNICs names the NICs and moves those of the hosts.

@@ -71,6 +71,9 @@ func (n *network) group(ctx context.Context, r *running, tests []vm.Test, report
 
 // start makes the bed: links, the bridge or switches, and waits until packets pass.
 func (r *running) start(ctx context.Context) error {
+	if err := r.setTags(r.row); err != nil {
+		return err
+	}
 	if err := r.setMTU(r.mtu, r.core); err != nil {
 		return refusal{err.Error()} // the driver's
 	}
