@@ -66,14 +66,14 @@ flaps: ## 1,000 link flaps and 100 lost interfaces under load (root)
 
 .PHONY: vm-some
 vm-some: PACKAGES := ./dataplane/vm
-vm-some: here ## two drivers of vm-test, with little traffic (root; dataplane/vm/install.sh)
+vm-some: here ## two drivers of vm-test, with little traffic, and two guests of one switch (root; dataplane/vm/install.sh)
 	$(call run,-timeout 30m)
 
-# VM is a driver, or a driver, a row and a test with colons between them; "full" is all of the matrix.
+# VM is "guests" (two virtual machines on one switch), a driver, or a driver, a row and a test with colons between them; "full" is all of the matrix.
 VM ?= full
 .PHONY: vm-test
 vm-test: ## the acceptance on NICs' drivers in virtual machines, a table of driver, mode and test (root; dataplane/vm/install.sh)
-	WEIR_REQUIRE_VM=1 WEIR_REQUIRE_NETNS=1 WEIR_VM="$(VM)" $(GO) test -count=1 -timeout 4h -v -run '^TestDrivers$$' ./dataplane/vm
+	WEIR_REQUIRE_VM=1 WEIR_REQUIRE_NETNS=1 WEIR_VM="$(VM)" $(GO) test -count=1 -timeout 4h -v -run '^(TestDrivers|TestGuests)$$' ./dataplane/vm
 
 # Faults are how often each one happens.
 FAULTS ?= 20

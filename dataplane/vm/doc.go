@@ -14,6 +14,8 @@
 // b. In place of a switch, a Linux bridge of a and b shows that the rig itself carries packets. The driver veth has no NIC:
 // the guest makes pairs.
 //
+// Two machines may also be guests of one switch on this machine, by vhost-user ([End]).
+//
 // A [Plan] is what a guest does: rows of a mode (zero-copy, copy, ...) times tests. It sends each [Result] as a line
 // of JSON over the second serial port; the first one is the console. install.sh gets QEMU and the kernel.
 package vm

@@ -112,7 +112,9 @@ func writeInitramfs(path string, k *Kernel, programs Programs, plan []byte, modu
 	}
 	a.device("dev/console", 5, 1) // the standard output of /init
 	a.add("init", programs.Guest)
-	a.add("bin/weir", programs.Weir)
+	if programs.Weir != "" {
+		a.add("bin/weir", programs.Weir)
+	}
 	a.bytes(PlanFile[1:], plan)
 	for _, name := range modules {
 		file, err := k.module(name)

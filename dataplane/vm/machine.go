@@ -38,6 +38,9 @@ type Machine struct {
 	// Pairs is how many queue pairs each NIC has; above 1 the cables are multi-queue tap interfaces named vm0, vm1, ..., which the
 	// caller has joined in pairs. 0 and 1: cables are within QEMU.
 	Pairs int
+	// Socket is that of a vhost-user back-end, for the one NIC of a machine with Plan.End, a virtio-net-pci. QEMU connects to it, and
+	// again within a second.
+	Socket string
 	// Dir is an empty folder, for the initial RAM filesystem and the console's output.
 	Dir string
 }
@@ -95,12 +98,20 @@ func (m *Machine) Run(ctx context.Context, each func(Result)) error {
 func (m *Machine) arguments(initramfs string) []string {
 	a := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "2048",
+		"-accel", "tcg,thread=multi", "-cpu", "max",
 		"-kernel", m.Kernel.Image, "-initrd", initramfs,
 		// A guest that panics reboots, which ends QEMU.
 		"-append", "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off",
 		"-serial", "file:" + m.ConsoleFile(), "-serial", "file:/proc/self/fd/3",
 	}
+	if m.Socket != "" {
+		return append(a, "-smp", "1", "-m", "256M",
+			// The back-end maps the guest's memory.
+			"-object", "memory-backend-memfd,id=memory,size=256M,share=on", "-machine", "q35,memory-backend=memory",
+			"-chardev", "socket,id=back-end,reconnect=1,path="+m.Socket, "-netdev", "vhost-user,id=n,chardev=back-end",
+			"-device", "virtio-net-pci,netdev=n,romfile=,mac="+MAC(m.Plan.End.Number))
+	}
+	a = append(a, "-machine", "q35", "-smp", "2", "-m", "2048")
 	if m.Device == "" {
 		return a
 	}

@@ -7,8 +7,17 @@ type Plan struct {
 	// Veth makes pairs of veth in place of NICs.
 	Veth bool
 	Rows []Row
+	// End, if set, is what the machine does in place of rows.
+	End *End
 	// Logs has the logs of all switches on the console, also after tests that pass.
 	Logs bool
+}
+
+// End is what one of two machines does that talk over one NIC each. The first one, 0, asks, and ends; the second one answers until it
+// is ended. Their rows are named "guest 1" and "guest 2".
+type End struct {
+	Number int
+	Bytes  int64 // that TCP carries in each direction
 }
 
 // Row is a way to run ports, and the tests in it.
@@ -47,11 +56,12 @@ const (
 	PINT    Test = "pint"    // two switches with shims between them
 	LDS     Test = "lds"     // two switches measure loss and delay of the cable between them
 	Faults  Test = "faults"  // links that go down and up, and drivers that reset, under load, with the audit of frames
-	Restart Test = "restart" // SIGTERM, and kill -9 with a restart, leave the settings of interfaces as they were
+	Restart Test = "restart" // SIGTERM, and kill -9 with a restart, leave the settings of interfaces as they were; between two machines, the switch is killed and started during a transfer
+	Reboot  Test = "reboot"  // the second of two machines is killed and started
 )
 
 // Tests are all columns, in the table's order.
-var Tests = []Test{Ping, VLAN, TCP, Flows, Jumbo, L2, L3, PINT, LDS, Faults, Restart}
+var Tests = []Test{Ping, VLAN, TCP, Flows, Jumbo, L2, L3, PINT, LDS, Faults, Restart, Reboot}
 
 // Outcome is how a test ended.
 type Outcome string
@@ -61,6 +71,8 @@ const (
 	OK      Outcome = "ok"
 	Refused Outcome = "refused" // the driver refused an MTU, or Weir did not start; the text is theirs
 	Failed  Outcome = "failed"
+	// Begun is no end: the test waits for what its caller does now.
+	Begun Outcome = "begun"
 )
 
 // Result is what became of a test in a row.

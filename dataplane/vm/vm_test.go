@@ -51,7 +51,7 @@ func build(t *testing.T) Programs {
 }
 
 // selection is what of the matrix a test run does: all of it with WEIR_VM=full, else two drivers with little traffic. WEIR_VM may
-// name a driver, or a driver, a row and a test with colons between them; WEIR_VM_SMALL=1 has little traffic there, too.
+// name a driver, "guests" (see TestGuests), or a driver, a row and a test with colons between them; WEIR_VM_SMALL=1 has little traffic there, too.
 func selection(all []Driver) []Driver {
 	name, rest, _ := strings.Cut(os.Getenv("WEIR_VM"), ":")
 	row, test, _ := strings.Cut(rest, ":")
@@ -85,6 +85,9 @@ func selection(all []Driver) []Driver {
 func TestDrivers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes: make vm-some, or vm-test")
+	}
+	if os.Getenv("WEIR_VM") == guestsName {
+		t.Skip("WEIR_VM selects the guests")
 	}
 	kernel := requireKernel(t)
 	programs := build(t)

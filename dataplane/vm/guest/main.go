@@ -74,6 +74,9 @@ func runPlan(report func(vm.Result)) error {
 			return fmt.Errorf("load the module %s: %w", name, err)
 		}
 	}
+	if plan.End != nil {
+		return runEnd(context.Background(), plan.End, report)
+	}
 	n, err := newNetwork(&plan)
 	if err != nil {
 		return err
