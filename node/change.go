@@ -88,6 +88,7 @@ func (n *Node) Change(next func(now *config.Config) (*config.Config, error)) (*a
 	if err := n.sw.FollowGraph(); err != nil {
 		n.log.Error("a port does not receive what the graph needs", zap.Error(err))
 	}
+	n.kernel.Look()
 	if level, err := zapcore.ParseLevel(c.Log.Level); err == nil && n.options.Level != nil {
 		n.options.Level.SetLevel(level)
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/metrics"
+	"github.com/weirswitch/weir/dataplane/hostif"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
 	"github.com/weirswitch/weir/pipeline"
@@ -76,6 +77,7 @@ type Node struct {
 	meters *metrics.Server
 
 	space    *port.Space // where interfaces are opened
+	kernel   *hostif.Watch
 	pool     *packet.Pool
 	memory   *port.UMEM // nil until the first port that needs it
 	chain    []pipeline.Named
@@ -134,6 +136,7 @@ func (n *Node) setUp() (err error) {
 	if n.space, spaceErr = port.CurrentSpace(); spaceErr != nil {
 		return errors.Join(err, spaceErr)
 	}
+	n.kernel = hostif.New(n.space.Do)
 	queues := 0
 	for _, pc := range c.Ports {
 		if given[pc.Name] {
@@ -331,6 +334,7 @@ func (n *Node) Run(ctx context.Context) error {
 	stop := make(chan struct{})
 	var beside sync.WaitGroup // goroutines beside the packet path
 	beside.Go(func() { n.followPorts(stop) })
+	beside.Go(func() { n.followKernel(stop) })
 	if n.path.Spool != nil {
 		beside.Go(func() { n.statuses.run(stop) })
 	}

@@ -190,6 +190,7 @@ func (n *Node) followPorts(stop <-chan struct{}) {
 			return
 		case <-n.portsChanged:
 		}
+		n.kernel.Look()
 		n.changing.Lock()
 		ports := slices.Clone(n.ports)
 		for i, info := range n.sw.Infos() {

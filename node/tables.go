@@ -59,11 +59,11 @@ func (n *Node) Routes() (*api.RoutesResponse, bool) {
 	names := n.portNames()
 	r := &api.RoutesResponse{}
 	for _, e := range m.Routes() {
-		route := &api.Route{Prefix: e.Prefix.String(), Kind: e.Kind}
+		route := &api.Route{Prefix: e.Prefix.String(), Kind: e.Kind, Origin: e.Origin}
 		for _, h := range e.Hops {
 			route.Hops = append(route.Hops, &api.Hop{Address: h.Address.String(), Port: names[h.Port]})
 		}
-		if len(e.Hops) == 0 {
+		if len(e.Hops) == 0 && !e.Discard {
 			route.Port = names[e.Port]
 		}
 		r.Routes = append(r.Routes, route)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
@@ -39,8 +40,9 @@ func askRoutes(ctx context.Context, c *control.Client) (json.RawMessage, func(io
 	return control.JSON(r), func(w io.Writer) error {
 		t := text.NewTable("PREFIX", "KIND", "VIA", "PORT")
 		for _, x := range r.Routes {
+			kind := strings.TrimSpace(x.Kind + " " + x.Origin)
 			if len(x.Hops) == 0 {
-				t.Row(x.Prefix, x.Kind, "-", x.Port)
+				t.Row(x.Prefix, kind, "-", x.Port)
 			}
 			for i := 0; i < len(x.Hops); {
 				n := i + 1 // a gateway's units of weight are adjacent
@@ -51,7 +53,7 @@ func askRoutes(ctx context.Context, c *control.Client) (json.RawMessage, func(io
 				if n-i > 1 {
 					via += fmt.Sprintf(" (weight %d)", n-i)
 				}
-				t.Row(x.Prefix, x.Kind, via, x.Hops[i].Port)
+				t.Row(x.Prefix, kind, via, x.Hops[i].Port)
 				i = n
 			}
 		}

@@ -641,9 +641,10 @@ func (x *RoutesResponse) GetRoutes() []*Route {
 type Route struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Prefix        string                 `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // "route", or "connected" for a network on a port
-	Hops          []*Hop                 `protobuf:"bytes,3,rep,name=hops,proto3" json:"hops,omitempty"` // the gateways, one for each unit of weight
-	Port          string                 `protobuf:"bytes,4,opt,name=port,proto3" json:"port,omitempty"` // on which the network is, without gateways
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`     // "route", "kernel", or "connected" for a network on a port
+	Hops          []*Hop                 `protobuf:"bytes,3,rep,name=hops,proto3" json:"hops,omitempty"`     // the gateways, one for each unit of weight
+	Port          string                 `protobuf:"bytes,4,opt,name=port,proto3" json:"port,omitempty"`     // on which the network is, without gateways
+	Origin        string                 `protobuf:"bytes,5,opt,name=origin,proto3" json:"origin,omitempty"` // who made a route of the kernel, which has the kind "kernel"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -702,6 +703,13 @@ func (x *Route) GetHops() []*Hop {
 func (x *Route) GetPort() string {
 	if x != nil {
 		return x.Port
+	}
+	return ""
+}
+
+func (x *Route) GetOrigin() string {
+	if x != nil {
+		return x.Origin
 	}
 	return ""
 }
@@ -3833,12 +3841,13 @@ const file_weir_proto_rawDesc = "" +
 	"\apackets\x18\x04 \x01(\x04R\apackets\x12\x14\n" +
 	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\"8\n" +
 	"\x0eRoutesResponse\x12&\n" +
-	"\x06routes\x18\x01 \x03(\v2\x0e.weir.v1.RouteR\x06routes\"i\n" +
+	"\x06routes\x18\x01 \x03(\v2\x0e.weir.v1.RouteR\x06routes\"\x81\x01\n" +
 	"\x05Route\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12 \n" +
 	"\x04hops\x18\x03 \x03(\v2\f.weir.v1.HopR\x04hops\x12\x12\n" +
-	"\x04port\x18\x04 \x01(\tR\x04port\"3\n" +
+	"\x04port\x18\x04 \x01(\tR\x04port\x12\x16\n" +
+	"\x06origin\x18\x05 \x01(\tR\x06origin\"3\n" +
 	"\x03Hop\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\tR\x04port\"H\n" +

@@ -22,6 +22,9 @@ func (s *stage) arp(b *packet.Batch, p *packet.Packet, in *portTable) {
 	}
 	s.confirm(b, sender, p.InPort, macWord(arp.SenderHW()), forUs && in.onLink(sender))
 	if arp.Op() != header.ARPRequest || !forUs {
+		if forUs {
+			s.answerToHost(b, p, in)
+		}
 		return
 	}
 	answer := s.newARP(b, p.InPort, arp.SenderHW())

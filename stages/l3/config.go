@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/weirswitch/weir/pipeline/packet"
 )
 
 // Config is the stage's section of the configuration, [stages.l3].
@@ -24,6 +26,9 @@ type Config struct {
 	// ICMPRate is how many ICMP errors each worker sends in a second at most, from 0
 	// (none) to a million.
 	ICMPRate int `toml:"icmp_rate"`
+	// HostRate is how many packets each worker passes to a port's host interface in a second at most, from 1 to
+	// a million: of routing protocols and neighbours, and as many of others.
+	HostRate int `toml:"host_rate"`
 	// Interfaces are the ports that take part in routing.
 	Interfaces []Interface `toml:"interface"`
 	// Routes lead to networks that are not on a port.
@@ -38,6 +43,10 @@ type Interface struct {
 	Addresses []string `toml:"addresses"`     // the switch's own, with prefix lengths
 	MAC       string   `toml:"mac,omitempty"` // default: see DefaultMAC
 	MTU       int      `toml:"mtu,omitempty"` // bytes, without Ethernet header; 0: the port's, at most 1500
+	// Host is the name of another port, with driver = "tap", by which the host has what is for the router itself.
+	Host string `toml:"host,omitempty"`
+	// HostEcho leaves echo requests to the host; otherwise the router answers them.
+	HostEcho bool `toml:"host_echo,omitempty"`
 }
 
 // Route leads to a network: by gateways, among which flows are spread, or
@@ -64,6 +73,7 @@ const (
 	maxHops       = 256 // the weights of a route's gateways together
 	maxReachable  = 24 * time.Hour
 	maxICMPRate   = 1_000_000
+	maxHostRate   = 1_000_000
 	minMTU4       = 68   // RFC 791
 	minMTU6       = 1280 // RFC 8200
 	maxMTU        = 65535
@@ -72,7 +82,7 @@ const (
 // DefaultConfig returns the configuration of a router without interfaces, which
 // drops everything.
 func DefaultConfig() Config {
-	return Config{Reachable: 30 * time.Second, NeighbourTable: 1024, Hold: 16, ICMPRate: 1000}
+	return Config{Reachable: 30 * time.Second, NeighbourTable: 1024, Hold: 16, ICMPRate: 1000, HostRate: 10_000}
 }
 
 // Validate reports all faults of the configuration for a switch with the named
@@ -93,6 +103,12 @@ type planInterface struct {
 	prefixes []netip.Prefix // with the switch's own address in each; none: not routed
 	mac      [6]byte        // zero: the default
 	mtu      int            // 0: the port's
+	host     uint16         // the host interface, or packet.NoPort
+	pair     uint16         // of a host interface, the router's port; else packet.NoPort
+	echo     bool           // of Interface.HostEcho
+	// configured are those of prefixes that are in the configuration.
+	configured []netip.Prefix
+	local6     netip.Addr // the host's link-local address, if it has another one
 }
 
 type planRoute struct {
@@ -155,6 +171,7 @@ func (c *Config) plan(ports []string) (*plan, error) {
 	f.between("neighbour_table", c.NeighbourTable, 1, MaxNeighbours)
 	f.between("hold", c.Hold, 0, MaxHold)
 	f.between("icmp_rate", c.ICMPRate, 0, maxICMPRate)
+	f.between("host_rate", c.HostRate, 1, maxHostRate)
 	p := &plan{interfaces: c.planInterfaces(ports, &f)}
 	p.planRoutes(c.Routes, ports, &f)
 	p.planNeighbours(c.Neighbours, ports, &f)
@@ -175,6 +192,10 @@ func (c *Config) plan(ports []string) (*plan, error) {
 
 func (c *Config) planInterfaces(ports []string, f *faults) []planInterface {
 	all := make([]planInterface, len(ports))
+	for i := range all {
+		all[i].host, all[i].pair = packet.NoPort, packet.NoPort
+	}
+	defer c.planHosts(all, ports, f)
 	first := map[string]int{}
 	owner := map[netip.Addr]string{}
 	nets := map[netip.Prefix]string{}
@@ -186,11 +207,11 @@ func (c *Config) planInterfaces(ports []string, f *faults) []planInterface {
 			ok = false
 		}
 		first[ic.Port] = i
-		v := planInterface{mtu: ic.MTU}
+		v := planInterface{mtu: ic.MTU, host: packet.NoPort, pair: packet.NoPort, echo: ic.HostEcho}
 		if ic.MAC != "" {
 			v.mac, _ = f.mac(key+".mac", ic.MAC)
 		}
-		if len(ic.Addresses) == 0 {
+		if len(ic.Addresses) == 0 && ic.Host == "" {
 			f.add("%s.addresses: is missing: give the port one address or more, as in [\"10.0.0.1/24\"]", key)
 		}
 		for j, text := range ic.Addresses {
@@ -208,6 +229,30 @@ func (c *Config) planInterfaces(ports []string, f *faults) []planInterface {
 		}
 	}
 	return all
+}
+
+// planHosts joins ports to their host interfaces.
+func (c *Config) planHosts(all []planInterface, ports []string, f *faults) {
+	for i, ic := range c.Interfaces {
+		key := fmt.Sprintf("interface[%d].host", i)
+		if ic.Host == "" {
+			if ic.HostEcho {
+				f.add("%s_echo: there is no host interface: name one with host, or remove it", key)
+			}
+			continue
+		}
+		host, ok := f.port(key, ic.Host, ports)
+		number := slices.Index(ports, ic.Port)
+		switch {
+		case !ok || number < 0:
+		case slices.ContainsFunc(c.Interfaces, func(o Interface) bool { return o.Port == ic.Host }):
+			f.add("%s: port %q takes part in routing itself: name a port of driver = \"tap\" that has no [[stages.l3.interface]]", key, ic.Host)
+		case all[host].pair != packet.NoPort:
+			f.add("%s: port %q is the host interface of port %q already: name another one", key, ic.Host, ports[all[host].pair])
+		default:
+			all[number].host, all[host].pair = host, uint16(number)
+		}
+	}
 }
 
 // address adds one own address of an interface.

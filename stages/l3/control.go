@@ -16,7 +16,7 @@ type counters struct {
 
 // workerCounters are written by one worker, off the straight path.
 type workerCounters struct {
-	errors, limited, echoes, answered, requests atomic.Uint64
+	errors, limited, echoes, answered, requests, toHosts, fromHosts atomic.Uint64
 }
 
 // Counters are the router's counters beside the drop reasons, summed over the
@@ -33,7 +33,11 @@ type Counters struct {
 	Abandoned     uint64 `json:"abandoned"`      // those whose neighbour went from the configuration meanwhile: consumed, and lost
 	Busy          uint64 `json:"busy"`           // times that a worker found the neighbours' lock taken for too long
 	Neighbours    uint64 `json:"neighbours"`     // in the table now, unanswered ones included
-	Routes        uint64 `json:"routes"`         // configured, and networks of the ports
+	Routes        uint64 `json:"routes"`         // configured, of the kernel, and networks of the ports
+	ToHost        uint64 `json:"to_host"`        // packets passed to host interfaces
+	FromHost      uint64 `json:"from_host"`      // packets sent for host interfaces
+	HostRoutes    uint64 `json:"host_routes"`    // of the kernel, in force
+	HostIgnored   uint64 `json:"host_ignored"`   // of the kernel, not in force: see SetHostState
 }
 
 // Counters returns the present counts.
@@ -48,11 +52,17 @@ func (m *Module) Counters() Counters {
 		c.EchoReplies += s.echoes.Load()
 		c.Answered += s.answered.Load()
 		c.Requests += s.requests.Load()
+		c.ToHost += s.toHosts.Load()
+		c.FromHost += s.fromHosts.Load()
 	}
 	m.mu.Lock()
 	c.Neighbours = uint64(len(m.list))
 	m.mu.Unlock()
+	c.HostIgnored = uint64(m.hostIgnored.Load())
 	for _, r := range m.tables.Load().prefixes.All() {
+		if r.origin != "" {
+			c.HostRoutes++
+		}
 		if r.route || r.kind == connected {
 			c.Routes++
 		}
@@ -80,6 +90,10 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		{"busy_total", "times that a worker found the neighbours' lock taken for too long", c.Busy, false},
 		{"neighbours", "neighbours in the table, unanswered ones included", c.Neighbours, true},
 		{"routes", "routes, and networks of the ports", c.Routes, true},
+		{"to_host_packets_total", "packets passed to host interfaces", c.ToHost, false},
+		{"from_host_packets_total", "packets sent for host interfaces", c.FromHost, false},
+		{"host_routes", "routes of the kernel", c.HostRoutes, true},
+		{"host_ignored_routes", "routes of the kernel that are not in force: the configuration has the prefix, or no next hop is on a host interface", c.HostIgnored, true},
 	} {
 		emit(pipeline.Metric{Name: v.name, Help: v.help, Value: float64(v.value), Gauge: v.gauge})
 	}
@@ -147,6 +161,7 @@ func (m *Module) FollowPorts(ports []pipeline.Port) {
 // change builds the tables of a plan beside those in force, and swaps them. The
 // slow part, the routes, is built without the lock that workers may want.
 func (m *Module) change(c Config, p *plan, ports []pipeline.Port) {
+	p.addHost(&m.host)
 	m.mu.Lock()
 	old := map[neighbourKey]*neighbour{}
 	for k, n := range m.known {
@@ -158,6 +173,9 @@ func (m *Module) change(c Config, p *plan, ports []pipeline.Port) {
 	t := m.build(p, ports, func(k neighbourKey) *neighbour {
 		if n := fixed[k]; n != nil {
 			return n
+		}
+		if len(order) >= c.NeighbourTable {
+			return nil // of the kernel: the configuration's own were counted before
 		}
 		n := old[k]
 		if n == nil {
@@ -206,6 +224,7 @@ func (m *Module) change(c Config, p *plan, ports []pipeline.Port) {
 	m.config = c
 	for _, s := range m.stages {
 		s.rate.Store(int64(c.ICMPRate))
+		s.hostRate.Store(int64(c.HostRate))
 	}
 	m.tables.Store(t)
 }
@@ -222,11 +241,15 @@ func (m *Module) abandon(n *neighbour) {
 // RouteEntry is a prefix of the table as control sees it.
 type RouteEntry struct {
 	Prefix netip.Prefix `json:"prefix"`
-	// Kind is "route", or "connected" for a network on a port.
+	// Kind is "route", "kernel" for a route of the kernel, or "connected" for a network on a port.
 	Kind string `json:"kind"`
+	// Origin is who made a route of the kernel: "bird", "static"; empty for the configuration's.
+	Origin string `json:"origin,omitempty"`
 	// Hops are the gateways in the order of choice (see Pick), one for each
 	// unit of weight; empty for a network on a port.
 	Hops []Hop `json:"hops,omitempty"`
+	// Discard: packets to it are dropped, reason no_route.
+	Discard bool `json:"discard,omitempty"`
 	// Port is the number of the port on which the network is.
 	Port uint16 `json:"port"`
 }
@@ -245,9 +268,12 @@ func (m *Module) Routes() []RouteEntry {
 		if !v.route && v.kind != connected {
 			continue
 		}
-		e := RouteEntry{Prefix: prefix, Kind: "connected", Port: v.port}
+		e := RouteEntry{Prefix: prefix, Kind: "connected", Port: v.port, Origin: v.origin}
 		if v.route {
 			e.Kind = "route"
+		}
+		if v.origin != "" {
+			e.Kind, e.Discard = "kernel", v.kind == discard
 		}
 		for _, n := range v.hops {
 			e.Hops = append(e.Hops, Hop{n.addr, n.port})

@@ -48,6 +48,8 @@ func (s *stage) discovery(b *packet.Batch, p *packet.Packet, in *portTable) {
 	}
 	if !ok {
 		p.Reason = reasonNeighbour
+	} else if message.Type() == header.ICMPv6NeighbourAdvert {
+		s.answerToHost(b, p, in)
 	}
 }
 

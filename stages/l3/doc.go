@@ -51,12 +51,18 @@
 // neighbours behind a lock that only packets off the straight path want, and
 // only by trying.
 //
+// # The host
+//
+// A port with a host interface leaves what is for the switch itself to the kernel of the host, and the kernel's routes
+// become the router's: see host.go.
+//
 // # Reports
 //
-// Config keys: reachable, neighbour_table, hold, icmp_rate, interface, route,
+// Config keys: reachable, neighbour_table, hold, icmp_rate, host_rate, interface, route,
 // neighbour. Drop reasons: not_routed, not_for_us, multicast, martian,
 // bad_checksum, ttl_expired, no_route, mtu_exceeded, neighbour_pending,
-// neighbour_unreachable, no_listener, neighbour_refused.
+// neighbour_unreachable, no_listener, neighbour_refused,
+// host_limited.
 //
 // References: RFC 791, 792, 826, 1122, 1191, 1624, 1812; RFC 4291, 4443, 4861,
 // 8200.

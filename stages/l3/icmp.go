@@ -147,17 +147,21 @@ func checksum6(b *packet.Batch, p *packet.Packet) {
 	header.ICMPAt(message, 0).SetChecksum(^header.Sum(message, sum))
 }
 
-// local deals with a packet to one of the switch's own addresses: echo requests
-// are answered, and a request for a service gets port unreachable.
+// local deals with a packet to one of the switch's own addresses: the host has it, where the port has a host interface. Else
+// echo requests are answered, and a request for a service gets port unreachable.
 func (s *stage) local(b *packet.Batch, p *packet.Packet) {
 	data := b.Data(p)
 	icmp := p.Flags.Has(packet.FlagL4) && p.Proto == header.ProtoICMP && p.Flags.Has(packet.FlagIPv4) ||
 		p.Flags.Has(packet.FlagL4) && p.Proto == header.ProtoICMPv6 && p.Flags.Has(packet.FlagIPv6)
+	in := &s.t.ports[p.InPort]
+	echo := icmp && !p.Flags.Has(packet.FlagFragment) && (data[p.L4] == header.ICMPEchoRequest && p.Flags.Has(packet.FlagIPv4) ||
+		data[p.L4] == header.ICMPv6EchoRequest && p.Flags.Has(packet.FlagIPv6))
 	switch {
+	case in.host != packet.NoPort && (!echo || in.echo):
+		s.toHost(b, p, in)
 	case icmp && p.Flags.Has(packet.FlagFragment):
 		b.Drop(p, reasonNoListener) // nothing is put together here
-	case icmp && (data[p.L4] == header.ICMPEchoRequest && p.Flags.Has(packet.FlagIPv4) ||
-		data[p.L4] == header.ICMPv6EchoRequest && p.Flags.Has(packet.FlagIPv6)):
+	case echo:
 		b.Drop(p, packet.Consumed)
 		s.echo(b, p)
 	case icmp:

@@ -25,6 +25,7 @@ var (
 	reasonPending     = packet.Register("neighbour_pending", "the next hop's MAC address is not known yet, and no more packets may wait for it")
 	reasonUnreachable = packet.Register("neighbour_unreachable", "the next hop does not answer ARP or neighbour discovery")
 	reasonNoListener  = packet.Register("no_listener", "for an address of the switch, which offers no such service")
+	reasonHostLimited = packet.Register("host_limited", "for the router's host interface, and more than host_rate")
 	reasonNeighbour   = packet.Register("neighbour_refused", "an ARP or neighbour discovery message that breaks the rules, or is none of ours")
 )
 
@@ -35,7 +36,10 @@ type Module struct {
 	tables atomic.Pointer[tables]
 	ticked atomic.Int64 // the last tick, in the batch's clock
 
-	control sync.Mutex // serialises changes of the configuration
+	control sync.Mutex // serialises changes of the configuration, and guards host
+	host    HostState
+	// hostIgnored is how many of the host's routes are not in the table.
+	hostIgnored atomic.Int64
 	// mu guards what follows. Workers take it by lock alone.
 	mu       sync.Mutex
 	config   Config
@@ -58,6 +62,7 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	for range max(env.Workers, 1) {
 		s := &stage{module: m, findings: make([]finding, 0, packet.BatchSize)}
 		s.rate.Store(int64(c.ICMPRate))
+		s.hostRate.Store(int64(c.HostRate))
 		m.stages = append(m.stages, s)
 	}
 	return m, nil
@@ -80,7 +85,10 @@ type stage struct {
 	cache    cache
 	bucket   bucket
 	rate     atomic.Int64 // Config.ICMPRate
-	ipID     uint16       // of the next packet made here
+	hostRate atomic.Int64 // Config.HostRate
+	// hostLimits are for each port that of routing protocols and that of the rest.
+	hostLimits []bucket
+	ipID       uint16 // of the next packet made here
 	workerCounters
 }
 
@@ -102,6 +110,9 @@ func (s *stage) Process(b *packet.Batch) {
 	t := s.module.tables.Load()
 	s.t = t
 	s.cache.follow(t)
+	if n := 2 * len(t.ports); n > len(s.hostLimits) {
+		s.hostLimits = append(s.hostLimits, make([]bucket, n-len(s.hostLimits))...) // a port came
+	}
 	id, family, mem, n := s.module.env.ID, s.module.env.Hash, b.Mem, len(b.Pkts)
 	pkts := b.Pkts[:n]
 	for i := range pkts {
@@ -210,12 +221,16 @@ func (s *stage) exception(b *packet.Batch, p *packet.Packet) {
 	data := b.Data(p)
 	mac := binary.LittleEndian.Uint64(data[0:8]) & macMask
 	switch {
+	case in.pair != packet.NoPort:
+		s.fromHost(b, p, in)
 	case p.Flags.Has(packet.FlagVLAN) || len(in.prefixes) == 0:
 		b.Drop(p, reasonNotRouted)
 	case p.Flags.Has(packet.FlagARP):
 		s.arp(b, p, in)
 	case discovery(p, data):
 		s.discovery(b, p, in)
+	case p.Flags.Has(packet.FlagMulticast) && in.host != packet.NoPort && linkMulticast(p, data):
+		s.toHost(b, p, in)
 	case p.Flags.Has(packet.FlagMulticast):
 		b.Drop(p, ReasonMulticast)
 	case mac != in.mac:

@@ -28,6 +28,11 @@ type portTable struct {
 	mtu      int            // the same without
 	prefixes []netip.Prefix // the switch's own address in each; none: not routed
 	local6   netip.Addr     // link-local address, of ports with IPv6
+
+	host, pair uint16 // as of planInterface
+	echo       bool
+	address    [6]byte        // the MAC address, also without prefixes
+	configured []netip.Prefix // those of prefixes that are the configuration's
 }
 
 // noMAC is no packet's destination: what arrives by a port that is not routed is an
@@ -72,7 +77,8 @@ type target struct {
 	port   uint16        // of kind connected
 	hops   []*neighbour  // of kind forward: one for each unit of weight
 	prefix netip.Prefix
-	route  bool // configured, not made of interfaces or neighbours
+	route  bool   // configured or the kernel's, not made of interfaces or neighbours
+	origin string // of the kernel's
 }
 
 type targetKind uint8
@@ -129,7 +135,13 @@ func (m *Module) build(p *plan, env []pipeline.Port, known func(neighbourKey) *n
 		insert(r.prefix, v)
 	}
 	for _, n := range p.neighbours {
-		t.addHost(known(n.neighbourKey), insert)
+		known(n.neighbourKey) // the configuration's have room before the kernel's gateways
+	}
+	m.hostIgnored.Store(int64(t.insertHost(m.host.Routes, known)))
+	for _, k := range p.neighbours {
+		if n := known(k.neighbourKey); n != nil {
+			t.addHost(n, insert)
+		}
 	}
 	// What is the switch's own comes last, for no route may take it away.
 	for i := range t.ports {
@@ -195,7 +207,10 @@ func newPortTable(id uint32, number uint16, in *planInterface, port pipeline.Por
 	if mac == ([6]byte{}) {
 		mac = DefaultMAC(id, number)
 	}
-	p := portTable{mac: macWord(mac), mtu: in.mtu, prefixes: in.prefixes}
+	p := portTable{
+		mac: macWord(mac), mtu: in.mtu, prefixes: in.prefixes,
+		host: in.host, pair: in.pair, echo: in.echo, address: mac, configured: in.configured,
+	}
 	if len(in.prefixes) == 0 {
 		p.mac = noMAC
 	}
@@ -206,6 +221,9 @@ func newPortTable(id uint32, number uint16, in *planInterface, port pipeline.Por
 	p.maxFrame = uint32(p.mtu + header.EthernetLen)
 	if slices.ContainsFunc(in.prefixes, func(own netip.Prefix) bool { return own.Addr().Is6() }) {
 		p.local6 = linkLocal(mac)
+	}
+	if in.local6.IsValid() {
+		p.local6 = in.local6
 	}
 	return p
 }
