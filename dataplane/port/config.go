@@ -43,6 +43,9 @@ type Config struct {
 	RingSize int `toml:"ring_size"`
 	// SecretFile is a file with what a memif client must know, 1 to 24 bytes in a line; empty: no secret.
 	SecretFile string `toml:"secret_file"`
+	// Offloads lets a virtual machine leave to the switch the checksums of what it sends, and the cutting of large packets into
+	// segments: "on" (also empty) or "off". The switch does both when the packets arrive. driver = "vhost" alone has it.
+	Offloads string `toml:"offloads"`
 	// TXBudget is how many packets one system call sends in copy mode; 0 leaves
 	// the kernel's own number, 32.
 	TXBudget int `toml:"tx_budget"`
@@ -95,6 +98,12 @@ const (
 // InSharedMemory reports whether the port has a socket and a peer, and no interface.
 func (c *Config) InSharedMemory() bool { return c.Driver == DriverVhost || c.Driver == DriverMemif }
 
+// Whether a guest has offloads.
+const (
+	OffloadsOn  = "on"
+	OffloadsOff = "off"
+)
+
 // Who opens the socket of a port in shared memory.
 const (
 	ModeServer = "server"
@@ -134,6 +143,7 @@ func (c *Config) Fixed(next *Config) (keys []string) {
 		{"interface", c.Interface == next.Interface},
 		{"driver", c.Driver == next.Driver},
 		{"socket", c.Socket == next.Socket},
+		{"offloads", c.Offloads == next.Offloads},
 		{"id", c.ID == next.ID},
 		{"ring_size", c.RingSize == next.RingSize},
 		{"secret_file", c.SecretFile == next.SecretFile},
@@ -162,6 +172,11 @@ func DefaultConfig() Config {
 func (c *Config) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Driver != DriverVhost && c.Offloads != "" {
+		fault("offloads: the driver %s has none: remove it, or use driver = %q", c.Driver, DriverVhost)
+	} else if c.Offloads != "" && c.Offloads != OffloadsOn && c.Offloads != OffloadsOff {
+		fault("offloads: %q: choose %q or %q", c.Offloads, OffloadsOn, OffloadsOff)
+	}
 	if c.InSharedMemory() {
 		c.validateShared(fault)
 		return errors.Join(errs...)

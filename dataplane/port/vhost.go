@@ -26,7 +26,7 @@ type Vhost struct {
 // NewVhost opens a device with frames of that many bytes, and waits for no front-end.
 func NewVhost(c Config, frameSize int) (*Vhost, error) {
 	c.Queues = max(c.Queues, 1)
-	d, err := vhost.New(vhost.Config{Socket: c.Socket, Server: c.Mode != ModeClient, Queues: c.Queues})
+	d, err := vhost.New(vhost.Config{Socket: c.Socket, Server: c.Mode != ModeClient, Queues: c.Queues, Offloads: c.Offloads != OffloadsOff})
 	if err != nil {
 		return nil, fmt.Errorf("port %s: %w", c.Name, err)
 	}

@@ -16,6 +16,8 @@ type Config struct {
 	Socket string // path of the Unix socket
 	Server bool   // listen on it; else connect to it
 	Queues int    // pairs of rings
+	// Offloads lets the guest leave checksums and segmentation to this device.
+	Offloads bool
 }
 
 // Status is what a device reports.

@@ -6,11 +6,16 @@ import (
 	"net"
 
 	"github.com/weirswitch/weir/dataplane/shmem"
+	"github.com/weirswitch/weir/dataplane/virtio"
 )
 
 // The features of virtio that are offered (virtio 1.3, sections 5.1.3 and 6; the front-end's
-// protocol adds one). No offload is: packets are complete.
+// protocol adds one). Packets from the guest are completed on arrival, if Config.Offloads; those to it are always complete.
 const (
+	netChecksum   = 1 << 0  // VIRTIO_NET_F_CSUM
+	netTCP4       = 1 << 11 // VIRTIO_NET_F_HOST_TSO4
+	netTCP6       = 1 << 12 // VIRTIO_NET_F_HOST_TSO6
+	netECN        = 1 << 13 // VIRTIO_NET_F_HOST_ECN
 	netMergeable  = 1 << 15 // VIRTIO_NET_F_MRG_RXBUF
 	netControl    = 1 << 17 // VIRTIO_NET_F_CTRL_VQ, whose ring the front-end serves
 	netMQ         = 1 << 22 // VIRTIO_NET_F_MQ
@@ -20,15 +25,25 @@ const (
 	hasProtocol   = 1 << 30 // VHOST_USER_F_PROTOCOL_FEATURES
 	version1      = 1 << 32 // VIRTIO_F_VERSION_1
 	ringPacked    = 1 << 34 // VIRTIO_F_RING_PACKED
+	netUDP        = 1 << 56 // VIRTIO_NET_F_HOST_USO
+	offloads      = netChecksum | netTCP4 | netTCP6 | netECN | netUDP
 	offered       = netMergeable | netControl | netMQ | logAll | ringIndirect | ringEventIdx | hasProtocol | version1 | ringPacked
 	offeredByWire = protocolMQ | protocolLog | protocolReplyAck | protocolInflight | protocolSlots
 )
+
+// offered are the features of virtio that this device offers.
+func (d *Device) offered() uint64 {
+	if d.config.Offloads {
+		return offered | offloads
+	}
+	return offered
+}
 
 // handle does what a message says, and answers it.
 func (d *Device) handle(c *net.UnixConn, m *message) error {
 	switch m.request {
 	case getFeatures:
-		return m.reply(c, offered)
+		return m.reply(c, d.offered())
 	case getProtocolFeatures:
 		return m.reply(c, offeredByWire)
 	case getQueueNum:
@@ -105,8 +120,8 @@ func (d *Device) setFeatures(m *message) error {
 	if err != nil {
 		return err
 	}
-	if v&^uint64(offered) != 0 {
-		return fmt.Errorf("features %#x, of which %#x were offered", v, uint64(offered))
+	if v&^d.offered() != 0 {
+		return fmt.Errorf("features %#x, of which %#x were offered", v, d.offered())
 	}
 	logging := (d.features^v)&logAll != 0
 	d.features = v
@@ -132,6 +147,9 @@ func (v *Vring) negotiated(features uint64) {
 	l.Indirect = features&ringIndirect != 0
 	l.EventIdx = features&ringEventIdx != 0
 	l.Mergeable = features&netMergeable != 0
+	l.Offloads = virtio.Offloads{
+		Checksum: features&netChecksum != 0, TCP4: features&netTCP4 != 0, TCP6: features&netTCP6 != 0, UDP: features&netUDP != 0,
+	}
 	l.Header = 10
 	if features&(netMergeable|version1) != 0 {
 		l.Header = 12
@@ -245,7 +263,7 @@ func FeatureNames(features uint64) []string {
 	for _, f := range []struct {
 		bit  uint64
 		name string
-	}{{netMergeable, "mergeable"}, {ringIndirect, "indirect"}, {ringEventIdx, "event index"}} {
+	}{{netMergeable, "mergeable"}, {ringIndirect, "indirect"}, {ringEventIdx, "event index"}, {netChecksum, "checksum"}, {netTCP4 | netTCP6 | netUDP, "segmentation"}} {
 		if features&f.bit != 0 {
 			names = append(names, f.name)
 		}

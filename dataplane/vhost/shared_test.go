@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -236,4 +237,37 @@ func TestSharedRefusals(t *testing.T) {
 	f := dial(t, path)
 	f.up()
 	exchange(t, d, f)
+}
+
+// TestOffloads: a guest may leave checksums and segments to a device with offloads alone, and what it leaves is completed.
+func TestOffloads(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "vm")
+		d, err := New(Config{Socket: path, Server: true, Queues: 1, Offloads: on})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := dial(t, path)
+		if got := f.ask(getFeatures, nil)&offloads == offloads; got != on {
+			t.Errorf("offloads are offered: %t, want %t", got, on)
+		}
+		if on {
+			f.negotiate(version1 | netMergeable | hasProtocol | offloads)
+			f.start(0)
+			f.start(1)
+			f.sync()
+			p := bytes.Repeat([]byte{1}, 61)
+			f.transmit(1, 0, p)
+			copy(f.buffer(1, 0), []byte{1, 0, 0, 0, 0, 0, 20, 0, 6, 0}) // the checksum of byte 20 on, at byte 26
+			got, ok := get(d.Receive(0))
+			binary.BigEndian.PutUint16(p[26:], ^uint16(20*0x101+0x100)) // 41 bytes of 1
+			if !ok || !bytes.Equal(got, p) {
+				t.Errorf("received %x (%t), want %x", got, ok, p)
+			}
+		}
+		f.close()
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

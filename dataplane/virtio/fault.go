@@ -18,11 +18,13 @@ const (
 	FaultLong                   // a packet longer than the caller takes
 	FaultRoom                   // a buffer shorter than the packet, without mergeable buffers
 	FaultMemory                 // the memory was taken away
+	FaultChecksum               // a checksum outside its packet, or not where its segments have it
+	FaultSegment                // a packet to cut that is not of the kind it claims to be, or into too small or too large segments
 	faults
 )
 
 var faultNames = [faults]string{
-	"index", "head", "next", "chain", "indirect", "address", "direction", "short", "long", "room", "memory",
+	"index", "head", "next", "chain", "indirect", "address", "direction", "short", "long", "room", "memory", "checksum", "segment",
 }
 
 // String returns the fault's name in reports.

@@ -40,6 +40,7 @@ type Layout struct {
 	EventIdx             bool // VIRTIO_RING_F_EVENT_IDX
 	Mergeable            bool // a packet may fill several buffers (VIRTIO_NET_F_MRG_RXBUF)
 	Header               int  // bytes in front of each packet: 10 or 12
+	Offloads             Offloads
 	// Base is where the ring goes on: for a split ring the available index; for a packed ring in bits 0 to 14 the next available
 	// descriptor and in bit 15 its wrap counter, and in bits 16 to 31 the same of the used one.
 	Base uint32
@@ -83,6 +84,7 @@ type Ring struct {
 	// Where writes to the ring are marked in the log: split: the used ring; packed: the descriptors, and our event suppression.
 	logAt, logEv uint64
 	track        tracking
+	cut          cut
 
 	desc   []uint64   // of both kinds: two words each
 	seen   uint16     // split: available index as read last
@@ -131,8 +133,12 @@ func NewRing(m *Memory, l Layout, faults *Faults) (*Ring, error) {
 
 // Base is where the ring would go on, as in Layout.
 func (r *Ring) Base() uint32 {
+	next := r.next
+	if r.cut.on {
+		next = r.cut.start
+	}
 	if !r.layout.Packed {
-		return uint32(r.next.at)
+		return uint32(next.at)
 	}
 	pack := func(c cursor) uint32 {
 		v := uint32(c.at)
@@ -141,7 +147,7 @@ func (r *Ring) Base() uint32 {
 		}
 		return v
 	}
-	return pack(r.next) | pack(r.used)<<16
+	return pack(next) | pack(r.used)<<16
 }
 
 // Broken reports whether the ring cannot be followed any more.
@@ -158,10 +164,19 @@ func (r *Ring) fault(f Fault) bool {
 	return false
 }
 
-// Available returns how many chains wait, at most limit; of a packed ring, 1 stands for any number.
+// Available returns how many packets Get may return, at most limit.
 func (r *Ring) Available(limit int) int {
 	if r.broken {
 		return 0
+	}
+	if r.cut.on {
+		return limit
+	}
+	if r.layout.Offloads.cuts() { // a chain may become many
+		if r.layout.Packed && !r.readyPacked() || !r.layout.Packed && r.waiting() == 0 {
+			return 0
+		}
+		return limit
 	}
 	if r.layout.Packed {
 		if !r.readyPacked() {
@@ -173,12 +188,22 @@ func (r *Ring) Available(limit int) int {
 }
 
 // Get copies the next packet, without its header, to dst, and gives the buffer back to the driver with the next Flush. It
-// reports false if there is none. A packet that was refused has length 0.
+// reports false if there is none. A packet that was refused has length 0. With offloads the packet is complete, and a
+// large one comes as its segments, one by one; dst has the same length each time.
 func (r *Ring) Get(dst []byte) (n int, ok bool) {
+	if r.cut.on {
+		return r.cutNext(dst), true
+	}
+	start := r.next
 	r.reset()
 	switch got, good := r.take(false); {
 	case !got:
 		return 0, false
+	case good && r.layout.Offloads.Checksum:
+		large := false
+		if n, large = r.complete(dst, start); large {
+			return n, true // the buffer goes back with the last segment
+		}
 	case good:
 		n = r.gather(dst)
 	}
@@ -401,6 +426,9 @@ func needEvent(event, now, old uint16) bool { return now-event-1 < now-old }
 func (r *Ring) Arm() (ready bool) {
 	if r.broken {
 		return false
+	}
+	if r.cut.on {
+		return true
 	}
 	r.armed = true
 	if r.layout.Packed {

@@ -24,7 +24,7 @@ var layers = []layer{
 	{"dataplane/hostif", nil, "the kernel's routing is read alone; which router has it is the node's matter"},
 	{"dataplane/xdp", []string{"dataplane/nic"}, "the redirect program is read and tested against the kernel alone"},
 	{"dataplane/shmem", nil, "it serves the protocols of shared memory, and knows none"},
-	{"dataplane/virtio", []string{"dataplane/shmem"}, "rings in a guest's memory are read and tested alone"},
+	{"dataplane/virtio", []string{"dataplane/shmem", "pipeline/header"}, "rings in a guest's memory are read and tested alone"},
 	{"dataplane/memif", []string{"dataplane/shmem", "internal/printable", "internal/socket"}, "the protocol starts and stops rings, and knows no packet of ours"},
 	{"dataplane/vhost", []string{"dataplane/shmem", "dataplane/virtio", "internal/socket"}, "the protocol starts and stops rings, and knows no packet of ours"},
 	{"dataplane/pcapfile", nil, "a file format knows nothing of its users"},
