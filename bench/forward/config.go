@@ -16,6 +16,8 @@ import (
 type Config struct {
 	// Devices under test by name; empty: all that are installed.
 	Devices []string
+	// Ports of the devices: PortsVeth, or those in shared memory. See the package documentation.
+	Ports Ports
 	// Sizes by name: a number of bytes on the wire, with frame check sequence, or "imix".
 	Sizes []string
 	// Rounds over all devices. Figures are medians of the rounds.
@@ -53,6 +55,16 @@ type Config struct {
 	Raw func(Sample)
 }
 
+// Ports is what joins the device with source and sink.
+type Ports string
+
+// The kinds of ports.
+const (
+	PortsVeth  Ports = "veth"
+	PortsVhost Ports = "vhost"
+	PortsMemif Ports = "memif"
+)
+
 // Cores by number. See the package documentation.
 type Cores struct {
 	Source, Device int
@@ -72,7 +84,7 @@ const (
 // DefaultConfig measures everything, in about half an hour.
 func DefaultConfig() Config {
 	return Config{
-		Sizes: []string{"64", "imix", "1518"}, Rounds: 3, Trial: time.Second, Trials: 3, Precision: 0.02,
+		Ports: PortsVeth, Sizes: []string{"64", "imix", "1518"}, Rounds: 3, Trial: time.Second, Trials: 3, Precision: 0.02,
 		Searches: true, Flows: 1000, Seed: 1, Cores: defaultCores(), Placement: OnSource, Poll: "adaptive",
 	}
 }
@@ -104,7 +116,14 @@ func defaultCores() Cores {
 func (c *Config) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	shared := c.Ports == PortsVhost || c.Ports == PortsMemif
+	if !shared && c.Ports != PortsVeth {
+		fault("ports: %q: choose %q, %q or %q", c.Ports, PortsVeth, PortsVhost, PortsMemif)
+	}
 	for _, size := range c.Sizes {
+		if shared && sizeLabel(size) == "IMIX" {
+			fault("size: imix: testpmd sends packets of one size: name numbers of bytes with ports = %q", c.Ports)
+		}
 		if _, err := sizes(size); err != nil {
 			errs = append(errs, err)
 		}
@@ -150,6 +169,15 @@ func (c *Config) Validate() error {
 		if core < 0 || core >= 1024 || !set.IsSet(core) {
 			fault("cores: this process may not use core %d: two are needed", core)
 		}
+	}
+	if shared {
+		if c.Soak > 0 {
+			fault("soak: it needs ports = %q", PortsVeth)
+		}
+		if _, err := chooseShared(c); err != nil {
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
 	}
 	chosen, err := choose(c.Devices)
 	for _, d := range chosen {

@@ -17,6 +17,14 @@
 // private Open vSwitch with two afxdp ports, one PMD thread and one flow in each direction. testpmd forwards in
 // mode io, with the NAPI deferral that its guide recommends. All processes run on the device's core.
 //
+// # Ports in shared memory
+//
+// With PortsVhost and PortsMemif one testpmd of DPDK is source and sink (shared.go): it sends by both ports as fast as it can, in mode
+// flowgen, and counts what comes back. A ring that is full holds the source back, so MRR is what arrives and nothing is lost that was
+// sent; NDR needs a source with a rate, which testpmd is not. A run is valid only if what the source sent is what the device
+// received, and what the device sent is what the sink received. testpmd sends with the same addresses by both ports, so that a learning
+// switch floods to the one other port. Devices listen, testpmd connects.
+//
 // # Cores
 //
 // There are two, so it matters where the kernel's own work runs. A veth has its receive work (NAPI: the XDP

@@ -26,7 +26,7 @@ func Peers() (peers []Peer) {
 			peers = append(peers, d.peer())
 		}
 	}
-	return peers
+	return append(peers, peerOVSDPDK())
 }
 
 // InstallPeers has apt-get install the Debian packages of the peers that are missing, and writes what that says (root).

@@ -30,6 +30,9 @@ func Run(ctx context.Context, c Config) (*bench.Result, error) {
 	if err := sweep(); err != nil {
 		return nil, err
 	}
+	if c.Ports != PortsVeth {
+		return runShared(ctx, &c)
+	}
 	chosen, err := choose(c.Devices)
 	if err != nil {
 		return nil, err

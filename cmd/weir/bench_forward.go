@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,9 @@ type benchForwardOptions struct {
 	output    benchOutput
 	raw       string
 	placement string
+	ports     string
+	// sizesNamed: --size was given.
+	sizesNamed bool
 }
 
 func newBenchForwardCommand() *cobra.Command {
@@ -49,11 +53,18 @@ Devices:
 Two cores are needed. The source has the first, with nothing of the device but,
 with --placement source, the kernel's receive work of the device's port, which
 is where a veth has it; with --placement device, that is on the device's core,
-with all else.`,
+with all else.
+
+With --ports vhost or memif the ports are shared memory. DPDK's testpmd is source
+and sink at once, and sends both ways. Devices are patch, l2, all (patch and
+all four telemetry systems), testpmd, and with vhost ovs and ovs_normal (Open
+vSwitch with DPDK: one flow each way, and a learning switch). It measures mrr
+and processor time, and needs huge pages.`,
 		Example: `  weir bench forward --quick --json
   weir bench forward --dut patch,bridge --size 64 --rounds 5`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.sizesNamed = cmd.Flags().Changed("size")
 			if o.quick {
 				quick := o.Config
 				quick.Quick()
@@ -64,6 +75,7 @@ with all else.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.quick, "quick", false, "64 B, one round, short trials: a minute or two")
+	f.StringVar(&o.ports, "ports", string(o.Ports), "what joins the devices: veth, vhost or memif")
 	f.BoolVar(&o.mrrOnly, "mrr-only", false, "measure mrr and processor time alone: seconds")
 	f.StringSliceVar(&o.Devices, "dut", nil, "devices under test; default: all that are installed")
 	f.StringSliceVar(&o.Sizes, "size", o.Sizes, "bytes on the wire, 64 to 1518, or imix")
@@ -121,6 +133,10 @@ type rawHead struct {
 func runBenchForward(ctx context.Context, o benchForwardOptions, stdout, stderr io.Writer) (err error) {
 	c := o.Config
 	c.Searches = !o.mrrOnly
+	c.Ports = forward.Ports(o.ports)
+	if c.Ports != forward.PortsVeth && !o.sizesNamed {
+		c.Sizes = slices.DeleteFunc(slices.Clone(c.Sizes), func(s string) bool { return s == "imix" })
+	}
 	c.Placement = forward.Placement(o.placement)
 	if c.Weir, err = selfCommand(); err != nil {
 		return err

@@ -1,0 +1,609 @@
+package forward
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/bench"
+	"github.com/weirswitch/weir/dataplane/lab/netns"
+)
+
+// sharedDevice is a kind of device under test between ports in shared memory.
+type sharedDevice struct {
+	name  string
+	ports []Ports
+	peer  func() Peer
+	start func(r *sharedRig) (sharedRunning, error)
+}
+
+// sharedRunning is one that forwards.
+type sharedRunning interface {
+	running
+	// look reads the device's own counters, while its peer is still there: DPDK's memif forgets them with it.
+	look() error
+	// counted returns what the device received and sent, when it has ended.
+	counted() (received, sent uint64)
+	pid() int
+}
+
+// sharedDevices in the order of the table.
+var sharedDevices = []sharedDevice{
+	{"testpmd", []Ports{PortsVhost, PortsMemif}, peerTestpmd, startSharedTestpmd},
+	{"ovs", []Ports{PortsVhost}, peerOVSDPDK, func(r *sharedRig) (sharedRunning, error) {
+		return startOVSDPDK(r, "in_port=1,actions=output:2", "in_port=2,actions=output:1")
+	}},
+	{"ovs_normal", []Ports{PortsVhost}, peerOVSDPDK, func(r *sharedRig) (sharedRunning, error) { return startOVSDPDK(r, "actions=NORMAL") }},
+	{"patch", []Ports{PortsVhost, PortsMemif}, nil, startSharedWeir("patch")},
+	{"l2", []Ports{PortsVhost, PortsMemif}, nil, startSharedWeir("l2")},
+	{"all", []Ports{PortsVhost, PortsMemif}, nil, startSharedWeir("all")},
+}
+
+// sharedRatios are the rows that compare: ours, the other one.
+var sharedRatios = [][2]string{{"patch", "ovs"}, {"l2", "ovs_normal"}, {"patch", "testpmd"}, {"all", "patch"}}
+
+// chooseShared looks the devices of a configuration up.
+func chooseShared(c *Config) (chosen []sharedDevice, err error) {
+	if !peerTestpmd().Installed() {
+		return nil, errors.New("dpdk-testpmd is source and sink of ports in shared memory, and is not installed: run weir bench peers --install")
+	}
+	var known []string
+	for _, d := range sharedDevices {
+		if !slices.Contains(d.ports, c.Ports) {
+			continue
+		}
+		known = append(known, d.name)
+		missing := d.peer != nil && !d.peer().Installed()
+		switch {
+		case slices.Contains(c.Devices, d.name) && missing:
+			return nil, fmt.Errorf("%s is not installed: run weir bench peers --install, or leave it out", d.name)
+		case slices.Contains(c.Devices, d.name), len(c.Devices) == 0 && !missing:
+			chosen = append(chosen, d)
+		}
+	}
+	for _, name := range c.Devices {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("there is no device %q with %s ports: choose among %s", name, c.Ports, strings.Join(known, ", "))
+		}
+	}
+	return chosen, hugePages()
+}
+
+// The huge pages of 2 MiB that a run takes: of the source, and of the device that takes most.
+const (
+	sourcePages = 128
+	devicePages = 256
+)
+
+func hugePages() error {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return err
+	}
+	free := 0
+	if m := regexp.MustCompile(`HugePages_Free: +(\d+)`).FindSubmatch(text); m != nil {
+		free, _ = strconv.Atoi(string(m[1]))
+	}
+	if want := sourcePages + devicePages; free < want {
+		return fmt.Errorf("%d huge pages of 2 MiB are free, and %d are needed: sysctl vm.nr_hugepages=%d", free, want, 2*want)
+	}
+	return nil
+}
+
+// sharedRig is a device between two ports of one testpmd, which sends into both and counts what comes out.
+//
+//	testpmd net0 ==== v0 device v1 ==== net1 testpmd
+type sharedRig struct {
+	*rig
+	config *Config
+	size   int // bytes on the wire
+	huge   string
+	source *child
+}
+
+// runShared is Run for ports in shared memory.
+func runShared(ctx context.Context, c *Config) (*bench.Result, error) {
+	chosen, err := chooseShared(c)
+	if err != nil {
+		return nil, err
+	}
+	var samples []Sample
+	total := c.Rounds * len(c.Sizes) * len(chosen)
+	err = onCore(c.Cores.Source, func() error {
+		for round := range c.Rounds {
+			for _, size := range c.Sizes {
+				for i := range chosen {
+					d := &chosen[(i+round)%len(chosen)]
+					s := Sample{Round: round + 1, Device: d.name, Size: sizeLabel(size)}
+					c.Progress.Report(len(samples), total, fmt.Sprintf("round %d: %s, %s", s.Round, s.Device, s.Size))
+					if err := visitShared(ctx, c, d, size, &s); err != nil {
+						return fmt.Errorf("measure %s with %s: %w", d.name, s.Size, err)
+					}
+					samples = append(samples, s)
+					if c.Raw != nil {
+						c.Raw(s)
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.Progress.Report(total, total, "")
+	return reportShared(c, samples), nil
+}
+
+// visitShared builds a rig, starts the device, measures, and takes all down.
+func visitShared(ctx context.Context, c *Config, d *sharedDevice, size string, s *Sample) (err error) {
+	list, err := sizes(size)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "weir-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	r := &sharedRig{rig: &rig{cores: c.Cores, dir: dir}, config: c, size: list[0], huge: filepath.Join(dir, "huge")}
+	if r.mid, err = netns.Create(namespaceName("dut")); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	if err := os.Mkdir(r.huge, 0o700); err != nil {
+		return err
+	}
+	if err := unix.Mount("none", r.huge, "hugetlbfs", 0, "pagesize=2M"); err != nil {
+		return fmt.Errorf("mount huge pages: %w", err)
+	}
+	defer func() { err = errors.Join(err, unix.Unmount(r.huge, unix.MNT_DETACH)) }()
+	device, err := d.start(r)
+	if err != nil {
+		return err
+	}
+	stopped := false
+	defer func() {
+		if !stopped {
+			_, stopErr := device.stop()
+			err = errors.Join(err, stopErr)
+		}
+	}()
+	sent, received, err := r.measureShared(ctx, device, s)
+	if err != nil {
+		return err
+	}
+	stopped = true
+	if s.Granted, err = device.stop(); err != nil {
+		return err
+	}
+	return addUp(device, sent, received)
+}
+
+// addUp holds the counts of both ends against each other: what the source sent the device received, and what the
+// device sent the sink received.
+func addUp(device sharedRunning, sent, received uint64) error {
+	in, out := device.counted()
+	if in != sent || out != received {
+		return fmt.Errorf("the counts do not add up: the source sent %d packets and the device received %d, it sent %d and the sink received %d",
+			sent, in, out, received)
+	}
+	return nil
+}
+
+// socket is that of a port, 0 or 1.
+func (r *sharedRig) socket(i int) string { return filepath.Join(r.dir, fmt.Sprintf("v%d", i)) }
+
+// testpmd starts one with two devices.
+func (r *sharedRig) testpmd(name string, core, pages int, devices []string, options ...string) (*child, error) {
+	arguments := []string{"-oL", "dpdk-testpmd", "--lcores", fmt.Sprintf("0@%d,1@%d", r.cores.Source, core), "--no-pci", "--no-telemetry",
+		"--single-file-segments", "-m", strconv.Itoa(2 * pages), "--huge-dir", r.huge, "--file-prefix", name}
+	for _, d := range devices {
+		arguments = append(arguments, "--vdev", d)
+	}
+	arguments = append(arguments, "--", "-i", "--nb-cores=1", "--no-mlockall", "--total-num-mbufs=16384")
+	cmd := exec.Command("stdbuf", append(arguments, options...)...)
+	cmd.Env = append(os.Environ(), "RUNTIME_DIRECTORY="+r.dir) // for DPDK's own files
+	c, err := startChild(r.mid, onCores(r.cores.Source, core), r.dir, cmd)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.waitFor("its prompt", startWait, func() bool { return c.printed("testpmd> ") }); err != nil {
+		return nil, errors.Join(err, c.end())
+	}
+	return c, nil
+}
+
+// say gives a testpmd a command.
+func say(c *child, command string) error {
+	_, err := c.stdin.WriteString(command + "\n")
+	return err
+}
+
+// address is the MAC address of the source's port.
+func address(port int) string { return fmt.Sprintf("02:00:00:00:00:0%d", port+1) }
+
+// count asks a testpmd for its counters of both ports.
+func count(c *child) (rx, tx uint64, err error) {
+	expression := regexp.MustCompile(`RX-packets: (\d+) +RX-missed: [\s\S]*?TX-packets: (\d+)`)
+	blocks := func() [][][]byte {
+		log, err := os.ReadFile(c.log)
+		if err != nil {
+			return nil
+		}
+		return expression.FindAllSubmatch(log, -1)
+	}
+	before := len(blocks())
+	if err := say(c, "show port stats all"); err != nil {
+		return 0, 0, err
+	}
+	if err := c.waitFor("showing its counters", startWait, func() bool { return len(blocks()) >= before+2 }); err != nil {
+		return 0, 0, err
+	}
+	for _, b := range blocks()[before : before+2] {
+		r, _ := strconv.ParseUint(string(b[1]), 10, 64)
+		t, _ := strconv.ParseUint(string(b[2]), 10, 64)
+		rx, tx = rx+r, tx+t
+	}
+	return rx, tx, nil
+}
+
+// measureShared starts the source, measures, and lets all that is on its way arrive. It returns what was sent and received.
+func (r *sharedRig) measureShared(ctx context.Context, d sharedRunning, s *Sample) (sent, received uint64, err error) {
+	var devices []string
+	for i := range 2 {
+		if r.config.Ports == PortsVhost {
+			devices = append(devices, fmt.Sprintf("net_virtio_user%d,path=%s,queue_size=1024,mac=%s", i, r.socket(i), address(i)))
+		} else {
+			devices = append(devices, fmt.Sprintf("net_memif%d,role=client,id=0,socket=%s,socket-abstract=no,mac=%s", i, r.socket(i), address(i)))
+		}
+	}
+	// A packet out of one port is for the other one.
+	source, err := r.testpmd("source", r.cores.Source, sourcePages, devices, "--forward-mode=flowgen", fmt.Sprintf("--flowgen-flows=%d", r.config.Flows),
+		"--eth-peer=0,"+address(1), "--eth-peer=1,"+address(0), fmt.Sprintf("--txpkts=%d", r.size-4))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, source.end()) }()
+	if err := say(source, "start"); err != nil {
+		return 0, 0, err
+	}
+	// The device forwards when some packets have come back; this is its warming up too.
+	deadline := time.Now().Add(startWait)
+	for received < 100_000 {
+		if received, sent, err = count(source); err != nil {
+			return 0, 0, err
+		}
+		if time.Now().After(deadline) {
+			return 0, 0, fmt.Errorf("of %d packets only %d came through in %v", sent, received, startWait)
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return 0, 0, err
+		}
+	}
+	begin := time.Now()
+	rx, tx, err := count(source)
+	if err != nil {
+		return 0, 0, err
+	}
+	cpu := processTime(d.pid())
+	if err := pause(ctx, r.config.Trial); err != nil {
+		return 0, 0, err
+	}
+	cpu = processTime(d.pid()) - cpu
+	took := time.Since(begin)
+	if received, sent, err = count(source); err != nil {
+		return 0, 0, err
+	}
+	s.MRR, s.Offered = float64(received-rx)/took.Seconds(), float64(sent-tx)/took.Seconds()
+	if received > rx {
+		s.CPU.User = float64(cpu.Nanoseconds()) / float64(received-rx) // and the system's, which poll mode has little of
+	}
+	// Stopped, it still takes what is on its way.
+	for _, command := range []string{"stop", "set fwd rxonly", "start"} {
+		if err := say(source, command); err != nil {
+			return 0, 0, err
+		}
+	}
+	for last := uint64(0); ; last = received {
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return 0, 0, err
+		}
+		if received, sent, err = count(source); err != nil {
+			return 0, 0, err
+		}
+		if received == last {
+			return sent, received, d.look()
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// processTime is the processor time of a process; 0 if it is gone.
+func processTime(pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	ticks := 0
+	for _, f := range fields[11:13] { // utime, stime (proc(5))
+		n, _ := strconv.Atoi(f)
+		ticks += n
+	}
+	return time.Duration(ticks) * time.Second / 100 // USER_HZ
+}
+
+// sharedTestpmd is DPDK's forwarder between vhost or memif devices.
+type sharedTestpmd struct {
+	*child
+	received, sent uint64
+}
+
+func startSharedTestpmd(r *sharedRig) (sharedRunning, error) {
+	var devices []string
+	for i := range 2 {
+		if r.config.Ports == PortsVhost {
+			devices = append(devices, fmt.Sprintf("net_vhost%d,iface=%s", i, r.socket(i)))
+		} else {
+			devices = append(devices, fmt.Sprintf("net_memif%d,role=server,id=0,socket=%s,socket-abstract=no", i, r.socket(i)))
+		}
+	}
+	c, err := r.testpmd("dut", r.cores.Device, devicePages, devices, "--forward-mode=io", "--auto-start")
+	if err != nil {
+		return nil, err
+	}
+	return &sharedTestpmd{child: c}, nil
+}
+
+func (d *sharedTestpmd) pid() int { return d.cmd.Process.Pid }
+
+func (d *sharedTestpmd) look() (err error) {
+	d.received, d.sent, err = count(d.child)
+	return err
+}
+
+func (d *sharedTestpmd) counted() (received, sent uint64) { return d.received, d.sent }
+
+func (d *sharedTestpmd) stop() (string, error) { return "poll mode, io", d.child.stop() }
+
+// sharedConfig is the switch's configuration.
+var sharedConfig = template.Must(template.New("shared").Parse(`
+[switch]
+name = "bench"
+id = 1
+graph = [{{if .All}}"parse", "oblivious", "lds_ingress", "patch", "pint", "disketch", "lds_egress"{{else}}"parse", "{{.Stage}}"{{end}}]
+
+[workers]
+count = 1
+cores = [{{.Core}}]
+poll = "{{.Poll}}"
+
+[control]
+socket = "{{.Dir}}/weir.sock"
+{{range .Ports}}
+[[port]]
+name = "{{.Name}}"
+driver = "{{$.Driver}}"
+socket = "{{.Socket}}"
+{{end}}
+{{if ne .Stage "l2"}}[stages.patch]
+pairs = [["p0", "p1"]]
+{{end}}{{if .All}}
+[telemetry]
+spool = "{{.Dir}}/spool"
+
+[stages.lds_ingress]
+ports = ["p0"]
+
+[stages.lds_egress]
+ports = ["p1"]
+
+[stages.pint]
+plan = "{{.Dir}}/plan.toml"
+switches = [1]
+edge = ["p0", "p1"]
+{{end}}`))
+
+type sharedWeir struct {
+	weirDevice
+	received, sent uint64
+}
+
+func startSharedWeir(stage string) func(*sharedRig) (sharedRunning, error) {
+	return func(r *sharedRig) (sharedRunning, error) {
+		type end struct{ Name, Socket string }
+		var text strings.Builder
+		err := sharedConfig.Execute(&text, map[string]any{
+			"Stage": stage, "All": stage == "all", "Core": r.cores.Device, "Poll": r.config.Poll, "Dir": r.dir,
+			"Driver": string(r.config.Ports), "Ports": []end{{portA, r.socket(0)}, {portB, r.socket(1)}},
+		})
+		config := filepath.Join(r.dir, "weir.toml")
+		if err = errors.Join(err, os.WriteFile(config, []byte(text.String()), 0o600)); err != nil {
+			return nil, err
+		}
+		if stage == "all" { // digests in the IPv4 identification: packets keep their length
+			weir := r.config.Weir
+			plan := exec.Command(weir[0], append(slices.Clone(weir[1:]), "plan", "--carrier", "ipid", "--id", "3", "--out", filepath.Join(r.dir, "plan.toml"))...)
+			if out, err := plan.CombinedOutput(); err != nil {
+				return nil, fmt.Errorf("weir plan: %w: %s", err, out)
+			}
+		}
+		d, err := runWeir(r.rig, deviceOptions{weir: r.config.Weir}, config, onCores(r.cores.Device))
+		if err != nil {
+			return nil, err
+		}
+		return &sharedWeir{weirDevice: d.(weirDevice)}, nil
+	}
+}
+
+func (d *sharedWeir) pid() int { return d.cmd.Process.Pid }
+
+// look has nothing to do: the switch reports when it ends.
+func (d *sharedWeir) look() error { return nil }
+
+func (d *sharedWeir) counted() (received, sent uint64) { return d.received, d.sent }
+
+// stop reads what the ports counted, too.
+func (d *sharedWeir) stop() (string, error) {
+	granted, err := d.weirDevice.stop()
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(d.report)
+	if err != nil {
+		return "", err
+	}
+	var report struct {
+		Ports []struct {
+			Received    uint64 `json:"received"`
+			Transmitted uint64 `json:"transmitted"`
+		} `json:"ports"`
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		return "", err
+	}
+	for _, p := range report.Ports {
+		d.received += p.Received
+		d.sent += p.Transmitted
+	}
+	return granted, nil
+}
+
+// ovsDPDK is an Open vSwitch of our own with DPDK's ports.
+type ovsDPDK struct {
+	ovsDevice
+	received, sent uint64
+}
+
+// ovsDPDKPath is the program in Debian's package.
+const ovsDPDKPath = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
+
+func startOVSDPDK(r *sharedRig, flows ...string) (_ sharedRunning, err error) {
+	d := &ovsDPDK{ovsDevice: ovsDevice{dir: r.dir, core: r.cores.Device}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.end())
+		}
+	}()
+	if _, err := d.run("ovsdb-tool", "create", d.path("conf.db"), ovsSchema); err != nil {
+		return nil, err
+	}
+	d.database, err = startChild(r.mid, onCores(r.cores.Source), d.dir, d.command("ovsdb-server", d.path("conf.db"),
+		"--remote=punix:"+d.path("db.sock"), "--unixctl="+d.path("db.ctl"), "--no-chdir"))
+	if err != nil {
+		return nil, err
+	}
+	if err := d.database.waitFor("opening its socket", startWait, exists(d.path("db.sock"))); err != nil {
+		return nil, err
+	}
+	if _, err := d.vsctl("--no-wait", "--", "init", "--", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true",
+		fmt.Sprintf("other_config:pmd-cpu-mask=%#x", 1<<d.core), fmt.Sprintf("other_config:dpdk-lcore-mask=%#x", 1<<r.cores.Source),
+		fmt.Sprintf("other_config:dpdk-alloc-mem=%d", 2*devicePages), "other_config:dpdk-hugepage-dir="+r.huge,
+		`other_config:dpdk-extra="--no-pci --file-prefix=dut --no-telemetry"`); err != nil {
+		return nil, err
+	}
+	cmd := d.command(ovsDPDKPath, "unix:"+d.path("db.sock"), "--unixctl="+d.path("vswitchd.ctl"), "--no-chdir")
+	cmd.Env = append(cmd.Env, "RUNTIME_DIRECTORY="+r.dir)
+	if d.daemon, err = startChild(r.mid, onCores(r.cores.Source, d.core), d.dir, cmd); err != nil {
+		return nil, err
+	}
+	if err := d.daemon.waitFor("opening its socket", startWait, exists(d.path("vswitchd.ctl"))); err != nil {
+		return nil, err
+	}
+	add := []string{"--", "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail-mode=secure"}
+	for i := range 2 {
+		name := filepath.Base(r.socket(i))
+		add = append(add, "--", "add-port", "br0", name, "--", "set", "interface", name, "type=dpdkvhostuser", fmt.Sprintf("ofport_request=%d", i+1))
+	}
+	if _, err := d.run("ovs-vsctl", append([]string{"--db=unix:" + d.path("db.sock"), "--timeout=60"}, add...)...); err != nil {
+		return nil, errors.Join(err, errors.New(d.daemon.tail()))
+	}
+	for _, flow := range flows {
+		if _, err := d.run("ovs-ofctl", "add-flow", "unix:"+d.path("br0.mgmt"), flow); err != nil {
+			return nil, err
+		}
+	}
+	return d, d.daemon.waitFor("opening its ports", startWait, exists(r.socket(1)))
+}
+
+func (d *ovsDPDK) pid() int { return d.daemon.cmd.Process.Pid }
+
+func (d *ovsDPDK) counted() (received, sent uint64) { return d.received, d.sent }
+
+func (d *ovsDPDK) look() error {
+	text, err := d.run("ovs-ofctl", "dump-ports", "unix:"+d.path("br0.mgmt"))
+	for _, m := range regexp.MustCompile(`port +\d+: rx pkts=(\d+)[\s\S]*?tx pkts=(\d+)`).FindAllStringSubmatch(text, -1) {
+		rx, _ := strconv.ParseUint(m[1], 10, 64)
+		tx, _ := strconv.ParseUint(m[2], 10, 64)
+		d.received, d.sent = d.received+rx, d.sent+tx
+	}
+	return err
+}
+
+func (d *ovsDPDK) stop() (string, error) {
+	return "poll mode", errors.Join(d.daemon.stop(), d.database.stop())
+}
+
+func peerOVSDPDK() Peer {
+	p := Peer{Device: "ovs, ovs_normal (vhost)", Name: "Open vSwitch with DPDK", Package: "openvswitch-switch-dpdk"}
+	if _, err := os.Stat(ovsDPDKPath); err != nil {
+		return p
+	}
+	p.Path = ovsDPDKPath
+	if out, err := exec.Command("dpkg-query", "-W", "-f", "${Version}", p.Package).Output(); err == nil {
+		p.Version = strings.TrimSpace(string(out))
+	}
+	return p
+}
+
+// reportShared turns samples into rows; the first word of each is the kind of ports.
+func reportShared(c *Config, samples []Sample) *bench.Result {
+	r := &bench.Result{Name: Name, Seed: c.Seed, Machine: bench.ThisMachine()}
+	cpu := figure{"cpu", "ns/packet", bench.Lower, false, func(s *Sample) float64 { return s.CPU.User }}
+	offered := figure{"mrr_offered", "pps", bench.Neither, false, func(s *Sample) float64 { return s.Offered }}
+	for _, size := range c.Sizes {
+		group := collect(samples, sizeLabel(size))
+		for _, d := range sharedDevices {
+			s := group[d.name]
+			if len(s) == 0 {
+				continue
+			}
+			for _, f := range []figure{mrr, offered, cpu} {
+				r.Add(fmt.Sprintf("%s.%s.%s.%s", c.Ports, d.name, s[0].Size, f.name), f.unit, median(valuesOf(f, s)), s[0].Granted+", both ways", f.better)
+			}
+		}
+		for _, pair := range sharedRatios {
+			own, other := group[pair[0]], group[pair[1]]
+			if len(own) == 0 || len(other) == 0 {
+				continue
+			}
+			before := len(r.Rows)
+			addRatio(r, "mrr", mrr, own, other, pair[1])
+			for i := before; i < len(r.Rows); i++ {
+				r.Rows[i].Metric = string(c.Ports) + "." + r.Rows[i].Metric
+			}
+		}
+	}
+	return r
+}
