@@ -22,7 +22,7 @@
 // With PortsVhost and PortsMemif one testpmd of DPDK is source and sink (shared.go): it sends by both ports as fast as it can, in mode
 // flowgen, and counts what comes back. A ring that is full holds the source back, so MRR is what arrives and nothing is lost that was
 // sent; NDR needs a source with a rate, which testpmd is not. A run is valid only if what the source sent is what the device
-// received, and what the device sent is what the sink received. testpmd sends with the same addresses by both ports, so that a learning
+// received, and what the device sent is what the sink received (Open vSwitch does not tell the latter). testpmd sends with the same addresses by both ports, so that a learning
 // switch floods to the one other port. Devices listen, testpmd connects.
 //
 // # Cores
