@@ -252,13 +252,11 @@ func (d *Device) forget() error {
 	return d.remap(mappings{})
 }
 
-// remap replaces what is mapped. Rings that run are stopped for it, and go on where they were. What is not mapped any more
+// remap replaces what is mapped. Rings that were started stop for it, and go on where they were once there is memory. What is not mapped any more
 // is unmapped, also with an error.
 func (d *Device) remap(next mappings) error {
-	running := make([]bool, len(d.vrings))
-	for i, v := range d.vrings {
+	for _, v := range d.vrings {
 		v.gate.Lock()
-		running[i] = v.ring != nil
 		v.stop()
 		v.memory = nil
 		v.gate.Unlock()
@@ -277,10 +275,10 @@ func (d *Device) remap(next mappings) error {
 	if errs = append(errs, err); memory == nil {
 		return errors.Join(errs...)
 	}
-	for i, v := range d.vrings {
+	for _, v := range d.vrings {
 		v.gate.Lock()
 		v.memory = memory
-		if running[i] {
+		if v.started {
 			errs = append(errs, v.start())
 		}
 		v.gate.Unlock()

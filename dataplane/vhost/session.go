@@ -186,6 +186,7 @@ func (d *Device) setNotification(m *message) error {
 		if err := v.setKick(fd); err != nil {
 			return err
 		}
+		v.started = true
 		return v.start()
 	})
 }
@@ -245,7 +246,7 @@ func (d *Device) getBase(c *net.UnixConn, m *message) error {
 		base = v.layout.Base
 		_ = v.setKick(-1)
 		v.setCall(-1)
-		v.placed = false
+		v.placed, v.started = false, false
 		return nil
 	})
 	if err != nil {

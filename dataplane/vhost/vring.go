@@ -27,6 +27,7 @@ type Vring struct {
 	call    int // descriptor, -1 without
 	layout  virtio.Layout
 	placed  bool // layout has addresses
+	started bool // the front-end wants it to run, once there is memory
 }
 
 func newVring(d *Device, index int) (*Vring, error) {
@@ -153,7 +154,7 @@ func (v *Vring) reset() {
 	v.stop()
 	_ = v.setKick(-1)
 	v.setCall(-1)
-	v.enabled, v.placed, v.memory, v.layout = false, false, nil, virtio.Layout{}
+	v.enabled, v.placed, v.started, v.memory, v.layout = false, false, false, nil, virtio.Layout{}
 	v.changed()
 }
 

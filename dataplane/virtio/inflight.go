@@ -19,7 +19,7 @@ import (
 // This device uses buffers in their order, and makes used within one call all that it has taken in it. So no buffer is in flight
 // between two calls, and where a ring goes on is where its used part ends. A split ring says that itself. A
 // packed ring does not, so the position is kept here, with its former value: a device that ended between the two
-// is recognised by whether the descriptor at the former position is used. Behind that descriptor, a batch's others are
+// is recognised by whether the descriptor at the former position is still available. Behind that descriptor, a batch's others are
 // overwritten before it: what they were is kept in the states of their slots.
 const (
 	inflightVersion = 1
@@ -75,8 +75,8 @@ func (r *Ring) mapInflight() error {
 		}
 		binary.LittleEndian.PutUint16(b[atDescs:], r.size)
 		binary.LittleEndian.PutUint16(b[atVersion:], inflightVersion)
-	case version != inflightVersion || descs != r.size:
-		return fmt.Errorf("tracking of version %d for %d descriptors: want version %d for %d", version, descs, inflightVersion, r.size)
+	case version != inflightVersion || descs < r.size:
+		return fmt.Errorf("tracking of version %d for %d descriptors: want version %d for at least %d", version, descs, inflightVersion, r.size)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (r *Ring) recoverPacked() cursor {
 	}
 	if next != former {
 		flags := uint16(atomic.LoadUint64(&r.desc[2*int(former.at)+1]) >> 48)
-		if (flags&flagAvail != 0) == former.wrap && (flags&flagUsed != 0) == former.wrap {
+		if !former.ready(flags) { // else the driver may have filled it anew since
 			former = next // it was published
 			for i := range r.size {
 				t.state(i)[atInflight] = 0

@@ -96,6 +96,11 @@ func (r *Ring) takePacked(write bool) (got, good bool) {
 		}
 		rest = atomic.LoadUint64(&r.desc[2*int(at.at)+1])
 	}
+	// A driver may make slots available again that it was not given back yet.
+	if r.taken += b.descs; uint32(r.pending)+uint32(r.taken) > uint32(r.size) {
+		r.Break(FaultChain)
+		return false, false
+	}
 	r.next = at
 	b.end = r.nsegs
 	r.nbufs++

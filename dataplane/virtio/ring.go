@@ -77,6 +77,7 @@ type Ring struct {
 	next    cursor // the next available chain
 	used    cursor // the next used slot
 	pending uint16 // slots used and not published
+	taken   uint16 // slots of a packed ring that the present call has taken
 	armed   bool   // the driver was asked for a notification
 	// called is the used index at the last decision whether to notify; fresh: there was none.
 	called cursor
@@ -328,7 +329,7 @@ func (r *Ring) markSegments(n int) {
 	}
 }
 
-func (r *Ring) reset() { r.nsegs, r.nbufs = 0, 0 }
+func (r *Ring) reset() { r.nsegs, r.nbufs, r.taken = 0, 0, 0 }
 
 // take reads the next available chain into the segments. got is false if there is none or the ring is broken;
 // good is false if the chain is refused, and then it only goes back to the driver.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -151,6 +152,10 @@ func TestInflight(t *testing.T) {
 						}
 					}
 					end.at(d.ring)
+					if turn%2 != 0 { // the driver goes on before there is another device
+						collect()
+						offer()
+					}
 					d.restart()
 					collect()
 				}
@@ -175,8 +180,8 @@ func TestInflight(t *testing.T) {
 // TestInflightGarbage: tracking with garbage in it breaks nothing.
 func TestInflightGarbage(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 18))
-	taken := 0
 	for name, l := range layouts(8) {
+		taken := 0
 		d := newDriver(t, l)
 		for range 2000 {
 			inflight := make([]byte, InflightSize(l.Size, l.Packed))
@@ -208,5 +213,21 @@ func TestInflightGarbage(t *testing.T) {
 	d.layout.Inflight = make([]byte, InflightSize(8, true)-64)
 	if _, err := NewRing(d.memory, d.layout, &d.faults); err == nil {
 		t.Error("tracking that is too short is taken")
+	}
+}
+
+// TestRefilledBeforeFlush: a driver makes slots available again that were not given back yet. The ring is not followed.
+func TestRefilledBeforeFlush(t *testing.T) {
+	l := layouts(8)["packed"]
+	d := newDriver(t, l)
+	d.layout.Inflight = make([]byte, InflightSize(l.Size, true))
+	d.restart()
+	for id := range uint16(24) {
+		d.offer(id%8, descriptor{addr: buffer0(int(id % 8)), len: bufferSize, flags: flagWrite})
+		d.ring.Put([][]byte{make([]byte, 100)}, 100)
+	}
+	d.ring.Flush()
+	if !d.ring.Broken() || !strings.Contains(d.text(), FaultChain.String()) {
+		t.Errorf("broken %t; faults %s", d.ring.Broken(), d.text())
 	}
 }
