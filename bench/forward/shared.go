@@ -110,7 +110,6 @@ type sharedRig struct {
 	config *Config
 	size   int // bytes on the wire
 	huge   string
-	source *child
 }
 
 // runShared is Run for ports in shared memory.

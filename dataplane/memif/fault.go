@@ -40,10 +40,13 @@ func (c *Faults) Each(f func(Fault, uint64)) {
 	}
 }
 
-// Sum returns how many faults there were.
-func (c *Faults) Sum() (sum uint64) {
-	for i := range c {
-		sum += c[i].Load()
+// Packets returns how many packets were refused and cost nothing else: the other faults are a ring's, and end it.
+func (c *Faults) Packets(sent bool) (sum uint64) {
+	if sent {
+		return c[FaultLong].Load()
+	}
+	for _, f := range []Fault{FaultChain, FaultRegion, FaultAddress, FaultLength, FaultShort, FaultLong} {
+		sum += c[f].Load()
 	}
 	return sum
 }

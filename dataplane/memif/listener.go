@@ -20,6 +20,7 @@ type listener struct {
 	mu      sync.Mutex
 	devices map[uint32]*Device
 	waiting map[*net.UnixConn]bool // connections that have no interface yet
+	closed  bool                   // no interface is left
 }
 
 // maxWaiting bounds the connections of a socket that have said nothing yet.
@@ -74,6 +75,7 @@ func (l *listener) leave(d *Device) error {
 	delete(listeners, l.path)
 	err := l.socket.Close() // and removes the socket
 	l.mu.Lock()
+	l.closed = true
 	for c := range l.waiting {
 		_ = c.Close()
 	}
@@ -105,6 +107,9 @@ func (l *listener) run() {
 func (l *listener) greet(c *net.UnixConn) {
 	l.mu.Lock()
 	l.waiting[c] = true
+	if l.closed {
+		_ = c.Close()
+	}
 	queues := 1
 	for _, d := range l.devices {
 		queues = max(queues, d.config.Queues)

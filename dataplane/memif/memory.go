@@ -3,6 +3,7 @@ package memif
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"golang.org/x/sys/unix"
 
@@ -10,7 +11,10 @@ import (
 )
 
 // The bounds of what a client may share. DPDK's zero-copy clients have a region for each piece of their memory.
-const maxRegions = 64
+const (
+	maxRegions = 64
+	maxMemory  = 64 << 30 // bytes of all regions: address space is the whole switch's
+)
 
 // bufferSize is what a buffer of ours holds, in bytes: what libmemif and DPDK have by default. Longer packets take several.
 const bufferSize = 2048
@@ -19,14 +23,19 @@ const bufferSize = 2048
 type memory struct {
 	regions [][]byte
 	maps    [][]byte // whole pages
+	total   uint64   // bytes mapped
 }
 
 // add maps the next region.
 func (m *memory) add(fd int, size uint64) error {
+	if size > maxMemory-m.total {
+		return fmt.Errorf("%d bytes beside %d: at most %d are mapped", size, m.total, uint64(maxMemory))
+	}
 	part, whole, err := shmem.Map(fd, size, 0)
 	if err != nil {
 		return err
 	}
+	m.total += uint64(len(whole))
 	m.regions = append(m.regions, part)
 	m.maps = append(m.maps, whole)
 	return nil
@@ -48,7 +57,7 @@ func (m *memory) unmap() error {
 	for _, b := range m.maps {
 		errs = append(errs, unix.Munmap(b))
 	}
-	m.maps, m.regions = nil, nil
+	m.maps, m.regions, m.total = nil, nil, 0
 	return errors.Join(errs...)
 }
 
@@ -59,6 +68,9 @@ func ringBytes(size int) int { return ringHeader + descBytes*size }
 // cannot truncate it. The caller closes the file.
 func share(rings, size int) (_ *memory, fd int, err error) {
 	total := rings * (ringBytes(size) + bufferSize*size)
+	if total > math.MaxUint32 { // an offset has 32 bits
+		return nil, -1, fmt.Errorf("%d rings of %d descriptors need %d bytes, and 4 GiB can be shared: choose fewer queues or a smaller ring_size", rings, size, total)
+	}
 	fd, err = unix.MemfdCreate("weir-memif", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, -1, fmt.Errorf("make memory to share: %w", err)

@@ -37,8 +37,8 @@ func (k kind) String() string {
 	return fmt.Sprintf("message %d", uint16(k))
 }
 
-// version is that of the protocol, major and minor.
-const version = 2<<8 | 0
+// version is that of the protocol, 2.0: major in the upper byte, minor in the lower.
+const version = 0x0200
 
 // messageSize is that of each message: its kind, its fields without padding, zeros.
 const messageSize = 128
@@ -106,6 +106,7 @@ var errDisconnected = errors.New("the peer disconnected")
 
 // receive reads the next message. One that ends the connection is an error.
 func (m *message) receive(c *net.UnixConn) error {
+	m.close() // what came with the message before and was not taken
 	m.bytes = [messageSize]byte{}
 	n, files, err := shmem.ReceiveFiles(c, m.bytes[:], m.files[:0], 1)
 	m.files = files

@@ -96,6 +96,7 @@ func (q *Queue) prepare(m *memory, l layout) (r *Ring, err error) {
 
 // start begins the use of a ring. The descriptor, by which the receiver of its packets is notified, is the queue's then, also on failure.
 func (q *Queue) start(r *Ring, fd int) error {
+	defer q.bell.Wake() // behind the unlock: a worker that finds the ring locked sleeps on
 	q.gate.Lock()
 	defer q.gate.Unlock()
 	if r.layout.sends {
@@ -112,7 +113,6 @@ func (q *Queue) start(r *Ring, fd int) error {
 		return err
 	}
 	q.gate.SetOpen(true)
-	q.bell.Wake()
 	return nil
 }
 

@@ -151,34 +151,31 @@ func (r *Ring) Available(limit int) int {
 	return min(limit, int(r.slots(1)))
 }
 
-// buffer reads a descriptor, once, and returns its memory; nil is a fault that was counted, after which next says
-// whether the chain goes on.
-func (r *Ring) buffer(at uint16) (b []byte, next bool) {
+// buffer reads a descriptor, once, and returns its memory; nil is a fault, after which next says whether the chain goes
+// on.
+func (r *Ring) buffer(at uint16) (b []byte, next bool, f Fault) {
 	slot := at & (r.size - 1)
 	if r.layout.lends && r.layout.sends {
-		return r.memory.regions[0][r.layout.buffers+bufferSize*int(slot):][:bufferSize], false
+		return r.memory.regions[0][r.layout.buffers+bufferSize*int(slot):][:bufferSize], false, 0
 	}
 	word := atomic.LoadUint64(&r.desc[2*int(slot)])
 	length, next := word>>32, word&flagNext != 0
 	if r.layout.lends {
 		if length > bufferSize {
-			r.faults[FaultLength].Add(1)
-			return nil, next
+			return nil, next, FaultLength
 		}
-		return r.memory.regions[0][r.layout.buffers+bufferSize*int(slot):][:length], next
+		return r.memory.regions[0][r.layout.buffers+bufferSize*int(slot):][:length], next, 0
 	}
 	region := word >> 16 & 0xffff
 	if region >= uint64(len(r.memory.regions)) {
-		r.faults[FaultRegion].Add(1)
-		return nil, next
+		return nil, next, FaultRegion
 	}
 	b = r.memory.regions[region]
 	offset := atomic.LoadUint64(&r.desc[2*int(slot)+1]) & 0xffffffff
 	if offset+length > uint64(len(b)) {
-		r.faults[FaultAddress].Add(1)
-		return nil, next
+		return nil, next, FaultAddress
 	}
-	return b[offset : offset+length : offset+length], next
+	return b[offset : offset+length : offset+length], next, 0
 }
 
 // Get copies the next packet to dst, and gives its descriptors back with the next Flush. It reports false if there is
@@ -199,22 +196,26 @@ func (r *Ring) Get(dst []byte) (n int, ok bool) {
 			return 0, false
 		}
 		if left == 0 { // a sender shows all of a packet at once
-			r.faults[FaultChain].Add(1)
+			if good {
+				r.faults[FaultChain].Add(1)
+			}
 			return 0, true
 		}
-		b, next := r.buffer(r.next)
+		b, next, f := r.buffer(r.next)
 		if r.layout.lends {
 			r.offer(r.next & (r.size - 1))
 		}
 		r.next++
 		left--
 		switch {
+		case !good: // counted
 		case b == nil:
+			r.faults[f].Add(1)
 			good = false
-		case good && len(b) > len(dst)-n:
+		case len(b) > len(dst)-n:
 			r.faults[FaultLong].Add(1)
 			good = false
-		case good:
+		default:
 			n += copy(dst[n:], b)
 		}
 		if !next {
@@ -248,10 +249,10 @@ func (r *Ring) Put(pieces [][]byte, length int) Result {
 			}
 			return Full
 		}
-		b, _ := r.buffer(r.next + count)
+		b, _, f := r.buffer(r.next + count)
 		switch {
 		case b == nil: // what is in order behind it cannot be used without it
-			r.broken = true
+			r.Break(f)
 			return Refused
 		case len(b) == 0:
 			r.Break(FaultRoom)

@@ -113,8 +113,8 @@ func (m *Memif) faults() string {
 // Counters implements Port.
 func (m *Memif) Counters() (c Counters) {
 	for k := range m.config.Queues {
-		c.RxInvalid += m.device.Receive(k).Faults.Sum()
-		c.TxInvalid += m.device.Transmit(k).Faults.Sum()
+		c.RxInvalid += m.device.Receive(k).Faults.Packets(false)
+		c.TxInvalid += m.device.Transmit(k).Faults.Packets(true)
 	}
 	return c
 }
@@ -197,6 +197,9 @@ func (q *memifQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 	}
 	ring := tx.Acquire()
 	if ring == nil {
+		if tx.Running() { // another worker has it
+			q.refusal = packet.ReasonTxFull
+		}
 		return 0
 	}
 	defer tx.Release()

@@ -122,9 +122,10 @@ func openTap(name string, first bool) (file int, err error) {
 	case err != nil:
 		return -1, fmt.Errorf("open %s: %w", device, err)
 	}
+	fd := file // file is -1 by then
 	defer func() {
 		if err != nil {
-			_ = unix.Close(file)
+			_ = unix.Close(fd)
 		}
 	}()
 	request, err := unix.NewIfreq(name)
@@ -389,7 +390,7 @@ func (q *tapQueue) Receive(b *packet.Batch) (received int) {
 	if q.port.paused.Load() {
 		return 0
 	}
-	for want := min(packet.BatchSize, cap(b.Pkts)-len(b.Pkts)); received < want; {
+	for tries := min(packet.BatchSize, cap(b.Pkts)-len(b.Pkts)); tries > 0; tries-- {
 		if !q.held {
 			if q.spare, q.held = q.frames.AllocOne(); !q.held {
 				return received

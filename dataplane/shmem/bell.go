@@ -48,7 +48,10 @@ func (b *Bell) Forget() {
 }
 
 // Wake makes FD readable.
-func (b *Bell) Wake() { Notify(b.wake) }
+func (b *Bell) Wake() {
+	one := [8]byte{1}
+	_, _ = unix.Write(b.wake, one[:]) // fails only where so many wakes are pending already
+}
 
 // SetKick replaces the descriptor by which the peer notifies; -1 is none. It belongs to the bell then, also on failure.
 func (b *Bell) SetKick(fd int) error {
@@ -67,10 +70,4 @@ func (b *Bell) Close() {
 	_ = b.SetKick(-1)
 	_ = unix.Close(b.wake)
 	_ = unix.Close(b.poll)
-}
-
-// Notify adds 1 to an eventfd, which the peer or its worker waits for.
-func Notify(fd int) {
-	one := [8]byte{1}
-	_, _ = unix.Write(fd, one[:]) // fails only where so many notifications are pending already
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Eventfd makes a descriptor of a peer one that no worker can block on: other kinds of files might,
-// when they are polled or written.
+// Eventfd takes a descriptor of a peer for notifications if no worker can block on it: other kinds of files might,
+// when they are polled. See Notify.
 func Eventfd(fd int) error {
 	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil {
