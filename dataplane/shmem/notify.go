@@ -30,23 +30,18 @@ type aio struct {
 // aioEvents is how many reads may have ended before their ends are taken.
 const aioEvents = 64
 
-// iocb is struct iocb of include/uapi/linux/aio_abi.h; key and rwFlags, 0 here, change places on big-endian machines.
+// iocb is what is not 0 of struct iocb (include/uapi/linux/aio_abi.h): a read has the opcode 0, and no bytes are asked for.
 type iocb struct {
-	data           uint64
-	key, rwFlags   uint32
-	opcode         uint16
-	priority       int16
-	file           uint32
-	buffer, length uint64
-	offset         int64
-	reserved       uint64
-	flags, result  uint32
+	_             [2]uint64
+	_, file       uint32
+	_             [4]uint64
+	flags, result uint32
 }
 
-// ioEvent is struct io_event.
-type ioEvent struct{ data, object, result, result2 uint64 }
+// event is struct io_event.
+type event [4]uint64
 
-const resultToEventfd = 1 // IOCB_FLAG_RESFD; the opcode of a read is 0
+const resultToEventfd = 1 // IOCB_FLAG_RESFD
 
 var notifier = sync.OnceValue(func() *aio {
 	a := new(aio)
@@ -83,7 +78,7 @@ func (a *aio) signal(fd int) bool {
 
 // take takes the ends of the reads.
 func (a *aio) take() {
-	var events [2 * aioEvents]ioEvent
+	var events [2 * aioEvents]event
 	var now unix.Timespec
 	_, _, _ = unix.Syscall6(unix.SYS_IO_GETEVENTS, a.context, 0, uintptr(len(events)), uintptr(unsafe.Pointer(&events)), uintptr(unsafe.Pointer(&now)), 0)
 }
