@@ -13,10 +13,13 @@ import (
 	"github.com/weirswitch/weir/dataplane/nic"
 )
 
+// ErrHiddenThreads says that threads of the kernel have no ids here, and so cannot be pinned.
+var ErrHiddenThreads = errors.New("the kernel's threads are hidden in this PID namespace: run in the host's")
+
 // SetThreaded moves the receive work of a port out of softirqs into kernel threads, one per
 // receive queue, and pins them to the port's core; or back. A veth has such work only
 // while it has an XDP program or generic receive offload on. See the package
-// documentation for when that helps.
+// documentation for when that helps. Where the threads cannot be pinned (see ErrHiddenThreads), the work stays where it was.
 func SetThreaded(port Port, on bool) error {
 	link, err := port.Namespace.Link(port.Interface)
 	if err != nil {
@@ -30,7 +33,10 @@ func SetThreaded(port Port, on bool) error {
 		if err := write(port.Interface, "threaded", value); err != nil || !on {
 			return err
 		}
-		return pinNAPI(link.Attrs().Index, port.Core)
+		if err := pinNAPI(link.Attrs().Index, port.Core); err != nil {
+			return errors.Join(err, write(port.Interface, "threaded", "0"))
+		}
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("move the receive work of %s to threads: %w", port, err)
@@ -141,7 +147,11 @@ func napiThreads(ifindex int) (pids []int, err error) {
 		}
 		for attributes.Next() {
 			if attributes.Type() == netdevNAPIPID {
-				pids = append(pids, int(attributes.Uint32()))
+				id := int(attributes.Uint32())
+				if id == 0 {
+					return nil, ErrHiddenThreads
+				}
+				pids = append(pids, id)
 			}
 		}
 		if err := attributes.Err(); err != nil {
