@@ -75,7 +75,7 @@ func TestAccountSeesEachFault(t *testing.T) {
 	} {
 		c, kernel, ends := balanced()
 		test.spoil(c, kernel, &ends[0])
-		a := account(c, kernel, ends)
+		a := account(c, kernel, nil, ends)
 		o := Outcome{Name: "line", OK: a.OK(), Switches: ends, Account: a}
 		var text strings.Builder
 		if err := o.WriteText(&text); err != nil {
@@ -130,5 +130,23 @@ func TestPlanFaults(t *testing.T) {
 	}
 	if got := plansOf(ends[2:]); got != nil {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestCountedLate: what a host had not counted when the lab seemed at rest counts once the switches have ended; what is
+// missing then is missing.
+func TestCountedLate(t *testing.T) {
+	for missing, ok := range map[uint64]bool{0: true, 1: false} {
+		c, kernel, ends := balanced()
+		late := kernelCounters{"h2": kernel["h2"]}
+		h := kernel["h2"]
+		h.RxPackets--
+		kernel["h2"] = h
+		l := late["h2"]
+		l.RxPackets -= missing
+		late["h2"] = l
+		if a := account(c, kernel, late, ends); a.OK() != ok {
+			t.Errorf("%d missing: %+v", missing, a.Checks)
+		}
 	}
 }

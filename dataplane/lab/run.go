@@ -58,11 +58,12 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 	kernel, err := l.work(ctx, out)
 	l.progress.Step("the switches end")
 	ends, stopErr := l.stopSwitches()
+	late, lateErr := l.readCounters()
 	truth, writeErr := l.writeTruth(out.Traffic)
 	relays, relayErr := l.relayTruths()
-	err = errors.Join(err, stopErr, writeErr, relayErr)
+	err = errors.Join(err, stopErr, lateErr, writeErr, relayErr)
 	out.Switches = ends
-	out.Account = account(c, kernel, ends)
+	out.Account = account(c, kernel, late, ends)
 	out.Account.checkRelays(c, out.Traffic, relays)
 	if err == nil && o.Examine != nil && l.records != "" {
 		var answers Answers
