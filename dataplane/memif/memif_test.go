@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -298,8 +299,10 @@ func TestGarbageClient(t *testing.T) {
 	connections := 0
 	for done := 0; done < rounds && connections < 20; { // each costs a pause before the next
 		connections++
-		for client.Status().Connections < uint64(connections) {
-			runtime.Gosched()
+		for deadline := time.Now().Add(2 * time.Minute); client.Status().Connections < uint64(connections); runtime.Gosched() {
+			if time.Now().After(deadline) {
+				t.Fatalf("no connection %d: %+v", connections, client.Status())
+			}
 		}
 		for ; done < rounds && !broken(client); done++ {
 			if r := client.Receive(0).Acquire(); r != nil {

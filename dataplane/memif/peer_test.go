@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -187,14 +188,16 @@ func (p *peer) dismissed() string {
 
 // awaitGone returns when the device has forgotten a peer that it had.
 func awaitGone(d *Device) {
-	for {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		d.mu.Lock()
 		gone := d.conn == nil
 		d.mu.Unlock()
 		if gone {
 			return
 		}
-		runtime.Gosched()
+		if runtime.Gosched(); time.Now().After(deadline) {
+			panic("the peer is not gone after two minutes")
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirswitch/weir/pipeline/packet"
 )
@@ -115,6 +116,7 @@ func (b *memifBridge) expect(port int, n uint64) int {
 func (b *memifBridge) cross(p *testpmd, packets uint64) {
 	b.t.Helper()
 	var sent, got [2]uint64
+	last := time.Now()
 	for got[0] < packets || got[1] < packets {
 		moved := false
 		for i := range 2 {
@@ -130,8 +132,10 @@ func (b *memifBridge) cross(p *testpmd, packets uint64) {
 		if p != nil && p.hasEnded() {
 			b.t.Fatalf("testpmd ended: %v\n%s", p.err, &p.text)
 		}
-		if !moved {
-			runtime.Gosched()
+		if moved {
+			last = time.Now()
+		} else if runtime.Gosched(); time.Since(last) > 2*time.Minute {
+			b.t.Fatalf("%d and %d packets of %d and %d arrived", got[0], got[1], sent[1], sent[0])
 		}
 	}
 	for i, m := range b.ports {
@@ -152,9 +156,7 @@ func TestMemifPair(t *testing.T) {
 		}
 	})
 	defer b.close()
-	for !b.connected() {
-		runtime.Gosched()
-	}
+	await(t, "connections", b.connected)
 	if i := b.ports[1].Info(); i.Mode != "client, id 7, 256 descriptors, copy" || i.Error != "" {
 		t.Errorf("%+v", i)
 	}
@@ -205,9 +207,7 @@ func TestMemifSecret(t *testing.T) {
 	})
 	defer b.close()
 	for i, want := range []string{"a client was refused: the secret is missing, or another one", "the peer disconnected"} {
-		for !strings.Contains(b.ports[i].Info().Error, want) {
-			runtime.Gosched()
-		}
+		await(t, want, func() bool { return strings.Contains(b.ports[i].Info().Error, want) })
 	}
 	if b.connected() {
 		t.Error("they are connected")
@@ -245,18 +245,14 @@ func TestMemifTestpmd(t *testing.T) {
 					return fmt.Sprintf("net_memif%d,id=%d,socket=%s,socket-abstract=no%s", i, i, path, options)
 				}
 				p := runTestpmd(t, filepath.Dir(path), huge, "io", device(0), device(1))
-				for !b.connected() && !p.hasEnded() {
-					runtime.Gosched()
-				}
+				await(t, "connections", func() bool { return b.connected() || p.hasEnded() })
 				return p
 			}
 			p := start()
 			b.cross(p, 1000)
 			check(t, p.cmd.Process.Kill())
 			<-p.ended
-			for b.ports[0].Info().State == StateUp || b.ports[1].Info().State == StateUp {
-				runtime.Gosched()
-			}
+			await(t, "ports that are down", func() bool { return b.ports[0].Info().State != StateUp && b.ports[1].Info().State != StateUp })
 			p = start()
 			b.cross(p, packets)
 			_, err := io.WriteString(p.input, "quit\n")
@@ -269,5 +265,15 @@ func TestMemifTestpmd(t *testing.T) {
 				t.Errorf("testpmd received %d packets, want %d", rx, 2*packets)
 			}
 		})
+	}
+}
+
+// await waits for what another goroutine or process does.
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !done(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not after two minutes: %s", what)
+		}
 	}
 }
