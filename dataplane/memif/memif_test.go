@@ -236,7 +236,7 @@ func TestFaults(t *testing.T) {
 // TestGarbage: whatever peers write into the rings, as clients and as servers, the switch neither crashes nor loops, and the next
 // peer is served.
 func TestGarbage(t *testing.T) {
-	rounds := 1_000_000
+	rounds := 200_000
 	if testing.Short() {
 		rounds = 5_000
 	}
@@ -281,7 +281,7 @@ func TestGarbage(t *testing.T) {
 
 // TestGarbageClient is the same for our memory as a client, which the server writes to.
 func TestGarbageClient(t *testing.T) {
-	rounds := 1_000_000
+	rounds := 200_000
 	if testing.Short() {
 		rounds = 5_000
 	}

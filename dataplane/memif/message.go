@@ -109,6 +109,11 @@ func (m *message) receive(c *net.UnixConn) error {
 	m.close() // what came with the message before and was not taken
 	m.bytes = [messageSize]byte{}
 	n, files, err := shmem.ReceiveFiles(c, m.bytes[:], m.files[:0], 1)
+	if n == 0 && (err == nil || errors.Is(err, io.EOF)) {
+		// A reader that finds no message just before the peer sends its last one and closes is told of the end first
+		// (unix_dgram_recvmsg in net/unix/af_unix.c).
+		n, files, err = shmem.ReceiveFiles(c, m.bytes[:], files, 1)
+	}
 	m.files = files
 	switch {
 	case err != nil:

@@ -2,6 +2,7 @@ package memif
 
 import (
 	"encoding/binary"
+	"errors"
 	"net"
 	"path/filepath"
 	"runtime"
@@ -176,12 +177,10 @@ func (p *peer) dismissed() string {
 	p.t.Helper()
 	for {
 		m := new(message)
-		n, _, _, _, err := p.conn.ReadMsgUnix(m.bytes[:], nil)
-		if err != nil || n == 0 {
-			p.t.Fatalf("no disconnect message: %v", err)
-		}
-		if m.kind() == disconnect {
+		if err := m.receive(p.conn); errors.Is(err, errDisconnected) {
 			return m.text(6, reasonSize)
+		} else if err != nil {
+			p.t.Fatalf("no disconnect message: %v", err)
 		}
 	}
 }
