@@ -11,7 +11,6 @@ import (
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/dataplane/nic"
-	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
@@ -226,7 +225,7 @@ func printRestored(w io.Writer, all []nic.Restored) error {
 // printPortPlans prints for each port of a configuration what it would be granted here, in a line.
 func printPortPlans(w io.Writer, c *config.Config) error {
 	for _, p := range c.Ports {
-		if p.Interface == "" || p.Driver == port.DriverTap {
+		if !p.OnInterface() {
 			continue // a virtual machine's, or one that does not exist yet
 		}
 		p.Workers = c.Workers.Count

@@ -118,6 +118,9 @@ const (
 	maxQueuePackets = 1 << 16
 )
 
+// OnInterface reports whether the port is on a network interface that others made.
+func (c *Config) OnInterface() bool { return c.Driver == DriverXSK || c.Driver == DriverAsavie }
+
 func (c *Config) queuePackets() int {
 	if c.QueuePackets == 0 {
 		return 1024
