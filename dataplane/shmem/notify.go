@@ -9,7 +9,7 @@ import (
 )
 
 // Notify adds 1 to an eventfd, which a peer waits for. A write would not do: the peer shares the open file, so it may make it
-// block again and fill its counter, and whoever writes then waits for the peer. The kernel itself signals without blocking, for
+// block again and fill its counter, and then a writer waits for the peer. The kernel itself signals without blocking, for
 // one, when an asynchronous read ends that names the eventfd (IOCB_FLAG_RESFD in fs/aio.c); and a read of /dev/null
 // ends at once. Where there is no asynchronous I/O (fs.aio-max-nr is used up, or a sandbox forbids it), Notify writes.
 func Notify(fd int) {
