@@ -61,7 +61,7 @@ func readSecret(file string) (string, error) {
 func (m *Memif) Open(number uint16, queue int, frames *packet.Cache) (Queue, error) {
 	q := &memifQueue{
 		port: m, rx: m.device.Receive(queue), tx: m.device.Transmit(queue),
-		frames: frames, number: number, queue: uint8(queue), room: uint64(m.room),
+		copyQueue: copyQueue{frames: frames, number: number, queue: uint8(queue), room: uint64(m.room)},
 	}
 	return m.shaper.shape(q, frames), nil
 }
@@ -129,18 +129,9 @@ func (m *Memif) StopReceive() error {
 func (m *Memif) Close() error { return m.device.Close() }
 
 type memifQueue struct {
-	port    *Memif
-	rx, tx  *memif.Queue
-	frames  *packet.Cache
-	number  uint16
-	queue   uint8
-	refusal packet.Reason
-	room    uint64
-
-	// addrs[next:end] are frames that Receive has, and no packet yet.
-	addrs     [packet.BatchSize]uint64
-	next, end int
-	pieces    [maxPieces][]byte
+	copyQueue
+	port   *Memif
+	rx, tx *memif.Queue
 }
 
 // Receive implements Queue.
@@ -179,14 +170,6 @@ func (q *memifQueue) Receive(b *packet.Batch) (received int) {
 	return received
 }
 
-// free gives back the frames that Receive did not need.
-func (q *memifQueue) free() {
-	for _, addr := range q.addrs[q.next:q.end] {
-		q.frames.Free(addr)
-	}
-	q.next, q.end = 0, 0
-}
-
 // Transmit implements Queue. A packet that the peer's buffers will never hold is taken, and counted as invalid. Where the
 // peer has fewer rings than the port has queues, the first one serves the others' workers too.
 func (q *memifQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
@@ -222,42 +205,8 @@ func (q *memifQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 	return taken
 }
 
-// gather lists the pieces of a packet, and sums their length. There are none if they are too many.
-func (q *memifQueue) gather(b *packet.Batch, p *packet.Packet) (n, length int) {
-	q.pieces[0] = b.Data(p)
-	n, length = 1, int(p.Len)
-	for link := p.Next; link != 0; n++ {
-		if n == maxPieces {
-			return 0, 0
-		}
-		addr, size, next := b.Pool().Next(link)
-		q.pieces[n] = b.Mem[addr:][:size]
-		length += int(size)
-		link = next
-	}
-	return n, length
-}
-
-// Refusal implements Queue.
-func (q *memifQueue) Refusal() packet.Reason { return q.refusal }
-
-// Service implements Queue: there is nothing between batches, for packets are copied.
-func (q *memifQueue) Service() bool { return false }
-
-// Depth implements Queue: what was transmitted is the peer's at once.
-func (q *memifQueue) Depth() int { return 0 }
-
 // FD implements Queue.
 func (q *memifQueue) FD() int { return q.rx.FD() }
 
 // Sleep implements Sleeper.
 func (q *memifQueue) Sleep() (ready bool) { return q.rx.Sleep() }
-
-// Ended implements Queue: there may always be another peer.
-func (q *memifQueue) Ended() bool { return false }
-
-// Rehome implements Rehomer.
-func (q *memifQueue) Rehome(frames *packet.Cache) { q.frames = frames }
-
-// Close implements Queue. It holds no frame between two calls.
-func (q *memifQueue) Close() (Rest, error) { return Rest{}, nil }

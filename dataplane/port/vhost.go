@@ -39,7 +39,7 @@ func NewVhost(c Config, frameSize int) (*Vhost, error) {
 func (v *Vhost) Open(number uint16, queue int, frames *packet.Cache) (Queue, error) {
 	q := &vhostQueue{
 		port: v, rx: v.device.Receive(queue), tx: v.device.Transmit(queue),
-		frames: frames, number: number, queue: uint8(queue), room: uint64(v.room),
+		copyQueue: copyQueue{frames: frames, number: number, queue: uint8(queue), room: uint64(v.room)},
 	}
 	return v.shaper.shape(q, frames), nil
 }
@@ -120,18 +120,9 @@ func (v *Vhost) Close() error { return v.device.Close() }
 const maxPieces = 16
 
 type vhostQueue struct {
-	port    *Vhost
-	rx, tx  *vhost.Vring
-	frames  *packet.Cache
-	number  uint16
-	queue   uint8
-	refusal packet.Reason
-	room    uint64
-
-	// addrs[next:end] are frames that Receive has, and no packet yet.
-	addrs     [packet.BatchSize]uint64
-	next, end int
-	pieces    [maxPieces][]byte
+	copyQueue
+	port   *Vhost
+	rx, tx *vhost.Vring
 }
 
 // Receive implements Queue.
@@ -172,14 +163,6 @@ func (q *vhostQueue) Receive(b *packet.Batch) (received int) {
 	return received
 }
 
-// free gives back the frames that Receive did not need.
-func (q *vhostQueue) free() {
-	for _, addr := range q.addrs[q.next:q.end] {
-		q.frames.Free(addr)
-	}
-	q.next, q.end = 0, 0
-}
-
 // Transmit implements Queue. A packet that no buffer of the guest will hold is taken, and counted as invalid. Where the
 // guest uses fewer pairs of rings than the port has, the first one serves the others' workers too.
 func (q *vhostQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
@@ -190,6 +173,9 @@ func (q *vhostQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 	}
 	ring := tx.Acquire()
 	if ring == nil {
+		if tx.Running() { // another worker has it
+			q.refusal = packet.ReasonTxFull
+		}
 		return 0
 	}
 	defer tx.Release()
@@ -210,42 +196,8 @@ func (q *vhostQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 	return taken
 }
 
-// gather lists the pieces of a packet, and sums their length. There are none if they are too many.
-func (q *vhostQueue) gather(b *packet.Batch, p *packet.Packet) (n, length int) {
-	q.pieces[0] = b.Data(p)
-	n, length = 1, int(p.Len)
-	for link := p.Next; link != 0; n++ {
-		if n == maxPieces {
-			return 0, 0
-		}
-		addr, size, next := b.Pool().Next(link)
-		q.pieces[n] = b.Mem[addr:][:size]
-		length += int(size)
-		link = next
-	}
-	return n, length
-}
-
-// Refusal implements Queue.
-func (q *vhostQueue) Refusal() packet.Reason { return q.refusal }
-
-// Service implements Queue: there is nothing between batches, for packets are copied.
-func (q *vhostQueue) Service() bool { return false }
-
-// Depth implements Queue: what was transmitted is the guest's at once.
-func (q *vhostQueue) Depth() int { return 0 }
-
 // FD implements Queue.
 func (q *vhostQueue) FD() int { return q.rx.FD() }
 
 // Sleep implements Sleeper.
 func (q *vhostQueue) Sleep() (ready bool) { return q.rx.Sleep() }
-
-// Ended implements Queue: there may always be another front-end.
-func (q *vhostQueue) Ended() bool { return false }
-
-// Rehome implements Rehomer.
-func (q *vhostQueue) Rehome(frames *packet.Cache) { q.frames = frames }
-
-// Close implements Queue. It holds no frame between two calls.
-func (q *vhostQueue) Close() (Rest, error) { return Rest{}, nil }
