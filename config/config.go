@@ -41,7 +41,8 @@ type Switch struct {
 	// pass them.
 	Graph []string `toml:"graph"`
 	// Hash is the family of packet ids, flow hashes and all that is drawn from them:
-	// "xxhash", or "crc", which switches of P4 have too. The same in the whole network.
+	// "xxhash"; "crc", which switches of P4 have too; or "aes", which hosts cannot steer, as it is keyed. The same in
+	// the whole network.
 	Hash hash.Family `toml:"hash"`
 }
 

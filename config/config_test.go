@@ -243,7 +243,7 @@ func TestHashFamily(t *testing.T) {
 		t.Errorf("%v", changes)
 	}
 	for word, want := range map[string]string{
-		`"md5"`: `switch.hash: hash "md5": choose "xxhash" or "crc"`,
+		`"md5"`: `switch.hash: hash "md5": choose "aes", "xxhash" or "crc"`,
 		`7`:     `switch.hash: is an integer: write a word in quotes`,
 	} {
 		if _, err := Parse([]byte(with(word))); err == nil || !strings.Contains(err.Error(), want) {

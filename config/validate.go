@@ -81,6 +81,7 @@ func (c *Config) validatePorts(f *tomlfile.Faults) {
 func (c *Config) validateStages(f *tomlfile.Faults) {
 	// What would only follow from another fault is not said.
 	graphInDoubt := f.Under("switch.graph")
+	f.AddAll("switch.hash", c.Switch.Hash.Check())
 	namesInDoubt := f.Has("port")
 	for i := range c.Ports {
 		key := fmt.Sprintf("port[%d]", i)

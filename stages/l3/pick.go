@@ -11,8 +11,8 @@ import "github.com/weirswitch/weir/telemetry/hash"
 // all choose the same, and those of the next tier would see only flows that hash
 // to one side: they would polarise.
 func Pick(f hash.Family, flowHash, switchID uint32, n int) int {
-	h := hash.Uint64(uint64(switchID), uint64(flowHash)) // in line, where crc is a call
-	if f == hash.CRC {
+	h := hash.Uint64(uint64(switchID), uint64(flowHash)) // in line, where the others are calls
+	if f != hash.XX {
 		h = f.Uint64(uint64(switchID), uint64(flowHash))
 	}
 	return int(hash.Reduce(h, uint64(n)))

@@ -178,8 +178,8 @@ func (c *Config) checkIDs(p *pintplan.Plan, own uint32) error {
 func (c *Config) useFamily(f hash.Family, plans []*pintplan.Plan) error {
 	var errs []error
 	for i, p := range plans {
-		if i == 0 && c.Plan == "" {
-			p.Hash = f
+		if i == 0 && c.Plan == "" || p.Hash == hash.AES && f.Kind() == hash.AES {
+			p.Hash = f // whatever key the network has
 		}
 		if p.Hash != f {
 			errs = append(errs, fmt.Errorf("plan %d has hash %q, and the switch has %q: set hash = %q in [switch] of all switches, or write hash = %q in the plan's file",

@@ -11,7 +11,7 @@ import (
 )
 
 func TestConfigFaults(t *testing.T) {
-	c := Config{Kind: 9, Unit: 7, Memory: 3, Levels: 99, Epochs: 3, Target: math.NaN(), MaxLog: 99, Hash: 2}
+	c := Config{Kind: 9, Unit: 7, Memory: 3, Levels: 99, Epochs: 3, Target: math.NaN(), MaxLog: 99, Hash: 9}
 	err := c.Validate()
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok || len(joined.Unwrap()) != 8 {

@@ -75,8 +75,8 @@ func (c *Config) Validate() error {
 	if !(c.Target >= 0) || c.Target > 1e12 {
 		faults = append(faults, fmt.Errorf("target error %g: choose 0 (found from the traffic) or more", c.Target))
 	}
-	if !c.Hash.Valid() {
-		faults = append(faults, fmt.Errorf("hash %v: choose %v or %v", c.Hash, hash.XX, hash.CRC))
+	if err := c.Hash.Check(); err != nil {
+		faults = append(faults, err)
 	}
 	if c.MaxLog > MaxLog {
 		faults = append(faults, fmt.Errorf("n up to 2^%d: choose at most 2^%d", c.MaxLog, MaxLog))

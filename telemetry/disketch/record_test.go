@@ -11,7 +11,7 @@ import (
 )
 
 func someRecord(kind Kind, r *rand.Rand) *Record {
-	f, err := NewFragment(Config{ID: ID{r.Uint64(), uint16(r.IntN(9))}, Kind: kind, Unit: Unit(r.IntN(2)), Memory: 64 + r.IntN(500), Epochs: 25, Seed: r.Uint64(), Hash: hash.Family(r.IntN(2)), SingleHop: r.IntN(2) == 0, Candidates: 8 * r.IntN(2)})
+	f, err := NewFragment(Config{ID: ID{r.Uint64(), uint16(r.IntN(9))}, Kind: kind, Unit: Unit(r.IntN(2)), Memory: 64 + r.IntN(500), Epochs: 25, Seed: r.Uint64(), Hash: hash.Family(r.IntN(3)), SingleHop: r.IntN(2) == 0, Candidates: 8 * r.IntN(2)})
 	if err != nil {
 		panic(err)
 	}

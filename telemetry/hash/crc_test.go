@@ -109,12 +109,12 @@ func TestCRCsDoNotCollide(t *testing.T) {
 	}
 }
 
-// TestFamilyOfMany: many hashes at once are the single ones in both families, for every number
+// TestFamilyOfMany: many hashes at once are the single ones in all families, for every number
 // of them, also where they replace an input.
 func TestFamilyOfMany(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 2))
-		for _, f := range []Family{XX, CRC} {
+		for _, f := range []Family{XX, CRC, AES} {
 			for n := range 70 {
 				seed, first := r.Uint64(), r.Uint64()
 				var w [5][]uint64
@@ -181,10 +181,10 @@ func TestFamilyXXIsXXH64(t *testing.T) {
 }
 
 func TestFamilyNames(t *testing.T) {
-	for f, name := range map[Family]string{XX: "xxhash", CRC: "crc"} {
+	for f, name := range map[Family]string{XX: "xxhash", CRC: "crc", AES: "aes"} {
 		text, err := f.MarshalText()
 		if err != nil || string(text) != name || f.String() != name || !f.Valid() {
-			t.Errorf("%d: %q, %v, %v", uint8(f), text, f, err)
+			t.Errorf("%d: %q, %v, %v", uint32(f), text, f, err)
 		}
 		var again Family = 9
 		if err := again.UnmarshalText(text); err != nil || again != f {
@@ -203,7 +203,7 @@ func TestFamilyNames(t *testing.T) {
 func TestFamilyAllocatesNothing(t *testing.T) {
 	w := [8]uint64{1, 2, 3}
 	dst := make([]uint64, 8)
-	for _, f := range []Family{XX, CRC} {
+	for _, f := range []Family{XX, CRC, AES} {
 		if n := testing.AllocsPerRun(100, func() {
 			sink += f.Uint64(3, 4) + f.Uint64x2(5, 6, 7) + f.Uint64x4(1, 2, 3, 4, 5) + f.Uint64x5(1, 2, 3, 4, 5, 6) + f.Uint64x8(1, &w)
 			f.Uint64s(dst, 1, w[:])
@@ -226,7 +226,7 @@ func BenchmarkFamily(b *testing.B) {
 		}
 	}
 	dst := make([]uint64, n)
-	for _, f := range []Family{XX, CRC} {
+	for _, f := range []Family{XX, CRC, AES} {
 		for _, c := range []struct {
 			name string
 			many func()
@@ -256,7 +256,7 @@ func TestSecondWords(t *testing.T) {
 	if testing.Short() {
 		seeds = 8
 	}
-	for _, f := range []Family{XX, CRC} {
+	for _, f := range []Family{XX, CRC, AES} {
 		worst, weak := secondWords(seeds, func(seed, first, second uint64) uint64 { return f.Uint64x2(seed, first, second) })
 		if weak > 0 {
 			t.Errorf("%v: %d seeds have pairs of second words with a deviate beyond %.1f, up to %.1f", f, weak, maxDeviate, worst)

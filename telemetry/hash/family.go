@@ -1,52 +1,102 @@
 package hash
 
-import "fmt"
-
-// Family names an implementation of the seeded family. Switches that share
-// digests, samples or sketches use the same one. The zero value is XX.
-type Family uint8
-
-const (
-	XX  Family = iota // XXH64: the fastest in software
-	CRC               // CRCs around additions: what P4 targets can do
+import (
+	"fmt"
+	"strconv"
+	"strings"
 )
 
-var familyNames = [...]string{XX: "xxhash", CRC: "crc"}
+// Family names an implementation of the seeded family and, of aes, the key by its id: in the low byte the kind, in the
+// high half the id. Switches that share digests, samples or sketches use the same one. The zero value is XX.
+// Families are equal if kind and key id are.
+type Family uint32
 
-// String is the name in plans and configurations.
+// The kinds, which are families too: AES alone has the key of zeros.
+const (
+	XX  Family = iota // XXH64: fast everywhere; whoever knows the seed can steer it
+	CRC               // CRCs around additions: what P4 targets can do; linear, so easy to steer
+	AES               // AES under the network's key: nobody without it can steer it
+)
+
+var familyNames = [...]string{XX: "xxhash", CRC: "crc", AES: "aes"}
+
+// FamilyOf is the family of a kind with a key id, as records name it. It need not be Known.
+func FamilyOf(kind Family, keyID uint16) Family { return kind&0xff | Family(keyID)<<16 }
+
+// Kind is XX, CRC or AES, or what a record had that has no name.
+func (f Family) Kind() Family { return f & 0xffff }
+
+// KeyID is the id of the network's key (Network.ID); 0: of zeros.
+func (f Family) KeyID() uint16 { return uint16(f >> 16) }
+
+// String is the name in plans and configurations, of aes with the key's id if it has one: aes:1f2e.
 func (f Family) String() string {
-	if int(f) >= len(familyNames) {
-		return fmt.Sprintf("Family(%d)", uint8(f))
+	switch {
+	case !f.Valid():
+		return fmt.Sprintf("Family(%d)", uint32(f))
+	case f.KeyID() != 0:
+		return fmt.Sprintf("%s:%04x", familyNames[f.Kind()], f.KeyID())
 	}
 	return familyNames[f]
 }
 
 // Valid reports whether there is such a family: numbers in records may be anything.
-func (f Family) Valid() bool { return int(f) < len(familyNames) }
+func (f Family) Valid() bool {
+	return int(f.Kind()) < len(familyNames) && (f.KeyID() == 0 || f.Kind() == AES)
+}
+
+// Known reports whether the process can hash by the family: whether it is valid, and Keyed was called with its key.
+// The hashes of other families panic.
+func (f Family) Known() bool { return f.Valid() && lookup(f.KeyID()) != nil }
+
+// Check says why the process cannot hash by the family, if so.
+func (f Family) Check() error {
+	switch {
+	case !f.Valid():
+		return fmt.Errorf("hash %v: choose %q, %q or %q", f, AES, XX, CRC)
+	case !f.Known():
+		return fmt.Errorf("hash %q: the network key with this id is not loaded: load it, or write %q for that of the switch", f, AES)
+	}
+	return nil
+}
 
 // MarshalText implements encoding.TextMarshaler.
 func (f Family) MarshalText() ([]byte, error) {
 	if !f.Valid() {
-		return nil, fmt.Errorf("hash family %d: there are %q and %q", uint8(f), XX, CRC)
+		return nil, fmt.Errorf("hash family %d: there are %q, %q and %q", uint32(f), XX, CRC, AES)
 	}
-	return []byte(familyNames[f]), nil
+	return []byte(f.String()), nil
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText implements encoding.TextUnmarshaler. The family need not be Known.
 func (f *Family) UnmarshalText(text []byte) error {
-	for i, name := range familyNames {
-		if name == string(text) {
-			*f = Family(i)
+	name, id, keyed := strings.Cut(string(text), ":")
+	for i, kind := range familyNames {
+		if kind != name {
+			continue
+		}
+		k := Family(i)
+		if !keyed {
+			*f = k
 			return nil
 		}
+		n, err := strconv.ParseUint(id, 16, 16)
+		if err != nil || k != AES || len(id) != 4 {
+			return fmt.Errorf("hash %q: only %q has a key, named by its id of four hexadecimal digits, as in aes:1f2e", text, AES)
+		}
+		*f = FamilyOf(k, uint16(n))
+		return nil
 	}
-	return fmt.Errorf("hash %q: choose %q or %q", text, XX, CRC)
+	return fmt.Errorf("hash %q: choose %q, %q or %q", text, AES, XX, CRC)
 }
 
 // Uint64 is the family's hash of one word.
 func (f Family) Uint64(seed, a uint64) uint64 {
 	if f == CRC {
 		return crcOf(seed, sum{}.add(a))
+	}
+	if f != XX {
+		return f.schedule().of1(seed, a)[0]
 	}
 	return Uint64(seed, a)
 }
@@ -56,6 +106,9 @@ func (f Family) Uint64x2(seed, a, b uint64) uint64 {
 	if f == CRC {
 		return crcOf(seed, sum{}.add(a).add(b))
 	}
+	if f != XX {
+		return f.schedule().of2(seed, a, b)[0]
+	}
 	return Uint64x2(seed, a, b)
 }
 
@@ -64,6 +117,9 @@ func (f Family) Uint64x4(seed, a, b, c, d uint64) uint64 {
 	if f == CRC {
 		return crcOf(seed, sum{}.add(a).add(b).add(c).add(d))
 	}
+	if f != XX {
+		return f.schedule().of4(seed, a, b, c, d)[0]
+	}
 	return Uint64x4(seed, a, b, c, d)
 }
 
@@ -71,6 +127,9 @@ func (f Family) Uint64x4(seed, a, b, c, d uint64) uint64 {
 func (f Family) Uint64x5(seed, a, b, c, d, e uint64) uint64 {
 	if f == CRC {
 		return crcOf(seed, sum{}.add(a).add(b).add(c).add(d).add(e))
+	}
+	if f != XX {
+		return f.schedule().of5(seed, a, b, c, d, e)[0]
 	}
 	return Uint64x5(seed, a, b, c, d, e)
 }
@@ -84,6 +143,9 @@ func (f Family) Uint64x8(seed uint64, w *[8]uint64) uint64 {
 		}
 		return crcOf(seed, m)
 	}
+	if f != XX {
+		return f.schedule().of8(seed, w)[0]
+	}
 	return Uint64x8(seed, w)
 }
 
@@ -91,6 +153,11 @@ func (f Family) Uint64x8(seed uint64, w *[8]uint64) uint64 {
 func (f Family) Uint64s(dst []uint64, seed uint64, a []uint64) {
 	if f == XX {
 		Uint64s(dst, seed, a)
+		return
+	}
+	if f != CRC {
+		s := f.schedule()
+		s.many1(dst, s.delta(seed, 1), a)
 		return
 	}
 	k := keyOf(seed)
@@ -106,6 +173,11 @@ func (f Family) Uint64x2s(dst []uint64, seed uint64, a, b []uint64) {
 		Uint64x2s(dst, seed, a, b)
 		return
 	}
+	if f != CRC {
+		s := f.schedule()
+		s.many2(dst, s.delta(seed, 2), a, b)
+		return
+	}
 	k := keyOf(seed)
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -119,6 +191,13 @@ func (f Family) Uint64sBehind(dst []uint64, seed, a uint64, b []uint64) {
 		Uint64s(dst, Behind(seed, a), b)
 		return
 	}
+	if f != CRC {
+		s := f.schedule()
+		d := s.delta(seed, 2)
+		d[1] ^= a
+		s.many1(dst, d, b)
+		return
+	}
 	k, first := keyOf(seed), sum{}.add(a)
 	b = b[:len(dst)]
 	for i := range dst {
@@ -130,6 +209,11 @@ func (f Family) Uint64sBehind(dst []uint64, seed, a uint64, b []uint64) {
 func (f Family) Uint64x5s(dst []uint64, seed uint64, a, b, c, d, e []uint64) {
 	if f == XX {
 		Uint64x5s(dst, seed, a, b, c, d, e)
+		return
+	}
+	if f != CRC {
+		s := f.schedule()
+		s.many5(dst, s.delta(seed, 5), &[5][]uint64{a, b, c, d, e})
 		return
 	}
 	k := keyOf(seed)

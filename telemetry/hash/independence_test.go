@@ -20,8 +20,14 @@ const maxDeviate = 6.8
 type family func(seed, x uint64) uint64
 
 // families are the ways in which the package hashes one varying word, beside
-// constant ones, in XXH64 and in crc.
+// constant ones, in XXH64, in crc and in aes.
 var families = map[string]family{
+	"aes Uint64":   AES.Uint64,
+	"aes Uint64x2": func(s, x uint64) uint64 { return AES.Uint64x2(s, 7, x) },
+	"aes Uint64x4": func(s, x uint64) uint64 { return AES.Uint64x4(s, 1, 2, x, 4) },
+	"aes Uint64x5": func(s, x uint64) uint64 { return AES.Uint64x5(s, 1, 2, 3, 4, x) },
+	"aes Uint64x8": func(s, x uint64) uint64 { return AES.Uint64x8(s, &[8]uint64{1, 2, 3, 4, x, 6, 7, 8}) },
+
 	"crc Uint64":   CRC.Uint64,
 	"crc Uint64x2": func(s, x uint64) uint64 { return CRC.Uint64x2(s, 7, x) },
 	"crc Uint64x4": func(s, x uint64) uint64 { return CRC.Uint64x4(s, 1, 2, x, 4) },

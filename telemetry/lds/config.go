@@ -63,7 +63,9 @@ func (c Config) Validate() error {
 	for row, r := range c.Rates {
 		fault(!(r >= MinRate && r <= 1), "rate %g of row %d: choose %g to 1", r, row, MinRate)
 	}
-	fault(!c.Hash.Valid(), "hash %v: choose %v or %v", c.Hash, hash.XX, hash.CRC)
+	if err := c.Hash.Check(); err != nil {
+		fault(true, "%w", err)
+	}
 	fault(c.IntervalNs < 2 || c.IntervalNs > maxIntervalNs, "an interval of %d ns: choose 2 ns to %d s", c.IntervalNs, int64(maxIntervalNs)/1e9)
 	return errors.Join(errs...)
 }

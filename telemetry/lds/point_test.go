@@ -48,7 +48,7 @@ func TestConfigRefuses(t *testing.T) {
 		"rate 2":          func(c *Config) { c.Rates = []float64{1, 2, 1, 1} },
 		"rate NaN":        func(c *Config) { c.Rates = []float64{1, math.NaN(), 1, 1} },
 		"no interval":     func(c *Config) { c.IntervalNs = 0 },
-		"no hash family":  func(c *Config) { c.Hash = 2 },
+		"no hash family":  func(c *Config) { c.Hash = 9 },
 		"long interval":   func(c *Config) { c.IntervalNs = maxIntervalNs + 1 },
 	} {
 		c := good

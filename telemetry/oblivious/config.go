@@ -109,8 +109,8 @@ func (c Config) Validate() error {
 	if c.Size < MinSize || c.Size > maxSize {
 		errs = append(errs, fmt.Errorf("size %d: choose %d to %d entries", c.Size, MinSize, maxSize))
 	}
-	if !c.Hash.Valid() {
-		errs = append(errs, fmt.Errorf("hash %v: choose %v or %v", c.Hash, hash.XX, hash.CRC))
+	if err := c.Hash.Check(); err != nil {
+		errs = append(errs, err)
 	}
 	if !(c.Gamma >= 0 && c.Gamma <= 4) {
 		errs = append(errs, fmt.Errorf("gamma %g: choose a share in (0, 4], or 0 for %g", c.Gamma, DefaultGamma))

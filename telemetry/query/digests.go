@@ -16,18 +16,25 @@ import (
 
 // defaultReaders read the digests of networks without a plan of their own, whose switches
 // follow the default one with their hash family.
-var defaultReaders = sync.OnceValues(func() (list []*sink.Reader, err error) {
-	for family := hash.XX; family.Valid(); family++ {
-		p := pintplan.Default()
-		p.Hash = family
-		r, err := sink.NewReader(p)
-		if err != nil {
-			return nil, err
+func defaultReaders() (list []*sink.Reader, err error) {
+	for _, family := range hash.Families() {
+		made, ok := madeReaders.Load(family)
+		if !ok {
+			p := pintplan.Default()
+			p.Hash = family
+			r, err := sink.NewReader(p)
+			if err != nil {
+				return nil, err
+			}
+			made, _ = madeReaders.LoadOrStore(family, r)
 		}
-		list = append(list, r)
+		list = append(list, made.(*sink.Reader))
 	}
 	return list, nil
-})
+}
+
+// madeReaders are those of the default plan, by hash family.
+var madeReaders sync.Map
 
 // readers are those of the engine's plans.
 func (e *Engine) readers() (list []*sink.Reader, err error) {

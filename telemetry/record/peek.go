@@ -12,7 +12,7 @@ const HeadLength = fixed
 
 // Peek reads the header, but for the name, and the length of the record that
 // begins with b, of which the first HeadLength bytes suffice. It checks no checksum:
-// who uses the body calls Decode.
+// who uses the body calls Decode. The header's hash family need not be Known.
 func Peek(b []byte) (h Header, length int, err error) {
 	if length, err = Length(b); err != nil {
 		return h, 0, err
@@ -35,7 +35,10 @@ func head(r []byte) Header {
 		Missed:   binary.BigEndian.Uint64(r[32:]),
 		Partial:  r[42]&flagPartial != 0,
 	}
-	if r[42]&flagCRC != 0 {
+	switch {
+	case r[42]&flagAES != 0:
+		h.Hash = hash.FamilyOf(hash.AES, binary.BigEndian.Uint16(r[40:]))
+	case r[42]&flagCRC != 0:
 		h.Hash = hash.CRC
 	}
 	return h

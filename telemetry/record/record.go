@@ -8,11 +8,12 @@
 //	0      2         3      4        8        12         14     16      24     32       40
 //	| "WR" | version | kind | length | switch | instance | plan | start | span | missed |
 //	40     42      43            44
-//	| zero | flags | name length | name | body | CRC-32C of all before it |
+//	| key id | flags | name length | name | body | CRC-32C of all before it |
 //
 // length counts everything, from the first byte to the checksum. Bit 0 of flags says that
 // the switch was not there for the whole slice, bit 1 that it hashes by the family crc,
-// where 0 means xxhash; others are zero.
+// bit 2 that it does by aes under the network's key with that id; neither means xxhash. Others are zero, as
+// is the key id but of aes.
 package record
 
 import (
@@ -81,7 +82,8 @@ type Header struct {
 	// Partial: the switch, or one of its workers, was not there for the whole
 	// slice, or its clock stepped.
 	Partial bool
-	// Hash is the family by which the switch hashes packets and flows.
+	// Hash is the family by which the switch hashes packets and flows, of aes with the id of the key. Decode returns
+	// no family whose key the process does not have.
 	Hash hash.Family
 }
 
@@ -98,10 +100,11 @@ const (
 	MaxLength = 64 << 20 // of a whole record
 )
 
-// The flags. The family takes a bit, as there are two.
+// The flags. A family takes a bit, but for xxhash.
 const (
 	flagPartial = 1 << iota
 	flagCRC
+	flagAES
 )
 
 // Errors that a reader branches on; they come wrapped with what was wrong.
@@ -112,6 +115,8 @@ var (
 	ErrCorrupt = errors.New("not a record")
 	// ErrVersion: the record is of a later version of Weir.
 	ErrVersion = errors.New("the record is of a version that this program does not know")
+	// ErrKey: the record is of a network whose key the process does not have.
+	ErrKey = errors.New("the record is hashed under a network key that is not loaded")
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -134,10 +139,14 @@ func Append(dst []byte, h *Header, appendBody func(dst []byte) ([]byte, error)) 
 	if h.Partial {
 		flags |= flagPartial
 	}
-	if h.Hash == hash.CRC {
+	switch h.Hash.Kind() {
+	case hash.CRC:
 		flags |= flagCRC
+	case hash.AES:
+		flags |= flagAES
 	}
-	dst = append(dst, 0, 0, flags, byte(len(h.Name)))
+	dst = binary.BigEndian.AppendUint16(dst, h.Hash.KeyID())
+	dst = append(dst, flags, byte(len(h.Name)))
 	dst = append(dst, h.Name...)
 	whole, err := appendBody(dst)
 	if err != nil {
@@ -174,6 +183,9 @@ func Decode(b []byte) (h Header, body, rest []byte, err error) {
 		return Header{}, nil, b, fmt.Errorf("%w: the name runs over its end", ErrCorrupt)
 	}
 	h.Name = string(r[fixed:end])
+	if !h.Hash.Known() {
+		return Header{}, nil, b, fmt.Errorf("%w: key id %04x, of switch %d (%q)", ErrKey, h.Hash.KeyID(), h.Switch, h.Name)
+	}
 	return h, r[end:], rest, nil
 }
 

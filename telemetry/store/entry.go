@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"hash/crc32"
 	"slices"
 
@@ -130,10 +131,10 @@ func readEntry(h *record.Header, body []byte) (*entry, Outcome) {
 
 // checksum is of the body, and of what the header says of it.
 func checksum(h *record.Header, body []byte) uint32 {
-	head := [17]byte{16: byte(h.Hash)}
-	for i := range 8 {
-		head[i], head[8+i] = byte(h.Span>>(8*i)), byte(h.Missed>>(8*i))
-	}
+	var head [20]byte
+	binary.LittleEndian.PutUint64(head[:], uint64(h.Span))
+	binary.LittleEndian.PutUint64(head[8:], h.Missed)
+	binary.LittleEndian.PutUint32(head[16:], uint32(h.Hash))
 	return crc32.Update(crc32.ChecksumIEEE(head[:]), crc32.IEEETable, body)
 }
 

@@ -106,7 +106,7 @@ func (e *Encoder) EncodeBlock(b *Block) {
 	}
 	e.family.Uint64s(b.chosen[:n], e.seeds.Set, b.ID[:n])
 	e.family.Uint64x2s(b.writer[:n], e.seeds.Writer, b.ID[:n], b.Hop[:n])
-	accept := &reservoirAccept[e.family]
+	accept := &reservoirAccept[e.family.Kind()]
 	for i, hop := range b.Hop[:n] {
 		b.reservoir[i] = accept[hop&pint.MaxHops]
 	}

@@ -65,7 +65,7 @@ func (e *Encoder) Seeds() SharedSeeds { return e.seeds }
 
 // Reservoir are the thresholds of samples: hop i overwrites a sampled code if
 // g(packet, i), turned by 32 bits, is at most Reservoir()[i].
-func (e *Encoder) Reservoir() [pint.MaxHops + 1]uint64 { return reservoirAccept[e.family] }
+func (e *Encoder) Reservoir() [pint.MaxHops + 1]uint64 { return reservoirAccept[e.family.Kind()] }
 
 // Sets are the plan's sets of queries, to be read only.
 func (e *Encoder) Sets() []Set { return e.sets }

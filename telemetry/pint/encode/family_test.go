@@ -168,7 +168,7 @@ func TestReservoirShares(t *testing.T) {
 					var last [longest + 1][longest + 1]float64 // by length and hop
 					for i := range uint64(n) {
 						for k, hop := 1, 1; k <= longest; k++ {
-							if bits.RotateLeft64(f.Uint64x2(g, id(f, i), uint64(k)), turn) <= reservoirAccept[f][k] {
+							if bits.RotateLeft64(f.Uint64x2(g, id(f, i), uint64(k)), turn) <= reservoirAccept[f.Kind()][k] {
 								hop = k
 							}
 							last[k][hop]++

@@ -151,8 +151,10 @@ func limit(f hash.Family, accept uint64) uint64 {
 }
 
 // reservoirAccept holds the thresholds of reservoir sampling by family: hop i overwrites
-// if its hash is at most reservoirAccept[f][i], with probability 1/i (section 4.1).
-var reservoirAccept = [...][pint.MaxHops + 1]uint64{hash.XX: newReservoir(hash.XX), hash.CRC: newReservoir(hash.CRC)}
+// if its hash is at most reservoirAccept[f.Kind()][i], with probability 1/i (section 4.1).
+var reservoirAccept = [...][pint.MaxHops + 1]uint64{
+	hash.XX: newReservoir(hash.XX), hash.CRC: newReservoir(hash.CRC), hash.AES: newReservoir(hash.AES),
+}
 
 func newReservoir(f hash.Family) (t [pint.MaxHops + 1]uint64) {
 	for i := range t {

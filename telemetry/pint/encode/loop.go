@@ -63,7 +63,7 @@ func (l *Loops) Process(id uint64, hop int, digest, s uint64) (uint64, bool) {
 // accept is the largest hash with which the hop writes: 1/i.
 func (l *Loops) accept(hop int) uint64 {
 	if uint(hop) <= pint.MaxHops {
-		return reservoirAccept[l.family][hop]
+		return reservoirAccept[l.family.Kind()][hop]
 	}
 	return limit(l.family, acceptReservoir(hop))
 }

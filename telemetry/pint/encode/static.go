@@ -148,7 +148,7 @@ func newStaticLayer(f hash.Family, l pint.Layer, upTo uint64, vector bool) stati
 	sl := staticLayer{upTo: upTo, baseline: l.P == 0, always: l.P == 1}
 	for i := 1; i <= pint.MaxHops; i++ {
 		if sl.baseline {
-			sl.accept[i] = reservoirAccept[f][i]
+			sl.accept[i] = reservoirAccept[f.Kind()][i]
 		} else {
 			sl.accept[i] = limit(f, accept(l.P))
 		}

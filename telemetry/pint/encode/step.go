@@ -103,7 +103,7 @@ func (s *Step) encode(id uint64, hop int, q, g, digest, value uint64) uint64 {
 	case pint.Path:
 		return s.Static.encode(id, hop, q, g, digest, value)
 	case pint.Quantiles, pint.Frequent:
-		if bits.RotateLeft64(g, sharedTurn) <= reservoirAccept[s.family][hop&pint.MaxHops] {
+		if bits.RotateLeft64(g, sharedTurn) <= reservoirAccept[s.family.Kind()][hop&pint.MaxHops] {
 			return s.Codec.Encode(value, s.round(q))
 		}
 	case pint.Maximum, pint.Minimum:
@@ -133,7 +133,7 @@ func (s *Step) Read(id, digest uint64, hops int) (own uint64, hop int) {
 
 // lastWriter is the last hop that overwrote a sampled code. Hop 1 always writes.
 func (s *Step) lastWriter(id uint64, hops int) int {
-	accept := &reservoirAccept[s.family]
+	accept := &reservoirAccept[s.family.Kind()]
 	for hop := min(hops, pint.MaxHops); hop > 1; hop-- {
 		if bits.RotateLeft64(s.family.Uint64x2(s.seed, id, uint64(hop)), sharedTurn) <= accept[hop] {
 			return hop

@@ -146,8 +146,8 @@ func (p *Plan) Validate() error {
 func (p *Plan) validateFrame() error {
 	var faults []error
 	fault := func(format string, a ...any) { faults = append(faults, fmt.Errorf(format, a...)) }
-	if !p.Hash.Valid() {
-		fault("hash %v: use %q or %q", p.Hash, hash.XX, hash.CRC)
+	if err := p.Hash.Check(); err != nil {
+		fault("%w", err)
 	}
 	if p.Seed > math.MaxInt64 {
 		fault("seed %d: use at most 2^63-1, which TOML can hold", p.Seed)

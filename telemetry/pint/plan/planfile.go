@@ -26,7 +26,7 @@ func Read(r io.Reader) (*Plan, error) {
 	p := new(Plan)
 	f := tomlfile.Decode(text, p, nil)
 	if !f.Set("hash") {
-		f.Add("", "plan %d: hash is missing: write that of the switches, %q or %q", p.ID, hash.XX, hash.CRC)
+		f.Add("", "plan %d: hash is missing: write that of the switches, %q, %q or %q", p.ID, hash.AES, hash.XX, hash.CRC)
 	}
 	f.AddAll("", p.Validate())
 	if !f.Empty() {
