@@ -22,7 +22,7 @@ type Graph struct {
 	Name string
 	// Stages by name; beside those of package stages there are touch and hashes.
 	Stages []string
-	// Flows, drawn uniformly, each with 64 B packets in both directions.
+	// Flows, each with 64 B packets in both directions.
 	Flows int
 	// Stations are the Ethernet addresses, half of them behind each port.
 	Stations int
@@ -32,11 +32,16 @@ type Graph struct {
 	Slow bool
 	// Hash is the switch's family of hashes.
 	Hash hash.Family
+	// Order in which flows are drawn, of Zipf's law with exponent 1.
+	Order traffic.Order
+	// Role of the switch among those that carry PINT's digests. Those of sources and sinks get all packets by
+	// the first port.
+	Role role
 }
 
 // Graphs are the rows of the benchmark: baselines first, then each stage behind the ones that it needs,
 // then what changes with flows, addresses and caches.
-var Graphs = []Graph{
+var Graphs = append([]Graph{
 	{Name: "drop", Flows: 10_000, Stations: 2},
 	{Name: "touch", Stages: []string{"touch"}, Flows: 10_000, Stations: 2},
 	{Name: "parse", Stages: []string{"parse"}, Flows: 10_000, Stations: 2},
@@ -46,18 +51,22 @@ var Graphs = []Graph{
 	{Name: "parse_patch_cold", Stages: []string{"parse", "patch"}, Flows: 1_000_000, Stations: 2, Cold: true},
 	{Name: "parse_hashes_patch", Stages: []string{"parse", "hashes", "patch"}, Flows: 1_000_000, Stations: 2},
 	{Name: "parse_crc_patch", Stages: []string{"parse", "hashes", "patch"}, Flows: 1_000_000, Stations: 2, Hash: hash.CRC},
+	{Name: "parse_aes_patch", Stages: []string{"parse", "hashes", "patch"}, Flows: 1_000_000, Stations: 2, Hash: hash.AES},
 	{Name: "parse_l2_2", Stages: []string{"parse", "l2"}, Flows: 10_000, Stations: 2},
 	{Name: "parse_l2_10k", Stages: []string{"parse", "l2"}, Flows: 10_000, Stations: 10_000},
 	{Name: "parse_l2_10k_10M", Stages: []string{"parse", "l2"}, Flows: 10_000_000, Stations: 10_000},
 	{Name: "parse_l2_100k", Stages: []string{"parse", "l2"}, Flows: 100_000, Stations: 100_000},
 	{Name: "parse_l2_1M", Stages: []string{"parse", "l2"}, Flows: 1_000_000, Stations: 1_000_000, Slow: true},
 	{Name: "parse_l2_10k_cold", Stages: []string{"parse", "l2"}, Flows: 10_000, Stations: 10_000, Cold: true},
-}
+}, allGraphs()...)
 
 // workload of 64 B packets.
 func (g Graph) workload(seed uint64) traffic.Workload {
 	w := traffic.DefaultWorkload()
 	w.Flows, w.Seed = g.Flows, seed
+	if w.Order = g.Order; w.Order == traffic.Zipf {
+		w.Exponent = 1
+	}
 	w.Source.MACs, w.Destination.MACs = g.Stations/2, g.Stations/2
 	return w
 }
@@ -69,6 +78,7 @@ func (g Graph) configs() map[string]any {
 	return map[string]any{
 		"patch": patchOf([]string{"p0", "p1"}),
 		"l2":    &bridge,
+		"pint":  g.Role.pintConfig(),
 	}
 }
 
@@ -141,6 +151,9 @@ func newModule(name string, config any, env pipeline.Env) (pipeline.Module, erro
 	}
 	if name == needing {
 		return baseline{pipeline.RoleIngress, config.(packet.Needs), func(*packet.Batch) {}}, nil
+	}
+	if name == "floor" {
+		return newFloor(), nil
 	}
 	k, ok := stages.Kinds[name]
 	if !ok {

@@ -54,7 +54,9 @@ func (r *ring) close() error { return r.pool.Close() }
 // of odd ones go in the other direction in flows of the same draw.
 type stream struct {
 	writers [ports]*traffic.Writer
-	size    uint32 // bytes without frame check sequence
+	size    uint32 // bytes without frame check sequence, and without shim
+	shims   *shims // nil: packets have none
+	oneWay  bool   // all packets arrive by the first port
 	next    uint64 // sequence number
 	// answers has each odd batch answer the one before, packet by packet.
 	answers bool
@@ -76,11 +78,20 @@ func newStream(w traffic.Workload) (*stream, error) {
 func (s *stream) write(r *ring) {
 	for i, addr := range r.frames {
 		w := s.writers[i/packet.BatchSize%ports]
+		if s.oneWay {
+			w = s.writers[0]
+		}
 		seq := s.next + uint64(i)
 		if s.answers {
 			seq = s.next + uint64(i/packet.BatchSize/ports*packet.BatchSize+i%packet.BatchSize)
 		}
-		w.Write(r.batch.Mem[addr:addr+uint64(s.size)], seq, 0)
+		if s.shims == nil {
+			w.Write(r.batch.Mem[addr:addr+uint64(s.size)], seq, 0)
+			continue
+		}
+		frame := r.batch.Mem[addr : addr+uint64(s.frameLen())]
+		w.Write(frame[s.shims.room():], seq, 0)
+		s.shims.wrap(frame)
 	}
 	s.next += uint64(len(r.frames))
 	if s.answers {
@@ -88,13 +99,24 @@ func (s *stream) write(r *ring) {
 	}
 }
 
+// frameLen is the length of what the stream writes into a frame.
+func (s *stream) frameLen() uint32 {
+	if s.shims == nil {
+		return s.size
+	}
+	return s.size + uint32(s.shims.room())
+}
+
 // pass takes each frame once, as descriptors of a driver, through a graph. It is what is timed.
-func (r *ring) pass(g *pipeline.Graph, size uint32, now int64) {
-	b := r.batch
+func (r *ring) pass(g *pipeline.Graph, s *stream, now int64) {
+	b, size, other := r.batch, s.frameLen(), uint16(ports-1)
+	if s.oneWay {
+		other = 0
+	}
 	for at := 0; at < len(r.frames); at += packet.BatchSize {
 		b.Reset()
 		b.Now = now
-		in := uint16(at / packet.BatchSize % ports)
+		in := uint16(at/packet.BatchSize%ports) & other
 		for _, addr := range r.frames[at:min(at+packet.BatchSize, len(r.frames))] {
 			p := b.Append()
 			p.Addr, p.Len, p.WireLen, p.InPort = addr, size, size, in

@@ -8,6 +8,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/traffic"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/clock"
+	"github.com/weirswitch/weir/telemetry/export"
 )
 
 // row is a graph that is being measured.
@@ -22,7 +23,13 @@ type row struct {
 	// under steady load: l2 marks each entry once in a second, and would mark all of them in each short turn.
 	now int64
 	// before is what was counted before the measurement, while addresses were learned.
-	before counts
+	before       counts
+	beforeStages []pipeline.StageCounters
+	beforeMissed float64
+
+	sources []export.Source // what makes records
+	body    []byte          // of a record
+	failed  error           // a record could not be encoded
 }
 
 // sample is what a row did in one round.
@@ -38,11 +45,15 @@ func (s sample) ns() float64 { return float64(s.wall) / float64(s.packets) }
 func (s sample) cpuNs() float64 { return float64(s.cpu) / float64(s.packets) }
 
 // newRow builds a graph for the workload and teaches it the addresses.
-func newRow(ctx context.Context, r *ring, name string, c *chain, w traffic.Workload) (*row, error) {
-	u := &row{name: name, chain: c, graph: pipeline.NewGraph(c.modules, 0)}
+func newRow(ctx context.Context, r *ring, name string, c *chain, w traffic.Workload, as role) (*row, error) {
+	u := &row{name: name, chain: c, graph: pipeline.NewGraph(c.modules, 0), sources: c.sources()}
 	c.start()
 	var err error
 	if u.stream, err = newStream(w); err == nil {
+		u.stream.oneWay = as == source || as == sink
+		if as == transit || as == sink {
+			u.stream.shims = newShims()
+		}
 		err = u.learn(ctx, r, w)
 	}
 	if err != nil {
@@ -78,7 +89,8 @@ func (u *row) learn(ctx context.Context, r *ring, w traffic.Workload) error {
 			s.write(r)
 			flooded := u.total().copied
 			u.now = nowTAI()
-			r.pass(u.graph, s.size, u.now)
+			r.pass(u.graph, s, u.now)
+			u.collect()
 			if u.total().copied != flooded {
 				time.Sleep(time.Millisecond) // the table's writer comes that often
 			}
@@ -91,9 +103,10 @@ func (u *row) learn(ctx context.Context, r *ring, w traffic.Workload) error {
 			u.now = nowTAI() / 1e9 * 1e9
 			for range turns { // all entries are of the present second
 				s.write(r)
-				r.pass(u.graph, s.size, u.now)
+				r.pass(u.graph, s, u.now)
+				u.collect()
 			}
-			u.before = u.total()
+			u.before, u.beforeStages, u.beforeMissed = u.total(), u.graph.AppendCounters(nil), u.missed()
 			return nil
 		}
 		if time.Now().After(limit) {
@@ -138,12 +151,13 @@ func (u *row) measure(r *ring, slice time.Duration) sample {
 		}
 		cpu := clock.Thread(0)
 		start := since()
-		r.pass(u.graph, u.stream.size, u.now)
+		r.pass(u.graph, u.stream, u.now)
 		wall := since() - start
 		s.wall += wall
 		u.now += int64(wall)
 		s.cpu += clock.Thread(0) - cpu
 		s.packets += uint64(len(r.frames))
+		u.collect()
 	}
 	return s
 }

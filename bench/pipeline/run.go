@@ -88,6 +88,7 @@ func measureGraphs(ctx context.Context, c *Config, steps *progress, out *bench.R
 		u.report(out)
 	}
 	reportStages(out, rows)
+	reportAll(out, rows)
 	return nil
 }
 
@@ -97,7 +98,7 @@ func (g Graph) open(ctx context.Context, r *ring, seed uint64) (*row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", g.Name, err)
 	}
-	return newRow(ctx, r, g.Name, chain, g.workload(seed))
+	return newRow(ctx, r, g.Name, chain, g.workload(seed), g.Role)
 }
 
 // check finds packets that were not forwarded while the row was measured: its figure would be that of
@@ -105,6 +106,12 @@ func (g Graph) open(ctx context.Context, r *ring, seed uint64) (*row, error) {
 func (u *row) check() error {
 	if c := u.measured(); c.dropped != 0 || c.copied != 0 {
 		return fmt.Errorf("%s: of %d packets %d were dropped and %d copies made: the figure would not be that of forwarding", u.name, c.packets, c.dropped, c.copied)
+	}
+	if u.failed != nil {
+		return fmt.Errorf("%s: encode a record: %w", u.name, u.failed)
+	}
+	if n := u.missed() - u.beforeMissed; n != 0 {
+		return fmt.Errorf("%s: stages did not measure %.0f packets: the figure would not be that of measuring", u.name, n)
 	}
 	return nil
 }
@@ -128,6 +135,7 @@ func reportStages(out *bench.Result, rows []*row) {
 		{"patch", "parse_patch", "parse"},
 		{"hashes", "parse_hashes_patch", "parse_patch_1M"},
 		{"crc", "parse_crc_patch", "parse_patch_1M"},
+		{"aes", "parse_aes_patch", "parse_patch_1M"},
 		{"l2_2", "parse_l2_2", "parse"},
 		{"l2_10k", "parse_l2_10k", "parse"},
 	} {

@@ -107,7 +107,8 @@ func TestRowEqualsTwin(t *testing.T) {
 // what the confidence does. The inequality is far from tight for such traffic, heavy-tailed by
 // Pareto: over 400 other seeds, the mean of ten seeds was more than 20 of its standard deviations
 // below what is allowed, so chance fails the test with far less than 1e-6. The sum of the squared
-// cells may miss the second moment by six of its standard errors.
+// cells may miss the second moment by six of its standard errors, and by what it takes for the two heaviest flows, which are
+// most of it, to share a cell: that happens once in a thousand rows.
 func TestErrorsKeepBounds(t *testing.T) {
 	for family := hash.XX; family.Valid(); family++ {
 		for _, confidence := range []float64{0.75, 0.9} {
@@ -116,12 +117,14 @@ func TestErrorsKeepBounds(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))
 				row, _ := NewRow(1000, 77+seed)
 				row.Use(family)
-				flows, f2 := map[uint64]int64{}, 0.0
+				flows, f2, heaviest := map[uint64]int64{}, 0.0, [2]float64{}
 				for i := range 2000 {
 					h := family.Uint64(seed, uint64(i))
 					v := int64(math.Min(1e6, math.Pow(1-r.Float64(), -1/1.1)))
 					flows[h] = v
 					f2 += float64(v) * float64(v)
+					heaviest[1] = max(heaviest[1], min(heaviest[0], float64(v)))
+					heaviest[0] = max(heaviest[0], float64(v))
 					row.Add(h, v)
 				}
 				bound := row.Error() / math.Sqrt(1-confidence)
@@ -131,7 +134,7 @@ func TestErrorsKeepBounds(t *testing.T) {
 						missed++
 					}
 				}
-				if got := row.SumSquares(); math.Abs(got-f2) > 6*f2*math.Sqrt(2.0/1000) {
+				if got := row.SumSquares(); math.Abs(got-f2) > 6*f2*math.Sqrt(2.0/1000)+2*heaviest[0]*heaviest[1] {
 					t.Errorf("%v: F2 is %v, want %v", family, got, f2)
 				}
 			}
