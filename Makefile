@@ -27,6 +27,9 @@ run = $(TEST) $(1)
 else
 run = $(TEST) $(1) $(PACKAGES)
 endif
+# Tests build weir themselves, without cgo and without paths. With the same flags, all that a test run compiles is compiled once.
+test test-all vm-some: export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+test test-all vm-some: export CGO_ENABLED := 0
 FIRST    := ./cmd/weir ./internal/doctest
 PACKAGES  = $(FIRST) $(shell $(GO) list ./... | grep -v -e /cmd/weir$$ -e /internal/doctest$$)
 

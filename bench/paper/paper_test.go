@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/pint/encode"
@@ -109,7 +110,11 @@ func TestDecodeTrialCounts(t *testing.T) {
 func TestFloors(t *testing.T) {
 	o := Options{Seed: 2, Quick: true}
 	rows := map[string]float64{}
-	for _, f := range []func(context.Context, Options) ([]Row, error){pintK2, pintFig5} {
+	figures := []func(context.Context, Options) ([]Row, error){pintFig5, pintK2}
+	if testing.Short() {
+		figures = figures[:1]
+	}
+	for _, f := range figures {
 		all, err := f(context.Background(), o)
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +133,11 @@ func TestFloors(t *testing.T) {
 		"best.median":      {25, 33},
 		"best.p99":         {25, 48},
 	} {
-		if v, ok := rows[metric]; !ok || v < bound[0] || v > bound[1] {
+		v, ok := rows[metric]
+		if !ok && testing.Short() && strings.HasSuffix(metric, ".mean") { // of pintK2
+			continue
+		}
+		if !ok || v < bound[0] || v > bound[1] {
 			t.Errorf("%s is %v, not in %v", metric, v, bound)
 		}
 	}

@@ -32,6 +32,9 @@ func TestLabs(t *testing.T) {
 		}
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".toml"), func(t *testing.T) {
 			file := ownLab(t, file)
+			if testing.Short() {
+				shrink(t, file, "count = 10_000", "count = 2000", "bytes = 1_073_741_824", "bytes = 67_108_864")
+			}
 			const runs = 3
 			for attempt := range runs {
 				out, err := weirCommand("lab", "run", "--json", file).Output()
@@ -49,6 +52,22 @@ func TestLabs(t *testing.T) {
 				t.Logf("attempt %d: the machine was too busy: %s", attempt, why)
 			}
 		})
+	}
+}
+
+// shrink replaces sizes in a lab's file.
+func shrink(t *testing.T, file string, changes ...string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := strings.NewReplacer(changes...).Replace(string(text))
+	if small == string(text) {
+		t.Fatalf("%s has none of %q", file, changes)
+	}
+	if err := os.WriteFile(file, []byte(small), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

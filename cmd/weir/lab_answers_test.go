@@ -166,16 +166,16 @@ func TestOneSampleLab(t *testing.T) {
 		{"frequency", "--flow", "198.18.0.0:49152 > 198.19.1.1:9 udp"}} {
 		for _, more := range [][]string{nil, {"--json"}, {"--last", "1m"}} {
 			line := append(append([]string{"query"}, args...), append(more, "--records", records)...)
-			if out, err := weirCommand(line...).CombinedOutput(); err != nil || len(out) == 0 {
-				t.Errorf("%v: %v\n%s", line, err, out)
+			if status, out, stderr := weir(line...); status != 0 || len(out) == 0 {
+				t.Errorf("%v: status %d\n%s%s", line, status, out, stderr)
 			}
 		}
 	}
 	// At one point a sketch estimates what the sample names.
-	out, err := weirCommand("query", "heavy-hitters", "--at", "s2", "--theta", "0.002", "--epsilon", "0.001", "--json", "--records", records).Output()
+	status, out, stderr := weir("query", "heavy-hitters", "--at", "s2", "--theta", "0.002", "--epsilon", "0.001", "--json", "--records", records)
 	var h query.HeavyHitters
-	if jsonErr := json.Unmarshal(out, &h); err != nil || jsonErr != nil || !strings.HasSuffix(h.At, " in") || !h.Guaranteed || len(h.Flows) == 0 || h.Candidates <= len(h.Flows) {
-		t.Errorf("%v, %v: %s", err, jsonErr, out)
+	if jsonErr := json.Unmarshal([]byte(out), &h); status != 0 || jsonErr != nil || !strings.HasSuffix(h.At, " in") || !h.Guaranteed || len(h.Flows) == 0 || h.Candidates <= len(h.Flows) {
+		t.Errorf("status %d, %v: %s%s", status, jsonErr, out, stderr)
 	}
 	sum := 0.0
 	for _, f := range h.Flows {
@@ -190,8 +190,8 @@ func TestOneSampleLab(t *testing.T) {
 	// What is not there is said.
 	for _, line := range [][]string{{"query", "entropy"}, {"query", "delay", "--from", "s1", "--to", "s2"},
 		{"query", "heavy-hitters", "--at", "s1"}} {
-		if out, err := weirCommand(append(line, "--records", records)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "no records") {
-			t.Errorf("%v: %v\n%s", line, err, out)
+		if status, out, stderr := weir(append(line, "--records", records)...); status == 0 || !strings.Contains(stderr, "no records") {
+			t.Errorf("%v: status %d\n%s%s", line, status, out, stderr)
 		}
 	}
 }

@@ -175,8 +175,11 @@ func (l *liveCollect) publish(t *testing.T, folder string) {
 // TestQueryViews: a collector answers each kind of question as the folder of the same records
 // does, to the letter, by its address and by its socket, once and again.
 func TestQueryViews(t *testing.T) {
-	records := t.TempDir()
-	if status, _, stderr := runReplay(t, "--chain", "3", "-c", writeFile(t, measuringSwitch), "--in", pcaptest.Flows(t, 4000), "--records", records); status != 0 {
+	records, flows := t.TempDir(), 4000
+	if testing.Short() {
+		flows = 1000
+	}
+	if status, _, stderr := runReplay(t, "--chain", "3", "-c", writeFile(t, measuringSwitch), "--in", pcaptest.Flows(t, flows), "--records", records); status != 0 {
 		t.Fatal(stderr)
 	}
 	paths := filepath.Join(t.TempDir(), "paths.json")
@@ -205,7 +208,10 @@ func TestQueryViews(t *testing.T) {
 				t.Errorf("%v of the folder: status %d: %s", line, status, stderr)
 				continue
 			}
-			for _, url := range []string{collector.url, collector.socket} {
+			for i, url := range []string{collector.url, collector.socket} {
+				if testing.Short() && (i == 0) != (form == nil) {
+					continue // text by one, JSON by the other
+				}
 				if status, got, stderr := weir(append(args, "--collector", url)...); status != 0 || got != want {
 					t.Errorf("%v of %s: status %d, %s\n%s\nthe folder says\n%s", line, url, status, stderr, got, want)
 				}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mdlayher/genetlink"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -24,6 +25,8 @@ const (
 	Key Setting = "rss-key"
 	// Transform is what RSS does with a packet's fields before it hashes them, see RSS.
 	Transform Setting = "rss-transform"
+	// HeaderSplit: the device writes headers and data of TCP packets into different buffers.
+	HeaderSplit Setting = "tcp-data-split"
 	// DeferRounds is after how many empty rounds the kernel enables interrupts again, and
 	// DeferFlush the length of a round in nanoseconds (Documentation/networking/napi.rst).
 	DeferRounds Setting = "napi_defer_hard_irqs"
@@ -39,6 +42,7 @@ const (
 // device is an open interface.
 type device struct {
 	ethtool
+	generic *genetlink.Conn
 	handle  *netlink.Handle
 	sysfs   *Sysfs // nil: noSysfs says why
 	noSysfs error
@@ -64,6 +68,9 @@ func open(name string) (_ *device, err error) {
 	if d.ethtool, err = openEthtool(); err != nil {
 		return nil, err
 	}
+	if d.generic, err = genetlink.Dial(nil); err != nil {
+		return nil, err
+	}
 	found, err := d.handle.LinkByName(name)
 	if err != nil {
 		return nil, missing(err)
@@ -85,6 +92,9 @@ func (d *device) close() error {
 	var errs []error
 	if d.handle != nil {
 		d.handle.Close()
+	}
+	if d.generic != nil {
+		errs = append(errs, d.generic.Close())
 	}
 	if d.fd >= 0 {
 		errs = append(errs, d.ethtool.close())
@@ -117,6 +127,8 @@ func (d *device) read(s Setting) (string, error) {
 	case Spread, Key, Transform:
 		r, err := d.rss(d.name)
 		return map[Setting]string{Spread: r.Spread, Key: r.Key, Transform: r.Transform}[s], err
+	case HeaderSplit:
+		return d.headerSplit()
 	case DeferRounds, DeferFlush:
 		if d.sysfs == nil {
 			return "", d.noSysfs
@@ -168,6 +180,8 @@ func (d *device) write(s Setting, value string) error {
 			}
 		}
 		return fmt.Errorf("%q is no transform of RSS", value)
+	case HeaderSplit:
+		return d.setHeaderSplit(value)
 	case DeferRounds, DeferFlush:
 		if d.sysfs == nil {
 			return d.noSysfs

@@ -122,6 +122,8 @@ func (i *Interface) value(s Setting) string {
 		return i.RSS.Key
 	case Transform:
 		return i.RSS.Transform
+	case HeaderSplit:
+		return i.HeaderSplit
 	case DeferRounds:
 		return i.Rounds
 	case DeferFlush:

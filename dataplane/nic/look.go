@@ -35,6 +35,8 @@ type Interface struct {
 	RSS      RSS                `json:"rss"`
 	Features map[string]Feature `json:"features"`
 	XDP      XDP                `json:"xdp"`
+	// HeaderSplit is On or Off; empty where the driver does not tell.
+	HeaderSplit string `json:"tcp_data_split"`
 	// Peer is the other end of a veth, if it is in the same namespace.
 	Peer *Peer `json:"peer,omitempty"`
 	// Held are the settings that a switch has changed: one that runs, or one that was killed if Left.
@@ -136,6 +138,7 @@ func (d *device) look() (*Interface, error) {
 	i.Rings, _ = d.rings(d.name)
 	i.RSS, _ = d.rss(d.name)
 	i.XDP, _ = XDPFeatures(d.index)
+	i.HeaderSplit, _ = d.headerSplit()
 	i.processors, _ = ebpf.PossibleCPU()
 	if d.sysfs != nil {
 		i.virtio, _ = d.sysfs.Read("device/features")

@@ -86,6 +86,9 @@ func (i *Interface) wishes(c Config) []wish {
 		}
 	}
 	off("packets may arrive joined, longer than the MTU, and are then dropped", "rx-lro", "rx-gro-hw")
+	if i.HeaderSplit == On {
+		off("the kernel refuses the XDP program", HeaderSplit)
+	}
 	if w := i.queueWish(i.Serve(c)); w != nil {
 		all = append(all, *w)
 	}

@@ -33,6 +33,12 @@ func named(i *Interface, driver string) *Interface {
 	return i
 }
 
+// split returns i as a driver that splits headers from data has it.
+func split(i *Interface) *Interface {
+	i.HeaderSplit = On
+	return i
+}
+
 // without returns i as a driver without certain settings has it.
 func without(i *Interface, settings ...Setting) *Interface {
 	for _, s := range settings {
@@ -75,6 +81,7 @@ func TestGrant(t *testing.T) {
 		{"which generic XDP does not", virtio(8, 4), Config{Workers: 2, Generic: true}, 2, []Change{{"channels", "combined 8", "combined 2"}}, nil},
 		{"nor one that has too few anyhow", virtio(4, 4), Config{Workers: 2}, 2, []Change{{"channels", "combined 4", "combined 2"}}, nil},
 		{"ena keeps half of the queues for XDP", named(igb(8), "ena"), Config{Workers: 6}, 4, []Change{vlan, {"channels", "combined 8", "combined 4"}}, []string{"rx-lro"}},
+		{"header split goes", split(igb(1)), Config{Workers: 1}, 1, []Change{vlan, {"tcp-data-split", "on", "off"}}, []string{"rx-lro"}},
 		{"a tun has no channels", &Interface{Driver: "tun", Queues: Queues{Receive: 2}}, Config{Queues: 1}, 1, []Change{}, []string{"channels"}},
 	} {
 		g := c.i.Grant(c.c)

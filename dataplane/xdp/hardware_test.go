@@ -144,14 +144,17 @@ func TestForDeviceElsewhere(t *testing.T) {
 	}
 }
 
-// withDevice loads the program for a device with one function replaced: that of the
-// driver, which here returns a result and a time of our choice. All else is what runs on devices.
-func withDevice(t *testing.T, result int32, ns uint64) *Program {
+// withDriver loads the variant of the program that calls one of the driver's functions with that function replaced: body, which is
+// called as the driver's would be, with the named parameters behind the context. All else is what runs on devices.
+func withDriver(t *testing.T, options Options, params []string, body asm.Instructions) *Program {
 	t.Helper()
-	p := loadForTest(t, Options{Timestamp: ClockTAI})
+	wanted := options.TagsOf
+	options.TagsOf = 0 // loadForTest has no such interface
+	p := loadForTest(t, options)
 	spec, err := loadRedirect()
 	check(t, err)
 	named := &Program{options: p.options, tag: p.tag, device: 1}
+	named.options.TagsOf = wanted
 	check(t, named.specialise(spec))
 	variant := spec.Programs[named.name()]
 	variant.Ifindex, variant.Flags = 0, 0
@@ -165,15 +168,11 @@ func withDevice(t *testing.T, result int32, ns uint64) *Program {
 	if calls != 1 {
 		t.Fatalf("%d calls of the driver", calls)
 	}
-	number := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
-	proto := &btf.FuncProto{Return: number, Params: []btf.FuncParam{
-		{Name: "ctx", Type: &btf.Pointer{Target: &btf.Void{}}}, {Name: "timestamp", Type: &btf.Pointer{Target: &btf.Void{}}}}}
-	body := asm.Instructions{
-		asm.LoadImm(asm.R1, int64(ns), asm.DWord).WithSymbol("device").WithSource(asm.Comment("the test's device")),
-		asm.StoreMem(asm.R2, 0, asm.R1, asm.DWord),
-		asm.Mov.Imm(asm.R0, result),
-		asm.Return(),
+	proto := &btf.FuncProto{Return: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}}
+	for _, name := range append([]string{"ctx"}, params...) {
+		proto.Params = append(proto.Params, btf.FuncParam{Name: name, Type: &btf.Pointer{Target: &btf.Void{}}})
 	}
+	body[0] = body[0].WithSymbol("device").WithSource(asm.Comment("the test's device"))
 	body[0] = btf.WithFuncMetadata(body[0], &btf.Func{Name: "device", Type: proto, Linkage: btf.StaticFunc})
 	variant.Instructions = append(variant.Instructions, body...)
 	collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
@@ -183,6 +182,71 @@ func withDevice(t *testing.T, result int32, ns uint64) *Program {
 	check(t, p.program.Close())
 	p.program = collection.DetachProgram(named.name())
 	return p
+}
+
+// withTime is withDriver for a driver's time, with the result of its function.
+func withTime(t *testing.T, result int32, ns uint64) *Program {
+	t.Helper()
+	return withDriver(t, Options{Timestamp: ClockTAI}, []string{"timestamp"}, asm.Instructions{
+		asm.LoadImm(asm.R1, int64(ns), asm.DWord),
+		asm.StoreMem(asm.R2, 0, asm.R1, asm.DWord),
+		asm.Mov.Imm(asm.R0, result),
+		asm.Return(),
+	})
+}
+
+// TestTagsPutBack: a tag that the driver has outside the packet is put into it. A packet with no room in front for the tag is
+// dropped and counted: test runs leave as many bytes there as XDP asks of drivers, of which this driver takes some.
+func TestTagsPutBack(t *testing.T) {
+	const (
+		headroom = 256 - 40 // XDP_PACKET_HEADROOM less the kernel's struct xdp_frame
+		tagSize  = 4
+	)
+	untagged := ethernet(0x0800).ipv4(6, 0, 0).ports(1, 2)
+	tagged := ethernet(0x8100).vlan(0x0800).ipv4(6, 0, 0).ports(1, 2)
+	for _, test := range []struct {
+		name   string
+		result int32
+		taken  int32 // bytes of headroom
+		action uint32
+		want   Counters
+	}{
+		{"a tag", 0, 0, actionRedirect, Counters{}},
+		{"none for this packet", -int32(unix.ENODATA), 0, actionRedirect, Counters{}},
+		{"just enough room", 0, headroom - tagSize, actionRedirect, Counters{}},
+		{"too little room", 0, headroom - tagSize + 1, actionDrop, Counters{TagLost: 1}},
+		{"no room", 0, headroom, actionDrop, Counters{TagLost: 1}},
+		{"no room, and no tag", -int32(unix.ENODATA), headroom, actionRedirect, Counters{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			body := asm.Instructions{
+				// The protocol is in network byte order, as the packet has it, and the TCI in that of the machine.
+				asm.StoreImm(asm.R2, 0, int64(binary.NativeEndian.Uint16([]byte{0x81, 0x00})), asm.Half),
+				asm.StoreImm(asm.R3, 0, 0x2005, asm.Half), // that of builder.vlan
+			}
+			if test.taken != 0 {
+				body = append(body, asm.Mov.Imm(asm.R2, -test.taken), asm.FnXdpAdjustHead.Call())
+			}
+			p := withDriver(t, Options{TagsOf: 1}, []string{"protocol", "tci"}, append(body, asm.Mov.Imm(asm.R0, test.result), asm.Return()))
+			action, out := p.run(t, untagged)
+			c, err := p.Counters()
+			check(t, err)
+			if action != test.action || c != test.want {
+				t.Fatalf("action %d, want %d; %+v, want %+v", action, test.action, c, test.want)
+			}
+			want := tagged
+			if test.result != 0 {
+				want = untagged
+			}
+			if test.taken == 0 && !bytes.Equal(out, want) {
+				t.Errorf("packet %x, want %x", out, want)
+			}
+			// What the driver took stands in front of the packet now.
+			if test.action == actionRedirect && !bytes.HasSuffix(out, want[len(want)-20:]) {
+				t.Errorf("packet %x ends otherwise than %x", out, want)
+			}
+		})
+	}
 }
 
 // TestDeviceTimeDecides: the device's time where there is one that can be of CLOCK_TAI, else the
@@ -213,7 +277,7 @@ func TestDeviceTimeDecides(t *testing.T) {
 				if test.taken {
 					ns += readClock(t, unix.CLOCK_TAI) - now
 				}
-				p := withDevice(t, test.result, ns)
+				p := withTime(t, test.result, ns)
 				packet := ethernet(0x0800).ipv4(6, 0, 0).ports(1, 2)
 				before := readClock(t, unix.CLOCK_TAI)
 				action, out := p.run(t, packet)

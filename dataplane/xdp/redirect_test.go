@@ -15,6 +15,7 @@ import (
 
 // Actions of include/uapi/linux/bpf.h.
 const (
+	actionDrop     = 1
 	actionPass     = 2
 	actionRedirect = 4
 )

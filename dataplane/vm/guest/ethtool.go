@@ -31,24 +31,73 @@ func ethtool(name string, value unsafe.Pointer) error {
 	return nil
 }
 
-// reset has the driver of an interface reset itself: by negotiating the link anew, or, where the driver does not, by another size of
-// its receive ring, twice that of before or half of it. It returns what it did.
-func reset(name string) (string, error) {
-	nway := struct{ cmd uint32 }{unix.ETHTOOL_NWAY_RST}
-	err := ethtool(name, unsafe.Pointer(&nway))
-	if err == nil {
-		return "link negotiated anew", nil
+// channels is struct ethtool_channels.
+type channels struct{ cmd, rxMax, txMax, otherMax, combinedMax, rx, tx, other, combined uint32 }
+
+// fault is something that an operator does beneath a running switch. What it did is empty where the driver does not do it.
+type fault func(name string) (did string, err error)
+
+// operatorFaults have the driver of an interface reset itself, each in another way.
+var operatorFaults = []fault{negotiate, resize, requeue}
+
+func ignoreUnsupported(err error) error {
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return nil
 	}
+	return err
+}
+
+// negotiate negotiates the link anew.
+func negotiate(name string) (string, error) {
+	nway := struct{ cmd uint32 }{unix.ETHTOOL_NWAY_RST}
+	if err := ethtool(name, unsafe.Pointer(&nway)); err != nil {
+		return "", ignoreUnsupported(err)
+	}
+	return "link negotiated anew", nil
+}
+
+// resize sets another size of the receive ring, twice that of before or half of it.
+func resize(name string) (string, error) {
 	r := rings{cmd: unix.ETHTOOL_GRINGPARAM}
-	if ringErr := ethtool(name, unsafe.Pointer(&r)); ringErr != nil {
-		return "", fmt.Errorf("reset %s: %w", name, errors.Join(err, ringErr))
+	if err := ethtool(name, unsafe.Pointer(&r)); err != nil {
+		return "", ignoreUnsupported(err)
 	}
 	r.cmd = unix.ETHTOOL_SRINGPARAM
 	if r.rx *= 2; r.rx > r.rxMax {
 		r.rx /= 4
 	}
-	if ringErr := ethtool(name, unsafe.Pointer(&r)); ringErr != nil {
-		return "", fmt.Errorf("reset %s: %w", name, errors.Join(err, fmt.Errorf("set a receive ring of %d: %w", r.rx, ringErr)))
+	if err := ethtool(name, unsafe.Pointer(&r)); err != nil {
+		return "", fmt.Errorf("set a receive ring of %d: %w", r.rx, ignoreUnsupported(err))
 	}
 	return "receive ring of another size", nil
+}
+
+// requeue sets one queue more, or where there cannot be more, one less, and then as many as before. The kernel refuses to remove a
+// queue that a socket is bound to, which is right.
+func requeue(name string) (string, error) {
+	before := channels{cmd: unix.ETHTOOL_GCHANNELS}
+	if err := ethtool(name, unsafe.Pointer(&before)); err != nil {
+		return "", ignoreUnsupported(err)
+	}
+	before.cmd = unix.ETHTOOL_SCHANNELS
+	other, less := before, before.combined >= before.combinedMax
+	switch {
+	case before.combinedMax < 2:
+		return "", nil
+	case less:
+		other.combined--
+	default:
+		other.combined++
+	}
+	err := ethtool(name, unsafe.Pointer(&other))
+	if less && errors.Is(err, unix.EINVAL) {
+		return "fewer queues, refused", nil
+	}
+	if err != nil {
+		return "", ignoreUnsupported(err)
+	}
+	if err := ethtool(name, unsafe.Pointer(&before)); err != nil {
+		return "", fmt.Errorf("set %d queues again: %w", before.combined, err)
+	}
+	return "another number of queues, and back", nil
 }

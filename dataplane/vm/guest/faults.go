@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,11 +39,12 @@ func (r *running) faults(ctx context.Context) (text string, err error) {
 	return text, nil
 }
 
-// cause causes all faults, and returns how many and how drivers were reset.
+// cause causes all faults, and returns how many of each kind.
 func (r *running) cause() (text string, err error) {
 	ports := []string{"a", "b"}
 	every := max(1, r.row.Flaps/max(1, r.row.Resets))
-	resets, how := 0, ""
+	resets, kinds := 0, operatorFaults
+	done := map[string]int{}
 	for i := range r.row.Flaps {
 		port := ports[i%len(ports)]
 		if err := r.ports.SetDown(port); err != nil {
@@ -53,12 +56,27 @@ func (r *running) cause() (text string, err error) {
 		if i%every != 0 || resets == r.row.Resets || r.plan.Veth { // which has nothing to reset
 			continue
 		}
-		if how, err = reset(ports[resets%len(ports)]); err != nil {
-			return "", err
+		did := ""
+		for did == "" {
+			if len(kinds) == 0 {
+				return "", fmt.Errorf("the driver of %s does not reset in any way", port)
+			}
+			kind := resets / len(ports) % len(kinds)
+			if did, err = kinds[kind](ports[resets%len(ports)]); err != nil {
+				return "", fmt.Errorf("reset %d of %s: %w", resets, ports[resets%len(ports)], err)
+			}
+			if did == "" {
+				kinds = slices.Delete(slices.Clone(kinds), kind, kind+1)
+			}
 		}
+		done[did]++
 		resets++
 	}
-	return fmt.Sprintf("%d flaps, %d resets (%s)", r.row.Flaps, resets, how), nil
+	text = fmt.Sprintf("%d flaps, %d resets", r.row.Flaps, resets)
+	for _, did := range slices.Sorted(maps.Keys(done)) {
+		text += fmt.Sprintf("; %s: %d", did, done[did])
+	}
+	return text, nil
 }
 
 // background is both hosts' generators, which send until they are stopped.

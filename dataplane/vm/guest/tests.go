@@ -55,17 +55,7 @@ func (r *running) run(ctx context.Context, test vm.Test) (text string, err error
 	case vm.PINT:
 		return r.pint(ctx, from, to)
 	case vm.LDS:
-		for range ldsTries {
-			if len(r.switches) == 0 {
-				if err := r.startSwitches(ctx); err != nil {
-					return "", err
-				}
-			}
-			if text, err = r.lds(ctx); err == nil {
-				break
-			}
-		}
-		return text, err
+		return r.conclusiveLDS(ctx)
 	case vm.Faults:
 		return r.faults(ctx)
 	case vm.Restart:
@@ -130,9 +120,28 @@ func (r *running) pint(ctx context.Context, from, to lab.Stack) (text string, er
 	return "", fmt.Errorf("no flow has the path 1, 2: %s", out)
 }
 
-// ldsTries is how often LDS may measure. A switch that gets no processor for a whole interval has no record of it, and then
-// packets on the cable at that interval's edges seem lost, or too many.
-const ldsTries = 3
+// ldsRuns is how often LDS may measure until a run is conclusive, see lds.
+const ldsRuns = 20
+
+// errInterrupted is that of a run in which a switch got no processor for a whole interval. It has no record of that interval, and
+// the packets that were on the cable at its edges are counted by one end alone: the sums over the other intervals do not show that none was lost.
+var errInterrupted = errors.New("inconclusive")
+
+// conclusiveLDS measures until all intervals of a run have records of both ends. Such a run decides.
+func (r *running) conclusiveLDS(ctx context.Context) (text string, err error) {
+	for run := 1; run <= ldsRuns; run++ {
+		if len(r.switches) == 0 {
+			if err := r.startSwitches(ctx); err != nil {
+				return "", err
+			}
+		}
+		if text, err = r.lds(ctx); !errors.Is(err, errInterrupted) {
+			return fmt.Sprintf("run %d: %s", run, text), err
+		}
+		fmt.Printf("guest: run %d of LDS: %v\n", run, err)
+	}
+	return "", fmt.Errorf("%d runs, the last one: %w", ldsRuns, err)
+}
 
 // lds asks the records of both switches for loss and delay of numbered packets on the cable between them.
 func (r *running) lds(ctx context.Context) (text string, err error) {
@@ -144,12 +153,14 @@ func (r *running) lds(ctx context.Context) (text string, err error) {
 	if err := r.bothNumbered(ctx); err != nil {
 		return "", err
 	}
-	if _, err := quiet(); err != nil {
+	end, err := quiet()
+	if err != nil {
 		return "", err
 	}
 	if err := r.stop(); err != nil { // which completes the records
 		return "", err
 	}
+	busy := int((end - start) >> interval) // intervals that may have packets
 	for _, way := range [][2]string{{"s1", "s2"}, {"s2", "s1"}} {
 		out, err := weir("query", "delay", "--records", spool, "--from", way[0], "--to", way[1], "--start", fmt.Sprint(start), "--json")
 		if err != nil {
@@ -160,15 +171,20 @@ func (r *running) lds(ctx context.Context) (text string, err error) {
 			HasLoss  bool `json:"has_loss"`
 			Measured float64
 			Lost     float64
+			Whole    int `json:"whole_intervals"`
 		}
 		if err := json.Unmarshal(out, &answer); err != nil {
 			return "", fmt.Errorf("the delay: %w", err)
 		}
+		if answer.Whole < busy {
+			return "", fmt.Errorf("%w: from %s to %s, %d of at least %d intervals are whole: %s", errInterrupted, way[0], way[1], answer.Whole, busy, out)
+		}
 		if !answer.HasDelay || !answer.HasLoss || answer.Lost != 0 || answer.Measured == 0 {
 			return "", fmt.Errorf("from %s to %s: %s", way[0], way[1], out)
 		}
+		text += fmt.Sprintf("%s to %s: %d whole intervals, %.0f packets measured, %.0f lost; ", way[0], way[1], answer.Whole, answer.Measured, answer.Lost)
 	}
-	return "", nil
+	return strings.TrimSuffix(text, "; "), nil
 }
 
 // interval is that of the stages lds_ingress and lds_egress by default, in bits of nanoseconds.
