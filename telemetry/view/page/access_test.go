@@ -77,6 +77,7 @@ const structureCheck = `(() => {
 
 // TestKeyboard: Tab reaches all that can be acted on, in the order of the document, and shows where it is.
 func TestKeyboard(t *testing.T) {
+	long(t)
 	w := usual(t)
 	p := open(t, browser(t), w.serve(t).URL+"/#flow="+url.QueryEscape(flowName(1)), wide)
 	p.settled()

@@ -488,6 +488,7 @@ func TestSilentSwitch(t *testing.T) {
 
 // TestSilence: a collector that does not answer is told of, with a remedy, and so is its return.
 func TestSilence(t *testing.T) {
+	long(t)
 	w := usual(t)
 	inner := w.serve(t)
 	var asked questions
