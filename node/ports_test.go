@@ -13,6 +13,7 @@ import (
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/traffic/traffictest"
 )
 
@@ -306,6 +307,52 @@ func TestRenamed(t *testing.T) {
 	host := netnstest.NewHost(t, prefix, netnstest.Port{Namespace: x.ns, Name: "p1"})
 	netnstest.Introduce(t, host)
 	state("up")
+	if err := x.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMoved: an interface that is moved to another namespace under load is gone for its port, without the switch's XDP program, and
+// has its port again when it is back.
+func TestMoved(t *testing.T) {
+	x := newPatched(t, 1)
+	away := netnstest.New(t, prefix)
+	move := func(from, to *netns.Namespace) {
+		t.Helper()
+		l, err := from.Link("p1")
+		check(t, err)
+		file, err := os.Open(filepath.Join(netns.Directory, to.Name()))
+		check(t, err)
+		defer file.Close()
+		check(t, from.Netlink().LinkSetNsFd(l, int(file.Fd())))
+	}
+	await := func(what string, is func(*api.Port) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(2 * time.Minute); !is(x.Report().Ports[1]); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("not %s: %+v", what, x.Report().Ports[1])
+			}
+		}
+	}
+	for i := range 3 {
+		load := x.load(t, 2000, 1000)
+		move(x.ns, away)
+		await("gone", func(p *api.Port) bool { return p.State == string(port.StateGone) })
+		load.Received(t) // what was under way is lost
+		if p := x.Report().Ports[1]; !strings.HasPrefix(p.Error, "no interface p1 in this network namespace") {
+			t.Errorf("gone: %+v", p)
+		}
+		l, err := away.Link("p1")
+		check(t, err)
+		if l.Attrs().Xdp != nil && l.Attrs().Xdp.Attached || l.Attrs().Promisc != 0 {
+			t.Errorf("elsewhere it has XDP %+v, and %d users want all packets", l.Attrs().Xdp, l.Attrs().Promisc)
+		}
+		move(away, x.ns)
+		check(t, x.ns.SetUp("p1"))
+		check(t, x.ns.WaitUp("p1", time.Minute))
+		await("up", func(p *api.Port) bool { return p.State == string(port.StateUp) && p.Rebuilds == uint64(i+1) })
+		x.lossless(t, x.load(t, 2000, 200), "moved and back")
+	}
 	if err := x.end(); err != nil {
 		t.Error(err)
 	}

@@ -175,11 +175,8 @@ func (l *liveCollect) publish(t *testing.T, folder string) {
 // TestQueryViews: a collector answers each kind of question as the folder of the same records
 // does, to the letter, by its address and by its socket, once and again.
 func TestQueryViews(t *testing.T) {
-	records, flows := t.TempDir(), 4000
-	if testing.Short() {
-		flows = 1000
-	}
-	if status, _, stderr := runReplay(t, "--chain", "3", "-c", writeFile(t, measuringSwitch), "--in", pcaptest.Flows(t, flows), "--records", records); status != 0 {
+	records := t.TempDir()
+	if status, _, stderr := runReplay(t, "--chain", "3", "-c", writeFile(t, measuringSwitch), "--in", pcaptest.Flows(t, 4000), "--records", records); status != 0 {
 		t.Fatal(stderr)
 	}
 	paths := filepath.Join(t.TempDir(), "paths.json")

@@ -29,11 +29,11 @@ const readyVariable = "WEIR_READY_FD"
 const (
 	readyWait   = 2 * time.Minute // seconds on a quiet machine
 	compileWait = 3 * time.Minute // of a P4 program, on a busy machine
-	killWait    = 30 * time.Second
+	killWait    = 5 * time.Minute // the kernel closes a killed process's files before it ends: sockets and XDP programs wait for its locks
 )
 
 // termWait is the time from SIGTERM to SIGKILL, well above what a switch waits for its records. Tests shorten it.
-var termWait = 15 * time.Second
+var termWait = time.Minute
 
 // switchProcess is a switch that this process has started. Another process that takes
 // the lab down knows it by its [process.ID] only.

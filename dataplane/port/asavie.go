@@ -275,7 +275,7 @@ func (a *Asavie) Close() error {
 func (a *Asavie) Lost() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.beneath != nil && !a.beneath.attach.Alive()
+	return a.beneath != nil && a.beneath.lost()
 }
 
 // Pause implements Restorable.

@@ -125,13 +125,17 @@ func (a *absence) info() Info {
 	return i
 }
 
-// Lost implements Restorable. The kernel takes the program off an interface that
-// is removed or moved to another namespace, which its link reports; an index
-// alone might belong to another one by now.
+// lost reports whether the interface is gone. The kernel takes the program off one that is removed, which its link reports; an index
+// alone might belong to another one by now. One that was moved to another namespace keeps the program, and has lost the sockets.
+func (b *beneath) lost() bool {
+	return !b.attach.Alive() || b.link.info("", "", 0).State == StateGone
+}
+
+// Lost implements Restorable.
 func (x *XSK) Lost() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.beneath != nil && !x.beneath.attach.Alive()
+	return x.beneath != nil && x.beneath.lost()
 }
 
 // Pause implements Restorable.

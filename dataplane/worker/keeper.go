@@ -34,6 +34,7 @@ type keeper struct {
 	wait     time.Duration // between two tries
 
 	up       atomic.Bool  // as the kernel reported last
+	left     atomic.Bool  // the kernel reported that the interface was removed or moved; it may be back under the same index
 	index    atomic.Int64 // of the interface
 	unsent   uint64       // packets left in TX rings; guarded by Switch.mu
 	rebuilds atomic.Uint64
@@ -124,6 +125,9 @@ func (s *Switch) linkChanged(e port.LinkEvent) {
 			k.up.Store(e.Up)
 			k.changes.Add(1)
 		}
+		if mine && e.Gone {
+			k.left.Store(true)
+		}
 		if mine || e.Missed || e.Name == k.name {
 			k.look()
 		}
@@ -166,7 +170,7 @@ func (k *keeper) run(stop <-chan struct{}) {
 		if k.off {
 			continue
 		}
-		if k.attached && k.port.Lost() {
+		if k.attached && (k.left.Swap(false) || k.port.Lost()) {
 			k.takeOut(nil)
 			k.follow() // before it is back already
 		}
@@ -381,6 +385,7 @@ func (k *keeper) admit() error {
 		return err
 	}
 	info := k.port.Info()
+	k.left.Store(false)
 	k.index.Store(int64(info.Index))
 	if info.Up && !k.up.Swap(true) {
 		k.changes.Add(1)

@@ -141,9 +141,8 @@ func (p *Program) attachError(ifindex int, err error) error {
 	}
 }
 
-// Alive reports whether the interface is still there: the kernel takes the program
-// off one that is removed or moved to another network namespace (dev_xdp_uninstall in
-// net/core/dev.c).
+// Alive reports whether the interface still exists, in any network namespace: the kernel takes the program
+// off one that is removed (dev_xdp_uninstall in net/core/dev.c).
 func (a *Attachment) Alive() bool {
 	info, err := a.link.Info()
 	if err != nil {
