@@ -79,5 +79,6 @@ func (r *running) numbered(ctx context.Context, run int, from, to *host) error {
 	return nil
 }
 
-// genRate is in packets per second, as slow as an emulated processor.
-const genRate = "1000"
+// genRate is in packets per second. The smallest ring of the drivers, of 256 packets, holds almost a second of it: so long an emulated
+// processor may have to wait for a real one.
+const genRate = "300"
