@@ -57,7 +57,7 @@ func selection(all []Driver) []Driver {
 	row, test, _ := strings.Cut(rest, ":")
 	size := Row{Bytes: 64 << 20, Packets: 10_000, Flaps: 1000, Resets: 100}
 	if name == "" || os.Getenv("WEIR_VM_SMALL") == "1" {
-		size = Row{Bytes: 8 << 20, Packets: 2000, Flaps: 20, Resets: 4}
+		size = Row{Bytes: 8 << 20, Packets: 2000, Flaps: 20, Resets: 6}
 	}
 	few := map[string][]string{"virtio_net": {"bridge", "copy", "zero-copy"}, "igb": {"zero-copy"}}
 	if name == "" {
