@@ -334,7 +334,11 @@ func TestMoved(t *testing.T) {
 			}
 		}
 	}
-	for i := range 3 {
+	times := 3
+	if testing.Short() {
+		times = 1
+	}
+	for i := range times {
 		load := x.load(t, 2000, 1000)
 		move(x.ns, away)
 		await("gone", func(p *api.Port) bool { return p.State == string(port.StateGone) })
