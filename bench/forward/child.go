@@ -80,7 +80,7 @@ func startChild(ns *netns.Namespace, cores unix.CPUSet, dir string, cmd *exec.Cm
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
 	// It has its own session, and no terminal's interrupt reaches it.
-	if _, err := bench.SessionNice(cmd.Process.Pid, favoured); err != nil {
+	if _, err := bench.SessionNice(cmd.Process.Pid, bench.Favoured); err != nil {
 		return nil, errors.Join(err, c.end())
 	}
 	return c, nil
@@ -94,7 +94,7 @@ func bind(cores unix.CPUSet, f func() error) error {
 	if err != nil {
 		return err
 	}
-	if err := (schedule{cores, favoured}).apply(0); err != nil {
+	if err := (schedule{cores, bench.Favoured}).apply(0); err != nil {
 		return err
 	}
 	return errors.Join(f(), before.apply(0))

@@ -22,6 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	netnstest.Isolate()
+	bench.Favoured = 0
 	m.Run()
 }
 

@@ -10,11 +10,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/traffic"
 )
 
-// favoured is the nice value of all that takes part: source, devices, receive threads. Whatever else
-// runs on the machine gets about a hundredth of their cores, and the devices compare.
-const favoured = -20
-
-// schedule is where and how a thread runs.
+// schedule is where and how a thread runs. All that takes part is favoured, so that the devices compare: source, devices, receive threads.
 type schedule struct {
 	cores unix.CPUSet
 	nice  int
@@ -48,7 +44,7 @@ func (s schedule) apply(thread int) error {
 }
 
 // favour gives a thread the priority of all that takes part.
-func favour(thread int) error { return setNice(thread, favoured) }
+func favour(thread int) error { return setNice(thread, bench.Favoured) }
 
 func setNice(thread, nice int) error {
 	if err := unix.Setpriority(unix.PRIO_PROCESS, thread, nice); err != nil {
@@ -65,16 +61,14 @@ func onCore(core int, f func() error) error {
 	if err != nil {
 		return err
 	}
-	if err := scheduleAll(schedule{onCores(core), favoured}); err != nil {
+	if err := scheduleAll(schedule{onCores(core), bench.Favoured}); err != nil {
 		return err
 	}
-	session, err := bench.SessionNice(unix.Getpid(), favoured)
+	restore, err := bench.FavourSession()
 	if err != nil {
 		return errors.Join(err, scheduleAll(before))
 	}
-	err = f()
-	_, restoreErr := bench.SessionNice(unix.Getpid(), session)
-	return errors.Join(err, restoreErr, scheduleAll(before))
+	return errors.Join(f(), restore(), scheduleAll(before))
 }
 
 func scheduleAll(s schedule) error {

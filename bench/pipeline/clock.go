@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/bench"
 )
 
 var clockBase = time.Now()
@@ -22,9 +24,6 @@ func nowTAI() int64 {
 	}
 	return ts.Nano()
 }
-
-// favoured is the nice value of a measuring thread, where the process may set it.
-const favoured = -20
 
 // onCore calls f on a thread that is bound to a core and favoured before others, and ends the thread.
 func onCore(core int, f func() error) error {
@@ -44,7 +43,7 @@ func onCore(core int, f func() error) error {
 }
 
 // favour gives a thread priority, if the process may: without, figures are noisier, not wrong.
-func favour(thread int) { _ = unix.Setpriority(unix.PRIO_PROCESS, thread, favoured) }
+func favour(thread int) { _ = unix.Setpriority(unix.PRIO_PROCESS, thread, bench.Favoured) }
 
 // cores are those that the process may use, in order.
 func cores() ([]int, error) {

@@ -8,12 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
 	"github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/telemetry/hash"
 )
+
+func init() { bench.Favoured = 0 }
 
 // short measures next to nothing, but all of it.
 func short(t testing.TB) Config {

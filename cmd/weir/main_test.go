@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 )
 
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 		os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	netnstest.Isolate()
+	bench.Favoured = 0
 	m.Run()
 }
 

@@ -31,7 +31,7 @@ var errNotCalled = errors.New("TestMain does not call netnstest.Isolate")
 var notIsolated = errNotCalled
 
 // Isolate, called first by TestMain, moves the test binary into new process, mount and network namespaces,
-// with its own /run and temporary files, in memory. When the test binary ends in any way, the kernel then ends
+// with its own session, /run and temporary files, in memory. When the test binary ends in any way, the kernel then ends
 // all that the tests have started and removes all network namespaces that they have made; and two
 // test runs on one machine do not share names, ports or sockets.
 //
@@ -50,7 +50,12 @@ func Isolate() {
 	// The kernel sends the death signal when this thread ends: only with the process, as this goroutine keeps it.
 	runtime.LockOSThread()
 	tests := self(stageInit)
-	tests.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET, Pdeathsig: unix.SIGKILL}
+	tests.SysProcAttr = &unix.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET, Pdeathsig: unix.SIGKILL,
+		// The kernel shares out processors among sessions first (sched(7), autogroup): those of other packages, and of a shell, may not
+		// starve these tests, nor a measurement in them the others.
+		Setsid: true,
+	}
 	if err := tests.Start(); err != nil {
 		runtime.UnlockOSThread()
 		notIsolated = fmt.Errorf("make namespaces for the tests: %w", err)
