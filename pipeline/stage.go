@@ -84,6 +84,22 @@ type PortFollower interface {
 	FollowPorts(ports []Port)
 }
 
+// LargeTaker is a Module whose stages do with a large packet (packet.Large) what they would do with each of its segments, and
+// count it as one packet of its whole length. Where a module of a graph is not, ports cut large packets as they arrive.
+type LargeTaker interface {
+	TakesLarge() bool
+}
+
+// TakesLarge reports whether all modules of a graph take large packets.
+func TakesLarge(chain []Named) bool {
+	for _, n := range chain {
+		if m, ok := n.Module.(LargeTaker); !ok || !m.TakesLarge() {
+			return false
+		}
+	}
+	return true
+}
+
 // Env is what a module gets when its switch is built.
 type Env struct {
 	Name    string // the switch's name

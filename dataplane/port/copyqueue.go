@@ -1,6 +1,12 @@
 package port
 
-import "github.com/weirswitch/weir/pipeline/packet"
+import (
+	"github.com/weirswitch/weir/dataplane/gso"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// maxPieces bounds the frames of a packet: those of the longest large one. Its frames are of 2 KiB or more, of which the first one has less room.
+const maxPieces = 2 + gso.MaxLarge/2048
 
 // copyQueue is what the queues of ports in shared memory have in common: each packet is copied between a frame of the pool and
 // the other end's memory.
@@ -14,7 +20,49 @@ type copyQueue struct {
 	// addrs[next:end] are frames that Receive has, and no packet yet.
 	addrs     [packet.BatchSize]uint64
 	next, end int
+	more      [maxPieces]uint64 // more[:owned] are the frames behind the first one of a large packet that is being received
+	owned     int
 	pieces    [maxPieces][]byte
+}
+
+// maxLargeBytes bounds the large packets of a batch, in bytes: the worker's other ports wait for it.
+const maxLargeBytes = 256 << 10
+
+// begin takes frames for up to n packets.
+func (q *copyQueue) begin(n int) { q.next, q.end = 0, q.frames.Alloc(q.addrs[:n]) }
+
+// chain takes frames for a packet of length bytes behind its first frame, and lists the pieces of memory of it. It reports false, and has none, if too
+// few are free.
+func (q *copyQueue) chain(mem, first []byte, length int) (pieces [][]byte, ok bool) {
+	size := q.frames.Pool().FrameSize()
+	n := (length - len(first) + size - 1) / size
+	if q.owned = q.frames.Alloc(q.more[:n]); q.owned < n {
+		q.freeMore()
+		return nil, false
+	}
+	q.pieces[0] = first
+	left := length - len(first)
+	for i, addr := range q.more[:n] {
+		q.pieces[1+i] = mem[addr:][:min(left, size)]
+		left -= size
+	}
+	return q.pieces[:1+n], true
+}
+
+// link makes the frames of chain the rest of a large packet.
+func (q *copyQueue) link(p *packet.Packet, l packet.Large) {
+	pool := q.frames.Pool()
+	p.Next = 0
+	for ; q.owned > 0; q.owned-- {
+		p.Next = pool.Link(q.more[q.owned-1], uint32(len(q.pieces[q.owned])), p.Next)
+	}
+	pool.SetLarge(p.Next, l)
+}
+
+func (q *copyQueue) freeMore() {
+	for ; q.owned > 0; q.owned-- {
+		q.frames.Free(q.more[q.owned-1])
+	}
 }
 
 // free gives back the frames that Receive did not need.
@@ -23,6 +71,7 @@ func (q *copyQueue) free() {
 		q.frames.Free(addr)
 	}
 	q.next, q.end = 0, 0
+	q.freeMore()
 }
 
 // gather lists the pieces of a packet, and sums their length. There are none if they are too many.

@@ -149,7 +149,7 @@ func (q *memifQueue) Receive(b *packet.Batch) (received int) {
 		return 0
 	}
 	ring.Disarm()
-	q.next, q.end = 0, q.frames.Alloc(q.addrs[:want])
+	q.begin(want)
 	defer q.free() // also if the memory is gone in the middle
 	for tries := q.end; tries > 0; tries-- {
 		addr := q.addrs[q.next] + Headroom

@@ -35,6 +35,20 @@ type ArrivalTimer interface {
 	TimeArrivals() error
 }
 
+// LargePasser is a Port to which senders leave the segmentation of large packets.
+type LargePasser interface {
+	// PassLarge lets its queues receive large packets as they are (packet.Large), instead of their segments. It is called
+	// before the first Open, and only if all stages take them.
+	PassLarge()
+}
+
+// LargeTaker is a Queue that may take large packets.
+type LargeTaker interface {
+	Queue
+	// TakesLarge reports whether the other end takes large packets of a kind now. Others must be cut before Transmit.
+	TakesLarge(l packet.Large) bool
+}
+
 // Restorable is a Port over something that can vanish while the switch runs,
 // and come back under the same name. What it adds may be called by one goroutine
 // at a time, also while another one calls StopReceive.

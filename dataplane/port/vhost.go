@@ -20,6 +20,7 @@ type Vhost struct {
 	device  *vhost.Device
 	room    int     // bytes of a packet in a frame
 	shaper  *shaper // nil without a rate
+	whole   bool    // large packets are received as they are
 	stopped atomic.Bool
 }
 
@@ -116,8 +117,8 @@ func (v *Vhost) StopReceive() error {
 // Close implements Port.
 func (v *Vhost) Close() error { return v.device.Close() }
 
-// maxPieces bounds the frames of a packet that is sent to a guest.
-const maxPieces = 16
+// PassLarge implements LargePasser.
+func (v *Vhost) PassLarge() { v.whole = true }
 
 type vhostQueue struct {
 	copyQueue
@@ -140,21 +141,38 @@ func (q *vhostQueue) Receive(b *packet.Batch) (received int) {
 		return 0
 	}
 	ring.Disarm()
-	q.next, q.end = 0, q.frames.Alloc(q.addrs[:want])
+	q.begin(want)
 	defer q.free() // also if the guest's memory is gone in the middle
-	for tries := q.end; tries > 0; tries-- {
+	ring.Whole = q.port.whole
+	large := 0 // bytes
+	for tries := q.end; tries > 0 && large < maxLargeBytes; tries-- {
 		addr := q.addrs[q.next] + Headroom
-		n, ok := ring.Get(b.Mem[addr:][:q.room])
+		first := b.Mem[addr:][:q.room]
+		n, ok := ring.Get(first)
 		if !ok {
 			break
 		}
-		if n == 0 {
+		length, kind, size := ring.Large()
+		if length != 0 {
+			if pieces, ok := q.chain(b.Mem, first, length); ok {
+				ring.GetWhole(pieces)
+			} else { // its segments need fewer frames at once
+				length = 0
+				n, _ = ring.Get(first)
+			}
+		}
+		if n == 0 && length == 0 {
 			continue // refused, and counted
 		}
 		q.next++
 		p := b.Append()
 		p.Addr, p.Len, p.WireLen = addr, uint32(n), uint32(n)
 		p.InPort, p.InQueue = q.number, q.queue
+		if length != 0 {
+			large += length
+			p.Len, p.WireLen = uint32(q.room), uint32(length)
+			q.link(p, packet.Large{Kind: kind, Size: uint16(size)})
+		}
 		received++
 	}
 	if ring.Flush() {
@@ -183,7 +201,7 @@ func (q *vhostQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 		p := &b.Pkts[i]
 		if n, length := q.gather(b, p); n == 0 {
 			tx.Faults[virtio.FaultLong].Add(1)
-		} else if ring.Put(q.pieces[:n], length) == virtio.Full {
+		} else if put(ring, b, p, q.pieces[:n], length) == virtio.Full {
 			q.refusal = packet.ReasonTxFull
 			break
 		}
@@ -195,6 +213,18 @@ func (q *vhostQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 	}
 	return taken
 }
+
+func put(ring *virtio.Ring, b *packet.Batch, p *packet.Packet, pieces [][]byte, length int) virtio.Result {
+	if p.Next != 0 {
+		if l := b.Pool().Large(p.Next); l.Kind != 0 {
+			return ring.PutLarge(pieces, length, l.Kind, int(l.Size))
+		}
+	}
+	return ring.Put(pieces, length)
+}
+
+// TakesLarge implements LargeTaker.
+func (q *vhostQueue) TakesLarge(l packet.Large) bool { return q.tx.Takes(l.Kind) }
 
 // FD implements Queue.
 func (q *vhostQueue) FD() int { return q.rx.FD() }

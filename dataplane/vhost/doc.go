@@ -18,6 +18,6 @@
 // the log of dirty pages, in which a ring marks all that it writes while the guest migrates; and the tracking of buffers in
 // flight, with which a packed ring goes on after a back-end that ended at any point.
 //
-// Checksums and segmentation of a guest are completed when its packets arrive (docs/decisions/0019). Not here yet: large packets to
-// a guest.
+// Checksums and segmentation of a guest are completed when its packets arrive (docs/decisions/0019). Large packets pass as they are
+// between guests that take them (docs/decisions/0022).
 package vhost

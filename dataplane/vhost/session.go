@@ -5,17 +5,23 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/weirswitch/weir/dataplane/gso"
 	"github.com/weirswitch/weir/dataplane/shmem"
-	"github.com/weirswitch/weir/dataplane/virtio"
 )
 
 // The features of virtio that are offered (virtio 1.3, sections 5.1.3 and 6; the front-end's
-// protocol adds one). Packets from the guest are completed on arrival, if Config.Offloads; those to it are always complete.
+// protocol adds one). With Config.Offloads packets from the guest are completed on arrival, but for large ones (decision 22).
 const (
 	netChecksum   = 1 << 0  // VIRTIO_NET_F_CSUM
 	netTCP4       = 1 << 11 // VIRTIO_NET_F_HOST_TSO4
 	netTCP6       = 1 << 12 // VIRTIO_NET_F_HOST_TSO6
 	netECN        = 1 << 13 // VIRTIO_NET_F_HOST_ECN
+	guestChecksum = 1 << 1  // VIRTIO_NET_F_GUEST_CSUM
+	guestTCP4     = 1 << 7  // VIRTIO_NET_F_GUEST_TSO4
+	guestTCP6     = 1 << 8  // VIRTIO_NET_F_GUEST_TSO6
+	guestECN      = 1 << 9  // VIRTIO_NET_F_GUEST_ECN
+	guestUDP4     = 1 << 54 // VIRTIO_NET_F_GUEST_USO4
+	guestUDP6     = 1 << 55 // VIRTIO_NET_F_GUEST_USO6
 	netMergeable  = 1 << 15 // VIRTIO_NET_F_MRG_RXBUF
 	netControl    = 1 << 17 // VIRTIO_NET_F_CTRL_VQ, whose ring the front-end serves
 	netMQ         = 1 << 22 // VIRTIO_NET_F_MQ
@@ -26,7 +32,7 @@ const (
 	version1      = 1 << 32 // VIRTIO_F_VERSION_1
 	ringPacked    = 1 << 34 // VIRTIO_F_RING_PACKED
 	netUDP        = 1 << 56 // VIRTIO_NET_F_HOST_USO
-	offloads      = netChecksum | netTCP4 | netTCP6 | netECN | netUDP
+	offloads      = netChecksum | netTCP4 | netTCP6 | netECN | netUDP | guestChecksum | guestTCP4 | guestTCP6 | guestECN | guestUDP4 | guestUDP6
 	offered       = netMergeable | netControl | netMQ | logAll | ringIndirect | ringEventIdx | hasProtocol | version1 | ringPacked
 	offeredByWire = protocolMQ | protocolLog | protocolReplyAck | protocolInflight | protocolSlots
 )
@@ -147,9 +153,14 @@ func (v *Vring) negotiated(features uint64) {
 	l.Indirect = features&ringIndirect != 0
 	l.EventIdx = features&ringEventIdx != 0
 	l.Mergeable = features&netMergeable != 0
-	l.Offloads = virtio.Offloads{
-		Checksum: features&netChecksum != 0, TCP4: features&netTCP4 != 0, TCP6: features&netTCP6 != 0, UDP: features&netUDP != 0,
+	has := func(bits uint64) bool { return features&bits == bits }
+	l.Offloads = gso.Offloads{Checksum: has(netChecksum), TCP4: has(netTCP4), TCP6: has(netTCP6), UDP: has(netUDP), ECN: has(netECN)}
+	l.Guest = gso.Offloads{}
+	if has(guestChecksum) { // without it the others have no meaning (virtio 1.3, 5.1.3.1)
+		l.Guest = gso.Offloads{Checksum: true, TCP4: has(guestTCP4), TCP6: has(guestTCP6), UDP: has(guestUDP4 | guestUDP6), ECN: has(guestECN)}
 	}
+	guest := l.Guest
+	v.guest.Store(&guest)
 	l.Header = 10
 	if features&(netMergeable|version1) != 0 {
 		l.Header = 12
@@ -264,7 +275,7 @@ func FeatureNames(features uint64) []string {
 	for _, f := range []struct {
 		bit  uint64
 		name string
-	}{{netMergeable, "mergeable"}, {ringIndirect, "indirect"}, {ringEventIdx, "event index"}, {netChecksum, "checksum"}, {netTCP4 | netTCP6 | netUDP, "segmentation"}} {
+	}{{netMergeable, "mergeable"}, {ringIndirect, "indirect"}, {ringEventIdx, "event index"}, {netChecksum, "checksum"}, {netTCP4 | netTCP6 | netUDP, "segmentation"}, {guestTCP4 | guestTCP6 | guestUDP4, "large receive"}} {
 		if features&f.bit != 0 {
 			names = append(names, f.name)
 		}

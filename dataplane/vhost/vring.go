@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weirswitch/weir/dataplane/gso"
 	"github.com/weirswitch/weir/dataplane/shmem"
 	"github.com/weirswitch/weir/dataplane/virtio"
 )
@@ -19,6 +21,8 @@ type Vring struct {
 	device *Device
 	index  int
 	bell   *shmem.Bell // what the worker waits for: the front-end's kick, and the start of the ring
+
+	guest atomic.Pointer[gso.Offloads] // what the front-end takes of large packets
 
 	gate    shmem.Gate // open while there is a ring and it is enabled; guards what follows
 	ring    *virtio.Ring
@@ -40,6 +44,13 @@ func newVring(d *Device, index int) (*Vring, error) {
 
 // FD is readable once the ring has started, or its driver has notified it, since Sleep.
 func (v *Vring) FD() int { return v.bell.FD() }
+
+// Takes reports whether the front-end takes large packets of a segmentation type (gso.TCP4 and so on). The ring may have another front-end at
+// the next moment, and then refuses the packet.
+func (v *Vring) Takes(kind uint8) bool {
+	o := v.guest.Load()
+	return o != nil && o.Takes(kind)
+}
 
 // Running reports whether there is a ring to acquire.
 func (v *Vring) Running() bool { return v.gate.Open() }
@@ -154,6 +165,7 @@ func (v *Vring) reset() {
 	v.stop()
 	_ = v.setKick(-1)
 	v.setCall(-1)
+	v.guest.Store(nil)
 	v.enabled, v.placed, v.started, v.memory, v.layout = false, false, false, nil, virtio.Layout{}
 	v.changed()
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirswitch/weir/dataplane/gso"
 )
 
 // all are all offloads.
-var all = Offloads{Checksum: true, TCP4: true, TCP6: true, UDP: true}
+var all = gso.Offloads{Checksum: true, TCP4: true, TCP6: true, UDP: true}
 
 // slowSum is the sum of RFC 1071 of the parts, each of an even length but the last one.
 func slowSum(parts ...[]byte) uint16 {
@@ -72,14 +74,14 @@ func newLarge(v6, udp bool, tags, options, payload, size int) large {
 		b = append(b, byte(i*7+i>>8))
 	}
 	p.bytes = b
-	p.kind = segmentTCP4
+	p.kind = gso.TCP4
 	if v6 {
-		p.kind = segmentTCP6
+		p.kind = gso.TCP6
 	}
 	if udp {
-		p.kind = segmentUDP
+		p.kind = gso.UDP
 	}
-	p.header[0], p.header[1] = needsChecksum, p.kind
+	p.header[0], p.header[1] = gso.NeedsChecksum, p.kind
 	binary.LittleEndian.PutUint16(p.header[2:], uint16(p.head))
 	binary.LittleEndian.PutUint16(p.header[4:], uint16(size))
 	binary.LittleEndian.PutUint16(p.header[6:], uint16(p.l4))
@@ -236,7 +238,7 @@ func TestChecksum(t *testing.T) {
 	dst := make([]byte, 1700)
 	for n := range 200 {
 		p := newLarge(n&1 != 0, n&2 != 0, n%3, 0, n, 1)
-		p.header[1] = segmentNone
+		p.header[1] = gso.None
 		p.send(d, 0)
 		got, ok := d.ring.Get(dst)
 		d.ring.Flush()
@@ -293,22 +295,22 @@ func TestOffloadRefusals(t *testing.T) {
 			spoil func(p *large, l *Layout)
 		}{
 			{"the checksum behind the end", FaultChecksum, func(p *large, _ *Layout) {
-				p.header[1], p.bytes = segmentNone, p.bytes[:1000]
+				p.header[1], p.bytes = gso.None, p.bytes[:1000]
 				binary.LittleEndian.PutUint16(p.header[8:], uint16(len(p.bytes)-p.l4-1))
 			}},
 			{"the checksum in the Ethernet header", FaultChecksum, func(p *large, _ *Layout) {
-				p.header[1], p.header[6], p.header[7], p.bytes = segmentNone, 13, 0, p.bytes[:1000]
+				p.header[1], p.header[6], p.header[7], p.bytes = gso.None, 13, 0, p.bytes[:1000]
 			}},
 			{"offsets that overflow", FaultChecksum, func(p *large, _ *Layout) {
 				copy(p.header[6:10], "\xff\xff\xff\xff")
-				p.header[1], p.bytes = segmentNone, p.bytes[:1000]
+				p.header[1], p.bytes = gso.None, p.bytes[:1000]
 			}},
 			{"segments without a checksum", FaultChecksum, func(p *large, _ *Layout) { p.header[0] = 0 }},
 			{"segments with the checksum elsewhere", FaultChecksum, func(p *large, _ *Layout) { p.header[6]++ }},
 			{"segments with another offset", FaultChecksum, func(p *large, _ *Layout) { p.header[8]++ }},
 			{"the segments of UFO", FaultSegment, func(p *large, _ *Layout) { p.header[1] = 3 }},
-			{"IPv6 in IPv4", FaultSegment, func(p *large, _ *Layout) { p.header[1] = segmentTCP6 }},
-			{"UDP in TCP", FaultSegment, func(p *large, _ *Layout) { p.header[1] = segmentUDP }},
+			{"IPv6 in IPv4", FaultSegment, func(p *large, _ *Layout) { p.header[1] = gso.TCP6 }},
+			{"UDP in TCP", FaultSegment, func(p *large, _ *Layout) { p.header[1] = gso.UDP }},
 			{"segments of nothing", FaultSegment, func(p *large, _ *Layout) { p.header[4], p.header[5] = 0, 0 }},
 			{"segments of 7 bytes", FaultSegment, func(p *large, _ *Layout) { p.header[4], p.header[5] = 7, 0 }},
 			{"segments longer than a frame", FaultSegment, func(p *large, _ *Layout) { p.header[4], p.header[5] = 0xff, 0xff }},
@@ -321,7 +323,7 @@ func TestOffloadRefusals(t *testing.T) {
 			}},
 			{"no IP", FaultSegment, func(p *large, _ *Layout) { p.bytes[12] = 0x99 }},
 			{"a kind that was not negotiated", FaultSegment, func(_ *large, l *Layout) { l.Offloads.TCP4 = false }},
-			{"more than IP can be", FaultLong, func(p *large, _ *Layout) { p.bytes = append(p.bytes, make([]byte, maxLarge)...) }},
+			{"more than IP can be", FaultLong, func(p *large, _ *Layout) { p.bytes = append(p.bytes, make([]byte, gso.MaxLarge)...) }},
 		} {
 			t.Run(name+", "+c.name, func(t *testing.T) {
 				p := newLarge(false, false, 0, 12, 3000, 1448)
@@ -375,7 +377,7 @@ func FuzzOffload(f *testing.F) {
 				break
 			}
 			total += got
-			if got > 1700 || n > len(p.bytes)/minSegment+1 {
+			if got > 1700 || n > len(p.bytes)/gso.MinSegment+1 {
 				t.Fatalf("segment %d of %d bytes", n, got)
 			}
 		}

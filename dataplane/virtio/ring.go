@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/weirswitch/weir/dataplane/gso"
 	"github.com/weirswitch/weir/dataplane/shmem"
 )
 
@@ -37,10 +38,11 @@ type Layout struct {
 	Desc, Driver, Device uint64
 	Packed               bool
 	Indirect             bool
-	EventIdx             bool // VIRTIO_RING_F_EVENT_IDX
-	Mergeable            bool // a packet may fill several buffers (VIRTIO_NET_F_MRG_RXBUF)
-	Header               int  // bytes in front of each packet: 10 or 12
-	Offloads             Offloads
+	EventIdx             bool         // VIRTIO_RING_F_EVENT_IDX
+	Mergeable            bool         // a packet may fill several buffers (VIRTIO_NET_F_MRG_RXBUF)
+	Header               int          // bytes in front of each packet: 10 or 12
+	Offloads             gso.Offloads // what the driver may leave to this device
+	Guest                gso.Offloads // what this device may leave to the driver
 	// Base is where the ring goes on: for a split ring the available index; for a packed ring in bits 0 to 14 the next available
 	// descriptor and in bit 15 its wrap counter, and in bits 16 to 31 the same of the used one.
 	Base uint32
@@ -68,6 +70,9 @@ type cursor struct {
 
 // Ring is one virtqueue. One goroutine at a time uses it; the counts may be read by others.
 type Ring struct {
+	// Whole lets Get leave large packets to GetWhole, if they exceed its memory.
+	Whole bool
+
 	memory *Memory
 	faults *Faults
 	layout Layout
@@ -86,6 +91,7 @@ type Ring struct {
 	logAt, logEv uint64
 	track        tracking
 	cut          cut
+	header       [12]byte // of the packet that is put
 
 	desc   []uint64   // of both kinds: two words each
 	seen   uint16     // split: available index as read last
@@ -135,7 +141,7 @@ func NewRing(m *Memory, l Layout, faults *Faults) (*Ring, error) {
 // Base is where the ring would go on, as in Layout.
 func (r *Ring) Base() uint32 {
 	next := r.next
-	if r.cut.on {
+	if r.cut.On() {
 		next = r.cut.start
 	}
 	if !r.layout.Packed {
@@ -170,10 +176,10 @@ func (r *Ring) Available(limit int) int {
 	if r.broken {
 		return 0
 	}
-	if r.cut.on {
+	if r.cut.On() {
 		return limit
 	}
-	if r.layout.Offloads.cuts() { // a chain may become many
+	if r.layout.Offloads.Any() { // a chain may become many
 		if r.layout.Packed && !r.readyPacked() || !r.layout.Packed && r.waiting() == 0 {
 			return 0
 		}
@@ -192,7 +198,7 @@ func (r *Ring) Available(limit int) int {
 // reports false if there is none. A packet that was refused has length 0. With offloads the packet is complete, and a
 // large one comes as its segments, one by one; dst has the same length each time.
 func (r *Ring) Get(dst []byte) (n int, ok bool) {
-	if r.cut.on {
+	if r.cut.On() {
 		return r.cutNext(dst), true
 	}
 	start := r.next
@@ -249,6 +255,22 @@ const (
 // Put copies a packet of length bytes, in pieces, into the driver's next buffers, behind a header without offloads. The
 // driver sees it after the next Flush.
 func (r *Ring) Put(pieces [][]byte, length int) Result {
+	clear(r.header[:])
+	return r.put(pieces, length)
+}
+
+// PutLarge is Put for a large packet, whose segments have size bytes of payload. It is refused if the driver does not take its kind:
+// see Takes.
+func (r *Ring) PutLarge(pieces [][]byte, length int, kind uint8, size int) Result {
+	clear(r.header[:])
+	if !r.layout.Guest.Takes(kind) || !gso.Header(r.header[:], pieces[0], kind, size) {
+		r.fault(FaultSegment)
+		return Refused
+	}
+	return r.put(pieces, length)
+}
+
+func (r *Ring) put(pieces [][]byte, length int) Result {
 	need := length + r.layout.Header
 	r.reset()
 	start, room := r.next, 0
@@ -287,8 +309,7 @@ func (r *Ring) giveBack() {
 
 // scatter writes the header and the pieces into the segments, and gives the buffers to the driver.
 func (r *Ring) scatter(pieces [][]byte, length int) {
-	var header [12]byte
-	header[10], header[11] = byte(r.nbufs), byte(r.nbufs>>8) // num_buffers; beyond a header of 10 bytes
+	r.header[10], r.header[11] = byte(r.nbufs), byte(r.nbufs>>8) // num_buffers; beyond a header of 10 bytes
 	segment := 0
 	out := r.segments[0]
 	write := func(b []byte) {
@@ -301,7 +322,7 @@ func (r *Ring) scatter(pieces [][]byte, length int) {
 			out, b = out[n:], b[n:]
 		}
 	}
-	write(header[:r.layout.Header])
+	write(r.header[:r.layout.Header])
 	for _, p := range pieces {
 		write(p)
 	}
@@ -428,7 +449,7 @@ func (r *Ring) Arm() (ready bool) {
 	if r.broken {
 		return false
 	}
-	if r.cut.on {
+	if r.cut.On() {
 		return true
 	}
 	r.armed = true

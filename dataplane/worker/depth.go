@@ -15,6 +15,14 @@ func (s *Switch) timeArrivals(p port.Port) error {
 	return nil
 }
 
+// prepare tells a port what the stages want of it, before its first Open.
+func (s *Switch) prepare(p port.Port) error {
+	if l, ok := p.(port.LargePasser); ok && pipeline.TakesLarge(s.chain) {
+		l.PassLarge()
+	}
+	return s.timeArrivals(p)
+}
+
 // depths fills in, for each output port, how long the line is that this
 // batch's packets would join: they all come from one queue, so they all leave
 // by the same outlet.

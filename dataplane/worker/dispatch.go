@@ -17,7 +17,8 @@ type outlet struct {
 	n     int
 	idx   []uint16 // the first n are the batch's packets to send here
 	bytes uint64
-	_     [48]byte // two lines in all: neighbours in memory are other workers' outlets
+	large bool     // a packet of idx may have to be cut
+	_     [40]byte // two lines in all: neighbours in memory are other workers' outlets
 }
 
 // dispatch gives each packet of the batch its fate: it is sent, handed over,
@@ -39,7 +40,10 @@ func (w *Worker) dispatch(b *packet.Batch, mixed bool) {
 			continue
 		}
 		o := &w.outlets[w.route[int(p.OutPort)<<queueBits|int(p.InQueue)]]
-		if p.WireLen > o.maxFrame {
+		if p.Next != 0 && w.cutter != nil {
+			o.large = true
+		}
+		if p.WireLen > o.maxFrame && b.FrameLen(p) > o.maxFrame {
 			w.drop(b, p, packet.ReasonTooLong)
 			continue
 		}
@@ -59,8 +63,8 @@ func (w *Worker) dispatch(b *packet.Batch, mixed bool) {
 // dropped and counted.
 func (w *Worker) send(b *packet.Batch, o *outlet, mixed bool) {
 	idx := o.idx[:o.n]
-	bytes := o.bytes
-	o.n, o.bytes = 0, 0
+	bytes, large := o.bytes, o.large
+	o.n, o.bytes, o.large = 0, 0, false
 	if o.queue == nil {
 		n := o.ring.push(b.Pkts, idx)
 		w.loop.HandedOver += uint64(n)
@@ -72,6 +76,15 @@ func (w *Worker) send(b *packet.Batch, o *outlet, mixed bool) {
 		}
 		return
 	}
+	if large {
+		w.sendLarge(b, o, idx, mixed)
+		return
+	}
+	w.transmit(b, o, idx, bytes, mixed)
+}
+
+// transmit sends by a queue of the worker's own.
+func (w *Worker) transmit(b *packet.Batch, o *outlet, idx []uint16, bytes uint64, mixed bool) {
 	first := &b.Pkts[idx[0]]
 	inPort := first.InPort
 	taken := o.queue.Transmit(b, idx)

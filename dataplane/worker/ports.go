@@ -124,7 +124,7 @@ func (c *Change) Add(p port.Restorable, config port.Config) (number int, err err
 
 func (c *Change) add(p port.Restorable, config port.Config) (*admission, error) {
 	s := c.sw
-	if err := s.timeArrivals(p); err != nil {
+	if err := s.prepare(p); err != nil {
 		return nil, err
 	}
 	queues := p.Info().Queues

@@ -90,7 +90,7 @@ func (s *Switch) build(c Config, parts Parts) error {
 		return err
 	}
 	for _, seat := range s.seats {
-		if err := s.timeArrivals(seat.port); err != nil {
+		if err := s.prepare(seat.port); err != nil {
 			return err
 		}
 	}
@@ -135,6 +135,9 @@ func (s *Switch) newWorker(i, core int, c Config) (*Worker, error) {
 		clock:   clock.Of(clockSource),
 		stopped: make(chan struct{}),
 		pollFDs: []unix.PollFd{{Fd: int32(event), Events: unix.POLLIN}},
+	}
+	if pipeline.TakesLarge(s.chain) {
+		w.cutter = newCutter(cache)
 	}
 	w.seat(len(s.seats), s.cacheBound(c.Count, 0))
 	switch c.Poll {

@@ -40,7 +40,8 @@ type Worker struct {
 	now      int64          // of the last batch, or the last look while idle
 	counters []portCounters // by port
 	loop     LoopCounters
-	inGraph  bool // a batch is in the stages' hands
+	inGraph  bool    // a batch is in the stages' hands
+	cutter   *cutter // nil where no large packets come
 	spins    int
 	thread   int
 	pollFDs  []unix.PollFd // the event descriptor, then the queues'

@@ -122,6 +122,17 @@ func (b *Batch) ArrivalPort(p *Packet) uint16 {
 	return p.InPort
 }
 
+// FrameLen is the length in bytes of the longest packet on the wire that the packet becomes: WireLen, but for a large one (Large)
+// that of its segments.
+func (b *Batch) FrameLen(p *Packet) uint32 {
+	if p.Next != 0 {
+		if l := b.pool.Large(p.Next); l.Kind != 0 && p.Flags.Has(FlagL4) {
+			return uint32(p.Payload) + uint32(l.Size)
+		}
+	}
+	return p.WireLen
+}
+
 // Pool returns the pool whose frames the packets live in.
 func (b *Batch) Pool() *Pool { return b.pool }
 
@@ -153,6 +164,9 @@ func (b *Batch) Copy(dst, src *Packet) bool {
 			b.pool.setNext(last, l)
 		}
 		last, link = l, next
+	}
+	if dst.Next != 0 {
+		b.pool.SetLarge(dst.Next, b.pool.Large(src.Next))
 	}
 	b.Copied++
 	if in := b.ArrivalPort(src); in != src.InPort {

@@ -27,6 +27,7 @@ type Pool struct {
 	next   []uint32
 	segLen []uint32
 	segOff []uint32
+	large  []Large // as the piece that continues a packet in that frame says
 
 	mu   sync.Mutex
 	free []uint64
@@ -36,7 +37,7 @@ type Pool struct {
 	faults atomic.Uint64
 }
 
-// PoolConfig sizes a Pool. Memory is Frames * FrameSize bytes, plus 16 bytes
+// PoolConfig sizes a Pool. Memory is Frames * FrameSize bytes, plus 24 bytes
 // per frame for the lists.
 type PoolConfig struct {
 	Frames    int  // number of frames, at least 1
@@ -61,6 +62,7 @@ func NewPool(c PoolConfig) (*Pool, error) {
 	p.next = make([]uint32, c.Frames)
 	p.segLen = make([]uint32, c.Frames)
 	p.segOff = make([]uint32, c.Frames)
+	p.large = make([]Large, c.Frames)
 	// The list is a stack: low addresses on top, so a small load stays in few pages.
 	p.free = make([]uint64, c.Frames)
 	for i := range p.free {
@@ -135,8 +137,22 @@ func (p *Pool) Link(addr uint64, length, next uint32) uint32 {
 	p.segOff[i] = uint32(addr - p.Base(addr))
 	p.segLen[i] = length
 	p.next[i] = next
+	p.large[i] = Large{}
 	return i + 1
 }
+
+// Large says how a packet of several frames is cut into the segments that leave by a wire: its sender has left that, and the checksum, to its
+// device. The zero value is an ordinary packet. See docs/decisions/0022.
+type Large struct {
+	Size uint16 // payload of a segment, bytes
+	Kind uint8  // the segmentation type in a header of virtio-net (virtio 1.3, 5.1.6)
+}
+
+// Large returns what SetLarge has noted with a link, Packet.Next.
+func (p *Pool) Large(link uint32) Large { return p.large[link-1] }
+
+// SetLarge makes the packet a large one that the piece of the link continues. Link makes it an ordinary one.
+func (p *Pool) SetLarge(link uint32, l Large) { p.large[link-1] = l }
 
 // setNext appends: the piece that link names is continued by next.
 func (p *Pool) setNext(link, next uint32) { p.next[link-1] = next }

@@ -46,6 +46,9 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 // Role implements pipeline.Module.
 func (m *Module) Role() pipeline.Role { return pipeline.RolePolicy }
 
+// TakesLarge implements pipeline.LargeTaker: rules look at headers, and count it once.
+func (m *Module) TakesLarge() bool { return true }
+
 // Needs implements pipeline.Module: the parser's flags and offsets suffice.
 func (m *Module) Needs() packet.Needs { return 0 }
 

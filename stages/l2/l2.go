@@ -91,6 +91,9 @@ func (m *Module) newTable(seed uint64) (*fdb, error) {
 // Role implements pipeline.Module.
 func (m *Module) Role() pipeline.Role { return pipeline.RoleForward }
 
+// TakesLarge implements pipeline.LargeTaker: addresses and tags are those of each segment, but storm control counts packets.
+func (m *Module) TakesLarge() bool { return len(m.config.Storms) == 0 }
+
 // Needs implements pipeline.Module: the parser's flags and offsets suffice.
 func (m *Module) Needs() packet.Needs { return 0 }
 

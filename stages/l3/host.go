@@ -47,7 +47,7 @@ func (s *stage) answerToHost(b *packet.Batch, p *packet.Packet, in *portTable) {
 
 // fromHost sends what the host sent by a host interface out by the port.
 func (s *stage) fromHost(b *packet.Batch, p *packet.Packet, in *portTable) {
-	if p.WireLen > s.t.ports[in.pair].maxFrame {
+	if b.FrameLen(p) > s.t.ports[in.pair].maxFrame {
 		b.Drop(p, reasonMTU)
 		return
 	}

@@ -71,6 +71,9 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 // Role implements pipeline.Module.
 func (m *Module) Role() pipeline.Role { return pipeline.RoleForward }
 
+// TakesLarge implements pipeline.LargeTaker: segments have its addresses, and FrameLen is held against the MTU.
+func (m *Module) TakesLarge() bool { return true }
+
 // Needs implements pipeline.Module: ECMP chooses by the flow hash.
 func (m *Module) Needs() packet.Needs { return packet.NeedFlowHash }
 
@@ -162,7 +165,7 @@ func (s *stage) Process(b *packet.Batch) {
 		}
 		link := next.link.Load()
 		out := &t.ports[next.port]
-		if link>>48 != linkKnown>>48 || p.WireLen > out.maxFrame {
+		if link>>48 != linkKnown>>48 || p.WireLen > out.maxFrame && b.FrameLen(p) > out.maxFrame {
 			s.exception(b, p)
 			continue
 		}
@@ -321,7 +324,7 @@ func (s *stage) routeLinkLocal(b *packet.Batch, p *packet.Packet, dst netip.Addr
 // known. n may be nil if it is not.
 func (s *stage) toNeighbour(b *packet.Batch, p *packet.Packet, n *neighbour, k neighbourKey, own bool) {
 	out := &s.t.ports[k.port]
-	if length(p, b.Data(p)) > out.mtu {
+	if length(p, b.Data(p)) > out.mtu && b.FrameLen(p) > out.maxFrame {
 		b.Drop(p, reasonMTU)
 		if !own {
 			s.sendTooBig(b, p, out.mtu)

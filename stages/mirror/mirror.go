@@ -97,6 +97,9 @@ func (m *Module) sum(slot int) (c Counters) {
 // Role implements pipeline.Module: copies are made of what leaves.
 func (m *Module) Role() pipeline.Role { return pipeline.RoleEgress }
 
+// TakesLarge implements pipeline.LargeTaker: the copy is as large.
+func (m *Module) TakesLarge() bool { return true }
+
 // Receives implements pipeline.Receiver: copies are made of all that is on a watched link.
 func (m *Module) Receives(port int) packet.Reception {
 	var r packet.Reception

@@ -46,6 +46,9 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 // Role implements pipeline.Module.
 func (m *Module) Role() pipeline.Role { return pipeline.RoleParse }
 
+// TakesLarge implements pipeline.LargeTaker: the headers are those of each segment, but for lengths and checksums.
+func (m *Module) TakesLarge() bool { return true }
+
 // Needs implements pipeline.Module: the parser gives and needs nothing.
 func (m *Module) Needs() packet.Needs { return 0 }
 

@@ -55,6 +55,9 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 // Role implements pipeline.Module.
 func (m *Module) Role() pipeline.Role { return pipeline.RoleForward }
 
+// TakesLarge implements pipeline.LargeTaker: it looks at ports alone.
+func (m *Module) TakesLarge() bool { return true }
+
 // Needs implements pipeline.Module: the packets are not even looked at.
 func (m *Module) Needs() packet.Needs { return 0 }
 
