@@ -43,9 +43,6 @@ func (c *portChange) open() error {
 		if n.options.Ports[before.Name] != nil && (after == nil || !reflect.DeepEqual(before, after)) {
 			errs = append(errs, fmt.Errorf("port[%d]: port %s is the program's, and stays as it is", i, before.Name))
 		}
-		if before.InSharedMemory() && (after == nil || !reflect.DeepEqual(before, after)) {
-			errs = append(errs, fmt.Errorf("port[%d]: port %s: ports with driver = %q change when the switch starts: restart it", i, before.Name, before.Driver))
-		}
 		if after == nil {
 			c.removed = append(c.removed, before.Name)
 		}
@@ -61,9 +58,6 @@ func (c *portChange) open() error {
 			continue
 		}
 		come = append(come, i)
-		if p.InSharedMemory() {
-			errs = append(errs, fmt.Errorf("port[%d]: port %s: ports with driver = %q come when the switch starts: restart it", i, p.Name, p.Driver))
-		}
 		count, err := port.QueuesOf(n.withWorkers(p))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("port[%d]: port %s: %w", i, p.Name, err))

@@ -2229,6 +2229,7 @@ type Port struct {
 	Reception          string            `protobuf:"bytes,49,opt,name=reception,proto3" json:"reception,omitempty"`                                              // what the device was told to receive: "promiscuous", or addresses and "all multicast"
 	RxTooLong          uint64            `protobuf:"varint,51,opt,name=rx_too_long,json=rxTooLong,proto3" json:"rx_too_long,omitempty"`                          // longer than a frame, dropped by the XDP program
 	RxTagLost          uint64            `protobuf:"varint,58,opt,name=rx_tag_lost,json=rxTagLost,proto3" json:"rx_tag_lost,omitempty"`                          // dropped by the XDP program, which could not put their VLAN tag into them
+	RingFaults         uint64            `protobuf:"varint,62,opt,name=ring_faults,json=ringFaults,proto3" json:"ring_faults,omitempty"`                         // broke the rings of a port in shared memory: each cost the connection to its other end
 	Fallbacks          []string          `protobuf:"bytes,50,rep,name=fallbacks,proto3" json:"fallbacks,omitempty"`                                              // why mode is less than "auto" tries first
 	Settings           []*Setting        `protobuf:"bytes,46,rep,name=settings,proto3" json:"settings,omitempty"`                                                // of the interface, changed while the port is open
 	Refused            []*RefusedSetting `protobuf:"bytes,47,rep,name=refused,proto3" json:"refused,omitempty"`                                                  // that the port needs and could not change
@@ -2514,6 +2515,13 @@ func (x *Port) GetRxTooLong() uint64 {
 func (x *Port) GetRxTagLost() uint64 {
 	if x != nil {
 		return x.RxTagLost
+	}
+	return 0
+}
+
+func (x *Port) GetRingFaults() uint64 {
+	if x != nil {
+		return x.RingFaults
 	}
 	return 0
 }
@@ -3961,7 +3969,8 @@ const file_weir_proto_rawDesc = "" +
 	"\adropped\x18\x04 \x03(\v2\x1a.weir.v1.Fate.DroppedEntryR\adropped\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xf8\t\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x99\n" +
+	"\n" +
 	"\x04Port\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tinterface\x18\x02 \x01(\tR\tinterface\x12\x16\n" +
@@ -4003,7 +4012,9 @@ const file_weir_proto_rawDesc = "" +
 	"\x13checksums_completed\x180 \x01(\x04R\x12checksumsCompleted\x12\x1c\n" +
 	"\treception\x181 \x01(\tR\treception\x12\x1e\n" +
 	"\vrx_too_long\x183 \x01(\x04R\trxTooLong\x12\x1e\n" +
-	"\vrx_tag_lost\x18: \x01(\x04R\trxTagLost\x12\x1c\n" +
+	"\vrx_tag_lost\x18: \x01(\x04R\trxTagLost\x12\x1f\n" +
+	"\vring_faults\x18> \x01(\x04R\n" +
+	"ringFaults\x12\x1c\n" +
 	"\tfallbacks\x182 \x03(\tR\tfallbacks\x12,\n" +
 	"\bsettings\x18. \x03(\v2\x10.weir.v1.SettingR\bsettings\x121\n" +
 	"\arefused\x18/ \x03(\v2\x17.weir.v1.RefusedSettingR\arefused\x1a:\n" +

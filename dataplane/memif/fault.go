@@ -40,6 +40,14 @@ func (c *Faults) Each(f func(Fault, uint64)) {
 	}
 }
 
+// Broken returns how many faults were a ring's, and cost the connection.
+func (c *Faults) Broken(sent bool) (sum uint64) {
+	for i := range c {
+		sum += c[i].Load()
+	}
+	return sum - min(sum, c.Packets(sent))
+}
+
 // Packets returns how many packets were refused and cost nothing else: the other faults are a ring's, and end it.
 func (c *Faults) Packets(sent bool) (sum uint64) {
 	if sent {

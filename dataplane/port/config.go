@@ -77,7 +77,7 @@ type Config struct {
 	// there is one. The number of queues must be set then.
 	Optional bool `toml:"optional"`
 	// Disabled leaves the interface to the kernel, as if the switch did not have the
-	// port, until control switches it on.
+	// port, until control switches it on. A port in shared memory has no socket meanwhile.
 	Disabled bool `toml:"disabled"`
 	// Keep is the traffic left to the kernel (see xdp.ParseKeep).
 	Keep []string `toml:"keep"`
@@ -96,7 +96,10 @@ const (
 )
 
 // InSharedMemory reports whether the port has a socket and a peer, and no interface.
-func (c *Config) InSharedMemory() bool { return c.Driver == DriverVhost || c.Driver == DriverMemif }
+func (c *Config) InSharedMemory() bool { return InSharedMemory(c.Driver) }
+
+// InSharedMemory reports whether ports of a driver are.
+func InSharedMemory(driver string) bool { return driver == DriverVhost || driver == DriverMemif }
 
 // Whether a guest has offloads.
 const (
@@ -146,6 +149,7 @@ func (c *Config) Fixed(next *Config) (keys []string) {
 		{"interface", c.Interface == next.Interface},
 		{"driver", c.Driver == next.Driver},
 		{"socket", c.Socket == next.Socket},
+		{"mode", c.Mode == next.Mode || !c.InSharedMemory()},
 		{"offloads", c.Offloads == next.Offloads},
 		{"id", c.ID == next.ID},
 		{"ring_size", c.RingSize == next.RingSize},
@@ -286,7 +290,7 @@ func (c *Config) validateShared(fault func(string, ...any)) {
 		set bool
 	}{
 		{"interface", c.Interface != ""}, {"mac", c.MAC != ""}, {"mtu", c.MTU != 0}, {"tx_budget", c.TXBudget != 0}, {"busy_poll", c.BusyPoll != 0}, {"jumbo", c.Jumbo},
-		{"rss", c.RSS != RSSKeep}, {"optional", c.Optional}, {"disabled", c.Disabled}, {"keep", len(c.Keep) != 0},
+		{"rss", c.RSS != RSSKeep}, {"optional", c.Optional}, {"keep", len(c.Keep) != 0},
 	} {
 		if k.set {
 			fault("%s: the driver %s has no interface: remove it, or use driver = %q", k.key, c.Driver, DriverXSK)

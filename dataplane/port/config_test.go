@@ -69,7 +69,6 @@ func TestVhostConfigFaults(t *testing.T) {
 		{func(c *Config) { c.Jumbo = true }, "jumbo: the driver vhost has no interface"},
 		{func(c *Config) { c.Keep = []string{"arp"} }, "keep: the driver vhost has no interface"},
 		{func(c *Config) { c.RSS = RSSSymmetric }, "rss: the driver vhost has no interface"},
-		{func(c *Config) { c.Disabled = true }, "disabled: the driver vhost has no interface"},
 		{func(c *Config) { c.RateBits = 7999 }, "rate_bits: 7999: choose 8000"},
 		{func(c *Config) { c.SecretFile = "secret" }, "secret_file: the driver vhost has none"},
 		{func(c *Config) { c.Driver, c.ID = DriverMemif, -1 }, "id: -1: choose 0 to 4294967295"},

@@ -1,10 +1,10 @@
 package port
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"sync/atomic"
 
 	"github.com/weirswitch/weir/dataplane/memif"
 	"github.com/weirswitch/weir/pipeline/packet"
@@ -15,30 +15,62 @@ import (
 //
 // Peers come and go while the port stays: without one its state is "down".
 type Memif struct {
-	config  Config
-	device  *memif.Device
-	room    int     // bytes of a packet in a frame
-	shaper  *shaper // nil without a rate
-	stopped atomic.Bool
+	standing
+	device *memif.Device // nil while the port is out of use; guarded by mu
 }
 
 // NewMemif opens an interface with frames of that many bytes, and waits for no peer.
 func NewMemif(c Config, frameSize int) (*Memif, error) {
 	c.Queues = max(c.Queues, 1)
+	m := &Memif{standing: standing{config: c, room: frameSize - Headroom}}
+	if c.Disabled {
+		m.absence = absence{disabled: true, last: m.info()}
+		return m, nil
+	}
+	if err := m.Restore(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Restore implements Restorable.
+func (m *Memif) Restore() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := &m.config
 	secret, err := readSecret(c.SecretFile)
 	if err != nil {
-		return nil, fmt.Errorf("port %s: secret_file: %w", c.Name, err)
+		err = fmt.Errorf("secret_file: %w", err)
 	}
-	d, err := memif.New(memif.Config{
-		Socket: c.Socket, Server: c.Mode != ModeClient, ID: uint32(c.ID), Secret: secret,
-		Queues: c.Queues, RingSize: c.ringSize(), Name: c.Name,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("port %s: %w", c.Name, err)
+	var d *memif.Device
+	if err == nil {
+		d, err = memif.New(memif.Config{
+			Socket: c.Socket, Server: c.Mode != ModeClient, ID: uint32(c.ID), Secret: secret,
+			Queues: c.Queues, RingSize: c.ringSize(), Name: c.Name,
+		})
 	}
-	m := &Memif{config: c, device: d, room: frameSize - Headroom}
-	m.shaper = newShaper(&c, m.room)
-	return m, nil
+	if m.failed(err) {
+		return fmt.Errorf("port %s: %w", c.Name, err)
+	}
+	m.device = d
+	m.attach()
+	return nil
+}
+
+// Detach implements Restorable: the peer is disconnected.
+func (m *Memif) Detach(why error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.disabled = errors.Is(why, ErrDisabled)
+	if m.device == nil {
+		return nil
+	}
+	was := m.info()
+	c := m.count()
+	err := m.device.Close()
+	m.device = nil
+	m.detached(was, c, why)
+	return err
 }
 
 // readSecret returns a file's content, less the end of its line.
@@ -59,8 +91,13 @@ func readSecret(file string) (string, error) {
 
 // Open implements Port.
 func (m *Memif) Open(number uint16, queue int, frames *packet.Cache) (Queue, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.device == nil {
+		return Down(), nil // a port that is off
+	}
 	q := &memifQueue{
-		port: m, rx: m.device.Receive(queue), tx: m.device.Transmit(queue),
+		port: m, rx: m.device.Receive(queue), tx: m.device.Transmit(queue), first: m.device.Transmit(0),
 		copyQueue: copyQueue{frames: frames, number: number, queue: uint8(queue), room: uint64(m.room)},
 	}
 	return m.shaper.shape(q, frames), nil
@@ -68,9 +105,21 @@ func (m *Memif) Open(number uint16, queue int, frames *packet.Cache) (Queue, err
 
 // Info implements Port.
 func (m *Memif) Info() Info {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.device == nil {
+		return m.absence.info()
+	}
+	return m.info()
+}
+
+func (m *Memif) info() Info {
 	i := Info{
 		Name: m.config.Name, Interface: m.config.Socket, Driver: DriverMemif, Queues: m.config.Queues,
 		MTU: m.room - ethernetOverhead, MaxFrame: m.room, State: StateDown,
+	}
+	if m.device == nil {
+		return i
 	}
 	s := m.device.Status()
 	role := ModeServer
@@ -111,32 +160,47 @@ func (m *Memif) faults() string {
 }
 
 // Counters implements Port.
-func (m *Memif) Counters() (c Counters) {
+func (m *Memif) Counters() Counters {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.count()
+	c.Add(&m.past)
+	return c
+}
+
+func (m *Memif) count() (c Counters) {
+	if m.device == nil {
+		return c
+	}
 	for k := range m.config.Queues {
-		c.RxInvalid += m.device.Receive(k).Faults.Packets(false)
-		c.TxInvalid += m.device.Transmit(k).Faults.Packets(true)
+		rx, tx := &m.device.Receive(k).Faults, &m.device.Transmit(k).Faults
+		c.RxInvalid += rx.Packets(false)
+		c.TxInvalid += tx.Packets(true)
+		c.RingFaults += rx.Broken(false) + tx.Broken(true)
 	}
 	return c
 }
 
-// StopReceive implements Port.
-func (m *Memif) StopReceive() error {
-	m.stopped.Store(true)
-	return nil
-}
-
 // Close implements Port.
-func (m *Memif) Close() error { return m.device.Close() }
+func (m *Memif) Close() error {
+	m.mu.Lock()
+	m.stopped = true
+	m.mu.Unlock()
+	err := m.Detach(errStopped)
+	m.end()
+	return err
+}
 
 type memifQueue struct {
 	copyQueue
 	port   *Memif
 	rx, tx *memif.Queue
+	first  *memif.Queue // the first one to transmit
 }
 
 // Receive implements Queue.
 func (q *memifQueue) Receive(b *packet.Batch) (received int) {
-	if q.port.stopped.Load() {
+	if q.port.pause.Load() {
 		return 0
 	}
 	ring := q.rx.Acquire()
@@ -176,7 +240,7 @@ func (q *memifQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 	q.refusal = packet.ReasonPortDown
 	tx := q.tx
 	if !tx.Running() {
-		tx = q.port.device.Transmit(0)
+		tx = q.first
 	}
 	ring := tx.Acquire()
 	if ring == nil {

@@ -205,6 +205,8 @@ type Counters struct {
 	RxTooLong    uint64 `json:"rx_too_long"`    // longer than a frame, dropped by the XDP program
 	RxTagLost    uint64 `json:"rx_tag_lost"`    // dropped by the XDP program, which could not put their VLAN tag into them
 	TxUnsent     uint64 `json:"tx_unsent"`      // left in the TX ring of an interface that vanished
+	// RingFaults counts what broke the rings of a port in shared memory: each costs the connection, and no packet that is counted here.
+	RingFaults uint64 `json:"ring_faults"`
 	// ChecksumsCompleted counts packets whose sender had left the transport checksum to its device, which did not
 	// compute it. Their checksums were completed, and they were received like all others.
 	ChecksumsCompleted uint64 `json:"checksums_completed"`
@@ -224,6 +226,7 @@ func (c *Counters) Add(o *Counters) {
 	c.RxTooLong += o.RxTooLong
 	c.RxTagLost += o.RxTagLost
 	c.TxUnsent += o.TxUnsent
+	c.RingFaults += o.RingFaults
 	c.ChecksumsCompleted += o.ChecksumsCompleted
 }
 

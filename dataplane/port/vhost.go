@@ -1,9 +1,9 @@
 package port
 
 import (
+	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 
 	"github.com/weirswitch/weir/dataplane/vhost"
 	"github.com/weirswitch/weir/dataplane/virtio"
@@ -16,30 +16,64 @@ import (
 //
 // Front-ends come and go while the port stays: without one its state is "down".
 type Vhost struct {
-	config  Config
-	device  *vhost.Device
-	room    int     // bytes of a packet in a frame
-	shaper  *shaper // nil without a rate
-	whole   bool    // large packets are received as they are
-	stopped atomic.Bool
+	standing
+	whole  bool          // large packets are received as they are
+	device *vhost.Device // nil while the port is out of use; guarded by mu
 }
 
 // NewVhost opens a device with frames of that many bytes, and waits for no front-end.
 func NewVhost(c Config, frameSize int) (*Vhost, error) {
 	c.Queues = max(c.Queues, 1)
-	d, err := vhost.New(vhost.Config{Socket: c.Socket, Server: c.Mode != ModeClient, Queues: c.Queues, Offloads: c.Offloads != OffloadsOff})
-	if err != nil {
-		return nil, fmt.Errorf("port %s: %w", c.Name, err)
+	v := &Vhost{standing: standing{config: c, room: frameSize - Headroom}}
+	if c.Disabled {
+		v.absence = absence{disabled: true, last: v.info()}
+		return v, nil
 	}
-	v := &Vhost{config: c, device: d, room: frameSize - Headroom}
-	v.shaper = newShaper(&c, v.room)
+	if err := v.Restore(); err != nil {
+		return nil, err
+	}
 	return v, nil
+}
+
+// Restore implements Restorable.
+func (v *Vhost) Restore() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c := &v.config
+	d, err := vhost.New(vhost.Config{Socket: c.Socket, Server: c.Mode != ModeClient, Queues: c.Queues, Offloads: c.Offloads != OffloadsOff})
+	if v.failed(err) {
+		return fmt.Errorf("port %s: %w", c.Name, err)
+	}
+	v.device = d
+	v.attach()
+	return nil
+}
+
+// Detach implements Restorable: the front-end is dismissed.
+func (v *Vhost) Detach(why error) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.disabled = errors.Is(why, ErrDisabled)
+	if v.device == nil {
+		return nil
+	}
+	was := v.info()
+	c := v.count()
+	err := v.device.Close()
+	v.device = nil
+	v.detached(was, c, why)
+	return err
 }
 
 // Open implements Port.
 func (v *Vhost) Open(number uint16, queue int, frames *packet.Cache) (Queue, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.device == nil {
+		return Down(), nil // a port that is off
+	}
 	q := &vhostQueue{
-		port: v, rx: v.device.Receive(queue), tx: v.device.Transmit(queue),
+		port: v, rx: v.device.Receive(queue), tx: v.device.Transmit(queue), first: v.device.Transmit(0),
 		copyQueue: copyQueue{frames: frames, number: number, queue: uint8(queue), room: uint64(v.room)},
 	}
 	return v.shaper.shape(q, frames), nil
@@ -47,9 +81,21 @@ func (v *Vhost) Open(number uint16, queue int, frames *packet.Cache) (Queue, err
 
 // Info implements Port.
 func (v *Vhost) Info() Info {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.device == nil {
+		return v.absence.info()
+	}
+	return v.info()
+}
+
+func (v *Vhost) info() Info {
 	i := Info{
 		Name: v.config.Name, Interface: v.config.Socket, Driver: DriverVhost, Queues: v.config.Queues,
 		MTU: v.room - ethernetOverhead, MaxFrame: v.room, State: StateDown,
+	}
+	if v.device == nil {
+		return i
 	}
 	s := v.device.Status()
 	mode := []string{ModeServer}
@@ -100,22 +146,36 @@ func (v *Vhost) faults() string {
 }
 
 // Counters implements Port.
-func (v *Vhost) Counters() (c Counters) {
+func (v *Vhost) Counters() Counters {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c := v.count()
+	c.Add(&v.past)
+	return c
+}
+
+func (v *Vhost) count() (c Counters) {
+	if v.device == nil {
+		return c
+	}
 	for k := range v.config.Queues {
-		c.RxInvalid += v.device.Receive(k).Faults.Sum()
-		c.TxInvalid += v.device.Transmit(k).Faults.Sum()
+		rx, tx := &v.device.Receive(k).Faults, &v.device.Transmit(k).Faults
+		c.RxInvalid += rx.Packets()
+		c.TxInvalid += tx.Packets()
+		c.RingFaults += rx.Broken() + tx.Broken()
 	}
 	return c
 }
 
-// StopReceive implements Port.
-func (v *Vhost) StopReceive() error {
-	v.stopped.Store(true)
-	return nil
-}
-
 // Close implements Port.
-func (v *Vhost) Close() error { return v.device.Close() }
+func (v *Vhost) Close() error {
+	v.mu.Lock()
+	v.stopped = true
+	v.mu.Unlock()
+	err := v.Detach(errStopped)
+	v.end()
+	return err
+}
 
 // PassLarge implements LargePasser.
 func (v *Vhost) PassLarge() { v.whole = true }
@@ -124,11 +184,12 @@ type vhostQueue struct {
 	copyQueue
 	port   *Vhost
 	rx, tx *vhost.Vring
+	first  *vhost.Vring // that of the first pair to transmit
 }
 
 // Receive implements Queue.
 func (q *vhostQueue) Receive(b *packet.Batch) (received int) {
-	if q.port.stopped.Load() {
+	if q.port.pause.Load() {
 		return 0
 	}
 	ring := q.rx.Acquire()
@@ -187,7 +248,7 @@ func (q *vhostQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 	q.refusal = packet.ReasonPortDown
 	tx := q.tx
 	if !tx.Running() {
-		tx = q.port.device.Transmit(0)
+		tx = q.first
 	}
 	ring := tx.Acquire()
 	if ring == nil {

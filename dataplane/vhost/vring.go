@@ -134,7 +134,7 @@ func (v *Vring) newRing() (r *virtio.Ring, err error) {
 			if !shmem.Lost(p, v.memory.Holds) {
 				panic(p)
 			}
-			v.Faults[virtio.FaultMemory].Add(1)
+			v.Faults.Break(virtio.FaultMemory)
 			err = errors.New("its memory was taken away")
 		}
 	}()

@@ -207,7 +207,7 @@ func TestSegments(t *testing.T) {
 					id++
 				}
 			}
-			if d.ring.Available(64) != 0 || d.faults.Sum() != 0 {
+			if d.ring.Available(64) != 0 || d.faults.Packets() != 0 {
 				t.Errorf("%d available, faults %s", d.ring.Available(64), d.text())
 			}
 		})
@@ -338,7 +338,7 @@ func TestOffloadRefusals(t *testing.T) {
 				if _, _, ok := d.collect(); !ok {
 					t.Error("the buffer does not come back")
 				}
-				if d.faults[c.want].Load() != 1 || d.faults.Sum() != 1 {
+				if d.faults[c.want].Load() != 1 || d.faults.Packets() != 1 {
 					t.Errorf("faults %s, want %s", d.text(), c.want)
 				}
 			})
@@ -388,7 +388,7 @@ func FuzzOffload(f *testing.F) {
 		if _, _, ok := d.collect(); !ok && !d.ring.Broken() {
 			t.Fatal("the buffer does not come back")
 		}
-		if total == 0 && d.faults.Sum() == 0 {
+		if total == 0 && d.faults.Packets() == 0 {
 			t.Fatal("lost without a fault")
 		}
 	})

@@ -162,7 +162,7 @@ func (r *Ring) Broken() bool { return r.broken }
 
 // Break ends the ring, and counts why.
 func (r *Ring) Break(f Fault) {
-	r.faults[f].Add(1)
+	r.faults.Break(f)
 	r.broken = true
 }
 

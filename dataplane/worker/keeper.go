@@ -64,7 +64,8 @@ func (s *Switch) keepPorts() (err error) {
 	for i, old := range s.seats {
 		if k := s.newKeeper(old.number, old.port); k != nil {
 			info := old.port.Info()
-			k.attached, k.off = info.Index != 0, info.State == port.StateDisabled
+			k.off = info.State == port.StateDisabled
+			k.attached = !k.off && (info.Index != 0 || port.InSharedMemory(info.Driver))
 			s.seats[i] = &seat{number: i, port: old.port, keeper: k}
 			kept = true
 		}

@@ -1,0 +1,82 @@
+package port
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+)
+
+// standing is what ports in shared memory have in common: a socket of theirs, whose other end comes and goes while the port stays. Only
+// control takes the port out of use.
+type standing struct {
+	room  int         // bytes of a packet in a frame
+	pause atomic.Bool // nothing is received
+
+	mu      sync.Mutex // guards what follows
+	config  Config
+	shaper  *shaper // nil without a rate
+	stopped bool    // for good
+	absence
+	past Counters // of devices that are closed
+}
+
+// attach notes that there is a device.
+func (s *standing) attach() {
+	s.shaper = newShaper(&s.config, s.room)
+	s.disabled, s.present, s.why = false, false, ""
+}
+
+// StopReceive implements Port.
+func (s *standing) StopReceive() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	return s.Pause()
+}
+
+// Lost implements Restorable: no other end's end is the port's.
+func (s *standing) Lost() bool { return false }
+
+// Pause implements Restorable.
+func (s *standing) Pause() error {
+	s.pause.Store(true)
+	return nil
+}
+
+// GiveBack implements Restorable: there is nothing to give back.
+func (s *standing) GiveBack() error { return nil }
+
+// Configure implements Restorable.
+func (s *standing) Configure(c Config) (before Config) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before = s.config
+	s.config, s.disabled = before.with(c), c.Disabled
+	return before
+}
+
+// Restored implements Restorable.
+func (s *standing) Restored() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return errStopped
+	}
+	s.pause.Store(false)
+	return nil
+}
+
+// end has the port report no reason for its end.
+func (s *standing) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.present, s.why = false, ""
+}
+
+// detached notes what the port was, and why it is not any more.
+func (s *standing) detached(was Info, c Counters, why error) {
+	s.past.Add(&c)
+	s.leave(was, why)
+	s.disabled = errors.Is(why, ErrDisabled)
+	s.present = true // it is opened again, unless it was switched off
+}
