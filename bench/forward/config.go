@@ -121,8 +121,11 @@ func (c *Config) Validate() error {
 		fault("ports: %q: choose %q, %q or %q", c.Ports, PortsVeth, PortsVhost, PortsMemif)
 	}
 	for _, size := range c.Sizes {
-		if shared && sizeLabel(size) == "IMIX" {
-			fault("size: imix: testpmd sends packets of one size: name numbers of bytes with ports = %q", c.Ports)
+		if size == sizeLarge && c.Ports != PortsVhost {
+			fault("size: %s: it needs ports = %q", size, PortsVhost)
+		}
+		if c.Ports == PortsMemif && sizeLabel(size) == "IMIX" {
+			fault("size: imix: testpmd, the source of memif ports, sends packets of one size: name numbers of bytes")
 		}
 		if _, err := sizes(size); err != nil {
 			errs = append(errs, err)
@@ -193,6 +196,9 @@ func sizes(name string) ([]int, error) {
 	if strings.EqualFold(name, "imix") {
 		return traffic.IMIX(), nil
 	}
+	if name == sizeLarge {
+		return []int{largePacket}, nil
+	}
 	var size int
 	if n, err := fmt.Sscanf(name+";", "%d;", &size); n != 1 || err != nil || size < 64 || size > 1518 {
 		return nil, fmt.Errorf("size %q: write 64 to 1518 bytes, or imix", name)
@@ -200,7 +206,13 @@ func sizes(name string) ([]int, error) {
 	return traffic.Fixed(size), nil
 }
 
+// sizeLarge is a size of vhost ports: packets of TCP that a guest leaves to its device to cut, 45 segments each.
+const sizeLarge = "tso"
+
 func sizeLabel(name string) string {
+	if name == sizeLarge {
+		return name
+	}
 	if strings.EqualFold(name, "imix") {
 		return "IMIX"
 	}

@@ -56,8 +56,8 @@ var sharedRatios = [][2]string{{"patch", "ovs"}, {"l2", "ovs_normal"}, {"patch",
 
 // chooseShared looks the devices of a configuration up.
 func chooseShared(c *Config) (chosen []sharedDevice, err error) {
-	if !peerTestpmd().Installed() {
-		return nil, errors.New("dpdk-testpmd is source and sink of ports in shared memory, and is not installed: run weir bench peers --install")
+	if c.Ports == PortsMemif && !peerTestpmd().Installed() {
+		return nil, errors.New("dpdk-testpmd is source and sink of memif ports, and is not installed: run weir bench peers --install")
 	}
 	var known []string
 	for _, d := range sharedDevices {
@@ -108,7 +108,7 @@ func hugePages() error {
 type sharedRig struct {
 	*rig
 	config *Config
-	size   int // bytes on the wire
+	sizes  []int // bytes on the wire
 	huge   string
 }
 
@@ -126,6 +126,9 @@ func runShared(ctx context.Context, c *Config) (*bench.Result, error) {
 				for i := range chosen {
 					d := &chosen[(i+round)%len(chosen)]
 					s := Sample{Round: round + 1, Device: d.name, Size: sizeLabel(size)}
+					if size == sizeLarge && d.name == "testpmd" {
+						continue // its vhost device has no such offloads
+					}
 					c.Progress.Report(len(samples), total, fmt.Sprintf("round %d: %s, %s", s.Round, s.Device, s.Size))
 					if err := visitShared(ctx, c, d, size, &s); err != nil {
 						return fmt.Errorf("measure %s with %s: %w", d.name, s.Size, err)
@@ -157,7 +160,7 @@ func visitShared(ctx context.Context, c *Config, d *sharedDevice, size string, s
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := &sharedRig{rig: &rig{cores: c.Cores, dir: dir}, config: c, size: list[0], huge: filepath.Join(dir, "huge")}
+	r := &sharedRig{rig: &rig{cores: c.Cores, dir: dir}, config: c, sizes: list, huge: filepath.Join(dir, "huge")}
 	if r.mid, err = netns.Create(namespaceName("dut")); err != nil {
 		return err
 	}
@@ -180,7 +183,11 @@ func visitShared(ctx context.Context, c *Config, d *sharedDevice, size string, s
 			err = errors.Join(err, stopErr)
 		}
 	}()
-	sent, received, err := r.measureShared(ctx, device, s)
+	measure := r.measureShared
+	if c.Ports == PortsVhost {
+		measure = r.measureGuests
+	}
+	sent, received, err := measure(ctx, device, s)
 	if err != nil {
 		return err
 	}
@@ -266,15 +273,11 @@ func count(c *child) (rx, tx uint64, err error) {
 func (r *sharedRig) measureShared(ctx context.Context, d sharedRunning, s *Sample) (sent, received uint64, err error) {
 	var devices []string
 	for i := range 2 {
-		if r.config.Ports == PortsVhost {
-			devices = append(devices, fmt.Sprintf("net_virtio_user%d,path=%s,queue_size=1024,mac=%s", i, r.socket(i), address(i)))
-		} else {
-			devices = append(devices, fmt.Sprintf("net_memif%d,role=client,id=0,socket=%s,socket-abstract=no,mac=%s", i, r.socket(i), address(i)))
-		}
+		devices = append(devices, fmt.Sprintf("net_memif%d,role=client,id=0,socket=%s,socket-abstract=no,mac=%s", i, r.socket(i), address(i)))
 	}
 	// A packet out of one port is for the other one.
 	source, err := r.testpmd("source", r.cores.Source, sourcePages, devices, "--forward-mode=flowgen", fmt.Sprintf("--flowgen-flows=%d", r.config.Flows),
-		"--eth-peer=0,"+address(1), "--eth-peer=1,"+address(0), fmt.Sprintf("--txpkts=%d", r.size-4))
+		"--eth-peer=0,"+address(1), "--eth-peer=1,"+address(0), fmt.Sprintf("--txpkts=%d", r.sizes[0]-4))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -522,7 +525,8 @@ func startOVSDPDK(r *sharedRig, flows ...string) (_ sharedRunning, err error) {
 	if _, err := d.vsctl("--no-wait", "--", "init", "--", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true",
 		fmt.Sprintf("other_config:pmd-cpu-mask=%#x", 1<<d.core), fmt.Sprintf("other_config:dpdk-lcore-mask=%#x", 1<<r.cores.Source),
 		fmt.Sprintf("other_config:dpdk-alloc-mem=%d", 2*devicePages), "other_config:dpdk-hugepage-dir="+r.huge,
-		`other_config:dpdk-extra="--no-pci --file-prefix=dut --no-telemetry"`); err != nil {
+		`other_config:dpdk-extra="--no-pci --file-prefix=dut --no-telemetry"`,
+		fmt.Sprintf("other_config:userspace-tso-enable=%v", r.sizes[0] > maxWire)); err != nil {
 		return nil, err
 	}
 	cmd := d.command(ovsDPDKPath, "unix:"+d.path("db.sock"), "--unixctl="+d.path("vswitchd.ctl"), "--no-chdir")
@@ -579,6 +583,12 @@ func peerOVSDPDK() Peer {
 	return p
 }
 
+// searched reports whether rates are searched for ports in shared memory: testpmd, the source of memif ports, has no rate.
+func (c *Config) searched() bool { return c.Searches && c.Ports == PortsVhost }
+
+// cpuAtHalf is processor time at half of the NDR; a worker that polls takes all of its core at any rate.
+var cpuAtHalf = figure{"cpu_at_half_ndr", "ns/packet", bench.Lower, true, func(s *Sample) float64 { return s.CPU.Total }}
+
 // reportShared turns samples into rows; the first word of each is the kind of ports.
 func reportShared(c *Config, samples []Sample) *bench.Result {
 	r := &bench.Result{Name: Name, Seed: c.Seed, Machine: bench.ThisMachine()}
@@ -591,7 +601,11 @@ func reportShared(c *Config, samples []Sample) *bench.Result {
 			if len(s) == 0 {
 				continue
 			}
-			for _, f := range []figure{mrr, offered, cpu} {
+			figures := []figure{mrr, offered, cpu}
+			if c.searched() {
+				figures = append(figures, pdr, ndr, cpuAtHalf)
+			}
+			for _, f := range figures {
 				r.Add(fmt.Sprintf("%s.%s.%s.%s", c.Ports, d.name, s[0].Size, f.name), f.unit, median(valuesOf(f, s)), s[0].Granted+", both ways", f.better)
 			}
 		}
@@ -602,6 +616,11 @@ func reportShared(c *Config, samples []Sample) *bench.Result {
 			}
 			before := len(r.Rows)
 			addRatio(r, "mrr", mrr, own, other, pair[1])
+			if c.searched() {
+				addRatio(r, "pdr", pdr, own, other, pair[1])
+				addRatio(r, "ndr", ndr, own, other, pair[1])
+				addRatio(r, "cpu_at_half_ndr", cpuAtHalf, own, other, pair[1])
+			}
 			for i := before; i < len(r.Rows); i++ {
 				r.Rows[i].Metric = string(c.Ports) + "." + r.Rows[i].Metric
 			}

@@ -55,11 +55,12 @@ with --placement source, the kernel's receive work of the device's port, which
 is where a veth has it; with --placement device, that is on the device's core,
 with all else.
 
-With --ports vhost or memif the ports are shared memory. DPDK's testpmd is source
-and sink at once, and sends both ways. Devices are patch, l2, all (patch and
-all four telemetry systems), testpmd, and with vhost ovs and ovs_normal (Open
-vSwitch with DPDK: one flow each way, and a learning switch). It measures mrr
-and processor time, and needs huge pages.`,
+With --ports vhost or memif the ports are in shared memory; it takes huge pages.
+Devices are patch, l2, all (patch and all four telemetry systems), testpmd,
+and with vhost ovs and ovs_normal (Open vSwitch with DPDK: one flow each way,
+and a learning switch). With vhost two guests of our own send to each other,
+and mrr, pdr, ndr and processor time are measured; with memif DPDK's testpmd
+is source and sink, without a rate, and mrr and processor time are.`,
 		Example: `  weir bench forward --quick --json
   weir bench forward --dut patch,bridge --size 64 --rounds 5`,
 		Args: cobra.NoArgs,
@@ -78,7 +79,7 @@ and processor time, and needs huge pages.`,
 	f.StringVar(&o.ports, "ports", string(o.Ports), "what joins the devices: veth, vhost or memif")
 	f.BoolVar(&o.mrrOnly, "mrr-only", false, "measure mrr and processor time alone: seconds")
 	f.StringSliceVar(&o.Devices, "dut", nil, "devices under test; default: all that are installed")
-	f.StringSliceVar(&o.Sizes, "size", o.Sizes, "bytes on the wire, 64 to 1518, or imix")
+	f.StringSliceVar(&o.Sizes, "size", o.Sizes, "bytes on the wire, 64 to 1518, or imix, or with vhost tso (packets of 64 KiB that guests leave to the device to cut)")
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "rounds over all devices")
 	f.DurationVar(&o.Soak, "soak", 0, "run each device so long at 90 % of its ndr at the end; for Weir's devices")
 	f.DurationVar(&o.Trial, "duration", o.Trial, "length of a trial")
@@ -134,7 +135,7 @@ func runBenchForward(ctx context.Context, o benchForwardOptions, stdout, stderr 
 	c := o.Config
 	c.Searches = !o.mrrOnly
 	c.Ports = forward.Ports(o.ports)
-	if c.Ports != forward.PortsVeth && !o.sizesNamed {
+	if c.Ports == forward.PortsMemif && !o.sizesNamed {
 		c.Sizes = slices.DeleteFunc(slices.Clone(c.Sizes), func(s string) bool { return s == "imix" })
 	}
 	c.Placement = forward.Placement(o.placement)

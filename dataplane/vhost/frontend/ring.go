@@ -134,6 +134,12 @@ func (s *Sender) Send(n int) {
 	s.holds = false
 }
 
+// Buffer is the memory of descriptor i, which Held names.
+func (s *Sender) Buffer(i int) []byte { return s.slot(uint16(i)) }
+
+// Held is the descriptor of the buffer that Next returned.
+func (s *Sender) Held() int { return int(s.held) }
+
 // Flush shows the device what was sent.
 func (s *Sender) Flush() { s.flush() }
 
