@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -236,10 +237,7 @@ func TestFaults(t *testing.T) {
 // TestGarbage: whatever peers write into the rings, as clients and as servers, the switch neither crashes nor loops, and the next
 // peer is served.
 func TestGarbage(t *testing.T) {
-	rounds := 200_000
-	if testing.Short() {
-		rounds = 5_000
-	}
+	rounds := garbageRounds(t)
 	random := rand.New(rand.NewPCG(18, 1))
 	d := newDevice(t, Config{})
 	var p *peer
@@ -281,10 +279,7 @@ func TestGarbage(t *testing.T) {
 
 // TestGarbageClient is the same for our memory as a client, which the server writes to.
 func TestGarbageClient(t *testing.T) {
-	rounds := 200_000
-	if testing.Short() {
-		rounds = 5_000
-	}
+	rounds := garbageRounds(t)
 	random := rand.New(rand.NewPCG(18, 2))
 	server := newDevice(t, Config{})
 	client, err := New(Config{Socket: server.config.Socket, Queues: 1, RingSize: testSize})
@@ -319,6 +314,21 @@ func TestGarbageClient(t *testing.T) {
 	if sumOf(&client.Receive(0).Faults) == 0 || sumOf(&client.Transmit(0).Faults) == 0 {
 		t.Error("the garbage has no effect")
 	}
+}
+
+// garbageRounds is how often the tests of garbage write some: WEIR_GARBAGE, if it is set (make garbage).
+func garbageRounds(t *testing.T) int {
+	if text := os.Getenv("WEIR_GARBAGE"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("WEIR_GARBAGE: %v", err)
+		}
+		return n
+	}
+	if testing.Short() {
+		return 5_000
+	}
+	return 200_000
 }
 
 // broken reports whether one of the rings has ended.

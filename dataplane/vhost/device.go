@@ -249,12 +249,12 @@ func (d *Device) forget() error {
 		v.gate.Unlock()
 	}
 	d.features, d.protocol = 0, 0
-	return d.remap(mappings{})
+	return d.remap(mappings{}, false)
 }
 
 // remap replaces what is mapped. Rings that were started stop for it, and go on where they were once there is memory. What is not mapped any more
-// is unmapped, also with an error.
-func (d *Device) remap(next mappings) error {
+// is unmapped, also with an error. Where more memory may follow, a ring that is not in it waits.
+func (d *Device) remap(next mappings, mayFollow bool) error {
 	for _, v := range d.vrings {
 		v.gate.Lock()
 		v.stop()
@@ -279,7 +279,9 @@ func (d *Device) remap(next mappings) error {
 		v.gate.Lock()
 		v.memory = memory
 		if v.started {
-			errs = append(errs, v.start())
+			if err := v.start(); err != nil && !mayFollow {
+				errs = append(errs, err)
+			}
 		}
 		v.gate.Unlock()
 	}

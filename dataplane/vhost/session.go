@@ -94,7 +94,7 @@ func (d *Device) apply(m *message) error {
 		if err != nil {
 			return err
 		}
-		return d.remap(mappings{regions, d.mapped.log, d.mapped.inflight})
+		return d.remap(mappings{regions, d.mapped.log, d.mapped.inflight}, false)
 	case addMemReg, remMemReg:
 		return d.changeMemory(m)
 	case setInflightFD:
@@ -140,7 +140,7 @@ func (d *Device) setFeatures(m *message) error {
 		r.gate.Unlock()
 	}
 	if logging { // a migration begins or ends, while rings run
-		return d.remap(d.mapped)
+		return d.remap(d.mapped, false)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (d *Device) changeMemory(m *message) error {
 			return fmt.Errorf("add a memory region: %w", err)
 		}
 		next.regions = append(slices.Clone(next.regions), added)
-		return d.remap(next)
+		return d.remap(next, true)
 	}
 	guest, size, user := binary.LittleEndian.Uint64(region), binary.LittleEndian.Uint64(region[8:]), binary.LittleEndian.Uint64(region[16:])
 	i := slices.IndexFunc(next.regions, func(r *mapping) bool {
@@ -38,7 +38,7 @@ func (d *Device) changeMemory(m *message) error {
 		return fmt.Errorf("remove a memory region of %d bytes at %#x (user %#x), which there is not", size, guest, user)
 	}
 	next.regions = slices.Delete(slices.Clone(next.regions), i, i+1)
-	return d.remap(next)
+	return d.remap(next, true)
 }
 
 // setLog takes the log of dirty pages: its length and its offset in the file.
@@ -50,7 +50,7 @@ func (d *Device) setLog(m *message) error {
 	if err != nil {
 		return fmt.Errorf("the log of dirty pages: %w", err)
 	}
-	return d.remap(mappings{d.mapped.regions, log, d.mapped.inflight})
+	return d.remap(mappings{d.mapped.regions, log, d.mapped.inflight}, false)
 }
 
 // inflightOf reads the message about buffers in flight: length and offset of the memory, number and size of the rings.
@@ -119,5 +119,5 @@ func (d *Device) setInflight(m *message) error {
 		}
 		v.gate.Unlock()
 	}
-	return d.remap(mappings{d.mapped.regions, d.mapped.log, mapped})
+	return d.remap(mappings{d.mapped.regions, d.mapped.log, mapped}, false)
 }

@@ -72,6 +72,23 @@ func TestMemorySlots(t *testing.T) {
 	}
 }
 
+// TestOwnRegionMoves: a ring whose region is taken away stops, and goes on when it is given back.
+func TestOwnRegionMoves(t *testing.T) {
+	d, path := newDevice(t, 1)
+	f := dial(t, path)
+	f.up()
+	exchange(t, d, f)
+	own := region(guestBase, memorySize, userBase, 0)
+	f.must(remMemReg, own)
+	f.sync()
+	if d.Receive(0).Running() {
+		t.Error("the ring runs without its memory")
+	}
+	f.must(addMemReg, own, f.file)
+	f.sync()
+	exchange(t, d, f)
+}
+
 // TestInflightFD: the tracking outlives a device, and the next one goes on where it says.
 func TestInflightFD(t *testing.T) {
 	d, path := newDevice(t, 1)
