@@ -140,7 +140,7 @@ func (s *stage) Process(b *packet.Batch) {
 		h.packets++
 		h.bytes += uint64(p.WireLen)
 		if !c.permits(v) {
-			b.Drop(p, reasonDenied)
+			b.Drop(p, c.reason(v, &f))
 		}
 	}
 }
@@ -150,6 +150,14 @@ func (c *classifier) permits(rule uint32) bool {
 		return c.permit
 	}
 	return c.rules[rule].action == actionPermit
+}
+
+// reason says why a packet is denied.
+func (c *classifier) reason(rule uint32, f *fields) packet.Reason {
+	if f.unknown != 0 && rule < uint32(len(c.rules)) && !c.rules[rule].matches(f) {
+		return reasonUnparsed
+	}
+	return reasonDenied
 }
 
 // verdict finds the rule that decides, and counts for the rules that only count.

@@ -61,7 +61,7 @@ func TestTwin(t *testing.T) {
 func walk(set *ruleSet, b *packet.Batch, p *packet.Packet, hits []hit) bool {
 	f := fieldsOf(p, b.Data(p))
 	for i := range set.rules {
-		if !set.rules[i].matches(&f) {
+		if !set.rules[i].mayMatch(&f) {
 			continue
 		}
 		hits[i].packets++

@@ -75,7 +75,8 @@ type classifier struct {
 	ruleSet
 	words, sums int // of a row and of its summary
 	field       [numFields]rows
-	active      []int // fields that have more than one class
+	unknown     [numFields]uint32 // class of packets of which the field could not be parsed
+	active      []int             // fields that have more than one class
 
 	direct           [fieldSrc][]uint32 // class by value
 	src, dst         addressTable
@@ -126,6 +127,9 @@ func newClassifier(set *ruleSet, ports, workers int) *classifier {
 	c.srcMACs = c.buildMACs(fieldSrcMAC, func(m *match) maskedMAC { return m.srcMAC })
 	c.dstMACs = c.buildMACs(fieldDstMAC, func(m *match) maskedMAC { return m.dstMAC })
 	for f := range c.field {
+		if unknownOf[f] != 0 {
+			c.unknown[f] = c.class(f, c.blindRow(f))
+		}
 		if len(c.field[f].byRow) > 1 { // fields of one class distinguish nothing
 			c.active = append(c.active, f)
 		}

@@ -15,14 +15,18 @@ func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
 	var counting []string
 	for i := range s.rules.rules {
 		r := &s.rules.rules[i]
-		if !r.matches(&f) {
+		if !r.mayMatch(&f) {
 			continue
 		}
 		if r.action == actionCount {
 			counting = append(counting, r.name)
 			continue
 		}
-		return explained(fmt.Sprintf("rule %q", r.name), r.action == actionPermit, counting)
+		who := fmt.Sprintf("rule %q", r.name)
+		if !r.matches(&f) {
+			who = fmt.Sprintf("%s, which looks at %s, and that could not be parsed:", who, f.unknown)
+		}
+		return explained(who, r.action == actionPermit, counting)
 	}
 	return explained("no rule, so the default", s.rules.permit, counting)
 }

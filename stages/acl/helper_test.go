@@ -63,6 +63,20 @@ func randomPacket(r *rand.Rand, b *packet.Batch, i int) {
 		p.Flags |= packet.FlagVLAN
 		p.VLAN = uint16(r.IntN(4)) | uint16(r.IntN(8))<<13
 	}
+	if r.IntN(20) == 0 { // not parsed to the end
+		if p.Flags.Has(packet.FlagVLAN) {
+			p.Flags |= packet.FlagQinQ
+			p.VLAN &= pick[uint16](r, 0xf000, 0xffff)
+		}
+		p.EtherType = pick[uint16](r, 0x0800, 0x86dd, 0x8100)
+		if r.IntN(2) == 0 {
+			p.Flags |= packet.FlagIPv6
+			p.EtherType, p.Proto = 0x86dd, pick[uint8](r, 0, 44, 60, 6, 17)
+			dst := randomAddr6(r)
+			copy(data[14+24:], dst[:])
+		}
+		return
+	}
 	switch r.IntN(5) {
 	case 0:
 		p.EtherType = pick[uint16](r, 0x0806, 0x88cc)

@@ -47,6 +47,9 @@ func (c *classifier) classes(f *fields, t *tuple) {
 			t[k] = c.dstMACs.lookup(f.dstMAC)
 		}
 	}
+	if f.unknown != 0 {
+		c.unknownClasses(f.unknown, t)
+	}
 }
 
 func portValue(port uint16, has bool) uint32 {
@@ -90,7 +93,7 @@ func (c *classifier) find(f *fields, t *tuple, from int) (v verdict, next int, p
 				}
 				if c.verify[r] {
 					pure = false
-					if !c.rules[r].matches(f) {
+					if !c.rules[r].mayMatch(f) {
 						continue
 					}
 				}

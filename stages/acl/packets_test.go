@@ -3,9 +3,11 @@ package acl
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages/parse"
 )
@@ -237,6 +239,113 @@ func TestTinyFragments(t *testing.T) {
 			t.Errorf("%s: reason %v, want %v", name, p.Reason, c.want)
 		}
 	}
+}
+
+// TestUnparsed: what a rule cannot see it denies if it is one that denies, and does not match otherwise.
+func TestUnparsed(t *testing.T) {
+	denyDNS := []Rule{{Action: Deny, Protocol: "udp", DstPort: "53"}}
+	denyTelnet := []Rule{{Action: Deny, Protocol: "tcp", DstPort: "23"}}
+	dns := []byte{0x30, 0x39, 0, 53, 0, 8, 0, 0}
+	tags := func(n int, last uint16) []uint16 { return append(make([]uint16, n-1), last) }
+	options := func(n int, proto byte, payload []byte) []byte {
+		for range n {
+			payload = append([]byte{proto, 0, 1, 4, 0, 0, 0, 0}, payload...)
+			proto = 60
+		}
+		return ipv6(false, proto, payload)
+	}
+	jumbo := ipv6(true, 6, tcp(2))
+	jumbo[4], jumbo[5] = 0, 0 // without the option, Linux takes what is there
+	nine := ethernet(tags(9, 0), 0x0800, ipv4(17, 0, dns))
+	snapped := ethernet(nil, 58, append([]byte{0xaa, 0xaa, 3, 0, 0, 0, 8, 0}, ipv4(17, 0, dns)...))
+	bpdu := ethernet(nil, 38, append([]byte{0x42, 0x42, 3}, make([]byte, 35)...))
+	shims := func(n int) []byte {
+		payload, etherType := ipv4(17, 0, dns), uint16(0x0800)
+		for range n {
+			payload, etherType = append(shimOf(etherType), payload...), 0x88b5
+		}
+		return ethernet(nil, etherType, payload)
+	}
+	fragment6 := func(proto byte, offset uint16, payload []byte) []byte {
+		h := []byte{proto, 0, byte(offset * 8 >> 8), byte(offset*8) | 1, 0, 0, 0, 7}
+		return ethernet(nil, 0x86dd, ipv6(false, 44, append(h, payload...)))
+	}
+	const passes = packet.Reason(0)
+	for name, c := range map[string]struct {
+		frame   []byte
+		wireLen int // 0: the frame's
+		rules   []Rule
+		want    packet.Reason
+	}{
+		"eight tags":                                {ethernet(tags(8, 0), 0x0800, ipv4(17, 0, dns)), 0, denyDNS, reasonDenied},
+		"nine tags":                                 {nine, 0, denyDNS, reasonUnparsed},
+		"nine tags, by prefix":                      {nine, 0, []Rule{{Action: Deny, Src: "10.0.0.0/8"}}, reasonUnparsed},
+		"nine tags, by type":                        {nine, 0, []Rule{{Action: Deny, EtherType: "ipv4"}}, reasonUnparsed},
+		"nine tags, permitted before":               {nine, 0, append([]Rule{{Action: Permit, SrcMAC: "02:00:00:00:00:02"}}, denyDNS...), passes},
+		"nine tags, permitted by what is unknown":   {nine, 0, append([]Rule{{Action: Permit, Src: "10.0.0.0/8"}}, denyDNS...), reasonUnparsed},
+		"nine tags, permitted by the type of a tag": {nine, 0, append([]Rule{{Action: Permit, EtherType: "0x8100"}}, denyDNS...), reasonUnparsed},
+		"nine tags, permitted behind":               {nine, 0, append(denyDNS, Rule{Action: Permit}), reasonUnparsed},
+		"nine tags, denied by MAC":                  {nine, 0, []Rule{{Action: Deny, SrcMAC: "02:00:00:00:00:02"}}, reasonDenied},
+		"nine tags, another MAC":                    {nine, 0, []Rule{{Action: Deny, SrcMAC: "02:00:00:00:00:03", Dst: "10.0.0.2"}}, passes},
+		"nine tags, another masked MAC":             {nine, 0, []Rule{{Action: Deny, SrcMAC: "04:00:00:00:00:00/ff:00:00:00:00:00", Dst: "10.0.0.2"}}, passes},
+		"nine tags, masked MAC":                     {nine, 0, []Rule{{Action: Deny, SrcMAC: "02:00:00:00:00:00/ff:00:00:00:00:00", Dst: "10.0.0.9"}}, reasonUnparsed},
+		"nine tags, another port of the switch":     {nine, 0, []Rule{{Action: Deny, InPorts: []string{"p1"}, Dst: "10.0.0.2"}}, passes},
+		"nine tags, no rule denies":                 {nine, 0, []Rule{{Action: Count, DstPort: "53"}}, passes},
+		"a tag behind a priority tag, outer":        {ethernet([]uint16{0, 7}, 0x0800, ipv4(17, 0, dns)), 0, []Rule{{Action: Deny, VLAN: "0"}}, reasonUnparsed},
+		"a tag behind a priority tag, inner":        {ethernet([]uint16{0, 7}, 0x0800, ipv4(17, 0, dns)), 0, []Rule{{Action: Deny, VLAN: "7"}}, reasonUnparsed},
+		"a tag behind a tag":                        {ethernet([]uint16{3, 7}, 0x0800, ipv4(17, 0, dns)), 0, []Rule{{Action: Deny, VLAN: "7"}}, passes},
+		"sixteen options":                           {ethernet(nil, 0x86dd, options(16, 6, tcp(2))), 0, []Rule{{Action: Deny, Protocol: "tcp", DstPort: "22"}}, reasonDenied},
+		"seventeen options":                         {ethernet(nil, 0x86dd, options(17, 6, tcp(2))), 0, denyTelnet, reasonUnparsed},
+		"seventeen options, by address":             {ethernet(nil, 0x86dd, options(17, 6, tcp(2))), 0, []Rule{{Action: Deny, Dst: "2001:db8::3"}}, passes},
+		"seventeen options, by protocol":            {ethernet(nil, 0x86dd, options(17, 6, tcp(2))), 0, []Rule{{Action: Deny, Protocol: "icmpv6"}}, reasonUnparsed},
+		"seventeen options, permitted as options":   {ethernet(nil, 0x86dd, options(17, 6, tcp(2))), 0, append([]Rule{{Action: Permit, Protocol: "60"}}, denyTelnet...), reasonUnparsed},
+		"no payload length behind hop-by-hop":       {ethernet(nil, 0x86dd, jumbo), 0, denyTelnet, reasonUnparsed},
+		"UDP over IPv6 of length 0":                 {ethernet(nil, 0x86dd, ipv6(false, 17, []byte{0x30, 0x39, 0, 80, 0, 0, 0, 0})), 0, denyDNS, reasonUnparsed},
+		"UDP of a wrong length, deny TCP":           {ethernet(nil, 0x0800, ipv4(17, 0, []byte{0x30, 0x39, 0, 80, 0, 99, 0, 0})), 0, denyTelnet, passes},
+		"UDP of a wrong length, deny flags":         {ethernet(nil, 0x0800, ipv4(17, 0, []byte{0x30, 0x39, 0, 80, 0, 99, 0, 0})), 0, []Rule{{Action: Deny, TCPFlags: "!ack"}}, passes},
+		"cut TCP, deny flags":                       {ethernet(nil, 0x0800, ipv4(6, 0, tcp(2)[:12])), 0, []Rule{{Action: Deny, TCPFlags: "ack"}}, reasonUnparsed},
+		"cut ICMP":                                  {ethernet(nil, 0x0800, ipv4(1, 0, nil)), 0, denyTelnet, passes},
+		"IPv4 of a wrong version":                   {ethernet(nil, 0x0800, append([]byte{0x65}, ipv4(17, 0, dns)[1:]...)), 0, denyDNS, reasonUnparsed},
+		"cut IPv6":                                  {ethernet(nil, 0x86dd, ipv6(false, 17, dns)[:39]), 0, denyDNS, reasonUnparsed},
+		"a capture cut in the ports":                {ethernet(nil, 0x0800, ipv4(17, 0, dns))[:36], 42, denyDNS, reasonUnparsed},
+		"IPv6, first, in the middle of options":     {fragment6(60, 0, []byte{6, 3, 1, 4, 0, 0, 0, 0}), 0, denyTelnet, reasonUnparsed},
+		"IPv6, later, behind unknown options":       {fragment6(60, 1, tcp(2)), 0, denyTelnet, reasonUnparsed},
+		"two shims":                                 {shims(2), 0, denyDNS, reasonDenied},
+		"three shims":                               {shims(3), 0, denyDNS, reasonUnparsed},
+		"the shims' type in another's use":          {ethernet(nil, 0x88b5, make([]byte, 46)), 0, denyDNS, passes},
+		"SNAP":                                      {snapped, 0, denyDNS, reasonUnparsed},
+		"spanning tree":                             {bpdu, 0, denyDNS, passes},
+		"no next header":                            {ethernet(nil, 0x86dd, ipv6(true, 59, nil)), 0, denyDNS, passes},
+		"encrypted":                                 {ethernet(nil, 0x86dd, ipv6(true, 50, dns)), 0, denyDNS, passes},
+	} {
+		m := newModule(t, Config{Default: Permit, Rules: c.rules})
+		parser, err := parse.New(parse.DefaultConfig(), testEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := newBatch(t)
+		b.Pkts = b.Pkts[:1]
+		p := &b.Pkts[0]
+		*p = packet.Packet{Addr: p.Addr, Len: uint32(len(c.frame)), WireLen: uint32(max(c.wireLen, len(c.frame)))}
+		copy(b.Data(p), c.frame)
+		parser.Stage(0).Process(b)
+		s := m.Stage(0)
+		s.Process(b)
+		if p.Reason != c.want {
+			t.Errorf("%s: reason %v, want %v", name, p.Reason, c.want)
+		}
+		if p.Reason == reasonUnparsed && !strings.Contains(s.(*stage).Explain(b, p), "could not be parsed: denies it") {
+			t.Errorf("%s: %s", name, s.(*stage).Explain(b, p))
+		}
+	}
+}
+
+// shimOf is a telemetry shim in front of an EtherType.
+func shimOf(etherType uint16) []byte {
+	s := make([]byte, header.ShimLen(1))
+	header.NewShim(s, 1, 0)
+	binary.BigEndian.PutUint16(s[len(s)-2:], etherType)
+	return s
 }
 
 // TestManyCountingRules: more counting rules than a verdict holds, some in one word of

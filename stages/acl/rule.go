@@ -38,6 +38,9 @@ type portRange struct {
 
 var anyPort = portRange{0, 65535, false}
 
+// anyPrefix is that of rules that name none.
+var anyPrefix netip.Prefix
+
 // maskedMAC matches addresses that are bits under mask; mask 0 matches all.
 type maskedMAC struct{ bits, mask uint64 }
 
@@ -70,6 +73,7 @@ type fields struct {
 	flags          uint16 // noFlags without a TCP header
 	proto          int16  // anyProto without one
 	ports          bool
+	unknown        unknown // what could not be parsed; the values are those of packets without the field
 }
 
 // fieldsOf reads a parsed packet.
@@ -89,6 +93,7 @@ func fieldsOf(p *packet.Packet, data []byte) (f fields) {
 		h := (*[40]byte)(data[p.L3:])
 		f.src, f.dst = netip.AddrFrom16([16]byte(h[8:24])), netip.AddrFrom16([16]byte(h[24:40]))
 	default:
+		f.unknown = unparsed(p, data)
 		return f
 	}
 	f.proto = int16(p.Proto)
@@ -98,20 +103,42 @@ func fieldsOf(p *packet.Packet, data []byte) (f fields) {
 			f.flags = uint16(data[p.L4+13])
 		}
 	}
+	if p.Flags&(packet.FlagL4|packet.FlagQinQ) != packet.FlagL4 {
+		if f.unknown = unparsed(p, data); f.unknown&unknownProto != 0 {
+			f.proto = anyProto
+		}
+	}
 	return f
 }
 
-// matches is the meaning of a rule: the slow, plain form, used for what the
-// classes leave open and by the tests' twin.
+// mayMatch is the meaning of a rule: the slow, plain form, used for what the
+// classes leave open and by the tests' twin. A rule that denies matches what it cannot see.
+func (m *match) mayMatch(f *fields) bool {
+	if f.unknown == 0 || m.action != actionDeny {
+		return m.matches(f)
+	}
+	blind := *m
+	blind.ignore(f.unknown)
+	return blind.matches(f)
+}
+
+// matches reports whether a rule matches by what could be parsed.
 func (m *match) matches(f *fields) bool {
 	return (len(m.inPorts) == 0 || slices.Contains(m.inPorts, f.inPort)) &&
 		m.srcMAC.matches(f.srcMAC) && m.dstMAC.matches(f.dstMAC) &&
-		m.vlanLow <= f.vlan && f.vlan <= m.vlanHigh &&
-		(m.anyType || m.etherType == f.etherType) &&
+		m.matchesVLAN(f) &&
+		(m.anyType || m.etherType == f.etherType && f.unknown&unknownType == 0) &&
 		inPrefix(m.src, f.src) && inPrefix(m.dst, f.dst) &&
 		(m.proto == anyProto || m.proto == f.proto) &&
 		m.srcPort.matches(f.srcPort, f.ports) && m.dstPort.matches(f.dstPort, f.ports) &&
 		m.matchesFlags(f.flags)
+}
+
+func (m *match) matchesVLAN(f *fields) bool {
+	if f.unknown&unknownVLAN != 0 {
+		return m.vlanLow == 0 && m.vlanHigh == vlanNone
+	}
+	return m.vlanLow <= f.vlan && f.vlan <= m.vlanHigh
 }
 
 func inPrefix(p netip.Prefix, a netip.Addr) bool { return !p.IsValid() || a.IsValid() && p.Contains(a) }
