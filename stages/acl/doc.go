@@ -3,13 +3,17 @@
 //
 //	         ┌──────────────────────────────────────────────┐
 //	batch ──>│ a class per field ──> first rule of all classes │──> permitted
-//	         └──────────────────────────────────────────────┘──> dropped: acl_denied, tiny_fragment
+//	         └──────────────────────────────────────────────┘──> dropped: acl_denied, acl_unparsed, tiny_fragment
 //
 // A rule matches on the input port, MAC addresses under a mask, VLAN,
 // EtherType, IP prefixes, protocol, ports and TCP flags; what it leaves out
 // matches everything. Action "count" counts and goes on to the rules behind it.
 // A packet that no rule permits or denies has the default's fate. Where a rule has ports or
 // flags, fragments that would hide them are dropped (RFC 1858).
+//
+// A field that the parser could not reach may be anything to the packet's receiver. A rule that denies
+// matches there (reason acl_unparsed), one that permits or counts does not: a packet passes
+// only if the rules permit all that it can be. Each field has a class for this, so it costs no more.
 //
 // Rules are not tried one by one. Every field's values fall into classes:
 // values that the same rules match. A class has a bit per rule, and a second, short row
