@@ -105,7 +105,7 @@ func (r *running) startSwitches(ctx context.Context) error {
 }
 
 // settleTries is how often settle asks. A link may take seconds to come back after its driver was reset.
-const settleTries = 10
+const settleTries = 100
 
 // settle pings until there is an answer.
 func (r *running) settle(ctx context.Context) error {
