@@ -71,6 +71,11 @@ here:
 flaps: ## 1,000 link flaps and 100 lost interfaces under load (root)
 	WEIR_REQUIRE_NETNS=1 WEIR_FLAPS=1000 WEIR_RECREATE=100 $(GO) test -count=1 -timeout 20m -v -run '^(TestFlaps|TestRecreated)$$' ./dataplane/worker
 
+GARBAGE ?= 1000000
+.PHONY: garbage
+garbage: ## GARBAGE (1000000) rounds of hostile guests and of hostile peers of memif
+	WEIR_GARBAGE=$(GARBAGE) $(GO) test -count=1 -timeout 60m -v -run '^(TestHostileGuests|TestGarbage|TestGarbageClient)$$' ./node ./dataplane/memif
+
 .PHONY: vm-some
 vm-some: PACKAGES := ./dataplane/vm
 vm-some: here ## two drivers of vm-test, with little traffic, and two guests of one switch (root; dataplane/vm/install.sh)

@@ -282,6 +282,75 @@ func TestLargePacketsWithFewFrames(t *testing.T) {
 	}
 }
 
+// TestGuestsOnTwoWorkers: with ports that different workers have no flow is reordered and each packet is accounted for.
+func TestGuestsOnTwoWorkers(t *testing.T) {
+	const flows = 7
+	packets := 100_000
+	if testing.Short() {
+		packets = 10_000
+	}
+	for _, graph := range []string{`"parse", "patch"`, `"parse", "oblivious", "patch"`} {
+		for workers := 1; workers <= 2; workers++ {
+			t.Run(fmt.Sprintf("%s on %d workers", graph, workers), func(t *testing.T) {
+				g := startGuests(t, graph, "[stages.patch]\npairs = [[\"a\", \"b\"]]", workers, "a", "b")
+				a, b := g.dial("a", 0), g.dial("b", 0)
+				ends := [2]*frontend.Frontend{a, b}
+				var next, seen [2][flows]uint32
+				sent, received := [2]int{}, [2]int{}
+				var pieces [][]byte
+				take := func(i int) {
+					r := ends[i].Receivers[0]
+					for pieces = r.Next(pieces[:0]); len(pieces) != 0; pieces = r.Next(pieces[:0]) {
+						p := pieces[0][frontend.HeaderSize:]
+						flow, n := p[20], binary.BigEndian.Uint32(p[16:])
+						if n <= seen[i][flow] {
+							t.Fatalf("flow %d: packet %d behind packet %d", flow, n, seen[i][flow])
+						}
+						seen[i][flow] = n
+						received[i]++
+					}
+					r.Flush()
+				}
+				for deadline := time.Now().Add(largeLimit); sent[0]+sent[1] < 2*packets || a.Senders[0].Waiting()+b.Senders[0].Waiting() != 0; runtime.Gosched() {
+					if time.Now().After(deadline) {
+						t.Fatalf("after %v packets the node takes no more", sent)
+					}
+					for i, f := range ends {
+						for range 32 {
+							buffer := f.Senders[0].Next()
+							if buffer == nil || sent[i] == packets {
+								break
+							}
+							p := buffer[frontend.HeaderSize:][:60]
+							copy(p, []byte{2, 0, 0, 0, 0, byte(2 - i), 2, 0, 0, 0, 0, byte(1 + i), 0x88, 0xb5})
+							flow := sent[i] % flows
+							next[i][flow]++
+							p[20] = byte(flow)
+							binary.BigEndian.PutUint32(p[16:], next[i][flow])
+							f.Senders[0].Send(frontend.HeaderSize + len(p))
+							sent[i]++
+						}
+						f.Senders[0].Flush()
+						take(1 - i)
+					}
+				}
+				r := g.finish()
+				take(0)
+				take(1)
+				dropped := uint64(0)
+				for _, p := range r.Ports {
+					for _, n := range p.Dropped {
+						dropped += n
+					}
+				}
+				if total := uint64(received[0]+received[1]) + dropped; total != uint64(2*packets) {
+					t.Errorf("%v arrived and %d were dropped, of %d", received, dropped, 2*packets)
+				}
+			})
+		}
+	}
+}
+
 // TestGuestsComeAndGo: vhost and memif ports are added, changed and removed while packets of other ports flow, of which none is lost, and their
 // sockets, counts and frames go with them.
 func TestGuestsComeAndGo(t *testing.T) {

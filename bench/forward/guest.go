@@ -31,15 +31,16 @@ const (
 	guestPort    = 1024
 	guestPorts   = 1 << 15 // source ports, before the destination's port changes
 	guestRing    = 1024
-	guestCatchUp = 64 // packets that the source may be late
+	guestBurst   = 64
+	guestCatchUp = guestRing / 2 // packets that the source may be late: 100 µs at 5 million per second
 )
 
 // dialGuests starts both guests. Sizes are on the wire, with the frame check sequence; packets have them in turn.
-func dialGuests(sockets [2]string, sizes []int, flows int, seed uint64) (*guestSource, error) {
+func dialGuests(sockets [2]string, server bool, sizes []int, flows int, seed uint64) (*guestSource, error) {
 	g := &guestSource{draw: rand.NewPCG(seed, 0), flows: uint64(max(flows, 1))}
 	for i, socket := range sockets {
 		c := frontend.DefaultConfig(socket)
-		c.Descriptors, c.HugePages = guestRing, true
+		c.Descriptors, c.HugePages, c.Server = guestRing, true, server
 		if sizes[0] > maxWire {
 			c.Descriptors, c.Buffer = guestRing/4, largeBuffer
 			c.Features = frontend.Checksum | frontend.TCP4 | frontend.GuestChecksum | frontend.GuestTCP4
@@ -143,14 +144,14 @@ func (g *guestSource) offer(ctx context.Context, rate float64, duration time.Dur
 		for i, f := range g.ends {
 			t.received += uint64(f.Receivers[0].Skip(guestRing))
 			f.Receivers[0].Flush()
-			burst := uint64(guestCatchUp)
+			burst := uint64(guestBurst)
 			if rate > 0 {
 				now := uint64(at.Seconds() * rate / 2)
 				if now-due[i] > guestCatchUp {
 					t.late += now - due[i] - guestCatchUp
 					due[i] = now - guestCatchUp
 				}
-				burst = min(now-due[i], 32)
+				burst = min(now-due[i], guestBurst)
 			}
 			n := g.send(i, int(burst))
 			t.sent += uint64(n)
@@ -194,7 +195,7 @@ func (g *guestSource) send(i, n int) (sent int) {
 
 // measureGuests is measureShared with guests of our own, for all figures.
 func (r *sharedRig) measureGuests(ctx context.Context, d sharedRunning, s *Sample) (sent, received uint64, err error) {
-	g, err := dialGuests([2]string{r.socket(0), r.socket(1)}, r.sizes, r.config.Flows, r.config.Seed)
+	g, err := dialGuests([2]string{r.socket(0), r.socket(1)}, d.connects(), r.sizes, r.config.Flows, r.config.Seed)
 	if err != nil {
 		return 0, 0, err
 	}

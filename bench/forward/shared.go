@@ -37,6 +37,8 @@ type sharedRunning interface {
 	// counted returns what the device received and sent, when it has ended.
 	counted() (received, sent uint64)
 	pid() int
+	// connects reports whether the device connects to its guests, which then listen.
+	connects() bool
 }
 
 // sharedDevices in the order of the table.
@@ -381,6 +383,8 @@ func startSharedTestpmd(r *sharedRig) (sharedRunning, error) {
 	return &sharedTestpmd{child: c}, nil
 }
 
+func (d *sharedTestpmd) connects() bool { return false }
+
 func (d *sharedTestpmd) pid() int { return d.cmd.Process.Pid }
 
 func (d *sharedTestpmd) look() (err error) {
@@ -462,6 +466,8 @@ func startSharedWeir(stage string) func(*sharedRig) (sharedRunning, error) {
 	}
 }
 
+func (d *sharedWeir) connects() bool { return false }
+
 func (d *sharedWeir) pid() int { return d.cmd.Process.Pid }
 
 // look has nothing to do: the switch reports when it ends.
@@ -499,13 +505,14 @@ func (d *sharedWeir) stop() (string, error) {
 type ovsDPDK struct {
 	ovsDevice
 	received uint64
+	client   bool // its ports connect: those that listen have no offloads
 }
 
 // ovsDPDKPath is the program in Debian's package.
 const ovsDPDKPath = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 
 func startOVSDPDK(r *sharedRig, flows ...string) (_ sharedRunning, err error) {
-	d := &ovsDPDK{ovsDevice: ovsDevice{dir: r.dir, core: r.cores.Device}}
+	d := &ovsDPDK{ovsDevice: ovsDevice{dir: r.dir, core: r.cores.Device}, client: r.sizes[0] > maxWire}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.end())
@@ -540,7 +547,12 @@ func startOVSDPDK(r *sharedRig, flows ...string) (_ sharedRunning, err error) {
 	add := []string{"--", "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail-mode=secure"}
 	for i := range 2 {
 		name := filepath.Base(r.socket(i))
-		add = append(add, "--", "add-port", "br0", name, "--", "set", "interface", name, "type=dpdkvhostuser", fmt.Sprintf("ofport_request=%d", i+1))
+		kind := []string{"type=dpdkvhostuser"}
+		if d.client {
+			kind = []string{"type=dpdkvhostuserclient", "options:vhost-server-path=" + r.socket(i)}
+		}
+		add = append(add, "--", "add-port", "br0", name, "--", "set", "interface", name, fmt.Sprintf("ofport_request=%d", i+1))
+		add = append(add, kind...)
 	}
 	if _, err := d.run("ovs-vsctl", append([]string{"--db=unix:" + d.path("db.sock"), "--timeout=60"}, add...)...); err != nil {
 		return nil, errors.Join(err, errors.New(d.daemon.tail()))
@@ -550,8 +562,13 @@ func startOVSDPDK(r *sharedRig, flows ...string) (_ sharedRunning, err error) {
 			return nil, err
 		}
 	}
+	if d.client {
+		return d, nil
+	}
 	return d, d.daemon.waitFor("opening its ports", startWait, exists(r.socket(1)))
 }
+
+func (d *ovsDPDK) connects() bool { return d.client }
 
 func (d *ovsDPDK) pid() int { return d.daemon.cmd.Process.Pid }
 

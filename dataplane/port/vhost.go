@@ -258,6 +258,7 @@ func (q *vhostQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 		return 0
 	}
 	defer tx.Release()
+	ring.Prepare(len(idx))
 	for _, i := range idx {
 		p := &b.Pkts[i]
 		if n, length := q.gather(b, p); n == 0 {

@@ -93,6 +93,10 @@ type Ring struct {
 	cut          cut
 	header       [12]byte // of the packet that is put
 
+	plain bool    // a split ring whose common packets getPlain and putPlain serve
+	home  *Region // the region where the last plain packet was
+	warm  byte    // what fetch has read, which nobody uses
+
 	desc   []uint64   // of both kinds: two words each
 	seen   uint16     // split: available index as read last
 	avail  shmem.Half // split: the available index
@@ -180,7 +184,7 @@ func (r *Ring) Available(limit int) int {
 		return limit
 	}
 	if r.layout.Offloads.Any() { // a chain may become many
-		if r.layout.Packed && !r.readyPacked() || !r.layout.Packed && r.waiting() == 0 {
+		if r.layout.Packed && !r.readyPacked() || !r.layout.Packed && r.fetch(limit) == 0 {
 			return 0
 		}
 		return limit
@@ -191,7 +195,14 @@ func (r *Ring) Available(limit int) int {
 		}
 		return min(limit, int(r.size))
 	}
-	return min(limit, r.waiting())
+	return r.fetch(limit)
+}
+
+// Prepare is to be called in front of a batch of n calls of Put.
+func (r *Ring) Prepare(n int) {
+	if !r.broken && !r.layout.Packed {
+		r.fetch(n)
+	}
 }
 
 // Get copies the next packet, without its header, to dst, and gives the buffer back to the driver with the next Flush. It
@@ -200,6 +211,11 @@ func (r *Ring) Available(limit int) int {
 func (r *Ring) Get(dst []byte) (n int, ok bool) {
 	if r.cut.On() {
 		return r.cutNext(dst), true
+	}
+	if r.plain {
+		if n := r.getPlain(dst); n != 0 {
+			return n, true
+		}
 	}
 	start := r.next
 	r.reset()
@@ -271,6 +287,9 @@ func (r *Ring) PutLarge(pieces [][]byte, length int, kind uint8, size int) Resul
 }
 
 func (r *Ring) put(pieces [][]byte, length int) Result {
+	if r.plain && len(pieces) == 1 && r.putPlain(pieces[0]) {
+		return Done
+	}
 	need := length + r.layout.Header
 	r.reset()
 	start, room := r.next, 0

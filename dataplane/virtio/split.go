@@ -3,6 +3,7 @@ package virtio
 import (
 	"sync/atomic"
 
+	"github.com/weirswitch/weir/dataplane/gso"
 	"github.com/weirswitch/weir/dataplane/shmem"
 )
 
@@ -34,7 +35,103 @@ func (r *Ring) mapSplit() error {
 		r.logAt = r.layout.LogUsed
 	}
 	r.publish()
+	r.plain, r.home = r.memory.log == nil, &r.memory.regions[0]
 	return nil
+}
+
+// fetch returns how many chains are available, up to limit. It touches what they will be read from, which another core has written: the processor
+// waits for all these lines at once, instead of one after the other. What it reads is not used.
+func (r *Ring) fetch(limit int) (n int) {
+	n = min(limit, r.waiting())
+	warm, mask := uint64(0), r.size-1
+	for i := range uint16(n) {
+		if head := r.heads[(r.next.at+i)&mask]; head < r.size {
+			warm += atomic.LoadUint64(&r.desc[2*int(head)])
+		}
+	}
+	if r.plain {
+		for i := range uint16(n) {
+			if head := r.heads[(r.next.at+i)&mask]; head < r.size {
+				if at := atomic.LoadUint64(&r.desc[2*int(head)]) - r.home.Guest; at < uint64(len(r.home.Bytes)) {
+					warm += uint64(r.home.Bytes[at])
+				}
+			}
+		}
+	}
+	r.warm = byte(warm)
+	return n
+}
+
+// plainBuffer returns the next chain's memory if it is one descriptor in one region, with the flags that it must have, and nil otherwise. Nothing
+// is taken yet: whoever does not like it has takeSplit look at all from the beginning.
+func (r *Ring) plainBuffer(flags uint16) (head uint16, b []byte) {
+	if r.broken || r.waiting() == 0 {
+		return 0, nil
+	}
+	if head = r.heads[r.next.at&(r.size-1)]; head >= r.size {
+		return 0, nil
+	}
+	addr := atomic.LoadUint64(&r.desc[2*int(head)])
+	rest := atomic.LoadUint64(&r.desc[2*int(head)+1])
+	length := uint64(uint32(rest))
+	if uint16(rest>>32) != flags {
+		return 0, nil
+	}
+	at := addr - r.home.Guest
+	if size := uint64(len(r.home.Bytes)); at >= size || size-at < length {
+		if !r.move(addr) {
+			return 0, nil
+		}
+		at = addr - r.home.Guest
+		if size := uint64(len(r.home.Bytes)); at >= size || size-at < length {
+			return 0, nil
+		}
+	}
+	return head, r.home.Bytes[at : at+length]
+}
+
+// move makes the region of an address the one that is looked at first.
+func (r *Ring) move(addr uint64) bool {
+	for i := range r.memory.regions {
+		if g := &r.memory.regions[i]; addr-g.Guest < uint64(len(g.Bytes)) {
+			r.home = g
+			return true
+		}
+	}
+	return false
+}
+
+// getPlain is Get for a packet in one piece that nothing is to be done for. It returns 0 for all others.
+func (r *Ring) getPlain(dst []byte) int {
+	head, b := r.plainBuffer(0)
+	n := len(b) - r.layout.Header
+	if n < minPacket || n > len(dst) || r.layout.Offloads.Checksum && b[0]&gso.NeedsChecksum|b[1] != 0 {
+		return 0
+	}
+	r.next.at++
+	copy(dst[:n], b[r.layout.Header:])
+	r.pushSplit(head, 0)
+	return n
+}
+
+// putPlain is put for a packet that fits into the next buffer, which is in one piece. It reports false for all others.
+func (r *Ring) putPlain(p []byte) bool {
+	head, b := r.plainBuffer(flagWrite)
+	n := r.layout.Header + len(p)
+	if len(b) < n {
+		return false
+	}
+	r.next.at++
+	if r.layout.Header == len(r.header) {
+		r.header[10], r.header[11] = 1, 0
+		*(*[12]byte)(b) = r.header
+		copy(b[12:], p)
+	} else {
+		copy(b, r.header[:r.layout.Header])
+		copy(b[r.layout.Header:], p)
+	}
+	r.pushSplit(head, uint32(n))
+	return true
 }
 
 // waiting returns how many chains are available.

@@ -22,7 +22,8 @@ const HeaderSize = 12
 // Config is a network device of a guest.
 type Config struct {
 	Socket string
-	Pairs  int // of rings, 1 or more
+	Server bool // listen on the socket, and wait for the device to connect
+	Pairs  int  // of rings, 1 or more
 	// Descriptors of each ring, a power of two; each has a buffer of Buffer bytes, which hold a packet and its header.
 	Descriptors, Buffer int
 	HugePages           bool // the memory is in huge pages of 2 MiB
@@ -93,7 +94,7 @@ const patience = 2 * time.Minute
 
 // Dial connects, and starts all rings.
 func Dial(c Config) (*Frontend, error) {
-	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: c.Socket, Net: "unix"})
+	conn, err := connect(c)
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +103,22 @@ func Dial(c Config) (*Frontend, error) {
 		return nil, errors.Join(fmt.Errorf("start the rings of %s: %w", c.Socket, err), f.Close())
 	}
 	return f, nil
+}
+
+func connect(c Config) (*net.UnixConn, error) {
+	at := &net.UnixAddr{Name: c.Socket, Net: "unix"}
+	if !c.Server {
+		return net.DialUnix("unix", nil, at)
+	}
+	l, err := net.ListenUnix("unix", at)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close() // and removes the socket
+	if err := l.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
+	return l.AcceptUnix()
 }
 
 // Close ends the connection, and gives all memory back.
@@ -159,6 +176,35 @@ func (f *Frontend) start() error {
 	}
 	_, err = f.ask(getFeatures) // all that was said before is done
 	return errors.Join(err, f.conn.SetDeadline(time.Time{}))
+}
+
+// RingBytes is what ring i and the device share beside the buffers: descriptors, available and used ring. Those with even numbers are the
+// guest's to receive.
+func (f *Frontend) RingBytes(i int) []byte {
+	_, _, buffers, size := f.ringBytes()
+	return f.Memory[i*size:][:buffers]
+}
+
+// Notify notifies the device of ring i.
+func (f *Frontend) Notify(i int) {
+	one := [8]byte{1}
+	_, _ = unix.Write(f.events[2*i], one[:]) // full is notified
+}
+
+// Dismissed reports whether the device has ended the connection.
+func (f *Frontend) Dismissed() bool {
+	var b [1]byte
+	ended := false
+	raw, err := f.conn.SyscallConn()
+	if err != nil {
+		return true
+	}
+	err = raw.Read(func(fd uintptr) bool {
+		n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		ended = n == 0 && err == nil || err != nil && !errors.Is(err, unix.EAGAIN)
+		return true
+	})
+	return ended || err != nil
 }
 
 // Stop stops a ring, as a driver that ends does, and returns where it would go on: the available index.
