@@ -93,6 +93,13 @@ FAULTS ?= 20
 collect-faults: ## FAULTS (20) kills of switch, server, cluster node, collector; full disks and cut networks (root)
 	WEIR_REQUIRE_NETNS=1 WEIR_COLLECT_FAULTS=$(FAULTS) $(GO) test -count=1 -timeout 30m -v -run '^TestFault' ./cmd/weir ./telemetry/collect/service
 
+# CHAOS is how long random faults happen, SEED which ones.
+CHAOS ?= 1h
+SEED ?= 1
+.PHONY: chaos
+chaos: ## CHAOS (1h) of random faults in six switches, two collectors and three servers, by SEED (root)
+	WEIR_REQUIRE_NETNS=1 WEIR_CHAOS=$(CHAOS) WEIR_CHAOS_SEED=$(SEED) $(GO) test -count=1 -timeout 0 -v -run '^TestChaos$$' ./cmd/weir
+
 # Inputs are counted, not timed: before Go 1.27 a target may fail with "context deadline
 # exceeded" when its time is over, having found nothing (go.dev/issue/75804).
 .PHONY: fuzz

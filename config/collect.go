@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,6 +43,9 @@ type Collecting struct {
 	// Socket is the path of a unix socket that serves the same to this machine's root and
 	// to the collector's own user; empty: none.
 	Socket string `toml:"socket"`
+	// Users may read too, over plain TCP on this machine: names or numbers. Without certificates
+	// the collector is there for root and its own user.
+	Users []string `toml:"users"`
 	// Data is the folder of what is kept; default: weir-collect, in the folder that systemd
 	// names or in the present one.
 	Data string `toml:"data"`
@@ -80,12 +85,17 @@ type CollectLimits struct {
 }
 
 // CollectTLS says which other machines may connect, [tls]: TLS 1.3 with certificates on
-// both sides. A client with a certificate of the CA may read.
+// both sides.
 type CollectTLS struct {
 	// Certificate and Key are the collector's own, CA signs the clients'; files in PEM.
 	Certificate string `toml:"certificate"`
 	Key         string `toml:"key"`
 	CA          string `toml:"ca"`
+	// Revoked is a list of clients' certificates that are revoked (a CRL, which CA signed); empty: none is.
+	Revoked string `toml:"revoked"`
+	// Readers are the common names of the certificates that may read; none: all that CA signed, or only Admins where
+	// nats.tls.ca has the same authority, as a switch's certificate is for publishing alone.
+	Readers []string `toml:"readers"`
 	// Admins are the common names of the certificates that may change the collector.
 	Admins []string `toml:"admins"`
 }
@@ -108,7 +118,7 @@ func (c *Collect) URL(address string) string {
 
 // Certificates are the files of [tls], as a collector's package reads them.
 func (c *Collect) Certificates() collect.TLS {
-	return collect.TLS{Certificate: c.TLS.Certificate, Key: c.TLS.Key, CA: c.TLS.CA}
+	return collect.TLS{Certificate: c.TLS.Certificate, Key: c.TLS.Key, CA: c.TLS.CA, Revoked: c.TLS.Revoked}
 }
 
 // DefaultCollect returns what holds for keys that a file leaves out: a collector of this
@@ -131,9 +141,9 @@ func DefaultCollect() *Collect {
 
 // LoadCollect reads and checks a file. The error joins a tomlfile.Fault for all that is wrong.
 func LoadCollect(path string) (*Collect, error) {
-	data, err := os.ReadFile(path)
+	data, err := ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w: name a readable TOML file", err)
+		return nil, err
 	}
 	return readCollect(data, path)
 }
@@ -207,7 +217,33 @@ func (c *Collecting) Validate() error {
 			errs = append(errs, fmt.Errorf("plans[%d]: is empty: name a file that weir plan wrote", i))
 		}
 	}
+	for i, name := range c.Users {
+		if _, err := userNumber(name); err != nil {
+			errs = append(errs, fmt.Errorf("users[%d]: %w: name a user of this machine, or its number", i, err))
+		}
+	}
 	return errors.Join(errs...)
+}
+
+// UserNumbers are the numbers of Users.
+func (c *Collecting) UserNumbers() (numbers []int) {
+	for _, name := range c.Users {
+		if n, err := userNumber(name); err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers
+}
+
+func userNumber(name string) (int, error) {
+	if n, err := strconv.ParseUint(name, 10, 31); err == nil {
+		return int(n), nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(u.Uid)
 }
 
 // Validate reports a store without room.
@@ -248,6 +284,14 @@ func (c *Collect) validateTLS(f *tomlfile.Faults) {
 	f.AddAll("tls", t.Validate())
 	if t == (collect.TLS{}) && len(c.TLS.Admins) != 0 {
 		f.Add("tls.admins", "is set, but there are no certificates: set tls.certificate, tls.key and tls.ca, or remove it")
+	}
+	if t == (collect.TLS{}) && len(c.TLS.Readers) != 0 {
+		f.Add("tls.readers", "is set, but there are no certificates: set tls.certificate, tls.key and tls.ca, or remove it")
+	}
+	for i, name := range c.TLS.Readers {
+		if name == "" {
+			f.Add(fmt.Sprintf("tls.readers[%d]", i), "is empty: name the common name of a certificate")
+		}
 	}
 	for i, name := range c.TLS.Admins {
 		if name == "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/internal/tomlfile"
 	"github.com/weirswitch/weir/stages"
 	"github.com/weirswitch/weir/telemetry/export"
@@ -70,9 +71,9 @@ func Load(path string) (*Config, error) {
 // beginning with its key, here the full one. It is not called for a configuration
 // that has faults.
 func LoadFor(path string, check func(*Config) error) (*Config, error) {
-	data, err := os.ReadFile(path)
+	data, err := ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w: name a readable TOML file", err)
+		return nil, err
 	}
 	c, f := read(data)
 	if f.Empty() {
@@ -82,6 +83,16 @@ func LoadFor(path string, check func(*Config) error) (*Config, error) {
 		return nil, f.Err(path)
 	}
 	return c, nil
+}
+
+// ReadFile reads the text of a configuration that only root, this process's user, or the user who called sudo may have written:
+// who writes it says what the switch does.
+func ReadFile(path string) ([]byte, error) {
+	data, err := safefile.ReadTrusted(path, tomlfile.MaxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w: name a readable TOML file", err)
+	}
+	return data, nil
 }
 
 // Parse checks the text of a file, as Load does.

@@ -224,8 +224,12 @@ func TestConfigFaults(t *testing.T) {
 		{func(c *Config) { c.Metrics = ":9464" }, nil},
 		{func(c *Config) { c.TLS.Listen = "127.0.0.1:70000" }, []string{"tls.listen: ", "tls.certificate: is missing", "tls.key: ", "tls.client_ca: "}},
 		{func(c *Config) { c.TLS = TLS{Certificate: "/c", Admins: []string{"a"}} }, []string{"tls.certificate: is set, but", "tls.admins: is set"}},
-		{func(c *Config) { c.TLS = TLS{"127.0.0.1:1", "/c", "/k", "ca", []string{"x", ""}} }, []string{"tls.client_ca: \"ca\" is not an absolute", "tls.admins[1]: is empty"}},
-		{func(c *Config) { c.TLS = TLS{"[::1]:1", "/c", "/k", "/ca", []string{"x"}} }, nil},
+		{func(c *Config) {
+			c.TLS = TLS{Listen: "127.0.0.1:1", Certificate: "/c", Key: "/k", ClientCA: "ca", Admins: []string{"x", ""}}
+		}, []string{"tls.client_ca: \"ca\" is not an absolute", "tls.admins[1]: is empty"}},
+		{func(c *Config) {
+			c.TLS = TLS{Listen: "[::1]:1", Certificate: "/c", Key: "/k", ClientCA: "/ca", Admins: []string{"x"}}
+		}, nil},
 	} {
 		c := DefaultConfig()
 		c.Socket = "/run/weir/s1.sock"

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"golang.org/x/sys/unix"
 )
 
 // Audit is the record of who changed what. Each call of service Admin makes one
@@ -26,7 +27,7 @@ func OpenAudit(path string) (*Audit, error) {
 	if path == "" {
 		return &Audit{core: zapcore.NewNopCore()}, nil
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|unix.O_NONBLOCK, 0o640) // a FIFO without a reader is refused
 	if err != nil {
 		return nil, fmt.Errorf("control.audit: %w: name a file in a folder that exists and may be written", err)
 	}

@@ -39,6 +39,10 @@ type TLS struct {
 	Key         string `toml:"key"`
 	// ClientCA is the file with the certificates, in PEM, that sign clients'.
 	ClientCA string `toml:"client_ca"`
+	// Revoked is a list of clients' certificates that are revoked (a CRL, which ClientCA signed); empty: none is.
+	Revoked string `toml:"revoked"`
+	// Readers are the common names of the certificates that may read; none: all that ClientCA signed.
+	Readers []string `toml:"readers"`
 	// Admins are the common names of the certificates that may change the switch.
 	Admins []string `toml:"admins"`
 }

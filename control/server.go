@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,8 @@ type Options struct {
 	Audit  *Audit       // closed by the caller, after the server
 	TCP    net.Listener // the API over TCP, from ListenTLS; nil: none. The server's from now on
 	Admins []string     // the certificates' names that may change the switch
+	// Readers are the certificates' names that may read beside these; none: all.
+	Readers []string
 }
 
 // Server answers requests in its own goroutines.
@@ -86,7 +89,20 @@ func Serve(l net.Listener, sw Switch, o Options) *Server {
 	if o.TCP != nil {
 		o.TCP.(*tlsListener).bounded.Refused = func() { s.refused.Add(1) }
 		s.start(o.TCP, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx := context.WithValue(r.Context(), identityKey{}, certified(r, o.Admins))
+			id := certified(r, o.Admins)
+			var err error
+			if keeper := o.TCP.(*tlsListener).keeper; keeper != nil && r.TLS != nil {
+				err = keeper.Check(r.TLS.PeerCertificates)
+			}
+			if err == nil && len(o.Readers) != 0 && !id.admin && !slices.Contains(o.Readers, id.certificate) {
+				err = errors.New(id.String() + " may not read: control.tls.readers does not name it")
+			}
+			if err != nil {
+				s.denied.Add(1)
+				_ = connect.NewErrorWriter().Write(w, r, connect.NewError(connect.CodePermissionDenied, err))
+				return
+			}
+			ctx := context.WithValue(r.Context(), identityKey{}, id)
 			handler.ServeHTTP(w, r.WithContext(ctx))
 		}), nil)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync/atomic"
 
+	"github.com/weirswitch/weir/internal/certs"
 	"github.com/weirswitch/weir/internal/socket"
 )
 
@@ -16,35 +17,25 @@ import (
 type tlsListener struct {
 	net.Listener
 	bounded *socket.Bounded
+	keeper  *certs.Keeper
 }
 
 // ListenTLS reads the certificates and listens for the API over TCP, for Serve;
-// nil without an address. The files are read once: a new certificate needs a
-// restart.
+// nil without an address. The files are read again when they change.
 func ListenTLS(c TLS) (net.Listener, error) {
 	if c.Listen == "" {
 		return nil, nil
 	}
-	own, err := tls.LoadX509KeyPair(c.Certificate, c.Key)
+	keeper, err := certs.Load(certs.Files{Certificate: c.Certificate, Key: c.Key, CA: c.ClientCA, Revoked: c.Revoked, CAName: "client_ca"}, "control.tls", nil)
 	if err != nil {
-		return nil, fmt.Errorf("control.tls.certificate: %w: name a certificate and its key, in PEM", err)
-	}
-	pool, err := readPool(c.ClientCA)
-	if err != nil {
-		return nil, fmt.Errorf("control.tls.client_ca: %w", err)
+		return nil, err
 	}
 	l, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("control.tls.listen: %w: choose an address of this machine and a port that is free", err)
 	}
 	bounded := bound(l, new(atomic.Uint64))
-	return &tlsListener{tls.NewListener(bounded, &tls.Config{
-		MinVersion:   tls.VersionTLS13,
-		Certificates: []tls.Certificate{own},
-		ClientAuth:   tls.RequireAndVerifyClientCert,
-		ClientCAs:    pool,
-		NextProtos:   []string{"http/1.1"},
-	}), bounded}, nil
+	return &tlsListener{tls.NewListener(bounded, keeper.Server("http/1.1")), bounded, keeper}, nil
 }
 
 func readPool(path string) (*x509.CertPool, error) {

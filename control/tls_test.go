@@ -45,7 +45,7 @@ func serveTLS(t *testing.T) *tlsServer {
 	signClient(t, a, "operator", time.Time{})
 	signClient(t, a, "monitor", time.Time{})
 	signClient(t, a, "expired", time.Now().Add(-time.Minute))
-	tcp, err := ListenTLS(TLS{"127.0.0.1:0", a.Path("switch.pem"), a.Path("switch.key"), a.Path("ca.pem"), []string{"operator"}})
+	tcp, err := ListenTLS(TLS{Listen: "127.0.0.1:0", Certificate: a.Path("switch.pem"), Key: a.Path("switch.key"), ClientCA: a.Path("ca.pem"), Admins: []string{"operator"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,9 +142,9 @@ func TestListenTLSFaults(t *testing.T) {
 	}
 	defer taken.Close()
 	for want, c := range map[string]TLS{
-		"control.tls.certificate: ":                               {"127.0.0.1:0", a.Path("none"), a.Path("x.key"), a.Path("ca.pem"), nil},
-		"control.tls.client_ca: " + empty + " has no certificate": {"127.0.0.1:0", a.Path("x.pem"), a.Path("x.key"), empty, nil},
-		"control.tls.listen: ":                                    {taken.Addr().String(), a.Path("x.pem"), a.Path("x.key"), a.Path("ca.pem"), nil},
+		"control.tls.certificate: ":                               {"127.0.0.1:0", a.Path("none"), a.Path("x.key"), a.Path("ca.pem"), "", nil, nil},
+		"control.tls.client_ca: " + empty + " has no certificate": {"127.0.0.1:0", a.Path("x.pem"), a.Path("x.key"), empty, "", nil, nil},
+		"control.tls.listen: ":                                    {taken.Addr().String(), a.Path("x.pem"), a.Path("x.key"), a.Path("ca.pem"), "", nil, nil},
 	} {
 		if _, err := ListenTLS(c); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

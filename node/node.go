@@ -355,7 +355,7 @@ func (n *Node) Run(ctx context.Context) error {
 		}
 		if n.socket != nil {
 			n.server.Store(control.Serve(n.socket, n, control.Options{
-				Log: n.log, Audit: n.audit, TCP: n.tcp, Admins: n.config.Control.TLS.Admins,
+				Log: n.log, Audit: n.audit, TCP: n.tcp, Admins: n.config.Control.TLS.Admins, Readers: n.config.Control.TLS.Readers,
 			}))
 		}
 		if n.scrape != nil {

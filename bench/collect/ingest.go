@@ -34,7 +34,7 @@ func newApplier() (*applier, error) {
 }
 
 // Apply implements collect.Applier.
-func (a *applier) Apply(h record.Header, body []byte) collect.Outcome {
+func (a *applier) Apply(h record.Header, body []byte, _ time.Time) collect.Outcome {
 	if a.live.Add(h, body) != store.Taken {
 		a.refused.Add(1)
 		return collect.Duplicate

@@ -12,6 +12,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -75,6 +77,7 @@ configuration or the machine does not allow what was asked for.`,
 		newQueryCommand(),
 		newRelayCommand(), newForwardCommand(),
 		newPlanCommand(),
+		newKeyCommand(),
 		newP4Command(),
 		newReplayCommand(),
 		newGenCommand(),
@@ -126,6 +129,34 @@ func withSignals(stderr io.Writer) (context.Context, func()) {
 		signal.Stop(signals)
 		close(done)
 		cancel()
+	}
+}
+
+// stopVariable names the environment's variable with another stopWait, for machines that are very slow.
+const stopVariable = "WEIR_STOP_WAIT"
+
+// stopWait is how long the start or the end of a service may go on behind the signal that ends it.
+const stopWait = 5 * time.Second
+
+// endInTime ends the process when ctx has ended and what it does then takes longer than it may: whatever phase of
+// its start or its end it is in. The kernel cleans up, as after a second signal. over says that it ended by itself.
+func endInTime(ctx context.Context, stderr io.Writer) (over func()) {
+	wait := stopWait
+	if d, err := time.ParseDuration(os.Getenv(stopVariable)); err == nil {
+		wait = d
+	}
+	var timer atomic.Pointer[time.Timer]
+	stop := context.AfterFunc(ctx, func() {
+		timer.Store(time.AfterFunc(wait, func() {
+			fmt.Fprintf(stderr, "weir: not at an end %v behind the signal: ending at once\n", wait)
+			os.Exit(statusFailure)
+		}))
+	})
+	return func() {
+		stop()
+		if t := timer.Load(); t != nil {
+			t.Stop()
+		}
 	}
 }
 

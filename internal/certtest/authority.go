@@ -25,7 +25,7 @@ type Authority struct {
 func New(t testing.TB, name string) *Authority {
 	t.Helper()
 	a := &Authority{dir: t.TempDir()}
-	a.cert, a.key = a.sign(t, "ca", name, x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	a.cert, a.key = a.sign(t, "ca", name, x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign})
 	return a
 }
 
@@ -84,4 +84,27 @@ func (a *Authority) write(t testing.TB, file, kind string, der []byte) {
 	if err := os.WriteFile(a.Path(file), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Revoke writes a list of the revoked certificates of these names, which the authority signs.
+func (a *Authority) Revoke(t testing.TB, file string, names ...string) {
+	t.Helper()
+	list := &x509.RevocationList{Number: big.NewInt(time.Now().UnixNano()), ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour)}
+	for _, name := range names {
+		text, err := os.ReadFile(a.Path(name + ".pem"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, _ := pem.Decode(text)
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: c.SerialNumber, RevocationTime: time.Now()})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, list, a.cert, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.write(t, file, "X509 CRL", der)
 }

@@ -39,6 +39,9 @@ var layers = []layer{
 	{"internal/printable", nil, "one function makes foreign text safe for a terminal"},
 	{"internal/plainjson", nil, "the messages of both APIs are written by one encoder"},
 	{"internal/tomlfile", []string{"internal/printable"}, "files of all kinds are decoded by one strict decoder, which knows none of them"},
+	{"internal/safefile", nil, "who may have written a file is checked in one place"},
+	{"internal/keyfile", []string{"internal/safefile"}, "a network's key is read by switches and collectors, and leaves the package as bytes only"},
+	{"internal/certs", []string{"internal/safefile"}, "the servers of control and of the collector may not know each other, and keep certificates alike"},
 	{"internal/...", nil, "checks of the tree must not depend on what they check"},
 
 	{"telemetry/status", []string{"internal/printable"}, "what a switch says of itself is read without the switch"},
@@ -56,12 +59,12 @@ var layers = []layer{
 
 	// Record path.
 	{"telemetry/sketch/...", []string{"telemetry/hash", "telemetry/sketch/..."}, "a sketch is a data structure without packets or I/O"},
-	{"telemetry/jetstream", []string{"telemetry/hash", "telemetry/record"}, "how records travel, for both ends"},
-	{"telemetry/export", []string{"telemetry/hash", "telemetry/jetstream", "telemetry/record"}, "the exporter declares the source that it drains"},
-	{"telemetry/collect", []string{"telemetry/jetstream", "telemetry/record"}, "the collector declares the sink that it fills"},
-	{"telemetry/collect/embed", []string{"telemetry/collect", "telemetry/jetstream"}, "the server knows names and subjects, and no record"},
-	{"telemetry/collect/web", []string{"internal/socket", "telemetry/collect", "telemetry/record"}, "one package decides who may connect"},
-	{"telemetry/store", []string{"internal/printable", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/pint/...", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
+	{"telemetry/jetstream", []string{"internal/safefile", "telemetry/hash", "telemetry/record"}, "how records travel, for both ends"},
+	{"telemetry/export", []string{"internal/safefile", "telemetry/hash", "telemetry/jetstream", "telemetry/record"}, "the exporter declares the source that it drains"},
+	{"telemetry/collect", []string{"internal/certs", "telemetry/jetstream", "telemetry/record"}, "the collector declares the sink that it fills"},
+	{"telemetry/collect/embed", []string{"internal/certs", "internal/safefile", "internal/socket", "telemetry/collect", "telemetry/jetstream"}, "the server knows names and subjects, and no record"},
+	{"telemetry/collect/web", []string{"internal/certs", "internal/socket", "telemetry/collect", "telemetry/record"}, "one package decides who may connect"},
+	{"telemetry/store", []string{"internal/printable", "internal/safefile", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/pint/...", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"the store merges records and knows neither questions nor transport"},
 	{"telemetry/query", []string{"pipeline/clock", "telemetry/store", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/pint/...", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"answers come from the store and the systems"},
@@ -85,7 +88,7 @@ var layers = []layer{
 		"the simulator, the collector and the live switch run the same algorithm, so it knows no packet and no I/O"},
 
 	// Users of both.
-	{"control/...", []string{"control/...", "internal/plainjson", "internal/socket", "pipeline", "pipeline/packet", "telemetry/record", "telemetry/query", "telemetry/view/api"},
+	{"control/...", []string{"control/...", "internal/certs", "internal/plainjson", "internal/socket", "pipeline", "pipeline/packet", "telemetry/record", "telemetry/query", "telemetry/view/api"},
 		"control declares what it needs of a stage or a switch, which node joins; a switch answers questions in the messages of the collector's API"},
 	{"dataplane/lab/netnstest", []string{"dataplane/lab/netns", "dataplane/lab/process"}, "tests of any package use it, so it may use none of them"},
 	{"dataplane/traffic/bpf", nil, "programs that send and receive in the kernel"},
@@ -112,7 +115,7 @@ var layers = []layer{
 	{"p4/node", []string{"config", "control/api", "dataplane/lab/netns", "dataplane/nic", "dataplane/port", "node", "p4/bmv2", "p4/controller", "p4/records", "p4/tables", "pipeline", "pipeline/clock", "stages/pint", "telemetry/export", "telemetry/pint", "telemetry/record"},
 		"a P4 switch is configured, and reports, as a Weir switch"},
 	{"p4/vectors", nil, "only tests run the same packets through the Go stages and through BMv2"},
-	{"config", []string{"control/...", "internal/tomlfile", "dataplane/port", "dataplane/worker", "dataplane/xdp", "dataplane/xsk", "pipeline/...", "stages/...", "telemetry/..."},
+	{"config", []string{"control/...", "internal/keyfile", "internal/safefile", "internal/tomlfile", "dataplane/port", "dataplane/worker", "dataplane/xdp", "dataplane/xsk", "pipeline/...", "stages/...", "telemetry/..."},
 		"config gathers the Config of every package"},
 	{"p4/tables", []string{"pipeline", "stages/...", "telemetry/hash", "telemetry/pint", "telemetry/pint/...", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"entries are made of the stages' own numbers, whoever writes them; files and faults' lines are config's and cmd's"},
@@ -122,7 +125,7 @@ var layers = []layer{
 		"benchmarks may use everything; only cmd, and replay a simulated network, use them"},
 	{"node/replay", []string{"bench/netsim", "config", "control", "control/api", "dataplane/pcapfile", "dataplane/port", "dataplane/worker", "node", "pipeline", "pipeline/packet", "stages", "stages/...", "telemetry/export", "telemetry/local", "telemetry/query", "telemetry/record", "telemetry/view/api", "telemetry/view/text"},
 		"it runs a switch's pipeline over captures, or a simulated row of switches, and reports what a node would"},
-	{"cmd/...", []string{"bench/...", "cmd/...", "config", "control/...", "dataplane/...", "internal/privilege", "internal/progress", "node", "node/...", "p4/...", "pipeline/...", "stages/...", "telemetry/..."},
+	{"cmd/...", []string{"bench/...", "cmd/...", "config", "control/...", "dataplane/...", "internal/keyfile", "internal/privilege", "internal/progress", "node", "node/...", "p4/...", "pipeline/...", "stages/...", "telemetry/..."},
 		"wiring"},
 }
 
@@ -145,7 +148,7 @@ var foreigns = []foreign{
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "dataplane/vm/...", "internal/...", "p4/bmv2"}, "a switch starts no program"},
 	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/collect/service", "telemetry/collect/web", "telemetry/view/..."}, "servers belong to control and to the collector's views"},
-	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "internal/privilege", "internal/progress", "internal/socket", "node", "p4/bmv2", "pipeline/clock", "pipeline/packet", "stages/l2", "telemetry/hash", "telemetry/lds", "telemetry/pint/encode"},
+	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "internal/privilege", "internal/progress", "internal/safefile", "internal/socket", "node", "p4/bmv2", "pipeline/clock", "pipeline/packet", "stages/l2", "telemetry/export", "telemetry/hash", "telemetry/lds", "telemetry/pint/encode"},
 		"system calls are the data plane's; socket asks who connected; l2 reads the clock for its ageing, outside the packet path; hash, lds and pint ask what the processor can"},
 
 	{"github.com/asavie/xdp", []string{"dataplane/port"},

@@ -24,6 +24,11 @@ import (
 // not use the struct if there are faults; the caller may add more, of values.
 func Decode(text []byte, into any, hook Hook) *Faults {
 	d := Decoder{Faults: &Faults{}, Hook: hook}
+	if fault := bounds(text); fault != nil {
+		d.list = append(d.list, *fault)
+		d.malformed = 1
+		return d.Faults
+	}
 	var root map[string]any
 	if err := toml.Unmarshal(text, &root); err != nil {
 		d.list = append(d.list, syntaxFault(text, err))

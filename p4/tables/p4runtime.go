@@ -6,9 +6,10 @@ import (
 	"regexp"
 
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
-	p4 "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
+
+	p4 "github.com/weirswitch/weir/p4/tables/p4rt"
 )
 
 // Target says which switch a write request is for.

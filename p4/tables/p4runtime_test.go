@@ -2,12 +2,15 @@ package tables
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
-	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	official "github.com/p4lang/p4runtime/go/p4/v1"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
+
+	p4 "github.com/weirswitch/weir/p4/tables/p4rt"
 )
 
 // sampleInfo is of a program that sample fits.
@@ -91,6 +94,15 @@ func TestWriteP4Runtime(t *testing.T) {
 		}
 		if err := read(b.Bytes(), got); err != nil || !proto.Equal(got, want) {
 			t.Errorf("binary %v: %v, read back as\n%s", binary, err, prototext.Format(got))
+		}
+		// The published messages of P4Runtime read the same, to the last field.
+		published := new(official.WriteRequest)
+		err := read(b.Bytes(), published)
+		a, err2 := proto.MarshalOptions{Deterministic: true}.Marshal(published)
+		o, err3 := proto.MarshalOptions{Deterministic: true}.Marshal(want)
+		if err := errors.Join(err, err2, err3); err != nil || !bytes.Equal(a, o) || len(published.Updates) != len(want.Updates) ||
+			published.Updates[0].GetEntity().GetTableEntry().GetTableId() != want.Updates[0].GetEntity().GetTableEntry().GetTableId() {
+			t.Errorf("binary %v: by the published messages: %v, %d updates", binary, err, len(published.Updates))
 		}
 		if !binary && !strings.HasPrefix(b.String(), "election_id: {\n  low: 1\n}\nupdates: {\n  type: MODIFY\n") {
 			t.Errorf("the text begins with\n%.100s", b.String())

@@ -10,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	p4 "github.com/p4lang/p4runtime/go/p4/v1"
-
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/p4/bmv2"
+	p4 "github.com/weirswitch/weir/p4/tables/p4rt"
 )
 
 func TestMain(m *testing.M) {

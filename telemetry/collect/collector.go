@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,9 +22,9 @@ import (
 // DiSketch record has about 128 KB; a switch counts what is larger as not sent.
 const MaxPayload = 8 << 20
 
-// Applier takes records, one at a time. body is not kept.
+// Applier takes records, one at a time. body is not kept; arrived is when the servers took the record.
 type Applier interface {
-	Apply(h record.Header, body []byte) Outcome
+	Apply(h record.Header, body []byte, arrived time.Time) Outcome
 }
 
 // Config is what a collector works with.
@@ -32,7 +34,9 @@ type Config struct {
 	// Stream is what the stream keeps.
 	Stream     jetstream.StreamConfig
 	Partitions Partitions
-	Log        *zap.Logger
+	// Restrict says which switches have more than their share of a stream that is nearly full; nil: nobody cares.
+	Restrict func(over map[uint32]bool)
+	Log      *zap.Logger
 }
 
 // The pace of reading.
@@ -66,6 +70,9 @@ type Collector struct {
 	mu     sync.Mutex
 	status Status
 
+	shares shares
+	over   map[uint32]bool // owned by the goroutine that looks at the stream
+
 	lost, restarts atomic.Uint64
 	lastRead       atomic.Uint64 // sequence number
 	lastTime       atomic.Int64  // when that one came into the stream, ns since 1970
@@ -77,6 +84,8 @@ type Status struct {
 	Connected bool   `json:"connected"`
 	Ready     bool   `json:"ready"` // what was there at the start is read
 	Problem   string `json:"problem,omitempty"`
+	// Drift says what of the stream's configuration somebody has changed: it may lose records, or take none.
+	Drift string `json:"drift,omitempty"`
 	// Messages and Bytes are what the stream keeps, FirstSequence to LastSequence.
 	Messages      uint64 `json:"messages"`
 	Bytes         uint64 `json:"bytes"`
@@ -175,7 +184,7 @@ func (c *Collector) connected(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var looking sync.WaitGroup
-	looking.Go(func() { c.look(ctx, stream) })
+	looking.Go(func() { c.look(ctx, js, stream) })
 	defer looking.Wait()
 	defer cancel()
 	return c.read(ctx, stream)
@@ -202,6 +211,7 @@ func (c *Collector) stream(ctx context.Context, js nats_js.JetStream) (nats_js.S
 			c.config.Log.Warn("the stream was made anew: it is read from its beginning")
 		}
 		c.created, c.next = info.Created, 0
+		c.shares.reset()
 	}
 	if !c.started {
 		c.started, c.target = true, info.State.LastSeq
@@ -216,11 +226,33 @@ func (c *Collector) note(info *nats_js.StreamInfo) {
 		s.Connected, s.Problem = true, ""
 		s.Messages, s.Bytes = info.State.Msgs, info.State.Bytes
 		s.FirstSequence, s.LastSequence = info.State.FirstSeq, info.State.LastSeq
+		if drift := strings.Join(c.config.Stream.Drift(info.Config), "; "); drift != s.Drift {
+			if s.Drift = drift; drift != "" {
+				c.config.Log.Error("the stream is not as configured", zap.String("drift", drift))
+			}
+		}
 	})
+	c.shares.dropBefore(info.State.FirstSeq)
+}
+
+// restrict finds the switches that have too much of the stream.
+func (c *Collector) restrict(info *nats_js.StreamInfo) {
+	if c.config.Restrict == nil || c.config.Stream.Bytes <= 0 {
+		return
+	}
+	over := map[uint32]bool{}
+	if float64(info.State.Bytes) > nearlyFull*float64(c.config.Stream.Bytes) || len(c.over) > 0 {
+		over = c.shares.over(c.config.Stream.Bytes, c.over)
+	}
+	if !maps.Equal(over, c.over) {
+		c.over = over
+		c.config.Restrict(over)
+	}
 }
 
 // look keeps an eye on the stream's size while another goroutine reads it.
-func (c *Collector) look(ctx context.Context, stream nats_js.Stream) {
+func (c *Collector) look(ctx context.Context, js nats_js.JetStream, stream nats_js.Stream) {
+	repaired := false
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
 	for {
@@ -229,8 +261,21 @@ func (c *Collector) look(ctx context.Context, stream nats_js.Stream) {
 			return
 		case <-tick.C:
 		}
-		if info, err := stream.Info(ctx); err == nil {
-			c.note(info)
+		info, err := stream.Info(ctx)
+		if err != nil {
+			continue
+		}
+		c.note(info)
+		c.restrict(info)
+		if repaired && len(c.config.Stream.Drift(info.Config)) == 0 {
+			c.config.Log.Warn("the stream is as configured again")
+			repaired = false
+		}
+		if drift := c.config.Stream.Drift(info.Config); len(drift) != 0 && !info.Config.Sealed && !repaired {
+			repaired = true // once: others may have another opinion of it
+			call, cancel := context.WithTimeout(ctx, callWait)
+			_, _ = jetstream.EnsureStream(call, js, c.config.Stream)
+			cancel()
 		}
 	}
 }
@@ -286,9 +331,10 @@ func (c *Collector) take(m nats_js.Msg) error {
 	data := m.Data()
 	h, body, kind, o := check(m.Subject(), data, &c.config.Partitions)
 	if o == Applied {
-		o = c.applier.Apply(h, body)
+		o = c.applier.Apply(h, body, meta.Timestamp)
 	}
 	c.counts[kind].count(len(data), o)
+	c.shares.add(seq, m.Subject(), len(data))
 	c.next = seq + 1
 	c.lastTime.Store(meta.Timestamp.UnixNano())
 	c.lastRead.Store(seq)

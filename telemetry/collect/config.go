@@ -39,6 +39,10 @@ type NATS struct {
 	Credentials  string `toml:"credentials"`
 	// Cluster joins the own servers of several collectors to one.
 	Cluster Cluster `toml:"cluster"`
+	// ClientRate is how many bytes a second a client of the own server may send for longer than some seconds:
+	// beyond, it is read more slowly. ClientConnections are those that it may have at a time.
+	ClientRate        int64 `toml:"client_rate_bytes"`
+	ClientConnections int   `toml:"client_connections"`
 	// Clients may connect to the own server.
 	Clients []Client `toml:"client"`
 }
@@ -48,6 +52,8 @@ type TLS struct {
 	Certificate string `toml:"certificate"` // its own
 	Key         string `toml:"key"`         // of that
 	CA          string `toml:"ca"`          // signs those of the other side
+	// Revoked is a list of the other side's certificates that are revoked (a CRL, which CA signed); empty: none is.
+	Revoked string `toml:"revoked"`
 }
 
 // Cluster is the own server's part in a cluster of collectors, [nats.cluster].
@@ -103,9 +109,20 @@ type Partitions struct {
 	Peers []string `toml:"peers"`
 }
 
+// SwitchNames are the names of the switches that are clients, by number.
+func (c *NATS) SwitchNames() map[uint32]string {
+	names := map[uint32]string{}
+	for _, u := range c.Clients {
+		if u.Role == RoleSwitch || u.Role == "" {
+			names[u.Switch] = u.Name
+		}
+	}
+	return names
+}
+
 // DefaultNATS is a server on this machine alone.
 func DefaultNATS() NATS {
-	return NATS{Listen: "127.0.0.1:4222", Replicas: 1, Sync: 10 * time.Second}
+	return NATS{Listen: "127.0.0.1:4222", Replicas: 1, Sync: 10 * time.Second, ClientRate: 64 << 20, ClientConnections: 8}
 }
 
 // DefaultRetention is a week, within 10 GiB.
@@ -131,6 +148,12 @@ func (c *NATS) Validate() error {
 	}
 	if c.Sync < 0 || c.Sync > time.Hour {
 		fault("sync: %v: choose 0s, for each record, to 1h", c.Sync)
+	}
+	if c.ClientRate < 1<<20 {
+		fault("client_rate_bytes: %d: choose 1048576 or more", c.ClientRate)
+	}
+	if c.ClientConnections < 1 || c.ClientConnections > 1<<14 {
+		fault("client_connections: %d: choose 1 to %d", c.ClientConnections, 1<<14)
 	}
 	errs = append(errs, c.TLS.validate("tls.")...)
 	for _, f := range []struct{ key, path string }{{"password_file", c.PasswordFile}, {"token_file", c.TokenFile}, {"credentials", c.Credentials}} {
@@ -292,6 +315,9 @@ func (t *TLS) validate(prefix string) (errs []error) {
 		case !filepath.IsAbs(f.path):
 			errs = append(errs, fmt.Errorf("%s%s: %q is not an absolute path: begin it with a slash", prefix, f.key, f.path))
 		}
+	}
+	if t.Revoked != "" && !filepath.IsAbs(t.Revoked) {
+		errs = append(errs, fmt.Errorf("%srevoked: %q is not an absolute path: begin it with a slash", prefix, t.Revoked))
 	}
 	return errs
 }

@@ -5,7 +5,15 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+
+	"github.com/weirswitch/weir/internal/certs"
 )
+
+// Keep reads the files, and again when they change. A fault begins with the key, of which prefix is the table; fault gets
+// those of later.
+func (t *TLS) Keep(prefix string, fault func(error)) (*certs.Keeper, error) {
+	return certs.Load(certs.Files{Certificate: t.Certificate, Key: t.Key, CA: t.CA, Revoked: t.Revoked}, prefix, fault)
+}
 
 // Load reads the files. A fault begins with the key, of which prefix is the table.
 func (t *TLS) Load(prefix string) (own tls.Certificate, others *x509.CertPool, err error) {

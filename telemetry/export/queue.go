@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
+	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
@@ -41,7 +41,7 @@ func (s *Spool) take() ([]shipment, error) {
 }
 
 func (s *Spool) takeFrom(x *spooled) (taken []shipment, err error) {
-	file, err := os.Open(x.path)
+	file, err := safefile.OpenHere(x.path)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,9 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
@@ -69,7 +72,7 @@ func OpenSpool(c Config, name string) (*Spool, error) {
 }
 
 func (s *Spool) setUp() error {
-	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+	if err := makeFolder(s.dir); err != nil {
 		return err
 	}
 	if err := s.claim(); err != nil {
@@ -97,7 +100,7 @@ func (s *Spool) setUp() error {
 
 // find takes up a file of an earlier run.
 func (s *Spool) find(f numbered, st state) error {
-	file, err := os.Open(f.path)
+	file, err := safefile.OpenHere(f.path)
 	if err != nil {
 		return err
 	}
@@ -155,7 +158,7 @@ func (s *Spool) cutOff(file io.ReaderAt, from, to int64, err error) {
 // claim locks the name in the folder until Close or the process's end.
 func (s *Spool) claim() error {
 	path := filepath.Join(s.dir, s.name+".lock")
-	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
 	}
@@ -246,9 +249,9 @@ func (s *Spool) current() *spooled { return s.kept[len(s.kept)-1] }
 func (s *Spool) open() error {
 	path := filepath.Join(s.dir, fmt.Sprintf("%s-%08d%s", s.name, s.next, extension))
 	const flags = os.O_CREATE | os.O_EXCL | os.O_WRONLY
-	file, err := os.OpenFile(path, flags, 0o644)
-	if errors.Is(err, os.ErrNotExist) && os.MkdirAll(s.dir, 0o755) == nil {
-		file, err = os.OpenFile(path, flags, 0o644)
+	file, err := os.OpenFile(path, flags, 0o600)
+	if errors.Is(err, os.ErrNotExist) && makeFolder(s.dir) == nil {
+		file, err = os.OpenFile(path, flags, 0o600)
 	}
 	if errors.Is(err, os.ErrExist) {
 		s.next++ // the next attempt takes another name
@@ -312,7 +315,7 @@ func (s *Spool) dropRest(x *spooled, reason string) {
 // exactRest reads which epochs wait behind those that were taken; if it cannot, it
 // counts those of the whole file.
 func (x *spooled) exactRest() tallies {
-	file, err := os.Open(x.path)
+	file, err := safefile.OpenHere(x.path)
 	if err != nil {
 		return x.rest
 	}
@@ -408,6 +411,17 @@ func spoolFiles(dir, name string) ([]numbered, error) {
 	return found, nil
 }
 
+// maxSpoolFile bounds what is read of one file.
+const maxSpoolFile = 1 << 40
+
+// ownFile reports whether a name is one of a spool's files.
+func ownFile(name string) bool {
+	return slices.Contains([]string{extension, stateExtension, stateExtension + "-new", ".lock"}, filepath.Ext(name))
+}
+
+// makeFolder makes a spool's folder, for its owner alone: records say who talks to whom.
+func makeFolder(dir string) error { return safefile.Folder(dir, ownFile) }
+
 // ReadSpool calls f for every record in a folder, switch by switch in the order
 // of writing. The record that a switch is writing just now may be cut off: it is
 // left out. Anything else that cannot be read ends with an error that names the
@@ -418,7 +432,7 @@ func ReadSpool(dir string, f func(h record.Header, body []byte) error) error {
 		return err
 	}
 	for _, file := range found {
-		b, err := os.ReadFile(file.path)
+		b, err := safefile.ReadHere(file.path, maxSpoolFile)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // went to make room
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/weirswitch/weir/internal/safefile"
 )
 
 // state is what outlives a run, beside the files: NAME.state, in JSON. It is
@@ -22,6 +24,7 @@ type state struct {
 }
 
 const (
+	maxState       = 16 << 20 // bytes
 	stateVersion   = 1
 	stateExtension = ".state"
 )
@@ -30,7 +33,7 @@ func (s *Spool) statePath() string { return filepath.Join(s.dir, s.name+stateExt
 
 // loadState reads what an earlier run left. It never fails: see state.
 func (s *Spool) loadState() (st state) {
-	text, err := os.ReadFile(s.statePath())
+	text, err := safefile.ReadHere(s.statePath(), maxState)
 	if err != nil {
 		return state{}
 	}
@@ -56,7 +59,7 @@ func (s *Spool) saveState() error {
 	}
 	path := s.statePath()
 	fresh := path + "-new"
-	if err = os.WriteFile(fresh, append(text, '\n'), 0o644); err == nil {
+	if err = os.WriteFile(fresh, append(text, '\n'), 0o600); err == nil {
 		err = os.Rename(fresh, path)
 	}
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/weirswitch/weir/internal/safefile"
 )
 
 // The pauses between attempts to connect: the first one, doubled with each round
@@ -105,8 +107,11 @@ func (o *Options) tlsOptions() (opts []nats.Option) {
 	return append(opts, nats.ClientTLSConfig(own, roots))
 }
 
+// maxFile bounds a file with secrets or certificates, in bytes.
+const maxFile = 16 << 20
+
 func readRoots(path string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(path)
+	pem, err := safefile.Read(path, maxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +138,7 @@ func (o *Options) CheckFiles() error {
 }
 
 func (o *Options) checkFile(f file) error {
-	content, err := os.ReadFile(f.path)
+	content, err := safefile.Read(f.path, maxFile)
 	if err != nil {
 		return err
 	}
@@ -163,7 +168,7 @@ func (o *Options) checkFile(f file) error {
 }
 
 func firstLine(path string) (string, error) {
-	content, err := os.ReadFile(path)
+	content, err := safefile.Read(path, maxFile)
 	if err != nil {
 		return "", err
 	}

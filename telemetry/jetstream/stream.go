@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -25,8 +26,35 @@ type StreamConfig struct {
 // find a new leader. Servers keep the ids of all records of so much time in memory.
 const DefaultDuplicates = 2 * time.Minute
 
-// EnsureStream makes the stream, or makes the one that is there as it should be.
+// EnsureStream makes the stream, or makes the one that is there as it should be. A client that may not change
+// it gets it as it is, if it is there: see StreamConfig.Drift.
 func EnsureStream(ctx context.Context, js jetstream.JetStream, c StreamConfig) (jetstream.Stream, error) {
+	config := c.config()
+	stream, err := js.Stream(ctx, Stream)
+	if err == nil && len(c.Drift(stream.CachedInfo().Config)) == 0 {
+		return stream, nil
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, streamError(err, config.Replicas)
+	}
+	there := stream
+	change, cancel := context.WithTimeout(ctx, changeWait)
+	defer cancel()
+	stream, err = js.CreateOrUpdateStream(change, config)
+	switch {
+	case err == nil:
+		return stream, nil
+	case there != nil && (change.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || there.CachedInfo().Config.Sealed):
+		return there, nil // servers do not answer what a client may not ask
+	}
+	return nil, streamError(err, config.Replicas)
+}
+
+// changeWait is how long an answer to a change of the stream may take, of the time for making sure of it.
+const changeWait = 2 * time.Second
+
+// config is what the stream is made of.
+func (c StreamConfig) config() jetstream.StreamConfig {
 	duplicates := c.Duplicates
 	if duplicates <= 0 {
 		duplicates = DefaultDuplicates
@@ -46,15 +74,13 @@ func EnsureStream(ctx context.Context, js jetstream.JetStream, c StreamConfig) (
 		Replicas:    max(c.Replicas, 1),
 		Duplicates:  duplicates,
 		AllowDirect: true,
+		DenyDelete:  true,
+		DenyPurge:   true,
 	}
 	if config.MaxBytes <= 0 {
 		config.MaxBytes = -1
 	}
-	stream, err := js.CreateOrUpdateStream(ctx, config)
-	if err != nil {
-		return nil, streamError(err, config.Replicas)
-	}
-	return stream, nil
+	return config
 }
 
 func streamError(err error, replicas int) error {

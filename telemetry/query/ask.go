@@ -63,7 +63,7 @@ func (e *Engine) Ask(ctx context.Context, q *Question) (any, error) {
 func (e *Engine) of(ctx context.Context, q *Question) *Engine {
 	own := *e
 	own.ctx, own.unions = ctx, map[string]*network{}
-	own.Window = q.window(e.Store, e.window())
+	own.Window = q.window(e.Store, e.window(), e.Now)
 	if q.Confidence != 0 {
 		own.Confidence = q.Confidence
 	}
@@ -72,6 +72,9 @@ func (e *Engine) of(ctx context.Context, q *Question) *Engine {
 	}
 	return &own
 }
+
+// stoppedEach is how many cheap steps are taken between two looks at whether a question goes on.
+const stoppedEach = 256
 
 // stopped is the context's error, nil while the question may go on.
 func (e *Engine) stopped() error {

@@ -11,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
+	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
@@ -225,6 +228,69 @@ func TestContext(t *testing.T) {
 				t.Errorf("%s, given up at look %d: %v, %v", q.Kind, looks, a, err)
 			}
 		}
+	}
+}
+
+// crowded has two switches with many ports that are measured for a long time.
+func crowded(t *testing.T, ports uint16, intervals int64) *Engine {
+	t.Helper()
+	const interval = 1 << 30
+	config := lds.Config{Rows: 1, Columns: 2, Virtual: 1, IntervalNs: interval}
+	s := &store.Store{}
+	for number := range intervals {
+		for port := range ports {
+			for sw := uint32(1); sw <= 2; sw++ {
+				p, err := lds.NewPoint(config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.Begin(number)
+				p.Add(Hash(hash.XX, key(int(port)), 0), uint64(number), number*interval+int64(sw)*1000, 100)
+				h := record.Header{Kind: record.LDS, Switch: sw, Instance: 2*port + uint16(sw&1), Start: number * interval, Span: interval}
+				add(t, s, h, p.AppendBinary)
+			}
+		}
+	}
+	s.Sort()
+	return &Engine{Store: s}
+}
+
+// TestDelayIsBounded: a question that names no ports compares few intervals of all pairs of ports, not each of each, and
+// ends with its context wherever it is.
+func TestDelayIsBounded(t *testing.T) {
+	const ports, intervals = 8, 200
+	e := crowded(t, ports, intervals)
+	q := &Question{Kind: KindDelay, From: "1", To: "2"}
+	whole := &givesUp{context.Background(), 1 << 30}
+	a := ask[*Between](t, e, q)
+	if _, err := e.Ask(whole, q); err != nil || !a.HasDelay || a.Intervals != intervals {
+		t.Fatalf("%v, %+v", err, a)
+	}
+	looks := 1<<30 - whole.looks
+	if most := ports*ports*(tried+2) + intervals + offsetIntervals + 100; looks > most {
+		t.Errorf("%d looks at intervals, at most %d are needed: each of each pair is decoded", looks, most)
+	}
+	for _, kind := range []Kind{KindDelay, KindLoss} {
+		for n := 0; n < looks-10; n += looks / 20 {
+			q := &Question{Kind: kind, From: "1", To: "2"}
+			if a, err := e.Ask(&givesUp{context.Background(), n}, q); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("%s, given up at look %d of %d: %v, %v", kind, n, looks, a, err)
+			}
+		}
+	}
+}
+
+// TestTooSlow: a question that will not be answered by its deadline is refused before that.
+func TestTooSlow(t *testing.T) {
+	e := crowded(t, 1, 2000)
+	ctx, cancel := context.WithDeadline(context.Background(), time.Now().Add(time.Hour))
+	defer cancel()
+	own := e.of(ctx, &Question{Kind: KindDelay})
+	if err := own.inTime(16*time.Minute, pacedAt, 2000); !errors.Is(err, ErrTooCostly) || !strings.Contains(err.Error(), "shorter window") {
+		t.Errorf("a minute for each of 2000 intervals, in an hour: %v", err)
+	}
+	if err := own.inTime(16*time.Second, pacedAt, 2000); err != nil {
+		t.Errorf("a second for each, in an hour: %v", err)
 	}
 }
 

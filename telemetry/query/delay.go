@@ -110,7 +110,10 @@ func (e *Engine) BetweenFlows(from, to Place, flows []Key) ([]Between, *Between,
 	total := &Between{Basis: basis, From: way.names[0], To: way.names[1]}
 	sums := make([]flowSum, len(flows))
 	all, least := flowSum{}, math.Inf(1)
-	for d := range way.differences() {
+	for d, err := range e.paced(way.intervals) {
+		if err != nil {
+			return nil, nil, err
+		}
 		total.Intervals++
 		total.Refused += d.Refused()
 		total.Cells += d.Refused() + d.Cells(lds.Usable)
@@ -123,11 +126,19 @@ func (e *Engine) BetweenFlows(from, to Place, flows []Key) ([]Between, *Between,
 			least = min(least, ns)
 		}
 		for i, k := range flows {
+			if i%stoppedEach == stoppedEach-1 {
+				if err := e.stopped(); err != nil {
+					return nil, nil, err
+				}
+			}
 			estimate := d.Flow(Hash(d.Family(), k, 0), e.Weight, lds.Balanced)
 			sums[i].add(d, &estimate, way.rows)
 		}
 	}
 	offset := e.offset(least, from, to)
+	if err := e.stopped(); err != nil {
+		return nil, nil, err
+	}
 	list := make([]Between, len(flows))
 	for i, k := range flows {
 		list[i] = *total

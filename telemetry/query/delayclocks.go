@@ -22,6 +22,9 @@ type Clocks struct {
 	Warning string `json:"warning,omitempty"`
 }
 
+// offsetIntervals is of how many intervals of the way back the smallest delay is taken.
+const offsetIntervals = 64
+
 // offset joins the smallest delay forth with that of the way back; nil: nothing is
 // known, or there is one clock.
 func (e *Engine) offset(forth float64, from, to Place) *lds.Offset {
@@ -31,7 +34,7 @@ func (e *Engine) offset(forth float64, from, to Place) *lds.Offset {
 	back := math.Inf(1)
 	// Without records of the way back one bound is all there is.
 	if w, err := e.stretch(&Basis{Window: e.window()}, to, from); err == nil {
-		for d := range w.differences() {
+		for d := range e.differences(some(w.intervals, offsetIntervals)) {
 			if ns, ok := d.LeastNs(); ok {
 				back = min(back, ns)
 			}

@@ -65,7 +65,7 @@ func (e *Engine) HeavyHittersAt(at At, unit oblivious.Unit, theta, epsilon float
 	for _, p := range points {
 		h.rest(switches, &p.Origin)
 	}
-	sum, err := volumes(points, unit, h.Delta, flows)
+	sum, err := e.volumes(points, unit, h.Delta, flows)
 	if err != nil {
 		return nil, err
 	}
@@ -154,13 +154,16 @@ type volumeSums struct {
 }
 
 // volumes adds up the intervals of a point, with the cells of one at a time.
-func volumes(points []*store.Point, unit oblivious.Unit, delta float64, flows []Key) (*volumeSums, error) {
+func (e *Engine) volumes(points []*store.Point, unit oblivious.Unit, delta float64, flows []Key) (*volumeSums, error) {
 	of := lds.Packets
 	if unit == oblivious.Bytes {
 		of = lds.Bytes
 	}
 	sum := &volumeSums{flows: make([]lds.Volume, len(flows))}
 	for _, p := range points {
+		if err := e.stopped(); err != nil {
+			return nil, err
+		}
 		point, err := p.Decode()
 		if err != nil {
 			return nil, err
@@ -170,6 +173,11 @@ func volumes(points []*store.Point, unit oblivious.Unit, delta float64, flows []
 		sum.total, sum.noise, sum.outlier = sum.total+v.Total(), sum.noise+noise, sum.outlier+outlier
 		sum.sampled = sum.sampled || v.Sampled()
 		for i, k := range flows {
+			if i%stoppedEach == stoppedEach-1 {
+				if err := e.stopped(); err != nil {
+					return nil, err
+				}
+			}
 			one, flow := v.Flow(Hash(p.Hash, k, 0)), &sum.flows[i]
 			flow.Counted, flow.Most = flow.Counted+one.Counted, flow.Most+one.Most
 			flow.Noise, flow.Least = flow.Noise+one.Noise, flow.Least+one.Least

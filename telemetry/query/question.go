@@ -347,10 +347,10 @@ func (q *Question) quantiles() []float64 {
 }
 
 // window is the one asked about, of a store.
-func (q *Question) window(s *store.Store, otherwise store.Window) store.Window {
+func (q *Question) window(s *store.Store, otherwise store.Window, now int64) store.Window {
 	switch {
 	case q.Last > 0:
-		return s.Last(q.Last)
+		return s.LastBefore(q.Last, now)
 	case q.Start == 0 && q.End == 0:
 		return otherwise
 	}

@@ -15,6 +15,7 @@ type network struct {
 	Basis
 	union  *oblivious.Sample
 	shares []SwitchVolume
+	doubt  doubt
 }
 
 // SwitchVolume is what passed one switch, exactly.
@@ -69,14 +70,19 @@ func (e *Engine) unite(of string) (*network, error) {
 		return nil, err
 	}
 	n := &network{Basis: basis}
+	shape, err := e.sampleShape(&n.Basis, of)
+	if err != nil {
+		return nil, err
+	}
 	var parts []*oblivious.Sample
 	switches, volumes := map[uint32]bool{}, map[uint32]*SwitchVolume{}
 	var order []uint32
 	for i := range e.Store.Samples {
 		s := &e.Store.Samples[i]
-		if (s.Unit == oblivious.Flows) != (of == store.OfFlowSamples) || !s.Overlaps(n.Window) {
+		if (s.Unit == oblivious.Flows) != (of == store.OfFlowSamples) || !s.Overlaps(n.Window) || shapeOf(s) != shape {
 			continue
 		}
+		n.doubt.add(s)
 		parts = append(parts, s.Sample)
 		n.rest(switches, &s.Origin)
 		if volumes[s.Switch] == nil {
@@ -91,6 +97,7 @@ func (e *Engine) unite(of string) (*network, error) {
 	}
 	for _, sw := range order {
 		n.shares = append(n.shares, *volumes[sw])
+		n.doubt.total(volumes[sw])
 	}
 	if err := e.stopped(); err != nil {
 		return nil, err
@@ -160,12 +167,12 @@ func (n *network) volume(in oblivious.In) (*Volume, error) {
 	if whole {
 		in = func(*Key) bool { return true }
 	}
-	packets, err := n.union.Subset(oblivious.Packets, n.delta(), in)
-	bytes, err2 := n.union.Subset(oblivious.Bytes, n.delta(), in)
+	packets, err := n.subset(oblivious.Packets, in, whole)
+	bytes, err2 := n.subset(oblivious.Bytes, in, whole)
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
-	v := &Volume{Basis: n.Basis, Packets: bounded(packets), Bytes: bounded(bytes), Entries: len(n.union.Entries), PerSwitch: n.shares}
+	v := &Volume{Basis: n.Basis, Packets: packets, Bytes: bytes, Entries: len(n.union.Entries), PerSwitch: n.shares}
 	for _, s := range n.shares {
 		v.NaivePackets += s.Packets
 		v.NaiveBytes += s.Bytes
@@ -173,9 +180,9 @@ func (n *network) volume(in oblivious.In) (*Volume, error) {
 	if whole {
 		return v, nil
 	}
-	packets, err = n.union.Share(oblivious.Packets, n.delta(), in)
-	bytes, err2 = n.union.Share(oblivious.Bytes, n.delta(), in)
-	v.Share = &Share{bounded(packets), bounded(bytes)}
+	packets, err = n.share(oblivious.Packets, in)
+	bytes, err2 = n.share(oblivious.Bytes, in)
+	v.Share = &Share{packets, bytes}
 	return v, errors.Join(err, err2)
 }
 
@@ -237,7 +244,7 @@ func (e *Engine) HeavyHitters(unit oblivious.Unit, theta, epsilon float64) (*Hea
 	if err != nil {
 		return nil, err
 	}
-	volume, err := n.union.Volume(unit, n.delta())
+	volume, err := n.subset(unit, func(*Key) bool { return true }, true)
 	if err != nil {
 		return nil, err
 	}
@@ -245,9 +252,12 @@ func (e *Engine) HeavyHitters(unit oblivious.Unit, theta, epsilon float64) (*Hea
 	if err != nil {
 		return nil, err
 	}
-	h := &HeavyHitters{Basis: n.Basis, By: BySample, Unit: unit.String(), Theta: theta, Epsilon: epsilon, Delta: n.delta(), Volume: bounded(volume)}
+	h := &HeavyHitters{Basis: n.Basis, By: BySample, Unit: unit.String(), Theta: theta, Epsilon: epsilon, Delta: n.delta(), Volume: volume}
 	for _, f := range flows {
-		h.Flows = append(h.Flows, HeavyFlow{Key: f.Key, Flow: FormatKey(f.Key), Share: f.Value / max(volume.Value, 1), Bounded: bounded(f.Estimate)})
+		h.Flows = append(h.Flows, HeavyFlow{Key: f.Key, Flow: FormatKey(f.Key), Share: f.Value / max(volume.Value, 1), Bounded: n.doubt.hold(bounded(f.Estimate), unit, false)})
+	}
+	if n.doubt.any() {
+		return h, nil // nothing is promised
 	}
 	return h, h.promise(n.union, unit)
 }

@@ -70,12 +70,13 @@ func (e *Engine) sampleFrequency(flow Key) (*SampleFrequency, error) {
 	if err != nil {
 		return nil, err
 	}
-	packets, err := n.union.Frequency(oblivious.Packets, n.delta(), flow)
-	bytes, err2 := n.union.Frequency(oblivious.Bytes, n.delta(), flow)
+	in := func(k *Key) bool { return *k == flow }
+	packets, err := n.subset(oblivious.Packets, in, false)
+	bytes, err2 := n.subset(oblivious.Bytes, in, false)
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
-	return &SampleFrequency{n.Basis, bounded(packets), bounded(bytes)}, nil
+	return &SampleFrequency{n.Basis, packets, bytes}, nil
 }
 
 // sketch is a question to the fragments of one sketch.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -38,7 +39,7 @@ func (e *Engine) stretch(basis *Basis, from, to Place) (*stretch, error) {
 		return nil, fmt.Errorf("%w of measurement points for this way in the window: the stage %s belongs to %s, %s to %s", ErrNoRecords,
 			stageName(fromEgress), e.Store.Name(from.Switch), stageName(toEgress), e.Store.Name(to.Switch))
 	}
-	best, found, err := choose(match(senders, receivers))
+	best, found, err := e.choose(match(senders, receivers))
 	if err != nil {
 		return nil, err
 	}
@@ -105,9 +106,13 @@ func byInterval(points []*store.Point) (list [][]*store.Point) {
 	return list
 }
 
-// choose takes the pair of points with most cells that can be used, and those of its
-// intervals that can be compared.
-func choose(matched map[pair][]interval) (best pair, intervals []interval, err error) {
+// tried is of how many intervals the cells are compared to choose a pair of points.
+const tried = 8
+
+// choose takes the pair of points with most cells that can be used in some of their intervals, spread over the
+// window, and those of its intervals that can be compared. To decode all intervals of all pairs
+// would take minutes.
+func (e *Engine) choose(matched map[pair][]interval) (best pair, intervals []interval, err error) {
 	var refusal error
 	for p, list := range matched {
 		list = slices.DeleteFunc(list, func(i interval) bool {
@@ -132,8 +137,11 @@ func choose(matched map[pair][]interval) (best pair, intervals []interval, err e
 	for p, list := range matched {
 		common := 0
 		if len(matched) > 1 {
-			for d := range (&stretch{intervals: list}).differences() {
+			for d := range e.differences(some(list, tried)) {
 				common += d.Cells(lds.Usable)
+			}
+			if err := e.stopped(); err != nil {
+				return best, nil, err
 			}
 		}
 		if common > most || common == most && (p.from < best.from || p.from == best.from && p.to < best.to) {
@@ -143,15 +151,73 @@ func choose(matched map[pair][]interval) (best pair, intervals []interval, err e
 	return best, matched[best], nil
 }
 
-// differences subtracts the points, one interval after the other.
-func (s *stretch) differences() iter.Seq[*lds.Difference] {
+// some are at most n of the intervals, the first and the last among them, evenly spread.
+func some(all []interval, n int) []interval {
+	if len(all) <= n {
+		return all
+	}
+	list := make([]interval, n)
+	for i := range list {
+		list[i] = all[i*(len(all)-1)/(n-1)]
+	}
+	return list
+}
+
+// differences subtracts the points, one interval after the other, until the question is given up. Who ranges over
+// it asks stopped afterwards.
+func (e *Engine) differences(list []interval) iter.Seq[*lds.Difference] {
 	return func(yield func(*lds.Difference) bool) {
-		for _, i := range s.intervals {
+		for _, i := range list {
+			if e.stopped() != nil {
+				return
+			}
 			if d, err := i.subtract(); err == nil && !yield(d) {
 				return
 			}
 		}
 	}
+}
+
+// paced ends with an error as soon as so many intervals of a question cannot be read before its deadline, by what the
+// first ones took: a question that cannot be answered in time takes no more of it.
+func (e *Engine) paced(list []interval) iter.Seq2[*lds.Difference, error] {
+	return func(yield func(*lds.Difference, error) bool) {
+		began, n := time.Now(), 0
+		for d := range e.differences(list) {
+			if !yield(d, nil) {
+				return
+			}
+			if n++; n == pacedAt {
+				if err := e.inTime(time.Since(began), n, len(list)); err != nil {
+					yield(nil, err)
+					return
+				}
+			}
+		}
+		if err := e.stopped(); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// pacedAt is behind how many intervals it is estimated what all of them take.
+const pacedAt = 16
+
+// paceSlack is how many times too high the estimate may be: other questions may have slowed the first ones down.
+const paceSlack = 4
+
+// inTime says that a question which took some time for n of all intervals will not be answered by its deadline.
+func (e *Engine) inTime(took time.Duration, n, all int) error {
+	if e.ctx == nil {
+		return nil
+	}
+	end, bounded := e.ctx.Deadline()
+	rest := took / time.Duration(n) * time.Duration(all-n)
+	if !bounded || time.Until(end) > rest/paceSlack {
+		return nil
+	}
+	return fmt.Errorf("%w: it is about %d intervals, which take about %v: ask about a %d times shorter window, or name the ports",
+		ErrTooCostly, all, (took + rest).Round(time.Second), 1+int((took+rest)/max(time.Until(end)+took, time.Millisecond)))
 }
 
 func (i interval) subtract() (*lds.Difference, error) {

@@ -81,9 +81,12 @@ type entry struct {
 	origin Origin
 	of     string // OfSamples and the like
 	bytes  int64  // of memory
+	ahead  int64  // end of the slice less the arrival, ns; noOffset: not known
 
 	// One of these, by kind.
-	sample *oblivious.Sample
+	sample          *oblivious.Sample
+	surplus, excess uint64 // of a sample
+
 	point  *Point
 	sketch *disketch.Prepared
 	batch  *pint.Digests
@@ -100,6 +103,7 @@ func readEntry(h *record.Header, body []byte) (*entry, Outcome) {
 		return nil, Unreadable
 	}
 	e := &entry{
+		ahead:    noOffset,
 		identity: identity{kind: h.Kind, sw: h.Switch, instance: h.Instance, plan: h.Plan, start: h.Start},
 		known:    known{checksum(h, body), h.Partial},
 		origin: Origin{
@@ -151,6 +155,7 @@ func (e *entry) readSample(body []byte) (size int, ok bool) {
 		return 0, false
 	}
 	e.sample.Hash = e.origin.Hash
+	e.surplus, e.excess = e.sample.Judge()
 	if e.of = OfSamples; e.instance != 0 {
 		e.of = OfFlowSamples
 	}

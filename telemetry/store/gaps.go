@@ -15,33 +15,50 @@ type eviction struct {
 }
 
 // maxEvictions bounds what is remembered of evictions: of older ones together.
-const maxEvictions = 4096
+const (
+	maxEvictions    = 4096
+	maxOwnEvictions = 64 // of a switch that held more than its share
+)
+
+// ownEvictions are what a switch lost because it held more than its share.
+type ownEvictions struct {
+	evicted  []eviction
+	keptFrom int64 // its slices before had to make room
+}
 
 // remember appends an eviction to those of before, which views may hold: they are
-// not changed.
-func remember(all []eviction, e eviction) []eviction {
-	if len(all) < maxEvictions {
+// not changed. Of more than most the older half is joined.
+func remember(all []eviction, e eviction, most int) []eviction {
+	if len(all) < most {
 		return append(all, e)
 	}
 	old := eviction{of: map[string]uint64{}}
-	for _, o := range all[:maxEvictions/2] {
+	for _, o := range all[:most/2] {
 		old.Window = old.join(o.Window)
 		for of, n := range o.of {
 			old.of[of] += n
 		}
 	}
-	return append(append([]eviction{old}, all[maxEvictions/2:]...), e)
+	return append(append([]eviction{old}, all[most/2:]...), e)
 }
 
 // evictedIn is how many records of a measurement had to make room in a window, or in
 // slices beside it of which no more is known.
-func (s *Store) evictedIn(of string, w Window) (n uint64) {
-	for i := range s.evicted {
-		if e := &s.evicted[i]; e.Overlaps(w) {
+func (s *Store) evictedIn(of string, w Window) uint64 { return evictedIn(s.evicted, of, w) }
+
+func evictedIn(all []eviction, of string, w Window) (n uint64) {
+	for i := range all {
+		if e := &all[i]; e.Overlaps(w) {
 			n += e.of[of]
 		}
 	}
 	return n
+}
+
+// edge reports whether records of a switch next to a time may have had to make room.
+func (s *Store) edge(sw uint32, at int64) bool {
+	own, crowded := s.own[sw]
+	return len(s.evicted) > 0 && at < s.keptFrom+1<<bucketBits || crowded && at < own.keptFrom+1<<bucketBits
 }
 
 // sender numbers its batches of digests.
@@ -116,8 +133,7 @@ func (s *Store) gapsOf(from sender, list []sent) (found []gap) {
 		a, b := &list[i-1], &list[i]
 		lost := b.Sequence - a.Sequence
 		// At the edge of what is kept, one between them may have had to make room.
-		edge := len(s.evicted) > 0 && min(a.From, b.From) < s.keptFrom+1<<bucketBits
-		if lost <= 1 || edge {
+		if lost <= 1 || s.edge(from.sw, min(a.From, b.From)) {
 			continue
 		}
 		g := gap{sender: from, Window: Window{min(a.From, b.From), max(a.To, b.To)}, records: lost - 1}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
@@ -20,9 +20,12 @@ type LiveConfig struct {
 	// Now is the present in ns of CLOCK_TAI; nil: nothing is known of it, and no record
 	// is of the future.
 	Now func() int64
-	// Ahead is by how much switches' clocks may be ahead; 0 means
-	// DefaultAhead.
+	// Ahead is by how much the slice of a record may end behind its arrival; what claims more is not
+	// held. 0 means DefaultAhead.
 	Ahead time.Duration
+	// Names are the names of switches that are known by their credentials, by number: no other switch's
+	// records are shown under them.
+	Names map[uint32]string
 }
 
 const (
@@ -58,16 +61,29 @@ func (c *LiveConfig) Validate() error {
 type Live struct {
 	config LiveConfig
 
-	mu      sync.Mutex // guards all below
+	mu       sync.Mutex // guards all below
+	switches map[uint32]*holding
+	bytes    int64
+	agreed   agreements
+	tallies  map[record.Kind]*Tally
+	counts   Counts
+	evicted  []eviction // of all switches, in the order of time
+	floor    int64      // buckets below were evicted
+	evicts   bool       // there is a floor
+	names    names
+}
+
+// holding is what is held of a switch.
+type holding struct {
 	buckets map[int64]*bucket
 	oldest  bucketHeap
 	bytes   int64
-	agreed  agreements
-	tallies map[record.Kind]*Tally
-	counts  Counts
-	evicted []eviction // in the order of time
-	floor   int64      // buckets below were evicted
-	evicts  bool       // there is a floor
+	// What had to make room because the switch held more than its share: its slices up to floor.
+	evicted []eviction
+	floor   int64
+	evicts  bool
+	clock   offsets
+	name    string // the newest that no other switch has
 }
 
 // Tally says what became of the records of a kind, and what is held of it now.
@@ -85,6 +101,7 @@ const bucketBits = 30
 // beginning of the list can read it without a lock.
 type bucket struct {
 	number  int64
+	sw      uint32
 	known   map[identity][]known
 	entries []*entry
 	digests []*entry // of the entries
@@ -106,12 +123,22 @@ func NewLive(c LiveConfig) (*Live, error) {
 	if c.Ahead == 0 {
 		c.Ahead = DefaultAhead
 	}
-	return &Live{config: c, buckets: map[int64]*bucket{}, tallies: map[record.Kind]*Tally{}}, nil
+	return &Live{config: c, switches: map[uint32]*holding{}, tallies: map[record.Kind]*Tally{}, names: newNames(c.Names)}, nil
 }
 
-// Add takes a record and says what became of it. body is not kept.
+// Add takes a record that arrives now and says what became of it. body is not kept.
 func (l *Live) Add(h record.Header, body []byte) Outcome {
-	e, outcome := l.read(&h, body)
+	arrived := int64(unknownArrival)
+	if l.config.Now != nil {
+		arrived = l.config.Now()
+	}
+	return l.AddAt(h, body, arrived)
+}
+
+// AddAt is Add for a record that arrived at a time, in ns of CLOCK_TAI, where it is kept: by that the
+// switch's clock is judged.
+func (l *Live) AddAt(h record.Header, body []byte, arrived int64) Outcome {
+	e, outcome := l.read(&h, body, arrived)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.tally(h.Kind)
@@ -135,75 +162,152 @@ func (l *Live) AddBytes(b []byte) {
 }
 
 // read reads and checks a record; it needs no lock.
-func (l *Live) read(h *record.Header, body []byte) (*entry, Outcome) {
+func (l *Live) read(h *record.Header, body []byte, arrived int64) (*entry, Outcome) {
 	if h.Span > maxSpan {
 		return nil, Unreadable
 	}
 	e, outcome := readEntry(h, body)
-	if outcome == Taken && l.config.Now != nil && e.origin.To > l.config.Now()+int64(l.config.Ahead) {
-		return nil, Future
+	if outcome != Taken {
+		return nil, outcome
 	}
-	return e, outcome
+	if arrived != unknownArrival {
+		if e.ahead = e.origin.To - arrived; e.ahead > int64(l.config.Ahead) {
+			return nil, Future
+		}
+	}
+	return e, Taken
 }
 
-// put puts an entry on its bucket.
+// put puts an entry on its switch's bucket of its second.
 func (l *Live) put(e *entry, t *Tally) Outcome {
 	number := e.start >> bucketBits
 	if l.evicts && number <= l.floor {
 		return Late
 	}
-	s := l.buckets[number]
+	of := l.switches[e.sw]
+	if of != nil && of.evicts && number <= of.floor {
+		return Late
+	}
+	var s *bucket
+	if of != nil {
+		s = of.buckets[number]
+	}
 	if s != nil {
 		if outcome := judge(s.known[e.identity], e); outcome != Taken {
 			return outcome
 		}
 	}
-	if e.sketch != nil && !e.origin.Partial && !l.agreed.add(e.sketch) {
+	if e.sketch != nil && !e.origin.Partial && !l.agreed.add(e.sw, e.sketch) {
 		return Conflict
 	}
-	if s == nil {
-		s = &bucket{number: number, known: map[identity][]known{}}
-		l.buckets[number] = s
-		heap.Push(&l.oldest, s)
-		s.bytes, l.bytes = bucketBytes, l.bytes+bucketBytes
+	if of == nil {
+		l.forgetEmpty()
+		of = &holding{buckets: map[int64]*bucket{}}
+		l.switches[e.sw] = of
 	}
+	if s == nil {
+		s = &bucket{number: number, sw: e.sw, known: map[identity][]known{}}
+		of.buckets[number] = s
+		heap.Push(&of.oldest, s)
+		l.grow(of, s, bucketBytes)
+	}
+	if name, own := l.names.of(e.sw, e.origin.Name); own || of.name == "" {
+		of.name = name
+	}
+	of.clock.add(e.ahead)
 	s.known[e.identity] = append(s.known[e.identity], e.known)
 	s.entries = append(s.entries, e)
 	if e.batch != nil {
 		s.digests = append(s.digests, e)
 		t.Digests += uint64(e.batch.Len())
 	}
-	s.bytes += e.bytes
-	l.bytes += e.bytes
+	l.grow(of, s, e.bytes)
 	t.Held++
 	t.Bytes += e.bytes
 	return Taken
 }
 
-// makeRoom evicts the oldest buckets until the others fit.
+// grow adds to what a bucket, its switch and all take; bytes below 0 take it off.
+func (l *Live) grow(of *holding, s *bucket, bytes int64) {
+	s.bytes += bytes
+	of.bytes += bytes
+	l.bytes += bytes
+}
+
+// maxEmpty bounds the switches that are remembered without a record: their numbers come from outside.
+const maxEmpty = 1 << 12
+
+// forgetEmpty forgets switches of which nothing is held, if there are many.
+func (l *Live) forgetEmpty() {
+	if len(l.switches) < maxEmpty || len(l.switches)&(len(l.switches)-1) != 0 { // now and then
+		return
+	}
+	maps.DeleteFunc(l.switches, func(_ uint32, of *holding) bool { return len(of.buckets) == 0 })
+}
+
+// shareFactor is how many times its even share of memory a switch may hold when memory is full.
+const shareFactor = 4
+
+// makeRoom evicts until the rest fits. A switch that holds more than its share makes room itself: else one
+// that sends very much would move out what all others measured. If there is none, the oldest second of all
+// switches goes.
 func (l *Live) makeRoom() {
 	for l.bytes > l.config.Bytes {
-		s := heap.Pop(&l.oldest).(*bucket)
-		delete(l.buckets, s.number)
-		l.bytes -= s.bytes
-		l.floor, l.evicts = max(l.floor, s.number), true
-		gone := eviction{Window: Window{s.number << bucketBits, (s.number + 1) << bucketBits}, of: map[string]uint64{}}
-		for _, e := range s.entries {
-			t := l.tally(e.kind)
-			t.Held--
-			t.Bytes -= e.bytes
-			t.Evicted++
-			l.counts.Evicted++
-			gone.of[e.of]++
-			gone.Window = gone.join(e.origin.Window)
-			if e.sketch != nil && !e.origin.Partial {
-				l.agreed.remove(e.sketch)
+		var largest *holding
+		oldest, holders := int64(math.MaxInt64), int64(0)
+		for _, of := range l.switches {
+			if len(of.oldest) == 0 {
+				continue
 			}
-			if e.batch != nil {
-				t.Digests -= uint64(e.batch.Len())
+			holders++
+			oldest = min(oldest, of.oldest[0].number)
+			if largest == nil || of.bytes > largest.bytes {
+				largest = of
 			}
 		}
-		l.evicted = remember(l.evicted, gone)
+		share := min(shareFactor*l.config.Bytes/holders, l.config.Bytes/2)
+		if holders > 1 && largest.bytes > share {
+			number := largest.oldest[0].number
+			gone := eviction{Window: Window{number << bucketBits, (number + 1) << bucketBits}, of: map[string]uint64{}}
+			l.evict(largest, &gone)
+			largest.floor, largest.evicts = max(largest.floor, number), true
+			largest.evicted = remember(largest.evicted, gone, maxOwnEvictions)
+			continue
+		}
+		gone := eviction{Window: Window{oldest << bucketBits, (oldest + 1) << bucketBits}, of: map[string]uint64{}}
+		for _, of := range l.switches {
+			if len(of.oldest) != 0 && of.oldest[0].number == oldest {
+				l.evict(of, &gone)
+			}
+		}
+		l.floor, l.evicts = max(l.floor, oldest), true
+		l.evicted = remember(l.evicted, gone, maxEvictions)
+	}
+}
+
+// evict evicts the oldest bucket of a switch, and adds it to what is gone.
+func (l *Live) evict(of *holding, gone *eviction) {
+	s := heap.Pop(&of.oldest).(*bucket)
+	delete(of.buckets, s.number)
+	if len(of.buckets) == 0 && !of.evicts {
+		delete(l.switches, s.sw)
+	}
+	of.bytes -= s.bytes
+	l.bytes -= s.bytes
+	for _, e := range s.entries {
+		t := l.tally(e.kind)
+		t.Held--
+		t.Bytes -= e.bytes
+		t.Evicted++
+		l.counts.Evicted++
+		gone.of[e.of]++
+		gone.Window = gone.join(e.origin.Window)
+		if e.sketch != nil && !e.origin.Partial {
+			l.agreed.remove(e.sw, e.sketch)
+		}
+		if e.batch != nil {
+			t.Digests -= uint64(e.batch.Len())
+		}
 	}
 }
 
@@ -246,34 +350,66 @@ func (l *Live) Bytes() (held, bound int64) {
 // meanwhile it knows nothing. The zero window is all there is. Bodies are not
 // copied; those that have to make room stay in memory for as long as a view has them, beyond
 // the bound.
+//
+// What a view has not, and [Store.Missing] names with its switch: records of a switch whose clock is ahead
+// ([Skewed]), and fragments of another shape than that of most switches ([Disputed]).
 func (l *Live) View(w Window) *Store {
 	entries, s := l.collect(w)
 	slices.SortStableFunc(entries, func(a, b *entry) int { return a.origin.compare(&b.origin) })
 	for _, e := range entries {
-		s.put(e)
+		if !s.put(e) {
+			s.leave(e, leftDisputed)
+		}
 	}
 	slices.SortStableFunc(s.Batches, func(a, b Batch) int { return a.compare(&b) })
+	maps.Copy(s.names, s.called)
 	s.Freeze()
 	return s
 }
 
 // collect finds the entries of a window, and begins a view of them.
 func (l *Live) collect(w Window) ([]*entry, *Store) {
+	type part struct {
+		entries []*entry
+		skewed  int64 // records that are ahead by more are left out
+	}
 	l.mu.Lock()
-	s := &Store{counts: l.counts, evicted: l.evicted[:len(l.evicted):len(l.evicted)], keptFrom: (l.floor + 1) << bucketBits}
-	var parts [][]*entry
-	for _, number := range slices.Sorted(maps.Keys(l.buckets)) { // so that little is left to sort
-		bucket := l.buckets[number]
-		parts = append(parts, bucket.entries)
-		if len(bucket.digests) > 0 {
-			s.sent = append(s.sent, bucket.digests)
+	s := &Store{
+		counts: l.counts, evicted: l.evicted[:len(l.evicted):len(l.evicted)], keptFrom: (l.floor + 1) << bucketBits,
+		own: map[uint32]ownEvictions{}, names: map[uint32]string{}, called: map[uint32]string{},
+	}
+	judged := l.judgeClocks()
+	s.ahead = judged.reference
+	shapes := l.agreed.verdict()
+	var parts []part
+	for _, sw := range slices.Sorted(maps.Keys(l.switches)) { // so that little is left to sort
+		of := l.switches[sw]
+		if of.evicts {
+			s.own[sw] = ownEvictions{of.evicted[:len(of.evicted):len(of.evicted)], (of.floor + 1) << bucketBits}
+		}
+		if len(of.buckets) != 0 {
+			s.called[sw] = of.name
+		}
+		limit := judged.limit(of)
+		for _, number := range slices.Sorted(maps.Keys(of.buckets)) {
+			bucket := of.buckets[number]
+			parts = append(parts, part{bucket.entries, limit})
+			if len(bucket.digests) > 0 {
+				s.sent = append(s.sent, bucket.digests)
+			}
 		}
 	}
 	l.mu.Unlock()
 	var list []*entry
 	for _, part := range parts {
-		for _, e := range part {
-			if w == (Window{}) || e.origin.Overlaps(w) {
+		for _, e := range part.entries {
+			switch {
+			case w != (Window{}) && !e.origin.Overlaps(w):
+			case e.ahead > part.skewed:
+				s.leave(e, leftSkewed)
+			case e.sketch != nil && !e.origin.Partial && shapes.refuses(e.sw, e.sketch):
+				s.leave(e, leftDisputed)
+			default:
 				list = append(list, e)
 			}
 		}
@@ -293,65 +429,4 @@ func (h *bucketHeap) Pop() any {
 	s := (*h)[last]
 	(*h)[last], *h = nil, (*h)[:last]
 	return s
-}
-
-// agreements are what the fragments' records of an epoch have in common, and of how
-// many records that is known.
-type agreements struct {
-	shapes    map[sketchEpoch]*agreement[disketch.Shape]
-	schedules map[fragmentEpoch]*agreement[disketch.Schedule]
-}
-
-type sketchEpoch struct {
-	sketch uint16
-	epoch  uint64
-}
-
-type fragmentEpoch struct {
-	id    disketch.ID
-	epoch uint64
-}
-
-type agreement[T comparable] struct {
-	on      T
-	records int
-}
-
-// add notes a record; false: it contradicts others.
-func (a *agreements) add(r *disketch.Prepared) bool {
-	if a.shapes == nil {
-		a.shapes = map[sketchEpoch]*agreement[disketch.Shape]{}
-		a.schedules = map[fragmentEpoch]*agreement[disketch.Schedule]{}
-	}
-	sketch, fragment := sketchEpoch{r.Fragment.Sketch, r.Epoch}, fragmentEpoch{r.Fragment, r.Epoch}
-	shape, schedule := a.shapes[sketch], a.schedules[fragment]
-	if shape != nil && shape.on != r.Shape() || schedule != nil && schedule.on != r.Schedule {
-		return false
-	}
-	if shape == nil {
-		shape = &agreement[disketch.Shape]{on: r.Shape()}
-		a.shapes[sketch] = shape
-	}
-	if schedule == nil {
-		schedule = &agreement[disketch.Schedule]{on: r.Schedule}
-		a.schedules[fragment] = schedule
-	}
-	shape.records++
-	schedule.records++
-	return true
-}
-
-// remove forgets a record that was added.
-func (a *agreements) remove(r *disketch.Prepared) {
-	sketch, fragment := sketchEpoch{r.Fragment.Sketch, r.Epoch}, fragmentEpoch{r.Fragment, r.Epoch}
-	if s := a.shapes[sketch]; s.records > 1 {
-		s.records--
-	} else {
-		delete(a.shapes, sketch)
-	}
-	if s := a.schedules[fragment]; s.records > 1 {
-		s.records--
-	} else {
-		delete(a.schedules, fragment)
-	}
 }

@@ -19,8 +19,64 @@ type Missing struct {
 	Packets uint64 `json:"missed_packets"`
 	// Lost records of digests were numbered by the switch, and did not come.
 	Lost uint64 `json:"lost_records"`
-	// Evicted records were here, and had to make room. Of these the switch is not known.
+	// Evicted records were here, and had to make room: those of a switch that held more than its share of
+	// memory, or the oldest of all, of which the switch is not named.
 	Evicted uint64 `json:"evicted_records"`
+	// Skewed records are here and were left out, as the switch's clock is ahead of the collector's.
+	Skewed uint64 `json:"skewed_records"`
+	// Disputed records are here and were left out, as their shape, seed or hash is not that of most switches.
+	Disputed uint64 `json:"disputed_records"`
+	// Surplus packets passed the switch, by its own exact count, beyond what its samples account for: they were
+	// identical to others or came again, or were chosen not to be sampled. Excess packets are in its samples
+	// beyond that count: packets were chosen for their ranks, or records are forged.
+	Surplus uint64 `json:"surplus_packets"`
+	Excess  uint64 `json:"excess_packets"`
+}
+
+// Skewed and Disputed name why records are left out of a view.
+const (
+	Skewed   = "skewed"
+	Disputed = "disputed"
+)
+
+// left is a record that is here and was left out.
+type left struct {
+	of     string
+	origin *Origin
+	why    why
+}
+
+type why uint8
+
+const (
+	leftSkewed why = iota
+	leftDisputed
+)
+
+// leave leaves a record out of a view.
+func (s *Store) leave(e *entry, w why) {
+	s.left = append(s.left, left{e.of, &e.origin, w})
+}
+
+// missingLeft adds what was left out to what is known of a measurement.
+func (s *Store) missingLeft(of string, w Window, found map[source]*Missing) {
+	for i := range s.left {
+		l := &s.left[i]
+		if l.of != of || !l.origin.Overlaps(w) && l.why != leftSkewed { // whose times are not those of the window
+			continue
+		}
+		at := source{l.origin.Switch, l.origin.Instance}
+		m := found[at]
+		if m == nil {
+			m = &Missing{Switch: s.Name(l.origin.Switch), Of: of, Instance: l.origin.Instance}
+			found[at] = m
+		}
+		if l.why == leftSkewed {
+			m.Skewed++
+		} else {
+			m.Disputed++
+		}
+	}
 }
 
 // source is a measurement on a switch.
@@ -50,7 +106,7 @@ type missingKey struct {
 }
 
 // missingBytes is what a Missing takes.
-const missingBytes = 96
+const missingBytes = 128
 
 func (s *Store) missing(of string, w Window) []Missing {
 	slicesSeen := map[int64]bool{}
@@ -78,9 +134,24 @@ func (s *Store) missing(of string, w Window) []Missing {
 		}
 		m.Packets = sum(m.Packets, o.Missed)
 	})
-	if of == OfDigests {
+	switch of {
+	case OfDigests:
 		s.missingDigests(w, found)
+	case OfSamples:
+		for i := range s.Samples {
+			if x := &s.Samples[i]; x.Surplus|x.Excess != 0 && x.Instance == 0 && x.Overlaps(w) {
+				m := found[source{x.Switch, 0}]
+				m.Surplus, m.Excess = sum(m.Surplus, x.Surplus), sum(m.Excess, x.Excess)
+			}
+		}
 	}
+	for sw, own := range s.own {
+		if n := evictedIn(own.evicted, of, w); n != 0 {
+			found[source{sw, 0}] = plus(found[source{sw, 0}], Missing{Switch: s.Name(sw), Of: of, Evicted: n})
+		}
+	}
+	present := maps.Clone(found)
+	s.missingLeft(of, w, found)
 	var list []Missing
 	if n := s.evictedIn(of, w); n != 0 {
 		list = append(list, Missing{Of: of, Evicted: n})
@@ -88,10 +159,10 @@ func (s *Store) missing(of string, w Window) []Missing {
 	order := func(a, b source) int { return cmp.Or(cmp.Compare(a.sw, b.sw), cmp.Compare(a.instance, b.instance)) }
 	for _, from := range slices.SortedFunc(maps.Keys(found), order) {
 		m := found[from]
-		if regular {
+		if regular && present[from] != nil && have[from] != nil {
 			m.Absent = len(slicesSeen) - len(have[from])
 		}
-		if m.Absent != 0 || m.Partial != 0 || m.Packets != 0 || m.Lost != 0 {
+		if *m != (Missing{Switch: m.Switch, Of: of, Instance: m.Instance}) {
 			list = append(list, *m)
 		}
 	}
@@ -99,4 +170,13 @@ func (s *Store) missing(of string, w Window) []Missing {
 		return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Instance, b.Instance))
 	})
 	return list
+}
+
+// plus adds evictions to what is missing of a measurement, which may be nil.
+func plus(m *Missing, more Missing) *Missing {
+	if m == nil {
+		return &more
+	}
+	m.Evicted += more.Evicted
+	return m
 }

@@ -7,8 +7,12 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/telemetry/record"
 )
+
+// maxFile bounds what is read of one file.
+const maxFile = 1 << 40
 
 // Read reads all files of records in a folder, as switches spool them. What
 // cannot be read of them is counted; the error says that the folder, or a file,
@@ -23,7 +27,7 @@ func Read(folder string) (*Store, error) {
 	}
 	s := &Store{}
 	for _, file := range files {
-		b, err := os.ReadFile(file)
+		b, err := safefile.ReadHere(file, maxFile)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // went to make room
 		}

@@ -31,6 +31,9 @@ type Origin struct {
 type Sample struct {
 	Origin
 	*oblivious.Sample
+	// Surplus packets were counted exactly beyond what the sample accounts for, Excess packets are those that it
+	// accounts for beyond these ([oblivious.Sample.Judge]).
+	Surplus, Excess uint64
 }
 
 // Point is the record of an interval by a measurement point, as it came: its cells
@@ -99,7 +102,11 @@ type Store struct {
 	sent     [][]*entry
 	evicted  []eviction
 	keptFrom int64 // slices before had to make room
-	memo     *memo // nil: the store may still change
+	own      map[uint32]ownEvictions
+	left     []left
+	called   map[uint32]string // the switches' names, as far as they are their own
+	ahead    int64             // by how much most switches' clocks are ahead of the collector's, ns
+	memo     *memo             // nil: the store may still change
 }
 
 // Counts say what became of what came.
@@ -150,7 +157,7 @@ func (s *Store) Add(h record.Header, body []byte) Outcome {
 func (s *Store) put(e *entry) bool {
 	switch {
 	case e.sample != nil:
-		s.Samples = append(s.Samples, Sample{e.origin, e.sample})
+		s.Samples = append(s.Samples, Sample{e.origin, e.sample, e.surplus, e.excess})
 	case e.point != nil:
 		s.Points = append(s.Points, *e.point)
 	case e.batch != nil:

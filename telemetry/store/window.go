@@ -53,6 +53,33 @@ func (s *Store) Last(length time.Duration) Window {
 	return w
 }
 
+// recordsInMaking is how long records of a slice that is over may be under way.
+const recordsInMaking = 15 * time.Second
+
+// LastBefore is the window of the given length before now, in ns of CLOCK_TAI by the clock of who asks; 0 now is
+// Last. It ends with the newest record, since the slices behind it are still being measured, but not behind
+// now, whatever a record claims; and at now if records are late: what is old is not taken for what is new.
+func (s *Store) LastBefore(length time.Duration, now int64) Window {
+	w := s.All()
+	if now == 0 || w == (Window{}) {
+		return s.Last(length)
+	}
+	now += s.ahead
+	newest := int64(0) // the longest slice of those that end last
+	s.each(func(_ string, o *Origin) {
+		if o.To > w.To-int64(recordsInMaking) {
+			newest = max(newest, o.To-o.From)
+		}
+	})
+	if w.To > now || now-w.To > int64(recordsInMaking)+newest {
+		w.To = now
+	}
+	if length > 0 {
+		w.From = max(min(w.From, w.To), w.To-int64(length))
+	}
+	return w
+}
+
 // Measurements, as [Missing] names them.
 const (
 	OfSamples     = "sample"

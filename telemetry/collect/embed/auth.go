@@ -6,12 +6,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"go.uber.org/zap"
 
+	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 )
@@ -25,6 +26,8 @@ type auth struct {
 	open    bool   // no client is named, so any client may publish
 	tls     bool   // the name is that of the certificate
 	clients map[string]client
+	front   *front
+	log     *zap.Logger
 }
 
 // client is somebody who may connect.
@@ -52,12 +55,15 @@ func newAuth(c *collect.NATS) (*auth, error) {
 	return a, nil
 }
 
+// maxSecret bounds a file with a password, in bytes.
+const maxSecret = 64 << 10
+
 // secret reads a password, which is the first line of a file.
 func secret(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	b, err := os.ReadFile(path)
+	b, err := safefile.ReadTrusted(path, maxSecret)
 	if err != nil {
 		return "", fmt.Errorf("%w: name a readable file with the password", err)
 	}
@@ -76,7 +82,7 @@ func (a *auth) Check(c server.ClientAuthentication) bool {
 	}
 	o := c.GetOpts()
 	if o.Username == ownName {
-		return a.admit(c, ownName, o.Password, client{a.own, collectorMay(ownName)})
+		return a.admit(c, ownName, o.Password, client{a.own, ownMay()})
 	}
 	if a.open {
 		return a.admit(c, "anonymous", "", client{permissions: anybodyMay()})
@@ -101,6 +107,16 @@ func (a *auth) admit(c server.ClientAuthentication, name, password string, u cli
 	if u.password != "" && subtle.ConstantTimeCompare([]byte(u.password), []byte(password)) != 1 {
 		return false
 	}
+	if name != ownName {
+		numbered, ok := c.(fmt.Stringer)
+		if !ok {
+			return false
+		}
+		if err := a.front.admit(numbered.String(), name); err != nil {
+			a.log.Warn("a client is refused", zap.String("client", name), zap.Error(err))
+			return false
+		}
+	}
 	c.RegisterUser(&server.User{Username: name, Permissions: u.permissions})
 	return true
 }
@@ -123,13 +139,22 @@ func anybodyMay() *server.Permissions {
 	return may([]string{jetstream.Subjects}, []string{jetstream.AllAcks, "_INBOX.>"})
 }
 
-// collectorMay is what making the stream and reading it needs. It cannot delete: an
+// ownMay is what the server's own collector needs in addition: it makes the stream, and keeps it as configured.
+func ownMay() *server.Permissions {
+	const stream = jetstream.Stream
+	p := collectorMay(ownName)
+	p.Publish.Allow = append(p.Publish.Allow, "$JS.API.STREAM.CREATE."+stream, "$JS.API.STREAM.UPDATE."+stream)
+	return p
+}
+
+// collectorMay is what reading the stream needs. It can neither make nor change it: who updates a stream can have it
+// keep one message, or seal it for good. Nobody deletes: an
 // operator who wants that stops the collector and removes its folder.
 func collectorMay(name string) *server.Permissions {
 	const stream = jetstream.Stream
 	return may([]string{
 		"$JS.API.INFO",
-		"$JS.API.STREAM.INFO." + stream, "$JS.API.STREAM.CREATE." + stream, "$JS.API.STREAM.UPDATE." + stream,
+		"$JS.API.STREAM.INFO." + stream,
 		"$JS.API.CONSUMER.CREATE." + stream + ".>", "$JS.API.CONSUMER.INFO." + stream + ".>",
 		"$JS.API.CONSUMER.DELETE." + stream + ".>", "$JS.API.CONSUMER.MSG.NEXT." + stream + ".>",
 		"$JS.FC.>",

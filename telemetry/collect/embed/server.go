@@ -3,7 +3,6 @@ package embed
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -20,6 +19,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
+	"github.com/weirswitch/weir/internal/certs"
+	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 )
@@ -49,6 +50,7 @@ type Server struct {
 	nats   *server.Server
 	auth   *auth
 	lock   *os.File
+	front  *front
 
 	problem atomic.Pointer[string] // why records are not taken; nil: they are
 	stop    chan struct{}
@@ -73,29 +75,46 @@ func Start(c Config) (_ *Server, err error) {
 	if why := c.tooSmall(); why != "" {
 		c.Log.Warn(why)
 	}
-	options, err := s.options()
+	s.auth.log = c.Log.Named("nats")
+	var keeper *certs.Keeper
+	if c.NATS.TLS != (collect.TLS{}) {
+		if keeper, err = c.NATS.TLS.Keep("nats.tls", func(err error) { c.Log.Error("nats.tls", zap.Error(err)) }); err != nil {
+			return nil, err
+		}
+	}
+	options, err := s.options(keeper)
 	if err != nil {
 		return nil, err
 	}
-	if err := free(c.NATS.Listen); err != nil {
-		return nil, fmt.Errorf("nats.listen: %w", err)
+	listener, err := net.Listen("tcp", c.NATS.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("nats.listen: %w: choose an address of this machine and a port that is free", err)
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, listener.Close())
+		}
+	}()
 	if s.nats, err = server.NewServer(options); err != nil {
 		return nil, fmt.Errorf("set up the NATS server: %w", err)
 	}
+	s.front = &front{} // nobody is there before the server is ready
 	s.nats.SetLoggerV2(&logger{log: c.Log.Named("nats")}, false, false, false)
 	s.nats.Start()
 	if !s.nats.ReadyForConnections(readyWait) {
 		s.nats.Shutdown()
 		return nil, fmt.Errorf("the NATS server is not ready after %v: see the log", readyWait)
 	}
+	s.front = newFront(s, listener, keeper, s.auth.open)
+	s.auth.front = s.front
+	s.front.start()
 	s.works.Go(s.watch)
 	return s, nil
 }
 
 // claim locks the folder until the process's end.
 func claim(folder string) (*os.File, error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	if err := safefile.Folder(folder, func(name string) bool { return name == "lock" || name == "jetstream" }); err != nil {
 		return nil, fmt.Errorf("collect.data: %w: choose a folder that can be made", err)
 	}
 	path := filepath.Join(folder, "lock")
@@ -109,24 +128,10 @@ func claim(folder string) (*os.File, error) {
 	return lock, nil
 }
 
-// free finds out whether an address can be listened on, because the server itself
-// would say so in its log alone.
-func free(address string) error {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("%w: choose an address of this machine and a port that is free", err)
-	}
-	return l.Close()
-}
-
-func (s *Server) options() (*server.Options, error) {
+func (s *Server) options(keeper *certs.Keeper) (*server.Options, error) {
 	c := &s.config
-	host, port, err := split(c.NATS.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("nats.listen: %w", err)
-	}
 	o := &server.Options{
-		ServerName: c.Name, Host: host, Port: port,
+		ServerName: c.Name, DontListen: true,
 		NoSigs: true, NoLog: true,
 		JetStream: true, DisableJetStreamBanner: true,
 		StoreDir: c.Data, JetStreamMaxMemory: maxMemory, JetStreamMaxStore: maxStore,
@@ -135,10 +140,8 @@ func (s *Server) options() (*server.Options, error) {
 		MaxConn: maxClients, MaxSubs: maxSubs, AuthTimeout: authWait.Seconds(), TLSTimeout: authWait.Seconds(),
 		CustomClientAuthentication: s.auth,
 	}
-	if c.NATS.TLS != (collect.TLS{}) {
-		if o.TLSConfig, err = serverTLS(c.NATS.TLS); err != nil {
-			return nil, err
-		}
+	if keeper != nil {
+		o.TLSConfig = keeper.Server()
 		o.TLS, o.TLSVerify = true, true
 	}
 	if c.NATS.Cluster.Name != "" {
@@ -207,27 +210,27 @@ func split(address string) (host string, port int, err error) {
 	return host, int(n), nil
 }
 
-func serverTLS(t collect.TLS) (*tls.Config, error) {
-	own, pool, err := t.Load("nats.tls")
-	if err != nil {
-		return nil, err
-	}
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own},
-		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
-	}, nil
-}
-
 // Address is where the server listens.
 func (s *Server) Address() string {
-	if a := s.nats.Addr(); a != nil {
-		return a.String()
-	}
-	return ""
+	return s.front.listener.Addr().String()
 }
 
 // URL is the address as clients of this machine write it.
-func (s *Server) URL() string { return s.nats.ClientURL() }
+func (s *Server) URL() string {
+	scheme := "nats://"
+	if s.config.NATS.TLS != (collect.TLS{}) {
+		scheme = "tls://"
+	}
+	return scheme + s.Address()
+}
+
+// Refused counts connections of clients that were closed at once: there were too many, or they were of
+// another user.
+func (s *Server) Refused() uint64 { return s.front.refused.Load() }
+
+// Restrict says which clients, by their names, have more than their share of the stream: until they are
+// not named any more, nothing is taken from them. Their records stay in their spools.
+func (s *Server) Restrict(over map[string]bool) { s.front.restrict(over) }
 
 // Connect connects within the process, as a collector.
 func (s *Server) Connect(context.Context) (*nats.Conn, error) {
@@ -241,10 +244,11 @@ const reconnectWait = 100 * time.Millisecond
 // Close ends the server and what it is asked for, and gives the folder free.
 func (s *Server) Close() error {
 	close(s.stop)
+	err := s.front.close()
 	s.works.Wait()
 	s.nats.Shutdown()
 	s.nats.WaitForShutdown()
-	return s.lock.Close()
+	return errors.Join(err, s.lock.Close())
 }
 
 // password makes the one with which the collector enters its own server.

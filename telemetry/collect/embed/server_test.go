@@ -23,7 +23,7 @@ type kept struct {
 	seen map[string]int
 }
 
-func (k *kept) Apply(h record.Header, body []byte) collect.Outcome {
+func (k *kept) Apply(h record.Header, body []byte, _ time.Time) collect.Outcome {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.seen == nil {

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/collect/web"
 	"github.com/weirswitch/weir/telemetry/view/api"
 	"github.com/weirswitch/weir/telemetry/view/page"
@@ -23,6 +24,7 @@ func (s *Collector) handler() http.Handler {
 	limits := s.config.Limits
 	path, calls := api.NewHandler(api.Config{
 		Ask: s.Ask, Collector: s.status, Closing: s.closing, Log: s.log,
+		Client: func(r *http.Request) string { return web.IdentityOf(r).String() },
 		Limits: api.Limits{Body: int(limits.RequestBytes), Questions: limits.Queries, Time: limits.QueryTime},
 	})
 	mux.Handle(path, forwarded(calls))
@@ -88,7 +90,7 @@ func (s *Collector) records() http.Handler {
 		view := s.asker.view()
 		window := view.Range(times["from_ns"], times["to_ns"])
 		if last := times["last_ns"]; last > 0 {
-			window = view.Last(time.Duration(last))
+			window = view.LastBefore(time.Duration(last), clock.Kernel.TAI())
 		}
 		if err := parquet.WriteRecords(w, view, kind, window); err != nil {
 			s.log.Info("a table of records was not sent whole", zap.String("kind", kind), zap.Error(err))

@@ -69,7 +69,7 @@ func New(c *config.Collect, o Options) (_ *Collector, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if s.store, err = store.NewLive(store.LiveConfig{Bytes: c.Store.Bytes, Now: clock.Kernel.TAI}); err != nil {
+	if s.store, err = store.NewLive(store.LiveConfig{Bytes: c.Store.Bytes, Now: clock.Kernel.TAI, Names: c.NATS.SwitchNames()}); err != nil {
 		return nil, err
 	}
 	if s.asker, err = newAsker(c, s.store); err != nil {
@@ -88,13 +88,14 @@ func New(c *config.Collect, o Options) (_ *Collector, err error) {
 	}
 	if s.web, err = web.Listen(web.Config{
 		Listen: c.Collect.Listen, Socket: c.Collect.Socket, TLS: c.Certificates(), Admins: c.TLS.Admins,
+		Readers: c.TLS.Readers, PublishersCA: c.NATS.TLS.CA, Users: c.Collect.UserNumbers(),
 		Connections: c.Limits.Connections, Log: s.log,
 	}); err != nil {
 		return nil, err
 	}
 	s.url = c.URL(s.web.Address())
 	s.reader = collect.New(collect.Config{
-		Connect: connect, Partitions: c.Partitions, Log: s.log,
+		Connect: connect, Partitions: c.Partitions, Restrict: s.restrict, Log: s.log,
 		Stream: jetstream.StreamConfig{Age: c.Retention.Age, Bytes: c.Retention.Bytes, Replicas: c.NATS.Replicas},
 	}, (*applier)(s))
 	if c.IPFIX.Target != "" {
@@ -115,6 +116,20 @@ func New(c *config.Collect, o Options) (_ *Collector, err error) {
 	return s, nil
 }
 
+// restrict takes nothing more from switches that have more than their share of the stream.
+func (s *Collector) restrict(over map[uint32]bool) {
+	if s.nats == nil {
+		return
+	}
+	names := map[string]bool{}
+	for sw, name := range s.config.NATS.SwitchNames() {
+		if over[sw] {
+			names[name] = true
+		}
+	}
+	s.nats.Restrict(names)
+}
+
 // applier gives the records that the reader takes out of the stream to the store.
 type applier Collector
 
@@ -125,8 +140,10 @@ var outcomes = map[store.Outcome]collect.Outcome{
 }
 
 // Apply implements collect.Applier.
-func (a *applier) Apply(h record.Header, body []byte) collect.Outcome {
-	o, ok := outcomes[a.store.Add(h, body)]
+func (a *applier) Apply(h record.Header, body []byte, arrived time.Time) collect.Outcome {
+	// The servers' clocks are of UTC, as the own one is; the leap seconds are those of now.
+	tai := clock.Kernel.TAI() - time.Since(arrived).Nanoseconds()
+	o, ok := outcomes[a.store.AddAt(h, body, tai)]
 	if !ok {
 		o = collect.Unknown
 	}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -62,7 +63,7 @@ func (s *Collector) status(context.Context) (*api.CollectorStatus, error) {
 		StartedNs: s.started.UnixNano(), TimeNs: clock.Kernel.TAI(),
 		Index: int64(c.Partitions.Index), Of: int64(c.Partitions.Of),
 		Stream: &api.StreamStatus{
-			Name: jetstream.Stream, Embedded: s.nats != nil, Servers: s.Servers(), Connected: stream.Connected, Error: stream.Problem,
+			Name: jetstream.Stream, Embedded: s.nats != nil, Servers: s.Servers(), Connected: stream.Connected, Error: cmp.Or(stream.Problem, stream.Drift),
 			Messages: stream.Messages, Bytes: stream.Bytes, MaxBytes: uint64(c.Retention.Bytes), MaxAgeNs: int64(c.Retention.Age), Replicas: int64(c.NATS.Replicas),
 			Pending: stream.Pending, LagNs: int64(stream.Lag), CaughtUp: stream.Ready,
 		},

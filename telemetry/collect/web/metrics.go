@@ -114,6 +114,7 @@ type emitter struct{ ch chan<- prometheus.Metric }
 
 func (e emitter) stream(s collect.Status) {
 	e.gauge("stream_connected", "whether the stream can be read", bit(s.Connected))
+	e.gauge("stream_drift", "whether somebody changed the stream's configuration", bit(s.Drift != ""))
 	e.gauge("ready", "whether what the stream had at the start is read", bit(s.Ready))
 	e.gauge("stream_messages", "messages that the stream keeps", float64(s.Messages))
 	e.gauge("stream_bytes", "bytes that the stream keeps", float64(s.Bytes))
@@ -182,6 +183,8 @@ func Health(source Source) (healthz, readyz http.Handler) {
 		switch s := source.Status(); {
 		case !s.Connected:
 			http.Error(w, "the stream cannot be read: "+s.Problem, http.StatusServiceUnavailable)
+		case s.Drift != "":
+			http.Error(w, "the stream is not as configured, and may lose records: "+s.Drift, http.StatusServiceUnavailable)
 		case !s.Ready:
 			http.Error(w, fmt.Sprintf("reading what the stream has: message %d of %d", s.Read, s.Target), http.StatusServiceUnavailable)
 		default:

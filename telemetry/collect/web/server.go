@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/weirswitch/weir/internal/certs"
 	"github.com/weirswitch/weir/telemetry/collect"
 )
 
@@ -22,6 +23,12 @@ type Config struct {
 	// TLS has the certificates; none: plain HTTP, for this machine alone.
 	TLS    collect.TLS
 	Admins []string // common names of certificates
+	// Readers are the common names of certificates that may read; none: all of the authority, unless it also signs those
+	// of switches, which PublishersCA names.
+	Readers      []string
+	PublishersCA string
+	// Users may read over plain TCP, beside root and the own user.
+	Users []int
 	// Connections at a time. What comes beyond is closed at once.
 	Connections int
 	Log         *zap.Logger
@@ -49,6 +56,10 @@ type Server struct {
 	servers   []*http.Server
 	ended     chan error
 
+	keeper   *certs.Keeper // nil: plain TCP
+	anyReads bool          // any certificate of the authority
+	idle     idle
+
 	denied, refused, misdirected atomic.Uint64
 }
 
@@ -58,15 +69,13 @@ func Listen(c Config) (*Server, error) {
 	if remote, err := collect.Remote(c.Listen); err == nil && remote && c.TLS == (collect.TLS{}) {
 		return nil, fmt.Errorf("collect.listen: other machines reach %s, so both sides must have certificates: set [tls]", c.Listen)
 	}
-	slots := newSlots(c.Connections, func() { s.refused.Add(1) })
-	l, err := listenTCP(c.Listen, c.TLS, slots)
+	l, err := s.listenTCP(c.Listen)
 	if err != nil {
 		return nil, err
 	}
 	s.listeners = append(s.listeners, l)
 	if c.Socket != "" {
-		// Places of their own, so that remote clients cannot lock the operator out.
-		l, err := listenUnix(c.Socket, newSlots(2*c.Connections, func() { s.refused.Add(1) }))
+		l, err := s.listenUnix(c.Socket)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -77,15 +86,22 @@ func Listen(c Config) (*Server, error) {
 
 // Serve answers with a handler, in its own goroutines.
 func (s *Server) Serve(h http.Handler) {
-	h = s.local(s.identified(h))
+	h = s.local(s.identified(s.readers(h)))
 	wait := cmp.Or(s.config.patience, requestWait)
 	for _, l := range s.listeners {
 		server := &http.Server{
 			Handler: h, MaxHeaderBytes: maxHeader, ErrorLog: zap.NewStdLog(s.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
 			ReadHeaderTimeout: wait, ReadTimeout: 2 * wait, WriteTimeout: answerWait, IdleTimeout: idleWait,
 			ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-				return context.WithValue(ctx, identityKey{}, peerOf(c))
+				switch {
+				case c.LocalAddr().Network() == "unix":
+					return context.WithValue(ctx, identityKey{}, peerOf(c))
+				case s.keeper == nil:
+					return context.WithValue(ctx, identityKey{}, ownerOf(c))
+				}
+				return ctx
 			},
+			ConnState: s.idle.note,
 		}
 		s.servers = append(s.servers, server)
 		go func() { s.ended <- server.Serve(l) }()
@@ -97,7 +113,7 @@ func (s *Server) Serve(h http.Handler) {
 func (s *Server) local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		if r.TLS == nil && IdentityOf(r).UID < 0 && !hostHere(r.Host) {
+		if r.TLS == nil && !IdentityOf(r).Socket && !hostHere(r.Host) {
 			s.misdirected.Add(1)
 			http.Error(w, "this collector is of this machine: ask it as localhost", http.StatusMisdirectedRequest)
 			return

@@ -230,27 +230,106 @@ func TestMisbehaved(t *testing.T) {
 	}
 }
 
-// TestPlaces: one address has half of the slots, all have no more than there are.
-func TestPlaces(t *testing.T) {
-	refused := 0
-	p := newSlots(4, func() { refused++ })
-	for i, step := range []struct {
-		from string
-		ok   bool
-	}{{"a", true}, {"a", true}, {"a", false}, {"b", true}, {"c", true}, {"d", false}} {
-		if got := p.take(step.from); got != step.ok {
-			t.Errorf("step %d: %v", i, got)
+// TestReaders: where the authority of the page signs switches' certificates too, only those that are named may read; with
+// an authority of its own all may. A certificate that is revoked is refused at once, on connections that are open as well.
+func TestReaders(t *testing.T) {
+	a, publishers := certtest.New(t, "network"), certtest.New(t, "switches")
+	for _, name := range []string{"collector", "s1", "reader", "operator"} {
+		a.Sign(t, name, x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
+	}
+	get := func(s *Server, c *http.Client, path string) (int, error) {
+		r, err := c.Get("https://" + s.Address() + path)
+		if err != nil {
+			return 0, err
+		}
+		defer r.Body.Close()
+		_, _ = io.Copy(io.Discard, r.Body)
+		return r.StatusCode, nil
+	}
+	for _, c := range []struct {
+		name       string
+		readers    []string
+		publishers string
+		may        map[string]int
+	}{
+		{"one authority", nil, a.Path("ca.pem"), map[string]int{"s1": 403, "reader": 403, "operator": 200}},
+		{"one authority, readers", []string{"reader"}, a.Path("ca.pem"), map[string]int{"s1": 403, "reader": 200, "operator": 200}},
+		{"two authorities", nil, publishers.Path("ca.pem"), map[string]int{"s1": 200, "reader": 200, "operator": 200}},
+		{"two authorities, readers", []string{"reader"}, publishers.Path("ca.pem"), map[string]int{"s1": 403, "reader": 200}},
+	} {
+		s := serve(t, Config{TLS: files(a, "collector"), Admins: []string{"operator"}, Readers: c.readers, PublishersCA: c.publishers})
+		for name, want := range c.may {
+			if got, err := get(s, client(t, a, name), "/"); got != want {
+				t.Errorf("%s: %s gets %d, %v", c.name, name, got, err)
+			}
+			if got, err := get(s, client(t, a, name), "/healthz"); got != 200 {
+				t.Errorf("%s: %s gets /healthz: %d, %v", c.name, name, got, err)
+			}
 		}
 	}
-	p.leave("a")
-	if !p.take("d") || p.take("a") {
-		t.Error("a place that was left is not another's")
+	a.Revoke(t, "crl.pem")
+	config := files(a, "collector")
+	config.Revoked = a.Path("crl.pem")
+	s := serve(t, Config{TLS: config, Readers: []string{"reader"}})
+	open := client(t, a, "reader")
+	open.Transport.(*http.Transport).DisableKeepAlives = false
+	if got, err := get(s, open, "/"); got != 200 {
+		t.Fatal(got, err)
 	}
-	for _, from := range []string{"a", "b", "c", "d"} {
-		p.leave(from)
+	a.Revoke(t, "crl.pem", "reader")
+	deadline := time.Now().Add(2 * time.Minute)
+	for got := 200; got != 403; {
+		if got, _ = get(s, open, "/"); time.Now().After(deadline) {
+			t.Fatalf("a revoked certificate still gets %d", got)
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
-	if p.open != 0 || len(p.of) != 0 {
-		t.Errorf("%+v", p.of)
+	if got, err := get(s, client(t, a, "reader"), "/"); err == nil {
+		t.Errorf("a revoked certificate shakes hands and gets %d", got)
+	}
+}
+
+// TestUsers: without certificates the collector is there for its own user, root, and those that are named.
+func TestUsers(t *testing.T) {
+	s := serve(t, Config{Users: []int{1234}})
+	for id, want := range map[Identity]bool{
+		{UID: 0}: true, {UID: os.Geteuid()}: true, {UID: 1234}: true, {UID: 4321}: false, {UID: -1}: false,
+		{UID: 4321, Socket: true}: true, // past the socket's mode
+	} {
+		if _, ok := s.mayRead(id); ok != want {
+			t.Errorf("%+v may read: %v", id, ok)
+		}
+	}
+	r, err := http.Get("http://" + s.Address() + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if text, _ := io.ReadAll(r.Body); string(text) != fmt.Sprintf("uid %d", os.Geteuid()) {
+		t.Errorf("the own user is %q", text)
+	}
+}
+
+// TestIdle: connections that only are there keep nobody out.
+func TestIdle(t *testing.T) {
+	s := serve(t, Config{Connections: 16})
+	var held []net.Conn
+	for range 100 {
+		c, err := net.Dial("tcp", s.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, c)
+	}
+	for range 20 {
+		r, err := http.Get("http://" + s.Address() + "/")
+		if err != nil || r.StatusCode != 200 {
+			t.Fatalf("%v, %v", r, err)
+		}
+		_ = r.Body.Close()
+	}
+	for _, c := range held {
+		_ = c.Close()
 	}
 }
 

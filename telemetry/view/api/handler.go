@@ -28,6 +28,8 @@ type Config struct {
 	// Allow says why a client may not ask, before its request is read; nil: all may. Whoever
 	// may read may make all calls: none of them changes the collector.
 	Allow func(*http.Request) error
+	// Client names who asks, for what a client may have under way at a time; nil: all are one.
+	Client func(*http.Request) string
 	// Limits of what clients may cost.
 	Limits Limits
 	// Closing ends all watches when it is closed, so that a server can shut down; nil: never.
@@ -44,7 +46,7 @@ func NewHandler(c Config) (path string, h http.Handler) {
 		c.Log = zap.NewNop()
 	}
 	l := c.Limits
-	s := &service{Config: c, questions: semaphore.NewWeighted(int64(l.Questions))}
+	s := &service{Config: c, questions: newTurns(l.Questions)}
 	path, calls := NewQueryServiceHandler(s,
 		connect.WithCodec(codec{"json"}), connect.WithCodec(codec{"json; charset=utf-8"}),
 		connect.WithReadMaxBytes(l.Body), connect.WithSendMaxBytes(l.Answer), connect.WithCompressMinBytes(1<<10),
@@ -52,6 +54,7 @@ func NewHandler(c Config) (path string, h http.Handler) {
 	return path, http.NewCrossOriginProtection().Handler(&bounded{
 		service: s, next: calls, errors: connect.NewErrorWriter(),
 		requests: semaphore.NewWeighted(int64(l.Requests)), watches: semaphore.NewWeighted(int64(l.Watches)),
+		each: share{most: max(1, l.Requests/2), of: map[string]int{}}, eachWatch: share{most: max(1, l.Watches/2), of: map[string]int{}},
 	})
 }
 
@@ -60,6 +63,7 @@ type bounded struct {
 	*service
 	next              http.Handler
 	requests, watches *semaphore.Weighted
+	each, eachWatch   share
 	errors            *connect.ErrorWriter
 }
 
@@ -74,9 +78,19 @@ func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	slots, most, what := b.requests, b.Limits.Requests, "requests"
+	slots, most, what, each := b.requests, b.Limits.Requests, "requests", &b.each
 	if strings.HasSuffix(r.URL.Path, "/Watch") {
-		slots, most, what = b.watches, b.Limits.Watches, "watches"
+		slots, most, what, each = b.watches, b.Limits.Watches, "watches", &b.eachWatch
+	}
+	if b.Client != nil {
+		client := b.Client(r)
+		if !each.take(client) {
+			b.refuse(w, r, connect.NewError(connect.CodeResourceExhausted,
+				fmt.Errorf("%d %s of %s are in progress, which is the limit of one client: ask again later", each.most, what, client)))
+			return
+		}
+		defer each.leave(client)
+		r = r.WithContext(context.WithValue(r.Context(), clientKey{}, client))
 	}
 	if !slots.TryAcquire(1) {
 		b.refuse(w, r, connect.NewError(connect.CodeResourceExhausted,

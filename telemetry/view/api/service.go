@@ -10,7 +10,6 @@ import (
 
 	"connectrpc.com/connect"
 	"go.uber.org/zap"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/weirswitch/weir/telemetry/query"
 )
@@ -25,7 +24,7 @@ const (
 // service answers the calls.
 type service struct {
 	Config
-	questions                 *semaphore.Weighted
+	questions                 *turns
 	open                      atomic.Int64 // watches
 	answered, failed, refused atomic.Uint64
 }
@@ -120,10 +119,10 @@ func valid(m *Question) (*query.Question, error) {
 func (s *service) answer(ctx context.Context, q *query.Question) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Limits.Time)
 	defer cancel()
-	if err := s.questions.Acquire(ctx, 1); err != nil {
+	if err := s.questions.wait(ctx, clientOf(ctx)); err != nil {
 		return nil, s.refusal(err)
 	}
-	defer s.questions.Release(1)
+	defer s.questions.done(clientOf(ctx))
 	value, err := s.Config.Ask(ctx, q)
 	if err != nil {
 		s.failed.Add(1)

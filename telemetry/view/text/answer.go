@@ -74,7 +74,10 @@ func Missing(m store.Missing) string {
 		n    uint64
 		text string
 	}{{uint64(m.Absent), "slices absent"}, {uint64(m.Partial), "slices in part"}, {m.Packets, "packets not measured"},
-		{m.Lost, "records lost on their way"}, {m.Evicted, "records that had to make room"}} {
+		{m.Lost, "records lost on their way"}, {m.Evicted, "records that had to make room"},
+		{m.Skewed, "records left out, as the switch's clock is ahead"}, {m.Disputed, "records left out, as most switches have another shape or hash"},
+		{m.Surplus, "packets counted that its samples do not account for (identical, repeated, or chosen not to be sampled)"},
+		{m.Excess, "packets that its samples account for and it did not count (chosen for their ranks, or forged)"}} {
 		if p.n > 0 {
 			what = append(what, fmt.Sprintf("%d %s", p.n, p.text))
 		}

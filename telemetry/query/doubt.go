@@ -1,0 +1,151 @@
+package query
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/oblivious"
+	"github.com/weirswitch/weir/telemetry/store"
+)
+
+// doubt holds what samples say against what the switches counted exactly. A sample takes packets of one id for one,
+// and a host that knows the hash function chooses which of its packets are sampled; the switches' own
+// counts of packets and bytes are not moved by either. So an answer has no value and no bounds that these counts
+// deny, and is not exact where they do not agree with the samples.
+type doubt struct {
+	surplus, excess float64 // packets of all records
+	// Packets and bytes that passed the network, by the switches' counts: at least those of one switch, unless
+	// packets passed it twice, and at most those of all together.
+	least, most [2]float64 // of packets, of bytes
+}
+
+// add notes a record.
+func (d *doubt) add(s *store.Sample) {
+	d.surplus += float64(s.Surplus)
+	d.excess += float64(s.Excess)
+}
+
+// total notes what passed a switch in all of the window.
+func (d *doubt) total(v *SwitchVolume) {
+	for i, n := range []uint64{v.Packets, v.Bytes} {
+		d.least[i] = max(d.least[i], float64(n))
+		d.most[i] += float64(n)
+	}
+}
+
+// any reports whether samples and counts disagree.
+func (d *doubt) any() bool { return d.surplus > 0 || d.excess > 0 }
+
+// hold brings an estimate of all packets or bytes, or of a part of them, within what the counts allow.
+func (d *doubt) hold(b Bounded, unit oblivious.Unit, all bool) Bounded {
+	if unit == oblivious.Flows {
+		return b
+	}
+	i := 0
+	if unit == oblivious.Bytes {
+		i = 1
+	}
+	if d.excess > 0 {
+		b.Low, b.High = 0, d.most[i] // the entries' weights mean nothing
+	}
+	if d.surplus > 0 {
+		// Any flow may have had the packets that are in no sample; their bytes are not known.
+		more := d.most[i]
+		if unit == oblivious.Packets {
+			more = d.surplus
+		}
+		b.High += more
+	}
+	b.High = min(b.High, d.most[i])
+	if all && d.any() {
+		b.Value = max(b.Value, d.least[i])
+		b.High = max(b.High, d.least[i])
+	}
+	b.Low = min(b.Low, b.High)
+	b.Value = min(max(b.Value, b.Low), b.High)
+	return b
+}
+
+// subset estimates a set of flows; all says that it is all of them.
+func (n *network) subset(of oblivious.Unit, in oblivious.In, all bool) (Bounded, error) {
+	e, err := n.union.Subset(of, n.delta(), in)
+	return n.doubt.hold(bounded(e), of, all), err
+}
+
+// share estimates which share of the volume a set of flows has.
+func (n *network) share(of oblivious.Unit, in oblivious.In) (Bounded, error) {
+	e, err := n.union.Share(of, n.delta(), in)
+	if err != nil || !n.doubt.any() {
+		return bounded(e), err
+	}
+	part, err := n.subset(of, in, false)
+	all, err2 := n.subset(of, func(*Key) bool { return true }, true)
+	b := Bounded{e.Value, part.Low / max(all.High, 1), min(1, part.High/max(all.Low, 1))}
+	b.Value = min(max(b.Value, b.Low), b.High)
+	return b, cmp.Or(err, err2)
+}
+
+// sampleShape is what samples must agree in to be joined.
+type sampleShape struct {
+	kind oblivious.Kind
+	unit oblivious.Unit
+	seed uint64
+	hash hash.Family
+}
+
+// String names a shape in errors.
+func (s sampleShape) String() string {
+	return fmt.Sprintf("kind %v, unit %v, seed %#x, hash %v", s.kind, s.unit, s.seed, s.hash)
+}
+
+func shapeOf(s *store.Sample) sampleShape { return sampleShape{s.Kind, s.Unit, s.Seed, s.Origin.Hash} }
+
+// sampleShape finds the shape of the window's samples that most switches have, and names the others in the basis: one
+// switch with another seed does not keep the others from being asked. Of two shapes that as many have none is chosen.
+func (e *Engine) sampleShape(b *Basis, of string) (shape sampleShape, err error) {
+	type holder struct {
+		sampleShape
+		sw uint32
+	}
+	records, switches := map[holder]uint64{}, map[sampleShape]int{}
+	for i := range e.Store.Samples {
+		s := &e.Store.Samples[i]
+		if (s.Unit == oblivious.Flows) != (of == store.OfFlowSamples) || !s.Overlaps(b.Window) {
+			continue
+		}
+		at := holder{shapeOf(s), s.Switch}
+		if records[at]++; records[at] == 1 {
+			switches[at.sampleShape]++
+		}
+	}
+	most, ties := 0, 0
+	for s, n := range switches {
+		switch {
+		case n > most:
+			shape, most, ties = s, n, 1
+		case n == most:
+			ties++
+		}
+	}
+	if ties > 1 {
+		var names []string
+		for at := range records {
+			names = append(names, fmt.Sprintf("%s has %v", e.Store.Name(at.sw), at.sampleShape))
+		}
+		slices.Sort(names)
+		return shape, fmt.Errorf("join the switches' samples: %w: as many switches have one shape as another: give all switches the same kind, unit, seed and hash: %v",
+			oblivious.ErrUnlike, names[:min(len(names), 8)])
+	}
+	for at, n := range records {
+		if at.sampleShape != shape {
+			b.Missing = append(b.Missing, store.Missing{Switch: e.Store.Name(at.sw), Of: of, Disputed: min(n, math.MaxInt64)})
+		}
+	}
+	slices.SortStableFunc(b.Missing, func(a, b store.Missing) int {
+		return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Instance, b.Instance))
+	})
+	return shape, nil
+}

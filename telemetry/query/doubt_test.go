@@ -1,0 +1,115 @@
+package query
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/oblivious"
+	"github.com/weirswitch/weir/telemetry/record"
+	"github.com/weirswitch/weir/telemetry/store"
+)
+
+// hostileNetwork is a chain of three switches, of which each samples the same packets: n honest ones, and those of a
+// host that chooses the ids of its packets.
+func hostileNetwork(t *testing.T, size, honest int, ids []uint64) *Engine {
+	t.Helper()
+	s := &store.Store{}
+	for sw := uint32(1); sw <= 3; sw++ {
+		sampler, err := oblivious.NewSampler(oblivious.Config{Kind: oblivious.NWPS, Unit: oblivious.Packets, Size: size})
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, hostile := oblivious.Key(key(1)), oblivious.Key(key(2))
+		for i := range honest {
+			sampler.Add(hash.Uint64(7, uint64(i)), 100, &own)
+		}
+		for _, id := range ids {
+			sampler.Add(id, 100, &hostile)
+		}
+		add(t, s, record.Header{Kind: record.Oblivious, Switch: sw, Start: 5 << 30, Span: 1 << 30}, sampler.Sample().AppendBinary)
+	}
+	s.Sort()
+	return &Engine{Store: s}
+}
+
+// chosen are ids whose ranks under the public hash functions of seed 0 are small, or large.
+func chosen(n int, small bool) (ids []uint64) {
+	for id := uint64(1); len(ids) < n; id++ {
+		if rank := hash.Uint64(0, id); small && rank < 1<<50 || !small && rank > 3<<62 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// TestChosenPackets: whatever packets a host chooses, an answer does not contradict what the switches counted exactly,
+// and names the switches whose samples do.
+func TestChosenPackets(t *testing.T) {
+	same := make([]uint64, 13_000)
+	for name, c := range map[string]struct {
+		size, honest    int
+		ids             []uint64
+		surplus, excess bool
+	}{
+		"identical packets, all sampled":  {1000, 200, same, true, false},
+		"identical packets, some sampled": {100, 5000, same, true, false},
+		"packets of small ranks":          {100, 5000, chosen(200, true), false, true},
+		"packets of large ranks":          {100, 2000, chosen(9000, false), true, false},
+		"honest packets":                  {100, 12_000, nil, false, false},
+	} {
+		e := hostileNetwork(t, c.size, c.honest, c.ids)
+		truth := float64(c.honest + len(c.ids))
+		v := ask[*Volume](t, e, &Question{Kind: KindVolume})
+		if !v.Packets.Holds(truth) || v.Packets.Value > 3*truth || v.Packets.High > 3*truth || !v.Bytes.Holds(100*truth) || v.Bytes.High > 300*truth {
+			t.Errorf("%s: %+v packets, %+v bytes; truth %g", name, v.Packets, v.Bytes, truth)
+		}
+		surplus, excess := 0, 0
+		for _, m := range v.Missing {
+			if m.Surplus > 0 {
+				surplus++
+			}
+			if m.Excess > 0 {
+				excess++
+			}
+		}
+		if (surplus == 3) != c.surplus || (excess == 3) != c.excess {
+			t.Errorf("%s: %d switches with a surplus, %d with an excess: %+v", name, surplus, excess, v.Missing)
+		}
+		f := ask[*Frequency](t, e, &Question{Kind: KindFrequency, Flow: FormatKey(key(2))})
+		if !f.Sample.Packets.Holds(float64(len(c.ids))) || f.Sample.Packets.High > 3*truth {
+			t.Errorf("%s: the host's flow has %+v packets, truth %d", name, f.Sample.Packets, len(c.ids))
+		}
+		h := ask[*HeavyHitters](t, e, &Question{Kind: KindHeavyHitters, Theta: 0.01})
+		if h.Guaranteed && (c.surplus || c.excess) || !h.Volume.Holds(truth) {
+			t.Errorf("%s: %+v", name, h)
+		}
+		part := ask[*Volume](t, e, &Question{Kind: KindVolume, Proto: "udp"})
+		if part.Share == nil || part.Share.Packets.High > 1 || part.Share.Packets.Low < 0 {
+			t.Errorf("%s: share %+v", name, part.Share)
+		}
+	}
+}
+
+// TestSeedOfOne: a switch whose samples have another seed is left out and named; of as many of either kind nothing is
+// chosen.
+func TestSeedOfOne(t *testing.T) {
+	build := func(seeds ...uint64) *Engine {
+		s := &store.Store{}
+		for i, seed := range seeds {
+			sampler, _ := oblivious.NewSampler(oblivious.Config{Kind: oblivious.NWPS, Unit: oblivious.Packets, Size: 10, Seed: seed})
+			sampler.Add(hash.Uint64(7, 1), 100, &oblivious.Key{})
+			add(t, s, record.Header{Kind: record.Oblivious, Switch: uint32(i + 1), Start: 5 << 30, Span: 1 << 30}, sampler.Sample().AppendBinary)
+		}
+		s.Sort()
+		return &Engine{Store: s}
+	}
+	v := ask[*Volume](t, build(66, 0, 0, 0), &Question{Kind: KindVolume})
+	if v.Switches != 3 || v.Packets.Value != 1 || len(v.Missing) != 1 || v.Missing[0].Disputed != 1 || v.Missing[0].Switch != "1" {
+		t.Errorf("%+v", v)
+	}
+	if _, err := build(66, 0).Volume(nil); !errors.Is(err, oblivious.ErrUnlike) || !strings.Contains(err.Error(), "0x42") {
+		t.Errorf("%v", err)
+	}
+}
