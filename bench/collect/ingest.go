@@ -219,7 +219,7 @@ func (a *applier) fill(messages []message) error {
 		if err != nil {
 			return err
 		}
-		if a.Apply(h, body) != collect.Applied {
+		if a.Apply(h, body, time.Time{}) != collect.Applied {
 			return fmt.Errorf("a %s record of switch %d was not taken", h.Kind, h.Switch)
 		}
 	}

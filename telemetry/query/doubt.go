@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/oblivious"
@@ -110,7 +111,7 @@ func (e *Engine) sampleShape(b *Basis, of string) (shape sampleShape, err error)
 		sampleShape
 		sw uint32
 	}
-	records, switches := map[holder]uint64{}, map[sampleShape]int{}
+	records, switches, one := map[holder]uint64{}, map[sampleShape]int{}, map[sampleShape]*oblivious.Sample{}
 	for i := range e.Store.Samples {
 		s := &e.Store.Samples[i]
 		if (s.Unit == oblivious.Flows) != (of == store.OfFlowSamples) || !s.Overlaps(b.Window) {
@@ -119,6 +120,7 @@ func (e *Engine) sampleShape(b *Basis, of string) (shape sampleShape, err error)
 		at := holder{shapeOf(s), s.Switch}
 		if records[at]++; records[at] == 1 {
 			switches[at.sampleShape]++
+			one[at.sampleShape] = s.Sample
 		}
 	}
 	most, ties := 0, 0
@@ -133,11 +135,21 @@ func (e *Engine) sampleShape(b *Basis, of string) (shape sampleShape, err error)
 	if ties > 1 {
 		var names []string
 		for at := range records {
-			names = append(names, fmt.Sprintf("%s has %v", e.Store.Name(at.sw), at.sampleShape))
+			names = append(names, fmt.Sprintf("%s: %v", e.Store.Name(at.sw), at.sampleShape))
 		}
 		slices.Sort(names)
-		return shape, fmt.Errorf("join the switches' samples: %w: as many switches have one shape as another: give all switches the same kind, unit, seed and hash: %v",
-			oblivious.ErrUnlike, names[:min(len(names), 8)])
+		var tied []*oblivious.Sample
+		for s, n := range switches {
+			if n == most {
+				tied = append(tied, one[s])
+			}
+		}
+		slices.SortFunc(tied, func(a, b *oblivious.Sample) int {
+			return cmp.Or(cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.Seed, b.Seed))
+		})
+		_, err := oblivious.Union(tied...)
+		return shape, fmt.Errorf("join the switches' samples: %w: give all switches the same kind, unit, seed and hash (as many switches have one as another: %s)",
+			err, strings.Join(names[:min(len(names), 8)], "; "))
 	}
 	for at, n := range records {
 		if at.sampleShape != shape {

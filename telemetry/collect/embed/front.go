@@ -224,7 +224,7 @@ func (f *front) admit(connection string, name string) error {
 	defer f.mu.Unlock()
 	x := f.conns[number]
 	if x == nil {
-		return nil // within the process
+		return errors.New("it did not come in by the listener")
 	}
 	if f.local {
 		x.limits.Store(&limits{free: true})

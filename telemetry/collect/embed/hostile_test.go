@@ -75,8 +75,12 @@ func TestCollectorMayNotChange(t *testing.T) {
 	reader := collect.New(collect.Config{Connect: func(context.Context) (*nats.Conn, error) {
 		return nats.Connect(s.URL(), nats.UserInfo("second", "two"), nats.CustomInboxPrefix(jetstream.Inbox("second")))
 	}, Stream: jetstream.StreamConfig{Age: time.Hour, Bytes: config.Retention.Bytes}, Partitions: collect.DefaultPartitions(), Log: quiet(t)}, second)
-	go reader.Run(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { reader.Run(ctx); close(ended) }()
 	eventually(t, "the second collector reads", func() bool { return second.len() == 10 })
+	cancel()
+	<-ended
 }
 
 // TestDrift: a stream that somebody with more rights has changed is put right, and reported; one that is sealed is

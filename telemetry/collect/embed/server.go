@@ -166,7 +166,10 @@ func (s *Server) cluster(o *server.Options) error {
 	if err != nil {
 		return fmt.Errorf("nats.cluster.listen: %w", err)
 	}
-	o.Cluster = server.ClusterOpts{Name: c.Name, Host: host, Port: port, AuthTimeout: authWait.Seconds()}
+	// Servers of a cluster wait for a listener of clients: it is one that lets no client in (auth.admit), and that no
+	// other server tells its clients of.
+	o.DontListen, o.Host, o.Port = false, "127.0.0.1", server.RANDOM_PORT
+	o.Cluster = server.ClusterOpts{Name: c.Name, Host: host, Port: port, AuthTimeout: authWait.Seconds(), NoAdvertise: true}
 	password, err := secret(c.PasswordFile)
 	if err != nil {
 		return fmt.Errorf("nats.cluster.password_file: %w", err)

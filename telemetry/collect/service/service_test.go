@@ -306,7 +306,7 @@ func TestCollectSecure(t *testing.T) {
 	tlsText := fmt.Sprintf("certificate = %q\nkey = %q\nca = %q\n", path("collector.pem"), path("collector.key"), path("ca.pem"))
 	b := newCollectBed(t, "", "[nats.tls]\n"+tlsText+
 		fmt.Sprintf("[[nats.client]]\nname = \"s3\"\nswitch = 3\npassword_file = %q\n", path("password"))+
-		"[tls]\nadmins = [\"operator\"]\n"+tlsText)
+		"[tls]\nadmins = [\"operator\"]\nreaders = [\"monitor\"]\n"+tlsText)
 	b.start(t)
 	o := jetstream.Options{
 		Servers: []string{"tls://" + b.nats}, TLSCA: path("ca.pem"), TLSCert: path("s3.pem"), TLSKey: path("s3.key"),
@@ -365,6 +365,11 @@ func TestCollectSecure(t *testing.T) {
 		}
 		if out := curl("monitor", "-X", "PUT", url+"/admin/log-level?level=debug"); !strings.Contains(out, `"monitor" may read, but not change`) {
 			t.Errorf("a reader: %s", out)
+		}
+		for _, path := range []string{"/", "/schema/query.proto", "/records/samples", "/weir.query.v1.QueryService/Ask"} {
+			if out := curl("s3", "-d", "{}", url+path); !strings.Contains(out, `"s3" may not read`) {
+				t.Errorf("a switch reads %s: %s", path, out)
+			}
 		}
 		if out := curl("", url+"/metrics"); strings.Contains(out, "weir_collect") {
 			t.Errorf("a stranger: %s", out)

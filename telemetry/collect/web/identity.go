@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -77,6 +78,12 @@ func (s *Server) mayRead(id Identity) (why string, ok bool) {
 	return fmt.Sprintf("user %d may not read: without certificates the collector is there for root and its own user; name others in collect.users", id.UID), false
 }
 
+// mayLog keeps those who are refused from filling the log: a line a second; the counter has all.
+func (s *Server) mayLog() bool {
+	now := time.Now().Unix()
+	return s.logged.Swap(now) != now
+}
+
 // open are the paths that everybody may ask: they say how the collector is, and nothing of what was measured.
 var open = []string{"/healthz", "/readyz", "/metrics"}
 
@@ -87,7 +94,9 @@ func (s *Server) readers(next http.Handler) http.Handler {
 		if r.TLS != nil && s.keeper != nil {
 			if err := s.keeper.Check(r.TLS.PeerCertificates); err != nil {
 				s.denied.Add(1)
-				s.log.Warn("refused", who(id), call(r), zap.Error(err))
+				if s.mayLog() {
+					s.log.Warn("refused", who(id), call(r), zap.Error(err))
+				}
 				w.Header().Set("Connection", "close")
 				http.Error(w, err.Error(), http.StatusForbidden)
 				return
@@ -95,7 +104,9 @@ func (s *Server) readers(next http.Handler) http.Handler {
 		}
 		if why, ok := s.mayRead(id); !ok && !slices.Contains(open, r.URL.Path) {
 			s.denied.Add(1)
-			s.log.Warn("refused: not a reader", who(id), call(r))
+			if s.mayLog() {
+				s.log.Warn("refused: not a reader", who(id), call(r))
+			}
 			http.Error(w, why, http.StatusForbidden)
 			return
 		}

@@ -60,6 +60,8 @@ type Server struct {
 	anyReads bool          // any certificate of the authority
 	idle     idle
 
+	logged atomic.Int64 // the second of the last refusal in the log
+
 	denied, refused, misdirected atomic.Uint64
 }
 

@@ -869,8 +869,18 @@ type Missing struct {
 	PartialSlices int64                  `protobuf:"varint,5,opt,name=partial_slices,json=partialSlices,proto3" json:"partial_slices,omitempty"` // partial_slices slices are those that the switch was not there for all of.
 	MissedPackets uint64                 `protobuf:"varint,6,opt,name=missed_packets,json=missedPackets,proto3" json:"missed_packets,omitempty"` // missed_packets passed the switch and are in none of its records.
 	LostRecords   uint64                 `protobuf:"varint,7,opt,name=lost_records,json=lostRecords,proto3" json:"lost_records,omitempty"`       // lost_records records of digests were numbered by the switch, and did not come.
-	// evicted_records records were here, and had to make room. Of these the switch is not known.
+	// evicted_records records were here, and had to make room: those of a switch that held more than its share of
+	// memory, or the oldest of all, of which the switch is not named.
 	EvictedRecords uint64 `protobuf:"varint,8,opt,name=evicted_records,json=evictedRecords,proto3" json:"evicted_records,omitempty"`
+	// skewed_records records are here and were left out, as the switch's clock is ahead of the collector's.
+	SkewedRecords uint64 `protobuf:"varint,9,opt,name=skewed_records,json=skewedRecords,proto3" json:"skewed_records,omitempty"`
+	// disputed_records records are here and were left out, as their shape, seed or hash is not that of most switches.
+	DisputedRecords uint64 `protobuf:"varint,10,opt,name=disputed_records,json=disputedRecords,proto3" json:"disputed_records,omitempty"`
+	// surplus_packets packets passed the switch, by its own exact count, beyond what its samples account for: they were
+	// identical to others or came again, or were chosen not to be sampled. excess_packets packets are in its samples
+	// beyond that count: packets were chosen for their ranks, or records are forged.
+	SurplusPackets uint64 `protobuf:"varint,11,opt,name=surplus_packets,json=surplusPackets,proto3" json:"surplus_packets,omitempty"`
+	ExcessPackets  uint64 `protobuf:"varint,12,opt,name=excess_packets,json=excessPackets,proto3" json:"excess_packets,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -957,6 +967,34 @@ func (x *Missing) GetLostRecords() uint64 {
 func (x *Missing) GetEvictedRecords() uint64 {
 	if x != nil {
 		return x.EvictedRecords
+	}
+	return 0
+}
+
+func (x *Missing) GetSkewedRecords() uint64 {
+	if x != nil {
+		return x.SkewedRecords
+	}
+	return 0
+}
+
+func (x *Missing) GetDisputedRecords() uint64 {
+	if x != nil {
+		return x.DisputedRecords
+	}
+	return 0
+}
+
+func (x *Missing) GetSurplusPackets() uint64 {
+	if x != nil {
+		return x.SurplusPackets
+	}
+	return 0
+}
+
+func (x *Missing) GetExcessPackets() uint64 {
+	if x != nil {
+		return x.ExcessPackets
 	}
 	return 0
 }
@@ -6477,7 +6515,7 @@ const file_query_proto_rawDesc = "" +
 	"per_switch\x18\x0f \x03(\v2\x1b.weir.query.v1.SwitchVolumeR\tperSwitch\x12\x19\n" +
 	"\x05flows\x18\x10 \x01(\tH\x00R\x05flows\x88\x01\x01\x12*\n" +
 	"\x05share\x18\x11 \x01(\v2\x14.weir.query.v1.ShareR\x05shareB\b\n" +
-	"\x06_flows\"\x8c\x02\n" +
+	"\x06_flows\"\xae\x03\n" +
 	"\aMissing\x12\x16\n" +
 	"\x06switch\x18\x01 \x01(\tR\x06switch\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\tR\x02of\x12\x1a\n" +
@@ -6486,7 +6524,12 @@ const file_query_proto_rawDesc = "" +
 	"\x0epartial_slices\x18\x05 \x01(\x03R\rpartialSlices\x12%\n" +
 	"\x0emissed_packets\x18\x06 \x01(\x04R\rmissedPackets\x12!\n" +
 	"\flost_records\x18\a \x01(\x04R\vlostRecords\x12'\n" +
-	"\x0fevicted_records\x18\b \x01(\x04R\x0eevictedRecords\"E\n" +
+	"\x0fevicted_records\x18\b \x01(\x04R\x0eevictedRecords\x12%\n" +
+	"\x0eskewed_records\x18\t \x01(\x04R\rskewedRecords\x12)\n" +
+	"\x10disputed_records\x18\n" +
+	" \x01(\x04R\x0fdisputedRecords\x12'\n" +
+	"\x0fsurplus_packets\x18\v \x01(\x04R\x0esurplusPackets\x12%\n" +
+	"\x0eexcess_packets\x18\f \x01(\x04R\rexcessPackets\"E\n" +
 	"\aBounded\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\x01R\x05value\x12\x10\n" +
 	"\x03low\x18\x02 \x01(\x01R\x03low\x12\x12\n" +
