@@ -57,6 +57,11 @@ type Collecting struct {
 	Paths string `toml:"paths"`
 	// Lab is a lab's file instead: the paths follow from its switches' routes, else from its links.
 	Lab string `toml:"lab"`
+	// Keys are files of networks' secret keys (weir key): with them, records that were not made under one are counted as
+	// unkeyed, and are in no answer. The latest is the last.
+	Keys []string `toml:"keys"`
+	// Keyless are the numbers of switches whose records are taken all the same, such as P4's, which have no keyed hash.
+	Keyless []uint32 `toml:"keyless"`
 	// FlowSeed is the seed of [stages.parse] in the switches.
 	FlowSeed uint64 `toml:"flow_seed"`
 }
@@ -155,6 +160,14 @@ func readCollect(data []byte, path string) (*Collect, error) {
 	c := DefaultCollect()
 	f := tomlfile.Decode(data, c, nil)
 	c.complete(f)
+	for i, key := range c.Collect.Keys {
+		if _, err := useKey(key); err != nil {
+			f.Add(fmt.Sprintf("collect.keys[%d]", i), "%v", err)
+		}
+	}
+	if len(c.Collect.Keyless) != 0 && len(c.Collect.Keys) == 0 {
+		f.Add("collect.keyless", "is set, but there are no keys: set collect.keys, or remove it")
+	}
 	c.validate(f)
 	if !f.Empty() {
 		return nil, f.Err(path)

@@ -10,6 +10,7 @@ import (
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/internal/keyfile"
 	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/internal/tomlfile"
 	"github.com/weirswitch/weir/stages"
@@ -45,6 +46,9 @@ type Switch struct {
 	// "xxhash"; "crc", which switches of P4 have too; or "aes", which hosts cannot steer, as it is keyed. The same in
 	// the whole network.
 	Hash hash.Family `toml:"hash"`
+	// Key is the file of the network's secret key (weir key), which makes the hash "aes"; empty: hosts can compute what is
+	// measured of their packets. The same in the whole network.
+	Key string `toml:"key"`
 }
 
 // Default returns what holds for keys that a file leaves out. It has no port,
@@ -111,8 +115,42 @@ func read(data []byte) (*Config, *tomlfile.Faults) {
 	c := Default()
 	f := tomlfile.Decode(data, c, decodeHook)
 	c.complete(f)
+	c.useKey(f)
 	c.validate(f)
 	return c, f
+}
+
+// useKey makes the hash that under the network's key.
+func (c *Config) useKey(f *tomlfile.Faults) {
+	s := &c.Switch
+	switch {
+	case s.Key == "" && s.Hash == hash.AES:
+		f.Add("switch.key", "is missing: the hash \"aes\" is under a network's key: make one with weir key new, and name its file")
+	case s.Key == "":
+	case s.Hash.Kind() == hash.CRC:
+		f.Add("switch.hash", "is %v, which has no key: remove switch.key, or choose aes", s.Hash)
+	default:
+		family, err := useKey(s.Key)
+		if err != nil {
+			f.Add("switch.key", "%v", err)
+		} else if s.Hash.KeyID() != 0 && s.Hash != family {
+			f.Add("switch.hash", "is %v, and the key of %s is another one: remove it, or name that key", s.Hash, s.Key)
+		} else {
+			s.Hash = family
+		}
+	}
+}
+
+// useKey reads a network's key, and makes it known to the process.
+func useKey(path string) (hash.Family, error) {
+	if !filepath.IsAbs(path) {
+		return 0, fmt.Errorf("%q is not an absolute path: begin it with a slash", path)
+	}
+	k, err := keyfile.Load(path)
+	if err != nil {
+		return 0, err
+	}
+	return hash.Keyed(hash.Network(k))
 }
 
 // decodeHook gives ports their defaults, and each stage's table the type of its Config.

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/internal/keyfile"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 func newKeyCommand() *cobra.Command {
@@ -46,6 +47,6 @@ func showKey(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return usageError(fmt.Errorf("read the key: %w", err))
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: key %04x\n", path, k.ID())
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: key %04x\n", path, hash.Network(k).ID())
 	return err
 }

@@ -61,7 +61,7 @@ var layers = []layer{
 	{"telemetry/sketch/...", []string{"telemetry/hash", "telemetry/sketch/..."}, "a sketch is a data structure without packets or I/O"},
 	{"telemetry/jetstream", []string{"internal/safefile", "telemetry/hash", "telemetry/record"}, "how records travel, for both ends"},
 	{"telemetry/export", []string{"internal/safefile", "telemetry/hash", "telemetry/jetstream", "telemetry/record"}, "the exporter declares the source that it drains"},
-	{"telemetry/collect", []string{"internal/certs", "telemetry/jetstream", "telemetry/record"}, "the collector declares the sink that it fills"},
+	{"telemetry/collect", []string{"internal/certs", "internal/printable", "telemetry/jetstream", "telemetry/record"}, "the collector declares the sink that it fills"},
 	{"telemetry/collect/embed", []string{"internal/certs", "internal/safefile", "internal/socket", "telemetry/collect", "telemetry/jetstream"}, "the server knows names and subjects, and no record"},
 	{"telemetry/collect/web", []string{"internal/certs", "internal/socket", "telemetry/collect", "telemetry/record"}, "one package decides who may connect"},
 	{"telemetry/store", []string{"internal/printable", "internal/safefile", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/pint/...", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/weirswitch/weir/telemetry/jetstream"
@@ -12,6 +13,9 @@ import (
 // body aliases data.
 func check(subject string, data []byte, p *Partitions) (h record.Header, body []byte, kind record.Kind, o Outcome) {
 	h, body, rest, err := record.Decode(data)
+	if errors.Is(err, record.ErrKey) {
+		return h, nil, kindOf(subject), Unkeyed
+	}
 	if err != nil || len(rest) != 0 {
 		return h, nil, kindOf(subject), Unreadable
 	}

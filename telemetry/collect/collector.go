@@ -14,6 +14,7 @@ import (
 	nats_js "github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
+	"github.com/weirswitch/weir/internal/printable"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/record"
 )
@@ -34,6 +35,9 @@ type Config struct {
 	// Stream is what the stream keeps.
 	Stream     jetstream.StreamConfig
 	Partitions Partitions
+	// Keyed says that records are to be made under a network's key, but those of the switches of Keyless.
+	Keyed   bool
+	Keyless map[uint32]bool
 	// Restrict says which switches have more than their share of a stream that is nearly full; nil: nobody cares.
 	Restrict func(over map[uint32]bool)
 	Log      *zap.Logger
@@ -66,6 +70,7 @@ type Collector struct {
 	created time.Time // of the stream that next is of
 	target  uint64    // last message that was there at the start; reading it makes ready
 	started bool
+	named   map[uint32]bool // switches without a key that the log has
 
 	mu     sync.Mutex
 	status Status
@@ -330,6 +335,12 @@ func (c *Collector) take(m nats_js.Msg) error {
 	}
 	data := m.Data()
 	h, body, kind, o := check(m.Subject(), data, &c.config.Partitions)
+	if o == Applied && h.Hash.KeyID() == 0 && !c.config.Keyless[h.Switch] {
+		c.keyless(&h)
+		if c.config.Keyed {
+			o = Unkeyed
+		}
+	}
 	if o == Applied {
 		o = c.applier.Apply(h, body, meta.Timestamp)
 	}
@@ -343,6 +354,25 @@ func (c *Collector) take(m nats_js.Msg) error {
 		c.beReady()
 	}
 	return nil
+}
+
+// maxNamed bounds the switches that the log names.
+const maxNamed = 64
+
+// keyless names a switch whose records are not made under a network's key, once.
+func (c *Collector) keyless(h *record.Header) {
+	if c.named[h.Switch] || len(c.named) >= maxNamed {
+		return
+	}
+	if c.named == nil {
+		c.named = map[uint32]bool{}
+	}
+	c.named[h.Switch] = true
+	text := "a switch measures without a network key: hosts can steer what is measured of their packets: set switch.key and collect.keys"
+	if c.config.Keyed {
+		text = "a switch measures without a network key, and its records are not taken: set switch.key, or name it in collect.keyless"
+	}
+	c.config.Log.Warn(text, zap.Uint32("switch", h.Switch), zap.String("name", printable.Text(h.Name)), zap.Stringer("hash", h.Hash))
 }
 
 func (c *Collector) beReady() {

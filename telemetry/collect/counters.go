@@ -20,10 +20,11 @@ const (
 	Foreign                   // it is of a partition that another collector has
 	Late                      // it is older than what memory holds
 	Future                    // it claims to be of a time to come
+	Unkeyed                   // it was not made under a network key of the collector's
 	outcomes
 )
 
-var outcomeNames = [outcomes]string{"applied", "duplicate", "unreadable", "conflict", "unknown", "forged", "foreign", "late", "future"}
+var outcomeNames = [outcomes]string{"applied", "duplicate", "unreadable", "conflict", "unknown", "forged", "foreign", "late", "future", "unkeyed"}
 
 // String is the outcome as metrics name it.
 func (o Outcome) String() string {

@@ -17,10 +17,15 @@ func (s *Sample) Judge() (surplus, excess uint64) {
 	if s.Unit == Flows || s.Limits != nil {
 		return 0, 0
 	}
-	e, err := s.Volume(Packets, judgeDelta)
+	w, err := s.weigher(Packets)
 	if err != nil {
 		return 0, 0
 	}
+	var sum share
+	for i := range w.entries {
+		w.add(&sum, i)
+	}
+	e := sum.estimate(w.largestPossible(), judgeDelta)
 	counted := float64(s.Packets)
 	if over := counted - math.Ceil(e.High); over > 0 {
 		surplus = uint64(over)
@@ -29,4 +34,24 @@ func (s *Sample) Judge() (surplus, excess uint64) {
 		excess = uint64(min(over, math.MaxInt64))
 	}
 	return surplus, excess
+}
+
+// leastBytes is the length of the shortest packet that a switch samples: Ethernet's header and IPv4's.
+const leastBytes = 14 + 20
+
+// largestPossible is the largest weight that a packet can have which was sampled by chance, or could have been: of
+// samples by bytes that is the shortest packet's, also if none of these was sampled.
+func (w *weigher) largestPossible() float64 {
+	most := w.largest()
+	if !w.bytes || w.whole {
+		return most
+	}
+	value := 1.
+	if w.kind == UWRA {
+		value = 1. / leastBytes
+	}
+	if p := w.probability(w.limit, leastBytes); p < 1 {
+		most = max(most, value/p)
+	}
+	return most
 }

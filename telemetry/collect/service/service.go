@@ -94,8 +94,13 @@ func New(c *config.Collect, o Options) (_ *Collector, err error) {
 		return nil, err
 	}
 	s.url = c.URL(s.web.Address())
+	keyless := map[uint32]bool{}
+	for _, sw := range c.Collect.Keyless {
+		keyless[sw] = true
+	}
 	s.reader = collect.New(collect.Config{
 		Connect: connect, Partitions: c.Partitions, Restrict: s.restrict, Log: s.log,
+		Keyed: len(c.Collect.Keys) != 0, Keyless: keyless,
 		Stream: jetstream.StreamConfig{Age: c.Retention.Age, Bytes: c.Retention.Bytes, Replicas: c.NATS.Replicas},
 	}, (*applier)(s))
 	if c.IPFIX.Target != "" {
