@@ -13,17 +13,33 @@ const plainIP = header.IPv4Len + header.TCPLen
 const unchanging = packet.FlagShim | packet.FlagVLAN | packet.FlagQinQ | packet.FlagMulticast | packet.FlagBroadcast | packet.FlagCopy
 
 // plainBlocks are packet.IDBlocks of TCP and UDP over IPv4 without options, word
-// by word, so that their hashes are computed side by side.
+// by word, so that their hashes are computed side by side. a and key are the words of the flow key.
 type plainBlocks struct {
-	at                 [packet.BatchSize]int32 // index in the batch
-	a, f, t1, t2, rest [packet.BatchSize]uint64
-	ids                [packet.BatchSize]uint64
+	at                      [packet.BatchSize]int32 // index in the batch
+	a, f, t1, t2, rest, key [packet.BatchSize]uint64
+	ids, flows              [packet.BatchSize]uint64
 }
 
-// hash stores the ids of the first n packets.
-func (q *plainBlocks) hash(pkts []packet.Packet, f hash.Family, seed uint64, n int) {
+// hash stores the ids of the first n packets, and their flow hashes if flows says so.
+func (q *plainBlocks) hash(pkts []packet.Packet, f hash.Family, seed uint64, n int, flows bool) {
 	f.Uint64x5s(q.ids[:n], seed, q.a[:], q.f[:], q.t1[:], q.t2[:], q.rest[:])
+	if !flows {
+		for i, at := range q.at[:n] {
+			pkts[at].ID = q.ids[i]
+		}
+		return
+	}
+	f.Uint64x2s(q.flows[:n], seed, q.a[:], q.key[:])
 	for i, at := range q.at[:n] {
-		pkts[at].ID = q.ids[i]
+		p := &pkts[at]
+		p.ID, p.FlowHash = q.ids[i], uint32(q.flows[i])
+	}
+}
+
+// hashFlows stores the flow hashes of the first n packets.
+func (q *plainBlocks) hashFlows(pkts []packet.Packet, f hash.Family, seed uint64, n int) {
+	f.Uint64x2s(q.flows[:n], seed, q.a[:], q.key[:])
+	for i, at := range q.at[:n] {
+		pkts[at].FlowHash = uint32(q.flows[i])
 	}
 }

@@ -5,21 +5,20 @@ import (
 
 	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
-	"github.com/weirswitch/weir/telemetry/hash"
 )
 
-// derive computes what the graph needs beyond the headers. The packets' bytes
-// are still in the first-level cache, and a pass per value keeps each loop
-// short enough for the processor to overlap packets.
+// derive computes what the graph needs beyond the headers, in a pass over the packets, whose bytes are still in
+// the first-level cache: words to hash of plain packets, which are most, are gathered, and hashed side by side.
 func (s *stage) derive(b *packet.Batch) {
-	if s.needs&(packet.NeedArrival|packet.NeedID) == packet.NeedArrival {
-		arrivals(b)
-	}
-	if s.needs&packet.NeedFlowHash != 0 {
+	switch {
+	case s.needs&packet.NeedID != 0:
+		s.ids(b)
+		return
+	case s.needs&packet.NeedFlowHash != 0:
 		s.flowHashes(b)
 	}
-	if s.needs&packet.NeedID != 0 {
-		s.ids(b)
+	if s.needs&packet.NeedArrival != 0 {
+		arrivals(b)
 	}
 }
 
@@ -32,52 +31,45 @@ func arrivals(b *packet.Batch) {
 	}
 }
 
+// flowHashes computes the flow hashes where nobody needs the packet ids, of IPv4 side by side.
 func (s *stage) flowHashes(b *packet.Batch) {
-	if s.family != hash.XX {
-		s.otherFlowHashes(b)
-		return
-	}
-	for i := range b.Pkts {
-		p := &b.Pkts[i]
+	pkts, q, n := b.Pkts, &s.blocks, 0
+	for i := range pkts {
+		p := &pkts[i]
 		if p.Reason != 0 {
 			continue
 		}
 		data := b.Data(p)
-		switch {
-		case p.Flags.Has(packet.FlagIPv4):
-			w0, w1 := p.KeyWords4(data)
-			p.FlowHash = uint32(hash.Uint64x2(s.seed, w0, w1))
-		case p.Flags.Has(packet.FlagIPv6):
-			w0, w1, w2, w3, w4 := p.KeyWords6(data)
-			p.FlowHash = uint32(hash.Uint64x5(s.seed, w0, w1, w2, w3, w4))
-		default:
-			w0, w1 := linkWords(p, data)
-			p.FlowHash = uint32(hash.Uint64x2(s.seed, w0, w1))
+		if !p.Flags.Has(packet.FlagIPv4) {
+			p.FlowHash = s.flowHash(p, data)
+			continue
 		}
+		if n == packet.BatchSize {
+			q.hashFlows(pkts, s.family, s.seed, n)
+			n = 0
+		}
+		k := n & (packet.BatchSize - 1) // BCE
+		n++
+		q.at[k] = int32(i)
+		q.a[k], q.key[k] = p.KeyWords4(data)
+	}
+	if n > 0 {
+		q.hashFlows(pkts, s.family, s.seed, n)
 	}
 }
 
-// otherFlowHashes is flowHashes of another family than XXH64, whose functions the compiler
-// puts in line above.
-func (s *stage) otherFlowHashes(b *packet.Batch) {
-	for i := range b.Pkts {
-		p := &b.Pkts[i]
-		if p.Reason != 0 {
-			continue
-		}
-		data := b.Data(p)
-		switch {
-		case p.Flags.Has(packet.FlagIPv4):
-			w0, w1 := p.KeyWords4(data)
-			p.FlowHash = uint32(s.family.Uint64x2(s.seed, w0, w1))
-		case p.Flags.Has(packet.FlagIPv6):
-			w0, w1, w2, w3, w4 := p.KeyWords6(data)
-			p.FlowHash = uint32(s.family.Uint64x5(s.seed, w0, w1, w2, w3, w4))
-		default:
-			w0, w1 := linkWords(p, data)
-			p.FlowHash = uint32(s.family.Uint64x2(s.seed, w0, w1))
-		}
+// flowHash computes the flow hash of any packet.
+func (s *stage) flowHash(p *packet.Packet, data []byte) uint32 {
+	switch {
+	case p.Flags.Has(packet.FlagIPv4):
+		w0, w1 := p.KeyWords4(data)
+		return uint32(s.family.Uint64x2(s.seed, w0, w1))
+	case p.Flags.Has(packet.FlagIPv6):
+		w0, w1, w2, w3, w4 := p.KeyWords6(data)
+		return uint32(s.family.Uint64x5(s.seed, w0, w1, w2, w3, w4))
 	}
+	w0, w1 := linkWords(p, data)
+	return uint32(s.family.Uint64x2(s.seed, w0, w1))
 }
 
 // linkWords are both addresses, and the type behind tags and shims.
@@ -86,11 +78,11 @@ func linkWords(p *packet.Packet, data []byte) (w0, w1 uint64) {
 	return binary.LittleEndian.Uint64(h[0:8]), uint64(binary.LittleEndian.Uint32(h[8:12])) | uint64(p.EtherType)<<32
 }
 
-// ids computes the packet ids, and does what arrivals does in the same pass. Those of plain packets,
+// ids computes the packet ids, and does what flowHashes and arrivals do in the same pass. Those of plain packets,
 // which are most, are hashed side by side; a test compares.
 func (s *stage) ids(b *packet.Batch) {
 	mem, pkts, q := b.Mem, b.Pkts, &s.blocks
-	n, ipidCarrier := 0, s.ipidCarrier
+	n, ipidCarrier, flows := 0, s.ipidCarrier, s.needs&packet.NeedFlowHash != 0
 	now := int64(0) // what is 0 stays 0 if no stage needs it
 	if s.needs&packet.NeedArrival != 0 {
 		now = b.Now
@@ -107,12 +99,15 @@ func (s *stage) ids(b *packet.Batch) {
 		l3 := uint(p.L3)
 		if p.Flags&^unchanging != plainFlags || p.Proto != header.ProtoTCP && p.Proto != header.ProtoUDP || l3+plainIP > uint(len(data)) {
 			p.ID = s.id(p, data)
+			if flows {
+				p.FlowHash = s.flowHash(p, data)
+			}
 			continue
 		}
 		ip := (*[plainIP]byte)(data[l3:])
 		end := min(uint(len(data)), l3+uint(binary.BigEndian.Uint16(ip[2:4])))
 		if n == packet.BatchSize {
-			q.hash(pkts, s.family, s.seed, n)
+			q.hash(pkts, s.family, s.seed, n, flows)
 			n = 0
 		}
 		k := n & (packet.BatchSize - 1) // BCE
@@ -125,7 +120,9 @@ func (s *stage) ids(b *packet.Batch) {
 			id = 0
 		}
 		q.f[k] = w>>56 | id | w>>32&0xff1f<<32 | w<<48
-		q.t1[k] = binary.LittleEndian.Uint64(ip[20:28])
+		t1 := binary.LittleEndian.Uint64(ip[20:28])
+		q.t1[k] = t1
+		q.key[k] = t1&(1<<32-1) | w>>56<<32 | 4<<40 // ports, protocol and version, as Packet.KeyWords4 has them
 		t2 := binary.LittleEndian.Uint64(ip[28:36])&(1<<48-1) | uint64(binary.LittleEndian.Uint16(ip[36:38]))<<48
 		if p.Proto == header.ProtoUDP {
 			t2 = 0
@@ -138,7 +135,7 @@ func (s *stage) ids(b *packet.Batch) {
 		q.rest[k] = rest
 	}
 	if n > 0 {
-		q.hash(pkts, s.family, s.seed, n)
+		q.hash(pkts, s.family, s.seed, n, flows)
 	}
 }
 

@@ -138,6 +138,19 @@ func TestIDsOfABatch(t *testing.T) {
 	t.Run("crc", func(t *testing.T) {
 		testIDsOfABatch(t, hash.CRC, func(words []uint64) uint64 { return crcOf(9, words) })
 	})
+	t.Run("aes", func(t *testing.T) {
+		testIDsOfABatch(t, hash.AES, func(w []uint64) uint64 {
+			switch len(w) {
+			case 2:
+				return hash.AES.Uint64x2(9, w[0], w[1])
+			case 4:
+				return hash.AES.Uint64x4(9, w[0], w[1], w[2], w[3])
+			case 5:
+				return hash.AES.Uint64x5(9, w[0], w[1], w[2], w[3], w[4])
+			}
+			return hash.AES.Uint64x8(9, (*[8]uint64)(w))
+		})
+	})
 }
 
 // crcOf is the crc family, by the library's CRCs.
@@ -157,7 +170,9 @@ func testIDsOfABatch(t *testing.T, f hash.Family, of func(words []uint64) uint64
 	b.Frames.Alloc(addrs[:])
 	r := rand.New(rand.NewPCG(5, 5))
 	for _, carrier := range []bool{false, true} {
-		_, s := newStageOf(t, Config{Malformed: Forward, Seed: 9, IPIDCarrier: carrier}, pipeline.Env{Workers: 1, Needs: packet.NeedID, Hash: f})
+		needs := packet.NeedID | packet.NeedFlowHash
+		_, s := newStageOf(t, Config{Malformed: Forward, Seed: 9, IPIDCarrier: carrier}, pipeline.Env{Workers: 1, Needs: needs, Hash: f})
+		_, flows := newStageOf(t, Config{Malformed: Forward, Seed: 9, IPIDCarrier: carrier}, pipeline.Env{Workers: 1, Needs: packet.NeedFlowHash, Hash: f})
 		for _, n := range []int{0, 1, 7, packet.BatchSize - 1, packet.BatchSize, packet.BatchSize + 1, most} {
 			long := packet.NewBatch(b.Frames, most)
 			for i := range n {
@@ -174,6 +189,7 @@ func testIDsOfABatch(t *testing.T, f hash.Family, of func(words []uint64) uint64
 				}
 			}
 			s.Process(long)
+			both := make([]uint32, n)
 			for i := range long.Pkts {
 				p := &long.Pkts[i]
 				want := uint64(0)
@@ -184,6 +200,24 @@ func testIDsOfABatch(t *testing.T, f hash.Family, of func(words []uint64) uint64
 				}
 				if p.ID != want {
 					t.Fatalf("carrier %v, packet %d of %d: id %016x, want %016x: %x", carrier, i, n, p.ID, want, long.Data(p))
+				}
+				wantFlow := uint32(0)
+				if p.Reason == 0 {
+					wantFlow = uint32(of(flowWords(p, long.Data(p))))
+				}
+				if p.FlowHash != wantFlow {
+					t.Fatalf("packet %d of %d: flow hash %08x, want %08x: %x", i, n, p.FlowHash, wantFlow, long.Data(p))
+				}
+				p.ID, p.FlowHash = 0, 0
+				if p.Reason == reasonRunt {
+					continue
+				}
+				both[i] = wantFlow
+			}
+			flows.Process(long)
+			for i := range long.Pkts {
+				if p := &long.Pkts[i]; p.FlowHash != both[i] || p.ID != 0 {
+					t.Fatalf("packet %d of %d: without ids the flow hash is %08x, not %08x", i, n, p.FlowHash, both[i])
 				}
 			}
 		}
@@ -201,18 +235,7 @@ func TestFlowHashesOfCRC(t *testing.T) {
 		if p.Reason != 0 {
 			continue
 		}
-		var words []uint64
-		switch {
-		case p.Flags.Has(packet.FlagIPv4):
-			w0, w1 := p.KeyWords4(c.data)
-			words = []uint64{w0, w1}
-		case p.Flags.Has(packet.FlagIPv6):
-			w0, w1, w2, w3, w4 := p.KeyWords6(c.data)
-			words = []uint64{w0, w1, w2, w3, w4}
-		default:
-			words = []uint64{binary.LittleEndian.Uint64(c.data), uint64(binary.LittleEndian.Uint32(c.data[8:])) | uint64(p.EtherType)<<32}
-		}
-		if want := uint32(crcOf(7, words)); p.FlowHash != want {
+		if want := uint32(crcOf(7, flowWords(&p, c.data))); p.FlowHash != want {
 			t.Errorf("%s: flow hash %08x, want %08x", c.name, p.FlowHash, want)
 		}
 		seen[p.Flags&packet.FlagIP] = true
@@ -220,4 +243,17 @@ func TestFlowHashesOfCRC(t *testing.T) {
 	if len(seen) != 3 {
 		t.Errorf("packets of %d kinds only", len(seen))
 	}
+}
+
+// flowWords are what the flow hash is the hash of.
+func flowWords(p *packet.Packet, data []byte) []uint64 {
+	switch {
+	case p.Flags.Has(packet.FlagIPv4):
+		w0, w1 := p.KeyWords4(data)
+		return []uint64{w0, w1}
+	case p.Flags.Has(packet.FlagIPv6):
+		w0, w1, w2, w3, w4 := p.KeyWords6(data)
+		return []uint64{w0, w1, w2, w3, w4}
+	}
+	return []uint64{binary.LittleEndian.Uint64(data), uint64(binary.LittleEndian.Uint32(data[8:])) | uint64(p.EtherType)<<32}
 }

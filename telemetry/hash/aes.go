@@ -123,7 +123,7 @@ func (s *schedule) rounds4(i int, m block) block {
 // group is how many hashes the assembly computes side by side, as many as a processor has in flight.
 const group = 8
 
-// many1 stores the first 64 bits of E(a[i], 0 ^ d), which is the hash of one word, or of one behind another.
+// many1 stores the first 64 bits of E of a[i] and 0, with d: the hash of one word, or of one in front of another.
 func (s *schedule) many1(dst []uint64, d block, a []uint64) {
 	a = a[:len(dst)]
 	if !hasAES {
@@ -132,18 +132,24 @@ func (s *schedule) many1(dst []uint64, d block, a []uint64) {
 		}
 		return
 	}
-	n := len(dst) &^ (group - 1)
-	if n > 0 {
-		aesWords1(&dst[0], &a[0], s, &d, n)
+	n := len(dst) &^ (vaesGroup - 1)
+	if hasVAES && n > 0 {
+		vaesWords1(&dst[0], &a[0], s, &d, n)
+		dst, a = dst[n:], a[n:]
 	}
-	if n < len(dst) {
+	if n = len(dst) &^ (group - 1); n > 0 {
+		aesWords1(&dst[0], &a[0], s, &d, n)
+		dst, a = dst[n:], a[n:]
+	}
+	if len(dst) > 0 {
 		var in, out [group]uint64
-		copy(in[:], a[n:])
+		copy(in[:], a)
 		aesWords1(&out[0], &in[0], s, &d, group)
-		copy(dst[n:], out[:])
+		copy(dst, out[:])
 	}
 }
 
+// many2 stores the hashes of a[i] and b[i].
 func (s *schedule) many2(dst []uint64, d block, a, b []uint64) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	if !hasAES {
@@ -152,20 +158,26 @@ func (s *schedule) many2(dst []uint64, d block, a, b []uint64) {
 		}
 		return
 	}
-	n := len(dst) &^ (group - 1)
-	if n > 0 {
-		aesWords2(&dst[0], &a[0], &b[0], s, &d, n)
+	n := len(dst) &^ (vaesGroup - 1)
+	if hasVAES && n > 0 {
+		vaesWords2(&dst[0], &a[0], &b[0], s, &d, n)
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
-	if n < len(dst) {
+	if n = len(dst) &^ (group - 1); n > 0 {
+		aesWords2(&dst[0], &a[0], &b[0], s, &d, n)
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	if len(dst) > 0 {
 		var in [2][group]uint64
 		var out [group]uint64
-		copy(in[0][:], a[n:])
-		copy(in[1][:], b[n:])
+		copy(in[0][:], a)
+		copy(in[1][:], b)
 		aesWords2(&out[0], &in[0][0], &in[1][0], s, &d, group)
-		copy(dst[n:], out[:])
+		copy(dst, out[:])
 	}
 }
 
+// many5 stores the hashes of the five words at each index, and shortens the lists.
 func (s *schedule) many5(dst []uint64, d block, w *[5][]uint64) {
 	for j := range w {
 		w[j] = w[j][:len(dst)]
@@ -177,19 +189,32 @@ func (s *schedule) many5(dst []uint64, d block, w *[5][]uint64) {
 		}
 		return
 	}
-	n := len(dst) &^ (group - 1)
-	if n > 0 {
-		aesWords5(&dst[0], &w[0][0], &w[1][0], &w[2][0], &w[3][0], &w[4][0], s, &d, n)
+	n := len(dst) &^ (vaesGroup - 1)
+	if hasVAES && n > 0 {
+		vaesWords5(&dst[0], &w[0][0], &w[1][0], &w[2][0], &w[3][0], &w[4][0], s, &d, n)
+		dst = behind(w, dst, n)
 	}
-	if n < len(dst) {
+	if n = len(dst) &^ (group - 1); n > 0 {
+		aesWords5(&dst[0], &w[0][0], &w[1][0], &w[2][0], &w[3][0], &w[4][0], s, &d, n)
+		dst = behind(w, dst, n)
+	}
+	if len(dst) > 0 {
 		var in [5][group]uint64
 		var out [group]uint64
 		for j := range in {
-			copy(in[j][:], w[j][n:])
+			copy(in[j][:], w[j])
 		}
 		aesWords5(&out[0], &in[0][0], &in[1][0], &in[2][0], &in[3][0], &in[4][0], s, &d, group)
-		copy(dst[n:], out[:])
+		copy(dst, out[:])
 	}
+}
+
+// behind returns dst without its first n, and shortens the lists as much.
+func behind(w *[5][]uint64, dst []uint64, n int) []uint64 {
+	for j := range w {
+		w[j] = w[j][n:]
+	}
+	return dst[n:]
 }
 
 // known are the keys that the process knows, by their ids: a Family has no room for one. Keys are never forgotten.

@@ -9,19 +9,24 @@ import (
 	"testing"
 )
 
-// withAES runs f with the processor's instructions for AES, if it has them, and without.
+// withAES runs f with all instructions for AES that the processor has, with less and without any.
 func withAES(t *testing.T, f func(t *testing.T)) {
-	has := hasAES
-	defer func() { hasAES = has }()
-	for _, h := range []bool{false, true} {
-		if h && !has {
-			t.Log("the processor has no instructions for AES: only the plain rounds are tested")
+	has, two := hasAES, hasVAES
+	defer func() { hasAES, hasVAES = has, two }()
+	for _, way := range aesWays {
+		if way.has && !has || way.two && !two {
+			t.Logf("the processor lacks %s", way.name)
 			continue
 		}
-		hasAES = h
-		t.Run(fmt.Sprintf("instructions=%v", h), f)
+		hasAES, hasVAES = way.has, way.two
+		t.Run(way.name, f)
 	}
 }
+
+var aesWays = []struct {
+	name     string
+	has, two bool
+}{{"plain", false, false}, {"AES", true, false}, {"VAES", true, true}}
 
 func bytesOf(b block) []byte {
 	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, b[0]), b[1])
@@ -156,14 +161,15 @@ func TestAESTwinsAgree(t *testing.T) {
 	if testing.Short() {
 		packets = 100_000
 	}
-	defer func() { hasAES = true }()
+	two := hasVAES
+	defer func() { hasAES, hasVAES = true, two }()
 	r := rand.New(rand.NewPCG(23, 4))
 	const n = 61
 	var w [5][]uint64
 	for j := range w {
 		w[j] = make([]uint64, n)
 	}
-	dst := [2][4][n]uint64{}
+	dst := [3][4][n]uint64{}
 	for done := 0; done < packets; done += n {
 		f := AES
 		if done%2 == 0 {
@@ -176,14 +182,14 @@ func TestAESTwinsAgree(t *testing.T) {
 			}
 		}
 		for way := range dst {
-			hasAES = way == 1
+			hasAES, hasVAES = aesWays[way].has, aesWays[way].two && two
 			d := &dst[way]
 			f.Uint64s(d[0][:], seed, w[0])
 			f.Uint64x2s(d[1][:], seed, w[0], w[1])
 			f.Uint64x5s(d[2][:], seed, w[0], w[1], w[2], w[3], w[4])
 			f.Uint64sBehind(d[3][:], seed, first, w[0])
 		}
-		if dst[0] != dst[1] {
+		if dst[0] != dst[1] || dst[0] != dst[2] {
 			t.Fatalf("seed %x: assembly and plain rounds differ", seed)
 		}
 	}
@@ -310,7 +316,7 @@ func TestKeysWithOneID(t *testing.T) {
 // TestAESInPlace: hashes may replace an input, in groups and behind them.
 func TestAESInPlace(t *testing.T) {
 	withAES(t, func(t *testing.T) {
-		for _, n := range []int{5, 8, 13, 64} {
+		for _, n := range []int{5, 8, 13, 16, 31, 64} {
 			a, b := make([]uint64, n), make([]uint64, n)
 			for i := range a {
 				a[i], b[i] = uint64(i), uint64(i*i)

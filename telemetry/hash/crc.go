@@ -54,6 +54,38 @@ func (k key) hash(m sum) uint64 {
 	return uint64(h.p)<<32 | uint64(h.q)
 }
 
+// crcBlock is how many sums are worked on between two steps.
+const crcBlock = 64
+
+// many stores the hashes of messages that begin with the same sum and go on with a word of each list: side by side, by the
+// processor's instructions for CRCs, if it has them.
+func (k key) many(dst []uint64, first sum, words [][]uint64) {
+	for i := range words {
+		words[i] = words[i][:len(dst)]
+	}
+	if !hasCRC {
+		for i := range dst {
+			m := first
+			for _, w := range words {
+				m = m.add(w[i])
+			}
+			dst[i] = k.hash(m)
+		}
+		return
+	}
+	var block [crcBlock]sum
+	for at := 0; at < len(dst); at += crcBlock {
+		n := min(crcBlock, len(dst)-at)
+		for i := range block[:n] {
+			block[i] = first
+		}
+		for _, w := range words {
+			crcStep(&block[0], &w[at], n)
+		}
+		crcFinish(&dst[at], &block[0], k, n)
+	}
+}
+
 // byEight are the tables of a CRC that takes eight bytes at once: t[n][b] is the
 // CRC register of byte b with n bytes of zero behind (Kounavis and Berry, "A
 // systematic approach to building high performance software-based CRC

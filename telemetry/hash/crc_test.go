@@ -112,10 +112,19 @@ func TestCRCsDoNotCollide(t *testing.T) {
 // TestFamilyOfMany: many hashes at once are the single ones in all families, for every number
 // of them, also where they replace an input.
 func TestFamilyOfMany(t *testing.T) {
+	testFamilyOfMany(t)
+	t.Run("no CRC instructions", func(t *testing.T) {
+		defer func(has bool) { hasCRC = has }(hasCRC)
+		hasCRC = false
+		testFamilyOfMany(t)
+	})
+}
+
+func testFamilyOfMany(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 2))
 		for _, f := range []Family{XX, CRC, AES} {
-			for n := range 70 {
+			for n := range 140 {
 				seed, first := r.Uint64(), r.Uint64()
 				var w [5][]uint64
 				for j := range w {
@@ -162,6 +171,37 @@ func TestFamilyOfMany(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCRCTwinsAgree compares the processor's CRCs with the tables' over ten million messages.
+func TestCRCTwinsAgree(t *testing.T) {
+	if !hasCRC {
+		t.Skip("the processor has no instructions for CRCs")
+	}
+	packets := 10_000_000
+	if testing.Short() {
+		packets = 100_000
+	}
+	defer func() { hasCRC = true }()
+	r := rand.New(rand.NewPCG(23, 6))
+	const n = 100
+	var w [5][n]uint64
+	var dst [2][n]uint64
+	for done := 0; done < packets; done += n {
+		seed := r.Uint64()
+		for j := range w {
+			for i := range w[j] {
+				w[j][i] = r.Uint64()
+			}
+		}
+		for way := range dst {
+			hasCRC = way == 1
+			CRC.Uint64x5s(dst[way][:], seed, w[0][:], w[1][:], w[2][:], w[3][:], w[4][:])
+		}
+		if dst[0] != dst[1] {
+			t.Fatalf("seed %x: instructions and tables differ", seed)
+		}
+	}
 }
 
 // TestFamilyXXIsXXH64: the family XX is the package's functions.

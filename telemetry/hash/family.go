@@ -160,11 +160,7 @@ func (f Family) Uint64s(dst []uint64, seed uint64, a []uint64) {
 		s.many1(dst, s.delta(seed, 1), a)
 		return
 	}
-	k := keyOf(seed)
-	a = a[:len(dst)]
-	for i := range dst {
-		dst[i] = k.hash(sum{}.add(a[i]))
-	}
+	keyOf(seed).many(dst, sum{}, [][]uint64{a})
 }
 
 // Uint64x2s is Uint64x2 of many inputs; see the function.
@@ -178,11 +174,7 @@ func (f Family) Uint64x2s(dst []uint64, seed uint64, a, b []uint64) {
 		s.many2(dst, s.delta(seed, 2), a, b)
 		return
 	}
-	k := keyOf(seed)
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		dst[i] = k.hash(sum{}.add(a[i]).add(b[i]))
-	}
+	keyOf(seed).many(dst, sum{}, [][]uint64{a, b})
 }
 
 // Uint64sBehind is Uint64x2 of the same word and each of many behind it.
@@ -198,11 +190,7 @@ func (f Family) Uint64sBehind(dst []uint64, seed, a uint64, b []uint64) {
 		s.many1(dst, d, b)
 		return
 	}
-	k, first := keyOf(seed), sum{}.add(a)
-	b = b[:len(dst)]
-	for i := range dst {
-		dst[i] = k.hash(first.add(b[i]))
-	}
+	keyOf(seed).many(dst, sum{}.add(a), [][]uint64{b})
 }
 
 // Uint64x5s is Uint64x5 of many inputs; see the function.
@@ -216,10 +204,5 @@ func (f Family) Uint64x5s(dst []uint64, seed uint64, a, b, c, d, e []uint64) {
 		s.many5(dst, s.delta(seed, 5), &[5][]uint64{a, b, c, d, e})
 		return
 	}
-	k := keyOf(seed)
-	n := len(dst)
-	a, b, c, d, e = a[:n], b[:n], c[:n], d[:n], e[:n]
-	for i := range dst {
-		dst[i] = k.hash(sum{}.add(a[i]).add(b[i]).add(c[i]).add(d[i]).add(e[i]))
-	}
+	keyOf(seed).many(dst, sum{}, [][]uint64{a, b, c, d, e})
 }
