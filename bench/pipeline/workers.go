@@ -12,16 +12,29 @@ import (
 	"github.com/weirswitch/weir/dataplane/traffic"
 	"github.com/weirswitch/weir/dataplane/worker"
 	"github.com/weirswitch/weir/pipeline/clock"
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/telemetry/export"
 )
 
 // workerSteps are the measurements of a round: one worker on each of two cores alone, two switches of one
-// worker each at a time, one switch of two workers, and two workers of which each receives what the other
-// one sends.
-const workerSteps = 5
+// worker each at a time, one switch of two workers, two workers of which each receives what the other
+// one sends, and one worker, once as a patch and once as a bridge with all four systems, of more packets.
+const workerSteps = 7
 
-// workerPackets are the packets that each queue receives over and over: 256 KiB.
-const workerPackets = 4096
+// workerPackets are the packets that each queue receives over and over: 256 KiB. allPackets are those of the last two
+// rows, 9 MiB of 100,000 flows, in which each also gets a number of its own, so that no packet comes twice.
+const (
+	workerPackets = 4096
+	allPackets    = 1 << 17
+)
+
+// workerLoad is what whole workers are measured with.
+type workerLoad struct {
+	graph   Graph
+	packets [ports][][]byte
+	stamp   int // where packets get their numbers; 0: nowhere
+}
 
 // measureWorkers runs whole workers, receive to transmit, between two ports of memory, and compares two
 // workers with one: two with their own queue at each port, pinned to two cores, over the mean of
@@ -35,26 +48,34 @@ func measureWorkers(ctx context.Context, c *Config, steps *progress, out *bench.
 		return nil // two workers on one core say nothing
 	}
 	cores = cores[:2]
-	packets, err := workerTraffic(c.Seed)
+	patch, err := newWorkerLoad(Graph{Stages: []string{"parse", "patch"}, Flows: 10_000, Stations: 2}, c.Seed, workerPackets)
 	if err != nil {
 		return err
 	}
-	var one, both, two, handoff []workerSample
+	whole, err := newWorkerLoad(Graph{Stages: allStages, Flows: 100_000, Stations: 10_000, Role: transit}, c.Seed, allPackets)
+	if err != nil {
+		return err
+	}
+	plain := *whole
+	plain.graph.Stages = patch.graph.Stages
+	var one, both, two, handoff, onPlain, onWhole []workerSample
 	for round := range c.Rounds {
 		runs := []struct {
 			what     string
 			switches [][]int // cores of each
 			queues   int
+			load     *workerLoad
 			into     *[]workerSample
 		}{
-			{"one worker", [][]int{cores[:1]}, 1, &one}, {"one worker", [][]int{cores[1:]}, 1, &one},
-			{"two switches", [][]int{cores[:1], cores[1:]}, 1, &both},
-			{"two workers", [][]int{cores}, 2, &two}, {"handoff", [][]int{cores}, 1, &handoff},
+			{"one worker", [][]int{cores[:1]}, 1, patch, &one}, {"one worker", [][]int{cores[1:]}, 1, patch, &one},
+			{"two switches", [][]int{cores[:1], cores[1:]}, 1, patch, &both},
+			{"two workers", [][]int{cores}, 2, patch, &two}, {"handoff", [][]int{cores}, 1, patch, &handoff},
+			{"patch", [][]int{cores[1:]}, 1, &plain, &onPlain}, {"all", [][]int{cores[1:]}, 1, whole, &onWhole},
 		}
 		for i := range runs {
 			run := runs[(i+round)%len(runs)]
 			steps.step(fmt.Sprintf("round %d: %s", round+1, run.what))
-			s, err := runSwitches(ctx, run.switches, run.queues, packets, 4*c.Slice)
+			s, err := runSwitches(ctx, run.switches, run.queues, run.load, 4*c.Slice)
 			if err != nil {
 				return fmt.Errorf("run %s: %w", run.what, err)
 			}
@@ -62,33 +83,63 @@ func measureWorkers(ctx context.Context, c *Config, steps *progress, out *bench.
 		}
 	}
 	reportWorkers(out, one, both, two, handoff)
+	reportWhole(out, onPlain, onWhole)
 	return nil
+}
+
+// reportWhole adds what a worker forwards with all four systems over what it does with none, receiving and sending included.
+func reportWhole(out *bench.Result, plain, whole []workerSample) {
+	over := make([]float64, len(whole))
+	rates := [2][]float64{}
+	for i := range whole {
+		over[i] = whole[i].cpu / plain[i].cpu
+		rates[0], rates[1] = append(rates[0], plain[i].cpu/1e6), append(rates[1], whole[i].cpu/1e6)
+	}
+	const what = "one worker between ports of memory, 100,000 flows, packets with shims: per second of processor time"
+	out.Add("patch.mrr", "Mpps", median(rates[0]), what, bench.Higher)
+	out.Add("all.mrr", "Mpps", median(rates[1]), what, bench.Higher)
+	out.Add("all.mrr_over_patch", "ratio", median(over), fmt.Sprintf("median of %d rounds' ratios", len(over)), bench.Higher)
 }
 
 // workerSample is what the workers of a switch forwarded, in packets per second of wall time and of the
 // workers' processor time.
 type workerSample struct{ wall, cpu float64 }
 
-func workerTraffic(seed uint64) ([][]byte, error) {
-	w := traffic.DefaultWorkload()
-	w.Flows, w.Seed = 10_000, seed
-	writer, err := traffic.NewWriter(w)
-	if err != nil {
-		return nil, err
+// newWorkerLoad makes the packets that arrive at both ports, those of the second in answer to those of the first.
+func newWorkerLoad(g Graph, seed uint64, n int) (*workerLoad, error) {
+	l := &workerLoad{graph: g}
+	room := 0
+	var shim *shims
+	if g.Role == transit {
+		shim = newShims()
+		room = shim.room()
+		l.stamp = room + header.EthernetLen + header.IPv4Len + header.UDPLen
 	}
-	memory := make([]byte, 64*workerPackets)
-	packets := make([][]byte, workerPackets)
-	for i := range packets {
-		packets[i] = memory[64*i:][:w.MaxSize()-traffic.FCS]
-		writer.Write(packets[i], uint64(i), 0)
+	for side := range l.packets {
+		w := g.workload(seed)
+		w.Reversed = side == 1
+		writer, err := traffic.NewWriter(w)
+		if err != nil {
+			return nil, err
+		}
+		size := room + w.MaxSize() - traffic.FCS
+		memory := make([]byte, size*n)
+		for i := range n {
+			data := memory[size*i:][:size:size]
+			writer.Write(data[room:], uint64(i), 0)
+			if shim != nil {
+				shim.wrap(data)
+			}
+			l.packets[side] = append(l.packets[side], data)
+		}
 	}
-	return packets, nil
+	return l, nil
 }
 
-// runSwitches runs switches of parse and patch side by side, each with a worker on each of its cores and
+// runSwitches runs switches side by side, each with a worker on each of its cores and
 // two ports of memory, and watches them for some time. With fewer queues than workers, the first port is the
 // one worker's and the second port the other's.
-func runSwitches(ctx context.Context, cores [][]int, queues int, packets [][]byte, slice time.Duration) (s workerSample, err error) {
+func runSwitches(ctx context.Context, cores [][]int, queues int, load *workerLoad, slice time.Duration) (s workerSample, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running []*memorySwitch
 	defer func() {
@@ -98,7 +149,7 @@ func runSwitches(ctx context.Context, cores [][]int, queues int, packets [][]byt
 		}
 	}()
 	for _, c := range cores {
-		m, err := startSwitch(ctx, c, queues, packets)
+		m, err := startSwitch(ctx, c, queues, load)
 		if err != nil {
 			return s, err
 		}
@@ -116,10 +167,32 @@ func runSwitches(ctx context.Context, cores [][]int, queues int, packets [][]byt
 type memorySwitch struct {
 	*worker.Switch
 	pool  *packet.Pool
+	chain *chain
 	ended chan error
+	// collected is closed when the records' goroutine has ended.
+	collected chan struct{}
 }
 
-func startSwitch(ctx context.Context, cores []int, queues int, packets [][]byte) (_ *memorySwitch, err error) {
+// collectEvery is how often records are collected, as an exporter does.
+const collectEvery = 10 * time.Millisecond
+
+// collect takes the records of a switch, and drops them, until its context ends.
+func (m *memorySwitch) collect(ctx context.Context, sources []export.Source) {
+	defer close(m.collected)
+	u := row{chain: m.chain, sources: sources}
+	ticker := time.NewTicker(collectEvery)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+			u.now = nowTAI()
+			u.collect()
+		}
+	}
+}
+
+func startSwitch(ctx context.Context, cores []int, queues int, load *workerLoad) (_ *memorySwitch, err error) {
 	pool, err := packet.NewPool(packet.PoolConfig{Frames: 4096 * (len(cores) + 1), FrameSize: frameSize})
 	if err != nil {
 		return nil, err
@@ -129,21 +202,22 @@ func startSwitch(ctx context.Context, cores []int, queues int, packets [][]byte)
 			err = errors.Join(err, pool.Close())
 		}
 	}()
-	g := Graph{Stages: []string{"parse", "patch"}}
+	g := load.graph
 	chain, err := newChain(g.Stages, g.configs(), newEnv([]string{"p0", "p1"}, len(cores), g.Hash))
 	if err != nil {
 		return nil, err
 	}
 	config := worker.DefaultConfig()
 	config.Count, config.Cores, config.Poll = len(cores), cores, worker.PollBusy
-	sw, err := worker.New(config, worker.Parts{
-		Name: "bench", Pool: pool, Chain: chain.modules,
-		Ports: []port.Port{port.NewMemory("p0", queues, packets, 0), port.NewMemory("p1", queues, packets, 0)},
-	})
+	p0, p1 := port.NewMemory("p0", queues, load.packets[0], 0), port.NewMemory("p1", queues, load.packets[1], 0)
+	p0.Stamp(load.stamp)
+	p1.Stamp(load.stamp)
+	sw, err := worker.New(config, worker.Parts{Name: "bench", Pool: pool, Chain: chain.modules, Ports: []port.Port{p0, p1}})
 	if err != nil {
 		return nil, err
 	}
-	m := &memorySwitch{sw, pool, make(chan error, 1)}
+	m := &memorySwitch{Switch: sw, pool: pool, chain: chain, ended: make(chan error, 1), collected: make(chan struct{})}
+	go m.collect(ctx, chain.sources())
 	ready := make(chan struct{})
 	go func() { m.ended <- sw.Run(ctx, func() { close(ready) }) }()
 	select {
@@ -161,6 +235,7 @@ func startSwitch(ctx context.Context, cores []int, queues int, packets [][]byte)
 // be believed.
 func (m *memorySwitch) finish() error {
 	err := <-m.ended
+	<-m.collected
 	if r := m.Report(); err == nil && (!r.Balanced || r.Frames.Lost != 0) {
 		err = fmt.Errorf("the switch's counters do not add up: %+v, %d frames lost", r.Fate, r.Frames.Lost)
 	}

@@ -1,6 +1,7 @@
 package port
 
 import (
+	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 
@@ -15,6 +16,7 @@ type Memory struct {
 	packets [][]byte
 	queues  int
 	limit   uint64
+	stamp   int
 	stopped atomic.Bool
 }
 
@@ -25,6 +27,10 @@ func NewMemory(name string, queues int, packets [][]byte, limit uint64) *Memory 
 	return &Memory{name: name, packets: packets, queues: queues, limit: limit}
 }
 
+// Stamp makes the packets of each queue differ: their numbers are written at an offset, in bytes, of which each packet has
+// eight; 0 leaves them alone. To be called before Open.
+func (m *Memory) Stamp(offset int) { m.stamp = offset }
+
 // Headroom is the free space that drivers leave in front of a packet, for
 // headers that stages add. It equals the kernel's XDP_PACKET_HEADROOM.
 const Headroom = 256
@@ -34,6 +40,9 @@ func (m *Memory) Open(number uint16, queue int, frames *packet.Cache) (Queue, er
 	for _, p := range m.packets {
 		if room := frames.Pool().FrameSize() - Headroom; len(p) > room {
 			return nil, fmt.Errorf("open %s: a packet of %d bytes exceeds a frame's %d", m.name, len(p), room)
+		}
+		if len(p) < m.stamp+8 {
+			return nil, fmt.Errorf("open %s: a packet of %d bytes has no room for its number at %d", m.name, len(p), m.stamp)
 		}
 	}
 	return &memoryQueue{port: m, number: number, queue: uint8(queue), frames: frames}, nil
@@ -77,12 +86,16 @@ func (q *memoryQueue) Receive(b *packet.Batch) int {
 	}
 	var addrs [packet.BatchSize]uint64
 	n := q.frames.Alloc(addrs[:want])
-	for _, addr := range addrs[:n] {
+	stamp := uint64(q.port.stamp)
+	for i, addr := range addrs[:n] {
 		src := packets[q.next]
 		if q.next++; q.next == len(packets) {
 			q.next = 0
 		}
 		copy(b.Mem[addr+Headroom:], src)
+		if stamp != 0 {
+			binary.LittleEndian.PutUint64(b.Mem[addr+Headroom+stamp:], q.received+uint64(i))
+		}
 		p := b.Append()
 		p.Addr = addr + Headroom
 		p.Len, p.WireLen = uint32(len(src)), uint32(len(src))

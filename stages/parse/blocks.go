@@ -21,15 +21,15 @@ type plainBlocks struct {
 }
 
 // hash stores the ids of the first n packets, and their flow hashes if flows says so.
-func (q *plainBlocks) hash(pkts []packet.Packet, f hash.Family, seed uint64, n int, flows bool) {
-	f.Uint64x5s(q.ids[:n], seed, q.a[:], q.f[:], q.t1[:], q.t2[:], q.rest[:])
+func (q *plainBlocks) hash(pkts []packet.Packet, m *hash.Member, n int, flows bool) {
+	m.Uint64x5s(q.ids[:n], q.a[:], q.f[:], q.t1[:], q.t2[:], q.rest[:])
 	if !flows {
 		for i, at := range q.at[:n] {
 			pkts[at].ID = q.ids[i]
 		}
 		return
 	}
-	f.Uint64x2s(q.flows[:n], seed, q.a[:], q.key[:])
+	m.Uint64x2s(q.flows[:n], q.a[:], q.key[:])
 	for i, at := range q.at[:n] {
 		p := &pkts[at]
 		p.ID, p.FlowHash = q.ids[i], uint32(q.flows[i])
@@ -37,8 +37,8 @@ func (q *plainBlocks) hash(pkts []packet.Packet, f hash.Family, seed uint64, n i
 }
 
 // hashFlows stores the flow hashes of the first n packets.
-func (q *plainBlocks) hashFlows(pkts []packet.Packet, f hash.Family, seed uint64, n int) {
-	f.Uint64x2s(q.flows[:n], seed, q.a[:], q.key[:])
+func (q *plainBlocks) hashFlows(pkts []packet.Packet, m *hash.Member, n int) {
+	m.Uint64x2s(q.flows[:n], q.a[:], q.key[:])
 	for i, at := range q.at[:n] {
 		pkts[at].FlowHash = uint32(q.flows[i])
 	}

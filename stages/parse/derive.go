@@ -45,7 +45,7 @@ func (s *stage) flowHashes(b *packet.Batch) {
 			continue
 		}
 		if n == packet.BatchSize {
-			q.hashFlows(pkts, s.family, s.seed, n)
+			q.hashFlows(pkts, &s.member, n)
 			n = 0
 		}
 		k := n & (packet.BatchSize - 1) // BCE
@@ -54,7 +54,7 @@ func (s *stage) flowHashes(b *packet.Batch) {
 		q.a[k], q.key[k] = p.KeyWords4(data)
 	}
 	if n > 0 {
-		q.hashFlows(pkts, s.family, s.seed, n)
+		q.hashFlows(pkts, &s.member, n)
 	}
 }
 
@@ -107,7 +107,7 @@ func (s *stage) ids(b *packet.Batch) {
 		ip := (*[plainIP]byte)(data[l3:])
 		end := min(uint(len(data)), l3+uint(binary.BigEndian.Uint16(ip[2:4])))
 		if n == packet.BatchSize {
-			q.hash(pkts, s.family, s.seed, n, flows)
+			q.hash(pkts, &s.member, n, flows)
 			n = 0
 		}
 		k := n & (packet.BatchSize - 1) // BCE
@@ -135,7 +135,7 @@ func (s *stage) ids(b *packet.Batch) {
 		q.rest[k] = rest
 	}
 	if n > 0 {
-		q.hash(pkts, s.family, s.seed, n, flows)
+		q.hash(pkts, &s.member, n, flows)
 	}
 }
 

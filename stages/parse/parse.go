@@ -35,6 +35,7 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 		m.stages = append(m.stages, &stage{
 			family:      env.Hash,
 			seed:        c.Seed,
+			member:      env.Hash.Member(c.Seed),
 			ipidCarrier: c.IPIDCarrier || env.Needs&packet.NeedIPIDCarrier != 0,
 			drop:        c.Malformed == Drop,
 			needs:       env.Needs,
@@ -86,6 +87,7 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 type stage struct {
 	family      hash.Family // of flow hashes and packet ids
 	seed        uint64
+	member      hash.Member // of both
 	ipidCarrier bool
 	drop        bool
 	needs       packet.Needs

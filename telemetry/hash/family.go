@@ -149,60 +149,26 @@ func (f Family) Uint64x8(seed uint64, w *[8]uint64) uint64 {
 	return Uint64x8(seed, w)
 }
 
-// Uint64s is Uint64 of many inputs; see the function.
+// Uint64s is Uint64 of many inputs; see the function. Who hashes many batches under one seed asks for its Member once.
 func (f Family) Uint64s(dst []uint64, seed uint64, a []uint64) {
-	if f == XX {
-		Uint64s(dst, seed, a)
-		return
-	}
-	if f != CRC {
-		s := f.schedule()
-		s.many1(dst, s.delta(seed, 1), a)
-		return
-	}
-	keyOf(seed).many(dst, sum{}, [][]uint64{a})
+	m := f.Member(seed)
+	m.Uint64s(dst, a)
 }
 
 // Uint64x2s is Uint64x2 of many inputs; see the function.
 func (f Family) Uint64x2s(dst []uint64, seed uint64, a, b []uint64) {
-	if f == XX {
-		Uint64x2s(dst, seed, a, b)
-		return
-	}
-	if f != CRC {
-		s := f.schedule()
-		s.many2(dst, s.delta(seed, 2), a, b)
-		return
-	}
-	keyOf(seed).many(dst, sum{}, [][]uint64{a, b})
+	m := f.Member(seed)
+	m.Uint64x2s(dst, a, b)
 }
 
 // Uint64sBehind is Uint64x2 of the same word and each of many behind it.
 func (f Family) Uint64sBehind(dst []uint64, seed, a uint64, b []uint64) {
-	if f == XX {
-		Uint64s(dst, Behind(seed, a), b)
-		return
-	}
-	if f != CRC {
-		s := f.schedule()
-		d := s.delta(seed, 2)
-		d[1] ^= a
-		s.many1(dst, d, b)
-		return
-	}
-	keyOf(seed).many(dst, sum{}.add(a), [][]uint64{b})
+	m := f.Member(seed)
+	m.Uint64sBehind(dst, a, b)
 }
 
 // Uint64x5s is Uint64x5 of many inputs; see the function.
 func (f Family) Uint64x5s(dst []uint64, seed uint64, a, b, c, d, e []uint64) {
-	if f == XX {
-		Uint64x5s(dst, seed, a, b, c, d, e)
-		return
-	}
-	if f != CRC {
-		s := f.schedule()
-		s.many5(dst, s.delta(seed, 5), &[5][]uint64{a, b, c, d, e})
-		return
-	}
-	keyOf(seed).many(dst, sum{}, [][]uint64{a, b, c, d, e})
+	m := f.Member(seed)
+	m.Uint64x5s(dst, a, b, c, d, e)
 }

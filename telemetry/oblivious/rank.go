@@ -32,6 +32,7 @@ func (r Rank) Compare(o Rank) int {
 type ranker struct {
 	seed   uint64
 	family hash.Family
+	member hash.Member
 	// A packet's weight is bytes&mask | one: 1, or its bytes.
 	mask, one uint64
 	// shift makes a rank's scale of a hash's: 64 bits behind the point, or
@@ -42,7 +43,7 @@ type ranker struct {
 }
 
 func newRanker(c Config) ranker {
-	r := ranker{seed: c.rankSeed(), family: c.Hash, one: 1, kind: c.Kind}
+	r := ranker{seed: c.rankSeed(), family: c.Hash, member: c.Hash.Member(c.rankSeed()), one: 1, kind: c.Kind}
 	if c.Unit == Bytes {
 		r.mask, r.one, r.bytes = math.MaxUint64, 0, true
 		if c.Kind == UWRA {
@@ -87,7 +88,7 @@ const admitBlock = 64
 func (r *ranker) admitsEach(limit uint64, admitted *[admitBlock]uint8, ids []uint64, bytes []uint32) (n int) {
 	var block [admitBlock]uint64
 	hashes := block[:len(ids)]
-	r.family.Uint64s(hashes, r.seed, ids)
+	r.member.Uint64s(hashes, ids)
 	if !r.bytes {
 		limit = r.coarse(limit)
 		for i, h := range hashes {

@@ -3,6 +3,7 @@ package encode
 import (
 	"math/bits"
 
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
 )
 
@@ -31,6 +32,7 @@ type column struct {
 	mask  uint64 // of the digest, shifted
 
 	low, width uint64
+	hash       hash.Member // h, of paths
 	Step
 }
 
@@ -59,7 +61,11 @@ func columnsOf(sets []Set) (columns []column) {
 				at++
 			}
 			if at == len(columns) {
-				columns = append(columns, column{kind: s.columnKind(), shift: s.Shift, mask: s.mask << s.Shift, low: from << 32, Step: *s})
+				c := column{kind: s.columnKind(), shift: s.Shift, mask: s.mask << s.Shift, low: from << 32, Step: *s}
+				if c.kind == columnHashed || c.kind == columnLinear {
+					c.hash = s.family.Member(s.Static.seeds[0].value)
+				}
+				columns = append(columns, c)
 			}
 			columns[at].width = set.Below<<32 - columns[at].low - 1
 		}
@@ -104,8 +110,8 @@ func (e *Encoder) EncodeBlock(b *Block) {
 		}
 		return
 	}
-	e.family.Uint64s(b.chosen[:n], e.seeds.Set, b.ID[:n])
-	e.family.Uint64x2s(b.writer[:n], e.seeds.Writer, b.ID[:n], b.Hop[:n])
+	e.chosen.Uint64s(b.chosen[:n], b.ID[:n])
+	e.writer.Uint64x2s(b.writer[:n], b.ID[:n], b.Hop[:n])
 	accept := &reservoirAccept[e.family.Kind()]
 	for i, hop := range b.Hop[:n] {
 		b.reservoir[i] = accept[hop&pint.MaxHops]
@@ -138,9 +144,9 @@ func (e *Encoder) EncodeBlock(b *Block) {
 func (c *column) hashed(b *Block, n int, has uint64) {
 	t, values := c.Static, b.Values[c.value&7][:n]
 	if within(values, 0, b.Values[c.value&7][0], 0) == lowBits(n) { // the switch's id, for one
-		c.family.Uint64sBehind(b.value[:n], t.seeds[0].value, b.Values[c.value&7][0], b.ID[:n])
+		c.hash.Uint64sBehind(b.value[:n], b.Values[c.value&7][0], b.ID[:n])
 	} else {
-		c.family.Uint64x2s(b.value[:n], t.seeds[0].value, values, b.ID[:n])
+		c.hash.Uint64x2s(b.value[:n], values, b.ID[:n])
 	}
 	first := within(b.chosen[:n], sharedTurn, 0, t.layers[0].upTo)
 	merge(b.Digest[:n], b.value[:n], has&first&atMost(b.writer[:n], b.reservoir[:n], 0), c.shift, c.mask, ^c.mask)
@@ -150,7 +156,7 @@ func (c *column) hashed(b *Block, n int, has uint64) {
 }
 
 func (c *column) linear(b *Block, n int, has uint64) {
-	c.family.Uint64x2s(b.value[:n], c.Static.seeds[0].value, b.ID[:n], b.Hop[:n])
+	c.hash.Uint64x2s(b.value[:n], b.ID[:n], b.Hop[:n])
 	values := b.Values[c.value&7][:n]
 	for i := range values {
 		b.value[i] = toeplitz(b.value[i], values[i]&c.Static.valueMask)

@@ -22,6 +22,8 @@ type Encoder struct {
 	seeds   SharedSeeds
 	sets    []Set
 	columns []column // of EncodeBlock
+	chosen  hash.Member
+	writer  hash.Member
 	values  []pint.Value
 	loops   bool
 }
@@ -36,7 +38,7 @@ type Set struct {
 // New makes the encoder of the plan with the given id: of sets whose steps have this family and these seeds. The
 // same query has the same pint.Query in all sets.
 func New(plan uint16, f hash.Family, seeds SharedSeeds, sets []Set) *Encoder {
-	e := &Encoder{plan: plan, family: f, seeds: seeds}
+	e := &Encoder{plan: plan, family: f, seeds: seeds, chosen: f.Member(seeds.Set), writer: f.Member(seeds.Writer)}
 	for _, set := range sets {
 		steps, shift := slices.Clone(set.Steps), 0
 		for i := range steps {
