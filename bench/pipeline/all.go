@@ -3,6 +3,7 @@ package pipeline
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/dataplane/traffic"
@@ -166,11 +167,18 @@ func (c *chain) sources() (list []export.Source) {
 
 // collect takes all records, and drops them.
 func (u *row) collect() {
+	if len(u.sources) == 0 {
+		return
+	}
+	start := since()
 	for _, s := range u.sources {
 		s.Collect(u.now, false, func(_ *record.Header, body func([]byte) ([]byte, error)) {
-			u.body, u.failed = body(u.body[:0])
+			if u.body, u.failed = body(u.body[:0]); u.failed == nil {
+				u.recordBytes += uint64(len(u.body))
+			}
 		})
 	}
+	u.collecting += since() - start
 }
 
 // missed are the packets that stages could not measure.
@@ -212,6 +220,12 @@ func reportAll(out *bench.Result, rows []*row) {
 		if u == nil {
 			continue
 		}
+		var timed time.Duration
+		for _, s := range u.rounds {
+			timed += s.wall
+		}
+		out.Add(name+".collect_share", "share", u.collecting.Seconds()/timed.Seconds(), "time to collect, merge and encode the records, beside the worker, over the worker's", bench.Lower)
+		out.Add(name+".records_mbit", "Mbit/s", 8e-6*float64(u.recordBytes)/timed.Seconds(), "bodies of records; a run shorter than an epoch of 1.07 s has few", bench.Lower)
 		for i, c := range u.graph.AppendCounters(nil) {
 			c.SampledNs -= u.beforeStages[i].SampledNs
 			c.SampledPackets -= u.beforeStages[i].SampledPackets

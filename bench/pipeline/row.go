@@ -29,6 +29,9 @@ type row struct {
 
 	sources []export.Source // what makes records
 	body    []byte          // of a record
+
+	collecting  time.Duration // time that collecting took while the row was measured
+	recordBytes uint64
 	failed  error           // a record could not be encoded
 }
 
@@ -106,6 +109,7 @@ func (u *row) learn(ctx context.Context, r *ring, w traffic.Workload) error {
 				r.pass(u.graph, s, u.now)
 				u.collect()
 			}
+			u.collecting, u.recordBytes = 0, 0
 			u.before, u.beforeStages, u.beforeMissed = u.total(), u.graph.AppendCounters(nil), u.missed()
 			return nil
 		}

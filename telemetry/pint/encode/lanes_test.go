@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// BothWays runs f with the wide instructions, if the processor has them, and without.
+// BothWays runs f with the wide instructions that the processor has, with those for four words, and without.
 func BothWays(t *testing.T, f func(t *testing.T)) {
-	has := wide
-	defer func() { wide = has }()
-	for _, w := range []bool{false, true} {
-		if w && !has {
-			t.Log("the processor has no AVX-512DQ: only the portable way is tested")
+	has, hasFour := wide, four
+	defer func() { wide, four = has, hasFour }()
+	for _, w := range []struct{ wide, four bool }{{false, false}, {false, true}, {true, false}} {
+		if w.wide && !has || w.four && !hasFour {
+			t.Log("the processor lacks AVX-512DQ or AVX2: not all ways are tested")
 			continue
 		}
-		wide = w
-		t.Run(fmt.Sprintf("wide=%v", w), f)
+		wide, four = w.wide, w.four
+		t.Run(fmt.Sprintf("wide=%v,four=%v", w.wide, w.four), f)
 	}
 }
 
