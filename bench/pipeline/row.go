@@ -32,7 +32,7 @@ type row struct {
 
 	collecting  time.Duration // time that collecting took while the row was measured
 	recordBytes uint64
-	failed  error           // a record could not be encoded
+	failed      error // a record could not be encoded
 }
 
 // sample is what a row did in one round.
