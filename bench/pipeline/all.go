@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/dataplane/traffic"
+	"github.com/weirswitch/weir/internal/hugepage"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
@@ -70,7 +71,7 @@ type floorTable struct {
 // newFloor has what the stages have with their default configurations: the points of two ports at ingress and at egress, a
 // row of a sketch, the addresses of a bridge, both of which are looked up.
 func newFloor() *floor {
-	table := func(bytes, lines int) floorTable { return floorTable{make([]uint64, bytes/8), lines} }
+	table := func(bytes, lines int) floorTable { return floorTable{hugepage.Make[uint64](bytes / 8), lines} }
 	return &floor{tables: []floorTable{
 		table(4<<20, 4), table(4<<20, 4), // lds_ingress, lds_egress: four rows of 17,500 cells, two ports
 		table(128<<10, 1), // disketch

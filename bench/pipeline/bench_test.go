@@ -15,6 +15,9 @@ func BenchmarkPipeline(b *testing.B) {
 			if g.Cold {
 				u.cold = newEvictor()
 			}
+			if len(u.sources) > 0 {
+				u.warm(r, DefaultConfig().Warm)
+			}
 			var sum sample
 			b.ReportAllocs()
 			for b.Loop() {

@@ -20,6 +20,9 @@ type Config struct {
 	Core int
 	// Frames of the ring, a multiple of 128, to 1<<20.
 	Frames int
+	// Warm packets go through each row of the whole before it is timed, 0 to 1<<30: then one packet in a hundred enters a sample of
+	// the default size, as on average over an epoch of eight million packets. At the beginning of an epoch each does.
+	Warm int
 	// Quick leaves out the rows of a million addresses or more, which take seconds to learn.
 	Quick    bool
 	Progress bench.Progress
@@ -28,7 +31,7 @@ type Config struct {
 // DefaultConfig measures for about two minutes, on the last core that the process may use: interrupts and
 // daemons tend to the first.
 func DefaultConfig() Config {
-	c := Config{Rounds: 15, Slice: 30 * time.Millisecond, Seed: 1, Frames: 4096}
+	c := Config{Rounds: 15, Slice: 30 * time.Millisecond, Seed: 1, Frames: 4096, Warm: 1 << 20}
 	if cores, err := cores(); err == nil {
 		c.Core = cores[len(cores)-1]
 	}
@@ -52,6 +55,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Frames < 128 || c.Frames > 1<<20 || c.Frames%128 != 0 {
 		fault("frames: %d is no multiple of 128 between 128 and %d", c.Frames, 1<<20)
+	}
+	if c.Warm < 0 || c.Warm > 1<<30 {
+		fault("warm: %d packets are not between 0 and %d", c.Warm, 1<<30)
 	}
 	cores, err := cores()
 	if err != nil {

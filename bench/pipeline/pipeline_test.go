@@ -22,7 +22,7 @@ func init() { bench.Favoured = 0 }
 func short(t testing.TB) Config {
 	t.Helper()
 	c := DefaultConfig()
-	c.Rounds, c.Slice, c.Frames, c.Quick = 2, 200*time.Microsecond, 512, true
+	c.Rounds, c.Slice, c.Frames, c.Quick, c.Warm = 2, 200*time.Microsecond, 512, true, 4096
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}

@@ -119,6 +119,15 @@ func (u *row) learn(ctx context.Context, r *ring, w traffic.Workload) error {
 	}
 }
 
+// warm takes packets through the graph until its tables, its samples and the caches are in the state of steady traffic.
+func (u *row) warm(r *ring, packets int) {
+	for done := 0; done < packets; {
+		done += int(u.measure(r, 1).packets)
+	}
+	u.collecting, u.recordBytes = 0, 0
+	u.before, u.beforeStages, u.beforeMissed = u.total(), u.graph.AppendCounters(nil), u.missed()
+}
+
 // counts are packets, and what became of some.
 type counts struct{ packets, dropped, copied uint64 }
 

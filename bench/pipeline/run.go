@@ -70,6 +70,9 @@ func measureGraphs(ctx context.Context, c *Config, steps *progress, out *bench.R
 			return err
 		}
 		rows = append(rows, u)
+		if len(u.sources) > 0 {
+			u.warm(r, c.Warm)
+		}
 		if g.Cold {
 			if evict == nil {
 				evict = newEvictor()

@@ -34,7 +34,12 @@ type workerLoad struct {
 	graph   Graph
 	packets [ports][][]byte
 	stamp   int // where packets get their numbers; 0: nowhere
+	// warm is for how long the switch runs before it is watched, beside a quarter of the slice.
+	warm time.Duration
 }
+
+// warmWhole brings samples and tables into the state of steady traffic: see Config.Warm.
+const warmWhole = 500 * time.Millisecond
 
 // measureWorkers runs whole workers, receive to transmit, between two ports of memory, and compares two
 // workers with one: two with their own queue at each port, pinned to two cores, over the mean of
@@ -55,6 +60,9 @@ func measureWorkers(ctx context.Context, c *Config, steps *progress, out *bench.
 	whole, err := newWorkerLoad(Graph{Stages: allStages, Flows: 100_000, Stations: 10_000, Role: transit}, c.Seed, allPackets)
 	if err != nil {
 		return err
+	}
+	if !c.Quick {
+		whole.warm = warmWhole
 	}
 	plain := *whole
 	plain.graph.Stages = patch.graph.Stages
@@ -155,7 +163,7 @@ func runSwitches(ctx context.Context, cores [][]int, queues int, load *workerLoa
 		}
 		running = append(running, m)
 	}
-	time.Sleep(slice / 4)
+	time.Sleep(load.warm + slice/4)
 	first := readWorkers(running)
 	time.Sleep(slice)
 	last := readWorkers(running)

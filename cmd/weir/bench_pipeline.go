@@ -50,6 +50,7 @@ func addPipelineFlags(cmd *cobra.Command, c *pipeline.Config) {
 	f.DurationVar(&c.Slice, "slice", c.Slice, "how long a row is timed in a round")
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "seed of flows and of the frames' order")
 	f.IntVar(&c.Core, "core", c.Core, "core that graphs are measured on")
+	f.IntVar(&c.Warm, "warm", c.Warm, "packets through each row with all systems before it is timed")
 	f.IntVar(&c.Frames, "frames", c.Frames, "frames of the ring, 2 KiB each")
 }
 

@@ -37,6 +37,7 @@ var layers = []layer{
 	{"telemetry/record", []string{"telemetry/hash"}, "a query needs nothing but records, and a record nothing but its format"},
 	{"internal/socket", nil, "the servers of control and of the collector may not know each other, and their sockets know neither"},
 	{"internal/printable", nil, "one function makes foreign text safe for a terminal"},
+	{"internal/hugepage", nil, "cells and tables get their memory by one function"},
 	{"internal/plainjson", nil, "the messages of both APIs are written by one encoder"},
 	{"internal/tomlfile", []string{"internal/printable"}, "files of all kinds are decoded by one strict decoder, which knows none of them"},
 	{"internal/safefile", nil, "who may have written a file is checked in one place"},
@@ -84,7 +85,7 @@ var layers = []layer{
 	{"telemetry/pint/plan", []string{"internal/tomlfile", "pipeline/header", "telemetry/hash", "telemetry/pint", "telemetry/pint/encode"}, "a plan is valid if its queries can be encoded, and packets grow by the shim; how they are decoded is the sink's"},
 	{"telemetry/pint/sink", []string{"telemetry/hash", "telemetry/pint", "telemetry/pint/encode", "telemetry/pint/path", "telemetry/pint/plan"}, "the sink joins the other three"},
 	{"telemetry/pint/pinttest", []string{"telemetry/pint", "telemetry/pint/encode"}, "queries that tests of several packages go through"},
-	{"telemetry/*", []string{"telemetry/sketch/...", "telemetry/hash"},
+	{"telemetry/*", []string{"internal/hugepage", "telemetry/sketch/...", "telemetry/hash"},
 		"the simulator, the collector and the live switch run the same algorithm, so it knows no packet and no I/O"},
 
 	// Users of both.
@@ -122,7 +123,7 @@ var layers = []layer{
 		"entries are made of the stages' own numbers, whoever writes them; files and faults' lines are config's and cmd's"},
 	{"node", []string{"config", "control/...", "dataplane/hostif", "dataplane/port", "dataplane/worker", "internal/buildinfo", "internal/privilege", "pipeline/...", "stages/...", "telemetry/export", "telemetry/local", "telemetry/pint", "telemetry/query", "telemetry/record", "telemetry/status", "telemetry/view/api"},
 		"it joins packet path, record path and control into one switch, and is what programs import; of the systems it knows only what control shows"},
-	{"bench/...", []string{"bench/...", "config", "control/...", "dataplane/...", "pipeline/...", "stages/...", "telemetry/..."},
+	{"bench/...", []string{"bench/...", "config", "control/...", "dataplane/...", "internal/hugepage", "pipeline/...", "stages/...", "telemetry/..."},
 		"benchmarks may use everything; only cmd, and replay a simulated network, use them"},
 	{"node/replay", []string{"bench/netsim", "config", "control", "control/api", "dataplane/pcapfile", "dataplane/port", "dataplane/worker", "node", "pipeline", "pipeline/packet", "stages", "stages/...", "telemetry/export", "telemetry/local", "telemetry/query", "telemetry/record", "telemetry/view/api", "telemetry/view/text"},
 		"it runs a switch's pipeline over captures, or a simulated row of switches, and reports what a node would"},
@@ -142,14 +143,14 @@ type foreign struct {
 var foreigns = []foreign{
 	{"C", nil, "one binary without cgo builds on a machine with Go alone"},
 	{"plugin", nil, "one binary"},
-	{"unsafe", []string{"bench/...", "control/api", "dataplane/lab/...", "dataplane/nic", "dataplane/port", "dataplane/shmem", "dataplane/traffic", "dataplane/virtio", "dataplane/vm/guest", "dataplane/xsk", "internal/privilege", "p4/tables/p4rt", "telemetry/view/api"},
+	{"unsafe", []string{"bench/...", "control/api", "dataplane/lab/...", "dataplane/nic", "dataplane/port", "dataplane/shmem", "dataplane/traffic", "dataplane/virtio", "dataplane/vm/guest", "dataplane/xsk", "internal/hugepage", "internal/privilege", "p4/tables/p4rt", "telemetry/view/api"},
 		"rings, ioctls and capset share memory with the kernel, and generated messages their own; all else is checked by the compiler"},
 	{"reflect", []string{"cmd/...", "config", "control/api", "dataplane/lab", "dataplane/port", "internal/tomlfile", "node", "p4/tables/p4rt", "telemetry/view/api/...", "telemetry/view/parquet"},
 		"types are known where packets run; dataplane/port closes what a library keeps to itself, and a table's columns are a type's fields"},
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "dataplane/vm/...", "internal/...", "p4/bmv2"}, "a switch starts no program"},
 	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/collect/service", "telemetry/collect/web", "telemetry/view/..."}, "servers belong to control and to the collector's views"},
-	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "internal/privilege", "internal/progress", "internal/safefile", "internal/socket", "node", "p4/bmv2", "pipeline/clock", "pipeline/packet", "stages/l2", "telemetry/export", "telemetry/hash", "telemetry/lds", "telemetry/pint/encode"},
+	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "internal/hugepage", "internal/privilege", "internal/progress", "internal/safefile", "internal/socket", "node", "p4/bmv2", "pipeline/clock", "pipeline/packet", "stages/l2", "telemetry/export", "telemetry/hash", "telemetry/lds", "telemetry/pint/encode"},
 		"system calls are the data plane's; socket asks who connected; l2 reads the clock for its ageing, outside the packet path; hash, lds and pint ask what the processor can"},
 
 	{"github.com/asavie/xdp", []string{"dataplane/port"},

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirswitch/weir/internal/hugepage"
 	"github.com/weirswitch/weir/telemetry/hash"
 )
 
@@ -102,7 +103,7 @@ func NewPoints(c Config, n int) ([]*Point, error) {
 	if n > math.MaxUint32/size {
 		return nil, fmt.Errorf("%d LDS points of %d cells: make them smaller, or fewer together", n, size)
 	}
-	g := newGroup(c, make([]Cell, n*size))
+	g := newGroup(c, hugepage.Make[Cell](n*size))
 	points := make([]*Point, n)
 	for i := range points {
 		points[i] = &Point{
