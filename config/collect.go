@@ -64,6 +64,10 @@ type Collecting struct {
 	Keyless []uint32 `toml:"keyless"`
 	// FlowSeed is the seed of [stages.parse] in the switches.
 	FlowSeed uint64 `toml:"flow_seed"`
+	// Coordinate has the collector choose the numbers of subepochs of DiSketch's fragments from the records of all
+	// switches and the paths of flows, and send them to the switches. A collector of one partition of several does
+	// not: it has not all paths.
+	Coordinate bool `toml:"coordinate"`
 }
 
 // CollectStore bounds what is in memory, [store].
@@ -130,7 +134,7 @@ func (c *Collect) Certificates() collect.TLS {
 // machine alone.
 func DefaultCollect() *Collect {
 	return &Collect{
-		Collect:    Collecting{Listen: "127.0.0.1:9470"},
+		Collect:    Collecting{Listen: "127.0.0.1:9470", Coordinate: true},
 		NATS:       collect.DefaultNATS(),
 		Retention:  collect.DefaultRetention(),
 		Store:      CollectStore{Bytes: 1 << 30},

@@ -221,6 +221,7 @@ func (n *Node) setUp() (err error) {
 	if n.path, err = export.NewPath(c.Telemetry, c.Switch.ID, c.Switch.Name, c.Switch.Hash, n.digests.Local(), n.logSending, sources...); err != nil {
 		return err
 	}
+	n.path.OnAssignments(n.assign)
 	opened = nil
 	n.sw, err = worker.New(c.Workers, worker.Parts{
 		Name: c.Switch.Name, ID: c.Switch.ID, Pool: n.pool, Ports: ports, Chain: n.chain, OnEvent: n.portChanged,
@@ -309,6 +310,21 @@ func (n *Node) logSettings(i port.Info) {
 	}
 	for _, s := range i.Refused {
 		n.log.Warn("setting not changed", zap.String("port", i.Name), zap.String("setting", s.Name), zap.String("reason", s.Why))
+	}
+}
+
+// assign gives stages what the collector sent for them.
+func (n *Node) assign(body []byte) {
+	for _, stage := range n.chain {
+		s, ok := stage.Module.(interface {
+			Assign(now int64, body []byte) error
+		})
+		if !ok {
+			continue
+		}
+		if err := s.Assign(clock.Kernel.TAI(), body); err != nil {
+			n.log.Warn("what the collector assigned is not taken", zap.Error(err))
+		}
 	}
 }
 

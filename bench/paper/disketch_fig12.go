@@ -57,14 +57,18 @@ func disketchFig12(ctx context.Context, o Options) ([]Row, error) {
 func (f *fig12) realmix(tree *dsNetwork, capture *workload.Trace) ([]Row, error) {
 	if capture == nil {
 		f.o.progress(f.done, f.total, "realmix is not there: see --data")
-		return f.rows, nil
+		err := f.rows.ablations(f.ctx, f.o)
+		return f.rows, err
 	}
 	tr, err := newDSTraffic(tree, capture, f.o.Seed)
 	if err != nil {
 		return nil, err
 	}
 	f.rows.describe("realmix", tr)
-	err = f.panels("realmix.", tr, true, 1)
+	if err := f.panels("realmix.", tr, true, 1); err != nil {
+		return nil, err
+	}
+	err = f.rows.ablations(f.ctx, f.o)
 	return f.rows, err
 }
 
@@ -161,7 +165,7 @@ func (f *fig12) point(p *panelCurves, tr *dsTraffic, kind disketch.Kind, memory 
 			return err
 		}
 		if main {
-			run.target, run.ways = math.MaxInt32, run.ways[1:] // n stays 1
+			run.how, run.ways = dsFixed, run.ways[1:]
 			r, err := tr.run(f.ctx, run)
 			if err != nil {
 				return err

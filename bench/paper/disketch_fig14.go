@@ -101,7 +101,7 @@ func fig14Cell(ctx context.Context, o Options, trace *workload.Trace, width, loa
 // fig14Traffic sends the measured flows all along the path, and each other flow
 // through one switch, so that the switches' packets are as the shares say.
 func fig14Traffic(r *rand.Rand, trace *workload.Trace, shares []float64) *dsTraffic {
-	t := &dsTraffic{trace: trace.Name, flows: make([]dsFlow, len(trace.Flows)), packets: trace.Len()}
+	t := &dsTraffic{trace: trace.Name, flows: make([]dsFlow, len(trace.Flows)), packets: trace.Len(), hops: fig14Hops}
 	all := make([]uint64, fig14Hops)
 	for h := range all {
 		all[h] = uint64(h)

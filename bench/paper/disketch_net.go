@@ -90,11 +90,12 @@ type dsTraffic struct {
 	trace   string
 	flows   []dsFlow
 	packets int
+	hops    int                    // of the longest path
 	at      [dsWindow][][]dsPacket // by epoch and node
 }
 
 func newDSTraffic(n *dsNetwork, t *workload.Trace, seed uint64) (*dsTraffic, error) {
-	tr := &dsTraffic{net: n, trace: t.Name}
+	tr := &dsTraffic{net: n, trace: t.Name, hops: n.full}
 	index := make([]int32, len(t.Flows))
 	hosts := uint64(len(n.edge) * dsHostsEdge)
 	paths := map[string][]uint64{}

@@ -30,7 +30,8 @@ type dsRun struct {
 	kind   disketch.Kind
 	memory []int // by node
 	seed   uint64
-	// target that all fragments aim at; 0: found from the traffic.
+	how    dsHow
+	// target that all fragments aim at; 0: as how says.
 	target    float64
 	singleHop bool
 	// wanted says which flows are queried, nil: all.
@@ -39,12 +40,33 @@ type dsRun struct {
 	ways []disketch.Composition
 	// trials of the search for a target.
 	trials int
+	// log is the logarithm of n where it is fixed.
+	log uint8
 }
+
+// dsHow is how a run finds the number of subepochs.
+type dsHow int
+
+const (
+	// dsCentral: one target for all fragments is tried out on the records of all, as if flows sent evenly: the
+	// paper's method, with our search for the target that it leaves open.
+	dsCentral dsHow = iota
+	// dsFixed: n = 2^log in all fragments and epochs; with log = 0, DISCO with renewed hashes.
+	dsFixed
+	// dsAutonomous: each fragment chooses its own n by both errors.
+	dsAutonomous
+	// dsCoordinated: n of each fragment is chosen by both errors from the records of all.
+	dsCoordinated
+)
 
 // config is that of the fragment on a node.
 func (c *dsRun) config(node int) disketch.Config {
+	slices := uint8(0)
+	if c.how >= dsAutonomous {
+		slices = disketch.SliceLog
+	}
 	return disketch.Config{
-		ID: disketch.ID{Switch: uint64(node)}, Kind: c.kind, Memory: c.memory[node], Epochs: dsEpochs,
+		Slices: slices, ID: disketch.ID{Switch: uint64(node)}, Kind: c.kind, Memory: c.memory[node], Epochs: dsEpochs,
 		Seed: c.seed, Target: c.target, SingleHop: c.singleHop,
 	}
 }
@@ -96,29 +118,63 @@ func (t *dsTraffic) run(ctx context.Context, c dsRun) (*dsOutcome, error) {
 	}
 	paths := t.samplePaths(wanted)
 	var target disketch.Target
+	choices := make([]disketch.Choice, len(fragments))
 	for e := range uint64(dsWindow) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		records, err := t.epoch(e, fragments, counters)
+		records, err := t.epoch(c, e, fragments, counters)
 		if err != nil {
 			return nil, err
 		}
 		out.follow(e, fragments)
 		t.ask(c, e, records, wanted, out)
-		if c.target > 0 || e&(e+1) != 0 && e%8 != 0 {
-			continue // The target is looked for behind epochs 0, 1, 3, 7, 8, 15, ...
-		}
-		found, err := records.FindTarget(disketch.TargetSearch{Query: disketch.Query{Composition: c.ways[0]}, Epoch: e, Paths: paths, Trials: c.trials, Seed: c.seed})
-		if err != nil {
+		if err := t.choose(c, e, records, paths, fragments, &target, choices); err != nil {
 			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// choose has the fragments know the numbers of subepochs of the epochs behind e.
+func (t *dsTraffic) choose(c dsRun, e uint64, records *disketch.Records, paths [][]uint64, fragments []*disketch.Fragment, target *disketch.Target, choices []disketch.Choice) error {
+	search := disketch.TargetSearch{Epoch: e, Paths: paths, Trials: c.trials, Seed: c.seed}
+	switch {
+	case c.how == dsFixed || c.target > 0:
+	case c.how == dsCentral:
+		if e&(e+1) != 0 && e%8 != 0 {
+			return nil // The target is looked for behind epochs 0, 1, 3, 7, 8, 15, ...
+		}
+		found, err := records.FindTarget(search)
+		if err != nil {
+			return err
 		}
 		target.Found(found)
 		for _, f := range fragments {
 			f.SetTarget(target.Rho())
 		}
+	case fragments[0].Slices(e) == 0:
+	case c.how == dsCoordinated:
+		plan, _, err := records.FindPlan(search)
+		if err != nil {
+			return err
+		}
+		for i, f := range fragments {
+			f.Assign(disketch.Assignment{Log: plan[uint64(i)], From: e + 1, Until: e + 1 + dsWindow})
+		}
+	default:
+		return dsEach(len(fragments), func(i int) error {
+			own := search
+			own.Paths = [][]uint64{slices.Repeat([]uint64{uint64(i)}, t.hops)}
+			own.Trials = min(own.Trials, 1000)
+			errors, err := records.Choose(own)
+			if err == nil {
+				fragments[i].Aim(choices[i].Found(errors))
+			}
+			return err
+		})
 	}
-	return out, nil
+	return nil
 }
 
 // samplePaths are the paths of some of the flows.
@@ -131,17 +187,41 @@ func (t *dsTraffic) samplePaths(flows []int) [][]uint64 {
 }
 
 // epoch plays one epoch into the fragments, and returns their records.
-func (t *dsTraffic) epoch(e uint64, fragments []*disketch.Fragment, counters []*disketch.Counter) (*disketch.Records, error) {
+func (t *dsTraffic) epoch(c dsRun, e uint64, fragments []*disketch.Fragment, counters []*disketch.Counter) (*disketch.Records, error) {
 	all := make([][]*disketch.Record, len(fragments))
 	err := dsEach(len(fragments), func(i int) error {
 		s, packets := fragments[i].Begin(e), t.at[e][i]
-		for sub := range s.N() {
-			counters[i].Begin(s, sub)
-			for len(packets) > 0 && uint64(packets[0].tick)>>(16-s.Log) == sub {
+		if c.how == dsFixed {
+			s = fragments[i].Schedule(e, c.log)
+		}
+		play := func(log uint8, sub uint64) {
+			for len(packets) > 0 && uint64(packets[0].tick)>>(16-log) == sub {
 				f := &t.flows[packets[0].flow]
 				counters[i].Add(f.hash, 1, len(f.path) == 1)
 				packets = packets[1:]
 			}
+		}
+		if log := fragments[i].Slices(e); log > 0 {
+			parts, err := fragments[i].NewSlices()
+			if err != nil {
+				return err
+			}
+			parts.Begin(s, log)
+			for slice := range uint64(1) << log {
+				counters[i].Begin(s, 0)
+				play(log, slice)
+				if err := parts.Add(counters[i]); err != nil {
+					return err
+				}
+			}
+			r := parts.Record().Clone()
+			fragments[i].Observe(r)
+			all[i] = append(all[i], r)
+			return nil
+		}
+		for sub := range s.N() {
+			counters[i].Begin(s, sub)
+			play(s.Log, sub)
 			r := counters[i].Record().Clone()
 			fragments[i].Observe(r)
 			all[i] = append(all[i], r)
@@ -187,6 +267,15 @@ func (t *dsTraffic) ask(c dsRun, e uint64, records *disketch.Records, wanted []i
 			ask := records.Asker()
 			var path []uint64
 			known := disketch.PathFunc(func(uint64) []uint64 { return path })
+			if slices.Contains(c.ways, disketch.Checked) {
+				hashes := make([]uint64, len(wanted))
+				paths := make(map[uint64][]uint64, len(wanted))
+				for i, f := range wanted {
+					hashes[i] = t.flows[f].hash
+					paths[hashes[i]] = t.flows[f].path
+				}
+				ask.Learn(disketch.Query{From: e, To: e + 1}, hashes, disketch.PathFunc(func(flow uint64) []uint64 { return paths[flow] }))
+			}
 			for i := w; i < len(wanted); i += dsWorkers {
 				f := &t.flows[wanted[i]]
 				path = f.path

@@ -26,7 +26,10 @@ type Synthetic struct {
 	Largest float64
 	// Seconds is the duration; 0 means 1.
 	Seconds float64
-	Seed    uint64
+	// Bursts is the share of the flows, 0 to 1, of which each burstPackets packets come together, at the time of a random one
+	// of them.
+	Bursts float64
+	Seed   uint64
 }
 
 // Members of the hash family, so that keys, ids and lengths do not depend on
@@ -86,10 +89,45 @@ func (c Synthetic) Trace() (*Trace, error) {
 	}
 	r := rand.New(rand.NewPCG(c.Seed, orderSeed))
 	r.Shuffle(len(t.order), func(i, j int) { t.order[i], t.order[j] = t.order[j], t.order[i] })
+	c.burst(t.order, r)
 	for i, f := range t.order {
 		t.Flows[f].Bytes += uint64(c.length(i))
 	}
 	return t, nil
+}
+
+// burstPackets is how many packets a burst has at most.
+const burstPackets = 64
+
+// burst moves packets of some flows together, in the order of time.
+func (c *Synthetic) burst(order []uint32, r *rand.Rand) {
+	if c.Bursts <= 0 {
+		return
+	}
+	waiting := make([]uint16, c.Flows)
+	chosen := make([]bool, c.Flows)
+	for f := range chosen {
+		chosen[f] = r.Float64() < c.Bursts
+	}
+	left := make([]uint32, c.Flows)
+	for _, f := range order {
+		left[f]++
+	}
+	var out []uint32
+	for _, f := range order {
+		left[f]--
+		if !chosen[f] {
+			out = append(out, f)
+			continue
+		}
+		if waiting[f]++; waiting[f] == burstPackets || left[f] == 0 {
+			for range waiting[f] {
+				out = append(out, f)
+			}
+			waiting[f] = 0
+		}
+	}
+	copy(order, out)
 }
 
 // sizes returns the flows' sizes, at least 1 each, which add up to Packets:

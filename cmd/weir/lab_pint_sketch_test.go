@@ -35,10 +35,14 @@ func pintTellsTheSketch(t *testing.T, last bool) (again bool) {
 	dir := t.TempDir()
 	records := filepath.Join(dir, "records")
 	extra := fmt.Sprintf("[switch.config.telemetry]\nspool = %q\n[switch.config.stages.disketch]\nepoch_bits = 28\n", records) +
-		"[[switch.config.stages.disketch.fragment]]\nkind = \"countsketch\"\nmemory = 65536\ntarget = 1e9\n" // so that nothing is extrapolated
+		"[[switch.config.stages.disketch.fragment]]\nkind = \"countsketch\"\nmemory = 65536\n" // the defaults: n is chosen from the traffic
 	l := newPintLab(t, chainOfFive(`["parse", "l2", "disketch", "pint"]`, extra, false), flatAddresses)
 	time.Sleep(1 << 28) // The switches have the epoch in which they started in part only, which answers leave out.
-	l.udp(4, 400, 100)
+	// On and off, so that n > 1 would be wrong.
+	for range 4 {
+		l.udp(4, 100, 100)
+		time.Sleep(1 << 27)
+	}
 	l.settle()
 	received := 0.0
 	for _, f := range l.seen[1].frames(false) {

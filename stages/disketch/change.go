@@ -45,14 +45,12 @@ func (m *Module) Prepare(c Config, switchPorts []pipeline.Port) (commit func(), 
 	}, nil
 }
 
-// aim sets the target; 0: it is found from the traffic, beginning with the one that
-// is there.
+// aim sets the target; 0: n is chosen from the traffic, beginning with 1.
 func (f *fragment) aim(target float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.auto = target == 0; f.auto {
-		f.found = disketch.Target{}
-		return
-	}
+	f.auto = target == 0
+	f.choice = disketch.Choice{}
+	f.plan.Aim(0)
 	f.plan.SetTarget(target)
 }

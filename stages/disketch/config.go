@@ -35,7 +35,7 @@ func (c *Config) WithEdge(ports []string) *Config {
 // Fragment is a [[stages.disketch.fragment]]. An empty or zero value means
 // the default.
 type Fragment struct {
-	// Kind is "countsketch" (the default), "countmin" or "univmon".
+	// Kind is "countsketch" (the default), "countmin", "univmon" or "tower".
 	Kind string `toml:"kind"`
 	// Key is what a flow is: "5-tuple" (the default), "src", "dst" or "src-dst".
 	Key string `toml:"key"`
@@ -50,8 +50,8 @@ type Fragment struct {
 	Memory int `toml:"memory"`
 	// Levels of UnivMon; 0 means 16.
 	Levels int `toml:"levels"`
-	// Target is the error that all fragments of the sketch aim at; 0: each
-	// finds its own from its traffic, for paths of Hops switches.
+	// Target is the error that all fragments of the sketch aim at; 0: the number of subepochs is what a collector
+	// assigns, else each switch chooses its own from its traffic, for paths of Hops switches.
 	Target float64 `toml:"target"`
 	// Hops is the length of the paths that matter most; 0 means 5.
 	Hops int `toml:"hops"`
@@ -142,7 +142,7 @@ func (f *Fragment) faults(epochs disketch.Epochs) (errs []error) {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	kind, err := disketch.ParseKind(f.Kind)
 	if err != nil {
-		fail("kind = %q: choose \"countsketch\", \"countmin\" or \"univmon\"", f.Kind)
+		fail("kind = %q: choose \"countsketch\", \"countmin\", \"univmon\" or \"tower\"", f.Kind)
 		kind = disketch.CountSketch
 	}
 	if !slices.Contains(keyKinds, f.Key) {
@@ -198,6 +198,9 @@ func (f *Fragment) config(id disketch.ID, epochs disketch.Epochs, seed uint64, f
 	}
 	// Subepochs of less than 1 ms would be merged more often than the exporter looks.
 	c.MaxLog = uint8(max(min(int(epochs)-20, disketch.MaxLog), 1))
+	// Slices come as subepochs do, in epochs that have no other reason for so many: shorter ones than 67 ms are not
+	// worth an exporter that is late.
+	c.Slices = uint8(max(min(int(epochs)-26, disketch.SliceLog), 0))
 	return c
 }
 

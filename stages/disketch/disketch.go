@@ -19,6 +19,9 @@ type Module struct {
 	ports     atomic.Pointer[ports]
 	fragments []*fragment
 	needs     packet.Needs
+
+	assigning sync.Mutex
+	version   uint64 // of the assignments that were taken last; guarded by assigning
 }
 
 // ports are the switch's, by number; adding a port replaces the list.
@@ -96,6 +99,8 @@ type counting struct {
 	epoch    uint64
 	planned  bool
 	schedule disketch.Schedule
+	// parts is the logarithm of the parts that the epoch is counted in: its subepochs, or slices of one.
+	parts uint8
 }
 
 // Process implements pipeline.Stage.
@@ -176,10 +181,10 @@ func (c *counting) tick(now int64) (next int64) {
 	epochs := c.fragment.epochs
 	if e := epochs.Epoch(uint64(now)); !c.planned || e != c.epoch {
 		c.epoch, c.planned = e, true
-		c.schedule = c.fragment.begin(e)
+		c.schedule, c.parts = c.fragment.begin(e)
 	}
 	before, beforeSlice := c.worker.Current(), c.worker.Slice()
-	next = c.worker.Tick(now, uint8(epochs)-c.schedule.Log)
+	next = c.worker.Tick(now, uint8(epochs)-c.parts)
 	counter := c.worker.Current()
 	if counter != nil && (counter != before || c.worker.Slice() != beforeSlice) {
 		counter.Begin(c.schedule, epochs.Subepoch(uint64(c.worker.Slice().Start), c.schedule.Log))
@@ -231,7 +236,7 @@ func (m *Module) Collect(now int64, last bool, emit func(*record.Header, func([]
 	}
 }
 
-// Inline makes targets be found on the goroutine that collects, so that the same
+// Inline makes n be chosen on the goroutine that collects, so that the same
 // packets give the same records.
 func (m *Module) Inline() {
 	for _, f := range m.fragments {
@@ -239,7 +244,7 @@ func (m *Module) Inline() {
 	}
 }
 
-// Run implements pipeline.Background: it finds targets until stop is closed.
+// Run implements pipeline.Background: it chooses n until stop is closed.
 func (m *Module) Run(stop <-chan struct{}) {
 	var wg sync.WaitGroup
 	for _, f := range m.fragments {

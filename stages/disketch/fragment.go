@@ -29,22 +29,27 @@ type fragment struct {
 	// mu guards what workers ask for once in an epoch, and the collector sets
 	// once in a subepoch.
 	mu      sync.Mutex
-	auto    bool // the target is found from the traffic
+	auto    bool // n is chosen from the traffic
 	plan    *disketch.Fragment
-	found   disketch.Target
+	choice  disketch.Choice
 	workers []*epoch.Worker[disketch.Counter]
 
 	// The collector's.
-	merger  *epoch.Merger[disketch.Counter]
-	sample  []*disketch.Record // of the epoch that the next target is found from
-	samples uint64             // epochs looked at so far
+	merger *epoch.Merger[disketch.Counter]
+	slices *disketch.Slices // of an epoch that is counted in slices; nil: of none yet
+	inside bool             // slices has some slices of its epoch
+	// What the slices so far missed, and whether one of them is partial.
+	slicesMissed  uint64
+	slicesPartial bool
 	// unmerged packets were in cells that did not fit to those of the open slice.
 	unmerged uint64
 	loaded   *disketch.Counter // of what was counted in registers
-	search   chan []*disketch.Record
+	search   chan *disketch.Record
 
 	records, packets, conflicts atomic.Uint64
 	log                         atomic.Uint32
+	assigned                    atomic.Bool
+	assignments, stale          atomic.Uint64
 	target, rho                 atomic.Uint64 // bits of floats
 }
 
@@ -55,7 +60,7 @@ func newFragment(f Fragment, id disketch.ID, epochs disketch.Epochs, seed uint64
 	}
 	return &fragment{
 		id: id, epochs: epochs, keyer: f.newKeyer(family), kind: f.Kind, bytes: f.Unit == "bytes", hops: f.Hops, memory: f.Memory,
-		beside: plan.CandidateBytes(), auto: f.Target == 0, plan: plan, search: make(chan []*disketch.Record, 1),
+		beside: plan.CandidateBytes(), auto: f.Target == 0, plan: plan, search: make(chan *disketch.Record, 1),
 	}, nil
 }
 
@@ -76,13 +81,16 @@ func (f *fragment) newWorker() *epoch.Worker[disketch.Counter] {
 	return w
 }
 
-// begin plans an epoch, which the first worker that enters it decides for all.
-func (f *fragment) begin(e uint64) disketch.Schedule {
+// begin plans an epoch, which the first worker that enters it decides for all: its schedule, and in how many
+// parts it is counted, as the logarithm.
+func (f *fragment) begin(e uint64) (disketch.Schedule, uint8) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.plan.Begin(e)
 	f.log.Store(uint32(s.Log))
-	return s
+	_, assigned := f.plan.Assigned(e)
+	f.assigned.Store(assigned)
+	return s, max(s.Log, f.plan.Slices(e))
 }
 
 func (f *fragment) collect(now int64, last bool, emit func(*record.Header, func([]byte) ([]byte, error))) {
@@ -107,18 +115,82 @@ func (f *fragment) merge(dst, src *disketch.Counter) {
 	}
 }
 
-// emit makes the record of a subepoch.
-func (f *fragment) emit(m *epoch.Merged[disketch.Counter], emit func(*record.Header, func([]byte) ([]byte, error))) {
+// emit takes what was counted in a part of an epoch, and makes the record of a subepoch.
+func (f *fragment) emit(m *epoch.Merged[disketch.Counter], emit record.Emit) {
+	// Packets that found no cells make an estimate too low.
+	missed := m.Missed + f.unmerged
+	f.unmerged = 0
+	e := f.epochs.Epoch(uint64(m.Slice.Start))
+	if slices := f.slicesOf(e); slices > 0 && uint8(f.epochs)-m.Slice.Shift == slices {
+		f.slice(m, e, slices, missed, emit)
+		return
+	}
+	f.endSlices(emit)
 	if !m.Cells.IsOpen() {
 		// No worker had cells: the record has only what was missed.
 		defer m.Cells.Close()
 		m.Cells.Begin(f.scheduleOf(m.Slice))
 	}
-	r := m.Cells.Record()
-	// Packets that found no cells make an estimate too low: one in a hundred at most.
-	missed := m.Missed + f.unmerged
-	f.unmerged = 0
-	r.Partial = m.Partial || missed*100 > r.Seen
+	f.record(m.Cells.Record(), m.Slice, missed, m.Partial, emit)
+}
+
+// slicesOf is the logarithm of the slices of an epoch that was planned.
+func (f *fragment) slicesOf(e uint64) uint8 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.plan.Slices(e)
+}
+
+// slice takes a slice of an epoch, and makes the epoch's record with its last one.
+func (f *fragment) slice(m *epoch.Merged[disketch.Counter], e uint64, log uint8, missed uint64, emit record.Emit) {
+	if f.slices == nil {
+		s, err := f.plan.NewSlices()
+		if err != nil {
+			panic("disketch: a valid configuration makes no counter: " + err.Error())
+		}
+		f.slices = s
+	}
+	number := f.epochs.Subepoch(uint64(m.Slice.Start), log)
+	if f.inside && (f.slices.Epoch() != e || number < f.slices.Next()) {
+		f.endSlices(emit)
+	}
+	if !f.inside {
+		f.mu.Lock()
+		plan := f.plan.Schedule(e, 0)
+		f.mu.Unlock()
+		f.slices.Begin(plan, log)
+		f.inside, f.slicesMissed, f.slicesPartial = true, 0, false
+	}
+	for f.slices.Next() < number {
+		// Nothing came of it: the switch was not there.
+		f.slices.Skip()
+		f.slicesPartial = true
+	}
+	if err := f.slices.Add(m.Cells); err != nil {
+		f.conflicts.Add(1)
+		missed += m.Cells.Record().Seen
+	}
+	f.slicesMissed += missed
+	f.slicesPartial = f.slicesPartial || m.Partial
+	if f.slices.Complete() {
+		f.endSlices(emit)
+	}
+}
+
+// endSlices makes the record of the epoch of the slices so far.
+func (f *fragment) endSlices(emit record.Emit) {
+	if !f.inside {
+		return
+	}
+	f.inside = false
+	e := f.slices.Epoch()
+	whole := epoch.Slice{Start: int64(e << f.epochs), Shift: uint8(f.epochs)}
+	f.record(f.slices.Record(), whole, f.slicesMissed, f.slicesPartial || !f.slices.Complete(), emit)
+}
+
+// record emits a record.
+func (f *fragment) record(r *disketch.Record, at epoch.Slice, missed uint64, partial bool, emit record.Emit) {
+	r.Partial = partial || missed*100 > r.Seen // one packet in a hundred at most
 	f.records.Add(1)
 	f.packets.Add(r.Packets)
 	rho := r.Error()
@@ -127,13 +199,16 @@ func (f *fragment) emit(m *epoch.Merged[disketch.Counter], emit func(*record.Hea
 	f.plan.Observe(r)
 	f.target.Store(math.Float64bits(f.plan.Target()))
 	auto := f.auto
+	if r.Squares != nil && missed > 0 {
+		f.plan.Late()
+	}
 	f.mu.Unlock()
-	if auto && !r.Partial {
-		f.keep(r)
+	if auto && !r.Partial && r.Squares != nil {
+		f.look(r.Clone())
 	}
 	emit(&record.Header{
 		Kind: record.DiSketch, Instance: f.id.Sketch,
-		Start: m.Slice.Start, Span: m.Slice.Length(), Missed: missed, Partial: r.Partial,
+		Start: at.Start, Span: at.Length(), Missed: missed, Partial: r.Partial,
 	}, r.AppendBinary)
 }
 
@@ -145,28 +220,14 @@ func (f *fragment) scheduleOf(s epoch.Slice) (disketch.Schedule, uint64) {
 	return f.plan.Schedule(f.epochs.Epoch(start), log), f.epochs.Subepoch(start, log)
 }
 
-// keep gathers the records of an epoch for the search for a target: behind the
-// epochs 1, 2, 4, 8, 16, ... and then every 16th.
-func (f *fragment) keep(r *disketch.Record) {
-	if r.Subepoch == 0 {
-		f.sample = f.sample[:0]
-		f.samples++
-	}
-	if n := f.samples; n&(n-1) != 0 && n%16 != 0 {
-		return
-	}
-	f.sample = append(f.sample, r.Clone())
-	if r.Subepoch != r.N()-1 || len(f.sample) != int(r.N()) {
-		return
-	}
-	all := append([]*disketch.Record(nil), f.sample...)
-	f.sample = f.sample[:0]
+// look has n chosen from the record of an epoch that was counted in slices.
+func (f *fragment) look(r *disketch.Record) {
 	if f.inline {
-		f.findTarget(all)
+		f.choose(r)
 		return
 	}
 	select {
-	case f.search <- all:
+	case f.search <- r:
 	default: // The last search still runs.
 	}
 }
@@ -176,8 +237,8 @@ func (f *fragment) run(stop <-chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case all := <-f.search:
-			f.findTarget(all)
+		case r := <-f.search:
+			f.choose(r)
 		}
 	}
 }
@@ -185,20 +246,18 @@ func (f *fragment) run(stop <-chan struct{}) {
 // searchTrials keep a search below some 50 ms.
 const searchTrials = 1000
 
-// findTarget finds a target for paths whose other fragments are like this one.
-func (f *fragment) findTarget(all []*disketch.Record) {
+// choose chooses n for paths whose other fragments are like this one.
+func (f *fragment) choose(r *disketch.Record) {
 	var records disketch.Records
-	for _, r := range all {
-		if err := records.Add(r); err != nil {
-			return // Two subepochs of one number: a clock stepped.
-		}
+	if err := records.Add(r); err != nil {
+		return
 	}
 	path := make([]uint64, f.hops)
 	for i := range path {
 		path[i] = f.id.Switch
 	}
-	rho, err := records.FindTarget(disketch.TargetSearch{
-		Query: disketch.Query{Sketch: f.id.Sketch, Hash: all[0].Hash}, Epoch: all[0].Epoch, Paths: [][]uint64{path}, Trials: searchTrials, Seed: f.id.Switch,
+	errors, err := records.Choose(disketch.TargetSearch{
+		Query: disketch.Query{Sketch: f.id.Sketch, Hash: r.Hash}, Epoch: r.Epoch, Paths: [][]uint64{path}, Trials: searchTrials, Seed: f.id.Switch,
 	})
 	if err != nil {
 		return
@@ -206,7 +265,7 @@ func (f *fragment) findTarget(all []*disketch.Record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.auto { // not set meanwhile
-		f.plan.SetTarget(f.found.Found(rho))
+		f.plan.Aim(f.choice.Found(errors))
 	}
 }
 
@@ -229,10 +288,13 @@ func (f *fragment) metrics(emit func(pipeline.Metric)) {
 	gauge("cell_bytes", "memory of one copy of the fragment's cells", float64(f.memory))
 	gauge("candidate_bytes", "memory of the keys of heavy flows beside one copy of the cells", float64(f.beside))
 	gauge("subepochs", "subepochs of the current epoch, n", float64(uint64(1)<<f.log.Load()))
-	gauge("target_error", "error that the fragment aims at, rho; 0 until one is found", math.Float64frombits(f.target.Load()))
+	gauge("assigned", "1 if the collector chose n, 0 if the switch did", map[bool]float64{true: 1}[f.assigned.Load()])
+	gauge("target_error", "error that the fragment aims at, rho; 0: n is chosen from the traffic", math.Float64frombits(f.target.Load()))
 	gauge("estimated_error", "estimated error of the last subepoch (Equation 4)", math.Float64frombits(f.rho.Load()))
 	count("records_total", "records made", f.records.Load())
 	count("counted_packets_total", "packets in the cells of these records", f.packets.Load())
+	count("assignments_total", "numbers of subepochs that came from a collector and were taken", f.assignments.Load())
+	count("stale_assignments_total", "those that were older than the last one, over, or of another sketch or length of epochs", f.stale.Load())
 	count("overruns_total", "subepochs in which a worker lacked cells, since the exporter was late", overruns)
 	count("missed_packets_total", "packets not counted for that reason", missed)
 	count("conflicts_total", "workers' cells that did not fit together, since the clock stepped", f.conflicts.Load())

@@ -16,6 +16,7 @@ func (m *Module) Shortest(bits uint8) error {
 	for _, f := range m.fragments {
 		c := f.plan.Config()
 		c.MaxLog = uint8(max(min(int(c.Epochs)-int(bits), int(c.MaxLog)), 1))
+		c.Slices = 0
 		plan, err := disketch.NewFragment(c)
 		if err != nil {
 			return err
@@ -34,7 +35,8 @@ func (m *Module) Fragment(number int) disketch.Config { return m.fragments[numbe
 // Begin plans an epoch of a fragment, by the records of epochs before it that were emitted. Beginning
 // it again gives the same schedule.
 func (m *Module) Begin(fragment int, number uint64) disketch.Schedule {
-	return m.fragments[fragment].begin(number)
+	s, _ := m.fragments[fragment].begin(number)
+	return s
 }
 
 // Slice is the span of the clock of a subepoch.

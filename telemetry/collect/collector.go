@@ -74,6 +74,7 @@ type Collector struct {
 
 	mu     sync.Mutex
 	status Status
+	nc     *nats.Conn // nil: there is no connection
 
 	shares shares
 	over   map[uint32]bool // owned by the goroutine that looks at the stream
@@ -166,6 +167,24 @@ func (c *Collector) Run(ctx context.Context) {
 	}
 }
 
+func (c *Collector) use(nc *nats.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nc = nc
+}
+
+// Send sends what a switch should know, over the connection by which records come. The servers do not keep it:
+// a switch that is away does not get it.
+func (c *Collector) Send(subject string, data []byte) error {
+	c.mu.Lock()
+	nc := c.nc
+	c.mu.Unlock()
+	if nc == nil {
+		return jetstream.ErrDisconnected
+	}
+	return nc.Publish(subject, data)
+}
+
 func (c *Collector) change(f func(*Status)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,6 +198,8 @@ func (c *Collector) connected(ctx context.Context) error {
 		return err
 	}
 	defer nc.Close()
+	c.use(nc)
+	defer c.use(nil)
 	js, err := nats_js.New(nc)
 	if err != nil {
 		return err

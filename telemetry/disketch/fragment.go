@@ -43,12 +43,16 @@ type Config struct {
 	// Hash is the family by which flows get subepochs, levels and cells.
 	Hash hash.Family
 	// Target is the error rho that all fragments aim at, in the unit of the cells
-	// per subepoch. 0: found from the traffic, by SetTarget; n stays 1 until then.
+	// per subepoch, by Equation 6. 0: n is what Aim says, 1 before; some epochs
+	// then have n = 1 and are counted in slices (see Plan), to choose it from.
 	Target float64
 	// SingleHop counts flows that pass no other switch in two subepochs.
 	SingleHop bool
 	// MaxLog bounds n = 2^x; 0 means MaxLog.
 	MaxLog uint8
+	// Slices is the logarithm of how many slices some epochs are counted in where there is no target, at most
+	// SliceLog; 0: n stays 1 without a target and an assignment.
+	Slices uint8
 	// Candidates is for how many flows a row (of UnivMon each level) has room to
 	// remember their keys; 0: none. Records name the flows.
 	Candidates int
@@ -58,7 +62,7 @@ type Config struct {
 func (c *Config) Validate() error {
 	var faults []error
 	if _, ok := kindNames[c.Kind]; !ok {
-		faults = append(faults, fmt.Errorf("%v is unknown: choose countsketch, countmin or univmon", c.Kind))
+		faults = append(faults, fmt.Errorf("%v is unknown: choose countsketch, countmin, univmon or tower", c.Kind))
 	}
 	if c.Unit > Bytes {
 		faults = append(faults, fmt.Errorf("unit %d: choose packets or bytes", c.Unit))
@@ -66,7 +70,7 @@ func (c *Config) Validate() error {
 	if c.Levels < 0 || c.Levels > univmon.MaxLevels {
 		faults = append(faults, fmt.Errorf("%d levels: choose 1 to %d", c.Levels, univmon.MaxLevels))
 	}
-	if least := sketch.CellBytes * c.levels(); c.Memory < least || c.Memory/sketch.CellBytes > sketch.MaxWidth {
+	if least := sketch.CellBytes * c.levels(); c.Memory < least || c.Kind == Tower && c.Memory < 16 || c.Memory/sketch.CellBytes > sketch.MaxWidth {
 		faults = append(faults, fmt.Errorf("memory of %d bytes: choose %d to %d", c.Memory, least, sketch.CellBytes*sketch.MaxWidth))
 	}
 	if err := c.Epochs.Validate(); err != nil {
@@ -80,6 +84,9 @@ func (c *Config) Validate() error {
 	}
 	if c.MaxLog > MaxLog {
 		faults = append(faults, fmt.Errorf("n up to 2^%d: choose at most 2^%d", c.MaxLog, MaxLog))
+	}
+	if c.Slices > SliceLog {
+		faults = append(faults, fmt.Errorf("2^%d slices: choose at most 2^%d", c.Slices, SliceLog))
 	}
 	if c.Candidates < 0 || c.Candidates > maxCandidates/max(c.levels(), 1) {
 		faults = append(faults, fmt.Errorf("%d candidates for each of %d rows: choose 0 (none) to %d", c.Candidates, c.levels(), maxCandidates/max(c.levels(), 1)))
@@ -124,6 +131,13 @@ func step(log uint8, rho, target float64, most uint8) uint8 {
 type Fragment struct {
 	config Config
 	target float64
+	// Without a target: the n to approach, as its logarithm, that of the last epoch that was
+	// not looked at in slices, and what a collector assigned.
+	goal, log uint8
+	slices    uint8  // as Config.Slices, less after each Late
+	first     uint64 // epoch that was planned first
+	planned   bool
+	assigned  Assignment
 	// The last epochs by their parity: their n, the errors of their subepochs so
 	// far, and how many subepochs these are.
 	epochs [2]epochState
@@ -133,8 +147,10 @@ type epochState struct {
 	epoch uint64
 	known bool
 	log   uint8
-	sum   float64
-	count uint64
+	// slices is the logarithm of the slices to count in; 0: the subepochs themselves.
+	slices uint8
+	sum    float64
+	count  uint64
 }
 
 // mean is Equation 5, over the subepochs that were observed.
@@ -151,7 +167,11 @@ func NewFragment(c Config) (*Fragment, error) {
 	if c.MaxLog == 0 {
 		c.MaxLog = MaxLog
 	}
-	return &Fragment{config: c, target: c.Target}, nil
+	f := &Fragment{config: c, target: c.Target, slices: min(c.Slices, c.MaxLog, SliceLog)}
+	if c.Kind == Tower {
+		f.slices = 0 // Its update is not linear.
+	}
+	return f, nil
 }
 
 // Config returns the configuration, with the defaults filled in.
@@ -160,12 +180,58 @@ func (f *Fragment) Config() Config { return f.config }
 // Target is the error aimed at; 0: none is known yet.
 func (f *Fragment) Target() float64 { return f.target }
 
-// SetTarget changes the target, from the next epoch on. What is not above 0 is
-// ignored.
+// SetTarget changes the target, from the next epoch on; 0: n is what Aim says.
+// What is below 0 is ignored.
 func (f *Fragment) SetTarget(rho float64) {
-	if rho > 0 {
+	if rho >= 0 {
 		f.target = rho
 	}
+}
+
+// Aim sets the n to approach where there is no target, as its logarithm: each epoch
+// has at most twice or half the subepochs of the one before.
+func (f *Fragment) Aim(log uint8) { f.goal = min(log, f.config.MaxLog) }
+
+// Assignment is what a collector chose for a fragment, for the epochs From <= E < Until.
+type Assignment struct {
+	Log         uint8
+	From, Until uint64
+}
+
+// Assign sets what a collector chose. It has precedence over Aim, and not over a target
+// of the configuration; behind its last epoch the fragment goes on by itself.
+func (f *Fragment) Assign(a Assignment) {
+	a.Log = min(a.Log, f.config.MaxLog)
+	f.assigned = a
+}
+
+// Assigned is the assignment that is in force in an epoch; false: none is.
+func (f *Fragment) Assigned(epoch uint64) (Assignment, bool) {
+	a := f.assigned
+	return a, f.target == 0 && epoch >= a.From && epoch < a.Until
+}
+
+// Late says that slices came faster than they could be collected: from the next epoch on there are half as many.
+func (f *Fragment) Late() {
+	if f.slices > 0 {
+		f.slices--
+	}
+}
+
+// lookEvery is how many epochs there are between two that are looked at in slices.
+const lookEvery = 16
+
+// looked says whether an epoch is counted in slices: some early ones, and each whose number is
+// a multiple of lookEvery, so that all switches of a network look at the same ones.
+func (f *Fragment) looked(epoch uint64) bool {
+	if f.target > 0 || f.slices == 0 {
+		return false
+	}
+	switch epoch - f.first {
+	case 0, 1, 4:
+		return true
+	}
+	return epoch%lookEvery == 0
 }
 
 // Begin plans an epoch, by the latest earlier one whose records were all
@@ -173,9 +239,32 @@ func (f *Fragment) SetTarget(rho float64) {
 func (f *Fragment) Begin(epoch uint64) Schedule {
 	e := &f.epochs[epoch&1]
 	if !e.known || e.epoch != epoch {
-		*e = epochState{epoch: epoch, known: true, log: f.next(epoch)}
+		*e = f.plan(epoch)
 	}
 	return f.Schedule(epoch, e.log)
+}
+
+// plan decides about an epoch.
+func (f *Fragment) plan(epoch uint64) epochState {
+	e := epochState{epoch: epoch, known: true}
+	if !f.planned {
+		f.planned, f.first = true, epoch
+	}
+	if f.looked(epoch) {
+		e.slices = f.slices
+		return e
+	}
+	e.log = f.next(epoch)
+	f.log = e.log
+	return e
+}
+
+// Slices is how many slices an epoch that was begun is counted in, as the logarithm; 0: in its subepochs.
+func (f *Fragment) Slices(epoch uint64) uint8 {
+	if e := &f.epochs[epoch&1]; e.known && e.epoch == epoch {
+		return e.slices
+	}
+	return 0
 }
 
 // Schedule is that of an epoch with n = 2^log, whatever is planned.
@@ -188,6 +277,12 @@ func (f *Fragment) Schedule(epoch uint64, log uint8) Schedule {
 
 // next is the logarithm of n for an epoch about to begin.
 func (f *Fragment) next(epoch uint64) uint8 {
+	if f.target == 0 {
+		if a, ok := f.Assigned(epoch); ok {
+			return a.Log
+		}
+		return min(max(f.goal, max(f.log, 1)-1), f.log+1)
+	}
 	var last, latest *epochState // the latest complete epoch, the latest of all
 	for i := range f.epochs {
 		e := &f.epochs[i]

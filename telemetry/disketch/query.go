@@ -79,7 +79,9 @@ type Asker struct {
 	records *Records
 	compose composer
 	path    []Segment
-	epochs  []uint64 // of which there are records, in order
+	epochs  []uint64             // of which there are records, in order
+	rows    map[sketchEpoch]bool // in which Checked is Rows
+	held    []observation        // scratch memory of Learn
 }
 
 // Asker returns a new one, for the records that there are now.
@@ -122,6 +124,9 @@ const flowsTogether = 4096
 // frequencies is Frequency of many flows, epoch by epoch, so that records are read from
 // memory once and not for each flow. f gets the answers in the order of the flows.
 func (a *Asker) frequencies(q Query, flows []uint64, paths Paths, f func(flow uint64, answer Answer)) {
+	if q.Composition == Checked {
+		a.Learn(q, flows, paths)
+	}
 	sums := make([]running, min(len(flows), flowsTogether))
 	for some := range slices.Chunk(flows, flowsTogether) {
 		clear(sums)
@@ -183,12 +188,25 @@ func (a *Asker) answer(q Query, r *running) Answer {
 // epoch composes a flow's estimate in one epoch; false: there is no record of
 // it.
 func (a *Asker) epoch(q Query, flow, epoch uint64, paths Paths, missing *[]Missing) (composed, bool) {
-	a.path = paths.Path(a.path[:0], flow, epoch)
-	if len(a.path) == 0 {
-		*missing = append(*missing, Missing{Epoch: epoch})
+	if !a.gather(&q, flow, epoch, paths, missing) {
 		return composed{}, false
 	}
+	from, to := a.path[0].From, a.path[len(a.path)-1].To
+	how := q.Composition
+	if how == Checked && a.rows[sketchEpoch{epoch, q.Sketch}] {
+		how = Rows
+	}
+	return a.compose.join(how, from, to), true
+}
+
+// gather makes the observations of a flow in an epoch; false: there are none.
+func (a *Asker) gather(q *Query, flow, epoch uint64, paths Paths, missing *[]Missing) bool {
+	a.path = paths.Path(a.path[:0], flow, epoch)
 	a.compose.obs = a.compose.obs[:0]
+	if len(a.path) == 0 {
+		*missing = append(*missing, Missing{Epoch: epoch})
+		return false
+	}
 	fragments := a.records.epochs[epoch]
 	for i := range a.path {
 		for j, sw := range a.path[i].Switches {
@@ -204,11 +222,7 @@ func (a *Asker) epoch(q Query, flow, epoch uint64, paths Paths, missing *[]Missi
 			}
 		}
 	}
-	if len(a.compose.obs) == 0 {
-		return composed{}, false
-	}
-	from, to := a.path[0].From, a.path[len(a.path)-1].To
-	return a.compose.join(q.Composition, from, to), true
+	return len(a.compose.obs) > 0
 }
 
 // observed says that the switch at position j of segment i was in an earlier
@@ -248,7 +262,7 @@ func (a *Asker) observeSubepoch(f *fragmentEpoch, subepoch, flow uint64, segment
 		return false
 	}
 	c := &a.compose
-	c.minimum = r.rows.kind() == CountMin
+	c.minimum = r.rows.kind() == CountMin || r.rows.kind() == Tower
 	part := 1 / float64(len(f.records))
 	begin, end := float64(subepoch)*part, float64(subepoch+1)*part
 	count, window, first := r.rows.estimate(flow), 0.0, len(c.obs)

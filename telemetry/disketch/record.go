@@ -28,6 +28,9 @@ type Record struct {
 	// Partial says that the switch was not there for the whole subepoch, or that
 	// its clock stepped: what it counted says nothing of the whole.
 	Partial bool
+	// Squares says when flows sent, of an epoch with n = 1 that was counted in slices: Squares[k] estimates the
+	// sum of the second moments of the flows in each of 2^k equal slices. nil: it was not looked at.
+	Squares []float64
 	// Candidates for the heaviest of the flows that were counted, the heaviest
 	// first. Room is for how many each level had room; 0: none were kept.
 	Candidates []Candidate
@@ -60,7 +63,7 @@ func (r *Record) Estimate(flow uint64) float64 { return r.rows.estimate(flow) }
 func (r *Record) Clone() *Record {
 	c := *r
 	c.rows = r.rows.clone()
-	c.Candidates = slices.Clone(r.Candidates)
+	c.Candidates, c.Squares = slices.Clone(r.Candidates), slices.Clone(r.Squares)
 	return &c
 }
 
@@ -73,12 +76,16 @@ var ErrFormat = errors.New("not a DiSketch record")
 //	version(1) kind(1) unit(1) flags(1) epochs(1) log(1) seed(8, little-endian)
 //	then uvarints: switch, sketch, epoch, subepoch, packets, value, seen
 //	then the room for candidates (uvarint) and these (appendCandidates), which version 1 had not
+//	version 3 alone: how many Squares(1), these (8 each, IEEE 754, little-endian)
 //	then the rows' own form, to the end
+//
+// A record without Squares is of version 2.
 const (
-	recordVersion      = 2
-	recordVersionPlain = 1
-	flagSingleHop      = 1
-	flagPartial        = 2
+	recordVersionSquares = 3
+	recordVersion        = 2
+	recordVersionPlain   = 1
+	flagSingleHop        = 1
+	flagPartial          = 2
 )
 
 // AppendBinary appends the binary form. It never fails.
@@ -90,13 +97,41 @@ func (r *Record) AppendBinary(b []byte) ([]byte, error) {
 	if r.Partial {
 		flags |= flagPartial
 	}
-	b = append(b, recordVersion, byte(r.Kind()), byte(r.Unit), flags, byte(r.Epochs), r.Log)
+	version := byte(recordVersion)
+	if r.Squares != nil {
+		version = recordVersionSquares
+	}
+	b = append(b, version, byte(r.Kind()), byte(r.Unit), flags, byte(r.Epochs), r.Log)
 	b = binary.LittleEndian.AppendUint64(b, r.Seed)
 	for _, v := range []uint64{r.Fragment.Switch, uint64(r.Fragment.Sketch), r.Epoch, r.Subepoch, r.Packets, r.Value, r.Seen} {
 		b = binary.AppendUvarint(b, v)
 	}
 	b = binary.AppendUvarint(b, uint64(r.Room))
-	return r.rows.appendBinary(appendCandidates(b, r.Candidates))
+	b = appendCandidates(b, r.Candidates)
+	if r.Squares != nil {
+		b = append(b, byte(len(r.Squares)))
+		for _, x := range r.Squares {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+		}
+	}
+	return r.rows.appendBinary(b)
+}
+
+// decodeSquares reads them from the beginning of b.
+func decodeSquares(b []byte) (all []float64, rest []byte, err error) {
+	if len(b) < 1 || b[0] < 2 || b[0] > MaxLog+1 || len(b) < 1+8*int(b[0]) {
+		return nil, nil, fmt.Errorf("%w: second moments of slices end early, or are none", ErrFormat)
+	}
+	n := int(b[0])
+	b = b[1:]
+	for range n {
+		x := math.Float64frombits(binary.LittleEndian.Uint64(b))
+		if !(x >= 0) || math.IsInf(x, 1) {
+			return nil, nil, fmt.Errorf("%w: a second moment of %g", ErrFormat, x)
+		}
+		all, b = append(all, x), b[8:]
+	}
+	return all, b, nil
 }
 
 // Use says by which hash family a record counted that UnmarshalBinary made.
@@ -116,6 +151,9 @@ func (r *Record) UnmarshalBinary(b []byte) error { return r.unmarshal(b, decodeR
 func Decode(b []byte, f hash.Family) (*Prepared, error) {
 	r := new(Record)
 	err := r.unmarshal(b, func(kind Kind, b []byte) (rows, error) {
+		if kind == Tower {
+			return decodeRows(kind, b)
+		}
 		p, err := unpack(kind, b)
 		return rows{packed: p}, err
 	})
@@ -123,14 +161,17 @@ func Decode(b []byte, f hash.Family) (*Prepared, error) {
 		return nil, err
 	}
 	r.Use(f)
+	if r.rows.packed == nil {
+		return prepare(r), nil
+	}
 	x := &Prepared{Record: r, levels: r.rows.packed.prepare()}
 	x.rho = r.Error()
 	return x, nil
 }
 
 func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte) (rows, error)) error {
-	if len(b) < 14 || b[0] != recordVersion && b[0] != recordVersionPlain {
-		return fmt.Errorf("%w: %d bytes, not of version %d or %d", ErrFormat, len(b), recordVersionPlain, recordVersion)
+	if len(b) < 14 || b[0] < recordVersionPlain || b[0] > recordVersionSquares {
+		return fmt.Errorf("%w: %d bytes, not of version %d to %d", ErrFormat, len(b), recordVersionPlain, recordVersionSquares)
 	}
 	n := Record{Unit: Unit(b[2]), Epochs: Epochs(b[4])}
 	n.SingleHop, n.Log, n.Seed = b[3]&flagSingleHop != 0, b[5], binary.LittleEndian.Uint64(b[6:])
@@ -162,6 +203,14 @@ func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte) (rows, error)
 		n.Room = int(room)
 		if n.Candidates, rest, err = decodeCandidates(rest[size:]); err != nil {
 			return err
+		}
+	}
+	if b[0] == recordVersionSquares {
+		if n.Squares, rest, err = decodeSquares(rest); err != nil {
+			return err
+		}
+		if n.Log != 0 {
+			return fmt.Errorf("%w: second moments of slices in one of %d subepochs", ErrFormat, n.N())
 		}
 	}
 	if n.rows, err = decodeRows(kind, rest); err != nil {

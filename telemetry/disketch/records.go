@@ -68,14 +68,14 @@ func prepare(rec *Record) *Prepared {
 
 // What a prepared record takes beside its cells and candidates, in bytes.
 const (
-	preparedBytes  = 384
+	preparedBytes  = 400
 	candidateBytes = 56
 	levelBytes     = 280
 )
 
 // Bytes is the memory that the record takes.
 func (x *Prepared) Bytes() int {
-	return preparedBytes + x.rows.bytes() + cap(x.Candidates)*candidateBytes + len(x.levels)*levelBytes
+	return preparedBytes + x.rows.bytes() + 8*cap(x.Squares) + cap(x.Candidates)*candidateBytes + len(x.levels)*levelBytes
 }
 
 type level struct {
@@ -242,6 +242,22 @@ func (f *fragmentEpoch) known() int {
 		return math.MaxInt
 	}
 	return room / 2
+}
+
+// Looked is the last epoch of a query that a fragment counted in slices; false: there is none.
+func (r *Records) Looked(q Query) (epoch uint64, ok bool) {
+	for e, fragments := range r.epochs {
+		if e < q.From || e >= q.To || ok && e <= epoch {
+			continue
+		}
+		for id, f := range fragments {
+			if q.asks(id, f) && f.records[0] != nil && f.records[0].Squares != nil {
+				epoch, ok = e, true
+				break
+			}
+		}
+	}
+	return epoch, ok
 }
 
 // N is how many subepochs a fragment's epoch had; 0: no record of it came.

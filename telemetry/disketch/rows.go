@@ -6,6 +6,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/sketch/countmin"
 	"github.com/weirswitch/weir/telemetry/sketch/countsketch"
+	"github.com/weirswitch/weir/telemetry/sketch/tower"
 	"github.com/weirswitch/weir/telemetry/sketch/univmon"
 )
 
@@ -17,9 +18,10 @@ const (
 	CountSketch Kind = 1 + iota
 	CountMin
 	UnivMon
+	Tower
 )
 
-var kindNames = map[Kind]string{CountSketch: "countsketch", CountMin: "countmin", UnivMon: "univmon"}
+var kindNames = map[Kind]string{CountSketch: "countsketch", CountMin: "countmin", UnivMon: "univmon", Tower: "tower"}
 
 // String is the kind's name in configuration files.
 func (k Kind) String() string {
@@ -36,7 +38,7 @@ func ParseKind(name string) (Kind, error) {
 			return k, nil
 		}
 	}
-	return 0, fmt.Errorf("sketch %q: choose countsketch, countmin or univmon", name)
+	return 0, fmt.Errorf("sketch %q: choose countsketch, countmin, univmon or tower", name)
 }
 
 // rows are the cells of a fragment: exactly one of the pointers is set.
@@ -44,6 +46,7 @@ type rows struct {
 	sketch *countsketch.Row
 	min    *countmin.Row
 	univ   *univmon.Fragment
+	tower  *tower.Row
 	packed *packed // of any kind; nothing can be added to it
 }
 
@@ -55,6 +58,8 @@ func newRows(kind Kind, memory, levels int, levelSeed uint64, family hash.Family
 		r.min, err = countmin.NewRowBytes(memory, 0)
 	case UnivMon:
 		r.univ, err = univmon.NewFragmentBytes(levels, memory, levelSeed, 0)
+	case Tower:
+		r.tower, err = tower.NewRowBytes(memory, 0)
 	default:
 		err = fmt.Errorf("%v is unknown", kind)
 	}
@@ -73,6 +78,8 @@ func (r *rows) use(family hash.Family) {
 		r.sketch.Use(family)
 	case r.min != nil:
 		r.min.Use(family)
+	case r.tower != nil:
+		r.tower.Use(family)
 	default:
 		r.univ.Use(family)
 	}
@@ -86,6 +93,8 @@ func (r *rows) kind() Kind {
 		return CountSketch
 	case r.min != nil:
 		return CountMin
+	case r.tower != nil:
+		return Tower
 	}
 	return UnivMon
 }
@@ -96,6 +105,8 @@ func (r *rows) add(flow uint64, v int64) {
 		r.sketch.Add(flow, v)
 	case r.min != nil:
 		r.min.Add(flow, v)
+	case r.tower != nil:
+		r.tower.Add(flow, v)
 	default:
 		r.univ.Add(flow, v)
 	}
@@ -107,6 +118,8 @@ func (r *rows) addBatch(flows []uint64, v []int64) {
 		r.sketch.AddBatch(flows, v)
 	case r.min != nil:
 		r.min.AddBatch(flows, v)
+	case r.tower != nil:
+		r.tower.AddBatch(flows, v)
 	default:
 		r.univ.AddBatch(flows, v)
 	}
@@ -118,6 +131,8 @@ func (r *rows) reset(seed uint64) {
 		r.sketch.Reset(seed)
 	case r.min != nil:
 		r.min.Reset(seed)
+	case r.tower != nil:
+		r.tower.Reset(seed)
 	default:
 		r.univ.Reset(seed)
 	}
@@ -132,6 +147,8 @@ func (r *rows) estimate(flow uint64) float64 {
 		return float64(r.sketch.Estimate(flow))
 	case r.min != nil:
 		return float64(r.min.Estimate(flow))
+	case r.tower != nil:
+		return float64(r.tower.Estimate(flow))
 	}
 	return float64(r.univ.Estimate(flow))
 }
@@ -145,6 +162,8 @@ func (r *rows) error(level int) float64 {
 		return r.sketch.Error()
 	case r.min != nil:
 		return r.min.Error()
+	case r.tower != nil:
+		return r.tower.Error(level)
 	}
 	return r.univ.Error(level)
 }
@@ -158,17 +177,21 @@ func (r *rows) cells(level int) []int32 {
 		return r.sketch.Cells()
 	case r.min != nil:
 		return r.min.Cells()
+	case r.tower != nil:
+		return r.tower.Cells(level)
 	}
 	return r.univ.Row(level)
 }
 
-// width is how many cells a level has.
+// width is how many cells a level has, of Tower those of bytes.
 func (r *rows) width() int {
 	switch {
 	case r.packed != nil:
 		return r.packed.width
 	case r.univ != nil:
 		return r.univ.Width()
+	case r.tower != nil:
+		return r.tower.Width(0)
 	}
 	return len(r.cells(0))
 }
@@ -177,6 +200,9 @@ func (r *rows) width() int {
 func (r *rows) at(level, column int) int32 {
 	if r.packed != nil {
 		return r.packed.at(level, column)
+	}
+	if r.tower != nil {
+		return r.tower.Cell(level, column)
 	}
 	return r.cells(level)[column]
 }
@@ -199,16 +225,22 @@ func (r *rows) levels() int {
 	if r.univ != nil {
 		return r.univ.Levels()
 	}
+	if r.tower != nil {
+		return 2
+	}
 	return 1
 }
 
-// level is that of a flow: 0 but in UnivMon.
+// level is that of a flow: 0 but in UnivMon, and in Tower, where it is what its counters hold that says so.
 func (r *rows) level(flow uint64) int {
 	if r.packed != nil {
 		return r.packed.level(flow)
 	}
 	if r.univ != nil {
 		return r.univ.Level(flow)
+	}
+	if r.tower != nil {
+		return r.tower.Level(flow)
 	}
 	return 0
 }
@@ -221,6 +253,8 @@ func (r *rows) bytes() int {
 		return r.sketch.Bytes()
 	case r.min != nil:
 		return r.min.Bytes()
+	case r.tower != nil:
+		return r.tower.Bytes()
 	}
 	return r.univ.Bytes()
 }
@@ -233,6 +267,8 @@ func (r *rows) saturated() uint64 {
 		return r.sketch.Saturated()
 	case r.min != nil:
 		return r.min.Saturated()
+	case r.tower != nil:
+		return r.tower.Saturated()
 	}
 	return r.univ.Saturated()
 }
@@ -243,6 +279,9 @@ func (r *rows) saturated() uint64 {
 func (r *rows) holds(value uint64) bool {
 	if r.packed != nil {
 		return r.packed.holds(value)
+	}
+	if r.tower != nil {
+		return r.tower.Total() == value && (r.tower.Saturated() > 0 || r.tower.Holds())
 	}
 	if r.univ != nil && uint64(r.univ.Total()) != value {
 		return false
@@ -273,6 +312,8 @@ func (r *rows) merge(o *rows) error {
 		return r.sketch.Merge(o.sketch)
 	case r.min != nil:
 		return r.min.Merge(o.min)
+	case r.tower != nil:
+		return r.tower.Merge(o.tower)
 	}
 	return r.univ.Merge(o.univ)
 }
@@ -285,6 +326,8 @@ func (r *rows) clone() rows {
 		return rows{sketch: r.sketch.Clone()}
 	case r.min != nil:
 		return rows{min: r.min.Clone()}
+	case r.tower != nil:
+		return rows{tower: r.tower.Clone()}
 	}
 	return rows{univ: r.univ.Clone()}
 }
@@ -297,6 +340,8 @@ func (r *rows) appendBinary(b []byte) ([]byte, error) {
 		return r.sketch.AppendBinary(b)
 	case r.min != nil:
 		return r.min.AppendBinary(b)
+	case r.tower != nil:
+		return r.tower.AppendBinary(b)
 	}
 	return r.univ.AppendBinary(b)
 }
@@ -312,6 +357,9 @@ func decodeRows(kind Kind, b []byte) (r rows, err error) {
 	case UnivMon:
 		r.univ = new(univmon.Fragment)
 		err = r.univ.UnmarshalBinary(b)
+	case Tower:
+		r.tower = new(tower.Row)
+		err = r.tower.UnmarshalBinary(b)
 	default:
 		err = fmt.Errorf("%v is unknown", kind)
 	}

@@ -47,15 +47,28 @@ type fragmentModel struct {
 	single, power float64
 	// flows, packets and value of the epoch.
 	flows, packets, value float64
-	byLog                 [MaxLog + 1]*tried
+	// squares are those of the record, nil: when flows send is not known.
+	squares []float64
+	width   float64
+	byLog   [MaxLog + 1]*tried
 }
 
 // triedCells is how many cells of a fragment are made up.
 const triedCells = 2048
 
-// FindTarget returns the target error that suits the traffic best.
+// FindTarget returns the target error that suits the traffic best. Where records have no Squares, it takes
+// packets of a flow to come independently of each other.
 func (r *Records) FindTarget(s TargetSearch) (rho float64, err error) {
-	search := targetSearch{TargetSearch: s, models: map[uint64]*fragmentModel{}, r: rand.New(rand.NewPCG(s.Seed, s.Epoch))}
+	search, err := r.search(s)
+	if err != nil {
+		return 0, err
+	}
+	return search.best(), nil
+}
+
+// search prepares one.
+func (r *Records) search(s TargetSearch) (*targetSearch, error) {
+	search := &targetSearch{TargetSearch: s, models: map[uint64]*fragmentModel{}, r: rand.New(rand.NewPCG(s.Seed, s.Epoch))}
 	if search.Trials == 0 {
 		search.Trials = 4000
 	}
@@ -69,9 +82,10 @@ func (r *Records) FindTarget(s TargetSearch) (rho float64, err error) {
 		}
 	}
 	if len(search.models) == 0 {
-		return 0, ErrNoRecords
+		return nil, ErrNoRecords
 	}
-	return search.best(), nil
+	search.measure()
+	return search, nil
 }
 
 func (r *Records) model(q *Query, id ID, epoch uint64) *fragmentModel {
@@ -89,15 +103,19 @@ func (r *Records) model(q *Query, id ID, epoch uint64) *fragmentModel {
 		sum += x.rho
 		clean += x.levels[0].clean
 		width = float64(x.rows.width())
+		if x.Squares != nil {
+			m.squares = x.Squares
+		}
 		m.packets += float64(x.Packets)
 		m.value += float64(x.Value)
 	}
 	if len(m.records) == 0 {
 		return nil
 	}
-	if m.records[0].Kind() == CountMin {
+	if k := m.records[0].Kind(); k == CountMin || k == Tower {
 		m.power = 2
 	}
+	m.width = width
 	got := float64(len(m.records))
 	n := math.Ldexp(1, int(m.log))
 	m.single = sum / got * math.Pow(n, m.power)
@@ -115,10 +133,32 @@ func (r *Records) model(q *Query, id ID, epoch uint64) *fragmentModel {
 // from n = 1.
 func (m *fragmentModel) settle(target float64) uint8 {
 	log := uint8(0)
-	for log < MaxLog && m.single/math.Pow(2, float64(log)*m.power) > 2*target {
+	for log < m.most() && m.single/math.Pow(2, float64(log)*m.power) > 2*target {
 		log++
 	}
 	return log
+}
+
+// most is the largest n, as its logarithm, of which is known what the error of time would be.
+func (m *fragmentModel) most() uint8 {
+	if m.squares != nil {
+		return uint8(len(m.squares) - 1)
+	}
+	return MaxLog
+}
+
+// dispersion is how much larger the squared error of time is with n = 2^log than it would be if packets came
+// independently of each other, at least 1. The sum over all flows of the squared error of n times what
+// a random one of n slices has is n*Squares[log] - Squares[0], and (n-1) times the sum of the squares of all packets' sizes
+// if they come independently. Both are of the same cells, so that flows that send evenly cancel out whatever
+// their size.
+func (m *fragmentModel) dispersion(log uint8, size float64) float64 {
+	if m.squares == nil || log == 0 || m.packets == 0 {
+		return 1
+	}
+	n := math.Ldexp(1, int(log))
+	sum := n*m.squares[min(int(log), len(m.squares)-1)] - m.squares[0]
+	return max(sum/((n-1)*m.packets*size*size), 1)
 }
 
 // with makes up the fragment's cells for n = 2^log.
@@ -150,7 +190,10 @@ func (m *fragmentModel) cell(log uint8, r *rand.Rand) float64 {
 	draw := func() float64 {
 		x := m.records[r.IntN(len(m.records))]
 		// Half of the flows are of level 0, a quarter of level 1, ...
-		level := min(bits.TrailingZeros64(r.Uint64()), len(x.levels)-1)
+		level := 0
+		if x.Kind() == UnivMon {
+			level = min(bits.TrailingZeros64(r.Uint64()), len(x.levels)-1)
+		}
 		return float64(x.rows.at(level, r.IntN(x.rows.width())))
 	}
 	if log >= m.log {
@@ -175,31 +218,41 @@ type targetSearch struct {
 	compose composer
 	arrival []float64
 	size    float64 // value of a packet
+	mean    float64 // packets of a flow
+	high    float64 // the largest error that n = 1 has
+	empty   bool    // no packet was counted
 }
 
 // mostArrivals bounds a made-up flow's mean number of packets, for the time
 // that it takes.
 const mostArrivals = 1000
 
+// measure finds the flows to draw.
+func (s *targetSearch) measure() {
+	flows, packets, value := 0.0, 0.0, 0.0
+	for _, m := range s.models {
+		s.high = max(s.high, m.single)
+		// A row that is too small for its flows counts too few of them.
+		flows += m.flows * m.width
+		packets += m.packets * m.width
+		value += m.value * m.width
+		s.compose.minimum = m.power == 2
+	}
+	s.mean = min(max(packets/max(flows, 1), 1), mostArrivals)
+	s.size = value / max(packets, 1)
+	s.empty = packets == 0
+}
+
 // best tries targets a factor 2 apart, from the largest error to where all
 // fragments would be cut into more subepochs than a flow has packets.
 func (s *targetSearch) best() float64 {
-	high, flows, packets, value := 0.0, 0.0, 0.0, 0.0
-	for _, m := range s.models {
-		high = max(high, m.single)
-		flows += m.flows
-		packets += m.packets
-		value += m.value
-		s.compose.minimum = m.power == 2
-	}
-	if packets == 0 {
+	high := s.high
+	if s.empty {
 		return high
 	}
-	mean := min(max(packets/max(flows, 1), 1), mostArrivals)
-	s.size = value / packets
 	target, bestTarget, least := high, high, math.Inf(1)
 	for range 24 {
-		if e := s.trial(target, mean); e < least*0.98 {
+		if e := s.trial(func(m *fragmentModel) uint8 { return m.settle(target) }); e < least*0.98 {
 			bestTarget, least = target, e
 		}
 		if target /= 2; s.finest(target) {
@@ -212,34 +265,44 @@ func (s *targetSearch) best() float64 {
 // finest says that a target would cut some fragment as finely as can be.
 func (s *targetSearch) finest(target float64) bool {
 	for _, m := range s.models {
-		if m.settle(target) >= MaxLog-1 {
+		if m.settle(target) >= m.most()-1 {
 			return true
 		}
 	}
 	return false
 }
 
-// trial is the mean squared error with a target.
-func (s *targetSearch) trial(target, mean float64) float64 {
-	// The same draws for all targets.
+// trial is the mean squared error where fragments have the given n, as logarithms.
+func (s *targetSearch) trial(logOf func(*fragmentModel) uint8) float64 {
+	// The same draws for all.
 	r := rand.New(rand.NewPCG(s.Seed, 't'))
 	sum := 0.0
 	for range s.Trials {
 		path := s.Paths[r.IntN(len(s.Paths))]
 		s.arrival = s.arrival[:0]
-		for range poisson(mean, r) {
+		for range poisson(s.mean, r) {
 			s.arrival = append(s.arrival, r.Float64())
 		}
 		slices.Sort(s.arrival)
 		s.compose.obs = s.compose.obs[:0]
+		dark, time, collisions, divided := 1.0, 0.0, 0.0, 0.0
 		for _, sw := range path {
 			where, cell := r.Float64(), r.IntN(triedCells)
-			if m := s.models[sw]; m != nil {
-				log := m.settle(target)
-				s.observe(m.with(log, s.r), log, where, cell)
-				if len(path) == 1 && m.twice && log > 0 {
-					s.observe(m.with(log, s.r), log, math.Mod(where+0.5, 1), r.IntN(triedCells))
-				}
+			m := s.models[sw]
+			if m == nil {
+				continue
+			}
+			log := logOf(m)
+			dark *= 1 - math.Ldexp(1, -int(log))
+			if log > 0 {
+				excess := m.dispersion(log, s.size) - 1
+				time += excess
+				collisions += excess * m.packets / m.width * (1 - math.Ldexp(1, -int(log)))
+				divided++
+			}
+			s.observe(m.with(log, s.r), log, where, cell)
+			if len(path) == 1 && m.twice && log > 0 {
+				s.observe(m.with(log, s.r), log, math.Mod(where+0.5, 1), r.IntN(triedCells))
 			}
 		}
 		if len(s.compose.obs) == 0 {
@@ -247,8 +310,13 @@ func (s *targetSearch) trial(target, mean float64) float64 {
 		}
 		d := s.compose.join(s.Composition, 0, 1).value - float64(len(s.arrival))*s.size
 		sum += d * d
+		if divided > 0 {
+			// The draws' packets come independently; this is what uneven ones add.
+			square := s.size * s.size
+			sum += square * (time/divided*s.mean*dark/(1-dark) + collisions/divided/float64(len(path)))
+		}
 	}
-	return sum
+	return sum / float64(s.Trials)
 }
 
 // observe adds what a made-up fragment would say of the flow whose packets

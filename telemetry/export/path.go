@@ -20,6 +20,7 @@ type Path struct {
 	id     uint32
 	name   string
 	notify func(Status)
+	assign func([]byte) // nil: nothing takes assignments
 
 	turning sync.Mutex // one start or stop of the shipper at a time
 	ended   bool       // guarded by turning
@@ -46,6 +47,10 @@ func NewPath(c Config, id uint32, name string, family hash.Family, local Local, 
 	p.Exporter = New(id, name, family, sources, sink, local)
 	return p, nil
 }
+
+// OnAssignments has f called with what the collector sends to this switch: at most jetstream.MaxAssignments
+// bytes, by one goroutine at a time. It is to be called before Configure.
+func (p *Path) OnAssignments(f func([]byte)) { p.assign = f }
 
 // stopGrace is how long the end of a switch may wait for records that are not sent yet.
 const stopGrace = 3 * time.Second
@@ -111,6 +116,9 @@ func (p *Path) Configure(c Config) error {
 	shipper, shipErr := Ship(p.Spool, o, p.notify)
 	if shipErr != nil {
 		return errors.Join(err, shipErr)
+	}
+	if p.assign != nil {
+		err = errors.Join(err, shipper.listen(jetstream.Assignments(p.id), jetstream.MaxAssignments, p.assign))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -33,10 +33,11 @@ const maxRefusals = 8
 // Shipper sends the records of a spool, in order, and says again what was not
 // acknowledged.
 type Shipper struct {
-	spool *Spool
-	conn  interface{ Close() }
-	out   *jetstream.Publisher
-	limit limits
+	spool  *Spool
+	conn   interface{ Close() }
+	listen func(subject string, most int, f func([]byte)) error
+	out    *jetstream.Publisher
+	limit  limits
 
 	window     // belongs to run
 	wake       chan struct{}
@@ -80,6 +81,7 @@ func ship(spool *Spool, o jetstream.Options, l limits, changed func(Status)) (*S
 		return nil, err
 	}
 	s.conn = conn
+	s.listen = func(subject string, most int, f func([]byte)) error { return jetstream.Listen(conn, subject, most, f) }
 	go s.run()
 	return s, nil
 }

@@ -160,12 +160,21 @@ func (e *Engine) SketchFrequencies(flows []Key) ([]SketchFrequency, error) {
 	}
 	asker := e.Store.Sketches.Asker()
 	list := make([]SketchFrequency, len(flows))
+	paths, ids := located{paths: map[uint64]*timeline{}}, make([]uint64, 0, len(flows))
+	timelines := make([]*timeline, len(flows))
+	for i, flow := range flows {
+		if timelines[i] = e.path(s, flow); timelines[i] != nil {
+			id := e.FlowID(s.query.Hash, flow)
+			paths.paths[id], ids = timelines[i], append(ids, id)
+		}
+	}
+	asker.Learn(s.query, ids, &paths)
 	for i, flow := range flows {
 		if err := e.stopped(); err != nil {
 			return nil, err
 		}
 		list[i] = SketchFrequency{Basis: s.Basis, Unit: unitName(s.unit)}
-		path := e.path(s, flow)
+		path := timelines[i]
 		if path == nil {
 			continue
 		}

@@ -35,13 +35,8 @@ const (
 	targetPaths  = 500
 )
 
-// Target finds one target for all switches, from the records of the last epochs and
-// the paths of the flows that records name: of the sketch with the number.
-func (e *Engine) Target(sketch uint16) (*Target, error) {
-	s, err := e.sketch(func(f *store.Fragment) bool { return f.ID.Sketch == sketch })
-	if err != nil {
-		return nil, err
-	}
+// tried are the paths of flows that records name, on which targets and numbers of subepochs of a sketch are tried.
+func (e *Engine) tried(s *sketch) ([][]uint64, error) {
 	l, err := e.candidates(s)
 	if err != nil {
 		return nil, err
@@ -49,13 +44,66 @@ func (e *Engine) Target(sketch uint16) (*Target, error) {
 	if len(l.flows) == 0 {
 		return nil, fmt.Errorf("no flow with a known path is named by the records: a target is tried on the ways that flows take")
 	}
-	a := &Target{Basis: s.Basis, Sketch: sketch, Unit: unitName(s.unit)}
 	var paths [][]uint64
 	for i := 0; i < len(l.flows); i += 1 + len(l.flows)/targetPaths {
 		if w := l.paths[l.flows[i]].ways; len(w[len(w)-1]) > 0 {
 			paths = append(paths, w[len(w)-1])
 		}
 	}
+	return paths, nil
+}
+
+// Subepochs are the numbers of subepochs that suit a network's fragments of a sketch.
+type Subepochs struct {
+	Sketch uint16
+	Epochs disketch.Epochs
+	// Looked is the epoch that was looked at in slices, Last the last one of which there are records.
+	Looked, Last uint64
+	// Logs are those of n, by switch; Ratio the squared error with them over that of n = 1 everywhere.
+	Logs  map[uint64]uint8
+	Ratio float64
+}
+
+// Subepochs finds them, from the last epoch before the very last ones that was looked at in slices; nil if
+// those of this epoch are not needed.
+func (e *Engine) Subepochs(number uint16, needed func(epochs disketch.Epochs, looked uint64) bool) (*Subepochs, error) {
+	s, err := e.sketch(func(f *store.Fragment) bool { return f.ID.Sketch == number })
+	if err != nil {
+		return nil, err
+	}
+	if s.query.To < 2 || s.query.To-2 <= s.query.From {
+		return nil, fmt.Errorf("%w of whole epochs in the window", ErrNoRecords)
+	}
+	settled := s.query
+	settled.To -= 2 // switches may not have sent all of these
+	looked, ok := e.Store.Sketches.Looked(settled)
+	if !ok {
+		return nil, fmt.Errorf("%w of an epoch that was counted in slices", ErrNoRecords)
+	}
+	if !needed(s.epochs, looked) {
+		return nil, nil
+	}
+	paths, err := e.tried(s)
+	if err != nil {
+		return nil, err
+	}
+	a := &Subepochs{Sketch: number, Epochs: s.epochs, Looked: looked, Last: s.query.To - 1}
+	a.Logs, a.Ratio, err = e.Store.Sketches.FindPlan(disketch.TargetSearch{Query: s.query, Epoch: looked, Paths: paths, Seed: e.FlowSeed})
+	return a, err
+}
+
+// Target finds one target for all switches, from the records of the last epochs and
+// the paths of the flows that records name: of the sketch with the number.
+func (e *Engine) Target(sketch uint16) (*Target, error) {
+	s, err := e.sketch(func(f *store.Fragment) bool { return f.ID.Sketch == sketch })
+	if err != nil {
+		return nil, err
+	}
+	paths, err := e.tried(s)
+	if err != nil {
+		return nil, err
+	}
+	a := &Target{Basis: s.Basis, Sketch: sketch, Unit: unitName(s.unit)}
 	a.Paths = len(paths)
 	var found disketch.Target
 	epochs := slices.DeleteFunc(e.Store.Sketches.Epochs(), func(epoch uint64) bool { return epoch < s.query.From || epoch >= s.query.To })

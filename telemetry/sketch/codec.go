@@ -13,6 +13,7 @@ const (
 	KindCountMinRow     Kind = 1
 	KindCountSketchRow  Kind = 3
 	KindUnivMonFragment Kind = 5
+	KindTowerRow        Kind = 6
 )
 
 // version is the first byte of each binary form:

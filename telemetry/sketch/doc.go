@@ -5,6 +5,7 @@
 //	countmin     frequencies, never too low (Cormode and Muthukrishnan, 2005)
 //	countsketch  frequencies, unbiased; second moment (Charikar et al., 2002)
 //	univmon      entropy, cardinality, moments and heavy flows at once (Liu et al., 2016)
+//	tower        frequencies, never too low, by counters of growing width (TowerSketch, SuMax)
 //	topk         the candidates for heavy flows, kept beside a sketch
 //
 // All of them take a flow as the 64-bit hash of its key under the flow seed,

@@ -130,13 +130,13 @@ func may(publish, subscribe []string) *server.Permissions {
 
 // switchMay is what a switch needs, and no more.
 func switchMay(number uint32) *server.Permissions {
-	return may([]string{jetstream.SubjectsOf(number)}, []string{jetstream.Acks(number) + ".>"})
+	return may([]string{jetstream.SubjectsOf(number)}, []string{jetstream.Acks(number) + ".>", jetstream.Assignments(number)})
 }
 
 // anybodyMay is for who needs no name: all of what switches may, and replies under NATS' usual
 // names, under which no records are sent.
 func anybodyMay() *server.Permissions {
-	return may([]string{jetstream.Subjects}, []string{jetstream.AllAcks, "_INBOX.>"})
+	return may([]string{jetstream.Subjects}, []string{jetstream.AllAcks, jetstream.AllAssignments, "_INBOX.>"})
 }
 
 // ownMay is what the server's own collector needs in addition: it makes the stream, and keeps it as configured.
@@ -157,7 +157,7 @@ func collectorMay(name string) *server.Permissions {
 		"$JS.API.STREAM.INFO." + stream,
 		"$JS.API.CONSUMER.CREATE." + stream + ".>", "$JS.API.CONSUMER.INFO." + stream + ".>",
 		"$JS.API.CONSUMER.DELETE." + stream + ".>", "$JS.API.CONSUMER.MSG.NEXT." + stream + ".>",
-		"$JS.FC.>",
+		"$JS.FC.>", jetstream.AllAssignments,
 	}, []string{jetstream.Inbox(name) + ".>"})
 }
 

@@ -102,16 +102,25 @@ func (a *asker) ask(ctx context.Context, q *query.Question) (any, error) {
 			return answer, err
 		}
 	}
+	e, err := a.present()
+	if err != nil {
+		return nil, err
+	}
+	return e.Ask(ctx, q)
+}
+
+// present is an engine for the store as it is now.
+func (a *asker) present() (query.Engine, error) {
 	e := a.engine
 	e.Store, e.Now = a.view(), clock.Kernel.TAI()
 	if a.pathsFile != "" {
 		paths, err := a.readPaths(e.Store)
 		if err != nil {
-			return nil, err
+			return e, err
 		}
 		e.Paths = paths
 	}
-	return e.Ask(ctx, q)
+	return e, nil
 }
 
 // readPaths reads the file of paths, again whenever the switches in the store have changed, which it names.

@@ -171,6 +171,9 @@ func (s *Collector) Run(ctx context.Context) error {
 	var works sync.WaitGroup
 	works.Go(func() { s.reader.Run(work) })
 	works.Go(func() { s.awaitReady(work) })
+	if s.config.Collect.Coordinate && s.config.Partitions.Of <= 1 {
+		works.Go(func() { s.coordinate(work) })
+	}
 	if s.ipfix != nil {
 		works.Go(func() { s.ipfix.Run(work) })
 	}

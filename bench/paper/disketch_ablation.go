@@ -1,0 +1,386 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/weirswitch/weir/bench/netsim"
+	"github.com/weirswitch/weir/bench/netsim/transport"
+	"github.com/weirswitch/weir/bench/workload"
+	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
+)
+
+// What the ablation compares. Synthetic and bursty traces are a tenth of the paper's, with a tenth of the memory, so that
+// cells are as crowded; a capture is what it is. Some flows are asked about: all would change no
+// ratio, and take most of the time.
+const (
+	dsAblationShrink = 10
+	dsAblationFlows  = 4000
+)
+
+// dsBursty is on/off traffic of web search and Hadoop flows, which come and go; nil: the distributions are not there.
+func dsBursty(o Options, shrink int) (*workload.Trace, error) {
+	data := o.Data
+	if data == "" {
+		data = netsim.DataDir()
+	}
+	var sizes []func(float64) float64
+	for i, name := range []string{transport.WebSearch, transport.Hadoop} {
+		d, err := transport.LoadDistribution(data, name)
+		if err != nil {
+			return nil, nil // as a capture that is not there
+		}
+		// One flow in 20 is of web search: these have most of the packets.
+		sizes = append(sizes, slices.Repeat([]func(float64) float64{d.Quantile}, 1+18*i)...)
+	}
+	return workload.OnOff{Packets: 2_000_000 / shrink, Seconds: 5, Sizes: sizes, Seed: o.Seed}.Trace()
+}
+
+// dsScenario is a trace in the fat tree.
+type dsScenario struct {
+	name    string
+	traffic *dsTraffic
+	shrink  int
+}
+
+// dsScenarios are synthetic, bursty and realmix, as far as their data are there.
+func dsScenarios(o Options) (all []dsScenario, err error) {
+	net, err := dsFatTree()
+	if err != nil {
+		return nil, err
+	}
+	synthetic, err := workload.Synthetic{Packets: 2_000_000 / dsAblationShrink, Flows: 200_000 / dsAblationShrink, Seconds: 5, Seed: o.Seed}.Trace()
+	if err != nil {
+		return nil, err
+	}
+	bursty, err := dsBursty(o, dsAblationShrink)
+	if err != nil {
+		return nil, err
+	}
+	realmix, err := dsRealmix(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range []struct {
+		name   string
+		trace  *workload.Trace
+		shrink int
+	}{{"synthetic", synthetic, dsAblationShrink}, {"bursty", bursty, dsAblationShrink}, {"realmix", realmix, 1}} {
+		if s.trace == nil {
+			o.progress(0, 1, s.name+" is not there: see --data")
+			continue
+		}
+		tr, err := newDSTraffic(net, s.trace, o.Seed)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, dsScenario{s.name, tr, s.shrink})
+	}
+	return all, nil
+}
+
+// some says of flows with paths of a number of switches (0: any) whether they are asked about.
+func (t *dsTraffic) some(switches int) func(*dsFlow) bool {
+	all := 0
+	for i := range t.flows {
+		if switches == 0 || len(t.flows[i].path) == switches {
+			all++
+		}
+	}
+	step := uint64(1 + (all-1)/dsAblationFlows)
+	return func(f *dsFlow) bool {
+		return (switches == 0 || len(f.path) == switches) && hash.Uint64(dsSample, f.hash)%step == 0
+	}
+}
+
+// dsSample is the seed by which flows are asked about.
+const dsSample = 0x73616d70
+
+// wholeWindow is DISCO read by any composition: one row on each switch, one hash function for all epochs.
+func (t *dsTraffic) wholeWindow(c dsRun) (*dsOutcome, error) {
+	var records disketch.Records
+	counters := make([]*disketch.Counter, len(c.memory))
+	for i := range c.memory {
+		f, err := disketch.NewFragment(c.config(i))
+		if err != nil {
+			return nil, err
+		}
+		if counters[i], err = f.NewCounter(); err != nil {
+			return nil, err
+		}
+		counters[i].Begin(f.Schedule(0, 0), 0)
+	}
+	for i := range t.flows {
+		for _, node := range t.flows[i].path {
+			counters[node].Add(t.flows[i].hash, int64(t.flows[i].packets), false)
+		}
+	}
+	for _, counter := range counters {
+		if err := records.Add(counter.Record()); err != nil {
+			return nil, err
+		}
+	}
+	out := &dsOutcome{}
+	for range c.ways {
+		out.estimate = append(out.estimate, make([]float64, len(t.flows)))
+	}
+	var wanted []int
+	for i := range t.flows {
+		if c.wanted == nil || c.wanted(&t.flows[i]) {
+			wanted = append(wanted, i)
+		}
+	}
+	t.ask(c, 0, &records, wanted, out)
+	return out, nil
+}
+
+// distributed is a sketch that is spread by columns (Gu et al., "Per-flow network measurement with Distributed Sketch", as
+// the paper describes it): of each row a switch has as many columns as its memory holds, and a flow's cell in a row
+// is one of all columns on its path.
+func (t *dsTraffic) distributed(kind disketch.Kind, memory []int, seed uint64) []float64 {
+	const rows = aggregatedRows
+	width := make([]uint64, len(memory))
+	cells := make([][]int64, len(memory))
+	for i, m := range memory {
+		width[i] = max(uint64(m/4/rows), 1)
+		cells[i] = make([]int64, rows*width[i])
+	}
+	where := func(f *dsFlow, row uint64) (cell *int64, sign int64) {
+		total := uint64(0)
+		for _, node := range f.path {
+			total += width[node]
+		}
+		h := hash.Uint64x2(seed, 'd'<<8|row, f.hash)
+		column := hash.Reduce(h, total)
+		if sign = 1; kind == disketch.CountSketch && h&1 != 0 {
+			sign = -1
+		}
+		for _, node := range f.path {
+			if column < width[node] {
+				return &cells[node][row*width[node]+column], sign
+			}
+			column -= width[node]
+		}
+		return nil, 0 // not reached: columns of a path add up to total
+	}
+	for i := range t.flows {
+		for row := range uint64(rows) {
+			cell, sign := where(&t.flows[i], row)
+			*cell += sign * int64(t.flows[i].packets)
+		}
+	}
+	estimate := make([]float64, len(t.flows))
+	x := make([]float64, rows)
+	for i := range t.flows {
+		for row := range uint64(rows) {
+			cell, sign := where(&t.flows[i], row)
+			x[row] = float64(sign * *cell)
+		}
+		estimate[i] = joinRows(kind, x)
+	}
+	return estimate
+}
+
+// dsSystem is one line of the ablation.
+type dsSystem struct{ name, source string }
+
+// dsDecoders are the compositions, in the order in which runs have them.
+var dsDecoders = []struct {
+	name string
+	how  disketch.Composition
+}{{"rows", disketch.Rows}, {"likeliest", disketch.Likeliest}, {"checked", disketch.Checked}}
+
+// dsSystems are the lines: a way to divide time, and a decoder.
+func dsSystems() (all []dsSystem) {
+	add := func(name, source string) { all = append(all, dsSystem{name, source}) }
+	add("disco.rows", "DISCO, as the paper has it: one row on each switch, one hash function for all epochs, the median")
+	add("disco.likeliest", "DISCO, read by Likeliest")
+	add("distributed.rows", "Distributed Sketch, by columns, the median of 5 rows")
+	for _, how := range []dsSystem{
+		{"n1", "DISCO with hash functions renewed each epoch: n = 1"},
+		{"central", "the paper's DiSketch: one target for all, which takes flows to send evenly"},
+		{"autonomous", "each switch chooses n by both errors"},
+		{"coordinated", "the collector chooses n of all switches by both errors"},
+	} {
+		for _, d := range dsDecoders {
+			add(how.name+"."+d.name, how.source+"; "+d.name)
+		}
+	}
+	return all
+}
+
+// dsPlaced is what all systems say with one placement of memory.
+type dsPlaced struct {
+	estimate  map[string][]float64
+	subepochs map[string]float64
+}
+
+// placed runs all systems.
+func (t *dsTraffic) placed(ctx context.Context, kind disketch.Kind, memory []int, seed uint64, trials int, wanted func(*dsFlow) bool, singleHop bool) (*dsPlaced, error) {
+	p := &dsPlaced{map[string][]float64{}, map[string]float64{}}
+	var err error
+	if p.estimate["disco.rows"], err = t.disco(kind, memory, seed); err != nil {
+		return nil, err
+	}
+	p.estimate["distributed.rows"] = t.distributed(kind, memory, seed)
+	run := dsRun{kind: kind, memory: memory, seed: seed, trials: trials, wanted: wanted}
+	run.ways = []disketch.Composition{disketch.Likeliest}
+	whole, err := t.wholeWindow(run)
+	if err != nil {
+		return nil, err
+	}
+	p.estimate["disco.likeliest"] = whole.estimate[0]
+	run.ways, run.singleHop = nil, singleHop
+	for _, d := range dsDecoders {
+		run.ways = append(run.ways, d.how)
+	}
+	for name, how := range map[string]dsHow{"n1": dsFixed, "central": dsCentral, "autonomous": dsAutonomous, "coordinated": dsCoordinated} {
+		run.how = how
+		out, err := t.run(ctx, run)
+		if err != nil {
+			return nil, err
+		}
+		for i, d := range dsDecoders {
+			p.estimate[name+"."+d.name] = out.estimate[i]
+		}
+		p.subepochs[name] = out.subepochs
+	}
+	return p, nil
+}
+
+// squaresOf is the mean squared error over the flows that are asked about.
+func (t *dsTraffic) squaresOf(estimate []float64, wanted func(*dsFlow) bool) float64 {
+	sum, n := 0.0, 0
+	for i := range t.flows {
+		if wanted(&t.flows[i]) {
+			d := estimate[i] - t.flows[i].packets
+			sum += d * d
+			n++
+		}
+	}
+	return sum / float64(max(n, 1))
+}
+
+// dsErrors are mean squared errors by system, one of each placement.
+type dsErrors map[string]sample
+
+func (e dsErrors) rmse(system string) float64 { return math.Sqrt(e[system].mean()) }
+
+// over is the ratio of two systems' errors; 1 where neither has any.
+func (e dsErrors) over(a, b string) float64 {
+	x, y := e.rmse(a), e.rmse(b)
+	if x == y {
+		return 1
+	}
+	return x / y
+}
+
+// interval is that of 95 % of a mean over placements, by Student's distribution, of root mean squared errors.
+func (e dsErrors) interval(system string) (low, high float64) {
+	var roots sample
+	for _, x := range e[system] {
+		roots = append(roots, math.Sqrt(x))
+	}
+	return roots.interval()
+}
+
+// interval is that of 95 % of the mean, by Student's distribution.
+func (s sample) interval() (low, high float64) {
+	n := float64(len(s))
+	if n < 2 {
+		return math.Inf(-1), math.Inf(1)
+	}
+	mean, sum := s.mean(), 0.0
+	for _, x := range s {
+		sum += (x - mean) * (x - mean)
+	}
+	// Student's quantiles by degrees of freedom; a normal variable's beyond.
+	student := []float64{0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131}
+	t := 1.96
+	if len(s)-1 < len(student) {
+		t = student[len(s)-1]
+	}
+	half := t * math.Sqrt(sum/(n-1)/n)
+	return mean - half, mean + half
+}
+
+// placements is how many placements of memory the ablation has.
+func (o Options) placements() int {
+	if o.Quick {
+		return 2
+	}
+	return 10
+}
+
+// ablation adds the rows of all systems for a scenario and a mean memory of a switch, and returns the errors.
+func (t *table) ablation(ctx context.Context, o Options, s *dsScenario, kb int) (dsErrors, error) {
+	e := dsErrors{}
+	wanted := s.traffic.some(s.traffic.net.full)
+	subepochs := map[string]sample{}
+	for i := range o.placements() {
+		seed := o.Seed + uint64(i)
+		memory := dsMemories(len(s.traffic.net.graph.Nodes), kb<<10/s.shrink, true, seed)
+		p, err := s.traffic.placed(ctx, disketch.CountSketch, memory, seed, 1000, wanted, false)
+		if err != nil {
+			return nil, err
+		}
+		for name, estimate := range p.estimate {
+			e[name] = append(e[name], s.traffic.squaresOf(estimate, wanted))
+		}
+		for name, n := range p.subepochs {
+			subepochs[name] = append(subepochs[name], n)
+		}
+	}
+	name := fmt.Sprintf("%s.%dKB.", s.name, kb)
+	for _, system := range dsSystems() {
+		low, high := e.interval(system.name)
+		t.add(name+"rmse."+system.name, "packets", e.rmse(system.name), fmt.Sprintf("%s; 95 %% of %d placements: %.4g to %.4g", system.source, o.placements(), low, high), "lower")
+	}
+	for _, how := range []string{"central", "autonomous", "coordinated"} {
+		t.add(name+"subepochs."+how, "subepochs", subepochs[how].mean(), "mean n of the last epoch", "neither")
+	}
+	t.add(name+"autonomous_over_n1", "ratio", e.over("autonomous.checked", "n1.checked"), "of the default decoder", "lower")
+	t.add(name+"coordinated_over_n1", "ratio", e.over("coordinated.checked", "n1.checked"), "of the default decoder", "lower")
+	t.add(name+"disco_over_autonomous", "ratio", e.over("disco.rows", "autonomous.checked"), "DISCO as the paper has it, over the default", "higher")
+	t.add(name+"gain.renewed", "ratio", e.over("disco.rows", "n1.rows"), "what renewed hash functions contribute", "higher")
+	t.add(name+"gain.decoder", "ratio", e.over("n1.rows", "n1.checked"), "what the decoder contributes behind it", "higher")
+	t.add(name+"gain.subepochs", "ratio", e.over("n1.checked", "autonomous.checked"), "what subepochs contribute behind both", "higher")
+	return e, nil
+}
+
+// ablations adds the ablation of all scenarios, and its summary.
+func (t *table) ablations(ctx context.Context, o Options) error {
+	all, err := dsScenarios(o)
+	if err != nil {
+		return err
+	}
+	sizes := []int{8, 16, 32, 64, 128, 256, 512, 1024}
+	if o.Quick {
+		sizes = []int{8, 64, 1024}
+	}
+	for i := range all {
+		s := &all[i]
+		t.describe("ablation."+s.name, s.traffic)
+		worst, coordinated := 0.0, 0.0
+		least := math.Inf(1)
+		for j, kb := range sizes {
+			o.progress(i*len(sizes)+j, len(all)*len(sizes), fmt.Sprintf("ablation, %s, %d KB", s.name, kb))
+			e, err := t.ablation(ctx, o, s, kb)
+			if err != nil {
+				return err
+			}
+			worst = max(worst, e.over("autonomous.checked", "n1.checked"))
+			coordinated = max(coordinated, e.over("coordinated.checked", "n1.checked"))
+			if kb == 64 || kb == 1024 {
+				least = min(least, e.over("disco.rows", "autonomous.checked"))
+			}
+		}
+		t.add("autonomous_over_n1."+s.name, "ratio", worst, "the worst of all memories", "lower")
+		t.add("coordinated_over_n1_worst."+s.name, "ratio", coordinated, "the worst of all memories", "lower")
+		t.add("disco_over_autonomous."+s.name, "ratio", least, "the least of 64 KB and 1 MB", "higher")
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package disketch
+
+import "math"
+
+// Errors are mean squared errors of a flow's frequency by n: Errors[k] with n = 2^k in all fragments.
+type Errors [SliceLog + 1]float64
+
+// Choose estimates what error each n would have, from the records of an epoch that was counted in slices:
+// that of collisions, which more subepochs make smaller, and that of time, which they make larger. The
+// first is tried out as FindTarget does. The second is what flows send unevenly, as the records' Squares
+// say. It errs where flows that are asked about differ from those that pass, and where the next epochs
+// do from this one.
+func (r *Records) Choose(s TargetSearch) (e Errors, err error) {
+	search, err := r.search(s)
+	if err != nil {
+		return e, err
+	}
+	for log := range e {
+		if e[log] = math.Inf(1); log > 0 && !search.knows(uint8(log)) {
+			continue
+		}
+		e[log] = search.trial(func(*fragmentModel) uint8 { return uint8(log) })
+	}
+	return e, nil
+}
+
+// knows says that each fragment was looked at in as many slices.
+func (s *targetSearch) knows(log uint8) bool {
+	if s.empty {
+		return false
+	}
+	for _, m := range s.models {
+		if m.squares == nil || len(m.squares) <= int(log) {
+			return false
+		}
+	}
+	return true
+}
+
+// pays is how small the squared error of more subepochs must be beside that of n = 1
+// for these to be chosen: estimates err, and n = 1 never extrapolates.
+const pays = 0.8
+
+// Choice is the n that suits the traffic, from what Choose found in the epochs so far: about the last 4. The
+// zero value chooses n = 1.
+type Choice struct {
+	ratio Errors // mean logarithms of the errors over that of n = 1
+	found int
+}
+
+// Found takes what was found in an epoch, and returns the logarithm of n.
+func (c *Choice) Found(e Errors) uint8 {
+	if e[0] > 0 && !math.IsInf(e[0], 1) {
+		c.found = min(c.found+1, 4)
+		for i := range e {
+			x := max(math.Log(e[i]/e[0]), -20)
+			if math.IsInf(x, 1) {
+				x = 20
+			}
+			c.ratio[i] += (x - c.ratio[i]) / float64(c.found)
+		}
+	}
+	return c.Log()
+}
+
+// Log is the logarithm of the n that is chosen.
+func (c *Choice) Log() uint8 {
+	best, at := math.Log(pays), 0
+	for i := 1; i < len(c.ratio); i++ {
+		if c.found > 0 && c.ratio[i] < best {
+			best, at = c.ratio[i], i
+		}
+	}
+	return uint8(at)
+}
+
+// FindPlan is Choose for a network: n of each switch on the paths, as its logarithm, and the squared error
+// over that of n = 1 everywhere. Fragments have all one n, or aim at one error by
+// Equation 6, or these with single fragments changed, whichever errs the least; n = 1 unless others pay.
+func (r *Records) FindPlan(s TargetSearch) (logs map[uint64]uint8, ratio float64, err error) {
+	search, err := r.search(s)
+	if err != nil {
+		return nil, 0, err
+	}
+	byModel := map[*fragmentModel]uint64{}
+	logs = map[uint64]uint8{}
+	for sw, m := range search.models {
+		byModel[m] = sw
+		logs[sw] = 0
+	}
+	assigned := func(m *fragmentModel) uint8 { return logs[byModel[m]] }
+	single := search.trial(assigned)
+	if search.empty || !(single > 0) {
+		return logs, 1, nil
+	}
+	least := single * pays
+	best := map[uint64]uint8{}
+	consider := func() bool {
+		if e := search.trial(assigned); e < least {
+			least = e
+			for sw, log := range logs {
+				best[sw] = log
+			}
+			return true
+		}
+		return false
+	}
+	set := func(f func(*fragmentModel) uint8) {
+		for sw, m := range search.models {
+			logs[sw] = 0
+			if m.squares != nil {
+				logs[sw] = min(f(m), m.most(), SliceLog)
+			}
+		}
+	}
+	for log := uint8(1); log <= SliceLog; log++ {
+		set(func(*fragmentModel) uint8 { return log })
+		consider()
+	}
+	for target := search.high; target > search.high/4096; target /= 2 {
+		set(func(m *fragmentModel) uint8 { return m.settle(target) })
+		consider()
+	}
+	if len(best) == 0 {
+		set(func(*fragmentModel) uint8 { return 0 })
+		return logs, 1, nil
+	}
+	return best, least / single, nil
+}
