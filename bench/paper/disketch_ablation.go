@@ -193,6 +193,12 @@ var dsDecoders = []struct {
 	how  disketch.Composition
 }{{"rows", disketch.Rows}, {"likeliest", disketch.Likeliest}, {"checked", disketch.Checked}}
 
+// dsDivisions are the ways to divide epochs.
+var dsDivisions = []struct {
+	name string
+	how  dsHow
+}{{"n1", dsFixed}, {"central", dsCentral}, {"autonomous", dsAutonomous}, {"coordinated", dsCoordinated}}
+
 // dsSystems are the lines: a way to divide time, and a decoder.
 func dsSystems() (all []dsSystem) {
 	add := func(name, source string) { all = append(all, dsSystem{name, source}) }
@@ -237,8 +243,9 @@ func (t *dsTraffic) placed(ctx context.Context, kind disketch.Kind, memory []int
 	for _, d := range dsDecoders {
 		run.ways = append(run.ways, d.how)
 	}
-	for name, how := range map[string]dsHow{"n1": dsFixed, "central": dsCentral, "autonomous": dsAutonomous, "coordinated": dsCoordinated} {
-		run.how = how
+	for _, division := range dsDivisions {
+		name := division.name
+		run.how = division.how
 		out, err := t.run(ctx, run)
 		if err != nil {
 			return nil, err
@@ -349,6 +356,58 @@ func (t *table) ablation(ctx context.Context, o Options, s *dsScenario, kb int) 
 	t.add(name+"gain.decoder", "ratio", e.over("n1.rows", "n1.checked"), "what the decoder contributes behind it", "higher")
 	t.add(name+"gain.subepochs", "ratio", e.over("n1.checked", "autonomous.checked"), "what subepochs contribute behind both", "higher")
 	return e, nil
+}
+
+// disketchAblation is the ablation of figure 12 alone.
+func disketchAblation(ctx context.Context, o Options) ([]Row, error) {
+	var t table
+	err := t.ablations(ctx, o)
+	return t, err
+}
+
+// hops adds the systems' errors by the number of switches on the path, for figure 16.
+func (t *table) hops(ctx context.Context, o Options) error {
+	all, err := dsScenarios(o)
+	if err != nil {
+		return err
+	}
+	sizes := []struct {
+		name string
+		kb   int
+	}{{"8KB", 8}, {"1MB", 1024}}
+	for i := range all {
+		s := &all[i]
+		wanted := s.traffic.some(0)
+		for j, size := range sizes {
+			o.progress(i*len(sizes)+j, len(all)*len(sizes), fmt.Sprintf("by path length, %s, %s", s.name, size.name))
+			var e [6]dsErrors
+			for h := range e {
+				e[h] = dsErrors{}
+			}
+			for p := range o.placements() {
+				seed := o.Seed + uint64(p)
+				memory := dsMemories(len(s.traffic.net.graph.Nodes), size.kb<<10/s.shrink, true, seed)
+				placed, err := s.traffic.placed(ctx, disketch.CountSketch, memory, seed, 1000, wanted, true)
+				if err != nil {
+					return err
+				}
+				for name, estimate := range placed.estimate {
+					for _, h := range []int{1, 3, 5} {
+						e[h][name] = append(e[h][name], s.traffic.squaresOf(estimate, func(f *dsFlow) bool { return len(f.path) == h && wanted(f) }))
+					}
+				}
+			}
+			for _, h := range []int{1, 3, 5} {
+				name := fmt.Sprintf("%s.%s.hops%d.", s.name, size.name, h)
+				for _, system := range dsSystems() {
+					low, high := e[h].interval(system.name)
+					t.add(name+"rmse."+system.name, "packets", e[h].rmse(system.name), fmt.Sprintf("%s; 95 %% of %d placements: %.4g to %.4g", system.source, o.placements(), low, high), "lower")
+				}
+				t.add(name+"disco_over_disketch", "ratio", e[h].over("disco.rows", "autonomous.checked"), "DISCO as the paper has it, over the default", "higher")
+			}
+		}
+	}
+	return nil
 }
 
 // ablations adds the ablation of all scenarios, and its summary.

@@ -50,11 +50,15 @@ func (t *table) fig13(ctx context.Context, o Options, tr *dsTraffic, prefix stri
 	var ratios []float64
 	for i, kb := range sizes {
 		var disco, sketch float64
+		systems := map[string]sample{}
 		for s := range seeds {
 			o.progress(i*int(seeds)+int(s), len(sizes)*int(seeds), fmt.Sprintf("%s%d KB", prefix, kb))
-			a, b, err := tr.entropies(ctx, o, kb<<10/o.dsShrink(), o.Seed+s)
+			a, b, all, err := tr.entropies(ctx, o, kb<<10/o.dsShrink(), o.Seed+s)
 			if err != nil {
 				return err
+			}
+			for name, bits := range all {
+				systems[name] = append(systems[name], math.Abs(bits-exact)/exact)
 			}
 			disco += math.Abs(a-exact) / exact / float64(seeds)
 			sketch += math.Abs(b-exact) / exact / float64(seeds)
@@ -62,6 +66,12 @@ func (t *table) fig13(ctx context.Context, o Options, tr *dsTraffic, prefix stri
 		name := fmt.Sprintf("%sentropy.%dKB.", prefix, kb)
 		t.add(name+"error.disco", "ratio", disco, fmt.Sprintf("mean of %d placements of memory", seeds), "neither")
 		t.add(name+"error.disketch", "ratio", sketch, "Fig. 13 shows curves", "lower")
+		for _, how := range dsDivisions {
+			for _, d := range dsDecoders {
+				system := how.name + "." + d.name
+				t.add(name+"error."+system, "ratio", systems[system].mean(), fmt.Sprintf("mean of %d placements of memory", seeds), "lower")
+			}
+		}
 		t.against(name+"disco_over_disketch", "ratio", disco/sketch, 2, "DiSketch, Section 6.2", "higher")
 		ratios = append(ratios, math.Log(disco/sketch))
 	}
@@ -81,22 +91,15 @@ func (t *dsTraffic) entropy() float64 {
 }
 
 // entropies are the estimates of DISCO and of DiSketch, from the same candidates.
-func (t *dsTraffic) entropies(ctx context.Context, o Options, memory int, seed uint64) (disco, sketch float64, err error) {
+func (t *dsTraffic) entropies(ctx context.Context, o Options, memory int, seed uint64) (disco, sketch float64, all map[string]float64, err error) {
 	memories := dsMemories(len(t.net.graph.Nodes), memory, true, seed)
 	candidate, err := t.candidates(seed)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, nil, err
 	}
 	x, err := t.disco(disketch.UnivMon, memories, seed)
 	if err != nil {
-		return 0, 0, err
-	}
-	out, err := t.run(ctx, dsRun{
-		kind: disketch.UnivMon, memory: memories, seed: seed, trials: o.runs(4000),
-		ways: []disketch.Composition{disketch.Likeliest}, wanted: func(f *dsFlow) bool { return candidate[f.hash] },
-	})
-	if err != nil {
-		return 0, 0, err
+		return 0, 0, nil, err
 	}
 	entropy := func(estimate []float64) float64 {
 		var flows []univmon.Flow
@@ -108,7 +111,22 @@ func (t *dsTraffic) entropies(ctx context.Context, o Options, memory int, seed u
 		bits, _ := univmon.NewSample(fig13Heavy, flows).Entropy(float64(t.packets))
 		return bits
 	}
-	return entropy(x), entropy(out.estimate[0]), nil
+	all = map[string]float64{}
+	run := dsRun{kind: disketch.UnivMon, memory: memories, seed: seed, trials: 1000, wanted: func(f *dsFlow) bool { return candidate[f.hash] }}
+	for _, d := range dsDecoders {
+		run.ways = append(run.ways, d.how)
+	}
+	for _, division := range dsDivisions {
+		run.how = division.how
+		out, err := t.run(ctx, run)
+		if err != nil {
+			return 0, 0, nil, err
+		}
+		for i, d := range dsDecoders {
+			all[division.name+"."+d.name] = entropy(out.estimate[i])
+		}
+	}
+	return entropy(x), all["autonomous.checked"], all, nil
 }
 
 // candidates are the flows in the tables beside the fragments of the edge

@@ -37,6 +37,7 @@ func disketchFig14(ctx context.Context, o Options) ([]Row, error) {
 	var t table
 	t.add("packets", "packets", float64(trace.Len()), trace.Name, "neither")
 	won, wonRows, cells := 0, 0, 0
+	overN1, coordinated := sample{}, sample{}
 	for i, width := range grid {
 		for j, load := range grid {
 			o.progress(i*len(grid)+j, len(grid)*len(grid), fmt.Sprintf("CoV of memory %g, of load %g", width, load))
@@ -49,6 +50,11 @@ func disketchFig14(ctx context.Context, o Options) ([]Row, error) {
 			t.add(name+".log10_nrmse.disco", "log10", e.disco, "Fig. 14 shows a heat map", "neither")
 			t.add(name+".log10_nrmse.disketch", "log10", e.disketch, "Fig. 14 shows a heat map", "lower")
 			t.add(name+".improvement", "log10", e.disco-e.disketch, "Fig. 14 shows a heat map", "higher")
+			for _, system := range dsSystems() {
+				low, high := e.all.interval(system.name)
+				t.add(name+".rmse."+system.name, "packets", e.all.rmse(system.name), fmt.Sprintf("%s; 95 %% of %d draws: %.4g to %.4g", system.source, repeats, low, high), "lower")
+			}
+			overN1, coordinated = append(overN1, e.all.over("autonomous.checked", "n1.checked")), append(coordinated, e.all.over("coordinated.checked", "n1.checked"))
 			cells++
 			if e.disketch < e.disco {
 				won++
@@ -58,17 +64,22 @@ func disketchFig14(ctx context.Context, o Options) ([]Row, error) {
 			}
 		}
 	}
+	t.add("autonomous_over_n1", "ratio", slices.Max(overN1), "the worst cell", "lower")
+	t.add("coordinated_over_n1", "ratio", slices.Max(coordinated), "the worst cell", "lower")
 	t.against("cells_won", "ratio", float64(won)/float64(cells), 1, "DiSketch Fig. 14", "higher")
 	t.against("cells_won_rows", "ratio", float64(wonRows)/float64(cells), 1, "the same by the paper's composition", "higher")
 	return t, nil
 }
 
 // fig14Errors are logarithms of normalised errors.
-type fig14Errors struct{ disco, disketch, composed float64 }
+type fig14Errors struct {
+	disco, disketch, composed float64
+	all                       dsErrors
+}
 
 // fig14Cell is the mean over draws of memories, loads and flows.
 func fig14Cell(ctx context.Context, o Options, trace *workload.Trace, width, load float64, repeats int) (fig14Errors, error) {
-	var disco, sketch, composed float64
+	all := dsErrors{}
 	for i := range repeats {
 		r := rand.New(rand.NewPCG(o.Seed, uint64(i)))
 		memory := make([]int, fig14Hops)
@@ -76,26 +87,19 @@ func fig14Cell(ctx context.Context, o Options, trace *workload.Trace, width, loa
 			memory[h] = max(int(share*fig14Cells)*4, 4)
 		}
 		t := fig14Traffic(r, trace, varied(r, fig14Hops, load))
-		a, err := t.disco(disketch.CountSketch, memory, uint64(i))
+		wanted := func(f *dsFlow) bool { return len(f.path) == fig14Hops }
+		p, err := t.placed(ctx, disketch.CountSketch, memory, uint64(i), o.runs(4000)/2, wanted, false)
 		if err != nil {
 			return fig14Errors{}, err
 		}
-		out, err := t.run(ctx, dsRun{
-			kind: disketch.CountSketch, memory: memory, seed: uint64(i), trials: o.runs(4000) / 2,
-			ways:   []disketch.Composition{disketch.Likeliest, disketch.Rows},
-			wanted: func(f *dsFlow) bool { return len(f.path) == fig14Hops },
-		})
-		if err != nil {
-			return fig14Errors{}, err
+		for name, estimate := range p.estimate {
+			all[name] = append(all[name], t.squares(estimate, fig14Hops))
 		}
-		disco += t.squares(a, fig14Hops)
-		sketch += t.squares(out.estimate[0], fig14Hops)
-		composed += t.squares(out.estimate[1], fig14Hops)
 	}
 	normalised := func(squares float64) float64 {
-		return math.Log10(math.Sqrt(squares/float64(repeats)) / float64(trace.Len()))
+		return math.Log10(math.Sqrt(squares) / float64(trace.Len()))
 	}
-	return fig14Errors{normalised(disco), normalised(sketch), normalised(composed)}, nil
+	return fig14Errors{normalised(all["disco.rows"].mean()), normalised(all["autonomous.checked"].mean()), normalised(all["autonomous.rows"].mean()), all}, nil
 }
 
 // fig14Traffic sends the measured flows all along the path, and each other flow

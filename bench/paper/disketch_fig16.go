@@ -19,10 +19,16 @@ func disketchFig16(ctx context.Context, o Options) ([]Row, error) {
 	var t table
 	t.describe("synthetic", tr)
 	if o.Quick {
-		err := t.fig16(ctx, o, tr, "", 3)
-		return t, err // A capture does not shrink.
+		if err := t.fig16(ctx, o, tr, "", 3); err != nil { // A capture does not shrink.
+			return nil, err
+		}
+		err := t.hops(ctx, o)
+		return t, err
 	}
 	if err := t.fig16(ctx, o, tr, "", 5); err != nil {
+		return nil, err
+	}
+	if err := t.hops(ctx, o); err != nil {
 		return nil, err
 	}
 	if tr, err = dsRealmixTraffic(o); err != nil || tr == nil {

@@ -1,0 +1,87 @@
+package disketch
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+)
+
+// TestBoundsOverSeeds: of each kind, with each decoder, also where Checked has learnt that Rows is better, and with each n,
+// bounds of 95 % hold in at least that share of 10,000 networks. The margin is six standard deviations: a
+// chance of 1e-9 for each of the cases.
+func TestBoundsOverSeeds(t *testing.T) {
+	seeds := 10_000
+	if testing.Short() {
+		seeds = 500
+	}
+	const hops, flows = 3, 60
+	for _, kind := range []Kind{CountSketch, CountMin, Tower} {
+		var outside [3]int
+		for seed := range uint64(seeds) {
+			r := rand.New(rand.NewPCG(seed, 'b'))
+			log := uint8(seed % 3)
+			type packet struct {
+				at   float64
+				flow int
+			}
+			var hashes [flows]uint64
+			var truth [flows]float64
+			var packets []packet
+			for i := range hashes {
+				hashes[i] = r.Uint64()
+				for range int(min(math.Pow(r.Float64(), -0.8), 100)) {
+					packets = append(packets, packet{r.Float64(), i})
+					truth[i]++
+				}
+			}
+			slices.SortFunc(packets, func(a, b packet) int { return int(math.Copysign(1, a.at-b.at)) })
+			var records Records
+			var path []uint64
+			for sw := range uint64(hops) {
+				f, err := NewFragment(Config{ID: ID{Switch: sw}, Kind: kind, Memory: 4 * (16 + r.IntN(64)), Epochs: 27, Seed: seed, Hash: hash.Family(seed % 2)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				c, err := f.NewCounter()
+				if err != nil {
+					t.Fatal(err)
+				}
+				plan, rest := f.Schedule(9, log), packets
+				for sub := range plan.N() {
+					c.Begin(plan, sub)
+					for len(rest) > 0 && uint64(rest[0].at*float64(plan.N())) == sub {
+						c.Add(hashes[rest[0].flow], 1, false)
+						rest = rest[1:]
+					}
+					if err := records.Add(c.Record().Clone()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				path = append(path, sw)
+			}
+			paths := PathFunc(func(uint64) []uint64 { return path })
+			for how := range outside {
+				q := Query{From: 9, To: 10, Composition: Composition(how), Hash: hash.Family(seed % 2)}
+				asker := records.Asker()
+				if how == int(Checked) {
+					asker.Learn(q, hashes[:], paths)
+				}
+				i := int(seed) % flows
+				if a := asker.Frequency(q, hashes[i], paths); truth[i] < a.Low || truth[i] > a.High || a.Value < a.Low || a.Value > a.High {
+					outside[how]++
+				}
+			}
+		}
+		most := 0.05 + 6*math.Sqrt(0.05*0.95/float64(seeds))
+		for how, n := range outside {
+			share := float64(n) / float64(seeds)
+			t.Logf("%v, composition %d: %.2f %% of %d outside", kind, how, 100*share, seeds)
+			if share > most {
+				t.Errorf("%v, composition %d: %.2f %% of %d outside of bounds of 95 %%", kind, how, 100*share, seeds)
+			}
+		}
+	}
+}
