@@ -103,6 +103,7 @@ func (f *fragment) collect(now int64, last bool, emit func(*record.Header, func(
 	f.merger.Collect(now, emitted)
 	if last {
 		f.merger.Flush(emitted)
+		f.endSlices(emit)
 	}
 }
 
@@ -161,8 +162,13 @@ func (f *fragment) slice(m *epoch.Merged[disketch.Counter], e uint64, log uint8,
 		f.slices.Begin(plan, log)
 		f.inside, f.slicesMissed, f.slicesPartial = true, 0, false
 	}
+	if from := f.slices.Next(); from > 0 && from < number {
+		f.mu.Lock()
+		f.plan.Late()
+		f.mu.Unlock()
+	}
 	for f.slices.Next() < number {
-		// Nothing came of it: the switch was not there.
+		// Nothing came of it: the switch was not there, or the exporter late.
 		f.slices.Skip()
 		f.slicesPartial = true
 	}

@@ -19,7 +19,7 @@ type Slices struct {
 	whole   *Counter
 	log     uint8
 	next    uint64
-	sums    [SliceLog + 1][]int32 // by the logarithm of slices: cells of the one that is being added up
+	sums    [SliceLog + 1][]int64 // by the logarithm of slices: cells of the one that is being added up
 	filled  [SliceLog + 1]bool
 	squares [SliceLog + 1]float64
 }
@@ -59,22 +59,24 @@ func (s *Slices) Add(c *Counter) error {
 // Skip takes it that nothing was counted in the next slice.
 func (s *Slices) Skip() { _ = s.Add(nil) }
 
-// some are the cells that are looked at, in one list: nil for a nil counter.
-func (c *Counter) some(shape *Counter) []int32 {
+// some are the cells that are looked at, in one list: zeros of a nil counter.
+func (c *Counter) some(shape *Counter) []int64 {
 	levels := shape.rows.levels()
 	each := min(shape.rows.width(), max(sliceCells/levels, 1))
 	if c == nil {
-		return make([]int32, each*levels)
+		return make([]int64, each*levels)
 	}
-	all := make([]int32, 0, each*levels)
+	all := make([]int64, 0, each*levels)
 	for l := range levels {
-		all = append(all, c.rows.cells(l)[:each]...)
+		for _, v := range c.rows.cells(l)[:each] {
+			all = append(all, int64(v))
+		}
 	}
 	return all
 }
 
 // add adds the cells of a slice, and those of the longer one that it completes.
-func (s *Slices) add(log uint8, cells []int32) {
+func (s *Slices) add(log uint8, cells []int64) {
 	s.squares[log] += s.secondMoment(cells)
 	if log == 0 {
 		return
@@ -92,7 +94,7 @@ func (s *Slices) add(log uint8, cells []int32) {
 
 // secondMoment estimates that of all flows: of Count Sketch and UnivMon the mean of squares over
 // the width; cells of Count-Min hold the mean of all flows, too.
-func (s *Slices) secondMoment(cells []int32) float64 {
+func (s *Slices) secondMoment(cells []int64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, v := range cells {
 		sum += float64(v)
