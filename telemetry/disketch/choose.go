@@ -16,7 +16,7 @@ func (r *Records) Choose(s TargetSearch) (e Errors, err error) {
 		return e, err
 	}
 	for log := range e {
-		if e[log] = math.Inf(1); log > 0 && !search.knows(uint8(log)) {
+		if e[log] = math.Inf(1); log > 0 && !search.pays(uint8(log)) {
 			continue
 		}
 		e[log] = search.trial(func(*fragmentModel) uint8 { return uint8(log) })
@@ -24,13 +24,13 @@ func (r *Records) Choose(s TargetSearch) (e Errors, err error) {
 	return e, nil
 }
 
-// knows says that each fragment was looked at in as many slices.
-func (s *targetSearch) knows(log uint8) bool {
+// pays says that so many subepochs can pay in each fragment.
+func (s *targetSearch) pays(log uint8) bool {
 	if s.empty {
 		return false
 	}
 	for _, m := range s.models {
-		if m.squares == nil || len(m.squares) <= int(log) {
+		if !m.splits(log) {
 			return false
 		}
 	}
@@ -109,7 +109,11 @@ func (r *Records) FindPlan(s TargetSearch) (logs map[uint64]uint8, ratio float64
 		for sw, m := range search.models {
 			logs[sw] = 0
 			if m.squares != nil {
-				logs[sw] = min(f(m), m.most(), SliceLog)
+				log := min(f(m), m.most(), SliceLog)
+				for log > 0 && !m.splits(log) {
+					log--
+				}
+				logs[sw] = log
 			}
 		}
 	}

@@ -8,7 +8,7 @@ const SliceLog = 4
 
 // sliceCells is how many cells of a fragment are looked at: the second moment has a relative
 // standard error of sqrt(2/sliceCells).
-const sliceCells = 8192
+const sliceCells = 1 << 16
 
 // Slices joins the counters of the slices of an epoch with n = 1. Sketches are linear: the cells
 // of the epoch are the sum of those of its slices, and the squares of a slice's cells say
