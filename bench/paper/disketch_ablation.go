@@ -18,7 +18,7 @@ import (
 // ratio, and take most of the time.
 const (
 	dsAblationShrink = 10
-	dsAblationFlows  = 4000
+	dsAblationFlows  = 2000
 )
 
 // dsBursty is on/off traffic of web search and Hadoop flows, which come and go; nil: the distributions are not there.
@@ -330,7 +330,7 @@ func (t *table) ablation(ctx context.Context, o Options, s *dsScenario, kb int) 
 	for i := range o.placements() {
 		seed := o.Seed + uint64(i)
 		memory := dsMemories(len(s.traffic.net.graph.Nodes), kb<<10/s.shrink, true, seed)
-		p, err := s.traffic.placed(ctx, disketch.CountSketch, memory, seed, 1000, wanted, false)
+		p, err := s.traffic.placed(ctx, disketch.CountSketch, memory, seed, 500, wanted, false)
 		if err != nil {
 			return nil, err
 		}
@@ -387,7 +387,7 @@ func (t *table) hops(ctx context.Context, o Options) error {
 			for p := range o.placements() {
 				seed := o.Seed + uint64(p)
 				memory := dsMemories(len(s.traffic.net.graph.Nodes), size.kb<<10/s.shrink, true, seed)
-				placed, err := s.traffic.placed(ctx, disketch.CountSketch, memory, seed, 1000, wanted, true)
+				placed, err := s.traffic.placed(ctx, disketch.CountSketch, memory, seed, 500, wanted, true)
 				if err != nil {
 					return err
 				}
