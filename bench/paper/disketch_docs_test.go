@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write the tables of docs/disketch.md an
 // docRows are the rows of a kept result, by metric.
 func docRows(t *testing.T, figure string) map[string]float64 {
 	t.Helper()
-	text, err := os.ReadFile("../results/paper/" + figure + ".json")
+	text, err := os.ReadFile("../results/disketch/" + figure + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func docTable(rows map[string]float64, head []string, lines []string, columns []
 
 // docTables are the tables of docs/disketch.md by the name of their place.
 func docTables(t *testing.T) map[string]string {
-	fig12, hops, regime, fragments := docRows(t, "disketch-ablation"), docRows(t, "disketch-fig16"), docRows(t, "disketch-map"), docRows(t, "disketch-fragments")
+	fig12, hops, regime, fragments := docRows(t, "ablation"), docRows(t, "fig16"), docRows(t, "map"), docRows(t, "fragments")
 	var lines []string
 	for _, trace := range []string{"synthetic", "bursty", "realmix"} {
 		for _, kb := range []int{8, 16, 32, 64, 128, 256, 512, 1024} {
