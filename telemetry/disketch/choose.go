@@ -15,6 +15,7 @@ func (r *Records) Choose(s TargetSearch) (e Errors, err error) {
 	if err != nil {
 		return e, err
 	}
+	search.idle = true
 	for log := range e {
 		if e[log] = math.Inf(1); log > 0 && !search.pays(uint8(log)) {
 			continue
@@ -39,7 +40,7 @@ func (s *targetSearch) pays(log uint8) bool {
 
 // pays is how small the squared error of more subepochs must be beside that of n = 1
 // for these to be chosen: estimates err, and n = 1 never extrapolates.
-const pays = 0.8
+const pays = 0.9
 
 // Choice is the n that suits the traffic, from what Choose found in the epochs so far: about the last 4. The
 // zero value chooses n = 1.
@@ -82,6 +83,7 @@ func (r *Records) FindPlan(s TargetSearch) (logs map[uint64]uint8, ratio float64
 	if err != nil {
 		return nil, 0, err
 	}
+	search.idle = true
 	byModel := map[*fragmentModel]uint64{}
 	logs = map[uint64]uint8{}
 	for sw, m := range search.models {
