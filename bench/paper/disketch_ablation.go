@@ -276,13 +276,12 @@ type dsErrors map[string]sample
 
 func (e dsErrors) rmse(system string) float64 { return math.Sqrt(e[system].mean()) }
 
-// over is the ratio of two systems' errors; 1 where neither has any.
+// dsNoError is what counts as no error, in packets: ratios of smaller ones say nothing.
+const dsNoError = 0.001
+
+// over is the ratio of two systems' errors, those below dsNoError taken as that.
 func (e dsErrors) over(a, b string) float64 {
-	x, y := e.rmse(a), e.rmse(b)
-	if x == y {
-		return 1
-	}
-	return x / y
+	return max(e.rmse(a), dsNoError) / max(e.rmse(b), dsNoError)
 }
 
 // interval is that of 95 % of a mean over placements, by Student's distribution, of root mean squared errors.
