@@ -40,7 +40,7 @@ func disketchMap(ctx context.Context, o Options) ([]Row, error) {
 		wanted := tr.some(net.full)
 		for j, kb := range sizes {
 			o.progress(i*len(sizes)+j, len(shares)*len(sizes), fmt.Sprintf("%g of the flows in bursts, %d KB", share, kb))
-			e := dsErrors{}
+			e, subepochs := dsErrors{}, map[string]sample{}
 			for p := range placements {
 				seed := o.Seed + uint64(p)
 				memory := dsMemories(len(net.graph.Nodes), kb<<10/dsAblationShrink, true, seed)
@@ -49,6 +49,7 @@ func disketchMap(ctx context.Context, o Options) ([]Row, error) {
 					run.how, run.log = how, log
 					out, err := tr.run(ctx, run)
 					if err == nil {
+						subepochs[name] = append(subepochs[name], out.subepochs)
 						e[name] = append(e[name], tr.squaresOf(out.estimate[0], wanted))
 					}
 					return err
@@ -76,6 +77,8 @@ func disketchMap(ctx context.Context, o Options) ([]Row, error) {
 			t.add(name+"best_over_n1", "ratio", least, fmt.Sprintf("RMSE; n = 1 has %.4g packets", e.rmse("n1")), "lower")
 			t.add(name+"autonomous_over_n1", "ratio", e.over("autonomous", "n1"), "RMSE", "lower")
 			t.add(name+"coordinated_over_n1", "ratio", e.over("coordinated", "n1"), "RMSE", "lower")
+			t.add(name+"subepochs.autonomous", "subepochs", subepochs["autonomous"].mean(), "mean n of the last epoch", "neither")
+			t.add(name+"subepochs.coordinated", "subepochs", subepochs["coordinated"].mean(), "mean n of the last epoch", "neither")
 			if least <= dsPays {
 				paying = append(paying, math.Log(least))
 				chosen = append(chosen, math.Log(e.over("coordinated", "n1")))

@@ -50,6 +50,7 @@ type fragmentModel struct {
 	// squares are those of the record, nil: when flows send is not known.
 	squares []float64
 	width   float64
+	counts  bool // it has empty cells, which say how many flows there are
 	byLog   [MaxLog + 1]*tried
 }
 
@@ -115,7 +116,7 @@ func (r *Records) model(q *Query, id ID, epoch uint64) *fragmentModel {
 	if k := m.records[0].Kind(); k == CountMin || k == Tower {
 		m.power = 2
 	}
-	m.width = width
+	m.width, m.counts = width, clean*width >= 2
 	got := float64(len(m.records))
 	n := math.Ldexp(1, int(m.log))
 	m.single = sum / got * math.Pow(n, m.power)
@@ -231,7 +232,7 @@ type targetSearch struct {
 	mean    float64 // packets of a flow
 	high    float64 // the largest error that n = 1 has
 	empty   bool    // no packet was counted
-	// idle has every other flow send nothing: who asks about several epochs asks about flows that send in some of
+	// idle has three of four flows send nothing: who asks about several epochs asks about flows that send in some of
 	// them, and what other flows add to these is an error, too.
 	idle bool
 }
@@ -243,13 +244,20 @@ const mostArrivals = 1000
 // measure finds the flows to draw.
 func (s *targetSearch) measure() {
 	flows, packets, value := 0.0, 0.0, 0.0
+	some := false
+	for _, m := range s.models {
+		some = some || m.counts
+	}
 	for _, m := range s.models {
 		s.high = max(s.high, m.single)
+		s.compose.minimum = m.power == 2
+		if some && !m.counts {
+			continue
+		}
 		// A row that is too small for its flows counts too few of them.
 		flows += m.flows * m.width
 		packets += m.packets * m.width
 		value += m.value * m.width
-		s.compose.minimum = m.power == 2
 	}
 	s.mean = min(max(packets/max(flows, 1), 1), mostArrivals)
 	s.size = value / max(packets, 1)
@@ -293,7 +301,7 @@ func (s *targetSearch) trial(logOf func(*fragmentModel) uint8) float64 {
 	for trial := range s.Trials {
 		path := s.Paths[r.IntN(len(s.Paths))]
 		s.arrival = s.arrival[:0]
-		idle := s.idle && trial&1 != 0
+		idle := s.idle && trial&3 != 0
 		for range poisson(s.mean, r) {
 			s.arrival = append(s.arrival, r.Float64())
 		}
