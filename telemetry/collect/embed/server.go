@@ -98,15 +98,14 @@ func Start(c Config) (_ *Server, err error) {
 	if s.nats, err = server.NewServer(options); err != nil {
 		return nil, fmt.Errorf("set up the NATS server: %w", err)
 	}
-	s.front = &front{} // nobody is there before the server is ready
+	s.front = newFront(s, listener, keeper, s.auth.open)
+	s.auth.front = s.front // before anybody can come
 	s.nats.SetLoggerV2(&logger{log: c.Log.Named("nats")}, false, false, false)
 	s.nats.Start()
 	if !s.nats.ReadyForConnections(readyWait) {
 		s.nats.Shutdown()
 		return nil, fmt.Errorf("the NATS server is not ready after %v: see the log", readyWait)
 	}
-	s.front = newFront(s, listener, keeper, s.auth.open)
-	s.auth.front = s.front
 	s.front.start()
 	s.works.Go(s.watch)
 	return s, nil
