@@ -61,7 +61,6 @@ func docTables(t *testing.T) map[string]string {
 			}
 		}
 	}
-	place := func(line string) string { return strings.NewReplacer(", ", ".", " KB", "KB").Replace(line) + "." }
 	at := func(line string) string {
 		w := strings.Split(strings.ReplaceAll(line, " ", ""), ",")
 		return w[0] + "." + w[1] + ".hops" + w[2] + ".rmse."
