@@ -300,11 +300,16 @@ func (s *stage) source(b *packet.Batch, p *packet.Packet, out *port) count {
 	data[end-2], data[end-1] = header.TypeShim>>8, header.TypeShim&0xff
 	shim := header.NewShim(data[end:], pl.bytes, pl.id)
 	p.Flags |= packet.FlagShim
-	hop := s.hop(pl, p, data, 0)
-	shim.SetHop(1)
 	if s.intervals {
 		shim.SetInterval(uint64(p.Arrival)>>(s.intervalBit&63)&1 != 0)
 	}
+	// A shim whose hop number is 0 and a digest of 0 are what the first hop finds: as in transit, the digest is written with
+	// those of the whole batch.
+	if len(s.passing) > 0 && s.passing[0].plan == pl && s.passing[0].add(b, p, data[end:], &s.seen) {
+		return sourced
+	}
+	hop := s.hop(pl, p, data, 0)
+	shim.SetHop(1)
 	shim.SetDigest(pl.encoder.Encode(p.ID, hop, 0, &s.seen))
 	return sourced
 }
