@@ -77,7 +77,8 @@ func (c *Choice) Log() uint8 {
 
 // FindPlan is Choose for a network: n of each switch on the paths, as its logarithm, and the squared error
 // over that of n = 1 everywhere. Fragments have all one n, or aim at one error by
-// Equation 6, or these with single fragments changed, whichever errs the least; n = 1 unless others pay.
+// Equation 6, whichever errs the least among those with which flows of no number of switches on their path err more; n = 1
+// unless others pay.
 func (r *Records) FindPlan(s TargetSearch) (logs map[uint64]uint8, ratio float64, err error) {
 	search, err := r.search(s)
 	if err != nil {
@@ -95,10 +96,16 @@ func (r *Records) FindPlan(s TargetSearch) (logs map[uint64]uint8, ratio float64
 	if search.empty || !(single > 0) {
 		return logs, 1, nil
 	}
-	least := single * pays
+	least, alone := single*pays, search.byHops
 	best := map[uint64]uint8{}
 	consider := func() bool {
-		if e := search.trial(assigned); e < least {
+		e := search.trial(assigned)
+		for hops, was := range alone {
+			if search.byHops[hops] > was {
+				return false
+			}
+		}
+		if e < least {
 			least = e
 			for sw, log := range logs {
 				best[sw] = log

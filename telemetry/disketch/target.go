@@ -235,6 +235,8 @@ type targetSearch struct {
 	// idle has three of four flows send nothing: who asks about several epochs asks about flows that send in some of
 	// them, and what other flows add to these is an error, too.
 	idle bool
+	// byHops are the sums of the last trial, by the switches on a path.
+	byHops map[int]float64
 }
 
 // mostArrivals bounds a made-up flow's mean number of packets, for the time
@@ -296,6 +298,7 @@ func (s *targetSearch) finest(target float64) bool {
 // trial is the mean squared error where fragments have the given n, as logarithms.
 func (s *targetSearch) trial(logOf func(*fragmentModel) uint8) float64 {
 	// The same draws for all.
+	s.byHops = map[int]float64{}
 	r := rand.New(rand.NewPCG(s.Seed, 't'))
 	sum := 0.0
 	for trial := range s.Trials {
@@ -336,13 +339,16 @@ func (s *targetSearch) trial(logOf func(*fragmentModel) uint8) float64 {
 		}
 		d := s.compose.join(s.Composition, 0, 1).value - float64(len(s.arrival))*s.size
 		sum += d * d
+		s.byHops[len(path)] += d * d
 		if idle {
 			time = 0
 		}
 		if divided > 0 {
 			// The draws' packets come independently; this is what uneven ones add.
 			square := s.size * s.size
-			sum += square * (time/divided*s.mean*max(dark/(1-dark), (parts/divided-1)/float64(len(path))) + collisions/divided/float64(len(path)))
+			uneven := square * (time/divided*s.mean*max(dark/(1-dark), (parts/divided-1)/float64(len(path))) + collisions/divided/float64(len(path)))
+			sum += uneven
+			s.byHops[len(path)] += uneven
 		}
 	}
 	return sum / float64(s.Trials)
