@@ -15,7 +15,7 @@ import (
 	"github.com/weirswitch/weir/bench/netsim/transport"
 )
 
-// shortScenarios are 150 us (40 with -short) of the small network: INT, PINT on each packet, and on one of 16.
+// shortScenarios are 150 us of the small network: INT, PINT on each packet, and on one of 16.
 func shortScenarios(t *testing.T, o Options) []scenario {
 	t.Helper()
 	o.Quick = true
@@ -23,9 +23,7 @@ func shortScenarios(t *testing.T, o Options) []scenario {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n.arrivals = 150 * event.Microsecond; testing.Short() {
-		n.arrivals = 40 * event.Microsecond
-	}
+	n.arrivals = 150 * event.Microsecond
 	var all []scenario
 	for _, frequency := range []float64{0, 1, 1. / 16} {
 		var feedback *fabric.Reader
