@@ -136,6 +136,9 @@ func (b *builder) l2Port(number int, p *l2.TablePort) {
 	if p.Transparent {
 		return
 	}
+	if p.Untagged {
+		b.fault("stages.l2.port", "%s: the program takes tags off on access ports: set accept_tagged = true there", b.Ports[number].Name)
+	}
 	port, native := Number(uint64(number)), Number(uint64(p.Native))
 	b.entry(l2Control+".in_ports", act(l2Control+".filtered", param("vlan", native)), exact("meta.in_port", port))
 	for _, vlan := range p.VLANs {

@@ -71,10 +71,11 @@ func (t *fdb) removeKey(key uint64) {
 		if b.keys[i].Load() != key {
 			continue
 		}
-		if isStatic(b.vals[i].Load()) {
+		v := b.vals[i].Load()
+		if isStatic(v) {
 			t.static.Add(^uint64(0))
 		}
-		t.remove(&b.keys[i])
+		t.remove(&b.keys[i], v)
 		return
 	}
 }

@@ -44,6 +44,8 @@ type Port struct {
 	Access int    `toml:"access,omitempty"` // the VLAN of an access port, 1 to 4094
 	Trunk  []int  `toml:"trunk,omitempty"`  // the VLANs of a trunk port, 1 to 4094 each
 	Native int    `toml:"native,omitempty"` // the trunk's VLAN of untagged packets, 0 for none
+	// AcceptTagged has an access port take tags of its VLAN off, and packets with a second tag, instead of dropping them.
+	AcceptTagged bool `toml:"accept_tagged,omitempty"`
 }
 
 // Bounds of the configuration.
@@ -145,8 +147,10 @@ func (pc *Port) vlans(key string, f *faults) portVLANs {
 		f.add("%s: access excludes trunk and native: keep one", key)
 	case pc.Access != 0:
 		if f.vid(key+".access", pc.Access) {
-			return access(uint16(pc.Access))
+			return access(uint16(pc.Access), pc.AcceptTagged)
 		}
+	case pc.AcceptTagged:
+		f.add("%s.accept_tagged: only access ports refuse tags: remove it, or set access", key)
 	case len(pc.Trunk) == 0 && pc.Native != 0:
 		f.add("%s.native: a native VLAN needs a trunk: add trunk = [...] or use access = %d", key, pc.Native)
 	case len(pc.Trunk) == 0:

@@ -22,8 +22,9 @@ type Counters struct {
 	// Storm counts packets that were dropped instead of flooded: broadcasts,
 	// multicasts, and those to unknown stations.
 	Storm         [stormKinds]uint64 `json:"storm"`
-	LearnOverflow uint64             `json:"learn_overflow"` // learn events lost: the worker's ring was full
-	FDBFull       uint64             `json:"fdb_full"`       // learn events refused: the table was full
+	LearnOverflow uint64             `json:"learn_overflow"` // learn events lost: the worker's ring, or the port's share of it, was full
+	FDBFull       uint64             `json:"fdb_full"`       // learn events refused: the table was full of static addresses
+	Evicted       uint64             `json:"evicted"`        // stations forgotten for new ones: the table was full
 	Learned       uint64             `json:"learned"`        // stations learned
 	Moved         uint64             `json:"moved"`          // stations seen on another port than before
 	Aged          uint64             `json:"aged"`           // stations forgotten for silence
@@ -37,6 +38,7 @@ func (m *Module) Counters() Counters {
 	f := m.fdb
 	c := Counters{
 		FDBFull: f.full.Load(),
+		Evicted: f.evicted.Load(),
 		Learned: f.learned.Load(),
 		Moved:   f.moved.Load(),
 		Aged:    f.aged.Load(),
@@ -65,8 +67,9 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		gauge      bool
 	}{
 		{"flooded_packets_total", "packets sent to more ports than one, or to none for want of members", c.Flooded, false},
-		{"learn_overflow_total", "learn events lost: the worker's ring was full", c.LearnOverflow, false},
-		{"fdb_full_total", "learn events refused: the table was full", c.FDBFull, false},
+		{"learn_overflow_total", "learn events lost: the worker's ring, or the port's share of it, was full", c.LearnOverflow, false},
+		{"fdb_full_total", "learn events refused: the table was full of static addresses", c.FDBFull, false},
+		{"evicted_total", "stations forgotten for new ones: the table was full", c.Evicted, false},
 		{"learned_stations_total", "stations learned", c.Learned, false},
 		{"moved_stations_total", "stations seen on another port than before", c.Moved, false},
 		{"aged_stations_total", "stations forgotten for silence", c.Aged, false},

@@ -19,8 +19,10 @@
 //	transparent  the default: carries every VLAN and leaves tags alone, so that
 //	             a switch without VLAN configuration is transparent to VLANs.
 //	             Learning is per (outer VLAN, address).
-//	access = 10  carries VLAN 10, untagged. A tag of VLAN 10 or 0 (a priority
-//	             tag) is taken off; packets of other VLANs are dropped.
+//	access = 10  carries VLAN 10, untagged. A priority tag (VLAN 0) is taken off;
+//	             all other tags are dropped: a tag of VLAN 10 that hides one of VLAN 20
+//	             would bring the packet there, behind the next trunk whose native VLAN is 10.
+//	             With accept_tagged a tag of VLAN 10 is taken off, too.
 //	trunk = [..] carries the listed VLANs, tagged. Untagged and priority-tagged
 //	             packets belong to the native VLAN, which leaves untagged, or
 //	             are dropped if there is none.
@@ -36,11 +38,11 @@
 // a known one on another port, becomes an event in the worker's own ring; the
 // module's goroutine, Run, is the one writer that applies it, about a
 // millisecond later. Until then the station's packets are flooded. Group
-// addresses and the zero address are never learned. When the table is full,
-// new stations are not learned (and flooded to), while the learned ones stay
-// until they age, as in the Linux bridge with fdb_max_learned: a flood of
-// forged addresses cannot push out the stations that talk. Static entries
-// neither move nor age.
+// addresses and the zero address are never learned. When the table is full, a new station
+// displaces one of the port that has most, of some the one that was silent for longest, as in Open vSwitch:
+// a flood of forged addresses displaces its own, and the stations of other ports are learned and stay. Each port
+// has a share of a worker's ring of events for the same reason. Static entries
+// neither move, age nor go.
 //
 // Where one thread does everything (replay, tests, a simulator), Inline makes
 // the stage apply events at once, and time is Batch.Now alone, so that the
@@ -49,7 +51,7 @@
 // # Reports
 //
 // Config keys: ageing, table_size, forward_link_local, static, port. Drop
-// reasons: vlan_filtered, same_port, no_member, link_local, no_headroom.
+// reasons: vlan_filtered, tagged_on_access, same_port, no_member, link_local, no_headroom.
 // Copies of flooded packets that could not be made count as copies that were
 // dropped: no_frame, no_room.
 //

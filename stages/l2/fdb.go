@@ -49,6 +49,8 @@ type fdb struct {
 	// The rest is the writer's; the counters are atomic for those who report.
 	limit  int
 	oldest uint32 // no dynamic entry's stamp is older
+	shares []int  // dynamic entries by port
+	hand   uint64 // the bucket where the search for an entry to evict goes on
 	fdbCounters
 }
 
@@ -61,7 +63,7 @@ type bucket struct {
 type fdbCounters struct {
 	entries, static            atomic.Uint64
 	learned, moved, aged, full atomic.Uint64
-	flushed                    atomic.Uint64
+	flushed, evicted           atomic.Uint64
 }
 
 // minBuckets keeps small tables from running out of candidates: 4 KiB.
@@ -175,7 +177,12 @@ func (t *fdb) learn(key uint64, port uint16, stamp uint32) {
 		t.refreshPort(slot, v, port, stamp)
 		return
 	}
+	if t.entries.Load() >= uint64(t.limit) && !t.evict(port) {
+		t.full.Add(1)
+		return
+	}
 	if t.insert(key, h, makeValue(stamp, checkOf(h), port)) {
+		t.count(port, 1)
 		t.learned.Add(1)
 		t.oldest = older(t.oldest, stamp)
 	} else {
@@ -193,6 +200,8 @@ func (t *fdb) refreshPort(slot *atomic.Uint64, v uint64, port uint16, stamp uint
 	} else if int32(stamp-valueStamp(v)) <= 0 {
 		return // a worker has refreshed it meanwhile
 	}
+	t.count(valuePort(v), -1)
+	t.count(port, 1)
 	slot.Store(makeValue(stamp, valueCheck(v), port))
 	t.oldest = older(t.oldest, stamp)
 }
@@ -212,6 +221,56 @@ func (t *fdb) addStatic(key uint64, port uint16) bool {
 		return false
 	}
 	t.static.Add(1)
+	return true
+}
+
+// count notes that a port has n dynamic entries more.
+func (t *fdb) count(port uint16, n int) {
+	for int(port) >= len(t.shares) {
+		t.shares = append(t.shares, 0)
+	}
+	t.shares[port] += n
+}
+
+// evictSample is how many entries of a port are compared for the one that was silent for longest.
+const evictSample = 8
+
+// evict makes room in a full table for a station on a port: a station of the port that has most goes, so
+// whoever floods the table with addresses displaces their own. Of some of them the one that was silent for longest
+// goes. It reports false if all entries are static.
+func (t *fdb) evict(port uint16) bool {
+	most := port
+	t.count(port, 0)
+	for p, n := range t.shares {
+		if n > t.shares[most] {
+			most = uint16(p)
+		}
+	}
+	if t.shares[most] == 0 {
+		return false
+	}
+	var victim *atomic.Uint64
+	var oldest uint64
+	seen := 0
+	for range t.buckets {
+		b := &t.buckets[t.hand]
+		t.hand = (t.hand + 1) & t.mask
+		for i := range b.keys {
+			v := b.vals[i].Load()
+			if b.keys[i].Load() == 0 || isStatic(v) || valuePort(v) != most {
+				continue
+			}
+			if victim == nil || int32(valueStamp(v)-valueStamp(oldest)) < 0 {
+				victim, oldest = &b.keys[i], v
+			}
+			seen++
+		}
+		if seen >= evictSample {
+			break
+		}
+	}
+	t.remove(victim, oldest)
+	t.evicted.Add(1)
 	return true
 }
 
@@ -294,7 +353,7 @@ func (t *fdb) age(now uint32) {
 			// The clock was set back. Let the entry age from now on.
 			refresh(val, v, now)
 		} else if uint32(age) > t.ageing {
-			t.remove(slot)
+			t.remove(slot, v)
 			t.aged.Add(1)
 			return
 		}
@@ -308,7 +367,7 @@ func (t *fdb) flush(match func(vlan, port uint16) bool) int {
 	t.each(func(slot, val *atomic.Uint64) {
 		v := val.Load()
 		if !isStatic(v) && match(keyVLAN(slot.Load()), valuePort(v)) {
-			t.remove(slot)
+			t.remove(slot, v)
 			n++
 		}
 	})
@@ -316,7 +375,11 @@ func (t *fdb) flush(match func(vlan, port uint16) bool) int {
 	return n
 }
 
-func (t *fdb) remove(slot *atomic.Uint64) {
+// remove frees the slot of a key, whose value is v but for the stamp.
+func (t *fdb) remove(slot *atomic.Uint64, v uint64) {
+	if !isStatic(v) {
+		t.count(valuePort(v), -1)
+	}
 	slot.Store(0)
 	t.entries.Add(^uint64(0))
 }

@@ -48,7 +48,7 @@ func TestKey(t *testing.T) {
 }
 
 // TestTableHoldsItsLimit fills tables to the limit with random addresses: every
-// one must find room, and the next one must be refused.
+// one must find room, and the next one in the place of another.
 func TestTableHoldsItsLimit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	// 13107 and 52428 are the worst cases, 80 % full.
@@ -67,9 +67,10 @@ func TestTableHoldsItsLimit(t *testing.T) {
 				t.Fatalf("limit %d: key %d found %v with port %d", limit, i, slot != nil, valuePort(v))
 			}
 		}
-		f.learn(keyTag(5)|0x42, 1, 1)
-		if f.full.Load() != 1 || f.entries.Load() != uint64(limit) {
-			t.Fatalf("limit %d: %d entries and %d refused after one too many", limit, f.entries.Load(), f.full.Load())
+		more := keyTag(5) | 0x42
+		f.learn(more, 1, 1)
+		if slot, _ := f.find(more, hashKey(more, f.seed)); slot == nil || f.evicted.Load() != 1 || f.entries.Load() != uint64(limit) {
+			t.Fatalf("limit %d: %d entries and %d evicted after one too many", limit, f.entries.Load(), f.evicted.Load())
 		}
 	}
 }
@@ -109,7 +110,7 @@ func TestTableTwin(t *testing.T) {
 	static := makeKey(1, MAC{2, 9, 9, 9, 9, 9})
 	f.addStatic(static, 77)
 	now := uint32(1 << 31) // the stamps' sign changes on the way
-	var moved, aged, full, flushed uint64
+	var moved, aged, evicted, flushed uint64
 	for step := range 200_000 {
 		key := makeKey(uint16(rng.IntN(2)), MAC{2, 0, 0, 0, 0, byte(rng.IntN(150))})
 		port := uint16(rng.IntN(4))
@@ -117,7 +118,23 @@ func TestTableTwin(t *testing.T) {
 		case op < 500:
 			old, ok := twin[key]
 			if !ok && len(twin)+1 >= limit {
-				full++
+				evicted++
+				shares := map[uint16]int{}
+				for _, e := range twin {
+					shares[e.port]++
+				}
+				f.learn(key, port, now)
+				for k, e := range twin {
+					if slot, _ := f.find(k, hashKey(k, f.seed)); slot == nil {
+						for p, n := range shares {
+							if n > shares[e.port] {
+								t.Fatalf("step %d: a station of port %d with %d made room, and port %d has %d", step, e.port, shares[e.port], p, n)
+							}
+						}
+						delete(twin, k)
+					}
+				}
+				twin[key] = entry{port, now}
 			} else {
 				if ok && old.port != port {
 					moved++
@@ -126,7 +143,7 @@ func TestTableTwin(t *testing.T) {
 			}
 			f.learn(key, port, now)
 		case op < 501:
-			now++
+			now += 1 + uint32(rng.IntN(4))
 			for k, e := range twin {
 				if now-e.stamp > ageing {
 					delete(twin, k)
@@ -169,12 +186,12 @@ func TestTableTwin(t *testing.T) {
 	if _, v := f.find(static, hashKey(static, f.seed)); !isStatic(v) || valuePort(v) != 77 {
 		t.Fatalf("the static entry became %#x", v)
 	}
-	got := [4]uint64{f.moved.Load(), f.aged.Load(), f.full.Load(), f.flushed.Load()}
-	if want := [4]uint64{moved, aged, full, flushed}; got != want {
-		t.Fatalf("moved, aged, full, flushed: %v, want %v", got, want)
+	got := [4]uint64{f.moved.Load(), f.aged.Load(), f.evicted.Load(), f.flushed.Load()}
+	if want := [4]uint64{moved, aged, evicted, flushed}; got != want {
+		t.Fatalf("moved, aged, evicted, flushed: %v, want %v", got, want)
 	}
-	if aged == 0 || full == 0 || flushed == 0 || moved == 0 {
-		t.Fatalf("the test did not reach all cases: aged %d, full %d, flushed %d, moved %d", aged, full, flushed, moved)
+	if aged == 0 || evicted == 0 || flushed == 0 || moved == 0 {
+		t.Fatalf("the test did not reach all cases: aged %d, evicted %d, flushed %d, moved %d", aged, evicted, flushed, moved)
 	}
 }
 
@@ -241,12 +258,12 @@ func TestReadersAndWriter(t *testing.T) {
 	for range writes {
 		k := key(stable + rng.IntN(7*stable))
 		f.learn(k, port(k), 1)
-		if f.entries.Load() == limit {
-			victim := uint16(rng.IntN(1 << 16))
-			f.each(func(slot, _ *atomic.Uint64) {
+		for f.entries.Load() >= limit-1 { // a full table would evict the stable ones, too
+			victim := uint16(rng.IntN(1 << 16)) // and the like, of four classes
+			f.each(func(slot, val *atomic.Uint64) {
 				k := slot.Load()
 				if int(keyMAC(k)[1])|int(keyMAC(k)[2])<<8 >= stable && (uint16(k>>20)^victim)&3 == 0 {
-					f.remove(slot)
+					f.remove(slot, val.Load())
 				}
 			})
 		}
@@ -336,4 +353,50 @@ func untilDone(t *testing.T, write func(int), read func() bool) {
 	done.Store(true)
 	<-ended
 	t.Logf("%d reads beside %d writes", reads, writes)
+}
+
+// TestFloodPaysForItself: a port that floods the table with addresses displaces its own stations. Those of other
+// ports stay, new ones are learned, and on the port itself those that speak outlive those that do not.
+func TestFloodPaysForItself(t *testing.T) {
+	const limit, stations = 16384, 1000
+	f := newFDB(limit, 300, 5)
+	key := func(port, i int) uint64 {
+		return makeKey(0, MAC{2, byte(port), 0, byte(i >> 16), byte(i >> 8), byte(i)})
+	}
+	const attacker, victim, late = 0, 1, 2
+	for i := range stations {
+		f.learn(key(victim, i), victim, 1)
+		f.learn(key(attacker, i), attacker, 1)
+	}
+	const forged = 20_000
+	for second := range uint32(5) {
+		for i := range stations { // they speak
+			f.learn(key(victim, i), victim, 2+second)
+			f.learn(key(attacker, i), attacker, 2+second)
+		}
+		for i := range forged / 5 {
+			f.learn(key(9, int(second)*forged/5+i), attacker, 2+second)
+		}
+	}
+	for i := range stations {
+		f.learn(key(late, i), late, 7)
+	}
+	found := func(port int) (n int) {
+		for i := range stations {
+			if slot, v := f.find(key(port, i), hashKey(key(port, i), f.seed)); slot != nil && valuePort(v) == uint16(port) {
+				n++
+			}
+		}
+		return n
+	}
+	if found(victim) != stations || found(late) != stations {
+		t.Errorf("of %d stations each, %d are left on another port, and %d new ones were learned", stations, found(victim), found(late))
+	}
+	// Eight are compared, of some 15 forged ones to each honest one, of an older second almost always.
+	if n := found(attacker); n < stations*9/10 {
+		t.Errorf("of %d stations that speak on the attacker's port, %d are left", stations, n)
+	}
+	if f.full.Load() != 0 || f.evicted.Load() == 0 {
+		t.Errorf("%d refused, %d evicted", f.full.Load(), f.evicted.Load())
+	}
 }

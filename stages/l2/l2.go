@@ -16,6 +16,7 @@ import (
 // The drop reasons of the bridge.
 var (
 	ReasonVLANFiltered = packet.Register("vlan_filtered", "the port does not carry the packet's VLAN")
+	reasonTagged       = packet.Register("tagged_on_access", "an access port takes untagged packets alone")
 	reasonSamePort     = packet.Register("same_port", "the destination is behind the port on which the packet arrived")
 	reasonNoMember     = packet.Register("no_member", "no other port carries the packet's VLAN")
 	reasonLinkLocal    = packet.Register("link_local", "a reserved group address, 01:80:c2:00:00:00 to 0f, ends at a bridge")
@@ -140,6 +141,7 @@ type stage struct {
 	stamp  uint32 // of the present batch
 	tick   uint32
 	recent recent
+	shares shares
 	ring   *ring.Ring[event]
 	workerCounters
 }
@@ -150,6 +152,9 @@ type stage struct {
 func (s *stage) Process(b *packet.Batch) {
 	s.stamp, s.tick = stampOf(b.Now), uint32(b.Now>>tickShift)
 	s.settings = s.module.settings.Load()
+	if len(s.ports) != len(s.shares.used) {
+		s.shares = newShares(len(s.ports)) // a port came
+	}
 	if s.inline {
 		s.fdb.age(s.stamp)
 	}
@@ -179,7 +184,7 @@ func (s *stage) decide(b *packet.Batch) (floods int) {
 		in := &s.ports[p.InPort]
 		vlan := in.classify(p)
 		if !in.has(vlan) {
-			b.Drop(p, ReasonVLANFiltered)
+			b.Drop(p, in.refusal(p))
 			continue
 		}
 		dst, src := addresses(b, p, vlan)
@@ -257,7 +262,7 @@ func (s *stage) seen(key, h uint64, port uint16) {
 		s.fdb.learn(key, port, s.stamp)
 		return
 	}
-	if s.recent.admit(h, key, port, s.tick) && !s.ring.Push(event{key, s.stamp, port}) {
+	if s.recent.admit(h, key, port, s.tick) && !(s.shares.take(port, s.tick) && s.ring.Push(event{key, s.stamp, port})) {
 		s.learnOverflow.Add(1)
 	}
 }

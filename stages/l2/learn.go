@@ -41,6 +41,30 @@ func (r *recent) admit(h, key uint64, port uint16, tick uint32) bool {
 	return true
 }
 
+// shares bounds how many events of each port a worker sends in a tick, so that forged addresses on one
+// port do not keep the stations of others from being learned.
+type shares struct {
+	used []struct{ tick, n uint32 } // by port
+	most uint32                     // in a tick
+}
+
+// leastShare is a port's, however many there are.
+const leastShare = 64
+
+func newShares(ports int) shares {
+	return shares{make([]struct{ tick, n uint32 }, ports), uint32(max(ringSize/max(2, ports), leastShare))}
+}
+
+// take reports whether the port may send another event in this tick.
+func (s *shares) take(port uint16, tick uint32) bool {
+	u := &s.used[port]
+	if u.tick != tick {
+		u.tick, u.n = tick, 0
+	}
+	u.n++
+	return u.n <= s.most
+}
+
 // The writer sleeps between two looks at the rings: shortly while there is
 // something to learn, so that floods are short; longer when all is quiet.
 const (

@@ -109,22 +109,79 @@ func TestUnknownSourceDoesNotFillTheRing(t *testing.T) {
 	}
 }
 
-// TestLearnOverflow sends more new addresses than the ring holds.
+// TestLearnOverflow sends more new addresses than a port's share of the ring, on one port, and then a
+// new station on another.
 func TestLearnOverflow(t *testing.T) {
 	m := newModule(t, Config{Ageing: time.Minute, TableSize: 100}, "p0", "p1")
 	s := m.Stage(0).(*stage)
 	b := newBatch(t, packet.BatchSize)
-	for i := range ringSize + 100 {
+	share := int(newShares(2).most)
+	b.Now = clockTAI()
+	for i := range share + 100 {
 		addPacket(t, b, 0, ether(stationMAC(0), stationMAC(1+i), 0x0800, 60))
 		s.Process(b)
 		release(b)
 	}
+	late := stationMAC(100_000)
+	addPacket(t, b, 1, ether(stationMAC(0), late, 0x0800, 60))
+	s.Process(b)
+	release(b)
 	if c := m.Counters(); c.LearnOverflow != 100 {
 		t.Fatalf("counters %+v, want an overflow of 100", c)
 	}
 	m.write()
-	if c := m.Counters(); c.Learned != 100 || c.FDBFull != ringSize-100 {
-		t.Fatalf("counters %+v, want 100 learned and %d refused", c, ringSize-100)
+	if c := m.Counters(); c.Learned != uint64(share)+1 || c.Evicted != c.Learned-100 || c.FDBFull != 0 {
+		t.Fatalf("counters %+v, want %d learned, and all but 100 evicted", c, share+1)
+	}
+	if key := makeKey(0, late); !known(m, key) {
+		t.Error("the new station on the other port was not learned")
+	}
+}
+
+func known(m *Module, key uint64) bool {
+	slot, _ := m.fdb.find(key, hashKey(key, m.fdb.seed))
+	return slot != nil
+}
+
+// TestMACFlood floods the default table with 64 forged addresses in each batch, and every tenth batch another
+// port has a new station: what it is sent goes to its port alone, for as long as it speaks.
+func TestMACFlood(t *testing.T) {
+	m := newModule(t, DefaultConfig(), "p0", "p1", "p2")
+	s := m.Stage(0).(*stage)
+	b := newBatch(t, 3*packet.BatchSize)
+	stations, flooded := 0, 0
+	b.Now = clockTAI()
+	for round := range 2000 {
+		b.Now += int64(50 * time.Microsecond)
+		for i := range packet.BatchSize {
+			addPacket(t, b, 0, ether(stationMAC(1), MAC{2, 7, 0, byte(round >> 8), byte(round), byte(i)}, 0x0800, 60))
+		}
+		s.Process(b)
+		release(b)
+		if round%20 == 19 {
+			m.write() // as often as a tick of the workers
+		}
+		if round%10 != 0 {
+			continue
+		}
+		stations++
+		addPacket(t, b, 1, ether(stationMAC(1), MAC{2, 8, 0, 0, byte(stations >> 8), byte(stations)}, 0x0800, 60))
+		s.Process(b)
+		release(b)
+		if stations > 4 { // the one of 40 rounds before
+			old := stations - 4
+			addPacket(t, b, 2, ether(MAC{2, 8, 0, 0, byte(old >> 8), byte(old)}, stationMAC(2), 0x0800, 60))
+			s.Process(b)
+			for i := range b.Pkts {
+				if p := &b.Pkts[i]; p.OutPort != 1 {
+					flooded++
+				}
+			}
+			release(b)
+		}
+	}
+	if c := m.Counters(); flooded != 0 || c.Evicted == 0 {
+		t.Errorf("%d packets to new stations came to the attacker, too; counters %+v", flooded, c)
 	}
 }
 

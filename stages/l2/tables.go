@@ -10,6 +10,8 @@ type TablePort struct {
 	// out: 4095, which no port carries, for none. Of ports that are not transparent.
 	VLANs  []uint16
 	Native uint16
+	// Untagged: packets with a tag other than a lone priority tag are dropped.
+	Untagged bool
 }
 
 // TableStation is a static entry.
@@ -36,7 +38,7 @@ func (c *Config) Tables(names []string) (ports []TablePort, stations []TableStat
 		v := &p.ports[i]
 		t := TablePort{Transparent: v.transparent}
 		if !v.transparent {
-			t.VLANs, t.Native = v.vlans(), v.pvid
+			t.VLANs, t.Native, t.Untagged = v.vlans(), v.pvid, v.untagged
 		}
 		ports = append(ports, t)
 	}

@@ -84,6 +84,16 @@ func outerTag(data []byte) (tci int, ok bool) {
 	return int(binary.BigEndian.Uint16(data[14:])), true
 }
 
+// refused reports whether a packet has a tag that an access port does not take.
+func refused(data []byte) bool {
+	tci, ok := outerTag(data)
+	if !ok {
+		return false
+	}
+	_, second := outerTag(slices.Concat(data[:12], data[16:]))
+	return tci%4096 != 0 || second
+}
+
 func (w *twin) age(second int64) {
 	for k, e := range w.table {
 		if !e.static && second-e.second > int64(w.config.Ageing/time.Second) {
@@ -97,6 +107,10 @@ func (w *twin) receive(in int, data []byte, second int64) []sent {
 	vlan := w.untagged(in)
 	if tci, ok := outerTag(data); ok && tci%4096 != 0 {
 		vlan = tci % 4096
+	}
+	if s := w.setting(in); s != nil && s.Access != 0 && !s.AcceptTagged && refused(data) {
+		w.dropped[reasonTagged]++
+		return nil
 	}
 	if vlan < 0 || !w.carries(in, vlan) {
 		w.dropped[ReasonVLANFiltered]++
@@ -131,8 +145,8 @@ func (w *twin) learn(k twinKey, port int, second int64) {
 	if k.mac[0]%2 == 1 || k.mac == (MAC{}) {
 		return
 	}
-	old, known := w.table[k]
-	if old.static || !known && len(w.table) >= w.config.TableSize {
+	old := w.table[k]
+	if old.static {
 		return
 	}
 	w.table[k] = twinEntry{port: port, second: second}
@@ -178,7 +192,7 @@ func TestTwin(t *testing.T) {
 			return
 		}
 	}
-	for _, r := range []packet.Reason{ReasonVLANFiltered, reasonSamePort, reasonNoMember, reasonLinkLocal} {
+	for _, r := range []packet.Reason{ReasonVLANFiltered, reasonTagged, reasonSamePort, reasonNoMember, reasonLinkLocal} {
 		if reached[r] == 0 {
 			t.Errorf("no packet was dropped as %s: the test does not test what it should", r)
 		}
@@ -305,7 +319,7 @@ func compareTables(t *testing.T, m *Module, w *twin, now int64, name string) {
 func randomBridge(rng *rand.Rand) (Config, []string) {
 	c := Config{
 		Ageing:           time.Duration(1+rng.IntN(6)) * time.Second,
-		TableSize:        3 + rng.IntN(40),
+		TableSize:        1000, // never full: TestTableTwin is about that
 		ForwardLinkLocal: rng.IntN(3) == 0,
 	}
 	var ports []string
@@ -317,7 +331,7 @@ func randomBridge(rng *rand.Rand) (Config, []string) {
 		case plain || mode == 0:
 			continue
 		case mode < 3:
-			c.Ports = append(c.Ports, Port{Name: name, Access: 1 + rng.IntN(3)})
+			c.Ports = append(c.Ports, Port{Name: name, Access: 1 + rng.IntN(3), AcceptTagged: rng.IntN(2) == 0})
 		default:
 			p := Port{Name: name, Native: rng.IntN(4)}
 			for _, v := range rng.Perm(4)[:1+rng.IntN(4)] {

@@ -25,6 +25,8 @@ type portVLANs struct {
 	pvid uint16
 	// transparent: pvid is 0 and a priority tag in VLAN 0 is left alone.
 	transparent bool
+	// untagged: only untagged and priority-tagged packets are taken.
+	untagged bool
 }
 
 func (v *portVLANs) has(vlan uint16) bool {
@@ -42,21 +44,35 @@ func transparent() portVLANs {
 	return v
 }
 
-func access(vlan uint16) portVLANs {
-	v := portVLANs{pvid: vlan}
+func access(vlan uint16, tagged bool) portVLANs {
+	v := portVLANs{pvid: vlan, untagged: !tagged}
 	v.add(vlan)
 	return v
 }
 
 // classify returns the VLAN of a packet that arrived on the port: its outer
-// tag's, or the port's own if there is no tag or only a priority tag (VID 0).
+// tag's, or the port's own if there is no tag or only a priority tag (VID 0). A tag on a
+// port for untagged packets gives a VLAN that the port does not carry: were it taken off, the
+// packet could go on by the tag behind it, in a VLAN that is not the port's.
 func (v *portVLANs) classify(p *packet.Packet) uint16 {
 	if p.Flags.Has(packet.FlagVLAN) {
-		if vid := p.VLAN & vidMask; vid != 0 {
+		vid := p.VLAN & vidMask
+		switch {
+		case v.untagged && (vid != 0 || p.Flags.Has(packet.FlagQinQ)):
+			return noVLAN
+		case vid != 0:
 			return vid
 		}
 	}
 	return v.pvid
+}
+
+// refusal says why the port does not take a packet.
+func (v *portVLANs) refusal(p *packet.Packet) packet.Reason {
+	if v.untagged && p.Flags.Has(packet.FlagVLAN) {
+		return reasonTagged
+	}
+	return ReasonVLANFiltered
 }
 
 // tag gives a packet of a VLAN the tag, or none, with which it leaves the
