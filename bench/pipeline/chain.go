@@ -1,8 +1,12 @@
 package pipeline
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
+	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +16,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
 	"github.com/weirswitch/weir/stages/l2"
+	"github.com/weirswitch/weir/stages/l3"
 	"github.com/weirswitch/weir/stages/patch"
 	"github.com/weirswitch/weir/telemetry/hash"
 )
@@ -26,6 +31,8 @@ type Graph struct {
 	Flows int
 	// Stations are the Ethernet addresses, half of them behind each port.
 	Stations int
+	// Routes of l3, half of them by each port, which tile the addresses of the flows. A power of two.
+	Routes int
 	// Cold frames: nothing of a packet is in a cache.
 	Cold bool
 	// Slow to set up: left out by Config.Quick.
@@ -57,6 +64,8 @@ var Graphs = append([]Graph{
 	{Name: "parse_l2_10k_10M", Stages: []string{"parse", "l2"}, Flows: 10_000_000, Stations: 10_000},
 	{Name: "parse_l2_100k", Stages: []string{"parse", "l2"}, Flows: 100_000, Stations: 100_000},
 	{Name: "parse_l2_1M", Stages: []string{"parse", "l2"}, Flows: 1_000_000, Stations: 1_000_000, Slow: true},
+	{Name: "parse_l3_1k", Stages: []string{"parse", "l3"}, Flows: 1_000_000, Stations: 2, Routes: 1 << 10},
+	{Name: "parse_l3_1M", Stages: []string{"parse", "l3"}, Flows: 1_000_000, Stations: 2, Routes: 1 << 20, Slow: true},
 	{Name: "parse_l2_10k_cold", Stages: []string{"parse", "l2"}, Flows: 10_000, Stations: 10_000, Cold: true},
 }, allGraphs()...)
 
@@ -68,18 +77,51 @@ func (g Graph) workload(seed uint64) traffic.Workload {
 		w.Exponent = 1
 	}
 	w.Source.MACs, w.Destination.MACs = g.Stations/2, g.Stations/2
+	if g.Routes > 0 {
+		w.Source.Net, w.Destination.Net = routedNets[0], routedNets[1]
+	}
 	return w
+}
+
+// routedNets are where flows of graphs with routes come from and go to: as many addresses as the most flows, and as
+// many routes as addresses at most.
+var routedNets = [ports]netip.Prefix{netip.MustParsePrefix("32.0.0.0/12"), netip.MustParsePrefix("64.0.0.0/12")}
+
+// router is the configuration of l3 with the graph's routes. Its ports have the MAC addresses that the
+// workload sends to.
+func (g Graph) router() *l3.Config {
+	c, w := l3.DefaultConfig(), g.workload(0)
+	gateways := [ports]string{"192.0.2.2", "192.0.2.6"}
+	for i, own := range [ports]string{"192.0.2.1/30", "192.0.2.5/30"} {
+		port := fmt.Sprintf("p%d", i)
+		mac := [ports]net.HardwareAddr{w.Destination.MAC, w.Source.MAC}[i]
+		c.Interfaces = append(c.Interfaces, l3.Interface{Port: port, Addresses: []string{own}, MAC: mac.String()})
+		c.Neighbours = append(c.Neighbours, l3.Neighbour{Address: gateways[i], MAC: fmt.Sprintf("02:ff:00:00:00:%02x", i), Port: port})
+		each := g.Routes / ports
+		length := routedNets[i].Bits() + bits.Len(uint(each)) - 1
+		first := binary.BigEndian.Uint32(routedNets[i].Addr().AsSlice())
+		for n := range uint32(each) {
+			var a [4]byte
+			binary.BigEndian.PutUint32(a[:], first+n<<(32-length))
+			c.Routes = append(c.Routes, l3.Route{Prefix: netip.PrefixFrom(netip.AddrFrom4(a), length).String(), Via: []string{gateways[i]}})
+		}
+	}
+	return &c
 }
 
 // configs of stages, for so many addresses.
 func (g Graph) configs() map[string]any {
 	bridge := l2.DefaultConfig()
 	bridge.TableSize = min(max(bridge.TableSize, g.Stations), l2.MaxTableSize)
-	return map[string]any{
+	all := map[string]any{
 		"patch": patchOf([]string{"p0", "p1"}),
 		"l2":    &bridge,
 		"pint":  g.Role.pintConfig(),
 	}
+	if g.Routes > 0 {
+		all["l3"] = g.router()
+	}
+	return all
 }
 
 // patchOf joins the first two ports.

@@ -92,6 +92,7 @@ func measureGraphs(ctx context.Context, c *Config, steps *progress, out *bench.R
 	}
 	reportStages(out, rows)
 	reportAll(out, rows)
+	reportTables(out, rows)
 	return nil
 }
 
@@ -148,6 +149,24 @@ func reportStages(out *bench.Result, rows []*row) {
 		}
 		out.Add("stage."+d.stage+".ns", "ns/packet", median(differences(with, without)),
 			d.with+" less "+d.without+", median of the rounds' differences", bench.Lower)
+	}
+}
+
+// reportTables adds what a stage costs with a large table over what it costs with a small one, within a round.
+func reportTables(out *bench.Result, rows []*row) {
+	for _, d := range []struct{ name, large, small, without string }{
+		{"l2_1M_over_l2_10k", "parse_l2_1M", "parse_l2_10k", "parse"},
+		{"l3_1M_routes_over_1k", "parse_l3_1M", "parse_l3_1k", "parse"},
+	} {
+		large, small, without := find(rows, d.large), find(rows, d.small), find(rows, d.without)
+		if large == nil || small == nil || without == nil {
+			continue
+		}
+		of, over := differences(large, without), differences(small, without)
+		for i := range of {
+			of[i] /= over[i]
+		}
+		out.Add(d.name, "ratio", median(of), d.large+" over "+d.small+", both less "+d.without+", median of the rounds", bench.Lower)
 	}
 }
 

@@ -88,11 +88,13 @@ func (m *Module) Config() Config {
 // stage is one worker's access control. Everything but what is marked shared is
 // the worker's alone.
 type stage struct {
-	module *Module
-	worker int
-	rules  *classifier
-	hits   []hit
-	cache  cache // empty if the rules have none
+	module  *Module
+	worker  int
+	rules   *classifier
+	hits    []hit
+	cache   cache  // empty if the rules have none
+	looks          // of the present batch
+	touched uint64 // see touch
 
 	// shared: the worker publishes, control reads.
 	answer atomic.Pointer[answer]
@@ -121,26 +123,69 @@ func (s *stage) Process(b *packet.Batch) {
 	if c != s.rules {
 		s.adopt(c)
 	}
-	hits := s.hits
-	var f fields
-	var t tuple
-	for i := range b.Pkts {
-		p := &b.Pkts[i]
+	for first := 0; first < len(b.Pkts); first += packet.BatchSize {
+		pkts := b.Pkts[first:min(first+packet.BatchSize, len(b.Pkts))]
+		s.classify(b, c, pkts)
+		if len(s.cache) != 0 {
+			s.touched = s.touch(len(pkts))
+		}
+		s.decide(b, c, pkts)
+	}
+}
+
+// looks are what a batch's packets are looked up by, so that the cache's lines are loaded at once.
+type looks struct {
+	fields [packet.BatchSize]fields
+	tuples [packet.BatchSize]tuple
+	keys   [packet.BatchSize]key
+	sets   [packet.BatchSize]uint32
+}
+
+// classify finds the classes of packets, and where the cache would have their verdicts.
+func (s *stage) classify(b *packet.Batch, c *classifier, pkts []packet.Packet) {
+	for i := range pkts {
+		p := &pkts[i]
 		if p.Reason != 0 {
 			continue
 		}
-		if c.looksIn && p.Flags.Has(packet.FlagFragment) && tiny(p, b.Data(p)) {
+		data := b.Data(p)
+		if c.looksIn && p.Flags.Has(packet.FlagFragment) && tiny(p, data) {
 			b.Drop(p, reasonTinyFragment)
 			continue
 		}
-		f = fieldsOf(p, b.Data(p))
-		c.classes(&f, &t)
-		v := s.verdict(c, &f, &t, uint64(p.WireLen))
+		f, t := &s.fields[i], &s.tuples[i]
+		*f = fieldsOf(p, data)
+		c.classes(f, t)
+		if len(s.cache) != 0 {
+			s.keys[i] = c.key(t)
+			s.sets[i] = s.cache.index(s.keys[i])
+		}
+	}
+}
+
+// touch loads the cache's lines of n packets. So short a loop has tens of loads in flight. What is
+// loaded is returned, mixed, for the loads to be of use.
+func (s *stage) touch(n int) (mix uint64) {
+	for _, at := range s.sets[:n] {
+		mix ^= s.cache[int(at)&(len(s.cache)-1)][0].key.low
+	}
+	return mix
+}
+
+// decide drops the packets that are denied, and counts all.
+func (s *stage) decide(b *packet.Batch, c *classifier, pkts []packet.Packet) {
+	hits := s.hits
+	for i := range pkts {
+		p := &pkts[i]
+		if p.Reason != 0 {
+			continue
+		}
+		v := s.verdict(c, i, uint64(p.WireLen))
 		h := &hits[v]
 		h.packets++
 		h.bytes += uint64(p.WireLen)
 		if !c.permits(v) {
-			b.Drop(p, c.reason(v, &f))
+			b.Drop(p, c.reason(v, &s.fields[i]))
 		}
 	}
 }
@@ -160,21 +205,20 @@ func (c *classifier) reason(rule uint32, f *fields) packet.Reason {
 	return reasonDenied
 }
 
-// verdict finds the rule that decides, and counts for the rules that only count.
-func (s *stage) verdict(c *classifier, f *fields, t *tuple, bytes uint64) uint32 {
-	var k key
+// verdict finds the rule that decides about packet i, and counts for the rules that only count.
+func (s *stage) verdict(c *classifier, i int, bytes uint64) uint32 {
+	f, t := &s.fields[i], &s.tuples[i]
 	var set *cacheSet
 	if len(s.cache) != 0 {
-		k = c.key(t)
-		set = s.cache.set(k)
-		if v := set.lookup(k); v != nil {
+		set = &s.cache[int(s.sets[i])&(len(s.cache)-1)]
+		if v := set.lookup(s.keys[i]); v != nil {
 			s.count(v, bytes)
 			return v.rule
 		}
 	}
 	v, next, pure := c.find(f, t, 0)
 	if pure && next == 0 && set != nil {
-		set.insert(k, v)
+		set.insert(s.keys[i], v)
 	}
 	s.count(&v, bytes)
 	for next != 0 {

@@ -37,8 +37,9 @@ const keyUsed = 1 << 63
 
 const keySeed = 0x61636c
 
-func (k cache) set(at key) *cacheSet {
-	return &k[hash.Uint64x2(keySeed, at.low, at.high)&uint64(len(k)-1)]
+// index returns the set that would have a combination.
+func (k cache) index(at key) uint32 {
+	return uint32(hash.Uint64x2(keySeed, at.low, at.high) & uint64(len(k)-1))
 }
 
 // lookup returns the verdict of a combination, or nil. Which of the two entries has it

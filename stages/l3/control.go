@@ -11,7 +11,7 @@ import (
 
 // counters are written with the lock held, or nearly never.
 type counters struct {
-	held, holdFull, full, busy, abandoned atomic.Uint64
+	held, holdFull, full, evicted, busy, abandoned atomic.Uint64
 }
 
 // workerCounters are written by one worker, off the straight path.
@@ -29,22 +29,24 @@ type Counters struct {
 	Requests      uint64 `json:"requests"`       // sent to find a neighbour, or to see whether it is still there
 	Held          uint64 `json:"held"`           // packets that waited for a neighbour
 	HoldFull      uint64 `json:"hold_full"`      // those that could not
-	NeighbourFull uint64 `json:"neighbour_full"` // neighbours refused: the table was full
-	Abandoned     uint64 `json:"abandoned"`      // those whose neighbour went from the configuration meanwhile: consumed, and lost
-	Busy          uint64 `json:"busy"`           // times that a worker found the neighbours' lock taken for too long
-	Neighbours    uint64 `json:"neighbours"`     // in the table now, unanswered ones included
-	Routes        uint64 `json:"routes"`         // configured, of the kernel, and networks of the ports
-	ToHost        uint64 `json:"to_host"`        // packets passed to host interfaces
-	FromHost      uint64 `json:"from_host"`      // packets sent for host interfaces
-	HostRoutes    uint64 `json:"host_routes"`    // of the kernel, in force
-	HostIgnored   uint64 `json:"host_ignored"`   // of the kernel, not in force: see SetHostState
+	NeighbourFull uint64 `json:"neighbour_full"` // neighbours refused: the table was full, and packets waited for all that could go
+	// NeighbourEvicted counts neighbours that were forgotten for new ones.
+	NeighbourEvicted uint64 `json:"neighbour_evicted"`
+	Abandoned        uint64 `json:"abandoned"`    // those whose neighbour went from the configuration meanwhile: consumed, and lost
+	Busy             uint64 `json:"busy"`         // times that a worker found the neighbours' lock taken for too long
+	Neighbours       uint64 `json:"neighbours"`   // in the table now, unanswered ones included
+	Routes           uint64 `json:"routes"`       // configured, of the kernel, and networks of the ports
+	ToHost           uint64 `json:"to_host"`      // packets passed to host interfaces
+	FromHost         uint64 `json:"from_host"`    // packets sent for host interfaces
+	HostRoutes       uint64 `json:"host_routes"`  // of the kernel, in force
+	HostIgnored      uint64 `json:"host_ignored"` // of the kernel, not in force: see SetHostState
 }
 
 // Counters returns the present counts.
 func (m *Module) Counters() Counters {
 	c := Counters{
 		Held: m.counters.held.Load(), HoldFull: m.counters.holdFull.Load(),
-		NeighbourFull: m.counters.full.Load(), Busy: m.counters.busy.Load(), Abandoned: m.counters.abandoned.Load(),
+		NeighbourFull: m.counters.full.Load(), NeighbourEvicted: m.counters.evicted.Load(), Busy: m.counters.busy.Load(), Abandoned: m.counters.abandoned.Load(),
 	}
 	for _, s := range m.stages {
 		c.ICMPErrors += s.errors.Load()
@@ -85,7 +87,8 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		{"requests_total", "requests sent to find a neighbour, or to see whether it is still there", c.Requests, false},
 		{"held_packets_total", "packets that waited for a neighbour", c.Held, false},
 		{"hold_full_packets_total", "packets that could not wait for a neighbour", c.HoldFull, false},
-		{"neighbour_full_total", "neighbours refused: the table was full", c.NeighbourFull, false},
+		{"neighbour_full_total", "neighbours refused: the table was full, and packets waited for all that could go", c.NeighbourFull, false},
+		{"neighbour_evicted_total", "neighbours forgotten for new ones: the table was full", c.NeighbourEvicted, false},
 		{"abandoned_packets_total", "packets whose neighbour went from the configuration while they waited", c.Abandoned, false},
 		{"busy_total", "times that a worker found the neighbours' lock taken for too long", c.Busy, false},
 		{"neighbours", "neighbours in the table, unanswered ones included", c.Neighbours, true},
@@ -221,6 +224,7 @@ func (m *Module) change(c Config, p *plan, ports []pipeline.Port) {
 		m.add(n)
 		t = t.withHost(n)
 	}
+	m.countShares()
 	m.config = c
 	for _, s := range m.stages {
 		s.rate.Store(int64(c.ICMPRate))

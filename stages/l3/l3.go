@@ -45,6 +45,9 @@ type Module struct {
 	config   Config
 	known    map[neighbourKey]*neighbour
 	list     []*neighbour // of known, in an order that repeats
+	shares   []int        // by port: those of list that may be evicted
+	hand     int          // where in list the search for one to evict goes on
+	spoken   []budget     // by port
 	arena    arena
 	counters counters
 

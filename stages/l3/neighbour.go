@@ -102,7 +102,7 @@ func (m *Module) find(k neighbourKey) *neighbour {
 	if n := m.known[k]; n != nil {
 		return n
 	}
-	if len(m.list) >= m.config.NeighbourTable {
+	if len(m.list) >= m.config.NeighbourTable && !m.evict(k.port) {
 		m.counters.full.Add(1)
 		return nil
 	}
@@ -112,7 +112,70 @@ func (m *Module) find(k neighbourKey) *neighbour {
 	return n
 }
 
+// share is how many of the neighbours on a port are neither gateways nor static.
+func (m *Module) share(port uint16) *int {
+	for int(port) >= len(m.shares) {
+		m.shares = append(m.shares, 0)
+	}
+	return &m.shares[port]
+}
+
+// countShares counts them anew.
+func (m *Module) countShares() {
+	clear(m.shares)
+	for _, n := range m.list {
+		if !n.fixed {
+			*m.share(n.port)++
+		}
+	}
+}
+
+// evictSample is how many neighbours of a port are compared for the one that matters least.
+const evictSample = 8
+
+// evict makes room in a full table for a neighbour on a port: one on the port that has most is forgotten, so whoever
+// floods the table displaces their own. Of some of them one that is only looked for goes, or
+// the one that was silent for longest. It reports false if packets wait for all that could go.
+func (m *Module) evict(port uint16) bool {
+	most := port
+	m.share(port)
+	for p, n := range m.shares {
+		if n > m.shares[most] {
+			most = uint16(p)
+		}
+	}
+	victim, seen := -1, 0
+	for range m.list {
+		m.hand = (m.hand + 1) % len(m.list)
+		n := m.list[m.hand]
+		if n.fixed || n.port != most || len(n.held) > 0 {
+			continue
+		}
+		if victim < 0 || n.lessUseful(m.list[victim]) {
+			victim = m.hand
+		}
+		if seen++; seen == evictSample {
+			break
+		}
+	}
+	if victim < 0 {
+		return false
+	}
+	m.counters.evicted.Add(1)
+	m.forget(victim)
+	return true
+}
+
+// lessUseful reports whether a neighbour is to go before another: it is not known, or was silent for longer.
+func (n *neighbour) lessUseful(than *neighbour) bool {
+	if known, other := n.link.Load() != 0, than.link.Load() != 0; known != other {
+		return other
+	}
+	return n.confirmed < than.confirmed
+}
+
 func (m *Module) add(n *neighbour) {
+	*m.share(n.port)++
 	m.known[n.neighbourKey] = n
 	m.list = append(m.list, n)
 }
@@ -120,6 +183,7 @@ func (m *Module) add(n *neighbour) {
 // forget removes the i-th neighbour of the list, which no packet waits for.
 func (m *Module) forget(i int) {
 	n := m.list[i]
+	*m.share(n.port)--
 	m.list[i] = m.list[len(m.list)-1]
 	m.list = m.list[:len(m.list)-1]
 	delete(m.known, n.neighbourKey)

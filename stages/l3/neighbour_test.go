@@ -283,6 +283,36 @@ func TestNeighbourTableIsBounded(t *testing.T) {
 	}
 }
 
+// TestARPFlood: however many forged senders one port has, and however many addresses it scans, hosts on other ports are
+// resolved and stay known, and the gateways, too.
+func TestARPFlood(t *testing.T) {
+	c := DefaultConfig()
+	c.Interfaces = []Interface{{Port: "p0", Addresses: []string{"10.1.0.1/16"}}, {Port: "p1", Addresses: []string{"10.0.2.1/24"}}}
+	b := newBench(t, c)
+	own := make(net.HardwareAddr, 6)
+	speak := func(port uint16, mac net.HardwareAddr, ip, router string) {
+		b.run(in{port, arpFrame(t, broadcastMAC, mac, 1, ip, own, router)})
+	}
+	victim := net.HardwareAddr{2, 0xaa, 0, 0, 2, 7}
+	speak(1, victim, "10.0.2.7", "10.0.2.1")
+	for i := range 4096 {
+		ip := net.IPv4(10, 1, byte(1+i>>8), byte(i))
+		speak(0, net.HardwareAddr{2, 0xbb, 0, 0, byte(i >> 8), byte(i)}, ip.String(), "10.1.0.1")
+		b.now += int64(2 * time.Millisecond)
+		b.run(in{0, udp(t, "10.1.0.9", net.IPv4(10, 1, byte(128+i>>8), byte(i)).String(), 9, 1)}) // and a scan
+	}
+	if k := b.module.Counters(); k.NeighbourEvicted == 0 || k.Neighbours != 1024 {
+		t.Fatalf("the table is not full: %+v", k)
+	}
+	late := net.HardwareAddr{2, 0xaa, 0, 0, 2, 8}
+	speak(1, late, "10.0.2.8", "10.0.2.1")
+	for mac, ip := range map[string]string{string(victim): "10.0.2.7", string(late): "10.0.2.8"} {
+		if got := b.one(0, udp(t, "10.1.0.9", ip, 9, 1)); got.port != 1 || !bytes.Equal(got.data[:6], []byte(mac)) {
+			t.Errorf("to %s: port %d, %x", ip, got.port, got.data[:12])
+		}
+	}
+}
+
 // TestClocks: a worker whose batch began a little earlier than the one in which a
 // neighbour was heard, or asked for, finds nothing out of date. After a clock
 // stepped back by an hour, neighbours are looked for anew.

@@ -99,7 +99,7 @@ func (s *stage) learn(b *packet.Batch) {
 	defer m.mu.Unlock()
 	for _, f := range s.findings {
 		n := m.known[f.neighbourKey]
-		if n == nil && f.create {
+		if n == nil && f.create && m.mayCreate(f.port, b.Now) {
 			n = m.find(f.neighbourKey)
 		}
 		if n == nil || n.static {
@@ -113,4 +113,27 @@ func (s *stage) learn(b *packet.Batch) {
 		s.takeBack(b, n, func(p *packet.Packet, own bool) { s.send(b, p, n.port, v, own) })
 	}
 	s.findings = s.findings[:0]
+}
+
+// budget is how many neighbours of a port were made lately because they spoke first.
+type budget struct {
+	period int64
+	used   int
+}
+
+// spokenPerPeriod bounds the neighbours of a port that are made in 2^27 ns, about an eighth of a second, because they spoke first: each
+// changes the table, and addresses are easily forged. Those beyond are looked for when there is a packet for them.
+const spokenPerPeriod, spokenShift = 128, 27
+
+// mayCreate reports whether another neighbour of a port may be made because it spoke first.
+func (m *Module) mayCreate(port uint16, now int64) bool {
+	for int(port) >= len(m.spoken) {
+		m.spoken = append(m.spoken, budget{})
+	}
+	s := &m.spoken[port]
+	if period := now >> spokenShift; s.period != period {
+		*s = budget{period: period}
+	}
+	s.used++
+	return s.used <= spokenPerPeriod
 }
