@@ -301,8 +301,8 @@ func TestARPFlood(t *testing.T) {
 		b.now += int64(2 * time.Millisecond)
 		b.run(in{0, udp(t, "10.1.0.9", net.IPv4(10, 1, byte(128+i>>8), byte(i)).String(), 9, 1)}) // and a scan
 	}
-	if k := b.module.Counters(); k.NeighbourEvicted == 0 || k.Neighbours != 1024 {
-		t.Fatalf("the table is not full: %+v", k)
+	if k := b.module.Counters(); k.NeighbourEvicted == 0 || k.Neighbours > 1024 {
+		t.Fatalf("the table was never full: %+v", k)
 	}
 	late := net.HardwareAddr{2, 0xaa, 0, 0, 2, 8}
 	speak(1, late, "10.0.2.8", "10.0.2.1")
