@@ -51,7 +51,7 @@ var layers = []layer{
 	{"pipeline", []string{"pipeline/packet", "pipeline/header", "telemetry/hash"},
 		"stages depend on the graph's contract, so the graph must not depend on them, nor on I/O"},
 	{"stages", []string{"stages/*", "pipeline", "pipeline/packet"}, "the one map from names to constructors"},
-	{"stages/*", []string{"pipeline/...", "telemetry/=", "telemetry/=/...", "telemetry/hash", "telemetry/record"},
+	{"stages/*", []string{"internal/hugepage", "pipeline/...", "telemetry/=", "telemetry/=/...", "telemetry/hash", "telemetry/record"},
 		"a stage knows neither other stages nor I/O, so that any graph and any driver can run it; of telemetry it knows its own system"},
 	{"dataplane/port", []string{"dataplane/gso", "dataplane/nic", "dataplane/xsk", "dataplane/xdp", "dataplane/memif", "dataplane/vhost", "dataplane/virtio", "dataplane/pcapfile", "pipeline/packet", "pipeline/clock", "pipeline/header", "pipeline/limiter"},
 		"a driver moves packets, completes their checksums, and knows no stage"},

@@ -3,6 +3,8 @@ package l2
 import (
 	"math/bits"
 	"sync/atomic"
+
+	"github.com/weirswitch/weir/internal/hugepage"
 )
 
 // fdb is the forwarding database: which station was last seen behind which
@@ -77,7 +79,7 @@ func newFDB(entries int, ageing uint32, seed uint64) *fdb {
 	// power of two leaves the table 40 to 80 % full at its limit.
 	n := max(minBuckets, 1<<bits.Len(uint((entries*5/4+3)/4-1)))
 	return &fdb{
-		buckets: make([]bucket, n),
+		buckets: hugepage.Make[bucket](n),
 		mask:    uint64(n - 1),
 		seed:    newHashSeed(seed),
 		ageing:  ageing,
