@@ -14,7 +14,7 @@ import (
 // batches equally often, so with many stations the table does not fit the
 // first-level cache. Headers are set by hand: parsing is not measured.
 func BenchmarkProcess(b *testing.B) {
-	for _, stations := range []int{10, 10_000, 100_000} {
+	for _, stations := range []int{10, 10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("stations=%d", stations), func(b *testing.B) {
 			benchmarkProcess(b, stations, Config{Ageing: DefaultConfig().Ageing, TableSize: max(16384, stations)})
 		})
