@@ -1,10 +1,16 @@
 // Package buildinfo reads which build of Weir a program contains.
 package buildinfo
 
-import "runtime/debug"
+import (
+	"cmp"
+	"runtime/debug"
+)
 
 // Module is Weir's module path.
 const Module = "github.com/weirswitch/weir"
+
+// release is the version of a released program, which its build sets (-ldflags -X).
+var release string
 
 // Info is what the Go tool noted in the binary. The revision is known only where the
 // program was built in Weir's own checkout.
@@ -30,7 +36,7 @@ func Read() Info {
 		}
 		return i
 	}
-	i.Version = build.Main.Version
+	i.Version = cmp.Or(release, build.Main.Version)
 	for _, s := range build.Settings {
 		switch s.Key {
 		case "vcs.revision":

@@ -42,3 +42,13 @@ func RemoveStale(path string) error {
 	}
 	return os.Remove(path)
 }
+
+// Stale reports whether path is a socket without a listener, as a killed process leaves it. It
+// removes nothing.
+func Stale(path string) bool {
+	c, err := net.DialTimeout("unix", path, dialWait)
+	if err == nil {
+		_ = c.Close()
+	}
+	return errors.Is(err, unix.ECONNREFUSED)
+}

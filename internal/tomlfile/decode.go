@@ -5,6 +5,7 @@ package tomlfile
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -172,6 +173,15 @@ func (d *Decoder) table(key string, data any, v reflect.Value) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		inner := join(key, name)
+		if now := renamed(v.Type(), name); now != "" {
+			if _, both := table[now]; both {
+				d.Add(inner, "is the former name of %s, which is there too: remove it", now)
+				continue
+			}
+			d.warnings = append(d.warnings, Fault{Line: d.Line(inner), Key: inner, Text: "is called " + now + " now: rename it, a later release will not know the former name"})
+			d.Value(join(key, now), table[name], Field(v, now))
+			continue
+		}
 		if v.Kind() == reflect.Map {
 			element := reflect.New(v.Type().Elem()).Elem()
 			d.Value(inner, table[name], element)
@@ -268,6 +278,28 @@ func Field(v reflect.Value, key string) reflect.Value {
 		}
 	}
 	return reflect.Value{}
+}
+
+// renamed is the present name of a key of a struct type that a field's tag "was" has as its former one.
+func renamed(t reflect.Type, key string) string {
+	if t.Kind() != reflect.Struct {
+		return ""
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		if former := f.Tag.Get("was"); former != "" && former == key {
+			return Key(f)
+		}
+	}
+	return ""
+}
+
+// Present gives the keys of a table that a struct type holds their present names.
+func Present(t reflect.Type, fields map[string]string) map[string]string {
+	present := make(map[string]string, len(fields))
+	for key, value := range fields {
+		present[cmp.Or(renamed(t, key), key)] = value
+	}
+	return present
 }
 
 // Keys lists the keys of a table that a struct type holds.

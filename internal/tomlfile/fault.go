@@ -44,6 +44,17 @@ type Faults struct {
 	// malformed is how many of list are about the file's form. The value of such a key is not what the user
 	// meant, so no further fault of it is reported.
 	malformed int
+	warnings  []Fault // of keys with former names
+}
+
+// Warnings says which keys of the file have former names, in the order of the file.
+func (f *Faults) Warnings(file string) (all []string) {
+	slices.SortStableFunc(f.warnings, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
+	for _, x := range f.warnings {
+		x.File = file
+		all = append(all, x.Error())
+	}
+	return all
 }
 
 // Add reports a fault of a key. Of a file that is not valid TOML only that is reported.
@@ -127,19 +138,24 @@ func (f *Faults) Err(file string) error {
 
 // Suggest is the remedy for a name that does not exist: the nearest one that does, or all.
 func Suggest(name string, known []string) string {
-	best, least := "", 3 // farther than two edits is another word
-	for _, k := range known {
-		if n := distance(name, k); n < least && n < len(k) {
-			best, least = k, n
-		}
-	}
-	if best != "" {
+	if best, ok := Nearest(name, known); ok {
 		return fmt.Sprintf("did you mean %q?", best)
 	}
 	if len(known) == 0 {
 		return "remove it, there are none"
 	}
 	return "remove it, or choose from " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
+}
+
+// Nearest finds the name that was probably meant; ok is false if none is near.
+func Nearest(name string, known []string) (best string, ok bool) {
+	least := 3 // farther than two edits is another word
+	for _, k := range known {
+		if n := distance(name, k); n < least && n < len(k) {
+			best, least = k, n
+		}
+	}
+	return best, best != ""
 }
 
 // distance counts the edits of one byte that turn a into b, ignoring case

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
@@ -80,4 +81,28 @@ func (l *locator) value(key string, value *unstable.Node) {
 		}
 		l.value(element, children.Node())
 	}
+}
+
+// HasList reports whether a text is TOML with a list at one of the keys, whatever else it has.
+func HasList(text []byte, keys ...string) bool {
+	var root map[string]any
+	if err := toml.Unmarshal(text, &root); err != nil {
+		return false
+	}
+	for _, key := range keys {
+		if _, ok := root[key].([]any); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// HasTable reports whether a text is TOML with a table, and no list of them, at a key.
+func HasTable(text []byte, key string) bool {
+	var root map[string]any
+	if err := toml.Unmarshal(text, &root); err != nil {
+		return false
+	}
+	_, ok := root[key].(map[string]any)
+	return ok
 }
