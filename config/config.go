@@ -30,6 +30,8 @@ type Config struct {
 	Telemetry export.Config  `toml:"telemetry"`
 	Control   control.Config `toml:"control"`
 	Log       Log            `toml:"log"`
+	// Warnings are about keys that the file has by their former names.
+	Warnings []string `toml:"-"`
 }
 
 // Switch names the switch and its pipeline, [switch].
@@ -86,6 +88,7 @@ func LoadFor(path string, check func(*Config) error) (*Config, error) {
 	if !f.Empty() {
 		return nil, f.Err(path)
 	}
+	c.Warnings = f.Warnings(path)
 	return c, nil
 }
 
@@ -108,6 +111,7 @@ func ParseAs(path string, data []byte) (*Config, error) {
 	if !f.Empty() {
 		return nil, f.Err(path)
 	}
+	c.Warnings = f.Warnings(path)
 	return c, nil
 }
 
@@ -197,8 +201,29 @@ func (c *Config) complete(f *tomlfile.Faults) {
 			}
 		}
 	}
+	c.completeStages(f)
 	c.Telemetry.Complete()
 	if c.Control.Socket == "" {
 		c.Control.Socket = control.DefaultSocket(c.Switch.Name)
+	}
+}
+
+// completeStages gives each stage of the graph a configuration, and the defaults that depend on the ports.
+func (c *Config) completeStages(f *tomlfile.Faults) {
+	names := make([]string, len(c.Ports))
+	for i := range c.Ports {
+		names[i] = c.Ports[i].Name
+	}
+	for _, name := range c.Switch.Graph {
+		kind, ok := stages.Kinds[name]
+		if !ok {
+			continue
+		}
+		if c.Stages[name] == nil {
+			c.Stages[name] = kind.Default()
+		}
+		if stage, ok := c.Stages[name].(interface{ Complete(ports []string) error }); ok && len(names) > 0 {
+			f.AddAll("stages."+name, stage.Complete(names))
+		}
 	}
 }

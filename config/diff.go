@@ -38,6 +38,9 @@ func Diff(old, new *Config) []Change {
 	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem()
 	for i := range a.NumField() {
 		key := tomlfile.Key(a.Type().Field(i))
+		if key == "" { // no part of the file
+			continue
+		}
 		if key == "port" {
 			d.ports(old, new)
 			continue

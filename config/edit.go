@@ -63,8 +63,9 @@ func (c *Config) edit(e Edit, f *tomlfile.Faults) {
 	if !ok {
 		return
 	}
+	e.Fields, e.Match = tomlfile.Present(list.Type().Elem(), e.Fields), tomlfile.Present(list.Type().Elem(), e.Match)
 	element := reflect.New(list.Type().Elem()).Elem()
-	if e.Stage == "" && !e.Remove && e.Match == nil {
+	if e.Stage == "" && !e.Remove && len(e.Match) == 0 {
 		element.Set(reflect.ValueOf(port.DefaultConfig()))
 	}
 	like := reflect.New(list.Type().Elem()).Elem()
@@ -73,9 +74,9 @@ func (c *Config) edit(e Edit, f *tomlfile.Faults) {
 	words.Value(key, anyValues(e.Fields), element)
 	switch {
 	case !f.Empty():
-	case e.At < 0 || e.At > list.Len()+1 || (e.Remove || e.Match != nil) && e.At > list.Len():
+	case e.At < 0 || e.At > list.Len()+1 || (e.Remove || len(e.Match) != 0) && e.At > list.Len():
 		f.Add(key, "there is no element %d: the list has %d elements", e.At, list.Len())
-	case e.Match != nil:
+	case len(e.Match) != 0:
 		if i, ok := find(key, list, e.At, e.Match, like, f); ok {
 			longer := reflect.MakeSlice(list.Type(), 0, list.Len())
 			list.Set(reflect.AppendSlice(longer, list)) // a copy: the present configuration stays

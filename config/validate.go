@@ -94,13 +94,8 @@ func (c *Config) validateStages(f *tomlfile.Faults) {
 	inGraph := map[string]bool{}
 	for i, name := range c.Switch.Graph {
 		inGraph[name] = true
-		kind, ok := stages.Kinds[name]
-		if !ok {
+		if _, ok := stages.Kinds[name]; !ok {
 			f.Add(fmt.Sprintf("switch.graph[%d]", i), "there is no stage %q: %s", name, tomlfile.Suggest(name, stages.Names()))
-			continue
-		}
-		if c.Stages[name] == nil {
-			c.Stages[name] = kind.Default()
 		}
 	}
 	names := make([]string, len(c.Ports))

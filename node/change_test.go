@@ -30,7 +30,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		for i := range 200 {
 			fmt.Fprintf(&rules, "[[stages.acl.rule]]\nname = \"r%d\"\naction = \"deny\"\nsrc = \"172.16.%d.%d/32\"\n", i, reloads%256, i)
 		}
-		fmt.Fprintf(&rules, "[[stages.acl.rule]]\nname = \"all\"\naction = \"count\"\n[[stages.policer.port]]\nname = \"p0\"\nrate_bits = %d\n", 1_000_000_000+reloads)
+		fmt.Fprintf(&rules, "[[stages.acl.rule]]\nname = \"all\"\naction = \"count\"\n[[stages.policer.port]]\nport = \"p0\"\nrate_bits = %d\n", 1_000_000_000+reloads)
 		b.router(t, 1+reloads%2, rules.String())
 		if err := b.ReloadFile("test"); err != nil {
 			t.Fatal(err)

@@ -56,10 +56,10 @@ mode = "native"
 interface = "p1"
 mode = "native"
 [[stages.l2.port]]
-name = "p0"
+port = "p0"
 trunk = [10]
 [[stages.l2.port]]
-name = "p1"
+port = "p1"
 %s
 [control]
 socket = "$DIR/s.sock"

@@ -48,7 +48,7 @@ func graphsOfAll(t *testing.T, configs map[string]any) map[string][]string {
 func TestClockJumps(t *testing.T) {
 	configs := map[string]any{
 		"patch":   &patch.Config{Pairs: [][2]string{{"p0", "p1"}}},
-		"policer": &policer.Config{Ports: []policer.Port{{Name: "p0", RateBits: 1_000_000}}},
+		"policer": &policer.Config{Ports: []policer.Port{{Port: "p0", RateBits: 1_000_000}}},
 	}
 	bridge := l2.DefaultConfig()
 	bridge.Storms = []l2.Storm{{Port: "p0", Broadcast: 100, Unknown: 1000}}

@@ -102,6 +102,22 @@ func kind[C any, M pipeline.Module](
 	return k
 }
 
+// Register adds a stage of another module to Kinds, under a name for graphs and [stages.NAME]; help says in one
+// clause what it does, and the functions are those that Kind describes. Call it before a configuration is read,
+// from one goroutine: at the beginning of main. It panics if the name is taken, or is none (a to z, digits and _).
+// examples/stage is a module to begin with.
+func Register[C any, M pipeline.Module](
+	name, help string,
+	defaults func() C,
+	validate func(*C, []string) error,
+	build func(C, pipeline.Env) (M, error),
+) {
+	if _, taken := Kinds[name]; taken || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+		panic(fmt.Sprintf("stages: register %q: the name is taken, or has other characters than a to z, digits and _", name))
+	}
+	Kinds[name] = kind(help, defaults, validate, build)
+}
+
 func portless(k Kind) Kind {
 	k.Portless = true
 	return k

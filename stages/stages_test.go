@@ -126,7 +126,7 @@ func FuzzGraph(f *testing.F) {
 		env := testEnv()
 		env.Ports = append(env.Ports, pipeline.Port{Name: "p3"})
 		bridge := l2.DefaultConfig()
-		bridge.Ports = []l2.Port{{Name: "p1", Access: 10}, {Name: "p2", Trunk: []int{10, 11}}, {Name: "p3", Trunk: []int{11}, Native: 10}}
+		bridge.Ports = []l2.Port{{Port: "p1", Access: 10}, {Port: "p2", Trunk: []int{10, 11}}, {Port: "p3", Trunk: []int{11}, Native: 10}}
 		chain, err := Build([]string{"parse", "l2"}, map[string]any{"l2": &bridge}, env)
 		if err != nil {
 			t.Fatal(err)

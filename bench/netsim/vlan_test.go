@@ -21,12 +21,12 @@ func TestTaggedUnderTheShim(t *testing.T) {
 	var switches []Switch
 	for i := range 3 {
 		c, bridge := pint.DefaultConfig(), l2.DefaultConfig()
-		bridge.Ports = []l2.Port{{Name: "a", Trunk: []int{10, 11}}, {Name: "b", Trunk: []int{10, 11}}}
+		bridge.Ports = []l2.Port{{Port: "a", Trunk: []int{10, 11}}, {Port: "b", Trunk: []int{10, 11}}}
 		if i == 0 {
-			c.Edge, bridge.Ports[0] = []string{"a"}, l2.Port{Name: "a", Access: 10}
+			c.Edge, bridge.Ports[0] = []string{"a"}, l2.Port{Port: "a", Access: 10}
 		}
 		if i == 2 {
-			c.Edge, bridge.Ports[1] = []string{"b"}, l2.Port{Name: "b", Access: 10}
+			c.Edge, bridge.Ports[1] = []string{"b"}, l2.Port{Port: "b", Access: 10}
 		}
 		switches = append(switches, Switch{ID: uint32(i + 1), Ports: []string{"a", "b"}, Graph: []string{"parse", "l2", "pint"}, Stages: map[string]any{"pint": &c, "l2": &bridge}})
 	}

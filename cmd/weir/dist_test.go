@@ -52,7 +52,7 @@ name = "half"
 action = "deny"
 dst = "198.19.128.0/17"
 [[stages.policer.port]]
-name = "p0"
+port = "p0"
 rate_bits = 1000000000
 [[stages.mirror.session]]
 name = "span"

@@ -43,16 +43,22 @@ var update = flag.Bool("update", false, "write generated pages anew")
 func TestReference(t *testing.T) {
 	const name = "../../docs/reference.md"
 	r := &reference{comments: map[string]map[string]string{}}
+	r.line("<!-- generated: go test ./cmd/weir -run TestReference -update -->")
 	r.line("# Reference")
 	r.line("")
-	r.line("Every key of a switch's configuration and of a collector's, every metric and every drop reason, as the code has")
-	r.line("them: this page is generated (`go test ./cmd/weir -run TestReference -update`). [`config/reference.toml`](../config/reference.toml)")
-	r.line("is a file with all keys.")
+	r.line("Every key of a switch's configuration and of a collector's, every metric, every drop reason, and every call of the API.")
+	r.line("[`config/reference.toml`](../config/reference.toml) is a file with all keys of a switch. In a file `[name]` begins a table, and `[[name]]`")
+	r.line("one element of a list of tables, which may be there several times. A duration is a number with its unit in quotes: `\"300ms\"`, `\"5m\"`.")
 	r.keys(t)
 	r.collectorKeys(t)
 	r.metrics(t)
 	r.reasons()
 	r.calls()
+	for i, line := range strings.Split(r.text.String(), "\n") {
+		if word := ofGo.FindString(strings.Join(quoted.Split(line, -1), "")); word != "" && !strings.HasPrefix(line, "<!--") {
+			t.Errorf("line %d has a word of Go's, %q: say it in the words of those who configure: %s", i+1, word, line)
+		}
+	}
 	if *update {
 		if err := os.WriteFile(name, []byte(r.text.String()), 0o644); err != nil {
 			t.Fatal(err)
@@ -63,6 +69,12 @@ func TestReference(t *testing.T) {
 		t.Errorf("docs/reference.md is not what the code says: run go test ./cmd/weir -run TestReference -update (%v)", err)
 	}
 }
+
+// ofGo are words that only those who read the source know: identifiers, and what the language has.
+var ofGo = regexp.MustCompile(`\b[a-z]+\.[A-Z]\w+|\b[A-Z]+[a-z0-9]+[A-Z]\w*Config\b|\b(?:[A-Z][a-z]+){2,}\b|\b(?:nil|struct|goroutine|pointer|bool|uint64|int64)\b`)
+
+// quoted are parts of a line that are names in files, and names that look like Go's and are others'.
+var quoted = regexp.MustCompile("`[^`]*`|\"[^\"]*\"|JetStream|DiSketch|UnivMon|TextFormat|QueryService")
 
 // reference writes the page.
 type reference struct {
@@ -107,6 +119,7 @@ func (r *reference) keys(t *testing.T) {
 	for i := range v.NumField() {
 		tag := tagged(v.Type().Field(i))
 		switch tag {
+		case "":
 		case "port":
 			r.table(t, "[[port]]", reflect.ValueOf(port.DefaultConfig()), false)
 		case "stages":
@@ -168,7 +181,7 @@ func (r *reference) table(t *testing.T, head string, v reflect.Value, live bool)
 			tables = append(tables, inner{"[" + name + "]", v.Field(i)})
 			continue
 		}
-		comment := r.comment(t, v.Type(), f.Name)
+		comment := withKeys(r.comment(t, v.Type(), f.Name), f.Name, v.Type())
 		if comment == "" {
 			t.Errorf("%s.%s, key %s, has no comment", v.Type(), f.Name, name)
 		}
@@ -176,11 +189,11 @@ func (r *reference) table(t *testing.T, head string, v reflect.Value, live bool)
 		if live && !slices.Contains(restartOnly, head+" "+key) || name == "log.level" {
 			when = "live"
 		}
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s |", key, kindName(f.Type), defaultText(v.Field(i)), when, meaning(comment, f.Name, key)))
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s |", key, kindName(f.Type), defaultText(v.Field(i)), when, meaning(comment, f.Name)))
 	}
 	r.line("\n### `%s`", head)
-	if doc := r.comment(t, v.Type(), ""); doc != "" {
-		r.line("\n%s", strings.Join(strings.Fields(doc), " "))
+	if doc := strings.Join(strings.Fields(withKeys(r.comment(t, v.Type(), ""), "", v.Type())), " "); doc != "" {
+		r.line("\n%s", tableMeaning(doc, v.Type().Name(), head))
 	}
 	if rows != nil {
 		r.line("\n| key | type | default | live | meaning |\n|---|---|---|---|---|\n%s", strings.Join(rows, "\n"))
@@ -190,12 +203,42 @@ func (r *reference) table(t *testing.T, head string, v reflect.Value, live bool)
 	}
 }
 
-// meaning is a field's comment as one of its key: "Poll is how ..." names the field.
-func meaning(comment, field, key string) string {
+// meaning is a field's comment as one of its key: "Poll is how ..." is "How ...".
+func meaning(comment, field string) string {
 	if rest, ok := strings.CutPrefix(comment, field+" "); ok {
-		comment = "`" + key + "` " + rest
+		comment = capital(strings.TrimPrefix(strings.TrimPrefix(rest, "is "), "are "))
 	}
 	return cell(comment)
+}
+
+// tableMeaning is a type's comment as one of its table: "Rule is one rule, [[stages.acl.rule]]." is "One rule."
+func tableMeaning(doc, name, head string) string {
+	doc = strings.NewReplacer(", "+head, "", " "+head, "", "stage's section of the configuration", "stage's table").Replace(doc)
+	if rest, ok := strings.CutPrefix(doc, name+" "); ok {
+		doc = capital(strings.TrimPrefix(strings.TrimPrefix(rest, "is "), "are "))
+	}
+	return doc
+}
+
+func capital(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// withKeys gives a comment the keys of the fields that it names, but for the one that it begins with.
+func withKeys(comment, field string, of reflect.Type) string {
+	head := ""
+	if rest, ok := strings.CutPrefix(comment, field+" "); ok && field != "" {
+		head, comment = field+" ", rest
+	}
+	for i := range of.NumField() {
+		if f := of.Field(i); tagged(f) != "" {
+			comment = regexp.MustCompile(`\b`+f.Name+`\b`).ReplaceAllString(comment, "`"+tagged(f)+"`")
+		}
+	}
+	return head + comment
 }
 
 func kindName(t reflect.Type) string {
@@ -298,7 +341,7 @@ func (r *reference) metrics(t *testing.T) {
 	// Some stages count by elements, so they get one.
 	configs := map[string]any{
 		"acl":     &acl.Config{Default: "permit", Rules: []acl.Rule{{Action: "deny"}}},
-		"policer": &policer.Config{Ports: []policer.Port{{Name: "p0", RateBits: 1e6}}},
+		"policer": &policer.Config{Ports: []policer.Port{{Port: "p0", RateBits: 1e6}}},
 		"mirror":  &mirror.Config{Sessions: []mirror.Session{{Ports: []string{"p0"}, To: "p1"}}},
 	}
 	var chain []pipeline.Named

@@ -79,7 +79,8 @@ type Config struct {
 	// Disabled leaves the interface to the kernel, as if the switch did not have the
 	// port, until control switches it on. A port in shared memory has no socket meanwhile.
 	Disabled bool `toml:"disabled"`
-	// Keep is the traffic left to the kernel (see xdp.ParseKeep).
+	// Keep is the traffic left to the kernel: "arp", "lldp", "icmp", "icmpv6", "ospf" or "ssh"; "tcp/N", "udp/N" (a source
+	// or destination port), "proto/N" (an IP protocol), "ethertype/N".
 	Keep []string `toml:"keep"`
 	// Workers is how many workers the switch has, for Queues; 0 stands for enough. The
 	// switch sets it.

@@ -21,7 +21,7 @@ const MaxRules = 65536
 
 // Config is the stage's section of the configuration, [stages.acl].
 type Config struct {
-	// Default is the fate of packets that no rule decides: Permit or Deny.
+	// Default is the fate of packets that no rule decides: "permit" or "deny".
 	Default string `toml:"default"`
 	// Rules are tried in order.
 	Rules []Rule `toml:"rule"`
@@ -33,7 +33,8 @@ type Config struct {
 type Rule struct {
 	// Name is shown with the counters; default: its number, from 1. It is
 	// unique, and a rule that keeps its name keeps its counts when rules change.
-	Name   string `toml:"name"`
+	Name string `toml:"name"`
+	// Action is "permit", "deny" or "count", which counts and lets the rules behind it go on.
 	Action string `toml:"action"`
 	// InPorts are names of ports.
 	InPorts []string `toml:"in_ports"`

@@ -21,7 +21,7 @@ func BenchmarkProcess(b *testing.B) {
 	}
 	b.Run("stations=10000/trunk", func(b *testing.B) {
 		c := DefaultConfig()
-		c.Ports = []Port{{Name: "p0", Trunk: []int{10}, Native: 1}, {Name: "p1", Trunk: []int{10}, Native: 1}}
+		c.Ports = []Port{{Port: "p0", Trunk: []int{10}, Native: 1}, {Port: "p1", Trunk: []int{10}, Native: 1}}
 		benchmarkProcess(b, 10_000, c)
 	})
 }

@@ -22,7 +22,7 @@ func change(t *testing.T, m *Module, c Config) {
 // that a port cannot have any more are forgotten, the others are not.
 func TestChangeVLANs(t *testing.T) {
 	c := DefaultConfig()
-	c.Ports = []Port{{Name: "p0", Access: 10}, {Name: "p1", Access: 10}}
+	c.Ports = []Port{{Port: "p0", Access: 10}, {Port: "p1", Access: 10}}
 	m := newModule(t, c, "p0", "p1", "p2")
 	s := m.Stage(0).(*stage)
 	send := func() *packet.Packet {
@@ -37,7 +37,7 @@ func TestChangeVLANs(t *testing.T) {
 	if p := send(); p.Reason != 0 || p.OutPort != 1 {
 		t.Fatalf("in VLAN 10: %+v", p)
 	}
-	c.Ports = []Port{{Name: "p0", Access: 10}, {Name: "p1", Access: 20}}
+	c.Ports = []Port{{Port: "p0", Access: 10}, {Port: "p1", Access: 20}}
 	change(t, m, c)
 	if got := m.fdb.entries.Load(); got != 1 {
 		t.Errorf("%d stations, want the one behind p2", got)

@@ -15,7 +15,7 @@ type Config struct {
 	// table counts seconds, so an entry may live for one more.
 	Ageing time.Duration `toml:"ageing"`
 	// TableSize is the most addresses that the table holds, static ones
-	// included, from 1 to MaxTableSize. It costs 20 to 40 bytes per address.
+	// included, from 1 to 1,048,576. It costs 20 to 40 bytes per address.
 	TableSize int `toml:"table_size"`
 	// ForwardLinkLocal forwards the reserved group addresses
 	// 01:80:c2:00:00:00 to 0f (spanning tree, LACP, LLDP), which end at a
@@ -40,7 +40,7 @@ type Static struct {
 // Port is the VLAN setting of one port: access, or trunk with or without
 // native.
 type Port struct {
-	Name   string `toml:"name"`             // the port's
+	Port   string `toml:"port" was:"name"`  // the port's name
 	Access int    `toml:"access,omitempty"` // the VLAN of an access port, 1 to 4094
 	Trunk  []int  `toml:"trunk,omitempty"`  // the VLANs of a trunk port, 1 to 4094 each
 	Native int    `toml:"native,omitempty"` // the trunk's VLAN of untagged packets, 0 for none
@@ -124,14 +124,14 @@ func (c *Config) planPorts(ports []string, f *faults) []portVLANs {
 	first := map[string]int{}
 	for i, pc := range c.Ports {
 		key := fmt.Sprintf("port[%d]", i)
-		number := slices.Index(ports, pc.Name)
+		number := slices.Index(ports, pc.Port)
 		if number < 0 {
-			f.add("%s.name: port %q is not defined: define [[port]] name = %q or correct the name", key, pc.Name, pc.Name)
+			f.add("%s.port: port %q is not defined: define [[port]] name = %q or correct the name", key, pc.Port, pc.Port)
 		}
-		if before, ok := first[pc.Name]; ok {
-			f.add("%s.name: port %q is already set by port[%d]: join the two", key, pc.Name, before)
+		if before, ok := first[pc.Port]; ok {
+			f.add("%s.port: port %q is already set by port[%d]: join the two", key, pc.Port, before)
 		} else {
-			first[pc.Name] = i
+			first[pc.Port] = i
 		}
 		v := pc.vlans(key, f)
 		if number >= 0 {
@@ -154,7 +154,7 @@ func (pc *Port) vlans(key string, f *faults) portVLANs {
 	case len(pc.Trunk) == 0 && pc.Native != 0:
 		f.add("%s.native: a native VLAN needs a trunk: add trunk = [...] or use access = %d", key, pc.Native)
 	case len(pc.Trunk) == 0:
-		f.add("%s: port %q has neither access nor trunk: set one, or remove the entry to leave the port transparent", key, pc.Name)
+		f.add("%s: port %q has neither access nor trunk: set one, or remove the entry to leave the port transparent", key, pc.Port)
 	default:
 		return pc.trunk(key, f)
 	}

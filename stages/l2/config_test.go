@@ -23,14 +23,14 @@ func TestValidate(t *testing.T) {
 			forward_link_local = true
 			static = [{mac = "02:00:00:00:00:01", port = "p0"}, {mac = "02-00-00-00-00-01", vlan = 10, port = "p1"}]
 			[[port]]
-			name = "p1"
+			port = "p1"
 			access = 10
 			[[port]]
-			name = "p2"
+			port = "p2"
 			trunk = [10, 20]
 			native = 1
 			[[port]]
-			name = "p3"
+			port = "p3"
 			trunk = [4094]
 			native = 4094`, nil},
 		{"bounds", `
@@ -45,32 +45,32 @@ func TestValidate(t *testing.T) {
 			`table_size: 1048577 is out of range: choose 1 to 1048576`}},
 		{"ports", `
 			[[port]]
-			name = "x"
+			port = "x"
 			access = 1
 			[[port]]
-			name = "p0"
+			port = "p0"
 			access = 4095
 			[[port]]
-			name = "p0"
+			port = "p0"
 			trunk = [1]
 			[[port]]
-			name = "p1"
+			port = "p1"
 			[[port]]
-			name = "p2"
+			port = "p2"
 			native = 3
 			[[port]]
-			name = "p3"
+			port = "p3"
 			access = 3
 			trunk = [3]`, []string{
-			`port[0].name: port "x" is not defined: define [[port]] name = "x" or correct the name`,
+			`port[0].port: port "x" is not defined: define [[port]] name = "x" or correct the name`,
 			`port[1].access: VLAN 4095 does not exist: choose 1 to 4094`,
-			`port[2].name: port "p0" is already set by port[1]: join the two`,
+			`port[2].port: port "p0" is already set by port[1]: join the two`,
 			`port[3]: port "p1" has neither access nor trunk: set one, or remove the entry to leave the port transparent`,
 			`port[4].native: a native VLAN needs a trunk: add trunk = [...] or use access = 3`,
 			`port[5]: access excludes trunk and native: keep one`}},
 		{"trunk", `
 			[[port]]
-			name = "p0"
+			port = "p0"
 			trunk = [0, 7, 7, 5000]
 			native = -1`, []string{
 			`port[0].trunk[0]: VLAN 0 does not exist: choose 1 to 4094`,
@@ -90,7 +90,7 @@ func TestValidate(t *testing.T) {
 				{mac = "02:00:00:00:00:04", vlan = 5000, port = "p2"},
 			]
 			[[port]]
-			name = "p1"
+			port = "p1"
 			access = 8`, []string{
 			`static: 8 entries exceed table_size 6: raise table_size`,
 			`static[0].port: port "x" is not defined: define [[port]] name = "x" or correct the name`,
@@ -134,7 +134,7 @@ func TestConfigDump(t *testing.T) {
 	want := Config{
 		Ageing: 90 * time.Second, TableSize: 5, ForwardLinkLocal: true,
 		Static: []Static{{MAC: "02:00:00:00:00:01", VLAN: 3, Port: "p0"}},
-		Ports:  []Port{{Name: "p0", Trunk: []int{3, 4}, Native: 2}, {Name: "p1", Access: 3}},
+		Ports:  []Port{{Port: "p0", Trunk: []int{3, 4}, Native: 2}, {Port: "p1", Access: 3}},
 		Storms: []Storm{{Port: "p0", Broadcast: 100, Unknown: 7}},
 	}
 	var text bytes.Buffer

@@ -77,7 +77,7 @@ func testVLANMode(t *testing.T, in, out Port, tag, want string, wantDrop packet.
 	c := DefaultConfig()
 	for i, pc := range []Port{in, out} {
 		if pc.Access != 0 || pc.Trunk != nil {
-			pc.Name = eight[i]
+			pc.Port = eight[i]
 			c.Ports = append(c.Ports, pc)
 		}
 	}
@@ -125,7 +125,7 @@ func frame(src, dst MAC, tag string) []byte {
 // TestNoHeadroom pushes a tag where there is no room for it.
 func TestNoHeadroom(t *testing.T) {
 	c := DefaultConfig()
-	c.Ports = []Port{{Name: "p0", Access: 10}, {Name: "p1", Trunk: []int{10}}, {Name: "p2", Access: 10}}
+	c.Ports = []Port{{Port: "p0", Access: 10}, {Port: "p1", Trunk: []int{10}}, {Port: "p2", Access: 10}}
 	m := newModule(t, c, "p0", "p1", "p2")
 	s := m.Stage(0).(*stage)
 	b := newBatch(t, packet.BatchSize)
@@ -290,7 +290,7 @@ func TestOrderWhileLearning(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	c := DefaultConfig()
-	c.Ports = []Port{{Name: "p0", Access: 10}, {Name: "p1", Trunk: []int{10}}}
+	c.Ports = []Port{{Port: "p0", Access: 10}, {Port: "p1", Trunk: []int{10}}}
 	c.Static = []Static{{MAC: stationMAC(9).String(), VLAN: 10, Port: "p0"}}
 	m := newModule(t, c, "p0", "p1")
 	m.Inline()
@@ -320,7 +320,7 @@ func TestExplain(t *testing.T) {
 // TestProcessDoesNotAllocate covers learning, forwarding, tags and flooding.
 func TestProcessDoesNotAllocate(t *testing.T) {
 	c := DefaultConfig()
-	c.Ports = []Port{{Name: "p0", Access: 10}, {Name: "p1", Trunk: []int{10}}, {Name: "p2", Access: 10}}
+	c.Ports = []Port{{Port: "p0", Access: 10}, {Port: "p1", Trunk: []int{10}}, {Port: "p2", Access: 10}}
 	for _, inline := range []bool{false, true} {
 		m := newModule(t, c, "p0", "p1", "p2")
 		if inline {

@@ -50,7 +50,7 @@ func newTwin(c Config, ports []string) *twin {
 
 func (w *twin) setting(port int) *Port {
 	for i := range w.config.Ports {
-		if w.config.Ports[i].Name == w.ports[port] {
+		if w.config.Ports[i].Port == w.ports[port] {
 			return &w.config.Ports[i]
 		}
 	}
@@ -331,9 +331,9 @@ func randomBridge(rng *rand.Rand) (Config, []string) {
 		case plain || mode == 0:
 			continue
 		case mode < 3:
-			c.Ports = append(c.Ports, Port{Name: name, Access: 1 + rng.IntN(3), AcceptTagged: rng.IntN(2) == 0})
+			c.Ports = append(c.Ports, Port{Port: name, Access: 1 + rng.IntN(3), AcceptTagged: rng.IntN(2) == 0})
 		default:
-			p := Port{Name: name, Native: rng.IntN(4)}
+			p := Port{Port: name, Native: rng.IntN(4)}
 			for _, v := range rng.Perm(4)[:1+rng.IntN(4)] {
 				p.Trunk = append(p.Trunk, v+1)
 			}

@@ -18,10 +18,10 @@ type Config struct {
 	// is not for ten times as long, it is forgotten.
 	Reachable time.Duration `toml:"reachable"`
 	// NeighbourTable is the most neighbours that are known or looked for at a
-	// time, static ones and gateways included, from 1 to MaxNeighbours.
+	// time, static ones and gateways included, from 1 to 65,536.
 	NeighbourTable int `toml:"neighbour_table"`
 	// Hold is how many packets wait for each neighbour that is looked for, from
-	// 0 to MaxHold. Those beyond are dropped, reason neighbour_pending.
+	// 0 to 64. Those beyond are dropped, reason neighbour_pending.
 	Hold int `toml:"hold"`
 	// ICMPRate is how many ICMP errors each worker sends in a second at most, from 0
 	// (none) to a million.
@@ -54,7 +54,7 @@ type Interface struct {
 type Route struct {
 	Prefix  string   `toml:"prefix"`            // the network, as in "10.0.3.0/24"
 	Via     []string `toml:"via,omitempty"`     // gateways; "fe80::1%p0" names the port of a link-local one
-	Weights []int    `toml:"weights,omitempty"` // one per gateway, 1 to MaxWeight; default: all 1
+	Weights []int    `toml:"weights,omitempty"` // one per gateway, 1 to 64; default: all 1
 	Port    string   `toml:"port,omitempty"`    // instead of via
 }
 

@@ -36,7 +36,7 @@ type Config struct {
 // Weight gives the flows that match all of its keys a weight,
 // [[stages.lds_ingress.weight]].
 type Weight struct {
-	// Weight is 1 to MaxWeight.
+	// Weight is 1 to 10,000.
 	Weight int `toml:"weight"`
 	// Prefix contains the source or the destination address; empty: any.
 	Prefix string `toml:"prefix"`

@@ -9,12 +9,26 @@ import (
 // Config is the stage's section of the configuration, [stages.patch].
 type Config struct {
 	// Pairs are the names of the ports that are joined, both ways. A port
-	// is in one pair at most.
+	// is in one pair at most. Default: the two ports of a switch that has no more.
 	Pairs [][2]string `toml:"pairs"`
 }
 
-// DefaultConfig returns a patch panel without cords: it drops everything.
+// DefaultConfig returns a configuration without pairs.
 func DefaultConfig() Config { return Config{} }
+
+// Complete joins the two ports of a switch that has no more, if no pair is given. With more ports or one, none would
+// pass: that is a fault of a file, which begins with its key inside the stage's section.
+func (c *Config) Complete(ports []string) error {
+	if len(c.Pairs) != 0 {
+		return nil
+	}
+	if len(ports) != 2 {
+		return fmt.Errorf("pairs: is missing, so every packet would be dropped: name the ports that are joined, as in [[%q, %q]], or use l2 to join all",
+			name(ports, 0, "p0"), name(ports, 1, "p1"))
+	}
+	c.Pairs = [][2]string{{ports[0], ports[1]}}
+	return nil
+}
 
 // Validate reports all faults of the configuration for a switch with the named
 // ports, joined. Each begins with the key inside the stage's section.
@@ -39,4 +53,12 @@ func (c *Config) Validate(ports []string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// name is a port's name, or another one if there are fewer ports.
+func name(ports []string, i int, other string) string {
+	if i < len(ports) && ports[i] != "" {
+		return ports[i]
+	}
+	return other
 }

@@ -21,7 +21,7 @@ const (
 
 // Config is the stage's section of the configuration, [stages.pint].
 type Config struct {
-	// Plan is the file of the plan that sources use; empty: pint.DefaultPlan, with the switch's
+	// Plan is the file of the plan that sources use; empty: the default plan (docs/pint.md), with the switch's
 	// family of hashes. All switches of the network need the same. A relative name counts from the
 	// working directory.
 	Plan string `toml:"plan"`
@@ -31,7 +31,7 @@ type Config struct {
 	NextPlan string `toml:"next_plan"`
 	// Edge are the ports to hosts, and to networks that know nothing of the plan.
 	Edge []string `toml:"edge"`
-	// Identification is IdentificationZero or IdentificationAny; the same in
+	// Identification is "zero" or "any"; the same in
 	// the whole network. For carrier ipid.
 	Identification string `toml:"identification"`
 	// IntervalBits makes a source set the shim's interval bit to that bit of the

@@ -11,7 +11,7 @@ import (
 func TestPrepareKeepsTokens(t *testing.T) {
 	const now = int64(1e18)
 	env := pipeline.Env{Workers: 1, Ports: []pipeline.Port{{Name: "p0"}, {Name: "p1"}}}
-	c := Config{Ports: []Port{{Name: "p0", RateBits: 1e6}}}
+	c := Config{Ports: []Port{{Port: "p0", RateBits: 1e6}}}
 	m, err := New(c, env)
 	if err != nil {
 		t.Fatal(err)
@@ -20,7 +20,7 @@ func TestPrepareKeepsTokens(t *testing.T) {
 	if got := before.Take(now, 1<<40); int64(got) != 8*c.Ports[0].burst() {
 		t.Fatalf("a full bucket gives %d", got)
 	}
-	c.Ports = append([]Port{{Name: "p1", RateBits: 2e6}}, c.Ports...)
+	c.Ports = append([]Port{{Port: "p1", RateBits: 2e6}}, c.Ports...)
 	if err := m.setConfig(c); err != nil {
 		t.Fatal(err)
 	}

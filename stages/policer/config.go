@@ -13,8 +13,8 @@ type Config struct {
 
 // Port is the policer of a port, [[stages.policer.port]].
 type Port struct {
-	// Name is the port whose arriving packets are policed.
-	Name string `toml:"name"`
+	// Port is the port whose arriving packets are policed.
+	Port string `toml:"port" was:"name"`
 	// RateBits is the rate in bits per second, of packets without FCS.
 	RateBits int64 `toml:"rate_bits"`
 	// BurstBytes is what may arrive at once; 0 means what the rate gives in
@@ -43,12 +43,12 @@ func (c *Config) Validate(ports []string) error {
 		fail := func(key, format string, args ...any) {
 			errs = append(errs, fmt.Errorf("port[%d]."+key+": "+format, append([]any{i}, args...)...))
 		}
-		if !slices.Contains(ports, p.Name) {
-			fail("name", "port %q is not defined: define [[port]] name = %q or correct the name", p.Name, p.Name)
-		} else if before, ok := first[p.Name]; ok {
-			fail("name", "port[%d] polices %q already: leave one of the two out", before, p.Name)
+		if !slices.Contains(ports, p.Port) {
+			fail("port", "port %q is not defined: define [[port]] name = %q or correct the name", p.Port, p.Port)
+		} else if before, ok := first[p.Port]; ok {
+			fail("port", "port[%d] polices %q already: leave one of the two out", before, p.Port)
 		} else {
-			first[p.Name] = i
+			first[p.Port] = i
 		}
 		if p.RateBits < MinRate || p.RateBits > MaxRate {
 			fail("rate_bits", "%d: choose %d to %d bits per second", p.RateBits, MinRate, int64(MaxRate))

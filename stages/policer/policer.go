@@ -61,7 +61,7 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 	m.mu.Unlock()
 	t := &table{names: names, buckets: make([]*bucket, len(ports))}
 	for i := range c.Ports {
-		n := slices.Index(names, c.Ports[i].Name)
+		n := slices.Index(names, c.Ports[i].Port)
 		if slices.Contains(before.Ports, c.Ports[i]) {
 			t.buckets[n] = m.table.Load().buckets[n]
 			continue
@@ -170,8 +170,8 @@ func (m *Module) Counters() []Counters {
 	defer m.mu.Unlock()
 	var out []Counters
 	for i := range m.config.Ports {
-		n := slices.Index(m.table.Load().names, m.config.Ports[i].Name)
-		c := Counters{Port: m.config.Ports[i].Name}
+		n := slices.Index(m.table.Load().names, m.config.Ports[i].Port)
+		c := Counters{Port: m.config.Ports[i].Port}
 		for _, s := range m.stages {
 			k := (*s.counts.Load())[n]
 			c.Packets += k.packets.Load()

@@ -199,7 +199,7 @@ func TestFaults(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{`port[0].name: port "p9"`, "port[0].rate_bits: 1", "port[0].burst_bytes: 5", "port[2].name: port[1] polices", "port[2].rate_bits: ", "port[2].burst_bytes: "} {
+	for _, want := range []string{`port[0].port: port "p9"`, "port[0].rate_bits: 1", "port[0].burst_bytes: 5", "port[2].port: port[1] polices", "port[2].rate_bits: ", "port[2].burst_bytes: "} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
 		}

@@ -41,12 +41,12 @@ var beds = []bed{
 	{tests: []vm.Test{vm.Jumbo}, mtu: jumboMTU, core: jumboMTU, jumbo: true, switches: []switchFile{patch}},
 	{tests: []vm.Test{vm.L2}, mtu: mtu, core: mtu, switches: []switchFile{{"s1", 1, []string{"a", "b"}, `"parse", "l2"`, `
 [[stages.l2.port]]
-name = "a"
+port = "a"
 trunk = [10, 20]
 native = 20
 
 [[stages.l2.port]]
-name = "b"
+port = "b"
 trunk = [10, 20]
 `}}},
 	{tests: []vm.Test{vm.L3}, mtu: mtu, core: mtu, switches: []switchFile{{"s1", 1, []string{"a", "b"}, `"parse", "l3"`, `
