@@ -91,6 +91,16 @@ func (e *DialError) Error() string {
 // Unwrap returns the cause.
 func (e *DialError) Unwrap() error { return e.Err }
 
+// Refused reports whether a switch did not do what was asked since it cannot be, or the caller may not
+// ask it: what to change is the request.
+func Refused(err error) bool {
+	switch connect.CodeOf(err) {
+	case connect.CodeFailedPrecondition, connect.CodePermissionDenied, connect.CodeInvalidArgument, connect.CodeNotFound, connect.CodeOutOfRange:
+		return err != nil
+	}
+	return false
+}
+
 // Reason reduces the error of a call to what its user should read.
 func Reason(err error) error {
 	if err == nil {

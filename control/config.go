@@ -10,7 +10,7 @@ import (
 
 // Config is where the API and the metrics are served, and to whom, [control].
 type Config struct {
-	// Socket is the path of the unix socket; default: DefaultSocket.
+	// Socket is the path of the unix socket; default: /run/weir/NAME.sock.
 	Socket string `toml:"socket"`
 	// Group is the name or number of the group whose members may read; empty: the
 	// group that the switch runs in. Root and the switch's own user are admins.

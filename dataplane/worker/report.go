@@ -2,9 +2,11 @@ package worker
 
 import (
 	"slices"
+	"time"
 
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -75,7 +77,8 @@ type WorkerReport struct {
 	Thread int      `json:"thread"`
 	Queues []string `json:"queues"` // "port/queue"
 	LoopCounters
-	FreeFrames int `json:"free_frames"` // in its cache
+	FreeFrames int    `json:"free_frames"` // in its cache
+	CPUNs      uint64 `json:"cpu_ns"`      // processor time that its thread has used; 0 once it has ended
 }
 
 // FrameReport counts the frames of the pool.
@@ -132,6 +135,10 @@ func (s *Switch) Report() Report {
 		r.Balanced = r.Balanced && pr.Fate.balanced() && pr.Copies.balanced()
 		r.Fate.add(&pr.Fate)
 		r.Copies.add(&pr.Copies)
+		if last, ok := s.last[seat]; ok {
+			// A closed port knows no interface; the last report says how it was.
+			pr.State, pr.Up, pr.Error = last.State, last.Up, last.Error
+		}
 		seat.addKept(&pr)
 		r.Modes = append(r.Modes, pr.Name+": "+pr.Mode)
 		r.Ports = append(r.Ports, pr)
@@ -150,8 +157,13 @@ func (s *Switch) Report() Report {
 }
 
 func (w *Worker) report() WorkerReport {
+	var cpu time.Duration
+	if w.thread != 0 {
+		cpu = max(clock.Thread(w.thread), 0)
+	}
 	return WorkerReport{
 		ID: w.id, Core: w.core, Thread: w.thread, Queues: w.names, LoopCounters: w.loop, FreeFrames: w.cache.Len(),
+		CPUNs: uint64(cpu),
 	}
 }
 

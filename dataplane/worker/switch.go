@@ -44,6 +44,7 @@ type Switch struct {
 	mu           sync.Mutex    // Report against close
 	rest         port.Rest     // what was left in the queues at the end
 	closed       bool
+	last         map[*seat]port.Info // of the ports when the switch closed
 }
 
 // Parts are what a switch is made of. The switch owns the ports from New on,
@@ -310,6 +311,11 @@ func (s *Switch) Close() error {
 		return nil
 	}
 	s.closed = true
+	seats := s.members()
+	s.last = make(map[*seat]port.Info, len(seats))
+	for _, seat := range seats {
+		s.last[seat] = seat.port.Info()
+	}
 	if s.links != nil {
 		s.links.Close()
 	}
@@ -321,7 +327,6 @@ func (s *Switch) Close() error {
 	for _, r := range rests {
 		s.rest.Add(r)
 	}
-	seats := s.members()
 	return errors.Join(err, sideBySide(len(seats), func(i int) error { return seats[i].port.Close() }))
 }
 

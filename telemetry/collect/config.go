@@ -78,7 +78,7 @@ type Client struct {
 	Name string `toml:"name"`
 	// PasswordFile holds the password, which must be given too; may be empty with TLS.
 	PasswordFile string `toml:"password_file"`
-	// Role is RoleSwitch or RoleCollector.
+	// Role is "switch" or "collector".
 	Role string `toml:"role"`
 	// Switch is the number under which a switch may publish.
 	Switch uint32 `toml:"switch"`
