@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/weirswitch/weir/internal/tomlfile"
 )
 
 // Failure is an error with an exit status: 1 for packets lost or wrong, 2 for a
@@ -34,6 +36,9 @@ type Command struct {
 func (c *Command) open(file string) (*Config, Options, error) {
 	config, err := Load(file)
 	if err != nil {
+		if text, readErr := os.ReadFile(file); readErr == nil && tomlfile.HasTable(text, "switch") {
+			err = fmt.Errorf("this is the file of one switch: weir switch -c %s", file)
+		}
 		return nil, Options{}, &Failure{inFile(file, err), 2}
 	}
 	return config, Options{File: file, Progress: newConsole(c.Err), Keep: c.Keep, Examine: c.Examine}, nil
@@ -80,6 +85,30 @@ func (c *Command) Run(ctx context.Context, file string) error {
 		return &Failure{fmt.Errorf("lab %s: packets were lost or wrong", config.Name), 1}
 	}
 	return nil
+}
+
+// Check is `weir lab check`: it reads the file and what the switches in it are given, and says what is wrong; nothing is
+// made. check looks at the switches' own configurations.
+func (c *Command) Check(file string, check func(*Config) error) error {
+	config, _, err := c.open(file)
+	if err != nil {
+		return err
+	}
+	if err := check(config); err != nil {
+		return &Failure{inFile(file, err), 2}
+	}
+	c.draw(config)
+	return c.print(map[string]any{"name": config.Name, "ok": true}, func(w io.Writer) error {
+		links := 0
+		for i := range config.Relays {
+			if config.Relays[i].link != nil {
+				links++
+			}
+		}
+		_, err := fmt.Fprintf(w, "%s is good: lab %s, %d hosts, %d switches, %d links (%d with a delay, jitter, loss or rate), %d loads\n",
+			file, config.Name, len(config.Hosts), len(config.Switches), len(config.Links)-links, links, len(config.Traffic))
+		return err
+	})
 }
 
 // Up is `weir lab up`.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirswitch/weir/dataplane/lab/relay"
+	"github.com/weirswitch/weir/internal/bitrate"
 	"github.com/weirswitch/weir/internal/tomlfile"
 )
 
@@ -81,6 +83,49 @@ type Link struct {
 	Endpoints []string `toml:"endpoints"`
 	Queues    int      `toml:"queues"` // receive and transmit queues at both ends; 0: 1
 	MTU       int      `toml:"mtu"`    // bytes; 0: 1500
+	// Delay is how late each packet arrives, in either direction, and Jitter how far a packet's delay may be from it,
+	// evenly: packets may overtake each other. Loss is the share of packets that are lost, from 0 to 1.
+	Delay  time.Duration `toml:"delay"`
+	Jitter time.Duration `toml:"jitter"`
+	Loss   float64       `toml:"loss"`
+	// Rate is what the cable carries in each direction, as in "100Mbps", of packets without FCS; up to 1,000
+	// frames of the length that arrives wait for it.
+	Rate bitrate.Rate `toml:"rate"`
+}
+
+// impaired reports whether a link needs a relay.
+func (l *Link) impaired() bool { return l.Delay != 0 || l.Jitter != 0 || l.Loss != 0 || l.Rate != 0 }
+
+// expandLinks puts a relay into each link that is not perfect. The file has been validated.
+func (c *Config) expandLinks() {
+	for i := range len(c.Links) {
+		l := c.Links[i]
+		if !l.impaired() {
+			continue
+		}
+		name := fmt.Sprintf("wire%d", i+1)
+		for c.hasNode(name) {
+			name += "_"
+		}
+		c.Relays = append(c.Relays, Relay{
+			Name: name, Seed: uint64(i + 1), link: &l, rate: uint64(l.Rate),
+			rest: &relay.Class{Delay: l.Delay, Jitter: l.Jitter, Drop: l.Loss},
+		})
+		near, far := l, l
+		near.Endpoints = []string{l.Endpoints[0], name + ":a"}
+		far.Endpoints = []string{name + ":b", l.Endpoints[1]}
+		for _, half := range []*Link{&near, &far} {
+			half.Delay, half.Jitter, half.Loss, half.Rate = 0, 0, 0, 0
+		}
+		c.Links[i] = near
+		c.Links = append(c.Links, far)
+	}
+}
+
+// hasNode reports whether a node has a name.
+func (c *Config) hasNode(name string) bool {
+	return c.known(name) || slices.ContainsFunc(c.Relays, func(r Relay) bool { return r.Name == name }) ||
+		slices.ContainsFunc(c.Bridges, func(b Bridge) bool { return b.Name == name })
 }
 
 // Traffic kinds.
@@ -89,6 +134,12 @@ const (
 	KindTCP   = "tcp"
 	KindUDP   = "udp"
 	KindFlows = "flows"
+)
+
+// Addresses of generated flows.
+const (
+	AddressesHosts     = "hosts"
+	AddressesBenchmark = "benchmark"
 )
 
 // Traffic is one load from host to host. Which keys a kind reads is said at each;
@@ -122,6 +173,10 @@ type Traffic struct {
 	Seed         uint64  `toml:"seed"`
 	// Port is the destination port. (flows)
 	Port int `toml:"port"`
+	// Addresses are whose the flows have: AddressesHosts, the two hosts' own, up to 64,512 flows by their source ports,
+	// which is the default of a file; or AddressesBenchmark (also if empty), those of 198.18.0.0/15, to which routers need a
+	// route. (flows)
+	Addresses string `toml:"addresses"`
 	// Group is shared by adjacent loads of the file that run at the same time. (udp, flows)
 	Group string `toml:"group"`
 }
@@ -134,6 +189,15 @@ func Load(path string) (*Config, error) {
 	}
 	base := filepath.Base(path)
 	return parse(text, strings.TrimSuffix(base, filepath.Ext(base)), path)
+}
+
+// IsFile reports whether a file is meant as a lab's, right or wrong: it has a list of switches, hosts or links.
+func IsFile(path string) bool {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	return tomlfile.HasList(text, "switch", "host", "link", "traffic")
 }
 
 // Parse checks a lab file's text. A file without a name gets the given one.
@@ -151,6 +215,7 @@ func parse(text []byte, name, path string) (*Config, error) {
 	if !f.Empty() {
 		return nil, f.Err(path)
 	}
+	c.expandLinks()
 	return c, nil
 }
 
@@ -159,7 +224,7 @@ var trafficKeys = map[string][]string{
 	KindPing:  {"family", "count", "sizes", "window"},
 	KindTCP:   {"family", "bytes", "streams", "window"},
 	KindUDP:   {"family", "count", "sizes", "rate", "window", "group"},
-	KindFlows: {"count", "size", "rate", "flows", "window", "distribution", "shape", "seed", "port", "group"},
+	KindFlows: {"count", "size", "rate", "flows", "window", "distribution", "shape", "seed", "port", "addresses", "group"},
 }
 
 // unusedKeys reports the keys that a traffic's kind does not read.
@@ -207,6 +272,9 @@ func (c *Config) setDefaults() {
 			setDefault(&t.Size, 64)
 			setDefault(&t.Window, 1024)
 			setDefault(&t.Port, 9) // discard
+			if t.Addresses == "" {
+				t.Addresses = AddressesHosts
+			}
 			if t.Distribution == "" {
 				t.Distribution = DistributionEqual
 			}

@@ -30,6 +30,9 @@ func (l *Lab) stopSwitches() ([]SwitchEnd, error) {
 }
 
 func (l *Lab) remove() error {
+	for _, conn := range l.silent {
+		_ = conn.Close()
+	}
 	for _, ns := range l.spaces {
 		ns.Close()
 	}

@@ -88,7 +88,7 @@ func (c *Config) caption(h hop) []string {
 	}
 	for i := range c.Relays {
 		if c.Relays[i].Name == h.node {
-			return append(lines, "relay")
+			return append(lines, c.Relays[i].title())
 		}
 	}
 	return append(lines, "Linux bridge")

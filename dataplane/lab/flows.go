@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -23,13 +24,16 @@ import (
 // The number is of the load in the file (16 bits) and of the packet in the load (48), so the first 8 bytes
 // behind the headers distinguish all packets of a lab.
 //
-// Addresses are of 198.18.0.0/15, which RFC 2544 keeps for benchmarks, so no host's stack answers: to the
+// Addresses are the hosts' own: then a socket at the sink, which nobody reads, keeps its stack from answering, and a flow
+// is a source port. Or they are of 198.18.0.0/15, which RFC 2544 keeps for benchmarks, so no host's stack answers: to the
 // n-th host of the file, counted from 0, go packets to 198.19.n.1, and its own come from the 1,024 addresses
 // from 198.18.0.0 + 1024 n on. A flow is a source address and port.
 const (
 	flowHeaders  = 14 + 20 + 8
 	minFlowFrame = flowHeaders + 4 + 8
 	maxFlows     = 1 << 24
+	maxOwnFlows  = 1<<16 - firstOwnPort // of two hosts' own addresses
+	firstOwnPort = 1024
 	flowMark     = 0x77656972 // marks our frames
 	flowTTL      = 64
 	flowBatch    = 64       // frames in one system call
@@ -42,6 +46,7 @@ type flowFrames struct {
 	order    flowOrder
 	template []byte
 	load     uint64 // the load's number, in the upper 16 bits
+	own      bool   // the addresses are the hosts'
 }
 
 func newFlowFrames(source, sink net.HardwareAddr, size, flows int) *flowFrames {
@@ -75,9 +80,20 @@ func (f *flowFrames) between(from, to, n, port int) {
 	f.load = uint64(uint16(n)) << 48
 }
 
+// ofHosts gives the frames the hosts' own addresses, behind between.
+func (f *flowFrames) ofHosts(from, to netip.Addr) {
+	source, sink := from.As4(), to.As4()
+	copy(f.template[26:], source[:])
+	copy(f.template[30:], sink[:])
+	f.own = true
+}
+
 // source is the source address and port of a flow.
 func (f *flowFrames) source(flow uint64) (address [4]byte, port uint16) {
 	copy(address[:], f.template[26:])
+	if f.own {
+		return address, uint16(firstOwnPort + flow)
+	}
 	low := binary.BigEndian.Uint16(address[2:]) + uint16(flow>>14) // 2^14 ports for each address
 	binary.BigEndian.PutUint16(address[2:], low)
 	return address, 49152 + uint16(flow&0x3fff)
@@ -116,6 +132,9 @@ func (l *load) flows(ctx context.Context, r *Result) error {
 	r.Flows = l.Flows
 	frames := newFlowFrames(sourceMAC, nextMAC, l.Size, l.Flows)
 	frames.between(l.fromIndex, l.toIndex, l.index, l.Port)
+	if l.Addresses == AddressesHosts {
+		frames.ofHosts(l.sourceIP, l.sinkIP)
+	}
 	frames.order = newFlowOrder(&l.Traffic)
 	sink, err := newFlowSink(l, frames)
 	if err != nil {
@@ -131,7 +150,9 @@ func (l *load) flows(ctx context.Context, r *Result) error {
 	sent, sendErr := l.sendFlows(ctx, frames, sink.received.Load)
 	r.Seconds = time.Since(began).Seconds()
 	r.PacketsPerSec = float64(sent) / r.Seconds
-	l.drain(ctx, sent, sink.received.Load)
+	if !errors.As(sendErr, new(errNothingArrives)) {
+		l.drain(ctx, sent, sink.received.Load)
+	}
 	sink.stop.Store(true) // it still reads until its socket is empty for a while
 	recvErr := <-finished
 	sink.track.report(r, sent)
@@ -161,6 +182,7 @@ func (l *load) sendFlows(ctx context.Context, frames *flowFrames, received func(
 		frames.prepare(v.Buffer(i))
 	}
 	pace := newWindow(min(l.Window, learning), l.Rate, flowBurst, received)
+	pace.patience = l.patience
 	count := uint64(l.Count)
 	for sent < count {
 		if received() >= learnt {

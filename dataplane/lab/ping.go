@@ -117,11 +117,21 @@ func (p *pinger) send(ctx context.Context) error {
 	to := &net.IPAddr{IP: p.sinkIP.AsSlice()}
 	patience := time.NewTimer(pingTimeout)
 	defer patience.Stop()
+	silent, before := 0, uint64(0)
 	for i := range p.Count {
 		patience.Reset(pingTimeout)
 		select {
 		case p.window <- struct{}{}:
 		case <-patience.C: // a packet was lost: go on without its slot
+			p.mu.Lock()
+			received := p.track.received
+			p.mu.Unlock()
+			if silent++; received != before {
+				silent, before = 0, received
+			}
+			if p.patience > 0 && silent >= p.patience {
+				return errNothingArrives{p.sent.Load(), received}
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -35,6 +35,8 @@ type Evidence struct {
 	Collector string
 	Page      string // URL of the collector's page
 	Switches  []SwitchEnd
+	// Step says what the grader does next; nil: nobody listens.
+	Step func(format string, args ...any)
 	// FlowsBegan and FlowsEnded are when the first load of kind "flows" began and the last one ended.
 	FlowsBegan, FlowsEnded time.Time
 }
@@ -99,7 +101,7 @@ func (l *Lab) work(ctx context.Context, out *Outcome) (kernelCounters, error) {
 // evidence is what the run has left so far.
 func (l *Lab) evidence(out *Outcome, truth []LoadCount, relays []relay.Truth) *Evidence {
 	e := &Evidence{
-		Config: l.config, Records: l.records, Truth: truth, Relays: relays, Switches: out.Switches, Page: out.Page,
+		Config: l.config, Records: l.records, Truth: truth, Relays: relays, Switches: out.Switches, Page: out.Page, Step: l.progress.Step,
 	}
 	if l.config.Collector != nil {
 		l.progress.Step("the collector is asked")

@@ -43,7 +43,7 @@ func (o *Outcome) WriteText(w io.Writer) error {
 		}
 	}
 	if !o.OK {
-		verdict = "FAILED: see the lines with FAIL above"
+		verdict = "FAILED, for these reasons:\n" + failures(b.String())
 	}
 	fmt.Fprintf(b, "\n%s: %s (%.1f s)\n", o.Name, verdict, o.Seconds)
 	if o.Page != "" {
@@ -51,6 +51,20 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// failures repeats the lines of a report that begin with FAIL.
+func failures(report string) string {
+	var b strings.Builder
+	for line := range strings.Lines(report) {
+		if strings.HasPrefix(strings.TrimSpace(line), "FAIL ") {
+			b.WriteString(line)
+		}
+	}
+	if b.Len() == 0 {
+		return "  the lab itself did not work, see the error"
+	}
+	return strings.TrimRight(b.String(), "\n")
 }
 
 func mark(ok bool) string {

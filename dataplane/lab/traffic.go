@@ -3,8 +3,10 @@ package lab
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/weirswitch/weir/dataplane/lab/netns"
@@ -83,15 +85,44 @@ func (l *Lab) traffic(ctx context.Context, t Traffic, n int, progress Progress) 
 	if t.Kind == KindFlows {
 		r.Family = 4
 	}
-	load.drainWait = drainWait
+	load.drainWait, load.patience = drainWait, maxGiveUps
 	if _, drops := l.config.relaysChange(); drops || len(l.config.ExpectedDrops) > 0 {
 		load.drainWait = lossyDrainWait
+	}
+	if slices.ContainsFunc(l.config.ExpectedDrops, func(reason string) bool { return reason != "multicast" }) {
+		load.patience = 0 // all of a load may be dropped on purpose
 	}
 	load.gateway, _ = netip.ParseAddr(from.Gateway)
 	load.sourceIP, _ = from.address(r.Family)
 	load.sinkIP, _ = to.address(r.Family)
+	if t.Kind == KindFlows && t.Addresses == AddressesHosts {
+		if err := l.silence(t.To, load.sinkIP, t.Port); err != nil {
+			r.Fault = err.Error()
+			return r
+		}
+	}
 	load.carry(ctx, &r)
 	return r
+}
+
+// silence opens a UDP socket that nobody reads, so that a host's stack does not answer generated packets to its own
+// address that the port is unreachable. It stays until the lab ends.
+func (l *Lab) silence(host string, address netip.Addr, port int) error {
+	at := netip.AddrPortFrom(address, uint16(port)).String()
+	l.silencing.Lock()
+	defer l.silencing.Unlock()
+	if _, ok := l.silent[host+" "+at]; ok {
+		return nil
+	}
+	conn, err := l.spaces[host].ListenPacket("udp4", at)
+	if err != nil {
+		return fmt.Errorf("flows: keep %s from answering: %w", host, err)
+	}
+	if l.silent == nil {
+		l.silent = map[string]net.PacketConn{}
+	}
+	l.silent[host+" "+at] = conn
+	return nil
 }
 
 // load is one traffic table with all that it names looked up.
@@ -105,6 +136,7 @@ type load struct {
 	routed                    bool       // routers are between the hosts
 	gateway                   netip.Addr // of the source; the zero Addr: none
 	drainWait                 time.Duration
+	patience                  int // of the window
 }
 
 // size is the length of the i-th packet: every size from the smallest to the largest in turn, or, with
@@ -194,7 +226,21 @@ type window struct {
 	lost     uint64 // given up as lost, so that the load goes on
 	last     uint64 // received at the last progress
 	since    time.Time
+	gaveUp   int // times in succession, without an arrival between them
+	patience int // so often at most; 0: always
 }
+
+// errNothingArrives ends a load.
+type errNothingArrives struct{ sent, received uint64 }
+
+func (e errNothingArrives) Error() string {
+	return fmt.Sprintf("stopped after %d packets, of which %d had arrived: for %v none did; the lines below Counters say where they end",
+		e.sent, e.received, maxGiveUps*windowPatience)
+}
+
+// maxGiveUps is how often in succession a load takes what is in flight for lost before it stops: a starved
+// switch may get no processor for seconds, but not for so many.
+const maxGiveUps = 12
 
 // newWindow makes a window for a rate in packets per second; a late sender catches up a burst at most, so that it does
 // not test the ring sizes instead.
@@ -213,7 +259,7 @@ const windowPatience = time.Second
 func (w *window) room(sent uint64, now time.Time) int {
 	received := w.received()
 	if received != w.last || w.since.IsZero() {
-		w.last, w.since = received, now
+		w.last, w.since, w.gaveUp = received, now, 0
 	}
 	// A packet that was given up may still arrive; then fewer are lost than was thought.
 	w.lost = min(w.lost, sent-min(sent, received))
@@ -223,6 +269,7 @@ func (w *window) room(sent uint64, now time.Time) int {
 	}
 	if now.Sub(w.since) > windowPatience {
 		w.lost, w.since = sent-received, now
+		w.gaveUp++
 		return int(w.size)
 	}
 	return 0
@@ -235,7 +282,11 @@ func (w *window) next(ctx context.Context, sent uint64, limit int) (int, error) 
 			return 0, err
 		}
 		now := time.Now()
-		if room := min(limit, w.room(sent, now)); room > 0 {
+		room := min(limit, w.room(sent, now))
+		if w.patience > 0 && w.gaveUp >= w.patience {
+			return 0, errNothingArrives{sent, w.received()}
+		}
+		if room > 0 {
 			if n, _ := w.pacer.Due(uint64(now.Sub(w.start)), room); n > 0 {
 				return n, nil
 			}

@@ -70,6 +70,7 @@ func (l *load) sendDatagrams(ctx context.Context, conn net.Conn, headers int, re
 	buf := make([]byte, 65536)
 	// The first datagram travels alone, for the reason that ping's first request does.
 	pace := newWindow(1, l.Rate, 32, received)
+	pace.patience = l.patience
 	for i := 0; i < l.Count; {
 		if received() > 0 {
 			pace.size = uint64(l.Window)

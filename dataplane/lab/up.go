@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/weirswitch/weir/dataplane/lab/netns"
@@ -50,6 +51,9 @@ type Lab struct {
 	progress Progress
 	keep     string // Options.Keep
 	records  string // folder of the switches' records; empty: none are kept
+
+	silencing sync.Mutex
+	silent    map[string]net.PacketConn // sockets that keep hosts from answering generated packets, by host and address
 }
 
 // NamespaceName is the name of a node's namespace.

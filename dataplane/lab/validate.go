@@ -6,7 +6,11 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/weirswitch/weir/dataplane/lab/relay"
+	"github.com/weirswitch/weir/internal/bitrate"
 )
 
 var (
@@ -14,6 +18,17 @@ var (
 	nodeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.]{0,31}$`)
 	portName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}$`)
 )
+
+// minLinkRate lets a full packet pass in a quarter of a second.
+const minLinkRate bitrate.Rate = 50_000
+
+// errorText is an error's text; empty for none.
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
 
 // maxQuiet bounds [Config.Quiet].
 const maxQuiet = time.Hour
@@ -185,6 +200,18 @@ func (c *Config) validateLinks(f *faults, kinds map[string]string) {
 		if l.MTU < 68 || l.MTU > 65535 {
 			f.add("%s.mtu: %d: choose 68 to 65535 bytes", key, l.MTU)
 		}
+		if !l.impaired() {
+			continue
+		}
+		fate := relay.Class{Delay: l.Delay, Jitter: l.Jitter, Drop: l.Loss}
+		for _, fault := range strings.Split(errorText(fate.ValidateFate("loss")), "\n") {
+			if fault != "" {
+				f.add("%s.%s", key, fault)
+			}
+		}
+		if l.Rate != 0 && l.Rate < minLinkRate {
+			f.add("%s.rate: %v: choose %v or more", key, l.Rate, minLinkRate)
+		}
 	}
 	for i, h := range c.Hosts {
 		if _, ok := used[h.Name]; !ok && kinds[h.Name] == "host" {
@@ -244,13 +271,33 @@ func (c *Config) validateTraffic(f *faults, i int) {
 		positive("count", int64(t.Count), 1<<30)
 		positive("rate", int64(t.Rate), 10_000_000)
 		positive("window", int64(t.Window), 1<<30)
-		positive("flows", int64(t.Flows), maxFlows)
+		switch t.Addresses {
+		case AddressesHosts:
+			positive("flows", int64(t.Flows), maxOwnFlows)
+			for _, h := range []*Host{from, to} {
+				if _, ok := h.firstIPv4(); h != nil && !ok {
+					f.add("%s.addresses: %s has no IPv4 address: give it one, or choose %q", key, h.Name, AddressesBenchmark)
+				}
+			}
+		case AddressesBenchmark, "":
+			positive("flows", int64(t.Flows), maxFlows)
+		default:
+			f.add("%s.addresses: %q: choose %q or %q", key, t.Addresses, AddressesHosts, AddressesBenchmark)
+		}
 		positive("port", int64(t.Port), 65535)
 		t.validateDistribution(f, key)
 		if most := c.pathMTU(t) + 14; t.Size < minFlowFrame || t.Size > most {
 			f.add("%s.size: %d: choose %d to %d bytes, Ethernet header included", key, t.Size, minFlowFrame, most)
 		}
 	}
+}
+
+// firstIPv4 is the host's first IPv4 address; of no host there is none.
+func (h *Host) firstIPv4() (netip.Addr, bool) {
+	if h == nil {
+		return netip.Addr{}, false
+	}
+	return h.address(4)
 }
 
 func (t *Traffic) validateDistribution(f *faults, key string) {

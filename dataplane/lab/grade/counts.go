@@ -180,7 +180,7 @@ func (g *grader) volume() error {
 		return nil
 	}
 	q := g.ofFlows(query.KindVolume)
-	q.Dst = generated.String()
+	q.Dst = g.truth.generated().String()
 	v, err := ask[*query.Volume](g, q)
 	if err != nil {
 		return g.unanswered(query.KindVolume, "generated flows", err, true)

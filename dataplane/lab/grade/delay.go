@@ -159,9 +159,14 @@ func (g *grader) relay(r *relay.Truth, class int, port, from, to string) error {
 		tolerance = mostLossError
 	}
 	g.report.Delays = append(g.report.Delays, d)
+	// Without a long flow no delay was compared, and that is no success.
+	delayWhy, delayOK := why, d.Measured == d.Flows && (d.Worst <= MostDelayError || d.Outside == 0)
+	if d.Flows == 0 {
+		delayOK, delayWhy = false, fmt.Sprintf("no flow has %d packets", leastDelayPackets)
+	}
 	what := fmt.Sprintf("%s to %s, %d flows", d.From, d.To, d.Flows)
 	g.add(Row{
-		Kind: query.KindDelay, What: what, OK: d.Measured == d.Flows && (d.Worst <= MostDelayError || d.Outside == 0), NotJudged: why,
+		Kind: query.KindDelay, What: what, OK: delayOK, NotJudged: delayWhy,
 		Truth: text.Nanoseconds(d.TruthNs),
 		Answer: fmt.Sprintf("%s; error per flow %.2f %% median, %.2f %% at most, %d outside their bounds; %d of %d cells refused", text.Nanoseconds(d.MeanNs),
 			100*d.Median, 100*d.Worst, d.Outside, d.Refused, d.Cells),

@@ -171,7 +171,7 @@ func (g *grader) congestion() error {
 		return nil
 	}
 	q := g.ofFlows(query.KindCongestion)
-	q.Dst, q.Quantiles = generated.String(), []float64{0.5, 0.99}
+	q.Dst, q.Quantiles = g.truth.generated().String(), []float64{0.5, 0.99}
 	a, err := ask[*query.CongestionAnswer](g, q)
 	if err != nil {
 		return g.unanswered(query.KindCongestion, "generated flows", err, false) // the plan may have no congestion

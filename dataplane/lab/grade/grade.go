@@ -178,11 +178,23 @@ func grade(ctx context.Context, e *lab.Evidence, paths *labpath.Paths, asker Ask
 			return nil, err
 		}
 	}
-	for _, ask := range []func() error{
-		g.network, g.path, g.latency, g.congestion, g.loops, g.frequency, g.heavyHitters, g.volume, g.entropy, g.cardinality, g.relays,
+	for _, question := range []struct {
+		kind query.Kind
+		ask  func() error
+	}{
+		{query.KindNetwork, g.network}, {query.KindPath, g.path}, {query.KindLatency, g.latency}, {query.KindCongestion, g.congestion},
+		{query.KindLoops, g.loops}, {query.KindFrequency, g.frequency}, {query.KindHeavyHitters, g.heavyHitters}, {query.KindVolume, g.volume},
+		{query.KindEntropy, g.entropy}, {query.KindCardinality, g.cardinality}, {query.KindDelay, g.relays},
 	} {
-		if err := ask(); err != nil {
+		if e.Step != nil {
+			e.Step("asking: %s", question.kind)
+		}
+		err := question.ask()
+		if ctx.Err() != nil {
 			return nil, fmt.Errorf("grade the answers: %w", err)
+		}
+		if err != nil { // one answer that fails leaves the others
+			g.add(Row{Kind: question.kind, What: "all", Truth: "an answer", Answer: "failed: " + strings.ReplaceAll(err.Error(), "\n", "; ")})
 		}
 	}
 	g.report.Good = !slices.ContainsFunc(g.report.Rows, func(r Row) bool { return !r.OK && r.NotJudged == "" })

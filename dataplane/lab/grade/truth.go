@@ -12,8 +12,22 @@ import (
 	"github.com/weirswitch/weir/telemetry/query"
 )
 
-// generated holds the destinations of the flows that a lab generates, and no address of a host.
-var generated = netip.MustParsePrefix("198.18.0.0/15")
+// generated is the smallest prefix with the destinations of all generated flows.
+func (t *truth) generated() netip.Prefix {
+	var all netip.Prefix
+	for _, k := range t.keys {
+		if !all.IsValid() {
+			all = netip.PrefixFrom(k.DstAddr(), k.DstAddr().BitLen())
+		}
+		for !all.Contains(k.DstAddr()) && all.Bits() > 0 {
+			all = netip.PrefixFrom(all.Addr(), all.Bits()-1).Masked()
+		}
+	}
+	if !all.IsValid() {
+		return netip.MustParsePrefix("0.0.0.0/0")
+	}
+	return all
+}
 
 // flowTruth is what the far ends counted of a flow.
 type flowTruth struct {

@@ -3,6 +3,7 @@ package relay
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -13,8 +14,13 @@ type Config struct {
 	Ports []string `json:"ports"`
 	// Seed of delays and losses.
 	Seed uint64 `json:"seed"`
-	// Classes of packets; those of none pass at once.
+	// Classes of packets; those of none are as Rest says, or pass at once.
 	Classes []Class `json:"classes"`
+	// Rest is what is done to all other packets, of any protocol; nil: they pass at once.
+	Rest *Class `json:"rest,omitempty"`
+	// RateBits is how many bits per second pass in each direction, of frames without FCS; 0: no bound. Up to
+	// maxQueue frames wait for it, and what comes beyond is dropped.
+	RateBits uint64 `json:"rate_bits,omitempty"`
 	// Truth is the file to which the relay writes what it did to each flow, a [Truth],
 	// when it ends; empty: none.
 	Truth string `json:"truth"`
@@ -32,8 +38,11 @@ type Class struct {
 	Drop float64 `json:"drop" toml:"drop"`
 }
 
-// maxDelay bounds delays, and with them the queue.
-const maxDelay = 10 * time.Second
+// Bounds of a relay's queue: maxDelay of delays, and maxQueue of frames that wait for its rate.
+const (
+	maxDelay = 10 * time.Second
+	maxQueue = 1000
+)
 
 // Validate reports all faults of a class, each beginning with its key.
 func (c *Class) Validate() error {
@@ -42,6 +51,14 @@ func (c *Class) Validate() error {
 	if len(c.Ports) != 2 || c.Ports[0] < 0 || c.Ports[1] < c.Ports[0] || c.Ports[1] > 65535 {
 		fail("ports: %v: give the first and the last destination port, up to 65535", c.Ports)
 	}
+	return errors.Join(append(faults, c.ValidateFate("drop"))...)
+}
+
+// ValidateFate reports all faults of what is done to packets, each beginning with its key. drop is the key of the share
+// that is lost.
+func (c *Class) ValidateFate(drop string) error {
+	var faults []error
+	fail := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if c.Delay < 0 || c.Delay > maxDelay {
 		fail("delay: %v: choose 0s to %v", c.Delay, maxDelay)
 	}
@@ -49,7 +66,7 @@ func (c *Class) Validate() error {
 		fail("jitter: %v: choose 0s up to the delay, %v", c.Jitter, c.Delay)
 	}
 	if !(c.Drop >= 0 && c.Drop <= 1) {
-		fail("drop: %g: choose a share from 0 to 1", c.Drop)
+		fail("%s: %g: choose a share from 0 to 1", drop, c.Drop)
 	}
 	return errors.Join(faults...)
 }
@@ -65,7 +82,22 @@ func (c *Config) Validate() error {
 			faults = append(faults, fmt.Errorf("class[%d]: %w", i, err))
 		}
 	}
+	if c.Rest != nil {
+		if err := c.Rest.ValidateFate("drop"); err != nil {
+			faults = append(faults, fmt.Errorf("rest: %w", err))
+		}
+	}
 	return errors.Join(faults...)
+}
+
+// all are the classes, and behind them the one of all other packets, if there is any.
+func (c *Config) all() []Class {
+	if c.Rest == nil {
+		return c.Classes
+	}
+	rest := *c.Rest
+	rest.Ports = []int{0, 65535}
+	return append(slices.Clone(c.Classes), rest)
 }
 
 // class is the class of a destination port; -1: none.
@@ -74,6 +106,9 @@ func (c *Config) class(port uint16) int {
 		if p := c.Classes[i].Ports; int(port) >= p[0] && int(port) <= p[1] {
 			return i
 		}
+	}
+	if c.Rest != nil {
+		return len(c.Classes)
 	}
 	return -1
 }

@@ -12,12 +12,15 @@ import (
 // line is one direction without its sockets: it decides about packets, keeps
 // them until they are due, and counts.
 type line struct {
-	config *Config
-	seed   uint64 // of this direction
-	number uint64 // of the next packet
-	queue  queue
-	free   [][]byte
-	flows  map[flowKey]*flowCount
+	config  *Config
+	classes []Class   // the configuration's, and that of the rest
+	rest    flowCount // of frames that are of no flow
+	free    [][]byte
+	clear   time.Duration // when the rate has let out all that is queued
+	seed    uint64        // of this direction
+	number  uint64        // of the next packet
+	queue   queue
+	flows   map[flowKey]*flowCount
 
 	received, sent, dropped uint64
 }
@@ -54,7 +57,7 @@ type flowCount struct {
 }
 
 func newLine(c *Config, direction int) *line {
-	return &line{config: c, seed: hash.Uint64(c.Seed, uint64(direction)), flows: map[flowKey]*flowCount{}}
+	return &line{config: c, classes: c.all(), rest: flowCount{class: len(c.Classes)}, seed: hash.Uint64(c.Seed, uint64(direction)), flows: map[flowKey]*flowCount{}}
 }
 
 // parseFlow reads the flow of an Ethernet frame, which may have a shim of PINT's;
@@ -102,17 +105,41 @@ func (l *line) arrive(frame []byte, at time.Duration) {
 				f = &flowCount{class: class}
 				l.flows[k] = f
 			}
-			f.received++
-			c := &l.config.Classes[class]
-			if l.draw(0) < c.Drop {
-				f.dropped++
-				l.dropped++
-				return
-			}
-			due += c.Delay + time.Duration((2*l.draw(1)-1)*float64(c.Jitter))
 		}
+	} else if l.config.Rest != nil {
+		f = &l.rest
+	}
+	if f != nil {
+		f.received++
+	}
+	if rate := l.config.RateBits; rate != 0 {
+		// The wire has one frame at a time; its delay begins behind that.
+		on := time.Duration(float64(len(frame)) * 8e9 / float64(rate))
+		l.clear = max(l.clear, at)
+		if l.clear-at > on*maxQueue {
+			l.drop(f)
+			return
+		}
+		l.clear += on
+		due = l.clear
+	}
+	if f != nil {
+		c := &l.classes[f.class]
+		if l.draw(0) < c.Drop {
+			l.drop(f)
+			return
+		}
+		due += c.Delay + time.Duration((2*l.draw(1)-1)*float64(c.Jitter))
 	}
 	l.queue.push(parcel{due: due, number: l.number, at: at, frame: append(l.buffer(), frame...), flow: f})
+}
+
+// drop counts a frame that goes no further.
+func (l *line) drop(f *flowCount) {
+	l.dropped++
+	if f != nil {
+		f.dropped++
+	}
 }
 
 // draw is a number from 0 to 1 that hangs on the packet's number only.

@@ -10,6 +10,7 @@ type Truth struct {
 	Name    string       `json:"name"`
 	Classes []ClassTruth `json:"classes"`
 	Flows   []FlowTruth  `json:"flows"`
+	Dropped uint64       `json:"dropped"` // frames of all kinds
 }
 
 // ClassTruth is what became of a class, both directions together.
@@ -35,9 +36,11 @@ type FlowTruth struct {
 
 // truth adds up what both directions did.
 func truth(c *Config, lines [2]*line) Truth {
-	t := Truth{Name: c.Name, Classes: make([]ClassTruth, len(c.Classes)), Flows: []FlowTruth{}}
-	sums := make([]float64, len(c.Classes))
+	classes := c.all()
+	t := Truth{Name: c.Name, Classes: make([]ClassTruth, len(classes)), Flows: []FlowTruth{}}
+	sums := make([]float64, len(classes))
 	for i, l := range lines {
+		t.Dropped += l.dropped
 		for k, f := range l.flows {
 			class := &t.Classes[f.class]
 			class.Received += f.received
@@ -51,7 +54,7 @@ func truth(c *Config, lines [2]*line) Truth {
 		}
 	}
 	for i := range t.Classes {
-		t.Classes[i].Class = c.Classes[i]
+		t.Classes[i].Class = classes[i]
 		t.Classes[i].MeanNs = sums[i] / float64(max(t.Classes[i].Sent, 1))
 	}
 	slices.SortFunc(t.Flows, func(a, b FlowTruth) int {
