@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/weirswitch/weir/control"
@@ -35,6 +36,7 @@ type Report struct {
 	Balanced        bool                 `json:"balanced"`
 	Malformed       map[string]uint64    `json:"malformed"` // by kind
 	Stages          []worker.StageReport `json:"stages"`
+	Metrics         []Metric             `json:"metrics,omitempty"` // that the stages count beside packets
 	Ports           []PortReport         `json:"ports"`
 	Seconds         float64              `json:"seconds"`
 	Mpps            float64              `json:"mpps"` // received
@@ -44,6 +46,15 @@ type Report struct {
 	// where, in words.
 	Truncated bool   `json:"truncated,omitempty"`
 	Error     string `json:"error,omitempty"`
+}
+
+// Metric is one value that a stage defines, as "weir ctl show telemetry" has it.
+type Metric struct {
+	Stage  string            `json:"stage"`
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Value  float64           `json:"value"`
+	Help   string            `json:"help"`
 }
 
 // PortReport is a port, and the file that its packets left to.
@@ -83,6 +94,9 @@ func (r *Replay) report(s *worker.Report, seconds float64) *Report {
 	}
 	if seconds > 0 {
 		report.Mpps = float64(report.Received) / seconds / 1e6
+	}
+	for _, m := range node.StageMetrics(r.chain) {
+		report.Metrics = append(report.Metrics, Metric{m.Stage, m.Name, m.Labels, m.Value, m.Help})
 	}
 	for _, n := range r.chain {
 		if m, ok := n.Module.(*parse.Module); ok {
@@ -243,6 +257,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\t\n", s.Name, s.Packets, s.Dropped, s.Copied, cost)
 	}
 	t.Flush()
+	r.printMetrics(w)
 	r.printReasons(w)
 	if err := r.printDecoded(w); err != nil {
 		return err
@@ -253,6 +268,27 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%d bytes in %.2f s, %.2f Mpps\n", r.Bytes, r.Seconds, r.Mpps)
 	return err
+}
+
+// printMetrics lists what the stages counted beside packets, but for what is zero.
+func (r *Report) printMetrics(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	first := true
+	for _, m := range r.Metrics {
+		if m.Value == 0 {
+			continue
+		}
+		if first {
+			fmt.Fprintln(t, "\nmetrics of the stages")
+			first = false
+		}
+		name := m.Name
+		for _, label := range slices.Sorted(maps.Keys(m.Labels)) {
+			name += fmt.Sprintf(" %s=%s", label, m.Labels[label])
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", m.Stage, name, strconv.FormatFloat(m.Value, 'f', -1, 64), m.Help)
+	}
+	t.Flush()
 }
 
 // printReasons lists why packets were dropped, and what was malformed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/weirswitch/weir/telemetry/oblivious"
@@ -72,8 +73,19 @@ type Basis struct {
 
 // String is the basis in a clause.
 func (b *Basis) String() string {
-	return fmt.Sprintf("%d records of %d switches over %v, confidence %g",
-		b.Records, b.Switches, time.Duration(b.To-b.From).Round(time.Millisecond), b.Confidence)
+	return fmt.Sprintf("%s of %s over %v, confidence %g",
+		counted(b.Records, "record"), counted(b.Switches, "switch"), time.Duration(b.To-b.From).Round(time.Millisecond), b.Confidence)
+}
+
+// counted is a number of things: "1 switch", "2 switches".
+func counted(n int, what string) string {
+	switch {
+	case n == 1:
+		return "1 " + what
+	case strings.HasSuffix(what, "ch"):
+		return fmt.Sprintf("%d %ses", n, what)
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func (e *Engine) window() store.Window {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -21,6 +22,8 @@ import (
 //	unit:"ns"         the unit, in the file's metadata
 //	null:"zero"       null where the value is zero
 //	null:"name"       null where the field of that name, of the same struct or of one around it, is zero
+//
+// A field in ns of CLOCK_TAI is a column of timestamps in UTC: first_ns is first_time.
 //
 // A value with bounds is three columns: name, name_low, name_high; name is "value" if it is embedded. A flow has columns
 // for the parts of its key. Lists of structs without the tag rows stay in the summary (see [Write]).
@@ -97,6 +100,18 @@ type layout struct{ columns []column }
 type column struct {
 	name, unit string
 	of         reflect.Type // string, bool, int64, uint32, uint64, float64 or []string
+	time       bool         // a timestamp
+}
+
+// taiUnit is the unit of fields that are moments.
+const taiUnit = "ns of CLOCK_TAI"
+
+// timed makes a column of moments one of timestamps.
+func (c column) timed() column {
+	if c.unit == taiUnit {
+		c.name, c.unit, c.time = strings.TrimSuffix(c.name, "_ns")+"_time", "", true
+	}
+	return c
 }
 
 // node is a struct that makes rows.
@@ -135,6 +150,10 @@ func (l *layout) walk(n *node, own, of reflect.Type, at []int, prefix string, nu
 		if isColumn {
 			name = renamed
 		}
+		unit := f.Tag.Get("unit")
+		if of == reflect.TypeFor[store.Window]() {
+			unit = taiUnit
+		}
 		nulls := nulls
 		if null := f.Tag.Get("null"); null == "zero" {
 			nulls = append(slices.Clone(nulls), path)
@@ -160,12 +179,12 @@ func (l *layout) walk(n *node, own, of reflect.Type, at []int, prefix string, nu
 		switch of := f.Type; {
 		case of == reflect.TypeFor[query.Bounded]():
 			for k, suffix := range []string{"", "_low", "_high"} { // the order of its fields
-				l.add(n, column{prefix + name + suffix, f.Tag.Get("unit"), reflect.TypeFor[float64]()}, append(slices.Clone(path), k), nulls)
+				l.add(n, column{name: prefix + name + suffix, unit: unit, of: reflect.TypeFor[float64]()}, append(slices.Clone(path), k), nulls)
 			}
 		case of.Kind() == reflect.Struct && (embedded || hasPrefix):
 			l.walk(n, own, of, path, prefix+columns, nulls, top)
 		case name == "flow":
-			l.add(n, column{"flow", "", of}, path, nulls)
+			l.add(n, column{name: "flow", of: of}, path, nulls)
 			n.fields[len(n.fields)-1].flow = true
 			for _, part := range []column{{name: "ip_version", of: reflect.TypeFor[uint32]()}, {name: "src", of: of}, {name: "dst", of: of},
 				{name: "src_port", of: reflect.TypeFor[uint32]()}, {name: "dst_port", of: reflect.TypeFor[uint32]()}, {name: "proto", of: reflect.TypeFor[uint32]()}} {
@@ -176,7 +195,7 @@ func (l *layout) walk(n *node, own, of reflect.Type, at []int, prefix string, nu
 				of = of.Elem()
 			}
 			if leaf := leafOf(of); leaf != nil {
-				l.add(n, column{prefix + name, f.Tag.Get("unit"), leaf}, path, nulls)
+				l.add(n, column{name: prefix + name, unit: unit, of: leaf}.timed(), path, nulls)
 			}
 		}
 	}
@@ -236,6 +255,9 @@ func (l *layout) add(n *node, c column, path []int, nulls [][]int) {
 	n.fields = append(n.fields, access{column: l.index(c), path: path, nulls: nulls})
 }
 
+// utc is a moment of CLOCK_TAI in ns since 1970, UTC, by this machine's offset of the two.
+func utc(tai int64) int64 { return tai - clock.UTCOffset() }
+
 // rowType is a struct with a field for each column.
 func (l *layout) rowType() reflect.Type {
 	fields := make([]reflect.StructField, len(l.columns))
@@ -246,6 +268,9 @@ func (l *layout) rowType() reflect.Type {
 			of, options = c.of, ",list"
 		case reflect.String:
 			options = ",optional,dict"
+		}
+		if c.time {
+			options = ",optional,timestamp(nanosecond)"
 		}
 		fields[i] = reflect.StructField{Name: fmt.Sprintf("C%d", i), Type: of, Tag: reflect.StructTag(fmt.Sprintf(`parquet:"%s%s"`, c.name, options))}
 	}
@@ -291,6 +316,9 @@ func (l *layout) rows(n *node, from, row reflect.Value, alone bool, emit func(re
 		default:
 			field.Set(reflect.New(field.Type().Elem()))
 			field.Elem().Set(value.Convert(field.Type().Elem()))
+			if l.columns[f.column].time {
+				field.Elem().SetInt(utc(field.Elem().Int()))
+			}
 		}
 	}
 	some := false

@@ -53,14 +53,14 @@ type originColumns struct {
 	Switch   uint32 `parquet:"switch_number"`
 	Name     string `parquet:"switch,dict"`
 	Instance int32  `parquet:"instance"`
-	FromNs   int64  `parquet:"from_ns,delta" unit:"ns of CLOCK_TAI"`
-	ToNs     int64  `parquet:"to_ns,delta" unit:"ns of CLOCK_TAI"`
+	From     int64  `parquet:"from_time,delta,timestamp(nanosecond)"`
+	To       int64  `parquet:"to_time,delta,timestamp(nanosecond)"`
 	Missed   uint64 `parquet:"missed_packets" unit:"packets"`
 	Partial  bool   `parquet:"partial"`
 }
 
 func columnsOfOrigin(o *store.Origin) originColumns {
-	return originColumns{o.Switch, o.Name, int32(o.Instance), o.From, o.To, o.Missed, o.Partial}
+	return originColumns{o.Switch, o.Name, int32(o.Instance), utc(o.From), utc(o.To), o.Missed, o.Partial}
 }
 
 // overlapping yields the records of a list that overlap a window.
@@ -164,7 +164,7 @@ type digestRow struct {
 	Flow   string `parquet:"flow,dict"`
 	Packet uint64 `parquet:"packet_id"`
 	Digest uint64 `parquet:"digest"`
-	TimeNs uint64 `parquet:"time_ns,delta" unit:"ns of CLOCK_TAI"`
+	Time   int64  `parquet:"time,delta,timestamp(nanosecond)"`
 	Hops   int32  `parquet:"hops" unit:"hops"`
 }
 
@@ -178,7 +178,7 @@ func digests(s *store.Store, in store.Window) *table {
 					if i == 0 {
 						row.Flow = query.FormatKey(query.Key(r.Flow))
 					}
-					row.Packet, row.Digest, row.TimeNs, row.Hops = r.ID, r.Digest, r.TimeNs, int32(r.Hops)
+					row.Packet, row.Digest, row.Time, row.Hops = r.ID, r.Digest, utc(int64(r.TimeNs)), int32(r.Hops)
 					if !yield(row) {
 						return
 					}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
@@ -104,8 +105,8 @@ func rowsOf(s *store.Store, kind string, in store.Window) (rows []object) {
 		if !o.Overlaps(in) {
 			return
 		}
-		row := object{"switch_number": float64(o.Switch), "switch": o.Name, "instance": float64(o.Instance), "from_ns": float64(o.From),
-			"to_ns": float64(o.To), "missed_packets": float64(o.Missed), "partial": o.Partial}
+		row := object{"switch_number": float64(o.Switch), "switch": o.Name, "instance": float64(o.Instance), "from_time": float64(o.From - clock.UTCOffset()),
+			"to_time": float64(o.To - clock.UTCOffset()), "missed_packets": float64(o.Missed), "partial": o.Partial}
 		for k, v := range more {
 			row[k] = v
 		}
@@ -136,7 +137,7 @@ func rowsOf(s *store.Store, kind string, in store.Window) (rows []object) {
 			for k := range b.Digests.Flows() {
 				for _, d := range b.AppendFlow(nil, k) {
 					origin(&b.Origin, object{"plan": 1., "loop": false, "flow": query.FormatKey(query.Key(d.Flow)), "packet_id": float64(d.ID),
-						"digest": float64(d.Digest), "time_ns": float64(d.TimeNs), "hops": 3.})
+						"digest": float64(d.Digest), "time": float64(int64(d.TimeNs) - clock.UTCOffset()), "hops": 3.})
 				}
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/query"
 )
 
@@ -259,9 +260,12 @@ func printLoops(w io.Writer, a *query.LoopsAnswer) error {
 	return lines(w, &a.Basis, append(text, more(a.More, "flows")...)...)
 }
 
+// clockTime is a moment of the switches' clock, CLOCK_TAI, in UTC by this machine's offset of the two.
+func clockTime(tai int64) time.Time { return time.Unix(0, tai-clock.UTCOffset()).UTC() }
+
 // printSeries writes a line for each piece of time.
 func printSeries(w io.Writer, s *query.Series) error {
-	titles := []string{">from"}
+	titles := []string{"clock (UTC)", ">from"}
 	for _, p := range s.Points {
 		for _, v := range p.Values {
 			titles = append(titles, fmt.Sprintf(">%s (%s)", v.Name, v.Unit), ">at least", ">at most")
@@ -272,7 +276,7 @@ func printSeries(w io.Writer, s *query.Series) error {
 	}
 	t := NewTable(append(titles, "")...)
 	for _, p := range s.Points {
-		row := []any{"+" + time.Duration(p.From-s.From).Round(time.Millisecond).String()}
+		row := []any{clockTime(p.From).Format("15:04:05.000"), "+" + time.Duration(p.From-s.From).Round(time.Millisecond).String()}
 		for _, v := range p.Values {
 			row = append(row, fmt.Sprintf("%.6g", v.Value), fmt.Sprintf("%.6g", v.Low), fmt.Sprintf("%.6g", v.High))
 		}
@@ -284,5 +288,5 @@ func printSeries(w io.Writer, s *query.Series) error {
 	if err := t.Write(w); err != nil {
 		return err
 	}
-	return lines(w, &s.Basis, "", fmt.Sprintf("%s in steps of %v, the first at %d ns of the switches' clock", s.Of, time.Duration(s.StepNs), s.From))
+	return lines(w, &s.Basis, "", fmt.Sprintf("%s in steps of %v, the first at %s, %d ns of the switches' clock", s.Of, time.Duration(s.StepNs), clockTime(s.From).Format(time.RFC3339Nano), s.From))
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // Table is text in columns. Columns whose title begins with '>' hold numbers,
-// which are aligned to the right.
+// which are aligned to the right. On a terminal titles are bold; numbers but zero in columns whose title begins with
+// '!' are red, and so are words but "up" in those with '~'.
 type Table struct {
 	titles []string
 	rows   [][]string
@@ -32,9 +33,16 @@ func (t *Table) Empty() bool { return len(t.rows) == 0 }
 // Write writes the titles and the rows, two spaces between columns.
 func (t *Table) Write(w io.Writer) error {
 	right := make([]bool, len(t.titles))
+	marks := make([]string, len(t.titles))
 	titles := make([]string, len(t.titles))
 	for i, title := range t.titles {
-		titles[i], right[i] = strings.CutPrefix(title, ">")
+		titles[i] = strings.TrimLeft(title, "!~>")
+		marks[i] = strings.TrimSuffix(title, titles[i])
+		right[i] = strings.Contains(marks[i], ">")
+	}
+	paint := func(Colour, string) string { return "" }
+	if Coloured(w) {
+		paint = paintCell
 	}
 	lines := append([][]string{titles}, t.rows...)
 	width := make([]int, len(titles))
@@ -44,10 +52,14 @@ func (t *Table) Write(w io.Writer) error {
 		}
 	}
 	var b strings.Builder
-	for _, line := range lines {
+	for n, line := range lines {
 		var text strings.Builder
 		for i, cell := range line {
+			colour := paint(cellColour(n == 0, marks[i], cell), cell)
 			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if colour != "" {
+				cell = colour
+			}
 			if right[i] {
 				cell, pad = pad+cell, ""
 			}

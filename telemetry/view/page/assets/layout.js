@@ -64,7 +64,7 @@ export function layout(names, edges, width, height, margin) {
   return at;
 }
 
-const mostForStress = 400; // beyond, the work grows with the square
+const mostForStress = 1000; // beyond, the work grows with the square
 
 function arrange(names, edges) {
   const n = names.length;
@@ -149,7 +149,7 @@ function scaling(distance, n) {
 
 /** majorize moves each node to where its distances to all others fit best, in turns. */
 function majorize(p, distance, n) {
-  const rounds = n > 100 ? 40 : 150;
+  const rounds = n > 400 ? 12 : n > 100 ? 40 : 150;
   for (let round = 0; round < rounds; round++) {
     for (let i = 0; i < n; i++) {
       let x = 0, y = 0, sum = 0;
@@ -213,7 +213,7 @@ function fit(p, width, height, margin) {
 
 /** apart pushes boxes off each other, as far as the picture has room. */
 function apart(p, width, height, margin) {
-  if (p.length > mostForStress) return;
+  if (p.length > 200) return; // clear does it
   const w = 2 * margin.x * 0.92, h = 2 * margin.y * 1.1;
   for (let round = 0; round < 60; round++) {
     let moved = false;
@@ -241,4 +241,98 @@ function apart(p, width, height, margin) {
     }
     if (!moved) return;
   }
+}
+
+/**
+ * clear moves nodes until no line crosses a box that it does not end in, and no two boxes overlap. names: of the nodes;
+ * lines: pairs of names; at: a Map from name to {x, y}, which it changes; sizeOf: the width and height of a node's
+ * box. Where the picture is too small for that it grows, and fits its viewer by its scale: it returns its size {w, h}.
+ */
+export function clear(names, lines, at, sizeOf, width, height) {
+  const points = names.map((name) => at.get(name)), sizes = names.map(sizeOf);
+  const index = new Map(names.map((name, i) => [name, i]));
+  const ends = lines.map(([a, b]) => [index.get(a), index.get(b)]).filter(([a, b]) => a !== undefined && b !== undefined && a !== b);
+  const size = { w: width, h: height };
+  for (let grown = 0; grown < 40; grown++) {
+    for (let round = 0; round < 60; round++) {
+      const moved = asunder(points, sizes) + aside(points, sizes, ends);
+      keep(points, sizes, size);
+      if (!moved) return size;
+    }
+    // More room, with boxes as large as they were, leaves each line more beside them.
+    for (const key of ["w", "h"]) size[key] *= 1.15;
+    for (const p of points) {
+      p.x *= 1.15;
+      p.y *= 1.15;
+    }
+  }
+  return size;
+}
+
+const air = 5; // between boxes, and between a box and a line, in pixels
+
+/** asunder pushes boxes that overlap off each other along the shorter way, and counts them. */
+function asunder(p, sizes) {
+  let moved = 0;
+  const order = p.map((_, i) => i).sort((a, b) => p[a].x - p[b].x || a - b);
+  const widest = Math.max(...sizes.map((s) => s.w));
+  for (let k = 0; k < order.length; k++) {
+    for (let m = k + 1; m < order.length; m++) {
+      const i = order[k], j = order[m];
+      if (p[j].x - p[i].x > widest + 2 * air + 60) break; // moves of this round reach that far at most
+      const w = (sizes[i].w + sizes[j].w) / 2 + air, h = (sizes[i].h + sizes[j].h) / 2 + air;
+      const dx = p[j].x - p[i].x, dy = p[j].y - p[i].y;
+      const ox = w - Math.abs(dx), oy = h - Math.abs(dy);
+      if (ox <= 0 || oy <= 0) continue;
+      moved++;
+      if (ox < oy) {
+        const push = (ox / 2 + 0.5) * (dx < 0 || (dx === 0 && i > j) ? -1 : 1);
+        p[i].x -= push;
+        p[j].x += push;
+      } else {
+        const push = (oy / 2 + 0.5) * (dy < 0 || (dy === 0 && i > j) ? -1 : 1);
+        p[i].y -= push;
+        p[j].y += push;
+      }
+    }
+  }
+  return moved;
+}
+
+/** aside moves boxes off the lines of others, at right angles to these, and counts them. */
+function aside(p, sizes, ends) {
+  let moved = 0;
+  for (const [a, b] of ends) {
+    const left = Math.min(p[a].x, p[b].x), right = Math.max(p[a].x, p[b].x);
+    const top = Math.min(p[a].y, p[b].y), bottom = Math.max(p[a].y, p[b].y);
+    const length = Math.hypot(p[b].x - p[a].x, p[b].y - p[a].y);
+    if (length < 1e-6) continue;
+    const nx = -(p[b].y - p[a].y) / length, ny = (p[b].x - p[a].x) / length;
+    for (let i = 0; i < p.length; i++) {
+      if (i === a || i === b) continue;
+      const w = sizes[i].w / 2 + air, h = sizes[i].h / 2 + air;
+      if (p[i].x + w < left || p[i].x - w > right || p[i].y + h < top || p[i].y - h > bottom) continue;
+      const off = (p[i].x - p[a].x) * nx + (p[i].y - p[a].y) * ny;
+      const reach = Math.abs(nx) * w + Math.abs(ny) * h; // of the box, across the line
+      const along = ((p[i].x - p[a].x) * (p[b].x - p[a].x) + (p[i].y - p[a].y) * (p[b].y - p[a].y)) / (length * length);
+      if (Math.abs(off) >= reach || along <= 0 || along >= 1) continue;
+      moved++;
+      const side = off < 0 || (off === 0 && i % 2) ? -1 : 1;
+      const push = (reach - Math.abs(off)) * side;
+      p[i].x += nx * push * 0.7;
+      p[i].y += ny * push * 0.7;
+      for (const end of [a, b]) {
+        p[end].x -= nx * push * 0.35;
+        p[end].y -= ny * push * 0.35;
+      }
+    }
+  }
+  return moved;
+}
+
+function keep(p, sizes, size) {
+  p.forEach((q, i) => {
+    q.x = Math.min(Math.max(q.x, sizes[i].w / 2 + 2), size.w - sizes[i].w / 2 - 2);
+    q.y = Math.min(Math.max(q.y, sizes[i].h / 2 + 2), size.h - sizes[i].h / 2 - 2);
+  });
 }

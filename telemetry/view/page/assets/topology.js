@@ -5,10 +5,10 @@ import { $, el, rows, set, state, svg, text } from "./dom.js";
 import { list, number, percent, si } from "./format.js";
 import { inspectLink, inspectSwitch } from "./inspector.js";
 import { labels, lane, lineOf } from "./labels.js";
-import { layout, tiers } from "./layout.js";
+import { clear, layout, tiers } from "./layout.js";
 
 const labelled = 28; // links; beyond, a label shows when its link is pointed at
-const drawn = 600; // switches; beyond, the tables tell
+const drawn = 1000; // switches; beyond, the tables tell
 
 let model = null;
 let drawing = null;
@@ -79,8 +79,8 @@ function draw(box) {
   const half = small ? { x: 40, y: 20 } : { x: 54, y: 22 };
   const size = small ? { w: 58, h: 32 } : { w: 104, h: 34 };
   const keys = [...model.nodes.keys()].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b, "en", { numeric: true }));
-  const { at, places } = arrange(keys, width, height, half, size);
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Drawing of ${model.nodes.size} switches and hosts and ${model.links.length} links. Enter opens the one in focus.` });
+  const { at, places, full } = arrange(keys, width, height, half, size);
+  const picture = svg("svg", { viewBox: `0 0 ${full.w.toFixed(0)} ${full.h.toFixed(0)}`, role: "group", "aria-label": `Drawing of ${model.nodes.size} switches and hosts and ${model.links.length} links. Enter opens the one in focus.` });
   if (model.links.length > labelled) set(picture, { "data-many": true });
   drawing = { shape: model.shape, size: sizeOf(box), picture, at, half, small, label: size, nodes: new Map(), links: new Map() };
   const layer = (name) => svg("g", { class: name });
@@ -94,6 +94,41 @@ function draw(box) {
   });
   for (const key of keys) layers.nodes.append(drawNode(key));
   box.replaceChildren(picture);
+  zoom(picture, full);
+}
+
+/** zoom has the wheel enlarge the picture around the pointer, dragging move it, and a double click show all of it. */
+function zoom(picture, full) {
+  let view = { x: 0, y: 0, w: full.w, h: full.h };
+  const put = () => set(picture, { viewBox: `${view.x.toFixed(1)} ${view.y.toFixed(1)} ${view.w.toFixed(1)} ${view.h.toFixed(1)}` });
+  const point = (e) => {
+    const p = new DOMPoint(e.clientX, e.clientY).matrixTransform(picture.getScreenCTM().inverse());
+    return { x: p.x, y: p.y };
+  };
+  picture.addEventListener("wheel", (e) => {
+    if (!e.ctrlKey && !e.shiftKey && view.w >= full.w && e.deltaY > 0) return; // the page scrolls
+    e.preventDefault();
+    const by = Math.min(Math.max((view.w / full.w) * (e.deltaY < 0 ? 0.8 : 1.25), 0.05), 1) / (view.w / full.w);
+    const p = point(e);
+    view = { x: p.x - (p.x - view.x) * by, y: p.y - (p.y - view.y) * by, w: view.w * by, h: view.h * by };
+    if (view.w >= full.w) view = { x: 0, y: 0, w: full.w, h: full.h };
+    put();
+  }, { passive: false });
+  let from = null;
+  picture.addEventListener("pointerdown", (e) => {
+    if (e.button === 0 && view.w < full.w && !e.target.closest(".node, .label")) from = point(e);
+  });
+  picture.addEventListener("pointermove", (e) => {
+    if (!from) return;
+    const p = point(e);
+    view = { ...view, x: view.x + from.x - p.x, y: view.y + from.y - p.y };
+    put();
+  });
+  for (const end of ["pointerup", "pointerleave"]) picture.addEventListener(end, () => (from = null));
+  picture.addEventListener("dblclick", () => {
+    view = { x: 0, y: 0, w: full.w, h: full.h };
+    put();
+  });
 }
 
 /** arrange takes that of the two layouts which can be read better. */
@@ -102,8 +137,10 @@ function arrange(keys, width, height, half, size) {
   const margin = { x: half.x + 6, y: half.y + 12 };
   const hosts = new Set(keys.filter((key) => key.startsWith("host")));
   const found = [tiers(keys, edges, hosts, width, height, { x: 6, y: margin.y }), layout(keys, edges, width, height, margin)].filter(Boolean).map((at) => {
+    const full = clear(keys, edges, at, (key) => ({ w: half.x * 2, h: heightOf(key, half) * 2 }), width, height);
     const boxes = new Map(keys.map((key) => [key, { ...at.get(key), w: half.x * 2, h: heightOf(key, half) * 2 }]));
-    return { at, ...labels(keys.length > 120 ? [] : model.links, at, boxes, size) };
+    const placed = labels(keys.length > 120 ? [] : model.links, at, boxes, size);
+    return { at, full, ...placed, cost: placed.cost * ((full.w * full.h) / (width * height)) };
   });
   const best = found.reduce((a, b) => (b.cost < a.cost ? b : a));
   if (keys.length > 120) best.places = model.links.map((link) => middle(lineOf(link, best.at)));
