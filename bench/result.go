@@ -37,6 +37,8 @@ type Row struct {
 	Source string `json:"source"`
 	// Better is Higher, Lower or Neither.
 	Better string `json:"better"`
+	// Invalid says why the value is no result; empty: it is one.
+	Invalid string `json:"invalid,omitempty"`
 }
 
 // What is better for a row.
@@ -53,7 +55,7 @@ func (r *Result) Add(metric, unit string, value float64, source, better string) 
 
 // AddAgainst appends a row with a reference.
 func (r *Result) AddAgainst(metric, unit string, value, reference float64, source, better string) {
-	r.Rows = append(r.Rows, Row{metric, unit, value, &reference, source, better})
+	r.Rows = append(r.Rows, Row{Metric: metric, Unit: unit, Value: value, Reference: &reference, Source: source, Better: better})
 }
 
 // Row finds a row by its metric.
@@ -113,7 +115,11 @@ func (r *Result) WriteTable(w io.Writer) error {
 		if better == Neither {
 			better = ""
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t  %s\n", row.Metric, formatNumber(row.Value), reference, row.Unit, better, row.Source)
+		source := row.Source
+		if row.Invalid != "" {
+			source = "INVALID: " + row.Invalid
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t  %s\n", row.Metric, formatNumber(row.Value), reference, row.Unit, better, source)
 	}
 	return t.Flush()
 }

@@ -84,6 +84,11 @@ func allFigures() []figure {
 // addFigures adds each figure's median over the rounds, and for rates the spread.
 func addFigures(r *bench.Result, c *Config, samples []Sample) {
 	base := samples[0].Device + "." + samples[0].Size + "."
+	// The median is of the rounds that are results; where none is, it is called what it is.
+	invalid := samples[0].Invalid()
+	if valid := slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return s.Invalid() != "" }); len(valid) > 0 {
+		samples, invalid = valid, ""
+	}
 	source := conditions(c, samples[0].Granted)
 	addSoak(r, base, samples)
 	for _, f := range allFigures() {
@@ -96,6 +101,7 @@ func addFigures(r *bench.Result, c *Config, samples []Sample) {
 			note += "; source-limited"
 		}
 		r.Add(base+f.name, f.unit, median(values), note, f.better)
+		r.Rows[len(r.Rows)-1].Invalid = invalid
 		if f.unit == "pps" && f.better == bench.Higher && len(values) > 1 {
 			r.Add(base+f.name+"_spread", "ratio", spread(values), fmt.Sprintf("(largest - smallest) / median of %d rounds", len(values)), bench.Lower)
 		}

@@ -30,6 +30,9 @@ type rig struct {
 	source   *traffic.LiveSource
 	sink     *traffic.XDPSink
 	next     uint64 // sequence number
+
+	// tx and rx are the user's interfaces, to a device that is none of ours; nil: the rig made its own.
+	tx, rx *traffic.Port
 }
 
 // newRig makes namespaces and cables. The device comes next, and then start.
@@ -107,6 +110,12 @@ func (r *rig) moveReceiveWork() error {
 }
 
 func (r *rig) port(ns *netns.Namespace) traffic.Port {
+	switch {
+	case r.tx != nil && ns == r.left:
+		return *r.tx
+	case r.rx != nil && ns == r.right:
+		return *r.rx
+	}
 	return traffic.Port{Namespace: ns, Interface: outside, Core: r.cores.Source}
 }
 
@@ -229,7 +238,11 @@ func (r *rig) close() error {
 		errs = append(errs, r.sink.Close())
 	}
 	for _, ns := range []*netns.Namespace{r.left, r.mid, r.right} {
-		if ns != nil {
+		switch {
+		case ns == nil:
+		case r.tx != nil:
+			ns.Close() // the user's
+		default:
 			errs = append(errs, ns.Delete())
 		}
 	}

@@ -1,0 +1,59 @@
+package bench
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+func runs(better string, values ...float64) []Runs { return []Runs{{"x", "pps", better, values}} }
+
+// TestCompare: what differs is seen, in the direction that is better; what does not is not; few runs say nothing.
+func TestCompare(t *testing.T) {
+	for _, tt := range []struct {
+		name, verdict string
+		a, b          []Runs
+	}{
+		{"faster", "better", runs(Higher, 100, 101, 99, 102, 100), runs(Higher, 120, 119, 121, 122, 118)},
+		{"slower", "worse", runs(Higher, 120, 119, 121, 122, 118), runs(Higher, 100, 101, 99, 102, 100)},
+		{"a lower latency", "better", runs(Lower, 120, 119, 121, 122, 118), runs(Lower, 100, 101, 99, 102, 100)},
+		{"without a direction", "differs", runs(Neither, 120, 119, 121, 122, 118), runs(Neither, 100, 101, 99, 102, 100)},
+		{"noise", "not shown to differ", runs(Higher, 100, 140, 80, 120, 95), runs(Higher, 110, 90, 130, 99, 101)},
+		{"the same", "not shown to differ", runs(Higher, 5, 5, 5, 5), runs(Higher, 5, 5, 5, 5)},
+		{"few", "too few runs", runs(Higher, 1), runs(Higher, 100)},
+	} {
+		c := Compare(tt.a, tt.b)
+		if len(c) != 1 || c[0].Verdict != tt.verdict {
+			t.Errorf("%s: %+v, want %s", tt.name, c, tt.verdict)
+		}
+		var b strings.Builder
+		if err := WriteComparison(&b, c); err != nil || !strings.Contains(b.String(), tt.verdict) {
+			t.Errorf("%s: %v, %s", tt.name, err, &b)
+		}
+	}
+}
+
+// TestCompareFalseAlarms: of pairs that do not differ, about one in twenty at most is said to. With 300 pairs and a chance
+// of 0.05 more than 45 have a chance below 1e-6.
+func TestCompareFalseAlarms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	draw := func() []float64 {
+		values := make([]float64, 7)
+		for i := range values {
+			values[i] = 1000 + 50*rng.NormFloat64()
+		}
+		return values
+	}
+	alarms := 0
+	for range 300 {
+		if c := Compare(runs(Higher, draw()...), runs(Higher, draw()...)); c[0].Verdict != "not shown to differ" {
+			alarms++
+		}
+	}
+	if alarms > 45 {
+		t.Errorf("%d false alarms of 300", alarms)
+	}
+}

@@ -1,0 +1,383 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/weirswitch/weir/bench"
+	"github.com/weirswitch/weir/dataplane/nic"
+	"github.com/weirswitch/weir/dataplane/traffic"
+)
+
+// WireSizes are the frame sizes of RFC 2544, section 9.1, for Ethernet: bytes with frame check sequence.
+var WireSizes = []int{64, 128, 256, 512, 1024, 1280, 1518}
+
+// Wire is a measurement of a device that is the user's own, between two interfaces of this machine, in the manner of
+// RFC 2544: throughput (26.1), latency (26.2), frame loss rate (26.3) and back-to-back frames (26.4), with the
+// corrections of RFC 9004 and the percentiles of RFC 8219.
+type Wire struct {
+	// TX and RX are the interfaces, to the device's two ports. Namespaces are "" for this one.
+	TX, RX                   string
+	TXNamespace, RXNamespace string
+	Core                     int // of source and sink; traffic.AnyCore: any
+	// Sizes in bytes with frame check sequence; empty: WireSizes.
+	Sizes []int
+	// Trial is how long a trial lasts: 60 s by RFC 2544. Trials at one rate, at most; odd.
+	Trial     time.Duration
+	Trials    int
+	Precision float64
+	Flows     int
+	Seed      uint64
+	// DestinationMAC is what the device forwards by, or its own as a router; nil: RX's, as a bridge has it.
+	DestinationMAC net.HardwareAddr
+	// SourceNet and DestinationNet are the networks of the flows' addresses; invalid: 198.18.0.0/16 and 198.19.0.0/16.
+	SourceNet, DestinationNet netip.Prefix
+	// Speed is the link's, in bits per second; 0: what TX says.
+	Speed uint64
+	// Progress is called for each step.
+	Progress bench.Progress
+}
+
+// DefaultWire takes about ten minutes.
+func DefaultWire() Wire {
+	return Wire{Core: traffic.AnyCore, Sizes: slices.Clone(WireSizes), Trial: 2 * time.Second, Trials: 3, Precision: 0.01, Flows: 256, Seed: 1}
+}
+
+// Validate reports all faults, joined.
+func (c *Wire) Validate() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.TX == "" || c.RX == "" {
+		fail("--tx and --rx: name the two interfaces that the device is connected to (ip link shows what there is)")
+	} else if c.TX == c.RX && c.TXNamespace == c.RXNamespace {
+		fail("--rx %s: that is --tx, too: name the interface where packets come back", c.RX)
+	}
+	for _, size := range c.Sizes {
+		if size < 64 || size > 9018 {
+			fail("--size %d: choose 64 to 9018 bytes, with frame check sequence", size)
+		}
+	}
+	if c.Trial < 10*time.Millisecond || c.Trial > time.Hour {
+		fail("--duration %v: choose 10ms to 1h", c.Trial)
+	}
+	if c.Trials < 1 || c.Trials > 99 || c.Trials%2 == 0 {
+		fail("--trials %d: choose an odd number up to 99", c.Trials)
+	}
+	if !(c.Precision >= 0.001 && c.Precision <= 0.5) {
+		fail("--precision %g: choose 0.001 to 0.5", c.Precision)
+	}
+	if c.Flows < 1 || c.Flows > traffic.MaxFlows {
+		fail("--flows %d: choose 1 to %d", c.Flows, traffic.MaxFlows)
+	}
+	return errors.Join(errs...)
+}
+
+// WireReport is what a device was found to do.
+type WireReport struct {
+	Began   time.Time     `json:"began"`
+	Seconds float64       `json:"seconds"`
+	TX      string        `json:"tx"`
+	RX      string        `json:"rx"`
+	Speed   uint64        `json:"speed_bps"` // of the link; 0: unknown
+	Trial   float64       `json:"trial_seconds"`
+	Trials  int           `json:"trials"`
+	Flows   int           `json:"flows"`
+	Machine bench.Machine `json:"machine"`
+	Sizes   []WireSize    `json:"sizes"`
+}
+
+// WireSize is what was found with frames of one size. Rates are in frames per second.
+type WireSize struct {
+	Size    int     `json:"size"`     // bytes with frame check sequence
+	Line    float64 `json:"line_fps"` // what the link carries at most; 0: unknown
+	Offered float64 `json:"offered_fps"`
+	// MRR is what arrived of Offered, the most that the source can send.
+	MRR float64 `json:"mrr_fps"`
+	// Throughput is the highest rate without loss (RFC 2544, 26.1); Limited: the source, not the device, sets it.
+	Throughput float64 `json:"throughput_fps"`
+	Limited    bool    `json:"source_limited"`
+	// Loss is the share lost at shares of Offered, downwards, until two in succession lose nothing (26.3).
+	Loss []LossPoint `json:"loss"`
+	// Latency at shares of Throughput (26.2, and the percentiles of RFC 8219, 7.2 and 7.3).
+	Latency []WireLatency `json:"latency"`
+	// Burst is the longest burst at the source's full rate of which nothing is lost, the mean of BurstTrials (26.4);
+	// BurstLimited: none was too long. BufferNs is the device's buffer in time, corrected by what it forwards meanwhile
+	// (RFC 9004, section 6.4).
+	Burst        float64 `json:"burst_frames"`
+	BurstTrials  int     `json:"burst_trials"`
+	BurstLimited bool    `json:"burst_source_limited"`
+	BufferNs     float64 `json:"buffer_ns"`
+	// Duplicated and Reordered were seen at Throughput.
+	Duplicated uint64 `json:"duplicated"`
+	Reordered  uint64 `json:"reordered"`
+	// Invalid says why the figures are no result; empty: they are one.
+	Invalid string `json:"invalid,omitempty"`
+}
+
+// LossPoint is the share of frames lost at a rate.
+type LossPoint struct {
+	Rate float64 `json:"fps"`
+	Loss float64 `json:"loss"`
+}
+
+// WireLatency is the latency in ns at a rate, of all frames. PDV is the packet delay variation, P999 less Least.
+type WireLatency struct {
+	Share float64 `json:"share"` // of the throughput
+	Rate  float64 `json:"fps"`
+	Loss  float64 `json:"loss"`
+	Least float64 `json:"min_ns"`
+	P50   float64 `json:"p50_ns"`
+	P99   float64 `json:"p99_ns"`
+	P999  float64 `json:"p999_ns"`
+	Most  float64 `json:"max_ns"`
+	PDV   float64 `json:"pdv_ns"`
+}
+
+const (
+	lossSteps   = 10
+	burstTrials = 5
+	mostBurst   = 2_000_000        // frames: two seconds at a million per second
+	ifgAndFCS   = 20               // bytes of preamble, start and gap between frames
+	forwardWait = 40 * time.Second // a bridge with the spanning tree protocol forwards after 30
+)
+
+// RunWire measures. It needs root. The device must forward what arrives from TX to RX and back.
+func RunWire(ctx context.Context, c Wire) (*WireReport, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	r := &WireReport{Began: time.Now().UTC(), TX: c.TX, RX: c.RX, Trial: c.Trial.Seconds(), Trials: c.Trials, Flows: c.Flows, Machine: bench.ThisMachine(), Speed: c.Speed}
+	for i, size := range c.Sizes {
+		step := func(what string) { c.Progress.Report(i, len(c.Sizes), fmt.Sprintf("%d B: %s", size, what)) }
+		s, err := c.measureSize(ctx, size, uint16(i+1), r, step)
+		if err != nil {
+			return nil, fmt.Errorf("frames of %d bytes: %w", size, err)
+		}
+		r.Sizes = append(r.Sizes, *s)
+	}
+	c.Progress.Report(len(c.Sizes), len(c.Sizes), "")
+	r.Seconds = time.Since(r.Began).Seconds()
+	return r, nil
+}
+
+// workload is what is sent: as the user's device expects it.
+func (c *Wire) workload(size int, run uint16, rx net.HardwareAddr) (traffic.Workload, error) {
+	w := traffic.DefaultWorkload()
+	w.Sizes, w.Flows, w.Seed, w.Run = []int{size}, c.Flows, c.Seed, run
+	w.Destination.MAC = rx
+	if c.DestinationMAC != nil {
+		w.Destination.MAC = c.DestinationMAC
+	}
+	if c.SourceNet.IsValid() {
+		w.Source.Net = c.SourceNet
+	}
+	if c.DestinationNet.IsValid() {
+		w.Destination.Net = c.DestinationNet
+	}
+	return w, w.Validate()
+}
+
+// openRig opens source and sink on the user's interfaces, and sees whether the device forwards.
+func (c *Wire) openRig(ctx context.Context, size int, run uint16, speed *uint64) (_ *rig, err error) {
+	tx, err := traffic.OpenPort(c.TXNamespace, c.TX, c.Core)
+	if err != nil {
+		return nil, err
+	}
+	r := &rig{left: tx.Namespace, tx: &tx}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.close())
+		}
+	}()
+	rx, err := traffic.OpenPort(c.RXNamespace, c.RX, c.Core)
+	if err != nil {
+		return nil, err
+	}
+	r.right, r.rx = rx.Namespace, &rx
+	if *speed == 0 {
+		_ = tx.Namespace.Do(func() (err error) { *speed, err = nic.Speed(c.TX); return err }) // unknown: no line rate is shown
+	}
+	own, err := tx.Namespace.MAC(c.TX)
+	if err != nil {
+		return nil, err
+	}
+	far, err := rx.Namespace.MAC(c.RX)
+	if err != nil {
+		return nil, err
+	}
+	if r.workload, err = c.workload(size, run, far); err != nil {
+		return nil, err
+	}
+	r.workload.Source.MAC = own
+	if r.sink, err = traffic.NewXDPSink(rx, r.workload, traffic.SinkOptions{Duplicates: true}, false); err != nil {
+		return nil, err
+	}
+	if r.source, err = traffic.NewLiveSource(tx, r.workload); err != nil {
+		return nil, err
+	}
+	return r, r.forwards(ctx)
+}
+
+// forwards sends a few packets until some arrive: the device may have to learn addresses first.
+func (r *rig) forwards(ctx context.Context) error {
+	for deadline := time.Now().Add(forwardWait); ; {
+		t, err := r.offer(ctx, 2000, 50*time.Millisecond)
+		if err != nil {
+			return err
+		}
+		if t.got.Unique() > 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("nothing that %s sends arrives at %s: see that the device forwards, that both links are up, and that --dst-mac and --dst-net are what it forwards", r.tx.Interface, r.rx.Interface)
+		}
+	}
+}
+
+func (c *Wire) measureSize(ctx context.Context, size int, run uint16, report *WireReport, step func(string)) (_ *WireSize, err error) {
+	step("the device is looked for")
+	r, err := c.openRig(ctx, size, run, &report.Speed)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	s := &WireSize{Size: size}
+	if report.Speed != 0 {
+		s.Line = float64(report.Speed) / (8 * float64(size+ifgAndFCS))
+	}
+	most := s.Line // a source that is faster than the line would measure the line
+	step("the most that arrives")
+	flood, err := r.offer(ctx, most, c.Trial)
+	if err != nil {
+		return nil, err
+	}
+	s.MRR, s.Offered = flood.got.Rate(), flood.sent.Rate
+	step("throughput")
+	find := search{trials: c.Trials, precision: c.Precision, floor: 100, trial: func(rate float64) (loss, reached float64, err error) {
+		t, err := r.offer(ctx, rate, c.Trial)
+		if err != nil {
+			return 0, 0, err
+		}
+		s.Duplicated, s.Reordered = t.got.Duplicates, t.got.Reordered
+		return t.loss(), t.sent.Rate, nil
+	}}
+	ndr, err := find.highest(0, max(min(s.MRR, s.Offered), 2*find.floor))
+	if err != nil {
+		return nil, err
+	}
+	s.Throughput, s.Limited = ndr.Rate, ndr.SourceLimited
+	if s.Line > 0 && s.Throughput > s.Line {
+		s.Throughput = s.Line
+	}
+	step("loss by rate")
+	for i, lossless := lossSteps, 0; i > 0 && lossless < 2; i-- {
+		rate := s.Offered * float64(i) / lossSteps
+		t, err := r.offer(ctx, rate, c.Trial)
+		if err != nil {
+			return nil, err
+		}
+		s.Loss = append(s.Loss, LossPoint{t.sent.Rate, t.loss()})
+		if lossless++; t.loss() > 0 {
+			lossless = 0
+		}
+	}
+	if s.Throughput > 0 {
+		step("latency")
+		for _, share := range []float64{0.1, 0.5, 0.9, 1} {
+			t, err := r.offer(ctx, share*s.Throughput, c.Trial)
+			if err != nil {
+				return nil, err
+			}
+			s.Latency = append(s.Latency, wireLatency(share, t))
+		}
+	}
+	step("back-to-back frames")
+	if err := c.bursts(ctx, r, s); err != nil {
+		return nil, err
+	}
+	s.judge()
+	return s, nil
+}
+
+func wireLatency(share float64, t *trial) WireLatency {
+	h := t.got.Latency
+	quantile := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) }
+	l := WireLatency{Share: share, Rate: t.sent.Rate, Loss: t.loss(), Least: float64(h.Min()), P50: quantile(50), P99: quantile(99), P999: quantile(99.9), Most: float64(h.Max())}
+	l.PDV = l.P999 - l.Least
+	return l
+}
+
+// bursts finds the longest burst without loss, by bisection, several times.
+func (c *Wire) bursts(ctx context.Context, r *rig, s *WireSize) error {
+	longest := uint64(mostBurst)
+	if n := uint64(s.Offered * c.Trial.Seconds()); n < longest {
+		longest = max(n, 2)
+	}
+	whole := func(n uint64) (bool, error) {
+		t, err := r.burst(ctx, n)
+		return err == nil && t.loss() == 0, err
+	}
+	sum := 0.0
+	for range burstTrials {
+		low, high := uint64(1), longest
+		ok, err := whole(longest)
+		if err != nil {
+			return err
+		}
+		if ok {
+			low = longest
+		}
+		for high > low+1 && float64(high-low) > 0.02*float64(low) {
+			middle := (low + high) / 2
+			if ok, err = whole(middle); err != nil {
+				return err
+			}
+			if ok {
+				low = middle
+			} else {
+				high = middle
+			}
+		}
+		s.BurstLimited = s.BurstLimited || low == longest
+		sum += float64(low)
+		s.BurstTrials++
+	}
+	s.Burst = sum / float64(s.BurstTrials)
+	rate := s.Line
+	if rate == 0 {
+		rate = s.Offered
+	}
+	if !s.BurstLimited && rate > 0 && s.Throughput < rate {
+		s.BufferNs = s.Burst / rate * (1 - s.Throughput/rate) * 1e9
+	}
+	return nil
+}
+
+// burst sends n packets as fast as the source can.
+func (r *rig) burst(ctx context.Context, n uint64) (*trial, error) {
+	if err := r.sink.Reset(); err != nil {
+		return nil, err
+	}
+	sent, err := r.source.Run(ctx, traffic.Load{Count: n, FirstSeq: r.next})
+	if err != nil {
+		return nil, err
+	}
+	r.next = sent.NextSeq
+	got, err := r.settle(sent.Packets)
+	return &trial{sent: sent, got: got}, errors.Join(err, ctx.Err())
+}
+
+// judge calls figures that contradict each other what they are.
+func (s *WireSize) judge() {
+	switch {
+	case s.MRR > 0 && s.Throughput > aboveMRR*s.MRR:
+		s.Invalid = fmt.Sprintf("throughput %.0f is above what arrived of a full load, %.0f: the machine changed during the measurement, or the device collapses under load; measure again on a quiet machine", s.Throughput, s.MRR)
+	case s.Throughput == 0:
+		s.Invalid = "the device loses frames at any rate that was tried"
+	}
+}

@@ -1,0 +1,209 @@
+package forward
+
+import (
+	"encoding/csv"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteText writes the report for a terminal.
+func (r *WireReport) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%s to %s, link %s, trials of %g s, %d flows, on %s, Linux %s\n\n", r.TX, r.RX, r.speed(), r.Trial, r.Flows, r.Machine.CPU, r.Machine.Kernel)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "frame B\tthroughput fps\tof the line\tmost that arrives\tp50 us at 50 %\tp99.9 us\tburst frames\tbuffer us\t  remarks")
+	for i := range r.Sizes {
+		s := &r.Sizes[i]
+		l := s.at(0.5)
+		fmt.Fprintf(t, "%d\t%.0f\t%s\t%.0f\t%.1f\t%.1f\t%.0f\t%.1f\t  %s\n", s.Size, s.Throughput, s.OfLine(), s.MRR, l.P50/1e3, l.P999/1e3, s.Burst, s.BufferNs/1e3, s.Remarks())
+	}
+	return t.Flush()
+}
+
+func (r *WireReport) speed() string {
+	if r.Speed == 0 {
+		return "of unknown speed"
+	}
+	return fmt.Sprintf("%g Gbit/s", float64(r.Speed)/1e9)
+}
+
+// at is the latency at a share of the throughput.
+func (s *WireSize) at(share float64) WireLatency {
+	for _, l := range s.Latency {
+		if l.Share == share {
+			return l
+		}
+	}
+	return WireLatency{}
+}
+
+// OfLine is the throughput as a share of the line's rate.
+func (s *WireSize) OfLine() string {
+	if s.Line == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*s.Throughput/s.Line)
+}
+
+// Remarks are what a reader must know of the figures.
+func (s *WireSize) Remarks() string {
+	var all []string
+	if s.Invalid != "" {
+		all = append(all, "INVALID: "+s.Invalid)
+	}
+	if s.Limited {
+		all = append(all, "source-limited: the device may carry more")
+	}
+	if s.BurstLimited {
+		all = append(all, "no burst was too long")
+	}
+	if s.Duplicated > 0 || s.Reordered > 0 {
+		all = append(all, fmt.Sprintf("%d duplicated, %d reordered", s.Duplicated, s.Reordered))
+	}
+	return strings.Join(all, "; ")
+}
+
+// WriteCSV writes a line for each figure: size, figure, at, value, unit.
+func (r *WireReport) WriteCSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	line := func(size int, figure, at string, value float64, unit string) {
+		_ = c.Write([]string{strconv.Itoa(size), figure, at, strconv.FormatFloat(value, 'f', -1, 64), unit}) // Flush has the error
+	}
+	_ = c.Write([]string{"frame_bytes", "figure", "at", "value", "unit"})
+	for i := range r.Sizes {
+		s := &r.Sizes[i]
+		line(s.Size, "throughput", "", s.Throughput, "fps")
+		line(s.Size, "line", "", s.Line, "fps")
+		line(s.Size, "mrr", "", s.MRR, "fps")
+		line(s.Size, "burst", "", s.Burst, "frames")
+		line(s.Size, "buffer", "", s.BufferNs, "ns")
+		for _, p := range s.Loss {
+			line(s.Size, "loss", strconv.FormatFloat(p.Rate, 'f', 0, 64)+" fps", p.Loss, "share")
+		}
+		for _, l := range s.Latency {
+			at := fmt.Sprintf("%.0f %% of throughput", 100*l.Share)
+			for _, f := range []struct {
+				name  string
+				value float64
+			}{{"min", l.Least}, {"p50", l.P50}, {"p99", l.P99}, {"p999", l.P999}, {"max", l.Most}, {"pdv", l.PDV}} {
+				line(s.Size, "latency_"+f.name, at, f.value, "ns")
+			}
+		}
+		if s.Invalid != "" {
+			_ = c.Write([]string{strconv.Itoa(s.Size), "invalid", s.Invalid, "", ""})
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// Diagram is a line in a diagram of the page: its points in a box of 640 by 240.
+type diagram struct {
+	Title, X, Y string
+	Lines       []diagramLine
+	MaxX, MaxY  string
+}
+
+type diagramLine struct {
+	Name, Colour, Points string
+}
+
+var wireColours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"}
+
+// curve is one line before it is scaled.
+type curve struct {
+	name string
+	x, y []float64
+}
+
+func newDiagram(title, x, y string, format func(float64) string, formatX func(float64) string, curves []curve) diagram {
+	d := diagram{Title: title, X: x, Y: y}
+	mostX, mostY := 0.0, 0.0
+	for _, c := range curves {
+		for i := range c.x {
+			mostX, mostY = max(mostX, c.x[i]), max(mostY, c.y[i])
+		}
+	}
+	if mostX == 0 || mostY == 0 {
+		mostX, mostY = max(mostX, 1), max(mostY, 1e-9)
+	}
+	d.MaxX, d.MaxY = formatX(mostX), format(mostY)
+	for i, c := range curves {
+		var points strings.Builder
+		for j := range c.x {
+			fmt.Fprintf(&points, "%.1f,%.1f ", 640*c.x[j]/mostX, 240-240*math.Min(c.y[j]/mostY, 1))
+		}
+		d.Lines = append(d.Lines, diagramLine{c.name, wireColours[i%len(wireColours)], points.String()})
+	}
+	return d
+}
+
+// diagrams are throughput by size, loss by rate and latency by load.
+func (r *WireReport) diagrams() []diagram {
+	fps := func(v float64) string { return fmt.Sprintf("%.3g Mfps", v/1e6) }
+	bytes := func(v float64) string { return fmt.Sprintf("%.0f B", v) }
+	us := func(v float64) string { return fmt.Sprintf("%.3g us", v/1e3) }
+	share := func(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
+	through, line := curve{name: "throughput"}, curve{name: "line rate"}
+	var loss, delay []curve
+	for i := range r.Sizes {
+		s := &r.Sizes[i]
+		through.x, through.y = append(through.x, float64(s.Size)), append(through.y, s.Throughput)
+		line.x, line.y = append(line.x, float64(s.Size)), append(line.y, s.Line)
+		l, d := curve{name: bytes(float64(s.Size))}, curve{name: bytes(float64(s.Size))}
+		for _, p := range s.Loss {
+			l.x, l.y = append(l.x, p.Rate), append(l.y, p.Loss)
+		}
+		for _, p := range s.Latency {
+			d.x, d.y = append(d.x, p.Share), append(d.y, p.P99)
+		}
+		loss, delay = append(loss, l), append(delay, d)
+	}
+	return []diagram{
+		newDiagram("Throughput by frame size (RFC 2544, 26.1)", "frame size", "frames per second", fps, bytes, []curve{through, line}),
+		newDiagram("Frame loss by offered rate (26.3)", "offered", "lost", share, fps, loss),
+		newDiagram("Latency under load, 99th percentile (26.2, RFC 8219)", "share of throughput", "latency", us, share, delay),
+	}
+}
+
+// WriteHTML writes the report as one page without anything from elsewhere.
+func (r *WireReport) WriteHTML(w io.Writer) error {
+	return wirePage.Execute(w, map[string]any{"Report": r, "Speed": r.speed(), "Diagrams": r.diagrams(), "Began": r.Began.Format("2006-01-02 15:04:05 UTC")})
+}
+
+var wirePage = template.Must(template.New("wire").Funcs(template.FuncMap{
+	"us":   func(ns float64) string { return fmt.Sprintf("%.1f", ns/1e3) },
+	"n":    func(v float64) string { return fmt.Sprintf("%.0f", v) },
+	"loss": func(v float64) string { return fmt.Sprintf("%.4f %%", 100*v) },
+	"pc":   func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) },
+}).Parse(`<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>RFC 2544: {{.Report.TX}} to {{.Report.RX}}</title>
+<style>
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #1a1a1a; background: #fff }
+table { border-collapse: collapse; margin: 1em 0 } th, td { padding: .2em .8em; border-bottom: 1px solid #ccc; text-align: right }
+td:last-child, th:last-child { text-align: left } .invalid { color: #b00020; font-weight: bold }
+svg { max-width: 100%; height: auto } text { font: 12px system-ui, sans-serif }
+</style></head><body>
+<h1>{{.Report.TX}} to {{.Report.RX}}</h1>
+<p>Measured {{.Began}} in {{n .Report.Seconds}} s with weir bench forward. Link {{.Speed}}; trials of {{.Report.Trial}} s, at most {{.Report.Trials}} at a rate; {{.Report.Flows}} flows.
+{{.Report.Machine.CPU}}, Linux {{.Report.Machine.Kernel}}.</p>
+<table><thead><tr><th>frame B</th><th>throughput fps</th><th>of the line</th><th>most that arrives fps</th><th>burst frames</th><th>buffer us</th><th>remarks</th></tr></thead><tbody>
+{{range .Report.Sizes}}<tr><td>{{.Size}}</td><td>{{n .Throughput}}</td><td>{{.OfLine}}</td><td>{{n .MRR}}</td><td>{{n .Burst}}</td><td>{{us .BufferNs}}</td><td{{if .Invalid}} class="invalid"{{end}}>{{.Remarks}}</td></tr>
+{{end}}</tbody></table>
+{{range .Diagrams}}<h2>{{.Title}}</h2>
+<svg viewBox="-70 -20 860 300" role="img" aria-label="{{.Title}}"><rect width="640" height="240" fill="none" stroke="#999"/>
+<text x="-8" y="10" text-anchor="end">{{.MaxY}}</text><text x="-8" y="240" text-anchor="end">0</text><text x="640" y="258" text-anchor="end">{{.MaxX}}</text><text x="0" y="258">0</text><text x="320" y="275" text-anchor="middle">{{.X}}</text>
+{{range $i, $l := .Lines}}<polyline points="{{$l.Points}}" fill="none" stroke="{{$l.Colour}}" stroke-width="2"/><text x="655" y="0" dy="{{$i}}.2em" style="font-size:14px" fill="{{$l.Colour}}">{{$l.Name}}</text>
+{{end}}</svg>
+{{end}}<h2>Latency</h2>
+<table><thead><tr><th>frame B</th><th>load</th><th>fps</th><th>lost</th><th>min us</th><th>p50</th><th>p99</th><th>p99.9</th><th>max</th><th>variation us</th></tr></thead><tbody>
+{{range .Report.Sizes}}{{$size := .Size}}{{range .Latency}}<tr><td>{{$size}}</td><td>{{pc .Share}}</td><td>{{n .Rate}}</td><td>{{loss .Loss}}</td><td>{{us .Least}}</td><td>{{us .P50}}</td><td>{{us .P99}}</td><td>{{us .P999}}</td><td>{{us .Most}}</td><td>{{us .PDV}}</td></tr>
+{{end}}{{end}}</tbody></table>
+<p>Latency is of every frame, from the source's clock reading before it is sent to the sink's program at reception, so it has the machine's own share. The variation is the 99.9th percentile less the least (RFC 8219, 7.3.1).
+The buffer is the longest burst without loss in time, less what the device forwards meanwhile (RFC 9004).</p>
+</body></html>
+`))
