@@ -41,6 +41,52 @@ help: ## list the targets
 build: ## compile bin/weir, without cgo, stamped with the commit
 	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -o bin/weir ./cmd/weir
 
+# Where "make install" puts things: packages set DESTDIR and PREFIX=/usr.
+DESTDIR ?=
+PREFIX  ?= /usr/local
+ETC     ?= /etc
+# WEIR runs here and writes man pages and completions; BINARY is what is installed, for another processor perhaps.
+WEIR    ?= bin/weir
+BINARY  ?= $(WEIR)
+SHARE    = $(DESTDIR)$(PREFIX)/share
+
+.PHONY: install
+install: build install-files ## copy weir, its man pages, completions, units and examples to PREFIX (/usr/local) below DESTDIR
+
+.PHONY: install-files
+install-files:
+	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/weir
+	rm -f $(SHARE)/man/man1/weir*.1.gz
+	$(WEIR) man --out $(SHARE)/man/man1
+	gzip -n9 $(SHARE)/man/man1/weir*.1
+	mkdir -p $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	$(WEIR) completion bash >$(SHARE)/bash-completion/completions/weir
+	$(WEIR) completion zsh >$(SHARE)/zsh/site-functions/_weir
+	$(WEIR) completion fish >$(SHARE)/fish/vendor_completions.d/weir.fish
+	mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/system
+	for unit in weir@.service weir-collect.service; do \
+		sed 's|/usr/bin/weir|$(PREFIX)/bin/weir|' dist/$$unit >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit; done
+	install -d $(SHARE)/doc/weir/examples $(SHARE)/doc/weir/grafana
+	install -m 644 LICENSE NOTICE THIRD-PARTY-NOTICES README.md CHANGELOG.md docs/*.md $(SHARE)/doc/weir
+	install -m 644 config/*.toml $(SHARE)/doc/weir/examples
+	install -m 644 dist/grafana-dashboard.json dist/grafana/*.json $(SHARE)/doc/weir/grafana
+	[ -e $(DESTDIR)$(ETC)/weir/collect.toml ] || install -D -m 644 dist/collect.toml $(DESTDIR)$(ETC)/weir/collect.toml
+
+# A release is of the version that CHANGELOG.md has first.
+VERSION ?= $(shell sed -n 's/^\#\# \([0-9][0-9.]*\).*/\1/p' CHANGELOG.md | head -1)
+ARCHES  ?= amd64 arm64
+RELEASE ?= bin/release
+.PHONY: release
+release: ## archives, deb, rpm, OCI images, lists of modules and checksums into RELEASE (bin/release), reproducibly
+	VERSION=$(VERSION) ARCHES="$(ARCHES)" dist/release.sh $(RELEASE)
+
+.PHONY: release-test
+release-test: ## make the release for this processor twice, compare, install each package in a clean root and run it (root; rpm, iproute2)
+	VERSION=$(VERSION) ARCHES=$$($(GO) env GOARCH) dist/release.sh bin/release-test
+	VERSION=$(VERSION) ARCHES=$$($(GO) env GOARCH) dist/release.sh bin/release-again
+	diff bin/release-test/SHA256SUMS bin/release-again/SHA256SUMS && rm -r bin/release-again
+	VERSION=$(VERSION) dist/try.sh bin/release-test
+
 .PHONY: demo
 demo: build ## three switches between two hosts in network namespaces, with real traffic (root)
 	bin/weir lab run config/demo.toml
@@ -53,6 +99,10 @@ test: here ## before each commit, in minutes: all packages, small (go test -shor
 test-all: PACKAGES := $(filter-out %/dataplane/vm,$(PACKAGES))
 test-all: here ## all tests but vm-some, in full size: figures, faults, labs and documents of all kinds
 	$(call run,-timeout 30m)
+
+.PHONY: test-duckdb
+test-duckdb: ## DuckDB reads the Parquet files back (a C++ linker)
+	cd telemetry/view/parquet/duckdb && CGO_ENABLED=1 $(GO) test -count=1 ./...
 
 # Tests that compute take ten times as long under the race detector, and packages that neither begin goroutines nor share
 # anything between them have nothing for it to find.

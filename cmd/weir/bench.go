@@ -25,7 +25,7 @@ reference, source and which direction is better.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchForwardCommand(), newBenchPipelineCommand(), newBenchStageCommand(), newBenchCollectCommand(), newBenchScaleCommand(), newBenchPaperCommand(), newBenchPeersCommand(), newBenchListCommand())
+	cmd.AddCommand(newBenchForwardCommand(), newBenchPipelineCommand(), newBenchStageCommand(), newBenchCollectCommand(), newBenchScaleCommand(), newBenchPaperCommand(), newBenchPeersCommand(), newBenchCompareCommand(), newBenchListCommand())
 	return cmd
 }
 

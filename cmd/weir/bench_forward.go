@@ -29,6 +29,7 @@ type benchForwardOptions struct {
 	ports     string
 	// sizesNamed: --size was given.
 	sizesNamed bool
+	wire       wireOptions
 }
 
 func newBenchForwardCommand() *cobra.Command {
@@ -60,12 +61,21 @@ Devices are patch, l2, all (patch and all four telemetry systems), testpmd,
 and with vhost ovs and ovs_normal (Open vSwitch with DPDK: one flow each way,
 and a learning switch). With vhost two guests of our own send to each other,
 and mrr, pdr, ndr and processor time are measured; with memif DPDK's testpmd
-is source and sink, without a rate, and mrr and processor time are.`,
+is source and sink, without a rate, and mrr and processor time are.
+
+With --tx and --rx it measures a device of your own, which joins two interfaces of
+this machine, by RFC 2544 with RFC 9004 and RFC 8219: for each of the seven frame
+sizes the throughput, the loss by rate, the latency under load and the longest
+burst. --html, --csv and --json write the report. RFC 2544 wants --duration 60s.`,
 		Example: `  weir bench forward --quick --json
-  weir bench forward --dut patch,bridge --size 64 --rounds 5`,
+  weir bench forward --dut patch,bridge --size 64 --rounds 5
+  weir bench forward --tx eth1 --rx eth2 --html report.html --csv report.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.sizesNamed = cmd.Flags().Changed("size")
+			if o.wire.TX != "" || o.wire.RX != "" {
+				return o.wire.run(cmd, &o)
+			}
 			if o.quick {
 				quick := o.Config
 				quick.Quick()
@@ -94,6 +104,7 @@ is source and sink, without a rate, and mrr and processor time are.`,
 	f.IntVar(&o.Ring, "ring", 0, "packets in each ring of Weir's ports; 0: the default")
 	f.StringVar(&o.Poll, "poll", o.Poll, "how Weir's worker waits: busy, adaptive or interrupt")
 	f.StringVar(&o.raw, "raw", "", "write each measurement to `FILE`, one JSON object per line")
+	o.wire.add(cmd)
 	o.output.add(cmd)
 	return cmd
 }

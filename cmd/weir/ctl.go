@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/internal/socket"
 )
 
 // ctlOptions are the flags of weir ctl.
@@ -57,17 +58,28 @@ certificate that control.tls.admins names may also change the switch.`,
 	_ = ctl.RegisterFlagCompletionFunc("name", completeNames)
 	show := &cobra.Command{Use: "show", Short: "Show what a switch has and counts"}
 	show.PersistentFlags().BoolVar(&o.json, "json", false, "print as one JSON object")
-	ctl.AddCommand(show, newReloadCommand(&o), newSetCommand(&o), newClearCommand(&o), newTraceCommand(&o), newCaptureCommand(&o))
+	ctl.AddCommand(show, newReloadCommand(&o), newSetCommand(&o), newClearCommand(&o), newTraceCommand(&o), newCaptureCommand(&o), newTopCommand(&o))
 	for _, v := range append(views, pintViews()...) {
+		rates, changing := ratesShown[v.name]
+		var ro ratesOptions
 		command := &cobra.Command{
 			Use: v.name, Short: v.short, Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
+				if ro.watch || ro.once {
+					return o.rates(cmd.Context(), ro, rates, cmd.OutOrStdout())
+				}
 				return o.show(cmd.Context(), v, cmd.OutOrStdout())
 			},
 		}
 		if v.askFlows != nil {
 			command.Flags().StringVar(&o.flow, "flow", "", "only this `FLOW`, \"10.0.0.1:1234 > 10.0.0.2:80 udp\", or those of an address, a prefix or \":80\"")
 			command.Flags().IntVar(&o.limit, "limit", 20, "show the `N` flows of the most packets; 0: all")
+		}
+		if changing {
+			f := command.Flags()
+			f.BoolVar(&ro.once, "rates", false, "show rates over one interval instead of counts")
+			f.BoolVarP(&ro.watch, "watch", "w", false, "show rates again and again, until Ctrl-C")
+			f.DurationVar(&ro.interval, "interval", time.Second, "of --rates and --watch")
 		}
 		show.AddCommand(command)
 	}
@@ -139,6 +151,9 @@ func (o *ctlOptions) call(ctx context.Context, most time.Duration, f func(contex
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("the switch at %s did not answer within %v: see whether it hangs, or raise --timeout", where, o.timeout)
 	}
+	if control.Refused(err) {
+		return usageError(control.Reason(err))
+	}
 	return control.Reason(err)
 }
 
@@ -171,17 +186,32 @@ func (o *ctlOptions) findSocket() (string, error) {
 	if o.name != "" {
 		return control.DefaultSocket(o.name), nil
 	}
-	found, _ := filepath.Glob(control.DefaultSocket("*"))
-	switch len(found) {
-	case 0:
-		return "", errors.New("no switch has a control socket at the default path: start one, or name its socket with --socket")
-	case 1:
-		return found[0], nil
+	return chooseSocket(filepath.Glob(control.DefaultSocket("*")))
+}
+
+// chooseSocket takes the one socket at which a switch answers. A killed switch leaves its socket behind.
+func chooseSocket(found []string, err error) (string, error) {
+	if err != nil {
+		return "", err
 	}
-	for i, path := range found {
-		found[i] = strings.TrimSuffix(filepath.Base(path), ".sock")
+	live, names, gone := []string{}, []string{}, []string{}
+	for _, path := range found {
+		name := strings.TrimSuffix(filepath.Base(path), ".sock")
+		if socket.Stale(path) {
+			gone = append(gone, name)
+			continue
+		}
+		live, names = append(live, path), append(names, name)
 	}
-	return "", fmt.Errorf("there are several switches: choose one with --name, from %s", strings.Join(found, ", "))
+	switch {
+	case len(live) == 1:
+		return live[0], nil
+	case len(live) > 1:
+		return "", fmt.Errorf("there are several switches: choose one with --name, from %s", strings.Join(names, ", "))
+	case len(gone) > 0:
+		return "", fmt.Errorf("no switch runs: %s ended without removing its control socket: start it again, or name another switch's socket with --socket", strings.Join(gone, ", "))
+	}
+	return "", errors.New("no switch has a control socket at the default path: start one, or name its socket with --socket")
 }
 
 func askPorts(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {

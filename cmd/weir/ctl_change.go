@@ -82,7 +82,7 @@ var settables = []settable{
 	{"route", "l3", "route", "a route", "prefix=10.0.3.0/24 via=10.0.12.2,10.0.12.3"},
 	{"neighbour", "l3", "neighbour", "a neighbour that is not asked for", "address=10.0.12.2 mac=02:00:00:00:00:01 port=p0"},
 	{"fdb", "l2", "static", "a station that neither moves nor ages", "mac=02:00:00:00:00:01 port=p0"},
-	{"policer", "policer", "port", "a port's rate limit", "name=p0 rate_bits=100000000"},
+	{"policer", "policer", "port", "a port's rate limit", "port=p0 rate_bits=100000000"},
 	{"port", "", "port", "a port", "name=p2 interface=eth2"},
 	{"mirror", "mirror", "session", "a mirror session", "name=span ports=p0 to=p3 direction=both"},
 }

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/dataplane/traffic"
+	"github.com/weirswitch/weir/internal/progress"
 )
 
 // genOptions are the flags of weir gen.
@@ -48,18 +51,19 @@ capture only the sizes are the capture's, and all else is as above.
 It ends after --duration or --count, or at SIGINT; a capture without either is sent
 once.`,
 		Example: `  weir gen -i eth0 --rate 250k --duration 10s --size imix --flows 100000 --order zipf
+  weir gen -i eth0 --rate 50% --size 1518 --duration 1m
   weir gen -i eth0 --namespace lab-h1 --rate max --count 1000000 --json
   weir gen -i eth0 --capture trace.pcap.gz --speed 2`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.timed = !cmd.Flags().Changed("rate")
-			return runGen(cmd.Context(), o, cmd.OutOrStdout())
+			return runGen(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.rate = 10_000
+	o.rate.pps = 10_000
 	f := cmd.Flags()
 	o.add(cmd)
-	f.Var(&o.rate, "rate", "packets per second: 250000, 250k, 1.5M or max")
+	f.Var(&o.rate, "rate", "packets per second (250000, 250k, 1.5M), bits per second of frames with FCS (10Gbps), share of the interface's speed (50%), or max")
 	f.DurationVar(&o.duration, "duration", 0, "how long to send; 0: no limit")
 	f.Uint64Var(&o.count, "count", 0, "how many packets to send; 0: no limit")
 	f.Uint64Var(&o.first, "first", 0, "first sequence number, to go on with a run")
@@ -70,9 +74,9 @@ once.`,
 }
 
 // runGen is the command, top to bottom.
-func runGen(ctx context.Context, o genOptions, stdout io.Writer) (err error) {
+func runGen(ctx context.Context, o genOptions, stdout, stderr io.Writer) (err error) {
 	w, err := o.workload()
-	load := traffic.Load{Rate: float64(o.rate), Duration: o.duration, Count: o.count, FirstSeq: o.first}
+	load := traffic.Load{Rate: o.rate.pps, Duration: o.duration, Count: o.count, FirstSeq: o.first}
 	if err := errors.Join(err, load.Validate()); err != nil {
 		return usageError(err)
 	}
@@ -81,6 +85,16 @@ func runGen(ctx context.Context, o genOptions, stdout io.Writer) (err error) {
 		return usageError(err)
 	}
 	defer port.Namespace.Close()
+	mean := meanSize(w.Sizes)
+	if o.replays() {
+		mean = meanSize(o.packets.Sizes(0))
+	}
+	load.Rate, err = o.rate.packets(mean, func() (bits uint64, err error) {
+		return bits, port.Namespace.Do(func() (err error) { bits, err = nic.Speed(port.Interface); return err })
+	})
+	if err != nil {
+		return usageError(err)
+	}
 	if o.replays() {
 		switch {
 		case o.timed:
@@ -99,7 +113,9 @@ func runGen(ctx context.Context, o genOptions, stdout io.Writer) (err error) {
 		return usageError(err)
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
+	stop := watchSending(stderr, port)
 	sent, err := source.Run(ctx, load)
+	stop()
 	if err != nil {
 		return err
 	}
@@ -150,4 +166,52 @@ func printSent(w io.Writer, name string, s traffic.Sent, c *traffic.Capture, asJ
 		_, err = fmt.Fprintf(w, "the source could not keep the %.0f per second asked for\n", s.Offered)
 	}
 	return err
+}
+
+// watchSending writes what leaves the interface, each second, after its own counters, if w is a terminal. The
+// last line stays.
+func watchSending(w io.Writer, port traffic.Port) (stop func()) {
+	if !progress.Terminal(w) {
+		return func() {}
+	}
+	type moment struct {
+		at             time.Time
+		packets, bytes uint64
+	}
+	now := func() (m moment, ok bool) {
+		link, err := port.Namespace.Link(port.Interface)
+		if err != nil || link.Attrs().Statistics == nil {
+			return m, false
+		}
+		s := link.Attrs().Statistics
+		return moment{time.Now(), s.TxPackets, s.TxBytes}, true
+	}
+	done := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		first, ok := now()
+		before := first
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for ok {
+			select {
+			case <-done:
+				fmt.Fprintln(w)
+				return
+			case <-tick.C:
+			}
+			var is moment
+			if is, ok = now(); !ok {
+				return
+			}
+			seconds := is.at.Sub(before.at).Seconds()
+			fmt.Fprintf(w, "\r\x1b[K%3.0f s: %s packets, %s packets/s, %sbit/s", is.at.Sub(first.at).Seconds(),
+				scaled(float64(is.packets-first.packets)), scaled(float64(is.packets-before.packets)/seconds), scaled(8*float64(is.bytes-before.bytes)/seconds))
+			before = is
+		}
+	})
+	return func() {
+		close(done)
+		ended.Wait()
+	}
 }

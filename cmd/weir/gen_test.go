@@ -125,16 +125,34 @@ func TestGenCapture(t *testing.T) {
 	}
 }
 
+// TestRateFlag: rates of packets, of bits, and of the interface's speed. 64 bytes with FCS take 84 on the wire, so that
+// 10 Gbit/s are 14.88 million a second.
 func TestRateFlag(t *testing.T) {
-	for text, want := range map[string]float64{"1": 1, "250k": 250e3, "1.5M": 1.5e6, "max": 0, "1e5": 1e5} {
-		r := rateFlag(7)
-		if err := r.Set(text); err != nil || float64(r) != want {
-			t.Errorf("%q: %v, %v", text, float64(r), err)
+	for text, want := range map[string]float64{
+		"1": 1, "250k": 250e3, "1.5M": 1.5e6, "1.5Mpps": 1.5e6, "max": 0, "1e5": 1e5,
+		"512Mbps": 1e6, "1Gbit/s": 1e9 / 512, "100%": 10e9 / 672, "50%": 5e9 / 672,
+	} {
+		r := rateFlag{pps: 7}
+		err := r.Set(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if got, err := r.packets(64, func() (uint64, error) { return 10e9, nil }); err != nil || got < want*0.999999 || got > want*1.000001 {
+			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
+		}
+		again := rateFlag{}
+		if err := again.Set(r.String()); err != nil || again != r {
+			t.Errorf("%q is written as %s, which reads as %+v, %v", text, &r, again, err)
 		}
 	}
-	for _, text := range []string{"", "0", "-1", "k", "1kk", "NaN"} {
-		if r := rateFlag(7); r.Set(text) == nil {
+	for _, text := range []string{"", "0", "-1", "k", "1kk", "NaN", "0%", "101%", "fastbps"} {
+		if r := (rateFlag{}); r.Set(text) == nil {
 			t.Errorf("%q was taken", text)
 		}
+	}
+	r := rateFlag{share: 0.5}
+	if _, err := r.packets(64, func() (uint64, error) { return 0, nil }); err == nil || !strings.HasPrefix(err.Error(), "--rate 50%: the interface does not say how fast it is") {
+		t.Errorf("of an unknown speed: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/lab/grade"
+	"github.com/weirswitch/weir/dataplane/lab/labpath"
 	"github.com/weirswitch/weir/telemetry/view/api"
 )
 
@@ -38,6 +39,13 @@ func newLabCommand() *cobra.Command {
 		func(ctx context.Context, c *lab.Command, file string) error { return c.Run(ctx, file) })
 	runs.Flags().StringVar(&keep, "keep", "", "empty or new folder in which the switches' records and the truth are left")
 	runs.Flags().BoolVar(&linger, "linger", false, "behind the report, leave the collector and its page until Ctrl-C")
+	add("check", "Check the file and the switches' configurations in it, draw the network, and exit",
+		func(_ context.Context, c *lab.Command, file string) error {
+			return c.Check(file, func(config *lab.Config) error {
+				_, err := labpath.New(config)
+				return err
+			})
+		})
 	add("up", "Bring the lab up and leave it running",
 		func(ctx context.Context, c *lab.Command, file string) error { return c.Up(ctx, file) })
 	add("down", "Take the lab down, also after a crash; FILE may be the lab's name",

@@ -17,6 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -36,14 +38,17 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	began := false
 	root := newRootCommand()
 	noteBegin(root, &began)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // of nil cobra takes the process's own
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	if err := unknownCommand(root, args); err != nil {
+		return conclude(usageError(err), stderr)
+	}
+	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !began {
 		// cobra itself refused the command line.
-		err = usageError(fmt.Errorf("%w: weir --help lists what there is", err))
+		err = usageError(refusedLine(cmd, err))
 	}
 	return conclude(err, stderr)
 }
@@ -63,11 +68,14 @@ interfaces through AF_XDP, on a pipeline of stages that a TOML file names.
 
 Exit status: 0 good; 1 something failed at work; 2 the command line, the
 configuration or the machine does not allow what was asked for.`,
+		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.DisableAutoGenTag = true // a man page has the date of its release, not of its making
+	root.SetVersionTemplate("{{.Version}}")
 	root.AddCommand(
 		newSwitchCommand(),
 		newCtlCommand(),
@@ -84,6 +92,7 @@ configuration or the machine does not allow what was asked for.`,
 		newSinkCommand(),
 		newBenchCommand(),
 		newVersionCommand(),
+		newManCommand(),
 	)
 	return root
 }
@@ -183,7 +192,7 @@ func conclude(err error, stderr io.Writer) int {
 		return statusGood
 	}
 	for _, fault := range unjoin(err) {
-		fmt.Fprintf(stderr, "weir: %v\n", fault)
+		fmt.Fprintf(stderr, "%s %v\n", text.Paint(stderr, text.Red, "weir:"), fault)
 	}
 	if marked := (statusError{}); errors.As(err, &marked) {
 		return marked.status

@@ -15,8 +15,8 @@ import (
 )
 
 func printPorts(w io.Writer, ports []*api.Port) error {
-	t := text.NewTable("PORT", "INTERFACE", "LINK", "DRIVER", "MODE", ">QUEUES", ">MTU",
-		">RECEIVED", ">FORWARDED", ">CONSUMED", ">DROPPED", ">TRANSMITTED", ">LOST")
+	t := text.NewTable("PORT", "INTERFACE", "~LINK", "DRIVER", "MODE", ">QUEUES", ">MTU",
+		">RECEIVED", ">FORWARDED", ">CONSUMED", "!>DROPPED", ">TRANSMITTED", "!>LOST")
 	for _, p := range ports {
 		t.Row(p.Name, p.Interface, p.State, p.Driver, p.Mode, p.Queues, p.Mtu,
 			p.Received, p.Forwarded, p.Consumed, sum(p.Dropped), p.Transmitted, sum(control.Losses(p)))
@@ -112,7 +112,7 @@ func printReasons(w io.Writer, ports []*api.Port) error {
 }
 
 func printStages(w io.Writer, stages []*api.Stage) error {
-	t := text.NewTable("STAGE", ">PACKETS", ">BATCHES", ">PACKETS/BATCH", ">DROPPED", ">COPIED", ">NS/PACKET")
+	t := text.NewTable("STAGE", ">PACKETS", ">BATCHES", ">PACKETS/BATCH", "!>DROPPED", ">COPIED", ">NS/PACKET")
 	for _, s := range stages {
 		cost := "-" // not one batch was timed
 		if s.SampledPackets != 0 {
@@ -179,7 +179,7 @@ func printReport(w io.Writer, r *api.ReportResponse) error {
 func printSum(w io.Writer, r *api.ReportResponse) error {
 	verdict := "the counters add up"
 	if !r.Balanced {
-		verdict = "the counters do NOT add up"
+		verdict = text.Paint(w, text.Red, "the counters do NOT add up")
 	}
 	_, err := fmt.Fprintf(w, "received %d = forwarded %d + consumed %d + dropped %d\n"+
 		"copied %d = forwarded %d + consumed %d + dropped %d\n"+

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/internal/privilege"
 	"github.com/weirswitch/weir/node"
 )
@@ -69,12 +70,18 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 	}
 	c, err := config.Load(o.config)
 	if err != nil {
+		if lab.IsFile(o.config) {
+			err = fmt.Errorf("%s is a lab's file, of several switches: weir lab run %s", o.config, o.config)
+		}
 		return usageError(err)
 	}
 	if o.dump {
 		return c.Dump(stdout)
 	}
 	if o.check {
+		for _, warning := range c.Warnings {
+			fmt.Fprintf(stderr, "weir: warning: %s\n", warning)
+		}
 		_, err := fmt.Fprintf(stdout, "%s is good: switch %s, %d ports, graph %s\n",
 			o.config, c.Switch.Name, len(c.Ports), strings.Join(c.Switch.Graph, ", "))
 		if err != nil {
@@ -85,6 +92,9 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 	log, level, err := newLogger(c.Log, stderr)
 	if err != nil {
 		return usageError(err)
+	}
+	for _, warning := range c.Warnings {
+		log.Warn(warning)
 	}
 	notifier, err := newReadiness()
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/dataplane/traffic"
+	"github.com/weirswitch/weir/internal/bitrate"
 )
 
 // workloadFlags are the flags that weir gen and weir sink share: both need the same.
@@ -120,34 +122,89 @@ func parseSizes(names []string) ([]int, error) {
 	return sizes, nil
 }
 
-// rateFlag is a rate in packets per second, written with k or M if one likes; max is 0.
-type rateFlag float64
-
-func (r *rateFlag) String() string {
-	if *r == 0 {
-		return "max"
-	}
-	return strconv.FormatFloat(float64(*r), 'f', -1, 64)
+// rateFlag is a rate: packets per second, bits per second of frames, or a share of the interface's speed. The zero value
+// is no rate, as fast as possible.
+type rateFlag struct {
+	pps   float64
+	bits  bitrate.Rate
+	share float64 // 0 to 1
 }
 
-func (r *rateFlag) Type() string { return "pps" }
+func (r *rateFlag) String() string {
+	switch {
+	case r.bits != 0:
+		return r.bits.String()
+	case r.share != 0:
+		return strconv.FormatFloat(100*r.share, 'g', -1, 64) + "%"
+	case r.pps == 0:
+		return "max"
+	}
+	return strconv.FormatFloat(r.pps, 'f', -1, 64)
+}
+
+func (r *rateFlag) Type() string { return "rate" }
 
 func (r *rateFlag) Set(text string) error {
+	fault := errors.New(`write packets per second, as in 250000, 250k or 1.5M; bits per second, as in 10Gbps; a share of the interface's speed, as in 50%; or max`)
 	if text == "max" {
-		*r = 0
+		*r = rateFlag{}
+		return nil
+	}
+	if number, ok := strings.CutSuffix(text, "%"); ok {
+		v, err := strconv.ParseFloat(number, 64)
+		if err != nil || !(v > 0 && v <= 100) {
+			return fault
+		}
+		*r = rateFlag{share: v / 100}
+		return nil
+	}
+	if strings.Contains(text, "b") {
+		v, err := bitrate.Parse(text)
+		if err != nil || v == 0 {
+			return fault
+		}
+		*r = rateFlag{bits: v}
 		return nil
 	}
 	scale := 1.0
-	for suffix, factor := range map[string]float64{"k": 1e3, "M": 1e6} {
-		if number, ok := strings.CutSuffix(text, suffix); ok {
+	for suffix, factor := range map[string]float64{"pps": 1, "kpps": 1e3, "Mpps": 1e6, "k": 1e3, "M": 1e6} {
+		if number, ok := strings.CutSuffix(text, suffix); ok && (suffix != "pps" || !strings.HasSuffix(text, "kpps") && !strings.HasSuffix(text, "Mpps")) {
 			text, scale = number, factor
 			break
 		}
 	}
 	rate, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(rate > 0) {
-		return errors.New(`write packets per second, as in 250000, 250k, 1.5M or max`)
+		return fault
 	}
-	*r = rateFlag(rate * scale)
+	*r = rateFlag{pps: rate * scale}
 	return nil
+}
+
+// wireGap is what a frame takes on Ethernet beside its own bytes: preamble, start and gap between frames.
+const wireGap = 20
+
+// packets is the rate in packets per second; 0: as fast as possible. mean is the mean frame in bytes with FCS, and speed what
+// the interface carries in bits per second, asked for only if needed.
+func (r *rateFlag) packets(mean float64, speed func() (uint64, error)) (float64, error) {
+	switch {
+	case r.bits != 0:
+		return float64(r.bits) / (8 * mean), nil
+	case r.share != 0:
+		bits, err := speed()
+		if err != nil || bits == 0 {
+			return 0, fmt.Errorf("--rate %s: the interface does not say how fast it is: give the rate in packets or bits per second (%w)", r, cmp.Or(err, errors.New("its speed is 0")))
+		}
+		return r.share * float64(bits) / (8 * (mean + wireGap)), nil
+	}
+	return r.pps, nil
+}
+
+// meanSize is the mean of sizes.
+func meanSize(sizes []int) float64 {
+	sum := 0
+	for _, n := range sizes {
+		sum += n
+	}
+	return float64(sum) / float64(max(len(sizes), 1))
 }

@@ -33,6 +33,13 @@ func newVersionCommand() *cobra.Command {
 // version is what the Go tool has noted in the binary.
 func version() *api.VersionResponse { return node.Version() }
 
+// versionLine is what weir --version prints.
+func versionLine() string {
+	var b strings.Builder
+	_ = printVersion(&b, version())
+	return b.String()
+}
+
 func printVersion(w io.Writer, v *api.VersionResponse) error {
 	revision := ""
 	if v.Revision != "" {

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirswitch/weir/bench"
+	"github.com/weirswitch/weir/bench/forward"
+)
+
+func newBenchCompareCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "compare A B",
+		Short: "Compare two measurements, with confidence",
+		Long: `Compare reads two files of figures and says of each figure that both have how B differs
+from A: the ratio of the medians, its interval of 95 % confidence (bootstrap), and the chance p
+that the ranks of runs which do not differ are as far apart (Mann and Whitney's U). A figure is better or
+worse only where p is 0.05 at most and the interval excludes 1.
+
+The files are those of "weir bench forward --raw", which have each round: at least four are needed on
+each side. Rounds that are no result, since their figures contradict each other, are left out and
+counted. Files of --json have one value for each figure, so no confidence follows.`,
+		Example: `  weir bench forward --dut patch --size 64 --rounds 7 --raw before.jsonl
+  weir bench compare before.jsonl after.jsonl`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var sides [2][]bench.Runs
+			for i, file := range args {
+				var err error
+				var invalid int
+				if sides[i], invalid, err = readRuns(file); err != nil {
+					return usageError(err)
+				}
+				if invalid > 0 {
+					fmt.Fprintf(cmd.ErrOrStderr(), "weir: %s: %d rounds are no result and are left out\n", file, invalid)
+				}
+			}
+			all := bench.Compare(sides[0], sides[1])
+			if len(all) == 0 {
+				return usageError(fmt.Errorf("%s and %s have no figure in common: compare measurements of the same devices and sizes", args[0], args[1]))
+			}
+			if asJSON {
+				return indentJSON(cmd.OutOrStdout(), all)
+			}
+			return bench.WriteComparison(cmd.OutOrStdout(), all)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// readRuns reads a file of either form.
+func readRuns(file string) (runs []bench.Runs, invalid int, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the figures: %w", err)
+	}
+	var r bench.Result
+	if err := json.Unmarshal(text, &r); err == nil && r.Rows != nil {
+		return r.RunsOf(), 0, nil
+	}
+	if runs, invalid, err = forward.ReadRaw(bytes.NewReader(text)); err != nil {
+		return nil, 0, fmt.Errorf("%s: %w: name a file of weir bench --json, or of weir bench forward --raw", file, err)
+	}
+	return runs, invalid, nil
+}

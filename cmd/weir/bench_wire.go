@@ -1,0 +1,125 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirswitch/weir/bench/forward"
+	"github.com/weirswitch/weir/internal/bitrate"
+	"github.com/weirswitch/weir/internal/progress"
+)
+
+// wireOptions are the flags of weir bench forward for a device of the user's own.
+type wireOptions struct {
+	forward.Wire
+	dstMAC, srcNet, dstNet, speed string
+	html, csv                     string
+}
+
+func (o *wireOptions) add(cmd *cobra.Command) {
+	o.Wire = forward.DefaultWire()
+	f := cmd.Flags()
+	f.StringVar(&o.TX, "tx", "", "send out of this `INTERFACE`, to a device of your own")
+	f.StringVar(&o.RX, "rx", "", "and receive from it on this `INTERFACE`")
+	f.StringVar(&o.TXNamespace, "tx-namespace", "", "the network namespace of --tx; default: this one")
+	f.StringVar(&o.RXNamespace, "rx-namespace", "", "the network namespace of --rx; default: this one")
+	f.StringVar(&o.dstMAC, "dst-mac", "", "destination MAC address; default: that of --rx, as a bridge needs it; of a router its own")
+	f.StringVar(&o.srcNet, "src-net", "", "network of the source addresses; default: 198.18.0.0/16")
+	f.StringVar(&o.dstNet, "dst-net", "", "network of the destination addresses; default: 198.19.0.0/16")
+	f.StringVar(&o.speed, "speed", "", "the link's speed, as in 10Gbps; default: what --tx says")
+	f.StringVar(&o.html, "html", "", "write the report of your device as a page to `FILE`")
+	f.StringVar(&o.csv, "csv", "", "write its figures as CSV to `FILE`")
+}
+
+func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
+	var errs []error
+	note := func(flag string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
+		}
+	}
+	var err error
+	c := o.Wire
+	c.Seed, c.Core = all.Seed, all.Cores.Source
+	f := cmd.Flags()
+	if f.Changed("duration") {
+		c.Trial = all.Trial
+	}
+	if f.Changed("trials") {
+		c.Trials = all.Trials
+	}
+	if f.Changed("precision") {
+		c.Precision = all.Precision
+	}
+	if f.Changed("flows") {
+		c.Flows = all.Flows
+	}
+	if all.sizesNamed {
+		c.Sizes = nil
+		for _, text := range all.Sizes {
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				err = fmt.Errorf("%q is no number of bytes", text)
+			}
+			note("size", err)
+			c.Sizes = append(c.Sizes, n)
+		}
+	}
+	if o.dstMAC != "" {
+		c.DestinationMAC, err = net.ParseMAC(o.dstMAC)
+		note("dst-mac", err)
+	}
+	if o.srcNet != "" {
+		c.SourceNet, err = netip.ParsePrefix(o.srcNet)
+		note("src-net", err)
+	}
+	if o.dstNet != "" {
+		c.DestinationNet, err = netip.ParsePrefix(o.dstNet)
+		note("dst-net", err)
+	}
+	if o.speed != "" {
+		var speed bitrate.Rate
+		speed, err = bitrate.Parse(o.speed)
+		note("speed", err)
+		c.Speed = uint64(speed)
+	}
+	if errs == nil {
+		errs = append(errs, c.Validate())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return usageError(err)
+	}
+	var stop func()
+	c.Progress, stop = progress.Steps(cmd.ErrOrStderr(), "forward")
+	report, err := forward.RunWire(cmd.Context(), c)
+	stop()
+	if err != nil {
+		return err
+	}
+	for _, file := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{{o.html, report.WriteHTML}, {o.csv, report.WriteCSV}} {
+		if file.name == "" {
+			continue
+		}
+		out, err := os.Create(file.name)
+		if err == nil {
+			err = errors.Join(file.write(out), out.Close())
+		}
+		if err != nil {
+			return fmt.Errorf("write the report: %w", err)
+		}
+	}
+	if all.output.asJSON {
+		return indentJSON(cmd.OutOrStdout(), report)
+	}
+	return report.WriteText(cmd.OutOrStdout())
+}

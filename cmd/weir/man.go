@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// newManCommand writes the man pages of all commands, which packages install.
+func newManCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:    "man --out DIR",
+		Short:  "Write a man page of each command",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return usageError(fmt.Errorf("write the man pages: %w: name a folder that can be made", err))
+			}
+			// The date of the pages is that of SOURCE_DATE_EPOCH, if it is set.
+			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{
+				Title: "WEIR", Section: "1", Source: "Weir " + version().Version, Manual: "Weir",
+			}, dir)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "out", "", "the folder (`DIR`)")
+	_ = cmd.MarkFlagRequired("out")
+	return cmd
+}

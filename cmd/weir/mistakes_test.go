@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const mistakesGood = "[switch]\nname = \"s1\"\ngraph = [\"parse\", \"patch\"]\n[[port]]\ninterface = \"eth1\"\n[[port]]\ninterface = \"eth2\"\n"
+
+// mistakes are what people type on their first evening. A file of a mistake is FILE in its command line.
+var mistakes = []struct {
+	what string
+	file string
+	args string
+}{
+	{"a command with a letter wrong", "", "swich -c edge.toml"},
+	{"a flag with letters exchanged", "", "switch --cofnig edge.toml"},
+	{"one dash for two", "", "switch -config edge.toml"},
+	{"no file", "", "switch"},
+	{"a file that is not there", "", "switch -c nowhere.toml"},
+	{"a lab's file for a switch", "name = \"l\"\n[[host]]\nname = \"h1\"\n[[switch]]\nname = \"s1\"\ngraph = [\"parse\", \"patch\"]\n", "switch -c FILE"},
+	{"a switch's file for a lab", mistakesGood, "lab check FILE"},
+	{"a key with a letter wrong", strings.Replace(mistakesGood, "interface = \"eth1\"", "interfaces = \"eth1\"", 1), "switch -c FILE --check"},
+	{"a stage that does not exist", strings.Replace(mistakesGood, "\"patch\"", "\"path\"", 1), "switch -c FILE --check"},
+	{"quotes that are not closed", strings.Replace(mistakesGood, "\"s1\"", "\"s1", 1), "switch -c FILE --check"},
+	{"a number in quotes", mistakesGood + "queues = \"two\"\n", "switch -c FILE --check"},
+	{"three ports and no pairs", mistakesGood + "[[port]]\ninterface = \"eth3\"\n", "switch -c FILE --check"},
+	{"a pair of a port that is not there", mistakesGood + "[stages.patch]\npairs = [[\"eth1\", \"eth9\"]]\n", "switch -c FILE --check"},
+	{"the same interface twice", strings.Replace(mistakesGood, "eth2", "eth1", 1), "switch -c FILE --check"},
+	{"a former key", "[switch]\nname = \"s1\"\ngraph = [\"parse\", \"policer\", \"l2\"]\n[[port]]\ninterface = \"eth1\"\n[[stages.policer.port]]\nname = \"eth1\"\nrate_bits = 1000000\n", "switch -c FILE --check"},
+	{"a view that does not exist", "", "ctl show prots"},
+	{"a switch that does not run", "", "ctl --name no-such-switch show ports"},
+	{"a question without its flow", "", "query delay --from s1:p0"},
+	{"a rate that is none", "", "gen -i eth0 --rate fast"},
+	{"a percentage above all", "", "gen -i eth0 --rate 150%"},
+	{"a link that loses more than all", "name = \"l\"\n[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n[[link]]\nendpoints = [\"h1\", \"h2\"]\nloss = 5\ndelay = \"1m\"\nrate = \"fast\"\n", "lab check FILE"},
+	{"traffic from nobody", "name = \"l\"\n[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n[[link]]\nendpoints = [\"h1\", \"h2\"]\n[[traffic]]\nkind = \"pings\"\nfrom = \"h3\"\nto = \"h2\"\n", "lab check FILE"},
+}
+
+// TestMistakes compares what typical mistakes are answered with testdata/mistakes.golden: each answer names what is wrong
+// and the remedy, and the status is 2.
+func TestMistakes(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
+	var b strings.Builder
+	b.WriteString("Typical mistakes, and what weir answers. Written by: go test ./cmd/weir -run TestMistakes -update\n")
+	for _, m := range mistakes {
+		file := filepath.Join(t.TempDir(), "FILE.toml")
+		if err := os.WriteFile(file, []byte(m.file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		status, stdout, stderr := weir(strings.Fields(strings.ReplaceAll(m.args, "FILE", file))...)
+		stdout = strings.TrimRight(stdout, "\n")
+		if i := strings.Index(stdout, " is good"); i >= 0 { // behind it is what this machine's interfaces would be granted
+			stdout = stdout[:i] + " is good ..."
+		}
+		fmt.Fprintf(&b, "\n# %s\n$ weir %s\n", m.what, strings.ReplaceAll(m.args, "FILE", "FILE.toml"))
+		for _, text := range []string{stdout, stderr} {
+			if text = strings.TrimRight(strings.ReplaceAll(text, file, "FILE.toml"), "\n"); text != "" {
+				b.WriteString(text + "\n")
+			}
+		}
+		fmt.Fprintf(&b, "[status %d]\n", status)
+		if stderr == "" || status == statusGood && !strings.Contains(stderr, "warning") {
+			t.Errorf("%s: status %d and no answer", m.what, status)
+		}
+	}
+	const golden = "testdata/mistakes.golden"
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if want, err := os.ReadFile(golden); err != nil || string(want) != b.String() {
+		t.Errorf("the answers are not those of %s (%v): read them, and take them over with -update:\n%s", golden, err, b.String())
+	}
+}
