@@ -54,7 +54,7 @@ to = "h1"
 		},
 		Traffic: []Traffic{
 			{Kind: "ping", From: "h1", To: "h2", Count: 100, Window: 16, Sizes: []int{64, 1500}},
-			{Kind: "flows", From: "h2", To: "h1", Count: 100_000, Rate: 50_000, Flows: 1000, Size: 64, Window: 1024, Distribution: "equal", Port: 9},
+			{Kind: "flows", From: "h2", To: "h1", Count: 100_000, Rate: 50_000, Flows: 1000, Size: 64, Window: 1024, Distribution: "equal", Port: 9, Addresses: "hosts"},
 		},
 	}
 	if diff := cmp.Diff(want, c); diff != "" {
