@@ -102,7 +102,7 @@ test-all: here ## all tests but vm-some, in full size: figures, faults, labs and
 
 .PHONY: test-duckdb
 test-duckdb: ## DuckDB reads the Parquet files back (a C++ linker)
-	cd telemetry/view/parquet/duckdb && CGO_ENABLED=1 $(GO) test -count=1 ./...
+	CGO_ENABLED=1 $(GO) test -count=1 -mod=mod -modfile=telemetry/view/parquet/duckdb/duckdb.mod -tags duckdb ./telemetry/view/parquet/duckdb
 
 # Tests that compute take ten times as long under the race detector, and packages that neither begin goroutines nor share
 # anything between them have nothing for it to find.

@@ -1,4 +1,5 @@
-// Guard is Weir with one stage more, ttlguard, which lives in this module. It runs a switch, or a capture through the same
+// Guard is Weir with one stage more, ttlguard, to begin a module with: copy this folder, "go mod init", and give ttlguard the module's
+// path. It runs a switch, or a capture through the same
 // pipeline:
 //
 //	guard -c guard.toml                  until SIGINT; "weir ctl" talks to it as to any switch
@@ -14,11 +15,10 @@ import (
 	"os/signal"
 
 	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/examples/stage/ttlguard"
 	"github.com/weirswitch/weir/node"
 	"github.com/weirswitch/weir/node/replay"
 	"github.com/weirswitch/weir/stages"
-
-	"example.com/guard/ttlguard"
 )
 
 func main() {

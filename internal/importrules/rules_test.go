@@ -43,6 +43,7 @@ var layers = []layer{
 	{"internal/safefile", nil, "who may have written a file is checked in one place"},
 	{"internal/keyfile", []string{"internal/safefile"}, "a network's key is read by switches and collectors, and leaves the package as bytes only"},
 	{"internal/certs", []string{"internal/safefile"}, "the servers of control and of the collector may not know each other, and keep certificates alike"},
+	{"examples/...", []string{"config", "examples/...", "node", "node/replay", "pipeline/...", "stages"}, "what a module outside this tree may do"},
 	{"internal/bitrate", nil, "labs and the command line read rates alike"},
 	{"internal/...", nil, "checks of the tree must not depend on what they check"},
 

@@ -1,4 +1,5 @@
-// Package duckdb reads Parquet files of Weir with DuckDB, a reader that has nothing in common with their writer.
+//go:build duckdb
+
 package duckdb
 
 import (
