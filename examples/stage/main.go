@@ -1,4 +1,4 @@
-// Guard is Weir with one stage more, ttlguard, to begin a module with: copy this folder, "go mod init", and give ttlguard the module's
+// Stage is Weir with one stage more, ttlguard, to begin a module with: copy this folder, "go mod init", and give ttlguard the module's
 // path. It runs a switch, or a capture through the same
 // pipeline:
 //

@@ -74,6 +74,7 @@ var layers = []layer{
 	{"telemetry/local", []string{"telemetry/export", "telemetry/pint", "telemetry/pint/...", "telemetry/query", "telemetry/record", "telemetry/store"},
 		"a switch's own answers are those of the engine over a smaller store, which an exporter fills"},
 	{"telemetry/view/ipfix", []string{"telemetry/query"}, "heavy flows in another system's format, as query answers them"},
+	{"telemetry/view/parquet/duckdb", nil, "a test with another reader"},
 	{"telemetry/view/parquet", []string{"pipeline/clock", "telemetry/query", "telemetry/store", "telemetry/pint", "telemetry/pint/...", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"answers as tables, and the records as the store has them"},
 	{"telemetry/view/page", nil, "the page asks the API as any program does, so that it can show nothing that others cannot ask"},
