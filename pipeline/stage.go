@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"net/netip"
+
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/hash"
 )
@@ -98,6 +100,26 @@ func TakesLarge(chain []Named) bool {
 		}
 	}
 	return true
+}
+
+// Route is a prefix of a router's table, and the ports by which packets to it leave, each once.
+type Route struct {
+	Prefix netip.Prefix
+	Ports  []uint16
+	// Gateway: the prefix is behind other routers, or hosts, and not on the port itself.
+	Gateway bool
+}
+
+// Router is a Module with a table of routes. Both methods may be called from anywhere.
+type Router interface {
+	// RouteVersion is another one after each change of the routes.
+	RouteVersion() uint64
+	RouteList() []Route
+}
+
+// RouteFollower is a Module that follows the routes of the graph's Router. FollowRoutes is called once, before Stage.
+type RouteFollower interface {
+	FollowRoutes(r Router)
 }
 
 // Env is what a module gets when its switch is built.

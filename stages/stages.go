@@ -174,7 +174,20 @@ func Build(names []string, configs map[string]any, env pipeline.Env) ([]pipeline
 	if err := pipeline.Check(chain); err != nil {
 		return nil, err
 	}
+	for _, n := range chain {
+		if r, ok := n.Module.(pipeline.Router); ok {
+			followRoutes(chain, r)
+		}
+	}
 	return chain, nil
+}
+
+func followRoutes(chain []pipeline.Named, r pipeline.Router) {
+	for _, n := range chain {
+		if f, ok := n.Module.(pipeline.RouteFollower); ok {
+			f.FollowRoutes(r)
+		}
+	}
 }
 
 // Inline makes all modules of a chain do their background work on the packet

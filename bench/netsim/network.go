@@ -36,11 +36,15 @@ type Network struct {
 	nodes []*node
 	// Delay is how long a packet stays in a switch, in ns; nil: no time.
 	Delay func(sw int) int64
+	// Link is what a packet meets on the cable behind a port that it leaves by at a time: a delay, in ns, or loss; nil: neither.
+	Link func(from End, p *packet.Packet, now int64) (delayNs int64, lost bool)
 	// Copied, NoFrame and NoRoom are what the batches' fields of these names add
 	// up to, until the caller clears them.
 	Copied, NoFrame, NoRoom int
 
 	waiting []transfer
+	due     []transfer // a heap by time: see CarryInOrder
+	number  uint64     // of the next transfer in it
 }
 
 // node is a switch at work.
@@ -57,11 +61,17 @@ type transfer struct {
 	packet packet.Packet
 	now    int64
 	hops   int
+
+	arrival int64  // at the network
+	number  uint64 // of equal times, the first goes first
 }
 
 // reasonHops is the drop reason of packets that pass more switches than a
 // Network lets them: they loop.
 var reasonHops = packet.Register("netsim_hops", "the packet passed 256 switches of a simulated network")
+
+// reasonLink is that of packets that Network.Link loses.
+var reasonLink = packet.Register("netsim_link", "a link of a simulated network lost the packet")
 
 const maxHops = 256
 
@@ -122,7 +132,7 @@ func (n *Network) Chain(sw int) []pipeline.Named { return n.nodes[sw].chain }
 // original.
 func (n *Network) Carry(enter End, p packet.Packet, left func(at End, p *packet.Packet)) {
 	arrival := p.Arrival
-	n.waiting = append(n.waiting[:0], transfer{enter, p, arrival, 0})
+	n.waiting = append(n.waiting[:0], transfer{at: enter, packet: p, now: arrival})
 	for len(n.waiting) > 0 {
 		t := n.waiting[0]
 		n.waiting = n.waiting[1:]
@@ -133,6 +143,61 @@ func (n *Network) Carry(enter End, p packet.Packet, left func(at End, p *packet.
 			continue
 		}
 		n.pass(&t, arrival, left)
+	}
+}
+
+// CarryInOrder is Carry for many packets, which every switch meets in the order of time, whatever delays they have.
+// next returns the packets in the order in which they enter, at their Arrival; false: there are no more. left gets the time too.
+func (n *Network) CarryInOrder(next func() (enter End, p packet.Packet, ok bool), left func(at End, p *packet.Packet, now int64)) {
+	enter, p, more := next()
+	for more || len(n.due) > 0 {
+		if more && (len(n.due) == 0 || p.Arrival <= n.due[0].now) {
+			n.push(transfer{at: enter, packet: p, now: p.Arrival, arrival: p.Arrival})
+			enter, p, more = next()
+			continue
+		}
+		t := n.pop()
+		n.waiting = n.waiting[:0]
+		if t.hops == maxHops {
+			t.packet.Reason = reasonHops
+			left(End{Switch: outside}, &t.packet, t.now)
+			continue
+		}
+		n.pass(&t, t.arrival, func(at End, p *packet.Packet) { left(at, p, t.now) })
+		for _, w := range n.waiting {
+			w.arrival = t.arrival
+			n.push(w)
+		}
+	}
+}
+
+func (t *transfer) before(o *transfer) bool {
+	return t.now < o.now || t.now == o.now && t.number < o.number
+}
+
+func (n *Network) push(t transfer) {
+	t.number = n.number
+	n.number++
+	n.due = append(n.due, t)
+	for i := len(n.due) - 1; i > 0 && n.due[i].before(&n.due[(i-1)/2]); i = (i - 1) / 2 {
+		n.due[i], n.due[(i-1)/2] = n.due[(i-1)/2], n.due[i]
+	}
+}
+
+func (n *Network) pop() transfer {
+	top, last := n.due[0], len(n.due)-1
+	n.due[0] = n.due[last]
+	n.due = n.due[:last]
+	for i := 0; ; {
+		child := 2*i + 1
+		if child+1 < last && n.due[child+1].before(&n.due[child]) {
+			child++
+		}
+		if child >= last || !n.due[child].before(&n.due[i]) {
+			return top
+		}
+		n.due[i], n.due[child] = n.due[child], n.due[i]
+		i = child
 	}
 }
 
@@ -164,7 +229,16 @@ func (n *Network) pass(t *transfer, arrival int64, left func(End, *packet.Packet
 			continue
 		}
 		if next := v.cables[q.OutPort]; next.Switch != outside {
-			n.waiting = append(n.waiting, transfer{next, *q, b.Now, t.hops + 1})
+			delay := int64(0)
+			if n.Link != nil {
+				lost := false
+				if delay, lost = n.Link(End{t.at.Switch, int(q.OutPort)}, q, b.Now); lost {
+					q.Reason = reasonLink
+					left(End{Switch: outside}, q)
+					continue
+				}
+			}
+			n.waiting = append(n.waiting, transfer{at: next, packet: *q, now: b.Now + delay, hops: t.hops + 1})
 			continue
 		}
 		left(End{t.at.Switch, int(q.OutPort)}, q)
@@ -175,6 +249,13 @@ func (n *Network) pass(t *transfer, arrival int64, left func(End, *packet.Packet
 // (pipeline.Graph.OnTick): who keeps its records collects them there. To be set
 // before the first packet.
 func (n *Network) OnTick(sw int, f func(now int64)) { n.nodes[sw].graph.OnTick(f) }
+
+// Tick has the stages of all switches do their work by the clock, as before the first packet.
+func (n *Network) Tick(now int64) {
+	for _, v := range n.nodes {
+		v.graph.Tick(now)
+	}
+}
 
 // Finish ends the switches' measurements, behind the last packet.
 func (n *Network) Finish(now int64) {

@@ -55,4 +55,5 @@ var Figures = []Figure{
 	{"lds-fig10", "error of per-flow delays by flow size (LDS, Fig. 10)", ldsFig10},
 	{"lds-fig11", "error of per-flow delays under loss (LDS, Fig. 11)", ldsFig11},
 	{"lds-fig12", "error of per-flow delays by weight (LDS, Fig. 12)", ldsFig12},
+	{"lds-network", "delay and loss per flow over ECMP, between all leaves of a network (LDS, Section 2.1)", ldsNetworkFigure},
 }

@@ -13,12 +13,11 @@ import (
 )
 
 // delays gives packets their one-way delays. All are functions of the seed, so
-// that nothing is stored per packet, and those of different packets are
-// independent of each other, however close in time: there is no temporal
-// correlation to exploit.
+// that nothing is stored per packet. Those of different packets are
+// independent of each other, however close in time, but for queueing's.
 type delays interface {
-	// of returns the delay of a packet in nanoseconds.
-	of(seed uint64, flow uint32, id uint64) int64
+	// of returns the delay of a packet in nanoseconds, which is sent at a time.
+	of(seed uint64, flow uint32, id uint64, timeNs int64) int64
 	// String describes the model for the source of a row.
 	String() string
 }
@@ -32,6 +31,7 @@ const (
 	ldsProbeSeed
 	ldsSampleSeed
 	ldsClassSeed
+	ldsNetworkSeed
 )
 
 // measuredDelays draws from measured latencies: a flow is a pair of hosts, and
@@ -42,7 +42,7 @@ type measuredDelays struct {
 
 const latencySlices = 9
 
-func (m *measuredDelays) of(seed uint64, flow uint32, id uint64) int64 {
+func (m *measuredDelays) of(seed uint64, flow uint32, id uint64, _ int64) int64 {
 	pair := hash.Reduce(hash.Uint64x2(seed, delayPairSeed, uint64(flow)), uint64(len(m.pairs)))
 	return m.pairs[pair][hash.Reduce(hash.Uint64x2(seed, delaySampleSeed, id), latencySlices)]
 }

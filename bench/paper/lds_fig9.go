@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/weirswitch/weir/telemetry/lds"
 )
@@ -18,7 +19,10 @@ var ldsClasses = []struct {
 // three sizes, by MPE with 1 % and 10 % sampling, by RLI with 1,000 probes per
 // second, and by the mean of all packets. Rows without a prefix have measured
 // delays; mpe10_over_lds and rli_over_lds are for 17,500 x 4 cells and flows of
-// more than 1,000 packets. capture rows have the packets of a real trace, in as
+// more than 1,000 packets. all_flows rows are of the median error of all flows, where small ones have the paper's share of the
+// packets: those without a prefix have delays that are correlated over time, by queues, as rivals need it; measured rows have measured
+// ones. There every rival has the memory that the cells of LDS take, and lds_over_best_rival is LDS's error over the least one of a
+// rival's; paper_alpha is LDS with the paper's choice of cells. capture rows have the packets of a real trace, in as
 // many cells per flow, and a tenth and ten times of these.
 func ldsFig9(ctx context.Context, o Options) ([]Row, error) {
 	synthetic, captured, measured, err := ldsInputs(o, ldsSeconds)
@@ -47,6 +51,9 @@ func ldsFig9(ctx context.Context, o Options) ([]Row, error) {
 		return nil, err
 	}
 	var t table
+	if err := ldsAllFlows(ctx, o, measured, &t); err != nil {
+		return nil, err
+	}
 	for i, m := range models {
 		source := fmt.Sprintf("LDS Fig. 9; %s; %s", m.delays, m.all.trace.Name)
 		schemes := ldsRivals(m.columns)
@@ -82,7 +89,7 @@ func ldsRivals(columns int) []ldsRival {
 		{fmt.Sprintf("lds_%d", 10*columns), ldsScheme(10 * columns)},
 		{"mpe10", func(x *crossing) ([]flowError, error) { return x.mpeErrors(0.1), nil }},
 		{"mpe1", func(x *crossing) ([]flowError, error) { return x.mpeErrors(0.01), nil }},
-		{"rli", func(x *crossing) ([]flowError, error) { return x.rliErrors(1000), nil }},
+		{"rli", func(x *crossing) ([]flowError, error) { return x.rliErrors(1000, 0), nil }},
 		{"average", func(x *crossing) ([]flowError, error) { return x.averageErrors(), nil }},
 	}
 }
@@ -92,4 +99,57 @@ func ldsScheme(columns int) func(x *crossing) ([]flowError, error) {
 	return func(x *crossing) ([]flowError, error) {
 		return x.ldsErrors(lds.Config{Rows: 4, Columns: columns, Virtual: 1}, nil, lds.Balanced)
 	}
+}
+
+// ldsAllFlows measures the median error of all flows at equal memory.
+func ldsAllFlows(ctx context.Context, o Options, measured delays, t *table) error {
+	trace, err := ldsSmallTrace(o, ldsSeconds)
+	if err != nil {
+		return err
+	}
+	small := &crossings{trace: trace}
+	config := lds.Config{Rows: 4, Columns: 17500, Virtual: 1}
+	memory := config.Bytes()
+	schemes := []ldsRival{
+		{"lds", ldsScheme(config.Columns)},
+		{"paper_alpha", func(x *crossing) ([]flowError, error) { return x.ldsErrors(config, nil, lds.PaperAlpha) }},
+		{"sampled", func(x *crossing) ([]flowError, error) { return x.sampledErrors(memory), nil }},
+		{"mpe", func(x *crossing) ([]flowError, error) {
+			return x.mpeErrors(x.samplingRate(float64(memory / mpeEntryBytes))), nil
+		}},
+		{"rli", func(x *crossing) ([]flowError, error) { return x.rliErrors(1000, memory), nil }},
+		{"average", func(x *crossing) ([]flowError, error) { return x.averageErrors(), nil }},
+	}
+	const rivals = 2 // the first of them
+	models := []struct {
+		prefix string
+		delays delays
+	}{{"all_flows.", newQueueing(o.Seed, trace.DurationNs)}, {"all_flows.measured.", measured}, {"all_flows.two_queues.", newTwoQueues()}}
+	if o.Quick {
+		models = models[:2]
+	}
+	var jobs []ldsJob
+	for _, m := range models {
+		for _, s := range schemes {
+			jobs = append(jobs, ldsJob{m.prefix + s.name, func(seed uint64) ([]flowError, error) { return s.run(small.of(m.delays, 0, seed)) }})
+		}
+	}
+	results, err := ldsMeasure(ctx, o, 3, jobs)
+	if err != nil {
+		return err
+	}
+	for i, m := range models {
+		source := fmt.Sprintf("median errors of all flows, %d bytes each; %s; %s", memory, m.delays, trace.Name)
+		var errs []float64
+		for j := range schemes {
+			errs = append(errs, pick(results[i*len(schemes)+j], 1, math.MaxUint64).quantile(0.5))
+		}
+		t.add(m.prefix+"lds_over_best_rival", "ratio", errs[0]/slices.Min(errs[rivals:]), source, "lower")
+		t.add(m.prefix+"paper_alpha_over_best_rival", "ratio", errs[1]/slices.Min(errs[rivals:]), source, "lower")
+		for j, s := range schemes {
+			t.add(m.prefix+s.name+".median_error", "ratio", errs[j], source, "lower")
+			t.add(m.prefix+s.name+".within10", "ratio", pick(results[i*len(schemes)+j], 1, math.MaxUint64).within(0.1), source, "higher")
+		}
+	}
+	return nil
 }

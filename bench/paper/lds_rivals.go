@@ -66,17 +66,60 @@ func (x *crossing) mpeErrors(rate float64) []flowError {
 	})
 }
 
+// What rivals keep of a flow, in bytes, without what a hash table takes beside its entries: its key, 13, and a sum of
+// times, 6, and a count, 4, at either end; or the key, first and last time, 8 each, and a count, 4.
+const (
+	meanEntryBytes = 23
+	mpeEntryBytes  = 33
+)
+
+// samplingRate is the rate of sampling packets at which so many flows have a sampled packet.
+func (x *crossing) samplingRate(flows float64) float64 {
+	low, high := 0.0, 1.0
+	for range 50 {
+		rate, sampled := (low+high)/2, 0.0
+		for i := range x.trace.Flows {
+			sampled += 1 - math.Pow(1-rate, float64(x.trace.Flows[i].Packets))
+		}
+		if sampled > flows {
+			high = rate
+		} else {
+			low = rate
+		}
+	}
+	return low
+}
+
+// sampledErrors keeps a mean for each flow that has a packet which the hash of its id samples, in so many bytes. Other flows get the
+// mean of all packets.
+func (x *crossing) sampledErrors(bytes int) []flowError {
+	rate := x.samplingRate(float64(bytes / meanEntryBytes))
+	sum, count := make([]float64, len(x.trace.Flows)), make([]float64, len(x.trace.Flows))
+	x.arrivals(func(p workload.Packet, d int64, lost bool) {
+		if !lost && float64(hash.Uint64x2(x.seed, ldsSampleSeed, p.ID)) < rate*(1<<64) {
+			sum[p.Flow] += float64(d)
+			count[p.Flow]++
+		}
+	})
+	return x.errors(func(f int) (float64, bool) {
+		if count[f] == 0 {
+			return x.truth().all, true
+		}
+		return sum[f] / count[f], true
+	})
+}
+
 // rliErrors is Reference Latency Interpolation: the sender injects probes at a
 // fixed rate, whose delays the receiver knows; the delay of a packet is taken to
 // lie on the line between the probes before and behind it, and averaged in
 // counters per flow. A probe is delayed like a packet of some flow, drawn anew
-// each time.
-func (x *crossing) rliErrors(perSecond float64) []flowError {
+// each time. Flows have their counters in so many bytes, the others, by hash, get the mean of all packets; 0: all flows have.
+func (x *crossing) rliErrors(perSecond float64, bytes int) []flowError {
 	gap := 1e9 / perSecond
 	probes := make([]float64, int(math.Ceil(float64(x.trace.DurationNs)/gap))+2)
 	for i := range probes {
 		h := hash.Uint64x2(x.seed, ldsProbeSeed, uint64(i))
-		probes[i] = float64(x.delays.of(x.seed, uint32(hash.Reduce(h, uint64(len(x.trace.Flows)))), h))
+		probes[i] = float64(x.delays.of(x.seed, uint32(hash.Reduce(h, uint64(len(x.trace.Flows)))), h, int64(float64(i)*gap)))
 	}
 	sum, count := make([]float64, len(x.trace.Flows)), make([]float64, len(x.trace.Flows))
 	x.arrivals(func(p workload.Packet, _ int64, lost bool) {
@@ -88,5 +131,14 @@ func (x *crossing) rliErrors(perSecond float64) []flowError {
 		sum[p.Flow] += probes[i]*(1-part) + probes[i+1]*part
 		count[p.Flow]++
 	})
-	return x.errors(func(f int) (float64, bool) { return sum[f] / count[f], count[f] > 0 })
+	share := 1.0
+	if bytes > 0 {
+		share = float64(bytes/meanEntryBytes) / float64(len(x.trace.Flows))
+	}
+	return x.errors(func(f int) (float64, bool) {
+		if float64(hash.Uint64x2(x.seed, ldsClassSeed, uint64(f))) >= share*(1<<64) {
+			return x.truth().all, true
+		}
+		return sum[f] / count[f], count[f] > 0
+	})
 }

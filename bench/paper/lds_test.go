@@ -19,7 +19,7 @@ func TestTwoQueues(t *testing.T) {
 	lag, last := 0.0, 0.0
 	for i := range uint64(n) {
 		flow := uint32(i % 1000)
-		wait, low := float64(q.of(seed, flow, i))-propagationNs, q.lowPriority(seed, flow)
+		wait, low := float64(q.of(seed, flow, i, 0))-propagationNs, q.lowPriority(seed, flow)
 		sum[low] += wait
 		count[low]++
 		x := wait/lowPriorityNs - 1
@@ -41,14 +41,14 @@ func TestTwoQueues(t *testing.T) {
 // constantDelay delays all packets alike.
 type constantDelay int64
 
-func (c constantDelay) of(uint64, uint32, uint64) int64 { return int64(c) }
-func (c constantDelay) String() string                  { return "constant" }
+func (c constantDelay) of(uint64, uint32, uint64, int64) int64 { return int64(c) }
+func (c constantDelay) String() string                         { return "constant" }
 
 // flowDelay gives each flow its own delay.
 type flowDelay struct{}
 
-func (flowDelay) of(_ uint64, flow uint32, _ uint64) int64 { return 1000 * int64(1+flow) }
-func (flowDelay) String() string                           { return "by flow" }
+func (flowDelay) of(_ uint64, flow uint32, _ uint64, _ int64) int64 { return 1000 * int64(1+flow) }
+func (flowDelay) String() string                                    { return "by flow" }
 
 func smallTrace(t *testing.T, packets, flows int) *workload.Trace {
 	t.Helper()
@@ -68,7 +68,7 @@ func TestLDSRivalsOnConstantDelay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, errs := range map[string][]flowError{
-		"average": x.averageErrors(), "mpe": x.mpeErrors(0.1), "rli": x.rliErrors(1000), "lds": ldsErrs,
+		"average": x.averageErrors(), "mpe": x.mpeErrors(0.1), "rli": x.rliErrors(1000, 0), "lds": ldsErrs,
 	} {
 		if len(errs) < 400 {
 			t.Errorf("%s: errors of %d flows", name, len(errs))
@@ -151,9 +151,12 @@ func TestLDSFloors(t *testing.T) {
 	}{
 		"sizing": {ldsSizing, ldsSizingBounds},
 		"fig10":  {ldsFig10, ldsFig10Bounds},
+		"network": {ldsNetworkFigure, map[string][2]float64{
+			"refused_cells.lossless": {0, 0.01}, "median_error": {0, 0.02}, "worst_error": {0, 0.05}, "p99_worst_error": {0, 0.05},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && name != "sizing" {
+			if testing.Short() && name == "fig10" {
 				t.Skip("takes long")
 			}
 			all, err := figure.run(context.Background(), Options{Seed: 2, Quick: true, Data: dataDir(t)})

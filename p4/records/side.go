@@ -146,7 +146,7 @@ func (d *side) load(i int, p *lds.Point, number int64) {
 		for column := range d.shape.Columns {
 			at := (bank<<ldsRowBits|row)<<ldsColumnBits | column
 			d.cells[row*d.shape.Columns+column] = lds.Cell{
-				Sum: int64(d.sum.take(at)), Count: d.count.take(at), Digest: d.digest.take(at), Bytes: d.bytes.take(at),
+				Sum: int64(d.sum.take(at)), Count: d.count.take(at), Digest: uint32(d.digest.take(at)), Bytes: d.bytes.take(at),
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func TestFaults(t *testing.T) {
 		`stages.lds_ingress.rows: 3: the program has 4: set rows = 4`,
 		`stages.lds_ingress.columns: 1000: a P4 target needs a power of two, and this program has up to 1024: choose columns = 512 or 1024`,
 		`stages.lds_ingress.virtual: 5: a P4 target needs a power of two: choose virtual = 4 or 8`,
-		`stages.lds_ingress.weight: the program's flows all count once: remove the weights`,
+		`stages.lds_ingress.weight: the program's flows all count once, as a weight multiplies the time, which a register's unit cannot: remove the weights`,
 		`stages.lds_egress.columns: 2048: a P4 target needs a power of two, and this program has up to 1024: choose columns = 1024`,
 	}
 	for _, w := range want {

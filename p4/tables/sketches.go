@@ -179,8 +179,11 @@ func (b *builder) points(c *points.Config, key, control, field string) {
 		below, above := nearest(c.Virtual)
 		b.fault(key+".virtual", "%d: a P4 target needs a power of two: choose virtual = %d or %d", c.Virtual, below, above)
 	}
+	if c.Edges || len(c.Classes) > 0 {
+		b.fault(key, "edges and class: the program's points are of ports, as a class takes two ternary tables and a third one behind both, of which the stages in front of the cells have none to spare: remove them, or measure classes at switches of Weir")
+	}
 	if len(c.Weights) > 0 {
-		b.fault(key+".weight", "the program's flows all count once: remove the weights")
+		b.fault(key+".weight", "the program's flows all count once, as a weight multiplies the time, which a register's unit cannot: remove the weights")
 	}
 	for number, port := range ports {
 		b.entry(control+".point", act(control+".set_point", param("point_number", Number(uint64(number)))), exact(field, Number(uint64(port))))

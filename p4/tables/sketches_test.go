@@ -201,7 +201,7 @@ func TestPoints(t *testing.T) {
 				cell := cells[at2]
 				cell.Sum += at - interval<<shape["log_interval"]
 				cell.Count++
-				cell.Digest += uint64(digest.a)<<32 | uint64(digest.b)
+				cell.Digest += digest.b
 				cell.Bytes += uint64(bytes)
 				cells[at2] = cell
 			}

@@ -194,7 +194,7 @@ func cell(before, after *registers) lds.Cell {
 	return lds.Cell{
 		Sum:    int64(sum(before.times, after.times) - n*uint64(interval/2)),
 		Count:  n,
-		Digest: sum(before.digests, after.digests) + uint64(after.counts[0]-before.counts[0])<<32,
+		Digest: uint32(sum(before.digests, after.digests)),
 		Bytes:  sum(before.bytes, after.bytes),
 	}
 }

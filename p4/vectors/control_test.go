@@ -107,7 +107,8 @@ func (c *controlPlane) point(h *record.Header, body []byte) error {
 			cell := p.Cell(row, column)
 			c.state.add(name("cell_sum"), cells, at, uint64(cell.Sum))
 			c.state.add(name("cell_count"), cells, at, cell.Count)
-			c.state.add(name("cell_digest"), cells, at, cell.Digest)
+			c.state.add(name("cell_digest"), cells, at, uint64(cell.Digest))
+			c.state[name("cell_digest")][at] &= 1<<32 - 1
 			c.state.add(name("cell_bytes"), cells, at, cell.Bytes)
 		}
 	}

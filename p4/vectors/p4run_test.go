@@ -203,6 +203,11 @@ func (p *P4) readState(state, want State) error {
 			err = p.readCounter(state, name, len(cells), name)
 		case strings.HasSuffix(name, ".cell_sum") || strings.HasSuffix(name, ".cell_digest"):
 			state[name], err = p.readHalves(name)
+			if strings.HasSuffix(name, ".cell_digest") {
+				for i := range state[name] {
+					state[name][i] &= 1<<32 - 1 // records have the lower half
+				}
+			}
 		default:
 			state[name], err = p.sw.Registers(name)
 		}

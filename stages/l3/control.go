@@ -231,6 +231,30 @@ func (m *Module) change(c Config, p *plan, ports []pipeline.Port) {
 		s.hostRate.Store(int64(c.HostRate))
 	}
 	m.tables.Store(t)
+	m.version.Add(1)
+}
+
+// RouteVersion implements pipeline.Router.
+func (m *Module) RouteVersion() uint64 { return m.version.Load() }
+
+// RouteList implements pipeline.Router.
+func (m *Module) RouteList() (list []pipeline.Route) {
+	for _, e := range m.Routes() {
+		if e.Discard {
+			continue
+		}
+		r := pipeline.Route{Prefix: e.Prefix, Gateway: len(e.Hops) > 0}
+		if !r.Gateway {
+			r.Ports = []uint16{e.Port}
+		}
+		for _, h := range e.Hops {
+			if !slices.Contains(r.Ports, h.Port) {
+				r.Ports = append(r.Ports, h.Port)
+			}
+		}
+		list = append(list, r)
+	}
+	return list
 }
 
 // abandon frees what waits for a neighbour that has gone from the

@@ -34,7 +34,9 @@ var (
 type Module struct {
 	env    pipeline.Env
 	tables atomic.Pointer[tables]
-	ticked atomic.Int64 // the last tick, in the batch's clock
+	// version counts the changes of routes.
+	version atomic.Uint64
+	ticked  atomic.Int64 // the last tick, in the batch's clock
 
 	control sync.Mutex // serialises changes of the configuration, and guards host
 	host    HostState

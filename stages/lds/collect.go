@@ -1,6 +1,8 @@
 package lds
 
 import (
+	"slices"
+
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/epoch"
 	"github.com/weirswitch/weir/telemetry/lds"
@@ -8,16 +10,44 @@ import (
 )
 
 // mergeCells adds a worker's cells of a slice to those of others. dst is empty
-// or of the same slice.
-func mergeCells(dst, src *cells) {
-	for i := range *src {
-		d, s := &(*dst)[i], &(*src)[i]
+// or of the same slice. In a slice in which the plan changed no point saw all packets of its own.
+func (m *Module) mergeCells(dst, src *cells) {
+	if dst.plan != src.plan {
+		m.adopt(dst, src)
+	}
+	for i := range src.of {
+		d := &dst.of[i]
+		if dst.plan != src.plan {
+			d = &dst.of[slices.Index(dst.at, src.at[i])]
+		}
+		s := &src.of[i]
 		join(d.now, s.now)
 		if d.late != nil {
 			join(d.late, s.late)
 			join(d.early, s.early)
 		}
 	}
+}
+
+// adopt makes dst have the points of src too.
+func (m *Module) adopt(dst, src *cells) {
+	for i, at := range src.at {
+		n := slices.Index(dst.at, at)
+		if n >= 0 && dst.of[n].now.Config().Equal(src.of[i].now.Config()) {
+			continue
+		}
+		c := src.of[i].now.Config()
+		t := newTrio(newPoints(slices.Repeat([]lds.Config{c}, 3)), at.class, m.bit)
+		if n >= 0 {
+			dst.of[n] = t // the other worker's of other columns has to go
+			continue
+		}
+		dst.at, dst.of = append(dst.at, at), append(dst.of, t)
+	}
+	for i := range dst.of {
+		dst.of[i].each(func(p *lds.Point) { p.Mark(lds.Partial) })
+	}
+	dst.plan = nil
 }
 
 // join adds src to dst, in src's interval. An empty point may not have been given
@@ -32,22 +62,29 @@ func join(dst, src *lds.Point) {
 	}
 }
 
-func clearCells(c *cells) {
-	for i := range *c {
-		(*c)[i].each(func(p *lds.Point) { p.Begin(0) })
+// clearCells empties cells; those of another plan make room for the present one's.
+func (m *Module) clearCells(c *cells) {
+	if c.plan != m.plan.Load() {
+		*c = *m.newCells()
+		return
+	}
+	for i := range c.of {
+		c.of[i].each(func(p *lds.Point) { p.Begin(0) })
 	}
 }
 
 // Collect implements export.Source.
 func (m *Module) Collect(now int64, last bool, emit record.Emit) {
+	m.begin()
+	m.renew()
 	each := func(s *epoch.Merged[cells]) { m.emit(s, emit) }
 	m.merger.Collect(now, each)
 	if !last {
 		return
 	}
 	m.merger.Flush(each)
-	for i, j := range m.joiners {
-		j.flush(func(p *lds.Point, missed uint64) { m.send(i, p, missed, emit) })
+	for at, j := range m.joiners {
+		j.flush(func(p *lds.Point, missed uint64) { m.send(at, j.number, p, missed, emit) })
 	}
 }
 
@@ -55,22 +92,55 @@ func (m *Module) Collect(now int64, last bool, emit record.Emit) {
 // interval before it.
 func (m *Module) emit(s *epoch.Merged[cells], emit record.Emit) {
 	s.Cells.enter(s.Slice.Number())
-	for i := range *s.Cells {
-		t := &(*s.Cells)[i]
+	for i := range s.Cells.of {
+		t, at := &s.Cells.of[i], s.Cells.at[i]
 		if s.Partial || s.Missed != 0 {
 			t.now.Mark(lds.Partial)
 		}
-		if m.bit {
-			m.joiners[i].slice(t, s.Missed, func(p *lds.Point, missed uint64) { m.send(i, p, missed, emit) })
-		} else {
-			m.send(i, t.now, s.Missed, emit)
+		if !m.bit {
+			m.send(at, i, t.now, s.Missed, emit)
+			continue
+		}
+		j := m.joiners[at]
+		if j == nil || !j.open.Config().Equal(t.now.Config()) {
+			p := newPoints(slices.Repeat([]lds.Config{t.now.Config()}, 2))
+			p[0].SetClass(at.class)
+			p[1].SetClass(at.class)
+			if j != nil {
+				j.flush(func(p *lds.Point, missed uint64) { m.send(at, j.number, p, missed, emit) })
+			}
+			j = &joiner{open: p[0], early: p[1]}
+			m.joiners[at] = j
+		}
+		j.number = i
+		j.slice(t, s.Missed, func(p *lds.Point, missed uint64) { m.send(at, i, p, missed, emit) })
+	}
+	m.dropJoiners(s.Cells.at, emit)
+}
+
+// dropJoiners gives away what is left of points that are no more.
+func (m *Module) dropJoiners(at []point, emit record.Emit) {
+	if len(m.joiners) <= len(at) {
+		return
+	}
+	for gone, j := range m.joiners {
+		if !slices.Contains(at, gone) {
+			j.flush(func(p *lds.Point, missed uint64) { m.send(gone, j.number, p, missed, emit) })
+			delete(m.joiners, gone)
 		}
 	}
 }
 
-// send emits one point's interval as a record.
-func (m *Module) send(point int, p *lds.Point, missed uint64, emit record.Emit) {
-	instance := uint16(2 * m.ports[point])
+// classInstance is set in the instance of a record of a class, whose other bits are its number among the switch's, and
+// not a port's.
+const classInstance = 1 << 15
+
+// send emits one point's interval as a record. number is that of a class.
+func (m *Module) send(at point, number int, p *lds.Point, missed uint64, emit record.Emit) {
+	instance := uint16(2 * at.port)
+	if at.port < 0 {
+		instance = classInstance | uint16(2*number)
+	}
 	if m.egress {
 		instance++
 	}
@@ -90,9 +160,8 @@ type joiner struct {
 	early  *lds.Point // of the interval behind the open one
 	begun  bool
 	missed uint64
+	number int // of a class
 }
-
-func newJoiner(point func() *lds.Point) *joiner { return &joiner{open: point(), early: point()} }
 
 // slice takes the next slice, and gives away the interval before it.
 func (j *joiner) slice(t *trio, missed uint64, send func(p *lds.Point, missed uint64)) {
@@ -142,10 +211,12 @@ func sendPart(p *lds.Point, send func(p *lds.Point, missed uint64)) {
 
 // Metrics implements pipeline.Metered.
 func (m *Module) Metrics(emit func(pipeline.Metric)) {
+	m.begin()
 	m.mu.Lock()
-	var measured, skipped, byBit, timed, waited, stepped, missed, overruns uint64
+	var measured, skipped, byBit, timed, waited, stepped, missed, overruns, unclassed uint64
 	for _, s := range m.stages {
 		measured, skipped, byBit = measured+s.measured.Load(), skipped+s.skipped.Load(), byBit+s.byBit.Load()
+		unclassed += s.unclassed.Load()
 		timed, waited, stepped = timed+s.timed.Load(), waited+s.waited.Load(), stepped+s.stepped.Load()
 	}
 	m.mu.Unlock()
@@ -159,6 +230,7 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		{"measured_packets_total", "packets counted in the points", measured},
 		{"timed_packets_total", "of these, packets whose arrival the XDP program timed, to 1 ns; others have the batch's clock, to the time of a batch", timed},
 		{"skipped_packets_total", "packets of the points without an IP header", skipped},
+		{"unclassed_packets_total", "packets of the measured ports that are of no class, and were not measured", unclassed},
 		{"marked_packets_total", "packets whose interval came from the shim", byBit},
 		{"clock_steps_total", "steps of the clock that workers saw", stepped},
 		{"missed_packets_total", "packets not measured because the exporter was late", missed},
@@ -167,6 +239,9 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 	} {
 		emit(pipeline.Metric{Name: c.name, Help: c.help, Value: float64(c.value)})
 	}
+	plan := m.plan.Load()
+	emit(pipeline.Metric{Name: "points", Help: "measurement points: of ports, or of classes", Value: float64(len(plan.points())), Gauge: true})
+	emit(pipeline.Metric{Name: "refused_classes", Help: "pairs of edges in the routing table for which there was no room: give class_columns less, or list those that matter", Value: float64(plan.refused), Gauge: true})
 	if m.egress {
 		emit(pipeline.Metric{Name: "waited_ns_total", Help: "nanoseconds from the measured packets' arrival at the switch to the batch's clock", Value: float64(waited)})
 	}

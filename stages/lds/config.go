@@ -16,12 +16,23 @@ import (
 type Config struct {
 	// Ports are the measurement points; none: all ports of the switch.
 	Ports []string `toml:"ports"`
+	// Edges makes a measurement point of each pair of edges that the routing table of l3 knows, instead of one of each port: of
+	// the packets between a prefix behind Ports and one behind the other ports. Both ends of a measurement find the same pairs.
+	Edges bool `toml:"edges"`
+	// Classes make a measurement point of each, likewise. What Ports pass of no class is counted, and not measured.
+	Classes []Class `toml:"class"`
+	// ClassColumns are the Columns of a class, 0: Columns.
+	ClassColumns int `toml:"class_columns"`
 	// Rows, Columns and Virtual are the sketch's R, C and k; Banks its rows'
 	// sampling rates, none: all 1.
 	Rows    int       `toml:"rows"`
 	Columns int       `toml:"columns"`
 	Virtual int       `toml:"virtual"`
 	Banks   []float64 `toml:"banks"`
+	// Samples is the most packets in an interval of which a point keeps the arrival, for quantiles of delay; 0: none.
+	Samples int `toml:"samples"`
+	// LostFlows is how many flows of IPv4 that lose packets in an interval a point has room to name, in 31 bytes each; 0: none.
+	LostFlows int `toml:"lost_flows"`
 	// IntervalBits is the base-2 logarithm of the interval in ns: 30 is 1.07 s.
 	IntervalBits int `toml:"interval_bits"`
 	// IntervalBit counts packets with a shim in the interval of its bit.
@@ -31,6 +42,20 @@ type Config struct {
 	// Weights say which flows count more than once; the first that matches
 	// decides, and others count once.
 	Weights []Weight `toml:"weight"`
+}
+
+// Class is the packets from one prefix to another, [[stages.lds_ingress.class]]. Of classes that have a packet in
+// common, it belongs to the one with the longest source prefix, and of these to that with the longest destination; both ends
+// need all of them.
+type Class struct {
+	// Name is for answers.
+	Name string `toml:"name"`
+	// From is the prefix that contains the source address.
+	From string `toml:"from"`
+	// To is the prefix that contains the destination address.
+	To string `toml:"to"`
+	// Columns are its share of the memory, 0: ClassColumns.
+	Columns int `toml:"columns"`
 }
 
 // Weight gives the flows that match all of its keys a weight,
@@ -50,6 +75,7 @@ type Weight struct {
 const (
 	MaxWeight   = 10_000
 	MaxWeights  = 64
+	MaxClasses  = 1024
 	minInterval = 20      // 1 ms: a worker's sleep is shorter
 	maxInterval = 40      // 18 min
 	maxCells    = 1 << 30 // of a worker's points: 32 GB
@@ -65,11 +91,11 @@ func DefaultConfig() Config {
 
 // sketch is the shape of the points on a switch of a hash family.
 func (c *Config) sketch(family hash.Family) lds.Config {
-	return lds.Config{Hash: family, Rows: c.Rows, Columns: c.Columns, Virtual: c.Virtual, Rates: c.Banks, IntervalNs: 1 << c.IntervalBits, Seed: c.Seed}
+	return lds.Config{Hash: family, Rows: c.Rows, Columns: c.Columns, Virtual: c.Virtual, Rates: c.Banks, Samples: c.Samples, LostFlows: c.LostFlows, IntervalNs: 1 << c.IntervalBits, Seed: c.Seed}
 }
 
-// perPort is how many points a port takes in a slice of the clock.
-func (c *Config) perPort() int {
+// copies is how many points a measurement point takes in a slice of the clock.
+func (c *Config) copies() int {
 	if c.IntervalBit {
 		return 3
 	}
@@ -79,8 +105,15 @@ func (c *Config) perPort() int {
 // Validate reports all faults of the configuration for a switch with the named
 // ports, joined. Each begins with the key inside the stage's section.
 func (c *Config) Validate(ports []string) error {
-	_, _, err := c.compile(ports)
+	_, err := c.compile(ports)
 	return err
+}
+
+// compiled is a Config in numbers.
+type compiled struct {
+	ports   []int // of the measured ones, ascending
+	weights []weight
+	classes []class // listed ones
 }
 
 // weight is a Weight in numbers.
@@ -91,8 +124,8 @@ type weight struct {
 	port   uint16
 }
 
-// compile returns the numbers of the measured ports, ascending, and the weights.
-func (c *Config) compile(ports []string) (points []int, weights []weight, err error) {
+func (c *Config) compile(ports []string) (out compiled, err error) {
+	var points []int
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for i, name := range c.Ports {
@@ -105,8 +138,10 @@ func (c *Config) compile(ports []string) (points []int, weights []weight, err er
 		points = append(points, p)
 	}
 	if len(c.Ports) == 0 {
-		for p := range ports {
-			points = append(points, p)
+		for p, name := range ports {
+			if name != "" {
+				points = append(points, p)
+			}
 		}
 	}
 	slices.Sort(points)
@@ -117,10 +152,10 @@ func (c *Config) compile(ports []string) (points []int, weights []weight, err er
 	}
 	sketch := shape.sketch(hash.XX)
 	if err := sketch.Validate(); err != nil {
-		fail("rows, columns, virtual, banks: %w", err)
+		fail("rows, columns, virtual, banks, samples, lost_flows: %w", err)
 	} else if c.Rows*c.Columns > mostCells {
 		fail("columns: %d cells in %d rows: choose at most %d in all, as more do not fit into a record", c.Rows*c.Columns, c.Rows, mostCells)
-	} else if n := c.perPort() * len(points); n*c.Rows*c.Columns > maxCells {
+	} else if n := c.copies() * len(points); n*c.Rows*c.Columns > maxCells {
 		fail("columns: %d points of %d cells: choose fewer ports, or at most %d cells in all", n, c.Rows*c.Columns, maxCells)
 	}
 	if len(c.Weights) > MaxWeights {
@@ -131,9 +166,11 @@ func (c *Config) compile(ports []string) (points []int, weights []weight, err er
 		if err != nil {
 			fail("weight[%d].%w", i, err)
 		}
-		weights = append(weights, w)
+		out.weights = append(out.weights, w)
 	}
-	return points, weights, errors.Join(errs...)
+	out.ports = points
+	out.classes = c.compileClasses(fail)
+	return out, errors.Join(errs...)
 }
 
 func (c *Weight) compile() (w weight, err error) {

@@ -35,11 +35,16 @@
 // CLOCK_MONOTONIC, which cannot be set. Intervals around a step say so in their
 // records, and serve for losses only.
 //
+// A point is a port, or a class of packets of all measured ports: between two prefixes, which are listed or
+// found in the routing table, so that ECMP between two edges is one measurement. A plan says what the points are; another one,
+// when routes or the configuration change, takes its place as the exporter returns the workers' cells, and marks the slice partial. With crc
+// classes are refused for P4 targets.
+//
 // Inside one switch a port's ingress point and another's egress point see the
 // same packets only where all traffic of the one goes to the other, as with patch.
 //
-// Memory: rows * columns * 32 bytes per point, in two copies per worker and one
+// Memory: rows * columns * 17.2 bytes per point, in two copies per worker and one
 // more, three more with interval_bit. Counters: see Metrics. Records: kind lds,
-// one per interval and point; the instance is twice the port's number, plus one
+// one per interval and point; the instance is twice the port's number, or the class's above 2^15, plus one
 // for egress; the body is telemetry/lds's own form.
 package lds

@@ -2,6 +2,7 @@ package lds
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -13,28 +14,34 @@ import (
 
 // Module is the ingress or the egress points of one switch.
 type Module struct {
-	env     pipeline.Env
-	egress  bool
-	shift   uint8
-	bit     bool
-	perPort int
-	sketch  lds.Config
-	ports   []int   // of the points, ascending
-	point   []int16 // by port: index in ports, -1: not measured
-	weights []weight
+	env    pipeline.Env
+	egress bool
+	shift  uint8
+	bit    bool
+	plan   atomic.Pointer[plan]
 
+	start   sync.Once // makes what follows, of the plan that there is then
 	workers []*epoch.Worker[cells]
 	merger  *epoch.Merger[cells]
-	joiners []*joiner // by point, with the interval bit
+	joiners map[point]*joiner // with the interval bit
 	records atomic.Uint64
 
-	mu     sync.Mutex // guards stages
+	mu     sync.Mutex // guards what follows, and changes of plan
 	stages []*stage
+	router pipeline.Router // nil: none
+	names  []string        // of the ports
+	// seen is the version of the routes in the plan, if followed.
+	seen     uint64
+	followed bool
 }
 
-// cells are what a worker fills in one slice of the clock: a trio of points per
-// port.
-type cells []trio
+// cells are what a worker fills in one slice of the clock: a trio of points for each of
+// a plan's.
+type cells struct {
+	plan *plan   // nil: of several plans
+	at   []point // what they are of
+	of   []trio
+}
 
 // trio is a measurement point in a slice of the clock. Packets that the interval
 // bit assigns to the interval before or behind go to late and early; these are
@@ -64,12 +71,13 @@ func (t *trio) each(f func(*lds.Point)) {
 }
 
 // enter takes empty points to the slice with the given number.
-func (c cells) enter(number int64) {
-	for i := range c {
-		c[i].now.Enter(number)
-		if c[i].late != nil {
-			c[i].late.Enter(number - 1)
-			c[i].early.Enter(number + 1)
+func (c *cells) enter(number int64) {
+	for i := range c.of {
+		t := &c.of[i]
+		t.now.Enter(number)
+		if t.late != nil {
+			t.late.Enter(number - 1)
+			t.early.Enter(number + 1)
 		}
 	}
 }
@@ -81,56 +89,64 @@ func NewIngress(c Config, env pipeline.Env) (*Module, error) { return newModule(
 func NewEgress(c Config, env pipeline.Env) (*Module, error) { return newModule(c, env, true) }
 
 func newModule(c Config, env pipeline.Env, egress bool) (*Module, error) {
-	names := make([]string, len(env.Ports))
-	for i := range env.Ports {
-		names[i] = env.Ports[i].Name
-	}
-	ports, weights, err := c.compile(names)
+	m := &Module{env: env, egress: egress, shift: uint8(c.IntervalBits), bit: c.IntervalBit, names: pipeline.PortNames(env.Ports), joiners: map[point]*joiner{}}
+	p, err := newPlan(c, m.names, nil, egress)
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{env: env, egress: egress, shift: uint8(c.IntervalBits), bit: c.IntervalBit, perPort: c.perPort(), sketch: c.sketch(env.Hash), ports: ports, weights: weights}
-	m.point = make([]int16, len(env.Ports))
-	for p := range m.point {
-		m.point[p] = -1
-	}
-	for i, p := range ports {
-		m.point[p] = int16(i)
-		if m.bit {
-			m.joiners = append(m.joiners, newJoiner(m.newPoint))
-		}
-	}
-	for range max(env.Workers, 1) {
-		m.workers = append(m.workers, epoch.NewWorker(m.newCells))
-	}
-	m.merger = epoch.NewMerger(m.workers, m.newCells, mergeCells, clearCells)
+	m.plan.Store(p)
 	return m, nil
 }
 
-// newPoints makes empty points; the config was validated.
-func (m *Module) newPoints(n int) []*lds.Point {
-	p, err := lds.NewPoints(m.sketch, n)
+// begin makes the workers' cells, once the module knows the routes.
+func (m *Module) begin() {
+	m.start.Do(func() {
+		for range max(m.env.Workers, 1) {
+			m.workers = append(m.workers, epoch.NewWorker(m.newCells))
+		}
+		m.merger = epoch.NewMerger(m.workers, m.newCells, m.mergeCells, m.clearCells)
+	})
+}
+
+// newPoints makes empty points of configs that were validated.
+func newPoints(configs []lds.Config) []*lds.Point {
+	p, err := lds.NewPointsOf(configs)
 	if err != nil {
 		panic(err)
 	}
 	return p
 }
 
-func (m *Module) newPoint() *lds.Point { return m.newPoints(1)[0] }
+// sketchOf is the shape of a plan's point.
+func (m *Module) sketchOf(p *plan, i int) lds.Config {
+	c := p.config.sketch(m.env.Hash)
+	c.Columns = p.columns(i)
+	return c
+}
 
-// newCells makes the points of all ports together, so that packets of different ones
+// newCells makes all points of a plan together, so that packets of different ones
 // go into one block.
 func (m *Module) newCells() *cells {
-	c := make(cells, len(m.ports))
-	points := m.newPoints(m.perPort * len(c))
-	for i := range c {
-		p := points[m.perPort*i:]
-		c[i].now = p[0]
-		if m.bit {
-			c[i].late, c[i].early = p[1], p[2]
-		}
+	c := &cells{plan: m.plan.Load()}
+	c.at = c.plan.points()
+	var configs []lds.Config
+	for i := range c.at {
+		configs = append(configs, slices.Repeat([]lds.Config{m.sketchOf(c.plan, i)}, c.plan.config.copies())...)
 	}
-	return &c
+	points := newPoints(configs)
+	for i := range c.at {
+		c.of = append(c.of, newTrio(points[i*c.plan.config.copies():], c.at[i].class, m.bit))
+	}
+	return c
+}
+
+func newTrio(points []*lds.Point, class lds.Class, bit bool) trio {
+	t := trio{now: points[0]}
+	if bit {
+		t.late, t.early = points[1], points[2]
+	}
+	t.each(func(p *lds.Point) { p.SetClass(class) })
+	return t
 }
 
 // Role implements pipeline.Module.
@@ -146,6 +162,7 @@ func (m *Module) Needs() packet.Needs { return packet.NeedID | packet.NeedArriva
 
 // Stage implements pipeline.Module.
 func (m *Module) Stage(w int) pipeline.Stage {
+	m.begin()
 	s := &stage{module: m, cells: m.workers[w], steps: newSteps()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,13 +178,14 @@ type stage struct {
 	// The batch's additions, and their flows.
 	block lds.Block
 	keys  keys
+	cache classCache
 
 	steps steps
 
 	// Written once per batch.
-	measured, skipped, byBit atomic.Uint64
-	timed, waited            atomic.Uint64 // waited: ns
-	stepped                  atomic.Uint64 // once per interval
+	measured, skipped, byBit, unclassed atomic.Uint64
+	timed, waited                       atomic.Uint64 // waited: ns
+	stepped                             atomic.Uint64 // once per interval
 }
 
 // Tick implements pipeline.Ticker: the edge of an interval. A step of the clock is of
@@ -189,8 +207,8 @@ func (s *stage) Tick(now int64) (next int64) {
 // mark notes what is wrong with the current interval, if it is measured.
 func (s *stage) mark(f lds.Flags) {
 	if c := s.cells.Current(); c != nil {
-		for i := range *c {
-			(*c)[i].each(func(p *lds.Point) { p.Mark(f) })
+		for i := range c.of {
+			c.of[i].each(func(p *lds.Point) { p.Mark(f) })
 		}
 	}
 }
@@ -210,7 +228,15 @@ func (s *stage) Process(b *packet.Batch) {
 	m := s.module
 	current := s.cells.Current()
 	slice := s.cells.Slice()
-	measured, skipped, byBit, timed, waited := 0, 0, 0, 0, int64(0)
+	plan := m.plan.Load()
+	if current != nil {
+		plan = current.plan
+	}
+	byClass, naming := plan.classifier != nil, plan.config.LostFlows > 0
+	if byClass {
+		s.cache.follow(plan.classifier)
+	}
+	measured, skipped, byBit, timed, unclassed, waited := 0, 0, 0, 0, 0, int64(0)
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
 		port, at := p.InPort, p.Arrival
@@ -218,7 +244,7 @@ func (s *stage) Process(b *packet.Batch) {
 			// The packets of a replayed batch arrive behind its clock.
 			port, at = p.OutPort, max(b.Now, p.Arrival)
 		}
-		if p.Reason != 0 || int(port) >= len(m.point) || m.point[port] < 0 {
+		if p.Reason != 0 || int(port) >= len(plan.port) || plan.port[port] < 0 {
 			continue
 		}
 		data := b.Data(p)
@@ -226,11 +252,18 @@ func (s *stage) Process(b *packet.Batch) {
 			skipped++
 			continue
 		}
+		number := plan.port[port]
+		if byClass {
+			if number = s.cache.class(p, data); number < 0 {
+				unclassed++
+				continue
+			}
+		}
 		if current == nil {
 			s.cells.Miss(1)
 			continue
 		}
-		t := &(*current)[m.point[port]]
+		t := &current.of[number]
 		point := t.now
 		if m.bit {
 			if odd, marked := intervalBit(data); marked {
@@ -239,14 +272,17 @@ func (s *stage) Process(b *packet.Batch) {
 			}
 		}
 		w := uint32(1)
-		if m.weights != nil {
-			w = m.weigh(p, data)
+		if plan.weights != nil {
+			w = plan.weigh(p, data)
 		}
 		if s.block.Len() == lds.BlockSize { // copies make a batch longer
 			s.addBlock()
 		}
 		if k := s.block.Put(point, p.ID, at, p.WireLen, w); k >= 0 {
 			s.keys.take(k, p, data)
+			if naming {
+				s.block.Name[k] = flowName(p, data)
+			}
 		}
 		measured++
 		if p.Arrival != b.Now {
@@ -260,6 +296,16 @@ func (s *stage) Process(b *packet.Batch) {
 	add(&s.measured, measured)
 	add(&s.skipped, skipped)
 	add(&s.byBit, byBit)
+	add(&s.unclassed, unclassed)
+}
+
+// flowName is the name of an IPv4 packet's flow, else none.
+func flowName(p *packet.Packet, data []byte) lds.FlowName {
+	if p.Flags&packet.FlagIPv4 == 0 {
+		return lds.FlowName{}
+	}
+	addresses, ports := p.KeyWords4(data)
+	return lds.FlowName{Addresses: addresses, Ports: ports & (1<<40 - 1)}
 }
 
 // intervalOf is the number of the interval of a packet by its shim's bit and its
@@ -289,13 +335,13 @@ func add(c *atomic.Uint64, n int) {
 }
 
 // weigh returns the weight of the first policy that matches.
-func (m *Module) weigh(p *packet.Packet, data []byte) uint32 {
+func (l *plan) weigh(p *packet.Packet, data []byte) uint32 {
 	var src, dst netip.Addr
 	if k, ok := p.Key(data); ok {
 		src, dst = k.SrcAddr(), k.DstAddr()
 	}
-	for i := range m.weights {
-		w := &m.weights[i]
+	for i := range l.weights {
+		w := &l.weights[i]
 		if w.prefix.IsValid() && !w.prefix.Contains(src) && !w.prefix.Contains(dst) ||
 			w.proto != 0 && w.proto != p.Proto ||
 			w.port != 0 && w.port != p.SrcPort && w.port != p.DstPort {

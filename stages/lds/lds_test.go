@@ -383,7 +383,7 @@ func TestConfigFaults(t *testing.T) {
 	}
 	c = testConfig()
 	c.Rows, c.Columns = 4, 500_000
-	if err := c.Validate(make([]string, 600)); err == nil || !strings.Contains(err.Error(), "columns: 600 points of 2000000 cells") {
+	if err := c.Validate(strings.Fields(strings.Repeat("p ", 600))); err == nil || !strings.Contains(err.Error(), "columns: 600 points of 2000000 cells") {
 		t.Errorf("%v", err)
 	}
 	c.Columns = 1 << 20
@@ -408,11 +408,15 @@ func TestLargestRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := func(b []byte) ([]byte, error) {
-		// Each cell that is full adds the same to an empty point's form.
-		b, err := p.AppendBinary(b)
-		return append(b, make([]byte, p.Config().Bytes())...), err
+	r := rand.New(rand.NewPCG(1, 1))
+	cells := make([]lds.Cell, mostCells)
+	for i := range cells {
+		cells[i] = lds.Cell{Sum: -1<<61 + r.Int64N(1<<60), Count: 1<<40 + r.Uint64N(1<<39), Digest: r.Uint32(), Bytes: 1<<47 + r.Uint64N(1<<46)}
 	}
+	if err := p.Load(1, 1<<62, 1<<62, cells); err != nil {
+		t.Fatal(err)
+	}
+	body := p.AppendBinary
 	if _, err := record.Append(nil, &record.Header{Kind: record.LDS, Name: strings.Repeat("s", 255)}, body); err != nil {
 		t.Error(err)
 	}

@@ -10,6 +10,6 @@ func (c *Config) Sketch(family hash.Family) lds.Config { return c.sketch(family)
 
 // Points are the numbers of the measured ports among those of the names, ascending.
 func (c *Config) Points(names []string) ([]int, error) {
-	points, _, err := c.compile(names)
-	return points, err
+	compiled, err := c.compile(names)
+	return compiled.ports, err
 }

@@ -1,5 +1,10 @@
 package lds
 
+import (
+	"cmp"
+	"slices"
+)
+
 // BlockSize is the number of packets that a Block takes in.
 const BlockSize = 64
 
@@ -13,15 +18,21 @@ type Block struct {
 	// Flow are the hashes of the packets' flow keys, by the number that Put gave, to
 	// be set before Add.
 	Flow [BlockSize]uint64
+	// Name are their keys, where a point names flows that lose packets; the zero name is of none.
+	Name [BlockSize]FlowName
 
 	n     int
 	group *group // of all points in the block
 
 	id [BlockSize]uint64
 	// at has the packet's number in its high half, and in its low one the first
-	// cell of its point in the group. An update is the same with the cell itself.
-	at  [BlockSize]uint64
-	add [BlockSize]Cell
+	// cell of the next row of its point in the group. An update is the same with the cell itself.
+	at, columns [BlockSize]uint64
+	add         [BlockSize]packed
+	points      [BlockSize]*Point // set where the group samples or names, as are times
+	time        [BlockSize]int64
+	slow        uint64          // a bit per packet that does not fit into add
+	slowAdd     [BlockSize]Cell // of these
 
 	// What Add works with.
 	digest, flowHash, packetHash [BlockSize]uint64
@@ -38,7 +49,7 @@ func (b *Block) Len() int { return b.n }
 // panics if the block is full, or has packets of a point that was not made together
 // with this one (NewPoints).
 func (b *Block) Put(p *Point, id uint64, timeNs int64, bytes, weight uint32) int {
-	t := timeNs - p.start
+	t := timeNs - p.middle
 	if uint64(t+p.slack) >= p.span {
 		p.outside++
 		return -1
@@ -52,9 +63,17 @@ func (b *Block) Put(p *Point, id uint64, timeNs int64, bytes, weight uint32) int
 	p.packets++
 	i := b.n & (BlockSize - 1) // BCE
 	b.n++
-	b.id[i], b.at[i] = id, uint64(i)<<32|p.first
-	c := &b.add[i]
-	c.Sum, c.Count, c.Bytes = t*int64(weight), uint64(weight), uint64(bytes)
+	b.id[i], b.at[i], b.columns[i] = id, uint64(i)<<32|p.first, p.columns
+	if p.group.sampling || p.group.naming {
+		b.points[i], b.time[i] = p, t
+	}
+	sum := t * int64(weight)
+	b.add[i] = packed{uint64(sum)<<countBits + uint64(weight), uint64(bytes)}
+	if uint64(sum+mostSum) >= 2*mostSum || weight > mostCount || bytes > mostBytes {
+		b.add[i] = packed{}
+		b.slow |= 1 << i
+		b.slowAdd[i] = Cell{Sum: sum, Count: uint64(weight), Bytes: uint64(bytes)}
+	}
 	return i
 }
 
@@ -67,16 +86,26 @@ func (b *Block) Add() {
 	b.n = 0
 	g.family.Uint64s(b.digest[:n], g.packet, b.id[:n])
 	for i, d := range b.digest[:n] {
-		b.add[i].Digest = d
+		b.add[i].digests |= d << digestOffset
+	}
+	if g.sampling {
+		b.sample(n)
 	}
 	for r := 0; r < len(g.accept); r += 2 {
 		// Two rows share the halves of a word.
 		word := uint64(r) >> 1
 		g.family.Uint64s(b.flowHash[:n], g.flow+word, b.Flow[:n])
+		if g.naming && r == 0 {
+			b.names(n)
+		}
 		if g.scatters {
-			g.family.Uint64s(b.packetHash[:n], g.packet+word, b.id[:n])
-			b.scatter(n, r, 32)
-			b.scatter(n, r+1, 0)
+			packets := &b.digest // the first word is the digest
+			if word > 0 {
+				packets = &b.packetHash
+				g.family.Uint64s(packets[:n], g.packet+word, b.id[:n])
+			}
+			b.scatter(n, r, 32, packets)
+			b.scatter(n, r+1, 0, packets)
 		} else {
 			b.place(n, r)
 		}
@@ -84,41 +113,101 @@ func (b *Block) Add() {
 		touch(g.cells, b.rows[r+1][:b.taken[r+1]])
 	}
 	for r := range g.accept {
-		merge(g.cells, b.add[:n], b.rows[r][:b.taken[r]])
+		updates := b.rows[r][:b.taken[r]]
+		if merge(g.cells, b.add[:n], updates) < 0 {
+			g.spill(updates)
+		}
 	}
+	if b.slow != 0 {
+		b.addSlow()
+	}
+}
+
+// sample keeps the arrivals of packets that their points sample, before at is moved on.
+func (b *Block) sample(n int) {
+	for i, d := range b.digest[:n] {
+		p := b.points[i]
+		if d>>32 < p.samples.limit {
+			p.samples.add(d, b.Flow[i], b.time[i])
+		}
+	}
+}
+
+// names adds the names of the packets' flows to their points.
+func (b *Block) names(n int) {
+	for i, h := range b.flowHash[:n] {
+		if p := b.points[i]; p.names.rows != 0 && b.Name[i] != (FlowName{}) {
+			p.names.add(h, b.Name[i])
+		}
+	}
+}
+
+// addSlow adds what does not fit into cells, which is not in them yet but for the digests.
+func (b *Block) addSlow() {
+	for r := range b.group.accept {
+		for _, u := range b.rows[r][:b.taken[r]] {
+			if i := u >> 32; b.slow>>i&1 != 0 {
+				p := b.group.of(int(uint32(u)))
+				p.addCell(int(uint32(u))-int(p.first), &b.slowAdd[i])
+			}
+		}
+	}
+	b.slow = 0
+}
+
+// spill moves those cells of updates that have reached a guard to the spills of their points.
+func (g *group) spill(updates []uint64) {
+	for _, u := range updates {
+		if i := int(uint32(u)); g.cells[i].guarded() < 0 {
+			p := g.of(i)
+			p.spillCell(i - int(p.first))
+		}
+	}
+}
+
+// of is the point that a cell belongs to.
+func (g *group) of(cell int) *Point {
+	n, found := slices.BinarySearchFunc(g.points, uint64(cell), func(p *Point, at uint64) int { return cmp.Compare(p.first, at) })
+	if !found {
+		n--
+	}
+	return g.points[n]
 }
 
 // place finds the cells of rows r and, if there is one, r+1 for n packets. r is even.
 func (b *Block) place(n, r int) {
 	b.taken[r], b.taken[r+1] = n, n
-	columns, first := b.group.columns, uint64(r)*b.group.columns
 	upper, lower := &b.rows[r], &b.rows[r+1]
 	if r+1 == len(b.group.accept) {
 		b.taken[r+1] = 0
 	}
 	if wide {
-		placeWide(upper, lower, &b.at, &b.flowHash, columns, first, n)
+		placeWide(upper, lower, &b.at, &b.columns, &b.flowHash, n)
 		return
 	}
 	for i, h := range b.flowHash[:n] {
-		upper[i] = b.at[i] + first + h>>32*columns>>32
-		lower[i] = b.at[i] + first + columns + h&(1<<32-1)*columns>>32
+		columns, at := b.columns[i], b.at[i]
+		upper[i] = at + h>>32*columns>>32
+		lower[i] = at + columns + h&(1<<32-1)*columns>>32
+		b.at[i] = at + 2*columns
 	}
 }
 
 // scatter finds the cells of a row, if there is such a row, for those of n packets
 // that it samples. Its hashes are those from bit half on.
-func (b *Block) scatter(n, r int, half uint) {
+func (b *Block) scatter(n, r int, half uint, hashes *[BlockSize]uint64) {
 	g := b.group
 	if r == len(g.accept) {
 		b.taken[r] = 0
 		return
 	}
-	columns, first, accept, taken := g.columns, uint64(r)*g.columns, g.accept[r], 0
-	row, packets := &b.rows[r], b.packetHash[:n]
+	accept, taken := g.accept[r], 0
+	row, packets := &b.rows[r], hashes[:n]
 	for i, h := range b.flowHash[:n] {
+		columns, at := b.columns[i], b.at[i]
 		in, column := g.cell(h>>(half&63)&(1<<32-1), packets[i]>>(half&63)&(1<<32-1), columns, accept)
-		row[taken&(BlockSize-1)] = b.at[i] + first + column // BCE
+		row[taken&(BlockSize-1)] = at + column // BCE
+		b.at[i] = at + columns
 		taken += in
 	}
 	b.taken[r] = taken

@@ -4,7 +4,7 @@ package lds
 
 import "golang.org/x/sys/cpu"
 
-// wide says that the processor adds the four fields of a cell at once. It is a
+// wide says that the processor adds both words of a cell at once. It is a
 // variable for tests to compare both.
 var wide = cpu.X86.HasAVX2
 
@@ -13,12 +13,12 @@ var wide = cpu.X86.HasAVX2
 // the columns of a row.
 
 //go:noescape
-func prefetch(cells *Cell, updates *uint64, n int)
+func prefetch(cells *packed, updates *uint64, n int)
 
 //go:noescape
-func mergeWide(cells, add *Cell, updates *uint64, n int)
+func mergeWide(cells, add *packed, updates *uint64, n int) (guarded int64)
 
 // placeWide is the loop of Block.place, in fours: what it stores behind n is of no use.
 //
 //go:noescape
-func placeWide(upper, lower, at, hashes *[BlockSize]uint64, columns, first uint64, n int)
+func placeWide(upper, lower, at, columns, hashes *[BlockSize]uint64, n int)

@@ -5,8 +5,8 @@ package lds
 // wide: only cells_amd64.s adds whole cells.
 var wide = false
 
-func prefetch(*Cell, *uint64, int)           { panic("lds: no wide cells") }
-func mergeWide(_, _ *Cell, _ *uint64, _ int) { panic("lds: no wide cells") }
-func placeWide(_, _, _, _ *[BlockSize]uint64, _, _ uint64, _ int) {
+func prefetch(*packed, *uint64, int)                 { panic("lds: no wide cells") }
+func mergeWide(_, _ *packed, _ *uint64, _ int) int64 { panic("lds: no wide cells") }
+func placeWide(_, _, _, _, _ *[BlockSize]uint64, _ int) {
 	panic("lds: no wide cells")
 }

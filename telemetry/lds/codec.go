@@ -6,26 +6,33 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/weirswitch/weir/telemetry/hash"
 )
 
-// The form of a point's interval, version 1, integers little-endian. The hash family is not
+// The form of a point's interval, version 2, integers little-endian. The hash family is not
 // in it: the record's envelope names it.
 //
-//	version 8 | flags 8 | rows 8 | reserved 8 | virtual 32 | columns 32 | reserved 32
+//	version 8 | flags 8 | rows 8 | packing 8 | virtual 32 | columns 32 | length 32
 //	interval ns 64 | seed 64 | interval number 64 | packets 64 | outside 64
 //	rates: rows * float64
+//	class, see Class
 //	bitmap: a bit per cell, row by row, the lowest bit of a byte first; set: not empty
-//	cells: for each set bit sum 64 | count 64 | digest 64 | bytes 64
+//	length of the cells 32 | cells, as they are (packing 0), or compressed by zstd (packing 1) from so many bytes: length
+//	names, see names | samples, see samples
 //
-// A point has one form only: reserved bits, the bitmap's last bits and unset
-// cells are zero, a set cell is not. An empty cell takes a bit, so the cells that
-// a decoder makes take at most 256 times the memory of its input, and never
-// more than MaxCells.
+// The cells that are not empty, see cellWriter, say only what is new: a flow that is alone in its cells of
+// several rows is in the first of them. An empty cell takes a bit, so the cells that a decoder makes take at most 128 times the
+// memory of its input, and never more than MaxCells. Version 1, which had cells of 32 bytes and digests of 64 bits, is read
+// too.
 const (
-	codecVersion = 1
+	codecVersion = 2
+	wideVersion  = 1
 	headerBytes  = 16 + 5*8
+
+	packingNone = 0
+	packingZstd = 1
 )
 
 // ErrVersion is wrapped by what Decode returns for a version that it does not
@@ -37,29 +44,39 @@ var order = binary.LittleEndian
 // AppendBinary appends the point's form to b. The error is always nil.
 func (p *Point) AppendBinary(b []byte) ([]byte, error) {
 	c := &p.config
-	b = append(b, codecVersion, byte(p.flags), byte(c.Rows), 0)
+	w := newCellWriter()
+	bitmap := make([]byte, (len(p.cells)+7)/8)
+	for i := range p.cells {
+		over := p.spill.overfull(i)
+		if p.cells[i] == (packed{}) && !over && p.spill.find(i) == nil {
+			continue
+		}
+		cell := p.at(i)
+		if cell == (Cell{}) && !over {
+			continue
+		}
+		bitmap[i/8] |= 1 << (i % 8)
+		w.add(&cell, over)
+	}
+	cells := w.bytes()
+	b = append(b, codecVersion, byte(p.flags), byte(c.Rows), packingNone)
+	packing := len(b) - 1
 	b = order.AppendUint32(b, uint32(c.Virtual))
 	b = order.AppendUint32(b, uint32(c.Columns))
-	b = order.AppendUint32(b, 0)
+	b = order.AppendUint32(b, uint32(len(cells)))
 	for _, w := range []uint64{uint64(c.IntervalNs), c.Seed, uint64(p.number), p.packets, p.outside} {
 		b = order.AppendUint64(b, w)
 	}
 	for _, r := range c.rates() {
 		b = order.AppendUint64(b, math.Float64bits(r))
 	}
-	bitmap := len(b)
-	b = append(b, make([]byte, (len(p.cells)+7)/8)...)
-	for i, cell := range p.cells {
-		if cell == (Cell{}) {
-			continue
-		}
-		b[bitmap+i/8] |= 1 << (i % 8)
-		b = order.AppendUint64(b, uint64(cell.Sum))
-		b = order.AppendUint64(b, cell.Count)
-		b = order.AppendUint64(b, cell.Digest)
-		b = order.AppendUint64(b, cell.Bytes)
-	}
-	return b, nil
+	b = p.class.append(b)
+	b = append(b, bitmap...)
+	length := len(b)
+	b = order.AppendUint32(b, 0)
+	b = appendPacked(b, cells, packing)
+	order.PutUint32(b[length:], uint32(len(b)-length-4))
+	return p.samples.append(p.names.append(b)), nil
 }
 
 // Decode reads the form of a point that hashed by a family, which must be all of b. It
@@ -74,11 +91,26 @@ func Decode(b []byte, family hash.Family) (*Point, error) {
 		return nil, err
 	}
 	p.Begin(f.number)
-	p.flags, p.packets, p.outside = f.flags, f.packets, f.outside
-	cells := f.cells
+	p.flags, p.packets, p.outside, p.class = f.flags, f.packets, f.outside, f.class
+	if f.version == codecVersion {
+		rest := []byte(nil)
+		if p.names, rest, err = parseNames(f.samples, true); err != nil {
+			return nil, err
+		}
+		if p.samples, err = parseSamples(rest, true); err != nil {
+			return nil, err
+		}
+	}
+	p.group.naming = p.names.rows > 0
+	p.group.sampling = cap(p.samples.list) > 0
+	next := f.reader()
 	for i := range p.cells {
 		if f.bitmap[i/8]>>(i%8)&1 != 0 {
-			p.cells[i], cells = cellOf(cells), cells[cellBytes:]
+			cell, over, _ := next()
+			p.set(i, cell)
+			if over {
+				p.spill.mark(i)
+			}
 		}
 	}
 	return p, nil
@@ -87,6 +119,7 @@ func Decode(b []byte, family hash.Family) (*Point, error) {
 // Summary is what a point's form says without its cells.
 type Summary struct {
 	Config   Config
+	Class    Class
 	Interval int64
 	Packets  uint64
 }
@@ -95,16 +128,20 @@ type Summary struct {
 // less memory as its form.
 func Check(b []byte, family hash.Family) (Summary, error) {
 	f, err := parse(b, family)
-	return Summary{f.config, f.number, f.packets}, err
+	return Summary{f.config, f.class, f.number, f.packets}, err
 }
 
 // form is a point's form, taken apart and checked. It aliases the bytes.
 type form struct {
 	config           Config
+	class            Class
+	version          byte
 	flags            Flags
 	number           int64
 	packets, outside uint64
 	bitmap, cells    []byte
+	samples          []byte
+	named            int // bits of the bitmap
 }
 
 func parse(b []byte, family hash.Family) (form, error) {
@@ -122,15 +159,16 @@ func parseHeader(b []byte, family hash.Family) (f form, err error) {
 	if len(b) < headerBytes {
 		return f, fmt.Errorf("%d bytes are too short for a header", len(b))
 	}
-	if b[0] != codecVersion {
+	if b[0] != codecVersion && b[0] != wideVersion {
 		return f, fmt.Errorf("%w: %d", ErrVersion, b[0])
 	}
-	if b[1]&^byte(allFlags) != 0 || b[3] != 0 || order.Uint32(b[12:]) != 0 {
+	packing, length := b[3], order.Uint32(b[12:])
+	if b[1]&^byte(allFlags) != 0 || packing > packingZstd || b[0] == wideVersion && (packing != 0 || length != 0) {
 		return f, errors.New("reserved bits are set")
 	}
 	c := Config{Rows: int(b[2]), Virtual: int(order.Uint32(b[4:])), Columns: int(order.Uint32(b[8:])),
 		IntervalNs: int64(order.Uint64(b[16:])), Seed: order.Uint64(b[24:]), Hash: family}
-	f = form{flags: Flags(b[1]), number: int64(order.Uint64(b[32:])), packets: order.Uint64(b[40:]), outside: order.Uint64(b[48:])}
+	f = form{version: b[0], flags: Flags(b[1]), number: int64(order.Uint64(b[32:])), packets: order.Uint64(b[40:]), outside: order.Uint64(b[48:])}
 	rest := b[headerBytes:]
 	if c.Rows > maxRows || len(rest) < 8*c.Rows {
 		return f, fmt.Errorf("%d rows in %d bytes", c.Rows, len(b))
@@ -142,38 +180,79 @@ func parseHeader(b []byte, family hash.Family) (f form, err error) {
 		return f, err
 	}
 	rest = rest[8*c.Rows:]
-	bitmap := (c.Rows*c.Columns + 7) / 8
-	if len(rest) < bitmap || (len(rest)-bitmap)%cellBytes != 0 {
-		return f, fmt.Errorf("%d bytes do not hold %d cells", len(b), c.Rows*c.Columns)
+	if f.version == codecVersion {
+		if f.class, rest, err = parseClass(rest); err != nil {
+			return f, err
+		}
 	}
-	if f.number > math.MaxInt64/c.IntervalNs || f.number < math.MinInt64/c.IntervalNs {
+	bitmap := (c.Rows*c.Columns + 7) / 8
+	if len(rest) < bitmap {
+		return f, fmt.Errorf("%d bytes do not hold a bitmap of %d cells", len(b), c.Rows*c.Columns)
+	}
+	if f.number > math.MaxInt64/c.IntervalNs-1 || f.number < math.MinInt64/c.IntervalNs+1 {
 		return f, fmt.Errorf("interval %d of %d ns lies outside all clocks", f.number, c.IntervalNs)
 	}
 	f.config, f.bitmap, f.cells = c, rest[:bitmap], rest[bitmap:]
-	return f, nil
+	for _, b := range f.bitmap {
+		f.named += bits.OnesCount8(b)
+	}
+	if f.version == codecVersion {
+		if most := f.named*mostCellBytes + streamBytes; int64(length) > int64(most) {
+			return f, fmt.Errorf("%d cells do not take %d bytes", f.named, length)
+		}
+		n := uint32(math.MaxUint32)
+		if len(f.cells) >= 4 {
+			n = order.Uint32(f.cells)
+		}
+		if int64(n) > int64(len(f.cells))-4 {
+			return f, fmt.Errorf("%d bytes do not hold cells", len(b))
+		}
+		f.samples = f.cells[4+n:]
+		f.cells, err = unpackCells(f.cells[4:4+n], packing, int(length))
+	}
+	return f, err
 }
 
-// check compares the bitmap with the cells.
+// check compares the bitmap with the cells, and reads these.
 func (f *form) check() error {
 	if extra := f.config.Rows * f.config.Columns % 8; extra != 0 && f.bitmap[len(f.bitmap)-1]>>extra != 0 {
 		return errors.New("the bitmap names cells beyond the last")
 	}
-	named := 0
-	for _, b := range f.bitmap {
-		named += bits.OnesCount8(b)
+	if f.version == codecVersion {
+		_, rest, err := parseNames(f.samples, false)
+		if err != nil {
+			return err
+		}
+		if _, err := parseSamples(rest, false); err != nil {
+			return err
+		}
+		return checkCells(f.cells, f.named)
 	}
-	if there := len(f.cells) / cellBytes; named != there {
-		return fmt.Errorf("the bitmap names %d cells, there are %d", named, there)
+	if len(f.cells)%wideBytes != 0 || f.named != len(f.cells)/wideBytes {
+		return fmt.Errorf("the bitmap names %d cells, there are %d bytes of them", f.named, len(f.cells))
 	}
-	for cells := f.cells; len(cells) > 0; cells = cells[cellBytes:] {
-		if cellOf(cells) == (Cell{}) {
+	for cells := f.cells; len(cells) > 0; cells = cells[wideBytes:] {
+		if slices.Max(cells[:wideBytes]) == 0 {
 			return errors.New("a cell that is named is empty")
 		}
 	}
 	return nil
 }
 
-// cellOf reads the first cell of the bytes.
-func cellOf(b []byte) Cell {
-	return Cell{int64(order.Uint64(b)), order.Uint64(b[8:]), order.Uint64(b[16:]), order.Uint64(b[24:])}
+// reader returns the cells one by one; those of a form that was checked have no error.
+func (f *form) reader() func() (c Cell, over bool, err error) {
+	if f.version == codecVersion {
+		return newCellReader(f.cells, f.named).next
+	}
+	cells := f.cells
+	return func() (Cell, bool, error) {
+		c := wideCell(cells)
+		cells = cells[wideBytes:]
+		return c, false, nil
+	}
+}
+
+// wideCell reads the first cell of the bytes, as version 1 has it: sum 64 | count 64 | digest 64 | bytes 64.
+func wideCell(b []byte) Cell {
+	return Cell{int64(order.Uint64(b)), order.Uint64(b[8:]), uint32(order.Uint64(b[16:])), order.Uint64(b[24:])}
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -17,10 +19,39 @@ func filled(t testing.TB, c Config, n int) *Point {
 	p.Begin(-3)
 	r := rand.New(rand.NewPCG(6, c.Seed))
 	for range n {
-		p.AddWeighted(r.Uint64N(9), r.Uint64(), p.start+r.Int64N(2*c.IntervalNs), r.Uint32(), 1+r.Uint32N(9))
+		p.AddWeighted(r.Uint64N(9), r.Uint64(), p.begin()+r.Int64N(2*c.IntervalNs), length(r), weight(r))
 	}
 	p.Mark(Partial)
 	return p
+}
+
+func TestCodecOfClass(t *testing.T) {
+	for _, c := range []Class{
+		{}, {Name: "blue", From: netip.MustParsePrefix("10.1.1.0/24"), To: netip.MustParsePrefix("0.0.0.0/0")},
+		{From: netip.MustParsePrefix("2001:db8::/32"), To: netip.MustParsePrefix("2001:db8::1/128")},
+	} {
+		p := filled(t, shapes()[1], 20)
+		p.SetClass(c)
+		b := encode(t, p)
+		q, err := Decode(b, hash.XX)
+		if err != nil || q.Class() != c || q.at(3) != p.at(3) {
+			t.Errorf("%v is read as %v, %v", &c, q, err)
+		}
+		if s, err := Check(b, hash.XX); err != nil || s.Class != c {
+			t.Errorf("%v is checked as %+v, %v", &c, s, err)
+		}
+		other := filled(t, shapes()[1], 20)
+		other.SetClass(Class{From: netip.MustParsePrefix("10.1.0.0/16"), To: netip.MustParsePrefix("0.0.0.0/0")})
+		if _, err := Subtract(p, other, AnyDelay()); err == nil {
+			t.Error("points of different classes are subtracted")
+		}
+		if !c.IsZero() {
+			b[88+1+len(c.Name)] |= 0x80
+			if _, err := Decode(b, hash.XX); err == nil {
+				t.Errorf("%v with wrong bits is read", &c)
+			}
+		}
+	}
 }
 
 func encode(t testing.TB, p *Point) []byte {
@@ -39,15 +70,15 @@ func TestCodec(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !q.config.Equal(p.config) || q.number != p.number || q.start != p.start || q.flags != p.flags || q.packets != p.packets || q.outside != p.outside {
+			if !q.config.Equal(p.config) || q.number != p.number || q.begin() != p.begin() || q.flags != p.flags || q.packets != p.packets || q.outside != p.outside {
 				t.Errorf("%+v: read as %+v", p.config, q.config)
 			}
 			// A decoded point goes on like the one it comes from.
-			p.Add(1, 2, p.start, 60)
-			q.Add(1, 2, p.start, 60)
+			p.Add(1, 2, p.begin(), 60)
+			q.Add(1, 2, p.begin(), 60)
 			for i := range p.cells {
-				if p.cells[i] != q.cells[i] {
-					t.Fatalf("cell %d: %+v is read as %+v", i, p.cells[i], q.cells[i])
+				if p.at(i) != q.at(i) {
+					t.Fatalf("cell %d: %+v is read as %+v", i, p.at(i), q.at(i))
 				}
 			}
 		}
@@ -55,20 +86,74 @@ func TestCodec(t *testing.T) {
 }
 
 // golden is a point of two rows of three cells, with one packet.
-const golden = "01010200" + "02000000" + "03000000" + "00000000" +
+const golden = "02010200" + "02000000" + "03000000" + "0f000000" +
 	"00ca9a3b00000000" + "0900000000000000" + "fdffffffffffffff" + "0100000000000000" + "0000000000000000" +
-	"000000000000f03f" + "000000000000f03f"
+	"000000000000f03f" + "000000000000f03f" + "ff"
 
 func TestGoldenHeader(t *testing.T) {
 	p := newPoint(t, Config{Rows: 2, Columns: 3, Virtual: 2, IntervalNs: 1e9, Seed: 9})
 	p.Begin(-3)
 	p.Mark(Partial)
-	p.Add(1, 2, p.start+1000, 60)
+	p.Add(1, 2, p.begin()+1000, 60)
 	b := encode(t, p)
 	want, _ := hex.DecodeString(golden)
-	if !bytes.HasPrefix(b, want) || len(b) != len(want)+1+2*32 {
-		t.Errorf("got  %x\nwant %x and a bitmap and two cells", b, want)
+	if !bytes.HasPrefix(b, want) || len(b) != len(want)+1+4+15+1 {
+		t.Errorf("got  %x\nwant %x, a bitmap and 15 bytes of two equal cells", b, want)
 	}
+}
+
+// TestWideVersion: records of version 1, with cells of 32 bytes and digests of 64 bits, are read, and compare with those of today.
+func TestWideVersion(t *testing.T) {
+	for _, c := range shapes() {
+		p := newPoint(t, c)
+		p.Begin(-3)
+		r := rand.New(rand.NewPCG(6, c.Seed))
+		for range 100 {
+			p.Add(r.Uint64N(9), r.Uint64(), p.begin()+r.Int64N(c.IntervalNs), 60)
+		}
+		b := encodeWide(p, r)
+		q, err := Decode(b, c.Hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := Check(b, c.Hash); err != nil || s.Packets != p.packets {
+			t.Errorf("%+v: %+v, %v", c, s, err)
+		}
+		d, err := Subtract(p, q, AnyDelay())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mean, ok := d.MeanNs(); !ok || mean != 0 || d.Refused() != 0 {
+			t.Errorf("%+v: a point and itself of version 1 differ by %g ns, %d cells are refused", c, mean, d.Refused())
+		}
+	}
+}
+
+// encodeWide is the form of version 1, with anything in the upper halves of digests.
+func encodeWide(p *Point, r *rand.Rand) []byte {
+	b := []byte{wideVersion, byte(p.flags), byte(p.config.Rows), 0}
+	b = order.AppendUint32(b, uint32(p.config.Virtual))
+	b = order.AppendUint32(b, uint32(p.config.Columns))
+	b = order.AppendUint32(b, 0)
+	for _, w := range []uint64{uint64(p.config.IntervalNs), p.config.Seed, uint64(p.number), p.packets, p.outside} {
+		b = order.AppendUint64(b, w)
+	}
+	for _, rate := range p.config.rates() {
+		b = order.AppendUint64(b, math.Float64bits(rate))
+	}
+	bitmap := len(b)
+	b = append(b, make([]byte, (len(p.cells)+7)/8)...)
+	for i, cell := range p.wide() {
+		if cell == (Cell{}) {
+			continue
+		}
+		b[bitmap+i/8] |= 1 << (i % 8)
+		b = order.AppendUint64(b, uint64(cell.Sum))
+		b = order.AppendUint64(b, cell.Count)
+		b = order.AppendUint64(b, uint64(cell.Digest)|r.Uint64()<<32)
+		b = order.AppendUint64(b, cell.Bytes)
+	}
+	return b
 }
 
 func TestDecodeRefuses(t *testing.T) {
@@ -86,11 +171,14 @@ func TestDecodeRefuses(t *testing.T) {
 		"negative length":  func(b []byte) []byte { order.PutUint64(b[16:], math.MaxUint64); return b },
 		"interval at end":  func(b []byte) []byte { order.PutUint64(b[32:], math.MaxInt64); return b },
 		"rate NaN":         func(b []byte) []byte { order.PutUint64(b[56:], math.MaxUint64); return b },
-		"a cell too few":   func(b []byte) []byte { return b[:len(b)-cellBytes] },
-		"a cell too many":  func(b []byte) []byte { return append(b, make([]byte, cellBytes)...) },
+		"half the cells":   func(b []byte) []byte { return b[:len(b)-(len(b)-103)/2] },
+		"a packing of 2":   func(b []byte) []byte { b[3] = 2; return b },
+		"a long length":    func(b []byte) []byte { order.PutUint32(b[12:], math.MaxUint32); return b },
+		"a longer length":  func(b []byte) []byte { b[12]++; return b },
+		"a cell unnamed":   func(b []byte) []byte { b[56+33] &= b[56+33] - 1; return b },
+		"another named":    func(b []byte) []byte { b[56+33] ^= b[56+33] + 1; return b },
 		"a byte too many":  func(b []byte) []byte { return append(b, 0) },
-		"an empty cell":    func(b []byte) []byte { clear(b[len(b)-cellBytes:]); return b },
-		"bits at the edge": func(b []byte) []byte { b[56+32+8] |= 0x80; return b },
+		"bits at the edge": func(b []byte) []byte { b[56+33+8] |= 0x80; return b },
 	} {
 		bad := change(bytes.Clone(good))
 		if _, err := Decode(bad, hash.XX); err == nil {
@@ -101,9 +189,21 @@ func TestDecodeRefuses(t *testing.T) {
 		}
 	}
 	future := bytes.Clone(good)
-	future[0] = 2
+	future[0] = 3
 	if _, err := Decode(future, hash.XX); !errors.Is(err, ErrVersion) {
-		t.Errorf("version 2: %v", err)
+		t.Errorf("version 3: %v", err)
+	}
+	wide := encodeWide(filled(t, shapes()[1], 20), rand.New(rand.NewPCG(1, 1)))
+	for name, change := range map[string]func([]byte) []byte{
+		"reserved":        func(b []byte) []byte { b[13] = 1; return b },
+		"a cell too few":  func(b []byte) []byte { return b[:len(b)-wideBytes] },
+		"a cell too many": func(b []byte) []byte { return append(b, make([]byte, wideBytes)...) },
+		"a byte too many": func(b []byte) []byte { return append(b, 0) },
+		"an empty cell":   func(b []byte) []byte { clear(b[len(b)-wideBytes:]); return b },
+	} {
+		if _, err := Decode(change(bytes.Clone(wide)), hash.XX); err == nil {
+			t.Errorf("version 1, %s: no error", name)
+		}
 	}
 	// Refused before the cells are made: 128 MB would take longer, and show.
 	many := bytes.Clone(good)
@@ -113,11 +213,13 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// FuzzDecode: what is decoded has one form only, and no input makes more memory
+// FuzzDecode: what is decoded is written and read again as it is, and no input makes more memory
 // than its length allows.
 func FuzzDecode(f *testing.F) {
 	for _, c := range shapes() {
 		f.Add(encode(f, filled(f, c, 10)))
+		f.Add(encode(f, filled(f, c, 200)))
+		f.Add(encodeWide(filled(f, c, 10), rand.New(rand.NewPCG(1, 1))))
 	}
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -135,8 +237,12 @@ func FuzzDecode(f *testing.F) {
 		if len(p.cells) > 8*len(b) {
 			t.Fatalf("%d cells from %d bytes", len(p.cells), len(b))
 		}
-		if again := encode(t, p); !bytes.Equal(again, b) {
-			t.Fatalf("%x\nis written as\n%x", b, again)
+		q, err := Decode(encode(t, p), hash.XX)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q.number != p.number || q.packets != p.packets || q.outside != p.outside || q.flags != p.flags || !slices.Equal(p.wide(), q.wide()) || !slices.Equal(p.spill.over, q.spill.over) {
+			t.Fatal("a point is read otherwise than it was written")
 		}
 		if _, err := Subtract(p, p.Clone(), AnyDelay()); err != nil {
 			t.Fatal(err)

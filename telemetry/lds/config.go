@@ -14,7 +14,7 @@ import (
 const (
 	maxRows    = 16
 	MaxVirtual = 256
-	MaxCells   = 1 << 22 // of all rows: 128 MB
+	MaxCells   = 1 << 22 // of all rows: 64 MB
 	// maxIntervalNs is about 18 minutes.
 	maxIntervalNs = 1 << 40
 	// MinRate is the lowest sampling rate: decisions have 32 bits, of which k cost
@@ -37,6 +37,11 @@ type Config struct {
 	// IntervalNs is the length of a measurement interval. Interval i begins at
 	// i * IntervalNs on the clock of the timestamps.
 	IntervalNs int64
+	// Samples is the most single packets whose arrival a point keeps, for quantiles of delay; 0 to MaxSamples. Points with different
+	// numbers compare.
+	Samples int
+	// LostFlows is how many flows that lose packets in an interval a point has room to name; 0 to MaxLostFlows.
+	LostFlows int
 	// Seed and Hash, the family, choose the hashes.
 	Seed uint64
 	Hash hash.Family
@@ -63,6 +68,10 @@ func (c Config) Validate() error {
 	for row, r := range c.Rates {
 		fault(!(r >= MinRate && r <= 1), "rate %g of row %d: choose %g to 1", r, row, MinRate)
 	}
+	fault(c.Samples < 0 || c.Samples > MaxSamples, "%d samples: choose 0 to %d", c.Samples, MaxSamples)
+	if err := checkLostFlows(c.LostFlows); err != nil {
+		errs = append(errs, err)
+	}
 	if err := c.Hash.Check(); err != nil {
 		fault(true, "%w", err)
 	}
@@ -78,8 +87,13 @@ func (c Config) Equal(d Config) bool {
 	return slices.Equal(c.rates(), d.rates())
 }
 
-// Bytes is the memory of a point's cells.
-func (c Config) Bytes() int { return c.Rows * c.Columns * cellBytes }
+// Bytes is the memory of a point's cells, those that outgrew the packed form included, of its samples and of its names.
+func (c Config) Bytes() int {
+	return c.Rows*c.Columns*cellBytes + spillBytes(c.Rows*c.Columns) + c.Samples*(sampleBytes+4) + nameRows*nameBuckets(c.LostFlows)*nameBytes
+}
+
+// half is from the beginning of an interval to its middle.
+func (c *Config) half() int64 { return c.IntervalNs / 2 }
 
 // capacity is the largest weighted packet count up to which a cell is exact;
 // fuller ones are refused.

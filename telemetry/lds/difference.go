@@ -21,7 +21,7 @@ const (
 	CountDiffers
 	// DigestDiffers: as many packets, but not the same.
 	DigestDiffers
-	// Overfull: more packets than sums are exact for (Config.Capacity).
+	// Overfull: more packets than sums are exact for, or than a point has room for.
 	Overfull
 	// Implausible: the mean delay is outside the limits given to Subtract.
 	Implausible
@@ -54,6 +54,7 @@ func AnyDelay() Limits { return Limits{MinNs: math.MinInt64, MaxNs: math.MaxInt6
 // points, which must not change while it is in use, and is itself immutable.
 type Difference struct {
 	sender, receiver *Point
+	from, to         []Cell // of sender and receiver
 	rates            []float64
 	states           []State // by cell
 	tally            [states]int
@@ -75,7 +76,7 @@ func Subtract(sender, receiver *Point, limits Limits) (*Difference, error) {
 	if err := compatible(sender, receiver); err != nil {
 		return nil, fmt.Errorf("subtract LDS points: %w", err)
 	}
-	d := &Difference{sender: sender, receiver: receiver, rates: sender.config.rates(),
+	d := &Difference{sender: sender, receiver: receiver, from: sender.wide(), to: receiver.wide(), rates: sender.config.rates(),
 		states: make([]State, len(sender.cells)), leastNs: math.Inf(1)}
 	d.bestRate = slices.Max(d.rates)
 	capacity := sender.config.capacity()
@@ -83,8 +84,11 @@ func Subtract(sender, receiver *Point, limits Limits) (*Difference, error) {
 	sum, count := 0.0, 0.0
 	var means moments // of the cells' mean delays
 	for i := range d.states {
-		a, b := &sender.cells[i], &receiver.cells[i]
+		a, b := &d.from[i], &d.to[i]
 		s := compare(a, b, capacity, limits)
+		if sender.spill.overfull(i) || receiver.spill.overfull(i) {
+			s = Overfull
+		}
 		if stepped && s == Usable {
 			s = ClockStepped
 		}
@@ -102,7 +106,7 @@ func Subtract(sender, receiver *Point, limits Limits) (*Difference, error) {
 		d.meanNs, d.hasMean, d.counted = sum/count, true, count
 		d.spread = means.variance()
 	}
-	d.cellNoise, d.rowNoise = noise(sender, d.rates, d.bestRate)
+	d.cellNoise, d.rowNoise = noise(sender.config, d.from, d.rates, d.bestRate)
 	return d, nil
 }
 
@@ -143,15 +147,15 @@ func compare(a, b *Cell, capacity uint64, limits Limits) State {
 // random, the cells that the point has show what it meets in one of them; the
 // least of R is below that distribution's quantile of 1 - 2^(-1/R) every other
 // time. Only rows with the highest rate are looked at.
-func noise(p *Point, rates []float64, best float64) (cell, row float64) {
-	c, k := p.config.Columns, p.config.Virtual
-	one := make([]float64, 0, len(p.cells))
-	all := make([]float64, 0, len(p.cells))
+func noise(config Config, of []Cell, rates []float64, best float64) (cell, row float64) {
+	c, k := config.Columns, config.Virtual
+	one := make([]float64, 0, len(of))
+	all := make([]float64, 0, len(of))
 	for r, rate := range rates {
 		if rate != best {
 			continue
 		}
-		cells := p.cells[r*c : (r+1)*c]
+		cells := of[r*c : (r+1)*c]
 		one = appendWindows(one, cells, 1, Packets, rate)
 		all = appendWindows(all, cells, k, Packets, rate)
 	}

@@ -126,7 +126,7 @@ func TestWrongCellsAreRefused(t *testing.T) {
 						}
 					}
 				}
-				if got := p[1].cells[cell].Sum - p[0].cells[cell].Sum; got != want {
+				if got := p[1].at(cell).Sum - p[0].at(cell).Sum; got != want {
 					t.Fatalf("%+v, %+v: cell %d sums up to %d, want %d", c, f, cell, got, want)
 				}
 			}

@@ -33,8 +33,12 @@
 // compared, which Fig. 6 leaves out; and cells are picked with the noise of
 // sampling in mind, see Difference.Flow.
 //
-// Size chooses the dimensions (Section 3). The simpler sketch of Section 2.2 (SDS) is left out:
-// its points know each packet's delay, as packets carry a timestamp, which Weir's do not.
+// Beside the cells a Point can keep arrivals of single packets (Config.Samples), for quantiles of delay, and name the flows
+// that lose packets (Config.LostFlows). What it counts can be a Class of packets, so that two points have the same packets though their
+// ports have not.
+//
+// Size chooses the dimensions (Section 3). The sketch of Section 2.2 (SDS) is a Point of one or more rows with Virtual = 1, but that
+// delays come from two points, as Weir's packets carry no timestamp.
 //
 // The package holds algorithms only: no packets, no clock, no I/O. A Point has
 // one writer; a Difference may be read concurrently.

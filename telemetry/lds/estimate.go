@@ -80,7 +80,7 @@ func (d *Difference) volume(e *Estimate, flow uint64, w float64) (count float64)
 		base := d.sender.base(flow, r)
 		for off := range k {
 			i := r*c + (base+off)%c
-			a, b := &d.sender.cells[i], &d.receiver.cells[i]
+			a, b := &d.from[i], &d.to[i]
 			sent, got, length = sent+a.Count, got+b.Count, length+a.Bytes
 		}
 		n := float64(sent)
@@ -162,7 +162,7 @@ func (d *Difference) delay(e *Estimate, flow uint64, w, own, alpha float64) {
 func (d *Difference) candidates(flow uint64, w, own float64, to []candidate) []candidate {
 	c, k := d.sender.config.Columns, d.sender.config.Virtual
 	for r, rate := range d.rates {
-		cells := d.sender.cells[r*c : (r+1)*c]
+		cells := d.from[r*c : (r+1)*c]
 		base := d.sender.base(flow, r)
 		row, beyond := 0.0, 0.0
 		even := own * rate / float64(k)
@@ -181,12 +181,20 @@ func (d *Difference) candidates(flow uint64, w, own float64, to []candidate) []c
 			if n > even {
 				foreign = max(foreign, excess*(n-even)/beyond)
 			}
-			sum := float64(d.receiver.cells[r*c+j].Sum - cells[j].Sum)
+			if d.rowNoise < sparse*own {
+				// Where rows mostly have one flow, one of the flow's has no other, and how packets scatter says nothing about
+				// which cells of a row that is shared are.
+				foreign = max(foreign, excess/float64(k))
+			}
+			sum := float64(d.to[r*c+j].Sum - cells[j].Sum)
 			to = append(to, candidate{r, rate, sum, n, min(foreign, n)})
 		}
 	}
 	return to
 }
+
+// sparse is the share of a flow's row that others have, below which rows are taken to be mostly its own.
+const sparse = 0.01
 
 // least is the paper's choice of cells (Fig. 6).
 func least(cells []candidate, alpha float64) []candidate {

@@ -10,6 +10,8 @@ func (p *Point) Load(interval int64, packets, outside uint64, cells []Cell) erro
 	}
 	p.Begin(interval)
 	p.packets, p.outside = packets, outside
-	copy(p.cells, cells)
+	for i := range cells {
+		p.set(i, cells[i])
+	}
 	return nil
 }

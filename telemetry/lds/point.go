@@ -9,29 +9,6 @@ import (
 	"github.com/weirswitch/weir/telemetry/hash"
 )
 
-// Cell sums up the packets that a row's hash sent to it. Two of them fill a
-// cache line, so a packet costs one line per row.
-type Cell struct {
-	// Sum is the sum of weight * timestamp, in nanoseconds from the beginning of
-	// the interval, modulo 2^64.
-	Sum int64
-	// Count is the sum of the weights: the number of packets where all weigh 1.
-	Count uint64
-	// Digest is the sum of the packets' digests modulo 2^64.
-	Digest uint64
-	// Bytes is the sum of the packets' lengths, whatever they weigh.
-	Bytes uint64
-}
-
-const cellBytes = 32
-
-func (c *Cell) merge(d *Cell) {
-	c.Sum += d.Sum
-	c.Count += d.Count
-	c.Digest += d.Digest
-	c.Bytes += d.Bytes
-}
-
 // Flags say what is known to be wrong with a point's interval.
 type Flags uint8
 
@@ -57,29 +34,36 @@ const (
 // several merged. It is made by NewPoint or Decode. It has one writer.
 type Point struct {
 	// What Block.Put reads is in one line.
-	start   int64  // of the interval
-	slack   int64  // a timestamp may be so much before start
+	middle  int64  // of the interval
+	slack   int64  // a timestamp may be so much before the middle
 	span    uint64 // and so much, from there, in all
 	packets uint64
 	outside uint64
 	group   *group
 	first   uint64 // cell of the point in the group
+	columns uint64
 
-	cells  []Cell
-	config Config
-	number int64
-	flags  Flags
+	cells   []packed
+	spill   spill
+	samples samples
+	names   names
+	config  Config
+	class   Class
+	number  int64
+	flags   Flags
 }
 
 // group is what points that were made together share: hashes and an array of
 // cells, a point's behind the other's.
 type group struct {
-	cells    []Cell
+	cells    []packed
+	points   []*Point // by their first cell
 	family   hash.Family
 	flow     uint64 // seeds
 	packet   uint64
-	columns  uint64
 	virtual  uint64
+	sampling bool     // a point of the group samples
+	naming   bool     // or names flows
 	scatters bool     // packets of a flow go to different cells, or not to all rows
 	accept   []uint64 // by row: sampled if below, of 2^32
 }
@@ -95,36 +79,67 @@ func NewPoint(c Config) (*Point, error) {
 
 // NewPoints makes empty points in interval 0, which mix in a Block.
 func NewPoints(c Config, n int) ([]*Point, error) {
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("LDS point: %w", err)
-	}
-	c.Rates = slices.Clone(c.Rates)
-	size := c.Rows * c.Columns
-	if n > math.MaxUint32/size {
-		return nil, fmt.Errorf("%d LDS points of %d cells: make them smaller, or fewer together", n, size)
-	}
-	g := newGroup(c, hugepage.Make[Cell](n*size))
-	points := make([]*Point, n)
-	for i := range points {
-		points[i] = &Point{
-			slack:  c.IntervalNs / 2,
-			span:   2 * uint64(c.IntervalNs),
-			group:  g,
-			first:  uint64(i * size),
-			cells:  g.cells[i*size : (i+1)*size : (i+1)*size],
-			config: c,
-		}
-	}
-	return points, nil
+	return NewPointsOf(slices.Repeat([]Config{c}, n))
 }
 
-func newGroup(c Config, cells []Cell) *group {
+// NewPointsOf makes an empty point in interval 0 of each config. They mix in a Block; their configs may differ in
+// Columns alone.
+func NewPointsOf(configs []Config) ([]*Point, error) {
+	total := 0
+	for i := range configs {
+		c := &configs[i]
+		if err := c.Validate(); err != nil {
+			return nil, fmt.Errorf("LDS point: %w", err)
+		}
+		if same := *c; true {
+			if same.Columns = configs[0].Columns; !same.Equal(configs[0]) {
+				return nil, fmt.Errorf("LDS points made together differ in more than columns: %+v and %+v", configs[0], *c)
+			}
+		}
+		total += c.Rows * c.Columns
+	}
+	if total > math.MaxUint32 {
+		return nil, fmt.Errorf("%d LDS points of %d cells in all: make them smaller, or fewer together", len(configs), total)
+	}
+	if len(configs) == 0 {
+		return nil, nil
+	}
+	g := newGroup(configs[0], hugepage.Make[packed](total))
+	first := 0
+	for _, c := range configs {
+		size := c.Rows * c.Columns
+		g.points = append(g.points, newInGroup(g, c, first))
+		g.sampling, g.naming = g.sampling || c.Samples > 0, g.naming || c.LostFlows > 0
+		first += size
+	}
+	return g.points, nil
+}
+
+func newInGroup(g *group, c Config, first int) *Point {
+	c.Rates = slices.Clone(c.Rates)
+	size := c.Rows * c.Columns
+	p := &Point{
+		slack:   c.IntervalNs/2 + c.IntervalNs/2,
+		span:    2 * uint64(c.IntervalNs),
+		group:   g,
+		first:   uint64(first),
+		columns: uint64(c.Columns),
+		cells:   g.cells[first : first+size : first+size],
+		spill:   newSpill(size),
+		samples: newSamples(c.Samples),
+		names:   newNames(c.LostFlows),
+		config:  c,
+	}
+	p.Enter(0)
+	return p
+}
+
+func newGroup(c Config, cells []packed) *group {
 	g := &group{
 		cells:    cells,
 		family:   c.Hash,
 		flow:     c.Seed + flowSeed,
 		packet:   c.Seed + packetSeed,
-		columns:  uint64(c.Columns),
 		virtual:  uint64(c.Virtual),
 		scatters: c.Virtual > 1,
 		accept:   c.Accepts(),
@@ -154,6 +169,9 @@ func (g *group) cell(flow, packet, columns, accept uint64) (in int, column uint6
 // Begin empties the point and takes it to the given interval.
 func (p *Point) Begin(interval int64) {
 	clear(p.cells)
+	p.spill.clear()
+	p.samples.clear()
+	p.names.clear()
 	p.packets, p.outside, p.flags = 0, 0, 0
 	p.Enter(interval)
 }
@@ -161,7 +179,7 @@ func (p *Point) Begin(interval int64) {
 // Enter takes an empty point to the given interval, without touching its cells:
 // a worker does it where Begin would take too long.
 func (p *Point) Enter(interval int64) {
-	p.number, p.start = interval, interval*p.config.IntervalNs
+	p.number, p.middle = interval, interval*p.config.IntervalNs+p.config.half()
 }
 
 // Mark notes what is wrong with the interval.
@@ -179,7 +197,7 @@ func (p *Point) Add(flow, id uint64, timeNs int64, bytes uint32) {
 // All packets of a flow must have the same weight, and both points must agree
 // on it.
 func (p *Point) AddWeighted(flow, id uint64, timeNs int64, bytes, weight uint32) {
-	t := timeNs - p.start
+	t := timeNs - p.middle
 	if uint64(t+p.slack) >= p.span {
 		p.outside++
 		return
@@ -187,8 +205,11 @@ func (p *Point) AddWeighted(flow, id uint64, timeNs int64, bytes, weight uint32)
 	p.packets++
 	g := p.group
 	digest := g.family.Uint64(g.packet, id)
-	add := Cell{Sum: t * int64(weight), Count: uint64(weight), Digest: digest, Bytes: uint64(bytes)}
+	add := Cell{Sum: t * int64(weight), Count: uint64(weight), Digest: uint32(digest), Bytes: uint64(bytes)}
 	fh, ph := uint64(0), digest
+	if cap(p.samples.list) != 0 && digest>>32 < p.samples.limit {
+		p.samples.add(digest, flow, t)
+	}
 	for r, accept := range g.accept {
 		if r&1 == 0 {
 			fh = g.family.Uint64(g.flow+uint64(r)>>1, flow)
@@ -198,24 +219,83 @@ func (p *Point) AddWeighted(flow, id uint64, timeNs int64, bytes, weight uint32)
 		} else {
 			fh, ph = fh<<32, ph<<32
 		}
-		in, column := 1, fh>>32*g.columns>>32
+		in, column := 1, fh>>32*p.columns>>32
 		if g.scatters {
-			in, column = g.cell(fh>>32, ph>>32, g.columns, accept)
+			in, column = g.cell(fh>>32, ph>>32, p.columns, accept)
 		}
 		if in != 0 {
-			p.cells[uint64(r)*g.columns+column].merge(&add)
+			p.addCell(int(uint64(r)*p.columns+column), &add)
 		}
 	}
+}
+
+// Name adds the name of a packet's flow, which was added or is to be, without a block.
+func (p *Point) Name(flow uint64, n FlowName) {
+	if p.names.rows != 0 {
+		p.names.add(p.group.family.Uint64(p.group.flow, flow), n)
+	}
+}
+
+// addCell adds to a cell what need not fit into it.
+func (p *Point) addCell(i int, c *Cell) {
+	if !c.fits() {
+		p.spill.add(i, c)
+		return
+	}
+	cell := &p.cells[i]
+	cell.add(pack(c))
+	if cell.guarded() < 0 {
+		p.spillCell(i)
+	}
+}
+
+// spillCell moves a cell that has reached a guard to the spill.
+func (p *Point) spillCell(i int) {
+	wide := p.cells[i].unpack()
+	p.cells[i] = packed{}
+	p.spill.add(i, &wide)
 }
 
 // base is the first cell of the flow in row r.
 func (p *Point) base(flow uint64, r int) int {
 	fh := p.group.family.Uint64(p.group.flow+uint64(r)>>1, flow) << (32 * uint(r&1))
-	return int(fh >> 32 * p.group.columns >> 32)
+	return int(fh >> 32 * p.columns >> 32)
+}
+
+// at is a cell, with its sum from the beginning of the interval.
+func (p *Point) at(i int) Cell {
+	c := p.cells[i].unpack()
+	if wide := p.spill.find(i); wide != nil {
+		c.merge(wide)
+	}
+	c.Sum += int64(c.Count) * p.config.half()
+	return c
+}
+
+// set makes an empty cell what at returned.
+func (p *Point) set(i int, c Cell) {
+	c.Sum -= int64(c.Count) * p.config.half()
+	p.spill.grow()
+	p.addCell(i, &c)
+}
+
+// wide are all cells, as at returns them.
+func (p *Point) wide() []Cell {
+	cells := make([]Cell, len(p.cells))
+	for i := range cells {
+		cells[i] = p.at(i)
+	}
+	return cells
 }
 
 // Config returns the point's config.
 func (p *Point) Config() Config { return p.config }
+
+// Class returns what the point counts; see SetClass.
+func (p *Point) Class() Class { return p.class }
+
+// SetClass says what packets the point is given. Points of different classes are not compared.
+func (p *Point) SetClass(c Class) { p.class = c }
 
 // Interval returns the number of the interval.
 func (p *Point) Interval() int64 { return p.number }
@@ -230,13 +310,19 @@ func (p *Point) Packets() uint64 { return p.packets }
 func (p *Point) Outside() uint64 { return p.outside }
 
 // Cell returns a cell, 0 <= row < Rows, 0 <= column < Columns.
-func (p *Point) Cell(row, column int) Cell { return p.cells[row*p.config.Columns+column] }
+func (p *Point) Cell(row, column int) Cell { return p.at(row*p.config.Columns + column) }
+
+// Overfull returns the number of cells that received more than the point has room for. They are refused when points
+// are subtracted.
+func (p *Point) Overfull() int { return p.spill.lost }
 
 // Clone returns a copy that shares nothing.
 func (p *Point) Clone() *Point {
 	q := *p
-	q.cells, q.first = slices.Clone(p.cells), 0
+	q.cells, q.first, q.spill, q.samples = slices.Clone(p.cells), 0, p.spill.clone(), p.samples.clone()
+	q.names.buckets = slices.Clone(p.names.buckets)
 	q.group = newGroup(p.config, q.cells)
+	q.group.points, q.group.sampling, q.group.naming = []*Point{&q}, cap(q.samples.list) > 0, q.names.rows > 0
 	return &q
 }
 
@@ -247,8 +333,31 @@ func (p *Point) Merge(q *Point) error {
 		return fmt.Errorf("merge LDS points: %w", err)
 	}
 	for i := range p.cells {
-		p.cells[i].merge(&q.cells[i])
+		cell := &p.cells[i]
+		cell.add(q.cells[i])
+		if cell.guarded() < 0 {
+			p.spill.grow()
+			p.spillCell(i)
+		}
 	}
+	for at, k := range q.spill.keys {
+		if k != 0 {
+			p.spill.grow()
+			p.spill.add(int(k-1), &q.spill.cells[at])
+		}
+	}
+	if q.spill.lost != 0 {
+		for i := range q.cells {
+			if q.spill.overfull(i) {
+				p.spill.mark(i)
+			}
+		}
+	}
+	if p.names.rows != q.names.rows {
+		return fmt.Errorf("merge LDS points: names of %d and %d buckets", p.names.rows, q.names.rows)
+	}
+	p.names.merge(&q.names)
+	p.samples.merge(&q.samples)
 	p.packets += q.packets
 	p.outside += q.outside
 	p.flags |= q.flags
@@ -259,6 +368,9 @@ func (p *Point) Merge(q *Point) error {
 func compatible(p, q *Point) error {
 	if !p.config.Equal(q.config) {
 		return fmt.Errorf("configs differ: %+v and %+v", p.config, q.config)
+	}
+	if !p.class.Same(&q.class) {
+		return fmt.Errorf("classes %v and %v differ", &p.class, &q.class)
 	}
 	if p.number != q.number {
 		return fmt.Errorf("intervals %d and %d differ", p.number, q.number)

@@ -20,6 +20,9 @@ func newPoint(t testing.TB, c Config) *Point {
 	return p
 }
 
+// begin is where the point's interval begins.
+func (p *Point) begin() int64 { return p.middle - p.config.half() }
+
 // shapes are configs with everything that may go wrong at an edge: odd rows,
 // columns that are no power of two, virtual LDAs as long as a row.
 func shapes() []Config {
@@ -69,14 +72,29 @@ func TestConfigRefuses(t *testing.T) {
 func cellsOf(p *Point, flow, id uint64) []int {
 	q := p.Clone()
 	q.Begin(p.Interval())
-	q.Add(flow, id, q.start, 1)
+	q.Add(flow, id, q.begin(), 1)
 	var at []int
-	for i, c := range q.cells {
+	for i, c := range q.wide() {
 		if c != (Cell{}) {
 			at = append(at, i)
 		}
 	}
 	return at
+}
+
+// length and weight are mostly those of packets, and now and then as large as they can be.
+func length(r *rand.Rand) uint32 {
+	if r.IntN(5000) == 0 {
+		return r.Uint32()
+	}
+	return r.Uint32N(9000)
+}
+
+func weight(r *rand.Rand) uint32 {
+	if r.IntN(5000) == 0 {
+		return r.Uint32()
+	}
+	return 1 + r.Uint32N(9)
 }
 
 // TestAddAgainstTwin compares cells with sums that are kept by cell and packet
@@ -98,7 +116,7 @@ func TestAddAgainstTwin(t *testing.T) {
 			}
 			alone := p.Clone()
 			alone.Begin(7)
-			alone.Add(flow, id, alone.start+1, 1)
+			alone.Add(flow, id, alone.begin()+1, 1)
 			for _, i := range cellsOf(p, flow, id) {
 				row, column := i/c.Columns, i%c.Columns
 				if off := (column - p.base(flow, row) + c.Columns) % c.Columns; off >= c.Virtual {
@@ -107,15 +125,15 @@ func TestAddAgainstTwin(t *testing.T) {
 				twin[i].Sum += rel * int64(weight)
 				twin[i].Count += uint64(weight)
 				twin[i].Bytes += uint64(bytes)
-				twin[i].Digest += alone.cells[i].Digest
+				twin[i].Digest += alone.at(i).Digest
 			}
 		}
 		if p.Outside() != outside || p.Packets() != 500-outside {
 			t.Errorf("%+v: %d packets, %d outside, expected %d", c, p.Packets(), p.Outside(), outside)
 		}
 		for i := range twin {
-			if twin[i] != p.cells[i] {
-				t.Fatalf("%+v: cell %d is %+v, expected %+v", c, i, p.cells[i], twin[i])
+			if twin[i] != p.at(i) {
+				t.Fatalf("%+v: cell %d is %+v, expected %+v", c, i, p.at(i), twin[i])
 			}
 		}
 	}
@@ -141,17 +159,17 @@ func TestBlockAgainstAdd(t *testing.T) {
 				single = append(single, p.Clone())
 			}
 			var b Block
-			for range 20 {
+			for range 60 {
 				for range r.IntN(3 * BlockSize) {
-					i, flow, id, at, bytes, weight := r.IntN(len(blocked)), r.Uint64N(20), r.Uint64(), r.Int64N(3*c.IntervalNs), r.Uint32(), 1+r.Uint32N(9)
+					i, flow, id, at, bytes, times := r.IntN(len(blocked)), r.Uint64N(20), r.Uint64(), r.Int64N(3*c.IntervalNs), length(r), weight(r)
 					if i == 3 && r.IntN(20) != 0 {
 						i = 0 // else most blocks are small
 					}
-					single[i].AddWeighted(flow, id, at, bytes, weight)
+					single[i].AddWeighted(flow, id, at, bytes, times)
 					if b.Len() == BlockSize || b.Len() > 0 && b.group != blocked[i].group {
 						b.Add()
 					}
-					if k := b.Put(blocked[i], id, at, bytes, weight); k >= 0 {
+					if k := b.Put(blocked[i], id, at, bytes, times); k >= 0 {
 						b.Flow[k] = flow
 					}
 				}
@@ -161,7 +179,7 @@ func TestBlockAgainstAdd(t *testing.T) {
 				if p.Packets() == 0 || single[i].Packets() != p.Packets() || single[i].Outside() != p.Outside() {
 					t.Errorf("%+v: %d packets, in blocks %d", c, single[i].Packets(), p.Packets())
 				}
-				if !slices.Equal(single[i].cells, p.cells) {
+				if !slices.Equal(single[i].wide(), p.wide()) {
 					t.Fatalf("%+v: cells of point %d differ with wide = %t", c, i, wide)
 				}
 			}
@@ -279,20 +297,20 @@ func TestSumsAreExactUpToCapacity(t *testing.T) {
 					}
 					want.Lsh(want, 1)
 				}
-				add(capacity - a.cells[0].Count)
+				add(capacity - a.at(0).Count)
 			}
 			d, err := Subtract(a, b, AnyDelay())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if a.cells[0].Count != capacity || d.State(0, 0) != Usable {
-				t.Fatalf("interval %d: count %d of %d, %s", interval, a.cells[0].Count, capacity, d.State(0, 0))
+			if a.at(0).Count != capacity || d.State(0, 0) != Usable {
+				t.Fatalf("interval %d: count %d of %d, %s", interval, a.at(0).Count, capacity, d.State(0, 0))
 			}
-			if got := b.cells[0].Sum - a.cells[0].Sum; !want.IsInt64() || got != want.Int64() {
+			if got := b.at(0).Sum - a.at(0).Sum; !want.IsInt64() || got != want.Int64() {
 				t.Errorf("interval %d: difference %d, want %s", interval, got, want)
 			}
 			// No sum wrapped either: it has the sign of its timestamps.
-			for _, s := range []struct{ sum, t int64 }{{a.cells[0].Sum, ta}, {b.cells[0].Sum, tb}} {
+			for _, s := range []struct{ sum, t int64 }{{a.at(0).Sum, ta}, {b.at(0).Sum, tb}} {
 				exact := new(big.Int).Mul(big.NewInt(s.t), new(big.Int).SetUint64(capacity))
 				if !exact.IsInt64() || exact.Int64() != s.sum {
 					t.Errorf("interval %d: sum %d, want %s", interval, s.sum, exact)
@@ -311,7 +329,7 @@ func TestMerge(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, c.Seed))
 		whole, parts := newPoint(t, c), []*Point{newPoint(t, c), newPoint(t, c), newPoint(t, c)}
 		for range 2000 {
-			flow, id, at, bytes, w := r.Uint64N(50), r.Uint64(), r.Int64N(2*c.IntervalNs), r.Uint32(), 1+r.Uint32N(9)
+			flow, id, at, bytes, w := r.Uint64N(50), r.Uint64(), r.Int64N(2*c.IntervalNs), length(r), weight(r)
 			whole.AddWeighted(flow, id, at, bytes, w)
 			parts[r.IntN(3)].AddWeighted(flow, id, at, bytes, w)
 		}
@@ -324,8 +342,8 @@ func TestMerge(t *testing.T) {
 			}
 		}
 		for i := range whole.cells {
-			if whole.cells[i] != forth.cells[i] || whole.cells[i] != back.cells[i] {
-				t.Fatalf("%+v: cell %d: whole %+v, merged %+v and %+v", c, i, whole.cells[i], forth.cells[i], back.cells[i])
+			if whole.at(i) != forth.at(i) || whole.at(i) != back.at(i) {
+				t.Fatalf("%+v: cell %d: whole %+v, merged %+v and %+v", c, i, whole.at(i), forth.at(i), back.at(i))
 			}
 		}
 		if forth.Packets() != whole.Packets() || forth.Outside() != whole.Outside() || forth.Flags() != whole.Flags() {
@@ -351,7 +369,7 @@ func TestBeginEmpties(t *testing.T) {
 		t.Error("an interval begins with what was before")
 	}
 	for i := range p.cells {
-		if p.cells[i] != q.cells[i] {
+		if p.at(i) != q.at(i) {
 			t.Fatalf("cell %d is not empty", i)
 		}
 	}

@@ -26,6 +26,7 @@ func (c *Cell) in(u Unit) float64 {
 // flow's rows has at least that, and the rows' own cells estimate what others leave there.
 type Volumes struct {
 	point *Point
+	cells []Cell
 	unit  Unit
 	rates []float64
 	total float64
@@ -48,7 +49,7 @@ type Volume struct {
 // Volumes readies the point for questions in one unit. Bounds from below hold with the
 // confidence, 0 to 1, each. The point must not change meanwhile.
 func (p *Point) Volumes(unit Unit, confidence float64) *Volumes {
-	v := &Volumes{point: p, unit: unit, rates: p.config.rates()}
+	v := &Volumes{point: p, cells: p.wide(), unit: unit, rates: p.config.rates()}
 	best := slices.Max(v.rates)
 	c, k := p.config.Columns, p.config.Virtual
 	var all []float64
@@ -57,7 +58,7 @@ func (p *Point) Volumes(unit Unit, confidence float64) *Volumes {
 		if rate != best {
 			continue
 		}
-		cells := p.cells[r*c : (r+1)*c]
+		cells := v.cells[r*c : (r+1)*c]
 		v.total = 0
 		for i := range cells {
 			v.total += cells[i].in(unit) / rate
@@ -123,7 +124,7 @@ func (v *Volumes) bounds(packets, counted, rate float64) Volume {
 func (v *Volumes) row(flow uint64, r int) (packets, counted float64) {
 	c, base := v.point.config.Columns, v.point.base(flow, r)
 	for off := range v.point.config.Virtual {
-		cell := &v.point.cells[r*c+(base+off)%c]
+		cell := &v.cells[r*c+(base+off)%c]
 		packets += float64(cell.Count)
 		counted += cell.in(v.unit)
 	}

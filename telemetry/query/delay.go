@@ -1,8 +1,13 @@
 package query
 
 import (
+	"cmp"
+	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
+	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,20 +23,22 @@ func (e *Engine) around(x disketch.Estimate, confidence float64) Bounded {
 }
 
 // Place names measurement points: a switch, and a port of it by its number,
-// counted from 0; below 0: any port.
+// counted from 0, below 0: any port; or a class, by its name or its prefixes, empty: any class.
 type Place struct {
 	Switch uint32
 	Port   int
+	Class  string
 }
 
-// ParsePlace reads a place, "s1" or "s1:2".
+// ParsePlace reads a place: "s1", "s1:2", "s1/blue" or "s1/10.0.1.0/24 > 10.0.3.0/24".
 func (e *Engine) ParsePlace(text string) (Place, error) {
+	text, class, _ := strings.Cut(text, "/")
 	name, port, hasPort := strings.Cut(text, ":")
 	id, ok := e.Store.Switch(name)
 	if !ok {
 		return Place{}, fmt.Errorf("switch %q sent no records: those are of %v", name, e.Store.Switches())
 	}
-	p := Place{id, -1}
+	p := Place{id, -1, class}
 	if hasPort {
 		n, err := strconv.ParseUint(port, 10, 15)
 		if err != nil {
@@ -40,6 +47,15 @@ func (e *Engine) ParsePlace(text string) (Place, error) {
 		p.Port = int(n)
 	}
 	return p, nil
+}
+
+// has reports whether a point is at the place.
+func (p *Place) has(point *store.Point) bool {
+	if point.Switch != p.Switch || p.Port >= 0 && p.Port != point.Port() {
+		return false
+	}
+	c := &point.Class
+	return p.Class == "" || !c.IsZero() && (p.Class == c.Name || p.Class == c.From.String()+" > "+c.To.String())
 }
 
 // Between is the delay and the loss between two measurement points.
@@ -63,6 +79,10 @@ type Between struct {
 	StdNs    float64 `json:"std_ns" column:"std_ns" unit:"ns" null:"has_delay"`          // of single packets, where it is known
 	Sampled  float64 `json:"measured" column:"measured" unit:"packets" null:"has_delay"` // packets behind the mean
 	Trust    float64 `json:"trust" column:"trust" unit:"share" null:"has_delay"`         // share of the cells behind it that is the flow's own
+	// Quantiles of single packets' delays, the median, and those that 10 % and 1 % of packets exceed, of Samples packets that both
+	// points sampled; none: they do not.
+	Samples   int             `json:"samples,omitempty"`
+	Quantiles []QuantileValue `json:"quantiles,omitempty"`
 	// Clocks is what the delays say about the two switches' clocks; nil: both points
 	// have one clock, or no cell survived.
 	Clocks *Clocks `json:"clocks,omitempty"`
@@ -75,6 +95,54 @@ type Between struct {
 	Bytes      float64 `json:"bytes" column:"bytes" unit:"bytes"`
 	Lost       float64 `json:"lost" column:"lost" unit:"packets" null:"has_loss"`
 	CountTrust float64 `json:"count_trust" column:"count_trust" unit:"share"`
+	// LostFlows are the flows that lost packets, those that lost most first, where both points name them; AllNamed: it is all of IPv4, in
+	// the intervals that both saw whole.
+	LostFlows []LostFlow `json:"lost_flows,omitempty"`
+	AllNamed  bool       `json:"all_named,omitempty"`
+}
+
+// LostFlow is a flow that lost so many packets; below 0: they came twice.
+type LostFlow struct {
+	Flow string `json:"flow"`
+	Lost int64  `json:"lost"`
+}
+
+// lossNames adds up the flows that intervals name.
+type lossNames struct {
+	of         map[lds.FlowName]int64
+	known, all bool
+}
+
+func newLossNames() *lossNames { return &lossNames{of: map[lds.FlowName]int64{}, all: true} }
+
+// add adds an interval; one that was not seen whole says nothing.
+func (l *lossNames) add(d *lds.Difference) {
+	if _, whole := d.Lost(); !whole {
+		return
+	}
+	family := d.Family()
+	flows, complete, known := d.LostFlows(func(n lds.FlowName) uint64 { return family.Uint64x2(0, n.Addresses, n.Ports|4<<40) })
+	if !known {
+		return
+	}
+	l.known, l.all = true, l.all && complete
+	for _, f := range flows {
+		l.of[f.Name] += f.Lost
+	}
+}
+
+func (l *lossNames) answer(b *Between) {
+	b.AllNamed = l.known && l.all
+	for n, lost := range l.of {
+		if lost == 0 {
+			continue
+		}
+		k := Key{Version: 4, Proto: uint8(n.Ports >> 32), SrcPort: bits.ReverseBytes16(uint16(n.Ports)), DstPort: bits.ReverseBytes16(uint16(n.Ports >> 16))}
+		binary.LittleEndian.PutUint32(k.Src[:], uint32(n.Addresses))
+		binary.LittleEndian.PutUint32(k.Dst[:], uint32(n.Addresses>>32))
+		b.LostFlows = append(b.LostFlows, LostFlow{FormatKey(k), lost})
+	}
+	slices.SortFunc(b.LostFlows, func(x, y LostFlow) int { return cmp.Or(cmp.Compare(y.Lost, x.Lost), cmp.Compare(x.Flow, y.Flow)) })
 }
 
 // Between asks for delay and loss from one place to another; flow nil: of all
@@ -97,66 +165,137 @@ func (e *Engine) Between(from, to Place, flow *Key) (*Between, error) {
 	return total, nil
 }
 
-// BetweenFlows asks for many flows at a time, and for all together.
+// BetweenFlows asks for many flows at a time, and for all together. Where points are of classes, a flow is looked for in
+// its own, and all flows together are those of all classes that both ends measure.
 func (e *Engine) BetweenFlows(from, to Place, flows []Key) ([]Between, *Between, error) {
 	basis, err := e.basis(store.OfPoints)
 	if err != nil {
 		return nil, nil, err
 	}
-	way, err := e.stretch(&basis, from, to)
+	ways, err := e.stretches(&basis, from, to)
 	if err != nil {
 		return nil, nil, err
 	}
-	total := &Between{Basis: basis, From: way.names[0], To: way.names[1]}
-	sums := make([]flowSum, len(flows))
-	all, least := flowSum{}, math.Inf(1)
-	for d, err := range e.paced(way.intervals) {
-		if err != nil {
-			return nil, nil, err
+	list := make([]Between, len(flows))
+	asked, err := ofClasses(ways, flows)
+	if err != nil {
+		return nil, nil, err
+	}
+	total := &Between{Basis: basis, From: ways[0].names[0], To: ways[0].names[1]}
+	if len(ways) > 1 {
+		total.From, total.To = e.Store.Name(from.Switch)+" out", e.Store.Name(to.Switch)+" in"
+		if from.Switch == to.Switch {
+			total.From, total.To = e.Store.Name(from.Switch)+" in", e.Store.Name(to.Switch)+" out"
 		}
-		total.Intervals++
-		total.Refused += d.Refused()
-		total.Cells += d.Refused() + d.Cells(lds.Usable)
-		lost, whole := d.Lost()
-		if whole {
-			total.Whole++
-		}
-		all.whole(d, float64(lost), whole, way.rows)
-		if ns, ok := d.LeastNs(); ok {
-			least = min(least, ns)
-		}
-		for i, k := range flows {
-			if i%stoppedEach == stoppedEach-1 {
-				if err := e.stopped(); err != nil {
-					return nil, nil, err
-				}
+	}
+	all, least, named := flowSum{}, math.Inf(1), newLossNames()
+	for n, way := range ways {
+		one, sums := &Between{Basis: basis, From: way.names[0], To: way.names[1]}, make([]flowSum, len(asked[n]))
+		for d, err := range e.paced(way.intervals) {
+			if err != nil {
+				return nil, nil, err
 			}
-			estimate := d.Flow(Hash(d.Family(), k, 0), e.Weight, lds.Balanced)
-			sums[i].add(d, &estimate, way.rows)
+			one.Intervals++
+			one.Refused += d.Refused()
+			one.Cells += d.Refused() + d.Cells(lds.Usable)
+			lost, whole := d.Lost()
+			if whole {
+				one.Whole++
+			}
+			all.whole(d, float64(lost), whole, way.rows)
+			named.add(d)
+			sampled := d.Delays()
+			all.sample(sampled, nil)
+			if ns, ok := d.LeastNs(); ok {
+				least = min(least, ns)
+			}
+			for i, at := range asked[n] {
+				if i%stoppedEach == stoppedEach-1 {
+					if err := e.stopped(); err != nil {
+						return nil, nil, err
+					}
+				}
+				flow := Hash(d.Family(), flows[at], 0)
+				estimate := d.Flow(flow, e.Weight, lds.Balanced)
+				sums[i].add(d, &estimate, way.rows)
+				sums[i].sample(sampled, &flow)
+			}
+		}
+		total.Refused, total.Cells = total.Refused+one.Refused, total.Cells+one.Cells
+		if n == 0 || one.Intervals > total.Intervals {
+			total.Intervals = one.Intervals
+		}
+		if n == 0 || one.Whole < total.Whole {
+			total.Whole = one.Whole
+		}
+		for i, at := range asked[n] {
+			list[at] = *one
+			list[at].Flow = FormatKey(flows[at])
+			sums[i].answer(&list[at])
 		}
 	}
 	offset := e.offset(least, from, to)
 	if err := e.stopped(); err != nil {
 		return nil, nil, err
 	}
-	list := make([]Between, len(flows))
-	for i, k := range flows {
-		list[i] = *total
-		list[i].Flow = FormatKey(k)
-		sums[i].answer(&list[i])
+	for i := range list {
 		list[i].tellClocks(offset)
 	}
 	all.answer(total)
+	named.answer(total)
 	total.tellClocks(offset)
 	return list, total, nil
 }
 
-func pointName(sw string, instance uint16) string {
+// ofClasses lists for each way the flows, by number, that are of its class.
+func ofClasses(ways []*stretch, flows []Key) ([][]int, error) {
+	asked := make([][]int, len(ways))
+	for i, k := range flows {
+		best := -1
+		for n, way := range ways {
+			if way.class.IsZero() || inClass(&k, &way.class) && (best < 0 || longer(&way.class, &ways[best].class)) {
+				best = n
+			}
+		}
+		if best < 0 {
+			return nil, fmt.Errorf("flow %s is of no class that both ends measure: those are %s", FormatKey(k), classNames(ways))
+		}
+		asked[best] = append(asked[best], i)
+	}
+	return asked, nil
+}
+
+func inClass(k *Key, c *lds.Class) bool {
+	src, dst := netip.AddrFrom16(k.Src), netip.AddrFrom16(k.Dst)
+	if k.Version == 4 {
+		src, dst = netip.AddrFrom4([4]byte(k.Src[:4])), netip.AddrFrom4([4]byte(k.Dst[:4]))
+	}
+	return c.From.Contains(src) && c.To.Contains(dst)
+}
+
+// longer reports whether of two classes that have a packet in common it belongs to the first.
+func longer(a, b *lds.Class) bool {
+	return cmp.Or(cmp.Compare(a.From.Bits(), b.From.Bits()), cmp.Compare(a.To.Bits(), b.To.Bits())) > 0
+}
+
+func classNames(ways []*stretch) string {
+	var names []string
+	for _, w := range ways {
+		names = append(names, fmt.Sprintf("%q", w.class.String()))
+	}
+	return strings.Join(names, ", ")
+}
+
+// pointName names a measurement point of a switch, which is of a port or of a class.
+func pointName(sw string, p *store.Point) string {
 	direction := "in"
-	if instance&1 != 0 {
+	if p.Egress() {
 		direction = "out"
 	}
-	return fmt.Sprintf("%s:%d %s", sw, instance/2, direction)
+	if !p.Class.IsZero() {
+		return fmt.Sprintf("%s %s %s", sw, &p.Class, direction)
+	}
+	return fmt.Sprintf("%s:%d %s", sw, p.Port(), direction)
 }
 
 func stageName(egress bool) string {
@@ -175,6 +314,46 @@ type flowSum struct {
 	measured, sum, trusted float64
 	squares, freedom       float64 // of the packets' variance
 	foreign                float64 // what other flows may have shifted the sum by
+	delays                 []sampledDelays
+}
+
+// sampledDelays are delays of single packets in an interval, which were sampled at a rate.
+type sampledDelays struct {
+	rate   float64
+	delays []float64
+}
+
+// sample adds the delays of sampled packets of a flow, nil: of all flows.
+func (s *flowSum) sample(d *lds.Delays, flow *uint64) {
+	switch {
+	case d == nil:
+	case flow == nil:
+		s.delays = append(s.delays, sampledDelays{d.Rate, d.All()})
+	default:
+		s.delays = append(s.delays, sampledDelays{d.Rate, d.Of(*flow)})
+	}
+}
+
+// quantiles answers from one sample of all intervals, at the lowest of their rates.
+func (s *flowSum) quantiles(b *Between) {
+	rate := math.Inf(1)
+	for _, x := range s.delays {
+		rate = min(rate, x.rate)
+	}
+	var all []float64
+	for _, x := range s.delays {
+		step := max(int(math.Round(x.rate/rate)), 1)
+		for i := 0; i < len(x.delays); i += step {
+			all = append(all, x.delays[i])
+		}
+	}
+	if b.Samples = len(all); b.Samples == 0 {
+		return
+	}
+	for _, rank := range []float64{0.5, 0.9, 0.99} {
+		x := lds.Quantile(all, rank, b.Confidence)
+		b.Quantiles = append(b.Quantiles, QuantileValue{Rank: rank, Bounded: Bounded{x.Value, x.Low, x.High}, RankLow: x.RankLow, RankHigh: x.RankHigh, Open: x.Open})
+	}
 }
 
 func (s *flowSum) add(d *lds.Difference, e *lds.Estimate, rows int) {
@@ -217,6 +396,7 @@ func (s *flowSum) whole(d *lds.Difference, lost float64, known bool, rows int) {
 }
 
 func (s *flowSum) answer(b *Between) {
+	s.quantiles(b)
 	b.Packets, b.Bytes, b.Lost, b.HasLoss = s.packets, s.bytes, s.lost, s.hasLoss
 	if s.packets > 0 {
 		b.CountTrust = s.owned / s.packets

@@ -33,10 +33,12 @@ func (e *Engine) offset(forth float64, from, to Place) *lds.Offset {
 	}
 	back := math.Inf(1)
 	// Without records of the way back one bound is all there is.
-	if w, err := e.stretch(&Basis{Window: e.window()}, to, from); err == nil {
-		for d := range e.differences(some(w.intervals, offsetIntervals)) {
-			if ns, ok := d.LeastNs(); ok {
-				back = min(back, ns)
+	if ways, err := e.stretches(&Basis{Window: e.window()}, Place{to.Switch, to.Port, ""}, Place{from.Switch, from.Port, ""}); err == nil {
+		for _, w := range ways {
+			for d := range e.differences(some(w.intervals, offsetIntervals)) {
+				if ns, ok := d.LeastNs(); ok {
+					back = min(back, ns)
+				}
 			}
 		}
 	}

@@ -59,7 +59,7 @@ func (e *Engine) HeavyHittersAt(at At, unit oblivious.Unit, theta, epsilon float
 	if flows, err = e.candidatesAt(flows); err != nil {
 		return nil, err
 	}
-	h := &HeavyHitters{Basis: basis, By: ByPoint, At: pointName(e.Store.Name(at.Switch), points[0].Instance),
+	h := &HeavyHitters{Basis: basis, By: ByPoint, At: pointName(e.Store.Name(at.Switch), points[0]),
 		Candidates: len(flows), Unit: unit.String(), Theta: theta, Epsilon: epsilon, Delta: 1 - basis.Confidence}
 	switches := map[uint32]bool{}
 	for _, p := range points {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirswitch/weir/telemetry/lds"
@@ -15,6 +17,7 @@ import (
 // and makes cells of one interval at a time: those of an hour may not fit into memory.
 type stretch struct {
 	names     [2]string
+	class     lds.Class
 	rows      int
 	intervals []interval
 }
@@ -23,12 +26,16 @@ type stretch struct {
 // that a switch made which restarted within it.
 type interval struct{ from, to []*store.Point }
 
-// pair is a sender's and a receiver's point.
-type pair struct{ from, to uint16 } // instances
+// pair is a sender's and a receiver's point: of ports, by their instances, or of a class.
+type pair struct {
+	from, to uint16
+	class    lds.Class
+}
 
-// stretch finds the measurement points between two places in the window. Of several
-// that the places may mean, those two are taken which have most cells in common.
-func (e *Engine) stretch(basis *Basis, from, to Place) (*stretch, error) {
+// stretches finds the measurement points between two places in the window. Of several ports
+// that the places may mean, those two are taken which have most cells in common; where both have points of classes, all of these
+// are taken, sorted.
+func (e *Engine) stretches(basis *Basis, from, to Place) ([]*stretch, error) {
 	fromEgress, toEgress := true, false
 	if from.Switch == to.Switch {
 		fromEgress, toEgress = false, true
@@ -39,29 +46,34 @@ func (e *Engine) stretch(basis *Basis, from, to Place) (*stretch, error) {
 		return nil, fmt.Errorf("%w of measurement points for this way in the window: the stage %s belongs to %s, %s to %s", ErrNoRecords,
 			stageName(fromEgress), e.Store.Name(from.Switch), stageName(toEgress), e.Store.Name(to.Switch))
 	}
-	best, found, err := e.choose(match(senders, receivers))
+	chosen, err := e.choose(match(senders, receivers))
 	if err != nil {
 		return nil, err
 	}
 	switches := map[uint32]bool{}
-	for _, list := range [][]*store.Point{senders, receivers} {
-		for _, p := range list {
-			if p.Instance == best.from && p.Switch == from.Switch || p.Instance == best.to && p.Switch == to.Switch {
+	var ways []*stretch
+	for best, found := range chosen {
+		for _, i := range found {
+			for _, p := range slices.Concat(i.from, i.to) {
 				basis.rest(switches, &p.Origin)
 			}
 		}
+		first := found[0]
+		ways = append(ways, &stretch{
+			names:     [2]string{pointName(e.Store.Name(from.Switch), first.from[0]), pointName(e.Store.Name(to.Switch), first.to[0])},
+			class:     best.class,
+			rows:      first.from[0].Config.Rows,
+			intervals: found,
+		})
 	}
-	return &stretch{
-		names:     [2]string{pointName(e.Store.Name(from.Switch), best.from), pointName(e.Store.Name(to.Switch), best.to)},
-		rows:      found[0].from[0].Config.Rows,
-		intervals: found,
-	}, nil
+	slices.SortFunc(ways, func(a, b *stretch) int { return strings.Compare(a.names[0], b.names[0]) })
+	return ways, nil
 }
 
 func (e *Engine) points(w store.Window, at Place, egress bool) (list []*store.Point) {
 	for i := range e.Store.Points {
 		p := &e.Store.Points[i]
-		if p.Switch == at.Switch && p.Egress() == egress && (at.Port < 0 || p.Port() == at.Port) && p.Overlaps(w) {
+		if at.has(p) && p.Egress() == egress && p.Overlaps(w) {
 			list = append(list, p)
 		}
 	}
@@ -78,7 +90,14 @@ func match(senders, receivers []*store.Point) map[pair][]interval {
 	matched := map[pair][]interval{}
 	for _, from := range byInterval(senders) {
 		for _, to := range at[from[0].Window] {
-			p := pair{from[0].Instance, to[0].Instance}
+			p := pair{from[0].Instance, to[0].Instance, lds.Class{}}
+			if !from[0].Class.Same(&to[0].Class) {
+				continue
+			}
+			if c := from[0].Class; !c.IsZero() {
+				p = pair{class: c}
+				p.class.Name = "" // of one end
+			}
 			matched[p] = append(matched[p], interval{from, to})
 		}
 	}
@@ -91,10 +110,14 @@ func byInterval(points []*store.Point) (list [][]*store.Point) {
 	type place struct {
 		store.Window
 		instance uint16
+		class    lds.Class
 	}
 	at := map[place]int{}
 	for _, p := range points {
-		where := place{p.Window, p.Instance}
+		where := place{p.Window, p.Instance, lds.Class{}}
+		if !p.Class.IsZero() {
+			where = place{p.Window, p.Instance & 1, p.Class} // its number may have changed
+		}
 		i, known := at[where]
 		if known && list[i][0].Config.Equal(p.Config) {
 			list[i] = append(list[i], p)
@@ -109,10 +132,10 @@ func byInterval(points []*store.Point) (list [][]*store.Point) {
 // tried is of how many intervals the cells are compared to choose a pair of points.
 const tried = 8
 
-// choose takes the pair of points with most cells that can be used in some of their intervals, spread over the
-// window, and those of its intervals that can be compared. To decode all intervals of all pairs
+// choose takes the pair of ports with most cells that can be used in some of their intervals, spread over the
+// window, or all pairs of a class, and those of their intervals that can be compared. To decode all intervals of all pairs
 // would take minutes.
-func (e *Engine) choose(matched map[pair][]interval) (best pair, intervals []interval, err error) {
+func (e *Engine) choose(matched map[pair][]interval) (map[pair][]interval, error) {
 	var refusal error
 	for p, list := range matched {
 		list = slices.DeleteFunc(list, func(i interval) bool {
@@ -129,11 +152,16 @@ func (e *Engine) choose(matched map[pair][]interval) (best pair, intervals []int
 	}
 	switch {
 	case len(matched) == 0 && refusal != nil:
-		return best, nil, fmt.Errorf("the points cannot be compared: %w", refusal)
+		return nil, fmt.Errorf("the points cannot be compared: %w", refusal)
 	case len(matched) == 0:
-		return best, nil, fmt.Errorf("%w: the points have no interval in common", ErrNoRecords)
+		return nil, fmt.Errorf("%w: the points have no interval in common", ErrNoRecords)
 	}
-	most := -1
+	classes := maps.Clone(matched)
+	maps.DeleteFunc(classes, func(p pair, _ []interval) bool { return p.class.IsZero() })
+	if len(classes) > 0 {
+		return classes, nil
+	}
+	best, most := pair{}, -1
 	for p, list := range matched {
 		common := 0
 		if len(matched) > 1 {
@@ -141,14 +169,14 @@ func (e *Engine) choose(matched map[pair][]interval) (best pair, intervals []int
 				common += d.Cells(lds.Usable)
 			}
 			if err := e.stopped(); err != nil {
-				return best, nil, err
+				return nil, err
 			}
 		}
 		if common > most || common == most && (p.from < best.from || p.from == best.from && p.to < best.to) {
 			best, most = p, common
 		}
 	}
-	return best, matched[best], nil
+	return map[pair][]interval{best: matched[best]}, nil
 }
 
 // some are at most n of the intervals, the first and the last among them, evenly spread.

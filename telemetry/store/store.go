@@ -37,7 +37,7 @@ type Sample struct {
 }
 
 // Point is the record of an interval by a measurement point, as it came: its cells
-// can take 256 times as much memory.
+// can take 128 times as much memory.
 type Point struct {
 	Origin
 	lds.Summary
@@ -47,8 +47,13 @@ type Point struct {
 // Decode makes the point with its cells.
 func (p *Point) Decode() (*lds.Point, error) { return lds.Decode(p.body, p.Hash) }
 
-// Port is the number of the point's port on its switch, from 0.
-func (p *Point) Port() int { return int(p.Instance / 2) }
+// Port is the number of the point's port on its switch, from 0; -1: the point is of a class.
+func (p *Point) Port() int {
+	if !p.Class.IsZero() {
+		return -1
+	}
+	return int(p.Instance / 2)
+}
 
 // Egress says that the point counts what leaves, not what arrives.
 func (p *Point) Egress() bool { return p.Instance&1 != 0 }

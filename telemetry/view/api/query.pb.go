@@ -2119,11 +2119,19 @@ type Between struct {
 	// has_loss: an interval was whole. lost is over these. packets and bytes
 	// are what the flow sent, and what other flows may have left in all of its cells;
 	// count_trust is the share that is expected to be its own.
-	HasLoss       bool    `protobuf:"varint,30,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"`
-	Packets       float64 `protobuf:"fixed64,31,opt,name=packets,proto3" json:"packets,omitempty"`
-	Bytes         float64 `protobuf:"fixed64,32,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Lost          float64 `protobuf:"fixed64,33,opt,name=lost,proto3" json:"lost,omitempty"`
-	CountTrust    float64 `protobuf:"fixed64,34,opt,name=count_trust,json=countTrust,proto3" json:"count_trust,omitempty"`
+	HasLoss    bool    `protobuf:"varint,30,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"`
+	Packets    float64 `protobuf:"fixed64,31,opt,name=packets,proto3" json:"packets,omitempty"`
+	Bytes      float64 `protobuf:"fixed64,32,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Lost       float64 `protobuf:"fixed64,33,opt,name=lost,proto3" json:"lost,omitempty"`
+	CountTrust float64 `protobuf:"fixed64,34,opt,name=count_trust,json=countTrust,proto3" json:"count_trust,omitempty"`
+	// quantiles of single packets' delays, the median, and those that 10 % and 1 % of packets exceed, of samples packets that both
+	// points sampled; none: they do not.
+	Samples   *int64           `protobuf:"varint,35,opt,name=samples,proto3,oneof" json:"samples,omitempty"`
+	Quantiles []*QuantileValue `protobuf:"bytes,36,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
+	// lost_flows are the flows that lost packets, those that lost most first, where both points name them; all_named: it is all of IPv4, in
+	// the intervals that both saw whole.
+	LostFlows     []*LostFlow `protobuf:"bytes,37,rep,name=lost_flows,json=lostFlows,proto3" json:"lost_flows,omitempty"`
+	AllNamed      *bool       `protobuf:"varint,38,opt,name=all_named,json=allNamed,proto3,oneof" json:"all_named,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2326,6 +2334,34 @@ func (x *Between) GetCountTrust() float64 {
 	return 0
 }
 
+func (x *Between) GetSamples() int64 {
+	if x != nil && x.Samples != nil {
+		return *x.Samples
+	}
+	return 0
+}
+
+func (x *Between) GetQuantiles() []*QuantileValue {
+	if x != nil {
+		return x.Quantiles
+	}
+	return nil
+}
+
+func (x *Between) GetLostFlows() []*LostFlow {
+	if x != nil {
+		return x.LostFlows
+	}
+	return nil
+}
+
+func (x *Between) GetAllNamed() bool {
+	if x != nil && x.AllNamed != nil {
+		return *x.AllNamed
+	}
+	return false
+}
+
 // Clocks is how far the clock at the arrival's end is ahead of the one at the
 // sender's end, as far as the smallest delays of both directions bound it. Delays are
 // measured with it in them.
@@ -2394,6 +2430,155 @@ func (x *Clocks) GetWarning() string {
 	return ""
 }
 
+// QuantileValue is a quantile with its bounds, which hold for all quantiles of a list
+// together with the answer's confidence.
+type QuantileValue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Rank  float64                `protobuf:"fixed64,1,opt,name=rank,proto3" json:"rank,omitempty"` // in 0..1
+	Value float64                `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
+	Low   float64                `protobuf:"fixed64,3,opt,name=low,proto3" json:"low,omitempty"`
+	High  float64                `protobuf:"fixed64,4,opt,name=high,proto3" json:"high,omitempty"`
+	// rank_low and rank_high are the ranks in the samples between which the true quantile
+	// is; Low and High are the values there, widened by the step of a code.
+	RankLow       float64 `protobuf:"fixed64,5,opt,name=rank_low,json=rankLow,proto3" json:"rank_low,omitempty"`
+	RankHigh      float64 `protobuf:"fixed64,6,opt,name=rank_high,json=rankHigh,proto3" json:"rank_high,omitempty"`
+	Open          bool    `protobuf:"varint,7,opt,name=open,proto3" json:"open,omitempty"` // open: too few samples bound it from above; High is the largest of them.
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuantileValue) Reset() {
+	*x = QuantileValue{}
+	mi := &file_query_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuantileValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuantileValue) ProtoMessage() {}
+
+func (x *QuantileValue) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuantileValue.ProtoReflect.Descriptor instead.
+func (*QuantileValue) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *QuantileValue) GetRank() float64 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *QuantileValue) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *QuantileValue) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *QuantileValue) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
+func (x *QuantileValue) GetRankLow() float64 {
+	if x != nil {
+		return x.RankLow
+	}
+	return 0
+}
+
+func (x *QuantileValue) GetRankHigh() float64 {
+	if x != nil {
+		return x.RankHigh
+	}
+	return 0
+}
+
+func (x *QuantileValue) GetOpen() bool {
+	if x != nil {
+		return x.Open
+	}
+	return false
+}
+
+// LostFlow is a flow that lost so many packets; below 0: they came twice.
+type LostFlow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Flow          string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	Lost          int64                  `protobuf:"varint,2,opt,name=lost,proto3" json:"lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LostFlow) Reset() {
+	*x = LostFlow{}
+	mi := &file_query_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LostFlow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LostFlow) ProtoMessage() {}
+
+func (x *LostFlow) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LostFlow.ProtoReflect.Descriptor instead.
+func (*LostFlow) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *LostFlow) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+func (x *LostFlow) GetLost() int64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
 // Target is the error that all fragments of a sketch best aim at.
 type Target struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -2417,7 +2602,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_query_proto_msgTypes[20]
+	mi := &file_query_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2614,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[20]
+	mi := &file_query_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2627,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{20}
+	return file_query_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Target) GetFromNs() int64 {
@@ -2541,7 +2726,7 @@ type FragmentError struct {
 
 func (x *FragmentError) Reset() {
 	*x = FragmentError{}
-	mi := &file_query_proto_msgTypes[21]
+	mi := &file_query_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2553,7 +2738,7 @@ func (x *FragmentError) String() string {
 func (*FragmentError) ProtoMessage() {}
 
 func (x *FragmentError) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[21]
+	mi := &file_query_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2566,7 +2751,7 @@ func (x *FragmentError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FragmentError.ProtoReflect.Descriptor instead.
 func (*FragmentError) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{21}
+	return file_query_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FragmentError) GetSwitch() string {
@@ -2620,7 +2805,7 @@ type PathAnswer struct {
 
 func (x *PathAnswer) Reset() {
 	*x = PathAnswer{}
-	mi := &file_query_proto_msgTypes[22]
+	mi := &file_query_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2632,7 +2817,7 @@ func (x *PathAnswer) String() string {
 func (*PathAnswer) ProtoMessage() {}
 
 func (x *PathAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[22]
+	mi := &file_query_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2645,7 +2830,7 @@ func (x *PathAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathAnswer.ProtoReflect.Descriptor instead.
 func (*PathAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{22}
+	return file_query_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PathAnswer) GetFromNs() int64 {
@@ -2788,7 +2973,7 @@ type FlowPath struct {
 
 func (x *FlowPath) Reset() {
 	*x = FlowPath{}
-	mi := &file_query_proto_msgTypes[23]
+	mi := &file_query_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2800,7 +2985,7 @@ func (x *FlowPath) String() string {
 func (*FlowPath) ProtoMessage() {}
 
 func (x *FlowPath) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[23]
+	mi := &file_query_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2813,7 +2998,7 @@ func (x *FlowPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowPath.ProtoReflect.Descriptor instead.
 func (*FlowPath) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{23}
+	return file_query_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FlowPath) GetFlow() string {
@@ -2915,7 +3100,7 @@ type PathHop struct {
 
 func (x *PathHop) Reset() {
 	*x = PathHop{}
-	mi := &file_query_proto_msgTypes[24]
+	mi := &file_query_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +3112,7 @@ func (x *PathHop) String() string {
 func (*PathHop) ProtoMessage() {}
 
 func (x *PathHop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[24]
+	mi := &file_query_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +3125,7 @@ func (x *PathHop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathHop.ProtoReflect.Descriptor instead.
 func (*PathHop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{24}
+	return file_query_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PathHop) GetHop() int64 {
@@ -2985,7 +3170,7 @@ type PathPassage struct {
 
 func (x *PathPassage) Reset() {
 	*x = PathPassage{}
-	mi := &file_query_proto_msgTypes[25]
+	mi := &file_query_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3182,7 @@ func (x *PathPassage) String() string {
 func (*PathPassage) ProtoMessage() {}
 
 func (x *PathPassage) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[25]
+	mi := &file_query_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3195,7 @@ func (x *PathPassage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathPassage.ProtoReflect.Descriptor instead.
 func (*PathPassage) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{25}
+	return file_query_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PathPassage) GetFromNs() int64 {
@@ -3078,7 +3263,7 @@ type LatencyAnswer struct {
 
 func (x *LatencyAnswer) Reset() {
 	*x = LatencyAnswer{}
-	mi := &file_query_proto_msgTypes[26]
+	mi := &file_query_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3090,7 +3275,7 @@ func (x *LatencyAnswer) String() string {
 func (*LatencyAnswer) ProtoMessage() {}
 
 func (x *LatencyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[26]
+	mi := &file_query_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3103,7 +3288,7 @@ func (x *LatencyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyAnswer.ProtoReflect.Descriptor instead.
 func (*LatencyAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{26}
+	return file_query_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LatencyAnswer) GetFromNs() int64 {
@@ -3283,7 +3468,7 @@ type HopStats struct {
 
 func (x *HopStats) Reset() {
 	*x = HopStats{}
-	mi := &file_query_proto_msgTypes[27]
+	mi := &file_query_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3480,7 @@ func (x *HopStats) String() string {
 func (*HopStats) ProtoMessage() {}
 
 func (x *HopStats) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[27]
+	mi := &file_query_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3493,7 @@ func (x *HopStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HopStats.ProtoReflect.Descriptor instead.
 func (*HopStats) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{27}
+	return file_query_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HopStats) GetHop() int64 {
@@ -3353,102 +3538,6 @@ func (x *HopStats) GetFrequent() []*FrequentValue {
 	return nil
 }
 
-// QuantileValue is a quantile with its bounds, which hold for all quantiles of a list
-// together with the answer's confidence.
-type QuantileValue struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Rank  float64                `protobuf:"fixed64,1,opt,name=rank,proto3" json:"rank,omitempty"` // in 0..1
-	Value float64                `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
-	Low   float64                `protobuf:"fixed64,3,opt,name=low,proto3" json:"low,omitempty"`
-	High  float64                `protobuf:"fixed64,4,opt,name=high,proto3" json:"high,omitempty"`
-	// rank_low and rank_high are the ranks in the samples between which the true quantile
-	// is; Low and High are the values there, widened by the step of a code.
-	RankLow       float64 `protobuf:"fixed64,5,opt,name=rank_low,json=rankLow,proto3" json:"rank_low,omitempty"`
-	RankHigh      float64 `protobuf:"fixed64,6,opt,name=rank_high,json=rankHigh,proto3" json:"rank_high,omitempty"`
-	Open          bool    `protobuf:"varint,7,opt,name=open,proto3" json:"open,omitempty"` // open: too few samples bound it from above; High is the largest of them.
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *QuantileValue) Reset() {
-	*x = QuantileValue{}
-	mi := &file_query_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *QuantileValue) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*QuantileValue) ProtoMessage() {}
-
-func (x *QuantileValue) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use QuantileValue.ProtoReflect.Descriptor instead.
-func (*QuantileValue) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{28}
-}
-
-func (x *QuantileValue) GetRank() float64 {
-	if x != nil {
-		return x.Rank
-	}
-	return 0
-}
-
-func (x *QuantileValue) GetValue() float64 {
-	if x != nil {
-		return x.Value
-	}
-	return 0
-}
-
-func (x *QuantileValue) GetLow() float64 {
-	if x != nil {
-		return x.Low
-	}
-	return 0
-}
-
-func (x *QuantileValue) GetHigh() float64 {
-	if x != nil {
-		return x.High
-	}
-	return 0
-}
-
-func (x *QuantileValue) GetRankLow() float64 {
-	if x != nil {
-		return x.RankLow
-	}
-	return 0
-}
-
-func (x *QuantileValue) GetRankHigh() float64 {
-	if x != nil {
-		return x.RankHigh
-	}
-	return 0
-}
-
-func (x *QuantileValue) GetOpen() bool {
-	if x != nil {
-		return x.Open
-	}
-	return false
-}
-
 // FrequentValue is a value that many packets had.
 type FrequentValue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3461,7 +3550,7 @@ type FrequentValue struct {
 
 func (x *FrequentValue) Reset() {
 	*x = FrequentValue{}
-	mi := &file_query_proto_msgTypes[29]
+	mi := &file_query_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3473,7 +3562,7 @@ func (x *FrequentValue) String() string {
 func (*FrequentValue) ProtoMessage() {}
 
 func (x *FrequentValue) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[29]
+	mi := &file_query_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3486,7 +3575,7 @@ func (x *FrequentValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrequentValue.ProtoReflect.Descriptor instead.
 func (*FrequentValue) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{29}
+	return file_query_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FrequentValue) GetValue() float64 {
@@ -3514,7 +3603,7 @@ type ValueStats struct {
 
 func (x *ValueStats) Reset() {
 	*x = ValueStats{}
-	mi := &file_query_proto_msgTypes[30]
+	mi := &file_query_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3526,7 +3615,7 @@ func (x *ValueStats) String() string {
 func (*ValueStats) ProtoMessage() {}
 
 func (x *ValueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[30]
+	mi := &file_query_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3539,7 +3628,7 @@ func (x *ValueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueStats.ProtoReflect.Descriptor instead.
 func (*ValueStats) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{30}
+	return file_query_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ValueStats) GetSamples() uint64 {
@@ -3569,7 +3658,7 @@ type FlowValues struct {
 
 func (x *FlowValues) Reset() {
 	*x = FlowValues{}
-	mi := &file_query_proto_msgTypes[31]
+	mi := &file_query_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3581,7 +3670,7 @@ func (x *FlowValues) String() string {
 func (*FlowValues) ProtoMessage() {}
 
 func (x *FlowValues) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[31]
+	mi := &file_query_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3594,7 +3683,7 @@ func (x *FlowValues) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowValues.ProtoReflect.Descriptor instead.
 func (*FlowValues) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{31}
+	return file_query_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FlowValues) GetFlow() string {
@@ -3668,7 +3757,7 @@ type CongestionAnswer struct {
 
 func (x *CongestionAnswer) Reset() {
 	*x = CongestionAnswer{}
-	mi := &file_query_proto_msgTypes[32]
+	mi := &file_query_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +3769,7 @@ func (x *CongestionAnswer) String() string {
 func (*CongestionAnswer) ProtoMessage() {}
 
 func (x *CongestionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[32]
+	mi := &file_query_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +3782,7 @@ func (x *CongestionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CongestionAnswer.ProtoReflect.Descriptor instead.
 func (*CongestionAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{32}
+	return file_query_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CongestionAnswer) GetFromNs() int64 {
@@ -3874,7 +3963,7 @@ type LinkCongestion struct {
 
 func (x *LinkCongestion) Reset() {
 	*x = LinkCongestion{}
-	mi := &file_query_proto_msgTypes[33]
+	mi := &file_query_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3886,7 +3975,7 @@ func (x *LinkCongestion) String() string {
 func (*LinkCongestion) ProtoMessage() {}
 
 func (x *LinkCongestion) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[33]
+	mi := &file_query_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3899,7 +3988,7 @@ func (x *LinkCongestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkCongestion.ProtoReflect.Descriptor instead.
 func (*LinkCongestion) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{33}
+	return file_query_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LinkCongestion) GetFrom() string {
@@ -3979,7 +4068,7 @@ type LoopsAnswer struct {
 
 func (x *LoopsAnswer) Reset() {
 	*x = LoopsAnswer{}
-	mi := &file_query_proto_msgTypes[34]
+	mi := &file_query_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3991,7 +4080,7 @@ func (x *LoopsAnswer) String() string {
 func (*LoopsAnswer) ProtoMessage() {}
 
 func (x *LoopsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[34]
+	mi := &file_query_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4004,7 +4093,7 @@ func (x *LoopsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoopsAnswer.ProtoReflect.Descriptor instead.
 func (*LoopsAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{34}
+	return file_query_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LoopsAnswer) GetFromNs() int64 {
@@ -4163,7 +4252,7 @@ type FlowLoop struct {
 
 func (x *FlowLoop) Reset() {
 	*x = FlowLoop{}
-	mi := &file_query_proto_msgTypes[35]
+	mi := &file_query_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4175,7 +4264,7 @@ func (x *FlowLoop) String() string {
 func (*FlowLoop) ProtoMessage() {}
 
 func (x *FlowLoop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[35]
+	mi := &file_query_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4188,7 +4277,7 @@ func (x *FlowLoop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowLoop.ProtoReflect.Descriptor instead.
 func (*FlowLoop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{35}
+	return file_query_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FlowLoop) GetFlow() string {
@@ -4283,7 +4372,7 @@ type Series struct {
 
 func (x *Series) Reset() {
 	*x = Series{}
-	mi := &file_query_proto_msgTypes[36]
+	mi := &file_query_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4295,7 +4384,7 @@ func (x *Series) String() string {
 func (*Series) ProtoMessage() {}
 
 func (x *Series) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[36]
+	mi := &file_query_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4308,7 +4397,7 @@ func (x *Series) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Series.ProtoReflect.Descriptor instead.
 func (*Series) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{36}
+	return file_query_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Series) GetFromNs() int64 {
@@ -4389,7 +4478,7 @@ type SeriesPoint struct {
 
 func (x *SeriesPoint) Reset() {
 	*x = SeriesPoint{}
-	mi := &file_query_proto_msgTypes[37]
+	mi := &file_query_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4401,7 +4490,7 @@ func (x *SeriesPoint) String() string {
 func (*SeriesPoint) ProtoMessage() {}
 
 func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[37]
+	mi := &file_query_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4414,7 +4503,7 @@ func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesPoint.ProtoReflect.Descriptor instead.
 func (*SeriesPoint) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{37}
+	return file_query_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SeriesPoint) GetFromNs() int64 {
@@ -4459,7 +4548,7 @@ type SeriesValue struct {
 
 func (x *SeriesValue) Reset() {
 	*x = SeriesValue{}
-	mi := &file_query_proto_msgTypes[38]
+	mi := &file_query_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4471,7 +4560,7 @@ func (x *SeriesValue) String() string {
 func (*SeriesValue) ProtoMessage() {}
 
 func (x *SeriesValue) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[38]
+	mi := &file_query_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4484,7 +4573,7 @@ func (x *SeriesValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesValue.ProtoReflect.Descriptor instead.
 func (*SeriesValue) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{38}
+	return file_query_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SeriesValue) GetName() string {
@@ -4540,7 +4629,7 @@ type Network struct {
 
 func (x *Network) Reset() {
 	*x = Network{}
-	mi := &file_query_proto_msgTypes[39]
+	mi := &file_query_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4552,7 +4641,7 @@ func (x *Network) String() string {
 func (*Network) ProtoMessage() {}
 
 func (x *Network) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[39]
+	mi := &file_query_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4565,7 +4654,7 @@ func (x *Network) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Network.ProtoReflect.Descriptor instead.
 func (*Network) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{39}
+	return file_query_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Network) GetFromNs() int64 {
@@ -4652,7 +4741,7 @@ type NetworkSwitch struct {
 
 func (x *NetworkSwitch) Reset() {
 	*x = NetworkSwitch{}
-	mi := &file_query_proto_msgTypes[40]
+	mi := &file_query_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4664,7 +4753,7 @@ func (x *NetworkSwitch) String() string {
 func (*NetworkSwitch) ProtoMessage() {}
 
 func (x *NetworkSwitch) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[40]
+	mi := &file_query_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4677,7 +4766,7 @@ func (x *NetworkSwitch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkSwitch.ProtoReflect.Descriptor instead.
 func (*NetworkSwitch) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{40}
+	return file_query_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *NetworkSwitch) GetSwitch() uint32 {
@@ -4843,7 +4932,7 @@ type NetworkMeasurement struct {
 
 func (x *NetworkMeasurement) Reset() {
 	*x = NetworkMeasurement{}
-	mi := &file_query_proto_msgTypes[41]
+	mi := &file_query_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4855,7 +4944,7 @@ func (x *NetworkMeasurement) String() string {
 func (*NetworkMeasurement) ProtoMessage() {}
 
 func (x *NetworkMeasurement) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[41]
+	mi := &file_query_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4868,7 +4957,7 @@ func (x *NetworkMeasurement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkMeasurement.ProtoReflect.Descriptor instead.
 func (*NetworkMeasurement) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{41}
+	return file_query_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *NetworkMeasurement) GetStage() string {
@@ -4921,7 +5010,7 @@ type NetworkExport struct {
 
 func (x *NetworkExport) Reset() {
 	*x = NetworkExport{}
-	mi := &file_query_proto_msgTypes[42]
+	mi := &file_query_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4933,7 +5022,7 @@ func (x *NetworkExport) String() string {
 func (*NetworkExport) ProtoMessage() {}
 
 func (x *NetworkExport) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[42]
+	mi := &file_query_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4946,7 +5035,7 @@ func (x *NetworkExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkExport.ProtoReflect.Descriptor instead.
 func (*NetworkExport) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{42}
+	return file_query_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NetworkExport) GetKind() string {
@@ -5006,7 +5095,7 @@ type NetworkSpool struct {
 
 func (x *NetworkSpool) Reset() {
 	*x = NetworkSpool{}
-	mi := &file_query_proto_msgTypes[43]
+	mi := &file_query_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5018,7 +5107,7 @@ func (x *NetworkSpool) String() string {
 func (*NetworkSpool) ProtoMessage() {}
 
 func (x *NetworkSpool) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[43]
+	mi := &file_query_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5031,7 +5120,7 @@ func (x *NetworkSpool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkSpool.ProtoReflect.Descriptor instead.
 func (*NetworkSpool) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{43}
+	return file_query_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *NetworkSpool) GetBytes() uint64 {
@@ -5084,7 +5173,7 @@ type NetworkClock struct {
 
 func (x *NetworkClock) Reset() {
 	*x = NetworkClock{}
-	mi := &file_query_proto_msgTypes[44]
+	mi := &file_query_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5096,7 +5185,7 @@ func (x *NetworkClock) String() string {
 func (*NetworkClock) ProtoMessage() {}
 
 func (x *NetworkClock) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[44]
+	mi := &file_query_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5109,7 +5198,7 @@ func (x *NetworkClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkClock.ProtoReflect.Descriptor instead.
 func (*NetworkClock) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{44}
+	return file_query_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NetworkClock) GetSource() string {
@@ -5179,7 +5268,7 @@ type NetworkOffset struct {
 
 func (x *NetworkOffset) Reset() {
 	*x = NetworkOffset{}
-	mi := &file_query_proto_msgTypes[45]
+	mi := &file_query_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5191,7 +5280,7 @@ func (x *NetworkOffset) String() string {
 func (*NetworkOffset) ProtoMessage() {}
 
 func (x *NetworkOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[45]
+	mi := &file_query_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5204,7 +5293,7 @@ func (x *NetworkOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkOffset.ProtoReflect.Descriptor instead.
 func (*NetworkOffset) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{45}
+	return file_query_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NetworkOffset) GetNeighbour() string {
@@ -5263,7 +5352,7 @@ type NetworkPort struct {
 
 func (x *NetworkPort) Reset() {
 	*x = NetworkPort{}
-	mi := &file_query_proto_msgTypes[46]
+	mi := &file_query_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5275,7 +5364,7 @@ func (x *NetworkPort) String() string {
 func (*NetworkPort) ProtoMessage() {}
 
 func (x *NetworkPort) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[46]
+	mi := &file_query_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5288,7 +5377,7 @@ func (x *NetworkPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkPort.ProtoReflect.Descriptor instead.
 func (*NetworkPort) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{46}
+	return file_query_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NetworkPort) GetNumber() uint32 {
@@ -5396,7 +5485,7 @@ type Rate struct {
 
 func (x *Rate) Reset() {
 	*x = Rate{}
-	mi := &file_query_proto_msgTypes[47]
+	mi := &file_query_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5408,7 +5497,7 @@ func (x *Rate) String() string {
 func (*Rate) ProtoMessage() {}
 
 func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[47]
+	mi := &file_query_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5421,7 +5510,7 @@ func (x *Rate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rate.ProtoReflect.Descriptor instead.
 func (*Rate) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{47}
+	return file_query_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Rate) GetPacketsPerSecond() float64 {
@@ -5456,7 +5545,7 @@ type Drop struct {
 
 func (x *Drop) Reset() {
 	*x = Drop{}
-	mi := &file_query_proto_msgTypes[48]
+	mi := &file_query_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5468,7 +5557,7 @@ func (x *Drop) String() string {
 func (*Drop) ProtoMessage() {}
 
 func (x *Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[48]
+	mi := &file_query_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5481,7 +5570,7 @@ func (x *Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drop.ProtoReflect.Descriptor instead.
 func (*Drop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{48}
+	return file_query_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Drop) GetReason() string {
@@ -5515,7 +5604,7 @@ type NetworkWorker struct {
 
 func (x *NetworkWorker) Reset() {
 	*x = NetworkWorker{}
-	mi := &file_query_proto_msgTypes[49]
+	mi := &file_query_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5527,7 +5616,7 @@ func (x *NetworkWorker) String() string {
 func (*NetworkWorker) ProtoMessage() {}
 
 func (x *NetworkWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[49]
+	mi := &file_query_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5540,7 +5629,7 @@ func (x *NetworkWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkWorker.ProtoReflect.Descriptor instead.
 func (*NetworkWorker) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{49}
+	return file_query_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NetworkWorker) GetId() uint32 {
@@ -5602,7 +5691,7 @@ type NetworkLink struct {
 
 func (x *NetworkLink) Reset() {
 	*x = NetworkLink{}
-	mi := &file_query_proto_msgTypes[50]
+	mi := &file_query_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5614,7 +5703,7 @@ func (x *NetworkLink) String() string {
 func (*NetworkLink) ProtoMessage() {}
 
 func (x *NetworkLink) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[50]
+	mi := &file_query_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5627,7 +5716,7 @@ func (x *NetworkLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkLink.ProtoReflect.Descriptor instead.
 func (*NetworkLink) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{50}
+	return file_query_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NetworkLink) GetEnds() []*NetworkEnd {
@@ -5687,7 +5776,7 @@ type NetworkEnd struct {
 
 func (x *NetworkEnd) Reset() {
 	*x = NetworkEnd{}
-	mi := &file_query_proto_msgTypes[51]
+	mi := &file_query_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5699,7 +5788,7 @@ func (x *NetworkEnd) String() string {
 func (*NetworkEnd) ProtoMessage() {}
 
 func (x *NetworkEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[51]
+	mi := &file_query_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5712,7 +5801,7 @@ func (x *NetworkEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkEnd.ProtoReflect.Descriptor instead.
 func (*NetworkEnd) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{51}
+	return file_query_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NetworkEnd) GetName() string {
@@ -5758,7 +5847,7 @@ type CollectorRequest struct {
 
 func (x *CollectorRequest) Reset() {
 	*x = CollectorRequest{}
-	mi := &file_query_proto_msgTypes[52]
+	mi := &file_query_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5770,7 +5859,7 @@ func (x *CollectorRequest) String() string {
 func (*CollectorRequest) ProtoMessage() {}
 
 func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[52]
+	mi := &file_query_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5783,7 +5872,7 @@ func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorRequest.ProtoReflect.Descriptor instead.
 func (*CollectorRequest) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{52}
+	return file_query_proto_rawDescGZIP(), []int{53}
 }
 
 // CollectorStatus is how the collector itself is.
@@ -5808,7 +5897,7 @@ type CollectorStatus struct {
 
 func (x *CollectorStatus) Reset() {
 	*x = CollectorStatus{}
-	mi := &file_query_proto_msgTypes[53]
+	mi := &file_query_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5820,7 +5909,7 @@ func (x *CollectorStatus) String() string {
 func (*CollectorStatus) ProtoMessage() {}
 
 func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[53]
+	mi := &file_query_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5833,7 +5922,7 @@ func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorStatus.ProtoReflect.Descriptor instead.
 func (*CollectorStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{53}
+	return file_query_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CollectorStatus) GetName() string {
@@ -5942,7 +6031,7 @@ type StreamStatus struct {
 
 func (x *StreamStatus) Reset() {
 	*x = StreamStatus{}
-	mi := &file_query_proto_msgTypes[54]
+	mi := &file_query_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5954,7 +6043,7 @@ func (x *StreamStatus) String() string {
 func (*StreamStatus) ProtoMessage() {}
 
 func (x *StreamStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[54]
+	mi := &file_query_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5967,7 +6056,7 @@ func (x *StreamStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStatus.ProtoReflect.Descriptor instead.
 func (*StreamStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{54}
+	return file_query_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *StreamStatus) GetName() string {
@@ -6075,7 +6164,7 @@ type StoreStatus struct {
 
 func (x *StoreStatus) Reset() {
 	*x = StoreStatus{}
-	mi := &file_query_proto_msgTypes[55]
+	mi := &file_query_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6087,7 +6176,7 @@ func (x *StoreStatus) String() string {
 func (*StoreStatus) ProtoMessage() {}
 
 func (x *StoreStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[55]
+	mi := &file_query_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6100,7 +6189,7 @@ func (x *StoreStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatus.ProtoReflect.Descriptor instead.
 func (*StoreStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{55}
+	return file_query_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *StoreStatus) GetBytes() uint64 {
@@ -6147,7 +6236,7 @@ type KindStatus struct {
 
 func (x *KindStatus) Reset() {
 	*x = KindStatus{}
-	mi := &file_query_proto_msgTypes[56]
+	mi := &file_query_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6159,7 +6248,7 @@ func (x *KindStatus) String() string {
 func (*KindStatus) ProtoMessage() {}
 
 func (x *KindStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[56]
+	mi := &file_query_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6172,7 +6261,7 @@ func (x *KindStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindStatus.ProtoReflect.Descriptor instead.
 func (*KindStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{56}
+	return file_query_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *KindStatus) GetKind() string {
@@ -6239,7 +6328,7 @@ type SwitchStatus struct {
 
 func (x *SwitchStatus) Reset() {
 	*x = SwitchStatus{}
-	mi := &file_query_proto_msgTypes[57]
+	mi := &file_query_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6251,7 +6340,7 @@ func (x *SwitchStatus) String() string {
 func (*SwitchStatus) ProtoMessage() {}
 
 func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[57]
+	mi := &file_query_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6264,7 +6353,7 @@ func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchStatus.ProtoReflect.Descriptor instead.
 func (*SwitchStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{57}
+	return file_query_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SwitchStatus) GetId() uint32 {
@@ -6320,7 +6409,7 @@ type LastRecord struct {
 
 func (x *LastRecord) Reset() {
 	*x = LastRecord{}
-	mi := &file_query_proto_msgTypes[58]
+	mi := &file_query_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6332,7 +6421,7 @@ func (x *LastRecord) String() string {
 func (*LastRecord) ProtoMessage() {}
 
 func (x *LastRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[58]
+	mi := &file_query_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6345,7 +6434,7 @@ func (x *LastRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastRecord.ProtoReflect.Descriptor instead.
 func (*LastRecord) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{58}
+	return file_query_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *LastRecord) GetKind() string {
@@ -6375,7 +6464,7 @@ type ApiStatus struct {
 
 func (x *ApiStatus) Reset() {
 	*x = ApiStatus{}
-	mi := &file_query_proto_msgTypes[59]
+	mi := &file_query_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6387,7 +6476,7 @@ func (x *ApiStatus) String() string {
 func (*ApiStatus) ProtoMessage() {}
 
 func (x *ApiStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[59]
+	mi := &file_query_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6400,7 +6489,7 @@ func (x *ApiStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiStatus.ProtoReflect.Descriptor instead.
 func (*ApiStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{59}
+	return file_query_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ApiStatus) GetAnswered() uint64 {
@@ -6650,7 +6739,7 @@ const file_query_proto_rawDesc = "" +
 	"\bswitches\x18\x05 \x01(\x03R\bswitches\x120\n" +
 	"\amissing\x18\x06 \x03(\v2\x16.weir.query.v1.MissingR\amissing\x12,\n" +
 	"\x05flows\x18\n" +
-	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\xcf\x05\n" +
+	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\x9e\a\n" +
 	"\aBetween\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -6679,15 +6768,35 @@ const file_query_proto_rawDesc = "" +
 	"\x05bytes\x18  \x01(\x01R\x05bytes\x12\x12\n" +
 	"\x04lost\x18! \x01(\x01R\x04lost\x12\x1f\n" +
 	"\vcount_trust\x18\" \x01(\x01R\n" +
-	"countTrustB\a\n" +
-	"\x05_flow\"\x87\x01\n" +
+	"countTrust\x12\x1d\n" +
+	"\asamples\x18# \x01(\x03H\x01R\asamples\x88\x01\x01\x12:\n" +
+	"\tquantiles\x18$ \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\x126\n" +
+	"\n" +
+	"lost_flows\x18% \x03(\v2\x17.weir.query.v1.LostFlowR\tlostFlows\x12 \n" +
+	"\tall_named\x18& \x01(\bH\x02R\ballNamed\x88\x01\x01B\a\n" +
+	"\x05_flowB\n" +
+	"\n" +
+	"\b_samplesB\f\n" +
+	"\n" +
+	"_all_named\"\x87\x01\n" +
 	"\x06Clocks\x12\x1d\n" +
 	"\n" +
 	"has_offset\x18\x01 \x01(\bR\thasOffset\x123\n" +
 	"\toffset_ns\x18\x02 \x01(\v2\x16.weir.query.v1.BoundedR\boffsetNs\x12\x1d\n" +
 	"\awarning\x18\x03 \x01(\tH\x00R\awarning\x88\x01\x01B\n" +
 	"\n" +
-	"\b_warning\"\xe6\x02\n" +
+	"\b_warning\"\xab\x01\n" +
+	"\rQuantileValue\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\x01R\x04rank\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value\x12\x10\n" +
+	"\x03low\x18\x03 \x01(\x01R\x03low\x12\x12\n" +
+	"\x04high\x18\x04 \x01(\x01R\x04high\x12\x19\n" +
+	"\brank_low\x18\x05 \x01(\x01R\arankLow\x12\x1b\n" +
+	"\trank_high\x18\x06 \x01(\x01R\brankHigh\x12\x12\n" +
+	"\x04open\x18\a \x01(\bR\x04open\"2\n" +
+	"\bLostFlow\x12\x12\n" +
+	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x12\n" +
+	"\x04lost\x18\x02 \x01(\x03R\x04lost\"\xe6\x02\n" +
 	"\x06Target\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -6791,15 +6900,7 @@ const file_query_proto_rawDesc = "" +
 	"\x05flows\x18\x03 \x01(\x03R\x05flows\x12\x18\n" +
 	"\asamples\x18\x04 \x01(\x04R\asamples\x12:\n" +
 	"\tquantiles\x18\x05 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\x128\n" +
-	"\bfrequent\x18\x06 \x03(\v2\x1c.weir.query.v1.FrequentValueR\bfrequent\"\xab\x01\n" +
-	"\rQuantileValue\x12\x12\n" +
-	"\x04rank\x18\x01 \x01(\x01R\x04rank\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value\x12\x10\n" +
-	"\x03low\x18\x03 \x01(\x01R\x03low\x12\x12\n" +
-	"\x04high\x18\x04 \x01(\x01R\x04high\x12\x19\n" +
-	"\brank_low\x18\x05 \x01(\x01R\arankLow\x12\x1b\n" +
-	"\trank_high\x18\x06 \x01(\x01R\brankHigh\x12\x12\n" +
-	"\x04open\x18\a \x01(\bR\x04open\"S\n" +
+	"\bfrequent\x18\x06 \x03(\v2\x1c.weir.query.v1.FrequentValueR\bfrequent\"S\n" +
 	"\rFrequentValue\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\x01R\x05value\x12,\n" +
 	"\x05share\x18\x02 \x01(\v2\x16.weir.query.v1.BoundedR\x05share\"b\n" +
@@ -7111,7 +7212,7 @@ func file_query_proto_rawDescGZIP() []byte {
 	return file_query_proto_rawDescData
 }
 
-var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_query_proto_goTypes = []any{
 	(*AskRequest)(nil),         // 0: weir.query.v1.AskRequest
 	(*WatchRequest)(nil),       // 1: weir.query.v1.WatchRequest
@@ -7133,155 +7234,158 @@ var file_query_proto_goTypes = []any{
 	(*Cardinality)(nil),        // 17: weir.query.v1.Cardinality
 	(*Between)(nil),            // 18: weir.query.v1.Between
 	(*Clocks)(nil),             // 19: weir.query.v1.Clocks
-	(*Target)(nil),             // 20: weir.query.v1.Target
-	(*FragmentError)(nil),      // 21: weir.query.v1.FragmentError
-	(*PathAnswer)(nil),         // 22: weir.query.v1.PathAnswer
-	(*FlowPath)(nil),           // 23: weir.query.v1.FlowPath
-	(*PathHop)(nil),            // 24: weir.query.v1.PathHop
-	(*PathPassage)(nil),        // 25: weir.query.v1.PathPassage
-	(*LatencyAnswer)(nil),      // 26: weir.query.v1.LatencyAnswer
-	(*HopStats)(nil),           // 27: weir.query.v1.HopStats
-	(*QuantileValue)(nil),      // 28: weir.query.v1.QuantileValue
-	(*FrequentValue)(nil),      // 29: weir.query.v1.FrequentValue
-	(*ValueStats)(nil),         // 30: weir.query.v1.ValueStats
-	(*FlowValues)(nil),         // 31: weir.query.v1.FlowValues
-	(*CongestionAnswer)(nil),   // 32: weir.query.v1.CongestionAnswer
-	(*LinkCongestion)(nil),     // 33: weir.query.v1.LinkCongestion
-	(*LoopsAnswer)(nil),        // 34: weir.query.v1.LoopsAnswer
-	(*FlowLoop)(nil),           // 35: weir.query.v1.FlowLoop
-	(*Series)(nil),             // 36: weir.query.v1.Series
-	(*SeriesPoint)(nil),        // 37: weir.query.v1.SeriesPoint
-	(*SeriesValue)(nil),        // 38: weir.query.v1.SeriesValue
-	(*Network)(nil),            // 39: weir.query.v1.Network
-	(*NetworkSwitch)(nil),      // 40: weir.query.v1.NetworkSwitch
-	(*NetworkMeasurement)(nil), // 41: weir.query.v1.NetworkMeasurement
-	(*NetworkExport)(nil),      // 42: weir.query.v1.NetworkExport
-	(*NetworkSpool)(nil),       // 43: weir.query.v1.NetworkSpool
-	(*NetworkClock)(nil),       // 44: weir.query.v1.NetworkClock
-	(*NetworkOffset)(nil),      // 45: weir.query.v1.NetworkOffset
-	(*NetworkPort)(nil),        // 46: weir.query.v1.NetworkPort
-	(*Rate)(nil),               // 47: weir.query.v1.Rate
-	(*Drop)(nil),               // 48: weir.query.v1.Drop
-	(*NetworkWorker)(nil),      // 49: weir.query.v1.NetworkWorker
-	(*NetworkLink)(nil),        // 50: weir.query.v1.NetworkLink
-	(*NetworkEnd)(nil),         // 51: weir.query.v1.NetworkEnd
-	(*CollectorRequest)(nil),   // 52: weir.query.v1.CollectorRequest
-	(*CollectorStatus)(nil),    // 53: weir.query.v1.CollectorStatus
-	(*StreamStatus)(nil),       // 54: weir.query.v1.StreamStatus
-	(*StoreStatus)(nil),        // 55: weir.query.v1.StoreStatus
-	(*KindStatus)(nil),         // 56: weir.query.v1.KindStatus
-	(*SwitchStatus)(nil),       // 57: weir.query.v1.SwitchStatus
-	(*LastRecord)(nil),         // 58: weir.query.v1.LastRecord
-	(*ApiStatus)(nil),          // 59: weir.query.v1.ApiStatus
+	(*QuantileValue)(nil),      // 20: weir.query.v1.QuantileValue
+	(*LostFlow)(nil),           // 21: weir.query.v1.LostFlow
+	(*Target)(nil),             // 22: weir.query.v1.Target
+	(*FragmentError)(nil),      // 23: weir.query.v1.FragmentError
+	(*PathAnswer)(nil),         // 24: weir.query.v1.PathAnswer
+	(*FlowPath)(nil),           // 25: weir.query.v1.FlowPath
+	(*PathHop)(nil),            // 26: weir.query.v1.PathHop
+	(*PathPassage)(nil),        // 27: weir.query.v1.PathPassage
+	(*LatencyAnswer)(nil),      // 28: weir.query.v1.LatencyAnswer
+	(*HopStats)(nil),           // 29: weir.query.v1.HopStats
+	(*FrequentValue)(nil),      // 30: weir.query.v1.FrequentValue
+	(*ValueStats)(nil),         // 31: weir.query.v1.ValueStats
+	(*FlowValues)(nil),         // 32: weir.query.v1.FlowValues
+	(*CongestionAnswer)(nil),   // 33: weir.query.v1.CongestionAnswer
+	(*LinkCongestion)(nil),     // 34: weir.query.v1.LinkCongestion
+	(*LoopsAnswer)(nil),        // 35: weir.query.v1.LoopsAnswer
+	(*FlowLoop)(nil),           // 36: weir.query.v1.FlowLoop
+	(*Series)(nil),             // 37: weir.query.v1.Series
+	(*SeriesPoint)(nil),        // 38: weir.query.v1.SeriesPoint
+	(*SeriesValue)(nil),        // 39: weir.query.v1.SeriesValue
+	(*Network)(nil),            // 40: weir.query.v1.Network
+	(*NetworkSwitch)(nil),      // 41: weir.query.v1.NetworkSwitch
+	(*NetworkMeasurement)(nil), // 42: weir.query.v1.NetworkMeasurement
+	(*NetworkExport)(nil),      // 43: weir.query.v1.NetworkExport
+	(*NetworkSpool)(nil),       // 44: weir.query.v1.NetworkSpool
+	(*NetworkClock)(nil),       // 45: weir.query.v1.NetworkClock
+	(*NetworkOffset)(nil),      // 46: weir.query.v1.NetworkOffset
+	(*NetworkPort)(nil),        // 47: weir.query.v1.NetworkPort
+	(*Rate)(nil),               // 48: weir.query.v1.Rate
+	(*Drop)(nil),               // 49: weir.query.v1.Drop
+	(*NetworkWorker)(nil),      // 50: weir.query.v1.NetworkWorker
+	(*NetworkLink)(nil),        // 51: weir.query.v1.NetworkLink
+	(*NetworkEnd)(nil),         // 52: weir.query.v1.NetworkEnd
+	(*CollectorRequest)(nil),   // 53: weir.query.v1.CollectorRequest
+	(*CollectorStatus)(nil),    // 54: weir.query.v1.CollectorStatus
+	(*StreamStatus)(nil),       // 55: weir.query.v1.StreamStatus
+	(*StoreStatus)(nil),        // 56: weir.query.v1.StoreStatus
+	(*KindStatus)(nil),         // 57: weir.query.v1.KindStatus
+	(*SwitchStatus)(nil),       // 58: weir.query.v1.SwitchStatus
+	(*LastRecord)(nil),         // 59: weir.query.v1.LastRecord
+	(*ApiStatus)(nil),          // 60: weir.query.v1.ApiStatus
 }
 var file_query_proto_depIdxs = []int32{
-	2,  // 0: weir.query.v1.AskRequest.question:type_name -> weir.query.v1.Question
-	2,  // 1: weir.query.v1.WatchRequest.question:type_name -> weir.query.v1.Question
-	5,  // 2: weir.query.v1.Answer.volume:type_name -> weir.query.v1.Volume
-	10, // 3: weir.query.v1.Answer.frequency:type_name -> weir.query.v1.Frequency
-	14, // 4: weir.query.v1.Answer.heavy_hitters:type_name -> weir.query.v1.HeavyHitters
-	16, // 5: weir.query.v1.Answer.entropy:type_name -> weir.query.v1.Entropy
-	17, // 6: weir.query.v1.Answer.cardinality:type_name -> weir.query.v1.Cardinality
-	18, // 7: weir.query.v1.Answer.between:type_name -> weir.query.v1.Between
-	20, // 8: weir.query.v1.Answer.target:type_name -> weir.query.v1.Target
-	22, // 9: weir.query.v1.Answer.path:type_name -> weir.query.v1.PathAnswer
-	26, // 10: weir.query.v1.Answer.latency:type_name -> weir.query.v1.LatencyAnswer
-	32, // 11: weir.query.v1.Answer.congestion:type_name -> weir.query.v1.CongestionAnswer
-	34, // 12: weir.query.v1.Answer.loops:type_name -> weir.query.v1.LoopsAnswer
-	36, // 13: weir.query.v1.Answer.series:type_name -> weir.query.v1.Series
-	39, // 14: weir.query.v1.Answer.network:type_name -> weir.query.v1.Network
-	4,  // 15: weir.query.v1.Answer.none:type_name -> weir.query.v1.None
-	6,  // 16: weir.query.v1.Volume.missing:type_name -> weir.query.v1.Missing
-	7,  // 17: weir.query.v1.Volume.packets:type_name -> weir.query.v1.Bounded
-	7,  // 18: weir.query.v1.Volume.bytes:type_name -> weir.query.v1.Bounded
-	8,  // 19: weir.query.v1.Volume.per_switch:type_name -> weir.query.v1.SwitchVolume
-	9,  // 20: weir.query.v1.Volume.share:type_name -> weir.query.v1.Share
-	7,  // 21: weir.query.v1.Share.packets:type_name -> weir.query.v1.Bounded
-	7,  // 22: weir.query.v1.Share.bytes:type_name -> weir.query.v1.Bounded
-	11, // 23: weir.query.v1.Frequency.sample:type_name -> weir.query.v1.SampleFrequency
-	12, // 24: weir.query.v1.Frequency.sketch:type_name -> weir.query.v1.SketchFrequency
-	6,  // 25: weir.query.v1.SampleFrequency.missing:type_name -> weir.query.v1.Missing
-	7,  // 26: weir.query.v1.SampleFrequency.packets:type_name -> weir.query.v1.Bounded
-	7,  // 27: weir.query.v1.SampleFrequency.bytes:type_name -> weir.query.v1.Bounded
-	6,  // 28: weir.query.v1.SketchFrequency.missing:type_name -> weir.query.v1.Missing
-	13, // 29: weir.query.v1.SketchFrequency.absent:type_name -> weir.query.v1.Absent
-	6,  // 30: weir.query.v1.HeavyHitters.missing:type_name -> weir.query.v1.Missing
-	7,  // 31: weir.query.v1.HeavyHitters.volume:type_name -> weir.query.v1.Bounded
-	15, // 32: weir.query.v1.HeavyHitters.flows:type_name -> weir.query.v1.HeavyFlow
-	13, // 33: weir.query.v1.HeavyHitters.absent:type_name -> weir.query.v1.Absent
-	6,  // 34: weir.query.v1.Entropy.missing:type_name -> weir.query.v1.Missing
-	7,  // 35: weir.query.v1.Entropy.bits:type_name -> weir.query.v1.Bounded
-	7,  // 36: weir.query.v1.Entropy.flows:type_name -> weir.query.v1.Bounded
-	7,  // 37: weir.query.v1.Entropy.f2:type_name -> weir.query.v1.Bounded
-	7,  // 38: weir.query.v1.Entropy.total:type_name -> weir.query.v1.Bounded
-	13, // 39: weir.query.v1.Entropy.absent:type_name -> weir.query.v1.Absent
-	6,  // 40: weir.query.v1.Cardinality.missing:type_name -> weir.query.v1.Missing
-	7,  // 41: weir.query.v1.Cardinality.flows:type_name -> weir.query.v1.Bounded
-	6,  // 42: weir.query.v1.Between.missing:type_name -> weir.query.v1.Missing
-	7,  // 43: weir.query.v1.Between.delay_ns:type_name -> weir.query.v1.Bounded
-	19, // 44: weir.query.v1.Between.clocks:type_name -> weir.query.v1.Clocks
-	7,  // 45: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
-	6,  // 46: weir.query.v1.Target.missing:type_name -> weir.query.v1.Missing
-	21, // 47: weir.query.v1.Target.fragments:type_name -> weir.query.v1.FragmentError
-	6,  // 48: weir.query.v1.PathAnswer.missing:type_name -> weir.query.v1.Missing
-	23, // 49: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
-	24, // 50: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
-	25, // 51: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
-	6,  // 52: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
-	27, // 53: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
-	30, // 54: weir.query.v1.LatencyAnswer.packets:type_name -> weir.query.v1.ValueStats
-	31, // 55: weir.query.v1.LatencyAnswer.flows:type_name -> weir.query.v1.FlowValues
-	28, // 56: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	29, // 57: weir.query.v1.HopStats.frequent:type_name -> weir.query.v1.FrequentValue
-	7,  // 58: weir.query.v1.FrequentValue.share:type_name -> weir.query.v1.Bounded
-	28, // 59: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	28, // 60: weir.query.v1.FlowValues.quantiles:type_name -> weir.query.v1.QuantileValue
-	28, // 61: weir.query.v1.FlowValues.median:type_name -> weir.query.v1.QuantileValue
-	6,  // 62: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
-	30, // 63: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
-	31, // 64: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowValues
-	33, // 65: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
-	27, // 66: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
-	6,  // 67: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
-	35, // 68: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
-	6,  // 69: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
-	37, // 70: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
-	38, // 71: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
-	6,  // 72: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
-	40, // 73: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
-	50, // 74: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
-	41, // 75: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
-	42, // 76: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
-	43, // 77: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
-	44, // 78: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
-	46, // 79: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
-	49, // 80: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
-	45, // 81: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
-	7,  // 82: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
-	47, // 83: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
-	47, // 84: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
-	48, // 85: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
-	51, // 86: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
-	47, // 87: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
-	54, // 88: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
-	55, // 89: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
-	56, // 90: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
-	57, // 91: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
-	59, // 92: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
-	58, // 93: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
-	0,  // 94: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
-	1,  // 95: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
-	0,  // 96: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
-	52, // 97: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
-	3,  // 98: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
-	3,  // 99: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
-	36, // 100: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
-	53, // 101: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
-	98, // [98:102] is the sub-list for method output_type
-	94, // [94:98] is the sub-list for method input_type
-	94, // [94:94] is the sub-list for extension type_name
-	94, // [94:94] is the sub-list for extension extendee
-	0,  // [0:94] is the sub-list for field type_name
+	2,   // 0: weir.query.v1.AskRequest.question:type_name -> weir.query.v1.Question
+	2,   // 1: weir.query.v1.WatchRequest.question:type_name -> weir.query.v1.Question
+	5,   // 2: weir.query.v1.Answer.volume:type_name -> weir.query.v1.Volume
+	10,  // 3: weir.query.v1.Answer.frequency:type_name -> weir.query.v1.Frequency
+	14,  // 4: weir.query.v1.Answer.heavy_hitters:type_name -> weir.query.v1.HeavyHitters
+	16,  // 5: weir.query.v1.Answer.entropy:type_name -> weir.query.v1.Entropy
+	17,  // 6: weir.query.v1.Answer.cardinality:type_name -> weir.query.v1.Cardinality
+	18,  // 7: weir.query.v1.Answer.between:type_name -> weir.query.v1.Between
+	22,  // 8: weir.query.v1.Answer.target:type_name -> weir.query.v1.Target
+	24,  // 9: weir.query.v1.Answer.path:type_name -> weir.query.v1.PathAnswer
+	28,  // 10: weir.query.v1.Answer.latency:type_name -> weir.query.v1.LatencyAnswer
+	33,  // 11: weir.query.v1.Answer.congestion:type_name -> weir.query.v1.CongestionAnswer
+	35,  // 12: weir.query.v1.Answer.loops:type_name -> weir.query.v1.LoopsAnswer
+	37,  // 13: weir.query.v1.Answer.series:type_name -> weir.query.v1.Series
+	40,  // 14: weir.query.v1.Answer.network:type_name -> weir.query.v1.Network
+	4,   // 15: weir.query.v1.Answer.none:type_name -> weir.query.v1.None
+	6,   // 16: weir.query.v1.Volume.missing:type_name -> weir.query.v1.Missing
+	7,   // 17: weir.query.v1.Volume.packets:type_name -> weir.query.v1.Bounded
+	7,   // 18: weir.query.v1.Volume.bytes:type_name -> weir.query.v1.Bounded
+	8,   // 19: weir.query.v1.Volume.per_switch:type_name -> weir.query.v1.SwitchVolume
+	9,   // 20: weir.query.v1.Volume.share:type_name -> weir.query.v1.Share
+	7,   // 21: weir.query.v1.Share.packets:type_name -> weir.query.v1.Bounded
+	7,   // 22: weir.query.v1.Share.bytes:type_name -> weir.query.v1.Bounded
+	11,  // 23: weir.query.v1.Frequency.sample:type_name -> weir.query.v1.SampleFrequency
+	12,  // 24: weir.query.v1.Frequency.sketch:type_name -> weir.query.v1.SketchFrequency
+	6,   // 25: weir.query.v1.SampleFrequency.missing:type_name -> weir.query.v1.Missing
+	7,   // 26: weir.query.v1.SampleFrequency.packets:type_name -> weir.query.v1.Bounded
+	7,   // 27: weir.query.v1.SampleFrequency.bytes:type_name -> weir.query.v1.Bounded
+	6,   // 28: weir.query.v1.SketchFrequency.missing:type_name -> weir.query.v1.Missing
+	13,  // 29: weir.query.v1.SketchFrequency.absent:type_name -> weir.query.v1.Absent
+	6,   // 30: weir.query.v1.HeavyHitters.missing:type_name -> weir.query.v1.Missing
+	7,   // 31: weir.query.v1.HeavyHitters.volume:type_name -> weir.query.v1.Bounded
+	15,  // 32: weir.query.v1.HeavyHitters.flows:type_name -> weir.query.v1.HeavyFlow
+	13,  // 33: weir.query.v1.HeavyHitters.absent:type_name -> weir.query.v1.Absent
+	6,   // 34: weir.query.v1.Entropy.missing:type_name -> weir.query.v1.Missing
+	7,   // 35: weir.query.v1.Entropy.bits:type_name -> weir.query.v1.Bounded
+	7,   // 36: weir.query.v1.Entropy.flows:type_name -> weir.query.v1.Bounded
+	7,   // 37: weir.query.v1.Entropy.f2:type_name -> weir.query.v1.Bounded
+	7,   // 38: weir.query.v1.Entropy.total:type_name -> weir.query.v1.Bounded
+	13,  // 39: weir.query.v1.Entropy.absent:type_name -> weir.query.v1.Absent
+	6,   // 40: weir.query.v1.Cardinality.missing:type_name -> weir.query.v1.Missing
+	7,   // 41: weir.query.v1.Cardinality.flows:type_name -> weir.query.v1.Bounded
+	6,   // 42: weir.query.v1.Between.missing:type_name -> weir.query.v1.Missing
+	7,   // 43: weir.query.v1.Between.delay_ns:type_name -> weir.query.v1.Bounded
+	19,  // 44: weir.query.v1.Between.clocks:type_name -> weir.query.v1.Clocks
+	20,  // 45: weir.query.v1.Between.quantiles:type_name -> weir.query.v1.QuantileValue
+	21,  // 46: weir.query.v1.Between.lost_flows:type_name -> weir.query.v1.LostFlow
+	7,   // 47: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
+	6,   // 48: weir.query.v1.Target.missing:type_name -> weir.query.v1.Missing
+	23,  // 49: weir.query.v1.Target.fragments:type_name -> weir.query.v1.FragmentError
+	6,   // 50: weir.query.v1.PathAnswer.missing:type_name -> weir.query.v1.Missing
+	25,  // 51: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
+	26,  // 52: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
+	27,  // 53: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
+	6,   // 54: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
+	29,  // 55: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
+	31,  // 56: weir.query.v1.LatencyAnswer.packets:type_name -> weir.query.v1.ValueStats
+	32,  // 57: weir.query.v1.LatencyAnswer.flows:type_name -> weir.query.v1.FlowValues
+	20,  // 58: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	30,  // 59: weir.query.v1.HopStats.frequent:type_name -> weir.query.v1.FrequentValue
+	7,   // 60: weir.query.v1.FrequentValue.share:type_name -> weir.query.v1.Bounded
+	20,  // 61: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	20,  // 62: weir.query.v1.FlowValues.quantiles:type_name -> weir.query.v1.QuantileValue
+	20,  // 63: weir.query.v1.FlowValues.median:type_name -> weir.query.v1.QuantileValue
+	6,   // 64: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
+	31,  // 65: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
+	32,  // 66: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowValues
+	34,  // 67: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
+	29,  // 68: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
+	6,   // 69: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
+	36,  // 70: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
+	6,   // 71: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
+	38,  // 72: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
+	39,  // 73: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
+	6,   // 74: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
+	41,  // 75: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
+	51,  // 76: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
+	42,  // 77: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
+	43,  // 78: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
+	44,  // 79: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
+	45,  // 80: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
+	47,  // 81: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
+	50,  // 82: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
+	46,  // 83: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
+	7,   // 84: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
+	48,  // 85: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
+	48,  // 86: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
+	49,  // 87: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
+	52,  // 88: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
+	48,  // 89: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
+	55,  // 90: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
+	56,  // 91: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
+	57,  // 92: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
+	58,  // 93: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
+	60,  // 94: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
+	59,  // 95: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
+	0,   // 96: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
+	1,   // 97: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
+	0,   // 98: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
+	53,  // 99: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
+	3,   // 100: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
+	3,   // 101: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
+	37,  // 102: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
+	54,  // 103: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
+	100, // [100:104] is the sub-list for method output_type
+	96,  // [96:100] is the sub-list for method input_type
+	96,  // [96:96] is the sub-list for extension type_name
+	96,  // [96:96] is the sub-list for extension extendee
+	0,   // [0:96] is the sub-list for field type_name
 }
 
 func init() { file_query_proto_init() }
@@ -7310,15 +7414,15 @@ func file_query_proto_init() {
 	file_query_proto_msgTypes[15].OneofWrappers = []any{}
 	file_query_proto_msgTypes[18].OneofWrappers = []any{}
 	file_query_proto_msgTypes[19].OneofWrappers = []any{}
-	file_query_proto_msgTypes[37].OneofWrappers = []any{}
-	file_query_proto_msgTypes[45].OneofWrappers = []any{}
+	file_query_proto_msgTypes[38].OneofWrappers = []any{}
+	file_query_proto_msgTypes[46].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_query_proto_rawDesc), len(file_query_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   60,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -266,6 +266,13 @@ func printDelay(w io.Writer, b *query.Between) error {
 		delay += fmt.Sprintf("; trust %.2f", b.Trust)
 	}
 	text := []string{way(b), delay}
+	if len(b.Quantiles) > 0 {
+		line := fmt.Sprintf("single packets, of %d:", b.Samples)
+		for _, q := range b.Quantiles {
+			line += fmt.Sprintf(" p%g %s (%s to %s),", 100*q.Rank, Nanoseconds(q.Value), Nanoseconds(q.Low), Nanoseconds(q.High))
+		}
+		text = append(text, strings.TrimSuffix(line, ","))
+	}
 	if b.Clocks != nil {
 		text = append(text, Clocks(b.Clocks)...)
 	}
@@ -297,5 +304,18 @@ func printLoss(w io.Writer, b *query.Between) error {
 			loss += fmt.Sprintf("; in %d of %d intervals, which both points saw whole", b.Whole, b.Intervals)
 		}
 	}
-	return lines(w, &b.Basis, way(b), loss)
+	text := []string{way(b), loss}
+	for _, f := range b.LostFlows[:min(len(b.LostFlows), mostLostFlows)] {
+		text = append(text, fmt.Sprintf("  %d of %s", f.Lost, f.Flow))
+	}
+	if n := len(b.LostFlows) - mostLostFlows; n > 0 {
+		text = append(text, fmt.Sprintf("  and of %d more flows", n))
+	}
+	if len(b.LostFlows) > 0 && !b.AllNamed {
+		text = append(text, "  more flows lost packets than lost_flows of the stages has room for")
+	}
+	return lines(w, &b.Basis, text...)
 }
+
+// mostLostFlows is how many flows that lost packets are printed.
+const mostLostFlows = 20

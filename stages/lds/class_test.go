@@ -1,0 +1,214 @@
+package lds
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/lds"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+func prefixes(text string) (list []netip.Prefix) {
+	for _, p := range strings.Fields(text) {
+		list = append(list, netip.MustParsePrefix(p))
+	}
+	return list
+}
+
+// TestClassifier compares with a search through all classes.
+func TestClassifier(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	all := prefixes("0.0.0.0/0 10.0.0.0/8 10.1.0.0/16 10.1.2.0/24 10.1.2.128/25 10.2.0.0/16 192.0.2.0/24 ::/0 2001:db8::/32 2001:db8:1::/48")
+	for range 200 {
+		var classes []class
+		for range 1 + r.IntN(8) {
+			c := lds.Class{From: all[r.IntN(len(all))], To: all[r.IntN(len(all))]}
+			if c.From.Addr().Is4() == c.To.Addr().Is4() {
+				classes = append(classes, class{c, 8})
+			}
+		}
+		of := newClassifier(classes)
+		addresses := make([]netip.Addr, 0, 8)
+		for _, a := range strings.Fields("10.1.2.3 10.1.2.200 10.2.0.1 10.9.9.9 192.0.2.7 8.8.8.8 2001:db8::1 2001:db8:1::1 ::1") {
+			addresses = append(addresses, netip.MustParseAddr(a))
+		}
+		for _, from := range addresses {
+			for _, to := range addresses {
+				if from.Is4() != to.Is4() {
+					continue
+				}
+				best := int16(-1)
+				for i := range classes {
+					c := &classes[i]
+					if !c.From.Contains(from) || !c.To.Contains(to) {
+						continue
+					}
+					if best < 0 || c.From.Bits() > classes[best].From.Bits() || c.From.Bits() == classes[best].From.Bits() && c.To.Bits() > classes[best].To.Bits() {
+						best = int16(i)
+					}
+				}
+				got := of.lookup(from, to)
+				if got < 0 != (best < 0) || best >= 0 && !classes[got].Same(&classes[best].Class) {
+					t.Fatalf("%v: %s to %s is of class %d, want %d", classes, from, to, got, best)
+				}
+			}
+		}
+	}
+}
+
+// TestEdges: near is what is behind ports that are not measured; both ends find the same pairs, and no default route.
+func TestEdges(t *testing.T) {
+	routes := []pipeline.Route{
+		{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Ports: []uint16{1, 2}, Gateway: true},
+		{Prefix: netip.MustParsePrefix("10.0.1.0/24"), Ports: []uint16{0}},
+		{Prefix: netip.MustParsePrefix("10.9.0.0/24"), Ports: []uint16{0}, Gateway: true},
+		{Prefix: netip.MustParsePrefix("172.16.0.0/30"), Ports: []uint16{1}},
+		{Prefix: netip.MustParsePrefix("10.0.2.0/24"), Ports: []uint16{1, 2}, Gateway: true},
+		{Prefix: netip.MustParsePrefix("10.0.3.0/24"), Ports: []uint16{0, 2}, Gateway: true},
+		{Prefix: netip.MustParsePrefix("2001:db8::/32"), Ports: []uint16{2}, Gateway: true},
+	}
+	measured := func(p uint16) bool { return p > 0 }
+	if got, want := fmt.Sprint(edges(routes, measured, true)), "[{ 10.0.1.0/24 10.0.2.0/24} { 10.9.0.0/24 10.0.2.0/24}]"; got != want {
+		t.Errorf("egress: %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(edges(routes, measured, false)), "[{ 10.0.2.0/24 10.0.1.0/24} { 10.0.2.0/24 10.9.0.0/24}]"; got != want {
+		t.Errorf("ingress: %s, want %s", got, want)
+	}
+}
+
+// fakeRouter is a table of routes.
+type fakeRouter struct {
+	version uint64
+	routes  []pipeline.Route
+}
+
+func (r *fakeRouter) RouteVersion() uint64        { return r.version }
+func (r *fakeRouter) RouteList() []pipeline.Route { return r.routes }
+
+// TestClassesOfRoutes: a module whose table of routes changes while packets flow counts each packet in the class that it has, or as
+// one of none, and says so of the slices in which points changed; with and without the interval bit.
+func TestClassesOfRoutes(t *testing.T) {
+	for _, bit := range []bool{false, true} {
+		c := DefaultConfig()
+		c.Ports, c.Edges, c.Rows, c.Columns, c.ClassColumns, c.IntervalBits, c.IntervalBit = []string{"up1", "up2"}, true, 2, 64, 32, 20, bit
+		env := pipeline.Env{Name: "s", ID: 1, Workers: 1, Hash: hash.XX, Ports: []pipeline.Port{{Name: "host"}, {Name: "up1"}, {Name: "up2"}}}
+		m, err := NewEgress(c, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		router := &fakeRouter{1, []pipeline.Route{
+			{Prefix: netip.MustParsePrefix("10.0.1.0/24"), Ports: []uint16{0}},
+			{Prefix: netip.MustParsePrefix("10.0.2.0/24"), Ports: []uint16{1, 2}, Gateway: true},
+		}}
+		m.FollowRoutes(router)
+		s := m.Stage(0).(*stage)
+		pool, err := packet.NewPool(packet.PoolConfig{Frames: 64, FrameSize: 2048})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		b := packet.NewBatch(pool.NewCache(), 1)
+		addr, _ := b.Frames.AllocOne()
+		got, whole := map[string]uint64{}, map[string]int{}
+		emit := func(h *record.Header, body func([]byte) ([]byte, error)) {
+			bytes, err := body(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := lds.Decode(bytes, hash.XX)
+			if err != nil {
+				t.Fatal(err)
+			}
+			class := p.Class()
+			if class.IsZero() || h.Instance&classInstance == 0 || h.Instance&1 == 0 {
+				t.Fatalf("instance %x of class %v", h.Instance, &class)
+			}
+			got[class.String()] += p.Packets()
+			if !h.Partial {
+				whole[class.String()]++
+			}
+		}
+		const start = int64(50) << 20
+		next, sent := int64(0), map[byte]uint64{}
+		now := start
+		for i := range 4000 {
+			now += 5000
+			if now >= next {
+				next = s.Tick(now)
+				m.Collect(now, false, emit)
+			}
+			if i == 2000 {
+				router.version = 2
+				router.routes = append(router.routes, pipeline.Route{Prefix: netip.MustParsePrefix("10.0.3.0/24"), Ports: []uint16{2}, Gateway: true})
+				router.routes[1].Ports = []uint16{0} // and this one is near now
+			}
+			to := byte(2 + i%3)
+			sent[to]++
+			data := b.Mem[addr+256:][:128]
+			clear(data)
+			copy(data[12:], []byte{8, 0, 0x45})
+			binary.BigEndian.PutUint32(data[26:], 0x0a000105)
+			binary.BigEndian.PutUint32(data[30:], 0x0a000007|uint32(to)<<8)
+			b.Pkts = append(b.Pkts[:0], packet.Packet{Addr: addr + 256, Len: 128, WireLen: 128, ID: uint64(i) * 0x9e3779b97f4a7c15, Arrival: now,
+				OutPort: uint16(1 + i%2), Flags: packet.FlagIPv4 | packet.FlagL4, L3: 14, L4: 34, Proto: 17})
+			b.Now = now
+			s.Process(b)
+		}
+		s.Finish(now)
+		m.Collect(now, true, emit)
+		measured, unclassed := s.measured.Load(), s.unclassed.Load()
+		if measured+unclassed != 4000 || s.cells.Missed() != 0 {
+			t.Errorf("bit %v: %d measured, %d of no class, %d missed, of 4000", bit, measured, unclassed, s.cells.Missed())
+		}
+		old, added := got["10.0.1.0/24 > 10.0.2.0/24"], got["10.0.1.0/24 > 10.0.3.0/24"]
+		if old+added+got["10.0.2.0/24 > 10.0.3.0/24"] != measured {
+			t.Errorf("bit %v: records have %v, %d were measured", bit, got, measured)
+		}
+		if old < sent[2]/2 || old > sent[2]*3/4 || added < sent[3]/4 || whole["10.0.1.0/24 > 10.0.2.0/24"] < 5 || whole["10.0.1.0/24 > 10.0.3.0/24"] < 5 {
+			t.Errorf("bit %v: %v, whole %v", bit, got, whole)
+		}
+	}
+}
+
+// TestPrepare: points change while the switch runs, what both ends have in common does not.
+func TestPrepare(t *testing.T) {
+	env := pipeline.Env{Name: "s", ID: 1, Workers: 1, Hash: hash.XX, Ports: []pipeline.Port{{Name: "a"}, {Name: "b"}}}
+	c := DefaultConfig()
+	c.Columns = 64
+	m, err := NewIngress(c, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := c
+	next.Classes = []Class{{Name: "blue", From: "10.0.1.0/24", To: "10.0.2.0/24", Columns: 32}}
+	commit, err := m.Prepare(next, env.Ports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit()
+	if p := m.plan.Load(); p.classifier == nil || p.columns(0) != 32 {
+		t.Errorf("plan %+v", p)
+	}
+	for key, change := range map[string]func(*Config){
+		"rows": func(c *Config) { c.Rows++ }, "virtual": func(c *Config) { c.Virtual++ }, "banks": func(c *Config) { c.Banks = []float64{1, 1, 1, 0.5} },
+		"interval_bits": func(c *Config) { c.IntervalBits++ }, "interval_bit": func(c *Config) { c.IntervalBit = true }, "seed": func(c *Config) { c.Seed++ },
+		"class[1]: has the prefixes": func(c *Config) { c.Classes = append(c.Classes, Class{From: "10.0.1.0/24", To: "10.0.2.0/24"}) },
+		"class[0].from":              func(c *Config) { c.Classes = []Class{{From: "x", To: "10.0.0.0/8"}} },
+		"IP versions":                func(c *Config) { c.Classes = []Class{{From: "::/0", To: "10.0.0.0/8"}} },
+		"class_columns":              func(c *Config) { c.ClassColumns = -1 },
+		"class.columns":              func(c *Config) { c.Classes = []Class{{From: "10.0.0.0/8", To: "10.0.0.0/8", Columns: 1 << 30}} },
+	} {
+		bad := next
+		change(&bad)
+		if _, err := m.Prepare(bad, env.Ports); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package lds
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/telemetry/lds"
+)
+
+// plan says what a module's measurement points are. It does not change: another one takes its place, copy by copy of the
+// workers' cells, as the exporter returns them.
+type plan struct {
+	config   Config
+	measured []bool // by port
+	ports    []int  // of the measured ones, ascending
+	port     []int16
+	weights  []weight
+	// With classes a point is of a class, over all measured ports, else of a port.
+	classes    []class
+	classifier *classifier // nil: points are of ports
+	refused    int         // classes for which there was no room
+}
+
+// point is what a measurement point is of.
+type point struct {
+	port  int // of ports
+	class lds.Class
+}
+
+// newPlan makes the plan of a valid configuration. router may be nil.
+func newPlan(c Config, names []string, router pipeline.Router, egress bool) (*plan, error) {
+	compiled, err := c.compile(names)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{config: c, ports: compiled.ports, weights: compiled.weights, classes: compiled.classes, measured: make([]bool, len(names)), port: make([]int16, len(names))}
+	for i := range p.port {
+		p.port[i] = -1
+	}
+	for i, port := range p.ports {
+		p.measured[port], p.port[port] = true, int16(i)
+	}
+	if !c.Edges && len(p.classes) == 0 {
+		return p, nil
+	}
+	if c.Edges && router != nil {
+		p.addEdges(router.RouteList(), egress)
+	}
+	p.classifier = newClassifier(p.classes)
+	return p, nil
+}
+
+func (p *plan) addEdges(routes []pipeline.Route, egress bool) {
+	cells := 0
+	for i := range p.classes {
+		cells += p.classes[i].columns
+	}
+	measured := func(port uint16) bool { return int(port) < len(p.measured) && p.measured[port] }
+	for _, e := range edges(routes, measured, egress) {
+		if slices.ContainsFunc(p.classes, func(c class) bool { return c.Same(&e) }) {
+			continue
+		}
+		columns := p.config.classColumns()
+		cells += columns
+		if len(p.classes) == MaxClasses || cells*p.config.Rows*p.config.copies() > maxCells {
+			p.refused++
+			continue
+		}
+		p.classes = append(p.classes, class{e, columns})
+	}
+}
+
+// points are what the plan's points are of.
+func (p *plan) points() (list []point) {
+	if p.classifier == nil {
+		for _, port := range p.ports {
+			list = append(list, point{port: port})
+		}
+		return list
+	}
+	for i := range p.classes {
+		list = append(list, point{port: -1, class: p.classes[i].Class})
+	}
+	return list
+}
+
+func (p *plan) columns(i int) int {
+	if p.classifier == nil {
+		return p.config.Columns
+	}
+	return p.classes[i].columns
+}
+
+// same reports whether both plans have the same points.
+func (p *plan) same(q *plan) bool {
+	return slices.Equal(p.ports, q.ports) && slices.Equal(p.measured, q.measured) && slices.Equal(p.weights, q.weights) && slices.Equal(p.classes, q.classes) &&
+		(p.classifier == nil) == (q.classifier == nil) && p.refused == q.refused
+}
+
+// Prepare checks a configuration for a module that runs, whose points and weights may change, and
+// nothing that both ends of a measurement have in common.
+func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err error) {
+	names := pipeline.PortNames(ports)
+	m.mu.Lock()
+	router, old := m.router, m.plan.Load()
+	m.mu.Unlock()
+	p, err := newPlan(c, names, router, m.egress)
+	if err != nil {
+		return nil, err
+	}
+	was := old.config
+	for _, k := range []struct {
+		key  string
+		same bool
+	}{
+		{"rows", c.Rows == was.Rows}, {"virtual", c.Virtual == was.Virtual}, {"banks", slices.Equal(c.Banks, was.Banks)},
+		{"interval_bits", c.IntervalBits == was.IntervalBits}, {"interval_bit", c.IntervalBit == was.IntervalBit}, {"seed", c.Seed == was.Seed}, {"samples", c.Samples == was.Samples}, {"lost_flows", c.LostFlows == was.LostFlows},
+	} {
+		if !k.same {
+			return nil, fmt.Errorf("%s: does not change while the switch runs: restart it", k.key)
+		}
+	}
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.names = names
+		m.plan.Store(p)
+	}, nil
+}
+
+// FollowRoutes implements pipeline.RouteFollower.
+func (m *Module) FollowRoutes(r pipeline.Router) {
+	m.mu.Lock()
+	m.router = r
+	m.mu.Unlock()
+	m.renew()
+}
+
+// renew makes a new plan if the routes have changed since the last one.
+func (m *Module) renew() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old := m.plan.Load()
+	if m.router == nil || !old.config.Edges {
+		return
+	}
+	version := m.router.RouteVersion()
+	if m.seen == version && m.followed {
+		return
+	}
+	m.seen, m.followed = version, true
+	p, err := newPlan(old.config, m.names, m.router, m.egress)
+	if err == nil && !p.same(old) {
+		m.plan.Store(p)
+	}
+}
