@@ -54,7 +54,7 @@ type Class struct {
 	From string `toml:"from"`
 	// To is the prefix that contains the destination address.
 	To string `toml:"to"`
-	// Columns are its share of the memory, 0: ClassColumns.
+	// Columns are its share of the memory, 0: class_columns of the stage.
 	Columns int `toml:"columns"`
 }
 
