@@ -125,7 +125,7 @@ func isLab(t *testing.T, file string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bytes.Contains(data, []byte("[[link]]"))
+	return bytes.Contains(data, []byte("[[link]]\n")) || bytes.Contains(data, []byte("[[host]]\n")) || bytes.Contains(data, []byte("link = ["))
 }
 
 // TestDumpLeavesConfigAlone: Dump writes lists that are nil as empty ones, on a
