@@ -25,12 +25,14 @@ build "$(go env GOARCH)" "$work/weir" # writes the man pages and completions
 for ARCH in $ARCHES; do
 	export ARCH STAGE=$work/stage-$ARCH
 	build "$ARCH" "$work/weir-$ARCH"
-	make --no-print-directory install-files DESTDIR="$STAGE" PREFIX=/usr ETC=/etc BINARY="$work/weir-$ARCH" WEIR="$work/weir"
+	make -s --no-print-directory install-files DESTDIR="$STAGE" PREFIX=/usr ETC=/etc BINARY="$work/weir-$ARCH" WEIR="$work/weir"
 	find "$STAGE" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
 	name=weir-$VERSION-linux-$ARCH
 	tar -C "$STAGE" --sort=name --owner=0 --group=0 --numeric-owner --format=gnu -c . | gzip -n >"$out/$name.tar.gz"
-	go tool -modfile="$tools" nfpm package --config dist/nfpm.yaml --packager deb --target "$out/$name.deb" >/dev/null
-	go tool -modfile="$tools" nfpm package --config dist/nfpm.yaml --packager rpm --target "$out/$name.rpm" >/dev/null
+	sed -e "s|\${ARCH}|$ARCH|g; s|\${VERSION}|$VERSION|g; s|\${STAGE}|$STAGE|g; s|\${MADE}|$MADE|g" dist/nfpm.yaml >"$work/nfpm.yaml"
+	for packager in deb rpm; do
+		go tool -modfile="$tools" nfpm package --config "$work/nfpm.yaml" --packager "$packager" --target "$out/$name.$packager" >"$work/log" || { cat "$work/log"; exit 1; }
+	done
 	go run ./internal/ociimage -root "$STAGE" -arch "$ARCH" -version "$VERSION" -time "$SOURCE_DATE_EPOCH" -out "$out/$name.oci.tar"
 	go tool -modfile="$tools" cyclonedx-gomod bin -json -noserial -notimestamp -std -version "$VERSION" -output "$out/$name.cdx.json" "$work/weir-$ARCH" 2>/dev/null
 done

@@ -49,7 +49,7 @@ try() {
 	END
 	chroot "$root" /usr/bin/weir switch -c /etc/weir/try.toml --check >/dev/null
 	mkfifo "$work/ready"
-	WEIR_READY_FD=9 ip netns exec "weirtry-$$-switch" chroot "$root" /usr/bin/weir switch -c /etc/weir/try.toml --report json >"$work/report" 2>"$work/log" 9>"$work/ready" &
+	WEIR_READY_FD=9 ip netns exec "weirtry-$$-switch" sh -c 'mount -t sysfs sys "$1/sys" && exec chroot "$1" /usr/bin/weir switch -c /etc/weir/try.toml --report json' sh "$root" >"$work/report" 2>"$work/log" 9>"$work/ready" &
 	pid=$!
 	read -r -t 120 word <"$work/ready" || { cat "$work/log"; exit 1; }
 	rm "$work/ready"
