@@ -97,13 +97,21 @@ const (
 )
 
 // spillSize is the number of entries for so many cells.
-func spillSize(cells int) int { return 1 << bits.Len(uint(max(cells/spillShare, leastSpill)-1)) }
+// In intervals of more than 2^31 ns, sums outgrow cells after fewer packets, and there is as much more room: for all cells in the end.
+func spillSize(cells int, intervalNs int64) int {
+	share := max(spillShare>>max(bits.Len64(uint64(intervalNs))-31, 0), 1)
+	n := max(cells/share, leastSpill)
+	if share == 1 {
+		n = cells + cells/7 + 1 // a table is full at 7/8
+	}
+	return 1 << bits.Len(uint(n-1))
+}
 
 // spillBytes is the memory of a spill for so many cells.
-func spillBytes(cells int) int { return spillSize(cells)*(4+wideBytes) + (cells+63)/64*8 }
+func spillBytes(cells int, intervalNs int64) int { return spillSize(cells, intervalNs)*(4+wideBytes) + (cells+63)/64*8 }
 
-func newSpill(cells int) spill {
-	n := spillSize(cells)
+func newSpill(cells int, intervalNs int64) spill {
+	n := spillSize(cells, intervalNs)
 	return spill{keys: make([]uint32, n), cells: make([]Cell, n), over: make([]uint64, (cells+63)/64)}
 }
 

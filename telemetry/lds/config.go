@@ -89,7 +89,7 @@ func (c Config) Equal(d Config) bool {
 
 // Bytes is the memory of a point's cells, those that outgrew the packed form included, of its samples and of its names.
 func (c Config) Bytes() int {
-	return c.Rows*c.Columns*cellBytes + spillBytes(c.Rows*c.Columns) + c.Samples*(sampleBytes+4) + nameRows*nameBuckets(c.LostFlows)*nameBytes
+	return c.Rows*c.Columns*cellBytes + spillBytes(c.Rows*c.Columns, c.IntervalNs) + c.Samples*(sampleBytes+4) + nameRows*nameBuckets(c.LostFlows)*nameBytes
 }
 
 // half is from the beginning of an interval to its middle.

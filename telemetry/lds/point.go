@@ -125,7 +125,7 @@ func newInGroup(g *group, c Config, first int) *Point {
 		first:   uint64(first),
 		columns: uint64(c.Columns),
 		cells:   g.cells[first : first+size : first+size],
-		spill:   newSpill(size),
+		spill:   newSpill(size, c.IntervalNs),
 		samples: newSamples(c.Samples),
 		names:   newNames(c.LostFlows),
 		config:  c,
