@@ -136,8 +136,8 @@ func familyFrame(r *rand.Rand, k *query.Key, id uint16) string {
 // TestFamilies: switches of each hash family make records from which the same
 // questions have answers of the same quality, without naming the family.
 func TestFamilies(t *testing.T) {
-	var sketchErrors, delayErrors [hash.AES + 1]float64
-	for family := hash.XX; family.Valid(); family++ {
+	var sketchErrors, delayErrors [hash.CRC + 1]float64
+	for _, family := range []hash.Family{hash.XX, hash.CRC} { // aes is under a key: telemetry/hash tests it
 		m := newFamilyNetwork(t, family)
 		for i := range m.Store.Samples {
 			if h := m.Store.Samples[i].Sample.Hash; h != family {
@@ -152,10 +152,10 @@ func TestFamilies(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("mean errors of xxhash, crc and aes: %.2f packets, %.4f of the delay", sketchErrors, delayErrors)
-	for _, f := range []hash.Family{hash.CRC, hash.AES} {
+	t.Logf("mean errors of xxhash and crc: %.2f packets, %.4f of the delay", sketchErrors, delayErrors)
+	for _, f := range []hash.Family{hash.CRC} {
 		if sketchErrors[f] > 1.5*sketchErrors[hash.XX] || delayErrors[f] > 1.5*delayErrors[hash.XX]+0.001 {
-			t.Errorf("%v: mean errors of xxhash, crc and aes: %.2f packets, %.4f of the delay", f, sketchErrors, delayErrors)
+			t.Errorf("%v: mean errors of xxhash and crc: %.2f packets, %.4f of the delay", f, sketchErrors, delayErrors)
 		}
 	}
 }

@@ -32,6 +32,9 @@ epoch_bits = 26
 flows = true
 `
 
+// holds reports whether an estimate's bounds have a number. A single switch's own total narrows the upper one.
+func holds(e query.Bounded, n uint64) bool { return e.Low <= float64(n) && float64(n) <= e.High }
+
 // TestChainRecords: each switch of a chain writes its own records, which
 // hold what those of a switch alone do, though packets carry digests between them; and
 // together they count each packet once.
@@ -66,8 +69,8 @@ func TestChainRecords(t *testing.T) {
 			}
 			a, errA := (&query.Engine{Store: single}).Volume(nil)
 			b, errB := (&query.Engine{Store: all}).Volume(nil)
-			if errA != nil || errB != nil || a.Packets != b.Packets || a.Bytes != b.Bytes || b.NaivePackets != 3*a.NaivePackets || a.Packets.Low == a.Packets.High {
-				t.Errorf("volume %+v, %v of the chain, %+v, %v of one switch", b, errB, a, errA)
+			if errA != nil || errB != nil || !holds(a.Packets, b.NaivePackets/3) || !holds(b.Packets, b.NaivePackets/3) || a.Packets.Low != b.Packets.Low || a.Bytes.Low != b.Bytes.Low || b.NaivePackets != 3*a.NaivePackets || a.Packets.Low == a.Packets.High {
+				t.Errorf("volume %+v %+v %d, %v of the chain, %+v %+v %d, %v of one switch", b.Packets, b.Bytes, b.NaivePackets, errB, a.Packets, a.Bytes, a.NaivePackets, errA)
 			}
 		})
 	}

@@ -104,6 +104,13 @@ func TestVectors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			for name, cells := range v.State {
+				if strings.HasSuffix(name, ".cell_digest") {
+					for i := range cells {
+						cells[i] &= 1<<32 - 1 // records have the lower half
+					}
+				}
+			}
 			report(t, Compare(v.Packets, want, &Run{Results: v.Results, Writes: v.Writes, State: v.State}))
 		})
 	}
