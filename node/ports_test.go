@@ -208,7 +208,7 @@ func (x *patched) try(change *api.SetRequest) (*api.ChangeResponse, error) {
 func (x *patched) occupy(t *testing.T, name string) (free func()) {
 	t.Helper()
 	file := filepath.Join(x.dir, "other.toml")
-	text := fmt.Sprintf("[switch]\nname = \"other\"\ngraph = [\"parse\", \"patch\"]\n[[port]]\ninterface = %q\n[control]\nsocket = %q\n",
+	text := fmt.Sprintf("[switch]\nname = \"other\"\ngraph = [\"parse\", \"l2\"]\n[[port]]\ninterface = %q\n[control]\nsocket = %q\n",
 		name, filepath.Join(x.dir, "other.sock"))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

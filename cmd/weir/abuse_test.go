@@ -53,7 +53,7 @@ admins = ["operator"]
 	if status, out := r.inside(t, append(tlsArgs("monitor", "show"), "acl")...); status != 0 || !strings.Contains(out, "count") {
 		t.Errorf("the monitor may not read: %s", out)
 	}
-	if status, out := r.inside(t, append(tlsArgs("monitor", "clear"), "acl")...); status != 1 || !strings.Contains(out, `weir: certificate "monitor" may read, but not change`) {
+	if status, out := r.inside(t, append(tlsArgs("monitor", "clear"), "acl")...); status != 2 || !strings.Contains(out, `weir: certificate "monitor" may read, but not change`) {
 		t.Errorf("the monitor: status %d, %s", status, out)
 	}
 	log, err := os.ReadFile(filepath.Join(r.dir, "audit.log"))

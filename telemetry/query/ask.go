@@ -78,7 +78,7 @@ const stoppedEach = 256
 
 // stopped is the context's error, nil while the question may go on.
 func (e *Engine) stopped() error {
-	if e.ctx == nil {
+	if e == nil || e.ctx == nil { // paths may be asked without an engine
 		return nil
 	}
 	if err := e.ctx.Err(); err != nil {

@@ -1,6 +1,6 @@
 // Package ttlguard drops IP packets whose TTL or hop limit is too low (RFC 5082).
 //
-// Config keys: min_ttl. Drop reasons: ttl_too_low. Cost: one comparison per packet.
+// Config keys: min_ttl. Drop reasons: example_ttl_too_low. Cost: one comparison per packet.
 package ttlguard
 
 import (
@@ -12,7 +12,7 @@ import (
 )
 
 // ReasonTTL is the drop reason of packets below the minimum.
-var ReasonTTL = packet.Register("ttl_too_low", "the TTL or hop limit is below ttlguard's min_ttl")
+var ReasonTTL = packet.Register("example_ttl_too_low", "the TTL or hop limit is below ttlguard's min_ttl")
 
 // Module is the stage of one switch.
 type Module struct {
