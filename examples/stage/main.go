@@ -23,7 +23,7 @@ import (
 
 func main() {
 	// The one line that a stage needs.
-	stages.Register("ttlguard", "drops packets with a low TTL", ttlguard.DefaultConfig, (*ttlguard.Config).Validate, ttlguard.New)
+	stages.Register("example_ttlguard", "drops packets with a low TTL", ttlguard.DefaultConfig, (*ttlguard.Config).Validate, ttlguard.New)
 
 	file := flag.String("c", "guard.toml", "the switch's configuration")
 	capture := flag.String("in", "", "a capture that arrives at the first port; empty: run on the interfaces")

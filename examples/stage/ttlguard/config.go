@@ -2,7 +2,7 @@ package ttlguard
 
 import "fmt"
 
-// Config is the stage's section of the configuration, [stages.ttlguard].
+// Config is the stage's section of the configuration, [stages.example_ttlguard].
 type Config struct {
 	// MinTTL is the lowest TTL or hop limit that passes, 1 to 255.
 	MinTTL int `toml:"min_ttl"`
