@@ -38,7 +38,7 @@ func TestTrace(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	for filter, want := range map[string]string{"tpc": "is no word of filters", "(": "ends too early"} {
-		if status, _, stderr := weir("ctl", "--socket", r.socket(r.name), "trace", filter); status != 1 || !strings.Contains(stderr, want) {
+		if status, _, stderr := weir("ctl", "--socket", r.socket(r.name), "trace", filter); status != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("%q: status %d, %s", filter, status, stderr)
 		}
 	}
@@ -113,7 +113,7 @@ func TestCapture(t *testing.T) {
 			t.Errorf("tcpdump: %v\n%s", err, out)
 		}
 	}
-	if status, _, stderr := weir("ctl", "--socket", r.socket(r.name), "capture", "-w", "-", "--at", "l2"); status != 1 || stderr != "weir: the graph has no stage \"l2\": there are parse, policer, acl, l3, mirror\n" {
+	if status, _, stderr := weir("ctl", "--socket", r.socket(r.name), "capture", "-w", "-", "--at", "l2"); status != 2 || stderr != "weir: the graph has no stage \"l2\": there are parse, policer, acl, l3, mirror\n" {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 	r.interruptCapture(t)
@@ -144,7 +144,7 @@ func (r *changingRouter) interruptCapture(t *testing.T) {
 			t.Fatal("nothing was captured")
 		}
 	}
-	if status, _, stderr := weir("ctl", "--socket", r.socket(r.name), "trace", "--wait", "1ms"); status != 1 || !strings.Contains(stderr, "a trace or a capture is under way") {
+	if status, _, stderr := weir("ctl", "--socket", r.socket(r.name), "trace", "--wait", "1ms"); status != 2 || !strings.Contains(stderr, "a trace or a capture is under way") {
 		t.Errorf("a second look: status %d, %s", status, stderr)
 	}
 	_ = cmd.Process.Signal(unix.SIGINT)

@@ -160,7 +160,7 @@ func TestMemberOfTheGroup(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"reload"}, {"clear", "fdb"}, {"trace", "--wait", "1ms"}, {"capture", "-w", "-"}, {"set", "acl", "add", "action=deny"}} {
-		if status, out := as(member, args...); status != 1 || !strings.Contains(out, "weir: uid 65534 may read, but not change: run as root") {
+		if status, out := as(member, args...); status != 2 || !strings.Contains(out, "weir: uid 65534 may read, but not change: run as root") {
 			t.Errorf("%v by a member: status %d, %s", args, status, out)
 		}
 	}
