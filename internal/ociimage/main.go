@@ -155,7 +155,10 @@ func (i *image) layer() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.Bytes(), out.Close()
+	if err := out.Close(); err != nil { // writes the archive's end, so the bytes come behind it
+		return nil, err
+	}
+	return b.Bytes(), nil
 }
 
 // layout is the tar file of an image. Behind the first error it writes nothing.

@@ -78,6 +78,10 @@ func TestImage(t *testing.T) {
 	if layer := untar(t, bytes.NewReader(plain)); string(layer["usr/bin/weir"]) != "program" || len(layer) != 4 {
 		t.Errorf("the layer has %d entries", len(layer))
 	}
+	// An archive ends with two empty blocks, without which tar refuses it.
+	if len(plain)%512 != 0 || !bytes.Equal(plain[len(plain)-1024:], make([]byte, 1024)) {
+		t.Error("the layer has no end")
+	}
 	if config.Architecture != "arm64" || config.Config.Entrypoint[0] != "/usr/bin/weir" {
 		t.Errorf("%+v", config)
 	}
