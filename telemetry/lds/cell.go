@@ -108,7 +108,9 @@ func spillSize(cells int, intervalNs int64) int {
 }
 
 // spillBytes is the memory of a spill for so many cells.
-func spillBytes(cells int, intervalNs int64) int { return spillSize(cells, intervalNs)*(4+wideBytes) + (cells+63)/64*8 }
+func spillBytes(cells int, intervalNs int64) int {
+	return spillSize(cells, intervalNs)*(4+wideBytes) + (cells+63)/64*8
+}
 
 func newSpill(cells int, intervalNs int64) spill {
 	n := spillSize(cells, intervalNs)
