@@ -13,7 +13,7 @@ import (
 )
 
 // TestHostileGuests: guests that write garbage into every field of their rings, split and packed, neither end the switch nor cost other ports a
-// packet, and whoever comes after them is served. WEIR_GARBAGE is how many rounds there are (make garbage).
+// packet, and later guests are served. WEIR_GARBAGE is how many rounds there are (make garbage).
 func TestHostileGuests(t *testing.T) {
 	rounds := 50_000
 	if testing.Short() {

@@ -153,7 +153,7 @@ func (r role) pintConfig() *pint.Config {
 }
 
 // sources are the modules of a chain that make records: as on a switch, what they gathered in an epoch is collected and
-// encoded, between turns and outside the clock. A stage whose cells nobody collects would stop to measure.
+// encoded, between turns and outside the clock. A stage stops measuring if its cells are not collected.
 func (c *chain) sources() (list []export.Source) {
 	for _, n := range c.modules {
 		if s, ok := n.Module.(export.Source); ok {

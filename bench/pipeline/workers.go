@@ -23,7 +23,7 @@ import (
 const workerSteps = 7
 
 // workerPackets are the packets that each queue receives over and over: 256 KiB. allPackets are those of the last two
-// rows, 9 MiB of 100,000 flows, in which each also gets a number of its own, so that no packet comes twice.
+// rows, 9 MiB of 100,000 flows, in which each also gets its own number, so that no packet comes twice.
 const (
 	workerPackets = 4096
 	allPackets    = 1 << 17

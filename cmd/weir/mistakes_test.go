@@ -37,7 +37,7 @@ var mistakes = []struct {
 	{"a rate that is none", "", "gen -i eth0 --rate fast"},
 	{"a percentage above all", "", "gen -i eth0 --rate 150%"},
 	{"a link that loses more than all", "name = \"l\"\n[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n[[link]]\nendpoints = [\"h1\", \"h2\"]\nloss = 5\ndelay = \"1m\"\nrate = \"fast\"\n", "lab check FILE"},
-	{"traffic from nobody", "name = \"l\"\n[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n[[link]]\nendpoints = [\"h1\", \"h2\"]\n[[traffic]]\nkind = \"pings\"\nfrom = \"h3\"\nto = \"h2\"\n", "lab check FILE"},
+	{"traffic from an unknown host", "name = \"l\"\n[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n[[link]]\nendpoints = [\"h1\", \"h2\"]\n[[traffic]]\nkind = \"pings\"\nfrom = \"h3\"\nto = \"h2\"\n", "lab check FILE"},
 }
 
 // TestMistakes compares what typical mistakes are answered with testdata/mistakes.golden: each answer names what is wrong

@@ -71,7 +71,7 @@ func (q *queryFlags) numbers(f *pflag.FlagSet) {
 
 // window are the flags that say when.
 func (q *queryFlags) window(f *pflag.FlagSet) {
-	f.DurationVar(&q.Last, "last", 0, "only so long before the newest record; 0: all")
+	f.DurationVar(&q.Last, "last", 0, "only so long before the newest record, or before the collector's clock where that record is late; 0: all")
 	f.StringVar(&q.start, "start", "", "only from this `TIME` on: RFC 3339, or ns of the switches' clock as answers have it")
 	f.StringVar(&q.end, "end", "", "only before this `TIME`")
 	f.DurationVar(&q.Step, "step", 0, "answer for each `STEP` of this time; 0: once for all")

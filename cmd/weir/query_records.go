@@ -50,7 +50,7 @@ digest. Of a collector, those that it has in memory.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&kind, "kind", "", fmt.Sprintf("`KIND` of records: one of %q", parquet.RecordKinds()))
-	f.DurationVar(&q.Last, "last", 0, "only so long before the newest record; 0: all")
+	f.DurationVar(&q.Last, "last", 0, "only so long before the newest record, or before the collector's clock where that record is late; 0: all")
 	f.StringVar(&q.start, "start", "", "only from this `TIME` on: RFC 3339, or ns of the switches' clock as answers have it")
 	f.StringVar(&q.end, "end", "", "only before this `TIME`")
 	return cmd

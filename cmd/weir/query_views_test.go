@@ -193,7 +193,7 @@ func TestQueryViews(t *testing.T) {
 	}
 	flow = h.Flows[0].Flow
 	for _, line := range [][]string{
-		{"volume"}, {"volume", "--proto", "udp", "--last", "1s", "--delta", "0.01"}, {"volume", "--step", "300ms"},
+		{"volume"}, {"volume", "--proto", "udp", "--start", "1000000001000000000", "--delta", "0.01"}, {"volume", "--step", "300ms"},
 		{"heavy-hitters", "--theta", "0.01", "--limit", "3"}, {"heavy-hitters", "--by", "sketch", "--theta", "0.01"}, {"heavy-hitters", "--at", "s2", "--unit", "bytes", "--theta", "0.01"},
 		{"frequency", "--flow", flow}, {"cardinality"}, {"delay", "--from", "s1", "--to", "s2"}, {"loss", "--from", "s1", "--to", "s2", "--flow", flow}, {"target"},
 		{"path", "--flow", flow}, {"path", "--limit", "5"}, {"latency", "--flow", flow, "--quantiles", "0.25,0.75"}, {"latency"}, {"congestion", "--limit", "4"}, {"loops"},

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestStopsInAnyPhase: SIGTERM ends a service that hangs while it starts, here at a FIFO that nobody writes to, after the time
+// TestStopsInAnyPhase: SIGTERM ends a service that hangs while it starts, here at a FIFO without a writer, after the time
 // that the end may take.
 func TestStopsInAnyPhase(t *testing.T) {
 	dir := t.TempDir()

@@ -106,7 +106,7 @@ func (c *Cut) payload(dst []byte) int {
 	return n + c.Read(dst[n:])
 }
 
-// Next copies the next segment, with headers and checksums of its own; 0 if dst has less room than Begin was told.
+// Next copies the next segment, with its own headers and checksums; 0 if dst has less room than Begin was given.
 func (c *Cut) Next(dst []byte) int {
 	l := &c.layout
 	n := min(c.left, c.size)

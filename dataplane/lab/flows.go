@@ -24,7 +24,7 @@ import (
 // The number is of the load in the file (16 bits) and of the packet in the load (48), so the first 8 bytes
 // behind the headers distinguish all packets of a lab.
 //
-// Addresses are the hosts' own: then a socket at the sink, which nobody reads, keeps its stack from answering, and a flow
+// Addresses are the hosts' own: then an unread socket at the sink keeps its stack from answering, and a flow
 // is a source port. Or they are of 198.18.0.0/15, which RFC 2544 keeps for benchmarks, so no host's stack answers: to the
 // n-th host of the file, counted from 0, go packets to 198.19.n.1, and its own come from the 1,024 addresses
 // from 198.18.0.0 + 1024 n on. A flow is a source address and port.

@@ -35,7 +35,7 @@ type Evidence struct {
 	Collector string
 	Page      string // URL of the collector's page
 	Switches  []SwitchEnd
-	// Step says what the grader does next; nil: nobody listens.
+	// Step reports what the grader does next; nil: no progress is shown.
 	Step func(format string, args ...any)
 	// FlowsBegan and FlowsEnded are when the first load of kind "flows" began and the last one ended.
 	FlowsBegan, FlowsEnded time.Time

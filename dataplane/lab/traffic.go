@@ -105,7 +105,7 @@ func (l *Lab) traffic(ctx context.Context, t Traffic, n int, progress Progress) 
 	return r
 }
 
-// silence opens a UDP socket that nobody reads, so that a host's stack does not answer generated packets to its own
+// silence opens a UDP socket that is never read, so that a host's stack does not answer generated packets to its own
 // address that the port is unreachable. It stays until the lab ends.
 func (l *Lab) silence(host string, address netip.Addr, port int) error {
 	at := netip.AddrPortFrom(address, uint16(port)).String()

@@ -95,7 +95,7 @@ type Ring struct {
 
 	plain bool    // a split ring whose common packets getPlain and putPlain serve
 	home  *Region // the region where the last plain packet was
-	warm  byte    // what fetch has read, which nobody uses
+	warm  byte    // what fetch read, kept so that the compiler keeps the loads
 
 	desc   []uint64   // of both kinds: two words each
 	seen   uint16     // split: available index as read last

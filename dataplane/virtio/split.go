@@ -63,7 +63,7 @@ func (r *Ring) fetch(limit int) (n int) {
 }
 
 // plainBuffer returns the next chain's memory if it is one descriptor in one region, with the flags that it must have, and nil otherwise. Nothing
-// is taken yet: whoever does not like it has takeSplit look at all from the beginning.
+// is taken yet: a caller that cannot use the buffer calls takeSplit, which checks the chain from its beginning.
 func (r *Ring) plainBuffer(flags uint16) (head uint16, b []byte) {
 	if r.broken || r.waiting() == 0 {
 		return 0, nil

@@ -60,7 +60,7 @@ type loaded struct {
 }
 
 // Load reads the files. A fault begins with the key of a file, of which prefix is the table. fault gets what is wrong
-// with files that change later; nil: nobody.
+// with files that change later; nil: none.
 func Load(files Files, prefix string, fault func(error)) (*Keeper, error) {
 	if fault == nil {
 		fault = func(error) {}

@@ -86,7 +86,7 @@ func FuzzRevoke(f *testing.F) {
 		_ = l.revoke(text)
 		for serial := range l.revoked {
 			if !signed.revoked[serial] {
-				t.Errorf("%q is revoked by nobody", serial)
+				t.Errorf("%q is revoked by no list", serial)
 			}
 		}
 	})

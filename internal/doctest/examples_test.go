@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestExamples: the stage of examples/stage lives in a module of its own, outside this tree: it builds, passes its tests, and
+// TestExamples: the stage of examples/stage lives in a separate module, outside this tree: it builds, passes its tests, and
 // drops packets.
 func TestExamples(t *testing.T) {
 	if testing.Short() {

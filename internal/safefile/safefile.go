@@ -127,7 +127,7 @@ func ours(uid int) bool {
 	if uid == 0 || uid == os.Geteuid() {
 		return true
 	}
-	sudo, err := strconv.Atoi(os.Getenv("SUDO_UID")) // set by sudo, of whoever called it
+	sudo, err := strconv.Atoi(os.Getenv("SUDO_UID")) // set by sudo: its caller
 	return err == nil && os.Geteuid() == 0 && uid == sudo
 }
 

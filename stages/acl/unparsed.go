@@ -12,7 +12,7 @@ import (
 // otherwise, which the parser could not find out.
 var reasonUnparsed = packet.Register("acl_unparsed", "a rule of the access control list that denies looks at a header that could not be parsed")
 
-// unknown are the parts of a packet that the parser did not reach, though whoever receives the packet
+// unknown are the parts of a packet that the parser did not reach, though the packet's receiver
 // may. A rule that permits or counts matches only what is known; one that denies matches
 // whatever an unknown part may be. So a packet passes only if the rules permit all that it can be.
 type unknown uint8

@@ -238,7 +238,7 @@ func (t *fdb) count(port uint16, n int) {
 const evictSample = 8
 
 // evict makes room in a full table for a station on a port: a station of the port that has most goes, so
-// whoever floods the table with addresses displaces their own. Of some of them the one that was silent for longest
+// a flood of addresses displaces its own. Of some of them the one that was silent for longest
 // goes. It reports false if all entries are static.
 func (t *fdb) evict(port uint16) bool {
 	most := port

@@ -133,8 +133,8 @@ func (m *Module) countShares() {
 // evictSample is how many neighbours of a port are compared for the one that matters least.
 const evictSample = 8
 
-// evict makes room in a full table for a neighbour on a port: one on the port that has most is forgotten, so whoever
-// floods the table displaces their own. Of some of them one that is only looked for goes, or
+// evict makes room in a full table for a neighbour on a port: one on the port that has most is forgotten, so a
+// flood displaces its own. Of some of them one that is only looked for goes, or
 // the one that was silent for longest. It reports false if packets wait for all that could go.
 func (m *Module) evict(port uint16) bool {
 	most := port

@@ -19,7 +19,7 @@ type Config struct {
 	// Edges makes a measurement point of each pair of edges that the routing table of l3 knows, instead of one of each port: of
 	// the packets between a prefix behind Ports and one behind the other ports. Both ends of a measurement find the same pairs.
 	Edges bool `toml:"edges"`
-	// Classes make a measurement point of each, likewise. What Ports pass of no class is counted, and not measured.
+	// Classes make a measurement point of each, too. What Ports pass of no class is counted, and not measured.
 	Classes []Class `toml:"class"`
 	// ClassColumns are the Columns of a class, 0: Columns.
 	ClassColumns int `toml:"class_columns"`

@@ -31,7 +31,7 @@ func arrivals(b *packet.Batch) {
 	}
 }
 
-// flowHashes computes the flow hashes where nobody needs the packet ids, of IPv4 side by side.
+// flowHashes computes the flow hashes where no stage needs the packet ids, of IPv4 side by side.
 func (s *stage) flowHashes(b *packet.Batch) {
 	pkts, q, n := b.Pkts, &s.blocks, 0
 	for i := range pkts {

@@ -38,7 +38,7 @@ type Config struct {
 	// Keyed says that records are to be made under a network's key, but those of the switches of Keyless.
 	Keyed   bool
 	Keyless map[uint32]bool
-	// Restrict says which switches have more than their share of a stream that is nearly full; nil: nobody cares.
+	// Restrict says which switches have more than their share of a stream that is nearly full; nil: it is not reported.
 	Restrict func(over map[uint32]bool)
 	Log      *zap.Logger
 }

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// The aes family is keyed: without the network's key K, 128 bits, nobody can tell its hashes from
+// The aes family is keyed: without the network's key K, 128 bits, its hashes cannot be distinguished from
 // random numbers, so a host cannot choose packets for what becomes of them. E is AES-128 under K, all ten
 // rounds. For a message of w words in blocks m1..mn, and the member with a seed,
 //

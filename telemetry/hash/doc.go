@@ -26,7 +26,7 @@
 // Members with different seeds, consecutive ones too, behave as independent
 // functions; the tests state what "behave" means and how often chance would
 // fail them. Members of xxhash and crc are no match for an adversary who knows the seed, and those of crc and xxhash
-// no match for one who sees their values either. Those of aes are, for whoever lacks the network's key: a Family carries the key's
+// no match for one who sees their values either. Those of aes are, against an adversary without the network's key: a Family carries the key's
 // id alone, and Keyed makes the key known to the process.
 //
 // All functions are pure, allocate nothing and are safe for concurrent use.

@@ -13,9 +13,9 @@ type Family uint32
 
 // The kinds, which are families too: AES alone has the key of zeros.
 const (
-	XX  Family = iota // XXH64: fast everywhere; whoever knows the seed can steer it
+	XX  Family = iota // XXH64: fast everywhere; can be steered by a host that knows the seed
 	CRC               // CRCs around additions: what P4 targets can do; linear, so easy to steer
-	AES               // AES under the network's key: nobody without it can steer it
+	AES               // AES under the network's key: cannot be steered without it
 )
 
 var familyNames = [...]string{XX: "xxhash", CRC: "crc", AES: "aes"}

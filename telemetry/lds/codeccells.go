@@ -33,7 +33,7 @@ type cellKey struct {
 }
 
 // mostCellBytes is the most that a cell takes in all streams, streamBytes the streams' lengths, and mostRatio the most that compression
-// may save: cells hold sums and digests, so what is compressed more is a trap for whoever unpacks it.
+// may save: cells hold sums and digests, so what is compressed more exhausts the reader's memory.
 const (
 	mostCellBytes = 3*binary.MaxVarintLen64 + 4 + 4
 	streamBytes   = 6 * binary.MaxVarintLen64

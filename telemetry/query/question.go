@@ -64,7 +64,8 @@ type Question struct {
 	// DefaultLimit. Answers count what they leave out.
 	Limit int `json:"limit,omitempty"`
 
-	// Last asks about so long before the end of the newest record, in ns. Start and End
+	// Last asks about so long before the end of the newest record, in ns, or before the engine's clock where that record is
+	// late or claims a time to come (store.Store.LastBefore). Start and End
 	// are the window in ns of the switches' clock (CLOCK_TAI), as answers state theirs;
 	// 0: unbounded on that side. Not both ways. Nothing: the engine's window.
 	Last  time.Duration `json:"last_ns,omitempty"`

@@ -26,8 +26,8 @@ type located struct {
 	over   error
 }
 
-// Path implements disketch.Paths. It knows none once the question is given up, so that whoever
-// asks for the paths of many flows comes to an end.
+// Path implements disketch.Paths. It knows none once the question is given up, so that a
+// question about the paths of many flows ends.
 func (l *located) Path(buf []disketch.Segment, flow, epoch uint64) []disketch.Segment {
 	if l.turn++; l.turn == 0 && l.over == nil {
 		l.over = l.engine.stopped()

@@ -239,7 +239,7 @@ func TestNamesOfOthers(t *testing.T) {
 	}
 	l := newLive(t, LiveConfig{Bytes: 8 << 20, Names: map[uint32]string{1: "s1"}})
 	l.AddBytes(join(
-		named(77, "s1", 1), named(1, "s1", 1), // bound to its credentials, whoever comes first
+		named(77, "s1", 1), named(1, "s1", 1), // bound to its credentials, in any order
 		named(2, "s2", 1), named(78, "s2", 1), // not bound: of the first
 		named(79, "2", 1), // the number of another one
 	))

@@ -35,7 +35,7 @@ func (s *Collector) coordinate(ctx context.Context) {
 		}
 		e, err := s.asker.present()
 		if err != nil {
-			continue // whoever asks a question is told
+			continue // a question reports it
 		}
 		s.assign(&e, known)
 	}

@@ -70,7 +70,7 @@ func removeStale(path string) error {
 }
 
 // bounded gives a listener's connections slots. When none is free, the connection that has been idle for longest makes
-// room: who only holds connections open keeps nobody out.
+// room: idle connections keep no client out.
 func (s *Server) bounded(l net.Listener, most int) net.Listener {
 	slots := socket.NewSlots(most, most/2)
 	take := func(c net.Conn) (leave func(), ok bool) {

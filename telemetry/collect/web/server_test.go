@@ -311,7 +311,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestIdle: connections that only are there keep nobody out.
+// TestIdle: idle connections keep no client out.
 func TestIdle(t *testing.T) {
 	s := serve(t, Config{Connections: 16})
 	var held []net.Conn

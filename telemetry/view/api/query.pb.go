@@ -154,7 +154,7 @@ type Question struct {
 	Hop       int64     `protobuf:"varint,19,opt,name=hop,proto3" json:"hop,omitempty"`                         // for latency: one hop, 1 to 255; 0: all
 	Quantiles []float64 `protobuf:"fixed64,20,rep,packed,name=quantiles,proto3" json:"quantiles,omitempty"`     // for latency and congestion: ranks, 0 to 1, at most 64; none: 0.5, 0.9, 0.99
 	Limit     int64     `protobuf:"varint,21,opt,name=limit,proto3" json:"limit,omitempty"`                     // rows of the answer's lists, 1 to 100,000; 0: 1,000
-	// The window: so long before the end of the newest record, or from start to end (0: without
+	// The window: so long before the end of the newest record (of the clock, if that is late), or from start to end (0: without
 	// bound on that side); none: all records.
 	LastNs     int64   `protobuf:"varint,22,opt,name=last_ns,json=lastNs,proto3" json:"last_ns,omitempty"`
 	StartNs    int64   `protobuf:"varint,23,opt,name=start_ns,json=startNs,proto3" json:"start_ns,omitempty"`
