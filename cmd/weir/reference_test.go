@@ -139,16 +139,26 @@ func tagged(f reflect.StructField) string {
 }
 
 // restartOnly are keys of live stages that cannot change; TestPrepareTableSize of
-// package config and TestPrepare of stages/disketch see them refused. log.level is live without a stage.
+// package config and TestPrepare of stages/disketch and stages/lds see them refused. log.level is live without a stage.
 var restartOnly = append([]string{
 	"[telemetry] spool", "[telemetry] local_bytes", "[stages.l2] table_size", "[stages.disketch] epoch_bits", "[stages.disketch] seed", "[stages.disketch] host_ports",
-}, fixedFragmentKeys()...)
+}, slices.Concat(fixedFragmentKeys(), fixedPointKeys())...)
 
 // fixedFragmentKeys are those of a fragment but for its target.
 func fixedFragmentKeys() (keys []string) {
 	for f := range reflect.TypeFor[disketch.Fragment]().Fields() {
 		if key := tagged(f); key != "target" {
 			keys = append(keys, "[[stages.disketch.fragment]] "+key)
+		}
+	}
+	return keys
+}
+
+// fixedPointKeys are those that both ends of a measurement of LDS have in common.
+func fixedPointKeys() (keys []string) {
+	for _, stage := range []string{"[stages.lds_ingress] ", "[stages.lds_egress] "} {
+		for _, key := range []string{"rows", "virtual", "banks", "samples", "lost_flows", "interval_bits", "interval_bit", "seed"} {
+			keys = append(keys, stage+key)
 		}
 	}
 	return keys
