@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -42,8 +43,10 @@ func addRatios(r *bench.Result, group map[string][]Sample) {
 
 // addRatio adds the median over the rounds of the ratios within a round: both devices of a
 // round shared the machine with the same neighbours. A figure that is zero in a round gives
-// no ratio there.
+// no ratio there, and neither do rounds that are no result (see Invalid): where a device has no others, the ratio is marked.
 func addRatio(r *bench.Result, name string, f figure, own, other []Sample, otherName string) {
+	own, ownInvalid := validOf(own)
+	other, otherInvalid := validOf(other)
 	var ratios []float64
 	for i := range own {
 		for j := range other {
@@ -70,6 +73,7 @@ func addRatio(r *bench.Result, name string, f figure, own, other []Sample, other
 		}
 	}
 	r.Add(metric, "ratio", median(ratios), source+strings.Join(notes, ""), f.better)
+	r.Rows[len(r.Rows)-1].Invalid = cmp.Or(ownInvalid, otherInvalid)
 	if len(ratios) > 1 {
 		r.Add(metric+"_spread", "ratio", spread(ratios), fmt.Sprintf("(largest - smallest) / median of %d rounds", len(ratios)), bench.Lower)
 	}

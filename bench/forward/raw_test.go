@@ -48,6 +48,23 @@ func TestInvalid(t *testing.T) {
 	if r = report(&c, []Sample{good, above, good}); r.Rows[0].Value != 300_000 || r.Rows[0].Invalid != "" {
 		t.Errorf("%+v", r.Rows[0])
 	}
+	rival := func(s Sample, round int) Sample {
+		s.Device, s.Round = "ovs", round
+		return s
+	}
+	first, second := above, good
+	first.Round, second.Round = 1, 2
+	slow := rival(good, 2)
+	slow.MRR /= 2
+	slow.PDR.Rate, slow.NDR.Rate = slow.PDR.Rate/2, slow.NDR.Rate/2
+	r = report(&c, []Sample{first, second, rival(good, 1), slow})
+	if row, ok := r.Row("patch.mrr_over_ovs"); !ok || row.Value != 2 || row.Invalid != "" {
+		t.Errorf("a ratio of one round that is a result: %+v", row)
+	}
+	r = report(&c, []Sample{first, rival(good, 1)})
+	if row, ok := r.Row("patch.mrr_over_ovs"); !ok || row.Invalid == "" {
+		t.Errorf("a ratio of no result: %+v", row)
+	}
 	var table strings.Builder
 	if err := (&bench.Result{Rows: []bench.Row{row}}).WriteTable(&table); err != nil || !strings.Contains(table.String(), "INVALID: ndr 304500") {
 		t.Errorf("%v, %s", err, &table)

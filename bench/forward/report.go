@@ -81,14 +81,18 @@ func allFigures() []figure {
 	return list
 }
 
+// validOf returns the rounds that are results. Where none is, it returns all, and why the first is not.
+func validOf(samples []Sample) (_ []Sample, invalid string) {
+	if valid := slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return s.Invalid() != "" }); len(valid) > 0 {
+		return valid, ""
+	}
+	return samples, samples[0].Invalid()
+}
+
 // addFigures adds each figure's median over the rounds, and for rates the spread.
 func addFigures(r *bench.Result, c *Config, samples []Sample) {
 	base := samples[0].Device + "." + samples[0].Size + "."
-	// The median is of the rounds that are results; where none is, it is called what it is.
-	invalid := samples[0].Invalid()
-	if valid := slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return s.Invalid() != "" }); len(valid) > 0 {
-		samples, invalid = valid, ""
-	}
+	samples, invalid := validOf(samples)
 	source := conditions(c, samples[0].Granted)
 	addSoak(r, base, samples)
 	for _, f := range allFigures() {

@@ -21,7 +21,7 @@ func TestReport(t *testing.T) {
 	add(1, "asavie", "64B", 50, 25, 40)
 	add(1, "ovs", "64B", 80, 0, 0)
 	add(2, "patch", "64B", 400, 100, 20)
-	add(2, "bridge", "64B", 100, 200, 10)
+	add(2, "bridge", "64B", 100, 100, 10)
 	add(2, "asavie", "64B", 50, 25, 40)
 	add(2, "ovs", "64B", 100, 0, 0)
 	add(3, "patch", "64B", 330, 100, 10)

@@ -8,7 +8,7 @@ import (
 // TestSpill: cells that outgrow the packed form are exact, by one packet at a time, in blocks and merged; a cell for which a
 // point has no room is refused, and no other one.
 func TestSpill(t *testing.T) {
-	c := Config{Rows: 2, Columns: 4000, Virtual: 1, IntervalNs: 1 << 34, Seed: 2}
+	c := Config{Rows: 2, Columns: 4000, Virtual: 1, IntervalNs: 1 << 30, Seed: 2}
 	a, b := newPoint(t, c), newPoint(t, c)
 	twin := make([]Cell, len(a.cells))
 	r := rand.New(rand.NewPCG(3, 3))
@@ -80,6 +80,17 @@ func TestSpill(t *testing.T) {
 	a.Begin(4)
 	if a.Overfull() != 0 || a.spill.used != 0 || a.at(3) != (Cell{}) {
 		t.Error("an interval begins with what was before")
+	}
+}
+
+// TestSpillOfLongIntervals: where an interval is so long that any cell may outgrow the packed form, all have room.
+func TestSpillOfLongIntervals(t *testing.T) {
+	p := newPoint(t, Config{Rows: 2, Columns: 4000, Virtual: 1, IntervalNs: 287e9, Seed: 2})
+	for flow := range uint64(40_000) {
+		p.AddWeighted(flow, flow, 5, 60, countLimit)
+	}
+	if p.spill.used < 7900 || p.Overfull() != 0 {
+		t.Errorf("%d of 8000 cells were moved, %d had no room", p.spill.used, p.Overfull())
 	}
 }
 
