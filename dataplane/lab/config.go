@@ -3,7 +3,6 @@ package lab
 import (
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/lab/relay"
 	"github.com/weirswitch/weir/internal/bitrate"
+	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/internal/tomlfile"
 )
 
@@ -183,7 +183,7 @@ type Traffic struct {
 
 // Load reads and checks a lab file. The error joins a tomlfile.Fault for all that is wrong.
 func Load(path string) (*Config, error) {
-	text, err := os.ReadFile(path)
+	text, err := safefile.Read(path, tomlfile.MaxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read the lab file: %w", err)
 	}
@@ -193,7 +193,7 @@ func Load(path string) (*Config, error) {
 
 // IsFile reports whether a file is meant as a lab's, right or wrong: it has a list of switches, hosts or links.
 func IsFile(path string) bool {
-	text, err := os.ReadFile(path)
+	text, err := safefile.Read(path, tomlfile.MaxBytes)
 	if err != nil {
 		return false
 	}

@@ -85,10 +85,7 @@ func (l *locator) value(key string, value *unstable.Node) {
 
 // HasList reports whether a text is TOML with a list at one of the keys, whatever else it has.
 func HasList(text []byte, keys ...string) bool {
-	var root map[string]any
-	if err := toml.Unmarshal(text, &root); err != nil {
-		return false
-	}
+	root := rootOf(text)
 	for _, key := range keys {
 		if _, ok := root[key].([]any); ok {
 			return true
@@ -99,10 +96,14 @@ func HasList(text []byte, keys ...string) bool {
 
 // HasTable reports whether a text is TOML with a table, and no list of them, at a key.
 func HasTable(text []byte, key string) bool {
-	var root map[string]any
-	if err := toml.Unmarshal(text, &root); err != nil {
-		return false
-	}
-	_, ok := root[key].(map[string]any)
+	_, ok := rootOf(text)[key].(map[string]any)
 	return ok
+}
+
+// rootOf is the table of a text, nil if it is no TOML or beyond the bounds of files.
+func rootOf(text []byte) (root map[string]any) {
+	if bounds(text) != nil || toml.Unmarshal(text, &root) != nil {
+		return nil
+	}
+	return root
 }
