@@ -66,15 +66,9 @@ func RatesOf(before, after *api.ReportResponse, elapsed time.Duration) Rates {
 		return float64(is-was) / elapsed.Seconds()
 	}
 	var r Rates
-	ports := map[string]*api.Port{}
-	for _, p := range before.Ports {
-		ports[p.Name] = p
-	}
+	ports := byKey(before.Ports, (*api.Port).GetName)
 	for _, p := range after.Ports {
-		was := ports[p.Name]
-		if was == nil {
-			was = &api.Port{}
-		}
+		was := cmp.Or(ports[p.Name], &api.Port{})
 		lost, lostBefore := Losses(p), Losses(was)
 		r.Ports = append(r.Ports, PortRate{
 			Port: p.Name, State: p.State,
@@ -93,30 +87,18 @@ func RatesOf(before, after *api.ReportResponse, elapsed time.Duration) Rates {
 	slices.SortFunc(r.Drops, func(a, b DropRate) int {
 		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Total, a.Total), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Reason, b.Reason))
 	})
-	stages := map[string]*api.Stage{}
-	for _, s := range before.Stages {
-		stages[s.Name] = s
-	}
+	stages := byKey(before.Stages, (*api.Stage).GetName)
 	for _, s := range after.Stages {
-		was := stages[s.Name]
-		if was == nil {
-			was = &api.Stage{}
-		}
+		was := cmp.Or(stages[s.Name], &api.Stage{})
 		rate := StageRate{Stage: s.Name, Packets: per(was.Packets, s.Packets), Dropped: per(was.Dropped, s.Dropped)}
 		if n := s.SampledPackets - was.SampledPackets; s.SampledPackets > was.SampledPackets {
 			rate.NsPerPacket = float64(s.SampledNs-was.SampledNs) / float64(n)
 		}
 		r.Stages = append(r.Stages, rate)
 	}
-	workers := map[int64]*api.Worker{}
-	for _, w := range before.Workers {
-		workers[w.Id] = w
-	}
+	workers := byKey(before.Workers, (*api.Worker).GetId)
 	for _, w := range after.Workers {
-		was := workers[w.Id]
-		if was == nil {
-			was = &api.Worker{}
-		}
+		was := cmp.Or(workers[w.Id], &api.Worker{})
 		rate := WorkerRate{Worker: w.Id, Core: w.Core, CPU: per(was.CpuNs, w.CpuNs) / 1e9, Packets: per(was.Packets, w.Packets), Sleeps: per(was.Sleeps, w.Sleeps)}
 		if batches := per(was.Batches, w.Batches); batches > 0 {
 			rate.PacketsPerBatch = rate.Packets / batches
@@ -124,6 +106,14 @@ func RatesOf(before, after *api.ReportResponse, elapsed time.Duration) Rates {
 		r.Workers = append(r.Workers, rate)
 	}
 	return r
+}
+
+func byKey[T any, K comparable](list []*T, key func(*T) K) map[K]*T {
+	all := make(map[K]*T, len(list))
+	for _, x := range list {
+		all[key(x)] = x
+	}
+	return all
 }
 
 func sumOf(counts map[string]uint64) (n uint64) {

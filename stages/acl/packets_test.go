@@ -223,18 +223,9 @@ func TestTinyFragments(t *testing.T) {
 		"no fragment":                        {ethernet(nil, 0x0800, ipv4(6, 0, whole)), denySSH, passes},
 		"no fragment, and DF":                {ethernet(nil, 0x0800, ipv4(6, 0x4000, whole)), denySSH, passes},
 	} {
-		m := newModule(t, Config{Default: Permit, Rules: c.rules})
-		parser, err := parse.New(parse.DefaultConfig(), testEnv)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := newBatch(t)
-		b.Pkts = b.Pkts[:1]
+		b, s := parsed(t, c.rules, c.frame, len(c.frame))
 		p := &b.Pkts[0]
-		*p = packet.Packet{Addr: p.Addr, Len: uint32(len(c.frame)), WireLen: uint32(len(c.frame))}
-		copy(b.Data(p), c.frame)
-		parser.Stage(0).Process(b)
-		m.Stage(0).Process(b)
+		s.Process(b)
 		if p.Reason != c.want {
 			t.Errorf("%s: reason %v, want %v", name, p.Reason, c.want)
 		}
@@ -318,18 +309,8 @@ func TestUnparsed(t *testing.T) {
 		"no next header":                            {ethernet(nil, 0x86dd, ipv6(true, 59, nil)), 0, denyDNS, passes},
 		"encrypted":                                 {ethernet(nil, 0x86dd, ipv6(true, 50, dns)), 0, denyDNS, passes},
 	} {
-		m := newModule(t, Config{Default: Permit, Rules: c.rules})
-		parser, err := parse.New(parse.DefaultConfig(), testEnv)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := newBatch(t)
-		b.Pkts = b.Pkts[:1]
+		b, s := parsed(t, c.rules, c.frame, max(c.wireLen, len(c.frame)))
 		p := &b.Pkts[0]
-		*p = packet.Packet{Addr: p.Addr, Len: uint32(len(c.frame)), WireLen: uint32(max(c.wireLen, len(c.frame)))}
-		copy(b.Data(p), c.frame)
-		parser.Stage(0).Process(b)
-		s := m.Stage(0)
 		s.Process(b)
 		if p.Reason != c.want {
 			t.Errorf("%s: reason %v, want %v", name, p.Reason, c.want)
@@ -390,4 +371,20 @@ func TestManyCountingRules(t *testing.T) {
 			}
 		}
 	}
+}
+
+// parsed returns a batch of one packet, parsed, and the stage of the rules.
+func parsed(t *testing.T, rules []Rule, frame []byte, wireLen int) (*packet.Batch, pipeline.Stage) {
+	t.Helper()
+	parser, err := parse.New(parse.DefaultConfig(), testEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBatch(t)
+	b.Pkts = b.Pkts[:1]
+	p := &b.Pkts[0]
+	*p = packet.Packet{Addr: p.Addr, Len: uint32(len(frame)), WireLen: uint32(wireLen)}
+	copy(b.Data(p), frame)
+	parser.Stage(0).Process(b)
+	return b, newModule(t, Config{Default: Permit, Rules: rules}).Stage(0)
 }

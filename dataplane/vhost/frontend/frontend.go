@@ -141,7 +141,7 @@ func (f *Frontend) start() error {
 	if err := f.conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
-	offered, err := f.ask(getFeatures)
+	offered, err := f.request(getFeatures)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (f *Frontend) start() error {
 	if features&^offered != 0 {
 		return fmt.Errorf("the device offers features %#x, and not %#x", offered, features&^offered)
 	}
-	protocol, err := f.ask(getProtocolFeatures)
+	protocol, err := f.request(getProtocolFeatures)
 	if err != nil {
 		return err
 	}
@@ -160,21 +160,21 @@ func (f *Frontend) start() error {
 		return err
 	}
 	err = errors.Join(
-		f.tell(setProtocolFeatures, protocol&protocolMQ),
+		f.sendNumber(setProtocolFeatures, protocol&protocolMQ),
 		f.send(setOwner, nil),
-		f.tell(setFeatures, features),
+		f.sendNumber(setFeatures, features),
 		f.send(setMemTable, numbers(1, guestBase, uint64(len(f.Memory)), userBase, 0), f.file),
 	)
 	for i := 0; i < 2*f.config.Pairs && err == nil; i++ {
 		err = f.startRing(i)
 	}
 	for i := 0; i < 2*f.config.Pairs && err == nil; i++ {
-		err = f.tell(setVringEnable, uint64(i)|1<<32)
+		err = f.sendNumber(setVringEnable, uint64(i)|1<<32)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = f.ask(getFeatures) // all that was said before is done
+	_, err = f.request(getFeatures) // all that was said before is done
 	return errors.Join(err, f.conn.SetDeadline(time.Time{}))
 }
 
@@ -275,8 +275,8 @@ func (f *Frontend) startRing(i int) error {
 	}
 	base := userBase + uint64(at)
 	return errors.Join(
-		f.tell(setVringNum, uint64(i)|uint64(f.config.Descriptors)<<32),
-		f.tell(setVringBase, uint64(i)),
+		f.sendNumber(setVringNum, uint64(i)|uint64(f.config.Descriptors)<<32),
+		f.sendNumber(setVringBase, uint64(i)),
 		f.send(setVringAddr, numbers(uint64(i), base, base+uint64(used), base+uint64(avail), 0)),
 		f.send(setVringCall, numbers(uint64(i)), call),
 		f.send(setVringKick, numbers(uint64(i)), kick),
@@ -290,7 +290,7 @@ func numbers(v ...uint64) (b []byte) {
 	return b
 }
 
-func (f *Frontend) tell(request uint32, v uint64) error { return f.send(request, numbers(v)) }
+func (f *Frontend) sendNumber(request uint32, v uint64) error { return f.send(request, numbers(v)) }
 
 func (f *Frontend) send(request uint32, payload []byte, files ...int) error {
 	b := binary.LittleEndian.AppendUint32(nil, request)
@@ -304,7 +304,7 @@ func (f *Frontend) send(request uint32, payload []byte, files ...int) error {
 	return err
 }
 
-func (f *Frontend) ask(request uint32) (uint64, error) {
+func (f *Frontend) request(request uint32) (uint64, error) {
 	if err := f.send(request, nil); err != nil {
 		return 0, err
 	}
