@@ -150,6 +150,11 @@ func useKey(path string) (hash.Family, error) {
 	if !filepath.IsAbs(path) {
 		return 0, fmt.Errorf("%q is not an absolute path: begin it with a slash", path)
 	}
+	return LoadKey(path)
+}
+
+// LoadKey reads a network's key from a file of `weir key new`, and returns the family of hashes that has it.
+func LoadKey(path string) (hash.Family, error) {
 	k, err := keyfile.Load(path)
 	if err != nil {
 		return 0, err

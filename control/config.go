@@ -6,6 +6,8 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+
+	"github.com/weirswitch/weir/internal/socket"
 )
 
 // Config is where the API and the metrics are served, and to whom, [control].
@@ -53,6 +55,18 @@ func DefaultConfig() Config { return Config{KeepCapabilities: true} }
 
 // DefaultSocket is the path of the control socket of the switch with a name.
 func DefaultSocket(name string) string { return "/run/weir/" + name + ".sock" }
+
+// Answering separates control sockets at which a switch answers from those that killed switches left behind.
+func Answering(sockets []string) (live, stale []string) {
+	for _, path := range sockets {
+		if socket.Stale(path) {
+			stale = append(stale, path)
+		} else {
+			live = append(live, path)
+		}
+	}
+	return live, stale
+}
 
 // maxPath is the size of sun_path (include/uapi/linux/un.h), less the zero byte.
 const maxPath = 107

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/worker"
 	"github.com/weirswitch/weir/internal/buildinfo"
@@ -60,6 +61,17 @@ func (n *Node) Version() *api.VersionResponse {
 	v := Version()
 	v.Capabilities = privilege.Kept()
 	return v
+}
+
+// DropPrivileges gives up the capabilities of the process, for good, but for those with which ports are opened again, and
+// those too without control.keep_capabilities. A program calls it in Options.Ready. It returns what is kept, sorted.
+func DropPrivileges(c *config.Config) (kept []string, err error) {
+	keep := privilege.ForPorts
+	if !c.Control.KeepCapabilities {
+		keep = nil
+	}
+	err = privilege.Drop(keep)
+	return privilege.Kept(), err
 }
 
 // Version returns which build of Weir the program has.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
-	"github.com/weirswitch/weir/internal/socket"
 )
 
 // ctlOptions are the flags of weir ctl.
@@ -172,10 +171,15 @@ func (o *ctlOptions) client() (c *control.Client, where string, err error) {
 // completeNames completes --name with the switches of this machine.
 func completeNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	found, _ := filepath.Glob(control.DefaultSocket("*"))
-	for i, path := range found {
-		found[i] = strings.TrimSuffix(filepath.Base(path), ".sock")
+	return switchNames(found), cobra.ShellCompDirectiveNoFileComp
+}
+
+// switchNames are the names of the switches whose sockets are at the default path.
+func switchNames(sockets []string) (names []string) {
+	for _, path := range sockets {
+		names = append(names, strings.TrimSuffix(filepath.Base(path), ".sock"))
 	}
-	return found, cobra.ShellCompDirectiveNoFileComp
+	return names
 }
 
 // findSocket finds the socket of the switch that is meant.
@@ -194,22 +198,14 @@ func chooseSocket(found []string, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	live, names, gone := []string{}, []string{}, []string{}
-	for _, path := range found {
-		name := strings.TrimSuffix(filepath.Base(path), ".sock")
-		if socket.Stale(path) {
-			gone = append(gone, name)
-			continue
-		}
-		live, names = append(live, path), append(names, name)
-	}
+	live, stale := control.Answering(found)
 	switch {
 	case len(live) == 1:
 		return live[0], nil
 	case len(live) > 1:
-		return "", fmt.Errorf("there are several switches: choose one with --name, from %s", strings.Join(names, ", "))
-	case len(gone) > 0:
-		return "", fmt.Errorf("no switch runs: %s ended without removing its control socket: start it again, or name another switch's socket with --socket", strings.Join(gone, ", "))
+		return "", fmt.Errorf("there are several switches: choose one with --name, from %s", strings.Join(switchNames(live), ", "))
+	case len(stale) > 0:
+		return "", fmt.Errorf("no switch runs: %s ended without removing its control socket: start it again, or name another switch's socket with --socket", strings.Join(switchNames(stale), ", "))
 	}
 	return "", errors.New("no switch has a control socket at the default path: start one, or name its socket with --socket")
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/internal/keyfile"
-	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 func newKeyCommand() *cobra.Command {
@@ -43,10 +43,10 @@ All switches of a network and its collectors have the same one, each in a file o
 
 // showKey prints the id of a key.
 func showKey(cmd *cobra.Command, path string) error {
-	k, err := keyfile.Load(path)
+	family, err := config.LoadKey(path)
 	if err != nil {
 		return usageError(fmt.Errorf("read the key: %w", err))
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: key %04x\n", path, hash.Network(k).ID())
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: key %04x\n", path, family.KeyID())
 	return err
 }

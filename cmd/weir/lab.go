@@ -9,7 +9,6 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/lab/grade"
-	"github.com/weirswitch/weir/dataplane/lab/labpath"
 	"github.com/weirswitch/weir/telemetry/view/api"
 )
 
@@ -41,10 +40,7 @@ func newLabCommand() *cobra.Command {
 	runs.Flags().BoolVar(&linger, "linger", false, "behind the report, leave the collector and its page until Ctrl-C")
 	add("check", "Check the file and the switches' configurations in it, draw the network, and exit",
 		func(_ context.Context, c *lab.Command, file string) error {
-			return c.Check(file, func(config *lab.Config) error {
-				_, err := labpath.New(config)
-				return err
-			})
+			return c.Check(file, grade.Check)
 		})
 	add("up", "Bring the lab up and leave it running",
 		func(ctx context.Context, c *lab.Command, file string) error { return c.Up(ctx, file) })

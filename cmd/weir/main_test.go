@@ -145,7 +145,7 @@ func TestSecondSignal(t *testing.T) {
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := weirCommand("switch", "-c", pipe)
+	cmd := weirCommand("replay", "--in", pipe)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
@@ -161,7 +161,11 @@ func TestSecondSignal(t *testing.T) {
 		if writer, err = unix.Open(pipe, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
 			break
 		}
-		time.Sleep(time.Millisecond)
+		select {
+		case err := <-ended:
+			t.Fatalf("it did not read the pipe: %v, %s", err, &stderr)
+		case <-time.After(time.Millisecond):
+		}
 	}
 	defer unix.Close(writer)
 	if err := cmd.Process.Signal(unix.SIGTERM); err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/weirswitch/weir/config"
 	p4node "github.com/weirswitch/weir/p4/node"
 	"github.com/weirswitch/weir/p4/tables"
-	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
@@ -96,7 +95,7 @@ func writeP4Tables(o *p4TablesOptions, stdout, stderr io.Writer) error {
 		return err
 	}
 	if o.Now == 0 {
-		o.Now = uint64(clock.Kernel.TAI())
+		o.Now = p4node.Now()
 	}
 	var contents *tables.Contents
 	var s *tables.Switch

@@ -16,7 +16,6 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/lab"
-	"github.com/weirswitch/weir/internal/privilege"
 	"github.com/weirswitch/weir/node"
 )
 
@@ -102,14 +101,11 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 	}
 	stopNotes := func() bool { return true }
 	n, err := node.New(c, node.Options{Log: log, Level: &level, File: o.config, Ready: func() error {
-		keep := privilege.ForPorts
-		if !c.Control.KeepCapabilities {
-			keep = nil
-		}
-		if err := privilege.Drop(keep); err != nil {
+		kept, err := node.DropPrivileges(c)
+		if err != nil {
 			return err // with more privileges than it reports, it must not run
 		}
-		log.Info("privileges dropped", zap.Strings("capabilities kept", privilege.Kept()))
+		log.Info("privileges dropped", zap.Strings("capabilities kept", kept))
 		if err := notifier.ready(); err != nil {
 			log.Warn("cannot notify that the switch forwards", zap.Error(err))
 		}

@@ -1,9 +1,11 @@
 package lab
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,6 +52,28 @@ func (r *Relay) title() string {
 
 // RelayCommand is the command of this program that runs a relay.
 const RelayCommand = "lab-relay"
+
+// RunRelay runs a relay by the contract of `weir switch -c FILE --report json`: it calls ready once, relays until ctx
+// ends, and writes its report to out.
+func RunRelay(ctx context.Context, file string, ready func() error, out io.Writer) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	c := &relay.Config{}
+	if err := json.Unmarshal(text, c); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	var readyErr error
+	report, err := relay.Run(ctx, c, func() { readyErr = ready() })
+	if err == nil {
+		err = readyErr
+	}
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(report)
+}
 
 // relayTruthName is the name of the file in which a relay leaves a [relay.Truth].
 func relayTruthName(name string) string { return "relay-" + name + ".json" }

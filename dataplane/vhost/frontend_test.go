@@ -191,6 +191,14 @@ func (f *frontend) negotiate(features uint64) {
 // start starts and enables ring i.
 func (f *frontend) start(i int) {
 	f.t.Helper()
+	f.describe(i)
+	f.must(setVringKick, numbers(uint64(i)), f.kick[i])
+	f.must(setVringEnable, state(uint32(i), 1))
+}
+
+// describe says where ring i is; its kick starts it.
+func (f *frontend) describe(i int) {
+	f.t.Helper()
 	var err error
 	if f.kick[i], err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		f.t.Fatal(err)
@@ -203,8 +211,6 @@ func (f *frontend) start(i int) {
 	f.must(setVringNum, state(uint32(i), ringSize))
 	f.must(setVringBase, state(uint32(i), uint32(f.next[i])))
 	f.must(setVringAddr, numbers(uint64(i), at, at+usedAt, at+availAt, 0))
-	f.must(setVringKick, numbers(uint64(i)), f.kick[i])
-	f.must(setVringEnable, state(uint32(i), 1))
 }
 
 // up starts a pair of rings without event index.

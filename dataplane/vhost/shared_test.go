@@ -221,8 +221,8 @@ func TestSharedRefusals(t *testing.T) {
 			f.bytes[memorySize-4096+8] = 9
 			f.negotiate(version1 | hasProtocol)
 			f.must(setInflightFD, numbers(4096, memorySize-4096, 1|16<<16), f.file)
-			f.start(0)
-			return nil
+			f.describe(0)
+			return f.send(setVringKick, 0, numbers(0), f.kick[0])
 		}, "tracking of version 9"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -130,7 +130,7 @@ var layers = []layer{
 		"benchmarks may use everything; only cmd, and replay a simulated network, use them"},
 	{"node/replay", []string{"bench/netsim", "config", "control", "control/api", "dataplane/pcapfile", "dataplane/port", "dataplane/worker", "node", "pipeline", "pipeline/packet", "stages", "stages/...", "telemetry/export", "telemetry/local", "telemetry/query", "telemetry/record", "telemetry/view/api", "telemetry/view/text"},
 		"it runs a switch's pipeline over captures, or a simulated row of switches, and reports what a node would"},
-	{"cmd/...", []string{"bench/...", "cmd/...", "config", "control/...", "dataplane/...", "internal/bitrate", "internal/keyfile", "internal/privilege", "internal/progress", "internal/socket", "internal/tomlfile", "node", "node/...", "p4/...", "pipeline/...", "stages/...", "telemetry/..."},
+	{"cmd/...", []string{"bench/...", "cmd/...", "config", "control/...", "dataplane/...", "internal/bitrate", "internal/keyfile", "internal/progress", "internal/tomlfile", "node", "node/...", "p4/...", "pipeline/...", "stages/...", "telemetry/..."},
 		"wiring"},
 }
 

@@ -56,6 +56,9 @@ type Node struct {
 	records *recorder // nil: no records are made
 }
 
+// Now is the time of epochs that a switch's tables are written for: CLOCK_TAI in nanoseconds.
+func Now() uint64 { return uint64(clock.Kernel.TAI()) }
+
 // Tables is what the tables of a P4 switch are made of, in a switch's configuration.
 func Tables(c *config.Config) *tables.Switch {
 	s := &tables.Switch{ID: c.Switch.ID, Hash: c.Switch.Hash, Graph: c.Switch.Graph, Stages: c.Stages}

@@ -34,6 +34,13 @@ type Asker interface {
 	Ask(ctx context.Context, q *query.Question) (any, error)
 }
 
+// Check reports what of a lab's file leaves no truth to compare with: a path that its switches' configurations do not
+// decide.
+func Check(c *lab.Config) error {
+	_, err := labpath.New(c)
+	return err
+}
+
 // Report is the outcome. It implements lab.Answers.
 type Report struct {
 	Good   bool    `json:"ok"`
