@@ -15,7 +15,7 @@ VCS = $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
 # Many tests wait most of the time, for switches, servers and kernels: more packages at a time than a small machine
 # has cores, and several tests of a package. The packages that take longest begin first.
-PARALLEL ?= 3
+PARALLEL ?= 4
 TEST      = $(GO) test -p $(PARALLEL) -parallel 4
 # Many tests run switches, servers and kernel peers on a machine that others use, too. With RERUNS, as in CI, up to
 # three tests that failed run again, alone, and are named: one that passes then is a fault to fix, and no reason to stop.

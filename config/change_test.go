@@ -214,7 +214,11 @@ func TestDiffOfRules(t *testing.T) {
 		}
 		return rules
 	}
-	for range 20_000 {
+	pairs := 20_000
+	if testing.Short() {
+		pairs = 2000
+	}
+	for range pairs {
 		a, b := random(), random()
 		old := &Config{Stages: map[string]any{"acl": &acl.Config{Rules: a}}}
 		next := &Config{Stages: map[string]any{"acl": &acl.Config{Rules: b}}}

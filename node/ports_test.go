@@ -342,7 +342,7 @@ func TestMoved(t *testing.T) {
 		load := x.load(t, 2000, 1000)
 		move(x.ns, away)
 		await("gone", func(p *api.Port) bool { return p.State == string(port.StateGone) })
-		load.Received(t) // what was under way is lost
+		load.Wait() // what was under way is lost
 		if p := x.Report().Ports[1]; !strings.HasPrefix(p.Error, "no interface p1 in this network namespace") {
 			t.Errorf("gone: %+v", p)
 		}

@@ -156,7 +156,7 @@ func TestLDSFloors(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && name == "fig10" {
+			if testing.Short() && name != "network" {
 				t.Skip("takes long")
 			}
 			all, err := figure.run(context.Background(), Options{Seed: 2, Quick: true, Data: dataDir(t)})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirswitch/weir/bench"
@@ -24,7 +25,10 @@ type Config struct {
 	// the default size, as on average over an epoch of eight million packets. At the beginning of an epoch each does.
 	Warm int
 	// Quick leaves out the rows of a million addresses or more, which take seconds to learn.
-	Quick    bool
+	Quick bool
+	// Rows are the names of the graphs to measure, and [Workers] for whole workers; empty: all. Ratios and differences are
+	// of rows that are there.
+	Rows     []string
 	Progress bench.Progress
 }
 
@@ -37,6 +41,20 @@ func DefaultConfig() Config {
 	}
 	return c
 }
+
+// Workers stands for the rows of whole workers in Config.Rows.
+const Workers = "workers"
+
+// RowNames are all that Config.Rows may have.
+func RowNames() (names []string) {
+	for _, g := range Graphs {
+		names = append(names, g.Name)
+	}
+	return append(names, Workers)
+}
+
+// has reports whether a row is to be measured.
+func (c *Config) has(name string) bool { return len(c.Rows) == 0 || slices.Contains(c.Rows, name) }
 
 // Shorten makes a run of seconds.
 func (c *Config) Shorten() {
@@ -55,6 +73,11 @@ func (c *Config) Validate() error {
 	}
 	if c.Frames < 128 || c.Frames > 1<<20 || c.Frames%128 != 0 {
 		fault("frames: %d is no multiple of 128 between 128 and %d", c.Frames, 1<<20)
+	}
+	for _, name := range c.Rows {
+		if names := RowNames(); !slices.Contains(names, name) {
+			fault("rows: there is no %q: choose among %s", name, strings.Join(names, ", "))
+		}
 	}
 	if c.Warm < 0 || c.Warm > 1<<30 {
 		fault("warm: %d packets are not between 0 and %d", c.Warm, 1<<30)

@@ -71,6 +71,27 @@ func TestRun(t *testing.T) {
 	}
 }
 
+func TestRows(t *testing.T) {
+	c := short(t)
+	c.Rows = []string{"parse", "parse_patch"}
+	r, err := Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range r.Rows {
+		if name, _, _ := strings.Cut(row.Metric, "."); name != "parse" && name != "parse_patch" && row.Metric != "stage.patch.ns" && !strings.HasSuffix(row.Metric, "_over_parse_patch") {
+			t.Errorf("there is a row %s", row.Metric)
+		}
+	}
+	if _, ok := r.Row("parse_patch.ns"); !ok {
+		t.Error("there is no row parse_patch.ns")
+	}
+	c.Rows = []string{"parse", "pares"}
+	if _, err := Run(context.Background(), c); err == nil || !strings.Contains(err.Error(), `rows: there is no "pares": choose among drop, touch, parse,`) {
+		t.Errorf("an unknown row: %v", err)
+	}
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -18,10 +18,16 @@ func Run(ctx context.Context, c Config) (*bench.Result, error) {
 		return nil, err
 	}
 	r := &bench.Result{Name: Name, Seed: c.Seed, Machine: bench.ThisMachine()}
-	steps := &progress{c.Progress, 0, (len(chosen(&c)) + workerSteps) * c.Rounds}
+	steps := &progress{c.Progress, 0, len(chosen(&c)) * c.Rounds}
+	if c.has(Workers) {
+		steps.total += workerSteps * c.Rounds
+	}
 	err := bench.InFavouredSession(func() error {
 		if err := onCore(c.Core, func() error { return measureGraphs(ctx, &c, steps, r) }); err != nil {
 			return err
+		}
+		if !c.has(Workers) {
+			return nil
 		}
 		return measureWorkers(ctx, &c, steps, r)
 	})
@@ -44,7 +50,7 @@ func (p *progress) step(what string) {
 
 func chosen(c *Config) (list []Graph) {
 	for _, g := range Graphs {
-		if !g.Slow || !c.Quick {
+		if c.has(g.Name) && (!g.Slow || !c.Quick || len(c.Rows) > 0) {
 			list = append(list, g)
 		}
 	}

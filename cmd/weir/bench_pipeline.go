@@ -30,6 +30,7 @@ Baselines come first: drop fills descriptors alone, touch reads a byte of each
 header. All rows take turns, in rounds; figures are medians of wall time, with
 the best round, the thread's processor time and the spread. It needs no root.`,
 		Example: `  weir bench pipeline --quick
+  weir bench pipeline --rows parse_patch,all,all_1M
   weir bench pipeline --rounds 25 --json --plot pipeline.svg`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,6 +39,8 @@ the best round, the thread's processor time and the spread. It needs no root.`,
 		},
 	}
 	addPipelineFlags(cmd, &o.Config)
+	cmd.Flags().StringSliceVar(&o.Rows, "rows", nil, "only these rows, `NAME,...`, and \"workers\" for whole workers")
+	_ = cmd.RegisterFlagCompletionFunc("rows", cobra.FixedCompletions(pipeline.RowNames(), cobra.ShellCompDirectiveNoFileComp))
 	o.output.add(cmd)
 	return cmd
 }

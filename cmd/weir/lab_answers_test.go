@@ -150,6 +150,9 @@ func TestDisturbed(t *testing.T) {
 // TestOneSampleLab: flows over one to five switches count once in the network's sample, within its bounds, which
 // hold all together but for a chance of 1e-5.
 func TestOneSampleLab(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	netnstest.Require(t)
 	o, records := undisturbedRun(t, smallLab(t, "onesample", "count = 30_000", "count = 8_000"))
 	if !o.OK {

@@ -212,8 +212,8 @@ func TestEverySourceToEverySink(t *testing.T) {
 		must(t, b.Namespace.SetOffload("b", netns.GRO, true)) // live frames need it where no XDP program is
 		for from, newSource := range sources(t, a, w) {
 			for to, newSink := range sinks(t, b, w, SinkOptions{Duplicates: true, FlowOrder: true, Bins: true}) {
-				if testing.Short() && name != "udp4" && from != "live" && to != "xdp" {
-					continue // each source, and each sink, once more
+				if testing.Short() && (name != "udp4" && (from != "live" || to != "xdp") || name == "udp4" && from != "live" && to != "xdp") {
+					continue // each source, and each sink, once
 				}
 				t.Run(fmt.Sprintf("%s/%s-%s", name, from, to), func(t *testing.T) {
 					sink, source := newSink(), newSource()

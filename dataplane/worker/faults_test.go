@@ -308,7 +308,7 @@ func times(t *testing.T, variable string, usual int) int {
 	t.Helper()
 	text := os.Getenv(variable)
 	if text == "" && testing.Short() {
-		return max(1, usual/4)
+		return max(1, usual/8)
 	}
 	if text == "" {
 		return usual

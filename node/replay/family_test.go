@@ -238,9 +238,12 @@ func (m *familyNetwork) frequencies(t *testing.T, family hash.Family) (mean floa
 // between asks for the delays of flows of 20 packets and more, and returns their
 // mean error.
 func (m *familyNetwork) between(t *testing.T, family hash.Family) (mean float64) {
-	asked, known := 0.0, 0.0
+	asked, known, least := 0.0, 0.0, 100.0
+	if testing.Short() {
+		least /= 4
+	}
 	for f, n := range m.packets {
-		if n < 20 {
+		if n < 20 || testing.Short() && f%4 != 0 {
 			continue
 		}
 		asked++
@@ -253,7 +256,7 @@ func (m *familyNetwork) between(t *testing.T, family hash.Family) (mean float64)
 			mean += math.Abs(b.Delay.Value-float64(m.delays[f])) / float64(m.delays[f])
 		}
 	}
-	if known < 0.9*asked || asked < 100 || mean > 0.05*known {
+	if known < 0.9*asked || asked < least || mean > 0.05*known {
 		t.Errorf("%v: delays of %g of %g flows, with a mean error of %g", family, known, asked, mean/known)
 	}
 	return mean / known

@@ -86,7 +86,10 @@ const (
 // TestVectors holds the Go stages to what BMv2 did when the vectors were made.
 func TestVectors(t *testing.T) {
 	sources := sourceDigest(t)
-	for _, f := range vectorFiles(t) {
+	for i, f := range vectorFiles(t) {
+		if testing.Short() && i%3 != 0 {
+			continue
+		}
 		t.Run(strings.TrimSuffix(filepath.Base(f), suffix), func(t *testing.T) {
 			v, err := ReadFile(f)
 			if err != nil {

@@ -47,7 +47,11 @@ func TestFindTarget(t *testing.T) {
 	}
 	best := math.Inf(1)
 	var founds []float64
-	for target := 64.0; target > 0.2; target /= 4 {
+	step := 4.0
+	if testing.Short() {
+		step = 32
+	}
+	for target := 64.0; target > 0.2; target /= step {
 		rmse, found := run(target)
 		best = min(best, rmse)
 		founds = append(founds, found)

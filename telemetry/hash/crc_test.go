@@ -307,6 +307,9 @@ func TestSecondWords(t *testing.T) {
 // TestSecondWordsTestSeesConstants: the test sees that constants which are added between
 // two rounds of CRCs are not enough.
 func TestSecondWordsTestSeesConstants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	_, weak := secondWords(seedsOfSecondWords, func(seed, first, second uint64) uint64 {
 		k, m := keyOf(seed), sum{}.add(first).add(second)
 		h := sum{}.add(bits.ReverseBytes64(uint64(m.p+k.p)<<32 | uint64(m.q+k.q)))

@@ -46,12 +46,15 @@ func TestRememberedAnswers(t *testing.T) {
 	e, want, answers := n.engine(), map[int]string{}, 0
 	e.Paths = nil
 	questions := everyQuestion()
+	if testing.Short() {
+		questions = questions[:len(questions)/2]
+	}
 	for i := range questions {
 		if want[i] = saying(e, &questions[i]); want[i][0] == '{' {
 			answers++
 		}
 	}
-	if answers < 20 {
+	if answers < len(questions)/2 {
 		t.Errorf("%d answers to %d questions", answers, len(questions))
 	}
 	n.store.Freeze()

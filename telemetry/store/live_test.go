@@ -371,7 +371,10 @@ func TestFuture(t *testing.T) {
 // TestFlood: whatever is sent, and of whatever size, memory stays within its bound, and
 // is what is counted.
 func TestFlood(t *testing.T) {
-	const bound = 16 << 20
+	bound := int64(16 << 20)
+	if testing.Short() {
+		bound = 4 << 20
+	}
 	for name, next := range map[string]func(i int) []byte{
 		"samples in one second": func(i int) []byte { return sampleRecord(t, uint32(i), 5<<30, 1, false) },
 		"samples of all times":  func(i int) []byte { return sampleRecord(t, 1, int64(i%7919)<<30+int64(i), 3, false) },

@@ -40,7 +40,11 @@ func TestDecoderAgainstSlow(t *testing.T) {
 			}
 			r := rand.New(rand.NewPCG(31, 5))
 			decoded, restarted := 0, 0
-			for range 150 {
+			paths := 150
+			if testing.Short() {
+				paths = 60
+			}
+			for range paths {
 				hops := 1 + r.IntN(14)
 				values := path.RandomPath(top, hops, r)
 				change := r.IntN(16)
@@ -70,7 +74,7 @@ func TestDecoderAgainstSlow(t *testing.T) {
 					}
 				}
 			}
-			if decoded < 30 || restarted < 5 {
+			if decoded < paths/5 || restarted < paths/30 {
 				t.Errorf("%d paths and %d restarts test little", decoded, restarted)
 			}
 		})

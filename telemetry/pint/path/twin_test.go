@@ -91,7 +91,7 @@ func TestSolversAgainstSlow(t *testing.T) {
 		unique := 0
 		worlds := 8
 		if testing.Short() {
-			worlds = 5
+			worlds = 1
 		}
 		for range worlds {
 			top := ringWithChords(t, 30, r)
@@ -122,7 +122,7 @@ func TestSolversAgainstSlow(t *testing.T) {
 				}
 			}
 		}
-		if unique < 10 {
+		if !testing.Short() && unique < 10 {
 			t.Errorf("%s: %d unique solutions test little", name, unique)
 		}
 	}

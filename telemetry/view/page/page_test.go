@@ -33,6 +33,9 @@ func flowName(i int) string { return query.FormatKey(key(i)) }
 // TestLooks: at both widths and in both schemes the page shows the whole network, without a fault, a request
 // to elsewhere or anything beside the screen.
 func TestLooks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	w := usual(t)
 	server := w.serve(t)
 	b := browser(t)
