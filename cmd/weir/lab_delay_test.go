@@ -179,6 +179,9 @@ func testIntervalBit(t *testing.T, bit bool) {
 // TestInsideSwitch: the delay inside one switch, from its ingress to its egress point,
 // next to what the switch itself measured of the same packets.
 func TestInsideSwitch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	netnstest.Require(t)
 	records := t.TempDir()
 	path := filepath.Join(t.TempDir(), "inside.toml")
