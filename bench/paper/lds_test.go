@@ -145,6 +145,9 @@ func TestWithin(t *testing.T) {
 
 // TestLDSFloors: what the figures must reach, in quick runs too.
 func TestLDSFloors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	for name, figure := range map[string]struct {
 		run    func(context.Context, Options) ([]Row, error)
 		bounds map[string][2]float64
@@ -156,9 +159,6 @@ func TestLDSFloors(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && name != "network" {
-				t.Skip("takes long")
-			}
 			all, err := figure.run(context.Background(), Options{Seed: 2, Quick: true, Data: dataDir(t)})
 			if err != nil {
 				t.Fatal(err)

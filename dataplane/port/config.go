@@ -43,8 +43,9 @@ type Config struct {
 	RingSize int `toml:"ring_size"`
 	// SecretFile is a file with what a memif client must know, 1 to 24 bytes in a line; empty: no secret.
 	SecretFile string `toml:"secret_file"`
-	// Offloads lets a virtual machine leave to the switch the checksums of what it sends, and the cutting of large packets into
-	// segments: "on" (also empty) or "off". The switch does both when the packets arrive. driver = "vhost" alone has it.
+	// Offloads lets a virtual machine, or the host, leave to the switch the checksums of what it sends, and the cutting of large
+	// packets into segments: "on" (also empty) or "off". The switch does both when the packets arrive. driver = "vhost" and
+	// "tap" have it.
 	Offloads string `toml:"offloads"`
 	// TXBudget is how many packets one system call sends in copy mode; 0 leaves
 	// the kernel's own number, 32.
@@ -180,8 +181,8 @@ func DefaultConfig() Config {
 func (c *Config) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if c.Driver != DriverVhost && c.Offloads != "" {
-		fault("offloads: the driver %s has none: remove it, or use driver = %q", c.Driver, DriverVhost)
+	if c.Driver != DriverVhost && c.Driver != DriverTap && c.Offloads != "" {
+		fault("offloads: the driver %s has none: remove it, or use driver = %q or %q", c.Driver, DriverVhost, DriverTap)
 	} else if c.Offloads != "" && c.Offloads != OffloadsOn && c.Offloads != OffloadsOff {
 		fault("offloads: %q: choose %q or %q", c.Offloads, OffloadsOn, OffloadsOff)
 	}

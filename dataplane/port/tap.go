@@ -1,6 +1,7 @@
 package port
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weirswitch/weir/dataplane/gso"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -19,22 +21,25 @@ import (
 // exists as long as the port is open. What the host sends by that interface arrives at the port, and what
 // leaves by the port arrives at the host's stack. The kernel takes and gives one packet for a system call, and copies it.
 //
-// The kernel spreads the host's flows over the queues. It completes checksums and segments before a packet
-// arrives here, because the port offers no offloads (TUNSETOFFLOAD).
+// The kernel spreads the host's flows over the queues. It leaves checksums, and the cutting of large packets into segments,
+// to the port (TUNSETOFFLOAD), which completes and cuts them as they are received, or receives them whole; and it takes large
+// packets of others as they are. One system call then moves up to 64 KiB.
 //
 // As with XSK, an interface that someone removes is made again, without the addresses that it had.
 type Tap struct {
 	space *Space
-	ring  int // packets that wait for a queue of the port
-	room  int // bytes of a packet in a frame
+	ring  int  // packets that wait for a queue of the port
+	room  int  // bytes of a packet in a frame
+	whole bool // large packets are received as they are
 
 	paused atomic.Bool // nothing is received
 
 	mu      sync.Mutex // guards what follows
 	config  Config
-	shaper  *shaper // nil without a rate
-	link    *link   // nil while there is no interface
-	files   []int   // the queues' descriptors, by number
+	shaper  *shaper      // nil without a rate
+	link    *link        // nil while there is no interface
+	files   []int        // the queues' descriptors, by number
+	leaves  gso.Offloads // what the kernel leaves to the port, and takes from it
 	queues  []*tapQueue
 	stopped bool
 	opening bool // between Restore and Restored
@@ -86,6 +91,7 @@ func (t *Tap) create() (err error) {
 			c.Interface, mtu, t.room, t.room-ethernetOverhead)
 	}
 	var files []int
+	var leaves gso.Offloads
 	var l *link
 	defer func() {
 		if err != nil {
@@ -101,6 +107,9 @@ func (t *Tap) create() (err error) {
 			return err
 		}
 		files = append(files, file)
+		if leaves, err = offerOffloads(file, c.Offloads != OffloadsOff); err != nil {
+			return fmt.Errorf("set the offloads of %s: %w", c.Interface, err)
+		}
 	}
 	if l, err = findLink(c.Interface); err != nil {
 		return err
@@ -108,8 +117,25 @@ func (t *Tap) create() (err error) {
 	if err = l.setUpTap(c, mtu, t.ring); err != nil {
 		return fmt.Errorf("set up the interface %s: %w", c.Interface, err)
 	}
-	t.link, t.files = l, files
+	t.link, t.files, t.leaves = l, files, leaves
 	return nil
+}
+
+// offerOffloads has the kernel leave as much to a queue's reader as it can: UDP's segmentation since Linux 6.2.
+func offerOffloads(file int, on bool) (o gso.Offloads, err error) {
+	const (
+		tcp = unix.TUN_F_CSUM | unix.TUN_F_TSO4 | unix.TUN_F_TSO6 | unix.TUN_F_TSO_ECN
+		udp = unix.TUN_F_USO4 | unix.TUN_F_USO6
+	)
+	if !on {
+		return o, unix.IoctlSetInt(file, unix.TUNSETOFFLOAD, 0)
+	}
+	o = gso.Offloads{Checksum: true, TCP4: true, TCP6: true, ECN: true}
+	if unix.IoctlSetInt(file, unix.TUNSETOFFLOAD, tcp|udp) == nil {
+		o.UDP = true
+		return o, nil
+	}
+	return o, unix.IoctlSetInt(file, unix.TUNSETOFFLOAD, tcp)
 }
 
 // openTap opens a queue of a TAP interface, of which the first one makes the interface.
@@ -145,11 +171,8 @@ func openTap(name string, first bool) (file int, err error) {
 	case err != nil:
 		return -1, fmt.Errorf("make the interface %s: %w", name, err)
 	}
-	if err := unix.IoctlSetPointerInt(file, unix.TUNSETVNETHDRSZ, vnetHeader); err != nil {
+	if err := unix.IoctlSetPointerInt(file, unix.TUNSETVNETHDRSZ, gso.HeaderSize); err != nil {
 		return -1, fmt.Errorf("set the header of %s's packets: %w", name, err)
-	}
-	if err := unix.IoctlSetInt(file, unix.TUNSETOFFLOAD, 0); err != nil {
-		return -1, fmt.Errorf("switch off the offloads of %s: %w", name, err)
 	}
 	return file, nil
 }
@@ -190,9 +213,14 @@ func (t *Tap) Open(number uint16, queue int, frames *packet.Cache) (Queue, error
 		return Down(), nil // a port that is off
 	}
 	q := &tapQueue{
-		port: t, file: t.files[queue], frames: frames, number: number, queue: uint8(queue), room: uint64(t.room),
-		sums: completer{pool: frames.Pool()},
+		port: t, file: t.files[queue], leaves: t.leaves,
+		copyQueue: copyQueue{frames: frames, number: number, queue: uint8(queue), room: uint64(t.room)},
 	}
+	beyond := 1
+	if t.leaves.Any() {
+		beyond = gso.MaxLarge
+	}
+	q.large = make([]byte, t.room+beyond)
 	t.queues = append(t.queues, q)
 	if t.shaper == nil {
 		t.shaper = newShaper(&t.config, t.link.maxFrame())
@@ -213,7 +241,11 @@ func (t *Tap) info() Info {
 	}
 	i := t.link.info(t.config.Name, DriverTap, t.config.Queues)
 	i.Speed = 0 // the kernel's number is made up
-	i.Mode = fmt.Sprintf("tap, %d queues, copy", t.config.Queues)
+	mode := []string{"tap", fmt.Sprintf("%d queues", t.config.Queues)}
+	if t.leaves.Checksum {
+		mode = append(mode, "checksum", "segmentation", "large receive")
+	}
+	i.Mode = strings.Join(append(mode, "copy"), ", ")
 	if i.MaxFrame > t.room {
 		i.MaxFrame = t.room
 		i.Error = fmt.Sprintf("the MTU was set to %d, but a frame holds a packet of %d bytes: longer ones are dropped; set a larger frame_size, or the MTU to %d",
@@ -244,7 +276,6 @@ func (t *Tap) current() (c Counters) {
 		c.RxTooLong += q.tooLong.Load()
 		c.RxInvalid += q.rxInvalid.Load()
 		c.TxInvalid += q.txInvalid.Load()
-		c.ChecksumsCompleted += q.sums.completed.Load()
 	}
 	if t.link != nil {
 		c.RxRingFull, _ = t.link.losses() // what the host sent while our queue was full
@@ -348,31 +379,22 @@ func (t *Tap) Restored() error {
 	return nil
 }
 
-// vnetHeader is the length of struct virtio_net_hdr (include/uapi/linux/virtio_net.h), in front of each packet:
-//
-//	flags 1 | gso_type 1 | hdr_len 2 | gso_size 2 | csum_start 2 | csum_offset 2
-const (
-	vnetHeader    = 10
-	vnetNeedsCsum = 1 // of flags: the checksum is the sum of the pseudo-header
-)
+// PassLarge implements LargePasser.
+func (t *Tap) PassLarge() { t.whole = true }
 
 type tapQueue struct {
-	port    *Tap
-	file    int
-	frames  *packet.Cache
-	number  uint16
-	queue   uint8
-	refusal packet.Reason
-	room    uint64
-	skip    int    // rounds without a look, after one that found nothing
-	spare   uint64 // a frame that Receive has, and no packet yet, if held
-	held    bool
-	sums    completer
+	copyQueue
+	port   *Tap
+	file   int
+	leaves gso.Offloads
+	skip   int // rounds without a look, after one that found nothing
 
-	header [vnetHeader]byte // of the packet received last
-	none   [vnetHeader]byte // of packets sent: zeros
-	over   [1]byte          // has a byte if a packet exceeds a frame
-	iov    [1 + maxPieces]unix.Iovec
+	header [gso.HeaderSize]byte // of the packet received last, or of the one that is sent
+	// large[room:] gets what a packet has beyond its first frame. A packet that is cut is copied to it whole.
+	large []byte
+	cut   gso.Cut
+	one   [1][]byte // the source of cut
+	iov   [1 + maxPieces]unix.Iovec
 
 	tooLong, rxInvalid, txInvalid atomic.Uint64
 }
@@ -390,49 +412,103 @@ func (q *tapQueue) Receive(b *packet.Batch) (received int) {
 	if q.port.paused.Load() {
 		return 0
 	}
-	for tries := min(packet.BatchSize, cap(b.Pkts)-len(b.Pkts)); tries > 0; tries-- {
-		if !q.held {
-			if q.spare, q.held = q.frames.AllocOne(); !q.held {
-				return received
-			}
+	q.begin(min(packet.BatchSize, cap(b.Pkts)-len(b.Pkts)))
+	for large := 0; q.next < q.end && large < maxLargeBytes; {
+		addr := q.addrs[q.next] + Headroom
+		first := b.Mem[addr:][:q.room]
+		n, length := 0, 0
+		if q.cut.On() {
+			n = q.cut.Next(first)
+		} else if n, length = q.read(b.Mem, first); n < 0 {
+			q.skip = idleRounds // there is nothing, or the interface is gone
+			break
 		}
-		addr := q.spare + Headroom
-		q.iov[0] = unix.Iovec{Base: &q.header[0], Len: vnetHeader}
-		q.iov[1] = unix.Iovec{Base: &b.Mem[addr], Len: q.room}
-		q.iov[2] = unix.Iovec{Base: &q.over[0], Len: 1}
-		n, _, errno := unix.Syscall(unix.SYS_READV, uintptr(q.file), uintptr(unsafe.Pointer(&q.iov)), 3)
-		if errno != 0 {
-			q.skip = idleRounds // EAGAIN: there is nothing; else the interface is gone
-			return received
+		if n == 0 {
+			continue // refused, and counted
 		}
-		length := uint64(n) - vnetHeader
-		if n <= vnetHeader || q.header[1] != 0 {
-			q.rxInvalid.Add(1) // a packet to be segmented, which the port does not offer to do
-			continue
-		}
-		if length > q.room {
-			q.tooLong.Add(1)
-			continue
-		}
-		q.held = false
+		q.next++
 		p := b.Append()
-		p.Addr, p.Len, p.WireLen = addr, uint32(length), uint32(length)
+		p.Addr, p.Len, p.WireLen = addr, uint32(n), uint32(n)
 		p.InPort, p.InQueue = q.number, q.queue
-		if received++; q.header[0]&vnetNeedsCsum != 0 {
-			q.sums.complete(b.Mem, b.Pkts[len(b.Pkts)-1:])
+		if length != 0 {
+			large += length
+			p.WireLen = uint32(length)
+			q.link(p, packet.Large{Kind: q.header[1], Size: binary.LittleEndian.Uint16(q.header[4:])})
 		}
+		received++
 	}
+	q.free()
 	return received
+}
+
+// read reads the next packet into its first frame, and returns how many bytes are there: 0 of a packet that is refused, -1
+// if there is none. Of a large packet that is received whole, length bytes are in this and more frames; any other one is
+// cut, and the first segment is in the frame.
+func (q *tapQueue) read(mem, first []byte) (n, length int) {
+	q.iov[0] = unix.Iovec{Base: &q.header[0], Len: gso.HeaderSize}
+	q.iov[1] = unix.Iovec{Base: &first[0], Len: q.room}
+	q.iov[2] = unix.Iovec{Base: &q.large[q.room], Len: uint64(len(q.large)) - q.room}
+	got, _, errno := unix.Syscall(unix.SYS_READV, uintptr(q.file), uintptr(unsafe.Pointer(&q.iov)), 3)
+	if errno != 0 {
+		return -1, 0
+	}
+	n = int(got) - gso.HeaderSize
+	start, field := int(binary.LittleEndian.Uint16(q.header[6:])), int(binary.LittleEndian.Uint16(q.header[8:]))
+	switch {
+	case n <= 0:
+		q.rxInvalid.Add(1)
+		return 0, 0
+	case q.header[1] != gso.None:
+		return q.segment(mem, first, n)
+	case n > len(first):
+		q.tooLong.Add(1)
+		return 0, 0
+	case q.header[0]&gso.NeedsChecksum != 0 && !gso.FinishChecksum(first[:n], start, field):
+		q.rxInvalid.Add(1)
+		return 0, 0
+	}
+	return n, 0
+}
+
+// segment is read of a large packet of total bytes.
+func (q *tapQueue) segment(mem, first []byte, total int) (n, length int) {
+	copy(q.large, first[:min(total, len(first))])
+	q.one[0] = q.large[:total]
+	q.cut.Source(q.one[:])
+	if q.cut.Begin(q.header[:], total, len(first)) != gso.OK {
+		headers, size := binary.LittleEndian.Uint16(q.header[2:]), binary.LittleEndian.Uint16(q.header[4:])
+		if int(headers)+int(size) > len(first) {
+			q.tooLong.Add(1) // the MTU was raised
+		} else {
+			q.rxInvalid.Add(1)
+		}
+		return 0, 0
+	}
+	if q.port.whole && total > len(first) {
+		if pieces, ok := q.chain(mem, first, total); ok {
+			q.cut.Source(nil)
+			rest := q.large[len(first):total]
+			for _, p := range pieces[1:] {
+				rest = rest[copy(p, rest):]
+			}
+			return len(first), total
+		} // its segments need fewer frames at once
+	}
+	return q.cut.Next(first), 0
 }
 
 // Transmit implements Queue. A packet that the kernel refuses is taken, and counted as invalid.
 func (q *tapQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 	for _, i := range idx {
 		p := &b.Pkts[i]
-		if pieces := q.gather(b, p); pieces == 0 {
+		if n, _ := q.gather(b, p); n == 0 || !q.describe(b, p) {
 			q.txInvalid.Add(1)
 		} else {
-			_, _, errno := unix.Syscall(unix.SYS_WRITEV, uintptr(q.file), uintptr(unsafe.Pointer(&q.iov)), uintptr(pieces))
+			q.iov[0] = unix.Iovec{Base: &q.header[0], Len: gso.HeaderSize}
+			for k, piece := range q.pieces[:n] {
+				q.iov[1+k] = unix.Iovec{Base: &piece[0], Len: uint64(len(piece))}
+			}
+			_, _, errno := unix.Syscall(unix.SYS_WRITEV, uintptr(q.file), uintptr(unsafe.Pointer(&q.iov)), uintptr(1+n))
 			switch errno {
 			case 0:
 			case unix.EIO, unix.EBADFD: // down, gone
@@ -451,60 +527,36 @@ func (q *tapQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 	return taken
 }
 
-// gather lists the pieces of a packet behind its header, and returns their number: 0 if they are too many.
-func (q *tapQueue) gather(b *packet.Batch, p *packet.Packet) (pieces int) {
-	q.iov[0] = unix.Iovec{Base: &q.none[0], Len: vnetHeader}
-	q.iov[1] = unix.Iovec{Base: &b.Mem[p.Addr], Len: uint64(p.Len)}
-	pieces = 2
-	for link := p.Next; link != 0; pieces++ {
-		if pieces == len(q.iov) {
-			return 0
+// describe writes the header of a packet that is sent: zeros, or what its segments are to be.
+func (q *tapQueue) describe(b *packet.Batch, p *packet.Packet) bool {
+	clear(q.header[:])
+	if p.Next != 0 {
+		if l := b.Pool().Large(p.Next); l.Kind != 0 {
+			return gso.Header(q.header[:], q.pieces[0], l.Kind, int(l.Size))
 		}
-		addr, size, next := b.Pool().Next(link)
-		q.iov[pieces] = unix.Iovec{Base: &b.Mem[addr], Len: uint64(size)}
-		link = next
 	}
-	return pieces
+	return true
 }
 
-// Refusal implements Queue.
-func (q *tapQueue) Refusal() packet.Reason { return q.refusal }
-
-// Service implements Queue: there is nothing between batches, for packets are copied.
-func (q *tapQueue) Service() bool { return false }
-
-// Depth implements Queue: what was transmitted is the host's at once.
-func (q *tapQueue) Depth() int { return 0 }
+// TakesLarge implements LargeTaker.
+func (q *tapQueue) TakesLarge(l packet.Large) bool { return q.leaves.Takes(l.Kind) }
 
 // FD implements Queue.
 func (q *tapQueue) FD() int { return q.file }
 
-// Sleep implements Sleeper: behind poll, Receive looks at once.
+// Sleep implements Sleeper: behind poll, Receive looks at once. It has work while a packet is being cut, of which the
+// descriptor knows nothing.
 func (q *tapQueue) Sleep() (ready bool) {
 	q.skip = 0
-	return false
-}
-
-// Ended implements Queue: the host may always send something.
-func (q *tapQueue) Ended() bool { return false }
-
-// Rehome implements Rehomer.
-func (q *tapQueue) Rehome(frames *packet.Cache) {
-	q.free()
-	q.frames = frames
-}
-
-// free gives back the frame that no packet came for.
-func (q *tapQueue) free() {
-	if q.held {
-		q.frames.Free(q.spare)
-		q.held = false
-	}
+	return q.cut.On()
 }
 
 // Close implements Queue. The descriptor is the port's.
 func (q *tapQueue) Close() (Rest, error) {
-	q.free()
+	if q.cut.On() {
+		q.rxInvalid.Add(1) // the rest of a large packet
+		q.cut.Source(nil)
+	}
 	return Rest{}, nil
 }
 

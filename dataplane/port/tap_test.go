@@ -2,13 +2,16 @@ package port
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirswitch/weir/dataplane/gso"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -65,7 +68,7 @@ func TestTapCarriesPackets(t *testing.T) {
 	c := tapConfig()
 	c.MAC, c.MTU = "02:00:00:00:07:01", 1600
 	w, tap, socket := openTapWire(t, c)
-	if i := tap.Info(); !i.Up || i.State != StateUp || i.MTU != 1600 || i.MAC != c.MAC || i.MaxFrame != 1618 || i.Queues != 1 || i.Mode != "tap, 1 queues, copy" {
+	if i := tap.Info(); !i.Up || i.State != StateUp || i.MTU != 1600 || i.MAC != c.MAC || i.MaxFrame != 1618 || i.Queues != 1 || i.Mode != "tap, 1 queues, checksum, segmentation, large receive, copy" {
 		t.Errorf("%+v", i)
 	}
 	frames := [][]byte{bytes.Repeat([]byte{2}, 60), bytes.Repeat([]byte{4}, 1614)}
@@ -116,6 +119,65 @@ func TestTapCarriesPackets(t *testing.T) {
 	if _, err := w.ns.Link("t0"); err == nil {
 		t.Error("the interface is left")
 	}
+}
+
+// TestTapLarge: the host gets a large packet whole, and one that is none is refused and counted.
+func TestTapLarge(t *testing.T) {
+	w, tap, socket := openTapWire(t, tapConfig())
+	l := packet.Large{Kind: gso.TCP4, Size: 1400}
+	if taker, ok := w.queue.(LargeTaker); !ok || !taker.TakesLarge(l) {
+		t.Fatal("a TAP port takes no large packets")
+	}
+	const payload, headers = 5000, 14 + 20 + 20
+	ip := []byte{0x45, 0, (20 + 20 + payload) >> 8, (20 + 20 + payload) & 255, 0, 1, 0x40, 0, 64, header.ProtoTCP, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2}
+	binary.BigEndian.PutUint16(ip[10:], header.Checksum(ip))
+	frame := append([]byte{2, 0, 0, 0, 7, 1, 2, 0, 0, 0, 0, 1, 8, 0}, ip...)
+	frame = append(frame, 4, 1, 4, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 9, 9, 0, 0, 0, 0)
+	frame = append(frame, bytes.Repeat([]byte{7}, payload)...)
+	send := func() {
+		p := w.batch.Append()
+		addr, _ := w.cache.AllocOne()
+		p.Addr, p.Len, p.WireLen = addr+Headroom, 1000, uint32(len(frame))
+		copy(w.batch.Data(p), frame)
+		for at := len(frame); at > 1000; {
+			size := (at - 1000 - 1) % 2048
+			at -= size + 1
+			more, _ := w.cache.AllocOne()
+			copy(w.batch.Mem[more:], frame[at:at+size+1])
+			p.Next = w.pool.Link(more, uint32(size+1), p.Next)
+		}
+		w.pool.SetLarge(p.Next, l)
+		if n := w.queue.Transmit(w.batch, []uint16{0}); n != 1 {
+			t.Fatalf("%d packets taken: %s", n, w.queue.Refusal())
+		}
+		w.batch.Reset()
+	}
+	send()
+	buf := make([]byte, gso.MaxLarge)
+	check(t, socket.SetDeadline(time.Now().Add(2*time.Minute)))
+	if n, err := socket.Receive(buf); err != nil || !bytes.Equal(buf[:n], frame) {
+		t.Errorf("%d bytes, want %d: %v", n, len(frame), err)
+	}
+	l.Kind = gso.UDP
+	send()
+	if c := tap.Counters(); c.TxInvalid != 1 {
+		t.Errorf("%+v", c)
+	}
+	w.close()
+}
+
+// TestTapOffloadsOff: what the host leaves to nobody arrives complete, and the port takes no large packets.
+func TestTapOffloadsOff(t *testing.T) {
+	c := tapConfig()
+	c.Offloads = OffloadsOff
+	w, tap, _ := openTapWire(t, c)
+	if i := tap.Info(); i.Mode != "tap, 1 queues, copy" {
+		t.Errorf("%+v", i)
+	}
+	if w.queue.(LargeTaker).TakesLarge(packet.Large{Kind: gso.TCP4, Size: 1400}) {
+		t.Error("it takes large packets")
+	}
+	w.close()
 }
 
 // transmit0 sends a packet of 64 zeros.
