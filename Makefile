@@ -126,6 +126,11 @@ GARBAGE ?= 1000000
 garbage: ## GARBAGE (1000000) rounds of hostile guests and of hostile peers of memif
 	WEIR_GARBAGE=$(GARBAGE) $(GO) test -count=1 -timeout 60m -v -run '^(TestHostileGuests|TestGarbage|TestGarbageClient)$$' ./node ./dataplane/memif
 
+KILLS ?= 100
+.PHONY: kills
+kills: ## KILLS (100) kills of DPDK's testpmd and of the switch, by vhost-user and memif (root; dpdk-dev, huge pages)
+	WEIR_KILLS=$(KILLS) $(GO) test -count=1 -timeout 30m -v -run '^TestKilled' ./dataplane/port
+
 .PHONY: vm-some
 vm-some: PACKAGES := ./dataplane/vm
 vm-some: here ## two drivers of vm-test, with little traffic, and two guests of one switch (root; dataplane/vm/install.sh)

@@ -59,6 +59,12 @@ const bridgeFrames = 512
 
 func openBridge(t *testing.T) *vhostBridge {
 	t.Helper()
+	return openBridgeIn(t, t.TempDir(), ModeServer)
+}
+
+// openBridgeIn opens the ports at the sockets v0 and v1 of a folder.
+func openBridgeIn(t *testing.T, dir, mode string) *vhostBridge {
+	t.Helper()
 	b := &vhostBridge{t: t}
 	var err error
 	b.pool, err = packet.NewPool(packet.PoolConfig{Frames: bridgeFrames, FrameSize: 2048, Audit: true})
@@ -67,10 +73,9 @@ func openBridge(t *testing.T) *vhostBridge {
 	}
 	b.cache = b.pool.NewCache()
 	b.batch = packet.NewBatch(b.cache, packet.BatchSize)
-	dir := t.TempDir()
 	for i := range b.ports {
 		c := DefaultConfig()
-		c.Name, c.Driver, c.Socket = fmt.Sprintf("v%d", i), DriverVhost, filepath.Join(dir, fmt.Sprintf("v%d", i))
+		c.Name, c.Driver, c.Socket, c.Mode = fmt.Sprintf("v%d", i), DriverVhost, filepath.Join(dir, fmt.Sprintf("v%d", i)), mode
 		if b.ports[i], err = NewVhost(c, b.pool.FrameSize()); err != nil {
 			t.Fatal(err)
 		}
