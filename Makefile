@@ -159,9 +159,14 @@ chaos: ## CHAOS (1h) of random faults in six switches, two collectors and three 
 # exceeded" when its time is over, having found nothing (go.dev/issue/75804).
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (30000x: so many inputs)
-	@grep -roP --include='*_test.go' '^func \KFuzz\w+' . | while IFS=: read -r file target; do \
-		echo "$$target in $$(dirname $$file)"; \
-		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1000x "$$(dirname $$file)"; \
+	@bin=$$(mktemp -d); trap 'rm -rf "$$bin"' EXIT; \
+	grep -rlP --include='*_test.go' '^func Fuzz\w' . | xargs -n 1 dirname | sort -u | while read -r dir; do \
+		$(GO) test -c -fuzz . -o "$$bin/fuzz.test" "$$dir"; \
+		grep -ohP '^func \KFuzz\w+' "$$dir"/*_test.go | while read -r target; do \
+			echo "$$target in $$dir"; \
+			(cd "$$dir" && "$$bin/fuzz.test" -test.run '^$$' -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) \
+				-test.fuzzminimizetime 1000x -test.fuzzcachedir "$$($(GO) env GOCACHE)/fuzz"); \
+		done; \
 	done
 
 .PHONY: bench

@@ -59,7 +59,7 @@ type Answer struct {
 	// Low and High hold the true value with at least the query's Confidence: by
 	// Chebyshev's inequality, of Count-Min by Markov's. They take packets of a flow to
 	// come independently of each other within an epoch, or as Query.Dispersion says, and
-	// its number of packets to be about the estimate. They know nothing of
+	// High is the largest value of which the estimate is no surprise. They know nothing of
 	// epochs without any record of the flow.
 	Low, High float64
 	// Covered is the share of the time of which there was a record; the rest is
@@ -145,6 +145,7 @@ func (a *Asker) frequencies(q Query, flows []uint64, paths Paths, f func(flow ui
 type running struct {
 	sum                   Answer
 	noise, spread, centre float64
+	most                  float64 // the largest composed.spread
 }
 
 // add adds an epoch.
@@ -157,6 +158,7 @@ func (a *Asker) add(r *running, q Query, flow, epoch uint64, paths Paths) {
 	r.centre += c.rows
 	r.sum.Covered += c.covered
 	r.spread += c.spread * max(c.rows, c.value, 0)
+	r.most = max(r.most, c.spread)
 	if a.compose.minimum {
 		r.noise += c.noise
 	} else {
@@ -172,17 +174,24 @@ func (a *Asker) answer(q Query, r *running) Answer {
 	}
 	risk := 1 - q.confidence()
 	sum.variance = noise + spread
+	variance, least := noise+spread, centre
 	if a.compose.minimum {
-		slack := math.Sqrt(spread / (risk / 2))
-		sum.Low, sum.High = centre-noise/(risk/2)-slack, centre+slack
-	} else {
-		slack := math.Sqrt((noise + spread) / risk)
-		sum.Low, sum.High = centre-slack, centre+slack
+		risk /= 2
+		variance, least = spread, centre-noise/risk
 	}
+	sum.Low = least - math.Sqrt(variance/risk)
+	sum.High = centre + above(variance/risk, r.most*q.dispersion()/risk)
 	// What the bounds are about is the value of Rows; another one is at most beyond
 	// them itself.
 	sum.Low, sum.High = max(min(sum.Low, sum.Value), 0), max(sum.High, sum.Value)
 	return sum
+}
+
+// above is how far the true value may be above an estimate by Chebyshev's inequality, both arguments over the risk: the estimate's
+// variance if it were right, and by how much the variance grows with the true value. Of what was not seen at all the
+// estimate is 0, and so would the variance be.
+func above(variance, growth float64) float64 {
+	return growth/2 + math.Sqrt(growth*growth/4+variance)
 }
 
 // epoch composes a flow's estimate in one epoch; false: there is no record of

@@ -10,8 +10,8 @@ import (
 )
 
 // TestBoundsOverSeeds: of each kind, with each decoder, also where Checked has learnt that Rows is better, and with each n,
-// bounds of 95 % fail in at most mostOutside of 10,000 networks of fragments of 4 to 20 columns. That is more than 5 %, and
-// docs/disketch.md says so. The margin is six standard deviations: a chance of 1e-9 for each of the cases.
+// bounds of 95 % fail in at most 5 % of 10,000 networks of fragments of 4 to 20 columns. The margin is six standard
+// deviations: a chance of 1e-9 for each of the cases.
 func TestBoundsOverSeeds(t *testing.T) {
 	seeds := 10_000
 	if testing.Short() {
@@ -70,12 +70,12 @@ func TestBoundsOverSeeds(t *testing.T) {
 					asker.Learn(q, hashes[:], paths)
 				}
 				i := int(seed) % flows
-				if a := asker.Frequency(q, hashes[i], paths); truth[i] < a.Low || truth[i] > a.High || a.Value < a.Low || a.Value > a.High {
+				if a := asker.Frequency(q, hashes[i], paths); truth[i] < a.Low || truth[i] > a.High || max(a.Value, 0) < a.Low || a.Value > a.High { // Rows of Count Sketch may be negative
 					outside[how]++
 				}
 			}
 		}
-		const mostOutside = 0.125 // of bounds of 95 %, where a fragment has 4 to 20 columns
+		const mostOutside = 0.05
 		most := mostOutside + 6*math.Sqrt(mostOutside*(1-mostOutside)/float64(seeds))
 		for how, n := range outside {
 			share := float64(n) / float64(seeds)
