@@ -77,6 +77,9 @@ func (b *builder) l2(c *l2.Config) {
 	if len(c.Storms) > 0 {
 		b.fault("stages.l2.storm", "the program limits no floods: remove the limits")
 	}
+	if len(c.BPDUGuard) > 0 {
+		b.fault("stages.l2.bpdu_guard", "the program blocks no ports: remove the guard")
+	}
 	for i := range ports {
 		b.l2Port(i, &ports[i])
 	}

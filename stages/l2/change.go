@@ -42,6 +42,7 @@ func (m *Module) change(c Config, p *plan, next *settings) {
 	defer m.mu.Unlock()
 	before := m.static
 	m.config, m.static = c, p.static
+	m.guards.plan, m.guards.blocked = p, nil // a new configuration is a new beginning
 	m.settings.Store(next)
 	m.fdb.ageing = uint32(c.Ageing / time.Second)
 	for _, s := range before {

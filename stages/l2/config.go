@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +22,13 @@ type Config struct {
 	// 01:80:c2:00:00:00 to 0f (spanning tree, LACP, LLDP), which end at a
 	// standard bridge.
 	ForwardLinkLocal bool `toml:"forward_link_local"`
+	// BPDUGuard lists ports to hosts, which have no business in spanning tree: a BPDU blocks such a port for guard_time.
+	BPDUGuard []string `toml:"bpdu_guard"`
+	// LoopMoves is from how many moves of stations to a port and back in a second on it is taken for one end of a loop and
+	// blocked for guard_time, from 1 to 1,000,000; 0 for no guard.
+	LoopMoves int `toml:"loop_moves"`
+	// GuardTime is how long a guard blocks a port behind the last reason for it, from 1 s to 24 h.
+	GuardTime time.Duration `toml:"guard_time"`
 	// Static are addresses that are known from the start.
 	Static []Static `toml:"static"`
 	// Ports are the VLAN settings of ports. A port without is transparent.
@@ -59,7 +67,7 @@ const (
 // DefaultConfig returns the configuration of a bridge that is transparent to
 // VLANs.
 func DefaultConfig() Config {
-	return Config{Ageing: 300 * time.Second, TableSize: 16384}
+	return Config{Ageing: 300 * time.Second, TableSize: 16384, LoopMoves: 100, GuardTime: 5 * time.Minute}
 }
 
 // Validate reports all faults of the configuration for a switch with the named
@@ -73,7 +81,8 @@ func (c *Config) Validate(ports []string) error {
 type plan struct {
 	ports  []portVLANs // by port number
 	static []staticEntry
-	storms []*storm // by port number, nil for no limits
+	storms []*storm       // by port number, nil for no limits
+	bpdus  []*atomic.Bool // by port number, nil without guard; set by workers when a BPDU arrives
 }
 
 type staticEntry struct {
@@ -110,6 +119,7 @@ func (c *Config) plan(ports []string) (*plan, error) {
 	p := &plan{ports: c.planPorts(ports, &f)}
 	p.static = c.planStatic(ports, p.ports, &f)
 	p.storms = c.planStorms(ports, &f)
+	p.bpdus = c.planGuards(ports, &f)
 	return p, errors.Join(f...)
 }
 

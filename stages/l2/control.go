@@ -79,6 +79,9 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 	} {
 		emit(pipeline.Metric{Name: v.name, Help: v.help, Value: float64(v.value), Gauge: v.gauge})
 	}
+	m.mu.Lock()
+	m.guards.emit(m.settings.Load().names, emit)
+	m.mu.Unlock()
 	for kind, n := range c.Storm {
 		emit(pipeline.Metric{
 			Name: "storm_packets_total", Help: "packets dropped instead of flooded, beyond a port's limit",

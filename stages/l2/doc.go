@@ -50,8 +50,8 @@
 //
 // # Reports
 //
-// Config keys: ageing, table_size, forward_link_local, static, port. Drop
-// reasons: vlan_filtered, tagged_on_access, same_port, no_member, link_local, no_headroom.
+// Config keys: ageing, table_size, forward_link_local, bpdu_guard, loop_moves, guard_time, static, port, storm. Drop
+// reasons: vlan_filtered, tagged_on_access, same_port, no_member, link_local, no_headroom, storm, bpdu_guard, loop_guard.
 // Copies of flooded packets that could not be made count as copies that were
 // dropped: no_frame, no_room.
 //

@@ -52,6 +52,7 @@ type fdb struct {
 	limit  int
 	oldest uint32 // no dynamic entry's stamp is older
 	shares []int  // dynamic entries by port
+	loops  *loops // nil: moves are not looked at
 	hand   uint64 // the bucket where the search for an entry to evict goes on
 	fdbCounters
 }
@@ -176,6 +177,9 @@ func refresh(slot *atomic.Uint64, v uint64, stamp uint32) {
 func (t *fdb) learn(key uint64, port uint16, stamp uint32) {
 	h := hashKey(key, t.seed)
 	if slot, v := t.find(key, h); slot != nil {
+		if t.loops != nil && valuePort(v) != port && !isStatic(v) {
+			t.loops.moved(key, h, valuePort(v), port)
+		}
 		t.refreshPort(slot, v, port, stamp)
 		return
 	}

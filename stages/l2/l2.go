@@ -38,6 +38,7 @@ type Module struct {
 	static []staticEntry
 	fdb    *fdb
 	stages []*stage
+	guards guards
 }
 
 // settings are what all workers read; they are immutable.
@@ -52,12 +53,13 @@ type settings struct {
 	// limited is set if there are any.
 	storms  []*storm
 	limited bool
+	bpdus   []*atomic.Bool // by port, nil without BPDU guard
 }
 
 func newSettings(c *Config, p *plan, names []string) *settings {
 	s := &settings{
 		names: names, ports: p.ports, floods: newFloodTable(p.ports), passGroups: c.ForwardLinkLocal,
-		storms: p.storms, limited: len(c.Storms) != 0,
+		storms: p.storms, limited: len(c.Storms) != 0, bpdus: p.bpdus,
 	}
 	for i := range s.ports {
 		s.tagging = s.tagging || names[i] != "" && !s.ports[i].transparent
@@ -72,7 +74,7 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{env: env, config: c, static: p.static}
+	m := &Module{env: env, config: c, static: p.static, guards: guards{plan: p}}
 	m.settings.Store(newSettings(&c, p, names))
 	m.fdb, err = m.newTable(rand.Uint64())
 	return m, err
@@ -242,6 +244,11 @@ func (s *stage) look(b *packet.Batch, pkts []packet.Packet) (floods int) {
 		}
 
 		if dst&macGroup != 0 {
+			if isBPDU(dst) {
+				if flag := s.bpdus[p.InPort]; flag != nil {
+					flag.Store(true)
+				}
+			}
 			if linkLocal(dst) && !s.passGroups {
 				b.Drop(p, reasonLinkLocal)
 				continue

@@ -103,11 +103,14 @@ func (m *Module) Run(stop <-chan struct{}) {
 func (m *Module) write() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := 0
+	n, now := 0, clockTAI()
+	m.guards.loops.begin(now, len(m.guards.plan.ports))
+	m.fdb.loops = &m.guards.loops
 	for _, s := range m.stages {
 		n += s.ring.Drain(func(e *event) { m.fdb.learn(e.key, e.port, e.stamp) })
 	}
-	m.fdb.age(stampOf(clockTAI()))
+	m.guard(now)
+	m.fdb.age(stampOf(now))
 	return n
 }
 

@@ -27,6 +27,8 @@ type portVLANs struct {
 	transparent bool
 	// untagged: only untagged and priority-tagged packets are taken.
 	untagged bool
+	// blocked is why a guard has blocked the port, which then carries no VLAN.
+	blocked packet.Reason
 }
 
 func (v *portVLANs) has(vlan uint16) bool {
@@ -69,6 +71,9 @@ func (v *portVLANs) classify(p *packet.Packet) uint16 {
 
 // refusal says why the port does not take a packet.
 func (v *portVLANs) refusal(p *packet.Packet) packet.Reason {
+	if v.blocked != 0 {
+		return v.blocked
+	}
 	if v.untagged && p.Flags.Has(packet.FlagVLAN) {
 		return reasonTagged
 	}
