@@ -133,9 +133,9 @@ func familyFrame(r *rand.Rand, k *query.Key, id uint16) string {
 	return string(f)
 }
 
-// TestFamilies: switches of each hash family make records from which the same
+// TestHashFamilies: switches of each hash family make records from which the same
 // questions have answers of the same quality, without naming the family.
-func TestFamilies(t *testing.T) {
+func TestHashFamilies(t *testing.T) {
 	var sketchErrors, delayErrors [hash.CRC + 1]float64
 	for _, family := range []hash.Family{hash.XX, hash.CRC} { // aes is under a key: telemetry/hash tests it
 		m := newFamilyNetwork(t, family)
