@@ -239,11 +239,11 @@ func (r *registers) flip(d *telemetry.Record) uint64 {
 // TestRecords: the registers that a switch has when the packets of the vectors have passed become the records
 // that the Go stages make of these packets, byte for byte, from numbers on that wrap meanwhile.
 func TestRecords(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	logs := map[uint8]int{}
 	for i, f := range vectorFiles(t) {
-		if testing.Short() && i%5 != 0 {
-			continue
-		}
 		t.Run(strings.TrimSuffix(filepath.Base(f), suffix), func(t *testing.T) {
 			v, err := ReadFile(f)
 			if err != nil {

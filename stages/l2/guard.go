@@ -145,7 +145,7 @@ func (g *guards) emit(names []string, emit func(pipeline.Metric)) {
 // address of another one blocks its own port.
 type loops struct {
 	now    int64 // ns
-	since  int64 // when counting began
+	since  int64 // when counting began, or will begin
 	counts []uint32
 	last   [256]struct {
 		key  uint64
@@ -154,13 +154,14 @@ type loops struct {
 	}
 }
 
-// moveAgain is how soon a station that moves again is in a loop, in ns.
-const moveAgain = int64(time.Second)
+// moveAgain is how soon a station that moves again is in a loop, and settling how long nothing is counted behind a block, while
+// what was on its way still moves stations, both in ns.
+const moveAgain, settling = int64(time.Second), int64(100 * time.Millisecond)
 
 // begin takes the time of the events that follow.
 func (l *loops) begin(now int64, ports int) {
 	l.now = now
-	if now-l.since >= moveAgain || now < l.since || len(l.counts) != ports {
+	if now-l.since >= moveAgain || l.since-now > settling || len(l.counts) != ports {
 		l.since = now
 		l.counts = append(l.counts[:0], make([]uint32, ports)...)
 	}
@@ -176,14 +177,14 @@ func (l *loops) moved(key, hash uint64, before, port uint16) {
 		if port == s.home {
 			other = before
 		}
-		if int(other) < len(l.counts) {
+		if int(other) < len(l.counts) && l.now >= l.since {
 			l.counts[other]++
 		}
 	}
 	s.at = l.now
 }
 
-// worst is the port with the most moves, if they are at least so many; 0: no port is.
+// worst is the port with the most moves, if they are at least so many; 0: no port is. Then counting begins anew.
 func (l *loops) worst(limit uint32) (port uint16, is bool) {
 	most := uint32(0)
 	for p, n := range l.counts {
@@ -194,6 +195,7 @@ func (l *loops) worst(limit uint32) (port uint16, is bool) {
 	if limit == 0 || most < limit {
 		return 0, false
 	}
-	l.counts[port] = 0
+	clear(l.counts)
+	l.since = l.now + settling
 	return port, true
 }

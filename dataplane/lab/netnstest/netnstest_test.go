@@ -68,8 +68,9 @@ func beInterrupted(t *testing.T, token string) {
 	ns := New(t, "interrupted")
 	cmd := exec.Command("/bin/sh", "-c", "read line", token)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	_, err := cmd.StdinPipe()
+	input, err := cmd.StdinPipe()
 	must(t, err)
+	defer input.Close() // not before: the process ends with its input
 	must(t, ns.Start(cmd))
 	socket := filepath.Join(t.TempDir(), "socket")
 	_, err = net.Listen("unix", socket)
