@@ -104,9 +104,9 @@ test-all: here ## all tests but vm-some, in full size: figures, faults, labs and
 test-duckdb: ## DuckDB reads the Parquet files back (a C++ linker)
 	CGO_ENABLED=1 $(GO) test -count=1 -mod=mod -modfile=telemetry/view/parquet/duckdb/duckdb.mod -tags duckdb ./telemetry/view/parquet/duckdb
 
-# Tests that compute take ten times as long under the race detector, and packages that neither begin goroutines nor share
-# anything between them have nothing for it to find.
-CONCURRENT = grep -qE 'go func|\.Go\(|"sync|errgroup|t\.Context\(\)|net\.Listen' "$$dir"/*.go
+# Tests that compute take ten times as long under the race detector, and packages that begin no goroutines, and whose tests
+# begin none, have nothing for it to find.
+CONCURRENT = grep -qE 'go func|\bgo [a-zA-Z.]+\(|\.Go\(|errgroup|net\.Listen|AfterFunc' "$$dir"/*.go
 # So do these, of one goroutine each, in packages that have others.
 ALONE = TestFamily|TestHashFamilies|TestSecondWords|TestScatter|TestSpill|TestVariance|TestLargestRecord|TestShims|TestTrie|TestManyCountingRules|TestPassForwards|TestLayerSearch|TestDSOrder|TestTopologyHelps|TestNoWrongPathIsCertain|TestRivals
 .PHONY: race

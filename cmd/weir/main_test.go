@@ -21,9 +21,6 @@ import (
 const testMain = "WEIR_TEST_MAIN"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(stopVariable) == "" {
-		_ = os.Setenv(stopVariable, "5m") // the machine may be busy
-	}
 	if os.Getenv(testPoor) == "1" {
 		becomePoor()
 	}

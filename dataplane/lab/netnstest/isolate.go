@@ -40,6 +40,9 @@ var notIsolated = errNotCalled
 //
 // Without the privilege to make namespaces, Isolate does nothing, and [Require] skips.
 func Isolate() {
+	if os.Getenv(stopVariable) == "" {
+		_ = os.Setenv(stopVariable, "5m") // of the weirs that tests start: the machine may be busy
+	}
 	switch os.Getenv(stageVariable) {
 	case stageInside:
 		notIsolated = nil
@@ -63,6 +66,9 @@ func Isolate() {
 	}
 	os.Exit(exitCode(tests.Wait()))
 }
+
+// stopVariable is how long a weir may take to end behind a signal.
+const stopVariable = "WEIR_STOP_WAIT"
 
 // Outside is the environment of a test run that a test starts: it isolates itself again.
 func Outside() []string { return append(os.Environ(), stageVariable+"=") }

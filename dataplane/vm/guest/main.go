@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -96,7 +97,8 @@ func mountAll() error {
 			return fmt.Errorf("mount %s: %w", m.at, err)
 		}
 	}
-	return os.Setenv("PATH", "/bin")
+	// An emulated machine takes seconds to reset a device.
+	return errors.Join(os.Setenv("PATH", "/bin"), os.Setenv("WEIR_STOP_WAIT", "2m"))
 }
 
 // loadModule has the kernel decompress and load a module.
