@@ -173,11 +173,11 @@ fuzz: ## each fuzz target for FUZZTIME (30000x: so many inputs)
 
 .PHONY: bench
 bench: ## each Go benchmark for BENCHTIME (1s)
-	$(GO) test -p 1 -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+	$(GO) test $(SHORT) -p 1 -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
 .PHONY: bench-once
-bench-once: ## each Go benchmark for one round, so that none rots
-	@$(MAKE) --no-print-directory bench BENCHTIME=1x
+bench-once: ## each Go benchmark but the slow ones for one round, so that none rots
+	@$(MAKE) --no-print-directory bench BENCHTIME=1x SHORT=-short
 
 .PHONY: bench-forward
 bench-forward: build ## packets per second of the AF_XDP drivers and the Linux bridge, in one run (root)

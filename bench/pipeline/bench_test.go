@@ -11,12 +11,19 @@ import (
 func BenchmarkPipeline(b *testing.B) {
 	for _, g := range Graphs {
 		b.Run(fmt.Sprintf("%s/%s", g.Name, flowsLabel(g.Flows)), func(b *testing.B) {
-			r, u := open(b, g, DefaultConfig().Frames)
+			c := DefaultConfig()
+			if testing.Short() {
+				if g.Slow {
+					b.Skip("takes long")
+				}
+				c.Warm = 0
+			}
+			r, u := open(b, g, c.Frames)
 			if g.Cold {
 				u.cold = newEvictor()
 			}
 			if len(u.sources) > 0 {
-				u.warm(r, DefaultConfig().Warm)
+				u.warm(r, c.Warm)
 			}
 			var sum sample
 			b.ReportAllocs()
