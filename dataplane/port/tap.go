@@ -413,7 +413,8 @@ func (q *tapQueue) Receive(b *packet.Batch) (received int) {
 		return 0
 	}
 	q.begin(min(packet.BatchSize, cap(b.Pkts)-len(b.Pkts)))
-	for large := 0; q.next < q.end && large < maxLargeBytes; {
+	large := 0 // bytes
+	for tries := q.end; tries > 0 && large < maxLargeBytes; tries-- {
 		addr := q.addrs[q.next] + Headroom
 		first := b.Mem[addr:][:q.room]
 		n, length := 0, 0
@@ -506,7 +507,7 @@ func (q *tapQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 		} else {
 			q.iov[0] = unix.Iovec{Base: &q.header[0], Len: gso.HeaderSize}
 			for k, piece := range q.pieces[:n] {
-				q.iov[1+k] = unix.Iovec{Base: &piece[0], Len: uint64(len(piece))}
+				q.iov[1+k] = unix.Iovec{Base: unsafe.SliceData(piece), Len: uint64(len(piece))}
 			}
 			_, _, errno := unix.Syscall(unix.SYS_WRITEV, uintptr(q.file), uintptr(unsafe.Pointer(&q.iov)), uintptr(1+n))
 			switch errno {

@@ -166,7 +166,7 @@ func TestTapLarge(t *testing.T) {
 	w.close()
 }
 
-// TestTapOffloadsOff: what the host leaves to nobody arrives complete, and the port takes no large packets.
+// TestTapOffloadsOff: without offloads the kernel completes packets, and the port takes no large packets.
 func TestTapOffloadsOff(t *testing.T) {
 	c := tapConfig()
 	c.Offloads = OffloadsOff
