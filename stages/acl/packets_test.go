@@ -85,18 +85,9 @@ func TestPackets(t *testing.T) {
 		"bare Ethernet header":          {ethernet(nil, 0x88b5, nil), 0, Rule{SrcMAC: "02:00:00:00:00:02"}, true},
 	} {
 		c.rule.Action = Deny
-		m := newModule(t, Config{Default: Permit, Rules: []Rule{c.rule}})
-		parser, err := parse.New(parse.DefaultConfig(), testEnv)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := newBatch(t)
-		b.Pkts = b.Pkts[:1]
+		b, stage := parsed(t, []Rule{c.rule}, c.frame, max(c.wireLen, len(c.frame)))
+		stage.Process(b)
 		p := &b.Pkts[0]
-		*p = packet.Packet{Addr: p.Addr, Len: uint32(len(c.frame)), WireLen: uint32(max(c.wireLen, len(c.frame)))}
-		copy(b.Data(p), c.frame)
-		parser.Stage(0).Process(b)
-		m.Stage(0).Process(b)
 		if got := p.Reason == reasonDenied; got != c.matches {
 			t.Errorf("%s: the rule matches: %v, reason %v", name, got, p.Reason)
 		}
