@@ -107,8 +107,8 @@ test-duckdb: ## DuckDB reads the Parquet files back (a C++ linker)
 # Tests that compute take ten times as long under the race detector, and packages that begin no goroutines, and whose tests
 # begin none, have nothing for it to find.
 CONCURRENT = grep -qE 'go func|\bgo [a-zA-Z.]+\(|\.Go\(|errgroup|net\.Listen|AfterFunc' "$$dir"/*.go
-# So do these, of one goroutine each, in packages that have others.
-ALONE = TestFamily|TestHashFamilies|TestSecondWords|TestScatter|TestSpill|TestVariance|TestLargestRecord|TestShims|TestTrie|TestManyCountingRules|TestPassForwards|TestLayerSearch|TestDSOrder|TestTopologyHelps|TestNoWrongPathIsCertain|TestRivals
+# So do these, of one goroutine each, in packages that have others. What the last two start as processes other tests start, too.
+ALONE = TestFamily|TestHashFamilies|TestSecondWords|TestScatter|TestSpill|TestVariance|TestLargestRecord|TestShims|TestTrie|TestManyCountingRules|TestPassForwards|TestLayerSearch|TestDSOrder|TestTopologyHelps|TestNoWrongPathIsCertain|TestRivals|TestTwin|TestTableTwin|TestRecords|TestFlood|TestDigestsChooseFragments|TestFrequencyByBothSystems|TestObserveIsExact|TestFlowsAreDistinct|TestDrawReachesTheTail|TestZipfTable|TestQuerySelections|TestCollectorLab
 .PHONY: race
 race: PACKAGES = ./cmd/weir $(shell $(GO) list -f '{{.ImportPath}} {{.Dir}}' ./... | grep -v -e /cmd/weir' ' -e /internal/doctest' ' | \
 	while read -r package dir; do if $(CONCURRENT); then echo "$$package"; fi; done)
@@ -173,11 +173,11 @@ fuzz: ## each fuzz target for FUZZTIME (30000x: so many inputs)
 
 .PHONY: bench
 bench: ## each Go benchmark for BENCHTIME (1s)
-	$(GO) test $(SHORT) -p 1 -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+	$(GO) test -p 1 -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
 .PHONY: bench-once
 bench-once: ## each Go benchmark but the slow ones for one round, so that none rots
-	@$(MAKE) --no-print-directory bench BENCHTIME=1x SHORT=-short
+	$(GO) test -short -p $(PARALLEL) -run '^$$' ./... -args -test.bench . -test.benchmem -test.benchtime 1x
 
 .PHONY: bench-forward
 bench-forward: build ## packets per second of the AF_XDP drivers and the Linux bridge, in one run (root)

@@ -140,11 +140,15 @@ func client(t *testing.T, ns *netns.Namespace, nodes ...*natsNode) (*nats.Conn, 
 	return nc, js
 }
 
+// answerWait is how long one request waits for a server of a cluster: while that has no leader a request
+// is lost, and must be sent again.
+const answerWait = 10 * time.Second
+
 // ensureStream makes the stream once the servers are able to.
 func ensureStream(t *testing.T, js natsstream.JetStream, replicas int) {
 	t.Helper()
 	awaitThat(t, "the stream", func() (string, bool) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), answerWait)
 		defer cancel()
 		_, err := jetstream.EnsureStream(ctx, js, jetstream.StreamConfig{Replicas: replicas, Duplicates: 10 * time.Minute})
 		return fmt.Sprint(err), err == nil

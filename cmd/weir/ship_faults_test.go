@@ -268,7 +268,7 @@ func TestFaultNodeKilled(t *testing.T) {
 		"[control]", fmt.Sprintf("[telemetry]\ncollector = %s\nspool = %q\n", servers, b.dir2("spool"))+sketchConfig+"[control]"))
 	stop := b.flood(t)
 	healthy := func() (string, bool) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), answerWait)
 		defer cancel()
 		s, err := js.Stream(ctx, jetstream.Stream)
 		if err != nil {
@@ -294,7 +294,7 @@ func TestFaultNodeKilled(t *testing.T) {
 		before := numberedOf(b.records(t)).Sent
 		b.awaitRecords(t, "records to be sent", sentSome(before))
 		node := nodes[round%3]
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), answerWait)
 		if s, err := js.Stream(ctx, jetstream.Stream); err == nil {
 			// Every other kill is that of the stream's leader, which hurts most.
 			for _, n := range nodes {

@@ -328,7 +328,7 @@ func garbageRounds(t *testing.T) int {
 	if testing.Short() {
 		return 5_000
 	}
-	return 200_000
+	return 50_000
 }
 
 // broken reports whether one of the rings has ended.

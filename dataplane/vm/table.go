@@ -5,11 +5,13 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 )
 
-// Table collects results of drivers.
+// Table collects results of drivers, of several machines at a time.
 type Table struct {
+	mu   sync.Mutex
 	rows []tableRow
 }
 
@@ -20,6 +22,8 @@ type tableRow struct {
 
 // Add adds a driver's result.
 func (t *Table) Add(driver string, r Result) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	i := slices.IndexFunc(t.rows, func(row tableRow) bool { return row.driver == driver && row.row == r.Row })
 	if i < 0 {
 		i = len(t.rows)
@@ -33,6 +37,8 @@ func (t *Table) Add(driver string, r Result) {
 
 // Write prints the table: a line for each driver and row, and below it the reasons of what is not ok.
 func (t *Table) Write(w io.Writer) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	var tests []Test
 	for _, test := range Tests {

@@ -99,9 +99,16 @@ func TestDrivers(t *testing.T) {
 	kernel := requireKernel(t)
 	programs := build(t)
 	var table Table
-	for _, d := range selection(Drivers()) {
-		t.Run(d.Name, func(t *testing.T) { testDriver(t, kernel, programs, d, &table) })
-	}
+	t.Run("driver", func(t *testing.T) {
+		for _, d := range selection(Drivers()) {
+			t.Run(d.Name, func(t *testing.T) {
+				if os.Getenv("WEIR_VM") == "" {
+					t.Parallel() // an emulated machine often waits, and uses little more than one core
+				}
+				testDriver(t, kernel, programs, d, &table)
+			})
+		}
+	})
 	var text bytes.Buffer
 	if err := table.Write(&text); err != nil {
 		t.Fatal(err)

@@ -157,7 +157,7 @@ function majorize(p, distance, n) {
         if (i === j) continue;
         const d = distance[i * n + j], w = 1 / (d * d);
         const dx = p[i].x - p[j].x, dy = p[i].y - p[j].y;
-        const now = Math.hypot(dx, dy) || 1e-6;
+        const now = Math.sqrt(dx * dx + dy * dy) || 1e-6;
         x += w * (p[j].x + (d * dx) / now);
         y += w * (p[j].y + (d * dy) / now);
         sum += w;
@@ -258,6 +258,7 @@ export function clear(names, lines, at, sizeOf, width, height) {
       const moved = asunder(points, sizes) + aside(points, sizes, ends);
       keep(points, sizes, size);
       if (!moved) return size;
+      if (round >= 10 && moved > points.length / 4) break; // far too small
     }
     // More room, with boxes as large as they were, leaves each line more beside them.
     for (const key of ["w", "h"]) size[key] *= 1.15;
@@ -302,13 +303,17 @@ function asunder(p, sizes) {
 /** aside moves boxes off the lines of others, at right angles to these, and counts them. */
 function aside(p, sizes, ends) {
   let moved = 0;
+  const order = p.map((_, i) => i).sort((a, b) => p[a].x - p[b].x || a - b);
+  const from = order.map((i) => p[i].x); // at the beginning of the round
+  const widest = Math.max(...sizes.map((s) => s.w)) / 2 + air + 60; // moves of this round reach that far at most
   for (const [a, b] of ends) {
     const left = Math.min(p[a].x, p[b].x), right = Math.max(p[a].x, p[b].x);
     const top = Math.min(p[a].y, p[b].y), bottom = Math.max(p[a].y, p[b].y);
     const length = Math.hypot(p[b].x - p[a].x, p[b].y - p[a].y);
     if (length < 1e-6) continue;
     const nx = -(p[b].y - p[a].y) / length, ny = (p[b].x - p[a].x) / length;
-    for (let i = 0; i < p.length; i++) {
+    for (let k = firstAtLeast(from, left - widest); k < order.length && from[k] <= right + widest; k++) {
+      const i = order[k];
       if (i === a || i === b) continue;
       const w = sizes[i].w / 2 + air, h = sizes[i].h / 2 + air;
       if (p[i].x + w < left || p[i].x - w > right || p[i].y + h < top || p[i].y - h > bottom) continue;
@@ -328,6 +333,17 @@ function aside(p, sizes, ends) {
     }
   }
   return moved;
+}
+
+/** firstAtLeast is the index of the first of sorted numbers that is x or more. */
+function firstAtLeast(sorted, x) {
+  let low = 0, high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] < x) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 function keep(p, sizes, size) {
