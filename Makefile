@@ -108,7 +108,7 @@ test-duckdb: ## DuckDB reads the Parquet files back (a C++ linker)
 # begin none, have nothing for it to find.
 CONCURRENT = grep -qE 'go func|\bgo [a-zA-Z.]+\(|\.Go\(|errgroup|net\.Listen|AfterFunc' "$$dir"/*.go
 # So do these, of one goroutine each, in packages that have others. What the last two start as processes other tests start, too.
-ALONE = TestFamily|TestHashFamilies|TestSecondWords|TestScatter|TestSpill|TestVariance|TestLargestRecord|TestShims|TestTrie|TestManyCountingRules|TestPassForwards|TestLayerSearch|TestDSOrder|TestTopologyHelps|TestNoWrongPathIsCertain|TestRivals|TestTwin|TestTableTwin|TestRecords|TestFlood|TestDigestsChooseFragments|TestFrequencyByBothSystems|TestObserveIsExact|TestFlowsAreDistinct|TestDrawReachesTheTail|TestZipfTable|TestQuerySelections|TestCollectorLab
+ALONE = TestFamily|TestHashFamilies|TestSecondWords|TestScatter|TestSpill|TestVariance|TestShims|TestTrie|TestManyCountingRules|TestPassForwards|TestLayerSearch|TestDSOrder|TestTopologyHelps|TestNoWrongPathIsCertain|TestRivals|TestTwin|TestTableTwin|TestRecords|TestFlood|TestDigestsChooseFragments|TestFrequencyByBothSystems|TestObserveIsExact|TestFlowsAreDistinct|TestDrawReachesTheTail|TestZipfTable|TestQuerySelections|TestCollectorLab
 .PHONY: race
 race: PACKAGES = ./cmd/weir $(shell $(GO) list -f '{{.ImportPath}} {{.Dir}}' ./... | grep -v -e /cmd/weir' ' -e /internal/doctest' ' | \
 	while read -r package dir; do if $(CONCURRENT); then echo "$$package"; fi; done)

@@ -399,6 +399,9 @@ func TestConfigFaults(t *testing.T) {
 
 // TestLargestRecord: the fullest point that a configuration allows fits into a record.
 func TestLargestRecord(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: a record of all cells that there may be")
+	}
 	c := testConfig()
 	c.Rows, c.Columns = 1, mostCells
 	if err := c.Validate([]string{"p0"}); err != nil {

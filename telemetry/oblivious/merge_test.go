@@ -18,8 +18,8 @@ func TestSeenManyTimesCountsOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range kinds {
 		for seed := range uint64(8) {
-			if testing.Short() && seed >= 4 {
-				break // each size once
+			if testing.Short() && seed%3 != 0 {
+				continue // the smallest size, the largest and one between
 			}
 			c.Size, c.Seed = []int{5, 40, 300, 4000}[seed%4], seed
 			t.Run(fmt.Sprintf("%s/%d", c.name(), seed), func(t *testing.T) {

@@ -17,9 +17,7 @@ var interactive = map[string]bool{
 
 // TestNames: to a screen reader the page has landmarks, and whatever can be acted on has a name.
 func TestNames(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	long(t)
 	w := usual(t)
 	p := open(t, browser(t), w.serve(t).URL+"/#flow="+url.QueryEscape(flowName(1)), wide)
 	p.settled()

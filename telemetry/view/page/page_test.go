@@ -33,9 +33,7 @@ func flowName(i int) string { return query.FormatKey(key(i)) }
 // TestLooks: at both widths and in both schemes the page shows the whole network, without a fault, a request
 // to elsewhere or anything beside the screen.
 func TestLooks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	long(t)
 	w := usual(t)
 	server := w.serve(t)
 	b := browser(t)
@@ -178,6 +176,7 @@ func (p *tab) wantPath(w *world, i int) {
 
 // TestFlow: a flow's path is reached by pointer, by keyboard, by its name and by an address.
 func TestFlow(t *testing.T) {
+	long(t)
 	w := usual(t)
 	server := w.serve(t)
 	b := browser(t)
