@@ -17,10 +17,12 @@ type copyQueue struct {
 	refusal packet.Reason
 	room    uint64
 
-	// addrs[next:end] are frames that Receive has, and no packet yet.
+	// addrs[next:end] are where Receive puts packets into the frames that it has, and are no packets yet. Between
+	// two calls of Receive the array is Transmit's.
 	addrs     [packet.BatchSize]uint64
 	next, end int
-	more      [maxPieces]uint64 // more[:owned] are the frames behind the first one of a large packet that is being received
+	lengths   [packet.BatchSize]uint32 // of packets in addrs
+	more      [maxPieces]uint64        // more[:owned] are the frames behind the first one of a large packet that is being received
 	owned     int
 	pieces    [maxPieces][]byte
 }
@@ -29,7 +31,35 @@ type copyQueue struct {
 const maxLargeBytes = 256 << 10
 
 // begin takes frames for up to n packets.
-func (q *copyQueue) begin(n int) { q.next, q.end = 0, q.frames.Alloc(q.addrs[:n]) }
+func (q *copyQueue) begin(n int) {
+	q.next, q.end = 0, q.frames.Alloc(q.addrs[:n])
+	for i := range q.addrs[:q.end] {
+		q.addrs[i] += Headroom
+	}
+}
+
+// add makes packets of the next n frames, whose lengths are in front of q.lengths.
+func (q *copyQueue) add(b *packet.Batch, n int) {
+	for i, addr := range q.addrs[q.next:][:n] {
+		p := b.Append()
+		p.Addr, p.Len, p.WireLen = addr, q.lengths[i], q.lengths[i]
+		p.InPort, p.InQueue = q.number, q.queue
+	}
+	q.next += n
+}
+
+// list puts the packets of one frame each in front of idx into addrs and lengths, and returns how many there are.
+func (q *copyQueue) list(b *packet.Batch, idx []uint16) (n int) {
+	for _, i := range idx[:min(len(idx), packet.BatchSize)] {
+		p := &b.Pkts[i]
+		if p.Next != 0 {
+			break
+		}
+		q.addrs[n], q.lengths[n] = p.Addr, p.Len
+		n++
+	}
+	return n
+}
 
 // chain takes frames for a packet of length bytes behind its first frame, and lists the pieces of memory of it. It reports false, and has none, if too
 // few are free.

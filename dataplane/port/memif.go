@@ -216,7 +216,7 @@ func (q *memifQueue) Receive(b *packet.Batch) (received int) {
 	q.begin(want)
 	defer q.free() // also if the memory is gone in the middle
 	for tries := q.end; tries > 0; tries-- {
-		addr := q.addrs[q.next] + Headroom
+		addr := q.addrs[q.next]
 		n, ok := ring.Get(b.Mem[addr:][:q.room])
 		if !ok {
 			break

@@ -415,7 +415,7 @@ func (q *tapQueue) Receive(b *packet.Batch) (received int) {
 	q.begin(min(packet.BatchSize, cap(b.Pkts)-len(b.Pkts)))
 	large := 0 // bytes
 	for tries := q.end; tries > 0 && large < maxLargeBytes; tries-- {
-		addr := q.addrs[q.next] + Headroom
+		addr := q.addrs[q.next]
 		first := b.Mem[addr:][:q.room]
 		n, length := 0, 0
 		if q.cut.On() {

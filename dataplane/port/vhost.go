@@ -207,10 +207,16 @@ func (q *vhostQueue) Receive(b *packet.Batch) (received int) {
 	ring.Whole = q.port.whole
 	large := 0 // bytes
 	for tries := q.end; tries > 0 && large < maxLargeBytes; tries-- {
-		addr := q.addrs[q.next] + Headroom
+		n := ring.GetEach(b.Mem, q.addrs[q.next:][:tries], int(q.room), q.lengths[:])
+		q.add(b, n)
+		received += n
+		if tries -= n; tries == 0 {
+			break
+		}
+		addr := q.addrs[q.next]
 		first := b.Mem[addr:][:q.room]
-		n, ok := ring.Get(first)
-		if !ok {
+		var ok bool
+		if n, ok = ring.Get(first); !ok {
 			break
 		}
 		length, kind, size := ring.Large()
@@ -259,8 +265,17 @@ func (q *vhostQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 	}
 	defer tx.Release()
 	ring.Prepare(len(idx))
-	for _, i := range idx {
-		p := &b.Pkts[i]
+	for taken < len(idx) {
+		n := q.list(b, idx[taken:])
+		done := ring.PutEach(b.Mem, q.addrs[:n], q.lengths[:n])
+		q.frames.FreeAll(q.addrs[:done])
+		if taken += done; taken == len(idx) {
+			break
+		}
+		if done == n && n != 0 {
+			continue
+		}
+		p := &b.Pkts[idx[taken]]
 		if n, length := q.gather(b, p); n == 0 {
 			tx.Faults[virtio.FaultLong].Add(1)
 		} else if put(ring, b, p, q.pieces[:n], length) == virtio.Full {

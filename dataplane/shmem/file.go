@@ -38,7 +38,7 @@ func Map(fd int, size, offset uint64) (part, whole []byte, err error) {
 	if err := memoryFile(fd); err != nil {
 		return nil, nil, err
 	}
-	page := uint64(max(s.Blksize, int64(unix.Getpagesize()))) // of hugetlbfs, its own
+	page := uint64(max(int64(s.Blksize), int64(unix.Getpagesize()))) // of hugetlbfs, its own
 	if page > 1<<30 || page&(page-1) != 0 {
 		return nil, nil, fmt.Errorf("a file with blocks of %d bytes", page)
 	}

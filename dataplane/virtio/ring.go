@@ -93,9 +93,10 @@ type Ring struct {
 	cut          cut
 	header       [12]byte // of the packet that is put
 
-	plain bool    // a split ring whose common packets getPlain and putPlain serve
-	home  *Region // the region where the last plain packet was
+	plain bool    // a split ring whose common packets GetEach and PutEach serve
+	home  *Region // the region where the last packet was that they did not serve
 	warm  byte    // what fetch read, kept so that the compiler keeps the loads
+	ahead [fetchLimit + fetchLimit/usedPerFetch]uintptr
 
 	desc   []uint64   // of both kinds: two words each
 	seen   uint16     // split: available index as read last
@@ -184,7 +185,7 @@ func (r *Ring) Available(limit int) int {
 		return limit
 	}
 	if r.layout.Offloads.Any() { // a chain may become many
-		if r.layout.Packed && !r.readyPacked() || !r.layout.Packed && r.fetch(limit) == 0 {
+		if r.layout.Packed && !r.readyPacked() || !r.layout.Packed && r.fetch(limit, false) == 0 {
 			return 0
 		}
 		return limit
@@ -195,13 +196,13 @@ func (r *Ring) Available(limit int) int {
 		}
 		return min(limit, int(r.size))
 	}
-	return r.fetch(limit)
+	return r.fetch(limit, false)
 }
 
 // Prepare is to be called in front of a batch of n calls of Put.
 func (r *Ring) Prepare(n int) {
 	if !r.broken && !r.layout.Packed {
-		r.fetch(n)
+		r.fetch(n, true)
 	}
 }
 
@@ -211,11 +212,6 @@ func (r *Ring) Prepare(n int) {
 func (r *Ring) Get(dst []byte) (n int, ok bool) {
 	if r.cut.On() {
 		return r.cutNext(dst), true
-	}
-	if r.plain {
-		if n := r.getPlain(dst); n != 0 {
-			return n, true
-		}
 	}
 	start := r.next
 	r.reset()
@@ -287,9 +283,6 @@ func (r *Ring) PutLarge(pieces [][]byte, length int, kind uint8, size int) Resul
 }
 
 func (r *Ring) put(pieces [][]byte, length int) Result {
-	if r.plain && len(pieces) == 1 && r.putPlain(pieces[0]) {
-		return Done
-	}
 	need := length + r.layout.Header
 	r.reset()
 	start, room := r.next, 0

@@ -2,6 +2,7 @@ package virtio
 
 import (
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/weirswitch/weir/dataplane/gso"
 	"github.com/weirswitch/weir/dataplane/shmem"
@@ -39,99 +40,137 @@ func (r *Ring) mapSplit() error {
 	return nil
 }
 
-// fetch returns how many chains are available, up to limit. It touches what they will be read from, which another core has written: the processor
-// waits for all these lines at once, instead of one after the other. What it reads is not used.
-func (r *Ring) fetch(limit int) (n int) {
+// fetch returns how many chains are available, up to limit. It asks for the memory that a batch will use, which another core has
+// written or read: the processor waits for all these lines at once, instead of for one after the other.
+func (r *Ring) fetch(limit int, write bool) (n int) {
 	n = min(limit, r.waiting())
-	warm, mask := uint64(0), r.size-1
-	for i := range uint16(n) {
+	if n <= 0 {
+		return 0
+	}
+	soon, warm, mask := min(n, fetchLimit), uint64(0), r.size-1
+	for i := range uint16(soon) {
 		if head := r.heads[(r.next.at+i)&mask]; head < r.size {
 			warm += atomic.LoadUint64(&r.desc[2*int(head)])
 		}
 	}
-	if r.plain {
-		for i := range uint16(n) {
-			if head := r.heads[(r.next.at+i)&mask]; head < r.size {
-				if at := atomic.LoadUint64(&r.desc[2*int(head)]) - r.home.Guest; at < uint64(len(r.home.Bytes)) {
-					warm += uint64(r.home.Bytes[at])
-				}
+	r.warm = byte(warm)
+	if !r.plain {
+		return n
+	}
+	lines := 0
+	base, size := uintptr(unsafe.Pointer(unsafe.SliceData(r.home.Bytes))), uint64(len(r.home.Bytes))
+	for i := range uint16(soon) {
+		if head := r.heads[(r.next.at+i)&mask]; head < r.size {
+			if at := atomic.LoadUint64(&r.desc[2*int(head)]) - r.home.Guest; at < size {
+				r.ahead[lines] = base + uintptr(at)
+				lines++
 			}
 		}
 	}
-	r.warm = byte(warm)
+	if lines != 0 && !write {
+		prefetchRead(&r.ahead[0], lines)
+		lines = 0
+	}
+	for i := uint16(0); i < uint16(soon); i += usedPerFetch {
+		r.ahead[lines] = uintptr(unsafe.Pointer(&r.done[1+2*int((r.used.at+i)&mask)]))
+		lines++
+	}
+	prefetchWrite(&r.ahead[0], lines)
 	return n
 }
 
-// plainBuffer returns the next chain's memory if it is one descriptor in one region, with the flags that it must have, and nil otherwise. Nothing
-// is taken yet: a caller that cannot use the buffer calls takeSplit, which checks the chain from its beginning.
-func (r *Ring) plainBuffer(flags uint16) (head uint16, b []byte) {
-	if r.broken || r.waiting() == 0 {
-		return 0, nil
-	}
-	if head = r.heads[r.next.at&(r.size-1)]; head >= r.size {
-		return 0, nil
-	}
-	addr := atomic.LoadUint64(&r.desc[2*int(head)])
-	rest := atomic.LoadUint64(&r.desc[2*int(head)+1])
-	length := uint64(uint32(rest))
-	if uint16(rest>>32) != flags {
-		return 0, nil
-	}
-	at := addr - r.home.Guest
-	if size := uint64(len(r.home.Bytes)); at >= size || size-at < length {
-		if !r.move(addr) {
-			return 0, nil
-		}
-		at = addr - r.home.Guest
-		if size := uint64(len(r.home.Bytes)); at >= size || size-at < length {
-			return 0, nil
-		}
-	}
-	return head, r.home.Bytes[at : at+length]
-}
+const (
+	fetchLimit   = 64 // chains
+	usedPerFetch = 16 // entries of the used ring in the two lines of a prefetch
+)
 
-// move makes the region of an address the one that is looked at first.
-func (r *Ring) move(addr uint64) bool {
+// move makes the region of an address the one that GetEach and PutEach look at.
+func (r *Ring) move(addr uint64) {
 	for i := range r.memory.regions {
 		if g := &r.memory.regions[i]; addr-g.Guest < uint64(len(g.Bytes)) {
 			r.home = g
-			return true
+			return
 		}
 	}
-	return false
 }
 
-// getPlain is Get for a packet in one piece that nothing is to be done for. It returns 0 for all others.
-func (r *Ring) getPlain(dst []byte) int {
-	head, b := r.plainBuffer(0)
-	n := len(b) - r.layout.Header
-	if n < minPacket || n > len(dst) || r.layout.Offloads.Checksum && b[0]&gso.NeedsChecksum|b[1] != 0 {
+// GetEach copies the packets in front of the ring that are in one piece and for which nothing is to be done, at most len(at) of them:
+// packet i to mem[at[i]:], where it has room bytes, and its length to lengths[i]. It stops at the first packet that needs Get, and
+// returns how many it copied.
+func (r *Ring) GetEach(mem []byte, at []uint64, room int, lengths []uint32) (n int) {
+	if !r.plain || r.broken || r.cut.On() {
 		return 0
 	}
-	r.next.at++
-	copy(dst[:n], b[r.layout.Header:])
-	r.pushSplit(head, 0)
+	limit := min(len(at), r.waiting())
+	lengths = lengths[:limit]
+	home, first := r.home.Bytes, r.home.Guest
+	header, mask, checked := r.layout.Header, r.size-1, r.layout.Offloads.Checksum
+	for ; n < limit; n++ {
+		head := r.heads[(r.next.at+uint16(n))&mask]
+		if head >= r.size {
+			break
+		}
+		addr, rest := atomic.LoadUint64(&r.desc[2*int(head)]), atomic.LoadUint64(&r.desc[2*int(head)+1])
+		begin, length := addr-first, uint64(uint32(rest))
+		if uint16(rest>>32) != 0 || begin >= uint64(len(home)) || uint64(len(home))-begin < length {
+			break
+		}
+		b := home[begin : begin+length]
+		size := len(b) - header
+		if size < minPacket || size > room || checked && b[0]&gso.NeedsChecksum|b[1] != 0 {
+			break
+		}
+		copy(mem[at[n]:][:size], b[header:])
+		lengths[n] = uint32(size)
+		slot := 2 * int((r.used.at+uint16(n))&mask)
+		r.done[1+slot], r.done[2+slot] = uint32(head), 0
+	}
+	r.took(n)
 	return n
 }
 
-// putPlain is put for a packet that fits into the next buffer, which is in one piece. It reports false for all others.
-func (r *Ring) putPlain(p []byte) bool {
-	head, b := r.plainBuffer(flagWrite)
-	n := r.layout.Header + len(p)
-	if len(b) < n {
-		return false
+// PutEach is Put for packets that are in one piece each, packet i in mem[at[i]:][:lengths[i]]. It stops at the first one that needs Put, and
+// returns how many it copied.
+func (r *Ring) PutEach(mem []byte, at []uint64, lengths []uint32) (n int) {
+	if !r.plain || r.broken {
+		return 0
 	}
-	r.next.at++
-	if r.layout.Header == len(r.header) {
-		r.header[10], r.header[11] = 1, 0
-		*(*[12]byte)(b) = r.header
-		copy(b[12:], p)
-	} else {
-		copy(b, r.header[:r.layout.Header])
-		copy(b[r.layout.Header:], p)
+	limit := min(len(at), r.waiting())
+	lengths = lengths[:limit]
+	home, first := r.home.Bytes, r.home.Guest
+	header, mask := uint64(r.layout.Header), r.size-1
+	for ; n < limit; n++ {
+		head := r.heads[(r.next.at+uint16(n))&mask]
+		if head >= r.size {
+			break
+		}
+		addr, rest := atomic.LoadUint64(&r.desc[2*int(head)]), atomic.LoadUint64(&r.desc[2*int(head)+1])
+		begin, length := addr-first, header+uint64(lengths[n])
+		if uint16(rest>>32) != flagWrite || uint64(uint32(rest)) < length || begin >= uint64(len(home)) || uint64(len(home))-begin < length {
+			break
+		}
+		b := home[begin : begin+length]
+		if header == uint64(len(plainHeader)) {
+			*(*[12]byte)(b) = plainHeader
+		} else {
+			copy(b, plainHeader[:header])
+		}
+		copy(b[header:], mem[at[n]:][:lengths[n]])
+		slot := 2 * int((r.used.at+uint16(n))&mask)
+		r.done[1+slot], r.done[2+slot] = uint32(head), uint32(length)
 	}
-	r.pushSplit(head, uint32(n))
-	return true
+	r.took(n)
+	return n
+}
+
+// plainHeader is that of a packet without offloads, in one buffer.
+var plainHeader = [12]byte{10: 1}
+
+// took takes and uses n chains of one descriptor.
+func (r *Ring) took(n int) {
+	r.next.at += uint16(n)
+	r.used.at += uint16(n)
+	r.pending += uint16(n)
 }
 
 // waiting returns how many chains are available.
@@ -178,6 +217,7 @@ func (r *Ring) chainSplit(b *buffer, at uint16, write bool) bool {
 			return false
 		}
 		if flags&flagNext == 0 {
+			r.move(addr) // the next packets are near
 			return true
 		}
 		if next >= r.size {

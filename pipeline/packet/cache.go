@@ -94,6 +94,13 @@ func (c *Cache) Free(addr uint64) {
 	c.n++
 }
 
+// FreeAll gives back frames of packets that have no other.
+func (c *Cache) FreeAll(addrs []uint64) {
+	for _, addr := range addrs {
+		c.Free(addr)
+	}
+}
+
 // FreePacket gives back all frames of a packet.
 func (c *Cache) FreePacket(p *Packet) {
 	c.Free(p.Addr)

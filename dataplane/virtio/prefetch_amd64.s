@@ -1,0 +1,30 @@
+//go:build !purego
+
+#include "textflag.h"
+
+// func prefetchRead(at *uintptr, n int)
+TEXT ·prefetchRead(SB), NOSPLIT, $0-16
+	MOVQ at+0(FP), SI
+	MOVQ n+8(FP), CX
+next:
+	MOVQ (SI), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ $8, SI
+	DECQ CX
+	JNZ next
+	RET
+
+// func prefetchWrite(at *uintptr, n int)
+TEXT ·prefetchWrite(SB), NOSPLIT, $0-16
+	MOVQ at+0(FP), SI
+	MOVQ n+8(FP), CX
+next:
+	MOVQ (SI), AX
+	// PREFETCHW (AX) and 64(AX), which the assembler does not know.
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x08
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x48; BYTE $0x40
+	ADDQ $8, SI
+	DECQ CX
+	JNZ next
+	RET
