@@ -3,7 +3,6 @@ package port
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/weirswitch/weir/internal/testpmd"
 )
 
 // kills is how often a test kills a process: WEIR_KILLS, or a few times.
@@ -48,17 +49,16 @@ func resourcesInUse(t *testing.T) (r resources) {
 // TestKilledPeers: DPDK's driver is killed in the middle of its traffic, and another one takes its place, time after time. No
 // descriptor, mapping or goroutine of one that is gone is left.
 func TestKilledPeers(t *testing.T) {
-	huge := hugePages(t)
+	huge := testpmd.HugePages(t)
 	rounds := kills(t)
-	run := func(t *testing.T, b *vhostBridge, start func() *testpmd, connected func() bool) {
+	run := func(t *testing.T, b *vhostBridge, start func() *testpmd.Process, connected func() bool) {
 		var before resources
 		for i := range rounds {
 			p := start()
-			for until := b.sent + 1000; b.sent < until && !p.hasEnded(); {
+			for until := b.sent + 1000; b.sent < until && !p.Ended(); {
 				b.turn()
 			}
-			check(t, p.cmd.Process.Kill())
-			<-p.ended
+			p.Kill()
 			for connected() {
 				b.turn()
 			}
@@ -74,20 +74,20 @@ func TestKilledPeers(t *testing.T) {
 	t.Run("vhost", func(t *testing.T) {
 		b := openBridge(t)
 		defer b.close()
-		run(t, b, func() *testpmd { return startTestpmd(t, b, huge, "") }, func() bool {
+		run(t, b, func() *testpmd.Process { return startTestpmd(t, b, huge, "") }, func() bool {
 			return b.ports[0].device.Status().Connected || b.ports[1].device.Status().Connected
 		})
 	})
 	t.Run("memif", func(t *testing.T) {
 		b := openMemifs(t, func(int, *Config) {})
 		defer b.close()
-		run(t, &b.vhostBridge, func() *testpmd {
+		run(t, &b.vhostBridge, func() *testpmd.Process {
 			path := b.ports[0].config.Socket
 			device := func(i int) string {
 				return fmt.Sprintf("net_memif%d,id=%d,socket=%s,socket-abstract=no,role=client", i, i, path)
 			}
-			p := runTestpmd(t, filepath.Dir(path), huge, "flowgen", device(0), device(1))
-			await(t, "connections", func() bool { return b.connected() || p.hasEnded() })
+			p := testpmd.Start(t, testpmd.Config{Dir: filepath.Dir(path), HugePages: huge, Forward: "flowgen", Devices: []string{device(0), device(1)}})
+			await(t, "connections", func() bool { return b.connected() || p.Ended() })
 			return p
 		}, func() bool { return b.ports[0].Info().State == StateUp || b.ports[1].Info().State == StateUp })
 	})
@@ -114,9 +114,9 @@ func TestBridgeProcess(t *testing.T) {
 // TestKilledSwitch: the process with the ports is killed in the middle of the traffic, and the next one goes on with the same
 // driver of DPDK, which listens.
 func TestKilledSwitch(t *testing.T) {
-	huge := hugePages(t)
+	huge := testpmd.HugePages(t)
 	dir := t.TempDir()
-	var peer *testpmd
+	var peer *testpmd.Process
 	for i := range kills(t) {
 		c := exec.Command("/proc/self/exe", "-test.run=^TestBridgeProcess$")
 		c.Env = append(os.Environ(), bridgeVariable+"="+dir)
@@ -125,20 +125,20 @@ func TestKilledSwitch(t *testing.T) {
 		check(t, c.Start())
 		t.Cleanup(func() { _ = c.Process.Kill() })
 		if peer == nil { // it waits for the first one
-			peer = runTestpmd(t, dir, huge, "flowgen",
-				"net_virtio_user0,queue_size=256,server=1,path="+filepath.Join(dir, "v0"), "net_virtio_user1,queue_size=256,server=1,path="+filepath.Join(dir, "v1"))
+			peer = testpmd.Start(t, testpmd.Config{Dir: dir, HugePages: huge, Forward: "flowgen", Devices: []string{
+				"net_virtio_user0,queue_size=256,server=1,path=" + filepath.Join(dir, "v0"), "net_virtio_user1,queue_size=256,server=1,path=" + filepath.Join(dir, "v1"),
+			}})
 		}
 		said, err := bufio.NewReader(out).ReadString('\n')
-		if err != nil || said != "passing\n" || peer.hasEnded() {
-			t.Fatalf("process %d says %q: %v; testpmd has ended: %v", i, said, err, peer.hasEnded())
+		if err != nil || said != "passing\n" || peer.Ended() {
+			t.Fatalf("process %d says %q: %v; testpmd has ended: %v", i, said, err, peer.Ended())
 		}
 		check(t, c.Process.Kill())
 		_ = c.Wait()
 	}
-	_, err := io.WriteString(peer.input, "quit\n")
-	check(t, err)
-	<-peer.ended
-	if peer.err != nil {
-		t.Errorf("testpmd: %v\n%s", peer.err, &peer.text)
+	peer.Quit()
+	<-peer.Done
+	if peer.Err != nil {
+		t.Errorf("testpmd: %v\n%s", peer.Err, &peer.Text)
 	}
 }

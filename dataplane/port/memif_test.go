@@ -3,7 +3,6 @@ package port
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirswitch/weir/internal/testpmd"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -113,7 +113,7 @@ func (b *memifBridge) expect(port int, n uint64) int {
 
 // cross sends numbered packets by both ports through testpmd, which exchanges them, and loses none: no more are on
 // their way than the rings hold.
-func (b *memifBridge) cross(p *testpmd, packets uint64) {
+func (b *memifBridge) cross(p *testpmd.Process, packets uint64) {
 	b.t.Helper()
 	var sent, got [2]uint64
 	last := time.Now()
@@ -129,8 +129,8 @@ func (b *memifBridge) cross(p *testpmd, packets uint64) {
 				moved = true
 			}
 		}
-		if p != nil && p.hasEnded() {
-			b.t.Fatalf("testpmd ended: %v\n%s", p.err, &p.text)
+		if p != nil && p.Ended() {
+			b.t.Fatalf("testpmd ended: %v\n%s", p.Err, &p.Text)
 		}
 		if moved {
 			last = time.Now()
@@ -217,7 +217,7 @@ func TestMemifSecret(t *testing.T) {
 // TestMemifTestpmd: numbered packets pass through DPDK's net_memif in both roles; it is killed, another one takes its place, and
 // none is lost or reordered.
 func TestMemifTestpmd(t *testing.T) {
-	huge := hugePages(t)
+	huge := testpmd.HugePages(t)
 	packets := uint64(200_000)
 	if testing.Short() {
 		packets = 10_000
@@ -232,7 +232,7 @@ func TestMemifTestpmd(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := openMemifs(t, func(_ int, p *Config) { p.Mode = c.mode })
 			defer b.close()
-			start := func() *testpmd {
+			start := func() *testpmd.Process {
 				path := b.ports[0].config.Socket
 				if c.mode == ModeClient {
 					_ = os.Remove(path) // of the one that was killed
@@ -244,24 +244,22 @@ func TestMemifTestpmd(t *testing.T) {
 					}
 					return fmt.Sprintf("net_memif%d,id=%d,socket=%s,socket-abstract=no%s", i, i, path, options)
 				}
-				p := runTestpmd(t, filepath.Dir(path), huge, "io", device(0), device(1))
-				await(t, "connections", func() bool { return b.connected() || p.hasEnded() })
+				p := testpmd.Start(t, testpmd.Config{Dir: filepath.Dir(path), HugePages: huge, Forward: "io", Devices: []string{device(0), device(1)}})
+				await(t, "connections", func() bool { return b.connected() || p.Ended() })
 				return p
 			}
 			p := start()
 			b.cross(p, 1000)
-			check(t, p.cmd.Process.Kill())
-			<-p.ended
+			p.Kill()
 			await(t, "ports that are down", func() bool { return b.ports[0].Info().State != StateUp && b.ports[1].Info().State != StateUp })
 			p = start()
 			b.cross(p, packets)
-			_, err := io.WriteString(p.input, "quit\n")
-			check(t, err)
-			<-p.ended
-			if p.err != nil {
-				t.Errorf("testpmd: %v\n%s", p.err, &p.text)
+			p.Quit()
+			<-p.Done
+			if p.Err != nil {
+				t.Errorf("testpmd: %v\n%s", p.Err, &p.Text)
 			}
-			if rx := p.total(t, "RX"); rx != 2*packets {
+			if rx := p.Total("RX"); rx != 2*packets {
 				t.Errorf("testpmd received %d packets, want %d", rx, 2*packets)
 			}
 		})

@@ -1,19 +1,15 @@
 package port
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weirswitch/weir/internal/testpmd"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -140,87 +136,30 @@ func (b *vhostBridge) forward(from, to Queue) int {
 	return n
 }
 
-// testpmd is DPDK's traffic generator over virtio-user: it sends by both ports and counts what comes back.
-type testpmd struct {
-	cmd   *exec.Cmd
-	input io.WriteCloser
-	text  bytes.Buffer // to be read when ended is closed
-	ended chan struct{}
-	err   error
-}
-
-func startTestpmd(t *testing.T, b *vhostBridge, huge, options string) *testpmd {
+// startTestpmd sends by both ports of a bridge, and counts what comes back.
+func startTestpmd(t *testing.T, b *vhostBridge, huge, options string) *testpmd.Process {
 	t.Helper()
-	return runTestpmd(t, filepath.Dir(b.ports[0].config.Socket), huge, "flowgen",
-		"net_virtio_user0,queue_size=256,path="+b.ports[0].Info().Interface+options,
-		"net_virtio_user1,queue_size=256,path="+b.ports[1].Info().Interface+options)
-}
-
-// runTestpmd starts testpmd with two devices.
-func runTestpmd(t *testing.T, dir, huge, forward string, devices ...string) *testpmd {
-	t.Helper()
-	p := &testpmd{ended: make(chan struct{})}
-	arguments := []string{"--lcores", "0@0,1@0", "--no-pci", "--no-telemetry", "--single-file-segments", "-m", "128",
-		"--huge-dir", huge, "--file-prefix", "weir"}
-	for _, d := range devices {
-		arguments = append(arguments, "--vdev", d)
-	}
-	p.cmd = exec.Command("dpdk-testpmd", append(arguments, "--", "-i", "--auto-start", "--forward-mode="+forward, "--nb-cores=1",
-		"--no-mlockall", "--no-flush-rx", "--total-num-mbufs=8192")...)
-	p.cmd.Env = append(os.Environ(), "RUNTIME_DIRECTORY="+dir) // for DPDK's own files
-	p.cmd.Stdout, p.cmd.Stderr = &p.text, &p.text
-	var err error
-	p.input, err = p.cmd.StdinPipe()
-	check(t, err)
-	check(t, p.cmd.Start())
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.ended)
-	}()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.ended
-	})
-	return p
-}
-
-func (p *testpmd) hasEnded() bool {
-	select {
-	case <-p.ended:
-		return true
-	default:
-		return false
-	}
-}
-
-// total is testpmd's own count of all ports, of its last report.
-func (p *testpmd) total(t *testing.T, what string) uint64 {
-	t.Helper()
-	all := regexp.MustCompile(what+`-packets: (\d+)`).FindAllSubmatch(p.text.Bytes(), -1)
-	if len(all) == 0 {
-		t.Fatalf("testpmd reports nothing:\n%s", &p.text)
-	}
-	n, err := strconv.ParseUint(string(all[len(all)-1][1]), 10, 64)
-	check(t, err)
-	return n
+	return testpmd.Start(t, testpmd.Config{Dir: filepath.Dir(b.ports[0].config.Socket), HugePages: huge, Forward: "flowgen", Devices: []string{
+		"net_virtio_user0,queue_size=256,path=" + b.ports[0].Info().Interface + options,
+		"net_virtio_user1,queue_size=256,path=" + b.ports[1].Info().Interface + options,
+	}})
 }
 
 // TestVhostTestpmd: packets of DPDK's driver pass from port to port, by split and packed rings. The driver is killed, another one
 // takes its place, and its counts are those of the ports.
 func TestVhostTestpmd(t *testing.T) {
-	huge := hugePages(t)
+	huge := testpmd.HugePages(t)
 	for name, options := range map[string]string{"split": "", "packed": ",packed_vq=1", "unmerged": ",mrg_rxbuf=0"} {
 		t.Run(name, func(t *testing.T) {
 			b := openBridge(t)
 			defer b.close()
 			killed := startTestpmd(t, b, huge, options)
-			for b.sent < 20_000 && !killed.hasEnded() {
+			for b.sent < 20_000 && !killed.Ended() {
 				b.turn()
 			}
-			check(t, killed.cmd.Process.Kill())
-			<-killed.ended
+			killed.Kill()
 			if b.sent < 20_000 {
-				t.Fatalf("testpmd ended: %v\n%s", killed.err, &killed.text)
+				t.Fatalf("testpmd ended: %v\n%s", killed.Err, &killed.Text)
 			}
 			for b.ports[0].device.Status().Connected || b.ports[1].device.Status().Connected {
 				b.turn()
@@ -228,23 +167,22 @@ func TestVhostTestpmd(t *testing.T) {
 			b.received, b.sent = 0, 0
 
 			next := startTestpmd(t, b, huge, options)
-			for b.sent < 100_000 && !next.hasEnded() {
+			for b.sent < 100_000 && !next.Ended() {
 				b.turn()
 			}
-			_, err := io.WriteString(next.input, "quit\n")
-			check(t, err)
-			for !next.hasEnded() {
+			next.Quit()
+			for !next.Ended() {
 				b.turn()
 			}
-			if next.err != nil {
-				t.Fatalf("testpmd: %v\n%s", next.err, &next.text)
+			if next.Err != nil {
+				t.Fatalf("testpmd: %v\n%s", next.Err, &next.Text)
 			}
 			// What is in the rings when testpmd stops is counted by one side only.
 			const rings = 2 * 256
-			if tx := next.total(t, "TX"); tx < b.received || tx-b.received > rings {
+			if tx := next.Total("TX"); tx < b.received || tx-b.received > rings {
 				t.Errorf("testpmd sent %d packets, and %d were received", tx, b.received)
 			}
-			if rx := next.total(t, "RX"); rx > b.sent || b.sent-rx > rings {
+			if rx := next.Total("RX"); rx > b.sent || b.sent-rx > rings {
 				t.Errorf("%d packets were sent, and testpmd received %d", b.sent, rx)
 			}
 			for _, p := range b.ports {
@@ -257,31 +195,4 @@ func TestVhostTestpmd(t *testing.T) {
 			}
 		})
 	}
-}
-
-// hugePages mounts huge pages for testpmd, which go with the test, or skips it.
-func hugePages(t *testing.T) (directory string) {
-	t.Helper()
-	if _, err := exec.LookPath("dpdk-testpmd"); err != nil {
-		t.Skip("dpdk-testpmd is missing: apt-get install dpdk-dev")
-	}
-	if os.Geteuid() != 0 {
-		t.Skip("huge pages and DPDK's files are root's")
-	}
-	text, err := os.ReadFile("/proc/meminfo")
-	check(t, err)
-	const pages = 64
-	free := regexp.MustCompile(`HugePages_Free: +(\d+)`).FindSubmatch(text)
-	if free == nil {
-		t.Skip("the kernel has no huge pages")
-	}
-	if n, err := strconv.Atoi(string(free[1])); err != nil || n < pages {
-		t.Skipf("%s huge pages are free, and testpmd takes %d: sysctl vm.nr_hugepages=%d", free[1], pages, 2*pages)
-	}
-	directory = t.TempDir()
-	if err := unix.Mount("none", directory, "hugetlbfs", 0, "pagesize=2M"); err != nil {
-		t.Skipf("mount hugetlbfs: %v", err)
-	}
-	t.Cleanup(func() { check(t, unix.Unmount(directory, unix.MNT_DETACH)) })
-	return directory
 }
