@@ -16,20 +16,23 @@ VCS = $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 # Many tests wait most of the time, for switches, servers and kernels: more packages at a time than a small machine
 # has cores, and several tests of a package. The packages that take longest begin first.
 PARALLEL ?= 4
-TEST      = $(GO) test -p $(PARALLEL) -parallel 4
+TEST      = $(GO) test -p $(PARALLEL) -parallel 4 $(TESTFLAGS)
+# More flags of go test: CI, where lint vets all, has no package vetted again.
+TESTFLAGS ?=
 # Many tests run switches, servers and kernel peers on a machine that others use, too. With RERUNS, as in CI, up to
 # three tests that failed run again, alone, and are named: one that passes then is a fault to fix, and no reason to stop.
 RERUNS ?= 0
 ifneq ($(RERUNS),0)
 TEST = $(GO) tool gotestsum --format standard-quiet --rerun-fails=$(RERUNS) --rerun-fails-max-failures=3 \
-	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --packages "$(PACKAGES)" -- -p $(PARALLEL) -parallel 4
+	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --packages "$(PACKAGES)" -- -p $(PARALLEL) -parallel 4 $(TESTFLAGS)
 run = $(TEST) $(1)
 else
 run = $(TEST) $(1) $(PACKAGES)
 endif
-# Tests build weir themselves, without cgo and without paths. With the same flags, all that a test run compiles is compiled once.
-test test-all vm-some: export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
-test test-all vm-some: export CGO_ENABLED := 0
+# Tests build weir themselves, without cgo and without paths. With the same flags, all that these targets compile is compiled once.
+ALIKE = lint test test-all vm-some bench-once fuzz
+$(ALIKE): export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+$(ALIKE): export CGO_ENABLED := 0
 FIRST    := ./cmd/weir ./internal/doctest
 PACKAGES  = $(FIRST) $(shell $(GO) list ./... | grep -v -e /cmd/weir$$ -e /internal/doctest$$)
 
