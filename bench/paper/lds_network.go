@@ -96,7 +96,7 @@ func leafSwitch(leaf int, family hash.Family) netsim.Switch {
 	}
 	points := lds.DefaultConfig()
 	points.Ports, points.Edges, points.IntervalBit, points.IntervalBits = ups, true, true, ldsNetworkBits
-	points.Rows, points.ClassColumns, points.Virtual, points.Samples, points.LostFlows = 2, 4096, 32, 128, 50
+	points.Rows, points.ClassColumns, points.Virtual, points.Samples, points.LostFlows = 4, 2048, 8, 128, 50
 	digests := pint.DefaultConfig()
 	digests.Edge, digests.IntervalBits = []string{"host"}, ldsNetworkBits
 	in, out := points, points
@@ -365,7 +365,7 @@ func ldsNetworkFigure(ctx context.Context, o Options) ([]Row, error) {
 	}
 	slices.Sort(relative)
 	slices.Sort(tails)
-	source := fmt.Sprintf("%d runs, %d flows of 1,000 packets between 4 leaves over 4 spines, 4,096 x 2 cells per class and k = 32, %d packets lost", runs, flows, lost)
+	source := fmt.Sprintf("%d runs, %d flows of 1,000 packets between 4 leaves over 4 spines, 2,048 x 4 cells per class and k = 8, %d packets lost", runs, flows, lost)
 	var t table
 	t.add("refused_cells", "ratio", float64(refused)/float64(cells), source, "lower")
 	t.add("refused_cells.lossless", "ratio", float64(refusedClean)/float64(max(cellsClean, 1)), source, "lower")
