@@ -162,14 +162,14 @@ control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
                 shape.apply();
                 keys.apply();
 
-                // By the clock, the interval is that of now; by a shim's bit, the nearest to
-                // the arrival that has its parity, at most one away.
+                // By the clock, the interval is that of now; by a shim's bit, the nearest to the
+                // time at which it arrives, or leaves, that has its parity, at most one away.
                 bit<64> slice = p.now >> interval_bits;
                 bit<64> interval = slice;
                 if (interval_bit == 1 && p.marked == 1) {
-                    bit<64> told = p.arrival >> interval_bits;
+                    bit<64> told = p.at >> interval_bits;
                     if (told[0:0] != p.odd) {
-                        bit<64> half = p.arrival >> (interval_bits - 1);
+                        bit<64> half = p.at >> (interval_bits - 1);
                         if (half[0:0] == 0) {
                             told = told - 1;
                         } else {

@@ -136,7 +136,8 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
         hdr.shim.setValid();
         hdr.shim.type = TYPE_SHIM;
         hdr.shim.version = SHIM_VERSION;
-        hdr.shim.interval = (interval_bits == 0) ? 1w0 : (meta.arrival >> interval_bits)[0:0];
+        bit<64> leaves = (meta.now > meta.arrival) ? meta.now : meta.arrival;
+        hdr.shim.interval = (interval_bits == 0) ? 1w0 : (leaves >> interval_bits)[0:0];
         hdr.shim.length = DIGEST_LEN - 1;
         hdr.shim.hop = 1;
         hdr.shim.plan = plan_id;

@@ -135,7 +135,8 @@ func (m *Module) dropJoiners(at []point, emit record.Emit) {
 // not a port's.
 const classInstance = 1 << 15
 
-// send emits one point's interval as a record. number is that of a class.
+// send emits one point's interval as a record. number is that of a class. Packets refused for their timestamp, as the
+// worker came to them too late, are in no cell, and so among those that the record misses.
 func (m *Module) send(at point, number int, p *lds.Point, missed uint64, emit record.Emit) {
 	instance := uint16(2 * at.port)
 	if at.port < 0 {
@@ -147,7 +148,7 @@ func (m *Module) send(at point, number int, p *lds.Point, missed uint64, emit re
 	h := record.Header{
 		Kind: record.LDS, Instance: instance,
 		Start: p.Interval() << m.shift, Span: 1 << m.shift,
-		Missed: missed, Partial: p.Flags()&lds.Partial != 0,
+		Missed: missed + p.Outside(), Partial: p.Flags()&lds.Partial != 0,
 	}
 	emit(&h, p.AppendBinary)
 	m.records.Add(1)
@@ -166,12 +167,19 @@ type joiner struct {
 // slice takes the next slice, and gives away the interval before it.
 func (j *joiner) slice(t *trio, missed uint64, send func(p *lds.Point, missed uint64)) {
 	number := t.now.Interval()
+	if late := number - 1 - j.open.Interval(); j.begun && late > 0 && late <= mostLate && missed == 0 && t.outside() == 0 && t.now.Flags()&lds.Stepped == 0 {
+		// The worker was held up over whole slices. It comes to all their packets now, and counts them in the intervals
+		// next to this slice: over all of them none is lost, as none was so old that it was refused.
+		for range late {
+			j.advance(send)
+		}
+	}
 	if j.begun && j.open.Interval() == number-1 {
 		join(j.open, t.late)
 		send(j.open, j.missed)
 		join(t.now, j.early)
 	} else {
-		// The worker was not there, or its clock stepped. Early and late packets then
+		// The worker was not there, lacked cells, refused packets, or its clock stepped. Early and late packets then
 		// are all that there is of their intervals.
 		if j.early.Interval() == number-1 {
 			join(t.late, j.early)
@@ -187,6 +195,19 @@ func (j *joiner) slice(t *trio, missed uint64, send func(p *lds.Point, missed ui
 	j.early.Begin(number + 1)
 	join(j.early, t.early)
 	j.begun, j.missed = true, missed
+}
+
+// mostLate is over how many slices a worker may be held up; what is longer is taken for an absence.
+const mostLate = 64
+
+// advance gives away the open interval, for one that no slice belongs to.
+func (j *joiner) advance(send func(p *lds.Point, missed uint64)) {
+	next := j.open.Interval() + 1
+	send(j.open, j.missed)
+	j.open.Begin(next)
+	join(j.open, j.early)
+	j.early.Begin(next + 1)
+	j.missed = 0
 }
 
 // flush gives away what is open, without the packets that may still come.
@@ -213,10 +234,10 @@ func sendPart(p *lds.Point, send func(p *lds.Point, missed uint64)) {
 func (m *Module) Metrics(emit func(pipeline.Metric)) {
 	m.begin()
 	m.mu.Lock()
-	var measured, skipped, byBit, timed, waited, stepped, missed, overruns, unclassed uint64
+	var measured, refused, skipped, byBit, timed, waited, stepped, missed, overruns, unclassed uint64
 	for _, s := range m.stages {
 		measured, skipped, byBit = measured+s.measured.Load(), skipped+s.skipped.Load(), byBit+s.byBit.Load()
-		unclassed += s.unclassed.Load()
+		unclassed, refused = unclassed+s.unclassed.Load(), refused+s.refused.Load()
 		timed, waited, stepped = timed+s.timed.Load(), waited+s.waited.Load(), stepped+s.stepped.Load()
 	}
 	m.mu.Unlock()
@@ -228,6 +249,7 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		value      uint64
 	}{
 		{"measured_packets_total", "packets counted in the points", measured},
+		{"refused_packets_total", "of these, packets in no cell, as the worker came to them more than half an interval outside of their interval: losses in it are not known", refused},
 		{"timed_packets_total", "of these, packets whose arrival the XDP program timed, to 1 ns; others have the batch's clock, to the time of a batch", timed},
 		{"skipped_packets_total", "packets of the points without an IP header", skipped},
 		{"unclassed_packets_total", "packets of the measured ports that are of no class, and were not measured", unclassed},

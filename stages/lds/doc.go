@@ -27,8 +27,8 @@
 // packet in flight at an edge falls into different intervals at both ends, and
 // spoils its cells in both. With interval_bit a packet that carries the PINT
 // shim is counted in the interval of the shim's bit (alternate marking,
-// RFC 9341), at both ends the same: odd intervals set it. A packet may arrive up to
-// half an interval late or early. An interval's record comes an interval later
+// RFC 9341), at both ends the same: odd intervals set it. A source sets it by the time at which
+// the packet leaves it, and a packet may arrive up to half an interval later or earlier than that. An interval's record comes an interval later
 // then, and memory is three times as much.
 //
 // Clocks that step: at each edge of an interval CLOCK_TAI is held against

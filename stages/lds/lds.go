@@ -70,6 +70,12 @@ func (t *trio) each(f func(*lds.Point)) {
 	}
 }
 
+// outside is how many packets were refused for their time.
+func (t *trio) outside() (n uint64) {
+	t.each(func(p *lds.Point) { n += p.Outside() })
+	return n
+}
+
 // enter takes empty points to the slice with the given number.
 func (c *cells) enter(number int64) {
 	for i := range c.of {
@@ -184,6 +190,7 @@ type stage struct {
 
 	// Written once per batch.
 	measured, skipped, byBit, unclassed atomic.Uint64
+	refused                             atomic.Uint64 // of measured
 	timed, waited                       atomic.Uint64 // waited: ns
 	stepped                             atomic.Uint64 // once per interval
 }
@@ -236,7 +243,7 @@ func (s *stage) Process(b *packet.Batch) {
 	if byClass {
 		s.cache.follow(plan.classifier)
 	}
-	measured, skipped, byBit, timed, unclassed, waited := 0, 0, 0, 0, 0, int64(0)
+	measured, refused, skipped, byBit, timed, unclassed, waited := 0, 0, 0, 0, 0, 0, int64(0)
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
 		port, at := p.InPort, p.Arrival
@@ -268,7 +275,7 @@ func (s *stage) Process(b *packet.Batch) {
 		if m.bit {
 			if odd, marked := intervalBit(data); marked {
 				byBit++
-				point = t.of(m.intervalOf(p.Arrival, odd) - slice.Number())
+				point = t.of(m.intervalOf(at, odd) - slice.Number())
 			}
 		}
 		w := uint32(1)
@@ -283,6 +290,8 @@ func (s *stage) Process(b *packet.Batch) {
 			if naming {
 				s.block.Name[k] = flowName(p, data)
 			}
+		} else {
+			refused++
 		}
 		measured++
 		if p.Arrival != b.Now {
@@ -294,6 +303,7 @@ func (s *stage) Process(b *packet.Batch) {
 	add(&s.timed, timed)
 	add(&s.waited, int(waited))
 	add(&s.measured, measured)
+	add(&s.refused, refused)
 	add(&s.skipped, skipped)
 	add(&s.byBit, byBit)
 	add(&s.unclassed, unclassed)
@@ -308,16 +318,15 @@ func flowName(p *packet.Packet, data []byte) lds.FlowName {
 	return lds.FlowName{Addresses: addresses, Ports: ports & (1<<40 - 1)}
 }
 
-// intervalOf is the number of the interval of a packet by its shim's bit and its
-// arrival, however late the worker comes to it: in the first half of an interval, the
-// bit of the other parity is of the interval before, in the second half of the one
-// behind.
-func (m *Module) intervalOf(arrival int64, odd bool) int64 {
-	number := arrival >> m.shift
+// intervalOf is the number of the interval of a packet by its shim's bit and the time
+// at which it arrives, or leaves: in the first half of an interval, the bit of the other
+// parity is of the interval before, in the second half of the one behind.
+func (m *Module) intervalOf(at int64, odd bool) int64 {
+	number := at >> m.shift
 	if odd == (number&1 != 0) {
 		return number
 	}
-	return number - 1 + arrival>>(m.shift-1)&1*2
+	return number - 1 + at>>(m.shift-1)&1*2
 }
 
 // addBlock adds what the block holds, which is before the edge of an interval, as

@@ -273,6 +273,140 @@ func TestEveryPacketIsCountedOnce(t *testing.T) {
 	}
 }
 
+// TestStalledSender: a sender's worker is held up from shortly before the edge of an interval until its second half. The
+// bit is of the time at which a packet leaves, so both ends count it in the same interval, and nothing is lost or missed.
+func TestStalledSender(t *testing.T) {
+	c := testConfig()
+	c.IntervalBit = true
+	length := int64(1) << c.IntervalBits
+	from, until := 12*length-length/20, 12*length+length*6/10
+	sender, receiver := newEnd(t, c, NewEgress), newEnd(t, c, NewIngress)
+	for i := range int64(2000) {
+		arrival := 7*length + i*length/200
+		leaves := arrival
+		if arrival >= from {
+			leaves = max(arrival, until)
+		}
+		odd := leaves/length&1 != 0
+		sender.put(1, uint64(i), arrival, true, odd)
+		sender.batch.Now = leaves
+		sender.pass()
+		receiver.put(1, uint64(i), leaves+1000, true, odd)
+		receiver.pass()
+	}
+	sender.finish(17 * length)
+	receiver.finish(17 * length)
+	for number := int64(9); number < 15; number++ {
+		d := subtract(t, sender, receiver, number)
+		e := d.Flow(flowOf(1), 1, lds.Balanced)
+		if lost, known := d.Lost(); !known || lost != 0 || !e.HasLoss || e.Lost != 0 || e.Packets == 0 {
+			t.Errorf("interval %d: %d lost, known %v; of the flow %+v", number, lost, known, e)
+		}
+	}
+	if missed := missedBy(sender) + missedBy(receiver); missed != 0 {
+		t.Errorf("%d packets are missed", missed)
+	}
+}
+
+// TestStalledOverSlices: a receiver's worker is held up over whole slices. Over one, it counts all packets next to it: over
+// all intervals none is lost, and none of them is missing or in part. Over two, it refuses some, and says so of all intervals
+// in which they may be; the others are exact.
+func TestStalledOverSlices(t *testing.T) {
+	c := testConfig()
+	c.IntervalBit = true
+	length := int64(1) << c.IntervalBits
+	for over, unknown := range [][]int64{1: nil, 2: {10, 11, 12, 13}} {
+		if over == 0 {
+			continue
+		}
+		from, until := 10*length+length*8/10, (11+int64(over))*length+length/10
+		sender, receiver := newEnd(t, c, NewEgress), newEnd(t, c, NewIngress)
+		for i := range int64(2000) {
+			at := 7*length + i*length/200
+			odd := at/length&1 != 0
+			sender.put(1, uint64(i), at, true, odd)
+			sender.pass()
+			receiver.put(1, uint64(i), at+1000, true, odd)
+			if at >= from {
+				receiver.batch.Now = max(receiver.batch.Now, until)
+			}
+			receiver.pass()
+		}
+		sender.finish(17 * length)
+		receiver.finish(17 * length)
+		all, moved := int64(0), false
+		for number := int64(8); number < 16; number++ {
+			a, b := sender.got[number], receiver.got[number]
+			if b == nil {
+				if !slices.Contains(unknown, number) {
+					t.Errorf("over %d: interval %d has no record", over, number)
+				}
+				continue
+			}
+			d, err := lds.Subtract(a, b, lds.AnyDelay())
+			if err != nil {
+				t.Fatal(err)
+			}
+			lost, known := d.Lost()
+			if known == slices.Contains(unknown, number) {
+				t.Errorf("over %d: interval %d: %d lost, known %v", over, number, lost, known)
+			}
+			if known {
+				all, moved = all+lost, moved || lost != 0
+			}
+		}
+		if all != 0 || moved != (over == 1) {
+			t.Errorf("over %d: %d packets are lost over all intervals; some were counted in another one: %v", over, all, moved)
+		}
+	}
+}
+
+// TestStalledReceiver: packets whose arrival the XDP program timed wait for the worker for most of an interval. Those that
+// arrived more than half an interval before the one in which it comes to them are refused; the record counts them as missed, and no answer
+// takes them for losses.
+func TestStalledReceiver(t *testing.T) {
+	c := testConfig()
+	length := int64(1) << c.IntervalBits
+	from, until := 11*length+length*3/10, 12*length+length/10
+	sender, receiver := newEnd(t, c, NewEgress), newEnd(t, c, NewIngress)
+	refused := uint64(0)
+	for i := range int64(2000) {
+		at := 7*length + i*length/200
+		sender.put(1, uint64(i), at, false, false)
+		sender.pass()
+		receiver.put(1, uint64(i), at, false, false)
+		if at >= from && at < until {
+			receiver.batch.Now = until
+			if at < 12*length-length/2 {
+				refused++
+			}
+		}
+		receiver.pass()
+	}
+	sender.finish(17 * length)
+	receiver.finish(17 * length)
+	if missed := missedBy(receiver); refused == 0 || missed != refused {
+		t.Errorf("%d packets are missed, %d were refused", missed, refused)
+	}
+	d := subtract(t, sender, receiver, 12)
+	if _, known := d.Lost(); known || d.Flow(flowOf(1), 1, lds.Balanced).HasLoss {
+		t.Error("an interval of which a point refused packets tells losses")
+	}
+	receiver.Metrics(func(m pipeline.Metric) {
+		if m.Name == "refused_packets_total" && uint64(m.Value) != refused {
+			t.Errorf("%s is %g, %d were refused", m.Name, m.Value, refused)
+		}
+	})
+}
+
+// missedBy is how many packets the records of an end miss.
+func missedBy(e *end) (n uint64) {
+	for _, h := range e.heads {
+		n += h.Missed
+	}
+	return n
+}
+
 func TestWhatIsMeasured(t *testing.T) {
 	c := testConfig()
 	c.Ports = []string{"p1"}

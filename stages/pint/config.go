@@ -35,7 +35,7 @@ type Config struct {
 	// the whole network. For carrier ipid.
 	Identification string `toml:"identification"`
 	// IntervalBits makes a source set the shim's interval bit to that bit of the
-	// packet's arrival: whether the number of its interval of 2^IntervalBits ns is
+	// time at which the packet leaves: whether the number of its interval of 2^IntervalBits ns is
 	// odd. The stages lds read it, with the same interval_bits. 0: the bit stays
 	// clear. For carrier shim.
 	IntervalBits int `toml:"interval_bits"`

@@ -301,7 +301,9 @@ func (s *stage) source(b *packet.Batch, p *packet.Packet, out *port) count {
 	shim := header.NewShim(data[end:], pl.bytes, pl.id)
 	p.Flags |= packet.FlagShim
 	if s.intervals {
-		shim.SetInterval(uint64(p.Arrival)>>(s.intervalBit&63)&1 != 0)
+		// The time at which the packet leaves, and not its arrival: what it waited for this switch would count against the half
+		// interval that it may take to the next one.
+		shim.SetInterval(uint64(max(b.Now, p.Arrival))>>(s.intervalBit&63)&1 != 0)
 	}
 	// A shim whose hop number is 0 and a digest of 0 are what the first hop finds: as in transit, the digest is written with
 	// those of the whole batch.

@@ -195,12 +195,16 @@ func (d *Difference) LeastNs() (float64, bool) { return d.leastNs, d.hasMean }
 
 // Lost returns the number of packets of all flows that the sender counted and
 // the receiver did not; below zero if duplicates outnumber the losses. It is
-// known if both points saw the whole interval.
+// known if both points counted the whole interval.
 func (d *Difference) Lost() (lost int64, known bool) {
 	return int64(d.sender.packets - d.receiver.packets), d.wholeInterval()
 }
 
-func (d *Difference) wholeInterval() bool { return (d.sender.flags|d.receiver.flags)&Partial == 0 }
+// wholeInterval reports whether both points counted all packets of the interval: they saw it from its beginning to its
+// end, and refused none for its timestamp. One that is refused at one end alone would be a loss, or the reverse of one.
+func (d *Difference) wholeInterval() bool {
+	return (d.sender.flags|d.receiver.flags)&Partial == 0 && d.sender.outside == 0 && d.receiver.outside == 0
+}
 
 // State returns what became of a cell.
 func (d *Difference) State(row, column int) State {

@@ -251,6 +251,15 @@ func TestClockSteps(t *testing.T) {
 			}
 		}
 	}
+	for _, step := range []int64{0, 5e9} { // what a point refused is no loss
+		d := run(step, AnyDelay(), 0)
+		if _, known := d.Lost(); known != (step == 0) {
+			t.Errorf("a step of %d ns: loss of all is told: %v", step, known)
+		}
+		if e := d.Flow(7, 1, Balanced); e.HasLoss != (step == 0) {
+			t.Errorf("a step of %d ns: loss of a flow is told: %v", step, e.HasLoss)
+		}
+	}
 	if d := run(0, Limits{0, 1e5}, 0); d.Refused() != 0 {
 		t.Errorf("without a step %d cells are refused", d.Refused())
 	}

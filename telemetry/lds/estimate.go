@@ -42,7 +42,7 @@ type Estimate struct {
 	Bytes        float64
 	PacketsTrust float64
 
-	// HasLoss: both points saw the whole interval. Lost counts packets
+	// HasLoss: both points counted the whole interval. Lost counts packets
 	// that the receiver did not; duplicates count against them. It is exact if the
 	// flow does not share its cells, in a row that does not sample.
 	HasLoss   bool

@@ -144,7 +144,7 @@ func (b nameBucket) single() (name FlowName, lost int64, ok bool) {
 }
 
 // LostFlows names the flows of IPv4 of which packets were lost, in no order, with the exact number; below 0: they came twice. complete is false if some could not be decoded:
-// more flows lost packets than the points have room for, or one more than 4,096, or an interval was not seen whole by both. hash is that
+// more flows lost packets than the points have room for, or one more than 4,096, or an interval was not counted whole by both. hash is that
 // of a name as packets were added by. known is false if the points do not name flows, or not in the same room.
 func (d *Difference) LostFlows(hash func(FlowName) uint64) (flows []LostFlow, complete, known bool) {
 	a, b := &d.sender.names, &d.receiver.names

@@ -188,7 +188,7 @@ func (p *Point) Mark(f Flags) { p.flags |= f & allFlags }
 // Add counts a packet: the hash of its flow's key, its packet id, its arrival
 // on the points' common clock, its length. A timestamp more than half an
 // interval outside the interval is not counted, which spoils the packet's cells
-// for this interval; Outside counts them.
+// for this interval, and all that its counts say about loss; Outside counts them.
 func (p *Point) Add(flow, id uint64, timeNs int64, bytes uint32) {
 	p.AddWeighted(flow, id, timeNs, bytes, 1)
 }

@@ -64,8 +64,8 @@ type Between struct {
 	From string `json:"from" column:"from"`
 	To   string `json:"to" column:"to"`
 	Flow string `json:"flow,omitempty" column:"flow" null:"zero"` // empty: all flows together
-	// Intervals in which both points have a record; of these, Whole ones were seen
-	// from beginning to end by both.
+	// Intervals in which both points have a record; of these, Whole ones were counted
+	// from beginning to end, and without a packet refused for its timestamp, by both.
 	Intervals int `json:"intervals" column:"intervals" unit:"intervals"`
 	Whole     int `json:"whole_intervals" column:"whole_intervals" unit:"intervals"`
 	// Refused cells hold packets and may not be used, of Cells that hold any.

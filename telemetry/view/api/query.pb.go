@@ -2100,8 +2100,8 @@ type Between struct {
 	From       string                 `protobuf:"bytes,10,opt,name=from,proto3" json:"from,omitempty"`
 	To         string                 `protobuf:"bytes,11,opt,name=to,proto3" json:"to,omitempty"`
 	Flow       *string                `protobuf:"bytes,12,opt,name=flow,proto3,oneof" json:"flow,omitempty"` // empty: all flows together
-	// intervals in which both points have a record; of these, whole_intervals ones were seen
-	// from beginning to end by both.
+	// intervals in which both points have a record; of these, whole_intervals ones were counted
+	// from beginning to end, and without a packet refused for its timestamp, by both.
 	Intervals      int64 `protobuf:"varint,13,opt,name=intervals,proto3" json:"intervals,omitempty"`
 	WholeIntervals int64 `protobuf:"varint,14,opt,name=whole_intervals,json=wholeIntervals,proto3" json:"whole_intervals,omitempty"`
 	RefusedCells   int64 `protobuf:"varint,15,opt,name=refused_cells,json=refusedCells,proto3" json:"refused_cells,omitempty"` // refused_cells cells hold packets and may not be used, of cells that hold any.
