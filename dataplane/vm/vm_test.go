@@ -117,7 +117,7 @@ func TestDrivers(t *testing.T) {
 }
 
 // machineWait is far more than a machine needs for all of its rows.
-const machineWait = time.Hour
+const machineWait = 3 * time.Hour
 
 func testDriver(t *testing.T, kernel *Kernel, programs Programs, d Driver, table *Table) {
 	m := d.Machine(d.Rows)
