@@ -97,8 +97,37 @@ func (g *grader) point(endpoint string) string {
 
 // relay asks about the flows of a class that came to the relay by a port.
 func (g *grader) relay(r *relay.Truth, class int, port, from, to string) error {
+	d := Delay{Relay: r.Name, From: from, To: to, Delay: r.Classes[class].Delay}
+	var flows []delayed
+	for _, f := range r.Flows {
+		if f.From == port && f.Class == class {
+			flows = append(flows, delayed{f.Flow, f.Sent, f.Dropped, f.MeanNs})
+		}
+	}
+	late := func() string {
+		if d.TruthNs > (1+MostHeldUp)*float64(d.Delay) {
+			return heldRelayUp
+		}
+		return ""
+	}
+	// Flows of other loads are in the same cells.
+	return g.compare(&d, flows, len(g.truth.keys) > len(r.Flows), late)
+}
+
+const heldRelayUp = "the machine held the relay up"
+
+// delayed is what became of a flow's packets between two measurement points.
+type delayed struct {
+	flow          string
+	sent, dropped uint64
+	meanNs        float64
+}
+
+// compare asks about flows between two measurement points. shared: packets of others are in their cells. late says, once the
+// delays are known, why the machine was too busy for them to prove anything; empty: it was not.
+func (g *grader) compare(d *Delay, flows []delayed, shared bool, late func() string) error {
 	q := g.ofFlows(query.KindDelay)
-	q.From, q.To = from, to
+	q.From, q.To = d.From, d.To
 	all, err := ask[*query.Between](g, q)
 	if errors.Is(err, query.ErrNoRecords) {
 		return nil // not both switches measure this direction
@@ -106,29 +135,23 @@ func (g *grader) relay(r *relay.Truth, class int, port, from, to string) error {
 	if err != nil {
 		return err
 	}
-	d := Delay{
-		Relay: r.Name, From: all.From, To: all.To, Delay: r.Classes[class].Delay,
-		Intervals: all.Intervals, Refused: all.Refused, Cells: all.Cells, Clocks: all.Clocks,
-	}
+	d.From, d.To, d.Intervals, d.Refused, d.Cells, d.Clocks = all.From, all.To, all.Intervals, all.Refused, all.Cells, all.Clocks
 	var relative []float64
 	why := ""
-	for _, f := range r.Flows {
-		if f.From != port || f.Class != class {
-			continue
-		}
+	for _, f := range flows {
 		q := *q
-		q.Flow = f.Flow
+		q.Flow = f.flow
 		b, err := ask[*query.Between](g, &q)
 		if err != nil {
 			return err
 		}
 		why = cmp.Or(why, g.heldUp(&b.Basis))
-		d.TruthLost += float64(f.Dropped)
+		d.TruthLost += float64(f.dropped)
 		d.Lost += b.Lost
-		if !b.HasLoss || b.Lost != float64(f.Dropped) {
+		if !b.HasLoss || b.Lost != float64(f.dropped) {
 			d.Wrong++
 		}
-		if f.Received < leastDelayPackets {
+		if f.sent+f.dropped < leastDelayPackets {
 			continue
 		}
 		d.Flows++
@@ -136,12 +159,12 @@ func (g *grader) relay(r *relay.Truth, class int, port, from, to string) error {
 			continue
 		}
 		d.Measured++
-		d.TruthNs += f.MeanNs
+		d.TruthNs += f.meanNs
 		d.MeanNs += b.Delay.Value
-		if !b.Delay.Holds(f.MeanNs) {
+		if !b.Delay.Holds(f.meanNs) {
 			d.Outside++
 		}
-		relative = append(relative, math.Abs(b.Delay.Value-f.MeanNs)/f.MeanNs)
+		relative = append(relative, math.Abs(b.Delay.Value-f.meanNs)/f.meanNs)
 	}
 	if n := float64(d.Measured); n > 0 {
 		d.TruthNs, d.MeanNs = d.TruthNs/n, d.MeanNs/n
@@ -149,16 +172,14 @@ func (g *grader) relay(r *relay.Truth, class int, port, from, to string) error {
 		d.Median, d.Worst = relative[len(relative)/2], relative[len(relative)-1]
 	}
 	if d.Flows == 0 && d.TruthLost == 0 {
-		return nil // no flow of the class came by this port
+		return nil // no flow came by here
 	}
-	if d.TruthNs > (1+MostHeldUp)*float64(d.Delay) {
-		why = "the machine held the relay up"
-	}
+	why = cmp.Or(late(), why)
 	tolerance := 0.0
-	if len(g.truth.keys) > len(r.Flows) {
+	if shared {
 		tolerance = mostLossError
 	}
-	g.report.Delays = append(g.report.Delays, d)
+	g.report.Delays = append(g.report.Delays, *d)
 	// Without a long flow no delay was compared, and that is no success.
 	delayWhy, delayOK := why, d.Measured == d.Flows && (d.Worst <= MostDelayError || d.Outside == 0)
 	if d.Flows == 0 {

@@ -7,6 +7,7 @@
 //	counts.go   frequency, heavy hitters, volume, entropy, cardinality
 //	digests.go  path, latency, congestion, loops
 //	delay.go    delay and loss over relays
+//	classes.go  delay and loss of classes of traffic, over several relays
 package grade
 
 import (
@@ -84,8 +85,8 @@ func (r *Report) WriteText(w io.Writer) error {
 		return err
 	}
 	var lines []string
-	for _, m := range r.Missing {
-		lines = append(lines, "missing: "+text.Missing(m))
+	for _, m := range text.Missing(r.Missing) {
+		lines = append(lines, "missing: "+m)
 	}
 	for _, line := range append(lines, text.Absent(r.Absent)...) {
 		if _, err := fmt.Fprintln(w, "       "+line); err != nil {
@@ -191,7 +192,7 @@ func grade(ctx context.Context, e *lab.Evidence, paths *labpath.Paths, asker Ask
 	}{
 		{query.KindNetwork, g.network}, {query.KindPath, g.path}, {query.KindLatency, g.latency}, {query.KindCongestion, g.congestion},
 		{query.KindLoops, g.loops}, {query.KindFrequency, g.frequency}, {query.KindHeavyHitters, g.heavyHitters}, {query.KindVolume, g.volume},
-		{query.KindEntropy, g.entropy}, {query.KindCardinality, g.cardinality}, {query.KindDelay, g.relays},
+		{query.KindEntropy, g.entropy}, {query.KindCardinality, g.cardinality}, {query.KindDelay, g.relays}, {query.KindDelay, g.classes},
 	} {
 		if e.Step != nil {
 			e.Step("asking: %s", question.kind)
@@ -291,7 +292,7 @@ func (g *grader) heldUp(b *query.Basis) (why string) {
 		if m.Packets == 0 {
 			continue
 		}
-		why = "the machine held a switch up, which had no room to count all packets"
+		why = "the machine held a switch up, which did not count all packets"
 		if !slices.Contains(g.report.Missing, m) {
 			g.report.Missing = append(g.report.Missing, m)
 		}

@@ -59,33 +59,73 @@ func within(b query.Bounded) string {
 // lines writes lines of text, and below them what the answer rests on.
 func lines(w io.Writer, b *query.Basis, text ...string) error {
 	text = append(text, "", "from "+b.String())
-	for _, m := range b.Missing {
-		text = append(text, "missing: "+Missing(m))
+	for _, m := range Missing(b.Missing) {
+		text = append(text, "missing: "+m)
 	}
 	_, err := fmt.Fprintln(w, strings.Join(text, "\n"))
 	return err
 }
 
-// Missing names what is known to be missing, and no more: absent slices of fragments are
-// told by each answer itself.
-func Missing(m store.Missing) string {
-	var what []string
-	for _, p := range []struct {
-		n    uint64
-		text string
-	}{{uint64(m.Absent), "slices absent"}, {uint64(m.Partial), "slices in part"}, {m.Packets, "packets not measured"},
-		{m.Lost, "records lost on their way"}, {m.Evicted, "records that had to make room"},
-		{m.Skewed, "records left out, as the switch's clock is ahead"}, {m.Disputed, "records left out, as most switches have another shape or hash"},
-		{m.Surplus, "packets counted that its samples do not account for (identical, repeated, or chosen not to be sampled)"},
-		{m.Excess, "packets that its samples account for and it did not count (chosen for their ranks, or forged)"}} {
-		if p.n > 0 {
-			what = append(what, fmt.Sprintf("%d %s", p.n, p.text))
+// mostMissing is how many instances of a switch have a line each in Missing.
+const mostMissing = 4
+
+// Missing names what is known to be missing, and no more, in a line for each instance, or for all of a switch where these are many, as are
+// classes of traffic. Absent slices of fragments are reported by each answer itself.
+func Missing(list []store.Missing) (text []string) {
+	for len(list) > 0 {
+		n := slices.IndexFunc(list, func(m store.Missing) bool { return m.Switch != list[0].Switch || m.Of != list[0].Of })
+		if n < 0 {
+			n = len(list)
+		}
+		same := list[:n]
+		list = list[n:]
+		if len(same) > mostMissing {
+			text = append(text, fmt.Sprintf("switch %s, %d instances of %s: %s", same[0].Switch, len(same), same[0].Of, missing(same...)))
+			continue
+		}
+		for _, m := range same {
+			where := m.Of
+			if m.Switch != "" {
+				where = fmt.Sprintf("switch %s, %s %d", m.Switch, m.Of, m.Instance)
+			}
+			text = append(text, where+": "+missing(m))
 		}
 	}
-	if m.Switch == "" {
-		return fmt.Sprintf("%s: %s", m.Of, strings.Join(what, ", "))
+	return text
+}
+
+// missing writes the range of each count over the instances in which it is not 0.
+func missing(list ...store.Missing) string {
+	var what []string
+	for _, p := range []struct {
+		n    func(m *store.Missing) uint64
+		text string
+	}{
+		{func(m *store.Missing) uint64 { return uint64(m.Absent) }, "slices absent"},
+		{func(m *store.Missing) uint64 { return uint64(m.Partial) }, "slices in part"},
+		{func(m *store.Missing) uint64 { return m.Packets }, "packets not measured"},
+		{func(m *store.Missing) uint64 { return m.Lost }, "records lost on their way"},
+		{func(m *store.Missing) uint64 { return m.Evicted }, "records that had to make room"},
+		{func(m *store.Missing) uint64 { return m.Skewed }, "records left out, as the switch's clock is ahead"},
+		{func(m *store.Missing) uint64 { return m.Disputed }, "records left out, as most switches have another shape or hash"},
+		{func(m *store.Missing) uint64 { return m.Surplus }, "packets counted that its samples do not account for (identical, repeated, or chosen not to be sampled)"},
+		{func(m *store.Missing) uint64 { return m.Excess }, "packets that its samples account for and it did not count (chosen for their ranks, or forged)"},
+	} {
+		low, high := uint64(math.MaxUint64), uint64(0)
+		for i := range list {
+			if n := p.n(&list[i]); n > 0 {
+				low, high = min(low, n), max(high, n)
+			}
+		}
+		switch {
+		case high == 0:
+		case low == high:
+			what = append(what, fmt.Sprintf("%d %s", high, p.text))
+		default:
+			what = append(what, fmt.Sprintf("%d to %d %s", low, high, p.text))
+		}
 	}
-	return fmt.Sprintf("switch %s, %s %d: %s", m.Switch, m.Of, m.Instance, strings.Join(what, ", "))
+	return strings.Join(what, ", ")
 }
 
 // Absent writes a line for each fragment of a sketch of which epochs are missing.
