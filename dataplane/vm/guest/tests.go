@@ -174,12 +174,20 @@ func (r *running) lds(ctx context.Context) (text string, err error) {
 			Measured float64
 			Lost     float64
 			Whole    int `json:"whole_intervals"`
+			Missing  []struct {
+				Packets uint64 `json:"missed_packets"`
+			}
 		}
 		if err := json.Unmarshal(out, &answer); err != nil {
 			return "", fmt.Errorf("the delay: %w", err)
 		}
 		if answer.Whole < busy {
 			return "", fmt.Errorf("%w: from %s to %s, %d of at least %d intervals are whole: %s", errInterrupted, way[0], way[1], answer.Whole, busy, out)
+		}
+		for _, m := range answer.Missing {
+			if m.Packets != 0 { // the losses of their intervals are not known
+				return "", fmt.Errorf("%w: from %s to %s, a switch was held up and did not count %d packets: %s", errInterrupted, way[0], way[1], m.Packets, out)
+			}
 		}
 		if !answer.HasDelay || !answer.HasLoss || answer.Lost != 0 || answer.Measured == 0 {
 			return "", fmt.Errorf("from %s to %s: %s", way[0], way[1], out)
