@@ -3,6 +3,7 @@ package lds
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
@@ -210,5 +211,65 @@ func TestPrepare(t *testing.T) {
 		if _, err := m.Prepare(bad, env.Ports); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", key, err)
 		}
+	}
+}
+
+// TestLinksBesideClasses: with links a packet is in the point of its port, and in that of its class if it has one; both have
+// the same packets, bytes and times.
+func TestLinksBesideClasses(t *testing.T) {
+	for _, bit := range []bool{false, true} {
+		c := testConfig()
+		c.Links, c.Columns, c.ClassColumns, c.IntervalBit = true, 500, 200, bit
+		c.Classes = []Class{{Name: "blue", From: "10.0.0.0/29", To: "11.0.0.0/8"}, {Name: "red", From: "10.0.0.8/30", To: "11.0.0.0/8"}}
+		e := newEnd(t, c, NewIngress)
+		got, columns := map[string]uint64{}, map[string]int{}
+		emit := func(h *record.Header, body func([]byte) ([]byte, error)) {
+			b, err := body(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := lds.Decode(b, hash.XX)
+			if err != nil {
+				t.Fatal(err)
+			}
+			class, name := p.Class(), "port"
+			if !class.IsZero() {
+				name = class.Name
+			}
+			if (h.Instance >= classInstance) == class.IsZero() || class.IsZero() && h.Instance != 2 && p.Packets() != 0 {
+				t.Errorf("%s has instance %d", name, h.Instance)
+			}
+			got[name] += p.Packets()
+			columns[name] = p.Config().Columns
+		}
+		now, next := int64(1<<30), int64(0)
+		want := map[string]uint64{}
+		for i := range uint32(3000) {
+			flow := i % 16
+			want["port"]++
+			switch {
+			case flow < 8:
+				want["blue"]++
+			case flow < 12:
+				want["red"]++
+			}
+			e.put(flow, uint64(i), now, bit, now>>c.IntervalBits&1 != 0)
+			if now >= next {
+				next = e.stage.Tick(now)
+				e.Collect(now, false, emit)
+			}
+			e.stage.Process(e.batch)
+			now += 1000
+		}
+		e.stage.Finish(now)
+		e.Collect(now, true, emit)
+		if !maps.Equal(got, want) || !maps.Equal(columns, map[string]int{"port": 500, "blue": 200, "red": 200}) {
+			t.Errorf("bit %v: %v packets, want %v, with columns %v", bit, got, want, columns)
+		}
+		e.Metrics(func(m pipeline.Metric) {
+			if m.Name == "measured_packets_total" && m.Value != 3000 || m.Name == "unclassed_packets_total" && m.Value != 3000-float64(want["blue"]+want["red"]) {
+				t.Errorf("bit %v: %s is %g", bit, m.Name, m.Value)
+			}
+		})
 	}
 }

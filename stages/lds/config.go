@@ -21,6 +21,9 @@ type Config struct {
 	Edges bool `toml:"edges"`
 	// Classes make a measurement point of each, too. What Ports pass of no class is counted, and not measured.
 	Classes []Class `toml:"class"`
+	// Links makes a point of each of Ports beside those of classes, so that the link on which a flow of a class is delayed is found, too: a
+	// packet is added twice.
+	Links bool `toml:"links"`
 	// ClassColumns are the Columns of a class, 0: Columns.
 	ClassColumns int `toml:"class_columns"`
 	// Rows, Columns and Virtual are the sketch's R, C and k; Banks its rows'

@@ -259,39 +259,47 @@ func (s *stage) Process(b *packet.Batch) {
 			skipped++
 			continue
 		}
-		number := plan.port[port]
+		number, also := plan.port[port], int16(-1)
 		if byClass {
-			if number = s.cache.class(p, data); number < 0 {
+			switch class := s.cache.class(p, data); {
+			case class >= 0 && plan.links == 0:
+				number = class
+			case class >= 0:
+				also = int16(plan.links) + class
+			default:
 				unclassed++
-				continue
+				if plan.links == 0 {
+					continue
+				}
 			}
 		}
 		if current == nil {
 			s.cells.Miss(1)
 			continue
 		}
-		t := &current.of[number]
-		point := t.now
+		behind := int64(0)
 		if m.bit {
 			if odd, marked := intervalBit(data); marked {
 				byBit++
-				point = t.of(m.intervalOf(at, odd) - slice.Number())
+				behind = m.intervalOf(at, odd) - slice.Number()
 			}
 		}
 		w := uint32(1)
 		if plan.weights != nil {
 			w = plan.weigh(p, data)
 		}
-		if s.block.Len() == lds.BlockSize { // copies make a batch longer
-			s.addBlock()
-		}
-		if k := s.block.Put(point, p.ID, at, p.WireLen, w); k >= 0 {
-			s.keys.take(k, p, data)
-			if naming {
-				s.block.Name[k] = flowName(p, data)
+		for ; number >= 0; number, also = also, -1 {
+			if s.block.Len() == lds.BlockSize { // copies, and points of links, make a batch longer
+				s.addBlock()
 			}
-		} else {
-			refused++
+			if k := s.block.Put(current.of[number].of(behind), p.ID, at, p.WireLen, w); k >= 0 {
+				s.keys.take(k, p, data)
+				if naming {
+					s.block.Name[k] = flowName(p, data)
+				}
+			} else if also < 0 {
+				refused++
+			}
 		}
 		measured++
 		if p.Arrival != b.Now {

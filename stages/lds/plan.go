@@ -16,7 +16,8 @@ type plan struct {
 	ports    []int  // of the measured ones, ascending
 	port     []int16
 	weights  []weight
-	// With classes a point is of a class, over all measured ports, else of a port.
+	// With classes a point is of a class, over all measured ports, else of a port; the first so many points are of ports in any case.
+	links      int
 	classes    []class
 	classifier *classifier // nil: points are of ports
 	refused    int         // classes for which there was no room
@@ -44,6 +45,9 @@ func newPlan(c Config, names []string, router pipeline.Router, egress bool) (*pl
 	if !c.Edges && len(p.classes) == 0 {
 		return p, nil
 	}
+	if c.Links {
+		p.links = len(p.ports)
+	}
 	if c.Edges && router != nil {
 		p.addEdges(router.RouteList(), egress)
 	}
@@ -52,7 +56,7 @@ func newPlan(c Config, names []string, router pipeline.Router, egress bool) (*pl
 }
 
 func (p *plan) addEdges(routes []pipeline.Route, egress bool) {
-	cells := 0
+	cells := p.links * p.config.Columns
 	for i := range p.classes {
 		cells += p.classes[i].columns
 	}
@@ -73,10 +77,12 @@ func (p *plan) addEdges(routes []pipeline.Route, egress bool) {
 
 // points are what the plan's points are of.
 func (p *plan) points() (list []point) {
-	if p.classifier == nil {
+	if p.classifier == nil || p.links > 0 {
 		for _, port := range p.ports {
 			list = append(list, point{port: port})
 		}
+	}
+	if p.classifier == nil {
 		return list
 	}
 	for i := range p.classes {
@@ -86,16 +92,16 @@ func (p *plan) points() (list []point) {
 }
 
 func (p *plan) columns(i int) int {
-	if p.classifier == nil {
+	if p.classifier == nil || i < p.links {
 		return p.config.Columns
 	}
-	return p.classes[i].columns
+	return p.classes[i-p.links].columns
 }
 
 // same reports whether both plans have the same points.
 func (p *plan) same(q *plan) bool {
 	return slices.Equal(p.ports, q.ports) && slices.Equal(p.measured, q.measured) && slices.Equal(p.weights, q.weights) && slices.Equal(p.classes, q.classes) &&
-		(p.classifier == nil) == (q.classifier == nil) && p.refused == q.refused
+		(p.classifier == nil) == (q.classifier == nil) && p.links == q.links && p.refused == q.refused
 }
 
 // Prepare checks a configuration for a module that runs, whose points and weights may change, and
