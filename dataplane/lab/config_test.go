@@ -192,6 +192,9 @@ func TestShippedFile(t *testing.T) {
 	if six, err := Load("../../config/six.toml"); err != nil || len(six.Switches) != 6 || six.Collector == nil {
 		t.Errorf("the lab of six switches: %+v, %v", six, err)
 	}
+	if fabric, err := Load("../../config/fabric.toml"); err != nil || len(fabric.Switches) != 8 || len(fabric.Relays) != 16 {
+		t.Errorf("the lab of leafs and spines: %+v, %v", fabric, err)
+	}
 }
 
 // FuzzParse holds that no text crashes the parser, and that what is accepted can be drawn and

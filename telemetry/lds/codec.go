@@ -46,9 +46,13 @@ func (p *Point) AppendBinary(b []byte) ([]byte, error) {
 	c := &p.config
 	w := newCellWriter()
 	bitmap := make([]byte, (len(p.cells)+7)/8)
-	for i := range p.cells {
+	cells := p.cells
+	if p.empty() {
+		cells = nil
+	}
+	for i := range cells {
 		over := p.spill.overfull(i)
-		if p.cells[i] == (packed{}) && !over && p.spill.find(i) == nil {
+		if cells[i] == (packed{}) && !over && p.spill.find(i) == nil {
 			continue
 		}
 		cell := p.at(i)
@@ -58,12 +62,12 @@ func (p *Point) AppendBinary(b []byte) ([]byte, error) {
 		bitmap[i/8] |= 1 << (i % 8)
 		w.add(&cell, over)
 	}
-	cells := w.bytes()
+	text := w.bytes()
 	b = append(b, codecVersion, byte(p.flags), byte(c.Rows), packingNone)
 	packing := len(b) - 1
 	b = order.AppendUint32(b, uint32(c.Virtual))
 	b = order.AppendUint32(b, uint32(c.Columns))
-	b = order.AppendUint32(b, uint32(len(cells)))
+	b = order.AppendUint32(b, uint32(len(text)))
 	for _, w := range []uint64{uint64(c.IntervalNs), c.Seed, uint64(p.number), p.packets, p.outside} {
 		b = order.AppendUint64(b, w)
 	}
@@ -74,7 +78,7 @@ func (p *Point) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, bitmap...)
 	length := len(b)
 	b = order.AppendUint32(b, 0)
-	b = appendPacked(b, cells, packing)
+	b = appendPacked(b, text, packing)
 	order.PutUint32(b[length:], uint32(len(b)-length-4))
 	return p.samples.append(p.names.append(b)), nil
 }
@@ -91,7 +95,7 @@ func Decode(b []byte, family hash.Family) (*Point, error) {
 		return nil, err
 	}
 	p.Begin(f.number)
-	p.flags, p.packets, p.outside, p.class = f.flags, f.packets, f.outside, f.class
+	p.flags, p.packets, p.outside, p.class, p.loaded = f.flags, f.packets, f.outside, f.class, true
 	if f.version == codecVersion {
 		rest := []byte(nil)
 		if p.names, rest, err = parseNames(f.samples, true); err != nil {

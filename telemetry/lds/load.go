@@ -9,7 +9,7 @@ func (p *Point) Load(interval int64, packets, outside uint64, cells []Cell) erro
 		return fmt.Errorf("%d cells do not fit a point of %d", len(cells), len(p.cells))
 	}
 	p.Begin(interval)
-	p.packets, p.outside = packets, outside
+	p.packets, p.outside, p.loaded = packets, outside, true
 	for i := range cells {
 		p.set(i, cells[i])
 	}

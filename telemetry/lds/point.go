@@ -51,6 +51,7 @@ type Point struct {
 	class   Class
 	number  int64
 	flags   Flags
+	loaded  bool // the cells come from elsewhere, and may hold what packets does not count
 }
 
 // group is what points that were made together share: hashes and an array of
@@ -168,13 +169,18 @@ func (g *group) cell(flow, packet, columns, accept uint64) (in int, column uint6
 
 // Begin empties the point and takes it to the given interval.
 func (p *Point) Begin(interval int64) {
-	clear(p.cells)
-	p.spill.clear()
-	p.samples.clear()
-	p.names.clear()
-	p.packets, p.outside, p.flags = 0, 0, 0
+	if !p.empty() { // most classes of traffic are idle most of the time
+		clear(p.cells)
+		p.spill.clear()
+		p.samples.clear()
+		p.names.clear()
+	}
+	p.packets, p.outside, p.flags, p.loaded = 0, 0, 0, false
 	p.Enter(interval)
 }
+
+// empty reports whether no cell can hold anything.
+func (p *Point) empty() bool { return p.packets == 0 && !p.loaded }
 
 // Enter takes an empty point to the given interval, without touching its cells:
 // a worker does it where Begin would take too long.
@@ -361,6 +367,7 @@ func (p *Point) Merge(q *Point) error {
 	p.packets += q.packets
 	p.outside += q.outside
 	p.flags |= q.flags
+	p.loaded = p.loaded || q.loaded
 	return nil
 }
 

@@ -151,23 +151,25 @@ func (l *lossNames) answer(b *Between) {
 // several points that the places may mean, those two are taken which have most
 // in common.
 func (e *Engine) Between(from, to Place, flow *Key) (*Between, error) {
-	list := []Key(nil)
 	if flow != nil {
-		list = []Key{*flow}
-	}
-	all, total, err := e.BetweenFlows(from, to, list)
-	if err != nil {
-		return nil, err
-	}
-	if flow != nil {
+		all, _, err := e.between(from, to, []Key{*flow}, true)
+		if err != nil {
+			return nil, err
+		}
 		return &all[0], nil
 	}
-	return total, nil
+	_, total, err := e.BetweenFlows(from, to, nil)
+	return total, err
 }
 
 // BetweenFlows asks for many flows at a time, and for all together. Where points are of classes, a flow is looked for in
 // its own, and all flows together are those of all classes that both ends measure.
 func (e *Engine) BetweenFlows(from, to Place, flows []Key) ([]Between, *Between, error) {
+	return e.between(from, to, flows, false)
+}
+
+// between is BetweenFlows. only: the flows matter alone, and classes of none of them are not read.
+func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Between, error) {
 	basis, err := e.basis(store.OfPoints)
 	if err != nil {
 		return nil, nil, err
@@ -190,6 +192,9 @@ func (e *Engine) BetweenFlows(from, to Place, flows []Key) ([]Between, *Between,
 	}
 	all, least, named := flowSum{}, math.Inf(1), newLossNames()
 	for n, way := range ways {
+		if only && len(asked[n]) == 0 {
+			continue
+		}
 		one, sums := &Between{Basis: basis, From: way.names[0], To: way.names[1]}, make([]flowSum, len(asked[n]))
 		for d, err := range e.paced(way.intervals) {
 			if err != nil {

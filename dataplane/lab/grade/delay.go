@@ -20,6 +20,9 @@ const (
 	// An answer that is further off is right if its bounds hold the truth.
 	MostDelayError    = 0.05
 	leastDelayPackets = 1000
+	// delayConfidence is that of a delay's bounds. They are Chebyshev's, of ten standard deviations, which is never missed in practice; at that of
+	// other questions they would hold anything.
+	delayConfidence = 0.99
 	// mostLossError is how far the count of a class's lost packets may be off where other flows share the cells of its flows.
 	// Without others it is exact.
 	mostLossError = 0.05
@@ -128,6 +131,7 @@ type delayed struct {
 func (g *grader) compare(d *Delay, flows []delayed, shared bool, late func() string) error {
 	q := g.ofFlows(query.KindDelay)
 	q.From, q.To = d.From, d.To
+	q.Confidence = delayConfidence
 	all, err := ask[*query.Between](g, q)
 	if errors.Is(err, query.ErrNoRecords) {
 		return nil // not both switches measure this direction
