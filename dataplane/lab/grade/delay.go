@@ -20,9 +20,9 @@ const (
 	// An answer that is further off is right if its bounds hold the truth.
 	MostDelayError    = 0.05
 	leastDelayPackets = 1000
-	// delayConfidence is that of a delay's bounds. They are Chebyshev's, of ten standard deviations, which is never missed in practice; at that of
-	// other questions they would hold anything.
-	delayConfidence = 0.99
+	// delayConfidence is that of a delay's bounds. They are Chebyshev's, of a hundred standard deviations: room for what packets wait on a
+	// busy machine between the sender's batch clock and the relay, and a tenth of what the confidence of other questions would allow.
+	delayConfidence = 0.9999
 	// mostLossError is how far the count of a class's lost packets may be off where other flows share the cells of its flows.
 	// Without others it is exact.
 	mostLossError = 0.05
