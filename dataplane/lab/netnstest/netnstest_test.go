@@ -39,10 +39,8 @@ func TestInterrupted(t *testing.T) {
 			token := fmt.Sprintf("weir-interrupted-%d", signal)
 			child, said := startInterrupted(t, token)
 			namespace, file := said[0], said[1]
-			left := running(t, token)
-			if len(left) != 1 {
-				t.Fatalf("the test run has started %v", left)
-			}
+			var left []int
+			await(t, "the test run has started its process", func() bool { left = running(t, token); return len(left) == 1 })
 			here, err := netns.Current()
 			must(t, err)
 			defer here.Close()
