@@ -56,6 +56,11 @@ func TestKernelHostsByDPDK(t *testing.T) {
 			b.start(t)
 			p := testpmd.Start(t, testpmd.Config{Dir: b.dir, HugePages: huge, Forward: "io", Devices: devices, Start: func(c *exec.Cmd) error { return b.ns.Start(c) }})
 			b.await(t, "both ports are up", func() bool { return p.Ended() || b.portState("v0") == "up" && b.portState("v1") == "up" })
+			// testpmd connects before it forwards.
+			b.await(t, "a ping passes", func() bool {
+				one := exec.Command("ping", "-q", "-c", "1", "-W", "1", far[1].String())
+				return p.Ended() || b.hosts[0].NS.Start(one) == nil && one.Wait() == nil
+			})
 
 			ping := exec.Command("ping", "-q", "-c", pings, "-i", "0.001", "-W", "60", far[1].String())
 			var out strings.Builder
