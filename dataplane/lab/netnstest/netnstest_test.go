@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -68,13 +69,15 @@ func beInterrupted(t *testing.T, token string) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	input, err := cmd.StdinPipe()
 	must(t, err)
-	defer input.Close() // not before: the process ends with its input
 	must(t, ns.Start(cmd))
 	socket := filepath.Join(t.TempDir(), "socket")
 	_, err = net.Listen("unix", socket)
 	must(t, err)
 	fmt.Println("interrupt", ns.Name(), socket)
-	select {}
+	for { // the process ends with its input, which the garbage collector would close
+		time.Sleep(time.Hour)
+		runtime.KeepAlive(input)
+	}
 }
 
 // startInterrupted starts this test binary as a test run, outside of our isolation, and returns what it says when it is
