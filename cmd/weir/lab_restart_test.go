@@ -194,7 +194,7 @@ func (o *restarted) check(t *testing.T) (faults []string) {
 	if counts := s.Counts(); counts.Conflicts+counts.Duplicates+counts.Unreadable != 0 {
 		fault("%+v", counts)
 	}
-	// The sample still counts what entered the network, as the leafs saw it.
+	// The sample still counts what entered the network, as the leaves saw it.
 	e.Confidence = 1 - 1e-6
 	v, err := e.Volume(func(k *query.Key) bool { _, ok := truth[*k]; return ok })
 	if err != nil || v.Packets.Low > sent || v.Packets.High < received {

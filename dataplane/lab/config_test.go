@@ -193,7 +193,7 @@ func TestShippedFile(t *testing.T) {
 		t.Errorf("the lab of six switches: %+v, %v", six, err)
 	}
 	if fabric, err := Load("../../config/fabric.toml"); err != nil || len(fabric.Switches) != 8 || len(fabric.Relays) != 16 {
-		t.Errorf("the lab of leafs and spines: %+v, %v", fabric, err)
+		t.Errorf("the lab of leaves and spines: %+v, %v", fabric, err)
 	}
 }
 

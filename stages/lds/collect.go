@@ -54,6 +54,7 @@ func (m *Module) adopt(dst, src *cells) {
 // its interval.
 func join(dst, src *lds.Point) {
 	if src.Packets() == 0 && src.Outside() == 0 {
+		dst.Mark(src.Flags())
 		return
 	}
 	dst.Enter(src.Interval())
@@ -167,7 +168,7 @@ type joiner struct {
 // slice takes the next slice, and gives away the interval before it.
 func (j *joiner) slice(t *trio, missed uint64, send func(p *lds.Point, missed uint64)) {
 	number := t.now.Interval()
-	if late := number - 1 - j.open.Interval(); j.begun && late > 0 && late <= mostLate && missed == 0 && t.outside() == 0 && t.now.Flags()&lds.Stepped == 0 {
+	if late := number - 1 - j.open.Interval(); j.begun && late > 0 && late <= mostLate && missed == 0 && t.outside() == 0 && (t.now.Flags()|j.open.Flags())&(lds.Stepped|lds.Partial) == 0 {
 		// The worker was held up over whole slices. It comes to all their packets now, and counts them in the intervals
 		// next to this slice: over all of them none is lost, as none was so old that it was refused.
 		for range late {
@@ -176,6 +177,9 @@ func (j *joiner) slice(t *trio, missed uint64, send func(p *lds.Point, missed ui
 	}
 	if j.begun && j.open.Interval() == number-1 {
 		join(j.open, t.late)
+		if t.now.Flags()&lds.Partial != 0 || t.outside() != 0 {
+			j.open.Mark(lds.Partial) // its late packets are among those that this slice lacks
+		}
 		send(j.open, j.missed)
 		join(t.now, j.early)
 	} else {
@@ -252,7 +256,7 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		{"refused_packets_total", "of these, packets in no cell, as the worker came to them more than half an interval outside of their interval: losses in it are not known", refused},
 		{"timed_packets_total", "of these, packets whose arrival the XDP program timed, to 1 ns; others have the batch's clock, to the time of a batch", timed},
 		{"skipped_packets_total", "packets of the points without an IP header", skipped},
-		{"unclassed_packets_total", "packets of the measured ports that are of no class, and were not measured", unclassed},
+		{"unclassed_packets_total", "packets of the measured ports that are of no class, and were measured by links alone, if at all", unclassed},
 		{"marked_packets_total", "packets whose interval came from the shim", byBit},
 		{"clock_steps_total", "steps of the clock that workers saw", stepped},
 		{"missed_packets_total", "packets not measured because the exporter was late", missed},

@@ -19,7 +19,7 @@ type Config struct {
 	// Edges makes a measurement point of each pair of edges that the routing table of l3 knows, instead of one of each port: of
 	// the packets between a prefix behind Ports and one behind the other ports. Both ends of a measurement find the same pairs.
 	Edges bool `toml:"edges"`
-	// Classes make a measurement point of each, too. What Ports pass of no class is counted, and not measured.
+	// Classes make a measurement point of each, too. What Ports pass of no class is counted, and measured by links alone.
 	Classes []Class `toml:"class"`
 	// Links makes a point of each of Ports beside those of classes, so that the link on which a flow of a class is delayed is found, too: a
 	// packet is added twice.
@@ -158,8 +158,6 @@ func (c *Config) compile(ports []string) (out compiled, err error) {
 		fail("rows, columns, virtual, banks, samples, lost_flows: %w", err)
 	} else if c.Rows*c.Columns > mostCells {
 		fail("columns: %d cells in %d rows: choose at most %d in all, as more do not fit into a record", c.Rows*c.Columns, c.Rows, mostCells)
-	} else if n := c.copies() * len(points); n*c.Rows*c.Columns > maxCells {
-		fail("columns: %d points of %d cells: choose fewer ports, or at most %d cells in all", n, c.Rows*c.Columns, maxCells)
 	}
 	if len(c.Weights) > MaxWeights {
 		fail("weight: %d of them: %d at most", len(c.Weights), MaxWeights)
@@ -173,6 +171,16 @@ func (c *Config) compile(ports []string) (out compiled, err error) {
 	}
 	out.ports = points
 	out.classes = c.compileClasses(fail)
+	cells, of := 0, len(out.classes)
+	for i := range out.classes {
+		cells += out.classes[i].columns
+	}
+	if c.Links || !c.Edges && len(out.classes) == 0 {
+		cells, of = cells+len(points)*c.Columns, of+len(points)
+	}
+	if cells > maxCells/max(c.Rows*c.copies(), 1) {
+		fail("columns: %d points of %d cells in all: choose fewer ports and classes, or at most %d cells", c.copies()*of, cells*c.Rows*c.copies(), maxCells)
+	}
 	return out, errors.Join(errs...)
 }
 

@@ -2,6 +2,7 @@ package lds
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -362,8 +363,8 @@ func TestStalledOverSlices(t *testing.T) {
 }
 
 // TestStalledReceiver: packets whose arrival the XDP program timed wait for the worker for most of an interval. Those that
-// arrived more than half an interval before the one in which it comes to them are refused; the record counts them as missed, and no answer
-// takes them for losses.
+// arrived more than half an interval before the one in which it comes to them are refused; the record counts them as missed, and tells no losses
+// of that interval. (Without the bit the one before lacks them, and its record has gone.)
 func TestStalledReceiver(t *testing.T) {
 	c := testConfig()
 	length := int64(1) << c.IntervalBits
@@ -517,9 +518,17 @@ func TestConfigFaults(t *testing.T) {
 	}
 	c = testConfig()
 	c.Rows, c.Columns = 4, 500_000
-	if err := c.Validate(strings.Fields(strings.Repeat("p ", 600))); err == nil || !strings.Contains(err.Error(), "columns: 600 points of 2000000 cells") {
+	if err := c.Validate(strings.Fields(strings.Repeat("p ", 600))); err == nil || !strings.Contains(err.Error(), "columns: 600 points of 1200000000 cells in all") {
 		t.Errorf("%v", err)
 	}
+	for i := range 600 {
+		c.Classes = append(c.Classes, Class{From: fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), To: "11.0.0.0/8"})
+	}
+	c.IntervalBit = true
+	if err := c.Validate([]string{"p"}); err == nil || !strings.Contains(err.Error(), "columns: 1800 points of 3600000000 cells in all") {
+		t.Errorf("%v", err)
+	}
+	c.Classes, c.IntervalBit = nil, false
 	c.Columns = 1 << 20
 	if err := c.Validate(nil); err == nil || !strings.Contains(err.Error(), "columns: 4194304 cells in 4 rows: choose at most 203") {
 		t.Errorf("%v", err)

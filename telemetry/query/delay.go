@@ -96,7 +96,7 @@ type Between struct {
 	Lost       float64 `json:"lost" column:"lost" unit:"packets" null:"has_loss"`
 	CountTrust float64 `json:"count_trust" column:"count_trust" unit:"share"`
 	// LostFlows are the flows that lost packets, those that lost most first, where both points name them; AllNamed: it is all of IPv4, in
-	// the intervals that both saw whole.
+	// the intervals that both counted whole.
 	LostFlows []LostFlow `json:"lost_flows,omitempty"`
 	AllNamed  bool       `json:"all_named,omitempty"`
 }
@@ -115,7 +115,7 @@ type lossNames struct {
 
 func newLossNames() *lossNames { return &lossNames{of: map[lds.FlowName]int64{}, all: true} }
 
-// add adds an interval; one that was not seen whole says nothing.
+// add adds an interval; one that was not counted whole says nothing.
 func (l *lossNames) add(d *lds.Difference) {
 	if _, whole := d.Lost(); !whole {
 		return
@@ -191,9 +191,13 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 		}
 	}
 	all, least, named := flowSum{}, math.Inf(1), newLossNames()
+	var class lds.Class // that of least, where it is of one
 	for n, way := range ways {
 		if only && len(asked[n]) == 0 {
 			continue
+		}
+		if only {
+			class = way.class
 		}
 		one, sums := &Between{Basis: basis, From: way.names[0], To: way.names[1]}, make([]flowSum, len(asked[n]))
 		for d, err := range e.paced(way.intervals) {
@@ -239,7 +243,7 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 			sums[i].answer(&list[at])
 		}
 	}
-	offset := e.offset(least, from, to)
+	offset := e.offset(least, from, to, &class)
 	if err := e.stopped(); err != nil {
 		return nil, nil, err
 	}

@@ -25,15 +25,18 @@ type Clocks struct {
 // offsetIntervals is of how many intervals of the way back the smallest delay is taken.
 const offsetIntervals = 64
 
-// offset joins the smallest delay forth with that of the way back; nil: nothing is
+// offset joins the smallest delay forth, of a class unless that is zero, with that of the way back; nil: nothing is
 // known, or there is one clock.
-func (e *Engine) offset(forth float64, from, to Place) *lds.Offset {
+func (e *Engine) offset(forth float64, from, to Place, class *lds.Class) *lds.Offset {
 	if from.Switch == to.Switch || math.IsInf(forth, 1) {
 		return nil
 	}
-	back := math.Inf(1)
+	back, reverse := math.Inf(1), ""
+	if !class.IsZero() {
+		reverse = class.To.String() + " > " + class.From.String()
+	}
 	// Without records of the way back one bound is all there is.
-	if ways, err := e.stretches(&Basis{Window: e.window()}, Place{to.Switch, to.Port, ""}, Place{from.Switch, from.Port, ""}); err == nil {
+	if ways, err := e.stretches(&Basis{Window: e.window()}, Place{to.Switch, to.Port, reverse}, Place{from.Switch, from.Port, reverse}); err == nil {
 		for _, w := range ways {
 			for d := range e.differences(some(w.intervals, offsetIntervals)) {
 				if ns, ok := d.LeastNs(); ok {

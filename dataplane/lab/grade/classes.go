@@ -48,10 +48,12 @@ func (g *grader) classes() error {
 			continue
 		}
 		d := delayed{flow: flow}
-		sum, between := 0.0, map[string]bool{}
+		between, depth := map[string]bool{}, depths(passed, pair[0])
+		sums, sent := map[int]float64{}, map[int]float64{} // by hop: not all that passed one passed the next
 		for _, p := range passed {
 			d.dropped += p.flow.Dropped
-			sum += float64(p.flow.Sent) * p.flow.MeanNs
+			sums[depth[p.from]] += float64(p.flow.Sent) * p.flow.MeanNs
+			sent[depth[p.from]] += float64(p.flow.Sent)
 			if p.to == pair[1] {
 				d.sent += p.flow.Sent
 			} else {
@@ -61,7 +63,9 @@ func (g *grader) classes() error {
 				late[pair] = heldRelayUp
 			}
 		}
-		d.meanNs = sum / float64(max(d.sent, 1))
+		for hop, sum := range sums {
+			d.meanNs += sum / max(sent[hop], 1)
+		}
 		for name := range between {
 			// What packets wait in a switch between the relays is in the answer, and not in the truth.
 			if _, high := g.measuredLatency(name); high > mostDwell*d.meanNs {
@@ -72,7 +76,7 @@ func (g *grader) classes() error {
 	}
 	for _, pair := range slices.SortedFunc(maps.Keys(pairs), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
 		d := Delay{From: pair[0], To: pair[1]}
-		if err := g.compare(&d, pairs[pair], false, func() string { return late[pair] }); err != nil {
+		if err := g.compare(&d, pairs[pair], false, true, func() string { return late[pair] }); err != nil {
 			return err
 		}
 	}
@@ -120,6 +124,19 @@ func endsOf(passed []passage) (pair [2]string, ok bool) {
 		pair[1] = name
 	}
 	return pair, true
+}
+
+// depths is how many relays a flow has passed at each switch.
+func depths(passed []passage, first string) map[string]int {
+	depth := map[string]int{first: 0}
+	for range passed {
+		for _, p := range passed {
+			if n, ok := depth[p.from]; ok && p.to != first {
+				depth[p.to] = n + 1
+			}
+		}
+	}
+	return depth
 }
 
 // measuresClasses reports whether the points of a switch's stage are of classes.

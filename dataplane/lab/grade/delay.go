@@ -114,7 +114,7 @@ func (g *grader) relay(r *relay.Truth, class int, port, from, to string) error {
 		return ""
 	}
 	// Flows of other loads are in the same cells.
-	return g.compare(&d, flows, len(g.truth.keys) > len(r.Flows), late)
+	return g.compare(&d, flows, len(g.truth.keys) > len(r.Flows), false, late)
 }
 
 const heldRelayUp = "the machine held the relay up"
@@ -126,15 +126,19 @@ type delayed struct {
 	meanNs        float64
 }
 
-// compare asks about flows between two measurement points. shared: packets of others are in their cells. late says, once the
+// compare asks about flows between two measurement points. shared: packets of others are in their cells. required: both ends measure
+// them, so there is an answer. late says, once the
 // delays are known, why the machine was too busy for them to prove anything; empty: it was not.
-func (g *grader) compare(d *Delay, flows []delayed, shared bool, late func() string) error {
+func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late func() string) error {
 	q := g.ofFlows(query.KindDelay)
 	q.From, q.To = d.From, d.To
 	q.Confidence = delayConfidence
 	all, err := ask[*query.Between](g, q)
-	if errors.Is(err, query.ErrNoRecords) {
+	if errors.Is(err, query.ErrNoRecords) && !required {
 		return nil // not both switches measure this direction
+	}
+	if errors.Is(err, query.ErrNoRecords) {
+		return g.unanswered(query.KindDelay, fmt.Sprintf("%s to %s", d.From, d.To), err, true)
 	}
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func Missing(list []store.Missing) (text []string) {
 		same := list[:n]
 		list = list[n:]
 		if len(same) > mostMissing {
-			text = append(text, fmt.Sprintf("switch %s, %d instances of %s: %s", same[0].Switch, len(same), same[0].Of, missing(same...)))
+			text = append(text, fmt.Sprintf("switch %s, up to %d instances of %s, each: %s", same[0].Switch, len(same), same[0].Of, missing(same...)))
 			continue
 		}
 		for _, m := range same {
@@ -333,7 +333,7 @@ func Clocks(c *query.Clocks) (text []string) {
 }
 
 func printLoss(w io.Writer, b *query.Between) error {
-	loss := "loss: not known, no interval was seen whole by both points"
+	loss := "loss: not known, no interval was counted whole by both points"
 	if b.HasLoss {
 		loss = fmt.Sprintf("packets lost: %.0f", b.Lost)
 		if b.Flow != "" {
@@ -341,7 +341,7 @@ func printLoss(w io.Writer, b *query.Between) error {
 		}
 		if b.Whole < b.Intervals {
 			// Beside an interval that is left out, packets under way count as lost or as too many.
-			loss += fmt.Sprintf("; in %d of %d intervals, which both points saw whole", b.Whole, b.Intervals)
+			loss += fmt.Sprintf("; in %d of %d intervals, which both points counted whole", b.Whole, b.Intervals)
 		}
 	}
 	text := []string{way(b), loss}
