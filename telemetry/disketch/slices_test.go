@@ -1,6 +1,7 @@
 package disketch
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -22,9 +23,9 @@ func sliced(t *testing.T, kind Kind, memory int, flows map[uint64]int, burst boo
 	}
 	r := rand.New(rand.NewPCG(seed, 's'))
 	var at [1 << SliceLog][]uint64
-	for flow, n := range flows {
+	for _, flow := range slices.Sorted(maps.Keys(flows)) { // the seed decides all
 		where := r.IntN(len(at))
-		for range n {
+		for range flows[flow] {
 			if !burst {
 				where = r.IntN(len(at))
 			}
