@@ -2129,7 +2129,7 @@ type Between struct {
 	Samples   *int64           `protobuf:"varint,35,opt,name=samples,proto3,oneof" json:"samples,omitempty"`
 	Quantiles []*QuantileValue `protobuf:"bytes,36,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
 	// lost_flows are the flows that lost packets, those that lost most first, where both points name them; all_named: it is all of IPv4, in
-	// the intervals that both saw whole.
+	// the intervals that both counted whole.
 	LostFlows     []*LostFlow `protobuf:"bytes,37,rep,name=lost_flows,json=lostFlows,proto3" json:"lost_flows,omitempty"`
 	AllNamed      *bool       `protobuf:"varint,38,opt,name=all_named,json=allNamed,proto3,oneof" json:"all_named,omitempty"`
 	unknownFields protoimpl.UnknownFields
