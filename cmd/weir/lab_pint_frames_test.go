@@ -28,8 +28,7 @@ func newWitness(t *testing.T, ns *netns.Namespace) *witness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// With GRO it would see segments that the host joined, and not the frames.
-	if err := errors.Join(ns.Netlink().LinkSetGROMaxSize(link, 1), ns.Netlink().LinkSetGROIPv4MaxSize(link, 1)); err != nil {
+	if err := ns.SeparateFrames("eth0"); err != nil {
 		t.Fatal(err)
 	}
 	w := &witness{}

@@ -82,7 +82,7 @@ func patchSwitch(file string) int {
 	var ports []*netns.PacketSocket
 	for _, p := range config.Port {
 		socket, err := here.PacketSocket(p.Interface)
-		if err = errors.Join(err, separateSegments(here, p.Interface)); err != nil {
+		if err = errors.Join(err, here.SeparateFrames(p.Interface)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 2
 		}
@@ -114,16 +114,6 @@ func patchSwitch(file string) int {
 	fmt.Fprintf(out, "counters of %s:\n%s\n", report.Name, text)
 	_ = out.Flush()
 	return 0
-}
-
-// separateSegments has the socket see the frames that crossed the wire, with GRO still on: without it a veth
-// delivers through the sending CPU's own queue, and a sender that changes its CPU overtakes itself.
-func separateSegments(ns *netns.Namespace, name string) error {
-	link, err := ns.Link(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(ns.Netlink().LinkSetGROMaxSize(link, 1), ns.Netlink().LinkSetGROIPv4MaxSize(link, 1))
 }
 
 // patchPort forwards until its deadline. A lossy one loses every hundredth packet of ICMP, TCP and UDP over IPv4, and does not say so.

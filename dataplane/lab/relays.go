@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/lab/relay"
 )
 
@@ -118,7 +117,7 @@ func (l *Lab) startRelays() error {
 		config := relay.Config{Name: r.Name, Seed: r.Seed, Classes: r.Classes, Rest: r.rest, RateBits: r.rate, Truth: truth}
 		for _, end := range l.config.portEnds(r.Name) {
 			config.Ports = append(config.Ports, end.name)
-			if err := separateFrames(l.spaces[r.Name], end.name); err != nil {
+			if err := l.spaces[r.Name].SeparateFrames(end.name); err != nil {
 				return err
 			}
 		}
@@ -136,16 +135,6 @@ func (l *Lab) startRelays() error {
 		}
 	}
 	return nil
-}
-
-// separateFrames has a packet socket see the frames that crossed the wire, with GRO still on: without it a veth
-// delivers through the sending CPU's own queue, and a sender that changes its CPU overtakes itself.
-func separateFrames(ns *netns.Namespace, name string) error {
-	link, err := ns.Link(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(ns.Netlink().LinkSetGROMaxSize(link, 1), ns.Netlink().LinkSetGROIPv4MaxSize(link, 1))
 }
 
 // relayTruths reads what the relays did, once they have ended.

@@ -127,17 +127,16 @@ type delayed struct {
 }
 
 // compare asks about flows between two measurement points. shared: packets of others are in their cells. required: both ends measure
-// them, so there is an answer. late says, once the
-// delays are known, why the machine was too busy for them to prove anything; empty: it was not.
+// them, so there is an answer. late says, once the delays are known, why the machine was too busy for them to prove anything; empty: it was not.
 func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late func() string) error {
 	q := g.ofFlows(query.KindDelay)
 	q.From, q.To = d.From, d.To
 	q.Confidence = delayConfidence
 	all, err := ask[*query.Between](g, q)
-	if errors.Is(err, query.ErrNoRecords) && !required {
-		return nil // not both switches measure this direction
-	}
 	if errors.Is(err, query.ErrNoRecords) {
+		if !required {
+			return nil // not both switches measure this direction
+		}
 		return g.unanswered(query.KindDelay, fmt.Sprintf("%s to %s", d.From, d.To), err, true)
 	}
 	if err != nil {

@@ -163,3 +163,13 @@ func ethtool(name string, command, value uint32) (uint32, error) {
 	}
 	return argument.value, nil
 }
+
+// SeparateFrames has a packet socket see the frames that crossed the wire, with GRO still on: without GRO a veth
+// delivers through the sending CPU's own queue, and a sender that changes its CPU overtakes itself.
+func (ns *Namespace) SeparateFrames(name string) error {
+	link, err := ns.Link(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(ns.Netlink().LinkSetGROMaxSize(link, 1), ns.Netlink().LinkSetGROIPv4MaxSize(link, 1))
+}
