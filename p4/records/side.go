@@ -111,7 +111,7 @@ func (d *side) finish(now int64, emit record.Emit) error {
 		return err
 	}
 	for d.number < now>>d.bits {
-		d.emit(false, emit)
+		d.emit(now < d.complete(d.number), emit)
 	}
 	d.emit(true, emit)
 	if d.byShim {

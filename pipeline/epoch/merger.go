@@ -5,6 +5,7 @@ type Merged[T any] struct {
 	Slice   Slice
 	Missed  uint64 // packets that no worker measured
 	Partial bool   // of a worker, or a worker is missing
+	Absent  bool   // a worker is missing
 	Cells   *T
 }
 
@@ -73,7 +74,7 @@ func (m *Merger[T]) Flush(emit func(*Merged[T])) {
 	}
 	for _, w := range m.workers {
 		if missed := w.unreported.Swap(0); missed != 0 {
-			emit(&Merged[T]{Slice: w.Slice(), Missed: missed, Partial: true, Cells: m.merged.Cells})
+			emit(&Merged[T]{Slice: w.Slice(), Missed: missed, Partial: true, Absent: true, Cells: m.merged.Cells})
 		}
 	}
 }
@@ -83,7 +84,7 @@ func (m *Merger[T]) Flush(emit func(*Merged[T])) {
 func (m *Merger[T]) stragglers(emit func(*Merged[T])) (emitted int) {
 	for _, w := range m.workers {
 		for h := w.Handed(); m.open && h != nil && h.Slice.Start < m.merged.Slice.Start; h = w.Handed() {
-			emit(&Merged[T]{Slice: h.Slice, Missed: h.Missed, Partial: true, Cells: h.Cells})
+			emit(&Merged[T]{Slice: h.Slice, Missed: h.Missed, Partial: true, Absent: true, Cells: h.Cells})
 			m.clear(h.Cells)
 			w.Return()
 			emitted++
@@ -150,9 +151,10 @@ func (m *Merger[T]) complete(now int64) bool {
 
 func (m *Merger[T]) emit(emit func(*Merged[T])) {
 	for i, gave := range m.gave {
-		m.merged.Partial = m.merged.Partial || !gave
+		m.merged.Absent = m.merged.Absent || !gave
 		m.absent[i] = !gave && m.workers[i].Handed() == nil
 	}
+	m.merged.Partial = m.merged.Partial || m.merged.Absent
 	emit(&m.merged)
 	m.clear(m.merged.Cells)
 	m.merged = Merged[T]{Cells: m.merged.Cells}

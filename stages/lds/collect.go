@@ -102,6 +102,9 @@ func (m *Module) emit(s *epoch.Merged[cells], emit record.Emit) {
 			m.send(at, i, t.now, s.Missed, emit)
 			continue
 		}
+		if s.Absent || s.Missed != 0 {
+			t.late.Mark(lds.Partial) // late packets are among those that the slice lacks
+		}
 		j := m.joiners[at]
 		if j == nil || !j.open.Config().Equal(t.now.Config()) {
 			p := newPoints(slices.Repeat([]lds.Config{t.now.Config()}, 2))
@@ -177,8 +180,8 @@ func (j *joiner) slice(t *trio, missed uint64, send func(p *lds.Point, missed ui
 	}
 	if j.begun && j.open.Interval() == number-1 {
 		join(j.open, t.late)
-		if t.now.Flags()&lds.Partial != 0 || t.outside() != 0 {
-			j.open.Mark(lds.Partial) // its late packets are among those that this slice lacks
+		if t.outside() != 0 {
+			j.open.Mark(lds.Partial)
 		}
 		send(j.open, j.missed)
 		join(t.now, j.early)

@@ -227,8 +227,15 @@ func (s *stage) enter() {
 	}
 }
 
-// Finish implements pipeline.Ticker.
-func (s *stage) Finish(now int64) { s.cells.Finish(now) }
+// Finish implements pipeline.Ticker. Late packets of the interval before come until the middle of the slice.
+func (s *stage) Finish(now int64) {
+	if c := s.cells.Current(); c != nil && s.module.bit && now < s.cells.Slice().Start+s.cells.Slice().Length()/2 {
+		for i := range c.of {
+			c.of[i].late.Mark(lds.Partial)
+		}
+	}
+	s.cells.Finish(now)
+}
 
 // Process implements pipeline.Stage.
 func (s *stage) Process(b *packet.Batch) {

@@ -362,6 +362,31 @@ func TestStalledOverSlices(t *testing.T) {
 	}
 }
 
+// TestEndInside: a switch that ends in the first half of an interval may lack late packets of the one before.
+func TestEndInside(t *testing.T) {
+	c := testConfig()
+	c.IntervalBit = true
+	length := int64(1) << c.IntervalBits
+	for _, eighth := range []int64{3, 5} {
+		e := newEnd(t, c, NewIngress)
+		for i := range int64(200) {
+			at := 7*length + i*length/40
+			if at > 11*length {
+				break
+			}
+			e.put(1, uint64(i), at, true, at/length&1 != 0)
+			e.pass()
+		}
+		e.finish(11*length + eighth*length/8)
+		for number := int64(8); number < 12; number++ {
+			want := number == 11 || number == 10 && eighth < 4
+			if p := e.got[number]; p == nil || p.Flags()&lds.Partial != 0 != want {
+				t.Errorf("end at %d/8 of interval 11: interval %d, if it has a record (%v): want partial %v", eighth, number, p != nil, want)
+			}
+		}
+	}
+}
+
 // TestStalledReceiver: packets whose arrival the XDP program timed wait for the worker for most of an interval. Those that
 // arrived more than half an interval before the one in which it comes to them are refused; the record counts them as missed, and tells no losses
 // of that interval. (Without the bit the one before lacks them, and its record has gone.)
