@@ -51,10 +51,13 @@ func build(t *testing.T) Programs {
 }
 
 // selection is what of the matrix a test run does: all of it with WEIR_VM=full, else two drivers with little traffic. WEIR_VM may
-// name a driver, "guests" (see TestGuests), or a driver, a row and a test with colons between them; WEIR_VM_SMALL=1 has little traffic there, too.
+// name a driver, "guests" (see TestGuests), or a driver, a row and tests with colons between them: empty is any row, and tests are
+// separated by commas, behind "!" those that are left out. WEIR_VM_SMALL=1 has little traffic there, too.
 func selection(all []Driver) []Driver {
 	name, rest, _ := strings.Cut(os.Getenv("WEIR_VM"), ":")
-	row, test, _ := strings.Cut(rest, ":")
+	row, tests, _ := strings.Cut(rest, ":")
+	names, others := strings.CutPrefix(tests, "!")
+	left := func(t Test) bool { return tests != "" && slices.Contains(strings.Split(names, ","), string(t)) == others }
 	size := Row{Bytes: 64 << 20, Packets: 10_000, Flaps: 1000, Resets: 100}
 	if name == "" || os.Getenv("WEIR_VM_SMALL") == "1" {
 		size = Row{Bytes: 8 << 20, Packets: 2000, Flaps: 20, Resets: 6}
@@ -72,7 +75,7 @@ func selection(all []Driver) []Driver {
 		})
 		for j := range *rows {
 			r := &(*rows)[j]
-			r.Tests = slices.DeleteFunc(slices.Clone(r.Tests), func(t Test) bool { return test != "" && string(t) != test })
+			r.Tests = slices.DeleteFunc(slices.Clone(r.Tests), left)
 			r.Refuses = slices.DeleteFunc(slices.Clone(r.Refuses), func(t Test) bool { return !slices.Contains(r.Tests, t) })
 			r.Bytes, r.Packets, r.Flaps, r.Resets = size.Bytes, size.Packets, size.Flaps, size.Resets
 			if r.Copy != "zero-copy" || r.Workers != 0 {
