@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,7 +24,7 @@ type queryFlags struct {
 var flagOf = map[string]string{
 	"flow": "flow", "prefix": "prefix", "src": "src", "dst": "dst", "proto": "proto", "port": "port",
 	"from": "from", "to": "to", "at": "at", "flows": "flows", "unit": "unit", "theta": "theta", "epsilon": "epsilon",
-	"at_least": "at-least", "by": "by", "sketch": "sketch", "weight": "weight", "hop": "hop", "quantiles": "quantiles",
+	"at_least": "at-least", "by": "by", "sketch": "sketch", "weight": "weight", "segments": "segments", "hop": "hop", "quantiles": "quantiles",
 	"limit": "limit", "last_ns": "last", "start_ns": "start", "end_ns": "end", "confidence": "confidence", "step_ns": "step",
 }
 
@@ -63,6 +64,7 @@ func (q *queryFlags) numbers(f *pflag.FlagSet) {
 	f.Float64Var(&q.AtLeast, "at-least", 0, "with the sketch: size from which on a flow is heavy, instead of --theta")
 	f.Uint16Var(&q.Sketch, "sketch", 0, "number of the sketch: the position of its fragments in the switches' files, from 0")
 	f.Uint32Var(&q.Weight, "weight", 1, "what the points count a packet of the flow as: its weight in [[stages.lds_ingress.weight]]")
+	f.BoolVar(&q.Segments, "segments", false, "delay and loss between each two switches of the flow's path, too; default: with --flow, without --step")
 	f.IntVar(&q.Hop, "hop", 0, "only this hop, from 1; 0: all")
 	f.Float64SliceVar(&q.Quantiles, "quantiles", query.DefaultQuantiles(), "`RANKS` of the values to show, 0 to 1")
 	f.IntVar(&q.Limit, "limit", query.DefaultLimit, fmt.Sprintf("list at most `N` flows, or hops; up to %d", query.MaxLimit))
@@ -122,6 +124,9 @@ func (q *queryFlags) leaveOut(given func(string) bool) {
 		if !given(flag) {
 			clear()
 		}
+	}
+	if !given("segments") {
+		q.Segments = slices.Contains(q.Kind.Uses(), "segments") && q.Flow != "" && q.Step == 0
 	}
 	if !given("confidence") && !given("delta") {
 		q.Confidence = 0

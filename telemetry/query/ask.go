@@ -135,7 +135,11 @@ func askBetween(_ context.Context, e *Engine, q *Question) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return answer(e.Between(from, to, &k))
+	b, err := e.Between(from, to, &k)
+	if err == nil && q.Segments && from.Switch != to.Switch {
+		err = e.segments(b, from, to, k)
+	}
+	return answer(b, err)
 }
 
 // askHeavyHitters asks whom By or At names, or else who knows.

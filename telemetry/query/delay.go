@@ -28,6 +28,8 @@ type Place struct {
 	Switch uint32
 	Port   int
 	Class  string
+
+	ports bool // of ports alone, none of a class
 }
 
 // ParsePlace reads a place: "s1", "s1:2", "s1/blue" or "s1/10.0.1.0/24 > 10.0.3.0/24".
@@ -38,7 +40,7 @@ func (e *Engine) ParsePlace(text string) (Place, error) {
 	if !ok {
 		return Place{}, fmt.Errorf("switch %q sent no records: those are of %v", name, e.Store.Switches())
 	}
-	p := Place{id, -1, class}
+	p := Place{Switch: id, Port: -1, Class: class}
 	if hasPort {
 		n, err := strconv.ParseUint(port, 10, 15)
 		if err != nil {
@@ -55,6 +57,9 @@ func (p *Place) has(point *store.Point) bool {
 		return false
 	}
 	c := &point.Class
+	if p.ports && !c.IsZero() {
+		return false
+	}
 	return p.Class == "" || !c.IsZero() && (p.Class == c.Name || p.Class == c.From.String()+" > "+c.To.String())
 }
 
@@ -99,6 +104,9 @@ type Between struct {
 	// the intervals that both counted whole.
 	LostFlows []LostFlow `json:"lost_flows,omitempty"`
 	AllNamed  bool       `json:"all_named,omitempty"`
+
+	// Segments are the pieces of the flow's path between the two switches, in order, if the question asks for them and the path is known.
+	Segments []Segment `json:"segments,omitempty"`
 }
 
 // LostFlow is a flow that lost so many packets; below 0: they came twice.

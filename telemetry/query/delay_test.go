@@ -75,7 +75,7 @@ func testBetween(t *testing.T, family hash.Family) {
 			t.Errorf("flow %d: lost %g of %g, truth %g of %g", f, b.Lost, b.Packets, lost[f], counts[f]+lost[f])
 		}
 	}
-	all, err := e.Between(from, Place{2, -1, ""}, nil)
+	all, err := e.Between(from, Place{Switch: 2, Port: -1}, nil)
 	if err != nil || all.Lost != lost[0]+lost[1]+lost[2]+lost[3] || all.Intervals != 3 || all.To != "c:0 in" || all.From != "b:1 out" || all.Refused == 0 {
 		t.Errorf("all flows: %+v, %v", all, err)
 	}
@@ -99,7 +99,7 @@ func TestImpossibleSum(t *testing.T) {
 		}
 		add(t, s, record.Header{Kind: record.LDS, Switch: uint32(sw + 1), Instance: uint16(1 - sw), Start: 7 * interval, Span: interval}, p.AppendBinary)
 	}
-	b, err := (&Engine{Store: s}).Between(Place{1, -1, ""}, Place{2, -1, ""}, nil)
+	b, err := (&Engine{Store: s}).Between(Place{Switch: 1, Port: -1}, Place{Switch: 2, Port: -1}, nil)
 	if err != nil || b.HasDelay || b.Refused != 1 {
 		t.Errorf("%+v, %v", b, err)
 	}
@@ -119,7 +119,7 @@ func TestWeight(t *testing.T) {
 		add(t, s, record.Header{Kind: record.LDS, Switch: uint32(sw + 1), Instance: uint16(1 - sw), Start: 7 * interval, Span: interval}, p.AppendBinary)
 	}
 	e, k := &Engine{Store: s, Weight: weight}, key(1)
-	b, err := e.Between(Place{1, -1, ""}, Place{2, -1, ""}, &k)
+	b, err := e.Between(Place{Switch: 1, Port: -1}, Place{Switch: 2, Port: -1}, &k)
 	if err != nil || b.Packets != 1000 || b.Lost != 10 || b.Bytes != 100_000 {
 		t.Errorf("%+v, %v", b, err)
 	}
@@ -156,7 +156,7 @@ func TestRestartedPoint(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 	e := &Engine{Store: s}
-	all, err := e.Between(Place{1, -1, ""}, Place{2, -1, ""}, nil)
+	all, err := e.Between(Place{Switch: 1, Port: -1}, Place{Switch: 2, Port: -1}, nil)
 	if err != nil || all.Intervals != 1 || all.Whole != 0 || all.HasLoss || all.Refused == 0 || all.Refused > 2 || all.Delay.Value != 2000 {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -211,7 +211,7 @@ func TestClocks(t *testing.T) {
 		}
 		s.Sort()
 		e := &Engine{Store: s}
-		b, err := e.Between(Place{1, -1, ""}, Place{2, -1, ""}, nil)
+		b, err := e.Between(Place{Switch: 1, Port: -1}, Place{Switch: 2, Port: -1}, nil)
 		if err != nil {
 			t.Fatal(x.name, err)
 		}

@@ -36,7 +36,8 @@ func (e *Engine) offset(forth float64, from, to Place, class *lds.Class) *lds.Of
 		reverse = class.To.String() + " > " + class.From.String()
 	}
 	// Without records of the way back one bound is all there is.
-	if ways, err := e.stretches(&Basis{Window: e.window()}, Place{to.Switch, to.Port, reverse}, Place{from.Switch, from.Port, reverse}); err == nil {
+	there, here := Place{to.Switch, to.Port, reverse, to.ports}, Place{from.Switch, from.Port, reverse, from.ports}
+	if ways, err := e.stretches(&Basis{Window: e.window()}, there, here); err == nil {
 		for _, w := range ways {
 			for d := range e.differences(some(w.intervals, offsetIntervals)) {
 				if ns, ok := d.LeastNs(); ok {

@@ -54,12 +54,12 @@ func TestMixedPoints(t *testing.T) {
 	}
 	s.Sort()
 	e := &Engine{Store: s}
-	_, err := e.Between(Place{0, -1, ""}, Place{1, -1, ""}, &k)
+	_, err := e.Between(Place{Switch: 0, Port: -1}, Place{Switch: 1, Port: -1}, &k)
 	if err == nil || !strings.Contains(err.Error(), "Hash:xxhash") || !strings.Contains(err.Error(), "Hash:crc") {
 		t.Errorf("%v", err)
 	}
 	for sw := range uint32(2) {
-		h, err := e.HeavyHittersAt(At{Place{sw, -1, ""}, Either}, oblivious.Packets, 0.5, 0, []Key{k, key(2)})
+		h, err := e.HeavyHittersAt(At{Place{Switch: sw, Port: -1}, Either}, oblivious.Packets, 0.5, 0, []Key{k, key(2)})
 		if err != nil || len(h.Flows) != 1 || h.Flows[0].Key != k || h.Flows[0].High != 100 {
 			t.Errorf("switch %d: %+v, %v", sw, h, err)
 		}

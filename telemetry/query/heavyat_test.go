@@ -120,7 +120,7 @@ func TestHeavyHittersAt(t *testing.T) {
 func TestHeavyHittersAtCandidates(t *testing.T) {
 	n := newTraffic(t)
 	e := n.engine()
-	at := At{Place: Place{1, -1, ""}}
+	at := At{Place: Place{Switch: 1, Port: -1}}
 	if _, err := e.HeavyHittersAt(at, oblivious.Packets, 0.01, 0, nil); !errors.Is(err, ErrNoRecords) || !strings.Contains(err.Error(), "add lds_ingress") {
 		t.Errorf("without points: %v", err)
 	}
@@ -155,7 +155,7 @@ func TestParseAt(t *testing.T) {
 	newPointTraffic(t, s, lds.Config{Rows: 1, Columns: 10, Virtual: 1, IntervalNs: 1 << 30})
 	e := &Engine{Store: s}
 	for text, want := range map[string]At{
-		"b": {Place{1, -1, ""}, Either}, "b:3": {Place{1, 3, ""}, Either}, "1:0 in": {Place{1, 0, ""}, In}, "b out": {Place{1, -1, ""}, Out},
+		"b": {Place{Switch: 1, Port: -1}, Either}, "b:3": {Place{Switch: 1, Port: 3}, Either}, "1:0 in": {Place{Switch: 1, Port: 0}, In}, "b out": {Place{Switch: 1, Port: -1}, Out},
 	} {
 		if got, err := e.ParseAt(text); err != nil || got != want {
 			t.Errorf("%q: %+v, %v", text, got, err)

@@ -84,8 +84,8 @@ func init() {
 		KindVolume:       {uses: selectionFields, series: true, measured: store.OfSamples, ask: askVolume},
 		KindEntropy:      {series: true, measured: store.OfFragments, ask: askEntropy},
 		KindCardinality:  {series: true, measured: store.OfFlowSamples, ask: askCardinality},
-		KindDelay:        {uses: []string{"flow", "from", "to", "weight"}, needs: []string{"from", "to"}, series: true, measured: store.OfPoints, ask: askBetween},
-		KindLoss:         {uses: []string{"flow", "from", "to", "weight"}, needs: []string{"from", "to"}, series: true, measured: store.OfPoints, ask: askBetween},
+		KindDelay:        {uses: []string{"flow", "from", "to", "weight", "segments"}, needs: []string{"from", "to"}, series: true, measured: store.OfPoints, ask: askBetween},
+		KindLoss:         {uses: []string{"flow", "from", "to", "weight", "segments"}, needs: []string{"from", "to"}, series: true, measured: store.OfPoints, ask: askBetween},
 		KindTarget:       {uses: []string{"sketch"}, ask: askTarget},
 		KindNetwork:      {ask: askNetwork},
 	}
@@ -108,7 +108,7 @@ func (q *Question) given() (names []string) {
 		{"proto", q.Proto != ""}, {"port", q.Port != ""}, {"from", q.From != ""}, {"to", q.To != ""},
 		{"at", q.At != ""}, {"flows", len(q.Flows) > 0}, {"unit", q.Unit != ""}, {"theta", q.Theta != 0},
 		{"epsilon", q.Epsilon != 0}, {"at_least", q.AtLeast != 0}, {"by", q.By != ""}, {"sketch", q.Sketch != 0},
-		{"weight", q.Weight != 0}, {"hop", q.Hop != 0}, {"quantiles", len(q.Quantiles) > 0}, {"limit", q.Limit != 0},
+		{"weight", q.Weight != 0}, {"segments", q.Segments}, {"hop", q.Hop != 0}, {"quantiles", len(q.Quantiles) > 0}, {"limit", q.Limit != 0},
 		{"last_ns", q.Last != 0}, {"start_ns", q.Start != 0}, {"end_ns", q.End != 0}, {"confidence", q.Confidence != 0},
 	} {
 		if f.given {

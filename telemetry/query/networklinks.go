@@ -88,7 +88,7 @@ func (n *networkSearch) compareClocks(l *NetworkLink) {
 	}
 	own := *n.e
 	own.Window = store.Window{From: max(n.answer.From, n.answer.To-int64(offsetWindow)), To: n.answer.To}
-	between, err := own.Between(Place{a.Switch, a.Number, ""}, Place{b.Switch, b.Number, ""}, nil)
+	between, err := own.Between(Place{Switch: a.Switch, Port: a.Number}, Place{Switch: b.Switch, Port: b.Number}, nil)
 	if err != nil || between.Clocks == nil {
 		return // there are no points, or nothing passed them
 	}

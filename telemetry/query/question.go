@@ -55,6 +55,8 @@ type Question struct {
 	// Weight is what measurement points count a packet of Flow as, in
 	// 1..MaxWeight; 0 means 1.
 	Weight uint32 `json:"weight,omitempty"`
+	// Segments asks for delay and loss of Flow between each two switches of its path, too. Not with Step.
+	Segments bool `json:"segments,omitempty"`
 
 	// Hop is one hop of a flow, from 1; 0: all.
 	Hop int `json:"hop,omitempty"`
@@ -199,6 +201,12 @@ func (q *Question) validateNumbers(fault func(string, ...any)) {
 	}
 	if q.Weight > MaxWeight {
 		fault("weight %d: choose 1 to %d", q.Weight, MaxWeight)
+	}
+	if q.Segments && q.Flow == "" {
+		fault("segments: they are of the path of one flow: name it")
+	}
+	if q.Segments && q.Step != 0 {
+		fault("segments: a series has none: leave them out, or step_ns")
 	}
 	if q.Hop < 0 || q.Hop > 255 {
 		fault("hop %d: choose 1 to 255, or 0 for all", q.Hop)

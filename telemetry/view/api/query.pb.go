@@ -163,6 +163,7 @@ type Question struct {
 	// For a series, of latency, congestion, frequency, volume, entropy, cardinality, delay and
 	// loss: length of a step, of which there are at most 2048; 0: one answer.
 	StepNs        int64 `protobuf:"varint,26,opt,name=step_ns,json=stepNs,proto3" json:"step_ns,omitempty"`
+	Segments      bool  `protobuf:"varint,27,opt,name=segments,proto3" json:"segments,omitempty"` // for delay and loss of one flow: between each two switches of its path, too; not with step_ns
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -377,6 +378,13 @@ func (x *Question) GetStepNs() int64 {
 		return x.StepNs
 	}
 	return 0
+}
+
+func (x *Question) GetSegments() bool {
+	if x != nil {
+		return x.Segments
+	}
+	return false
 }
 
 // Answer is that of a question, by its kind.
@@ -2130,8 +2138,10 @@ type Between struct {
 	Quantiles []*QuantileValue `protobuf:"bytes,36,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
 	// lost_flows are the flows that lost packets, those that lost most first, where both points name them; all_named: it is all of IPv4, in
 	// the intervals that both counted whole.
-	LostFlows     []*LostFlow `protobuf:"bytes,37,rep,name=lost_flows,json=lostFlows,proto3" json:"lost_flows,omitempty"`
-	AllNamed      *bool       `protobuf:"varint,38,opt,name=all_named,json=allNamed,proto3,oneof" json:"all_named,omitempty"`
+	LostFlows []*LostFlow `protobuf:"bytes,37,rep,name=lost_flows,json=lostFlows,proto3" json:"lost_flows,omitempty"`
+	AllNamed  *bool       `protobuf:"varint,38,opt,name=all_named,json=allNamed,proto3,oneof" json:"all_named,omitempty"`
+	// segments are the pieces of the flow's path between the two switches, in order, if the question asks for them and the path is known.
+	Segments      []*Segment `protobuf:"bytes,39,rep,name=segments,proto3" json:"segments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2362,6 +2372,13 @@ func (x *Between) GetAllNamed() bool {
 	return false
 }
 
+func (x *Between) GetSegments() []*Segment {
+	if x != nil {
+		return x.Segments
+	}
+	return nil
+}
+
 // Clocks is how far the clock at the arrival's end is ahead of the one at the
 // sender's end, as far as the smallest delays of both directions bound it. Delays are
 // measured with it in them.
@@ -2579,6 +2596,110 @@ func (x *LostFlow) GetLost() int64 {
 	return 0
 }
 
+// Segment is a piece of a flow's path: from one switch to the next, or inside a switch.
+type Segment struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	From  string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	To    string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"` // the same switch, for what passes inside of it
+	// By is the system that measured it: "lds", of the ports at both ends, whose delay_ns is the flow's mean and has the difference of
+	// the clocks in it; "pint", of the switch's own timestamps in digests, whose delay_ns is the median; empty: none did, as why says.
+	By      *string  `protobuf:"bytes,3,opt,name=by,proto3,oneof" json:"by,omitempty"`
+	DelayNs *Bounded `protobuf:"bytes,4,opt,name=delay_ns,json=delayNs,proto3" json:"delay_ns,omitempty"`
+	HasLoss bool     `protobuf:"varint,5,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"` // has_loss: both ends counted an interval whole. lost is over these, as in Between.
+	Lost    float64  `protobuf:"fixed64,6,opt,name=lost,proto3" json:"lost,omitempty"`
+	Why     *string  `protobuf:"bytes,7,opt,name=why,proto3,oneof" json:"why,omitempty"`
+	// slowest: more of the delay arises here than in any other segment, by the bounds of all of them.
+	Slowest       *bool `protobuf:"varint,8,opt,name=slowest,proto3,oneof" json:"slowest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Segment) Reset() {
+	*x = Segment{}
+	mi := &file_query_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Segment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Segment) ProtoMessage() {}
+
+func (x *Segment) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Segment.ProtoReflect.Descriptor instead.
+func (*Segment) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Segment) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *Segment) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *Segment) GetBy() string {
+	if x != nil && x.By != nil {
+		return *x.By
+	}
+	return ""
+}
+
+func (x *Segment) GetDelayNs() *Bounded {
+	if x != nil {
+		return x.DelayNs
+	}
+	return nil
+}
+
+func (x *Segment) GetHasLoss() bool {
+	if x != nil {
+		return x.HasLoss
+	}
+	return false
+}
+
+func (x *Segment) GetLost() float64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *Segment) GetWhy() string {
+	if x != nil && x.Why != nil {
+		return *x.Why
+	}
+	return ""
+}
+
+func (x *Segment) GetSlowest() bool {
+	if x != nil && x.Slowest != nil {
+		return *x.Slowest
+	}
+	return false
+}
+
 // Target is the error that all fragments of a sketch best aim at.
 type Target struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -2602,7 +2723,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_query_proto_msgTypes[22]
+	mi := &file_query_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2735,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[22]
+	mi := &file_query_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2748,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{22}
+	return file_query_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Target) GetFromNs() int64 {
@@ -2726,7 +2847,7 @@ type FragmentError struct {
 
 func (x *FragmentError) Reset() {
 	*x = FragmentError{}
-	mi := &file_query_proto_msgTypes[23]
+	mi := &file_query_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +2859,7 @@ func (x *FragmentError) String() string {
 func (*FragmentError) ProtoMessage() {}
 
 func (x *FragmentError) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[23]
+	mi := &file_query_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +2872,7 @@ func (x *FragmentError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FragmentError.ProtoReflect.Descriptor instead.
 func (*FragmentError) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{23}
+	return file_query_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FragmentError) GetSwitch() string {
@@ -2805,7 +2926,7 @@ type PathAnswer struct {
 
 func (x *PathAnswer) Reset() {
 	*x = PathAnswer{}
-	mi := &file_query_proto_msgTypes[24]
+	mi := &file_query_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2817,7 +2938,7 @@ func (x *PathAnswer) String() string {
 func (*PathAnswer) ProtoMessage() {}
 
 func (x *PathAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[24]
+	mi := &file_query_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2830,7 +2951,7 @@ func (x *PathAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathAnswer.ProtoReflect.Descriptor instead.
 func (*PathAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{24}
+	return file_query_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PathAnswer) GetFromNs() int64 {
@@ -2973,7 +3094,7 @@ type FlowPath struct {
 
 func (x *FlowPath) Reset() {
 	*x = FlowPath{}
-	mi := &file_query_proto_msgTypes[25]
+	mi := &file_query_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2985,7 +3106,7 @@ func (x *FlowPath) String() string {
 func (*FlowPath) ProtoMessage() {}
 
 func (x *FlowPath) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[25]
+	mi := &file_query_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2998,7 +3119,7 @@ func (x *FlowPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowPath.ProtoReflect.Descriptor instead.
 func (*FlowPath) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{25}
+	return file_query_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FlowPath) GetFlow() string {
@@ -3100,7 +3221,7 @@ type PathHop struct {
 
 func (x *PathHop) Reset() {
 	*x = PathHop{}
-	mi := &file_query_proto_msgTypes[26]
+	mi := &file_query_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3112,7 +3233,7 @@ func (x *PathHop) String() string {
 func (*PathHop) ProtoMessage() {}
 
 func (x *PathHop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[26]
+	mi := &file_query_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3125,7 +3246,7 @@ func (x *PathHop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathHop.ProtoReflect.Descriptor instead.
 func (*PathHop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{26}
+	return file_query_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PathHop) GetHop() int64 {
@@ -3170,7 +3291,7 @@ type PathPassage struct {
 
 func (x *PathPassage) Reset() {
 	*x = PathPassage{}
-	mi := &file_query_proto_msgTypes[27]
+	mi := &file_query_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3182,7 +3303,7 @@ func (x *PathPassage) String() string {
 func (*PathPassage) ProtoMessage() {}
 
 func (x *PathPassage) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[27]
+	mi := &file_query_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3195,7 +3316,7 @@ func (x *PathPassage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathPassage.ProtoReflect.Descriptor instead.
 func (*PathPassage) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{27}
+	return file_query_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PathPassage) GetFromNs() int64 {
@@ -3263,7 +3384,7 @@ type LatencyAnswer struct {
 
 func (x *LatencyAnswer) Reset() {
 	*x = LatencyAnswer{}
-	mi := &file_query_proto_msgTypes[28]
+	mi := &file_query_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3275,7 +3396,7 @@ func (x *LatencyAnswer) String() string {
 func (*LatencyAnswer) ProtoMessage() {}
 
 func (x *LatencyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[28]
+	mi := &file_query_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3288,7 +3409,7 @@ func (x *LatencyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyAnswer.ProtoReflect.Descriptor instead.
 func (*LatencyAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{28}
+	return file_query_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LatencyAnswer) GetFromNs() int64 {
@@ -3468,7 +3589,7 @@ type HopStats struct {
 
 func (x *HopStats) Reset() {
 	*x = HopStats{}
-	mi := &file_query_proto_msgTypes[29]
+	mi := &file_query_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3480,7 +3601,7 @@ func (x *HopStats) String() string {
 func (*HopStats) ProtoMessage() {}
 
 func (x *HopStats) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[29]
+	mi := &file_query_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3493,7 +3614,7 @@ func (x *HopStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HopStats.ProtoReflect.Descriptor instead.
 func (*HopStats) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{29}
+	return file_query_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *HopStats) GetHop() int64 {
@@ -3550,7 +3671,7 @@ type FrequentValue struct {
 
 func (x *FrequentValue) Reset() {
 	*x = FrequentValue{}
-	mi := &file_query_proto_msgTypes[30]
+	mi := &file_query_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3562,7 +3683,7 @@ func (x *FrequentValue) String() string {
 func (*FrequentValue) ProtoMessage() {}
 
 func (x *FrequentValue) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[30]
+	mi := &file_query_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3575,7 +3696,7 @@ func (x *FrequentValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrequentValue.ProtoReflect.Descriptor instead.
 func (*FrequentValue) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{30}
+	return file_query_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FrequentValue) GetValue() float64 {
@@ -3603,7 +3724,7 @@ type ValueStats struct {
 
 func (x *ValueStats) Reset() {
 	*x = ValueStats{}
-	mi := &file_query_proto_msgTypes[31]
+	mi := &file_query_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3615,7 +3736,7 @@ func (x *ValueStats) String() string {
 func (*ValueStats) ProtoMessage() {}
 
 func (x *ValueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[31]
+	mi := &file_query_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3628,7 +3749,7 @@ func (x *ValueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueStats.ProtoReflect.Descriptor instead.
 func (*ValueStats) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{31}
+	return file_query_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ValueStats) GetSamples() uint64 {
@@ -3658,7 +3779,7 @@ type FlowValues struct {
 
 func (x *FlowValues) Reset() {
 	*x = FlowValues{}
-	mi := &file_query_proto_msgTypes[32]
+	mi := &file_query_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3670,7 +3791,7 @@ func (x *FlowValues) String() string {
 func (*FlowValues) ProtoMessage() {}
 
 func (x *FlowValues) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[32]
+	mi := &file_query_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3683,7 +3804,7 @@ func (x *FlowValues) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowValues.ProtoReflect.Descriptor instead.
 func (*FlowValues) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{32}
+	return file_query_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FlowValues) GetFlow() string {
@@ -3757,7 +3878,7 @@ type CongestionAnswer struct {
 
 func (x *CongestionAnswer) Reset() {
 	*x = CongestionAnswer{}
-	mi := &file_query_proto_msgTypes[33]
+	mi := &file_query_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3769,7 +3890,7 @@ func (x *CongestionAnswer) String() string {
 func (*CongestionAnswer) ProtoMessage() {}
 
 func (x *CongestionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[33]
+	mi := &file_query_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3782,7 +3903,7 @@ func (x *CongestionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CongestionAnswer.ProtoReflect.Descriptor instead.
 func (*CongestionAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{33}
+	return file_query_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CongestionAnswer) GetFromNs() int64 {
@@ -3963,7 +4084,7 @@ type LinkCongestion struct {
 
 func (x *LinkCongestion) Reset() {
 	*x = LinkCongestion{}
-	mi := &file_query_proto_msgTypes[34]
+	mi := &file_query_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3975,7 +4096,7 @@ func (x *LinkCongestion) String() string {
 func (*LinkCongestion) ProtoMessage() {}
 
 func (x *LinkCongestion) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[34]
+	mi := &file_query_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3988,7 +4109,7 @@ func (x *LinkCongestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkCongestion.ProtoReflect.Descriptor instead.
 func (*LinkCongestion) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{34}
+	return file_query_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LinkCongestion) GetFrom() string {
@@ -4068,7 +4189,7 @@ type LoopsAnswer struct {
 
 func (x *LoopsAnswer) Reset() {
 	*x = LoopsAnswer{}
-	mi := &file_query_proto_msgTypes[35]
+	mi := &file_query_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4080,7 +4201,7 @@ func (x *LoopsAnswer) String() string {
 func (*LoopsAnswer) ProtoMessage() {}
 
 func (x *LoopsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[35]
+	mi := &file_query_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4093,7 +4214,7 @@ func (x *LoopsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoopsAnswer.ProtoReflect.Descriptor instead.
 func (*LoopsAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{35}
+	return file_query_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LoopsAnswer) GetFromNs() int64 {
@@ -4252,7 +4373,7 @@ type FlowLoop struct {
 
 func (x *FlowLoop) Reset() {
 	*x = FlowLoop{}
-	mi := &file_query_proto_msgTypes[36]
+	mi := &file_query_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4264,7 +4385,7 @@ func (x *FlowLoop) String() string {
 func (*FlowLoop) ProtoMessage() {}
 
 func (x *FlowLoop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[36]
+	mi := &file_query_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4277,7 +4398,7 @@ func (x *FlowLoop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowLoop.ProtoReflect.Descriptor instead.
 func (*FlowLoop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{36}
+	return file_query_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FlowLoop) GetFlow() string {
@@ -4372,7 +4493,7 @@ type Series struct {
 
 func (x *Series) Reset() {
 	*x = Series{}
-	mi := &file_query_proto_msgTypes[37]
+	mi := &file_query_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4384,7 +4505,7 @@ func (x *Series) String() string {
 func (*Series) ProtoMessage() {}
 
 func (x *Series) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[37]
+	mi := &file_query_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4397,7 +4518,7 @@ func (x *Series) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Series.ProtoReflect.Descriptor instead.
 func (*Series) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{37}
+	return file_query_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Series) GetFromNs() int64 {
@@ -4478,7 +4599,7 @@ type SeriesPoint struct {
 
 func (x *SeriesPoint) Reset() {
 	*x = SeriesPoint{}
-	mi := &file_query_proto_msgTypes[38]
+	mi := &file_query_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4490,7 +4611,7 @@ func (x *SeriesPoint) String() string {
 func (*SeriesPoint) ProtoMessage() {}
 
 func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[38]
+	mi := &file_query_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4503,7 +4624,7 @@ func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesPoint.ProtoReflect.Descriptor instead.
 func (*SeriesPoint) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{38}
+	return file_query_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SeriesPoint) GetFromNs() int64 {
@@ -4548,7 +4669,7 @@ type SeriesValue struct {
 
 func (x *SeriesValue) Reset() {
 	*x = SeriesValue{}
-	mi := &file_query_proto_msgTypes[39]
+	mi := &file_query_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4560,7 +4681,7 @@ func (x *SeriesValue) String() string {
 func (*SeriesValue) ProtoMessage() {}
 
 func (x *SeriesValue) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[39]
+	mi := &file_query_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4573,7 +4694,7 @@ func (x *SeriesValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesValue.ProtoReflect.Descriptor instead.
 func (*SeriesValue) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{39}
+	return file_query_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SeriesValue) GetName() string {
@@ -4629,7 +4750,7 @@ type Network struct {
 
 func (x *Network) Reset() {
 	*x = Network{}
-	mi := &file_query_proto_msgTypes[40]
+	mi := &file_query_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4641,7 +4762,7 @@ func (x *Network) String() string {
 func (*Network) ProtoMessage() {}
 
 func (x *Network) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[40]
+	mi := &file_query_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4654,7 +4775,7 @@ func (x *Network) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Network.ProtoReflect.Descriptor instead.
 func (*Network) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{40}
+	return file_query_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Network) GetFromNs() int64 {
@@ -4741,7 +4862,7 @@ type NetworkSwitch struct {
 
 func (x *NetworkSwitch) Reset() {
 	*x = NetworkSwitch{}
-	mi := &file_query_proto_msgTypes[41]
+	mi := &file_query_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4753,7 +4874,7 @@ func (x *NetworkSwitch) String() string {
 func (*NetworkSwitch) ProtoMessage() {}
 
 func (x *NetworkSwitch) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[41]
+	mi := &file_query_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4766,7 +4887,7 @@ func (x *NetworkSwitch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkSwitch.ProtoReflect.Descriptor instead.
 func (*NetworkSwitch) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{41}
+	return file_query_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *NetworkSwitch) GetSwitch() uint32 {
@@ -4932,7 +5053,7 @@ type NetworkMeasurement struct {
 
 func (x *NetworkMeasurement) Reset() {
 	*x = NetworkMeasurement{}
-	mi := &file_query_proto_msgTypes[42]
+	mi := &file_query_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4944,7 +5065,7 @@ func (x *NetworkMeasurement) String() string {
 func (*NetworkMeasurement) ProtoMessage() {}
 
 func (x *NetworkMeasurement) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[42]
+	mi := &file_query_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4957,7 +5078,7 @@ func (x *NetworkMeasurement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkMeasurement.ProtoReflect.Descriptor instead.
 func (*NetworkMeasurement) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{42}
+	return file_query_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NetworkMeasurement) GetStage() string {
@@ -5010,7 +5131,7 @@ type NetworkExport struct {
 
 func (x *NetworkExport) Reset() {
 	*x = NetworkExport{}
-	mi := &file_query_proto_msgTypes[43]
+	mi := &file_query_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5022,7 +5143,7 @@ func (x *NetworkExport) String() string {
 func (*NetworkExport) ProtoMessage() {}
 
 func (x *NetworkExport) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[43]
+	mi := &file_query_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5035,7 +5156,7 @@ func (x *NetworkExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkExport.ProtoReflect.Descriptor instead.
 func (*NetworkExport) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{43}
+	return file_query_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *NetworkExport) GetKind() string {
@@ -5095,7 +5216,7 @@ type NetworkSpool struct {
 
 func (x *NetworkSpool) Reset() {
 	*x = NetworkSpool{}
-	mi := &file_query_proto_msgTypes[44]
+	mi := &file_query_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5107,7 +5228,7 @@ func (x *NetworkSpool) String() string {
 func (*NetworkSpool) ProtoMessage() {}
 
 func (x *NetworkSpool) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[44]
+	mi := &file_query_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5120,7 +5241,7 @@ func (x *NetworkSpool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkSpool.ProtoReflect.Descriptor instead.
 func (*NetworkSpool) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{44}
+	return file_query_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NetworkSpool) GetBytes() uint64 {
@@ -5173,7 +5294,7 @@ type NetworkClock struct {
 
 func (x *NetworkClock) Reset() {
 	*x = NetworkClock{}
-	mi := &file_query_proto_msgTypes[45]
+	mi := &file_query_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5185,7 +5306,7 @@ func (x *NetworkClock) String() string {
 func (*NetworkClock) ProtoMessage() {}
 
 func (x *NetworkClock) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[45]
+	mi := &file_query_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5198,7 +5319,7 @@ func (x *NetworkClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkClock.ProtoReflect.Descriptor instead.
 func (*NetworkClock) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{45}
+	return file_query_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NetworkClock) GetSource() string {
@@ -5268,7 +5389,7 @@ type NetworkOffset struct {
 
 func (x *NetworkOffset) Reset() {
 	*x = NetworkOffset{}
-	mi := &file_query_proto_msgTypes[46]
+	mi := &file_query_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5280,7 +5401,7 @@ func (x *NetworkOffset) String() string {
 func (*NetworkOffset) ProtoMessage() {}
 
 func (x *NetworkOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[46]
+	mi := &file_query_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5293,7 +5414,7 @@ func (x *NetworkOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkOffset.ProtoReflect.Descriptor instead.
 func (*NetworkOffset) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{46}
+	return file_query_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NetworkOffset) GetNeighbour() string {
@@ -5352,7 +5473,7 @@ type NetworkPort struct {
 
 func (x *NetworkPort) Reset() {
 	*x = NetworkPort{}
-	mi := &file_query_proto_msgTypes[47]
+	mi := &file_query_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5364,7 +5485,7 @@ func (x *NetworkPort) String() string {
 func (*NetworkPort) ProtoMessage() {}
 
 func (x *NetworkPort) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[47]
+	mi := &file_query_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5377,7 +5498,7 @@ func (x *NetworkPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkPort.ProtoReflect.Descriptor instead.
 func (*NetworkPort) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{47}
+	return file_query_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NetworkPort) GetNumber() uint32 {
@@ -5485,7 +5606,7 @@ type Rate struct {
 
 func (x *Rate) Reset() {
 	*x = Rate{}
-	mi := &file_query_proto_msgTypes[48]
+	mi := &file_query_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5497,7 +5618,7 @@ func (x *Rate) String() string {
 func (*Rate) ProtoMessage() {}
 
 func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[48]
+	mi := &file_query_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5510,7 +5631,7 @@ func (x *Rate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rate.ProtoReflect.Descriptor instead.
 func (*Rate) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{48}
+	return file_query_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Rate) GetPacketsPerSecond() float64 {
@@ -5545,7 +5666,7 @@ type Drop struct {
 
 func (x *Drop) Reset() {
 	*x = Drop{}
-	mi := &file_query_proto_msgTypes[49]
+	mi := &file_query_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5557,7 +5678,7 @@ func (x *Drop) String() string {
 func (*Drop) ProtoMessage() {}
 
 func (x *Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[49]
+	mi := &file_query_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5570,7 +5691,7 @@ func (x *Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drop.ProtoReflect.Descriptor instead.
 func (*Drop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{49}
+	return file_query_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Drop) GetReason() string {
@@ -5604,7 +5725,7 @@ type NetworkWorker struct {
 
 func (x *NetworkWorker) Reset() {
 	*x = NetworkWorker{}
-	mi := &file_query_proto_msgTypes[50]
+	mi := &file_query_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5616,7 +5737,7 @@ func (x *NetworkWorker) String() string {
 func (*NetworkWorker) ProtoMessage() {}
 
 func (x *NetworkWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[50]
+	mi := &file_query_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5629,7 +5750,7 @@ func (x *NetworkWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkWorker.ProtoReflect.Descriptor instead.
 func (*NetworkWorker) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{50}
+	return file_query_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NetworkWorker) GetId() uint32 {
@@ -5691,7 +5812,7 @@ type NetworkLink struct {
 
 func (x *NetworkLink) Reset() {
 	*x = NetworkLink{}
-	mi := &file_query_proto_msgTypes[51]
+	mi := &file_query_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5703,7 +5824,7 @@ func (x *NetworkLink) String() string {
 func (*NetworkLink) ProtoMessage() {}
 
 func (x *NetworkLink) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[51]
+	mi := &file_query_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5716,7 +5837,7 @@ func (x *NetworkLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkLink.ProtoReflect.Descriptor instead.
 func (*NetworkLink) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{51}
+	return file_query_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NetworkLink) GetEnds() []*NetworkEnd {
@@ -5776,7 +5897,7 @@ type NetworkEnd struct {
 
 func (x *NetworkEnd) Reset() {
 	*x = NetworkEnd{}
-	mi := &file_query_proto_msgTypes[52]
+	mi := &file_query_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5788,7 +5909,7 @@ func (x *NetworkEnd) String() string {
 func (*NetworkEnd) ProtoMessage() {}
 
 func (x *NetworkEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[52]
+	mi := &file_query_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5801,7 +5922,7 @@ func (x *NetworkEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkEnd.ProtoReflect.Descriptor instead.
 func (*NetworkEnd) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{52}
+	return file_query_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NetworkEnd) GetName() string {
@@ -5847,7 +5968,7 @@ type CollectorRequest struct {
 
 func (x *CollectorRequest) Reset() {
 	*x = CollectorRequest{}
-	mi := &file_query_proto_msgTypes[53]
+	mi := &file_query_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5859,7 +5980,7 @@ func (x *CollectorRequest) String() string {
 func (*CollectorRequest) ProtoMessage() {}
 
 func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[53]
+	mi := &file_query_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5872,7 +5993,7 @@ func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorRequest.ProtoReflect.Descriptor instead.
 func (*CollectorRequest) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{53}
+	return file_query_proto_rawDescGZIP(), []int{54}
 }
 
 // CollectorStatus is how the collector itself is.
@@ -5897,7 +6018,7 @@ type CollectorStatus struct {
 
 func (x *CollectorStatus) Reset() {
 	*x = CollectorStatus{}
-	mi := &file_query_proto_msgTypes[54]
+	mi := &file_query_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5909,7 +6030,7 @@ func (x *CollectorStatus) String() string {
 func (*CollectorStatus) ProtoMessage() {}
 
 func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[54]
+	mi := &file_query_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5922,7 +6043,7 @@ func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorStatus.ProtoReflect.Descriptor instead.
 func (*CollectorStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{54}
+	return file_query_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CollectorStatus) GetName() string {
@@ -6031,7 +6152,7 @@ type StreamStatus struct {
 
 func (x *StreamStatus) Reset() {
 	*x = StreamStatus{}
-	mi := &file_query_proto_msgTypes[55]
+	mi := &file_query_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6043,7 +6164,7 @@ func (x *StreamStatus) String() string {
 func (*StreamStatus) ProtoMessage() {}
 
 func (x *StreamStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[55]
+	mi := &file_query_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6056,7 +6177,7 @@ func (x *StreamStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStatus.ProtoReflect.Descriptor instead.
 func (*StreamStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{55}
+	return file_query_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *StreamStatus) GetName() string {
@@ -6164,7 +6285,7 @@ type StoreStatus struct {
 
 func (x *StoreStatus) Reset() {
 	*x = StoreStatus{}
-	mi := &file_query_proto_msgTypes[56]
+	mi := &file_query_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6176,7 +6297,7 @@ func (x *StoreStatus) String() string {
 func (*StoreStatus) ProtoMessage() {}
 
 func (x *StoreStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[56]
+	mi := &file_query_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6189,7 +6310,7 @@ func (x *StoreStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatus.ProtoReflect.Descriptor instead.
 func (*StoreStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{56}
+	return file_query_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *StoreStatus) GetBytes() uint64 {
@@ -6236,7 +6357,7 @@ type KindStatus struct {
 
 func (x *KindStatus) Reset() {
 	*x = KindStatus{}
-	mi := &file_query_proto_msgTypes[57]
+	mi := &file_query_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6248,7 +6369,7 @@ func (x *KindStatus) String() string {
 func (*KindStatus) ProtoMessage() {}
 
 func (x *KindStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[57]
+	mi := &file_query_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6261,7 +6382,7 @@ func (x *KindStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindStatus.ProtoReflect.Descriptor instead.
 func (*KindStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{57}
+	return file_query_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *KindStatus) GetKind() string {
@@ -6328,7 +6449,7 @@ type SwitchStatus struct {
 
 func (x *SwitchStatus) Reset() {
 	*x = SwitchStatus{}
-	mi := &file_query_proto_msgTypes[58]
+	mi := &file_query_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6340,7 +6461,7 @@ func (x *SwitchStatus) String() string {
 func (*SwitchStatus) ProtoMessage() {}
 
 func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[58]
+	mi := &file_query_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6353,7 +6474,7 @@ func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchStatus.ProtoReflect.Descriptor instead.
 func (*SwitchStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{58}
+	return file_query_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SwitchStatus) GetId() uint32 {
@@ -6409,7 +6530,7 @@ type LastRecord struct {
 
 func (x *LastRecord) Reset() {
 	*x = LastRecord{}
-	mi := &file_query_proto_msgTypes[59]
+	mi := &file_query_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6421,7 +6542,7 @@ func (x *LastRecord) String() string {
 func (*LastRecord) ProtoMessage() {}
 
 func (x *LastRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[59]
+	mi := &file_query_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6434,7 +6555,7 @@ func (x *LastRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastRecord.ProtoReflect.Descriptor instead.
 func (*LastRecord) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{59}
+	return file_query_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *LastRecord) GetKind() string {
@@ -6464,7 +6585,7 @@ type ApiStatus struct {
 
 func (x *ApiStatus) Reset() {
 	*x = ApiStatus{}
-	mi := &file_query_proto_msgTypes[60]
+	mi := &file_query_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6476,7 +6597,7 @@ func (x *ApiStatus) String() string {
 func (*ApiStatus) ProtoMessage() {}
 
 func (x *ApiStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[60]
+	mi := &file_query_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6489,7 +6610,7 @@ func (x *ApiStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiStatus.ProtoReflect.Descriptor instead.
 func (*ApiStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{60}
+	return file_query_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ApiStatus) GetAnswered() uint64 {
@@ -6531,7 +6652,7 @@ const file_query_proto_rawDesc = "" +
 	"\fWatchRequest\x123\n" +
 	"\bquestion\x18\x01 \x01(\v2\x17.weir.query.v1.QuestionR\bquestion\x12\x1f\n" +
 	"\vinterval_ns\x18\x02 \x01(\x03R\n" +
-	"intervalNs\"\xcb\x04\n" +
+	"intervalNs\"\xe7\x04\n" +
 	"\bQuestion\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04flow\x18\x02 \x01(\tR\x04flow\x12\x16\n" +
@@ -6561,7 +6682,8 @@ const file_query_proto_rawDesc = "" +
 	"\n" +
 	"confidence\x18\x19 \x01(\x01R\n" +
 	"confidence\x12\x17\n" +
-	"\astep_ns\x18\x1a \x01(\x03R\x06stepNs\"\x8c\x06\n" +
+	"\astep_ns\x18\x1a \x01(\x03R\x06stepNs\x12\x1a\n" +
+	"\bsegments\x18\x1b \x01(\bR\bsegments\"\x8c\x06\n" +
 	"\x06Answer\x12/\n" +
 	"\x06volume\x18\x01 \x01(\v2\x15.weir.query.v1.VolumeH\x00R\x06volume\x128\n" +
 	"\tfrequency\x18\x02 \x01(\v2\x18.weir.query.v1.FrequencyH\x00R\tfrequency\x12B\n" +
@@ -6739,7 +6861,7 @@ const file_query_proto_rawDesc = "" +
 	"\bswitches\x18\x05 \x01(\x03R\bswitches\x120\n" +
 	"\amissing\x18\x06 \x03(\v2\x16.weir.query.v1.MissingR\amissing\x12,\n" +
 	"\x05flows\x18\n" +
-	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\x9e\a\n" +
+	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\xd2\a\n" +
 	"\aBetween\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -6773,7 +6895,8 @@ const file_query_proto_rawDesc = "" +
 	"\tquantiles\x18$ \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\x126\n" +
 	"\n" +
 	"lost_flows\x18% \x03(\v2\x17.weir.query.v1.LostFlowR\tlostFlows\x12 \n" +
-	"\tall_named\x18& \x01(\bH\x02R\ballNamed\x88\x01\x01B\a\n" +
+	"\tall_named\x18& \x01(\bH\x02R\ballNamed\x88\x01\x01\x122\n" +
+	"\bsegments\x18' \x03(\v2\x16.weir.query.v1.SegmentR\bsegmentsB\a\n" +
 	"\x05_flowB\n" +
 	"\n" +
 	"\b_samplesB\f\n" +
@@ -6796,7 +6919,20 @@ const file_query_proto_rawDesc = "" +
 	"\x04open\x18\a \x01(\bR\x04open\"2\n" +
 	"\bLostFlow\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x12\n" +
-	"\x04lost\x18\x02 \x01(\x03R\x04lost\"\xe6\x02\n" +
+	"\x04lost\x18\x02 \x01(\x03R\x04lost\"\xf5\x01\n" +
+	"\aSegment\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x13\n" +
+	"\x02by\x18\x03 \x01(\tH\x00R\x02by\x88\x01\x01\x121\n" +
+	"\bdelay_ns\x18\x04 \x01(\v2\x16.weir.query.v1.BoundedR\adelayNs\x12\x19\n" +
+	"\bhas_loss\x18\x05 \x01(\bR\ahasLoss\x12\x12\n" +
+	"\x04lost\x18\x06 \x01(\x01R\x04lost\x12\x15\n" +
+	"\x03why\x18\a \x01(\tH\x01R\x03why\x88\x01\x01\x12\x1d\n" +
+	"\aslowest\x18\b \x01(\bH\x02R\aslowest\x88\x01\x01B\x05\n" +
+	"\x03_byB\x06\n" +
+	"\x04_whyB\n" +
+	"\n" +
+	"\b_slowest\"\xe6\x02\n" +
 	"\x06Target\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7212,7 +7348,7 @@ func file_query_proto_rawDescGZIP() []byte {
 	return file_query_proto_rawDescData
 }
 
-var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_query_proto_goTypes = []any{
 	(*AskRequest)(nil),         // 0: weir.query.v1.AskRequest
 	(*WatchRequest)(nil),       // 1: weir.query.v1.WatchRequest
@@ -7236,45 +7372,46 @@ var file_query_proto_goTypes = []any{
 	(*Clocks)(nil),             // 19: weir.query.v1.Clocks
 	(*QuantileValue)(nil),      // 20: weir.query.v1.QuantileValue
 	(*LostFlow)(nil),           // 21: weir.query.v1.LostFlow
-	(*Target)(nil),             // 22: weir.query.v1.Target
-	(*FragmentError)(nil),      // 23: weir.query.v1.FragmentError
-	(*PathAnswer)(nil),         // 24: weir.query.v1.PathAnswer
-	(*FlowPath)(nil),           // 25: weir.query.v1.FlowPath
-	(*PathHop)(nil),            // 26: weir.query.v1.PathHop
-	(*PathPassage)(nil),        // 27: weir.query.v1.PathPassage
-	(*LatencyAnswer)(nil),      // 28: weir.query.v1.LatencyAnswer
-	(*HopStats)(nil),           // 29: weir.query.v1.HopStats
-	(*FrequentValue)(nil),      // 30: weir.query.v1.FrequentValue
-	(*ValueStats)(nil),         // 31: weir.query.v1.ValueStats
-	(*FlowValues)(nil),         // 32: weir.query.v1.FlowValues
-	(*CongestionAnswer)(nil),   // 33: weir.query.v1.CongestionAnswer
-	(*LinkCongestion)(nil),     // 34: weir.query.v1.LinkCongestion
-	(*LoopsAnswer)(nil),        // 35: weir.query.v1.LoopsAnswer
-	(*FlowLoop)(nil),           // 36: weir.query.v1.FlowLoop
-	(*Series)(nil),             // 37: weir.query.v1.Series
-	(*SeriesPoint)(nil),        // 38: weir.query.v1.SeriesPoint
-	(*SeriesValue)(nil),        // 39: weir.query.v1.SeriesValue
-	(*Network)(nil),            // 40: weir.query.v1.Network
-	(*NetworkSwitch)(nil),      // 41: weir.query.v1.NetworkSwitch
-	(*NetworkMeasurement)(nil), // 42: weir.query.v1.NetworkMeasurement
-	(*NetworkExport)(nil),      // 43: weir.query.v1.NetworkExport
-	(*NetworkSpool)(nil),       // 44: weir.query.v1.NetworkSpool
-	(*NetworkClock)(nil),       // 45: weir.query.v1.NetworkClock
-	(*NetworkOffset)(nil),      // 46: weir.query.v1.NetworkOffset
-	(*NetworkPort)(nil),        // 47: weir.query.v1.NetworkPort
-	(*Rate)(nil),               // 48: weir.query.v1.Rate
-	(*Drop)(nil),               // 49: weir.query.v1.Drop
-	(*NetworkWorker)(nil),      // 50: weir.query.v1.NetworkWorker
-	(*NetworkLink)(nil),        // 51: weir.query.v1.NetworkLink
-	(*NetworkEnd)(nil),         // 52: weir.query.v1.NetworkEnd
-	(*CollectorRequest)(nil),   // 53: weir.query.v1.CollectorRequest
-	(*CollectorStatus)(nil),    // 54: weir.query.v1.CollectorStatus
-	(*StreamStatus)(nil),       // 55: weir.query.v1.StreamStatus
-	(*StoreStatus)(nil),        // 56: weir.query.v1.StoreStatus
-	(*KindStatus)(nil),         // 57: weir.query.v1.KindStatus
-	(*SwitchStatus)(nil),       // 58: weir.query.v1.SwitchStatus
-	(*LastRecord)(nil),         // 59: weir.query.v1.LastRecord
-	(*ApiStatus)(nil),          // 60: weir.query.v1.ApiStatus
+	(*Segment)(nil),            // 22: weir.query.v1.Segment
+	(*Target)(nil),             // 23: weir.query.v1.Target
+	(*FragmentError)(nil),      // 24: weir.query.v1.FragmentError
+	(*PathAnswer)(nil),         // 25: weir.query.v1.PathAnswer
+	(*FlowPath)(nil),           // 26: weir.query.v1.FlowPath
+	(*PathHop)(nil),            // 27: weir.query.v1.PathHop
+	(*PathPassage)(nil),        // 28: weir.query.v1.PathPassage
+	(*LatencyAnswer)(nil),      // 29: weir.query.v1.LatencyAnswer
+	(*HopStats)(nil),           // 30: weir.query.v1.HopStats
+	(*FrequentValue)(nil),      // 31: weir.query.v1.FrequentValue
+	(*ValueStats)(nil),         // 32: weir.query.v1.ValueStats
+	(*FlowValues)(nil),         // 33: weir.query.v1.FlowValues
+	(*CongestionAnswer)(nil),   // 34: weir.query.v1.CongestionAnswer
+	(*LinkCongestion)(nil),     // 35: weir.query.v1.LinkCongestion
+	(*LoopsAnswer)(nil),        // 36: weir.query.v1.LoopsAnswer
+	(*FlowLoop)(nil),           // 37: weir.query.v1.FlowLoop
+	(*Series)(nil),             // 38: weir.query.v1.Series
+	(*SeriesPoint)(nil),        // 39: weir.query.v1.SeriesPoint
+	(*SeriesValue)(nil),        // 40: weir.query.v1.SeriesValue
+	(*Network)(nil),            // 41: weir.query.v1.Network
+	(*NetworkSwitch)(nil),      // 42: weir.query.v1.NetworkSwitch
+	(*NetworkMeasurement)(nil), // 43: weir.query.v1.NetworkMeasurement
+	(*NetworkExport)(nil),      // 44: weir.query.v1.NetworkExport
+	(*NetworkSpool)(nil),       // 45: weir.query.v1.NetworkSpool
+	(*NetworkClock)(nil),       // 46: weir.query.v1.NetworkClock
+	(*NetworkOffset)(nil),      // 47: weir.query.v1.NetworkOffset
+	(*NetworkPort)(nil),        // 48: weir.query.v1.NetworkPort
+	(*Rate)(nil),               // 49: weir.query.v1.Rate
+	(*Drop)(nil),               // 50: weir.query.v1.Drop
+	(*NetworkWorker)(nil),      // 51: weir.query.v1.NetworkWorker
+	(*NetworkLink)(nil),        // 52: weir.query.v1.NetworkLink
+	(*NetworkEnd)(nil),         // 53: weir.query.v1.NetworkEnd
+	(*CollectorRequest)(nil),   // 54: weir.query.v1.CollectorRequest
+	(*CollectorStatus)(nil),    // 55: weir.query.v1.CollectorStatus
+	(*StreamStatus)(nil),       // 56: weir.query.v1.StreamStatus
+	(*StoreStatus)(nil),        // 57: weir.query.v1.StoreStatus
+	(*KindStatus)(nil),         // 58: weir.query.v1.KindStatus
+	(*SwitchStatus)(nil),       // 59: weir.query.v1.SwitchStatus
+	(*LastRecord)(nil),         // 60: weir.query.v1.LastRecord
+	(*ApiStatus)(nil),          // 61: weir.query.v1.ApiStatus
 }
 var file_query_proto_depIdxs = []int32{
 	2,   // 0: weir.query.v1.AskRequest.question:type_name -> weir.query.v1.Question
@@ -7285,13 +7422,13 @@ var file_query_proto_depIdxs = []int32{
 	16,  // 5: weir.query.v1.Answer.entropy:type_name -> weir.query.v1.Entropy
 	17,  // 6: weir.query.v1.Answer.cardinality:type_name -> weir.query.v1.Cardinality
 	18,  // 7: weir.query.v1.Answer.between:type_name -> weir.query.v1.Between
-	22,  // 8: weir.query.v1.Answer.target:type_name -> weir.query.v1.Target
-	24,  // 9: weir.query.v1.Answer.path:type_name -> weir.query.v1.PathAnswer
-	28,  // 10: weir.query.v1.Answer.latency:type_name -> weir.query.v1.LatencyAnswer
-	33,  // 11: weir.query.v1.Answer.congestion:type_name -> weir.query.v1.CongestionAnswer
-	35,  // 12: weir.query.v1.Answer.loops:type_name -> weir.query.v1.LoopsAnswer
-	37,  // 13: weir.query.v1.Answer.series:type_name -> weir.query.v1.Series
-	40,  // 14: weir.query.v1.Answer.network:type_name -> weir.query.v1.Network
+	23,  // 8: weir.query.v1.Answer.target:type_name -> weir.query.v1.Target
+	25,  // 9: weir.query.v1.Answer.path:type_name -> weir.query.v1.PathAnswer
+	29,  // 10: weir.query.v1.Answer.latency:type_name -> weir.query.v1.LatencyAnswer
+	34,  // 11: weir.query.v1.Answer.congestion:type_name -> weir.query.v1.CongestionAnswer
+	36,  // 12: weir.query.v1.Answer.loops:type_name -> weir.query.v1.LoopsAnswer
+	38,  // 13: weir.query.v1.Answer.series:type_name -> weir.query.v1.Series
+	41,  // 14: weir.query.v1.Answer.network:type_name -> weir.query.v1.Network
 	4,   // 15: weir.query.v1.Answer.none:type_name -> weir.query.v1.None
 	6,   // 16: weir.query.v1.Volume.missing:type_name -> weir.query.v1.Missing
 	7,   // 17: weir.query.v1.Volume.packets:type_name -> weir.query.v1.Bounded
@@ -7324,68 +7461,70 @@ var file_query_proto_depIdxs = []int32{
 	19,  // 44: weir.query.v1.Between.clocks:type_name -> weir.query.v1.Clocks
 	20,  // 45: weir.query.v1.Between.quantiles:type_name -> weir.query.v1.QuantileValue
 	21,  // 46: weir.query.v1.Between.lost_flows:type_name -> weir.query.v1.LostFlow
-	7,   // 47: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
-	6,   // 48: weir.query.v1.Target.missing:type_name -> weir.query.v1.Missing
-	23,  // 49: weir.query.v1.Target.fragments:type_name -> weir.query.v1.FragmentError
-	6,   // 50: weir.query.v1.PathAnswer.missing:type_name -> weir.query.v1.Missing
-	25,  // 51: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
-	26,  // 52: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
-	27,  // 53: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
-	6,   // 54: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
-	29,  // 55: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
-	31,  // 56: weir.query.v1.LatencyAnswer.packets:type_name -> weir.query.v1.ValueStats
-	32,  // 57: weir.query.v1.LatencyAnswer.flows:type_name -> weir.query.v1.FlowValues
-	20,  // 58: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	30,  // 59: weir.query.v1.HopStats.frequent:type_name -> weir.query.v1.FrequentValue
-	7,   // 60: weir.query.v1.FrequentValue.share:type_name -> weir.query.v1.Bounded
-	20,  // 61: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	20,  // 62: weir.query.v1.FlowValues.quantiles:type_name -> weir.query.v1.QuantileValue
-	20,  // 63: weir.query.v1.FlowValues.median:type_name -> weir.query.v1.QuantileValue
-	6,   // 64: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
-	31,  // 65: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
-	32,  // 66: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowValues
-	34,  // 67: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
-	29,  // 68: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
-	6,   // 69: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
-	36,  // 70: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
-	6,   // 71: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
-	38,  // 72: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
-	39,  // 73: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
-	6,   // 74: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
-	41,  // 75: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
-	51,  // 76: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
-	42,  // 77: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
-	43,  // 78: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
-	44,  // 79: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
-	45,  // 80: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
-	47,  // 81: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
-	50,  // 82: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
-	46,  // 83: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
-	7,   // 84: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
-	48,  // 85: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
-	48,  // 86: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
-	49,  // 87: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
-	52,  // 88: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
-	48,  // 89: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
-	55,  // 90: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
-	56,  // 91: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
-	57,  // 92: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
-	58,  // 93: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
-	60,  // 94: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
-	59,  // 95: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
-	0,   // 96: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
-	1,   // 97: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
-	0,   // 98: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
-	53,  // 99: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
-	3,   // 100: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
-	3,   // 101: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
-	37,  // 102: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
-	54,  // 103: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
-	100, // [100:104] is the sub-list for method output_type
-	96,  // [96:100] is the sub-list for method input_type
-	96,  // [96:96] is the sub-list for extension type_name
-	96,  // [96:96] is the sub-list for extension extendee
-	0,   // [0:96] is the sub-list for field type_name
+	22,  // 47: weir.query.v1.Between.segments:type_name -> weir.query.v1.Segment
+	7,   // 48: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
+	7,   // 49: weir.query.v1.Segment.delay_ns:type_name -> weir.query.v1.Bounded
+	6,   // 50: weir.query.v1.Target.missing:type_name -> weir.query.v1.Missing
+	24,  // 51: weir.query.v1.Target.fragments:type_name -> weir.query.v1.FragmentError
+	6,   // 52: weir.query.v1.PathAnswer.missing:type_name -> weir.query.v1.Missing
+	26,  // 53: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
+	27,  // 54: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
+	28,  // 55: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
+	6,   // 56: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
+	30,  // 57: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
+	32,  // 58: weir.query.v1.LatencyAnswer.packets:type_name -> weir.query.v1.ValueStats
+	33,  // 59: weir.query.v1.LatencyAnswer.flows:type_name -> weir.query.v1.FlowValues
+	20,  // 60: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	31,  // 61: weir.query.v1.HopStats.frequent:type_name -> weir.query.v1.FrequentValue
+	7,   // 62: weir.query.v1.FrequentValue.share:type_name -> weir.query.v1.Bounded
+	20,  // 63: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	20,  // 64: weir.query.v1.FlowValues.quantiles:type_name -> weir.query.v1.QuantileValue
+	20,  // 65: weir.query.v1.FlowValues.median:type_name -> weir.query.v1.QuantileValue
+	6,   // 66: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
+	32,  // 67: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
+	33,  // 68: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowValues
+	35,  // 69: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
+	30,  // 70: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
+	6,   // 71: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
+	37,  // 72: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
+	6,   // 73: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
+	39,  // 74: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
+	40,  // 75: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
+	6,   // 76: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
+	42,  // 77: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
+	52,  // 78: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
+	43,  // 79: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
+	44,  // 80: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
+	45,  // 81: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
+	46,  // 82: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
+	48,  // 83: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
+	51,  // 84: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
+	47,  // 85: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
+	7,   // 86: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
+	49,  // 87: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
+	49,  // 88: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
+	50,  // 89: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
+	53,  // 90: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
+	49,  // 91: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
+	56,  // 92: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
+	57,  // 93: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
+	58,  // 94: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
+	59,  // 95: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
+	61,  // 96: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
+	60,  // 97: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
+	0,   // 98: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
+	1,   // 99: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
+	0,   // 100: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
+	54,  // 101: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
+	3,   // 102: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
+	3,   // 103: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
+	38,  // 104: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
+	55,  // 105: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
+	102, // [102:106] is the sub-list for method output_type
+	98,  // [98:102] is the sub-list for method input_type
+	98,  // [98:98] is the sub-list for extension type_name
+	98,  // [98:98] is the sub-list for extension extendee
+	0,   // [0:98] is the sub-list for field type_name
 }
 
 func init() { file_query_proto_init() }
@@ -7414,15 +7553,16 @@ func file_query_proto_init() {
 	file_query_proto_msgTypes[15].OneofWrappers = []any{}
 	file_query_proto_msgTypes[18].OneofWrappers = []any{}
 	file_query_proto_msgTypes[19].OneofWrappers = []any{}
-	file_query_proto_msgTypes[38].OneofWrappers = []any{}
-	file_query_proto_msgTypes[46].OneofWrappers = []any{}
+	file_query_proto_msgTypes[22].OneofWrappers = []any{}
+	file_query_proto_msgTypes[39].OneofWrappers = []any{}
+	file_query_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_query_proto_rawDesc), len(file_query_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   61,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -313,10 +313,41 @@ func printDelay(w io.Writer, b *query.Between) error {
 		}
 		text = append(text, strings.TrimSuffix(line, ","))
 	}
+	text = append(text, segments(b, false)...)
 	if b.Clocks != nil {
 		text = append(text, Clocks(b.Clocks)...)
 	}
 	return lines(w, &b.Basis, append(text, fmt.Sprintf("cells refused: %d of %d", b.Refused, b.Cells))...)
+}
+
+// segments are lines of the pieces of a flow's path.
+func segments(b *query.Between, losses bool) (text []string) {
+	for i := range b.Segments {
+		s := &b.Segments[i]
+		name, value := s.From+" to "+s.To, "not known: "+s.Why
+		if s.From == s.To {
+			name = "inside " + s.From
+			if losses {
+				continue // no system counts there
+			}
+		}
+		switch {
+		case losses && s.HasLoss:
+			value = fmt.Sprintf("%.0f lost", s.Lost)
+		case losses && s.Why == "":
+			value = "not known: no interval was counted whole by both points"
+		case !losses && s.By != "":
+			value = fmt.Sprintf("%s (%s to %s)", Nanoseconds(s.Delay.Value), Nanoseconds(s.Delay.Low), Nanoseconds(s.Delay.High))
+			if s.From == s.To {
+				value = "median " + value
+			}
+			if s.Slowest {
+				value += ", the slowest"
+			}
+		}
+		text = append(text, "  "+name+": "+value)
+	}
+	return text
 }
 
 // Clocks says, in lines, how far the receiver's clock is ahead.
@@ -354,7 +385,7 @@ func printLoss(w io.Writer, b *query.Between) error {
 	if len(b.LostFlows) > 0 && !b.AllNamed {
 		text = append(text, "  more flows lost packets than lost_flows of the stages has room for")
 	}
-	return lines(w, &b.Basis, text...)
+	return lines(w, &b.Basis, append(text, segments(b, true)...)...)
 }
 
 // mostLostFlows is how many flows that lost packets are printed.

@@ -24,7 +24,7 @@ export async function about(flow, window, signal) {
   ]);
   const hops = hopsOf(path);
   const ends = hops.length && hops[0].switch && hops.at(-1).switch ? [hops[0].switch, hops.at(-1).switch] : null;
-  const delay = ends ? await one({ kind: "delay", flow, from: ends[0], to: ends[1] }) : null;
+  const delay = ends ? await one({ kind: "delay", flow, from: ends[0], to: ends[1], segments: true }) : null;
   return { flow, path, latency, frequency, delay, hops };
 }
 
@@ -159,9 +159,22 @@ function betweenColumn(a) {
       ["Clocks", d.clocks?.has_offset ? duration(number(d.clocks.offset_ns.value)) + " apart" : null],
     ]),
   );
+  if (d.segments?.length) column.append(segments(d.segments));
   if (d.clocks?.warning) column.append(note(`${d.clocks.warning}.`, "warn"));
   column.append(missing(d) ?? "");
   return column;
+}
+
+/** segments lists the pieces of the path, and names the one that takes longest. */
+function segments(list) {
+  const row = (s) => {
+    const inside = s.from === s.to;
+    const value = s.by ? `${duration(number(s.delay_ns.value))}${inside ? " (median)" : ""}` : "not known";
+    const lost = s.has_loss && number(s.lost) ? `${si(number(s.lost))} lost` : null;
+    const why = [s.slowest ? "the slowest" : null, lost, s.by ? between(s.delay_ns, duration) : s.why].filter(Boolean).join("; ");
+    return [inside ? `Inside ${s.from}` : `${s.from} to ${s.to}`, value, why];
+  };
+  return facts(list.map(row));
 }
 
 function sizeColumn(a) {
