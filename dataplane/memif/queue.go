@@ -74,12 +74,12 @@ func (q *Queue) Notify() {
 	}
 }
 
-// Sleep asks the sender for a notification, and reports whether packets wait already.
+// Sleep asks the sender for a notification, and reports whether packets wait already, or the ring was locked, so that it could not ask.
 func (q *Queue) Sleep() (ready bool) {
 	q.bell.Forget()
 	r := q.Acquire()
 	if r == nil {
-		return false
+		return q.gate.Open()
 	}
 	defer q.Release()
 	return r.Arm()

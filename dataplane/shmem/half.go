@@ -39,8 +39,13 @@ func Words[T uint16 | uint32 | uint64](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
 }
 
-// Holds reports whether an address of this process is in b.
+// Holds reports whether an address of this process is in the pages of b, which are mapped as a whole: a Half at its first
+// byte is read from two bytes in front of it.
 func Holds(b []byte, addr uintptr) bool {
+	if len(b) == 0 {
+		return false
+	}
+	const page = 4096 // or more
 	base := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	return addr >= base && addr-base < uintptr(len(b))
+	return addr >= base&^(page-1) && addr < (base+uintptr(len(b))+page-1)&^(page-1)
 }

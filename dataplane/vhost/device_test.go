@@ -211,6 +211,7 @@ func TestRefusals(t *testing.T) {
 		}, "a file of file system"},
 		{"a kick that is no eventfd", func(f *frontend) error { return f.send(setVringKick, 0, numbers(0), f.file) }, "want an eventfd"},
 		{"a kick without a descriptor", func(f *frontend) error { return f.send(setVringKick, 0, numbers(0)) }, "with 0 descriptors: want 1"},
+		{"no call, with descriptors", func(f *frontend) error { return f.send(setVringCall, 0, numbers(1<<8), f.file, f.file) }, "without a descriptor has 2"},
 		{"a ring outside the memory", func(f *frontend) error {
 			f.negotiate(version1 | hasProtocol)
 			f.must(setVringNum, state(0, ringSize))

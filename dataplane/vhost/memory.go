@@ -58,6 +58,15 @@ func (m *mappings) memory(logging bool) (*virtio.Memory, error) {
 	return memory.Shared(log, inflight)
 }
 
+// maxMemory bounds what one front-end has mapped, in bytes: the address space is the whole switch's.
+const maxMemory = 4 << 40
+
+// bytes is how much is mapped.
+func (m *mappings) bytes() (n uint64) {
+	m.each(func(r *mapping) { n += uint64(len(r.pages)) })
+	return n
+}
+
 // mapTable maps the regions of SET_MEM_TABLE: their number, 4 bytes of padding, and the regions. The files stay
 // the caller's.
 func mapTable(payload []byte, files []int) (regions []*mapping, err error) {
@@ -70,7 +79,7 @@ func mapTable(payload []byte, files []int) (regions []*mapping, err error) {
 			n, len(payload), len(files), maxRegions)
 	}
 	for i, fd := range files {
-		m, err := mapRegion(fd, payload[8+regionSize*i:])
+		m, err := mapRegion(fd, payload[8+regionSize*i:], (&mappings{regions: regions}).bytes())
 		if err != nil {
 			for _, m := range regions {
 				err = errors.Join(err, m.unmap())
@@ -86,10 +95,10 @@ func mapTable(payload []byte, files []int) (regions []*mapping, err error) {
 // in its file.
 const regionSize = 32
 
-// mapRegion maps a region of a message.
-func mapRegion(fd int, payload []byte) (*mapping, error) {
+// mapRegion maps a region of a message, beside so many bytes that are mapped.
+func mapRegion(fd int, payload []byte, beside uint64) (*mapping, error) {
 	field := func(k int) uint64 { return binary.LittleEndian.Uint64(payload[8*k:]) }
-	m, err := mapFile(fd, field(1), field(3))
+	m, err := mapFile(fd, field(1), field(3), beside)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +106,11 @@ func mapRegion(fd int, payload []byte) (*mapping, error) {
 	return m, nil
 }
 
-// mapFile maps the pages around size bytes of a file.
-func mapFile(fd int, size, offset uint64) (*mapping, error) {
+// mapFile maps the pages around size bytes of a file, beside so many bytes that are mapped.
+func mapFile(fd int, size, offset, beside uint64) (*mapping, error) {
+	if size > maxMemory-min(beside, maxMemory) {
+		return nil, fmt.Errorf("%d bytes beside %d: at most %d are mapped of one front-end", size, beside, uint64(maxMemory))
+	}
 	part, whole, err := shmem.Map(fd, size, offset)
 	return &mapping{region: virtio.Region{Bytes: part}, pages: whole}, err
 }

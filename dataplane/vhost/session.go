@@ -187,6 +187,8 @@ func (d *Device) setNotification(m *message) error {
 		if err := shmem.Eventfd(fd); err != nil {
 			return err
 		}
+	} else if len(m.files) != 0 {
+		return fmt.Errorf("request %d without a descriptor has %d", m.request, len(m.files))
 	}
 	return d.withRing(uint32(value&0xff), func(v *Vring) error {
 		m.files = m.files[:0]

@@ -196,6 +196,17 @@ func TestSharedRefusals(t *testing.T) {
 			}
 			return f.send(addMemReg, 0, region(0, 4096, 0, 0), f.file)
 		}, "at most 64 regions"},
+		{"more memory than a front-end may have", func(f *frontend) error {
+			if err := unix.Ftruncate(f.file, maxMemory/2); err != nil { // it is sparse
+				return err
+			}
+			for i, size := range []uint64{maxMemory / 4, maxMemory / 2, maxMemory / 4, 4096} {
+				if err := f.send(addMemReg, 0, region(uint64(i)<<50, size, uint64(i)<<50, 0), f.file); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, "4096 bytes beside 4398046511104"},
 		{"a region that is not there", func(f *frontend) error { return f.send(remMemReg, 0, region(guestBase, 4096, userBase, 0)) }, "which there is not"},
 		{"a short log message", func(f *frontend) error { return f.send(setLogBase, 0, numbers(4096), f.file) }, "a log in 8 bytes"},
 		{"a log beyond its file", func(f *frontend) error { return f.send(setLogBase, 0, numbers(2*memorySize, 0), f.file) }, "the log of dirty pages"},

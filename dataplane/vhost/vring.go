@@ -92,12 +92,12 @@ func (v *Vring) Call() {
 	shmem.Notify(v.call)
 }
 
-// Sleep asks the driver for a notification, and reports whether buffers wait already.
+// Sleep asks the driver for a notification, and reports whether buffers wait already, or the ring was locked, so that it could not ask.
 func (v *Vring) Sleep() (ready bool) {
 	v.bell.Forget()
 	r := v.Acquire()
 	if r == nil {
-		return false
+		return v.gate.Open()
 	}
 	defer v.Release()
 	return r.Arm()
@@ -153,11 +153,15 @@ func (v *Vring) stop() {
 // setKick replaces the descriptor by which the driver notifies; -1 is none. The caller holds the lock.
 func (v *Vring) setKick(fd int) error { return v.bell.SetKick(fd) }
 
+// setCall replaces the descriptor by which the driver is notified; -1 is none. A back-end before this one may have ended
+// between showing what it used and the notification, so the driver is asked to look.
 func (v *Vring) setCall(fd int) {
 	if v.call >= 0 {
 		_ = unix.Close(v.call)
 	}
-	v.call = fd
+	if v.call = fd; fd >= 0 {
+		shmem.Notify(fd)
+	}
 }
 
 // reset forgets a front-end; the caller holds the lock.

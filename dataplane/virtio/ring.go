@@ -11,7 +11,7 @@ import (
 
 // The bounds of what one call takes from the driver.
 const (
-	// maxSegments bounds the pieces of memory of a packet.
+	// maxSegments bounds the pieces of memory of a packet, and the descriptors, of which those of length 0 are no piece.
 	maxSegments = 256
 	// maxBuffers bounds the mergeable buffers of a packet.
 	maxBuffers = 64
@@ -116,6 +116,7 @@ type Ring struct {
 	segments [maxSegments][]byte
 	guests   [maxSegments]uint64 // the segments' addresses, where there is a log
 	nsegs    int
+	walked   int // descriptors
 	buffers  [maxBuffers]buffer
 	nbufs    int
 }
@@ -288,8 +289,9 @@ func (r *Ring) put(pieces [][]byte, length int) Result {
 	start, room := r.next, 0
 	for room < need {
 		if r.nbufs == maxBuffers {
-			r.next = start
+			// They go back: the next packet would find them in front of it again.
 			r.fault(FaultChain)
+			r.giveBack()
 			return Refused
 		}
 		got, good := r.take(true)
@@ -362,7 +364,7 @@ func (r *Ring) markSegments(n int) {
 	}
 }
 
-func (r *Ring) reset() { r.nsegs, r.nbufs, r.taken = 0, 0, 0 }
+func (r *Ring) reset() { r.nsegs, r.walked, r.nbufs, r.taken = 0, 0, 0, 0 }
 
 // take reads the next available chain into the segments. got is false if there is none or the ring is broken;
 // good is false if the chain is refused, and then it only goes back to the driver.
@@ -380,6 +382,9 @@ func (r *Ring) take(write bool) (got, good bool) {
 func (r *Ring) add(b *buffer, addr uint64, length uint32, flags uint16, write bool) bool {
 	if (flags&flagWrite != 0) != write {
 		return r.fault(FaultDirection)
+	}
+	if r.walked++; r.walked > maxSegments {
+		return r.fault(FaultChain)
 	}
 	for left := uint64(length); left != 0; {
 		if r.nsegs == maxSegments {

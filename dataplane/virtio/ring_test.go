@@ -251,3 +251,54 @@ func TestFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestBuffersWithoutRoom: a guest's receive buffers that hold nothing cost as few steps as a packet's descriptors may be, and go back,
+// so that good ones behind them are found.
+func TestBuffersWithoutRoom(t *testing.T) {
+	const size = 512
+	for name, fill := range map[string]func(d *driver){
+		"long chains": func(d *driver) {
+			for i := range size {
+				d.write(tableAt+16*i, descriptor{addr: buffer0(0), flags: flagWrite | flagNext, next: uint16((i + 1) % size)})
+			}
+			for range 3 {
+				d.put16(driverAt+4+2*int(d.next), 0)
+				d.next++
+			}
+		},
+		"many buffers": func(d *driver) {
+			for i := range 3 * maxBuffers {
+				d.offer(uint16(i), descriptor{addr: buffer0(0), flags: flagWrite})
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDriver(t, layouts(size)["split"])
+			fill(d)
+			d.put16(driverAt+2, d.next)
+			for range 3 {
+				if got := d.ring.Put([][]byte{pattern(1, 60)}, 60); got != Refused {
+					t.Fatalf("%v, want %v", got, Refused)
+				}
+				if d.ring.walked > maxSegments+1 {
+					t.Errorf("%d descriptors were read", d.ring.walked)
+				}
+			}
+			if d.faults[FaultChain].Load() != 3 {
+				t.Errorf("faults %s", d.text())
+			}
+			d.offer(300, descriptor{addr: buffer0(5), len: 100, flags: flagWrite})
+			if got := d.ring.Put([][]byte{pattern(1, 60)}, 60); got != Done || !bytes.Equal(d.bufferBytes(5)[12:72], pattern(1, 60)) {
+				t.Errorf("a good buffer behind them: %v, faults %s", got, d.text())
+			}
+			d.ring.Flush()
+			used, last := 0, uint32(0)
+			for _, n, ok := d.collect(); ok; _, n, ok = d.collect() {
+				used, last = used+1, n
+			}
+			if used != int(d.next) || last != 72 {
+				t.Errorf("%d buffers are used, the last one with %d bytes; want %d, and 72", used, last, d.next)
+			}
+		})
+	}
+}

@@ -57,7 +57,9 @@ func selection(all []Driver) []Driver {
 	name, rest, _ := strings.Cut(os.Getenv("WEIR_VM"), ":")
 	row, tests, _ := strings.Cut(rest, ":")
 	names, others := strings.CutPrefix(tests, "!")
-	left := func(t Test) bool { return tests != "" && slices.Contains(strings.Split(names, ","), string(t)) == others }
+	left := func(t Test) bool {
+		return tests != "" && slices.Contains(strings.Split(names, ","), string(t)) == others
+	}
 	size := Row{Bytes: 64 << 20, Packets: 10_000, Flaps: 1000, Resets: 100}
 	if name == "" || os.Getenv("WEIR_VM_SMALL") == "1" {
 		size = Row{Bytes: 8 << 20, Packets: 2000, Flaps: 20, Resets: 6}
