@@ -92,6 +92,7 @@ type Node struct {
 	names        atomic.Pointer[[]string] // of the ports by number, also of those that went
 	portsChanged chan struct{}            // an interface may be other than the stages know it
 	looking      sync.Mutex               // one trace or capture at a time
+	settings     sync.Map                 // by port: its settings as they were logged last, a text
 
 	began bool
 	final atomic.Pointer[worker.Report] // taken when Run ended
@@ -301,10 +302,21 @@ func (n *Node) portChanged(e worker.PortEvent) {
 		return
 	}
 	n.log.Info("port changed", fields...)
+	if n.sw != nil && e.Note == "" {
+		for _, info := range n.sw.Infos() {
+			if info.Name == e.Port {
+				n.logSettings(info)
+			}
+		}
+	}
 }
 
-// logSettings logs which settings of its interface a port has changed, and which it could not.
+// logSettings logs which settings of its interface a port has changed, and which it could not, unless it did so before.
 func (n *Node) logSettings(i port.Info) {
+	text := fmt.Sprint(i.Settings, i.Refused)
+	if before, known := n.settings.Swap(i.Name, text); known && before == text {
+		return
+	}
 	for _, s := range i.Settings {
 		n.log.Info("setting changed", zap.String("port", i.Name), zap.String("setting", s.Name), zap.String("was", s.Was), zap.String("is", s.Is))
 	}

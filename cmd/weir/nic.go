@@ -237,7 +237,9 @@ func printPortPlans(w io.Writer, c *config.Config) error {
 		case err != nil:
 			line = err.Error()
 		default:
-			g := i.Grant(p.NIC())
+			wants := p.NIC()
+			wants.Copy, wants.Jumbo = c.Dataplane.Copy == "copy", p.Jumbo
+			g := i.Grant(wants)
 			line = g.String()
 		}
 		if _, err := fmt.Fprintf(w, "port %s: %s\n", p.Name, line); err != nil {

@@ -2209,7 +2209,7 @@ type Port struct {
 	Kept         uint64 `protobuf:"varint,15,opt,name=kept,proto3" json:"kept,omitempty"`                                       // left to the kernel by the keep list
 	NoSocket     uint64 `protobuf:"varint,16,opt,name=no_socket,json=noSocket,proto3" json:"no_socket,omitempty"`               // left to the kernel: on a queue without socket
 	LinkTxDrops  uint64 `protobuf:"varint,17,opt,name=link_tx_drops,json=linkTxDrops,proto3" json:"link_tx_drops,omitempty"`    // dropped by the device after it was sent
-	LinkRxErrors uint64 `protobuf:"varint,18,opt,name=link_rx_errors,json=linkRxErrors,proto3" json:"link_rx_errors,omitempty"` // dropped by the device before XDP saw it
+	LinkRxErrors uint64 `protobuf:"varint,18,opt,name=link_rx_errors,json=linkRxErrors,proto3" json:"link_rx_errors,omitempty"` // dropped by the device before XDP saw it: errors, and those for which it had no buffer
 	// What became of the packets that arrived here, and of their copies.
 	Received           uint64            `protobuf:"varint,19,opt,name=received,proto3" json:"received,omitempty"`
 	Forwarded          uint64            `protobuf:"varint,20,opt,name=forwarded,proto3" json:"forwarded,omitempty"`

@@ -19,6 +19,9 @@ type driverFacts struct {
 	note  string
 }
 
+// policy is for drivers of virtual machines whose host decides which addresses may pass.
+const policy = "the host's switch may keep what is not for the interface's own address, and promiscuous mode does not tell"
+
 // drivers is by the name of ETHTOOL_GDRVINFO; docs/nic.md has the whole table, with the sources.
 var drivers = map[string]driverFacts{
 	"igb":   {bufferUnit: 1024, noZeroCopy: "it came with Linux 6.14"},
@@ -32,10 +35,10 @@ var drivers = map[string]driverFacts{
 	"mlx5_core": {noXDP: "while LRO or hardware GRO is on; a port turns them off"},
 	"ice":       {symmetric: true},
 	"iavf":      {symmetric: true},
-	"ena":       {halfQueues: true, note: "XDP takes an MTU of one page at most, less headroom (3,498 bytes)"},
-	"gve":       {halfQueues: true, noXDP: "in this queue format (GQI-QPL has it)"},
-	"vmxnet3":   {forgetsXDP: true, note: "the number of queues follows the processors of the virtual machine, and cannot be set"},
-	"hv_netvsc": {note: "VLAN tags are always taken out of the packets: give the virtual machine one network per VLAN"},
+	"ena":       {halfQueues: true, note: "XDP takes an MTU of one page at most, less headroom (3,498 bytes); " + policy},
+	"gve":       {halfQueues: true, note: policy + ": allow forwarding (canIpForward)", noXDP: "in this queue format (GQI-QPL has it)"},
+	"vmxnet3":   {forgetsXDP: true, note: "the number of queues follows the processors of the virtual machine, and cannot be set; " + policy + ": allow promiscuous mode and forged transmits"},
+	"hv_netvsc": {note: "VLAN tags are always taken out of the packets: give the virtual machine one network per VLAN; " + policy + ": allow MAC address spoofing"},
 	"bonding":   {noXDP: "unless all members have it, in the modes active-backup, balance-rr, balance-xor and 802.3ad"},
 }
 

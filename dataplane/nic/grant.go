@@ -72,6 +72,12 @@ func (g *Grant) mode(i *Interface, c Config) {
 		}
 	}
 	switch {
+	case g.ZeroCopy && c.Copy:
+		g.ZeroCopy, g.WhyNot = false, `copy = "copy" is configured`
+	case g.ZeroCopy && c.Jumbo && i.XDP.ZeroCopySegments <= 1:
+		g.ZeroCopy, g.WhyNot = false, "jumbo = true is configured, and the driver has no packets of several frames in zero-copy"
+	}
+	switch {
 	case g.ZeroCopy:
 		g.MultiBuffer = i.XDP.MultiBuffer && i.XDP.ZeroCopySegments > 1
 		if unit := facts.bufferUnit; unit != 0 && (frame2048/unit)*unit < i.MTU+overhead {
@@ -143,6 +149,9 @@ func (g *Grant) note(i *Interface) {
 	}
 	if i.Driver == vethDriver {
 		g.notePeer(i, add)
+	}
+	if i.VirtualFunction {
+		add("a virtual function: unless its host trusts it (ip link set PF vf N trust on, spoofchk off), packets to other addresses than its own neither arrive nor leave")
 	}
 	for _, name := range []string{"rx-vlan-filter", "rx-vlan-stag-filter"} {
 		if f := i.Features[name]; f.On && f.Fixed {

@@ -42,6 +42,8 @@ type Interface struct {
 	// Held are the settings that a switch has changed: one that runs, or one that was killed if Left.
 	Held []Change `json:"held,omitempty"`
 	Left bool     `json:"left,omitempty"`
+	// VirtualFunction: of SR-IOV, whose host may restrict the addresses.
+	VirtualFunction bool `json:"virtual_function,omitempty"`
 
 	// Rounds and Flush are DeferRounds and DeferFlush; empty without the privilege to read them.
 	Rounds string `json:"napi_defer_hard_irqs"`
@@ -142,6 +144,8 @@ func (d *device) look() (*Interface, error) {
 	i.processors, _ = ebpf.PossibleCPU()
 	if d.sysfs != nil {
 		i.virtio, _ = d.sysfs.Read("device/features")
+		_, err := d.sysfs.Read("device/physfn/vendor") // of the physical function
+		i.VirtualFunction = err == nil
 		i.Rounds, _ = d.read(DeferRounds)
 		i.Flush, _ = d.read(DeferFlush)
 		if text, err := d.sysfs.Read("device/numa_node"); err == nil {

@@ -22,6 +22,7 @@ type Held struct {
 	device  *device
 	owner   owner
 	ledger  *ledger // nil until something is changed
+	killed  bool    // a switch was that had changed something
 	refused []Refusal
 	found   *Interface
 	queues  int
@@ -53,6 +54,7 @@ func Take(name string, c Config) (_ *Held, err error) {
 		}
 		h.refused = append(h.refused, Refusal{"ledger", err.Error()})
 	}
+	h.killed = h.ledger != nil
 	if h.found, err = d.look(); err != nil {
 		return nil, err
 	}
@@ -72,6 +74,7 @@ func Take(name string, c Config) (_ *Held, err error) {
 			return nil, err
 		}
 	}
+	h.confirm(wishes)
 	h.queues = h.found.Serve(c)
 	if now, err := d.channels(d.name); err == nil && now.receive() != 0 && c.Queues == 0 {
 		h.queues = min(h.queues, now.receive())
@@ -120,6 +123,20 @@ func (h *Held) grant(w *wish) error {
 	return nil
 }
 
+// confirm sets again what another setting has changed back, or notes that: drivers join features, such as the tags of both kinds.
+func (h *Held) confirm(wishes []wish) {
+	for i := range wishes {
+		w := &wishes[i]
+		refused := slices.ContainsFunc(h.refused, func(r Refusal) bool { return r.Name == string(w.setting) })
+		if w.or != nil || w.required || refused {
+			continue
+		}
+		if err := h.set(w.setting, w.value); err != nil {
+			h.refused = append(h.refused, Refusal{string(w.setting), "another setting has changed it back: " + w.lacking})
+		}
+	}
+}
+
 // reason says in words why a driver did not change a setting.
 func reason(err error) string {
 	switch {
@@ -158,6 +175,10 @@ func (h *Held) set(s Setting, value string) error {
 		return err
 	}
 	err = h.device.write(s, value)
+	for try := 0; h.killed && s == Channels && try < socketTries && errors.Is(err, unix.EINVAL); try++ {
+		time.Sleep(socketPause) // its sockets
+		err = h.device.write(s, value)
+	}
 	is, readErr := h.device.read(s)
 	switch {
 	case err == nil && readErr != nil:

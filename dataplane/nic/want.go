@@ -15,6 +15,8 @@ type Config struct {
 	Symmetric bool
 	// Poll: the worker does the interface's receive work, so interrupts wait for it.
 	Poll bool
+	// Copy: zero-copy is not asked for. Jumbo: packets may take several frames. Both matter to Grant alone.
+	Copy, Jumbo bool
 }
 
 // wish is a value that a setting should have.

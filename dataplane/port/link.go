@@ -143,7 +143,8 @@ func (l *link) read() {
 	}
 	l.up, l.mtu = isUp(a), a.MTU
 	if s := a.Statistics; s != nil {
-		l.last = losses{s.TxDropped, s.RxErrors}
+		// What a NIC had no buffer for is in none of its errors (include/uapi/linux/if_link.h); drivers differ in where they count it.
+		l.last = losses{s.TxDropped, s.RxErrors + s.RxMissedErrors + s.RxFifoErrors}
 	}
 }
 

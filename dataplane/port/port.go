@@ -201,7 +201,7 @@ type Counters struct {
 	Kept         uint64 `json:"kept"`           // left to the kernel by the keep list
 	NoSocket     uint64 `json:"no_socket"`      // left to the kernel: arrived on a queue that the port does not serve
 	LinkTxDrops  uint64 `json:"link_tx_drops"`  // dropped by the device after it was sent
-	LinkRxErrors uint64 `json:"link_rx_errors"` // dropped by the device before XDP saw it
+	LinkRxErrors uint64 `json:"link_rx_errors"` // dropped by the device before XDP saw it: errors, and those for which it had no buffer
 	RxTooLong    uint64 `json:"rx_too_long"`    // longer than a frame, dropped by the XDP program
 	RxTagLost    uint64 `json:"rx_tag_lost"`    // dropped by the XDP program, which could not put their VLAN tag into them
 	TxUnsent     uint64 `json:"tx_unsent"`      // left in the TX ring of an interface that vanished

@@ -236,6 +236,10 @@ func findAgain(c *Config, fits func(*link) error) (*link, *nic.Held, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := fits(l); err != nil { // before anything is changed
+		l.close()
+		return nil, nil, err
+	}
 	settings, err := nic.Take(l.name, c.NIC())
 	if err != nil {
 		l.close()
@@ -243,10 +247,6 @@ func findAgain(c *Config, fits func(*link) error) (*link, *nic.Held, error) {
 	}
 	if l.countQueues(); l.rx < c.Queues {
 		err = fmt.Errorf("%s came back with %d queues, and had %d: give it as many (ethtool -L), or restart the switch", l.name, l.rx, c.Queues)
-	} else {
-		err = fits(l)
-	}
-	if err != nil {
 		l.close()
 		return nil, nil, errors.Join(err, settings.Release())
 	}

@@ -45,6 +45,8 @@ type keeper struct {
 const (
 	firstWait = 100 * time.Millisecond
 	lastWait  = 10 * time.Second
+	// ownEventWait bounds the wait after an event that a failed try may have caused itself.
+	ownEventWait = time.Second
 )
 
 // PortEvent is a change of a port's state, for the log.
@@ -154,12 +156,13 @@ func (k *keeper) run(stop <-chan struct{}) {
 		case <-stop:
 			return
 		case <-k.nudge:
-			// An interface that was just made is worth a try at once, but a burst
-			// of events is not one each.
-			if k.wait = firstWait; !k.attached && time.Since(tried) < firstWait {
-				retry.Reset(firstWait)
+			// An interface that was just made is worth a try at once, but a burst of events is not one each, and those
+			// that a try causes itself, by what it changes and puts back, must not make the next ones come faster.
+			if !k.attached && time.Since(tried) < firstWait {
+				retry.Reset(min(k.wait, ownEventWait))
 				continue
 			}
+			k.wait = firstWait
 		case o := <-k.orders:
 			o.done <- o.do()
 			k.follow()
@@ -179,8 +182,8 @@ func (k *keeper) run(stop <-chan struct{}) {
 			k.renew()
 		}
 		if !k.attached {
-			tried = time.Now()
 			_ = k.restore() // Info says why it cannot be
+			tried = time.Now()
 		}
 		if !k.attached {
 			retry.Reset(k.wait)

@@ -432,10 +432,24 @@ func TestCollectPeers(t *testing.T) {
 		a, b := collectedKind(first.status(t), record.PINT), collectedKind(second.status(t), record.PINT)
 		return fmt.Sprint(a, b), a.Records+b.Records == n && a.Records > 0 && b.Records > 0
 	})
+	question := func(flow pint.FlowKey) *query.Question {
+		return &query.Question{Kind: query.KindLatency, Flow: query.FormatKey(query.Key(flow))}
+	}
+	for index, b := range []*collectBed{first, second} { // answers may be from a view of up to viewAge before
+		flow := digestFlow(0)
+		for i := uint64(1); flow.Partition(record.Partitions)%2 != index; i++ {
+			flow = digestFlow(i)
+		}
+		awaitState(t, "answers from all digests", func() (string, bool) {
+			a, err := b.client.Ask(t.Context(), question(flow))
+			l, ok := a.(*query.LatencyAnswer)
+			return fmt.Sprint(a, err), ok && uint64(l.Records) == collectedKind(b.status(t), record.PINT).Records
+		})
+	}
 	var asked [2]int
 	for i := range uint64(64) {
 		flow := digestFlow(i)
-		q := &query.Question{Kind: query.KindLatency, Flow: query.FormatKey(query.Key(flow))}
+		q := question(flow)
 		owner := flow.Partition(record.Partitions) % 2
 		asked[owner]++
 		_, err := first.client.Ask(t.Context(), q)
