@@ -295,7 +295,10 @@ func TestWindow(t *testing.T) {
 		"heavy hitters": func() error { _, err := e.HeavyHitters(oblivious.Bytes, 0.1, 0); return err }(),
 		"cardinality":   func() error { _, err := e.Cardinality(); return err }(),
 		"entropy":       func() error { _, err := e.Entropy(); return err }(),
-		"delay":         func() error { _, err := e.Between(Place{Switch: 1, Port: -1}, Place{Switch: 2, Port: -1}, nil); return err }(),
+		"delay": func() error {
+			_, err := e.Between(Place{Switch: 1, Port: -1}, Place{Switch: 2, Port: -1}, nil)
+			return err
+		}(),
 	} {
 		if !errors.Is(err, ErrNoRecords) {
 			t.Errorf("%s of a window without records: %v", name, err)
