@@ -22,6 +22,8 @@ type driverFacts struct {
 // policy is for drivers of virtual machines whose host decides which addresses may pass.
 const policy = "the host's switch may keep what is not for the interface's own address, and promiscuous mode does not tell"
 
+const bondDriver = "bonding"
+
 // drivers is by the name of ETHTOOL_GDRVINFO; docs/nic.md has the whole table, with the sources.
 var drivers = map[string]driverFacts{
 	"igb":   {bufferUnit: 1024, noZeroCopy: "it came with Linux 6.14"},
@@ -39,7 +41,6 @@ var drivers = map[string]driverFacts{
 	"gve":       {halfQueues: true, note: policy + ": allow forwarding (canIpForward)", noXDP: "in this queue format (GQI-QPL has it)"},
 	"vmxnet3":   {forgetsXDP: true, note: "the number of queues follows the processors of the virtual machine, and cannot be set; " + policy + ": allow promiscuous mode and forged transmits"},
 	"hv_netvsc": {note: "VLAN tags are always taken out of the packets: give the virtual machine one network per VLAN; " + policy + ": allow MAC address spoofing"},
-	"bonding":   {noXDP: "unless all members have it, in the modes active-backup, balance-rr, balance-xor and 802.3ad"},
 }
 
 // accessPlatform is VIRTIO_F_ACCESS_PLATFORM, a bit of the device's features.

@@ -24,6 +24,8 @@ type beneath struct {
 	renewal  renewal
 	// noTags is why VLAN tags outside the packets are lost, empty where they are not, or where there are none.
 	noTags string
+	// generic is why the program must not run in the driver, or nil.
+	generic error
 	// noZeroCopy is why its sockets were not asked for zero-copy, or nil.
 	noZeroCopy error
 }
@@ -39,6 +41,13 @@ func attach(program *xdp.Program, l *link, settings *nic.Held, c *Config) (_ *be
 	mode, err := xdp.ParseMode(c.Mode)
 	if err != nil {
 		return nil, err
+	}
+	why := nic.GenericOnly(l.module)
+	if why != nil && mode == xdp.Native {
+		return nil, fmt.Errorf("native XDP on %s: %w", l.name, why)
+	}
+	if why != nil {
+		mode, b.generic = xdp.Generic, why
 	}
 	if b.attach, err = program.Attach(l.index, mode); err != nil {
 		return nil, err

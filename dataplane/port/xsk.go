@@ -307,6 +307,9 @@ func (x *XSK) info() Info {
 		i.Error = tooLong(c.TooLong, x.memory.umem.PacketRoom())
 	}
 	i.Mode = x.beneath.attach.Mode().String()
+	if x.beneath.generic != nil && x.config.Mode != xdp.Generic.String() {
+		i.Fallbacks = append(i.Fallbacks, x.beneath.generic.Error())
+	}
 	if why := x.beneath.attach.NoNative(); why != nil {
 		i.Fallbacks = append(i.Fallbacks, why.Error())
 	}

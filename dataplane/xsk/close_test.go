@@ -308,3 +308,24 @@ func TestTooLittleLockedMemory(t *testing.T) {
 	check(t, err)
 	check(t, s.Close())
 }
+
+// TestProbe: a probe sees a queue as taken until its socket is closed, and leaves nothing.
+func TestProbe(t *testing.T) {
+	c := newCable(t, "wxp", 1500, 2)
+	before := descriptors(t)
+	s, err := newUMEM(t, 256).Open(c.ifindex, 1, testConfig())
+	check(t, err)
+	p, err := xsk.NewProbe(c.ifindex, 1)
+	check(t, err)
+	if err := p.Try(); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("beside a socket: %v, want %v", err, unix.EBUSY)
+	}
+	check(t, s.Close())
+	check(t, p.Await())
+	if gone, err := xsk.NewProbe(9999, 0); err != nil || gone.Await() != nil {
+		t.Errorf("without an interface: %v", err)
+	}
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors, before %d", after, before)
+	}
+}

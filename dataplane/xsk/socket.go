@@ -26,6 +26,7 @@ type Socket struct {
 	queue    int
 	granted  Granted
 	mappings [4]mapping
+	probe    *probe // of a socket in zero-copy mode
 }
 
 // Open makes the socket of a queue. The interface must be in the network namespace
@@ -127,6 +128,11 @@ func (u *UMEM) setup(ifindex, queue int, config Config, lender *Socket) (*Socket
 	s := &Socket{umem: u, fd: fd, ifindex: ifindex, queue: queue}
 	if err := s.configure(config, lender); err != nil {
 		return nil, errors.Join(err, s.release())
+	}
+	if s.granted.ZeroCopy {
+		if s.probe, err = newProbe(ifindex, queue); err != nil {
+			return nil, errors.Join(fmt.Errorf("make a socket to tell when the kernel has let go of the queue: %w", err), s.release())
+		}
 	}
 	return s, nil
 }
@@ -271,15 +277,18 @@ func (s *Socket) FD() int { return s.fd }
 func (s *Socket) WakeRX() KickResult { return kickResult(recvfromNothing(s.fd)) }
 
 // Close unmaps the rings and closes the descriptor, and the kernel drops every frame of
-// this socket that it still had (see Reclaim). When it returns, the kernel
-// touches none of them anymore, except that in zero-copy mode a sent packet may
-// be read until the device is done. A second Close does nothing.
+// this socket that it still had (see Reclaim). When it returns, neither the kernel nor
+// a device touches any of them anymore; in zero-copy mode it may wait for that. A second Close does nothing.
 func (s *Socket) Close() error {
 	if s.fd < 0 {
 		return nil
 	}
 	s.umem.forget(s)
-	return s.release()
+	err := s.release()
+	if s.probe != nil {
+		err = errors.Join(err, s.probe.await())
+	}
+	return err
 }
 
 // release undoes setup, however far it came. The descriptor is closed last: a mapped
