@@ -292,6 +292,11 @@ func TestRenamed(t *testing.T) {
 	if p := x.Report().Ports[1]; p.State != "up" || p.Reception != "promiscuous" || p.Error != "" {
 		t.Errorf("renamed: %+v", p)
 	}
+	x.set(t, "", "port", false, "name=p1", "rate_bits=1000000000")
+	if p := x.Report().Ports[1]; p.State != "up" {
+		t.Errorf("renamed, with another rate: %+v", p)
+	}
+	send(100)
 	if err := x.ns.DeleteLink("other"); err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func (a *Asavie) open() (err error) {
 	if a.space, err = CurrentSpace(); err != nil {
 		return err
 	}
-	l, err := findLink(a.config.Interface)
+	l, err := findLink(a.config.Interface, nil)
 	if err != nil {
 		return err
 	}
@@ -318,7 +318,7 @@ func (a *Asavie) GiveBack() error {
 func (a *Asavie) Restore() error {
 	var b *beneath
 	err := a.space.Do(func() error {
-		l, settings, err := findAgain(&a.config, a.fits)
+		l, settings, err := findAgain(&a.config, &a.last, a.fits)
 		if err == nil {
 			if b, err = attach(a.program, l, settings, &a.config); err != nil {
 				l.close()

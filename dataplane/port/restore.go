@@ -187,7 +187,7 @@ func (x *XSK) GiveBack() error {
 func (x *XSK) Restore() error {
 	var b *beneath
 	err := x.space.Do(func() error {
-		l, settings, err := findAgain(&x.config, x.fits)
+		l, settings, err := findAgain(&x.config, &x.last, x.fits)
 		if err == nil {
 			b, err = x.attach(l, settings)
 		}
@@ -239,9 +239,9 @@ func (x *XSK) Restored() error {
 }
 
 // findAgain finds what is now the interface of a port's name, if it can do what the
-// one before could, and gives it the same settings.
-func findAgain(c *Config, fits func(*link) error) (*link, *nic.Held, error) {
-	l, err := findLink(c.Interface)
+// one before could, and gives it the same settings. former is what that was.
+func findAgain(c *Config, former *Info, fits func(*link) error) (*link, *nic.Held, error) {
+	l, err := findLink(c.Interface, former)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -99,7 +99,7 @@ func (x *XSK) open() (err error) {
 	if x.space, err = CurrentSpace(); err != nil {
 		return err
 	}
-	l, err := findLink(x.config.Interface)
+	l, err := findLink(x.config.Interface, nil)
 	if x.config.Optional && errors.As(err, new(missingInterface)) {
 		return x.openWithout(err)
 	}
