@@ -24,6 +24,7 @@ const (
 	guestUDP6     = 1 << 55 // VIRTIO_NET_F_GUEST_USO6
 	netMergeable  = 1 << 15 // VIRTIO_NET_F_MRG_RXBUF
 	netControl    = 1 << 17 // VIRTIO_NET_F_CTRL_VQ, whose ring the front-end serves
+	netAnnounce   = 1 << 21 // VIRTIO_NET_F_GUEST_ANNOUNCE: a guest that has moved says so, where the front-end asks it to
 	netMQ         = 1 << 22 // VIRTIO_NET_F_MQ
 	logAll        = 1 << 26 // VHOST_F_LOG_ALL, of the front-end: pages that are written are marked
 	ringIndirect  = 1 << 28 // VIRTIO_RING_F_INDIRECT_DESC
@@ -33,7 +34,7 @@ const (
 	ringPacked    = 1 << 34 // VIRTIO_F_RING_PACKED
 	netUDP        = 1 << 56 // VIRTIO_NET_F_HOST_USO
 	offloads      = netChecksum | netTCP4 | netTCP6 | netECN | netUDP | guestChecksum | guestTCP4 | guestTCP6 | guestECN | guestUDP4 | guestUDP6
-	offered       = netMergeable | netControl | netMQ | logAll | ringIndirect | ringEventIdx | hasProtocol | version1 | ringPacked
+	offered       = netMergeable | netControl | netAnnounce | netMQ | logAll | ringIndirect | ringEventIdx | hasProtocol | version1 | ringPacked
 	offeredByWire = protocolMQ | protocolLog | protocolReplyAck | protocolInflight | protocolSlots
 )
 
