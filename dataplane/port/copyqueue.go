@@ -30,6 +30,12 @@ type copyQueue struct {
 // maxLargeBytes bounds the large packets of a batch, in bytes: the worker's other ports wait for it.
 const maxLargeBytes = 256 << 10
 
+// largeCost is what a large packet counts of maxLargeBytes: its bytes, or what cutting it may cost at a port that does not take it
+// whole, where each of its segments, however short, takes about the time of so many bytes.
+func largeCost(length, size int) int { return max(length, length/size*segmentBytes) }
+
+const segmentBytes = 1024
+
 // begin takes frames for up to n packets.
 func (q *copyQueue) begin(n int) {
 	q.next, q.end = 0, q.frames.Alloc(q.addrs[:n])

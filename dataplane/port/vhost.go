@@ -236,7 +236,7 @@ func (q *vhostQueue) Receive(b *packet.Batch) (received int) {
 		p.Addr, p.Len, p.WireLen = addr, uint32(n), uint32(n)
 		p.InPort, p.InQueue = q.number, q.queue
 		if length != 0 {
-			large += length
+			large += largeCost(length, size)
 			p.Len, p.WireLen = uint32(q.room), uint32(length)
 			q.link(p, packet.Large{Kind: kind, Size: uint16(size)})
 		}
