@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirswitch/weir/dataplane/gso"
 )
 
 // twins are two drivers with the same memory, for two ways to do the same.
@@ -43,6 +45,11 @@ func (w *twins) offer(flags uint16) {
 			}
 			w.a.bufferBytes(int(id))[i], w.b.bufferBytes(int(id))[i] = v, v
 		}
+		if w.a.layout.Offloads.Checksum && w.random.IntN(3) != 0 { // one that mostly can be completed
+			for _, d := range []*driver{w.a, w.b} {
+				copy(d.bufferBytes(int(id)), []byte{gso.NeedsChecksum, gso.None, 5: 0, 6: byte(12 + id), 8: byte(90 + 4*id), 9: 0})
+			}
+		}
 		w.a.offer(id, c...)
 		w.b.offer(id, c...)
 	}
@@ -64,7 +71,12 @@ func (w *twins) compare() {
 
 // TestGetEach: with GetEach in front of each Get the same packets arrive.
 func TestGetEach(t *testing.T) {
-	w := newTwins(t, Layout{Size: 32, Indirect: true, EventIdx: true, Header: 12})
+	t.Run("plain", func(t *testing.T) { testGetEach(t, false) })
+	t.Run("checksums", func(t *testing.T) { testGetEach(t, true) })
+}
+
+func testGetEach(t *testing.T, checksums bool) {
+	w := newTwins(t, Layout{Size: 32, Indirect: true, EventIdx: true, Header: 12, Offloads: gso.Offloads{Checksum: checksums}})
 	const room, many = 350, 5
 	mem, at, lengths := make([]byte, many*room), []uint64{0, room, 2 * room, 3 * room, 4 * room}, make([]uint32, many)
 	byEach, byGet := 0, 0
