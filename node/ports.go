@@ -123,6 +123,9 @@ func (c *portChange) configure() error {
 		}
 		c.before = append(c.before, *before)
 	}
+	for _, info := range c.n.sw.Infos() {
+		c.n.logSettings(info)
+	}
 	return nil
 }
 

@@ -224,6 +224,10 @@ func printRestored(w io.Writer, all []nic.Restored) error {
 
 // printPortPlans prints for each port of a configuration what it would be granted here, in a line.
 func printPortPlans(w io.Writer, c *config.Config) error {
+	jumbo := false // of any: all have one memory
+	for _, p := range c.Ports {
+		jumbo = jumbo || p.Jumbo
+	}
 	for _, p := range c.Ports {
 		if !p.OnInterface() {
 			continue // a virtual machine's, or one that does not exist yet
@@ -238,7 +242,7 @@ func printPortPlans(w io.Writer, c *config.Config) error {
 			line = err.Error()
 		default:
 			wants := p.NIC()
-			wants.Copy, wants.Jumbo = c.Dataplane.Copy == "copy", p.Jumbo
+			wants.Copy, wants.Jumbo = c.Dataplane.Copy == "copy", jumbo
 			g := i.Grant(wants)
 			line = g.String()
 		}

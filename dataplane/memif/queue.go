@@ -62,6 +62,7 @@ func (q *Queue) Release() {
 		q.ring.Break(FaultMemory)
 	}
 	if q.ring.Broken() {
+		q.gate.SetOpen(false) // else its worker would not sleep until the connection has ended
 		q.device.fail(fmt.Errorf("%s cannot be followed any more (the counts of faults say why)", q.name))
 	}
 	q.gate.Leave()
@@ -96,7 +97,7 @@ func (q *Queue) prepare(m *memory, l layout) (r *Ring, err error) {
 
 // start begins the use of a ring. The descriptor, by which the receiver of its packets is notified, is the queue's then, also on failure.
 func (q *Queue) start(r *Ring, fd int) error {
-	defer q.bell.Wake() // behind the unlock: a worker that finds the ring locked sleeps on
+	defer q.bell.Wake() // behind the unlock, which a worker would wait for
 	q.gate.Lock()
 	defer q.gate.Unlock()
 	if r.layout.sends {

@@ -149,8 +149,9 @@ func (l *link) read() {
 	}
 	l.up, l.mtu = isUp(a), a.MTU
 	if s := a.Statistics; s != nil {
-		// What a NIC had no buffer for is in none of its errors (include/uapi/linux/if_link.h); drivers differ in where they count it.
-		l.last = losses{s.TxDropped, s.RxErrors + s.RxMissedErrors + s.RxFifoErrors}
+		// What a NIC had no buffer for should be in none of its errors (include/uapi/linux/if_link.h). Drivers count it as missed, as
+		// an error of their FIFO, or, as igc does, as both.
+		l.last = losses{s.TxDropped, s.RxErrors + max(s.RxMissedErrors, s.RxFifoErrors)}
 	}
 }
 

@@ -432,9 +432,10 @@ func (q *tapQueue) Receive(b *packet.Batch) (received int) {
 		p.Addr, p.Len, p.WireLen = addr, uint32(n), uint32(n)
 		p.InPort, p.InQueue = q.number, q.queue
 		if length != 0 {
-			large += length
+			size := binary.LittleEndian.Uint16(q.header[4:])
+			large += largeCost(length, int(max(size, 1)))
 			p.WireLen = uint32(length)
-			q.link(p, packet.Large{Kind: q.header[1], Size: binary.LittleEndian.Uint16(q.header[4:])})
+			q.link(p, packet.Large{Kind: q.header[1], Size: size})
 		}
 		received++
 	}

@@ -58,12 +58,18 @@ func (m *mappings) memory(logging bool) (*virtio.Memory, error) {
 	return memory.Shared(log, inflight)
 }
 
-// maxMemory bounds what one front-end has mapped, in bytes: the address space is the whole switch's.
-const maxMemory = 4 << 40
+// The bounds of what one front-end has mapped, in bytes, as the address space is the whole switch's: of the guest's memory, and of each thing beside it.
+const (
+	maxMemory = 4 << 40
+	maxBeside = 1 << 30
+)
 
-// bytes is how much is mapped.
-func (m *mappings) bytes() (n uint64) {
-	m.each(func(r *mapping) { n += uint64(len(r.pages)) })
+// room is how much of the guest's memory may be mapped beside regions.
+func room(regions []*mapping) uint64 {
+	n := uint64(maxMemory)
+	for _, r := range regions {
+		n -= min(n, uint64(len(r.pages)))
+	}
 	return n
 }
 
@@ -79,7 +85,7 @@ func mapTable(payload []byte, files []int) (regions []*mapping, err error) {
 			n, len(payload), len(files), maxRegions)
 	}
 	for i, fd := range files {
-		m, err := mapRegion(fd, payload[8+regionSize*i:], (&mappings{regions: regions}).bytes())
+		m, err := mapRegion(fd, payload[8+regionSize*i:], room(regions))
 		if err != nil {
 			for _, m := range regions {
 				err = errors.Join(err, m.unmap())
@@ -95,10 +101,10 @@ func mapTable(payload []byte, files []int) (regions []*mapping, err error) {
 // in its file.
 const regionSize = 32
 
-// mapRegion maps a region of a message, beside so many bytes that are mapped.
-func mapRegion(fd int, payload []byte, beside uint64) (*mapping, error) {
+// mapRegion maps a region of a message, of most bytes.
+func mapRegion(fd int, payload []byte, most uint64) (*mapping, error) {
 	field := func(k int) uint64 { return binary.LittleEndian.Uint64(payload[8*k:]) }
-	m, err := mapFile(fd, field(1), field(3), beside)
+	m, err := mapFile(fd, field(1), field(3), most)
 	if err != nil {
 		return nil, err
 	}
@@ -106,10 +112,10 @@ func mapRegion(fd int, payload []byte, beside uint64) (*mapping, error) {
 	return m, nil
 }
 
-// mapFile maps the pages around size bytes of a file, beside so many bytes that are mapped.
-func mapFile(fd int, size, offset, beside uint64) (*mapping, error) {
-	if size > maxMemory-min(beside, maxMemory) {
-		return nil, fmt.Errorf("%d bytes beside %d: at most %d are mapped of one front-end", size, beside, uint64(maxMemory))
+// mapFile maps the pages around size bytes of a file, of most bytes.
+func mapFile(fd int, size, offset, most uint64) (*mapping, error) {
+	if size > most {
+		return nil, fmt.Errorf("%d bytes: at most %d more are mapped of this front-end", size, most)
 	}
 	part, whole, err := shmem.Map(fd, size, offset)
 	return &mapping{region: virtio.Region{Bytes: part}, pages: whole}, err

@@ -23,7 +23,7 @@ func (d *Device) changeMemory(m *message) error {
 		if len(next.regions) == maxSlots || len(m.files) != 1 {
 			return fmt.Errorf("memory region %d with %d descriptors: want 1, and at most %d regions", len(next.regions), len(m.files), maxSlots)
 		}
-		added, err := mapRegion(m.files[0], region, next.bytes())
+		added, err := mapRegion(m.files[0], region, room(next.regions))
 		if err != nil {
 			return fmt.Errorf("add a memory region: %w", err)
 		}
@@ -46,7 +46,7 @@ func (d *Device) setLog(m *message) error {
 	if len(m.payload) < 16 || len(m.files) != 1 {
 		return fmt.Errorf("a log in %d bytes with %d descriptors: want 16 and 1", len(m.payload), len(m.files))
 	}
-	log, err := mapFile(m.files[0], binary.LittleEndian.Uint64(m.payload), binary.LittleEndian.Uint64(m.payload[8:]), d.mapped.bytes())
+	log, err := mapFile(m.files[0], binary.LittleEndian.Uint64(m.payload), binary.LittleEndian.Uint64(m.payload[8:]), maxBeside)
 	if err != nil {
 		return fmt.Errorf("the log of dirty pages: %w", err)
 	}
@@ -107,7 +107,7 @@ func (d *Device) setInflight(m *message) error {
 			return fmt.Errorf("request %d while ring %d runs", m.request, v.index)
 		}
 	}
-	mapped, err := mapFile(m.files[0], size, offset, d.mapped.bytes())
+	mapped, err := mapFile(m.files[0], size, offset, maxBeside)
 	if err != nil {
 		return fmt.Errorf("the tracking of buffers in flight: %w", err)
 	}

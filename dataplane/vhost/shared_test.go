@@ -206,7 +206,7 @@ func TestSharedRefusals(t *testing.T) {
 				}
 			}
 			return nil
-		}, "4096 bytes beside 4398046511104"},
+		}, "4096 bytes: at most 0 more"},
 		{"a region that is not there", func(f *frontend) error { return f.send(remMemReg, 0, region(guestBase, 4096, userBase, 0)) }, "which there is not"},
 		{"a short log message", func(f *frontend) error { return f.send(setLogBase, 0, numbers(4096), f.file) }, "a log in 8 bytes"},
 		{"a log beyond its file", func(f *frontend) error { return f.send(setLogBase, 0, numbers(2*memorySize, 0), f.file) }, "the log of dirty pages"},

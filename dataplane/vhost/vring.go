@@ -79,6 +79,7 @@ func (v *Vring) Release() {
 		v.ring.Break(virtio.FaultMemory)
 	}
 	if v.ring.Broken() {
+		v.gate.SetOpen(false) // else its worker would not sleep until the connection has ended
 		v.device.fail(fmt.Errorf("ring %d cannot be followed any more (the counts of faults say why)", v.index))
 	}
 	v.gate.Leave()

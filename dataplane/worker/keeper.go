@@ -45,8 +45,8 @@ type keeper struct {
 const (
 	firstWait = 100 * time.Millisecond
 	lastWait  = 10 * time.Second
-	// ownEventWait bounds the wait after an event that a failed try may have caused itself.
-	ownEventWait = time.Second
+	// eventWait bounds the wait behind an event.
+	eventWait = time.Second
 )
 
 // PortEvent is a change of a port's state, for the log.
@@ -150,16 +150,19 @@ func (k *keeper) run(stop <-chan struct{}) {
 	retry := time.NewTimer(0) // what changed since the port was opened
 	defer retry.Stop()
 	defer close(k.ended)
-	var tried time.Time
+	var tried, next time.Time // the last try, and when the timer has the next one
 	for {
 		select {
 		case <-stop:
 			return
 		case <-k.nudge:
-			// An interface that was just made is worth a try at once, but a burst of events is not one each, and those
-			// that a try causes itself, by what it changes and puts back, must not make the next ones come faster.
-			if !k.attached && time.Since(tried) < firstWait {
-				retry.Reset(min(k.wait, ownEventWait))
+			// An interface that was just made is worth a try at once, but a burst of events is not one each, and a try that
+			// failed may itself have caused those of an interface that is there, by what it changed and put back.
+			if !k.attached && (k.state != port.StateGone || time.Since(tried) < firstWait) {
+				if soon := time.Now().Add(min(k.wait, eventWait)); soon.Before(next) {
+					next = soon
+					retry.Reset(time.Until(next))
+				}
 				continue
 			}
 			k.wait = firstWait
@@ -186,6 +189,7 @@ func (k *keeper) run(stop <-chan struct{}) {
 			tried = time.Now()
 		}
 		if !k.attached {
+			next = time.Now().Add(k.wait)
 			retry.Reset(k.wait)
 			k.wait = min(2*k.wait, lastWait)
 		}

@@ -47,6 +47,9 @@ func newProbe(ifindex, queue int) (*probe, error) {
 // await returns once the kernel has let go of the queue, or its interface has gone, and closes the probe.
 func (p *probe) await() error {
 	err := p.socket.bind(unix.XDP_ZEROCOPY|unix.XDP_USE_SG, 0)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.6, which does not know packets of several frames
+		err = p.socket.bind(unix.XDP_ZEROCOPY, 0)
+	}
 	if errors.Is(err, unix.EBUSY) {
 		err = fmt.Errorf("the kernel has not let go of queue %d of interface %d for %v: its device may write into frames that others have now", p.socket.queue, p.socket.ifindex, patience)
 	} else {

@@ -102,15 +102,16 @@ func (e *Engine) linkSegment(from, to uint32, flow Key) (Segment, *Clocks, error
 
 // hopMedians are the medians of switches' latencies that the flow's digests give, by the switches' names.
 func (e *Engine) hopMedians(flow string) map[string]Bounded {
-	medians := map[string]Bounded{}
+	medians, samples := map[string]Bounded{}, map[string]uint64{}
 	// Without an answer there are none: the segments say so.
 	a, err := e.latency(&Question{Kind: KindLatency, Flow: flow, Quantiles: []float64{0.5}})
 	if err != nil || a.Value != pint.HopLatency.String() {
 		return medians
 	}
 	for i := range a.Hops {
-		if h := &a.Hops[i]; h.Switch != "" && len(h.Quantiles) == 1 && !h.Quantiles[0].Open {
-			medians[h.Switch] = h.Quantiles[0].Bounded
+		// A switch at several hops, as the path changed, has most samples where the flow passed it longest.
+		if h := &a.Hops[i]; h.Switch != "" && len(h.Quantiles) == 1 && !h.Quantiles[0].Open && h.Samples > samples[h.Switch] {
+			medians[h.Switch], samples[h.Switch] = h.Quantiles[0].Bounded, h.Samples
 		}
 	}
 	return medians
