@@ -115,7 +115,8 @@ func TestTapNumberedFlows(t *testing.T) {
 		sent, at := load.Received(t, func() uint64 { return b.lost(t, here) })
 		report, err := load.Sinks[0].Report()
 		check(t, err)
-		if lost := b.lost(t, here); at[0]+lost != sent || report.Reordered != 0 {
+		// The kernel counts what it sends by itself too, such as reports of multicast groups.
+		if lost := b.lost(t, here); at[0] > sent || at[0]+lost < sent || report.Reordered != 0 {
 			t.Errorf("of %d packets %d arrived, %d were lost by the kernel: %+v", sent, at[0], lost, report)
 		}
 	}
