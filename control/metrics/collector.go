@@ -75,6 +75,9 @@ func (e emitter) port(p *api.Port) {
 	e.gauge("port_up", "whether the link is up", up, "port", p.Name)
 	e.gauge("port_mtu_bytes", "the longest packet behind the Ethernet header", float64(p.Mtu), "port", p.Name)
 	e.gauge("port_info", "what was granted, always 1", 1, "port", p.Name, "interface", p.Interface, "driver", p.Driver, "mode", p.Mode, "reception", p.Reception)
+	for _, why := range p.Fallbacks {
+		e.gauge("port_fallback_info", "why a port has less than is tried first, a sentence, always 1", 1, "port", p.Name, "why", why)
+	}
 	for _, s := range p.Settings {
 		e.gauge("port_setting_info", "a setting of the interface that the port has changed, always 1", 1, "port", p.Name, "setting", s.Name, "was", s.Was, "is", s.Is)
 	}
