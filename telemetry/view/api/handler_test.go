@@ -326,7 +326,7 @@ func TestWatch(t *testing.T) {
 	if connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(err.Error(), "the collector ends") {
 		t.Errorf("ended by %v", err)
 	}
-	if len(answers) != 3 || faults[0] != nil || !errors.Is(faults[1], query.ErrNoRecords) || faults[2] != nil {
+	if len(answers) < 3 || faults[0] != nil || !errors.Is(faults[1], query.ErrNoRecords) || faults[2] != nil {
 		t.Fatalf("%v, %v", answers, faults)
 	}
 	if v, ok := answers[2].(*query.Volume); !ok || v.NaivePackets != 1200 {
