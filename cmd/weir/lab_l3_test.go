@@ -300,26 +300,41 @@ func testECMP(t *testing.T, name string, version int, from, to string) {
 			t.Fatal(err)
 		}
 	}
-	receive := func(got map[int]int, n int) map[int]int {
+	receive := func(got map[int]int, n int, wait time.Duration) (all bool) {
 		buf := make([]byte, 100)
+		_ = sink.SetReadDeadline(time.Now().Add(wait))
 		for range n {
-			_ = sink.SetReadDeadline(time.Now().Add(time.Minute))
 			_, from, err := sink.ReadFrom(buf)
 			if err != nil {
-				break
+				return false
 			}
 			got[from.(*net.UDPAddr).Port-firstPort]++
 		}
-		return got
+		return true
 	}
-	for range 3 {
+	// Packets are lost while neighbours are looked for. Behind the first ones that arrive of all flows come ten of other flows, one each: then
+	// none is under way any more.
+	first, last := map[int]int{}, map[int]int{}
+	for deadline := time.Now().Add(time.Minute); len(first) < 10 && time.Now().Before(deadline); {
 		for flow := range 10 {
-			send(flow)
+			send(flows + flow)
 		}
-		time.Sleep(50 * time.Millisecond)
+		receive(first, 10, 100*time.Millisecond)
 	}
-	if got := receive(map[int]int{}, 30); len(got) != 10 {
-		t.Fatalf("packets of %d flows came through at first, want 10", len(got))
+	for flow := range 10 {
+		send(flows + 10 + flow)
+	}
+	for deadline := time.Now().Add(time.Minute); len(last) < 10 && time.Now().Before(deadline); {
+		seen := map[int]int{}
+		receive(seen, 1, time.Minute)
+		for flow := range seen {
+			if flow >= flows+10 {
+				last[flow]++
+			}
+		}
+	}
+	if len(first) != 10 || len(last) != 10 {
+		t.Fatalf("packets of %d and %d flows came through at first, want 10", len(first), len(last))
 	}
 	before2, before3 := forwardedBy(t, name, "s2"), forwardedBy(t, name, "s3")
 	// 128 packets are in flight at most, so that no queue overflows.
@@ -328,10 +343,10 @@ func testECMP(t *testing.T, name string, version int, from, to string) {
 	for k := range flows * each {
 		send(k % flows)
 		if k >= window {
-			receive(got, 1)
+			receive(got, 1, time.Minute)
 		}
 	}
-	receive(got, window)
+	receive(got, window, time.Minute)
 	if len(got) != flows {
 		t.Errorf("packets of %d flows came through, want %d", len(got), flows)
 	}
