@@ -32,14 +32,8 @@ func BufferUnit(driver string) int { return drivers[driver].bufferUnit }
 // (vmxnet3_rq_cleanup_all in drivers/net/vmxnet3/vmxnet3_drv.c, as of Linux 7.3).
 func ForgetsXDP(driver string) bool { return drivers[driver].forgetsXDP }
 
-// GenericOnly is why the XDP program of a port must not run in a driver that takes it; nil if it may. A bond runs it on its members' queues, and
-// AF_XDP refuses what comes from another device than the socket's (xsk_rcv_check in net/xdp/xsk.c), which nothing counts.
-func GenericOnly(driver string) error {
-	if driver == bondDriver {
-		return errors.New("a bond's packets come from its members, whose AF_XDP takes them from their own interfaces alone: make each member a port, or use mode = \"generic\"")
-	}
-	return nil
-}
+// GenericOnly is why the XDP program of a port must not run in a driver that takes it; empty if it may.
+func GenericOnly(driver string) string { return drivers[driver].genericOnly }
 
 // Queues returns the number of receive queues. Interfaces whose drivers do not say it have those that
 // rtnetlink tells.

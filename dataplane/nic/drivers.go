@@ -14,6 +14,8 @@ type driverFacts struct {
 	symmetric bool
 	// forgetsXDP: the driver drops the XDP program when it stops the device, and the kernel does not know.
 	forgetsXDP bool
+	// genericOnly is why AF_XDP gets nothing of the program that the driver takes.
+	genericOnly string
 	// needs is what else zero-copy takes, as far as it can be seen.
 	needs func(*Interface) string
 	note  string
@@ -21,8 +23,6 @@ type driverFacts struct {
 
 // policy is for drivers of virtual machines whose host decides which addresses may pass.
 const policy = "the host's switch may keep what is not for the interface's own address, and promiscuous mode does not tell"
-
-const bondDriver = "bonding"
 
 // drivers is by the name of ETHTOOL_GDRVINFO; docs/nic.md has the whole table, with the sources.
 var drivers = map[string]driverFacts{
@@ -41,6 +41,9 @@ var drivers = map[string]driverFacts{
 	"gve":       {halfQueues: true, note: policy + ": allow forwarding (canIpForward)", noXDP: "in this queue format (GQI-QPL has it)"},
 	"vmxnet3":   {forgetsXDP: true, note: "the number of queues follows the processors of the virtual machine, and cannot be set; " + policy + ": allow promiscuous mode and forged transmits"},
 	"hv_netvsc": {note: "VLAN tags are always taken out of the packets: give the virtual machine one network per VLAN; " + policy + ": allow MAC address spoofing"},
+	// It runs the program on its members' queues, and AF_XDP refuses, without a count, what comes from another device than the
+	// socket's (xsk_rcv_check in net/xdp/xsk.c).
+	"bonding": {genericOnly: "a bond's packets come from its members, and a socket of the bond gets none of them: make each member a port"},
 }
 
 // accessPlatform is VIRTIO_F_ACCESS_PLATFORM, a bit of the device's features.

@@ -52,8 +52,8 @@ func (g *Grant) mode(i *Interface, c Config) {
 	switch {
 	case c.Generic:
 		g.WhyNot = `mode = "generic" is configured`
-	case GenericOnly(i.Driver) != nil:
-		g.WhyNot = GenericOnly(i.Driver).Error()
+	case facts.genericOnly != "":
+		g.WhyNot = facts.genericOnly
 	case !i.XDP.Known:
 		g.WhyNot = "this kernel does not tell what drivers can (Linux 6.3 does)"
 	case !i.XDP.Native || !i.XDP.Redirect:

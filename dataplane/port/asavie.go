@@ -55,7 +55,7 @@ func (a *Asavie) open() (err error) {
 	if a.space, err = CurrentSpace(); err != nil {
 		return err
 	}
-	l, err := findLink(a.config.Interface, nil)
+	l, err := findLink(a.config.Interface)
 	if err != nil {
 		return err
 	}

@@ -376,7 +376,7 @@ func (c *DataplaneConfig) FrameSizeFor(ports []Config) int {
 		if ports[i].InSharedMemory() || ports[i].Driver == DriverTap {
 			continue
 		}
-		if l, err := findLink(ports[i].Interface, nil); err == nil {
+		if l, err := findLink(ports[i].Interface); err == nil {
 			nic := l.kind == kindDevice
 			l.close()
 			if nic {

@@ -78,7 +78,7 @@ func TestSpeed(t *testing.T) {
 	}
 	w.close()
 	check(t, w.ns.Do(func() error {
-		l, err := findLink("lo", nil)
+		l, err := findLink("lo")
 		if err == nil {
 			if got := l.info("lo", DriverXSK, 1).Speed; got != 0 {
 				t.Errorf("the loopback's speed is %d", got)

@@ -51,18 +51,12 @@ func (m missingInterface) Error() string {
 // IsMissing reports whether err means that a port's interface does not exist.
 func IsMissing(err error) bool { return errors.As(err, new(missingInterface)) }
 
-func findLink(name string, former *Info) (*link, error) {
+func findLink(name string) (*link, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("ask the kernel for interface %s: %w", name, err)
 	}
 	found, err := h.LinkByName(name)
-	if former != nil && former.Index != 0 && errors.As(err, new(netlink.LinkNotFoundError)) {
-		// A running port stays with an interface that is renamed, also when it is opened anew.
-		if renamed, err2 := h.LinkByIndex(former.Index); err2 == nil && renamed.Attrs().HardwareAddr.String() == former.MAC {
-			found, err, name = renamed, nil, renamed.Attrs().Name
-		}
-	}
 	if err != nil {
 		h.Close()
 		if errors.As(err, new(netlink.LinkNotFoundError)) {

@@ -12,7 +12,7 @@ func QueuesOf(c Config) (int, error) {
 	if c.Driver == DriverTap {
 		return tapQueues(&c), nil
 	}
-	l, err := findLink(c.Interface, nil)
+	l, err := findLink(c.Interface)
 	if c.Optional && errors.As(err, new(missingInterface)) {
 		return c.Queues, nil
 	}

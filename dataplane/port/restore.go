@@ -3,6 +3,7 @@ package port
 import (
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/dataplane/xdp"
@@ -24,8 +25,8 @@ type beneath struct {
 	renewal  renewal
 	// noTags is why VLAN tags outside the packets are lost, empty where they are not, or where there are none.
 	noTags string
-	// generic is why the program must not run in the driver, or nil.
-	generic error
+	// generic is why the program does not run in a driver that takes it; empty if it may, or need not.
+	generic string
 	// noZeroCopy is why its sockets were not asked for zero-copy, or nil.
 	noZeroCopy error
 }
@@ -42,12 +43,13 @@ func attach(program *xdp.Program, l *link, settings *nic.Held, c *Config) (_ *be
 	if err != nil {
 		return nil, err
 	}
-	why := nic.GenericOnly(l.module)
-	if why != nil && mode == xdp.Native {
-		return nil, fmt.Errorf("native XDP on %s: %w", l.name, why)
-	}
-	if why != nil {
-		mode, b.generic = xdp.Generic, why
+	if why := nic.GenericOnly(l.module); why != "" {
+		switch mode {
+		case xdp.Native:
+			return nil, fmt.Errorf("native XDP on %s: %s, or use mode = \"generic\"", l.name, why)
+		case xdp.Auto:
+			mode, b.generic = xdp.Generic, why
+		}
 	}
 	if b.attach, err = program.Attach(l.index, mode); err != nil {
 		return nil, err
@@ -241,11 +243,17 @@ func (x *XSK) Restored() error {
 // findAgain finds what is now the interface of a port's name, if it can do what the
 // one before could, and gives it the same settings. former is what that was.
 func findAgain(c *Config, former *Info, fits func(*link) error) (*link, *nic.Held, error) {
-	l, err := findLink(c.Interface, former)
+	l, err := findLink(c.Interface)
+	if IsMissing(err) {
+		// A running port stays with an interface that is renamed, also when it is opened anew.
+		if renamed, indexErr := net.InterfaceByIndex(former.Index); indexErr == nil && renamed.HardwareAddr.String() == former.MAC {
+			l, err = findLink(renamed.Name)
+		}
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := fits(l); err != nil { // before anything is changed
+	if err = fits(l); err != nil { // before anything is changed
 		l.close()
 		return nil, nil, err
 	}

@@ -111,7 +111,7 @@ func (t *Tap) create() (err error) {
 			return fmt.Errorf("set the offloads of %s: %w", c.Interface, err)
 		}
 	}
-	if l, err = findLink(c.Interface, nil); err != nil {
+	if l, err = findLink(c.Interface); err != nil {
 		return err
 	}
 	if err = l.setUpTap(c, mtu, t.ring); err != nil {

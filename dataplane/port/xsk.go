@@ -99,7 +99,7 @@ func (x *XSK) open() (err error) {
 	if x.space, err = CurrentSpace(); err != nil {
 		return err
 	}
-	l, err := findLink(x.config.Interface, nil)
+	l, err := findLink(x.config.Interface)
 	if x.config.Optional && errors.As(err, new(missingInterface)) {
 		return x.openWithout(err)
 	}
@@ -307,8 +307,8 @@ func (x *XSK) info() Info {
 		i.Error = tooLong(c.TooLong, x.memory.umem.PacketRoom())
 	}
 	i.Mode = x.beneath.attach.Mode().String()
-	if x.beneath.generic != nil && x.config.Mode != xdp.Generic.String() {
-		i.Fallbacks = append(i.Fallbacks, x.beneath.generic.Error())
+	if x.beneath.generic != "" {
+		i.Fallbacks = append(i.Fallbacks, x.beneath.generic)
 	}
 	if why := x.beneath.attach.NoNative(); why != nil {
 		i.Fallbacks = append(i.Fallbacks, why.Error())

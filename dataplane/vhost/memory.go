@@ -101,10 +101,10 @@ func mapTable(payload []byte, files []int) (regions []*mapping, err error) {
 // in its file.
 const regionSize = 32
 
-// mapRegion maps a region of a message, of most bytes.
-func mapRegion(fd int, payload []byte, most uint64) (*mapping, error) {
+// mapRegion maps a region of a message, of limit bytes at most.
+func mapRegion(fd int, payload []byte, limit uint64) (*mapping, error) {
 	field := func(k int) uint64 { return binary.LittleEndian.Uint64(payload[8*k:]) }
-	m, err := mapFile(fd, field(1), field(3), most)
+	m, err := mapFile(fd, field(1), field(3), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -112,10 +112,10 @@ func mapRegion(fd int, payload []byte, most uint64) (*mapping, error) {
 	return m, nil
 }
 
-// mapFile maps the pages around size bytes of a file, of most bytes.
-func mapFile(fd int, size, offset, most uint64) (*mapping, error) {
-	if size > most {
-		return nil, fmt.Errorf("%d bytes: at most %d more are mapped of this front-end", size, most)
+// mapFile maps the pages around size bytes of a file, which are limit at most.
+func mapFile(fd int, size, offset, limit uint64) (*mapping, error) {
+	if size > limit {
+		return nil, fmt.Errorf("%d bytes: at most %d more are mapped of this front-end", size, limit)
 	}
 	part, whole, err := shmem.Map(fd, size, offset)
 	return &mapping{region: virtio.Region{Bytes: part}, pages: whole}, err

@@ -181,7 +181,7 @@ func (j *joiner) slice(t *trio, missed uint64, send func(p *lds.Point, missed ui
 	if j.begun && j.open.Interval() == number-1 {
 		join(j.open, t.late)
 		if t.outside() != 0 {
-			j.open.Mark(lds.Partial)
+			j.open.Mark(lds.Partial) // what was refused may be of it
 		}
 		send(j.open, j.missed)
 		join(t.now, j.early)
