@@ -481,7 +481,7 @@ func (r *Ring) Arm() (ready bool) {
 	} else {
 		r.publish()
 	}
-	return r.waiting(1) != 0
+	return r.waiting() != 0
 }
 
 // Disarm tells the driver that notifications are not needed, if it was armed.

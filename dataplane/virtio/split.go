@@ -43,7 +43,7 @@ func (r *Ring) mapSplit() error {
 // fetch returns how many chains are available, up to limit. It asks for the memory that a batch will use, which another core has
 // written or read: the processor waits for all these lines at once, instead of for one after the other.
 func (r *Ring) fetch(limit int, write bool) (n int) {
-	n = min(limit, r.waiting(limit))
+	n = min(limit, r.waiting())
 	if n <= 0 {
 		return 0
 	}
@@ -101,7 +101,7 @@ func (r *Ring) GetEach(mem []byte, at []uint64, room int, lengths []uint32) (n i
 	if !r.plain || r.broken || r.cut.On() {
 		return 0
 	}
-	limit := min(len(at), r.waiting(len(at)))
+	limit := min(len(at), r.waiting())
 	lengths = lengths[:limit]
 	home, first := r.home.Bytes, r.home.Guest
 	header, mask, checked := r.layout.Header, r.size-1, r.layout.Offloads.Checksum
@@ -146,7 +146,7 @@ func (r *Ring) PutEach(mem []byte, at []uint64, lengths []uint32) (n int) {
 	if !r.plain || r.broken {
 		return 0
 	}
-	limit := min(len(at), r.waiting(len(at)))
+	limit := min(len(at), r.waiting())
 	lengths = lengths[:limit]
 	home, first := r.home.Bytes, r.home.Guest
 	header, mask := uint64(r.layout.Header), r.size-1
@@ -184,10 +184,9 @@ func (r *Ring) took(n int) {
 	r.pending += uint16(n)
 }
 
-// waiting returns how many chains are available. It asks the driver's memory again if fewer than want are known of: a batch that
-// stopped at what was seen last would be several small ones.
-func (r *Ring) waiting(want int) int {
-	if int(r.seen-r.next.at) < want {
+// waiting returns how many chains are available.
+func (r *Ring) waiting() int {
+	if r.seen == r.next.at {
 		r.seen = r.avail.Load()
 		if r.seen-r.next.at > r.size {
 			r.Break(FaultIndex)
@@ -198,7 +197,7 @@ func (r *Ring) waiting(want int) int {
 }
 
 func (r *Ring) takeSplit(write bool) (got, good bool) {
-	if r.waiting(1) == 0 {
+	if r.waiting() == 0 {
 		// What was seen last may have been exhausted by a Put that gave up.
 		return false, false
 	}
