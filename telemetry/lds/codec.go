@@ -239,6 +239,9 @@ func (f *form) check() error {
 		if slices.Max(cells[:wideBytes]) == 0 {
 			return errors.New("a cell that is named is empty")
 		}
+		if c := wideCell(cells); c.Count > math.MaxInt64 { // version 2 has 63 bits for it
+			return fmt.Errorf("a cell counts %d packets", c.Count)
+		}
 	}
 	return nil
 }

@@ -200,6 +200,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"a cell too many": func(b []byte) []byte { return append(b, make([]byte, wideBytes)...) },
 		"a byte too many": func(b []byte) []byte { return append(b, 0) },
 		"an empty cell":   func(b []byte) []byte { clear(b[len(b)-wideBytes:]); return b },
+		"2^63 packets":    func(b []byte) []byte { b[len(b)-wideBytes+15] |= 0x80; return b },
 	} {
 		if _, err := Decode(change(bytes.Clone(wide)), hash.XX); err == nil {
 			t.Errorf("version 1, %s: no error", name)
@@ -219,7 +220,11 @@ func FuzzDecode(f *testing.F) {
 	for _, c := range shapes() {
 		f.Add(encode(f, filled(f, c, 10)))
 		f.Add(encode(f, filled(f, c, 200)))
-		f.Add(encodeWide(filled(f, c, 10), rand.New(rand.NewPCG(1, 1))))
+		wide := encodeWide(filled(f, c, 10), rand.New(rand.NewPCG(1, 1)))
+		f.Add(wide)
+		full := bytes.Clone(wide)
+		order.PutUint64(full[len(full)-wideBytes+8:], math.MaxUint64)
+		f.Add(full)
 	}
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
