@@ -19,7 +19,7 @@ import (
 // A partial checksum shows in the packet: the field holds the sum of the pseudo-header, not inverted
 // (tcp_v4_check and udp4_hwcsum in the kernel), and of SCTP zero. A complete one
 // has that value once in 65,536 packets and is told apart by the full sum, so nothing right is ever changed, and a wrong
-// checksum is made right only if it is wrong in exactly this way. Sums within tunnels are not looked at.
+// checksum is made right only if it is wrong in exactly this way. Packets within tunnels are looked at, see within.
 type completer struct {
 	pool      *packet.Pool
 	completed atomic.Uint64 // packets; written by the worker
@@ -27,10 +27,11 @@ type completer struct {
 
 // complete looks at received packets. It costs a few nanoseconds each where nothing is to be done.
 func (c *completer) complete(mem []byte, packets []packet.Packet) {
+	var t transport
 	for i := range packets {
 		p := &packets[i]
 		data := mem[p.Addr : p.Addr+uint64(p.Len) : p.Addr+uint64(p.Len)]
-		if t, ok := partial(data); ok && c.finish(data, p, t) {
+		if t.partial(data) && c.finish(data, p, t) {
 			c.completed.Add(1)
 		}
 	}
@@ -44,19 +45,49 @@ type transport struct {
 	pseudo     uint16 // the sum of the pseudo-header
 }
 
-// partial reports whether a packet's transport checksum looks as if it were partial.
-func partial(data []byte) (t transport, ok bool) {
-	const ethernet, ipv4, ipv6 = 14, 20, 40
-	if len(data) < ethernet+ipv4 {
-		return t, false
+// maxTunnels bounds how many tunnels within each other are looked into.
+const maxTunnels = 2
+
+// partial reports whether a packet's transport checksum, or that of a packet within a tunnel, looks as if it were partial. At most one
+// is: the kernel notes one place, and an outer checksum that is right once the inner one is complete (local
+// checksum offload, Documentation/networking/checksum-offloads.rst).
+func (t *transport) partial(data []byte) bool {
+	if len(data) < header.EthernetLen {
+		return false
 	}
-	l3, etherType := ethernet, binary.BigEndian.Uint16(data[12:])
+	at, etherType := header.EthernetLen, binary.BigEndian.Uint16(data[12:])
+	for range 1 + maxTunnels {
+		if t.partialAt(data, at, etherType) {
+			return true
+		}
+		if t.protocol == header.ProtoTCP {
+			break
+		}
+		if at, etherType = t.within(data); etherType == 0 {
+			break
+		}
+	}
+	return false
+}
+
+// The lengths of tunnels' headers, in bytes.
+const (
+	greHeader   = 4
+	vxlanHeader = 8 // Geneve's, without options
+)
+
+// partialAt looks at the packet that begins behind the EtherType. The transport's protocol is 0 if there is none.
+func (t *transport) partialAt(data []byte, l3 int, etherType uint16) bool {
+	t.protocol = 0
 	for tags := 0; tags < 2 && (etherType == header.TypeVLAN || etherType == header.TypeServiceVLAN); tags++ {
-		if len(data) < l3+4+ipv4 {
-			return t, false
+		if len(data) < l3+4 {
+			return false
 		}
 		etherType = binary.BigEndian.Uint16(data[l3+2:])
 		l3 += 4
+	}
+	if len(data) < l3+header.IPv4Len {
+		return false
 	}
 	ip := data[l3:]
 	var sum uint64
@@ -64,31 +95,40 @@ func partial(data []byte) (t transport, ok bool) {
 	case header.TypeIPv4:
 		size := int(ip[0]&0x0f) * 4
 		const fragment = 0x3fff // more fragments, and the offset
-		if size < ipv4 || binary.BigEndian.Uint16(ip[6:])&fragment != 0 {
-			return t, false
+		if size < header.IPv4Len || binary.BigEndian.Uint16(ip[6:])&fragment != 0 {
+			return false
 		}
 		t.protocol = ip[9]
 		t.start, t.end = l3+size, l3+int(binary.BigEndian.Uint16(ip[2:]))
 		sum = uint64(binary.BigEndian.Uint32(ip[12:])) + uint64(binary.BigEndian.Uint32(ip[16:]))
 	case header.TypeIPv6:
-		if len(ip) < ipv6 {
-			return t, false
+		if len(ip) < header.IPv6Len {
+			return false
 		}
 		t.protocol = ip[6]
-		t.start, t.end = l3+ipv6, l3+ipv6+int(binary.BigEndian.Uint16(ip[4:]))
-		for i := 8; i < ipv6; i += 4 {
-			sum += uint64(binary.BigEndian.Uint32(ip[i:]))
-		}
-		// The options that hosts send with TCP and UDP; a routing header changes the pseudo-header.
-		for n := 0; n < 2 && (t.protocol == header.ProtoHopByHop || t.protocol == header.ProtoDestination); n++ {
+		t.start, t.end = l3+header.IPv6Len, l3+header.IPv6Len+int(binary.BigEndian.Uint16(ip[4:]))
+		to := ip[24:40]
+		for n := 0; n < 3 && (t.protocol == header.ProtoHopByHop || t.protocol == header.ProtoDestination || t.protocol == header.ProtoRouting); n++ {
 			if len(data) < t.start+8 {
-				return t, false
+				return false
+			}
+			// The pseudo-header has the last address of a route (RFC 8200, section 8.1). The first in the list is the last one
+			// (RFC 8754), or the only one (RFC 6275).
+			if kind, left := data[t.start+2], data[t.start+3]; t.protocol == header.ProtoRouting && left != 0 {
+				if kind != 2 && kind != 4 || len(data) < t.start+24 {
+					t.protocol = 0
+					return false
+				}
+				to = data[t.start+8 : t.start+24]
 			}
 			t.protocol = data[t.start]
 			t.start += 8 + 8*int(data[t.start+1])
 		}
+		for i := 0; i < 16; i += 4 {
+			sum += uint64(binary.BigEndian.Uint32(ip[8+i:])) + uint64(binary.BigEndian.Uint32(to[i:]))
+		}
 	default:
-		return t, false
+		return false
 	}
 	switch t.protocol {
 	case header.ProtoTCP:
@@ -97,12 +137,12 @@ func partial(data []byte) (t transport, ok bool) {
 		t.field = t.start + 6
 	case header.ProtoSCTP:
 		t.field = t.start + 8
-		return t, t.field+4 <= len(data) && t.field+4 <= t.end && binary.LittleEndian.Uint32(data[t.field:]) == 0
+		return t.field+4 <= len(data) && t.field+4 <= t.end && binary.LittleEndian.Uint32(data[t.field:]) == 0
 	default:
-		return t, false
+		return false
 	}
 	if t.field+2 > len(data) || t.field+2 > t.end {
-		return t, false
+		return false
 	}
 	sum += uint64(t.protocol) + uint64(t.end-t.start)
 	sum = sum>>32 + sum&0xffffffff
@@ -110,7 +150,48 @@ func partial(data []byte) (t transport, ok bool) {
 	sum = sum>>16 + sum&0xffff
 	sum = sum>>16 + sum&0xffff
 	t.pseudo = uint16(sum)
-	return t, binary.BigEndian.Uint16(data[t.field:]) == t.pseudo
+	return binary.BigEndian.Uint16(data[t.field:]) == t.pseudo
+}
+
+// within is where a tunnel's inner packet begins, and its EtherType; 0 if the transport is of no tunnel. UDP is by the ports that
+// IANA assigned, and the one that Linux has for VXLAN.
+func (t *transport) within(data []byte) (at int, etherType uint16) {
+	switch t.protocol {
+	case header.ProtoIPv4:
+		return t.start, header.TypeIPv4
+	case header.ProtoIPv6:
+		return t.start, header.TypeIPv6
+	case header.ProtoGRE: // RFC 2784, RFC 2890
+		if len(data) < t.start+greHeader || data[t.start+1]&7 != 0 {
+			return 0, 0
+		}
+		flags := data[t.start]
+		at, etherType = t.start+greHeader, binary.BigEndian.Uint16(data[t.start+2:])
+		for _, field := range []byte{0x80, 0x20, 0x10} { // checksum, key, sequence number
+			if flags&field != 0 {
+				at += 4
+			}
+		}
+	case header.ProtoUDP:
+		if len(data) < t.start+8+vxlanHeader {
+			return 0, 0
+		}
+		tunnel := data[t.start+8:]
+		at = t.start + 8 + vxlanHeader
+		switch binary.BigEndian.Uint16(data[t.start+2:]) {
+		case 4789, 8472: // VXLAN
+			etherType = header.TypeBridging
+		case 6081: // Geneve, RFC 8926
+			at, etherType = at+int(tunnel[0]&0x3f)*4, binary.BigEndian.Uint16(tunnel[2:])
+		}
+	}
+	if etherType == header.TypeBridging {
+		if len(data) < at+header.EthernetLen {
+			return 0, 0
+		}
+		return at + header.EthernetLen, binary.BigEndian.Uint16(data[at+12:])
+	}
+	return at, etherType
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -3,6 +3,7 @@ package port
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
 	"testing"
@@ -189,6 +190,121 @@ func TestCompleteChecksums(t *testing.T) {
 	}
 }
 
+// outer are the headers of tunnels, as hosts write them, in front of a frame or of its IP packet of a version.
+func outer(random *rand.Rand, kind string, version byte, inner int) []byte {
+	be := binary.BigEndian
+	etherType := map[byte]uint16{4: header.TypeIPv4, 6: header.TypeIPv6}[version]
+	udp := func(port uint16, size int) []byte {
+		b := be.AppendUint16([]byte{0xc0, byte(random.Uint32())}, port)
+		return append(be.AppendUint16(b, uint16(8+size+inner)), 0, 0)
+	}
+	protocol, b := byte(header.ProtoUDP), []byte(nil)
+	switch kind {
+	case "vxlan":
+		b = append(udp(4789, 8), 8, 0, 0, 0, 0, 0, 7, 0)
+	case "linux vxlan":
+		b = append(udp(8472, 8), 8, 0, 0, 0, 0, 0, 7, 0)
+	case "geneve":
+		b = append(udp(6081, 8), 0, 0, 0x65, 0x58, 0, 0, 7, 0)
+	case "geneve, options":
+		b = append(udp(6081, 20), 3, 0, 0x65, 0x58, 0, 0, 7, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
+	case "geneve, ip":
+		b = be.AppendUint16(append(udp(6081, 8), 0, 0), etherType)
+		b = append(b, 0, 0, 7, 0)
+	case "gre":
+		protocol, b = header.ProtoGRE, be.AppendUint16([]byte{0, 0}, etherType)
+	case "gre, key":
+		protocol, b = header.ProtoGRE, append(be.AppendUint16([]byte{0x20, 0}, etherType), 0, 0, 0, 7)
+	case "gre, all":
+		protocol, b = header.ProtoGRE, append(be.AppendUint16([]byte{0xb0, 0}, etherType), 1, 2, 0, 0, 0, 0, 0, 7, 0, 0, 0, 9)
+	case "gretap":
+		protocol, b = header.ProtoGRE, []byte{0, 0, 0x65, 0x58}
+	case "ipip":
+		protocol = map[byte]byte{4: header.ProtoIPv4, 6: header.ProtoIPv6}[version]
+	}
+	ip := make([]byte, 20)
+	for i := range ip {
+		ip[i] = byte(random.Uint32())
+	}
+	ip[0], ip[9] = 0x45, protocol
+	be.PutUint16(ip[2:], uint16(len(ip)+len(b)+inner))
+	be.PutUint16(ip[6:], 0x4000)
+	frame := append(make([]byte, 12), 0x08, 0x00)
+	return append(append(frame, ip...), b...)
+}
+
+// TestCompleteInTunnels: the checksum of a packet within a tunnel is completed, and the tunnel's headers stay.
+func TestCompleteInTunnels(t *testing.T) {
+	pool, err := packet.NewPool(packet.PoolConfig{Frames: 64, FrameSize: 2048})
+	check(t, err)
+	defer func() { check(t, pool.Close()) }()
+	cache := pool.NewCache()
+	defer cache.Close()
+	c := &completer{pool: pool}
+	random := rand.New(rand.NewPCG(17, 4))
+	run := func(name string, data, want []byte, completed bool, pieces ...int) {
+		t.Helper()
+		p := lay(t, cache, data, pieces...)
+		before := c.completed.Load()
+		c.complete(pool.Memory(), []packet.Packet{p})
+		if got := gather(pool, &p); !bytes.Equal(got, want) {
+			t.Errorf("%s: other bytes than expected", name)
+		}
+		if got := c.completed.Load() - before; (got == 1) != completed {
+			t.Errorf("%s: completed %d", name, got)
+		}
+		cache.FreePacket(&p)
+	}
+	for _, kind := range []string{"vxlan", "linux vxlan", "geneve", "geneve, options", "geneve, ip", "gre", "gre, key", "gre, all", "gretap", "ipip"} {
+		for _, s := range segments(random) {
+			right, partial := s.complete()
+			if bytes.Equal(right, partial) {
+				continue
+			}
+			l3 := 14
+			for l3 < s.l4 && binary.BigEndian.Uint16(s.data[l3-2:]) != header.TypeIPv4 && binary.BigEndian.Uint16(s.data[l3-2:]) != header.TypeIPv6 {
+				l3 += 4
+			}
+			if kind == "geneve, ip" || kind == "gre" || kind == "gre, key" || kind == "gre, all" || kind == "ipip" { // without an Ethernet header
+				right, partial = right[l3:], partial[l3:]
+			}
+			front := outer(random, kind, s.data[l3]>>4, len(right))
+			right, partial = append(bytes.Clone(front), right...), append(bytes.Clone(front), partial...)
+			if len(partial) > 1500 {
+				continue
+			}
+			name := fmt.Sprintf("%s in %s, IPv%d", s.name, kind, s.data[l3]>>4)
+			run(name, partial, right, true)
+			run(name+", right", right, right, false)
+			run(name+", cut", partial[:len(front)+20], partial[:len(front)+20], false)
+			twice := outer(random, "vxlan", 4, len(partial))
+			if len(twice)+len(partial) <= 1500 {
+				run(name+" in vxlan", append(bytes.Clone(twice), partial...), append(bytes.Clone(twice), right...), true)
+			}
+		}
+	}
+	// A route: the pseudo-header has its last address.
+	for _, kind := range []byte{2, 4} {
+		for _, s := range segments(random) {
+			_, partial := s.complete()
+			if s.protocol != header.ProtoTCP || s.l4 != 14+40 {
+				continue
+			}
+			last := bytes.Clone(s.data[14+24 : 14+40])
+			routed := bytes.Clone(partial[:14+40])
+			for i := range 16 {
+				routed[14+24+i] = byte(random.Uint32()) // the next one
+			}
+			binary.BigEndian.PutUint16(routed[14+4:], uint16(s.end-s.l4+24))
+			routed[14+6] = header.ProtoRouting
+			routed = append(append(routed, s.protocol, 2, kind, 1, 0, 0, 0, 0), last...)
+			front := bytes.Clone(routed)
+			right, partial := s.complete()
+			run("routed", append(routed, partial[s.l4:]...), append(front, right[s.l4:]...), true)
+		}
+	}
+}
+
 // TestCompleteIgnores: random bytes, and checksums that equal the pseudo-header's by chance but are right.
 func TestCompleteIgnores(t *testing.T) {
 	pool, err := packet.NewPool(packet.PoolConfig{Frames: 64, FrameSize: 2048})
@@ -205,6 +321,10 @@ func TestCompleteIgnores(t *testing.T) {
 		}
 		if len(data) > 14 {
 			binary.BigEndian.PutUint16(data[12:], []uint16{header.TypeVLAN, header.TypeServiceVLAN, header.TypeIPv4, header.TypeIPv6}[random.IntN(4)])
+		}
+		if len(data) > 38 && random.IntN(2) == 0 { // a tunnel
+			data[14], data[20], data[21], data[23] = 0x45, 0, 0, []byte{header.ProtoGRE, header.ProtoIPv4, header.ProtoIPv6, header.ProtoUDP}[random.IntN(4)]
+			binary.BigEndian.PutUint16(data[36:], []uint16{4789, 6081, header.TypeBridging, header.TypeIPv6}[random.IntN(4)])
 		}
 		p := lay(t, cache, data)
 		c.complete(pool.Memory(), []packet.Packet{p}) // must not fail

@@ -18,13 +18,16 @@ type Driver struct {
 	Rows     []Row
 }
 
-// common are the modules of the bridge and of VLANs, each behind those that it needs.
-var common = []string{"llc", "stp", "bridge", "garp", "mrp", "8021q"}
+// common are the modules of the bridge, of VLANs and of tunnels, each behind those that it needs.
+var common = []string{
+	"llc", "stp", "bridge", "garp", "mrp", "8021q",
+	"udp_tunnel", "ip6_udp_tunnel", "vxlan", "geneve", "gre", "ip_tunnel", "ip_gre", "tunnel4", "ipip",
+}
 
 var (
 	// overPatch are the tests that a bridge can do, too.
-	overPatch  = []Test{Ping, VLAN, TCP, Flows, Jumbo, Faults}
-	everything = []Test{Ping, VLAN, TCP, Flows, Jumbo, L2, L3, PINT, LDS, Faults, Restart}
+	overPatch  = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, Faults}
+	everything = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, L2, L3, PINT, LDS, Faults, Restart}
 )
 
 // Drivers are those of the full matrix.

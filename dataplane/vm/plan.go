@@ -49,6 +49,7 @@ const (
 	Ping    Test = "ping"    // of 64 to 1,500 bytes, both ways, IPv4 and IPv6
 	VLAN    Test = "vlan"    // the same with a tag
 	TCP     Test = "tcp"     // equal SHA-256, both ways, with the host driver's own offloads
+	Tunnels Test = "tunnels" // TCP within VXLAN, Geneve, GRE and IP in IP
 	Flows   Test = "flows"   // numbered packets of weir gen, counted by weir sink, both ways at the same time
 	Jumbo   Test = "jumbo"   // MTU 9,000
 	L2      Test = "l2"      // untagged at one side, a trunk at the other
@@ -61,7 +62,7 @@ const (
 )
 
 // Tests are all columns, in the table's order.
-var Tests = []Test{Ping, VLAN, TCP, Flows, Jumbo, L2, L3, PINT, LDS, Faults, Restart, Reboot}
+var Tests = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, L2, L3, PINT, LDS, Faults, Restart, Reboot}
 
 // Outcome is how a test ended.
 type Outcome string

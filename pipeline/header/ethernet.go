@@ -9,6 +9,7 @@ const (
 	TypeVLAN          = 0x8100 // 802.1Q customer tag
 	TypeServiceVLAN   = 0x88a8 // 802.1ad service tag
 	TypeLegacyQinQ    = 0x9100 // outer tag of equipment older than 802.1ad
+	TypeBridging      = 0x6558 // an Ethernet frame within a tunnel
 	TypeIPv6          = 0x86dd
 	TypeMPLS          = 0x8847
 	TypeMPLSMulticast = 0x8848

@@ -7,6 +7,7 @@ const (
 	ProtoHopByHop    = 0 // IPv6 hop-by-hop options
 	ProtoICMP        = 1
 	ProtoIGMP        = 2
+	ProtoIPv4        = 4 // IPv4 in IP
 	ProtoTCP         = 6
 	ProtoUDP         = 17
 	ProtoDCCP        = 33

@@ -35,7 +35,7 @@ const (
 // beds are in the order in which they are made.
 var beds = []bed{
 	{
-		tests: []vm.Test{vm.Ping, vm.VLAN, vm.TCP, vm.Flows}, mtu: mtu, core: mtu,
+		tests: []vm.Test{vm.Ping, vm.VLAN, vm.TCP, vm.Tunnels, vm.Flows}, mtu: mtu, core: mtu,
 		switches: []switchFile{patch},
 	},
 	{tests: []vm.Test{vm.Jumbo}, mtu: jumboMTU, core: jumboMTU, jumbo: true, switches: []switchFile{patch}},

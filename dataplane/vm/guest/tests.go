@@ -34,6 +34,8 @@ func (r *running) run(ctx context.Context, test vm.Test) (text string, err error
 		return "", ping(ctx, vlan1, vlan2, pingSizes...)
 	case vm.TCP:
 		return r.tcp(ctx, from, to, r.row.Bytes)
+	case vm.Tunnels:
+		return r.tunnels(ctx)
 	case vm.Flows:
 		return "", r.bothNumbered(ctx)
 	case vm.Jumbo:
