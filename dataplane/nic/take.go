@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,7 @@ type Held struct {
 	owner   owner
 	ledger  *ledger // nil until something is changed
 	killed  bool    // a switch was that had changed something
+	moved   bool    // see Moved
 	refused []Refusal
 	found   *Interface
 	queues  int
@@ -274,8 +276,11 @@ func (h *Held) tidy() error {
 	return l.remove()
 }
 
+// Moved says that the interface is in another network namespace now, where Release does not reach it.
+func (h *Held) Moved() { h.moved = true }
+
 // Release puts back what was changed, if the interface still exists: after the XDP program is detached and the sockets are closed. What
-// cannot be put back stays in the ledger.
+// cannot be put back stays in the ledger; Take finds it if an interface that was moved comes back.
 func (h *Held) Release() error {
 	err := h.release()
 	return errors.Join(err, h.device.close())
@@ -289,8 +294,22 @@ func (h *Held) release() error {
 	if err == nil {
 		err = h.putBack(func(Change) bool { return true })
 	}
-	if err == nil || errors.Is(h.device.find(), ErrMissing) {
+	missing := errors.Is(h.device.find(), ErrMissing)
+	if missing && h.moved {
+		return errors.Join(h.elsewhere(), h.ledger.file.Close())
+	}
+	if err == nil || missing {
 		return h.ledger.remove()
 	}
 	return errors.Join(err, h.ledger.file.Close())
+}
+
+// elsewhere tells what an interface took along.
+func (h *Held) elsewhere() error {
+	var left []string
+	for _, c := range h.ledger.entries {
+		left = append(left, fmt.Sprintf("%s = %s (was %s)", c.Name, Short(c.Is), Short(c.Was)))
+	}
+	return fmt.Errorf("%s was moved to another network namespace with settings of the switch: %s: they are put back if it comes back, or set them there (ethtool)",
+		h.device.name, strings.Join(left, ", "))
 }

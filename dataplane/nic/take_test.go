@@ -276,6 +276,50 @@ func TestReleaseGone(t *testing.T) {
 	checkNoLedger(t)
 }
 
+// TestReleaseMoved: an interface that was moved to another namespace keeps its settings there, which the error names; where it comes
+// back, the next switch has its originals.
+func TestReleaseMoved(t *testing.T) {
+	p := newPort(t)
+	away := netnstest.New(t, "wnic")
+	h := p.take()
+	move := func(from, to *netns.Namespace) {
+		t.Helper()
+		l, err := from.Link(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Open(filepath.Join(netns.Directory, to.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if err := from.Netlink().LinkSetNsFd(l, int(file.Fd())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move(p.ns, away)
+	h.Moved()
+	err := h.Release()
+	for _, want := range []string{"moved to another network namespace", "rx-vlan-hw-parse = off (was on)", "channels = rx 2 tx 4 (was rx 4 tx 4)", "napi_defer_hard_irqs = 7 (was 1)"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error %v does not say %q", err, want)
+		}
+	}
+	elsewhere := *p
+	elsewhere.ns = away
+	elsewhere.expect(name, while)
+	move(away, p.ns)
+	h = p.take()
+	if diff := cmp.Diff(changes, h.Changed()); diff != "" {
+		t.Errorf("changed (-want +got):\n%s", diff)
+	}
+	if err := h.Release(); err != nil {
+		t.Error(err)
+	}
+	p.expect(name, before)
+	checkNoLedger(t)
+}
+
 // TestTakeAfterKill: the next switch puts back what it does not need, and keeps the originals of what it does.
 func TestTakeAfterKill(t *testing.T) {
 	p := newPort(t)

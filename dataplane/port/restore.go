@@ -63,6 +63,9 @@ func attach(program *xdp.Program, l *link, settings *nic.Held, c *Config) (_ *be
 
 // close lets go of an interface, which may be gone.
 func (b *beneath) close() error {
+	if b.settings != nil && b.attach != nil && b.attach.Alive() && b.link.info("", "", 0).State == StateGone {
+		b.settings.Moved()
+	}
 	err := b.detach()
 	b.link.close()
 	return err

@@ -12,8 +12,12 @@ import (
 	"github.com/weirswitch/weir/dataplane/vm"
 )
 
-// testWait is far more than a test needs on an emulated processor.
-const testWait = 20 * time.Minute
+// testWait is far more than a test needs on an emulated processor, and flapWait than a link needs to go down and up: an emulated
+// igb negotiates for two seconds.
+const (
+	testWait = 20 * time.Minute
+	flapWait = 20 * time.Second
+)
 
 // running is a bed that is up, in a row.
 type running struct {

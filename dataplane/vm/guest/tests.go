@@ -17,7 +17,11 @@ import (
 
 // run runs one test of the bed. The text is figures.
 func (r *running) run(ctx context.Context, test vm.Test) (text string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, testWait)
+	wait := testWait
+	if test == vm.Faults {
+		wait += time.Duration(r.row.Flaps) * flapWait
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	a, b := &r.hosts[0], &r.hosts[1]
 	from, to := r.ends()
