@@ -145,7 +145,7 @@ vm-some: here ## two drivers of vm-test, with little traffic, and two guests of 
 VM ?= full
 .PHONY: vm-test
 vm-test: ## the acceptance on NICs' drivers in virtual machines, a table of driver, mode and test (root; dataplane/vm/install.sh)
-	WEIR_REQUIRE_VM=1 WEIR_REQUIRE_NETNS=1 WEIR_VM="$(VM)" $(GO) test -count=1 -timeout 4h -v -run '^(TestDrivers|TestGuests)$$' ./dataplane/vm
+	WEIR_REQUIRE_VM=1 WEIR_REQUIRE_NETNS=1 WEIR_VM="$(VM)" $(GO) test -count=1 -timeout 4h -v -run '^(TestDrivers|TestGuests|TestMigration)$$' ./dataplane/vm
 
 # Faults are how often each one happens.
 FAULTS ?= 20

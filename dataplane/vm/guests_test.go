@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,14 +33,14 @@ func TestGuests(t *testing.T) {
 	}
 	kernel := requireKernel(t)
 	programs := build(t)
-	g := &guests{t: t, kernel: kernel, programs: programs, dir: t.TempDir(), bytes: 8 << 20}
+	g := &guests{t: t, kernel: kernel, programs: programs, dir: t.TempDir(), bytes: 8 << 20, graph: "patch", ports: 2}
 	if selected == "full" {
 		g.bytes = 64 << 20
 	}
 	g.startSwitch()
 	t.Cleanup(func() { g.weir.kill() })
-	second := g.start(1)
-	first := g.start(0)
+	second := g.start(g.machine(1))
+	first := g.start(g.machine(0))
 	for ended := false; !ended; {
 		select {
 		case r := <-g.results:
@@ -50,7 +51,7 @@ func TestGuests(t *testing.T) {
 			}
 			if r.Outcome == Begun && r.Test == Reboot {
 				second.stop()
-				second = g.start(1)
+				second = g.start(g.machine(1))
 			}
 		case <-first.ended:
 			ended = true
@@ -60,6 +61,86 @@ func TestGuests(t *testing.T) {
 	}
 	second.stop()
 	g.finish(first)
+}
+
+// TestMigration: a virtual machine moves from one port of a switch to another, by QEMU's live migration, while another one talks to it: the
+// log of dirty pages has what the switch wrote into its memory, for TCP goes on in the middle of its connections.
+func TestMigration(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute: make vm-some, or vm-test")
+	}
+	selected := os.Getenv("WEIR_VM")
+	if selected != "" && selected != "full" && selected != guestsName {
+		t.Skipf("WEIR_VM=%s selects a driver", selected)
+	}
+	rings := map[string]string{"split": "virtio-net-pci"}
+	if selected != "" {
+		rings["packed"] = "virtio-net-pci,packed=on"
+	}
+	kernel, programs := requireKernel(t), build(t)
+	for ring, device := range rings {
+		t.Run(ring, func(t *testing.T) {
+			g := &guests{t: t, kernel: kernel, programs: programs, dir: t.TempDir(), bytes: 1 << 20, graph: "l2", ports: 3}
+			g.migrate(t, device)
+		})
+	}
+}
+
+func (g *guests) migrate(t *testing.T, device string) {
+	g.startSwitch()
+	t.Cleanup(func() { g.weir.kill() })
+	here, there, first := g.machine(1), g.machine(1), g.machine(0)
+	first.Plan.End.Migrate = true
+	here.Device, there.Device = device, device
+	here.Monitor, there.Monitor = filepath.Join(g.dir, "here"), filepath.Join(g.dir, "there")
+	there.Incoming, there.Socket = filepath.Join(g.dir, "incoming"), g.socket(2)
+	second, target, asking := g.start(here), g.start(there), g.start(first)
+	began, moved := 0, make(chan error, 1)
+	for after := 0; after < 2; { // a transfer that has ended on the other side, and one that was all there
+		select {
+		case <-g.results:
+			if began++; began == 1 {
+				go func() {
+					ctx, cancel := context.WithTimeout(t.Context(), machineWait)
+					defer cancel()
+					m, err := here.Migrate(ctx, there)
+					if err == nil {
+						err = g.compareMemory(ctx, here, there)
+					}
+					err = errors.Join(err, there.Continue(ctx))
+					t.Logf("%s after %d ms, the machine stood still for %d ms; %d bytes of memory, %d readings of the log", m.Status, m.Total, m.Downtime, m.RAM.Transferred, m.RAM.Syncs)
+					moved <- err
+				}()
+			}
+			if second == nil {
+				after++
+			}
+		case err := <-moved:
+			if err != nil {
+				t.Fatalf("%v\n%s\n%s", err, second.log(), target.log())
+			}
+			second.stop()
+			second = nil
+		case <-asking.ended:
+			t.Fatalf("the first machine ended: %v\n%s", asking.err, asking.log())
+		case <-target.ended:
+			t.Fatalf("the machine that the second one moves to ended: %v\n%s", target.err, target.log())
+		}
+	}
+	asking.stop()
+	target.stop()
+	report := g.weir.stop(t)
+	if !report.Balanced || report.Frames.Lost != 0 || report.Frames.Faults != 0 {
+		t.Errorf("%+v", report)
+	}
+	for _, p := range report.Ports {
+		if p.ReceivedBytes < 1<<20 { // of each transfer 2 MiB come from either machine
+			t.Errorf("%s received %d bytes", p.Name, p.ReceivedBytes)
+		}
+	}
+	if t.Failed() {
+		t.Logf("the first machine:\n%s\nthe second one:\n%s\nthe switch:\n%s", asking.log(), target.log(), &g.weir.log)
+	}
 }
 
 // guests is the switch and what came of the machines.
@@ -72,6 +153,8 @@ type guests struct {
 	weir      *weirProcess
 	restarted bool
 	starts    int
+	graph     string // the stage that forwards: patch, l2
+	ports     int
 	results   chan Result // those that wait for something
 
 	mu    sync.Mutex
@@ -93,20 +176,53 @@ func (m *machine) log() string {
 	return string(console) + string(messages)
 }
 
-func (g *guests) start(number int) *machine {
+// compareMemory compares the memory of a machine that has moved with what it had: the log of dirty pages has all that the switch wrote.
+func (g *guests) compareMemory(ctx context.Context, here, there *Machine) error {
+	memory := [2][]byte{}
+	for i, m := range []*Machine{here, there} {
+		file := filepath.Join(m.Dir, "memory")
+		err := m.SaveMemory(ctx, file)
+		if err == nil {
+			memory[i], err = os.ReadFile(file)
+		}
+		if err := errors.Join(err, os.Remove(file)); err != nil {
+			return err
+		}
+	}
+	const page = 4096
+	if len(memory[0]) != guestMemory<<20 || len(memory[1]) != len(memory[0]) {
+		return fmt.Errorf("%d and %d bytes of memory", len(memory[0]), len(memory[1]))
+	}
+	var others []string
+	for at := 0; at < len(memory[0]); at += page {
+		if !bytes.Equal(memory[0][at:at+page], memory[1][at:at+page]) {
+			others = append(others, fmt.Sprintf("%#x", at))
+		}
+	}
+	if len(others) > 0 {
+		return fmt.Errorf("%d pages are not what they were: %v", len(others), others[:min(len(others), 20)])
+	}
+	return nil
+}
+
+// machine is one of the two, to be started.
+func (g *guests) machine(number int) *Machine {
+	g.starts++
+	return &Machine{
+		Kernel: g.kernel, Programs: Programs{Guest: g.programs.Guest}, Dir: filepath.Join(g.dir, fmt.Sprintf("machine%d", g.starts)), Socket: g.socket(number),
+		Device: "virtio-net-pci", Plan: Plan{Modules: virtioModules, End: &End{Number: number, Bytes: g.bytes}},
+	}
+}
+
+func (g *guests) start(of *Machine) *machine {
 	if g.results == nil {
 		g.results, g.count = make(chan Result), map[Test]int{}
 	}
-	g.starts++
-	dir := filepath.Join(g.dir, fmt.Sprintf("machine%d", g.starts))
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	if err := os.Mkdir(of.Dir, 0o700); err != nil {
 		g.t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(g.t.Context(), machineWait)
-	m := &machine{ended: make(chan struct{}), Machine: &Machine{
-		Kernel: g.kernel, Programs: Programs{Guest: g.programs.Guest}, Dir: dir, Socket: g.socket(number),
-		Plan: Plan{Modules: virtioModules, End: &End{Number: number, Bytes: g.bytes}},
-	}}
+	m := &machine{ended: make(chan struct{}), Machine: of}
 	m.stop = func() { cancel(); <-m.ended }
 	g.t.Cleanup(m.stop)
 	go func() {
@@ -185,22 +301,18 @@ func (g *guests) startSwitch() {
 [switch]
 name = "s"
 id = 1
-graph = ["parse", "patch"]
+graph = ["parse", %q]
 [dataplane]
 audit = true
 [control]
 socket = %q
-[[port]]
-name = "vm1"
-driver = "vhost"
-socket = %q
-[[port]]
-name = "vm2"
-driver = "vhost"
-socket = %q
-[stages.patch]
-pairs = [["vm1", "vm2"]]
-`, filepath.Join(g.dir, "weir.sock"), g.socket(0), g.socket(1))
+`, g.graph, filepath.Join(g.dir, "weir.sock"))
+	for i := range g.ports {
+		config += fmt.Sprintf("[[port]]\nname = \"vm%d\"\ndriver = \"vhost\"\nsocket = %q\n", i+1, g.socket(i))
+	}
+	if g.graph == "patch" {
+		config += "[stages.patch]\npairs = [[\"vm1\", \"vm2\"]]\n"
+	}
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -38,12 +38,18 @@ type Machine struct {
 	// Pairs is how many queue pairs each NIC has; above 1 the cables are multi-queue tap interfaces named vm0, vm1, ..., which the
 	// caller has joined in pairs. 0 and 1: cables are within QEMU.
 	Pairs int
-	// Socket is that of a vhost-user back-end, for the one NIC of a machine with Plan.End, a virtio-net-pci. QEMU connects to it, and
+	// Socket is that of a vhost-user back-end, for the one NIC of a machine with Plan.End, of virtio. QEMU connects to it, and
 	// again within a second.
 	Socket string
+	// Monitor, if set, is where QEMU listens for QMP, and Incoming where it waits for the state of a machine that is to run on here, see
+	// [Machine.Migrate]: paths of sockets.
+	Monitor, Incoming string
 	// Dir is an empty folder, for the initial RAM filesystem and the console's output.
 	Dir string
 }
+
+// guestMemory is that of a machine with a Socket, in MiB.
+const guestMemory = 256
 
 // ConsoleFile is where the console's output goes.
 func (m *Machine) ConsoleFile() string { return filepath.Join(m.Dir, "console") }
@@ -104,12 +110,18 @@ func (m *Machine) arguments(initramfs string) []string {
 		"-append", "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off",
 		"-serial", "file:" + m.ConsoleFile(), "-serial", "file:/proc/self/fd/3",
 	}
+	if m.Monitor != "" {
+		a = append(a, "-qmp", "unix:"+m.Monitor+",server=on,wait=off")
+	}
+	if m.Incoming != "" {
+		a = append(a, "-incoming", "unix:"+m.Incoming, "-S")
+	}
 	if m.Socket != "" {
-		return append(a, "-smp", "1", "-m", "256M",
+		return append(a, "-smp", "1", "-m", fmt.Sprintf("%dM", guestMemory),
 			// The back-end maps the guest's memory.
-			"-object", "memory-backend-memfd,id=memory,size=256M,share=on", "-machine", "q35,memory-backend=memory",
+			"-object", fmt.Sprintf("memory-backend-memfd,id=memory,size=%dM,share=on", guestMemory), "-machine", "q35,memory-backend=memory",
 			"-chardev", "socket,id=back-end,reconnect=1,path="+m.Socket, "-netdev", "vhost-user,id=n,chardev=back-end",
-			"-device", "virtio-net-pci,netdev=n,romfile=,mac="+MAC(m.Plan.End.Number))
+			"-device", m.Device+",netdev=n,romfile=,mac="+MAC(m.Plan.End.Number))
 	}
 	a = append(a, "-machine", "q35", "-smp", "2", "-m", "2048")
 	if m.Device == "" {

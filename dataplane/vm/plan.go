@@ -18,6 +18,8 @@ type Plan struct {
 type End struct {
 	Number int
 	Bytes  int64 // that TCP carries in each direction
+	// Migrate has the first machine make transfers until it is ended, in place of Restart and Reboot, while the second one moves.
+	Migrate bool
 }
 
 // Row is a way to run ports, and the tests in it.
@@ -59,10 +61,11 @@ const (
 	Faults  Test = "faults"  // links that go down and up, and drivers that reset, under load, with the audit of frames
 	Restart Test = "restart" // SIGTERM, and kill -9 with a restart, leave the settings of interfaces as they were; between two machines, the switch is killed and started during a transfer
 	Reboot  Test = "reboot"  // the second of two machines is killed and started
+	Migrate Test = "migrate" // the second of two machines moves to another QEMU and port during transfers
 )
 
 // Tests are all columns, in the table's order.
-var Tests = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, L2, L3, PINT, LDS, Faults, Restart, Reboot}
+var Tests = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, L2, L3, PINT, LDS, Faults, Restart, Reboot, Migrate}
 
 // Outcome is how a test ended.
 type Outcome string

@@ -72,6 +72,12 @@ func runEnd(ctx context.Context, plan *vm.End, report func(vm.Result)) error {
 	}
 	n.try(vm.Ping, report, func() (string, error) { return "", n.ping(ctx) })
 	n.try(vm.TCP, report, func() (string, error) { return n.transfer(plan.Bytes, testWait, 0, nil) })
+	for plan.Migrate {
+		n.try(vm.Migrate, report, func() (string, error) {
+			report(vm.Result{Row: n.row(), Test: vm.Migrate, Outcome: vm.Begun})
+			return n.transfer(paced, testWait, pause, nil)
+		})
+	}
 	n.try(vm.Restart, report, func() (string, error) {
 		began := false
 		return n.transfer(paced, testWait, pause, func() {
