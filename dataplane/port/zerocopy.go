@@ -36,6 +36,17 @@ func (x *XSK) refuseZeroCopy(b *beneath) error {
 	return nil
 }
 
+// notNative is why the program does not run in the driver, behind a comma, where nobody asked for that.
+func (b *beneath) notNative() string {
+	switch why := b.attach.NoNative(); {
+	case why != nil:
+		return ", " + why.Error()
+	case b.generic != "":
+		return ", " + b.generic
+	}
+	return ""
+}
+
 // copyMode is how the sockets of an interface shall be opened: as configured, but in copy mode
 // where zero-copy would be granted and not work, and b.noZeroCopy says why.
 func (x *XSK) copyMode(b *beneath) (xsk.Mode, error) {
@@ -49,6 +60,9 @@ func (x *XSK) copyMode(b *beneath) (xsk.Mode, error) {
 		return mode, nil
 	}
 	if mode == xsk.ZeroCopy {
+		if b.attach.Mode() != xdp.Native {
+			return mode, fmt.Errorf("%w%s: use copy mode, or auto", b.noZeroCopy, b.notNative())
+		}
 		return mode, b.noZeroCopy
 	}
 	return xsk.Copy, nil
