@@ -174,6 +174,16 @@ fuzz: ## each fuzz target for FUZZTIME (30000x: so many inputs)
 		done; \
 	done
 
+# VULNDB is the database of known vulnerabilities of Go modules.
+VULNDB ?= https://vuln.go.dev
+.PHONY: vuln
+vuln: ## known vulnerabilities in what the programs call (needs VULNDB)
+	@if curl -fsS --max-time 20 -o /dev/null $(VULNDB)/index/db.json; then \
+		$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 -db $(VULNDB) ./...; \
+	else \
+		echo "not looked for known vulnerabilities: $(VULNDB) cannot be reached"; \
+	fi
+
 .PHONY: bench
 bench: ## each Go benchmark for BENCHTIME (1s)
 	$(GO) test -p 1 -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
@@ -246,7 +256,7 @@ p4-vectors: ## write p4/testdata/vectors and p4/tables' P4Info anew, by p4c and 
 
 
 # test is not among them: race runs the same tests, and test-all the same in full size.
-CI_STEPS := lint check-generate race test-all vm-some bench-once fuzz demo
+CI_STEPS := lint vuln check-generate race test-all vm-some bench-once fuzz demo
 
 .PHONY: ci
 ci: ## what CI runs, nothing else (needs what race and generate need)
