@@ -15,7 +15,9 @@ type Driver struct {
 	RootPort bool
 	Pairs    int
 	Veth     bool
-	Rows     []Row
+	// SoftTunnels is as in [Plan].
+	SoftTunnels bool
+	Rows        []Row
 }
 
 // common are the modules of the bridge, of VLANs and of tunnels, each behind those that it needs.
@@ -49,7 +51,8 @@ func Drivers() []Driver {
 		{Name: "virtio_net, 4 queue pairs", Modules: virtioModules, Device: virtio, Pairs: 4,
 			Rows: []Row{bridge, spread(copied, 4), spread(refused(zeroCopy, Jumbo), 4)}},
 		{Name: "igb", Modules: []string{"dca", "i2c-algo-bit", "igb"}, Device: "igb", RootPort: true,
-			Rows: []Row{bridge, spread(copied, 2), refused(zeroCopy, Jumbo), spread(refused(zeroCopy, Jumbo), 2), refused(smallFrames(zeroCopy), everything...), auto}},
+			SoftTunnels: true, // QEMU's igb leaves these partial, over the kernel's bridge as well
+			Rows:        []Row{bridge, spread(copied, 2), refused(zeroCopy, Jumbo), spread(refused(zeroCopy, Jumbo), 2), refused(smallFrames(zeroCopy), everything...), auto}},
 		{Name: "e1000e", Modules: []string{"e1000e"}, Device: "e1000e", RootPort: true, Rows: []Row{bridge, auto, refused(zeroCopy, everything...)}},
 		// QEMU's vmxnet3 loses packets of several buffers, over the kernel's bridge as well.
 		{Name: "vmxnet3", Modules: []string{"vmxnet3"}, Device: "vmxnet3",
@@ -83,7 +86,7 @@ func without(test Test, rows ...Row) []Row {
 func (d *Driver) Machine(rows []Row) *Machine {
 	modules := append(common[:len(common):len(common)], d.Modules...)
 	return &Machine{
-		Plan:   Plan{Modules: modules, Veth: d.Veth, Rows: rows},
+		Plan:   Plan{Modules: modules, Veth: d.Veth, SoftTunnels: d.SoftTunnels, Rows: rows},
 		Device: d.Device, RootPort: d.RootPort, Pairs: d.Pairs,
 	}
 }

@@ -6,7 +6,9 @@ type Plan struct {
 	Modules []string
 	// Veth makes pairs of veth in place of NICs.
 	Veth bool
-	Rows []Row
+	// SoftTunnels has hosts compute the checksums within tunnels themselves.
+	SoftTunnels bool
+	Rows        []Row
 	// End, if set, is what the machine does in place of rows.
 	End *End
 	// Logs has the logs of all switches on the console, also after tests that pass.

@@ -9,6 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/netns"
 )
 
 // tunnelInterface is the host's end of a tunnel.
@@ -50,6 +51,11 @@ func (r *running) tunnels(ctx context.Context) (text string, err error) {
 			ends[k] = lab.Stack{Namespace: h.Namespace, Address: netip.AddrFrom4([4]byte{10, 7, byte(i), byte(k + 1)})}
 			if err := h.Netlink().LinkAdd(tunnel.link(h.plain, peer.plain, a)); err != nil {
 				return "", fmt.Errorf("make the tunnel %s: %w", tunnel.name, err)
+			}
+			if r.plan.SoftTunnels {
+				if err := h.SetOffload(tunnelInterface, netns.TxChecksum, false); err != nil {
+					return "", err
+				}
 			}
 			err := errors.Join(h.SetUp(tunnelInterface), h.AddAddress(tunnelInterface, netip.PrefixFrom(ends[k].Address, 24)))
 			if err != nil {
