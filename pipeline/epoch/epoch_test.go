@@ -1,7 +1,9 @@
 package epoch
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -190,6 +192,46 @@ func TestLateWorker(t *testing.T) {
 	})
 	if n != 1 {
 		t.Errorf("%d slices", n)
+	}
+}
+
+// TestLateOnce: a worker that was late once, by more than the grace, is waited for in the slices behind, whoever of both is first.
+func TestLateOnce(t *testing.T) {
+	const shift = 30
+	edge := func(n int64) int64 { return n << shift }
+	for i := range 4 {
+		late, order := i%2, i/2
+		ws, m := newSwitch(2)
+		for i := range ws {
+			ws[i].Tick(0, shift)
+			packet(ws[i], 0)
+		}
+		got := map[int64][]bool{} // whether its records are partial
+		packets := uint64(0)
+		collect := func(now int64) {
+			m.Collect(now, func(e *Merged[counts]) {
+				got[e.Slice.Number()] = append(got[e.Slice.Number()], e.Partial)
+				packets += (*e.Cells)[e.Slice.Number()]
+			})
+		}
+		first := 1 - late
+		ws[first].Tick(edge(1), shift)
+		packet(ws[first], edge(1))
+		collect(edge(1) + grace + 1)
+		ws[late].Tick(edge(1)+grace+2, shift)
+		packet(ws[late], edge(1)+grace+2)
+		collect(edge(1) + grace + 3)
+		for n := int64(2); n < 8; n++ {
+			for i, w := range []*Worker[counts]{ws[(first+order)%2], ws[(late+order)%2]} {
+				w.Tick(edge(n)+2*int64(i), shift)
+				packet(w, edge(n)+2*int64(i))
+				collect(edge(n) + 2*int64(i) + 1)
+			}
+		}
+		want := map[int64][]bool{0: {true, true}, 1: {false}, 2: {false}, 3: {false}, 4: {false}, 5: {false}, 6: {false}}
+		if !maps.EqualFunc(got, want, slices.Equal) || packets != 14 {
+			t.Errorf("worker %d was late, order %d: slices %v, %d packets", late, order, got, packets)
+		}
 	}
 }
 

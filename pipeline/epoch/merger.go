@@ -20,6 +20,8 @@ type Merger[T any] struct {
 	merged Merged[T]
 	gave   []bool // by worker: its cells of the open slice are in
 	absent []bool // by worker: it let a slice pass, and is not waited for until it gives again
+	last   Slice  // that was emitted
+	lacked []bool // by worker: it did not give for last, and what it still has of that time comes by itself
 	since  int64  // when Collect first found the open slice waiting; never later than now
 }
 
@@ -28,7 +30,7 @@ type Merger[T any] struct {
 func NewMerger[T any](workers []*Worker[T], cells func() *T, merge func(dst, src *T), clear func(*T)) *Merger[T] {
 	return &Merger[T]{
 		workers: workers, merge: merge, clear: clear,
-		merged: Merged[T]{Cells: cells()}, gave: make([]bool, len(workers)), absent: make([]bool, len(workers)),
+		merged: Merged[T]{Cells: cells()}, gave: make([]bool, len(workers)), absent: make([]bool, len(workers)), lacked: make([]bool, len(workers)),
 	}
 }
 
@@ -66,8 +68,9 @@ func (m *Merger[T]) Collect(now int64, emit func(*Merged[T])) (emitted int) {
 
 // Flush emits what is open, once all workers have ended.
 func (m *Merger[T]) Flush(emit func(*Merged[T])) {
-	for m.take() || m.open {
-		m.stragglers(emit)
+	for more := true; more; {
+		more = m.take()
+		more = m.stragglers(emit) != 0 || m.open || more
 		if m.open && !m.waiting() {
 			m.emit(emit)
 		}
@@ -79,14 +82,20 @@ func (m *Merger[T]) Flush(emit func(*Merged[T])) {
 	}
 }
 
-// stragglers emits, by themselves, cells of slices before the open one, so that
+// behind reports whether a worker's cells are of a slice that was emitted without them.
+func (m *Merger[T]) behind(worker int, h *Handed[T]) bool {
+	return m.lacked[worker] && h.Slice.Start <= m.last.Start
+}
+
+// stragglers emits, by themselves, cells of slices before the open one, or that were emitted, so that
 // they do not keep back what their worker has of the open one.
 func (m *Merger[T]) stragglers(emit func(*Merged[T])) (emitted int) {
-	for _, w := range m.workers {
-		for h := w.Handed(); m.open && h != nil && h.Slice.Start < m.merged.Slice.Start; h = w.Handed() {
+	for i, w := range m.workers {
+		for h := w.Handed(); h != nil && (m.open && h.Slice.Start < m.merged.Slice.Start || m.behind(i, h)); h = w.Handed() {
 			emit(&Merged[T]{Slice: h.Slice, Missed: h.Missed, Partial: true, Absent: true, Cells: h.Cells})
 			m.clear(h.Cells)
 			w.Return()
+			m.absent[i] = false // it was late, and is waited for again
 			emitted++
 		}
 	}
@@ -106,9 +115,9 @@ func (m *Merger[T]) waiting() bool {
 // take merges the cells of the open slice; without one, it opens the earliest.
 func (m *Merger[T]) take() (progress bool) {
 	if !m.open {
-		for _, w := range m.workers {
+		for i, w := range m.workers {
 			h := w.Handed()
-			if h != nil && (!m.open || h.Slice.Start < m.merged.Slice.Start) {
+			if h != nil && !m.behind(i, h) && (!m.open || h.Slice.Start < m.merged.Slice.Start) {
 				m.open = true
 				m.merged.Slice = h.Slice
 			}
@@ -127,7 +136,7 @@ func (m *Merger[T]) take() (progress bool) {
 		m.merged.Partial = m.merged.Partial || h.Partial
 		m.clear(h.Cells)
 		w.Return()
-		m.gave[i] = true
+		m.gave[i], m.lacked[i] = true, false
 		progress = true
 	}
 	return progress
@@ -153,7 +162,9 @@ func (m *Merger[T]) emit(emit func(*Merged[T])) {
 	for i, gave := range m.gave {
 		m.merged.Absent = m.merged.Absent || !gave
 		m.absent[i] = !gave && m.workers[i].Handed() == nil
+		m.lacked[i] = !gave
 	}
+	m.last = m.merged.Slice
 	m.merged.Partial = m.merged.Partial || m.merged.Absent
 	emit(&m.merged)
 	m.clear(m.merged.Cells)
