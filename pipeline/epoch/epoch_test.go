@@ -235,6 +235,30 @@ func TestLateOnce(t *testing.T) {
 	}
 }
 
+// TestHandedMeanwhile: cells that come while the merger looks, between the two steps of Collect, are waited for.
+func TestHandedMeanwhile(t *testing.T) {
+	ws, m := newSwitch(2)
+	for i := range ws {
+		ws[i].Tick(0, 10)
+		packet(ws[i], 0)
+	}
+	ws[0].Tick(1024, 10)
+	m.take()
+	ws[1].Tick(1025, 10)
+	if m.complete(1025) {
+		t.Error("complete, though the second worker's cells wait")
+	}
+	n := 0
+	m.Collect(1025, func(e *Merged[counts]) {
+		if n++; e.Partial || (*e.Cells)[0] != 2 {
+			t.Errorf("slice %d: %d packets, partial %v", e.Slice.Number(), (*e.Cells)[0], e.Partial)
+		}
+	})
+	if n != 1 {
+		t.Errorf("%d slices", n)
+	}
+}
+
 // TestDeadWorker: a worker that hands nothing over costs one grace, and not one
 // per slice: the others' copies would not come back in time.
 func TestDeadWorker(t *testing.T) {

@@ -150,10 +150,15 @@ func (m *Merger[T]) complete(now int64) bool {
 		if m.gave[i] {
 			continue
 		}
-		// Cells of a later slice wait: the worker has left the open one behind.
-		if w.Handed() == nil && !late && !m.absent[i] {
-			return false
+		switch h := w.Handed(); {
+		case h == nil:
+			if !late && !m.absent[i] {
+				return false
+			}
+		case h.Slice.Start <= m.merged.Slice.Start:
+			return false // handed over since take looked
 		}
+		// Cells of a later slice wait: the worker has left the open one behind.
 	}
 	return true
 }
