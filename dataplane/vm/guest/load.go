@@ -45,10 +45,10 @@ func bothWays(ctx context.Context, load lab.Traffic, from, to lab.Stack) error {
 }
 
 // numbered sends the packets of a run from one host to the other and counts them there.
-func (r *running) numbered(ctx context.Context, run, packets int, from, to *host) error {
+func (r *running) numbered(ctx context.Context, run int, from, to *host) error {
 	flags := []string{
 		"--run", fmt.Sprint(run), "--size", "64,576,1000,1518", "--flows", "64", "--order", "round-robin",
-		"--src-mac", from.mac, "--dst-mac", to.mac, "-i", hostInterface, "--count", fmt.Sprint(packets), "--json",
+		"--src-mac", from.mac, "--dst-mac", to.mac, "-i", hostInterface, "--count", fmt.Sprint(r.row.Packets), "--json",
 	}
 	sink := exec.CommandContext(ctx, weirProgram, append([]string{"sink", "--namespace", to.Name(), "--sink", "packet", "--idle", "10s"}, flags...)...)
 	var out bytes.Buffer
@@ -73,8 +73,8 @@ func (r *running) numbered(ctx context.Context, run, packets int, from, to *host
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		return fmt.Errorf("the sink's report: %w", err)
 	}
-	if got.Packets != uint64(packets) || got.Lost+got.Duplicates+got.Reordered+got.Stale+got.Overflow != 0 {
-		return fmt.Errorf("of %d numbered packets from %s to %s: %+v", packets, from.Name(), to.Name(), got)
+	if got.Packets != uint64(r.row.Packets) || got.Lost+got.Duplicates+got.Reordered+got.Stale+got.Overflow != 0 {
+		return fmt.Errorf("of %d numbered packets from %s to %s: %+v", r.row.Packets, from.Name(), to.Name(), got)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func (r *running) run(ctx context.Context, test vm.Test) (text string, err error
 	case vm.Tunnels:
 		return r.tunnels(ctx)
 	case vm.Flows:
-		return "", r.bothNumbered(ctx, r.row.Packets)
+		return "", r.bothNumbered(ctx)
 	case vm.Jumbo:
 		if err := ping(ctx, from, to, 1500, 4000, 9000); err != nil {
 			return "", err
@@ -85,13 +85,13 @@ func (r *running) tcp(ctx context.Context, from, to lab.Stack, bytes int64) (tex
 }
 
 // bothNumbered sends numbered packets in both directions at the same time.
-func (r *running) bothNumbered(ctx context.Context, packets int) error {
+func (r *running) bothNumbered(ctx context.Context) error {
 	a, b := &r.hosts[0], &r.hosts[1]
 	r.runs += 2
 	there, back := r.runs-1, r.runs
 	ended := make(chan error, 1)
-	go func() { ended <- r.numbered(ctx, back, packets, b, a) }()
-	return errors.Join(r.numbered(ctx, there, packets, a, b), <-ended)
+	go func() { ended <- r.numbered(ctx, back, b, a) }()
+	return errors.Join(r.numbered(ctx, there, a, b), <-ended)
 }
 
 // pint looks for the path of both switches in what the sink decoded of packets that the hosts saw without shim.
@@ -129,10 +129,6 @@ func (r *running) pint(ctx context.Context, from, to lab.Stack) (text string, er
 // ldsRuns is how often LDS may measure until a run is conclusive, see lds.
 const ldsRuns = 20
 
-// ldsPackets are sent in each direction in a run, in some nine intervals: of more, one is without a whole record in almost every run where two workers
-// share two emulated processors with all else.
-const ldsPackets = 2500
-
 // errInterrupted is that of a run in which a switch got no processor for a whole interval. It has no record of that interval, and
 // the packets that were on the cable at its edges are counted by one end alone: the sums over the other intervals do not show that none was
 // lost. Or the hosts lost packets, see the test flows.
@@ -162,7 +158,7 @@ func (r *running) lds(ctx context.Context) (text string, err error) {
 		return "", err
 	}
 	// Packets that a NIC lost while a processor waited may have been on the cable or not.
-	if err := r.bothNumbered(ctx, min(r.row.Packets, ldsPackets)); err != nil {
+	if err := r.bothNumbered(ctx); err != nil {
 		return "", errors.Join(errInterrupted, err, r.stop())
 	}
 	end, err := quiet()
