@@ -280,7 +280,7 @@ func (h *Held) tidy() error {
 func (h *Held) Moved() { h.moved = true }
 
 // Release puts back what was changed, if the interface still exists: after the XDP program is detached and the sockets are closed. What
-// cannot be put back stays in the ledger; Take finds it if an interface that was moved comes back.
+// cannot be put back stays in the ledger, but for that of an interface that was moved, which the error tells.
 func (h *Held) Release() error {
 	err := h.release()
 	return errors.Join(err, h.device.close())
@@ -296,7 +296,7 @@ func (h *Held) release() error {
 	}
 	missing := errors.Is(h.device.find(), ErrMissing)
 	if missing && h.moved {
-		return errors.Join(h.elsewhere(), h.ledger.file.Close())
+		return errors.Join(h.elsewhere(), h.ledger.remove())
 	}
 	if err == nil || missing {
 		return h.ledger.remove()
@@ -310,6 +310,6 @@ func (h *Held) elsewhere() error {
 	for _, c := range h.ledger.entries {
 		left = append(left, fmt.Sprintf("%s = %s (was %s)", c.Name, Short(c.Is), Short(c.Was)))
 	}
-	return fmt.Errorf("%s was moved to another network namespace with settings of the switch: %s: they are put back if it comes back, or set them there (ethtool)",
+	return fmt.Errorf("%s was moved to another network namespace with settings of the switch: %s: set them back there (ethtool)",
 		h.device.name, strings.Join(left, ", "))
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 
 	"github.com/weirswitch/weir/pipeline/header"
@@ -27,12 +28,12 @@ type completer struct {
 
 // complete looks at received packets. It costs a few nanoseconds each where nothing is to be done.
 func (c *completer) complete(mem []byte, packets []packet.Packet) {
-	var t transport
+	var found [1 + maxTunnels]transport
 	for i := range packets {
 		p := &packets[i]
 		data := mem[p.Addr : p.Addr+uint64(p.Len) : p.Addr+uint64(p.Len)]
-		if t.partial(data) && c.finish(data, p, t) {
-			c.completed.Add(1)
+		if n := partial(&found, data); n != 0 {
+			c.finishAll(data, p, found[:n])
 		}
 	}
 }
@@ -48,17 +49,18 @@ type transport struct {
 // maxTunnels bounds how many tunnels within each other are looked into.
 const maxTunnels = 2
 
-// partial reports whether a packet's transport checksum, or that of a packet within a tunnel, looks as if it were partial. At most one
-// is: the kernel notes one place, and an outer checksum that is right once the inner one is complete (local
-// checksum offload, Documentation/networking/checksum-offloads.rst).
-func (t *transport) partial(data []byte) bool {
+// partial finds the transport checksums of a packet, and of those that it carries in tunnels, that look as if they were partial, the
+// outermost first. The kernel notes one place beside a packet: an outer checksum is then right once the inner one is complete (local
+// checksum offload, Documentation/networking/checksum-offloads.rst). But of a packet that is to be cut into segments both are partial.
+func partial(found *[1 + maxTunnels]transport, data []byte) (n int) {
 	if len(data) < header.EthernetLen {
-		return false
+		return 0
 	}
 	at, etherType := header.EthernetLen, binary.BigEndian.Uint16(data[12:])
-	for range 1 + maxTunnels {
+	for range found {
+		t := &found[n]
 		if t.partialAt(data, at, etherType) {
-			return true
+			n++
 		}
 		if t.protocol == header.ProtoTCP {
 			break
@@ -67,7 +69,7 @@ func (t *transport) partial(data []byte) bool {
 			break
 		}
 	}
-	return false
+	return n
 }
 
 // The lengths of tunnels' headers, in bytes.
@@ -196,9 +198,22 @@ func (t *transport) within(data []byte) (at int, etherType uint16) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// finish computes a checksum that looks partial, and reports whether it was.
+// finishAll completes a packet's checksums, the innermost first: an outer one covers it.
 //
 //go:noinline
+func (c *completer) finishAll(data []byte, p *packet.Packet, found []transport) {
+	completed := false
+	for i := range slices.Backward(found) {
+		if c.finish(data, p, found[i]) {
+			completed = true
+		}
+	}
+	if completed {
+		c.completed.Add(1)
+	}
+}
+
+// finish computes a checksum that looks partial, and reports whether it was.
 func (c *completer) finish(data []byte, p *packet.Packet, t transport) bool {
 	if t.end > int(p.WireLen) {
 		return false // cut short: what is missing was summed too

@@ -95,7 +95,7 @@ func (g *guests) migrate(t *testing.T, device string) {
 	here.Monitor, there.Monitor = filepath.Join(g.dir, "here"), filepath.Join(g.dir, "there")
 	there.Incoming, there.Socket = filepath.Join(g.dir, "incoming"), g.socket(2)
 	second, target, asking := g.start(here), g.start(there), g.start(first)
-	began, moved := 0, make(chan error, 1)
+	began, moved := 0, make(chan migrated, 1)
 	for after := 0; after < 2; { // a transfer that has ended on the other side, and one that was all there
 		select {
 		case <-g.results:
@@ -108,16 +108,16 @@ func (g *guests) migrate(t *testing.T, device string) {
 						err = g.compareMemory(ctx, here, there)
 					}
 					err = errors.Join(err, there.Continue(ctx))
-					t.Logf("%s after %d ms, the machine stood still for %d ms; %d bytes of memory, %d readings of the log", m.Status, m.Total, m.Downtime, m.RAM.Transferred, m.RAM.Syncs)
-					moved <- err
+					moved <- migrated{m, err}
 				}()
 			}
 			if second == nil {
 				after++
 			}
-		case err := <-moved:
-			if err != nil {
-				t.Fatalf("%v\n%s\n%s", err, second.log(), target.log())
+		case m := <-moved:
+			t.Logf("%s after %d ms, the machine stood still for %d ms; %d bytes of memory, %d readings of the log", m.Status, m.Total, m.Downtime, m.RAM.Transferred, m.RAM.Syncs)
+			if m.err != nil {
+				t.Fatalf("%v\n%s\n%s", m.err, second.log(), target.log())
 			}
 			second.stop()
 			second = nil
@@ -174,6 +174,12 @@ func (m *machine) log() string {
 	console, _ := os.ReadFile(m.ConsoleFile())
 	messages, _ := os.ReadFile(m.MessagesFile())
 	return string(console) + string(messages)
+}
+
+// migrated is what came of a migration.
+type migrated struct {
+	Migration
+	err error
 }
 
 // compareMemory compares the memory of a machine that has moved with what it had: the log of dirty pages has all that the switch wrote.

@@ -259,6 +259,33 @@ func TestHandedMeanwhile(t *testing.T) {
 	}
 }
 
+// TestOtherLength: slices of two workers that begin together and have other lengths do not wait for each other.
+func TestOtherLength(t *testing.T) {
+	ws, m := newSwitch(2)
+	got := uint64(0)
+	add := func(e *Merged[counts]) {
+		for _, n := range *e.Cells {
+			got += n
+		}
+	}
+	for i := range ws {
+		ws[i].Tick(0, 10)
+	}
+	for i, shift := range []uint8{9, 10} {
+		ws[i].Tick(1024, shift)
+		packet(ws[i], 1024)
+	}
+	m.Collect(1024, add)
+	for i := range ws {
+		ws[i].Tick(4096, 10)
+	}
+	m.Collect(4096, add)
+	m.Collect(4096+2*grace, add)
+	if got != 2 {
+		t.Errorf("%d of 2 packets", got)
+	}
+}
+
 // TestDeadWorker: a worker that hands nothing over costs one grace, and not one
 // per slice: the others' copies would not come back in time.
 func TestDeadWorker(t *testing.T) {

@@ -48,8 +48,12 @@ func (m *Merger[T]) Collect(now int64, emit func(*Merged[T])) (emitted int) {
 	for {
 		waited := m.open
 		progress := m.take()
-		if !waited || now < m.since {
-			m.since = now // the second: the clock was set back
+		if now < m.since { // the clock was set back: no slice is behind another by its start
+			clear(m.lacked)
+			m.since = now
+		}
+		if !waited {
+			m.since = now
 		}
 		if n := m.stragglers(emit); n != 0 {
 			emitted += n
@@ -155,10 +159,10 @@ func (m *Merger[T]) complete(now int64) bool {
 			if !late && !m.absent[i] {
 				return false
 			}
-		case h.Slice.Start <= m.merged.Slice.Start:
+		case h.Slice == m.merged.Slice, h.Slice.Start < m.merged.Slice.Start:
 			return false // handed over since take looked
 		}
-		// Cells of a later slice wait: the worker has left the open one behind.
+		// Cells of a later slice, or of one of another length, wait: the worker has left the open one behind.
 	}
 	return true
 }
