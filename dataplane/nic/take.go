@@ -276,11 +276,11 @@ func (h *Held) tidy() error {
 	return l.remove()
 }
 
-// Moved says that the interface is in another network namespace now, where Release does not reach it.
+// Moved records that the interface is in another network namespace now, where Release does not reach it.
 func (h *Held) Moved() { h.moved = true }
 
 // Release puts back what was changed, if the interface still exists: after the XDP program is detached and the sockets are closed. What
-// cannot be put back stays in the ledger, but for that of an interface that was moved, which the error tells.
+// cannot be put back stays in the ledger, but for that of an interface that was moved: the error names its settings.
 func (h *Held) Release() error {
 	err := h.release()
 	return errors.Join(err, h.device.close())
@@ -304,7 +304,7 @@ func (h *Held) release() error {
 	return errors.Join(err, h.ledger.file.Close())
 }
 
-// elsewhere tells what an interface took along.
+// elsewhere is the error that names the settings of an interface that was moved.
 func (h *Held) elsewhere() error {
 	var left []string
 	for _, c := range h.ledger.entries {

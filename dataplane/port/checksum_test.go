@@ -149,16 +149,18 @@ func gather(pool *packet.Pool, p *packet.Packet) []byte {
 	return data
 }
 
-// TestCompleteChecksums: partial checksums become right ones, in one frame or several, and nothing
-// else is touched.
-func TestCompleteChecksums(t *testing.T) {
+// newCompletion returns a function that has a packet, laid out in pieces, completed, and compares it with the bytes that are wanted.
+func newCompletion(t *testing.T) func(name string, data, want []byte, completed bool, pieces ...int) {
+	t.Helper()
 	pool, err := packet.NewPool(packet.PoolConfig{Frames: 64, FrameSize: 2048})
 	check(t, err)
-	defer func() { check(t, pool.Close()) }()
 	cache := pool.NewCache()
-	defer cache.Close()
+	t.Cleanup(func() {
+		cache.Close()
+		check(t, pool.Close())
+	})
 	c := &completer{pool: pool}
-	run := func(name string, data, want []byte, completed bool, pieces ...int) {
+	return func(name string, data, want []byte, completed bool, pieces ...int) {
 		t.Helper()
 		p := lay(t, cache, data, pieces...)
 		before := c.completed.Load()
@@ -171,6 +173,12 @@ func TestCompleteChecksums(t *testing.T) {
 		}
 		cache.FreePacket(&p)
 	}
+}
+
+// TestCompleteChecksums: partial checksums become right ones, in one frame or several, and nothing
+// else is touched.
+func TestCompleteChecksums(t *testing.T) {
+	run := newCompletion(t)
 	random := rand.New(rand.NewPCG(17, 2))
 	for _, s := range segments(random) {
 		right, partial := s.complete()
@@ -235,26 +243,8 @@ func outer(random *rand.Rand, kind string, version byte, inner int) []byte {
 
 // TestCompleteInTunnels: the checksum of a packet within a tunnel is completed, and the tunnel's headers stay.
 func TestCompleteInTunnels(t *testing.T) {
-	pool, err := packet.NewPool(packet.PoolConfig{Frames: 64, FrameSize: 2048})
-	check(t, err)
-	defer func() { check(t, pool.Close()) }()
-	cache := pool.NewCache()
-	defer cache.Close()
-	c := &completer{pool: pool}
+	run := newCompletion(t)
 	random := rand.New(rand.NewPCG(17, 4))
-	run := func(name string, data, want []byte, completed bool, pieces ...int) {
-		t.Helper()
-		p := lay(t, cache, data, pieces...)
-		before := c.completed.Load()
-		c.complete(pool.Memory(), []packet.Packet{p})
-		if got := gather(pool, &p); !bytes.Equal(got, want) {
-			t.Errorf("%s: other bytes than expected", name)
-		}
-		if got := c.completed.Load() - before; (got == 1) != completed {
-			t.Errorf("%s: completed %d", name, got)
-		}
-		cache.FreePacket(&p)
-	}
 	for _, kind := range []string{"vxlan", "linux vxlan", "geneve", "geneve, options", "geneve, ip", "gre", "gre, key", "gre, all", "gretap", "ipip"} {
 		for _, s := range segments(random) {
 			right, partial := s.complete()

@@ -36,7 +36,7 @@ func (x *XSK) refuseZeroCopy(b *beneath) error {
 	return nil
 }
 
-// notNative is why the program does not run in the driver, behind a comma, where nobody asked for that.
+// notNative returns the reason for generic mode, with a leading comma; empty if that mode is configured.
 func (b *beneath) notNative() string {
 	switch why := b.attach.NoNative(); {
 	case why != nil:

@@ -21,16 +21,23 @@ import (
 // guestsName selects the guests among the drivers.
 const guestsName = "guests"
 
-// TestGuests is two virtual machines on one switch of this machine, by vhost-user: pings both ways, TCP with equal
-// SHA-256, the switch killed and started during a transfer, and one of the machines killed and started. The rows are the machines.
-func TestGuests(t *testing.T) {
+// selectGuests returns what WEIR_VM selects, and skips the test if that is a driver.
+func selectGuests(t *testing.T) (selected string) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("takes half a minute: make vm-some, or vm-test")
 	}
-	selected := os.Getenv("WEIR_VM")
+	selected = os.Getenv("WEIR_VM")
 	if selected != "" && selected != "full" && selected != guestsName {
 		t.Skipf("WEIR_VM=%s selects a driver", selected)
 	}
+	return selected
+}
+
+// TestGuests is two virtual machines on one switch of this machine, by vhost-user: pings both ways, TCP with equal
+// SHA-256, the switch killed and started during a transfer, and one of the machines killed and started. The rows are the machines.
+func TestGuests(t *testing.T) {
+	selected := selectGuests(t)
 	kernel := requireKernel(t)
 	programs := build(t)
 	g := &guests{t: t, kernel: kernel, programs: programs, dir: t.TempDir(), bytes: 8 << 20, graph: "patch", ports: 2}
@@ -66,13 +73,7 @@ func TestGuests(t *testing.T) {
 // TestMigration: a virtual machine moves from one port of a switch to another, by QEMU's live migration, while another one talks to it: the
 // log of dirty pages has what the switch wrote into its memory, for TCP goes on in the middle of its connections.
 func TestMigration(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes half a minute: make vm-some, or vm-test")
-	}
-	selected := os.Getenv("WEIR_VM")
-	if selected != "" && selected != "full" && selected != guestsName {
-		t.Skipf("WEIR_VM=%s selects a driver", selected)
-	}
+	selected := selectGuests(t)
 	rings := map[string]string{"split": "virtio-net-pci"}
 	if selected != "" {
 		rings["packed"] = "virtio-net-pci,packed=on"
@@ -81,12 +82,14 @@ func TestMigration(t *testing.T) {
 	for ring, device := range rings {
 		t.Run(ring, func(t *testing.T) {
 			g := &guests{t: t, kernel: kernel, programs: programs, dir: t.TempDir(), bytes: 1 << 20, graph: "l2", ports: 3}
-			g.migrate(t, device)
+			g.migrate(device)
 		})
 	}
 }
 
-func (g *guests) migrate(t *testing.T, device string) {
+// migrate moves the second machine, with a NIC of a device, from its port to the third one.
+func (g *guests) migrate(device string) {
+	t := g.t
 	g.startSwitch()
 	t.Cleanup(func() { g.weir.kill() })
 	here, there, first := g.machine(1), g.machine(1), g.machine(0)

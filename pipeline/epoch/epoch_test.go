@@ -195,7 +195,7 @@ func TestLateWorker(t *testing.T) {
 	}
 }
 
-// TestLateOnce: a worker that was late once, by more than the grace, is waited for in the slices behind, whoever of both is first.
+// TestLateOnce: a worker that was late once, by more than the grace, is waited for again in the following slices, in either order of the workers.
 func TestLateOnce(t *testing.T) {
 	const shift = 30
 	edge := func(n int64) int64 { return n << shift }
