@@ -322,15 +322,6 @@ func TestRenamed(t *testing.T) {
 func TestMoved(t *testing.T) {
 	x := newPatched(t, 1)
 	away := netnstest.New(t, prefix)
-	move := func(from, to *netns.Namespace) {
-		t.Helper()
-		l, err := from.Link("p1")
-		check(t, err)
-		file, err := os.Open(filepath.Join(netns.Directory, to.Name()))
-		check(t, err)
-		defer file.Close()
-		check(t, from.Netlink().LinkSetNsFd(l, int(file.Fd())))
-	}
 	await := func(what string, is func(*api.Port) bool) {
 		t.Helper()
 		for deadline := time.Now().Add(2 * time.Minute); !is(x.Report().Ports[1]); time.Sleep(time.Millisecond) {
@@ -345,7 +336,7 @@ func TestMoved(t *testing.T) {
 	}
 	for i := range times {
 		load := x.load(t, 2000, 1000)
-		move(x.ns, away)
+		check(t, x.ns.MoveLink("p1", away))
 		await("gone", func(p *api.Port) bool { return p.State == string(port.StateGone) })
 		load.Wait() // what was under way is lost
 		if p := x.Report().Ports[1]; !strings.HasPrefix(p.Error, "no interface p1 in this network namespace") {
@@ -356,7 +347,7 @@ func TestMoved(t *testing.T) {
 		if l.Attrs().Xdp != nil && l.Attrs().Xdp.Attached || l.Attrs().Promisc != 0 {
 			t.Errorf("elsewhere it has XDP %+v, and %d users want all packets", l.Attrs().Xdp, l.Attrs().Promisc)
 		}
-		move(away, x.ns)
+		check(t, away.MoveLink("p1", x.ns))
 		check(t, x.ns.SetUp("p1"))
 		check(t, x.ns.WaitUp("p1", time.Minute))
 		await("up", func(p *api.Port) bool { return p.State == string(port.StateUp) && p.Rebuilds == uint64(i+1) })

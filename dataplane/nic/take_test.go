@@ -281,22 +281,9 @@ func TestReleaseMoved(t *testing.T) {
 	p := newPort(t)
 	away := netnstest.New(t, "wnic")
 	h := p.take()
-	move := func(from, to *netns.Namespace) {
-		t.Helper()
-		l, err := from.Link(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file, err := os.Open(filepath.Join(netns.Directory, to.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		if err := from.Netlink().LinkSetNsFd(l, int(file.Fd())); err != nil {
-			t.Fatal(err)
-		}
+	if err := p.ns.MoveLink(name, away); err != nil {
+		t.Fatal(err)
 	}
-	move(p.ns, away)
 	h.Moved()
 	err := h.Release()
 	for _, want := range []string{"moved to another network namespace", "rx-vlan-hw-parse = off (was on)", "channels = rx 2 tx 4 (was rx 4 tx 4)", "napi_defer_hard_irqs = 7 (was 1)"} {

@@ -20,7 +20,7 @@ type Driver struct {
 	Rows        []Row
 }
 
-// common are the modules of the bridge, of VLANs and of tunnels, each behind those that it needs.
+// common are the modules of the bridge, of VLANs and of tunnels, each after those that it needs.
 var common = []string{
 	"llc", "stp", "bridge", "garp", "mrp", "8021q",
 	"udp_tunnel", "ip6_udp_tunnel", "vxlan", "geneve", "gre", "ip_tunnel", "ip_gre", "tunnel4", "ipip",

@@ -48,7 +48,7 @@ func (m *Merger[T]) Collect(now int64, emit func(*Merged[T])) (emitted int) {
 	for {
 		waited := m.open
 		progress := m.take()
-		if now < m.since { // the clock was set back: no slice is behind another by its start
+		if now < m.since { // the clock was set back: a slice that starts earlier may be newer
 			clear(m.lacked)
 			m.since = now
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -114,6 +116,18 @@ func (ns *Namespace) SetARP(name string, on bool) error {
 		f = ns.handle.LinkSetARPOn
 	}
 	return ns.change(name, "set address resolution of", f)
+}
+
+// MoveLink moves an interface to another namespace.
+func (ns *Namespace) MoveLink(name string, to *Namespace) error {
+	return ns.change(name, "move", func(link netlink.Link) error {
+		file, err := os.Open(filepath.Join(Directory, to.Name()))
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		return ns.handle.LinkSetNsFd(link, int(file.Fd()))
+	})
 }
 
 // DeleteLink deletes an interface; of a veth, both ends.

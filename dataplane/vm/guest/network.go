@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -156,19 +155,12 @@ func (n *network) takeNICs() error {
 }
 
 func (n *network) take(link netlink.Link, name string, to *netns.Namespace) error {
-	handle := n.ports.Netlink()
 	if to != n.ports {
-		file, err := os.Open(filepath.Join(netns.Directory, to.Name()))
-		if err != nil {
+		if err := n.ports.MoveLink(link.Attrs().Name, to); err != nil {
 			return err
 		}
-		defer file.Close()
-		if err := handle.LinkSetNsFd(link, int(file.Fd())); err != nil {
-			return err
-		}
-		handle = to.Netlink()
 	}
-	return handle.LinkSetName(link, name)
+	return to.Netlink().LinkSetName(link, name)
 }
 
 // configure gives the host its addresses and routes. Neighbours are found as on any host.

@@ -23,7 +23,7 @@ var tunnels = []struct {
 	{"VXLAN", func(own, peer netip.Addr, a netlink.LinkAttrs) netlink.Link {
 		return &netlink.Vxlan{LinkAttrs: a, VxlanId: 7, SrcAddr: own.AsSlice(), Group: peer.AsSlice(), Port: 4789, Learning: true}
 	}},
-	{"VXLAN with a checksum of its own", func(own, peer netip.Addr, a netlink.LinkAttrs) netlink.Link {
+	{"VXLAN with an outer checksum", func(own, peer netip.Addr, a netlink.LinkAttrs) netlink.Link {
 		return &netlink.Vxlan{LinkAttrs: a, VxlanId: 7, SrcAddr: own.AsSlice(), Group: peer.AsSlice(), Port: 8472, Learning: true, UDPCSum: true}
 	}},
 	{"Geneve", func(_, peer netip.Addr, a netlink.LinkAttrs) netlink.Link {
