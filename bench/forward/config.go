@@ -41,6 +41,8 @@ type Config struct {
 	Placement Placement
 	// Weir is the command that behaves as weir.
 	Weir []string
+	// Before is that of another build, as of the commit before, which patch_before and l2_before are; empty: there is none.
+	Before []string
 	// Poll is how Weir's workers wait: workers.poll.
 	Poll string
 	// BusyPoll is busy_poll of Weir's xsk ports, in microseconds; 0 is off.
@@ -184,6 +186,9 @@ func (c *Config) Validate() error {
 	}
 	chosen, err := choose(c.Devices)
 	for _, d := range chosen {
+		if d.before && len(c.Before) == 0 {
+			fault("%s: it is of another build of weir: name one with --before FILE", d.name)
+		}
 		if c.Soak > 0 && !d.weir {
 			fault("soak: it reads memory and pauses of weir's own process, which %s has not: name Weir's devices", d.name)
 		}

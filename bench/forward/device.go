@@ -16,6 +16,8 @@ type device struct {
 	afxdp bool
 	// weir marks those that are a weir process.
 	weir bool
+	// before marks those that are the other build of weir, Config.Before.
+	before bool
 	// optional devices are measured only if they are named.
 	optional bool
 	// peer finds the rival's programs; nil where nothing has to be installed.
@@ -52,6 +54,8 @@ var devices = []device{
 	{name: "l2", about: "Weir's l2 over xsk", weir: true, start: startWeir("xsk", "l2")},
 	{name: "patch2", about: "Weir's patch over xsk with two workers, the first one beside the source; only if named", weir: true, optional: true,
 		start: startWorkers("xsk", "patch", func(c Cores) []int { return []int{c.Source, c.Device} })},
+	{name: "patch_before", about: "patch of another build of weir, that of --before; only if named", weir: true, before: true, optional: true, start: startWeir("xsk", "patch")},
+	{name: "l2_before", about: "l2 of another build of weir, that of --before; only if named", weir: true, before: true, optional: true, start: startWeir("xsk", "l2")},
 }
 
 // Devices names all devices under test.

@@ -114,16 +114,17 @@ func TestForward(t *testing.T) {
 
 // The second placement, the drivers, and frames of several sizes.
 func TestForwardMRR(t *testing.T) {
-	devices := []string{"redirect", "asavie", "l2"}
-	if testing.Short() {
-		devices = devices[1:]
-	}
+	devices := []string{"asavie", "l2"}
 	rows := []string{"l2.IMIX.mrr_over_best_afxdp"}
+	if !testing.Short() {
+		devices = append(devices, "redirect", "l2_before")
+		rows = append(rows, "l2.IMIX.mrr_over_l2_before")
+	}
 	for _, d := range devices {
 		rows = append(rows, d+".IMIX.mrr")
 	}
 	c := shortConfig(t, devices...)
-	c.Placement, c.Searches, c.Sizes = OnDevice, false, []string{"imix"}
+	c.Placement, c.Searches, c.Sizes, c.Before = OnDevice, false, []string{"imix"}, c.Weir
 	// On a core that others use as well, a worker may not run at all within a trial: then another one tells.
 	var r *bench.Result
 	for tries := 5; ; tries-- {
@@ -166,6 +167,12 @@ func TestForwardUndoes(t *testing.T) {
 		}
 		checkGone(t)
 	}
+	before := c
+	before.Devices, before.Before = []string{"patch_before"}, []string{"/bin/false"}
+	if _, err := Run(context.Background(), before); err == nil {
+		t.Error("patch_before is not the build that was named")
+	}
+	checkGone(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	c.Progress = func(int, int, string) { time.AfterFunc(300*time.Millisecond, cancel) }
 	c.Trial = time.Hour

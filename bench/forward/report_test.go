@@ -108,6 +108,7 @@ func TestConfigValidate(t *testing.T) {
 		"one core":  func(c *Config) { c.Cores.Device = c.Cores.Source },
 		"core":      func(c *Config) { c.Cores.Device = 1023 },
 		"device":    func(c *Config) { c.Devices = []string{"bridge", "hub"} },
+		"before":    func(c *Config) { c.Devices = []string{"patch", "patch_before"} },
 	} {
 		c := good
 		if spoil(&c); c.Validate() == nil {

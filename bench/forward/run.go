@@ -89,7 +89,11 @@ func visit(ctx context.Context, c *Config, d *device, w traffic.Workload, s *Sam
 		return err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	running, err := d.start(r, deviceOptions{weir: c.Weir, poll: c.Poll, busy: c.BusyPoll, ring: c.Ring, collections: c.Soak > 0})
+	weir := c.Weir
+	if d.before {
+		weir = c.Before
+	}
+	running, err := d.start(r, deviceOptions{weir: weir, poll: c.Poll, busy: c.BusyPoll, ring: c.Ring, collections: c.Soak > 0})
 	if err != nil {
 		return err
 	}

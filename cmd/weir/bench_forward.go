@@ -25,6 +25,7 @@ type benchForwardOptions struct {
 	mrrOnly   bool
 	output    benchOutput
 	raw       string
+	before    string // path
 	placement string
 	ports     string
 	// sizesNamed: --size was given.
@@ -69,6 +70,7 @@ sizes the throughput, the loss by rate, the latency under load and the longest
 burst. --html, --csv and --json write the report. RFC 2544 wants --duration 60s.`,
 		Example: `  weir bench forward --quick --json
   weir bench forward --dut patch,bridge --size 64 --rounds 5
+  weir bench forward --dut patch,patch_before --before ./weir.before
   weir bench forward --tx eth1 --rx eth2 --html report.html --csv report.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -97,6 +99,7 @@ burst. --html, --csv and --json write the report. RFC 2544 wants --duration 60s.
 	f.Float64Var(&o.Precision, "precision", o.Precision, "relative error at which a search ends")
 	f.IntVar(&o.Flows, "flows", o.Flows, "flows, drawn uniformly")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the draw")
+	f.StringVar(&o.before, "before", "", "`FILE` of another build of weir, as of the commit before, for the devices patch_before and l2_before")
 	f.StringVar(&o.placement, "placement", string(o.Placement), "where the kernel receives for the device: source or device")
 	f.IntVar(&o.Cores.Source, "source-core", o.Cores.Source, "core of the source")
 	f.IntVar(&o.Cores.Device, "dut-core", o.Cores.Device, "core of the device")
@@ -112,7 +115,7 @@ burst. --html, --csv and --json write the report. RFC 2544 wants --duration 60s.
 func deviceList() string {
 	var b strings.Builder
 	for _, name := range forward.Devices() {
-		fmt.Fprintf(&b, "  %-9s %s\n", name, forward.About(name))
+		fmt.Fprintf(&b, "  %-12s %s\n", name, forward.About(name))
 	}
 	return b.String()
 }
@@ -152,6 +155,9 @@ func runBenchForward(ctx context.Context, o benchForwardOptions, stdout, stderr 
 	c.Placement = forward.Placement(o.placement)
 	if c.Weir, err = selfCommand(); err != nil {
 		return err
+	}
+	if o.before != "" {
+		c.Before = []string{o.before}
 	}
 	if err := c.Validate(); err != nil {
 		return usageError(err)
