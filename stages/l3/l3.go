@@ -91,6 +91,7 @@ type stage struct {
 	t        *tables // of this batch
 	findings []finding
 	cache    cache
+	results  [packet.BatchSize]uint32 // of tables.flat for a batch's packets
 	bucket   bucket
 	rate     atomic.Int64 // Config.ICMPRate
 	hostRate atomic.Int64 // Config.HostRate
@@ -121,8 +122,39 @@ func (s *stage) Process(b *packet.Batch) {
 	if n := 2 * len(t.ports); n > len(s.hostLimits) {
 		s.hostLimits = append(s.hostLimits, make([]bucket, n-len(s.hostLimits))...) // a port came
 	}
-	id, family, mem, n := s.module.env.ID, s.module.env.Hash, b.Mem, len(b.Pkts)
-	pkts := b.Pkts[:n]
+	n := len(b.Pkts)
+	for first := 0; first < n; first += packet.BatchSize {
+		pkts := b.Pkts[first:min(first+packet.BatchSize, n)]
+		if t.flat != nil {
+			s.look(t.flat, b, pkts)
+		}
+		s.forward(b, pkts)
+	}
+	s.finish(b, n)
+}
+
+// look looks all packets of the straight path up in the flat table: two short loops, so that the loads of each are in flight at
+// once.
+func (s *stage) look(f *flat, b *packet.Batch, pkts []packet.Packet) {
+	var last [packet.BatchSize]uint8 // of the addresses
+	for i := range pkts {
+		p := &pkts[i]
+		if p.Flags&(oddFlags4|packet.FlagIPv4) == packet.FlagIPv4 && p.Len >= plain4 {
+			address := binary.BigEndian.Uint32(b.Mem[p.Addr+header.EthernetLen+16:])
+			s.results[i&(packet.BatchSize-1)], last[i&(packet.BatchSize-1)] = f.first[address>>8], uint8(address)
+		}
+	}
+	for i := range pkts {
+		if e := &s.results[i&(packet.BatchSize-1)]; *e&grouped != 0 {
+			*e = f.groups[*e&^grouped*groupSize|uint32(last[i&(packet.BatchSize-1)])]
+		}
+	}
+}
+
+// forward is the straight path.
+func (s *stage) forward(b *packet.Batch, pkts []packet.Packet) {
+	t := s.t
+	id, family, mem := s.module.env.ID, s.module.env.Hash, b.Mem
 	for i := range pkts {
 		p := &pkts[i]
 		if p.Reason != 0 {
@@ -140,6 +172,12 @@ func (s *stage) Process(b *packet.Batch) {
 				continue
 			}
 			lo := uint64(binary.BigEndian.Uint32(h[30:34]))
+			if t.flat != nil {
+				v = t.flat.results[s.results[i&(packet.BatchSize-1)]]
+			}
+			if t.flat != nil && (v == nil || v.kind != connected) {
+				break
+			}
 			if e := s.cache.at(high4, lo); e.lo == lo && e.hi == high4 && e.v != nil {
 				v = e.v
 			} else if v = t.lookup4(ip.Dst()); v != nil && v.kind == forward {
@@ -184,7 +222,6 @@ func (s *stage) Process(b *packet.Batch) {
 		p.TTL--
 		p.OutPort = next.port
 	}
-	s.finish(b, n)
 }
 
 // finish does what is left to the batch's end: to learn neighbours, to

@@ -17,6 +17,7 @@ import (
 // stayed the same, and swaps the pointer to it.
 type tables struct {
 	prefixes *bart.Fast[*target]
+	flat     *flat           // nil where IPv4 prefixes are few
 	ports    []portTable     // by port number
 	env      []pipeline.Port // of which these were made
 }
@@ -160,6 +161,7 @@ func (m *Module) build(p *plan, env []pipeline.Port, known func(neighbourKey) *n
 			insert(host(own.Addr()), target{kind: local})
 		}
 	}
+	t.flat = newFlat(t.prefixes)
 	return t
 }
 
