@@ -13,7 +13,7 @@ import (
 type Config struct {
 	// Ageing is how long a learned address is kept after its last packet, from
 	// 1 s to 1,000,000 s (the range of 802.1Q ends there). The clock of the
-	// table counts seconds, so an entry may live for one more.
+	// table counts seconds, and of more than two minutes 64ths, so an entry may live for one more.
 	Ageing time.Duration `toml:"ageing"`
 	// TableSize is the most addresses that the table holds, static ones
 	// included, from 1 to 1,048,576. It costs 20 to 40 bytes per address.

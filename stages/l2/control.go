@@ -101,7 +101,7 @@ type Entry struct {
 
 // Entries appends the addresses of the table, in no order, to dst. now is the
 // present time in nanoseconds of CLOCK_TAI, from which ages count; in whole
-// seconds. The packet path does not notice.
+// seconds, up to a 64th of Config.Ageing too old. The packet path does not notice.
 func (m *Module) Entries(dst []Entry, now int64) []Entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 //	value    63         32 31      16 15     0
 //	         |   stamp    |  check   |  port  |
 //
-// stamp is the second in which the station was last seen, 0 for a static
-// entry. check is part of the key's hash, so a value identifies its key.
+// stamp is the second in which the station was last seen, rounded down to a
+// multiple of the granule, 0 for a static entry. check is part of the key's hash, so a value identifies its key.
 //
 // Reading: find the slot with the key, load its value, load the key again. The
 // writer fills a slot value first, key last, and frees it by clearing the key,
@@ -34,13 +34,13 @@ import (
 // A reader that finds neither has read the one too early and the other too
 // late, so the counter changed in between, and it looks again.
 //
-// Readers write one thing: they refresh the stamp of an entry, once a second,
+// Readers write one thing: they refresh the stamp of an entry, once a granule,
 // by compare-and-swap of the whole value, which fails if the writer came first.
 type fdb struct {
 	buckets []bucket
 	mask    uint64 // len(buckets) - 1
 	seed    hashSeed
-	ageing  uint32 // seconds
+	ageing  uint32 // seconds; stamps are up to a granule older than they say
 
 	// moves counts displacements. It has its own cache line: readers load it
 	// for each miss.
@@ -101,6 +101,10 @@ func valueStamp(v uint64) uint32          { return uint32(v >> stampShift) }
 func valueCheck(v uint64) uint16          { return uint16(v >> checkShift) }
 func isStatic(v uint64) bool              { return v>>stampShift == 0 }
 func withStamp(v uint64, s uint32) uint64 { return v&(1<<stampShift-1) | uint64(s)<<stampShift }
+
+// granuleOf returns how many seconds pass between two refreshes of an entry that ages after so many: a power of two, at most a
+// 64th. With a million stations a refresh each second would be a write to memory for every few packets.
+func granuleOf(ageing uint32) uint32 { return 1 << (max(bits.Len32(ageing), 7) - 7) }
 
 // stampOf returns the stamp of a time in nanoseconds: its second, modulo 2^32,
 // but never the 0 that marks static entries.
@@ -345,7 +349,8 @@ func (b *bucket) fill(i int, key, v uint64) {
 // age removes the stations that were not seen for longer than the ageing time.
 // It looks through the table only when one may be due.
 func (t *fdb) age(now uint32) {
-	if t.oldest == 0 || int32(now-t.oldest) >= 0 && now-t.oldest <= t.ageing {
+	lifetime := t.ageing + granuleOf(t.ageing) - 1
+	if t.oldest == 0 || int32(now-t.oldest) >= 0 && now-t.oldest <= lifetime {
 		return
 	}
 	t.oldest = 0
@@ -358,7 +363,7 @@ func (t *fdb) age(now uint32) {
 		if age < 0 {
 			// The clock was set back. Let the entry age from now on.
 			refresh(val, v, now)
-		} else if uint32(age) > t.ageing {
+		} else if uint32(age) > lifetime {
 			t.remove(slot, v)
 			t.aged.Add(1)
 			return

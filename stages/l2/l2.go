@@ -48,7 +48,8 @@ type settings struct {
 	floods floodTable
 	// tagging is set if any port is not transparent, so tags may change.
 	tagging    bool
-	passGroups bool // forward link-local groups
+	passGroups bool   // forward link-local groups
+	granule    uint32 // of stamps, in seconds
 	// storms are the limits of what is flooded, by port, nil for ports without;
 	// limited is set if there are any.
 	storms  []*storm
@@ -59,7 +60,7 @@ type settings struct {
 func newSettings(c *Config, p *plan, names []string) *settings {
 	s := &settings{
 		names: names, ports: p.ports, floods: newFloodTable(p.ports), passGroups: c.ForwardLinkLocal,
-		storms: p.storms, limited: len(c.Storms) != 0, bpdus: p.bpdus,
+		storms: p.storms, limited: len(c.Storms) != 0, bpdus: p.bpdus, granule: granuleOf(uint32(c.Ageing / time.Second)),
 	}
 	for i := range s.ports {
 		s.tagging = s.tagging || names[i] != "" && !s.ports[i].transparent
@@ -154,13 +155,14 @@ type stage struct {
 // flooding, which needs room for copies between the packets, is left to a
 // second pass that most batches do not need.
 func (s *stage) Process(b *packet.Batch) {
-	s.stamp, s.tick = stampOf(b.Now), uint32(b.Now>>tickShift)
 	s.settings = s.module.settings.Load()
+	now := stampOf(b.Now)
+	s.stamp, s.tick = max(1, now&^(s.granule-1)), uint32(b.Now>>tickShift)
 	if len(s.ports) != len(s.shares.used) {
 		s.shares = newShares(len(s.ports)) // a port came
 	}
 	if s.inline {
-		s.fdb.age(s.stamp)
+		s.fdb.age(now)
 	}
 	n := s.decide(b)
 	if n > 0 && s.limited {
@@ -194,13 +196,21 @@ type lines struct {
 // touchFrom is the number of buckets, 2 MiB of them, from which a table is not in the second-level cache.
 const touchFrom = 1 << 15
 
-// touch loads the first buckets of n packets. So short a loop has tens of loads in flight, where
-// the long one, which decides, has those of the few packets that the processor looks ahead. What is
-// loaded is returned, mixed, for the loads to be of use.
+// touch loads the first buckets of n packets, then the second ones of keys that are not in their first. So short a loop has
+// tens of loads in flight, where the long one, which decides, has those of the few packets that the processor
+// looks ahead. What is loaded is returned, mixed, for the loads to be of use.
 func (l *lines) touch(t *fdb, n int) (mix uint64) {
 	for i := range l.hashes[:n] {
 		h := &l.hashes[i]
 		mix ^= t.buckets[h[0]&t.mask].keys[0].Load() ^ t.buckets[h[1]&t.mask].keys[0].Load()
+	}
+	for i := range l.hashes[:n] {
+		for side, h := range l.hashes[i] {
+			first := t.first(h)
+			if b := &t.buckets[first]; b.keys[b.match(l.keys[i][side])&3].Load() != l.keys[i][side] {
+				mix ^= t.buckets[t.other(h, first)].keys[0].Load()
+			}
+		}
 	}
 	return mix
 }
@@ -290,8 +300,8 @@ func addresses(b *packet.Batch, p *packet.Packet, vlan uint16) (dst, src uint64)
 	return low&macMask | tag, low>>48 | uint64(high)<<16 | tag
 }
 
-// seen handles a source that is not simply where it was, in the second in
-// which it was: unknown, moved, static, or seen in a new second.
+// seen handles a source that is not simply where it was, in the granule in
+// which it was: unknown, moved, static, or seen in a new one.
 func (s *stage) seen(key, h uint64, port uint16) {
 	slot, v := s.fdb.find(key, h)
 	if slot != nil {
@@ -299,9 +309,9 @@ func (s *stage) seen(key, h uint64, port uint16) {
 			return
 		}
 		if valuePort(v) == port {
-			// Workers' clocks may differ by an edge of a second; only a step
+			// Workers' clocks may differ by an edge of a granule; only a step
 			// back beyond that is the clock's.
-			if d := int32(s.stamp - valueStamp(v)); d > 0 || d < -1 {
+			if d := int32(s.stamp - valueStamp(v)); d > 0 || d < -int32(s.granule) {
 				refresh(slot, v, s.stamp)
 			}
 			return

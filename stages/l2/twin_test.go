@@ -94,9 +94,18 @@ func refused(data []byte) bool {
 	return tci%4096 != 0 || second
 }
 
+// granule is the seconds that stamps count in: the largest power of two within a 64th of the ageing time, at least 1.
+func (w *twin) granule() int64 {
+	g := int64(1)
+	for 2*g*64 <= int64(w.config.Ageing/time.Second) {
+		g *= 2
+	}
+	return g
+}
+
 func (w *twin) age(second int64) {
 	for k, e := range w.table {
-		if !e.static && second-e.second > int64(w.config.Ageing/time.Second) {
+		if !e.static && second-e.second > int64(w.config.Ageing/time.Second)+w.granule()-1 {
 			delete(w.table, k)
 		}
 	}
@@ -149,7 +158,7 @@ func (w *twin) learn(k twinKey, port int, second int64) {
 	if old.static {
 		return
 	}
-	w.table[k] = twinEntry{port: port, second: second}
+	w.table[k] = twinEntry{port: port, second: second / w.granule() * w.granule()}
 }
 
 // tagged returns the packet as it leaves a port.
@@ -208,7 +217,7 @@ func runTwin(t *testing.T, rng *rand.Rand, c Config, ports []string, name string
 	dropped := map[packet.Reason]int{}
 	now := int64(1_000_000_000_000)
 	for round := range 30 {
-		now += rng.Int64N(int64(2 * time.Second))
+		now += rng.Int64N(int64(c.Ageing / 2))
 		b.Now = now
 		w.age(now / 1e9)
 		var want []sent
@@ -318,7 +327,7 @@ func compareTables(t *testing.T, m *Module, w *twin, now int64, name string) {
 
 func randomBridge(rng *rand.Rand) (Config, []string) {
 	c := Config{
-		Ageing:           time.Duration(1+rng.IntN(6)) * time.Second,
+		Ageing:           time.Duration(1+rng.IntN(6)) * time.Second << (rng.IntN(2) * rng.IntN(10)),
 		TableSize:        1000, // never full: TestTableTwin is about that
 		ForwardLinkLocal: rng.IntN(3) == 0,
 	}
