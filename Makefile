@@ -127,9 +127,11 @@ flaps: ## 1,000 link flaps and 100 lost interfaces under load (root)
 	WEIR_REQUIRE_NETNS=1 WEIR_FLAPS=1000 WEIR_RECREATE=100 $(GO) test -count=1 -timeout 20m -v -run '^(TestFlaps|TestRecreated)$$' ./dataplane/worker
 
 GARBAGE ?= 1000000
+HOSTILE = ^(TestHostileGuests|TestHostileMemif|TestGarbage|TestGarbageClient)$$
 .PHONY: garbage
-garbage: ## GARBAGE (1000000) rounds of hostile guests and of hostile peers of memif
-	WEIR_GARBAGE=$(GARBAGE) $(GO) test -count=1 -timeout 60m -v -run '^(TestHostileGuests|TestGarbage|TestGarbageClient)$$' ./node ./dataplane/memif
+garbage: ## GARBAGE (1000000) rounds of hostile guests and of hostile peers of memif, twice: the second time under the race detector (a C compiler)
+	WEIR_GARBAGE=$(GARBAGE) $(GO) test -count=1 -timeout 60m -v -run '$(HOSTILE)' ./node ./dataplane/memif
+	CGO_ENABLED=1 WEIR_GARBAGE=$(GARBAGE) $(GO) test -race -count=1 -timeout 120m -v -run '$(HOSTILE)' ./node ./dataplane/memif
 
 KILLS ?= 100
 .PHONY: kills

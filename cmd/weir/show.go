@@ -94,6 +94,7 @@ func printReasons(w io.Writer, ports []*api.Port) error {
 			{"left to the kernel", map[string]uint64{"kept": p.Kept, "no_socket": p.NoSocket}},
 			{"received", map[string]uint64{"checksums_completed": p.ChecksumsCompleted}},
 			{"disconnected", map[string]uint64{"ring_faults": p.RingFaults}},
+			{"refused of the rings", p.Faults},
 		} {
 			for _, reason := range slices.Sorted(maps.Keys(kind.counts)) {
 				if n := kind.counts[reason]; n != 0 {

@@ -2219,20 +2219,21 @@ type Port struct {
 	ReceivedBytes      uint64            `protobuf:"varint,24,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"`
 	Transmitted        uint64            `protobuf:"varint,25,opt,name=transmitted,proto3" json:"transmitted,omitempty"` // packets that left here
 	TransmittedBytes   uint64            `protobuf:"varint,26,opt,name=transmitted_bytes,json=transmittedBytes,proto3" json:"transmitted_bytes,omitempty"`
-	Index              int64             `protobuf:"varint,40,opt,name=index,proto3" json:"index,omitempty"`                                                     // of the interface; 0 without one
-	State              string            `protobuf:"bytes,41,opt,name=state,proto3" json:"state,omitempty"`                                                      // "up", "down", "gone", "rebuilding"
-	Error              string            `protobuf:"bytes,42,opt,name=error,proto3" json:"error,omitempty"`                                                      // why the port cannot do all it should
-	Rebuilds           uint64            `protobuf:"varint,43,opt,name=rebuilds,proto3" json:"rebuilds,omitempty"`                                               // times it came back after its interface had vanished
-	LinkChanges        uint64            `protobuf:"varint,44,opt,name=link_changes,json=linkChanges,proto3" json:"link_changes,omitempty"`                      // times its link went up or down
-	TxUnsent           uint64            `protobuf:"varint,45,opt,name=tx_unsent,json=txUnsent,proto3" json:"tx_unsent,omitempty"`                               // left in the TX ring of an interface that vanished
-	ChecksumsCompleted uint64            `protobuf:"varint,48,opt,name=checksums_completed,json=checksumsCompleted,proto3" json:"checksums_completed,omitempty"` // packets that came with a partial checksum, and were received with a complete one
-	Reception          string            `protobuf:"bytes,49,opt,name=reception,proto3" json:"reception,omitempty"`                                              // what the device was told to receive: "promiscuous", or addresses and "all multicast"
-	RxTooLong          uint64            `protobuf:"varint,51,opt,name=rx_too_long,json=rxTooLong,proto3" json:"rx_too_long,omitempty"`                          // longer than a frame, dropped by the XDP program
-	RxTagLost          uint64            `protobuf:"varint,58,opt,name=rx_tag_lost,json=rxTagLost,proto3" json:"rx_tag_lost,omitempty"`                          // dropped by the XDP program, which could not put their VLAN tag into them
-	RingFaults         uint64            `protobuf:"varint,62,opt,name=ring_faults,json=ringFaults,proto3" json:"ring_faults,omitempty"`                         // broke the rings of a port in shared memory: each cost the connection to its other end
-	Fallbacks          []string          `protobuf:"bytes,50,rep,name=fallbacks,proto3" json:"fallbacks,omitempty"`                                              // why mode is less than "auto" tries first
-	Settings           []*Setting        `protobuf:"bytes,46,rep,name=settings,proto3" json:"settings,omitempty"`                                                // of the interface, changed while the port is open
-	Refused            []*RefusedSetting `protobuf:"bytes,47,rep,name=refused,proto3" json:"refused,omitempty"`                                                  // that the port needs and could not change
+	Index              int64             `protobuf:"varint,40,opt,name=index,proto3" json:"index,omitempty"`                                                                             // of the interface; 0 without one
+	State              string            `protobuf:"bytes,41,opt,name=state,proto3" json:"state,omitempty"`                                                                              // "up", "down", "gone", "rebuilding"
+	Error              string            `protobuf:"bytes,42,opt,name=error,proto3" json:"error,omitempty"`                                                                              // why the port cannot do all it should
+	Rebuilds           uint64            `protobuf:"varint,43,opt,name=rebuilds,proto3" json:"rebuilds,omitempty"`                                                                       // times it came back after its interface had vanished
+	LinkChanges        uint64            `protobuf:"varint,44,opt,name=link_changes,json=linkChanges,proto3" json:"link_changes,omitempty"`                                              // times its link went up or down
+	TxUnsent           uint64            `protobuf:"varint,45,opt,name=tx_unsent,json=txUnsent,proto3" json:"tx_unsent,omitempty"`                                                       // left in the TX ring of an interface that vanished
+	ChecksumsCompleted uint64            `protobuf:"varint,48,opt,name=checksums_completed,json=checksumsCompleted,proto3" json:"checksums_completed,omitempty"`                         // packets that came with a partial checksum, and were received with a complete one
+	Reception          string            `protobuf:"bytes,49,opt,name=reception,proto3" json:"reception,omitempty"`                                                                      // what the device was told to receive: "promiscuous", or addresses and "all multicast"
+	RxTooLong          uint64            `protobuf:"varint,51,opt,name=rx_too_long,json=rxTooLong,proto3" json:"rx_too_long,omitempty"`                                                  // longer than a frame, dropped by the XDP program
+	RxTagLost          uint64            `protobuf:"varint,58,opt,name=rx_tag_lost,json=rxTagLost,proto3" json:"rx_tag_lost,omitempty"`                                                  // dropped by the XDP program, which could not put their VLAN tag into them
+	RingFaults         uint64            `protobuf:"varint,62,opt,name=ring_faults,json=ringFaults,proto3" json:"ring_faults,omitempty"`                                                 // broke the rings of a port in shared memory: each cost the connection to its other end
+	Faults             map[string]uint64 `protobuf:"bytes,63,rep,name=faults,proto3" json:"faults,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // rx_invalid, tx_invalid and ring_faults of a port in shared memory, by name
+	Fallbacks          []string          `protobuf:"bytes,50,rep,name=fallbacks,proto3" json:"fallbacks,omitempty"`                                                                      // why mode is less than "auto" tries first
+	Settings           []*Setting        `protobuf:"bytes,46,rep,name=settings,proto3" json:"settings,omitempty"`                                                                        // of the interface, changed while the port is open
+	Refused            []*RefusedSetting `protobuf:"bytes,47,rep,name=refused,proto3" json:"refused,omitempty"`                                                                          // that the port needs and could not change
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -2524,6 +2525,13 @@ func (x *Port) GetRingFaults() uint64 {
 		return x.RingFaults
 	}
 	return 0
+}
+
+func (x *Port) GetFaults() map[string]uint64 {
+	if x != nil {
+		return x.Faults
+	}
+	return nil
 }
 
 func (x *Port) GetFallbacks() []string {
@@ -3977,8 +3985,7 @@ const file_weir_proto_rawDesc = "" +
 	"\adropped\x18\x04 \x03(\v2\x1a.weir.v1.Fate.DroppedEntryR\adropped\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x99\n" +
-	"\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x87\v\n" +
 	"\x04Port\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tinterface\x18\x02 \x01(\tR\tinterface\x12\x16\n" +
@@ -4022,11 +4029,15 @@ const file_weir_proto_rawDesc = "" +
 	"\vrx_too_long\x183 \x01(\x04R\trxTooLong\x12\x1e\n" +
 	"\vrx_tag_lost\x18: \x01(\x04R\trxTagLost\x12\x1f\n" +
 	"\vring_faults\x18> \x01(\x04R\n" +
-	"ringFaults\x12\x1c\n" +
+	"ringFaults\x121\n" +
+	"\x06faults\x18? \x03(\v2\x19.weir.v1.Port.FaultsEntryR\x06faults\x12\x1c\n" +
 	"\tfallbacks\x182 \x03(\tR\tfallbacks\x12,\n" +
 	"\bsettings\x18. \x03(\v2\x10.weir.v1.SettingR\bsettings\x121\n" +
 	"\arefused\x18/ \x03(\v2\x17.weir.v1.RefusedSettingR\arefused\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a9\n" +
+	"\vFaultsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"?\n" +
 	"\aSetting\x12\x12\n" +
@@ -4193,7 +4204,7 @@ func file_weir_proto_rawDescGZIP() []byte {
 	return file_weir_proto_rawDescData
 }
 
-var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_weir_proto_goTypes = []any{
 	(*VersionRequest)(nil),       // 0: weir.v1.VersionRequest
 	(*VersionResponse)(nil),      // 1: weir.v1.VersionResponse
@@ -4255,11 +4266,12 @@ var file_weir_proto_goTypes = []any{
 	nil,                          // 57: weir.v1.ReportResponse.DroppedEntry
 	nil,                          // 58: weir.v1.Fate.DroppedEntry
 	nil,                          // 59: weir.v1.Port.DroppedEntry
-	nil,                          // 60: weir.v1.Metric.LabelsEntry
-	(*api.PathAnswer)(nil),       // 61: weir.query.v1.PathAnswer
-	(*api.LatencyAnswer)(nil),    // 62: weir.query.v1.LatencyAnswer
-	(*api.CongestionAnswer)(nil), // 63: weir.query.v1.CongestionAnswer
-	(*api.LoopsAnswer)(nil),      // 64: weir.query.v1.LoopsAnswer
+	nil,                          // 60: weir.v1.Port.FaultsEntry
+	nil,                          // 61: weir.v1.Metric.LabelsEntry
+	(*api.PathAnswer)(nil),       // 62: weir.query.v1.PathAnswer
+	(*api.LatencyAnswer)(nil),    // 63: weir.query.v1.LatencyAnswer
+	(*api.CongestionAnswer)(nil), // 64: weir.query.v1.CongestionAnswer
+	(*api.LoopsAnswer)(nil),      // 65: weir.query.v1.LoopsAnswer
 }
 var file_weir_proto_depIdxs = []int32{
 	12, // 0: weir.v1.AclResponse.rules:type_name -> weir.v1.AclRule
@@ -4288,59 +4300,60 @@ var file_weir_proto_depIdxs = []int32{
 	58, // 23: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
 	59, // 24: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
 	39, // 25: weir.v1.Port.copies:type_name -> weir.v1.Fate
-	41, // 26: weir.v1.Port.settings:type_name -> weir.v1.Setting
-	42, // 27: weir.v1.Port.refused:type_name -> weir.v1.RefusedSetting
-	47, // 28: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
-	44, // 29: weir.v1.MetricsResponse.records:type_name -> weir.v1.Records
-	45, // 30: weir.v1.Records.kinds:type_name -> weir.v1.RecordKind
-	46, // 31: weir.v1.Records.dropped_before:type_name -> weir.v1.RecordDrop
-	46, // 32: weir.v1.RecordKind.drops:type_name -> weir.v1.RecordDrop
-	60, // 33: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
-	50, // 34: weir.v1.PintReport.measured:type_name -> weir.v1.PintMeasured
-	49, // 35: weir.v1.PintReport.plans:type_name -> weir.v1.PintPlan
-	61, // 36: weir.v1.PintReport.paths:type_name -> weir.query.v1.PathAnswer
-	62, // 37: weir.v1.PintReport.latency:type_name -> weir.query.v1.LatencyAnswer
-	63, // 38: weir.v1.PintReport.congestion:type_name -> weir.query.v1.CongestionAnswer
-	64, // 39: weir.v1.PintReport.loops:type_name -> weir.query.v1.LoopsAnswer
-	0,  // 40: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
-	2,  // 41: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
-	3,  // 42: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
-	4,  // 43: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
-	5,  // 44: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
-	6,  // 45: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
-	7,  // 46: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
-	31, // 47: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
-	32, // 48: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
-	8,  // 49: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
-	9,  // 50: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
-	10, // 51: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
-	18, // 52: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
-	19, // 53: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
-	22, // 54: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
-	24, // 55: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
-	28, // 56: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
-	1,  // 57: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
-	33, // 58: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
-	34, // 59: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
-	35, // 60: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
-	36, // 61: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
-	43, // 62: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
-	48, // 63: weir.v1.Switch.Pint:output_type -> weir.v1.PintReport
-	38, // 64: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
-	37, // 65: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
-	11, // 66: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
-	13, // 67: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
-	16, // 68: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
-	20, // 69: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
-	20, // 70: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
-	23, // 71: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
-	25, // 72: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
-	29, // 73: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
-	57, // [57:74] is the sub-list for method output_type
-	40, // [40:57] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	60, // 26: weir.v1.Port.faults:type_name -> weir.v1.Port.FaultsEntry
+	41, // 27: weir.v1.Port.settings:type_name -> weir.v1.Setting
+	42, // 28: weir.v1.Port.refused:type_name -> weir.v1.RefusedSetting
+	47, // 29: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
+	44, // 30: weir.v1.MetricsResponse.records:type_name -> weir.v1.Records
+	45, // 31: weir.v1.Records.kinds:type_name -> weir.v1.RecordKind
+	46, // 32: weir.v1.Records.dropped_before:type_name -> weir.v1.RecordDrop
+	46, // 33: weir.v1.RecordKind.drops:type_name -> weir.v1.RecordDrop
+	61, // 34: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
+	50, // 35: weir.v1.PintReport.measured:type_name -> weir.v1.PintMeasured
+	49, // 36: weir.v1.PintReport.plans:type_name -> weir.v1.PintPlan
+	62, // 37: weir.v1.PintReport.paths:type_name -> weir.query.v1.PathAnswer
+	63, // 38: weir.v1.PintReport.latency:type_name -> weir.query.v1.LatencyAnswer
+	64, // 39: weir.v1.PintReport.congestion:type_name -> weir.query.v1.CongestionAnswer
+	65, // 40: weir.v1.PintReport.loops:type_name -> weir.query.v1.LoopsAnswer
+	0,  // 41: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
+	2,  // 42: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
+	3,  // 43: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
+	4,  // 44: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
+	5,  // 45: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
+	6,  // 46: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
+	7,  // 47: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
+	31, // 48: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
+	32, // 49: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
+	8,  // 50: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
+	9,  // 51: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
+	10, // 52: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
+	18, // 53: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
+	19, // 54: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
+	22, // 55: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
+	24, // 56: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
+	28, // 57: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
+	1,  // 58: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
+	33, // 59: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
+	34, // 60: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
+	35, // 61: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
+	36, // 62: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
+	43, // 63: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
+	48, // 64: weir.v1.Switch.Pint:output_type -> weir.v1.PintReport
+	38, // 65: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
+	37, // 66: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
+	11, // 67: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
+	13, // 68: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
+	16, // 69: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
+	20, // 70: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
+	20, // 71: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
+	23, // 72: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
+	25, // 73: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
+	29, // 74: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
+	58, // [58:75] is the sub-list for method output_type
+	41, // [41:58] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_weir_proto_init() }
@@ -4354,7 +4367,7 @@ func file_weir_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_proto_rawDesc), len(file_weir_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   61,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -107,6 +107,9 @@ func (e emitter) port(p *api.Port) {
 	e.counter("port_left_packets_total", "packets left to the kernel, by reason", p.Kept, "port", p.Name, "reason", "kept")
 	e.counter("port_left_packets_total", "packets left to the kernel, by reason", p.NoSocket, "port", p.Name, "reason", "no_socket")
 	e.counter("port_ring_faults_total", "faults that broke a ring of a port in shared memory, and cost the connection to its other end", p.RingFaults, "port", p.Name)
+	for _, fault := range slices.Sorted(maps.Keys(p.Faults)) {
+		e.counter("port_faults_total", "what was refused of the rings of a port in shared memory, by fault: each cost a packet, or the connection", p.Faults[fault], "port", p.Name, "fault", fault)
+	}
 	e.counter("port_checksums_completed_total", "packets received with a partial checksum, which was completed", p.ChecksumsCompleted, "port", p.Name)
 }
 

@@ -1,12 +1,12 @@
 package memif
 
-import "sync/atomic"
+import "github.com/weirswitch/weir/dataplane/shmem"
 
 // Fault is why something of a peer was refused.
 type Fault uint8
 
-// The faults. All but FaultChain (of an end that is missing), FaultAddress and FaultLength of a packet that was received,
-// FaultShort and FaultLong break the ring.
+// The faults. All but FaultChain (of an end that is missing), FaultRegion, FaultAddress and FaultLength of a packet that was
+// received, FaultShort and FaultLong break the ring.
 const (
 	FaultIndex   Fault = iota // head or tail is further ahead than the ring is long, or ran backwards
 	FaultRace                 // the peer keeps changing the word that our index is in
@@ -28,33 +28,5 @@ var faultNames = [faults]string{
 // String returns the fault's name in reports.
 func (f Fault) String() string { return faultNames[f] }
 
-// Faults counts refusals by fault. Any goroutine may read it.
-type Faults [faults]atomic.Uint64
-
-// Each calls f for the faults that have happened.
-func (c *Faults) Each(f func(Fault, uint64)) {
-	for i := range c {
-		if n := c[i].Load(); n != 0 {
-			f(Fault(i), n)
-		}
-	}
-}
-
-// Broken returns how many faults were a ring's, and cost the connection.
-func (c *Faults) Broken(sent bool) (sum uint64) {
-	for i := range c {
-		sum += c[i].Load()
-	}
-	return sum - min(sum, c.Packets(sent))
-}
-
-// Packets returns how many packets were refused and cost nothing else: the other faults are a ring's, and end it.
-func (c *Faults) Packets(sent bool) (sum uint64) {
-	if sent {
-		return c[FaultLong].Load()
-	}
-	for _, f := range []Fault{FaultChain, FaultRegion, FaultAddress, FaultLength, FaultShort, FaultLong} {
-		sum += c[f].Load()
-	}
-	return sum
-}
+// Faults counts refusals by fault.
+type Faults = shmem.Faults[Fault]

@@ -207,7 +207,7 @@ func TestFaults(t *testing.T) {
 			if c.sends {
 				q = d.Transmit(0)
 			}
-			before, all := q.Faults[c.fault].Load(), sumOf(&q.Faults)
+			before, all := q.Faults.Count(c.fault), sumOf(&q.Faults)
 			c.do(p)
 			if c.sends {
 				if put(q, frame) {
@@ -216,7 +216,7 @@ func TestFaults(t *testing.T) {
 			} else if b, _ := get(q); len(b) != 0 {
 				t.Errorf("received %q", b)
 			}
-			if n := q.Faults[c.fault].Load() - before; n != 1 || sumOf(&q.Faults) != all+1 {
+			if n := q.Faults.Count(c.fault) - before; n != 1 || sumOf(&q.Faults) != all+1 {
 				t.Errorf("%d faults of %s, %d in all; want 1", n, c.fault, sumOf(&q.Faults)-all)
 			}
 			if c.breaks {

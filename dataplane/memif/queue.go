@@ -125,7 +125,7 @@ func (q *Queue) guard(m *memory, f func() error) (err error) {
 			if !shmem.Lost(p, m.holds) {
 				panic(p)
 			}
-			q.Faults[FaultMemory].Add(1)
+			q.Faults.Break(FaultMemory)
 			err = errors.New("the memory was taken away")
 		}
 	}()

@@ -55,6 +55,7 @@ type Ring struct {
 	size   uint16
 	broken bool
 
+	shared []byte   // the ring's own memory
 	desc   []uint64 // two words each
 	flags  shmem.Half
 	theirs shmem.Half // the index that the peer writes
@@ -83,7 +84,7 @@ func newRing(m *memory, l layout, f *Faults) (*Ring, error) {
 		return nil, fmt.Errorf("a ring of %d descriptors at %d of a region of %d bytes", size, l.offset, len(b))
 	}
 	b = b[l.offset:][:ringBytes(size)]
-	r := &Ring{memory: m, faults: f, layout: l, size: uint16(size), desc: shmem.Words[uint64](b[ringHeader:])}
+	r := &Ring{memory: m, faults: f, layout: l, size: uint16(size), shared: b, desc: shmem.Words[uint64](b[ringHeader:])}
 	mark := &shmem.Words[uint32](b)[0]
 	head, tail := shmem.HalfAt(b, 6), shmem.HalfAt(b, 64)
 	r.flags = shmem.HalfAt(b, 4)
@@ -116,12 +117,15 @@ func (r *Ring) offer(slot uint16) {
 	r.desc[2*int(slot)+1] = uint64(r.layout.buffers + bufferSize*int(slot))
 }
 
+// Bytes is the ring as both sides share it, header and descriptors: what a hostile peer writes to, in tests.
+func (r *Ring) Bytes() []byte { return r.shared }
+
 // Broken reports whether the ring cannot be followed any more.
 func (r *Ring) Broken() bool { return r.broken }
 
 // Break ends the ring, and counts why.
 func (r *Ring) Break(f Fault) {
-	r.faults[f].Add(1)
+	r.faults.Break(f)
 	r.broken = true
 }
 
@@ -197,7 +201,7 @@ func (r *Ring) Get(dst []byte) (n int, ok bool) {
 		}
 		if left == 0 { // a sender shows all of a packet at once
 			if good {
-				r.faults[FaultChain].Add(1)
+				r.faults.Add(FaultChain)
 			}
 			return 0, true
 		}
@@ -210,10 +214,10 @@ func (r *Ring) Get(dst []byte) (n int, ok bool) {
 		switch {
 		case !good: // counted
 		case b == nil:
-			r.faults[f].Add(1)
+			r.faults.Add(f)
 			good = false
 		case len(b) > len(dst)-n:
-			r.faults[FaultLong].Add(1)
+			r.faults.Add(FaultLong)
 			good = false
 		default:
 			n += copy(dst[n:], b)
@@ -226,7 +230,7 @@ func (r *Ring) Get(dst []byte) (n int, ok bool) {
 		return 0, true
 	}
 	if n < minPacket {
-		r.faults[FaultShort].Add(1)
+		r.faults.Add(FaultShort)
 		return 0, true
 	}
 	return n, true
@@ -240,7 +244,7 @@ func (r *Ring) Put(pieces [][]byte, length int) Result {
 	count, room := uint16(0), 0
 	for room < length {
 		if count == maxSegments || count == r.size {
-			r.faults[FaultLong].Add(1)
+			r.faults.Add(FaultLong)
 			return Refused
 		}
 		if r.slots(count+1) <= count {

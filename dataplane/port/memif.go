@@ -140,23 +140,10 @@ func (m *Memif) info() Info {
 		i.Error = fmt.Sprintf("no peer has connected to interface %d of %s", m.config.ID, m.config.Socket)
 	}
 	i.Mode = strings.Join(append(mode, "copy"), ", ")
-	if text := m.faults(); text != "" && i.Error == "" {
+	if text := listFaults(m.count().Faults); text != "" && i.Error == "" {
 		i.Error = "the peer's rings had faults, which cost packets: " + text
 	}
 	return i
-}
-
-// faults lists the faults of all rings by name.
-func (m *Memif) faults() string {
-	var sums memif.Faults
-	for k := range m.config.Queues {
-		for _, q := range []*memif.Queue{m.device.Receive(k), m.device.Transmit(k)} {
-			q.Faults.Each(func(f memif.Fault, n uint64) { sums[f].Add(n) })
-		}
-	}
-	var text []string
-	sums.Each(func(f memif.Fault, n uint64) { text = append(text, fmt.Sprintf("%s %d", f, n)) })
-	return strings.Join(text, ", ")
 }
 
 // Counters implements Port.
@@ -173,10 +160,7 @@ func (m *Memif) count() (c Counters) {
 		return c
 	}
 	for k := range m.config.Queues {
-		rx, tx := &m.device.Receive(k).Faults, &m.device.Transmit(k).Faults
-		c.RxInvalid += rx.Packets(false)
-		c.TxInvalid += tx.Packets(true)
-		c.RingFaults += rx.Broken(false) + tx.Broken(true)
+		countRings(&c, &m.device.Receive(k).Faults, &m.device.Transmit(k).Faults)
 	}
 	return c
 }
@@ -253,7 +237,7 @@ func (q *memifQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 	for _, i := range idx {
 		p := &b.Pkts[i]
 		if n, length := q.gather(b, p); n == 0 {
-			tx.Faults[memif.FaultLong].Add(1)
+			tx.Faults.Add(memif.FaultLong)
 		} else if result := ring.Put(q.pieces[:n], length); result == memif.Full {
 			q.refusal = packet.ReasonTxFull
 			break

@@ -140,7 +140,7 @@ func (b *memifBridge) cross(p *testpmd.Process, packets uint64) {
 	}
 	for i, m := range b.ports {
 		if c := m.Counters(); c.Lost() != 0 {
-			b.t.Errorf("port %d: %+v (%s)", i, c, m.faults())
+			b.t.Errorf("port %d: %+v (%s)", i, c, listFaults(c.Faults))
 		}
 	}
 }

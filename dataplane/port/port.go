@@ -207,6 +207,8 @@ type Counters struct {
 	TxUnsent     uint64 `json:"tx_unsent"`      // left in the TX ring of an interface that vanished
 	// RingFaults counts what broke the rings of a port in shared memory: each costs the connection, and no packet that is counted here.
 	RingFaults uint64 `json:"ring_faults"`
+	// Faults are RxInvalid, TxInvalid and RingFaults of a port in shared memory by name: what of the other end's rings was refused.
+	Faults map[string]uint64 `json:"faults,omitempty"`
 	// ChecksumsCompleted counts packets whose sender had left the transport checksum to its device, which did not
 	// compute it. Their checksums were completed, and they were received like all others.
 	ChecksumsCompleted uint64 `json:"checksums_completed"`
@@ -227,7 +229,17 @@ func (c *Counters) Add(o *Counters) {
 	c.RxTagLost += o.RxTagLost
 	c.TxUnsent += o.TxUnsent
 	c.RingFaults += o.RingFaults
+	for name, n := range o.Faults {
+		c.addFault(name, n)
+	}
 	c.ChecksumsCompleted += o.ChecksumsCompleted
+}
+
+func (c *Counters) addFault(name string, n uint64) {
+	if c.Faults == nil {
+		c.Faults = map[string]uint64{}
+	}
+	c.Faults[name] += n
 }
 
 // addDropped adds what a socket counts as dropped. In copy mode a packet that

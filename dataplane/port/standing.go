@@ -2,8 +2,14 @@ package port
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/weirswitch/weir/dataplane/shmem"
 )
 
 // standing is what ports in shared memory have in common: a socket of theirs, whose other end comes and goes while the port stays. Only
@@ -79,4 +85,26 @@ func (s *standing) detached(was Info, c Counters, why error) {
 	s.leave(was, why)
 	s.disabled = errors.Is(why, ErrDisabled)
 	s.present = true // it is opened again, unless it was switched off
+}
+
+// countRings sums the faults of a pair of rings.
+func countRings[F interface {
+	~uint8
+	fmt.Stringer
+}](c *Counters, rx, tx *shmem.Faults[F]) {
+	c.RxInvalid += rx.Packets()
+	c.TxInvalid += tx.Packets()
+	c.RingFaults += rx.Broken() + tx.Broken()
+	for _, ring := range []*shmem.Faults[F]{rx, tx} {
+		ring.Each(func(f F, n uint64) { c.addFault(f.String(), n) })
+	}
+}
+
+// listFaults names what was refused of the other end's rings; empty if nothing was.
+func listFaults(faults map[string]uint64) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(faults)) {
+		list = append(list, fmt.Sprintf("%s %d", name, faults[name]))
+	}
+	return strings.Join(list, ", ")
 }

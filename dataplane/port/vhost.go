@@ -118,31 +118,10 @@ func (v *Vhost) info() Info {
 		i.Error = "no virtual machine is connected to " + v.config.Socket
 	}
 	i.Mode = strings.Join(append(mode, "copy"), ", ")
-	if text := v.faults(); text != "" && i.Error == "" {
+	if text := listFaults(v.count().Faults); text != "" && i.Error == "" {
 		i.Error = "the guest's rings had faults, which cost packets: " + text
 	}
 	return i
-}
-
-// faults lists the faults of all rings by name.
-func (v *Vhost) faults() string {
-	sums := map[virtio.Fault]uint64{}
-	var order []virtio.Fault
-	for k := range v.config.Queues {
-		for _, r := range []*vhost.Vring{v.device.Receive(k), v.device.Transmit(k)} {
-			r.Faults.Each(func(f virtio.Fault, n uint64) {
-				if sums[f] == 0 {
-					order = append(order, f)
-				}
-				sums[f] += n
-			})
-		}
-	}
-	var text []string
-	for _, f := range order {
-		text = append(text, fmt.Sprintf("%s %d", f, sums[f]))
-	}
-	return strings.Join(text, ", ")
 }
 
 // Counters implements Port.
@@ -159,10 +138,7 @@ func (v *Vhost) count() (c Counters) {
 		return c
 	}
 	for k := range v.config.Queues {
-		rx, tx := &v.device.Receive(k).Faults, &v.device.Transmit(k).Faults
-		c.RxInvalid += rx.Packets()
-		c.TxInvalid += tx.Packets()
-		c.RingFaults += rx.Broken() + tx.Broken()
+		countRings(&c, &v.device.Receive(k).Faults, &v.device.Transmit(k).Faults)
 	}
 	return c
 }
@@ -277,7 +253,7 @@ func (q *vhostQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 		}
 		p := &b.Pkts[idx[taken]]
 		if n, length := q.gather(b, p); n == 0 {
-			tx.Faults[virtio.FaultLong].Add(1)
+			tx.Faults.Add(virtio.FaultLong)
 		} else if put(ring, b, p, q.pieces[:n], length) == virtio.Full {
 			q.refusal = packet.ReasonTxFull
 			break

@@ -187,7 +187,7 @@ func TestVhostTestpmd(t *testing.T) {
 			}
 			for _, p := range b.ports {
 				if c := p.Counters(); c.Lost() != 0 {
-					t.Errorf("%s: %+v (%s)", p.config.Name, c, p.faults())
+					t.Errorf("%s: %+v (%s)", p.config.Name, c, listFaults(c.Faults))
 				}
 				if s := p.device.Status(); s.Connections != 2 {
 					t.Errorf("%s: %d front-ends, want 2", p.config.Name, s.Connections)

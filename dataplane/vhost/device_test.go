@@ -254,7 +254,7 @@ func TestShrunkMemory(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := dial(t, path)
 			f.up()
-			before := d.Receive(0).Faults[virtio.FaultMemory].Load()
+			before := d.Receive(0).Faults.Count(virtio.FaultMemory)
 			f.transmit(1, 0, frame)
 			if err := unix.Ftruncate(f.file, c.size); err != nil {
 				t.Fatal(err)
@@ -262,7 +262,7 @@ func TestShrunkMemory(t *testing.T) {
 			if p, ok := get(d.Receive(0)); ok {
 				t.Errorf("received %q from memory that is gone", p)
 			}
-			if got := d.Receive(0).Faults[virtio.FaultMemory].Load() - before; got != 1 {
+			if got := d.Receive(0).Faults.Count(virtio.FaultMemory) - before; got != 1 {
 				t.Errorf("%d faults of memory, want 1", got)
 			}
 			f.dismissed()

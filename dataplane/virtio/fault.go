@@ -1,6 +1,6 @@
 package virtio
 
-import "sync/atomic"
+import "github.com/weirswitch/weir/dataplane/shmem"
 
 // Fault is why something of a driver was refused.
 type Fault uint8
@@ -30,32 +30,5 @@ var faultNames = [faults]string{
 // String returns the fault's name in reports.
 func (f Fault) String() string { return faultNames[f] }
 
-// Faults counts refusals by fault, and last how often a ring was broken. One goroutine at a time writes to it, any may read.
-type Faults [faults + 1]atomic.Uint64
-
-// Each calls f for the faults that have happened.
-func (c *Faults) Each(f func(Fault, uint64)) {
-	for i := range c[:faults] {
-		if n := c[i].Load(); n != 0 {
-			f(Fault(i), n)
-		}
-	}
-}
-
-// Broken returns how often a ring could not be followed any more. Such a fault costs the connection, and no packet that was counted.
-func (c *Faults) Broken() uint64 { return c[faults].Load() }
-
-// Packets returns how many packets were refused and cost nothing else.
-func (c *Faults) Packets() (sum uint64) {
-	broken := c.Broken() // before: it is counted last
-	for i := range c[:faults] {
-		sum += c[i].Load()
-	}
-	return sum - min(sum, broken)
-}
-
-// Break counts a fault that breaks a ring.
-func (c *Faults) Break(f Fault) {
-	c[f].Add(1)
-	c[faults].Add(1)
-}
+// Faults counts refusals by fault.
+type Faults = shmem.Faults[Fault]

@@ -338,7 +338,7 @@ func TestOffloadRefusals(t *testing.T) {
 				if _, _, ok := d.collect(); !ok {
 					t.Error("the buffer does not come back")
 				}
-				if d.faults[c.want].Load() != 1 || d.faults.Packets() != 1 {
+				if d.faults.Count(c.want) != 1 || d.faults.Packets() != 1 {
 					t.Errorf("faults %s, want %s", d.text(), c.want)
 				}
 			})

@@ -173,7 +173,7 @@ func (r *Ring) Break(f Fault) {
 }
 
 func (r *Ring) fault(f Fault) bool {
-	r.faults[f].Add(1)
+	r.faults.Add(f)
 	return false
 }
 

@@ -135,7 +135,7 @@ func TestPutWithoutMerging(t *testing.T) {
 			d := newDriver(t, l)
 			want := pattern(2, 300)
 			d.offer(0, descriptor{addr: buffer0(0), len: 256, flags: flagWrite})
-			if got := d.ring.Put([][]byte{want}, len(want)); got != Refused || d.faults[FaultRoom].Load() != 1 {
+			if got := d.ring.Put([][]byte{want}, len(want)); got != Refused || d.faults.Count(FaultRoom) != 1 {
 				t.Fatalf("%d, want Refused; faults %s", got, d.text())
 			}
 			d.ring.Flush()
@@ -230,7 +230,7 @@ func TestFaults(t *testing.T) {
 				if n != 0 || ok == c.fatal || d.ring.Broken() != c.fatal {
 					t.Errorf("got %d bytes (%t), broken %t; want 0, and broken %t", n, ok, d.ring.Broken(), c.fatal)
 				}
-				if d.faults[c.want].Load() != 1 || d.faults.Packets()+d.faults.Broken() != 1 {
+				if d.faults.Count(c.want) != 1 || d.faults.Packets()+d.faults.Broken() != 1 {
 					t.Errorf("faults %s, want %s 1", d.text(), c.want)
 				}
 				d.ring.Flush()
@@ -284,7 +284,7 @@ func TestBuffersWithoutRoom(t *testing.T) {
 					t.Errorf("%d descriptors were read", d.ring.walked)
 				}
 			}
-			if d.faults[FaultChain].Load() != 3 {
+			if d.faults.Count(FaultChain) != 3 {
 				t.Errorf("faults %s", d.text())
 			}
 			d.offer(300, descriptor{addr: buffer0(5), len: 100, flags: flagWrite})
