@@ -3,6 +3,7 @@ package memif
 import (
 	"fmt"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/weirswitch/weir/dataplane/shmem"
 )
@@ -67,6 +68,7 @@ type Ring struct {
 	armed bool   // notifications are wanted
 
 	segments [maxSegments][]byte
+	ahead    [fetchLimit]uintptr
 }
 
 // newRing finds a ring in the memory and begins with it at 0. A receiver's ring begins with notifications suppressed: see
@@ -92,7 +94,7 @@ func newRing(m *memory, l layout, f *Faults) (*Ring, error) {
 	if l.lends {
 		r.theirs, r.ours = tail, head
 		atomic.StoreUint32(mark, cookie)
-		for i := range uint16(size) {
+		for i := range size {
 			r.offer(i)
 		}
 	}
@@ -112,9 +114,9 @@ func (r *Ring) start() {
 }
 
 // offer puts our buffer of a slot into its descriptor.
-func (r *Ring) offer(slot uint16) {
-	r.desc[2*int(slot)] = bufferSize << 32
-	r.desc[2*int(slot)+1] = uint64(r.layout.buffers + bufferSize*int(slot))
+func (r *Ring) offer(slot int) {
+	r.desc[2*slot] = bufferSize << 32
+	r.desc[2*slot+1] = uint64(r.layout.buffers + bufferSize*slot)
 }
 
 // Bytes is the ring as both sides share it, header and descriptors: what a hostile peer writes to, in tests.
@@ -152,34 +154,126 @@ func (r *Ring) Available(limit int) int {
 	if r.broken {
 		return 0
 	}
-	return min(limit, int(r.slots(1)))
+	return r.fetch(min(limit, int(r.slots(1))))
 }
 
-// buffer reads a descriptor, once, and returns its memory; nil is a fault, after which next says whether the chain goes
-// on.
-func (r *Ring) buffer(at uint16) (b []byte, next bool, f Fault) {
-	slot := at & (r.size - 1)
-	if r.layout.lends && r.layout.sends {
-		return r.memory.regions[0][r.layout.buffers+bufferSize*int(slot):][:bufferSize], false, 0
+// buffer reads a descriptor, once, and returns its memory, and its first word; nil is a fault.
+func (r *Ring) buffer(slot int) (b []byte, word uint64, f Fault) {
+	lends := r.layout.lends
+	if lends && r.layout.sends {
+		return r.memory.regions[0][r.layout.buffers+bufferSize*slot:][:bufferSize], 0, 0
 	}
-	word := atomic.LoadUint64(&r.desc[2*int(slot)])
-	length, next := word>>32, word&flagNext != 0
-	if r.layout.lends {
+	word = atomic.LoadUint64(&r.desc[2*slot])
+	length := word >> 32
+	if lends {
 		if length > bufferSize {
-			return nil, next, FaultLength
+			return nil, word, FaultLength
 		}
-		return r.memory.regions[0][r.layout.buffers+bufferSize*int(slot):][:length], next, 0
+		return r.memory.regions[0][r.layout.buffers+bufferSize*slot:][:length], word, 0
 	}
 	region := word >> 16 & 0xffff
 	if region >= uint64(len(r.memory.regions)) {
-		return nil, next, FaultRegion
+		return nil, word, FaultRegion
 	}
 	b = r.memory.regions[region]
-	offset := atomic.LoadUint64(&r.desc[2*int(slot)+1]) & 0xffffffff
+	offset := atomic.LoadUint64(&r.desc[2*slot+1]) & 0xffffffff
 	if offset+length > uint64(len(b)) {
-		return nil, next, FaultAddress
+		return nil, word, FaultAddress
 	}
-	return b[offset : offset+length : offset+length], next, 0
+	return b[offset : offset+length : offset+length], word, 0
+}
+
+// Prepare is to be called in front of a batch of n packets that are put.
+func (r *Ring) Prepare(n int) {
+	if !r.broken {
+		r.fetch(min(n, int(r.slots(uint16(min(n, int(r.size)))))))
+	}
+}
+
+// fetchLimit is how many descriptors are looked at ahead.
+const fetchLimit = 64
+
+// fetch asks for the memory that a batch of n descriptors will use, which another core has written or read: the processor waits for all these
+// lines at once, instead of for one after the other. It returns n.
+func (r *Ring) fetch(n int) int {
+	lines := 0
+	for i := range uint16(min(n, fetchLimit)) {
+		if b, _, _ := r.buffer(int((r.next + i) & (r.size - 1))); len(b) != 0 {
+			r.ahead[lines] = uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+			lines++
+		}
+	}
+	switch {
+	case lines == 0:
+	case r.layout.sends:
+		shmem.PrefetchWrite(&r.ahead[0], lines)
+	default:
+		shmem.PrefetchRead(&r.ahead[0], lines)
+	}
+	return n
+}
+
+// GetEach copies the packets in front of the ring that are in one descriptor each, at most len(at) of them: packet i to mem[at[i]:], where it has
+// room bytes, and its length to lengths[i]. It stops at the first one that needs Get, and returns how many it copied.
+func (r *Ring) GetEach(mem []byte, at []uint64, room int, lengths []uint32) (n int) {
+	if r.broken {
+		return 0
+	}
+	limit := min(len(at), int(r.slots(1)))
+	lengths = lengths[:limit]
+	for ; n < limit; n++ {
+		slot := int((r.next + uint16(n)) & (r.size - 1))
+		b, word, _ := r.buffer(slot)
+		if word&flagNext != 0 || len(b) < minPacket || len(b) > room {
+			break
+		}
+		copy(mem[at[n]:][:len(b)], b)
+		lengths[n] = uint32(len(b))
+		if r.layout.lends {
+			r.offer(slot)
+		}
+	}
+	r.took(n)
+	return n
+}
+
+// PutEach is Put for packets that are in one piece each, packet i in mem[at[i]:][:lengths[i]]. It stops at the first one that needs Put, and
+// returns how many it copied.
+func (r *Ring) PutEach(mem []byte, at []uint64, lengths []uint32) (n int) {
+	if r.broken {
+		return 0
+	}
+	limit := min(len(at), int(r.slots(uint16(min(len(at), int(r.size))))))
+	lengths = lengths[:limit]
+	for ; n < limit; n++ {
+		slot := int((r.next + uint16(n)) & (r.size - 1))
+		b, word, _ := r.buffer(slot)
+		length := lengths[n]
+		if len(b) < int(length) {
+			break
+		}
+		copy(b, mem[at[n]:][:length])
+		r.describe(slot, word, int(length), 0)
+	}
+	r.took(n)
+	return n
+}
+
+// took moves on by n descriptors.
+func (r *Ring) took(n int) {
+	if n != 0 {
+		r.next += uint16(n)
+		r.dirty = true
+	}
+}
+
+// describe makes a descriptor, whose first word was word, that of n bytes of a packet that is sent.
+func (r *Ring) describe(slot int, word uint64, n int, flags uint64) {
+	if r.layout.lends {
+		r.desc[2*slot+1] = uint64(r.layout.buffers + bufferSize*slot)
+		word = 0
+	}
+	r.desc[2*slot] = uint64(n)<<32 | word&0xffff0000 | flags // the region is the client's to know
 }
 
 // Get copies the next packet to dst, and gives its descriptors back with the next Flush. It reports false if there is
@@ -205,9 +299,10 @@ func (r *Ring) Get(dst []byte) (n int, ok bool) {
 			}
 			return 0, true
 		}
-		b, next, f := r.buffer(r.next)
+		slot := int(r.next & (r.size - 1))
+		b, word, f := r.buffer(slot)
 		if r.layout.lends {
-			r.offer(r.next & (r.size - 1))
+			r.offer(slot)
 		}
 		r.next++
 		left--
@@ -222,7 +317,7 @@ func (r *Ring) Get(dst []byte) (n int, ok bool) {
 		default:
 			n += copy(dst[n:], b)
 		}
-		if !next {
+		if word&flagNext == 0 {
 			break
 		}
 	}
@@ -253,7 +348,7 @@ func (r *Ring) Put(pieces [][]byte, length int) Result {
 			}
 			return Full
 		}
-		b, _, f := r.buffer(r.next + count)
+		b, _, f := r.buffer(int((r.next + count) & (r.size - 1)))
 		switch {
 		case b == nil: // what is in order behind it cannot be used without it
 			r.Break(f)
@@ -267,7 +362,15 @@ func (r *Ring) Put(pieces [][]byte, length int) Result {
 		count++
 	}
 	r.scatter(pieces)
-	r.describe(count, length)
+	for i := range count {
+		n, flags := min(length, len(r.segments[i])), uint64(0)
+		if length -= n; i+1 < count {
+			flags = flagNext
+		}
+		slot := int((r.next + i) & (r.size - 1))
+		r.describe(slot, r.desc[2*slot], n, flags)
+	}
+	r.took(int(count))
 	return Done
 }
 
@@ -284,27 +387,6 @@ func (r *Ring) scatter(pieces [][]byte) {
 			out, p = out[n:], p[n:]
 		}
 	}
-}
-
-// describe fills the descriptors of a packet that is in the segments.
-func (r *Ring) describe(count uint16, length int) {
-	for i := range count {
-		slot := int(r.next & (r.size - 1))
-		n := min(length, len(r.segments[i]))
-		length -= n
-		word := uint64(n) << 32
-		if i+1 < count {
-			word |= flagNext
-		}
-		if r.layout.lends {
-			r.desc[2*slot+1] = uint64(r.layout.buffers + bufferSize*slot)
-		} else {
-			word |= r.desc[2*slot] & 0xffff0000 // the client's region, which is the client's to know
-		}
-		r.desc[2*slot] = word
-		r.next++
-	}
-	r.dirty = true
 }
 
 // Flush shows the peer what was done, and reports whether to notify it.

@@ -200,6 +200,12 @@ func (q *memifQueue) Receive(b *packet.Batch) (received int) {
 	q.begin(want)
 	defer q.free() // also if the memory is gone in the middle
 	for tries := q.end; tries > 0; tries-- {
+		n := ring.GetEach(b.Mem, q.addrs[q.next:][:tries], int(q.room), q.lengths[:])
+		q.add(b, n)
+		received += n
+		if tries -= n; tries == 0 {
+			break
+		}
 		addr := q.addrs[q.next]
 		n, ok := ring.Get(b.Mem[addr:][:q.room])
 		if !ok {
@@ -234,8 +240,18 @@ func (q *memifQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 		return 0
 	}
 	defer tx.Release()
-	for _, i := range idx {
-		p := &b.Pkts[i]
+	ring.Prepare(len(idx))
+	for taken < len(idx) {
+		n := q.list(b, idx[taken:])
+		done := ring.PutEach(b.Mem, q.addrs[:n], q.lengths[:n])
+		q.frames.FreeAll(q.addrs[:done])
+		if taken += done; taken == len(idx) {
+			break
+		}
+		if done == n && n != 0 {
+			continue
+		}
+		p := &b.Pkts[idx[taken]]
 		if n, length := q.gather(b, p); n == 0 {
 			tx.Faults.Add(memif.FaultLong)
 		} else if result := ring.Put(q.pieces[:n], length); result == memif.Full {

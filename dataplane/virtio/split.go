@@ -68,14 +68,14 @@ func (r *Ring) fetch(limit int, write bool) (n int) {
 		}
 	}
 	if lines != 0 && !write {
-		prefetchRead(&r.ahead[0], lines)
+		shmem.PrefetchRead(&r.ahead[0], lines)
 		lines = 0
 	}
 	for i := uint16(0); i < uint16(soon); i += usedPerFetch {
 		r.ahead[lines] = uintptr(unsafe.Pointer(&r.done[1+2*int((r.used.at+i)&mask)]))
 		lines++
 	}
-	prefetchWrite(&r.ahead[0], lines)
+	shmem.PrefetchWrite(&r.ahead[0], lines)
 	return n
 }
 

@@ -146,7 +146,7 @@ type foreign struct {
 var foreigns = []foreign{
 	{"C", nil, "one binary without cgo builds on a machine with Go alone"},
 	{"plugin", nil, "one binary"},
-	{"unsafe", []string{"bench/...", "control/api", "dataplane/lab/...", "dataplane/nic", "dataplane/port", "dataplane/shmem", "dataplane/traffic", "dataplane/virtio", "dataplane/vm/guest", "dataplane/xsk", "internal/hugepage", "internal/privilege", "p4/tables/p4rt", "telemetry/view/api"},
+	{"unsafe", []string{"bench/...", "control/api", "dataplane/lab/...", "dataplane/memif", "dataplane/nic", "dataplane/port", "dataplane/shmem", "dataplane/traffic", "dataplane/virtio", "dataplane/vm/guest", "dataplane/xsk", "internal/hugepage", "internal/privilege", "p4/tables/p4rt", "telemetry/view/api"},
 		"rings, ioctls and capset share memory with the kernel, and generated messages their own; all else is checked by the compiler"},
 	{"reflect", []string{"cmd/...", "config", "control/api", "dataplane/lab", "dataplane/port", "internal/tomlfile", "node", "p4/tables/p4rt", "telemetry/view/api/...", "telemetry/view/parquet"},
 		"types are known where packets run; dataplane/port closes what a library keeps to itself, and a table's columns are a type's fields"},

@@ -2,8 +2,8 @@
 
 #include "textflag.h"
 
-// func prefetchRead(at *uintptr, n int)
-TEXT ·prefetchRead(SB), NOSPLIT, $0-16
+// func PrefetchRead(at *uintptr, n int)
+TEXT ·PrefetchRead(SB), NOSPLIT, $0-16
 	MOVQ at+0(FP), SI
 	MOVQ n+8(FP), CX
 next:
@@ -15,8 +15,8 @@ next:
 	JNZ next
 	RET
 
-// func prefetchWrite(at *uintptr, n int)
-TEXT ·prefetchWrite(SB), NOSPLIT, $0-16
+// func PrefetchWrite(at *uintptr, n int)
+TEXT ·PrefetchWrite(SB), NOSPLIT, $0-16
 	MOVQ at+0(FP), SI
 	MOVQ n+8(FP), CX
 next:

@@ -2,8 +2,8 @@
 
 #include "textflag.h"
 
-// func prefetchRead(at *uintptr, n int)
-TEXT ·prefetchRead(SB), NOSPLIT, $0-16
+// func PrefetchRead(at *uintptr, n int)
+TEXT ·PrefetchRead(SB), NOSPLIT, $0-16
 	MOVD at+0(FP), R0
 	MOVD n+8(FP), R1
 next:
@@ -14,8 +14,8 @@ next:
 	BNE next
 	RET
 
-// func prefetchWrite(at *uintptr, n int)
-TEXT ·prefetchWrite(SB), NOSPLIT, $0-16
+// func PrefetchWrite(at *uintptr, n int)
+TEXT ·PrefetchWrite(SB), NOSPLIT, $0-16
 	MOVD at+0(FP), R0
 	MOVD n+8(FP), R1
 next:

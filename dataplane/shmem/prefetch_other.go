@@ -1,0 +1,6 @@
+//go:build !(amd64 || arm64) || purego
+
+package shmem
+
+func PrefetchRead(*uintptr, int)  {}
+func PrefetchWrite(*uintptr, int) {}
