@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -401,9 +402,14 @@ func suitsSwitches(q *pint.Query) int {
 	return 0
 }
 
-// switchNumbers are those of all switches of which a record came, and Switches.
+// switchNumbers are those of all switches of which a record came, and of Switches and Names.
 func (e *Engine) switchNumbers() (all []uint64) {
 	all = slices.Clone(e.Switches)
+	for _, id := range slices.Sorted(maps.Keys(e.Names)) {
+		if !slices.Contains(all, uint64(id)) {
+			all = append(all, uint64(id))
+		}
+	}
 	for _, name := range e.Store.Switches() {
 		if id, ok := e.Store.Switch(name); ok && !slices.Contains(all, uint64(id)) {
 			all = append(all, uint64(id))

@@ -316,3 +316,26 @@ func TestCongestion(t *testing.T) {
 		t.Errorf("of all packets: %+v", a.Packets)
 	}
 }
+
+// TestPathOfSilentSwitches: switches that make no records are decoded where the engine has their names, and not
+// without them, as values that are hashed are found among the known ones alone.
+func TestPathOfSilentSwitches(t *testing.T) {
+	p, err := pintplan.Load("../../p4/testdata/setups/plan-shim.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newSinks(t, p)
+	for i := range 4000 {
+		n.send(key(1), int64(i)<<20, 31, 32, 33)
+	}
+	n.flush(t, nil)
+	e, q := n.engine(), &Question{Kind: KindPath, Flow: FormatKey(key(1))}
+	if f := ask[*PathAnswer](t, e, q).Flows[0]; f.Known || f.Certain {
+		t.Errorf("%+v, but no switch on the way is known", f)
+	}
+	e.Names = map[uint32]string{31: "a", 32: "b", 33: "c", 34: "d"}
+	f := ask[*PathAnswer](t, e, q).Flows[0]
+	if !f.Certain || !slices.Equal(f.Passages[0].Switches, []string{"a", "b", "c"}) {
+		t.Errorf("%+v, want the path by a, b and c", f)
+	}
+}

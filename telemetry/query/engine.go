@@ -37,9 +37,11 @@ type Engine struct {
 	Now   int64
 	// Plans are PINT's plans whose digests can be read; none: pint.DefaultPlan.
 	Plans []*pintplan.Plan
-	// Switches are numbers of switches beside those of which there are records, and Topology the links
-	// between switches, nil if they are not known: among these, paths are decoded from digests.
+	// Switches are numbers of switches beside those of which there are records, Names the same with their names, and
+	// Topology the links between switches, nil if they are not known: among these, paths are decoded from digests.
+	// A switch that makes no records, as a P4 switch in the middle of the network does not, is known by these alone.
 	Switches []uint64
+	Names    map[uint32]string
 	Topology *pintpath.Topology
 	// Limits bound the cost of a question.
 	Limits Limits

@@ -84,6 +84,9 @@ func (e *Engine) flowPath(k Key, f *traced, of pint.Value) FlowPath {
 // hopName is the name of a switch, or the number of what else identifies hops.
 func (e *Engine) hopName(v uint64, of pint.Value) string {
 	if of == pint.SwitchID && v <= math.MaxUint32 {
+		if name := e.Names[uint32(v)]; name != "" {
+			return name
+		}
 		return e.Store.Name(uint32(v))
 	}
 	return strconv.FormatUint(v, 10)

@@ -111,7 +111,7 @@ func Records(ctx context.Context, e *lab.Evidence) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine := &query.Engine{Paths: paths, FlowSeed: paths.Seed}
+	engine := &query.Engine{Paths: paths, FlowSeed: paths.Seed, Names: paths.Names()}
 	if engine.Store, err = store.Read(e.Records); err != nil {
 		return nil, err
 	}

@@ -93,6 +93,15 @@ func New(c *lab.Config) (*Paths, error) {
 	return p, nil
 }
 
+// Names are the names of all switches by their numbers.
+func (p *Paths) Names() map[uint32]string {
+	names := map[uint32]string{}
+	for _, sw := range p.Switches {
+		names[sw.Switch.ID] = sw.Switch.Name
+	}
+	return names
+}
+
 // addRouter takes the configuration of a router, which config.Parse has validated.
 func (p *Paths) addRouter(id uint32, c *l3.Config) {
 	r := &router{}

@@ -65,7 +65,7 @@ func newAsker(c *config.Collect, live *store.Live) (*asker, error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("collect.lab: %w", err))
 		} else {
-			a.engine.Paths, a.engine.FlowSeed, a.pathsFile = paths, paths.Seed, ""
+			a.engine.Paths, a.engine.FlowSeed, a.engine.Names, a.pathsFile = paths, paths.Seed, paths.Names(), ""
 		}
 	}
 	for i, url := range c.Partitions.Peers {

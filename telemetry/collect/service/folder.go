@@ -53,7 +53,7 @@ func (f *Folder) Engine() (*query.Engine, error) {
 		if err != nil {
 			return nil, err
 		}
-		paths, e.FlowSeed = append(paths, computed), computed.Seed
+		paths, e.FlowSeed, e.Names = append(paths, computed), computed.Seed, computed.Names()
 	}
 	if paths != nil {
 		e.Paths = paths
