@@ -239,11 +239,14 @@ p4: ## compile the P4 programs into bin/p4, those for BMv2 without a warning (p4
 
 # Of each of five captures so many packets go through BMv2; all of the malformed ones do.
 P4_PACKETS ?= 20000
-P4_TEST = P4C_BM2="$(P4C_BM2)" SIMPLE_SWITCH="$(SIMPLE_SWITCH)" $(GO) test -count=1 -timeout 120m -v
+# What the user names must be there: then nothing is skipped.
+P4_ASKED = $(strip $(P4C_BM2)$(SIMPLE_SWITCH)$(P4_CAPTURES)$(P4_SETUPS)$(P4_SEED)$(filter-out file,$(origin P4_PACKETS)))
+P4_REQUIRE = WEIR_REQUIRE_BMV2=1 WEIR_REQUIRE_NETNS=1
+P4_TEST = $(if $(P4_ASKED),$(P4_REQUIRE)) P4C_BM2="$(P4C_BM2)" SIMPLE_SWITCH="$(SIMPLE_SWITCH)" $(GO) test -count=1 -timeout 120m -v
 P4_QUIET = { grep --line-buffered -v -e '^=== ' -e '^PASS$$' || true; }
 
 .PHONY: p4-test
-p4-test: ## the Go stages do what the P4 programs do on BMv2, afresh (P4C_BM2, SIMPLE_SWITCH; root), or as the vectors say
+p4-test: ## the Go stages do what the P4 programs do on BMv2, afresh (P4C_BM2, SIMPLE_SWITCH; root), or as the vectors say, if nothing is named
 	$(P4_TEST) -run '^TestVectors' ./p4/vectors | $(P4_QUIET)
 	$(P4_TEST) ./p4/bmv2 ./p4/controller ./p4/tables ./p4/v1model | $(P4_QUIET)
 	WEIR_P4_PACKETS=$(P4_PACKETS) WEIR_P4_CAPTURES="$(P4_CAPTURES)" WEIR_P4_SETUPS="$(P4_SETUPS)" WEIR_P4_SEED=$(P4_SEED) \
@@ -252,8 +255,8 @@ p4-test: ## the Go stages do what the P4 programs do on BMv2, afresh (P4C_BM2, S
 
 .PHONY: p4-vectors
 p4-vectors: ## write p4/testdata/vectors and p4/tables' P4Info anew, by p4c and BMv2 (the same), in minutes
-	$(P4_TEST) -run '^TestProgram$$/^$$' ./p4/tables -update | $(P4_QUIET)
-	$(P4_TEST) -run '^TestBMv2$$' ./p4/vectors -update | $(P4_QUIET)
+	$(P4_REQUIRE) $(P4_TEST) -run '^TestProgram$$/^$$' ./p4/tables -update | $(P4_QUIET)
+	$(P4_REQUIRE) $(P4_TEST) -run '^TestBMv2$$' ./p4/vectors -update | $(P4_QUIET)
 	$(GO) test -count=1 -run '^TestVectors' ./p4/vectors
 
 

@@ -108,6 +108,7 @@ window = 32
 // switchSums is what the records of a switch say of its packets.
 type switchSums struct {
 	counted, missed uint64                             // by disketch
+	unread          uint64                             // by the measurement points: missed in their records
 	sampled         uint64                             // what the sample says that it is of
 	entries         map[oblivious.Rank]oblivious.Entry // of all epochs
 	behind          uint64                             // copies that came when their epoch's record was made, or were lost, by the records
@@ -137,8 +138,20 @@ func TestP4Records(t *testing.T) {
 			compareBoth(t, spool)
 			return
 		}
+		countLate(t, spool)
 	}
-	t.Skip("the machine held the control plane up for more than a second in each of three runs")
+	t.Fatal("the machine held the control plane up for more than a second in each of three runs: the records of both switches were not compared; run the test where it has the machine for itself")
+}
+
+const forth, back = 1200, 1100
+
+// countLate: of what the P4 switch's control plane read too late, the records say how many packets they miss.
+func countLate(t *testing.T, spool string) {
+	t.Helper()
+	m := readMeasured(t, spool)["s2"]
+	if m == nil || m.counted+m.missed != forth+back || m.arrived+m.left+m.unread != forth+back {
+		t.Errorf("late readings: %+v; %d packets passed", m, forth+back)
+	}
 }
 
 // measureBoth runs the lab, and returns how many readings of the P4 switch came too late.
@@ -184,7 +197,6 @@ func compareBoth(t *testing.T, spool string) {
 	if weir == nil || p4 == nil {
 		t.Fatalf("records are of %v", all)
 	}
-	const forth, back = 1200, 1100
 	for name, m := range all {
 		t.Logf("%s: %d packets counted, %d sampled, %d entries and %d behind, %d arrived, %d left, %d digests", name, m.counted, m.sampled, len(m.entries), m.behind, m.arrived, m.left, m.digests)
 		if m.counted != forth+back || m.missed != 0 || m.sampled != forth+back || m.arrived+m.left != forth+back {
@@ -283,6 +295,7 @@ func (m *switchSums) add(h *record.Header, body []byte) error {
 				}
 			}
 		}
+		m.unread += h.Missed
 		if h.Instance&1 == 0 {
 			m.arrived += p.Packets()
 		} else {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/bench/netsim"
+	"github.com/weirswitch/weir/p4/bmv2/bmv2test"
 	"github.com/weirswitch/weir/p4/tables"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/patch"
@@ -51,7 +52,7 @@ func frames(t *testing.T, capture string, n int) (all [][]byte) {
 // missing skips a test without its data, or fails it where a comparison was asked for.
 func missing(t *testing.T, what string) {
 	t.Helper()
-	if os.Getenv(PacketsVariable) != "" || os.Getenv(CapturesVariable) != "" {
+	if bmv2test.Required() || os.Getenv(CapturesVariable) != "" {
 		t.Fatalf("%s is missing", what)
 	}
 	t.Skipf("%s is missing: the shared data are not here", what)

@@ -149,15 +149,9 @@ func report(t *testing.T, differences []Difference) {
 // TestBMv2 compares afresh: the programs are compiled and run, and all that comes out is what the Go
 // stages give.
 func TestBMv2(t *testing.T) {
-	tools, err := bmv2.Find()
-	if err != nil && *update {
-		t.Fatal(err)
-	}
-	if err != nil {
-		t.Skipf("%v; the Go stages are held to the vectors of p4/testdata", err)
-	}
-	netnstest.Require(t)
+	tools := bmv2test.Find(t)
 	compiled := compile(t, tools)
+	var err error
 	n, captures := defaultPackets, append(slices.Clone(committed), cornerCapture, malformedCapture)
 	if text := os.Getenv(PacketsVariable); text != "" {
 		if n, err = strconv.Atoi(text); err != nil {

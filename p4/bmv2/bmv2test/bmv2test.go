@@ -11,15 +11,34 @@ import (
 	"github.com/weirswitch/weir/p4/bmv2"
 )
 
+// RequireVariable is the environment variable that turns the skip of a test without the programs into a failure when it
+// is 1. So does naming one of them.
+const RequireVariable = "WEIR_REQUIRE_BMV2"
+
+// Required reports whether BMv2 was asked for: by RequireVariable, or by the variable of a program.
+func Required() bool {
+	return os.Getenv(RequireVariable) == "1" || os.Getenv(bmv2.CompilerVariable) != "" || os.Getenv(bmv2.SwitchVariable) != ""
+}
+
+// Missing skips a test that lacks what err says, or fails it where BMv2 was asked for.
+func Missing(t testing.TB, err error) {
+	t.Helper()
+	if Required() || !errors.Is(err, bmv2.ErrMissing) {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
+
 // Find finds the compiler and the switch. Without one of them, or without network namespaces, the test is
-// skipped.
+// skipped, or fails where they were asked for.
 func Find(t testing.TB) bmv2.Tools {
 	t.Helper()
 	tools, err := bmv2.Find()
-	if errors.Is(err, bmv2.ErrMissing) {
-		t.Skip(err)
-	} else if err != nil {
-		t.Fatal(err)
+	if err != nil {
+		Missing(t, err)
+	}
+	if err := netnstest.Available(); err != nil && Required() {
+		t.Fatalf("BMv2 was asked for, which needs network namespaces (run as root): %v", err)
 	}
 	netnstest.Require(t)
 	return tools
