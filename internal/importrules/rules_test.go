@@ -166,7 +166,7 @@ var foreigns = []foreign{
 	{"github.com/vishvananda/netns", []string{"dataplane/lab/netns"}, "one package switches threads between namespaces"},
 	{"github.com/google/gopacket", []string{"bench/..."}, "it allocates per packet; tests use it as a second opinion"},
 	{"github.com/cespare/xxhash", []string{"bench/...", "pipeline/packet", "stages/parse", "telemetry/hash"}, "one family of hashes, behind one name"},
-	{"github.com/klauspost/compress", []string{"telemetry/lds"}, "cells of a record are compressed where they are encoded"},
+	{"github.com/klauspost/compress", []string{"telemetry/lds", "telemetry/sketch/packing"}, "records are compressed where they are encoded"},
 	{"github.com/nats-io/nats-server", []string{"bench/...", "telemetry/collect/embed"}, "one package embeds the server"},
 	{"github.com/nats-io/nats.go", []string{"cmd/...", "telemetry/collect/...", "telemetry/jetstream"}, "one package names and dials, for both ends"},
 	{"github.com/gaissmai/bart", []string{"stages/..."}, "longest prefix matches are stages' business"},

@@ -67,7 +67,9 @@ func checkPackedOf(t *testing.T, form []byte, family hash.Family) (taken bool) {
 	}
 	a, _ := x.AppendBinary(nil)
 	b, _ := x.Clone().AppendBinary(nil)
-	if c, _ := slow.AppendBinary(nil); len(form) == len(c) && (!slices.Equal(a, c) || !slices.Equal(b, c)) {
+	rows, _ := slow.rows.appendBinary(nil)
+	shortest := x.rows.packed == nil || len(x.rows.packed.body) == len(rows) // a varint may be longer than it need be
+	if c, _ := slow.AppendBinary(nil); shortest && (!slices.Equal(a, c) || !slices.Equal(b, c)) {
 		t.Fatal("the binary forms differ")
 	}
 	return true
@@ -94,10 +96,14 @@ func TestPackedTwin(t *testing.T) {
 		if round%2 == 0 {
 			rec = bigRecord(Kind(1+r.IntN(3)), r)
 		}
-		form, _ := rec.AppendBinary(nil)
-		if !checkPacked(t, form) {
+		whole, _ := rec.AppendBinary(nil)
+		form := oldForm(rec)
+		if !checkPacked(t, whole) || !checkPacked(t, form) {
 			t.Fatalf("%v was refused", rec.Kind())
 		}
+		b := slices.Clone(whole)
+		b[r.IntN(len(b))] ^= byte(1) << r.IntN(8)
+		checkPacked(t, b)
 		for range 20 {
 			b := slices.Clone(form)
 			for range 1 + r.IntN(3) {
@@ -111,8 +117,7 @@ func TestPackedTwin(t *testing.T) {
 
 // TestPackedLongVarints: a cell may be written in more bytes than it needs.
 func TestPackedLongVarints(t *testing.T) {
-	r := someRecord(CountMin, rand.New(rand.NewPCG(1, 5)))
-	form, _ := r.AppendBinary(nil)
+	form := oldForm(someRecord(CountMin, rand.New(rand.NewPCG(1, 5))))
 	last := len(form) - 1
 	for form[last-1] >= 0x80 {
 		last--

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/sketch/packing"
 )
 
 // Record is R = (F, E, S, n, c, h) of Section 4.3: what a fragment counted in
@@ -75,17 +76,19 @@ var ErrFormat = errors.New("not a DiSketch record")
 //
 //	version(1) kind(1) unit(1) flags(1) epochs(1) log(1) seed(8, little-endian)
 //	then uvarints: switch, sketch, epoch, subepoch, packets, value, seen
-//	then the room for candidates (uvarint) and these (appendCandidates), which version 1 had not
-//	version 3 alone: how many Squares(1), these (8 each, IEEE 754, little-endian)
-//	then the rows' own form, to the end
+//	then, packed (package packing) to the end:
+//		the room for candidates (uvarint) and these (appendCandidates)
+//		with flagSquares: how many Squares(1), these (8 each, IEEE 754, little-endian)
+//		the rows' own form
 //
-// A record without Squares is of version 2.
+// Versions 1 to 3 are read too. They had this as it is, version 1 without candidates, and version 3 alone with Squares.
 const (
+	recordVersion        = 4
 	recordVersionSquares = 3
-	recordVersion        = 2
 	recordVersionPlain   = 1
 	flagSingleHop        = 1
 	flagPartial          = 2
+	flagSquares          = 4
 )
 
 // AppendBinary appends the binary form. It never fails.
@@ -97,24 +100,23 @@ func (r *Record) AppendBinary(b []byte) ([]byte, error) {
 	if r.Partial {
 		flags |= flagPartial
 	}
-	version := byte(recordVersion)
 	if r.Squares != nil {
-		version = recordVersionSquares
+		flags |= flagSquares
 	}
-	b = append(b, version, byte(r.Kind()), byte(r.Unit), flags, byte(r.Epochs), r.Log)
+	b = append(b, recordVersion, byte(r.Kind()), byte(r.Unit), flags, byte(r.Epochs), r.Log)
 	b = binary.LittleEndian.AppendUint64(b, r.Seed)
 	for _, v := range []uint64{r.Fragment.Switch, uint64(r.Fragment.Sketch), r.Epoch, r.Subepoch, r.Packets, r.Value, r.Seen} {
 		b = binary.AppendUvarint(b, v)
 	}
-	b = binary.AppendUvarint(b, uint64(r.Room))
-	b = appendCandidates(b, r.Candidates)
+	text := appendCandidates(binary.AppendUvarint(nil, uint64(r.Room)), r.Candidates)
 	if r.Squares != nil {
-		b = append(b, byte(len(r.Squares)))
+		text = append(text, byte(len(r.Squares)))
 		for _, x := range r.Squares {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+			text = binary.LittleEndian.AppendUint64(text, math.Float64bits(x))
 		}
 	}
-	return r.rows.appendBinary(b)
+	text, err := r.rows.appendBinary(text)
+	return packing.Append(b, text), err
 }
 
 // decodeSquares reads them from the beginning of b.
@@ -170,8 +172,8 @@ func Decode(b []byte, f hash.Family) (*Prepared, error) {
 }
 
 func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte) (rows, error)) error {
-	if len(b) < 14 || b[0] < recordVersionPlain || b[0] > recordVersionSquares {
-		return fmt.Errorf("%w: %d bytes, not of version %d to %d", ErrFormat, len(b), recordVersionPlain, recordVersionSquares)
+	if len(b) < 14 || b[0] < recordVersionPlain || b[0] > recordVersion {
+		return fmt.Errorf("%w: %d bytes, not of version %d to %d", ErrFormat, len(b), recordVersionPlain, recordVersion)
 	}
 	n := Record{Unit: Unit(b[2]), Epochs: Epochs(b[4])}
 	n.SingleHop, n.Log, n.Seed = b[3]&flagSingleHop != 0, b[5], binary.LittleEndian.Uint64(b[6:])
@@ -187,7 +189,7 @@ func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte) (rows, error)
 	}
 	n.Fragment.Sketch = uint16(sketch)
 	switch {
-	case n.Unit > Bytes || flags > flagSingleHop|flagPartial || sketch > 0xffff:
+	case n.Unit > Bytes || flags > flagSingleHop|flagPartial|flagSquares || flags&flagSquares != 0 && b[0] != recordVersion || sketch > 0xffff:
 		return fmt.Errorf("%w: unit %d, flags %#x, sketch %d", ErrFormat, n.Unit, flags, sketch)
 	case n.Epochs.Validate() != nil || n.Log > MaxLog || n.Subepoch >= n.N():
 		return fmt.Errorf("%w: subepoch %d of 2^%d in an epoch of 2^%d ns", ErrFormat, n.Subepoch, n.Log, n.Epochs)
@@ -195,6 +197,15 @@ func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte) (rows, error)
 		return fmt.Errorf("%w: %d packets counted of %d seen", ErrFormat, n.Packets, n.Seen)
 	}
 	var err error
+	if b[0] == recordVersion {
+		behind := []byte(nil)
+		if rest, behind, err = packing.Cut(rest); err != nil {
+			return fmt.Errorf("%w: %w", ErrFormat, err)
+		}
+		if len(behind) != 0 {
+			return fmt.Errorf("%w: %d bytes behind it", ErrFormat, len(behind))
+		}
+	}
 	if b[0] != recordVersionPlain {
 		room, size := binary.Uvarint(rest)
 		if size <= 0 || room > maxCandidates {
@@ -205,7 +216,7 @@ func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte) (rows, error)
 			return err
 		}
 	}
-	if b[0] == recordVersionSquares {
+	if b[0] == recordVersionSquares || flags&flagSquares != 0 {
 		if n.Squares, rest, err = decodeSquares(rest); err != nil {
 			return err
 		}

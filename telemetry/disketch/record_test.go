@@ -1,14 +1,20 @@
 package disketch
 
 import (
+	"encoding/binary"
 	"errors"
+	"flag"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/hash"
 )
+
+var update = flag.Bool("update", false, "write the golden files anew")
 
 func someRecord(kind Kind, r *rand.Rand) *Record {
 	f, err := NewFragment(Config{ID: ID{r.Uint64(), uint16(r.IntN(9))}, Kind: kind, Unit: Unit(r.IntN(2)), Memory: 64 + r.IntN(500), Epochs: 25, Seed: r.Uint64(), Hash: hash.Family(r.IntN(3)), SingleHop: r.IntN(2) == 0, Candidates: 8 * r.IntN(2)})
@@ -28,6 +34,81 @@ func someRecord(kind Kind, r *rand.Rand) *Record {
 	}
 	feed(c, r, packets)
 	return c.Record()
+}
+
+// oldForm is the binary form of versions 2 and 3, with nothing packed.
+func oldForm(r *Record) []byte {
+	flags := byte(0)
+	if r.SingleHop {
+		flags |= flagSingleHop
+	}
+	if r.Partial {
+		flags |= flagPartial
+	}
+	version := byte(recordVersionSquares - 1)
+	if r.Squares != nil {
+		version = recordVersionSquares
+	}
+	b := []byte{version, byte(r.Kind()), byte(r.Unit), flags, byte(r.Epochs), r.Log}
+	b = binary.LittleEndian.AppendUint64(b, r.Seed)
+	for _, v := range []uint64{r.Fragment.Switch, uint64(r.Fragment.Sketch), r.Epoch, r.Subepoch, r.Packets, r.Value, r.Seen, uint64(r.Room)} {
+		b = binary.AppendUvarint(b, v)
+	}
+	b = appendCandidates(b, r.Candidates)
+	if r.Squares != nil {
+		b = append(b, byte(len(r.Squares)))
+		for _, x := range r.Squares {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+		}
+	}
+	b, _ = r.rows.appendBinary(b)
+	return b
+}
+
+// TestGolden: the form does not change unnoticed, and records of older versions say the same.
+func TestGolden(t *testing.T) {
+	f, err := NewFragment(Config{ID: ID{7, 1}, Kind: CountSketch, Memory: 400, Epochs: 25, Seed: 3, Candidates: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := f.NewCounter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Begin(f.Begin(9), 0)
+	for i := range uint64(200) {
+		c.AddBatch([]uint64{i % 60}, []int64{1}, false)
+		for _, a := range c.Admitted() {
+			*a.Key = Key{Version: 4, Proto: 6, SrcPort: uint16(i % 60), DstPort: 443}
+		}
+	}
+	r := c.Record()
+	r.Squares = []float64{5, 3}
+	form, _ := r.AppendBinary(nil)
+	plain := r.Clone()
+	plain.Squares = nil
+	for name, b := range map[string][]byte{"record-v2.bin": oldForm(plain), "record-v3.bin": oldForm(r), "record-v4.bin": form} {
+		file := filepath.Join("testdata", name)
+		if *update {
+			if err := os.WriteFile(file, b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(b, want) {
+			t.Errorf("%d bytes differ from the %d of %s", len(b), len(want), file)
+		}
+		var got Record
+		if err := got.UnmarshalBinary(want); err != nil || got.Value != r.Value || !slices.Equal(got.Candidates, r.Candidates) || !slices.Equal(got.Cells(0), r.Cells(0)) {
+			t.Errorf("%s: %v: %+v", name, err, got)
+		}
+		if has := got.Squares != nil; has != (name != "record-v2.bin") {
+			t.Errorf("%s has second moments: %v", name, has)
+		}
+	}
 }
 
 func TestRecordRoundTrip(t *testing.T) {
@@ -93,7 +174,10 @@ func TestRecordAddsUp(t *testing.T) {
 func FuzzRecord(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 9 {
-		form, _ := someRecord(Kind(1+r.IntN(3)), r).AppendBinary(nil)
+		x := someRecord(Kind(1+r.IntN(3)), r)
+		form, _ := x.AppendBinary(nil)
+		f.Add(form)
+		form = oldForm(x)
 		f.Add(form)
 		form[0] = recordVersionPlain
 		f.Add(form)
