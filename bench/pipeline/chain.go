@@ -113,6 +113,7 @@ func (g Graph) router() *l3.Config {
 func (g Graph) configs() map[string]any {
 	bridge := l2.DefaultConfig()
 	bridge.TableSize = min(max(bridge.TableSize, g.Stations), l2.MaxTableSize)
+	bridge.StormBroadcast, bridge.StormMulticast, bridge.StormUnknown = 0, 0, 0 // the clock stands still while addresses are learned
 	all := map[string]any{
 		"patch": patchOf([]string{"p0", "p1"}),
 		"l2":    &bridge,

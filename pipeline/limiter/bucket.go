@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"math"
 	"math/bits"
 	"sync/atomic"
 )
@@ -24,7 +25,7 @@ type Bucket struct {
 // Set limits to rate tokens per second, 1 to 10^12, and burst tokens at once, at
 // most what the rate gives in an hour.
 func (k *Bucket) Set(rate, burst uint64) {
-	k.emptyAt.Store(0)
+	k.emptyAt.Store(math.MinInt64 / 2) // full whatever the clock says
 	k.rate, k.burst = rate, burst
 	k.burstNs = k.span(burst)
 }

@@ -133,6 +133,16 @@ func (b *Batch) FrameLen(p *Packet) uint32 {
 	return p.WireLen
 }
 
+// Segments is the number of packets on the wire that the packet becomes: 1, but for a large one (Large).
+func (b *Batch) Segments(p *Packet) uint64 {
+	if p.Next != 0 {
+		if l := b.pool.Large(p.Next); l.Kind != 0 && l.Size != 0 && p.Flags.Has(FlagL4) && p.WireLen > uint32(p.Payload) {
+			return (uint64(p.WireLen) - uint64(p.Payload) + uint64(l.Size) - 1) / uint64(l.Size)
+		}
+	}
+	return 1
+}
+
 // Pool returns the pool whose frames the packets live in.
 func (b *Batch) Pool() *Pool { return b.pool }
 

@@ -43,6 +43,38 @@ func TestCopyOfChain(t *testing.T) {
 	}
 }
 
+// TestSegments: a large packet is as many as a device cuts it into; all others are one.
+func TestSegments(t *testing.T) {
+	b, c := newTestBatch(t, 4, false)
+	var frames [2]uint64
+	if c.Alloc(frames[:]) != 2 {
+		t.Fatal("no frames")
+	}
+	for _, tt := range []struct {
+		wire  uint32
+		large Large
+		flags Flags
+		want  uint64
+	}{
+		{3000, Large{}, FlagL4, 1},
+		{54, Large{Size: 1000, Kind: 1}, FlagL4, 1},
+		{1054, Large{Size: 1000, Kind: 1}, FlagL4, 1},
+		{1055, Large{Size: 1000, Kind: 1}, FlagL4, 2},
+		{3054, Large{Size: 1000, Kind: 1}, FlagL4, 3},
+		{3054, Large{Size: 1000, Kind: 1}, 0, 1},
+		{3054, Large{Kind: 1}, FlagL4, 1},
+	} {
+		p := Packet{Addr: frames[0], Len: 54, WireLen: tt.wire, Payload: 54, Flags: tt.flags, Next: c.Pool().Link(frames[1], tt.wire-54, 0)}
+		c.Pool().SetLarge(p.Next, tt.large)
+		if got := b.Segments(&p); got != tt.want {
+			t.Errorf("%d bytes, %+v: %d segments, want %d", tt.wire, tt.large, got, tt.want)
+		}
+	}
+	if got := b.Segments(&Packet{WireLen: 9000, Payload: 54, Flags: FlagL4}); got != 1 {
+		t.Errorf("a packet of one frame: %d segments", got)
+	}
+}
+
 // TestCopyWithoutFrames runs the pool dry in the middle of a chain.
 func TestCopyWithoutFrames(t *testing.T) {
 	b, c := newTestBatch(t, 3, true)

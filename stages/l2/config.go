@@ -33,8 +33,13 @@ type Config struct {
 	Static []Static `toml:"static"`
 	// Ports are the VLAN settings of ports. A port without is transparent.
 	Ports []Port `toml:"port"`
-	// Storms are the limits of what ports may have flooded. A port without is
-	// not limited.
+	// StormBroadcast limits the broadcasts that each port without an entry of storm may have flooded, in packets per second; 0 sets no limit.
+	StormBroadcast int `toml:"storm_broadcast"`
+	// StormMulticast limits its packets to all other groups.
+	StormMulticast int `toml:"storm_multicast"`
+	// StormUnknown limits its packets to stations that were never seen, or long ago.
+	StormUnknown int `toml:"storm_unknown"`
+	// Storms are the limits of single ports, in place of those three.
 	Storms []Storm `toml:"storm"`
 }
 
@@ -67,7 +72,10 @@ const (
 // DefaultConfig returns the configuration of a bridge that is transparent to
 // VLANs.
 func DefaultConfig() Config {
-	return Config{Ageing: 300 * time.Second, TableSize: 16384, LoopMoves: 100, GuardTime: 5 * time.Minute}
+	return Config{
+		Ageing: 300 * time.Second, TableSize: 16384, LoopMoves: 100, GuardTime: 5 * time.Minute,
+		StormBroadcast: defaultBroadcast, StormMulticast: defaultMulticast, StormUnknown: defaultUnknown,
+	}
 }
 
 // Validate reports all faults of the configuration for a switch with the named
@@ -81,7 +89,7 @@ func (c *Config) Validate(ports []string) error {
 type plan struct {
 	ports  []portVLANs // by port number
 	static []staticEntry
-	storms []*storm       // by port number, nil for no limits
+	storms []*storm       // by port number
 	bpdus  []*atomic.Bool // by port number, nil without guard; set by workers when a BPDU arrives
 }
 

@@ -106,12 +106,15 @@ func TestValidate(t *testing.T) {
 				{port = "p0", broadcast = -1, multicast = 200000000, unknown = 100000000},
 				{port = "p0", unknown = 1},
 				{port = "p1"},
-			]`, []string{
+			]
+			storm_broadcast = -1
+			storm_unknown = 100000001`, []string{
+			`storm_broadcast: -1: choose 1 to 100000000 packets per second, or 0 for no limit`,
+			`storm_unknown: 100000001: choose 1 to 100000000 packets per second, or 0 for no limit`,
 			`storm[0].port: port "x" is not defined: define [[port]] name = "x" or correct the name`,
 			`storm[1].broadcast: -1: choose 1 to 100000000 packets per second, or 0 for no limit`,
 			`storm[1].multicast: 200000000: choose 1 to 100000000 packets per second, or 0 for no limit`,
-			`storm[2].port: port "p0" is already limited by storm[1]: join the two`,
-			`storm[3]: port "p1" has no limit: set broadcast, multicast or unknown, or remove the entry`}},
+			`storm[2].port: port "p0" is already limited by storm[1]: join the two`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := DefaultConfig()
@@ -135,7 +138,7 @@ func TestConfigDump(t *testing.T) {
 		Ageing: 90 * time.Second, TableSize: 5, ForwardLinkLocal: true,
 		Static: []Static{{MAC: "02:00:00:00:00:01", VLAN: 3, Port: "p0"}},
 		Ports:  []Port{{Port: "p0", Trunk: []int{3, 4}, Native: 2}, {Port: "p1", Access: 3}},
-		Storms: []Storm{{Port: "p0", Broadcast: 100, Unknown: 7}},
+		Storms: []Storm{{Port: "p0", Broadcast: 100, Unknown: 7}}, StormBroadcast: 1, StormMulticast: 2, StormUnknown: 3,
 	}
 	var text bytes.Buffer
 	if err := toml.NewEncoder(&text).Encode(want); err != nil {

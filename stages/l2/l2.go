@@ -48,19 +48,16 @@ type settings struct {
 	floods floodTable
 	// tagging is set if any port is not transparent, so tags may change.
 	tagging    bool
-	passGroups bool   // forward link-local groups
-	granule    uint32 // of stamps, in seconds
-	// storms are the limits of what is flooded, by port, nil for ports without;
-	// limited is set if there are any.
-	storms  []*storm
-	limited bool
-	bpdus   []*atomic.Bool // by port, nil without BPDU guard
+	passGroups bool           // forward link-local groups
+	granule    uint32         // of stamps, in seconds
+	storms     []*storm       // the limits of what is flooded, by port
+	bpdus      []*atomic.Bool // by port, nil without BPDU guard
 }
 
 func newSettings(c *Config, p *plan, names []string) *settings {
 	s := &settings{
 		names: names, ports: p.ports, floods: newFloodTable(p.ports), passGroups: c.ForwardLinkLocal,
-		storms: p.storms, limited: len(c.Storms) != 0, bpdus: p.bpdus, granule: granuleOf(uint32(c.Ageing / time.Second)),
+		storms: p.storms, bpdus: p.bpdus, granule: granuleOf(uint32(c.Ageing / time.Second)),
 	}
 	for i := range s.ports {
 		s.tagging = s.tagging || names[i] != "" && !s.ports[i].transparent
@@ -95,8 +92,8 @@ func (m *Module) newTable(seed uint64) (*fdb, error) {
 // Role implements pipeline.Module.
 func (m *Module) Role() pipeline.Role { return pipeline.RoleForward }
 
-// TakesLarge implements pipeline.LargeTaker: addresses and tags are those of each segment, but storm control counts packets.
-func (m *Module) TakesLarge() bool { return len(m.config.Storms) == 0 }
+// TakesLarge implements pipeline.LargeTaker: addresses and tags are those of each segment, and storm control counts segments.
+func (m *Module) TakesLarge() bool { return true }
 
 // Needs implements pipeline.Module: the parser's flags and offsets suffice.
 func (m *Module) Needs() packet.Needs { return 0 }
@@ -165,7 +162,7 @@ func (s *stage) Process(b *packet.Batch) {
 		s.fdb.age(now)
 	}
 	n := s.decide(b)
-	if n > 0 && s.limited {
+	if n > 0 {
 		n = s.limitStorm(b, n)
 	}
 	if n > 0 {

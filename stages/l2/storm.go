@@ -13,7 +13,8 @@ var reasonStorm = packet.Register("storm", "the input port's limit of broadcasts
 
 // Storm limits what a port may have flooded, [[stages.l2.storm]], in packets
 // per second of each kind. 0 sets no limit. A tenth of the rate may come at once,
-// and at least ten packets.
+// and at least ten packets. A large packet is as many packets as it has segments, but the
+// last one that a limit lets pass is whole.
 type Storm struct {
 	Port      string `toml:"port"`                // where the packets arrive
 	Broadcast int    `toml:"broadcast,omitempty"` // to all stations
@@ -27,6 +28,14 @@ const (
 	stormBurst = 10
 )
 
+// The limits of ports without an entry, in packets per second: far more than a network's ARP and discovery take, a gigabit per second of
+// multicast video (1,316-byte datagrams), and a station that is heard too seldom; far less than what keeps a worker busy with copies.
+const (
+	defaultBroadcast = 10_000
+	defaultMulticast = 100_000
+	defaultUnknown   = 50_000
+)
+
 // The kinds of packets that are flooded.
 const (
 	stormBroadcast = iota
@@ -37,12 +46,38 @@ const (
 
 var stormNames = [stormKinds]string{"broadcast", "multicast", "unknown"}
 
-func (c *Storm) rates() [stormKinds]int { return [stormKinds]int{c.Broadcast, c.Multicast, c.Unknown} }
+// stormRates are packets per second by kind, 0 for no limit.
+type stormRates [stormKinds]int
 
-// planStorms turns the storm entries into limits by port number, nil for ports
-// without. The limits are full.
+func (c *Storm) rates() stormRates { return stormRates{c.Broadcast, c.Multicast, c.Unknown} }
+
+func (r stormRates) check(prefix string, f *faults) {
+	for kind, rate := range r {
+		if rate < 0 || rate > maxStorm {
+			f.add("%s%s: %d: choose 1 to %d packets per second, or 0 for no limit", prefix, stormNames[kind], rate, maxStorm)
+		}
+	}
+}
+
+// limits returns full limits of one port; rates out of range set none.
+func (r stormRates) limits() *storm {
+	s := &storm{}
+	for kind, rate := range r {
+		if rate > 0 {
+			s[kind].Set(uint64(rate), uint64(max(rate/10, stormBurst)))
+		}
+	}
+	return s
+}
+
+// planStorms returns the limits by port number, those of all ports where there is no entry.
 func (c *Config) planStorms(ports []string, f *faults) []*storm {
+	all := stormRates{c.StormBroadcast, c.StormMulticast, c.StormUnknown}
+	all.check("storm_", f)
 	storms := make([]*storm, len(ports))
+	for i := range storms {
+		storms[i] = all.limits()
+	}
 	first := map[string]int{}
 	for i := range c.Storms {
 		e, key := &c.Storms[i], fmt.Sprintf("storm[%d]", i)
@@ -54,23 +89,9 @@ func (c *Config) planStorms(ports []string, f *faults) []*storm {
 			f.add("%s.port: port %q is already limited by storm[%d]: join the two", key, e.Port, before)
 		}
 		first[e.Port] = i
-		limited := false
-		s := &storm{}
-		for kind, rate := range e.rates() {
-			limited = limited || rate != 0
-			if rate < 0 || rate > maxStorm {
-				f.add("%s.%s: %d: choose 1 to %d packets per second, or 0 for no limit", key, stormNames[kind], rate, maxStorm)
-				continue
-			}
-			if rate != 0 {
-				s[kind].Set(uint64(rate), uint64(max(rate/10, stormBurst)))
-			}
-		}
-		if !limited {
-			f.add("%s: port %q has no limit: set broadcast, multicast or unknown, or remove the entry", key, e.Port)
-		}
+		e.rates().check(key+".", f)
 		if number >= 0 {
-			storms[number] = s
+			storms[number] = e.rates().limits()
 		}
 	}
 	return storms
@@ -94,13 +115,10 @@ func stormKind(p *packet.Packet) int {
 // many are left.
 func (s *stage) limitStorm(b *packet.Batch, n int) int {
 	limits := s.storms[b.Pkts[0].InPort]
-	if limits == nil {
-		return n
-	}
 	var want, left [stormKinds]uint64
 	for i := range b.Pkts {
 		if p := &b.Pkts[i]; p.Reason == 0 && p.OutPort == flooded {
-			want[stormKind(p)]++
+			want[stormKind(p)] += b.Segments(p)
 		}
 	}
 	for kind := range left {
@@ -118,7 +136,7 @@ func (s *stage) limitStorm(b *packet.Batch, n int) int {
 		}
 		kind := stormKind(p)
 		if left[kind] != 0 {
-			left[kind]--
+			left[kind] -= min(left[kind], b.Segments(p))
 			continue
 		}
 		b.Drop(p, reasonStorm)

@@ -44,6 +44,7 @@ func leaves(b *packet.Batch) (sent, storm int) {
 
 func stormModule(t testing.TB, storms ...Storm) (*Module, *stage) {
 	c := DefaultConfig()
+	c.StormBroadcast, c.StormMulticast, c.StormUnknown = 0, 0, 0
 	c.Storms = storms
 	c.Static = []Static{{MAC: stationMAC(7).String(), Port: "p1"}}
 	m := newModule(t, c, "p0", "p1")
@@ -108,5 +109,48 @@ func TestStormDoesNotAllocate(t *testing.T) {
 		release(b)
 	}); n != 0 {
 		t.Errorf("a batch allocates %v times", n)
+	}
+}
+
+// TestStormByDefault: a port without an entry has the limits of all ports, each port for itself, and one whose entry has no rate has none.
+func TestStormByDefault(t *testing.T) {
+	c := DefaultConfig()
+	c.Storms = []Storm{{Port: "p2"}}
+	c.Static = []Static{{MAC: stationMAC(7).String(), Port: "p1"}}
+	m := newModule(t, c, "p0", "p1", "p2")
+	s := m.Stage(0).(*stage)
+	b := newBatch(t, 256)
+	sent := map[uint16][4]int{} // by port and kind, known stations last
+	for range 2000 {
+		for port := range uint16(3) {
+			for kind := range 4 {
+				n := [4]int{}
+				n[kind] = 64
+				stormBatch(t, b, 100*second, port, n[0], n[1], n[2], n[3])
+				s.Process(b)
+				for i := range b.Pkts {
+					if p := &b.Pkts[i]; p.Reason == 0 && p.Flags&packet.FlagCopy == 0 {
+						x := sent[port]
+						x[kind]++
+						sent[port] = x
+					}
+				}
+				release(b)
+			}
+		}
+	}
+	const all = 2000 * 64
+	burst := [4]int{defaultBroadcast / 10, defaultMulticast / 10, defaultUnknown / 10, all}
+	for port, want := range map[uint16][4]int{0: burst, 1: {burst[0], burst[1], burst[2], 0}, 2: {all, all, all, all}} {
+		if sent[port] != want {
+			t.Errorf("port %d: sent %v (broadcast, multicast, unknown, known), want %v", port, sent[port], want)
+		}
+	}
+	var limited uint64
+	for _, n := range m.Counters().Storm {
+		limited += n
+	}
+	if want := uint64(2 * (3*all - burst[0] - burst[1] - burst[2])); limited != want {
+		t.Errorf("%d packets are counted as storms, want %d", limited, want)
 	}
 }
