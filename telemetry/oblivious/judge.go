@@ -1,12 +1,15 @@
 package oblivious
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // judgeDelta is the probability with which a sample without a fault is found to have one.
 const judgeDelta = 1e-9
 
-// Judge holds the sample of one switch against the switch's own exact count of packets, and returns what does not
-// fit, in packets; both are 0 for a sample that fits, except with probability 1e-9, and for one of flows.
+// Judge holds the sample of one switch, or the union of its samples of many epochs, against the switch's own exact count of packets, and
+// returns what does not fit, in packets; both are 0 for a sample that fits, except with probability 1e-9, and for one of flows.
 //
 //   - surplus: counted beyond what the sample accounts for. Packets of the same id, which the sample takes for one,
 //     cause it: identical packets, and packets that came again. So does a host that knows the hash
@@ -14,7 +17,7 @@ const judgeDelta = 1e-9
 //   - excess: that the sample accounts for beyond what was counted, which no traffic causes if the hash
 //     function is secret: the packets were chosen for their ranks, or the record is forged.
 func (s *Sample) Judge() (surplus, excess uint64) {
-	if s.Unit == Flows || s.Limits != nil {
+	if s.Unit == Flows {
 		return 0, 0
 	}
 	w, err := s.weigher(Packets)
@@ -46,11 +49,14 @@ func (w *weigher) largestPossible() float64 {
 	if !w.bytes || w.whole {
 		return most
 	}
-	value := 1.
+	value, limit := 1., w.limit
 	if w.kind == UWRA {
 		value = 1. / leastBytes
 	}
-	if p := w.probability(w.limit, leastBytes); p < 1 {
+	if len(w.limits) > 0 {
+		limit = slices.Min(w.limits)
+	}
+	if p := w.probability(limit, leastBytes); p < 1 {
 		most = max(most, value/p)
 	}
 	return most

@@ -17,16 +17,53 @@ import (
 // counts of packets and bytes are not moved by either. So an answer has no value and no bounds that these counts
 // deny, and is not exact where they do not agree with the samples.
 type doubt struct {
-	surplus, excess float64 // packets of all records
+	surplus, excess float64 // packets of all switches
 	// Packets and bytes that passed the network, by the switches' counts: at least those of one switch, unless
 	// packets passed it twice, and at most those of all together.
 	least, most [2]float64 // of packets, of bytes
 }
 
+// witness is one switch: what it counted in all of the window, and its samples.
+type witness struct {
+	SwitchVolume
+	parts           []*oblivious.Sample
+	surplus, excess uint64 // packets of single records
+}
+
 // add notes a record.
-func (d *doubt) add(s *store.Sample) {
-	d.surplus += float64(s.Surplus)
-	d.excess += float64(s.Excess)
+func (w *witness) add(s *store.Sample) {
+	w.Packets += s.Packets
+	w.Bytes += s.Bytes
+	w.surplus += s.Surplus
+	w.excess += s.Excess
+}
+
+// judge holds a switch's samples against its counts: each record was held against its own, and all of them are together, since a host may
+// repeat its packets once per record. What does not fit is named in the basis.
+func (n *network) judge(w *witness, of string) error {
+	surplus, excess := w.surplus, w.excess
+	if len(w.parts) > 1 {
+		union, err := oblivious.Union(w.parts...)
+		if err != nil {
+			return err
+		}
+		s, x := union.Judge()
+		surplus, excess = max(surplus, s), max(excess, x)
+	}
+	n.shares = append(n.shares, w.SwitchVolume)
+	n.doubt.total(&w.SwitchVolume)
+	n.doubt.surplus += float64(surplus)
+	n.doubt.excess += float64(excess)
+	if surplus == w.surplus && excess == w.excess {
+		return nil // the store has named it
+	}
+	at := slices.IndexFunc(n.Missing, func(m store.Missing) bool { return m.Switch == w.Switch && m.Of == of && m.Instance == 0 })
+	if at < 0 {
+		at = len(n.Missing)
+		n.Missing = append(n.Missing, store.Missing{Switch: w.Switch, Of: of})
+	}
+	n.Missing[at].Surplus, n.Missing[at].Excess = surplus, excess
+	return nil
 }
 
 // total notes what passed a switch in all of the window.

@@ -92,6 +92,77 @@ func TestChosenPackets(t *testing.T) {
 	}
 }
 
+// TestRepeatedPackets: a host that sends the same packets again and again, each once in a record, is not counted once: each record
+// fits its switch's count, all of them together do not.
+func TestRepeatedPackets(t *testing.T) {
+	const epochs, repeated, fresh = 100, 300, 20
+	for name, c := range map[string]struct {
+		size  int
+		kind  oblivious.Kind
+		unit  oblivious.Unit
+		again bool
+	}{
+		"all sampled":                  {1000, oblivious.NWPS, oblivious.Packets, true},
+		"some sampled":                 {50, oblivious.NWPS, oblivious.Packets, true},
+		"by bytes":                     {50, oblivious.NWPS, oblivious.Bytes, true},
+		"byte by byte":                 {50, oblivious.UWRA, oblivious.Bytes, true},
+		"all sampled, never again":     {1000, oblivious.NWPS, oblivious.Packets, false},
+		"some sampled, never again":    {50, oblivious.NWPS, oblivious.Packets, false},
+		"by bytes, never again":        {50, oblivious.NWPS, oblivious.Bytes, false},
+		"byte by byte, never again":    {50, oblivious.UWRA, oblivious.Bytes, false},
+		"distinct units, never again":  {50, oblivious.DUS, oblivious.Packets, false},
+		"distinct units, all repeated": {50, oblivious.DUS, oblivious.Packets, true},
+	} {
+		s := &store.Store{}
+		for sw := uint32(1); sw <= 3; sw++ {
+			for epoch := range uint64(epochs) {
+				sampler, err := oblivious.NewSampler(oblivious.Config{Kind: c.kind, Unit: c.unit, Size: c.size, Seed: 26})
+				if err != nil {
+					t.Fatal(err)
+				}
+				honest, hostile := oblivious.Key(key(1)), oblivious.Key(key(2))
+				for i := range uint64(fresh) {
+					sampler.Add(hash.Uint64(epoch, i), 1000, &honest)
+				}
+				for i := range uint64(repeated) {
+					n := i
+					if !c.again {
+						n += epoch << 32
+					}
+					sampler.Add(hash.Uint64(1<<40, n), 100, &hostile)
+				}
+				add(t, s, record.Header{Kind: record.Oblivious, Switch: sw, Start: int64(5+epoch) << 30, Span: 1 << 30}, sampler.Sample().AppendBinary)
+			}
+		}
+		s.Sort()
+		e := &Engine{Store: s, Confidence: 1 - 1e-9}
+		v := ask[*Volume](t, e, &Question{Kind: KindVolume})
+		const truth = epochs * (repeated + fresh)
+		if !v.Packets.Holds(truth) {
+			t.Errorf("%s: %+v packets, truth %d", name, v.Packets, truth)
+		}
+		if c.again && v.Packets.Low == v.Packets.High {
+			t.Errorf("%s: %+v packets as if they were exact", name, v.Packets)
+		}
+		f := ask[*Frequency](t, e, &Question{Kind: KindFrequency, Flow: FormatKey(key(2))})
+		if !f.Sample.Packets.Holds(epochs * repeated) {
+			t.Errorf("%s: the host's flow has %+v packets, truth %d", name, f.Sample.Packets, epochs*repeated)
+		}
+		named := 0
+		for _, m := range v.Missing {
+			if m.Surplus > 0 {
+				named++
+			}
+			if m.Excess > 0 {
+				t.Errorf("%s: %+v", name, m)
+			}
+		}
+		if named != 0 && !c.again || named != 3 && c.again {
+			t.Errorf("%s: %d switches are named: %+v", name, named, v.Missing)
+		}
+	}
+}
+
 // TestSeedOfOne: a switch whose samples have another seed is left out and named; of as many of either kind nothing is
 // chosen.
 func TestSeedOfOne(t *testing.T) {

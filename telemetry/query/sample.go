@@ -75,34 +75,36 @@ func (e *Engine) unite(of string) (*network, error) {
 		return nil, err
 	}
 	var parts []*oblivious.Sample
-	switches, volumes := map[uint32]bool{}, map[uint32]*SwitchVolume{}
-	var order []uint32
+	var from []*witness // of each part
+	switches, witnesses := map[uint32]bool{}, map[uint32]*witness{}
+	var order []*witness
 	for i := range e.Store.Samples {
 		s := &e.Store.Samples[i]
 		if (s.Unit == oblivious.Flows) != (of == store.OfFlowSamples) || !s.Overlaps(n.Window) || shapeOf(s) != shape {
 			continue
 		}
-		n.doubt.add(s)
-		parts = append(parts, s.Sample)
 		n.rest(switches, &s.Origin)
-		if volumes[s.Switch] == nil {
-			volumes[s.Switch] = &SwitchVolume{Switch: e.Store.Name(s.Switch)}
-			order = append(order, s.Switch)
+		w := witnesses[s.Switch]
+		if w == nil {
+			w = &witness{SwitchVolume: SwitchVolume{Switch: e.Store.Name(s.Switch)}}
+			witnesses[s.Switch], order = w, append(order, w)
 		}
-		volumes[s.Switch].Packets += s.Packets
-		volumes[s.Switch].Bytes += s.Bytes
+		w.add(s)
+		parts, from = append(parts, s.Sample), append(from, w)
 	}
 	if len(parts) == 0 {
 		return nil, fmt.Errorf("%w of a %s in the window: add the stage oblivious to the switches' graphs, or ask about another window", ErrNoRecords, of)
 	}
-	for _, sw := range order {
-		n.shares = append(n.shares, *volumes[sw])
-		n.doubt.total(volumes[sw])
+	parts = cut(parts, e.Limits.orDefaults().Entries)
+	for i, w := range from {
+		w.parts = append(w.parts, parts[i])
 	}
-	if err := e.stopped(); err != nil {
-		return nil, err
+	for _, w := range order {
+		if err := errors.Join(e.stopped(), n.judge(w, of)); err != nil {
+			return nil, err
+		}
 	}
-	if n.union, err = oblivious.Union(cut(parts, e.Limits.orDefaults().Entries)...); err != nil {
+	if n.union, err = oblivious.Union(parts...); err != nil {
 		return nil, fmt.Errorf("join the switches' samples: %w: give all switches the same kind, unit, seed and hash", err)
 	}
 	return n, nil

@@ -80,6 +80,9 @@ func (e *Engine) named(s *sketch) (*located, error) {
 	if c, err := e.Cardinality(); err != nil || c.Flows.Low != c.Flows.High {
 		l.k = min(l.k, max(e.Store.Sketches.Known(s.query), leastFlows))
 	}
+	if err := e.stopped(); err != nil {
+		return nil, err // rather than that nothing is known
+	}
 	if l.named = len(l.flows); l.named == 0 && l.over == nil {
 		return nil, fmt.Errorf("%w that name flows: give the fragments candidates, or add the stage oblivious to the switches' graphs", ErrNoRecords)
 	}
