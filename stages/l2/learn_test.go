@@ -43,7 +43,9 @@ func TestRunLearns(t *testing.T) {
 // flushed, while Run learns: no port sees two packets in the wrong order, and
 // the station's own port misses none.
 func TestOrderWithRun(t *testing.T) {
-	m, b, stop := startModule(t, DefaultConfig(), 1)
+	c := DefaultConfig()
+	c.StormUnknown = 0 // the station is unknown for as long as Run does not run
+	m, b, stop := startModule(t, c, 1)
 	defer stop()
 	s := m.Stage(0).(*stage)
 	rng := rand.New(rand.NewPCG(1, 5))
