@@ -70,6 +70,9 @@ func Start(t testing.TB, c Config) *Process {
 	return p
 }
 
+// PID is its process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Kill kills it and waits for its end.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
