@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync/atomic"
 
 	"github.com/weirswitch/weir/internal/certs"
+	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/internal/socket"
 )
 
@@ -38,8 +38,11 @@ func ListenTLS(c TLS) (net.Listener, error) {
 	return &tlsListener{tls.NewListener(bounded, keeper.Server("http/1.1")), bounded, keeper}, nil
 }
 
+// maxPEM bounds a file of certificates, in bytes.
+const maxPEM = 16 << 20
+
 func readPool(path string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(path)
+	text, err := safefile.ReadTrusted(path, maxPEM)
 	if err != nil {
 		return nil, fmt.Errorf("%w: name a readable file in PEM", err)
 	}
@@ -59,7 +62,7 @@ type ClientTLS struct {
 
 // NewTLSClient returns a client of the switch that listens at an address.
 func NewTLSClient(address string, c ClientTLS) (*Client, error) {
-	own, err := tls.LoadX509KeyPair(c.Certificate, c.Key)
+	own, err := safefile.KeyPair(c.Certificate, c.Key)
 	if err != nil {
 		return nil, fmt.Errorf("%w: name the client's certificate with --cert and its key with --key", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -14,6 +13,8 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/internal/safefile"
+	"github.com/weirswitch/weir/internal/tomlfile"
 )
 
 func newReloadCommand(o *ctlOptions) *cobra.Command {
@@ -32,7 +33,7 @@ came of it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q := &api.ReloadRequest{}
 			if len(args) == 1 {
-				text, err := os.ReadFile(args[0])
+				text, err := safefile.ReadTrusted(args[0], tomlfile.MaxBytes)
 				if err != nil {
 					return usageError(fmt.Errorf("read the configuration: %w: name a readable TOML file", err))
 				}

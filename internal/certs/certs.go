@@ -76,11 +76,11 @@ func Load(files Files, prefix string, fault func(error)) (*Keeper, error) {
 
 func (f *Files) load(prefix string) (*loaded, error) {
 	caKey := prefix + "." + cmp.Or(f.CAName, "ca")
-	own, err := tls.LoadX509KeyPair(f.Certificate, f.Key)
+	own, err := safefile.KeyPair(f.Certificate, f.Key)
 	if err != nil {
 		return nil, fmt.Errorf("%s.certificate: %w: name a certificate and its key, in PEM", prefix, err)
 	}
-	text, err := safefile.Read(f.CA, maxFile)
+	text, err := safefile.ReadTrusted(f.CA, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: name a readable file in PEM", caKey, err)
 	}
@@ -97,7 +97,7 @@ func (f *Files) load(prefix string) (*loaded, error) {
 	if f.Revoked == "" {
 		return l, nil
 	}
-	if text, err = safefile.Read(f.Revoked, maxFile); err != nil {
+	if text, err = safefile.ReadTrusted(f.Revoked, maxFile); err != nil {
 		return nil, fmt.Errorf("%s.revoked: %w: name a readable list of revoked certificates", prefix, err)
 	}
 	if err := l.revoke(text); err != nil {
@@ -209,7 +209,7 @@ func (k *Keeper) Leaf() tls.Certificate { return k.now().own }
 
 // Shares reports whether an authority of a file is one of the keeper's too.
 func (k *Keeper) Shares(ca string) bool {
-	text, err := safefile.Read(ca, maxFile)
+	text, err := safefile.ReadTrusted(ca, maxFile)
 	if err != nil {
 		return false
 	}

@@ -3,6 +3,7 @@
 package safefile
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +19,7 @@ import (
 var (
 	ErrNotRegular = errors.New("not a regular file")
 	ErrTooLarge   = errors.New("too large")
-	ErrUntrusted  = errors.New("others may change it")
+	ErrUntrusted  = errors.New("others may read or change it")
 )
 
 // Open opens a regular file for reading. It does not wait for the other end of a FIFO.
@@ -106,20 +107,70 @@ func ReadSecret(path string, most int64) ([]byte, error) {
 	return readAll(f, most)
 }
 
-// trusted checks who may write a file, and that it has none of the mode's bits.
+// ReadPrivate is ReadTrusted of a file that others may not read, as a password or a private key. Its group may.
+func ReadPrivate(path string, most int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := trusted(f, 0o006); err != nil {
+		return nil, err
+	}
+	return readAll(f, most)
+}
+
+// maxPEM bounds a file of certificates, or a key, in bytes.
+const maxPEM = 16 << 20
+
+// KeyPair reads a trusted certificate and its private key, in PEM.
+func KeyPair(certificate, key string) (tls.Certificate, error) {
+	c, err := ReadTrusted(certificate, maxPEM)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	k, err := ReadPrivate(key, maxPEM)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(c, k)
+}
+
+// trusted checks who may write a file or put another one in its place, and that it has none of the mode's bits.
 func trusted(f *os.File, none os.FileMode) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	if bits := info.Mode().Perm() & none; bits != 0 {
-		return fmt.Errorf("%s: %w: its mode is %04o: chmod %s it", f.Name(), ErrUntrusted, info.Mode().Perm(), map[bool]string{true: "o-w", false: "600"}[none == 0o002])
+		return fmt.Errorf("%s: %w: its mode is %04o: chmod %s it", f.Name(), ErrUntrusted, info.Mode().Perm(), map[os.FileMode]string{0o002: "o-w", 0o006: "o-rw", 0o077: "600"}[none])
 	}
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if ok && !ours(int(s.Uid)) {
 		return fmt.Errorf("%s: %w: it is owned by user %d: chown it to root, or to user %d as whom this runs", f.Name(), ErrUntrusted, s.Uid, os.Geteuid())
 	}
-	return nil
+	return inSafeFolder(f.Name())
+}
+
+// inSafeFolder checks that no folder above a file lets everybody put another file in its place, as those of mode 0777 do; with
+// the sticky bit, as of /tmp, only owners may.
+func inSafeFolder(path string) error {
+	path, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return nil // it is open, and has no name any more
+	}
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
+			return fmt.Errorf("%s: %w: anybody may put another file into %s: chmod o-w it", path, ErrUntrusted, dir)
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
 }
 
 // ours reports whether a user may say what this process does.

@@ -44,14 +44,17 @@ func TestTrusted(t *testing.T) {
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for mode, want := range map[os.FileMode][2]bool{0o600: {true, true}, 0o644: {true, false}, 0o664: {true, false}, 0o646: {false, false}, 0o666: {false, false}} {
+	for mode, want := range map[os.FileMode][3]bool{
+		0o600: {true, true, true}, 0o640: {true, true, false}, 0o644: {true, false, false}, 0o664: {true, false, false}, 0o646: {}, 0o666: {},
+	} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
 		_, trusted := ReadTrusted(path, 10)
+		_, private := ReadPrivate(path, 10)
 		_, secret := ReadSecret(path, 10)
-		if (trusted == nil) != want[0] || (secret == nil) != want[1] {
-			t.Errorf("mode %04o: %v; %v", mode, trusted, secret)
+		if (trusted == nil) != want[0] || (private == nil) != want[1] || (secret == nil) != want[2] {
+			t.Errorf("mode %04o: %v; %v; %v", mode, trusted, private, secret)
 		}
 		if trusted != nil && !strings.Contains(trusted.Error(), "chmod o-w") {
 			t.Errorf("%v", trusted)
@@ -70,6 +73,32 @@ func TestTrusted(t *testing.T) {
 	t.Setenv("SUDO_UID", "12345")
 	if _, err := ReadTrusted(path, 10); err != nil {
 		t.Errorf("a file of the user who called sudo: %v", err)
+	}
+}
+
+// TestFolderForAll: a file is refused where anybody could put another one in its place, in any folder above it, and also by a link.
+func TestFolderForAll(t *testing.T) {
+	top := t.TempDir()
+	inner := filepath.Join(top, "inner")
+	path, link := filepath.Join(inner, "file"), filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.Mkdir(inner, 0o755), os.WriteFile(path, []byte("x"), 0o600), os.Symlink(path, link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		mode os.FileMode
+		ok   bool
+	}{{0o755, true}, {0o775, true}, {0o777, false}, {0o777 | os.ModeSticky, true}} {
+		for _, folder := range []string{inner, top} {
+			if err := os.Chmod(folder, c.mode); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{path, link} {
+				if _, err := ReadTrusted(name, 10); (err == nil) != c.ok || !c.ok && (!errors.Is(err, ErrUntrusted) || !strings.Contains(err.Error(), folder+": chmod o-w")) {
+					t.Errorf("%s in a folder of mode %v: %v", name, c.mode, err)
+				}
+			}
+			_ = os.Chmod(folder, 0o755)
+		}
 	}
 }
 

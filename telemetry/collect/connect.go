@@ -2,7 +2,6 @@ package collect
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 )
 
@@ -55,7 +55,7 @@ func (c *NATS) inbox(name string) (string, error) {
 	case c.User != "":
 		name = c.User
 	case c.TLS.Certificate != "":
-		own, err := tls.LoadX509KeyPair(c.TLS.Certificate, c.TLS.Key)
+		own, err := safefile.KeyPair(c.TLS.Certificate, c.TLS.Key)
 		if err != nil {
 			return "", fmt.Errorf("nats.tls.certificate: %w", err)
 		}

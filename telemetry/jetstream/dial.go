@@ -99,7 +99,7 @@ func (o *Options) tlsOptions() (opts []nats.Option) {
 	var own nats.TLSCertHandler
 	var roots nats.RootCAsHandler
 	if o.TLSCert != "" {
-		own = func() (tls.Certificate, error) { return tls.LoadX509KeyPair(o.TLSCert, o.TLSKey) }
+		own = func() (tls.Certificate, error) { return safefile.KeyPair(o.TLSCert, o.TLSKey) }
 	}
 	if o.TLSCA != "" {
 		roots = func() (*x509.CertPool, error) { return readRoots(o.TLSCA) }
@@ -111,7 +111,7 @@ func (o *Options) tlsOptions() (opts []nats.Option) {
 const maxFile = 16 << 20
 
 func readRoots(path string) (*x509.CertPool, error) {
-	pem, err := safefile.Read(path, maxFile)
+	pem, err := safefile.ReadTrusted(path, maxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,11 @@ func (o *Options) CheckFiles() error {
 }
 
 func (o *Options) checkFile(f file) error {
-	content, err := safefile.Read(f.path, maxFile)
+	read := safefile.ReadPrivate
+	if f.key == "tls_ca" || f.key == "tls_cert" {
+		read = safefile.ReadTrusted
+	}
+	content, err := read(f.path, maxFile)
 	if err != nil {
 		return err
 	}
@@ -150,7 +154,7 @@ func (o *Options) checkFile(f file) error {
 			if _, readErr := os.Stat(o.TLSKey); readErr != nil {
 				return nil // said of the key itself
 			}
-			if _, err = tls.LoadX509KeyPair(o.TLSCert, o.TLSKey); err != nil {
+			if _, err = safefile.KeyPair(o.TLSCert, o.TLSKey); err != nil {
 				err = fmt.Errorf("%s and %s are no certificate and its key in PEM: name a pair that belongs together", f.path, o.TLSKey)
 			}
 		}
@@ -168,7 +172,7 @@ func (o *Options) checkFile(f file) error {
 }
 
 func firstLine(path string) (string, error) {
-	content, err := safefile.Read(path, maxFile)
+	content, err := safefile.ReadPrivate(path, maxFile)
 	if err != nil {
 		return "", err
 	}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
-	"os"
 	"slices"
 
+	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -121,13 +121,16 @@ type route struct {
 // matches a flow is its path.
 type FilePaths struct{ routes []route }
 
+// maxPaths bounds a file of paths, in bytes.
+const maxPaths = 256 << 20
+
 // ReadPaths reads a file of paths, a JSON array of lines such as
 //
 //	{"src": "10.0.1.0/24", "dst": "10.0.2.0/24", "switches": ["s1", "s3", "s2"]}
 //
 // The switches' names are those of the store's records.
 func ReadPaths(file string, s *store.Store) (*FilePaths, error) {
-	text, err := os.ReadFile(file)
+	text, err := safefile.ReadTrusted(file, maxPaths)
 	if err != nil {
 		return nil, fmt.Errorf("read paths: %w", err)
 	}

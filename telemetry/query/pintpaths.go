@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 
+	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/telemetry/pint"
 )
 
@@ -31,7 +31,7 @@ func ReadPintPaths(files ...string) (PintPaths, error) {
 	p := PintPaths{}
 	var faults []error
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := safefile.ReadTrusted(file, maxPaths)
 		if err == nil {
 			err = p.parse(text)
 		}

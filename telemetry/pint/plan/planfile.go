@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/BurntSushi/toml"
 	"github.com/google/renameio/v2"
 
+	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/internal/tomlfile"
 	"github.com/weirswitch/weir/telemetry/hash"
 )
@@ -37,12 +37,11 @@ func Read(r io.Reader) (*Plan, error) {
 
 // Load reads a plan's file.
 func Load(file string) (*Plan, error) {
-	f, err := os.Open(file)
+	text, err := safefile.ReadTrusted(file, maxPlanBytes)
 	if err != nil {
 		return nil, fmt.Errorf("load plan: %w", err)
 	}
-	defer f.Close()
-	p, err := Read(f)
+	p, err := Read(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

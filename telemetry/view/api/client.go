@@ -17,6 +17,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/telemetry/query"
 )
 
@@ -76,15 +77,18 @@ func NewClient(where string, t ClientTLS) (*Client, error) {
 	return &Client{NewQueryServiceClient(h, base, connect.WithReadMaxBytes(maxAnswer)), where, h, base}, nil
 }
 
+// maxPEM bounds a file of certificates, in bytes.
+const maxPEM = 16 << 20
+
 // config reads the files, and names all that are missing.
 func (t *ClientTLS) config() (*tls.Config, error) {
 	var faults []error
-	own, err := tls.LoadX509KeyPair(t.Certificate, t.Key)
+	own, err := safefile.KeyPair(t.Certificate, t.Key)
 	if err != nil {
 		faults = append(faults, fmt.Errorf("%w: name the client's certificate and its key, files in PEM", err))
 	}
 	roots := x509.NewCertPool()
-	text, err := os.ReadFile(t.CA)
+	text, err := safefile.ReadTrusted(t.CA, maxPEM)
 	if err != nil {
 		faults = append(faults, fmt.Errorf("%w: name the certificates that sign the collector's, a file in PEM", err))
 	} else if !roots.AppendCertsFromPEM(text) {
