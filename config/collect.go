@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirswitch/weir/internal/printable"
 	"github.com/weirswitch/weir/internal/tomlfile"
 	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/view/ipfix"
@@ -183,7 +184,7 @@ func readCollect(data []byte, path string) (*Collect, error) {
 func (c *Collect) complete(f *tomlfile.Faults) {
 	if c.Collect.Name == "" {
 		name, err := os.Hostname()
-		if err != nil || !validName(name) {
+		if err != nil || !printable.IsName(name) {
 			f.Add("collect.name", "is missing, and the host's name %q cannot serve: set it", name)
 		}
 		c.Collect.Name = name
@@ -197,7 +198,7 @@ func (c *Collect) complete(f *tomlfile.Faults) {
 
 // validate collects what is wrong with the values, table by table and across.
 func (c *Collect) validate(f *tomlfile.Faults) {
-	if !validName(c.Collect.Name) && !f.Under("collect.name") {
+	if !printable.IsName(c.Collect.Name) && !f.Under("collect.name") {
 		f.Add("collect.name", "%q is not a name: use 1 to 32 letters, digits, '.', '_' and '-'", c.Collect.Name)
 	}
 	f.AddAll("collect", c.Collect.Validate())

@@ -11,6 +11,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
 	"github.com/weirswitch/weir/internal/keyfile"
+	"github.com/weirswitch/weir/internal/printable"
 	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/internal/tomlfile"
 	"github.com/weirswitch/weir/stages"
@@ -192,7 +193,7 @@ func decodeHook(d *tomlfile.Decoder, key string, data any, v reflect.Value) bool
 func (c *Config) complete(f *tomlfile.Faults) {
 	if c.Switch.Name == "" {
 		name, err := os.Hostname()
-		if err != nil || !validName(name) {
+		if err != nil || !printable.IsName(name) {
 			f.Add("switch.name", "is missing, and the host's name %q cannot serve: set it", name)
 		}
 		c.Switch.Name = name

@@ -14,6 +14,7 @@ import (
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/internal/printable"
 	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/patch"
@@ -67,7 +68,7 @@ func TestDefaults(t *testing.T) {
 // TestNameOfHost: a switch without a name has the host's.
 func TestNameOfHost(t *testing.T) {
 	host, err := os.Hostname()
-	if err != nil || !validName(host) {
+	if err != nil || !printable.IsName(host) {
 		t.Skipf("the host's name %q is no switch's", host)
 	}
 	c, err := Parse([]byte(strings.Replace(good, `name = "s1"`, "", 1)))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/internal/printable"
 	"github.com/weirswitch/weir/internal/tomlfile"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/stages"
@@ -14,7 +15,7 @@ import (
 
 // validate collects what is wrong with the values, table by table and across.
 func (c *Config) validate(f *tomlfile.Faults) {
-	if !validName(c.Switch.Name) && !f.Under("switch.name") {
+	if !printable.IsName(c.Switch.Name) && !f.Under("switch.name") {
 		f.Add("switch.name", "%q is not a name: use 1 to 32 letters, digits, '.', '_' and '-'", c.Switch.Name)
 	}
 	f.AddAll("dataplane", c.Dataplane.Validate())
@@ -24,19 +25,6 @@ func (c *Config) validate(f *tomlfile.Faults) {
 	f.AddAll("log", c.Log.Validate())
 	c.validatePorts(f)
 	c.validateStages(f)
-}
-
-// validName bounds names to what file names, metrics and tables show well.
-func validName(name string) bool {
-	if name == "" || len(name) > 32 || name[0] == '.' || name[0] == '-' {
-		return false
-	}
-	for _, r := range name {
-		if !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '.' || r == '_' || r == '-') {
-			return false
-		}
-	}
-	return true
 }
 
 func (c *Config) validatePorts(f *tomlfile.Faults) {
@@ -49,7 +37,7 @@ func (c *Config) validatePorts(f *tomlfile.Faults) {
 		key := fmt.Sprintf("port[%d]", i)
 		queues += max(p.Queues, 1) // 0 is all that the interface has; the switch checks again when it knows
 		f.AddAll(key, p.Validate())
-		if p.Name != "" && !validName(p.Name) {
+		if p.Name != "" && !printable.IsName(p.Name) {
 			f.Add(key+".name", "%q is not a name: use 1 to 32 letters, digits, '.', '_' and '-'", p.Name)
 		}
 		address := p.Socket

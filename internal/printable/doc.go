@@ -16,3 +16,20 @@ func Text(text string) string {
 		return r
 	}, text)
 }
+
+// maxName bounds a name, in bytes.
+const maxName = 32
+
+// IsName reports whether a text can be a switch's name: 1 to 32 letters of ASCII, digits, '.', '_' and '-', beginning with neither
+// '.' nor '-'. No two of them look alike.
+func IsName(text string) bool {
+	if text == "" || len(text) > maxName || text[0] == '.' || text[0] == '-' {
+		return false
+	}
+	for _, r := range text {
+		if !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '.' || r == '_' || r == '-') {
+			return false
+		}
+	}
+	return true
+}

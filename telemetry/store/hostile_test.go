@@ -241,10 +241,11 @@ func TestNamesOfOthers(t *testing.T) {
 	l.AddBytes(join(
 		named(77, "s1", 1), named(1, "s1", 1), // bound to its credentials, in any order
 		named(2, "s2", 1), named(78, "s2", 1), // not bound: of the first
-		named(79, "2", 1), // the number of another one
+		named(79, "2", 1),                                 // the number of another one
+		named(80, "s2 ", 1), named(81, "\u0455\u0032", 1), // which look like s2
 	))
 	v := l.View(Window{})
-	for sw, want := range map[uint32]string{1: "s1", 2: "s2", 77: "77", 78: "78", 79: "79"} {
+	for sw, want := range map[uint32]string{1: "s1", 2: "s2", 77: "77", 78: "78", 79: "79", 80: "80", 81: "81"} {
 		if got := v.Name(sw); got != want {
 			t.Errorf("switch %d is called %q, want %q", sw, got, want)
 		}
@@ -253,7 +254,7 @@ func TestNamesOfOthers(t *testing.T) {
 		}
 	}
 	denied := l.DeniedNames()
-	if len(denied) != 3 || denied[77] != "s1" || denied[78] != "s2" || denied[79] != "2" {
+	if len(denied) != 5 || denied[77] != "s1" || denied[78] != "s2" || denied[79] != "2" {
 		t.Errorf("%v", denied)
 	}
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"maps"
 	"strconv"
+
+	"github.com/weirswitch/weir/internal/printable"
 )
 
 // names are those of switches, each of one switch only.
@@ -32,7 +34,8 @@ func newNames(bound map[uint32]string) names {
 
 // of is the name under which a switch that calls itself so is shown: that name, unless another switch has it; then
 // the one that its credentials say, or none. A name is of the switch that credentials bind to it, else
-// of the first that uses it. The number of another switch is no name.
+// of the first that uses it. The number of another switch is no name, nor is what no configuration allows: it
+// may look like the name of another one.
 func (n *names) of(sw uint32, name string) (shown string, own bool) {
 	if name == "" {
 		return n.bound[sw], false
@@ -42,7 +45,7 @@ func (n *names) of(sw uint32, name string) (shown string, own bool) {
 		return name, true
 	}
 	number, err := strconv.ParseUint(name, 10, 32)
-	if taken || err == nil && uint32(number) != sw || n.count[sw] >= maxNames || len(n.owner) >= maxOwners {
+	if taken || !printable.IsName(name) || err == nil && uint32(number) != sw || n.count[sw] >= maxNames || len(n.owner) >= maxOwners {
 		if len(n.denied) < maxDenied {
 			n.denied[sw] = name
 		}
