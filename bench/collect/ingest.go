@@ -103,7 +103,7 @@ func (t *transport) publish(ctx context.Context, messages []message) error {
 		}
 	}
 	acks := make(chan jetstream.Ack, 1<<16)
-	p, err := jetstream.NewPublisher(nc, func(a jetstream.Ack) { acks <- a })
+	p, err := jetstream.NewPublisher(nc, jetstream.Secret{}, func(a jetstream.Ack) { acks <- a })
 	if err != nil {
 		return err
 	}

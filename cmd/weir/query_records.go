@@ -62,7 +62,7 @@ func (o *queryOptions) writeRecords(cmd *cobra.Command, kind string, q *query.Qu
 		if err := o.collector.unused(cmd); err != nil {
 			return usageError(err)
 		}
-		e, err := (&service.Folder{Records: o.records.Records}).Engine()
+		e, err := (&querySpool{Folder: service.Folder{Records: o.records.Records}, keys: o.records.keys}).engine()
 		if err != nil {
 			return usageError(err)
 		}

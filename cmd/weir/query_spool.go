@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/telemetry/collect/service"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/view/api"
@@ -18,11 +19,12 @@ import (
 // querySpool asks a folder of records.
 type querySpool struct {
 	service.Folder
+	keys []string      // files of the network's keys
 	last *query.Engine // that answered last
 }
 
 // spoolFlags are of a folder alone; a collector has them in its configuration.
-var spoolFlags = []string{"paths", "pint", "plan", "lab", "seed"}
+var spoolFlags = []string{"paths", "pint", "plan", "lab", "seed", "key"}
 
 func (s *querySpool) add(cmd *cobra.Command) {
 	p := cmd.PersistentFlags()
@@ -31,6 +33,7 @@ func (s *querySpool) add(cmd *cobra.Command) {
 	p.StringSliceVar(&s.Pint, "pint", nil, "with --records: `FILES` of the paths that sinks decoded: weir ctl show paths --json")
 	p.StringSliceVar(&s.Plans, "plan", nil, "with --records: `FILES` of the plans of the switches' stage pint; without, the built-in one")
 	p.StringVar(&s.Lab, "lab", "", "with --records: lab `FILE` whose switches' routes give the flows' paths")
+	p.StringSliceVar(&s.keys, "key", nil, "with --records: `FILES` of the network's keys (weir key new)")
 	p.Uint64Var(&s.FlowSeed, "seed", 0, "with --records: seed of [stages.parse] in the switches; with --lab its own")
 }
 
@@ -51,12 +54,15 @@ func refuseFlags(cmd *cobra.Command, names []string, why string) error {
 
 // Ask implements querySource. The folder is read anew: switches may be writing to it.
 func (s *querySpool) Ask(ctx context.Context, q *query.Question) (any, error) {
-	e, err := s.Engine()
+	e, err := s.engine()
 	if err != nil {
 		return nil, usageError(err)
 	}
 	s.last = e
 	answer, err := e.Ask(ctx, q)
+	if n := e.Store.Counts().Unkeyed; n != 0 && errors.Is(err, query.ErrNoRecords) {
+		err = fmt.Errorf("%w: %d records are under a network key that is not loaded: name its file with --key", err, n)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +71,16 @@ func (s *querySpool) Ask(ctx context.Context, q *query.Question) (any, error) {
 		return nil, fmt.Errorf("%w: this is a fault of weir", err)
 	}
 	return m.Value()
+}
+
+// engine loads the keys and reads the folder.
+func (s *querySpool) engine() (*query.Engine, error) {
+	for _, path := range s.keys {
+		if _, err := config.LoadKey(path); err != nil {
+			return nil, fmt.Errorf("--key: %w", err)
+		}
+	}
+	return s.Engine()
 }
 
 // Watch implements querySource.

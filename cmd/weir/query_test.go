@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/telemetry/lds"
+	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/record"
 )
@@ -104,5 +106,48 @@ func TestQuerySelections(t *testing.T) {
 	}
 	if out, err := ask("heavy-hitters", "--theta", "0.2", "--epsilon", "0.1", "--delta", "0.01"); err != nil || !strings.Contains(out, "3 flows of at least 15 %") || !strings.Contains(out, "exact") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestQueryOfKeyedRecords: a folder of records under a network's key is asked with the key's file; without, the error says so.
+func TestQueryOfKeyedRecords(t *testing.T) {
+	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "network.key")
+	if status, _, stderr := weir("key", "new", key); status != 0 {
+		t.Fatal(stderr)
+	}
+	family, err := config.LoadKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sampler, err := oblivious.NewSampler(oblivious.Config{Kind: oblivious.NWPS, Unit: oblivious.Packets, Size: 10, Hash: family})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sampler.Add(1, 100, &oblivious.Key{Version: 4})
+	h := record.Header{Kind: record.Oblivious, Switch: 1, Name: "s1", Hash: family, Start: 1 << 40, Span: 1 << 30}
+	b, err := record.Append(nil, &h, sampler.Sample().AppendBinary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "s-00000001.records"), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A process of its own each, since this one has the key.
+	ask := func(args ...string) (status int, out string) {
+		cmd := weirCommand(append([]string{"query", "volume", "--records", dir}, args...)...)
+		text, _ := cmd.CombinedOutput()
+		return cmd.ProcessState.ExitCode(), string(text)
+	}
+	if status, out := ask(); status == 0 || !strings.Contains(out, "1 records are under a network key that is not loaded: name its file with --key") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if status, out := ask("--key", key); status != 0 || !strings.Contains(out, "s1") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if err := os.Chmod(key, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if status, out := ask("--key", key); status != statusUsage || !strings.Contains(out, "chmod 600") {
+		t.Errorf("status %d: %s", status, out)
 	}
 }

@@ -138,7 +138,7 @@ func (l *liveCollect) publish(t *testing.T, folder string) {
 				t.Fatal(err)
 			}
 			encoded := rest[:len(rest)-len(behind)]
-			if _, err := js.Publish(ctx, jetstream.Subject(&h), encoded, natsstream.WithMsgID(jetstream.ID(encoded, h.Switch))); err != nil {
+			if _, err := js.Publish(ctx, jetstream.Subject(&h), encoded, natsstream.WithMsgID(jetstream.ID(jetstream.Secret{}, encoded, h.Switch))); err != nil {
 				t.Fatal(err)
 			}
 			rest = behind

@@ -7,6 +7,10 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/jetstream"
+	"github.com/weirswitch/weir/telemetry/record"
 )
 
 // TestHostileSpool: a FIFO, a device's name, a link or a folder among the spool's files is refused at once, by its name
@@ -74,4 +78,51 @@ func files0(t *testing.T, dir string) (list []string) {
 		list = append(list, filepath.Join(dir, e.Name()))
 	}
 	return list
+}
+
+// TestKeyChanged: records that wait since before a switch's network key was changed are sent as all others.
+func TestKeyChanged(t *testing.T) {
+	s := openSpool(t, Config{Spool: t.TempDir(), SpoolBytes: minSpool}, "s1")
+	const records = 10
+	for n := range int64(records) {
+		h := &record.Header{Kind: record.Oblivious, Switch: 1, Name: "s1", Hash: hash.FamilyOf(hash.AES, uint16(0x26d1+n%2)), Start: n << 20, Span: 1 << 20}
+		b, err := record.Append(nil, h, func(dst []byte) ([]byte, error) { return append(dst, 1, 2, 3), nil })
+		if err == nil {
+			err = s.Write(h, b)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken, err := s.take()
+	if err != nil || len(taken) != records {
+		t.Fatalf("%d of %d records are sent: %v", len(taken), records, err)
+	}
+	for n, x := range taken {
+		if x.header.Start != int64(n)<<20 || x.header.Hash.Known() {
+			t.Errorf("record %d: %+v", n, x.header)
+		}
+	}
+}
+
+// TestSecretOfIDs: the ids of a switch's records are under a secret of its spool, which outlives a run, so no other switch has
+// JetStream discard them by sending what has the same id first.
+func TestSecretOfIDs(t *testing.T) {
+	dir := t.TempDir()
+	open := func(dir string) jetstream.Secret {
+		s, err := OpenSpool(Config{Spool: dir, SpoolBytes: minSpool}, "s1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		return s.secret
+	}
+	first, again, other := open(dir), open(dir), open(t.TempDir())
+	if first != again || first == other || first == (jetstream.Secret{}) {
+		t.Errorf("%x, again %x, of another spool %x", first, again, other)
+	}
+	info, err := os.Stat(filepath.Join(dir, "s1"+secretExtension))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
 }

@@ -76,7 +76,7 @@ func ship(spool *Spool, o jetstream.Options, l limits, changed func(Status)) (*S
 	if err != nil {
 		return nil, err
 	}
-	if s.out, err = jetstream.NewPublisher(conn, s.acked); err != nil {
+	if s.out, err = jetstream.NewPublisher(conn, spool.secret, s.acked); err != nil {
 		conn.Close()
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/internal/safefile"
+	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
@@ -31,6 +32,7 @@ const extension = ".records"
 type Spool struct {
 	dir, name string
 	lock      *os.File
+	secret    jetstream.Secret // of the message ids
 
 	mu     sync.Mutex // guards what follows; held for a system call or two
 	limit  int64      // of a file
@@ -76,6 +78,9 @@ func (s *Spool) setUp() error {
 		return err
 	}
 	if err := s.claim(); err != nil {
+		return err
+	}
+	if err := s.loadSecret(); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -416,7 +421,7 @@ const maxSpoolFile = 1 << 40
 
 // ownFile reports whether a name is one of a spool's files.
 func ownFile(name string) bool {
-	return slices.Contains([]string{extension, stateExtension, stateExtension + "-new", ".lock"}, filepath.Ext(name))
+	return slices.Contains([]string{extension, stateExtension, stateExtension + "-new", secretExtension, secretExtension + "-new", ".lock"}, filepath.Ext(name))
 }
 
 // makeFolder makes a spool's folder, for its owner alone: records say who talks to whom.

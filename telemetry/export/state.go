@@ -1,6 +1,7 @@
 package export
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/weirswitch/weir/internal/safefile"
+	"github.com/weirswitch/weir/telemetry/jetstream"
 )
 
 // state is what outlives a run, beside the files: NAME.state, in JSON. It is
@@ -41,6 +43,34 @@ func (s *Spool) loadState() (st state) {
 		return state{}
 	}
 	return st
+}
+
+// secretExtension is that of the file with the secret of the message ids: not a part of the state, so that what is sent again is
+// recognised also without it.
+const secretExtension = ".secret"
+
+// loadSecret reads the secret of an earlier run, or makes one.
+func (s *Spool) loadSecret() error {
+	path := filepath.Join(s.dir, s.name+secretExtension)
+	text, err := safefile.ReadHere(path, int64(len(s.secret)))
+	if err == nil && len(text) == len(s.secret) {
+		s.secret = jetstream.Secret(text)
+		return nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if _, err := rand.Read(s.secret[:]); err != nil {
+		return err
+	}
+	fresh := path + "-new"
+	if err = os.WriteFile(fresh, s.secret[:], 0o600); err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the secret of message ids: %w", errors.Join(err, removeIfThere(fresh)))
+	}
+	return nil
 }
 
 // saveState writes it anew, if it changed. The caller has the lock.

@@ -45,13 +45,15 @@ type Ack struct {
 type Publisher struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
+	secret  Secret
 	numbers sync.Map // from *nats.Msg, until it is acknowledged
 }
 
-// NewPublisher returns a publisher over a connection, which may be made later or break in between.
+// NewPublisher returns a publisher over a connection, which may be made later or break in between. What is published again, also by
+// another publisher of the same secret, is recognised for some time (StreamConfig.Duplicates).
 // acked is called by goroutines of the connection's, and must neither wait nor publish.
-func NewPublisher(nc *nats.Conn, acked func(Ack)) (*Publisher, error) {
-	p := &Publisher{nc: nc}
+func NewPublisher(nc *nats.Conn, secret Secret, acked func(Ack)) (*Publisher, error) {
+	p := &Publisher{nc: nc, secret: secret}
 	take := func(m *nats.Msg, a Ack) {
 		if number, ok := p.numbers.LoadAndDelete(m); ok && !errors.Is(a.Err, jetstream.ErrAsyncPublishTimeout) {
 			a.Number = number.(uint64)
@@ -78,7 +80,7 @@ func (p *Publisher) Close() { p.js.CleanupPublisher() }
 func (p *Publisher) Publish(number uint64, h *record.Header, encoded []byte) error {
 	m := &nats.Msg{Subject: Subject(h), Data: encoded}
 	p.numbers.Store(m, number)
-	_, err := p.js.PublishMsgAsync(m, jetstream.WithMsgID(ID(encoded, h.Switch)), jetstream.WithRetryAttempts(0))
+	_, err := p.js.PublishMsgAsync(m, jetstream.WithMsgID(ID(p.secret, encoded, h.Switch)), jetstream.WithRetryAttempts(0))
 	if err == nil {
 		return nil
 	}

@@ -91,7 +91,7 @@ func TestPublish(t *testing.T) {
 	s := serve(t, &server.Options{MaxPayload: 4096})
 	nc := dial(t, Options{Servers: []string{s.ClientURL()}})
 	acks := make(chan Ack, 16)
-	p, err := NewPublisher(nc, func(a Ack) { acks <- a })
+	p, err := NewPublisher(nc, Secret{}, func(a Ack) { acks <- a })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,11 @@
 package jetstream
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
 
-	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
@@ -60,19 +61,15 @@ func Epoch(h *record.Header) int64 {
 	return epoch
 }
 
-// idSeed keeps ids apart from other hashes of the same bytes.
-const idSeed = 0x77656972
+// Secret keeps the message ids of a publisher from others. JetStream discards what has the id of a message that it has, whoever sent that:
+// a switch that knows what another one will send, such as the records of a switch without traffic, could have them discarded.
+type Secret [16]byte
 
-// ID is the message id of a record: the switch, a hash of the encoded record, and
-// the record's own checksum, 96 bits of its content.
-func ID(encoded []byte, sw uint32) string {
+// ID is the message id of a record: the switch, and 96 bits of HMAC-SHA256 of the encoded record under the publisher's secret.
+func ID(secret Secret, encoded []byte, sw uint32) string {
 	b := strconv.AppendUint(make([]byte, 0, 40), uint64(sw), 10)
 	b = append(b, '-')
-	h := hash.Bytes(idSeed, encoded)
-	var sum [12]byte
-	for i := range 8 {
-		sum[i] = byte(h >> (56 - 8*i))
-	}
-	copy(sum[8:], encoded[max(0, len(encoded)-4):])
-	return string(hex.AppendEncode(b, sum[:]))
+	mac := hmac.New(sha256.New, secret[:])
+	mac.Write(encoded)
+	return string(hex.AppendEncode(b, mac.Sum(nil)[:12]))
 }

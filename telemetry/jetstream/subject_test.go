@@ -41,15 +41,15 @@ func TestID(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				id := ID(b, sw)
-				if other, there := seen[id]; there || id != ID(append([]byte(nil), b...), sw) || len(id) != 26 {
+				id := ID(Secret{}, b, sw)
+				if other, there := seen[id]; there || id != ID(Secret{}, append([]byte(nil), b...), sw) || len(id) != 26 {
 					t.Errorf("%+v: %s, as %+v", h, id, other)
 				}
 				seen[id] = h
 			}
 		}
 	}
-	if ID(nil, 1) == "" {
-		t.Error("no id")
+	if ID(Secret{}, nil, 1) == "" || ID(Secret{}, nil, 1) == ID(Secret{1}, nil, 1) {
+		t.Error("ids do not depend on the secret")
 	}
 }

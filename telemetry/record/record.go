@@ -162,7 +162,8 @@ func Append(dst []byte, h *Header, appendBody func(dst []byte) ([]byte, error)) 
 }
 
 // Decode reads the record at the beginning of b. body and rest alias b. No
-// length is believed before the bytes are there.
+// length is believed before the bytes are there. With ErrKey the record is whole, but for its body, which means nothing without
+// the key: h and rest are as without an error.
 func Decode(b []byte) (h Header, body, rest []byte, err error) {
 	length, err := Length(b)
 	if err != nil {
@@ -184,7 +185,7 @@ func Decode(b []byte) (h Header, body, rest []byte, err error) {
 	}
 	h.Name = string(r[fixed:end])
 	if !h.Hash.Known() {
-		return Header{}, nil, b, fmt.Errorf("%w: key id %04x, of switch %d (%q)", ErrKey, h.Hash.KeyID(), h.Switch, h.Name)
+		return h, nil, rest, fmt.Errorf("%w: key id %04x, of switch %d (%q)", ErrKey, h.Hash.KeyID(), h.Switch, h.Name)
 	}
 	return h, r[end:], rest, nil
 }

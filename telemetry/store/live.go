@@ -154,11 +154,13 @@ func (l *Live) AddAt(h record.Header, body []byte, arrived int64) Outcome {
 // AddBytes takes records that lie one behind the other. Where one is broken, it goes on
 // at the next one that is whole.
 func (l *Live) AddBytes(b []byte) {
-	unreadable, cutOff := eachRecord(b, func(h record.Header, body []byte) { l.Add(h, body) })
+	var c Counts
+	eachRecord(b, &c, func(h record.Header, body []byte) { l.Add(h, body) })
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.counts.Unreadable += unreadable
-	l.counts.CutOff += cutOff
+	l.counts.Unreadable += c.Unreadable
+	l.counts.Unkeyed += c.Unkeyed
+	l.counts.CutOff += c.CutOff
 }
 
 // read reads and checks a record; it needs no lock.

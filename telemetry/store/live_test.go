@@ -115,7 +115,7 @@ func (l *Live) check(t testing.TB) {
 			t.Fatalf("%v: %+v, held %+v", kind, tally, want)
 		}
 	}
-	sum.CutOff, sum.Unreadable = l.counts.CutOff, l.counts.Unreadable
+	sum.CutOff, sum.Unreadable, sum.Unkeyed = l.counts.CutOff, l.counts.Unreadable, l.counts.Unkeyed
 	if sum != l.counts {
 		t.Fatalf("%+v by kind, %+v in all", sum, l.counts)
 	}

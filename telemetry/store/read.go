@@ -43,32 +43,33 @@ func Read(folder string) (*Store, error) {
 // AddBytes takes records that lie one behind the other. Where one is broken, it
 // goes on at the next one that is whole.
 func (s *Store) AddBytes(b []byte) {
-	unreadable, cutOff := eachRecord(b, func(h record.Header, body []byte) { s.Add(h, body) })
-	s.counts.Unreadable += unreadable
-	s.counts.CutOff += cutOff
+	eachRecord(b, &s.counts, func(h record.Header, body []byte) { s.Add(h, body) })
 }
 
-// eachRecord calls add for all whole records in b, and counts the broken ones and the one
+// eachRecord calls add for all whole records in b, and counts the broken ones, those under a key that is not loaded, and the one
 // that is cut off at the end.
-func eachRecord(b []byte, add func(record.Header, []byte)) (unreadable, cutOff uint64) {
+func eachRecord(b []byte, c *Counts, add func(record.Header, []byte)) {
 	for len(b) > 0 {
 		h, body, rest, err := record.Decode(b)
-		if err == nil {
+		switch {
+		case err == nil:
 			add(h, body)
-			b = rest
-			continue
+		case errors.Is(err, record.ErrKey):
+			c.Unkeyed++
+		default:
+			next := nextRecord(b)
+			if next < 0 && errors.Is(err, record.ErrShort) {
+				c.CutOff++
+				return
+			}
+			c.Unreadable++
+			if next < 0 {
+				return
+			}
+			rest = b[next:]
 		}
-		next := nextRecord(b)
-		if next < 0 && errors.Is(err, record.ErrShort) {
-			return unreadable, cutOff + 1
-		}
-		unreadable++
-		if next < 0 {
-			return unreadable, cutOff
-		}
-		b = b[next:]
+		b = rest
 	}
-	return unreadable, cutOff
 }
 
 // searches bounds how many positions that look like a record are tried behind a
@@ -84,7 +85,7 @@ func nextRecord(b []byte) int {
 			return -1
 		}
 		at += i
-		if _, _, _, err := record.Decode(b[at:]); err == nil {
+		if _, _, _, err := record.Decode(b[at:]); err == nil || errors.Is(err, record.ErrKey) {
 			return at
 		}
 		at++ // still within b: the magic has two bytes

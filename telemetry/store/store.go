@@ -121,6 +121,7 @@ type Counts struct {
 	Unreadable uint64 `json:"unreadable"` // pieces of files, or bodies, that are no records
 	Conflicts  uint64 `json:"conflicts"`  // contradict others, and were left out
 	Unknown    uint64 `json:"unknown"`    // of kinds that no query here reads
+	Unkeyed    uint64 `json:"unkeyed"`    // under a network key that is not loaded, and were left out
 	CutOff     uint64 `json:"cut_off"`    // files that end inside a record, as one being written does
 	Future     uint64 `json:"future"`     // of a time that is still to come, and were left out
 	Late       uint64 `json:"late"`       // of slices that had made room already, and were left out

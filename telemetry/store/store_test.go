@@ -311,3 +311,29 @@ func TestFamilies(t *testing.T) {
 		}
 	}
 }
+
+// TestUnkeyedRecords: records under a network key that is not loaded are counted, and hide none of the others of their file.
+func TestUnkeyedRecords(t *testing.T) {
+	unkeyed := func(start int64) []byte {
+		return envelope(t, record.Header{Kind: record.Oblivious, Switch: 1, Name: "a", Hash: hash.FamilyOf(hash.AES, 0x26d1), Start: start, Span: second},
+			func(b []byte) ([]byte, error) { return append(b, "anything"...), nil })
+	}
+	var file []byte
+	for n := range int64(1000) {
+		file = append(file, unkeyed((n+10)*second)...)
+	}
+	file = append(file, sampleRecord(t, 1, 2*second, 5, false)...)
+	file = append(file, "rubbish"...)
+	file = append(file, unkeyed(3*second)...)
+	file = append(file, sampleRecord(t, 1, 4*second, 5, false)...)
+	var s Store
+	s.AddBytes(file)
+	if diff := cmp.Diff(Counts{Records: 2, Unkeyed: 1001, Unreadable: 1}, s.Counts()); diff != "" {
+		t.Errorf("counts, -want +got:\n%s", diff)
+	}
+	l := newLive(t, LiveConfig{Bytes: MinBytes})
+	l.AddBytes(file)
+	if diff := cmp.Diff(s.Counts(), l.Counts()); diff != "" {
+		t.Errorf("counts of a live store, -want +got:\n%s", diff)
+	}
+}

@@ -242,7 +242,7 @@ func TestFullDisk(t *testing.T) {
 func acknowledged(t *testing.T, nc *nats.Conn, h record.Header) bool {
 	t.Helper()
 	acks := make(chan jetstream.Ack, 1)
-	p, err := jetstream.NewPublisher(nc, func(a jetstream.Ack) { acks <- a })
+	p, err := jetstream.NewPublisher(nc, jetstream.Secret{}, func(a jetstream.Ack) { acks <- a })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func acknowledged(t *testing.T, nc *nats.Conn, h record.Header) bool {
 func fill(t *testing.T, s *Server, nc *nats.Conn) (acked int, refused error) {
 	t.Helper()
 	acks := make(chan jetstream.Ack, 1)
-	p, err := jetstream.NewPublisher(nc, func(a jetstream.Ack) { acks <- a })
+	p, err := jetstream.NewPublisher(nc, jetstream.Secret{}, func(a jetstream.Ack) { acks <- a })
 	if err != nil {
 		t.Fatal(err)
 	}

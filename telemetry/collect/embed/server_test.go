@@ -130,7 +130,7 @@ func send(t *testing.T, nc *nats.Conn, headers []record.Header, body []byte) {
 func sendSome(t *testing.T, nc *nats.Conn, headers []record.Header, body []byte, waiting map[uint64]bool) (last error) {
 	t.Helper()
 	acks := make(chan jetstream.Ack, len(headers))
-	p, err := jetstream.NewPublisher(nc, func(a jetstream.Ack) { acks <- a })
+	p, err := jetstream.NewPublisher(nc, jetstream.Secret{}, func(a jetstream.Ack) { acks <- a })
 	if err != nil {
 		return err
 	}

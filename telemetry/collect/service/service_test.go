@@ -319,7 +319,7 @@ func TestCollectSecure(t *testing.T) {
 	}
 	defer nc.Close()
 	acks := make(chan jetstream.Ack, 1)
-	p, err := jetstream.NewPublisher(nc, func(a jetstream.Ack) { acks <- a })
+	p, err := jetstream.NewPublisher(nc, jetstream.Secret{}, func(a jetstream.Ack) { acks <- a })
 	if err != nil {
 		t.Fatal(err)
 	}

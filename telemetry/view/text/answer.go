@@ -151,10 +151,14 @@ func Absent(list []query.Absent) (text []string) {
 
 // WriteCounts writes what happened to records that were read, where some were refused; else nothing.
 func WriteCounts(w io.Writer, c store.Counts) error {
-	if c.Unreadable+c.Conflicts+c.Duplicates == 0 {
+	if c.Unreadable+c.Conflicts+c.Duplicates+c.Unkeyed == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "records: %d taken, %d duplicates, %d in conflict with others, %d unreadable\n", c.Records, c.Duplicates, c.Conflicts, c.Unreadable)
+	unkeyed := ""
+	if c.Unkeyed != 0 {
+		unkeyed = fmt.Sprintf(", %d under a network key that is not loaded (--key)", c.Unkeyed)
+	}
+	_, err := fmt.Fprintf(w, "records: %d taken, %d duplicates, %d in conflict with others, %d unreadable%s\n", c.Records, c.Duplicates, c.Conflicts, c.Unreadable, unkeyed)
 	return err
 }
 
