@@ -13,6 +13,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab/grade"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/telemetry/query"
+	"github.com/weirswitch/weir/telemetry/store"
 )
 
 // smallLab writes a shipped lab with less traffic, under a name of this process's own.
@@ -154,9 +155,16 @@ func TestOneSampleLab(t *testing.T) {
 		t.Skip("takes long")
 	}
 	netnstest.Require(t)
-	o, records := undisturbedRun(t, smallLab(t, "onesample", "count = 30_000", "count = 8_000"))
+	key := filepath.Join(t.TempDir(), "network.key")
+	if status, _, stderr := weir("key", "new", key); status != 0 {
+		t.Fatal(stderr)
+	}
+	o, records := undisturbedRun(t, smallLab(t, "onesample", "count = 30_000", "count = 8_000", "name = \"onesample\"", fmt.Sprintf("name = \"onesample\"\nkey = %q", key)))
 	if !o.OK {
 		t.Errorf("%+v %+v", o, *o.Answers)
+	}
+	if s, err := store.Read(records); err != nil || len(s.Samples) == 0 || s.Samples[0].Origin.Hash.KeyID() == 0 {
+		t.Errorf("the records are not under the lab's key: %v, %+v", err, s.Counts())
 	}
 	v := o.find(t, query.KindVolume, "")
 	if n := v.Numbers; n["truth"] != 5*8000 || n["sum"] < 14*8000 || n["low"] == n["high"] {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -79,5 +80,52 @@ func TestKeyCommand(t *testing.T) {
 	must(t, os.Chmod(path, 0o644))
 	if status, _, stderr := weir("key", "check", path); status != statusUsage || !strings.Contains(stderr, "chmod 600") {
 		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// TestUntrustedFiles: what others may write of what a command does is refused, and so is a secret that they may read.
+func TestUntrustedFiles(t *testing.T) {
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("no openssl to make certificates with")
+	}
+	dir := t.TempDir()
+	certificates(t, dir, "operator")
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	file := func(name string) string { return filepath.Join(dir, name) }
+	plan := file("plan.toml")
+	if status, _, stderr := weir("plan", "--out", plan); status != 0 {
+		t.Fatal(stderr)
+	}
+	records := filepath.Join(dir, "records")
+	must(t, os.Mkdir(records, 0o700))
+	paths := write("paths.json", `[{"switches": ["s1"]}]`)
+	lab := write("lab.toml", "[[switch]]\nname = \"s1\"\n")
+	remote := []string{"ctl", "--address", "127.0.0.1:1", "--cert", file("operator.pem"), "--key", file("operator.key"), "--ca", file("ca.pem"), "show", "ports"}
+	for _, c := range []struct {
+		path string
+		mode os.FileMode
+		args []string
+	}{
+		{plan, 0o646, []string{"query", "path", "--records", records, "--plan", plan}},
+		{paths, 0o646, []string{"query", "volume", "--records", records, "--paths", paths}},
+		{lab, 0o646, []string{"lab", "run", lab}},
+		{lab, 0o646, []string{"ctl", "reload", lab}},
+		{file("ca.pem"), 0o646, remote},
+		{file("operator.pem"), 0o646, remote},
+		{file("operator.key"), 0o646, remote},
+		{file("operator.key"), 0o644, remote},
+	} {
+		must(t, os.Chmod(c.path, c.mode))
+		if status, _, stderr := weir(c.args...); status != statusUsage || !strings.Contains(stderr, c.path+": others may read or change it: its mode is") {
+			t.Errorf("%v with %s of mode %04o: status %d: %s", c.args[:2], filepath.Base(c.path), c.mode, status, stderr)
+		}
+		must(t, os.Chmod(c.path, 0o600))
+		if _, _, stderr := weir(c.args...); strings.Contains(stderr, "others may read or change it") {
+			t.Errorf("%v with %s of mode 0600: %s", c.args[:2], filepath.Base(c.path), stderr)
+		}
 	}
 }

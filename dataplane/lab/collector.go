@@ -68,6 +68,9 @@ func (c *Config) collectorConfig(runDirectory, data, file string) ([]byte, error
 	} {
 		setMissing(main, key, value)
 	}
+	if c.Key != "" {
+		setMissing(main, "keys", []string{c.Key})
+	}
 	if _, known := main["paths"]; !known && file != "" {
 		setMissing(main, "lab", file)
 	}

@@ -200,3 +200,27 @@ func TestForwardEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestKey: a lab's key is that of all switches and of the collector; switches of P4 have none.
+func TestKey(t *testing.T) {
+	c, err := Parse("key = \"network.key\"\n"+collected, "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := filepath.Abs("network.key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	collector, err := c.collectorConfig("/run/x", "/data", "/lab.toml")
+	if err != nil || !strings.Contains(string(collector), `keys = ["`+path+`"]`) {
+		t.Errorf("%v: %s", err, collector)
+	}
+	sw, err := c.switchConfig(0, "/run/x", "")
+	if err != nil || !strings.Contains(string(sw), `key = "`+path+`"`) {
+		t.Errorf("%v: %s", err, sw)
+	}
+	_, err = Parse("key = \"network.key\"\n"+strings.Replace(collected, "name = \"s2\"", "name = \"s2\"\nkind = \"bmv2\"", 1), "one")
+	if err == nil || !strings.Contains(err.Error(), `key: switch "s2" is of P4`) {
+		t.Error(err)
+	}
+}

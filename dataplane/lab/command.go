@@ -37,7 +37,7 @@ type Command struct {
 func (c *Command) open(file string) (*Config, Options, error) {
 	config, err := Load(file)
 	if err != nil {
-		if text, readErr := safefile.Read(file, tomlfile.MaxBytes); readErr == nil && tomlfile.HasTable(text, "switch") {
+		if text, readErr := safefile.ReadTrusted(file, tomlfile.MaxBytes); readErr == nil && tomlfile.HasTable(text, "switch") {
 			err = fmt.Errorf("this is the file of one switch: weir switch -c %s", file)
 		}
 		return nil, Options{}, &Failure{inFile(file, err), 2}

@@ -37,6 +37,9 @@ func (c *Config) switchConfig(i int, runDirectory, records string) ([]byte, erro
 	main := subtable(config, "switch")
 	main["name"] = s.Name
 	setMissing(main, "id", int64(i+1))
+	if c.Key != "" {
+		setMissing(main, "key", c.Key)
+	}
 	if s.Graph != nil {
 		main["graph"] = s.Graph
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,6 +39,23 @@ type faults []error
 
 func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
 
+// validateKey makes the key's name absolute, as switches want it.
+func (c *Config) validateKey(f *faults) {
+	if c.Key == "" {
+		return
+	}
+	path, err := filepath.Abs(c.Key)
+	if err != nil {
+		f.add("key: %w", err)
+	}
+	c.Key = path
+	for _, s := range c.Switches {
+		if s.Kind == KindBMv2 {
+			f.add("key: switch %q is of P4, whose hashes have no key: remove the key, or that switch", s.Name)
+		}
+	}
+}
+
 // Validate reports all faults, each with its key and a remedy. What is wrong
 // inside a switch's own configuration the switch itself says.
 func (c *Config) Validate() error {
@@ -48,6 +66,7 @@ func (c *Config) Validate() error {
 	if c.Quiet < 0 || c.Quiet > maxQuiet {
 		f.add("quiet: %v: choose 0s to %v", c.Quiet, maxQuiet)
 	}
+	c.validateKey(&f)
 	kinds := c.validateNodes(&f)
 	c.validateHosts(&f)
 	c.validateSwitches(&f)
