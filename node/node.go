@@ -24,6 +24,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -93,6 +94,10 @@ type Node struct {
 	portsChanged chan struct{}            // an interface may be other than the stages know it
 	looking      sync.Mutex               // one trace or capture at a time
 	settings     sync.Map                 // by port: its settings as they were logged last, a text
+
+	// Assignments that were not taken, and when the log had one last; of the goroutine that listens for them.
+	refusedAssignments uint64
+	assignmentLogged   time.Time
 
 	began bool
 	final atomic.Pointer[worker.Report] // taken when Run ended
@@ -325,7 +330,8 @@ func (n *Node) logSettings(i port.Info) {
 	}
 }
 
-// assign gives stages what the collector sent for them.
+// assign gives stages what the collector sent for them. It is called by one goroutine. Switches can have the server send each other texts that are no assignments, as acknowledgements of
+// records, so the log has one line of such in a minute, with their number.
 func (n *Node) assign(body []byte) {
 	for _, stage := range n.chain {
 		s, ok := stage.Module.(interface {
@@ -334,8 +340,13 @@ func (n *Node) assign(body []byte) {
 		if !ok {
 			continue
 		}
-		if err := s.Assign(clock.Kernel.TAI(), body); err != nil {
-			n.log.Warn("what the collector assigned is not taken", zap.Error(err))
+		err := s.Assign(clock.Kernel.TAI(), body)
+		if err == nil {
+			continue
+		}
+		if n.refusedAssignments++; time.Since(n.assignmentLogged) > time.Minute {
+			n.assignmentLogged = time.Now()
+			n.log.Warn("what the collector assigned is not taken", zap.Error(err), zap.Uint64("refused", n.refusedAssignments))
 		}
 	}
 }
