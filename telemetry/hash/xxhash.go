@@ -28,6 +28,27 @@ func Uint64(seed, a uint64) uint64 {
 	return finish(tail(seed+prime5+8, a))
 }
 
+// Invert64 returns the word of which Uint64 is h under the seed: the hash is a permutation of words.
+func Invert64(seed, h uint64) uint64 {
+	h = (h ^ h>>32) * inverse3
+	h = (h ^ h>>29 ^ h>>58) * inverse2
+	h ^= h >> 33
+	h = bits.RotateLeft64((h-prime4)*inverse1, -27) ^ (seed + prime5 + 8)
+	return bits.RotateLeft64(h*inverse1, -31) * inverse2
+}
+
+// The inverses of primes modulo 2^64.
+var inverse1, inverse2, inverse3 = inverse(prime1), inverse(prime2), inverse(prime3)
+
+// inverse is that of an odd number, by Newton's iteration, which doubles the bits that are right.
+func inverse(p uint64) uint64 {
+	x := p // right in 3 bits
+	for range 5 {
+		x *= 2 - p*x
+	}
+	return x
+}
+
 // Uint64x2 returns the hash of two words (16 bytes).
 func Uint64x2(seed, a, b uint64) uint64 {
 	return finish(tail(tail(seed+prime5+16, a), b))

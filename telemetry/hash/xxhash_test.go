@@ -22,6 +22,16 @@ func reference(seed uint64, words ...uint64) uint64 {
 
 // TestPublishedValues pins the family to values that other implementations of
 // XXH64 state.
+func TestInvert64(t *testing.T) {
+	seed, a := uint64(0), uint64(1)
+	for range 1000 {
+		seed, a = Uint64(seed, 1), Uint64(a, 2)
+		if b := Invert64(seed, Uint64(seed, a)); b != a {
+			t.Fatalf("the hash of %x under %x is that of %x", a, seed, b)
+		}
+	}
+}
+
 func TestPublishedValues(t *testing.T) {
 	for _, c := range []struct {
 		seed uint64

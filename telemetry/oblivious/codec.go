@@ -4,17 +4,38 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/weirswitch/weir/telemetry/sketch/packing"
 )
 
-// version of the format. Integers are little-endian; counts of 32 bits.
+// The format, integers little-endian; counts of 32 bits.
 //
-//	header  version 8 | kind 8 | unit 8 | 0 8 | size 32 | entries 32 | seed 64 |
-//	        threshold: value 64, id 64 | packets 64 | bytes 64
+//	header   version 8 | kind 8 | unit 8 | ranks 8 | size 32 | entries 32 | seed 64 |
+//	         threshold: value 64, id 64 | packets 64 | bytes 64
+//	packed   (package packing) keys, each once, in the order of their first entries, their number first, a uvarint:
+//	             versions | protocols | source ports | destination ports | sources | destinations, of 4, 16 or 0 bytes each by the version;
+//	         packets' bytes of each entry, uvarints;
+//	         key of each entry: its number in Len(keys so far) bits; that number itself: the next one
+//	ranks    by the header's byte: ranksWhole or ranksHashed
+//
+// Of ranksWhole an entry is an id (64) and the difference of its value to the one before (uvarint). Of ranksHashed ids follow from the
+// rank's hash, which the family xxhash has of one packet alone: behind a byte k, for each entry in bits, the difference of its value to the one before in
+// Rice's code with k lower bits (quotient in ones, a zero, the lower bits), and what the division of the hash by
+// the packet's weight left, in Len(weight-1) bits. Values are sorted, so their differences take about half of an id.
+//
+// Version 1, of which each entry was
+//
 //	entry   value 64 | id 64 | bytes 32 | proto 8 | key version 8 |
 //	        src port 16 | dst port 16 | src | dst: 4, 16 or 0 bytes each
 //
-// Addresses have 4 bytes with key version 4, 16 with 6, and are left out with 0.
-const version = 1
+// is read too, with 0 for ranks.
+const (
+	version      = 2
+	wholeVersion = 1
+
+	ranksWhole  = 0
+	ranksHashed = 1
+)
 
 const (
 	headerSize   = 4 + 4 + 4 + 8 + 16 + 16
@@ -30,29 +51,25 @@ func (s *Sample) AppendBinary(b []byte) ([]byte, error) {
 	if s.Limits != nil {
 		return b, errors.New("a union of samples has no encoding: encode the samples")
 	}
+	ranks, hashed := s.hashedRanks()
+	if !hashed {
+		ranks = s.wholeRanks()
+	}
+	text, err := s.columns()
+	if err != nil {
+		return b, err
+	}
 	le := binary.LittleEndian
-	b = append(b, version, byte(s.Kind), byte(s.Unit), 0)
+	b = append(b, version, byte(s.Kind), byte(s.Unit), ranksWhole)
+	if hashed {
+		b[len(b)-1] = ranksHashed
+	}
 	b = le.AppendUint32(b, uint32(s.Size))
 	b = le.AppendUint32(b, uint32(len(s.Entries)))
 	for _, v := range []uint64{s.Seed, s.Threshold.Value, s.Threshold.ID, s.Packets, s.Bytes} {
 		b = le.AppendUint64(b, v)
 	}
-	for i := range s.Entries {
-		e := &s.Entries[i]
-		n, err := addressSize(e.Key.Version)
-		if err != nil {
-			return b, err
-		}
-		b = le.AppendUint64(b, e.Rank.Value)
-		b = le.AppendUint64(b, e.Rank.ID)
-		b = le.AppendUint32(b, e.Bytes)
-		b = append(b, e.Key.Proto, e.Key.Version)
-		b = le.AppendUint16(b, e.Key.SrcPort)
-		b = le.AppendUint16(b, e.Key.DstPort)
-		b = append(b, e.Key.Src[:n]...)
-		b = append(b, e.Key.Dst[:n]...)
-	}
-	return b, nil
+	return append(packing.Append(b, text), ranks...), nil
 }
 
 // MarshalBinary is AppendBinary to nothing.
@@ -78,9 +95,11 @@ func (s *Sample) UnmarshalBinary(b []byte) error {
 	if len(b) < headerSize {
 		return fmt.Errorf("%w: %d bytes, less than a header", ErrFormat, len(b))
 	}
-	if b[0] != version || b[3] != 0 {
-		return fmt.Errorf("%w: version %d.%d, not %d.0", ErrFormat, b[0], b[3], version)
+	ranks := b[3]
+	if b[0] != version && b[0] != wholeVersion || ranks > ranksHashed || b[0] == wholeVersion && ranks != 0 {
+		return fmt.Errorf("%w: version %d.%d, not %d or %d", ErrFormat, b[0], ranks, wholeVersion, version)
 	}
+	whole := b[0] == wholeVersion
 	le := binary.LittleEndian
 	n := le.Uint32(b[8:])
 	out := Sample{
@@ -91,6 +110,16 @@ func (s *Sample) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	b = b[headerSize:]
+	if !whole {
+		if err := out.unpack(b, int(n), ranks == ranksHashed); err != nil {
+			return fmt.Errorf("%w: %w", ErrFormat, err)
+		}
+		if err := out.check(); err != nil {
+			return fmt.Errorf("%w: %w", ErrFormat, err)
+		}
+		*s = out
+		return nil
+	}
 	if uint64(n)*minEntrySize > uint64(len(b)) {
 		return fmt.Errorf("%w: %d entries in %d bytes", ErrFormat, n, len(b))
 	}
@@ -111,7 +140,7 @@ func (s *Sample) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// decode reads one entry and returns what is behind it.
+// decode reads one entry of version 1 and returns what is behind it.
 func (e *Entry) decode(b []byte) ([]byte, error) {
 	if len(b) < minEntrySize {
 		return b, errors.New("cut short")

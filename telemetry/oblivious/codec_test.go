@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -40,33 +42,91 @@ func TestCodec(t *testing.T) {
 	}
 }
 
-// TestGolden: the format does not change unnoticed.
+// wholeForm is the encoding of version 1.
+func wholeForm(s *Sample) []byte {
+	le := binary.LittleEndian
+	b := []byte{wholeVersion, byte(s.Kind), byte(s.Unit), 0}
+	b = le.AppendUint32(le.AppendUint32(b, uint32(s.Size)), uint32(len(s.Entries)))
+	for _, v := range []uint64{s.Seed, s.Threshold.Value, s.Threshold.ID, s.Packets, s.Bytes} {
+		b = le.AppendUint64(b, v)
+	}
+	for _, e := range s.Entries {
+		b = le.AppendUint32(le.AppendUint64(le.AppendUint64(b, e.Rank.Value), e.Rank.ID), e.Bytes)
+		b = append(b, e.Key.Proto, e.Key.Version)
+		b = le.AppendUint16(le.AppendUint16(b, e.Key.SrcPort), e.Key.DstPort)
+		n, _ := addressSize(e.Key.Version)
+		b = append(append(b, e.Key.Src[:n]...), e.Key.Dst[:n]...)
+	}
+	return b
+}
+
+// TestGolden: the format does not change unnoticed, and what was written in the one before is read.
 func TestGolden(t *testing.T) {
 	s := sampler(t, Config{Kind: NWPS, Unit: Bytes, Size: 5, Seed: 1}).addAll(packets(1, 100, 10)).Sample()
-	b, err := s.MarshalBinary()
+	form, err := s.MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join("testdata", "sample-v1.bin")
-	if *update {
-		if err := os.WriteFile(file, b, 0o644); err != nil {
+	for name, b := range map[string][]byte{"sample-v1.bin": wholeForm(s), "sample-v2.bin": form} {
+		file := filepath.Join("testdata", name)
+		if *update {
+			if err := os.WriteFile(file, b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
 			t.Fatal(err)
 		}
+		if !bytes.Equal(b, want) {
+			t.Errorf("%d bytes differ from the %d of %s", len(b), len(want), file)
+		}
+		var got Sample
+		if err := got.UnmarshalBinary(want); err != nil || !sameEntries(&got, s) {
+			t.Errorf("%s: %v, %+v", name, err, got)
+		}
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
+}
+
+// TestCodecIsShort: keys, lengths and ranks of a large sample take about a third of what they took.
+func TestCodecIsShort(t *testing.T) {
+	for family, most := range map[hash.Family]float64{hash.XX: 0.36, hash.AES: 0.48} {
+		s := sampler(t, Config{Kind: NWPS, Unit: Bytes, Size: 2000, Seed: 1, Hash: family}).addAll(packets(1, 100_000, 300)).Sample()
+		b, err := s.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if old := wholeForm(s); float64(len(b)) > most*float64(len(old)) {
+			t.Errorf("%v: %d bytes took %d", family, len(b), len(old))
+		}
 	}
-	if !bytes.Equal(b, want) {
-		t.Errorf("%d bytes differ from the %d of %s", len(b), len(want), file)
+}
+
+// TestShrink: a sample that is made smaller is that of a smaller sampler.
+func TestShrink(t *testing.T) {
+	for _, c := range kinds {
+		c.Size = 50
+		s := sampler(t, c).addAll(packets(3, 400, 10)).Sample()
+		c.Size = 20
+		want := sampler(t, c).addAll(packets(3, 400, 10)).Sample()
+		s.Shrink(100)
+		if s.Shrink(20); !sameEntries(s, want) || s.Threshold != want.Threshold {
+			t.Errorf("%s: %d entries up to %v, not %d up to %v", c.name(), len(s.Entries), s.Threshold, len(want.Entries), want.Threshold)
+		}
 	}
 }
 
 func TestCodecRefuses(t *testing.T) {
 	s := sampler(t, Config{Kind: UWRA, Unit: Bytes, Size: 10, Seed: 5}).addAll(packets(1, 30, 1)).Sample()
-	good, err := s.MarshalBinary()
+	good := wholeForm(s)
+	form, err := s.MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
+	}
+	for n := range form {
+		if err := new(Sample).UnmarshalBinary(form[:n]); !errors.Is(err, ErrFormat) {
+			t.Fatalf("the first %d bytes of version 2: %v", n, err)
+		}
 	}
 	for n := range good {
 		if err := new(Sample).UnmarshalBinary(good[:n]); !errors.Is(err, ErrFormat) {
@@ -75,7 +135,7 @@ func TestCodecRefuses(t *testing.T) {
 	}
 	entry := func(i int) int { return headerSize + i*(minEntrySize+32) } // flow 0 has IPv6 addresses
 	for name, change := range map[string]func(b []byte) []byte{
-		"version":         func(b []byte) []byte { b[0] = 2; return b },
+		"version":         func(b []byte) []byte { b[0] = 3; return b },
 		"reserved byte":   func(b []byte) []byte { b[3] = 1; return b },
 		"kind":            func(b []byte) []byte { b[1] = 4; return b },
 		"unit":            func(b []byte) []byte { b[2] = 0; return b },
@@ -125,14 +185,18 @@ func FuzzUnmarshal(f *testing.F) {
 			f.Fatal(err)
 		}
 		f.Add(b)
+		f.Add(wholeForm(sampler(f, c).addAll(packets(1, 20, 3)).Sample()))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var s Sample
+		var s, same Sample
 		if s.UnmarshalBinary(b) != nil {
 			return
 		}
 		again, err := s.MarshalBinary()
-		if err != nil || !bytes.Equal(again, b) {
+		if err == nil {
+			err = same.UnmarshalBinary(again)
+		}
+		if err != nil || !sameEntries(&s, &same) || s.Packets != same.Packets || s.Bytes != same.Bytes {
 			t.Fatalf("what is accepted is encoded differently: %v", err)
 		}
 		// Whatever is accepted can be merged and asked.

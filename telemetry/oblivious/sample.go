@@ -51,6 +51,15 @@ func (s *Sample) below() []Entry {
 	return s.Entries[:len(s.Entries)-1]
 }
 
+// Shrink makes the sample the one that a sampler of a smaller size would have: of the entries of the smallest ranks. A
+// sample that is not larger stays as it is.
+func (s *Sample) Shrink(size int) {
+	if size < 1 || size >= len(s.Entries) {
+		return
+	}
+	s.Size, s.Entries, s.Threshold = size, s.Entries[:size], s.Entries[size-1].Rank
+}
+
 // Clone returns a copy that shares nothing.
 func (s *Sample) Clone() *Sample {
 	c := *s
