@@ -37,7 +37,7 @@ type Config struct {
 	StormBroadcast int `toml:"storm_broadcast"`
 	// StormMulticast limits its packets to all other groups.
 	StormMulticast int `toml:"storm_multicast"`
-	// StormUnknown limits its packets to stations that were never seen, or long ago.
+	// StormUnknown limits its packets to stations that were never seen, or long ago. A bridge of two ports floods to one, and has no such limit.
 	StormUnknown int `toml:"storm_unknown"`
 	// Storms are the limits of single ports, in place of those three.
 	Storms []Storm `toml:"storm"`

@@ -74,6 +74,15 @@ func (r stormRates) limits() *storm {
 func (c *Config) planStorms(ports []string, f *faults) []*storm {
 	all := stormRates{c.StormBroadcast, c.StormMulticast, c.StormUnknown}
 	all.check("storm_", f)
+	present := 0
+	for _, name := range ports {
+		if name != "" { // a port that is gone keeps its number
+			present++
+		}
+	}
+	if present <= 2 {
+		all[stormUnknown] = 0
+	}
 	storms := make([]*storm, len(ports))
 	for i := range storms {
 		storms[i] = all.limits()

@@ -1,6 +1,7 @@
 package l2
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/weirswitch/weir/pipeline/packet"
@@ -152,5 +153,33 @@ func TestStormByDefault(t *testing.T) {
 	}
 	if want := uint64(2 * (3*all - burst[0] - burst[1] - burst[2])); limited != want {
 		t.Errorf("%d packets are counted as storms, want %d", limited, want)
+	}
+}
+
+// TestStormOfTwoPorts: what a bridge of two ports floods goes to one port, so packets to unknown stations have no limit until a third port comes.
+func TestStormOfTwoPorts(t *testing.T) {
+	for _, ports := range [][]string{{"p0", "p1"}, {"p0", "", "p2"}, {"p0", "p1", "p2"}} {
+		c := DefaultConfig()
+		m := newModule(t, c, ports...)
+		s := m.Stage(0).(*stage)
+		b := newBatch(t, 256)
+		forwarded := 0
+		for range 200 {
+			stormBatch(t, b, 100*second, 0, 0, 0, 64, 0)
+			s.Process(b)
+			for i := range b.Pkts {
+				if p := &b.Pkts[i]; p.Reason == 0 && p.Flags&packet.FlagCopy == 0 {
+					forwarded++
+				}
+			}
+			release(b)
+		}
+		want := 200 * 64
+		if !slices.Contains(ports, "") && len(ports) > 2 {
+			want = defaultUnknown / 10
+		}
+		if forwarded != want {
+			t.Errorf("of ports %q: %d packets were forwarded, want %d", ports, forwarded, want)
+		}
 	}
 }
