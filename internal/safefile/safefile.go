@@ -152,8 +152,8 @@ func trusted(f *os.File, none os.FileMode) error {
 	return inSafeFolder(f.Name())
 }
 
-// inSafeFolder checks that no folder above a file lets everybody put another file in its place, as those of mode 0777 do; with
-// the sticky bit, as of /tmp, only owners may.
+// inSafeFolder checks that a file's folder does not let everybody put another file in its place, as one of mode 0777 does; with
+// the sticky bit, as of /tmp, only owners may. Folders above are not looked at: volumes of containers have mode 0777.
 func inSafeFolder(path string) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -162,15 +162,12 @@ func inSafeFolder(path string) error {
 	if err != nil {
 		return nil // it is open, and has no name any more
 	}
-	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		info, err := os.Stat(dir)
-		if err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
-			return fmt.Errorf("%s: %w: anybody may put another file into %s: chmod o-w it", path, ErrUntrusted, dir)
-		}
-		if dir == filepath.Dir(dir) {
-			return nil
-		}
+	dir := filepath.Dir(path)
+	info, err := os.Stat(dir)
+	if err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
+		return fmt.Errorf("%s: %w: anybody may put another file into %s: chmod o-w it", path, ErrUntrusted, dir)
 	}
+	return nil
 }
 
 // ours reports whether a user may say what this process does.

@@ -76,7 +76,8 @@ func TestTrusted(t *testing.T) {
 	}
 }
 
-// TestFolderForAll: a file is refused where anybody could put another one in its place, in any folder above it, and also by a link.
+// TestFolderForAll: a file is refused where anybody could put another one in its place, also by a link. Volumes of containers have mode 0777, and the
+// file in a folder below.
 func TestFolderForAll(t *testing.T) {
 	top := t.TempDir()
 	inner := filepath.Join(top, "inner")
@@ -93,7 +94,8 @@ func TestFolderForAll(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, name := range []string{path, link} {
-				if _, err := ReadTrusted(name, 10); (err == nil) != c.ok || !c.ok && (!errors.Is(err, ErrUntrusted) || !strings.Contains(err.Error(), folder+": chmod o-w")) {
+				ok := c.ok || folder == top
+				if _, err := ReadTrusted(name, 10); (err == nil) != ok || !ok && (!errors.Is(err, ErrUntrusted) || !strings.Contains(err.Error(), folder+": chmod o-w")) {
 					t.Errorf("%s in a folder of mode %v: %v", name, c.mode, err)
 				}
 			}
