@@ -124,7 +124,24 @@ func TestSetAndClear(t *testing.T) {
 	if config := r.ctl(t, "show", "config"); !strings.Contains(config, "10.7.0.0/16") {
 		t.Errorf("the configuration in force lacks the route:\n%s", config)
 	}
-	// The file has none of it.
+	// A copy of the file gets all of it.
+	file := filepath.Join(r.dir, r.name+".toml")
+	text, _ := os.ReadFile(file)
+	kept := filepath.Join(r.dir, "kept.toml")
+	if err := os.WriteFile(kept, append([]byte("# Kept.\n"), text...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	differs := r.ctl(t, "save", "--dry-run", kept)
+	if got, _ := os.ReadFile(kept); len(got) != len(text)+len("# Kept.\n") {
+		t.Error("--dry-run wrote the file")
+	}
+	expect(differs, "save", kept)
+	expect("nothing differs\n", "save", kept)
+	expect("nothing differs\n", "reload", kept)
+	if got, _ := os.ReadFile(kept); !bytes.HasPrefix(got, []byte("# Kept.\n")) || !strings.Contains(differs, "+ stages.l3.route[1]") {
+		t.Errorf("saved as\n%s\nof %s", got, differs)
+	}
+	// The file itself has none of it.
 	got := r.ctl(t, "reload")
 	for _, line := range []string{"- stages.acl.rule[0]", "- stages.l3.route[1]", "- stages.l3.neighbour[2]"} {
 		if !strings.Contains(got, line) {
@@ -132,8 +149,6 @@ func TestSetAndClear(t *testing.T) {
 		}
 	}
 	expect("nothing differs\n", "reload")
-	file := filepath.Join(r.dir, r.name+".toml")
-	text, _ := os.ReadFile(file)
 	if err := os.WriteFile(file, []byte(strings.NewReplacer("audit = true", "audit = false", "count", "count", `interface = "p2"`, "interface = \"p2\"\nqueues = 2",
 		"[control]", "[[stages.acl.rule]]\naction = \"deny\"\n[control]").Replace(string(text))), 0o600); err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ certificate that control.tls.admins names may also change the switch.`,
 	_ = ctl.RegisterFlagCompletionFunc("name", completeNames)
 	show := &cobra.Command{Use: "show", Short: "Show what a switch has and counts"}
 	show.PersistentFlags().BoolVar(&o.json, "json", false, "print as one JSON object")
-	ctl.AddCommand(show, newReloadCommand(&o), newSetCommand(&o), newClearCommand(&o), newTraceCommand(&o), newCaptureCommand(&o), newTopCommand(&o))
+	ctl.AddCommand(show, newReloadCommand(&o), newSaveCommand(&o), newSetCommand(&o), newClearCommand(&o), newTraceCommand(&o), newCaptureCommand(&o), newTopCommand(&o))
 	for _, v := range append(views, pintViews()...) {
 		rates, changing := ratesShown[v.name]
 		var ro ratesOptions

@@ -51,6 +51,61 @@ came of it.`,
 	return cmd
 }
 
+func newSaveCommand(o *ctlOptions) *cobra.Command {
+	var dry bool
+	cmd := &cobra.Command{
+		Use:   "save FILE",
+		Short: "Write what was changed at run time into a file",
+		Long: `Save makes FILE what the switch has in force: what "weir ctl set" has added, removed or
+changed since the switch has read it. Comments and all else in it stay as they are, but
+for comments directly above an element that is gone. It prints what changed, as
+reload does, and a reload finds nothing that differs.
+
+What cannot be written is named, and then FILE stays as it is.`,
+		Example: "  weir ctl save --dry-run /etc/weir/edge.toml\n  weir ctl save /etc/weir/edge.toml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := config.ReadFile(args[0])
+			if err != nil {
+				return usageError(err)
+			}
+			var inForce *config.Config
+			err = o.call(cmd.Context(), o.timeout, func(ctx context.Context, c *control.Client) error {
+				r, err := c.Config(ctx, &api.ConfigRequest{})
+				if err != nil {
+					return err
+				}
+				inForce, err = config.ParseAs("configuration in force", []byte(r.Toml))
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			saved, changes, err := config.Saved(text, inForce)
+			if err != nil {
+				return usageError(fmt.Errorf("%s: %w", args[0], err))
+			}
+			if len(changes) == 0 {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), "nothing differs")
+				return err
+			}
+			if !dry {
+				if err := safefile.Replace(args[0], saved); err != nil {
+					return fmt.Errorf("write the configuration: %w", err)
+				}
+			}
+			for _, c := range changes {
+				if _, err = fmt.Fprintln(cmd.OutOrStdout(), c); err != nil {
+					break
+				}
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print what would change, and leave FILE as it is")
+	return cmd
+}
+
 // change makes a call that changes the switch and prints what changed.
 func (o *ctlOptions) change(ctx context.Context, w io.Writer, asJSON bool, call func(context.Context, *control.Client) (*api.ChangeResponse, error)) error {
 	var r *api.ChangeResponse
@@ -94,7 +149,7 @@ func newSetCommand(o *ctlOptions) *cobra.Command {
 		Short: "Add an element to a table, or remove one",
 		Long: `Set changes one element of a table of the running switch. The configuration in
 force ("weir ctl show config") has the change from then on, the file has not: the
-next reload takes back what the file does not have.`,
+next reload takes back what the file does not have, unless "weir ctl save" wrote it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

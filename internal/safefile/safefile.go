@@ -226,3 +226,34 @@ func Folder(path string, own func(name string) bool) error {
 	}
 	return nil
 }
+
+// Replace writes a file anew in one step: a reader has the old text or the new one. Mode and owner stay, and of a link the file
+// that it leads to is replaced.
+func Replace(path string, text []byte) error {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if s, ok := info.Sys().(*syscall.Stat_t); ok && err == nil {
+		err = f.Chown(int(s.Uid), int(s.Gid))
+	}
+	if err == nil {
+		err = errors.Join(f.Chmod(info.Mode().Perm()), f.Sync())
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

@@ -136,3 +136,30 @@ func TestFolder(t *testing.T) {
 		t.Error("a file is taken for a folder")
 	}
 }
+
+// TestReplace: the new text is there with the old mode, by a link too, and of a failure nothing is left.
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(path, []byte("old"), 0o600), os.Chmod(path, 0o640), os.Symlink("file", link)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Replace(link, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	info, _ := os.Lstat(path)
+	linked, _ := os.Lstat(link)
+	if err != nil || string(text) != "new" || info.Mode() != 0o640 || linked.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("%q, mode %v, link %v, %v", text, info.Mode(), linked.Mode(), err)
+	}
+	if err := Replace(dir, []byte("new")); err == nil {
+		t.Error("a folder was replaced")
+	}
+	if err := Replace(filepath.Join(dir, "none"), nil); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 2 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -1,0 +1,160 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const commented = `# An edge router.
+[switch]
+name = "s1" # its name
+graph = ["parse", "acl", "l3"]
+
+# Uplink.
+[[port]]
+interface = "p0"
+rate_bits = 1000000 # what is paid for
+
+[[port]]
+interface = "p1"
+
+# Which packets pass.
+[stages.acl]
+default = "deny"
+
+# The web server.
+[[stages.acl.rule]]
+name = "web"
+action = "permit"   # all of it
+dst_port = "80"
+
+# Administrators.
+[[stages.acl.rule]]
+name = "ssh"
+action = "permit"
+dst_port = "22"
+
+[[stages.l3.interface]]
+port = "p0"
+addresses = ["10.0.0.1/24"]
+[[stages.l3.interface]]
+port = "p1"
+addresses = ["10.0.1.1/24"]
+
+[[stages.l3.route]]
+prefix = "10.9.0.0/16"
+via = ["10.0.1.2"]
+# The end.
+`
+
+// edited makes edits.
+func edited(t *testing.T, c *Config, edits ...Edit) *Config {
+	t.Helper()
+	for _, e := range edits {
+		next, err := c.Edited(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c = next
+	}
+	return c
+}
+
+// TestSaved: what was changed at run time comes into the file, and all else in it stays byte by byte.
+func TestSaved(t *testing.T) {
+	c := edited(t, parsed(t, commented),
+		Edit{Stage: "acl", List: "rule", Remove: true, Fields: map[string]string{"name": "web"}},
+		Edit{Stage: "acl", List: "rule", At: 1, Fields: map[string]string{"name": "dns", "action": "permit", "protocol": "udp", "dst_port": "53"}},
+		Edit{Stage: "l3", List: "route", Fields: map[string]string{"prefix": "10.8.0.0/16", "via": "10.0.1.2,10.0.1.3"}},
+		Edit{List: "port", Match: map[string]string{"name": "p0"}, Fields: map[string]string{"rate_bits": "2000000"}},
+		Edit{List: "port", Match: map[string]string{"name": "p1"}, Fields: map[string]string{"disabled": "true"}},
+		Edit{List: "port", Fields: map[string]string{"name": "p2", "interface": "eth2", "keep": "lldp"}},
+	)
+	got, changes, err := Saved([]byte(commented), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.NewReplacer(
+		"rate_bits = 1000000 # what", "rate_bits = 2000000 # what",
+		"interface = \"p1\"\n", "disabled = true\ninterface = \"p1\"\n\n[[port]]\nname = \"p2\"\ninterface = \"eth2\"\nkeep = [\"lldp\"]\n",
+		"# The web server.\n[[stages.acl.rule]]\nname = \"web\"\naction = \"permit\"   # all of it\ndst_port = \"80\"\n", "[[stages.acl.rule]]\nname = \"dns\"\naction = \"permit\"\nprotocol = \"udp\"\ndst_port = \"53\"\n",
+		"# The end.\n", "# The end.\n\n[[stages.l3.route]]\nprefix = \"10.8.0.0/16\"\nvia = [\"10.0.1.2\", \"10.0.1.3\"]\n",
+	).Replace(commented)
+	if strip(string(got)) != strip(want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if len(changes) != 7 {
+		t.Errorf("%d changes, want 7: %v", len(changes), changes)
+	}
+	again, changes, err := Saved(got, c)
+	if err != nil || len(changes) != 0 || string(again) != string(got) {
+		t.Errorf("saved again: %v, %v", changes, err)
+	}
+}
+
+// strip leaves out empty lines.
+func strip(text string) string {
+	return strings.Join(slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return line == "" }), "\n")
+}
+
+// TestSavedRandomly makes random edits: what was saved loads to the configuration in force, and keeps the comments of what stays.
+func TestSavedRandomly(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 6))
+	text, c := []byte(commented), parsed(t, commented)
+	rounds := 200
+	if testing.Short() {
+		rounds = 40
+	}
+	for round := range rounds {
+		for range 1 + r.IntN(4) {
+			e := Edit{Stage: "acl", List: "rule", Fields: map[string]string{"name": fmt.Sprint("r", r.IntN(30)), "action": "deny", "dst_port": fmt.Sprint(1 + r.IntN(5))}}
+			switch r.IntN(5) {
+			case 0:
+				e.At = 1 + r.IntN(3)
+			case 1, 2:
+				e.Remove, e.At, e.Fields = true, 1+r.IntN(5), nil
+			case 3:
+				e = Edit{List: "port", Match: map[string]string{"name": "p0"}, Fields: map[string]string{"rate_bits": fmt.Sprint(8000 + r.IntN(9))}}
+			}
+			if next, err := c.Edited(e); err == nil { // not all can be
+				c = next
+			}
+		}
+		saved, _, err := Saved(text, c)
+		if err != nil {
+			t.Fatalf("round %d: %v\n%s", round, err, text)
+		}
+		if text = saved; r.IntN(50) == 0 {
+			text = []byte(strings.ReplaceAll(string(text), "\n[[stages.acl.rule]]", "\n# A rule.\n[[stages.acl.rule]]"))
+		}
+		if diff := Diff(parsed(t, string(text)), c); len(diff) != 0 {
+			t.Fatalf("round %d: %v", round, diff)
+		}
+	}
+	for _, comment := range []string{"# An edge router.\n", "# its name\n", "# Uplink.\n", "# what is paid for\n", "# Which packets pass.\n", "# The end."} {
+		if !strings.Contains(string(text), comment) {
+			t.Errorf("%q is gone:\n%s", comment, text)
+		}
+	}
+}
+
+// TestNotSaved: what has no place in the file is named, and nothing is returned.
+func TestNotSaved(t *testing.T) {
+	for name, c := range map[string]struct{ file, inForce, want string }{
+		"another key": {commented, strings.Replace(commented, `default = "deny"`, `default = "permit"`, 1), `stages.acl.default = "permit", was "deny"`},
+		"a list in line": {
+			strings.Replace(strings.Split(commented, "# The web")[0], `default = "deny"`, `rule = [{name = "a", action = "deny"}]`, 1) + strings.Join(strings.SplitAfter(commented, "22\"\n")[1:], ""),
+			strings.Split(commented, "# The web")[0] + strings.Join(strings.SplitAfter(commented, "22\"\n")[1:], ""), "stages.acl.rule is not written as tables [[stages.acl.rule]]",
+		},
+		"a value of many lines": {strings.Replace(commented, "interface = \"p1\"\n", "interface = \"p1\"\nkeep = [\n\"arp\",\n]\n", 1), commented, "port[1].keep has more than one line"},
+	} {
+		text, changes, err := Saved([]byte(c.file), parsed(t, c.inForce))
+		if !errors.Is(err, ErrNotSaved) || !strings.Contains(err.Error(), c.want) || text != nil || changes != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
