@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2"
-
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/internal/tomlfile"
 )
@@ -144,7 +142,7 @@ func (s *saver) port(t tomlfile.Table, before, after *port.Config) {
 			end = start + n
 		}
 		was := string(s.text[start:end])
-		if toml.Unmarshal([]byte(was), new(map[string]any)) != nil {
+		if !tomlfile.Whole([]byte(was)) {
 			s.errs = append(s.errs, fmt.Errorf("%w: %s.%s has more than one line: write it in one, or change the file by hand", ErrNotSaved, t.Key, key))
 			continue
 		}
@@ -156,7 +154,7 @@ func (s *saver) port(t tomlfile.Table, before, after *port.Config) {
 // comment is that behind an assignment, with the blanks in front of it.
 func comment(line string) string {
 	for i := range len(line) {
-		if line[i] == '#' && toml.Unmarshal([]byte(line[:i]), new(map[string]any)) == nil {
+		if line[i] == '#' && tomlfile.Whole([]byte(line[:i])) {
 			return line[len(strings.TrimRight(line[:i], " \t")):]
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
@@ -61,3 +62,6 @@ func Lines(text []byte) map[string]int {
 	lines, _ := locate(text)
 	return lines
 }
+
+// Whole reports whether a text is TOML by itself: no value in it goes on.
+func Whole(text []byte) bool { return toml.Unmarshal(text, new(map[string]any)) == nil }

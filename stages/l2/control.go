@@ -101,7 +101,7 @@ type Entry struct {
 
 // Entries appends the addresses of the table, in no order, to dst. now is the
 // present time in nanoseconds of CLOCK_TAI, from which ages count; in whole
-// seconds, up to a 64th of Config.Ageing too old. The packet path does not notice.
+// seconds, up to a 64th of Config.Ageing too young. The packet path does not notice.
 func (m *Module) Entries(dst []Entry, now int64) []Entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,7 +109,7 @@ func (m *Module) Entries(dst []Entry, now int64) []Entry {
 		k, v := key.Load(), val.Load()
 		e := Entry{MAC: keyMAC(k), VLAN: keyVLAN(k), Port: valuePort(v), Static: isStatic(v)}
 		if !e.Static {
-			e.Age = time.Duration(max(0, int32(stampOf(now)-valueStamp(v)))) * time.Second
+			e.Age = time.Duration(max(0, int32(stampOf(now)-valueStamp(v)-granuleOf(m.fdb.ageing)+1))) * time.Second
 		}
 		dst = append(dst, e)
 	})

@@ -312,7 +312,7 @@ func compareTables(t *testing.T, m *Module, w *twin, now int64, name string) {
 	entries := m.Entries(nil, now)
 	for _, e := range entries {
 		k, ok := w.table[twinKey{int(e.VLAN), e.MAC}]
-		age := time.Duration(now/1e9-k.second) * time.Second
+		age := time.Duration(max(0, now/1e9-k.second-w.granule()+1)) * time.Second
 		if k.static {
 			age = 0
 		}
