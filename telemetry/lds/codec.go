@@ -11,22 +11,25 @@ import (
 	"github.com/weirswitch/weir/telemetry/hash"
 )
 
-// The form of a point's interval, version 2, integers little-endian. The hash family is not
+// The form of a point's interval, version 2 or 3, integers little-endian. The hash family is not
 // in it: the record's envelope names it.
 //
 //	version 8 | flags 8 | rows 8 | packing 8 | virtual 32 | columns 32 | length 32
 //	interval ns 64 | seed 64 | interval number 64 | packets 64 | outside 64
+//	version 3 alone: kept cells 32, below rows * columns
 //	rates: rows * float64
 //	class, see Class
-//	bitmap: a bit per cell, row by row, the lowest bit of a byte first; set: not empty
+//	bitmap: a bit per kept cell, row by row, the lowest bit of a byte first; set: not empty
 //	length of the cells 32 | cells, as they are (packing 0), or compressed by zstd (packing 1) from so many bytes: length
 //	names, see names | samples, see samples
 //
 // The cells that are not empty, see cellWriter, say only what is new: a flow that is alone in its cells of
 // several rows is in the first of them. An empty cell takes a bit, so the cells that a decoder makes take at most 128 times the
-// memory of its input, and never more than MaxCells. Version 1, which had cells of 32 bytes and digests of 64 bits, is read
-// too.
+// memory of its input, and never more than MaxCells. Version 3 has the first cells alone (Keep); one that
+// keeps few of many has its reader make at most maxUnkept cells for each that its bitmap has a bit for.
+// Version 1, which had cells of 32 bytes and digests of 64 bits, is read too.
 const (
+	keptVersion  = 3
 	codecVersion = 2
 	wideVersion  = 1
 	headerBytes  = 16 + 5*8
@@ -45,8 +48,8 @@ var order = binary.LittleEndian
 func (p *Point) AppendBinary(b []byte) ([]byte, error) {
 	c := &p.config
 	w := newCellWriter()
-	bitmap := make([]byte, (len(p.cells)+7)/8)
-	cells := p.cells
+	bitmap := make([]byte, (p.kept+7)/8)
+	cells := p.cells[:p.kept]
 	if p.empty() {
 		cells = nil
 	}
@@ -63,13 +66,20 @@ func (p *Point) AppendBinary(b []byte) ([]byte, error) {
 		w.add(&cell, over)
 	}
 	text := w.bytes()
-	b = append(b, codecVersion, byte(p.flags), byte(c.Rows), packingNone)
+	version := byte(codecVersion)
+	if p.kept < len(p.cells) {
+		version = keptVersion
+	}
+	b = append(b, version, byte(p.flags), byte(c.Rows), packingNone)
 	packing := len(b) - 1
 	b = order.AppendUint32(b, uint32(c.Virtual))
 	b = order.AppendUint32(b, uint32(c.Columns))
 	b = order.AppendUint32(b, uint32(len(text)))
 	for _, w := range []uint64{uint64(c.IntervalNs), c.Seed, uint64(p.number), p.packets, p.outside} {
 		b = order.AppendUint64(b, w)
+	}
+	if version == keptVersion {
+		b = order.AppendUint32(b, uint32(p.kept))
 	}
 	for _, r := range c.rates() {
 		b = order.AppendUint64(b, math.Float64bits(r))
@@ -95,8 +105,8 @@ func Decode(b []byte, family hash.Family) (*Point, error) {
 		return nil, err
 	}
 	p.Begin(f.number)
-	p.flags, p.packets, p.outside, p.class, p.loaded = f.flags, f.packets, f.outside, f.class, true
-	if f.version == codecVersion {
+	p.flags, p.packets, p.outside, p.class, p.loaded, p.kept = f.flags, f.packets, f.outside, f.class, true, f.kept
+	if f.version != wideVersion {
 		rest := []byte(nil)
 		if p.names, rest, err = parseNames(f.samples, true); err != nil {
 			return nil, err
@@ -108,7 +118,7 @@ func Decode(b []byte, family hash.Family) (*Point, error) {
 	p.group.naming = p.names.rows > 0
 	p.group.sampling = cap(p.samples.list) > 0
 	next := f.reader()
-	for i := range p.cells {
+	for i := range f.kept {
 		if f.bitmap[i/8]>>(i%8)&1 != 0 {
 			cell, over, _ := next()
 			p.set(i, cell)
@@ -126,13 +136,15 @@ type Summary struct {
 	Class    Class
 	Interval int64
 	Packets  uint64
+	// Kept is how many cells the form has, all but with a budget.
+	Kept int
 }
 
 // Check refuses what Decode refuses, without making cells: a point at rest takes far
 // less memory as its form.
 func Check(b []byte, family hash.Family) (Summary, error) {
 	f, err := parse(b, family)
-	return Summary{f.config, f.class, f.number, f.packets}, err
+	return Summary{f.config, f.class, f.number, f.packets, f.kept}, err
 }
 
 // form is a point's form, taken apart and checked. It aliases the bytes.
@@ -143,6 +155,7 @@ type form struct {
 	flags            Flags
 	number           int64
 	packets, outside uint64
+	kept             int // cells
 	bitmap, cells    []byte
 	samples          []byte
 	named            int // bits of the bitmap
@@ -163,7 +176,7 @@ func parseHeader(b []byte, family hash.Family) (f form, err error) {
 	if len(b) < headerBytes {
 		return f, fmt.Errorf("%d bytes are too short for a header", len(b))
 	}
-	if b[0] != codecVersion && b[0] != wideVersion {
+	if b[0] < wideVersion || b[0] > keptVersion {
 		return f, fmt.Errorf("%w: %d", ErrVersion, b[0])
 	}
 	packing, length := b[3], order.Uint32(b[12:])
@@ -174,6 +187,12 @@ func parseHeader(b []byte, family hash.Family) (f form, err error) {
 		IntervalNs: int64(order.Uint64(b[16:])), Seed: order.Uint64(b[24:]), Hash: family}
 	f = form{version: b[0], flags: Flags(b[1]), number: int64(order.Uint64(b[32:])), packets: order.Uint64(b[40:]), outside: order.Uint64(b[48:])}
 	rest := b[headerBytes:]
+	if f.version == keptVersion {
+		if len(rest) < 4 {
+			return f, fmt.Errorf("%d bytes are too short for a header", len(b))
+		}
+		f.kept, rest = int(order.Uint32(rest)), rest[4:]
+	}
 	if c.Rows > maxRows || len(rest) < 8*c.Rows {
 		return f, fmt.Errorf("%d rows in %d bytes", c.Rows, len(b))
 	}
@@ -183,15 +202,20 @@ func parseHeader(b []byte, family hash.Family) (f form, err error) {
 	if err := c.Validate(); err != nil {
 		return f, err
 	}
+	if cells := c.Rows * c.Columns; f.version != keptVersion {
+		f.kept = cells
+	} else if f.kept < 1 || f.kept >= cells || cells/f.kept > maxUnkept {
+		return f, fmt.Errorf("%d cells are kept of %d", f.kept, cells)
+	}
 	rest = rest[8*c.Rows:]
-	if f.version == codecVersion {
+	if f.version != wideVersion {
 		if f.class, rest, err = parseClass(rest); err != nil {
 			return f, err
 		}
 	}
-	bitmap := (c.Rows*c.Columns + 7) / 8
+	bitmap := (f.kept + 7) / 8
 	if len(rest) < bitmap {
-		return f, fmt.Errorf("%d bytes do not hold a bitmap of %d cells", len(b), c.Rows*c.Columns)
+		return f, fmt.Errorf("%d bytes do not hold a bitmap of %d cells", len(b), f.kept)
 	}
 	if f.number > math.MaxInt64/c.IntervalNs-1 || f.number < math.MinInt64/c.IntervalNs+1 {
 		return f, fmt.Errorf("interval %d of %d ns lies outside all clocks", f.number, c.IntervalNs)
@@ -200,7 +224,7 @@ func parseHeader(b []byte, family hash.Family) (f form, err error) {
 	for _, b := range f.bitmap {
 		f.named += bits.OnesCount8(b)
 	}
-	if f.version == codecVersion {
+	if f.version != wideVersion {
 		if most := f.named*mostCellBytes + streamBytes; int64(length) > int64(most) {
 			return f, fmt.Errorf("%d cells do not take %d bytes", f.named, length)
 		}
@@ -219,10 +243,10 @@ func parseHeader(b []byte, family hash.Family) (f form, err error) {
 
 // check compares the bitmap with the cells, and reads these.
 func (f *form) check() error {
-	if extra := f.config.Rows * f.config.Columns % 8; extra != 0 && f.bitmap[len(f.bitmap)-1]>>extra != 0 {
+	if extra := f.kept % 8; extra != 0 && f.bitmap[len(f.bitmap)-1]>>extra != 0 {
 		return errors.New("the bitmap names cells beyond the last")
 	}
-	if f.version == codecVersion {
+	if f.version != wideVersion {
 		_, rest, err := parseNames(f.samples, false)
 		if err != nil {
 			return err
@@ -248,7 +272,7 @@ func (f *form) check() error {
 
 // reader returns the cells one by one; those of a form that was checked have no error.
 func (f *form) reader() func() (c Cell, over bool, err error) {
-	if f.version == codecVersion {
+	if f.version != wideVersion {
 		return newCellReader(f.cells, f.named).next
 	}
 	cells := f.cells

@@ -189,9 +189,22 @@ func TestDecodeRefuses(t *testing.T) {
 		}
 	}
 	future := bytes.Clone(good)
-	future[0] = 3
+	future[0] = 4
 	if _, err := Decode(future, hash.XX); !errors.Is(err, ErrVersion) {
-		t.Errorf("version 3: %v", err)
+		t.Errorf("version 4: %v", err)
+	}
+	cut := filled(t, shapes()[1], 20)
+	cut.Keep(20)
+	kept := encode(t, cut)
+	if p, err := Decode(kept, hash.XX); err != nil || p.Kept() != 20 {
+		t.Errorf("20 kept cells: %v", err)
+	}
+	for _, n := range []uint32{0, 1, 19, 21, 4 * 17, math.MaxUint32} {
+		bad := bytes.Clone(kept)
+		order.PutUint32(bad[headerBytes:], n)
+		if _, err := Decode(bad, hash.XX); err == nil {
+			t.Errorf("%d kept cells: no error", n)
+		}
 	}
 	wide := encodeWide(filled(t, shapes()[1], 20), rand.New(rand.NewPCG(1, 1)))
 	for name, change := range map[string]func([]byte) []byte{
@@ -220,6 +233,9 @@ func FuzzDecode(f *testing.F) {
 	for _, c := range shapes() {
 		f.Add(encode(f, filled(f, c, 10)))
 		f.Add(encode(f, filled(f, c, 200)))
+		cut := filled(f, c, 200)
+		cut.Keep(c.Rows * c.Columns / 3)
+		f.Add(encode(f, cut))
 		wide := encodeWide(filled(f, c, 10), rand.New(rand.NewPCG(1, 1)))
 		f.Add(wide)
 		full := bytes.Clone(wide)
@@ -236,10 +252,10 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !summary.Config.Equal(p.config) || summary.Interval != p.number || summary.Packets != p.packets {
+		if !summary.Config.Equal(p.config) || summary.Interval != p.number || summary.Packets != p.packets || summary.Kept != p.kept {
 			t.Fatalf("Check reads %+v, Decode %+v of interval %d, %d packets", summary, p.config, p.number, p.packets)
 		}
-		if len(p.cells) > 8*len(b) {
+		if len(p.cells) > maxUnkept*8*len(b) {
 			t.Fatalf("%d cells from %d bytes", len(p.cells), len(b))
 		}
 		q, err := Decode(encode(t, p), hash.XX)

@@ -27,11 +27,13 @@ const (
 	Implausible
 	// ClockStepped: a point knows that its clock stepped in the interval.
 	ClockStepped
+	// Unsent: a point's record does not have the cell, to keep within a budget.
+	Unsent
 
 	states
 )
 
-var stateNames = [states]string{"usable", "empty", "count_differs", "digest_differs", "overfull", "implausible", "clock_stepped"}
+var stateNames = [states]string{"usable", "empty", "count_differs", "digest_differs", "overfull", "implausible", "clock_stepped", "unsent"}
 
 // String is the state's name as records and metrics have it.
 func (s State) String() string {
@@ -57,6 +59,7 @@ type Difference struct {
 	from, to         []Cell // of sender and receiver
 	rates            []float64
 	states           []State // by cell
+	kept             int     // cells that both points have
 	tally            [states]int
 	// What other flows leave in the cleanest of a flow's cells: in one cell, and
 	// in all of a row.
@@ -77,14 +80,19 @@ func Subtract(sender, receiver *Point, limits Limits) (*Difference, error) {
 		return nil, fmt.Errorf("subtract LDS points: %w", err)
 	}
 	d := &Difference{sender: sender, receiver: receiver, from: sender.wide(), to: receiver.wide(), rates: sender.config.rates(),
-		states: make([]State, len(sender.cells)), leastNs: math.Inf(1)}
-	d.bestRate = slices.Max(d.rates)
+		states: make([]State, len(sender.cells)), kept: min(sender.kept, receiver.kept), leastNs: math.Inf(1)}
+	d.bestRate = slices.Max(d.rates[:sender.config.keptRows(d.kept)])
 	capacity := sender.config.capacity()
 	stepped := (sender.flags|receiver.flags)&Stepped != 0
 	sum, count := 0.0, 0.0
 	var means moments // of the cells' mean delays
 	for i := range d.states {
 		a, b := &d.from[i], &d.to[i]
+		if i >= d.kept {
+			d.states[i] = Unsent
+			d.tally[Unsent]++
+			continue
+		}
 		s := compare(a, b, capacity, limits)
 		if sender.spill.overfull(i) || receiver.spill.overfull(i) {
 			s = Overfull
@@ -106,7 +114,7 @@ func Subtract(sender, receiver *Point, limits Limits) (*Difference, error) {
 		d.meanNs, d.hasMean, d.counted = sum/count, true, count
 		d.spread = means.variance()
 	}
-	d.cellNoise, d.rowNoise = noise(sender.config, d.from, d.rates, d.bestRate)
+	d.cellNoise, d.rowNoise = noise(sender.config, d.kept, d.from, d.rates, d.bestRate)
 	return d, nil
 }
 
@@ -147,22 +155,23 @@ func compare(a, b *Cell, capacity uint64, limits Limits) State {
 // random, the cells that the point has show what it meets in one of them; the
 // least of R is below that distribution's quantile of 1 - 2^(-1/R) every other
 // time. Only rows with the highest rate are looked at.
-func noise(config Config, of []Cell, rates []float64, best float64) (cell, row float64) {
+func noise(config Config, kept int, of []Cell, rates []float64, best float64) (cell, row float64) {
 	c, k := config.Columns, config.Virtual
-	one := make([]float64, 0, len(of))
-	all := make([]float64, 0, len(of))
+	one := make([]float64, 0, kept)
+	all := make([]float64, 0, kept)
+	rows := 0
 	for r, rate := range rates {
-		if rate != best {
+		if rate != best || r*c >= kept {
 			continue
 		}
-		cells := of[r*c : (r+1)*c]
+		rows++
+		cells := of[r*c : min(r*c+c, kept)]
 		one = appendWindows(one, cells, 1, Packets, rate)
 		all = appendWindows(all, cells, k, Packets, rate)
 	}
 	slices.Sort(one)
 	slices.Sort(all)
-	rows := len(one) / c
-	return leastOf(len(rates), one, 0.5), leastOf(rows, all, 0.5)
+	return leastOf(config.keptRows(kept), one, 0.5), leastOf(rows, all, 0.5)
 }
 
 // leastOf is a quantile, such as 0.5, of the least of n draws.
@@ -178,7 +187,19 @@ func (d *Difference) Family() hash.Family { return d.sender.config.Hash }
 func (d *Difference) Cells(s State) int { return d.tally[s] }
 
 // Refused returns the number of cells that hold packets and may not be used.
-func (d *Difference) Refused() int { return len(d.states) - d.tally[Usable] - d.tally[Empty] }
+func (d *Difference) Refused() int {
+	return len(d.states) - d.tally[Usable] - d.tally[Empty] - d.tally[Unsent]
+}
+
+// Kept is the share of the cells that both points' records have: less than 1 where a budget left out the others.
+func (d *Difference) Kept() float64 { return float64(d.kept) / float64(len(d.states)) }
+
+// sent reports whether both points have all cells that a flow has in a row, of which the first is in the column base.
+func (d *Difference) sent(row, base int) bool { return d.sender.config.keeps(d.kept, row, base) }
+
+func (c *Config) keeps(kept, row, base int) bool {
+	return (row+1)*c.Columns <= kept || row*c.Columns+base+c.Virtual <= kept
+}
 
 // MeanNs returns the mean delay over all usable cells, in which packets with
 // higher weights count more; false if there is none.

@@ -20,6 +20,9 @@ const (
 // the flow's own. A flow that sent nothing has trust near 0, as all of its
 // cells are other flows'.
 type Estimate struct {
+	// Unsent: none of the flow's rows is in both points' records, which a budget cut. Nothing of the flow is known then.
+	Unsent bool
+
 	// HasDelay: a cell survived, and MeanNs is its delay, in
 	// nanoseconds. It is the mean over Sampled packets in Cells cells; a packet
 	// counts once for each row that it was sampled in.
@@ -64,6 +67,9 @@ func (d *Difference) Flow(flow uint64, weight uint32, alpha float64) Estimate {
 	var e Estimate
 	w := float64(max(weight, 1))
 	count := d.volume(&e, flow, w)
+	if e.Unsent {
+		return e
+	}
 	d.delay(&e, flow, w, max(count-d.rowNoise, w), alpha)
 	return e
 }
@@ -74,10 +80,15 @@ func (d *Difference) Flow(flow uint64, weight uint32, alpha float64) Estimate {
 // highest rate only.
 func (d *Difference) volume(e *Estimate, flow uint64, w float64) (count float64) {
 	c, k := d.sender.config.Columns, d.sender.config.Virtual
-	bound, lost := math.Inf(1), math.Inf(1)
+	bound, lost, lossKnown := math.Inf(1), math.Inf(1), false
+	e.Unsent = true
 	for r, rate := range d.rates {
 		var sent, got, length uint64
 		base := d.sender.base(flow, r)
+		if !d.sent(r, base) {
+			continue
+		}
+		e.Unsent = false
 		for off := range k {
 			i := r*c + (base+off)%c
 			a, b := &d.from[i], &d.to[i]
@@ -89,12 +100,15 @@ func (d *Difference) volume(e *Estimate, flow uint64, w float64) (count float64)
 		}
 		// Other flows' losses add to the flow's, their duplicates to its own.
 		if l := float64(int64(sent-got)) / rate; rate == d.bestRate && math.Abs(l) < math.Abs(lost) {
-			lost = l
+			lost, lossKnown = l, true
 		}
+	}
+	if e.Unsent {
+		return 0
 	}
 	e.Packets = count / w
 	e.PacketsTrust = share(d.rowNoise, count)
-	if e.HasLoss = d.wholeInterval(); e.HasLoss {
+	if e.HasLoss = lossKnown && d.wholeInterval(); e.HasLoss {
 		e.Lost, e.LostTrust = lost/w, e.PacketsTrust
 	}
 	return count
@@ -164,6 +178,9 @@ func (d *Difference) candidates(flow uint64, w, own float64, to []candidate) []c
 	for r, rate := range d.rates {
 		cells := d.from[r*c : (r+1)*c]
 		base := d.sender.base(flow, r)
+		if !d.sent(r, base) {
+			continue
+		}
 		row, beyond := 0.0, 0.0
 		even := own * rate / float64(k)
 		for off := range k {

@@ -52,6 +52,7 @@ type Point struct {
 	number  int64
 	flags   Flags
 	loaded  bool // the cells come from elsewhere, and may hold what packets does not count
+	kept    int  // cells that the form has; all but behind Keep
 }
 
 // group is what points that were made together share: hashes and an array of
@@ -130,6 +131,7 @@ func newInGroup(g *group, c Config, first int) *Point {
 		samples: newSamples(c.Samples),
 		names:   newNames(c.LostFlows),
 		config:  c,
+		kept:    size,
 	}
 	p.Enter(0)
 	return p
@@ -293,6 +295,24 @@ func (p *Point) wide() []Cell {
 	}
 	return cells
 }
+
+// maxUnkept is how many times fewer cells than it has a point may keep.
+const maxUnkept = 64
+
+// Keep says that the point's form is to have the first cells alone, row by row, and of a row those of the first columns. So a row has
+// all flows or, by their hashes, a sample of them, the same at both ends of a way. Further rows know single flows better,
+// and the first ones what all have together as well as all do. What else the form says stays whole.
+// Cells are taken to be from a share of 1/maxUnkept up to all.
+func (p *Point) Keep(cells int) {
+	all := len(p.cells)
+	p.kept = min(max(cells, (all+maxUnkept-1)/maxUnkept, 1), all)
+}
+
+// Kept is how many cells are known: others are empty, and mean nothing.
+func (p *Point) Kept() int { return p.kept }
+
+// keptRows is how many rows have a cell that is kept.
+func (c *Config) keptRows(kept int) int { return (kept + c.Columns - 1) / c.Columns }
 
 // Config returns the point's config.
 func (p *Point) Config() Config { return p.config }

@@ -44,24 +44,29 @@ type Volume struct {
 	// Noise is how much of Counted is expected to be others', and Least what the flow sent
 	// at least, with the confidence asked for.
 	Noise, Least float64
+	// Unsent: the point's record has no row of the flow, as a budget cut it: nothing of the flow is known.
+	Unsent bool
 }
 
 // Volumes readies the point for questions in one unit. Bounds from below hold with the
 // confidence, 0 to 1, each. The point must not change meanwhile.
 func (p *Point) Volumes(unit Unit, confidence float64) *Volumes {
 	v := &Volumes{point: p, cells: p.wide(), unit: unit, rates: p.config.rates()}
-	best := slices.Max(v.rates)
+	best := slices.Max(v.rates[:p.config.keptRows(p.kept)])
 	c, k := p.config.Columns, p.config.Virtual
 	var all []float64
-	rows := 0
+	rows, most := 0, 0
 	for r, rate := range v.rates {
-		if rate != best {
+		if rate != best || r*c >= p.kept {
 			continue
 		}
-		cells := v.cells[r*c : (r+1)*c]
-		v.total = 0
-		for i := range cells {
-			v.total += cells[i].in(unit) / rate
+		cells := v.cells[r*c : min(r*c+c, p.kept)]
+		if len(cells) >= most { // the last row that is whole
+			v.total, most = 0, len(cells)
+			for i := range cells {
+				v.total += cells[i].in(unit) / rate
+			}
+			v.total *= float64(c) / float64(len(cells)) // the first columns are a sample
 		}
 		all = appendWindows(all, cells, k, unit, rate)
 		rows++
@@ -97,8 +102,11 @@ func (v *Volumes) Sampled() bool { return slices.Min(v.rates) < 1 }
 
 // Flow estimates a flow by the hash of its key, from the row that bounds it most.
 func (v *Volumes) Flow(flow uint64) Volume {
-	out := Volume{Most: math.Inf(1)}
+	out := Volume{Most: math.Inf(1), Unsent: true}
 	for r, rate := range v.rates {
+		if p := v.point; !p.config.keeps(p.kept, r, p.base(flow, r)) {
+			continue
+		}
 		packets, counted := v.row(flow, r)
 		if x := v.bounds(packets, counted, rate); x.Most < out.Most {
 			out = x
