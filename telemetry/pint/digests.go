@@ -35,6 +35,8 @@ type DigestBatch struct {
 	// Records are of the plan, at most MaxDigests; flows in any order, the records of each
 	// in the order in which their packets came.
 	Records []Record
+	// Condensed is what the sink read from all digests, of which Records are a sample; nil: Records are all.
+	Condensed *Condensed
 }
 
 // MaxDigests is how many digests a batch has at most.
@@ -73,15 +75,21 @@ const partitionSeed = 'p'
 // A digest costs 9 bytes, its digest width (2 for 16 bits) and the time's (4
 // within a slice of 2^30 ns, 3 within 16 ms), and a flow's share of 15 or 40: with two
 // bytes and four digests of a flow, 19 bytes. In memory it is 72.
+//
+// Version 2, of a batch whose digests were condensed, is
+//
+//	version(1) length of the form above(uvarint) that form, of version 1; what was condensed, see Condensed.append
 const (
-	digestsVersion = 1
-	digestsHeader  = 44
-	flagLoop       = 1
-	shortFlow      = 13
-	longFlow       = 38
-	runEnd         = 2
-	idWidth        = 8
-	hopsWidth      = 1
+	digestsVersion   = 1
+	condensedVersion = 2
+
+	digestsHeader = 44
+	flagLoop      = 1
+	shortFlow     = 13
+	longFlow      = 38
+	runEnd        = 2
+	idWidth       = 8
+	hopsWidth     = 1
 )
 
 // short reports whether a flow has the short form.
@@ -150,6 +158,13 @@ func AppendDigests(dst []byte, b *DigestBatch) []byte {
 	n := len(b.Records)
 	if n > MaxDigests {
 		panic(fmt.Sprintf("pint: a batch of %d digests", n))
+	}
+	if b.Condensed != nil {
+		plain := *b
+		plain.Condensed = nil
+		form := AppendDigests(nil, &plain)
+		dst = binary.AppendUvarint(append(dst, condensedVersion), uint64(len(form)))
+		return b.Condensed.append(append(dst, form...))
 	}
 	g := groupFlows(b.Records)
 	first, last, digest := uint64(0), uint64(0), uint64(0)
@@ -271,6 +286,6 @@ func DecodeDigests(body []byte, b *DigestBatch) error {
 	for i := range d.Flows() {
 		records = d.AppendFlow(records, i)
 	}
-	*b = DigestBatch{Boot: d.Boot, Sequence: d.Sequence, Sent: d.Sent, Loop: d.Loop, Plan: d.Plan, Records: records}
+	*b = DigestBatch{Boot: d.Boot, Sequence: d.Sequence, Sent: d.Sent, Loop: d.Loop, Plan: d.Plan, Records: records, Condensed: d.Condensed}
 	return nil
 }

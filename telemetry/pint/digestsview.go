@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"slices"
 )
 
 // Digests is a batch of digests in its binary form, which is what a collector keeps:
@@ -14,6 +15,7 @@ type Digests struct {
 	Boot, Sequence, Sent uint64
 	Loop                 bool
 	Plan                 uint16
+	Condensed            *Condensed // nil: the digests are all that there were
 	n, short, long       int
 	digestWidth          int
 	timeWidth            int
@@ -25,17 +27,35 @@ type Digests struct {
 
 // CheckDigests reads the binary form of a batch, all of it; an error wraps ErrDigests.
 func CheckDigests(body []byte) (Digests, error) {
-	d, err := digestsHead(body)
+	d, err := checkDigests(body)
+	if err != nil {
+		return Digests{}, fmt.Errorf("%w: %w", ErrDigests, err)
+	}
+	return d, nil
+}
+
+func checkDigests(body []byte) (d Digests, err error) {
+	var condensed *Condensed
+	if len(body) > 0 && body[0] == condensedVersion {
+		length, n := binary.Uvarint(body[1:])
+		if n <= 0 || length > uint64(len(body)-1-n) {
+			return d, fmt.Errorf("%d bytes end inside of the digests", len(body))
+		}
+		body = body[1+n:]
+		if condensed, err = parseCondensed(body[length:]); err != nil {
+			return d, err
+		}
+		body = slices.Clone(body[:length]) // what was condensed need not be kept as it came
+	}
+	d, err = digestsHead(body)
 	if err == nil {
 		err = d.checkFlows()
 	}
 	if err == nil {
 		err = d.checkColumns()
 	}
-	if err != nil {
-		return Digests{}, fmt.Errorf("%w: %w", ErrDigests, err)
-	}
-	return d, nil
+	d.Condensed = condensed
+	return d, err
 }
 
 // digestsHead reads the header, and checks that the lengths add up.
@@ -115,8 +135,13 @@ func (d *Digests) checkColumns() error {
 // Len is how many digests there are.
 func (d *Digests) Len() int { return d.n }
 
-// Bytes is the length of the binary form.
-func (d *Digests) Bytes() int { return len(d.body) }
+// Bytes is the memory of the batch.
+func (d *Digests) Bytes() int {
+	if d.Condensed != nil {
+		return len(d.body) + d.Condensed.Bytes()
+	}
+	return len(d.body)
+}
 
 // Flows is of how many flows the digests are.
 func (d *Digests) Flows() int { return d.short + d.long }

@@ -202,6 +202,13 @@ func (e *entry) readDigests(body []byte) (size int, ok bool) {
 			return 0, false
 		}
 	}
+	if c := b.Condensed; c != nil {
+		for i := range c.Flows {
+			if c.Flows[i].Flow.Partition(record.Partitions) != int(e.instance) {
+				return 0, false
+			}
+		}
+	}
 	e.of, e.batch, e.boot, e.sequence = OfDigests, &b, b.Boot, b.Sequence
 	return b.Bytes(), true
 }

@@ -1,0 +1,281 @@
+package pint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/sketch/packing"
+)
+
+// Condensed is what a sink read from the digests of a slice and partition, where it does not send them all: the batch then has
+// those of 1 of 2^Share packets.
+type Condensed struct {
+	Share uint8 // at most MaxShare
+	// Packets had digests of the plan in the slice and partition. What Flows do not have of them are of flows that the sink had no
+	// room for, in its memory or in its budget.
+	Packets uint64
+	// Query is the number in the plan of the query whose Paths these are, each with one or more hops.
+	Query uint8
+	Paths [][]uint64
+	// Flows are in the order of FlowKey.Compare, each once.
+	Flows []CondensedFlow
+	// Values are what queries with a value at each hop read, by switch, of all flows whose path was certain by the end of the slice; Unlocated
+	// readings are of others.
+	Values    []CondensedValues
+	Unlocated uint64
+}
+
+// CondensedFlow is a flow in a slice.
+type CondensedFlow struct {
+	Flow    FlowKey
+	Packets uint64
+	// Path is the number in Paths of the flow's path at the end of the slice, from 1; 0: none is certain. Changes of it were noticed in
+	// the slice.
+	Path    uint32
+	Changes uint32
+}
+
+// CondensedValues are the readings of a query at a switch.
+type CondensedValues struct {
+	Query  uint8 // its number in the plan
+	Switch uint64
+	// Counts are by the query's own digest, a code: in increasing order, none of them 0.
+	Counts []CodeCount
+}
+
+// CodeCount is how many readings had a code.
+type CodeCount struct {
+	Code  uint8
+	Count uint64
+}
+
+// MaxShare bounds Condensed.Share.
+const MaxShare = 20
+
+// Sampled reports whether the digest of a packet is among those of 1 of 2^share: those of a larger share are among those
+// of a smaller.
+func Sampled(id uint64, share uint8) bool { return hash.Uint64(shareSeed, id)>>(64-share) == 0 }
+
+// shareSeed is a part of the records' format.
+const shareSeed = 's'
+
+// Sums of packets stay in 64 bits.
+const maxCondensed = 1 << 48
+
+// Find returns a flow's entry, nil if there is none.
+func (c *Condensed) Find(k *FlowKey) *CondensedFlow {
+	i := sort.Search(len(c.Flows), func(i int) bool { return c.Flows[i].Flow.Compare(k) >= 0 })
+	if i < len(c.Flows) && c.Flows[i].Flow == *k {
+		return &c.Flows[i]
+	}
+	return nil
+}
+
+// PathOf is the path of one of the flows, nil if none is certain.
+func (c *Condensed) PathOf(f *CondensedFlow) []uint64 {
+	if f.Path == 0 {
+		return nil
+	}
+	return c.Paths[f.Path-1]
+}
+
+// Listed is how many packets Flows have.
+func (c *Condensed) Listed() (n uint64) {
+	for i := range c.Flows {
+		n += c.Flows[i].Packets
+	}
+	return n
+}
+
+// Bytes is about the memory that it takes.
+func (c *Condensed) Bytes() int {
+	n := 128 + len(c.Flows)*condensedFlowBytes
+	for _, p := range c.Paths {
+		n += 24 + 8*len(p)
+	}
+	for i := range c.Values {
+		n += 48 + 16*len(c.Values[i].Counts)
+	}
+	return n
+}
+
+const condensedFlowBytes = 56
+
+// The binary form, numbers uvarints but for bytes, is packed as a whole:
+//
+//	share(1) query(1) packets unlocated
+//	paths, and for each: hops(1) values
+//	short flows, long flows, in their forms one after the other; packets of each; path of each; changes of each
+//	values, and for each: query(1) switch codes, and for each: code(1) count
+func (c *Condensed) append(dst []byte) []byte {
+	b := []byte{c.Share, c.Query}
+	b = binary.AppendUvarint(b, c.Packets)
+	b = binary.AppendUvarint(b, c.Unlocated)
+	b = binary.AppendUvarint(b, uint64(len(c.Paths)))
+	for _, p := range c.Paths {
+		b = append(b, byte(len(p)))
+		for _, v := range p {
+			b = binary.AppendUvarint(b, v)
+		}
+	}
+	short := sort.Search(len(c.Flows), func(i int) bool { return !c.Flows[i].Flow.short() })
+	b = binary.AppendUvarint(b, uint64(short))
+	b = binary.AppendUvarint(b, uint64(len(c.Flows)-short))
+	for i := range c.Flows {
+		b = c.Flows[i].Flow.appendBytes(b)
+	}
+	for i := range c.Flows {
+		b = binary.AppendUvarint(b, c.Flows[i].Packets)
+	}
+	for i := range c.Flows {
+		b = binary.AppendUvarint(b, uint64(c.Flows[i].Path))
+	}
+	for i := range c.Flows {
+		b = binary.AppendUvarint(b, uint64(c.Flows[i].Changes))
+	}
+	b = binary.AppendUvarint(b, uint64(len(c.Values)))
+	for i := range c.Values {
+		v := &c.Values[i]
+		b = append(b, v.Query)
+		b = binary.AppendUvarint(b, v.Switch)
+		b = binary.AppendUvarint(b, uint64(len(v.Counts)))
+		for _, n := range v.Counts {
+			b = append(b, n.Code)
+			b = binary.AppendUvarint(b, n.Count)
+		}
+	}
+	return packing.Append(dst, b)
+}
+
+// condensedReader reads the binary form. Its first fault is in err, and all that is read behind it is zero.
+type condensedReader struct {
+	b   []byte
+	err error
+}
+
+func (r *condensedReader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf(format, args...)
+	}
+	r.b = nil
+}
+
+func (r *condensedReader) byte() byte {
+	if len(r.b) == 0 {
+		r.fail("what was condensed ends early")
+		return 0
+	}
+	v := r.b[0]
+	r.b = r.b[1:]
+	return v
+}
+
+// number reads one of at most most.
+func (r *condensedReader) number(most uint64) uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 || v > most {
+		r.fail("a number ends early, or is too large")
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+// count reads how many things of so many bytes at least follow.
+func (r *condensedReader) count(bytes int) int { return int(r.number(uint64(len(r.b) / bytes))) }
+
+// parseCondensed reads what append wrote, all of b.
+func parseCondensed(b []byte) (*Condensed, error) {
+	text, rest, err := packing.Cut(b)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) != 0 {
+		return nil, fmt.Errorf("%d bytes are behind what was condensed", len(rest))
+	}
+	r := &condensedReader{b: text}
+	c := &Condensed{Share: r.byte(), Query: r.byte(), Packets: r.number(maxCondensed), Unlocated: r.number(maxCondensed)}
+	if c.Share > MaxShare {
+		r.fail("1 of 2^%d packets", c.Share)
+	}
+	c.Paths = make([][]uint64, r.count(2))
+	for i := range c.Paths {
+		hops := int(r.byte())
+		if hops == 0 || hops > len(r.b) {
+			r.fail("a path of %d hops", hops)
+			break
+		}
+		for range hops {
+			c.Paths[i] = append(c.Paths[i], r.number(^uint64(0)))
+		}
+	}
+	r.flows(c)
+	r.values(c)
+	if r.err == nil && len(r.b) != 0 {
+		r.err = errors.New("there is more than was condensed")
+	}
+	if r.err == nil && c.Listed() > c.Packets {
+		r.err = fmt.Errorf("flows have %d of %d packets", c.Listed(), c.Packets)
+	}
+	return c, r.err
+}
+
+func (r *condensedReader) flows(c *Condensed) {
+	short, long := r.count(shortFlow), r.count(longFlow)
+	if short*shortFlow+long*longFlow > len(r.b) {
+		r.fail("%d flows end early", short+long)
+		return
+	}
+	c.Flows = make([]CondensedFlow, short+long)
+	var before []byte
+	for i := range c.Flows {
+		n := shortFlow
+		if i >= short {
+			n = longFlow
+		}
+		f := &c.Flows[i].Flow
+		f.setBytes(r.b[:n])
+		if i != 0 && i != short && bytes.Compare(before, r.b[:n]) >= 0 || i >= short && f.short() {
+			r.fail("flow %d of %d is not in order, or could be short", i, len(c.Flows))
+			return
+		}
+		before, r.b = r.b[:n], r.b[n:]
+	}
+	for i := range c.Flows {
+		if c.Flows[i].Packets = r.number(maxCondensed); c.Flows[i].Packets == 0 {
+			r.fail("a flow without packets")
+		}
+	}
+	for i := range c.Flows {
+		c.Flows[i].Path = uint32(r.number(uint64(len(c.Paths))))
+	}
+	for i := range c.Flows {
+		c.Flows[i].Changes = uint32(r.number(1<<32 - 1))
+	}
+}
+
+func (r *condensedReader) values(c *Condensed) {
+	c.Values = make([]CondensedValues, r.count(3))
+	for i := range c.Values {
+		v := &c.Values[i]
+		v.Query, v.Switch = r.byte(), r.number(^uint64(0))
+		v.Counts = make([]CodeCount, r.count(2))
+		for j := range v.Counts {
+			n := CodeCount{Code: r.byte(), Count: r.number(maxCondensed)}
+			if n.Count == 0 || j > 0 && n.Code <= v.Counts[j-1].Code {
+				r.fail("codes are not in order, or have no reading")
+			}
+			v.Counts[j] = n
+		}
+	}
+}
+
+// Sort puts Flows into their order.
+func (c *Condensed) Sort() {
+	slices.SortFunc(c.Flows, func(a, b CondensedFlow) int { return a.Flow.Compare(&b.Flow) })
+}

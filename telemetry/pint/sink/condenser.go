@@ -1,0 +1,267 @@
+package sink
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/plan"
+)
+
+// CondenserConfig bounds a condenser's memory.
+type CondenserConfig struct {
+	// MaxFlows is how many flows it knows, each in about 250 bytes, and up to 2 KB more while its path is not certain; beyond, those that
+	// were not heard of for a while are evicted.
+	MaxFlows int
+	// Partitions is into how many parts its flows are divided (pint.FlowKey.Partition).
+	Partitions int
+	// Decoder completes the path query of switches.
+	Decoder DecoderConfig
+}
+
+// Condenser reads all digests of a plan at the sink, and says in one pint.Condensed for each partition and slice what the digests do: the paths that
+// are certain, how many packets flows had, and what queries with a value at each hop read, by switch. A digest's code is of 8 bits at
+// most, so the counts of codes are all that quantiles over flows can be had from, and those of several sinks add up. It belongs to one
+// goroutine.
+type Condenser struct {
+	config  CondenserConfig
+	reader  *Reader
+	path    int // number of the query; -1: none is of switches
+	hops    []int
+	decoder *Decoder
+	seed    uint64
+	flows   *flowTable[condensed]
+	parts   []condensedPart
+	evicted uint64
+}
+
+// condensed is what is known of a flow.
+type condensed struct {
+	Flow
+	packets   uint64 // in the slice
+	before    uint64 // Changes up to the slice
+	partition uint16
+	pending   []reading // of the slice, while its path is not certain
+}
+
+// reading waits for the path.
+type reading struct{ query, hop, code uint8 }
+
+// condensedPart is a partition in a slice.
+type condensedPart struct {
+	packets, unlocated uint64
+	values             map[valuePlace]*[256]uint64
+}
+
+type valuePlace struct {
+	query uint8
+	sw    uint64
+}
+
+const (
+	// condenserDigests bounds the digests of a flow whose path is not certain.
+	condenserDigests = 128
+	// maxPending bounds the readings that wait for the path; more are counted as unlocated.
+	maxPending = 128
+	// maxPlaces bounds the queries and switches of a partition, 2 KB each.
+	maxPlaces = 2048
+	// verifyEach is how many packets of a flow whose path is certain one is compared with it: a change is noticed some packets later.
+	verifyEach = 8
+)
+
+// NewCondenser makes the condenser of a plan.
+func NewCondenser(p *plan.Plan, c CondenserConfig) (*Condenser, error) {
+	r, err := NewReader(p)
+	if err != nil {
+		return nil, err
+	}
+	d := &Condenser{config: c, reader: r, path: -1, seed: hash.Uint64(p.Seed, 'c'), parts: make([]condensedPart, c.Partitions)}
+	d.flows = newFlowTable[condensed](c.MaxFlows, d.seed)
+	for i := range p.Queries {
+		switch q := &p.Queries[i]; {
+		case q.Aggregation == pint.Path && q.Value == pint.SwitchID && d.path < 0:
+			c.Decoder.MaxDigests = condenserDigests
+			if d.decoder, err = r.Decoder(i, c.Decoder); err != nil {
+				return nil, err
+			}
+			d.path = i
+		case (q.Aggregation == pint.Quantiles || q.Aggregation == pint.Frequent) && q.Bits <= 8:
+			d.hops = append(d.hops, i)
+		}
+	}
+	for i := range d.parts {
+		d.parts[i].values = map[valuePlace]*[256]uint64{}
+	}
+	return d, nil
+}
+
+// Add takes in a packet's digest, which is of the plan.
+func (c *Condenser) Add(o *pint.Record) {
+	f := c.flows.at(&o.Flow, o.Flow.Hash(c.seed), &c.evicted)
+	if f.packets == 0 {
+		f.partition = uint16(o.Flow.Partition(c.config.Partitions))
+	}
+	f.packets++
+	part := &c.parts[f.partition]
+	part.packets++
+	if c.path >= 0 && (!f.Certain() || f.Hops() != int(o.Hops) || o.ID%verifyEach == 0) {
+		if r, ok := c.reader.Read(c.path, o); ok {
+			c.decoder.Add(&f.Flow, o.ID, r.Digest, int(o.Hops))
+		}
+		if f.Certain() && len(f.pending) > 0 {
+			for _, p := range f.pending {
+				c.count(part, f, p)
+			}
+			f.pending = nil
+		}
+	}
+	for _, q := range c.hops {
+		r, ok := c.reader.Read(q, o)
+		switch p := (reading{uint8(q), uint8(min(r.Hop, pint.MaxHops)), uint8(r.Digest)}); {
+		case !ok:
+		case f.Certain():
+			c.count(part, f, p)
+		case len(f.pending) < maxPending:
+			f.pending = append(f.pending, p)
+		default:
+			part.unlocated++
+		}
+	}
+}
+
+// count counts a reading of a flow whose path is certain.
+func (c *Condenser) count(part *condensedPart, f *condensed, r reading) {
+	path := f.Path()
+	if r.hop < 1 || int(r.hop) > len(path) {
+		part.unlocated++
+		return
+	}
+	at := valuePlace{r.query, path[r.hop-1]}
+	counts := part.values[at]
+	if counts == nil {
+		if len(part.values) == maxPlaces {
+			part.unlocated++
+			return
+		}
+		counts = new([256]uint64)
+		part.values[at] = counts
+	}
+	counts[r.code]++
+}
+
+// What a flow takes in a record, about, and a digest; and the parts of the room for both. What is left is for values.
+const (
+	flowBytes   = 16
+	digestBytes = 16.2
+	flowPart    = 0.6
+	digestPart  = 0.3
+)
+
+// DigestBytes is about what so many digests take in records.
+func DigestBytes(digests uint64) float64 { return float64(digests) * digestBytes }
+
+// Room is how many flows, and digests as they are, a sink sends at most in so many bytes.
+func Room(bytes float64) (flows int, digests float64) {
+	return int(min(bytes*flowPart/flowBytes, math.MaxInt32)), bytes * digestPart / digestBytes
+}
+
+// UsefulBytes is the room that so many flows need.
+func UsefulBytes(flows int) float64 { return float64(flows) * flowBytes / flowPart }
+
+// Share is the smallest of which so many digests leave at most so many.
+func Share(digests uint64, most float64) (share uint8) {
+	for share < pint.MaxShare && math.Ldexp(float64(digests), -int(share)) > most {
+		share++
+	}
+	return share
+}
+
+// Take ends a slice: it returns what was condensed of each partition, with up to flows flows in all, those of most packets first.
+func (c *Condenser) Take(flows int) []pint.Condensed {
+	all := make([]pint.Condensed, len(c.parts))
+	paths := make([]map[string]uint32, len(c.parts))
+	for i := range c.parts {
+		p := &c.parts[i]
+		all[i] = pint.Condensed{Packets: p.packets, Unlocated: p.unlocated, Query: uint8(max(c.path, 0))}
+		all[i].Values = p.take()
+		p.packets, p.unlocated, paths[i] = 0, 0, map[string]uint32{}
+	}
+	list := make([]*flowEntry[condensed], 0, len(c.flows.flows))
+	for i := range c.flows.flows {
+		if e := &c.flows.flows[i]; e.state.packets > 0 {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b *flowEntry[condensed]) int {
+		return cmp.Or(cmp.Compare(b.state.packets, a.state.packets), a.key.Compare(&b.key))
+	})
+	for n, e := range list {
+		f := &e.state
+		to := &all[f.partition]
+		to.Unlocated += uint64(len(f.pending))
+		if n < flows {
+			x := pint.CondensedFlow{Flow: e.key, Packets: f.packets, Changes: uint32(min(f.Changes-f.before, 1<<32-1))}
+			if f.Certain() {
+				x.Path = pathNumber(to, paths[f.partition], f.Path())
+			}
+			to.Flows = append(to.Flows, x)
+		}
+		f.packets, f.before, f.pending = 0, f.Changes, f.pending[:0]
+	}
+	for i := range all {
+		all[i].Sort()
+	}
+	return all
+}
+
+// pathNumber is that of a path among those of a partition, from 1.
+func pathNumber(c *pint.Condensed, numbers map[string]uint32, path []uint64) uint32 {
+	key := make([]byte, 0, 8*pint.MaxHops)
+	for _, v := range path {
+		key = append(key, byte(v), byte(v>>8), byte(v>>16), byte(v>>24), byte(v>>32), byte(v>>40), byte(v>>48), byte(v>>56))
+	}
+	n, known := numbers[string(key)]
+	if !known {
+		c.Paths = append(c.Paths, slices.Clone(path))
+		n = uint32(len(c.Paths))
+		numbers[string(key)] = n
+	}
+	return n
+}
+
+// take returns the values of the slice, in order, and forgets those of switches that had none.
+func (p *condensedPart) take() (all []pint.CondensedValues) {
+	for at, counts := range p.values {
+		v := pint.CondensedValues{Query: at.query, Switch: at.sw}
+		for code, n := range counts {
+			if n != 0 {
+				v.Counts = append(v.Counts, pint.CodeCount{Code: uint8(code), Count: n})
+			}
+		}
+		if len(v.Counts) == 0 {
+			delete(p.values, at)
+			continue
+		}
+		clear(counts[:])
+		all = append(all, v)
+	}
+	slices.SortFunc(all, func(a, b pint.CondensedValues) int {
+		return cmp.Or(cmp.Compare(a.Query, b.Query), cmp.Compare(a.Switch, b.Switch))
+	})
+	return all
+}
+
+// Heard is how many flows had packets in the slice, of those that it knows.
+func (c *Condenser) Heard() (n int) {
+	for i := range c.flows.flows {
+		if c.flows.flows[i].state.packets > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Evicted is how many flows were evicted so far.
+func (c *Condenser) Evicted() uint64 { return c.evicted }

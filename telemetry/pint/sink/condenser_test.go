@@ -1,0 +1,150 @@
+package sink
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/plan"
+)
+
+// TestCondenser: paths of flows that sent enough are certain and right, packets are counted, values by switch are those of the
+// digests, and a change of path is seen.
+func TestCondenser(t *testing.T) {
+	p := plan.Default()
+	c, err := NewCondenser(p, CondenserConfig{MaxFlows: 64, Partitions: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := p.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := NewReader(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(25, 7))
+	const flows, packets = 30, 400
+	changed := []uint64{9, 8, 7}
+	var want [100]uint64 // readings by switch
+	slice := func(path func(flow int) []uint64) []pint.Condensed {
+		clear(want[:])
+		for n := range flows * packets {
+			flow := n % flows
+			o := network(e, r, flow, path(flow), func(hop int) pint.Observed {
+				return pint.Observed{pint.SwitchID: path(flow)[hop-1], pint.HopLatency: 1000 + path(flow)[hop-1], pint.EgressUtilisation: 30_000}
+			})
+			c.Add(&o)
+			if at, ok := reader.Read(1, &o); ok {
+				want[path(flow)[at.Hop-1]]++
+			}
+		}
+		return c.Take(1000)
+	}
+	check := func(all []pint.Condensed, path func(flow int) []uint64, moved int) {
+		t.Helper()
+		listed, total, read := 0, uint64(0), [100]uint64{}
+		for part := range all {
+			x := &all[part]
+			listed += len(x.Flows)
+			total += x.Packets
+			if x.Listed() != x.Packets || x.Unlocated != 0 {
+				t.Errorf("%d of %d packets are listed, %d readings of no switch", x.Listed(), x.Packets, x.Unlocated)
+			}
+			for i := range x.Flows {
+				f := &x.Flows[i]
+				flow := int(f.Flow.SrcPort)
+				if f.Flow.Partition(4) != part || f.Packets != packets || !slices.Equal(x.PathOf(f), path(flow)) || (f.Changes > 0) != (flow == moved) {
+					t.Errorf("flow %d: %+v by %v, not %v", flow, f, x.PathOf(f), path(flow))
+				}
+			}
+			for _, v := range x.Values {
+				for _, n := range v.Counts {
+					read[v.Switch] += n.Count
+				}
+			}
+		}
+		if listed != flows || total != flows*packets {
+			t.Errorf("%d flows of %d packets", listed, total)
+		}
+		for sw := range read {
+			// Between a change and its notice readings are of the old path.
+			if off := int64(read[sw]) - int64(want[sw]); moved < 0 && off != 0 || off > packets || off < -packets {
+				t.Errorf("switch %d: %d readings of %d", sw, read[sw], want[sw])
+			}
+		}
+	}
+	check(slice(pathOf), pathOf, -1)
+	check(slice(pathOf), pathOf, -1)
+	other := func(flow int) []uint64 {
+		if flow == 4 {
+			return changed
+		}
+		return pathOf(flow)
+	}
+	check(slice(other), other, 4)
+	if all := c.Take(1000); slices.ContainsFunc(all, func(x pint.Condensed) bool { return x.Packets != 0 || len(x.Values) != 0 }) {
+		t.Errorf("a slice without digests has %+v", all)
+	}
+	for _, flow := range []int{3, 4, 3} {
+		o := network(e, r, flow, pathOf(flow), func(int) pint.Observed { return pint.Observed{} })
+		c.Add(&o)
+	}
+	var listed []pint.CondensedFlow
+	for _, x := range c.Take(1) {
+		listed = append(listed, x.Flows...)
+	}
+	if len(listed) != 1 || listed[0].Flow != flowKey(3) || listed[0].Packets != 2 {
+		t.Errorf("listed are %+v, where the largest of two flows has room", listed)
+	}
+}
+
+// TestCondenserIsBounded: of more flows than there is room for some are forgotten, and none of their packets.
+func TestCondenserIsBounded(t *testing.T) {
+	p := plan.Default()
+	c, err := NewCondenser(p, CondenserConfig{MaxFlows: 50, Partitions: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(25, 8))
+	for n := range 2000 {
+		c.Add(&pint.Record{Flow: flowKey(n % 400), ID: r.Uint64(), Digest: r.Uint64N(1 << 16), Plan: p.ID, Hops: 5})
+	}
+	packets, listed := uint64(0), uint64(0)
+	for _, x := range c.Take(1000) {
+		packets, listed = packets+x.Packets, listed+x.Listed()
+		if len(x.Flows) > 50 {
+			t.Errorf("%d flows", len(x.Flows))
+		}
+	}
+	if packets != 2000 || listed >= packets || c.Evicted() < 350 {
+		t.Errorf("%d packets, %d of flows that are listed; %d flows evicted", packets, listed, c.Evicted())
+	}
+}
+
+// BenchmarkCondenser states ns per digest, of flows whose paths are certain.
+func BenchmarkCondenser(b *testing.B) {
+	p := plan.Default()
+	c, err := NewCondenser(p, CondenserConfig{MaxFlows: 1 << 15, Partitions: 16})
+	if err != nil {
+		b.Fatal(err)
+	}
+	e, err := p.Compile()
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(25, 9))
+	records := make([]pint.Record, 1<<18)
+	for i := range records {
+		flow := r.IntN(1000)
+		records[i] = network(e, r, flow, pathOf(flow), func(hop int) pint.Observed {
+			return pint.Observed{pint.SwitchID: pathOf(flow)[hop-1], pint.HopLatency: 1000}
+		})
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		c.Add(&records[i&(len(records)-1)])
+	}
+}
