@@ -74,7 +74,7 @@ func (d *digests) packets(q *Question, c *coding, links *links) (packets ValueSt
 		records := d.records(&d.flows[i])
 		own.reset()
 		for k := range records {
-			if r, ok := d.reader.Read(d.query, &records[k]); ok {
+			if r, ok := d.reader.Read(d.query, &records[k]); ok && d.batches.uniform(&records[k]) {
 				own.add(r.Digest)
 				all.add(r.Digest)
 				c.hops = max(c.hops, int(records[k].Hops))
@@ -93,7 +93,7 @@ func (d *digests) packets(q *Question, c *coding, links *links) (packets ValueSt
 		}
 		flows = append(flows, f)
 		if t != nil {
-			links.add(t.trace(records, 1), &f)
+			links.add(t.trace(records, d.notesOf(&d.flows[i], t.query), 1), &f)
 		}
 	}
 	slices.SortStableFunc(flows, func(x, y FlowValues) int { return cmp.Compare(y.Median.Value, x.Median.Value) })

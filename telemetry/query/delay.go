@@ -76,6 +76,10 @@ type Between struct {
 	// Refused cells hold packets and may not be used, of Cells that hold any.
 	Refused int `json:"refused_cells" column:"refused_cells" unit:"cells"`
 	Cells   int `json:"cells" column:"cells" unit:"cells"`
+	// Kept is the least share of the cells that the records of an interval have: below 1 a budget left out the others, and with them
+	// flows. Of one flow, nothing is known in Unsent of the intervals, and packets, bytes and losses are of the others.
+	Kept   float64 `json:"kept" column:"kept" unit:"share"`
+	Unsent int     `json:"unsent_intervals" column:"unsent_intervals" unit:"intervals"`
 
 	// HasDelay: a cell survived. Delay is the mean; its bounds are of which
 	// packets were measured, and of what other flows left in the cells.
@@ -191,7 +195,7 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 	if err != nil {
 		return nil, nil, err
 	}
-	total := &Between{Basis: basis, From: ways[0].names[0], To: ways[0].names[1]}
+	total := &Between{Basis: basis, From: ways[0].names[0], To: ways[0].names[1], Kept: 1}
 	if len(ways) > 1 {
 		total.From, total.To = e.Store.Name(from.Switch)+" out", e.Store.Name(to.Switch)+" in"
 		if from.Switch == to.Switch {
@@ -207,7 +211,7 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 		if only {
 			class = way.class
 		}
-		one, sums := &Between{Basis: basis, From: way.names[0], To: way.names[1]}, make([]flowSum, len(asked[n]))
+		one, sums := &Between{Basis: basis, From: way.names[0], To: way.names[1], Kept: 1}, make([]flowSum, len(asked[n]))
 		for d, err := range e.paced(way.intervals) {
 			if err != nil {
 				return nil, nil, err
@@ -215,6 +219,7 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 			one.Intervals++
 			one.Refused += d.Refused()
 			one.Cells += d.Refused() + d.Cells(lds.Usable)
+			one.Kept = min(one.Kept, d.Kept())
 			lost, whole := d.Lost()
 			if whole {
 				one.Whole++
@@ -238,7 +243,7 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 				sums[i].sample(sampled, &flow)
 			}
 		}
-		total.Refused, total.Cells = total.Refused+one.Refused, total.Cells+one.Cells
+		total.Refused, total.Cells, total.Kept = total.Refused+one.Refused, total.Cells+one.Cells, min(total.Kept, one.Kept)
 		if n == 0 || one.Intervals > total.Intervals {
 			total.Intervals = one.Intervals
 		}
@@ -328,6 +333,7 @@ type flowSum struct {
 	packets, bytes, lost   float64
 	owned                  float64 // of the packets
 	hasLoss                bool
+	unsent                 int // intervals whose records have nothing of the flow
 	measured, sum, trusted float64
 	squares, freedom       float64 // of the packets' variance
 	foreign                float64 // what other flows may have shifted the sum by
@@ -374,6 +380,10 @@ func (s *flowSum) quantiles(b *Between) {
 }
 
 func (s *flowSum) add(d *lds.Difference, e *lds.Estimate, rows int) {
+	if e.Unsent {
+		s.unsent++
+		return
+	}
 	s.packets += e.Packets
 	s.bytes += e.Bytes
 	s.owned += e.Packets * e.PacketsTrust
@@ -414,6 +424,7 @@ func (s *flowSum) whole(d *lds.Difference, lost float64, known bool, rows int) {
 
 func (s *flowSum) answer(b *Between) {
 	s.quantiles(b)
+	b.Unsent = s.unsent
 	b.Packets, b.Bytes, b.Lost, b.HasLoss = s.packets, s.bytes, s.lost, s.hasLoss
 	if s.packets > 0 {
 		b.CountTrust = s.owned / s.packets

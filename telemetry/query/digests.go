@@ -57,8 +57,11 @@ func (e *Engine) readers() (list []*sink.Reader, err error) {
 type batches struct {
 	store.Window
 	by    map[batchPlace][]*store.Batch
-	all   int             // records
-	sinks map[uint32]bool // the switches that they are of
+	notes map[batchPlace][]*store.Batch // those of by with flows that were condensed
+	whole bool                          // only batches with all digests are read
+	share uint8                         // the largest of what was condensed: digests of 1 of 2^share packets are in all records
+	all   int                           // records
+	sinks map[uint32]bool               // the switches that they are of
 }
 
 type batchPlace struct {
@@ -95,12 +98,18 @@ func (e *Engine) batches(w store.Window) *batches {
 }
 
 func sortBatches(s *store.Store, w store.Window) *batches {
-	b := &batches{Window: w, by: map[batchPlace][]*store.Batch{}, sinks: map[uint32]bool{}}
+	b := &batches{Window: w, by: map[batchPlace][]*store.Batch{}, notes: map[batchPlace][]*store.Batch{}, sinks: map[uint32]bool{}}
 	for i := range s.Batches {
 		x := &s.Batches[i]
 		if x.Overlaps(w) && !x.Loop {
 			at := batchPlace{planID{x.Plan, x.Hash}, x.Instance}
 			b.by[at] = append(b.by[at], x)
+			if c := x.Condensed; c != nil {
+				b.share = max(b.share, c.Share)
+				if len(c.Flows) > 0 {
+					b.notes[at] = append(b.notes[at], x)
+				}
+			}
 			b.sinks[x.Switch] = true
 			b.all++
 		}
@@ -132,6 +141,9 @@ func (b *batches) appendRuns(dst []pint.Record, runs []run) []pint.Record {
 
 // appendRun appends what a batch has of a flow, by its number there.
 func (b *batches) appendRun(dst []pint.Record, x *store.Batch, flow int) []pint.Record {
+	if b.whole && x.Condensed != nil {
+		return dst
+	}
 	begin := len(dst)
 	dst = x.AppendFlow(dst, flow)
 	if x.From >= b.From && x.To <= b.To {
@@ -154,8 +166,8 @@ func sortByTime(all []pint.Record) {
 type digestFlow struct {
 	key     pint.FlowKey
 	members []pint.FlowKey // the 5-tuples that are it
-	digests int            // in the batches of the window
-	runs    []run          // where they are; nil: they are to be looked for
+	packets uint64         // with a digest, as sinks report where they condensed these, else those of the window
+	runs    []run          // where its digests are; nil: they are to be looked for
 }
 
 // run is where a batch has the digests of a flow.
@@ -174,7 +186,9 @@ type digests struct {
 	batches *batches
 	flows   []digestFlow // those of most digests first
 	one     bool         // flow was asked for by its name
-	buf     []pint.Record
+	// everything: all flows were asked for.
+	everything bool
+	buf        []pint.Record
 }
 
 // digests begins an answer from the digests of the flows that a question selects: of the
@@ -207,6 +221,14 @@ func (e *Engine) digests(q *Question, what string, suits func(*pint.Query) int) 
 		return nil, fmt.Errorf("%w: no digest of %s is in the window", ErrUnknownFlow, d.Of)
 	}
 	d.FlowCount = len(d.flows)
+	d.Share = 1 / float64(uint64(1)<<d.batches.share)
+	for at, list := range d.batches.by {
+		for _, x := range list {
+			if x.Condensed != nil && at.plan == planOf(d.reader.Plan()) {
+				d.LeftOut += x.Condensed.Packets - x.Condensed.Listed()
+			}
+		}
+	}
 	d.Query = d.reader.Plan().Queries[d.query].Name
 	d.Plan = d.reader.Plan().ID
 	return d, nil
@@ -225,6 +247,7 @@ func (d *digests) choose(q *Question, readers []*sink.Reader, suits func(*pint.Q
 	if d.Of = selection.String(); d.one {
 		d.Of = FormatKey(flow)
 	}
+	d.everything = !d.one && selection.All()
 	most, all := -1, 0
 	for _, r := range readers {
 		query, ok := bestQuery(r.Plan(), suits)
@@ -272,28 +295,39 @@ func (d *digests) list(r *sink.Reader, query int, flow Key, want func(*pint.Flow
 	if d.one && of == (pint.FlowDefinition{}) {
 		runs, n := d.batches.find(pint.FlowKey(flow), planOf(r.Plan()))
 		switch {
-		case n == 0:
+		case n.packets == 0:
 			return nil, 0, nil
-		case n > limits.Records:
+		case n.digests > limits.Records:
 			return nil, 0, limits.tooManyDigests()
 		}
-		return []digestFlow{{pint.FlowKey(flow), []pint.FlowKey{pint.FlowKey(flow)}, n, runs}}, n, nil
+		return []digestFlow{{pint.FlowKey(flow), []pint.FlowKey{pint.FlowKey(flow)}, n.packets, runs}}, int(n.packets), nil
 	}
-	at, flows, all := map[pint.FlowKey]int{}, []digestFlow(nil), 0
+	at, flows, all, read := map[pint.FlowKey]int{}, []digestFlow(nil), 0, 0
 	for partition := range uint16(record.Partitions) {
 		// All digests of a 5-tuple are in one partition, so its count is whole after it.
-		counts := map[pint.FlowKey]int{}
+		counts := map[pint.FlowKey]flowCount{}
 		for _, b := range d.batches.by[batchPlace{planOf(r.Plan()), partition}] {
 			if err := d.e.stopped(); err != nil {
 				return nil, 0, err
 			}
 			for i := range b.Digests.Flows() {
 				if k := b.Flow(i); want(&k) {
-					counts[k] += b.Count(i)
+					counts[k] = counts[k].add(b, i)
+				}
+			}
+			if b.Condensed == nil {
+				continue
+			}
+			for i := range b.Condensed.Flows {
+				if f := &b.Condensed.Flows[i]; want(&f.Flow) {
+					n := counts[f.Flow]
+					n.packets += f.Packets
+					counts[f.Flow] = n
 				}
 			}
 		}
 		for k, n := range counts {
+			n = n.orSampled()
 			key := of.Of(k)
 			i, known := at[key]
 			if !known {
@@ -302,15 +336,16 @@ func (d *digests) list(r *sink.Reader, query int, flow Key, want func(*pint.Flow
 				flows = append(flows, digestFlow{key: key})
 			}
 			flows[i].members = append(flows[i].members, k)
-			flows[i].digests += n
-			all += n
+			flows[i].packets += n.packets
+			all += int(n.packets)
+			read += n.digests
 		}
-		if len(flows) > limits.Candidates || all > limits.Records {
+		if len(flows) > limits.Candidates || read > limits.Records {
 			return nil, 0, limits.tooManyDigests()
 		}
 	}
 	slices.SortFunc(flows, func(a, b digestFlow) int {
-		return cmp.Or(cmp.Compare(b.digests, a.digests), compareKeys(&a.key, &b.key))
+		return cmp.Or(cmp.Compare(b.packets, a.packets), compareKeys(&a.key, &b.key))
 	})
 	return flows, all, nil
 }
@@ -325,16 +360,77 @@ func compareKeys(a, b *pint.FlowKey) int {
 		cmp.Compare(a.SrcPort, b.SrcPort), cmp.Compare(a.DstPort, b.DstPort), cmp.Compare(a.Proto, b.Proto))
 }
 
+// flowCount counts a flow's digests, and its packets.
+type flowCount struct {
+	digests int
+	packets uint64 // of batches with all digests, and of flows that were condensed
+	sampled uint64 // of batches with a sample
+}
+
+// add counts what a batch has of a flow, by its number there.
+func (n flowCount) add(b *store.Batch, flow int) flowCount {
+	count := b.Count(flow)
+	n.digests += count
+	if b.Condensed == nil {
+		n.packets += uint64(count)
+	} else {
+		n.sampled += uint64(count) << b.Condensed.Share
+	}
+	return n
+}
+
+// orSampled takes the packets of a flow that no record lists from its sample.
+func (n flowCount) orSampled() flowCount {
+	if n.packets == 0 {
+		n.packets = n.sampled
+	}
+	return n
+}
+
 // find looks for the digests of a 5-tuple in the batches of the window, and counts them.
-func (b *batches) find(flow pint.FlowKey, plan planID) (runs []run, digests int) {
+func (b *batches) find(flow pint.FlowKey, plan planID) (runs []run, n flowCount) {
 	for _, x := range b.by[batchPlace{plan, uint16(flow.Partition(record.Partitions))}] {
 		if i, ok := x.Find(&flow); ok {
 			runs = append(runs, run{x, i})
-			digests += x.Count(i)
+			n = n.add(x, i)
+		}
+		if x.Condensed != nil {
+			if f := x.Condensed.Find(&flow); f != nil {
+				n.packets += f.Packets
+			}
 		}
 	}
-	return runs, digests
+	return runs, n.orSampled()
 }
+
+// appendNotes appends what sinks condensed of a 5-tuple in the window, by a path query with a number.
+func (b *batches) appendNotes(dst []note, flow pint.FlowKey, plan planID, query int) []note {
+	for _, x := range b.notes[batchPlace{plan, uint16(flow.Partition(record.Partitions))}] {
+		if int(x.Condensed.Query) != query {
+			continue
+		}
+		if f := x.Condensed.Find(&flow); f != nil {
+			dst = append(dst, note{x.From, x.To, f.Packets, uint64(f.Changes), x.Condensed.PathOf(f)})
+		}
+	}
+	slices.SortStableFunc(dst, func(a, b note) int { return cmp.Compare(a.from, b.from) })
+	return dst
+}
+
+// notesOf are those of a flow.
+func (d *digests) notesOf(f *digestFlow, query int) (all []note) {
+	if len(d.batches.notes) == 0 {
+		return nil
+	}
+	for _, k := range f.members {
+		all = d.batches.appendNotes(all, k, planOf(d.reader.Plan()), query)
+	}
+	return all
+}
+
+// uniform reports whether a digest is among those that all records of the window have of its flow's packets: what sinks condensed they
+// sampled, and so a pool of packets is of the sample alone.
+func (b *batches) uniform(o *pint.Record) bool { return b.share == 0 || pint.Sampled(o.ID, b.share) }
 
 // unknownPlans counts the digests of the flows that are of unknown plans.
 func (d *digests) unknownPlans(flow pint.FlowKey, known func(planID) bool, s *Selection) (n uint64) {

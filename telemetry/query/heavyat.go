@@ -70,11 +70,14 @@ func (e *Engine) HeavyHittersAt(at At, unit oblivious.Unit, theta, epsilon float
 		return nil, err
 	}
 	total, noise, outlier := sum.total, sum.noise, sum.outlier
-	h.Volume = Bounded{total, total, total}
+	h.Volume, h.Unsent = Bounded{total, total, total}, sum.unsent
 	if total == 0 {
 		return h, nil // nothing passed
 	}
 	for i, k := range flows {
+		if sum.flows[i].Unsent {
+			continue
+		}
 		if f := heavyFlow(k, sum.flows[i]); f.Value >= (theta-epsilon/2)*total && f.Value > 0 {
 			f.Share = f.Value / total
 			h.Flows = append(h.Flows, f)
@@ -85,7 +88,7 @@ func (e *Engine) HeavyHittersAt(at At, unit oblivious.Unit, theta, epsilon float
 	})
 	// An estimate is no further below the truth than the noise taken out of it, and above it by
 	// more than what outliers add with probability delta.
-	if least := 2 * max(noise, outlier-noise) / total; !sum.sampled && least <= theta {
+	if least := 2 * max(noise, outlier-noise) / total; !sum.sampled && sum.unsent == 0 && least <= theta {
 		h.LeastEpsilon, h.Guaranteed = &least, epsilon >= least
 	}
 	return h, nil
@@ -150,6 +153,7 @@ type volumeSums struct {
 	// probability asked for.
 	noise, outlier float64
 	sampled        bool
+	unsent         int // flows that some interval's record has no row of
 	flows          []lds.Volume
 }
 
@@ -181,6 +185,10 @@ func (e *Engine) volumes(points []*store.Point, unit oblivious.Unit, delta float
 			one, flow := v.Flow(Hash(p.Hash, k, 0)), &sum.flows[i]
 			flow.Counted, flow.Most = flow.Counted+one.Counted, flow.Most+one.Most
 			flow.Noise, flow.Least = flow.Noise+one.Noise, flow.Least+one.Least
+			if one.Unsent && !flow.Unsent {
+				flow.Unsent = true
+				sum.unsent++
+			}
 		}
 	}
 	return sum, nil

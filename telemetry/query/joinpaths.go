@@ -74,11 +74,11 @@ func (p *digestPaths) decode(flow Key) []Passage {
 			p.batches[i] = p.e.batches(w)
 		}
 		for _, t := range p.tracers {
-			records := p.records(p.batches[i], pint.FlowKey(flow), planOf(t.reader.Plan()))
-			if len(records) == 0 {
+			records, notes := p.records(p.batches[i], pint.FlowKey(flow), t)
+			if len(records) == 0 && len(notes) == 0 {
 				continue
 			}
-			if path := t.trace(records, 1+(len(records)-1)/joinDigests).passages(); path != nil {
+			if path := t.trace(records, notes, 1+max(len(records)-1, 0)/joinDigests).passages(); path != nil {
 				return path
 			}
 		}
@@ -86,34 +86,47 @@ func (p *digestPaths) decode(flow Key) []Passage {
 	return nil
 }
 
-// records are a flow's digests. A flow that is a pair of addresses has those of all
+// records are a flow's digests, and what sinks noted of it. A flow that is a pair of addresses has those of all
 // 5-tuples between them.
-func (p *digestPaths) records(b *batches, flow pint.FlowKey, plan planID) []pint.Record {
+func (p *digestPaths) records(b *batches, flow pint.FlowKey, t *tracer) (records []pint.Record, notes []note) {
+	plan := planOf(t.reader.Plan())
 	p.buf = p.buf[:0]
 	if flow.Proto != 0 || flow.SrcPort != 0 || flow.DstPort != 0 {
 		p.buf = b.appendFlow(p.buf, flow, plan)
-		return p.buf
+		return p.buf, b.appendNotes(nil, flow, plan, t.query)
 	}
 	if p.pairs == nil {
 		p.pairs = p.e.pairs()
 	}
 	for _, k := range p.pairs[flow] {
 		p.buf = b.appendFlow(p.buf, k, plan)
+		notes = b.appendNotes(notes, k, plan, t.query)
 	}
 	sortByTime(p.buf)
-	return p.buf
+	return p.buf, notes
 }
 
 // pairs lists the 5-tuples with digests between each two addresses.
 func (e *Engine) pairs() map[pint.FlowKey][]pint.FlowKey {
 	of := pint.FlowDefinition{Key: "src-dst"}
 	all, seen := map[pint.FlowKey][]pint.FlowKey{}, map[pint.FlowKey]bool{}
+	see := func(k pint.FlowKey) {
+		if !seen[k] {
+			seen[k] = true
+			all[of.Of(k)] = append(all[of.Of(k)], k)
+		}
+	}
 	for i := range e.Store.Batches {
 		b := &e.Store.Batches[i]
+		if b.Loop {
+			continue
+		}
 		for n := range b.Digests.Flows() {
-			if k := b.Flow(n); !b.Loop && !seen[k] {
-				seen[k] = true
-				all[of.Of(k)] = append(all[of.Of(k)], k)
+			see(b.Flow(n))
+		}
+		if b.Condensed != nil {
+			for n := range b.Condensed.Flows {
+				see(b.Condensed.Flows[n].Flow)
 			}
 		}
 	}

@@ -81,6 +81,13 @@ func (d *digests) pool(c *coding, hop int) (*hopPool, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d.everything && d.batches.share > 0 {
+		// What sinks condensed is of all digests: those of the sample are among them.
+		p.values()
+		whole := *d.batches // which other questions have too
+		whole.whole = true
+		d.batches = &whole
+	}
 	for i := range d.flows {
 		if err := d.e.stopped(); err != nil {
 			return nil, err
@@ -88,7 +95,10 @@ func (d *digests) pool(c *coding, hop int) (*hopPool, error) {
 		records := d.records(&d.flows[i])
 		var f *traced
 		if t != nil {
-			f = t.trace(records, 1)
+			f = t.trace(records, d.notesOf(&d.flows[i], t.query), 1)
+		}
+		if d.batches.whole && f != nil {
+			p.passes(i, f)
 		}
 		if !d.one && (f == nil || len(f.ways) == 0) {
 			p.unlocated++
@@ -104,7 +114,7 @@ func (p *hopPool) add(number int, records []pint.Record, f *traced, hop int) {
 	for i := range records {
 		o := &records[i]
 		r, ok := p.d.reader.Read(p.d.query, o)
-		if !ok || hop != 0 && r.Hop != hop {
+		if !ok || hop != 0 && r.Hop != hop || !p.d.batches.whole && !p.d.batches.uniform(o) {
 			continue
 		}
 		at := hopPlace{hops: int(o.Hops), hop: r.Hop}
@@ -119,17 +129,62 @@ func (p *hopPool) add(number int, records []pint.Record, f *traced, hop int) {
 			}
 			at.hops, at.hop = 0, 0
 		}
-		t := p.by[at]
-		if t == nil {
-			t = &hopTally{tally: *newTally(p.c), last: -1}
-			p.by[at] = t
-		}
-		if t.last != number {
-			t.last = number
-			t.flows++
-		}
+		t := p.at(at)
+		t.count(number)
 		t.add(r.Digest)
 		p.d.Used++
+	}
+}
+
+// at is the tally of a place.
+func (p *hopPool) at(at hopPlace) *hopTally {
+	t := p.by[at]
+	if t == nil {
+		t = &hopTally{tally: *newTally(p.c), last: -1}
+		p.by[at] = t
+	}
+	return t
+}
+
+// count counts a flow by its number, once.
+func (t *hopTally) count(number int) {
+	if t.last != number {
+		t.last = number
+		t.flows++
+	}
+}
+
+// values adds what sinks read of all flows, by switch.
+func (p *hopPool) values() {
+	plan := planOf(p.d.reader.Plan())
+	for at, list := range p.d.batches.by {
+		for _, x := range list {
+			if at.plan != plan || x.Condensed == nil {
+				continue
+			}
+			for i := range x.Condensed.Values {
+				v := &x.Condensed.Values[i]
+				if int(v.Query) != p.d.query {
+					continue
+				}
+				t := p.at(hopPlace{known: true, sw: v.Switch})
+				for _, n := range v.Counts {
+					t.addMany(uint64(n.Code), n.Count)
+					p.d.Used += n.Count
+				}
+			}
+		}
+	}
+}
+
+// passes counts a flow at the switches of its paths.
+func (p *hopPool) passes(number int, f *traced) {
+	for _, w := range f.ways {
+		for _, sw := range w.path {
+			if t := p.by[hopPlace{known: true, sw: sw}]; t != nil {
+				t.count(number)
+			}
+		}
 	}
 }
 

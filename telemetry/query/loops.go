@@ -149,7 +149,7 @@ func (d *digests) looped(a *LoopsAnswer, reported map[pint.FlowKey]*FlowLoop) er
 			a.ByChance += d.marks(&f, records)
 		}
 		if t != nil {
-			d.repeats(&f, t.trace(records, 1))
+			d.repeats(&f, t.trace(records, d.notesOf(&d.flows[i], t.query), 1))
 		}
 		a.Packets += f.Packets
 		a.Marked += f.Marked

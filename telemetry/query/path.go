@@ -40,7 +40,11 @@ func (e *Engine) tracePaths(q *Question) (*PathAnswer, error) {
 			a.More = len(d.flows) - i
 			break
 		}
-		f := t.trace(d.records(&d.flows[i]), 1)
+		notes := d.notesOf(&d.flows[i], t.query)
+		f := t.trace(d.records(&d.flows[i]), notes, 1)
+		if len(notes) > 0 {
+			f.Packets = d.flows[i].packets // of slices whose digests are all here, and of those that were condensed
+		}
 		if f.Packets == 0 {
 			continue
 		}

@@ -16,6 +16,10 @@ type DigestBasis struct {
 	// OtherPlans is how many digests of these flows are of plans that the engine does not
 	// know, or of another one that it knows, and were not read.
 	OtherPlans uint64 `json:"other_plans"`
+	// Share of the packets have their digests in all records of the window: below 1 where sinks condensed the others, to keep within
+	// a budget. LeftOut packets are of flows that these sinks do not list, whichever these are.
+	Share   float64 `json:"share" unit:"share of the packets"`
+	LeftOut uint64  `json:"left_out" unit:"packets"`
 }
 
 // PathAnswer tells the paths of flows in a window, from their packets' digests in that

@@ -85,6 +85,16 @@ func (t *tally) add(code uint64) {
 	t.sparse[code]++
 }
 
+// addMany adds n samples of a code.
+func (t *tally) addMany(code, n uint64) {
+	t.n += n
+	if t.dense != nil {
+		t.dense[code&uint64(len(t.dense)-1)] += uint32(n)
+		return
+	}
+	t.sparse[code] += n
+}
+
 // bytes is the tally's memory, about.
 func (t *tally) bytes() int64 { return int64(4*len(t.dense) + 48*len(t.sparse) + 64) }
 

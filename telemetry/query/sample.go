@@ -229,6 +229,8 @@ type HeavyHitters struct {
 	// known; Absent are fragments on the paths of the others.
 	Unlocated int      `json:"unlocated"`
 	Absent    []Absent `json:"absent"`
+	// Unsent candidates are in no row of some interval's record of the measurement point, which a budget cut, and not listed.
+	Unsent int `json:"unsent,omitempty"`
 }
 
 // What an answer can be by.

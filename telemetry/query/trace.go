@@ -47,15 +47,99 @@ type tracedWay struct {
 	path []uint64
 }
 
+// note is what a sink condensed of a flow in a slice.
+type note struct {
+	from, to         int64
+	packets, changes uint64
+	path             []uint64 // at the end of the slice; nil: none was certain
+}
+
 // traced is what digests in the order of time say of a flow's path.
 type traced struct {
 	sink.Flow
 	first, last int64
 	ways        []tracedWay // certain ones; the first one from the first digest on
+	noted       []uint64    // the path by a sink's notes, which read all digests; nil: by those that there are here
 }
 
-// trace decodes the digests of one flow; every says to read one of so many.
-func (t *tracer) trace(records []pint.Record, every int) *traced {
+// Path is the flow's path, hop 1 first, or nil while it is not known.
+func (f *traced) Path() []uint64 {
+	if f.noted != nil {
+		return f.noted
+	}
+	return f.Flow.Path()
+}
+
+// Certain reports whether the path is.
+func (f *traced) Certain() bool { return f.noted != nil || f.Flow.Certain() }
+
+// Hops is the length of the path, 0 without a digest.
+func (f *traced) Hops() int {
+	if f.noted != nil {
+		return len(f.noted)
+	}
+	return f.Flow.Hops()
+}
+
+// Left is how many candidates a hop has; 0: not narrowed down.
+func (f *traced) Left(hop int) int {
+	if f.noted != nil {
+		return 1
+	}
+	return f.Flow.Left(hop)
+}
+
+// Doubt bounds the probability that the path is wrong.
+func (f *traced) Doubt() float64 {
+	if f.noted != nil {
+		return decoderDoubt
+	}
+	return f.Flow.Doubt()
+}
+
+// Kept is how many digests the path is to be decoded from.
+func (f *traced) Kept() int {
+	if f.noted != nil {
+		return 0
+	}
+	return f.Flow.Kept()
+}
+
+// note adds what sinks condensed, in the order of time. If they know a path, theirs is taken: they read all digests.
+func (f *traced) note(notes []note) {
+	if len(notes) == 0 {
+		return
+	}
+	raw := f.Packets
+	f.Packets = 0
+	var ways []tracedWay
+	for _, n := range notes {
+		f.Packets += n.packets
+		f.Changes += n.changes
+		if raw == 0 && f.first == 0 {
+			f.first = n.from
+		}
+		f.first, f.last = min(f.first, n.from), max(f.last, n.to-1)
+		if n.path == nil && n.changes == 0 {
+			continue
+		}
+		switch last := len(ways) - 1; {
+		case last >= 0 && ways[last].path == nil:
+			ways[last].path = n.path // it had changed in a slice before
+		case last < 0 || !slices.Equal(ways[last].path, n.path):
+			ways = append(ways, tracedWay{n.from, n.path})
+		}
+		f.noted = n.path
+	}
+	f.Packets = max(f.Packets, raw)
+	if f.noted != nil {
+		f.ways = ways
+		f.bound()
+	}
+}
+
+// trace decodes the digests of one flow, of which sinks have notes; every says to read one of so many.
+func (t *tracer) trace(records []pint.Record, notes []note, every int) *traced {
 	f := &traced{}
 	stray := int64(0)
 	for i := 0; i < len(records); i += every {
@@ -82,6 +166,7 @@ func (t *tracer) trace(records []pint.Record, every int) *traced {
 			f.forget(stray)
 		}
 	}
+	f.note(notes)
 	return f
 }
 

@@ -1583,8 +1583,10 @@ type HeavyHitters struct {
 	More          *int64       `protobuf:"varint,22,opt,name=more,proto3,oneof" json:"more,omitempty"` // flows that the question's limit left out
 	// unlocated flows are named by the sketch's records, but their paths are not
 	// known; absent are fragments on the paths of the others.
-	Unlocated     int64     `protobuf:"varint,23,opt,name=unlocated,proto3" json:"unlocated,omitempty"`
-	Absent        []*Absent `protobuf:"bytes,24,rep,name=absent,proto3" json:"absent,omitempty"`
+	Unlocated int64     `protobuf:"varint,23,opt,name=unlocated,proto3" json:"unlocated,omitempty"`
+	Absent    []*Absent `protobuf:"bytes,24,rep,name=absent,proto3" json:"absent,omitempty"`
+	// unsent candidates are in no row of some interval's record of the measurement point, which a budget cut, and not listed.
+	Unsent        *int64 `protobuf:"varint,25,opt,name=unsent,proto3,oneof" json:"unsent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1764,6 +1766,13 @@ func (x *HeavyHitters) GetAbsent() []*Absent {
 		return x.Absent
 	}
 	return nil
+}
+
+func (x *HeavyHitters) GetUnsent() int64 {
+	if x != nil && x.Unsent != nil {
+		return *x.Unsent
+	}
+	return 0
 }
 
 // HeavyFlow is a flow with its size.
@@ -2141,9 +2150,13 @@ type Between struct {
 	LostFlows []*LostFlow `protobuf:"bytes,37,rep,name=lost_flows,json=lostFlows,proto3" json:"lost_flows,omitempty"`
 	AllNamed  *bool       `protobuf:"varint,38,opt,name=all_named,json=allNamed,proto3,oneof" json:"all_named,omitempty"`
 	// segments are the pieces of the flow's path between the two switches, in order, if the question asks for them and the path is known.
-	Segments      []*Segment `protobuf:"bytes,39,rep,name=segments,proto3" json:"segments,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Segments []*Segment `protobuf:"bytes,39,rep,name=segments,proto3" json:"segments,omitempty"`
+	// kept is the least share of the cells that the records of an interval have: below 1 a budget left out the others, and with them
+	// flows. Of one flow, nothing is known in unsent_intervals of the intervals, and packets, bytes and losses are of the others.
+	Kept            float64 `protobuf:"fixed64,40,opt,name=kept,proto3" json:"kept,omitempty"`
+	UnsentIntervals int64   `protobuf:"varint,41,opt,name=unsent_intervals,json=unsentIntervals,proto3" json:"unsent_intervals,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Between) Reset() {
@@ -2377,6 +2390,20 @@ func (x *Between) GetSegments() []*Segment {
 		return x.Segments
 	}
 	return nil
+}
+
+func (x *Between) GetKept() float64 {
+	if x != nil {
+		return x.Kept
+	}
+	return 0
+}
+
+func (x *Between) GetUnsentIntervals() int64 {
+	if x != nil {
+		return x.UnsentIntervals
+	}
+	return 0
 }
 
 // Clocks is how far the clock at the arrival's end is ahead of the one at the
@@ -2916,10 +2943,14 @@ type PathAnswer struct {
 	Used    uint64 `protobuf:"varint,15,opt,name=used,proto3" json:"used,omitempty"`
 	// other_plans is how many digests of these flows are of plans that the engine does not
 	// know, or of another one that it knows, and were not read.
-	OtherPlans    uint64      `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"`
-	Value         string      `protobuf:"bytes,20,opt,name=value,proto3" json:"value,omitempty"` // what hops are told by: switch_id, or ports
-	Flows         []*FlowPath `protobuf:"bytes,21,rep,name=flows,proto3" json:"flows,omitempty"`
-	More          int64       `protobuf:"varint,22,opt,name=more,proto3" json:"more,omitempty"` // flows that the limit left out
+	OtherPlans uint64      `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"`
+	Value      string      `protobuf:"bytes,20,opt,name=value,proto3" json:"value,omitempty"` // what hops are told by: switch_id, or ports
+	Flows      []*FlowPath `protobuf:"bytes,21,rep,name=flows,proto3" json:"flows,omitempty"`
+	More       int64       `protobuf:"varint,22,opt,name=more,proto3" json:"more,omitempty"` // flows that the limit left out
+	// share of the packets have their digests in all records of the window: below 1 where sinks condensed the others, to keep within
+	// a budget. left_out packets are of flows that these sinks do not list, whichever these are.
+	Share         float64 `protobuf:"fixed64,23,opt,name=share,proto3" json:"share,omitempty"`
+	LeftOut       uint64  `protobuf:"varint,24,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3062,6 +3093,20 @@ func (x *PathAnswer) GetFlows() []*FlowPath {
 func (x *PathAnswer) GetMore() int64 {
 	if x != nil {
 		return x.More
+	}
+	return 0
+}
+
+func (x *PathAnswer) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *PathAnswer) GetLeftOut() uint64 {
+	if x != nil {
+		return x.LeftOut
 	}
 	return 0
 }
@@ -3376,8 +3421,12 @@ type LatencyAnswer struct {
 	More        int64  `protobuf:"varint,26,opt,name=more,proto3" json:"more,omitempty"`
 	Aggregation string `protobuf:"bytes,27,opt,name=aggregation,proto3" json:"aggregation,omitempty"` // aggregation is what a packet tells, as in CongestionAnswer.
 	// packets and flows are filled with "max", "min", "sum" and "slow_hops", as in CongestionAnswer.
-	Packets       *ValueStats   `protobuf:"bytes,28,opt,name=packets,proto3" json:"packets,omitempty"`
-	Flows         []*FlowValues `protobuf:"bytes,29,rep,name=flows,proto3" json:"flows,omitempty"`
+	Packets *ValueStats   `protobuf:"bytes,28,opt,name=packets,proto3" json:"packets,omitempty"`
+	Flows   []*FlowValues `protobuf:"bytes,29,rep,name=flows,proto3" json:"flows,omitempty"`
+	// share of the packets have their digests in all records of the window: below 1 where sinks condensed the others, to keep within
+	// a budget. left_out packets are of flows that these sinks do not list, whichever these are.
+	Share         float64 `protobuf:"fixed64,30,opt,name=share,proto3" json:"share,omitempty"`
+	LeftOut       uint64  `protobuf:"varint,31,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3571,6 +3620,20 @@ func (x *LatencyAnswer) GetFlows() []*FlowValues {
 		return x.Flows
 	}
 	return nil
+}
+
+func (x *LatencyAnswer) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *LatencyAnswer) GetLeftOut() uint64 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
 }
 
 // HopStats are the values of a hop, or of a switch over flows.
@@ -3871,7 +3934,11 @@ type CongestionAnswer struct {
 	// are suspects, and come first.
 	Links []*LinkCongestion `protobuf:"bytes,28,rep,name=links,proto3" json:"links,omitempty"`
 	// hops are of one flow its hops, of several the switches; with "quantiles" and "frequent".
-	Hops          []*HopStats `protobuf:"bytes,29,rep,name=hops,proto3" json:"hops,omitempty"`
+	Hops []*HopStats `protobuf:"bytes,29,rep,name=hops,proto3" json:"hops,omitempty"`
+	// share of the packets have their digests in all records of the window: below 1 where sinks condensed the others, to keep within
+	// a budget. left_out packets are of flows that these sinks do not list, whichever these are.
+	Share         float64 `protobuf:"fixed64,30,opt,name=share,proto3" json:"share,omitempty"`
+	LeftOut       uint64  `protobuf:"varint,31,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4067,6 +4134,20 @@ func (x *CongestionAnswer) GetHops() []*HopStats {
 	return nil
 }
 
+func (x *CongestionAnswer) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *CongestionAnswer) GetLeftOut() uint64 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
 // LinkCongestion bounds a link's congestion by the flows that pass it.
 type LinkCongestion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4177,12 +4258,16 @@ type LoopsAnswer struct {
 	OtherPlans uint64 `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"`
 	// packets that arrived were looked at, marked of them hold a match of a switch's own
 	// hash, of which up to by_chance are expected without any loop.
-	Packets       uint64      `protobuf:"varint,20,opt,name=packets,proto3" json:"packets,omitempty"`
-	Marked        uint64      `protobuf:"varint,21,opt,name=marked,proto3" json:"marked,omitempty"`
-	ByChance      float64     `protobuf:"fixed64,22,opt,name=by_chance,json=byChance,proto3" json:"by_chance,omitempty"`
-	Flows         []*FlowLoop `protobuf:"bytes,23,rep,name=flows,proto3" json:"flows,omitempty"`
-	More          int64       `protobuf:"varint,24,opt,name=more,proto3" json:"more,omitempty"`
-	Reported      uint64      `protobuf:"varint,25,opt,name=reported,proto3" json:"reported,omitempty"` // reported packets were found to loop by switches, on the fly.
+	Packets  uint64      `protobuf:"varint,20,opt,name=packets,proto3" json:"packets,omitempty"`
+	Marked   uint64      `protobuf:"varint,21,opt,name=marked,proto3" json:"marked,omitempty"`
+	ByChance float64     `protobuf:"fixed64,22,opt,name=by_chance,json=byChance,proto3" json:"by_chance,omitempty"`
+	Flows    []*FlowLoop `protobuf:"bytes,23,rep,name=flows,proto3" json:"flows,omitempty"`
+	More     int64       `protobuf:"varint,24,opt,name=more,proto3" json:"more,omitempty"`
+	Reported uint64      `protobuf:"varint,25,opt,name=reported,proto3" json:"reported,omitempty"` // reported packets were found to loop by switches, on the fly.
+	// share of the packets have their digests in all records of the window: below 1 where sinks condensed the others, to keep within
+	// a budget. left_out packets are of flows that these sinks do not list, whichever these are.
+	Share         float64 `protobuf:"fixed64,26,opt,name=share,proto3" json:"share,omitempty"`
+	LeftOut       uint64  `protobuf:"varint,27,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4346,6 +4431,20 @@ func (x *LoopsAnswer) GetMore() int64 {
 func (x *LoopsAnswer) GetReported() uint64 {
 	if x != nil {
 		return x.Reported
+	}
+	return 0
+}
+
+func (x *LoopsAnswer) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *LoopsAnswer) GetLeftOut() uint64 {
+	if x != nil {
+		return x.LeftOut
 	}
 	return 0
 }
@@ -6788,7 +6887,7 @@ const file_query_proto_rawDesc = "" +
 	"\x06absent\x18\x10 \x03(\v2\x15.weir.query.v1.AbsentR\x06absent\":\n" +
 	"\x06Absent\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1a\n" +
-	"\bfragment\x18\x02 \x01(\tR\bfragment\"\xe8\x05\n" +
+	"\bfragment\x18\x02 \x01(\tR\bfragment\"\x90\x06\n" +
 	"\fHeavyHitters\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -6817,12 +6916,14 @@ const file_query_proto_rawDesc = "" +
 	"\x05flows\x18\x15 \x03(\v2\x18.weir.query.v1.HeavyFlowR\x05flows\x12\x17\n" +
 	"\x04more\x18\x16 \x01(\x03H\x04R\x04more\x88\x01\x01\x12\x1c\n" +
 	"\tunlocated\x18\x17 \x01(\x03R\tunlocated\x12-\n" +
-	"\x06absent\x18\x18 \x03(\v2\x15.weir.query.v1.AbsentR\x06absentB\x05\n" +
+	"\x06absent\x18\x18 \x03(\v2\x15.weir.query.v1.AbsentR\x06absent\x12\x1b\n" +
+	"\x06unsent\x18\x19 \x01(\x03H\x05R\x06unsent\x88\x01\x01B\x05\n" +
 	"\x03_atB\r\n" +
 	"\v_candidatesB\x10\n" +
 	"\x0e_least_epsilonB\x11\n" +
 	"\x0f_effective_sizeB\a\n" +
-	"\x05_more\"\x96\x01\n" +
+	"\x05_moreB\t\n" +
+	"\a_unsent\"\x96\x01\n" +
 	"\tHeavyFlow\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x14\n" +
 	"\x05share\x18\x02 \x01(\x01R\x05share\x12\x19\n" +
@@ -6861,7 +6962,7 @@ const file_query_proto_rawDesc = "" +
 	"\bswitches\x18\x05 \x01(\x03R\bswitches\x120\n" +
 	"\amissing\x18\x06 \x03(\v2\x16.weir.query.v1.MissingR\amissing\x12,\n" +
 	"\x05flows\x18\n" +
-	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\xd2\a\n" +
+	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\x91\b\n" +
 	"\aBetween\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -6896,7 +6997,9 @@ const file_query_proto_rawDesc = "" +
 	"\n" +
 	"lost_flows\x18% \x03(\v2\x17.weir.query.v1.LostFlowR\tlostFlows\x12 \n" +
 	"\tall_named\x18& \x01(\bH\x02R\ballNamed\x88\x01\x01\x122\n" +
-	"\bsegments\x18' \x03(\v2\x16.weir.query.v1.SegmentR\bsegmentsB\a\n" +
+	"\bsegments\x18' \x03(\v2\x16.weir.query.v1.SegmentR\bsegments\x12\x12\n" +
+	"\x04kept\x18( \x01(\x01R\x04kept\x12)\n" +
+	"\x10unsent_intervals\x18) \x01(\x03R\x0funsentIntervalsB\a\n" +
 	"\x05_flowB\n" +
 	"\n" +
 	"\b_samplesB\f\n" +
@@ -6952,7 +7055,7 @@ const file_query_proto_rawDesc = "" +
 	"\rFragmentError\x12\x16\n" +
 	"\x06switch\x18\x01 \x01(\tR\x06switch\x12\x1c\n" +
 	"\tsubepochs\x18\x02 \x01(\x03R\tsubepochs\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\x01R\x05error\"\xc3\x03\n" +
+	"\x05error\x18\x03 \x01(\x01R\x05error\"\xf4\x03\n" +
 	"\n" +
 	"PathAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
@@ -6975,7 +7078,9 @@ const file_query_proto_rawDesc = "" +
 	"otherPlans\x12\x14\n" +
 	"\x05value\x18\x14 \x01(\tR\x05value\x12-\n" +
 	"\x05flows\x18\x15 \x03(\v2\x17.weir.query.v1.FlowPathR\x05flows\x12\x12\n" +
-	"\x04more\x18\x16 \x01(\x03R\x04more\"\xe6\x02\n" +
+	"\x04more\x18\x16 \x01(\x03R\x04more\x12\x14\n" +
+	"\x05share\x18\x17 \x01(\x01R\x05share\x12\x19\n" +
+	"\bleft_out\x18\x18 \x01(\x04R\aleftOut\"\xe6\x02\n" +
 	"\bFlowPath\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x19\n" +
@@ -7000,7 +7105,7 @@ const file_query_proto_rawDesc = "" +
 	"\vPathPassage\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1a\n" +
-	"\bswitches\x18\x03 \x03(\tR\bswitches\"\xae\x05\n" +
+	"\bswitches\x18\x03 \x03(\tR\bswitches\"\xdf\x05\n" +
 	"\rLatencyAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7029,7 +7134,9 @@ const file_query_proto_rawDesc = "" +
 	"\x04more\x18\x1a \x01(\x03R\x04more\x12 \n" +
 	"\vaggregation\x18\x1b \x01(\tR\vaggregation\x123\n" +
 	"\apackets\x18\x1c \x01(\v2\x19.weir.query.v1.ValueStatsR\apackets\x12/\n" +
-	"\x05flows\x18\x1d \x03(\v2\x19.weir.query.v1.FlowValuesR\x05flows\"\xda\x01\n" +
+	"\x05flows\x18\x1d \x03(\v2\x19.weir.query.v1.FlowValuesR\x05flows\x12\x14\n" +
+	"\x05share\x18\x1e \x01(\x01R\x05share\x12\x19\n" +
+	"\bleft_out\x18\x1f \x01(\x04R\aleftOut\"\xda\x01\n" +
 	"\bHopStats\x12\x10\n" +
 	"\x03hop\x18\x01 \x01(\x03R\x03hop\x12\x16\n" +
 	"\x06switch\x18\x02 \x01(\tR\x06switch\x12\x14\n" +
@@ -7049,7 +7156,7 @@ const file_query_proto_rawDesc = "" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\asamples\x18\x02 \x01(\x04R\asamples\x12:\n" +
 	"\tquantiles\x18\x03 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\x124\n" +
-	"\x06median\x18\x04 \x01(\v2\x1c.weir.query.v1.QuantileValueR\x06median\"\xc8\x05\n" +
+	"\x06median\x18\x04 \x01(\v2\x1c.weir.query.v1.QuantileValueR\x06median\"\xf9\x05\n" +
 	"\x10CongestionAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7078,14 +7185,16 @@ const file_query_proto_rawDesc = "" +
 	"\x05flows\x18\x1a \x03(\v2\x19.weir.query.v1.FlowValuesR\x05flows\x12\x12\n" +
 	"\x04more\x18\x1b \x01(\x03R\x04more\x123\n" +
 	"\x05links\x18\x1c \x03(\v2\x1d.weir.query.v1.LinkCongestionR\x05links\x12+\n" +
-	"\x04hops\x18\x1d \x03(\v2\x17.weir.query.v1.HopStatsR\x04hops\"\x8b\x01\n" +
+	"\x04hops\x18\x1d \x03(\v2\x17.weir.query.v1.HopStatsR\x04hops\x12\x14\n" +
+	"\x05share\x18\x1e \x01(\x01R\x05share\x12\x19\n" +
+	"\bleft_out\x18\x1f \x01(\x04R\aleftOut\"\x8b\x01\n" +
 	"\x0eLinkCongestion\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
 	"\x05flows\x18\x03 \x01(\x03R\x05flows\x12\x17\n" +
 	"\aat_most\x18\x04 \x01(\x01R\x06atMost\x12\x12\n" +
 	"\x04flow\x18\x05 \x01(\tR\x04flow\x12\x12\n" +
-	"\x04open\x18\x06 \x01(\bR\x04open\"\x99\x04\n" +
+	"\x04open\x18\x06 \x01(\bR\x04open\"\xca\x04\n" +
 	"\vLoopsAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7110,7 +7219,9 @@ const file_query_proto_rawDesc = "" +
 	"\tby_chance\x18\x16 \x01(\x01R\bbyChance\x12-\n" +
 	"\x05flows\x18\x17 \x03(\v2\x17.weir.query.v1.FlowLoopR\x05flows\x12\x12\n" +
 	"\x04more\x18\x18 \x01(\x03R\x04more\x12\x1a\n" +
-	"\breported\x18\x19 \x01(\x04R\breported\"\xf6\x01\n" +
+	"\breported\x18\x19 \x01(\x04R\breported\x12\x14\n" +
+	"\x05share\x18\x1a \x01(\x01R\x05share\x12\x19\n" +
+	"\bleft_out\x18\x1b \x01(\x04R\aleftOut\"\xf6\x01\n" +
 	"\bFlowLoop\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x16\n" +

@@ -321,7 +321,19 @@ func printDelay(w io.Writer, b *query.Between) error {
 	if b.Clocks != nil {
 		text = append(text, Clocks(b.Clocks)...)
 	}
-	return lines(w, &b.Basis, append(text, fmt.Sprintf("cells refused: %d of %d", b.Refused, b.Cells))...)
+	text = append(text, fmt.Sprintf("cells refused: %d of %d", b.Refused, b.Cells))
+	return lines(w, &b.Basis, append(text, kept(b)...)...)
+}
+
+// kept says what a budget left out of the records.
+func kept(b *query.Between) (text []string) {
+	if b.Kept < 1 {
+		text = append(text, fmt.Sprintf("a budget left out cells: the records have at least %.3g %% of them", 100*b.Kept))
+	}
+	if b.Unsent > 0 {
+		text = append(text, fmt.Sprintf("of the flow they have nothing in %d intervals", b.Unsent))
+	}
+	return text
 }
 
 // segments are lines of the pieces of a flow's path.

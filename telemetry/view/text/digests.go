@@ -14,6 +14,12 @@ import (
 // digestLines says which digests an answer rests on.
 func digestLines(d *query.DigestBasis) []string {
 	text := []string{"", fmt.Sprintf("%s: %d with a digest, %d digests of plan %d, %d of use to its query %s", d.Of, d.FlowCount, d.Digests, d.Plan, d.Used, d.Query)}
+	if d.Share < 1 {
+		text = append(text, fmt.Sprintf("a budget left out digests: records have those of %.3g %% of the packets, and what the sinks read of all", 100*d.Share))
+	}
+	if d.LeftOut > 0 {
+		text = append(text, fmt.Sprintf("missing: %d packets of flows that sinks do not list", d.LeftOut))
+	}
 	if d.OtherPlans > 0 {
 		text = append(text, fmt.Sprintf("missing: %d digests of other plans", d.OtherPlans))
 	}
