@@ -122,8 +122,11 @@ func StageMetrics(chain []pipeline.Named) (all []*api.Metric) {
 // RecordStage is the stage of the record path's metrics.
 const RecordStage = "telemetry"
 
-// lostReason is the reason of records that the disk did not take.
-const lostReason = "lost"
+// lostReason is the reason of records that the disk did not take, and budgetReason of those beyond the budget: they never were in the spool.
+const (
+	lostReason   = "lost"
+	budgetReason = "budget"
+)
 
 // Records returns where the records of a path go and what became of them; nil without a
 // spool.
@@ -146,12 +149,12 @@ func Records(p *export.Path) *api.Records {
 	}
 	for kind := range record.Kind(255) {
 		c, there := counts[kind]
-		lost := p.Lost(kind)
-		if !there && lost.Records == 0 {
+		lost, over := p.Lost(kind), p.OverBudget(kind)
+		if !there && lost.Records == 0 && over.Records == 0 {
 			continue
 		}
 		m := &api.RecordKind{
-			Kind: kind.String(), Made: c.Spooled.Records + lost.Records, Spooled: c.Spooled.Records, Found: c.Found.Records,
+			Kind: kind.String(), Made: c.Spooled.Records + lost.Records + over.Records, Spooled: c.Spooled.Records, Found: c.Found.Records,
 			Sent: c.Sent.Records, Waiting: c.Waiting.Records, Lost: lost.Records,
 			SpooledBytes: c.Spooled.Bytes, SentBytes: c.Sent.Bytes, WaitingBytes: c.Waiting.Bytes,
 		}
@@ -161,6 +164,9 @@ func Records(p *export.Path) *api.Records {
 		}
 		if lost.Records != 0 {
 			m.Drops = append(m.Drops, dropMessage(export.Drop{Reason: lostReason, Tally: lost}))
+		}
+		if over.Records != 0 {
+			m.Drops = append(m.Drops, dropMessage(export.Drop{Reason: budgetReason, Tally: over}))
 		}
 		r.Kinds = append(r.Kinds, m)
 	}
@@ -192,7 +198,7 @@ func RecordMetrics(r *api.Records, droppedFiles uint64) (all []*api.Metric) {
 	}
 	for _, k := range r.Kinds {
 		count := func(name, help string, n uint64) { send(false, name, help, float64(n), "kind", k.Kind) }
-		count("made_records_total", "records made: spooled + lost", k.Made)
+		count("made_records_total", "records made: spooled + lost + dropped for the budget", k.Made)
 		count("spooled_records_total", "records written to the spool", k.Spooled)
 		count("spooled_bytes_total", "bytes of the records written to the spool", k.SpooledBytes)
 		count("found_records_total", "records that an earlier run left in the spool", k.Found)
@@ -204,7 +210,7 @@ func RecordMetrics(r *api.Records, droppedFiles uint64) (all []*api.Metric) {
 		for _, d := range k.Drops {
 			labels := []string{"kind", k.Kind, "reason", d.Reason}
 			if d.Reason != lostReason {
-				send(false, "dropped_records_total", "records that the spool dropped, by reason", float64(d.Records), labels...)
+				send(false, "dropped_records_total", "records that the spool dropped, or never had as they were beyond the budget, by reason", float64(d.Records), labels...)
 			}
 			send(true, "dropped_first_epoch", "the first epoch of the records dropped or lost", float64(d.FirstEpoch), labels...)
 			send(true, "dropped_last_epoch", "the last epoch of the records dropped or lost", float64(d.LastEpoch), labels...)

@@ -37,6 +37,7 @@ func (r *Replay) openRecords() error {
 func (r *Replay) openPath(id uint32, name string, chain []pipeline.Named) error {
 	c := r.config.Switch.Telemetry
 	c.Spool = r.config.Records // not the switch's own, to which a running one may be writing
+	c.Budget = r.config.Budget // a capture's time is not that of the switch
 	var sources []export.Source
 	for _, n := range chain {
 		if s, ok := n.Module.(export.Source); ok {

@@ -24,6 +24,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
 	"github.com/weirswitch/weir/stages/patch"
+	"github.com/weirswitch/weir/telemetry/export"
 )
 
 // Config says what to replay.
@@ -39,6 +40,8 @@ type Config struct {
 	Out map[string]string
 	// Records is a folder for the records of what the stages measured; empty: none are written.
 	Records string
+	// Budget bounds these records of each switch, in bytes per second of the capture's time; 0: no bound.
+	Budget export.ByteRate
 	// Chain is how many switches are in a row, with hosts at both ends; each has the stages, the numbers are 1 to Chain
 	// and the names s1 to sN. The edges of stage pint are set. 0: the switch alone.
 	Chain int

@@ -24,7 +24,9 @@ type Module struct {
 	workers []*epoch.Worker[cells]
 	merger  *epoch.Merger[cells]
 	joiners map[point]*joiner // with the interval bit
+	shape   shape
 	records atomic.Uint64
+	leftOut atomic.Uint64 // cells
 
 	mu     sync.Mutex // guards what follows, and changes of plan
 	stages []*stage

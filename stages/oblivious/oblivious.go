@@ -26,7 +26,9 @@ type Module struct {
 	workers []*epoch.Worker[cells]
 	merger  *epoch.Merger[cells] // made by the first Collect, behind all workers
 
-	updates, records, entries atomic.Uint64
+	shape shape // of the goroutine that collects
+
+	updates, records, entries, leftOut atomic.Uint64
 }
 
 // cells are a worker's samples of an epoch. The merger's have no samplers, but
@@ -280,14 +282,22 @@ func (m *Module) emit(e *epoch.Merged[cells], emit func(*record.Header, func([]b
 		if err != nil {
 			panic("oblivious: workers' samples differ in kind: " + err.Error())
 		}
+		whole := len(sample.Entries)
+		sample.Shrink(m.shape.size(instance, whole))
+		m.leftOut.Add(uint64(whole - len(sample.Entries)))
 		if instance == 0 {
 			m.entries.Store(uint64(len(sample.Entries)))
 		}
 		m.records.Add(1)
+		body := func(dst []byte) ([]byte, error) {
+			out, err := sample.AppendBinary(dst)
+			m.shape.made(instance, e.Slice.Length(), whole, len(sample.Entries), len(out)-len(dst))
+			return out, err
+		}
 		emit(&record.Header{
 			Kind: record.Oblivious, Instance: uint16(instance),
 			Start: e.Slice.Start, Span: e.Slice.Length(), Missed: e.Missed, Partial: e.Partial,
-		}, sample.AppendBinary)
+		}, body)
 	}
 }
 
@@ -305,6 +315,7 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 	}
 	count("updates_total", "entries that entered samples, of epochs that are collected", m.updates.Load())
 	count("records_total", "samples made into records", m.records.Load())
+	count("left_out_entries_total", "entries that records left out, to keep within the budget", m.leftOut.Load())
 	count("missed_packets_total", "packets in no sample, because collecting was late", missed)
 	count("overruns_total", "epochs in which a worker missed packets, or might have", overruns)
 	emit(pipeline.Metric{Name: "entries", Help: "entries of the last epoch's sample", Value: float64(m.entries.Load()), Gauge: true})

@@ -50,6 +50,9 @@ type Config struct {
 	Links [][]uint64 `toml:"links"`
 	// Records is how many digests wait for the exporter at most, per worker.
 	Records int `toml:"records"`
+	// MaxFlows is how many flows a sink decodes itself, where the budget of [telemetry] has no room for all of their digests: about 250 bytes
+	// each, and up to 2 KB while its path is not certain.
+	MaxFlows int `toml:"max_flows"`
 	// RoundTrip is the base round trip time of the network: the time over which
 	// the use of a link is averaged.
 	RoundTrip time.Duration `toml:"round_trip"`
@@ -57,12 +60,13 @@ type Config struct {
 
 // DefaultConfig returns a switch in the middle of a network with the default plan.
 func DefaultConfig() Config {
-	return Config{Identification: IdentificationAny, Records: 1 << 14, RoundTrip: time.Millisecond}
+	return Config{Identification: IdentificationAny, Records: 1 << 14, MaxFlows: 1 << 15, RoundTrip: time.Millisecond}
 }
 
 // Bounds of the configuration.
 const (
 	maxRecords = 1 << 20
+	maxFlows   = 1 << 24
 	// An interval's, as the stages lds have them: 1 ms to 18 min.
 	minInterval, maxInterval = 20, 40
 )
@@ -105,6 +109,9 @@ func (c *Config) load(ports []string) (*loaded, error) {
 	}
 	if c.Records < 1 || c.Records > maxRecords {
 		fault("records: %d is out of range: choose 1 to %d", c.Records, maxRecords)
+	}
+	if c.MaxFlows < 1 || c.MaxFlows > maxFlows {
+		fault("max_flows: %d is out of range: choose 1 to %d", c.MaxFlows, maxFlows)
 	}
 	if c.RoundTrip < time.Microsecond || c.RoundTrip > 100*time.Second {
 		fault("round_trip: %v is out of range: choose 1us to 100s", c.RoundTrip)

@@ -63,7 +63,12 @@ func (m *Module) Collect(now int64, last bool, emit func(*envelope.Header, func(
 	full := m.ringFull()
 	b.missed, b.ringFull = b.missed+full-b.ringFull, full
 	for i := range b.taken {
-		b.add(&b.taken[i], o, emit)
+		b.add(&b.taken[i], &m.condensing, o, emit)
+	}
+	if c := &m.condensing; c.digests > 0 && (last || now >= (c.slice+1)<<sliceBits+grace) {
+		c.turn(c.slice+1, b.attach(o, emit))
+	} else if c.digests == 0 && now >= (c.slice+2)<<sliceBits {
+		c.demand, c.useful = 0, 0 // no digest came for a slice
 	}
 	b.edges(now, last, o, emit)
 	if last && b.missed != 0 { // and no digest came behind them
@@ -116,17 +121,37 @@ type batch struct {
 	loop      bool
 	slice     int64
 	records   []pint.Record
+	condensed *pint.Condensed // nil: records are all digests
 }
 
 // add puts a digest into its batch, and emits that if it is full.
-func (b *batches) add(r *record, o *outbox, emit envelope.Emit) {
+func (b *batches) add(r *record, k *condensing, o *outbox, emit envelope.Emit) {
 	if b.boot == 0 {
 		// When the first digest came distinguishes the runs of a switch, and makes a
 		// replay's records the same each time.
 		b.boot = max(r.TimeNs, 1)
 	}
-	to := b.find(r, o, emit)
+	slice := int64(r.TimeNs >> sliceBits)
+	if slice > k.slice {
+		k.turn(slice, b.attach(o, emit))
+	}
+	raw := !k.on
+	export := k.take(r)
+	if raw && k.on { // what waits has all digests so far
+		for _, c := range b.open {
+			if len(c.records) > 0 {
+				b.emit(c, o, emit)
+			}
+		}
+	}
+	if !export {
+		return
+	}
+	to := b.find(r.Flow.Partition(envelope.Partitions), r.Plan, r.loop, slice, o, emit)
 	to.records = append(to.records, r.Record)
+	if k.on && !r.loop && to.condensed == nil {
+		to.condensed = &pint.Condensed{Share: k.share}
+	}
 	if len(to.records) == batchSize {
 		b.emit(to, o, emit)
 	}
@@ -136,11 +161,10 @@ func (b *batches) add(r *record, o *outbox, emit envelope.Emit) {
 const maxOpen = 8 * envelope.Partitions
 
 // find returns the batch that is open for a digest: mostly the last one of its partition.
-func (b *batches) find(r *record, o *outbox, emit envelope.Emit) *batch {
-	slice, partition := int64(r.TimeNs>>sliceBits), r.Flow.Partition(envelope.Partitions)
+func (b *batches) find(partition int, plan uint16, loop bool, slice int64, o *outbox, emit envelope.Emit) *batch {
 	at := &b.parts[partition]
 	is := func(c *batch) bool {
-		return c.partition == partition && c.slice == slice && c.plan == r.Plan && c.loop == r.loop
+		return c.partition == partition && c.slice == slice && c.plan == plan && c.loop == loop
 	}
 	if at.last != nil && is(at.last) {
 		return at.last
@@ -152,12 +176,20 @@ func (b *batches) find(r *record, o *outbox, emit envelope.Emit) *batch {
 	if len(b.open) == maxOpen {
 		b.edges(0, true, o, emit)
 	}
-	c := &batch{partition: partition, plan: r.Plan, loop: r.loop, slice: slice}
+	c := &batch{partition: partition, plan: plan, loop: loop, slice: slice}
 	if n := len(b.spare); n > 0 {
 		c.records, b.spare = b.spare[n-1], b.spare[:n-1]
 	}
 	b.open, at.last, b.slice = append(b.open, c), c, slice
 	return c
+}
+
+// attach gives what was condensed to a batch of its own slice, which may have no digests else.
+func (b *batches) attach(o *outbox, emit envelope.Emit) func(uint16, int, int64, *pint.Condensed) {
+	return func(plan uint16, partition int, slice int64, of *pint.Condensed) {
+		to := b.find(partition, plan, false, slice, o, emit)
+		to.condensed = of
+	}
 }
 
 // edges emits and closes the batches of slices that are over, or all.
@@ -166,7 +198,7 @@ func (b *batches) edges(now int64, all bool, o *outbox, emit envelope.Emit) {
 		if over := (c.slice+1)<<sliceBits + grace; !all && now < over {
 			return false
 		}
-		if len(c.records) > 0 {
+		if len(c.records) > 0 || c.condensed != nil {
 			b.emit(c, o, emit)
 		}
 		b.spare = append(b.spare, c.records)
@@ -178,7 +210,7 @@ func (b *batches) edges(now int64, all bool, o *outbox, emit envelope.Emit) {
 // emit makes a batch into a record, and empties it.
 func (b *batches) emit(c *batch, o *outbox, emit envelope.Emit) {
 	to := &b.parts[c.partition]
-	d := pint.DigestBatch{Boot: b.boot, Sequence: to.batches, Sent: to.digests, Loop: c.loop, Plan: c.plan, Records: c.records}
+	d := pint.DigestBatch{Boot: b.boot, Sequence: to.batches, Sent: to.digests, Loop: c.loop, Plan: c.plan, Records: c.records, Condensed: c.condensed}
 	emit(&envelope.Header{
 		Kind: envelope.PINT, Instance: uint16(c.partition), Plan: c.plan, Start: c.slice << sliceBits, Span: 1 << sliceBits, Missed: b.missed,
 	}, func(dst []byte) ([]byte, error) { return pint.AppendDigests(dst, &d), nil })
@@ -186,7 +218,7 @@ func (b *batches) emit(c *batch, o *outbox, emit envelope.Emit) {
 	to.digests += uint64(len(c.records))
 	o.batches.Add(1)
 	o.exported.Add(uint64(len(c.records)))
-	b.missed, c.records = 0, c.records[:0]
+	b.missed, c.records, c.condensed = 0, c.records[:0], nil
 }
 
 // outboxMetrics are what is exported.
@@ -204,6 +236,8 @@ func (m *Module) outboxMetrics(emit func(pipeline.Metric)) {
 	}{
 		{"exported_batches_total", "batches of digests given to the exporter", batches},
 		{"exported_digests_total", "digests given to the exporter in batches", exported},
+		{"condensed_digests_total", "digests that the sink read itself, and did not give to the exporter, to keep within the budget", m.condensing.condensed.Load()},
+		{"left_out_packets_total", "of the packets of condensed digests, those of flows that records do not list", m.condensing.left.Load()},
 		{"unexported_digests_total", "digests for which there was no room on the way to the exporter", lost},
 	} {
 		emit(pipeline.Metric{Name: v.name, Help: v.help, Value: float64(v.n)})

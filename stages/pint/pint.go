@@ -35,7 +35,8 @@ type Module struct {
 	mu     sync.Mutex // guards outbox, between Run and Collect
 	outbox *outbox    // nil: records of digests are not collected
 
-	batches *batches // of the goroutine that collects
+	batches    *batches   // of the goroutine that collects
+	condensing condensing // too, but for its counters
 }
 
 // livePlan is a plan with what the packet path wants to know of it at once.
@@ -60,6 +61,7 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 		return nil, err
 	}
 	m := &Module{env: env, config: c, loaded: l, needs: packet.NeedID}
+	m.condensing.module = m
 	if err := c.useFamily(env.Hash, l.plans); err != nil {
 		return nil, err
 	}

@@ -30,6 +30,9 @@ type Config struct {
 	// Spool is the folder to which records are written; empty: they are dropped, unless there is a
 	// collector, which makes it /var/lib/weir/spool. Several switches may share it, each under its own name.
 	Spool string `toml:"spool"`
+	// Budget bounds the records that the switch makes, in bytes per second, "1MB/s"; "none": no bound. What does not fit is left out where an
+	// answer loses least by it, and answers say so.
+	Budget ByteRate `toml:"budget"`
 	// SpoolBytes bounds the folder's files of this switch; beyond, the oldest
 	// file goes.
 	SpoolBytes int64 `toml:"spool_bytes"`
@@ -41,8 +44,8 @@ type Config struct {
 // defaultSpool is the folder of a switch that has a collector and names none.
 const defaultSpool = "/var/lib/weir/spool"
 
-// DefaultConfig writes nothing; a spool is bounded to 256 MiB, digests in memory to 32 MiB.
-func DefaultConfig() Config { return Config{SpoolBytes: 256 << 20, LocalBytes: 32 << 20} }
+// DefaultConfig writes nothing; records are bounded to 1 MB/s, a spool to 256 MiB, digests in memory to 32 MiB.
+func DefaultConfig() Config { return Config{Budget: 1e6, SpoolBytes: 256 << 20, LocalBytes: 32 << 20} }
 
 // Complete fills in what depends on other keys.
 func (c *Config) Complete() {
@@ -52,6 +55,8 @@ func (c *Config) Complete() {
 }
 
 const (
+	// minBudget is a few records of each kind in a second.
+	minBudget = 10_000
 	// minSpool is the smallest bound: a full file and the one being written.
 	minSpool = 1 << 20
 	// minLocal holds a few seconds of a small network, as package store has it.
@@ -61,6 +66,9 @@ const (
 // Validate reports all faults, each beginning with its key.
 func (c *Config) Validate() error {
 	var errs []error
+	if c.Budget != 0 && c.Budget < minBudget {
+		errs = append(errs, fmt.Errorf("budget = \"%dB/s\": choose at least \"10kB/s\", or \"none\" for no bound", c.Budget))
+	}
 	if c.SpoolBytes < minSpool {
 		errs = append(errs, fmt.Errorf("spool_bytes = %d: choose at least %d", c.SpoolBytes, minSpool))
 	}

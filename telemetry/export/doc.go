@@ -13,10 +13,10 @@
 //
 // Nothing is counted twice or not at all. By kind of record,
 //
-//	made = spooled + lost
+//	made = spooled + lost + over budget
 //	spooled + found = sent + waiting + dropped
 //
-// where found are records that an earlier run left behind, lost are those that the
+// where those over budget are beyond [telemetry] budget, found are records that an earlier run left behind, lost are those that the
 // disk did not take, and dropped ones have a reason each.
 //
 // Sent means kept by JetStream. A shipper without an acknowledgement publishes again,

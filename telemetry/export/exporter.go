@@ -32,14 +32,15 @@ type Local interface {
 	Add(h *record.Header, body []byte)
 }
 
-// Counters count the records of one kind. Made are Records and Lost.
+// Counters count the records of one kind. Made are Records, Lost and OverBudget.
 type Counters struct {
-	Records uint64 // written
-	Bytes   uint64 // of these
-	Lost    uint64 // that could not be encoded or written
+	Records    uint64 // written
+	Bytes      uint64 // of these
+	Lost       uint64 // that could not be encoded or written
+	OverBudget uint64 // that were beyond the budget
 }
 
-type counters struct{ records, bytes, lost atomic.Uint64 }
+type counters struct{ records, bytes, lost, over atomic.Uint64 }
 
 // Exporter drains sources into a sink. Poll and Finish belong to one goroutine;
 // Counters may be called from anywhere.
@@ -53,9 +54,13 @@ type Exporter struct {
 	buffer  []byte        // of the latest record
 	body    []byte        // of the latest record of digests
 	counts  [256]counters // by kind
+	budget  budget
+	rate    atomic.Int64 // of the budget, as it is to be
+	shaper  bool         // the source that is collected from is one
 
-	mu   sync.Mutex // guards lost
-	lost tallies
+	mu         sync.Mutex // guards lost and overBudget
+	lost       tallies
+	overBudget tallies
 }
 
 // New returns the exporter of the switch with the given number, name and hash family. All records go to
@@ -66,8 +71,18 @@ func New(id uint32, name string, family hash.Family, sources []Source, sink Sink
 			l.Listen()
 		}
 	}
-	return &Exporter{id: id, name: name, hash: family, sources: sources, sink: sink, local: local}
+	e := &Exporter{id: id, name: name, hash: family, sources: sources, sink: sink, local: local}
+	for _, s := range sources {
+		if shaper, ok := s.(Shaper); ok {
+			e.budget.shapers = append(e.budget.shapers, shaper)
+		}
+	}
+	return e
 }
+
+// SetBudget bounds what the sink gets per second, from the next poll on; 0: no bound, which is the default. The sources
+// that are Shapers leave out what does not fit, and what others emit beyond it is dropped and counted.
+func (e *Exporter) SetBudget(rate ByteRate) { e.rate.Store(int64(rate)) }
 
 // Poll collects from all sources once, and returns how many records came.
 func (e *Exporter) Poll(now int64) int { return e.collect(now, false) }
@@ -80,7 +95,12 @@ func (e *Exporter) collect(now int64, last bool) (records int) {
 		records++
 		e.emit(h, body)
 	}
+	if e.sink != nil {
+		e.budget.set(ByteRate(e.rate.Load()))
+		e.budget.tick(now)
+	}
 	for _, s := range e.sources {
+		_, e.shaper = s.(Shaper)
 		s.Collect(now, last, emit)
 	}
 	return records
@@ -102,6 +122,13 @@ func (e *Exporter) emit(h *record.Header, body func([]byte) ([]byte, error)) {
 	c := &e.counts[h.Kind]
 	encoded, err := record.Append(e.buffer[:0], h, body)
 	e.buffer = encoded[:0]
+	if err == nil && !e.budget.take(h.Kind, len(encoded), e.shaper) {
+		c.over.Add(1)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.overBudget.add(tallyOf(h, len(encoded)))
+		return
+	}
 	if err == nil {
 		err = e.sink.Write(h, encoded)
 	}
@@ -127,10 +154,17 @@ func (e *Exporter) Lost(k record.Kind) Tally {
 	return e.lost.of(k)
 }
 
+// OverBudget lists of which epochs the records of a kind are that were beyond the budget.
+func (e *Exporter) OverBudget(k record.Kind) Tally {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.overBudget.of(k)
+}
+
 // Counters returns the counts of a kind so far.
 func (e *Exporter) Counters(k record.Kind) Counters {
 	c := &e.counts[k]
-	return Counters{c.records.Load(), c.bytes.Load(), c.lost.Load()}
+	return Counters{c.records.Load(), c.bytes.Load(), c.lost.Load(), c.over.Load()}
 }
 
 // The exporter sleeps between two polls: shortly behind one that found

@@ -45,6 +45,7 @@ func NewPath(c Config, id uint32, name string, family hash.Family, local Local, 
 		sink = p.Spool
 	}
 	p.Exporter = New(id, name, family, sources, sink, local)
+	p.SetBudget(c.Budget)
 	return p, nil
 }
 
@@ -99,7 +100,7 @@ func (c *Config) CheckSending() error {
 }
 
 // Configure sends records to the collector that c names, and to no earlier one; what was in
-// flight to that one is sent again. It also sets the spool's bound.
+// flight to that one is sent again. It also sets the budget and the spool's bound.
 func (p *Path) Configure(c Config) error {
 	p.turning.Lock()
 	defer p.turning.Unlock()
@@ -107,6 +108,7 @@ func (p *Path) Configure(c Config) error {
 		return nil
 	}
 	err := p.stopSending(0)
+	p.SetBudget(c.Budget)
 	p.Spool.setBound(c.SpoolBytes)
 	if len(c.Collector) == 0 {
 		return err

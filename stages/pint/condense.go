@@ -1,0 +1,143 @@
+package pint
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/sink"
+	envelope "github.com/weirswitch/weir/telemetry/record"
+)
+
+// condensing decides whether digests are exported as they are, or condensed, and has what was condensed. It belongs to the goroutine that
+// collects.
+//
+// Most digests of a long flow tell nothing new. Where all of them are more than the exporter has room for, the sink reads them
+// itself: it sends the paths that are certain and how many packets flows had, the values of hops by switch, and of the digests a share of 1 in
+// 2^n packets. It begins in the middle of a slice, if it must, and goes on
+// until all digests of a slice take less than resume of the room.
+type condensing struct {
+	module  *Module
+	room    float64 // bytes per second; 0: no bound
+	demand  float64 // bytes per second of all digests in the last whole slice
+	useful  float64 // of these, what all that can be condensed of them takes; 0: not known
+	slice   int64
+	digests uint64 // of the slice
+	sent    uint64 // of these, as they are
+	on      bool
+	share   uint8
+	plans   map[uint16]*sink.Condenser
+
+	condensed, left atomic.Uint64 // digests that were condensed and not exported, and packets of flows that records do not list
+}
+
+const (
+	resume = 0.7
+	// firstShare is that of a slice in whose middle the room ends.
+	firstShare   = 5
+	sliceSeconds = (1 << sliceBits) / 1e9
+)
+
+// Demand implements export.Shaper.
+func (m *Module) Demand() (all, useful float64) {
+	c := &m.condensing
+	if c.useful == 0 {
+		return c.demand, c.demand
+	}
+	return c.demand, min(c.demand, c.useful)
+}
+
+// Shape implements export.Shaper.
+func (m *Module) Shape(bytesPerSecond float64) {
+	if math.IsInf(bytesPerSecond, 1) {
+		bytesPerSecond = 0
+	}
+	m.condensing.room = bytesPerSecond
+}
+
+// take counts a digest, and reports whether it is to be exported as it is. What the switch found to loop always is.
+func (c *condensing) take(r *record) bool {
+	c.digests++
+	if !c.on && c.room != 0 && sink.DigestBytes(c.sent) > c.room*sliceSeconds {
+		c.on, c.share = true, firstShare
+	}
+	if r.loop || !c.on {
+		c.sent++
+		return true
+	}
+	s := c.condenser(r.Plan)
+	if s == nil {
+		c.sent++
+		return true
+	}
+	s.Add(&r.Record)
+	if !pint.Sampled(r.ID, c.share) {
+		c.condensed.Add(1)
+		return false
+	}
+	c.sent++
+	return true
+}
+
+// condenser is that of a plan, nil if the plan is not known here.
+func (c *condensing) condenser(id uint16) *sink.Condenser {
+	if s, ok := c.plans[id]; ok {
+		return s
+	}
+	var made *sink.Condenser
+	for _, p := range c.module.loaded.plans {
+		if p.ID == id {
+			// Its queries were found good with these when the configuration was read.
+			made, _ = sink.NewCondenser(p, sink.CondenserConfig{
+				MaxFlows: c.module.config.MaxFlows, Partitions: envelope.Partitions,
+				Decoder: sink.DecoderConfig{Values: c.module.config.Switches, Topology: c.module.loaded.topology},
+			})
+		}
+	}
+	if c.plans == nil {
+		c.plans = map[uint16]*sink.Condenser{}
+	}
+	c.plans[id] = made
+	return made
+}
+
+// turn ends the slice before another one, and gives what was condensed in it to attach, by plan and partition.
+func (c *condensing) turn(next int64, attach func(plan uint16, partition int, slice int64, of *pint.Condensed)) {
+	was := c.on
+	c.useful = 0
+	if c.digests > 0 {
+		c.demand = sink.DigestBytes(c.digests) / sliceSeconds
+		limit := c.room
+		if c.on {
+			limit *= resume
+		}
+		c.on = c.room != 0 && c.demand > limit
+	}
+	room := c.room * sliceSeconds
+	if room == 0 {
+		room = math.MaxInt // it was bounded when the slice began
+	}
+	flows, digests := sink.Room(room)
+	if was {
+		for plan, s := range c.plans {
+			if s == nil {
+				continue
+			}
+			c.useful += sink.UsefulBytes(s.Heard()) / sliceSeconds
+			all := s.Take(flows)
+			for partition := range all {
+				if x := &all[partition]; x.Packets > 0 {
+					x.Share = c.share
+					c.left.Add(x.Packets - x.Listed())
+					attach(plan, partition, c.slice, x)
+				}
+			}
+		}
+	}
+	if !c.on {
+		c.plans = nil // their memory is not needed
+	} else {
+		c.share = sink.Share(c.digests, digests)
+	}
+	c.slice, c.digests, c.sent = next, 0, 0
+}
