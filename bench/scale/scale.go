@@ -17,30 +17,25 @@ const (
 	ports = 4     // of 25 Gbit/s each, with a measurement point in each direction
 
 	collectorDigests = 200_000 // that a collector on two cores takes in a second
-	collectorRecords = 2_000   // of 128 KB
-	serverBytes      = 250e6   // that a NATS server writes to its disk in a second
+	collectorRecords = 2_000   // of recordBytes
+	recordBytes      = 128 << 10
+	serverBytes      = 250e6 // that a NATS server writes to its disk in a second
 	replicas         = 3
 	epochs           = 100 // that are kept in memory
 	slice            = (1 << 30) / 1e9
 )
 
-// setting is what switches measure.
+// setting is the budget of switches.
 type setting struct {
-	Name string
-	// DigestShare is the share of packets whose digests sinks export.
-	DigestShare float64
-	// Epochs in which records other than digests and statuses are made, in slices of 2^30 ns.
-	EpochSlices float64
-	// Points says whether the points of LDS are on, at so many ports of a switch.
-	Points int
+	Name   string
+	Budget float64 // bytes per second; 0: none
 }
 
-// settings are the defaults and what is left of them where they are too much.
-var settings = []setting{
-	{"all digests, defaults", 1, 1, 2 * ports},
-	{"1 of 64 digests", 1. / 64, 1, 2 * ports},
-	{"1 of 4096 digests, epochs of 8.6 s, one point", 1. / 4096, 8, 1},
-}
+// settings are the default, and others.
+var settings = []setting{{"no budget", 0}, {"1 MB/s, the default", 1e6}, {"250 kB/s", 250e3}}
+
+// points are those of a switch.
+const points = 2 * ports
 
 // sizes are the networks, in switches.
 var sizes = []int{20, 1000, 10_000}
@@ -49,7 +44,7 @@ var sizes = []int{20, 1000, 10_000}
 type need struct {
 	Switches   int
 	Setting    string
-	Digests    float64 // per second
+	Digests    float64 // per second, and flows that sinks list
 	Records    float64 // per second, digests' too
 	Bytes      float64 // per second
 	DiskPerDay float64 // bytes, on all servers
@@ -64,19 +59,24 @@ type need struct {
 // needOf counts by the formulas of docs/scale.md.
 func needOf(n int, s setting, one *second) need {
 	switches := float64(n)
-	packets := float64(one.Packets) / slice
 	need := need{Switches: n, Setting: s.Name}
-	need.Digests = switches * packets / hops * s.DigestShare
-	each := switches / slice / s.EpochSlices
-	batches := max(need.Digests/batchDigests, min(need.Digests, switches*16/slice)) // 16 partitions, once a slice at least
-	points := each * float64(s.Points)
-	statuses := switches / slice
-	need.Records = batches + 2*each + points + statuses
-	header := float64(one.Bytes["pint"]) - one.DigestBytes*batchDigests + 100
-	need.Bytes = need.Digests*one.DigestBytes + batches*max(header, 0) +
-		each*float64(one.Bytes["disketch"]+one.Bytes["oblivious"]) + points*float64(one.Bytes["lds"]) + statuses*float64(one.Bytes["status"])
+	var others float64 // bytes of records other than digests'
+	if c := one.Cuts[s.Budget]; c != nil {
+		need.Digests = switches * (c.Digests + c.Flows)
+		need.Records = switches * c.Records
+		others = switches * (c.Bytes - c.PINTBytes)
+		need.Bytes = switches * c.Bytes
+	} else {
+		each := switches / slice
+		need.Digests = each * float64(one.Packets) / hops
+		batches := max(need.Digests/batchDigests, each*16) // 16 partitions, once a slice at least
+		need.Records = batches + each*(3+points)
+		header := float64(one.Bytes["pint"]) - one.DigestBytes*batchDigests + 100
+		others = each * float64(one.Bytes["disketch"]+one.Bytes["oblivious"]+points*one.Bytes["lds"]+one.Bytes["status"])
+		need.Bytes = need.Digests*one.DigestBytes + batches*max(header, 0) + others
+	}
 	need.DiskPerDay = need.Bytes * 86400 * replicas
-	need.Memory = need.Bytes * slice * epochs * max(s.EpochSlices, 1)
+	need.Memory = need.Bytes * slice * epochs
 	need.Servers = max(1, int(math.Ceil(need.Bytes*replicas/serverBytes)))
 	if need.Servers > 1 || n > 20 {
 		need.Servers = max(need.Servers, replicas)
@@ -84,7 +84,7 @@ func needOf(n int, s setting, one *second) need {
 	for need.Regions = 1; need.Regions <= n; need.Regions++ {
 		share := math.Ceil(switches/float64(need.Regions)) / switches
 		// Every collector of a region takes all of its records but digests.
-		room := 1 - share*(2*each+points)/collectorRecords
+		room := 1 - share*others/(collectorRecords*recordBytes)
 		want := math.Ceil(share * need.Digests / collectorDigests * one.PartitionExcess / max(room, 0.01))
 		if room > 0 && want <= record.Partitions {
 			need.Collectors = need.Regions * max(1, int(want))
@@ -117,9 +117,23 @@ func Run(_ context.Context, o bench.Options) (*bench.Result, error) {
 		r.Add("switch.bytes_per_record."+k, "bytes", float64(one.Bytes[k]), "as it travels, at full rate", bench.Neither)
 	}
 	r.Add("switch.bytes_per_digest", "bytes", one.DigestBytes, "in full records", bench.Neither)
-	settings := []string{"all", "some", "few"}
+	for _, q := range qualities {
+		r.Add("all."+q.metric, q.unit, q.of(&one.Whole), q.text, bench.Neither)
+	}
+	for _, s := range settings {
+		c := one.Cuts[s.Budget]
+		if c == nil {
+			continue
+		}
+		name := fmt.Sprintf("budget%g.", s.Budget)
+		r.Add(name+"bytes_per_second", "bytes/s", c.Bytes, "of one switch", bench.Neither)
+		for _, q := range qualities {
+			r.Add(name+q.metric, q.unit, q.of(&c.Quality), q.text, bench.Neither)
+		}
+	}
+	names := []string{"all", "default", "quarter"}
 	for i, n := range needs(one) {
-		name := fmt.Sprintf("switches%d.%s.", n.Switches, settings[i%len(settings)])
+		name := fmt.Sprintf("switches%d.%s.", n.Switches, names[i%len(names)])
 		for _, row := range []struct {
 			metric, unit string
 			value        float64

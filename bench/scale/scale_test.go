@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/weirswitch/weir/bench/netsim"
@@ -16,13 +17,7 @@ var update = flag.Bool("update", false, "write the tables of docs/scale.md anew"
 
 // TestDocument: the tables in docs/scale.md are what the simulation says now.
 func TestDocument(t *testing.T) {
-	if _, err := os.Stat(filepath.Join(netsim.DataDir(), "flowsizes")); err != nil {
-		t.Skipf("no flow sizes: %v", err)
-	}
-	one, err := simulate(netsim.DataDir(), rate, ports, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := theSecond(t)
 	var b strings.Builder
 	if err := writeTables(&b, one); err != nil {
 		t.Fatal(err)
@@ -51,7 +46,10 @@ func TestDocument(t *testing.T) {
 // TestNeeds: a network of more switches needs more of everything, in proportion where nothing is rounded; turning down
 // helps.
 func TestNeeds(t *testing.T) {
-	one := &second{Packets: 1e7, Bytes: map[string]int{"disketch": 1e5, "oblivious": 3e5, "lds": 1e6, "status": 500, "pint": 80_000}, DigestBytes: 19, PartitionExcess: 1.1}
+	one := &second{Packets: 1e7, Bytes: map[string]int{"disketch": 1e5, "oblivious": 3e5, "lds": 1e6, "status": 500, "pint": 80_000}, DigestBytes: 19, PartitionExcess: 1.1, Cuts: map[float64]*cut{
+		1e6:   {Bytes: 9e5, PINTBytes: 4e5, Records: 30, Digests: 4000, Flows: 10_000},
+		250e3: {Bytes: 2e5, PINTBytes: 1e5, Records: 29, Digests: 1000, Flows: 3000},
+	}}
 	all := needs(one)
 	for i, n := range all {
 		if i >= len(settings) {
@@ -86,15 +84,69 @@ func writeTables(w io.Writer, one *second) error {
 		fmt.Fprintf(w, "| a record of %s | %sB |\n", k, short(float64(one.Bytes[k])))
 	}
 	fmt.Fprintf(w, "| a digest in a full record | %.1f B |\n| the busiest of 16 partitions, over the mean | %.2f |\n\n", one.DigestBytes, one.PartitionExcess)
-	fmt.Fprintf(w, "| switches | setting | digests/s | records/s | bytes/s | disk per day | memory | NATS servers | regions | collectors |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(w, "| switches | setting | digests and flows/s | records/s | bytes/s | disk per day | memory | NATS servers | regions | collectors |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, n := range needs(one) {
 		if _, err := fmt.Fprintf(w, "| %d | %s | %s | %s | %sB | %sB | %sB | %d | %d | %d |\n", n.Switches, n.Setting, short(n.Digests), short(n.Records), short(n.Bytes),
 			short(n.DiskPerDay), short(n.Memory), n.Servers, n.Regions, n.Collectors); err != nil {
 			return err
 		}
 	}
+	fmt.Fprintf(w, "\n| errors of answers | all records | ")
+	for _, s := range settings[1:] {
+		fmt.Fprintf(w, "%s | ", s.Name)
+	}
+	fmt.Fprintf(w, "\n|---|---|---|---|\n")
+	for _, q := range qualities {
+		fmt.Fprintf(w, "| %s, %s | %.3g |", strings.ReplaceAll(q.metric, "_", " "), q.text, q.of(&one.Whole))
+		for _, s := range settings[1:] {
+			fmt.Fprintf(w, " %.3g |", q.of(&one.Cuts[s.Budget].Quality))
+		}
+		fmt.Fprintln(w)
+	}
 	return nil
 }
+
+// TestBudgets: within the default budget 20 switches of 100 Gbit/s need the bytes and the collectors that docs/scale.md promises, and errors
+// are at most half as much again as from all records.
+func TestBudgets(t *testing.T) {
+	one := theSecond(t)
+	for _, s := range settings[1:] {
+		c := one.Cuts[s.Budget]
+		if c.Bytes > 1.05*s.Budget || c.Bytes < 0.6*s.Budget {
+			t.Errorf("%s: %.0f bytes per second", s.Name, c.Bytes)
+		}
+	}
+	n := needOf(20, settings[1], one)
+	if n.Bytes > 20e6 || n.Collectors > 2 {
+		t.Errorf("%+v", n)
+	}
+	a, b := &one.Whole, &one.Cuts[1e6].Quality
+	for name, pair := range map[string][2]float64{
+		"path": {a.Path, b.Path}, "latency": {a.Latency, b.Latency}, "heavy hitters": {a.Heavy, b.Heavy}, "delay": {a.Delay, b.Delay}, "loss": {a.Loss, b.Loss},
+	} {
+		if pair[1] > 1.5*pair[0] && pair[1] > 1e-9 {
+			t.Errorf("%s: an error of %.4g by all records is %.4g within the budget", name, pair[0], pair[1])
+		}
+	}
+}
+
+// theSecond is the simulated one, or skips the test.
+func theSecond(t *testing.T) *second {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a second of 13 million packets takes 20 s")
+	}
+	if _, err := os.Stat(filepath.Join(netsim.DataDir(), "flowsizes")); err != nil {
+		t.Skipf("no flow sizes: %v", err)
+	}
+	one, err := simulateOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return one
+}
+
+var simulateOnce = sync.OnceValues(func() (*second, error) { return simulate(netsim.DataDir(), rate, ports, 1) })
 
 // short writes a number with three digits and a prefix.
 func short(x float64) string {

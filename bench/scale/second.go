@@ -1,19 +1,23 @@
 package scale
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/weirswitch/weir/bench/netsim/transport"
 	"github.com/weirswitch/weir/stages/disketch"
 	ldsstage "github.com/weirswitch/weir/stages/lds"
 	obliviousstage "github.com/weirswitch/weir/stages/oblivious"
+	pintstage "github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 	"github.com/weirswitch/weir/telemetry/pint/plan"
+	"github.com/weirswitch/weir/telemetry/pint/sink"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/status"
 
@@ -27,6 +31,8 @@ type second struct {
 	Bytes           map[string]int // of one record, by kind
 	DigestBytes     float64        // of a digest in records that are full
 	PartitionExcess float64        // digests of the busiest partition over the mean of all
+	Whole           quality
+	Cuts            map[float64]*cut // by budget, bytes per second
 }
 
 // What a frame takes on the wire beside itself, and what packets of flows have.
@@ -37,6 +43,13 @@ const (
 	ackBytes     = 60
 	epochBits    = 30
 	batchDigests = 4096 // in a record, as sinks make them
+
+	pathSwitches  = 20   // that paths pass
+	lossEach      = 1000 // packets of a link, of which one is lost
+	flowDelay     = 5000 // ns: the least delay of a link, and the mean of what a flow's packets have more
+	packetDelay   = 1000 // ns: the mean of what a packet has more
+	keptShare     = 3    // of the digests that are kept, 1 of 2^keptShare
+	latencySpread = 0.4  // of a switch: of the logarithm
 )
 
 // simulate runs a second of traffic at a share of the rate, bits per second, of flows of which half of the bytes are of a
@@ -71,11 +84,15 @@ func simulate(data string, rate float64, ports int, seed uint64) (*second, error
 			if i == packets-1 {
 				length = uint32(headers + int(size)%payload)
 			}
-			m.packet(r, length)
+			if err := m.packet(r, length); err != nil {
+				return nil, err
+			}
 			bytes += float64(length)
 			budget -= float64(length) + wireOverhead
 			if i%2 == 1 { // an acknowledgement of each second one comes back
-				m.packet(r, ackBytes)
+				if err := m.packet(r, ackBytes); err != nil {
+					return nil, err
+				}
 				bytes += ackBytes
 				budget -= ackBytes + wireOverhead
 			}
@@ -93,18 +110,47 @@ type measuring struct {
 	second  second
 	counter *sketch.Counter
 	sampler *oblivious.Sampler
-	point   *lds.Point // of one port: its share of the packets
-	ports   int
+	links   []link
 	start   int64
 	key     oblivious.Key
 	number  uint64
 	batch   pint.DigestBatch
 	parts   [record.Partitions]int
 	encoder *encode.Encoder
+	flows   map[oblivious.Key]*flow
+	present *flow
+
+	// Of the flows that end at the switch, of as many as a packet passes switches one.
+	sunk      uint64 // packets
+	condenser *sink.Condenser
+	reader    *sink.Reader
+	decoder   *sink.Decoder
+	kept      []pint.Record
+	readings  [pathSwitches]tally // of all digests
 }
 
+// link is one between a port and its neighbour, with a measurement point at each end.
+type link struct {
+	from, to *lds.Point
+	lost, n  uint64
+	delay    float64 // sum of those that arrived
+}
+
+// flow is what a flow sends.
+type flow struct {
+	packets, bytes uint64
+	delay          float64
+	path           []uint64 // nil: it ends elsewhere
+	decoded        sink.Flow
+	number         uint64
+	link           int
+}
+
+// tally counts codes.
+type tally [256]uint64
+
 func newMeasuring(ports int, seed uint64) (*measuring, error) {
-	m := &measuring{ports: ports, start: int64(1<<29) << epochBits}
+	m := &measuring{start: int64(1<<29) << epochBits, flows: map[oblivious.Key]*flow{}}
 	of := disketch.DefaultConfig().Fragments[0]
 	f, err := sketch.NewFragment(sketch.Config{ID: sketch.ID{Switch: 1}, Kind: sketch.CountSketch, Memory: of.Memory, Epochs: epochBits, Seed: seed, Candidates: of.Candidates, SingleHop: true})
 	if err != nil {
@@ -120,14 +166,36 @@ func newMeasuring(ports int, seed uint64) (*measuring, error) {
 	}
 	l, d := ldsstage.DefaultConfig(), lds.DefaultConfig()
 	d.Rows, d.Columns, d.IntervalNs = l.Rows, l.Columns, 1<<epochBits
-	if m.point, err = lds.NewPoint(d); err != nil {
+	for range ports {
+		x := link{}
+		for _, p := range []**lds.Point{&x.from, &x.to} {
+			if *p, err = lds.NewPoint(d); err != nil {
+				return nil, err
+			}
+			(*p).Begin(1 << 29)
+		}
+		m.links = append(m.links, x)
+	}
+	p := plan.Default()
+	if m.encoder, err = p.Compile(); err != nil {
 		return nil, err
 	}
-	m.point.Begin(1 << 29)
-	m.encoder, err = plan.Default().Compile()
 	m.batch.Plan = m.encoder.Plan()
+	if m.condenser, err = sink.NewCondenser(p, sink.CondenserConfig{MaxFlows: pintstage.DefaultConfig().MaxFlows, Partitions: record.Partitions}); err != nil {
+		return nil, err
+	}
+	if m.reader, err = sink.NewReader(p); err != nil {
+		return nil, err
+	}
+	m.decoder, err = m.reader.Decoder(pathQuery, sink.DecoderConfig{MaxDigests: 1024})
 	return m, err
 }
+
+// The queries of the default plan.
+const (
+	pathQuery    = 0
+	latencyQuery = 1
+)
 
 // flow begins the next one.
 func (m *measuring) flow(r *rand.Rand) {
@@ -136,9 +204,63 @@ func (m *measuring) flow(r *rand.Rand) {
 	m.key = oblivious.Key{Version: 4, Proto: 6, SrcPort: uint16(r.Uint32()), DstPort: 443}
 	m.key.Src, m.key.Dst = [16]byte{10, byte(a), byte(a >> 8), byte(a >> 16)}, [16]byte{10, byte(b), byte(b >> 8), byte(b >> 16)}
 	m.number = uint64(uint32(hash.Uint64x2(0, uint64(a), uint64(b))))
+	m.present = &flow{delay: flowDelay * (1 + r.ExpFloat64()), number: m.number, link: int(m.number / hops % uint64(len(m.links)))}
+	m.flows[m.key] = m.present
+	if m.number%hops == 0 {
+		for hop := range uint64(hops) {
+			m.present.path = append(m.present.path, 1+(m.number/hops+hop*hop*7)%pathSwitches)
+		}
+	}
 }
 
-func (m *measuring) packet(r *rand.Rand, length uint32) {
+// latency draws one of a switch, whose median is medianOf.
+func latency(r *rand.Rand, sw uint64) uint64 {
+	return uint64(medianOf(sw) * math.Exp(latencySpread*r.NormFloat64()))
+}
+
+func medianOf(sw uint64) float64 { return 1000 * float64(1+sw%7) }
+
+// packet sends a packet over the link.
+func (x *link) packet(r *rand.Rand, f *flow, number, id uint64, at, end int64, length uint32) {
+	x.from.Add(number, id, min(at, end), length)
+	if r.IntN(lossEach) == 0 {
+		x.lost++
+		return
+	}
+	delay := int64(f.delay + packetDelay*r.ExpFloat64())
+	x.n++
+	x.delay += float64(delay)
+	x.to.Add(number, id, min(at, end)+delay, length)
+}
+
+// sink takes the packet's digest off, where its flow ends.
+func (m *measuring) sink(r *rand.Rand, id uint64, at int64) error {
+	f, digest := m.present, uint64(0)
+	for i, sw := range f.path {
+		v := pint.Observed{pint.SwitchID: sw, pint.HopLatency: latency(r, sw), pint.EgressUtilisation: pint.UtilisationOne / 2}
+		digest = m.encoder.Encode(id, i+1, digest, &v)
+	}
+	o := pint.Record{Flow: pint.FlowKey(m.key), ID: id, Digest: digest, TimeNs: uint64(at), Plan: m.batch.Plan, Hops: hops}
+	m.sunk++
+	m.condenser.Add(&o)
+	if pint.Sampled(id, keptShare) {
+		m.kept = append(m.kept, o)
+	}
+	if len(m.batch.Records) < batchDigests && id%16 == 0 {
+		m.batch.Records = append(m.batch.Records, o)
+	}
+	x, ok := m.reader.Read(pathQuery, &o)
+	if !ok {
+		return errors.New("a digest of the default plan says nothing of the path")
+	}
+	m.decoder.Add(&f.decoded, id, x.Digest, hops)
+	if x, ok := m.reader.Read(latencyQuery, &o); ok {
+		m.readings[f.path[x.Hop-1]-1][x.Digest]++
+	}
+	return nil
+}
+
+func (m *measuring) packet(r *rand.Rand, length uint32) error {
 	at := m.start + int64(m.second.Packets)*90 // packets come 90 ns apart, or so
 	id := r.Uint64()
 	m.second.Packets++
@@ -147,25 +269,21 @@ func (m *measuring) packet(r *rand.Rand, length uint32) {
 		*a.Key = sketch.Key(m.key)
 	}
 	m.sampler.Add(id, length, &m.key)
-	if m.number%uint64(m.ports) == 0 {
-		m.point.Add(m.number, id, min(at, m.start+1<<epochBits-1), length)
-	}
+	m.present.packets++
+	m.present.bytes += uint64(length)
+	m.links[m.present.link].packet(r, m.present, m.number, id, at, m.start+1<<epochBits-1, length)
 	k := pint.FlowKey(m.key)
 	m.parts[k.Partition(record.Partitions)]++
-	if len(m.batch.Records) < batchDigests && id%64 == 0 {
-		digest := uint64(0)
-		for hop := 1; hop <= hops; hop++ {
-			v := pint.Observed{pint.SwitchID: uint64(hop), pint.HopLatency: 1000, pint.EgressUtilisation: pint.UtilisationOne / 2}
-			digest = m.encoder.Encode(id, hop, digest, &v)
-		}
-		m.batch.Records = append(m.batch.Records, pint.Record{Flow: k, ID: id, Digest: digest, TimeNs: uint64(at), Plan: m.batch.Plan, Hops: hops})
+	if m.present.path == nil {
+		return nil
 	}
+	return m.sink(r, id, at)
 }
 
 // finish encodes the records.
 func (m *measuring) finish() (*second, error) {
 	m.second.Bytes = map[string]int{}
-	s := &status.Status{Program: "v1.0.0", Ports: make([]status.Port, m.ports), Workers: make([]status.Worker, m.ports), Measurements: make([]status.Measurement, 3), Exports: make([]status.Export, 5)}
+	s := &status.Status{Program: "v1.0.0", Ports: make([]status.Port, len(m.links)), Workers: make([]status.Worker, len(m.links)), Measurements: make([]status.Measurement, 3), Exports: make([]status.Export, 5)}
 	for i := range s.Ports {
 		s.Ports[i] = status.Port{Name: fmt.Sprint("p", i), Interface: fmt.Sprint("eth", i), Mode: "native, zero-copy", Received: 1 << 40, ReceivedBytes: 1 << 50, Transmitted: 1 << 40, TransmittedBytes: 1 << 50}
 	}
@@ -174,15 +292,14 @@ func (m *measuring) finish() (*second, error) {
 		body func([]byte) ([]byte, error)
 	}{
 		{record.DiSketch, m.counter.Record().AppendBinary}, {record.Oblivious, m.sampler.Sample().AppendBinary},
-		{record.LDS, m.point.AppendBinary}, {record.Status, s.AppendBinary},
+		{record.LDS, m.links[0].from.AppendBinary}, {record.Status, s.AppendBinary},
 		{record.PINT, func(b []byte) ([]byte, error) { return pint.AppendDigests(b, &m.batch), nil }},
 	} {
-		h := record.Header{Kind: k.kind, Switch: 1, Name: "switch-0001", Start: m.start, Span: 1 << epochBits}
-		b, err := record.Append(nil, &h, k.body)
+		n, err := m.weigh(k.kind, k.body)
 		if err != nil {
 			return nil, err
 		}
-		m.second.Bytes[k.kind.String()] = len(b)
+		m.second.Bytes[k.kind.String()] = n
 	}
 	m.second.DigestBytes = float64(m.second.Bytes[record.PINT.String()]) / float64(len(m.batch.Records))
 	most := 0
@@ -190,5 +307,12 @@ func (m *measuring) finish() (*second, error) {
 		most = max(most, n)
 	}
 	m.second.PartitionExcess = float64(most) * record.Partitions / float64(m.second.Packets)
-	return &m.second, nil
+	return &m.second, m.cutAll()
+}
+
+// weigh is the length of a record.
+func (m *measuring) weigh(kind record.Kind, body func([]byte) ([]byte, error)) (int, error) {
+	h := record.Header{Kind: kind, Switch: 1, Name: "switch-0001", Start: m.start, Span: 1 << epochBits}
+	b, err := record.Append(nil, &h, body)
+	return len(b), err
 }

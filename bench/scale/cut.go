@@ -1,0 +1,329 @@
+package scale
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/weirswitch/weir/telemetry/export"
+	"github.com/weirswitch/weir/telemetry/lds"
+	"github.com/weirswitch/weir/telemetry/oblivious"
+	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/sink"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// cut is what a switch sends of the second within a budget, and how well that answers.
+type cut struct {
+	Bytes     float64 // per second
+	PINTBytes float64 // of these
+	Records   float64 // per second
+	Digests   float64 // per second, as they are
+	Flows     float64 // per second, that the sink lists
+	Quality   quality
+}
+
+// quality are the errors of answers from records.
+type quality struct {
+	// Path is the share of the flows of pathPackets packets or more that end at the switch whose path is not certain, or wrong.
+	Path float64
+	// Latency is the mean relative error of switches' median latencies.
+	Latency float64
+	// Heavy is 1 less the F1 of the flows of a share of heavyShare of the bytes or more.
+	Heavy float64
+	// Delay is the relative error of the links' mean delays, the root of the mean square, and Loss that of how many packets were lost.
+	Delay, Loss float64
+	// Known is the share of the flows of pathPackets packets or more whose delay over their link is known.
+	Known float64
+}
+
+const (
+	pathPackets = 1000
+	heavyShare  = 0.001
+)
+
+// qualities are the rows of reports.
+var qualities = []struct {
+	metric, unit, text string
+	of                 func(q *quality) float64
+}{
+	{"path_not_certain", "share", "of flows of 1,000 packets or more", func(q *quality) float64 { return q.Path }},
+	{"median_latency_error", "share", "of switches, mean", func(q *quality) float64 { return q.Latency }},
+	{"heavy_hitters_1_less_f1", "share", "of flows of 0.1 % of the bytes or more", func(q *quality) float64 { return q.Heavy }},
+	{"mean_delay_error", "share", "of links, root of the mean square", func(q *quality) float64 { return q.Delay }},
+	{"loss_error", "share", "of links, root of the mean square", func(q *quality) float64 { return q.Loss }},
+	{"flows_with_a_delay", "share", "of flows of 1,000 packets or more", func(q *quality) float64 { return q.Known }},
+}
+
+// cutAll fills in what answers are from all records, and what each budget leaves.
+func (m *measuring) cutAll() error {
+	condensed, sample := m.condenser.Take(math.MaxInt), m.sampler.Sample()
+	var err error
+	if m.second.Whole, err = m.quality(nil, sample); err != nil {
+		return err
+	}
+	m.second.Cuts = map[float64]*cut{}
+	for _, s := range settings {
+		if s.Budget == 0 {
+			continue
+		}
+		if m.second.Cuts[s.Budget], err = m.cut(s.Budget, condensed, sample); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cut is what a budget leaves, once the exporter has divided it.
+func (m *measuring) cut(budget float64, condensed []pint.Condensed, sample *oblivious.Sample) (*cut, error) {
+	c := &cut{}
+	add := func(kind record.Kind, body func([]byte) ([]byte, error)) (float64, error) {
+		n, err := m.weigh(kind, body)
+		c.Bytes += float64(n) / slice
+		c.Records += 1 / slice
+		return float64(n) / slice, err
+	}
+	points, err := m.pointBytes(math.MaxInt)
+	if err != nil {
+		return nil, err
+	}
+	listed := 0
+	for i := range condensed {
+		listed += len(condensed[i].Flows)
+	}
+	fixed := float64(m.second.Bytes["disketch"]+m.second.Bytes["status"]) / slice
+	entries := float64(m.second.Bytes["oblivious"]) / slice
+	all := sink.DigestBytes(m.sunk) / slice
+	shares := export.Divide(export.Usable*budget-fixed, []export.Demand{{All: all, Useful: min(all, sink.UsefulBytes(listed)/slice)}, {All: entries, Useful: entries}, {All: points, Useful: points}})
+	c.Bytes, c.Records = fixed, 2/slice
+
+	flows, digests := sink.Room(shares[0] * slice)
+	batches := m.batches(limit(condensed, flows), sink.Share(m.sunk, digests))
+	for i := range batches {
+		b := &batches[i]
+		n, err := add(record.PINT, func(dst []byte) ([]byte, error) { return pint.AppendDigests(dst, b), nil })
+		if err != nil {
+			return nil, err
+		}
+		c.PINTBytes += n
+		c.Digests += float64(len(b.Records)) / slice
+		c.Flows += float64(len(b.Condensed.Flows)) / slice
+	}
+	small := sample.Clone()
+	small.Shrink(int(float64(len(sample.Entries)) * min(shares[1]/entries, 1)))
+	if _, err = add(record.Oblivious, small.AppendBinary); err != nil {
+		return nil, err
+	}
+	if err := m.keep(shares[2]); err != nil {
+		return nil, err
+	}
+	for i := range m.links {
+		for _, p := range []*lds.Point{m.links[i].from, m.links[i].to} {
+			if _, err := add(record.LDS, p.AppendBinary); err != nil {
+				return nil, err
+			}
+		}
+	}
+	c.Quality, err = m.quality(batches, small)
+	return c, err
+}
+
+// pointBytes is what all points take per second if they keep so many cells.
+func (m *measuring) pointBytes(cells int) (sum float64, err error) {
+	for i := range m.links {
+		for _, p := range []*lds.Point{m.links[i].from, m.links[i].to} {
+			p.Keep(cells)
+			n, err := m.weigh(record.LDS, p.AppendBinary)
+			if err != nil {
+				return 0, err
+			}
+			sum += float64(n) / slice
+		}
+	}
+	return sum, nil
+}
+
+// keep has the points keep as many cells as so many bytes per second have room for, to which the stage comes within some intervals.
+func (m *measuring) keep(bytes float64) error {
+	config := m.links[0].from.Config()
+	low, high := 0, config.Rows*config.Columns
+	for range 12 {
+		middle := (low + high) / 2
+		n, err := m.pointBytes(middle)
+		if err != nil {
+			return err
+		}
+		if n > bytes {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	_, err := m.pointBytes(low)
+	return err
+}
+
+// limit keeps so many flows of what was condensed, those of most packets.
+func limit(condensed []pint.Condensed, flows int) []pint.Condensed {
+	var packets []uint64
+	for i := range condensed {
+		for _, f := range condensed[i].Flows {
+			packets = append(packets, f.Packets)
+		}
+	}
+	least := uint64(0)
+	if len(packets) > flows {
+		slices.SortFunc(packets, func(a, b uint64) int { return cmp.Compare(b, a) })
+		least = packets[flows] + 1
+	}
+	all := slices.Clone(condensed)
+	for i := range all {
+		all[i].Flows = slices.DeleteFunc(slices.Clone(all[i].Flows), func(f pint.CondensedFlow) bool { return f.Packets < least })
+	}
+	return all
+}
+
+// batches are the records' bodies, by partition.
+func (m *measuring) batches(condensed []pint.Condensed, share uint8) []pint.DigestBatch {
+	list := make([]pint.DigestBatch, len(condensed))
+	for i := range list {
+		condensed[i].Share = max(share, keptShare)
+		list[i] = pint.DigestBatch{Boot: 1, Plan: m.batch.Plan, Condensed: &condensed[i]}
+	}
+	for i := range m.kept {
+		if o := &m.kept[i]; pint.Sampled(o.ID, share) {
+			b := &list[o.Flow.Partition(len(list))]
+			b.Records = append(b.Records, *o)
+		}
+	}
+	return list
+}
+
+// quality compares answers with what is true. batches nil: with all digests; points are as they keep cells.
+func (m *measuring) quality(batches []pint.DigestBatch, sample *oblivious.Sample) (q quality, err error) {
+	m.digestQuality(&q, batches)
+	if q.Heavy, err = m.heavyQuality(sample); err != nil {
+		return q, err
+	}
+	return q, m.pointQuality(&q)
+}
+
+func (m *measuring) digestQuality(q *quality, batches []pint.DigestBatch) {
+	readings := &m.readings
+	if batches != nil {
+		readings = new([pathSwitches]tally)
+		for i := range batches {
+			for _, v := range batches[i].Condensed.Values {
+				for _, n := range v.Counts {
+					readings[v.Switch-1][n.Code] += n.Count
+				}
+			}
+		}
+	}
+	for i := range readings {
+		median := m.reader.Codec(latencyQuery).Between(readings[i].median())
+		q.Latency += math.Abs(median/medianOf(uint64(i+1))-1) / pathSwitches
+	}
+	wrong, all := 0., 0.
+	for key, f := range m.flows {
+		if f.path == nil || f.packets < pathPackets {
+			continue
+		}
+		all++
+		if !slices.Equal(m.pathOf(pint.FlowKey(key), f, batches), f.path) {
+			wrong++
+		}
+	}
+	q.Path = wrong / all
+}
+
+// pathOf is the path of a flow by records, nil if it is not certain.
+func (m *measuring) pathOf(key pint.FlowKey, f *flow, batches []pint.DigestBatch) []uint64 {
+	if batches == nil {
+		if !f.decoded.Certain() {
+			return nil
+		}
+		return f.decoded.Path()
+	}
+	c := batches[key.Partition(len(batches))].Condensed
+	if x := c.Find(&key); x != nil {
+		return c.PathOf(x)
+	}
+	return nil
+}
+
+// median is a code, and where in its step the median is.
+func (t *tally) median() (code uint64, part float64) {
+	n, sum := uint64(0), uint64(0)
+	for _, c := range t {
+		n += c
+	}
+	for code, c := range t {
+		if sum += c; sum >= (n+1)/2 && c > 0 {
+			return uint64(code), max((float64(n)/2-float64(sum-c))/float64(c)-0.5, -0.5)
+		}
+	}
+	return 0, 0
+}
+
+func (m *measuring) heavyQuality(sample *oblivious.Sample) (float64, error) {
+	found, err := sample.HeavyHitters(oblivious.Bytes, heavyShare, 0, 0.05)
+	if err != nil {
+		return 0, err
+	}
+	total := uint64(0)
+	for _, f := range m.flows {
+		total += f.bytes
+	}
+	heavy := func(f *flow) bool { return f != nil && float64(f.bytes) >= heavyShare*float64(total) }
+	right, all := 0., 0.
+	for _, f := range found {
+		if heavy(m.flows[f.Key]) {
+			right++
+		}
+	}
+	for _, f := range m.flows {
+		if heavy(f) {
+			all++
+		}
+	}
+	if len(found) == 0 || all == 0 {
+		return 1, nil
+	}
+	return 1 - 2*right/(float64(len(found))+all), nil
+}
+
+func (m *measuring) pointQuality(q *quality) error {
+	var differences []*lds.Difference
+	for i := range m.links {
+		x := &m.links[i]
+		d, err := lds.Subtract(x.from, x.to, lds.AnyDelay())
+		if err != nil {
+			return err
+		}
+		differences = append(differences, d)
+		mean, ok := d.MeanNs()
+		lost, known := d.Lost()
+		off, missed := 1., 1.
+		if ok {
+			off = mean/(x.delay/float64(x.n)) - 1
+		}
+		if known {
+			missed = float64(lost)/float64(x.lost) - 1
+		}
+		q.Delay += off * off
+		q.Loss += missed * missed
+	}
+	q.Delay, q.Loss = math.Sqrt(q.Delay/float64(len(m.links))), math.Sqrt(q.Loss/float64(len(m.links)))
+	known, all := 0., 0.
+	for _, f := range m.flows {
+		if f.packets >= pathPackets {
+			all++
+			if differences[f.link].Flow(f.number, 1, lds.Balanced).HasDelay {
+				known++
+			}
+		}
+	}
+	q.Known = known / all
+	return nil
+}
