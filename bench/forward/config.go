@@ -126,9 +126,6 @@ func (c *Config) Validate() error {
 		if size == sizeLarge && c.Ports != PortsVhost {
 			fault("size: %s: it needs ports = %q", size, PortsVhost)
 		}
-		if c.Ports == PortsMemif && sizeLabel(size) == "IMIX" {
-			fault("size: imix: testpmd, the source of memif ports, sends packets of one size: name numbers of bytes")
-		}
 		if _, err := sizes(size); err != nil {
 			errs = append(errs, err)
 		}

@@ -19,11 +19,10 @@
 //
 // # Ports in shared memory
 //
-// With PortsVhost and PortsMemif one testpmd of DPDK is source and sink (shared.go): it sends by both ports as fast as it can, in mode
-// flowgen, and counts what comes back. A ring that is full holds the source back, so MRR is what arrives and nothing is lost that was
-// sent; NDR needs a source with a rate, which testpmd is not. A run is valid only if what the source sent is what the device
-// received, and what the device sent is what the sink received (Open vSwitch does not tell the latter). testpmd sends with the same addresses by both ports, so that a learning
-// switch floods to the one other port. Devices listen, testpmd connects.
+// With PortsVhost and PortsMemif two guests of our own are source and sink (guest.go): each sends to the other one, at a rate or as fast as
+// it can. What a ring has no room for is lost. A run is valid only if what the guests sent is what the device
+// received, and what the device sent is what they received (Open vSwitch does not tell the latter). Devices listen and guests connect, but
+// where the device's offloads need the opposite.
 //
 // # Cores
 //

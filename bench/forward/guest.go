@@ -10,24 +10,35 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/dataplane/gso"
+	"github.com/weirswitch/weir/dataplane/memif"
 	"github.com/weirswitch/weir/dataplane/vhost/frontend"
 	"github.com/weirswitch/weir/pipeline/header"
 )
 
-// guestSource is source and sink of vhost ports: both guests of the device, each of which sends to the other one. What it sends is in its buffers from
-// the beginning, but for the flow, so that it costs the source's core a few stores for each packet.
+// guestSource is source and sink of ports in shared memory: both guests of the device, each of which sends to the other one. What it sends is in its
+// buffers from the beginning, but for the flow, so that it costs the source's core a few stores for each packet.
 type guestSource struct {
-	ends  [2]*frontend.Frontend
-	sizes [2][]int // bytes of each packet behind the header, by buffer
+	ends  [2]guestEnd
 	draw  *rand.PCG
 	flows uint64
 
 	sent, received uint64 // since the beginning
 }
 
-// The ports of UDP of flow 0, and where they are behind the header of virtio-net.
+// guestEnd is the other end of a port. One goroutine uses it, between begin and end.
+type guestEnd interface {
+	begin() error
+	// send sends up to n packets, with the ports of UDP that flow returns for each.
+	send(n int, flow func() uint32) (sent int)
+	// receive counts what has arrived, and gives its buffers back.
+	receive() int
+	end()
+	close() error
+}
+
+// The ports of UDP of flow 0, and where they are in a packet.
 const (
-	guestFlowAt  = frontend.HeaderSize + header.EthernetLen + 20
+	guestFlowAt  = header.EthernetLen + 20
 	guestPort    = 1024
 	guestPorts   = 1 << 15 // source ports, before the destination's port changes
 	guestRing    = 1024
@@ -36,32 +47,155 @@ const (
 )
 
 // dialGuests starts both guests. Sizes are on the wire, with the frame check sequence; packets have them in turn.
-func dialGuests(sockets [2]string, server bool, sizes []int, flows int, seed uint64) (*guestSource, error) {
-	g := &guestSource{draw: rand.NewPCG(seed, 0), flows: uint64(max(flows, 1))}
-	for i, socket := range sockets {
-		c := frontend.DefaultConfig(socket)
-		c.Descriptors, c.HugePages, c.Server = guestRing, true, server
-		if sizes[0] > maxWire {
-			c.Descriptors, c.Buffer = guestRing/4, largeBuffer
-			c.Features = frontend.Checksum | frontend.TCP4 | frontend.GuestChecksum | frontend.GuestTCP4
-		}
-		f, err := frontend.Dial(c)
+func dialGuests(c *Config, sockets [2]string, server bool, sizes []int) (*guestSource, error) {
+	g := &guestSource{draw: rand.NewPCG(c.Seed, 0), flows: uint64(max(c.Flows, 1))}
+	dial := func(i int) (guestEnd, error) { return dialVhost(i, sockets[i], server, sizes) }
+	if c.Ports == PortsMemif {
+		dial = func(i int) (guestEnd, error) { return dialMemif(i, sockets[i], sizes) }
+	}
+	for i := range g.ends {
+		e, err := dial(i)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("guest %d: %w", i, err), g.close())
 		}
-		g.ends[i] = f
-		for k := range c.Descriptors {
-			n := sizes[k%len(sizes)] - 4
-			g.sizes[i] = append(g.sizes[i], n)
-			b := f.Senders[0].Buffer(k)
-			if n > maxWire {
-				writeLargePacket(b[:frontend.HeaderSize+n], i)
-			} else {
-				writeGuestPacket(b[frontend.HeaderSize:][:n], i)
-			}
-		}
+		g.ends[i] = e
 	}
 	return g, nil
+}
+
+// vhostEnd is a virtual machine.
+type vhostEnd struct {
+	*frontend.Frontend
+	sizes []int // bytes of each packet behind the header, by buffer
+}
+
+func dialVhost(i int, socket string, server bool, sizes []int) (guestEnd, error) {
+	c := frontend.DefaultConfig(socket)
+	c.Descriptors, c.HugePages, c.Server = guestRing, true, server
+	if sizes[0] > maxWire {
+		c.Descriptors, c.Buffer = guestRing/4, largeBuffer
+		c.Features = frontend.Checksum | frontend.TCP4 | frontend.GuestChecksum | frontend.GuestTCP4
+	}
+	f, err := frontend.Dial(c)
+	if err != nil {
+		return nil, err
+	}
+	e := &vhostEnd{Frontend: f}
+	for k := range c.Descriptors {
+		n := sizes[k%len(sizes)] - 4
+		e.sizes = append(e.sizes, n)
+		b := f.Senders[0].Buffer(k)
+		if n > maxWire {
+			writeLargePacket(b[:frontend.HeaderSize+n], i)
+		} else {
+			writeGuestPacket(b[frontend.HeaderSize:][:n], i)
+		}
+	}
+	return e, nil
+}
+
+func (e *vhostEnd) begin() error { return nil }
+
+func (e *vhostEnd) end() {}
+
+func (e *vhostEnd) close() error { return e.Close() }
+
+func (e *vhostEnd) send(n int, flow func() uint32) (sent int) {
+	s := e.Senders[0]
+	for ; sent < n; sent++ {
+		b := s.Next()
+		if b == nil {
+			break
+		}
+		binary.BigEndian.PutUint32(b[frontend.HeaderSize+guestFlowAt:], flow())
+		s.Send(frontend.HeaderSize + e.sizes[s.Held()])
+	}
+	s.Flush()
+	return sent
+}
+
+func (e *vhostEnd) receive() int {
+	n := e.Receivers[0].Skip(guestRing)
+	e.Receivers[0].Flush()
+	return n
+}
+
+// memifEnd is a container: a client of memif, whose buffers keep what is in them.
+type memifEnd struct {
+	device *memif.Device
+	guest  int
+	sizes  []int
+	tx, rx *memif.Ring // between begin and end
+	made   int         // packets sent, up to a lap: they are written whole
+	next   int         // the buffer
+}
+
+func dialMemif(i int, socket string, sizes []int) (guestEnd, error) {
+	d, err := memif.New(memif.Config{Socket: socket, Queues: 1, RingSize: guestRing, Name: fmt.Sprintf("bench %d", i)})
+	if err != nil {
+		return nil, err
+	}
+	e := &memifEnd{device: d, guest: i}
+	for k := range guestRing {
+		e.sizes = append(e.sizes, sizes[k%len(sizes)]-4)
+	}
+	for deadline := time.Now().Add(startWait); !d.Status().Connected; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return nil, errors.Join(fmt.Errorf("not connected within %v: %s", startWait, d.Status().Error), d.Close())
+		}
+	}
+	return e, nil
+}
+
+func (e *memifEnd) begin() error {
+	if e.tx, e.rx = e.device.Transmit(0).Acquire(), e.device.Receive(0).Acquire(); e.tx == nil || e.rx == nil {
+		e.end()
+		return fmt.Errorf("the device has ended the connection: %s", e.device.Status().Error)
+	}
+	return nil
+}
+
+func (e *memifEnd) end() {
+	if e.rx != nil {
+		e.device.Receive(0).Release()
+	}
+	if e.tx != nil {
+		e.device.Transmit(0).Release()
+	}
+	e.tx, e.rx = nil, nil
+}
+
+func (e *memifEnd) close() error { return e.device.Close() }
+
+func (e *memifEnd) send(n int, flow func() uint32) (sent int) {
+	if n == 0 {
+		return 0
+	}
+	e.tx.Prepare(n)
+	for ; sent < n; sent++ {
+		b := e.tx.Next()
+		if b == nil {
+			break
+		}
+		size := e.sizes[e.next]
+		if e.made < guestRing {
+			writeGuestPacket(b[:size], e.guest)
+			e.made++
+		}
+		binary.BigEndian.PutUint32(b[guestFlowAt:], flow())
+		e.tx.Send(size)
+		e.next = (e.next + 1) % guestRing
+	}
+	if e.tx.Flush() {
+		e.device.Transmit(0).Notify()
+	}
+	return sent
+}
+
+func (e *memifEnd) receive() int {
+	n := e.rx.Skip(guestRing)
+	e.rx.Flush()
+	return n
 }
 
 // writeGuestPacket writes a packet of guest i to the other one.
@@ -98,9 +232,9 @@ func writeLargePacket(b []byte, i int) {
 
 func (g *guestSource) close() error {
 	var errs []error
-	for _, f := range g.ends {
-		if f != nil {
-			errs = append(errs, f.Close())
+	for _, e := range g.ends {
+		if e != nil {
+			errs = append(errs, e.close())
 		}
 	}
 	return errors.Join(errs...)
@@ -130,6 +264,12 @@ func (t *guestTrial) offered() float64 { return float64(t.sent+t.refused) / t.to
 func (g *guestSource) offer(ctx context.Context, rate float64, duration time.Duration) (t guestTrial, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	for _, e := range g.ends {
+		if err := e.begin(); err != nil {
+			return t, err
+		}
+		defer e.end()
+	}
 	begin := time.Now()
 	due := [2]uint64{}
 	for rounds := 0; ; rounds++ {
@@ -141,9 +281,8 @@ func (g *guestSource) offer(ctx context.Context, rate float64, duration time.Dur
 		if rounds%4096 == 0 && ctx.Err() != nil {
 			return t, ctx.Err()
 		}
-		for i, f := range g.ends {
-			t.received += uint64(f.Receivers[0].Skip(guestRing))
-			f.Receivers[0].Flush()
+		for i, e := range g.ends {
+			t.received += uint64(e.receive())
 			burst := uint64(guestBurst)
 			if rate > 0 {
 				now := uint64(at.Seconds() * rate / 2)
@@ -153,7 +292,7 @@ func (g *guestSource) offer(ctx context.Context, rate float64, duration time.Dur
 				}
 				burst = min(now-due[i], guestBurst)
 			}
-			n := g.send(i, int(burst))
+			n := e.send(int(burst), g.flow)
 			t.sent += uint64(n)
 			if rate > 0 {
 				t.refused += burst - uint64(n)
@@ -163,9 +302,8 @@ func (g *guestSource) offer(ctx context.Context, rate float64, duration time.Dur
 	}
 	for last := time.Now(); time.Since(last) < settled; {
 		n := 0
-		for _, f := range g.ends {
-			n += f.Receivers[0].Skip(guestRing)
-			f.Receivers[0].Flush()
+		for _, e := range g.ends {
+			n += e.receive()
 		}
 		if n != 0 {
 			last = time.Now()
@@ -177,25 +315,15 @@ func (g *guestSource) offer(ctx context.Context, rate float64, duration time.Dur
 	return t, nil
 }
 
-// send sends up to n packets of guest i.
-func (g *guestSource) send(i, n int) (sent int) {
-	s := g.ends[i].Senders[0]
-	for ; sent < n; sent++ {
-		b := s.Next()
-		if b == nil {
-			break
-		}
-		flow := uint32(g.draw.Uint64() >> 32 * g.flows >> 32)
-		binary.BigEndian.PutUint32(b[guestFlowAt:], (guestPort+flow%guestPorts)<<16|(guestPort+flow/guestPorts))
-		s.Send(frontend.HeaderSize + g.sizes[i][s.Held()])
-	}
-	s.Flush()
-	return sent
+// flow draws the ports of UDP of a packet.
+func (g *guestSource) flow() uint32 {
+	flow := uint32(g.draw.Uint64() >> 32 * g.flows >> 32)
+	return (guestPort+flow%guestPorts)<<16 | (guestPort + flow/guestPorts)
 }
 
-// measureGuests is measureShared with guests of our own, for all figures.
+// measureGuests starts the guests, measures all figures, and lets all that is on its way arrive. It returns what was sent and received.
 func (r *sharedRig) measureGuests(ctx context.Context, d sharedRunning, s *Sample) (sent, received uint64, err error) {
-	g, err := dialGuests([2]string{r.socket(0), r.socket(1)}, d.connects(), r.sizes, r.config.Flows, r.config.Seed)
+	g, err := dialGuests(r.config, [2]string{r.socket(0), r.socket(1)}, d.connects(), r.sizes)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -58,9 +58,6 @@ var sharedRatios = [][2]string{{"patch", "ovs"}, {"l2", "ovs_normal"}, {"patch",
 
 // chooseShared looks the devices of a configuration up.
 func chooseShared(c *Config) (chosen []sharedDevice, err error) {
-	if c.Ports == PortsMemif && !peerTestpmd().Installed() {
-		return nil, errors.New("dpdk-testpmd is source and sink of memif ports, and is not installed: run weir bench peers --install")
-	}
 	var known []string
 	for _, d := range sharedDevices {
 		if !slices.Contains(d.ports, c.Ports) {
@@ -104,9 +101,9 @@ func hugePages() error {
 	return nil
 }
 
-// sharedRig is a device between two ports of one testpmd, which sends into both and counts what comes out.
+// sharedRig is a device between two guests, which send to each other.
 //
-//	testpmd net0 ==== v0 device v1 ==== net1 testpmd
+//	guest 0 ==== v0 device v1 ==== guest 1
 type sharedRig struct {
 	*rig
 	config *Config
@@ -185,11 +182,7 @@ func visitShared(ctx context.Context, c *Config, d *sharedDevice, size string, s
 			err = errors.Join(err, stopErr)
 		}
 	}()
-	measure := r.measureShared
-	if c.Ports == PortsVhost {
-		measure = r.measureGuests
-	}
-	sent, received, err := measure(ctx, device, s)
+	sent, received, err := r.measureGuests(ctx, device, s)
 	if err != nil {
 		return err
 	}
@@ -217,34 +210,11 @@ func addUp(device sharedRunning, sent, received uint64) error {
 // socket is that of a port, 0 or 1.
 func (r *sharedRig) socket(i int) string { return filepath.Join(r.dir, fmt.Sprintf("v%d", i)) }
 
-// testpmd starts one with two devices.
-func (r *sharedRig) testpmd(name string, core, pages int, devices []string, options ...string) (*child, error) {
-	arguments := []string{"-oL", "dpdk-testpmd", "--lcores", fmt.Sprintf("0@%d,1@%d", r.cores.Source, core), "--no-pci", "--no-telemetry",
-		"--single-file-segments", "-m", strconv.Itoa(2 * pages), "--huge-dir", r.huge, "--file-prefix", name}
-	for _, d := range devices {
-		arguments = append(arguments, "--vdev", d)
-	}
-	arguments = append(arguments, "--", "-i", "--nb-cores=1", "--no-mlockall", "--total-num-mbufs=16384")
-	cmd := exec.Command("stdbuf", append(arguments, options...)...)
-	cmd.Env = append(os.Environ(), "RUNTIME_DIRECTORY="+r.dir) // for DPDK's own files
-	c, err := startChild(r.mid, onCores(r.cores.Source, core), r.dir, cmd)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.waitFor("its prompt", startWait, func() bool { return c.printed("testpmd> ") }); err != nil {
-		return nil, errors.Join(err, c.end())
-	}
-	return c, nil
-}
-
 // say gives a testpmd a command.
 func say(c *child, command string) error {
 	_, err := c.stdin.WriteString(command + "\n")
 	return err
 }
-
-// address is the MAC address of the source's port.
-func address(port int) string { return fmt.Sprintf("02:00:00:00:00:0%d", port+1) }
 
 // count asks a testpmd for its counters of both ports.
 func count(c *child) (rx, tx uint64, err error) {
@@ -269,81 +239,6 @@ func count(c *child) (rx, tx uint64, err error) {
 		rx, tx = rx+r, tx+t
 	}
 	return rx, tx, nil
-}
-
-// measureShared starts the source, measures, and lets all that is on its way arrive. It returns what was sent and received.
-func (r *sharedRig) measureShared(ctx context.Context, d sharedRunning, s *Sample) (sent, received uint64, err error) {
-	var devices []string
-	for i := range 2 {
-		devices = append(devices, fmt.Sprintf("net_memif%d,role=client,id=0,socket=%s,socket-abstract=no,mac=%s", i, r.socket(i), address(i)))
-	}
-	// A packet out of one port is for the other one.
-	source, err := r.testpmd("source", r.cores.Source, sourcePages, devices, "--forward-mode=flowgen", fmt.Sprintf("--flowgen-flows=%d", r.config.Flows),
-		"--eth-peer=0,"+address(1), "--eth-peer=1,"+address(0), fmt.Sprintf("--txpkts=%d", r.sizes[0]-4))
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() { err = errors.Join(err, source.end()) }()
-	if err := say(source, "start"); err != nil {
-		return 0, 0, err
-	}
-	// The device forwards when some packets have come back; this is its warming up too.
-	deadline := time.Now().Add(startWait)
-	for received < 100_000 {
-		if received, sent, err = count(source); err != nil {
-			return 0, 0, err
-		}
-		if time.Now().After(deadline) {
-			return 0, 0, fmt.Errorf("of %d packets only %d came through in %v", sent, received, startWait)
-		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
-			return 0, 0, err
-		}
-	}
-	begin := time.Now()
-	rx, tx, err := count(source)
-	if err != nil {
-		return 0, 0, err
-	}
-	cpu := processTime(d.pid())
-	if err := pause(ctx, r.config.Trial); err != nil {
-		return 0, 0, err
-	}
-	cpu = processTime(d.pid()) - cpu
-	took := time.Since(begin)
-	if received, sent, err = count(source); err != nil {
-		return 0, 0, err
-	}
-	s.MRR, s.Offered = float64(received-rx)/took.Seconds(), float64(sent-tx)/took.Seconds()
-	if received > rx {
-		s.CPU.User = float64(cpu.Nanoseconds()) / float64(received-rx) // and the system's, which poll mode has little of
-	}
-	// Stopped, it still takes what is on its way.
-	for _, command := range []string{"stop", "set fwd rxonly", "start"} {
-		if err := say(source, command); err != nil {
-			return 0, 0, err
-		}
-	}
-	for last := uint64(0); ; last = received {
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
-			return 0, 0, err
-		}
-		if received, sent, err = count(source); err != nil {
-			return 0, 0, err
-		}
-		if received == last {
-			return sent, received, d.look()
-		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // processTime is the processor time of a process; 0 if it is gone.
@@ -376,9 +271,20 @@ func startSharedTestpmd(r *sharedRig) (sharedRunning, error) {
 			devices = append(devices, fmt.Sprintf("net_memif%d,role=server,id=0,socket=%s,socket-abstract=no", i, r.socket(i)))
 		}
 	}
-	c, err := r.testpmd("dut", r.cores.Device, devicePages, devices, "--forward-mode=io", "--auto-start")
+	arguments := []string{"-oL", "dpdk-testpmd", "--lcores", fmt.Sprintf("0@%d,1@%d", r.cores.Source, r.cores.Device), "--no-pci", "--no-telemetry",
+		"--single-file-segments", "-m", strconv.Itoa(2 * devicePages), "--huge-dir", r.huge, "--file-prefix", "dut"}
+	for _, d := range devices {
+		arguments = append(arguments, "--vdev", d)
+	}
+	arguments = append(arguments, "--", "-i", "--nb-cores=1", "--no-mlockall", "--total-num-mbufs=16384", "--forward-mode=io", "--auto-start")
+	cmd := exec.Command("stdbuf", arguments...)
+	cmd.Env = append(os.Environ(), "RUNTIME_DIRECTORY="+r.dir) // for DPDK's own files
+	c, err := startChild(r.mid, onCores(r.cores.Source, r.cores.Device), r.dir, cmd)
 	if err != nil {
 		return nil, err
+	}
+	if err := c.waitFor("its prompt", startWait, func() bool { return c.printed("testpmd> ") }); err != nil {
+		return nil, errors.Join(err, c.end())
 	}
 	return &sharedTestpmd{child: c}, nil
 }
@@ -600,9 +506,6 @@ func peerOVSDPDK() Peer {
 	return p
 }
 
-// searched reports whether rates are searched for ports in shared memory: testpmd, the source of memif ports, has no rate.
-func (c *Config) searched() bool { return c.Searches && c.Ports == PortsVhost }
-
 // cpuAtHalf is processor time at half of the NDR; a worker that polls takes all of its core at any rate.
 var cpuAtHalf = figure{"cpu_at_half_ndr", "ns/packet", bench.Lower, true, func(s *Sample) float64 { return s.CPU.Total }}
 
@@ -619,7 +522,7 @@ func reportShared(c *Config, samples []Sample) *bench.Result {
 				continue
 			}
 			figures := []figure{mrr, offered, cpu}
-			if c.searched() {
+			if c.Searches {
 				figures = append(figures, pdr, ndr, cpuAtHalf)
 			}
 			for _, f := range figures {
@@ -633,7 +536,7 @@ func reportShared(c *Config, samples []Sample) *bench.Result {
 			}
 			before := len(r.Rows)
 			addRatio(r, "mrr", mrr, own, other, pair[1])
-			if c.searched() {
+			if c.Searches {
 				addRatio(r, "pdr", pdr, own, other, pair[1])
 				addRatio(r, "ndr", ndr, own, other, pair[1])
 				addRatio(r, "cpu_at_half_ndr", cpuAtHalf, own, other, pair[1])

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -60,9 +59,8 @@ with all else.
 With --ports vhost or memif the ports are in shared memory; it takes huge pages.
 Devices are patch, l2, all (patch and all four telemetry systems), testpmd,
 and with vhost ovs and ovs_normal (Open vSwitch with DPDK: one flow each way,
-and a learning switch). With vhost two guests of our own send to each other,
-and mrr, pdr, ndr and processor time are measured; with memif DPDK's testpmd
-is source and sink, without a rate, and mrr and processor time are.
+and a learning switch). Two guests of our own send to each other; mrr, pdr, ndr
+and processor time are measured.
 
 With --tx and --rx it measures a device of your own, which joins two interfaces of
 this machine, by RFC 2544 with RFC 9004 and RFC 8219: for each of the seven frame
@@ -149,9 +147,6 @@ func runBenchForward(ctx context.Context, o benchForwardOptions, stdout, stderr 
 	c := o.Config
 	c.Searches = !o.mrrOnly
 	c.Ports = forward.Ports(o.ports)
-	if c.Ports == forward.PortsMemif && !o.sizesNamed {
-		c.Sizes = slices.DeleteFunc(slices.Clone(c.Sizes), func(s string) bool { return s == "imix" })
-	}
 	c.Placement = forward.Placement(o.placement)
 	if c.Weir, err = selfCommand(); err != nil {
 		return err

@@ -389,6 +389,30 @@ func (r *Ring) scatter(pieces [][]byte) {
 	}
 }
 
+// Next returns the buffer of the next packet that a client sends; nil if the server has all. It has what the client last put into it.
+func (r *Ring) Next() []byte {
+	if r.slots(1) == 0 {
+		return nil
+	}
+	b, _, _ := r.buffer(int(r.next & (r.size - 1)))
+	return b
+}
+
+// Send sends the first n bytes of the buffer of Next, with the next Flush.
+func (r *Ring) Send(n int) {
+	r.describe(int(r.next&(r.size-1)), 0, n, 0)
+	r.took(1)
+}
+
+// Skip counts up to limit packets that a client received in one buffer each, and gives the buffers back with the next Flush.
+func (r *Ring) Skip(limit int) (n int) {
+	for limit = min(limit, int(r.slots(1))); n < limit; n++ {
+		r.offer(int((r.next + uint16(n)) & (r.size - 1)))
+	}
+	r.took(n)
+	return n
+}
+
 // Flush shows the peer what was done, and reports whether to notify it.
 func (r *Ring) Flush() (notify bool) {
 	if !r.dirty || r.broken || !r.publish() {
