@@ -213,3 +213,51 @@ func TestBatchesAllocateNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestBatchesAreBounded: however many descriptors a peer has for its packets, a batch reads a bounded number of them, and the next batch goes on.
+func TestBatchesAreBounded(t *testing.T) {
+	const log2, each = 11, 200
+	const packets = 1 << log2 / each
+	for _, sends := range []bool{false, true} {
+		t.Run(fmt.Sprintf("sends=%t", sends), func(t *testing.T) {
+			b := make([]byte, ringBytes(1<<log2)+4096)
+			binary.LittleEndian.PutUint32(b, cookie)
+			for i := range 1 << log2 {
+				d := b[ringHeader+descBytes*i:]
+				word := uint64(1)<<32 | flagNext
+				if sends || i%each == each-1 {
+					word &^= flagNext
+				}
+				binary.LittleEndian.PutUint64(d, word)
+				binary.LittleEndian.PutUint64(d[8:], uint64(ringBytes(1<<log2)))
+			}
+			var f Faults
+			r, err := newRing(&memory{regions: [][]byte{b}}, layout{log2: log2, sends: sends}, &f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.start()
+			binary.LittleEndian.PutUint16(b[6:], packets*each)
+			packet, total := make([]byte, each), 0
+			for batch := 0; total < packets; batch++ {
+				n := 0
+				for {
+					if sends {
+						if r.Put([][]byte{packet}, each) != Done {
+							break
+						}
+					} else if got, ok := r.Get(packet); !ok {
+						break
+					} else if got != each {
+						t.Fatalf("a packet of %d bytes, want %d", got, each)
+					}
+					n++
+				}
+				r.Flush()
+				if total += n; n == 0 || n*each >= maxWalk+each {
+					t.Fatalf("batch %d: %d packets of %d descriptors each, faults %v", batch, n, each, names(&f))
+				}
+			}
+		})
+	}
+}

@@ -26,6 +26,9 @@ const (
 	maxLog2     = 14 // as DPDK's and VPP's
 	maxSegments = 256
 	minPacket   = 14 // an Ethernet header
+	// maxWalk bounds the descriptors that a batch reads beside those of GetEach and PutEach, by what it began with: the worker's other ports
+	// wait for it. A packet of 9000 bytes takes five.
+	maxWalk = 1024
 )
 
 // Result says what Put has done.
@@ -34,7 +37,7 @@ type Result uint8
 // The results of Put.
 const (
 	Done    Result = iota // the packet is in the ring
-	Full                  // there are too few buffers now
+	Full                  // there are too few buffers now, or those since the last Flush had too many descriptors
 	Refused               // the packet, or the peer's next buffer, is unfit
 )
 
@@ -67,6 +70,7 @@ type Ring struct {
 	dirty bool   // next has not been published
 	armed bool   // notifications are wanted
 
+	spent    int // descriptors of Get and Put since Flush
 	segments [maxSegments][]byte
 	ahead    [fetchLimit]uintptr
 }
@@ -277,9 +281,9 @@ func (r *Ring) describe(slot int, word uint64, n int, flags uint64) {
 }
 
 // Get copies the next packet to dst, and gives its descriptors back with the next Flush. It reports false if there is
-// none. A packet that was refused has length 0.
+// none, or if those since the last Flush had too many descriptors. A packet that was refused has length 0.
 func (r *Ring) Get(dst []byte) (n int, ok bool) {
-	if r.broken {
+	if r.broken || r.spent >= maxWalk {
 		return 0, false
 	}
 	left := r.slots(1)
@@ -305,6 +309,7 @@ func (r *Ring) Get(dst []byte) (n int, ok bool) {
 			r.offer(slot)
 		}
 		r.next++
+		r.spent++
 		left--
 		switch {
 		case !good: // counted
@@ -335,6 +340,9 @@ func (r *Ring) Get(dst []byte) (n int, ok bool) {
 func (r *Ring) Put(pieces [][]byte, length int) Result {
 	if r.broken {
 		return Refused
+	}
+	if r.spent >= maxWalk {
+		return Full
 	}
 	count, room := uint16(0), 0
 	for room < length {
@@ -371,6 +379,7 @@ func (r *Ring) Put(pieces [][]byte, length int) Result {
 		r.describe(slot, r.desc[2*slot], n, flags)
 	}
 	r.took(int(count))
+	r.spent += int(count)
 	return Done
 }
 
@@ -415,6 +424,7 @@ func (r *Ring) Skip(limit int) (n int) {
 
 // Flush shows the peer what was done, and reports whether to notify it.
 func (r *Ring) Flush() (notify bool) {
+	r.spent = 0
 	if !r.dirty || r.broken || !r.publish() {
 		return false
 	}

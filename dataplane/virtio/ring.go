@@ -15,6 +15,9 @@ const (
 	maxSegments = 256
 	// maxBuffers bounds the mergeable buffers of a packet.
 	maxBuffers = 64
+	// maxWalk bounds the descriptors that a batch reads beside those of GetEach and PutEach, by what it began with: the worker's other ports
+	// wait for it. Kernels take up to 19 for a packet (MAX_SKB_FRAGS and two), and few large packets make a batch.
+	maxWalk = 2048
 	// minPacket is the length of an Ethernet header, in bytes.
 	minPacket = 14
 	// maxSize is the most descriptors of a ring (virtio 1.3, 2.7).
@@ -117,6 +120,7 @@ type Ring struct {
 	guests   [maxSegments]uint64 // the segments' addresses, where there is a log
 	nsegs    int
 	walked   int // descriptors
+	spent    int // those of packets before, since Flush
 	buffers  [maxBuffers]buffer
 	nbufs    int
 }
@@ -208,14 +212,16 @@ func (r *Ring) Prepare(n int) {
 }
 
 // Get copies the next packet, without its header, to dst, and gives the buffer back to the driver with the next Flush. It
-// reports false if there is none. A packet that was refused has length 0. With offloads the packet is complete, and a
+// reports false if there is none, or if those since the last Flush had too many descriptors. A packet that was refused has length 0. With offloads the packet is complete, and a
 // large one comes as its segments, one by one; dst has the same length each time.
 func (r *Ring) Get(dst []byte) (n int, ok bool) {
 	if r.cut.On() {
 		return r.cutNext(dst), true
 	}
 	start := r.next
-	r.reset()
+	if r.reset(); r.spent >= maxWalk {
+		return 0, false
+	}
 	switch got, good := r.take(false); {
 	case !got:
 		return 0, false
@@ -261,7 +267,7 @@ type Result uint8
 // The results of Put.
 const (
 	Done    Result = iota // the packet is in the driver's buffers
-	Full                  // there are too few buffers now
+	Full                  // there are too few buffers now, or those since the last Flush had too many descriptors
 	Refused               // the packet or the driver's next buffer is unfit; the packet will not fit later
 )
 
@@ -285,7 +291,9 @@ func (r *Ring) PutLarge(pieces [][]byte, length int, kind uint8, size int) Resul
 
 func (r *Ring) put(pieces [][]byte, length int) Result {
 	need := length + r.layout.Header
-	r.reset()
+	if r.reset(); r.spent >= maxWalk {
+		return Full
+	}
 	start, room := r.next, 0
 	for room < need {
 		if r.nbufs == maxBuffers {
@@ -364,7 +372,10 @@ func (r *Ring) markSegments(n int) {
 	}
 }
 
-func (r *Ring) reset() { r.nsegs, r.walked, r.nbufs, r.taken = 0, 0, 0, 0 }
+func (r *Ring) reset() {
+	r.spent += r.walked
+	r.nsegs, r.walked, r.nbufs, r.taken = 0, 0, 0, 0
+}
 
 // take reads the next available chain into the segments. got is false if there is none or the ring is broken;
 // good is false if the chain is refused, and then it only goes back to the driver.
@@ -448,6 +459,7 @@ func (r *Ring) push(id, descs uint16, n uint32) {
 
 // Flush shows the driver all that was used. It reports whether the driver wants to be notified of it.
 func (r *Ring) Flush() (call bool) {
+	r.spent, r.walked = 0, 0
 	if r.pending == 0 {
 		return false
 	}

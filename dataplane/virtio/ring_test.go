@@ -302,3 +302,45 @@ func TestBuffersWithoutRoom(t *testing.T) {
 		})
 	}
 }
+
+// TestBatchesAreBounded: however many descriptors a driver has for its packets, a batch reads a bounded number of them, and the next batch goes on.
+func TestBatchesAreBounded(t *testing.T) {
+	const each, chains = 200, 16
+	for name, l := range layouts(chains) {
+		for _, write := range []uint16{0, flagWrite} {
+			t.Run(fmt.Sprintf("%s/write=%t", name, write != 0), func(t *testing.T) {
+				d := newDriver(t, l)
+				for i := range each { // a table that all chains share
+					c := descriptor{addr: buffer0(i), len: 1, flags: write}
+					if i+1 < each && !l.Packed {
+						c.flags, c.next = c.flags|flagNext, uint16(i+1)
+					}
+					d.write(indirectAt+16*i, c)
+				}
+				for i := range uint16(chains) {
+					d.offer(i, descriptor{addr: guestBase + indirectAt, len: 16 * each, flags: flagIndirect | write})
+				}
+				dst, total := make([]byte, 2048), 0
+				for batch := 0; total < chains; batch++ {
+					n := 0
+					for {
+						if write != 0 {
+							if d.ring.Put([][]byte{dst[:each-12]}, each-12) != Done {
+								break
+							}
+						} else if got, ok := d.ring.Get(dst); !ok {
+							break
+						} else if got != each-12 {
+							t.Fatalf("a packet of %d bytes, want %d", got, each-12)
+						}
+						n++
+					}
+					d.ring.Flush()
+					if total += n; n == 0 || n*each >= maxWalk+each {
+						t.Fatalf("batch %d: %d packets of %d descriptors each, faults %s", batch, n, each, d.text())
+					}
+				}
+			})
+		}
+	}
+}
