@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/weirswitch/weir/dataplane/shmem"
 )
 
 // Config is one interface, for one peer at a time.
@@ -118,7 +120,7 @@ func (d *Device) Close() error {
 	}
 	if conn != nil {
 		farewell(conn, errors.New("the port was closed"))
-		_ = conn.Close()
+		shmem.HangUp(conn)
 	}
 	d.done.Wait()
 	for i := range d.receive {
@@ -143,7 +145,9 @@ func (d *Device) runClient() {
 		c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: d.config.Socket, Net: "unixpacket"})
 		if err != nil {
 			d.note(fmt.Errorf("connect to the server: %w", err))
-		} else if d.attach(c) == nil {
+		} else if d.attach(c) != nil {
+			shmem.Part(c, nil)
+		} else {
 			before := d.Status().Connections
 			d.serve(c, func(s *session) error { return s.introduce() })
 			if d.Status().Connections != before {
@@ -166,13 +170,12 @@ func (d *Device) note(err error) {
 	d.status.Error = err.Error()
 }
 
-// attach makes a connection the device's, if it has none. The device closes it then. serve follows.
+// attach makes a connection the device's, if it has none. serve follows, which closes it.
 func (d *Device) attach(c *net.UnixConn) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case d.closed:
-		_ = c.Close()
 		return errors.New("the port was closed")
 	case d.conn != nil:
 		return fmt.Errorf("interface %d has a peer already", d.config.ID)
@@ -196,7 +199,7 @@ func (d *Device) serve(c *net.UnixConn, begin func(*session) error) {
 		select {
 		case why = <-d.broken:
 			farewell(c, why)
-			_ = c.Close()
+			shmem.HangUp(c)
 		case <-ended:
 		}
 	})
@@ -211,7 +214,7 @@ func (d *Device) serve(c *net.UnixConn, begin func(*session) error) {
 		err = why
 	}
 	switch {
-	case errors.Is(err, net.ErrClosed):
+	case d.stopped():
 		err = nil // by Close
 	case errors.Is(err, io.EOF):
 		err = errors.New("the peer went away")
@@ -221,14 +224,29 @@ func (d *Device) serve(c *net.UnixConn, begin func(*session) error) {
 		farewell(c, err)
 		err = fmt.Errorf("the peer was dismissed: %w", err)
 	}
-	_ = c.Close()
+	shmem.HangUp(c)
 	err = errors.Join(err, s.forget())
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.conn = nil
 	d.status = Status{Connections: d.status.Connections}
 	if err != nil {
 		d.status.Error = err.Error()
+	}
+	d.mu.Unlock()
+	select { // there is no next peer before
+	case <-shmem.Part(c, s.m.files):
+	case <-d.stop:
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conn = nil
+}
+
+func (d *Device) stopped() bool {
+	select {
+	case <-d.stop:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/weirswitch/weir/dataplane/shmem"
 	"github.com/weirswitch/weir/internal/socket"
 )
 
@@ -16,14 +19,15 @@ type listener struct {
 	socket *net.UnixListener
 	done   sync.WaitGroup
 	slots  chan struct{} // taken by connections that have no interface yet
+	stop   chan struct{} // closed when no interface is left
 
 	mu      sync.Mutex
 	devices map[uint32]*Device
-	waiting map[*net.UnixConn]bool // connections that have no interface yet
-	closed  bool                   // no interface is left
+	waiting []*net.UnixConn // connections that have no interface yet, the oldest first
+	closed  bool            // no interface is left
 }
 
-// maxWaiting bounds the connections of a socket that have said nothing yet.
+// maxWaiting bounds the connections of a socket that have said nothing yet. The next one takes the place of the oldest, so that who says nothing keeps nobody out.
 const maxWaiting = 16
 
 // listeners are those of this process, by path: the interfaces of a socket are opened one by one.
@@ -46,8 +50,8 @@ func listen(d *Device) error {
 		if err != nil {
 			return fmt.Errorf("listen for clients on %s: %w", path, err)
 		}
-		l = &listener{path: path, socket: s, slots: make(chan struct{}, maxWaiting),
-			devices: map[uint32]*Device{}, waiting: map[*net.UnixConn]bool{}}
+		s.SetUnlinkOnClose(false) // leave does it
+		l = &listener{path: path, socket: s, slots: make(chan struct{}, maxWaiting), stop: make(chan struct{}), devices: map[uint32]*Device{}}
 		listeners[path] = l
 		l.done.Go(l.run)
 	}
@@ -73,22 +77,30 @@ func (l *listener) leave(d *Device) error {
 		return nil
 	}
 	delete(listeners, l.path)
-	err := l.socket.Close() // and removes the socket
+	_ = os.Remove(l.path)
+	err := l.socket.SetDeadline(time.Now())
+	close(l.stop)
 	l.mu.Lock()
 	l.closed = true
-	for c := range l.waiting {
-		_ = c.Close()
+	for _, c := range l.waiting {
+		shmem.HangUp(c)
 	}
 	l.mu.Unlock()
 	l.done.Wait()
+	shmem.Part(l.socket, nil)
 	return err
 }
 
 func (l *listener) run() {
 	for {
 		c, err := l.socket.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
+		select {
+		case <-l.stop:
+			if err == nil {
+				shmem.Part(c, nil)
+			}
 			return
+		default:
 		}
 		if err != nil {
 			time.Sleep(firstWait) // too many open files, say: they pass
@@ -96,19 +108,35 @@ func (l *listener) run() {
 		}
 		select {
 		case l.slots <- struct{}{}:
-			l.done.Go(func() { l.greet(c) })
 		default:
-			_ = c.Close()
+			l.evict()
+			select {
+			case l.slots <- struct{}{}:
+			case <-l.stop:
+				shmem.Part(c, nil)
+				return
+			}
 		}
+		l.done.Go(func() { l.greet(c) })
+	}
+}
+
+// evict ends the connection that has said nothing for longest.
+func (l *listener) evict() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) != 0 {
+		shmem.HangUp(l.waiting[0])
+		l.waiting = l.waiting[1:]
 	}
 }
 
 // greet finds the interface that a client wants.
 func (l *listener) greet(c *net.UnixConn) {
 	l.mu.Lock()
-	l.waiting[c] = true
+	l.waiting = append(l.waiting, c)
 	if l.closed {
-		_ = c.Close()
+		shmem.HangUp(c)
 	}
 	queues := 1
 	for _, d := range l.devices {
@@ -116,18 +144,32 @@ func (l *listener) greet(c *net.UnixConn) {
 	}
 	l.mu.Unlock()
 	m, d, err := l.meet(c, queues)
-	m.close()
-	l.mu.Lock()
-	delete(l.waiting, c)
-	l.mu.Unlock()
-	<-l.slots
-	if err != nil {
-		farewell(c, err)
-		_ = c.Close()
+	if err == nil {
+		m.close()
+		<-l.slots
+		// On a goroutine of the device's, which waits for it at its end.
+		go d.serve(c, func(s *session) error { return s.accept(m) })
 		return
 	}
-	// On a goroutine of the device's, which waits for it at its end.
-	go d.serve(c, func(s *session) error { return s.accept(m) })
+	l.listed(c)
+	farewell(c, err)
+	shmem.HangUp(c)
+	gone := shmem.Part(c, m.files)
+	go func() { // nothing waits for this but the slot's next user
+		<-gone
+		<-l.slots
+	}()
+}
+
+// listed takes a connection off the list, and reports whether it was there.
+func (l *listener) listed(c *net.UnixConn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.waiting, c)
+	if i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+	}
+	return i >= 0
 }
 
 // meet says hello and attaches the connection to the interface of the answer.
@@ -147,7 +189,11 @@ func (l *listener) meet(c *net.UnixConn, queues int) (m *message, d *Device, err
 	if err := h.send(c, -1); err != nil {
 		return m, nil, err
 	}
-	if err := m.receive(c); err != nil {
+	err = m.receive(c)
+	if !l.listed(c) {
+		return m, nil, errors.New("others connected to this socket, and the client had said nothing for longest")
+	}
+	if err != nil {
 		return m, nil, err
 	}
 	if m.kind() != initialize {

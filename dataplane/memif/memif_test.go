@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/shmem/shmemtest"
 )
 
 var frame = bytes.Repeat([]byte("a packet of a container "), 5)
@@ -282,19 +284,13 @@ func TestGarbageClient(t *testing.T) {
 	rounds := garbageRounds(t)
 	random := rand.New(rand.NewPCG(18, 2))
 	server := newDevice(t, Config{})
-	client, err := New(Config{Socket: server.config.Socket, Queues: 1, RingSize: testSize})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := client.Close(); err != nil {
-			t.Error(err)
+	connections, faults := 0, [2]map[string]uint64{{}, {}}
+	for done := 0; done < rounds; connections++ {
+		client, err := New(Config{Socket: server.config.Socket, Queues: 1, RingSize: testSize})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	connections := 0
-	for done := 0; done < rounds && connections < 20; { // each costs a pause before the next
-		connections++
-		for deadline := time.Now().Add(2 * time.Minute); client.Status().Connections < uint64(connections); runtime.Gosched() {
+		for deadline := time.Now().Add(2 * time.Minute); !client.Status().Connected; runtime.Gosched() {
 			if time.Now().After(deadline) {
 				t.Fatalf("no connection %d: %+v", connections, client.Status())
 			}
@@ -309,10 +305,105 @@ func TestGarbageClient(t *testing.T) {
 				put(client.Transmit(0), frame)
 			}
 		}
+		for i, q := range []*Queue{client.Receive(0), client.Transmit(0)} {
+			for name, n := range names(&q.Faults) {
+				faults[i][name] += n
+			}
+		}
+		if err := client.Close(); err != nil {
+			t.Fatal(err)
+		}
+		awaitGone(server)
 	}
-	t.Logf("%d connections, faults %v %v", connections, names(&client.Receive(0).Faults), names(&client.Transmit(0).Faults))
-	if sumOf(&client.Receive(0).Faults) == 0 || sumOf(&client.Transmit(0).Faults) == 0 {
+	t.Logf("%d rounds, %d connections, faults %v %v", rounds, connections, faults[0], faults[1])
+	if len(faults[0]) == 0 || len(faults[1]) == 0 || connections < 2 {
 		t.Error("the garbage has no effect")
+	}
+}
+
+// TestSilentClients: clients that say nothing keep no other one out.
+func TestSilentClients(t *testing.T) {
+	d := newDevice(t, Config{ID: 5})
+	for range 3 * maxWaiting {
+		dial(t, d.config.Socket)
+	}
+	p := dial(t, d.config.Socket)
+	p.up(5, "")
+	exchange(t, d, p, 0)
+}
+
+// TestMappedAtMost: regions are refused beyond the bound of what is mapped, also if whole pages have exceeded it.
+func TestMappedAtMost(t *testing.T) {
+	file := func(size int64, flags int) int {
+		fd, err := unix.MemfdCreate("memif-peer", unix.MFD_CLOEXEC|flags)
+		if err != nil {
+			t.Skipf("make a file in huge pages: %v", err)
+		}
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		if err := unix.Ftruncate(fd, size); err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
+	var m memory
+	defer func() {
+		if err := m.unmap(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := m.add(file(maxMemory, 0), maxMemory-4096); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.add(file(2<<20, unix.MFD_HUGETLB|unix.MFD_HUGE_2MB), 4096); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.add(file(1<<40, 0), 1<<40); err == nil || !strings.Contains(err.Error(), "are mapped") {
+		t.Errorf("a terabyte beyond the bound: %v", err)
+	}
+}
+
+// TestLingeringFiles: what a client passes may take as long to close as it likes, wherever it is when the connection ends. It is refused, and
+// the device ends at once.
+func TestLingeringFiles(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		send func(p *peer, file int)
+		want string // of the disconnect message
+	}{
+		{"with the first message", func(p *peer, file int) { p.send(initMessage(0, ""), file) }, "is no memory"},
+		{"as a region", func(p *peer, file int) {
+			p.send(initMessage(0, ""), -1)
+			p.send(regionMessage(0, testMemory), file)
+		}, "is no memory"},
+		{"as a notification", func(p *peer, file int) {
+			p.send(initMessage(0, ""), -1)
+			p.send(regionMessage(0, testMemory), p.file)
+			p.send(ringMessage(0, 0, 0, testLog2), file)
+		}, "is no memory"},
+		{"unread", func(p *peer, file int) {
+			p.send(newMessage(77), -1)
+			p.send(regionMessage(0, testMemory), file)
+		}, "message 77: want init"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "memif.sock")
+			d, err := New(Config{Socket: path, Server: true, Queues: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.listener.mu.Lock() // nothing is read before the device has the last descriptor of the socket
+			p := dial(t, path)
+			file := shmemtest.Linger(t)
+			c.send(p, file)
+			_ = unix.Close(file)
+			d.listener.mu.Unlock()
+			if got := p.dismissed(); !strings.Contains(got, c.want) {
+				t.Errorf("reason %q, want %q", got, c.want)
+			}
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -28,7 +28,7 @@ type memory struct {
 
 // add maps the next region.
 func (m *memory) add(fd int, size uint64) error {
-	if size > maxMemory-m.total {
+	if left := maxMemory - min(m.total, maxMemory); size > left { // whole pages may exceed it
 		return fmt.Errorf("%d bytes beside %d: at most %d are mapped", size, m.total, uint64(maxMemory))
 	}
 	part, whole, err := shmem.Map(fd, size, 0)

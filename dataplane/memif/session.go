@@ -248,7 +248,6 @@ func (s *session) stay() error {
 	if err := s.conn.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	defer s.m.close()
 	if err := s.m.receive(s.conn); err != nil {
 		return err
 	}
@@ -284,9 +283,8 @@ func (s *session) ask(m *message, file int) error {
 	return s.expect(ack)
 }
 
-// forget stops all rings and gives the memory back.
+// forget stops all rings and gives the memory back. The descriptors of the last message are left.
 func (s *session) forget() error {
-	s.m.close()
 	for _, list := range [][]*Queue{s.device.receive, s.device.transmit} {
 		for _, q := range list {
 			q.reset()

@@ -3,20 +3,19 @@ package shmem
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/internal/printable"
 )
 
 // Eventfd takes a descriptor of a peer for notifications if no worker can block on it: other kinds of files might,
 // when they are polled. See Notify.
 func Eventfd(fd int) error {
-	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
-	if err != nil {
-		return fmt.Errorf("what is descriptor %d: %w", fd, err)
-	}
-	if name != "anon_inode:[eventfd]" {
+	if name := nameOf(fd); name != "anon_inode:[eventfd]" {
 		return fmt.Errorf("a notification by %s: want an eventfd", name)
 	}
 	return unix.SetNonblock(fd, true)
@@ -28,15 +27,15 @@ const maxMapping = 1 << 46
 // Map maps the pages around size bytes at offset of a peer's file, which stays the caller's. whole is to be unmapped. A file
 // shorter than that would raise SIGBUS at the first access, so it is refused, and so is one that is not memory.
 func Map(fd int, size, offset uint64) (part, whole []byte, err error) {
+	if err := memoryFile(fd); err != nil {
+		return nil, nil, err
+	}
 	var s unix.Stat_t
 	if err := unix.Fstat(fd, &s); err != nil {
 		return nil, nil, err
 	}
 	if size == 0 || size > maxMapping || offset > maxMapping || offset+size > uint64(s.Size) {
 		return nil, nil, fmt.Errorf("%d bytes at %d of a file of %d bytes", size, offset, s.Size)
-	}
-	if err := memoryFile(fd); err != nil {
-		return nil, nil, err
 	}
 	page := uint64(max(int64(s.Blksize), int64(unix.Getpagesize()))) // of hugetlbfs, its own
 	if page > 1<<30 || page&(page-1) != 0 {
@@ -52,23 +51,33 @@ func Map(fd int, size, offset uint64) (part, whole []byte, err error) {
 }
 
 // memoryFile refuses files that are not memory of the kernel's: a page fault in one of another file system
-// waits for its disk, or for a process that serves it (FUSE), and so would the worker.
+// waits for its disk, or for a process that serves it (FUSE), and so would the worker. Such a process is not asked here either: only files
+// of memory have seals.
 func memoryFile(fd int) error {
-	var s unix.Statfs_t
-	if err := unix.Fstatfs(fd, &s); err != nil {
-		return err
-	}
-	if s.Type != unix.TMPFS_MAGIC && s.Type != unix.HUGETLBFS_MAGIC {
-		return fmt.Errorf("a file of file system %#x: share memory by memfd, /dev/shm or huge pages", s.Type)
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil {
+		return fmt.Errorf("%s is no memory: share it by memfd, /dev/shm or huge pages", nameOf(fd))
 	}
 	return nil
 }
 
-// ReceiveFiles reads once from a socket, with the descriptors that come along, at most most of them, which it appends to
-// files, also if it fails: they are the caller's.
+// nameOf describes a descriptor of a peer.
+func nameOf(fd int) string {
+	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		return "a descriptor"
+	}
+	return printable.Text(name)
+}
+
+// maxPassed is the most descriptors that the kernel passes at once (SCM_MAX_FD). With room for all of them it never closes one itself.
+const maxPassed = 253
+
+// ReceiveFiles reads once from a socket, with the descriptors that come along, which it appends to files, also if it fails: they are the caller's.
+// More than most are an error, and so is one that is neither memory nor an eventfd. Then only Part closes what came by the socket.
 func ReceiveFiles(c *net.UnixConn, b []byte, files []int, most int) (n int, _ []int, err error) {
-	oob := make([]byte, unix.CmsgSpace(4*most))
-	n, oobn, flags, _, err := c.ReadMsgUnix(b, oob)
+	oob := make([]byte, unix.CmsgSpace(4*maxPassed))
+	n, oobn, _, _, err := c.ReadMsgUnix(b, oob)
+	before := len(files)
 	if oobn != 0 {
 		controls, parseErr := unix.ParseSocketControlMessage(oob[:oobn])
 		for i := range controls {
@@ -78,8 +87,14 @@ func ReceiveFiles(c *net.UnixConn, b []byte, files []int, most int) (n int, _ []
 		}
 		err = errors.Join(err, parseErr)
 	}
-	if err == nil && flags&unix.MSG_CTRUNC != 0 {
-		err = fmt.Errorf("a message with more than %d descriptors", most)
+	passed := files[before:]
+	if err == nil && len(passed) > most {
+		err = fmt.Errorf("a message with %d descriptors: at most %d are expected", len(passed), most)
+	}
+	for i := 0; i < len(passed) && err == nil; i++ {
+		if Eventfd(passed[i]) != nil {
+			err = memoryFile(passed[i])
+		}
 	}
 	return n, files, err
 }
@@ -90,4 +105,23 @@ func CloseFiles(files []int) []int {
 		_ = unix.Close(fd)
 	}
 	return files[:0]
+}
+
+// HangUp ends a connection: both sides read and write no more. Part follows.
+func HangUp(c *net.UnixConn) {
+	_ = c.CloseRead()
+	_ = c.CloseWrite()
+}
+
+// Part closes a socket of peers, and descriptors that came by it, and closes the channel when that is done. It may take as long as a peer likes: what
+// it has passed, and is still unread, may be a socket that waits for its other end (SO_LINGER), or a file of a file system in user space. So nothing
+// but the next peer may wait for it.
+func Part(c io.Closer, files []int) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		CloseFiles(files)
+		_ = c.Close()
+		close(done)
+	}()
+	return done
 }

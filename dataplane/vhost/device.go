@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
+	"github.com/weirswitch/weir/dataplane/shmem"
 	"github.com/weirswitch/weir/internal/socket"
 )
 
@@ -77,6 +79,7 @@ func New(c Config) (*Device, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for a virtual machine on %s: %w", c.Socket, err), d.Close())
 	}
+	l.SetUnlinkOnClose(false) // Close does it
 	d.listener = l
 	d.done.Go(d.runServer)
 	return d, nil
@@ -109,13 +112,17 @@ func (d *Device) Close() error {
 	d.mu.Lock()
 	var errs []error
 	if d.listener != nil {
-		errs = append(errs, d.listener.Close()) // and removes the socket
+		_ = os.Remove(d.config.Socket)
+		errs = append(errs, d.listener.SetDeadline(time.Now()))
 	}
 	if d.conn != nil {
-		_ = d.conn.Close()
+		shmem.HangUp(d.conn)
 	}
 	d.mu.Unlock()
 	d.done.Wait()
+	if d.listener != nil {
+		shmem.Part(d.listener, nil)
+	}
 	for _, v := range d.vrings {
 		v.close()
 	}
@@ -197,7 +204,7 @@ func (d *Device) serve(c *net.UnixConn) {
 	d.status.Connections++
 	d.mu.Unlock()
 	if d.stopped() {
-		_ = c.Close() // Close may have looked before
+		shmem.HangUp(c) // Close may have looked before
 	}
 	var why error
 	ended := make(chan struct{})
@@ -205,37 +212,44 @@ func (d *Device) serve(c *net.UnixConn) {
 	watch.Go(func() {
 		select {
 		case why = <-d.broken:
-			_ = c.Close()
+			shmem.HangUp(c)
 		case <-ended:
 		}
 	})
-	err := d.converse(c)
+	m := new(message)
+	err := d.converse(c, m)
 	close(ended)
 	watch.Wait()
-	_ = c.Close()
+	shmem.HangUp(c)
 	err = errors.Join(why, err, d.forget())
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.conn = nil
 	d.status = Status{Connections: d.status.Connections}
 	if err != nil {
 		d.status.Error = err.Error()
 	}
+	d.mu.Unlock()
+	select { // there is no next front-end before
+	case <-shmem.Part(c, m.files):
+	case <-d.stop:
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conn = nil
 }
 
-// converse handles messages until the connection ends.
-func (d *Device) converse(c *net.UnixConn) error {
-	m := new(message)
+// converse handles messages until the connection ends. The descriptors of the last one are left.
+func (d *Device) converse(c *net.UnixConn, m *message) error {
 	for {
 		err := m.read(c)
 		if err == nil {
 			err = d.handle(c, m)
 		}
-		m.close()
-		if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+		switch {
+		case err == nil:
+			m.close()
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil {
+		default:
 			return fmt.Errorf("the front-end was dismissed: %w", err)
 		}
 	}

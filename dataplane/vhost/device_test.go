@@ -2,6 +2,7 @@ package vhost
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"os"
@@ -12,8 +13,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weirswitch/weir/dataplane/shmem/shmemtest"
 	"github.com/weirswitch/weir/dataplane/virtio"
 )
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 var frame = bytes.Repeat([]byte("a packet of a guest "), 5)
 
@@ -76,8 +85,10 @@ func TestExchange(t *testing.T) {
 
 // awaitGone returns when the device has forgotten a front-end that it had.
 func awaitGone(d *Device) {
-	for d.Status().Connected {
-		runtime.Gosched()
+	for gone := false; !gone; runtime.Gosched() {
+		d.mu.Lock()
+		gone = d.conn == nil
+		d.mu.Unlock()
 	}
 }
 
@@ -208,7 +219,7 @@ func TestRefusals(t *testing.T) {
 			}
 			defer func() { _ = file.Close() }()
 			return f.send(setMemTable, 0, memoryTable([4]uint64{guestBase, 1, userBase, 0}), int(file.Fd()))
-		}, "a file of file system"},
+		}, "/sys/devices/system/cpu/online is no memory"},
 		{"a kick that is no eventfd", func(f *frontend) error { return f.send(setVringKick, 0, numbers(0), f.file) }, "want an eventfd"},
 		{"a kick without a descriptor", func(f *frontend) error { return f.send(setVringKick, 0, numbers(0)) }, "with 0 descriptors: want 1"},
 		{"no call, with descriptors", func(f *frontend) error { return f.send(setVringCall, 0, numbers(1<<8), f.file, f.file) }, "without a descriptor has 2"},
@@ -325,4 +336,57 @@ func TestNothingLeaks(t *testing.T) {
 	if f, m := count(); f != files || m != maps {
 		t.Errorf("%d descriptors and %d mappings, and before 100 front-ends %d and %d", f, m, files, maps)
 	}
+}
+
+// TestLingeringFiles: what a front-end passes may take as long to close as it likes, wherever it is when the connection ends. It is refused, and
+// the device ends at once.
+func TestLingeringFiles(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		send func(f *frontend, file int)
+		want string
+	}{
+		{"as memory", func(f *frontend, file int) {
+			f.must(setMemTable, memoryTable([4]uint64{guestBase, memorySize, userBase, 0}), file)
+		}, "is no memory"},
+		{"as a kick", func(f *frontend, file int) { f.must(setVringKick, numbers(0), file) }, "is no memory"},
+		{"beside a good one", func(f *frontend, file int) { f.must(setVringKick, numbers(0), f.file, file) }, "is no memory"},
+		{"behind the header", func(f *frontend, file int) {
+			_, _, err := f.conn.WriteMsgUnix(binary.LittleEndian.AppendUint32(numbers(uint64(setFeatures)|flagVersion<<32), 8), nil, nil)
+			check(f.t, err)
+			_, _, err = f.conn.WriteMsgUnix(numbers(version1), unix.UnixRights(file), nil)
+			check(f.t, err)
+		}, "1 descriptors: at most 0"},
+		{"unread", func(f *frontend, file int) {
+			f.must(77, nil)
+			f.must(setVringKick, numbers(0), file)
+		}, "request 77, which was not negotiated"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "vm")
+			d, err := New(Config{Socket: path, Server: true, Queues: 1})
+			check(t, err)
+			d.mu.Lock() // nothing is read before the device has the last descriptor of the socket
+			f := dial(t, path)
+			file := shmemtest.Linger(t)
+			c.send(f, file)
+			check(t, unix.Close(file))
+			d.mu.Unlock()
+			for !strings.Contains(d.Status().Error, c.want) {
+				runtime.Gosched()
+			}
+			check(t, d.Close())
+		})
+	}
+	t.Run("in a connection that was not accepted", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "vm")
+		d, err := New(Config{Socket: path, Server: true, Queues: 1})
+		check(t, err)
+		first, second := dial(t, path), dial(t, path)
+		first.up()
+		file := shmemtest.Linger(t)
+		second.must(setVringKick, numbers(0), file)
+		check(t, unix.Close(file))
+		check(t, d.Close())
+	})
 }

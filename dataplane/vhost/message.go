@@ -84,7 +84,7 @@ func (m *message) read(c *net.UnixConn) error {
 	case n == 0:
 		return io.EOF
 	}
-	if _, err := io.ReadFull(c, m.buf[n:headerSize]); err != nil {
+	if err := m.readFull(c, m.buf[n:headerSize]); err != nil {
 		return err
 	}
 	m.request = request(binary.LittleEndian.Uint32(m.buf[0:]))
@@ -97,8 +97,23 @@ func (m *message) read(c *net.UnixConn) error {
 		return fmt.Errorf("request %d of %d bytes: at most %d are known", m.request, size, maxPayload)
 	}
 	m.payload = m.buf[headerSize : headerSize+size]
-	_, err = io.ReadFull(c, m.payload)
-	return err
+	return m.readFull(c, m.payload)
+}
+
+// readFull reads the rest of a message, with which no descriptors come.
+func (m *message) readFull(c *net.UnixConn, b []byte) error {
+	for len(b) != 0 {
+		n, files, err := shmem.ReceiveFiles(c, b, m.files, 0)
+		m.files = files
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			return io.EOF
+		}
+		b = b[n:]
+	}
+	return nil
 }
 
 // close closes the descriptors that nobody took.
