@@ -147,7 +147,7 @@ func testSums(t *testing.T, seed uint64, late, steps, full bool) {
 	module.Inline()
 	dir := filepath.Join(t.TempDir(), "spool")
 	if full {
-		tmpfs(t, dir, "256k")
+		tmpfs(t, dir, "64k")
 	}
 	spool, err := export.OpenSpool(export.Config{Spool: dir, SpoolBytes: 64 << 20}, "s7")
 	if err != nil {
