@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/apache/thrift/lib/go/thrift"
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/dataplane/lab/process"
@@ -137,7 +138,32 @@ func (s *Switch) start(ctx context.Context, c Config) error {
 			return err
 		}
 	}
-	return s.runtime.setQueueDepths(depth)
+	return s.deepen(ctx, c)
+}
+
+// deepen sets the depth of the queues. simple_switch opens its Thrift server before it adds its own service to it; until
+// then calls of that are answered by another name, and the rest of such an answer stays in the connection.
+func (s *Switch) deepen(ctx context.Context, c Config) error {
+	for {
+		err := s.runtime.setQueueDepths(depth)
+		var refused thrift.TApplicationException
+		if !errors.As(err, &refused) || refused.TypeId() != thrift.WRONG_METHOD_NAME {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("its Thrift server lacks the switch's service: %w", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+		conn, dialErr := c.Namespace.Dial(ctx, "tcp", c.address())
+		if dialErr != nil {
+			return dialErr
+		}
+		if err := s.runtime.close(); err != nil {
+			return errors.Join(err, conn.Close())
+		}
+		s.runtime = newRuntime(conn)
+	}
 }
 
 func (s *Switch) arguments(c Config) []string {
