@@ -14,6 +14,7 @@ const (
 	PuntDiscovery = "neighbour_discovery" // as ARP
 	PuntForUs     = "to_the_switch"       // to one of its addresses, link-local ones apart
 	PuntNeighbour = "neighbour_unknown"   // the next hop has no MAC address in the tables
+	PuntChecksum  = "bad_checksum"        // a message of neighbour discovery whose checksum is wrong: the program cannot sum up a payload
 )
 
 // punts counts packets that a router hands to its control plane, which does nothing with them.
@@ -41,12 +42,14 @@ func newPunts(c *l3.Config) *punts {
 func (n *punts) count(data []byte, p *packet.Packet) { n.counts[n.reason(data, p)]++ }
 
 func (n *punts) reason(data []byte, p *packet.Packet) string {
-	const solicit, advert, icmpv6 = 135, 136, 58
 	switch k, ok := p.Key(data); {
 	case p.Flags.Has(packet.FlagARP) || p.EtherType == header.TypeARP:
 		return PuntARP
-	case p.Proto == icmpv6 && p.Flags.Has(packet.FlagIPv6) && p.Flags.Has(packet.FlagL4) && int(p.L4) < len(data) && (data[p.L4] == solicit || data[p.L4] == advert):
-		return PuntDiscovery
+	case l3.Discovery(p, data):
+		if l3.DiscoveryChecksum(p, data) {
+			return PuntDiscovery
+		}
+		return PuntChecksum
 	case ok && n.own[k.DstAddr()]:
 		return PuntForUs
 	}

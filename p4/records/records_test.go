@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirswitch/weir/p4/tables"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 	sketches "github.com/weirswitch/weir/stages/disketch"
 	"github.com/weirswitch/weir/stages/l3"
@@ -398,10 +399,18 @@ func TestPunts(t *testing.T) {
 	ip6 := func(kind string) string {
 		return ethernet + "\x86\xdd\x60\x00\x00\x00\x00\x08\x3a\xff" + strings.Repeat("\xfe\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05", 2) + kind + "\x00\x00\x00\x00\x00\x00\x00"
 	}
-	want := map[string]uint64{PuntARP: 1, PuntDiscovery: 2, PuntForUs: 1, PuntNeighbour: 2}
+	// neighbour is a whole solicitation, with its checksum and a change to it.
+	neighbour := func(change uint16) string {
+		d := []byte(ip6("\x87") + strings.Repeat("\x00", 16))
+		d[19] = 24
+		pseudo := header.PseudoSum6(header.IPv6At(d, 14), header.ProtoICMPv6, 24)
+		binary.BigEndian.PutUint16(d[56:], ^header.Sum(d[54:], pseudo)+change)
+		return string(d)
+	}
+	want := map[string]uint64{PuntARP: 1, PuntDiscovery: 3, PuntChecksum: 1, PuntForUs: 1, PuntNeighbour: 2}
 	for _, data := range []string{
 		ethernet + "\x08\x06\x00\x01\x08\x00\x06\x04\x00\x01" + strings.Repeat("\x00", 20),
-		ip6("\x87"), ip6("\x88"), ip6("\x80"), ip4("\xc0\x00\x02\x01"), ip4("\xc0\x00\x02\x02"),
+		ip6("\x87"), ip6("\x88"), neighbour(0), neighbour(1), ip6("\x80"), ip4("\xc0\x00\x02\x01"), ip4("\xc0\x00\x02\x02"),
 	} {
 		b.source.Take(&Copy{Kind: copyPunt, Data: []byte(data)}, begin)
 	}

@@ -11,11 +11,23 @@ import (
 // forwarded a packet that still has it (RFC 4861, 7.1).
 const linkHopLimit = 255
 
-// discovery reports whether a packet is a neighbour solicitation or
+// Discovery reports whether a parsed packet is a neighbour solicitation or
 // advertisement.
-func discovery(p *packet.Packet, data []byte) bool {
+func Discovery(p *packet.Packet, data []byte) bool {
 	return p.Flags.Has(packet.FlagIPv6) && p.Flags.Has(packet.FlagL4) && p.Proto == header.ProtoICMPv6 &&
 		(data[p.L4] == header.ICMPv6NeighbourSolicit || data[p.L4] == header.ICMPv6NeighbourAdvert)
+}
+
+// DiscoveryChecksum reports whether the checksum of such a packet is right (RFC 4443, 2.3). One that is cut, or too short
+// for a message, is refused for other reasons than its checksum, which counts as right.
+func DiscoveryChecksum(p *packet.Packet, data []byte) bool {
+	ip := header.IPv6At(data, int(p.L3))
+	end := int(p.L3) + header.IPv6Len + ip.PayloadLen()
+	if p.TTL != linkHopLimit || end > len(data) || end-int(p.L4) < header.NeighbourLen {
+		return true
+	}
+	body := data[p.L4:end]
+	return header.Sum(body, header.PseudoSum6(ip, header.ProtoICMPv6, len(body))) == 0xffff
 }
 
 // discovery deals with such a packet, after RFC 4861, 7: it answers for the
@@ -33,11 +45,11 @@ func (s *stage) discovery(b *packet.Batch, p *packet.Packet, in *portTable) {
 		b.Drop(p, reasonNeighbour)
 		return
 	}
-	body := data[p.L4:end]
-	if header.Sum(body, header.PseudoSum6(ip, header.ProtoICMPv6, len(body))) != 0xffff {
+	if !DiscoveryChecksum(p, data) {
 		b.Drop(p, reasonBadChecksum)
 		return
 	}
+	body := data[p.L4:end]
 	b.Drop(p, packet.Consumed)
 	message := header.NeighbourAt(body, 0)
 	ok := message.Code() == 0 && !netip.AddrFrom16(message.Target()).IsMulticast()

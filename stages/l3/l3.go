@@ -272,7 +272,7 @@ func (s *stage) exception(b *packet.Batch, p *packet.Packet) {
 		b.Drop(p, reasonNotRouted)
 	case p.Flags.Has(packet.FlagARP):
 		s.arp(b, p, in)
-	case discovery(p, data):
+	case Discovery(p, data):
 		s.discovery(b, p, in)
 	case p.Flags.Has(packet.FlagMulticast) && in.host != packet.NoPort && linkMulticast(p, data):
 		s.toHost(b, p, in)
