@@ -253,6 +253,11 @@ p4-test: ## the Go stages do what the P4 programs do on BMv2, afresh (P4C_BM2, S
 		$(P4_TEST) -run '^TestBMv2' ./p4/vectors | $(P4_QUIET)
 	$(P4_TEST) -run '^(TestMixedLab|TestP4Bridge|TestP4Records|TestP4QueuedPackets)$$' ./cmd/weir | $(P4_QUIET)
 
+.PHONY: p4-mutants
+p4-mutants: ## change lines of the P4 programs, one at a time: the vectors find each change, or P4_PACKETS=600 do (P4C_BM2, SIMPLE_SWITCH; root; MUTANT, a part of a name)
+	$(P4_REQUIRE) WEIR_P4_MUTANTS="$(or $(MUTANT),all)" WEIR_P4_PACKETS=$(if $(filter-out file,$(origin P4_PACKETS)),$(P4_PACKETS),600) \
+		$(P4_TEST) -run '^TestMutants' ./p4/vectors | $(P4_QUIET)
+
 .PHONY: p4-vectors
 p4-vectors: ## write p4/testdata/vectors and p4/tables' P4Info anew, by p4c and BMv2 (the same), in minutes
 	$(P4_REQUIRE) $(P4_TEST) -run '^TestProgram$$/^$$' ./p4/tables -update | $(P4_QUIET)

@@ -159,7 +159,7 @@ func (e *Entry) matches(keys []uint64) (ok bool) {
 	return true
 }
 
-// The crc family as p4/include/hash.p4 has it, of the standard library's CRCs.
+// The crc family as p4/v1model/hash.p4 has it, of the standard library's CRCs.
 type hashed struct{ a, b uint32 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -4,7 +4,7 @@
 #ifndef WEIR_CLOCK_P4
 #define WEIR_CLOCK_P4
 
-#include "../include/packet.p4"
+#include "packet.p4"
 
 #ifdef WEIR_GIVEN_TIME
 

@@ -2,7 +2,7 @@
 #ifndef WEIR_DEPARSER_P4
 #define WEIR_DEPARSER_P4
 
-#include "../include/packet.p4"
+#include "packet.p4"
 
 control packet_deparser(packet_out pkt, in headers_t hdr) {
     apply {

@@ -3,8 +3,8 @@
 #ifndef WEIR_DERIVE_P4
 #define WEIR_DERIVE_P4
 
-#include "../include/packet.p4"
-#include "../include/hash.p4"
+#include "packet.p4"
+#include "hash.p4"
 
 // flags_of sets the flags that headers tell.
 control flags_of(in headers_t hdr, inout metadata_t meta) {

@@ -29,9 +29,10 @@
 #ifndef WEIR_DISKETCH_P4
 #define WEIR_DISKETCH_P4
 
-#include "../include/packet.p4"
-#include "../include/hash.p4"
+#include "packet.p4"
+#include "hash.p4"
 #include "../include/telemetry.p4"
+#include "registers.p4"
 
 #define KEY_OF(key, halves)   \
     key.p = halves[63:32];    \

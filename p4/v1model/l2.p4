@@ -5,7 +5,7 @@
 #ifndef WEIR_L2_P4
 #define WEIR_L2_P4
 
-#include "../include/packet.p4"
+#include "packet.p4"
 
 // A station that was heard at a port where it was not known to be.
 struct station_t {

@@ -4,9 +4,9 @@
 #ifndef WEIR_L3_P4
 #define WEIR_L3_P4
 
-#include "../include/packet.p4"
-#include "../include/hash.p4"
-#include "../include/checksum.p4"
+#include "packet.p4"
+#include "hash.p4"
+#include "checksum.p4"
 
 // pick chooses one of 2^log next hops for the flow at this switch (l3.Pick): the high
 // bits of the hash of the flow hash, under the switch's id.

@@ -33,9 +33,10 @@
 #ifndef WEIR_LDS_P4
 #define WEIR_LDS_P4
 
-#include "../include/packet.p4"
-#include "../include/hash.p4"
+#include "packet.p4"
+#include "hash.p4"
 #include "../include/telemetry.p4"
+#include "registers.p4"
 
 #define LDS_CELLS (1 << (LDS_POINT_BITS + 1 + LDS_ROW_BITS + LDS_COLUMN_BITS))
 #define LDS_BANKS (1 << (LDS_POINT_BITS + 1))

@@ -21,8 +21,8 @@
 #ifndef WEIR_OBLIVIOUS_P4
 #define WEIR_OBLIVIOUS_P4
 
-#include "../include/packet.p4"
-#include "../include/hash.p4"
+#include "packet.p4"
+#include "hash.p4"
 #include "../include/telemetry.p4"
 
 control oblivious_ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {

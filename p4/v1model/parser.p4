@@ -4,7 +4,7 @@
 #ifndef WEIR_PARSER_P4
 #define WEIR_PARSER_P4
 
-#include "../include/packet.p4"
+#include "packet.p4"
 
 // Selects the number of whole words, 0 to 3, in a length of 32 bits.
 #define NO_WORD 0 &&& 0xfffffff8

@@ -2,7 +2,7 @@
 #ifndef WEIR_PATCH_P4
 #define WEIR_PATCH_P4
 
-#include "../include/packet.p4"
+#include "packet.p4"
 
 control patch(inout metadata_t meta) {
     action patch_to(port_t port) {

@@ -28,8 +28,8 @@
 #ifndef WEIR_PINT_P4
 #define WEIR_PINT_P4
 
-#include "../include/packet.p4"
-#include "../include/checksum.p4"
+#include "packet.p4"
+#include "checksum.p4"
 #include "../include/telemetry.p4"
 #include "pint_encoder.p4"
 #include "pint_utilisation.p4"

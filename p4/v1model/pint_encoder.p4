@@ -23,7 +23,7 @@
 #ifndef WEIR_PINT_ENCODER_P4
 #define WEIR_PINT_ENCODER_P4
 
-#include "../include/hash.p4"
+#include "hash.p4"
 #include "../include/telemetry.p4"
 #include "pint_codec.p4"
 

@@ -8,8 +8,8 @@
 #include <core.p4>
 #include <v1model.p4>
 
-#include "../include/packet.p4"
-#include "../include/hash.p4"
+#include "packet.p4"
+#include "hash.p4"
 #include "parser.p4"
 #include "deparser.p4"
 #include "derive.p4"

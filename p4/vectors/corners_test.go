@@ -2,6 +2,7 @@ package vectors
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -229,6 +230,8 @@ func cornerIPv4() (frames [][]byte) {
 		func(b []byte) { binary.BigEndian.PutUint16(b[2:], 19) },                // total length
 		func(b []byte) { binary.BigEndian.PutUint16(b[2:], uint16(len(ip)+1)) }, //
 		func(b []byte) { binary.BigEndian.PutUint16(b[6:], 0x1fff) },            // fragment beyond the end
+		func(b []byte) { binary.BigEndian.PutUint16(b[6:], 0x1ff9) },            // fragment that ends within the longest datagram
+		func(b []byte) { binary.BigEndian.PutUint16(b[6:], 0x1ffa) },            //
 		func(b []byte) { binary.BigEndian.PutUint16(b[6:], 0x2000) },            // first fragment
 		func(b []byte) { binary.BigEndian.PutUint16(b[6:], 0x0010) },            // last
 		func(b []byte) { binary.BigEndian.PutUint16(b[6:], 0xc000) },            // the network's mark
@@ -289,6 +292,14 @@ func cornerIPv6() (frames [][]byte) {
 		binary.BigEndian.PutUint16(f[2:], offset)
 		add(usual6(header.ProtoFragment, slices.Concat(f, udpBytes(10))))
 		add(usual6(header.ProtoHopByHop, slices.Concat(next(header.ProtoFragment, 0), f, udpBytes(10))))
+	}
+	for n := 5; n <= 9; n++ { // bytes behind the header of the last possible fragment: 65,528 and 7 are the longest datagram
+		f := next(header.ProtoUDP, 0)
+		binary.BigEndian.PutUint16(f[2:], 0xfff8)
+		add(usual6(header.ProtoFragment, slices.Concat(f, make([]byte, n))))
+		d := usual()
+		d.fragment, d.payload = 0x1ffd, make([]byte, n-4) // 65,512 and 23
+		frames = append(frames, frame(header.TypeIPv4, d.bytes()))
 	}
 	for n := 15; n <= 18; n++ {
 		add(usual6(header.ProtoDestination, slices.Concat(slices.Repeat(next(header.ProtoDestination, 0), n-1), next(header.ProtoUDP, 0), udpBytes(10))))
@@ -367,7 +378,48 @@ func cornerRoutes() (frames [][]byte) {
 		frames = append(frames, frame(header.TypeIPv6, datagram6(a[0], a[1], header.ProtoUDP, 64, udpBytes(4))),
 			frame(header.TypeIPv6, discovery(a[0], a[1], 135)))
 	}
-	return append(frames, frameFrom([]byte{0x33, 0x33, 0xff, 0, 0, 1}, corner(4), header.TypeIPv6, discovery("2001:2::9", "ff02::1:ff00:1", 136)))
+	for _, a := range [][2]string{{"2001:2::9", "ff02::1:ff00:1"}, {"2001:2::9", "2001:2::1"}, {"2001:2::9", "2001:2::2"}} {
+		whole := discovery(a[0], a[1], 136)
+		for _, at := range []int{len(whole) - 1, header.IPv6Len + 2, len(whole)} { // the message, its checksum, none
+			wrong := append(slices.Clone(whole), 0)
+			wrong[at] ^= 1
+			frames = append(frames, frameFrom([]byte{0x33, 0x33, 0xff, 0, 0, 1}, corner(4), header.TypeIPv6, wrong[:len(whole)]),
+				frame(header.TypeIPv6, wrong[:len(whole)]))
+		}
+	}
+	return append(frames, cornerChecksums()...)
+}
+
+// cornerChecksums are datagrams whose checksum carries where it is updated: when the TTL falls, and when a digest comes into
+// the identification, or is taken out of it, twice in a row.
+func cornerChecksums() (frames [][]byte) {
+	add := func(d datagram4, like func(sum uint16) bool) {
+		for n := range 1 << 16 {
+			d.src = fmt.Sprintf("10.9.%d.%d", n>>8, n&255)
+			if b := d.bytes(); like(binary.BigEndian.Uint16(b[10:])) {
+				frames = append(frames, frame(header.TypeIPv4, b))
+				return
+			}
+		}
+	}
+	for _, sum := range []uint16{0xfefe, 0xfeff, 0xff00, 0xff01, 0xffff - 1, 0x0100, 0} {
+		add(usual(), func(s uint16) bool { return s == sum })
+	}
+	// RFC 1624, equation 3, of the sum behind the TTL's fall and of that before it.
+	for _, falls := range []uint16{0, 0x0100} {
+		for _, id := range []uint16{1, 0x7fff, 0x8000, 0xfffe, 0xffff} {
+			for _, mark := range []uint16{0x4000, 0xc000} {
+				d := atomic()
+				d.id, d.fragment = id, mark
+				add(d, func(s uint16) bool {
+					s += falls
+					sum := uint32(^s) + uint32(^id) + uint32(^mark) + 0x4000
+					return sum&0xffff+sum>>16 > 0xffff
+				})
+			}
+		}
+	}
+	return frames
 }
 
 // discovery is a message of neighbour discovery of a type, without options. Its checksum is right: those

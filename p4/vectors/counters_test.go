@@ -45,6 +45,8 @@ var reasonNumbers = func() map[string]int {
 
 const reasonConsumed = 1
 
+var reasonBadChecksum = reasonNumbers["bad_checksum"]
+
 // reasonNumber is P4's number of a drop reason; false: P4 has none.
 func reasonNumber(r packet.Reason) (int, bool) {
 	n, ok := reasonNumbers[r.String()]

@@ -9,6 +9,7 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
+	"github.com/weirswitch/weir/stages/l3"
 	stagepint "github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/record"
@@ -38,6 +39,8 @@ type seen struct {
 	id    uint64
 	vid   uint16 // of its tag; 0: none, or one of a priority alone
 	alive bool
+	// It is a message of neighbour discovery.
+	discovery bool
 }
 
 const (
@@ -197,7 +200,7 @@ func (t tap) Stage(int) pipeline.Stage { return t }
 // Process implements pipeline.Stage.
 func (t tap) Process(b *packet.Batch) {
 	p := &b.Pkts[0]
-	*t.seen = seen{id: p.ID, alive: p.Reason == 0}
+	*t.seen = seen{id: p.ID, alive: p.Reason == 0, discovery: p.Reason == 0 && l3.Discovery(p, b.Data(p))}
 	if p.Flags.Has(packet.FlagVLAN) {
 		t.seen.vid = p.VLAN & 0xfff
 	}

@@ -244,6 +244,9 @@ func TestRecords(t *testing.T) {
 	}
 	logs := map[uint8]int{}
 	for i, f := range vectorFiles(t) {
+		if likely(f) == boundaryRank {
+			continue // packets that arrive in other intervals than the clock's, whose banks a control plane has read by then
+		}
 		t.Run(strings.TrimSuffix(filepath.Base(f), suffix), func(t *testing.T) {
 			v, err := ReadFile(f)
 			if err != nil {

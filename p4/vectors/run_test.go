@@ -115,6 +115,9 @@ func (c *controlPlane) ingress(g *goSwitch, p Packet, r *Result) {
 			c.faults = append(c.faults, fmt.Errorf("a packet was dropped for the reason %s, which P4 has not", reason))
 			continue
 		}
+		if g.seen.discovery && n == reasonBadChecksum {
+			n = reasonConsumed // P4 hands the message over without summing it up: its control plane does (records.PuntChecksum)
+		}
 		c.state.add(reasonCounter, numReasons, n, 1)
 		if n == reasonConsumed {
 			m.Kind |= MessagePunt

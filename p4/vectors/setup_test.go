@@ -94,19 +94,36 @@ func (s *Setup) loadPorts(path string) error {
 		return err
 	}
 	var file struct {
-		MTU map[string]int `json:"mtu"` // by port, bytes
+		MTU   map[string]int    `json:"mtu"`   // by port, bytes
+		Speed map[string]uint64 `json:"speed"` // by port, bits per second
 	}
 	if err := json.Unmarshal(text, &file); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
 	for name, bytes := range file.MTU {
-		i := slices.IndexFunc(s.Switch.Ports, func(p pipeline.Port) bool { return p.Name == name })
-		if i < 0 {
+		p := s.port(name)
+		if p == nil {
 			return fmt.Errorf("%s: mtu.%s: there is no such port", filepath.Base(path), name)
 		}
-		s.Switch.Ports[i].MTU, s.Switch.Ports[i].MaxFrame = bytes, bytes+linkHeader
+		p.MTU, p.MaxFrame = bytes, bytes+linkHeader
+	}
+	for name, speed := range file.Speed {
+		p := s.port(name)
+		if p == nil {
+			return fmt.Errorf("%s: speed.%s: there is no such port", filepath.Base(path), name)
+		}
+		p.BitsPerSecond = speed
 	}
 	return nil
+}
+
+// port is that of a name; nil: there is none.
+func (s *Setup) port(name string) *pipeline.Port {
+	i := slices.IndexFunc(s.Switch.Ports, func(p pipeline.Port) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &s.Switch.Ports[i]
 }
 
 // stageConfig is the configuration of a stage, if the graph has it.

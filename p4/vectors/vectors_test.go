@@ -81,6 +81,7 @@ const (
 	// The packets of the malformed captures, and Corners.
 	malformedCapture = "malformed"
 	cornerCapture    = "corners"
+	boundaryCapture  = "boundaries" // the packets of Boundaries, which are a setup's own
 )
 
 // TestVectors holds the Go stages to what BMv2 did when the vectors were made.
@@ -126,7 +127,7 @@ func TestVectorsAreThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range setups {
-		for _, capture := range append(slices.Clone(committed), cornerCapture, malformedCapture) {
+		for _, capture := range append(slices.Clone(committed), cornerCapture, boundaryCapture, malformedCapture) {
 			if _, err := os.Stat(vectorFile(name, capture)); err != nil {
 				t.Errorf("%v: run make p4-vectors", err)
 			}
@@ -152,12 +153,12 @@ func TestBMv2(t *testing.T) {
 	tools := bmv2test.Find(t)
 	compiled := compile(t, tools)
 	var err error
-	n, captures := defaultPackets, append(slices.Clone(committed), cornerCapture, malformedCapture)
+	n, captures := defaultPackets, append(slices.Clone(committed), cornerCapture, boundaryCapture, malformedCapture)
 	if text := os.Getenv(PacketsVariable); text != "" {
 		if n, err = strconv.Atoi(text); err != nil {
 			t.Fatalf("%s: %v", PacketsVariable, err)
 		}
-		captures = append(slices.Clone(large), cornerCapture, malformedCapture)
+		captures = append(slices.Clone(large), cornerCapture, boundaryCapture, malformedCapture)
 	}
 	if text := os.Getenv(CapturesVariable); text != "" {
 		captures = strings.Split(text, ",")
@@ -172,7 +173,7 @@ func TestBMv2(t *testing.T) {
 		}
 	}
 	if *update {
-		n, captures, dir, seed = vectorPackets, append(slices.Clone(committed), cornerCapture, malformedCapture), setupDir, 1
+		n, captures, dir, seed = vectorPackets, append(slices.Clone(committed), cornerCapture, boundaryCapture, malformedCapture), setupDir, 1
 	}
 	compiler, simple, err := tools.Versions(context.Background())
 	if err != nil {
@@ -197,9 +198,7 @@ func TestBMv2(t *testing.T) {
 				v := &Vector{Header: Header{
 					Setup: name, Capture: capture, Seed: seed + uint64(i), Compiler: compiler, Switch: simple, Program: sourceDigest(t),
 				}}
-				if v.Packets, err = Inputs(s, frames(t, capture, count), v.Seed); err != nil {
-					t.Fatal(err)
-				}
+				v.Packets = packets(t, s, capture, count, v.Seed)
 				compareFresh(t, tools, compiled, s, v)
 				done++
 				t.Logf("%s: %d packets; %d of %d, %v", name+"/"+shortName(capture), len(v.Packets), done, len(setups)*len(captures), time.Since(begun).Round(time.Second))
@@ -214,6 +213,20 @@ func TestBMv2(t *testing.T) {
 	if *update {
 		removeOthers(t, setups, captures)
 	}
+}
+
+// packets are those of a capture under a setup.
+func packets(t *testing.T, s *Setup, capture string, count int, seed uint64) []Packet {
+	t.Helper()
+	made := func() ([]Packet, error) { return Inputs(s, frames(t, capture, count), seed) }
+	if capture == boundaryCapture {
+		made = func() ([]Packet, error) { return Boundaries(s) }
+	}
+	all, err := made()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // removeOthers removes the vectors of setups and captures that are no more.
@@ -258,21 +271,37 @@ func compareFresh(t *testing.T, tools bmv2.Tools, compiled string, s *Setup, v *
 		return
 	}
 	v.Results, v.Writes, v.State = got.Results, got.Writes, got.State
-	report(t, Compare(v.Packets, want, got))
+	differences := Compare(v.Packets, want, got)
+	if len(differences) != 0 && differences[0].Packet > 0 {
+		// What comes of a packet of which nothing is to come is found with a later one: so once more, with time.
+		if got = runP4(t, tools, compiled, s, v.Packets, want, slowly(differences[0].Packet)); got == nil {
+			return
+		}
+		if again := Compare(v.Packets, want, got); len(again) != 0 {
+			differences = again
+		} else {
+			t.Error("the first of two runs differs, the second one does not:")
+		}
+	}
+	report(t, differences)
 }
 
-// runP4 runs the packets through a switch of its own, in whose registers preset has been written.
-func runP4(t *testing.T, tools bmv2.Tools, compiled string, s *Setup, packets []Packet, want *Run, preset ...Write) *Run {
+// slowly waits for all that comes of the packets in front of one, and of that.
+func slowly(packet int) func(*testing.T, *P4) {
+	const before = 16
+	return func(_ *testing.T, p *P4) { p.slowFrom, p.slowTo = max(0, packet-before), packet+1 }
+}
+
+// runP4 runs the packets through a new switch, which prepare may change before.
+func runP4(t *testing.T, tools bmv2.Tools, compiled string, s *Setup, packets []Packet, want *Run, prepare ...func(*testing.T, *P4)) *Run {
 	t.Helper()
 	sw := bmv2test.Start(t, tools, compiled, "wvec")
 	p, err := NewP4(sw, s, packets[0].Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range preset {
-		if err := sw.WriteRegister(w.Register, w.Index, w.Value); err != nil {
-			t.Fatal(err)
-		}
+	for _, f := range prepare {
+		f(t, p)
 	}
 	got, err := p.Run(packets, want.Writes, want)
 	if err != nil {
@@ -319,7 +348,14 @@ func TestBMv2CellsWrap(t *testing.T) {
 	if len(preset) < 100 {
 		t.Fatalf("%d cells count something", len(preset))
 	}
-	if got := runP4(t, tools, compile(t, tools), s, packets, want, preset...); got != nil {
+	write := func(t *testing.T, p *P4) {
+		for _, w := range preset {
+			if err := p.sw.WriteRegister(w.Register, w.Index, w.Value); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := runP4(t, tools, compile(t, tools), s, packets, want, write); got != nil {
 		report(t, Compare(packets, want, got))
 	}
 	t.Logf("%d cells", len(preset))

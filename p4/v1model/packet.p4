@@ -3,7 +3,7 @@
 #ifndef WEIR_PACKET_P4
 #define WEIR_PACKET_P4
 
-#include "headers.p4"
+#include "../include/headers.p4"
 
 // Eight bytes each that follow each other, in wire order; a word that the packet has
 // only in part is zero.

@@ -16,7 +16,7 @@
 #ifndef WEIR_HASH_P4
 #define WEIR_HASH_P4
 
-#include "types.p4"
+#include "../include/types.p4"
 
 #define CRC32_RANGE 64w0x100000000
 

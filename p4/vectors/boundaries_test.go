@@ -1,0 +1,438 @@
+package vectors
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirswitch/weir/p4/tables"
+	"github.com/weirswitch/weir/pipeline/header"
+	"github.com/weirswitch/weir/stages/disketch"
+	"github.com/weirswitch/weir/stages/l3"
+	"github.com/weirswitch/weir/stages/lds"
+	"github.com/weirswitch/weir/stages/oblivious"
+	stagepint "github.com/weirswitch/weir/stages/pint"
+)
+
+// Boundaries are packets for the values at which the programs decide otherwise: hashes of ids that are the highest which a
+// sample, a row, a set, a layer, a hop takes, and one more; times at the edges of epochs, subepochs and intervals and half an
+// interval from these; round trips and halves of them between packets at one port; the longest stay of a histogram. No packet is found by luck: ids are
+// computed from hashes, and so are payloads from ids.
+func Boundaries(s *Setup) ([]Packet, error) {
+	b, err := newBoundaries(s)
+	if err != nil {
+		return nil, err
+	}
+	return b.packets, nil
+}
+
+func newBoundaries(s *Setup) (*boundaries, error) {
+	c, err := tables.Build(s.Switch, tables.Options{CPUPort: CPUPort, Now: begin})
+	if err != nil {
+		return nil, err
+	}
+	b := &boundaries{setup: s, contents: c, now: begin, seen: map[string]int{}, ids: map[string]uint64{}}
+	b.parse = b.member("ingress.derive.parse_config", "key")
+	for _, part := range []func(){b.samples, b.rows, b.digests, b.intervals, b.utilisation, b.edges, b.stays, b.trailers} {
+		part()
+	}
+	slices.SortStableFunc(b.packets, func(a, o Packet) int { return compare(uint64(a.Now), uint64(o.Now)) })
+	return b, nil
+}
+
+type boundaries struct {
+	setup    *Setup
+	contents *tables.Contents
+	parse    member
+	now      int64
+	packets  []Packet
+	seen     map[string]int    // packets by what they are made for
+	ids      map[string]uint64 // by the payloads of packets that are made for them
+	sequence uint16
+}
+
+// add adds a packet that arrives at a port a moment after the one before.
+func (b *boundaries) add(of string, port int, frame []byte) {
+	b.now += 1_000_000
+	b.at(of, port, b.now-20_000, b.now, frame)
+}
+
+func (b *boundaries) at(of string, port int, arrival, now int64, frame []byte) {
+	b.seen[of]++
+	b.packets = append(b.packets, Packet{Port: uint16(port), Arrival: arrival, Now: now, Data: b.addressed(port, frame)})
+}
+
+// addressed gives packets for a router its address at the port.
+func (b *boundaries) addressed(port int, frame []byte) []byte {
+	if c, ok := stageConfig[l3.Config](b.setup.Switch, "l3"); ok {
+		if mac, err := net.ParseMAC(c.Interfaces[port].MAC); err == nil {
+			copy(frame, mac)
+		}
+	}
+	return frame
+}
+
+// parameters are those of a table's default action.
+func (b *boundaries) parameters(table string) map[string]uint64 {
+	all := map[string]uint64{}
+	for _, d := range b.contents.Defaults {
+		if d.Table == table {
+			for _, p := range d.Action.Params {
+				all[p.Name] = p.Value.Low
+			}
+		}
+	}
+	return all
+}
+
+// member is the hash whose key a table's default action has, under a name.
+func (b *boundaries) member(table, name string) member {
+	p := b.parameters(table)
+	return member{uint32(p[name+"_p"]), uint32(p[name+"_q"])}
+}
+
+// usual is a datagram that no other is equal to.
+func (b *boundaries) usual() []byte {
+	b.sequence++
+	d := usual()
+	d.id = b.sequence
+	return frame(header.TypeIPv4, d.bytes())
+}
+
+// withID is an atomic datagram whose packet id is the given one: the first eight bytes of its payload make it so.
+func (b *boundaries) withID(id uint64) []byte {
+	d := atomic()
+	d.payload = udpBytes(8)
+	packet := d.bytes()
+	l4 := packet[header.IPv4Len:]
+	message := slices.Concat(packet[12:20], []byte{packet[9], 0}, packet[4:6], []byte{packet[6] & 0x1f, packet[7]}, packet[2:4], l4[:8], make([]byte, 16))
+	binary.BigEndian.PutUint64(l4[8:], solve(func(x uint64) uint64 {
+		binary.BigEndian.PutUint64(message[32:], x)
+		return bothCRCs(message)
+	}, b.parse.first(id)))
+	b.ids[string(packet[header.IPv4Len:])] = id
+	return frame(header.TypeIPv4, packet)
+}
+
+// samples come twice: when the threshold is the rank of one of them it comes again.
+func (b *boundaries) samples() {
+	c, ok := stageConfig[oblivious.Config](b.setup.Switch, "oblivious")
+	if !ok {
+		return
+	}
+	// All in one epoch, from an edge on.
+	b.now = (b.now>>c.EpochBits + 1) << c.EpochBits
+	n := (max(c.Size, lowerEvery) + lowerEvery - 1) / lowerEvery * lowerEvery
+	step := int64(1) << c.EpochBits / int64(3*n)
+	var frames [][]byte
+	for range n {
+		frames = append(frames, b.usual())
+	}
+	for range 2 {
+		for _, f := range frames {
+			b.now += step
+			b.at("sample", 0, b.now-1000, b.now, slices.Clone(f))
+		}
+	}
+}
+
+// rows sample up to a limit: ids whose hashes are that, and one more.
+func (b *boundaries) rows() {
+	for _, side := range sides {
+		c, ok := stageConfig[lds.Config](b.setup.Switch, side)
+		if !ok {
+			continue
+		}
+		shape, limits := b.parameters(side+".side.shape"), b.parameters(side+".side.rates")
+		if len(shape) == 0 {
+			shape, limits = b.parameters("ingress."+side+".side.shape"), b.parameters("ingress."+side+".side.rates")
+		}
+		control := b.control(side + ".side.keys")
+		for row := range c.Rows {
+			k := b.member(control, fmt.Sprintf("packet_%d", row/2))
+			most := limits[fmt.Sprintf("limit_%d", row)] >> shape["log_virtual"]
+			for _, value := range []uint64{most, most + 1} {
+				if value > 1<<32-1 {
+					continue
+				}
+				h := value<<32 | 0x12345678
+				if row&1 == 1 {
+					h = 0x12345678<<32 | value
+				}
+				for _, port := range []int{0, 1, 2} { // one of them leaves by a measured port
+					b.add("row", port, b.withID(k.word(h)))
+				}
+			}
+		}
+	}
+}
+
+// control is the full name of a table, whose end is given.
+func (b *boundaries) control(end string) string {
+	for _, d := range b.contents.Defaults {
+		if strings.HasSuffix(d.Table, end) {
+			return d.Table
+		}
+	}
+	return ""
+}
+
+// digests: the hashes by which the encoder chooses.
+func (b *boundaries) digests() {
+	if b.setup.Plan == nil {
+		return
+	}
+	encoder := strings.TrimSuffix(b.control("encoder.keys"), "keys")
+	set, writer := b.member(encoder+"keys", "set"), b.member(encoder+"keys", "writer")
+	const hosts, network = 4, 2 // h1, whose packets leave by h2 where ports are patched, and c1
+	var layers []tables.Entry
+	for _, e := range b.contents.Entries {
+		switch e.Table {
+		case encoder + "query_set", encoder + "layer":
+			for _, value := range []uint64{e.Keys[0].Value.Low, e.Keys[0].High.Low, e.Keys[0].High.Low + 1} {
+				if value > 1<<32-1 {
+					continue
+				}
+				h := value<<32 | 0x89abcdef
+				if e.Table == encoder+"layer" {
+					h = 0x123<<32 | value
+					layers = append(layers, e)
+				}
+				for _, port := range []int{hosts, network} {
+					b.add("set", port, b.shimmed(port, 1, b.withID(set.word(h))))
+				}
+			}
+		}
+	}
+	for _, e := range b.contents.Entries {
+		hop := uint64(0)
+		var want uint64 // of the half of the hash that decides, at .a or .b
+		switch e.Table {
+		case encoder + "path_writes":
+			hop, want = e.Keys[1].Value.Low, e.Action.Params[0].Value.Low<<32
+		case encoder + "sample":
+			hop, want = e.Keys[0].Value.Low, e.Action.Params[0].Value.Low
+		}
+		if hop == 0 || hop > 3 {
+			continue
+		}
+		port := network
+		if hop == 1 {
+			port = hosts
+		}
+		for more := range uint64(2) {
+			if more == 1 && uint32(want|want>>32) == 1<<32-1 {
+				continue
+			}
+			id, ok := b.idOf(e, encoder, set, writer, hop, want, more, layers)
+			if ok {
+				b.add("hop", port, b.shimmed(port, uint8(hop-1), b.withID(id)))
+			}
+		}
+	}
+}
+
+// idOf finds an id whose writer's hash has a half that is want, or one more, and whose layer is that of the entry.
+func (b *boundaries) idOf(e tables.Entry, encoder string, set, writer member, hop, want, more uint64, layers []tables.Entry) (uint64, bool) {
+	high := e.Table == encoder+"path_writes"
+	for other := range uint64(200) {
+		h := want + more + (other*0x9e3779b9&(1<<32-1))<<32
+		if high {
+			h = want + more<<32 + other*0x9e3779b9&(1<<32-1)
+		}
+		id := writer.word(h, hop)
+		if !high {
+			return id, true
+		}
+		q := set.hash(binary.LittleEndian.AppendUint64(nil, id)) & (1<<32 - 1)
+		for _, l := range layers {
+			if l.Action.Params[0].Value.Low == e.Keys[0].Value.Low && q >= l.Keys[0].Value.Low && q <= l.Keys[0].High.Low {
+				return id, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// shimmed puts a digest in front of a packet from another switch, where shims carry them; hop is that of the last one.
+func (b *boundaries) shimmed(port int, hop uint8, frame []byte) []byte {
+	c, ok := stageConfig[stagepint.Config](b.setup.Switch, "pint")
+	if !ok || b.setup.Plan.Carrier == "ipid" || hop == 0 || slices.Contains(c.Edge, b.setup.Switch.Ports[port].Name) {
+		return frame
+	}
+	return b.withShim(frame, hop, 0)
+}
+
+func (b *boundaries) withShim(frame []byte, hop, interval uint8) []byte {
+	shim := []byte{0x88, 0xb5, 0x10 | interval<<3 | 1, hop, byte(b.setup.Plan.ID >> 8), byte(b.setup.Plan.ID), 0, 0}
+	return slices.Insert(frame, 12, shim...)
+}
+
+// around are times next to one.
+func around(t int64) []int64 { return []int64{t - 1, t, t + 1} }
+
+// intervals: packets that arrive half an interval from the one of the clock, also behind the clock, as where they are
+// replayed; and such whose shim gives either parity.
+func (b *boundaries) intervals() {
+	for _, side := range sides {
+		c, ok := stageConfig[lds.Config](b.setup.Switch, side)
+		if !ok {
+			continue
+		}
+		span := int64(1) << c.IntervalBits
+		b.now = (b.now/span + 2) * span
+		for _, distance := range []int64{-span / 2, 0, span / 2, span, 3 * span / 2} {
+			for _, arrival := range around(b.now + distance) {
+				for port := range 3 {
+					// The clock is at the beginning of the interval, or a little behind the arrival.
+					b.at("interval", port, arrival, b.now+1000, b.usual())
+					if b.setup.Plan != nil && b.setup.Plan.Carrier == "shim" {
+						for interval := range uint8(2) {
+							b.at("interval", port, arrival, b.now+1000, b.withShim(b.usual(), 1, interval))
+						}
+					}
+				}
+			}
+		}
+		for _, now := range []int64{b.now + span/2 - 1, b.now + span/2, b.now + span - 1, b.now + span} {
+			for port := range 3 {
+				b.at("interval", port, now-100, now, b.usual())
+				if b.setup.Plan != nil && b.setup.Plan.Carrier == "shim" {
+					for interval := range uint8(2) {
+						b.at("interval", port, now, now, b.withShim(b.usual(), 1, interval))
+					}
+				}
+			}
+		}
+		b.now += 2 * span
+	}
+}
+
+// utilisation: a round trip, half of one, and a nanosecond more and less, between two packets at each port.
+func (b *boundaries) utilisation() {
+	c, ok := stageConfig[stagepint.Config](b.setup.Switch, "pint")
+	if !ok {
+		return
+	}
+	t := int64(c.RoundTrip)
+	for _, gap := range []int64{t / 2, t / 2, t/2 + 1, t/2 - 1, t / 2, t, t / 2, t + 1, t - 1, t / 2, 0, t / 2, 1, t / 2} {
+		b.now += gap
+		for port := range b.setup.Switch.Ports {
+			b.at("utilisation", port, b.now-1000, b.now, b.usual())
+			b.packets[len(b.packets)-1].Depth = uint16(gap % 251)
+		}
+	}
+	// More waits than 2^28 times what a slow link sends in a round trip: powers of two end at 2^60.
+	for _, depth := range []uint16{1<<16 - 1, 1 << 15, 30_000, 1 << 14, 0} {
+		b.now += t
+		for port := range b.setup.Switch.Ports {
+			d := usual()
+			d.payload = udpBytes(mtu - header.IPv4Len - header.UDPLen - 100)
+			b.at("utilisation", port, b.now-1000, b.now, frame(header.TypeIPv4, d.bytes()))
+			b.packets[len(b.packets)-1].Depth = depth
+		}
+	}
+}
+
+// edges of epochs and of the parts into which they may be divided.
+func (b *boundaries) edges() {
+	c, ok := stageConfig[disketch.Config](b.setup.Switch, "disketch")
+	if !ok {
+		return
+	}
+	epoch := int64(1) << c.EpochBits
+	for range 2 {
+		b.now = (b.now/epoch + 1) * epoch
+		for part := range int64(8) {
+			for _, now := range around(b.now + part*epoch/8) {
+				for _, port := range []int{0, 4} {
+					b.at("epoch", port, now-100, now, b.usual())
+				}
+			}
+		}
+		b.now += epoch - 1
+	}
+}
+
+// stays are as long as histograms count, and longer.
+func (b *boundaries) stays() {
+	for _, bits := range []int{39, 40, 41} {
+		for _, stay := range around(1 << bits) {
+			for port := range b.setup.Switch.Ports {
+				b.now += 1000
+				b.at("stay", port, b.now-stay, b.now, b.usual())
+			}
+		}
+	}
+}
+
+// trailers are bytes behind neighbour discovery that a router forwards, up to the MTU of links, and one more.
+func (b *boundaries) trailers() {
+	c, ok := stageConfig[l3.Config](b.setup.Switch, "l3")
+	if !ok {
+		return
+	}
+	for _, i := range c.Interfaces {
+		mtu := i.MTU
+		if mtu == 0 {
+			mtu = 1500
+		}
+		for n := range 8 { // flows, of which each link gets some
+			for _, length := range around(int64(mtu + header.EthernetLen)) {
+				f := frame(header.TypeIPv6, discovery("2001:db8::7", fmt.Sprintf("2001:db9::%d", n+1), 135))
+				b.add("trailer", 0, append(f, make([]byte, int(length)-len(f))...))
+			}
+		}
+	}
+}
+
+// TestBoundaries: each setup has packets for all of them, whose ids are those that they are made for, and the same each time.
+func TestBoundaries(t *testing.T) {
+	setups, err := Setups(setupDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range setups {
+		s, err := LoadSetup(setupDir, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := newBoundaries(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range []string{"sample", "row", "set", "hop", "interval", "utilisation", "epoch"} {
+			if b.seen[of] == 0 {
+				t.Errorf("%s has no packet for %s", name, of)
+			}
+		}
+		again, err := Boundaries(s)
+		if err != nil || !slices.EqualFunc(b.packets, again, func(a, b Packet) bool {
+			return a.Port == b.Port && a.Arrival == b.Arrival && a.Now == b.Now && a.Depth == b.Depth && slices.Equal(a.Data, b.Data)
+		}) {
+			t.Errorf("%s: the packets are others at the second time (%v)", name, err)
+		}
+		g, err := newGoSwitch(s.Switch, nothing{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := 0
+		for _, p := range b.packets {
+			at := len(p.Data) - header.UDPLen - 8
+			want, ok := b.ids[string(p.Data[max(at, 0):])]
+			if _, err := g.step(p); err != nil {
+				t.Fatal(err)
+			}
+			if made++; ok && g.seen.id != want {
+				t.Fatalf("%s: a packet has the id %x, and is made for %x", name, g.seen.id, want)
+			}
+		}
+		if err := g.close(); err != nil {
+			t.Error(err)
+		}
+		t.Logf("%s: %d packets: %v", name, len(b.packets), b.seen)
+	}
+}

@@ -1,0 +1,208 @@
+package vectors
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/weirswitch/weir/p4/bmv2"
+	"github.com/weirswitch/weir/p4/bmv2/bmv2test"
+)
+
+// MutantsVariable says that the mutants are to be run: "all", or a part of the names of those that are.
+const MutantsVariable = "WEIR_P4_MUTANTS"
+
+// TestMutantsApply: the list's lines are those of the programs.
+func TestMutantsApply(t *testing.T) {
+	names := map[string]bool{}
+	for _, m := range mutants {
+		if _, err := m.text(); err != nil {
+			t.Error(err)
+		}
+		if names[m.name] {
+			t.Errorf("%q is listed twice", m.name)
+		}
+		names[m.name] = true
+	}
+}
+
+// TestMutants: each mutant is compiled, and does other things to the packets of the committed vectors than the vectors say,
+// or to those of P4_PACKETS of each capture; but for those that are equivalent, which do the same to Corners and Boundaries.
+func TestMutants(t *testing.T) {
+	asked := os.Getenv(MutantsVariable)
+	if asked == "" {
+		t.Skipf("takes half an hour: make p4-mutants")
+	}
+	tools := bmv2test.Find(t)
+	files := vectorFiles(t)
+	// Packets made for boundaries find most.
+	slices.SortStableFunc(files, func(a, b string) int { return likely(b) - likely(a) })
+	var vectors []*Vector
+	for _, f := range files {
+		v, err := ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vectors = append(vectors, v)
+	}
+	caught, equivalent := 0, 0
+	for _, m := range mutants {
+		if asked != "all" && !strings.Contains(m.name, asked) {
+			continue
+		}
+		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
+			compiled, err := m.compile(t, tools)
+			if err != nil {
+				t.Fatal(err)
+			}
+			by := m.caught(t, tools, compiled, vectors)
+			switch {
+			case by == "" && m.equivalent == "":
+				t.Errorf("%s: no packet shows that %s", m.file, m.name)
+			case by != "" && m.equivalent != "":
+				t.Errorf("%s: %s, which is listed as equivalent (%s), is caught by %s", m.file, m.name, m.equivalent, by)
+			case by == "":
+				equivalent++
+				t.Logf("%-30s %-55s equivalent: %s", m.file, m.name, m.equivalent)
+			default:
+				caught++
+				t.Logf("%-30s %-55s caught by %s", m.file, m.name, by)
+			}
+		})
+	}
+	t.Logf("%d mutants caught, %d equivalent", caught, equivalent)
+}
+
+// likely ranks a vector's file by how likely its packets find a mutant.
+func likely(file string) int {
+	switch {
+	case strings.HasSuffix(file, "-"+boundaryCapture+suffix):
+		return boundaryRank
+	case strings.HasSuffix(file, "-"+cornerCapture+suffix):
+		return 1
+	}
+	return 0
+}
+
+const boundaryRank = 2
+
+// text is the changed file.
+func (m *mutant) text() (string, error) {
+	text, err := os.ReadFile(filepath.Join("..", m.file))
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(text), m.old); n != 1 {
+		return "", fmt.Errorf("%s has the line of %q %d times: change the list with the program", m.file, m.name, n)
+	}
+	return strings.Replace(string(text), m.old, m.new, 1), nil
+}
+
+// compile compiles the program with the change.
+func (m *mutant) compile(t *testing.T, tools bmv2.Tools) (string, error) {
+	t.Helper()
+	changed, err := m.text()
+	if err != nil {
+		return "", err
+	}
+	root := t.TempDir()
+	for _, dir := range []string{"include", "v1model"} {
+		if err := os.CopyFS(filepath.Join(root, dir), os.DirFS(filepath.Join("..", dir))); err != nil {
+			return "", err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, m.file), []byte(changed), 0o600); err != nil {
+		return "", err
+	}
+	compiled := filepath.Join(root, "mutant.json")
+	return compiled, tools.Compile(context.Background(), filepath.Join(root, "v1model/weir.p4"), compiled, "WEIR_GIVEN_TIME")
+}
+
+// caught says which comparison finds the mutant first, and what differs.
+func (m *mutant) caught(t *testing.T, tools bmv2.Tools, compiled string, vectors []*Vector) string {
+	for _, v := range vectors {
+		s, err := LoadSetup(setupDir, v.Setup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !m.touches(s) || m.equivalent != "" && v.Capture != cornerCapture && v.Capture != boundaryCapture {
+			continue
+		}
+		want, err := RunGo(s, v.Packets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := differs(t, tools, compiled, s, v.Packets, want); d != "" {
+			return fmt.Sprintf("%s-%s: %s", v.Setup, v.Capture, d)
+		}
+	}
+	if m.equivalent != "" {
+		return ""
+	}
+	n := 600
+	if text := os.Getenv(PacketsVariable); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("%s: %v", PacketsVariable, err)
+		}
+	}
+	setups, err := Setups(setupDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range setups {
+		s, err := LoadSetup(setupDir, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !m.touches(s) {
+			continue
+		}
+		for i, capture := range large {
+			p := packets(t, s, capture, n, uint64(i+1))
+			want, err := RunGo(s, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := differs(t, tools, compiled, s, p, want); d != "" {
+				return fmt.Sprintf("%d packets of %s under %s: %s", n, shortName(capture), name, d)
+			}
+		}
+	}
+	return ""
+}
+
+// touches says whether a setup's switch has the control that the mutant changes.
+func (m *mutant) touches(s *Setup) bool {
+	switch filepath.Base(m.file) {
+	case "l2.p4":
+		return s.has("l2")
+	case "l3.p4":
+		return s.has("l3")
+	}
+	return true
+}
+
+// differs is the first difference; empty: there is none. Its switch ends with it.
+func differs(t *testing.T, tools bmv2.Tools, compiled string, s *Setup, packets []Packet, want *Run) (first string) {
+	t.Helper()
+	t.Run(s.Name, func(t *testing.T) {
+		p, err := NewP4(bmv2test.Start(t, tools, compiled, "wmut"), s, packets[0].Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.untilFirst = true
+		got, err := p.Run(packets, want.Writes, want)
+		if err != nil {
+			first = err.Error()
+		} else if d := Compare(packets, want, got); len(d) != 0 {
+			first = d[0].String()
+		}
+	})
+	return first
+}
