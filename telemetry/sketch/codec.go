@@ -14,6 +14,10 @@ const (
 	KindCountSketchRow  Kind = 3
 	KindUnivMonFragment Kind = 5
 	KindTowerRow        Kind = 6
+	KindConservativeRow Kind = 7
+	KindSuMaxRow        Kind = 8
+	KindBloomRow        Kind = 9
+	KindHyperLogLogRow  Kind = 10
 )
 
 // version is the first byte of each binary form:

@@ -6,6 +6,9 @@
 //	countsketch  frequencies, unbiased; second moment (Charikar et al., 2002)
 //	univmon      entropy, cardinality, moments and heavy flows at once (Liu et al., 2016)
 //	tower        frequencies, never too low, by counters of growing width (TowerSketch, SuMax)
+//	conservative frequencies, never too low, by conservative update in one pass or two (SuMax; Estan and Varghese)
+//	bloom        whether a flow was there (Bloom, 1970)
+//	hyperloglog  how many flows there were (Flajolet et al., 2007)
 //	topk         the candidates for heavy flows, kept beside a sketch
 //
 // All of them take a flow as the 64-bit hash of its key under the flow seed,

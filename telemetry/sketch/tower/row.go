@@ -36,11 +36,14 @@ type Row struct {
 	family hash.Family
 }
 
+// LeastBytes is the smallest budget of a row.
+const LeastBytes = 16
+
 // NewRowBytes returns an empty row in a budget of bytes, of the family xxhash.
 func NewRowBytes(bytes int, seed uint64) (*Row, error) {
-	words := bytes / 16
+	words := bytes / LeastBytes
 	if words < 1 || bytes > sketch.MaxWidth {
-		return nil, fmt.Errorf("tower: %d bytes: the range is 16 to %d", bytes, sketch.MaxWidth)
+		return nil, fmt.Errorf("tower: %d bytes: the range is %d to %d", bytes, LeastBytes, sketch.MaxWidth)
 	}
 	return &Row{bytes: make([]uint8, bytes-4*words), words: make([]uint32, words), seed: seed}, nil
 }
@@ -205,6 +208,9 @@ func (r *Row) AppendBinary(b []byte) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// Levels is 2: of bytes and of words.
+func (r *Row) Levels() int { return 2 }
 
 // UnmarshalBinary sets the row from its binary form, of the family xxhash, or leaves it alone and says what is
 // wrong.
