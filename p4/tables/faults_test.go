@@ -35,7 +35,7 @@ func TestFaults(t *testing.T) {
 		`stages.pint.next_plan: the program has one plan at a time: leave it out, and replace the plan on all switches at once`,
 		`stages.pint.plan: plan 1: hash "xxhash": a P4 target has "crc": make the plan with it (weir plan --hash crc)`,
 		`stages.pint.plan: plan 1: query "path": the program writes paths as one instance of hashed values in at most two layers: use code = "hashed", instances = 1, no vector and one or two [[query.static.layer]]`,
-		`stages.disketch.fragment[0].kind: the program has no univmon: choose "countsketch" or "countmin"`,
+		`stages.disketch.fragment[0].kind: the program has no univmon, whose levels a packet would read in one step: choose "countsketch" or "countmin"`,
 		`stages.disketch.fragment[0].key: the program's flows are 5-tuples: leave out key = "src"`,
 		`stages.disketch.fragment[0].candidates: a P4 target does not remember the keys of heavy flows: set candidates = -1`,
 		`stages.disketch.fragment[0].memory: 100000 bytes are 25000 cells: a P4 target needs a power of two, and this program has up to 32768: choose memory = 65536 or 131072`,

@@ -40,12 +40,22 @@ func (b *builder) disketch() {
 	}
 }
 
+// kindsWithout says why the program has no such fragments.
+var kindsWithout = map[disketch.Kind]string{
+	disketch.UnivMon:      "whose levels a packet would read in one step",
+	disketch.Tower:        "of which a packet reads both counters before it writes one",
+	disketch.Conservative: "of which a packet reads both counters before it writes one",
+	disketch.SuMax:        "whose second counter would take a register and an operation more than its fragments have",
+	disketch.Bloom:        "whose bits would take a register for each hash, where its fragments have one",
+	disketch.HyperLogLog:  "whose ranks take a table of prefixes that its fragments do not have",
+}
+
 // fragment fills the tables of one of the controls disketch_fragment.
 func (b *builder) fragment(c *stages.Config, i int) {
 	key := fmt.Sprintf("stages.disketch.fragment[%d]", i)
 	f, shape := c.Fragments[i].WithDefaults(), c.FragmentConfig(i, b.ID, b.Hash)
-	if shape.Kind != disketch.CountSketch && shape.Kind != disketch.CountMin {
-		b.fault(key+".kind", "the program has no %v: choose \"countsketch\" or \"countmin\"", shape.Kind)
+	if why := kindsWithout[shape.Kind]; why != "" {
+		b.fault(key+".kind", "the program has no %v, %s: choose \"countsketch\" or \"countmin\"", shape.Kind, why)
 	}
 	if f.Key != "5-tuple" {
 		b.fault(key+".key", "the program's flows are 5-tuples: leave out key = %q", f.Key)

@@ -35,7 +35,7 @@ func (c *Config) WithEdge(ports []string) *Config {
 // Fragment is a [[stages.disketch.fragment]]. An empty or zero value means
 // the default.
 type Fragment struct {
-	// Kind is "countsketch" (the default), "countmin", "univmon" or "tower".
+	// Kind is "countsketch" (the default), "countmin", "univmon", "tower", "conservative", "sumax", "bloom" or "hyperloglog".
 	Kind string `toml:"kind"`
 	// Key is what a flow is: "5-tuple" (the default), "src", "dst" or "src-dst".
 	Key string `toml:"key"`
@@ -60,7 +60,7 @@ type Fragment struct {
 	OneSubepoch bool `toml:"one_subepoch"`
 	// Candidates is for how many flows a row of cells (of UnivMon each level) has room
 	// to remember their keys, so that records name the heavy ones; 0 means 256 (of
-	// UnivMon 128), -1 for none. Each takes 54 bytes beside Memory, in as many copies.
+	// UnivMon 128, of the kinds bloom and hyperloglog none), -1 for none. Each takes 54 bytes beside Memory, in as many copies.
 	Candidates int `toml:"candidates"`
 }
 
@@ -95,8 +95,11 @@ func (f Fragment) withDefaults() Fragment {
 	}
 	if f.Candidates == 0 {
 		f.Candidates = defaultCandidates
-		if f.Kind == disketch.UnivMon.String() {
+		switch f.Kind {
+		case disketch.UnivMon.String():
 			f.Candidates = defaultLevelCandidates
+		case disketch.Bloom.String(), disketch.HyperLogLog.String():
+			f.Candidates = -1
 		}
 	}
 	if f.Prefix4 == 0 {
@@ -142,7 +145,7 @@ func (f *Fragment) faults(epochs disketch.Epochs) (errs []error) {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	kind, err := disketch.ParseKind(f.Kind)
 	if err != nil {
-		fail("kind = %q: choose \"countsketch\", \"countmin\", \"univmon\" or \"tower\"", f.Kind)
+		fail("kind = %q: choose among %s", f.Kind, disketch.KindNames())
 		kind = disketch.CountSketch
 	}
 	if !slices.Contains(keyKinds, f.Key) {

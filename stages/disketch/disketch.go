@@ -187,6 +187,10 @@ func (c *counting) tick(now int64) (next int64) {
 	next = c.worker.Tick(now, uint8(epochs)-c.parts)
 	counter := c.worker.Current()
 	if counter != nil && (counter != before || c.worker.Slice() != beforeSlice) {
+		if c.parts > c.schedule.Log {
+			counter.BeginSlice(c.schedule)
+			return next
+		}
 		counter.Begin(c.schedule, epochs.Subepoch(uint64(c.worker.Slice().Start), c.schedule.Log))
 	}
 	return next

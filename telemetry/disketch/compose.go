@@ -41,10 +41,13 @@ func (o *observation) rate() float64 { return o.count / o.window }
 // composer joins observations of one flow in one epoch; it holds scratch memory.
 type composer struct {
 	minimum bool // Count-Min: estimates are never too low
-	obs     []observation
-	edges   []float64
-	rates   []float64
-	guesses []guess
+	// presence: estimates say whether the flow was there. It was if all that cover a time say so, and only once
+	// in an epoch.
+	presence bool
+	obs      []observation
+	edges    []float64
+	rates    []float64
+	guesses  []guess
 }
 
 // composed is the estimate of one epoch.
@@ -64,6 +67,11 @@ type composed struct {
 
 // join composes the observations of the time from from to to.
 func (c *composer) join(how Composition, from, to float64) composed {
+	if c.presence {
+		sum := c.rows(from, to)
+		sum.value, sum.rows = min(sum.value, 1), min(sum.rows, 1)
+		return sum
+	}
 	if how == Rows {
 		return c.rows(from, to)
 	}

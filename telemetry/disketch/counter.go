@@ -1,6 +1,11 @@
 package disketch
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/sketch/hyperloglog"
+)
 
 // Counter is one copy of a fragment's cells, for one subepoch: what a worker
 // writes on the packet path. One goroutine may use it at a time.
@@ -16,12 +21,16 @@ type Counter struct {
 	value    uint64
 	seen     uint64
 	open     bool // for the subepoch of the last Begin
+	// flows counts the different flows of a slice of an epoch, if sliced; nil: there are no slices. It tells the size of flows, by
+	// which n is chosen, where the cells are so crowded that they do not.
+	flows  *hyperloglog.Row
+	sliced bool
 
 	// What AddBatch found to be counted, before it is added, and where it was.
-	flows  [batch]uint64
-	values [batch]int64
-	index  [batch]uint8
-	hashes [batch]uint64
+	counted [batch]uint64
+	values  [batch]int64
+	index   [batch]uint8
+	hashes  [batch]uint64
 }
 
 // batch is how many packets AddBatch treats at once.
@@ -38,8 +47,18 @@ func (f *Fragment) NewCounter() (*Counter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", c.ID, err)
 	}
-	return &Counter{id: c.ID, unit: c.Unit, epochs: c.Epochs, rows: r, heavy: heavy}, nil
+	n := &Counter{id: c.ID, unit: c.Unit, epochs: c.Epochs, rows: r, heavy: heavy}
+	if f.slices > 0 {
+		if n.flows, err = hyperloglog.NewRowBytes(flowsBytes, hash.Uint64x2(c.Seed, c.ID.Switch, 'f')); err != nil {
+			return nil, fmt.Errorf("%v: %w", c.ID, err)
+		}
+		n.flows.Use(c.Hash)
+	}
+	return n, nil
 }
+
+// flowsBytes are the registers by which the flows of slices are counted: with a standard error of 4.6 %.
+const flowsBytes = 512
 
 // Begin empties the counter for a subepoch.
 func (c *Counter) Begin(s Schedule, subepoch uint64) {
@@ -47,7 +66,15 @@ func (c *Counter) Begin(s Schedule, subepoch uint64) {
 	c.packets, c.value, c.seen = 0, 0, 0
 	c.rows.reset(s.cellSeed())
 	c.heavy.reset()
-	c.open = true
+	c.open, c.sliced = true, false
+}
+
+// BeginSlice empties the counter for a slice of an epoch with n = 1: see Slices.
+func (c *Counter) BeginSlice(s Schedule) {
+	c.Begin(s, 0)
+	if c.sliced = c.flows != nil; c.sliced {
+		c.flows.Reset(0)
+	}
 }
 
 // Close ends the counter's subepoch: the next one begins with Begin or Join. Until
@@ -63,7 +90,11 @@ func (c *Counter) Join(o *Counter) error {
 	if !o.open {
 		return nil
 	}
-	if !c.open {
+	switch {
+	case c.open:
+	case o.sliced:
+		c.BeginSlice(o.schedule)
+	default:
 		c.Begin(o.schedule, o.subepoch)
 	}
 	return c.Merge(o)
@@ -78,6 +109,9 @@ func (c *Counter) Add(flow uint64, v int64, singleHop bool) {
 		return
 	}
 	c.rows.add(flow, v)
+	if c.sliced {
+		c.flows.Add(flow, v)
+	}
 	c.packets++
 	c.value += uint64(v)
 }
@@ -106,14 +140,17 @@ func (c *Counter) addBatch(flows []uint64, values []int64, singleHop bool, base 
 		n, s, hashes := 0, c.schedule, c.hashes[:len(flows)]
 		s.Hash.Uint64s(hashes, s.Seed, flows)
 		for i, h := range hashes {
-			c.flows[n&(batch-1)], c.values[n&(batch-1)], c.index[n&(batch-1)] = flows[i], values[i], uint8(i) // BCE
+			c.counted[n&(batch-1)], c.values[n&(batch-1)], c.index[n&(batch-1)] = flows[i], values[i], uint8(i) // BCE
 			if s.counts(s.of(h), c.subepoch, singleHop) {
 				n++
 			}
 		}
-		flows, values, index = c.flows[:n], c.values[:n], &c.index
+		flows, values, index = c.counted[:n], c.values[:n], &c.index
 	}
 	c.rows.addBatch(flows, values)
+	if c.sliced {
+		c.flows.AddBatch(flows, values)
+	}
 	if c.heavy.tables != nil {
 		c.heavy.offer(&c.rows, flows, values, index, base)
 	}
@@ -134,6 +171,11 @@ func (c *Counter) Merge(o *Counter) error {
 	}
 	if err := c.heavy.merge(&o.heavy); err != nil {
 		return fmt.Errorf("%v: %w", c.id, err)
+	}
+	if c.sliced && o.sliced {
+		if err := c.flows.Merge(o.flows); err != nil {
+			return fmt.Errorf("%v: %w", c.id, err)
+		}
 	}
 	c.packets += o.packets
 	c.value += o.value

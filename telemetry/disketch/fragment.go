@@ -61,8 +61,14 @@ type Config struct {
 // Validate reports all faults at once.
 func (c *Config) Validate() error {
 	var faults []error
-	if _, ok := kindNames[c.Kind]; !ok {
-		faults = append(faults, fmt.Errorf("%v is unknown: choose countsketch, countmin, univmon or tower", c.Kind))
+	least := sketch.CellBytes
+	if c.Kind.known() {
+		least = kinds[c.Kind].least * c.levels()
+	} else {
+		faults = append(faults, fmt.Errorf("%v is unknown: choose among %s", c.Kind, KindNames()))
+	}
+	if c.Target > 0 && c.Kind.known() && !c.Kind.Flows() {
+		faults = append(faults, fmt.Errorf("target error %g: epochs of kind %v are not divided: choose 0", c.Target, c.Kind))
 	}
 	if c.Unit > Bytes {
 		faults = append(faults, fmt.Errorf("unit %d: choose packets or bytes", c.Unit))
@@ -70,7 +76,7 @@ func (c *Config) Validate() error {
 	if c.Levels < 0 || c.Levels > univmon.MaxLevels {
 		faults = append(faults, fmt.Errorf("%d levels: choose 1 to %d", c.Levels, univmon.MaxLevels))
 	}
-	if least := sketch.CellBytes * c.levels(); c.Memory < least || c.Kind == Tower && c.Memory < 16 || c.Memory/sketch.CellBytes > sketch.MaxWidth {
+	if c.Memory < least || c.Memory/sketch.CellBytes > sketch.MaxWidth {
 		faults = append(faults, fmt.Errorf("memory of %d bytes: choose %d to %d", c.Memory, least, sketch.CellBytes*sketch.MaxWidth))
 	}
 	if err := c.Epochs.Validate(); err != nil {
@@ -167,9 +173,12 @@ func NewFragment(c Config) (*Fragment, error) {
 	if c.MaxLog == 0 {
 		c.MaxLog = MaxLog
 	}
+	if !c.Kind.Flows() {
+		c.SingleHop = false
+	}
 	f := &Fragment{config: c, target: c.Target, slices: min(c.Slices, c.MaxLog, SliceLog)}
-	if c.Kind == Tower {
-		f.slices = 0 // Its update is not linear.
+	if !kinds[c.Kind].linear {
+		f.slices = 0 // Its cells are no sums of those of slices.
 	}
 	return f, nil
 }
@@ -181,9 +190,9 @@ func (f *Fragment) Config() Config { return f.config }
 func (f *Fragment) Target() float64 { return f.target }
 
 // SetTarget changes the target, from the next epoch on; 0: n is what Aim says.
-// What is below 0 is ignored.
+// What is below 0 is ignored, and what comes to a kind of which epochs are not divided.
 func (f *Fragment) SetTarget(rho float64) {
-	if rho >= 0 {
+	if rho >= 0 && f.config.Kind.Flows() {
 		f.target = rho
 	}
 }
@@ -202,6 +211,9 @@ type Assignment struct {
 // of the configuration; behind its last epoch the fragment goes on by itself.
 func (f *Fragment) Assign(a Assignment) {
 	a.Log = min(a.Log, f.config.MaxLog)
+	if !f.config.Kind.Flows() {
+		a.Log = 0
+	}
 	f.assigned = a
 }
 

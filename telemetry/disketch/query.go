@@ -54,7 +54,7 @@ type Missing struct {
 
 // Answer is an estimate with its bounds.
 type Answer struct {
-	// Value estimates what was asked, in the sketch's unit.
+	// Value estimates what was asked, in the sketch's unit; never below 0.
 	Value float64
 	// Low and High hold the true value with at least the query's Confidence: by
 	// Chebyshev's inequality, of Count-Min by Markov's. They take packets of a flow to
@@ -110,11 +110,11 @@ func (r *Records) Frequency(q Query, flow uint64, paths Paths) Answer {
 
 // Frequency estimates how often a flow occurred, in the sketch's unit.
 func (a *Asker) Frequency(q Query, flow uint64, paths Paths) Answer {
-	var sum running
+	var sum Sum
 	for e := a.skip(q.From, q.To); e < q.To; e = a.skip(e+1, q.To) {
-		a.add(&sum, q, flow, e, paths)
+		a.Add(&sum, q, flow, e, paths)
 	}
-	return a.answer(q, &sum)
+	return sum.Answer(q)
 }
 
 // flowsTogether is how many flows are asked about at a time: what is known of so many so
@@ -127,29 +127,31 @@ func (a *Asker) frequencies(q Query, flows []uint64, paths Paths, f func(flow ui
 	if q.Composition == Checked {
 		a.Learn(q, flows, paths)
 	}
-	sums := make([]running, min(len(flows), flowsTogether))
+	sums := make([]Sum, min(len(flows), flowsTogether))
 	for some := range slices.Chunk(flows, flowsTogether) {
 		clear(sums)
 		for e := a.skip(q.From, q.To); e < q.To; e = a.skip(e+1, q.To) {
 			for i, flow := range some {
-				a.add(&sums[i], q, flow, e, paths)
+				a.Add(&sums[i], q, flow, e, paths)
 			}
 		}
 		for i, flow := range some {
-			f(flow, a.answer(q, &sums[i]))
+			f(flow, sums[i].Answer(q))
 		}
 	}
 }
 
-// running is what the epochs so far say of a flow.
-type running struct {
+// Sum is what the epochs so far say of a flow. The zero value has none. Where records of an epoch are dropped when the
+// next one comes, it is Frequency of all of them.
+type Sum struct {
 	sum                   Answer
 	noise, spread, centre float64
 	most                  float64 // the largest composed.spread
+	minimum               bool    // estimates are never too low
 }
 
-// add adds an epoch.
-func (a *Asker) add(r *running, q Query, flow, epoch uint64, paths Paths) {
+// Add adds an epoch to a sum: what records of the query's sketch say of the flow.
+func (a *Asker) Add(r *Sum, q Query, flow, epoch uint64, paths Paths) {
 	c, ok := a.epoch(q, flow, epoch, paths, &r.sum.Missing)
 	if !ok {
 		return
@@ -159,15 +161,16 @@ func (a *Asker) add(r *running, q Query, flow, epoch uint64, paths Paths) {
 	r.sum.Covered += c.covered
 	r.spread += c.spread * max(c.rows, c.value, 0)
 	r.most = max(r.most, c.spread)
-	if a.compose.minimum {
+	if r.minimum = a.compose.minimum; r.minimum {
 		r.noise += c.noise
 	} else {
 		r.noise += c.noise * c.noise
 	}
 }
 
-// answer is what all epochs say.
-func (a *Asker) answer(q Query, r *running) Answer {
+// Answer is what all epochs say. An estimate without bias, the sum over the epochs, may be below 0, where no count is: the
+// answer is 0 then.
+func (r *Sum) Answer(q Query) Answer {
 	sum, noise, spread, centre := r.sum, r.noise, r.spread*q.dispersion(), r.centre
 	if q.To > q.From {
 		sum.Covered /= float64(q.To - q.From)
@@ -175,12 +178,13 @@ func (a *Asker) answer(q Query, r *running) Answer {
 	risk := 1 - q.confidence()
 	sum.variance = noise + spread
 	variance, least := noise+spread, centre
-	if a.compose.minimum {
+	if r.minimum {
 		risk /= 2
 		variance, least = spread, centre-noise/risk
 	}
 	sum.Low = least - math.Sqrt(variance/risk)
 	sum.High = centre + above(variance/risk, r.most*q.dispersion()/risk)
+	sum.Value = max(sum.Value, 0)
 	// What the bounds are about is the value of Rows; another one is at most beyond
 	// them itself.
 	sum.Low, sum.High = max(min(sum.Low, sum.Value), 0), max(sum.High, sum.Value)
@@ -271,7 +275,8 @@ func (a *Asker) observeSubepoch(f *fragmentEpoch, subepoch, flow uint64, segment
 		return false
 	}
 	c := &a.compose
-	c.minimum = r.rows.kind() == CountMin || r.rows.kind() == Tower
+	kind := r.rows.kind()
+	c.minimum, c.presence = kinds[kind].minimum, kind == Bloom
 	part := 1 / float64(len(f.records))
 	begin, end := float64(subepoch)*part, float64(subepoch+1)*part
 	count, window, first := r.rows.estimate(flow), 0.0, len(c.obs)

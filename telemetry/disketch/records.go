@@ -68,7 +68,7 @@ func prepare(rec *Record) *Prepared {
 
 // What a prepared record takes beside its cells and candidates, in bytes.
 const (
-	preparedBytes  = 408
+	preparedBytes  = 424
 	candidateBytes = 56
 	levelBytes     = 280
 )

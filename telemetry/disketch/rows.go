@@ -2,10 +2,15 @@ package disketch
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/sketch"
+	"github.com/weirswitch/weir/telemetry/sketch/bloom"
+	"github.com/weirswitch/weir/telemetry/sketch/conservative"
 	"github.com/weirswitch/weir/telemetry/sketch/countmin"
 	"github.com/weirswitch/weir/telemetry/sketch/countsketch"
+	"github.com/weirswitch/weir/telemetry/sketch/hyperloglog"
 	"github.com/weirswitch/weir/telemetry/sketch/tower"
 	"github.com/weirswitch/weir/telemetry/sketch/univmon"
 )
@@ -19,35 +24,94 @@ const (
 	CountMin
 	UnivMon
 	Tower
+	Conservative
+	SuMax
+	Bloom
+	HyperLogLog
 )
 
-var kindNames = map[Kind]string{CountSketch: "countsketch", CountMin: "countmin", UnivMon: "univmon", Tower: "tower"}
+// kinds says what each kind is. Those that are linear add up: copies, and slices of an epoch, merge to what one row would hold, and
+// cells say what there would be with other subepochs.
+var kinds = [...]struct {
+	name    string
+	linear  bool
+	minimum bool // estimates are never too low
+	flows   bool // it counts what single flows send
+	least   int  // bytes of memory
+}{
+	CountSketch:  {"countsketch", true, false, true, sketch.CellBytes},
+	CountMin:     {"countmin", true, true, true, sketch.CellBytes},
+	UnivMon:      {"univmon", true, false, true, sketch.CellBytes},
+	Tower:        {"tower", false, true, true, tower.LeastBytes},
+	Conservative: {"conservative", false, true, true, conservative.LeastBytes},
+	SuMax:        {"sumax", false, true, true, conservative.LeastBytes},
+	Bloom:        {"bloom", false, true, false, bloom.LeastBytes},
+	HyperLogLog:  {"hyperloglog", false, false, false, hyperloglog.MinRegisters},
+}
+
+func (k Kind) known() bool { return k >= CountSketch && int(k) < len(kinds) }
+
+// Flows says that a kind estimates how often a flow occurs. Bloom says in how many epochs it did, HyperLogLog how many flows
+// there are: their epochs have one subepoch.
+func (k Kind) Flows() bool { return k.known() && kinds[k].flows }
 
 // String is the kind's name in configuration files.
 func (k Kind) String() string {
-	if name, ok := kindNames[k]; ok {
-		return name
+	if k.known() {
+		return kinds[k].name
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
+// KindNames lists the kinds' names, for messages.
+func KindNames() string {
+	var names []string
+	for k := CountSketch; k.known(); k++ {
+		names = append(names, k.String())
+	}
+	return strings.Join(names, ", ")
+}
+
 // ParseKind finds a kind by its name.
 func ParseKind(name string) (Kind, error) {
-	for k, n := range kindNames {
-		if n == name {
+	for k := CountSketch; k.known(); k++ {
+		if k.String() == name {
 			return k, nil
 		}
 	}
-	return 0, fmt.Errorf("sketch %q: choose countsketch, countmin, univmon or tower", name)
+	return 0, fmt.Errorf("sketch %q: choose among %s", name, KindNames())
 }
 
-// rows are the cells of a fragment: exactly one of the pointers is set.
+// nonlinear is a row whose updates are not sums. Of a flow it says one number, Estimate.
+type nonlinear interface {
+	Use(hash.Family)
+	Add(flow uint64, v int64)
+	AddBatch(flows []uint64, v []int64)
+	Reset(seed uint64)
+	Estimate(flow uint64) int64
+	// Levels have counters of their own, of which Level says which estimate a flow; Width of them are in Cells, and Error bounds
+	// the mean error of their estimates.
+	Levels() int
+	Level(flow uint64) int
+	Width(level int) int
+	Cells(level int) []int32
+	Cell(level, i int) int32
+	Error(level int) float64
+	// Total is the sum of what was added; Holds says whether the row can be what is left of that.
+	Total() uint64
+	Holds() bool
+	Saturated() uint64
+	Bytes() int
+	AppendBinary(b []byte) ([]byte, error)
+}
+
+// rows are the cells of a fragment: exactly one of the fields is set.
 type rows struct {
 	sketch *countsketch.Row
 	min    *countmin.Row
 	univ   *univmon.Fragment
-	tower  *tower.Row
-	packed *packed // of any kind; nothing can be added to it
+	other  nonlinear
+	packed *packed // of a linear kind; nothing can be added to it
 }
 
 func newRows(kind Kind, memory, levels int, levelSeed uint64, family hash.Family) (r rows, err error) {
@@ -59,7 +123,13 @@ func newRows(kind Kind, memory, levels int, levelSeed uint64, family hash.Family
 	case UnivMon:
 		r.univ, err = univmon.NewFragmentBytes(levels, memory, levelSeed, 0)
 	case Tower:
-		r.tower, err = tower.NewRowBytes(memory, 0)
+		r.other, err = tower.NewRowBytes(memory, 0)
+	case Conservative, SuMax:
+		r.other, err = conservative.NewRowBytes(memory, kind == SuMax, 0)
+	case Bloom:
+		r.other, err = bloom.NewRowBytes(memory, 0)
+	case HyperLogLog:
+		r.other, err = hyperloglog.NewRowBytes(memory, levelSeed)
 	default:
 		err = fmt.Errorf("%v is unknown", kind)
 	}
@@ -78,8 +148,8 @@ func (r *rows) use(family hash.Family) {
 		r.sketch.Use(family)
 	case r.min != nil:
 		r.min.Use(family)
-	case r.tower != nil:
-		r.tower.Use(family)
+	case r.other != nil:
+		r.other.Use(family)
 	default:
 		r.univ.Use(family)
 	}
@@ -93,10 +163,25 @@ func (r *rows) kind() Kind {
 		return CountSketch
 	case r.min != nil:
 		return CountMin
-	case r.tower != nil:
-		return Tower
+	case r.other != nil:
+		return kindOf(r.other)
 	}
 	return UnivMon
+}
+
+func kindOf(r nonlinear) Kind {
+	switch r := r.(type) {
+	case *conservative.Row:
+		if r.OnePass() {
+			return SuMax
+		}
+		return Conservative
+	case *bloom.Row:
+		return Bloom
+	case *hyperloglog.Row:
+		return HyperLogLog
+	}
+	return Tower
 }
 
 func (r *rows) add(flow uint64, v int64) {
@@ -105,8 +190,8 @@ func (r *rows) add(flow uint64, v int64) {
 		r.sketch.Add(flow, v)
 	case r.min != nil:
 		r.min.Add(flow, v)
-	case r.tower != nil:
-		r.tower.Add(flow, v)
+	case r.other != nil:
+		r.other.Add(flow, v)
 	default:
 		r.univ.Add(flow, v)
 	}
@@ -118,8 +203,8 @@ func (r *rows) addBatch(flows []uint64, v []int64) {
 		r.sketch.AddBatch(flows, v)
 	case r.min != nil:
 		r.min.AddBatch(flows, v)
-	case r.tower != nil:
-		r.tower.AddBatch(flows, v)
+	case r.other != nil:
+		r.other.AddBatch(flows, v)
 	default:
 		r.univ.AddBatch(flows, v)
 	}
@@ -131,8 +216,8 @@ func (r *rows) reset(seed uint64) {
 		r.sketch.Reset(seed)
 	case r.min != nil:
 		r.min.Reset(seed)
-	case r.tower != nil:
-		r.tower.Reset(seed)
+	case r.other != nil:
+		r.other.Reset(seed)
 	default:
 		r.univ.Reset(seed)
 	}
@@ -147,8 +232,8 @@ func (r *rows) estimate(flow uint64) float64 {
 		return float64(r.sketch.Estimate(flow))
 	case r.min != nil:
 		return float64(r.min.Estimate(flow))
-	case r.tower != nil:
-		return float64(r.tower.Estimate(flow))
+	case r.other != nil:
+		return float64(r.other.Estimate(flow))
 	}
 	return float64(r.univ.Estimate(flow))
 }
@@ -162,8 +247,8 @@ func (r *rows) error(level int) float64 {
 		return r.sketch.Error()
 	case r.min != nil:
 		return r.min.Error()
-	case r.tower != nil:
-		return r.tower.Error(level)
+	case r.other != nil:
+		return r.other.Error(level)
 	}
 	return r.univ.Error(level)
 }
@@ -177,8 +262,8 @@ func (r *rows) cells(level int) []int32 {
 		return r.sketch.Cells()
 	case r.min != nil:
 		return r.min.Cells()
-	case r.tower != nil:
-		return r.tower.Cells(level)
+	case r.other != nil:
+		return r.other.Cells(level)
 	}
 	return r.univ.Row(level)
 }
@@ -190,8 +275,8 @@ func (r *rows) width() int {
 		return r.packed.width
 	case r.univ != nil:
 		return r.univ.Width()
-	case r.tower != nil:
-		return r.tower.Width(0)
+	case r.other != nil:
+		return r.other.Width(0)
 	}
 	return len(r.cells(0))
 }
@@ -201,8 +286,8 @@ func (r *rows) at(level, column int) int32 {
 	if r.packed != nil {
 		return r.packed.at(level, column)
 	}
-	if r.tower != nil {
-		return r.tower.Cell(level, column)
+	if r.other != nil {
+		return r.other.Cell(level, column)
 	}
 	return r.cells(level)[column]
 }
@@ -215,6 +300,9 @@ func (r *rows) levelSeed() uint64 {
 	case r.univ != nil:
 		return r.univ.LevelSeed()
 	}
+	if h, ok := r.other.(*hyperloglog.Row); ok {
+		return h.Seed()
+	}
 	return 0
 }
 
@@ -225,13 +313,13 @@ func (r *rows) levels() int {
 	if r.univ != nil {
 		return r.univ.Levels()
 	}
-	if r.tower != nil {
-		return 2
+	if r.other != nil {
+		return r.other.Levels()
 	}
 	return 1
 }
 
-// level is that of a flow: 0 but in UnivMon, and in Tower, where it is what its counters hold that says so.
+// level is that of a flow: 0 but in UnivMon and Tower; of the latter it is what its counters hold that says so.
 func (r *rows) level(flow uint64) int {
 	if r.packed != nil {
 		return r.packed.level(flow)
@@ -239,8 +327,8 @@ func (r *rows) level(flow uint64) int {
 	if r.univ != nil {
 		return r.univ.Level(flow)
 	}
-	if r.tower != nil {
-		return r.tower.Level(flow)
+	if r.other != nil {
+		return r.other.Level(flow)
 	}
 	return 0
 }
@@ -253,8 +341,8 @@ func (r *rows) bytes() int {
 		return r.sketch.Bytes()
 	case r.min != nil:
 		return r.min.Bytes()
-	case r.tower != nil:
-		return r.tower.Bytes()
+	case r.other != nil:
+		return r.other.Bytes()
 	}
 	return r.univ.Bytes()
 }
@@ -267,8 +355,8 @@ func (r *rows) saturated() uint64 {
 		return r.sketch.Saturated()
 	case r.min != nil:
 		return r.min.Saturated()
-	case r.tower != nil:
-		return r.tower.Saturated()
+	case r.other != nil:
+		return r.other.Saturated()
 	}
 	return r.univ.Saturated()
 }
@@ -280,8 +368,8 @@ func (r *rows) holds(value uint64) bool {
 	if r.packed != nil {
 		return r.packed.holds(value)
 	}
-	if r.tower != nil {
-		return r.tower.Total() == value && (r.tower.Saturated() > 0 || r.tower.Holds())
+	if r.other != nil {
+		return r.other.Total() == value && (r.other.Saturated() > 0 || r.other.Holds())
 	}
 	if r.univ != nil && uint64(r.univ.Total()) != value {
 		return false
@@ -312,10 +400,44 @@ func (r *rows) merge(o *rows) error {
 		return r.sketch.Merge(o.sketch)
 	case r.min != nil:
 		return r.min.Merge(o.min)
-	case r.tower != nil:
-		return r.tower.Merge(o.tower)
+	case r.other != nil:
+		return mergeNonlinear(r.other, o.other)
 	}
 	return r.univ.Merge(o.univ)
+}
+
+func mergeNonlinear(r, o nonlinear) error {
+	switch r := r.(type) {
+	case *tower.Row:
+		if o, ok := o.(*tower.Row); ok {
+			return r.Merge(o)
+		}
+	case *conservative.Row:
+		if o, ok := o.(*conservative.Row); ok {
+			return r.Merge(o)
+		}
+	case *bloom.Row:
+		if o, ok := o.(*bloom.Row); ok {
+			return r.Merge(o)
+		}
+	case *hyperloglog.Row:
+		if o, ok := o.(*hyperloglog.Row); ok {
+			return r.Merge(o)
+		}
+	}
+	return fmt.Errorf("merge rows of different kinds: %w", sketch.ErrShape)
+}
+
+func cloneNonlinear(r nonlinear) nonlinear {
+	switch r := r.(type) {
+	case *conservative.Row:
+		return r.Clone()
+	case *bloom.Row:
+		return r.Clone()
+	case *hyperloglog.Row:
+		return r.Clone()
+	}
+	return r.(*tower.Row).Clone()
 }
 
 func (r *rows) clone() rows {
@@ -326,8 +448,8 @@ func (r *rows) clone() rows {
 		return rows{sketch: r.sketch.Clone()}
 	case r.min != nil:
 		return rows{min: r.min.Clone()}
-	case r.tower != nil:
-		return rows{tower: r.tower.Clone()}
+	case r.other != nil:
+		return rows{other: cloneNonlinear(r.other)}
 	}
 	return rows{univ: r.univ.Clone()}
 }
@@ -340,8 +462,8 @@ func (r *rows) appendBinary(b []byte) ([]byte, error) {
 		return r.sketch.AppendBinary(b)
 	case r.min != nil:
 		return r.min.AppendBinary(b)
-	case r.tower != nil:
-		return r.tower.AppendBinary(b)
+	case r.other != nil:
+		return r.other.AppendBinary(b)
 	}
 	return r.univ.AppendBinary(b)
 }
@@ -358,8 +480,14 @@ func decodeRows(kind Kind, b []byte) (r rows, err error) {
 		r.univ = new(univmon.Fragment)
 		err = r.univ.UnmarshalBinary(b)
 	case Tower:
-		r.tower = new(tower.Row)
-		err = r.tower.UnmarshalBinary(b)
+		t := new(tower.Row)
+		r.other, err = t, t.UnmarshalBinary(b)
+	case Conservative, SuMax:
+		r.other, err = conservative.Decode(b, kind == SuMax)
+	case Bloom:
+		r.other, err = bloom.Decode(b)
+	case HyperLogLog:
+		r.other, err = hyperloglog.Decode(b)
 	default:
 		err = fmt.Errorf("%v is unknown", kind)
 	}

@@ -18,7 +18,7 @@ func TestBoundsOverSeeds(t *testing.T) {
 		seeds = 500
 	}
 	const hops, flows = 3, 60
-	for _, kind := range []Kind{CountSketch, CountMin, Tower} {
+	for _, kind := range []Kind{CountSketch, CountMin, Tower, Conservative, SuMax} {
 		var outside [3]int
 		for seed := range uint64(seeds) {
 			r := rand.New(rand.NewPCG(seed, 'b'))
@@ -70,8 +70,11 @@ func TestBoundsOverSeeds(t *testing.T) {
 					asker.Learn(q, hashes[:], paths)
 				}
 				i := int(seed) % flows
-				if a := asker.Frequency(q, hashes[i], paths); truth[i] < a.Low || truth[i] > a.High || max(a.Value, 0) < a.Low || a.Value > a.High { // Rows of Count Sketch may be negative
+				if a := asker.Frequency(q, hashes[i], paths); truth[i] < a.Low || truth[i] > a.High || a.Value < a.Low || a.Value > a.High {
 					outside[how]++
+				}
+				if a := asker.Frequency(q, r.Uint64(), paths); a.Value < 0 || a.Low < 0 {
+					t.Fatalf("%v, seed %d, composition %d: %g, at least %g, of a flow that sent nothing", kind, seed, how, a.Value, a.Low)
 				}
 			}
 		}

@@ -35,7 +35,7 @@ func (f *Fragment) NewSlices() (*Slices, error) {
 
 // Begin empties it for an epoch of 2^log slices, log at most SliceLog.
 func (s *Slices) Begin(plan Schedule, log uint8) {
-	s.whole.Begin(plan, 0)
+	s.whole.BeginSlice(plan)
 	s.log, s.next = min(log, SliceLog), 0
 	clear(s.filled[:])
 	clear(s.squares[:])
@@ -108,12 +108,15 @@ func (s *Slices) secondMoment(cells []int64) float64 {
 	return squares * width / some
 }
 
-// Record is what was counted in the epoch. It shares the cells, as Counter.Record's. It has Squares if
+// Record is what was counted in the epoch. It shares the cells, as Counter.Record's. It has Squares and Flows if
 // all slices were added.
 func (s *Slices) Record() *Record {
 	r := s.whole.Record()
 	if s.next == 1<<s.log && s.log > 0 {
 		r.Squares = append([]float64(nil), s.squares[:s.log+1]...)
+		if s.whole.sliced {
+			r.Flows = s.whole.flows.Flows()
+		}
 	}
 	return r
 }

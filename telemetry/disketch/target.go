@@ -2,6 +2,7 @@ package disketch
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -113,7 +114,7 @@ func (r *Records) model(q *Query, id ID, epoch uint64) *fragmentModel {
 	if len(m.records) == 0 {
 		return nil
 	}
-	if k := m.records[0].Kind(); k == CountMin || k == Tower {
+	if kinds[m.records[0].Kind()].minimum {
 		m.power = 2
 	}
 	m.width, m.counts = width, clean*width >= 2
@@ -127,6 +128,9 @@ func (r *Records) model(q *Query, id ID, epoch uint64) *fragmentModel {
 	}
 	m.packets *= n / got
 	m.value *= n / got
+	if counted := m.records[0].Flows; counted > 0 {
+		m.flows, m.counts = min(counted, m.packets), true
+	}
 	return m
 }
 
@@ -230,6 +234,7 @@ type targetSearch struct {
 	arrival []float64
 	size    float64 // value of a packet
 	mean    float64 // packets of a flow
+	second  float64 // mean of the squares of the packets of a flow; 0: it is not known
 	high    float64 // the largest error that n = 1 has
 	empty   bool    // no packet was counted
 	// idle has three of four flows send nothing: who asks about several epochs asks about flows that send in some of
@@ -239,14 +244,34 @@ type targetSearch struct {
 	byHops map[int]float64
 }
 
+// windowEpochs is of how many epochs the sum is that is asked about. What errs to one side in each of them, as the decoder does where
+// cells are crowded, adds up, while the rest cancels out in part.
+const windowEpochs = 16
+
+// class are the errors of the flows of a trial that have one length of path, and are idle or not.
+type class struct {
+	hops int
+	idle bool
+}
+
+type classErrors struct{ n, sum, squares, uneven float64 }
+
+// total is the sum of the squared errors, for each epoch of a window.
+func (c *classErrors) total() float64 {
+	bias := c.sum / c.n
+	// The square of a mean is too large by the variance of that.
+	square := max(bias*bias-(c.squares/c.n-bias*bias)/max(c.n-1, 1), 0)
+	return c.squares + c.uneven + (windowEpochs-1)*square*c.n
+}
+
 // mostArrivals bounds a made-up flow's mean number of packets, for the time
 // that it takes.
 const mostArrivals = 1000
 
 // measure finds the flows to draw.
 func (s *targetSearch) measure() {
-	flows, packets, value := 0.0, 0.0, 0.0
-	some := false
+	flows, packets, value, squares := 0.0, 0.0, 0.0, 0.0
+	some, all := false, true
 	for _, m := range s.models {
 		some = some || m.counts
 	}
@@ -260,9 +285,17 @@ func (s *targetSearch) measure() {
 		flows += m.flows * m.width
 		packets += m.packets * m.width
 		value += m.value * m.width
+		if m.squares == nil {
+			all = false
+			continue
+		}
+		squares += m.squares[0] * m.width
 	}
 	s.mean = min(max(packets/max(flows, 1), 1), mostArrivals)
 	s.size = value / max(packets, 1)
+	if all && s.size > 0 {
+		s.second = squares / (s.size * s.size) / max(flows, 1)
+	}
 	s.empty = packets == 0
 }
 
@@ -299,13 +332,13 @@ func (s *targetSearch) finest(target float64) bool {
 func (s *targetSearch) trial(logOf func(*fragmentModel) uint8) float64 {
 	// The same draws for all.
 	s.byHops = map[int]float64{}
+	all := map[class]*classErrors{}
 	r := rand.New(rand.NewPCG(s.Seed, 't'))
-	sum := 0.0
 	for trial := range s.Trials {
 		path := s.Paths[r.IntN(len(s.Paths))]
 		s.arrival = s.arrival[:0]
 		idle := s.idle && trial&3 != 0
-		for range poisson(s.mean, r) {
+		for range s.draw((float64(trial)+0.5)/float64(s.Trials), r) {
 			s.arrival = append(s.arrival, r.Float64())
 		}
 		if idle {
@@ -337,21 +370,47 @@ func (s *targetSearch) trial(logOf func(*fragmentModel) uint8) float64 {
 		if len(s.compose.obs) == 0 {
 			continue
 		}
+		of := class{len(path), idle}
+		e := all[of]
+		if e == nil {
+			e = &classErrors{}
+			all[of] = e
+		}
 		d := s.compose.join(s.Composition, 0, 1).value - float64(len(s.arrival))*s.size
-		sum += d * d
-		s.byHops[len(path)] += d * d
+		e.n++
+		e.sum += d
+		e.squares += d * d
 		if idle {
 			time = 0
 		}
 		if divided > 0 {
 			// The draws' packets come independently; this is what uneven ones add.
 			square := s.size * s.size
-			uneven := square * (time/divided*s.mean*max(dark/(1-dark), (parts/divided-1)/float64(len(path))) + collisions/divided/float64(len(path)))
-			sum += uneven
-			s.byHops[len(path)] += uneven
+			e.uneven += square * (time/divided*s.mean*max(dark/(1-dark), (parts/divided-1)/float64(len(path))) + collisions/divided/float64(len(path)))
 		}
 	}
+	sum := 0.0
+	for of, e := range all {
+		s.byHops[of.hops] += e.total()
+	}
+	for _, hops := range slices.Sorted(maps.Keys(s.byHops)) {
+		sum += s.byHops[hops]
+	}
 	return sum / float64(s.Trials)
+}
+
+// draw makes up how many packets a flow has: at least one, and beyond that a logarithmic normal number, so that the mean and the mean of
+// the squares are those of the flows that were counted. share is which of equal shares of the flows it is one of.
+func (s *targetSearch) draw(share float64, r *rand.Rand) int {
+	more := s.mean - 1
+	squares := s.second - 1 - 2*more
+	if s.second == 0 || more <= 0 || squares <= more*more {
+		return poisson(s.mean, r)
+	}
+	deviation := math.Sqrt(math.Log(squares / (more * more)))
+	normal := math.Sqrt2 * math.Erfinv(2*share-1)
+	x := more * math.Exp(deviation*normal-deviation*deviation/2)
+	return 1 + int(math.Floor(min(x, mostArrivals)+r.Float64()))
 }
 
 // observe adds what a made-up fragment would say of the flow whose packets

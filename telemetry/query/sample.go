@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -288,17 +289,36 @@ type Cardinality struct {
 	Flows Bounded `json:"flows"`
 }
 
-// Cardinality asks for the number of flows, of the switches' samples of flows.
+// Cardinality asks for the number of flows: of the switches' samples of flows, or without these of their fragments of
+// kind hyperloglog.
 func (e *Engine) Cardinality() (*Cardinality, error) {
 	n, err := e.samples(store.OfFlowSamples)
+	if errors.Is(err, ErrNoRecords) {
+		if c, err := e.sketchCardinality(); !errors.Is(err, ErrNoRecords) {
+			return c, err
+		}
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; the number of flows needs flows = true in [stages.oblivious]", err)
+		return nil, fmt.Errorf("%w; the number of flows needs flows = true in [stages.oblivious], or fragments of kind hyperloglog", err)
 	}
 	flows, err := n.union.DistinctFlows(n.delta())
 	if err != nil {
 		return nil, err
 	}
 	return &Cardinality{n.Basis, bounded(flows)}, nil
+}
+
+// sketchCardinality asks the fragments of a sketch of registers.
+func (e *Engine) sketchCardinality() (*Cardinality, error) {
+	s, err := e.sketch(func(f *store.Fragment) bool { return f.Kind == disketch.HyperLogLog })
+	if err != nil {
+		return nil, err
+	}
+	flows, err := e.Store.Sketches.Flows(s.query)
+	if err != nil {
+		return nil, err
+	}
+	return &Cardinality{s.Basis, Bounded{flows.Value, flows.Low, flows.High}}, nil
 }
 
 // Candidates are the flows that the samples name, those of the sample of flows

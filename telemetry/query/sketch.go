@@ -84,6 +84,7 @@ type sketch struct {
 	Basis
 	query  disketch.Query
 	epochs disketch.Epochs
+	kind   disketch.Kind
 	unit   disketch.Unit
 	paths  Paths // nil: none are known
 }
@@ -110,7 +111,7 @@ func (e *Engine) sketch(suits func(*store.Fragment) bool) (*sketch, error) {
 	if like == nil {
 		return nil, fmt.Errorf("%w of a sketch's fragments in the window: add the stage disketch to the switches' graphs, or ask about another window", ErrNoRecords)
 	}
-	s := &sketch{Basis: basis, query: disketch.Query{Sketch: like.ID.Sketch, Hash: like.Hash}, epochs: like.Epochs, unit: like.Unit}
+	s := &sketch{Basis: basis, query: disketch.Query{Sketch: like.ID.Sketch, Hash: like.Hash}, epochs: like.Epochs, kind: like.Kind, unit: like.Unit}
 	s.query.Confidence = basis.Confidence
 	s.query.From, s.query.To = ^uint64(0), 0
 	switches := map[uint32]bool{}
@@ -130,6 +131,17 @@ func (e *Engine) sketch(suits func(*store.Fragment) bool) (*sketch, error) {
 // family: its flow hash.
 func (e *Engine) FlowID(f hash.Family, flow Key) uint64 {
 	return uint64(uint32(Hash(f, flow, e.FlowSeed)))
+}
+
+// countsFlows says that a fragment is of a kind that counts what flows send.
+func countsFlows(f *store.Fragment) bool { return f.Kind.Flows() }
+
+// unitName is what the sketch's values are of.
+func (s *sketch) unitName() string {
+	if s.kind == disketch.Bloom {
+		return "epochs"
+	}
+	return unitName(s.unit)
 }
 
 func unitName(u disketch.Unit) string {
@@ -152,9 +164,15 @@ func (e *Engine) SketchFrequency(flow Key) (*SketchFrequency, error) {
 }
 
 // SketchFrequencies asks for many flows at a time; one without a known path has
-// a nil Path and no value.
+// a nil Path and no value. Where there are no fragments that count, those of kind bloom say in how many
+// epochs a flow was there.
 func (e *Engine) SketchFrequencies(flows []Key) ([]SketchFrequency, error) {
-	s, err := e.sketch(func(*store.Fragment) bool { return true })
+	s, err := e.sketch(countsFlows)
+	if errors.Is(err, ErrNoRecords) {
+		if seen, err2 := e.sketch(func(f *store.Fragment) bool { return f.Kind == disketch.Bloom }); err2 == nil {
+			s, err = seen, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +191,7 @@ func (e *Engine) SketchFrequencies(flows []Key) ([]SketchFrequency, error) {
 		if err := e.stopped(); err != nil {
 			return nil, err
 		}
-		list[i] = SketchFrequency{Basis: s.Basis, Unit: unitName(s.unit)}
+		list[i] = SketchFrequency{Basis: s.Basis, Unit: s.unitName()}
 		path := timelines[i]
 		if path == nil {
 			continue

@@ -126,7 +126,7 @@ func (e *Engine) candidates(s *sketch) (*located, error) {
 // the network-wide sample if there is one, else what the levels of UnivMon
 // tell. least other than 0 is the size itself.
 func (e *Engine) SketchHeavyHitters(theta, least float64) (*HeavyHitters, error) {
-	s, err := e.sketch(func(*store.Fragment) bool { return true })
+	s, err := e.sketch(countsFlows)
 	if err != nil {
 		return nil, err
 	}

@@ -99,6 +99,9 @@ func (e *Engine) Target(sketch uint16) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !s.kind.Flows() {
+		return nil, fmt.Errorf("sketch %d is of kind %v, whose epochs are not divided: it has no target", sketch, s.kind)
+	}
 	paths, err := e.tried(s)
 	if err != nil {
 		return nil, err
