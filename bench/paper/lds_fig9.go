@@ -22,7 +22,8 @@ var ldsClasses = []struct {
 // more than 1,000 packets. all_flows rows are of the median error of all flows, where small ones have the paper's share of the
 // packets: those without a prefix have delays that are correlated over time, by queues, as rivals need it; measured rows have measured
 // ones. There every rival has the memory that the cells of LDS take, and lds_over_best_rival is LDS's error over the least one of a
-// rival's; paper_alpha is LDS with the paper's choice of cells. capture rows have the packets of a real trace, in as
+// rival's: lds has its 70,000 cells in one row, as more flows than cells ask for, two_rows and four_rows as many in more, and paper_alpha is four_rows with
+// the paper's choice of cells. capture rows have the packets of a real trace, in as
 // many cells per flow, and a tenth and ten times of these.
 func ldsFig9(ctx context.Context, o Options) ([]Row, error) {
 	synthetic, captured, measured, err := ldsInputs(o, ldsSeconds)
@@ -108,11 +109,16 @@ func ldsAllFlows(ctx context.Context, o Options, measured delays, t *table) erro
 		return err
 	}
 	small := &crossings{trace: trace}
-	config := lds.Config{Rows: 4, Columns: 17500, Virtual: 1}
-	memory := config.Bytes()
+	one, two, four := lds.Config{Rows: 1, Columns: 70000, Virtual: 1}, lds.Config{Rows: 2, Columns: 35000, Virtual: 1}, lds.Config{Rows: 4, Columns: 17500, Virtual: 1}
+	memory := four.Bytes() // of all three
+	by := func(c lds.Config, alpha float64) func(x *crossing) ([]flowError, error) {
+		return func(x *crossing) ([]flowError, error) { return x.ldsErrors(c, nil, alpha) }
+	}
 	schemes := []ldsRival{
-		{"lds", ldsScheme(config.Columns)},
-		{"paper_alpha", func(x *crossing) ([]flowError, error) { return x.ldsErrors(config, nil, lds.PaperAlpha) }},
+		{"lds", by(one, lds.Balanced)},
+		{"two_rows", by(two, lds.Balanced)},
+		{"four_rows", by(four, lds.Balanced)},
+		{"paper_alpha", by(four, lds.PaperAlpha)},
 		{"sampled", func(x *crossing) ([]flowError, error) { return x.sampledErrors(memory), nil }},
 		{"mpe", func(x *crossing) ([]flowError, error) {
 			return x.mpeErrors(x.samplingRate(float64(memory / mpeEntryBytes))), nil
@@ -120,7 +126,7 @@ func ldsAllFlows(ctx context.Context, o Options, measured delays, t *table) erro
 		{"rli", func(x *crossing) ([]flowError, error) { return x.rliErrors(1000, memory), nil }},
 		{"average", func(x *crossing) ([]flowError, error) { return x.averageErrors(), nil }},
 	}
-	const rivals = 2 // the first of them
+	const rivals = 4 // the first of them
 	models := []struct {
 		prefix string
 		delays delays
@@ -144,8 +150,9 @@ func ldsAllFlows(ctx context.Context, o Options, measured delays, t *table) erro
 		for j := range schemes {
 			errs = append(errs, pick(results[i*len(schemes)+j], 1, math.MaxUint64).quantile(0.5))
 		}
-		t.add(m.prefix+"lds_over_best_rival", "ratio", errs[0]/slices.Min(errs[rivals:]), source, "lower")
-		t.add(m.prefix+"paper_alpha_over_best_rival", "ratio", errs[1]/slices.Min(errs[rivals:]), source, "lower")
+		for j, s := range schemes[:rivals] {
+			t.add(m.prefix+s.name+"_over_best_rival", "ratio", errs[j]/slices.Min(errs[rivals:]), source, "lower")
+		}
 		for j, s := range schemes {
 			t.add(m.prefix+s.name+".median_error", "ratio", errs[j], source, "lower")
 			t.add(m.prefix+s.name+".within10", "ratio", pick(results[i*len(schemes)+j], 1, math.MaxUint64).within(0.1), source, "higher")

@@ -64,6 +64,7 @@ type Difference struct {
 	// What other flows leave in the cleanest of a flow's cells: in one cell, and
 	// in all of a row.
 	cellNoise, rowNoise float64
+	others              float64 // flows in a cell, see flowsPerCell
 	bestRate            float64
 	counted             float64 // weighted packets in usable cells, of all rows
 	meanNs              float64 // of all packets
@@ -115,6 +116,7 @@ func Subtract(sender, receiver *Point, limits Limits) (*Difference, error) {
 		d.spread = means.variance()
 	}
 	d.cellNoise, d.rowNoise = noise(sender.config, d.kept, d.from, d.rates, d.bestRate)
+	d.others = d.flowsPerCell()
 	return d, nil
 }
 
@@ -172,6 +174,23 @@ func noise(config Config, kept int, of []Cell, rates []float64, best float64) (c
 	slices.Sort(one)
 	slices.Sort(all)
 	return leastOf(config.keptRows(kept), one, 0.5), leastOf(rows, all, 0.5)
+}
+
+// flowsPerCell estimates how many flows have packets in a cell, from the share of cells that are empty (linear counting, Whang et
+// al., 1990), in the rows with the highest rate.
+func (d *Difference) flowsPerCell() float64 {
+	c, cells, empty := d.sender.config.Columns, 0, 0
+	for r, rate := range d.rates {
+		if rate != d.bestRate || r*c >= d.kept {
+			continue
+		}
+		for _, cell := range d.from[r*c : min(r*c+c, d.kept)] {
+			if cells++; cell.Count == 0 {
+				empty++
+			}
+		}
+	}
+	return math.Log(float64(cells) / max(float64(empty), 0.5))
 }
 
 // leastOf is a quantile, such as 0.5, of the least of n draws.

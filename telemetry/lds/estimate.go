@@ -62,7 +62,9 @@ type Estimate struct {
 // in two ways. It adds up cells only as long as they bring packets of the flow
 // that are worth their interference, see pick. And as other flows drag an
 // estimate towards the mean of all, it takes out their expected share at that
-// mean; this is left out where the flow's share is below a half.
+// mean; this is left out where the flow's share is below a half. Where a cell has
+// few flows, their share and their mean vary too much from cell to cell to be
+// expected: then only what rows show by their difference is taken out.
 func (d *Difference) Flow(flow uint64, weight uint32, alpha float64) Estimate {
 	var e Estimate
 	w := float64(max(weight, 1))
@@ -138,6 +140,7 @@ type candidate struct {
 	sum     float64 // of weight * delay
 	count   float64 // as counted
 	foreign float64 // expected of other flows, of count
+	guessed float64 // of foreign: what others leave on average, as no row shows it
 }
 
 // delay fills in mean and variance for a flow with the weighted count own.
@@ -155,14 +158,17 @@ func (d *Difference) delay(e *Estimate, flow uint64, w, own, alpha float64) {
 	if len(cells) == 0 {
 		return
 	}
-	sum, count, foreign := 0.0, 0.0, 0.0
+	sum, count, foreign, guessed := 0.0, 0.0, 0.0, 0.0
 	for _, c := range cells {
-		sum, count, foreign = sum+c.sum, count+c.count, foreign+c.foreign
+		sum, count, foreign, guessed = sum+c.sum, count+c.count, foreign+c.foreign, guessed+c.guessed
 	}
 	e.HasDelay, e.Cells, e.Sampled = true, len(cells), count/w
 	e.DelayTrust = 1 - foreign/count
 	e.MeanNs = sum / count
 	if alpha <= 0 && e.DelayTrust >= 0.5 {
+		if d.others < manyOthers {
+			foreign -= guessed
+		}
 		e.MeanNs = (sum - foreign*d.meanNs) / (count - foreign)
 	}
 	e.VarianceNs2, e.VarianceFreedom = variance(cells, w)
@@ -204,7 +210,8 @@ func (d *Difference) candidates(flow uint64, w, own float64, to []candidate) []c
 				foreign = max(foreign, excess/float64(k))
 			}
 			sum := float64(d.to[r*c+j].Sum - cells[j].Sum)
-			to = append(to, candidate{r, rate, sum, n, min(foreign, n)})
+			foreign = min(foreign, n)
+			to = append(to, candidate{r, rate, sum, n, foreign, min(foreign, max(d.cellNoise, d.rowNoise/float64(k))*rate)})
 		}
 	}
 	return to
@@ -212,6 +219,9 @@ func (d *Difference) candidates(flow uint64, w, own float64, to []candidate) []c
 
 // sparse is the share of a flow's row that others have, below which rows are taken to be mostly its own.
 const sparse = 0.01
+
+// manyOthers is how many flows a cell has at least for their mean delay to be near that of all.
+const manyOthers = 4
 
 // least is the paper's choice of cells (Fig. 6).
 func least(cells []candidate, alpha float64) []candidate {
@@ -251,10 +261,13 @@ func (d *Difference) ratio(picked []candidate, w float64) float64 {
 // is least. Cells of one row have different packets of the flow; those of
 // different rows overlap as independent samples do. So with k = 1 and without
 // sampling one cell is taken, as more would add interference and nothing else.
+// A flow has a packet in its cell: of cells with less than what others leave on
+// average, the one with the least is the best, and not the worst.
 func (d *Difference) pick(cells []candidate, w, own, ratio float64) []candidate {
+	others := func(c *candidate) float64 { return min(c.foreign, max(c.count-w, 0)) }
 	single := func(c candidate) float64 {
-		s := c.foreign / c.count
-		return s*s + ratio*w/max(c.count-c.foreign, 1e-9)
+		s := others(&c) / c.count
+		return s*s + ratio*w/max(c.count-others(&c), 1e-9)
 	}
 	slices.SortFunc(cells, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(single(a), single(b)), cmp.Compare(a.row, b.row))
@@ -263,8 +276,8 @@ func (d *Difference) pick(cells []candidate, w, own, ratio float64) []candidate 
 	count, foreign := 0.0, 0.0
 	best, taken := math.Inf(1), 0
 	for i, c := range cells {
-		count, foreign = count+c.count, foreign+c.foreign
-		covered[c.row] = min(covered[c.row]+(c.count-c.foreign)/own, 1)
+		count, foreign = count+c.count, foreign+others(&c)
+		covered[c.row] = min(covered[c.row]+(c.count-others(&c))/own, 1)
 		missed := 1.0
 		for _, part := range covered[:len(d.rates)] {
 			missed *= 1 - part
