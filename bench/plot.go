@@ -60,8 +60,7 @@ func Plot(w io.Writer, r *Result) error {
 	if err := r.Validate(); err != nil {
 		return fmt.Errorf("result %s: %w", r.Name, err)
 	}
-	title := newPanel(fmt.Sprintf("%s, seed %d\n%s, Linux %s, %s", r.Name, r.Seed, r.Machine.CPU, r.Machine.Kernel, r.Machine.Go), 3*textSize)
-	title.HideAxes()
+	title := titlePanel(r)
 	title.addLegend("value of this run", ourColour)
 	title.addLegend("reference (dashed in lines)", referenceColour)
 	panels := []*panel{title}
@@ -80,6 +79,18 @@ func Plot(w io.Writer, r *Result) error {
 			panels = append(panels, barPanel(row.Unit, bars))
 		}
 	}
+	return drawPanels(w, panels)
+}
+
+// titlePanel says what a result is of.
+func titlePanel(r *Result) *panel {
+	p := newPanel(fmt.Sprintf("%s, seed %d\n%s, Linux %s, %s", r.Name, r.Seed, r.Machine.CPU, r.Machine.Kernel, r.Machine.Go), 3*textSize)
+	p.HideAxes()
+	return p
+}
+
+// drawPanels draws diagrams below each other.
+func drawPanels(w io.Writer, panels []*panel) error {
 	var height vg.Length
 	for _, p := range panels {
 		height += p.height + p.legendHeight

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"testing"
 )
@@ -93,6 +94,37 @@ func TestPlotOddValues(t *testing.T) {
 	bad.Add("", "ns", 1, "", Lower)
 	var out strings.Builder
 	if Plot(&out, bad) == nil || out.Len() != 0 {
+		t.Error("an invalid result was drawn")
+	}
+}
+
+// TestPlotGrids: each cell has its text, and a colour by its ratio; what there is no value for has none.
+func TestPlotGrids(t *testing.T) {
+	r := sample()
+	grid := Grid{
+		Title: "where", X: "memory", Y: "bursts", Columns: []string{"2 KB", "8 KB"}, Lines: []string{"0 %", "100 %"},
+		Ratios: [][]float64{{0.25, 1}, {4, math.NaN()}}, Texts: [][]string{{"n = 4: 0.25", "n = 1: 1"}, {"n = 1: 4", ""}},
+	}
+	var out strings.Builder
+	if err := PlotGrids(&out, r, []Grid{grid}); err != nil {
+		t.Fatal(err)
+	}
+	_, texts := parseSVG(t, out.String())
+	for _, text := range []string{"paper/some, seed 7", "where", "memory", "bursts", "2 KB", "100 %", "n = 4: 0.25", "n = 1: 4"} {
+		if !strings.Contains(strings.Join(texts, "\n"), text) {
+			t.Errorf("%q is not in the drawing", text)
+		}
+	}
+	for colour, want := range map[string]int{"fill:#4095C5": 1, "fill:#FFFFFF": 2, "fill:#ECB740": 1} { // and the background
+		if got := strings.Count(out.String(), colour); got < want {
+			t.Errorf("%d elements are %s, want %d", got, colour, want)
+		}
+	}
+	if strings.Contains(out.String(), "NaN") {
+		t.Error("a coordinate is no number")
+	}
+	r.Rows[0].Metric = ""
+	if PlotGrids(io.Discard, r, nil) == nil {
 		t.Error("an invalid result was drawn")
 	}
 }

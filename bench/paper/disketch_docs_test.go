@@ -7,21 +7,29 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/weirswitch/weir/bench"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/disketch.md anew")
 
-// docRows are the rows of a kept result, by metric.
-func docRows(t *testing.T, figure string) map[string]float64 {
+// kept is a kept result.
+func kept(t *testing.T, figure string) (result bench.Result) {
 	t.Helper()
 	text, err := os.ReadFile("../results/disketch/" + figure + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var result struct{ Rows []Row }
 	if err := json.Unmarshal(text, &result); err != nil {
 		t.Fatalf("%s: %v", figure, err)
 	}
+	return result
+}
+
+// docRows are the rows of a kept result, by metric.
+func docRows(t *testing.T, figure string) map[string]float64 {
+	t.Helper()
+	result := kept(t, figure)
 	rows := map[string]float64{}
 	for _, r := range result.Rows {
 		rows[r.Metric] = r.Value

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/bench/workload"
 	"github.com/weirswitch/weir/telemetry/disketch"
 )
@@ -15,6 +16,52 @@ func dsUneven(o Options, share float64) (*workload.Trace, error) {
 	return workload.Synthetic{Packets: 2_000_000 / dsAblationShrink, Flows: 200_000 / dsAblationShrink, Seconds: 5, Seed: o.Seed, Bursts: share}.Trace()
 }
 
+// Sizes of the map: shares of the flows that send in bursts, and mean memories of a switch in KB.
+var (
+	dsMapShares = []float64{0, 0.01, 0.1, 1}
+	dsMapSizes  = []int{1, 2, 4, 8, 16, 32, 64}
+)
+
+// dsMapCell is the beginning of the metrics of a cell of the map.
+func dsMapCell(share float64, kb int) string {
+	return fmt.Sprintf("bursts%03d.%dKB.", int(share*100), kb)
+}
+
+// disketchMapGrids draws the rows of disketchMap: the error with the best n, and with what is chosen, over that of n = 1.
+func disketchMapGrids(rows []Row) []bench.Grid {
+	values := map[string]float64{}
+	for _, r := range rows {
+		values[r.Metric] = r.Value
+	}
+	var grids []bench.Grid
+	for _, of := range []struct{ metric, n, title string }{
+		{"best_over_n1", "best_n", "Error with the best n over that with n = 1, and that n"},
+		{"coordinated_over_n1", "subepochs.coordinated", "The same with n that a collector chooses, and the mean n"},
+		{"autonomous_over_n1", "subepochs.autonomous", "The same with n that each switch chooses"},
+	} {
+		g := bench.Grid{Title: of.title, X: "mean memory of a switch", Y: "flows that send in bursts"}
+		for _, share := range dsMapShares {
+			var ratios []float64
+			var texts []string
+			for _, kb := range dsMapSizes {
+				ratio, ok := values[dsMapCell(share, kb)+of.metric]
+				if !ok {
+					ratio = math.NaN()
+				}
+				ratios = append(ratios, ratio)
+				texts = append(texts, fmt.Sprintf("%.2f (n = %.3g)", ratio, values[dsMapCell(share, kb)+of.n]))
+			}
+			g.Lines = append(g.Lines, fmt.Sprintf("%g %%", 100*share))
+			g.Ratios, g.Texts = append(g.Ratios, ratios), append(g.Texts, texts)
+		}
+		for _, kb := range dsMapSizes {
+			g.Columns = append(g.Columns, fmt.Sprintf("%d KB", kb))
+		}
+		grids = append(grids, g)
+	}
+	return grids
+}
+
 // disketchMap shows where subepochs pay: by memory and burstiness, the best fixed n, its error over that of n = 1, and what the
 // chosen numbers of subepochs have. It is of the Count Sketch in the fat tree with unequal memories.
 func disketchMap(ctx context.Context, o Options) ([]Row, error) {
@@ -23,77 +70,129 @@ func disketchMap(ctx context.Context, o Options) ([]Row, error) {
 		return nil, err
 	}
 	var t table
-	shares, sizes, placements := []float64{0, 0.01, 0.1, 1}, []int{1, 2, 4, 8, 16, 32, 64}, 5
+	m := dsMap{net: net, placements: o.placements()}
+	shares, sizes := dsMapShares, dsMapSizes
 	if o.Quick {
-		shares, sizes, placements = []float64{0, 1}, []int{2, 8, 64}, 2
+		shares, sizes = []float64{0, 1}, []int{2, 8, 64}
 	}
-	paying, chosen, autonomous := sample{}, sample{}, sample{}
 	for i, share := range shares {
-		trace, err := dsUneven(o, share)
-		if err != nil {
+		if err := m.traffic(o, share); err != nil {
 			return nil, err
 		}
-		tr, err := newDSTraffic(net, trace, o.Seed)
-		if err != nil {
-			return nil, err
-		}
-		wanted := tr.some(net.full)
 		for j, kb := range sizes {
 			o.progress(i*len(sizes)+j, len(shares)*len(sizes), fmt.Sprintf("%g of the flows in bursts, %d KB", share, kb))
-			e, subepochs := dsErrors{}, map[string]sample{}
-			for p := range placements {
-				seed := o.Seed + uint64(p)
-				memory := dsMemories(len(net.graph.Nodes), kb<<10/dsAblationShrink, true, seed)
-				run := dsRun{kind: disketch.CountSketch, memory: memory, seed: seed, trials: 1000, wanted: wanted, ways: []disketch.Composition{disketch.Checked}}
-				try := func(name string, how dsHow, log uint8) error {
-					run.how, run.log = how, log
-					out, err := tr.run(ctx, run)
-					if err == nil {
-						subepochs[name] = append(subepochs[name], out.subepochs)
-						e[name] = append(e[name], tr.squaresOf(out.estimate[0], wanted))
-					}
-					return err
-				}
-				for log := range uint8(disketch.SliceLog + 1) {
-					if err := try(fmt.Sprintf("n%d", 1<<log), dsFixed, log); err != nil {
-						return nil, err
-					}
-				}
-				if err := try("autonomous", dsAutonomous, 0); err != nil {
-					return nil, err
-				}
-				if err := try("coordinated", dsCoordinated, 0); err != nil {
-					return nil, err
-				}
-			}
-			best, least := 1, 1.0
-			for log := 1; log <= disketch.SliceLog; log++ {
-				if r := e.over(fmt.Sprintf("n%d", 1<<log), "n1"); r < least {
-					best, least = 1<<log, r
-				}
-			}
-			name := fmt.Sprintf("bursts%03d.%dKB.", int(share*100), kb)
-			t.add(name+"best_n", "subepochs", float64(best), "of all fragments and epochs", "neither")
-			t.add(name+"best_over_n1", "ratio", least, fmt.Sprintf("RMSE; n = 1 has %.4g packets", e.rmse("n1")), "lower")
-			t.add(name+"autonomous_over_n1", "ratio", e.over("autonomous", "n1"), "RMSE", "lower")
-			t.add(name+"coordinated_over_n1", "ratio", e.over("coordinated", "n1"), "RMSE", "lower")
-			t.add(name+"subepochs.autonomous", "subepochs", subepochs["autonomous"].mean(), "mean n of the last epoch", "neither")
-			t.add(name+"subepochs.coordinated", "subepochs", subepochs["coordinated"].mean(), "mean n of the last epoch", "neither")
-			if least <= dsPays {
-				paying = append(paying, math.Log(least))
-				chosen = append(chosen, math.Log(e.over("coordinated", "n1")))
-				autonomous = append(autonomous, math.Log(e.over("autonomous", "n1")))
+			if err := m.cell(ctx, o, &t, share, kb); err != nil {
+				return nil, err
 			}
 		}
 	}
-	if len(paying) > 0 {
-		source := fmt.Sprintf("geometric mean over the %d cells of the map in which the best n has at most %g of the error of n = 1", len(paying), dsPays)
-		t.add("best_over_n1", "ratio", math.Exp(paying.mean()), source, "lower")
-		t.add("coordinated_over_n1", "ratio", math.Exp(chosen.mean()), source, "lower")
-		t.add("autonomous_over_n1", "ratio", math.Exp(autonomous.mean()), source, "lower")
-	}
+	m.summarise(&t)
 	return t, nil
+}
+
+// regime adds the part of the map in which subepochs pay: little memory, and flows that send evenly.
+func (t *table) regime(ctx context.Context, o Options) error {
+	net, err := dsFatTree()
+	if err != nil {
+		return err
+	}
+	m := dsMap{net: net, placements: 10}
+	if err := m.traffic(o, 0); err != nil {
+		return err
+	}
+	sizes := []int{2, 4, 8}
+	for i, kb := range sizes {
+		o.progress(i, len(sizes), fmt.Sprintf("where subepochs pay, %d KB", kb))
+		if err := m.cell(ctx, o, t, 0, kb); err != nil {
+			return err
+		}
+	}
+	m.summarise(t)
+	return nil
 }
 
 // dsPays is the ratio of errors below which subepochs pay.
 const dsPays = 0.8
+
+// dsMap measures cells of the map, and notes logarithms of ratios of those in which subepochs pay.
+type dsMap struct {
+	net        *dsNetwork
+	placements int
+	now        *dsTraffic
+	wanted     func(*dsFlow) bool
+
+	best, coordinated, autonomous sample
+}
+
+// traffic makes that with a share of flows in bursts.
+func (m *dsMap) traffic(o Options, share float64) error {
+	trace, err := dsUneven(o, share)
+	if err != nil {
+		return err
+	}
+	if m.now, err = newDSTraffic(m.net, trace, o.Seed); err != nil {
+		return err
+	}
+	m.wanted = m.now.some(m.net.full)
+	return nil
+}
+
+// cell adds the rows of a cell.
+func (m *dsMap) cell(ctx context.Context, o Options, t *table, share float64, kb int) error {
+	e, subepochs := dsErrors{}, map[string]sample{}
+	for p := range m.placements {
+		seed := o.Seed + uint64(p)
+		memory := dsMemories(len(m.net.graph.Nodes), kb<<10/dsAblationShrink, true, seed)
+		run := dsRun{kind: disketch.CountSketch, memory: memory, seed: seed, trials: 1000, wanted: m.wanted, ways: []disketch.Composition{disketch.Checked}}
+		try := func(name string, how dsHow, log uint8) error {
+			run.how, run.log = how, log
+			out, err := m.now.run(ctx, run)
+			if err == nil {
+				subepochs[name] = append(subepochs[name], out.subepochs)
+				e[name] = append(e[name], m.now.squaresOf(out.estimate[0], m.wanted))
+			}
+			return err
+		}
+		for log := range uint8(disketch.SliceLog + 1) {
+			if err := try(fmt.Sprintf("n%d", 1<<log), dsFixed, log); err != nil {
+				return err
+			}
+		}
+		if err := try("autonomous", dsAutonomous, 0); err != nil {
+			return err
+		}
+		if err := try("coordinated", dsCoordinated, 0); err != nil {
+			return err
+		}
+	}
+	best, least := 1, 1.0
+	for log := 1; log <= disketch.SliceLog; log++ {
+		if r := e.over(fmt.Sprintf("n%d", 1<<log), "n1"); r < least {
+			best, least = 1<<log, r
+		}
+	}
+	name := dsMapCell(share, kb)
+	t.add(name+"best_n", "subepochs", float64(best), "of all fragments and epochs", "neither")
+	t.addRatio(name+"best_over_n1", e, fmt.Sprintf("n%d", best), "n1", fmt.Sprintf("RMSE; n = 1 has %.4g packets", e.rmse("n1")), "lower")
+	t.addRatio(name+"autonomous_over_n1", e, "autonomous", "n1", "RMSE", "lower")
+	t.addRatio(name+"coordinated_over_n1", e, "coordinated", "n1", "RMSE", "lower")
+	t.add(name+"subepochs.autonomous", "subepochs", subepochs["autonomous"].mean(), "mean n of the last epoch", "neither")
+	t.add(name+"subepochs.coordinated", "subepochs", subepochs["coordinated"].mean(), "mean n of the last epoch", "neither")
+	if least <= dsPays {
+		m.best = append(m.best, math.Log(least))
+		m.coordinated = append(m.coordinated, math.Log(e.over("coordinated", "n1")))
+		m.autonomous = append(m.autonomous, math.Log(e.over("autonomous", "n1")))
+	}
+	return nil
+}
+
+// summarise adds the means of the cells in which subepochs pay.
+func (m *dsMap) summarise(t *table) {
+	if len(m.best) == 0 {
+		return
+	}
+	source := fmt.Sprintf("geometric mean over the %d cells of the map in which the best n has at most %g of the error of n = 1", len(m.best), dsPays)
+	t.add("best_over_n1", "ratio", math.Exp(m.best.mean()), source, "lower")
+	t.add("coordinated_over_n1", "ratio", math.Exp(m.coordinated.mean()), source, "lower")
+	t.add("autonomous_over_n1", "ratio", math.Exp(m.autonomous.mean()), source, "lower")
+}

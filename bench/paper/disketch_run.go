@@ -74,6 +74,7 @@ func (c *dsRun) config(node int) disketch.Config {
 // dsOutcome is what the queries of a run say at its end.
 type dsOutcome struct {
 	estimate [][]float64 // by way and flow; of flows that are not wanted 0
+	sums     [][]disketch.Sum
 	target   float64
 	// converged is the number of epochs before the first in which each fragment's
 	// estimated error was within a factor 2 of the target, or below with n = 1; dsWindow if
@@ -97,7 +98,7 @@ func dsEach(n int, f func(i int) error) error {
 func (t *dsTraffic) run(ctx context.Context, c dsRun) (*dsOutcome, error) {
 	out := &dsOutcome{converged: dsWindow}
 	for range c.ways {
-		out.estimate = append(out.estimate, make([]float64, len(t.flows)))
+		out.sums = append(out.sums, make([]disketch.Sum, len(t.flows)))
 	}
 	fragments := make([]*disketch.Fragment, len(c.memory))
 	counters := make([]*disketch.Counter, len(c.memory))
@@ -133,7 +134,19 @@ func (t *dsTraffic) run(ctx context.Context, c dsRun) (*dsOutcome, error) {
 			return nil, err
 		}
 	}
+	out.finish(dsWindow)
 	return out, nil
+}
+
+// finish makes the estimates from what so many epochs said.
+func (o *dsOutcome) finish(epochs uint64) {
+	for _, sums := range o.sums {
+		estimate := make([]float64, len(sums))
+		for i := range sums {
+			estimate[i] = sums[i].Answer(disketch.Query{To: epochs}).Value
+		}
+		o.estimate = append(o.estimate, estimate)
+	}
 }
 
 // choose has the fragments know the numbers of subepochs of the epochs behind e.
@@ -208,7 +221,7 @@ func (t *dsTraffic) epoch(c dsRun, e uint64, fragments []*disketch.Fragment, cou
 			}
 			parts.Begin(s, log)
 			for slice := range uint64(1) << log {
-				counters[i].Begin(s, 0)
+				counters[i].BeginSlice(s)
 				play(log, slice)
 				if err := parts.Add(counters[i]); err != nil {
 					return err
@@ -280,7 +293,7 @@ func (t *dsTraffic) ask(c dsRun, e uint64, records *disketch.Records, wanted []i
 				f := &t.flows[wanted[i]]
 				path = f.path
 				for j, how := range c.ways {
-					out.estimate[j][wanted[i]] += ask.Frequency(disketch.Query{From: e, To: e + 1, Composition: how}, f.hash, known).Value
+					ask.Add(&out.sums[j][wanted[i]], disketch.Query{From: e, To: e + 1, Composition: how}, f.hash, e, known)
 				}
 			}
 		})
@@ -313,13 +326,13 @@ func dsLevelSeed(seed uint64) uint64 {
 	return c.LevelSeed()
 }
 
-// joinRows is the median, of Count-Min the minimum.
+// joinRows is the median, of Count-Min the minimum; no count is below 0.
 func joinRows(kind disketch.Kind, x []float64) float64 {
 	slices.Sort(x)
 	if kind == disketch.CountMin {
 		return x[0]
 	}
-	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
+	return max((x[(len(x)-1)/2]+x[len(x)/2])/2, 0)
 }
 
 // disco is the first rival: one row on each switch over all of its memory, with

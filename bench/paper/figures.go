@@ -1,6 +1,10 @@
 package paper
 
-import "context"
+import (
+	"context"
+
+	"github.com/weirswitch/weir/bench"
+)
 
 // Figure is one measurement of the package.
 type Figure struct {
@@ -56,4 +60,12 @@ var Figures = []Figure{
 	{"lds-fig11", "error of per-flow delays under loss (LDS, Fig. 11)", ldsFig11},
 	{"lds-fig12", "error of per-flow delays by weight (LDS, Fig. 12)", ldsFig12},
 	{"lds-network", "delay and loss per flow over ECMP, between all leaves of a network (LDS, Section 2.1)", ldsNetworkFigure},
+}
+
+// Grids are the maps that a figure's rows are drawn as; none: they are drawn as any result.
+func Grids(name string, rows []Row) []bench.Grid {
+	if name == "disketch-map" {
+		return disketchMapGrids(rows)
+	}
+	return nil
 }

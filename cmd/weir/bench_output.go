@@ -22,8 +22,8 @@ func (o *benchOutput) add(cmd *cobra.Command) {
 	f.StringVar(&o.plot, "plot", "", "draw the figure to `FILE`, as SVG")
 }
 
-// print prints what a measurement found, and draws it where asked for.
-func (o *benchOutput) print(w io.Writer, r *bench.Result) error {
+// print prints what a measurement found, and draws it where asked for, as maps if there are any.
+func (o *benchOutput) print(w io.Writer, r *bench.Result, maps ...bench.Grid) error {
 	if err := printResult(w, r, o.asJSON); err != nil || o.plot == "" {
 		return err
 	}
@@ -31,5 +31,10 @@ func (o *benchOutput) print(w io.Writer, r *bench.Result) error {
 	if err != nil {
 		return usageError(err)
 	}
-	return errors.Join(bench.Plot(file, r), file.Close())
+	if len(maps) > 0 {
+		err = bench.PlotGrids(file, r, maps)
+	} else {
+		err = bench.Plot(file, r)
+	}
+	return errors.Join(err, file.Close())
 }

@@ -58,7 +58,7 @@ func runBenchPaper(cmd *cobra.Command, name string, o paper.Options, output benc
 			return err
 		}
 		r := &bench.Result{Name: "paper/" + name, Seed: o.Seed, Machine: bench.ThisMachine(), Rows: rows}
-		return output.print(cmd.OutOrStdout(), r)
+		return output.print(cmd.OutOrStdout(), r, paper.Grids(name, rows)...)
 	}
 	return usageError(fmt.Errorf("no figure %q: choose among %s", name, strings.Join(names, ", ")))
 }
