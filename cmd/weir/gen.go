@@ -23,6 +23,8 @@ type genOptions struct {
 	count    uint64
 	first    uint64
 	source   string
+	cores    []int
+	latency  float64
 	speed    float64
 	timed    bool // no rate is given: a capture has its own times
 	asJSON   bool
@@ -33,18 +35,28 @@ func newGenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gen -i INTERFACE",
 		Short: "Send packets that a weir sink can account for (root)",
-		Long: `Gen sends UDP packets out of an interface at a steady rate. Each bears its
-sequence number and send time, so that "weir sink", with the same flags, knows
-of each whether it was lost, duplicated, reordered or late.
+		Long: `Gen sends packets of UDP, or with --tcp of TCP, out of an interface at a steady
+rate. Each bears its sequence number and send time, so that "weir sink", with
+the same flags, knows of each whether it was lost, duplicated, reordered or
+late. Flows are of IPv4 or IPv6, as --src-net and --dst-net are; --vlan, --mpls
+and --vxlan encapsulate them.
 
 Sources:
   live    the kernel's live-frame mode: millions per second, also on veth, whose
-          far end needs an XDP program or generic receive offload
-  xsk     an AF_XDP socket on queue 0, zero-copy where the driver has it
+          far end needs an XDP program or generic receive offload; UDP, without
+          encapsulation
+  xsk     an AF_XDP socket, zero-copy where the driver has it
   packet  an AF_PACKET socket: any interface, any size, slower
 
-With --capture FILE it sends the packets of a capture instead, as they are, from an
-AF_PACKET socket: at the capture's own times, --speed times as fast, or at
+With --cores 2,3 as many sources send at a time, each on its core, its queue of
+the interface (from 0 on, for xsk) and its part of the flows.
+
+With --latency 1000 a stream of small packets measures the latency beside the
+load: they are of the next run, and "weir sink --latency" reports them by
+themselves.
+
+With --capture FILE it sends the packets of a capture instead, as they are, by
+xsk or packet: at the capture's own times, --speed times as fast, or at
 --rate. They bear no numbers, so a sink counts them as foreign. With --size
 capture only the sizes are the capture's, and all else is as above.
 
@@ -53,10 +65,15 @@ once.`,
 		Example: `  weir gen -i eth0 --rate 250k --duration 10s --size imix --flows 100000 --order zipf
   weir gen -i eth0 --rate 50% --size 1518 --duration 1m
   weir gen -i eth0 --namespace lab-h1 --rate max --count 1000000 --json
-  weir gen -i eth0 --capture trace.pcap.gz --speed 2`,
+  weir gen -i eth0 --rate max --cores 2,3 --source xsk --latency 1000
+  weir gen -i eth0 --rate 1M --vlan 10 --vxlan 5000 --src-net fd00:1::/112 --dst-net fd00:2::/112
+  weir gen -i eth0 --capture trace.pcap.gz --speed 2 --source xsk`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.timed = !cmd.Flags().Changed("rate")
+			if !cmd.Flags().Changed("source") {
+				o.source = ""
+			}
 			return runGen(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -67,7 +84,11 @@ once.`,
 	f.DurationVar(&o.duration, "duration", 0, "how long to send; 0: no limit")
 	f.Uint64Var(&o.count, "count", 0, "how many packets to send; 0: no limit")
 	f.Uint64Var(&o.first, "first", 0, "first sequence number, to go on with a run")
-	f.StringVar(&o.source, "source", "live", "live, xsk or packet")
+	f.StringVar(&o.source, "source", "live", "live, xsk or packet; default with --tcp, --vlan, --mpls or --vxlan: xsk; with --capture: packet")
+	f.IntSliceVar(&o.cores, "cores", nil, "`CORES` to send from, a source on each, in place of --core")
+	f.Float64Var(&o.latency, "latency", 0, "packets per second of a stream that measures latency beside the load; 0: none")
+	cmd.MarkFlagsMutuallyExclusive("core", "cores")
+	cmd.MarkFlagsMutuallyExclusive("cores", "capture")
 	f.Float64Var(&o.speed, "speed", 1, "how many times as fast as it was captured")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	return cmd
@@ -77,7 +98,8 @@ once.`,
 func runGen(ctx context.Context, o genOptions, stdout, stderr io.Writer) (err error) {
 	w, err := o.workload()
 	load := traffic.Load{Rate: o.rate.pps, Duration: o.duration, Count: o.count, FirstSeq: o.first}
-	if err := errors.Join(err, load.Validate()); err != nil {
+	beside := traffic.Load{Rate: o.latency}
+	if err := errors.Join(err, load.Validate(), beside.Validate()); err != nil {
 		return usageError(err)
 	}
 	port, err := o.port()
@@ -103,23 +125,76 @@ func runGen(ctx context.Context, o genOptions, stdout, stderr io.Writer) (err er
 			o.speed = maxSpeed
 		}
 	}
-	var source traffic.Source
-	if o.replays() {
-		source, err = traffic.NewCaptureSource(port, o.packets, o.speed)
-	} else {
-		source, err = traffic.NewSource(o.source, port, w)
-	}
+	source, err := o.open(port, w)
 	if err != nil {
 		return usageError(err)
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	stop := watchSending(stderr, port)
-	sent, err := source.Run(ctx, load)
+	var probe traffic.Source
+	if o.latency > 0 {
+		if probe, err = traffic.NewSource("packet", port, 0, latencyStream(w)); err != nil {
+			return usageError(err)
+		}
+		defer func() { err = errors.Join(err, probe.Close()) }()
+	}
+	stop := watchSending(stderr, port, load)
+	sent, probed, err := runBeside(ctx, source, load, probe, beside)
 	stop()
 	if err != nil {
 		return err
 	}
-	return printSent(stdout, source.Name(), sent, o.packets, o.asJSON)
+	return o.printSent(stdout, source.Name(), sent, probed)
+}
+
+// open opens the source, or several that send at a time.
+func (o *genOptions) open(port traffic.Port, w traffic.Workload) (traffic.Source, error) {
+	kind := o.source
+	if kind == "" {
+		switch {
+		case o.replays():
+			kind = "packet"
+		case w.TCP || len(w.VLANs) > 0 || len(w.MPLS) > 0 || w.VXLAN != nil:
+			kind = "xsk"
+		default:
+			kind = "live"
+		}
+	}
+	if o.replays() {
+		return traffic.NewCaptureSource(kind, port, o.packets, o.speed)
+	}
+	if len(o.cores) == 0 {
+		return traffic.NewSource(kind, port, 0, w)
+	}
+	var sources []traffic.Source
+	for i, core := range o.cores {
+		w.Part, w.Parts = i, len(o.cores)
+		port.Core = core
+		source, err := traffic.NewSource(kind, port, i, w)
+		if err != nil {
+			for _, s := range sources {
+				err = errors.Join(err, s.Close())
+			}
+			return nil, err
+		}
+		sources = append(sources, source)
+	}
+	return traffic.NewParallel(sources), nil
+}
+
+// runBeside runs a load, and another one beside it for as long, from probe; nil: there is none.
+func runBeside(ctx context.Context, source traffic.Source, load traffic.Load, probe traffic.Source, other traffic.Load) (sent, probed traffic.Sent, err error) {
+	if probe == nil {
+		sent, err = source.Run(ctx, load)
+		return sent, probed, err
+	}
+	ctxBeside, end := context.WithCancel(ctx)
+	var probeErr error
+	var running sync.WaitGroup
+	running.Go(func() { probed, probeErr = probe.Run(ctxBeside, other) })
+	sent, err = source.Run(ctx, load)
+	end()
+	running.Wait()
+	return sent, probed, errors.Join(err, probeErr)
 }
 
 // maxSpeed of a capture leaves no gaps.
@@ -143,19 +218,24 @@ type genReport struct {
 	// Of a capture: packets that it has less of than was on the wire, and records that are left out.
 	Cut     int `json:"cut,omitempty"`
 	Skipped int `json:"skipped,omitempty"`
+	// Latency is how many packets of the stream beside the load were sent.
+	Latency uint64 `json:"latency_packets,omitempty"`
 }
 
-func printSent(w io.Writer, name string, s traffic.Sent, c *traffic.Capture, asJSON bool) error {
+func (o *genOptions) printSent(w io.Writer, name string, s, probed traffic.Sent) error {
 	cut, skipped := 0, 0
-	if c != nil {
+	if c := o.packets; c != nil {
 		cut, skipped = c.Cut(), c.Skipped()
 	}
-	if asJSON {
+	if o.asJSON {
 		return indentJSON(w, genReport{
-			name, s.Packets, s.Bytes, s.Refused, s.NextSeq, s.Elapsed.Seconds(), s.Offered, s.Rate, s.SourceLimited, s.Restarts, cut, skipped,
+			name, s.Packets, s.Bytes, s.Refused, s.NextSeq, s.Elapsed.Seconds(), s.Offered, s.Rate, s.SourceLimited, s.Restarts, cut, skipped, probed.Packets,
 		})
 	}
 	_, err := fmt.Fprintf(w, "sent %d packets, %d bytes, in %.3f s with %s: %.0f per second\n", s.Packets, s.Bytes, s.Elapsed.Seconds(), name, s.Rate)
+	if err == nil && probed.Packets > 0 {
+		_, err = fmt.Fprintf(w, "beside it %d packets that measure latency, of run %d\n", probed.Packets, o.Run+1)
+	}
 	if err == nil && s.Refused > 0 {
 		_, err = fmt.Fprintf(w, "%d of them were refused by the interface itself\n", s.Refused)
 	}
@@ -168,9 +248,9 @@ func printSent(w io.Writer, name string, s traffic.Sent, c *traffic.Capture, asJ
 	return err
 }
 
-// watchSending writes what leaves the interface, each second, after its own counters, if w is a terminal. The
-// last line stays.
-func watchSending(w io.Writer, port traffic.Port) (stop func()) {
+// watchSending writes what leaves the interface, each second, after its own counters, and how much of the load is done, if w is a
+// terminal. The last line stays.
+func watchSending(w io.Writer, port traffic.Port, load traffic.Load) (stop func()) {
 	if !progress.Terminal(w) {
 		return func() {}
 	}
@@ -205,7 +285,14 @@ func watchSending(w io.Writer, port traffic.Port) (stop func()) {
 				return
 			}
 			seconds := is.at.Sub(before.at).Seconds()
-			fmt.Fprintf(w, "\r\x1b[K%3.0f s: %s packets, %s packets/s, %sbit/s", is.at.Sub(first.at).Seconds(),
+			done := ""
+			switch {
+			case load.Duration > 0:
+				done = fmt.Sprintf(" (%.0f %%)", 100*min(float64(is.at.Sub(first.at))/float64(load.Duration), 1))
+			case load.Count > 0:
+				done = fmt.Sprintf(" (%.0f %%)", 100*min(float64(is.packets-first.packets)/float64(load.Count), 1))
+			}
+			fmt.Fprintf(w, "\r\x1b[K%3.0f s%s: %s packets, %s packets/s, %sbit/s", is.at.Sub(first.at).Seconds(), done,
 				scaled(float64(is.packets-first.packets)), scaled(float64(is.packets-before.packets)/seconds), scaled(8*float64(is.bytes-before.bytes)/seconds))
 			before = is
 		}

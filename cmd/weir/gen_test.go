@@ -63,17 +63,76 @@ func TestGenToSink(t *testing.T) {
 	}
 }
 
+// TestGenTemplates: templates, several cores and the latency stream from the command line, as the sink reports them.
+func TestGenTemplates(t *testing.T) {
+	netnstest.Require(t)
+	a, b := netnstest.New(t, "wb"), netnstest.New(t, "wb")
+	for _, err := range []error{
+		netns.AddVeth(netns.End{Namespace: a, Name: "a"}, netns.End{Namespace: b, Name: "b"}, netns.Veth{Queues: 2}),
+		a.DisableIPv6(), b.DisableIPv6(), a.SetHostOffloads("a"), b.SetHostOffloads("b"), a.SetUp("a"), b.SetUp("b"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, c := range map[string]struct{ both, gen, sink string }{
+		"TCP in VLAN and VXLAN over IPv6": {"--tcp --vlan 10 --vxlan 77 --src-net fd00:1::/112 --dst-net fd00:2::/112", "", ""},
+		"MPLS":                            {"--mpls 16,17 --size 200", "--source packet", ""},
+		"two cores":                       {"--flows 64", "--cores -1,-1 --source xsk", ""},
+		"latency":                         {"--size 512", "--latency 500", "--latency"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			output, said := io.Pipe()
+			var received bytes.Buffer
+			ended := make(chan int, 1)
+			go func() {
+				args := strings.Fields("sink -i b --namespace " + b.Name() + " --idle 1s --json " + c.both + " " + c.sink)
+				ended <- run(args, strings.NewReader(""), &received, said)
+				said.Close()
+			}()
+			line := make([]byte, 256)
+			if n, err := output.Read(line); err != nil || !strings.HasPrefix(string(line[:n]), "receiving on ") {
+				t.Fatalf("sink said %q, %v", line[:n], err)
+			}
+			go io.Copy(io.Discard, output)
+			status, out, errs := weir(strings.Fields("gen -i a --namespace " + a.Name() + " --rate 5k --count 2000 --json " + c.both + " " + c.gen)...)
+			if sinkStatus := <-ended; status != statusGood || sinkStatus != statusGood {
+				t.Fatalf("gen: status %d: %s; sink: status %d", status, errs, sinkStatus)
+			}
+			var s genReport
+			var r sinkReport
+			if err := errors.Join(json.Unmarshal([]byte(out), &s), json.Unmarshal(received.Bytes(), &r)); err != nil {
+				t.Fatal(err, out, received.String())
+			}
+			if s.Packets != 2000 || r.Packets+s.Refused != 2000 || r.Duplicates+r.Reordered != 0 || r.LatencyNs.Min <= 0 {
+				t.Errorf("sent %+v, received %+v", s, r)
+			}
+			if c.sink == "" {
+				return
+			}
+			if r.Stream == nil || s.Latency < 50 || r.Stream.Packets != s.Latency || r.Stream.Lost != 0 || r.Stream.LatencyNs.P50 <= 0 {
+				t.Errorf("of the stream %d were sent, received %+v", s.Latency, r.Stream)
+			}
+		})
+	}
+}
+
 func TestGenFlags(t *testing.T) {
 	for args, want := range map[string]string{
-		"gen -i x --rate fast":              "invalid argument \"fast\" for \"--rate\" flag",
-		"gen":                               "--interface: name the network interface",
-		"gen -i x --size 63":                "sizes: 63 is not between 64 and 9018 bytes",
-		"gen -i x --order odd --src-mac zz": "--order: unknown order of flows",
-		"sink -i weir-no-such":              "find interface weir-no-such",
-		"gen -i lo --source none":           "choose live, xsk or packet",
-		"sink -i lo --sink none":            "choose xdp, tc or packet",
-		"gen -i lo --size capture":          "--size: capture: name the file with --capture",
-		"gen -i lo --capture weir-no-such":  "--capture: open weir-no-such",
+		"gen -i x --rate fast":                                  "invalid argument \"fast\" for \"--rate\" flag",
+		"gen":                                                   "--interface: name the network interface",
+		"gen -i x --size 63":                                    "sizes: 63 is not between 64 and 9018 bytes",
+		"gen -i x --order odd --src-mac zz":                     "--order: unknown order of flows",
+		"sink -i weir-no-such":                                  "find interface weir-no-such",
+		"gen -i lo --source none":                               "choose live, xsk or packet",
+		"sink -i lo --sink none":                                "choose xdp, tc or packet",
+		"gen -i lo --mpls 1 --vxlan 2":                          "VXLAN and MPLS: choose one of them",
+		"gen -i lo --vlan 5000":                                 "VLANs: 5000 is not between 1 and 4094",
+		"gen -i lo --vxlan 1 --vxlan-dst nowhere":               "--vxlan-dst: ParseAddr",
+		"gen -i lo --vlan 5 --source live":                      "use source xsk or packet",
+		"gen -i lo --cores 0,1 --flows 1":                       "parts: 0 of 2 with 1 flows",
+		"gen -i lo --size capture":                              "--size: capture: name the file with --capture",
+		"gen -i lo --capture weir-no-such":                      "--capture: open weir-no-such",
 		"gen -i lo --speed 0 --capture ../../docs/example.pcap": "speed: 0 is not above 0",
 		"bench forward --size 12":                               "size \"12\"",
 		"bench forward --dut nothing --dut-core 999":            "there is no device \"nothing\"",

@@ -18,6 +18,7 @@ type sinkOptions struct {
 	traffic.End
 	kind    string
 	generic bool
+	latency bool
 	asJSON  bool
 }
 
@@ -36,6 +37,10 @@ Sinks:
   tc      a program at the traffic control hook, where a host's stack begins
   packet  an AF_PACKET socket, exact for any number of queues, slower
 
+With --latency it reports the stream of "weir gen --latency" by itself. Its
+packets pass to an AF_PACKET socket, so their latency has the way to user space
+in it.
+
 It says "receiving" on standard error as soon as no packet can be missed. It
 ends after --duration, when --count packets have arrived, when nothing has
 arrived for --idle after the first packet, or at SIGINT.`,
@@ -52,6 +57,7 @@ arrived for --idle after the first packet, or at SIGINT.`,
 	f.DurationVar(&o.Idle, "idle", 0, "end after so long a silence; 0: never")
 	f.StringVar(&o.kind, "sink", "xdp", "xdp, tc or packet")
 	f.BoolVar(&o.generic, "generic", false, "the kernel's generic XDP, for drivers without it")
+	f.BoolVar(&o.latency, "latency", false, "report the stream that measures latency beside the load, too")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -72,6 +78,13 @@ func runSink(ctx context.Context, o sinkOptions, stdout, stderr io.Writer) (err 
 		return usageError(err)
 	}
 	defer func() { err = errors.Join(err, sink.Close()) }()
+	var probe *traffic.PacketSink
+	if o.latency {
+		if probe, err = traffic.NewPacketSink(port, latencyStream(w), traffic.DefaultSinkOptions()); err != nil {
+			return usageError(err)
+		}
+		defer func() { err = errors.Join(err, probe.Close()) }()
+	}
 	fmt.Fprintf(stderr, "receiving on %s\n", port)
 	r, err := traffic.Receive(ctx, sink, o.End)
 	if err != nil {
@@ -81,7 +94,19 @@ func runSink(ctx context.Context, o sinkOptions, stdout, stderr io.Writer) (err 
 	if o.Count > 0 {
 		sent = o.Count
 	}
-	return printReceived(stdout, sink.Name(), r, sent, o.asJSON)
+	report := received(sink.Name(), r, sent)
+	if probe == nil {
+		return report.print(stdout, o.asJSON)
+	}
+	beside, err := probe.Report()
+	if err != nil {
+		return err
+	}
+	stream := received(probe.Name(), beside, beside.NextSeq)
+	report.Stream = &stream
+	// The stream's packets are foreign to the sink of the load, and the load's to the stream's.
+	report.Foreign -= min(report.Foreign, stream.Packets)
+	return report.print(stdout, o.asJSON)
 }
 
 // sinkReport is the JSON form.
@@ -105,9 +130,11 @@ type sinkReport struct {
 		P999 int64 `json:"p999"`
 		Max  int64 `json:"max"`
 	} `json:"latency_ns"`
+	// Stream is the one that measures latency beside the load.
+	Stream *sinkReport `json:"latency_stream,omitempty"`
 }
 
-func printReceived(w io.Writer, name string, r *traffic.Report, sent uint64, asJSON bool) error {
+func received(name string, r *traffic.Report, sent uint64) sinkReport {
 	s := sinkReport{
 		Sink: name, Packets: r.Packets, Bytes: r.Bytes, Lost: r.Lost(sent), Duplicates: r.Duplicates,
 		Reordered: r.Reordered, Late: r.Late, Stale: r.Stale, Foreign: r.Foreign, Overflow: r.Overflow,
@@ -118,13 +145,23 @@ func printReceived(w io.Writer, name string, r *traffic.Report, sent uint64, asJ
 		l.Min, l.Max = h.Min(), h.Max()
 		l.P50, l.P99, l.P999 = h.ValueAtQuantile(50), h.ValueAtQuantile(99), h.ValueAtQuantile(99.9)
 	}
+	return s
+}
+
+func (s *sinkReport) print(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return indentJSON(w, s)
 	}
+	l := &s.LatencyNs
 	_, err := fmt.Fprintf(w, `received %d packets, %d bytes: %.0f per second
 lost %d, duplicated %d, reordered %d, late %d, foreign %d, overflow %d
 latency: least %v, median %v, 99 %% %v, 99.9 %% %v, most %v
 `, s.Packets, s.Bytes, s.Rate, s.Lost, s.Duplicates, s.Reordered, s.Late, s.Foreign, s.Overflow,
 		time.Duration(l.Min), time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.P999), time.Duration(l.Max))
+	if err == nil && s.Stream != nil {
+		l = &s.Stream.LatencyNs
+		_, err = fmt.Fprintf(w, "latency stream: received %d packets, lost %d, duplicated %d\nits latency: least %v, median %v, 99 %% %v, 99.9 %% %v, most %v\n",
+			s.Stream.Packets, s.Stream.Lost, s.Stream.Duplicates, time.Duration(l.Min), time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.P999), time.Duration(l.Max))
+	}
 	return err
 }

@@ -24,8 +24,14 @@ type workloadFlags struct {
 	srcMAC, dstMAC    string
 	srcNet, dstNet    string
 	tai               bool
+	vlans             []uint
+	mpls              []uint
+	vni               int
+	vxlanSrc          string
+	vxlanDst          string
 	capture           string
 	packets           *traffic.Capture // of capture, once workload was called
+	sized             func() bool      // --size was given
 	traffic.Workload
 }
 
@@ -36,7 +42,8 @@ func (w *workloadFlags) add(cmd *cobra.Command) {
 	f.StringVarP(&w.device, "interface", "i", "", "the network `INTERFACE`")
 	f.StringVar(&w.namespace, "namespace", "", "the network namespace that holds it; default: this one")
 	f.IntVar(&w.core, "core", traffic.AnyCore, "the core to work on; -1: any")
-	f.StringSliceVar(&w.sizes, "size", []string{"64"}, "bytes on the wire with frame check sequence, in turn, imix, or capture")
+	f.StringSliceVar(&w.sizes, "size", []string{"64"}, "bytes on the wire with frame check sequence, in turn, imix, or capture; default: 64, or what the headers need")
+	w.sized = func() bool { return f.Changed("size") }
 	f.StringVar(&w.capture, "capture", "", "a capture `FILE`: its packets are sent, or with --size capture packets of its sizes")
 	f.IntVar(&w.Flows, "flows", w.Flows, "number of flows, to 10,000,000")
 	f.StringVar(&w.order, "order", w.Order.String(), "how flows are drawn: uniform, zipf or round-robin")
@@ -47,6 +54,12 @@ func (w *workloadFlags) add(cmd *cobra.Command) {
 	f.IntVar(&w.Destination.MACs, "dst-macs", 1, "number of destination MAC addresses")
 	f.StringVar(&w.srcNet, "src-net", w.Source.Net.String(), "network of the source addresses, IPv4 or IPv6")
 	f.StringVar(&w.dstNet, "dst-net", w.Destination.Net.String(), "network of the destination addresses")
+	f.BoolVar(&w.TCP, "tcp", false, "packets of TCP, not UDP")
+	f.UintSliceVar(&w.vlans, "vlan", nil, "VLAN `TAGS`, the outer one first, one or two")
+	f.UintSliceVar(&w.mpls, "mpls", nil, "MPLS `LABELS`, the top of the stack first, up to four")
+	f.IntVar(&w.vni, "vxlan", -1, "each frame in a VXLAN tunnel of this network `VNI`")
+	f.StringVar(&w.vxlanSrc, "vxlan-src", "192.0.2.1", "the `ADDRESS` at which the tunnel begins")
+	f.StringVar(&w.vxlanDst, "vxlan-dst", "192.0.2.2", "the `ADDRESS` at which it ends")
 	f.BoolVar(&w.UDPChecksum, "udp-checksum", false, "fill in the UDP checksum over IPv4")
 	f.BoolVar(&w.Reversed, "reversed", false, "the answers' direction: source and destination swapped")
 	f.Uint64Var(&w.Seed, "seed", w.Seed, "seed of the draw of flows")
@@ -84,6 +97,20 @@ func (w *workloadFlags) workload() (traffic.Workload, error) {
 	note("src-net", err)
 	out.Destination.Net, err = netip.ParsePrefix(w.dstNet)
 	note("dst-net", err)
+	for _, id := range w.vlans {
+		out.VLANs = append(out.VLANs, uint16(min(id, 0xffff)))
+	}
+	for _, label := range w.mpls {
+		out.MPLS = append(out.MPLS, uint32(min(label, 1<<20)))
+	}
+	if w.vni >= 0 {
+		tunnel := &traffic.VXLAN{VNI: uint32(min(w.vni, 1<<24))}
+		tunnel.Source, err = netip.ParseAddr(w.vxlanSrc)
+		note("vxlan-src", err)
+		tunnel.Destination, err = netip.ParseAddr(w.vxlanDst)
+		note("vxlan-dst", err)
+		out.VXLAN = tunnel
+	}
 	if w.tai {
 		out.Clock = traffic.TAI
 	}
@@ -91,9 +118,20 @@ func (w *workloadFlags) workload() (traffic.Workload, error) {
 		out.Sizes = w.packets.Sizes(out.MinSize())
 	}
 	if len(errs) == 0 {
+		if !w.sized() {
+			out.Sizes = traffic.Fixed(max(out.Sizes[0], out.MinSize()))
+		}
 		errs = append(errs, out.Validate())
 	}
 	return out, errors.Join(errs...)
+}
+
+// latencyStream is the workload of the stream beside the load that measures latency: the smallest frames of the same kinds, of the next run.
+func latencyStream(load traffic.Workload) traffic.Workload {
+	load.Run++
+	load.Sizes = traffic.Fixed(load.MinSize())
+	load.Order, load.Part, load.Parts = traffic.RoundRobin, 0, 0
+	return load
 }
 
 // capturedSizes reports whether packets have the sizes of a capture.

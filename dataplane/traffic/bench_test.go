@@ -24,7 +24,7 @@ func BenchmarkSource(b *testing.B) {
 		make func(Port, Workload) (Source, error)
 	}{
 		{"live", func(p Port, w Workload) (Source, error) { return NewLiveSource(p, w) }},
-		{"xsk", func(p Port, w Workload) (Source, error) { return NewXSKSource(p, w, xsk.Copy) }},
+		{"xsk", func(p Port, w Workload) (Source, error) { return NewXSKSource(p, 0, w, xsk.Copy) }},
 		{"packet", func(p Port, w Workload) (Source, error) { return NewPacketSource(p, w) }},
 	}
 	for _, maker := range makers {

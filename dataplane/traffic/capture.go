@@ -9,9 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/weirswitch/weir/dataplane/pcapfile"
+	"github.com/weirswitch/weir/dataplane/xsk"
 )
 
 // maxCapture is what a capture may hold in memory, in bytes of packets.
@@ -132,18 +131,22 @@ func (c *Capture) Sizes(least int) []int {
 	return sizes
 }
 
-// CaptureSource sends a capture through an AF_PACKET socket, over and over.
+// CaptureSource sends a capture, over and over.
 type CaptureSource struct {
 	sender  *sender
 	capture *Capture
 	speed   float64
-	frames  *Frames
-	fd      int
+	out     interface {
+		send(write fill, seq uint64, n int, sent *Sent) error
+		name() string
+		close() error
+	}
 }
 
-// NewCaptureSource opens the socket. It needs CAP_NET_RAW. A run whose Load has a rate sends at that rate; one
+// NewCaptureSource opens a socket of a kind: "packet", or "xsk" on queue 0 for packets up to 4,096 bytes. It needs CAP_NET_RAW, and for
+// AF_XDP CAP_NET_ADMIN. A run whose Load has a rate sends at that rate; one
 // without, at the capture's own times divided by speed, above 0 to 1e6.
-func NewCaptureSource(port Port, c *Capture, speed float64) (*CaptureSource, error) {
+func NewCaptureSource(kind string, port Port, c *Capture, speed float64) (*CaptureSource, error) {
 	if !(speed > 0 && speed <= 1e6) {
 		return nil, fmt.Errorf("speed: %v is not above 0 and at most 1e6", speed)
 	}
@@ -151,18 +154,26 @@ func NewCaptureSource(port Port, c *Capture, speed float64) (*CaptureSource, err
 	if err != nil {
 		return nil, err
 	}
-	s := &CaptureSource{sender: sender, capture: c, speed: speed, frames: NewFrames(sendBatch, c.longest)}
-	if s.fd, err = openPacketSender(port, ifindex); err != nil {
-		return nil, fmt.Errorf("send over %s: %w", port, err)
+	s := &CaptureSource{sender: sender, capture: c, speed: speed}
+	switch kind {
+	case "xsk":
+		s.out, err = newXSKOut(port, ifindex, 0, c.longest, xsk.Auto)
+	case "packet":
+		s.out, err = newPacketOut(port, ifindex, c.longest)
+	default:
+		err = fmt.Errorf("source %q: a capture is sent by xsk or packet", kind)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
-// Name is "capture, af_packet".
-func (s *CaptureSource) Name() string { return "capture, af_packet" }
+// Name is "capture, af_packet" or "capture, af_xdp" with its mode.
+func (s *CaptureSource) Name() string { return "capture, " + s.out.name() }
 
 // Close closes the socket.
-func (s *CaptureSource) Close() error { return unix.Close(s.fd) }
+func (s *CaptureSource) Close() error { return s.out.close() }
 
 // Run implements [Source]. Sequence number n is packet n modulo the capture's packets. Load's limits count; without
 // any, the capture is sent once.
@@ -188,14 +199,9 @@ func (s *CaptureSource) Run(ctx context.Context, load Load) (Sent, error) {
 }
 
 func (s *CaptureSource) send(seq uint64, n int, sent *Sent) error {
-	for i := range n {
-		data := s.capture.packet(int((seq + uint64(i)) % uint64(s.capture.Packets())))
-		copy(s.frames.Buffer(i), data)
-		s.frames.setLength(i, len(data))
-		sent.Bytes += uint64(len(data))
-	}
-	sent.Packets += uint64(n)
-	return s.frames.sendAll(s.fd, n, sent)
+	return s.out.send(func(buf []byte, seq uint64) int {
+		return copy(buf, s.capture.packet(int(seq%uint64(s.capture.Packets()))))
+	}, seq, n, sent)
 }
 
 // capturePacer makes packets due at the capture's times.

@@ -161,7 +161,13 @@ func TestReplayArrives(t *testing.T) {
 		records = append(records, record{uint32(20 * i), data, 0})
 	}
 	c := capture(t, records...)
-	s, err := NewCaptureSource(Port{Namespace: a, Interface: "a", Core: AnyCore}, c, 1)
+	for _, kind := range []string{"packet", "xsk"} {
+		t.Run(kind, func(t *testing.T) { replayArrives(t, kind, Port{Namespace: a, Interface: "a", Core: AnyCore}, b, c) })
+	}
+}
+
+func replayArrives(t *testing.T, kind string, a Port, b *netns.Namespace, c *Capture) {
+	s, err := NewCaptureSource(kind, a, c, 1)
 	must(t, err)
 	defer s.Close()
 	socket, err := b.PacketSocket("b")
@@ -186,7 +192,7 @@ func TestReplayArrives(t *testing.T) {
 			}
 		}
 	}
-	if _, err := NewCaptureSource(s.sender.port, c, 0); err == nil {
+	if _, err := NewCaptureSource(kind, s.sender.port, c, 0); err == nil {
 		t.Error("speed 0 was taken")
 	}
 }

@@ -25,7 +25,7 @@ func scale(bits uint64, n uint32) uint32 {
 	return uint32((bits >> 32) * uint64(n) >> 32)
 }
 
-// drawer draws the flow of a packet from its sequence number.
+// drawer draws the flow of a packet of a part, among the part's, from its number there.
 type drawer struct {
 	order   Order
 	seed    uint64
@@ -34,9 +34,9 @@ type drawer struct {
 }
 
 func newDrawer(w Workload) drawer {
-	d := drawer{order: w.Order, seed: w.Seed, flows: uint32(w.Flows)}
+	d := drawer{order: w.Order, seed: w.Seed + uint64(w.Part)*golden32, flows: uint32(w.ownFlows())}
 	if w.Order == Zipf {
-		d.columns = zipfColumns(w.Flows, w.Exponent)
+		d.columns = zipfColumns(w.ownFlows(), w.Exponent)
 	}
 	return d
 }

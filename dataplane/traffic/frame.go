@@ -19,7 +19,7 @@ const (
 
 var be = binary.BigEndian
 
-// Mark is what a packet says about itself, right behind the UDP header:
+// Mark is what a packet says about itself, right behind the header of UDP or TCP:
 //
 //	0       2             8     10                18
 //	| magic | sequence no | run | send time in ns |   big-endian, the rest is zero
@@ -46,6 +46,8 @@ type Writer struct {
 	sides    sides
 	src, dst [4]uint32 // networks
 	netSum   uint32    // their upper six 16-bit words each, summed
+	capsule  encapsulation
+	proto    uint16
 }
 
 // NewWriter makes a writer of a workload, which must be valid.
@@ -53,7 +55,10 @@ func NewWriter(w Workload) (*Writer, error) {
 	if err := w.Validate(); err != nil {
 		return nil, err
 	}
-	fw := &Writer{w: w, drawer: newDrawer(w), sides: newSides(w)}
+	fw := &Writer{w: w, drawer: newDrawer(w), sides: newSides(w), capsule: newEncapsulation(w), proto: protoUDP}
+	if w.TCP {
+		fw.proto = protoTCP
+	}
 	fw.src, fw.dst = addrWords(w.Source.Net.Addr()), addrWords(w.Destination.Net.Addr())
 	for i := range 3 {
 		fw.netSum += fw.src[i]>>16 + fw.src[i]&0xffff + fw.dst[i]>>16 + fw.dst[i]&0xffff
@@ -73,11 +78,14 @@ func (fw *Writer) frameLen(seq uint64) int {
 
 // Write writes packet seq, sent at the given time, to the start of buf and returns
 // its length. buf must hold the workload's largest size; bytes behind the mark are not
-// touched and must be zero.
+// touched and must be zero. Of a part of a workload, seq counts the part's packets.
 func (fw *Writer) Write(buf []byte, seq, sentNs uint64) int {
-	flow := fw.drawer.flow(seq)
+	parts, part := uint32(fw.w.parts()), uint32(fw.w.Part)
+	flow := fw.drawer.flow(seq)*parts + part
 	n := fw.frameLen(seq)
-	buf = buf[:n]
+	seq = seq*uint64(parts) + uint64(part)
+	frame := buf[:n]
+	buf = frame[fw.capsule.offset:]
 	from, to := fw.sides.of(flow)
 	if fw.w.Reversed {
 		from, to = to, from
@@ -88,38 +96,58 @@ func (fw *Writer) Write(buf []byte, seq, sentNs uint64) int {
 	if fw.w.isIPv6() {
 		rest = fw.writeIPv6(buf, from.addr, to.addr)
 	} else {
-		rest = writeIPv4(buf, from.addr, to.addr)
+		rest = fw.writeIPv4(buf, from.addr, to.addr)
 	}
-	length := uint16(len(rest))
-	be.PutUint16(rest[0:], from.port)
-	be.PutUint16(rest[2:], to.port)
-	be.PutUint16(rest[4:], length)
-	be.PutUint16(rest[6:], 0)
-
-	magicSeq := uint64(markMagic)<<48 | seq&seqMask
-	be.PutUint64(rest[8:], magicSeq)
-	be.PutUint16(rest[16:], fw.w.Run)
-	be.PutUint64(rest[18:], sentNs)
-	if fw.w.UDPChecksum || fw.w.isIPv6() {
-		sum := uint64(fw.netSum) + words(uint64(from.addr)) + words(uint64(to.addr)) + protoUDP + 2*uint64(length) +
-			uint64(from.port) + uint64(to.port) + words(magicSeq) + uint64(fw.w.Run) + words(sentNs)
-		folded := fold(sum)
-		if folded == 0 {
-			folded = 0xffff // zero means none, RFC 768
-		}
-		be.PutUint16(rest[6:], folded)
+	fw.writeTransport(rest, from, to, seq, sentNs)
+	if fw.capsule.offset > 0 {
+		fw.capsule.put(frame, flow)
+		putMAC(frame[0:6], to.mac)
+		putMAC(frame[6:12], from.mac)
 	}
 	return n
 }
 
-func writeIPv4(buf []byte, src, dst uint32) []byte {
+// writeTransport writes the header of UDP or TCP, and the mark behind it.
+func (fw *Writer) writeTransport(rest []byte, from, to tuple, seq, sentNs uint64) {
+	be.PutUint16(rest[0:], from.port)
+	be.PutUint16(rest[2:], to.port)
+	magicSeq := uint64(markMagic)<<48 | seq&seqMask
+	sum := uint64(fw.netSum) + words(uint64(from.addr)) + words(uint64(to.addr)) + uint64(fw.proto) + uint64(len(rest)) +
+		uint64(from.port) + uint64(to.port) + words(magicSeq) + uint64(fw.w.Run) + words(sentNs)
+	if fw.w.TCP {
+		const ack, window = 0x5010, 0xffff // a header of five words; ACK
+		be.PutUint32(rest[4:], uint32(seq))
+		be.PutUint32(rest[8:], 1)
+		be.PutUint16(rest[12:], ack)
+		be.PutUint16(rest[14:], window)
+		be.PutUint16(rest[16:], fold(sum+words(seq&0xffffffff)+1+ack+window))
+		be.PutUint16(rest[18:], 0)
+		rest = rest[tcpLen:]
+	} else {
+		be.PutUint16(rest[4:], uint16(len(rest)))
+		be.PutUint16(rest[6:], 0)
+		if fw.w.UDPChecksum || fw.w.isIPv6() {
+			folded := fold(sum + uint64(len(rest)))
+			if folded == 0 {
+				folded = 0xffff // zero means none, RFC 768
+			}
+			be.PutUint16(rest[6:], folded)
+		}
+		rest = rest[udpLen:]
+	}
+	be.PutUint64(rest, magicSeq)
+	be.PutUint16(rest[8:], fw.w.Run)
+	be.PutUint64(rest[10:], sentNs)
+}
+
+func (fw *Writer) writeIPv4(buf []byte, src, dst uint32) []byte {
 	length := uint16(len(buf) - ethLen)
 	be.PutUint16(buf[12:], etherIPv4)
 	ip := buf[ethLen:]
 	be.PutUint32(ip[0:], 0x4500<<16|uint32(length))
 	be.PutUint32(ip[4:], 0x4000) // no identification; do not fragment: RFC 6864's atomic datagram
-	be.PutUint16(ip[8:], 64<<8|protoUDP)
-	sum := 0x4500 + 0x4000 + 64<<8 + protoUDP + uint64(length) + words(uint64(src)) + words(uint64(dst))
+	be.PutUint16(ip[8:], 64<<8|fw.proto)
+	sum := 0x4500 + 0x4000 + 64<<8 + uint64(fw.proto) + uint64(length) + words(uint64(src)) + words(uint64(dst))
 	be.PutUint16(ip[10:], fold(sum))
 	be.PutUint32(ip[12:], src)
 	be.PutUint32(ip[16:], dst)
@@ -130,7 +158,7 @@ func (fw *Writer) writeIPv6(buf []byte, src, dst uint32) []byte {
 	be.PutUint16(buf[12:], etherIPv6)
 	ip := buf[ethLen:]
 	be.PutUint32(ip[0:], 6<<28)
-	be.PutUint32(ip[4:], uint32(len(ip)-ip6Len)<<16|protoUDP<<8|64)
+	be.PutUint32(ip[4:], uint32(len(ip)-ip6Len)<<16|uint32(fw.proto)<<8|64)
 	from, to := fw.src, fw.dst
 	if fw.w.Reversed {
 		from, to = to, from
@@ -159,6 +187,8 @@ func fold(sum uint64) uint16 {
 	return ^uint16(sum)
 }
 
+func isTag(etherType uint16) bool { return etherType == etherVLAN || etherType == etherQinQ }
+
 // Reader reads the marks of a workload's frames. It does not change and may be
 // shared.
 type Reader struct {
@@ -166,6 +196,11 @@ type Reader struct {
 	ipv6     bool
 	reversed bool
 	run      uint16
+	offset   int // of the plain frame
+	vlans    int
+	untyped  bool // what is in front of the IP header is no type of Ethernet
+	proto    byte
+	header   int // bytes of UDP or TCP
 }
 
 // newReader makes a reader of a workload, which must be valid.
@@ -173,16 +208,37 @@ func newReader(w Workload) (*Reader, error) {
 	if err := w.Validate(); err != nil {
 		return nil, err
 	}
-	return &Reader{newSides(w), w.isIPv6(), w.Reversed, w.Run}, nil
+	r := &Reader{
+		sides: newSides(w), ipv6: w.isIPv6(), reversed: w.Reversed, run: w.Run,
+		offset: w.extraLen(), vlans: len(w.VLANs), untyped: len(w.MPLS) > 0, proto: protoUDP, header: udpLen,
+	}
+	if w.TCP {
+		r.proto, r.header = protoTCP, tcpLen
+	}
+	return r, nil
 }
 
-// Read gives the mark of a frame, or false if the frame is not of this run. VLAN tags
-// and IPv4 options are not looked through.
+// Read gives the mark of a frame, or false if the frame is not of this run. Encapsulations that are not the workload's
+// and IPv4 options are not looked through; VLAN tags may be missing, as receivers take them off.
 func (r *Reader) Read(frame []byte) (Mark, bool) {
+	if r.offset > 0 {
+		if len(frame) < 20 {
+			return Mark{}, false
+		}
+		tags := 0
+		for tags < r.vlans && isTag(be.Uint16(frame[12+4*tags:])) {
+			tags++
+		}
+		at := r.offset - 4*(r.vlans-tags)
+		if len(frame) < at {
+			return Mark{}, false
+		}
+		frame = frame[at:]
+	}
 	var addr uint32
 	var rest []byte
 	if r.ipv6 {
-		if len(frame) < ethLen+ip6Len+udpLen+markLen || be.Uint16(frame[12:]) != etherIPv6 || frame[ethLen+6] != protoUDP {
+		if len(frame) < ethLen+ip6Len+r.header+markLen || !r.untyped && be.Uint16(frame[12:]) != etherIPv6 || frame[ethLen+6] != r.proto {
 			return Mark{}, false
 		}
 		rest = frame[ethLen+ip6Len:]
@@ -191,8 +247,8 @@ func (r *Reader) Read(frame []byte) (Mark, bool) {
 			addr = be.Uint32(frame[ethLen+36:])
 		}
 	} else {
-		if len(frame) < ethLen+ip4Len+udpLen+markLen || be.Uint16(frame[12:]) != etherIPv4 ||
-			frame[ethLen] != 0x45 || frame[ethLen+9] != protoUDP {
+		if len(frame) < ethLen+ip4Len+r.header+markLen || !r.untyped && be.Uint16(frame[12:]) != etherIPv4 ||
+			frame[ethLen] != 0x45 || frame[ethLen+9] != r.proto {
 			return Mark{}, false
 		}
 		rest = frame[ethLen+ip4Len:]
@@ -205,11 +261,12 @@ func (r *Reader) Read(frame []byte) (Mark, bool) {
 	if r.reversed {
 		port = be.Uint16(rest[2:])
 	}
-	magicSeq := be.Uint64(rest[8:])
-	if magicSeq>>48 != markMagic || be.Uint16(rest[16:]) != r.run {
+	rest = rest[r.header:]
+	magicSeq := be.Uint64(rest)
+	if magicSeq>>48 != markMagic || be.Uint16(rest[8:]) != r.run {
 		return Mark{}, false
 	}
 	return Mark{
-		Seq: magicSeq & seqMask, Run: r.run, SentNs: be.Uint64(rest[18:]), Flow: r.sides.number(addr, port),
+		Seq: magicSeq & seqMask, Run: r.run, SentNs: be.Uint64(rest[10:]), Flow: r.sides.number(addr, port),
 	}, true
 }

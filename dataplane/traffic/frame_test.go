@@ -3,6 +3,7 @@ package traffic
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/gopacket"
@@ -13,7 +14,11 @@ import (
 func serialise(t *testing.T, fw *Writer, seq, sent uint64) []byte {
 	t.Helper()
 	w := fw.w
-	src, dst := fw.sides.of(fw.drawer.flow(seq))
+	parts, part := uint64(w.parts()), uint64(w.Part)
+	flow := fw.drawer.flow(seq)*uint32(parts) + uint32(part)
+	size := w.Sizes[seq%uint64(len(w.Sizes))]
+	seq = seq*parts + part
+	src, dst := fw.sides.of(flow)
 	srcNet, dstNet := w.Source.Net.Addr().AsSlice(), w.Destination.Net.Addr().AsSlice()
 	be.PutUint32(srcNet[len(srcNet)-4:], src.addr)
 	be.PutUint32(dstNet[len(dstNet)-4:], dst.addr)
@@ -22,31 +27,86 @@ func serialise(t *testing.T, fw *Writer, seq, sent uint64) []byte {
 	}
 	eth := &layers.Ethernet{SrcMAC: macBytes(src.mac), DstMAC: macBytes(dst.mac), EthernetType: layers.EthernetTypeIPv4}
 	udp := &layers.UDP{SrcPort: layers.UDPPort(src.port), DstPort: layers.UDPPort(dst.port)}
-	stack := []gopacket.SerializableLayer{eth}
+	tcp := &layers.TCP{SrcPort: layers.TCPPort(src.port), DstPort: layers.TCPPort(dst.port), Seq: uint32(seq), Ack: 1, ACK: true, Window: 0xffff}
+	protocol := layers.IPProtocolUDP
+	if w.TCP {
+		protocol = layers.IPProtocolTCP
+	}
+	stack := encapsulate(w, eth, flow)
 	if w.isIPv6() {
-		eth.EthernetType = layers.EthernetTypeIPv6
-		ip := &layers.IPv6{Version: 6, HopLimit: 64, NextHeader: layers.IPProtocolUDP, SrcIP: srcNet, DstIP: dstNet}
+		setType(stack, layers.EthernetTypeIPv6)
+		ip := &layers.IPv6{Version: 6, HopLimit: 64, NextHeader: protocol, SrcIP: srcNet, DstIP: dstNet}
 		must(t, udp.SetNetworkLayerForChecksum(ip))
+		must(t, tcp.SetNetworkLayerForChecksum(ip))
 		stack = append(stack, ip)
 	} else {
 		ip := &layers.IPv4{
-			Version: 4, TTL: 64, Flags: layers.IPv4DontFragment, Protocol: layers.IPProtocolUDP, SrcIP: srcNet, DstIP: dstNet,
+			Version: 4, TTL: 64, Flags: layers.IPv4DontFragment, Protocol: protocol, SrcIP: srcNet, DstIP: dstNet,
 		}
 		must(t, udp.SetNetworkLayerForChecksum(ip))
+		must(t, tcp.SetNetworkLayerForChecksum(ip))
 		stack = append(stack, ip)
 	}
-	payload := make([]byte, w.Sizes[seq%uint64(len(w.Sizes))]-FCS-fw.w.headerLen())
-	be.PutUint64(payload, markMagic<<48|seq)
+	payload := make([]byte, size-FCS-fw.w.headerLen())
+	be.PutUint64(payload, markMagic<<48|seq&seqMask)
 	be.PutUint16(payload[8:], w.Run)
 	be.PutUint64(payload[10:], sent)
 	buffer := gopacket.NewSerializeBuffer()
 	options := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
-	must(t, gopacket.SerializeLayers(buffer, options, append(stack, udp, gopacket.Payload(payload))...))
+	transport := gopacket.SerializableLayer(udp)
+	if w.TCP {
+		transport = tcp
+	}
+	must(t, gopacket.SerializeLayers(buffer, options, append(stack, transport, gopacket.Payload(payload))...))
 	frame := buffer.Bytes()
-	if !w.isIPv6() && !w.UDPChecksum {
-		be.PutUint16(frame[ethLen+ip4Len+6:], 0)
+	if !w.TCP && !w.isIPv6() && !w.UDPChecksum {
+		be.PutUint16(frame[w.extraLen()+ethLen+ip4Len+6:], 0)
+	}
+	if w.VXLAN != nil {
+		be.PutUint16(frame[4*len(w.VLANs)+ethLen+ip4Len+6:], 0)
 	}
 	return frame
+}
+
+// encapsulate are the layers in front of the IP header.
+func encapsulate(w Workload, eth *layers.Ethernet, flow uint32) (stack []gopacket.SerializableLayer) {
+	inner := *eth
+	stack = append(stack, eth)
+	for i, id := range w.VLANs {
+		tag := layers.EthernetTypeDot1Q
+		if i+1 < len(w.VLANs) {
+			tag = layers.EthernetTypeQinQ
+		}
+		setType(stack, tag)
+		stack = append(stack, &layers.Dot1Q{VLANIdentifier: id, Type: layers.EthernetTypeIPv4})
+	}
+	for i, label := range w.MPLS {
+		if i == 0 {
+			setType(stack, layers.EthernetTypeMPLSUnicast)
+		}
+		stack = append(stack, &layers.MPLS{Label: label, TTL: 64, StackBottom: i+1 == len(w.MPLS)})
+	}
+	if v := w.VXLAN; v != nil {
+		from, to := v.Source, v.Destination
+		if w.Reversed {
+			from, to = to, from
+		}
+		ip := &layers.IPv4{Version: 4, TTL: 64, Flags: layers.IPv4DontFragment, Protocol: layers.IPProtocolUDP, SrcIP: from.AsSlice(), DstIP: to.AsSlice()}
+		udp := &layers.UDP{SrcPort: layers.UDPPort(49152 + uint16(flow*0x9e3779b1>>16)%16384), DstPort: 4789}
+		_ = udp.SetNetworkLayerForChecksum(ip)
+		stack = append(stack, ip, udp, &layers.VXLAN{ValidIDFlag: true, VNI: v.VNI}, &inner)
+	}
+	return stack
+}
+
+// setType sets what follows the last layer of Ethernet or VLAN.
+func setType(stack []gopacket.SerializableLayer, to layers.EthernetType) {
+	switch last := stack[len(stack)-1].(type) {
+	case *layers.Ethernet:
+		last.EthernetType = to
+	case *layers.Dot1Q:
+		last.Type = to
+	}
 }
 
 func macBytes(n uint64) []byte {
@@ -69,9 +129,15 @@ func TestWriteMatchesLibraryAndReads(t *testing.T) {
 			if want := serialise(t, fw, seq, sent); !bytes.Equal(frame[:n], want) {
 				t.Fatalf("%s: packet %d is\n%x, want\n%x", name, seq, frame[:n], want)
 			}
-			want := Mark{Seq: seq, Run: w.Run, SentNs: sent, Flow: fw.drawer.flow(seq)}
+			parts, part := uint64(w.parts()), uint64(w.Part)
+			want := Mark{Seq: (seq*parts + part) & seqMask, Run: w.Run, SentNs: sent, Flow: fw.drawer.flow(seq)*uint32(parts) + uint32(part)}
 			if got, ok := reader.Read(frame[:n]); !ok || got != want {
 				t.Fatalf("%s: read %+v %v, want %+v", name, got, ok, want)
+			}
+			if len(w.VLANs) > 0 { // a receiver took the outer tag off
+				if got, ok := reader.Read(append(slices.Clone(frame[:12]), frame[16:n]...)); !ok || got != want {
+					t.Fatalf("%s without its tag: read %+v %v, want %+v", name, got, ok, want)
+				}
 			}
 		}
 	}

@@ -44,6 +44,12 @@ func TestLiveProgramMatchesGo(t *testing.T) {
 	a, _ := cable(t, 1)
 	for name, w := range variants() {
 		source, err := NewLiveSource(a, w)
+		if !w.plain() {
+			if err == nil {
+				t.Errorf("%s: live frames were to be of another kind", name)
+			}
+			continue
+		}
 		must(t, err)
 		fw, err := NewWriter(w)
 		must(t, err)
@@ -83,7 +89,7 @@ func TestSinkProgramMatchesTracker(t *testing.T) {
 	defer func() { must(t, unix.SchedSetaffinity(0, &before)) }()
 
 	options := SinkOptions{Duplicates: true, FlowOrder: true, Bins: true}
-	for _, name := range []string{"default", "reversed", "ipv6", "imix"} {
+	for _, name := range []string{"default", "reversed", "ipv6", "imix", "tcp", "vlan mpls ipv6", "qinq vxlan ipv6 tcp"} {
 		w := variants()[name]
 		_, b := cable(t, 1)
 		sink, err := NewXDPSink(b, w, options, false)
@@ -172,7 +178,7 @@ func sources(t *testing.T, a Port, w Workload) map[string]func() Source {
 	return map[string]func() Source{
 		"live":   func() Source { s, err := NewLiveSource(a, w); must(t, err); return s },
 		"packet": func() Source { s, err := NewPacketSource(a, w); must(t, err); return s },
-		"xsk":    func() Source { s, err := NewXSKSource(a, w, xsk.Copy); must(t, err); return s },
+		"xsk":    func() Source { s, err := NewXSKSource(a, 0, w, xsk.Copy); must(t, err); return s },
 	}
 }
 
@@ -226,6 +232,79 @@ func TestEverySourceToEverySink(t *testing.T) {
 					must(t, sink.Close())
 				})
 			}
+		}
+	}
+}
+
+// TestEncapsulations: each template reaches each sink with the sources that write it, and a library reads what it is.
+func TestEncapsulations(t *testing.T) {
+	for _, name := range []string{"tcp", "vlan", "qinq tcp", "mpls", "vlan mpls ipv6", "vxlan", "qinq vxlan ipv6 tcp"} {
+		w := variants()[name]
+		w.Sizes = Fixed(w.MinSize() + 20)
+		a, b := cable(t, 1)
+		for to, newSink := range sinks(t, b, w, DefaultSinkOptions()) {
+			for from, newSource := range sources(t, a, w) {
+				if from == "live" || testing.Short() && (from == "packet") != (to == "packet") {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%s-%s", name, from, to), func(t *testing.T) {
+					sink, source := newSink(), newSource()
+					sent, err := source.Run(context.Background(), Load{Rate: 50_000, Count: 500})
+					must(t, err)
+					r := settle(t, sink, sent.Packets)
+					if sent.Packets != 500 || r.Unique()+sent.Refused+r.Overflow != 500 || r.Unique() == 0 || r.Duplicates+r.Reordered != 0 {
+						r.Latency = nil
+						t.Errorf("sent %+v, received %+v", sent, r)
+					}
+					must(t, source.Close())
+					must(t, sink.Close())
+				})
+			}
+		}
+	}
+}
+
+// TestParallel: several sources at a time send each sequence number once and keep the order of flows, also where they are not equally
+// fast and where the count is no multiple of their number.
+func TestParallel(t *testing.T) {
+	const cores = 3
+	a, b := cable(t, cores)
+	for _, kind := range []string{"live", "xsk", "packet"} {
+		for what, load := range map[string]Load{
+			"count":    {Rate: 30_000, Count: 2000},
+			"duration": {Rate: 30_000, Duration: 50 * time.Millisecond},
+			"flood":    {Duration: 20 * time.Millisecond},
+		} {
+			t.Run(kind+" "+what, func(t *testing.T) {
+				w := with(func(w *Workload) { w.Flows, w.Order, w.Exponent = 1000, Zipf, 1 })
+				sink, err := NewXDPSink(b, w, DefaultSinkOptions(), false)
+				must(t, err)
+				defer sink.Close()
+				var all []Source
+				for i := range cores {
+					w.Part, w.Parts = i, cores
+					s, err := NewSource(kind, a, i, w)
+					must(t, err)
+					all = append(all, s)
+				}
+				p := NewParallel(all)
+				first, err := p.Run(context.Background(), load)
+				must(t, err)
+				second, err := p.Run(context.Background(), Load{Rate: 50_000, Count: 7, FirstSeq: first.NextSeq})
+				must(t, err)
+				must(t, p.Close())
+				if load.Count > 0 && first.Packets != load.Count || second.Packets != 7 || second.NextSeq != first.NextSeq+7 || first.NextSeq != first.Packets {
+					t.Errorf("sent %+v, then %+v", first, second)
+				}
+				refused := first.Refused + second.Refused
+				r := settle(t, sink, second.NextSeq-refused)
+				if lost := r.Lost(second.NextSeq); r.Duplicates+r.Stale != 0 || r.Unique() == 0 || lost > refused && what != "flood" {
+					t.Errorf("%d refused: %d lost, %d duplicates", refused, lost, r.Duplicates)
+				}
+				if kind == "xsk" && r.Reordered > 0 { // a queue each
+					t.Errorf("%d packets out of their flows' order", r.Reordered)
+				}
+			})
 		}
 	}
 }

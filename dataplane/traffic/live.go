@@ -49,6 +49,9 @@ func NewLiveSource(port Port, w Workload) (_ *LiveSource, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if !w.plain() {
+		return nil, errors.New("live frames are of UDP over Ethernet and IP alone: use source xsk or packet for TCP, VLAN, MPLS and VXLAN")
+	}
 	if w.MaxSize()-FCS > maxLiveFrame {
 		return nil, fmt.Errorf("live frames hold %d bytes, not %d: use an af_packet source", maxLiveFrame+FCS, w.MaxSize())
 	}
@@ -80,12 +83,12 @@ func NewLiveSource(port Port, w Workload) (_ *LiveSource, err error) {
 func liveConfig(fw *Writer, ifindex int) bpf.LiveConfig {
 	w := fw.w
 	c := bpf.LiveConfig{
-		Seed:   w.Seed,
+		Seed:   fw.drawer.seed,
 		SrcMac: fw.sides.srcMAC, DstMac: fw.sides.dstMAC,
 		SrcMacs: fw.sides.srcMACs, DstMacs: fw.sides.dstMACs,
 		SrcNet: fw.src, DstNet: fw.dst,
 		SrcBits: uint32(fw.sides.srcBits), DstBits: uint32(fw.sides.dstBits),
-		NetSum: fw.netSum, Flows: uint32(w.Flows), Columns: uint32(len(fw.drawer.columns)),
+		NetSum: fw.netSum, Flows: uint32(w.ownFlows()), Part: uint32(w.Part), Parts: uint32(w.parts()), Columns: uint32(len(fw.drawer.columns)),
 		Ifindex: uint32(ifindex), SizeCount: uint8(len(w.Sizes)), Order: uint8(w.Order),
 		Ipv6: flag(w.isIPv6()), UdpChecksum: flag(w.isIPv6() || w.UDPChecksum),
 		Reversed: flag(w.Reversed), Tai: flag(w.Clock == TAI), Run: w.Run,

@@ -27,13 +27,13 @@ func OpenPort(namespace, device string, core int) (Port, error) {
 	return Port{Namespace: ns, Interface: device, Core: core}, nil
 }
 
-// NewSource makes a source by the name of its kind: live, xsk or packet.
-func NewSource(kind string, port Port, w Workload) (Source, error) {
+// NewSource makes a source by the name of its kind: live, xsk on a queue of the interface, or packet.
+func NewSource(kind string, port Port, queue int, w Workload) (Source, error) {
 	switch kind {
 	case "live":
 		return orNil[Source](NewLiveSource(port, w))
 	case "xsk":
-		return orNil[Source](NewXSKSource(port, w, xsk.Auto))
+		return orNil[Source](NewXSKSource(port, queue, w, xsk.Auto))
 	case "packet":
 		return orNil[Source](NewPacketSource(port, w))
 	}

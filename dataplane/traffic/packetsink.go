@@ -11,7 +11,7 @@ import (
 
 const (
 	sinkBatch    = 64
-	sinkSnapshot = 128      // bytes kept of each frame; the mark ends at byte 80 at the latest
+	sinkSnapshot = 192      // bytes kept of each frame; the mark ends at byte 150 at the latest
 	sinkBuffer   = 64 << 20 // bytes of socket buffer
 	sinkWakeUs   = 50_000   // how often an idle sink looks whether it has been closed
 )

@@ -13,8 +13,7 @@ import (
 // second, and is several times slower.
 type PacketSource struct {
 	sender *sender
-	frames *Frames
-	fd     int
+	out    *packetOut
 }
 
 // NewPacketSource opens the socket. It needs CAP_NET_RAW.
@@ -23,44 +22,61 @@ func NewPacketSource(port Port, w Workload) (*PacketSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &PacketSource{sender: sender, frames: NewFrames(sendBatch, w.MaxSize()-FCS)}
-	if s.fd, err = openPacketSender(port, ifindex); err != nil {
-		return nil, fmt.Errorf("send over %s: %w", port, err)
+	out, err := newPacketOut(port, ifindex, w.MaxSize()-FCS)
+	if err != nil {
+		return nil, err
 	}
-	return s, nil
+	return &PacketSource{sender, out}, nil
 }
 
-// openPacketSender opens a socket that sends past the queueing discipline.
-func openPacketSender(port Port, ifindex int) (fd int, err error) {
-	err = port.Namespace.Do(func() (err error) {
-		fd, err = PacketSocket(ifindex, 0,
+// fill writes packet seq to the start of a buffer, and returns its length.
+type fill func(buf []byte, seq uint64) int
+
+// packetOut sends frames through a socket, past the queueing discipline.
+type packetOut struct {
+	frames *Frames
+	fd     int
+}
+
+// newPacketOut opens the socket, for frames up to a length in bytes.
+func newPacketOut(port Port, ifindex, longest int) (*packetOut, error) {
+	out := &packetOut{frames: NewFrames(sendBatch, longest)}
+	err := port.Namespace.Do(func() (err error) {
+		out.fd, err = PacketSocket(ifindex, 0,
 			SocketOption{unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1},
 			SocketOption{unix.SOL_SOCKET, unix.SO_SNDBUF, 1 << 20})
 		return err
 	})
-	return fd, err
+	if err != nil {
+		return nil, fmt.Errorf("send over %s: %w", port, err)
+	}
+	return out, nil
 }
 
-// Name is "af_packet".
-func (s *PacketSource) Name() string { return "af_packet" }
+func (o *packetOut) name() string { return "af_packet" }
 
-// Close closes the socket.
-func (s *PacketSource) Close() error { return unix.Close(s.fd) }
-
-// Run implements [Source].
-func (s *PacketSource) Run(ctx context.Context, load Load) (Sent, error) {
-	return s.sender.run(ctx, load, s.send)
-}
+func (o *packetOut) close() error { return unix.Close(o.fd) }
 
 // send writes and sends n packets.
-func (s *PacketSource) send(seq uint64, n int, sent *Sent) error {
+func (o *packetOut) send(write fill, seq uint64, n int, sent *Sent) error {
 	for i := range n {
-		length := s.sender.writer.Write(s.frames.Buffer(i), seq+uint64(i), s.sender.clock.now())
-		s.frames.setLength(i, length)
+		length := write(o.frames.Buffer(i), seq+uint64(i))
+		o.frames.setLength(i, length)
 		sent.Bytes += uint64(length)
 	}
 	sent.Packets += uint64(n)
-	return s.frames.sendAll(s.fd, n, sent)
+	return o.frames.sendAll(o.fd, n, sent)
+}
+
+// Name is "af_packet".
+func (s *PacketSource) Name() string { return s.out.name() }
+
+// Close closes the socket.
+func (s *PacketSource) Close() error { return s.out.close() }
+
+// Run implements [Source].
+func (s *PacketSource) Run(ctx context.Context, load Load) (Sent, error) {
+	return s.sender.run(ctx, load, func(seq uint64, n int, sent *Sent) error { return s.out.send(s.sender.write, seq, n, sent) })
 }
 
 // sendAll sends the first n frames. What the device refuses for want of room is

@@ -117,6 +117,7 @@ func (s *programSink) specialise() (*ebpf.CollectionSpec, error) {
 		SrcNet: sides.srcNet, SrcBits: uint32(sides.srcBits), Flows: uint32(w.Flows),
 		Ipv6: flag(w.isIPv6()), Reversed: flag(w.Reversed), Tai: flag(w.Clock == TAI),
 		Bins: flag(options.Bins), Order: flag(options.FlowOrder), Exact: flag(options.Duplicates), Run: w.Run,
+		Offset: uint8(w.extraLen()), Vlans: uint8(len(w.VLANs)), Untyped: flag(len(w.MPLS) > 0), Tcp: flag(w.TCP),
 	}
 	if err := spec.Variables["config"].Set(config); err != nil {
 		return nil, fmt.Errorf("configure the sink program: %w", err)

@@ -42,6 +42,9 @@ func newSender(port Port, w Workload) (*sender, int, error) {
 	return &sender{port: port, writer: writer, clock: clock}, link.Attrs().Index, nil
 }
 
+// write writes packet seq of the workload, sent now.
+func (s *sender) write(buf []byte, seq uint64) int { return s.writer.Write(buf, seq, s.clock.now()) }
+
 // pace computes when a sending loop's packets are due.
 type pace interface {
 	// Due is as [Pacer.Due].

@@ -108,7 +108,23 @@ type Workload struct {
 	Run uint16
 	// Clock of the send times.
 	Clock Clock
+	// TCP makes the packets of TCP: acknowledgements with payload, whose sequence number is the packet's. Else they are of UDP.
+	TCP bool
+	// VLANs are the identifiers of tags, the outer one first: 802.1Q, and 802.1ad for the outer of two. MPLS are labels, the top of the stack
+	// first, at most four, behind the tags. VXLAN is a tunnel, nil: none; not with MPLS. Sizes are of the whole frame.
+	VLANs []uint16
+	MPLS  []uint32
+	VXLAN *VXLAN
+	// Parts above 1 makes this workload one of several that are sent at a time ([Parallel]), Part of 0 to Parts-1. A part has each Parts-th flow
+	// and each Parts-th sequence number, from Part on, so that no flow is in two of them.
+	Part, Parts int
 }
+
+// parts is how many parts there are, at least 1.
+func (w Workload) parts() int { return max(w.Parts, 1) }
+
+// ownFlows is how many flows are of this part.
+func (w Workload) ownFlows() int { return (w.Flows - w.Part + w.parts() - 1) / w.parts() }
 
 // IMIX returns twelve sizes in which 64, 570 and 1518 bytes occur as 7:4:1, well
 // mixed, so that the proportion holds for each stretch of twelve packets.
@@ -142,16 +158,20 @@ func DefaultWorkload() Workload {
 func (w Workload) isIPv6() bool { return w.Source.Net.Addr().Is6() }
 
 // MinSize is the smallest size, in bytes with the frame check sequence, that holds
-// all headers and the mark: 64 for IPv4, 84 for IPv6.
+// all headers and the mark: 64 for IPv4, 84 for IPv6, 12 more for TCP, and what encapsulates it.
 func (w Workload) MinSize() int {
 	return w.headerLen() + markLen + FCS
 }
 
 func (w Workload) headerLen() int {
-	if w.isIPv6() {
-		return ethLen + ip6Len + udpLen
+	n := w.extraLen() + ethLen + udpLen
+	if w.TCP {
+		n += tcpLen - udpLen
 	}
-	return ethLen + ip4Len + udpLen
+	if w.isIPv6() {
+		return n + ip6Len
+	}
+	return n + ip4Len
 }
 
 // MaxSize is the largest size of the workload, in bytes with the frame check sequence.
@@ -177,6 +197,10 @@ func (w Workload) Validate() error {
 	if w.Order == Zipf && !(w.Exponent > 0 && w.Exponent <= 4) {
 		fault("exponent: %v is not above 0 and at most 4", w.Exponent)
 	}
+	if w.Parts < 0 || w.Parts > 256 || w.Part < 0 || w.Part >= w.parts() || w.Parts > 1 && w.Flows < w.Parts {
+		fault("parts: %d of %d with %d flows: choose 0 to the number of parts, which is at most 256 and the number of flows", w.Part, w.Parts, w.Flows)
+	}
+	faults = append(faults, w.validateEncapsulation())
 	if w.Clock > TAI {
 		fault("clock: %d is unknown", w.Clock)
 	}

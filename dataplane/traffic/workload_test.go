@@ -51,7 +51,30 @@ func variants() map[string]Workload {
 			w.Flows = 5000
 			w.Source.Net, w.Destination.Net = netip.MustParsePrefix("10.1.2.0/24"), netip.MustParsePrefix("10.9.9.9/32")
 		}),
+		"part": with(func(w *Workload) { w.Flows, w.Part, w.Parts, w.Order = 1001, 2, 3, RoundRobin }),
+		"tcp":  with(func(w *Workload) { w.TCP, w.Sizes = true, []int{76, 77, 1518} }),
+		"tcp ipv6 reversed": with(func(w *Workload) {
+			ipv6(w)
+			w.TCP, w.Reversed, w.Sizes = true, true, Fixed(100)
+		}),
+		"vlan":     with(func(w *Workload) { w.VLANs, w.Sizes = []uint16{4094}, Fixed(68) }),
+		"qinq tcp": with(func(w *Workload) { w.VLANs, w.TCP, w.Sizes = []uint16{100, 7}, true, Fixed(200) }),
+		"mpls":     with(func(w *Workload) { w.MPLS, w.Sizes = []uint32{16, 1<<20 - 1, 99}, Fixed(128) }),
+		"vlan mpls ipv6": with(func(w *Workload) {
+			ipv6(w)
+			w.VLANs, w.MPLS, w.Sizes = []uint16{5}, []uint32{1000}, Fixed(512)
+		}),
+		"vxlan": with(func(w *Workload) { w.VXLAN, w.Sizes = tunnel(), []int{114, 1568} }),
+		"qinq vxlan ipv6 tcp": with(func(w *Workload) {
+			ipv6(w)
+			w.VLANs, w.VXLAN, w.TCP, w.Reversed = []uint16{2, 3}, tunnel(), true, true
+			w.Sizes = Fixed(w.MinSize())
+		}),
 	}
+}
+
+func tunnel() *VXLAN {
+	return &VXLAN{VNI: 0xabcdef, Source: netip.MustParseAddr("192.0.2.1"), Destination: netip.MustParseAddr("203.0.113.200")}
 }
 
 func TestVariantsAreValid(t *testing.T) {
@@ -66,6 +89,16 @@ func TestValidateReportsEachFault(t *testing.T) {
 	for fault, change := range map[string]func(*Workload){
 		"flows: 0":                   func(w *Workload) { w.Flows = 0 },
 		"flows: 10000001":            func(w *Workload) { w.Flows = MaxFlows + 1 },
+		"parts: 3 of 3":              func(w *Workload) { w.Part, w.Parts = 3, 3 },
+		"parts: 1 of 5000":           func(w *Workload) { w.Part, w.Parts = 1, 5000 },
+		"VLANs: 3 tags":              func(w *Workload) { w.VLANs, w.Sizes = []uint16{1, 2, 3}, Fixed(100) },
+		"VLANs: 4095":                func(w *Workload) { w.VLANs, w.Sizes = []uint16{4095}, Fixed(100) },
+		"MPLS: 5 labels":             func(w *Workload) { w.MPLS, w.Sizes = make([]uint32, 5), Fixed(100) },
+		"MPLS: label 1048576":        func(w *Workload) { w.MPLS, w.Sizes = []uint32{1 << 20}, Fixed(100) },
+		"VXLAN and MPLS":             func(w *Workload) { w.MPLS, w.VXLAN, w.Sizes = []uint32{1}, tunnel(), Fixed(200) },
+		"VXLAN: the tunnel's ends":   func(w *Workload) { w.VXLAN, w.Sizes = &VXLAN{}, Fixed(200) },
+		"VXLAN: network 16777216":    func(w *Workload) { w.VXLAN, w.Sizes = tunnel(), Fixed(200); w.VXLAN.VNI = 1 << 24 },
+		"sizes: 113":                 func(w *Workload) { w.VXLAN, w.Sizes = tunnel(), Fixed(113) },
 		"order: Order(3)":            func(w *Workload) { w.Order = 3 },
 		"exponent: 0":                func(w *Workload) { w.Order = Zipf },
 		"clock: 2":                   func(w *Workload) { w.Clock = 2 },

@@ -24,7 +24,8 @@ struct config {
 	__u32 src_net[4], dst_net[4]; /* host order, host part zero; IPv4 uses [3] only */
 	__u32 src_bits, dst_bits;     /* length of the host part, 0 to 24 */
 	__u32 net_sum;                /* 16-bit words of both nets but their last two, summed */
-	__u32 flows;
+	__u32 flows;                  /* of this part */
+	__u32 part, parts;            /* numbers and flows are each parts-th, from part on */
 	__u32 columns;
 	__u32 ifindex;
 	__u16 sizes[MAX_SIZES];
@@ -44,7 +45,7 @@ struct state {
 	__u64 count;       /* packets; 0: no limit */
 	__u64 start_ns, last_ns;
 	__u64 next;        /* ns << RATE_SHIFT after start_ns */
-	__u64 seq, bytes;
+	__u64 seq, bytes;  /* seq counts the part's packets */
 	__u64 idle;        /* calls that were too early */
 	__u64 slipped;     /* ns << RATE_SHIFT given up because the source came too late */
 	__u64 end_ns;      /* when the program noticed the end */
@@ -228,7 +229,7 @@ int live(struct xdp_md *ctx)
 	int grow = (int)size - (int)(ctx->data_end - ctx->data);
 	if (grow && bpf_xdp_adjust_tail(ctx, grow))
 		return XDP_ABORTED;
-	if (!write_frame(ctx, draw_flow(seq), seq, now))
+	if (!write_frame(ctx, draw_flow(seq) * config.parts + config.part, seq * config.parts + config.part, now))
 		return XDP_ABORTED;
 	s->seq = seq + 1;
 	s->bytes += size;

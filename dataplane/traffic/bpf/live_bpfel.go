@@ -35,6 +35,8 @@ type LiveConfig struct {
 	DstBits     uint32
 	NetSum      uint32
 	Flows       uint32
+	Part        uint32
+	Parts       uint32
 	Columns     uint32
 	Ifindex     uint32
 	Sizes       [16]uint16

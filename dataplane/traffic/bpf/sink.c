@@ -20,6 +20,10 @@ struct config {
 	__u32 flows;
 	__u8 ipv6, reversed, tai, bins, order, exact;
 	__u16 run;
+	__u8 offset;  /* of the plain frame within what encapsulates it */
+	__u8 vlans;   /* tags, up to two, which receivers may have taken off */
+	__u8 untyped; /* what is in front of the IP header is no type of Ethernet: MPLS */
+	__u8 tcp;
 };
 
 struct stats {
@@ -125,30 +129,50 @@ static __always_inline int behind_flow(__u32 flow, __u32 next)
 	return 0;
 }
 
+static __always_inline int is_tag(__be16 type)
+{
+	return type == bpf_htons(ETH_P_8021Q) || type == bpf_htons(ETH_P_8021AD);
+}
+
 /* find_mark gives the mark of a frame of this run and its flow, or null. */
 static __always_inline struct mark *find_mark(void *data, void *end, __u32 *flow)
 {
 	struct eth *eth = data;
 	struct udp *udp;
-	__u32 address;
+	__u32 address, offset = config.offset;
+	__u32 header = config.tcp ? TCP_LEN : sizeof(*udp);
+	__u8 protocol = config.tcp ? IPPROTO_TCP : IPPROTO_UDP;
+	if (config.offset) {
+		__be16 *type = data + 12;
+		__u32 tags = 0;
+		if (data + 20 > end)
+			return 0;
+		if (config.vlans && is_tag(type[0])) {
+			tags = 1;
+			if (config.vlans > 1 && is_tag(type[2]))
+				tags = 2;
+		}
+		offset -= 4 * (config.vlans - tags);
+	}
+	eth = data + offset;
 	if (config.ipv6) {
 		struct ip6 *ip = (void *)(eth + 1);
 		udp = (void *)(ip + 1);
-		if ((void *)(udp + 1) + sizeof(struct mark) > end)
+		if ((void *)udp + header + sizeof(struct mark) > end)
 			return 0;
-		if (eth->type != bpf_htons(ETH_P_IPV6) || ip->next_header != IPPROTO_UDP)
+		if ((!config.untyped && eth->type != bpf_htons(ETH_P_IPV6)) || ip->next_header != protocol)
 			return 0;
 		address = bpf_ntohl(config.reversed ? ip->dst[3] : ip->src[3]);
 	} else {
 		struct ip4 *ip = (void *)(eth + 1);
 		udp = (void *)(ip + 1);
-		if ((void *)(udp + 1) + sizeof(struct mark) > end)
+		if ((void *)udp + header + sizeof(struct mark) > end)
 			return 0;
-		if (eth->type != bpf_htons(ETH_P_IP) || ip->version_ihl != 0x45 || ip->protocol != IPPROTO_UDP)
+		if ((!config.untyped && eth->type != bpf_htons(ETH_P_IP)) || ip->version_ihl != 0x45 || ip->protocol != protocol)
 			return 0;
 		address = bpf_ntohl(config.reversed ? ip->dst : ip->src);
 	}
-	struct mark *mark = (void *)(udp + 1);
+	struct mark *mark = (void *)udp + header;
 	if (bpf_be64_to_cpu(mark->magic_seq) >> 48 != MAGIC || mark->run != bpf_htons(config.run))
 		return 0;
 	__u16 port = bpf_ntohs(config.reversed ? udp->dst : udp->src);

@@ -25,6 +25,10 @@ type SinkConfig struct {
 	Order    uint8
 	Exact    uint8
 	Run      uint16
+	Offset   uint8
+	Vlans    uint8
+	Untyped  uint8
+	Tcp      uint8
 }
 
 type SinkLine struct {

@@ -12,7 +12,11 @@
 
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86DD
+#define ETH_P_8021Q 0x8100
+#define ETH_P_8021AD 0x88A8
+#define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
+#define TCP_LEN 20 /* bytes of a header without options */
 
 struct eth {
 	__u8 dst[6];
