@@ -27,7 +27,7 @@ type rig struct {
 	dir              string // for the device's files
 
 	workload traffic.Workload
-	source   *traffic.LiveSource
+	source   traffic.Source
 	sink     *traffic.XDPSink
 	next     uint64 // sequence number
 
@@ -83,9 +83,11 @@ func (r *rig) start(ctx context.Context) error {
 	if r.sink, err = traffic.NewXDPSink(r.port(r.right), r.workload, options, false); err != nil {
 		return err
 	}
-	if r.source, err = traffic.NewLiveSource(r.port(r.left), r.workload); err != nil {
+	source, err := traffic.NewLiveSource(r.port(r.left), r.workload)
+	if err != nil {
 		return err
 	}
+	r.source = source
 	return r.learn(ctx)
 }
 

@@ -66,6 +66,34 @@ func TestWire(t *testing.T) {
 	}
 }
 
+// TestWireOverPlainVeth: a veth whose far end has neither an XDP program nor generic receive offload, as a bridge's port is at first, takes no
+// live frames: the device is measured through an AF_XDP socket, and the report says so.
+func TestWireOverPlainVeth(t *testing.T) {
+	netnstest.Require(t)
+	ns := netnstest.New(t, "wwp")
+	ends := func(a, b string) error {
+		return netns.AddVeth(netns.End{Namespace: ns, Name: a}, netns.End{Namespace: ns, Name: b}, netns.Veth{})
+	}
+	for _, err := range []error{
+		ns.DisableIPv6(), ends("tx", "dut0"), ends("rx", "dut1"), ns.AddBridge("br", "dut0", "dut1"),
+		ns.SetUp("tx"), ns.SetUp("rx"), ns.SetUp("dut0"), ns.SetUp("dut1"), ns.SetUp("br"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := DefaultWire()
+	c.TX, c.RX, c.TXNamespace, c.RXNamespace = "tx", "rx", ns.Name(), ns.Name()
+	c.Sizes, c.Trial, c.Trials, c.Precision, c.Core = []int{64}, 20*time.Millisecond, 1, 0.5, traffic.AnyCore
+	report, err := RunWire(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := report.Sizes[0]; s.MRR <= 0 || !strings.HasPrefix(s.Source, "af_xdp") || !strings.Contains(s.Remarks(), "sent by af_xdp") {
+		t.Errorf("%+v", s)
+	}
+}
+
 // TestWireFaults: what cannot be measured is refused before anything is sent.
 func TestWireFaults(t *testing.T) {
 	c := DefaultWire()

@@ -58,6 +58,9 @@ func (s *WireSize) Remarks() string {
 	if s.Limited {
 		all = append(all, "source-limited: the device may carry more")
 	}
+	if s.Source != "" && s.Source != "live-frames" {
+		all = append(all, "sent by "+s.Source)
+	}
 	if s.BurstLimited {
 		all = append(all, "no burst was too long")
 	}
@@ -76,6 +79,7 @@ func (r *WireReport) WriteCSV(w io.Writer) error {
 	_ = c.Write([]string{"frame_bytes", "figure", "at", "value", "unit"})
 	for i := range r.Sizes {
 		s := &r.Sizes[i]
+		_ = c.Write([]string{strconv.Itoa(s.Size), "source", s.Source, "", ""})
 		line(s.Size, "throughput", "", s.Throughput, "fps")
 		line(s.Size, "line", "", s.Line, "fps")
 		line(s.Size, "mrr", "", s.MRR, "fps")
