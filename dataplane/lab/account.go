@@ -152,6 +152,9 @@ func (a *Account) checkPlans(ends []SwitchEnd) {
 	}
 }
 
+// What a switch that gets no processor in time loses packets by.
+const rxRingFull, rxNoFrame = "RX ring full", "no free frame"
+
 // checkSwitch holds what a switch received, and what it copied, against what became of it.
 func (a *Account) checkSwitch(c *Config, name string, r *SwitchReport) {
 	a.checkFate(name+" received", r.Received, r.Forwarded, r.Consumed, r.droppedTotal())
@@ -174,7 +177,7 @@ func (a *Account) checkSwitch(c *Config, name string, r *SwitchReport) {
 	for i := range r.Ports {
 		p := &r.Ports[i]
 		for reason, n := range map[string]uint64{
-			"RX ring full": p.RxRingFull, "no free frame": p.RxNoFrame, "dropped by the kernel": p.RxDropped,
+			rxRingFull: p.RxRingFull, rxNoFrame: p.RxNoFrame, "dropped by the kernel": p.RxDropped,
 			"dropped by the device": p.LinkTxDrops,
 		} {
 			if n != 0 {

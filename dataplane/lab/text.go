@@ -180,6 +180,9 @@ func (a *Account) write(b *strings.Builder) {
 	for _, line := range lost {
 		fmt.Fprintf(b, "  %s\n", line)
 	}
+	if slices.ContainsFunc(lost, func(line string) bool { return strings.Contains(line, rxRingFull) || strings.Contains(line, rxNoFrame) }) {
+		fmt.Fprintf(b, "        packets came while that switch waited for a processor: give the load a smaller window or rate\n")
+	}
 	for _, fault := range a.Faults {
 		fmt.Fprintf(b, "  %s  %s\n", mark(false), fault)
 	}

@@ -3,11 +3,13 @@
 package labpath
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/internal/tomlfile"
 	"github.com/weirswitch/weir/stages/l3"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -58,11 +60,16 @@ func New(c *lab.Config) (*Paths, error) {
 	}
 	p := &Paths{lab: c, routers: map[uint32]*router{}, owner: map[netip.Addr]uint32{}, byLinks: map[[2]*lab.Host][]uint32{}}
 	ids := map[string]uint32{}
+	var faults []error
 	for i, text := range texts {
 		name := c.Switches[i].Name
 		sw, err := config.Parse(text)
 		if err != nil {
-			return nil, fmt.Errorf("switch %s: %w", name, err)
+			faults = append(faults, ofSwitch(name, err)...)
+			continue
+		}
+		if len(faults) > 0 {
+			continue // nothing is to be compared with what is wrong
 		}
 		seed := parse.DefaultConfig().Seed
 		if p, ok := sw.Stages["parse"].(*parse.Config); ok {
@@ -80,6 +87,9 @@ func New(c *lab.Config) (*Paths, error) {
 		}
 		ids[name] = sw.Switch.ID
 		p.Switches = append(p.Switches, sw)
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
 	}
 	for i := range c.Hosts {
 		for k := range c.Hosts {
@@ -100,6 +110,22 @@ func (p *Paths) Names() map[uint32]string {
 		names[sw.Switch.ID] = sw.Switch.Name
 	}
 	return names
+}
+
+// ofSwitch names the switch in each fault of its configuration. Lines are left out: they are of what the lab writes for it.
+func ofSwitch(name string, err error) (faults []error) {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range all.Unwrap() {
+			faults = append(faults, ofSwitch(name, e)...)
+		}
+		return faults
+	}
+	var fault tomlfile.Fault
+	if errors.As(err, &fault) {
+		fault.Line = 0
+		err = fault
+	}
+	return []error{fmt.Errorf("switch %s: %w", name, err)}
 }
 
 // addRouter takes the configuration of a router, which config.Parse has validated.

@@ -3,6 +3,7 @@ package labpath_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weirswitch/weir/dataplane/lab"
@@ -112,5 +113,30 @@ func TestPathByRoutes(t *testing.T) {
 	}
 	if path := pathOf(t, p, "10.0.1.2:1 > 10.0.1.1:2 udp"); !slices.Equal(path, []uint32{id("leaf1")}) {
 		t.Errorf("to the own leaf: %v", path)
+	}
+}
+
+// TestFaultsOfAllSwitches: what is wrong with the configurations of several switches is reported at once, each fault with its switch and
+// without a line, which would be of a file that the lab writes.
+func TestFaultsOfAllSwitches(t *testing.T) {
+	c, err := lab.Parse(line, "line")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.Switches {
+		c.Switches[i].Graph = []string{"parse", "l2", "no-such"}
+	}
+	_, err = labpath.New(c)
+	if err == nil {
+		t.Fatal("a stage that does not exist was taken")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != len(c.Switches) {
+		t.Errorf("%d switches, and the faults are %q", len(c.Switches), lines)
+	}
+	for i, text := range lines {
+		if want := fmt.Sprintf("switch %s: switch.graph[2]: there is no stage", c.Switches[i].Name); !strings.HasPrefix(text, want) {
+			t.Errorf("%q, want %q", text, want)
+		}
 	}
 }
