@@ -51,7 +51,7 @@ func (q *queryFlags) flows(f *pflag.FlagSet) {
 	f.StringVar(&q.Port, "port", "", "only flows from or to this port `NUMBER`")
 	f.StringVar(&q.From, "from", "", "switch, or switch:port number, that packets leave")
 	f.StringVar(&q.To, "to", "", "switch, or switch:port number, at which they arrive")
-	f.StringVar(&q.At, "at", "", "measurement point whose sketch answers: switch, or switch:port number, and \"in\" or \"out\" behind it; without, the network-wide sample")
+	f.StringVar(&q.At, "at", "", "switch, or switch:port number; of heavy-hitters the measurement point whose sketch answers in place of the network-wide sample, with \"in\" or \"out\" after it")
 	f.StringVar(&q.flowsFile, "flows", "", "with --at, `FILE` of the flows to look for, one in a line; without, those that samples name")
 }
 
@@ -67,7 +67,7 @@ func (q *queryFlags) numbers(f *pflag.FlagSet) {
 	f.BoolVar(&q.Segments, "segments", false, "delay and loss between each two switches of the flow's path, too; default: with --flow, without --step")
 	f.IntVar(&q.Hop, "hop", 0, "only this hop, from 1; 0: all")
 	f.Float64SliceVar(&q.Quantiles, "quantiles", query.DefaultQuantiles(), "`RANKS` of the values to show, 0 to 1")
-	f.IntVar(&q.Limit, "limit", query.DefaultLimit, fmt.Sprintf("list at most `N` flows, or hops; up to %d", query.MaxLimit))
+	f.IntVar(&q.Limit, "limit", query.DefaultLimit, fmt.Sprintf("list at most `N` flows, hops, switches or links; up to %d", query.MaxLimit))
 	f.Float64Var(&q.Confidence, "confidence", 0.95, "probability with which bounds hold")
 }
 

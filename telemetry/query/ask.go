@@ -110,7 +110,12 @@ func askCardinality(_ context.Context, e *Engine, _ *Question) (any, error) {
 }
 
 func askTarget(_ context.Context, e *Engine, q *Question) (any, error) {
-	return answer(e.Target(q.Sketch))
+	t, err := e.Target(q.Sketch)
+	if err != nil {
+		return nil, err
+	}
+	t.Fragments, t.More = limited(t.Fragments, q.limit())
+	return t, nil
 }
 
 // answer keeps a nil pointer from becoming an answer that is not nil.
@@ -129,7 +134,12 @@ func askBetween(_ context.Context, e *Engine, q *Question) (any, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if q.Flow == "" {
-		return answer(e.Between(from, to, nil))
+		b, err := e.Between(from, to, nil)
+		if err != nil {
+			return nil, err
+		}
+		b.LostFlows, b.MoreLost = limited(b.LostFlows, q.limit())
+		return b, nil
 	}
 	k, err := q.key()
 	if err != nil {
@@ -140,6 +150,12 @@ func askBetween(_ context.Context, e *Engine, q *Question) (any, error) {
 		err = e.segments(b, from, to, k)
 	}
 	return answer(b, err)
+}
+
+// limited is the beginning of a list, and how many it leaves out.
+func limited[T any](list []T, limit int) ([]T, int) {
+	left := max(len(list)-limit, 0)
+	return list[:len(list)-left], left
 }
 
 // askHeavyHitters asks whom By or At names, or else who knows.
@@ -159,10 +175,7 @@ func askHeavyHitters(_ context.Context, e *Engine, q *Question) (any, error) {
 	if !of.All() {
 		h.Flows = slices.DeleteFunc(h.Flows, func(f HeavyFlow) bool { return !of.Has(&f.Key) })
 	}
-	if limit := q.limit(); len(h.Flows) > limit {
-		h.More = len(h.Flows) - limit
-		h.Flows = h.Flows[:limit]
-	}
+	h.Flows, h.More = limited(h.Flows, q.limit())
 	return h, nil
 }
 

@@ -108,6 +108,7 @@ type Between struct {
 	// the intervals that both counted whole.
 	LostFlows []LostFlow `json:"lost_flows,omitempty"`
 	AllNamed  bool       `json:"all_named,omitempty"`
+	MoreLost  int        `json:"more_lost_flows,omitempty"` // flows that the question's limit left out
 
 	// Segments are the pieces of the flow's path between the two switches, in order, if the question asks for them and the path is known.
 	Segments []Segment `json:"segments,omitempty"`

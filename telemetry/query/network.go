@@ -5,10 +5,14 @@ import "github.com/weirswitch/weir/telemetry/status"
 // Network is what the switches say of themselves, with the links between them.
 // Rates are means over the statuses of the window; where there is but one, they are
 // not known. Basis counts statuses.
+// A Series of it is of one switch, or one port: see Numbers.
 type Network struct {
 	Basis
 	Switches []NetworkSwitch `json:"switches" rows:""`
 	Links    []NetworkLink   `json:"links"`
+	// More switches, and MoreLinks, were left out by the question's limit, which without one is none.
+	More      int `json:"more,omitempty"`
+	MoreLinks int `json:"more_links,omitempty"`
 }
 
 // How a switch is.
@@ -126,6 +130,18 @@ type NetworkLink struct {
 	Rates    [2]Rate `json:"rates"`
 	// Backlogs are of the ends' ports, in frames.
 	Backlogs [2]uint64 `json:"backlogs"`
+	// Delays are of what leaves Ends[0] and Ends[1], in the newest seconds of the window.
+	Delays [2]LinkDelay `json:"delays"`
+}
+
+// LinkDelay is the delay and the loss of one direction of a link, as the measurement points of LDS at its two ends say.
+type LinkDelay struct {
+	// HasDelay: both ends measure it, and a cell survived. Delay is the mean of all flows, with the difference of the two clocks in it.
+	HasDelay bool    `json:"has_delay"`
+	Delay    Bounded `json:"delay_ns" unit:"ns"`
+	// HasLoss: both counted an interval whole. Lost is over these.
+	HasLoss bool    `json:"has_loss"`
+	Lost    float64 `json:"lost" unit:"packets"`
 }
 
 // NetworkEnd is an end of a link: a port of a switch, or what is next to the

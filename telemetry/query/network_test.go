@@ -174,3 +174,58 @@ func TestNetworkLong(t *testing.T) {
 		t.Errorf("%d records, %+v", n.Records, sw)
 	}
 }
+
+// TestNetworkSeries: of one switch a question has its state, and a series what its ports carried, piece by piece; where nothing
+// was reported, a piece says so.
+func TestNetworkSeries(t *testing.T) {
+	s := &store.Store{}
+	sayAll(t, s, 1, "s1", append(seconds(1000, 1001, 1020), seconds(1000, 1040, 1060)...)...)
+	sayAll(t, s, 2, "s2", seconds(1000, 1001, 1060)...)
+	e := &Engine{Store: s, Links: []Link{{Ends: [2]string{"s1:p1", "s2:p1"}}, {Ends: [2]string{"s2:p9", "h1"}}}}
+	ask := func(q Question) (any, error) {
+		q.Kind = KindNetwork
+		return e.Ask(context.Background(), &q)
+	}
+	one, err := ask(Question{At: "s1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := one.(*Network); len(n.Switches) != 1 || n.Switches[0].Name != "s1" || len(n.Links) != 1 || len(n.Switches[0].Ports) != 1 {
+		t.Errorf("%+v", n)
+	}
+	if other, err := ask(Question{At: "s1:0"}); err != nil || len(other.(*Network).Switches[0].Ports) != 0 || len(other.(*Network).Links) != 0 {
+		t.Errorf("a port that it has not: %+v, %v", other, err)
+	}
+	if few, err := ask(Question{Limit: 1}); err != nil || len(few.(*Network).Switches) != 1 || few.(*Network).More != 1 || few.(*Network).MoreLinks != 1 {
+		t.Errorf("limited to one: %+v, %v", few, err)
+	}
+	got, err := ask(Question{At: "s1:1", Step: 4 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := got.(*Series)
+	known, silent := 0, 0
+	for _, p := range series.Points {
+		if p.Fault != "" {
+			silent++
+			continue
+		}
+		for _, v := range p.Values {
+			want, is := map[string]float64{"p1 received": 100 * 64 * 8, "p1 sent": 50 * 64 * 8, "p1 drops": 3}[v.Name]
+			if is && !near(v.Value, want) {
+				t.Errorf("%s at %d: %v, want %v", v.Name, p.From, v.Value, want)
+			}
+			if is {
+				known++
+			}
+		}
+	}
+	if known < 3*9 || silent < 3 {
+		t.Errorf("%d values, and %d pieces without a status of %d", known, silent, len(series.Points))
+	}
+	for _, q := range []Question{{Step: time.Second}, {At: "s9"}, {At: "s1:p"}, {At: "s1/red"}} {
+		if a, err := ask(q); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%+v: %+v, %v", q, a, err)
+		}
+	}
+}

@@ -21,7 +21,67 @@ const (
 	spoolWarning = 0.8
 )
 
-func askNetwork(_ context.Context, e *Engine, _ *Question) (any, error) { return answer(e.Network()) }
+// askNetwork asks about all switches, or about one, or one port of it.
+func askNetwork(_ context.Context, e *Engine, q *Question) (any, error) {
+	if q.At == "" {
+		n, err := e.Network()
+		if err != nil {
+			return nil, err
+		}
+		if q.Limit > 0 {
+			n.Switches, n.More = limited(n.Switches, q.Limit)
+			n.Links, n.MoreLinks = limited(n.Links, q.Limit)
+		}
+		return n, nil
+	}
+	at, err := e.ParsePlace(q.At)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: at: %w", ErrInvalid, err)
+	case at.Class != "":
+		return nil, fmt.Errorf("%w: at: %q has a class: name a switch, or a port of it", ErrInvalid, q.At)
+	case q.Step != 0:
+		return answer(e.networkPiece(at))
+	}
+	n, err := e.Network()
+	if err != nil {
+		return nil, err
+	}
+	n.limit(at)
+	return answer(n, nil)
+}
+
+// limit leaves one switch, or one port of it, and the links that end there.
+func (n *Network) limit(at Place) {
+	ends := func(l NetworkLink) bool {
+		return slices.ContainsFunc(l.Ends[:], func(e NetworkEnd) bool {
+			return e.HasSwitch && e.Switch == at.Switch && (at.Port < 0 || e.Number == at.Port)
+		})
+	}
+	n.Links = slices.DeleteFunc(n.Links, func(l NetworkLink) bool { return !ends(l) })
+	n.Switches = slices.DeleteFunc(n.Switches, func(s NetworkSwitch) bool {
+		return s.Switch != at.Switch || s.Health == HealthSilent && s.LastHeardNs == 0
+	})
+	for i := range n.Switches {
+		s := &n.Switches[i]
+		s.Ports = slices.DeleteFunc(s.Ports, func(p NetworkPort) bool { return at.Port >= 0 && int(p.Number) != at.Port })
+	}
+}
+
+// networkPiece is what one switch said of its ports in the window, for a series: health, links and clocks are left out, which take longer.
+func (e *Engine) networkPiece(at Place) (*Network, error) {
+	n := &networkSearch{e: e, all: map[uint32]*NetworkSwitch{}, only: &at, answer: &Network{Basis: Basis{Window: e.window()}}}
+	s := n.sender(at.Switch)
+	if err := n.statuses(); err != nil {
+		return nil, err
+	}
+	if !s.HasStatus {
+		return nil, fmt.Errorf("%w of the state of switch %s", ErrNoRecords, s.Name)
+	}
+	n.answer.Switches = []NetworkSwitch{*s}
+	n.answer.limit(at)
+	return n.answer, nil
+}
 
 // Network reports what the switches said of themselves in the window.
 func (e *Engine) Network() (*Network, error) {
@@ -61,21 +121,14 @@ type networkSearch struct {
 	e      *Engine
 	now    int64
 	all    map[uint32]*NetworkSwitch // that were heard of
+	only   *Place                    // nil: all switches
 	answer *Network
 }
 
 // findNewest notes when each switch made its newest record.
 func (n *networkSearch) findNewest() {
 	heard := func(o *store.Origin, at int64) {
-		s := n.all[o.Switch]
-		if s == nil {
-			s = &NetworkSwitch{
-				Switch: o.Switch, Name: n.e.Store.Name(o.Switch), Health: HealthOK, Faults: []string{},
-				Measurements: []status.Measurement{}, Exports: []status.Export{}, Ports: []NetworkPort{}, Workers: []NetworkWorker{},
-				Clock: NetworkClock{Offsets: []NetworkOffset{}},
-			}
-			n.all[o.Switch] = s
-		}
+		s := n.sender(o.Switch)
 		s.LastHeardNs = max(s.LastHeardNs, at)
 	}
 	st := n.e.Store
@@ -111,6 +164,20 @@ func (n *networkSearch) findNewest() {
 	}
 }
 
+// sender is the switch of a number, of which the answer has nothing yet.
+func (n *networkSearch) sender(id uint32) *NetworkSwitch {
+	s := n.all[id]
+	if s == nil {
+		s = &NetworkSwitch{
+			Switch: id, Name: n.e.Store.Name(id), Health: HealthOK, Faults: []string{},
+			Measurements: []status.Measurement{}, Exports: []status.Export{}, Ports: []NetworkPort{}, Workers: []NetworkWorker{},
+			Clock: NetworkClock{Offsets: []NetworkOffset{}},
+		}
+		n.all[id] = s
+	}
+	return s
+}
+
 // fault notes why a switch is not well.
 func (s *NetworkSwitch) fault(format string, a ...any) {
 	s.Faults = append(s.Faults, fmt.Sprintf(format, a...))
@@ -131,6 +198,7 @@ func (n *networkSearch) statuses() error {
 	for i := range n.e.Store.Statuses { // they are in the order of time
 		s := &n.e.Store.Statuses[i]
 		switch {
+		case n.only != nil && n.only.Switch != s.Switch:
 		case s.Overlaps(window):
 			ofWindow[s.Switch]++
 			lists[s.Switch] = append(lists[s.Switch], s)

@@ -8,11 +8,11 @@ import (
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// offsetWindow is of which newest part of the window clocks are compared: they drift, and
+// offsetWindow is of which newest part of the window clocks are compared, and links have delays: clocks drift, and
 // the cells of a longer time take long to read.
 const offsetWindow = 3 * time.Second
 
-// links reports the configured links, and of the clocks at their ends.
+// links reports the configured links, with delays and losses where both ends measure them, and of the clocks at their ends.
 func (n *networkSearch) links() {
 	for _, l := range n.e.Links {
 		at := NetworkLink{Speed: l.Speed, Up: true}
@@ -41,8 +41,8 @@ func (n *networkSearch) links() {
 				p.Sent.setSpeed(at.Speed)
 			}
 		}
+		n.measure(&at)
 		n.answer.Links = append(n.answer.Links, at)
-		n.compareClocks(&at)
 	}
 }
 
@@ -79,20 +79,35 @@ func (n *networkSearch) end(text string) (NetworkEnd, *NetworkPort) {
 	return end, &s.Ports[i]
 }
 
-// compareClocks estimates how far the clocks of a link's two switches are apart, if both measure
-// delays there.
-func (n *networkSearch) compareClocks(l *NetworkLink) {
+// measure takes delay and loss of both directions of a link from the measurement points at its ends, if both have them.
+func (n *networkSearch) measure(l *NetworkLink) {
 	a, b := &l.Ends[0], &l.Ends[1]
 	if a.Number < 0 || b.Number < 0 || a.Switch == b.Switch {
 		return
 	}
 	own := *n.e
 	own.Window = store.Window{From: max(n.answer.From, n.answer.To-int64(offsetWindow)), To: n.answer.To}
-	between, err := own.Between(Place{Switch: a.Switch, Port: a.Number}, Place{Switch: b.Switch, Port: b.Number}, nil)
-	if err != nil || between.Clocks == nil {
-		return // there are no points, or nothing passed them
+	places := [2]Place{{Switch: a.Switch, Port: a.Number}, {Switch: b.Switch, Port: b.Number}}
+	var clocks *Clocks
+	for i := range l.Delays {
+		between, err := own.Between(places[i], places[1-i], nil)
+		if err != nil {
+			continue // there are no points
+		}
+		l.Delays[i] = LinkDelay{between.HasDelay, between.Delay, between.HasLoss, between.Lost}
+		if i == 0 {
+			clocks = between.Clocks
+		}
 	}
-	ahead := *between.Clocks
+	n.compareClocks(a, b, clocks)
+}
+
+// compareClocks notes how far the clocks of a link's two switches are apart, by the delays from a to b.
+func (n *networkSearch) compareClocks(a, b *NetworkEnd, c *Clocks) {
+	if c == nil {
+		return // nothing passed
+	}
+	ahead := *c
 	n.offset(b, a, ahead)
 	if !ahead.HasOffset {
 		return // a bound from above only

@@ -35,7 +35,8 @@ type Question struct {
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	// At is a measurement point, "s1:2 in", for heavy hitters; Flows are the
-	// candidates looked for there; none: those that the samples name.
+	// candidates looked for there; none: those that the samples name. For network it is a
+	// switch, "s1", or a port of it by number, "s1:2", which a series needs.
 	At    string   `json:"at,omitempty"`
 	Flows []string `json:"flows,omitempty"`
 
@@ -133,6 +134,9 @@ func (q *Question) validateUse(fault func(string, ...any)) {
 	}
 	if q.Step != 0 && !k.series {
 		fault("step_ns: %s has no series: leave it out", q.Kind)
+	}
+	if q.Step != 0 && q.Kind == KindNetwork && q.At == "" {
+		fault("at: a series of network is of one switch: name it, or a port of it")
 	}
 }
 

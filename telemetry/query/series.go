@@ -111,6 +111,10 @@ func (e *Engine) countSlices(b *Basis, of string) (longest int64) {
 		for i := range e.Store.Fragments {
 			count(&e.Store.Fragments[i].Origin, int64(e.Store.Fragments[i].Epochs.Nanoseconds()))
 		}
+	case store.OfStatuses: // of a moment each; the first one of a piece is compared with the last one before
+		for i := range e.Store.Statuses {
+			count(&e.Store.Statuses[i].Origin, 0)
+		}
 	case store.OfDigests:
 		for i := range e.Store.Batches {
 			count(&e.Store.Batches[i].Origin, 0)
@@ -190,8 +194,28 @@ func Numbers(answer any) []SeriesValue {
 		return append(quantileNumbers("", a.Packets.Quantiles, a.Unit), hopNumbers(a.Hops, a.Unit)...)
 	case *CongestionAnswer:
 		return quantileNumbers("", a.Packets.Quantiles, a.Unit)
+	case *Network:
+		return a.numbers()
 	}
 	return nil
+}
+
+// numbers are of each port, by its name, as in "p1 received".
+func (n *Network) numbers() (list []SeriesValue) {
+	for i := range n.Switches {
+		for _, p := range n.Switches[i].Ports {
+			add := func(what, unit string, x float64) {
+				list = append(list, SeriesValue{p.Name + " " + what, unit, Bounded{x, x, x}})
+			}
+			if p.HasRates {
+				add("received", "bits per second", p.Received.BitsPS)
+				add("sent", "bits per second", p.Sent.BitsPS)
+				add("drops", "packets per second", p.DropsPS)
+			}
+			add("queue", "frames", float64(p.MostBacklog))
+		}
+	}
+	return list
 }
 
 func (f *Frequency) numbers() (list []SeriesValue) {

@@ -21,6 +21,7 @@ type Target struct {
 	Paths  int     `json:"paths"` // that were tried
 	// Fragments are what the switches do now.
 	Fragments []FragmentError `json:"fragments" rows:""`
+	More      int             `json:"more,omitempty"` // fragments that the question's limit left out
 }
 
 // FragmentError is how a fragment fares in the last of its epochs.

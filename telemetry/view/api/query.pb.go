@@ -2155,6 +2155,7 @@ type Between struct {
 	// flows. Of one flow, nothing is known in unsent_intervals of the intervals, and packets, bytes and losses are of the others.
 	Kept            float64 `protobuf:"fixed64,40,opt,name=kept,proto3" json:"kept,omitempty"`
 	UnsentIntervals int64   `protobuf:"varint,41,opt,name=unsent_intervals,json=unsentIntervals,proto3" json:"unsent_intervals,omitempty"`
+	MoreLostFlows   *int64  `protobuf:"varint,42,opt,name=more_lost_flows,json=moreLostFlows,proto3,oneof" json:"more_lost_flows,omitempty"` // flows that the question's limit left out
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2402,6 +2403,13 @@ func (x *Between) GetKept() float64 {
 func (x *Between) GetUnsentIntervals() int64 {
 	if x != nil {
 		return x.UnsentIntervals
+	}
+	return 0
+}
+
+func (x *Between) GetMoreLostFlows() int64 {
+	if x != nil && x.MoreLostFlows != nil {
+		return *x.MoreLostFlows
 	}
 	return 0
 }
@@ -2744,6 +2752,7 @@ type Target struct {
 	Epochs        int64            `protobuf:"varint,13,opt,name=epochs,proto3" json:"epochs,omitempty"`
 	Paths         int64            `protobuf:"varint,14,opt,name=paths,proto3" json:"paths,omitempty"`        // that were tried
 	Fragments     []*FragmentError `protobuf:"bytes,15,rep,name=fragments,proto3" json:"fragments,omitempty"` // fragments are what the switches do now.
+	More          *int64           `protobuf:"varint,16,opt,name=more,proto3,oneof" json:"more,omitempty"`    // fragments that the question's limit left out
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2860,6 +2869,13 @@ func (x *Target) GetFragments() []*FragmentError {
 		return x.Fragments
 	}
 	return nil
+}
+
+func (x *Target) GetMore() int64 {
+	if x != nil && x.More != nil {
+		return *x.More
+	}
+	return 0
 }
 
 // FragmentError is how a fragment fares in the last of its epochs.
@@ -4834,15 +4850,19 @@ func (x *SeriesValue) GetHigh() float64 {
 // Network is what the switches say of themselves, with the links between them.
 // Rates are means over the statuses of the window; where there is but one, they are
 // not known. Basis counts statuses.
+// A Series of it is of one switch, or one port: see Numbers.
 type Network struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	ToNs          int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
-	Confidence    float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Records       int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
-	Missing       []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
-	Switches      []*NetworkSwitch       `protobuf:"bytes,10,rep,name=switches,proto3" json:"switches,omitempty"`
-	Links         []*NetworkLink         `protobuf:"bytes,11,rep,name=links,proto3" json:"links,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	FromNs     int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	ToNs       int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	Confidence float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	Records    int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
+	Missing    []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
+	Switches   []*NetworkSwitch       `protobuf:"bytes,10,rep,name=switches,proto3" json:"switches,omitempty"`
+	Links      []*NetworkLink         `protobuf:"bytes,11,rep,name=links,proto3" json:"links,omitempty"`
+	// more switches, and more_links, were left out by the question's limit, which without one is none.
+	More          *int64 `protobuf:"varint,12,opt,name=more,proto3,oneof" json:"more,omitempty"`
+	MoreLinks     *int64 `protobuf:"varint,13,opt,name=more_links,json=moreLinks,proto3,oneof" json:"more_links,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4924,6 +4944,20 @@ func (x *Network) GetLinks() []*NetworkLink {
 		return x.Links
 	}
 	return nil
+}
+
+func (x *Network) GetMore() int64 {
+	if x != nil && x.More != nil {
+		return *x.More
+	}
+	return 0
+}
+
+func (x *Network) GetMoreLinks() int64 {
+	if x != nil && x.MoreLinks != nil {
+		return *x.MoreLinks
+	}
+	return 0
 }
 
 // NetworkSwitch is one switch. Fields behind HasStatus are of its last status of the
@@ -5902,9 +5936,11 @@ type NetworkLink struct {
 	Up       bool                   `protobuf:"varint,3,opt,name=up,proto3" json:"up,omitempty"`                             // Up: all ports of it say so.
 	// has_rates: an end is a switch whose rates are known. rates are of what leaves ends[0]
 	// and ends[1], as the sender counts it, else as the receiver.
-	HasRates      bool     `protobuf:"varint,4,opt,name=has_rates,json=hasRates,proto3" json:"has_rates,omitempty"`
-	Rates         []*Rate  `protobuf:"bytes,5,rep,name=rates,proto3" json:"rates,omitempty"`
-	Backlogs      []uint64 `protobuf:"varint,6,rep,packed,name=backlogs,proto3" json:"backlogs,omitempty"` // backlogs are of the ends' ports, in frames.
+	HasRates bool     `protobuf:"varint,4,opt,name=has_rates,json=hasRates,proto3" json:"has_rates,omitempty"`
+	Rates    []*Rate  `protobuf:"bytes,5,rep,name=rates,proto3" json:"rates,omitempty"`
+	Backlogs []uint64 `protobuf:"varint,6,rep,packed,name=backlogs,proto3" json:"backlogs,omitempty"` // backlogs are of the ends' ports, in frames.
+	// delays are of what leaves ends[0] and ends[1], in the newest seconds of the window.
+	Delays        []*LinkDelay `protobuf:"bytes,7,rep,name=delays,proto3" json:"delays,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5977,6 +6013,13 @@ func (x *NetworkLink) GetRates() []*Rate {
 func (x *NetworkLink) GetBacklogs() []uint64 {
 	if x != nil {
 		return x.Backlogs
+	}
+	return nil
+}
+
+func (x *NetworkLink) GetDelays() []*LinkDelay {
+	if x != nil {
+		return x.Delays
 	}
 	return nil
 }
@@ -6059,6 +6102,76 @@ func (x *NetworkEnd) GetNumber() int64 {
 	return 0
 }
 
+// LinkDelay is the delay and the loss of one direction of a link, as the measurement points of LDS at its two ends say.
+type LinkDelay struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// has_delay: both ends measure it, and a cell survived. delay_ns is the mean of all flows, with the difference of the two clocks in it.
+	HasDelay      bool     `protobuf:"varint,1,opt,name=has_delay,json=hasDelay,proto3" json:"has_delay,omitempty"`
+	DelayNs       *Bounded `protobuf:"bytes,2,opt,name=delay_ns,json=delayNs,proto3" json:"delay_ns,omitempty"`
+	HasLoss       bool     `protobuf:"varint,3,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"` // has_loss: both counted an interval whole. lost is over these.
+	Lost          float64  `protobuf:"fixed64,4,opt,name=lost,proto3" json:"lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LinkDelay) Reset() {
+	*x = LinkDelay{}
+	mi := &file_query_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LinkDelay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LinkDelay) ProtoMessage() {}
+
+func (x *LinkDelay) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LinkDelay.ProtoReflect.Descriptor instead.
+func (*LinkDelay) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *LinkDelay) GetHasDelay() bool {
+	if x != nil {
+		return x.HasDelay
+	}
+	return false
+}
+
+func (x *LinkDelay) GetDelayNs() *Bounded {
+	if x != nil {
+		return x.DelayNs
+	}
+	return nil
+}
+
+func (x *LinkDelay) GetHasLoss() bool {
+	if x != nil {
+		return x.HasLoss
+	}
+	return false
+}
+
+func (x *LinkDelay) GetLost() float64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
 type CollectorRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -6067,7 +6180,7 @@ type CollectorRequest struct {
 
 func (x *CollectorRequest) Reset() {
 	*x = CollectorRequest{}
-	mi := &file_query_proto_msgTypes[54]
+	mi := &file_query_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6079,7 +6192,7 @@ func (x *CollectorRequest) String() string {
 func (*CollectorRequest) ProtoMessage() {}
 
 func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[54]
+	mi := &file_query_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6092,7 +6205,7 @@ func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorRequest.ProtoReflect.Descriptor instead.
 func (*CollectorRequest) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{54}
+	return file_query_proto_rawDescGZIP(), []int{55}
 }
 
 // CollectorStatus is how the collector itself is.
@@ -6117,7 +6230,7 @@ type CollectorStatus struct {
 
 func (x *CollectorStatus) Reset() {
 	*x = CollectorStatus{}
-	mi := &file_query_proto_msgTypes[55]
+	mi := &file_query_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6129,7 +6242,7 @@ func (x *CollectorStatus) String() string {
 func (*CollectorStatus) ProtoMessage() {}
 
 func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[55]
+	mi := &file_query_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6142,7 +6255,7 @@ func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorStatus.ProtoReflect.Descriptor instead.
 func (*CollectorStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{55}
+	return file_query_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CollectorStatus) GetName() string {
@@ -6251,7 +6364,7 @@ type StreamStatus struct {
 
 func (x *StreamStatus) Reset() {
 	*x = StreamStatus{}
-	mi := &file_query_proto_msgTypes[56]
+	mi := &file_query_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6263,7 +6376,7 @@ func (x *StreamStatus) String() string {
 func (*StreamStatus) ProtoMessage() {}
 
 func (x *StreamStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[56]
+	mi := &file_query_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6276,7 +6389,7 @@ func (x *StreamStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStatus.ProtoReflect.Descriptor instead.
 func (*StreamStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{56}
+	return file_query_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *StreamStatus) GetName() string {
@@ -6384,7 +6497,7 @@ type StoreStatus struct {
 
 func (x *StoreStatus) Reset() {
 	*x = StoreStatus{}
-	mi := &file_query_proto_msgTypes[57]
+	mi := &file_query_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6396,7 +6509,7 @@ func (x *StoreStatus) String() string {
 func (*StoreStatus) ProtoMessage() {}
 
 func (x *StoreStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[57]
+	mi := &file_query_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6409,7 +6522,7 @@ func (x *StoreStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatus.ProtoReflect.Descriptor instead.
 func (*StoreStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{57}
+	return file_query_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *StoreStatus) GetBytes() uint64 {
@@ -6456,7 +6569,7 @@ type KindStatus struct {
 
 func (x *KindStatus) Reset() {
 	*x = KindStatus{}
-	mi := &file_query_proto_msgTypes[58]
+	mi := &file_query_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6468,7 +6581,7 @@ func (x *KindStatus) String() string {
 func (*KindStatus) ProtoMessage() {}
 
 func (x *KindStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[58]
+	mi := &file_query_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6481,7 +6594,7 @@ func (x *KindStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindStatus.ProtoReflect.Descriptor instead.
 func (*KindStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{58}
+	return file_query_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *KindStatus) GetKind() string {
@@ -6548,7 +6661,7 @@ type SwitchStatus struct {
 
 func (x *SwitchStatus) Reset() {
 	*x = SwitchStatus{}
-	mi := &file_query_proto_msgTypes[59]
+	mi := &file_query_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6560,7 +6673,7 @@ func (x *SwitchStatus) String() string {
 func (*SwitchStatus) ProtoMessage() {}
 
 func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[59]
+	mi := &file_query_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6573,7 +6686,7 @@ func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchStatus.ProtoReflect.Descriptor instead.
 func (*SwitchStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{59}
+	return file_query_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SwitchStatus) GetId() uint32 {
@@ -6629,7 +6742,7 @@ type LastRecord struct {
 
 func (x *LastRecord) Reset() {
 	*x = LastRecord{}
-	mi := &file_query_proto_msgTypes[60]
+	mi := &file_query_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6641,7 +6754,7 @@ func (x *LastRecord) String() string {
 func (*LastRecord) ProtoMessage() {}
 
 func (x *LastRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[60]
+	mi := &file_query_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6654,7 +6767,7 @@ func (x *LastRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastRecord.ProtoReflect.Descriptor instead.
 func (*LastRecord) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{60}
+	return file_query_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *LastRecord) GetKind() string {
@@ -6684,7 +6797,7 @@ type ApiStatus struct {
 
 func (x *ApiStatus) Reset() {
 	*x = ApiStatus{}
-	mi := &file_query_proto_msgTypes[61]
+	mi := &file_query_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6696,7 +6809,7 @@ func (x *ApiStatus) String() string {
 func (*ApiStatus) ProtoMessage() {}
 
 func (x *ApiStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[61]
+	mi := &file_query_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6709,7 +6822,7 @@ func (x *ApiStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiStatus.ProtoReflect.Descriptor instead.
 func (*ApiStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{61}
+	return file_query_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ApiStatus) GetAnswered() uint64 {
@@ -6962,7 +7075,7 @@ const file_query_proto_rawDesc = "" +
 	"\bswitches\x18\x05 \x01(\x03R\bswitches\x120\n" +
 	"\amissing\x18\x06 \x03(\v2\x16.weir.query.v1.MissingR\amissing\x12,\n" +
 	"\x05flows\x18\n" +
-	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\x91\b\n" +
+	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\xd2\b\n" +
 	"\aBetween\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -6999,12 +7112,14 @@ const file_query_proto_rawDesc = "" +
 	"\tall_named\x18& \x01(\bH\x02R\ballNamed\x88\x01\x01\x122\n" +
 	"\bsegments\x18' \x03(\v2\x16.weir.query.v1.SegmentR\bsegments\x12\x12\n" +
 	"\x04kept\x18( \x01(\x01R\x04kept\x12)\n" +
-	"\x10unsent_intervals\x18) \x01(\x03R\x0funsentIntervalsB\a\n" +
+	"\x10unsent_intervals\x18) \x01(\x03R\x0funsentIntervals\x12+\n" +
+	"\x0fmore_lost_flows\x18* \x01(\x03H\x03R\rmoreLostFlows\x88\x01\x01B\a\n" +
 	"\x05_flowB\n" +
 	"\n" +
 	"\b_samplesB\f\n" +
 	"\n" +
-	"_all_named\"\x87\x01\n" +
+	"_all_namedB\x12\n" +
+	"\x10_more_lost_flows\"\x87\x01\n" +
 	"\x06Clocks\x12\x1d\n" +
 	"\n" +
 	"has_offset\x18\x01 \x01(\bR\thasOffset\x123\n" +
@@ -7035,7 +7150,7 @@ const file_query_proto_rawDesc = "" +
 	"\x03_byB\x06\n" +
 	"\x04_whyB\n" +
 	"\n" +
-	"\b_slowest\"\xe6\x02\n" +
+	"\b_slowest\"\x88\x03\n" +
 	"\x06Target\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7051,7 +7166,9 @@ const file_query_proto_rawDesc = "" +
 	"\x03rho\x18\f \x01(\x01R\x03rho\x12\x16\n" +
 	"\x06epochs\x18\r \x01(\x03R\x06epochs\x12\x14\n" +
 	"\x05paths\x18\x0e \x01(\x03R\x05paths\x12:\n" +
-	"\tfragments\x18\x0f \x03(\v2\x1c.weir.query.v1.FragmentErrorR\tfragments\"[\n" +
+	"\tfragments\x18\x0f \x03(\v2\x1c.weir.query.v1.FragmentErrorR\tfragments\x12\x17\n" +
+	"\x04more\x18\x10 \x01(\x03H\x00R\x04more\x88\x01\x01B\a\n" +
+	"\x05_more\"[\n" +
 	"\rFragmentError\x12\x16\n" +
 	"\x06switch\x18\x01 \x01(\tR\x06switch\x12\x1c\n" +
 	"\tsubepochs\x18\x02 \x01(\x03R\tsubepochs\x12\x14\n" +
@@ -7258,7 +7375,7 @@ const file_query_proto_rawDesc = "" +
 	"\x04unit\x18\x02 \x01(\tR\x04unit\x12\x14\n" +
 	"\x05value\x18\x03 \x01(\x01R\x05value\x12\x10\n" +
 	"\x03low\x18\x04 \x01(\x01R\x03low\x12\x12\n" +
-	"\x04high\x18\x05 \x01(\x01R\x04high\"\x8f\x02\n" +
+	"\x04high\x18\x05 \x01(\x01R\x04high\"\xe4\x02\n" +
 	"\aNetwork\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7269,7 +7386,12 @@ const file_query_proto_rawDesc = "" +
 	"\amissing\x18\x06 \x03(\v2\x16.weir.query.v1.MissingR\amissing\x128\n" +
 	"\bswitches\x18\n" +
 	" \x03(\v2\x1c.weir.query.v1.NetworkSwitchR\bswitches\x120\n" +
-	"\x05links\x18\v \x03(\v2\x1a.weir.query.v1.NetworkLinkR\x05links\"\xf3\x05\n" +
+	"\x05links\x18\v \x03(\v2\x1a.weir.query.v1.NetworkLinkR\x05links\x12\x17\n" +
+	"\x04more\x18\f \x01(\x03H\x00R\x04more\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"more_links\x18\r \x01(\x03H\x01R\tmoreLinks\x88\x01\x01B\a\n" +
+	"\x05_moreB\r\n" +
+	"\v_more_links\"\xf3\x05\n" +
 	"\rNetworkSwitch\x12\x16\n" +
 	"\x06switch\x18\x01 \x01(\rR\x06switch\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -7359,14 +7481,15 @@ const file_query_proto_rawDesc = "" +
 	"\thas_rates\x18\x03 \x01(\bR\bhasRates\x12\x10\n" +
 	"\x03cpu\x18\x04 \x01(\x01R\x03cpu\x12\x12\n" +
 	"\x04busy\x18\x05 \x01(\x01R\x04busy\x12,\n" +
-	"\x12packets_per_second\x18\x06 \x01(\x01R\x10packetsPerSecond\"\xcd\x01\n" +
+	"\x12packets_per_second\x18\x06 \x01(\x01R\x10packetsPerSecond\"\xff\x01\n" +
 	"\vNetworkLink\x12-\n" +
 	"\x04ends\x18\x01 \x03(\v2\x19.weir.query.v1.NetworkEndR\x04ends\x12\x1b\n" +
 	"\tspeed_bps\x18\x02 \x01(\x04R\bspeedBps\x12\x0e\n" +
 	"\x02up\x18\x03 \x01(\bR\x02up\x12\x1b\n" +
 	"\thas_rates\x18\x04 \x01(\bR\bhasRates\x12)\n" +
 	"\x05rates\x18\x05 \x03(\v2\x13.weir.query.v1.RateR\x05rates\x12\x1a\n" +
-	"\bbacklogs\x18\x06 \x03(\x04R\bbacklogs\"\x83\x01\n" +
+	"\bbacklogs\x18\x06 \x03(\x04R\bbacklogs\x120\n" +
+	"\x06delays\x18\a \x03(\v2\x18.weir.query.v1.LinkDelayR\x06delays\"\x83\x01\n" +
 	"\n" +
 	"NetworkEnd\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
@@ -7374,7 +7497,12 @@ const file_query_proto_rawDesc = "" +
 	"has_switch\x18\x02 \x01(\bR\thasSwitch\x12\x16\n" +
 	"\x06switch\x18\x03 \x01(\rR\x06switch\x12\x12\n" +
 	"\x04port\x18\x04 \x01(\tR\x04port\x12\x16\n" +
-	"\x06number\x18\x05 \x01(\x03R\x06number\"\x12\n" +
+	"\x06number\x18\x05 \x01(\x03R\x06number\"\x8a\x01\n" +
+	"\tLinkDelay\x12\x1b\n" +
+	"\thas_delay\x18\x01 \x01(\bR\bhasDelay\x121\n" +
+	"\bdelay_ns\x18\x02 \x01(\v2\x16.weir.query.v1.BoundedR\adelayNs\x12\x19\n" +
+	"\bhas_loss\x18\x03 \x01(\bR\ahasLoss\x12\x12\n" +
+	"\x04lost\x18\x04 \x01(\x01R\x04lost\"\x12\n" +
 	"\x10CollectorRequest\"\xb6\x03\n" +
 	"\x0fCollectorStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -7459,7 +7587,7 @@ func file_query_proto_rawDescGZIP() []byte {
 	return file_query_proto_rawDescData
 }
 
-var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_query_proto_goTypes = []any{
 	(*AskRequest)(nil),         // 0: weir.query.v1.AskRequest
 	(*WatchRequest)(nil),       // 1: weir.query.v1.WatchRequest
@@ -7515,14 +7643,15 @@ var file_query_proto_goTypes = []any{
 	(*NetworkWorker)(nil),      // 51: weir.query.v1.NetworkWorker
 	(*NetworkLink)(nil),        // 52: weir.query.v1.NetworkLink
 	(*NetworkEnd)(nil),         // 53: weir.query.v1.NetworkEnd
-	(*CollectorRequest)(nil),   // 54: weir.query.v1.CollectorRequest
-	(*CollectorStatus)(nil),    // 55: weir.query.v1.CollectorStatus
-	(*StreamStatus)(nil),       // 56: weir.query.v1.StreamStatus
-	(*StoreStatus)(nil),        // 57: weir.query.v1.StoreStatus
-	(*KindStatus)(nil),         // 58: weir.query.v1.KindStatus
-	(*SwitchStatus)(nil),       // 59: weir.query.v1.SwitchStatus
-	(*LastRecord)(nil),         // 60: weir.query.v1.LastRecord
-	(*ApiStatus)(nil),          // 61: weir.query.v1.ApiStatus
+	(*LinkDelay)(nil),          // 54: weir.query.v1.LinkDelay
+	(*CollectorRequest)(nil),   // 55: weir.query.v1.CollectorRequest
+	(*CollectorStatus)(nil),    // 56: weir.query.v1.CollectorStatus
+	(*StreamStatus)(nil),       // 57: weir.query.v1.StreamStatus
+	(*StoreStatus)(nil),        // 58: weir.query.v1.StoreStatus
+	(*KindStatus)(nil),         // 59: weir.query.v1.KindStatus
+	(*SwitchStatus)(nil),       // 60: weir.query.v1.SwitchStatus
+	(*LastRecord)(nil),         // 61: weir.query.v1.LastRecord
+	(*ApiStatus)(nil),          // 62: weir.query.v1.ApiStatus
 }
 var file_query_proto_depIdxs = []int32{
 	2,   // 0: weir.query.v1.AskRequest.question:type_name -> weir.query.v1.Question
@@ -7617,25 +7746,27 @@ var file_query_proto_depIdxs = []int32{
 	50,  // 89: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
 	53,  // 90: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
 	49,  // 91: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
-	56,  // 92: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
-	57,  // 93: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
-	58,  // 94: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
-	59,  // 95: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
-	61,  // 96: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
-	60,  // 97: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
-	0,   // 98: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
-	1,   // 99: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
-	0,   // 100: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
-	54,  // 101: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
-	3,   // 102: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
-	3,   // 103: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
-	38,  // 104: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
-	55,  // 105: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
-	102, // [102:106] is the sub-list for method output_type
-	98,  // [98:102] is the sub-list for method input_type
-	98,  // [98:98] is the sub-list for extension type_name
-	98,  // [98:98] is the sub-list for extension extendee
-	0,   // [0:98] is the sub-list for field type_name
+	54,  // 92: weir.query.v1.NetworkLink.delays:type_name -> weir.query.v1.LinkDelay
+	7,   // 93: weir.query.v1.LinkDelay.delay_ns:type_name -> weir.query.v1.Bounded
+	57,  // 94: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
+	58,  // 95: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
+	59,  // 96: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
+	60,  // 97: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
+	62,  // 98: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
+	61,  // 99: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
+	0,   // 100: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
+	1,   // 101: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
+	0,   // 102: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
+	55,  // 103: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
+	3,   // 104: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
+	3,   // 105: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
+	38,  // 106: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
+	56,  // 107: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
+	104, // [104:108] is the sub-list for method output_type
+	100, // [100:104] is the sub-list for method input_type
+	100, // [100:100] is the sub-list for extension type_name
+	100, // [100:100] is the sub-list for extension extendee
+	0,   // [0:100] is the sub-list for field type_name
 }
 
 func init() { file_query_proto_init() }
@@ -7665,7 +7796,9 @@ func file_query_proto_init() {
 	file_query_proto_msgTypes[18].OneofWrappers = []any{}
 	file_query_proto_msgTypes[19].OneofWrappers = []any{}
 	file_query_proto_msgTypes[22].OneofWrappers = []any{}
+	file_query_proto_msgTypes[23].OneofWrappers = []any{}
 	file_query_proto_msgTypes[39].OneofWrappers = []any{}
+	file_query_proto_msgTypes[41].OneofWrappers = []any{}
 	file_query_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -7673,7 +7806,7 @@ func file_query_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_query_proto_rawDesc), len(file_query_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   62,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -284,8 +284,8 @@ func printTarget(w io.Writer, a *query.Target) error {
 	if err := t.Write(w); err != nil {
 		return err
 	}
-	return lines(w, &a.Basis, "", fmt.Sprintf("target of sketch %d: %.4g %s per subepoch, from %d epochs and %d paths; set it as target of that fragment on all switches",
-		a.Sketch, a.Rho, a.Unit, a.Epochs, a.Paths))
+	return lines(w, &a.Basis, append([]string{"", fmt.Sprintf("target of sketch %d: %.4g %s per subepoch, from %d epochs and %d paths; set it as target of that fragment on all switches",
+		a.Sketch, a.Rho, a.Unit, a.Epochs, a.Paths)}, more(a.More, "fragments")...)...)
 }
 
 // Nanoseconds writes a length of time of ns nanoseconds, to a tenth of a microsecond.
@@ -392,17 +392,12 @@ func printLoss(w io.Writer, b *query.Between) error {
 		}
 	}
 	text := []string{way(b), loss}
-	for _, f := range b.LostFlows[:min(len(b.LostFlows), mostLostFlows)] {
+	for _, f := range b.LostFlows {
 		text = append(text, fmt.Sprintf("  %d of %s", f.Lost, f.Flow))
 	}
-	if n := len(b.LostFlows) - mostLostFlows; n > 0 {
-		text = append(text, fmt.Sprintf("  and of %d more flows", n))
-	}
+	text = append(text, more(b.MoreLost, "flows that lost packets")...)
 	if len(b.LostFlows) > 0 && !b.AllNamed {
 		text = append(text, "  more flows lost packets than lost_flows of the stages has room for")
 	}
 	return lines(w, &b.Basis, append(text, segments(b, true)...)...)
 }
-
-// mostLostFlows is how many flows that lost packets are printed.
-const mostLostFlows = 20

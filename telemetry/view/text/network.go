@@ -3,6 +3,7 @@ package text
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,10 +34,11 @@ func printNetwork(w io.Writer, n *query.Network) error {
 		return err
 	}
 	b := n.Basis
-	b.Switches = len(n.Switches) // the list hides the count in JSON
+	b.Switches = len(n.Switches) + n.More // the list hides the count in JSON
 	if notes != nil {
 		notes = append([]string{""}, notes...)
 	}
+	notes = append(append(notes, more(n.More, "switches")...), more(n.MoreLinks, "links")...)
 	return lines(w, &b, notes...)
 }
 
@@ -58,7 +60,12 @@ func printNetworkPorts(w io.Writer, switches []query.NetworkSwitch) error {
 }
 
 func printNetworkLinks(w io.Writer, links []query.NetworkLink) error {
-	t := NewTable("link", "state", ">speed", ">there", ">use", ">back", ">use", ">queues")
+	titles := []string{"link", "state", ">speed", ">there", ">use", ">back", ">use", ">queues"}
+	measured := slices.ContainsFunc(links, func(l query.NetworkLink) bool { return l.Delays != [2]query.LinkDelay{} })
+	if measured {
+		titles = append(titles, ">delay there", ">back", ">lost there", ">back")
+	}
+	t := NewTable(titles...)
 	for i := range links {
 		l := &links[i]
 		state, speed := "down", "?"
@@ -68,10 +75,28 @@ func printNetworkLinks(w io.Writer, links []query.NetworkLink) error {
 		if l.Speed > 0 {
 			speed = bits(float64(l.Speed))
 		}
-		t.Row(endName(&l.Ends[0])+" - "+endName(&l.Ends[1]), state, speed, bitRate(l.HasRates, &l.Rates[0]), inUse(l.HasRates, l.Speed, &l.Rates[0]),
-			bitRate(l.HasRates, &l.Rates[1]), inUse(l.HasRates, l.Speed, &l.Rates[1]), fmt.Sprintf("%d, %d", l.Backlogs[0], l.Backlogs[1]))
+		row := []any{endName(&l.Ends[0]) + " - " + endName(&l.Ends[1]), state, speed, bitRate(l.HasRates, &l.Rates[0]), inUse(l.HasRates, l.Speed, &l.Rates[0]),
+			bitRate(l.HasRates, &l.Rates[1]), inUse(l.HasRates, l.Speed, &l.Rates[1]), fmt.Sprintf("%d, %d", l.Backlogs[0], l.Backlogs[1])}
+		if measured {
+			row = append(row, linkDelay(&l.Delays[0]), linkDelay(&l.Delays[1]), linkLoss(&l.Delays[0]), linkLoss(&l.Delays[1]))
+		}
+		t.Row(row...)
 	}
 	return writeBelow(w, t)
+}
+
+func linkDelay(d *query.LinkDelay) string {
+	if !d.HasDelay {
+		return "?"
+	}
+	return Nanoseconds(d.Delay.Value)
+}
+
+func linkLoss(d *query.LinkDelay) string {
+	if !d.HasLoss {
+		return "?"
+	}
+	return fmt.Sprintf("%.0f", d.Lost)
 }
 
 // writeBelow writes a table that has rows behind an empty line.
