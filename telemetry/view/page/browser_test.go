@@ -238,7 +238,7 @@ func (p *tab) quiet() {
 		p.t.Error("no request was seen")
 	}
 	for _, r := range p.requests {
-		if u, err := url.Parse(r); err != nil || u.Host != home.Host {
+		if u, err := url.Parse(strings.TrimPrefix(r, "blob:")); err != nil || u.Host != home.Host {
 			p.t.Errorf("a request to elsewhere: %s", r)
 		}
 	}
@@ -248,10 +248,14 @@ func (p *tab) quiet() {
 // what is in view.
 func (p *tab) shoot(name string, whole bool) {
 	p.t.Helper()
-	folder := os.Getenv("WEIR_SCREENSHOTS")
-	if folder == "" {
-		return
+	if folder := os.Getenv("WEIR_SCREENSHOTS"); folder != "" {
+		p.shootInto(folder, name, whole)
 	}
+}
+
+// shootInto writes a screenshot into a folder.
+func (p *tab) shootInto(folder, name string, whole bool) {
+	p.t.Helper()
 	params := page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng}
 	if whole {
 		size := call(p, page.GetLayoutMetrics, cdp.Empty{}).CSSContentSize

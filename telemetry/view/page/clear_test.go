@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/weirswitch/weir/bench/netsim"
 )
 
@@ -79,6 +81,7 @@ func TestNoLineCrossesABox(t *testing.T) {
 	long(t)
 	w := usual(t)
 	p := open(t, browser(t), w.serve(t).URL, wide)
+	p.run(chromedp.Click("#pause")) // no answer of the collector draws over it
 	for _, d := range drawables(t) {
 		text, err := json.Marshal(d)
 		if err != nil {

@@ -1,6 +1,6 @@
 // Package page is the collector's page: the topology with what its links carry, the
-// largest flows and the path of each, volume, entropy and number of flows over
-// time, and the health of the switches. It is plain HTML, CSS and ES modules, built
+// largest flows and the path of each, who talks to whom, volume, entropy and number
+// of flows over time, and the health of the switches. It is plain HTML, CSS and ES modules, built
 // into the binary, and loads nothing from elsewhere.
 //
 //	browser ── GET / ──────────────────────────> page.Handler   the assets
@@ -13,8 +13,12 @@
 //	api.js       the two ends of a question, faults as sentences
 //	topology.js  the drawing of switches and links; layout.js and labels.js place them
 //	flows.js     the largest flows, and the choice of one; flow.js all about that one
+//	search.js    what a search means, and what completes it
+//	talkers.js   who talks to whom: the largest flows by groups of their ends
 //	chart.js     a value over time with its bounds as a band
-//	switches.js  health of the switches; inspector.js one switch or link in a dialogue
+//	switches.js  health of the switches; inspector.js one switch or link in a dialogue,
+//	             with history.js what its ports carried
+//	export.js    pictures as PNG, tables as CSV
 //	basis.js     what an answer rests on, and what was missing
 //	dom.js, format.js  elements and numbers
 //	theme.js     light and dark, before the first drawing

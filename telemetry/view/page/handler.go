@@ -26,8 +26,9 @@ type Config struct {
 }
 
 // policy lets the page load its own files and ask its own server, and nothing else;
-// no script or style is in a document, and no string becomes markup.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+// no script or style is in a document, and no string becomes markup. An image may be a blob, which
+// the page makes itself: its drawings on their way to a PNG file.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // year is how long a browser may keep an asset: its address changes with its content.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 
@@ -33,16 +34,104 @@ import (
 //	h1 h2 h3 h4
 const (
 	leaves, spines = 4, 2
-	switches       = leaves + spines
 	epochBits      = 32
 	firstEpoch     = 442_000_000 // some day of the year 2030
 	flowSeed       = 5
 	linkSpeed      = 10_000_000
 )
 
+// graph is a network: switches from number 1 on, of which edges have a host each.
+type graph struct {
+	switches uint32
+	edges    []uint32    // by which flows enter and leave, in their order
+	links    [][2]uint32 // pairs of switches; 0 stands for the host of the other end
+	near     [][]uint32  // neighbours of a switch by number, sorted; those of edges begin with 0
+	measured bool        // each end of each link has measurement points of LDS
+}
+
+// newGraph joins switches by lines; hosts: those of edges are drawn.
+func newGraph(switches uint32, lines [][2]uint32, edges []uint32, hosts bool) *graph {
+	g := &graph{switches: switches, edges: edges, near: make([][]uint32, switches+1), measured: switches <= 50}
+	for _, sw := range edges {
+		g.near[sw] = []uint32{0}
+		if hosts {
+			g.links = append(g.links, [2]uint32{0, sw})
+		}
+	}
+	for _, l := range lines {
+		g.links = append(g.links, l)
+		g.near[l[0]], g.near[l[1]] = append(g.near[l[0]], l[1]), append(g.near[l[1]], l[0])
+	}
+	for _, near := range g.near {
+		slices.Sort(near)
+	}
+	return g
+}
+
+// leafSpine is the network of the tests.
+var leafSpine = func() *graph {
+	var lines [][2]uint32
+	var edges []uint32
+	for leaf := uint32(1); leaf <= leaves; leaf++ {
+		edges = append(edges, leaf)
+		for spine := uint32(leaves + 1); spine <= leaves+spines; spine++ {
+			lines = append(lines, [2]uint32{leaf, spine})
+		}
+	}
+	return newGraph(leaves+spines, lines, edges, true)
+}()
+
+// ends are the indices of a flow's edges.
+func (g *graph) ends(flow int) (from, to int) {
+	n := len(g.edges)
+	return flow % n, (flow + 1 + flow/n%(n-1)) % n
+}
+
+// distances are the hops from each switch to one of them.
+func (g *graph) distances(to uint32) []int {
+	d := make([]int, g.switches+1)
+	for queue := []uint32{to}; len(queue) > 0; queue = queue[1:] {
+		for _, next := range g.near[queue[0]] {
+			if next != 0 && next != to && d[next] == 0 {
+				d[next] = d[queue[0]] + 1
+				queue = append(queue, next)
+			}
+		}
+	}
+	return d
+}
+
+// way is which switches a flow passes: a shortest path, of which there may be several.
+func (g *graph) way(flow int) []uint32 {
+	from, to := g.ends(flow)
+	d := g.distances(g.edges[to])
+	path := []uint32{g.edges[from]}
+	for sw := path[0]; sw != g.edges[to]; {
+		nearer := slices.DeleteFunc(slices.Clone(g.near[sw]), func(n uint32) bool { return n == 0 || d[n] != d[sw]-1 })
+		sw = nearer[flow/len(g.edges)%len(nearer)]
+		path = append(path, sw)
+	}
+	return path
+}
+
+// key is the key of a flow: from one edge's host to another's.
+func (g *graph) key(flow int) query.Key {
+	from, to := g.ends(flow)
+	k := query.Key{Version: 4, Proto: 17, SrcPort: uint16(1024 + flow%60_000), DstPort: uint16(7000 + flow/60_000)}
+	if flow%3 == 0 {
+		k.Proto = 6
+	}
+	k.Src, k.Dst = [16]byte{10, byte((from + 1) >> 8), byte(from + 1), 2}, [16]byte{10, byte((to + 1) >> 8), byte(to + 1), 2}
+	return k
+}
+
+// portOf is the number of the port towards a neighbour, 0: the host.
+func (g *graph) portOf(sw, far uint32) uint32 { return uint32(slices.Index(g.near[sw], far)) }
+
 // scene is what the network carries.
 type scene struct {
-	names           [switches + 1]string // by number
+	*graph
+	names           []string // by number
 	epochs          uint64
 	flows           int
 	packetsPerEpoch int
@@ -52,11 +141,15 @@ type scene struct {
 }
 
 func defaultScene() scene {
-	c := scene{epochs: 20, flows: 200, packetsPerEpoch: 1200, sampleSize: 400}
-	for i := range c.names {
-		c.names[i] = fmt.Sprintf("s%d", i)
+	return scene{graph: leafSpine, epochs: 20, flows: 200, packetsPerEpoch: 1200, sampleSize: 400, names: numbered(leafSpine)}
+}
+
+// numbered names switches by their numbers.
+func numbered(g *graph) (names []string) {
+	for i := range g.switches + 1 {
+		names = append(names, fmt.Sprintf("s%d", i))
 	}
-	return c
+	return names
 }
 
 // world holds what the switches of a scene measure, by the code that switches run.
@@ -67,8 +160,9 @@ type world struct {
 	store *store.Store
 	plan  *encode.Encoder
 
-	ports    map[[2]uint32]*status.Port // by switch and neighbour; 0 is the host
-	digests  [leaves + 1]pint.DigestBatch
+	ports    map[[2]uint32]*status.Port   // by switch and neighbour; 0 is the host
+	digests  map[uint32]*pint.DigestBatch // by edge
+	ways     [][]uint32                   // of the flows
 	overruns uint64
 }
 
@@ -83,18 +177,21 @@ type counters struct {
 // digests, and puts the records into a store.
 func newWorld(t testing.TB, c scene) *world {
 	t.Helper()
-	w := &world{scene: c, t: t, rand: rand.New(rand.NewPCG(7, 8)), store: &store.Store{}, ports: map[[2]uint32]*status.Port{}}
+	w := &world{scene: c, t: t, rand: rand.New(rand.NewPCG(7, 8)), store: &store.Store{}, ports: map[[2]uint32]*status.Port{}, digests: map[uint32]*pint.DigestBatch{}}
+	for i := range c.flows {
+		w.ways = append(w.ways, c.way(i))
+	}
 	var err error
 	if w.plan, err = plan.Default().Compile(); err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range links() {
-		for i, sw := range l {
-			if sw != 0 {
-				far := l[1-i]
-				w.ports[[2]uint32{sw, far}] = &status.Port{Number: portOf(sw, far), Name: fmt.Sprintf("p%d", portOf(sw, far)), Mode: "xsk, copy", Up: true, Speed: linkSpeed}
-			}
+	for sw := uint32(1); sw <= c.switches; sw++ {
+		for _, far := range c.near[sw] {
+			w.ports[[2]uint32{sw, far}] = &status.Port{Number: c.portOf(sw, far), Name: fmt.Sprintf("p%d", c.portOf(sw, far)), Mode: "xsk, copy", Up: true, Speed: linkSpeed}
 		}
+	}
+	for _, sw := range c.edges {
+		w.digests[sw] = &pint.DigestBatch{}
 	}
 	w.writeStatuses(0)
 	for epoch := range c.epochs {
@@ -102,45 +199,6 @@ func newWorld(t testing.TB, c scene) *world {
 	}
 	w.store.Sort()
 	return w
-}
-
-// links lists pairs of switches; 0 stands for a leaf's host.
-func links() (all [][2]uint32) {
-	for leaf := uint32(1); leaf <= leaves; leaf++ {
-		all = append(all, [2]uint32{0, leaf})
-		for spine := uint32(leaves + 1); spine <= switches; spine++ {
-			all = append(all, [2]uint32{leaf, spine})
-		}
-	}
-	return all
-}
-
-// portOf is the number of the port towards a neighbour.
-func portOf(sw, far uint32) uint32 {
-	switch {
-	case far == 0:
-		return 0
-	case sw <= leaves:
-		return far - leaves
-	}
-	return far - 1
-}
-
-// key is the key of the i-th flow: from one leaf's host to another's.
-func key(i int) query.Key {
-	from, to := i%leaves, (i+1+i/leaves%(leaves-1))%leaves
-	k := query.Key{Version: 4, Proto: 17, SrcPort: uint16(1024 + i%60_000), DstPort: uint16(7000 + i/60_000)}
-	if i%3 == 0 {
-		k.Proto = 6
-	}
-	k.Src, k.Dst = [16]byte{10, 0, byte(from + 1), 2}, [16]byte{10, 0, byte(to + 1), 2}
-	return k
-}
-
-// way is which switches a flow passes.
-func way(i int) []uint32 {
-	k := key(i)
-	return []uint32{uint32(k.Src[2]), uint32(leaves + 1 + i/leaves%spines), uint32(k.Dst[2])}
 }
 
 func (w *world) check(err error) {
@@ -162,15 +220,18 @@ func (w *world) newCounters(sw uint32, epoch uint64) *counters {
 	c.fragment, err = f.NewCounter()
 	w.check(err)
 	c.fragment.Begin(f.Begin(epoch), 0)
-	if sw > leaves {
+	if !w.measured {
 		return c
 	}
-	for spine := uint32(leaves + 1); spine <= switches; spine++ {
+	for _, far := range w.near[sw] {
+		if far == 0 {
+			continue
+		}
 		for _, points := range []map[uint32]*lds.Point{c.in, c.out} {
 			p, err := lds.NewPoint(lds.Config{Rows: 4, Columns: 300, Virtual: 3, IntervalNs: 1 << epochBits, Seed: 1})
 			w.check(err)
 			p.Begin(int64(epoch))
-			points[spine] = p
+			points[far] = p
 		}
 	}
 	return c
@@ -179,7 +240,7 @@ func (w *world) newCounters(sw uint32, epoch uint64) *counters {
 func (w *world) runEpoch(number uint64) {
 	epoch := firstEpoch + number
 	all := map[uint32]*counters{}
-	for sw := uint32(1); sw <= switches; sw++ {
+	for sw := uint32(1); sw <= w.switches; sw++ {
 		all[sw] = w.newCounters(sw, epoch)
 	}
 	// The load swings, so that there is something to see.
@@ -193,22 +254,22 @@ func (w *world) runEpoch(number uint64) {
 		w.pass(all, flow, at)
 	}
 	start := int64(epoch) << epochBits
-	for sw := uint32(1); sw <= switches; sw++ {
+	for sw := uint32(1); sw <= w.switches; sw++ {
 		if sw == w.silent && number > w.epochs/2 {
 			continue
 		}
 		w.writeCounters(sw, start, all[sw])
 	}
-	for leaf := uint32(1); leaf <= leaves; leaf++ {
-		w.writeDigests(leaf, start)
+	for _, edge := range w.edges {
+		w.writeDigests(edge, start)
 	}
 	w.writeStatuses(number + 1)
 }
 
 // pass sends one packet along its way.
 func (w *world) pass(all map[uint32]*counters, flow int, at int64) {
-	k, id, length := key(flow), w.rand.Uint64(), uint32(64+w.rand.IntN(1400))
-	path, digest := way(flow), uint64(0)
+	k, id, length := w.key(flow), w.rand.Uint64(), uint32(64+w.rand.IntN(1400))
+	path, digest := w.ways[flow], uint64(0)
 	for hop, sw := range path {
 		before, behind := uint32(0), uint32(0)
 		if hop > 0 {
@@ -224,21 +285,24 @@ func (w *world) pass(all map[uint32]*counters, flow int, at int64) {
 		c.sample.Add(id, length, &k)
 		c.flows.Add(query.Hash(hash.XX, k, 77), 1, &k)
 		c.fragment.Add((&query.Engine{FlowSeed: flowSeed}).FlowID(hash.XX, k), 1, false)
-		latency := int64(20_000 * float64(sw) * math.Exp(w.rand.NormFloat64()*0.6))
+		latency := int64(20_000 * float64(1+(sw-1)%6) * math.Exp(w.rand.NormFloat64()*0.6))
 		at += latency
 		var v pint.Observed
 		v[pint.SwitchID], v[pint.HopLatency], v[pint.EgressUtilisation] = uint64(sw), uint64(latency), pint.UtilisationOne/4
 		digest = w.plan.Encode(id, hop+1, digest, &v)
-		if behind != 0 && sw <= leaves && w.rand.IntN(1000) == 0 {
-			c.out[behind].Add(query.Hash(hash.XX, k, 0), id, at, length)
+		if hop == 0 && behind != 0 && w.rand.IntN(1000) == 0 {
+			if p := c.out[behind]; p != nil {
+				p.Add(query.Hash(hash.XX, k, 0), id, at, length)
+			}
 			return // lost on the cable
 		}
 		if p := c.out[behind]; p != nil {
 			p.Add(query.Hash(hash.XX, k, 0), id, at, length)
 		}
+		at += 3000 + 1000*int64(sw%5) // of the cable
 		w.count(sw, before, behind, length)
 	}
-	b := &w.digests[path[len(path)-1]]
+	b := w.digests[path[len(path)-1]]
 	b.Records = append(b.Records, pint.Record{Flow: pint.FlowKey(k), ID: id, Digest: digest, Plan: w.plan.Plan(), Hops: uint8(len(path)), TimeNs: uint64(at)})
 }
 
@@ -270,11 +334,11 @@ func (w *world) writeCounters(sw uint32, start int64, c *counters) {
 	w.write(h, c.fragment.Record().AppendBinary)
 	h.Kind = record.LDS
 	for far, p := range c.in {
-		h.Instance = uint16(2 * portOf(sw, far))
+		h.Instance = uint16(2 * w.portOf(sw, far))
 		w.write(h, p.AppendBinary)
 	}
 	for far, p := range c.out {
-		h.Instance = uint16(2*portOf(sw, far) + 1)
+		h.Instance = uint16(2*w.portOf(sw, far) + 1)
 		w.write(h, p.AppendBinary)
 	}
 }
@@ -300,7 +364,7 @@ func (w *world) writeDigests(leaf uint32, start int64) {
 func (w *world) writeStatuses(number uint64) {
 	at := int64(firstEpoch+number) << epochBits
 	w.overruns += number % 2
-	for sw := uint32(1); sw <= switches; sw++ {
+	for sw := uint32(1); sw <= w.switches; sw++ {
 		if sw == w.silent && number > w.epochs/2 {
 			continue
 		}
@@ -317,16 +381,12 @@ func (w *world) writeStatuses(number uint64) {
 		if sw == 3 {
 			s.Measurements[1].Overruns, s.Measurements[1].Missed = w.overruns, 40*w.overruns
 		}
-		for _, l := range links() {
-			for i := range l {
-				if l[i] == sw {
-					p := *w.ports[[2]uint32{sw, l[1-i]}]
-					if sw == 6 && l[1-i] == 1 {
-						p.Backlog = 37
-					}
-					s.Ports = append(s.Ports, p)
-				}
+		for _, far := range w.near[sw] {
+			p := *w.ports[[2]uint32{sw, far}]
+			if sw == 6 && far == 1 {
+				p.Backlog = 37
 			}
+			s.Ports = append(s.Ports, p)
 		}
 		w.write(record.Header{Kind: record.Status, Switch: sw, Start: at, Span: 1 << epochBits}, s.AppendBinary)
 	}
@@ -335,8 +395,8 @@ func (w *world) writeStatuses(number uint64) {
 func (w *world) engine() *query.Engine {
 	e := &query.Engine{Store: w.store, FlowSeed: flowSeed, Paths: query.PathFunc(func(k query.Key) []uint32 {
 		for i := range w.flows {
-			if key(i) == k {
-				return way(i)
+			if w.key(i) == k {
+				return w.ways[i]
 			}
 		}
 		return nil
@@ -344,12 +404,12 @@ func (w *world) engine() *query.Engine {
 	if w.unlinked {
 		return e
 	}
-	for _, l := range links() {
+	for _, l := range w.links {
 		end := func(i int) string {
 			if l[i] == 0 {
 				return fmt.Sprintf("h%d", l[1-i])
 			}
-			return fmt.Sprintf("%s:p%d", w.names[l[i]], portOf(l[i], l[1-i]))
+			return fmt.Sprintf("%s:p%d", w.names[l[i]], w.portOf(l[i], l[1-i]))
 		}
 		link := query.Link{Ends: [2]string{end(0), end(1)}, Speed: linkSpeed}
 		if l == [2]uint32{1, 5} {

@@ -24,11 +24,14 @@ func (p *tab) settled() {
 	p.wait("the drawing", `document.querySelectorAll(".drawing .node").length > 0`)
 	p.wait("the flows", `document.querySelectorAll("#flows .pickflow").length > 0`)
 	p.wait("the switches", `document.querySelectorAll("#switches tbody tr").length > 0`)
-	p.wait("the charts", `document.querySelectorAll(".plot svg").length === 3`)
+	p.wait("the charts", `document.querySelectorAll(".charts .plot svg").length === 3`)
 }
 
 // flowName is the i-th flow as people write it.
-func flowName(i int) string { return query.FormatKey(key(i)) }
+func flowName(i int) string { return query.FormatKey(leafSpine.key(i)) }
+
+// flowOf is the i-th flow of another network.
+func flowOf(w *world, i int) string { return query.FormatKey(w.key(i)) }
 
 // TestLooks: at both widths and in both schemes the page shows the whole network, without a fault, a request
 // to elsewhere or anything beside the screen.
@@ -39,7 +42,7 @@ func TestLooks(t *testing.T) {
 	b := browser(t)
 	looks := []look{wide, narrow}
 	looks[1].dark = true
-	if os.Getenv("WEIR_SCREENSHOTS") != "" { // for people, each width in each scheme
+	if os.Getenv("WEIR_SCREENSHOTS")+os.Getenv("WEIR_PICTURES") != "" { // for people, each width in each scheme
 		looks = append(looks, look{width: wide.width, height: wide.height, dark: true}, narrow)
 	}
 	for _, l := range looks {
@@ -47,6 +50,7 @@ func TestLooks(t *testing.T) {
 			p := open(t, b, server.URL+"/#flow="+url.QueryEscape(flowName(1)), l)
 			p.settled()
 			p.wait("the path", `document.querySelectorAll("#flow .chip").length > 0`)
+			p.picture(l)
 			p.shoot("view-"+l.String(), false)
 			p.shoot("page-"+l.String(), true)
 			if over := eval[float64](p, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
@@ -76,7 +80,7 @@ func (p *tab) drawnWhole(w *world) {
 	}
 	drawn := eval[int](p, `document.querySelectorAll(".drawing .link").length`)
 	lines := eval[int](p, `document.querySelectorAll("#topology tbody tr").length`)
-	if n := len(links()); drawn != n || lines != 2*n {
+	if n := len(w.links); drawn != n || lines != 2*n {
 		p.t.Errorf("%d links are drawn and %d directions in the table; there are %d links", drawn, lines, n)
 	}
 	labels := eval[[]string](p, `[...document.querySelectorAll(".drawing .link")].map((l) => l.getAttribute("aria-label"))`)
@@ -148,7 +152,7 @@ func (p *tab) wantPath(w *world, i int) {
 	p.t.Helper()
 	p.wait("the path", `document.querySelectorAll("#flow .chip").length > 0 && document.querySelectorAll(".drawing .node[data-hop]").length > 0`)
 	var want []string
-	for _, sw := range way(i) {
+	for _, sw := range leafSpine.way(i) {
 		want = append(want, w.names[sw])
 	}
 	if got := p.hops(); !slices.Equal(got, want) {
@@ -462,7 +466,7 @@ func TestNoRecords(t *testing.T) {
 			}
 		}
 		if !unlinked {
-			p.wait("the switches", fmt.Sprintf(`document.querySelectorAll('.drawing .node[data-health="bad"]').length === %d`, switches))
+			p.wait("the switches", fmt.Sprintf(`document.querySelectorAll('.drawing .node[data-health="bad"]').length === %d`, leafSpine.switches))
 		}
 		p.shoot(fmt.Sprintf("empty-%v", unlinked), true)
 		p.quiet()

@@ -8,9 +8,12 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
+	"time"
 )
 
 // questions passes on what a page asks, and notes it.
@@ -49,13 +52,26 @@ func (q *questions) count() int {
 	return len(q.asked)
 }
 
-func (q *questions) some(text string) bool {
+func (q *questions) some(text string) bool { return q.with(text) > 0 }
+
+// until waits for a question that has all texts.
+func (q *questions) until(t *testing.T, what string, texts ...string) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); q.with(texts...) == 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s was not asked for: no question has all of %q", what, texts)
+		}
+	}
+}
+
+// with counts the questions that have all texts.
+func (q *questions) with(texts ...string) (n int) {
 	q.lock.Lock()
 	defer q.lock.Unlock()
 	for _, a := range q.asked {
-		if strings.Contains(a, text) {
-			return true
+		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(a, text) }) {
+			n++
 		}
 	}
-	return false
+	return n
 }

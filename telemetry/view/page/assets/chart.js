@@ -8,21 +8,24 @@ const left = 58, right = 12, top = 10, bottom = 22;
 /** Chart draws into a panel. */
 export class Chart {
   /**
-   * @param {string} id the panel's
-   * @param {string} name as sentences have it, in lower case
+   * @param {Element} panel
+   * @param {string} name as sentences have it
    * @param {string} unit
+   * @param {function} zoom is given the first and the last ns of a stretch that was chosen, as strings; null: none can be
    */
-  constructor(id, name, unit) {
-    this.panel = document.getElementById(id);
+  constructor(panel, name, unit, zoom = null) {
+    this.panel = panel;
     this.name = name;
     this.unit = unit;
+    this.zoom = zoom;
     this.points = [];
     this.at = null; // which point the pointer or the keys are on
+    this.mark = null; // at which a stretch begins that is being chosen
   }
 
   /** format writes a value with its unit; entropy has no thousands. */
   format(x) {
-    return this.unit === "flows" ? si(x) : si(x, this.unit);
+    return this.unit === "flows" || this.unit === "frames" ? si(x) : si(x, this.unit);
   }
 
   /** fault shows a sentence instead. */
@@ -49,12 +52,12 @@ export class Chart {
     const box = $(".plot", this.panel);
     const width = box.clientWidth, height = box.clientHeight;
     const known = this.points.filter((p) => p.value !== null);
-    const max = nice(Math.max(...known.map((p) => p.high), ...known.map((p) => p.value * 1.05), 1e-9));
+    const max = nice(Math.max(...known.map((p) => p.high), ...known.map((p) => p.value * 1.05)) || 1);
     const begin = this.points[0].from, end = this.points.at(-1).to;
     this.x = (t) => left + ((t - begin) / Math.max(end - begin, 1)) * (width - left - right);
     this.y = (v) => top + (1 - Math.min(v, max) / max) * (height - top - bottom);
     const last = known.at(-1);
-    const label = `${this.name}, in ${this.unit}, from ${clock(begin)} to ${clock(end)}: last ${this.format(last.value)}, least ${this.format(Math.min(...known.map((p) => p.value)))}, most ${this.format(Math.max(...known.map((p) => p.value)))}. Arrow keys go through its values.`;
+    const label = `${this.name}, in ${this.unit}, from ${clock(begin)} to ${clock(end)}: last ${this.format(last.value)}, least ${this.format(Math.min(...known.map((p) => p.value)))}, most ${this.format(Math.max(...known.map((p) => p.value)))}. Arrow keys go through its values${this.zoom ? "; with Shift they choose a stretch of time, which Enter shows" : ""}.`;
     let picture = $("svg", box);
     if (!picture) {
       picture = svg("svg", { role: "img", tabindex: "0" });
@@ -105,32 +108,68 @@ export class Chart {
   }
 
   listen(picture) {
-    picture.addEventListener("pointermove", (e) => {
+    const nearest = (e) => {
       const x = e.clientX - picture.getBoundingClientRect().left;
       let best = null;
       this.points.forEach((p, i) => {
         const off = Math.abs(this.x((p.from + p.to) / 2) - x);
         if (p.value !== null && (best === null || off < best.off)) best = { i, off };
       });
-      this.at = best?.i ?? null;
+      return best?.i ?? null;
+    };
+    picture.addEventListener("pointermove", (e) => {
+      this.at = nearest(e);
       this.point();
     });
     const leave = () => {
-      this.at = null;
+      this.at = this.mark = null;
       this.point();
     };
     picture.addEventListener("pointerleave", leave);
     picture.addEventListener("blur", leave);
+    picture.addEventListener("pointerdown", (e) => {
+      if (e.button !== 0 || !this.zoom) return;
+      e.preventDefault(); // no text is chosen by the way
+      picture.setPointerCapture(e.pointerId);
+      this.mark = nearest(e);
+    });
+    picture.addEventListener("pointerup", (e) => {
+      const mark = this.mark, at = nearest(e);
+      leave();
+      if (mark !== null && at !== null && mark !== at) this.choose(mark, at);
+    });
     picture.addEventListener("keydown", (e) => {
+      if (this.mark !== null && this.at !== null && this.mark !== this.at && e.key === "Enter") {
+        const { mark, at } = this;
+        leave();
+        this.choose(mark, at);
+        return;
+      }
+      if (e.key === "Escape" && this.mark !== null) {
+        e.preventDefault();
+        leave();
+        return;
+      }
       const step = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
       if (!step) return;
       e.preventDefault();
       let i = this.at ?? (step > 0 ? -1 : this.points.length);
+      this.mark = e.shiftKey && this.zoom ? (this.mark ?? this.at) : null;
       do i += step;
       while (this.points[i] && this.points[i].value === null);
       if (this.points[i]) this.at = i;
       this.point(true);
     });
+  }
+
+  /** choose shows the time from one point to another. */
+  choose(a, b) {
+    this.zoom(this.points[Math.min(a, b)].ns[0], this.points[Math.max(a, b)].ns[1]);
+  }
+
+  /** lines are the values as a table, for a file. */
+  lines() {
+    return [["from (UTC)", "to (UTC)", `${this.name} (${this.unit})`, "at least", "at most"], ...this.points.map((p) => [new Date(p.from).toISOString(), new Date(p.to).toISOString(), p.value, p.low, p.high])];
   }
 
   /** point reads one value out: that under the cursor, else the last. */
@@ -147,12 +186,18 @@ export class Chart {
       return;
     }
     const x = this.x((p.from + p.to) / 2);
-    this.cursor.replaceChildren(svg("line", { class: "cross", x1: x, x2: x, y1: top, y2: this.y(0) }), svg("circle", { class: "at", r: 4.5, cx: x, cy: this.y(p.value) }));
+    const stretch = [];
+    if (this.mark !== null && this.points[this.mark]) {
+      const ends = [this.points[this.mark], p].sort((a, b) => a.from - b.from);
+      stretch.push(svg("rect", { class: "stretch", x: this.x(ends[0].from), width: Math.max(this.x(ends[1].to) - this.x(ends[0].from), 1), y: top, height: this.y(0) - top }));
+    }
+    this.cursor.replaceChildren(...stretch, svg("line", { class: "cross", x1: x, x2: x, y1: top, y2: this.y(0) }), svg("circle", { class: "at", r: 4.5, cx: x, cy: this.y(p.value) }));
     if (aloud) text($("#say"), readout.textContent);
   }
 
   table() {
     const box = $("details .scroll", this.panel);
+    if (!box) return;
     if (!box.closest("details").open && box.firstChild) return;
     const head = ["Until", "Value", "From", "To"].map((n, i) => el("th", { scope: "col", class: i ? "n" : null }, n));
     const lines = [...this.points].reverse().slice(0, 200).map((p) => el("tr", {}, [clock(p.to), ...(p.value === null ? ["none", "–", "–"] : [p.value, p.low, p.high].map((x) => this.format(x)))].map((c, i) => el(i ? "td" : "th", { class: i ? "n" : null, scope: i ? null : "row" }, c))));
@@ -166,13 +211,20 @@ function nice(x) {
   return [1, 2, 2.5, 5, 10].map((m) => m * power).find((m) => m >= x * 0.9999) ?? x;
 }
 
-/** pointsOf makes points of a series' value by its name; scale is of the step's length in s. */
+/**
+ * pointsOf makes points of a series' values: of that which a name has, or what a function makes of all of them. scale is of the step's
+ * length in s.
+ */
 export function pointsOf(series, name, scale, wall) {
   return (series.points ?? []).map((p) => {
-    const from = wall(number(p.from_ns)), to = wall(number(p.to_ns));
+    const from = wall(number(p.from_ns)), to = wall(number(p.to_ns)), ns = [p.from_ns, p.to_ns];
+    if (typeof name === "function") {
+      const value = p.values?.length ? name(p.values) : null;
+      return { from, to, ns, value, low: value, high: value, fault: p.fault };
+    }
     const v = (p.values ?? []).find((x) => x.name === name);
-    if (!v) return { from, to, value: null, low: null, high: null, fault: p.fault };
+    if (!v) return { from, to, ns, value: null, low: null, high: null, fault: p.fault };
     const by = scale((number(p.to_ns) - number(p.from_ns)) / 1e9);
-    return { from, to, value: number(v.value) * by, low: number(v.low) * by, high: number(v.high) * by };
+    return { from, to, ns, value: number(v.value) * by, low: number(v.low) * by, high: number(v.high) * by };
   });
 }

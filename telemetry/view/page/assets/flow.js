@@ -1,4 +1,4 @@
-// All about one flow: its path, the latency of its hops, delay and loss between its ends, and
+// All about one flow: its path, the latency of its hops, delay and loss between two switches of it, and
 // how often it occurred.
 
 import { ask } from "./api.js";
@@ -10,8 +10,11 @@ import { facts } from "./inspector.js";
 /** The quantiles of the latency of hops that are asked for. */
 const ranks = [0.5, 0.9, 0.99];
 
-/** about asks all there is to ask about a flow. An answer that failed is the fault. */
-export async function about(flow, window, signal) {
+/**
+ * about asks all there is to ask about a flow; pair are the two switches of its way between which delay and loss are asked for, null:
+ * the first and the last. An answer that failed is the fault.
+ */
+export async function about(flow, window, pair, signal) {
   const one = (question) =>
     ask({ ...question, ...window }, signal).catch((fault) => {
       if (signal.aborted) throw fault;
@@ -23,9 +26,21 @@ export async function about(flow, window, signal) {
     one({ kind: "frequency", flow }),
   ]);
   const hops = hopsOf(path);
-  const ends = hops.length && hops[0].switch && hops.at(-1).switch ? [hops[0].switch, hops.at(-1).switch] : null;
-  const delay = ends ? await one({ kind: "delay", flow, from: ends[0], to: ends[1], segments: true }) : null;
-  return { flow, path, latency, frequency, delay, hops };
+  const known = hops.map((h) => h.switch).filter(Boolean);
+  const ends = known.length ? (pair && pair.every((name) => known.includes(name)) ? pair : [known[0], known.at(-1)]) : null;
+  const delay = ends ? await delayBetween(flow, ends, one) : null;
+  return { flow, path, latency, frequency, delay, hops, known, ends };
+}
+
+/** refused keeps what was refused for what the question is, as where a switch has no measurement point: it would be refused at each refresh. */
+const refused = { of: "", until: 0, fault: null };
+
+async function delayBetween(flow, [from, to], one) {
+  const of = [flow, from, to].join("\n");
+  if (refused.of === of && performance.now() < refused.until) return refused.fault;
+  const answer = await one({ kind: "delay", flow, from, to, segments: true });
+  if (answer.code === "failed_precondition" || answer.code === "invalid_argument") Object.assign(refused, { of, until: performance.now() + 60_000, fault: answer });
+  return answer;
 }
 
 /** hopsOf are the hops of the flow in an answer. */
@@ -34,13 +49,47 @@ function hopsOf(path) {
   return known?.hops ?? [];
 }
 
+let pair = null; // the choice of two switches, which stays while answers come
+let choose = () => {};
+
+/** setUp is given what to do when two switches were chosen. */
+export function setUp(onPair) {
+  choose = onPair;
+}
+
 /** show fills the panel. */
 export function show(a) {
   const body = $("#flow .body");
   const open = [...body.querySelectorAll("details")].map((d) => d.open);
-  const columns = el("div", { class: "columns" }, pathColumn(a), betweenColumn(a), sizeColumn(a));
-  body.replaceChildren(columns);
+  const names = a.known.join("\n");
+  if (!pair || pair.dataset.of !== names || !body.contains(pair)) pair = choice(a.known);
+  const fresh = [pathColumn(a), betweenColumn(a), sizeColumn(a)];
+  if (a.ends) [...pair.querySelectorAll("select")].forEach((s, i) => document.activeElement !== s && (s.value = a.ends[i]));
+  const columns = body.querySelector(".columns");
+  if (columns?.contains(pair)) {
+    // The choice stays where it is, so that a list that is open does.
+    const middle = pair.parentElement;
+    columns.firstElementChild.replaceWith(fresh[0]);
+    columns.lastElementChild.replaceWith(fresh[2]);
+    [...middle.children].forEach((c) => c !== pair && c.remove());
+    const [title, ...rest] = [...fresh[1].children];
+    middle.prepend(title);
+    middle.append(...rest);
+  } else {
+    fresh[1].firstElementChild.after(pair);
+    body.replaceChildren(el("div", { class: "columns" }, fresh));
+  }
+  pair.hidden = !a.ends;
   body.querySelectorAll("details").forEach((d, i) => (d.open = open[i] ?? false));
+}
+
+/** choice has two lists of the switches that a flow passes. */
+function choice(names) {
+  const select = (label) => el("label", { class: "pick" }, el("span", {}, label), el("select", {}, names.map((name) => el("option", { value: name }, name))));
+  const made = el("div", { class: "between", "data-of": names.join("\n") }, select("From"), select("to"));
+  const [from, to] = made.querySelectorAll("select");
+  for (const s of [from, to]) s.addEventListener("change", () => choose([from.value, to.value]));
+  return made;
 }
 
 /** loading and none are the panel's two states without an answer. */
@@ -49,7 +98,7 @@ export function loading() {
 }
 
 export function none() {
-  state($("#flow .body"), "Choose a flow above, or type one, to see its path, the latency of its hops, and the delay and loss between its ends.");
+  state($("#flow .body"), "Choose a flow above, or type one, to see its path, the latency of its hops, and the delay and loss between any two switches of it.");
 }
 
 const note = (sentence, kind) => el("p", { class: "note", "data-kind": kind }, sentence);
@@ -137,10 +186,10 @@ function span(quantiles, x) {
 }
 
 function betweenColumn(a) {
-  const column = el("section", { "aria-labelledby": "flow-between" }, el("h3", { id: "flow-between" }, "Delay and loss between its ends"));
+  const column = el("section", { "aria-labelledby": "flow-between" }, el("h3", { id: "flow-between" }, "Delay and loss between switches of its path"));
   const d = a.delay;
   if (!d) {
-    column.append(note("Its ends are not known yet: delay and loss are measured between the first and the last switch of its path."));
+    column.append(note("Its path is not known yet: delay and loss are measured between two switches of it."));
     return column;
   }
   if (d instanceof Error) {

@@ -3,15 +3,29 @@
 import { $, el, rows, set, state, svg, text } from "./dom.js";
 import { between, count, grouped, number, percent, si } from "./format.js";
 
-/** most is how many flows are asked for and shown, whatever the network has. */
+/** most is how many flows are shown, whatever the network has; asked is how many are asked for, for who talks to whom and the search. */
 export const most = 50;
+export const asked = 300;
 
 const NS = 100; // width of a bar's picture
 
-/** show lists the answer's flows; chosen is the one chosen, pick chooses one. */
-export function show(answer, chosen, pick) {
+let all = [];
+
+/** known are the flows of the last answer, the largest first. */
+export const known = () => all;
+
+/** lines are these flows as a table, for a file. */
+export const lines = (unit) => [["flow", unit, "at least", "at most", "share"], ...all.map((f) => [f.flow, number(f.value), number(f.low), number(f.high), number(f.share)])];
+
+/** show lists the answer's flows; chosen is the one chosen, pick chooses one; filtered: they are some of all. */
+export function show(answer, chosen, pick, filtered) {
   const box = $("#flows .list");
-  const flows = (answer.flows ?? []).slice(0, most);
+  all = answer.flows ?? [];
+  const flows = all.slice(0, most);
+  if (!flows.length && filtered) {
+    state(box, "No flow that the search asks for is large enough to be told from the noise. Choose a longer window, or search for more.");
+    return;
+  }
   if (!flows.length) {
     state(box, "No flow is large enough to be told from the noise. Choose a longer window, or a larger sample in [stages.oblivious].");
     return;
@@ -30,7 +44,7 @@ export function show(answer, chosen, pick) {
     (f) => make(f, pick),
     (tr, f) => update(tr, f, answer.unit, largest, chosen),
   );
-  const left = number(answer.more) + (answer.flows.length - flows.length);
+  const left = number(answer.more) + (all.length - flows.length);
   text(box.querySelector(".more"), left > 0 ? `${grouped(left)} smaller flows are not shown. weir query heavy-hitters lists them.` : `${count(flows.length, "flow")} by the ${answer.by}.`);
 }
 

@@ -1,22 +1,41 @@
-// One switch, or one link, in a dialogue: ports, measurements, records, clock.
+// One switch, or one link, in a dialogue: ports, measurements, records, clock, and what it carried over time.
 
 import { $, el } from "./dom.js";
 import { duration, grouped, number, percent, si } from "./format.js";
+import * as history from "./history.js";
 import { endName, verdict } from "./topology.js";
 
-function open(title, ...content) {
+let changed = () => {}; // is given what is open, as the address has it; "": nothing
+let refresh = () => Infinity; // s between two questions
+
+function open(what, title, ...content) {
   const dialog = $("#inspector");
   $("#inspector-title").textContent = title;
   $(".body", dialog).replaceChildren(...content.flat().filter(Boolean));
-  dialog.showModal();
+  if (!dialog.open) dialog.showModal();
+  changed(what);
 }
 
-export function setUp() {
+export function setUp(onChange, interval) {
+  [changed, refresh] = [onChange, interval];
   const dialog = $("#inspector");
   $(".close", dialog).addEventListener("click", () => dialog.close());
   dialog.addEventListener("click", (e) => {
     if (e.target === dialog) dialog.close(); // beside it
   });
+  dialog.addEventListener("close", () => {
+    history.end();
+    changed("");
+  });
+}
+
+/** timeline is the place of the charts, below a choice of the ports. */
+function timeline(choices) {
+  const box = el("div", { class: "timeline" });
+  const select = el("select", {}, choices.map((c, i) => el("option", { value: i }, c.name)));
+  const show = () => history.show(box, choices[Number(select.value)].curves, refresh);
+  select.addEventListener("change", show);
+  return [el("label", { class: "pick" }, el("span", {}, "History of"), select), box, show];
 }
 
 /** grid makes a table of texts; columns that begin with "#" hold numbers. */
@@ -55,7 +74,12 @@ export function inspectSwitch(s) {
   ]);
   const measurements = (s.measurements ?? []).map((m) => [m.part ? `${m.stage} ${m.part}` : m.stage, grouped(number(m.epochs)), grouped(number(m.overruns)), grouped(number(m.missed))]);
   const exports = (s.exports ?? []).map((x) => [x.kind, grouped(number(x.made)), grouped(number(x.sent)), grouped(number(x.waiting)), grouped(number(x.dropped)), grouped(number(x.lost))]);
+  const [choice, charts, begin] = timeline([
+    { name: "all ports", curves: history.ofPort(s.name, null) },
+    ...(s.ports ?? []).map((p) => ({ name: `port ${p.number} ${p.name}`, curves: history.ofPort(s.name, p) })),
+  ]);
   open(
+    `switch ${s.name}`,
     `Switch ${s.name}`,
     el("p", {}, el("span", { class: "health", "data-kind": v.kind }, `${v.sign} ${v.word}`), (s.faults ?? []).length ? `: ${s.faults.join("; ")}.` : ""),
     facts([
@@ -66,10 +90,12 @@ export function inspectSwitch(s) {
       ["Clock", clockText(s)],
       ...(s.clock?.offsets ?? []).map((o) => [`Ahead of ${o.neighbour}`, offsetText(o), o.warning]),
     ]),
+    (s.ports ?? []).length > 0 && [choice, charts],
     grid("Ports; rates in bits per second, queue in frames", ["Port", "State", "#Speed", "#Received", "#Sent", "#Queue", "Drops"], ports, "It said nothing of its ports in this window."),
     grid("Measurements", ["Stage", "#Epochs", "#Overruns", "#Packets missed"], measurements, "It has no measurement, or said nothing of it in this window."),
     grid("Records since it began", ["Kind", "#Made", "#Sent", "#Waiting", "#Dropped", "#Lost"], exports, "It made no record yet."),
   );
+  if ((s.ports ?? []).length) begin();
 }
 
 export function spoolText(s) {
@@ -96,17 +122,38 @@ export function offsetText(o) {
 
 export function inspectLink(link) {
   if (!link) return;
+  const curves = history.ofLink(link);
+  const charts = el("div", { class: "timeline" });
   const lines = [0, 1].map((i) => [
     `${endName(link.ends[i])} → ${endName(link.ends[1 - i])}`,
     rate(link.has_rates, link.rates[i]),
     link.has_rates ? si(number(link.rates[i].packets_per_second), "packets/s") : "–",
     used(link.has_rates, link.speed_bps, link.rates[i]),
     grouped(number(link.backlogs[i])),
+    delayText(link, i),
+    lossText(link, i),
   ]);
   open(
+    `link ${linkKey(link)}`,
     `Link ${endName(link.ends[0])} – ${endName(link.ends[1])}`,
     facts([["State", link.up ? "up" : "down"], ["Speed", number(link.speed_bps) ? si(number(link.speed_bps), "bit/s") : "not known: give the link a speed in the collector's file"]]),
-    grid("Each direction; queue in frames", ["Direction", "#Rate", "#Packets", "#Utilisation", "#Queue"], lines, ""),
+    grid("Each direction; queue in frames; delay and loss of the newest seconds, by the measurement points at both ends", ["Direction", "#Rate", "#Packets", "#Utilisation", "#Queue", "#Delay", "#Lost"], lines, ""),
+    curves.length > 0 && charts,
   );
+  if (curves.length) history.show(charts, curves, refresh);
+}
+
+/** linkKey is a link's name in the page's address. */
+export const linkKey = (link) => link.ends.map(endName).join(" ");
+
+/** delayText and lossText are of what leaves an end of a link; "–": its ends do not measure it. */
+export function delayText(link, i) {
+  const d = link.delays?.[i];
+  return d?.has_delay ? duration(number(d.delay_ns.value)) : "–";
+}
+
+export function lossText(link, i) {
+  const d = link.delays?.[i];
+  return d?.has_loss ? grouped(number(d.lost)) : "–";
 }
 

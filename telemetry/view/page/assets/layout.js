@@ -23,6 +23,7 @@ export function tiers(names, edges, lowest, width, height, margin) {
       queue.push(next);
     }
   }
+  const order = new Map(names.map((name, i) => [name, i]));
   const rows = [];
   for (const name of names) (rows[rank.get(name) ?? 1] ??= []).push(name);
   const x = new Map();
@@ -35,7 +36,7 @@ export function tiers(names, edges, lowest, width, height, margin) {
         const others = near.get(name).filter((n) => rank.get(n) !== rank.get(name));
         return [name, others.length ? others.reduce((sum, n) => sum + x.get(n), 0) / others.length : x.get(name)];
       }));
-      row.sort((a, b) => middle.get(a) - middle.get(b) || names.indexOf(a) - names.indexOf(b));
+      row.sort((a, b) => middle.get(a) - middle.get(b) || order.get(a) - order.get(b));
       spread(row);
     }
   }
@@ -121,20 +122,25 @@ function scaling(distance, n) {
   for (let i = 0; i < n; i++) {
     for (let j = 0; j < n; j++) b[i * n + j] = -0.5 * (distance[i * n + j] ** 2 - mean[i] - mean[j] + all);
   }
+  const rounds = n > 400 ? 25 : 80; // majorize does the rest
   const axes = [];
   for (let axis = 0; axis < 2; axis++) {
     // Any start that is not symmetric will do.
     let v = Float64Array.from({ length: n }, (_, i) => Math.cos(1 + axis + i * 2.399963));
     let value = 0;
-    for (let round = 0; round < 80; round++) {
+    for (let round = 0; round < rounds; round++) {
       const w = new Float64Array(n);
-      for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) w[i] += b[i * n + j] * v[j];
+      for (let i = 0, at = 0; i < n; i++) {
+        let sum = 0;
+        for (let j = 0; j < n; j++, at++) sum += b[at] * v[j];
+        w[i] = sum;
+      }
       for (const known of axes) {
         let dot = 0;
         for (let i = 0; i < n; i++) dot += w[i] * known.v[i];
         for (let i = 0; i < n; i++) w[i] -= dot * known.v[i];
       }
-      value = Math.hypot(...w);
+      value = Math.sqrt(w.reduce((sum, x) => sum + x * x, 0));
       if (value < 1e-9) break;
       v = w.map((x) => x / value);
     }
@@ -150,21 +156,25 @@ function scaling(distance, n) {
 /** majorize moves each node to where its distances to all others fit best, in turns. */
 function majorize(p, distance, n) {
   const rounds = n > 400 ? 12 : n > 100 ? 40 : 150;
+  const px = Float64Array.from(p, (q) => q.x), py = Float64Array.from(p, (q) => q.y);
   for (let round = 0; round < rounds; round++) {
     for (let i = 0; i < n; i++) {
+      const xi = px[i], yi = py[i];
       let x = 0, y = 0, sum = 0;
-      for (let j = 0; j < n; j++) {
+      for (let j = 0, at = i * n; j < n; j++, at++) {
         if (i === j) continue;
-        const d = distance[i * n + j], w = 1 / (d * d);
-        const dx = p[i].x - p[j].x, dy = p[i].y - p[j].y;
-        const now = Math.sqrt(dx * dx + dy * dy) || 1e-6;
-        x += w * (p[j].x + (d * dx) / now);
-        y += w * (p[j].y + (d * dy) / now);
+        const d = distance[at], w = 1 / (d * d);
+        const dx = xi - px[j], dy = yi - py[j];
+        const pull = d / (Math.sqrt(dx * dx + dy * dy) || 1e-6);
+        x += w * (px[j] + dx * pull);
+        y += w * (py[j] + dy * pull);
         sum += w;
       }
-      p[i] = { x: x / sum, y: y / sum };
+      px[i] = x / sum;
+      py[i] = y / sum;
     }
   }
+  for (let i = 0; i < n; i++) p[i] = { x: px[i], y: py[i] };
 }
 
 /** turn lays the long axis along that of the box, with the first name at its beginning. */
@@ -258,7 +268,7 @@ export function clear(names, lines, at, sizeOf, width, height) {
       const moved = asunder(points, sizes) + aside(points, sizes, ends);
       keep(points, sizes, size);
       if (!moved) return size;
-      if (round >= 10 && moved > points.length / 4) break; // far too small
+      if (round >= (points.length > 200 ? 3 : 10) && moved > points.length / 4) break; // far too small
     }
     // More room, with boxes as large as they were, leaves each line more beside them.
     for (const key of ["w", "h"]) size[key] *= 1.15;
@@ -346,9 +356,11 @@ function firstAtLeast(sorted, x) {
   return low;
 }
 
+const rim = 12; // kept free at the edges, for the numbers of hops at the boxes' corners, in pixels
+
 function keep(p, sizes, size) {
   p.forEach((q, i) => {
-    q.x = Math.min(Math.max(q.x, sizes[i].w / 2 + 2), size.w - sizes[i].w / 2 - 2);
-    q.y = Math.min(Math.max(q.y, sizes[i].h / 2 + 2), size.h - sizes[i].h / 2 - 2);
+    q.x = Math.min(Math.max(q.x, sizes[i].w / 2 + rim), size.w - sizes[i].w / 2 - rim);
+    q.y = Math.min(Math.max(q.y, sizes[i].h / 2 + rim), size.h - sizes[i].h / 2 - rim);
   });
 }

@@ -6,27 +6,37 @@ import { ask, collector, Fault, series } from "./api.js";
 import { basis } from "./basis.js";
 import { Chart, pointsOf } from "./chart.js";
 import { $, say, set, state, text } from "./dom.js";
+import * as files from "./export.js";
 import * as flowPanel from "./flow.js";
 import * as flowList from "./flows.js";
-import { between, count, digits, duration, number, scaled, si } from "./format.js";
+import { between, clock, count, digits, duration, number, scaled, si } from "./format.js";
+import * as past from "./history.js";
 import { setUp as setUpInspector } from "./inspector.js";
+import * as search from "./search.js";
 import * as switchList from "./switches.js";
+import * as talkers from "./talkers.js";
 import * as topology from "./topology.js";
 
 const nanoseconds = { s: 1e9, m: 60e9, h: 3600e9 };
 
 const view = {
   window: "5m",
+  range: null, // {start_ns, end_ns} that was chosen, as texts, instead of the window
   refresh: Number(document.documentElement.dataset.refresh) || 2,
   unit: "bytes",
   flow: "",
+  pair: null, // the two switches of the flow's path between which delay and loss are asked for; null: its ends
+  filter: {}, // the fields of questions about some flows
+  by: "address", // how who talks to whom is grouped
+  links: "rates", // what the labels of links show
+  open: "", // the switch or link in the dialogue
   paused: false,
 };
 
 const charts = {
-  volume: new Chart("chart-volume", "Volume", "bit/s"),
-  entropy: new Chart("chart-entropy", "Entropy", "bits"),
-  cardinality: new Chart("chart-cardinality", "Number of flows", "flows"),
+  volume: new Chart($("#chart-volume"), "Volume", "bit/s", zoom),
+  entropy: new Chart($("#chart-entropy"), "Entropy", "bits", zoom),
+  cardinality: new Chart($("#chart-cardinality"), "Number of flows", "flows", zoom),
 };
 
 let round = null; // the AbortController of all questions but those about the chosen flow
@@ -40,8 +50,12 @@ let asked = ""; // the flow that the panel shows
 /** wall makes a time of the switches' clock one of this machine's. */
 const wall = (ns) => ns / 1e6 - ahead;
 
+/** asks are the fields of a question that say when. */
+const asks = () => view.range ?? { last_ns: length() };
+
 /** length of the window, in ns. */
 function length() {
+  if (view.range) return number(view.range.end_ns) - number(view.range.start_ns);
   const [, n, unit] = /^(\d+)([smh])$/.exec(view.window) ?? [null, "5", "m"];
   return Number(n) * nanoseconds[unit];
 }
@@ -60,17 +74,19 @@ const patience = 4;
 const tasks = [
   { question: (last, signal) => collector(signal), show: showCollector, fail: (f) => text($("#collector"), f.message) },
   { question: (last, signal) => ask({ kind: "network", ...last }, signal), show: showNetwork, fail: faultNetwork },
-  { question: (last, signal) => ask({ kind: "heavy-hitters", unit: view.unit, theta: 1e-6, limit: flowList.most, ...last }, signal), show: showFlows, fail: faultFlows },
-  { question: (last, signal) => ask({ kind: "volume", ...last }, signal), show: showVolume, fail: (f) => ["rate", "packets"].forEach((name) => faultTile(name, f)) },
+  { question: (last, signal) => ask({ kind: "heavy-hitters", unit: view.unit, theta: 1e-6, limit: flowList.asked, ...view.filter, ...last }, signal), show: showFlows, fail: faultFlows },
+  { question: (last, signal) => ask({ kind: "volume", ...view.filter, ...last }, signal), show: showVolume, fail: (f) => ["rate", "packets"].forEach((name) => faultTile(name, f)) },
   { question: (last, signal) => ask({ kind: "cardinality", ...last }, signal), show: showCardinality, fail: (f) => faultTile("flows", f) },
   { question: (last, signal) => ask({ kind: "entropy", ...last }, signal), show: showEntropy, fail: (f) => faultTile("entropy", f) },
   ...Object.keys(charts).map((kind) => ({
-    question: (last, signal) => series({ kind, step_ns: step(Math.min(last.last_ns, span)), ...last }, signal),
+    question: (last, signal) => series({ kind, step_ns: chartStep(), ...(kind === "volume" ? view.filter : {}), ...last }, signal),
     show: (s) => showSeries(kind, s),
     fail: (f) => faultSeries(kind, f),
   })),
   { question: askFlow, show: () => {}, fail: () => {} },
 ];
+
+const chartStep = () => step(view.range ? length() : Math.min(length(), span));
 
 /** refresh asks all questions anew, and gives up those that are under way. */
 function refresh() {
@@ -84,7 +100,7 @@ async function run(task, signal) {
   clearTimeout(task.timer);
   const began = performance.now();
   try {
-    const answer = await task.question({ last_ns: length() }, signal);
+    const answer = await task.question(asks(), signal);
     if (signal.aborted) return;
     task.fault = null;
     task.show(answer);
@@ -175,6 +191,7 @@ function faultSeries(kind, fault) {
 
 function showNetwork(a) {
   topology.show(a);
+  if (view.open && !$("#inspector").open && !topology.inspect(view.open)) inspected("");
   switchList.show(a);
   tile("switches", switchList.summary(a));
   basis($("#topology .basis"), a);
@@ -190,17 +207,21 @@ function faultNetwork(fault) {
 }
 
 function showFlows(a) {
-  flowList.show(a, view.flow, choose);
+  const filtered = Object.keys(view.filter).length > 0;
+  flowList.show(a, view.flow, choose, filtered);
+  talkers.show(a, view.by, (filter) => look({ ...view.filter, ...filter }));
+  basis($("#talkers .basis"), a);
   basis($("#flows .basis"), a);
 }
 
 function faultFlows(fault) {
-  state($("#flows .list"), fault.message, fault.empty ? "empty" : "fault");
+  for (const box of ["#flows .list", "#talkers .sankey"]) state($(box), fault.message, fault.empty ? "empty" : "fault");
   basis($("#flows .basis"), null);
 }
 
 function showCollector(c) {
   ahead = number(c.time_ns) / 1e6 - Date.now();
+  titleRange();
   const parts = [`Collector ${c.name || "without a name"}`, c.version ? `version ${c.version}` : ""];
   const newest = number(c.store?.to_ns);
   age = newest ? Math.max(number(c.time_ns) - newest, 0) : 0;
@@ -224,7 +245,7 @@ async function askFlow() {
   if (!flow) return;
   let all;
   try {
-    all = await flowPanel.about(flow, { last_ns: length() }, signal);
+    all = await flowPanel.about(flow, asks(), view.pair, signal);
   } catch (fault) {
     if (signal.aborted) return; // given up for a newer one
     throw fault;
@@ -254,6 +275,7 @@ function showFlow(flow, all) {
 function choose(flow) {
   if (flow === view.flow) flow = ""; // chosen again: let go
   view.flow = flow;
+  view.pair = null;
   text($("#flow-fault"), "");
   $("#flow-text").removeAttribute("aria-invalid");
   titleFlow();
@@ -293,12 +315,68 @@ function close() {
   (row ?? $("#flow-text")).focus();
 }
 
+/** look has all that can be asked about some flows be about those of a filter. */
+function look(filter) {
+  view.filter = filter;
+  text($("#flow-fault"), "");
+  $("#flow-text").removeAttribute("aria-invalid");
+  titleFilter();
+  remember();
+  refresh();
+  say(search.write(filter) ? `Flows of ${search.write(filter)}.` : "All flows.");
+}
+
+function titleFilter() {
+  const words = search.write(view.filter);
+  $("#filter").hidden = !words;
+  text($("#filter .text"), words);
+  $("#flow-text").value = view.flow || words;
+  for (const name of ["rate", "packets"]) text($(`#tile-${name} h2`), `${{ rate: "Traffic", packets: "Packets" }[name]}${words ? " of the search" : ""}`);
+  text($("#chart-volume-title"), words ? "Volume of the search" : "Volume");
+}
+
+/** zoom shows the time between two ns of the switches' clock, which are texts. */
+function zoom(start_ns, end_ns) {
+  view.range = { start_ns, end_ns };
+  titleRange();
+  remember();
+  refresh();
+  say(`From ${clock(wall(number(start_ns)))} to ${clock(wall(number(end_ns)))}.`);
+}
+
+function titleRange() {
+  const button = $("#range");
+  button.hidden = !view.range;
+  if (view.range) text($(".text", button), `${clock(wall(number(view.range.start_ns)))} to ${clock(wall(number(view.range.end_ns)))}`);
+}
+
+/** live shows the newest records again. */
+function live() {
+  view.range = null;
+  titleRange();
+  remember();
+  refresh();
+}
+
+/** inspected notes what the dialogue shows. */
+function inspected(what) {
+  view.open = what;
+  remember();
+}
+
 /** remember keeps the choice in the address, to be copied or gone back to. */
 function remember() {
   const parts = new URLSearchParams();
   if (view.window !== "5m") parts.set("window", view.window);
   if (view.unit !== "bytes") parts.set("unit", view.unit);
   if (view.flow) parts.set("flow", view.flow);
+  if (view.flow && view.pair) view.pair.forEach((name, i) => parts.set(["from", "to"][i], name));
+  const words = search.write(view.filter);
+  if (words) parts.set("search", words);
+  if (view.range) for (const [name, ns] of [["start", view.range.start_ns], ["end", view.range.end_ns]]) parts.set(name, ns);
+  if (view.by !== "address") parts.set("by", view.by);
+  if (view.links !== "rates") parts.set("links", view.links);
+  if (view.open) parts.set("open", view.open);
   const hash = parts.toString();
   if (location.hash.slice(1) !== hash) history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
 }
@@ -307,7 +385,15 @@ function recall() {
   const parts = new URLSearchParams(location.hash.slice(1));
   if (/^\d{1,4}[smh]$/.test(parts.get("window") ?? "")) view.window = parts.get("window");
   if (parts.get("unit") === "packets") view.unit = "packets";
+  else view.unit = "bytes";
   view.flow = (parts.get("flow") ?? "").slice(0, 256);
+  view.pair = view.flow && parts.get("from") && parts.get("to") ? ["from", "to"].map((name) => parts.get(name).slice(0, 256)) : null;
+  view.filter = search.parse((parts.get("search") ?? "").slice(0, 256)).filter ?? {};
+  const range = ["start", "end"].map((name) => parts.get(name) ?? "");
+  view.range = range.every((ns) => /^\d{1,19}$/.test(ns)) && number(range[0]) < number(range[1]) ? { start_ns: range[0], end_ns: range[1] } : null;
+  view.by = ["network", "service"].includes(parts.get("by")) ? parts.get("by") : "address";
+  view.links = parts.get("links") === "delays" ? "delays" : "rates";
+  view.open = (parts.get("open") ?? "").slice(0, 1024);
   const preset = $(`input[name="window"][value="${view.window}"]`) ?? $('input[name="window"][value="custom"]');
   preset.checked = true;
   if (preset.value === "custom") {
@@ -315,8 +401,10 @@ function recall() {
     $("#custom-count").value = view.window.slice(0, -1);
     $("#custom-unit").value = view.window.slice(-1);
   }
-  $(`input[name="unit"][value="${view.unit}"]`).checked = true;
-  $("#flow-text").value = view.flow;
+  for (const name of ["unit", "by", "links"]) $(`input[name="${name}"][value="${view[name]}"]`).checked = true;
+  topology.label(view.links);
+  titleFilter();
+  titleRange();
   titleFlow();
   if (view.flow) flowPanel.loading();
 }
@@ -332,8 +420,10 @@ function setWindow() {
     if (fault) return;
     next = `${Number(n.value)}${$("#custom-unit").value}`;
   }
-  if (next === view.window) return;
+  if (next === view.window && !view.range) return;
   view.window = next;
+  view.range = null;
+  titleRange();
   remember();
   refresh();
 }
@@ -373,19 +463,41 @@ function listen() {
       refresh();
     });
   }
+  for (const radio of document.querySelectorAll('input[name="by"]')) {
+    radio.addEventListener("change", () => {
+      view.by = radio.value;
+      remember();
+      talkers.regroup(view.by);
+    });
+  }
+  for (const radio of document.querySelectorAll('input[name="links"]')) {
+    radio.addEventListener("change", () => {
+      view.links = radio.value;
+      remember();
+      topology.label(view.links);
+    });
+  }
+  for (const button of document.querySelectorAll("#topology [data-zoom]")) button.addEventListener("click", () => topology.enlarge(Number(button.dataset.zoom)));
+  const input = $("#flow-text");
+  for (const event of ["input", "focus"]) input.addEventListener(event, () => search.complete($("#flow-known"), input.value, flowList.known()));
   $("#find").addEventListener("submit", (e) => {
     e.preventDefault();
-    const flow = $("#flow-text").value.trim();
-    if (!flow) {
-      text($("#flow-fault"), "Write a flow, as 10.0.0.1:1234 > 10.0.0.2:80 udp.");
-      return;
-    }
-    if (flow === view.flow) askFlow();
+    const { flow, filter, fault } = search.parse(input.value);
+    if (fault) {
+      text($("#flow-fault"), fault);
+      input.setAttribute("aria-invalid", "true");
+    } else if (filter) look(filter);
+    else if (flow === view.flow) askFlow();
     else choose(flow);
   });
+  $("#filter button").addEventListener("click", () => {
+    look({});
+    input.focus();
+  });
+  $("#range").addEventListener("click", live);
   $("#flow-close").addEventListener("click", close);
   document.addEventListener("keydown", (e) => {
-    if (e.key === "Escape" && view.flow && !$("#inspector").open && !e.defaultPrevented) close();
+    if (e.key === "Escape" && !e.target.closest?.("input, select") && view.flow && !$("#inspector").open && !e.defaultPrevented) close();
   });
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) hold();
@@ -400,12 +512,34 @@ function listen() {
     cancelAnimationFrame(resizing);
     resizing = requestAnimationFrame(() => {
       topology.redraw();
+      talkers.draw();
       for (const c of Object.values(charts)) if (c.panel.querySelector(".plot svg")) c.draw();
     });
   }).observe($("#main"));
 }
 
-setUpInspector();
+/** saving gives panels what saves them as files. */
+function saving() {
+  const header = (panel) => $(`${panel} > header`);
+  const picture = (panel) => () => $(`${panel} svg[viewBox]`);
+  files.buttons(header("#topology"), "topology", picture("#topology .drawing"), topology.lines);
+  files.buttons(header("#flows"), "flows", null, () => flowList.lines(view.unit));
+  files.buttons(header("#talkers"), "talkers", picture("#talkers .sankey"), talkers.table);
+  for (const [kind, chart] of Object.entries(charts)) files.buttons(header(`#chart-${kind}`), kind, picture(`#chart-${kind} .plot`), () => chart.lines());
+  files.buttons(header("#switches"), "switches", null, switchList.lines);
+}
+
+setUpInspector(inspected, () => (view.paused ? Infinity : view.refresh));
+past.setUp({ window: asks, step: chartStep, wall, zoom: (...range) => {
+  $("#inspector").close();
+  zoom(...range);
+} });
+flowPanel.setUp((pair) => {
+  view.pair = pair;
+  remember();
+  askFlow();
+});
+saving();
 recall();
 listen();
 refresh();

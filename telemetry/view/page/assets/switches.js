@@ -25,6 +25,7 @@ export function show(network) {
   }
   const order = { bad: 0, warn: 1, ok: 2 };
   const sorted = [...all].sort((a, b) => order[verdict(a).kind] - order[verdict(b).kind] || a.name.localeCompare(b.name, "en", { numeric: true }));
+  last = sorted;
   rows(body, sorted.slice(0, most), (s) => `${s.switch} ${s.name}`, make, update);
   text(box.querySelector(".note"), sorted.length > most ? `${sorted.length - most} healthy switches are not shown.` : "");
 }
@@ -56,6 +57,14 @@ function update(tr, s) {
   const offset = (s.clock?.offsets ?? []).find((o) => o.has_offset);
   text(cells[8], offset ? `${offsetText(offset)} to ${offset.neighbour}` : clockText(s));
 }
+
+let last = [];
+
+/** lines are the switches of the last answer as a table, for a file. */
+export const lines = () => [
+  ["switch", "health", "faults", "heard (ns ago)", "epochs", "overruns", "missed (packets)", "spool (bytes)"],
+  ...last.map((s) => [s.name, verdict(s).word, (s.faults ?? []).join("; "), number(s.age_ns), number(s.epochs), number(s.overruns), number(s.missed_packets), number(s.spool?.bytes)]),
+];
 
 /** summary is the tile's figure. */
 export function summary(network) {

@@ -2,17 +2,19 @@
 // and the path of the chosen flow.
 
 import { $, el, rows, set, state, svg, text } from "./dom.js";
-import { list, number, percent, si } from "./format.js";
-import { inspectLink, inspectSwitch } from "./inspector.js";
+import { grouped, list, number, percent, si } from "./format.js";
+import { delayText, inspectLink, inspectSwitch, linkKey, lossText } from "./inspector.js";
 import { labels, lane, lineOf } from "./labels.js";
 import { clear, layout, tiers } from "./layout.js";
 
+const crowded = 120; // nodes; beyond, they are small and nothing is placed by how well it can be read
 const labelled = 28; // links; beyond, a label shows when its link is pointed at
 const drawn = 1000; // switches; beyond, the tables tell
 
 let model = null;
 let drawing = null;
 let route = [];
+let figures = "rates"; // what labels of links show, or "delays"
 
 /** show draws what the network answer says. */
 export function show(network) {
@@ -32,6 +34,31 @@ export function show(network) {
   if (!drawing || drawing.shape !== model.shape || drawing.size !== sizeOf(box)) draw(box);
   update();
   table(network);
+}
+
+/** label has links show their "rates" or their "delays" with losses. */
+export function label(what) {
+  figures = what;
+  if (drawing) update();
+}
+
+/** inspect opens what the address names, "switch NAME" or "link END END", and reports whether there is such a thing. */
+export function inspect(what) {
+  const at = model?.nodes.get(what);
+  if (at?.kind === "switch") inspectSwitch(at.data);
+  const link = model?.links.find((l) => what === `link ${linkKey(l.data)}`);
+  if (link) inspectLink(link.data);
+  return Boolean(link) || at?.kind === "switch";
+}
+
+/** lines are the links as a table, for a file. */
+export function lines() {
+  const head = ["from", "to", "up", "bit/s", "packets/s", "utilisation", "queue (frames)", "delay (ns)", "lost (packets)"];
+  const links = model?.links ?? [];
+  return [head, ...links.flatMap(({ data: l }) => [0, 1].map((i) => [
+    endName(l.ends[i]), endName(l.ends[1 - i]), l.up ? "yes" : "no", ...(l.has_rates ? [number(l.rates[i].bits_per_second), number(l.rates[i].packets_per_second)] : ["", ""]),
+    l.has_rates && number(l.speed_bps) ? number(l.rates[i].utilisation) : "", number(l.backlogs[i]), l.delays?.[i]?.has_delay ? number(l.delays[i].delay_ns.value) : "", l.delays?.[i]?.has_loss ? number(l.delays[i].lost) : "",
+  ]))];
 }
 
 /** highlight marks the path of a flow: its hops as the answer to a path question has them. */
@@ -76,13 +103,15 @@ function describe(network) {
 function draw(box) {
   const width = box.clientWidth, height = box.clientHeight;
   const small = width < 560;
-  const half = small ? { x: 40, y: 20 } : { x: 54, y: 22 };
+  const tiny = model.nodes.size > crowded; // what is written into a box can be read when it is enlarged
+  const half = tiny ? { x: 13, y: 7 } : small ? { x: 40, y: 20 } : { x: 54, y: 22 };
   const size = small ? { w: 58, h: 32 } : { w: 104, h: 34 };
   const keys = [...model.nodes.keys()].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b, "en", { numeric: true }));
   const { at, places, full } = arrange(keys, width, height, half, size);
   const picture = svg("svg", { viewBox: `0 0 ${full.w.toFixed(0)} ${full.h.toFixed(0)}`, role: "group", "aria-label": `Drawing of ${model.nodes.size} switches and hosts and ${model.links.length} links. Enter opens the one in focus.` });
   if (model.links.length > labelled) set(picture, { "data-many": true });
-  drawing = { shape: model.shape, size: sizeOf(box), picture, at, half, small, label: size, nodes: new Map(), links: new Map() };
+  if (tiny) set(picture, { "data-tiny": true });
+  drawing = { shape: model.shape, size: sizeOf(box), picture, at, half, small, tiny, label: size, nodes: new Map(), links: new Map() };
   const layer = (name) => svg("g", { class: name });
   const layers = { routes: layer("routes"), lanes: layer("lanes"), links: layer("links"), nodes: layer("nodes") };
   for (const name of ["routes", "lanes"]) set(layers[name], { "aria-hidden": "true" });
@@ -97,7 +126,10 @@ function draw(box) {
   zoom(picture, full);
 }
 
-/** zoom has the wheel enlarge the picture around the pointer, dragging move it, and a double click show all of it. */
+/**
+ * zoom has the wheel and the buttons enlarge the picture, dragging over the whole of it show what was dragged over, dragging within an
+ * enlarged one move it, and a double click show all.
+ */
 function zoom(picture, full) {
   let view = { x: 0, y: 0, w: full.w, h: full.h };
   const put = () => set(picture, { viewBox: `${view.x.toFixed(1)} ${view.y.toFixed(1)} ${view.w.toFixed(1)} ${view.h.toFixed(1)}` });
@@ -105,30 +137,64 @@ function zoom(picture, full) {
     const p = new DOMPoint(e.clientX, e.clientY).matrixTransform(picture.getScreenCTM().inverse());
     return { x: p.x, y: p.y };
   };
+  const all = () => {
+    view = { x: 0, y: 0, w: full.w, h: full.h };
+    put();
+  };
+  const enlarge = (factor, p) => {
+    const by = Math.min(Math.max((view.w / full.w) * factor, 0.02), 1) / (view.w / full.w);
+    view = { x: p.x - (p.x - view.x) * by, y: p.y - (p.y - view.y) * by, w: view.w * by, h: view.h * by };
+    if (view.w >= full.w) all();
+    else put();
+  };
+  drawing.zoom = { enlarge: (factor) => enlarge(factor, { x: view.x + view.w / 2, y: view.y + view.h / 2 }), all };
   picture.addEventListener("wheel", (e) => {
     if (!e.ctrlKey && !e.shiftKey && view.w >= full.w && e.deltaY > 0) return; // the page scrolls
     e.preventDefault();
-    const by = Math.min(Math.max((view.w / full.w) * (e.deltaY < 0 ? 0.8 : 1.25), 0.05), 1) / (view.w / full.w);
-    const p = point(e);
-    view = { x: p.x - (p.x - view.x) * by, y: p.y - (p.y - view.y) * by, w: view.w * by, h: view.h * by };
-    if (view.w >= full.w) view = { x: 0, y: 0, w: full.w, h: full.h };
-    put();
+    enlarge(e.deltaY < 0 ? 0.8 : 1.25, point(e));
   }, { passive: false });
-  let from = null;
+  let from = null, frame = null;
   picture.addEventListener("pointerdown", (e) => {
-    if (e.button === 0 && view.w < full.w && !e.target.closest(".node, .label")) from = point(e);
+    if (e.button !== 0 || e.target.closest(".node, .label")) return;
+    e.preventDefault(); // no text is chosen by the way
+    from = point(e);
   });
   picture.addEventListener("pointermove", (e) => {
     if (!from) return;
     const p = point(e);
-    view = { ...view, x: view.x + from.x - p.x, y: view.y + from.y - p.y };
+    if (view.w < full.w) {
+      view = { ...view, x: view.x + from.x - p.x, y: view.y + from.y - p.y };
+      put();
+      return;
+    }
+    if (!frame) picture.append((frame = svg("rect", { class: "frame", "vector-effect": "non-scaling-stroke" })));
+    set(frame, { x: Math.min(from.x, p.x), y: Math.min(from.y, p.y), width: Math.abs(p.x - from.x), height: Math.abs(p.y - from.y) });
+  });
+  picture.addEventListener("pointerup", () => {
+    from = null;
+    if (!frame) return;
+    const [x, y, w, h] = ["x", "y", "width", "height"].map((name) => Number(frame.getAttribute(name)));
+    frame.remove();
+    frame = null;
+    const share = Math.max(w / full.w, h / full.h);
+    if (share < 0.02) return; // a hand that shook
+    const scale = Math.min(share, 1);
+    view = { x: x + w / 2 - (full.w * scale) / 2, y: y + h / 2 - (full.h * scale) / 2, w: full.w * scale, h: full.h * scale };
     put();
   });
-  for (const end of ["pointerup", "pointerleave"]) picture.addEventListener(end, () => (from = null));
-  picture.addEventListener("dblclick", () => {
-    view = { x: 0, y: 0, w: full.w, h: full.h };
-    put();
+  picture.addEventListener("pointerleave", () => {
+    from = null;
+    frame?.remove();
+    frame = null;
   });
+  picture.addEventListener("dblclick", all);
+}
+
+/** enlarge shows less of the drawing for factors below 1, and more of it above; 0: all of it. */
+export function enlarge(factor) {
+  if (!drawing) return;
+  if (factor) drawing.zoom.enlarge(factor);
+  else drawing.zoom.all();
 }
 
 /** arrange takes that of the two layouts which can be read better. */
@@ -136,26 +202,30 @@ function arrange(keys, width, height, half, size) {
   const edges = model.links.map((l) => l.ends);
   const margin = { x: half.x + 6, y: half.y + 12 };
   const hosts = new Set(keys.filter((key) => key.startsWith("host")));
+  const box = (key) => ({ w: half.x * 2, h: heightOf(key, half) * 2 });
+  if (keys.length > crowded) {
+    const at = layout(keys, edges, width, height, margin);
+    const full = clear(keys, edges, at, box, width, height);
+    return { at, full, places: model.links.map((link) => middle(lineOf(link, at))) };
+  }
   const found = [tiers(keys, edges, hosts, width, height, { x: 6, y: margin.y }), layout(keys, edges, width, height, margin)].filter(Boolean).map((at) => {
-    const full = clear(keys, edges, at, (key) => ({ w: half.x * 2, h: heightOf(key, half) * 2 }), width, height);
+    const full = clear(keys, edges, at, box, width, height);
     const boxes = new Map(keys.map((key) => [key, { ...at.get(key), w: half.x * 2, h: heightOf(key, half) * 2 }]));
-    const placed = labels(keys.length > 120 ? [] : model.links, at, boxes, size);
+    const placed = labels(model.links, at, boxes, size);
     return { at, full, ...placed, cost: placed.cost * ((full.w * full.h) / (width * height)) };
   });
-  const best = found.reduce((a, b) => (b.cost < a.cost ? b : a));
-  if (keys.length > 120) best.places = model.links.map((link) => middle(lineOf(link, best.at)));
-  return best;
+  return found.reduce((a, b) => (b.cost < a.cost ? b : a));
 }
 
 const middle = ([a, b]) => ({ x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 });
-const heightOf = (key, half) => (rank(key) === 0 ? half.y : 13);
+const heightOf = (key, half) => (rank(key) === 0 ? half.y : Math.min(13, half.y));
 
 const rank = (key) => (key.startsWith("switch") ? 0 : 1);
 
 function drawNode(key) {
   const node = model.nodes.get(key), { x, y } = drawing.at.get(key), { half } = drawing;
   const isSwitch = node.kind === "switch";
-  const room = Math.floor((half.x * 2 - 26) / 7.6);
+  const room = drawing.tiny ? 6 : Math.floor((half.x * 2 - 26) / 7.6);
   const name = node.name.length > room ? node.name.slice(0, room - 1) + "…" : node.name;
   const h = heightOf(key, half);
   const parts = { sign: svg("tspan", { class: "sign" }), sub: svg("text", { class: "sub", y: 14 }), title: svg("title", {}, node.name) };
@@ -163,8 +233,8 @@ function drawNode(key) {
     "g",
     { class: `node ${node.kind}`, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`, "data-name": node.name },
     parts.title,
-    svg("rect", { x: -half.x, y: -h, width: half.x * 2, height: h * 2, rx: isSwitch ? 9 : 13 }),
-    svg("text", { class: "name", y: isSwitch ? -3 : 4 }, parts.sign, name),
+    svg("rect", { x: -half.x, y: -h, width: half.x * 2, height: h * 2, rx: drawing.tiny ? 3 : isSwitch ? 9 : 13 }),
+    svg("text", { class: "name", y: drawing.tiny ? 2 : isSwitch ? -3 : 4 }, parts.sign, name),
     parts.sub,
   );
   if (isSwitch) {
@@ -189,7 +259,8 @@ function drawLink(link, centre) {
   const line = lineOf(link, drawing.at);
   const [a, b] = line;
   // Each direction on the right-hand side of its way, as on roads; y grows downwards.
-  const lanes = [lane(a, b, 3.5), lane(b, a, 3.5)];
+  const beside = drawing.tiny ? 1.5 : 3.5;
+  const lanes = [lane(a, b, beside), lane(b, a, beside)];
   const path = ([p, q]) => `M${p.x.toFixed(1)} ${p.y.toFixed(1)}L${q.x.toFixed(1)} ${q.y.toFixed(1)}`;
   const { w } = drawing.label;
   const drawn = lanes.map((l) => svg("path", { class: "flow-lane u0", d: path(l) }));
@@ -250,7 +321,7 @@ export function verdict(s) {
 function updateSwitch(parts, s) {
   const v = verdict(s);
   set(parts.g, { "data-health": v.kind });
-  text(parts.sign, `${v.sign} `);
+  text(parts.sign, drawing.tiny ? "" : `${v.sign} `);
   const known = (s.ports ?? []).filter((p) => p.has_rates);
   const bits = known.reduce((sum, p) => sum + number(p.received.bits_per_second), 0);
   text(parts.sub, s.health === "silent" ? "silent" : known.length ? si(bits, "bit/s") : v.word);
@@ -263,10 +334,10 @@ function updateSwitch(parts, s) {
 function updateLink(parts, link) {
   const used = (rate) => (number(link.speed_bps) && !drawing.small ? ` · ${percent(number(rate.utilisation))}` : "");
   const queue = Math.max(...link.backlogs.map(number));
-  const lines = link.has_rates
+  const lines = figures === "delays" && link.up ? [0, 1].map((i) => delayLine(link, i, parts.arrows[i])) : link.has_rates
     ? link.rates.map((rate, i) => `${parts.arrows[i]} ${si(number(rate.bits_per_second))}${used(rate)}`)
     : [link.up ? "no rates yet" : "down", ""];
-  lines.push(queue ? `${drawing.small ? "q" : "queue"} ${si(queue)}` : "");
+  lines.push(queue && figures === "rates" ? `${drawing.small ? "q" : "queue"} ${si(queue)}` : "");
   const shown = lines.filter(Boolean).length;
   const top = (-13 * shown) / 2;
   set(parts.pill, { y: top - 3, height: 13 * shown + 6 });
@@ -280,13 +351,22 @@ function updateLink(parts, link) {
   set(parts.g, { "aria-label": linkSentence(link) });
 }
 
+const measured = (link, i) => link.delays?.[i]?.has_delay || link.delays?.[i]?.has_loss;
+
+function delayLine(link, i, arrow) {
+  if (!measured(link, i)) return `${arrow} –`;
+  const lost = number(link.delays[i].lost);
+  return `${arrow} ${delayText(link, i)}${lost ? ` · ${drawing.small ? "−" : "lost "}${grouped(lost)}` : ""}`;
+}
+
 function linkSentence(link) {
   const [a, b] = link.ends.map(endName);
   if (!link.up) return `Link ${a} to ${b}, down`;
   if (!link.has_rates) return `Link ${a} to ${b}, rates not known yet`;
   const way = (i, from, to) => {
     const u = number(link.speed_bps) ? `, utilisation ${percent(number(link.rates[i].utilisation))}` : "";
-    return `${from} to ${to} ${si(number(link.rates[i].bits_per_second), "bit/s")}${u}, queue ${number(link.backlogs[i])}`;
+    const d = measured(link, i) ? `, delay ${delayText(link, i)}, ${lossText(link, i)} lost` : "";
+    return `${from} to ${to} ${si(number(link.rates[i].bits_per_second), "bit/s")}${u}, queue ${number(link.backlogs[i])}${d}`;
   };
   return `Link ${a} to ${b}: ${way(0, a, b)}; ${way(1, b, a)}`;
 }
@@ -341,21 +421,22 @@ function table(network) {
   }
   let body = box.querySelector("tbody");
   if (!body) {
-    const head = ["From", "To", "Rate", "Utilisation", "Queue"].map((name, i) => el("th", { scope: "col", class: i > 1 ? "n" : null }, name));
+    const head = ["From", "To", "Rate", "Utilisation", "Queue", "Delay", "Lost"].map((name, i) => el("th", { scope: "col", class: i > 1 ? "n" : null }, name));
     body = el("tbody");
-    box.replaceChildren(el("table", {}, el("caption", {}, "Each direction of each link; the queue is in frames."), el("thead", {}, el("tr", {}, head)), body));
+    box.replaceChildren(el("table", {}, el("caption", {}, "Each direction of each link; the queue is in frames. Delay and loss are of the newest seconds, where both ends have measurement points."), el("thead", {}, el("tr", {}, head)), body));
   }
   const ways = links.slice(0, 500).flatMap((link) => [0, 1].map((i) => ({ link, i })));
   rows(
     body,
     ways,
     ({ link, i }) => `${endName(link.ends[i])} ${endName(link.ends[1 - i])}`,
-    () => el("tr", {}, el("th", { scope: "row" }), el("td"), el("td", { class: "n" }), el("td", { class: "n" }), el("td", { class: "n" })),
+    () => el("tr", {}, el("th", { scope: "row" }), el("td"), [0, 1, 2, 3, 4].map(() => el("td", { class: "n" }))),
     (tr, { link, i }) => {
       const rate = link.rates[i];
       const cells = [endName(link.ends[i]), endName(link.ends[1 - i])];
       if (!link.up) cells.push("down", "–", "–");
       else cells.push(link.has_rates ? si(number(rate.bits_per_second), "bit/s") : "–", link.has_rates && number(link.speed_bps) ? percent(number(rate.utilisation)) : "–", String(number(link.backlogs[i])));
+      cells.push(delayText(link, i), lossText(link, i));
       cells.forEach((cell, c) => text(tr.children[c], cell));
     },
   );
