@@ -122,6 +122,10 @@ race: here ## what test runs, under the race detector: the packages with gorouti
 here:
 	@$(GO) test -count=1 -v -run '^TestHere$$' ./dataplane/lab/netnstest | sed -n 's/^ *netnstest_test.go:[0-9]*: /the tests in network namespaces: /p'
 
+.PHONY: pictures
+pictures: ## the pictures of the page in docs/images (Chromium; netsim's data for Kentucky)
+	WEIR_REQUIRE_CHROMIUM=1 WEIR_PICTURES=$(CURDIR)/docs/images $(GO) test -count=1 -timeout 20m -run '^(TestPictures|TestLooks)$$' ./telemetry/view/page
+
 .PHONY: flaps
 flaps: ## 1,000 link flaps and 100 lost interfaces under load (root)
 	WEIR_REQUIRE_NETNS=1 WEIR_FLAPS=1000 WEIR_RECREATE=100 $(GO) test -count=1 -timeout 20m -v -run '^(TestFlaps|TestRecreated)$$' ./dataplane/worker
