@@ -1,9 +1,11 @@
 package paper
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/weirswitch/weir/bench/workload"
@@ -17,12 +19,13 @@ const (
 )
 
 // obliviousBounds counts how often estimates leave the bounds that they state,
-// over delta = 0.1, in 1,000 runs of the fat tree: of the volume, of the twenty
+// over delta = 0.1, in 2,000 runs of the fat tree: of the volume, of the twenty
 // largest flows, of the packets of one protocol and of those from or to low
 // ports; packets from samples of packets, bytes from samples of bytes by UWRA
 // and by NWPS, and each from the other; by all merges. And how often the volume
 // leaves 1 +- epsilon where chi is VolumeSize(epsilon, delta). The row
-// misses_over_delta is the largest of all.
+// misses_over_delta is the largest of all; of so many rows, whose deviations are 0.06 each, it is
+// above its own rate by luck.
 func obliviousBounds(ctx context.Context, o Options) ([]Row, error) {
 	packets := o.Packets
 	if packets == 0 {
@@ -46,8 +49,8 @@ func obliviousBounds(ctx context.Context, o Options) ([]Row, error) {
 		{Kind: oblivious.UWRA, Unit: oblivious.Bytes, Size: size},
 		{Kind: oblivious.NWPS, Unit: oblivious.Bytes, Size: size},
 	}
-	runs := o.runs(1000)
-	b := bounds{trace: trace, misses: map[string]float64{}, of: map[string]float64{}}
+	runs := o.runs(2000)
+	b := bounds{trace: trace, hits: map[string]hits{}}
 	var mu sync.Mutex
 	done := 0
 	err = parallel(ctx, runs*len(configs), func(i int) error {
@@ -71,19 +74,26 @@ func obliviousBounds(ctx context.Context, o Options) ([]Row, error) {
 
 // bounds counts estimates by row.
 type bounds struct {
-	trace      *obliviousTrace
-	order      []string
-	misses, of map[string]float64
+	trace *obliviousTrace
+	order []string
+	hits  map[string]hits
 }
 
+// hits counts estimates, and those that miss.
+type hits struct{ misses, of float64 }
+
+func (h hits) overDelta() float64 { return h.misses / h.of / boundsDelta }
+
 func (b *bounds) note(row string, missed bool) {
-	if b.of[row] == 0 {
+	h := b.hits[row]
+	if h.of == 0 {
 		b.order = append(b.order, row)
 	}
-	b.of[row]++
+	h.of++
 	if missed {
-		b.misses[row]++
+		h.misses++
 	}
+	b.hits[row] = h
 }
 
 // count adds the estimates of a run.
@@ -138,15 +148,11 @@ func (b *bounds) countMerged(s *oblivious.Sample, row string, of oblivious.Unit,
 
 func (b *bounds) rows(runs int) []Row {
 	var t table
-	worst := 0.0
+	worst := slices.MaxFunc(b.order, func(x, y string) int { return cmp.Compare(b.hits[x].overDelta(), b.hits[y].overDelta()) })
+	t.against("misses_over_delta", "ratio", b.hits[worst].overDelta(), 1,
+		fmt.Sprintf("%s, the largest row; delta %g, %d runs", worst, boundsDelta, runs), "lower")
 	for _, row := range b.order {
-		worst = max(worst, b.misses[row]/b.of[row]/boundsDelta)
-	}
-	t.against("misses_over_delta", "ratio", worst, 1,
-		fmt.Sprintf("the largest row; delta %g, %d runs", boundsDelta, runs), "lower")
-	for _, row := range b.order {
-		t.add("misses_over_delta."+row, "ratio", b.misses[row]/b.of[row]/boundsDelta,
-			fmt.Sprintf("%.0f of %.0f outside", b.misses[row], b.of[row]), "lower")
+		t.add("misses_over_delta."+row, "ratio", b.hits[row].overDelta(), fmt.Sprintf("%.0f of %.0f outside", b.hits[row].misses, b.hits[row].of), "lower")
 	}
 	return t
 }

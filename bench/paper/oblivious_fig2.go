@@ -21,7 +21,7 @@ var obliviousFig2 = netFigure{
 	},
 	rows: func(m measures, t *table, traces []*obliviousTrace) {
 		m.ratio(t, traces, "merged.improved_over_simple", []string{"uwra.size", "nwps.size"}, []string{"uwra_simple.size", "nwps_simple.size"},
-			10, "routing-oblivious Fig. 2: about 10 to 20")
+			10, "routing-oblivious Fig. 2: about 10 to 20", "higher")
 		m.rows(t, traces, []string{"uwra_simple.size", "nwps_simple.size", "uwra.size", "nwps.size", "uwra_union.size", "nwps_union.size"},
 			"entries", "routing-oblivious Fig. 2", "higher")
 	},

@@ -3,7 +3,10 @@ package paper
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -12,16 +15,18 @@ import (
 
 // obliviousFig3 measures the relative error of the number of packets in the
 // network, beside HyperLogLog with as many registers as a sample has entries, and
-// obliviousFig4 of the bytes, beside CKY.
-// An entry takes 64 bytes or so and a register one: rows named hll_same_memory
-// are of a sketch of 64 times as many registers. It counts well, and counts one
-// thing only.
+// obliviousFig4 of the bytes, beside CKY and Lemiesz' sketch.
+// An entry takes 64 bytes or so, a register of HyperLogLog and CKY one, and one of Lemiesz'
+// sketch 8: rows named same_memory are of sketches of as many bytes. They count one thing
+// only, where a sample has flows of any kind. Rows named calibrated are
+// oblivious.Calibrated, which goes beyond the paper by the switches' own totals, and
+// calibrated_over_hll_same_memory compares both.
 var (
-	obliviousFig3 = volumeFigure("fig3", oblivious.Packets, "hll", "routing-oblivious Fig. 3: below HyperLogLog")
-	obliviousFig4 = volumeFigure("fig4", oblivious.Bytes, "cky", "routing-oblivious Fig. 4: below CKY")
+	obliviousFig3 = volumeFigure("fig3", oblivious.Packets, []string{"hll"}, "routing-oblivious Fig. 3: below HyperLogLog")
+	obliviousFig4 = volumeFigure("fig4", oblivious.Bytes, []string{"cky", "lemiesz"}, "routing-oblivious Fig. 4: below CKY")
 )
 
-func volumeFigure(name string, unit oblivious.Unit, rival, source string) netFigure {
+func volumeFigure(name string, unit oblivious.Unit, rivals []string, source string) netFigure {
 	return netFigure{
 		name: name,
 		unit: unit,
@@ -34,44 +39,82 @@ func volumeFigure(name string, unit oblivious.Unit, rival, source string) netFig
 				}
 				out = append(out, outcome{merged.name + ".error", math.Abs(e.Value-truth) / truth})
 			}
-			return out, nil
+			e, err := oblivious.Calibrated(unit, 0.05, r.samples...)
+			return append(out, outcome{r.kind.String() + "_calibrated.error", math.Abs(e.Value-truth) / truth}), err
 		},
 		rival: func(ctx context.Context, o Options, m measures, traces []*obliviousTrace) error {
-			return rivalVolume(ctx, o, m, traces, unit, rival)
+			return rivalVolume(ctx, o, m, traces, unit, rivals)
 		},
 		rows: func(m measures, t *table, traces []*obliviousTrace) {
-			m.rows(t, traces, []string{"uwra.error", "nwps.error", rival + ".error", "uwra_simple.error", "nwps_simple.error",
-				"uwra_union.error", "nwps_union.error", rival + "_same_memory.error"}, "relative", source, "lower")
+			m.ratio(t, traces, "error.calibrated_over_"+rivals[0]+"_same_memory", []string{"uwra_calibrated.error", "nwps_calibrated.error"},
+				[]string{rivals[0] + "_same_memory.error"}, 1.3, "beyond "+source+" at equal memory", "lower")
+			m.ratio(t, traces, "error.union_over_"+rivals[0]+"_same_memory", []string{"uwra_union.error", "nwps_union.error"},
+				[]string{rivals[0] + "_same_memory.error"}, 1.3, "the sample alone; "+source+" at equal memory", "lower")
+			names := []string{"uwra.error", "nwps.error"}
+			for _, rival := range rivals {
+				names = append(names, rival+".error")
+			}
+			names = append(names, "uwra_simple.error", "nwps_simple.error", "uwra_union.error", "nwps_union.error", "uwra_calibrated.error", "nwps_calibrated.error")
+			for _, rival := range rivals {
+				names = append(names, rival+"_same_memory.error")
+			}
+			m.rows(t, traces, names, "relative", source, "lower")
 		},
 	}
 }
 
-// registersPerEntry is how many registers fit into the memory of an entry.
-const registersPerEntry = 64
+// entryBytes is what an entry takes, and registerBytes what a register of each
+// rival does.
+const entryBytes = 64
 
-// rivalVolume adds the rows of the rival. Each packet is counted once: merging
-// the sketches of all switches gives the same.
-func rivalVolume(ctx context.Context, o Options, m measures, traces []*obliviousTrace, unit oblivious.Unit, rival string) error {
+var registerBytes = map[string]int{"hll": 1, "cky": 1, "lemiesz": 8}
+
+// volumeSketch is a rival: its registers depend on the set of packets only, and merge into those
+// of an observer who saw all.
+type volumeSketch interface {
+	add(id uint64, bytes uint32)
+	estimate() float64
+}
+
+func newVolumeSketch(rival string, registers int, seed uint64) volumeSketch {
+	if rival == "lemiesz" {
+		return newExpSketch(registers, seed)
+	}
+	return newHyperLogLog(registers, seed, rival == "cky")
+}
+
+// rivalVolume adds the rows of the rivals. Each packet is counted once: merging
+// the sketches of all switches gives the same, whatever the routes.
+func rivalVolume(ctx context.Context, o Options, m measures, traces []*obliviousTrace, unit oblivious.Unit, rivals []string) error {
 	runs := obliviousRuns(o, 0)
+	traces, other := slices.Clone(traces), traces
+	traces = slices.DeleteFunc(traces, func(t *obliviousTrace) bool { return t.toCore })
 	var mu sync.Mutex
 	done := 0
-	return parallel(ctx, runs*len(traces), func(i int) error {
+	err := parallel(ctx, runs*len(traces), func(i int) error {
 		t, run := traces[i/runs], i%runs
 		mu.Lock()
-		o.progress(done, runs*len(traces), fmt.Sprintf("%s%s", t.prefix, rival))
+		o.progress(done, runs*len(traces), fmt.Sprintf("%s%v", t.prefix, rivals))
 		mu.Unlock()
-		sketches := map[string]*hyperLogLog{}
-		for _, size := range sampleSizes {
-			seed := hash.Uint64x2(o.Seed, 'H', uint64(run))
-			sketches[rival+".error."+size.name] = newHyperLogLog(size.size, seed)
-			sketches[rival+"_same_memory.error."+size.name] = newHyperLogLog(size.size*registersPerEntry, seed)
+		sketches := map[string]volumeSketch{}
+		for _, rival := range rivals {
+			for i, size := range sampleSizes {
+				if obliviousRuns(o, i) == 0 {
+					continue
+				}
+				seed := hash.Uint64x2(o.Seed, 'H', uint64(run))
+				sketches[rival+".error."+size.name] = newVolumeSketch(rival, size.size, seed)
+				sketches[rival+"_same_memory.error."+size.name] = newVolumeSketch(rival, size.size*entryBytes/registerBytes[rival], seed)
+			}
 		}
-		all := make([]*hyperLogLog, 0, len(sketches))
-		for _, s := range sketches {
-			all = append(all, s)
-		}
-		if err := t.sketch(ctx, all, unit); err != nil {
-			return err
+		for i := range t.Len() {
+			if i%windowSize == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			p := t.At(i)
+			for _, s := range sketches {
+				s.add(p.ID, p.Bytes)
+			}
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -82,22 +125,14 @@ func rivalVolume(ctx context.Context, o Options, m measures, traces []*oblivious
 		done++
 		return nil
 	})
-}
-
-// sketch passes the trace through sketches of one seed.
-func (t *obliviousTrace) sketch(ctx context.Context, sketches []*hyperLogLog, unit oblivious.Unit) error {
-	for i := range t.Len() {
-		if i%windowSize == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		p := t.At(i)
-		h, rank := sketches[0].draw(p.ID)
-		if unit == oblivious.Bytes {
-			h, rank = sketches[0].drawWeight(p.ID, p.Bytes)
-		}
-		for _, s := range sketches {
-			s.raise(h, rank)
+	for _, t := range other {
+		if t.toCore { // the same packets as the first trace
+			for row, values := range maps.Clone(m) {
+				if name, _, _ := strings.Cut(row, "."); slices.ContainsFunc(rivals, func(r string) bool { return name == r || name == r+"_same_memory" }) {
+					m[t.prefix+row] = values
+				}
+			}
 		}
 	}
-	return nil
+	return err
 }

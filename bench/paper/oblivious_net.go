@@ -20,6 +20,7 @@ type fatTree struct {
 	graph  *netsim.Graph
 	routes *netsim.Routes
 	edge   []int
+	core   []int
 }
 
 func newFatTree() (*fatTree, error) {
@@ -27,7 +28,13 @@ func newFatTree() (*fatTree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fatTree{g, netsim.NewRoutes(g), g.EdgeNodes()}, nil
+	f := &fatTree{graph: g, routes: netsim.NewRoutes(g), edge: g.EdgeNodes()}
+	for n := range g.Nodes {
+		if !g.Nodes[n].Edge && f.routes.Distance(f.edge[0], n) == 2 {
+			f.core = append(f.core, n)
+		}
+	}
+	return f, nil
 }
 
 // flowPath is the switches that a flow passes: n of at.
@@ -37,15 +44,19 @@ type flowPath struct {
 }
 
 // paths draws for each flow two different edge switches, and its way by equal
-// cost between them.
-func (f *fatTree) paths(flows int, seed uint64) ([]flowPath, error) {
+// cost between them; or, as the paper does, an edge switch and a core switch.
+func (f *fatTree) paths(flows int, seed uint64, toCore bool) ([]flowPath, error) {
 	out := make([]flowPath, flows)
 	n := uint64(len(f.edge))
 	for i := range out {
 		h := hash.Uint64x2(seed, 'P', uint64(i))
 		from := hash.Reduce(h, n)
 		to := (from + 1 + hash.Reduce(hash.Uint64(seed, h), n-1)) % n
-		path, err := f.routes.Path(f.edge[from], f.edge[to], h)
+		last := f.edge[to]
+		if toCore {
+			last = f.core[hash.Reduce(hash.Uint64(seed, h), uint64(len(f.core)))]
+		}
+		path, err := f.routes.Path(f.edge[from], last, h)
 		if err != nil {
 			return nil, err
 		}
@@ -66,6 +77,7 @@ type obliviousTrace struct {
 	*workload.Trace
 	// prefix of the rows' names: none for the synthetic trace.
 	prefix string
+	toCore bool // flows end at core switches
 	keys   []oblivious.Key
 	flow   map[oblivious.Key]int
 	// packets and bytes are the flows' true sizes.
@@ -138,7 +150,8 @@ func obliviousSynthetic(o Options) (*obliviousTrace, error) {
 	return newObliviousTrace(t, ""), nil
 }
 
-// obliviousTraces are the synthetic trace and a real one.
+// obliviousTraces are the synthetic trace and a real one, with routes between edge
+// switches, and the synthetic one with the paper's routes.
 func obliviousTraces(o Options) ([]*obliviousTrace, error) {
 	synthetic, err := obliviousSynthetic(o)
 	if err != nil {
@@ -152,7 +165,9 @@ func obliviousTraces(o Options) ([]*obliviousTrace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (--data names the folder)", err)
 	}
-	return []*obliviousTrace{synthetic, newObliviousTrace(real, "realmix.")}, nil
+	toCore := newObliviousTrace(synthetic.Trace, "")
+	toCore.prefix, toCore.toCore = "core.", true
+	return []*obliviousTrace{synthetic, newObliviousTrace(real, "realmix."), toCore}, nil
 }
 
 // paths draws the paths of the trace's flows, or returns them if they are drawn.
@@ -162,7 +177,7 @@ func (t *obliviousTrace) paths(f *fatTree, seed uint64) ([]flowPath, error) {
 	if p, ok := t.drawn[seed]; ok {
 		return p, nil
 	}
-	p, err := f.paths(len(t.Flows), seed)
+	p, err := f.paths(len(t.Flows), seed, t.toCore)
 	if err == nil && len(t.drawn) < 16 {
 		t.drawn[seed] = p
 	}

@@ -3,6 +3,7 @@ package paper
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/weirswitch/weir/telemetry/hash"
 )
@@ -18,30 +19,27 @@ import (
 type hyperLogLog struct {
 	seed      uint64
 	registers []uint8
+	weighted  bool
 }
 
-func newHyperLogLog(registers int, seed uint64) *hyperLogLog {
-	return &hyperLogLog{seed, make([]uint8, registers)}
+func newHyperLogLog(registers int, seed uint64, weighted bool) *hyperLogLog {
+	return &hyperLogLog{seed, make([]uint8, registers), weighted}
 }
 
-// draw returns what registers are chosen by, and the rank that a packet raises
-// them to: of weight 1, or w.
-func (s *hyperLogLog) draw(id uint64) (h uint64, rank uint8) {
-	h = hash.Uint64(s.seed, id)
-	return h, uint8(bits.LeadingZeros64(hash.Uint64(h, id)|1)) + 1
+func (s *hyperLogLog) add(id uint64, bytes uint32) {
+	h := hash.Uint64(s.seed, id)
+	r := &s.registers[hash.Reduce(h, uint64(len(s.registers)))]
+	*r = max(*r, s.rank(h, id, bytes))
 }
 
-func (s *hyperLogLog) drawWeight(id uint64, w uint32) (h uint64, rank uint8) {
-	h = hash.Uint64(s.seed, id)
-	u := (float64(hash.Uint64(h, id)>>11) + 0.5) / (1 << 53)
-	smallest := -math.Expm1(math.Log(u) / float64(w))
-	return h, uint8(min(max(math.Ceil(-math.Log2(smallest)), 1), 255))
-}
-
-func (s *hyperLogLog) raise(h uint64, rank uint8) {
-	if r := &s.registers[hash.Reduce(h, uint64(len(s.registers)))]; rank > *r {
-		*r = rank
+func (s *hyperLogLog) rank(h, id uint64, bytes uint32) uint8 {
+	h = hash.Uint64(h, id)
+	if !s.weighted {
+		return uint8(bits.LeadingZeros64(h|1)) + 1
 	}
+	u := (float64(h>>11) + 0.5) / (1 << 53)
+	smallest := -math.Expm1(math.Log(u) / float64(bytes))
+	return uint8(min(max(math.Ceil(-math.Log2(smallest)), 1), 255))
 }
 
 // estimate is the number or sum, by linear counting where it is small.
@@ -59,4 +57,63 @@ func (s *hyperLogLog) estimate() float64 {
 		return m * math.Log(m/float64(zeros))
 	}
 	return e
+}
+
+// expSketch estimates the bytes of distinct packets (Lemiesz, "On the algebra of data
+// sketches", VLDB 2021): each register keeps the smallest of the packets' exponential variables of the
+// packets' bytes as rate, so that the registers' sum is a gamma variable, and the estimate
+// unbiased with an error of 1/sqrt(registers), however few packets there are. A packet's variables are drawn
+// in increasing order up to the largest register, each for a register that it has not had
+// (FastExpSketch: Lemiesz, VLDB 2023).
+type expSketch struct {
+	seed      uint64
+	registers []float64
+	largest   float64 // of the registers, or beyond
+	lowered   int     // registers since largest was right
+	order     []int32 // identity between packets
+	swaps     []int32
+}
+
+func newExpSketch(registers int, seed uint64) *expSketch {
+	s := &expSketch{seed: seed, registers: make([]float64, registers), largest: math.Inf(1), order: make([]int32, registers)}
+	for i := range s.registers {
+		s.registers[i] = math.Inf(1)
+		s.order[i] = int32(i)
+	}
+	return s
+}
+
+func (s *expSketch) add(id uint64, bytes uint32) {
+	value := 0.
+	for k := range s.registers {
+		left := len(s.registers) - k
+		h := hash.Uint64x2(s.seed, id, uint64(k))
+		value -= math.Log((float64(h>>11)+0.5)/(1<<53)) / (float64(bytes) * float64(left))
+		if value >= s.largest {
+			break
+		}
+		j := k + int(hash.Reduce(hash.Uint64(s.seed, h), uint64(left)))
+		s.order[k], s.order[j] = s.order[j], s.order[k]
+		s.swaps = append(s.swaps, int32(j))
+		if r := &s.registers[s.order[k]]; value < *r {
+			*r = value
+			s.lowered++
+		}
+	}
+	for k := len(s.swaps) - 1; k >= 0; k-- {
+		j := s.swaps[k]
+		s.order[k], s.order[j] = s.order[j], s.order[k]
+	}
+	s.swaps = s.swaps[:0]
+	if s.lowered >= len(s.registers) {
+		s.largest, s.lowered = slices.Max(s.registers), 0
+	}
+}
+
+func (s *expSketch) estimate() float64 {
+	sum := 0.
+	for _, r := range s.registers {
+		sum += r
+	}
+	return float64(len(s.registers)-1) / sum
 }

@@ -263,20 +263,21 @@ func (m measures) rows(t *table, traces []*obliviousTrace, names []string, unit,
 	}
 }
 
-// ratio appends, for each trace and size, the mean of rows named by numerator
-// over the mean of those by denominator.
-func (m measures) ratio(t *table, traces []*obliviousTrace, name string, numerators, denominators []string, reference float64, source string) {
+// ratio appends, for each trace and size, the mean of the rows named by numerators
+// over the mean of those by denominators.
+func (m measures) ratio(t *table, traces []*obliviousTrace, name string, numerators, denominators []string, reference float64, source, better string) {
 	for _, trace := range traces {
 		for _, size := range sampleSizes {
-			sum := func(names []string) (s float64) {
+			mean := func(names []string) float64 {
+				sum := 0.0
 				for _, n := range names {
 					mean, _ := interval(m[trace.prefix+n+"."+size.name])
-					s += mean
+					sum += mean
 				}
-				return s
+				return sum / float64(len(names))
 			}
-			if d := sum(denominators); d > 0 {
-				t.against(trace.prefix+name+"."+size.name, "ratio", sum(numerators)/d, reference, source, "higher")
+			if n, d := mean(numerators), mean(denominators); d > 0 && !math.IsNaN(n) { // a quick run has no samples of the largest size
+				t.against(trace.prefix+name+"."+size.name, "ratio", n/d, reference, source, better)
 			}
 		}
 	}

@@ -61,13 +61,13 @@ func TestObserveIsExact(t *testing.T) {
 }
 
 // TestPaths: five switches between pods, three inside one, edge switches at
-// both ends.
+// both ends; three of the paper's routes, from an edge switch to a core switch.
 func TestPaths(t *testing.T) {
 	tree, err := newFatTree()
 	if err != nil {
 		t.Fatal(err)
 	}
-	paths, err := tree.paths(5000, 1)
+	paths, err := tree.paths(5000, 1, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,42 +82,64 @@ func TestPaths(t *testing.T) {
 	if share := float64(seen[3]) / 5000; len(seen) != 2 || seen[5] == 0 || math.Abs(share-3.0/31) > 0.03 {
 		t.Errorf("paths by length: %v", seen)
 	}
+	if paths, err = tree.paths(5000, 1, true); err != nil {
+		t.Fatal(err)
+	}
+	used := map[uint8]int{}
+	for _, p := range paths {
+		used[p.at[2]]++
+		if p.n != 3 || !tree.graph.Nodes[p.at[0]].Edge || !slices.Contains(tree.core, int(p.at[2])) {
+			t.Fatalf("path %v to the core", p)
+		}
+	}
+	if len(used) != 16 {
+		t.Errorf("%d core switches of 16 are used", len(used))
+	}
 }
 
-// TestHyperLogLog: sketches of parts merge into the sketch of all, and counts
-// and sums are within five standard errors, 1.04/sqrt(registers). Seeds are fixed;
-// drawn anew, a comparison would fail with a chance of 6e-7.
-func TestHyperLogLog(t *testing.T) {
+// TestVolumeSketches: sketches of parts merge into the sketch of all, a packet that comes again
+// changes nothing, and counts and sums are within five standard errors, 1.04/sqrt(registers)
+// of HyperLogLog and CKY, 1/sqrt(registers-2) of Lemiesz' sketch. Seeds are fixed; drawn anew, a comparison would
+// fail with a chance of 6e-7.
+func TestVolumeSketches(t *testing.T) {
 	const registers = 4096
 	for _, n := range []int{100, 3000, 50_000, 400_000} {
-		count, sum := newHyperLogLog(registers, 1), newHyperLogLog(registers, 1)
-		parts := []*hyperLogLog{newHyperLogLog(registers, 1), newHyperLogLog(registers, 1)}
+		count, sum, exp := newHyperLogLog(registers, 1, false), newHyperLogLog(registers, 1, true), newExpSketch(registers, 1)
+		parts := []*hyperLogLog{newHyperLogLog(registers, 1, false), newHyperLogLog(registers, 1, false)}
+		halves := []*expSketch{newExpSketch(registers, 1), newExpSketch(registers, 1)}
 		bytes := 0.0
 		for i := range n {
 			id := hash.Uint64(4, uint64(i))
 			w := uint32(60 + id%1400)
 			bytes += float64(w)
-			h, rank := count.draw(id)
-			count.raise(h, rank)
-			count.raise(h, rank) // again: nothing changes
-			parts[i%2].raise(h, rank)
-			if i%3 == 0 {
-				parts[1-i%2].raise(h, rank)
+			for _, s := range []volumeSketch{count, count, sum, exp, exp, parts[i%2], halves[i%2]} {
+				s.add(id, w)
 			}
-			sum.raise(sum.drawWeight(id, w))
+			if i%3 == 0 {
+				parts[1-i%2].add(id, w)
+				halves[1-i%2].add(id, w)
+			}
 		}
-		parts[0].merge(parts[1])
-		if !slices.Equal(parts[0].registers, count.registers) {
+		for i, r := range parts[1].registers {
+			parts[0].registers[i] = max(parts[0].registers[i], r)
+		}
+		for i, r := range halves[1].registers {
+			halves[0].registers[i] = min(halves[0].registers[i], r)
+		}
+		if !slices.Equal(parts[0].registers, count.registers) || !slices.Equal(halves[0].registers, exp.registers) {
 			t.Errorf("%d packets: the merged sketch is not the one of all", n)
 		}
 		tolerance := 5 * 1.04 / math.Sqrt(registers)
 		if e := count.estimate()/float64(n) - 1; math.Abs(e) > tolerance {
 			t.Errorf("%d packets: error %.3f", n, e)
 		}
-		// A weight lies in one register only, so a sum needs many more packets than
+		// A weight of CKY is in one register only, so a sum needs many more packets than
 		// registers: the harmonic mean of uneven registers is too low.
 		if e := sum.estimate()/bytes - 1; n > 50*registers && math.Abs(e) > tolerance {
 			t.Errorf("%d packets: error of the sum %.3f", n, e)
+		}
+		if e := exp.estimate()/bytes - 1; math.Abs(e) > 5/math.Sqrt(registers-2) {
+			t.Errorf("%d packets: error of Lemiesz' sum %.3f", n, e)
 		}
 	}
 }
@@ -154,12 +176,5 @@ func TestObliviousFloors(t *testing.T) {
 		if v, ok := got[metric]; !ok || v < bound[0] || v > bound[1] {
 			t.Errorf("%s is %v, not in %v", metric, v, bound)
 		}
-	}
-}
-
-// merge takes in another sketch of the same size and seed.
-func (s *hyperLogLog) merge(o *hyperLogLog) {
-	for i, r := range o.registers {
-		s.registers[i] = max(s.registers[i], r)
 	}
 }

@@ -52,23 +52,33 @@ func (s *Sample) Subset(of Unit, delta float64, in In) (Estimate, error) {
 }
 
 // Share estimates which share of the volume a set of flows has, 0 if there is no
-// volume. The bounds are of the set and of the rest, each with half of delta.
+// volume. Its bounds are made of those of the set and of the rest (Zou and Donner,
+// 2008): the ratio r at the lower one satisfies
+//
+//	(set - r rest)^2 = (set - set.Low)^2 + r^2 (rest.High - rest)^2
 func (s *Sample) Share(of Unit, delta float64, in In) (Estimate, error) {
-	set, err := s.Subset(of, delta/2, in)
+	set, err := s.Subset(of, delta, in)
 	if err != nil {
 		return Estimate{}, err
 	}
-	rest, err := s.Subset(of, delta/2, func(k *Key) bool { return !in(k) })
+	rest, err := s.Subset(of, delta, func(k *Key) bool { return !in(k) })
 	if err != nil {
 		return Estimate{}, err
 	}
-	share := func(set, rest float64) float64 {
-		if set == 0 {
-			return 0
-		}
-		return set / (set + rest)
+	if set.High == 0 {
+		return Estimate{}, nil
 	}
-	return Estimate{share(set.Value, rest.Value), share(set.Low, rest.High), share(set.High, rest.Low)}, nil
+	return Estimate{Value: set.Value / max(set.Value+rest.Value, math.SmallestNonzeroFloat64), Low: leastShare(set, rest), High: 1 - leastShare(rest, set)}, nil
+}
+
+func leastShare(set, rest Estimate) float64 {
+	a := rest.High * (2*rest.Value - rest.High)
+	c := set.Low * (2*set.Value - set.Low)
+	if c == 0 {
+		return 0
+	}
+	b := set.Value * rest.Value
+	return c / (c + b + math.Sqrt(max(b*b-a*c, 0)))
 }
 
 // EffectiveSize is how many entries a uniform sample has that is as good: the
@@ -85,7 +95,7 @@ func (s *Sample) EffectiveSize(of Unit) (int, error) {
 	for i := range w.entries {
 		w.add(&sum, i)
 	}
-	size := math.Floor((sum.exact + sum.sampled) / w.largest() * (1 + 1e-12)) // of what rounding took
+	size := math.Floor(sum.value() / w.heaviest() * (1 + 1e-12)) // of what rounding took
 	if !(size < math.MaxInt) {
 		return math.MaxInt, nil
 	}
@@ -99,7 +109,10 @@ type Flow struct {
 }
 
 // Flows estimates all flows that have an entry, the largest first.
-func (s *Sample) Flows(of Unit, delta float64) ([]Flow, error) {
+func (s *Sample) Flows(of Unit, delta float64) ([]Flow, error) { return s.flows(of, delta, 0) }
+
+// flows estimates those whose value is at least the given one.
+func (s *Sample) flows(of Unit, delta, least float64) ([]Flow, error) {
 	w, err := s.weigher(of)
 	if err != nil {
 		return nil, err
@@ -114,9 +127,12 @@ func (s *Sample) Flows(of Unit, delta float64) ([]Flow, error) {
 		w.add(&sum, i)
 		shares[key] = sum
 	}
-	flows, largest := make([]Flow, 0, len(shares)), w.largest()
+	var flows []Flow
+	largest := w.largest()
 	for key, sum := range shares {
-		flows = append(flows, Flow{key, sum.estimate(largest, delta)})
+		if sum.value() >= least {
+			flows = append(flows, Flow{key, sum.estimate(largest, delta)})
+		}
 	}
 	slices.SortFunc(flows, func(a, b Flow) int {
 		return cmp.Or(cmp.Compare(b.Value, a.Value), a.Key.compare(&b.Key))
@@ -138,18 +154,7 @@ func (s *Sample) HeavyHitters(of Unit, theta, epsilon, delta float64) ([]Flow, e
 	if err != nil {
 		return nil, err
 	}
-	flows, err := s.Flows(of, delta)
-	if err != nil {
-		return nil, err
-	}
-	cut := (theta - epsilon/2) * volume.Value
-	n, _ := slices.BinarySearchFunc(flows, cut, func(f Flow, cut float64) int {
-		if f.Value >= cut {
-			return -1
-		}
-		return 1
-	})
-	return flows[:n], nil
+	return s.flows(of, delta, (theta-epsilon/2)*volume.Value)
 }
 
 // weigher gives the weight of the entries of a sample.
@@ -195,59 +200,31 @@ func (w *weigher) add(s *share, i int) {
 	if value, p := w.part(i); p >= 1 {
 		s.exact += value
 	} else {
-		s.sampled += value / p
+		s.sampled.add(value, p)
 	}
 }
 
-// largest is the largest weight of an entry of the sample, of those that
-// were sampled by chance.
-func (w *weigher) largest() (most float64) {
+// largest is the entry that stands for the most that was not sampled, of those
+// that were sampled by chance; 0 if none was.
+func (w *weigher) largest() (most chance) {
+	for i := range w.entries {
+		if value, p := w.part(i); p < 1 {
+			var one chance
+			if one.add(value, p); one.unseen > most.unseen {
+				most = one
+			}
+		}
+	}
+	return most
+}
+
+// heaviest is the most that an entry stands for, of those that were sampled by
+// chance; 0 if none was.
+func (w *weigher) heaviest() (most float64) {
 	for i := range w.entries {
 		if value, p := w.part(i); p < 1 {
 			most = max(most, value/p)
 		}
 	}
 	return most
-}
-
-// share is the sum over some entries, those that were certain of being sampled
-// apart.
-type share struct{ exact, sampled float64 }
-
-// estimate adds the bounds. The sampled part is a sum of independent
-// contributions of at most largest, given the threshold, so over largest it has
-// Chernoff's tails. (Unsampled packets must not contribute more; by bytes from a
-// sample of packets, the longest sampled packet is taken for the longest one.)
-func (s share) estimate(largest, delta float64) Estimate {
-	value := s.exact + s.sampled
-	if largest == 0 {
-		return Estimate{value, value, value}
-	}
-	low, high := chernoff(s.sampled/largest, delta)
-	return Estimate{value, s.exact + low*largest, s.exact + high*largest}
-}
-
-// chernoff returns the smallest and the largest mean of a sum of independent
-// variables in [0, 1] under which the sum would come out as far as x with
-// probability above delta/2: P <= exp(-(x ln(x/mean) - x + mean)).
-//
-// With mean = e^u the exponent is convex in u on both sides of x, so Newton's
-// steps from beyond the root come down to it and never pass it.
-func chernoff(x, delta float64) (low, high float64) {
-	budget := math.Log(2 / delta)
-	if x == 0 {
-		return 0, budget
-	}
-	solve := func(u float64) float64 {
-		for range 50 {
-			mean := math.Exp(u)
-			step := (x*(math.Log(x)-u) - x + mean - budget) / (mean - x)
-			if u -= step; math.Abs(step) < 1e-12 {
-				break
-			}
-		}
-		return math.Exp(u)
-	}
-	// At the starts the exponent exceeds the budget.
-	return solve(math.Log(x) - budget/x - 1), solve(math.Log(x + budget + math.Sqrt(2*x*budget)))
 }

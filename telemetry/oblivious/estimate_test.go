@@ -137,7 +137,7 @@ func testUnbiased(t *testing.T, family hash.Family, seeds, deviations float64) {
 						if got[key] == nil {
 							got[key] = &sums{truth: truth(nw.packets, of, in)}
 						}
-						x := s.exact + s.sampled
+						x := s.value()
 						got[key].sum += x
 						got[key].square += x * x
 					}

@@ -28,12 +28,16 @@ func (s *Sample) Judge() (surplus, excess uint64) {
 	for i := range w.entries {
 		w.add(&sum, i)
 	}
-	e := sum.estimate(w.largestPossible(), judgeDelta)
+	low, high := sum.exact, sum.value()
+	if most := w.heaviestPossible(); most > 0 {
+		least, largest := chernoff((high-low)/most, judgeDelta)
+		low, high = sum.exact+least*most, sum.exact+largest*most
+	}
 	counted := float64(s.Packets)
-	if over := counted - math.Ceil(e.High); over > 0 {
+	if over := counted - math.Ceil(high); over > 0 {
 		surplus = uint64(over)
 	}
-	if over := math.Floor(e.Low) - counted; over > 0 {
+	if over := math.Floor(low) - counted; over > 0 {
 		excess = uint64(min(over, math.MaxInt64))
 	}
 	return surplus, excess
@@ -42,10 +46,10 @@ func (s *Sample) Judge() (surplus, excess uint64) {
 // leastBytes is the length of the shortest packet that a switch samples: Ethernet's header and IPv4's.
 const leastBytes = 14 + 20
 
-// largestPossible is the largest weight that a packet can have which was sampled by chance, or could have been: of
-// samples by bytes that is the shortest packet's, also if none of these was sampled.
-func (w *weigher) largestPossible() float64 {
-	most := w.largest()
+// heaviestPossible is the most that a packet can stand for which was sampled by chance, or could have been: of
+// samples by bytes that is the shortest packet, also if none of these was sampled.
+func (w *weigher) heaviestPossible() float64 {
+	most := w.heaviest()
 	if !w.bytes || w.whole {
 		return most
 	}
@@ -60,4 +64,30 @@ func (w *weigher) largestPossible() float64 {
 		most = max(most, value/p)
 	}
 	return most
+}
+
+// chernoff returns the smallest and the largest mean of a sum of independent
+// variables in [0, 1] under which the sum would come out as far as x with
+// probability above delta/2: P <= exp(-(x ln(x/mean) - x + mean)). It is wider than
+// the bounds of estimates, but proven for entries of any weights.
+//
+// With mean = e^u the exponent is convex in u on both sides of x, so Newton's
+// steps from beyond the root come down to it and never pass it.
+func chernoff(x, delta float64) (low, high float64) {
+	budget := math.Log(2 / delta)
+	if x == 0 {
+		return 0, budget
+	}
+	solve := func(u float64) float64 {
+		for range 50 {
+			mean := math.Exp(u)
+			step := (x*(math.Log(x)-u) - x + mean - budget) / (mean - x)
+			if u -= step; math.Abs(step) < 1e-12 {
+				break
+			}
+		}
+		return math.Exp(u)
+	}
+	// At the starts the exponent exceeds the budget.
+	return solve(math.Log(x) - budget/x - 1), solve(math.Log(x + budget + math.Sqrt(2*x*budget)))
 }

@@ -27,6 +27,9 @@ type Sample struct {
 	Threshold Rank
 	// Entries are in increasing order of rank.
 	Entries []Entry
+	// Seen is how often a sampler saw each entry, which is more than once for packets that
+	// came again. Merged and decoded samples have none.
+	Seen []uint32
 	// Limits, made by Union only, are the entries' own threshold values.
 	Limits []uint64
 }
@@ -63,7 +66,7 @@ func (s *Sample) Shrink(size int) {
 // Clone returns a copy that shares nothing.
 func (s *Sample) Clone() *Sample {
 	c := *s
-	c.Entries, c.Limits = slices.Clone(s.Entries), slices.Clone(s.Limits)
+	c.Entries, c.Seen, c.Limits = slices.Clone(s.Entries), slices.Clone(s.Seen), slices.Clone(s.Limits)
 	return &c
 }
 

@@ -137,7 +137,8 @@ func (s *Sampler) Reset() {
 func (s *Sampler) Sample() *Sample {
 	c := s.config
 	out := &Sample{Kind: c.Kind, Unit: c.Unit, Size: c.Size, Seed: c.Seed, Hash: c.Hash,
-		Packets: s.packets, Bytes: s.total, Threshold: maxRank, Entries: s.store().smallest(c.Size)}
+		Packets: s.packets, Bytes: s.total, Threshold: maxRank}
+	out.Entries, out.Seen = s.store().smallest(c.Size)
 	if len(out.Entries) == c.Size {
 		out.Threshold = out.Entries[c.Size-1].Rank
 	}

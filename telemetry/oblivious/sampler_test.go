@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // TestSamplerEqualsTwin: q-max and the heap keep what a sorted list keeps,
@@ -74,7 +76,8 @@ func TestEqualValues(t *testing.T) {
 	}
 	slices.SortFunc(all, Rank.Compare)
 	for name, s := range map[string]*store{"q-max": &q.store, "heap": &h.store} {
-		for i, e := range s.smallest(10) {
+		smallest, _ := s.smallest(10)
+		for i, e := range smallest {
 			if e.Rank != all[i] {
 				t.Errorf("%s: entry %d is %v, want %v", name, i, e.Rank, all[i])
 			}
@@ -275,3 +278,32 @@ func BenchmarkUpdate(b *testing.B) {
 
 func (h *heap) max() uint64 { return h.limit }
 func (q *qmax) max() uint64 { return q.limit }
+
+// TestMaintenanceIsRare: what figures 11 and 12 of the paper rest on. Between two
+// maintenances of q-max, 7/8 of its room at least is filled again, and no more than all of
+// it: each lowers the limit.
+func TestMaintenanceIsRare(t *testing.T) {
+	for _, gamma := range []float64{0.1, DefaultGamma, 1} {
+		for _, kind := range []Kind{DUS, NWPS} {
+			unit := Packets
+			if kind == NWPS {
+				unit = Bytes
+			}
+			c := Config{Kind: kind, Unit: unit, Size: 2000, Gamma: gamma, Seed: 4}
+			s := sampler(t, c)
+			key := flowKey(1)
+			maintenances, entered, limit := 0., 0., s.Limit()
+			for id := range uint64(400_000) {
+				s.Add(hash.Uint64(1, id), uint32(64+id%1400), &key)
+				if s.Limit() != limit {
+					limit, entered = s.Limit(), float64(s.Updates())
+					maintenances++
+				}
+			}
+			room := float64(c.capacity() - c.Size)
+			if each := (entered - float64(c.Size)) / maintenances; each < room*7/8-1 || each > room {
+				t.Errorf("gamma %g, %v: %.0f updates between maintenances, the room is %.0f", gamma, kind, each, room)
+			}
+		}
+	}
+}

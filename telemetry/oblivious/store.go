@@ -1,6 +1,9 @@
 package oblivious
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // store holds the entries of a sampler in slots, column by column: what is
 // compared apart from what is only kept. A slot is found by its rank.
@@ -14,8 +17,8 @@ type store struct {
 
 // rest is what of an entry is not its rank.
 type rest struct {
-	bytes uint32
-	key   Key
+	bytes, seen uint32 // seen: how often
+	key         Key
 }
 
 func newStore(capacity int) store {
@@ -52,15 +55,18 @@ func (s *store) take() {
 func (s *store) fill(slot uint32, r Rank, bytes uint32, key *Key) {
 	s.values[slot], s.ids[slot] = r.Value, r.ID
 	rest := &s.rest[slot]
-	rest.bytes, rest.key = bytes, *key
+	rest.bytes, rest.seen, rest.key = bytes, 1, *key
 }
 
 // settle decides between two packets of the same rank, which then have the same
 // id: the smaller stays, so that the order of arrival does not matter.
 func (s *store) settle(slot, bytes uint32, key *Key) {
 	have := &s.rest[slot]
+	if have.seen < math.MaxUint32 {
+		have.seen++
+	}
 	if bytes < have.bytes || bytes == have.bytes && key.compare(&have.key) < 0 {
-		*have = rest{bytes, *key}
+		have.bytes, have.key = bytes, *key
 	}
 }
 
@@ -73,8 +79,9 @@ func (s *store) reset() {
 	s.index.reset()
 }
 
-// smallest returns at most n entries, those of the smallest ranks, in order.
-func (s *store) smallest(n int) []Entry {
+// smallest returns at most n entries, those of the smallest ranks, in order, and how often
+// each was seen.
+func (s *store) smallest(n int) ([]Entry, []uint32) {
 	gone := make([]bool, s.used)
 	for _, slot := range s.free {
 		gone[slot] = true
@@ -96,10 +103,10 @@ func (s *store) smallest(n int) []Entry {
 		return 0
 	})
 	items = items[:min(n, len(items))]
-	out := make([]Entry, len(items))
+	out, seen := make([]Entry, len(items)), make([]uint32, len(items))
 	for i, item := range items {
 		r := &s.rest[item.slot]
-		out[i] = Entry{Rank: item.Rank, Bytes: r.bytes, Key: r.key}
+		out[i], seen[i] = Entry{Rank: item.Rank, Bytes: r.bytes, Key: r.key}, r.seen
 	}
-	return out
+	return out, seen
 }

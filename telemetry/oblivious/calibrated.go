@@ -1,0 +1,163 @@
+package oblivious
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mathext"
+)
+
+// Calibrated estimates the volume, packets or bytes, from the samples of the unit
+// itself, as samplers made them, and from the switches' exact totals (generalised regression: Deville and
+// Särndal, 1992). It is known of each entry of the improved merge how often each switch i saw it, n_ei. Of all
+// sums beta of switches, the one is sought that counts each entry once as nearly
+// as possible, so that the totals count most of the volume exactly,
+//
+//	sum_e a_e/p_e (1 - sum_i beta_i n_ei) + sum_i beta_i total_i,
+//
+// and what the entries add is the small rest that beta does not explain. Where each packet
+// passes two of the edge switches, half the sum of their totals is the volume; neither topology
+// nor routes need be known.
+//
+// Totals are of bytes on the wire: where packets are padded or tagged, the estimate is too large by up to as
+// much as they are. Sample.Subset has no such error.
+func Calibrated(of Unit, delta float64, samples ...*Sample) (Estimate, error) {
+	merged, err := Improved(samples...)
+	if err != nil {
+		return Estimate{}, err
+	}
+	if merged.Unit != of || of == Flows {
+		return Estimate{}, fmt.Errorf("%w: totals are of packets or bytes, as the sample", ErrUnit)
+	}
+	for _, s := range samples {
+		if len(s.Seen) != len(s.Entries) {
+			return Estimate{}, fmt.Errorf("%w: a merged or decoded sample does not say how often its packets were seen", ErrUnlike)
+		}
+	}
+	plain, err := merged.Volume(of, delta)
+	if err != nil || merged.complete() {
+		return plain, err
+	}
+	w, err := merged.weigher(of)
+	if err != nil {
+		return Estimate{}, err
+	}
+	c := newCalibration(w, samples)
+	if len(w.entries) < 4*len(samples) {
+		return plain, nil // too few to tell what the totals have in common
+	}
+	beta, rest := c.fit(len(samples))
+	value := 0.
+	for i, s := range samples {
+		total := float64(s.Packets)
+		if of == Bytes {
+			total = float64(s.Bytes)
+		}
+		value += beta[i] * total
+	}
+	variance := 0.
+	for e := range w.entries {
+		a, p := w.part(e)
+		value += a / p * rest[e]
+		variance += c.weights[e] * rest[e] * rest[e]
+	}
+	risk := (1 - reserve) * delta / 2
+	n := float64(len(w.entries))
+	// Beside the normal error of what was sampled, as much may not have been sampled
+	// of a kind for which beta is wrong altogether as is missing with the risk.
+	half := -mathext.NormalQuantile(risk)*math.Sqrt(variance*n/(n-float64(len(samples)))) - w.heaviest()*math.Log(risk)
+	return Estimate{value, max(0, value-half), value + half}, nil
+}
+
+// calibration says which switches have the entries of a merged sample: those of entry e
+// are seen[first[e]:first[e+1]].
+type calibration struct {
+	seen    []sighting
+	first   []int32
+	weights []float64 // the variance that each entry adds
+}
+
+// sighting says how often a switch saw an entry.
+type sighting struct {
+	sw    int32
+	times float32
+}
+
+func newCalibration(w *weigher, samples []*Sample) *calibration {
+	index := make(map[Rank]int32, len(w.entries))
+	c := &calibration{first: make([]int32, len(w.entries)+1), weights: make([]float64, len(w.entries))}
+	for e := range w.entries {
+		index[w.entries[e].Rank] = int32(e)
+		value, p := w.part(e)
+		c.weights[e] = value * value * (1 - p) / (p * p)
+	}
+	each := func(do func(entry int32, seen sighting)) {
+		for sw, s := range samples {
+			for i := range s.Entries {
+				if entry, ok := index[s.Entries[i].Rank]; ok {
+					do(entry, sighting{int32(sw), float32(s.Seen[i])})
+				}
+			}
+		}
+	}
+	each(func(entry int32, _ sighting) { c.first[entry+1]++ })
+	for e := range w.entries {
+		c.first[e+1] += c.first[e]
+	}
+	c.seen = make([]sighting, c.first[len(w.entries)])
+	next := append([]int32(nil), c.first...)
+	each(func(entry int32, seen sighting) {
+		c.seen[next[entry]] = seen
+		next[entry]++
+	})
+	return c
+}
+
+// fit returns the beta that leaves the least of the weighted squares, and what it leaves of
+// each entry, by conjugate gradients from 0, which end after as many steps as there are
+// switches but for rounding.
+func (c *calibration) fit(switches int) (beta, rest []float64) {
+	entries := len(c.weights)
+	beta, rest = make([]float64, switches), make([]float64, entries)
+	gradient, step, moved := make([]float64, switches), make([]float64, switches), make([]float64, entries)
+	for e := range rest {
+		rest[e] = 1
+	}
+	downhill := func() float64 {
+		clear(gradient)
+		for e, r := range rest {
+			for _, s := range c.seen[c.first[e]:c.first[e+1]] {
+				gradient[s.sw] += c.weights[e] * r * float64(s.times)
+			}
+		}
+		return floats.Dot(gradient, gradient)
+	}
+	slope := downhill()
+	copy(step, gradient)
+	end := 1e-20 * slope
+	for range 2*switches + 20 {
+		if slope <= end {
+			break
+		}
+		curve := 0.
+		for e := range moved {
+			moved[e] = 0
+			for _, s := range c.seen[c.first[e]:c.first[e+1]] {
+				moved[e] += step[s.sw] * float64(s.times)
+			}
+			curve += c.weights[e] * moved[e] * moved[e]
+		}
+		if curve == 0 {
+			break
+		}
+		length := slope / curve
+		floats.AddScaled(beta, length, step)
+		floats.AddScaled(rest, -length, moved)
+		before := slope
+		slope = downhill()
+		floats.Scale(slope/before, step)
+		floats.Add(step, gradient)
+	}
+	return beta, rest
+}
