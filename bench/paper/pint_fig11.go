@@ -26,7 +26,8 @@ const fig11Packets = 500
 //
 // hpcc.slowdown95_increase.short and .long are the increase of the 95th percentile of the
 // slowdown of flows up to 10 kB, and from 1 MB, in the packet simulator (Hadoop, 50 % of load), when HPCC
-// shares its 16 bits with the two others; network.* is what the sinks of that run decode.
+// shares its 16 bits with the two others; network.* is what the sinks of that run and of one at 30 % decode,
+// beside the latency alone on the same packets.
 func pintFig11(ctx context.Context, o Options) ([]Row, error) {
 	tree, err := netsim.FatTree(8)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/weirswitch/weir/bench/netsim/transport"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
@@ -20,7 +21,7 @@ var (
 	fig9Packets = []int{100, 200, 500, 1000, 2000, 5000, 10000}
 	fig9Long    = []int{100_000}                // where 8 bits without a sketch come near their floor
 	fig9Sketch  = []int{50, 100, 150, 200, 300} // bytes per hop
-	fig9Ranks   = []struct {
+	fig9Ranks   = [...]struct {
 		name string
 		rank float64
 	}{{"median", 0.5}, {"p99", 0.99}}
@@ -100,7 +101,56 @@ func pintFig9(ctx context.Context, o Options) ([]Row, error) {
 			t.add(fmt.Sprintf("b8.%s.error.sketch%d", rank.name, space), "ratio", e.at[0][i], "500 packets, that many bytes per hop", "lower")
 		}
 	}
-	return t, nil
+	err := fig9Network(ctx, o, &t)
+	return t, err
+}
+
+// fig9Network adds the rows of the simulated network, Hadoop at 50 % of load.
+func fig9Network(ctx context.Context, o Options, t *table) error {
+	n, err := newHPCCNetwork(o)
+	if err != nil {
+		return err
+	}
+	feedback, err := congestionFeedback(o, 8, 1)
+	if err != nil {
+		return err
+	}
+	s, err := n.scenario(o, "hadoop", transport.Hadoop, 0.5, feedback)
+	if err != nil {
+		return err
+	}
+	trace := newNetworkTrace(n, &s)
+	if len(trace.order) == 0 {
+		return nil
+	}
+	if _, err := simulate(ctx, o, []scenario{s}); err != nil {
+		return err
+	}
+	for _, bits := range []int{4, 8} {
+		for _, space := range []int{0, 100} {
+			q := latencyQuery(bits, 1, space*fig9Hops)
+			q.Numeric.Min, q.Numeric.Max = 20, 1<<13
+			p, err := pintplan.New(pintplan.Config{Seed: o.Seed, Bits: bits, Queries: []pint.Query{q}})
+			if err != nil {
+				return err
+			}
+			d, err := trace.decode(p, false, fig11Packets)
+			if err != nil {
+				return err
+			}
+			name := fmt.Sprintf("network.b%d", bits)
+			if space > 0 {
+				name += ".sketch"
+			}
+			for i, rank := range fig9Ranks {
+				t.add(fmt.Sprintf("%s.%s.error.packets%d", name, rank.name, fig11Packets), "ratio", d.errors[i], fmt.Sprintf("Hadoop, 50 %% load, HPCC; %d hops", d.hops), "lower")
+				if space == 0 {
+					t.add(fmt.Sprintf("%s.%s.compression", name, rank.name), "ratio", d.compression[i], "relative error if every code were known", "lower")
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // latencyQuery asks for latency quantiles between 1 us and 65 us.

@@ -101,4 +101,9 @@ func TestPintFig11Floors(t *testing.T) {
 			t.Errorf("%s is %v, at most 0.02", metric, r.Value)
 		}
 	}
+	for _, metric := range []string{"network.load30.latency_error", "network.load50.latency_error"} {
+		if r, ok := rows[metric]; !ok || r.Value > 0.05 {
+			t.Errorf("%s is %v, at most 0.05", metric, r.Value)
+		}
+	}
 }

@@ -129,7 +129,7 @@ func (n *Network) stamp(at, packet uint32) {
 		m.depart(n.now, l.queued, p.Bytes)
 		if p.Kind == Data {
 			p.Hops++
-			p.Digest = m.digest(n.config.Telemetry.PINT, p.ID, int(p.Hops), p.Digest, p.at, n.now)
+			p.Digest = m.digest(n.config.Telemetry.PINT, p.ID, int(p.Hops), p.Digest, n.came(p, at), n.now)
 			if n.config.Telemetry.Observed != nil {
 				n.config.Telemetry.Observed(p, &m.seen)
 			}
@@ -139,6 +139,12 @@ func (n *Network) stamp(at, packet uint32) {
 		n.hops[packet][p.Hops&(MaxRoute-1)] = HopRecord{At: n.now, Sent: l.sent, Queue: uint32(l.queued), Link: at}
 		p.Hops++
 	}
+}
+
+// came is when a packet came to the switch that sends it on a link now: its last bit did, less the
+// time that its bits take on the link by which it came and will take on this one.
+func (n *Network) came(p *Packet, at uint32) event.Time {
+	return p.at - (n.links[p.in].perByte+n.links[at].perByte)*event.Time(p.Bytes)
 }
 
 // landed takes the first packet off a link.

@@ -18,7 +18,8 @@ type Telemetry struct {
 	// RoundTrip is T of the links' utilisation, for PINT.
 	RoundTrip event.Time
 	// Observed, if set, gets what a switch saw when it wrote the digest that the
-	// packet now has, as hop number Hops. It must keep no pointer.
+	// packet now has, as hop number Hops. It must keep no pointer. pint.HopLatency is the time in a
+	// switch that stores and forwards, from a packet's first bit in to its last bit out.
 	Observed func(p *Packet, v *pint.Observed)
 }
 
@@ -42,8 +43,8 @@ func (m *meter) depart(now event.Time, queue int64, bytes uint32) {
 	m.use.Update(uint64(now/event.Nanosecond), uint64(queue), uint64(bytes))
 }
 
-// digest is what the packet, which came to the switch at the given time, carries on behind hop
-// number hop, after depart. Switches read clocks of nanoseconds.
+// digest is what the packet carries on behind hop number hop, after depart: it came at a time
+// from which to now is its latency. Switches read clocks of nanoseconds.
 func (m *meter) digest(e *encode.Encoder, id uint64, hop int, digest uint64, came, now event.Time) uint64 {
 	m.seen[pint.EgressUtilisation] = m.use.Value()
 	m.seen[pint.HopLatency] = uint64(now/event.Nanosecond - came/event.Nanosecond)
