@@ -56,10 +56,12 @@ const (
 	SlowHops
 	// Loop: detection of routing loops, per packet.
 	Loop
+	// Product: per packet. The product of its hops' values, each over a unit.
+	Product
 	numAggregations
 )
 
-var aggregations = []string{"path", "quantiles", "frequent", "max", "min", "sum", "slow_hops", "loop"}
+var aggregations = []string{"path", "quantiles", "frequent", "max", "min", "sum", "slow_hops", "loop", "product"}
 
 func (a Aggregation) String() string { return word("Aggregation", aggregations, int(a)) }
 
@@ -167,7 +169,7 @@ type Query struct {
 	SpaceBytes int `toml:"space_bytes,omitzero"`
 
 	Static  *StaticQuery  `toml:"static,omitempty"`  // path
-	Numeric *NumericQuery `toml:"numeric,omitempty"` // quantiles, frequent, max, min, sum, slow_hops
+	Numeric *NumericQuery `toml:"numeric,omitempty"` // quantiles, frequent, max, min, sum, slow_hops, product
 	// Threshold is the number of matches before the one that reports a loop: the
 	// paper's T.
 	Threshold int `toml:"threshold,omitzero"`
@@ -192,7 +194,8 @@ type StaticQuery struct {
 // NumericQuery completes a query of a numeric value.
 type NumericQuery struct {
 	// The value's code; see CodecConfig. Sum uses Min as its unit, and Max, the
-	// largest sum; SlowHops uses Max as the largest number of hops.
+	// largest sum; SlowHops uses Max as the largest number of hops; Product uses Min
+	// as the unit of each factor, and Max, the largest product.
 	Multiplicative bool    `toml:"multiplicative,omitempty"`
 	Min            uint64  `toml:"min,omitzero"`
 	Max            uint64  `toml:"max,omitzero"`

@@ -53,6 +53,9 @@ func TestAggregationsOverHops(t *testing.T) {
 			return n
 		}
 	}
+	product := func(values []uint64) uint64 { // of three hops, in units of 1000 each
+		return values[0] * values[1] * values[2] / 1_000_000_000
+	}
 	for _, c := range []struct {
 		pint.Query
 		unit  string
@@ -66,6 +69,7 @@ func TestAggregationsOverHops(t *testing.T) {
 		{pint.Query{Value: pint.HopLatency, Aggregation: pint.Maximum, Bits: 8, Numeric: latency}, "ns", 1, slices.Max[[]uint64]},
 		{pint.Query{Value: pint.HopLatency, Aggregation: pint.Minimum, Bits: 8, Numeric: latency}, "ns", 1, slices.Min[[]uint64]},
 		{pint.Query{Value: pint.HopLatency, Aggregation: pint.Sum, Bits: 10, Numeric: &pint.NumericQuery{Min: 100, Max: 1_000_000}}, "ns", 1, sum},
+		{pint.Query{Value: pint.HopLatency, Aggregation: pint.Product, Bits: 10, Numeric: &pint.NumericQuery{Min: 1000, Max: 1_000_000}}, "product", 1, product},
 		{pint.Query{Value: pint.HopLatency, Aggregation: pint.SlowHops, Bits: 3, Numeric: &pint.NumericQuery{Slow: 12_000, Max: 7}}, "hops", 1, slow(12_000)},
 	} {
 		t.Run(fmt.Sprint(c.Aggregation, " of ", c.Value), func(t *testing.T) {

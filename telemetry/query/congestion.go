@@ -17,7 +17,7 @@ func askCongestion(_ context.Context, e *Engine, q *Question) (any, error) {
 // suitsCongestion prefers what packets carry of their whole path, and utilisation.
 func suitsCongestion(q *pint.Query) int {
 	value := slices.Index([]pint.Value{pint.QueueOccupancy, pint.QueueCongestion, pint.EgressUtilisation}, q.Value)
-	aggregation := slices.Index([]pint.Aggregation{pint.Minimum, pint.SlowHops, pint.Sum, pint.Frequent, pint.Quantiles, pint.Maximum}, q.Aggregation)
+	aggregation := slices.Index([]pint.Aggregation{pint.Minimum, pint.Product, pint.SlowHops, pint.Sum, pint.Frequent, pint.Quantiles, pint.Maximum}, q.Aggregation)
 	if value < 0 || aggregation < 0 {
 		return 0
 	}

@@ -19,11 +19,11 @@ func askLatency(_ context.Context, e *Engine, q *Question) (any, error) {
 // suitsLatency prefers hop latencies, and what tells hops apart; nothing else suits a question about one hop.
 func (q *Question) suitsLatency(p *pint.Query) int {
 	value := slices.Index([]pint.Value{pint.IngressTime, pint.HopLatency}, p.Value)
-	aggregation := slices.Index([]pint.Aggregation{pint.Minimum, pint.SlowHops, pint.Maximum, pint.Sum, pint.Frequent, pint.Quantiles}, p.Aggregation)
+	aggregation := slices.Index([]pint.Aggregation{pint.Minimum, pint.Product, pint.SlowHops, pint.Maximum, pint.Sum, pint.Frequent, pint.Quantiles}, p.Aggregation)
 	if value < 0 || aggregation < 0 || q.Hop != 0 && !ofHops(p) {
 		return 0
 	}
-	return 1 + 6*value + aggregation
+	return 1 + 7*value + aggregation
 }
 
 func (e *Engine) latency(q *Question) (*LatencyAnswer, error) {

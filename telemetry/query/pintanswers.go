@@ -114,7 +114,7 @@ type LatencyAnswer struct {
 	// Epsilon is the relative error of a value by its code: value and code differ by a
 	// factor of up to (1+Epsilon) if rounded to the nearest, up to its square at random.
 	Epsilon float64 `json:"epsilon"`
-	// Delta is its absolute error, in the value's unit, for codes of equal steps. Both are 0 with "sum" and "slow_hops":
+	// Delta is its absolute error, in the value's unit, for codes of equal steps. Both are 0 with "sum", "product" and "slow_hops":
 	// bounds allow for two standard deviations of a count.
 	Delta float64 `json:"delta"`
 	// Hops are filled with "quantiles" and "frequent".
@@ -125,7 +125,7 @@ type LatencyAnswer struct {
 	More      int `json:"more"`
 	// Aggregation is what a packet tells, as in CongestionAnswer.
 	Aggregation string `json:"aggregation"`
-	// Packets and Flows are filled with "max", "min", "sum" and "slow_hops", as in CongestionAnswer.
+	// Packets and Flows are filled with "max", "min", "sum", "product" and "slow_hops", as in CongestionAnswer.
 	Packets ValueStats   `json:"packets"`
 	Flows   []FlowValues `json:"flows" rows:""`
 }
@@ -145,7 +145,7 @@ type CongestionAnswer struct {
 	Basis
 	DigestBasis
 	Value string `json:"value"` // egress_utilisation, queue_occupancy, queue_congestion
-	// Aggregation is what a packet tells: "max", "min" or "sum" of the hops that it passed, with "slow_hops" how many of
+	// Aggregation is what a packet tells: "max", "min", "sum" or "product" of the hops that it passed, with "slow_hops" how many of
 	// them had at least the query's value, or, with "quantiles" and "frequent", that of one of them, which Hops then tell apart.
 	Aggregation string  `json:"aggregation"`
 	Unit        string  `json:"unit" column:"unit"` // "share of the link", "packets", "percent", "hops"

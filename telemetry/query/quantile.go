@@ -28,6 +28,8 @@ func codingOf(d *digests) *coding {
 	switch {
 	case c.Aggregation == pint.SlowHops:
 		c.unit = "hops"
+	case c.Aggregation == pint.Product:
+		c.unit = "product"
 	case c.Value == pint.HopLatency || c.Value == pint.IngressTime:
 		c.unit = "ns"
 	case c.Value == pint.EgressUtilisation:

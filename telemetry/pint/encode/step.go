@@ -32,9 +32,10 @@ type Step struct {
 	mask        uint64 // of the query's digest, not shifted
 	flip        uint64 // Minimum: mask, since the maximum of the complements is kept
 	family      hash.Family
-	seed        uint64   // of g where it is sampled, and of the randomness of sums
+	seed        uint64   // of g where it is sampled, and of the randomness of sums and products
 	counter     *Counter // Sum and SlowHops
-	loops       *Loops   // Loop
+	product     *Multiplier
+	loops       *Loops // Loop
 }
 
 // NewStep makes a query's step; seed is the query's.
@@ -71,6 +72,8 @@ func NewStep(q *pint.Query, f hash.Family, seed uint64, shared SharedSeeds) (Ste
 			limit = pint.MaxHops
 		}
 		s.counter, err = NewCounter(q.Bits, 1, limit)
+	case pint.Product:
+		s.product, err = NewMultiplier(q.Bits, q.Numeric.Min, q.Numeric.Max)
 	case pint.Loop:
 		// The counter takes the bits that T needs, the hash the others.
 		s.loops, err = NewLoops(f, q.Bits-bits.Len(uint(q.Threshold)), q.Threshold, seed)
@@ -96,7 +99,7 @@ func (s *Step) round(q uint64) uint64 {
 // chooses the packet's set, g that of the packet's id and the hop.
 //
 // All queries of a packet round their codes with the same randomness, and so
-// do all hops: that keeps the largest code unbiased (Codec.Encode). Sums need
+// do all hops: that keeps the largest code unbiased (Codec.Encode). Sums and products need
 // another randomness at each hop.
 func (s *Step) encode(id uint64, hop int, q, g, digest, value uint64) uint64 {
 	switch s.aggregation {
@@ -114,6 +117,11 @@ func (s *Step) encode(id uint64, hop int, q, g, digest, value uint64) uint64 {
 		if value >= s.Query.Numeric.Slow {
 			return s.counter.Add(digest, 1, s.family.Uint64x2(s.seed, id, uint64(hop)))
 		}
+	case pint.Product:
+		if hop == 1 {
+			digest = s.product.One()
+		}
+		return s.product.Multiply(digest, value, s.family.Uint64x2(s.seed, id, uint64(hop)))
 	case pint.Loop:
 		now, _ := s.loops.Process(id, hop, digest, value)
 		return now
@@ -142,7 +150,7 @@ func (s *Step) lastWriter(id uint64, hops int) int {
 	return 1
 }
 
-// Value is what the query's digest stands for: a value, a sum, a count, or of a loop query how often
+// Value is what the query's digest stands for: a value, a sum, a count, a product, or of a loop query how often
 // switches found their own hash. Of a path's digest it means nothing.
 func (s *Step) Value(digest uint64) float64 {
 	switch {
@@ -150,6 +158,8 @@ func (s *Step) Value(digest uint64) float64 {
 		return s.Codec.Decode(digest)
 	case s.counter != nil:
 		return float64(s.counter.Value(digest))
+	case s.product != nil:
+		return s.product.Value(digest)
 	case s.loops != nil:
 		return float64(digest >> s.loops.bits)
 	}
@@ -157,7 +167,7 @@ func (s *Step) Value(digest uint64) float64 {
 }
 
 // Interval is what the exact value may have been: of codes, all that can have been
-// rounded to it; of sums and counts over the hops, two standard deviations.
+// rounded to it; of sums, counts and products over the hops, two standard deviations.
 func (s *Step) Interval(digest uint64, hops int) (low, high float64) {
 	v := s.Value(digest)
 	switch {
@@ -166,6 +176,8 @@ func (s *Step) Interval(digest uint64, hops int) (low, high float64) {
 	case s.counter != nil:
 		d := 2 * s.counter.Deviation(v, hops)
 		return max(0, v-d), v + d
+	case s.product != nil:
+		return s.product.Interval(digest, hops)
 	}
 	return v, v
 }

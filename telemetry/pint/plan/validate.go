@@ -97,7 +97,10 @@ func validateParts(q *pint.Query, fault func(string, ...any)) {
 	if n := q.Numeric; n != nil && a == pint.SlowHops && n.Slow == 0 {
 		fault("numeric.slow: slow_hops needs the value from which a hop is slow")
 	}
-	if n := q.Numeric; n != nil && (a == pint.Sum || a == pint.SlowHops) && (n.Multiplicative || n.Epsilon != 0 || n.Delta != 0) {
+	if n := q.Numeric; n != nil && (a == pint.Sum || a == pint.SlowHops || a == pint.Product) && (n.Multiplicative || n.Epsilon != 0 || n.Delta != 0) {
 		fault("numeric: %v counts at random up to max; leave multiplicative, epsilon and delta out", a)
+	}
+	if n := q.Numeric; n != nil && a == pint.Product && n.Max < 2 {
+		fault("numeric.max %d: a product needs the largest one, in units of min, of at least 2", n.Max)
 	}
 }

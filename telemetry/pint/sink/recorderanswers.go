@@ -143,7 +143,7 @@ func (q *recordedQuery) stream(flow pint.FlowKey, hop int) *stream {
 	return h.stream(q.streams, hop)
 }
 
-// Packets answers a query of max, min, sum, slow_hops or loop. Of a loop query
+// Packets answers a query of max, min, sum, product, slow_hops or loop. Of a loop query
 // the values are how often switches found their own hash: 1 and more is
 // suspicious.
 func (r *Recorder) Packets(query string, flow pint.FlowKey) (a PacketAnswer, known bool) {

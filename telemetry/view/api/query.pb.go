@@ -3427,7 +3427,7 @@ type LatencyAnswer struct {
 	// epsilon is the relative error of a value by its code: value and code differ by a
 	// factor of up to (1+epsilon) if rounded to the nearest, up to its square at random.
 	Epsilon float64 `protobuf:"fixed64,22,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
-	// delta is its absolute error, in the value's unit, for codes of equal steps. Both are 0 with "sum" and "slow_hops":
+	// delta is its absolute error, in the value's unit, for codes of equal steps. Both are 0 with "sum", "product" and "slow_hops":
 	// bounds allow for two standard deviations of a count.
 	Delta float64     `protobuf:"fixed64,23,opt,name=delta,proto3" json:"delta,omitempty"`
 	Hops  []*HopStats `protobuf:"bytes,24,rep,name=hops,proto3" json:"hops,omitempty"` // hops are filled with "quantiles" and "frequent".
@@ -3436,7 +3436,7 @@ type LatencyAnswer struct {
 	Unlocated   int64  `protobuf:"varint,25,opt,name=unlocated,proto3" json:"unlocated,omitempty"`
 	More        int64  `protobuf:"varint,26,opt,name=more,proto3" json:"more,omitempty"`
 	Aggregation string `protobuf:"bytes,27,opt,name=aggregation,proto3" json:"aggregation,omitempty"` // aggregation is what a packet tells, as in CongestionAnswer.
-	// packets and flows are filled with "max", "min", "sum" and "slow_hops", as in CongestionAnswer.
+	// packets and flows are filled with "max", "min", "sum", "product" and "slow_hops", as in CongestionAnswer.
 	Packets *ValueStats   `protobuf:"bytes,28,opt,name=packets,proto3" json:"packets,omitempty"`
 	Flows   []*FlowValues `protobuf:"bytes,29,rep,name=flows,proto3" json:"flows,omitempty"`
 	// share of the packets have their digests in all records of the window: below 1 where sinks condensed the others, to keep within
@@ -3935,7 +3935,7 @@ type CongestionAnswer struct {
 	// know, or of another one that it knows, and were not read.
 	OtherPlans uint64 `protobuf:"varint,16,opt,name=other_plans,json=otherPlans,proto3" json:"other_plans,omitempty"`
 	Value      string `protobuf:"bytes,20,opt,name=value,proto3" json:"value,omitempty"` // egress_utilisation, queue_occupancy, queue_congestion
-	// aggregation is what a packet tells: "max", "min" or "sum" of the hops that it passed, with "slow_hops" how many of
+	// aggregation is what a packet tells: "max", "min", "sum" or "product" of the hops that it passed, with "slow_hops" how many of
 	// them had at least the query's value, or, with "quantiles" and "frequent", that of one of them, which hops then tell apart.
 	Aggregation string      `protobuf:"bytes,21,opt,name=aggregation,proto3" json:"aggregation,omitempty"`
 	Unit        string      `protobuf:"bytes,22,opt,name=unit,proto3" json:"unit,omitempty"`         // "share of the link", "packets", "percent", "hops"
