@@ -13,7 +13,8 @@ import (
 
 // Result is what one measurement found. Its JSON form is fixed; new facts are new rows.
 type Result struct {
-	// Name of the measurement, as "weir bench list" has it: "forward", "paper/pint-fig5".
+	// Name of the measurement, as "weir bench list" has it: "forward", "paper/pint-fig5"; with options that
+	// made it shorter.
 	Name string `json:"name"`
 	// Seed of all that was random.
 	Seed    uint64  `json:"seed"`

@@ -14,18 +14,39 @@ import (
 func newBenchPaperCommand() *cobra.Command {
 	o := paper.Options{Seed: 1}
 	var output benchOutput
+	var all bool
 	cmd := &cobra.Command{
-		Use:   "paper NAME",
+		Use:   "paper NAME | --all",
 		Short: "Repeat a figure of a paper, with its rivals",
 		Long:  paperHelp(),
 		Example: `  weir bench paper pint-fig5 --quick
-  weir bench paper pint-fig10 --data ../shared/data --json`,
-		Args: cobra.ExactArgs(1),
+  weir bench paper pint-fig10 --data ../shared/data --json
+  weir bench paper --all --quick --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case all && len(args) > 0:
+				return fmt.Errorf("a NAME and --all: choose one")
+			case all && output.plot != "":
+				return fmt.Errorf("--plot draws one figure: give its NAME")
+			case !all && len(args) != 1:
+				return fmt.Errorf("%d arguments: give the NAME of one figure, or --all", len(args))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runBenchPaper(cmd, args[0], o, output)
+			if !all {
+				return runBenchPaper(cmd, args[0], o, output)
+			}
+			for _, p := range paper.Figures {
+				if err := runBenchPaper(cmd, p.Name, o, output); err != nil {
+					return fmt.Errorf("%s: %w", p.Name, err)
+				}
+			}
+			return nil
 		},
 	}
 	f := cmd.Flags()
+	f.BoolVar(&all, "all", false, "all figures, one result after the other; hours, but for --quick")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of all that is random")
 	f.BoolVar(&o.Quick, "quick", false, "a twentieth of the runs")
 	f.IntVar(&o.Packets, "packets", 0, "length of synthetic traces; default: what the figure chooses")
@@ -57,7 +78,7 @@ func runBenchPaper(cmd *cobra.Command, name string, o paper.Options, output benc
 		if err != nil {
 			return err
 		}
-		r := &bench.Result{Name: "paper/" + name, Seed: o.Seed, Machine: bench.ThisMachine(), Rows: rows}
+		r := &bench.Result{Name: paper.ResultName(name, o), Seed: o.Seed, Machine: bench.ThisMachine(), Rows: rows}
 		return output.print(cmd.OutOrStdout(), r, paper.Grids(name, rows)...)
 	}
 	return usageError(fmt.Errorf("no figure %q: choose among %s", name, strings.Join(names, ", ")))

@@ -19,7 +19,7 @@ func TestBenchPaper(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Validate(); err != nil || r.Name != "paper/pint-k2" || r.Seed != 1 {
+	if err := r.Validate(); err != nil || r.Name != "paper/pint-k2 --quick" || r.Seed != 1 {
 		t.Errorf("result %q, seed %d, %v", r.Name, r.Seed, err)
 	}
 	row, ok := r.Row("baseline.mean")
