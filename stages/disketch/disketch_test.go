@@ -367,15 +367,24 @@ func TestExplain(t *testing.T) {
 // gives the packets their flows and counts nothing.
 func BenchmarkProcess(b *testing.B) {
 	b.Run("bare", func(b *testing.B) { benchmarkStage(b, bare{}) })
-	for _, f := range []Fragment{{}, {Candidates: -1}, {Kind: "countmin"}, {Kind: "countmin", Candidates: -1}, {Kind: "univmon"}, {Kind: "univmon", Candidates: -1}, {Key: "src"}} {
+	for _, f := range []Fragment{{}, {Candidates: -1}, {Kind: "countmin"}, {Kind: "countmin", Candidates: -1}, {Kind: "univmon"}, {Kind: "univmon", Candidates: -1}, {Key: "src"},
+		{Kind: "conservative"}, {Kind: "sumax"}, {Kind: "tower"}, {Kind: "bloom"}, {Kind: "hyperloglog"}} {
 		f = f.withDefaults()
 		m, err := New(Config{EpochBits: 30, Fragments: []Fragment{f}}, env())
 		if err != nil {
 			b.Fatal(err)
 		}
 		s := m.Stage(0).(*stage)
-		s.Tick(1 << 30)
-		b.Run(fmt.Sprintf("%s/%s/candidates=%d", f.Kind, f.Key, max(f.Candidates, 0)), func(b *testing.B) { benchmarkStage(b, s) })
+		// The first epochs may be counted in slices, the third one is not.
+		for epoch := int64(1); epoch <= 3; epoch++ {
+			s.Tick(epoch << 30)
+			m.Collect(epoch<<30, false, func(*record.Header, func([]byte) ([]byte, error)) {})
+			if name := fmt.Sprintf("%s/%s/candidates=%d", f.Kind, f.Key, max(f.Candidates, 0)); epoch == 3 {
+				b.Run(name, func(b *testing.B) { benchmarkStage(b, s) })
+			} else if epoch == 1 && s.counts[0].parts > 0 {
+				b.Run(name+"/slices", func(b *testing.B) { benchmarkStage(b, s) })
+			}
+		}
 	}
 }
 
