@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -138,5 +139,23 @@ func TestDocs(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestMap compares the drawing in docs/images with the kept rows.
+func TestMap(t *testing.T) {
+	const name = "../../docs/images/disketch-map.svg"
+	result := kept(t, "map")
+	var drawn bytes.Buffer
+	if err := bench.PlotGrids(&drawn, &result, Grids("disketch-map", result.Rows)); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(name, drawn.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if was, err := os.ReadFile(name); err != nil || !bytes.Equal(was, drawn.Bytes()) {
+		t.Errorf("%s is not drawn from bench/results/disketch/map.json: run go test ./bench/paper -run TestMap -update (%v)", name, err)
 	}
 }
