@@ -23,7 +23,7 @@ type Config struct {
 	// Hold is how many packets wait for each neighbour that is looked for, from
 	// 0 to 64. Those beyond are dropped, reason neighbour_pending.
 	Hold int `toml:"hold"`
-	// ICMPRate is how many ICMP errors each worker sends in a second at most, from 0
+	// ICMPRate is how many ICMP errors each worker sends in a second at most about packets of one port, from 0
 	// (none) to a million.
 	ICMPRate int `toml:"icmp_rate"`
 	// HostRate is how many packets each worker passes to a port's host interface in a second at most, from 1 to

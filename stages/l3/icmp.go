@@ -37,7 +37,7 @@ func (s *stage) sendTooBig(b *packet.Batch, p *packet.Packet, mtu int) {
 }
 
 // sendError sends an ICMP error about a packet, which was not changed yet, to its
-// sender, unless the rules forbid it or the worker has said enough for now. rest
+// sender, unless the rules forbid it or the worker has said enough to that port for now. rest
 // is the message's second word.
 func (s *stage) sendError(b *packet.Batch, p *packet.Packet, what trouble, rest uint32) {
 	data := b.Data(p)
@@ -48,7 +48,7 @@ func (s *stage) sendError(b *packet.Batch, p *packet.Packet, what trouble, rest 
 	if !ok {
 		return
 	}
-	if !s.bucket.take(b.Now, s.rate.Load()) {
+	if !s.icmpLimits[p.InPort].take(b.Now, s.rate.Load()) {
 		s.limited.Add(1)
 		return
 	}

@@ -137,6 +137,21 @@ func TestEcho(t *testing.T) {
 	}
 }
 
+// TestErrorsOfOthers: a port whose packets expire without end keeps no other port's senders from their errors.
+func TestErrorsOfOthers(t *testing.T) {
+	c := testConfig()
+	c.ICMPRate = 100
+	b := newBench(t, c)
+	for range 50 {
+		b.run(in{0, udp(t, "10.0.1.2", "10.9.8.7", 1, 30)})
+	}
+	other := udp(t, "10.0.2.2", "10.9.8.7", 1, 30)
+	copy(other, ownMAC(1))
+	if left := b.run(in{1, other}); len(left) != 1 || left[0].port != 1 {
+		t.Errorf("%+v", left)
+	}
+}
+
 // TestErrorsAreLimited: a burst of a tenth of the rate, then the rate; what is not
 // said is counted.
 func TestErrorsAreLimited(t *testing.T) {

@@ -92,12 +92,12 @@ type stage struct {
 	findings []finding
 	cache    cache
 	results  [packet.BatchSize]uint32 // of tables.flat for a batch's packets
-	bucket   bucket
 	rate     atomic.Int64 // Config.ICMPRate
 	hostRate atomic.Int64 // Config.HostRate
-	// hostLimits are for each port that of routing protocols and that of the rest.
-	hostLimits []bucket
-	ipID       uint16 // of the next packet made here
+	// hostLimits are for each port that of routing protocols and that of the rest, icmpLimits those of ICMP errors about packets of
+	// each port: no port uses up those of others.
+	hostLimits, icmpLimits []bucket
+	ipID                   uint16 // of the next packet made here
 	workerCounters
 }
 
@@ -121,6 +121,7 @@ func (s *stage) Process(b *packet.Batch) {
 	s.cache.follow(t)
 	if n := 2 * len(t.ports); n > len(s.hostLimits) {
 		s.hostLimits = append(s.hostLimits, make([]bucket, n-len(s.hostLimits))...) // a port came
+		s.icmpLimits = append(s.icmpLimits, make([]bucket, n/2-len(s.icmpLimits))...)
 	}
 	n := len(b.Pkts)
 	for first := 0; first < n; first += packet.BatchSize {
