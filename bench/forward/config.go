@@ -33,6 +33,8 @@ type Config struct {
 	// Soak is how long each device runs at 90 % of its NDR at the end, at most a day; 0: not at all. It is
 	// for Weir's devices.
 	Soak time.Duration
+	// Floods by name, which a hostile host sends by a third port while the source sends; see Floods. Without, none.
+	Floods []string
 	// Flows of the workload, 1 to traffic.MaxFlows.
 	Flows int
 	Seed  uint64
@@ -181,7 +183,8 @@ func (c *Config) Validate() error {
 		}
 		return errors.Join(errs...)
 	}
-	chosen, err := choose(c.Devices)
+	c.checkFloods(fault)
+	chosen, err := choose(c.Devices, len(c.Floods) > 0)
 	for _, d := range chosen {
 		if d.before && len(c.Before) == 0 {
 			fault("%s: it is of another build of weir: name one with --before FILE", d.name)

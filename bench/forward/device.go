@@ -18,8 +18,10 @@ type device struct {
 	weir bool
 	// before marks those that are the other build of weir, Config.Before.
 	before bool
-	// optional devices are measured only if they are named.
+	// optional devices are measured only if they are named, or in a run with floods.
 	optional bool
+	// third marks those that a hostile host can have a port of.
+	third bool
 	// peer finds the rival's programs; nil where nothing has to be installed.
 	peer func() Peer
 	// start brings it up in a rig between portA and portB. It undoes all on failure.
@@ -46,12 +48,14 @@ type deviceOptions struct {
 // devices in the order of the table: the ceiling, the rivals, Weir.
 var devices = []device{
 	{name: "redirect", about: "XDP program that redirects in the kernel: the ceiling", start: startRedirect},
-	{name: "bridge", about: "Linux bridge", start: startBridge},
+	{name: "bridge", about: "Linux bridge", third: true, start: startBridge},
 	{name: "asavie", about: "Weir's patch over github.com/asavie/xdp", weir: true, afxdp: true, start: startWeir("asavie", "patch")},
 	{name: "ovs", about: "Open vSwitch, netdev-afxdp", afxdp: true, peer: peerOVS, start: startOVS},
+	{name: "ovs_normal", about: "Open vSwitch as a learning switch; only if named", afxdp: true, optional: true, third: true, peer: peerOVS, start: startOVSNormal},
 	{name: "testpmd", about: "DPDK testpmd, net_af_xdp", afxdp: true, peer: peerTestpmd, start: startTestpmd},
 	{name: "patch", about: "Weir's patch over xsk", weir: true, start: startWeir("xsk", "patch")},
-	{name: "l2", about: "Weir's l2 over xsk", weir: true, start: startWeir("xsk", "l2")},
+	{name: "l2", about: "Weir's l2 over xsk", weir: true, third: true, start: startWeir("xsk", "l2")},
+	{name: "l2_all", about: "Weir's l2 and all four telemetry systems; only if named", weir: true, optional: true, third: true, start: startWeir("xsk", "l2_all")},
 	{name: "patch2", about: "Weir's patch over xsk with two workers, the first one beside the source; only if named", weir: true, optional: true,
 		start: startWorkers("xsk", "patch", func(c Cores) []int { return []int{c.Source, c.Device} })},
 	{name: "patch_before", about: "patch of another build of weir, that of --before; only if named", weir: true, before: true, optional: true, start: startWeir("xsk", "patch")},
@@ -78,15 +82,15 @@ func About(name string) string {
 }
 
 // choose looks names up, keeping the table's order. No name at all means each device that is
-// installed.
-func choose(names []string) ([]device, error) {
+// installed; with floods, each that has a third port.
+func choose(names []string, floods bool) ([]device, error) {
 	var chosen []device
 	for _, d := range devices {
 		missing := d.peer != nil && !d.peer().Installed()
 		switch {
 		case slices.Contains(names, d.name) && missing:
 			return nil, fmt.Errorf("%s is not installed: run weir bench peers --install, or leave it out", d.name)
-		case slices.Contains(names, d.name), len(names) == 0 && !missing && !d.optional:
+		case slices.Contains(names, d.name), len(names) == 0 && !missing && (floods && d.third || !floods && !d.optional):
 			chosen = append(chosen, d)
 		}
 	}

@@ -19,7 +19,7 @@ func (d kernelDevice) stop() (string, error) { return d.granted, d.undo() }
 
 // startBridge puts both ports into a bridge.
 func startBridge(r *rig, _ deviceOptions) (running, error) {
-	if err := r.mid.AddBridge("br0", portA, portB); err != nil {
+	if err := r.mid.AddBridge("br0", r.ports()...); err != nil {
 		return nil, err
 	}
 	return kernelDevice{"kernel, NAPI with GRO", func() error { return r.mid.DeleteLink("br0") }}, nil

@@ -189,7 +189,7 @@ func TestTrialAccounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := newRig(c.Cores, OnSource, w, t.TempDir())
+	r, err := newRig(c.Cores, OnSource, w, t.TempDir(), false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,13 @@ type ovsDevice struct {
 // The schema of the database, where Debian's package has it.
 const ovsSchema = "/usr/share/openvswitch/vswitch.ovsschema"
 
-func startOVS(r *rig, _ deviceOptions) (_ running, err error) {
+func startOVS(r *rig, _ deviceOptions) (running, error) {
+	return newOVS(r, "in_port=1,actions=output:2", "in_port=2,actions=output:1")
+}
+
+func startOVSNormal(r *rig, _ deviceOptions) (running, error) { return newOVS(r, "actions=NORMAL") }
+
+func newOVS(r *rig, flows ...string) (_ running, err error) {
 	d := &ovsDevice{dir: r.dir, core: r.cores.Device}
 	defer func() {
 		if err != nil {
@@ -38,7 +44,7 @@ func startOVS(r *rig, _ deviceOptions) (_ running, err error) {
 	if err := d.startDaemons(r); err != nil {
 		return nil, err
 	}
-	return d, d.configure()
+	return d, d.configure(r.ports(), flows)
 }
 
 func (d *ovsDevice) startDaemons(r *rig) (err error) {
@@ -64,23 +70,23 @@ func (d *ovsDevice) startDaemons(r *rig) (err error) {
 	return d.daemon.waitFor("opening its socket", startWait, exists(d.path("vswitchd.ctl")))
 }
 
-// configure makes a bridge of two AF_XDP ports with one flow in each direction.
-func (d *ovsDevice) configure() error {
+// configure makes a bridge of AF_XDP ports with flows.
+func (d *ovsDevice) configure(ports, flows []string) error {
 	add := []string{"--", "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail-mode=secure"}
-	for i, port := range []string{portA, portB} {
+	for i, port := range ports {
 		add = append(add, "--", "add-port", "br0", port, "--", "set", "interface", port,
 			"type=afxdp", fmt.Sprintf("ofport_request=%d", i+1))
 	}
 	if _, err := d.vsctl(add...); err != nil {
 		return err
 	}
-	for _, port := range []string{portA, portB} {
+	for _, port := range ports {
 		if text, err := d.vsctl("get", "interface", port, "error"); err != nil || strings.Trim(text, "[]\"\n ") != "" {
 			return fmt.Errorf("add %s to Open vSwitch: %s %w", port, strings.TrimSpace(text), err)
 		}
 	}
 	target := "unix:" + d.path("br0.mgmt")
-	for _, flow := range []string{"in_port=1,actions=output:2", "in_port=2,actions=output:1"} {
+	for _, flow := range flows {
 		if _, err := d.run("ovs-ofctl", "add-flow", target, flow); err != nil {
 			return err
 		}

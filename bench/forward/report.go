@@ -95,6 +95,7 @@ func addFigures(r *bench.Result, c *Config, samples []Sample) {
 	samples, invalid := validOf(samples)
 	source := conditions(c, samples[0].Granted)
 	addSoak(r, base, samples)
+	addFloods(r, base, samples)
 	for _, f := range allFigures() {
 		if f.searched && !c.Searches {
 			continue

@@ -20,11 +20,13 @@ const (
 // rig is a device under test between a source and a sink, each in its own namespace.
 //
 //	source eth0 ---- p0 device p1 ---- eth0 sink
+//	                    p2 ---- eth0 hostile host, in a run with floods
 type rig struct {
 	cores            Cores
 	placement        Placement
 	left, mid, right *netns.Namespace
-	dir              string // for the device's files
+	hostile          *netns.Namespace // of a hostile host at a third port; nil: there is none
+	dir              string           // for the device's files
 
 	workload traffic.Workload
 	source   traffic.Source
@@ -35,18 +37,23 @@ type rig struct {
 	tx, rx *traffic.Port
 }
 
-// newRig makes namespaces and cables. The device comes next, and then start.
-func newRig(cores Cores, placement Placement, w traffic.Workload, dir string) (_ *rig, err error) {
+// newRig makes namespaces and cables, with a third one for floods. The device comes next, and then start.
+func newRig(cores Cores, placement Placement, w traffic.Workload, dir string, floods bool) (_ *rig, err error) {
 	r := &rig{cores: cores, placement: placement, workload: w, dir: dir}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())
 		}
 	}()
-	for _, n := range []struct {
+	type role struct {
 		ns   **netns.Namespace
 		role string
-	}{{&r.left, "source"}, {&r.mid, "dut"}, {&r.right, "sink"}} {
+	}
+	roles := []role{{&r.left, "source"}, {&r.mid, "dut"}, {&r.right, "sink"}}
+	if floods {
+		roles = append(roles, role{&r.hostile, "hostile"})
+	}
+	for _, n := range roles {
 		if *n.ns, err = netns.Create(namespaceName(n.role)); err != nil {
 			return nil, err
 		}
@@ -57,7 +64,18 @@ func newRig(cores Cores, placement Placement, w traffic.Workload, dir string) (_
 	if err := cable(r.left, w.Source.MAC, r.mid, portA); err != nil {
 		return nil, err
 	}
-	return r, cable(r.right, w.Destination.MAC, r.mid, portB)
+	if err := cable(r.right, w.Destination.MAC, r.mid, portB); err != nil || !floods {
+		return r, err
+	}
+	return r, cable(r.hostile, hostile, r.mid, portC)
+}
+
+// ports are the device's.
+func (r *rig) ports() []string {
+	if r.hostile != nil {
+		return []string{portA, portB, portC}
+	}
+	return []string{portA, portB}
 }
 
 // cable joins a host with an address to a port of the device. Offloads are those that each
@@ -93,7 +111,7 @@ func (r *rig) start(ctx context.Context) error {
 
 // moveReceiveWork has threads on the device's core receive for its ports.
 func (r *rig) moveReceiveWork() error {
-	for _, name := range []string{portA, portB} {
+	for _, name := range r.ports() {
 		port := traffic.Port{Namespace: r.mid, Interface: name, Core: r.cores.Device}
 		if err := traffic.SetThreaded(port, true); err != nil {
 			return err
@@ -239,7 +257,7 @@ func (r *rig) close() error {
 	if r.sink != nil {
 		errs = append(errs, r.sink.Close())
 	}
-	for _, ns := range []*netns.Namespace{r.left, r.mid, r.right} {
+	for _, ns := range []*netns.Namespace{r.left, r.mid, r.right, r.hostile} {
 		switch {
 		case ns == nil:
 		case r.tx != nil:

@@ -33,7 +33,7 @@ func Run(ctx context.Context, c Config) (*bench.Result, error) {
 	if c.Ports != PortsVeth {
 		return runShared(ctx, &c)
 	}
-	chosen, err := choose(c.Devices)
+	chosen, err := choose(c.Devices, len(c.Floods) > 0)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func visit(ctx context.Context, c *Config, d *device, w traffic.Workload, s *Sam
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r, err := newRig(c.Cores, c.Placement, w, dir)
+	r, err := newRig(c.Cores, c.Placement, w, dir, len(c.Floods) > 0)
 	if err != nil {
 		return err
 	}
@@ -122,6 +122,9 @@ func (r *rig) measure(ctx context.Context, c *Config, s *Sample) error {
 	s.MRR, s.Offered = flood.got.Rate(), flood.sent.Rate
 	s.MRRLimited = flood.loss() < 0.001
 	s.CPU = cpuOf(flood, r.cores)
+	if len(c.Floods) > 0 {
+		return r.floodAll(ctx, c, s)
+	}
 	if !c.Searches {
 		return nil
 	}

@@ -16,12 +16,13 @@ type Sample struct {
 	MRR     float64 `json:"mrr"`
 	Offered float64 `json:"offered"` // by the source during MRR
 	// MRRLimited: nearly all that was offered came through, so the device may be faster.
-	MRRLimited bool    `json:"mrr_limited"`
-	CPU        CPU     `json:"cpu"` // during MRR
-	NDR        found   `json:"ndr"`
-	PDR        found   `json:"pdr"`
-	Latency    []Delay `json:"latency,omitempty"`
-	Soak       *Soak   `json:"soak,omitempty"`
+	MRRLimited bool      `json:"mrr_limited"`
+	CPU        CPU       `json:"cpu"` // during MRR
+	NDR        found     `json:"ndr"`
+	PDR        found     `json:"pdr"`
+	Latency    []Delay   `json:"latency,omitempty"`
+	Soak       *Soak     `json:"soak,omitempty"`
+	Floods     []Flooded `json:"floods,omitempty"`
 
 	visit, visits int // for progress
 }

@@ -357,11 +357,9 @@ func startSharedWeir(stage string) func(*sharedRig) (sharedRunning, error) {
 		if err = errors.Join(err, os.WriteFile(config, []byte(text.String()), 0o600)); err != nil {
 			return nil, err
 		}
-		if stage == "all" { // digests in the IPv4 identification: packets keep their length
-			weir := r.config.Weir
-			plan := exec.Command(weir[0], append(slices.Clone(weir[1:]), "plan", "--carrier", "ipid", "--id", "3", "--out", filepath.Join(r.dir, "plan.toml"))...)
-			if out, err := plan.CombinedOutput(); err != nil {
-				return nil, fmt.Errorf("weir plan: %w: %s", err, out)
+		if stage == "all" {
+			if err := writePlan(r.config.Weir, r.dir); err != nil {
+				return nil, err
 			}
 		}
 		d, err := runWeir(r.rig, deviceOptions{weir: r.config.Weir}, config, onCores(r.cores.Device))

@@ -93,7 +93,7 @@ func TestSoakNeedsWeirAndNDR(t *testing.T) {
 // without loss at a rate at which one does.
 func TestTwoWorkersLoseNothing(t *testing.T) {
 	c := shortConfig(t, "patch", "patch2")
-	chosen, err := choose(c.Devices)
+	chosen, err := choose(c.Devices, false)
 	if err != nil || len(chosen) != 2 {
 		t.Fatal(chosen, err)
 	}
@@ -113,7 +113,7 @@ func TestTwoWorkersLoseNothing(t *testing.T) {
 // many did not arrive. The rings hold what is sent at once, so that a worker that is not scheduled loses none.
 func forwardAll(t *testing.T, c *Config, d device, w traffic.Workload) (lost uint64) {
 	t.Helper()
-	r, err := newRig(c.Cores, c.Placement, w, t.TempDir())
+	r, err := newRig(c.Cores, c.Placement, w, t.TempDir(), false)
 	if err != nil {
 		t.Fatal(err)
 	}

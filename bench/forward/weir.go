@@ -19,7 +19,8 @@ import (
 var weirConfig = template.Must(template.New("weir").Parse(`
 [switch]
 name = "bench"
-graph = ["parse", "{{.Stage}}"]
+id = 1
+graph = [{{if .All}}"parse", "oblivious", "lds_ingress", "l2", "pint", "disketch", "lds_egress"{{else}}"parse", "{{.Stage}}"{{end}}]
 
 [workers]
 count = {{len .Cores}}
@@ -33,17 +34,28 @@ tx_ring = {{.Ring}}
 fill_ring = {{.Ring}}
 completion_ring = {{.Ring}}
 {{end}}
+{{range .Ports}}
 [[port]]
-name = "p0"
-interface = "p0"
-driver = "{{.Driver}}"
-{{if eq .Driver "xsk"}}busy_poll = {{.BusyPoll}}{{end}}
+name = "{{.}}"
+interface = "{{.}}"
+driver = "{{$.Driver}}"
+{{if eq $.Driver "xsk"}}busy_poll = {{$.BusyPoll}}{{end}}
+{{end}}
+{{if .All}}
+[telemetry]
+spool = "{{.Dir}}/spool"
 
-[[port]]
-name = "p1"
-interface = "p1"
-driver = "{{.Driver}}"
-{{if eq .Driver "xsk"}}busy_poll = {{.BusyPoll}}{{end}}
+[stages.lds_ingress]
+ports = ["p0"]
+
+[stages.lds_egress]
+ports = ["p1"]
+
+[stages.pint]
+plan = "{{.Dir}}/plan.toml"
+switches = [1]
+edge = [{{range $i, $p := .Ports}}{{if $i}}, {{end}}"{{$p}}"{{end}}]
+{{end}}
 {{if eq .Stage "patch"}}
 [stages.patch]
 pairs = [["p0", "p1"]]
@@ -64,7 +76,7 @@ func startWorkers(driver, stage string, coresOf func(Cores) []int) func(*rig, de
 		cores := coresOf(r.cores)
 		var text strings.Builder
 		err := weirConfig.Execute(&text, map[string]any{
-			"Stage": stage, "Driver": driver, "Cores": cores, "Poll": o.poll, "BusyPoll": o.busy, "Ring": o.ring,
+			"Stage": stage, "All": stage == "l2_all", "Dir": r.dir, "Ports": r.ports(), "Driver": driver, "Cores": cores, "Poll": o.poll, "BusyPoll": o.busy, "Ring": o.ring,
 			"Socket": filepath.Join(r.dir, "weir.sock"),
 		})
 		if err != nil {
@@ -73,8 +85,22 @@ func startWorkers(driver, stage string, coresOf func(Cores) []int) func(*rig, de
 		if err := os.WriteFile(config, []byte(text.String()), 0o600); err != nil {
 			return nil, err
 		}
+		if stage == "l2_all" {
+			if err := writePlan(o.weir, r.dir); err != nil {
+				return nil, err
+			}
+		}
 		return runWeir(r, o, config, onCores(cores...))
 	}
+}
+
+// writePlan writes a plan of PINT whose digests are in the IPv4 identification: packets keep their length.
+func writePlan(weir []string, dir string) error {
+	plan := exec.Command(weir[0], append(slices.Clone(weir[1:]), "plan", "--carrier", "ipid", "--id", "3", "--out", filepath.Join(dir, "plan.toml"))...)
+	if out, err := plan.CombinedOutput(); err != nil {
+		return fmt.Errorf("weir plan: %w: %s", err, out)
+	}
+	return nil
 }
 
 // weirDevice is a switch in its own process.

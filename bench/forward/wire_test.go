@@ -18,7 +18,7 @@ import (
 func TestWire(t *testing.T) {
 	netnstest.Require(t)
 	c := DefaultWire()
-	r, err := newRig(Cores{}, OnSource, traffic.DefaultWorkload(), t.TempDir())
+	r, err := newRig(Cores{}, OnSource, traffic.DefaultWorkload(), t.TempDir(), false)
 	if err != nil {
 		t.Fatal(err)
 	}

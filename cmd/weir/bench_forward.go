@@ -51,6 +51,10 @@ figures are medians of the rounds, ratios medians of the ratios in each round.
 
 Devices:
 ` + deviceList() + `
+With --flood a hostile host has a third port, and sends at 10 % of the device's mrr while
+the source sends at 50 %; the source's loss, its latency, and how many of its packets
+the hostile host got are measured. Devices are bridge, ovs_normal, l2 and l2_all. Floods:
+` + floodList() + `
 Two cores are needed. The source has the first, with nothing of the device but,
 with --placement source, the kernel's receive work of the device's port, which
 is where a veth has it; with --placement device, that is on the device's core,
@@ -87,6 +91,7 @@ burst. --html, --csv and --json write the report. RFC 2544 wants --duration 60s.
 	f := cmd.Flags()
 	f.BoolVar(&o.quick, "quick", false, "64 B, one round, short trials: a minute or two")
 	f.StringVar(&o.ports, "ports", string(o.Ports), "what joins the devices: veth, vhost or memif")
+	f.StringSliceVar(&o.Floods, "flood", nil, "what a hostile host at a third port sends, at 10 % of the device's mrr: "+strings.Join(forward.Floods(), ", ")+", or all")
 	f.BoolVar(&o.mrrOnly, "mrr-only", false, "measure mrr and processor time alone: seconds")
 	f.StringSliceVar(&o.Devices, "dut", nil, "devices under test; default: all that are installed")
 	f.StringSliceVar(&o.Sizes, "size", o.Sizes, "bytes on the wire, 64 to 1518, or imix, or with vhost tso (packets of 64 KiB that guests leave to the device to cut)")
@@ -118,6 +123,14 @@ func deviceList() string {
 	return b.String()
 }
 
+func floodList() string {
+	var b strings.Builder
+	for _, name := range forward.Floods() {
+		fmt.Fprintf(&b, "  %-9s %s\n", name, forward.AboutFlood(name))
+	}
+	return b.String()
+}
+
 // keepChanged takes the quick configuration, but what the command line sets.
 func keepChanged(cmd *cobra.Command, given, quick forward.Config) forward.Config {
 	f := cmd.Flags()
@@ -145,7 +158,10 @@ type rawHead struct {
 
 func runBenchForward(ctx context.Context, o benchForwardOptions, stdout, stderr io.Writer) (err error) {
 	c := o.Config
-	c.Searches = !o.mrrOnly
+	if slices.Equal(c.Floods, []string{"all"}) {
+		c.Floods = forward.Floods()
+	}
+	c.Searches = !o.mrrOnly && len(c.Floods) == 0
 	c.Ports = forward.Ports(o.ports)
 	c.Placement = forward.Placement(o.placement)
 	if c.Weir, err = selfCommand(); err != nil {

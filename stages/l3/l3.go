@@ -92,8 +92,8 @@ type stage struct {
 	findings []finding
 	cache    cache
 	results  [packet.BatchSize]uint32 // of tables.flat for a batch's packets
-	rate     atomic.Int64 // Config.ICMPRate
-	hostRate atomic.Int64 // Config.HostRate
+	rate     atomic.Int64             // Config.ICMPRate
+	hostRate atomic.Int64             // Config.HostRate
 	// hostLimits are for each port that of routing protocols and that of the rest, icmpLimits those of ICMP errors about packets of
 	// each port: no port uses up those of others.
 	hostLimits, icmpLimits []bucket
