@@ -255,6 +255,8 @@ p4-test: ## the Go stages do what the P4 programs do on BMv2, afresh (P4C_BM2, S
 	$(P4_TEST) ./p4/bmv2 ./p4/controller ./p4/tables ./p4/v1model | $(P4_QUIET)
 	WEIR_P4_PACKETS=$(P4_PACKETS) WEIR_P4_CAPTURES="$(P4_CAPTURES)" WEIR_P4_SETUPS="$(P4_SETUPS)" WEIR_P4_SEED=$(P4_SEED) \
 		$(P4_TEST) -run '^TestBMv2' ./p4/vectors | $(P4_QUIET)
+	P4TEST="$(P4TEST)" TNA_INCLUDE="$(TNA_INCLUDE)" P4C_16_INCLUDE_PATH="$(P4C_16_INCLUDE_PATH)" \
+		$(P4_TEST) -run '^TestTofino' ./p4/vectors | $(P4_QUIET)
 	$(P4_TEST) -run '^(TestMixedLab|TestP4Bridge|TestP4Records|TestP4QueuedPackets)$$' ./cmd/weir | $(P4_QUIET)
 
 .PHONY: p4-mutants

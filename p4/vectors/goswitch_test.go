@@ -39,8 +39,8 @@ type seen struct {
 	id    uint64
 	vid   uint16 // of its tag; 0: none, or one of a priority alone
 	alive bool
-	// It is a message of neighbour discovery.
-	discovery bool
+	// It is a message of neighbour discovery; it is one that p4/tna follows.
+	discovery, plain bool
 }
 
 const (
@@ -200,7 +200,10 @@ func (t tap) Stage(int) pipeline.Stage { return t }
 // Process implements pipeline.Stage.
 func (t tap) Process(b *packet.Batch) {
 	p := &b.Pkts[0]
-	*t.seen = seen{id: p.ID, alive: p.Reason == 0, discovery: p.Reason == 0 && l3.Discovery(p, b.Data(p))}
+	*t.seen = seen{
+		id: p.ID, alive: p.Reason == 0, discovery: p.Reason == 0 && l3.Discovery(p, b.Data(p)),
+		plain: p.Reason == 0 && plain(p, b.Data(p)),
+	}
 	if p.Flags.Has(packet.FlagVLAN) {
 		t.seen.vid = p.VLAN & 0xfff
 	}

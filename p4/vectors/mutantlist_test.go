@@ -9,6 +9,22 @@ type mutant struct {
 	equivalent string
 }
 
+// lookFirst are vectors in which mutants of a file are looked for before all others.
+var lookFirst = map[string][]string{
+	"v1model/oblivious.p4":        {"patch-boundaries"},
+	"v1model/parser.p4":           {"patch-corners"},
+	"v1model/derive.p4":           {"patch-corners"},
+	"v1model/checksum.p4":         {"l3-corners", "ipid-corners", "patch-zero-corners"},
+	"v1model/pint_utilisation.p4": {"subepochs-boundaries"},
+	"v1model/pint_codec.p4":       {"patch-boundaries", "subepochs-boundaries"},
+	"v1model/pint_encoder.p4":     {"patch-boundaries", "patch-ttl-boundaries"},
+	"v1model/pint.p4":             {"patch-mtu-corners", "patch-ttl-corners", "patch-boundaries", "subepochs-boundaries"},
+	"v1model/lds.p4":              {"patch-boundaries", "l2-boundaries", "patch-mtu-boundaries"},
+	"v1model/disketch.p4":         {"subepochs-corners", "subepochs-boundaries", "patch-ttl-corners"},
+	"v1model/l3.p4":               {"l3-corners", "l3-boundaries"},
+	"v1model/l2.p4":               {"l2-corners", "l2-vlan-corners"},
+}
+
 // mutants: each bound, rounding, fold, exponent and formula of the programs whose change is not seen in nearly every packet.
 var mutants = []mutant{
 	{"the sample's limit excludes itself", "v1model/oblivious.p4", "if (rank.a <= most) {", "if (rank.a < most) {", ""},

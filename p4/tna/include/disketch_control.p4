@@ -17,7 +17,8 @@
 //   unit       no key -> packets(), bytes()
 //   schedule   epoch modulo 2^(32-DISKETCH_EPOCH_BITS): exact -> begin_X(subepoch_p, subepoch_q, cell_p, cell_q, flip_bank)
 //              X: log2 of its subepochs (Schedule.Log), at most 10; halves of hash.Key of Schedule.Seed, and of
-//              Schedule.cellSeed(); flip_bank: bank of its subepoch 0. An epoch that is not there is not counted: the
+//              Schedule.cellSeed(); flip_bank: bank of its subepoch 0, and with X = 0, where the epoch's lowest bit is in the
+//              place of the subepoch's, that XOR this bit. An epoch that is not there is not counted: the
 //              control plane writes the next one and takes away the last
 //   count      log, sign: exact; from_host, to_host, difference: ternary -> add(), subtract()
 //              of each log and sign  0 &&& n-1 -> add; of Count Sketch with sign 1 -> subtract; and where flows from host

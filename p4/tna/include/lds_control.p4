@@ -300,9 +300,9 @@ control lds_digest(in bit<32> id_high, in bit<32> id_low, out bit<32> u, out bit
     CRC32_OF(id_p);
     CRC32C_OF(id_q);
 
-    action set_key(bit<32> p, bit<32> q) {
-        u = p;
-        v = q;
+    action set_key(bit<32> key_p, bit<32> key_q) {
+        u = key_p;
+        v = key_q;
     }
     table digest_key {
         actions = { set_key; }

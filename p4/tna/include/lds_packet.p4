@@ -22,9 +22,9 @@ control lds_packet(in headers_t hdr, in block_t block, in flow_t flow, inout lds
     CRC32C_OF(column_low);
 
     // Of the member flowSeed.
-    action set_key(bit<32> p, bit<32> q) {
-        u = p;
-        v = q;
+    action set_key(bit<32> key_p, bit<32> key_q) {
+        u = key_p;
+        v = key_q;
     }
     table columns_key {
         actions = { set_key; }

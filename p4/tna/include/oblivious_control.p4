@@ -33,9 +33,9 @@ control oblivious(in bit<1> unmeasured, in bit<32> id_high, in bit<32> id_low, i
         totals.count(0, 4); // the target counts the frame's checksum
     }
 
-    action set_key(bit<32> p, bit<32> q) {
-        u = p;
-        v = q;
+    action set_key(bit<32> key_p, bit<32> key_q) {
+        u = key_p;
+        v = key_q;
         in_front = IN_FRONT_OF_CRC32;
     }
     table key {
