@@ -37,7 +37,7 @@ Without --queries it takes those of the built-in plan, which has the id 1.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.show != "" {
-				for _, f := range []string{"queries", "bits", "carrier", "id", "hash", "seed", "initial-ttl", "out"} {
+				for _, f := range []string{"queries", "bits", "edge-bits", "carrier", "id", "hash", "seed", "initial-ttl", "out"} {
 					if cmd.Flags().Changed(f) {
 						return usageError(fmt.Errorf("--%s makes a plan and --show reads one: give one of them", f))
 					}
@@ -54,6 +54,7 @@ Without --queries it takes those of the built-in plan, which has the id 1.`,
 	f := cmd.Flags()
 	f.StringVar(&o.queries, "queries", "", "file of the queries; without it, those of the built-in plan")
 	f.IntVar(&o.Bits, "bits", o.Bits, "bits of a packet's digest, 1 to 64")
+	f.IntVar(&o.EdgeBits, "edge-bits", 0, "bits of the shim for the id of the switch at which a packet enters, which stage lds can tell classes by, 1 to 32; 0: none")
 	f.StringVar(&o.Carrier, "carrier", pintplan.CarrierShim, "what carries the digest: shim or ipid")
 	f.Uint16Var(&o.ID, "id", o.ID, "the plan's id, which identifies it among others")
 	f.TextVar(&o.Hash, "hash", o.Hash, "the switches' hash: xxhash, or crc, which P4 switches have too")
@@ -102,6 +103,9 @@ func (o *planOptions) print(w io.Writer, p *pintplan.Plan) error {
 	grow := "packets do not grow"
 	if r.GrowthBy != 0 {
 		grow = fmt.Sprintf("packets grow by %d bytes", r.GrowthBy)
+	}
+	if r.EdgeBits != 0 {
+		grow += fmt.Sprintf(", with %d bits for the edge", r.EdgeBits)
 	}
 	fmt.Fprintf(w, "plan %d: %d bits, carrier %s, hops from %s, hash %s, seed %d; %s\n\n", r.ID, r.Bits, r.Carrier, r.Hops, r.Hash, r.Seed, grow)
 	queries := text.NewTable("QUERY", "VALUE", "AGGREGATION", ">BITS", ">OF PACKETS")

@@ -72,6 +72,9 @@ func (b *builder) plan(c *stage.Config) *pintplan.Plan {
 	if least := digestBits - 7; p.Bits < least || p.Bits > digestBits {
 		b.fault("stages.pint.plan", "plan %d: bits %d: the program's digest has 2 bytes: make a plan of %d to %d bits", p.ID, p.Bits, least, digestBits)
 	}
+	if p.EdgeBits != 0 {
+		b.fault("stages.pint.plan", "plan %d: edge_bits %d: the program's shim has a digest of 2 bytes and no edge, as its parser has one header for both: make a plan without", p.ID, p.EdgeBits)
+	}
 	if len(p.Sets) > maxSets {
 		b.fault("stages.pint.plan", "plan %d: %d sets of queries: the program has room for %d: ask for fewer queries, or other frequencies", p.ID, len(p.Sets), maxSets)
 	}

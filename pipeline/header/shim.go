@@ -11,7 +11,8 @@ import "encoding/binary"
 //
 // the EtherType TypeShim precedes it. The digest has 1 to 8 bytes,
 // most significant first, and the first byte says how many, so that a parser can
-// look behind a shim of a plan that it does not know. A Shim is a view: its
+// look behind a shim of a plan that it does not know. The last ones are not the digest's but
+// the edge's where a plan has EdgeBits. A Shim is a view: its
 // length is the shim's, so accessors need no further checks.
 type Shim []byte
 
@@ -80,6 +81,15 @@ func (s Shim) Digest() uint64 {
 		d = d<<8 | uint64(c)
 	}
 	return d
+}
+
+// Edge returns the last n bytes of the digest, 0 to its length: the id of the switch at which the packet entered the network, by plans that
+// have so many bytes for it.
+func (s Shim) Edge(n int) (edge uint32) {
+	for _, c := range s[len(s)-2-n : len(s)-2] {
+		edge = edge<<8 | uint32(c)
+	}
+	return edge
 }
 
 // Type returns the EtherType of the packet that the shim was put into.

@@ -163,6 +163,9 @@ func (c *Config) checkIDs(p *pintplan.Plan, own uint32) error {
 		return errors.New("switch.id is missing: give each switch a number of its own, from 1 on")
 	}
 	var errs []error
+	if p.EdgeBits != 0 && uint64(own)>>p.EdgeBits != 0 {
+		errs = append(errs, fmt.Errorf("plan %d: switch id %d does not fit into its edge_bits, %d: choose an id below %d, or a plan with more", p.ID, own, p.EdgeBits, uint64(1)<<p.EdgeBits))
+	}
 	for i := range p.Queries {
 		q := &p.Queries[i]
 		if q.Aggregation != pint.Path || q.Value != pint.SwitchID || q.Static.Code == pint.Hashed || q.Static.ValueBits >= 64 {

@@ -46,7 +46,7 @@ func newPassing(pl *livePlan, id uint64) passing {
 	for i := range b.Values[pint.SwitchID] {
 		b.Values[pint.SwitchID][i] = id
 	}
-	t := passing{plan: pl, head: uint32(pl.bytes-1)<<24 | uint32(pl.id), shift: uint(32 - 8*pl.bytes), block: b}
+	t := passing{plan: pl, head: uint32(pl.bytes+pl.edge-1)<<24 | uint32(pl.id), shift: uint(32 - 8*pl.bytes), block: b}
 	if pl.bytes > 4 {
 		t.long, t.shift = true, uint(64-8*pl.bytes)
 	}

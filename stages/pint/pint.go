@@ -45,9 +45,18 @@ type livePlan struct {
 	id         uint16
 	digest     uint64 // of the plan's file
 	bytes      int    // of the digest in a shim
+	edge       int    // bytes of the edge beside it
 	initialTTL int
 	ttlHops    bool
 	loops      bool
+}
+
+// digestOf is the digest in a shim of the plan.
+func (p *livePlan) digestOf(s header.Shim) uint64 { return s.Digest() >> (8 * p.edge & 63) }
+
+// setDigest leaves the edge in a shim of the plan as it is.
+func (p *livePlan) setDigest(s header.Shim, digest uint64) {
+	s.SetDigest(digest<<(8*p.edge&63) | uint64(s.Edge(p.edge)))
 }
 
 // New makes the module of a configuration, which it validates.
@@ -92,8 +101,9 @@ func (m *Module) addPlan(p *pintplan.Plan) error {
 	if err != nil {
 		return err
 	}
+	bytes, edge := p.ShimBytes()
 	m.plans = append(m.plans, livePlan{
-		encoder: e, id: p.ID, digest: digest, bytes: (p.Bits + 7) / 8, initialTTL: p.InitialTTL,
+		encoder: e, id: p.ID, digest: digest, bytes: bytes, edge: edge, initialTTL: p.InitialTTL,
 		ttlHops: p.Hops == pintplan.HopsFromTTL, loops: e.Loops(),
 	})
 	if p.Carrier == pintplan.CarrierIPID {
@@ -282,7 +292,7 @@ func (s *stage) local(b *packet.Batch, p *packet.Packet) count {
 //	| dst src tags | 88b5 | shim | type | ...
 func (s *stage) source(b *packet.Batch, p *packet.Packet, out *port) count {
 	pl := &s.plans[0]
-	grow := header.ShimLen(pl.bytes)
+	grow := header.ShimLen(pl.bytes + pl.edge)
 	fits, room := p.WireLen+uint32(grow) <= out.maxFrame, b.Headroom(p) >= grow
 	data := b.Data(p)
 	end := linkEnd(data, p)
@@ -300,8 +310,11 @@ func (s *stage) source(b *packet.Batch, p *packet.Packet, out *port) count {
 	data = b.Data(p)
 	move(data, grow, 0, end-2)
 	data[end-2], data[end-1] = header.TypeShim>>8, header.TypeShim&0xff
-	shim := header.NewShim(data[end:], pl.bytes, pl.id)
+	shim := header.NewShim(data[end:], pl.bytes+pl.edge, pl.id)
 	p.Flags |= packet.FlagShim
+	if pl.edge > 0 {
+		shim.SetDigest(s.seen[pint.SwitchID]) // it fits, as New has checked
+	}
 	if s.intervals {
 		// The time at which the packet leaves, and not its arrival: what it waited for this switch would count against the half
 		// interval that it may take to the next one.
@@ -314,7 +327,7 @@ func (s *stage) source(b *packet.Batch, p *packet.Packet, out *port) count {
 	}
 	hop := s.hop(pl, p, data, 0)
 	shim.SetHop(1)
-	shim.SetDigest(pl.encoder.Encode(p.ID, hop, 0, &s.seen))
+	pl.setDigest(shim, pl.encoder.Encode(p.ID, hop, 0, &s.seen))
 	return sourced
 }
 
@@ -358,7 +371,7 @@ func (s *stage) sink(b *packet.Batch, p *packet.Packet) count {
 		return leftLooping
 	}
 	if i := s.of(shim); i >= 0 {
-		s.record(b, p, s.plans[i].id, hops, shim.Digest())
+		s.record(b, p, s.plans[i].id, hops, s.plans[i].digestOf(shim))
 	}
 	s.strip(p, data, shim, end)
 	return sunk
@@ -409,14 +422,14 @@ func (s *stage) pass(b *packet.Batch, p *packet.Packet, data []byte, shim header
 		return hop, false
 	}
 	pl := &s.plans[i]
-	digest := shim.Digest()
+	digest := pl.digestOf(shim)
 	if pl.ttlHops {
 		hop = s.hop(pl, p, data, hop)
 	}
 	if pl.loops && s.loops(b, p, pl, hop, digest) {
 		return hop, true
 	}
-	shim.SetDigest(pl.encoder.Encode(p.ID, hop, digest, &s.seen))
+	pl.setDigest(shim, pl.encoder.Encode(p.ID, hop, digest, &s.seen))
 	return hop, false
 }
 
@@ -425,7 +438,7 @@ func (s *stage) pass(b *packet.Batch, p *packet.Packet, data []byte, shim header
 func (s *stage) of(shim header.Shim) int {
 	id := shim.Plan()
 	for i := range s.plans {
-		if pl := &s.plans[i]; pl.id == id && pl.bytes == shim.DigestLen() {
+		if pl := &s.plans[i]; pl.id == id && pl.bytes+pl.edge == shim.DigestLen() {
 			return i
 		}
 	}

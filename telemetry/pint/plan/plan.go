@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
@@ -34,9 +35,12 @@ type Config struct {
 	// Seed makes all hash functions of the plan; at most 2^63-1, for TOML.
 	Seed uint64
 	// Bits is the global budget: the size of a packet's digest, in 1..64.
-	Bits    int
-	Carrier string // "" means CarrierShim
-	Hops    string // "" means HopsFromShim, or HopsFromTTL with CarrierIPID
+	Bits int
+	// EdgeBits is what the shim has beside the digest for the id of the switch at which a packet enters, 0 to 32: its source writes
+	// that, and it stays on the path. 0: the shim has none.
+	EdgeBits int
+	Carrier  string // "" means CarrierShim
+	Hops     string // "" means HopsFromShim, or HopsFromTTL with CarrierIPID
 	// InitialTTL is the TTL that hosts send; 0: the nearest of 32, 64, 128 and
 	// 255 from above.
 	InitialTTL int
@@ -50,6 +54,7 @@ type Plan struct {
 	Hash       hash.Family  `toml:"hash"`
 	Seed       uint64       `toml:"seed"`
 	Bits       int          `toml:"bits"`
+	EdgeBits   int          `toml:"edge_bits,omitzero"`
 	Carrier    string       `toml:"carrier"`
 	Hops       string       `toml:"hops"`
 	InitialTTL int          `toml:"initial_ttl"`
@@ -70,7 +75,7 @@ type Set struct {
 // frequency. It returns an *InfeasibleError if there is none.
 func New(c Config) (*Plan, error) {
 	p := &Plan{
-		ID: c.ID, Hash: c.Hash, Seed: c.Seed, Bits: c.Bits, Carrier: c.Carrier, Hops: c.Hops,
+		ID: c.ID, Hash: c.Hash, Seed: c.Seed, Bits: c.Bits, EdgeBits: c.EdgeBits, Carrier: c.Carrier, Hops: c.Hops,
 		InitialTTL: c.InitialTTL, Queries: slices.Clone(c.Queries),
 	}
 	if p.Carrier == "" {
@@ -111,6 +116,9 @@ func (p *Plan) names(set uint) []string {
 	}
 	return names
 }
+
+// ShimBytes are what the digest and the edge take in a shim.
+func (p *Plan) ShimBytes() (digest, edge int) { return (p.Bits + 7) / 8, (p.EdgeBits + 7) / 8 }
 
 // Query finds a query by its name.
 func (p *Plan) Query(name string) (*pint.Query, bool) {
@@ -155,6 +163,9 @@ func (p *Plan) validateFrame() error {
 	if p.Bits < 1 || p.Bits > 64 {
 		fault("bits %d: use 1 to 64", p.Bits)
 	}
+	if digest, edge := p.ShimBytes(); p.EdgeBits < 0 || p.EdgeBits > 32 || edge > 0 && digest+edge > header.MaxShimDigest {
+		fault("edge_bits %d: use 1 to 32 and, in whole bytes, no more than the digest's %d bits leave of %d bytes, or 0 for none", p.EdgeBits, p.Bits, header.MaxShimDigest)
+	}
 	if p.InitialTTL < 0 || p.InitialTTL > 255 {
 		fault("initial_ttl %d: use 1 to 255, or 0 for the nearest of 32, 64, 128 and 255", p.InitialTTL)
 	}
@@ -163,6 +174,9 @@ func (p *Plan) validateFrame() error {
 	case CarrierIPID:
 		if p.Bits > 16 {
 			fault("bits %d: carrier %q has 16", p.Bits, p.Carrier)
+		}
+		if p.EdgeBits != 0 {
+			fault("edge_bits %d: carrier %q has no room for an edge: leave it out, or use carrier %q", p.EdgeBits, p.Carrier, CarrierShim)
 		}
 		if p.Hops == HopsFromShim {
 			fault("hops %q: carrier %q has no hop field: use %q", p.Hops, p.Carrier, HopsFromTTL)

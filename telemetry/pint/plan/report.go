@@ -9,6 +9,7 @@ import (
 type Report struct {
 	ID       uint16        `json:"id"`
 	Bits     int           `json:"bits"`
+	EdgeBits int           `json:"edge_bits,omitempty"`
 	Carrier  string        `json:"carrier"`
 	Hops     string        `json:"hops"`
 	Hash     hash.Family   `json:"hash"`
@@ -37,9 +38,10 @@ type SetReport struct {
 
 // Report describes the plan.
 func (p *Plan) Report() *Report {
-	r := &Report{ID: p.ID, Bits: p.Bits, Carrier: p.Carrier, Hops: p.Hops, Hash: p.Hash, Seed: p.Seed, Idle: 1}
+	r := &Report{ID: p.ID, Bits: p.Bits, EdgeBits: p.EdgeBits, Carrier: p.Carrier, Hops: p.Hops, Hash: p.Hash, Seed: p.Seed, Idle: 1}
 	if p.Carrier == CarrierShim {
-		r.GrowthBy = header.ShimLen((p.Bits + 7) / 8)
+		digest, edge := p.ShimBytes()
+		r.GrowthBy = header.ShimLen(digest + edge)
 	}
 	for i := range p.Queries {
 		q := &p.Queries[i]
