@@ -38,6 +38,7 @@ type ldsNetwork struct {
 	store   *store.Store
 	seed    uint64
 	flows   []*ldsNetworkFlow
+	entered func(packets int) // called as a packet enters, with how many have; nil: nothing is
 	errs    []error
 }
 
@@ -50,6 +51,7 @@ type ldsNetworkFlow struct {
 	sent, delivered int
 	sum             float64
 	delays          []float64
+	spines          [ldsSpines]int // packets by the spine that they were sent to
 	frame           []byte
 }
 
@@ -126,7 +128,8 @@ func spineSwitch(spine int, family hash.Family) netsim.Switch {
 		Stages: map[string]any{"l3": &router, "pint": &digests}}
 }
 
-func newLDSNetwork(seed uint64, family hash.Family, flowsPerPair, packets int) (*ldsNetwork, error) {
+// newLDSNetwork makes a network whose switches are as change leaves them; nil: as they are.
+func newLDSNetwork(seed uint64, family hash.Family, flowsPerPair, packets int, change func(s *netsim.Switch)) (*ldsNetwork, error) {
 	pool, err := packet.NewPool(packet.PoolConfig{Frames: 1 << 14, FrameSize: 2048})
 	if err != nil {
 		return nil, err
@@ -142,6 +145,11 @@ func newLDSNetwork(seed uint64, family hash.Family, flowsPerPair, packets int) (
 		switches = append(switches, spineSwitch(spine, family))
 		for leaf := range ldsLeaves {
 			cables = append(cables, netsim.Cable{{Switch: leaf, Port: 1 + spine}, {Switch: ldsLeaves + spine, Port: leaf}})
+		}
+	}
+	for i := range switches {
+		if change != nil {
+			change(&switches[i])
 		}
 	}
 	if n.network, err = netsim.NewNetwork(switches, cables, n.frames); err != nil {
@@ -202,6 +210,9 @@ func (n *ldsNetwork) link(from netsim.End, p *packet.Packet, now int64) (int64, 
 		leaf, spine, down = from.Port, from.Switch-ldsLeaves, 1
 	}
 	f := n.flows[p.SrcPort-1000]
+	if down == 0 {
+		f.spines[spine]++
+	}
 	way := uint64(leaf*ldsSpines+spine)*2 + uint64(down)
 	draw := func(purpose uint64) float64 {
 		return float64(hash.Uint64x2(n.seed^way<<32, purpose, uint64(p.SrcPort)<<32|uint64(f.sent))>>11) / (1 << 53)
@@ -233,6 +244,7 @@ func (n *ldsNetwork) collect(leaf int, now int64, last bool) {
 // run carries all packets.
 func (n *ldsNetwork) run() error {
 	b := packet.NewBatch(n.frames, packet.BatchSize)
+	entered := 0
 	enter := func() (netsim.End, packet.Packet, bool) {
 		var first *ldsNetworkFlow
 		for _, f := range n.flows {
@@ -242,6 +254,9 @@ func (n *ldsNetwork) run() error {
 		}
 		if first == nil {
 			return netsim.End{}, packet.Packet{}, false
+		}
+		if entered++; n.entered != nil {
+			n.entered(entered)
 		}
 		addr, ok := n.frames.AllocOne()
 		if !ok {
@@ -298,7 +313,7 @@ func ldsNetworkFigure(ctx context.Context, o Options) ([]Row, error) {
 	outside, unnamed := 0, 0
 	refused, cells, refusedClean, cellsClean, wrong, flows, lost := 0, 0, 0, 0, 0, 0, 0
 	for run := range runs {
-		n, err := newLDSNetwork(hash.Uint64x2(o.Seed, ldsNetworkSeed, uint64(run)), hash.XX, 4, 1000)
+		n, err := newLDSNetwork(hash.Uint64x2(o.Seed, ldsNetworkSeed, uint64(run)), hash.XX, 4, 1000, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -157,7 +157,7 @@ func fixedFragmentKeys() (keys []string) {
 // fixedPointKeys are those that both ends of a measurement of LDS have in common.
 func fixedPointKeys() (keys []string) {
 	for _, stage := range []string{"[stages.lds_ingress] ", "[stages.lds_egress] "} {
-		for _, key := range []string{"rows", "virtual", "banks", "samples", "lost_flows", "interval_bits", "interval_bit", "seed"} {
+		for _, key := range []string{"edge_bits", "rows", "virtual", "banks", "samples", "lost_flows", "interval_bits", "interval_bit", "seed"} {
 			keys = append(keys, stage+key)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/gaissmai/bart"
 
@@ -35,14 +36,24 @@ func (c *Config) compileClasses(fail func(format string, args ...any)) (list []c
 	}
 	for i := range c.Classes {
 		in := &c.Classes[i]
-		out := class{lds.Class{Name: in.Name}, cmp.Or(in.Columns, c.classColumns())}
+		out := class{lds.Class{Name: in.Name, VNI: uint32(in.VNI), Edge: uint32(in.Edge)}, cmp.Or(in.Columns, c.classColumns())}
 		if len(in.Name) > lds.MaxClassName {
 			fail("class[%d].name: %d bytes: %d at most", i, len(in.Name), lds.MaxClassName)
+		}
+		if in.VNI < 0 || in.VNI > lds.MaxVNI {
+			fail("class[%d].vni: %d: choose 1 to %d, or 0 for any packets", i, in.VNI, lds.MaxVNI)
+		}
+		if in.Edge < 0 || int64(in.Edge)>>min(max(c.EdgeBits, 0), 32) != 0 {
+			fail("class[%d].edge: %d: does not fit into edge_bits, %d: give those of the plan of [stages.pint]", i, in.Edge, c.EdgeBits)
+		}
+		from, to := in.From, in.To
+		if in.VNI != 0 || in.Edge != 0 {
+			from, to = cmp.Or(from, anyLike(to)), cmp.Or(to, anyLike(from))
 		}
 		for _, p := range []struct {
 			key, text string
 			to        *netip.Prefix
-		}{{"from", in.From, &out.From}, {"to", in.To, &out.To}} {
+		}{{"from", from, &out.From}, {"to", to, &out.To}} {
 			prefix, err := netip.ParsePrefix(p.text)
 			if err != nil {
 				fail("class[%d].%s: %q: write an address and a length, as 10.0.0.0/8", i, p.key, p.text)
@@ -50,17 +61,25 @@ func (c *Config) compileClasses(fail func(format string, args ...any)) (list []c
 			*p.to = prefix.Masked()
 		}
 		if out.From.IsValid() && out.To.IsValid() && out.From.Addr().Is4() != out.To.Addr().Is4() {
-			fail("class[%d]: %s and %s are of two IP versions", i, in.From, in.To)
+			fail("class[%d]: %s and %s are of two IP versions", i, from, to)
 		}
 		columns("class.columns", in.Columns)
 		for j := range list {
 			if list[j].Same(&out.Class) {
-				fail("class[%d]: has the prefixes of class[%d]: remove one", i, j)
+				fail("class[%d]: has the prefixes, the vni and the edge of class[%d]: remove one", i, j)
 			}
 		}
 		list = append(list, out)
 	}
 	return list
+}
+
+// anyLike is the prefix of all addresses of a prefix's IP version.
+func anyLike(prefix string) string {
+	if strings.Contains(prefix, ":") {
+		return "::/0"
+	}
+	return "0.0.0.0/0"
 }
 
 // edges are the pairs of a prefix that is near, behind ports that are not measured, and one that is far, behind measured ones, by a
@@ -108,7 +127,19 @@ func countMeasured(ports []uint16, measured func(port uint16) bool) (n int) {
 type classifier struct {
 	from, to bart.Fast[uint16] // numbers of prefixes
 	width    int
-	pairs    []int16 // by number of from * width + number of to: the class, -1: none
+	// pairs are, by number of from * width + number of to, the classes that contain both prefixes, in the order in which they decide,
+	// down to the first one that needs nothing else; numbers of classes are their places in tags.
+	pairs      [][]int16
+	tags       []tag
+	vnis, edge bool // a class has a VNI, or an edge
+}
+
+// tag is what a class wants to know of a packet beside its addresses, and what a packet says of it; 0: nothing.
+type tag struct{ vni, edge uint32 }
+
+// has reports whether a packet that says p may be of a class that wants t.
+func (t *tag) has(p tag) bool {
+	return (t.vni == 0 || t.vni == p.vni) && (t.edge == 0 || t.edge == p.edge)
 }
 
 func newClassifier(classes []class) *classifier {
@@ -123,34 +154,48 @@ func newClassifier(classes []class) *classifier {
 	for i := range classes {
 		number(&c.from, &from, classes[i].From)
 		number(&c.to, &to, classes[i].To)
+		c.tags = append(c.tags, tag{classes[i].VNI, classes[i].Edge})
+		c.vnis, c.edge = c.vnis || classes[i].VNI != 0, c.edge || classes[i].Edge != 0
 	}
 	c.width = len(to)
-	// In the order in which they decide, so that the first that contains both prefixes is right.
 	order := make([]int, len(classes))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(classes[b].From.Bits()-classes[a].From.Bits(), classes[b].To.Bits()-classes[a].To.Bits())
+		x, y := &classes[a], &classes[b]
+		return cmp.Or(y.From.Bits()-x.From.Bits(), y.To.Bits()-x.To.Bits(), orderTagged(x.VNI, y.VNI), orderTagged(x.Edge, y.Edge))
 	})
 	for _, a := range from {
 		for _, b := range to {
-			at := int16(-1)
+			var list []int16
 			for _, i := range order {
 				if contains(classes[i].From, a) && contains(classes[i].To, b) {
-					at = int16(i)
-					break
+					if list = append(list, int16(i)); c.tags[i] == (tag{}) {
+						break
+					}
 				}
 			}
-			c.pairs = append(c.pairs, at)
+			c.pairs = append(c.pairs, list)
 		}
 	}
 	return c
 }
 
+// orderTagged puts what is set in front of what is not.
+func orderTagged(a, b uint32) int {
+	switch {
+	case a != 0 && b == 0:
+		return -1
+	case a == 0 && b != 0:
+		return 1
+	}
+	return 0
+}
+
 func contains(a, b netip.Prefix) bool { return a.Bits() <= b.Bits() && a.Contains(b.Addr()) }
 
-func (c *classifier) lookup(from, to netip.Addr) int16 {
+func (c *classifier) lookup(from, to netip.Addr, p tag) int16 {
 	a, ok := c.from.Lookup(from)
 	if !ok {
 		return -1
@@ -159,10 +204,34 @@ func (c *classifier) lookup(from, to netip.Addr) int16 {
 	if !ok {
 		return -1
 	}
-	return c.pairs[int(a)*c.width+int(b)]
+	for _, i := range c.pairs[int(a)*c.width+int(b)] {
+		if c.tags[i].has(p) {
+			return i
+		}
+	}
+	return -1
 }
 
-// classCache remembers, for one worker, the classes of the pairs of IPv4 addresses that it saw last.
+// Where the VNI of VXLAN and of Geneve is, behind the UDP header, and their ports (RFC 7348, Section 5; RFC 8926, Section 3.4).
+const (
+	vniAt      = 8 + 4
+	vxlanPort  = 4789
+	genevePort = 6081
+)
+
+// vni is the network identifier of a packet in VXLAN or Geneve, else 0.
+func vni(p *packet.Packet, data []byte) uint32 {
+	if p.Proto != 17 || p.Flags&packet.FlagL4 == 0 || len(data) < int(p.L4)+vniAt+4 {
+		return 0
+	}
+	udp := data[p.L4:][:vniAt+4]
+	if port := binary.BigEndian.Uint16(udp[2:]); port != vxlanPort && port != genevePort {
+		return 0
+	}
+	return binary.BigEndian.Uint32(udp[vniAt:]) >> 8
+}
+
+// classCache remembers, for one worker, the classes of the pairs of IPv4 addresses, and of their tags, that it saw last.
 type classCache struct {
 	of      *classifier
 	entries [classCacheSize]classEntry
@@ -170,13 +239,14 @@ type classCache struct {
 
 type classEntry struct {
 	addresses uint64
+	tag       tag
 	class     int16
 	full      bool
 }
 
 const (
 	classCacheBits = 11
-	classCacheSize = 1 << classCacheBits // 32 KiB
+	classCacheSize = 1 << classCacheBits // 48 KiB
 )
 
 // follow empties the cache if its classes are others now.
@@ -187,17 +257,24 @@ func (c *classCache) follow(of *classifier) {
 	}
 }
 
-// class is the number of the class of a packet with an IP header, -1: of none.
-func (c *classCache) class(p *packet.Packet, data []byte) int16 {
+// class is the number of the class of a packet with an IP header, -1: of none. edgeBytes is what its shim has for the edge.
+func (c *classCache) class(p *packet.Packet, data []byte, edgeBytes int) int16 {
+	var t tag
+	if c.of.vnis {
+		t.vni = vni(p, data)
+	}
+	if c.of.edge {
+		t.edge = shimEdge(data, edgeBytes)
+	}
 	if p.Flags&packet.FlagIPv4 == 0 {
 		a := data[p.L3+8:][:32]
-		return c.of.lookup(netip.AddrFrom16([16]byte(a[:16])), netip.AddrFrom16([16]byte(a[16:])))
+		return c.of.lookup(netip.AddrFrom16([16]byte(a[:16])), netip.AddrFrom16([16]byte(a[16:])), t)
 	}
 	a := data[p.L3+12:][:8]
 	w := binary.LittleEndian.Uint64(a)
-	e := &c.entries[w*0x9e3779b97f4a7c15>>(64-classCacheBits)]
-	if e.addresses != w || !e.full {
-		*e = classEntry{w, c.of.lookup(netip.AddrFrom4([4]byte(a[:4])), netip.AddrFrom4([4]byte(a[4:]))), true}
+	e := &c.entries[(w^uint64(t.vni)^uint64(t.edge)<<32)*0x9e3779b97f4a7c15>>(64-classCacheBits)]
+	if e.addresses != w || e.tag != t || !e.full {
+		*e = classEntry{w, t, c.of.lookup(netip.AddrFrom4([4]byte(a[:4])), netip.AddrFrom4([4]byte(a[4:])), t), true}
 	}
 	return e.class
 }

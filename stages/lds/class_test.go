@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,7 +56,7 @@ func TestClassifier(t *testing.T) {
 						best = int16(i)
 					}
 				}
-				got := of.lookup(from, to)
+				got := of.lookup(from, to, tag{})
 				if got < 0 != (best < 0) || best >= 0 && !classes[got].Same(&classes[best].Class) {
 					t.Fatalf("%v: %s to %s is of class %d, want %d", classes, from, to, got, best)
 				}
@@ -76,10 +77,16 @@ func TestEdges(t *testing.T) {
 		{Prefix: netip.MustParsePrefix("2001:db8::/32"), Ports: []uint16{2}, Gateway: true},
 	}
 	measured := func(p uint16) bool { return p > 0 }
-	if got, want := fmt.Sprint(edges(routes, measured, true)), "[{ 10.0.1.0/24 10.0.2.0/24} { 10.9.0.0/24 10.0.2.0/24}]"; got != want {
+	found := func(egress bool) (list []string) {
+		for _, c := range edges(routes, measured, egress) {
+			list = append(list, c.Packets())
+		}
+		return list
+	}
+	if got, want := found(true), []string{"10.0.1.0/24 > 10.0.2.0/24", "10.9.0.0/24 > 10.0.2.0/24"}; !slices.Equal(got, want) {
 		t.Errorf("egress: %s, want %s", got, want)
 	}
-	if got, want := fmt.Sprint(edges(routes, measured, false)), "[{ 10.0.2.0/24 10.0.1.0/24} { 10.0.2.0/24 10.9.0.0/24}]"; got != want {
+	if got, want := found(false), []string{"10.0.2.0/24 > 10.0.1.0/24", "10.0.2.0/24 > 10.9.0.0/24"}; !slices.Equal(got, want) {
 		t.Errorf("ingress: %s, want %s", got, want)
 	}
 }
@@ -271,5 +278,63 @@ func TestLinksBesideClasses(t *testing.T) {
 				t.Errorf("bit %v: %s is %g", bit, m.Name, m.Value)
 			}
 		})
+	}
+}
+
+// TestTaggedClasses: of classes with a packet's prefixes, one that wants its VNI or its edge comes before one that wants neither, and one
+// of another VNI or edge is none of its.
+func TestTaggedClasses(t *testing.T) {
+	c := DefaultConfig()
+	c.EdgeBits = 8
+	c.Classes = []Class{
+		{Name: "all", From: "10.0.0.0/8", To: "10.0.0.0/8"}, {Name: "vni7", VNI: 7, From: "10.0.0.0/8", To: "10.0.0.0/8"},
+		{Name: "edge3", Edge: 3, To: "10.0.0.0/8"}, {Name: "both", VNI: 7, Edge: 3, From: "10.0.0.0/8", To: "10.0.0.0/8"}, {Name: "six", VNI: 8, To: "2001:db8::/32"},
+	}
+	list := c.compileClasses(func(format string, args ...any) { t.Fatalf(format, args...) })
+	of := newClassifier(list)
+	for _, x := range []struct {
+		from, to  string
+		vni, edge uint32
+		want      string
+	}{
+		{"10.1.1.1", "10.2.2.2", 0, 0, "all"}, {"10.1.1.1", "10.2.2.2", 7, 0, "vni7"}, {"10.1.1.1", "10.2.2.2", 8, 0, "all"}, {"10.1.1.1", "10.2.2.2", 7, 3, "both"},
+		{"10.1.1.1", "10.2.2.2", 9, 3, "all"}, {"192.0.2.1", "10.2.2.2", 0, 3, "edge3"}, {"192.0.2.1", "10.2.2.2", 7, 4, ""}, {"::1", "2001:db8::1", 8, 0, "six"}, {"::1", "2001:db8::1", 0, 0, ""},
+	} {
+		got := ""
+		if i := of.lookup(netip.MustParseAddr(x.from), netip.MustParseAddr(x.to), tag{x.vni, x.edge}); i >= 0 {
+			got = list[i].Name
+		}
+		if got != x.want {
+			t.Errorf("%+v: class %q", x, got)
+		}
+	}
+	var faults []string
+	c.Classes = []Class{{VNI: 1 << 24, To: "10.0.0.0/8"}, {Edge: 256, To: "10.0.0.0/8"}, {VNI: -1, From: "10.0.0.0/8", To: "10.0.0.0/8"}, {To: "10.0.0.0/8"}}
+	c.compileClasses(func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) })
+	if got := strings.Join(faults, "\n"); len(faults) != 4 || !strings.Contains(got, "class[0].vni") || !strings.Contains(got, "class[1].edge") || !strings.Contains(got, "class[2].vni") || !strings.Contains(got, "class[3].from") {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestVNI reads it from VXLAN and Geneve alone, and never beyond the packet.
+func TestVNI(t *testing.T) {
+	data := make([]byte, 60)
+	copy(data[34:], []byte{0xab, 0xcd, 4789 >> 8, 4789 & 0xff, 0, 26, 0, 0, 8, 0, 0, 0, 1, 2, 3, 0})
+	p := packet.Packet{Flags: packet.FlagIPv4 | packet.FlagL4, L3: 14, L4: 34, Proto: 17}
+	if got := vni(&p, data); got != 0x010203 {
+		t.Errorf("VXLAN: %#x", got)
+	}
+	for n := range 50 {
+		if got := vni(&p, data[:n]); got != 0 {
+			t.Errorf("%d bytes: %#x", n, got)
+		}
+	}
+	data[36], data[37] = 6081>>8, 6081&0xff
+	if got := vni(&p, data); got != 0x010203 {
+		t.Errorf("Geneve: %#x", got)
+	}
+	data[37]++
+	if got := vni(&p, data); got != 0 {
+		t.Errorf("another port: %#x", got)
 	}
 }

@@ -24,6 +24,8 @@ type Config struct {
 	// Links makes a point of each of Ports beside those of classes, so that the link on which a flow of a class is delayed is found, too: a
 	// packet is added twice.
 	Links bool `toml:"links"`
+	// EdgeBits is what the plan of [stages.pint] has for the id of the switch at which a packet entered, in bits; 0: classes have no edge.
+	EdgeBits int `toml:"edge_bits"`
 	// ClassColumns are the Columns of a class, 0: Columns.
 	ClassColumns int `toml:"class_columns"`
 	// Rows, Columns and Virtual are the sketch's R, C and k; Banks its rows'
@@ -48,15 +50,21 @@ type Config struct {
 }
 
 // Class is the packets from one prefix to another, [[stages.lds_ingress.class]]. Of classes that have a packet in
-// common, it belongs to the one with the longest source prefix, and of these to that with the longest destination; both ends
-// need all of them.
+// common, it belongs to the one with the longest source prefix, of these to that with the longest destination, and of these to one with a
+// VNI, then to one with an edge; both ends need all of them.
 type Class struct {
 	// Name is for answers.
 	Name string `toml:"name"`
-	// From is the prefix that contains the source address.
+	// From is the prefix that contains the source address; empty, in a class with a VNI or an edge: any of the IP version of To.
 	From string `toml:"from"`
-	// To is the prefix that contains the destination address.
+	// To is the prefix that contains the destination address; empty, in a class with a VNI or an edge: any of the IP version of From, or of
+	// IPv4.
 	To string `toml:"to"`
+	// VNI is the network identifier of packets in VXLAN or Geneve, 1 to 16,777,215, whose outer addresses are those of From and To; 0: any
+	// packets.
+	VNI int `toml:"vni"`
+	// Edge is the id of the switch at which packets entered, as their shim has it, by edge_bits of the stage; 0: any.
+	Edge int `toml:"edge"`
 	// Columns are its share of the memory, 0: class_columns of the stage.
 	Columns int `toml:"columns"`
 }
@@ -158,6 +166,9 @@ func (c *Config) compile(ports []string) (out compiled, err error) {
 		fail("rows, columns, virtual, banks, samples, lost_flows: %w", err)
 	} else if c.Rows*c.Columns > mostCells {
 		fail("columns: %d cells in %d rows: choose at most %d in all, as more do not fit into a record", c.Rows*c.Columns, c.Rows, mostCells)
+	}
+	if c.EdgeBits < 0 || c.EdgeBits > 32 {
+		fail("edge_bits: %d: choose 1 to 32, those of the plan of [stages.pint], or 0 to read no edge", c.EdgeBits)
 	}
 	if len(c.Weights) > MaxWeights {
 		fail("weight: %d of them: %d at most", len(c.Weights), MaxWeights)

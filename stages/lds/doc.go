@@ -36,7 +36,7 @@
 // records, and serve for losses only.
 //
 // A point is a port, or a class of packets of all measured ports: between two prefixes, which are listed or
-// found in the routing table, so that ECMP between two edges is one measurement. A plan says what the points are; another one,
+// found in the routing table, of a tunnel's VNI, or from the edge that the source wrote into the shim, so that ECMP between two edges is one measurement. A plan says what the points are; another one,
 // when routes or the configuration change, takes its place as the exporter returns the workers' cells, and marks the slice partial. With crc
 // classes are refused for P4 targets.
 //

@@ -249,6 +249,7 @@ func (s *stage) Process(b *packet.Batch) {
 		plan = current.plan
 	}
 	byClass, naming := plan.classifier != nil, plan.config.LostFlows > 0
+	edgeBytes := (plan.config.EdgeBits + 7) / 8
 	if byClass {
 		s.cache.follow(plan.classifier)
 	}
@@ -270,7 +271,7 @@ func (s *stage) Process(b *packet.Batch) {
 		}
 		number, also := plan.port[port], int16(-1)
 		if byClass {
-			switch class := s.cache.class(p, data); {
+			switch class := s.cache.class(p, data, edgeBytes); {
 			case class >= 0 && plan.links == 0:
 				number = class
 			case class >= 0:

@@ -120,7 +120,7 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 		key  string
 		same bool
 	}{
-		{"rows", c.Rows == was.Rows}, {"virtual", c.Virtual == was.Virtual}, {"banks", slices.Equal(c.Banks, was.Banks)},
+		{"edge_bits", c.EdgeBits == was.EdgeBits}, {"rows", c.Rows == was.Rows}, {"virtual", c.Virtual == was.Virtual}, {"banks", slices.Equal(c.Banks, was.Banks)},
 		{"interval_bits", c.IntervalBits == was.IntervalBits}, {"interval_bit", c.IntervalBit == was.IntervalBit}, {"seed", c.Seed == was.Seed}, {"samples", c.Samples == was.Samples}, {"lost_flows", c.LostFlows == was.LostFlows},
 	} {
 		if !k.same {

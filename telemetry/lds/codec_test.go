@@ -29,6 +29,8 @@ func TestCodecOfClass(t *testing.T) {
 	for _, c := range []Class{
 		{}, {Name: "blue", From: netip.MustParsePrefix("10.1.1.0/24"), To: netip.MustParsePrefix("0.0.0.0/0")},
 		{From: netip.MustParsePrefix("2001:db8::/32"), To: netip.MustParsePrefix("2001:db8::1/128")},
+		{Name: "red", From: netip.MustParsePrefix("0.0.0.0/0"), To: netip.MustParsePrefix("192.0.2.1/32"), VNI: MaxVNI},
+		{From: netip.MustParsePrefix("2001::/16"), To: netip.MustParsePrefix("2001:db8::/32"), VNI: 1, Edge: 1<<32 - 1},
 	} {
 		p := filled(t, shapes()[1], 20)
 		p.SetClass(c)

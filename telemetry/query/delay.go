@@ -60,7 +60,7 @@ func (p *Place) has(point *store.Point) bool {
 	if p.ports && !c.IsZero() {
 		return false
 	}
-	return p.Class == "" || !c.IsZero() && (p.Class == c.Name || p.Class == c.From.String()+" > "+c.To.String())
+	return p.Class == "" || !c.IsZero() && (p.Class == c.Name || p.Class == c.Packets())
 }
 
 // Between is the delay and the loss between two measurement points.
@@ -270,7 +270,7 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 	return list, total, nil
 }
 
-// ofClasses lists for each way the flows, by number, that are of its class.
+// ofClasses lists for each way the flows, by number, that are of its class. A flow's key does not say of which VNI or edge it is.
 func ofClasses(ways []*stretch, flows []Key) ([][]int, error) {
 	asked := make([][]int, len(ways))
 	for i, k := range flows {
@@ -282,6 +282,10 @@ func ofClasses(ways []*stretch, flows []Key) ([][]int, error) {
 		}
 		if best < 0 {
 			return nil, fmt.Errorf("flow %s is of no class that both ends measure: those are %s", FormatKey(k), classNames(ways))
+		}
+		of := &ways[best].class
+		if also := slices.IndexFunc(ways, func(w *stretch) bool { return w != ways[best] && w.class.From == of.From && w.class.To == of.To }); also >= 0 {
+			return nil, fmt.Errorf("flow %s may be of class %q or %q, which have the same prefixes: name one, as in --from SWITCH/CLASS", FormatKey(k), of, &ways[also].class)
 		}
 		asked[best] = append(asked[best], i)
 	}
