@@ -115,6 +115,9 @@ func TestFaultsOfPlans(t *testing.T) {
 		{"a short digest", pintplan.Config{Bits: 8, Queries: []pint.Query{
 			{Name: "path", Bits: 8, Frequency: 1, Static: static(pint.Hashed, encode.Hybrid(5)...)}}},
 			"bits 8: the program's digest has 2 bytes: make a plan of 9 to 16 bits"},
+		{"an edge", pintplan.Config{Bits: 16, EdgeBits: 8, Queries: []pint.Query{
+			{Name: "path", Bits: 16, Frequency: 1, Static: static(pint.Hashed, encode.Baseline()...)}}},
+			"edge_bits 8: the program's shim"},
 		{"three layers", pintplan.Config{Bits: 16, Queries: []pint.Query{
 			{Name: "path", Bits: 16, Frequency: 1, Static: static(pint.Hashed, pint.Layer{Share: 0.5}, pint.Layer{Share: 0.25, P: 0.2}, pint.Layer{Share: 0.25, P: 0.5})}}},
 			`query "path": the program writes paths`},

@@ -208,3 +208,58 @@ func TestFamilies(t *testing.T) {
 		}
 	}
 }
+
+// TestEdge: a plan's edge is in every shim on the path, whatever writes the digest, and changes nothing of what is decoded.
+func TestEdge(t *testing.T) {
+	for _, x := range []struct{ bits, edgeBits, length int }{{16, 8, 3}, {16, 16, 4}, {8, 3, 2}, {32, 32, 8}, {48, 12, 8}} {
+		for _, loops := range []bool{false, true} { // a plan that looks for loops has its digests written packet by packet
+			c := DefaultConfig()
+			q := []pint.Query{{Name: "path", Value: pint.SwitchID, Aggregation: pint.Path, Bits: 8, Frequency: 1, Static: &pint.StaticQuery{Code: pint.Linear, ValueBits: 10, Layers: encode.Dense(pint.Linear)}}}
+			if loops {
+				if x.bits == 8 {
+					continue
+				}
+				q = append(q, pint.Query{Name: "loops", Value: pint.SwitchID, Aggregation: pint.Loop, Bits: 8, Frequency: 1, Threshold: 3})
+			}
+			c.Plan = savePlan(t, pintplan.Config{ID: 8, Seed: 3, Bits: x.bits, EdgeBits: x.edgeBits, Queries: q})
+			const hops, flows, packets = 4, 3, 60
+			n := newChain(t, hops, c, largeFrame)
+			r := rand.New(rand.NewPCG(8, uint64(x.edgeBits)))
+			var frames [][]byte
+			for i := range flows * packets {
+				frames = append(frames, ethernet(0x0800, ipv4(64, 0x4000, 6, tcp(1000+i%flows, 80, uint32(i), random(r, 100)))))
+			}
+			at := frames
+			for i := range hops {
+				at = n.at(i, at, func() int64 { return 500 })
+				for _, f := range at {
+					if i == hops-1 {
+						break
+					}
+					if s := header.ShimAt(f, header.EthernetLen); s == nil || s.DigestLen() != x.length || s.Edge((x.edgeBits+7)/8) != 1 {
+						t.Fatalf("%+v, loops %v, hop %d: % x", x, loops, i+1, f[:30])
+					}
+				}
+			}
+			for k := range frames {
+				if !bytes.Equal(at[k], frames[k]) {
+					t.Fatalf("%+v: sent % x\nreceived % x", x, frames[k], at[k])
+				}
+			}
+			paths := n.paths()
+			for _, p := range paths {
+				if !p.Certain || !slices.Equal(p.numbers, []uint64{1, 2, 3, 4}) || p.Packets != packets {
+					t.Errorf("%+v, loops %v: path %+v", x, loops, p)
+				}
+			}
+			if len(paths) != flows {
+				t.Errorf("%+v: %d paths", x, len(paths))
+			}
+		}
+	}
+	c := DefaultConfig()
+	c.Plan = savePlan(t, pintplan.Config{ID: 8, Seed: 3, Bits: 16, EdgeBits: 4, Queries: pintplan.Default().Queries})
+	if _, err := New(c, pipeline.Env{Name: "s", ID: 16, Hash: hash.XX}); err == nil {
+		t.Error("a switch id of 5 bits is taken for an edge of 4")
+	}
+}

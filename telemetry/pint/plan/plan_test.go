@@ -204,6 +204,7 @@ seed = 5
 bits = 70
 carrier = "ipid"
 hops = "shim"
+edge_bits = 33
 initial_ttl = 300
 colour = "red"
 [[query]]
@@ -230,7 +231,7 @@ below = 0
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{
-		"colour: there is no such key", "hash is missing", "bits 70", "initial_ttl 300", `hops "shim": carrier "ipid" has no hop field`,
+		"colour: there is no such key", "hash is missing", "bits 70", "edge_bits 33: use 1 to 32", "edge_bits 33: carrier", "initial_ttl 300", `hops "shim": carrier "ipid" has no hop field`,
 		`query "Path": name "Path"`, "frequency 1.5", "hop_latency differs between the packets", "[query.static]", "space_bytes: only",
 		`key "source"`, "dst_prefix 200", "numeric.slow: only", "leave multiplicative, epsilon and delta out",
 		"set 1: below 0", `query "sum" occurs twice`, `query "none" is not in the plan`, `query "sum": the sets give it 0`,
@@ -242,6 +243,33 @@ below = 0
 	for _, bad := range []string{"", "id = 1e9", "id = 70000", "[[query]]\nvalue = \"speed\"", "hash = \"md5\"", "seed = -1", strings.Repeat("#", maxPlanBytes+1)} {
 		if _, err := Read(strings.NewReader(bad)); err == nil {
 			t.Errorf("%.40q was accepted", bad)
+		}
+	}
+}
+
+// TestEdgeBits: the file of a plan without an edge is what it was before there were edges, and so is its digest.
+func TestEdgeBits(t *testing.T) {
+	c := Config{ID: 5, Bits: 16, Queries: Default().Queries}
+	without, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.EdgeBits = 9
+	with, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, other bytes.Buffer
+	if err := errors.Join(without.Write(&text), with.Write(&other)); err != nil || strings.Contains(text.String(), "edge") {
+		t.Fatalf("%v\n%s", err, &text)
+	}
+	if back, err := Read(&other); err != nil || back.EdgeBits != 9 || back.Report().GrowthBy != without.Report().GrowthBy+2 {
+		t.Errorf("%+v, %v", back, err)
+	}
+	for _, bits := range []struct{ digest, edge int }{{64, 1}, {57, 8}, {40, 25}, {16, -1}} {
+		c.Bits, c.EdgeBits = bits.digest, bits.edge
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "edge_bits") {
+			t.Errorf("%+v: %v", bits, err)
 		}
 	}
 }
