@@ -51,7 +51,32 @@ func ldsSizing(ctx context.Context, o Options) ([]Row, error) {
 		t.add(name+"bytes", "bytes", float64(s.Bytes), source, "lower")
 		t.add(name+"small_collisions", "ratio", s.SmallCollisions, source, "higher")
 	}
+	config := lds.DefaultConfig()
+	t.against("cell_bytes", "bytes", float64(config.Bytes())/float64(config.Rows*config.Columns), 1e6/70_000,
+		"a point's memory by its cells, with the table of full ones; LDS Section 5.1: 70,000 counters take about 1 MB", "lower")
+	for _, rows := range []int{4, 1} {
+		config.Rows, config.Columns = rows, 70_000/rows
+		length, packets, err := recordLength(trace, config)
+		if err != nil {
+			return nil, err
+		}
+		t.add(fmt.Sprintf("record_bytes.%d_rows", rows), "bytes", float64(length), fmt.Sprintf("of a point and a second, 70,000 cells, the first %d packets of %s", packets, trace.Name), "lower")
+	}
 	return t, nil
+}
+
+// recordLength is the length of a point's record of the trace's first interval.
+func recordLength(trace *workload.Trace, c lds.Config) (bytes, packets int, err error) {
+	p, err := lds.NewPoint(c)
+	if err != nil {
+		return 0, 0, err
+	}
+	for ; packets < trace.Len() && trace.At(packets).TimeNs < c.IntervalNs; packets++ {
+		k := trace.At(packets)
+		p.Add(trace.Flows[k.Flow].Hash, k.ID, k.TimeNs, k.Bytes)
+	}
+	b, err := p.AppendBinary(nil)
+	return len(b), packets, err
 }
 
 // collisionTrial puts all flows into rows of columns and returns the share of
