@@ -195,6 +195,9 @@ func TestShippedFile(t *testing.T) {
 	if fabric, err := Load("../../config/fabric.toml"); err != nil || len(fabric.Switches) != 8 || len(fabric.Relays) != 16 {
 		t.Errorf("the lab of leaves and spines: %+v, %v", fabric, err)
 	}
+	if racks, err := Load("../../config/racks.toml"); err != nil || len(racks.Switches) != 4 || len(racks.Relays) != 4 {
+		t.Errorf("the lab of two racks: %+v, %v", racks, err)
+	}
 }
 
 // FuzzParse holds that no text crashes the parser, and that what is accepted can be drawn and
