@@ -52,7 +52,7 @@ func TestDefaults(t *testing.T) {
 		Workers:   worker.DefaultConfig(),
 		Ports:     []port.Config{p0, p1},
 		Stages:    map[string]any{"patch": &patch.Config{Pairs: [][2]string{{"p0", "eth1"}}}},
-		Telemetry: export.Config{SpoolBytes: 256 << 20, LocalBytes: 32 << 20},
+		Telemetry: export.Config{Budget: 1e6, SpoolBytes: 256 << 20, LocalBytes: 32 << 20},
 		Control:   control.Config{Socket: "/run/weir/s1.sock", KeepCapabilities: true},
 		Log:       Log{Level: "info", Format: "text"},
 	}

@@ -25,7 +25,7 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	for typed, want := range map[string]string{
-		"ctl s":                  "set show",
+		"ctl s":                  "save set show",
 		"ctl show r":             "report routes",
 		"ctl set ":               "acl fdb mirror neighbour policer port route",
 		"ctl set route add ":     "prefix= via= weights= port=",

@@ -62,6 +62,9 @@ func (e *Engine) Frequency(flow Key) (*Frequency, error) {
 	if sample == nil && sketch == nil {
 		return nil, errors.Join(err, sketchErr)
 	}
+	if err := e.stopped(); err != nil {
+		return nil, err // rather than a part
+	}
 	return f, nil
 }
 
