@@ -57,6 +57,9 @@ func TestCalibratedIsExact(t *testing.T) {
 // at most as often (by luck 1.3 times as often with a chance below 1e-5), and the error is no larger than that of the sample
 // alone. Seeds are fixed.
 func TestCalibratedIsUnbiased(t *testing.T) {
+	if testing.Short() {
+		t.Skip("2,000 seeds take long")
+	}
 	t.Parallel()
 	const seeds, delta = 2000, 0.1
 	nw := irregular(rand.New(rand.NewPCG(2, 2)), 3000, false)
