@@ -146,7 +146,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		c.configs[i] = c.config(t, name, "[dataplane]", fmt.Sprintf("id = %d\n[dataplane]", i+1), `"parse", "patch"`, `"parse", "oblivious", "patch"`,
 			`interface = "p0"`, fmt.Sprintf("interface = %q", in), `interface = "p1"`, fmt.Sprintf("interface = %q", out),
 			`[["p0", "p1"]]`, fmt.Sprintf("[[%q, %q]]", in, out),
-			"[control]", fmt.Sprintf("[stages.oblivious]\nsize = 200\nepoch_bits = 29\n[telemetry]\ncollector = %s\nspool = %q\nspool_bytes = 4194304\n[control]", servers, spool))
+			"[control]", fmt.Sprintf("[stages.oblivious]\nsize = 200\nepoch_bits = 29\n[telemetry]\nbudget = \"none\"\ncollector = %s\nspool = %q\nspool_bytes = 4194304\n[control]", servers, spool))
 		c.switches[i] = c.start(t, c.configs[i])
 	}
 	return c

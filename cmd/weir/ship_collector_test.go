@@ -118,7 +118,7 @@ func TestFaultCollectorKilled(t *testing.T) {
 	b := newShipBed(t)
 	c := newCollecting(t, b, `listen = "127.0.0.1:4222"`)
 	p := b.start(t, b.config(t, "s1", `"parse", "patch"`, `"parse", "patch", "disketch"`, "[control]",
-		fmt.Sprintf("[telemetry]\ncollector = [\"nats://127.0.0.1:4222\"]\nspool = %q\n", b.dir2("spool"))+sketchConfig+"[control]"))
+		fmt.Sprintf("[telemetry]\nbudget = \"none\"\ncollector = [\"nats://127.0.0.1:4222\"]\nspool = %q\n", b.dir2("spool"))+sketchConfig+"[control]"))
 	stop := b.flood(t)
 	sketches := func() *switchapi.RecordKind { return kindOf(b.records(t), record.DiSketch) }
 	for range faultRounds(t) {
