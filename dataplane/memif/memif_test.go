@@ -368,7 +368,7 @@ func TestLingeringFiles(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		send func(p *peer, file int)
-		want string // of the disconnect message
+		want string // of the disconnect message; empty: any, or none
 	}{
 		{"with the first message", func(p *peer, file int) { p.send(initMessage(0, ""), file) }, "is no memory"},
 		{"as a region", func(p *peer, file int) {
@@ -383,7 +383,7 @@ func TestLingeringFiles(t *testing.T) {
 		{"unread", func(p *peer, file int) {
 			p.send(newMessage(77), -1)
 			p.send(regionMessage(0, testMemory), file)
-		}, "message 77: want init"},
+		}, ""}, // a socket that is closed with messages unread may lose the last one
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "memif.sock")
@@ -397,8 +397,10 @@ func TestLingeringFiles(t *testing.T) {
 			c.send(p, file)
 			_ = unix.Close(file)
 			d.listener.mu.Unlock()
-			if got := p.dismissed(); !strings.Contains(got, c.want) {
-				t.Errorf("reason %q, want %q", got, c.want)
+			if c.want != "" {
+				if got := p.dismissed(); !strings.Contains(got, c.want) {
+					t.Errorf("reason %q, want %q", got, c.want)
+				}
 			}
 			if err := d.Close(); err != nil {
 				t.Error(err)
