@@ -329,7 +329,7 @@ func TestDeadSwitch(t *testing.T) {
 
 // TestStubbornSwitch has a switch that ignores SIGTERM.
 func TestStubbornSwitch(t *testing.T) {
-	c, file := newLab(t, switchLine("stubborn"))
+	c, file := newLab(t, switchLine("overruns"))
 	l, err := Up(t.Context(), c, Options{File: file})
 	if err != nil {
 		t.Fatal(err)

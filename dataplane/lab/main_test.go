@@ -70,7 +70,7 @@ func patchSwitch(file string) int {
 	}
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, unix.SIGTERM)
-	if behaviour == "stubborn" {
+	if behaviour == "overruns" {
 		signal.Ignore(unix.SIGTERM)
 	}
 	report := SwitchReport{Name: config.Switch.Name, Balanced: true, Dropped: map[string]uint64{}}

@@ -27,7 +27,7 @@ type listener struct {
 	closed  bool            // no interface is left
 }
 
-// maxWaiting bounds the connections of a socket that have said nothing yet. The next one takes the place of the oldest, so that who says nothing keeps nobody out.
+// maxWaiting bounds the connections of a socket that have said nothing yet. The next one takes the place of the oldest, so a client that says nothing keeps no other one out.
 const maxWaiting = 16
 
 // listeners are those of this process, by path: the interfaces of a socket are opened one by one.

@@ -30,7 +30,7 @@ func (g *Gate) Enter() bool {
 		return false
 	}
 	for try := 0; !g.TryLock(); try++ {
-		if try == enterTries || !g.open.Load() { // a peer whose messages start the ring again and again holds nobody up
+		if try == enterTries || !g.open.Load() { // a peer whose messages start the ring again and again does not hold the worker
 			return false
 		}
 	}

@@ -80,7 +80,7 @@ func TestDivide(t *testing.T) {
 // shaped emits a record of its demand each second, cut to its share.
 type shaped struct {
 	all, share float64
-	stubborn   bool // emits all the same
+	overruns   bool // emits all the same
 	second     int64
 }
 
@@ -90,7 +90,7 @@ func (s *shaped) Collect(now int64, _ bool, emit record.Emit) {
 	if second := now / 1e9; second > s.second {
 		s.second = second
 		n := int(min(s.all, s.share))
-		if s.stubborn {
+		if s.overruns {
 			n = int(s.all)
 		}
 		emit(&record.Header{Kind: record.LDS, Start: now}, func(dst []byte) ([]byte, error) { return append(dst, make([]byte, n)...), nil })
@@ -107,10 +107,10 @@ func (s *sum) Write(_ *record.Header, encoded []byte) error {
 
 // TestBudget: what is sent stays within the budget, whatever sources do; what does not fit is counted; a change takes effect within seconds.
 func TestBudget(t *testing.T) {
-	for name, stubborn := range map[string]bool{"shaped": false, "stubborn": true} {
+	for name, overruns := range map[string]bool{"shaped": false, "overruns": true} {
 		t.Run(name, func(t *testing.T) {
 			sink := &sum{}
-			a, b := &shaped{all: 3e6, stubborn: stubborn}, &shaped{all: 200_000}
+			a, b := &shaped{all: 3e6, overruns: overruns}, &shaped{all: 200_000}
 			e := New(1, "s1", hash.XX, []Source{a, b}, sink, nil)
 			e.SetBudget(1e6)
 			now, at := int64(1e12), 0
@@ -127,13 +127,13 @@ func TestBudget(t *testing.T) {
 				t.Errorf("%d bytes in 50 s of a budget of 1 MB/s", n)
 			}
 			c := e.Counters(record.LDS)
-			if dropped := c.OverBudget > 0; dropped != stubborn || c.OverBudget != e.OverBudget(record.LDS).Records {
+			if dropped := c.OverBudget > 0; dropped != overruns || c.OverBudget != e.OverBudget(record.LDS).Records {
 				t.Errorf("%d records are dropped", c.OverBudget)
 			}
 			if c.Records != uint64(sink.records) || c.Records+c.OverBudget != 2*71 {
 				t.Errorf("%d written and %d dropped of %d records", c.Records, c.OverBudget, 2*71)
 			}
-			a.all, a.stubborn = 500_000, false
+			a.all, a.overruns = 500_000, false
 			run(3)
 			if n := run(20); n < 20*690_000 {
 				t.Errorf("%d bytes in 20 s, where all fits", n)

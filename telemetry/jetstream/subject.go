@@ -61,7 +61,7 @@ func Epoch(h *record.Header) int64 {
 	return epoch
 }
 
-// Secret keeps the message ids of a publisher from others. JetStream discards what has the id of a message that it has, whoever sent that:
+// Secret makes the message ids of a publisher unpredictable. JetStream discards a message with the id of one that it has, also of another sender:
 // a switch that knows what another one will send, such as the records of a switch without traffic, could have them discarded.
 type Secret [16]byte
 

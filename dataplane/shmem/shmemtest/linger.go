@@ -33,7 +33,7 @@ func Linger(t testing.TB) (file int) {
 			return
 		}
 		for failed == nil {
-			_, failed = unix.Write(file, make([]byte, 1<<16)) // until nobody has room for more
+			_, failed = unix.Write(file, make([]byte, 1<<16)) // until the buffer is full
 		}
 		if errors.Is(failed, unix.EAGAIN) {
 			failed = unix.SetsockoptLinger(file, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 3600})
