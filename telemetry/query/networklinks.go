@@ -8,12 +8,18 @@ import (
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// offsetWindow is of which newest part of the window clocks are compared, and links have delays: clocks drift, and
-// the cells of a longer time take long to read.
+// offsetWindow is of which newest part of what measurement points have in the window clocks are compared, and links have delays: clocks
+// drift, and the cells of a longer time take long to read. Points whose intervals are longer have their last one.
 const offsetWindow = 3 * time.Second
 
 // links reports the configured links, with delays and losses where both ends measure them, and of the clocks at their ends.
 func (n *networkSearch) links() {
+	newest := n.answer.From
+	for i := range n.e.Store.Points {
+		if p := &n.e.Store.Points[i]; p.Overlaps(n.answer.Window) {
+			newest = max(newest, min(p.To, n.answer.To))
+		}
+	}
 	for _, l := range n.e.Links {
 		at := NetworkLink{Speed: l.Speed, Up: true}
 		var ports [2]*NetworkPort
@@ -41,7 +47,7 @@ func (n *networkSearch) links() {
 				p.Sent.setSpeed(at.Speed)
 			}
 		}
-		n.measure(&at)
+		n.measure(&at, newest)
 		n.answer.Links = append(n.answer.Links, at)
 	}
 }
@@ -79,14 +85,15 @@ func (n *networkSearch) end(text string) (NetworkEnd, *NetworkPort) {
 	return end, &s.Ports[i]
 }
 
-// measure takes delay and loss of both directions of a link from the measurement points at its ends, if both have them.
-func (n *networkSearch) measure(l *NetworkLink) {
+// measure takes delay and loss of both directions of a link from the measurement points at its ends, if both have them; the newest
+// record of a point ends at newest.
+func (n *networkSearch) measure(l *NetworkLink, newest int64) {
 	a, b := &l.Ends[0], &l.Ends[1]
 	if a.Number < 0 || b.Number < 0 || a.Switch == b.Switch {
 		return
 	}
 	own := *n.e
-	own.Window = store.Window{From: max(n.answer.From, n.answer.To-int64(offsetWindow)), To: n.answer.To}
+	own.Window = store.Window{From: max(n.answer.From, newest-int64(offsetWindow)), To: n.answer.To}
 	places := [2]Place{{Switch: a.Switch, Port: a.Number}, {Switch: b.Switch, Port: b.Number}}
 	var clocks *Clocks
 	for i := range l.Delays {

@@ -92,7 +92,6 @@ func TestSearch(t *testing.T) {
 
 // TestPair: delay and loss are asked for between any two switches of a flow's path, and what is refused is not asked at each refresh.
 func TestPair(t *testing.T) {
-	t.Skip("fails since the page has search, pairs and history: the page or this test is to be mended")
 	long(t)
 	w := usual(t)
 	server, asked := asking(t, w)
@@ -130,7 +129,6 @@ func TestPair(t *testing.T) {
 
 // TestHistory: a switch, each of its ports and a link have charts of what they carried; the address opens them.
 func TestHistory(t *testing.T) {
-	t.Skip("fails since the page has search, pairs and history: the page or this test is to be mended")
 	long(t)
 	w := usual(t)
 	server, asked := asking(t, w)
@@ -159,7 +157,6 @@ func TestHistory(t *testing.T) {
 
 // TestZoom: dragging over a chart shows that time in all of the page, by keys too, and over the drawing that part of it.
 func TestZoom(t *testing.T) {
-	t.Skip("fails since the page has search, pairs and history: the page or this test is to be mended")
 	long(t)
 	w := usual(t)
 	server, asked := asking(t, w)
@@ -167,7 +164,7 @@ func TestZoom(t *testing.T) {
 	p.settled()
 	p.drag("#chart-volume .plot svg", [2]float64{0.4, 0.5}, [2]float64{0.7, 0.5})
 	p.wait("the range", `!document.querySelector("#range").hidden && /start=\d+&end=\d+/.test(location.hash)`)
-	asked.until(t, "the range", `"kind":"volume"`, `"step_ns"`, `"start_ns":"1`)
+	asked.until(t, "the range", `"kind":"volume"`, `"step_ns"`, `"start_ns":1`)
 	p.run(chromedp.Click("#range"))
 	p.wait("the newest", `document.querySelector("#range").hidden && !location.hash.includes("start=")`)
 	p.settled()

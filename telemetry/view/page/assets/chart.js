@@ -11,7 +11,7 @@ export class Chart {
    * @param {Element} panel
    * @param {string} name as sentences have it
    * @param {string} unit
-   * @param {function} zoom is given the first and the last ns of a stretch that was chosen, as strings; null: none can be
+   * @param {function} zoom is given the first and the last ns of a stretch that was chosen; null: none can be
    */
   constructor(panel, name, unit, zoom = null) {
     this.panel = panel;

@@ -39,7 +39,7 @@ async function delayBetween(flow, [from, to], one) {
   const of = [flow, from, to].join("\n");
   if (refused.of === of && performance.now() < refused.until) return refused.fault;
   const answer = await one({ kind: "delay", flow, from, to, segments: true });
-  if (answer.code === "failed_precondition" || answer.code === "invalid_argument") Object.assign(refused, { of, until: performance.now() + 60_000, fault: answer });
+  if (["failed_precondition", "invalid_argument", "not_found"].includes(answer.code)) Object.assign(refused, { of, until: performance.now() + 60_000, fault: answer });
   return answer;
 }
 

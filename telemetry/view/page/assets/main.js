@@ -21,7 +21,7 @@ const nanoseconds = { s: 1e9, m: 60e9, h: 3600e9 };
 
 const view = {
   window: "5m",
-  range: null, // {start_ns, end_ns} that was chosen, as texts, instead of the window
+  range: null, // {start_ns, end_ns} that was chosen, instead of the window
   refresh: Number(document.documentElement.dataset.refresh) || 2,
   unit: "bytes",
   flow: "",
@@ -335,7 +335,7 @@ function titleFilter() {
   text($("#chart-volume-title"), words ? "Volume of the search" : "Volume");
 }
 
-/** zoom shows the time between two ns of the switches' clock, which are texts. */
+/** zoom shows the time between two ns of the switches' clock. */
 function zoom(start_ns, end_ns) {
   view.range = { start_ns, end_ns };
   titleRange();
@@ -484,6 +484,7 @@ function listen() {
     e.preventDefault();
     const { flow, filter, fault } = search.parse(input.value);
     if (fault) {
+      if (view.flow) choose(view.flow); // what is seen is not of the words
       text($("#flow-fault"), fault);
       input.setAttribute("aria-invalid", "true");
     } else if (filter) look(filter);
