@@ -299,7 +299,7 @@ func (w *world) pass(all map[uint32]*counters, flow int, at int64) {
 		if p := c.out[behind]; p != nil {
 			p.Add(query.Hash(hash.XX, k, 0), id, at, length)
 		}
-		at += 3000 + 1000*int64(sw%5) // of the cable
+		at += 3000 + 1000*int64((sw+behind)%5) // of the cable, the same both ways
 		w.count(sw, before, behind, length)
 	}
 	b := w.digests[path[len(path)-1]]
