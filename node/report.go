@@ -134,6 +134,8 @@ func Records(p *export.Path) *api.Records {
 	if p.Spool == nil {
 		return nil
 	}
+	// The spool's counts are read first: none is sent whose acknowledgement is not counted below.
+	spooled := p.Spool.Counts()
 	s := p.Sending()
 	r := &api.Records{
 		Spool: p.Spool.Folder(), State: string(s.State), Server: s.Server, SinceNs: unixNano(s.Since), Connects: s.Connects,
@@ -144,7 +146,7 @@ func Records(p *export.Path) *api.Records {
 		r.DroppedBefore = append(r.DroppedBefore, dropMessage(d))
 	}
 	counts := map[record.Kind]export.KindCounts{}
-	for _, c := range p.Spool.Counts() {
+	for _, c := range spooled {
 		counts[c.Kind] = c
 	}
 	for kind := range record.Kind(255) {

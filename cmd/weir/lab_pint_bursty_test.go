@@ -98,16 +98,19 @@ func burstyFrequencies(t *testing.T, last bool) (again bool) {
 		t.Error("no epoch was counted in slices: n was not chosen")
 	}
 	asker := e.Store.Sketches.Asker()
-	chosenError, singleError := 0.0, 0.0
+	chosenError, singleError, whole := 0.0, 0.0, true
 	for i := range keys {
 		c := &chosen[i]
 		if !slices.Equal(c.Path, []string{"s1", "s2", "s3", "s4", "s5"}) {
 			t.Fatalf("flow %s goes by %v", query.FormatKey(keys[i]), c.Path)
 		}
 		single := asker.Frequency(one, e.FlowID(one.Hash, keys[i]), disketch.PathFunc(func(uint64) []uint64 { return []uint64{1, 2, 3, 4, 5} }))
-		if (late(c.Absent) > 0 || len(single.Missing) > 0) && !last {
+		if late(c.Absent) > 0 || len(single.Missing) > 0 {
 			t.Logf("missing %+v and %+v", c.Absent, single.Missing)
-			return true
+			if !last {
+				return true
+			}
+			whole = false
 		}
 		if !c.Holds(sent[i]) || sent[i] < single.Low || sent[i] > single.High {
 			t.Errorf("flow %s sent %g datagrams: %+v; with n = 1 %g, %g to %g", query.FormatKey(keys[i]), sent[i], c.Bounded, single.Value, single.Low, single.High)
@@ -116,8 +119,9 @@ func burstyFrequencies(t *testing.T, last bool) (again bool) {
 		singleError += math.Abs(single.Value-sent[i]) / float64(flows)
 	}
 	t.Logf("%d flows, %g datagrams, mean error %.3g, with n = 1 %.3g", flows, total, chosenError, singleError)
-	// Cells are many, so that neither errs by collisions; a hundredth of a packet is what the decoder's weights leave.
-	if chosenError > singleError+0.01 {
+	// Cells are many, so that neither errs by collisions; a hundredth of a packet is what the decoder's weights leave. Where epochs are
+	// missing, the two do not miss the same ones, and their bounds are what is held.
+	if whole && chosenError > singleError+0.01 {
 		t.Errorf("a mean error of %g packets, with n = 1 of %g", chosenError, singleError)
 	}
 	return false

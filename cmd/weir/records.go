@@ -26,7 +26,7 @@ func printRecords(w io.Writer, r *api.Records) error {
 	if _, err := fmt.Fprintf(w, "\nrecords: spooled in %s, %s\n", r.Spool, where); err != nil {
 		return err
 	}
-	if r.State != string(export.Off) {
+	if r.State != string(export.Off) || r.Published != 0 {
 		if _, err := fmt.Fprintf(w, "published %d, %d of them again; acknowledged %d, of which JetStream had %d already\n",
 			r.Published, r.Retried, r.Acknowledged, r.Duplicates); err != nil {
 			return err

@@ -363,9 +363,10 @@ func TestTelemetryReload(t *testing.T) {
 	if status, stderr := reload(spool + "spool_bytes = 1048576\n"); status != 0 {
 		t.Fatal(stderr)
 	}
-	sent := numberedOf(b.records(t)).Sent
+	was := b.records(t)
+	sent := numberedOf(was).Sent
 	b.awaitRecords(t, "the new bound", func(k *api.RecordKind) bool { return k.Dropped > 0 })
-	if r := b.records(t); r.State != "off" || numberedOf(r).Sent != sent {
+	if r := b.records(t); r.State != "off" || numberedOf(r).Sent != sent || r.Acknowledged != was.Acknowledged || was.Acknowledged < sent {
 		t.Errorf("without a collector again: %v", r)
 	}
 	stop()

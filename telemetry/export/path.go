@@ -27,6 +27,7 @@ type Path struct {
 
 	mu      sync.Mutex
 	shipper *Shipper // nil: records stay in the spool
+	past    Status   // the counts and the last error of the shippers before it
 }
 
 // NewPath opens the spool, if one is configured, and joins the sources to it, and to a local store, if there is one. notify, if
@@ -139,16 +140,20 @@ func (p *Path) stopSending(grace time.Duration) error {
 	err := shipper.Stop(grace)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.past = shipper.Status().after(p.past)
 	p.shipper = nil
 	return err
 }
 
-// Sending is the status of the shipper, Off without one.
+// Sending is the status of the shipper, Off without one. Its counts are those of all shippers that there were: a new collector or
+// the switch's end does not set them back.
 func (p *Path) Sending() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.shipper == nil {
-		return Status{State: Off}
+		now := p.past
+		now.State, now.Server, now.Since = Off, "", time.Time{}
+		return now
 	}
-	return p.shipper.Status()
+	return p.shipper.Status().after(p.past)
 }

@@ -17,6 +17,7 @@ import (
 	natsstream "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/weirswitch/weir/internal/freeport"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/record"
 )
@@ -479,6 +480,46 @@ func TestShipStops(t *testing.T) {
 	sh = begin(t, spool, b.target(), wide)
 	until(t, "all to be sent", sh, func() bool { return counts(spool, record.LDS).Sent.Records == 9000 })
 	each(t, b.kept(t), 0, 9000, nil)
+}
+
+// TestPathCounts: what a path says of its sending goes on through a new destination, none, and the end.
+func TestPathCounts(t *testing.T) {
+	b := newBed(t, server.Options{})
+	b.stream(t)
+	c := DefaultConfig()
+	c.Spool, c.Collector = t.TempDir(), b.target().Servers
+	p, err := NewPath(c, 1, "s1", hash.XX, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range uint64(3) {
+		if err := p.Configure(c); err != nil {
+			t.Fatal(err)
+		}
+		feed(t, p.Spool, record.LDS, 100*round, 100*round+100, 100)
+		for counts(p.Spool, record.LDS).Sent.Records != 100*round+100 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	with := p.Sending()
+	if with.State != Connected || with.Connects != 3 || with.Acknowledged != 300 || with.Published < 300 {
+		t.Errorf("with the third shipper: %+v", with)
+	}
+	ended := func(when string) {
+		if got := p.Sending(); got.State != Off || got.Server != "" || got.Acknowledged != with.Acknowledged || got.Published != with.Published || got.Connects != with.Connects {
+			t.Errorf("%s: %+v, before %+v", when, got, with)
+		}
+	}
+	without := c
+	without.Collector = nil
+	if err := p.Configure(without); err != nil {
+		t.Fatal(err)
+	}
+	ended("without a collector")
+	if err := p.Close(0); err != nil {
+		t.Fatal(err)
+	}
+	ended("at the end")
 }
 
 // TestConfig: the section is checked whole, under its own keys.

@@ -28,6 +28,19 @@ type Status struct {
 	LastErrorAt time.Time
 }
 
+// after returns a status with the counts of an earlier one added, and its last error where there was none since.
+func (s Status) after(past Status) Status {
+	s.Connects += past.Connects
+	s.Published += past.Published
+	s.Acknowledged += past.Acknowledged
+	s.Retried += past.Retried
+	s.Duplicates += past.Duplicates
+	if s.LastError == "" {
+		s.LastError, s.LastErrorAt = past.LastError, past.LastErrorAt
+	}
+	return s
+}
+
 // Status returns the shipper's status.
 func (s *Shipper) Status() Status {
 	s.mu.Lock()
