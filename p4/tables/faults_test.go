@@ -134,6 +134,9 @@ func TestFaultsOfPlans(t *testing.T) {
 			{Name: "fine", Value: pint.HopLatency, Aggregation: pint.Quantiles, Bits: 8, Frequency: 0.5, Numeric: codes},
 			{Name: "coarse", Value: pint.HopLatency, Aggregation: pint.Quantiles, Bits: 8, Frequency: 0.5, Numeric: codes}}},
 			`query "coarse": query "fine" is of the same kind, and the program has one of each: remove one`},
+		{"a checksum", pintplan.Config{Bits: 16, Queries: []pint.Query{
+			{Name: "checksum", Aggregation: pint.Checksum, Bits: 16, Frequency: 1}}},
+			`query "checksum": the program has no checksum of switch_id`},
 		{"loops", pintplan.Config{Bits: 16, Queries: []pint.Query{
 			{Name: "loop", Aggregation: pint.Loop, Bits: 16, Frequency: 1, Threshold: 1}}},
 			`query "loop": the program has no loop of switch_id`},

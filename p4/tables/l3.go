@@ -11,6 +11,9 @@ import (
 // the stage itself makes of its configuration. What is learned later is the
 // control plane's to add.
 func (b *builder) l3(c *l3.Config) {
+	if c.ECMP != l3.ECMPFlow {
+		b.fault("stages.l3.ecmp", "%q: the program chooses by the flow: set %q", c.ECMP, l3.ECMPFlow)
+	}
 	b.weights(c)
 	m, err := l3.New(*c, pipeline.Env{ID: b.ID, Ports: b.Ports, Workers: 1, Hash: b.Hash})
 	if err != nil {

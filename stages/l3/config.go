@@ -29,6 +29,9 @@ type Config struct {
 	// HostRate is how many packets each worker passes to a port's host interface in a second at most, from 1 to
 	// a million: of routing protocols and neighbours, and as many of others.
 	HostRate int `toml:"host_rate"`
+	// ECMP is what chooses among a route's gateways: ECMPFlow, so that packets of a flow keep their order, or ECMPPacket, which spreads each flow
+	// over all of them.
+	ECMP string `toml:"ecmp"`
 	// Interfaces are the ports that take part in routing.
 	Interfaces []Interface `toml:"interface"`
 	// Routes lead to networks that are not on a port.
@@ -36,6 +39,12 @@ type Config struct {
 	// Neighbours are known from the start, do not age and are not asked for.
 	Neighbours []Neighbour `toml:"neighbour"`
 }
+
+// What Config.ECMP can be.
+const (
+	ECMPFlow   = "flow"
+	ECMPPacket = "packet"
+)
 
 // Interface is the IP side of a port.
 type Interface struct {
@@ -82,7 +91,7 @@ const (
 // DefaultConfig returns the configuration of a router without interfaces, which
 // drops everything.
 func DefaultConfig() Config {
-	return Config{Reachable: 30 * time.Second, NeighbourTable: 1024, Hold: 16, ICMPRate: 1000, HostRate: 10_000}
+	return Config{Reachable: 30 * time.Second, NeighbourTable: 1024, Hold: 16, ICMPRate: 1000, HostRate: 10_000, ECMP: ECMPFlow}
 }
 
 // Validate reports all faults of the configuration for a switch with the named
@@ -172,6 +181,9 @@ func (c *Config) plan(ports []string) (*plan, error) {
 	f.between("hold", c.Hold, 0, MaxHold)
 	f.between("icmp_rate", c.ICMPRate, 0, maxICMPRate)
 	f.between("host_rate", c.HostRate, 1, maxHostRate)
+	if c.ECMP != ECMPFlow && c.ECMP != ECMPPacket {
+		f.add("ecmp: %q: choose %q or %q", c.ECMP, ECMPFlow, ECMPPacket)
+	}
 	p := &plan{interfaces: c.planInterfaces(ports, &f)}
 	p.planRoutes(c.Routes, ports, &f)
 	p.planNeighbours(c.Neighbours, ports, &f)

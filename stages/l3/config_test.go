@@ -16,6 +16,7 @@ func TestFaults(t *testing.T) {
 		want   string
 	}{
 		{"reachable", func(c *Config) { c.Reachable = time.Millisecond }, "reachable: 1ms is out of range: choose 1s to 24h"},
+		{"ECMP", func(c *Config) { c.ECMP = "port" }, `ecmp: "port": choose "flow" or "packet"`},
 		{"table", func(c *Config) { c.NeighbourTable = 0 }, "neighbour_table: 0 is out of range"},
 		{"table too small", func(c *Config) { c.NeighbourTable = 2 }, "neighbour_table: 6 gateways and static neighbours exceed 2: raise it"},
 		{"hold", func(c *Config) { c.Hold = 65 }, "hold: 65 is out of range: choose 0 to 64"},

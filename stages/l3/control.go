@@ -124,6 +124,9 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 	if err := p.checkMTU(ports); err != nil {
 		return nil, err
 	}
+	if m.perPacket != (c.ECMP == ECMPPacket) { // what the parser computes would change
+		return nil, errors.New("ecmp: cannot change while the switch runs: restart it")
+	}
 	return func() {
 		m.control.Lock()
 		defer m.control.Unlock()

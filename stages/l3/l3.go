@@ -37,6 +37,8 @@ type Module struct {
 	// version counts the changes of routes.
 	version atomic.Uint64
 	ticked  atomic.Int64 // the last tick, in the batch's clock
+	// perPacket: ECMP chooses for each packet.
+	perPacket bool
 
 	control sync.Mutex // serialises changes of the configuration, and guards host
 	host    HostState
@@ -58,7 +60,7 @@ type Module struct {
 
 // New makes the module of a configuration, which it validates.
 func New(c Config, env pipeline.Env) (*Module, error) {
-	m := &Module{env: env, known: map[neighbourKey]*neighbour{}, arena: newArena()}
+	m := &Module{env: env, known: map[neighbourKey]*neighbour{}, arena: newArena(), perPacket: c.ECMP == ECMPPacket}
 	commit, err := m.Prepare(c, env.Ports)
 	if err != nil {
 		return nil, err
@@ -79,8 +81,21 @@ func (m *Module) Role() pipeline.Role { return pipeline.RoleForward }
 // TakesLarge implements pipeline.LargeTaker: segments have its addresses, and FrameLen is held against the MTU.
 func (m *Module) TakesLarge() bool { return true }
 
-// Needs implements pipeline.Module: ECMP chooses by the flow hash.
-func (m *Module) Needs() packet.Needs { return packet.NeedFlowHash }
+// Needs implements pipeline.Module: ECMP chooses by the flow hash, or by the packet's id.
+func (m *Module) Needs() packet.Needs {
+	if m.perPacket {
+		return packet.NeedFlowHash | packet.NeedID
+	}
+	return packet.NeedFlowHash
+}
+
+// spread is the hash by which ECMP chooses for a packet.
+func (m *Module) spread(p *packet.Packet) uint32 {
+	if m.perPacket {
+		return uint32(p.ID)
+	}
+	return p.FlowHash
+}
 
 // Stage implements pipeline.Module.
 func (m *Module) Stage(w int) pipeline.Stage { return m.stages[w] }
@@ -205,7 +220,7 @@ func (s *stage) forward(b *packet.Batch, pkts []packet.Packet) {
 		}
 		next := v.hops[0]
 		if len(v.hops) > 1 {
-			next = v.hops[Pick(family, p.FlowHash, id, len(v.hops))]
+			next = v.hops[Pick(family, s.module.spread(p), id, len(v.hops))]
 		}
 		link := next.link.Load()
 		out := &t.ports[next.port]
@@ -347,7 +362,7 @@ func (s *stage) route(b *packet.Batch, p *packet.Packet, own bool) {
 	default:
 		n := v.hops[0]
 		if len(v.hops) > 1 {
-			n = v.hops[Pick(s.module.env.Hash, p.FlowHash, s.module.env.ID, len(v.hops))]
+			n = v.hops[Pick(s.module.env.Hash, s.module.spread(p), s.module.env.ID, len(v.hops))]
 		}
 		s.toNeighbour(b, p, n, n.neighbourKey, own)
 	}
@@ -413,7 +428,7 @@ func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
 	if v := s.t.lookup(dst); v != nil && v.kind == forward && v.route {
 		i := 0
 		if len(v.hops) > 1 {
-			i = Pick(s.module.env.Hash, p.FlowHash, s.module.env.ID, len(v.hops))
+			i = Pick(s.module.env.Hash, s.module.spread(p), s.module.env.ID, len(v.hops))
 		}
 		via = fmt.Sprintf("%s, via %s", v.prefix, v.hops[i].addr)
 		if len(v.hops) > 1 {

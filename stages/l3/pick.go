@@ -2,7 +2,7 @@ package l3
 
 import "github.com/weirswitch/weir/telemetry/hash"
 
-// Pick chooses one of n equal next hops, 0 <= i < n, for a flow at a switch. It
+// Pick chooses one of n equal next hops, 0 <= i < n, for a flow at a switch (with ECMPPacket, for a packet by its id). It
 // is the whole of the ECMP decision, so that with a flow's hash known (see
 // package parse), the switch's id and family of hashes, and the number of next hops knows the
 // packet's path is known. n is at least 1.

@@ -58,10 +58,13 @@ const (
 	Loop
 	// Product: per packet. The product of its hops' values, each over a unit.
 	Product
+	// Checksum: per packet. A hash of its hops' values in their order, which tells the paths of a flow apart that its packets take
+	// at once (section 7).
+	Checksum
 	numAggregations
 )
 
-var aggregations = []string{"path", "quantiles", "frequent", "max", "min", "sum", "slow_hops", "loop", "product"}
+var aggregations = []string{"path", "quantiles", "frequent", "max", "min", "sum", "slow_hops", "loop", "product", "checksum"}
 
 func (a Aggregation) String() string { return word("Aggregation", aggregations, int(a)) }
 

@@ -100,17 +100,17 @@ func (d *digests) pool(c *coding, hop int) (*hopPool, error) {
 		if d.batches.whole && f != nil {
 			p.passes(i, f)
 		}
-		if !d.one && (f == nil || len(f.ways) == 0) {
+		if !d.one && (f == nil || len(f.ways) == 0 && f.parallel == nil) {
 			p.unlocated++
 			continue
 		}
-		p.add(i, records, f, hop)
+		p.add(i, records, t, f, hop)
 	}
 	return p, d.e.affordable(p.bytes())
 }
 
 // add reads a flow's samples; f is its path, nil: not known.
-func (p *hopPool) add(number int, records []pint.Record, f *traced, hop int) {
+func (p *hopPool) add(number int, records []pint.Record, paths *tracer, f *traced, hop int) {
 	for i := range records {
 		o := &records[i]
 		r, ok := p.d.reader.Read(p.d.query, o)
@@ -119,7 +119,7 @@ func (p *hopPool) add(number int, records []pint.Record, f *traced, hop int) {
 		}
 		at := hopPlace{hops: int(o.Hops), hop: r.Hop}
 		if f != nil {
-			if path := f.at(int64(o.TimeNs)); len(path) == int(o.Hops) && r.Hop <= len(path) {
+			if path := paths.at(f, o); len(path) == int(o.Hops) && r.Hop <= len(path) {
 				at.known, at.sw = true, path[r.Hop-1]
 			}
 		}

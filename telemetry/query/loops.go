@@ -190,8 +190,21 @@ func (d *digests) marks(f *FlowLoop, records []pint.Record) (expected float64) {
 	return expected
 }
 
+func passesTwice(path []uint64) bool {
+	for i, sw := range path {
+		if slices.Contains(path[:i], sw) {
+			return true
+		}
+	}
+	return false
+}
+
 // repeats looks for switches that the path passes twice.
 func (d *digests) repeats(f *FlowLoop, t *traced) {
+	packets := t.Packets
+	if i := slices.IndexFunc(t.parallel, func(x *traced) bool { return passesTwice(x.Path()) }); i >= 0 {
+		t = t.parallel[i]
+	}
 	path := t.Path()
 	for i, sw := range path {
 		name := d.e.hopName(sw, pint.SwitchID)
@@ -200,7 +213,7 @@ func (d *digests) repeats(f *FlowLoop, t *traced) {
 			f.Repeated = append(f.Repeated, name)
 		}
 	}
-	f.Packets = max(f.Packets, t.Packets)
+	f.Packets = max(f.Packets, packets)
 	if len(f.Repeated) == 0 {
 		return
 	}

@@ -61,7 +61,7 @@ func (e *Engine) flowPath(k Key, f *traced, of pint.Value) FlowPath {
 		Key: k, Flow: FormatKey(k), Packets: f.Packets, FirstNs: f.first, LastNs: f.last,
 		Known: f.Path() != nil, Certain: f.Certain(), Doubt: f.Doubt(), Changes: f.Changes, Strays: f.Strays,
 		Undecoded: f.Kept(),
-		Hops:      []PathHop{}, Passages: []PathPassage{},
+		Hops:      []PathHop{}, Passages: []PathPassage{}, Parallel: []ParallelPath{},
 	}
 	for hop := 1; hop <= f.Hops(); hop++ {
 		h := PathHop{Hop: hop, Candidates: f.Left(hop)}
@@ -76,13 +76,24 @@ func (e *Engine) flowPath(k Key, f *traced, of pint.Value) FlowPath {
 		if i+1 < len(f.ways) {
 			to = f.ways[i+1].from
 		}
-		names := []string{}
-		for _, v := range w.path {
-			names = append(names, e.hopName(v, of))
-		}
-		p.Passages = append(p.Passages, PathPassage{FromNs: w.from, ToNs: to, Switches: names})
+		p.Passages = append(p.Passages, PathPassage{FromNs: w.from, ToNs: to, Switches: e.hopNames(w.path, of)})
+	}
+	for _, x := range f.parallel {
+		p.Parallel = append(p.Parallel, ParallelPath{
+			Packets: x.Packets, FirstNs: x.first, LastNs: x.last, Known: x.Path() != nil, Certain: x.Certain(), Doubt: x.Doubt(),
+			Switches: e.hopNames(x.Path(), of),
+		})
 	}
 	return p
+}
+
+// hopNames are the names of a path's hops.
+func (e *Engine) hopNames(path []uint64, of pint.Value) []string {
+	names := []string{}
+	for _, v := range path {
+		names = append(names, e.hopName(v, of))
+	}
+	return names
 }
 
 // hopName is the name of a switch, or the number of what else identifies hops.

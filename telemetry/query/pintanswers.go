@@ -56,6 +56,20 @@ type FlowPath struct {
 	Undecoded int `json:"undecoded" unit:"digests"`
 	// Passages are the ways within the window, in the order of time.
 	Passages []PathPassage `json:"passages"`
+	// Parallel are the paths that the packets took at once, those of most packets first, where the plan has a checksum to tell them apart and
+	// there were several; Hops, Known, Certain and Doubt are those of the first, and there are no Passages.
+	Parallel []ParallelPath `json:"parallel" rows:""`
+}
+
+// ParallelPath is one of several paths that a flow's packets took at once.
+type ParallelPath struct {
+	Packets  uint64   `json:"packets" unit:"packets"` // with a digest for the path
+	FirstNs  int64    `json:"first_ns" unit:"ns of CLOCK_TAI"`
+	LastNs   int64    `json:"last_ns" unit:"ns of CLOCK_TAI"`
+	Known    bool     `json:"known"`
+	Certain  bool     `json:"certain"`
+	Doubt    float64  `json:"doubt" unit:"probability"`
+	Switches []string `json:"switches"` // hop 1 first; empty while it is not known
 }
 
 // PathHop is a hop of a path.

@@ -17,9 +17,10 @@ const traceDigests = 1024
 
 // tracer decodes paths, flow by flow. It is for one goroutine.
 type tracer struct {
-	reader  *sink.Reader
-	query   int
-	decoder *sink.Decoder
+	reader   *sink.Reader
+	query    int
+	checksum int // number of the query that tells the paths of a flow apart; -1: the plan has none
+	decoder  *sink.Decoder
 }
 
 // portNumbers are what hops of a path of ports are chosen among, if they are hashed.
@@ -37,7 +38,7 @@ func (e *Engine) newTracer(r *sink.Reader, query int, confidence float64) (*trac
 		c.Values, c.Topology = e.switchNumbers(), e.Topology
 	}
 	d, err := r.Decoder(query, c)
-	return &tracer{r, query, d}, err
+	return &tracer{r, query, r.Plan().Checksum(query), d}, err
 }
 
 // tracedWay is a path that holds from a time on; nil: the path changed then, and was not certain
@@ -58,8 +59,14 @@ type note struct {
 type traced struct {
 	sink.Flow
 	first, last int64
+	stray       int64       // when the last digest contradicted the path
 	ways        []tracedWay // certain ones; the first one from the first digest on
 	noted       []uint64    // the path by a sink's notes, which read all digests; nil: by those that there are here
+
+	// parallel are the paths that the packets took at once, those of most packets first, if there were several. Then this one is
+	// the first of them, but with the packets of all and without ways: there is no one path of a time.
+	parallel []*traced
+	mark     uint64 // what its packets have in common, by tracer.mark
 }
 
 // Path is the flow's path, hop 1 first, or nil while it is not known.
@@ -141,33 +148,42 @@ func (f *traced) note(notes []note) {
 // trace decodes the digests of one flow, of which sinks have notes; every says to read one of so many.
 func (t *tracer) trace(records []pint.Record, notes []note, every int) *traced {
 	f := &traced{}
-	stray := int64(0)
-	for i := 0; i < len(records); i += every {
-		o := &records[i]
-		r, ok := t.reader.Read(t.query, o)
-		if !ok {
-			continue
-		}
-		now := int64(o.TimeNs)
-		if f.Packets == 0 {
-			f.first = now
-		}
-		f.last = now
-		length := f.Hops()
-		switch t.decoder.Add(&f.Flow, o.ID, r.Digest, int(o.Hops)) {
-		case sink.Certain:
-			f.know(now)
-		case sink.Stray:
-			stray = now
-		case sink.Changed:
-			if f.Hops() != length {
-				stray = now // the length alone shows it
-			}
-			f.forget(stray)
+	if t.checksum >= 0 {
+		f = t.byChecksum(records, every)
+	} else {
+		for i := 0; i < len(records); i += every {
+			t.add(f, &records[i])
 		}
 	}
-	f.note(notes)
+	if f.parallel == nil { // else no note is of one path
+		f.note(notes)
+	}
 	return f
+}
+
+// add takes in a digest.
+func (t *tracer) add(f *traced, o *pint.Record) {
+	r, ok := t.reader.Read(t.query, o)
+	if !ok {
+		return
+	}
+	now := int64(o.TimeNs)
+	if f.Packets == 0 {
+		f.first = now
+	}
+	f.last = now
+	length := f.Hops()
+	switch t.decoder.Add(&f.Flow, o.ID, r.Digest, int(o.Hops)) {
+	case sink.Certain:
+		f.know(now)
+	case sink.Stray:
+		f.stray = now
+	case sink.Changed:
+		if f.Hops() != length {
+			f.stray = now // the length alone shows it
+		}
+		f.forget(f.stray)
+	}
 }
 
 // know notes the path, which is certain now.

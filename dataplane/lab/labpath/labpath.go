@@ -33,6 +33,8 @@ type Paths struct {
 type router struct {
 	own    []netip.Prefix
 	routes []route
+
+	perPacket bool // ECMP spreads each flow
 }
 
 type route struct {
@@ -130,7 +132,7 @@ func ofSwitch(name string, err error) (faults []error) {
 
 // addRouter takes the configuration of a router, which config.Parse has validated.
 func (p *Paths) addRouter(id uint32, c *l3.Config) {
-	r := &router{}
+	r := &router{perPacket: c.ECMP == l3.ECMPPacket}
 	for _, i := range c.Interfaces {
 		for _, a := range i.Addresses {
 			own := netip.MustParsePrefix(a)
@@ -186,15 +188,20 @@ func (p *Paths) byRoutes(source *lab.Host, flow query.Key) (path []uint32) {
 			return path // next is a host
 		}
 		path = append(path, id)
-		if next, ok = p.routers[id].next(flow.DstAddr(), p.Family, flowHash, id); !ok {
+		via := p.routers[id].via(flow.DstAddr())
+		switch {
+		case len(via) == 0:
 			return path
+		case len(via) > 1 && p.routers[id].perPacket:
+			return nil // there is no one path
 		}
+		next = via[l3.Pick(p.Family, flowHash, id, len(via))]
 	}
 	return nil
 }
 
-// next is the gateway towards a destination; false: the destination is on a port, or there is no route.
-func (r *router) next(dst netip.Addr, f hash.Family, flowHash, id uint32) (netip.Addr, bool) {
+// via are the gateways towards a destination; none: the destination is on a port, or there is no route.
+func (r *router) via(dst netip.Addr) []netip.Addr {
 	best := route{}
 	for _, to := range r.routes {
 		if to.prefix.Contains(dst) && (!best.prefix.IsValid() || to.prefix.Bits() > best.prefix.Bits()) {
@@ -203,11 +210,8 @@ func (r *router) next(dst netip.Addr, f hash.Family, flowHash, id uint32) (netip
 	}
 	for _, own := range r.own {
 		if own.Masked().Contains(dst) && own.Bits() >= best.prefix.Bits() {
-			return netip.Addr{}, false
+			return nil
 		}
 	}
-	if len(best.via) == 0 {
-		return netip.Addr{}, false
-	}
-	return best.via[l3.Pick(f, flowHash, id, len(best.via))], true
+	return best.via
 }

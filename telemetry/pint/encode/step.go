@@ -125,6 +125,11 @@ func (s *Step) encode(id uint64, hop int, q, g, digest, value uint64) uint64 {
 	case pint.Loop:
 		now, _ := s.loops.Process(id, hop, digest, value)
 		return now
+	case pint.Checksum:
+		if hop == 1 {
+			digest = 0
+		}
+		return s.family.Uint64x2(s.seed, digest<<8|uint64(hop), value) & s.mask
 	}
 	return digest
 }

@@ -236,6 +236,7 @@ func (p *Plan) validateSets() error {
 			}
 			sum += q.Bits
 		}
+		p.checksums(s.Queries, func(format string, a ...any) { fault(i, format, a...) })
 		if len(s.Queries) == 0 {
 			fault(i, "it has no query: leave it out, packets of no set carry nothing")
 		}
@@ -250,6 +251,27 @@ func (p *Plan) validateSets() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// Checksum returns the number of the query that tells apart the paths of a query for paths, both by their number in the plan; -1: the plan has
+// none.
+func (p *Plan) Checksum(path int) int {
+	return slices.IndexFunc(p.Queries, func(q pint.Query) bool {
+		return q.Aggregation == pint.Checksum && q.Value == p.Queries[path].Value
+	})
+}
+
+// checksums reports the queries for paths of a set whose packets have not the checksum that the plan has for them.
+func (p *Plan) checksums(set []string, fault func(string, ...any)) {
+	for i := range p.Queries {
+		q := &p.Queries[i]
+		if q.Aggregation != pint.Path || !slices.Contains(set, q.Name) {
+			continue
+		}
+		if n := p.Checksum(i); n >= 0 && !slices.Contains(set, p.Queries[n].Name) {
+			fault("query %q without %q, which tells its paths apart: give both a frequency of 1", q.Name, p.Queries[n].Name)
+		}
+	}
 }
 
 // seeds are the hash functions of all queries together. They are hashes of each other under XXH64 whatever the

@@ -330,6 +330,30 @@ func TestPlanBounds(t *testing.T) {
 	}
 }
 
+// TestChecksum: a checksum is on all packets of the paths that it tells apart, and has enough bits for that; one of other values does not matter.
+func TestChecksum(t *testing.T) {
+	path := Default().Queries[0]
+	sum := pint.Query{Name: "sum", Aggregation: pint.Checksum, Bits: 8, Frequency: 1}
+	half, ports, small, large := sum, sum, sum, sum
+	half.Frequency, ports.Value, ports.Frequency, small.Bits, large.Bits = 0.5, pint.EgressPort, 0.5, 3, 33
+	for _, c := range []struct {
+		q    pint.Query
+		want string
+		of   int // the checksum of the path
+	}{
+		{sum, "", 1}, {ports, "", -1}, {half, `query "path" without "sum", which tells its paths apart: give both a frequency of 1`, 0},
+		{small, "bits 3: a checksum of 4 to 32 bits", 0}, {large, "bits 33: a checksum of 4 to 32 bits", 0},
+	} {
+		p, err := New(Config{ID: 1, Bits: 60, Queries: []pint.Query{path, c.q}})
+		switch {
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%v, want %q", err, c.want)
+		case c.want == "" && (err != nil || p.Checksum(0) != c.of):
+			t.Errorf("%v, the checksum of the path is %d, not %d", err, p.Checksum(0), c.of)
+		}
+	}
+}
+
 func FuzzReadPlan(f *testing.F) {
 	for _, p := range []*Plan{threeQueries(f), everyQuery(f)} {
 		var text bytes.Buffer

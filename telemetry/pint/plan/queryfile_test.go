@@ -16,12 +16,12 @@ import (
 // for in a few lines, and the plan's file says the same as the plan.
 func TestQueriesOfEveryKind(t *testing.T) {
 	static := []pint.Value{pint.SwitchID, pint.IngressPort, pint.EgressPort}
-	for a := range pint.Loop + 1 {
+	for a := range pint.Checksum + 1 {
 		for v := range pint.QueueCongestion + 1 {
 			text := fmt.Sprintf("[[query]]\nname = \"q\"\nvalue = %q\naggregation = %q\nbits = 8\n", v, a)
 			want := true
 			switch a {
-			case pint.Path:
+			case pint.Path, pint.Checksum:
 				want = slices.Contains(static, v)
 			case pint.Loop:
 				text += "threshold = 1\n"
@@ -30,6 +30,8 @@ func TestQueriesOfEveryKind(t *testing.T) {
 				text += "[query.numeric]\nmax = 1000000\n"
 			case pint.SlowHops:
 				text += "[query.numeric]\nslow = 1000\n"
+			case pint.Product:
+				text += "[query.numeric]\nmin = 1000\nmax = 1000000\n"
 			}
 			queries, err := ReadQueries(strings.NewReader(text))
 			if err != nil {

@@ -50,6 +50,9 @@ func validateQuery(q *pint.Query) error {
 	return errors.Join(faults...)
 }
 
+// Bits of a checksum: with fewer, most flows of several paths would have two with one checksum.
+const minChecksum, maxChecksum = 4, 32
+
 // maxSpaceBytes bounds what a plan may grant to a flow: 16 MiB.
 const maxSpaceBytes = 1 << 24
 
@@ -57,7 +60,7 @@ const maxSpaceBytes = 1 << 24
 // not use.
 func validateParts(q *pint.Query, fault func(string, ...any)) {
 	a := q.Aggregation
-	dynamic, numeric := a == pint.Quantiles || a == pint.Frequent, a != pint.Path && a != pint.Loop
+	dynamic, numeric := a == pint.Quantiles || a == pint.Frequent, a != pint.Path && a != pint.Loop && a != pint.Checksum
 	if a == pint.Path && q.Static == nil {
 		fault("static: a path needs the table [query.static], with code and layers")
 	}
@@ -85,11 +88,14 @@ func validateParts(q *pint.Query, fault func(string, ...any)) {
 	if a != pint.Loop && q.Threshold != 0 {
 		fault("threshold: only for aggregation loop: leave it out")
 	}
-	if (a == pint.Path || a == pint.Loop) && (q.Value == pint.HopLatency || q.Value == pint.IngressTime || q.Value == pint.EgressUtilisation || q.Value == pint.QueueOccupancy || q.Value == pint.QueueCongestion) {
+	if (a == pint.Path || a == pint.Loop || a == pint.Checksum) && (q.Value == pint.HopLatency || q.Value == pint.IngressTime || q.Value == pint.EgressUtilisation || q.Value == pint.QueueOccupancy || q.Value == pint.QueueCongestion) {
 		fault("value %v differs between the packets of a flow: use switch_id, ingress_port or egress_port, or aggregation quantiles", q.Value)
 	}
 	if a == pint.Loop && q.Value != pint.SwitchID {
 		fault("value %v: a loop query compares switch_id", q.Value)
+	}
+	if a == pint.Checksum && (q.Bits < minChecksum || q.Bits > maxChecksum) {
+		fault("bits %d: a checksum of %d to %d bits tells paths apart", q.Bits, minChecksum, maxChecksum)
 	}
 	if n := q.Numeric; n != nil && a != pint.SlowHops && n.Slow != 0 {
 		fault("numeric.slow: only for slow_hops: leave it out")

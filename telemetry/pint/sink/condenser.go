@@ -29,6 +29,7 @@ type Condenser struct {
 	config  CondenserConfig
 	reader  *Reader
 	path    int // number of the query; -1: none is of switches
+	check   int // number of the query that tells a flow's paths apart; -1: none does
 	hops    []int
 	decoder *Decoder
 	seed    uint64
@@ -42,6 +43,8 @@ type condensed struct {
 	Flow
 	packets   uint64 // in the slice
 	before    uint64 // Changes up to the slice
+	mark      uint64 // checksum and hops of the packets that its path is decoded from
+	mixed     bool   // packets with another mark came in the slice: there is no one path
 	partition uint16
 	pending   []reading // of the slice, while its path is not certain
 }
@@ -77,7 +80,7 @@ func NewCondenser(p *plan.Plan, c CondenserConfig) (*Condenser, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Condenser{config: c, reader: r, path: -1, seed: hash.Uint64(p.Seed, 'c'), parts: make([]condensedPart, c.Partitions)}
+	d := &Condenser{config: c, reader: r, path: -1, check: -1, seed: hash.Uint64(p.Seed, 'c'), parts: make([]condensedPart, c.Partitions)}
 	d.flows = newFlowTable[condensed](c.MaxFlows, d.seed)
 	for i := range p.Queries {
 		switch q := &p.Queries[i]; {
@@ -86,7 +89,7 @@ func NewCondenser(p *plan.Plan, c CondenserConfig) (*Condenser, error) {
 			if d.decoder, err = r.Decoder(i, c.Decoder); err != nil {
 				return nil, err
 			}
-			d.path = i
+			d.path, d.check = i, p.Checksum(i)
 		case (q.Aggregation == pint.Quantiles || q.Aggregation == pint.Frequent) && q.Bits <= 8:
 			d.hops = append(d.hops, i)
 		}
@@ -106,7 +109,8 @@ func (c *Condenser) Add(o *pint.Record) {
 	f.packets++
 	part := &c.parts[f.partition]
 	part.packets++
-	if c.path >= 0 && (!f.Certain() || f.Hops() != int(o.Hops) || o.ID%verifyEach == 0) {
+	own := c.check < 0 || c.ofPath(f, o)
+	if own && c.path >= 0 && (!f.Certain() || f.Hops() != int(o.Hops) || o.ID%verifyEach == 0) {
 		if r, ok := c.reader.Read(c.path, o); ok {
 			c.decoder.Add(&f.Flow, o.ID, r.Digest, int(o.Hops))
 		}
@@ -121,6 +125,8 @@ func (c *Condenser) Add(o *pint.Record) {
 		r, ok := c.reader.Read(q, o)
 		switch p := (reading{uint8(q), uint8(min(r.Hop, pint.MaxHops)), uint8(r.Digest)}); {
 		case !ok:
+		case !own:
+			part.unlocated++
 		case f.Certain():
 			c.count(part, f, p)
 		case len(f.pending) < maxPending:
@@ -129,6 +135,20 @@ func (c *Condenser) Add(o *pint.Record) {
 			part.unlocated++
 		}
 	}
+}
+
+// ofPath reports whether a packet took the path that the flow's other packets took.
+func (c *Condenser) ofPath(f *condensed, o *pint.Record) bool {
+	r, ok := c.reader.Read(c.check, o)
+	if !ok {
+		return false
+	}
+	mark := r.Digest<<8 | uint64(o.Hops)
+	if f.Flow.Packets == 0 {
+		f.mark = mark
+	}
+	f.mixed = f.mixed || f.mark != mark
+	return f.mark == mark
 }
 
 // count counts a reading of a flow whose path is certain.
@@ -203,10 +223,13 @@ func (c *Condenser) Take(flows int) []pint.Condensed {
 		to.Unlocated += uint64(len(f.pending))
 		if n < flows {
 			x := pint.CondensedFlow{Flow: e.key, Packets: f.packets, Changes: uint32(min(f.Changes-f.before, 1<<32-1))}
-			if f.Certain() {
+			if f.Certain() && !f.mixed {
 				x.Path = pathNumber(to, paths[f.partition], f.Path())
 			}
 			to.Flows = append(to.Flows, x)
+		}
+		if f.mixed {
+			f.Flow, f.mixed = Flow{}, false // in the next slice it may have one
 		}
 		f.packets, f.before, f.pending = 0, f.Changes, f.pending[:0]
 	}

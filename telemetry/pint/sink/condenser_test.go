@@ -148,3 +148,35 @@ func BenchmarkCondenser(b *testing.B) {
 		c.Add(&records[i&(len(records)-1)])
 	}
 }
+
+// TestCondenserOfParallelPaths: where a plan has a checksum, a flow that takes two paths at once has none in a slice, and all its packets
+// are counted; once it keeps to one, it has that.
+func TestCondenserOfParallelPaths(t *testing.T) {
+	path := plan.Default().Queries[0]
+	p, err := plan.New(plan.Config{ID: 2, Seed: 2, Bits: path.Bits + 16, Queries: []pint.Query{path, {Name: "checksum", Aggregation: pint.Checksum, Bits: 16, Frequency: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCondenser(p, CondenserConfig{MaxFlows: 64, Partitions: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := p.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(25, 10))
+	ways := [][]uint64{{1, 2, 3}, {1, 4, 3}}
+	for slice, choose := range []func(i int) int{func(int) int { return 0 }, func(i int) int { return i % 2 }, func(i int) int { return i % 2 }, func(int) int { return 1 }} {
+		for i := range 300 {
+			way := ways[choose(i)]
+			o := network(e, r, 1, way, func(hop int) pint.Observed { return pint.Observed{pint.SwitchID: way[hop-1]} })
+			c.Add(&o)
+		}
+		x := c.Take(10)[0]
+		got, want := x.PathOf(&x.Flows[0]), map[int][]uint64{0: ways[0], 3: ways[1]}[slice]
+		if !slices.Equal(got, want) || x.Flows[0].Packets != 300 {
+			t.Errorf("slice %d: %d packets by %v, not %v", slice, x.Flows[0].Packets, got, want)
+		}
+	}
+}

@@ -3148,7 +3148,10 @@ type FlowPath struct {
 	Passages []*PathPassage `protobuf:"bytes,11,rep,name=passages,proto3" json:"passages,omitempty"` // passages are the ways within the window, in the order of time.
 	// undecoded digests, of packets with different ids, are what the path would be decoded from;
 	// 0 once it is certain.
-	Undecoded     int64 `protobuf:"varint,12,opt,name=undecoded,proto3" json:"undecoded,omitempty"`
+	Undecoded int64 `protobuf:"varint,12,opt,name=undecoded,proto3" json:"undecoded,omitempty"`
+	// parallel are the paths that the packets took at once, those of most packets first, where the plan has a checksum to tell them apart and
+	// there were several; hops, known, certain and doubt are those of the first, and there are no passages.
+	Parallel      []*ParallelPath `protobuf:"bytes,13,rep,name=parallel,proto3" json:"parallel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3265,6 +3268,13 @@ func (x *FlowPath) GetUndecoded() int64 {
 		return x.Undecoded
 	}
 	return 0
+}
+
+func (x *FlowPath) GetParallel() []*ParallelPath {
+	if x != nil {
+		return x.Parallel
+	}
+	return nil
 }
 
 // PathHop is a hop of a path.
@@ -3401,6 +3411,99 @@ func (x *PathPassage) GetSwitches() []string {
 	return nil
 }
 
+// ParallelPath is one of several paths that a flow's packets took at once.
+type ParallelPath struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Packets       uint64                 `protobuf:"varint,1,opt,name=packets,proto3" json:"packets,omitempty"` // with a digest for the path
+	FirstNs       int64                  `protobuf:"varint,2,opt,name=first_ns,json=firstNs,proto3" json:"first_ns,omitempty"`
+	LastNs        int64                  `protobuf:"varint,3,opt,name=last_ns,json=lastNs,proto3" json:"last_ns,omitempty"`
+	Known         bool                   `protobuf:"varint,4,opt,name=known,proto3" json:"known,omitempty"`
+	Certain       bool                   `protobuf:"varint,5,opt,name=certain,proto3" json:"certain,omitempty"`
+	Doubt         float64                `protobuf:"fixed64,6,opt,name=doubt,proto3" json:"doubt,omitempty"`
+	Switches      []string               `protobuf:"bytes,7,rep,name=switches,proto3" json:"switches,omitempty"` // hop 1 first; empty while it is not known
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParallelPath) Reset() {
+	*x = ParallelPath{}
+	mi := &file_query_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParallelPath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParallelPath) ProtoMessage() {}
+
+func (x *ParallelPath) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParallelPath.ProtoReflect.Descriptor instead.
+func (*ParallelPath) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ParallelPath) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *ParallelPath) GetFirstNs() int64 {
+	if x != nil {
+		return x.FirstNs
+	}
+	return 0
+}
+
+func (x *ParallelPath) GetLastNs() int64 {
+	if x != nil {
+		return x.LastNs
+	}
+	return 0
+}
+
+func (x *ParallelPath) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+func (x *ParallelPath) GetCertain() bool {
+	if x != nil {
+		return x.Certain
+	}
+	return false
+}
+
+func (x *ParallelPath) GetDoubt() float64 {
+	if x != nil {
+		return x.Doubt
+	}
+	return 0
+}
+
+func (x *ParallelPath) GetSwitches() []string {
+	if x != nil {
+		return x.Switches
+	}
+	return nil
+}
+
 // LatencyAnswer is the latency of hops in ns, of a flow by hop, of several pooled by
 // switch; or, where the plan has no query for that, what packets tell of their paths.
 type LatencyAnswer struct {
@@ -3449,7 +3552,7 @@ type LatencyAnswer struct {
 
 func (x *LatencyAnswer) Reset() {
 	*x = LatencyAnswer{}
-	mi := &file_query_proto_msgTypes[29]
+	mi := &file_query_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3461,7 +3564,7 @@ func (x *LatencyAnswer) String() string {
 func (*LatencyAnswer) ProtoMessage() {}
 
 func (x *LatencyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[29]
+	mi := &file_query_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3474,7 +3577,7 @@ func (x *LatencyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyAnswer.ProtoReflect.Descriptor instead.
 func (*LatencyAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{29}
+	return file_query_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *LatencyAnswer) GetFromNs() int64 {
@@ -3668,7 +3771,7 @@ type HopStats struct {
 
 func (x *HopStats) Reset() {
 	*x = HopStats{}
-	mi := &file_query_proto_msgTypes[30]
+	mi := &file_query_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +3783,7 @@ func (x *HopStats) String() string {
 func (*HopStats) ProtoMessage() {}
 
 func (x *HopStats) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[30]
+	mi := &file_query_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +3796,7 @@ func (x *HopStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HopStats.ProtoReflect.Descriptor instead.
 func (*HopStats) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{30}
+	return file_query_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HopStats) GetHop() int64 {
@@ -3750,7 +3853,7 @@ type FrequentValue struct {
 
 func (x *FrequentValue) Reset() {
 	*x = FrequentValue{}
-	mi := &file_query_proto_msgTypes[31]
+	mi := &file_query_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3762,7 +3865,7 @@ func (x *FrequentValue) String() string {
 func (*FrequentValue) ProtoMessage() {}
 
 func (x *FrequentValue) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[31]
+	mi := &file_query_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3775,7 +3878,7 @@ func (x *FrequentValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrequentValue.ProtoReflect.Descriptor instead.
 func (*FrequentValue) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{31}
+	return file_query_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FrequentValue) GetValue() float64 {
@@ -3803,7 +3906,7 @@ type ValueStats struct {
 
 func (x *ValueStats) Reset() {
 	*x = ValueStats{}
-	mi := &file_query_proto_msgTypes[32]
+	mi := &file_query_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3815,7 +3918,7 @@ func (x *ValueStats) String() string {
 func (*ValueStats) ProtoMessage() {}
 
 func (x *ValueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[32]
+	mi := &file_query_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3828,7 +3931,7 @@ func (x *ValueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueStats.ProtoReflect.Descriptor instead.
 func (*ValueStats) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{32}
+	return file_query_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ValueStats) GetSamples() uint64 {
@@ -3858,7 +3961,7 @@ type FlowValues struct {
 
 func (x *FlowValues) Reset() {
 	*x = FlowValues{}
-	mi := &file_query_proto_msgTypes[33]
+	mi := &file_query_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3870,7 +3973,7 @@ func (x *FlowValues) String() string {
 func (*FlowValues) ProtoMessage() {}
 
 func (x *FlowValues) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[33]
+	mi := &file_query_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3883,7 +3986,7 @@ func (x *FlowValues) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowValues.ProtoReflect.Descriptor instead.
 func (*FlowValues) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{33}
+	return file_query_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FlowValues) GetFlow() string {
@@ -3961,7 +4064,7 @@ type CongestionAnswer struct {
 
 func (x *CongestionAnswer) Reset() {
 	*x = CongestionAnswer{}
-	mi := &file_query_proto_msgTypes[34]
+	mi := &file_query_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3973,7 +4076,7 @@ func (x *CongestionAnswer) String() string {
 func (*CongestionAnswer) ProtoMessage() {}
 
 func (x *CongestionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[34]
+	mi := &file_query_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3986,7 +4089,7 @@ func (x *CongestionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CongestionAnswer.ProtoReflect.Descriptor instead.
 func (*CongestionAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{34}
+	return file_query_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CongestionAnswer) GetFromNs() int64 {
@@ -4181,7 +4284,7 @@ type LinkCongestion struct {
 
 func (x *LinkCongestion) Reset() {
 	*x = LinkCongestion{}
-	mi := &file_query_proto_msgTypes[35]
+	mi := &file_query_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4193,7 +4296,7 @@ func (x *LinkCongestion) String() string {
 func (*LinkCongestion) ProtoMessage() {}
 
 func (x *LinkCongestion) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[35]
+	mi := &file_query_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4206,7 +4309,7 @@ func (x *LinkCongestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkCongestion.ProtoReflect.Descriptor instead.
 func (*LinkCongestion) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{35}
+	return file_query_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LinkCongestion) GetFrom() string {
@@ -4290,7 +4393,7 @@ type LoopsAnswer struct {
 
 func (x *LoopsAnswer) Reset() {
 	*x = LoopsAnswer{}
-	mi := &file_query_proto_msgTypes[36]
+	mi := &file_query_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4302,7 +4405,7 @@ func (x *LoopsAnswer) String() string {
 func (*LoopsAnswer) ProtoMessage() {}
 
 func (x *LoopsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[36]
+	mi := &file_query_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4315,7 +4418,7 @@ func (x *LoopsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoopsAnswer.ProtoReflect.Descriptor instead.
 func (*LoopsAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{36}
+	return file_query_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LoopsAnswer) GetFromNs() int64 {
@@ -4488,7 +4591,7 @@ type FlowLoop struct {
 
 func (x *FlowLoop) Reset() {
 	*x = FlowLoop{}
-	mi := &file_query_proto_msgTypes[37]
+	mi := &file_query_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4500,7 +4603,7 @@ func (x *FlowLoop) String() string {
 func (*FlowLoop) ProtoMessage() {}
 
 func (x *FlowLoop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[37]
+	mi := &file_query_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4513,7 +4616,7 @@ func (x *FlowLoop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowLoop.ProtoReflect.Descriptor instead.
 func (*FlowLoop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{37}
+	return file_query_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FlowLoop) GetFlow() string {
@@ -4608,7 +4711,7 @@ type Series struct {
 
 func (x *Series) Reset() {
 	*x = Series{}
-	mi := &file_query_proto_msgTypes[38]
+	mi := &file_query_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4620,7 +4723,7 @@ func (x *Series) String() string {
 func (*Series) ProtoMessage() {}
 
 func (x *Series) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[38]
+	mi := &file_query_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4633,7 +4736,7 @@ func (x *Series) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Series.ProtoReflect.Descriptor instead.
 func (*Series) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{38}
+	return file_query_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Series) GetFromNs() int64 {
@@ -4714,7 +4817,7 @@ type SeriesPoint struct {
 
 func (x *SeriesPoint) Reset() {
 	*x = SeriesPoint{}
-	mi := &file_query_proto_msgTypes[39]
+	mi := &file_query_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4726,7 +4829,7 @@ func (x *SeriesPoint) String() string {
 func (*SeriesPoint) ProtoMessage() {}
 
 func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[39]
+	mi := &file_query_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4739,7 +4842,7 @@ func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesPoint.ProtoReflect.Descriptor instead.
 func (*SeriesPoint) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{39}
+	return file_query_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SeriesPoint) GetFromNs() int64 {
@@ -4784,7 +4887,7 @@ type SeriesValue struct {
 
 func (x *SeriesValue) Reset() {
 	*x = SeriesValue{}
-	mi := &file_query_proto_msgTypes[40]
+	mi := &file_query_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4796,7 +4899,7 @@ func (x *SeriesValue) String() string {
 func (*SeriesValue) ProtoMessage() {}
 
 func (x *SeriesValue) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[40]
+	mi := &file_query_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4809,7 +4912,7 @@ func (x *SeriesValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesValue.ProtoReflect.Descriptor instead.
 func (*SeriesValue) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{40}
+	return file_query_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SeriesValue) GetName() string {
@@ -4869,7 +4972,7 @@ type Network struct {
 
 func (x *Network) Reset() {
 	*x = Network{}
-	mi := &file_query_proto_msgTypes[41]
+	mi := &file_query_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4881,7 +4984,7 @@ func (x *Network) String() string {
 func (*Network) ProtoMessage() {}
 
 func (x *Network) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[41]
+	mi := &file_query_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4894,7 +4997,7 @@ func (x *Network) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Network.ProtoReflect.Descriptor instead.
 func (*Network) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{41}
+	return file_query_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Network) GetFromNs() int64 {
@@ -4995,7 +5098,7 @@ type NetworkSwitch struct {
 
 func (x *NetworkSwitch) Reset() {
 	*x = NetworkSwitch{}
-	mi := &file_query_proto_msgTypes[42]
+	mi := &file_query_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5007,7 +5110,7 @@ func (x *NetworkSwitch) String() string {
 func (*NetworkSwitch) ProtoMessage() {}
 
 func (x *NetworkSwitch) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[42]
+	mi := &file_query_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5020,7 +5123,7 @@ func (x *NetworkSwitch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkSwitch.ProtoReflect.Descriptor instead.
 func (*NetworkSwitch) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{42}
+	return file_query_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NetworkSwitch) GetSwitch() uint32 {
@@ -5186,7 +5289,7 @@ type NetworkMeasurement struct {
 
 func (x *NetworkMeasurement) Reset() {
 	*x = NetworkMeasurement{}
-	mi := &file_query_proto_msgTypes[43]
+	mi := &file_query_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5198,7 +5301,7 @@ func (x *NetworkMeasurement) String() string {
 func (*NetworkMeasurement) ProtoMessage() {}
 
 func (x *NetworkMeasurement) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[43]
+	mi := &file_query_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5211,7 +5314,7 @@ func (x *NetworkMeasurement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkMeasurement.ProtoReflect.Descriptor instead.
 func (*NetworkMeasurement) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{43}
+	return file_query_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *NetworkMeasurement) GetStage() string {
@@ -5264,7 +5367,7 @@ type NetworkExport struct {
 
 func (x *NetworkExport) Reset() {
 	*x = NetworkExport{}
-	mi := &file_query_proto_msgTypes[44]
+	mi := &file_query_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5276,7 +5379,7 @@ func (x *NetworkExport) String() string {
 func (*NetworkExport) ProtoMessage() {}
 
 func (x *NetworkExport) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[44]
+	mi := &file_query_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5289,7 +5392,7 @@ func (x *NetworkExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkExport.ProtoReflect.Descriptor instead.
 func (*NetworkExport) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{44}
+	return file_query_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NetworkExport) GetKind() string {
@@ -5349,7 +5452,7 @@ type NetworkSpool struct {
 
 func (x *NetworkSpool) Reset() {
 	*x = NetworkSpool{}
-	mi := &file_query_proto_msgTypes[45]
+	mi := &file_query_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5361,7 +5464,7 @@ func (x *NetworkSpool) String() string {
 func (*NetworkSpool) ProtoMessage() {}
 
 func (x *NetworkSpool) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[45]
+	mi := &file_query_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5374,7 +5477,7 @@ func (x *NetworkSpool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkSpool.ProtoReflect.Descriptor instead.
 func (*NetworkSpool) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{45}
+	return file_query_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NetworkSpool) GetBytes() uint64 {
@@ -5427,7 +5530,7 @@ type NetworkClock struct {
 
 func (x *NetworkClock) Reset() {
 	*x = NetworkClock{}
-	mi := &file_query_proto_msgTypes[46]
+	mi := &file_query_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5439,7 +5542,7 @@ func (x *NetworkClock) String() string {
 func (*NetworkClock) ProtoMessage() {}
 
 func (x *NetworkClock) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[46]
+	mi := &file_query_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5452,7 +5555,7 @@ func (x *NetworkClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkClock.ProtoReflect.Descriptor instead.
 func (*NetworkClock) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{46}
+	return file_query_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NetworkClock) GetSource() string {
@@ -5522,7 +5625,7 @@ type NetworkOffset struct {
 
 func (x *NetworkOffset) Reset() {
 	*x = NetworkOffset{}
-	mi := &file_query_proto_msgTypes[47]
+	mi := &file_query_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5534,7 +5637,7 @@ func (x *NetworkOffset) String() string {
 func (*NetworkOffset) ProtoMessage() {}
 
 func (x *NetworkOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[47]
+	mi := &file_query_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5547,7 +5650,7 @@ func (x *NetworkOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkOffset.ProtoReflect.Descriptor instead.
 func (*NetworkOffset) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{47}
+	return file_query_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NetworkOffset) GetNeighbour() string {
@@ -5606,7 +5709,7 @@ type NetworkPort struct {
 
 func (x *NetworkPort) Reset() {
 	*x = NetworkPort{}
-	mi := &file_query_proto_msgTypes[48]
+	mi := &file_query_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5618,7 +5721,7 @@ func (x *NetworkPort) String() string {
 func (*NetworkPort) ProtoMessage() {}
 
 func (x *NetworkPort) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[48]
+	mi := &file_query_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5631,7 +5734,7 @@ func (x *NetworkPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkPort.ProtoReflect.Descriptor instead.
 func (*NetworkPort) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{48}
+	return file_query_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *NetworkPort) GetNumber() uint32 {
@@ -5739,7 +5842,7 @@ type Rate struct {
 
 func (x *Rate) Reset() {
 	*x = Rate{}
-	mi := &file_query_proto_msgTypes[49]
+	mi := &file_query_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5751,7 +5854,7 @@ func (x *Rate) String() string {
 func (*Rate) ProtoMessage() {}
 
 func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[49]
+	mi := &file_query_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5764,7 +5867,7 @@ func (x *Rate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rate.ProtoReflect.Descriptor instead.
 func (*Rate) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{49}
+	return file_query_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Rate) GetPacketsPerSecond() float64 {
@@ -5799,7 +5902,7 @@ type Drop struct {
 
 func (x *Drop) Reset() {
 	*x = Drop{}
-	mi := &file_query_proto_msgTypes[50]
+	mi := &file_query_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5811,7 +5914,7 @@ func (x *Drop) String() string {
 func (*Drop) ProtoMessage() {}
 
 func (x *Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[50]
+	mi := &file_query_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5824,7 +5927,7 @@ func (x *Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drop.ProtoReflect.Descriptor instead.
 func (*Drop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{50}
+	return file_query_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Drop) GetReason() string {
@@ -5858,7 +5961,7 @@ type NetworkWorker struct {
 
 func (x *NetworkWorker) Reset() {
 	*x = NetworkWorker{}
-	mi := &file_query_proto_msgTypes[51]
+	mi := &file_query_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5870,7 +5973,7 @@ func (x *NetworkWorker) String() string {
 func (*NetworkWorker) ProtoMessage() {}
 
 func (x *NetworkWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[51]
+	mi := &file_query_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5883,7 +5986,7 @@ func (x *NetworkWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkWorker.ProtoReflect.Descriptor instead.
 func (*NetworkWorker) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{51}
+	return file_query_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NetworkWorker) GetId() uint32 {
@@ -5947,7 +6050,7 @@ type NetworkLink struct {
 
 func (x *NetworkLink) Reset() {
 	*x = NetworkLink{}
-	mi := &file_query_proto_msgTypes[52]
+	mi := &file_query_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5959,7 +6062,7 @@ func (x *NetworkLink) String() string {
 func (*NetworkLink) ProtoMessage() {}
 
 func (x *NetworkLink) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[52]
+	mi := &file_query_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5972,7 +6075,7 @@ func (x *NetworkLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkLink.ProtoReflect.Descriptor instead.
 func (*NetworkLink) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{52}
+	return file_query_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NetworkLink) GetEnds() []*NetworkEnd {
@@ -6039,7 +6142,7 @@ type NetworkEnd struct {
 
 func (x *NetworkEnd) Reset() {
 	*x = NetworkEnd{}
-	mi := &file_query_proto_msgTypes[53]
+	mi := &file_query_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6051,7 +6154,7 @@ func (x *NetworkEnd) String() string {
 func (*NetworkEnd) ProtoMessage() {}
 
 func (x *NetworkEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[53]
+	mi := &file_query_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6064,7 +6167,7 @@ func (x *NetworkEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkEnd.ProtoReflect.Descriptor instead.
 func (*NetworkEnd) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{53}
+	return file_query_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NetworkEnd) GetName() string {
@@ -6116,7 +6219,7 @@ type LinkDelay struct {
 
 func (x *LinkDelay) Reset() {
 	*x = LinkDelay{}
-	mi := &file_query_proto_msgTypes[54]
+	mi := &file_query_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6128,7 +6231,7 @@ func (x *LinkDelay) String() string {
 func (*LinkDelay) ProtoMessage() {}
 
 func (x *LinkDelay) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[54]
+	mi := &file_query_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6141,7 +6244,7 @@ func (x *LinkDelay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkDelay.ProtoReflect.Descriptor instead.
 func (*LinkDelay) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{54}
+	return file_query_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *LinkDelay) GetHasDelay() bool {
@@ -6180,7 +6283,7 @@ type CollectorRequest struct {
 
 func (x *CollectorRequest) Reset() {
 	*x = CollectorRequest{}
-	mi := &file_query_proto_msgTypes[55]
+	mi := &file_query_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6192,7 +6295,7 @@ func (x *CollectorRequest) String() string {
 func (*CollectorRequest) ProtoMessage() {}
 
 func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[55]
+	mi := &file_query_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6205,7 +6308,7 @@ func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorRequest.ProtoReflect.Descriptor instead.
 func (*CollectorRequest) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{55}
+	return file_query_proto_rawDescGZIP(), []int{56}
 }
 
 // CollectorStatus is how the collector itself is.
@@ -6230,7 +6333,7 @@ type CollectorStatus struct {
 
 func (x *CollectorStatus) Reset() {
 	*x = CollectorStatus{}
-	mi := &file_query_proto_msgTypes[56]
+	mi := &file_query_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6242,7 +6345,7 @@ func (x *CollectorStatus) String() string {
 func (*CollectorStatus) ProtoMessage() {}
 
 func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[56]
+	mi := &file_query_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6255,7 +6358,7 @@ func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorStatus.ProtoReflect.Descriptor instead.
 func (*CollectorStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{56}
+	return file_query_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CollectorStatus) GetName() string {
@@ -6364,7 +6467,7 @@ type StreamStatus struct {
 
 func (x *StreamStatus) Reset() {
 	*x = StreamStatus{}
-	mi := &file_query_proto_msgTypes[57]
+	mi := &file_query_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6376,7 +6479,7 @@ func (x *StreamStatus) String() string {
 func (*StreamStatus) ProtoMessage() {}
 
 func (x *StreamStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[57]
+	mi := &file_query_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6389,7 +6492,7 @@ func (x *StreamStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStatus.ProtoReflect.Descriptor instead.
 func (*StreamStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{57}
+	return file_query_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *StreamStatus) GetName() string {
@@ -6497,7 +6600,7 @@ type StoreStatus struct {
 
 func (x *StoreStatus) Reset() {
 	*x = StoreStatus{}
-	mi := &file_query_proto_msgTypes[58]
+	mi := &file_query_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6509,7 +6612,7 @@ func (x *StoreStatus) String() string {
 func (*StoreStatus) ProtoMessage() {}
 
 func (x *StoreStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[58]
+	mi := &file_query_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6522,7 +6625,7 @@ func (x *StoreStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatus.ProtoReflect.Descriptor instead.
 func (*StoreStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{58}
+	return file_query_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *StoreStatus) GetBytes() uint64 {
@@ -6569,7 +6672,7 @@ type KindStatus struct {
 
 func (x *KindStatus) Reset() {
 	*x = KindStatus{}
-	mi := &file_query_proto_msgTypes[59]
+	mi := &file_query_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6581,7 +6684,7 @@ func (x *KindStatus) String() string {
 func (*KindStatus) ProtoMessage() {}
 
 func (x *KindStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[59]
+	mi := &file_query_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6594,7 +6697,7 @@ func (x *KindStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindStatus.ProtoReflect.Descriptor instead.
 func (*KindStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{59}
+	return file_query_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *KindStatus) GetKind() string {
@@ -6661,7 +6764,7 @@ type SwitchStatus struct {
 
 func (x *SwitchStatus) Reset() {
 	*x = SwitchStatus{}
-	mi := &file_query_proto_msgTypes[60]
+	mi := &file_query_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6673,7 +6776,7 @@ func (x *SwitchStatus) String() string {
 func (*SwitchStatus) ProtoMessage() {}
 
 func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[60]
+	mi := &file_query_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6686,7 +6789,7 @@ func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchStatus.ProtoReflect.Descriptor instead.
 func (*SwitchStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{60}
+	return file_query_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *SwitchStatus) GetId() uint32 {
@@ -6742,7 +6845,7 @@ type LastRecord struct {
 
 func (x *LastRecord) Reset() {
 	*x = LastRecord{}
-	mi := &file_query_proto_msgTypes[61]
+	mi := &file_query_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6754,7 +6857,7 @@ func (x *LastRecord) String() string {
 func (*LastRecord) ProtoMessage() {}
 
 func (x *LastRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[61]
+	mi := &file_query_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6767,7 +6870,7 @@ func (x *LastRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastRecord.ProtoReflect.Descriptor instead.
 func (*LastRecord) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{61}
+	return file_query_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *LastRecord) GetKind() string {
@@ -6797,7 +6900,7 @@ type ApiStatus struct {
 
 func (x *ApiStatus) Reset() {
 	*x = ApiStatus{}
-	mi := &file_query_proto_msgTypes[62]
+	mi := &file_query_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6809,7 +6912,7 @@ func (x *ApiStatus) String() string {
 func (*ApiStatus) ProtoMessage() {}
 
 func (x *ApiStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[62]
+	mi := &file_query_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6822,7 +6925,7 @@ func (x *ApiStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiStatus.ProtoReflect.Descriptor instead.
 func (*ApiStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{62}
+	return file_query_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ApiStatus) GetAnswered() uint64 {
@@ -7197,7 +7300,7 @@ const file_query_proto_rawDesc = "" +
 	"\x05flows\x18\x15 \x03(\v2\x17.weir.query.v1.FlowPathR\x05flows\x12\x12\n" +
 	"\x04more\x18\x16 \x01(\x03R\x04more\x12\x14\n" +
 	"\x05share\x18\x17 \x01(\x01R\x05share\x12\x19\n" +
-	"\bleft_out\x18\x18 \x01(\x04R\aleftOut\"\xe6\x02\n" +
+	"\bleft_out\x18\x18 \x01(\x04R\aleftOut\"\x9f\x03\n" +
 	"\bFlowPath\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x19\n" +
@@ -7211,7 +7314,8 @@ const file_query_proto_rawDesc = "" +
 	"\x06strays\x18\n" +
 	" \x01(\x04R\x06strays\x126\n" +
 	"\bpassages\x18\v \x03(\v2\x1a.weir.query.v1.PathPassageR\bpassages\x12\x1c\n" +
-	"\tundecoded\x18\f \x01(\x03R\tundecoded\"k\n" +
+	"\tundecoded\x18\f \x01(\x03R\tundecoded\x127\n" +
+	"\bparallel\x18\r \x03(\v2\x1b.weir.query.v1.ParallelPathR\bparallel\"k\n" +
 	"\aPathHop\x12\x10\n" +
 	"\x03hop\x18\x01 \x01(\x03R\x03hop\x12\x16\n" +
 	"\x06switch\x18\x02 \x01(\tR\x06switch\x12\x16\n" +
@@ -7222,7 +7326,15 @@ const file_query_proto_rawDesc = "" +
 	"\vPathPassage\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1a\n" +
-	"\bswitches\x18\x03 \x03(\tR\bswitches\"\xdf\x05\n" +
+	"\bswitches\x18\x03 \x03(\tR\bswitches\"\xbe\x01\n" +
+	"\fParallelPath\x12\x18\n" +
+	"\apackets\x18\x01 \x01(\x04R\apackets\x12\x19\n" +
+	"\bfirst_ns\x18\x02 \x01(\x03R\afirstNs\x12\x17\n" +
+	"\alast_ns\x18\x03 \x01(\x03R\x06lastNs\x12\x14\n" +
+	"\x05known\x18\x04 \x01(\bR\x05known\x12\x18\n" +
+	"\acertain\x18\x05 \x01(\bR\acertain\x12\x14\n" +
+	"\x05doubt\x18\x06 \x01(\x01R\x05doubt\x12\x1a\n" +
+	"\bswitches\x18\a \x03(\tR\bswitches\"\xdf\x05\n" +
 	"\rLatencyAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7587,7 +7699,7 @@ func file_query_proto_rawDescGZIP() []byte {
 	return file_query_proto_rawDescData
 }
 
-var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_query_proto_goTypes = []any{
 	(*AskRequest)(nil),         // 0: weir.query.v1.AskRequest
 	(*WatchRequest)(nil),       // 1: weir.query.v1.WatchRequest
@@ -7618,40 +7730,41 @@ var file_query_proto_goTypes = []any{
 	(*FlowPath)(nil),           // 26: weir.query.v1.FlowPath
 	(*PathHop)(nil),            // 27: weir.query.v1.PathHop
 	(*PathPassage)(nil),        // 28: weir.query.v1.PathPassage
-	(*LatencyAnswer)(nil),      // 29: weir.query.v1.LatencyAnswer
-	(*HopStats)(nil),           // 30: weir.query.v1.HopStats
-	(*FrequentValue)(nil),      // 31: weir.query.v1.FrequentValue
-	(*ValueStats)(nil),         // 32: weir.query.v1.ValueStats
-	(*FlowValues)(nil),         // 33: weir.query.v1.FlowValues
-	(*CongestionAnswer)(nil),   // 34: weir.query.v1.CongestionAnswer
-	(*LinkCongestion)(nil),     // 35: weir.query.v1.LinkCongestion
-	(*LoopsAnswer)(nil),        // 36: weir.query.v1.LoopsAnswer
-	(*FlowLoop)(nil),           // 37: weir.query.v1.FlowLoop
-	(*Series)(nil),             // 38: weir.query.v1.Series
-	(*SeriesPoint)(nil),        // 39: weir.query.v1.SeriesPoint
-	(*SeriesValue)(nil),        // 40: weir.query.v1.SeriesValue
-	(*Network)(nil),            // 41: weir.query.v1.Network
-	(*NetworkSwitch)(nil),      // 42: weir.query.v1.NetworkSwitch
-	(*NetworkMeasurement)(nil), // 43: weir.query.v1.NetworkMeasurement
-	(*NetworkExport)(nil),      // 44: weir.query.v1.NetworkExport
-	(*NetworkSpool)(nil),       // 45: weir.query.v1.NetworkSpool
-	(*NetworkClock)(nil),       // 46: weir.query.v1.NetworkClock
-	(*NetworkOffset)(nil),      // 47: weir.query.v1.NetworkOffset
-	(*NetworkPort)(nil),        // 48: weir.query.v1.NetworkPort
-	(*Rate)(nil),               // 49: weir.query.v1.Rate
-	(*Drop)(nil),               // 50: weir.query.v1.Drop
-	(*NetworkWorker)(nil),      // 51: weir.query.v1.NetworkWorker
-	(*NetworkLink)(nil),        // 52: weir.query.v1.NetworkLink
-	(*NetworkEnd)(nil),         // 53: weir.query.v1.NetworkEnd
-	(*LinkDelay)(nil),          // 54: weir.query.v1.LinkDelay
-	(*CollectorRequest)(nil),   // 55: weir.query.v1.CollectorRequest
-	(*CollectorStatus)(nil),    // 56: weir.query.v1.CollectorStatus
-	(*StreamStatus)(nil),       // 57: weir.query.v1.StreamStatus
-	(*StoreStatus)(nil),        // 58: weir.query.v1.StoreStatus
-	(*KindStatus)(nil),         // 59: weir.query.v1.KindStatus
-	(*SwitchStatus)(nil),       // 60: weir.query.v1.SwitchStatus
-	(*LastRecord)(nil),         // 61: weir.query.v1.LastRecord
-	(*ApiStatus)(nil),          // 62: weir.query.v1.ApiStatus
+	(*ParallelPath)(nil),       // 29: weir.query.v1.ParallelPath
+	(*LatencyAnswer)(nil),      // 30: weir.query.v1.LatencyAnswer
+	(*HopStats)(nil),           // 31: weir.query.v1.HopStats
+	(*FrequentValue)(nil),      // 32: weir.query.v1.FrequentValue
+	(*ValueStats)(nil),         // 33: weir.query.v1.ValueStats
+	(*FlowValues)(nil),         // 34: weir.query.v1.FlowValues
+	(*CongestionAnswer)(nil),   // 35: weir.query.v1.CongestionAnswer
+	(*LinkCongestion)(nil),     // 36: weir.query.v1.LinkCongestion
+	(*LoopsAnswer)(nil),        // 37: weir.query.v1.LoopsAnswer
+	(*FlowLoop)(nil),           // 38: weir.query.v1.FlowLoop
+	(*Series)(nil),             // 39: weir.query.v1.Series
+	(*SeriesPoint)(nil),        // 40: weir.query.v1.SeriesPoint
+	(*SeriesValue)(nil),        // 41: weir.query.v1.SeriesValue
+	(*Network)(nil),            // 42: weir.query.v1.Network
+	(*NetworkSwitch)(nil),      // 43: weir.query.v1.NetworkSwitch
+	(*NetworkMeasurement)(nil), // 44: weir.query.v1.NetworkMeasurement
+	(*NetworkExport)(nil),      // 45: weir.query.v1.NetworkExport
+	(*NetworkSpool)(nil),       // 46: weir.query.v1.NetworkSpool
+	(*NetworkClock)(nil),       // 47: weir.query.v1.NetworkClock
+	(*NetworkOffset)(nil),      // 48: weir.query.v1.NetworkOffset
+	(*NetworkPort)(nil),        // 49: weir.query.v1.NetworkPort
+	(*Rate)(nil),               // 50: weir.query.v1.Rate
+	(*Drop)(nil),               // 51: weir.query.v1.Drop
+	(*NetworkWorker)(nil),      // 52: weir.query.v1.NetworkWorker
+	(*NetworkLink)(nil),        // 53: weir.query.v1.NetworkLink
+	(*NetworkEnd)(nil),         // 54: weir.query.v1.NetworkEnd
+	(*LinkDelay)(nil),          // 55: weir.query.v1.LinkDelay
+	(*CollectorRequest)(nil),   // 56: weir.query.v1.CollectorRequest
+	(*CollectorStatus)(nil),    // 57: weir.query.v1.CollectorStatus
+	(*StreamStatus)(nil),       // 58: weir.query.v1.StreamStatus
+	(*StoreStatus)(nil),        // 59: weir.query.v1.StoreStatus
+	(*KindStatus)(nil),         // 60: weir.query.v1.KindStatus
+	(*SwitchStatus)(nil),       // 61: weir.query.v1.SwitchStatus
+	(*LastRecord)(nil),         // 62: weir.query.v1.LastRecord
+	(*ApiStatus)(nil),          // 63: weir.query.v1.ApiStatus
 }
 var file_query_proto_depIdxs = []int32{
 	2,   // 0: weir.query.v1.AskRequest.question:type_name -> weir.query.v1.Question
@@ -7664,11 +7777,11 @@ var file_query_proto_depIdxs = []int32{
 	18,  // 7: weir.query.v1.Answer.between:type_name -> weir.query.v1.Between
 	23,  // 8: weir.query.v1.Answer.target:type_name -> weir.query.v1.Target
 	25,  // 9: weir.query.v1.Answer.path:type_name -> weir.query.v1.PathAnswer
-	29,  // 10: weir.query.v1.Answer.latency:type_name -> weir.query.v1.LatencyAnswer
-	34,  // 11: weir.query.v1.Answer.congestion:type_name -> weir.query.v1.CongestionAnswer
-	36,  // 12: weir.query.v1.Answer.loops:type_name -> weir.query.v1.LoopsAnswer
-	38,  // 13: weir.query.v1.Answer.series:type_name -> weir.query.v1.Series
-	41,  // 14: weir.query.v1.Answer.network:type_name -> weir.query.v1.Network
+	30,  // 10: weir.query.v1.Answer.latency:type_name -> weir.query.v1.LatencyAnswer
+	35,  // 11: weir.query.v1.Answer.congestion:type_name -> weir.query.v1.CongestionAnswer
+	37,  // 12: weir.query.v1.Answer.loops:type_name -> weir.query.v1.LoopsAnswer
+	39,  // 13: weir.query.v1.Answer.series:type_name -> weir.query.v1.Series
+	42,  // 14: weir.query.v1.Answer.network:type_name -> weir.query.v1.Network
 	4,   // 15: weir.query.v1.Answer.none:type_name -> weir.query.v1.None
 	6,   // 16: weir.query.v1.Volume.missing:type_name -> weir.query.v1.Missing
 	7,   // 17: weir.query.v1.Volume.packets:type_name -> weir.query.v1.Bounded
@@ -7710,63 +7823,64 @@ var file_query_proto_depIdxs = []int32{
 	26,  // 53: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
 	27,  // 54: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
 	28,  // 55: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
-	6,   // 56: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
-	30,  // 57: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
-	32,  // 58: weir.query.v1.LatencyAnswer.packets:type_name -> weir.query.v1.ValueStats
-	33,  // 59: weir.query.v1.LatencyAnswer.flows:type_name -> weir.query.v1.FlowValues
-	20,  // 60: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	31,  // 61: weir.query.v1.HopStats.frequent:type_name -> weir.query.v1.FrequentValue
-	7,   // 62: weir.query.v1.FrequentValue.share:type_name -> weir.query.v1.Bounded
-	20,  // 63: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	20,  // 64: weir.query.v1.FlowValues.quantiles:type_name -> weir.query.v1.QuantileValue
-	20,  // 65: weir.query.v1.FlowValues.median:type_name -> weir.query.v1.QuantileValue
-	6,   // 66: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
-	32,  // 67: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
-	33,  // 68: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowValues
-	35,  // 69: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
-	30,  // 70: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
-	6,   // 71: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
-	37,  // 72: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
-	6,   // 73: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
-	39,  // 74: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
-	40,  // 75: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
-	6,   // 76: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
-	42,  // 77: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
-	52,  // 78: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
-	43,  // 79: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
-	44,  // 80: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
-	45,  // 81: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
-	46,  // 82: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
-	48,  // 83: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
-	51,  // 84: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
-	47,  // 85: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
-	7,   // 86: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
-	49,  // 87: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
-	49,  // 88: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
-	50,  // 89: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
-	53,  // 90: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
-	49,  // 91: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
-	54,  // 92: weir.query.v1.NetworkLink.delays:type_name -> weir.query.v1.LinkDelay
-	7,   // 93: weir.query.v1.LinkDelay.delay_ns:type_name -> weir.query.v1.Bounded
-	57,  // 94: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
-	58,  // 95: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
-	59,  // 96: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
-	60,  // 97: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
-	62,  // 98: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
-	61,  // 99: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
-	0,   // 100: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
-	1,   // 101: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
-	0,   // 102: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
-	55,  // 103: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
-	3,   // 104: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
-	3,   // 105: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
-	38,  // 106: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
-	56,  // 107: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
-	104, // [104:108] is the sub-list for method output_type
-	100, // [100:104] is the sub-list for method input_type
-	100, // [100:100] is the sub-list for extension type_name
-	100, // [100:100] is the sub-list for extension extendee
-	0,   // [0:100] is the sub-list for field type_name
+	29,  // 56: weir.query.v1.FlowPath.parallel:type_name -> weir.query.v1.ParallelPath
+	6,   // 57: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
+	31,  // 58: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
+	33,  // 59: weir.query.v1.LatencyAnswer.packets:type_name -> weir.query.v1.ValueStats
+	34,  // 60: weir.query.v1.LatencyAnswer.flows:type_name -> weir.query.v1.FlowValues
+	20,  // 61: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	32,  // 62: weir.query.v1.HopStats.frequent:type_name -> weir.query.v1.FrequentValue
+	7,   // 63: weir.query.v1.FrequentValue.share:type_name -> weir.query.v1.Bounded
+	20,  // 64: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	20,  // 65: weir.query.v1.FlowValues.quantiles:type_name -> weir.query.v1.QuantileValue
+	20,  // 66: weir.query.v1.FlowValues.median:type_name -> weir.query.v1.QuantileValue
+	6,   // 67: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
+	33,  // 68: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
+	34,  // 69: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowValues
+	36,  // 70: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
+	31,  // 71: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
+	6,   // 72: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
+	38,  // 73: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
+	6,   // 74: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
+	40,  // 75: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
+	41,  // 76: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
+	6,   // 77: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
+	43,  // 78: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
+	53,  // 79: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
+	44,  // 80: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
+	45,  // 81: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
+	46,  // 82: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
+	47,  // 83: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
+	49,  // 84: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
+	52,  // 85: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
+	48,  // 86: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
+	7,   // 87: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
+	50,  // 88: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
+	50,  // 89: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
+	51,  // 90: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
+	54,  // 91: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
+	50,  // 92: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
+	55,  // 93: weir.query.v1.NetworkLink.delays:type_name -> weir.query.v1.LinkDelay
+	7,   // 94: weir.query.v1.LinkDelay.delay_ns:type_name -> weir.query.v1.Bounded
+	58,  // 95: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
+	59,  // 96: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
+	60,  // 97: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
+	61,  // 98: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
+	63,  // 99: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
+	62,  // 100: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
+	0,   // 101: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
+	1,   // 102: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
+	0,   // 103: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
+	56,  // 104: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
+	3,   // 105: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
+	3,   // 106: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
+	39,  // 107: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
+	57,  // 108: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
+	105, // [105:109] is the sub-list for method output_type
+	101, // [101:105] is the sub-list for method input_type
+	101, // [101:101] is the sub-list for extension type_name
+	101, // [101:101] is the sub-list for extension extendee
+	0,   // [0:101] is the sub-list for field type_name
 }
 
 func init() { file_query_proto_init() }
@@ -7797,16 +7911,16 @@ func file_query_proto_init() {
 	file_query_proto_msgTypes[19].OneofWrappers = []any{}
 	file_query_proto_msgTypes[22].OneofWrappers = []any{}
 	file_query_proto_msgTypes[23].OneofWrappers = []any{}
-	file_query_proto_msgTypes[39].OneofWrappers = []any{}
-	file_query_proto_msgTypes[41].OneofWrappers = []any{}
-	file_query_proto_msgTypes[47].OneofWrappers = []any{}
+	file_query_proto_msgTypes[40].OneofWrappers = []any{}
+	file_query_proto_msgTypes[42].OneofWrappers = []any{}
+	file_query_proto_msgTypes[48].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_query_proto_rawDesc), len(file_query_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   63,
+			NumMessages:   64,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

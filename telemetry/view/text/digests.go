@@ -77,6 +77,19 @@ func printPath(w io.Writer, a *query.PathAnswer) error {
 				notes = append(notes, fmt.Sprintf("  for %v: %s", time.Duration(p.ToNs-p.FromNs).Round(time.Microsecond), way))
 			}
 		}
+		if len(f.Parallel) > 1 {
+			notes = append(notes, fmt.Sprintf("%s takes %d paths at once:", f.Flow, len(f.Parallel)))
+			for _, p := range f.Parallel {
+				way, sure := strings.Join(p.Switches, " > "), "not yet"
+				if way == "" {
+					way = "not known"
+				}
+				if p.Certain {
+					sure = "certain"
+				}
+				notes = append(notes, fmt.Sprintf("  %d packets, %s: %s", p.Packets, sure, way))
+			}
+		}
 		if f.Strays > 0 {
 			notes = append(notes, fmt.Sprintf("%s: %d digests contradict the path", f.Flow, f.Strays))
 		}
