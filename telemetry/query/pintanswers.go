@@ -58,7 +58,7 @@ type FlowPath struct {
 	Passages []PathPassage `json:"passages"`
 	// Parallel are the paths that the packets took at once, those of most packets first, where the plan has a checksum to tell them apart and
 	// there were several; Hops, Known, Certain and Doubt are those of the first, and there are no Passages.
-	Parallel []ParallelPath `json:"parallel" rows:""`
+	Parallel []ParallelPath `json:"parallel"`
 }
 
 // ParallelPath is one of several paths that a flow's packets took at once.
