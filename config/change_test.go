@@ -203,6 +203,15 @@ func TestEdited(t *testing.T) {
 	}
 }
 
+// TestDiffOfRates: a rate is shown as a file has it.
+func TestDiffOfRates(t *testing.T) {
+	old, next := &Config{}, &Config{}
+	old.Telemetry.Budget, next.Telemetry.Budget = 1e6, 250e3
+	if got := Diff(old, next); len(got) != 1 || got[0].String() != `~ telemetry.budget = "250kB/s", was "1MB/s"` {
+		t.Errorf("got %v", got)
+	}
+}
+
 // TestDiffOfRules: of random changes of a list, the difference has each element
 // that is gone and each that is new, and is empty only for equal lists.
 func TestDiffOfRules(t *testing.T) {

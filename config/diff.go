@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -168,15 +169,41 @@ func literals(list reflect.Value) []string {
 	return all
 }
 
+// quoted writes a string as TOML does, which has fewer escapes than Go.
+func quoted(text string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range text {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case strconv.IsPrint(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08X`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04X`, r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
 // literal writes a value as TOML on one line. Of tables, keys with the zero
 // value are left out.
 func literal(v reflect.Value) string {
-	if _, word := v.Interface().(encoding.TextMarshaler); word || v.Type() == reflect.TypeFor[time.Duration]() {
-		return fmt.Sprintf("%q", v.Interface())
+	switch word := v.Interface().(type) {
+	case encoding.TextMarshaler:
+		if text, err := word.MarshalText(); err == nil {
+			return quoted(string(text))
+		}
+	case time.Duration:
+		return quoted(word.String())
 	}
 	switch v.Kind() {
 	case reflect.String:
-		return fmt.Sprintf("%q", v.String())
+		return quoted(v.String())
 	case reflect.Slice, reflect.Array:
 		return "[" + strings.Join(literals(v), ", ") + "]"
 	case reflect.Struct:

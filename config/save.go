@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -74,9 +75,10 @@ type piece struct {
 	text       string
 }
 
-// apply puts the pieces in. Pieces at the same place come in the order in which they were added.
+// apply puts the pieces in. At the same place, what is inserted comes in front of what is replaced, in the order in which it was
+// added: one list's last element may end where another list's first one is removed.
 func (s *saver) apply() []byte {
-	slices.SortStableFunc(s.pieces, func(a, b piece) int { return a.start - b.start })
+	slices.SortStableFunc(s.pieces, func(a, b piece) int { return cmp.Or(a.start-b.start, a.end-b.end) })
 	var out []byte
 	at := 0
 	for _, p := range s.pieces {
@@ -140,6 +142,9 @@ func (s *saver) port(t tomlfile.Table, before, after *port.Config) {
 		end := len(s.text)
 		if n := bytes.IndexByte(s.text[start:], '\n'); n >= 0 {
 			end = start + n
+		}
+		if bytes.HasSuffix(s.text[start:end], []byte("\r")) {
+			end-- // a file with the line ends of Windows keeps them
 		}
 		was := string(s.text[start:end])
 		if !tomlfile.Whole([]byte(was)) {
@@ -232,7 +237,23 @@ func common(x, y []string) []int {
 	return stays
 }
 
-func (s *saver) remove(t tomlfile.Table) { s.pieces = append(s.pieces, piece{t.Start, t.End, ""}) }
+// remove leaves comments after an empty line at the element's end: they are about what follows, or the whole file.
+func (s *saver) remove(t tomlfile.Table) {
+	end, commented := t.End, false
+	for at := t.End; at > t.Body; {
+		line := bytes.LastIndexByte(s.text[:at-1], '\n') + 1
+		switch words := bytes.TrimSpace(s.text[line:at]); {
+		case len(words) == 0 && commented:
+			end = line
+		case len(words) != 0 && words[0] == '#':
+			commented = true
+		case len(words) != 0:
+			line = t.Body
+		}
+		at = line
+	}
+	s.pieces = append(s.pieces, piece{t.Start, end, ""})
+}
 
 // insert adds an element in front of number at of a list, with the keys whose values are not the given default ones.
 func (s *saver) insert(key string, tables []tomlfile.Table, at int, element, usual reflect.Value) {

@@ -96,6 +96,65 @@ func TestSaved(t *testing.T) {
 	}
 }
 
+// TestSavedBeside: a list whose last element is directly in front of what is removed of another list gets one more.
+func TestSavedBeside(t *testing.T) {
+	first, acl, _ := strings.Cut(commented, "# Which packets pass.\n")
+	acl, l3, _ := strings.Cut(acl, "[[stages.l3.interface]]")
+	acl, rules, _ := strings.Cut(acl, "# The web server.\n")
+	text := first + acl + "[[stages.l3.interface]]" + strings.TrimSuffix(l3, "# The end.\n") + "# The web server.\n" + rules
+	for name, more := range map[string]Edit{
+		"route": {Stage: "l3", List: "route", Fields: map[string]string{"prefix": "10.8.0.0/16", "via": "10.0.1.2"}},
+		"port":  {List: "port", Fields: map[string]string{"interface": "p2"}},
+	} {
+		c := edited(t, parsed(t, text), more, Edit{Stage: "acl", List: "rule", Remove: true, Fields: map[string]string{"name": "web"}})
+		got, _, err := Saved([]byte(text), c)
+		if err != nil || len(Diff(parsed(t, string(got)), c)) != 0 {
+			t.Errorf("%s: %v\n%s", name, err, got)
+		}
+	}
+}
+
+// TestSavedComments: of an element that is removed, comments after an empty line at its end stay: they are about the rest.
+func TestSavedComments(t *testing.T) {
+	text := strings.Replace(commented, "# Administrators.\n", "# ---- For administrators ----\n\n# Their shell.\n", 1)
+	text = strings.Replace(text, "# The end.", "# until winter\n\n# The end.", 1)
+	c := edited(t, parsed(t, text),
+		Edit{Stage: "acl", List: "rule", Remove: true, Fields: map[string]string{"name": "web"}},
+		Edit{Stage: "l3", List: "route", Remove: true, At: 1})
+	got, _, err := Saved([]byte(text), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for comment, stays := range map[string]bool{
+		"# ---- For administrators ----\n": true, "# Their shell.\n": true, "# The end.\n": true,
+		"# The web server.\n": false, "# all of it\n": false, "# until winter\n": false,
+	} {
+		if strings.Contains(string(got), comment) != stays {
+			t.Errorf("%q stays: %v, want %v\n%s", comment, !stays, stays, got)
+		}
+	}
+}
+
+// TestSavedLineEnds: a file with the line ends of Windows keeps them.
+func TestSavedLineEnds(t *testing.T) {
+	text := strings.ReplaceAll(commented, "\n", "\r\n")
+	c := edited(t, parsed(t, text), Edit{List: "port", Match: map[string]string{"name": "p0"}, Fields: map[string]string{"rate_bits": "2000000"}})
+	got, _, err := Saved([]byte(text), c)
+	if want := strings.Replace(text, "rate_bits = 1000000", "rate_bits = 2000000", 1); err != nil || string(got) != want {
+		t.Errorf("%v: got %q, want %q", err, got, want)
+	}
+}
+
+// TestSavedStrings: TOML has fewer escapes than Go.
+func TestSavedStrings(t *testing.T) {
+	for _, name := range []string{"a\a\v\x7f\x00", "quote \" and \\", "tab\tline\n", "\u200b\U000E0001é"} {
+		c := edited(t, parsed(t, commented), Edit{Stage: "acl", List: "rule", Fields: map[string]string{"name": name, "action": "deny"}})
+		if got, _, err := Saved([]byte(commented), c); err != nil || len(Diff(parsed(t, string(got)), c)) != 0 {
+			t.Errorf("%q: %v\n%s", name, err, got)
+		}
+	}
+}
+
 // strip leaves out empty lines.
 func strip(text string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return line == "" }), "\n")
