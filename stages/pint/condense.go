@@ -55,28 +55,29 @@ func (m *Module) Shape(bytesPerSecond float64) {
 	m.condensing.room = bytesPerSecond
 }
 
-// take counts a digest, and reports whether it is to be exported as it is. What the switch found to loop always is.
-func (c *condensing) take(r *record) bool {
+// take counts a digest, and reports whether it is to be exported as it is, and whether as one of the share. What the switch found to
+// loop always is exported.
+func (c *condensing) take(r *record) (export, sampled bool) {
 	c.digests++
 	if !c.on && c.room != 0 && sink.DigestBytes(c.sent) > c.room*sliceSeconds {
 		c.on, c.share = true, firstShare
 	}
 	if r.loop || !c.on {
 		c.sent++
-		return true
+		return true, false
 	}
 	s := c.condenser(r.Plan)
 	if s == nil {
 		c.sent++
-		return true
+		return true, false
 	}
 	s.Add(&r.Record)
 	if !pint.Sampled(r.ID, c.share) {
 		c.condensed.Add(1)
-		return false
+		return false, true
 	}
 	c.sent++
-	return true
+	return true, true
 }
 
 // condenser is that of a plan, nil if the plan is not known here.
@@ -134,9 +135,10 @@ func (c *condensing) turn(next int64, attach func(plan uint16, partition int, sl
 			}
 		}
 	}
-	if !c.on {
+	switch {
+	case !c.on:
 		c.plans = nil // their memory is not needed
-	} else {
+	case c.digests > 0: // else as many may come as in the slice before
 		c.share = sink.Share(c.digests, digests)
 	}
 	c.slice, c.digests, c.sent = next, 0, 0

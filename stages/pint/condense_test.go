@@ -96,3 +96,73 @@ func TestCondense(t *testing.T) {
 		t.Errorf("%d digests are missed", missed)
 	}
 }
+
+// TestCondenseGap: behind a slice without digests the share is still that of the last one with some.
+func TestCondenseGap(t *testing.T) {
+	m, c := digestModule(t, true, 1), &collected{t: t}
+	r := rand.New(rand.NewPCG(26, 11))
+	slice := func(number int64) {
+		for i := range 20_000 {
+			rec := someRecord(r, 0)
+			rec.TimeNs, rec.loop = uint64(number)<<sliceBits+uint64(i), false
+			m.take(&rec)
+		}
+		m.Collect((number+1)<<sliceBits+grace, false, c.emit)
+	}
+	m.Shape(40_000)
+	slice(100)
+	slice(101)
+	share := m.condensing.share
+	if !m.condensing.on || share == 0 {
+		t.Fatalf("condensing: %v, 1 of 2^%d", m.condensing.on, share)
+	}
+	m.Collect(105<<sliceBits, false, c.emit)
+	before := m.condensing.condensed.Load()
+	slice(105)
+	if got := m.condensing.condensed.Load() - before; got < 20_000-20_000>>share*3/2 {
+		t.Errorf("%d of 20,000 digests are condensed, and 1 of 2^%d is to be sent", got, share)
+	}
+}
+
+// TestCondenseLate: digests that come late, when the sink condenses already, not any more, or by another share, are in records that say so.
+func TestCondenseLate(t *testing.T) {
+	m, c := digestModule(t, true, 1), &collected{t: t}
+	r := rand.New(rand.NewPCG(26, 12))
+	// digests come in that slice, of which some are one slice late.
+	digests := func(number int64, n, late int) {
+		for i := range n {
+			rec := someRecord(r, 0)
+			rec.TimeNs, rec.loop = uint64(number)<<sliceBits+uint64(i), false
+			if i > 0 && i <= late {
+				rec.TimeNs -= 1 << sliceBits
+			}
+			m.take(&rec)
+		}
+		m.Collect(number<<sliceBits+grace/2, false, c.emit)
+	}
+	shapes := []float64{40_000, 1e6, 20_000, 400_000, 1e6}
+	digests(100, 8000, 0)
+	for i, room := range shapes {
+		m.Shape(room)
+		digests(101+int64(i), 8000>>(i&1), 500)
+	}
+	m.Collect(110<<sliceBits, true, c.emit)
+	all, condensed := uint64(0), false
+	for i := range c.batches {
+		b := &c.batches[i]
+		all += uint64(len(b.Records))
+		if b.Condensed == nil {
+			continue
+		}
+		condensed = true
+		for _, o := range b.Records {
+			if !pint.Sampled(o.ID, b.Condensed.Share) {
+				t.Fatalf("batch %d of %d: a digest of %d is not of the share 1 of 2^%d", i, len(c.batches), c.headers[i].Start>>sliceBits, b.Condensed.Share)
+			}
+		}
+	}
+	if all += m.condensing.condensed.Load(); all != 8000+8000+4000+8000+4000+8000 || !condensed {
+		t.Errorf("%d digests are exported or condensed; condensed: %v", all, condensed)
+	}
+	c.check()
+}

@@ -135,23 +135,16 @@ func (b *batches) add(r *record, k *condensing, o *outbox, emit envelope.Emit) {
 	if slice > k.slice {
 		k.turn(slice, b.attach(o, emit))
 	}
-	raw := !k.on
-	export := k.take(r)
-	if raw && k.on { // what waits has all digests so far
-		for _, c := range b.open {
-			if len(c.records) > 0 {
-				b.emit(c, o, emit)
-			}
-		}
-	}
+	export, sampled := k.take(r)
 	if !export {
 		return
 	}
 	to := b.find(r.Flow.Partition(envelope.Partitions), r.Plan, r.loop, slice, o, emit)
-	to.records = append(to.records, r.Record)
-	if k.on && !r.loop && to.condensed == nil {
+	b.separate(to, sampled, k.share, o, emit)
+	if sampled && to.condensed == nil {
 		to.condensed = &pint.Condensed{Share: k.share}
 	}
+	to.records = append(to.records, r.Record)
 	if len(to.records) == batchSize {
 		b.emit(to, o, emit)
 	}
@@ -184,10 +177,18 @@ func (b *batches) find(partition int, plan uint16, loop bool, slice int64, o *ou
 	return c
 }
 
+// separate emits a batch that has all digests if only a share follows, and the other way round: digests of a slice may come late.
+func (b *batches) separate(to *batch, sampled bool, share uint8, o *outbox, emit envelope.Emit) {
+	if is := to.condensed != nil; is != sampled && (is || len(to.records) > 0) || is && sampled && to.condensed.Share != share {
+		b.emit(to, o, emit)
+	}
+}
+
 // attach gives what was condensed to a batch of its own slice, which may have no digests else.
 func (b *batches) attach(o *outbox, emit envelope.Emit) func(uint16, int, int64, *pint.Condensed) {
 	return func(plan uint16, partition int, slice int64, of *pint.Condensed) {
 		to := b.find(partition, plan, false, slice, o, emit)
+		b.separate(to, true, of.Share, o, emit)
 		to.condensed = of
 	}
 }
