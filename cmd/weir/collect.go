@@ -59,7 +59,6 @@ collector could not be set up.`,
 
 // runCollect is the command, top to bottom.
 func runCollect(ctx context.Context, o collectOptions, stdout, stderr io.Writer) error {
-	defer endInTime(ctx, stderr)()
 	c, err := config.ParseCollect(nil)
 	if o.config != "" {
 		c, err = config.LoadCollect(o.config)

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	began := false
 	root := newRootCommand()
 	noteBegin(root, &began)
+	for _, sub := range root.Commands() {
+		if !slices.Contains(undoing, sub.Name()) {
+			boundEnd(sub)
+		}
+	}
 	root.SetArgs(append([]string{}, args...)) // of nil cobra takes the process's own
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -111,6 +117,23 @@ func noteBegin(cmd *cobra.Command, began *bool) {
 	}
 }
 
+// undoing are the commands that take namespaces, queues or other processes away before they end, which must not be cut
+// short. The processes that they started are themselves bound.
+var undoing = []string{"lab", "bench", "nic", "p4"}
+
+// boundEnd has a command and those below it end in time.
+func boundEnd(cmd *cobra.Command) {
+	if work := cmd.RunE; work != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			defer endInTime(cmd.Context(), cmd.ErrOrStderr())()
+			return work(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		boundEnd(sub)
+	}
+}
+
 // withSignals returns a context that the first SIGINT or SIGTERM cancels. The
 // second one ends the process at once: its sender does not want to wait
 // for the drain. The kernel cleans up then: sockets, memory and XDP programs
@@ -144,7 +167,7 @@ func withSignals(stderr io.Writer) (context.Context, func()) {
 // stopVariable names the environment's variable with another stopWait, for machines that are very slow.
 const stopVariable = "WEIR_STOP_WAIT"
 
-// stopWait is how long the start or the end of a service may go on behind the signal that ends it.
+// stopWait is how long a command may go on after the signal that ends it.
 const stopWait = 5 * time.Second
 
 // endInTime ends the process when ctx has ended and what it does then takes longer than it may: whatever phase of
@@ -157,7 +180,7 @@ func endInTime(ctx context.Context, stderr io.Writer) (over func()) {
 	var timer atomic.Pointer[time.Timer]
 	stop := context.AfterFunc(ctx, func() {
 		timer.Store(time.AfterFunc(wait, func() {
-			fmt.Fprintf(stderr, "weir: not at an end %v behind the signal: ending at once\n", wait)
+			fmt.Fprintf(stderr, "weir: not at an end %v after the signal: ending at once\n", wait)
 			os.Exit(statusFailure)
 		}))
 	})

@@ -62,7 +62,6 @@ not add up or frames are lost; 2 if the switch could not be set up.`,
 
 // runSwitch is the command, top to bottom.
 func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) error {
-	defer endInTime(ctx, stderr)()
 	printReport, err := reportPrinter(o.report)
 	if err != nil {
 		return usageError(err)

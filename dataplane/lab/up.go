@@ -272,7 +272,7 @@ func (l *Lab) node(name string) *nodeState {
 
 // connectHosts brings the hosts on line, after the switches, so that a switch receives
 // everything that a host has ever sent.
-func (l *Lab) connectHosts(context.Context) error {
+func (l *Lab) connectHosts(ctx context.Context) error {
 	for i := range l.config.Hosts {
 		h := &l.config.Hosts[i]
 		ns := l.spaces[h.Name]
@@ -309,15 +309,15 @@ func (l *Lab) connectHosts(context.Context) error {
 			return err
 		}
 	}
-	return l.waitCables()
+	return l.waitCables(ctx)
 }
 
 // waitCables waits until every cable carries packets.
-func (l *Lab) waitCables() error {
+func (l *Lab) waitCables(ctx context.Context) error {
 	for _, link := range l.config.Links {
 		for _, endpoint := range link.Endpoints {
 			end := l.cableEnd(endpoint)
-			if err := end.ns.WaitUp(end.iface, upWait); err != nil {
+			if err := end.ns.AwaitUp(ctx, end.iface, upWait); err != nil {
 				return err
 			}
 		}

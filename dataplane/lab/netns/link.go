@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -81,6 +82,11 @@ func (ns *Namespace) SetUp(name string) error {
 // and its transmit queue. The kernel activates the queue some time after SetUp of the
 // second end has returned; until then it drops what is sent, without a count.
 func (ns *Namespace) WaitUp(name string, most time.Duration) error {
+	return ns.AwaitUp(context.Background(), name, most)
+}
+
+// AwaitUp is WaitUp until ctx ends.
+func (ns *Namespace) AwaitUp(ctx context.Context, name string, most time.Duration) error {
 	for deadline := time.Now().Add(most); ; time.Sleep(time.Millisecond) {
 		link, err := ns.Link(name)
 		if err != nil {
@@ -88,6 +94,9 @@ func (ns *Namespace) WaitUp(name string, most time.Duration) error {
 		}
 		if link.Attrs().OperState == netlink.OperUp {
 			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("wait for interface %s in namespace %s: it is %s after %s: is its far end up?",
