@@ -85,7 +85,7 @@ func TestChaos(t *testing.T) {
 	c := newChaos(t, seed)
 	defer c.load()()
 	began := time.Now()
-	for round := 0; time.Since(began) < length && !t.Failed(); round++ {
+	for round := 0; time.Since(began) < length; round++ {
 		name := c.fault()
 		c.check()
 		t.Logf("%v: fault %d, %s; %d packets sent at most", time.Since(began).Round(time.Second), round+1, name, c.packets())
@@ -184,7 +184,7 @@ func (c *chaos) load() (stop func()) {
 	return func() { close(end); sending.Wait() }
 }
 
-// chaosFrame is a datagram of one of the load's flows, unlike all others.
+// chaosFrame is a datagram of one of the load's flows; those of a flood come again in the next one.
 func chaosFrame(n uint32) []byte {
 	f := udpFrame(uint16(n))
 	f[35] = byte(chaosPort + n%chaosFlows) // the source port's lower byte
@@ -344,10 +344,11 @@ func (c *chaos) ask(i int) {
 	}
 	// Values are estimates, and bounds hold with a probability: 1e-9 of each answer to fail by chance are 1e-4 in an hour.
 	const sure = `, "confidence": 0.999999999`
-	hold := func(kind string, p query.Bounded, least, most float64) {
+	hold := func(kind string, p query.Bounded, least, most float64, answer any) {
 		c.answers[kind]++
 		if p.Low > p.Value || p.Value > p.High || p.Low > most || p.High < least {
-			t.Errorf("collector %d, %s: %+v packets; at least %v and at most %v passed", i, kind, p, least, most)
+			text, _ := json.Marshal(answer)
+			t.Errorf("collector %d, %s: %+v packets; at least %v and at most %v passed: %.8000s", i, kind, p, least, most, text)
 		}
 	}
 	if question(`"kind": "volume"`+sure) && all.Volume != nil {
@@ -355,20 +356,20 @@ func (c *chaos) ask(i int) {
 		for _, s := range v.PerSwitch {
 			least = max(least, float64(s.Packets))
 		}
-		hold("volume", v.Packets, least, sent)
+		hold("volume", v.Packets, least, sent, v)
 		if p := v.Packets; least > sent || p.High > float64(v.NaivePackets)+0.5 {
 			t.Errorf("collector %d: %+v packets, of switches %d in sum and %v at most; %v were sent", i, p, v.NaivePackets, least, sent)
 		}
 	}
 	flow := c.random.IntN(chaosFlows)
 	if question(fmt.Sprintf(`"kind": "frequency", "flow": "10.0.0.1:%d > 10.0.0.2:8 udp"`, chaosPort+flow)+sure) && all.Frequency != nil && all.Frequency.Sample != nil {
-		hold("frequency", all.Frequency.Sample.Packets, 0, float64(c.sent[flow].Load()))
+		hold("frequency", all.Frequency.Sample.Packets, 0, float64(c.sent[flow].Load()), all.Frequency)
 	}
 	if question(`"kind": "heavy-hitters", "theta": 0.05`+sure) && all.HeavyHitters != nil {
 		for _, f := range all.HeavyHitters.Flows {
 			k, err := query.ParseKey(f.Flow)
 			if flow := int(k.SrcPort) - chaosPort; err == nil && flow >= 0 && flow < chaosFlows {
-				hold("heavy-hitters", f.Bounded, 0, float64(c.sent[flow].Load()))
+				hold("heavy-hitters", f.Bounded, 0, float64(c.sent[flow].Load()), f)
 			} else if k.DstPort == 8 {
 				t.Errorf("collector %d: %s is no flow of the load: %v", i, f.Flow, err)
 			}

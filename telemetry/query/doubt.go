@@ -21,6 +21,9 @@ type doubt struct {
 	// Packets and bytes that passed the network, by the switches' counts: at least those of one switch, unless
 	// packets passed it twice, and at most those of all together.
 	least, most [2]float64 // of packets, of bytes
+	// denied is what may be in no sample where one switch counted more than the bounds of the whole allow, though by no more than a
+	// sample can be wrong by chance; else 0.
+	denied [2]float64
 }
 
 // witness is one switch: what it counted in all of the window, and its samples.
@@ -74,8 +77,18 @@ func (d *doubt) total(v *SwitchVolume) {
 	}
 }
 
+// deny holds the bounds that an estimate of the whole has, with a question's confidence, against what single switches counted.
+func (d *doubt) deny(union *oblivious.Sample, delta float64) {
+	for i, unit := range []oblivious.Unit{oblivious.Packets, oblivious.Bytes} {
+		d.denied[i] = 0
+		if e, err := union.Subset(unit, delta, func(*Key) bool { return true }); err == nil && d.least[i] > e.High {
+			d.denied[i] = d.least[i] - e.Low
+		}
+	}
+}
+
 // any reports whether samples and counts disagree.
-func (d *doubt) any() bool { return d.surplus > 0 || d.excess > 0 }
+func (d *doubt) any() bool { return d.surplus > 0 || d.excess > 0 || d.denied != [2]float64{} }
 
 // hold brings an estimate of all packets or bytes, or of a part of them, within what the counts allow.
 func (d *doubt) hold(b Bounded, unit oblivious.Unit, all bool) Bounded {
@@ -89,14 +102,16 @@ func (d *doubt) hold(b Bounded, unit oblivious.Unit, all bool) Bounded {
 	if d.excess > 0 {
 		b.Low, b.High = 0, d.most[i] // the entries' weights mean nothing
 	}
+	// Any flow may have had the packets that are in no sample; the bytes of a surplus are not known.
+	more := d.denied[i]
 	if d.surplus > 0 {
-		// Any flow may have had the packets that are in no sample; their bytes are not known.
-		more := d.most[i]
 		if unit == oblivious.Packets {
-			more = d.surplus
+			more = max(more, d.surplus)
+		} else {
+			more = d.most[i]
 		}
-		b.High += more
 	}
+	b.High += more
 	b.High = min(b.High, d.most[i])
 	if all && d.any() {
 		b.Value = max(b.Value, d.least[i])

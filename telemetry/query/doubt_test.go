@@ -163,6 +163,43 @@ func TestRepeatedPackets(t *testing.T) {
 	}
 }
 
+// TestFewRepeatedPackets: packets that came again, though so few that a sample may be as wrong by chance, are within the bounds of all
+// confidences.
+func TestFewRepeatedPackets(t *testing.T) {
+	const epochs, fresh, repeated = 70, 1000, 20_000 // the last two have the same packets
+	s := &store.Store{}
+	for sw := uint32(1); sw <= 6; sw++ {
+		for epoch := range uint64(epochs + 2) {
+			sampler, err := oblivious.NewSampler(oblivious.Config{Kind: oblivious.NWPS, Unit: oblivious.Packets, Size: 200, Seed: 26})
+			if err != nil {
+				t.Fatal(err)
+			}
+			honest, hostile := oblivious.Key(key(1)), oblivious.Key(key(2))
+			n, from, of := uint64(repeated), uint64(1<<40), &hostile
+			if epoch < epochs {
+				n, from, of = fresh, epoch<<41, &honest
+			}
+			for i := range n {
+				sampler.Add(hash.Uint64(from, i), 100, of)
+			}
+			add(t, s, record.Header{Kind: record.Oblivious, Switch: sw, Start: int64(5+epoch) << 30, Span: 1 << 30}, sampler.Sample().AppendBinary)
+		}
+	}
+	s.Sort()
+	for _, confidence := range []float64{0.5, 0.95, 1 - 1e-3, 1 - 1e-6, 1 - 1e-9} {
+		e := &Engine{Store: s, Confidence: confidence}
+		v := ask[*Volume](t, e, &Question{Kind: KindVolume})
+		const truth = epochs*fresh + 2*repeated
+		if p := v.Packets; !p.Holds(truth) || p.Low > p.Value || p.Value > p.High || !v.Bytes.Holds(100*truth) {
+			t.Errorf("confidence %v: %+v packets, %+v bytes, truth %d packets", confidence, p, v.Bytes, truth)
+		}
+		f := ask[*Frequency](t, e, &Question{Kind: KindFrequency, Flow: FormatKey(key(2))})
+		if !f.Sample.Packets.Holds(2 * repeated) {
+			t.Errorf("confidence %v: the host's flow has %+v packets, truth %d", confidence, f.Sample.Packets, 2*repeated)
+		}
+	}
+}
+
 // TestSeedOfOne: a switch whose samples have another seed is left out and named; of as many of either kind nothing is
 // chosen.
 func TestSeedOfOne(t *testing.T) {

@@ -49,6 +49,9 @@ func (e *Engine) samples(of string) (*network, error) {
 	}
 	n := *found.(*network) // other questions have it, too, with a confidence of their own
 	n.Confidence, n.Missing, n.shares = confidence, slices.Clone(n.Missing), slices.Clone(n.shares)
+	if of != store.OfFlowSamples {
+		n.doubt.deny(n.union, n.delta())
+	}
 	if e.unions != nil {
 		e.unions[of] = &n
 	}
