@@ -121,6 +121,23 @@ func (o *labOutcome) find(t *testing.T, kind query.Kind, by string) grade.Row {
 	return o.Answers.Rows[i]
 }
 
+// TestDrawnKey: a lab's records are under the key that it has drawn, and are read where the key is left with them.
+func TestDrawnKey(t *testing.T) {
+	netnstest.Require(t)
+	_, records := undisturbedRun(t, smallLab(t, "onesample"))
+	ask := func() string {
+		out, err := weirCommand("query", "volume", "--records", records).CombinedOutput()
+		return fmt.Sprintf("%v\n%s", err, out)
+	}
+	if out := ask(); !strings.HasPrefix(out, "<nil>") {
+		t.Errorf("with the key: %s", out)
+	}
+	must(t, os.Rename(filepath.Join(records, lab.KeyFile), filepath.Join(t.TempDir(), "away")))
+	if out := ask(); !strings.Contains(out, "under a network key that is not loaded") {
+		t.Errorf("without the key: %s", out)
+	}
+}
+
 // TestDisturbed: only overruns excuse a run; any other loss is judged.
 func TestDisturbed(t *testing.T) {
 	lost := func(reasons ...string) (o labOutcome) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
+	"github.com/weirswitch/weir/internal/keyfile"
 )
 
 // testMain makes the test binary be weir, for tests that need a process.
@@ -27,6 +29,7 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(testNATS); text != "" {
 		becomeNATS(text)
 	}
+	keyfile.Random = rand.NewChaCha8([32]byte{26}) // labs draw the same keys each time
 	if os.Getenv(testMain) == "1" {
 		os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/telemetry/collect/service"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/view/api"
@@ -73,9 +76,18 @@ func (s *querySpool) Ask(ctx context.Context, q *query.Question) (any, error) {
 	return m.Value()
 }
 
-// engine loads the keys and reads the folder.
+// engine loads the keys and reads the folder. A lab that has drawn a key leaves it there.
 func (s *querySpool) engine() (*query.Engine, error) {
-	for _, path := range s.keys {
+	keys := s.keys
+	if left := filepath.Join(s.Records, lab.KeyFile); len(keys) == 0 {
+		if _, err := os.Lstat(left); err == nil {
+			keys = []string{left}
+		}
+	}
+	if len(keys) != 0 {
+		s.Key = keys[0]
+	}
+	for _, path := range keys {
 		if _, err := config.LoadKey(path); err != nil {
 			return nil, fmt.Errorf("--key: %w", err)
 		}

@@ -68,7 +68,7 @@ func (c *Config) collectorConfig(runDirectory, data, file string) ([]byte, error
 	} {
 		setMissing(main, key, value)
 	}
-	if c.Key != "" {
+	if c.Key != "" && c.Key != NoKey {
 		setMissing(main, "keys", []string{c.Key})
 	}
 	if _, known := main["paths"]; !known && file != "" {

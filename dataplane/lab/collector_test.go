@@ -13,6 +13,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirswitch/weir/internal/keyfile"
 )
 
 // collected is a lab with a relay in a cable, a bridge, and a collector.
@@ -197,6 +199,59 @@ func TestForwardEnds(t *testing.T) {
 			}
 		case <-time.After(10 * time.Second):
 			t.Fatal("it does not end with its context")
+		}
+	}
+}
+
+// TestDrawnKey: each run of a lab that keeps records has another key, which its switches and its collector have, unless a switch cannot.
+func TestDrawnKey(t *testing.T) {
+	drawn := map[string]bool{}
+	for range 2 {
+		c, err := Parse(collected, "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &Lab{config: c, dir: &runDirectory{path: t.TempDir()}}
+		if err := l.makeRecords(); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(l.records, KeyFile)
+		k, err := keyfile.Load(path)
+		if err != nil || drawn[string(k[:])] {
+			t.Errorf("%v, or drawn before", err)
+		}
+		drawn[string(k[:])] = true
+		collector, err := l.config.collectorConfig("/run/x", "/data", "/lab.toml")
+		if err != nil || !strings.Contains(string(collector), `keys = ["`+path+`"]`) {
+			t.Errorf("%v: %s", err, collector)
+		}
+		sw, err := l.config.switchConfig(0, "/run/x", "")
+		if err != nil || !strings.Contains(string(sw), `key = "`+path+`"`) {
+			t.Errorf("%v: %s", err, sw)
+		}
+		if c.Key != "" {
+			t.Errorf("the next run would have the same key, %s", c.Key)
+		}
+	}
+	const s2 = "name = \"s2\"\ngraph = [\"parse\", \"patch\"]\n"
+	texts := []string{"key = \"none\"\n" + collected}
+	for _, more := range []string{
+		"kind = \"bmv2\"", "[switch.config.switch]\nhash = \"crc\"", "[switch.config.stages.pint]\nplan = \"plan.toml\"", "[switch.config.telemetry]\nspool = \"/spool\"",
+	} {
+		texts = append(texts, strings.Replace(collected, s2, s2+more+"\n", 1))
+	}
+	for _, text := range texts {
+		c, err := Parse(text, "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &Lab{config: c, dir: &runDirectory{path: t.TempDir()}}
+		if err := l.makeRecords(); err != nil {
+			t.Fatal(err)
+		}
+		sw, err := l.config.switchConfig(0, "/run/x", "")
+		if left, _ := os.ReadDir(l.records); err != nil || len(left) != 0 || strings.Contains(string(sw), "key =") {
+			t.Errorf("%v, %v: %s", err, left, sw)
 		}
 	}
 }

@@ -29,8 +29,8 @@ type Config struct {
 	// Quiet is how long nothing is sent before the first load and behind the last one, so that records of
 	// whole epochs surround them.
 	Quiet time.Duration `toml:"quiet"`
-	// Key is the file of the network's secret key (weir key new), which all switches and the collector have; empty: they have none.
-	// A relative name counts from the working directory.
+	// Key is the file of the network's secret key (weir key new), which all switches and the collector have. Empty: each lab
+	// that keeps records draws one, unless a switch cannot have it; NoKey: they have none. A relative name counts from the working directory.
 	Key string `toml:"key"`
 	// Collector has the switches send their records to a collector; nil: they keep them in files.
 	Collector *Collector `toml:"collector"`

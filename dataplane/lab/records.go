@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/weirswitch/weir/internal/keyfile"
 )
 
 // telemetryStages are the stages that make records.
@@ -36,6 +38,10 @@ func recordsPath(runDirectory, keep string) string {
 const (
 	// TruthFile has a [LoadCount] for each load of kind "flows".
 	TruthFile = "truth.json"
+	// KeyFile is the network's secret key, if the lab has drawn one.
+	KeyFile = "network.key"
+	// NoKey is the name of no key's file: hashes are public functions.
+	NoKey = "none"
 )
 
 // makeRecords makes the folder for the switches' records, if any are to be kept. A folder of one's own choice
@@ -58,7 +64,43 @@ func (l *Lab) makeRecords() error {
 	if l.records, err = filepath.Abs(path); err != nil {
 		return fmt.Errorf("make the folder for records: %w", err)
 	}
+	if !l.config.drawsKey() {
+		return nil
+	}
+	keyed := *l.config // the caller's has none
+	keyed.Key = filepath.Join(l.records, KeyFile)
+	l.config = &keyed
+	if _, err := keyfile.Create(keyed.Key); err != nil {
+		return fmt.Errorf("draw a key for the network: %w", err)
+	}
 	return nil
+}
+
+// UseKey has the lab use the key in a file where it would draw one; empty: it does not.
+func (c *Config) UseKey(path string) {
+	if path != "" && c.drawsKey() {
+		c.Key = path
+	}
+}
+
+// drawsKey reports whether the network gets a new key: the file names none, and all switches can have any one.
+func (c *Config) drawsKey() bool {
+	if c.Key != "" || c.Collector != nil && has(c.Collector.Config, "collect", "keys") {
+		return false
+	}
+	return !slices.ContainsFunc(c.Switches, func(s Switch) bool {
+		stages, _ := s.Config["stages"].(map[string]any)
+		return s.Kind == KindBMv2 || has(s.Config, "switch", "key") || has(s.Config, "switch", "hash") ||
+			has(stages, "pint", "plan") || has(stages, "pint", "next_plan") || // which name a hash
+			has(s.Config, "telemetry", "spool") // where the key is not next to the records
+	})
+}
+
+// has reports whether a configuration has a key in a table.
+func has(config map[string]any, table, key string) bool {
+	t, _ := config[table].(map[string]any)
+	_, ok := t[key]
+	return ok
 }
 
 // spool is the folder that switches write their records to; empty: none are kept. With a collector they wait there

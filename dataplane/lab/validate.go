@@ -41,7 +41,7 @@ func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(fo
 
 // validateKey makes the key's name absolute, as switches want it.
 func (c *Config) validateKey(f *faults) {
-	if c.Key == "" {
+	if c.Key == "" || c.Key == NoKey {
 		return
 	}
 	path, err := filepath.Abs(c.Key)

@@ -101,7 +101,7 @@ var layers = []layer{
 	{"dataplane/traffic", []string{"dataplane/traffic/bpf", "dataplane/lab/netns", "dataplane/nic", "dataplane/pcapfile", "dataplane/xsk"},
 		"one generator sends what gen, the lab and the benchmarks send"},
 	{"dataplane/lab/relay", []string{"telemetry/hash"}, "a relay is a cable, and knows no switch"},
-	{"dataplane/lab", []string{"internal/bitrate", "internal/safefile", "internal/tomlfile", "dataplane/lab/netns", "dataplane/lab/process", "dataplane/lab/relay", "dataplane/traffic", "pipeline/header"},
+	{"dataplane/lab", []string{"internal/bitrate", "internal/keyfile", "internal/safefile", "internal/tomlfile", "dataplane/lab/netns", "dataplane/lab/process", "dataplane/lab/relay", "dataplane/traffic", "pipeline/header"},
 		"the lab starts the binary like any user and reads its JSON, so that it tests what is shipped"},
 	{"dataplane/vm", nil, "it runs virtual machines, and knows no more of weir than any user"},
 	{"dataplane/vm/guest", []string{"dataplane/lab", "dataplane/lab/netns", "dataplane/vm"}, "the guest starts the binary like any user"},

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/weirswitch/weir/internal/safefile"
@@ -29,9 +30,12 @@ const (
 	maxFile = 4096
 )
 
+// Random is what new keys are drawn from. Tests that want the same keys each time have another one.
+var Random io.Reader = rand.Reader
+
 // Create makes a new key in a file that is not there yet, with mode 0600.
 func Create(path string) (k Key, err error) {
-	if _, err := rand.Read(k[:]); err != nil {
+	if _, err := io.ReadFull(Random, k[:]); err != nil {
 		return k, err
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -45,12 +45,13 @@ type route struct {
 // maxHops bounds a path, in case the routes loop.
 const maxHops = 64
 
-// Load reads a lab's file and the configurations of its switches.
-func Load(file string) (*Paths, error) {
+// Load reads a lab's file and the configurations of its switches. key is the file of the key that the lab has drawn, if it has.
+func Load(file, key string) (*Paths, error) {
 	c, err := lab.Load(file)
 	if err != nil {
 		return nil, err
 	}
+	c.UseKey(key)
 	return New(c)
 }
 

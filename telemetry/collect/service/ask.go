@@ -61,7 +61,11 @@ func newAsker(c *config.Collect, live *store.Live) (*asker, error) {
 		a.engine.Links = append(a.engine.Links, query.Link{Ends: l.Ends, Speed: l.Speed})
 	}
 	if c.Collect.Lab != "" {
-		paths, err := labpath.Load(c.Collect.Lab)
+		key := ""
+		if len(c.Collect.Keys) != 0 {
+			key = c.Collect.Keys[0]
+		}
+		paths, err := labpath.Load(c.Collect.Lab, key)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("collect.lab: %w", err))
 		} else {

@@ -15,6 +15,8 @@ type Folder struct {
 	// switches' routes the paths follow, unless there are Paths. For a flow the first of them that has a path counts.
 	Pint       []string
 	Paths, Lab string
+	// Key is the file of the network's key that the lab's switches have, if its own file names none.
+	Key string
 	// FlowSeed is the seed of [stages.parse] in the switches; that of a lab takes its place.
 	FlowSeed uint64
 }
@@ -49,7 +51,7 @@ func (f *Folder) Engine() (*query.Engine, error) {
 		}
 		paths = append(paths, listed)
 	case f.Lab != "":
-		computed, err := labpath.Load(f.Lab)
+		computed, err := labpath.Load(f.Lab, f.Key)
 		if err != nil {
 			return nil, err
 		}
