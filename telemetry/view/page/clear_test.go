@@ -75,8 +75,22 @@ type drawn struct {
 	Half map[string]struct{ X, Y float64 } `json:"half"`
 }
 
-// TestNoLineCrossesABox: in the drawing of each topology no line crosses a box that it does not end in, and no two
-// boxes overlap.
+// mostCrossings is how many pairs of lines may cross in a drawing: of the diamond none, of others one for each line, but where all are
+// joined to all, or tiers are joined.
+func mostCrossings(d drawable) int {
+	switch d.Name {
+	case "diamond":
+		return 0
+	case "full mesh of 8":
+		return len(d.Lines) * len(d.Lines)
+	case "fat tree of 20":
+		return 40
+	}
+	return len(d.Lines)
+}
+
+// TestNoLineCrossesABox: in the drawing of each topology no line crosses a box that it does not end in, no two
+// boxes overlap, and few lines cross each other.
 func TestNoLineCrossesABox(t *testing.T) {
 	long(t)
 	w := usual(t)
@@ -128,10 +142,31 @@ func TestNoLineCrossesABox(t *testing.T) {
 		if crossed+overlaid > 0 {
 			t.Errorf("%s: %d boxes are crossed, and %d pairs overlap", d.Name, crossed, overlaid)
 		}
+		if n, most := got.crossings(d.Lines), mostCrossings(d); n > most {
+			t.Errorf("%s: %d pairs of lines cross, more than %d", d.Name, n, most)
+		}
 		if os.Getenv("WEIR_SCREENSHOTS") != "" {
 			p.shoot("topology-"+d.Name, false)
 		}
 	}
+}
+
+// crossings counts the pairs of lines that cross and have no end in common.
+func (d *drawn) crossings(lines [][2]string) (n int) {
+	type point = struct{ X, Y float64 }
+	left := func(p, q, r point) bool { return (q.X-p.X)*(r.Y-p.Y) > (q.Y-p.Y)*(r.X-p.X) }
+	for i, l := range lines {
+		a, b := d.At[l[0]], d.At[l[1]]
+		for _, m := range lines[:i] {
+			if l[0] == m[0] || l[0] == m[1] || l[1] == m[0] || l[1] == m[1] {
+				continue
+			}
+			if c, e := d.At[m[0]], d.At[m[1]]; left(a, b, c) != left(a, b, e) && left(c, e, a) != left(c, e, b) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // meets reports whether a line from a to b meets a box around c: it samples the line, more finely than a box is high.

@@ -11,7 +11,7 @@
 //
 //	main.js      what is shown: window, interval, pause; asks each panel's question
 //	api.js       the two ends of a question, faults as sentences
-//	topology.js  the drawing of switches and links; layout.js and labels.js place them
+//	topology.js  the drawing of switches and links; arrange.js places them by layout.js and labels.js
 //	flows.js     the largest flows, and the choice of one; flow.js all about that one
 //	search.js    what a search means, and what completes it
 //	talkers.js   who talks to whom: the largest flows by groups of their ends

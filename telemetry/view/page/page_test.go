@@ -610,8 +610,8 @@ const layoutCheck = `(async () => {
       }
     }
   }
-  const rows = tiers(["h1", "h2", "s1", "s2", "s3"], [["h1", "s1"], ["h2", "s2"], ["s1", "s3"], ["s2", "s3"]], new Set(["h1", "h2"]), 600, 400, { x: 6, y: 30 });
+  const rows = tiers(["h1", "h2", "s1", "s2", "s3"], [["h1", "s1"], ["h2", "s2"], ["s1", "s3"], ["s2", "s3"]], new Set(["h1", "h2"]), 600, 400, { x: 6, y: 30 }, { x: 20, y: 10 });
   if (!(rows.get("s3").y < rows.get("s1").y && rows.get("s1").y < rows.get("h1").y && rows.get("h1").x < rows.get("h2").x)) faults.push("tiers are not above each other");
-  if (tiers(["s1", "s2"], [["s1", "s2"]], new Set(), 600, 400, { x: 6, y: 30 }) !== null) faults.push("tiers without hosts");
+  if (tiers(["s1", "s2"], [["s1", "s2"]], new Set(), 600, 400, { x: 6, y: 30 }, { x: 20, y: 10 }) !== null) faults.push("tiers without hosts");
   return faults;
 })()`

@@ -62,9 +62,15 @@ func (p *tab) picture(l look) {
 	}
 }
 
-// pictureInto writes what is in view as a picture of up to 256 colours, those that most pixels are near: a quarter of the bytes, for what a page shows.
+// pictureInto writes what is in view as a picture of up to 256 colours: a quarter of the bytes, for what a page shows.
 func (p *tab) pictureInto(folder, name string) {
 	p.t.Helper()
+	// No room is kept for a scroll bar that a picture has not; the drawing follows within a frame.
+	eval[bool](p, `(async () => {
+		document.documentElement.style.scrollbarGutter = "auto";
+		for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);
+		return true;
+	})()`)
 	p.shootInto(folder, name, false)
 	file := filepath.Join(folder, name+".png")
 	data, err := os.ReadFile(file)
@@ -87,10 +93,7 @@ func (p *tab) pictureInto(folder, name string) {
 	most := slices.SortedFunc(maps.Keys(seen), func(a, b color.RGBA) int {
 		return cmp.Or(cmp.Compare(seen[b], seen[a]), cmp.Compare(uint32(a.R)<<16|uint32(a.G)<<8|uint32(a.B), uint32(b.R)<<16|uint32(b.G)<<8|uint32(b.B)))
 	})
-	var palette color.Palette
-	for _, c := range most[:min(len(most), 256)] {
-		palette = append(palette, c)
-	}
+	palette := paletteOf(most)
 	to, nearest := image.NewPaletted(size, palette), map[color.RGBA]uint8{}
 	for y := range size.Dy() {
 		for x := range size.Dx() {
@@ -111,6 +114,31 @@ func (p *tab) pictureInto(folder, name string) {
 		p.t.Fatal(err)
 	}
 }
+
+// paletteOf chooses up to 256 of colours, the most frequent first, such that each of the others is near to one: rare colours, as those of a
+// legend, stay what they are.
+func paletteOf(colours []color.RGBA) color.Palette {
+	for apart := 4; ; apart += 2 {
+		var palette color.Palette
+		for _, c := range colours {
+			near := slices.ContainsFunc(palette, func(p color.Color) bool {
+				q := p.(color.RGBA)
+				return max(distance(c.R, q.R), distance(c.G, q.G), distance(c.B, q.B)) < apart
+			})
+			if !near {
+				palette = append(palette, c)
+			}
+			if len(palette) > 256 {
+				break
+			}
+		}
+		if len(palette) <= 256 {
+			return palette
+		}
+	}
+}
+
+func distance(a, b uint8) int { return max(int(a), int(b)) - min(int(a), int(b)) }
 
 // TestPictures: the page shows networks of several kinds and sizes whole, each with a flow's path. With WEIR_PICTURES it writes the pictures
 // of the documents into that folder (make pictures).

@@ -15,38 +15,49 @@ export function lineOf(link, at) {
 }
 
 const places = [0.5, 0.43, 0.57, 0.36, 0.64, 0.3, 0.7, 0.24, 0.76, 0.18, 0.82];
+const asides = [0, 24, -24, 42, -42]; // across the line, in pixels: where boxes are too near for a label between them
 
 /**
  * labels places a box of the given size on each link, and gives the places, in the links' order, with
- * what the whole drawing costs. boxes are the nodes', as {x, y, w, h} by key.
+ * what the whole drawing costs. boxes are the nodes', as {x, y, w, h} by key; full is the picture's size. shown: all labels are in view at a time,
+ * so those that cannot be placed well cost.
  */
-export function labels(links, at, boxes, size) {
+export function labels(links, at, boxes, size, full, shown) {
   const lines = links.map((link) => lineOf(link, at));
   const nodes = [...boxes.values()];
   const chosen = links.map(() => null);
-  let cost = crowd(nodes) + beneath(links, lines, boxes);
+  let cost = crowd(nodes) + beneath(links, lines, boxes) + crossings(lines) * 60;
   // The second time, each knows where all others are.
   for (const last of [false, true]) {
     lines.forEach((line, i) => {
       chosen[i] = null;
-      const taken = [...nodes, ...chosen.filter(Boolean)];
-      chosen[i] = best(line, size, taken, lines, i);
-      if (last) cost += chosen[i].cost;
+      const taken = shown ? [...nodes, ...chosen.filter(Boolean)] : nodes;
+      chosen[i] = best(line, size, full, taken, lines, i);
+      if (last && shown) cost += chosen[i].cost;
     });
   }
   return { places: chosen, cost };
 }
 
-function best([a, b], size, taken, lines, own) {
+function best([a, b], size, full, taken, lines, own) {
   let found = null;
-  for (const t of places) {
-    const box = { x: a.x + (b.x - a.x) * t, y: a.y + (b.y - a.y) * t, w: size.w, h: size.h };
-    let cost = Math.abs(t - 0.5) * 60;
-    for (const other of taken) cost += overlap(box, other, 3);
-    for (let i = 0; i < lines.length; i++) if (i !== own && crosses(lines[i], box)) cost += 40;
-    if (!found || cost < found.cost) found = { ...box, cost };
+  const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
+  for (const aside of asides) {
+    const dx = (-(b.y - a.y) / length) * aside, dy = ((b.x - a.x) / length) * aside;
+    for (const t of places) {
+      const box = { x: a.x + (b.x - a.x) * t + dx, y: a.y + (b.y - a.y) * t + dy, w: size.w, h: size.h };
+      let cost = Math.abs(t - 0.5) * 60 + Math.abs(aside) * 4 + beyond(box, full) * 20;
+      for (const other of taken) cost += overlap(box, other, 3);
+      for (let i = 0; i < lines.length; i++) if (i !== own && crosses(lines[i], box)) cost += 40;
+      if (!found || cost < found.cost) found = { ...box, cost };
+    }
   }
   return found;
+}
+
+/** beyond is how far a box reaches out of the picture. */
+function beyond(box, full) {
+  return Math.max(0, box.w / 2 - box.x, box.x + box.w / 2 - full.w) + Math.max(0, box.h / 2 - box.y, box.y + box.h / 2 - full.h);
 }
 
 /** overlap is the area that two boxes share, with a gap kept between them. */
@@ -69,6 +80,21 @@ function beneath(links, lines, boxes) {
     });
   }
   return cost;
+}
+
+/** crossings counts the pairs of lines that meet elsewhere than at a node that both have. */
+function crossings(lines) {
+  const side = (p, q, r) => Math.sign((q.x - p.x) * (r.y - p.y) - (q.y - p.y) * (r.x - p.x));
+  const near = (p, q) => Math.hypot(p.x - q.x, p.y - q.y) < 30; // links side by side end beside each other
+  let n = 0;
+  for (let i = 0; i < lines.length; i++) {
+    for (let j = 0; j < i; j++) {
+      const [a, b] = lines[i], [c, d] = lines[j];
+      if (near(a, c) || near(a, d) || near(b, c) || near(b, d)) continue;
+      if (side(a, b, c) !== side(a, b, d) && side(c, d, a) !== side(c, d, b)) n++;
+    }
+  }
+  return n;
 }
 
 /** crosses tells whether a line meets a box (the slab method). */

@@ -6,9 +6,12 @@
 /**
  * tiers places nodes in rows by their distance from the nodes of the lowest row, in a box. names:
  * sorted; edges: pairs of names; lowest: a Set of names. It returns a Map from name to {x, y}, in
- * pixels, or null if there is no lowest row. margin is kept free at each side: {x, y}.
+ * pixels, or null if there is no lowest row. margin is kept free at each side: {x, y}. split, 1 or 2, makes two rows
+ * of each whose nodes are joined among each other, and says which of these come above the others; then it returns null
+ * if there is no such row. A row that is too long for its boxes, which are 2 * half.x wide, makes the picture larger; its size is in the Map's
+ * property full. Its property even says that no two nodes of a row are joined.
  */
-export function tiers(names, edges, lowest, width, height, margin) {
+export function tiers(names, edges, lowest, width, height, margin, half, split = 0) {
   if (!lowest.size || lowest.size === names.length) return null;
   const near = new Map(names.map((name) => [name, []]));
   for (const [a, b] of edges) {
@@ -23,13 +26,18 @@ export function tiers(names, edges, lowest, width, height, margin) {
       queue.push(next);
     }
   }
+  for (const name of names) if (!rank.has(name)) rank.set(name, 1);
+  if (split && !halve(names, near, rank, split)) return null;
   const order = new Map(names.map((name, i) => [name, i]));
   const rows = [];
-  for (const name of names) (rows[rank.get(name) ?? 1] ??= []).push(name);
+  for (const name of names) (rows[rank.get(name)] ??= []).push(name);
+  stopovers(names, near, rank, rows, order);
   const x = new Map();
   const spread = (row) => row.forEach((name, i) => x.set(name, (i + 0.5) / row.length));
   rows.forEach(spread);
-  // Each row in the order of the middles of its neighbours, up and down a few times.
+  // Each row in the order of the middles of its neighbours, up and down a few times; of all that, what has the fewest crossings. At
+  // first it is the order of the names, by which pods and racks are often counted.
+  let fewest = crossed(rows, near, rank, x), kept = new Map(x);
   for (let sweep = 0; sweep < 6; sweep++) {
     for (const row of sweep % 2 ? [...rows].reverse() : rows) {
       const middle = new Map(row.map((name) => {
@@ -39,14 +47,75 @@ export function tiers(names, edges, lowest, width, height, margin) {
       row.sort((a, b) => middle.get(a) - middle.get(b) || order.get(a) - order.get(b));
       spread(row);
     }
+    const n = crossed(rows, near, rank, x);
+    if (n < fewest) [fewest, kept] = [n, new Map(x)];
   }
-  const room = { x: width - 2 * margin.x, y: height - 2 * margin.y };
+  const longest = Math.max(...rows.map((row) => row.length));
+  const larger = Math.max(1, (longest * (2 * half.x + 2 * air) + 2 * rim) / width);
+  const full = { w: width * larger, h: height * larger };
+  const room = { x: full.w - 2 * margin.x, y: full.h - 2 * margin.y };
   // The hosts stand close to their switches.
   const gap = rows.length > 1 ? room.y / (rows.length - 1.3) : 0;
-  return new Map(names.map((name) => {
-    const row = rank.get(name) ?? 1;
-    return [name, { x: margin.x + x.get(name) * room.x, y: height - margin.y - (row === 0 ? 0 : row - 0.3) * gap }];
+  const at = new Map(names.map((name) => {
+    const row = rank.get(name);
+    return [name, { x: margin.x + kept.get(name) * room.x, y: full.h - margin.y - (row === 0 ? 0 : row - 0.3) * gap }];
   }));
+  return Object.assign(at, { full, even: rows.every((row) => row.every((name) => near.get(name).every((n) => rank.get(n) !== rank.get(name)))) });
+}
+
+/** halve gives each second node of a row whose nodes are joined a row above it, and reports whether there is such a row. */
+function halve(names, near, rank, split) {
+  const upper = new Map(); // of the nodes that are joined to others of their row
+  for (const first of names) {
+    if (upper.has(first) || rank.get(first) === 0) continue;
+    const inRow = (name) => near.get(name).filter((n) => n !== name && rank.get(n) === rank.get(name));
+    if (!inRow(first).length) continue;
+    upper.set(first, split === 2);
+    for (let queue = [first], q = 0; q < queue.length; q++) {
+      for (const next of inRow(queue[q])) {
+        if (upper.has(next)) continue;
+        upper.set(next, !upper.get(queue[q]));
+        queue.push(next);
+      }
+    }
+  }
+  if (!upper.size) return false;
+  const wider = new Set([...upper.keys()].map((name) => rank.get(name)));
+  const below = (r) => [...wider].filter((w) => w < r).length;
+  for (const [name, r] of [...rank]) rank.set(name, r + below(r) + (upper.get(name) ? 1 : 0));
+  return true;
+}
+
+/** crossed counts the crossings of lines from row to row. */
+function crossed(rows, near, rank, x) {
+  let n = 0;
+  for (const row of rows) {
+    const up = row.flatMap((name) => near.get(name).filter((far) => rank.get(far) > rank.get(name)).map((far) => [x.get(name), x.get(far)]));
+    for (let i = 0; i < up.length; i++) for (let j = 0; j < i; j++) if ((up[i][0] - up[j][0]) * (up[i][1] - up[j][1]) < 0) n++;
+  }
+  return n;
+}
+
+/** stopovers gives lines that pass rows a place in each of these, as if a node were there. */
+function stopovers(names, near, rank, rows, order) {
+  for (const name of names) {
+    for (const far of [...near.get(name)]) {
+      if (rank.get(far) <= rank.get(name) + 1) continue;
+      const chain = [name];
+      for (let r = rank.get(name) + 1; r < rank.get(far); r++) {
+        const stop = `${name}\n${far}\n${r}`;
+        rank.set(stop, r);
+        order.set(stop, order.size);
+        rows[r].push(stop);
+        chain.push(stop);
+      }
+      chain.push(far);
+      const replace = (list, from, to) => list.splice(list.indexOf(from), 1, to);
+      replace(near.get(name), far, chain[1]);
+      replace(near.get(far), name, chain[chain.length - 2]);
+      for (let i = 1; i < chain.length - 1; i++) near.set(chain[i], [chain[i - 1], chain[i + 1]]);
+    }
+  }
 }
 
 /**
@@ -264,11 +333,15 @@ export function clear(names, lines, at, sizeOf, width, height) {
   const ends = lines.map(([a, b]) => [index.get(a), index.get(b)]).filter(([a, b]) => a !== undefined && b !== undefined && a !== b);
   const size = { w: width, h: height };
   for (let grown = 0; grown < 40; grown++) {
+    const kept = points.map((p) => ({ ...p }));
     for (let round = 0; round < 60; round++) {
       const moved = asunder(points, sizes) + aside(points, sizes, ends);
       keep(points, sizes, size);
       if (!moved) return size;
-      if (round >= (points.length > 200 ? 3 : 10) && moved > points.length / 4) break; // far too small
+      if (moved <= points.length / 4 || round < (points.length > 200 ? 0 : 10)) continue;
+      // Far too small. In a large network so many moves would leave nothing of the layout: the next size begins with it again.
+      if (points.length > 200) points.forEach((p, i) => Object.assign(p, kept[i]));
+      break;
     }
     // More room, with boxes as large as they were, leaves each line more beside them.
     for (const key of ["w", "h"]) size[key] *= 1.15;
@@ -356,7 +429,7 @@ function firstAtLeast(sorted, x) {
   return low;
 }
 
-const rim = 12; // kept free at the edges, for the numbers of hops at the boxes' corners, in pixels
+export const rim = 12; // kept free at the edges, for the numbers of hops at the boxes' corners, in pixels
 
 function keep(p, sizes, size) {
   p.forEach((q, i) => {

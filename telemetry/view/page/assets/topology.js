@@ -4,10 +4,9 @@
 import { $, el, rows, set, state, svg, text } from "./dom.js";
 import { grouped, list, number, percent, si } from "./format.js";
 import { delayText, inspectLink, inspectSwitch, linkKey, lossText } from "./inspector.js";
-import { labels, lane, lineOf } from "./labels.js";
-import { clear, layout, tiers } from "./layout.js";
+import { lane, lineOf } from "./labels.js";
+import { arrange, crowded, heightOf, rank } from "./arrange.js";
 
-const crowded = 120; // nodes; beyond, they are small and nothing is placed by how well it can be read
 const labelled = 28; // links; beyond, a label shows when its link is pointed at
 const drawn = 1000; // switches; beyond, the tables tell
 
@@ -107,7 +106,7 @@ function draw(box) {
   const half = tiny ? { x: 13, y: 7 } : small ? { x: 40, y: 20 } : { x: 54, y: 22 };
   const size = small ? { w: 58, h: 32 } : { w: 104, h: 34 };
   const keys = [...model.nodes.keys()].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b, "en", { numeric: true }));
-  const { at, places, full } = arrange(keys, width, height, half, size);
+  const { at, places, full } = arrange(keys, model.links, { width, height, half, size, labels: model.links.length <= labelled });
   const picture = svg("svg", { viewBox: `0 0 ${full.w.toFixed(0)} ${full.h.toFixed(0)}`, role: "group", "aria-label": `Drawing of ${model.nodes.size} switches and hosts and ${model.links.length} links. Enter opens the one in focus.` });
   if (model.links.length > labelled) set(picture, { "data-many": true });
   if (tiny) set(picture, { "data-tiny": true });
@@ -132,7 +131,10 @@ function draw(box) {
  */
 function zoom(picture, full) {
   let view = { x: 0, y: 0, w: full.w, h: full.h };
-  const put = () => set(picture, { viewBox: `${view.x.toFixed(1)} ${view.y.toFixed(1)} ${view.w.toFixed(1)} ${view.h.toFixed(1)}` });
+  const put = () => {
+    set(picture, { viewBox: `${view.x.toFixed(1)} ${view.y.toFixed(1)} ${view.w.toFixed(1)} ${view.h.toFixed(1)}` });
+    picture.style.setProperty("--unit", String(view.w / (picture.clientWidth || view.w))); // labels of tiny drawings are as large as others
+  };
   const point = (e) => {
     const p = new DOMPoint(e.clientX, e.clientY).matrixTransform(picture.getScreenCTM().inverse());
     return { x: p.x, y: p.y };
@@ -147,6 +149,7 @@ function zoom(picture, full) {
     if (view.w >= full.w) all();
     else put();
   };
+  put();
   drawing.zoom = { enlarge: (factor) => enlarge(factor, { x: view.x + view.w / 2, y: view.y + view.h / 2 }), all };
   picture.addEventListener("wheel", (e) => {
     if (!e.ctrlKey && !e.shiftKey && view.w >= full.w && e.deltaY > 0) return; // the page scrolls
@@ -196,31 +199,6 @@ export function enlarge(factor) {
   if (factor) drawing.zoom.enlarge(factor);
   else drawing.zoom.all();
 }
-
-/** arrange takes that of the two layouts which can be read better. */
-function arrange(keys, width, height, half, size) {
-  const edges = model.links.map((l) => l.ends);
-  const margin = { x: half.x + 6, y: half.y + 12 };
-  const hosts = new Set(keys.filter((key) => key.startsWith("host")));
-  const box = (key) => ({ w: half.x * 2, h: heightOf(key, half) * 2 });
-  if (keys.length > crowded) {
-    const at = layout(keys, edges, width, height, margin);
-    const full = clear(keys, edges, at, box, width, height);
-    return { at, full, places: model.links.map((link) => middle(lineOf(link, at))) };
-  }
-  const found = [tiers(keys, edges, hosts, width, height, { x: 6, y: margin.y }), layout(keys, edges, width, height, margin)].filter(Boolean).map((at) => {
-    const full = clear(keys, edges, at, box, width, height);
-    const boxes = new Map(keys.map((key) => [key, { ...at.get(key), w: half.x * 2, h: heightOf(key, half) * 2 }]));
-    const placed = labels(model.links, at, boxes, size);
-    return { at, full, ...placed, cost: placed.cost * ((full.w * full.h) / (width * height)) };
-  });
-  return found.reduce((a, b) => (b.cost < a.cost ? b : a));
-}
-
-const middle = ([a, b]) => ({ x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 });
-const heightOf = (key, half) => (rank(key) === 0 ? half.y : Math.min(13, half.y));
-
-const rank = (key) => (key.startsWith("switch") ? 0 : 1);
 
 function drawNode(key) {
   const node = model.nodes.get(key), { x, y } = drawing.at.get(key), { half } = drawing;
@@ -275,7 +253,7 @@ function drawLink(link, centre) {
     "g",
     { class: "link", role: "button", tabindex: "0", "data-link": link.data.ends.map((e) => e.name).join(" ") },
     svg("path", { class: "hit", d: path(line) }),
-    svg("g", { class: "label", transform: `translate(${centre.x.toFixed(1)} ${centre.y.toFixed(1)})` }, parts.pill, parts.lines),
+    svg("g", { class: "label", transform: `translate(${centre.x.toFixed(1)} ${centre.y.toFixed(1)})` }, svg("g", {}, parts.pill, parts.lines)),
   );
   opens(g, () => inspectLink(model.links.find((l) => l.key === link.key)?.data));
   drawing.links.set(link.key, { g, ...parts });
