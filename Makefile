@@ -56,8 +56,26 @@ SHARE    = $(DESTDIR)$(PREFIX)/share
 .PHONY: install
 install: build install-files ## copy weir, its man pages, completions, units and examples to PREFIX (/usr/local) below DESTDIR
 
+# The documents are where they are in the tree, so that their links and the paths of their examples hold.
+DOC = $(SHARE)/doc/weir
+.PHONY: install-docs
+install-docs:
+	install -d $(DOC)/docs/decisions $(DOC)/docs/images $(DOC)/config $(DOC)/dist/grafana $(DOC)/control/api $(DOC)/telemetry/view/api/example $(DOC)/examples/stage/ttlguard
+	install -m 644 LICENSE NOTICE THIRD-PARTY-NOTICES *.md $(DOC)
+	install -m 644 docs/*.md docs/*.lua docs/*.pcap $(DOC)/docs
+	install -m 644 docs/decisions/*.md $(DOC)/docs/decisions
+	install -m 644 docs/images/* $(DOC)/docs/images
+	install -m 644 config/*.toml $(DOC)/config
+	install -m 644 dist/grafana-dashboard.json dist/weir@.service dist/weir-collect.service $(DOC)/dist
+	install -m 644 dist/grafana/*.json $(DOC)/dist/grafana
+	install -m 644 control/api/*.proto $(DOC)/control/api
+	install -m 644 telemetry/view/api/*.proto $(DOC)/telemetry/view/api
+	install -m 644 telemetry/view/api/example/*.go $(DOC)/telemetry/view/api/example
+	install -m 644 examples/stage/*.go examples/stage/*.toml $(DOC)/examples/stage
+	install -m 644 examples/stage/ttlguard/*.go $(DOC)/examples/stage/ttlguard
+
 .PHONY: install-files
-install-files:
+install-files: install-docs
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/weir
 	rm -f $(SHARE)/man/man1/weir*.1.gz
 	$(WEIR) man --out $(SHARE)/man/man1
@@ -69,10 +87,6 @@ install-files:
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/system
 	for unit in weir@.service weir-collect.service; do \
 		sed 's|/usr/bin/weir|$(PREFIX)/bin/weir|' dist/$$unit >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit; done
-	install -d $(SHARE)/doc/weir/examples $(SHARE)/doc/weir/grafana
-	install -m 644 LICENSE NOTICE THIRD-PARTY-NOTICES README.md CHANGELOG.md docs/*.md $(SHARE)/doc/weir
-	install -m 644 config/*.toml $(SHARE)/doc/weir/examples
-	install -m 644 dist/grafana-dashboard.json dist/grafana/*.json $(SHARE)/doc/weir/grafana
 	[ -e $(DESTDIR)$(ETC)/weir/collect.toml ] || install -D -m 644 dist/collect.toml $(DESTDIR)$(ETC)/weir/collect.toml
 
 # A release is of the version that CHANGELOG.md has first.

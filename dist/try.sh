@@ -24,7 +24,7 @@ try() {
 	said=$(chroot "$root" /usr/bin/weir --version)
 	case $said in "weir $VERSION,"*) ;; *) echo "$1: --version said $said, not $VERSION"; exit 1 ;; esac
 	for file in share/man/man1/weir.1.gz share/man/man1/weir-switch.1.gz share/bash-completion/completions/weir \
-		lib/systemd/system/weir@.service lib/systemd/system/weir-collect.service share/doc/weir/LICENSE share/doc/weir/examples/patch.toml; do
+		lib/systemd/system/weir@.service lib/systemd/system/weir-collect.service share/doc/weir/LICENSE share/doc/weir/config/patch.toml share/doc/weir/docs/images/page.png; do
 		[ -s "$root/usr/$file" ] || { echo "$1: /usr/$file is missing"; exit 1; }
 	done
 	mkdir -p "$root/proc" "$root/sys" "$root/run" "$root/tmp" "$root/etc/weir"

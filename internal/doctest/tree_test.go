@@ -29,14 +29,30 @@ func read(t *testing.T, name string) string {
 var link = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
 
 // TestLinks: what a document points to is there.
-func TestLinks(t *testing.T) {
+func TestLinks(t *testing.T) { checkLinks(t, "../..", nil) }
+
+// TestInstalledLinks: what a document points to is also installed with it, but for results, the P4 programs and source packages.
+func TestInstalledLinks(t *testing.T) {
+	dest := t.TempDir()
+	if out, err := exec.Command("make", "-s", "-C", "../..", "install-docs", "DESTDIR="+dest, "PREFIX=/usr").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	checkLinks(t, filepath.Join(dest, "usr/share/doc/weir"), regexp.MustCompile(`/(bench|p4|pipeline|stages|dataplane|internal|telemetry/(hash|pint|lds|disketch|oblivious|sketch)|cmd)(/|$)`))
+}
+
+// checkLinks looks at the documents of a folder; what matches absent need not be there.
+func checkLinks(t *testing.T, folder string, absent *regexp.Regexp) {
+	t.Helper()
 	var documents []string
-	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md"} {
-		some, err := filepath.Glob(pattern)
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+		some, err := filepath.Glob(filepath.Join(folder, pattern))
 		if err != nil {
 			t.Fatal(err)
 		}
 		documents = append(documents, some...)
+	}
+	if len(documents) < 30 {
+		t.Errorf("%d documents", len(documents))
 	}
 	for _, path := range documents {
 		text, err := os.ReadFile(path)
@@ -44,10 +60,11 @@ func TestLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-			if strings.Contains(m[1], "://") {
+			target := filepath.Join(filepath.Dir(path), m[1])
+			if strings.Contains(m[1], "://") || absent != nil && absent.MatchString(strings.TrimPrefix(target, folder)) {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil {
+			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s: %v", path, err)
 			}
 		}
