@@ -18,6 +18,8 @@ type Check struct {
 	// Terms spells the sum on the right.
 	Terms string `json:"terms"`
 	OK    bool   `json:"ok"`
+	// AtMost: Left may be less than Right.
+	AtMost bool `json:"at_most,omitempty"`
 }
 
 // Account says whether every counter of the lab adds up.

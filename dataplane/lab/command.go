@@ -69,7 +69,7 @@ func (c *Command) Run(ctx context.Context, file string) error {
 	printed := false
 	if c.Linger {
 		options.Linger = func(ctx context.Context, o *Outcome) {
-			printed = true
+			printed, o.Lingers = true, true
 			_ = c.print(o, o.WriteText) // without a writable output an error cannot be printed either
 			options.Progress.Step("The page is at %s until you press Ctrl-C.", o.Page)
 			<-ctx.Done()
@@ -190,6 +190,9 @@ func nameOf(file string) (string, error) {
 func inFile(file string, err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
+		if fault := (tomlfile.Fault{}); errors.As(err, &fault) && fault.File != "" {
+			return err // it says where it is
+		}
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	var faults []error

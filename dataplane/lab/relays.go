@@ -174,7 +174,7 @@ func (a *Account) checkRelays(c *Config, results []Result, truths []relay.Truth)
 	if links {
 		// A link drops what is of no load, too, and segments that TCP sends again.
 		a.Checks = append(a.Checks, Check{
-			What: "lost by the loads, at most what links dropped", Left: lost, Right: dropped, Terms: fmt.Sprintf("at most %d", dropped), OK: lost <= dropped,
+			What: "lost by the loads <= dropped by the links", Left: lost, Right: dropped, Terms: fmt.Sprint(dropped), AtMost: true, OK: lost <= dropped,
 		})
 		return
 	}

@@ -21,6 +21,8 @@ type Outcome struct {
 	Answers Answers `json:"answers,omitempty"`
 	// Page is the URL at which the collector's page was; empty without a collector.
 	Page string `json:"page,omitempty"`
+	// Lingers: the page is still there.
+	Lingers bool `json:"-"`
 
 	config *Config // nil in an outcome that is no run's
 }

@@ -46,7 +46,7 @@ func (o *Outcome) WriteText(w io.Writer) error {
 		verdict = "FAILED, for these reasons:\n" + failures(b.String())
 	}
 	fmt.Fprintf(b, "\n%s: %s (%.1f s)\n", o.Name, verdict, o.Seconds)
-	if o.Page != "" {
+	if o.Page != "" && !o.Lingers {
 		fmt.Fprintf(b, "The page with all this was at %s: \"weir lab run --linger\" keeps it, and \"weir lab up\" the whole lab.\n", o.Page)
 	}
 	_, err := io.WriteString(w, b.String())
@@ -165,10 +165,7 @@ func stageCost(r *SwitchReport, name string) string {
 func (a *Account) write(b *strings.Builder) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, c := range a.Checks {
-		sign := "="
-		if !c.OK {
-			sign = "!="
-		}
+		sign := map[bool]map[bool]string{false: {true: "=", false: "!="}, true: {true: "<=", false: ">"}}[c.AtMost][c.OK]
 		fmt.Fprintf(t, "  %s  %s\t%d %s %s\n", mark(c.OK), c.What, c.Left, sign, c.Terms)
 	}
 	t.Flush()

@@ -119,6 +119,9 @@ func (g *grader) relay(r *relay.Truth, class int, port, from, to string) error {
 
 const heldRelayUp = "the machine held the relay up"
 
+// noLongFlow is why a delay is not compared.
+var noLongFlow = fmt.Sprintf("no flow has %d packets", leastDelayPackets)
+
 // delayed is what became of a flow's packets between two measurement points.
 type delayed struct {
 	flow          string
@@ -178,8 +181,19 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 		slices.Sort(relative)
 		d.Median, d.Worst = relative[len(relative)/2], relative[len(relative)-1]
 	}
-	if d.Flows == 0 && d.TruthLost == 0 {
+	if len(flows) == 0 {
 		return nil // no flow came by here
+	}
+	if d.Flows == 0 && d.TruthLost == 0 {
+		row := Row{
+			Kind: query.KindDelay, What: fmt.Sprintf("%s to %s, %d flows", d.From, d.To, len(flows)), NotJudged: noLongFlow,
+			Answer: fmt.Sprintf("none; %d of %d cells refused", d.Refused, d.Cells),
+		}
+		if all.HasDelay {
+			row.Answer = fmt.Sprintf("%s of all flows; %d of %d cells refused", text.Nanoseconds(all.Delay.Value), d.Refused, d.Cells)
+		}
+		g.add(row)
+		return nil
 	}
 	why = cmp.Or(late(), why)
 	tolerance := 0.0
@@ -190,7 +204,7 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	// Without a long flow no delay was compared, and that is no success.
 	delayWhy, delayOK := why, d.Measured == d.Flows && (d.Worst <= MostDelayError || d.Outside == 0)
 	if d.Flows == 0 {
-		delayOK, delayWhy = false, fmt.Sprintf("no flow has %d packets", leastDelayPackets)
+		delayOK, delayWhy = false, noLongFlow
 	}
 	what := fmt.Sprintf("%s to %s, %d flows", d.From, d.To, d.Flows)
 	g.add(Row{

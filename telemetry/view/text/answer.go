@@ -392,6 +392,9 @@ func printLoss(w io.Writer, b *query.Between) error {
 		}
 	}
 	text := []string{way(b), loss}
+	if b.HasLoss && b.Lost < 0 {
+		text = append(text, "  more packets arrived than had left: some fell into another interval on the way, which interval_bit of both stages prevents")
+	}
 	for _, f := range b.LostFlows {
 		text = append(text, fmt.Sprintf("  %d of %s", f.Lost, f.Flow))
 	}
