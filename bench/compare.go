@@ -30,11 +30,14 @@ type Comparison struct {
 	// P is the chance that the ranks of runs that do not differ are as far apart (Mann and Whitney), by exchanging runs at
 	// random.
 	P       float64 `json:"p"`
-	Verdict string  `json:"verdict"` // "better", "worse", "differs", "not shown to differ", "too few runs"
+	Verdict string  `json:"verdict"` // "better", "worse", "differs", "not shown to differ", "too few runs", "no ratio" (A is 0)
 }
 
-// leastRuns is how many runs a comparison needs on each side: the ranks of three and three runs give a P of 0.1 at best.
-const leastRuns = 4
+// LeastRuns is how many runs a comparison needs on each side: the ranks of three and three runs give a P of 0.1 at best.
+const LeastRuns = 4
+
+// TooFew is the verdict without so many.
+const TooFew = "too few runs"
 
 // Compare compares the figures that both measurements have, in the order of the first one. The intervals are of the
 // bootstrap's percentiles, and P of a permutation test, both seeded, so that the same files give the same answer.
@@ -53,12 +56,16 @@ func Compare(a, b []Runs) []Comparison {
 func compare(x, y Runs) Comparison {
 	c := Comparison{
 		Metric: x.Metric, Unit: x.Unit, Better: x.Better, A: Median(x.Values), B: Median(y.Values),
-		RunsA: len(x.Values), RunsB: len(y.Values), P: 1, Verdict: "too few runs",
+		RunsA: len(x.Values), RunsB: len(y.Values), P: 1, Verdict: TooFew,
 	}
 	if c.A != 0 {
 		c.Ratio = c.B / c.A
 	}
-	if c.RunsA < leastRuns || c.RunsB < leastRuns || c.A == 0 {
+	if c.RunsA < LeastRuns || c.RunsB < LeastRuns {
+		return c
+	}
+	if c.A == 0 {
+		c.Verdict = "no ratio"
 		return c
 	}
 	const draws = 20_000

@@ -31,7 +31,7 @@ type Config struct {
 	Telemetry export.Config  `toml:"telemetry"`
 	Control   control.Config `toml:"control"`
 	Log       Log            `toml:"log"`
-	// Warnings are about keys that the file has by their former names.
+	// Warnings are about keys that the file has by their former names, and about stages that cannot do anything.
 	Warnings []string `toml:"-"`
 }
 
@@ -89,8 +89,20 @@ func LoadFor(path string, check func(*Config) error) (*Config, error) {
 	if !f.Empty() {
 		return nil, f.Err(path)
 	}
-	c.Warnings = f.Warnings(path)
+	c.Warnings = append(f.Warnings(path), c.warnings(path)...)
 	return c, nil
+}
+
+// warnings says which stages of the graph cannot do anything as they are configured.
+func (c *Config) warnings(path string) (all []string) {
+	for _, name := range c.Switch.Graph {
+		if w, ok := c.Stages[name].(interface{ Warnings() []string }); ok {
+			for _, text := range w.Warnings() {
+				all = append(all, fmt.Sprintf("%s: stages.%s.%s", path, name, text))
+			}
+		}
+	}
+	return all
 }
 
 // ReadFile reads the text of a configuration that only root, this process's user, or the user who called sudo may have written:
@@ -112,7 +124,7 @@ func ParseAs(path string, data []byte) (*Config, error) {
 	if !f.Empty() {
 		return nil, f.Err(path)
 	}
-	c.Warnings = f.Warnings(path)
+	c.Warnings = append(f.Warnings(path), c.warnings(path)...)
 	return c, nil
 }
 

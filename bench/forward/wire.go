@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ type Wire struct {
 	Precision float64
 	Flows     int
 	Seed      uint64
+	// Rounds over all sizes: from four on, two reports can be compared with confidence.
+	Rounds int
 	// DestinationMAC is what the device forwards by, or its own as a router; nil: RX's, as a bridge has it.
 	DestinationMAC net.HardwareAddr
 	// SourceNet and DestinationNet are the networks of the flows' addresses; invalid: 198.18.0.0/16 and 198.19.0.0/16.
@@ -46,7 +49,12 @@ type Wire struct {
 
 // DefaultWire takes about ten minutes.
 func DefaultWire() Wire {
-	return Wire{Core: traffic.AnyCore, Sizes: slices.Clone(WireSizes), Trial: 2 * time.Second, Trials: 3, Precision: 0.01, Flows: 256, Seed: 1}
+	return Wire{Core: traffic.AnyCore, Sizes: slices.Clone(WireSizes), Trial: 2 * time.Second, Trials: 3, Precision: 0.01, Flows: 256, Seed: 1, Rounds: 1}
+}
+
+// Quick takes about a minute.
+func (c *Wire) Quick() {
+	c.Sizes, c.Trial, c.Trials, c.Precision = []int{64, 512, 1518}, 200*time.Millisecond, 1, 0.05
 }
 
 // Validate reports all faults, joined.
@@ -72,6 +80,9 @@ func (c *Wire) Validate() error {
 	if !(c.Precision >= 0.001 && c.Precision <= 0.5) {
 		fail("--precision %g: choose 0.001 to 0.5", c.Precision)
 	}
+	if c.Rounds < 1 || c.Rounds > 1000 {
+		fail("--rounds %d: choose 1 to 1000", c.Rounds)
+	}
 	if c.Flows < 1 || c.Flows > traffic.MaxFlows {
 		fail("--flows %d: choose 1 to %d", c.Flows, traffic.MaxFlows)
 	}
@@ -89,7 +100,10 @@ type WireReport struct {
 	Trials  int           `json:"trials"`
 	Flows   int           `json:"flows"`
 	Machine bench.Machine `json:"machine"`
-	Sizes   []WireSize    `json:"sizes"`
+	// Sizes are what was found: of several rounds, for each size the one whose throughput is the median of those that are a result.
+	Sizes []WireSize `json:"sizes"`
+	// Rounds are all of them, where there are several; empty: Sizes is the one.
+	Rounds [][]WireSize `json:"rounds,omitempty"`
 }
 
 // WireSize is what was found with frames of one size. Rates are in frames per second.
@@ -119,6 +133,11 @@ type WireSize struct {
 	Reordered  uint64 `json:"reordered"`
 	// Invalid says why the figures are no result; empty: they are one.
 	Invalid string `json:"invalid,omitempty"`
+	// Rounds is of how many rounds that are a result this one is the median, Low and High the least and highest throughput of
+	// these; 0: there was one round.
+	Rounds int     `json:"rounds,omitempty"`
+	Low    float64 `json:"throughput_low_fps,omitempty"`
+	High   float64 `json:"throughput_high_fps,omitempty"`
 }
 
 // LossPoint is the share of frames lost at a rate.
@@ -154,17 +173,91 @@ func RunWire(ctx context.Context, c Wire) (*WireReport, error) {
 		return nil, err
 	}
 	r := &WireReport{Began: time.Now().UTC(), TX: c.TX, RX: c.RX, Trial: c.Trial.Seconds(), Trials: c.Trials, Flows: c.Flows, Machine: bench.ThisMachine(), Speed: c.Speed}
-	for i, size := range c.Sizes {
-		step := func(what string) { c.Progress.Report(i, len(c.Sizes), fmt.Sprintf("%d B: %s", size, what)) }
-		s, err := c.measureSize(ctx, size, uint16(i+1), r, step)
-		if err != nil {
-			return nil, fmt.Errorf("frames of %d bytes: %w", size, err)
+	steps := c.Rounds * len(c.Sizes)
+	for round := range c.Rounds {
+		var sizes []WireSize
+		for i, size := range c.Sizes {
+			n := round*len(c.Sizes) + i
+			step := func(what string) {
+				if c.Rounds > 1 {
+					what = fmt.Sprintf("round %d of %d: %s", round+1, c.Rounds, what)
+				}
+				c.Progress.Report(n, steps, fmt.Sprintf("%d B: %s", size, what))
+			}
+			s, err := c.measureSize(ctx, size, uint16(n+1), r, step)
+			if err != nil {
+				return nil, fmt.Errorf("frames of %d bytes: %w", size, err)
+			}
+			sizes = append(sizes, *s)
 		}
-		r.Sizes = append(r.Sizes, *s)
+		r.Rounds = append(r.Rounds, sizes)
 	}
-	c.Progress.Report(len(c.Sizes), len(c.Sizes), "")
+	r.conclude()
+	c.Progress.Report(steps, steps, "")
 	r.Seconds = time.Since(r.Began).Seconds()
 	return r, nil
+}
+
+// conclude chooses for each size the round that is reported.
+func (r *WireReport) conclude() {
+	if len(r.Rounds) == 1 {
+		r.Sizes, r.Rounds = r.Rounds[0], nil
+		return
+	}
+	for i := range r.Rounds[0] {
+		var good []WireSize
+		for _, round := range r.Rounds {
+			if round[i].Invalid == "" {
+				good = append(good, round[i])
+			}
+		}
+		if len(good) == 0 {
+			r.Sizes = append(r.Sizes, r.Rounds[0][i])
+			continue
+		}
+		slices.SortStableFunc(good, func(a, b WireSize) int { return cmp.Compare(a.Throughput, b.Throughput) })
+		s := good[(len(good)-1)/2]
+		s.Rounds, s.Low, s.High = len(good), good[0].Throughput, good[len(good)-1].Throughput
+		r.Sizes = append(r.Sizes, s)
+	}
+}
+
+// Runs are the figures of each round, to compare with those of another report; rounds that are no result are left out, and counted.
+func (r *WireReport) Runs() (all []bench.Runs, invalid int) {
+	rounds := r.Rounds
+	if len(rounds) == 0 {
+		rounds = [][]WireSize{r.Sizes}
+	}
+	index := map[string]int{}
+	add := func(size int, name, unit, better string, value float64) {
+		metric := fmt.Sprintf("%dB.%s", size, name)
+		i, ok := index[metric]
+		if !ok {
+			i = len(all)
+			index[metric] = i
+			all = append(all, bench.Runs{Metric: metric, Unit: unit, Better: better})
+		}
+		all[i].Values = append(all[i].Values, value)
+	}
+	for _, sizes := range rounds {
+		for i := range sizes {
+			s := &sizes[i]
+			if s.Invalid != "" {
+				invalid++
+				continue
+			}
+			add(s.Size, "throughput", "fps", bench.Higher, s.Throughput)
+			add(s.Size, "mrr", "fps", bench.Higher, s.MRR)
+			add(s.Size, "burst", "frames", bench.Higher, s.Burst)
+			for _, l := range s.Latency {
+				at := fmt.Sprintf("_at_%.0f", 100*l.Share)
+				add(s.Size, "latency_p50"+at, "ns", bench.Lower, l.P50)
+				add(s.Size, "latency_p99"+at, "ns", bench.Lower, l.P99)
+				add(s.Size, "latency_p999"+at, "ns", bench.Lower, l.P999)
+			}
+		}
+	}
+	return all, invalid
 }
 
 // workload is what is sent: as the user's device expects it.

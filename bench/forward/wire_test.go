@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
+	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +94,68 @@ func TestWireOverPlainVeth(t *testing.T) {
 	}
 	if s := report.Sizes[0]; s.MRR <= 0 || !strings.HasPrefix(s.Source, "af_xdp") || !strings.Contains(s.Remarks(), "sent by af_xdp") {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestWireRounds: of several rounds the one of the median throughput is reported, and each round that is a result is compared.
+func TestWireRounds(t *testing.T) {
+	r := WireReport{}
+	for _, throughput := range []float64{400, 100, 300, 200, 900} {
+		s := WireSize{Size: 64, MRR: 500, Throughput: throughput, Burst: throughput / 10, Latency: []WireLatency{{Share: 0.5, P50: 10, P99: 20, P999: 30}}}
+		s.judge() // 900 is above what arrived
+		r.Rounds = append(r.Rounds, []WireSize{s})
+	}
+	r.conclude()
+	if s := r.Sizes[0]; s.Throughput != 200 || s.Burst != 20 || s.Rounds != 4 || s.Low != 100 || s.High != 400 || !strings.Contains(s.Remarks(), "median of 4 rounds, 100 to 400") {
+		t.Errorf("%+v: %s", s, s.Remarks())
+	}
+	runs, invalid := r.Runs()
+	got := map[string][]float64{}
+	for _, x := range runs {
+		got[x.Metric] = x.Values
+	}
+	if invalid != 1 || !slices.Equal(got["64B.throughput"], []float64{400, 100, 300, 200}) || len(got["64B.latency_p99_at_50"]) != 4 || len(got) != 6 {
+		t.Errorf("%d invalid, %v", invalid, got)
+	}
+	one := WireReport{Rounds: [][]WireSize{{{Size: 64, Throughput: 7}}}}
+	if one.conclude(); one.Rounds != nil || one.Sizes[0].Throughput != 7 || one.Sizes[0].Rounds != 0 {
+		t.Errorf("%+v", one)
+	}
+}
+
+// TestWirePage: the diagrams of a report have their points within the frame, and axes with round ticks.
+func TestWirePage(t *testing.T) {
+	r := WireReport{TX: "eth1", RX: "eth2", Speed: 10e9, Sizes: []WireSize{
+		{Size: 64, Line: 14.88e6, MRR: 320e3, Throughput: 310e3, Loss: []LossPoint{{900e3, 0.6}, {300e3, 0}}, Latency: []WireLatency{{Share: 0.1, P99: 9e3}, {Share: 1, P99: 80e3}}},
+		{Size: 1518, Line: 812e3, MRR: 250e3, Throughput: 240e3, Loss: []LossPoint{{700e3, 0.5}, {210e3, 0}}, Latency: []WireLatency{{Share: 0.1, P99: 12e3}, {Share: 1, P99: 95e3}}},
+	}}
+	for _, d := range r.diagrams() {
+		if len(d.XTicks) < 3 || len(d.XTicks) > 12 || len(d.YTicks) < 3 || len(d.YTicks) > 12 {
+			t.Errorf("%s: ticks %v, %v", d.Title, d.XTicks, d.YTicks)
+		}
+		for _, l := range d.Lines {
+			for _, point := range strings.Fields(l.Points) {
+				var x, y float64
+				if _, err := fmt.Sscanf(point, "%g,%g", &x, &y); err != nil || x < 0 || x > 640 || y < 0 || y > 240 {
+					t.Errorf("%s, %s: %s, %v", d.Title, l.Name, point, err)
+				}
+			}
+		}
+	}
+	var page strings.Builder
+	if err := r.WriteHTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{">100 kfps<", ">10 Mfps<", ">600 B<", ">20 %<", ">100 %<", ">10 us<"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("%s is not in the page: %s", want, &page)
+		}
+	}
+	for most, want := range map[float64][]float64{1: {0, 0.2, 0.4, 0.6, 0.8, 1}, 3: {0, 0.5, 1, 1.5, 2, 2.5, 3}, 1518: {0, 200, 400, 600, 800, 1000, 1200, 1400}, 60: {0, 10, 20, 30, 40, 50, 60}, 0: {0, 0.2, 0.4, 0.6, 0.8, 1}} {
+		a := linearAxis(most)
+		if len(a.ticks) != len(want) || math.Abs(a.ticks[1]-want[1]) > 1e-9 {
+			t.Errorf("%g: %v, want %v", most, a.ticks, want)
+		}
 	}
 }
 

@@ -55,6 +55,9 @@ func (s *WireSize) Remarks() string {
 	if s.Invalid != "" {
 		all = append(all, "INVALID: "+s.Invalid)
 	}
+	if s.Rounds > 0 {
+		all = append(all, fmt.Sprintf("median of %d rounds, %.0f to %.0f", s.Rounds, s.Low, s.High))
+	}
 	if s.Limited {
 		all = append(all, "source-limited: the device may carry more")
 	}
@@ -105,15 +108,22 @@ func (r *WireReport) WriteCSV(w io.Writer) error {
 	return c.Error()
 }
 
-// Diagram is a line in a diagram of the page: its points in a box of 640 by 240.
+// diagram is a picture of the page: lines and ticks in a box of 640 by 240.
 type diagram struct {
 	Title, X, Y string
 	Lines       []diagramLine
-	MaxX, MaxY  string
+	XTicks      []tick
+	YTicks      []tick
 }
 
 type diagramLine struct {
 	Name, Colour, Points string
+}
+
+// tick is a value that an axis names, at so many pixels from the left or the top.
+type tick struct {
+	At    float64
+	Label string
 }
 
 var wireColours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"}
@@ -124,22 +134,85 @@ type curve struct {
 	x, y []float64
 }
 
-func newDiagram(title, x, y string, format func(float64) string, formatX func(float64) string, curves []curve) diagram {
+// axis has the values from low to high, linear or logarithmic, with its ticks.
+type axis struct {
+	low, high   float64
+	logarithmic bool
+	ticks       []float64
+}
+
+// linearAxis begins at 0 and has some round ticks.
+func linearAxis(most float64) axis {
+	if most <= 0 {
+		most = 1
+	}
+	step := math.Pow(10, math.Floor(math.Log10(most)))
+	switch {
+	case most/step < 2:
+		step /= 5
+	case most/step < 4:
+		step /= 2
+	}
+	a := axis{high: most}
+	for v := 0.0; v <= most*1.0001; v += step {
+		a.ticks = append(a.ticks, v)
+	}
+	return a
+}
+
+// logAxis has the ticks 1, 2 and 5 of each power of ten, or where these are many the powers alone.
+func logAxis(least, most float64) axis {
+	if least <= 0 || most < least {
+		return linearAxis(most)
+	}
+	a := axis{low: math.Pow(10, math.Floor(math.Log10(least))), high: most * 1.1, logarithmic: true}
+	digits := []float64{1, 2, 5}
+	if a.high/a.low > 1e3 {
+		digits = digits[:1]
+	}
+	for power := a.low; power <= a.high; power *= 10 {
+		for _, d := range digits {
+			if power*d <= a.high {
+				a.ticks = append(a.ticks, power*d)
+			}
+		}
+	}
+	return a
+}
+
+// at is where a value is, from 0 to 1.
+func (a axis) at(v float64) float64 {
+	if !a.logarithmic {
+		return v / a.high
+	}
+	return math.Log(max(v, a.low)/a.low) / math.Log(a.high/a.low)
+}
+
+func newDiagram(title, x, y string, formatX, formatY func(float64) string, logY bool, curves []curve) diagram {
 	d := diagram{Title: title, X: x, Y: y}
-	mostX, mostY := 0.0, 0.0
+	mostX, leastY, mostY := 0.0, math.Inf(1), 0.0
 	for _, c := range curves {
 		for i := range c.x {
 			mostX, mostY = max(mostX, c.x[i]), max(mostY, c.y[i])
+			if c.y[i] > 0 {
+				leastY = min(leastY, c.y[i])
+			}
 		}
 	}
-	if mostX == 0 || mostY == 0 {
-		mostX, mostY = max(mostX, 1), max(mostY, 1e-9)
+	across, up := linearAxis(mostX), linearAxis(mostY)
+	if logY {
+		up = logAxis(leastY, mostY)
 	}
-	d.MaxX, d.MaxY = formatX(mostX), format(mostY)
+	for _, v := range across.ticks {
+		d.XTicks = append(d.XTicks, tick{640 * across.at(v), formatX(v)})
+	}
+	for _, v := range up.ticks {
+		d.YTicks = append(d.YTicks, tick{240 - 240*up.at(v), formatY(v)})
+	}
 	for i, c := range curves {
 		var points strings.Builder
 		for j := range c.x {
-			fmt.Fprintf(&points, "%.1f,%.1f ", 640*c.x[j]/mostX, 240-240*math.Min(c.y[j]/mostY, 1))
+			fmt.Fprintf(&points, "%.1f,%.1f ", 640*across.at(c.x[j]), 240-240*up.at(c.y[j]))
 		}
 		d.Lines = append(d.Lines, diagramLine{c.name, wireColours[i%len(wireColours)], points.String()})
 	}
@@ -148,7 +221,12 @@ func newDiagram(title, x, y string, format func(float64) string, formatX func(fl
 
 // diagrams are throughput by size, loss by rate and latency by load.
 func (r *WireReport) diagrams() []diagram {
-	fps := func(v float64) string { return fmt.Sprintf("%.3g Mfps", v/1e6) }
+	fps := func(v float64) string {
+		if v < 1e6 {
+			return fmt.Sprintf("%.3g kfps", v/1e3)
+		}
+		return fmt.Sprintf("%.3g Mfps", v/1e6)
+	}
 	bytes := func(v float64) string { return fmt.Sprintf("%.0f B", v) }
 	us := func(v float64) string { return fmt.Sprintf("%.3g us", v/1e3) }
 	share := func(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
@@ -157,7 +235,9 @@ func (r *WireReport) diagrams() []diagram {
 	for i := range r.Sizes {
 		s := &r.Sizes[i]
 		through.x, through.y = append(through.x, float64(s.Size)), append(through.y, s.Throughput)
-		line.x, line.y = append(line.x, float64(s.Size)), append(line.y, s.Line)
+		if s.Line > 0 {
+			line.x, line.y = append(line.x, float64(s.Size)), append(line.y, s.Line)
+		}
 		l, d := curve{name: bytes(float64(s.Size))}, curve{name: bytes(float64(s.Size))}
 		for _, p := range s.Loss {
 			l.x, l.y = append(l.x, p.Rate), append(l.y, p.Loss)
@@ -168,9 +248,9 @@ func (r *WireReport) diagrams() []diagram {
 		loss, delay = append(loss, l), append(delay, d)
 	}
 	return []diagram{
-		newDiagram("Throughput by frame size (RFC 2544, 26.1)", "frame size", "frames per second", fps, bytes, []curve{through, line}),
-		newDiagram("Frame loss by offered rate (26.3)", "offered", "lost", share, fps, loss),
-		newDiagram("Latency under load, 99th percentile (26.2, RFC 8219)", "share of throughput", "latency", us, share, delay),
+		newDiagram("Throughput by frame size (RFC 2544, 26.1)", "frame size", "frames per second", bytes, fps, true, []curve{through, line}),
+		newDiagram("Frame loss by offered rate (26.3)", "offered", "lost", fps, share, false, loss),
+		newDiagram("Latency under load, 99th percentile (26.2, RFC 8219)", "share of throughput", "latency", share, us, true, delay),
 	}
 }
 
@@ -199,8 +279,10 @@ svg { max-width: 100%; height: auto } text { font: 12px system-ui, sans-serif }
 {{range .Report.Sizes}}<tr><td>{{.Size}}</td><td>{{n .Throughput}}</td><td>{{.OfLine}}</td><td>{{n .MRR}}</td><td>{{n .Burst}}</td><td>{{us .BufferNs}}</td><td{{if .Invalid}} class="invalid"{{end}}>{{.Remarks}}</td></tr>
 {{end}}</tbody></table>
 {{range .Diagrams}}<h2>{{.Title}}</h2>
-<svg viewBox="-70 -20 860 300" role="img" aria-label="{{.Title}}"><rect width="640" height="240" fill="none" stroke="#999"/>
-<text x="-8" y="10" text-anchor="end">{{.MaxY}}</text><text x="-8" y="240" text-anchor="end">0</text><text x="640" y="258" text-anchor="end">{{.MaxX}}</text><text x="0" y="258">0</text><text x="320" y="275" text-anchor="middle">{{.X}}</text>
+<svg viewBox="-80 -20 870 310" role="img" aria-label="{{.Title}}"><rect width="640" height="240" fill="none" stroke="#999"/>
+{{range .XTicks}}<path d="M{{.At}} 0V240" stroke="#e5e5e5"/><text x="{{.At}}" y="256" text-anchor="middle">{{.Label}}</text>{{end}}
+{{range .YTicks}}<path d="M0 {{.At}}H640" stroke="#e5e5e5"/><text x="-8" y="{{.At}}" dy="4" text-anchor="end">{{.Label}}</text>{{end}}
+<text x="320" y="278" text-anchor="middle">{{.X}}</text><text x="0" y="-8">{{.Y}}</text>
 {{range $i, $l := .Lines}}<polyline points="{{$l.Points}}" fill="none" stroke="{{$l.Colour}}" stroke-width="2"/><text x="655" y="0" dy="{{$i}}.2em" style="font-size:14px" fill="{{$l.Colour}}">{{$l.Name}}</text>
 {{end}}</svg>
 {{end}}<h2>Latency</h2>

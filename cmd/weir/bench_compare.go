@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -22,11 +23,13 @@ from A: the ratio of the medians, its interval of 95 % confidence (bootstrap), a
 that the ranks of runs which do not differ are as far apart (Mann and Whitney's U). A figure is better or
 worse only where p is 0.05 at most and the interval excludes 1.
 
-The files are those of "weir bench forward --raw", which have each round: at least four are needed on
-each side. Rounds that are no result, since their figures contradict each other, are left out and
+The files are those of "weir bench forward --raw", or for a device of your own those of "weir bench forward
+--tx TX --rx RX --rounds 7 --json", which have each round: at least four are needed on each side. Rounds that are no result, since their figures contradict each other, are left out and
 counted. Files of --json have one value for each figure, so no confidence follows.`,
 		Example: `  weir bench forward --dut patch --size 64 --rounds 7 --raw before.jsonl
-  weir bench compare before.jsonl after.jsonl`,
+  weir bench compare before.jsonl after.jsonl
+  weir bench forward --tx eth1 --rx eth2 --rounds 7 --json >before.json
+  weir bench compare before.json after.json`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var sides [2][]bench.Runs
@@ -47,6 +50,9 @@ counted. Files of --json have one value for each figure, so no confidence follow
 			if asJSON {
 				return indentJSON(cmd.OutOrStdout(), all)
 			}
+			if slices.ContainsFunc(all, func(c bench.Comparison) bool { return c.Verdict == bench.TooFew }) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "weir: too few runs for a verdict: measure both sides with --rounds %d or more\n", bench.LeastRuns)
+			}
 			return bench.WriteComparison(cmd.OutOrStdout(), all)
 		},
 	}
@@ -58,11 +64,16 @@ counted. Files of --json have one value for each figure, so no confidence follow
 func readRuns(file string) (runs []bench.Runs, invalid int, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, 0, fmt.Errorf("read the figures: %w", err)
+		return nil, 0, fmt.Errorf("read the figures: %w: name a file of weir bench --json, or of weir bench forward --raw", err)
 	}
 	var r bench.Result
 	if err := json.Unmarshal(text, &r); err == nil && r.Rows != nil {
 		return r.RunsOf(), 0, nil
+	}
+	var w forward.WireReport
+	if err := json.Unmarshal(text, &w); err == nil && w.Sizes != nil {
+		runs, invalid = w.Runs()
+		return runs, invalid, nil
 	}
 	if runs, invalid, err = forward.ReadRaw(bytes.NewReader(text)); err != nil {
 		return nil, 0, fmt.Errorf("%s: %w: name a file of weir bench --json, or of weir bench forward --raw", file, err)

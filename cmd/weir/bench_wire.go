@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/bench/forward"
+	"github.com/weirswitch/weir/dataplane/traffic"
 	"github.com/weirswitch/weir/internal/bitrate"
 	"github.com/weirswitch/weir/internal/progress"
 )
@@ -38,6 +38,12 @@ func (o *wireOptions) add(cmd *cobra.Command) {
 	f.StringVar(&o.csv, "csv", "", "write its figures as CSV to `FILE`")
 }
 
+// notOfWires are the flags that are for the devices of weir bench forward alone, and ofWires those for a device of the user's.
+var (
+	notOfWires = []string{"dut", "flood", "ports", "mrr-only", "soak", "before", "placement", "dut-core", "busy-poll", "ring", "poll", "raw", "plot"}
+	ofWires    = []string{"tx-namespace", "rx-namespace", "dst-mac", "src-net", "dst-net", "speed", "html", "csv"}
+)
+
 func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
 	var errs []error
 	note := func(flag string, err error) {
@@ -49,6 +55,17 @@ func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
 	c := o.Wire
 	c.Seed, c.Core = all.Seed, all.Cores.Source
 	f := cmd.Flags()
+	for _, name := range notOfWires {
+		if f.Changed(name) {
+			errs = append(errs, fmt.Errorf("--%s: not for a device of your own (--tx, --rx): leave it out", name))
+		}
+	}
+	if all.quick {
+		c.Quick()
+	}
+	if f.Changed("rounds") {
+		c.Rounds = all.Rounds
+	}
 	if f.Changed("duration") {
 		c.Trial = all.Trial
 	}
@@ -66,7 +83,7 @@ func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
 		for _, text := range all.Sizes {
 			n, err := strconv.Atoi(text)
 			if err != nil {
-				err = fmt.Errorf("%q is no number of bytes", text)
+				err = fmt.Errorf("%q is no number of bytes: write 64 to 9018, several with commas", text)
 			}
 			note("size", err)
 			c.Sizes = append(c.Sizes, n)
@@ -77,11 +94,11 @@ func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
 		note("dst-mac", err)
 	}
 	if o.srcNet != "" {
-		c.SourceNet, err = netip.ParsePrefix(o.srcNet)
+		c.SourceNet, err = parseNet(o.srcNet)
 		note("src-net", err)
 	}
 	if o.dstNet != "" {
-		c.DestinationNet, err = netip.ParsePrefix(o.dstNet)
+		c.DestinationNet, err = parseNet(o.dstNet)
 		note("dst-net", err)
 	}
 	if o.speed != "" {
@@ -92,6 +109,9 @@ func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
 	}
 	if errs == nil {
 		errs = append(errs, c.Validate())
+	}
+	if errors.Join(errs...) == nil {
+		errs = append(errs, wireInterface(c.TXNamespace, c.TX), wireInterface(c.RXNamespace, c.RX))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return usageError(err)
@@ -122,4 +142,14 @@ func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
 		return indentJSON(cmd.OutOrStdout(), report)
 	}
 	return report.WriteText(cmd.OutOrStdout())
+}
+
+// wireInterface says what is wrong with an interface, before anything is measured.
+func wireInterface(namespace, name string) error {
+	port, err := traffic.OpenPort(namespace, name, traffic.AnyCore)
+	if err != nil {
+		return err
+	}
+	port.Namespace.Close()
+	return nil
 }

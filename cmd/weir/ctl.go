@@ -28,6 +28,7 @@ type ctlOptions struct {
 	tls     control.ClientTLS
 	flow    string // of views that show flows
 	limit   int
+	ports   []string // that a view is limited to; none: all
 }
 
 func newCtlCommand() *cobra.Command {
@@ -63,12 +64,16 @@ certificate that control.tls.admins names may also change the switch.`,
 		var ro ratesOptions
 		command := &cobra.Command{
 			Use: v.name, Short: v.short, Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error {
+			RunE: func(cmd *cobra.Command, args []string) error {
+				o.ports = args
 				if ro.watch || ro.once {
 					return o.rates(cmd.Context(), ro, rates, cmd.OutOrStdout())
 				}
 				return o.show(cmd.Context(), v, cmd.OutOrStdout())
 			},
+		}
+		if v.askSome != nil {
+			command.Use, command.Args = v.name+" [PORT...]", cobra.ArbitraryArgs
 		}
 		if v.askFlows != nil {
 			command.Flags().StringVar(&o.flow, "flow", "", "only this `FLOW`, \"10.0.0.1:1234 > 10.0.0.2:80 udp\", or those of an address, a prefix or \":80\"")
@@ -94,12 +99,12 @@ certificate that control.tls.admins names may also change the switch.`,
 type view struct {
 	name, short string
 	ask         func(context.Context, *control.Client) (json.RawMessage, func(io.Writer) error, error)
-	// askFlows replaces it in views with the flags of flows.
-	askFlows func(context.Context, *control.Client, *ctlOptions) (json.RawMessage, func(io.Writer) error, error)
+	// askFlows replaces it in views with the flags of flows, askSome in those that can be limited to some ports.
+	askFlows, askSome func(context.Context, *control.Client, *ctlOptions) (json.RawMessage, func(io.Writer) error, error)
 }
 
 var views = []view{
-	{name: "ports", short: "The ports: modes, and what became of the packets that arrived there", ask: askPorts},
+	{name: "ports", short: "The ports: modes, and what became of the packets that arrived there", askSome: askPorts},
 	{name: "fdb", short: "The forwarding database of the l2 stage", ask: askFdb},
 	{name: "acl", short: "The access control list, and what each rule matched", ask: askAcl},
 	{name: "routes", short: "The routes of the l3 stage", ask: askRoutes},
@@ -114,8 +119,11 @@ var views = []view{
 
 func (o *ctlOptions) show(ctx context.Context, v view, stdout io.Writer) error {
 	ask := v.ask
-	if v.askFlows != nil {
+	if v.askFlows != nil || v.askSome != nil {
 		ask = func(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
+			if v.askSome != nil {
+				return v.askSome(ctx, c, o)
+			}
 			return v.askFlows(ctx, c, o)
 		}
 	}
@@ -210,12 +218,35 @@ func chooseSocket(found []string, err error) (string, error) {
 	return "", errors.New("no switch has a control socket at the default path: start one, or name its socket with --socket")
 }
 
-func askPorts(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
+func askPorts(ctx context.Context, c *control.Client, o *ctlOptions) (json.RawMessage, func(io.Writer) error, error) {
 	r, err := c.Ports(ctx, &api.PortsRequest{})
 	if err != nil {
 		return nil, nil, err
 	}
+	if r.Ports, err = portsOf(r.Ports, o.ports); err != nil {
+		return nil, nil, err
+	}
 	return control.JSON(r), func(w io.Writer) error { return printPorts(w, r.Ports) }, nil
+}
+
+// portsOf are those of ports that names name; of no names all.
+func portsOf(ports []*api.Port, names []string) (some []*api.Port, err error) {
+	if len(names) == 0 {
+		return ports, nil
+	}
+	var known []string
+	for _, p := range ports {
+		known = append(known, p.Name)
+		if slices.Contains(names, p.Name) {
+			some = append(some, p)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, usageError(fmt.Errorf("the switch has no port %q: choose from %s", name, strings.Join(known, ", ")))
+		}
+	}
+	return some, nil
 }
 
 func askStages(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {

@@ -81,6 +81,9 @@ func (o *ctlOptions) rates(ctx context.Context, ro ratesOptions, parts []ratesPr
 		case <-tick.C:
 		}
 		after, now, err := o.report(ctx)
+		if err == nil {
+			after.Ports, err = portsOf(after.Ports, o.ports)
+		}
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil

@@ -48,6 +48,43 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// TestTop: rates of all, live, and the ports that are named alone.
+func TestTop(t *testing.T) {
+	r := newRouter(t)
+	p := r.start(t, r.write(t, 2, ""))
+	for _, tt := range []struct {
+		args         []string
+		with, absent string
+	}{
+		{[]string{"top", "--count", "1", "--interval", "100ms"}, "PORT RECEIVED/s p0 p2 STAGE l3 WORKER CPU", ""},
+		{[]string{"top", "--count", "1", "--interval", "100ms", "--json"}, `{"ports":[{"port":"p0" "workers":`, "RECEIVED"},
+		{[]string{"show", "stages", "--rates", "--interval", "100ms"}, "STAGE PACKETS/s l3", "WORKER"},
+		{[]string{"show", "ports", "p2", "p0"}, "FORWARDED p0 p2", "p1"},
+		{[]string{"show", "ports", "p2", "--json"}, `"p2"`, `"p1"`},
+		{[]string{"show", "ports", "p2", "--rates", "--interval", "100ms"}, "RECEIVED/s p2", "p0"},
+	} {
+		out := r.ctl(t, tt.args...)
+		for _, want := range strings.Fields(tt.with) {
+			if !strings.Contains(out, want) {
+				t.Errorf("%v: want %q in\n%s", tt.args, want, out)
+			}
+		}
+		if tt.absent != "" && strings.Contains(out, tt.absent) {
+			t.Errorf("%v: %q is in\n%s", tt.args, tt.absent, out)
+		}
+	}
+	if status, _, stderr := weir("ctl", "--socket", r.socket(r.name), "show", "ports", "p9"); status != statusUsage || !strings.Contains(stderr, `the switch has no port "p9": choose from p0, p1, p2`) {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	if status := p.stop(t); status != 0 {
+		t.Errorf("status %d: %s", status, &p.stderr)
+	}
+	// The final report is of the ports as they were, not as they are once they are closed.
+	if strings.Contains(p.stdout.String(), `"gone"`) || strings.Count(p.stdout.String(), `"state":"up"`) != 3 {
+		t.Errorf("the final report: %s", &p.stdout)
+	}
+}
+
 // captured reads a capture.
 func captured(t *testing.T, r io.Reader) (frames [][]byte, headers []pcapfile.Header) {
 	t.Helper()

@@ -54,7 +54,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !began {
 		// cobra itself refused the command line.
-		err = usageError(refusedLine(cmd, err))
+		err = usageError(refusedLine(cmd, args, err))
 	}
 	return conclude(err, stderr)
 }

@@ -10,6 +10,8 @@ import (
 
 const mistakesGood = "[switch]\nname = \"s1\"\ngraph = [\"parse\", \"patch\"]\n[[port]]\ninterface = \"eth1\"\n[[port]]\ninterface = \"eth2\"\n"
 
+const mistakesLab = "name = \"l\"\n[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n[[link]]\nendpoints = [\"h1\", \"h2\"]\n"
+
 // mistakes are what people type on their first evening. A file of a mistake is FILE in its command line.
 var mistakes = []struct {
 	what string
@@ -37,7 +39,33 @@ var mistakes = []struct {
 	{"a rate that is none", "", "gen -i eth0 --rate fast"},
 	{"a percentage above all", "", "gen -i eth0 --rate 150%"},
 	{"a link that loses more than all", "name = \"l\"\n[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n[[link]]\nendpoints = [\"h1\", \"h2\"]\nloss = 5\ndelay = \"1m\"\nrate = \"fast\"\n", "lab check FILE"},
-	{"traffic from an unknown host", "name = \"l\"\n[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n[[link]]\nendpoints = [\"h1\", \"h2\"]\n[[traffic]]\nkind = \"pings\"\nfrom = \"h3\"\nto = \"h2\"\n", "lab check FILE"},
+	{"traffic of an unknown kind", mistakesLab + "[[traffic]]\nkind = \"pings\"\nfrom = \"h1\"\nto = \"h2\"\n", "lab check FILE"},
+	{"traffic from an unknown host", mistakesLab + "[[traffic]]\nkind = \"ping\"\nfrom = \"h3\"\nto = \"h2\"\n", "lab check FILE"},
+	{"a file without its flag", mistakesGood, "switch FILE"},
+	{"a command for a switch that weir does not have", mistakesGood, "run FILE"},
+	{"a view without its group", "", "ctl ports"},
+	{"words in another order", "", "ctl set port left up"},
+	{"a lab without what to do", mistakesLab, "lab FILE"},
+	{"a lab's command without its file", "", "lab up"},
+	{"a lab that is not there", "", "lab run nowhere.toml"},
+	{"a folder for a file", "", "switch -c /"},
+	{"an empty name for a file", "", "switch -c="},
+	{"text without quotes", strings.Replace(mistakesGood, "\"s1\"", "s1", 1), "switch -c FILE --check"},
+	{"one bracket for two", strings.ReplaceAll(strings.ReplaceAll(mistakesGood, "[[", "["), "]]", "]"), "switch -c FILE --check"},
+	{"one port in one bracket", "[switch]\ngraph = [\"parse\", \"l2\"]\n[port]\ninterface = \"eth1\"\n", "switch -c FILE --check"},
+	{"JSON for TOML", "{\"switch\": {\"name\": \"s1\"}}\n", "switch -c FILE --check"},
+	{"a router without addresses", strings.Replace(mistakesGood, "\"patch\"", "\"l3\"", 1), "switch -c FILE --check"},
+	{"a capture without its flag", "", "replay some.pcap"},
+	{"a time without its unit", "", "query volume --last 10"},
+	{"a flow of one end", "", "query path --flow 10.0.0.1:80"},
+	{"a device under test with one side", "", "bench forward --tx eth1"},
+	{"interfaces that are not there", "", "bench forward --tx no-such-1 --rx no-such-2"},
+	{"a comparison of one file", "", "bench compare a.json"},
+	{"a comparison with a file that is not there", "", "bench compare a.json b.json"},
+	{"a size that is none", "", "gen -i lo --size big"},
+	{"an address for a network", "", "gen -i lo --src-net 10.0.0.1"},
+	{"an interface without its flag", "", "gen eth0"},
+	{"help for a command that is not there", "", "help swich"},
 }
 
 // TestMistakes compares what typical mistakes are answered with testdata/mistakes.golden: each answer names what is wrong

@@ -92,7 +92,7 @@ func TestP4TablesFaults(t *testing.T) {
 		{[]string{"-c", good, "--cpu-port", "1"}, []string{"the port to the control plane cannot have the number 1: choose --cpu-port 2 to 510, behind the switch's ports"}},
 		{[]string{"-c", good, "--cpu-port", "600"}, []string{"cannot have the number 600"}},
 		{[]string{"-c", "/nowhere.toml"}, []string{"/nowhere.toml: no such file"}},
-		{nil, []string{`required flag(s) "config" not set`}},
+		{nil, []string{`--config FILE is missing`}},
 	} {
 		status, out, errs := weir(append([]string{"p4", "tables"}, c.args...)...)
 		if status != statusUsage || out != "" || strings.Count(errs, "\n") != len(c.want) {

@@ -139,7 +139,11 @@ func (o *queryOptions) run(cmd *cobra.Command, q *query.Question) error {
 		return from.Footer(w)
 	}
 	if o.asJSON {
-		write = func(w io.Writer, answer any) error { return json.NewEncoder(w).Encode(answer) }
+		write = func(w io.Writer, answer any) error {
+			e := json.NewEncoder(w)
+			e.SetEscapeHTML(false) // flows are written with >
+			return e.Encode(answer)
+		}
 	}
 	if o.watch != 0 {
 		return o.watchOn(cmd.Context(), from, q, stdout, write)

@@ -53,7 +53,7 @@ func TestReplayUsage(t *testing.T) {
 		args []string
 	}{
 		{"nothing", "--in", nil},
-		{"argument", "unknown command", []string{"x.pcap"}},
+		{"argument", "is no argument", []string{"x.pcap"}},
 		{"flag", "unknown flag", []string{"--on", good}},
 		{"config and graph", "config", []string{"-c", "x", "--graph", "parse", "--in", good}},
 		{"config missing", "x.toml", []string{"-c", "x.toml", "--in", good}},

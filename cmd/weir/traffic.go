@@ -93,9 +93,9 @@ func (w *workloadFlags) workload() (traffic.Workload, error) {
 	note("src-mac", err)
 	out.Destination.MAC, err = net.ParseMAC(w.dstMAC)
 	note("dst-mac", err)
-	out.Source.Net, err = netip.ParsePrefix(w.srcNet)
+	out.Source.Net, err = parseNet(w.srcNet)
 	note("src-net", err)
-	out.Destination.Net, err = netip.ParsePrefix(w.dstNet)
+	out.Destination.Net, err = parseNet(w.dstNet)
 	note("dst-net", err)
 	for _, id := range w.vlans {
 		out.VLANs = append(out.VLANs, uint16(min(id, 0xffff)))
@@ -145,6 +145,18 @@ func (w *workloadFlags) port() (traffic.Port, error) {
 	return traffic.OpenPort(w.namespace, w.device, w.core)
 }
 
+// parseNet reads a network of addresses.
+func parseNet(text string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		if a, err := netip.ParseAddr(text); err == nil {
+			return p, fmt.Errorf("%s is one address: write %s/%d, or a larger network", text, text, a.BitLen())
+		}
+		return p, fmt.Errorf("%q is no network: write 10.0.0.0/8 or fd00::/8", text)
+	}
+	return p, nil
+}
+
 func parseSizes(names []string) ([]int, error) {
 	if len(names) == 1 && strings.EqualFold(names[0], "imix") {
 		return traffic.IMIX(), nil
@@ -153,7 +165,7 @@ func parseSizes(names []string) ([]int, error) {
 	for _, name := range names {
 		n, err := strconv.Atoi(name)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no number of bytes", name)
+			return nil, fmt.Errorf("%q is no number of bytes: write 64 to 9018, several with commas, imix, or capture", name)
 		}
 		sizes = append(sizes, n)
 	}
@@ -190,7 +202,10 @@ func (r *rateFlag) Set(text string) error {
 	}
 	if number, ok := strings.CutSuffix(text, "%"); ok {
 		v, err := strconv.ParseFloat(number, 64)
-		if err != nil || !(v > 0 && v <= 100) {
+		if err == nil && v > 100 {
+			return errors.New("is more than the interface's speed: write 100% at most, or max")
+		}
+		if err != nil || !(v > 0) {
 			return fault
 		}
 		*r = rateFlag{share: v / 100}

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,6 +21,11 @@ func unknownCommand(root *cobra.Command, args []string) error {
 		return nil // cobra knows
 	}
 	word := firstWord(cmd, rest)
+	if word == "help" && cmd == root && len(rest) > 1 {
+		if _, left, err := root.Find(rest[1:]); err != nil || len(left) > 0 {
+			return unknownCommand(root, rest[1:])
+		}
+	}
 	if word == "" || word == "help" || strings.HasPrefix(word, "__") || cmd == root && word == "completion" {
 		return nil
 	}
@@ -28,7 +35,49 @@ func unknownCommand(root *cobra.Command, args []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return fmt.Errorf("unknown command %q for %q%s: %s lists what there is", word, cmd.CommandPath(), meant(word, names, ""), helpOf(cmd))
+	return fmt.Errorf("unknown command %q for %q%s: %s lists what there is", word, cmd.CommandPath(), meantCommand(cmd, names, word, rest), helpOf(cmd))
+}
+
+// meantCommand asks whether another command was meant: one with a similar name, a later word of the line, the one that runs
+// a file, or one of that name in a group.
+func meantCommand(cmd *cobra.Command, names []string, word string, rest []string) string {
+	if strings.ContainsAny(word, "./") {
+		if slices.Contains(names, "run") {
+			return fmt.Sprintf(": did you mean \"%s run %s\"?", cmd.CommandPath(), word)
+		}
+		return ""
+	}
+	if cmd == cmd.Root() && (word == "run" || word == "start") {
+		return ": did you mean \"weir switch -c FILE\", or \"weir lab run FILE\"?"
+	}
+	if hint := meant(word, names, ""); hint != "" {
+		return hint
+	}
+	for _, later := range rest {
+		if later != word && slices.Contains(names, later) {
+			return fmt.Sprintf(": did you mean \"%s %s %s\"?", cmd.CommandPath(), later, word)
+		}
+	}
+	if path := deeper(cmd, word); path != "" {
+		return fmt.Sprintf(": did you mean %q?", path)
+	}
+	return ""
+}
+
+// deeper is the path of the first command of that name below a group.
+func deeper(cmd *cobra.Command, name string) string {
+	for _, sub := range cmd.Commands() {
+		if !sub.IsAvailableCommand() {
+			continue
+		}
+		if sub.Name() == name {
+			return sub.CommandPath()
+		}
+		if path := deeper(sub, name); path != "" {
+			return path
+		}
+	}
+	return ""
 }
 
 // firstWord is the first argument that is neither a flag nor a flag's value.
@@ -76,7 +125,10 @@ func meant(word string, known []string, mark string) string {
 func helpOf(cmd *cobra.Command) string { return fmt.Sprintf("\"%s --help\"", cmd.CommandPath()) }
 
 // refusedLine is an error of cobra's own about a command's line, with what may have been meant and where its help is.
-func refusedLine(cmd *cobra.Command, err error) error {
+func refusedLine(cmd *cobra.Command, args []string, err error) error {
+	if refused := plainly(cmd, args, err.Error()); refused != nil {
+		return fmt.Errorf("%w: %s lists what there is", refused, helpOf(cmd))
+	}
 	hint := ""
 	var missing *pflag.NotExistError
 	if errors.As(err, &missing) {
@@ -93,4 +145,61 @@ func refusedLine(cmd *cobra.Command, err error) error {
 		}
 	}
 	return fmt.Errorf("%w%s: %s lists what there is", err, hint, helpOf(cmd))
+}
+
+var (
+	missingFlags = regexp.MustCompile(`^required flag\(s\) (.*) not set$`)
+	quotedName   = regexp.MustCompile(`"([^"]+)"`)
+	missingUnit  = regexp.MustCompile(`^(invalid argument .* for .* flag): time: missing unit in duration .*$`)
+)
+
+// plainly says in other words what cobra says of a line that lacks something or has too much; nil: cobra's words will do.
+func plainly(cmd *cobra.Command, args []string, text string) error {
+	if m := missingUnit.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("%s: a duration has a unit: write 10s, 500ms or 2m", m[1])
+	}
+	// "-config FILE" is -c with the value "onfig", and then an argument.
+	for _, arg := range args {
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
+		if len(name) > 1 && name[0] != '-' && arg[0] == '-' && cmd.Flag(name) != nil {
+			return fmt.Errorf("%s: a flag's full name has two dashes: write --%s", arg, name)
+		}
+	}
+	if m := missingFlags.FindStringSubmatch(text); m != nil {
+		var all []string
+		for _, q := range quotedName.FindAllStringSubmatch(m[1], -1) {
+			kind, usage := pflag.UnquoteUsage(cmd.Flag(q[1]))
+			all = append(all, fmt.Sprintf("--%s %s is missing: %s", q[1], kind, usage))
+		}
+		return errors.New(strings.Join(all, "; "))
+	}
+	rest := cmd.Flags().Args()
+	if strings.HasPrefix(text, "unknown command ") && len(rest) > 0 {
+		return fmt.Errorf("%q is no argument of %q%s", rest[0], cmd.CommandPath(), flagFor(cmd, rest[0]))
+	}
+	if strings.HasPrefix(text, "accepts ") {
+		line, _, _ := strings.Cut(cmd.UseLine(), " [flags]")
+		if len(rest) == 0 {
+			return fmt.Errorf("something is missing: write %q", line)
+		}
+		return fmt.Errorf("not so many arguments: write %q", line)
+	}
+	return nil
+}
+
+// flagFor asks whether an argument belongs to the flag by which a command gets its file or interface.
+func flagFor(cmd *cobra.Command, word string) string {
+	for _, name := range []string{"config", "in", "interface", "queries", "collector"} {
+		f := cmd.Flag(name)
+		if f == nil || name == "config" && !strings.HasSuffix(word, ".toml") {
+			continue
+		}
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand
+		} else {
+			name = "--" + name
+		}
+		return fmt.Sprintf(": did you mean \"%s %s %s\"?", cmd.CommandPath(), name, word)
+	}
+	return ""
 }

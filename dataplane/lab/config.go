@@ -188,7 +188,7 @@ type Traffic struct {
 func Load(path string) (*Config, error) {
 	text, err := safefile.ReadTrusted(path, tomlfile.MaxBytes)
 	if err != nil {
-		return nil, fmt.Errorf("read the lab file: %w", err)
+		return nil, fmt.Errorf("read the lab file: %w: name a readable TOML file", err)
 	}
 	base := filepath.Base(path)
 	return parse(text, strings.TrimSuffix(base, filepath.Ext(base)), path)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/lab/relay"
 	"github.com/weirswitch/weir/internal/bitrate"
+	"github.com/weirswitch/weir/internal/tomlfile"
 )
 
 var (
@@ -244,6 +245,15 @@ func (c *Config) validateLinks(f *faults, kinds map[string]string) {
 	}
 }
 
+// suggestHost is the remedy for a host that does not exist.
+func (c *Config) suggestHost(name string) string {
+	var known []string
+	for i := range c.Hosts {
+		known = append(known, c.Hosts[i].Name)
+	}
+	return tomlfile.Suggest(name, known)
+}
+
 func (c *Config) validateTraffic(f *faults, i int) {
 	t := &c.Traffic[i]
 	key := fmt.Sprintf("traffic[%d]", i)
@@ -253,10 +263,10 @@ func (c *Config) validateTraffic(f *faults, i int) {
 	}
 	from, to := c.host(t.From), c.host(t.To)
 	if from == nil {
-		f.add("%s.from: %q is no host", key, t.From)
+		f.add("%s.from: %q is no host: %s", key, t.From, c.suggestHost(t.From))
 	}
 	if to == nil {
-		f.add("%s.to: %q is no host", key, t.To)
+		f.add("%s.to: %q is no host: %s", key, t.To, c.suggestHost(t.To))
 	}
 	if from != nil && from == to {
 		f.add("%s.to: %q is the sender too: choose another host", key, t.To)

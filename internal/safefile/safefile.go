@@ -38,7 +38,7 @@ func open(path string, flags int) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: %w: it is a %s: remove it", path, ErrNotRegular, kind(info.Mode()))
+		err = fmt.Errorf("%s: %w: it is a %s", path, ErrNotRegular, kind(info.Mode()))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -56,8 +56,24 @@ func syntaxFault(text []byte, err error) Fault {
 			_, table := locate(bytes.Join(lines[:fault.Line-1], nil))
 			fault.Key = join(table, string(key[1]))
 		}
+		fault.Text += syntaxRemedy(fault.Text, string(lines[fault.Line-1]))
 	}
 	return fault
+}
+
+// syntaxRemedy says what a line that is not TOML should be, where that is known.
+func syntaxRemedy(fault, line string) string {
+	switch {
+	case strings.Contains(fault, "already exists") && strings.HasPrefix(strings.TrimSpace(line), "[") && !strings.HasPrefix(strings.TrimSpace(line), "[["):
+		return ": write a list of tables in double brackets, each [[" + strings.Trim(strings.TrimSpace(line), "[]") + "]]"
+	case strings.Contains(fault, "start of key"):
+		return ": write key = value, or [table]"
+	case strings.Contains(fault, "start of value"):
+		return `: write text in quotes, as in "s1"`
+	case strings.Contains(fault, "strings cannot have new lines"):
+		return ": close the quotes"
+	}
+	return ""
 }
 
 // Hook sees each value before it is decoded: the key, what the file has, and where it goes. It may set

@@ -151,11 +151,20 @@ func Suggest(name string, known []string) string {
 func Nearest(name string, known []string) (best string, ok bool) {
 	least := 3 // farther than two edits is another word
 	for _, k := range known {
-		if n := distance(name, k); n < least && n < len(k) {
+		n := distance(name, k)
+		if n == 2 && len(name) <= 4 && !sameLetters(name, k) { // "run" is not "gen"
+			continue
+		}
+		if n < least && n < len(k) {
 			best, least = k, n
 		}
 	}
 	return best, best != ""
+}
+
+// sameLetters reports whether a is b in another order.
+func sameLetters(a, b string) bool {
+	return string(slices.Sorted(slices.Values([]byte(a)))) == string(slices.Sorted(slices.Values([]byte(b))))
 }
 
 // distance counts the edits of one byte that turn a into b, ignoring case

@@ -94,6 +94,14 @@ func DefaultConfig() Config {
 	return Config{Reachable: 30 * time.Second, NeighbourTable: 1024, Hold: 16, ICMPRate: 1000, HostRate: 10_000, ECMP: ECMPFlow}
 }
 
+// Warnings say what is allowed, and hardly meant.
+func (c *Config) Warnings() []string {
+	if len(c.Interfaces) == 0 {
+		return []string{"interface: no port has an address, so every packet is dropped: add [[stages.l3.interface]] with port and addresses"}
+	}
+	return nil
+}
+
 // Validate reports all faults of the configuration for a switch with the named
 // ports, joined. Each begins with the key inside the stage's section.
 func (c *Config) Validate(ports []string) error {

@@ -119,6 +119,13 @@ func (q *Question) Validate() error {
 	return fmt.Errorf("%w: %w", ErrInvalid, errors.Join(faults...))
 }
 
+// written says how needed fields are written.
+var written = map[string]string{
+	"flow": `: write it as "10.0.0.1:1234 > 10.0.0.2:80 udp"`,
+	"from": `: name a switch, as "s1", or a port of it, as "s1:2"`,
+	"to":   `: name a switch, as "s1", or a port of it, as "s1:2"`,
+}
+
 // validateUse reports fields that the kind does not use, and those that it lacks.
 func (q *Question) validateUse(fault func(string, ...any)) {
 	k := kinds[q.Kind]
@@ -129,7 +136,7 @@ func (q *Question) validateUse(fault func(string, ...any)) {
 	}
 	for _, f := range k.needs {
 		if !slices.Contains(q.given(), f) {
-			fault("%s: %s needs it", f, q.Kind)
+			fault("%s: %s needs it%s", f, q.Kind, written[f])
 		}
 	}
 	if q.Step != 0 && !k.series {

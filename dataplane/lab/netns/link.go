@@ -56,7 +56,11 @@ func AddVeth(a, b End, veth Veth) error {
 func (ns *Namespace) Link(name string) (netlink.Link, error) {
 	link, err := ns.handle.LinkByName(name)
 	if err != nil {
-		return nil, fmt.Errorf("find interface %s in namespace %s: %w", name, ns.name, err)
+		where := "this network namespace"
+		if ns.name != "" {
+			where = "namespace " + ns.name
+		}
+		return nil, fmt.Errorf("find interface %s in %s: %w: create it or correct the name (ip link shows what there is)", name, where, err)
 	}
 	return link, nil
 }

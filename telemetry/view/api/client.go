@@ -122,7 +122,7 @@ type DialError struct {
 // Error names the remedy where it is known.
 func (e *DialError) Error() string {
 	if errors.Is(e.Err, syscall.ECONNREFUSED) || errors.Is(e.Err, os.ErrNotExist) {
-		return fmt.Sprintf("no collector listens on %s: start one (weir collect), or name another", e.URL)
+		return fmt.Sprintf("no collector listens on %s: start one (weir collect), or name another with --collector, or a folder with --records", e.URL)
 	}
 	return fmt.Sprintf("talk to the collector at %s: %v", e.URL, e.Err)
 }

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirswitch/weir/bench/forward"
+)
+
+// TestCompareReports: two reports of devices under test are compared by their rounds, and one round each is too few for a verdict.
+func TestCompareReports(t *testing.T) {
+	write := func(name string, throughputs ...float64) string {
+		r := forward.WireReport{TX: "eth1", RX: "eth2"}
+		for _, x := range throughputs {
+			r.Rounds = append(r.Rounds, []forward.WireSize{{Size: 64, Throughput: x, MRR: 2 * x, Burst: 10, Latency: []forward.WireLatency{{Share: 0.5, P50: 1e9 / x, P99: 2e9 / x, P999: 3e9 / x}}}})
+		}
+		r.Sizes = r.Rounds[0]
+		if len(throughputs) == 1 {
+			r.Rounds = nil
+		}
+		text, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	slow, fast := write("slow.json", 100, 101, 99, 102, 100), write("fast.json", 120, 121, 119, 122, 120)
+	status, stdout, stderr := weir("bench", "compare", slow, fast)
+	if status != 0 || stderr != "" || strings.Count(stdout, "better") != 5 || !strings.Contains(stdout, "64B.latency_p50_at_50") || !strings.Contains(stdout, "not shown to differ") {
+		t.Errorf("status %d: %s%s", status, stdout, stderr)
+	}
+	status, stdout, stderr = weir("bench", "compare", write("a.json", 100), write("b.json", 120))
+	if status != 0 || !strings.Contains(stdout, "too few runs") || !strings.Contains(stderr, "--rounds 4 or more") {
+		t.Errorf("status %d: %s%s", status, stdout, stderr)
+	}
+	for line, want := range map[string]string{
+		"--tx eth1 --rx eth2 --dut patch": "--dut: not for a device of your own",
+		"--tx eth1 --rx eth2 --rounds 0":  "--rounds 0: choose 1 to 1000",
+		"--html report.html":              "--html: it is for a device of your own: name its interfaces with --tx and --rx",
+	} {
+		if status, _, stderr := weir(append([]string{"bench", "forward"}, strings.Fields(line)...)...); status != statusUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%s: status %d, %s", line, status, stderr)
+		}
+	}
+}

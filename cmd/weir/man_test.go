@@ -1,0 +1,37 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// TestMan: each command that help lists has a man page.
+func TestMan(t *testing.T) {
+	dir := t.TempDir()
+	if status, _, stderr := weir("man", "--out", dir); status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	pages := 0
+	var check func(*cobra.Command)
+	check = func(cmd *cobra.Command) {
+		if !cmd.IsAvailableCommand() && cmd.HasParent() {
+			return
+		}
+		text, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1"))
+		if err != nil || !strings.Contains(string(text), ".SH NAME") || cmd.HasParent() && cmd.Short == "" {
+			t.Errorf("%s: %v", cmd.CommandPath(), err)
+		}
+		pages++
+		for _, sub := range cmd.Commands() {
+			check(sub)
+		}
+	}
+	check(newRootCommand())
+	if pages < 50 {
+		t.Errorf("%d pages", pages)
+	}
+}
