@@ -85,23 +85,29 @@ func (p planID) String() string {
 	return fmt.Sprintf("%d (hash %v)", p.id, p.hash)
 }
 
-// batchesKey is the window of batches that a view remembers.
-type batchesKey struct{ w store.Window }
+// batchesKey is the window of batches that a view remembers, and their partition.
+type batchesKey struct {
+	w         store.Window
+	partition int
+}
+
+// anyPartition has batches of all partitions.
+const anyPartition = -1
 
 // batches sorts the store's batches of a window.
-func (e *Engine) batches(w store.Window) *batches {
-	found, _ := e.Store.Remember(batchesKey{w}, func() (any, int64, error) { // which never fails
-		b := sortBatches(e.Store, w)
+func (e *Engine) batches(w store.Window, partition int) *batches {
+	found, _ := e.Store.Remember(batchesKey{w, partition}, func() (any, int64, error) { // which never fails
+		b := sortBatches(e.Store, w, partition)
 		return b, 16 * int64(b.all), nil
 	})
 	return found.(*batches)
 }
 
-func sortBatches(s *store.Store, w store.Window) *batches {
+func sortBatches(s *store.Store, w store.Window, partition int) *batches {
 	b := &batches{Window: w, by: map[batchPlace][]*store.Batch{}, notes: map[batchPlace][]*store.Batch{}, sinks: map[uint32]bool{}}
 	for i := range s.Batches {
 		x := &s.Batches[i]
-		if x.Overlaps(w) && !x.Loop {
+		if x.Overlaps(w) && !x.Loop && (partition == anyPartition || int(x.Instance) == partition) {
 			at := batchPlace{planID{x.Plan, x.Hash}, x.Instance}
 			b.by[at] = append(b.by[at], x)
 			if c := x.Condensed; c != nil {
@@ -203,20 +209,29 @@ func (e *Engine) digests(q *Question, what string, suits func(*pint.Query) int) 
 	if err != nil {
 		return nil, err
 	}
-	d := &digests{Basis: basis, e: e, batches: e.batches(basis.Window), one: q.Flow != ""}
+	d := &digests{Basis: basis, e: e, one: q.Flow != ""}
+	partition, one := e.partition(q)
+	if !one {
+		partition = anyPartition
+	} else if err := e.unreached(partition); err != nil {
+		return nil, err
+	} else {
+		d.Missing = ofPartition(d.Missing, partition)
+	}
+	d.batches = e.batches(basis.Window, partition)
 	d.Records, d.Switches = d.batches.all, len(d.batches.sinks)
-	if d.Records == 0 {
+	if d.Records == 0 && (!one || e.batches(basis.Window, anyPartition).all == 0) {
 		return nil, fmt.Errorf("%w of digests in the window: add the stage pint to the switches' graphs with a role of sink, or ask about another window", ErrNoRecords)
 	}
 	if err := d.choose(q, readers, suits); err != nil {
 		return nil, err
 	}
 	if d.reader == nil {
-		return nil, fmt.Errorf("%w of %s: none of the plans that are known here, %v, has a query for it; digests are of %v", ErrNoRecords, what, planIDs(readers), e.plansSeen(d.Window))
+		return nil, fmt.Errorf("%w of %s: none of the plans that are known here, %v, has a query for it; digests are of %v", ErrNoRecords, what, planIDs(readers), d.batches.plansSeen())
 	}
 	switch {
 	case len(d.flows) == 0 && d.OtherPlans > 0:
-		return nil, fmt.Errorf("%w: digests of %s are in the window, but those are of the plans %v, and known here are %v: name the plan's file", ErrUnknownFlow, d.Of, e.plansSeen(d.Window), planIDs(readers))
+		return nil, fmt.Errorf("%w: digests of %s are in the window, but those are of the plans %v, and known here are %v: name the plan's file", ErrUnknownFlow, d.Of, d.batches.plansSeen(), planIDs(readers))
 	case len(d.flows) == 0:
 		return nil, fmt.Errorf("%w: no digest of %s is in the window", ErrUnknownFlow, d.Of)
 	}
@@ -244,7 +259,7 @@ func (d *digests) choose(q *Question, readers []*sink.Reader, suits func(*pint.Q
 	if err != nil {
 		return err
 	}
-	if d.Of = selection.String(); d.one {
+	if d.Of = d.e.population(selection); d.one {
 		d.Of = FormatKey(flow)
 	}
 	d.everything = !d.one && selection.All()
@@ -514,9 +529,19 @@ func (e *Engine) switchNumbers() (all []uint64) {
 	return all
 }
 
-// plansSeen are the plans of which there are digests in a window.
-func (e *Engine) plansSeen(w store.Window) (ids []planID) {
-	for at := range e.batches(w).by {
+// ofPartition leaves what is missing of a partition, or of all.
+func ofPartition(list []store.Missing, partition int) (of []store.Missing) {
+	for _, m := range list {
+		if int(m.Instance) == partition || m.Evicted != 0 {
+			of = append(of, m)
+		}
+	}
+	return of
+}
+
+// plansSeen are the plans of which there are digests.
+func (b *batches) plansSeen() (ids []planID) {
+	for at := range b.by {
 		if !slices.Contains(ids, at.plan) {
 			ids = append(ids, at.plan)
 		}

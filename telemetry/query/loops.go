@@ -45,6 +45,9 @@ func (e *Engine) loops(q *Question) (*LoopsAnswer, error) {
 		if a.Basis, err = e.basis(store.OfDigests); err != nil {
 			return nil, err
 		}
+		if partition, one := e.partition(q); one {
+			a.Missing = ofPartition(a.Missing, partition)
+		}
 		a.Of, a.FlowCount = reports.of, len(reports.by)
 	default:
 		return nil, err
@@ -82,14 +85,15 @@ func (e *Engine) loopReports(q *Question) (*loopReports, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &loopReports{of: selection.String(), by: map[pint.FlowKey]*FlowLoop{}, switches: map[uint32]bool{}}
+	r := &loopReports{of: e.population(selection), by: map[pint.FlowKey]*FlowLoop{}, switches: map[uint32]bool{}}
 	if q.Flow != "" {
 		r.of = FormatKey(flow)
 	}
 	window, limit := e.window(), e.Limits.orDefaults().Candidates
+	partition, one := e.partition(q)
 	for i := range e.Store.Batches {
 		b := &e.Store.Batches[i]
-		if !b.Loop || !b.Overlaps(window) {
+		if !b.Loop || !b.Overlaps(window) || one && int(b.Instance) != partition {
 			continue
 		}
 		if err := e.stopped(); err != nil {

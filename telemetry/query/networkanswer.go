@@ -155,6 +155,9 @@ func (n *networkSearch) findNewest() {
 	for i := range st.Batches {
 		heard(&st.Batches[i].Origin, st.Batches[i].To)
 	}
+	for _, o := range st.HeardElsewhere() {
+		heard(&o, o.To)
+	}
 	for _, s := range n.all {
 		s.AgeNs = max(n.now-s.LastHeardNs, 0)
 		if s.AgeNs > int64(silence) {

@@ -1,7 +1,7 @@
 package query
 
 // DigestBasis is what an answer from PINT's digests rests on, beside its Basis, whose
-// Records are those of all sinks in the window.
+// Records are those of all sinks in the window; of a question about one flow, those of its partition.
 type DigestBasis struct {
 	// Plan is the id of the plan whose digests were read, Query its query's name.
 	Plan  uint16 `json:"plan"`

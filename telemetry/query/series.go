@@ -61,7 +61,14 @@ func (e *Engine) Series(ctx context.Context, q *Question, step time.Duration) (*
 	if err != nil {
 		return nil, err
 	}
-	slice := own.countSlices(&basis, of)
+	partition, one := own.partition(q)
+	switch {
+	case of != store.OfDigests || !one:
+		partition = anyPartition
+	default:
+		basis.Missing = ofPartition(basis.Missing, partition)
+	}
+	slice := own.countSlices(&basis, of, partition)
 	if basis.Records == 0 {
 		return nil, fmt.Errorf("%w (%s) in the window: ask about another one", ErrNoRecords, of)
 	}
@@ -89,9 +96,9 @@ func (e *Engine) Series(ctx context.Context, q *Question, step time.Duration) (*
 	return s, nil
 }
 
-// countSlices fills a basis with the records of a measurement, and returns their longest slice;
+// countSlices fills a basis with the records of a measurement, of digests those of a partition, and returns their longest slice;
 // 0 if what they say has times of its own.
-func (e *Engine) countSlices(b *Basis, of string) (longest int64) {
+func (e *Engine) countSlices(b *Basis, of string, partition int) (longest int64) {
 	switches := map[uint32]bool{}
 	count := func(o *store.Origin, length int64) {
 		if o.Overlaps(b.Window) {
@@ -100,7 +107,7 @@ func (e *Engine) countSlices(b *Basis, of string) (longest int64) {
 		}
 	}
 	if of == ofCounts {
-		return max(e.countSlices(b, store.OfSamples), e.countSlices(b, store.OfFragments))
+		return max(e.countSlices(b, store.OfSamples, anyPartition), e.countSlices(b, store.OfFragments, anyPartition))
 	}
 	switch of {
 	case store.OfPoints:
@@ -117,7 +124,9 @@ func (e *Engine) countSlices(b *Basis, of string) (longest int64) {
 		}
 	case store.OfDigests:
 		for i := range e.Store.Batches {
-			count(&e.Store.Batches[i].Origin, 0)
+			if o := &e.Store.Batches[i].Origin; partition == anyPartition || int(o.Instance) == partition {
+				count(o, 0)
+			}
 		}
 	default:
 		for i := range e.Store.Samples {
@@ -164,7 +173,7 @@ func (e *Engine) point(ctx context.Context, q *Question, w store.Window) (Series
 	answer, err := kinds[q.Kind].ask(ctx, &own, q)
 	p := SeriesPoint{Window: w, Values: []SeriesValue{}}
 	switch {
-	case errors.Is(err, ErrInvalid) || errors.Is(err, ErrTooCostly) || ctx.Err() != nil:
+	case errors.Is(err, ErrInvalid) || errors.Is(err, ErrTooCostly) || errors.Is(err, ErrUnreached) || ctx.Err() != nil:
 		return p, err
 	case err != nil:
 		p.Fault = err.Error()

@@ -3,6 +3,7 @@ package query
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
@@ -305,5 +306,30 @@ func (e *Engine) Entropy() (*Entropy, error) {
 	a.Flows = e.around(sum.Cardinality(), s.Confidence)
 	a.F2 = e.around(sum.SecondMoment(), s.Confidence)
 	a.Absent = e.absent(sum.Missing)
+	if l.unlocated > 0 && len(e.Store.Unreached()) > 0 {
+		e.openAbove(s, a)
+	}
 	return a, nil
 }
+
+// openAbove makes the bounds of an entropy hold although the paths of some flows could not be asked for: these may be any of all packets
+// that the fragments saw.
+func (e *Engine) openAbove(s *sketch, a *Entropy) {
+	packets := uint64(0)
+	for i := range e.Store.Fragments {
+		f := &e.Store.Fragments[i]
+		if f.ID.Sketch == s.query.Sketch && f.Overlaps(s.Window) {
+			packets += max(f.Packets, f.Seen)
+		}
+	}
+	most := max(float64(packets), a.Flows.High)
+	unit := most
+	if s.unit == disketch.Bytes {
+		unit *= mostBytes
+	}
+	a.Bits.Low, a.Bits.High = 0, math.Max(a.Bits.High, math.Log2(most))
+	a.Flows.High, a.F2.High = most, max(a.F2.High, unit*unit)
+}
+
+// mostBytes is what a packet may have.
+const mostBytes = 1 << 16

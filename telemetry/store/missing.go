@@ -31,6 +31,9 @@ type Missing struct {
 	// beyond that count: packets were chosen for their ranks, or records are forged.
 	Surplus uint64 `json:"surplus_packets"`
 	Excess  uint64 `json:"excess_packets"`
+	// Unreached is why the digests of a partition, which is the instance, are not in the answer: no collector that has them could be
+	// asked. What the answer says is of the flows of the other partitions.
+	Unreached string `json:"unreached,omitempty"`
 }
 
 // Skewed and Disputed name why records are left out of a view.
@@ -39,11 +42,12 @@ const (
 	Disputed = "disputed"
 )
 
-// left is a record that is here and was left out.
+// left are records of one origin that are here and were left out.
 type left struct {
-	of     string
-	origin *Origin
-	why    why
+	of      string
+	origin  *Origin
+	why     why
+	records uint64
 }
 
 type why uint8
@@ -55,7 +59,7 @@ const (
 
 // leave leaves a record out of a view.
 func (s *Store) leave(e *entry, w why) {
-	s.left = append(s.left, left{e.of, &e.origin, w})
+	s.left = append(s.left, left{e.of, &e.origin, w, 1})
 }
 
 // missingLeft adds what was left out to what is known of a measurement.
@@ -72,9 +76,9 @@ func (s *Store) missingLeft(of string, w Window, found map[source]*Missing) {
 			found[at] = m
 		}
 		if l.why == leftSkewed {
-			m.Skewed++
+			m.Skewed = sum(m.Skewed, l.records)
 		} else {
-			m.Disputed++
+			m.Disputed = sum(m.Disputed, l.records)
 		}
 	}
 }
@@ -169,7 +173,7 @@ func (s *Store) missing(of string, w Window) []Missing {
 	slices.SortStableFunc(list, func(a, b Missing) int {
 		return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Instance, b.Instance))
 	})
-	return list
+	return append(list, s.unreached...)
 }
 
 // plus adds evictions to what is missing of a measurement, which may be nil.

@@ -112,6 +112,10 @@ type Store struct {
 	called   map[uint32]string // the switches' names, as far as they are their own
 	ahead    int64             // by how much most switches' clocks are ahead of the collector's, ns
 	memo     *memo             // nil: the store may still change
+	// Of a view with partitions of others (With).
+	elsewhere []Origin // the first and the last record of each partition
+	heard     []Origin
+	unreached []Missing
 }
 
 // Counts say what became of what came.

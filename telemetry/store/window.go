@@ -111,6 +111,9 @@ func (s *Store) each(f func(of string, o *Origin)) {
 	for i := range s.Batches {
 		f(OfDigests, &s.Batches[i].Origin)
 	}
+	for i := range s.elsewhere {
+		f(OfDigests, &s.elsewhere[i])
+	}
 	for i := range s.Statuses {
 		f(OfStatuses, &s.Statuses[i].Origin)
 	}

@@ -889,8 +889,11 @@ type Missing struct {
 	// beyond that count: packets were chosen for their ranks, or records are forged.
 	SurplusPackets uint64 `protobuf:"varint,11,opt,name=surplus_packets,json=surplusPackets,proto3" json:"surplus_packets,omitempty"`
 	ExcessPackets  uint64 `protobuf:"varint,12,opt,name=excess_packets,json=excessPackets,proto3" json:"excess_packets,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// unreached is why the digests of a partition, which is the instance, are not in the answer: no collector that has them could be
+	// asked. What the answer says is of the flows of the other partitions.
+	Unreached     *string `protobuf:"bytes,13,opt,name=unreached,proto3,oneof" json:"unreached,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Missing) Reset() {
@@ -1005,6 +1008,13 @@ func (x *Missing) GetExcessPackets() uint64 {
 		return x.ExcessPackets
 	}
 	return 0
+}
+
+func (x *Missing) GetUnreached() string {
+	if x != nil && x.Unreached != nil {
+		return *x.Unreached
+	}
+	return ""
 }
 
 // Bounded is a value with bounds that hold with the engine's confidence.
@@ -7041,7 +7051,7 @@ const file_query_proto_rawDesc = "" +
 	"per_switch\x18\x0f \x03(\v2\x1b.weir.query.v1.SwitchVolumeR\tperSwitch\x12\x19\n" +
 	"\x05flows\x18\x10 \x01(\tH\x00R\x05flows\x88\x01\x01\x12*\n" +
 	"\x05share\x18\x11 \x01(\v2\x14.weir.query.v1.ShareR\x05shareB\b\n" +
-	"\x06_flows\"\xae\x03\n" +
+	"\x06_flows\"\xdf\x03\n" +
 	"\aMissing\x12\x16\n" +
 	"\x06switch\x18\x01 \x01(\tR\x06switch\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\tR\x02of\x12\x1a\n" +
@@ -7055,7 +7065,10 @@ const file_query_proto_rawDesc = "" +
 	"\x10disputed_records\x18\n" +
 	" \x01(\x04R\x0fdisputedRecords\x12'\n" +
 	"\x0fsurplus_packets\x18\v \x01(\x04R\x0esurplusPackets\x12%\n" +
-	"\x0eexcess_packets\x18\f \x01(\x04R\rexcessPackets\"E\n" +
+	"\x0eexcess_packets\x18\f \x01(\x04R\rexcessPackets\x12!\n" +
+	"\tunreached\x18\r \x01(\tH\x00R\tunreached\x88\x01\x01B\f\n" +
+	"\n" +
+	"_unreached\"E\n" +
 	"\aBounded\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\x01R\x05value\x12\x10\n" +
 	"\x03low\x18\x02 \x01(\x01R\x03low\x12\x12\n" +
@@ -7905,6 +7918,7 @@ func file_query_proto_init() {
 		(*Answer_None)(nil),
 	}
 	file_query_proto_msgTypes[5].OneofWrappers = []any{}
+	file_query_proto_msgTypes[6].OneofWrappers = []any{}
 	file_query_proto_msgTypes[14].OneofWrappers = []any{}
 	file_query_proto_msgTypes[15].OneofWrappers = []any{}
 	file_query_proto_msgTypes[18].OneofWrappers = []any{}

@@ -73,7 +73,14 @@ const mostMissing = 4
 // classes of traffic. Absent slices of fragments are reported by each answer itself.
 func Missing(list []store.Missing) (text []string) {
 	for len(list) > 0 {
-		n := slices.IndexFunc(list, func(m store.Missing) bool { return m.Switch != list[0].Switch || m.Of != list[0].Of })
+		if why := list[0].Unreached; why != "" {
+			text = append(text, fmt.Sprintf("%s of partition %d: %s", list[0].Of, list[0].Instance, why))
+			list = list[1:]
+			continue
+		}
+		n := slices.IndexFunc(list, func(m store.Missing) bool {
+			return m.Switch != list[0].Switch || m.Of != list[0].Of || m.Unreached != ""
+		})
 		if n < 0 {
 			n = len(list)
 		}

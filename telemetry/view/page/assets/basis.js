@@ -7,6 +7,10 @@ import { count, duration, number, percent } from "./format.js";
 export function lacks(answer) {
   const sentences = [];
   for (const m of answer.missing ?? []) {
+    if (m.unreached) {
+      sentences.push(`The ${m.of} of partition ${number(m.instance)} are not in this: ${m.unreached}.`);
+      continue;
+    }
     const parts = [];
     if (number(m.absent_slices)) parts.push(`${count(number(m.absent_slices), "slice")} absent`);
     if (number(m.partial_slices)) parts.push(`${count(number(m.partial_slices), "slice")} in part`);
